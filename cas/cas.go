@@ -1,0 +1,121 @@
+// Package cas is the contract of mneme's blob stores: immutable bytes
+// addressed by their SHA-256. Backends live below this package (dircas,
+// memcas, later s3cas) and pass the suite in castest; decorators such as the
+// cache implement the same Store.
+package cas
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+)
+
+var (
+	// ErrNotFound says that a store holds no blob of the digest asked for.
+	ErrNotFound = errors.New("blob not found")
+	// ErrCorrupt says that the stored bytes do not hash to their digest. The
+	// bytes are never returned with it.
+	ErrCorrupt = errors.New("blob is corrupt")
+)
+
+// Digest is the SHA-256 of a blob's bytes. No normalisation is applied to the
+// bytes first.
+type Digest [sha256.Size]byte
+
+// Sum returns the digest of data.
+func Sum(data []byte) Digest { return sha256.Sum256(data) }
+
+// ParseDigest reads the form that String writes: 64 lower-case hex digits.
+func ParseDigest(s string) (Digest, error) {
+	var d Digest
+	if len(s) != hex.EncodedLen(len(d)) {
+		return d, fmt.Errorf("digest %q: want %d hex digits, have %d characters", s, hex.EncodedLen(len(d)), len(s))
+	}
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return d, fmt.Errorf("digest %q: want lower-case hex digits only", s)
+		}
+	}
+	_, err := hex.Decode(d[:], []byte(s))
+	return d, err
+}
+
+// String returns the digest as 64 lower-case hex digits.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// IsZero reports whether d is the zero value, which stands for "no blob".
+func (d Digest) IsZero() bool { return d == Digest{} }
+
+// MarshalText writes the String form; the zero digest becomes empty text.
+func (d Digest) MarshalText() ([]byte, error) {
+	if d.IsZero() {
+		return nil, nil
+	}
+	return []byte(d.String()), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (d *Digest) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*d = Digest{}
+		return nil
+	}
+	parsed, err := ParseDigest(string(text))
+	if err != nil {
+		return err
+	}
+	*d = parsed
+	return nil
+}
+
+// Store holds the blobs of one memory store.
+//
+// Consistency: a blob is visible to every process that uses the same backend
+// as soon as its Put has returned. Blobs never change, so a Get of a digest
+// returns the same bytes for ever or an error.
+//
+// Durability: when Put returns nil the blob survives a crash of the process
+// and of the machine, also when an earlier Put of the same bytes was cut off,
+// and also when the stored copy had been damaged: Put repairs it. A Put that
+// fails leaves nothing that a later Get would return as a good blob.
+//
+// Concurrency: all methods may be called at once from many goroutines, and
+// many processes may use one backend.
+//
+// Retries: a backend retries what its transport calls for, bounded and within
+// the context; callers do not retry. Every method obeys ctx.
+type Store interface {
+	// Put stores data and returns its digest. Putting bytes that are already
+	// there is cheap and succeeds. The store does not keep data itself. Errors
+	// of the medium (no space, quota, permission) stay visible to errors.Is as
+	// the syscall.Errno they were.
+	Put(ctx context.Context, data []byte) (Digest, error)
+
+	// Get returns the blob of d, verified against d. The caller must not
+	// change the returned slice: it may be shared with other callers. Errors:
+	// ErrNotFound, ErrCorrupt.
+	Get(ctx context.Context, d Digest) ([]byte, error)
+
+	// Has reports whether a blob of d is stored, without reading its bytes:
+	// a damaged blob counts as stored.
+	Has(ctx context.Context, d Digest) (bool, error)
+}
+
+// Lister is a Store that can enumerate its blobs, for checking and garbage
+// collection.
+type Lister interface {
+	// List yields the digest of every blob in no particular order. A blob put
+	// or deleted during the walk may or may not be seen. After an error the
+	// walk ends.
+	List(ctx context.Context) iter.Seq2[Digest, error]
+}
+
+// Deleter is a Store that can give blobs up.
+type Deleter interface {
+	// Delete removes the blob of d. Deleting what is not there succeeds.
+	// The caller makes sure that no version needs the blob any more.
+	Delete(ctx context.Context, d Digest) error
+}

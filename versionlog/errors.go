@@ -1,0 +1,83 @@
+package versionlog
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	// ErrNotFound says that a store, a head or a version does not exist.
+	ErrNotFound = errors.New("not found")
+	// ErrExists says that a store's id or slug is taken.
+	ErrExists = errors.New("store exists")
+	// ErrConflict is what every *ConflictError is, under errors.Is.
+	ErrConflict = errors.New("conflict")
+	// ErrOverlap is what every *OverlapError is, under errors.Is.
+	ErrOverlap = errors.New("path overlaps another memory's path")
+	// ErrArchived says that the store takes removals only.
+	ErrArchived = errors.New("store is archived")
+	// ErrReadOnly says that the log was opened for reading only.
+	ErrReadOnly = errors.New("log is open read-only")
+	// ErrTooLarge says that a proposal has more changes than fit one commit.
+	ErrTooLarge = errors.New("too many changes for one commit")
+	// ErrInvalid says that a proposal contradicts itself or the history.
+	ErrInvalid = errors.New("invalid proposal")
+	// ErrFormat says that the data was written by a newer mneme.
+	ErrFormat = errors.New("format is newer than this mneme understands")
+	// ErrCorrupt says that the log's own data does not agree with itself.
+	ErrCorrupt = errors.New("log is corrupt")
+)
+
+// ConflictError says which expectations did not hold, and what is there.
+type ConflictError struct {
+	StoreID   string
+	Conflicts []Conflict // at least one
+}
+
+// Conflict is one expectation that did not hold.
+type Conflict struct {
+	Path     string
+	Expected Expectation
+	Head     *Version // the current head; nil when there is none
+}
+
+// Error describes every conflict.
+func (e *ConflictError) Error() string {
+	var b strings.Builder
+	for i, c := range e.Conflicts {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		have := "there is no memory"
+		if c.Head != nil {
+			have = fmt.Sprintf("the head is version %s (sequence %d, by %s)", c.Head.ID, c.Head.Seq, c.Head.Actor)
+		}
+		fmt.Fprintf(&b, "%s: expected %s, but %s", c.Path, c.Expected, have)
+	}
+	return b.String()
+}
+
+// Is makes every *ConflictError an ErrConflict.
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
+// OverlapError says that Path cannot be a memory because another live memory's
+// path lies above or below it.
+type OverlapError struct {
+	Path string
+	With Version // the zero Version when both paths stand in one proposal
+}
+
+// Error names both paths.
+func (e *OverlapError) Error() string {
+	if e.With.Path == "" {
+		return fmt.Sprintf("%s: another path of the same commit lies above it", e.Path)
+	}
+	if strings.HasPrefix(e.Path, e.With.Path+"/") {
+		return fmt.Sprintf("%s: %s is a memory, not a directory", e.Path, e.With.Path)
+	}
+	return fmt.Sprintf("%s: is a directory, it holds %s", e.Path, e.With.Path)
+}
+
+// Is makes every *OverlapError an ErrOverlap.
+func (e *OverlapError) Is(target error) bool { return target == ErrOverlap }

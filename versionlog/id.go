@@ -1,0 +1,69 @@
+package versionlog
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The prefixes of ids. What follows is 26 characters of Crockford's base32 in
+// lower case, 128 bits, whose byte order is the order of their values.
+const (
+	storePrefix   = "memstore_"
+	memoryPrefix  = "mem_"
+	versionPrefix = "memver_"
+)
+
+// MaxChanges is how many changes one commit may have, whatever the backend:
+// a version's place in its commit has 16 bits in its id.
+const MaxChanges = 1 << 16
+
+const maxSeq = 1<<48 - 1 // a sequence number has 48 bits in a version's id
+
+var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+// NewStoreID returns a fresh id for a store.
+func NewStoreID() string { return storePrefix + timedID() }
+
+// NewKey returns a fresh idempotency key for a proposal.
+func NewKey() string { return timedID() }
+
+func newMemoryID() string { return memoryPrefix + timedID() }
+
+// timedID is 48 bits of milliseconds since 1970 and 80 random bits, so that
+// ids made one after another are neighbours in an index.
+func timedID() string {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(time.Now().UnixMilli())<<16)
+	_, _ = rand.Read(b[6:]) // crypto/rand.Read never fails since Go 1.24
+	return idEncoding.EncodeToString(b[:])
+}
+
+// newVersionID returns an id that says where its version stands: 48 bits of
+// sequence number, 16 bits of place in the commit, 64 random bits. A log finds
+// a version by its id without an index of ids.
+func newVersionID(seq uint64, ordinal int) string {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], seq<<16|uint64(ordinal))
+	_, _ = rand.Read(b[8:])
+	return versionPrefix + idEncoding.EncodeToString(b[:])
+}
+
+// LocateVersion returns the sequence number and the place in its commit of the
+// version with that id, if there is one: the caller compares the whole id with
+// what it finds there. The error says why an id cannot be one.
+func LocateVersion(id string) (seq uint64, ordinal int, err error) {
+	text, ok := strings.CutPrefix(id, versionPrefix)
+	if !ok {
+		return 0, 0, fmt.Errorf("version id %q: want %q and 26 characters", id, versionPrefix)
+	}
+	b, err := idEncoding.DecodeString(text)
+	if err != nil || len(b) != 16 {
+		return 0, 0, fmt.Errorf("version id %q: want %q and 26 characters of 0-9 a-z without i, l, o, u", id, versionPrefix)
+	}
+	place := binary.BigEndian.Uint64(b[:8])
+	return place >> 16, int(place & 0xffff), nil
+}

@@ -1,0 +1,119 @@
+// Package versionlog is the contract of mneme's version logs: for every memory
+// store one dense, ordered history of commits, and the heads that follow from
+// it. Backends live below this package (memlog, sqlitelog, later dynamolog)
+// and pass the suite in logtest. What a commit means is decided in one place,
+// Build, which every backend calls inside its transaction.
+package versionlog
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Log keeps stores and their histories.
+//
+// Consistency: Commit is linearizable per store: there is one moment between
+// its call and its return at which every expectation is checked and all its
+// versions become the newest of their paths together, under the next sequence
+// number. Sequence numbers of a store are 1, 2, 3, ... without gaps. Head,
+// Last, Tip, Store and StoreNamed are strongly consistent: they see every
+// commit acknowledged before their call. The iterators see at least those.
+//
+// Durability: when Commit, CreateStore, ArchiveStore or DeleteStore returns
+// nil, its effect survives a crash of the process and of the machine. When one
+// returns an error that is none of the sentinels, its effect may or may not
+// have happened, but never half of it; Commit may then be called again with
+// the same Proposal.Key to settle which.
+//
+// Concurrency: all methods may be called at once from many goroutines, and
+// many processes may use one backend.
+//
+// Paths: a Log takes a path as it is given and compares bytes. Callers bring
+// it to canonical form first (package memory does). Its only rules are a
+// leading slash and that no live path lies below another live path.
+//
+// Retries: a backend retries what its transport calls for, bounded and within
+// the context; callers do not. Every method obeys ctx.
+type Log interface {
+	// CreateStore adds a store. ID and Slug must be set and unused, else
+	// ErrExists. Slugs of deleted stores are free again.
+	CreateStore(ctx context.Context, s Store) error
+
+	// Store returns the store of an id, archived ones too. ErrNotFound.
+	Store(ctx context.Context, id string) (Store, error)
+
+	// StoreNamed returns the store of a slug, archived ones too. ErrNotFound.
+	StoreNamed(ctx context.Context, slug string) (Store, error)
+
+	// Stores returns all stores, archived ones too, ordered by slug.
+	Stores(ctx context.Context) ([]Store, error)
+
+	// ArchiveStore makes a store refuse commits other than removals with
+	// ErrArchived, from time at on. Archiving twice keeps the first time.
+	// It cannot be undone. ErrNotFound.
+	ArchiveStore(ctx context.Context, id string, at time.Time) error
+
+	// DeleteStore removes a store with its whole history. ErrNotFound.
+	DeleteStore(ctx context.Context, id string) error
+
+	// Commit appends what p proposes, or nothing at all.
+	//
+	// It returns the commit. A proposal whose every change is already the case
+	// (see Change) returns a Commit without versions, which carries the tip it
+	// was judged at and is not part of the history. When a commit with p's key
+	// is in the history already, that commit is returned and nothing else
+	// happens.
+	//
+	// Errors: *ConflictError when an expectation does not hold, *OverlapError
+	// when a path would lie below another, ErrArchived, ErrNotFound (no such
+	// store), ErrTooLarge (more changes than the backend takes in one commit;
+	// nothing was tried), ErrInvalid (the proposal contradicts itself),
+	// ErrReadOnly.
+	Commit(ctx context.Context, storeID string, p *Proposal) (*Commit, error)
+
+	// Tip returns the end of a store's history. ErrNotFound.
+	Tip(ctx context.Context, storeID string) (Tip, error)
+
+	// Head returns the live version of a path. ErrNotFound.
+	Head(ctx context.Context, storeID, path string) (Version, error)
+
+	// Last returns the newest version that took place at a path, live or not:
+	// a deletion, or the rename that led away from it, too. ErrNotFound when
+	// there never was one.
+	Last(ctx context.Context, storeID, path string) (Version, error)
+
+	// Heads yields the live versions whose path is prefix itself or lies below
+	// it, in byte order of their paths. The prefix "/" is the whole store. A
+	// commit made during the walk may be seen in part.
+	Heads(ctx context.Context, storeID, prefix string) iter.Seq2[Version, error]
+
+	// Version returns a version of a store by its id. ErrNotFound.
+	Version(ctx context.Context, storeID, id string) (Version, error)
+
+	// History yields every version of a memory, newest first. A memory that
+	// never was yields nothing.
+	History(ctx context.Context, storeID, memoryID string) iter.Seq2[Version, error]
+
+	// Commits yields the commits with a sequence number above after, oldest
+	// first and without gaps, up to at least the tip at the time of the call.
+	Commits(ctx context.Context, storeID string, after uint64) iter.Seq2[*Commit, error]
+
+	// Wait returns nil when the store has, or may have, a commit above after.
+	// It may return early without one; callers look at Commits and wait again.
+	// How soon it notices is the backend's property: at once within a process
+	// and between processes of one machine's embedded log, within the refresh
+	// interval elsewhere. Errors: those of ctx, ErrNotFound.
+	Wait(ctx context.Context, storeID string, after uint64) error
+
+	// Close releases what the log holds. No other method may be running or be
+	// called after.
+	Close() error
+}
+
+// Tip is the end of a store's history.
+type Tip struct {
+	Seq    uint64    // 0 before the first commit
+	Digest Digest    // chain digest of commit Seq; zero before the first commit
+	Time   time.Time // time of commit Seq; zero before the first commit
+}

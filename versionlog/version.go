@@ -1,0 +1,226 @@
+package versionlog
+
+import (
+	"time"
+
+	"mneme/cas"
+)
+
+// Digest is a SHA-256, of a blob or of a commit.
+type Digest = cas.Digest
+
+// Store describes a memory store.
+type Store struct {
+	ID          string // "memstore_…", see NewStoreID
+	Slug        string // unique in its log; the name of its directory in a mount
+	Name        string // for people, free text, not unique
+	Description string
+	Limits      Limits
+	CreatedAt   time.Time
+	ArchivedAt  time.Time // zero while the store is in use
+}
+
+// Limits bound what a store's memories may hold. The log keeps them; package
+// memory enforces them.
+type Limits struct {
+	MaxMemoryBytes int64       // size of one memory in bytes
+	Content        ContentRule // what the bytes must be
+}
+
+// ContentRule says which bytes a memory may consist of.
+type ContentRule string
+
+// The content rules.
+const (
+	ContentText ContentRule = "text" // valid UTF-8
+	ContentAny  ContentRule = "any"  // any bytes
+)
+
+// Op says what a version did to its memory.
+type Op string
+
+// The operations.
+const (
+	OpCreated  Op = "created"
+	OpModified Op = "modified"
+	OpRenamed  Op = "renamed"
+	OpDeleted  Op = "deleted"
+	OpRedacted Op = "redacted" // reserved: no commit of format 1 carries it
+)
+
+// Actor is who made a commit.
+type Actor struct {
+	Kind ActorKind `json:"kind"`
+	ID   string    `json:"id"`
+}
+
+// ActorKind is the kind of an actor.
+type ActorKind string
+
+// The kinds of actors.
+const (
+	ActorSession        ActorKind = "session"         // an agent at work in a session
+	ActorUser           ActorKind = "user"            // a person
+	ActorAPIKey         ActorKind = "api_key"         // a program with a key
+	ActorServiceAccount ActorKind = "service_account" // a program with an account
+)
+
+// String returns the actor as "kind:id".
+func (a Actor) String() string { return string(a.Kind) + ":" + a.ID }
+
+// Version is one immutable change of one memory.
+type Version struct {
+	ID       string // "memver_…"; sorts in the order of the history within a store
+	MemoryID string // "mem_…"; the same through renames
+	Parent   string // version id this one replaced; "" for a memory's first
+	Seq      uint64 // sequence number of its commit
+	Op       Op
+	Path     string // where the memory is after this version (was, for OpDeleted)
+	From     string // where it was before, for OpRenamed; else ""
+	Digest   Digest // of the content; zero for OpDeleted
+	Size     int64  // of the content in bytes; 0 for OpDeleted
+	Actor    Actor
+	Session  string // session id; "" outside one
+	Time     time.Time
+	Message  string
+}
+
+// Live reports whether the memory exists after this version.
+func (v *Version) Live() bool { return v.Op != OpDeleted }
+
+// Commit is one atomic step of a store's history.
+type Commit struct {
+	StoreID  string
+	Seq      uint64
+	Time     time.Time // microseconds, UTC; never before the previous commit's
+	Actor    Actor
+	Session  string
+	Message  string
+	Key      string // the proposal's idempotency key
+	Prev     Digest // chain digest of commit Seq-1; zero for the first
+	Digest   Digest // chain digest of this commit, see docs/FORMAT.md
+	Versions []Version
+	Seals    []Seal // Seals[i] binds Versions[i] to the chain
+}
+
+// Seal ties the erasable fields of a version (path, from, digest, size) to the
+// digest chain. Only Payload enters the chain, so erasing the fields together
+// with the Salt leaves the chain valid and the fields unguessable.
+type Seal struct {
+	Salt    Salt
+	Payload Digest
+}
+
+// Salt is 128 random bits.
+type Salt [16]byte
+
+// Proposal is what a caller asks Commit to append.
+type Proposal struct {
+	// Key makes the commit idempotent: unique to this one intent, 1 to 128
+	// bytes, see NewKey.
+	Key     string
+	Actor   Actor
+	Session string
+	Message string
+	// Changes are made together. Each path may stand in one change only, as
+	// Path or as To; every expectation speaks of the state before the commit.
+	Changes []Change
+}
+
+// Action is the kind of a change.
+type Action int
+
+// The actions.
+const (
+	// Put makes Digest the content of Path. Without a head it creates a memory;
+	// with one it is a new version of that memory. When the head already has
+	// that content, the change is already the case, whatever version was
+	// expected; only an expectation of absence still fails.
+	Put Action = iota + 1
+	// Remove deletes the memory at Path, which must be there.
+	Remove
+	// Rename moves the memory at Path, which must be there, to To, which must
+	// be absent.
+	Rename
+)
+
+// Change is one part of a proposal.
+type Change struct {
+	Action Action
+	Path   string
+	To     string // Rename
+	Digest Digest // Put; the blob must be durable before Commit is called
+	Size   int64  // Put: length of the blob in bytes
+	// MemoryID, for a Put at a path without a head, brings the deleted memory
+	// of that id back instead of creating one: the new version's parent is its
+	// deletion. ErrInvalid when that memory is live or never was.
+	MemoryID string
+	Expect   Expectation // of the head at Path
+}
+
+// Expectation is a condition on the head of a path. The zero value is invalid,
+// so that no write is unconditional by oversight.
+type Expectation struct {
+	kind    expectKind
+	version string
+	digest  Digest
+}
+
+type expectKind int
+
+const (
+	expectAny expectKind = iota + 1
+	expectAbsent
+	expectExists
+	expectVersion
+	expectDigest
+)
+
+// ExpectAny holds for every head and for none.
+func ExpectAny() Expectation { return Expectation{kind: expectAny} }
+
+// ExpectAbsent holds when the path has no head.
+func ExpectAbsent() Expectation { return Expectation{kind: expectAbsent} }
+
+// ExpectExists holds when the path has a head.
+func ExpectExists() Expectation { return Expectation{kind: expectExists} }
+
+// ExpectVersion holds when the head is the version of that id.
+func ExpectVersion(id string) Expectation { return Expectation{kind: expectVersion, version: id} }
+
+// ExpectDigest holds when the head has that content.
+func ExpectDigest(d Digest) Expectation { return Expectation{kind: expectDigest, digest: d} }
+
+// String describes the expectation for an error message.
+func (e Expectation) String() string {
+	switch e.kind {
+	case expectAny:
+		return "anything"
+	case expectAbsent:
+		return "no memory"
+	case expectExists:
+		return "a memory"
+	case expectVersion:
+		return "version " + e.version
+	case expectDigest:
+		return "content " + e.digest.String()
+	}
+	return "invalid expectation"
+}
+
+// Holds reports whether a path satisfies e whose head is given; nil is absent.
+func (e Expectation) Holds(head *Version) bool {
+	switch e.kind {
+	case expectAny:
+		return true
+	case expectAbsent:
+		return head == nil
+	case expectExists:
+		return head != nil
+	case expectVersion:
+		return head != nil && head.ID == e.version
+	case expectDigest:
+		return head != nil && head.Digest == e.digest
+	}
+	return false
+}
