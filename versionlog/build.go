@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // View is the state of one store that Build judges a proposal against. A
@@ -59,6 +60,11 @@ func (p *Proposal) validate() error {
 	if len(p.Changes) > MaxChanges {
 		return fmt.Errorf("%d changes, at most %d: %w", len(p.Changes), MaxChanges, ErrTooLarge)
 	}
+	for _, text := range []string{p.Key, string(p.Actor.Kind), p.Actor.ID, p.Session, p.Message} {
+		if !utf8.ValidString(text) {
+			return fmt.Errorf("%w: %q is not UTF-8", ErrInvalid, text)
+		}
+	}
 	seen := make(map[string]bool, len(p.Changes))
 	for _, c := range p.Changes {
 		if err := c.validate(); err != nil {
@@ -83,7 +89,7 @@ func (c *Change) paths() []string {
 
 func (c *Change) validate() error {
 	for _, path := range c.paths() {
-		if len(path) < 2 || path[0] != '/' || path[len(path)-1] == '/' {
+		if len(path) < 2 || path[0] != '/' || path[len(path)-1] == '/' || !utf8.ValidString(path) {
 			return fmt.Errorf("%w: path %q", ErrInvalid, path)
 		}
 	}
