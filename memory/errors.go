@@ -1,0 +1,49 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrTooBig is what every *SizeError is, under errors.Is.
+	ErrTooBig = errors.New("memory is too big")
+	// ErrNotText is what every *TextError is, under errors.Is.
+	ErrNotText = errors.New("content is not UTF-8 text")
+	// ErrReadOnly says that the store was opened for reading only.
+	ErrReadOnly = errors.New("store is open read-only")
+	// ErrBadName says that a store's name or reference makes no sense.
+	ErrBadName = errors.New("bad store name")
+	// ErrBadLimits says that a store's limits make no sense.
+	ErrBadLimits = errors.New("bad store limits")
+	// ErrBadVersion says that a version cannot serve for what was asked of it.
+	ErrBadVersion = errors.New("version does not fit")
+)
+
+// SizeError says that a memory would be longer than its store allows.
+type SizeError struct {
+	Path        string
+	Size, Limit int64 // bytes
+}
+
+// Error gives size and limit.
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("%s: %d bytes, but a memory of this store holds at most %d; split it into several files", e.Path, e.Size, e.Limit)
+}
+
+// Is makes every *SizeError an ErrTooBig.
+func (e *SizeError) Is(target error) bool { return target == ErrTooBig }
+
+// TextError says where content stops being UTF-8.
+type TextError struct {
+	Path   string
+	Offset int // of the first byte that is not UTF-8
+}
+
+// Error gives the place.
+func (e *TextError) Error() string {
+	return fmt.Sprintf("%s: byte %d is not UTF-8; this store holds text only (a store made with --content any takes any bytes)", e.Path, e.Offset)
+}
+
+// Is makes every *TextError an ErrNotText.
+func (e *TextError) Is(target error) bool { return target == ErrNotText }

@@ -1,0 +1,232 @@
+// Package memory is mneme's domain: stores, memories, their paths and
+// versions, and every rule for reading and writing them under compare-and-swap.
+// It joins a version log with blob stores. The mount, the command line and
+// every other surface go through this package; none of them touches a backend.
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"mneme/cas"
+	"mneme/versionlog"
+)
+
+// The limits of a store's description.
+const (
+	MaxStoreName        = 255  // characters
+	MaxStoreDescription = 1024 // characters
+
+	// DefaultMaxMemoryBytes is the size of a memory, in bytes, that a store
+	// allows unless it was made with another limit: 100 KiB.
+	DefaultMaxMemoryBytes = 102400
+	// LargestMaxMemoryBytes is the highest limit a store can have: memories
+	// are held in RAM while they are verified and edited.
+	LargestMaxMemoryBytes = 256 << 20
+)
+
+// Blobs gives the blob store that belongs to one memory store. Two calls with
+// one id may return the same value.
+type Blobs func(storeID string) (cas.Store, error)
+
+// Library is the set of memory stores behind one version log.
+// All methods may be called at once from many goroutines.
+type Library struct {
+	log   versionlog.Log
+	blobs Blobs
+}
+
+// NewLibrary returns the library of a log and its blobs. It owns neither.
+func NewLibrary(log versionlog.Log, blobs Blobs) *Library {
+	return &Library{log: log, blobs: blobs}
+}
+
+// StoreOptions describe a new store; the zero value is the default.
+type StoreOptions struct {
+	Description    string
+	MaxMemoryBytes int64                  // 0 is DefaultMaxMemoryBytes
+	Content        versionlog.ContentRule // "" is versionlog.ContentText
+}
+
+// CreateStore makes a store with that name, whose slug must be free:
+// versionlog.ErrExists, ErrBadName, ErrBadLimits.
+func (l *Library) CreateStore(ctx context.Context, name string, opts *StoreOptions) (versionlog.Store, error) {
+	if opts == nil {
+		opts = &StoreOptions{}
+	}
+	slug, err := storeSlug(name)
+	if err != nil {
+		return versionlog.Store{}, err
+	}
+	s := versionlog.Store{
+		ID: versionlog.NewStoreID(), Slug: slug, Name: name, Description: opts.Description,
+		Limits:    versionlog.Limits{MaxMemoryBytes: opts.MaxMemoryBytes, Content: opts.Content},
+		CreatedAt: time.Now().UTC().Truncate(time.Microsecond),
+	}
+	if s.Limits.MaxMemoryBytes == 0 {
+		s.Limits.MaxMemoryBytes = DefaultMaxMemoryBytes
+	}
+	if s.Limits.Content == "" {
+		s.Limits.Content = versionlog.ContentText
+	}
+	if err := checkStore(s); err != nil {
+		return versionlog.Store{}, err
+	}
+	if err := l.log.CreateStore(ctx, s); err != nil {
+		return versionlog.Store{}, fmt.Errorf("create store %s: %w", slug, err)
+	}
+	return s, nil
+}
+
+func checkStore(s versionlog.Store) error {
+	if n := utf8.RuneCountInString(s.Description); n > MaxStoreDescription || !utf8.ValidString(s.Description) {
+		return fmt.Errorf("%w: the description has %d characters, want UTF-8 of at most %d", ErrBadLimits, n, MaxStoreDescription)
+	}
+	if n := s.Limits.MaxMemoryBytes; n < 1 || n > LargestMaxMemoryBytes {
+		return fmt.Errorf("%w: a memory of at most %d bytes; want 1 to %d", ErrBadLimits, n, int64(LargestMaxMemoryBytes))
+	}
+	if c := s.Limits.Content; c != versionlog.ContentText && c != versionlog.ContentAny {
+		return fmt.Errorf("%w: content %q; want %q or %q", ErrBadLimits, c, versionlog.ContentText, versionlog.ContentAny)
+	}
+	return nil
+}
+
+// storeSlug checks a store's name and returns the name of its directory:
+// lower case, every run of other characters than ASCII letters and digits one
+// hyphen, none at the ends.
+func storeSlug(name string) (string, error) {
+	if n := utf8.RuneCountInString(name); n < 1 || n > MaxStoreName || !utf8.ValidString(name) {
+		return "", fmt.Errorf("%w: it has %d characters, want UTF-8 of 1 to %d", ErrBadName, n, MaxStoreName)
+	}
+	var b strings.Builder
+	gap := false
+	for _, r := range name {
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			return "", fmt.Errorf("%w: %q has the character %U; control and format characters are not allowed", ErrBadName, name, r)
+		}
+		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			if gap && b.Len() > 0 {
+				b.WriteByte('-')
+			}
+			gap = false
+			b.WriteRune(unicode.ToLower(r))
+		} else {
+			gap = true
+		}
+	}
+	if b.Len() == 0 {
+		return "", fmt.Errorf("%w: %q has no ASCII letter or digit to name a directory after; try a name such as %q", ErrBadName, name, "team-notes")
+	}
+	return b.String(), nil
+}
+
+// FindStore returns the store that a person's word means: its id, its slug, or
+// its name. versionlog.ErrNotFound, ErrBadName.
+func (l *Library) FindStore(ctx context.Context, ref string) (versionlog.Store, error) {
+	if strings.HasPrefix(ref, "memstore_") {
+		s, err := l.log.Store(ctx, ref)
+		return s, findError(ref, err)
+	}
+	slug, err := storeSlug(ref)
+	if err != nil {
+		return versionlog.Store{}, err
+	}
+	s, err := l.log.StoreNamed(ctx, slug)
+	if err == nil && ref != s.Slug && ref != s.Name {
+		err = versionlog.ErrNotFound
+	}
+	return s, findError(ref, err)
+}
+
+func findError(ref string, err error) error {
+	if errors.Is(err, versionlog.ErrNotFound) {
+		return fmt.Errorf("store %q: %w; `mneme store list` shows the stores, `mneme store create` makes one", ref, versionlog.ErrNotFound)
+	}
+	if err != nil {
+		return fmt.Errorf("store %q: %w", ref, err)
+	}
+	return nil
+}
+
+// Stores returns all stores ordered by slug, archived ones too.
+func (l *Library) Stores(ctx context.Context) ([]versionlog.Store, error) {
+	return l.log.Stores(ctx)
+}
+
+// ArchiveStore makes a store read-only for ever, but for removals through the
+// library.
+func (l *Library) ArchiveStore(ctx context.Context, id string) error {
+	return l.log.ArchiveStore(ctx, id, time.Now())
+}
+
+// DeleteStore removes a store, its history and its blobs. When it fails
+// between the two, blobs are left that nothing refers to.
+func (l *Library) DeleteStore(ctx context.Context, id string) error {
+	if err := l.log.DeleteStore(ctx, id); err != nil {
+		return err
+	}
+	blobs, err := l.blobs(id)
+	if err != nil {
+		return err
+	}
+	lister, canList := blobs.(cas.Lister)
+	deleter, canDelete := blobs.(cas.Deleter)
+	if !canList || !canDelete {
+		return nil
+	}
+	for d, err := range lister.List(ctx) {
+		if err != nil {
+			return fmt.Errorf("list blobs of deleted store: %w", err)
+		}
+		if err := deleter.Delete(ctx, d); err != nil {
+			return fmt.Errorf("delete blob %v of deleted store: %w", d, err)
+		}
+	}
+	return nil
+}
+
+// Author is in whose name a store is written.
+type Author struct {
+	Actor   versionlog.Actor
+	Session string // "" outside a session
+}
+
+// Open returns the store of an id for reading, and for writing in the name of
+// author unless author is nil.
+func (l *Library) Open(ctx context.Context, id string, author *Author) (*Store, error) {
+	info, err := l.log.Store(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", id, err)
+	}
+	blobs, err := l.blobs(id)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", info.Slug, err)
+	}
+	return &Store{info: info, log: l.log, blobs: blobs, author: author}, nil
+}
+
+// FindVersion returns a version by its id, and its store, wherever it is.
+func (l *Library) FindVersion(ctx context.Context, id string) (versionlog.Store, versionlog.Version, error) {
+	if _, _, err := versionlog.LocateVersion(id); err != nil {
+		return versionlog.Store{}, versionlog.Version{}, fmt.Errorf("%w: %w", ErrBadVersion, err)
+	}
+	stores, err := l.log.Stores(ctx)
+	if err != nil {
+		return versionlog.Store{}, versionlog.Version{}, err
+	}
+	for _, s := range stores {
+		v, err := l.log.Version(ctx, s.ID, id)
+		if err == nil {
+			return s, v, nil
+		}
+		if !errors.Is(err, versionlog.ErrNotFound) {
+			return s, v, err
+		}
+	}
+	return versionlog.Store{}, versionlog.Version{}, fmt.Errorf("version %s: %w in any store", id, versionlog.ErrNotFound)
+}

@@ -1,0 +1,102 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// The limits of a path.
+const (
+	MaxPathBytes = 1024 // of the whole path with its slashes, in NFC
+	MaxSegments  = 20
+	MaxNameBytes = 255 // of one segment: NAME_MAX of Linux file systems
+)
+
+// ReservedName is the name in a store's root below which a mount keeps its own
+// files. No memory's path begins with it.
+const ReservedName = ".mneme"
+
+var (
+	// ErrBadPath says that a path or name breaks a rule other than the two below.
+	ErrBadPath = errors.New("bad path")
+	// ErrPathEncoding says that a path or name is not UTF-8.
+	ErrPathEncoding = errors.New("path is not UTF-8")
+	// ErrPathTooLong says that a path, or a name in it, is too long or too deep.
+	ErrPathTooLong = errors.New("path is too long")
+)
+
+// ParsePath returns the canonical form of a memory's path: "/" and 1 to 20
+// segments, in NFC. It changes nothing but the normal form: a path with an
+// empty, "." or ".." segment is an error that says so, never another path.
+func ParsePath(path string) (string, error) {
+	if !strings.HasPrefix(path, "/") {
+		return "", fmt.Errorf("path %q: %w: it must begin with /", path, ErrBadPath)
+	}
+	if path == "/" {
+		return "", fmt.Errorf("path %q: %w: it names the store itself, want a memory such as /notes.md", path, ErrBadPath)
+	}
+	segments := strings.Split(path[1:], "/")
+	for i, segment := range segments {
+		name, err := ParseName(segment)
+		if err != nil {
+			return "", fmt.Errorf("path %q: %w", path, err)
+		}
+		segments[i] = name
+	}
+	clean := "/" + strings.Join(segments, "/")
+	if err := CheckPath(clean); err != nil {
+		return "", fmt.Errorf("path %q: %w", path, err)
+	}
+	return clean, nil
+}
+
+// ParsePrefix is ParsePath for the path of a directory or of a memory, where
+// "/" is the whole store and one trailing slash is allowed.
+func ParsePrefix(path string) (string, error) {
+	if path == "" || path == "/" {
+		return "/", nil
+	}
+	return ParsePath(strings.TrimSuffix(path, "/"))
+}
+
+// CheckPath checks the rules of a whole path whose segments went through
+// ParseName.
+func CheckPath(path string) error {
+	if n := len(path); n > MaxPathBytes {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrPathTooLong, n, MaxPathBytes)
+	}
+	if n := strings.Count(path, "/"); n > MaxSegments {
+		return fmt.Errorf("%w: %d segments, at most %d", ErrPathTooLong, n, MaxSegments)
+	}
+	if path == "/"+ReservedName || strings.HasPrefix(path, "/"+ReservedName+"/") {
+		return fmt.Errorf("%w: /%s is reserved for mneme's own files", ErrBadPath, ReservedName)
+	}
+	return nil
+}
+
+// ParseName returns the canonical form, NFC, of one segment of a path.
+func ParseName(name string) (string, error) {
+	switch {
+	case name == "":
+		return "", fmt.Errorf("%w: empty segment (a slash too many)", ErrBadPath)
+	case name == "." || name == "..":
+		return "", fmt.Errorf("%w: segment %q; write the path out from the store's root", ErrBadPath, name)
+	case !utf8.ValidString(name):
+		return "", fmt.Errorf("%w: %q", ErrPathEncoding, name)
+	}
+	for _, r := range name {
+		if r == '/' || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			return "", fmt.Errorf("%w: %q has the character %U; control and format characters are not allowed", ErrBadPath, name, r)
+		}
+	}
+	name = norm.NFC.String(name)
+	if len(name) > MaxNameBytes {
+		return "", fmt.Errorf("%w: a segment of %d bytes, at most %d", ErrPathTooLong, len(name), MaxNameBytes)
+	}
+	return name, nil
+}

@@ -1,0 +1,133 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"unicode/utf8"
+
+	"mneme/cas"
+	"mneme/versionlog"
+)
+
+// Store is one open memory store.
+//
+// Paths go through ParsePath first wherever a method takes one. All methods
+// may be called at once from many goroutines; what other processes do to the
+// store is seen as versionlog.Log promises.
+type Store struct {
+	info   versionlog.Store
+	log    versionlog.Log
+	blobs  cas.Store
+	author *Author // nil: read-only
+}
+
+// Info returns what the store was when it was opened.
+func (s *Store) Info() versionlog.Store { return s.info }
+
+// ReadOnly reports whether the store was opened for reading only.
+func (s *Store) ReadOnly() bool { return s.author == nil }
+
+// Head returns the live version of a path. versionlog.ErrNotFound.
+func (s *Store) Head(ctx context.Context, path string) (versionlog.Version, error) {
+	path, err := ParsePath(path)
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	v, err := s.log.Head(ctx, s.info.ID, path)
+	if err != nil {
+		return v, s.wrap(path, err)
+	}
+	return v, nil
+}
+
+// Heads yields the live versions at and below a path in byte order of their
+// paths; "/" is the whole store.
+func (s *Store) Heads(ctx context.Context, prefix string) iter.Seq2[versionlog.Version, error] {
+	return s.log.Heads(ctx, s.info.ID, prefix)
+}
+
+// Tip returns the end of the store's history.
+func (s *Store) Tip(ctx context.Context) (versionlog.Tip, error) {
+	return s.log.Tip(ctx, s.info.ID)
+}
+
+// Content returns the bytes of a version, verified. The caller must not change
+// them. A deleted version has none: ErrBadVersion. cas.ErrNotFound and
+// cas.ErrCorrupt mean that the store has lost data it should have.
+func (s *Store) Content(ctx context.Context, v versionlog.Version) ([]byte, error) {
+	if v.Digest.IsZero() {
+		return nil, fmt.Errorf("%w: version %s of %s is a deletion and has no content; its parent is %s", ErrBadVersion, v.ID, v.Path, v.Parent)
+	}
+	data, err := s.blobs.Get(ctx, v.Digest)
+	if err != nil {
+		return nil, fmt.Errorf("%s:%s: content of version %s: %w", s.info.Slug, v.Path, v.ID, err)
+	}
+	return data, nil
+}
+
+// Read returns the live version of a path and its bytes.
+func (s *Store) Read(ctx context.Context, path string) (versionlog.Version, []byte, error) {
+	v, err := s.Head(ctx, path)
+	if err != nil {
+		return v, nil, err
+	}
+	data, err := s.Content(ctx, v)
+	return v, data, err
+}
+
+// Check reports whether data may be the content of a memory at path:
+// *SizeError, *TextError.
+func (s *Store) Check(path string, data []byte) error {
+	if n, limit := int64(len(data)), s.info.Limits.MaxMemoryBytes; n > limit {
+		return &SizeError{Path: path, Size: n, Limit: limit}
+	}
+	if s.info.Limits.Content == versionlog.ContentText && !utf8.Valid(data) {
+		return &TextError{Path: path, Offset: invalidUTF8(data)}
+	}
+	return nil
+}
+
+func invalidUTF8(data []byte) int {
+	for i := 0; i < len(data); {
+		r, n := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return len(data)
+}
+
+// Commits yields the commits above a sequence number, oldest first.
+func (s *Store) Commits(ctx context.Context, after uint64) iter.Seq2[*versionlog.Commit, error] {
+	return s.log.Commits(ctx, s.info.ID, after)
+}
+
+// Follow calls apply with every commit above after, in order, as they come,
+// until ctx ends or something fails; it returns why, never nil.
+func (s *Store) Follow(ctx context.Context, after uint64, apply func(*versionlog.Commit) error) error {
+	for {
+		for c, err := range s.log.Commits(ctx, s.info.ID, after) {
+			if err != nil {
+				return err
+			}
+			if err := apply(c); err != nil {
+				return err
+			}
+			after = c.Seq
+		}
+		if err := s.log.Wait(ctx, s.info.ID, after); err != nil {
+			return err
+		}
+	}
+}
+
+// wrap names the place an error speaks of.
+func (s *Store) wrap(path string, err error) error {
+	if errors.Is(err, versionlog.ErrNotFound) {
+		return fmt.Errorf("%s:%s: %w", s.info.Slug, path, versionlog.ErrNotFound)
+	}
+	return fmt.Errorf("%s:%s: %w", s.info.Slug, path, err)
+}

@@ -1,0 +1,146 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"mneme/versionlog"
+)
+
+// Change is one part of a Batch.
+type Change struct {
+	Action  versionlog.Action
+	Path    string
+	To      string                 // Rename
+	Content []byte                 // Put
+	Revive  string                 // Put: id of the deleted memory to bring back, or ""
+	Expect  versionlog.Expectation // of the head at Path
+}
+
+// Batch makes all changes in one commit, or none. When it returns nil the
+// changes are durable. The commit has no versions when every change was the
+// case already. message, for people, may be empty.
+//
+// Errors: *versionlog.ConflictError, *versionlog.OverlapError, *SizeError,
+// *TextError, ErrReadOnly, versionlog.ErrArchived, versionlog.ErrTooLarge,
+// those of ParsePath, and those of the media.
+func (s *Store) Batch(ctx context.Context, message string, changes []Change) (*versionlog.Commit, error) {
+	if s.author == nil {
+		return nil, fmt.Errorf("store %s: %w", s.info.Slug, ErrReadOnly)
+	}
+	p := &versionlog.Proposal{
+		Key: versionlog.NewKey(), Actor: s.author.Actor, Session: s.author.Session,
+		Message: message, Changes: make([]versionlog.Change, len(changes)),
+	}
+	for i, c := range changes {
+		var err error
+		if p.Changes[i], err = s.prepare(c); err != nil {
+			return nil, err
+		}
+	}
+	for i, c := range changes {
+		if c.Action != versionlog.Put {
+			continue
+		}
+		d, err := s.blobs.Put(ctx, c.Content)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%s: store content: %w", s.info.Slug, p.Changes[i].Path, err)
+		}
+		p.Changes[i].Digest = d
+	}
+	commit, err := s.log.Commit(ctx, s.info.ID, p)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
+	}
+	return commit, nil
+}
+
+// prepare checks a change by the rules of paths and content.
+func (s *Store) prepare(c Change) (versionlog.Change, error) {
+	path, err := ParsePath(c.Path)
+	if err != nil {
+		return versionlog.Change{}, err
+	}
+	out := versionlog.Change{Action: c.Action, Path: path, Expect: c.Expect, MemoryID: c.Revive, Size: int64(len(c.Content))}
+	switch c.Action {
+	case versionlog.Put:
+		err = s.Check(path, c.Content)
+	case versionlog.Rename:
+		out.To, err = ParsePath(c.To)
+	}
+	return out, err
+}
+
+// Write makes data the content of path and returns the version that holds it:
+// a new one, or the head when that had this content already.
+func (s *Store) Write(ctx context.Context, path string, data []byte, expect versionlog.Expectation) (versionlog.Version, error) {
+	return s.put(ctx, "", Change{Action: versionlog.Put, Path: path, Content: data, Expect: expect})
+}
+
+func (s *Store) put(ctx context.Context, message string, c Change) (versionlog.Version, error) {
+	commit, err := s.Batch(ctx, message, []Change{c})
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	if len(commit.Versions) == 0 {
+		return s.Head(ctx, c.Path)
+	}
+	return commit.Versions[0], nil
+}
+
+// Remove deletes the memory at path. versionlog.ErrNotFound when there is none.
+func (s *Store) Remove(ctx context.Context, path string, expect versionlog.Expectation) (versionlog.Version, error) {
+	commit, err := s.Batch(ctx, "", []Change{{Action: versionlog.Remove, Path: path, Expect: expect}})
+	if err != nil {
+		return versionlog.Version{}, absentAsNotFound(err)
+	}
+	return commit.Versions[0], nil
+}
+
+// RemoveTree deletes every memory at and below prefix in one commit and
+// returns it. versionlog.ErrNotFound when there is none.
+func (s *Store) RemoveTree(ctx context.Context, prefix string) (*versionlog.Commit, error) {
+	var changes []Change
+	for v, err := range s.Heads(ctx, prefix) {
+		if err != nil {
+			return nil, s.wrap(prefix, err)
+		}
+		changes = append(changes, Change{Action: versionlog.Remove, Path: v.Path, Expect: versionlog.ExpectVersion(v.ID)})
+	}
+	if changes == nil {
+		return nil, s.wrap(prefix, versionlog.ErrNotFound)
+	}
+	return s.Batch(ctx, "", changes)
+}
+
+// Rename moves the memory at from, or every memory below it, to to in one
+// commit. What is at to must be absent. versionlog.ErrNotFound when there is
+// nothing at from.
+func (s *Store) Rename(ctx context.Context, from, to string) (*versionlog.Commit, error) {
+	var changes []Change
+	for v, err := range s.Heads(ctx, from) {
+		if err != nil {
+			return nil, s.wrap(from, err)
+		}
+		changes = append(changes, Change{
+			Action: versionlog.Rename, Path: v.Path, To: to + strings.TrimPrefix(v.Path, from),
+			Expect: versionlog.ExpectVersion(v.ID),
+		})
+	}
+	if changes == nil {
+		return nil, s.wrap(from, versionlog.ErrNotFound)
+	}
+	return s.Batch(ctx, "", changes)
+}
+
+// absentAsNotFound turns the conflict of a change to a memory that is not
+// there into the error a caller without expectations looks for.
+func absentAsNotFound(err error) error {
+	var conflict *versionlog.ConflictError
+	if errors.As(err, &conflict) && conflict.Conflicts[0].Head == nil {
+		return fmt.Errorf("%s: %w", conflict.Conflicts[0].Path, versionlog.ErrNotFound)
+	}
+	return err
+}
