@@ -1,11 +1,21 @@
 // Package fusefs serves memory stores as a FUSE file system on Linux: a
 // read-only root directory that lists the stores, and every store as a
 // directory of plain files.
+//
+// One tree of nodes is both the index of heads and the inodes that the kernel
+// knows. Requests read and change it under one lock, which is never held
+// during I/O. The kernel keeps names, attributes and pages without a timeout;
+// what it cannot know by itself the notifier tells it.
 package fusefs
 
 import (
 	"context"
 	"log/slog"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/memory"
 )
@@ -13,26 +23,77 @@ import (
 // Options configure a mount; the zero value is the default.
 type Options struct {
 	UID, GID uint32       // owner shown for every file and directory
+	Session  string       // shown in .mneme/status
 	Logger   *slog.Logger // nil discards
-	Debug    bool         // log every FUSE request to standard error
 }
 
-// Server is a mounted file system.
-type Server struct{}
+// fileSystem answers the kernel's requests. What it does not implement is
+// refused by the embedded default.
+type fileSystem struct {
+	fuse.RawFileSystem
+	opts   Options
+	log    *slog.Logger
+	ctx    context.Context // ends with the mount; bounds what requests wait for
+	notify *notifier
+	since  time.Time
+	timers sync.WaitGroup // commits of lingering temporary files
 
-// Mount mounts stores at dir, which must be an existing directory, each below
-// the name of its slug; a store opened read-only is read-only in the mount.
-// A mount that a dead daemon left at dir is cleared first. When it returns the
-// mount is ready for use.
-func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Options) (*Server, error) {
-	return nil, nil
+	// mu guards the node table, the tree with every node and stage, the
+	// handles, and the fields of store that say so. It is taken last, after
+	// store.ops and node.commitMu, and never held during I/O.
+	mu      sync.RWMutex
+	nodes   map[uint64]*node
+	nextID  uint64
+	handles map[uint64]*handle
+	nextFH  uint64
+	root    *node
+	stores  []*store
 }
 
-// Wait returns when the file system is no longer mounted and everything that
-// was dirty has been committed or given up with a log entry.
-func (s *Server) Wait() {}
+// newFileSystem makes the tree of stores, whose heads are still to be loaded.
+func newFileSystem(ctx context.Context, stores []*memory.Store, opts Options) *fileSystem {
+	fs := &fileSystem{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(),
+		opts:          opts,
+		log:           opts.Logger,
+		ctx:           ctx,
+		notify:        newNotifier(),
+		since:         time.Now(),
+		nodes:         map[uint64]*node{},
+		nextID:        fuse.FUSE_ROOT_ID,
+		handles:       map[uint64]*handle{},
+	}
+	fs.root = fs.newNode(nil, syscall.S_IFDIR|0o555, fs.since)
+	for _, ms := range stores {
+		s := newStore(fs, ms)
+		fs.stores = append(fs.stores, s)
+		attach(fs.root, ms.Info().Slug, s.root)
+	}
+	return fs
+}
 
-// Close commits what is dirty, unmounts and waits. When the mount is busy it
-// is detached from the directory tree all the same, so that it goes away with
-// its last user. Close may be called more than once.
-func (s *Server) Close() error { return nil }
+// String names the file system in go-fuse's own messages.
+func (fs *fileSystem) String() string { return "mneme" }
+
+func (fs *fileSystem) readOnly() bool {
+	for _, s := range fs.stores {
+		if !s.readOnly() {
+			return false
+		}
+	}
+	return true
+}
+
+// writable returns the node of an id for a request that changes it or, for a
+// directory, what is in it; or why that is refused whatever the request is.
+// Caller holds fs.mu.
+func (fs *fileSystem) writable(id uint64) (*node, fuse.Status) {
+	n := fs.node(id)
+	switch {
+	case n == nil:
+		return nil, fuse.Status(syscall.ESTALE)
+	case n.store == nil || n.store.readOnly() || n.isControl():
+		return nil, fuse.EROFS
+	}
+	return n, fuse.OK
+}

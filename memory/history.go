@@ -109,7 +109,7 @@ func (s *Store) Restore(ctx context.Context, path string, v versionlog.Version) 
 	default:
 		return versionlog.Version{}, err
 	}
-	return s.put(ctx, "restore "+v.ID, c)
+	return s.put(ctx, c, &CommitOptions{Message: "restore " + v.ID})
 }
 
 func (s *Store) newest(ctx context.Context, memoryID string) (versionlog.Version, error) {

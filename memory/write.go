@@ -19,20 +19,32 @@ type Change struct {
 	Expect  versionlog.Expectation // of the head at Path
 }
 
+// CommitOptions go with a commit; the zero value is the default.
+type CommitOptions struct {
+	Key     string // idempotency key, see versionlog.Proposal; "" makes a fresh one
+	Message string // for people
+}
+
 // Batch makes all changes in one commit, or none. When it returns nil the
 // changes are durable. The commit has no versions when every change was the
-// case already. message, for people, may be empty.
+// case already.
 //
 // Errors: *versionlog.ConflictError, *versionlog.OverlapError, *SizeError,
 // *TextError, ErrReadOnly, versionlog.ErrArchived, versionlog.ErrTooLarge,
 // those of ParsePath, and those of the media.
-func (s *Store) Batch(ctx context.Context, message string, changes []Change) (*versionlog.Commit, error) {
+func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions) (*versionlog.Commit, error) {
+	if opts == nil {
+		opts = &CommitOptions{}
+	}
 	if s.author == nil {
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, ErrReadOnly)
 	}
 	p := &versionlog.Proposal{
-		Key: versionlog.NewKey(), Actor: s.author.Actor, Session: s.author.Session,
-		Message: message, Changes: make([]versionlog.Change, len(changes)),
+		Key: opts.Key, Actor: s.author.Actor, Session: s.author.Session,
+		Message: opts.Message, Changes: make([]versionlog.Change, len(changes)),
+	}
+	if p.Key == "" {
+		p.Key = versionlog.NewKey()
 	}
 	for i, c := range changes {
 		var err error
@@ -76,11 +88,11 @@ func (s *Store) prepare(c Change) (versionlog.Change, error) {
 // Write makes data the content of path and returns the version that holds it:
 // a new one, or the head when that had this content already.
 func (s *Store) Write(ctx context.Context, path string, data []byte, expect versionlog.Expectation) (versionlog.Version, error) {
-	return s.put(ctx, "", Change{Action: versionlog.Put, Path: path, Content: data, Expect: expect})
+	return s.put(ctx, Change{Action: versionlog.Put, Path: path, Content: data, Expect: expect}, nil)
 }
 
-func (s *Store) put(ctx context.Context, message string, c Change) (versionlog.Version, error) {
-	commit, err := s.Batch(ctx, message, []Change{c})
+func (s *Store) put(ctx context.Context, c Change, opts *CommitOptions) (versionlog.Version, error) {
+	commit, err := s.Batch(ctx, []Change{c}, opts)
 	if err != nil {
 		return versionlog.Version{}, err
 	}
@@ -92,7 +104,7 @@ func (s *Store) put(ctx context.Context, message string, c Change) (versionlog.V
 
 // Remove deletes the memory at path. versionlog.ErrNotFound when there is none.
 func (s *Store) Remove(ctx context.Context, path string, expect versionlog.Expectation) (versionlog.Version, error) {
-	commit, err := s.Batch(ctx, "", []Change{{Action: versionlog.Remove, Path: path, Expect: expect}})
+	commit, err := s.Batch(ctx, []Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, nil)
 	if err != nil {
 		return versionlog.Version{}, absentAsNotFound(err)
 	}
@@ -112,13 +124,13 @@ func (s *Store) RemoveTree(ctx context.Context, prefix string) (*versionlog.Comm
 	if changes == nil {
 		return nil, s.wrap(prefix, versionlog.ErrNotFound)
 	}
-	return s.Batch(ctx, "", changes)
+	return s.Batch(ctx, changes, nil)
 }
 
 // Rename moves the memory at from, or every memory below it, to to in one
 // commit. What is at to must be absent. versionlog.ErrNotFound when there is
 // nothing at from.
-func (s *Store) Rename(ctx context.Context, from, to string) (*versionlog.Commit, error) {
+func (s *Store) Rename(ctx context.Context, from, to string, opts *CommitOptions) (*versionlog.Commit, error) {
 	var changes []Change
 	for v, err := range s.Heads(ctx, from) {
 		if err != nil {
@@ -132,7 +144,7 @@ func (s *Store) Rename(ctx context.Context, from, to string) (*versionlog.Commit
 	if changes == nil {
 		return nil, s.wrap(from, versionlog.ErrNotFound)
 	}
-	return s.Batch(ctx, "", changes)
+	return s.Batch(ctx, changes, opts)
 }
 
 // absentAsNotFound turns the conflict of a change to a memory that is not

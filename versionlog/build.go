@@ -29,7 +29,10 @@ func Build(view View, store Store, tip Tip, p *Proposal, now time.Time) (*Commit
 	if err := p.validate(); err != nil {
 		return nil, err
 	}
-	b := builder{view: view, heads: map[string]*Version{}, arriving: map[string]bool{}, leaving: map[string]bool{}}
+	b := builder{
+		view: view, heads: map[string]*Version{}, revived: map[string]bool{},
+		arriving: map[string]bool{}, leaving: map[string]bool{},
+	}
 	if err := b.checkExpectations(store.ID, p.Changes); err != nil {
 		return nil, err
 	}
@@ -108,6 +111,7 @@ type builder struct {
 	view     View
 	heads    map[string]*Version // by path, as of before the commit
 	versions []Version
+	revived  map[string]bool // ids of deleted memories that the commit brings back
 	arriving map[string]bool // paths that the commit makes live
 	leaving  map[string]bool // paths that the commit frees
 }
@@ -192,9 +196,10 @@ func (b *builder) identify(v *Version, memoryID string) error {
 	if err != nil {
 		return err
 	}
-	if newest == nil || newest.Live() {
+	if newest == nil || newest.Live() || b.revived[memoryID] {
 		return fmt.Errorf("%w: %s: memory %s is not a deleted memory of this store", ErrInvalid, v.Path, memoryID)
 	}
+	b.revived[memoryID] = true
 	v.MemoryID, v.Parent = memoryID, newest.ID
 	return nil
 }

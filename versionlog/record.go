@@ -74,6 +74,9 @@ func DecodeRecord(data []byte) (*Commit, error) {
 	if r.Format > RecordFormat {
 		return nil, fmt.Errorf("commit record has format %d, this mneme reads up to %d: %w; use a newer mneme", r.Format, RecordFormat, ErrFormat)
 	}
+	if r.Format < 1 {
+		return nil, fmt.Errorf("commit record: %w: format %d", ErrCorrupt, r.Format)
+	}
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("commit record: %w: %w", ErrCorrupt, err)
 	}

@@ -1,0 +1,205 @@
+package fusefs
+
+import (
+	"strings"
+	"time"
+
+	"mneme/versionlog"
+)
+
+// apply brings a commit of another session into the tree and tells the kernel.
+// Caller holds fs.mu.
+func (s *store) apply(c *versionlog.Commit) {
+	for _, v := range c.Versions { // what leaves makes room for what arrives
+		if v.Op == versionlog.OpDeleted {
+			s.vacate(v.Path, v)
+		}
+	}
+	for _, v := range c.Versions {
+		switch v.Op {
+		case versionlog.OpCreated, versionlog.OpModified:
+			s.place(v)
+		case versionlog.OpRenamed:
+			s.relocate(v)
+		}
+	}
+}
+
+// find returns the node at a path, or nil.
+func (s *store) find(path string) *node {
+	n := s.root
+	for name := range strings.SplitSeq(path[1:], "/") {
+		if n = n.children[name]; n == nil {
+			return nil
+		}
+	}
+	return n
+}
+
+// findHidden returns the file that this mount hides at a path, or nil.
+func (s *store) findHidden(path string) *node {
+	dir, name := split(path)
+	parent := s.root
+	if dir != "" {
+		parent = s.find(dir)
+	}
+	if parent == nil || !parent.isDir() {
+		return nil
+	}
+	return parent.hidden[name]
+}
+
+func split(path string) (dir, name string) {
+	i := strings.LastIndexByte(path, '/')
+	return path[:i], path[i+1:]
+}
+
+// vacate makes a path absent because of v.
+func (s *store) vacate(path string, v versionlog.Version) {
+	if n := s.findHidden(path); n != nil && n.head.Seq < v.Seq {
+		s.unhide(n)
+	}
+	n := s.find(path)
+	if n == nil || n.local || n.head == nil || n.head.Seq >= v.Seq {
+		return
+	}
+	if n.stage != nil && n.stage.dirty {
+		return // its own commit will find out; until then its writer sees what it wrote
+	}
+	dir := n.parent
+	s.fs.notify.entry(dir, n.name)
+	s.fs.notify.attributes(n)
+	dir.touch(v.Time)
+	s.fs.detach(n)
+	s.prune(dir)
+}
+
+// prune removes directories that only held what is gone.
+func (s *store) prune(dir *node) {
+	for dir != s.root && len(dir.children) == 0 && len(dir.hidden) == 0 && !dir.kept && dir.parent != nil {
+		parent := dir.parent
+		s.fs.notify.entry(parent, dir.name)
+		s.fs.detach(dir)
+		dir = parent
+	}
+}
+
+// place makes v the head of its path.
+func (s *store) place(v versionlog.Version) {
+	if s.gone[v.Path] > v.Seq {
+		return // this mount has freed the path since
+	}
+	if n := s.findHidden(v.Path); n != nil {
+		if n.head.Seq >= v.Seq {
+			return
+		}
+		s.unhide(n) // somebody else wrote it: it is to be seen
+	}
+	dirPath, name := split(v.Path)
+	dir := s.makeDirs(dirPath, v.Time)
+	n := dir.children[name]
+	if n != nil && n.isDir() { // empty, or holding only this mount's scratch files
+		s.fs.notify.entry(dir, name)
+		s.fs.detach(n)
+		n = nil
+	}
+	if n == nil {
+		n = s.fs.newNode(s, fileMode(s), v.Time)
+		attach(dir, name, n)
+		s.setHead(n, v)
+		dir.touch(v.Time)
+		s.fs.notify.entry(dir, name)
+		return
+	}
+	if n.head != nil && !n.local && n.head.Seq >= v.Seq {
+		return
+	}
+	s.setHead(n, v)
+	s.fs.notify.content(n)
+}
+
+// setHead gives n the content of v, committed by another session. What is
+// being written here stays as it is, based on what it was based on.
+func (s *store) setHead(n *node, v versionlog.Version) {
+	n.head, n.local, n.content = &v, false, nil
+	if n.stage != nil && !n.stage.dirty {
+		n.stage.data, n.stage.loaded = nil, false
+	}
+	n.mtime, n.ctime, n.atime = v.Time, v.Time, time.Time{}
+}
+
+// relocate follows a rename, keeping the node.
+func (s *store) relocate(v versionlog.Version) {
+	n := s.find(v.From)
+	if n == nil || n.head == nil || n.local || n.head.MemoryID != v.MemoryID || n.head.Seq >= v.Seq {
+		s.vacate(v.From, v)
+		s.place(v)
+		return
+	}
+	if old := s.find(v.Path); old != nil || s.findHidden(v.Path) != nil || s.gone[v.Path] > v.Seq {
+		s.vacate(v.From, v)
+		s.place(v)
+		return
+	}
+	from := n.parent
+	dirPath, name := split(v.Path)
+	dir := s.makeDirs(dirPath, v.Time)
+	delete(from.children, n.name)
+	s.fs.notify.entry(from, n.name)
+	from.touch(v.Time)
+	attach(dir, name, n)
+	s.fs.notify.entry(dir, name)
+	dir.touch(v.Time)
+	s.setHead(n, v)
+	s.fs.notify.content(n)
+	s.prune(from)
+}
+
+// makeDirs returns the directory of a path, made where it is missing. A file
+// in the way is only ever one that this mount has not committed.
+func (s *store) makeDirs(path string, at time.Time) *node {
+	dir := s.root
+	if path == "" {
+		return dir
+	}
+	for name := range strings.SplitSeq(path[1:], "/") {
+		n := dir.children[name]
+		if n != nil && !n.isDir() {
+			s.fs.notify.entry(dir, name)
+			s.fs.detach(n)
+			n = nil
+		}
+		if n == nil {
+			n = s.fs.newNode(s, dirMode(s), at)
+			attach(dir, name, n)
+			dir.touch(at)
+			s.fs.notify.entry(dir, name)
+		}
+		dir = n
+	}
+	return dir
+}
+
+// hide notes that n, which is committed at dir/name, has a scratch name now:
+// here it is absent there, in the log it stays the head. An editor that saves
+// by renaming the old file away then writes the next version of the same
+// memory, and one that dies in between has lost nothing.
+func (s *store) hide(dir *node, name string, n *node) {
+	if dir.hidden == nil {
+		dir.hidden = map[string]*node{}
+	}
+	dir.hidden[name] = n
+	n.local = true
+	n.origin = &origin{dir: dir, name: name}
+}
+
+// unhide ends what hide began: n is a scratch file and nothing more.
+func (s *store) unhide(n *node) {
+	if o := n.origin; o != nil && o.dir.hidden[o.name] == n {
+		delete(o.dir.hidden, o.name)
+	}
+	n.origin = nil
+}
+
+// touch notes that the directory's entries have changed.
+func (n *node) touch(at time.Time) { n.mtime, n.ctime = at, at }

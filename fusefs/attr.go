@@ -1,0 +1,123 @@
+package fusefs
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+const blockSize = 4096
+
+func fileMode(s *store) uint32 { return syscall.S_IFREG | s.perm(0o644) }
+func dirMode(s *store) uint32  { return syscall.S_IFDIR | s.perm(0o755) }
+
+func (n *node) attrTimeout() time.Duration {
+	if n.generate != nil {
+		return 0
+	}
+	return forever
+}
+
+// size is the length of what a reader gets. Caller holds fs.mu.
+func (n *node) size() int64 {
+	switch {
+	case n.staged():
+		return int64(len(n.stage.data))
+	case n.head != nil:
+		return n.head.Size
+	}
+	return 0
+}
+
+// fillAttr tells what n looks like. Caller holds fs.mu.
+func (fs *fileSystem) fillAttr(n *node, out *fuse.Attr) {
+	out.Ino = n.id
+	out.Mode = n.mode
+	out.Nlink = 1 // for directories too, which says that nobody counts subdirectories
+	if n.removed {
+		out.Nlink = 0
+	}
+	out.Uid, out.Gid = fs.opts.UID, fs.opts.GID
+	out.Blksize = blockSize
+	if !n.isDir() {
+		out.Size = uint64(n.size())
+		out.Blocks = (out.Size + 511) / 512
+	}
+	atime := n.atime
+	if atime.IsZero() {
+		atime = n.mtime
+	}
+	out.SetTimes(&atime, &n.mtime, &n.ctime)
+}
+
+// GetAttr implements fuse.RawFileSystem.
+func (fs *fileSystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	n := fs.node(in.NodeId)
+	if n == nil {
+		return fuse.Status(syscall.ESTALE)
+	}
+	out.SetTimeout(n.attrTimeout())
+	fs.fillAttr(n, &out.Attr)
+	return fuse.OK
+}
+
+// SetAttr implements fuse.RawFileSystem: truncation, chmod, utimens; chown
+// only to the owner that is there.
+func (fs *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+	fs.mu.RLock()
+	n, status := fs.writable(in.NodeId)
+	fs.mu.RUnlock()
+	if !status.Ok() {
+		return status
+	}
+	if status := fs.checkSetAttr(in); !status.Ok() {
+		return status
+	}
+	if size, ok := in.GetSize(); ok {
+		if status := fs.truncate(n, in, size); !status.Ok() {
+			return status
+		}
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if mode, ok := in.GetMode(); ok {
+		n.mode = n.mode&syscall.S_IFMT | mode&0o777
+	}
+	if at, ok := in.GetMTime(); ok {
+		n.mtime = at
+	}
+	if at, ok := in.GetATime(); ok {
+		n.atime = at
+	}
+	n.ctime = time.Now()
+	out.SetTimeout(forever)
+	fs.fillAttr(n, &out.Attr)
+	return fuse.OK
+}
+
+func (fs *fileSystem) checkSetAttr(in *fuse.SetAttrIn) fuse.Status {
+	if mode, ok := in.GetMode(); ok && mode&^0o777 != 0 {
+		return fuse.EPERM // setuid, setgid, sticky
+	}
+	if uid, ok := in.GetUID(); ok && uid != fs.opts.UID {
+		return fuse.EPERM
+	}
+	if gid, ok := in.GetGID(); ok && gid != fs.opts.GID {
+		return fuse.EPERM
+	}
+	return fuse.OK
+}
+
+// StatFs implements fuse.RawFileSystem. A store has no size of its own, so the
+// answer is one that no program takes for a full disk.
+func (fs *fileSystem) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	const plenty = 1 << 30
+	out.Bsize, out.Frsize = blockSize, blockSize
+	out.Blocks, out.Bfree, out.Bavail = plenty, plenty, plenty
+	out.Files, out.Ffree = plenty, plenty
+	out.NameLen = 255
+	return fuse.OK
+}

@@ -1,0 +1,66 @@
+package fusefs
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"mneme/memory"
+)
+
+// makeControl makes .mneme with its files. They are generated when they are
+// opened; nothing below it can be changed.
+func (s *store) makeControl() {
+	s.control = s.fs.newNode(s, syscall.S_IFDIR|0o555, s.fs.since)
+	s.control.parent, s.control.name = s.root, memory.ReservedName
+	for name, generate := range map[string]func() []byte{"status": s.statusText, "errors": s.errors.text} {
+		n := s.fs.newNode(s, syscall.S_IFREG|0o444, s.fs.since)
+		n.generate = generate
+		attach(s.control, name, n)
+	}
+}
+
+// statusText is the content of .mneme/status: "key: value" lines.
+func (s *store) statusText() []byte {
+	info := s.memory.Info()
+	access := "read-write"
+	if s.readOnly() {
+		access = "read-only"
+	}
+	s.fs.mu.RLock()
+	memories, dirty := s.count(s.root)
+	applied, degraded := s.applied, s.degraded
+	s.fs.mu.RUnlock()
+	state := "ok"
+	if degraded != nil {
+		state = "degraded: " + degraded.Error()
+	}
+	var b strings.Builder
+	for _, line := range [][2]any{
+		{"store", info.Slug}, {"id", info.ID}, {"access", access}, {"session", s.fs.opts.Session},
+		{"state", state}, {"sequence", applied}, {"memories", memories}, {"uncommitted", dirty},
+		{"max-memory-bytes", info.Limits.MaxMemoryBytes}, {"content", info.Limits.Content},
+		{"mounted", s.fs.since.UTC().Format(time.RFC3339)},
+	} {
+		fmt.Fprintf(&b, "%s: %v\n", line[0], line[1])
+	}
+	return []byte(b.String())
+}
+
+// count returns how many memories lie below dir, and how many files differ
+// from the log. Caller holds fs.mu.
+func (s *store) count(dir *node) (memories, uncommitted int) {
+	for _, n := range dir.children {
+		switch {
+		case n.isDir():
+			m, u := s.count(n)
+			memories, uncommitted = memories+m, uncommitted+u
+		case n.local || n.stage != nil && n.stage.dirty:
+			uncommitted++
+		default:
+			memories++
+		}
+	}
+	return memories, uncommitted
+}

@@ -1,0 +1,94 @@
+package fusefs
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/cas"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// errnos is what every error looks like to a program that uses the mount. The
+// first that matches counts. Lost data comes first: the name exists, so it must
+// not look like a missing file.
+var errnos = []struct {
+	err   error
+	errno syscall.Errno
+}{
+	{cas.ErrNotFound, syscall.EIO},
+	{cas.ErrCorrupt, syscall.EIO},
+	{versionlog.ErrCorrupt, syscall.EIO},
+	{memory.ErrReadOnly, syscall.EROFS},
+	{versionlog.ErrReadOnly, syscall.EROFS},
+	{versionlog.ErrArchived, syscall.EROFS},
+	{memory.ErrTooBig, syscall.EFBIG},
+	{memory.ErrNotText, syscall.EILSEQ},
+	{memory.ErrPathEncoding, syscall.EILSEQ},
+	{memory.ErrPathTooLong, syscall.ENAMETOOLONG},
+	{memory.ErrBadPath, syscall.EINVAL},
+	{versionlog.ErrTooLarge, syscall.EXDEV},
+	{versionlog.ErrOverlap, syscall.ENOTDIR},
+	{versionlog.ErrConflict, syscall.ESTALE},
+	{syscall.ENOSPC, syscall.ENOSPC},
+	{syscall.EDQUOT, syscall.EDQUOT},
+	{versionlog.ErrNotFound, syscall.ENOENT},
+}
+
+// errnoOf translates an error. An errno that this package chose stands for
+// itself; one that comes from below with a message around it is trouble with
+// the store's own files, and EIO unless the table has it. So is all else.
+func errnoOf(err error) syscall.Errno {
+	if errno, ok := err.(syscall.Errno); ok {
+		return errno
+	}
+	for _, e := range errnos {
+		if errors.Is(err, e.err) {
+			return e.errno
+		}
+	}
+	return syscall.EIO
+}
+
+// fail answers a request with err's errno, and notes the error where people
+// and agents find it.
+func (s *store) fail(op, path string, err error) fuse.Status {
+	errno := errnoOf(err)
+	s.errors.add(fmt.Sprintf("%s %s: %v (%v)", op, path, err, errno))
+	if errno == syscall.EIO {
+		s.fs.log.Error("request failed", "store", s.slug(), "op", op, "path", path, "err", err)
+	}
+	return fuse.Status(errno)
+}
+
+// journal keeps the newest lines of .mneme/errors.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+const journalLines = 100
+
+func (j *journal) add(line string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.lines) == journalLines {
+		j.lines = j.lines[1:]
+	}
+	j.lines = append(j.lines, time.Now().UTC().Format(time.RFC3339)+" "+line+"\n")
+}
+
+func (j *journal) text() []byte {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []byte
+	for _, line := range j.lines {
+		out = append(out, line...)
+	}
+	return out
+}

@@ -1,0 +1,170 @@
+package fusefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"mneme/memory"
+)
+
+// Type is the file system type of mounts in /proc/self/mountinfo. The source
+// there is "mneme:" and the daemon's process id.
+const Type = "fuse.mneme"
+
+// maxBackground is how many asynchronous requests the kernel may have under way.
+const maxBackground = 256
+
+// Server is a mounted file system. Its methods may be called at once from many
+// goroutines.
+type Server struct {
+	fs     *fileSystem
+	server *fuse.Server
+	dir    string
+	cancel context.CancelFunc
+	done   chan struct{} // closed when everything has ended
+	close  func() error
+}
+
+// Mount mounts stores at dir, an existing directory, each below the name of
+// its slug; a store opened read-only, or archived, is read-only in the mount.
+// What a dead daemon left mounted at dir is cleared first. When it returns the
+// mount is ready for use; it stays until Close, or until somebody unmounts it.
+// ctx bounds the loading of the stores only.
+//
+// As root it mounts directly and lets other users in, with the permissions
+// that files show; as another user it needs fusermount3.
+func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Options) (*Server, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := clearDead(dir); err != nil {
+		return nil, err
+	}
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	fs := newFileSystem(life, stores, o)
+	for _, s := range fs.stores {
+		if err := s.load(ctx); err != nil {
+			cancel()
+			return nil, fmt.Errorf("load store %s: %w", s.slug(), err)
+		}
+	}
+	server, err := fuse.NewServer(fs, dir, mountOptions(fs))
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("mount at %s: %w", dir, err)
+	}
+	m := &Server{fs: fs, server: server, dir: dir, cancel: cancel, done: make(chan struct{})}
+	m.close = sync.OnceValue(m.unmount)
+	go m.serve()
+	if err := server.WaitMount(); err != nil {
+		return nil, errors.Join(fmt.Errorf("mount at %s: %w", dir, err), m.Close())
+	}
+	return m, nil
+}
+
+func mountOptions(fs *fileSystem) *fuse.MountOptions {
+	o := &fuse.MountOptions{
+		FsName:        fmt.Sprintf("mneme:%d", os.Getpid()),
+		Name:          "mneme",
+		Options:       []string{"default_permissions"},
+		MaxBackground: maxBackground,
+		DisableSplice: true,
+		// Truncation at open is one request with it, and the kernel does not ask
+		// for security.capability before every write.
+		ExtraCapabilities: fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2,
+		Logger:            slog.NewLogLogger(fs.log.Handler(), slog.LevelWarn),
+	}
+	if os.Geteuid() == 0 {
+		o.AllowOther, o.DirectMountStrict = true, true
+	}
+	if fs.readOnly() {
+		o.Options = append(o.Options, "ro")
+	}
+	return o
+}
+
+// serve runs until the kernel has let go of the mount, then ends everything.
+func (m *Server) serve() {
+	defer close(m.done)
+	var work sync.WaitGroup
+	for _, s := range m.fs.stores {
+		work.Go(func() { s.follow(m.fs.ctx) })
+	}
+	go m.fs.notify.run(m.server)
+	m.server.Serve()
+	m.fs.commitAll()
+	m.cancel()
+	m.fs.notify.close()
+	work.Wait()
+	m.fs.timers.Wait()
+}
+
+// Wait returns when the file system is no longer mounted and everything that
+// was written has been committed, or given up with an entry in the log.
+func (m *Server) Wait() { <-m.done }
+
+// Close commits what was written, unmounts, and waits as Wait does. A mount
+// that is in use is detached from the directory tree; Close then returns
+// ErrBusy without waiting, and who uses the mount gets errors once the process
+// ends. Calling it again returns the same.
+func (m *Server) Close() error { return m.close() }
+
+// ErrBusy says that a mount was still in use when it was closed.
+var ErrBusy = errors.New("mount is in use")
+
+func (m *Server) unmount() error {
+	m.fs.commitAll()
+	err := m.server.Unmount()
+	if err == nil {
+		m.Wait()
+		return nil
+	}
+	select {
+	case <-m.done: // somebody else unmounted it
+		return nil
+	default:
+	}
+	m.fs.log.Warn("unmount", "dir", m.dir, "err", err)
+	if err := Detach(m.dir); err != nil {
+		return fmt.Errorf("detach %s: %w", m.dir, err)
+	}
+	m.fs.commitAll()
+	return fmt.Errorf("%s: %w", m.dir, ErrBusy)
+}
+
+// clearDead detaches a mount whose daemon has died.
+func clearDead(dir string) error {
+	_, err := os.Stat(dir)
+	if !errors.Is(err, syscall.ENOTCONN) && !errors.Is(err, syscall.ECONNABORTED) {
+		return nil
+	}
+	if err := Detach(dir); err != nil {
+		return fmt.Errorf("clear the dead mount at %s: %w", dir, err)
+	}
+	return nil
+}
+
+// Detach takes the mount at dir out of the directory tree, busy or not.
+func Detach(dir string) error {
+	if os.Geteuid() == 0 {
+		return unix.Unmount(dir, unix.MNT_DETACH)
+	}
+	out, err := exec.Command("fusermount3", "-u", "-z", dir).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("fusermount3 -u -z: %w: %s", err, out)
+	}
+	return nil
+}

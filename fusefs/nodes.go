@@ -1,0 +1,179 @@
+package fusefs
+
+import (
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// forever is how long the kernel may keep names and attributes: until the
+// notifier says otherwise.
+const forever = 240 * time.Hour
+
+// node is a file or directory of the mount. Its id is its inode number, for as
+// long as the mount or the kernel knows it. All fields but id, store and
+// generate are guarded by fileSystem.mu.
+type node struct {
+	id    uint64
+	store *store // nil for the root of the mount
+
+	parent  *node  // nil for the root, and once the node has no name any more
+	name    string // NFC
+	lookups uint64 // references that the kernel holds
+	opens   int    // open handles
+
+	mode  uint32 // type and permission bits
+	mtime time.Time
+	ctime time.Time
+	atime time.Time // zero: as mtime
+
+	// Directories.
+	children map[string]*node
+	hidden   map[string]*node // see store.hide
+	kept     bool             // stays when it is empty
+
+	// Files.
+	head    *versionlog.Version // the content when there is no stage
+	local   bool                // head, if any, is not what the log has at this path
+	origin  *origin             // of a local file that is hidden elsewhere
+	stage   *stage              // nil while nobody writes
+	content []byte              // the bytes of head, once read, while open
+	removed bool                // unlinked in this mount
+
+	generate func() []byte // makes the text of a control file; nil for others
+
+	// commitMu makes commits of the node's stage follow one another. It is
+	// taken after store.ops and before fileSystem.mu.
+	commitMu sync.Mutex
+}
+
+// origin is the place where a file with a scratch name is still committed.
+type origin struct {
+	dir  *node
+	name string
+}
+
+func (n *node) isDir() bool { return n.mode&syscall.S_IFMT == syscall.S_IFDIR }
+
+// isControl reports whether n is .mneme or in it.
+func (n *node) isControl() bool {
+	return n.store != nil && (n == n.store.control || n.parent == n.store.control)
+}
+
+// newNode makes a node and enters it in the table.
+func (fs *fileSystem) newNode(s *store, mode uint32, now time.Time) *node {
+	n := &node{id: fs.nextID, store: s, mode: mode, mtime: now, ctime: now}
+	if n.isDir() {
+		n.children = map[string]*node{}
+	}
+	fs.nextID++
+	fs.nodes[n.id] = n
+	return n
+}
+
+// attach gives n its name in dir.
+func attach(dir *node, name string, n *node) {
+	n.parent, n.name = dir, name
+	dir.children[name] = n
+}
+
+// detach takes n's name away.
+func (fs *fileSystem) detach(n *node) {
+	if n.parent != nil && n.parent.children[n.name] == n {
+		delete(n.parent.children, n.name)
+	}
+	n.parent = nil
+	fs.collect(n)
+}
+
+// collect drops n from the table when nobody can name it any more.
+func (fs *fileSystem) collect(n *node) {
+	if n.parent == nil && n != fs.root && n.lookups == 0 && n.opens == 0 {
+		delete(fs.nodes, n.id)
+	}
+}
+
+// path is where n lies in its store, "" for the store's root, and false when n
+// has no place there any more.
+func (n *node) path() (string, bool) {
+	var segments []string
+	for n.store.root != n {
+		if n.parent == nil {
+			return "", false
+		}
+		segments = append(segments, n.name)
+		n = n.parent
+	}
+	var b strings.Builder
+	for i := len(segments) - 1; i >= 0; i-- {
+		b.WriteByte('/')
+		b.WriteString(segments[i])
+	}
+	return b.String(), true
+}
+
+// childPath is the path a child of dir has or would have.
+func (n *node) childPath(name string) (string, bool) {
+	dir, ok := n.path()
+	return dir + "/" + name, ok
+}
+
+// node returns the node of an id the kernel uses.
+func (fs *fileSystem) node(id uint64) *node { return fs.nodes[id] }
+
+// Lookup implements fuse.RawFileSystem.
+func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	canonical, err := memory.ParseName(name)
+	if err != nil {
+		return fuse.ENOENT // no file can have it; what creates it is told more
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	dir := fs.node(header.NodeId)
+	if dir == nil || !dir.isDir() {
+		return fuse.Status(syscall.ESTALE)
+	}
+	n := dir.children[canonical]
+	if n == nil && dir.store != nil && dir == dir.store.root && canonical == memory.ReservedName {
+		n = dir.store.control
+	}
+	if n == nil {
+		if canonical == name {
+			out.SetEntryTimeout(forever)
+			return fuse.OK // a negative entry, which the kernel keeps
+		}
+		return fuse.ENOENT
+	}
+	fs.reply(n, canonical == name, out)
+	return fuse.OK
+}
+
+// reply fills out an entry for n and counts the reference that the kernel
+// gets. exact says that n was asked for by the name it has; another normal
+// form of it is not cached, since no notification would reach it.
+func (fs *fileSystem) reply(n *node, exact bool, out *fuse.EntryOut) {
+	n.lookups++
+	out.NodeId = n.id
+	out.Generation = 1
+	if exact {
+		out.SetEntryTimeout(forever)
+	}
+	out.SetAttrTimeout(n.attrTimeout())
+	fs.fillAttr(n, &out.Attr)
+}
+
+// Forget implements fuse.RawFileSystem.
+func (fs *fileSystem) Forget(id, count uint64) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if n := fs.node(id); n != nil {
+		n.lookups -= min(count, n.lookups)
+		fs.collect(n)
+	}
+}

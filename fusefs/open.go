@@ -1,0 +1,208 @@
+package fusefs
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// handle is an open file or directory. Its fields do not change, but for
+// entries, which fileSystem.mu guards.
+type handle struct {
+	node    *node
+	stage   *stage     // of a handle that may write
+	text    []byte     // of a control file
+	entries []dirEntry // of a directory, from its last rewind on
+}
+
+// newHandle enters h in the table. Caller holds fs.mu.
+func (fs *fileSystem) newHandle(h *handle) uint64 {
+	fs.nextFH++
+	fs.handles[fs.nextFH] = h
+	h.node.opens++
+	return fs.nextFH
+}
+
+// dropHandle forgets a handle and returns it, or nil. Caller holds fs.mu.
+func (fs *fileSystem) dropHandle(fh uint64) *handle {
+	h := fs.handles[fh]
+	if h == nil {
+		return nil
+	}
+	delete(fs.handles, fh)
+	h.node.opens--
+	if h.node.opens == 0 {
+		h.node.content = nil
+	}
+	fs.collect(h.node)
+	return h
+}
+
+func writes(flags uint32) bool {
+	return flags&syscall.O_ACCMODE != syscall.O_RDONLY || flags&syscall.O_TRUNC != 0
+}
+
+// Open implements fuse.RawFileSystem.
+func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	fs.mu.RLock()
+	n := fs.node(in.NodeId)
+	fs.mu.RUnlock()
+	switch {
+	case n == nil:
+		return fuse.Status(syscall.ESTALE)
+	case n.isDir():
+		return fuse.Status(syscall.EISDIR)
+	}
+	if writes(in.Flags) {
+		if n.generate != nil || n.store.readOnly() {
+			return fuse.EROFS
+		}
+		n.store.catchUp() // so that what is written is based on the newest version
+	}
+	if n.generate != nil {
+		text := n.generate()
+		fs.mu.Lock()
+		defer fs.mu.Unlock()
+		out.Fh = fs.newHandle(&handle{node: n, text: text})
+		out.OpenFlags = fuse.FOPEN_DIRECT_IO
+		return fuse.OK
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.open(n, in.Flags, out)
+	return fuse.OK
+}
+
+// open makes a handle of a memory's file. Caller holds fs.mu.
+func (fs *fileSystem) open(n *node, flags uint32, out *fuse.OpenOut) {
+	h := &handle{node: n}
+	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+	if writes(flags) {
+		h.stage = n.beginWrite()
+		if flags&syscall.O_TRUNC != 0 {
+			h.stage.empty()
+			n.mtime = time.Now()
+			n.ctime = n.mtime
+		}
+	} else {
+		out.OpenFlags |= fuse.FOPEN_NOFLUSH
+	}
+	out.Fh = fs.newHandle(h)
+}
+
+// Create implements fuse.RawFileSystem.
+func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	fs.mu.RLock()
+	dir, status := fs.writable(in.NodeId)
+	fs.mu.RUnlock()
+	if !status.Ok() {
+		return status
+	}
+	if in.Mode&(syscall.S_ISUID|syscall.S_ISGID|syscall.S_ISVTX) != 0 {
+		return fuse.EPERM
+	}
+	dir.store.catchUp()
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	dir, canonical, status := fs.place(in.NodeId, name, 0)
+	if !status.Ok() {
+		return status
+	}
+	n := dir.children[canonical]
+	switch {
+	case n == nil:
+		now := time.Now()
+		n = fs.newNode(dir.store, syscall.S_IFREG|in.Mode&0o777, now)
+		n.local = true
+		attach(dir, canonical, n)
+		dir.touch(now)
+		fs.open(n, in.Flags|syscall.O_TRUNC, &out.OpenOut)
+	case n.isDir():
+		return fuse.Status(syscall.EISDIR)
+	case in.Flags&syscall.O_EXCL != 0:
+		return fuse.Status(syscall.EEXIST)
+	default: // another session made it since the kernel looked
+		fs.open(n, in.Flags, &out.OpenOut)
+	}
+	fs.reply(n, canonical == name, &out.EntryOut)
+	return fuse.OK
+}
+
+// Read implements fuse.RawFileSystem.
+func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	fs.mu.RLock()
+	h := fs.handles[in.Fh]
+	if h == nil {
+		fs.mu.RUnlock()
+		return nil, fuse.EBADF
+	}
+	n := h.node
+	data, head := n.content, n.head
+	switch {
+	case n.generate != nil:
+		data = h.text
+	case n.staged(): // copied, since it changes
+		size := 0
+		if in.Offset < uint64(len(n.stage.data)) {
+			size = copy(buf, n.stage.data[in.Offset:])
+		}
+		fs.mu.RUnlock()
+		return fuse.ReadResultData(buf[:size]), fuse.OK
+	case head == nil:
+		data = []byte{}
+	}
+	fs.mu.RUnlock()
+	if data == nil {
+		var err error
+		if data, err = n.store.memory.Content(fs.ctx, *head); err != nil {
+			return nil, n.store.fail("read", head.Path, err)
+		}
+		fs.mu.Lock()
+		if n.head == head && n.opens > 0 {
+			n.content = data
+		}
+		fs.mu.Unlock()
+	}
+	start := min(in.Offset, uint64(len(data)))
+	end := min(start+uint64(len(buf)), uint64(len(data)))
+	return fuse.ReadResultData(data[start:end]), fuse.OK
+}
+
+// Release implements fuse.RawFileSystem. What a shared mapping wrote may come
+// after the last flush, and is committed here, where no error reaches anybody.
+func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	fs.mu.RLock()
+	h := fs.handles[in.Fh]
+	last := h != nil && h.stage != nil && h.stage.writers == 1 && h.stage.dirty
+	fs.mu.RUnlock()
+	if last {
+		fs.commitFile(h.node, h.stage, false)
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if h = fs.dropHandle(in.Fh); h != nil && h.stage != nil {
+		fs.endWrite(h.node, h.stage)
+	}
+}
+
+// holds reports whether the process of a thread has a file open with that
+// inode number, as far as the daemon may see that.
+func holds(pid uint32, inode uint64) bool {
+	dir := "/proc/" + strconv.FormatUint(uint64(pid), 10) + "/fdinfo"
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	want := "\nino:\t" + strconv.FormatUint(inode, 10) + "\n"
+	for _, e := range entries {
+		info, err := os.ReadFile(dir + "/" + e.Name())
+		if err == nil && strings.Contains(string(info), want) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,348 @@
+package fusefs
+
+import (
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// move is one rename on its way. The names are canonical.
+type move struct {
+	s        *store
+	n        *node // what moves
+	from, to *node // directories
+	old, new string
+	target   *node // what is in the way; nil
+}
+
+// Rename implements fuse.RawFileSystem.
+func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
+	if in.Flags&^unix.RENAME_NOREPLACE != 0 {
+		return fuse.EINVAL // no exchange, no whiteout
+	}
+	fs.mu.RLock()
+	from, status := fs.writable(in.NodeId)
+	to, toStatus := fs.writable(in.Newdir)
+	fs.mu.RUnlock()
+	switch {
+	case !status.Ok():
+		return status
+	case !toStatus.Ok():
+		return toStatus
+	case from.store != to.store:
+		return fuse.EXDEV
+	}
+	from.store.ops.Lock()
+	defer from.store.ops.Unlock()
+
+	fs.mu.Lock()
+	m, status := fs.newMove(in, from, oldName, newName)
+	fs.mu.Unlock()
+	if m == nil || m.n == m.target {
+		return status
+	}
+	if m.target != nil && in.Flags&unix.RENAME_NOREPLACE != 0 {
+		return fuse.Status(syscall.EEXIST)
+	}
+	var err error
+	if m.n.isDir() {
+		err = fs.renameDir(m)
+	} else {
+		err = fs.renameFile(m)
+	}
+	if err != nil {
+		return m.s.fail("rename "+oldName+" to", newName, err)
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if m.old != oldName {
+		fs.notify.entry(m.from, m.old)
+	}
+	if m.new != newName {
+		fs.notify.entry(m.to, m.new)
+	}
+	return fuse.OK
+}
+
+// newMove checks what does not depend on the log. Caller holds fs.mu.
+func (fs *fileSystem) newMove(in *fuse.RenameIn, from *node, oldName, newName string) (*move, fuse.Status) {
+	old, err := memory.ParseName(oldName)
+	if err != nil {
+		return nil, fuse.ENOENT
+	}
+	n := from.children[old]
+	if n == nil {
+		if from == from.store.root && old == memory.ReservedName {
+			return nil, fuse.EROFS
+		}
+		return nil, fuse.ENOENT
+	}
+	below := 0
+	if n.isDir() {
+		below = 1
+	}
+	to, name, status := fs.place(in.Newdir, newName, below)
+	if !status.Ok() {
+		return nil, status
+	}
+	return &move{s: from.store, n: n, from: from, to: to, old: old, new: name, target: to.children[name]}, fuse.OK
+}
+
+// take moves the node. Caller holds fs.mu.
+func (fs *fileSystem) take(m *move) {
+	now := time.Now()
+	if t := m.to.children[m.new]; t != nil && t != m.n {
+		t.removed = true
+		t.ctime = now
+		fs.detach(t)
+	}
+	if m.n.parent != nil && m.n.parent.children[m.n.name] == m.n {
+		delete(m.n.parent.children, m.n.name)
+	}
+	m.from.kept = true
+	m.from.touch(now)
+	attach(m.to, m.new, m.n)
+	m.to.touch(now)
+	m.n.ctime = now
+}
+
+// renameDir moves a directory with all memories below it in one commit.
+func (fs *fileSystem) renameDir(m *move) error {
+	fs.mu.RLock()
+	from, _ := m.n.path()
+	to, _ := m.to.childPath(m.new)
+	committed := m.n.holdsMemories()
+	blocked := m.target != nil && m.target.isDir() && len(m.target.children)+len(m.target.hidden) > 0
+	fs.mu.RUnlock()
+	switch {
+	case m.target != nil && !m.target.isDir():
+		return syscall.ENOTDIR
+	case blocked:
+		return syscall.ENOTEMPTY
+	}
+	if !committed {
+		fs.mu.Lock()
+		defer fs.mu.Unlock()
+		fs.take(m)
+		return nil
+	}
+	var err error
+	for range 5 { // what other sessions write meanwhile moves along
+		err = m.s.commitWith(func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
+			return m.s.memory.Rename(fs.ctx, from, to, opts)
+		}, func(c *versionlog.Commit) {
+			fs.take(m)
+			m.s.renamed(c)
+			m.to.settle()
+		})
+		if !isConflict(err) {
+			break
+		}
+	}
+	return err
+}
+
+// holdsMemories reports whether the log has anything below dir.
+// Caller holds fs.mu.
+func (n *node) holdsMemories() bool {
+	if len(n.hidden) > 0 {
+		return true
+	}
+	for _, c := range n.children {
+		if c.isDir() && c.holdsMemories() || !c.isDir() && !c.local {
+			return true
+		}
+	}
+	return false
+}
+
+// renamed gives the files of a directory that has moved their new versions.
+// Caller holds fs.mu.
+func (s *store) renamed(c *versionlog.Commit) {
+	for _, v := range c.Versions {
+		n := s.findHidden(v.Path)
+		if n == nil {
+			n = s.find(v.Path)
+		}
+		if n == nil || n.head == nil || n.isDir() || n.head.MemoryID != v.MemoryID {
+			s.place(v) // made by another session since
+			continue
+		}
+		n.rebase(v)
+	}
+}
+
+// rebase makes v, which only gave the memory another path, its head.
+// Caller holds fs.mu.
+func (n *node) rebase(v versionlog.Version) {
+	if n.stage != nil && n.stage.base != nil && n.stage.base.ID == v.Parent {
+		n.stage.base = &v
+	}
+	if n.head.ID != v.Parent { // content of another session's that the tree has yet to see
+		n.content = nil
+		n.store.fs.notify.content(n)
+	}
+	n.head = &v
+}
+
+// renameFile moves a file: a memory, one that is hidden elsewhere, or one that
+// the log does not have.
+func (fs *fileSystem) renameFile(m *move) error {
+	if m.target != nil && m.target.isDir() {
+		return syscall.EISDIR
+	}
+	fs.mu.RLock()
+	targetLocal := m.target == nil || m.target.local
+	localOnly := targetLocal && fs.staysLocal(m)
+	displaced := m.target != nil && m.target.origin != nil && m.n.origin == nil
+	fs.mu.RUnlock()
+	if displaced { // the last name of a memory that is hidden
+		if err := m.s.remove(m.target); err != nil {
+			return err
+		}
+	}
+	if localOnly {
+		fs.mu.Lock()
+		defer fs.mu.Unlock()
+		fs.renameLocally(m)
+		return nil
+	}
+	if fs.comesBack(m) {
+		return nil
+	}
+	return fs.renameInLog(m)
+}
+
+// staysLocal reports whether the new name keeps the file out of the log.
+// Caller holds fs.mu.
+func (fs *fileSystem) staysLocal(m *move) bool {
+	switch classify(m.to, m.new) {
+	case editorScratch:
+		return true
+	case temporary:
+		return m.n.local && m.n.origin == nil
+	}
+	return false
+}
+
+// renameLocally changes names in this mount only. Caller holds fs.mu.
+func (fs *fileSystem) renameLocally(m *move) {
+	memoryMoves := !m.n.local
+	fs.take(m)
+	if memoryMoves {
+		m.s.hide(m.from, m.old, m.n)
+	} else if m.n.stage != nil && m.n.stage.writers == 0 && classify(m.to, m.new) == temporary {
+		fs.linger(m.n)
+	}
+}
+
+// comesBack undoes hiding: the file gets the name back under which the log has
+// it. It reports whether that was all there was to do.
+func (fs *fileSystem) comesBack(m *move) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	o := m.n.origin
+	if o == nil || o.dir != m.to || o.name != m.new || m.n.stage != nil || m.target != nil {
+		return false
+	}
+	m.s.unhide(m.n)
+	fs.take(m)
+	m.n.local = false
+	return true
+}
+
+// renameInLog commits the rename. A file that replaces a memory becomes that
+// memory's next version, whose id and history go on; what it was itself, if it
+// was a memory, is deleted in the same commit.
+func (fs *fileSystem) renameInLog(m *move) error {
+	fs.mu.RLock()
+	source, known := m.source()
+	target, _ := m.to.childPath(m.new)
+	base := m.replaced()
+	inLog := m.n.origin != nil || !m.n.local
+	self := inLog && known && source == target // a hidden file, changed, that comes back
+	head, st := m.n.head, m.n.stage
+	var data []byte
+	var changes uint64
+	loaded := m.n.staged()
+	if loaded {
+		data, changes = slices.Clone(st.data), st.changes
+	}
+	fs.mu.RUnlock()
+
+	if inLog && base == nil && !self {
+		change := memory.Change{Action: versionlog.Rename, Path: source, To: target, Expect: versionlog.ExpectExists()}
+		return m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) {
+			m.s.unhide(m.n)
+			fs.take(m)
+			m.n.rebase(c.Versions[0])
+			m.n.local = false
+			m.to.settle()
+		})
+	}
+	if !loaded && head != nil {
+		var err error
+		if data, err = m.s.memory.Content(fs.ctx, *head); err != nil {
+			return err
+		}
+	}
+	changesOf := []memory.Change{{Action: versionlog.Put, Path: target, Content: data, Expect: expectVersion(base)}}
+	if inLog && !self {
+		changesOf = append(changesOf, memory.Change{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID)})
+	}
+	return m.s.commit(changesOf, func(c *versionlog.Commit) {
+		fs.replaced(m, c, target, base, changes)
+	})
+}
+
+// source is where the log has the file that moves. Caller holds fs.mu.
+func (m *move) source() (string, bool) {
+	if o := m.n.origin; o != nil {
+		return o.dir.childPath(o.name)
+	}
+	return m.n.path()
+}
+
+// replaced is the head in the log of the path that the file moves to, or nil.
+// Caller holds fs.mu.
+func (m *move) replaced() *versionlog.Version {
+	if m.target != nil && !m.target.local {
+		return m.target.head
+	}
+	if hidden := m.to.hidden[m.new]; hidden != nil {
+		return hidden.head
+	}
+	return nil
+}
+
+// replaced brings a file over target into the tree. Caller holds fs.mu.
+func (fs *fileSystem) replaced(m *move, c *versionlog.Commit, target string, base *versionlog.Version, changes uint64) {
+	head := base // when it has the same content already
+	for i := range c.Versions {
+		if v := &c.Versions[i]; v.Path == target && v.Live() {
+			head = v
+		}
+	}
+	if hidden := m.to.hidden[m.new]; hidden != nil {
+		m.s.unhide(hidden)
+	}
+	m.s.unhide(m.n)
+	fs.take(m)
+	m.n.head, m.n.content, m.n.local = head, nil, false
+	m.to.settle()
+	st := m.n.stage
+	if st == nil {
+		return
+	}
+	st.base = head
+	st.settle(changes)
+	if st.writers == 0 && !st.dirty {
+		m.n.stage = nil
+	}
+}

@@ -1,0 +1,85 @@
+package fusefs
+
+import (
+	"regexp"
+	"strings"
+	"time"
+)
+
+// A file whose name says that it is some program's scratch file is not a
+// memory. There are two kinds.
+type scratchKind int
+
+const (
+	// ordinary names are memories.
+	ordinary scratchKind = iota
+	// editorScratch stays in the mount that made it, whatever its bytes, until
+	// it is renamed to an ordinary name, and is gone with the mount.
+	editorScratch
+	// temporary names are made to be renamed over a target at once. One that
+	// is still there temporaryLife after it was last closed becomes a memory.
+	temporary
+)
+
+const (
+	temporaryLife = 2 * time.Second
+	// maxScratchBytes bounds an editor's scratch file, which lives in RAM.
+	maxScratchBytes = 64 << 20
+)
+
+var editorNames = regexp.MustCompile(`^(?:` +
+	`\..*\.sw[a-z]` + // vim: swap
+	`|4913|5036` + // vim: may I create files here?
+	`|.*~` + // vim, emacs, nano: backup
+	`|\.#.*` + // emacs: lock
+	`|#.*#` + // emacs: autosave
+	`|\.~lock\..*#` + // LibreOffice: lock
+	`|\.goutputstream-.*` + // GLib
+	`|.*\.kate-swp` +
+	`|\.nfs[0-9a-f]{16,}` +
+	`|\.fuse_hidden[0-9a-f]+` +
+	`)$`)
+
+var temporaryNames = regexp.MustCompile(`^(?:` +
+	`sed[A-Za-z0-9]{6}` + // GNU sed -i
+	`|XX[A-Za-z0-9]{6}` + // perl -i
+	`|tmp[a-z0-9_]{8}` + // Python tempfile
+	`|tmp_(?:obj|pack|idx|rev)_[A-Za-z0-9]{6}` + // git
+	`|\.?.*\.tmp` +
+	`|.*\.tmp[.-].*` + // NAME.tmp.PID.TIME, .tmp-PID-UUID
+	`|\.tmp.*` +
+	`|.*\.vsctmp` + // Visual Studio Code
+	`)$`)
+
+// mkstempNames end in a dot and six random characters: rsync's .NAME.XXXXXX and
+// the like. A real suffix of six letters has neither digits nor capitals.
+var mkstempNames = regexp.MustCompile(`^\..+\.([A-Za-z0-9]{6})$`)
+
+var random = regexp.MustCompile(`[0-9A-Z]`)
+
+// classify says what kind of file a name in dir is for.
+func classify(dir *node, name string) scratchKind {
+	if editorNames.MatchString(name) {
+		return editorScratch
+	}
+	if temporaryNames.MatchString(name) {
+		return temporary
+	}
+	if m := mkstempNames.FindStringSubmatch(name); m != nil && random.MatchString(m[1]) {
+		return temporary
+	}
+	if strings.HasSuffix(name, ".lock") && dir.inGit() {
+		return temporary
+	}
+	return ordinary
+}
+
+// inGit reports whether dir is a git directory or lies in one.
+func (n *node) inGit() bool {
+	for ; n != nil; n = n.parent {
+		if n.name == ".git" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,237 @@
+package fusefs
+
+import (
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// stage is what is being written to a file: its whole content, private to the
+// mount until it is committed. All handles that write a file share its stage.
+// Its fields are guarded by fileSystem.mu.
+type stage struct {
+	base    *versionlog.Version // what the content replaces; nil: no memory
+	data    []byte              // once loaded
+	loaded  bool
+	dirty   bool          // data differs from base, or may
+	wrote   bool          // some of the difference is more than an emptied file
+	changes uint64        // counts changes of data
+	err     syscall.Errno // why the stage is given up; stays until its handles are closed
+	writers int           // open handles
+}
+
+// staged reports whether readers get the stage's data instead of the head's.
+func (n *node) staged() bool { return n.stage != nil && n.stage.loaded && n.stage.err == 0 }
+
+// beginWrite returns the stage for one more writer of n. Caller holds fs.mu.
+func (n *node) beginWrite() *stage {
+	if n.stage == nil || n.stage.err != 0 {
+		n.stage = &stage{base: n.head, loaded: n.head == nil}
+	}
+	n.stage.writers++
+	return n.stage
+}
+
+// endWrite is the end of a writer. Of a file that still is not committed when
+// its last writer ends, only scratch files keep what was written.
+// Caller holds fs.mu.
+func (fs *fileSystem) endWrite(n *node, st *stage) {
+	st.writers--
+	if st.writers > 0 || n.stage != st {
+		return
+	}
+	failed := st.dirty || st.err != 0
+	switch {
+	case n.removed, !n.local && !failed:
+		n.stage = nil
+	case n.local && st.err == 0 && fs.classOf(n) == editorScratch:
+	case n.local && st.err == 0 && fs.classOf(n) == temporary:
+		fs.linger(n)
+	default:
+		fs.giveUp(n)
+	}
+}
+
+// giveUp drops what could not be committed: the file is what it was before.
+// Who wrote it was told at write, fsync or close. Caller holds fs.mu.
+func (fs *fileSystem) giveUp(n *node) {
+	n.stage = nil
+	fs.notify.content(n)
+	if n.head == nil && n.parent != nil {
+		fs.notify.entry(n.parent, n.name)
+		fs.detach(n)
+	}
+}
+
+func (fs *fileSystem) classOf(n *node) scratchKind {
+	if n.parent == nil {
+		return ordinary
+	}
+	return classify(n.parent, n.name)
+}
+
+// empty makes the stage an empty file. Caller holds fs.mu.
+func (st *stage) empty() {
+	st.data, st.loaded, st.dirty, st.wrote = nil, true, true, false
+	st.changes++
+}
+
+// resize makes the stage size bytes long, with zeros where it grows.
+// Caller holds fs.mu and has loaded the stage.
+func (st *stage) resize(size int) {
+	if size <= len(st.data) {
+		clear(st.data[size:])
+		st.data = st.data[:size]
+	} else {
+		st.data = slices.Grow(st.data, size-len(st.data))[:size]
+	}
+	st.dirty, st.wrote = true, true
+	st.changes++
+}
+
+// load fills the stage with the content it is based on.
+func (fs *fileSystem) load(n *node, st *stage) error {
+	fs.mu.RLock()
+	base, loaded := st.base, st.loaded
+	fs.mu.RUnlock()
+	if loaded {
+		return nil
+	}
+	data, err := n.store.memory.Content(fs.ctx, *base)
+	if err != nil {
+		return err
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if !st.loaded {
+		st.data, st.loaded = slices.Clone(data), true
+	}
+	return nil
+}
+
+// limit is how many bytes n may have. Caller holds fs.mu.
+func (fs *fileSystem) limit(n *node) int64 {
+	limit := n.store.memory.Info().Limits.MaxMemoryBytes
+	if n.local && fs.classOf(n) == editorScratch {
+		return max(limit, maxScratchBytes)
+	}
+	return limit
+}
+
+// Write implements fuse.RawFileSystem.
+func (fs *fileSystem) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+	return fs.write(in, [][]byte{data})
+}
+
+// Writev implements fuse.RawFileSystem.
+func (fs *fileSystem) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+	return fs.write(in, data)
+}
+
+func (fs *fileSystem) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+	fs.mu.RLock()
+	h := fs.handles[in.Fh]
+	fs.mu.RUnlock()
+	if h == nil || h.stage == nil {
+		return 0, fuse.EBADF
+	}
+	n, st := h.node, h.stage
+	if err := fs.load(n, st); err != nil {
+		return 0, n.store.fail("write", n.name, err)
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if st.err != 0 {
+		return 0, fuse.Status(st.err)
+	}
+	size := 0
+	for _, part := range data {
+		size += len(part)
+	}
+	end := int64(in.Offset) + int64(size)
+	if limit := fs.limit(n); end > limit {
+		return 0, fs.tooBig(n, st, end)
+	}
+	if int(end) > len(st.data) {
+		st.resize(int(end))
+	}
+	at := int(in.Offset)
+	for _, part := range data {
+		at += copy(st.data[at:], part)
+	}
+	st.dirty, st.wrote = true, true
+	st.changes++
+	n.mtime = time.Now()
+	n.ctime = n.mtime
+	return uint32(size), fuse.OK
+}
+
+// tooBig gives the stage up: nothing of it is committed. Caller holds fs.mu.
+func (fs *fileSystem) tooBig(n *node, st *stage, size int64) fuse.Status {
+	path, _ := n.path()
+	status := n.store.fail("write", path, &memory.SizeError{Path: path, Size: size, Limit: fs.limit(n)})
+	st.poison(syscall.Errno(status))
+	fs.notify.content(n)
+	return status
+}
+
+// poison gives the stage up for the rest of its handles' lives.
+func (st *stage) poison(errno syscall.Errno) {
+	st.err, st.data, st.dirty = errno, nil, false
+}
+
+// truncate sets n's size for SetAttr. With a handle the change is committed
+// when that is closed; without one, here.
+func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.Status {
+	if n.isDir() {
+		return fuse.Status(syscall.EISDIR)
+	}
+	fs.mu.RLock()
+	limit := fs.limit(n)
+	fs.mu.RUnlock()
+	if size > uint64(limit) {
+		return n.store.fail("truncate", n.name, &memory.SizeError{Path: n.name, Size: int64(min(size, 1<<62)), Limit: limit})
+	}
+	fh, ok := in.GetFh()
+	fs.mu.Lock()
+	h := fs.handles[fh]
+	if ok && h != nil && h.stage != nil {
+		fs.mu.Unlock()
+		return fs.setSize(n, h.stage, int(size))
+	}
+	fs.mu.Unlock()
+
+	n.store.catchUp()
+	fs.mu.Lock()
+	st := n.beginWrite()
+	fs.mu.Unlock()
+	status := fs.setSize(n, st, int(size))
+	if status.Ok() {
+		status = fs.commitFile(n, st, false)
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.endWrite(n, st)
+	return status
+}
+
+func (fs *fileSystem) setSize(n *node, st *stage, size int) fuse.Status {
+	if err := fs.load(n, st); err != nil {
+		return n.store.fail("truncate", n.name, err)
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if st.err != 0 {
+		return fuse.Status(st.err)
+	}
+	if size != len(st.data) {
+		st.resize(size)
+	}
+	n.mtime = time.Now()
+	return fuse.OK
+}

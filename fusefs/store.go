@@ -1,0 +1,207 @@
+package fusefs
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"syscall"
+	"time"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// store is one attached memory store: its part of the tree, kept current by a
+// follower of its log.
+type store struct {
+	fs      *fileSystem
+	memory  *memory.Store
+	root    *node
+	control *node // .mneme, which no directory lists
+	errors  journal
+
+	// ops is held for reading while content is committed, and for writing
+	// while names change, so that a commit and a rename of the same file never
+	// overlap.
+	ops sync.RWMutex
+
+	// Guarded by fs.mu.
+	applied  uint64              // every commit up to here is in the tree
+	caughtUp sync.Cond           // applied has grown
+	inflight map[string]*pending // this mount's commits that the follower has not met, by key
+	gone     map[string]uint64   // paths this mount freed at a sequence number above applied
+	degraded error               // why the log cannot be followed; nil when it can
+}
+
+// pending is a commit that this mount is making or has made.
+type pending struct {
+	done    chan struct{} // closed when it is known how it ended
+	applied bool          // it succeeded and is in the tree; valid once done is closed
+}
+
+func newStore(fs *fileSystem, ms *memory.Store) *store {
+	s := &store{fs: fs, memory: ms, inflight: map[string]*pending{}, gone: map[string]uint64{}}
+	s.caughtUp.L = &fs.mu
+	s.root = fs.newNode(s, syscall.S_IFDIR|s.perm(0o755), fs.since)
+	s.makeControl()
+	return s
+}
+
+func (s *store) slug() string { return s.memory.Info().Slug }
+
+func (s *store) readOnly() bool {
+	return s.memory.ReadOnly() || !s.memory.Info().ArchivedAt.IsZero()
+}
+
+// perm takes the write bits off where nothing can be written.
+func (s *store) perm(mode uint32) uint32 {
+	if s.readOnly() {
+		return mode &^ 0o222
+	}
+	return mode
+}
+
+// load fills the tree with the store's heads.
+func (s *store) load(ctx context.Context) error {
+	tip, err := s.memory.Tip(ctx)
+	if err != nil {
+		return err
+	}
+	for v, err := range s.memory.Heads(ctx, "/") {
+		if err != nil {
+			return err
+		}
+		s.fs.mu.Lock()
+		s.place(v)
+		s.fs.mu.Unlock()
+	}
+	s.applied = tip.Seq
+	return nil
+}
+
+// follow applies what other sessions commit, until ctx ends. While the log
+// cannot be reached it tries again every second.
+func (s *store) follow(ctx context.Context) {
+	for {
+		err := s.memory.Follow(ctx, s.applied, func(c *versionlog.Commit) error {
+			s.meet(ctx, c)
+			return ctx.Err()
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		s.fs.log.Error("following the log", "store", s.slug(), "err", err)
+		s.setDegraded(err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (s *store) setDegraded(err error) {
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	s.degraded = err
+}
+
+// meet brings the next commit of the log into the tree. One that this mount
+// makes itself is left to the request that makes it.
+func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	own := s.inflight[c.Key]
+	if own != nil {
+		s.fs.mu.Unlock()
+		select {
+		case <-own.done:
+		case <-ctx.Done():
+		}
+		s.fs.mu.Lock()
+		delete(s.inflight, c.Key)
+	}
+	if own == nil || !own.applied {
+		s.apply(c)
+	}
+	s.applied = c.Seq
+	s.degraded = nil
+	for path, seq := range s.gone {
+		if seq <= c.Seq {
+			delete(s.gone, path)
+		}
+	}
+	s.caughtUp.Broadcast()
+}
+
+// catchUp waits until the tree shows every commit that is in the log now, but
+// not for long: what follows checks the log again when it commits.
+func (s *store) catchUp() {
+	tip, err := s.memory.Tip(s.fs.ctx)
+	if err != nil {
+		return
+	}
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	if s.applied >= tip.Seq {
+		return
+	}
+	timer := time.AfterFunc(time.Second, func() {
+		s.fs.mu.Lock()
+		defer s.fs.mu.Unlock()
+		s.caughtUp.Broadcast()
+	})
+	defer timer.Stop()
+	for start := time.Now(); s.applied < tip.Seq && time.Since(start) < time.Second; {
+		s.caughtUp.Wait()
+	}
+}
+
+// commit makes changes through commitWith, by memory.Store.Batch.
+func (s *store) commit(changes []memory.Change, apply func(*versionlog.Commit)) error {
+	return s.commitWith(func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
+		return s.memory.Batch(s.fs.ctx, changes, opts)
+	}, apply)
+}
+
+// commitWith runs one commit of this mount. When it is in the log, apply
+// brings it into the tree, under fs.mu; the follower leaves it alone.
+func (s *store) commitWith(run func(*memory.CommitOptions) (*versionlog.Commit, error), apply func(*versionlog.Commit)) error {
+	key := versionlog.NewKey()
+	own := &pending{done: make(chan struct{})}
+	s.fs.mu.Lock()
+	s.inflight[key] = own
+	s.fs.mu.Unlock()
+
+	c, err := run(&memory.CommitOptions{Key: key})
+
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	defer close(own.done)
+	if err != nil || len(c.Versions) == 0 {
+		delete(s.inflight, key)
+	}
+	if err != nil {
+		return err
+	}
+	own.applied = true
+	for _, v := range c.Versions {
+		if freed := freedBy(v); freed != "" && c.Seq > s.applied {
+			s.gone[freed] = c.Seq
+		}
+	}
+	apply(c)
+	return nil
+}
+
+// freedBy returns the path at which there is no memory after v, or "".
+func freedBy(v versionlog.Version) string {
+	switch v.Op {
+	case versionlog.OpDeleted:
+		return v.Path
+	case versionlog.OpRenamed:
+		return v.From
+	}
+	return ""
+}
+
+func isConflict(err error) bool { return errors.Is(err, versionlog.ErrConflict) }

@@ -1,0 +1,103 @@
+package fusefs
+
+import (
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+const xattrPrefix = "user.mneme."
+
+var xattrNames = []string{"version", "seq", "sha256", "memory_id", "actor", "session"}
+
+// xattr returns the value of a name after xattrPrefix, of a committed file.
+// Caller holds fs.mu.
+func (n *node) xattr(name string) (string, bool) {
+	if n.head == nil || n.local {
+		return "", false
+	}
+	switch name {
+	case "version":
+		return n.head.ID, true
+	case "seq":
+		return strconv.FormatUint(n.head.Seq, 10), true
+	case "sha256":
+		return n.head.Digest.String(), true
+	case "memory_id":
+		return n.head.MemoryID, true
+	case "actor":
+		return n.head.Actor.String(), true
+	case "session":
+		return n.head.Session, true
+	}
+	return "", false
+}
+
+// GetXAttr implements fuse.RawFileSystem.
+func (fs *fileSystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
+	name, ok := strings.CutPrefix(attr, xattrPrefix)
+	if !ok {
+		return 0, fuse.ENOATTR
+	}
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	n := fs.node(header.NodeId)
+	if n == nil {
+		return 0, fuse.Status(syscall.ESTALE)
+	}
+	value, ok := n.xattr(name)
+	if !ok {
+		return 0, fuse.ENOATTR
+	}
+	return fill(dest, value)
+}
+
+// ListXAttr implements fuse.RawFileSystem.
+func (fs *fileSystem) ListXAttr(_ <-chan struct{}, header *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	n := fs.node(header.NodeId)
+	if n == nil {
+		return 0, fuse.Status(syscall.ESTALE)
+	}
+	var names strings.Builder
+	for _, name := range xattrNames {
+		if _, ok := n.xattr(name); ok {
+			names.WriteString(xattrPrefix + name + "\x00")
+		}
+	}
+	return fill(dest, names.String())
+}
+
+// fill answers an xattr request; a short buffer learns how long it must be.
+func fill(dest []byte, value string) (uint32, fuse.Status) {
+	if len(dest) < len(value) {
+		return uint32(len(value)), fuse.ERANGE
+	}
+	return uint32(copy(dest, value)), fuse.OK
+}
+
+// SetXAttr implements fuse.RawFileSystem.
+func (fs *fileSystem) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, _ []byte) fuse.Status {
+	return fs.refuseXAttr(in.NodeId, attr)
+}
+
+// RemoveXAttr implements fuse.RawFileSystem.
+func (fs *fileSystem) RemoveXAttr(_ <-chan struct{}, header *fuse.InHeader, attr string) fuse.Status {
+	return fs.refuseXAttr(header.NodeId, attr)
+}
+
+// refuseXAttr says why attributes cannot be changed.
+func (fs *fileSystem) refuseXAttr(id uint64, attr string) fuse.Status {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	if _, status := fs.writable(id); !status.Ok() {
+		return status
+	}
+	if strings.HasPrefix(attr, xattrPrefix) {
+		return fuse.EPERM
+	}
+	return fuse.Status(syscall.EOPNOTSUPP)
+}
