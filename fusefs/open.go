@@ -64,7 +64,7 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 		n.store.catchUp() // so that what is written is based on the newest version
 	}
 	if n.generate != nil {
-		text := n.generate()
+		text := append([]byte{}, n.generate()...) // not nil when it is empty
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
 		out.Fh = fs.newHandle(&handle{node: n, text: text})
