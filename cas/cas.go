@@ -80,7 +80,8 @@ func (d *Digest) UnmarshalText(text []byte) error {
 // Durability: when Put returns nil the blob survives a crash of the process
 // and of the machine, also when an earlier Put of the same bytes was cut off,
 // and also when the stored copy had been damaged: Put repairs it. A Put that
-// fails leaves nothing that a later Get would return as a good blob.
+// fails may or may not have stored the blob; it never leaves bytes that a Get
+// would return for another digest.
 //
 // Concurrency: all methods may be called at once from many goroutines, and
 // many processes may use one backend.
@@ -96,11 +97,13 @@ type Store interface {
 
 	// Get returns the blob of d, verified against d. The caller must not
 	// change the returned slice: it may be shared with other callers. Errors:
-	// ErrNotFound, ErrCorrupt.
+	// ErrNotFound, ErrCorrupt; any other says that the bytes could not be read
+	// this time, and keeps the medium's syscall.Errno for errors.Is.
 	Get(ctx context.Context, d Digest) ([]byte, error)
 
 	// Has reports whether a blob of d is stored, without reading its bytes:
-	// a damaged blob counts as stored.
+	// a damaged blob counts as stored. A decorator asks the store below it,
+	// since what a cache holds may be lost there.
 	Has(ctx context.Context, d Digest) (bool, error)
 }
 
@@ -115,7 +118,8 @@ type Lister interface {
 
 // Deleter is a Store that can give blobs up.
 type Deleter interface {
-	// Delete removes the blob of d. Deleting what is not there succeeds.
+	// Delete removes the blob of d, durably when it returns nil. Deleting what
+	// is not there succeeds.
 	// The caller makes sure that no version needs the blob any more.
 	Delete(ctx context.Context, d Digest) error
 }

@@ -1,0 +1,249 @@
+package cache
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"mneme/cas"
+)
+
+const (
+	dirPerm  = 0o700
+	filePerm = 0o600
+	block    = 4 << 10
+
+	// fillingName is the temporary file below the directory. There is only one,
+	// because only the holder of the ledger writes: one that a killed process
+	// left is overwritten by the next.
+	fillingName = "filling"
+
+	// rest is how long the tier is not filled after it could not be: a full disk
+	// or a stopped process that holds the ledger must not slow every read down.
+	rest = time.Second
+)
+
+// disk is the disk tier: files named like those of dircas, filled by rename and
+// verified whenever they are read. Readers take no lock. Whoever fills or evicts
+// holds the ledger. A nil *disk is none.
+type disk struct {
+	dir      string
+	limit    int64
+	counters *counters
+
+	mu        sync.Mutex // guards restUntil; held while filling, before the ledger
+	restUntil time.Time
+}
+
+func newDisk(dir string, limit int64, c *counters) (*disk, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	t := &disk{dir: abs, limit: limit, counters: c}
+	t.trim()
+	return t, nil
+}
+
+// footprint is the disk space that a file of size bytes takes.
+func footprint(size int64) int64 { return (size + block - 1) / block * block }
+
+func (t *disk) path(d cas.Digest) string {
+	name := d.String()
+	return filepath.Join(t.dir, name[:2], name)
+}
+
+// get reads d and marks it as used. A file with other bytes is removed.
+func (t *disk) get(d cas.Digest) ([]byte, bool) {
+	if t == nil {
+		return nil, false
+	}
+	path := t.path(d)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false
+	}
+	if err != nil {
+		t.counters.diskErrors.Add(1)
+		return nil, false
+	}
+	if cas.Sum(data) != d {
+		t.counters.corrupt.Add(1)
+		_ = os.Remove(path) // it may be gone, or the file system read-only
+		return nil, false
+	}
+	t.counters.diskHits.Add(1)
+	now := time.Now()
+	_ = os.Chtimes(path, now, now) // only the order of eviction suffers
+	return data, true
+}
+
+// drop removes d, if it is there.
+func (t *disk) drop(d cas.Digest) {
+	if t == nil {
+		return
+	}
+	if err := os.Remove(t.path(d)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.counters.diskErrors.Add(1)
+	}
+}
+
+// used returns what the ledger says, or 0 when there is none.
+func (t *disk) used() int64 {
+	if t == nil {
+		return 0
+	}
+	used, _ := readUsage(filepath.Join(t.dir, ledgerName))
+	return used
+}
+
+// put adds d, if the tier can take it.
+func (t *disk) put(d cas.Digest, data []byte) {
+	if t == nil || footprint(int64(len(data))) > t.limit {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Now().Before(t.restUntil) {
+		return
+	}
+	if err := t.fill(d, data); err != nil {
+		t.counters.diskErrors.Add(1)
+		t.restUntil = time.Now().Add(rest)
+	}
+}
+
+// fill writes a file for d under the ledger. The ledger is raised before the file
+// is written, so that it is never too low, whenever the process is killed.
+func (t *disk) fill(d cas.Digest, data []byte) error {
+	path := t.path(d)
+	if err := os.MkdirAll(filepath.Dir(path), dirPerm); err != nil {
+		return err
+	}
+	l, err := lockLedger(t.dir)
+	if err != nil {
+		return err
+	}
+	defer l.unlock()
+	if _, err := os.Lstat(path); err == nil {
+		return nil // another process was faster
+	}
+	need := footprint(int64(len(data)))
+	used, err := t.makeRoom(l, need)
+	if err != nil {
+		return err
+	}
+	if err := l.record(used + need); err != nil {
+		return err
+	}
+	if err := t.write(path, data); err != nil {
+		return errors.Join(err, l.record(used))
+	}
+	return nil
+}
+
+func (t *disk) write(path string, data []byte) error {
+	filling := filepath.Join(t.dir, fillingName)
+	err := os.WriteFile(filling, data, filePerm)
+	if err == nil {
+		err = os.Rename(filling, path)
+	}
+	if err != nil {
+		_ = os.Remove(filling)
+	}
+	return err
+}
+
+// trim brings a directory that is there already below the limit, which may have
+// been higher the last time.
+func (t *disk) trim() {
+	if _, err := os.Stat(t.dir); err != nil {
+		return
+	}
+	l, err := lockLedger(t.dir)
+	if err != nil {
+		t.counters.diskErrors.Add(1)
+		return
+	}
+	defer l.unlock()
+	used, err := t.makeRoom(l, 0)
+	if err == nil {
+		err = l.record(used)
+	}
+	if err != nil {
+		t.counters.diskErrors.Add(1)
+	}
+}
+
+// makeRoom removes the files used least recently when need does not fit under the
+// limit, an eighth of it more than needed so that this is seldom, and returns the
+// space then used. It looks at the files only then or when the ledger is not to
+// be trusted.
+func (t *disk) makeRoom(l *ledger, need int64) (int64, error) {
+	used, ok := l.used()
+	if ok && used <= t.limit-need {
+		return used, nil
+	}
+	// Nobody is writing it: the ledger is held.
+	if err := os.Remove(filepath.Join(t.dir, fillingName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	files, used, err := t.scan()
+	if err != nil || used <= t.limit-need {
+		return used, err
+	}
+	slices.SortFunc(files, func(a, b file) int { return cmp.Or(a.lastUse.Compare(b.lastUse), cmp.Compare(a.path, b.path)) })
+	target := max(t.limit-t.limit/8-need, 0)
+	for _, f := range files {
+		if used <= target {
+			break
+		}
+		if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, err
+		}
+		used -= f.space
+		t.counters.evictions.Add(1)
+	}
+	return used, nil
+}
+
+// file is a file of the tier as eviction sees it.
+type file struct {
+	path    string
+	space   int64
+	lastUse time.Time
+}
+
+// scan returns the blobs on disk and the space they take together.
+func (t *disk) scan() (files []file, used int64, err error) {
+	dirs, err := os.ReadDir(t.dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, dir := range dirs {
+		if !dir.IsDir() {
+			continue
+		}
+		entries, err := os.ReadDir(filepath.Join(t.dir, dir.Name()))
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, e := range entries {
+			info, err := e.Info()
+			if err != nil {
+				continue // dropped meanwhile: that takes no lock
+			}
+			if _, err := cas.ParseDigest(e.Name()); err != nil {
+				continue
+			}
+			f := file{filepath.Join(t.dir, dir.Name(), e.Name()), footprint(info.Size()), info.ModTime()}
+			files, used = append(files, f), used+f.space
+		}
+	}
+	return files, used, nil
+}

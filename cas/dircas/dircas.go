@@ -1,0 +1,197 @@
+// Package dircas keeps blobs as files below one directory:
+// <dir>/<first two hex digits>/<sha256 in hex>. Any number of processes may use
+// one directory at once; they need no lock, because a blob appears by rename and
+// never changes.
+package dircas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"mneme/cas"
+	"mneme/internal/durable"
+)
+
+var (
+	_ cas.Store   = (*Store)(nil)
+	_ cas.Lister  = (*Store)(nil)
+	_ cas.Deleter = (*Store)(nil)
+)
+
+const (
+	dirPerm  = 0o700
+	filePerm = 0o600
+
+	defaultSweepAge = time.Hour
+)
+
+// Options are the optional settings of a Store. Nil and zero fields stand for
+// the defaults.
+type Options struct {
+	// SweepAge is how long ago a temporary file was last written when it counts
+	// as left behind by a killed process and is removed. Default: one hour.
+	SweepAge time.Duration
+}
+
+// Store is a cas.Store in a directory. It holds nothing open between calls, so
+// there is nothing to close.
+type Store struct {
+	dir      string
+	sweepAge time.Duration
+
+	mu    sync.Mutex          // guards ready
+	ready map[string]struct{} // directories that this process knows to be durable
+}
+
+// Open returns the store in dir. The directory and what it lacks above are made
+// by the first Put; until then the store is empty. Open fails when dir is
+// something other than a directory.
+func Open(dir string, opts *Options) (*Store, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	if dir == "" {
+		return nil, fmt.Errorf("open blobs: no directory: %w", fs.ErrInvalid)
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open blobs in %s: %w", dir, err)
+	}
+	info, err := os.Stat(abs)
+	if err == nil && !info.IsDir() {
+		err = syscall.ENOTDIR
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("open blobs in %s: %w", dir, err)
+	}
+	s := &Store{dir: abs, sweepAge: opts.SweepAge, ready: make(map[string]struct{})}
+	if s.sweepAge == 0 {
+		s.sweepAge = defaultSweepAge
+	}
+	return s, nil
+}
+
+// path returns the directory and the name of the file that holds d.
+func (s *Store) path(d cas.Digest) (dir, file string) {
+	name := d.String()
+	dir = filepath.Join(s.dir, name[:2])
+	return dir, filepath.Join(dir, name)
+}
+
+// Get implements cas.Store. A file that cannot be read is an error that is
+// neither cas.ErrNotFound nor cas.ErrCorrupt and keeps its syscall.Errno.
+func (s *Store) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
+	data, err := s.read(ctx, d)
+	if err != nil {
+		return nil, fmt.Errorf("get %v: %w", d, err)
+	}
+	return data, nil
+}
+
+func (s *Store) read(ctx context.Context, d cas.Digest) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	_, file := s.path(d)
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, cas.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	if cas.Sum(data) != d {
+		return nil, cas.ErrCorrupt
+	}
+	return data, nil
+}
+
+// Has implements cas.Store.
+func (s *Store) Has(ctx context.Context, d cas.Digest) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, fmt.Errorf("has %v: %w", d, err)
+	}
+	_, file := s.path(d)
+	_, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("has %v: %w", d, err)
+	}
+	return true, nil
+}
+
+// List implements cas.Lister. Files that are not named like a blob are passed
+// over.
+func (s *Store) List(ctx context.Context) iter.Seq2[cas.Digest, error] {
+	return func(yield func(cas.Digest, error) bool) {
+		dirs, err := readDir(ctx, s.dir)
+		for i, more := 0, true; i < len(dirs) && more && err == nil; i++ {
+			if dirs[i].IsDir() {
+				more, err = s.listDir(ctx, dirs[i].Name(), yield)
+			}
+		}
+		if err != nil {
+			yield(cas.Digest{}, fmt.Errorf("list: %w", err))
+		}
+	}
+}
+
+// listDir yields the blobs in the directory hh and reports whether the walk is
+// to go on.
+func (s *Store) listDir(ctx context.Context, hh string, yield func(cas.Digest, error) bool) (bool, error) {
+	files, err := readDir(ctx, filepath.Join(s.dir, hh))
+	for _, f := range files {
+		d, parseErr := cas.ParseDigest(f.Name())
+		if parseErr != nil || f.Name()[:2] != hh {
+			continue
+		}
+		if !yield(d, nil) {
+			return false, nil
+		}
+		if err = ctx.Err(); err != nil {
+			break
+		}
+	}
+	return true, err
+}
+
+// readDir reads a directory; one that is not there is empty.
+func readDir(ctx context.Context, dir string) ([]fs.DirEntry, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return entries, err
+}
+
+// Delete implements cas.Deleter. The blob stays deleted after a crash of the
+// machine.
+func (s *Store) Delete(ctx context.Context, d cas.Digest) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("delete %v: %w", d, err)
+	}
+	dir, file := s.path(d)
+	err := os.Remove(file)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		// Also when it was gone: whoever removed it may have been killed before
+		// this.
+		err = durable.SyncDir(dir)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("delete %v: %w", d, err)
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+// Package durable is the one place that makes files and directories survive a
+// crash of the machine: temporary file, fsync, rename, fsync of the directory.
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// TempPrefix begins the name of every temporary file that WriteFile makes. A
+// process that is killed may leave one behind; Sweep removes it.
+const TempPrefix = ".tmp-"
+
+var fsyncs atomic.Uint64
+
+// step runs one named system call of this package. Tests replace it, to fail
+// before or after the call.
+var step = func(_ string, call func() error) error { return call() }
+
+// Fsyncs returns how many fsync calls this process has made through this
+// package, failed ones included.
+func Fsyncs() uint64 { return fsyncs.Load() }
+
+// WriteFile replaces path by a file that holds data, durably. When it returns
+// nil the new content survives a crash of the machine. When it fails, path is
+// what it was before, or, if only the last fsync failed, the new content whole;
+// it is never torn, and no temporary file is left. The directory must exist.
+// A file that was there is replaced, not written to, and perm is not subject to
+// the umask. Errors keep the syscall.Errno they were.
+func WriteFile(path string, data []byte, perm fs.FileMode) error {
+	dir := filepath.Dir(path)
+	temp, err := writeTemp(dir, data, perm)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := step("rename", func() error { return os.Rename(temp, path) }); err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), removeTemp(temp))
+	}
+	if err := SyncDir(dir); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// writeTemp writes a new, synced temporary file into dir and returns its name.
+func writeTemp(dir string, data []byte, perm fs.FileMode) (string, error) {
+	var f *os.File
+	err := step("create", func() (err error) {
+		f, err = os.CreateTemp(dir, TempPrefix+"*")
+		return err
+	})
+	if err == nil {
+		err = fillTemp(f, data, perm)
+	}
+	if f == nil {
+		return "", err
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return "", errors.Join(err, removeTemp(f.Name()))
+	}
+	return f.Name(), nil
+}
+
+func fillTemp(f *os.File, data []byte, perm fs.FileMode) error {
+	if err := step("chmod", func() error { return f.Chmod(perm) }); err != nil {
+		return err
+	}
+	err := step("write", func() error {
+		_, err := f.Write(data)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return Sync(f)
+}
+
+// removeTemp tolerates a file that is gone: a rename can report an error after
+// it was done.
+func removeTemp(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Sync makes the content of f durable, which may be open for reading only. The
+// entry of f in its directory needs SyncDir.
+func Sync(f *os.File) error {
+	return step("fsync", func() error { return fsync(f) })
+}
+
+func fsync(f *os.File) error {
+	fsyncs.Add(1)
+	return f.Sync()
+}
+
+// SyncDir makes the entries of the directory dir durable, whoever made them.
+func SyncDir(dir string) error {
+	return step("syncdir", func() error {
+		f, err := os.Open(dir)
+		if err != nil {
+			return err
+		}
+		return errors.Join(fsync(f), f.Close())
+	})
+}
+
+// MkdirAll makes the directory path and whatever parents it lacks, and syncs
+// every directory in which it made one. It also syncs the parent of the deepest
+// directory that was there already, because the process that made that one may
+// have been killed before it could. When MkdirAll returns nil, path survives a
+// crash of the machine. perm is subject to the umask.
+func MkdirAll(path string, perm fs.FileMode) error {
+	path = filepath.Clean(path)
+	parent := filepath.Dir(path)
+	info, err := os.Stat(path)
+	if err == nil {
+		return syncFound(path, parent, info)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := MkdirAll(parent, perm); err != nil {
+		return err
+	}
+	err = step("mkdir", func() error { return os.Mkdir(path, perm) })
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return SyncDir(parent)
+}
+
+func syncFound(path, parent string, info fs.FileInfo) error {
+	if !info.IsDir() {
+		return &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
+	}
+	err := SyncDir(parent)
+	if errors.Is(err, fs.ErrPermission) {
+		// Whoever may not open the parent did not make path in it: it belongs
+		// to the system, and was there before mneme.
+		return nil
+	}
+	return err
+}
+
+// Sweep removes the temporary files in dir that were last written longer than
+// age ago. A younger one may belong to a write under way in another process.
+func Sweep(dir string, age time.Duration) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), TempPrefix) || !e.Type().IsRegular() {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil || time.Since(info.ModTime()) <= age {
+			continue
+		}
+		if err := removeTemp(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
