@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/text/unicode/norm"
 
 	"mneme/memory"
 	"mneme/versionlog"
@@ -144,7 +145,7 @@ func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name stri
 		n = dir.store.control
 	}
 	if n == nil {
-		if canonical == name {
+		if canonical == name && oneForm(name) {
 			out.SetEntryTimeout(forever)
 			return fuse.OK // a negative entry, which the kernel keeps
 		}
@@ -154,14 +155,18 @@ func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name stri
 	return fuse.OK
 }
 
+// oneForm reports whether a name in NFC is the only spelling of itself. The
+// kernel takes two spellings for two names and would keep the one when the
+// other is removed, so it is not to keep any.
+func oneForm(name string) bool { return norm.NFD.IsNormalString(name) }
+
 // reply fills out an entry for n and counts the reference that the kernel
-// gets. exact says that n was asked for by the name it has; another normal
-// form of it is not cached, since no notification would reach it.
+// gets. exact says that n was asked for by the name it has.
 func (fs *fileSystem) reply(n *node, exact bool, out *fuse.EntryOut) {
 	n.lookups++
 	out.NodeId = n.id
 	out.Generation = 1
-	if exact {
+	if exact && oneForm(n.name) {
 		out.SetEntryTimeout(forever)
 	}
 	out.SetAttrTimeout(n.attrTimeout())

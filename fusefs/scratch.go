@@ -28,7 +28,7 @@ const (
 )
 
 var editorNames = regexp.MustCompile(`^(?:` +
-	`\..*\.sw[a-z]` + // vim: swap
+	`\..*\.sw[a-z]x?` + // vim: swap, and whether it can make one
 	`|4913|5036` + // vim: may I create files here?
 	`|.*~` + // vim, emacs, nano: backup
 	`|\.#.*` + // emacs: lock
