@@ -78,7 +78,7 @@ func (l *Library) CreateStore(ctx context.Context, name string, opts *StoreOptio
 		return versionlog.Store{}, err
 	}
 	if err := l.log.CreateStore(ctx, s); err != nil {
-		return versionlog.Store{}, fmt.Errorf("create store %s: %w", slug, err)
+		return versionlog.Store{}, err
 	}
 	return s, nil
 }

@@ -1,0 +1,362 @@
+package memory_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"mneme/cas"
+	"mneme/cas/memcas"
+	"mneme/memory"
+	"mneme/versionlog"
+	"mneme/versionlog/memlog"
+)
+
+// fixture is a library in memory with one store.
+type fixture struct {
+	t     *testing.T
+	lib   *memory.Library
+	blobs map[string]*memcas.Store
+	*memory.Store
+}
+
+var author = &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "sesn_1"}, Session: "sesn_1"}
+
+func newFixture(t *testing.T, opts *memory.StoreOptions) *fixture {
+	t.Helper()
+	f := &fixture{t: t, blobs: map[string]*memcas.Store{}}
+	f.lib = memory.NewLibrary(memlog.New(nil), func(id string) (cas.Store, error) {
+		if f.blobs[id] == nil {
+			f.blobs[id] = memcas.New()
+		}
+		return f.blobs[id], nil
+	})
+	info, err := f.lib.CreateStore(t.Context(), "notes", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Store, err = f.lib.Open(t.Context(), info.ID, author); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *fixture) write(path, text string, expect versionlog.Expectation) versionlog.Version {
+	f.t.Helper()
+	v, err := f.Write(f.t.Context(), path, []byte(text), expect)
+	if err != nil {
+		f.t.Fatalf("write %s: %v", path, err)
+	}
+	return v
+}
+
+func (f *fixture) wantContent(path, want string) versionlog.Version {
+	f.t.Helper()
+	v, data, err := f.Read(f.t.Context(), path)
+	if err != nil || string(data) != want {
+		f.t.Errorf("read %s: %q, %v; want %q", path, data, err, want)
+	}
+	return v
+}
+
+func (f *fixture) history(path string) string {
+	f.t.Helper()
+	var ops []string
+	for v, err := range f.History(f.t.Context(), path) {
+		if err != nil {
+			f.t.Fatalf("history of %s: %v", path, err)
+		}
+		ops = append(ops, string(v.Op))
+	}
+	return strings.Join(ops, " ")
+}
+
+func (f *fixture) wantHistory(path, want string) {
+	f.t.Helper()
+	if got := f.history(path); got != want {
+		f.t.Errorf("history of %s, newest first: %s; want %s", path, got, want)
+	}
+}
+
+func TestWriteUnderExpectation(t *testing.T) {
+	f := newFixture(t, nil)
+	v1 := f.write("/a", "one", versionlog.ExpectAbsent())
+	v2 := f.write("/a", "two", versionlog.ExpectVersion(v1.ID))
+	if v2.Parent != v1.ID || v2.MemoryID != v1.MemoryID || v2.Op != versionlog.OpModified || v2.Actor != author.Actor || v2.Session != "sesn_1" {
+		t.Errorf("second version: %+v, after %+v", v2, v1)
+	}
+	_, err := f.Write(t.Context(), "/a", []byte("three"), versionlog.ExpectVersion(v1.ID))
+	var conflict *versionlog.ConflictError
+	if !errors.As(err, &conflict) || conflict.Conflicts[0].Head.ID != v2.ID {
+		t.Errorf("stale write: %v, want a conflict that carries %s", err, v2.ID)
+	}
+	f.wantContent("/a", "two")
+	f.wantHistory("/a", "modified created")
+}
+
+func TestSameContentIsNoVersion(t *testing.T) {
+	f := newFixture(t, nil)
+	v1 := f.write("/a", "one", versionlog.ExpectAbsent())
+	if v := f.write("/a", "one", versionlog.ExpectVersion("memver_other")); v.ID != v1.ID {
+		t.Errorf("writing what is there made version %+v", v)
+	}
+	f.wantHistory("/a", "created")
+	if _, err := f.Write(t.Context(), "/a", []byte("one"), versionlog.ExpectAbsent()); !errors.Is(err, versionlog.ErrConflict) {
+		t.Errorf("creating what is there: %v, want a conflict", err)
+	}
+}
+
+func TestPathsAreCanonical(t *testing.T) {
+	f := newFixture(t, nil)
+	f.write("/cafe\u0301", "x", versionlog.ExpectAbsent())
+	f.wantContent("/caf\u00e9", "x")
+	for _, bad := range []string{"a", "/a/../b", "/\xff", "/.mneme/x"} {
+		if _, err := f.Write(t.Context(), bad, nil, versionlog.ExpectAny()); err == nil {
+			t.Errorf("write to %q succeeded", bad)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	f := newFixture(t, nil)
+	at := bytes.Repeat([]byte("x"), memory.DefaultMaxMemoryBytes)
+	f.write("/full", string(at), versionlog.ExpectAbsent())
+	_, err := f.Write(t.Context(), "/full", append(at, 'x'), versionlog.ExpectAny())
+	var size *memory.SizeError
+	if !errors.As(err, &size) || size.Size != 102401 || size.Limit != 102400 {
+		t.Errorf("one byte more: %v", err)
+	}
+	_, err = f.Write(t.Context(), "/bin", []byte("ab\xffcd"), versionlog.ExpectAny())
+	var text *memory.TextError
+	if !errors.As(err, &text) || text.Offset != 2 {
+		t.Errorf("not UTF-8: %v, want offset 2", err)
+	}
+	if _, err := f.Head(t.Context(), "/bin"); !errors.Is(err, versionlog.ErrNotFound) {
+		t.Errorf("refused content left a head: %v", err)
+	}
+	wide := newFixture(t, &memory.StoreOptions{MaxMemoryBytes: 200000, Content: versionlog.ContentAny})
+	wide.write("/bin", "\xff"+string(at), versionlog.ExpectAbsent())
+}
+
+func TestStoreNames(t *testing.T) {
+	f := newFixture(t, nil)
+	for name, slug := range map[string]string{
+		"Demo Memory": "demo-memory", "a": "a", "  x--y  ": "x-y", "Team's notes (2026)": "team-s-notes-2026", "日本 tips": "tips", "été2": "t-2",
+	} {
+		s, err := f.lib.CreateStore(t.Context(), name, nil)
+		if err != nil || s.Slug != slug || s.Name != name {
+			t.Errorf("create %q: %q, %v; want %q", name, s.Slug, err, slug)
+			continue
+		}
+		for _, ref := range []string{s.ID, s.Slug, s.Name} {
+			if found, err := f.lib.FindStore(t.Context(), ref); err != nil || found.ID != s.ID {
+				t.Errorf("find %q: %+v, %v", ref, found, err)
+			}
+		}
+		if err := f.lib.DeleteStore(t.Context(), s.ID); err != nil {
+			t.Errorf("delete %q: %v", name, err)
+		}
+	}
+	for _, bad := range []string{"", "日本", "---", "a\x00b", "a\u202eb", "\xff", strings.Repeat("x", 256)} {
+		if _, err := f.lib.CreateStore(t.Context(), bad, nil); !errors.Is(err, memory.ErrBadName) {
+			t.Errorf("create %q: %v, want ErrBadName", bad, err)
+		}
+	}
+	if _, err := f.lib.CreateStore(t.Context(), "NOTES", nil); !errors.Is(err, versionlog.ErrExists) {
+		t.Errorf("a second store with the slug notes: %v, want ErrExists", err)
+	}
+	if _, err := f.lib.FindStore(t.Context(), "n-o-t-e-s"); !errors.Is(err, versionlog.ErrNotFound) {
+		t.Errorf("find: %v, want ErrNotFound", err)
+	}
+	for _, o := range []memory.StoreOptions{{MaxMemoryBytes: -1}, {MaxMemoryBytes: 1 << 40}, {Content: "html"}, {Description: strings.Repeat("x", 1025)}} {
+		if _, err := f.lib.CreateStore(t.Context(), "x", &o); !errors.Is(err, memory.ErrBadLimits) {
+			t.Errorf("create with %+v: %v, want ErrBadLimits", o, err)
+		}
+	}
+}
+
+func TestRenameMovesTrees(t *testing.T) {
+	f := newFixture(t, nil)
+	a := f.write("/d/a", "a", versionlog.ExpectAbsent())
+	f.write("/d/e/b", "b", versionlog.ExpectAbsent())
+	f.write("/dx", "other", versionlog.ExpectAbsent())
+	c, err := f.Rename(t.Context(), "/d", "/new/place", nil)
+	if err != nil || len(c.Versions) != 2 {
+		t.Fatalf("rename: %+v, %v; want two versions in one commit", c, err)
+	}
+	if v := f.wantContent("/new/place/a", "a"); v.MemoryID != a.MemoryID || v.From != "/d/a" {
+		t.Errorf("renamed: %+v", v)
+	}
+	f.wantContent("/new/place/e/b", "b")
+	f.wantContent("/dx", "other")
+	if _, err := f.Rename(t.Context(), "/d", "/x", nil); !errors.Is(err, versionlog.ErrNotFound) {
+		t.Errorf("rename of nothing: %v", err)
+	}
+	if _, err := f.Rename(t.Context(), "/dx", "/new/place/a", nil); !errors.Is(err, versionlog.ErrConflict) {
+		t.Errorf("rename onto a memory: %v, want a conflict", err)
+	}
+	if c, err := f.RemoveTree(t.Context(), "/new"); err != nil || len(c.Versions) != 2 {
+		t.Errorf("remove tree: %+v, %v", c, err)
+	}
+	if _, err := f.Remove(t.Context(), "/new/place/a", versionlog.ExpectExists()); !errors.Is(err, versionlog.ErrNotFound) {
+		t.Errorf("remove of nothing: %v", err)
+	}
+}
+
+func TestRestore(t *testing.T) {
+	f := newFixture(t, nil)
+	v1 := f.write("/a", "one", versionlog.ExpectAbsent())
+	v2 := f.write("/a", "two", versionlog.ExpectAny())
+	r, err := f.Restore(t.Context(), "/a", v1)
+	if err != nil || r.Digest != v1.Digest || r.Parent != v2.ID || r.Message != "restore "+v1.ID {
+		t.Errorf("restore: %+v, %v", r, err)
+	}
+	again, err := f.Restore(t.Context(), "/a", v1)
+	if err != nil || again.ID != r.ID {
+		t.Errorf("restore of what is there: %+v, %v", again, err)
+	}
+	gone, err := f.Remove(t.Context(), "/a", versionlog.ExpectExists())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Restore(t.Context(), "/a", gone); !errors.Is(err, memory.ErrBadVersion) || !strings.Contains(err.Error(), gone.Parent) {
+		t.Errorf("restore of a deletion: %v, want the version to name its parent", err)
+	}
+	back, err := f.Restore(t.Context(), "/a", v2)
+	if err != nil || back.MemoryID != v1.MemoryID || back.Parent != gone.ID || back.Op != versionlog.OpCreated {
+		t.Errorf("restore of a deleted memory: %+v, %v", back, err)
+	}
+	f.wantContent("/a", "two")
+	f.wantHistory("/a", "created deleted modified modified created")
+}
+
+func TestRestoreAtAnOldPath(t *testing.T) {
+	f := newFixture(t, nil)
+	v1 := f.write("/a", "one", versionlog.ExpectAbsent())
+	if _, err := f.Rename(t.Context(), "/a", "/b", nil); err != nil {
+		t.Fatal(err)
+	}
+	v, err := f.Restore(t.Context(), "/a", v1)
+	if err != nil || v.MemoryID == v1.MemoryID {
+		t.Errorf("restore where the memory was: %+v, %v; want a memory of its own, the first one lives on at /b", v, err)
+	}
+	f.wantContent("/b", "one")
+}
+
+func TestResolve(t *testing.T) {
+	f := newFixture(t, nil)
+	v1 := f.write("/a", "one", versionlog.ExpectAbsent())
+	other := f.write("/b", "other", versionlog.ExpectAbsent())
+	v2 := f.write("/a", "two", versionlog.ExpectAny())
+	for ref, want := range map[string]string{v1.ID: v1.ID, v2.ID: v2.ID, "1": v1.ID, "3": v2.ID} {
+		if v, err := f.Resolve(t.Context(), "/a", ref); err != nil || v.ID != want {
+			t.Errorf("resolve %s: %s, %v; want %s", ref, v.ID, err, want)
+		}
+	}
+	for ref, want := range map[string]error{
+		other.ID: memory.ErrBadVersion, "2": versionlog.ErrNotFound, "99": versionlog.ErrNotFound,
+		"": memory.ErrBadVersion, "v1": memory.ErrBadVersion, "memver_x": memory.ErrBadVersion, "-1": memory.ErrBadVersion,
+		v1.ID[:len(v1.ID)-1] + "0": versionlog.ErrNotFound,
+	} {
+		if v, err := f.Resolve(t.Context(), "/a", ref); !errors.Is(err, want) {
+			t.Errorf("resolve %q: %s, %v; want %v", ref, v.ID, err, want)
+		}
+	}
+	if s, v, err := f.lib.FindVersion(t.Context(), v1.ID); err != nil || v.ID != v1.ID || s.Slug != "notes" {
+		t.Errorf("find version: %v, %v, %v", s, v, err)
+	}
+}
+
+func TestReadOnlyAndArchived(t *testing.T) {
+	f := newFixture(t, nil)
+	f.write("/a", "one", versionlog.ExpectAbsent())
+	ro, err := f.lib.Open(t.Context(), f.Info().ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ro.Write(t.Context(), "/a", []byte("x"), versionlog.ExpectAny()); !errors.Is(err, memory.ErrReadOnly) {
+		t.Errorf("write to a read-only store: %v", err)
+	}
+	if err := f.lib.ArchiveStore(t.Context(), f.Info().ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(t.Context(), "/a", []byte("x"), versionlog.ExpectAny()); !errors.Is(err, versionlog.ErrArchived) {
+		t.Errorf("write to an archived store: %v", err)
+	}
+	f.wantContent("/a", "one")
+	if _, err := f.Remove(t.Context(), "/a", versionlog.ExpectExists()); err != nil {
+		t.Errorf("removal from an archived store: %v", err)
+	}
+}
+
+func TestLostBlobsAreErrors(t *testing.T) {
+	f := newFixture(t, nil)
+	v := f.write("/a", "one", versionlog.ExpectAbsent())
+	blobs := f.blobs[f.Info().ID]
+	blobs.Corrupt(v.Digest, []byte("two"))
+	if _, data, err := f.Read(t.Context(), "/a"); !errors.Is(err, cas.ErrCorrupt) || data != nil {
+		t.Errorf("read of a changed blob: %q, %v", data, err)
+	}
+	if err := blobs.Delete(t.Context(), v.Digest); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.Read(t.Context(), "/a"); !errors.Is(err, cas.ErrNotFound) || errors.Is(err, versionlog.ErrNotFound) {
+		t.Errorf("read of a lost blob: %v; it must not look like a missing memory", err)
+	}
+}
+
+func TestDeleteStoreErasesBlobs(t *testing.T) {
+	f := newFixture(t, nil)
+	f.write("/a", "secret", versionlog.ExpectAbsent())
+	id := f.Info().ID
+	if err := f.lib.DeleteStore(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	for d := range f.blobs[id].List(t.Context()) {
+		t.Errorf("blob %v outlived its store", d)
+	}
+	if _, err := f.lib.Open(t.Context(), id, nil); !errors.Is(err, versionlog.ErrNotFound) {
+		t.Errorf("open: %v", err)
+	}
+}
+
+func TestFollow(t *testing.T) {
+	f := newFixture(t, nil)
+	f.write("/before", "x", versionlog.ExpectAbsent())
+	const n = 20
+	go func() {
+		for i := range n {
+			_, _ = f.Write(context.Background(), fmt.Sprint("/", i), []byte("x"), versionlog.ExpectAbsent())
+		}
+	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	next := uint64(2)
+	err := f.Follow(ctx, 1, func(c *versionlog.Commit) error {
+		if c.Seq != next {
+			t.Errorf("commit %d, want %d", c.Seq, next)
+		}
+		if next++; next > n+1 {
+			cancel()
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || next != n+2 {
+		t.Errorf("follow: %v after commit %d", err, next-1)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	if d := memory.Diff("a", "b", []byte("x\n"), []byte("x\n")); d != "" {
+		t.Errorf("equal content differs: %s", d)
+	}
+	want := "--- a\n+++ b\n@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n"
+	if d := memory.Diff("a", "b", []byte("one\ntwo\n"), []byte("one\nTWO\n")); d != want {
+		t.Errorf("diff: %q, want %q", d, want)
+	}
+	if d := memory.Diff("a", "b", []byte("x"), []byte("\x00")); !strings.Contains(d, "Binary") {
+		t.Errorf("binary diff: %q", d)
+	}
+}
