@@ -60,10 +60,11 @@ func (s *store) vacate(path string, v versionlog.Version) {
 		s.unhide(n)
 	}
 	n := s.find(path)
-	if n == nil || n.local || n.head == nil || n.head.Seq >= v.Seq {
+	if n == nil || n.isDir() || n.local || n.head == nil || n.head.Seq >= v.Seq {
 		return
 	}
 	if n.stage != nil && n.stage.dirty {
+		n.head = nil
 		return // its own commit will find out; until then its writer sees what it wrote
 	}
 	dir := n.parent

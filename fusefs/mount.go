@@ -145,16 +145,20 @@ func (m *Server) unmount() error {
 	return fmt.Errorf("%s: %w", m.dir, ErrBusy)
 }
 
-// clearDead detaches a mount whose daemon has died.
+// clearDead detaches mounts whose daemon has died. It asks with statfs, which
+// always goes to the daemon: the attributes of the root may be in the kernel's
+// cache for longer than the daemon lives.
 func clearDead(dir string) error {
-	_, err := os.Stat(dir)
-	if !errors.Is(err, syscall.ENOTCONN) && !errors.Is(err, syscall.ECONNABORTED) {
-		return nil
+	for {
+		var info unix.Statfs_t
+		err := unix.Statfs(dir, &info)
+		if !errors.Is(err, syscall.ENOTCONN) && !errors.Is(err, syscall.ECONNABORTED) {
+			return nil
+		}
+		if err := Detach(dir); err != nil {
+			return fmt.Errorf("clear the dead mount at %s: %w", dir, err)
+		}
 	}
-	if err := Detach(dir); err != nil {
-		return fmt.Errorf("clear the dead mount at %s: %w", dir, err)
-	}
-	return nil
 }
 
 // Detach takes the mount at dir out of the directory tree, busy or not.

@@ -35,7 +35,7 @@ type node struct {
 	atime time.Time // zero: as mtime
 
 	// Directories.
-	children map[string]*node
+	children map[string]*node // never nil; that of a file always is
 	hidden   map[string]*node // see store.hide
 	kept     bool             // stays when it is empty
 
@@ -46,6 +46,7 @@ type node struct {
 	stage   *stage              // nil while nobody writes
 	content []byte              // the bytes of head, once read, while open
 	removed bool                // unlinked in this mount
+	reread  bool                // the kernel's pages are outdated: the next open drops them
 
 	generate func() []byte // makes the text of a control file; nil for others
 
@@ -60,7 +61,7 @@ type origin struct {
 	name string
 }
 
-func (n *node) isDir() bool { return n.mode&syscall.S_IFMT == syscall.S_IFDIR }
+func (n *node) isDir() bool { return n.children != nil }
 
 // isControl reports whether n is .mneme or in it.
 func (n *node) isControl() bool {
@@ -70,7 +71,7 @@ func (n *node) isControl() bool {
 // newNode makes a node and enters it in the table.
 func (fs *fileSystem) newNode(s *store, mode uint32, now time.Time) *node {
 	n := &node{id: fs.nextID, store: s, mode: mode, mtime: now, ctime: now}
-	if n.isDir() {
+	if mode&syscall.S_IFMT == syscall.S_IFDIR {
 		n.children = map[string]*node{}
 	}
 	fs.nextID++
@@ -117,6 +118,16 @@ func (n *node) path() (string, bool) {
 		b.WriteString(segments[i])
 	}
 	return b.String(), true
+}
+
+// where is n's path for a message.
+func (fs *fileSystem) where(n *node) string {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	if path, ok := n.path(); ok {
+		return path
+	}
+	return n.name
 }
 
 // childPath is the path a child of dir has or would have.

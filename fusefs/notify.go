@@ -56,8 +56,11 @@ func (q *notifier) attributes(n *node) {
 	}
 }
 
-// content makes the kernel read n again. Caller holds fs.mu.
+// content makes the kernel read n again: by a notice, for those who have it
+// open, and at the next open, which may come before the notice gets through.
+// Caller holds fs.mu.
 func (q *notifier) content(n *node) {
+	n.reread = true
 	if n.lookups > 0 {
 		q.enqueue(notice{node: n.id, pages: true})
 	}

@@ -80,7 +80,10 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 // open makes a handle of a memory's file. Caller holds fs.mu.
 func (fs *fileSystem) open(n *node, flags uint32, out *fuse.OpenOut) {
 	h := &handle{node: n}
-	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+	if !n.reread {
+		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+	}
+	n.reread = false
 	if writes(flags) {
 		h.stage = n.beginWrite()
 		if flags&syscall.O_TRUNC != 0 {

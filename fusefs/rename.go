@@ -265,7 +265,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 	source, known := m.source()
 	target, _ := m.to.childPath(m.new)
 	base := m.replaced()
-	inLog := m.n.origin != nil || !m.n.local
+	inLog := m.n.origin != nil || !m.n.local && m.n.head != nil
 	self := inLog && known && source == target // a hidden file, changed, that comes back
 	head, st := m.n.head, m.n.stage
 	var data []byte

@@ -142,7 +142,7 @@ func (fs *fileSystem) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Statu
 	}
 	n, st := h.node, h.stage
 	if err := fs.load(n, st); err != nil {
-		return 0, n.store.fail("write", n.name, err)
+		return 0, n.store.fail("write", fs.where(n), err)
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -195,7 +195,8 @@ func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.St
 	limit := fs.limit(n)
 	fs.mu.RUnlock()
 	if size > uint64(limit) {
-		return n.store.fail("truncate", n.name, &memory.SizeError{Path: n.name, Size: int64(min(size, 1<<62)), Limit: limit})
+		path := fs.where(n)
+		return n.store.fail("truncate", path, &memory.SizeError{Path: path, Size: int64(min(size, 1<<62)), Limit: limit})
 	}
 	fh, ok := in.GetFh()
 	fs.mu.Lock()
@@ -222,7 +223,7 @@ func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.St
 
 func (fs *fileSystem) setSize(n *node, st *stage, size int) fuse.Status {
 	if err := fs.load(n, st); err != nil {
-		return n.store.fail("truncate", n.name, err)
+		return n.store.fail("truncate", fs.where(n), err)
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

@@ -36,8 +36,7 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 		return fuse.Status(syscall.EISDIR)
 	}
 	if err := s.remove(n); err != nil {
-		path, _ := n.path()
-		return s.fail("remove", path, err)
+		return s.fail("remove", fs.where(n), err)
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
