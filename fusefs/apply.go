@@ -143,11 +143,11 @@ func (s *store) relocate(v versionlog.Version) {
 		return
 	}
 	from := n.parent
-	dirPath, name := split(v.Path)
-	dir := s.makeDirs(dirPath, v.Time)
-	delete(from.children, n.name)
+	delete(from.children, n.name) // first: the new path may lead through the old one
 	s.fs.notify.entry(from, n.name)
 	from.touch(v.Time)
+	dirPath, name := split(v.Path)
+	dir := s.makeDirs(dirPath, v.Time)
 	attach(dir, name, n)
 	s.fs.notify.entry(dir, name)
 	dir.touch(v.Time)

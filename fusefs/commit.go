@@ -16,8 +16,9 @@ import (
 // Flush implements fuse.RawFileSystem: the close of one descriptor.
 //
 // A shell that redirects into a file opens it, duplicates the descriptor and
-// closes the first before anything is written. A file that is only emptied or
-// made so far is therefore not committed while the process that closes it has
+// closes the first before anything is written; and every program it then starts
+// closes its copy. A file that is only emptied or made so far is therefore not
+// committed while the process that closes it, or one it descends from, has
 // another descriptor of it: the close of that one will come.
 func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	fs.mu.RLock()
@@ -27,7 +28,7 @@ func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	if h == nil || h.stage == nil {
 		return fuse.OK
 	}
-	if wait && holds(in.Pid, h.node.id) {
+	if wait && writtenOn(in.Pid, h.node.id) {
 		return fuse.OK
 	}
 	return fs.commitFile(h.node, h.stage, false)

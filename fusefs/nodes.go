@@ -46,6 +46,7 @@ type node struct {
 	stage   *stage              // nil while nobody writes
 	content []byte              // the bytes of head, once read, while open
 	removed bool                // unlinked in this mount
+	mkstemp bool                // made under a name that is to be temporary
 	reread  bool                // the kernel's pages are outdated: the next open drops them
 
 	generate func() []byte // makes the text of a control file; nil for others

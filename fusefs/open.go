@@ -121,6 +121,7 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 		now := time.Now()
 		n = fs.newNode(dir.store, syscall.S_IFREG|in.Mode&0o777, now)
 		n.local = true
+		n.mkstemp = in.Flags&syscall.O_EXCL != 0 && fromMkstemp(canonical)
 		attach(dir, canonical, n)
 		dir.touch(now)
 		fs.open(n, in.Flags|syscall.O_TRUNC, &out.OpenOut)
@@ -192,18 +193,48 @@ func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	}
 }
 
-// holds reports whether the process of a thread has a file open with that
-// inode number, as far as the daemon may see that.
-func holds(pid uint32, inode uint64) bool {
-	dir := "/proc/" + strconv.FormatUint(uint64(pid), 10) + "/fdinfo"
+// writtenOn reports whether the process of a thread, or one that it descends
+// from, has the file with that inode number open for writing, as far as the
+// daemon may see that.
+func writtenOn(pid uint32, inode uint64) bool {
+	const generations = 8
+	for range generations {
+		if pid <= 1 {
+			return false
+		}
+		dir := "/proc/" + strconv.FormatUint(uint64(pid), 10)
+		if hasOpen(dir+"/fdinfo", inode) {
+			return true
+		}
+		status, err := os.ReadFile(dir + "/status")
+		if err != nil {
+			return false
+		}
+		_, parent, _ := strings.Cut(string(status), "\nPPid:\t")
+		parent, _, _ = strings.Cut(parent, "\n")
+		n, _ := strconv.ParseUint(parent, 10, 32)
+		pid = uint32(n)
+	}
+	return false
+}
+
+// hasOpen looks through a fdinfo directory of proc_pid_fdinfo(5).
+func hasOpen(dir string, inode uint64) bool {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return false
 	}
 	want := "\nino:\t" + strconv.FormatUint(inode, 10) + "\n"
 	for _, e := range entries {
-		info, err := os.ReadFile(dir + "/" + e.Name())
-		if err == nil && strings.Contains(string(info), want) {
+		data, err := os.ReadFile(dir + "/" + e.Name())
+		info := string(data)
+		if err != nil || !strings.Contains(info, want) {
+			continue
+		}
+		_, flags, _ := strings.Cut(info, "\nflags:\t")
+		flags, _, _ = strings.Cut(flags, "\n")
+		n, _ := strconv.ParseUint(flags, 8, 64)
+		if n&syscall.O_ACCMODE != syscall.O_RDONLY {
 			return true
 		}
 	}

@@ -110,6 +110,7 @@ func (fs *fileSystem) take(m *move) {
 	attach(m.to, m.new, m.n)
 	m.to.touch(now)
 	m.n.ctime = now
+	m.n.mkstemp = false
 }
 
 // renameDir moves a directory with all memories below it in one commit.

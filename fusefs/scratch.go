@@ -57,6 +57,18 @@ var mkstempNames = regexp.MustCompile(`^\..+\.([A-Za-z0-9]{6})$`)
 
 var random = regexp.MustCompile(`[0-9A-Z]`)
 
+// exclusiveNames end as mkstemp, patch (with an o) and gawk -i inplace make
+// them end. They say something only of a file that was made with O_EXCL, as
+// these do.
+var exclusiveNames = regexp.MustCompile(`^.+\.(?:o[A-Za-z0-9]{6}|gawk\.[A-Za-z0-9]{6}|([A-Za-z0-9]{6}))$`)
+
+// fromMkstemp reports whether a file made with O_EXCL under a name is one that
+// a program made up to rename it later.
+func fromMkstemp(name string) bool {
+	m := exclusiveNames.FindStringSubmatch(name)
+	return m != nil && (m[1] == "" || random.MatchString(m[1]))
+}
+
 // classify says what kind of file a name in dir is for.
 func classify(dir *node, name string) scratchKind {
 	if editorNames.MatchString(name) {

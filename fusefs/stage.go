@@ -72,7 +72,10 @@ func (fs *fileSystem) classOf(n *node) scratchKind {
 	if n.parent == nil {
 		return ordinary
 	}
-	return classify(n.parent, n.name)
+	if kind := classify(n.parent, n.name); kind != ordinary || !n.mkstemp {
+		return kind
+	}
+	return temporary
 }
 
 // empty makes the stage an empty file. Caller holds fs.mu.

@@ -1,0 +1,45 @@
+package fusefs
+
+import (
+	"fmt"
+	"io/fs"
+	"syscall"
+	"testing"
+
+	"mneme/cas"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+func TestErrnoOf(t *testing.T) {
+	lost := fmt.Errorf("read: %w", cas.ErrNotFound)
+	for _, tc := range []struct {
+		err  error
+		want syscall.Errno
+	}{
+		{syscall.ENOTEMPTY, syscall.ENOTEMPTY},
+		{lost, syscall.EIO},
+		{fmt.Errorf("a name that exists: %w: %w", versionlog.ErrNotFound, lost), syscall.EIO},
+		{fmt.Errorf("x: %w", cas.ErrCorrupt), syscall.EIO},
+		{fmt.Errorf("x: %w", &versionlog.ConflictError{}), syscall.ESTALE},
+		{fmt.Errorf("x: %w", &versionlog.OverlapError{}), syscall.ENOTDIR},
+		{&memory.SizeError{}, syscall.EFBIG},
+		{&memory.TextError{}, syscall.EILSEQ},
+		{fmt.Errorf("x: %w", memory.ErrPathTooLong), syscall.ENAMETOOLONG},
+		{fmt.Errorf("x: %w", memory.ErrPathEncoding), syscall.EILSEQ},
+		{fmt.Errorf("x: %w", memory.ErrBadPath), syscall.EINVAL},
+		{fmt.Errorf("x: %w", memory.ErrReadOnly), syscall.EROFS},
+		{fmt.Errorf("x: %w", versionlog.ErrArchived), syscall.EROFS},
+		{fmt.Errorf("x: %w", versionlog.ErrTooLarge), syscall.EXDEV},
+		{fmt.Errorf("x: %w", versionlog.ErrNotFound), syscall.ENOENT},
+		{&fs.PathError{Err: syscall.ENOSPC}, syscall.ENOSPC},
+		{&fs.PathError{Err: syscall.EDQUOT}, syscall.EDQUOT},
+		{&fs.PathError{Err: syscall.EACCES}, syscall.EIO},
+		{&fs.PathError{Err: syscall.ENOENT}, syscall.EIO},
+		{fmt.Errorf("anything else"), syscall.EIO},
+	} {
+		if got := errnoOf(tc.err); got != tc.want {
+			t.Errorf("errnoOf(%v) = %v, want %v", tc.err, got, tc.want)
+		}
+	}
+}
