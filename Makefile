@@ -1,0 +1,36 @@
+# Two commands matter: `make run` and `make test`. `make` lists the others.
+
+export GOFLAGS += -buildvcs=false
+
+.PHONY: help build run test check clean
+
+help:            ## show this list
+	@sed -n 's/^\([a-z]*\): .*## /  make \1\t/p' Makefile
+
+build:           ## build bin/mneme
+	go build -o bin/mneme ./cmd/mneme
+
+run: build       ## mount the store notes, in the foreground
+	@bin/mneme store create notes --if-missing >/dev/null
+	@dir=/mnt/memory; \
+	if ! grep -qs " $$dir fuse.mneme " /proc/mounts && ! { mkdir -p $$dir && [ -w $$dir ]; } 2>/dev/null; then \
+		dir=$(CURDIR)/mnt/memory; \
+		echo "/mnt/memory cannot be made or written by $$(id -un); using $$dir instead."; \
+	fi; \
+	bin/mneme mount notes --at "$$dir"
+
+test:            ## run every test; installs the tools they use
+	scripts/install-test-tools.sh
+	MNEME_NOSKIP=1 go test -timeout 20m ./...
+
+check:           ## gofmt, vet, staticcheck, go.mod, and every test with the race detector
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt these:" $$unformatted; exit 1; fi
+	go vet ./...
+	go tool staticcheck ./...
+	go mod tidy -diff
+	scripts/install-test-tools.sh
+	MNEME_NOSKIP=1 go test -race -timeout 30m ./...
+
+clean:           ## remove what build and test made
+	rm -rf bin
+	go clean -testcache

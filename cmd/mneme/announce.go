@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"mneme/memory"
+)
+
+// mounted is what --json says when a mount is ready.
+type mounted struct {
+	Dir       string         `json:"mounted"`
+	PID       int            `json:"pid"`
+	SessionID string         `json:"session_id"`
+	Stores    []mountedStore `json:"stores"`
+}
+
+type mountedStore struct {
+	ID       string `json:"id"`
+	Slug     string `json:"slug"`
+	Path     string `json:"mount_path"`
+	ReadOnly bool   `json:"read_only"`
+}
+
+func newMounted(dir, session string, stores []*memory.Store) mounted {
+	m := mounted{Dir: dir, PID: os.Getpid(), SessionID: session}
+	for _, st := range stores {
+		s := st.Info()
+		m.Stores = append(m.Stores, mountedStore{ID: s.ID, Slug: s.Slug, Path: filepath.Join(dir, s.Slug), ReadOnly: st.ReadOnly()})
+	}
+	return m
+}
+
+// printMounted tells the person or the program that the mount is ready; end
+// says how to end it.
+func (a *app) printMounted(m mounted, end string) error {
+	if a.json {
+		if err := a.printJSON(m); err != nil {
+			return err
+		}
+		return a.out.Flush()
+	}
+	for _, s := range m.Stores {
+		mode := ""
+		if s.ReadOnly {
+			mode = ", read-only"
+		}
+		a.printf("%s is mounted at %s%s\n", s.Slug, a.paint(bold, s.Path), mode)
+	}
+	a.printf("\nThree things to try, in another terminal:\n")
+	first := m.Stores[0]
+	if first.ReadOnly {
+		a.printf("  ls -l %s\n", first.Path)
+	} else {
+		a.printf("  echo \"- water the plants\" >> %s/todo.md\n", first.Path)
+	}
+	a.printf("  grep -r plants %s\n  %s log %s\n\n%s\n", first.Path, a.command(), first.Slug, end)
+	return a.out.Flush()
+}
+
+// command is how to call this mneme for the same stores.
+func (a *app) command() string {
+	name := "mneme"
+	if _, err := exec.LookPath(name); err != nil {
+		if self, err := os.Executable(); err == nil {
+			name = self
+		}
+	}
+	if a.url == nil || *a.url == os.Getenv(urlVariable) {
+		return name
+	}
+	return name + " --url " + *a.url
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"golang.org/x/term"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// app is what every subcommand works with: where the stores are, and how to
+// talk to whoever called.
+type app struct {
+	url  *string // nil is the default
+	json bool
+
+	in       *os.File
+	out      *bufio.Writer
+	err      io.Writer
+	terminal bool // out is one
+	color    bool
+}
+
+func newApp(stdin, stdout, stderr *os.File) *app {
+	terminal := term.IsTerminal(int(stdout.Fd()))
+	return &app{
+		in: stdin, out: bufio.NewWriter(stdout), err: stderr,
+		terminal: terminal, color: terminal && os.Getenv("NO_COLOR") == "",
+	}
+}
+
+// exit ends the program early; --help does that.
+func (a *app) exit(code int) {
+	if err := a.out.Flush(); err != nil && code == 0 {
+		code = failure.code
+	}
+	os.Exit(code)
+}
+
+// errorReply is an error as --json writes it, and as a daemon sends it to the
+// process that started it.
+type errorReply struct {
+	Error *errorJSON `json:"error"`
+}
+
+// errorJSON is the error of this or of another mneme process.
+type errorJSON struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+func (e *errorJSON) Error() string { return e.Message }
+
+func newErrorReply(err error) errorReply {
+	return errorReply{&errorJSON{Kind: classify(err).kind, Message: err.Error()}}
+}
+
+// report tells the user of an error. There is nobody left to tell when that
+// fails.
+func (a *app) report(err error) {
+	if a.json {
+		_ = writeJSON(a.err, newErrorReply(err))
+		return
+	}
+	_, _ = fmt.Fprintf(a.err, "mneme: %s\n", printable(strings.ReplaceAll(err.Error(), "\n", "; ")))
+}
+
+func (a *app) printJSON(value any) error { return writeJSON(a.out, value) }
+
+func writeJSON(w io.Writer, value any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(value)
+}
+
+// printf writes to standard output, whose errors show when it is flushed.
+func (a *app) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.out, format, args...) }
+
+// withLibrary opens the library for the time of do.
+func (a *app) withLibrary(ctx context.Context, opts openOptions, do func(*memory.Library) error) (err error) {
+	lib, err := openLibrary(ctx, a.url, opts)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lib.Close()) }()
+	return do(lib.Library)
+}
+
+// withStore opens the store that ref means for the time of do.
+func (a *app) withStore(ctx context.Context, ref string, opts openOptions, do func(*memory.Store) error) error {
+	return a.withLibrary(ctx, opts, func(lib *memory.Library) error {
+		st, err := openStore(ctx, lib, ref, opts)
+		if err != nil {
+			return err
+		}
+		return do(st)
+	})
+}
+
+// openStore opens the store that ref means in the user's name, unless opts say
+// read-only.
+func openStore(ctx context.Context, lib *memory.Library, ref string, opts openOptions) (*memory.Store, error) {
+	info, err := lib.FindStore(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	var author *memory.Author
+	if !opts.readOnly {
+		author = &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: loginName()}}
+	}
+	return lib.Open(ctx, info.ID, author)
+}
+
+func loginName() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return strconv.Itoa(os.Getuid())
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// A daemon is this program, started again by itself. Through a pipe it tells
+// the process that started it what --json would tell a program: the mount, or
+// the error.
+const (
+	parentPipeVariable = "MNEME_PARENT_PIPE"
+	parentPipeFD       = 3
+)
+
+// parentPipe returns the pipe to the process that started this one as a
+// daemon, or nil.
+func parentPipe() *os.File {
+	if os.Getenv(parentPipeVariable) == "" {
+		return nil
+	}
+	os.Unsetenv(parentPipeVariable)
+	syscall.CloseOnExec(parentPipeFD)
+	return os.NewFile(parentPipeFD, "parent")
+}
+
+// replyMounted tells the parent that it may go. From then on nothing ties the
+// daemon to where it was started.
+func replyMounted(parent *os.File, m mounted) error {
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	return errors.Join(writeJSON(parent, m), parent.Close())
+}
+
+// runBackground starts a daemon that mounts, and returns when it has.
+func (c *mountCmd) runBackground(a *app) error {
+	dir, err := mountDir(c.At)
+	if err != nil {
+		return err
+	}
+	log, err := openDaemonLog(dir)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	fromDaemon, toParent, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer fromDaemon.Close()
+	daemon := exec.Command(self, os.Args[1:]...)
+	daemon.Env = append(os.Environ(), parentPipeVariable+"=1")
+	daemon.Stdout, daemon.Stderr = log, log
+	daemon.ExtraFiles = []*os.File{toParent} // parentPipeFD
+	daemon.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = daemon.Start()
+	_ = toParent.Close()
+	if err != nil {
+		return err
+	}
+	var reply struct {
+		mounted
+		errorReply
+	}
+	if err := json.NewDecoder(fromDaemon).Decode(&reply); err != nil {
+		return fmt.Errorf("the daemon ended before it had mounted: %w; its log is %s", daemon.Wait(), log.Name())
+	}
+	if reply.Error != nil {
+		_ = daemon.Wait() // its exit code says the same
+		return reply.Error
+	}
+	unmount := a.command() + " unmount"
+	if dir != defaultMountDir {
+		unmount += " --at " + dir
+	}
+	return a.printMounted(reply.mounted, fmt.Sprintf("`%s` ends it. Its log is %s.", unmount, log.Name()))
+}
+
+// openDaemonLog opens the log of the daemon at dir for appending.
+func openDaemonLog(dir string) (*os.File, error) {
+	state, err := xdgDir("XDG_STATE_HOME", ".local/state")
+	if err != nil {
+		return nil, err
+	}
+	logs := filepath.Join(state, "mneme")
+	if err := os.MkdirAll(logs, 0o700); err != nil {
+		return nil, err
+	}
+	name := strings.ReplaceAll(strings.Trim(dir, "/"), "/", "-") + ".log"
+	return os.OpenFile(filepath.Join(logs, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/alecthomas/kong"
+)
+
+// cli is the grammar of the command line.
+type cli struct {
+	URL  *string `name:"url" env:"${urlvariable}" placeholder:"URL" help:"Where the stores are, as file:///absolute/path. Default: the embedded store in your data directory."`
+	JSON bool    `name:"json" help:"Write JSON for programs: one object, or one a line."`
+
+	Store   storeCmd   `cmd:"" help:"Create, list, archive and delete stores."`
+	Mount   mountCmd   `cmd:"" help:"Mount stores as directories."`
+	Unmount unmountCmd `cmd:"" help:"Unmount them; returns when everything is saved."`
+	Ls      lsCmd      `cmd:"" help:"List the memories of a store or directory."`
+	Cat     catCmd     `cmd:"" help:"Print a memory, or an earlier version of it."`
+	Write   writeCmd   `cmd:"" help:"Make standard input the content of a memory."`
+	Rm      rmCmd      `cmd:"" help:"Remove a memory or directory; its history stays."`
+	Mv      mvCmd      `cmd:"" help:"Rename a memory or directory within its store."`
+	Log     logCmd     `cmd:"" help:"Show the history of a store or memory, newest first."`
+	Show    showCmd    `cmd:"" help:"Show a version and what it changed."`
+	Diff    diffCmd    `cmd:"" help:"Compare two versions of a memory."`
+	Restore restoreCmd `cmd:"" help:"Make an earlier version of a memory current again."`
+	Status  statusCmd  `cmd:"" help:"Show the stores, and the mounts on this machine."`
+	Version versionCmd `cmd:"" help:"Print the version of mneme."`
+}
+
+// defaultMountDir is where agents look for their memory.
+const defaultMountDir = "/mnt/memory"
+
+const description = `mneme mounts versioned memory stores for AI agents as directories.
+
+A place is STORE:/path, such as notes:/todo.md. A version is a version id or, where the memory is named too, a sequence number.
+
+Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 read-only or denied, 6 limit, 7 integrity.`
+
+// run is the whole program. It returns the exit code.
+func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int {
+	a := newApp(stdin, stdout, stderr)
+	err := a.run(ctx, args)
+	if flushErr := a.out.Flush(); err == nil && flushErr != nil {
+		err = fmt.Errorf("write output: %w", flushErr)
+	}
+	if err != nil {
+		a.report(err)
+	}
+	return classify(err).code
+}
+
+func (a *app) run(ctx context.Context, args []string) error {
+	// Errors of the command line itself are reported as JSON, too.
+	a.json = slices.Contains(args, "--json")
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	for _, arg := range args {
+		if !utf8.ValidString(arg) { // kong would quietly replace those bytes
+			return usagef("the argument %q is not UTF-8", arg)
+		}
+	}
+	var grammar cli
+	parser, err := kong.New(&grammar,
+		kong.Vars{"mountdir": defaultMountDir, "urlvariable": urlVariable},
+		kong.Name("mneme"), kong.Description(description),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
+		kong.Writers(a.out, a.err), kong.Exit(a.exit),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(a))
+	if err != nil {
+		return err
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		return usageError{withHelp(err)}
+	}
+	a.url, a.json = grammar.URL, grammar.JSON
+	return command.Run()
+}
+
+// withHelp says where the help is for the command that was not understood.
+func withHelp(err error) error {
+	command := "mneme"
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
+		command = parse.Context.Selected().FullPath()
+	}
+	return fmt.Errorf("%w; see `%s --help`", err, command)
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+type lsCmd struct {
+	Place     string `arg:"" help:"STORE, or STORE:/path of a directory or memory."`
+	Long      bool   `short:"l" help:"Size, time, sequence number and actor, too."`
+	Recursive bool   `short:"r" help:"Everything below the directory."`
+}
+
+func (c *lsCmd) Help() string {
+	return `Examples:
+
+    mneme ls notes
+    mneme ls -l notes:/projects
+    mneme ls -r notes --json`
+}
+
+func (c *lsCmd) Run(ctx context.Context, a *app) error {
+	p, err := parseDir(c.Place)
+	if err != nil {
+		return err
+	}
+	return a.withStore(ctx, p.store, reading, func(st *memory.Store) error {
+		entries, err := c.entries(ctx, st, p)
+		switch {
+		case err != nil:
+			return err
+		case a.json:
+			return printEntriesJSON(a, st.Info().ID, p.path, entries)
+		case c.Long && len(entries) > 0:
+			printEntriesLong(a, entries)
+		case !c.Long:
+			for _, e := range entries {
+				a.printf("%s\n", printable(e.name))
+			}
+		}
+		return nil
+	})
+}
+
+// entry is a memory, or a directory, whose name ends with a slash.
+type entry struct {
+	name string // below the directory that was asked for
+	head *versionlog.Version
+}
+
+func (c *lsCmd) entries(ctx context.Context, st *memory.Store, p place) ([]entry, error) {
+	var entries []entry
+	base := strings.TrimSuffix(p.path, "/") + "/"
+	for v, err := range st.Heads(ctx, p.path) {
+		if err != nil {
+			return nil, err
+		}
+		name, below := strings.CutPrefix(v.Path, base)
+		if !below {
+			return []entry{{name: v.Path, head: &v}}, nil // p is this memory
+		}
+		dir, _, deeper := strings.Cut(name, "/")
+		switch {
+		case !deeper || c.Recursive:
+			entries = append(entries, entry{name: name, head: &v})
+		case len(entries) == 0 || entries[len(entries)-1].name != dir+"/":
+			entries = append(entries, entry{name: dir + "/"})
+		}
+	}
+	if entries == nil && p.path != "/" {
+		return nil, fmt.Errorf("%s: %w", p, versionlog.ErrNotFound)
+	}
+	return entries, nil
+}
+
+func printEntriesJSON(a *app, storeID, dir string, entries []entry) error {
+	for _, e := range entries {
+		var value any = prefixJSON{Type: "memory_prefix", Path: strings.TrimSuffix(dir, "/") + "/" + e.name}
+		if e.head != nil {
+			value = newMemoryJSON(storeID, *e.head)
+		}
+		if err := a.printJSON(value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printEntriesLong(a *app, entries []entry) {
+	t := &table{header: []string{"SIZE", "MODIFIED", "SEQ", "BY", "NAME"}, right: []string{"SIZE", "SEQ"}}
+	for _, e := range entries {
+		if e.head == nil {
+			t.add("-", "-", "-", "-", e.name)
+			continue
+		}
+		v := e.head
+		t.add(strconv.FormatInt(v.Size, 10), localTime(v.Time), strconv.FormatUint(v.Seq, 10), actorName(v.Actor), e.name)
+	}
+	a.printTable(t)
+}

@@ -1,0 +1,12 @@
+// Command mneme mounts versioned memory stores for AI agents as directories,
+// and reads, writes and inspects them from the command line.
+package main
+
+import (
+	"context"
+	"os"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

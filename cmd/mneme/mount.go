@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"mneme/fusefs"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// sessionPrefix begins the ids of sessions that mneme names itself.
+const sessionPrefix = "sesn_"
+
+type mountCmd struct {
+	Stores     []string      `arg:"" name:"store[:ro]" help:"Stores to mount, each below DIR under its name; :ro makes one read-only."`
+	At         string        `default:"${mountdir}" placeholder:"DIR" help:"Where to mount them, an empty or new directory. Default: ${default}."`
+	ReadOnly   bool          `help:"All stores read-only."`
+	Session    string        `placeholder:"ID" help:"Session in whose name files are written. Default: a new one."`
+	Refresh    time.Duration `default:"1s" help:"How late another process's change may be seen. Default: ${default}."`
+	Background bool          `help:"Return when it is mounted, and go on serving."`
+	Owner      owner         `placeholder:"UID:GID" help:"Whom the files belong to. Default: you."`
+}
+
+func (c *mountCmd) Help() string {
+	return `One mount is one session: give every agent its own. In the foreground Ctrl-C saves what is open and unmounts.
+
+Examples:
+
+    mneme mount notes
+    mneme mount notes docs:ro --at /srv/agent-1/memory --background
+    mneme mount notes --read-only     (for a session that reads untrusted input)`
+}
+
+// owner is a user and a group. The zero value is the caller.
+type owner struct {
+	set      bool
+	uid, gid uint32
+}
+
+// UnmarshalText reads UID:GID.
+func (o *owner) UnmarshalText(text []byte) error {
+	user, group, _ := strings.Cut(string(text), ":")
+	uid, err := strconv.ParseUint(user, 10, 32)
+	gid, gidErr := strconv.ParseUint(group, 10, 32)
+	if err = errors.Join(err, gidErr); err != nil {
+		return fmt.Errorf("%q: want two numbers, UID:GID such as 1000:1000", text)
+	}
+	*o = owner{true, uint32(uid), uint32(gid)}
+	return nil
+}
+
+func (o owner) ids() (uid, gid uint32) {
+	if o.set {
+		return o.uid, o.gid
+	}
+	return uint32(os.Getuid()), uint32(os.Getgid())
+}
+
+func (c *mountCmd) Run(ctx context.Context, a *app) error {
+	parent := parentPipe()
+	if c.Background && parent == nil {
+		return c.runBackground(a)
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	err := c.serve(ctx, a.url, func(m mounted) error {
+		if parent != nil {
+			return replyMounted(parent, m)
+		}
+		return a.printMounted(m, "Ctrl-C here ends it.")
+	})
+	if err != nil && parent != nil {
+		_ = writeJSON(parent, newErrorReply(err)) // the log has it, too
+	}
+	return err
+}
+
+// serve mounts, calls ready, and returns when the mount has ended: by ctx, or
+// because somebody unmounted it.
+func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) error) (err error) {
+	wanted, err := c.check()
+	if err != nil {
+		return err
+	}
+	lib, err := openLibrary(ctx, url, openOptions{readOnly: allReadOnly(wanted), refresh: c.Refresh})
+	if err != nil {
+		return err
+	}
+	inUse := false
+	defer func() {
+		if !inUse {
+			err = errors.Join(err, lib.Close())
+		}
+	}()
+	stores, err := c.openStores(ctx, lib.Library, wanted)
+	if err != nil {
+		return err
+	}
+	dir, err := prepareMountDir(c.At)
+	if err != nil {
+		return err
+	}
+	syscall.Umask(0) // the modes that callers ask for have been through theirs
+	uid, gid := c.Owner.ids()
+	server, err := fusefs.Mount(ctx, dir, stores, &fusefs.Options{
+		UID: uid, GID: gid, Session: c.Session, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if err != nil {
+		return err
+	}
+	if err := ready(newMounted(dir, c.Session, stores)); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		server.Wait()
+	}()
+	select {
+	case <-ctx.Done():
+	case <-ended:
+	}
+	err = server.Close()
+	// Requests may still come then, until the process ends. They keep the
+	// library open; what was written is committed, and the mount is gone.
+	if inUse = errors.Is(err, fusefs.ErrBusy); inUse {
+		return nil
+	}
+	return err
+}
+
+// check reads the arguments that kong cannot judge, and fills in the session.
+func (c *mountCmd) check() ([]wantedStore, error) {
+	const longest = 128
+	switch {
+	case c.Session == "":
+		c.Session = sessionPrefix + versionlog.NewKey()
+	case len(c.Session) > longest || printable(c.Session) != c.Session || strings.Contains(c.Session, " "):
+		return nil, usagef("--session %q: want at most %d bytes of printable text without spaces", c.Session, longest)
+	}
+	if c.Refresh <= 0 {
+		return nil, usagef("--refresh %v: want a time above 0 such as 1s", c.Refresh)
+	}
+	var wanted []wantedStore
+	for _, arg := range c.Stores {
+		ref, mode, hasMode := strings.Cut(arg, ":")
+		if ref == "" || hasMode && mode != "ro" {
+			return nil, usagef("%q: want STORE or STORE:ro; a store is mounted as a whole", arg)
+		}
+		wanted = append(wanted, wantedStore{ref: ref, readOnly: hasMode || c.ReadOnly})
+	}
+	return wanted, nil
+}
+
+// wantedStore is an argument of mount.
+type wantedStore struct {
+	ref      string
+	readOnly bool
+}
+
+func allReadOnly(wanted []wantedStore) bool {
+	return !slices.ContainsFunc(wanted, func(w wantedStore) bool { return !w.readOnly })
+}
+
+func (c *mountCmd) openStores(ctx context.Context, lib *memory.Library, wanted []wantedStore) ([]*memory.Store, error) {
+	author := &memory.Author{
+		Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: c.Session}, Session: c.Session,
+	}
+	seen := map[string]string{}
+	var stores []*memory.Store
+	for _, w := range wanted {
+		info, err := lib.FindStore(ctx, w.ref)
+		if err != nil {
+			return nil, err
+		}
+		if other, ok := seen[info.ID]; ok {
+			return nil, usagef("%q and %q are the same store; mount it once", other, w.ref)
+		}
+		seen[info.ID] = w.ref
+		if !w.readOnly && !info.ArchivedAt.IsZero() {
+			return nil, fmt.Errorf("store %s: %w; mount it with `%s:ro`", info.Slug, versionlog.ErrArchived, w.ref)
+		}
+		as := author
+		if w.readOnly {
+			as = nil
+		}
+		st, err := lib.Open(ctx, info.ID, as)
+		if err != nil {
+			return nil, err
+		}
+		stores = append(stores, st)
+	}
+	return stores, nil
+}

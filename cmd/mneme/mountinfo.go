@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// What mountinfo says of mneme's mounts: their type, and their source, which
+// ends with the daemon's process id.
+const (
+	mountType    = "fuse.mneme"
+	sourcePrefix = "mneme:"
+	fuseDevice   = "/dev/fuse"
+)
+
+// mountPoint is a mount of mneme on this machine.
+type mountPoint struct {
+	dir string
+	pid int // of the daemon; 0 when the mount does not say
+}
+
+// alive reports whether the daemon still runs. A process that was given its
+// number later does not have the FUSE device open, where one may look.
+func (m mountPoint) alive() bool {
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.pid))
+	if err != nil {
+		return errors.Is(err, fs.ErrPermission)
+	}
+	return slices.ContainsFunc(fds, func(fd fs.DirEntry) bool {
+		target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", m.pid, fd.Name()))
+		return err == nil && target == fuseDevice
+	})
+}
+
+// listMounts returns the mounts of mneme that this process sees, without
+// touching them: one whose daemon hangs would hang the caller.
+func listMounts() ([]mountPoint, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return parseMounts(f)
+}
+
+// parseMounts reads the format of proc_pid_mountinfo(5).
+func parseMounts(r io.Reader) ([]mountPoint, error) {
+	var mounts []mountPoint
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		before, after, _ := strings.Cut(lines.Text(), " - ")
+		place, source := strings.Fields(before), strings.Fields(after)
+		if len(place) < 5 || len(source) < 2 || source[0] != mountType || place[3] != "/" {
+			continue // another's, or a part of one that is bound to another place
+		}
+		m := mountPoint{dir: unescapeOctal(place[4])}
+		if pid, ok := strings.CutPrefix(source[1], sourcePrefix); ok {
+			m.pid, _ = strconv.Atoi(pid)
+		}
+		mounts = append(mounts, m)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read mountinfo: %w", err)
+	}
+	return mounts, nil
+}
+
+// unescapeOctal undoes what the kernel does to spaces, tabs, newlines and
+// backslashes.
+func unescapeOctal(text string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(text)
+}
+
+// findMount returns the topmost mount of mneme at dir.
+func findMount(dir string) (mountPoint, bool, error) {
+	mounts, err := listMounts()
+	for i := len(mounts) - 1; i >= 0; i-- {
+		if mounts[i].dir == dir {
+			return mounts[i], true, err
+		}
+	}
+	return mountPoint{}, false, err
+}
+
+// mountDir returns dir as mountinfo spells it: absolute and without symbolic
+// links. The last segment is not looked at, because a mount may hang there.
+func mountDir(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	parent, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if err != nil { // MkdirAll will tell, or make it
+		return abs, nil
+	}
+	return filepath.Join(parent, filepath.Base(abs)), nil
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+
+	"mneme/memory"
+)
+
+type mvCmd struct {
+	From string `arg:"" help:"STORE:/path of a memory or directory."`
+	To   string `arg:"" help:"STORE:/path of its new place, where nothing may be."`
+}
+
+func (c *mvCmd) Help() string {
+	return `A memory keeps its history under its new name. A directory moves in one commit.
+
+Examples:
+
+    mneme mv notes:/todo.md notes:/done/2026-11.md
+    mneme mv notes:/drafts notes:/published`
+}
+
+func (c *mvCmd) Run(ctx context.Context, a *app) error {
+	from, err := parseDir(c.From)
+	if err != nil {
+		return err
+	}
+	to, err := parseMemory(c.To)
+	if err != nil {
+		return err
+	}
+	if from.path == "/" {
+		return usagef("%q is a whole store and cannot be moved", c.From)
+	}
+	return a.withLibrary(ctx, writing, func(lib *memory.Library) error {
+		st, err := openStore(ctx, lib, from.store, writing)
+		if err != nil {
+			return err
+		}
+		target, err := lib.FindStore(ctx, to.store)
+		if err != nil {
+			return err
+		}
+		if target.ID != st.Info().ID {
+			return usagef("%s and %s are different stores; mv works within one, `mneme cat` and `mneme write` copy between two", st.Info().Slug, target.Slug)
+		}
+		commit, err := st.Rename(ctx, from.path, to.path, nil)
+		if err != nil || !a.json {
+			return err
+		}
+		return a.printJSON(newCommitJSON(commit))
+	})
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+type rmCmd struct {
+	Place     string `arg:"" help:"STORE:/path of a memory, or with -r of a directory."`
+	Recursive bool   `short:"r" xor:"what" help:"Everything at and below the path, in one commit."`
+	IfVersion string `xor:"what" placeholder:"V" help:"Only if this is the current version: an id or sequence number."`
+}
+
+func (c *rmCmd) Help() string {
+	return `What is removed stays in the history; restore brings it back.
+
+Examples:
+
+    mneme rm notes:/old.md
+    mneme rm -r notes:/drafts`
+}
+
+func (c *rmCmd) Run(ctx context.Context, a *app) error {
+	if c.Recursive {
+		return c.removeTree(ctx, a)
+	}
+	p, err := parseMemory(c.Place)
+	if err != nil {
+		return err
+	}
+	return a.withStore(ctx, p.store, writing, func(st *memory.Store) error {
+		expect := versionlog.ExpectExists()
+		if c.IfVersion != "" {
+			var err error
+			if expect, err = expectVersion(ctx, st, p.path, c.IfVersion); err != nil {
+				return err
+			}
+		}
+		v, err := st.Remove(ctx, p.path, expect)
+		if err != nil {
+			return explainMissing(ctx, st, p.path, err)
+		}
+		if !a.json {
+			return nil
+		}
+		return a.printVersion(st, v)
+	})
+}
+
+func (c *rmCmd) removeTree(ctx context.Context, a *app) error {
+	p, err := parseDir(c.Place)
+	if err != nil {
+		return err
+	}
+	return a.withStore(ctx, p.store, writing, func(st *memory.Store) error {
+		commit, err := st.RemoveTree(ctx, p.path)
+		if err != nil || !a.json {
+			return err
+		}
+		return a.printJSON(newCommitJSON(commit))
+	})
+}

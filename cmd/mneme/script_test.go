@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets the scripts run this binary as mneme.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"mneme": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			home := env.WorkDir + "/home"
+			env.Vars = append(env.Vars, "HOME="+home, "DATA="+home+"/.local/share/mneme", "TZ=UTC",
+				"GORACE=atexit_sleep_ms=0") // under -race every process would wait a second before it ends
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":   exits,
+			"capture": capture,
+			"fill":    fill,
+		},
+	})
+}
+
+// exits CODE COMMAND... runs a command that must end with that exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits code command [args...]")
+	}
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		code = exit.ExitCode()
+	}
+	if want := args[0]; strconv.Itoa(code) != want {
+		ts.Fatalf("exit code %d, want %s", code, want)
+	}
+}
+
+// capture NAME puts the last standard output, less its line break, into a
+// variable.
+func capture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: capture name")
+	}
+	ts.Setenv(args[0], strings.TrimSuffix(ts.ReadFile("stdout"), "\n"))
+}
+
+// fill FILE N writes a file of N times the letter x.
+func fill(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: fill file n")
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	data := strings.Repeat("x", n)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(data), 0o600))
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+type statusCmd struct{}
+
+func (c *statusCmd) Help() string {
+	return `Mounts are shown of every store on this machine, also those whose daemon has died.`
+}
+
+type statusJSON struct {
+	URL    string       `json:"url"`
+	Stores []storeState `json:"stores"`
+	Mounts []mountJSON  `json:"mounts"`
+}
+
+type mountJSON struct {
+	Dir    string `json:"dir"`
+	PID    int    `json:"pid"`
+	Alive  bool   `json:"alive"`
+	Status string `json:"status"` // .mneme/status of its stores; "" when it does not answer
+}
+
+func (c *statusCmd) Run(ctx context.Context, a *app) error {
+	dir, err := embeddedDir(a.url)
+	if err != nil {
+		return err
+	}
+	s := statusJSON{URL: embeddedURL(dir), Stores: []storeState{}, Mounts: []mountJSON{}}
+	if s.Stores, err = storeStates(ctx, a); err != nil {
+		return err
+	}
+	mounts, err := listMounts()
+	if err != nil {
+		return err
+	}
+	for _, m := range mounts {
+		j := mountJSON{Dir: m.dir, PID: m.pid, Alive: m.alive()}
+		if j.Alive {
+			j.Status = readMountStatus(m.dir)
+		}
+		s.Mounts = append(s.Mounts, j)
+	}
+	if a.json {
+		return a.printJSON(s)
+	}
+	printStatus(a, s)
+	return nil
+}
+
+func storeStates(ctx context.Context, a *app) ([]storeState, error) {
+	states := []storeState{}
+	err := a.withLibrary(ctx, reading, func(lib *memory.Library) error {
+		stores, err := lib.Stores(ctx)
+		if err != nil {
+			return err
+		}
+		for _, s := range stores {
+			st, err := lib.Open(ctx, s.ID, nil)
+			if err != nil {
+				return err
+			}
+			state, err := newStoreState(ctx, st)
+			if errors.Is(err, versionlog.ErrNotFound) {
+				continue // deleted meanwhile
+			}
+			if err != nil {
+				return err
+			}
+			states = append(states, state)
+		}
+		return nil
+	})
+	if errors.Is(err, errNoStores) {
+		err = nil
+	}
+	return states, err
+}
+
+// statusPatience is how long a mount may take to answer.
+const statusPatience = 2 * time.Second
+
+// readMountStatus returns what .mneme/status says in the stores of a mount, or
+// "" when it does not answer. Another process reads it: if the daemon hangs,
+// not even SIGKILL frees that one, and it is left behind.
+func readMountStatus(dir string) string {
+	var out bytes.Buffer
+	cat := exec.Command("sh", "-c", `cd -- "$1" && for s in *; do cat -- "$s/.mneme/status" || exit; echo; done`, "sh", dir)
+	cat.Stdout = &out
+	if cat.Start() != nil {
+		return ""
+	}
+	done := make(chan error, 1)
+	go func() { done <- cat.Wait() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			return ""
+		}
+		return out.String()
+	case <-time.After(statusPatience):
+		_ = cat.Process.Kill()
+		return ""
+	}
+}
+
+func printStatus(a *app, s statusJSON) {
+	a.printFields([][2]string{{"Stores at", s.URL}})
+	t := &table{header: []string{"STORE", "SEQ", "MEMORIES", "BYTES", "STATE"}, right: []string{"SEQ", "MEMORIES", "BYTES"}}
+	for _, st := range s.Stores {
+		state := "in use"
+		if st.ArchivedAt != nil {
+			state = "archived"
+		}
+		t.add(st.Slug, strconv.FormatUint(st.Seq, 10), strconv.Itoa(st.Memories), strconv.FormatInt(st.Bytes, 10), state)
+	}
+	if len(t.rows) > 0 {
+		a.printf("\n")
+		a.printTable(t)
+	}
+	for _, m := range s.Mounts {
+		a.printf("\n")
+		state := fmt.Sprintf("served by process %d", m.PID)
+		if !m.Alive {
+			state = fmt.Sprintf("dead: process %d is gone; mount again, or `mneme unmount --at %s`", m.PID, m.Dir)
+		} else if m.Status == "" {
+			state = fmt.Sprintf("process %d does not answer", m.PID)
+		}
+		a.printFields([][2]string{{"Mounted at", m.Dir + ", " + state}})
+		for line := range strings.Lines(strings.TrimSpace(m.Status)) {
+			a.printf("  %s\n", printable(strings.TrimSuffix(line, "\n")))
+		}
+	}
+	if len(s.Mounts) == 0 {
+		a.printf("\nNothing is mounted.\n")
+	}
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+type storeCmd struct {
+	Create  storeCreateCmd  `cmd:"" help:"Make a store."`
+	List    storeListCmd    `cmd:"" help:"List the stores."`
+	Show    storeShowCmd    `cmd:"" help:"Show one store."`
+	Archive storeArchiveCmd `cmd:"" help:"Make a store read-only, for ever."`
+	Delete  storeDeleteCmd  `cmd:"" help:"Delete a store with its whole history."`
+}
+
+type storeCreateCmd struct {
+	Name           string `arg:"" help:"What people call it. Its directory is named after it: \"Team Notes\" becomes team-notes."`
+	Description    string `help:"What it is for, told to agents."`
+	MaxMemoryBytes int64  `placeholder:"N" help:"Size of the largest memory in bytes. Default: 102400."`
+	Content        string `enum:"text,any" default:"text" help:"What memories may hold: text (UTF-8) or any bytes."`
+	IfMissing      bool   `help:"Do nothing if the store is there already."`
+}
+
+func (c *storeCreateCmd) Help() string {
+	return `Examples:
+
+    mneme store create notes --description "What we learned about the build"
+    mneme store create repos --content any --max-memory-bytes 10000000`
+}
+
+func (c *storeCreateCmd) Run(ctx context.Context, a *app) error {
+	return a.withLibrary(ctx, openOptions{create: true}, func(lib *memory.Library) error {
+		s, err := lib.CreateStore(ctx, c.Name, &memory.StoreOptions{
+			Description: c.Description, MaxMemoryBytes: c.MaxMemoryBytes, Content: versionlog.ContentRule(c.Content),
+		})
+		if errors.Is(err, versionlog.ErrExists) && c.IfMissing {
+			s, err = lib.FindStore(ctx, c.Name)
+		}
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(newStoreJSON(s))
+		}
+		a.printf("%s\n", s.Slug)
+		return nil
+	})
+}
+
+type storeListCmd struct {
+	All bool `help:"Archived stores, too."`
+}
+
+func (c *storeListCmd) Run(ctx context.Context, a *app) error {
+	var stores []versionlog.Store
+	err := a.withLibrary(ctx, reading, func(lib *memory.Library) (err error) {
+		stores, err = lib.Stores(ctx)
+		return err
+	})
+	if err != nil && !errors.Is(err, errNoStores) {
+		return err
+	}
+	t := &table{header: []string{"STORE", "CREATED", "STATE", "CONTENT", "MAX BYTES", "DESCRIPTION"}, right: []string{"MAX BYTES"}}
+	for _, s := range stores {
+		state := "in use"
+		if !s.ArchivedAt.IsZero() {
+			if !c.All {
+				continue
+			}
+			state = "archived"
+		}
+		if a.json {
+			if err := a.printJSON(newStoreJSON(s)); err != nil {
+				return err
+			}
+		}
+		t.add(s.Slug, localTime(s.CreatedAt), state, string(s.Limits.Content), strconv.FormatInt(s.Limits.MaxMemoryBytes, 10), s.Description)
+	}
+	switch {
+	case a.json:
+	case len(t.rows) == 0:
+		a.printf("No stores. `mneme store create notes` makes one.\n")
+	default:
+		a.printTable(t)
+	}
+	return nil
+}
+
+type storeShowCmd struct {
+	Store string `arg:"" help:"Its name or id."`
+}
+
+func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
+	return a.withStore(ctx, c.Store, reading, func(st *memory.Store) error {
+		state, err := newStoreState(ctx, st)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(state)
+		}
+		s := st.Info()
+		rows := [][2]string{{"Store", s.Slug}, {"Name", s.Name}, {"Id", s.ID}}
+		if s.Description != "" {
+			rows = append(rows, [2]string{"Description", s.Description})
+		}
+		rows = append(rows,
+			[2]string{"Created", localTime(s.CreatedAt)},
+			[2]string{"Content", string(s.Limits.Content) + ", at most " + strconv.FormatInt(s.Limits.MaxMemoryBytes, 10) + " bytes a memory"},
+			[2]string{"Memories", strconv.Itoa(state.Memories) + ", " + strconv.FormatInt(state.Bytes, 10) + " bytes"},
+			[2]string{"Sequence", strconv.FormatUint(state.Seq, 10)})
+		if !s.ArchivedAt.IsZero() {
+			rows = append(rows, [2]string{"Archived", localTime(s.ArchivedAt)})
+		}
+		a.printFields(rows)
+		return nil
+	})
+}
+
+// storeState is a store with where it is at now.
+type storeState struct {
+	storeJSON
+	Seq      uint64 `json:"head_seq"`
+	Memories int    `json:"memory_count"`
+	Bytes    int64  `json:"content_size_bytes"`
+}
+
+func newStoreState(ctx context.Context, st *memory.Store) (storeState, error) {
+	state := storeState{storeJSON: newStoreJSON(st.Info())}
+	tip, err := st.Tip(ctx)
+	if err != nil {
+		return state, err
+	}
+	state.Seq = tip.Seq
+	for v, err := range st.Heads(ctx, "/") {
+		if err != nil {
+			return state, err
+		}
+		state.Memories++
+		state.Bytes += v.Size
+	}
+	return state, nil
+}

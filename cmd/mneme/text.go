@@ -1,0 +1,137 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"mneme/versionlog"
+)
+
+// The colours of a terminal.
+const (
+	bold   = "\x1b[1m"
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	cyan   = "\x1b[36m"
+	reset  = "\x1b[0m"
+)
+
+func (a *app) paint(color, text string) string {
+	if !a.color || color == "" || text == "" {
+		return text
+	}
+	return color + text + reset
+}
+
+// printable escapes what could steer a terminal: control and format
+// characters and bytes that are not UTF-8. Line breaks are escaped, too.
+func printable(text string) string {
+	var b strings.Builder
+	for i, r := range text {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD"):
+			b.WriteString(`\x` + strconv.FormatUint(uint64(text[i]), 16))
+		case strconv.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
+}
+
+func localTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+
+// actorName names an actor in little space: an id that says by itself that it
+// is a session's stands alone.
+func actorName(a versionlog.Actor) string {
+	if a.Kind == versionlog.ActorSession && strings.HasPrefix(a.ID, sessionPrefix) {
+		return a.ID
+	}
+	return a.String()
+}
+
+// table is text in aligned columns.
+type table struct {
+	header []string
+	right  []string // headers of the columns to align right
+	rows   [][]string
+	color  func(column, text string) string // of a cell; nil is none
+}
+
+func (t *table) add(cells ...string) {
+	for i := range cells {
+		cells[i] = printable(cells[i])
+	}
+	t.rows = append(t.rows, cells)
+}
+
+func (a *app) printTable(t *table) {
+	widths := make([]int, len(t.header))
+	for _, row := range append([][]string{t.header}, t.rows...) {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for n, row := range append([][]string{t.header}, t.rows...) {
+		var line strings.Builder
+		for i, cell := range row {
+			color := ""
+			if n == 0 {
+				color = bold
+			} else if t.color != nil {
+				color = t.color(t.header[i], cell)
+			}
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if slices.Contains(t.right, t.header[i]) {
+				line.WriteString(pad + a.paint(color, cell) + "  ")
+			} else {
+				line.WriteString(a.paint(color, cell) + pad + "  ")
+			}
+		}
+		a.printf("%s\n", strings.TrimRight(line.String(), " "))
+	}
+}
+
+// printFields writes names and values below one another.
+func (a *app) printFields(fields [][2]string) {
+	width := 0
+	for _, f := range fields {
+		width = max(width, len(f[0]))
+	}
+	for _, f := range fields {
+		a.printf("%s  %s\n", a.paint(bold, f[0])+strings.Repeat(" ", width-len(f[0])), printable(f[1]))
+	}
+}
+
+// printDiff writes a unified diff: coloured and harmless on a terminal, byte
+// for byte elsewhere.
+func (a *app) printDiff(diff string) {
+	if !a.terminal {
+		a.printf("%s", diff)
+		return
+	}
+	for line := range strings.Lines(diff) {
+		color := ""
+		switch {
+		case strings.HasPrefix(line, "---"), strings.HasPrefix(line, "+++"):
+			color = bold
+		case strings.HasPrefix(line, "-"):
+			color = red
+		case strings.HasPrefix(line, "+"):
+			color = green
+		case strings.HasPrefix(line, "@@"):
+			color = cyan
+		}
+		parts := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		for i := range parts {
+			parts[i] = printable(parts[i])
+		}
+		a.printf("%s\n", a.paint(color, strings.Join(parts, "\t")))
+	}
+}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+)
+
+type versionCmd struct{}
+
+func (c *versionCmd) Run(_ context.Context, a *app) error {
+	version := "devel"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		version = info.Main.Version
+	}
+	if a.json {
+		return a.printJSON(struct {
+			Version string `json:"version"`
+			Go      string `json:"go"`
+		}{version, runtime.Version()})
+	}
+	a.printf("mneme %s (%s %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return nil
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"mneme/cas"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+type writeCmd struct {
+	Place     string `arg:"" help:"STORE:/path of a memory."`
+	IfVersion string `xor:"condition" placeholder:"V" help:"Only if this is the current version: an id or sequence number."`
+	IfAbsent  bool   `xor:"condition" help:"Only if there is no memory at the path."`
+	IfSHA256  string `name:"if-sha256" xor:"condition" placeholder:"H" help:"Only if the content has this SHA-256, in hex."`
+	Message   string `short:"m" help:"Why, for people who read the history."`
+}
+
+func (c *writeCmd) Help() string {
+	return `Without a condition the last writer wins; nobody ever reads half of it, and what was there stays in the history. Prints the version that now holds the content. A condition that does not hold is a conflict, exit code 4.
+
+Examples:
+
+    echo "- buy milk" | mneme write notes:/todo.md
+    mneme write notes:/report.md --if-absent < report.md
+    V=$(mneme write notes:/plan.md < plan.md)
+    mneme write notes:/plan.md --if-version $V -m "add dates" < plan2.md`
+}
+
+func (c *writeCmd) Run(ctx context.Context, a *app) error {
+	p, err := parseMemory(c.Place)
+	if err != nil {
+		return err
+	}
+	return a.withStore(ctx, p.store, writing, func(st *memory.Store) error {
+		expect, err := c.expectation(ctx, st, p.path)
+		if err != nil {
+			return err
+		}
+		data, err := readContent(a.in, p.path, st.Info().Limits.MaxMemoryBytes)
+		if err != nil {
+			return err
+		}
+		change := memory.Change{Action: versionlog.Put, Path: p.path, Content: data, Expect: expect}
+		commit, err := st.Batch(ctx, []memory.Change{change}, &memory.CommitOptions{Message: c.Message})
+		if err != nil {
+			return err
+		}
+		if len(commit.Versions) > 0 {
+			return a.printVersion(st, commit.Versions[0])
+		}
+		head, err := st.Head(ctx, p.path) // which has this content already
+		if err != nil {
+			return err
+		}
+		return a.printVersion(st, head)
+	})
+}
+
+func (c *writeCmd) expectation(ctx context.Context, st *memory.Store, path string) (versionlog.Expectation, error) {
+	switch {
+	case c.IfAbsent:
+		return versionlog.ExpectAbsent(), nil
+	case c.IfSHA256 != "":
+		d, err := cas.ParseDigest(c.IfSHA256)
+		if err != nil {
+			return versionlog.Expectation{}, usagef("--if-sha256: %w", err)
+		}
+		return versionlog.ExpectDigest(d), nil
+	case c.IfVersion != "":
+		return expectVersion(ctx, st, path, c.IfVersion)
+	}
+	return versionlog.ExpectAny(), nil
+}
+
+// expectVersion is the condition of --if-version. A version that is not
+// current is left to the commit to refuse, with what is there instead.
+func expectVersion(ctx context.Context, st *memory.Store, path, ref string) (versionlog.Expectation, error) {
+	seq, err := strconv.ParseUint(ref, 10, 64)
+	if err != nil {
+		if _, _, err := versionlog.LocateVersion(ref); err != nil {
+			return versionlog.Expectation{}, usagef("--if-version: %w, or a sequence number", err)
+		}
+		return versionlog.ExpectVersion(ref), nil
+	}
+	if head, err := st.Head(ctx, path); err == nil && head.Seq == seq {
+		return versionlog.ExpectVersion(head.ID), nil
+	}
+	return versionlog.ExpectVersion("at sequence " + ref), nil
+}
+
+// readContent reads what is to become a memory's content. What is far too long
+// is counted, not kept.
+func readContent(in io.Reader, path string, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		var rest int64
+		rest, err = io.Copy(io.Discard, io.LimitReader(in, memory.LargestMaxMemoryBytes))
+		if err == nil {
+			return nil, &memory.SizeError{Path: path, Size: int64(len(data)) + rest, Limit: limit}
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read standard input: %w", err)
+	}
+	return data, nil
+}
+
+// printVersion tells of the version that a command made: its id for a shell
+// variable, or all of it.
+func (a *app) printVersion(st *memory.Store, v versionlog.Version) error {
+	if a.json {
+		return a.printJSON(newVersionJSON(st.Info().ID, v))
+	}
+	a.printf("%s\n", v.ID)
+	return nil
+}

@@ -1,0 +1,114 @@
+package archtest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// floors are the packages by how high they stand. Code imports from lower
+// floors only.
+var floors = map[string]int{
+	"cmd/mneme": 4,
+
+	"fusefs":    3,
+	"replicate": 3,
+
+	"memory":               2,
+	"cache":                2,
+	"cas/dircas":           2,
+	"cas/s3cas":            2,
+	"cas/memcas":           2,
+	"cas/castest":          2,
+	"versionlog/sqlitelog": 2,
+	"versionlog/dynamolog": 2,
+	"versionlog/memlog":    2,
+	"versionlog/logtest":   2,
+
+	"cas":        1,
+	"versionlog": 1,
+
+	"internal/durable": 0,
+	"internal/awsconf": 0,
+	"internal/fault":   0,
+}
+
+// sideways is what may be imported from the same floor, importer first.
+var sideways = map[[2]string]bool{
+	{"versionlog", "cas"}: true,
+}
+
+// backends implement a contract; only the command line names them.
+var backends = []string{
+	"cas/dircas", "cas/s3cas", "cas/memcas",
+	"versionlog/sqlitelog", "versionlog/dynamolog", "versionlog/memlog",
+}
+
+// testOnly are the packages that serve tests and stand on no floor.
+var testOnly = []string{"internal/archtest", "internal/skip", "tests"}
+
+// standardOnly are the packages that import nothing from outside but the
+// standard library.
+var standardOnly = []string{"cas", "versionlog"}
+
+// owners say which packages may import a library, tests included.
+var owners = map[string][]string{
+	"modernc.org/":                   {"versionlog/sqlitelog"},
+	"database/sql":                   {"versionlog/sqlitelog"},
+	"github.com/hanwen/go-fuse":      {"fusefs"},
+	"github.com/dgraph-io/ristretto": {"cache"},
+	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf"},
+	"github.com/alecthomas/kong":     {"cmd/mneme"},
+}
+
+func checkImports(f *file) []string {
+	var broken []string
+	for _, imported := range f.imports() {
+		if why := forbidden(f, imported); why != "" {
+			broken = append(broken, fmt.Sprintf("%s: imports %s: %s", f.name, imported, why))
+		}
+	}
+	if _, known := floors[f.pkg()]; !known && !within(f.pkg(), testOnly) {
+		broken = append(broken, fmt.Sprintf("%s: package %s has no floor; give it one in internal/archtest", f.name, f.pkg()))
+	}
+	return broken
+}
+
+// forbidden says why a file may not import a package, or "".
+func forbidden(f *file, imported string) string {
+	for library, pkgs := range owners {
+		if strings.HasPrefix(imported, library) && !within(f.pkg(), pkgs) {
+			return "only " + strings.Join(pkgs, ", ") + " may"
+		}
+	}
+	own, isOwn := strings.CutPrefix(imported, module+"/")
+	if f.test || within(f.pkg(), testOnly) {
+		return ""
+	}
+	if !isOwn {
+		if within(f.pkg(), standardOnly) && strings.Contains(strings.Split(imported, "/")[0], ".") {
+			return "the contracts use the standard library only"
+		}
+		return ""
+	}
+	if within(own, testOnly) {
+		return "it is for tests only"
+	}
+	if within(own, backends) && f.pkg() != "cmd/mneme" {
+		return "only cmd/mneme names a backend"
+	}
+	if floors[own] >= floors[f.pkg()] && !sideways[[2]string{f.pkg(), own}] {
+		return fmt.Sprintf("floor %d imports from below only, it is on floor %d", floors[f.pkg()], floors[own])
+	}
+	return ""
+}
+
+// within reports whether pkg is one of the roots; "tests" has packages below
+// it.
+func within(pkg string, roots []string) bool {
+	for _, root := range roots {
+		if pkg == root || root == "tests" && strings.HasPrefix(pkg, "tests/") {
+			return true
+		}
+	}
+	return false
+}
