@@ -18,7 +18,9 @@ import (
 // versions become the newest of their paths together, under the next sequence
 // number. Sequence numbers of a store are 1, 2, 3, ... without gaps. Head,
 // Last, Tip, Store and StoreNamed are strongly consistent: they see every
-// commit acknowledged before their call. The iterators see at least those.
+// commit acknowledged before their call. The iterators see at least those; for
+// a store that does not exist they yield ErrNotFound, and they end with the
+// first error.
 //
 // Durability: when Commit, CreateStore, ArchiveStore or DeleteStore returns
 // nil, its effect survives a crash of the process and of the machine. When one
@@ -36,8 +38,8 @@ import (
 // Retries: a backend retries what its transport calls for, bounded and within
 // the context; callers do not. Every method obeys ctx.
 type Log interface {
-	// CreateStore adds a store. ID and Slug must be set and unused, else
-	// ErrExists. Slugs of deleted stores are free again.
+	// CreateStore adds a store. ID and Slug must be set, else ErrInvalid, and
+	// unused, else ErrExists. Slugs of deleted stores are free again.
 	CreateStore(ctx context.Context, s Store) error
 
 	// Store returns the store of an id, archived ones too. ErrNotFound.
@@ -50,7 +52,8 @@ type Log interface {
 	Stores(ctx context.Context) ([]Store, error)
 
 	// ArchiveStore makes a store refuse commits other than removals with
-	// ErrArchived, from time at on. Archiving twice keeps the first time.
+	// ErrArchived, at once; at is the time it records. Archiving twice keeps the
+	// first time.
 	// It cannot be undone. ErrNotFound.
 	ArchiveStore(ctx context.Context, id string, at time.Time) error
 

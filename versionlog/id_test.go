@@ -1,0 +1,70 @@
+package versionlog
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestIDs(t *testing.T) {
+	for pattern, id := range map[string]string{
+		`^memstore_[0-9a-hjkmnp-tv-z]{26}$`: NewStoreID(),
+		`^mem_[0-9a-hjkmnp-tv-z]{26}$`:      newMemoryID(),
+		`^memver_[0-9a-hjkmnp-tv-z]{26}$`:   newVersionID(1, 0),
+		`^[0-9a-hjkmnp-tv-z]{26}$`:          NewKey(),
+	} {
+		if !regexp.MustCompile(pattern).MatchString(id) {
+			t.Errorf("%q does not match %s", id, pattern)
+		}
+	}
+	seen := map[string]bool{}
+	for range 1000 {
+		for _, id := range []string{NewKey(), newVersionID(1, 0)} {
+			if seen[id] {
+				t.Fatalf("%s was made twice", id)
+			}
+			seen[id] = true
+		}
+	}
+}
+
+func TestVersionIDs(t *testing.T) {
+	last := ""
+	for _, place := range []struct {
+		seq     uint64
+		ordinal int
+	}{{0, 0}, {1, 0}, {1, 1}, {1, 255}, {1, 256}, {1, MaxChanges - 1}, {2, 0}, {255, 9}, {256, 0}, {1 << 40, 1}, {maxSeq, MaxChanges - 1}} {
+		id := newVersionID(place.seq, place.ordinal)
+		seq, ordinal, err := LocateVersion(id)
+		if err != nil || seq != place.seq || ordinal != place.ordinal {
+			t.Errorf("%s is at %d, %d, %v; want %d, %d", id, seq, ordinal, err, place.seq, place.ordinal)
+		}
+		if id <= last {
+			t.Errorf("%s does not sort after %s", id, last)
+		}
+		last = id
+	}
+}
+
+func TestLocateVersionRefuses(t *testing.T) {
+	id := newVersionID(1, 0)
+	for _, bad := range []string{
+		"", "memver_", id[:len(id)-1], id + "0", strings.ToUpper(id), NewStoreID(), "memver_" + strings.Repeat("i", 26),
+		"memver_" + strings.Repeat("0", 25) + "\n", " " + id,
+	} {
+		if _, _, err := LocateVersion(bad); err == nil {
+			t.Errorf("%q was taken for an id", bad)
+		}
+	}
+}
+
+func FuzzLocateVersion(f *testing.F) {
+	f.Add(newVersionID(1, 0))
+	f.Add("memver_")
+	f.Fuzz(func(t *testing.T, id string) {
+		seq, ordinal, err := LocateVersion(id)
+		if err == nil && (seq > maxSeq || ordinal < 0 || ordinal >= MaxChanges || len(id) != len(versionPrefix)+26) {
+			t.Fatalf("%q is at %d, %d", id, seq, ordinal)
+		}
+	})
+}

@@ -1,0 +1,258 @@
+// Package logtest is the conformance suite of versionlog.Log: what the comments
+// of the contract promise, held against a backend. It also checks recorded
+// concurrent histories for linearizability (History), for suites of what is
+// built on a log.
+package logtest
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"testing"
+	"time"
+
+	"mneme/cas"
+	"mneme/versionlog"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Config says how to get at a backend. The functions end the test when they
+// fail, and see to it that what they open is closed with the test.
+type Config struct {
+	// Open returns a log without stores that stamps commits with the given
+	// clock.
+	Open func(t testing.TB, now func() time.Time) versionlog.Log
+	// Reopen closes a log and opens what it kept. Nil for a log that keeps
+	// nothing.
+	Reopen func(t testing.TB, l versionlog.Log) versionlog.Log
+	// Share opens a second Log on what l keeps, as another process would. Nil
+	// for a log that cannot be shared.
+	Share func(t testing.TB, l versionlog.Log) versionlog.Log
+}
+
+// Run holds a backend against the contract.
+func Run(t *testing.T, cfg Config) {
+	for _, group := range []struct {
+		name  string
+		tests map[string]func(*suite)
+	}{
+		{"Stores", storeTests},
+		{"Commit", commitTests},
+		{"Conflict", conflictTests},
+		{"Paths", pathTests},
+		{"Read", readTests},
+		{"Wait", waitTests},
+		{"Lifetime", lifetimeTests},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			t.Parallel()
+			for name, test := range group.tests {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					test(newSuite(t, cfg))
+				})
+			}
+		})
+	}
+	t.Run("Histories", func(t *testing.T) { runHistories(t, cfg) })
+	t.Run("Machine", func(t *testing.T) {
+		t.Parallel()
+		runMachine(t, cfg)
+	})
+}
+
+// suite is one test's log with one store.
+type suite struct {
+	*testing.T
+	cfg   Config
+	clock *clock
+	log   versionlog.Log
+	store versionlog.Store
+}
+
+func newSuite(t *testing.T, cfg Config) *suite {
+	s := &suite{T: t, cfg: cfg, clock: newClock()}
+	s.log = cfg.Open(t, s.clock.now)
+	s.store = s.addStore("notes")
+	return s
+}
+
+// clock is moved by hand. It starts between two microseconds.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func newClock() *clock {
+	return &clock{at: time.Date(2026, 3, 1, 12, 0, 0, 123_456_789, time.FixedZone("", 3600))}
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) move(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+func (s *suite) addStore(slug string) versionlog.Store {
+	s.Helper()
+	store := versionlog.Store{
+		ID: versionlog.NewStoreID(), Slug: slug, Name: "Näme of " + slug, Description: "what\nit is for",
+		Limits:    versionlog.Limits{MaxMemoryBytes: 102_400, Content: versionlog.ContentText},
+		CreatedAt: time.Date(2026, 2, 1, 0, 0, 0, 123_000, time.UTC),
+	}
+	s.must(s.log.CreateStore(s.Context(), store))
+	return store
+}
+
+func (s *suite) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *suite) wantErr(err, want error) {
+	s.Helper()
+	if !errors.Is(err, want) {
+		s.Fatalf("error is %v, want %v", err, want)
+	}
+}
+
+func (s *suite) equal(got, want any) {
+	s.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.Fatalf("want -, got +:\n%s", diff)
+	}
+}
+
+func proposal(changes ...versionlog.Change) *versionlog.Proposal {
+	return &versionlog.Proposal{
+		Key: versionlog.NewKey(), Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "agent"},
+		Session: "session-1", Message: "why <it> changed", Changes: changes,
+	}
+}
+
+func put(path, content string, expect versionlog.Expectation) versionlog.Change {
+	return versionlog.Change{
+		Action: versionlog.Put, Path: path, Digest: cas.Sum([]byte(content)), Size: int64(len(content)), Expect: expect,
+	}
+}
+
+func remove(path string, expect versionlog.Expectation) versionlog.Change {
+	return versionlog.Change{Action: versionlog.Remove, Path: path, Expect: expect}
+}
+
+func rename(path, to string, expect versionlog.Expectation) versionlog.Change {
+	return versionlog.Change{Action: versionlog.Rename, Path: path, To: to, Expect: expect}
+}
+
+var anything = versionlog.ExpectAny()
+
+func (s *suite) try(changes ...versionlog.Change) (*versionlog.Commit, error) {
+	return s.log.Commit(s.Context(), s.store.ID, proposal(changes...))
+}
+
+// commit makes the changes and returns their versions.
+func (s *suite) commit(changes ...versionlog.Change) []versionlog.Version {
+	s.Helper()
+	c, err := s.try(changes...)
+	s.must(err)
+	return c.Versions
+}
+
+// put makes content the content of path and returns the version.
+func (s *suite) put(path, content string) versionlog.Version {
+	s.Helper()
+	versions := s.commit(put(path, content, anything))
+	if len(versions) != 1 {
+		s.Fatalf("put %s made %d versions", path, len(versions))
+	}
+	return versions[0]
+}
+
+func (s *suite) tip() versionlog.Tip {
+	s.Helper()
+	tip, err := s.log.Tip(s.Context(), s.store.ID)
+	s.must(err)
+	return tip
+}
+
+func (s *suite) head(path string) versionlog.Version {
+	s.Helper()
+	v, err := s.log.Head(s.Context(), s.store.ID, path)
+	s.must(err)
+	return v
+}
+
+func (s *suite) heads(prefix string) []versionlog.Version {
+	s.Helper()
+	return collect(s.T, s.log.Heads(s.Context(), s.store.ID, prefix))
+}
+
+func (s *suite) commits(after uint64) []*versionlog.Commit {
+	s.Helper()
+	return collect(s.T, s.log.Commits(s.Context(), s.store.ID, after))
+}
+
+func (s *suite) history(memoryID string) []versionlog.Version {
+	s.Helper()
+	return collect(s.T, s.log.History(s.Context(), s.store.ID, memoryID))
+}
+
+// unchanged calls fn and makes sure that the history is what it was.
+func (s *suite) unchanged(fn func()) {
+	s.Helper()
+	tip, heads := s.tip(), s.heads("/")
+	fn()
+	s.equal(s.tip(), tip)
+	s.equal(s.heads("/"), heads)
+}
+
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func collect[T any](t fataler, seq iter.Seq2[T, error]) []T {
+	t.Helper()
+	var all []T
+	for v, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// firstError returns the error with which a walk ends.
+func firstError[T any](seq iter.Seq2[T, error]) error {
+	for _, err := range seq {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func paths(versions []versionlog.Version) []string {
+	var all []string
+	for _, v := range versions {
+		all = append(all, v.Path)
+	}
+	return all
+}
+
+func cancelled(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	return ctx
+}

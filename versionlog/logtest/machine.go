@@ -1,0 +1,259 @@
+package logtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"mneme/cas"
+	"mneme/versionlog"
+
+	"pgregory.net/rapid"
+)
+
+// runMachine drives a log with random changes and compares it, after each, with
+// a plain map. All runs share one log, each has a store of its own.
+func runMachine(t *testing.T, cfg Config) {
+	log := cfg.Open(t, newClock().now)
+	runs := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		runs++
+		m := &machine{ctx: t.Context(), log: log, store: versionlog.NewStoreID(), heads: map[string]*memory{}, gone: map[string]string{}}
+		err := log.CreateStore(t.Context(), versionlog.Store{ID: m.store, Slug: fmt.Sprint("run-", runs)})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"put":    m.put,
+			"remove": m.remove,
+			"rename": m.rename,
+			"revive": m.revive,
+			"move":   m.moveDirectory,
+			"":       m.check,
+		})
+		m.replay(rt)
+	})
+}
+
+type machine struct {
+	ctx   context.Context // of the test
+	log   versionlog.Log
+	store string
+	heads map[string]*memory // by path
+	gone  map[string]string  // id of a deleted memory: id of its deletion
+	seq   uint64
+}
+
+type memory struct {
+	id      string
+	version string
+	content string
+}
+
+var (
+	machinePaths    = rapid.SampledFrom([]string{"/a", "/a/b", "/ab", "/d/e", "/d/f", "/d", "/d/e/g"})
+	machineContents = rapid.SampledFrom([]string{"1", "2", "3"})
+)
+
+// expectation draws one, and whether it holds for the head of path.
+func (m *machine) expectation(t *rapid.T, path string) (versionlog.Expectation, bool) {
+	head := m.heads[path]
+	switch rapid.IntRange(0, 5).Draw(t, "expect") {
+	case 0:
+		return versionlog.ExpectAbsent(), head == nil
+	case 1:
+		return versionlog.ExpectExists(), head != nil
+	case 2:
+		content := machineContents.Draw(t, "expected content")
+		return versionlog.ExpectDigest(cas.Sum([]byte(content))), head != nil && head.content == content
+	case 3:
+		return versionlog.ExpectVersion("memver_none"), false
+	case 4:
+		if head != nil {
+			return versionlog.ExpectVersion(head.version), true
+		}
+	}
+	return versionlog.ExpectAny(), true
+}
+
+// propose commits the changes and makes sure that it ends with the error
+// wanted, and with so many versions.
+func (m *machine) propose(t *rapid.T, want error, versions int, changes ...versionlog.Change) []versionlog.Version {
+	c, err := m.log.Commit(m.ctx, m.store, proposal(changes...))
+	if !errors.Is(err, want) {
+		t.Fatalf("error is %v, want %v", err, want)
+	}
+	if err != nil {
+		return nil
+	}
+	if versions > 0 {
+		m.seq++
+	}
+	if c.Seq != m.seq || len(c.Versions) != versions {
+		t.Fatalf("commit %d with %d versions, want %d with %d", c.Seq, len(c.Versions), m.seq, versions)
+	}
+	return c.Versions
+}
+
+// blocked reports whether a memory at path would lie above or below another,
+// leaving the one at except aside.
+func (m *machine) blocked(path, except string) bool {
+	for other := range m.heads {
+		if other != except && (strings.HasPrefix(other, path+"/") || strings.HasPrefix(path, other+"/")) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *machine) put(t *rapid.T) {
+	path, content := machinePaths.Draw(t, "path"), machineContents.Draw(t, "content")
+	expect, holds := m.expectation(t, path)
+	change := put(path, content, expect)
+	head := m.heads[path]
+	switch {
+	case head != nil && head.content == content && expect != versionlog.ExpectAbsent():
+		m.propose(t, nil, 0, change)
+	case !holds:
+		m.propose(t, versionlog.ErrConflict, 0, change)
+	case head == nil && m.blocked(path, ""):
+		m.propose(t, versionlog.ErrOverlap, 0, change)
+	default:
+		v := m.propose(t, nil, 1, change)[0]
+		if head != nil && (v.MemoryID != head.id || v.Parent != head.version) {
+			t.Fatalf("%+v does not follow %+v", v, head)
+		}
+		m.heads[path] = &memory{id: v.MemoryID, version: v.ID, content: content}
+	}
+}
+
+func (m *machine) remove(t *rapid.T) {
+	path := machinePaths.Draw(t, "path")
+	expect, holds := m.expectation(t, path)
+	head := m.heads[path]
+	if head == nil || !holds {
+		m.propose(t, versionlog.ErrConflict, 0, remove(path, expect))
+		return
+	}
+	v := m.propose(t, nil, 1, remove(path, expect))[0]
+	delete(m.heads, path)
+	m.gone[head.id] = v.ID
+}
+
+func (m *machine) rename(t *rapid.T) {
+	path := machinePaths.Draw(t, "path")
+	to := machinePaths.Filter(func(s string) bool { return s != path }).Draw(t, "to")
+	expect, holds := m.expectation(t, path)
+	head := m.heads[path]
+	switch {
+	case head == nil || !holds || m.heads[to] != nil:
+		m.propose(t, versionlog.ErrConflict, 0, rename(path, to, expect))
+	case m.blocked(to, path):
+		m.propose(t, versionlog.ErrOverlap, 0, rename(path, to, expect))
+	default:
+		m.move(path, to, m.propose(t, nil, 1, rename(path, to, expect))[0])
+	}
+}
+
+func (m *machine) move(path, to string, v versionlog.Version) {
+	head := m.heads[path]
+	delete(m.heads, path)
+	m.heads[to] = &memory{id: head.id, version: v.ID, content: head.content}
+}
+
+func (m *machine) revive(t *rapid.T) {
+	path := machinePaths.Draw(t, "path")
+	if len(m.gone) == 0 || m.heads[path] != nil {
+		return
+	}
+	id := slices.Sorted(maps.Keys(m.gone))[0]
+	change := put(path, "1", versionlog.ExpectAbsent())
+	change.MemoryID = id
+	if m.blocked(path, "") {
+		m.propose(t, versionlog.ErrOverlap, 0, change)
+		return
+	}
+	v := m.propose(t, nil, 1, change)[0]
+	if v.MemoryID != id || v.Parent != m.gone[id] {
+		t.Fatalf("%+v does not bring %s back", v, id)
+	}
+	delete(m.gone, id)
+	m.heads[path] = &memory{id: id, version: v.ID, content: "1"}
+}
+
+// moveDirectory moves all below /d to /moved and back, each time in one commit.
+func (m *machine) moveDirectory(t *rapid.T) {
+	for _, way := range [][2]string{{"/d/", "/moved/"}, {"/moved/", "/d/"}} {
+		var changes []versionlog.Change
+		for _, path := range slices.Sorted(maps.Keys(m.heads)) {
+			if rest, ok := strings.CutPrefix(path, way[0]); ok {
+				changes = append(changes, rename(path, way[1]+rest, versionlog.ExpectVersion(m.heads[path].version)))
+			}
+		}
+		if len(changes) == 0 {
+			return
+		}
+		for i, v := range m.propose(t, nil, len(changes), changes...) {
+			m.move(changes[i].Path, changes[i].To, v)
+		}
+	}
+}
+
+// check compares the log with the map.
+func (m *machine) check(t *rapid.T) {
+	var want, got []string
+	for path, head := range m.heads {
+		want = append(want, path+" "+head.version+" "+cas.Sum([]byte(head.content)).String())
+	}
+	slices.Sort(want)
+	heads := collect(t, m.log.Heads(m.ctx, m.store, "/"))
+	for _, v := range heads {
+		got = append(got, v.Path+" "+v.ID+" "+v.Digest.String())
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("heads are %q, want %q", got, want)
+	}
+	tip, err := m.log.Tip(m.ctx, m.store)
+	if err != nil || tip.Seq != m.seq {
+		t.Fatalf("tip is %+v, %v, want sequence %d", tip, err, m.seq)
+	}
+	if len(heads) == 0 {
+		return
+	}
+	v := rapid.SampledFrom(heads).Draw(t, "head")
+	if newest := collect(t, m.log.History(m.ctx, m.store, v.MemoryID))[0]; newest != v {
+		t.Fatalf("the history of %s ends with %+v, its head is %+v", v.Path, newest, v)
+	}
+}
+
+// replay makes sure that the commits lead to the heads.
+func (m *machine) replay(t *rapid.T) {
+	live := map[string]string{}
+	for i, c := range collect(t, m.log.Commits(m.ctx, m.store, 0)) {
+		if c.Seq != uint64(i+1) {
+			t.Fatalf("commit %d stands in place of %d", c.Seq, i+1)
+		}
+		for _, v := range c.Versions { // all that leaves, leaves before anything comes
+			delete(live, v.From)
+			if v.Op == versionlog.OpDeleted {
+				delete(live, v.Path)
+			}
+		}
+		for _, v := range c.Versions {
+			if v.Live() {
+				live[v.Path] = v.ID
+			}
+		}
+	}
+	want := map[string]string{}
+	for path, head := range m.heads {
+		want[path] = head.version
+	}
+	if !maps.Equal(live, want) {
+		t.Fatalf("the commits lead to %v, want %v", live, want)
+	}
+}

@@ -1,0 +1,190 @@
+package logtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mneme/versionlog"
+)
+
+var readTests = map[string]func(*suite){
+	"Empty":      testEmpty,
+	"Tip":        testTip,
+	"Last":       testLast,
+	"Heads":      testHeads,
+	"HeadsPages": testHeadsPages,
+	"Version":    testVersion,
+	"History":    testHistory,
+	"Commits":    testCommits,
+	"StopsEarly": testStopsEarly,
+	"SlowWalk":   testSlowWalk,
+}
+
+func testEmpty(s *suite) {
+	s.equal(s.tip(), versionlog.Tip{})
+	s.equal(len(s.heads("/"))+len(s.commits(0))+len(s.history("mem_unknown")), 0)
+	_, err := s.log.Head(s.Context(), s.store.ID, "/a")
+	s.wantErr(err, versionlog.ErrNotFound)
+	_, err = s.log.Last(s.Context(), s.store.ID, "/a")
+	s.wantErr(err, versionlog.ErrNotFound)
+}
+
+func testTip(s *suite) {
+	for i := range 3 {
+		c, err := s.try(put("/a", fmt.Sprint(i), anything))
+		s.must(err)
+		s.equal(s.tip(), versionlog.Tip{Seq: uint64(i + 1), Digest: c.Digest, Time: c.Time})
+	}
+}
+
+func testLast(s *suite) {
+	last := func(path string, want versionlog.Version) {
+		s.Helper()
+		got, err := s.log.Last(s.Context(), s.store.ID, path)
+		s.must(err)
+		s.equal(got, want)
+	}
+	last("/a", s.put("/a", "1"))
+	moved := s.commit(rename("/a", "/b", anything))[0]
+	last("/a", moved)
+	last("/b", moved)
+	gone := s.commit(remove("/b", anything))[0]
+	last("/b", gone)
+	last("/a", moved)
+	last("/a", s.put("/a", "2"))
+	_, err := s.log.Last(s.Context(), s.store.ID, "/c")
+	s.wantErr(err, versionlog.ErrNotFound)
+}
+
+func testHeads(s *suite) {
+	all := []string{"/Z", "/a!", "/a", "/ab", "/b/c/d", "/b/c!", "/b/e", "/\u00e9", "/\uffee", "/\U0001F600"}
+	for _, path := range all {
+		s.put(path, path)
+	}
+	s.put("/gone", "1")
+	s.commit(remove("/gone", anything))
+	s.put("/b/moved", "1")
+	s.commit(rename("/b/moved", "/moved", anything))
+	all = append(all, "/moved")
+	slices.Sort(all) // byte order
+	s.equal(paths(s.heads("/")), all)
+	for prefix, want := range map[string][]string{
+		"/a": {"/a"}, "/b": {"/b/c!", "/b/c/d", "/b/e"}, "/b/c": {"/b/c/d"}, "/b/c/d": {"/b/c/d"},
+		"/gone": nil, "/nothing": nil, "/b/moved": nil, "/moved": {"/moved"},
+	} {
+		s.equal(paths(s.heads(prefix)), want)
+	}
+	for _, v := range s.heads("/") {
+		s.equal(v, s.head(v.Path))
+	}
+}
+
+func testHeadsPages(s *suite) {
+	const files, perCommit = 1120, 70 // more than a page of any backend, few enough for one commit
+	var want []string
+	for from := 0; from < files; from += perCommit {
+		var changes []versionlog.Change
+		for i := from; i < from+perCommit; i++ {
+			path := fmt.Sprintf("/d/%05d", i)
+			want = append(want, path)
+			changes = append(changes, put(path, "1", anything))
+		}
+		s.commit(changes...)
+	}
+	s.equal(paths(s.heads("/")), want)
+	s.equal(paths(s.heads("/d")), want)
+	_, err := s.try(put("/d", "1", anything))
+	s.wantErr(err, versionlog.ErrOverlap)
+}
+
+func testVersion(s *suite) {
+	first := s.put("/a", "1")
+	second := s.commit(rename("/a", "/b", anything))[0]
+	third := s.commit(remove("/b", anything))[0]
+	for _, want := range []versionlog.Version{first, second, third} {
+		got, err := s.log.Version(s.Context(), s.store.ID, want.ID)
+		s.must(err)
+		s.equal(got, want)
+	}
+	for _, id := range []string{
+		"", "memver_", "x", first.MemoryID, strings.ToUpper(first.ID), first.ID + "0",
+		first.ID[:len(first.ID)-1] + string(first.ID[len(first.ID)-1]^1), // its place, but another version
+		"memver_" + strings.Repeat("z", 26), "memver_" + strings.Repeat("0", 26),
+	} {
+		_, err := s.log.Version(s.Context(), s.store.ID, id)
+		s.wantErr(err, versionlog.ErrNotFound)
+	}
+}
+
+func testHistory(s *suite) {
+	want := []versionlog.Version{s.put("/a", "1")}
+	s.put("/other", "1")
+	want = append(want, s.put("/a", "2"))
+	want = append(want, s.commit(rename("/a", "/b", anything))[0])
+	s.put("/a", "another memory")
+	want = append(want, s.commit(remove("/b", anything))[0])
+	revive := put("/c", "3", anything)
+	revive.MemoryID = want[0].MemoryID
+	want = append(want, s.commit(revive)[0])
+	slices.Reverse(want)
+	s.equal(s.history(want[0].MemoryID), want)
+	for i, v := range want[:len(want)-1] {
+		s.equal(v.Parent, want[i+1].ID)
+	}
+}
+
+func testCommits(s *suite) {
+	var want []*versionlog.Commit
+	for i := range 220 { // more than a page
+		c, err := s.try(put("/a", fmt.Sprint(i), anything))
+		s.must(err)
+		want = append(want, c)
+	}
+	s.equal(s.commits(0), want)
+	s.equal(s.commits(217), want[217:])
+	s.equal(len(s.commits(220)), 0)
+	s.equal(len(s.commits(1000)), 0)
+	s.equal(len(s.commits(1<<64-1)), 0)
+	s.equal(len(s.history(want[0].Versions[0].MemoryID)), 220)
+	s.verifyChain()
+}
+
+func testStopsEarly(s *suite) {
+	v := s.put("/a", "1")
+	s.put("/a", "2")
+	s.put("/b", "1")
+	for range 20 { // whatever a walk holds on to, leaving it gives it back
+		for range s.log.Heads(s.Context(), s.store.ID, "/") {
+			break
+		}
+		for range s.log.Heads(s.Context(), s.store.ID, "/a") {
+			break
+		}
+		for range s.log.History(s.Context(), s.store.ID, v.MemoryID) {
+			break
+		}
+		for range s.log.Commits(s.Context(), s.store.ID, 0) {
+			break
+		}
+	}
+	s.put("/a", "3")
+}
+
+// testSlowWalk: the log can be used, and written to, from within a walk.
+func testSlowWalk(s *suite) {
+	s.put("/a", "1")
+	s.put("/b", "1")
+	for v, err := range s.log.Heads(s.Context(), s.store.ID, "/") {
+		s.must(err)
+		s.put(v.Path, "2")
+		s.equal(s.head(v.Path).Parent, v.ID)
+	}
+	for c, err := range s.log.Commits(s.Context(), s.store.ID, 0) {
+		s.must(err)
+		if c.Seq < 3 {
+			s.put("/c", fmt.Sprint(c.Seq))
+		}
+	}
+	s.equal(s.tip().Seq, uint64(6))
+}

@@ -1,0 +1,226 @@
+// Package memlog keeps version logs in memory, for tests of what is built on
+// a versionlog.Log. Nothing survives the process.
+package memlog
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"mneme/versionlog"
+)
+
+// Options adjust a Log.
+type Options struct {
+	Now func() time.Time // the clock that stamps commits; nil is time.Now
+}
+
+// Log is a versionlog.Log in memory.
+type Log struct {
+	now func() time.Time
+
+	mu      sync.Mutex // guards what follows
+	stores  map[string]*store
+	changed chan struct{} // closed and replaced at every change
+}
+
+type store struct {
+	versionlog.Store
+	commits  []*versionlog.Commit
+	byKey    map[string]*versionlog.Commit
+	last     map[string]place // by path
+	memories map[string][]versionlog.Version
+}
+
+// place is the last version that took place at a path.
+type place struct {
+	version versionlog.Version
+	live    bool
+}
+
+var _ versionlog.Log = (*Log)(nil)
+
+// New returns an empty log.
+func New(opts *Options) *Log {
+	l := &Log{now: time.Now, stores: map[string]*store{}, changed: make(chan struct{})}
+	if opts != nil && opts.Now != nil {
+		l.now = opts.Now
+	}
+	return l
+}
+
+// Close does nothing.
+func (l *Log) Close() error { return nil }
+
+// locked calls fn while nothing else runs, unless ctx has ended.
+func (l *Log) locked(ctx context.Context, fn func() error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return fn()
+}
+
+func (l *Log) withStore(ctx context.Context, id string, fn func(*store) error) error {
+	return l.locked(ctx, func() error {
+		s := l.stores[id]
+		if s == nil {
+			return fmt.Errorf("store %s: %w", id, versionlog.ErrNotFound)
+		}
+		return fn(s)
+	})
+}
+
+func (l *Log) wake() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// CreateStore adds a store.
+func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
+	return l.locked(ctx, func() error {
+		if s.ID == "" || s.Slug == "" {
+			return fmt.Errorf("create store %q: %w: id and slug must be set", s.Slug, versionlog.ErrInvalid)
+		}
+		for _, other := range l.stores {
+			if other.ID == s.ID || other.Slug == s.Slug {
+				return fmt.Errorf("create store %s: %w", s.Slug, versionlog.ErrExists)
+			}
+		}
+		l.stores[s.ID] = &store{Store: s, byKey: map[string]*versionlog.Commit{},
+			last: map[string]place{}, memories: map[string][]versionlog.Version{}}
+		return nil
+	})
+}
+
+// Store returns the store of an id.
+func (l *Log) Store(ctx context.Context, id string) (found versionlog.Store, err error) {
+	err = l.withStore(ctx, id, func(s *store) error {
+		found = s.Store
+		return nil
+	})
+	return found, err
+}
+
+// StoreNamed returns the store of a slug.
+func (l *Log) StoreNamed(ctx context.Context, slug string) (found versionlog.Store, err error) {
+	err = l.locked(ctx, func() error {
+		for _, s := range l.stores {
+			if s.Slug == slug {
+				found = s.Store
+				return nil
+			}
+		}
+		return fmt.Errorf("store %s: %w", slug, versionlog.ErrNotFound)
+	})
+	return found, err
+}
+
+// Stores returns all stores, ordered by slug.
+func (l *Log) Stores(ctx context.Context) (found []versionlog.Store, err error) {
+	err = l.locked(ctx, func() error {
+		for _, s := range l.stores {
+			found = append(found, s.Store)
+		}
+		slices.SortFunc(found, func(a, b versionlog.Store) int { return cmp.Compare(a.Slug, b.Slug) })
+		return nil
+	})
+	return found, err
+}
+
+// ArchiveStore makes a store refuse commits other than removals.
+func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
+	return l.withStore(ctx, id, func(s *store) error {
+		if s.ArchivedAt.IsZero() {
+			s.ArchivedAt = at.UTC().Truncate(time.Microsecond)
+		}
+		l.wake()
+		return nil
+	})
+}
+
+// DeleteStore removes a store with its whole history.
+func (l *Log) DeleteStore(ctx context.Context, id string) error {
+	return l.withStore(ctx, id, func(*store) error {
+		delete(l.stores, id)
+		l.wake()
+		return nil
+	})
+}
+
+// Commit appends what p proposes.
+func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal) (c *versionlog.Commit, err error) {
+	err = l.withStore(ctx, storeID, func(s *store) (err error) {
+		if c = s.byKey[p.Key]; c != nil {
+			return nil
+		}
+		if c, err = versionlog.Build(s, s.Store, s.tip(), p, l.now()); err != nil || len(c.Versions) == 0 {
+			return err
+		}
+		s.add(c)
+		l.wake()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (s *store) add(c *versionlog.Commit) {
+	s.commits = append(s.commits, c)
+	s.byKey[c.Key] = c
+	for _, v := range c.Versions {
+		if v.Op == versionlog.OpRenamed {
+			s.last[v.From] = place{version: v}
+		}
+		s.last[v.Path] = place{version: v, live: v.Live()}
+		s.memories[v.MemoryID] = append(s.memories[v.MemoryID], v)
+	}
+}
+
+func (s *store) tip() versionlog.Tip {
+	if len(s.commits) == 0 {
+		return versionlog.Tip{}
+	}
+	c := s.commits[len(s.commits)-1]
+	return versionlog.Tip{Seq: c.Seq, Digest: c.Digest, Time: c.Time}
+}
+
+// Head is part of versionlog.View.
+func (s *store) Head(path string) (*versionlog.Version, error) {
+	at := s.last[path]
+	if !at.live {
+		return nil, nil
+	}
+	return &at.version, nil
+}
+
+// Below is part of versionlog.View.
+func (s *store) Below(path string) iter.Seq2[versionlog.Version, error] {
+	return func(yield func(versionlog.Version, error) bool) {
+		for other, at := range s.last {
+			if at.live && isBelow(other, path) && !yield(at.version, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Newest is part of versionlog.View.
+func (s *store) Newest(memoryID string) (*versionlog.Version, error) {
+	versions := s.memories[memoryID]
+	if len(versions) == 0 {
+		return nil, nil
+	}
+	return &versions[len(versions)-1], nil
+}
+
+func isBelow(path, above string) bool {
+	return len(path) > len(above) && path[:len(above)] == above && path[len(above)] == '/'
+}

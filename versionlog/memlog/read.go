@@ -1,0 +1,148 @@
+package memlog
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"mneme/versionlog"
+)
+
+// Tip returns the end of a store's history.
+func (l *Log) Tip(ctx context.Context, storeID string) (tip versionlog.Tip, err error) {
+	err = l.withStore(ctx, storeID, func(s *store) error {
+		tip = s.tip()
+		return nil
+	})
+	return tip, err
+}
+
+// Head returns the live version of a path.
+func (l *Log) Head(ctx context.Context, storeID, path string) (versionlog.Version, error) {
+	return l.at(ctx, storeID, path, true)
+}
+
+// Last returns the newest version that took place at a path.
+func (l *Log) Last(ctx context.Context, storeID, path string) (versionlog.Version, error) {
+	return l.at(ctx, storeID, path, false)
+}
+
+func (l *Log) at(ctx context.Context, storeID, path string, live bool) (v versionlog.Version, err error) {
+	err = l.withStore(ctx, storeID, func(s *store) error {
+		found, ok := s.last[path]
+		if !ok || live && !found.live {
+			return fmt.Errorf("store %s: %s: %w", s.Slug, path, versionlog.ErrNotFound)
+		}
+		v = found.version
+		return nil
+	})
+	return v, err
+}
+
+// Heads yields the live versions at and below prefix in the order of their
+// paths.
+func (l *Log) Heads(ctx context.Context, storeID, prefix string) iter.Seq2[versionlog.Version, error] {
+	above := prefix
+	if prefix == "/" {
+		above = ""
+	}
+	return l.walk(ctx, storeID, func(s *store) (found []versionlog.Version) {
+		for path, at := range s.last {
+			if at.live && (path == prefix || isBelow(path, above)) {
+				found = append(found, at.version)
+			}
+		}
+		slices.SortFunc(found, func(a, b versionlog.Version) int { return cmp.Compare(a.Path, b.Path) })
+		return found
+	})
+}
+
+// Version returns a version of a store by its id.
+func (l *Log) Version(ctx context.Context, storeID, id string) (v versionlog.Version, err error) {
+	err = l.withStore(ctx, storeID, func(s *store) error {
+		seq, ordinal, err := versionlog.LocateVersion(id)
+		if err != nil {
+			return fmt.Errorf("store %s: %w: %w", s.Slug, versionlog.ErrNotFound, err)
+		}
+		if seq >= 1 && seq <= uint64(len(s.commits)) {
+			versions := s.commits[seq-1].Versions
+			if ordinal < len(versions) && versions[ordinal].ID == id {
+				v = versions[ordinal]
+				return nil
+			}
+		}
+		return fmt.Errorf("store %s: version %s: %w", s.Slug, id, versionlog.ErrNotFound)
+	})
+	return v, err
+}
+
+// History yields every version of a memory, newest first.
+func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[versionlog.Version, error] {
+	return l.walk(ctx, storeID, func(s *store) []versionlog.Version {
+		found := slices.Clone(s.memories[memoryID])
+		slices.Reverse(found)
+		return found
+	})
+}
+
+// walk yields what list returns, as of the beginning of the walk.
+func (l *Log) walk(ctx context.Context, storeID string, list func(*store) []versionlog.Version) iter.Seq2[versionlog.Version, error] {
+	return func(yield func(versionlog.Version, error) bool) {
+		var found []versionlog.Version
+		err := l.withStore(ctx, storeID, func(s *store) error {
+			found = list(s)
+			return nil
+		})
+		if err != nil {
+			yield(versionlog.Version{}, err)
+			return
+		}
+		for _, v := range found {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Commits yields the commits above after, oldest first.
+func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Seq2[*versionlog.Commit, error] {
+	return func(yield func(*versionlog.Commit, error) bool) {
+		var commits []*versionlog.Commit
+		err := l.withStore(ctx, storeID, func(s *store) error {
+			commits = s.commits[min(after, uint64(len(s.commits))):]
+			return nil
+		})
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, c := range commits {
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Wait returns when the store has a commit above after.
+func (l *Log) Wait(ctx context.Context, storeID string, after uint64) error {
+	for {
+		var changed <-chan struct{}
+		var tip versionlog.Tip
+		err := l.withStore(ctx, storeID, func(s *store) error {
+			changed, tip = l.changed, s.tip()
+			return nil
+		})
+		if err != nil || tip.Seq > after {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package sqlitelog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"mneme/versionlog"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// ErrBusy says that another process held the log for longer than a caller
+// waits, 10 seconds.
+var ErrBusy = errors.New("another process holds the log")
+
+// busyTimeout is how long a lock is waited for. Tests shorten it.
+var busyTimeout = 10 * time.Second
+
+const (
+	busyMinSleep = 200 * time.Microsecond
+	busyMaxSleep = 10 * time.Millisecond
+)
+
+// errLocked is a refusal of SQLite that is worth another attempt.
+var errLocked = errors.New("database is locked")
+
+// retryBusy calls attempt until it is not refused for a lock, or busyTimeout
+// has passed, or ctx ends.
+func retryBusy(ctx context.Context, attempt func() error) error {
+	var deadline time.Time
+	for sleep := busyMinSleep; ; sleep = min(2*sleep, busyMaxSleep) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := attempt()
+		if !errors.Is(err, errLocked) {
+			return err
+		}
+		if deadline.IsZero() {
+			deadline = time.Now().Add(busyTimeout)
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%w for more than %v: %w", ErrBusy, busyTimeout, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(sleep):
+		}
+	}
+}
+
+// translate turns an error of SQLite into one that callers know.
+func translate(err error) error {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	if e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // the index of the write-ahead log could not grow
+		return fmt.Errorf("%w: %w", syscall.ENOSPC, err)
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL:
+		return fmt.Errorf("%w: %w", errLocked, err)
+	case sqlite3.SQLITE_FULL:
+		return fmt.Errorf("%w: %w", syscall.ENOSPC, err)
+	case sqlite3.SQLITE_IOERR:
+		return fmt.Errorf("%w: %w", syscall.EIO, err)
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return fmt.Errorf("%s: %w: %w", databaseName, versionlog.ErrCorrupt, err)
+	case sqlite3.SQLITE_READONLY:
+		return fmt.Errorf("%w: %w", versionlog.ErrReadOnly, err)
+	}
+	return err
+}
+
+// isConstraint reports whether a unique constraint refused a row.
+func isConstraint(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_CONSTRAINT
+}

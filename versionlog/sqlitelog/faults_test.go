@@ -1,0 +1,177 @@
+package sqlitelog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mneme/versionlog"
+)
+
+// TestBusy: a process that holds the log is waited for within ctx, and named
+// when it does not let go.
+func TestBusy(t *testing.T) {
+	dir, s := newLog(t)
+	l := openTest(t, dir, nil)
+	p := start(t, "hold", dir, s.ID)
+	if line, err := p.out.ReadString('\n'); err != nil || line != "held\n" {
+		t.Fatal(line, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := l.Commit(ctx, s.ID, putProposal("/a", "2")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error is %v", err)
+	}
+	if _, err := l.Head(t.Context(), s.ID, "/a"); err != nil { // readers go on
+		t.Error(err)
+	}
+	defer func(saved time.Duration) { busyTimeout = saved }(busyTimeout)
+	busyTimeout = 50 * time.Millisecond
+	_, err := l.Commit(t.Context(), s.ID, putProposal("/a", "2"))
+	if !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "another process holds the log") {
+		t.Errorf("error is %v", err)
+	}
+	p.in.Close()
+	p.wait(t)
+	if c := put(t, l, s.ID, "/a", "2"); c.Seq != 2 {
+		t.Errorf("sequence %d after two commits that failed", c.Seq)
+	}
+}
+
+// TestWaitsForTurn: writers of one Log wait for one another within ctx, too.
+func TestWaitsForTurn(t *testing.T) {
+	dir, s := newLog(t)
+	l := openTest(t, dir, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	err := l.writer.transaction(t.Context(), func(context.Context) error {
+		_, err := l.Commit(ctx, s.ID, putProposal("/a", "2"))
+		return err
+	})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error is %v", err)
+	}
+	put(t, l, s.ID, "/a", "2")
+}
+
+// TestEndedWithin: a context that ends during a transaction undoes it.
+func TestEndedWithin(t *testing.T) {
+	dir, s := newLog(t)
+	l := openTest(t, dir, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := l.writer.transaction(ctx, func(inner context.Context) error {
+		_, _, err := l.propose(inner, s.ID, putProposal("/a", "2"))
+		cancel()
+		return err
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v", err)
+	}
+	if c := put(t, l, s.ID, "/a", "3"); c.Seq != 2 {
+		t.Errorf("sequence %d, the cancelled commit is in", c.Seq)
+	}
+}
+
+func TestDiskFull(t *testing.T) {
+	dir, s := newLog(t)
+	l := openTest(t, dir, nil)
+	limit := func(pages int) {
+		if _, err := l.writer.conn.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(1) // no more than there are
+	p := putProposal("/"+strings.Repeat("long", 10_000), "1")
+	if _, err := l.Commit(t.Context(), s.ID, p); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("error is %v, want ENOSPC", err)
+	}
+	if tip, err := l.Tip(t.Context(), s.ID); err != nil || tip.Seq != 1 {
+		t.Errorf("tip is %+v, %v", tip, err)
+	}
+	limit(1 << 30)
+	if c, err := l.Commit(t.Context(), s.ID, p); err != nil || c.Seq != 2 {
+		t.Errorf("with space again: %v, %v", c, err)
+	}
+}
+
+func TestCorruptPages(t *testing.T) {
+	dir, s := newLog(t)
+	path := filepath.Join(dir, databaseName)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range data[4096:] { // all but the first page
+		data[4096+i] = 0xee
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := openTest(t, dir, nil)
+	if _, err := l.Head(t.Context(), s.ID, "/a"); !errors.Is(err, versionlog.ErrCorrupt) {
+		t.Errorf("Head: %v", err)
+	}
+	if _, err := l.Commit(t.Context(), s.ID, putProposal("/a", "2")); !errors.Is(err, versionlog.ErrCorrupt) {
+		t.Errorf("Commit: %v", err)
+	}
+}
+
+func TestCorruptRecords(t *testing.T) {
+	for name, statement := range map[string]string{
+		"record": `UPDATE commits SET record = CAST(replace(CAST(record AS TEXT), 'created', 'renamed') AS BLOB) WHERE seq = 2`,
+		"gap":    `DELETE FROM commits WHERE seq = 2`,
+		"swap":   `UPDATE commits SET record = (SELECT record FROM commits WHERE seq = 1) WHERE seq = 2`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, s := newLog(t)
+			l := openTest(t, dir, nil)
+			put(t, l, s.ID, "/b", "1")
+			put(t, l, s.ID, "/c", "1")
+			change(t, dir, statement)
+			var last error
+			for _, err := range l.Commits(t.Context(), s.ID, 0) {
+				last = err
+			}
+			if !errors.Is(last, versionlog.ErrCorrupt) {
+				t.Errorf("error is %v", last)
+			}
+		})
+	}
+}
+
+// TestSlowWalkAndCheckpoint: a consumer that dawdles in the middle of a page
+// does not keep the write-ahead log from being emptied.
+func TestSlowWalkAndCheckpoint(t *testing.T) {
+	dir, s := newLog(t)
+	l := openTest(t, dir, nil)
+	put(t, l, s.ID, "/b", "1")
+	for range l.Heads(t.Context(), s.ID, "/") {
+		put(t, l, s.ID, "/a", fmt.Sprint(time.Now()))
+		var busy, frames, done int
+		row := l.writer.conn.QueryRowContext(t.Context(), `PRAGMA wal_checkpoint(TRUNCATE)`)
+		if err := row.Scan(&busy, &frames, &done); err != nil || busy != 0 {
+			t.Errorf("checkpoint: busy %d, %d of %d frames, %v", busy, done, frames, err)
+		}
+	}
+}
+
+// TestDeleteLeavesNothing: no row of a deleted store stays behind.
+func TestDeleteLeavesNothing(t *testing.T) {
+	dir, s := newLog(t)
+	l := openTest(t, dir, nil)
+	if err := l.DeleteStore(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"stores", "commits", "versions", "paths"} {
+		var rows int
+		if err := l.db.QueryRow("SELECT count(*) FROM " + table).Scan(&rows); err != nil || rows != 0 {
+			t.Errorf("%d rows in %s, %v", rows, table, err)
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package sqlitelog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+
+	"mneme/versionlog"
+)
+
+// queryOne runs a statement that yields one row at most; none is ErrNotFound.
+// Every statement is short, so ctx counts before and after one, never within.
+// An interrupted connection would have to be opened anew.
+func queryOne[T any](ctx context.Context, stmt *sql.Stmt, scan func(scanner) (T, error), args ...any) (T, error) {
+	var found T
+	err := retryBusy(ctx, func() error {
+		var err error
+		found, err = scan(stmt.QueryRowContext(context.WithoutCancel(ctx), args...))
+		return translate(err)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		err = versionlog.ErrNotFound
+	}
+	return found, err
+}
+
+// queryAll runs a statement and returns all its rows.
+func queryAll[T any](ctx context.Context, stmt *sql.Stmt, scan func(scanner) (T, error), args ...any) ([]T, error) {
+	var found []T
+	err := retryBusy(ctx, func() error {
+		rows, err := stmt.QueryContext(context.WithoutCancel(ctx), args...)
+		if err != nil {
+			return translate(err)
+		}
+		defer rows.Close()
+		found = nil
+		for rows.Next() {
+			row, err := scan(rows)
+			if err != nil {
+				return translate(err)
+			}
+			found = append(found, row)
+		}
+		return translate(rows.Err())
+	})
+	return found, err
+}
+
+// paged yields what fetch returns, page after page, until one is not full.
+// fetch is given the last row of the page before, nil at first.
+func paged[T any](size int, fetch func(last *T) ([]T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var last *T
+		for {
+			page, err := fetch(last)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for i := range page {
+				if !yield(page[i], nil) {
+					return
+				}
+			}
+			if len(page) < size {
+				return
+			}
+			last = &page[len(page)-1]
+		}
+	}
+}
+
+func (l *Log) store(ctx context.Context, id string) (storeRow, error) {
+	s, err := queryOne(ctx, l.read.storeByID, scanStore, id)
+	if err != nil {
+		return s, fmt.Errorf("store %s: %w", id, err)
+	}
+	return s, nil
+}
+
+// Tip returns the end of a store's history.
+func (l *Log) Tip(ctx context.Context, storeID string) (versionlog.Tip, error) {
+	s, err := l.store(ctx, storeID)
+	return s.tip, err
+}
+
+// Head returns the live version of a path.
+func (l *Log) Head(ctx context.Context, storeID, path string) (versionlog.Version, error) {
+	return l.atPath(ctx, l.read.head, storeID, path)
+}
+
+// Last returns the newest version that took place at a path.
+func (l *Log) Last(ctx context.Context, storeID, path string) (versionlog.Version, error) {
+	return l.atPath(ctx, l.read.last, storeID, path)
+}
+
+func (l *Log) atPath(ctx context.Context, stmt *sql.Stmt, storeID, path string) (versionlog.Version, error) {
+	s, err := l.store(ctx, storeID)
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	v, err := queryOne(ctx, stmt, scanVersion, s.num, path)
+	if err != nil {
+		return v, fmt.Errorf("store %s: %s: %w", s.Slug, path, err)
+	}
+	return v, nil
+}
+
+// Version returns a version of a store by its id.
+func (l *Log) Version(ctx context.Context, storeID, id string) (versionlog.Version, error) {
+	s, err := l.store(ctx, storeID)
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	seq, ordinal, err := versionlog.LocateVersion(id)
+	if err != nil {
+		return versionlog.Version{}, fmt.Errorf("store %s: %w: %w", s.Slug, versionlog.ErrNotFound, err)
+	}
+	v, err := queryOne(ctx, l.read.version, scanVersion, s.num, int64(seq), ordinal, id)
+	if err != nil {
+		return v, fmt.Errorf("store %s: version %s: %w", s.Slug, id, err)
+	}
+	return v, nil
+}
+
+// Heads yields the live versions at and below prefix in the order of their
+// paths.
+func (l *Log) Heads(ctx context.Context, storeID, prefix string) iter.Seq2[versionlog.Version, error] {
+	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[versionlog.Version, error] {
+		if prefix == "/" {
+			return l.read.liveBelow(ctx, s.num, "")
+		}
+		return func(yield func(versionlog.Version, error) bool) {
+			head, err := queryOne(ctx, l.read.head, scanVersion, s.num, prefix)
+			if !errors.Is(err, versionlog.ErrNotFound) && (!yield(head, err) || err != nil) {
+				return
+			}
+			l.read.liveBelow(ctx, s.num, prefix)(yield)
+		}
+	})
+}
+
+// History yields every version of a memory, newest first.
+func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[versionlog.Version, error] {
+	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[versionlog.Version, error] {
+		return paged(pageRows, func(last *versionlog.Version) ([]versionlog.Version, error) {
+			before := int64(math.MaxInt64)
+			if last != nil {
+				before = int64(last.Seq)
+			}
+			return queryAll(ctx, l.read.history, scanVersion, s.num, memoryID, before, pageRows)
+		})
+	})
+}
+
+// Commits yields the commits above after, oldest first. A record that is
+// missing or not the one that belongs there is versionlog.ErrCorrupt.
+func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Seq2[*versionlog.Commit, error] {
+	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[*versionlog.Commit, error] {
+		return paged(pageRecords, func(last **versionlog.Commit) ([]*versionlog.Commit, error) {
+			from := after
+			if last != nil {
+				from = (*last).Seq
+			}
+			if from > math.MaxInt64 {
+				return nil, nil
+			}
+			page, err := queryAll(ctx, l.read.commits, scanRecord, s.num, int64(from), pageRecords)
+			if err != nil {
+				return nil, err
+			}
+			return page, checkDense(s.ID, from, page)
+		})
+	})
+}
+
+func checkDense(storeID string, after uint64, page []*versionlog.Commit) error {
+	for i, c := range page {
+		if want := after + uint64(i) + 1; c.Seq != want || c.StoreID != storeID {
+			return fmt.Errorf("%w: in place of commit %d of store %s stands commit %d of %s",
+				versionlog.ErrCorrupt, want, storeID, c.Seq, c.StoreID)
+		}
+	}
+	return nil
+}
+
+// within looks the store up and then walks it. Errors are named after it.
+func within[T any](ctx context.Context, l *Log, storeID string, walk func(storeRow) iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		s, err := l.store(ctx, storeID)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		for v, err := range walk(s) {
+			if err != nil {
+				yield(none, fmt.Errorf("store %s: %w", s.Slug, err))
+				return
+			}
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+// liveBelow yields the live versions whose path begins with above and a slash.
+func (s *statements) liveBelow(ctx context.Context, store int64, above string) iter.Seq2[versionlog.Version, error] {
+	const afterSlash = "0" // the byte after '/'
+	return paged(pageRows, func(last *versionlog.Version) ([]versionlog.Version, error) {
+		from := above + "/"
+		if last != nil {
+			from = last.Path
+		}
+		return queryAll(ctx, s.below, scanVersion, store, from, above+afterSlash, pageRows)
+	})
+}

@@ -1,0 +1,127 @@
+package sqlitelog
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"mneme/internal/durable"
+	"mneme/versionlog"
+)
+
+const (
+	// applicationID marks the database as a log of mneme: "mnem" in ASCII.
+	applicationID = 0x6d6e656d
+	// schemaFormat is the format of the tables, kept as user_version.
+	schemaFormat = 1
+)
+
+//go:embed schema.sql
+var schema string
+
+type state int
+
+const (
+	stateEmpty state = iota // nothing there yet
+	stateReady              // a log of this format
+)
+
+// inspect looks at a database without changing it. The error says why it
+// cannot be used as a log.
+func inspect(ctx context.Context, path string) (state, error) {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return stateEmpty, nil
+	}
+	db, err := openDatabase(path, true)
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	var found state
+	err = retryBusy(ctx, func() error {
+		found, err = readState(ctx, db, filepath.Dir(path))
+		return err
+	})
+	return found, err
+}
+
+type queryer interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func readState(ctx context.Context, db queryer, dir string) (state, error) {
+	var id, format, objects int64
+	row := db.QueryRowContext(ctx, `SELECT a.application_id, u.user_version, (SELECT count(*) FROM sqlite_schema)
+		FROM pragma_application_id a, pragma_user_version u`)
+	if err := row.Scan(&id, &format, &objects); err != nil {
+		return 0, translate(err)
+	}
+	switch {
+	case id == 0 && format == 0 && objects == 0:
+		return stateEmpty, nil
+	case id != applicationID:
+		return 0, fmt.Errorf("%s is an SQLite database of another program (application id %#x)", databaseName, id)
+	case format > schemaFormat:
+		return 0, fmt.Errorf("the log in %s has schema format %d, this mneme understands up to %d: %w; use a newer mneme",
+			dir, format, schemaFormat, versionlog.ErrFormat)
+	case format < 1:
+		return 0, fmt.Errorf("%w: schema format %d", versionlog.ErrCorrupt, format)
+	}
+	return stateReady, nil
+}
+
+// createSchema makes an empty or missing file a log. Several processes may do
+// so at once: whoever comes second finds the tables there.
+func createSchema(ctx context.Context, path string) error {
+	db, err := openDatabase(path, false)
+	if err != nil {
+		return err
+	}
+	err = createIn(ctx, db, path)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(path))
+}
+
+func createIn(ctx context.Context, db *sql.DB, path string) error {
+	conn, err := connect(ctx, db)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := os.Chmod(path, 0o600); err != nil { // before anything is in it
+		return err
+	}
+	if err := retryBusy(ctx, func() error { return execute(ctx, conn, "BEGIN IMMEDIATE") }); err != nil {
+		return err
+	}
+	if err := createTables(ctx, conn, filepath.Dir(path)); err != nil {
+		return errors.Join(err, execute(ctx, conn, "ROLLBACK"))
+	}
+	return retryBusy(ctx, func() error { return execute(ctx, conn, "COMMIT") })
+}
+
+func createTables(ctx context.Context, conn *sql.Conn, dir string) error {
+	found, err := readState(ctx, conn, dir)
+	if err != nil || found == stateReady {
+		return err
+	}
+	for statement := range strings.SplitSeq(schema, ";\n") {
+		if err := execute(ctx, conn, statement); err != nil {
+			return err
+		}
+	}
+	mark := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaFormat)
+	return execute(ctx, conn, mark)
+}
+
+func execute(ctx context.Context, conn *sql.Conn, statement string) error {
+	_, err := conn.ExecContext(ctx, statement)
+	return translate(err)
+}

@@ -1,0 +1,158 @@
+// Package sqlitelog keeps version logs in one SQLite database in a directory,
+// with no server. Any number of processes of one machine may have it open: the
+// write-ahead log lets readers and one writer work side by side, and a small
+// file that every commit touches wakes those that wait in other processes.
+package sqlitelog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"mneme/internal/durable"
+	"mneme/versionlog"
+
+	_ "modernc.org/sqlite" // the database/sql driver
+)
+
+const (
+	databaseName = "log.db"
+	changedName  = "changed"
+
+	// maxReaders is how many reads run at once. They take microseconds.
+	maxReaders = 4
+)
+
+// How many rows an iterator reads at a time, and how many commit records, which
+// may be large. Between pages it holds no read transaction, so a slow consumer
+// never keeps the write-ahead log from being checkpointed. Tests have smaller
+// pages.
+var pageRows, pageRecords = 1000, 200
+
+// Options adjust a Log.
+type Options struct {
+	ReadOnly bool             // refuse commits and changes of stores with versionlog.ErrReadOnly
+	Refresh  time.Duration    // how often Wait looks by itself, should events be missing; 0 is 1 s
+	Now      func() time.Time // the clock that stamps commits; nil is time.Now
+}
+
+// Log is a versionlog.Log in a directory.
+type Log struct {
+	dir     string
+	db      *sql.DB
+	read    *statements
+	writer  *writer // nil when read-only
+	changes *changes
+	refresh time.Duration
+	now     func() time.Time
+}
+
+var _ versionlog.Log = (*Log)(nil)
+
+// Open opens the log in directory dir, and creates both when they are not
+// there and opts do not say ReadOnly. Errors: versionlog.ErrFormat when a newer
+// mneme made it, ErrBusy, fs.ErrNotExist (read-only).
+func Open(ctx context.Context, dir string, opts *Options) (*Log, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	l := &Log{refresh: opts.Refresh, now: opts.Now}
+	if l.refresh <= 0 {
+		l.refresh = time.Second
+	}
+	if l.now == nil {
+		l.now = time.Now
+	}
+	err := l.open(ctx, dir, opts.ReadOnly)
+	if err != nil {
+		return nil, fmt.Errorf("open log %s: %w", dir, errors.Join(err, l.Close()))
+	}
+	return l, nil
+}
+
+func (l *Log) open(ctx context.Context, dir string, readOnly bool) error {
+	var err error
+	if l.dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	if err := l.prepareFiles(ctx, readOnly); err != nil {
+		return err
+	}
+	if l.db, err = openDatabase(l.path(databaseName), readOnly); err != nil {
+		return err
+	}
+	err = retryBusy(ctx, func() error {
+		l.read, err = prepareStatements(ctx, l.db)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	l.changes = newChanges(l.path(changedName))
+	if readOnly {
+		return nil
+	}
+	if l.writer, err = newWriter(ctx, l.db); err != nil {
+		return err
+	}
+	return l.changes.openForTouch()
+}
+
+// prepareFiles leaves a directory with a database that this mneme understands.
+func (l *Log) prepareFiles(ctx context.Context, readOnly bool) error {
+	path := l.path(databaseName)
+	found, err := inspect(ctx, path)
+	if err != nil || found == stateReady {
+		return err
+	}
+	if readOnly {
+		return fmt.Errorf("no log there: %w", fs.ErrNotExist)
+	}
+	if err := durable.MkdirAll(l.dir, 0o700); err != nil {
+		return err
+	}
+	return createSchema(ctx, path)
+}
+
+func (l *Log) path(name string) string { return filepath.Join(l.dir, name) }
+
+// openDatabase does not yet touch the file. SQLite's own busy timeout cannot be
+// interrupted, so it is off and retryBusy waits instead.
+func openDatabase(path string, readOnly bool) (*sql.DB, error) {
+	query := url.Values{"_pragma": {"busy_timeout(0)", "synchronous(FULL)"}}
+	if readOnly {
+		query.Set("mode", "ro")
+		query.Add("_pragma", "query_only(1)")
+	}
+	dsn := url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}
+	db, err := sql.Open("sqlite", dsn.String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(maxReaders + 1) // the writer keeps one for itself
+	db.SetMaxIdleConns(maxReaders + 1)
+	return db, nil
+}
+
+// Close releases the database and ends the watch for changes.
+func (l *Log) Close() error {
+	var errs []error
+	if l.changes != nil {
+		errs = append(errs, l.changes.close())
+	}
+	if l.read != nil {
+		errs = append(errs, l.read.close())
+	}
+	if l.writer != nil {
+		errs = append(errs, l.writer.close())
+	}
+	if l.db != nil {
+		errs = append(errs, l.db.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,95 @@
+package sqlitelog
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"mneme/versionlog"
+)
+
+// CreateStore adds a store.
+func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
+	if s.ID == "" || s.Slug == "" {
+		return fmt.Errorf("create store %q: %w: id and slug must be set", s.Slug, versionlog.ErrInvalid)
+	}
+	return l.changeStores(ctx, "create store "+s.Slug, func(ctx context.Context, w *writer) error {
+		err := run(ctx, w.addStore, s.ID, s.Slug, s.Name, s.Description, s.Limits.MaxMemoryBytes, string(s.Limits.Content),
+			microsOf(s.CreatedAt), microsOf(s.ArchivedAt))
+		if isConstraint(err) {
+			return versionlog.ErrExists
+		}
+		return err
+	})
+}
+
+// Store returns the store of an id.
+func (l *Log) Store(ctx context.Context, id string) (versionlog.Store, error) {
+	s, err := l.store(ctx, id)
+	return s.Store, err
+}
+
+// StoreNamed returns the store of a slug.
+func (l *Log) StoreNamed(ctx context.Context, slug string) (versionlog.Store, error) {
+	s, err := queryOne(ctx, l.read.storeBySlug, scanStore, slug)
+	if err != nil {
+		return s.Store, fmt.Errorf("store %s: %w", slug, err)
+	}
+	return s.Store, nil
+}
+
+// Stores returns all stores, ordered by slug.
+func (l *Log) Stores(ctx context.Context) ([]versionlog.Store, error) {
+	rows, err := queryAll(ctx, l.read.stores, scanStore)
+	if err != nil {
+		return nil, fmt.Errorf("list stores: %w", err)
+	}
+	stores := make([]versionlog.Store, len(rows))
+	for i, row := range rows {
+		stores[i] = row.Store
+	}
+	return stores, nil
+}
+
+// ArchiveStore makes a store refuse commits other than removals.
+func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
+	return l.changeStores(ctx, "archive store "+id, func(ctx context.Context, w *writer) error {
+		s, err := queryOne(ctx, w.read.storeByID, scanStore, id)
+		if err != nil {
+			return err
+		}
+		return run(ctx, w.archive, microsOf(at), s.num)
+	})
+}
+
+// DeleteStore removes a store with its whole history.
+func (l *Log) DeleteStore(ctx context.Context, id string) error {
+	return l.changeStores(ctx, "delete store "+id, func(ctx context.Context, w *writer) error {
+		s, err := queryOne(ctx, w.read.storeByID, scanStore, id)
+		if err != nil {
+			return err
+		}
+		if err := run(ctx, w.dropPaths, s.num); err != nil {
+			return err
+		}
+		if err := run(ctx, w.dropVersions, s.num); err != nil {
+			return err
+		}
+		if err := run(ctx, w.dropCommits, s.num); err != nil {
+			return err
+		}
+		return run(ctx, w.dropStore, s.num)
+	})
+}
+
+func (l *Log) changeStores(ctx context.Context, what string, change func(context.Context, *writer) error) error {
+	if l.writer == nil {
+		return fmt.Errorf("%s: %w", what, versionlog.ErrReadOnly)
+	}
+	err := l.writer.transaction(ctx, func(ctx context.Context) error { return change(ctx, l.writer) })
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	l.changes.touch()
+	return nil
+}

@@ -1,0 +1,88 @@
+package sqlitelog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNothingLeftRunning: Close ends every goroutine of the log.
+func TestNothingLeftRunning(t *testing.T) {
+	dir, s := newLog(t)
+	l := openTest(t, dir, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := l.Wait(ctx, s.ID, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if !running("changes).forward") {
+		t.Error("Wait watches no file")
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, what := range []string{"sqlitelog.(*", "fsnotify.(*"} {
+		if running(what) {
+			t.Errorf("goroutines of %s are left", what)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries { // the last connection takes these away
+		if name := e.Name(); name != databaseName && name != changedName {
+			t.Errorf("%s is left, some connection is still open", name)
+		}
+	}
+}
+
+func running(what string) bool {
+	stacks := make([]byte, 1<<20)
+	return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), what)
+}
+
+// TestWaitLooksByItself: without events a Wait notices within the refresh.
+func TestWaitLooksByItself(t *testing.T) {
+	dir, s := newLog(t)
+	reader := openTest(t, dir, &Options{ReadOnly: true, Refresh: 5 * time.Millisecond})
+	reader.changes.watched = true // no watcher is started
+	woken := make(chan error)
+	go func() { woken <- reader.Wait(t.Context(), s.ID, 1) }()
+	put(t, openTest(t, dir, nil), s.ID, "/a", "2")
+	if err := <-woken; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNoWakeIsLost starts a Wait at every possible moment of a commit. There
+// is no watcher to make good for what the log itself forgets to tell.
+func TestNoWakeIsLost(t *testing.T) {
+	dir, s := newLog(t)
+	l := openTest(t, dir, &Options{Refresh: never})
+	l.changes.watched = true
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	took := time.Millisecond
+	for after := uint64(1); after < 500; after++ {
+		woken := make(chan error)
+		delay := rand.N(took)
+		go func() {
+			for began := time.Now(); time.Since(began) < delay; { // sleeping is not that exact
+			}
+			woken <- l.Wait(ctx, s.ID, after)
+		}()
+		began := time.Now()
+		put(t, l, s.ID, "/a", fmt.Sprint("v", after))
+		took = time.Since(began)
+		if err := <-woken; err != nil {
+			t.Fatalf("waiting for a commit above %d: %v", after, err)
+		}
+	}
+}
