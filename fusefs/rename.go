@@ -138,15 +138,59 @@ func (fs *fileSystem) renameDir(m *move) error {
 		err = m.s.commitWith(func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
 			return m.s.memory.Rename(fs.ctx, from, to, opts)
 		}, func(c *versionlog.Commit) {
+			stay := newcomers(m.n, c)
 			fs.take(m)
 			m.s.renamed(c)
 			m.to.settle()
+			for _, n := range stay {
+				m.s.putBack(n.file, n.path)
+			}
 		})
 		if !isConflict(err) {
 			break
 		}
 	}
 	return err
+}
+
+// newcomer is a file below a directory that is being renamed, which another
+// session has made there since the commit that renames was drawn up.
+type newcomer struct {
+	file *node
+	path string
+}
+
+// newcomers returns the memories below dir that c does not move.
+// Caller holds fs.mu.
+func newcomers(dir *node, c *versionlog.Commit) []newcomer {
+	moved := make(map[string]bool, len(c.Versions))
+	for _, v := range c.Versions {
+		moved[v.From] = true
+	}
+	var found []newcomer
+	var walk func(*node)
+	walk = func(n *node) {
+		for _, child := range n.children {
+			walk(child)
+		}
+		if path, ok := n.path(); ok && !n.isDir() && !n.local && n.head != nil && !moved[path] {
+			found = append(found, newcomer{n, path})
+		}
+	}
+	walk(dir)
+	return found
+}
+
+// putBack gives n the place that it has in the log. Caller holds fs.mu.
+func (s *store) putBack(n *node, path string) {
+	from := n.parent
+	delete(from.children, n.name)
+	s.fs.notify.entry(from, n.name)
+	dirPath, name := split(path)
+	dir := s.makeDirs(dirPath, n.mtime)
+	attach(dir, name, n)
+	s.fs.notify.entry(dir, name)
+	s.prune(from)
 }
 
 // holdsMemories reports whether the log has anything below dir.

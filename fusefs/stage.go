@@ -156,22 +156,33 @@ func (fs *fileSystem) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Statu
 	for _, part := range data {
 		size += len(part)
 	}
-	end := int64(in.Offset) + int64(size)
+	at := int64(in.Offset)
+	if appends(in) && at != int64(len(st.data)) {
+		at = int64(len(st.data))
+		fs.notify.content(n)
+	}
+	end := at + int64(size)
 	if limit := fs.limit(n); end > limit {
 		return 0, fs.tooBig(n, st, end)
 	}
 	if int(end) > len(st.data) {
 		st.resize(int(end))
 	}
-	at := int(in.Offset)
 	for _, part := range data {
-		at += copy(st.data[at:], part)
+		at += int64(copy(st.data[at:], part))
 	}
 	st.dirty, st.wrote = true, true
 	st.changes++
 	n.mtime = time.Now()
 	n.ctime = n.mtime
 	return uint32(size), fuse.OK
+}
+
+// appends reports whether a write goes to the end of the file, wherever that
+// is. The kernel's offset is where the end was when it last heard of it, which
+// may be before another session's change.
+func appends(in *fuse.WriteIn) bool {
+	return in.Flags&syscall.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0
 }
 
 // tooBig gives the stage up: nothing of it is committed. Caller holds fs.mu.

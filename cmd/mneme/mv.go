@@ -32,6 +32,9 @@ func (c *mvCmd) Run(ctx context.Context, a *app) error {
 	if from.path == "/" {
 		return usagef("%q is a whole store and cannot be moved", c.From)
 	}
+	if from == to {
+		return usagef("%q and %q are the same place", c.From, c.To)
+	}
 	return a.withLibrary(ctx, writing, func(lib *memory.Library) error {
 		st, err := openStore(ctx, lib, from.store, writing)
 		if err != nil {
