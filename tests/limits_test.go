@@ -1,0 +1,372 @@
+package tests
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// pyErr is a line of Python that makes one call and prints its errno's name.
+func pyErr(code string) string {
+	return `python3 - <<'END'
+import ctypes, errno, fcntl, os, socket, stat, struct, sys, unicodedata
+def attempt(f, *args, **kw):
+    try: f(*args, **kw); print("ok")
+    except OSError as e: print(errno.errorcode[e.errno])
+def write(name, data, mode="wb"):
+    f = open(name, mode, buffering=0)
+    try: f.write(data)
+    finally: f.close()
+` + code + "\nEND\n"
+}
+
+// soon waits until a test of test(1) holds, a second at most: what a failed
+// write leaves goes when the kernel lets go of the handle.
+func soon(condition string) string {
+	return `for i in $(seq 100); do test ` + condition + ` && break; sleep .01; done; test ` + condition
+}
+
+// TestTooBig holds that what exceeds the limit is refused by every route, and
+// that the old content stays.
+func TestTooBig(t *testing.T) {
+	t.Parallel()
+	needTools(t, "python3")
+	const (
+		big   = `head -c 102401 /dev/zero | tr '\0' x > "$OUT/big"; `
+		old   = `echo old > f; `
+		after = `; cat f`
+	)
+	refused := func(name, script string) useCase {
+		return useCase{name: name, script: big + old + script + after, out: "old\n", log: []string{"created f"}}
+	}
+	runUseCases(t, []useCase{
+		{name: "the limit", script: `head -c 102400 /dev/zero | tr '\0' x > f; stat -c %s f; wc -c < f`, out: "102400\n102400\n", log: []string{"created f"}},
+		{name: "the limit over", script: old + `head -c 102400 /dev/zero | tr '\0' x > f; wc -c < f`, out: "102400\n", log: once},
+		{name: "the limit by appending", script: `head -c 102399 /dev/zero | tr '\0' x > f; echo >> f; wc -c < f; ! echo >> f 2> /dev/null; wc -c < f`, out: "102400\n102400\n", log: once},
+		{name: "the limit by truncate", script: old + `truncate -s 102400 f; wc -c < f`, out: "102400\n", log: once},
+		refused("shell", `! cat "$OUT/big" > f 2> "$OUT/err"; grep -q 'File too large' "$OUT/err"`),
+		refused("cp", `! cp "$OUT/big" f 2> /dev/null`),
+		refused("cp new", `! cp "$OUT/big" g 2> /dev/null; `+soon("! -e g")+`; ls | grep -v f || true`),
+		refused("shell new", `! cat "$OUT/big" > g 2> /dev/null; `+soon("! -e g")+`; ls | grep -v f || true`),
+		refused("dd", `! dd if="$OUT/big" of=f bs=64k status=none 2> /dev/null`),
+		refused("dd in small blocks", `! dd if="$OUT/big" of=f bs=1000 status=none 2> /dev/null`),
+		refused("dd notrunc", `! dd if="$OUT/big" of=f bs=64k conv=notrunc status=none 2> /dev/null`),
+		refused("tee", `! tee f < "$OUT/big" > /dev/null 2> /dev/null`),
+		refused("append", `! cat "$OUT/big" >> f 2> /dev/null`),
+		refused("truncate -s", `! truncate -s 102401 f 2> /dev/null; ! truncate -s 1T f 2> /dev/null`),
+		{name: "truncate -s new", script: `! truncate -s 102401 g 2> /dev/null; stat -c %s g`, out: "0\n", log: []string{"created g"}},
+		refused("rsync", `! rsync "$OUT/big" f 2> /dev/null; ls -A | grep -v '^f$' || true`),
+		refused("mv", `cp "$OUT/big" "$OUT/big2"; ! mv "$OUT/big2" g 2> /dev/null; cmp "$OUT/big" "$OUT/big2"; `+soon("! -e g")),
+		refused("temporary and mv", `! cp "$OUT/big" f.tmp 2> /dev/null; rm -f f.tmp`),
+		refused("sed -i", `! sed -i "s/old/$(cat "$OUT/big")/" f 2> /dev/null; rm -f sed*`),
+		{name: "python", log: []string{"created f"}, out: strings.Repeat("EFBIG\n", 7) + "ok\nold\n", script: old + pyErr(`
+attempt(write, "f", b"x" * 102401)
+attempt(write, "f", b"x" * 102401, "ab")
+attempt(os.truncate, "f", 102401)
+fd = os.open("f", os.O_RDWR)
+attempt(os.pwrite, fd, b"x", 102400)
+attempt(os.pwrite, fd, b"x", 0)
+attempt(os.close, fd)
+fd = os.open("f", os.O_RDWR)
+attempt(os.ftruncate, fd, 1 << 40)
+attempt(os.close, fd)`) + `cat f`},
+		{name: "too big and then small", script: big + old + `! cat "$OUT/big" > f 2> /dev/null; echo new > f; cat f`, out: "new\n", log: once},
+		{name: "explained", script: big + `! cp "$OUT/big" g 2> /dev/null; grep -c 'explained/g: 102401 bytes\|explained/g: .*at most 102400' ../.mneme/errors | sed 's/[1-9].*/yes/'`, out: "yes\n"},
+	})
+}
+
+// TestNotText holds that a text store refuses other bytes when they are closed,
+// and keeps what was there.
+func TestNotText(t *testing.T) {
+	t.Parallel()
+	needTools(t, "python3")
+	runUseCases(t, []useCase{
+		{name: "latin 1", script: pyErr(`
+attempt(write, "f", b"caf\xe9\n")
+attempt(write, "g", "café\n".encode())
+attempt(write, "g", b"\xff\xfe")
+attempt(write, "g", b"caf\xe9\n", "ab")
+print(open("g").read(), end=""); print(sorted(os.listdir(".")))`), out: "EILSEQ\nok\nEILSEQ\nEILSEQ\ncafé\n['g']\n", log: []string{"created g"}},
+		{name: "fsync", script: pyErr(`
+write("f", b"old")
+fd = os.open("f", os.O_WRONLY | os.O_TRUNC); os.write(fd, b"\xff")
+attempt(os.fsync, fd); os.pwrite(fd, b"new", 0)
+attempt(os.fsync, fd); attempt(os.close, fd)
+print(open("f").read())`), out: "EILSEQ\nok\nok\nnew\n", log: once},
+		{name: "rename", script: pyErr(`
+write("f", b"old"); write("f~", b"\xff")
+attempt(os.rename, "f~", "f")
+print(open("f").read(), open("f~", "rb").read())`), out: "EILSEQ\nold b'\\xff'\n", log: []string{"created f"}, scratch: []string{"f~"}},
+		{name: "cut in a character", script: pyErr(`
+write("f", "é".encode())
+attempt(os.truncate, "f", 1)
+print(open("f").read())`), out: "EILSEQ\né\n", log: []string{"created f"}},
+		{name: "zero bytes are text", script: `printf 'a\0b' > f; od -An -c f`, out: "   a  \\0   b\n", log: []string{"created f"}},
+		{name: "cp", script: `printf '\377' > "$OUT/b"; echo old > f; ! cp "$OUT/b" f 2> "$OUT/err"; grep -q 'Invalid or incomplete' "$OUT/err"; cat f
+			grep -c 'cp/f.*byte 0 is not UTF-8' ../.mneme/errors | sed 's/[1-9].*/explained/'`, out: "old\nexplained\n", log: []string{"created f"}},
+	})
+}
+
+// TestNames holds which names there can be.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	needTools(t, "python3")
+	runUseCases(t, []useCase{
+		{name: "refused", script: pyErr(`
+for name in [b"a\x01b", b"a\nb", b"a\tb", b"\x7f", "a\u200bb", "a\u202eb", "\ufeffa", "a\u2028b", "a\u0085b", "a\U000e0001b", b"\xff\xfe", b"a\xc3", b"x" * 256, "é" * 128]:
+    for way in [lambda n: write(n, b"x"), os.mkdir, lambda n: os.rename("f", n), os.unlink, os.stat]:
+        write("f", b"x") if not os.path.exists("f") else None
+        try: way(name); print("ok", end=" ")
+        except OSError as e: print(errno.errorcode[e.errno], end=" ")
+    print()
+print(os.listdir("."))`), out: strings.Repeat("EINVAL EINVAL EINVAL ENOENT ENOENT \n", 10) + strings.Repeat("EILSEQ EILSEQ EILSEQ ENOENT ENOENT \n", 2) +
+			strings.Repeat("ENAMETOOLONG ENAMETOOLONG ENAMETOOLONG ENOENT ENOENT \n", 2) + "['f']\n", log: []string{"created f"}},
+		{name: "allowed", script: pyErr(`
+names = ["a b", "ä", "日本", "-x", "a:b", "a\\b", "'", '"', "$x", "*", "…", "😀", ".hidden", "a.", " ", "x" * 255, "é" * 127, "CON", "%41"]
+for n in names: write(n, n.encode())
+assert sorted(os.listdir(".")) == sorted(names), os.listdir(".")
+for n in names: assert open(n).read() == n; os.unlink(n)
+print(os.listdir("."))`), out: "[]\n", log: func() (log []string) {
+			names := []string{"a b", "ä", "日本", "-x", "a:b", `a\b`, "'", `"`, "$x", "*", "…", "😀", ".hidden", "a.", " ", strings.Repeat("x", 255), strings.Repeat("é", 127), "CON", "%41"}
+			for _, op := range []string{"created ", "deleted "} {
+				for _, n := range names {
+					log = append(log, op+n)
+				}
+			}
+			return log
+		}()},
+		{name: "deep", script: pyErr(`
+path = "/".join(["d"] * 18)  # below this case's own directory
+os.makedirs(path); write(path + "/f", b"20 segments")
+attempt(write, path + "/f2/g", b"x")
+attempt(os.mkdir, path + "/e")
+print(open(path + "/f").read())
+os.makedirs("x/y/z"); attempt(os.rename, "x", path.rsplit("/", 3)[0] + "/x")`), out: "ENOENT\nENAMETOOLONG\n20 segments\nok\n", log: []string{"created " + strings.Repeat("d/", 18) + "f"}},
+		{name: "long", script: pyErr(`
+path = "/".join(["x" * 200] * 5)
+os.makedirs("/".join(["x" * 200] * 4)); attempt(os.mkdir, path); write(path.rsplit("/", 1)[0] + "/f", b"x")
+attempt(write, path + "/" + "y" * 13, b"x"); attempt(write, path + "/" + "y" * 14, b"x"); attempt(os.rename, path.rsplit("/", 1)[0] + "/f", path + "/" + "z" * 20)
+print(len(os.listdir(path)))`), out: "ok\nok\nENAMETOOLONG\nENAMETOOLONG\n1\n", log: []string{
+			"created " + strings.Repeat(strings.Repeat("x", 200)+"/", 4) + "f", "created " + strings.Repeat(strings.Repeat("x", 200)+"/", 5) + strings.Repeat("y", 13)}},
+		{name: "normal form", script: pyErr(`
+nfd, nfc = unicodedata.normalize("NFD", "café"), unicodedata.normalize("NFC", "café")
+assert nfd != nfc
+def check(*want):  # the kernel hears a moment later of the other spelling
+    import time
+    for i in range(100):
+        if all(os.path.exists(n) == (nfc in want) for n in (nfd, nfc)): break
+        time.sleep(.01)
+    got = os.listdir("."); assert sorted(got) == sorted(want), (got, want)
+    for n in (nfd, nfc): assert os.path.exists(n) == (nfc in want), (n, want)
+check(); write(nfd, b"1"); check(nfc); assert open(nfc).read() == open(nfd).read() == "1"
+write(nfc, b"2"); check(nfc); assert open(nfd).read() == "2"
+os.unlink(nfd); check(); write(nfc, b"3"); check(nfc); os.unlink(nfc); check(); write(nfd, b"4"); os.unlink(nfd); check()
+write("f", b"5"); os.rename("f", nfd); check(nfc); os.rename(nfd, "g"); check("g"); os.rename("g", nfc); os.rename(nfd, "h"); check("h"); os.unlink("h")
+write(nfd, b"6"); os.rename(nfd, nfc); check(nfc); assert open(nfd).read() == "6"; os.rename(nfc, nfd); check(nfc)
+attempt(os.open, nfd, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+attempt(os.mkdir, nfd); os.unlink(nfc); os.mkdir(nfd); check(nfc); attempt(os.mkdir, nfc); write(nfd + "/f", b"7"); assert open(nfc + "/f").read() == "7"
+os.unlink(nfc + "/f"); os.rmdir(nfd); check()
+print("done")`), out: "EEXIST\nEEXIST\nEEXIST\ndone\n", log: []string{"created café", "modified café", "deleted café", "created café", "deleted café", "created café", "deleted café",
+			"created f", "renamed f > café", "renamed café > g", "renamed g > café", "renamed café > h", "deleted h",
+			"created café", "deleted café", "created café/f", "deleted café/f"}},
+		{name: "dots", script: pyErr(`
+for n in [".", ".."]: attempt(os.mkdir, n); attempt(os.rmdir, n)
+write("..a", b"x"); write("...", b"x"); print(sorted(os.listdir(".")))`), out: "EEXIST\nEINVAL\nEEXIST\nENOTEMPTY\n['...', '..a']\n", log: []string{"created ..a", "created ..."}},
+	})
+}
+
+// TestNamesFromElsewhere holds that a name that another session makes or
+// removes shows in every form.
+func TestNamesFromElsewhere(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	m := e.mount(t, "notes")
+	m.sh(t, `for i in 1 2; do test ! -e $'cafe\u0301'; test ! -e $'caf\u00e9'; done; ls`)
+	e.mustIn(t, "x\n", "write", "notes:/cafe\u0301")
+	m.sees(t, `test "$(cat $'cafe\u0301')" = x; test "$(cat $'caf\u00e9')" = x; test "$(ls | wc -l)" = 1`)
+	e.must(t, "rm", "notes:/caf\u00e9")
+	m.sees(t, `test ! -e $'cafe\u0301'; test ! -e $'caf\u00e9'; test -z "$(ls)"`)
+	for _, path := range []string{"/a/../b", "/./a", "//a", "/a\x01b", "/.mneme/x", "/" + strings.Repeat("x", 256), "a"} {
+		if r := e.mnemeIn(t, "x", "write", "notes:"+path); r.code != 2 && r.code != 6 {
+			t.Errorf("mneme write notes:%q: %v, want exit code 2 or 6", path, r)
+		}
+	}
+	if got := e.must(t, "ls", "notes"); got != "" {
+		t.Errorf("ls: %q", got)
+	}
+}
+
+// TestRefused holds what no store can hold, and its errno.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	needTools(t, "python3")
+	runUseCases(t, []useCase{
+		{name: "kinds of files", script: pyErr(`
+write("f", b"x")
+attempt(os.symlink, "f", "l"); attempt(os.link, "f", "l"); attempt(os.mkfifo, "l"); attempt(os.mknod, "l", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+attempt(os.mknod, "l", stat.S_IFBLK | 0o600, os.makedev(1, 3)); attempt(socket.socket(socket.AF_UNIX).bind, "l")
+print(os.listdir("."))`), out: "EPERM\nEPERM\nEPERM\nEPERM\nEPERM\nEPERM\n['f']\n", log: []string{"created f"}},
+		{name: "owners and modes", script: pyErr(`
+write("f", b"x"); os.mkdir("d")
+attempt(os.chown, "f", 1234, -1); attempt(os.chown, "f", -1, 1234); attempt(os.chown, "f", 0, 0); attempt(os.chown, "d", 1234, 1234)
+attempt(os.chmod, "f", 0o4755); attempt(os.chmod, "f", 0o2755); attempt(os.chmod, "f", 0o1755); attempt(os.chmod, "d", 0o2755)
+os.umask(0); attempt(os.open, "g", os.O_CREAT | os.O_WRONLY, 0o4755)
+print(oct(os.stat("f").st_mode), os.stat("f").st_uid, sorted(os.listdir(".")))`),
+			out: "EPERM\nEPERM\nok\nEPERM\nEPERM\nEPERM\nEPERM\nEPERM\nEPERM\n0o100644 0 ['d', 'f']\n", log: []string{"created f"}},
+		{name: "ioctls", script: `echo x > f; ` + pyErr(`
+fd = os.open("f", os.O_RDONLY)
+attempt(fcntl.ioctl, fd, 0x80086601, b"\0" * 8)  # FS_IOC_GETFLAGS
+attempt(fcntl.ioctl, fd, 0x5401, b"\0" * 60)  # TCGETS
+attempt(fcntl.ioctl, fd, 0x1234, 0)
+attempt(fcntl.ioctl, os.open(".", os.O_RDONLY), 0x80086601, b"\0" * 8)`),
+			out: "ENOTTY\nENOTTY\nENOTTY\nENOTTY\n", log: []string{"created f"}},
+		{name: "attributes", script: `echo x > f; ` + pyErr(`
+attempt(os.setxattr, "f", "user.mneme.seq", b"1"); attempt(os.removexattr, "f", "user.mneme.seq")
+attempt(os.setxattr, "f", "user.other", b"1"); attempt(os.getxattr, "f", "user.other"); attempt(os.getxattr, "f", "user.mneme.none")`),
+			out: "EPERM\nEPERM\nENOTSUP\nENODATA\nENODATA\n", log: []string{"created f"}},
+		{name: "allocation", script: `echo x > f; ` + pyErr(`
+libc = ctypes.CDLL(None, use_errno=True)
+fd = os.open("f", os.O_RDWR)
+print(libc.fallocate(fd, 0, 0, ctypes.c_long(100)), errno.errorcode[ctypes.get_errno()])
+attempt(os.posix_fallocate, fd, 0, 100); os.close(fd)
+print(os.stat("f").st_size)`), out: "-1 ENOTSUP\nok\n100\n", log: once},
+		{name: "the reserved name", script: pyErr(`
+os.chdir("..")
+attempt(os.mkdir, ".mneme"); attempt(write, ".mneme", b"x"); attempt(write, ".mneme/x", b"x"); attempt(os.rmdir, ".mneme"); attempt(os.rename, ".mneme", "x")
+print(".mneme" in os.listdir("."), sorted(os.listdir(".mneme")))`), out: "EEXIST\nEISDIR\nEROFS\nEROFS\nEROFS\nFalse ['errors', 'status']\n"},
+		{name: "the reserved name below", script: `mkdir .mneme; echo x > .mneme/f; cat .mneme/f`, out: "x\n", log: []string{"created .mneme/f"}},
+	})
+}
+
+// TestFullDisk holds that a full disk is reported, loses nothing, and passes.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	if err := os.Mkdir(e.stores, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=3m", "none", e.stores).CombinedOutput(); err != nil {
+		t.Fatalf("mount tmpfs: %v %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", "-l", e.stores).CombinedOutput(); err != nil {
+			t.Errorf("unmount tmpfs: %v %s", err, out)
+		}
+	})
+	m := e.mount(t, "notes")
+	m.sh(t, `echo old > f; head -c 100000 /dev/zero | tr '\0' x > g`)
+	fill := filepath.Join(e.stores, "filler")
+	if err := exec.Command("sh", "-c", `cat /dev/zero > "$0"; test -s "$0"`, fill).Run(); err != nil {
+		t.Fatal(err)
+	}
+	out := m.sh(t, pyErr(`
+def bounded(name, data):
+    try: write(name, data); print("ok")
+    except OSError as e: print("full" if e.errno in (errno.ENOSPC, errno.EDQUOT) else errno.errorcode[e.errno])
+def settled():  # a failed write is undone when the kernel lets go of the handle
+    import time
+    for i in range(100):
+        if len(open("f").read()) < 10: break
+        time.sleep(.01)
+    return open("f").read()[:10]
+for i in range(3): bounded("f", b"y" * 100000); print(settled(), end="")
+bounded("new", b"z" * 100000)
+print(len(open("g").read()))`)+soon("! -e new")+`; grep -c 'no space left' .mneme/errors | sed 's/[1-9].*/explained/'`)
+	if want := "full\nold\nfull\nold\nfull\nold\nfull\n100000\nexplained\n"; out != want {
+		t.Errorf("with a full disk: got %q, want %q", out, want)
+	}
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	m.sh(t, `echo new > f; cat f | grep -q new; echo z > new; rm g`)
+	e.checkHistory(t, "notes:/f", m.session, "created modified")
+	e.checkChanges(t, "notes", "", "created f", "created g", "modified f", "created new", "deleted g")
+}
+
+// TestDamagedBlob holds that lost or changed bytes are an error, never other
+// bytes, and that the rest goes on working.
+func TestDamagedBlob(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		damage func(path string) error
+	}{
+		{"changed", func(path string) error {
+			return exec.Command("sh", "-c", `chmod u+w "$0"; printf X | dd of="$0" bs=1 seek=$(($(stat -c %s "$0") - 1)) conv=notrunc status=none`, path).Run()
+		}},
+		{"emptied", func(path string) error { return os.WriteFile(path, nil, 0o644) }},
+		{"longer", func(path string) error {
+			return exec.Command("sh", "-c", `chmod u+w "$0"; echo more >> "$0"`, path).Run()
+		}},
+		{"removed", os.Remove},
+		{"unreadable", func(path string) error {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+			return os.Mkdir(path, 0o755)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			needTools(t, "python3")
+			e := newEnv(t)
+			e.store("notes")
+			e.mustIn(t, "the lost words\n", "write", "notes:/f")
+			e.mustIn(t, "other\n", "write", "notes:/g")
+			blob := e.blobFile(t, e.versions(t, "notes:/f")[0].SHA256)
+			if err := c.damage(blob); err != nil {
+				t.Fatal(err)
+			}
+			m := e.mount(t, "notes")
+			out := m.sh(t, pyErr(`
+attempt(lambda: open("f").read()); attempt(lambda: open("f").read()); attempt(write, "f", b"x", "ab"); attempt(write, "f", b"x", "r+b")
+print(open("g").read(), end=""); print(os.stat("f").st_size)`)+`! cat f 2> "$HOME/err"; grep -q 'Input/output error' "$HOME/err"; grep -c 'f.*' .mneme/errors | sed 's/[1-9].*/explained/'`)
+			if want := "EIO\nEIO\nEIO\nEIO\nother\n15\nexplained\n"; out != want {
+				t.Errorf("got %q, want %q", out, want)
+			}
+			code := 7
+			if c.name == "unreadable" {
+				code = 1
+			}
+			if r := e.mneme("cat", "notes:/f"); r.code != code || r.stdout != "" {
+				t.Errorf("mneme cat: %v, want exit code %d", r, code)
+			}
+			m.sh(t, `echo x > h; echo new > f; test "$(cat f)" = new`) // who writes it anew gets it back
+			e.checkHistory(t, "notes:/f", "", "created modified")
+		})
+	}
+}
+
+// blobFile finds the file that holds a blob.
+func (e *env) blobFile(t *testing.T, sum string) string {
+	t.Helper()
+	var found string
+	err := filepath.WalkDir(e.stores, func(path string, _ os.DirEntry, err error) error {
+		if strings.Contains(path, sum) || strings.HasSuffix(strings.ReplaceAll(path, "/", ""), sum) {
+			found = path
+		}
+		return err
+	})
+	if err != nil || found == "" {
+		t.Fatalf("no file for blob %s: %v", sum, err)
+	}
+	return found
+}
+
+// TestOtherLimits holds that a store's own limit is what counts.
+func TestOtherLimits(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{1, 10, 1000000} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			e.store("notes", "--max-memory-bytes", fmt.Sprint(limit))
+			m := e.mount(t, "notes")
+			m.sh(t, fmt.Sprintf(`head -c %d /dev/zero > f; ! head -c $((%[1]d + 1)) /dev/zero > f 2> /dev/null; test $(wc -c < f) = %[1]d; ! echo > f/g 2> /dev/null`, limit))
+			e.checkHistory(t, "notes:/f", m.session, "created")
+		})
+	}
+}

@@ -1,0 +1,9 @@
+//go:build race
+
+package tests
+
+// raceFlags build the mneme under test as the tests themselves are built.
+var raceFlags = []string{"-race"}
+
+// slowness is how much longer things may take.
+const slowness = 4

@@ -1,0 +1,165 @@
+package tests
+
+import (
+	"fmt"
+	"maps"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// command is a mneme command that is not started yet.
+func (e *env) command(stdin string, args ...string) *exec.Cmd {
+	cmd := exec.Command(binary, args...)
+	cmd.Env = e.environ()
+	cmd.Stdin = strings.NewReader(stdin)
+	return cmd
+}
+
+// listing is what a store holds by the command line: path to SHA-256.
+func (e *env) listing(t testing.TB, store string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for _, m := range decodeLines[struct {
+		Path string `json:"path"`
+		Sum  string `json:"content_sha256"`
+	}](t, e.must(t, "ls", "-r", "--json", store)) {
+		files[m.Path] = m.Sum
+	}
+	return files
+}
+
+// tree is what the first store of a mount shows: path to SHA-256 of what is
+// read there.
+func (m *mount) tree(t testing.TB) map[string]string {
+	t.Helper()
+	return parseSums(t, m.sh(t, `find . -type f -print0 | xargs -0r sha256sum`))
+}
+
+func parseSums(t testing.TB, text string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for line := range strings.Lines(text) {
+		sum, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  .")
+		if !ok {
+			t.Fatalf("sha256sum said %q", line)
+		}
+		files[path] = sum
+	}
+	return files
+}
+
+// refreshPatience is how long mounts of one machine may take to see the last
+// of a burst of changes.
+const refreshPatience = 3 * time.Second
+
+// settled waits until all mounts show the same as the command line, and returns
+// that. It also checks the history behind it.
+func (e *env) settled(t testing.TB, store string, mounts ...*mount) map[string]string {
+	t.Helper()
+	want := e.listing(t, store)
+	for _, m := range mounts {
+		var diff string
+		for deadline := time.Now().Add(refreshPatience); ; time.Sleep(20 * time.Millisecond) {
+			r := m.try(t, `find . -type f -print0 | xargs -0r sha256sum`)
+			if r.code == 0 {
+				if diff = cmp.Diff(want, parseSums(t, r.stdout)); diff == "" {
+					break
+				}
+			} else {
+				diff = r.String()
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s differs from the store %v after the last change (-store +mount):\n%s\n.mneme/errors:\n%s\nmounts: %v; daemon ended: %v; root: %v",
+					m.dir, refreshPatience, diff, m.try(t, "cat .mneme/errors").stdout, mountsBelow(m.at), m.wait(0), m.tryIn(t, m.at, "ls -lai"))
+			}
+		}
+	}
+	commits := e.commits(t, store)
+	checkChains(t, commits)
+	if diff := cmp.Diff(want, replay(t, commits)); diff != "" {
+		t.Fatalf("the store does not hold what its history says (-store +history):\n%s", diff)
+	}
+	return want
+}
+
+// checkChains checks that the versions of every memory follow one another.
+func checkChains(t testing.TB, commits []commit) {
+	t.Helper()
+	newest := map[string]version{}
+	ids := map[string]bool{}
+	for _, c := range commits {
+		if len(c.Versions) == 0 {
+			t.Fatalf("commit %d is empty", c.Seq)
+		}
+		for _, v := range c.Versions {
+			last, known := newest[v.MemoryID]
+			switch {
+			case v.Seq != c.Seq:
+				t.Fatalf("commit %d holds a version of %d: %+v", c.Seq, v.Seq, v)
+			case ids[v.ID]:
+				t.Fatalf("version id %s stands twice in the history", v.ID)
+			case known && v.Parent != last.ID:
+				t.Fatalf("%+v has parent %q; the version before it is %s", v, v.Parent, last.ID)
+			case !known && (v.Parent != "" || v.Op != "created"):
+				t.Fatalf("%+v is the first version of its memory", v)
+			case known && (last.Op == "deleted") != (v.Op == "created"):
+				t.Fatalf("%+v comes after %+v", v, last)
+			}
+			ids[v.ID] = true
+			newest[v.MemoryID] = v
+		}
+	}
+}
+
+// replay applies a history to an empty store.
+func replay(t testing.TB, commits []commit) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for _, c := range commits {
+		for _, v := range c.Versions {
+			switch v.Op {
+			case "deleted":
+				delete(files, v.Path)
+			case "renamed":
+				delete(files, v.From)
+			}
+		}
+		for _, v := range c.Versions {
+			if v.Op != "deleted" {
+				files[v.Path] = v.SHA256
+			}
+		}
+		if err := overlap(files, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// overlap says whether a path is both a file and a directory after c.
+func overlap(files map[string]string, c commit) error {
+	for _, v := range c.Versions {
+		for dir := v.Path[:strings.LastIndexByte(v.Path, '/')]; dir != "" && v.Op != "deleted"; dir = dir[:strings.LastIndexByte(dir, '/')] {
+			if _, ok := files[dir]; ok {
+				return fmt.Errorf("after commit %d %s and %s are both memories", c.Seq, dir, v.Path)
+			}
+		}
+	}
+	return nil
+}
+
+// contents returns every content that a history ever held.
+func contents(commits []commit) map[string]bool {
+	sums := map[string]bool{}
+	for _, c := range commits {
+		for _, v := range c.Versions {
+			sums[v.SHA256] = true
+		}
+	}
+	maps.DeleteFunc(sums, func(sum string, _ bool) bool { return sum == "" })
+	return sums
+}
