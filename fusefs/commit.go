@@ -31,7 +31,23 @@ func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	if wait && writtenOn(in.Pid, h.node.id) {
 		return fuse.OK
 	}
-	return fs.commitFile(h.node, h.stage, false)
+	status := fs.commitFile(h.node, h.stage, false)
+	if !status.Ok() && !writtenOn(in.Pid, h.node.id) {
+		fs.closeFailed(h.node, h.stage, status)
+	}
+	return status
+}
+
+// closeFailed gives up what the last writer's close could not commit: whoever
+// opens the file after that close, and before the kernel gets around to
+// releasing the handle, finds what was there before.
+func (fs *fileSystem) closeFailed(n *node, st *stage, status fuse.Status) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if st.writers == 1 && st.err == 0 {
+		st.poison(syscall.Errno(status))
+		fs.notify.content(n)
+	}
 }
 
 // Fsync implements fuse.RawFileSystem.

@@ -225,13 +225,34 @@ func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.St
 	fs.mu.Lock()
 	st := n.beginWrite()
 	fs.mu.Unlock()
-	status := fs.setSize(n, st, int(size))
+	status := fs.truncateNow(n, st, int(size))
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.endWrite(n, st)
+	return status
+}
+
+// truncateNow sets n's size and commits it. When that fails, other writers of
+// the file go on with what they had.
+func (fs *fileSystem) truncateNow(n *node, st *stage, size int) fuse.Status {
+	if err := fs.load(n, st); err != nil {
+		return n.store.fail("truncate", fs.where(n), err)
+	}
+	fs.mu.Lock()
+	data, dirty, wrote := slices.Clone(st.data), st.dirty, st.wrote
+	before := st.changes
+	fs.mu.Unlock()
+	status := fs.setSize(n, st, size)
 	if status.Ok() {
 		status = fs.commitFile(n, st, false)
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	fs.endWrite(n, st)
+	if !status.Ok() && st.err == 0 && st.changes == before+1 {
+		st.data, st.dirty, st.wrote = data, dirty, wrote
+		st.changes++
+		fs.notify.content(n)
+	}
 	return status
 }
 

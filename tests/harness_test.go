@@ -1,3 +1,6 @@
+// Package tests runs the real command and uses its mounts as people and agents
+// do: from other processes. The test process itself never touches a mount, and
+// whatever a test does is bounded in time.
 package tests
 
 import (
@@ -11,16 +14,13 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"mneme/internal/skip"
 )
-
-// The tests of this package run the real command and use its mounts as people
-// and agents do: from other processes. The test process itself never touches a
-// mount, and whatever a test does is bounded in time.
 
 const (
 	scriptPatience = slowness * 30 * time.Second // of one script on a mount
@@ -71,6 +71,24 @@ func runTests(m *testing.M) (code int) {
 	return m.Run()
 }
 
+// noteSources makes go test see that what is tested was built from all sources,
+// so that it does not repeat an old result after a change: while tests run, it
+// notes which files they look at.
+var noteSources = sync.OnceValue(func() error {
+	return filepath.WalkDir("..", func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		switch name := entry.Name(); {
+		case entry.IsDir() && name != ".." && strings.HasPrefix(name, "."):
+			return filepath.SkipDir
+		case strings.HasSuffix(name, ".go") || strings.HasPrefix(name, "go."):
+			_, _ = os.Stat(path) // gone again is fine
+		}
+		return nil
+	})
+})
+
 // result is how a command ended.
 type result struct {
 	stdout, stderr string
@@ -93,6 +111,9 @@ type env struct {
 func newEnv(t testing.TB) *env {
 	t.Helper()
 	needMounts(t)
+	if err := noteSources(); err != nil {
+		t.Fatal(err)
+	}
 	dir, err := os.MkdirTemp(workDir, "env-")
 	if err != nil {
 		t.Fatal(err)
@@ -367,6 +388,11 @@ func (m *mount) wait(patience time.Duration) bool {
 	case <-m.ended:
 		return true
 	case <-time.After(patience):
+	}
+	select { // when both are the case, select picks either
+	case <-m.ended:
+		return true
+	default:
 		return false
 	}
 }

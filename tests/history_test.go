@@ -138,9 +138,9 @@ func TestChangesArrive(t *testing.T) {
 			seen:   `test "$(cat f)" = short; test "$(wc -c < f)" = 6; test "$(tail -c 3 f)" = rt`,
 		},
 		{
-			name: "new file looked for before", before: `mkdir d; echo x > d/x`, warm: `for i in 1 2 3; do cat d/f 2>/dev/null || true; test ! -e d/f; done; ls -la d`,
+			name: "new file looked for before", before: `mkdir d; echo x > d/x`, warm: `stat -c %y d > "$HOME/times"; for i in 1 2 3; do cat d/f 2>/dev/null || true; test ! -e d/f; done; ls -la d`,
 			change: func(t *testing.T, e *env, _ *mount) { e.mustIn(t, "new\n", "write", "notes:/d/f") },
-			seen:   `test "$(cat d/f)" = new; test "$(ls d | xargs)" = "f x"`,
+			seen:   `test "$(cat d/f)" = new; test "$(ls d | xargs)" = "f x"; test "$(stat -c %y d)" != "$(cat "$HOME/times")"`,
 		},
 		{
 			name: "new directory", before: `echo x > x`, warm: `ls -R; cat a/b/f 2>/dev/null || true; stat a 2>/dev/null || true; find . -type d`,
@@ -238,6 +238,31 @@ while time.time() < end:
     if f.read() == b"new text\n" and m[:] == b"new text\n": break
     time.sleep(.005)
 else: raise SystemExit(f"still {os.pread(f.fileno(), 100, 0)} open and {m[:]} mapped")
+END`)
+	m.sees(t, `test -e "$HOME/ready"`)
+	e.mustIn(t, "new text\n", "write", "notes:/f")
+	if r := reader(); r.code != 0 {
+		t.Error(r)
+	}
+}
+
+// TestMappedReadersSeeChanges is the same for a process that only looks at its
+// memory, so that nothing but the notice about the pages can tell it.
+func TestMappedReadersSeeChanges(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	m := e.mount(t, "notes")
+	m.sh(t, `echo old text > f`)
+	reader := m.background(t, `python3 - <<'END'
+import mmap, os, time
+f = open("f", "rb")
+m = mmap.mmap(f.fileno(), 9, prot=mmap.PROT_READ)
+assert m[:] == b"old text\n"
+open(os.environ["HOME"] + "/ready", "w").close()
+end = time.time() + 10
+while m[:] != b"new text\n":
+    if time.time() > end: raise SystemExit(f"still {m[:]}")
+    time.sleep(.005)
 END`)
 	m.sees(t, `test -e "$HOME/ready"`)
 	e.mustIn(t, "new text\n", "write", "notes:/f")

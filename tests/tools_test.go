@@ -306,6 +306,13 @@ open("f", "w").write("hello")
 f = open("f", "r+"); m = mmap.mmap(f.fileno(), 0); f.close()
 m[0:1] = b"J"; m.flush(); m.close()
 print(open("f").read()); time.sleep(.3)`, "Jello\n", "created f", "modified f"),
+		py("mmap write after close without msync", `
+import ctypes  # the mmap module keeps a descriptor of its own
+libc = ctypes.CDLL(None); libc.mmap.restype = ctypes.c_void_p; libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+open("f", "w").write("hello")
+fd = os.open("f", os.O_RDWR); p = libc.mmap(None, 5, 3, 1, fd, 0); os.close(fd)
+ctypes.memset(p, ord("J"), 1); libc.munmap(p, 5)
+time.sleep(.5); print(open("f").read())`, "Jello\n", "created f", "modified f"),
 		node("fs", `
 fs.writeFileSync('f', 'x\n'); fs.appendFileSync('f', 'y\n'); process.stdout.write(fs.readFileSync('f', 'utf8'))
 fs.renameSync('f', 'g'); fs.copyFileSync('g', 'h'); fs.unlinkSync('g'); console.log(fs.readdirSync('.').join())

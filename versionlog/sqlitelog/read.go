@@ -152,7 +152,7 @@ func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[v
 			if last != nil {
 				before = int64(last.Seq)
 			}
-			return queryAll(ctx, l.read.history, scanVersion, s.num, memoryID, before, pageRows)
+			return queryAll(ctx, l.read.history, scanVersion, s.num, memoryID, before)
 		})
 	})
 }
@@ -169,7 +169,7 @@ func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Se
 			if from > math.MaxInt64 {
 				return nil, nil
 			}
-			page, err := queryAll(ctx, l.read.commits, scanRecord, s.num, int64(from), pageRecords)
+			page, err := queryAll(ctx, l.read.commits, scanRecord, s.num, int64(from))
 			if err != nil {
 				return nil, err
 			}
@@ -217,6 +217,6 @@ func (s *statements) liveBelow(ctx context.Context, store int64, above string) i
 		if last != nil {
 			from = last.Path
 		}
-		return queryAll(ctx, s.below, scanVersion, store, from, above+afterSlash, pageRows)
+		return queryAll(ctx, s.below, scanVersion, store, from, above+afterSlash)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"mneme/versionlog"
@@ -38,6 +39,8 @@ type preparer interface {
 func prepareStatements(ctx context.Context, db preparer) (*statements, error) {
 	s := &statements{}
 	var err error
+	// Limits are written out: SQLite plans a statement with LIMIT ? again every
+	// time it runs, which takes as long as the rest of a commit.
 	s.all, err = prepare(ctx, db, []query{
 		{&s.storeByID, `SELECT ` + storeColumns + ` FROM stores WHERE id = ?`},
 		{&s.storeBySlug, `SELECT ` + storeColumns + ` FROM stores WHERE slug = ?`},
@@ -45,14 +48,14 @@ func prepareStatements(ctx context.Context, db preparer) (*statements, error) {
 		{&s.head, `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ? AND p.live = 1`},
 		{&s.last, `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ?`},
 		{&s.below, `SELECT ` + versionColumns + ` FROM ` + pathTables +
-			` WHERE p.store = ? AND p.path > ? AND p.path < ? AND p.live = 1 ORDER BY p.path LIMIT ?`},
+			` WHERE p.store = ? AND p.path > ? AND p.path < ? AND p.live = 1 ORDER BY p.path LIMIT ` + strconv.Itoa(pageRows)},
 		{&s.version, `SELECT ` + versionColumns + ` FROM ` + versionTables + ` WHERE v.store = ? AND v.seq = ? AND v.ord = ? AND v.id = ?`},
 		{&s.newest, `SELECT ` + versionColumns + ` FROM ` + versionTables +
 			` WHERE v.store = ? AND v.memory_id = ? ORDER BY v.seq DESC LIMIT 1`},
 		{&s.history, `SELECT ` + versionColumns + ` FROM ` + versionTables +
-			` WHERE v.store = ? AND v.memory_id = ? AND v.seq < ? ORDER BY v.seq DESC LIMIT ?`},
+			` WHERE v.store = ? AND v.memory_id = ? AND v.seq < ? ORDER BY v.seq DESC LIMIT ` + strconv.Itoa(pageRows)},
 		{&s.commitByKey, `SELECT record FROM commits WHERE store = ? AND key = ?`},
-		{&s.commits, `SELECT record FROM commits WHERE store = ? AND seq > ? ORDER BY seq LIMIT ?`},
+		{&s.commits, `SELECT record FROM commits WHERE store = ? AND seq > ? ORDER BY seq LIMIT ` + strconv.Itoa(pageRecords)},
 	})
 	return s, err
 }

@@ -1,0 +1,161 @@
+package tests
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// nobody is a user without any rights of its own.
+const nobody = 65534
+
+// newUser is a place of its own for that user.
+func newUser(t *testing.T) *env {
+	t.Helper()
+	needTools(t, "setpriv", "unshare")
+	e := newEnv(t)
+	user := filepath.Join(e.dir, "user")
+	e.home, e.stores = filepath.Join(user, "home"), filepath.Join(user, "stores")
+	for _, dir := range []string{user, e.home, filepath.Join(e.dir, "dev")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(dir, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e
+}
+
+// inside runs a bash script as root in namespaces of its own for mounts and
+// processes, which end with it. /dev/fuse is open to everybody there, as it is
+// on most machines; on this one it may not be. In the script `user SCRIPT` runs
+// another as nobody, $at is where to mount, and mounts prints what is mounted.
+func (e *env) inside(t *testing.T, path, script string) result {
+	t.Helper()
+	const prelude = `
+		mount -t tmpfs none "$dev"
+		mknod -m 666 "$dev/fuse" c 10 229
+		mount --bind "$dev/fuse" /dev/fuse
+		user() {
+			setpriv --reuid=65534 --regid=65534 --clear-groups env PATH="$user_path" bash -euo pipefail -c 'cd "$HOME"; '"$1"
+		}
+		mounts() { grep -c " $at " /proc/self/mountinfo || true; }
+`
+	return e.run(t, scriptPatience, "", func() {}, "env", "at="+filepath.Join(e.dir, "user", "mnt"), "dev="+filepath.Join(e.dir, "dev"),
+		"user_path="+path, "unshare", "--mount", "--pid", "--fork", "--mount-proc", "--propagation=private", "--kill-child",
+		"bash", "-euo", "pipefail", "-c", prelude+script)
+}
+
+// withoutFuse3 returns a $PATH on which there is everything but fusermount3.
+func withoutFuse3(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(workDir, "path-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"mneme", "bash", "cat", "sh", "grep", "env"} {
+		for _, from := range filepath.SplitList(searchPath()) {
+			file := filepath.Join(from, name)
+			if _, err := os.Stat(file); err == nil {
+				if err := os.Symlink(file, filepath.Join(dir, name)); err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+		}
+	}
+	return dir
+}
+
+// A user who is not root mounts through fusermount3. Nobody else is let in, not
+// even root.
+func TestMountAsUser(t *testing.T) {
+	t.Parallel()
+	needTools(t, "fusermount3")
+	e := newUser(t)
+	r := e.inside(t, searchPath(), `
+		user '
+			mneme store create notes >&2
+			mneme mount notes --background --session mine --at $at >&2
+			cd $at/notes
+			echo one > a.md; echo two >> a.md; mkdir -p d/e; mv a.md d/e/; sed -i s/two/deux/ d/e/a.md
+			stat -c %u:%g d/e/a.md; cat d/e/a.md; ls; id -u'
+		if ls $at/notes; then echo root got in; fi
+		mounts
+		user '
+			mneme log notes:/d/e/a.md --json | grep -c memory_version
+			mneme status | grep -F $at >&2
+			mneme unmount --at $at >&2
+			mneme cat notes:/d/e/a.md'
+		mounts`)
+	if want := "65534:65534\none\ndeux\nd\n65534\n1\n4\none\ndeux\n0\n"; r.code != 0 || r.stdout != want {
+		t.Errorf("%v\nwant stdout:\n%s", r, want)
+	}
+}
+
+// A dead mount of a user's is cleared by the next mount, and by unmount.
+func TestDeadMountOfUser(t *testing.T) {
+	t.Parallel()
+	needTools(t, "fusermount3")
+	e := newUser(t)
+	r := e.inside(t, searchPath(), `
+		mount='mneme mount notes --background --json --at $at | grep -o "\"pid\":[0-9]*" | cut -d: -f2'
+		user "mneme store create notes >&2; pid=\$($mount); echo x > $at/notes/f; kill -9 \$pid"
+		user "pid=\$($mount); cat $at/notes/f; kill -9 \$pid"
+		mounts
+		user 'mneme unmount --at $at >&2'
+		mounts`)
+	if want := "x\n1\n0\n"; r.code != 0 || r.stdout != want {
+		t.Errorf("%v\nwant stdout:\n%s", r, want)
+	}
+}
+
+// Without fusermount3 the error says what to install.
+func TestMountAsUserWithoutFuse3(t *testing.T) {
+	t.Parallel()
+	e := newUser(t)
+	r := e.inside(t, withoutFuse3(t), `
+		user 'mneme store create notes >&2; ! command -v fusermount3'
+		user 'mneme mount notes --at $at || echo code $?'
+		user 'mneme mount notes --background --json --at $at || echo code $?'
+		mounts`)
+	if r.code != 0 || r.stdout != "code 1\ncode 1\n0\n" || strings.Count(r.stderr, "apt-get install fuse3") != 2 {
+		t.Errorf("mount without fusermount3: %v", r)
+	}
+}
+
+// A user who may not open /dev/fuse is told so.
+func TestMountAsUserWithoutDevice(t *testing.T) {
+	t.Parallel()
+	e := newUser(t)
+	r := e.inside(t, searchPath(), `
+		chmod 600 $dev/fuse
+		user 'mneme store create notes >&2; mneme mount notes --at $at || echo code $?'`)
+	if r.code != 0 || r.stdout != "code 5\n" || !strings.Contains(r.stderr, "/dev/fuse") {
+		t.Errorf("mount without the device: %v", r)
+	}
+}
+
+// Root needs no fuse3.
+func TestMountAsRootWithoutFuse3(t *testing.T) {
+	t.Parallel()
+	e := newUser(t)
+	r := e.inside(t, searchPath(), `
+		PATH=`+withoutFuse3(t)+`
+		! command -v fusermount3
+		mneme store create notes >&2
+		mneme mount notes --background --at $at >&2
+		echo hello > $at/notes/a.md
+		cat $at/notes/a.md
+		mounts
+		mneme unmount --at $at >&2
+		mounts`)
+	if want := "hello\n1\n0\n"; r.code != 0 || r.stdout != want {
+		t.Errorf("mount as root without fuse3: %v", r)
+	}
+}
