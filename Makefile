@@ -2,7 +2,7 @@
 
 export GOFLAGS += -buildvcs=false
 
-.PHONY: help build run test check clean
+.PHONY: help build run test check torture bench clean
 
 help:            ## show this list
 	@sed -n 's/^\([a-z]*\): .*## /  make \1\t/p' Makefile
@@ -30,6 +30,12 @@ check:           ## gofmt, vet, staticcheck, go.mod, and every test with the rac
 	go mod tidy -diff
 	scripts/install-test-tools.sh
 	MNEME_NOSKIP=1 go test -race -timeout 30m ./...
+
+torture:         ## the crash and concurrency tests, ten times as long
+	MNEME_TORTURE=1 go test -count=1 -timeout 60m -v -run 'Kill|Mounts|Races|GoSources|Terminate|Dead' ./tests
+
+bench:           ## the measurements of docs/BENCHMARKS.md
+	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./tests
 
 clean:           ## remove what build and test made
 	rm -rf bin

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -75,6 +76,15 @@ func (s *store) vacate(path string, v versionlog.Version) {
 	s.prune(dir)
 }
 
+// vacateOther makes a path absent, from which this mount has moved or removed
+// n, when another session has put something else there since n was looked up:
+// that is what v moved or removed.
+func (s *store) vacateOther(path string, n *node, v versionlog.Version) {
+	if other := s.find(path); other != nil && other != n {
+		s.vacate(path, v)
+	}
+}
+
 // prune removes directories that only held what is gone.
 func (s *store) prune(dir *node) {
 	for dir != s.root && len(dir.children) == 0 && len(dir.hidden) == 0 && !dir.kept && dir.parent != nil {
@@ -122,9 +132,18 @@ func (s *store) place(v versionlog.Version) {
 // setHead gives n the content of v, committed by another session. What is
 // being written here stays as it is, based on what it was based on.
 func (s *store) setHead(n *node, v versionlog.Version) {
+	if st := n.stage; st != nil && st.dirty && st.writers == 0 {
+		// A scratch file that nobody has open gives way.
+		s.errors.add(fmt.Sprintf("%s: another session wrote it; this mount's scratch file of that name is dropped", v.Path))
+		n.stage = nil
+		s.unhide(n)
+	}
 	n.head, n.local, n.content = &v, false, nil
-	if n.stage != nil && !n.stage.dirty {
-		n.stage.data, n.stage.loaded = nil, false
+	if st := n.stage; st != nil && !st.dirty {
+		if st.base == nil { // nothing has been seen that could be lost
+			st.base = &v
+		}
+		st.data, st.loaded = nil, false
 	}
 	n.mtime, n.ctime, n.atime = v.Time, v.Time, time.Time{}
 }

@@ -28,11 +28,11 @@ func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	if h == nil || h.stage == nil {
 		return fuse.OK
 	}
-	if wait && writtenOn(in.Pid, h.node.id) {
+	if wait && fs.writtenOn(in.Pid, h.node.id) {
 		return fuse.OK
 	}
 	status := fs.commitFile(h.node, h.stage, false)
-	if !status.Ok() && !writtenOn(in.Pid, h.node.id) {
+	if !status.Ok() && !fs.writtenOn(in.Pid, h.node.id) {
 		fs.closeFailed(h.node, h.stage, status)
 	}
 	return status
@@ -119,11 +119,11 @@ func (fs *fileSystem) draft(n *node, st *stage, lingered bool) (*draft, fuse.Sta
 	if st.err != 0 {
 		return nil, fuse.Status(st.err)
 	}
-	if !st.dirty || n.removed || n.stage != st {
+	if !st.dirty || n.removed {
 		return nil, fuse.OK
 	}
 	path, ok := n.path()
-	if !ok { // another session took its name away
+	if !ok || n.stage != st { // another session took its name away, or a later writer replaced it
 		st.poison(syscall.ESTALE)
 		return nil, fuse.Status(st.err)
 	}
@@ -225,7 +225,7 @@ func (fs *fileSystem) linger(n *node) {
 		}
 		fs.mu.Unlock()
 		if idle {
-			fs.commitFile(n, st, true)
+			fs.commitUnheard(n, st, true)
 			fs.mu.Lock()
 			defer fs.mu.Unlock()
 			fs.endLinger(n, st)
@@ -237,7 +237,11 @@ func (fs *fileSystem) linger(n *node) {
 // memory stays in this mount. Caller holds fs.mu.
 func (fs *fileSystem) endLinger(n *node, st *stage) {
 	st.writers--
-	if st.writers == 0 && n.stage == st && !n.local {
+	switch {
+	case st.writers > 0 || n.stage != st:
+	case st.err != 0:
+		fs.giveUp(n)
+	case !n.local:
 		n.stage = nil
 	}
 }
@@ -258,6 +262,13 @@ func (fs *fileSystem) commitAll() {
 	}
 	fs.mu.RUnlock()
 	for _, p := range dirty {
-		fs.commitFile(p.n, p.st, true)
+		fs.commitUnheard(p.n, p.st, true)
+	}
+}
+
+// commitUnheard is commitFile where no program hears of an error.
+func (fs *fileSystem) commitUnheard(n *node, st *stage, lingered bool) {
+	if status := fs.commitFile(n, st, lingered); !status.Ok() {
+		fs.log.Error("not committed", "store", n.store.slug(), "path", fs.where(n), "err", syscall.Errno(status))
 	}
 }

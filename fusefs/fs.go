@@ -48,6 +48,7 @@ type fileSystem struct {
 	nextFH  uint64
 	root    *node
 	stores  []*store
+	device  string // "major:minor" of the mount
 }
 
 // newFileSystem makes the tree of stores, whose heads are still to be loaded.

@@ -72,7 +72,22 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 	if err := server.WaitMount(); err != nil {
 		return nil, errors.Join(fmt.Errorf("mount at %s: %w", dir, err), m.Close())
 	}
+	if err := fs.learnDevice(dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("mount at %s: %w", dir, err), m.Close())
+	}
 	return m, nil
+}
+
+// learnDevice finds out the number that the kernel has given the mount.
+func (fs *fileSystem) learnDevice(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return err
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.device = fmt.Sprintf("%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev))
+	return nil
 }
 
 func mountOptions(fs *fileSystem) *fuse.MountOptions {
@@ -85,7 +100,10 @@ func mountOptions(fs *fileSystem) *fuse.MountOptions {
 		// Truncation at open is one request with it, and the kernel does not ask
 		// for security.capability before every write.
 		ExtraCapabilities: fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2,
-		Logger:            slog.NewLogLogger(fs.log.Handler(), slog.LevelWarn),
+		// A request that panics may hold the lock. To end is better than to hang:
+		// what was acknowledged is safe, and the next mount clears this one.
+		PanicHandler: func(v any) fuse.Status { panic(v) },
+		Logger:       slog.NewLogLogger(fs.log.Handler(), slog.LevelWarn),
 	}
 	if os.Geteuid() == 0 {
 		o.AllowOther, o.DirectMountStrict = true, true

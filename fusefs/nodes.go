@@ -48,6 +48,7 @@ type node struct {
 	removed bool                // unlinked in this mount
 	mkstemp bool                // made under a name that is to be temporary
 	reread  bool                // the kernel's pages are outdated: the next open drops them
+	notice  uint64              // number of the notice that says so
 
 	generate func() []byte // makes the text of a control file; nil for others
 

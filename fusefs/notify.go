@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"sync"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
@@ -11,11 +12,15 @@ import (
 // that a handler is working on may hold. Handlers therefore only enqueue, after
 // the new state is published, and never wait.
 type notifier struct {
-	mu      sync.Mutex
-	more    sync.Cond
-	pending []notice
-	closed  bool
-	done    chan struct{}
+	done chan struct{}
+
+	mu       sync.Mutex // guards what follows
+	more     sync.Cond  // pending or closed has changed
+	progress sync.Cond  // sent or closed has changed
+	pending  []notice
+	queued   uint64 // how many notices were ever enqueued
+	sent     uint64 // how many of them the kernel has been given
+	closed   bool
 }
 
 // notice is one notification: of a name in a directory when name is set, else
@@ -24,19 +29,40 @@ type notice struct {
 	node  uint64
 	name  string
 	pages bool
+	tries int // how often the kernel did not know the inode
 }
 
 func newNotifier() *notifier {
 	q := &notifier{done: make(chan struct{})}
-	q.more.L = &q.mu
+	q.more.L, q.progress.L = &q.mu, &q.mu
 	return q
 }
 
-func (q *notifier) enqueue(n notice) {
+// enqueue returns the notice's number, for await.
+func (q *notifier) enqueue(n notice) uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending = append(q.pending, n)
+	q.queued++
 	q.more.Signal()
+	return q.queued
+}
+
+// await returns when the notice of that number has been sent, or after a time
+// in which a working kernel takes thousands.
+func (q *notifier) await(number uint64) {
+	const patience = 100 * time.Millisecond
+	timer := time.AfterFunc(patience, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.progress.Broadcast()
+	})
+	defer timer.Stop()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for start := time.Now(); q.sent < number && !q.closed && time.Since(start) < patience; {
+		q.progress.Wait()
+	}
 }
 
 // entry makes the kernel look name up in dir again, and read dir again.
@@ -62,7 +88,7 @@ func (q *notifier) attributes(n *node) {
 func (q *notifier) content(n *node) {
 	n.reread = true
 	if n.lookups > 0 {
-		q.enqueue(notice{node: n.id, pages: true})
+		n.notice = q.enqueue(notice{node: n.id, pages: true})
 	}
 }
 
@@ -82,17 +108,32 @@ func (q *notifier) run(server *fuse.Server) {
 			return
 		}
 		for _, n := range batch {
-			// The kernel answers ENOENT for what it does not know, and ENODEV
-			// after an unmount: in both cases it has nothing to forget.
-			switch {
-			case n.name != "":
-				_ = server.EntryNotify(n.node, n.name)
-			case n.pages:
-				_ = server.InodeNotify(n.node, 0, 0)
-			default:
-				_ = server.InodeNotify(n.node, -1, 0)
-			}
+			q.send(server, n)
+			q.mu.Lock()
+			q.sent++
+			q.progress.Broadcast()
+			q.mu.Unlock()
 		}
+	}
+}
+
+// send gives the kernel one notice. About a name it does not know, and after an
+// unmount, it has nothing to forget. An inode that it does not know it may be
+// about to: the reply that tells of it, with what was true before, is on its
+// way, so the notice is repeated.
+func (q *notifier) send(server *fuse.Server, n notice) {
+	const retries, pause = 4, 5 * time.Millisecond
+	if n.name != "" {
+		_ = server.EntryNotify(n.node, n.name)
+		return
+	}
+	offset := int64(-1) // attributes only
+	if n.pages {
+		offset = 0
+	}
+	if server.InodeNotify(n.node, offset, 0) == fuse.ENOENT && n.tries < retries {
+		n.tries++
+		time.AfterFunc(pause<<(2*n.tries), func() { q.enqueue(n) })
 	}
 }
 
@@ -101,6 +142,7 @@ func (q *notifier) close() {
 	q.mu.Lock()
 	q.closed = true
 	q.more.Signal()
+	q.progress.Broadcast()
 	q.mu.Unlock()
 	<-q.done
 }

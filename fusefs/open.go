@@ -1,9 +1,6 @@
 package fusefs
 
 import (
-	"os"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -71,10 +68,25 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 		out.OpenFlags = fuse.FOPEN_DIRECT_IO
 		return fuse.OK
 	}
+	if in.Flags&syscall.O_TRUNC == 0 {
+		fs.awaitNotice(n)
+	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.open(n, in.Flags, out)
 	return fuse.OK
+}
+
+// awaitNotice waits until the kernel knows that n's content has changed: it
+// would cut the new bytes at the old size. A truncating open, for which it
+// holds the inode's lock, has no use for either.
+func (fs *fileSystem) awaitNotice(n *node) {
+	fs.mu.RLock()
+	reread, number := n.reread, n.notice
+	fs.mu.RUnlock()
+	if reread {
+		fs.notify.await(number)
+	}
 }
 
 // open makes a handle of a memory's file. Caller holds fs.mu.
@@ -179,64 +191,16 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 // Release implements fuse.RawFileSystem. What a shared mapping wrote may come
 // after the last flush, and is committed here, where no error reaches anybody.
 func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
-	fs.mu.RLock()
-	h := fs.handles[in.Fh]
-	last := h != nil && h.stage != nil && h.stage.writers == 1 && h.stage.dirty
-	fs.mu.RUnlock()
-	if last {
-		fs.commitFile(h.node, h.stage, false)
-	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if h = fs.dropHandle(in.Fh); h != nil && h.stage != nil {
-		fs.endWrite(h.node, h.stage)
+	h := fs.dropHandle(in.Fh)
+	if h == nil || h.stage == nil {
+		return
 	}
-}
-
-// writtenOn reports whether the process of a thread, or one that it descends
-// from, has the file with that inode number open for writing, as far as the
-// daemon may see that.
-func writtenOn(pid uint32, inode uint64) bool {
-	const generations = 8
-	for range generations {
-		if pid <= 1 {
-			return false
-		}
-		dir := "/proc/" + strconv.FormatUint(uint64(pid), 10)
-		if hasOpen(dir+"/fdinfo", inode) {
-			return true
-		}
-		status, err := os.ReadFile(dir + "/status")
-		if err != nil {
-			return false
-		}
-		_, parent, _ := strings.Cut(string(status), "\nPPid:\t")
-		parent, _, _ = strings.Cut(parent, "\n")
-		n, _ := strconv.ParseUint(parent, 10, 32)
-		pid = uint32(n)
+	if n, st := h.node, h.stage; st.writers == 1 && st.dirty && n.stage == st && !n.removed {
+		fs.mu.Unlock()
+		fs.commitUnheard(n, st, false)
+		fs.mu.Lock()
 	}
-	return false
-}
-
-// hasOpen looks through a fdinfo directory of proc_pid_fdinfo(5).
-func hasOpen(dir string, inode uint64) bool {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return false
-	}
-	want := "\nino:\t" + strconv.FormatUint(inode, 10) + "\n"
-	for _, e := range entries {
-		data, err := os.ReadFile(dir + "/" + e.Name())
-		info := string(data)
-		if err != nil || !strings.Contains(info, want) {
-			continue
-		}
-		_, flags, _ := strings.Cut(info, "\nflags:\t")
-		flags, _, _ = strings.Cut(flags, "\n")
-		n, _ := strconv.ParseUint(flags, 8, 64)
-		if n&syscall.O_ACCMODE != syscall.O_RDONLY {
-			return true
-		}
-	}
-	return false
+	fs.endWrite(h.node, h.stage)
 }

@@ -38,6 +38,35 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 	case from.store != to.store:
 		return fuse.EXDEV
 	}
+	n, status := fs.rename(in, from, oldName, newName)
+	if status.Ok() && n != nil {
+		status = fs.commitIdle(n)
+	}
+	return status
+}
+
+// commitIdle commits what was written to a scratch file, closed long ago, that
+// has got the name of a memory.
+func (fs *fileSystem) commitIdle(n *node) fuse.Status {
+	fs.mu.Lock()
+	st := n.stage
+	idle := st != nil && st.writers == 0 && st.dirty && !n.local
+	if idle {
+		st.writers++
+	}
+	fs.mu.Unlock()
+	if !idle {
+		return fuse.OK
+	}
+	status := fs.commitFile(n, st, false)
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.endWrite(n, st)
+	return status
+}
+
+// rename does it, and returns what has moved; nil when nothing had to.
+func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName string) (*node, fuse.Status) {
 	from.store.ops.Lock()
 	defer from.store.ops.Unlock()
 
@@ -45,10 +74,10 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 	m, status := fs.newMove(in, from, oldName, newName)
 	fs.mu.Unlock()
 	if m == nil || m.n == m.target {
-		return status
+		return nil, status
 	}
 	if m.target != nil && in.Flags&unix.RENAME_NOREPLACE != 0 {
-		return fuse.Status(syscall.EEXIST)
+		return nil, fuse.Status(syscall.EEXIST)
 	}
 	var err error
 	if m.n.isDir() {
@@ -57,7 +86,7 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 		err = fs.renameFile(m)
 	}
 	if err != nil {
-		return m.s.fail("rename "+oldName+" to", newName, err)
+		return nil, m.s.fail("rename "+oldName+" to", newName, err)
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -67,7 +96,7 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 	if m.new != newName {
 		fs.notify.entry(m.to, m.new)
 	}
-	return fuse.OK
+	return m.n, fuse.OK
 }
 
 // newMove checks what does not depend on the log. Caller holds fs.mu.
@@ -115,30 +144,18 @@ func (fs *fileSystem) take(m *move) {
 
 // renameDir moves a directory with all memories below it in one commit.
 func (fs *fileSystem) renameDir(m *move) error {
-	fs.mu.RLock()
-	from, _ := m.n.path()
-	to, _ := m.to.childPath(m.new)
-	committed := m.n.holdsMemories()
-	blocked := m.target != nil && m.target.isDir() && len(m.target.children)+len(m.target.hidden) > 0
-	fs.mu.RUnlock()
-	switch {
-	case m.target != nil && !m.target.isDir():
-		return syscall.ENOTDIR
-	case blocked:
-		return syscall.ENOTEMPTY
+	from, to, done, err := fs.beginRenameDir(m)
+	if done || err != nil {
+		return err
 	}
-	if !committed {
-		fs.mu.Lock()
-		defer fs.mu.Unlock()
-		fs.take(m)
-		return nil
-	}
-	var err error
 	for range 5 { // what other sessions write meanwhile moves along
 		err = m.s.commitWith(func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
 			return m.s.memory.Rename(fs.ctx, from, to, opts)
 		}, func(c *versionlog.Commit) {
 			stay := newcomers(m.n, c)
+			if t := m.to.children[m.new]; t != nil && t != m.n {
+				stay = append(stay, newcomers(t, c)...)
+			}
 			fs.take(m)
 			m.s.renamed(c)
 			m.to.settle()
@@ -153,8 +170,31 @@ func (fs *fileSystem) renameDir(m *move) error {
 	return err
 }
 
-// newcomer is a file below a directory that is being renamed, which another
-// session has made there since the commit that renames was drawn up.
+// beginRenameDir checks the rename of a directory against the tree. One that
+// holds no memories moves at once, under the same lock, so that none can arrive
+// in between.
+func (fs *fileSystem) beginRenameDir(m *move) (from, to string, done bool, err error) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	from, fromOK := m.n.path()
+	to, toOK := m.to.childPath(m.new)
+	target := m.to.children[m.new]
+	switch {
+	case !fromOK || !toOK: // pruned by another session's commit
+		return "", "", false, syscall.ENOENT
+	case target != nil && !target.isDir():
+		return "", "", false, syscall.ENOTDIR
+	case target != nil && len(target.children)+len(target.hidden) > 0:
+		return "", "", false, syscall.ENOTEMPTY
+	case m.n.holdsMemories():
+		return from, to, false, nil
+	}
+	fs.take(m)
+	return from, to, true, nil
+}
+
+// newcomer is a file below a directory that a rename moves or replaces, which
+// another session has made there since the commit that renames was drawn up.
 type newcomer struct {
 	file *node
 	path string
@@ -184,12 +224,17 @@ func newcomers(dir *node, c *versionlog.Commit) []newcomer {
 // putBack gives n the place that it has in the log. Caller holds fs.mu.
 func (s *store) putBack(n *node, path string) {
 	from := n.parent
-	delete(from.children, n.name)
 	s.fs.notify.entry(from, n.name)
+	s.fs.detach(n)
 	dirPath, name := split(path)
 	dir := s.makeDirs(dirPath, n.mtime)
-	attach(dir, name, n)
-	s.fs.notify.entry(dir, name)
+	if dir.children[name] != nil { // a file of this mount's own is there
+		s.place(*n.head)
+	} else {
+		attach(dir, name, n)
+		s.fs.nodes[n.id] = n
+		s.fs.notify.entry(dir, name)
+	}
 	s.prune(from)
 }
 
@@ -243,22 +288,14 @@ func (fs *fileSystem) renameFile(m *move) error {
 		return syscall.EISDIR
 	}
 	fs.mu.RLock()
-	targetLocal := m.target == nil || m.target.local
-	localOnly := targetLocal && fs.staysLocal(m)
-	displaced := m.target != nil && m.target.origin != nil && m.n.origin == nil
+	displaced := m.target != nil && m.target.origin != nil
 	fs.mu.RUnlock()
 	if displaced { // the last name of a memory that is hidden
 		if err := m.s.remove(m.target); err != nil {
 			return err
 		}
 	}
-	if localOnly {
-		fs.mu.Lock()
-		defer fs.mu.Unlock()
-		fs.renameLocally(m)
-		return nil
-	}
-	if fs.comesBack(m) {
+	if fs.renamedLocally(m) || fs.comesBack(m) {
 		return nil
 	}
 	return fs.renameInLog(m)
@@ -276,15 +313,23 @@ func (fs *fileSystem) staysLocal(m *move) bool {
 	return false
 }
 
-// renameLocally changes names in this mount only. Caller holds fs.mu.
-func (fs *fileSystem) renameLocally(m *move) {
-	memoryMoves := !m.n.local
+// renamedLocally changes names in this mount only, if that is all there is to
+// do, and reports whether it was.
+func (fs *fileSystem) renamedLocally(m *move) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if target := m.to.children[m.new]; target != nil && !target.local || !fs.staysLocal(m) {
+		return false
+	}
+	memoryMoves := !m.n.local && m.n.head != nil
 	fs.take(m)
+	m.n.local = true
 	if memoryMoves {
 		m.s.hide(m.from, m.old, m.n)
 	} else if m.n.stage != nil && m.n.stage.writers == 0 && classify(m.to, m.new) == temporary {
 		fs.linger(m.n)
 	}
+	return true
 }
 
 // comesBack undoes hiding: the file gets the name back under which the log has
@@ -308,7 +353,7 @@ func (fs *fileSystem) comesBack(m *move) bool {
 func (fs *fileSystem) renameInLog(m *move) error {
 	fs.mu.RLock()
 	source, known := m.source()
-	target, _ := m.to.childPath(m.new)
+	target, ok := m.to.childPath(m.new)
 	base := m.replaced()
 	inLog := m.n.origin != nil || !m.n.local && m.n.head != nil
 	self := inLog && known && source == target // a hidden file, changed, that comes back
@@ -320,6 +365,9 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		data, changes = slices.Clone(st.data), st.changes
 	}
 	fs.mu.RUnlock()
+	if !ok || inLog && !known { // another session's commit took the place away
+		return syscall.ENOENT
+	}
 
 	if inLog && base == nil && !self {
 		change := memory.Change{Action: versionlog.Rename, Path: source, To: target, Expect: versionlog.ExpectExists()}
@@ -329,9 +377,15 @@ func (fs *fileSystem) renameInLog(m *move) error {
 			m.n.rebase(c.Versions[0])
 			m.n.local = false
 			m.to.settle()
+			m.s.vacateOther(source, m.n, c.Versions[0])
 		})
 	}
-	if !loaded && head != nil {
+	switch {
+	case !loaded && head == nil && st != nil && st.err != 0: // what was written to it was refused
+		return st.err
+	case !loaded && head == nil:
+		return syscall.ENOENT
+	case !loaded:
 		var err error
 		if data, err = m.s.memory.Content(fs.ctx, *head); err != nil {
 			return err
@@ -373,6 +427,9 @@ func (fs *fileSystem) replaced(m *move, c *versionlog.Commit, target string, bas
 		if v := &c.Versions[i]; v.Path == target && v.Live() {
 			head = v
 		}
+	}
+	if t := m.to.children[m.new]; t != nil && !t.local && t.head != nil && t.head.Seq > head.Seq {
+		head = t.head // another session wrote the same content meanwhile
 	}
 	if hidden := m.to.hidden[m.new]; hidden != nil {
 		m.s.unhide(hidden)

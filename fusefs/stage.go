@@ -30,11 +30,18 @@ func (n *node) staged() bool { return n.stage != nil && n.stage.loaded && n.stag
 
 // beginWrite returns the stage for one more writer of n. Caller holds fs.mu.
 func (n *node) beginWrite() *stage {
-	if n.stage == nil || n.stage.err != 0 {
+	if st := n.stage; st == nil || st.err != 0 || n.outdated(st) {
 		n.stage = &stage{base: n.head, loaded: n.head == nil}
 	}
 	n.stage.writers++
 	return n.stage
+}
+
+// outdated reports whether a clean stage is based on a version that has since
+// been replaced: a new writer starts from the new one, and the handles that
+// share the old stage get ESTALE should they write. Caller holds fs.mu.
+func (n *node) outdated(st *stage) bool {
+	return !st.dirty && !n.local && n.head != nil && (st.base == nil || st.base.ID != n.head.ID)
 }
 
 // endWrite is the end of a writer. Of a file that still is not committed when

@@ -83,6 +83,9 @@ func (s *store) load(ctx context.Context) error {
 // cannot be reached it tries again every second.
 func (s *store) follow(ctx context.Context) {
 	for {
+		if _, err := s.memory.Tip(ctx); err == nil {
+			s.setDegraded(nil)
+		}
 		err := s.memory.Follow(ctx, s.applied, func(c *versionlog.Commit) error {
 			s.meet(ctx, c)
 			return ctx.Err()

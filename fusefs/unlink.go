@@ -40,7 +40,6 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	fs.unlinked(n)
 	if canonical != name {
 		fs.notify.entry(dir, canonical)
 	}
@@ -58,28 +57,47 @@ func (fs *fileSystem) unlinked(n *node) {
 	fs.detach(n)
 }
 
-// remove deletes what n is in the log, if anything. That somebody else deleted
-// or, where n is only hidden, rewrote it, is no error: the tree will show it.
-// Caller holds s.ops.
+// remove takes n out of the tree, and deletes what it is in the log, if
+// anything. That somebody else deleted or, where n is only hidden, rewrote it,
+// is no error: the tree will show it. Caller holds s.ops.
 func (s *store) remove(n *node) error {
-	s.fs.mu.RLock()
-	path, ok := n.path()
-	expect := versionlog.ExpectExists()
-	if n.origin != nil {
-		path, ok = n.origin.dir.childPath(n.origin.name)
-		expect = versionlog.ExpectVersion(n.head.ID)
-	} else if n.local {
-		ok = false
-	}
-	s.fs.mu.RUnlock()
-	if !ok {
+	path, head, expect := s.removal(n)
+	if path == "" {
 		return nil
 	}
-	err := s.commit([]memory.Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, func(*versionlog.Commit) {
+	err := s.commit([]memory.Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, func(c *versionlog.Commit) {
 		s.unhide(n)
+		s.fs.unlinked(n)
+		s.vacateOther(path, n, c.Versions[0])
 	})
 	if isConflict(err) {
+		s.fs.mu.Lock()
+		defer s.fs.mu.Unlock()
+		if n.head == head { // else it is what somebody has made there since
+			s.unhide(n)
+			s.fs.unlinked(n)
+		}
 		return nil
 	}
 	return err
+}
+
+// removal says what has to be removed from the log for n to go, under which
+// expectation. Of a file that is not in the log there is nothing, and it goes
+// at once.
+func (s *store) removal(n *node) (path string, head *versionlog.Version, expect versionlog.Expectation) {
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	path, ok := n.path()
+	expect = versionlog.ExpectExists()
+	if n.origin != nil {
+		path, ok = n.origin.dir.childPath(n.origin.name)
+		expect = versionlog.ExpectVersion(n.head.ID)
+	}
+	if !ok || n.local && n.origin == nil {
+		s.unhide(n)
+		s.fs.unlinked(n)
+		return "", nil, expect
+	}
+	return path, n.head, expect
 }

@@ -73,8 +73,13 @@ func (e *env) settled(t testing.TB, store string, mounts ...*mount) map[string]s
 				diff = r.String()
 			}
 			if time.Now().After(deadline) {
+				for _, c := range e.commits(t, store) {
+					for _, v := range c.Versions {
+						t.Log(c.Seq, v.Session, v, v.MemoryID[len(v.MemoryID)-4:])
+					}
+				}
 				t.Fatalf("%s differs from the store %v after the last change (-store +mount):\n%s\n.mneme/errors:\n%s\nmounts: %v; daemon ended: %v; root: %v",
-					m.dir, refreshPatience, diff, m.try(t, "cat .mneme/errors").stdout, mountsBelow(m.at), m.wait(0), m.tryIn(t, m.at, "ls -lai"))
+					m.dir, refreshPatience, diff, m.try(t, "tail -5 .mneme/errors; cat .mneme/status; ls -laiR").stdout, mountsBelow(m.at), m.wait(0), m.tryIn(t, m.at, "ls -lai"))
 			}
 		}
 	}
