@@ -1,0 +1,134 @@
+package fusefs
+
+import (
+	"syscall"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// renameDir moves a directory with all memories below it in one commit.
+func (fs *fileSystem) renameDir(m *move) error {
+	from, to, done, err := fs.beginRenameDir(m)
+	if done || err != nil {
+		return err
+	}
+	for range 5 { // what other sessions write meanwhile moves along
+		err = m.s.commitWith(func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
+			return m.s.memory.Rename(fs.ctx, from, to, opts)
+		}, func(c *versionlog.Commit) {
+			stay := newcomers(m.n, c)
+			if t := m.to.children[m.new]; t != nil && t != m.n {
+				stay = append(stay, newcomers(t, c)...)
+			}
+			fs.take(m)
+			m.s.renamed(c)
+			m.to.settle()
+			for _, n := range stay {
+				m.s.putBack(n.file, n.path)
+			}
+		})
+		if !isConflict(err) {
+			break
+		}
+	}
+	return err
+}
+
+// beginRenameDir checks the rename of a directory against the tree. One that
+// holds no memories moves at once, under the same lock, so that none can arrive
+// in between.
+func (fs *fileSystem) beginRenameDir(m *move) (from, to string, done bool, err error) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	from, fromOK := m.n.path()
+	to, toOK := m.to.childPath(m.new)
+	target := m.to.children[m.new]
+	switch {
+	case !fromOK || !toOK: // pruned by another session's commit
+		return "", "", false, syscall.ENOENT
+	case target != nil && !target.isDir():
+		return "", "", false, syscall.ENOTDIR
+	case target != nil && len(target.children)+len(target.hidden) > 0:
+		return "", "", false, syscall.ENOTEMPTY
+	case m.n.holdsMemories():
+		return from, to, false, nil
+	}
+	fs.take(m)
+	return from, to, true, nil
+}
+
+// newcomer is a file below a directory that a rename moves or replaces, which
+// another session has made there since the commit that renames was drawn up.
+type newcomer struct {
+	file *node
+	path string
+}
+
+// newcomers returns the memories below dir that c does not move.
+// Caller holds fs.mu.
+func newcomers(dir *node, c *versionlog.Commit) []newcomer {
+	moved := make(map[string]bool, len(c.Versions))
+	for _, v := range c.Versions {
+		moved[v.From] = true
+	}
+	var found []newcomer
+	var walk func(*node)
+	walk = func(n *node) {
+		for _, child := range n.children {
+			walk(child)
+		}
+		if path, ok := n.path(); ok && !n.isDir() && !n.local && n.head != nil && !moved[path] {
+			found = append(found, newcomer{n, path})
+		}
+	}
+	walk(dir)
+	return found
+}
+
+// putBack gives n the place that it has in the log. Caller holds fs.mu.
+func (s *store) putBack(n *node, path string) {
+	from := n.parent
+	s.fs.notify.entry(from, n.name)
+	s.fs.detach(n)
+	dirPath, name := split(path)
+	dir := s.makeDirs(dirPath, n.mtime)
+	if dir.children[name] != nil { // a file of this mount's own is there
+		s.place(*n.head)
+	} else {
+		attach(dir, name, n)
+		s.fs.nodes[n.id] = n
+		s.fs.notify.entry(dir, name)
+	}
+	s.prune(from)
+}
+
+// holdsMemories reports whether the log has anything below dir.
+// Caller holds fs.mu.
+func (n *node) holdsMemories() bool {
+	if len(n.hidden) > 0 {
+		return true
+	}
+	for _, c := range n.children {
+		if c.isDir() && c.holdsMemories() || !c.isDir() && !c.local {
+			return true
+		}
+	}
+	return false
+}
+
+// renamed gives the files of a directory that has moved their new versions.
+// Caller holds fs.mu.
+func (s *store) renamed(c *versionlog.Commit) {
+	for _, v := range c.Versions {
+		n := s.findHidden(v.Path)
+		if n == nil {
+			n = s.find(v.Path)
+		}
+		if n == nil || n.head == nil || n.isDir() || n.head.MemoryID != v.MemoryID {
+			s.place(v) // made by another session since
+			continue
+		}
+		n.rebase(v)
+	}
+}

@@ -1,0 +1,190 @@
+package fusefs
+
+import (
+	"slices"
+	"syscall"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// renameFile moves a file: a memory, one that is hidden elsewhere, or one that
+// the log does not have.
+func (fs *fileSystem) renameFile(m *move) error {
+	if m.target != nil && m.target.isDir() {
+		return syscall.EISDIR
+	}
+	fs.mu.RLock()
+	displaced := m.target != nil && m.target.origin != nil
+	fs.mu.RUnlock()
+	if displaced { // the last name of a memory that is hidden
+		if err := m.s.remove(m.target); err != nil {
+			return err
+		}
+	}
+	if fs.renamedLocally(m) || fs.comesBack(m) {
+		return nil
+	}
+	return fs.renameInLog(m)
+}
+
+// staysLocal reports whether the new name keeps the file out of the log.
+// Caller holds fs.mu.
+func (fs *fileSystem) staysLocal(m *move) bool {
+	switch classify(m.to, m.new) {
+	case editorScratch:
+		return true
+	case temporary:
+		return m.n.local && m.n.origin == nil
+	}
+	return false
+}
+
+// renamedLocally changes names in this mount only, if that is all there is to
+// do, and reports whether it was.
+func (fs *fileSystem) renamedLocally(m *move) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if target := m.to.children[m.new]; target != nil && !target.local || !fs.staysLocal(m) {
+		return false
+	}
+	memoryMoves := !m.n.local && m.n.head != nil
+	fs.take(m)
+	m.n.local = true
+	if memoryMoves {
+		m.s.hide(m.from, m.old, m.n)
+	} else if m.n.stage != nil && m.n.stage.writers == 0 && classify(m.to, m.new) == temporary {
+		fs.linger(m.n)
+	}
+	return true
+}
+
+// comesBack undoes hiding: the file gets the name back under which the log has
+// it. It reports whether that was all there was to do.
+func (fs *fileSystem) comesBack(m *move) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	o := m.n.origin
+	if o == nil || o.dir != m.to || o.name != m.new || m.n.stage != nil || m.target != nil {
+		return false
+	}
+	m.s.unhide(m.n)
+	fs.take(m)
+	m.n.local = false
+	return true
+}
+
+// renameInLog commits the rename. A file that replaces a memory becomes that
+// memory's next version, whose id and history go on; what it was itself, if it
+// was a memory, is deleted in the same commit.
+func (fs *fileSystem) renameInLog(m *move) error {
+	fs.mu.RLock()
+	source, known := m.source()
+	target, ok := m.to.childPath(m.new)
+	base := m.replaced()
+	inLog := m.n.origin != nil || !m.n.local && m.n.head != nil
+	self := inLog && known && source == target // a hidden file, changed, that comes back
+	head, st := m.n.head, m.n.stage
+	var data []byte
+	var changes uint64
+	loaded := m.n.staged()
+	if loaded {
+		data, changes = slices.Clone(st.data), st.changes
+	}
+	fs.mu.RUnlock()
+	if !ok || inLog && !known { // another session's commit took the place away
+		return syscall.ENOENT
+	}
+
+	if inLog && base == nil && !self {
+		change := memory.Change{Action: versionlog.Rename, Path: source, To: target, Expect: versionlog.ExpectExists()}
+		return m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) {
+			m.s.unhide(m.n)
+			fs.take(m)
+			m.n.rebase(c.Versions[0])
+			m.n.local = false
+			m.to.settle()
+			m.s.vacateOther(source, m.n, c.Versions[0])
+		})
+	}
+	switch {
+	case !loaded && head == nil && st != nil && st.err != 0: // what was written to it was refused
+		return st.err
+	case !loaded && head == nil:
+		return syscall.ENOENT
+	case !loaded:
+		var err error
+		if data, err = m.s.memory.Content(fs.ctx, *head); err != nil {
+			return err
+		}
+	}
+	changesOf := []memory.Change{{Action: versionlog.Put, Path: target, Content: data, Expect: expectVersion(base)}}
+	if inLog && !self {
+		changesOf = append(changesOf, memory.Change{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID)})
+	}
+	return m.s.commit(changesOf, func(c *versionlog.Commit) {
+		fs.replaced(m, c, target, base, changes)
+	})
+}
+
+// source is where the log has the file that moves. Caller holds fs.mu.
+func (m *move) source() (string, bool) {
+	if o := m.n.origin; o != nil {
+		return o.dir.childPath(o.name)
+	}
+	return m.n.path()
+}
+
+// replaced is the head in the log of the path that the file moves to, or nil.
+// Caller holds fs.mu.
+func (m *move) replaced() *versionlog.Version {
+	if m.target != nil && !m.target.local {
+		return m.target.head
+	}
+	if hidden := m.to.hidden[m.new]; hidden != nil {
+		return hidden.head
+	}
+	return nil
+}
+
+// replaced brings a file over target into the tree. Caller holds fs.mu.
+func (fs *fileSystem) replaced(m *move, c *versionlog.Commit, target string, base *versionlog.Version, changes uint64) {
+	head := base // when it has the same content already
+	for i := range c.Versions {
+		if v := &c.Versions[i]; v.Path == target && v.Live() {
+			head = v
+		}
+	}
+	if t := m.to.children[m.new]; t != nil && !t.local && t.head != nil && t.head.Seq > head.Seq {
+		head = t.head // another session wrote the same content meanwhile
+	}
+	if hidden := m.to.hidden[m.new]; hidden != nil {
+		m.s.unhide(hidden)
+	}
+	m.s.unhide(m.n)
+	fs.take(m)
+	m.n.head, m.n.content, m.n.local = head, nil, false
+	m.to.settle()
+	st := m.n.stage
+	if st == nil {
+		return
+	}
+	st.base = head
+	st.settle(changes)
+	if st.writers == 0 && !st.dirty {
+		m.n.stage = nil
+	}
+}
+
+// rebase makes v, which only gave the memory another path, its head.
+// Caller holds fs.mu.
+func (n *node) rebase(v versionlog.Version) {
+	if n.stage != nil && n.stage.base != nil && n.stage.base.ID == v.Parent {
+		n.stage.base = &v
+	}
+	if n.head.ID != v.Parent { // content of another session's that the tree has yet to see
+		n.content = nil
+		n.store.fs.notify.content(n)
+	}
+	n.head = &v
+}
