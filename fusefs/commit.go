@@ -160,6 +160,15 @@ func expectVersion(v *versionlog.Version) versionlog.Expectation {
 // committed notes that v holds what the stage was after changes changes.
 // Caller holds fs.mu.
 func (fs *fileSystem) committed(n *node, st *stage, v versionlog.Version, changes uint64) {
+	if path, ok := n.path(); !ok || path != v.Path {
+		// Another session's commit has moved or removed n since the draft.
+		n.store.place(v)
+		if st != nil {
+			st.settle(changes)
+			fs.notify.content(n)
+		}
+		return
+	}
 	if n.local || n.head == nil || n.head.Seq < v.Seq {
 		n.head, n.content = &v, nil
 	}

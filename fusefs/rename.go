@@ -13,8 +13,9 @@ import (
 // move is one rename on its way. The names are canonical.
 type move struct {
 	s        *store
-	n        *node // what moves
-	from, to *node // directories
+	n        *node  // what moves
+	from, to *node  // directories
+	toPath   string // of to
 	old, new string
 	target   *node // what is in the way; nil
 }
@@ -118,12 +119,19 @@ func (fs *fileSystem) newMove(in *fuse.RenameIn, from *node, oldName, newName st
 	if !status.Ok() {
 		return nil, status
 	}
-	return &move{s: from.store, n: n, from: from, to: to, old: old, new: name, target: to.children[name]}, fuse.OK
+	toPath, _ := to.path() // place has seen that it has one
+	return &move{s: from.store, n: n, from: from, to: to, toPath: toPath, old: old, new: name, target: to.children[name]}, fuse.OK
 }
 
-// take moves the node. Caller holds fs.mu.
+// take moves the node. Its new directory may have lost its last memory, and so
+// its place, to another session's commit meanwhile; then it is made again.
+// Caller holds fs.mu.
 func (fs *fileSystem) take(m *move) {
 	now := time.Now()
+	if _, ok := m.to.path(); !ok {
+		m.to = m.s.makeDirs(m.toPath, now)
+		fs.notify.entry(m.to, m.new)
+	}
 	if t := m.to.children[m.new]; t != nil && t != m.n {
 		t.removed = true
 		t.ctime = now

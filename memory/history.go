@@ -61,7 +61,7 @@ func (s *Store) Resolve(ctx context.Context, path, ref string) (versionlog.Versi
 	if err != nil {
 		return v, err
 	}
-	if v.MemoryID != last.MemoryID {
+	if v.MemoryID != last.MemoryID && v.Path != last.Path { // else it was at path in an earlier life
 		return v, fmt.Errorf("%w: %s is a version of %s, not of %s", ErrBadVersion, ref, v.Path, path)
 	}
 	return v, nil

@@ -270,6 +270,18 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+func TestResolveEarlierMemoryOfThePath(t *testing.T) {
+	f := newFixture(t, nil)
+	v1 := f.write("/a", "one", versionlog.ExpectAbsent())
+	if _, err := f.Remove(t.Context(), "/a", versionlog.ExpectExists()); err != nil {
+		t.Fatal(err)
+	}
+	f.write("/a", "another", versionlog.ExpectAbsent())
+	if v, err := f.Resolve(t.Context(), "/a", v1.ID); err != nil || v.ID != v1.ID {
+		t.Errorf("resolve a version of the memory that was at the path before: %s, %v", v.ID, err)
+	}
+}
+
 func TestReadOnlyAndArchived(t *testing.T) {
 	f := newFixture(t, nil)
 	f.write("/a", "one", versionlog.ExpectAbsent())

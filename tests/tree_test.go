@@ -73,9 +73,10 @@ func (e *env) settled(t testing.TB, store string, mounts ...*mount) map[string]s
 				diff = r.String()
 			}
 			if time.Now().After(deadline) {
-				for _, c := range e.commits(t, store) {
+				all := e.commits(t, store)
+				for _, c := range all[max(0, len(all)-60):] {
 					for _, v := range c.Versions {
-						t.Log(c.Seq, v.Session, v, v.MemoryID[len(v.MemoryID)-4:])
+						t.Log(c.Seq, v.Session, v)
 					}
 				}
 				t.Fatalf("%s differs from the store %v after the last change (-store +mount):\n%s\n.mneme/errors:\n%s\nmounts: %v; daemon ended: %v; root: %v",

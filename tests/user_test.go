@@ -105,8 +105,9 @@ func TestDeadMountOfUser(t *testing.T) {
 	e := newUser(t)
 	r := e.inside(t, searchPath(), `
 		mount='mneme mount notes --background --json --at $at | grep -o "\"pid\":[0-9]*" | cut -d: -f2'
-		user "mneme store create notes >&2; pid=\$($mount); echo x > $at/notes/f; kill -9 \$pid"
-		user "pid=\$($mount); cat $at/notes/f; kill -9 \$pid"
+		end='kill -9 $pid; while grep -qs "^State:.[^ZX]" /proc/$pid/status; do :; done'
+		user "mneme store create notes >&2; pid=\$($mount); echo x > $at/notes/f; $end"
+		user "pid=\$($mount); cat $at/notes/f; $end"
 		mounts
 		user 'mneme unmount --at $at >&2'
 		mounts`)

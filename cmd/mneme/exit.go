@@ -39,6 +39,7 @@ var classes = []class{
 	{code: 3, kind: "not_found", errs: []error{versionlog.ErrNotFound}},
 	{code: 2, kind: "usage", errs: []error{
 		errUsage, memory.ErrBadName, memory.ErrBadLimits, memory.ErrBadPath, memory.ErrPathEncoding, memory.ErrBadVersion,
+		versionlog.ErrInvalid,
 	}},
 }
 

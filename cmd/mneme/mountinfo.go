@@ -27,12 +27,23 @@ type mountPoint struct {
 	pid int // of the daemon; 0 when the mount does not say
 }
 
+// ended reports whether a process has exited and only waits for its parent to
+// ask how, see proc_pid_stat(5). Nobody but root may look at its files.
+func ended(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(after, "Z") || strings.HasPrefix(after, "X")
+}
+
 // alive reports whether the daemon still runs. A process that was given its
 // number later does not have the FUSE device open, where one may look.
 func (m mountPoint) alive() bool {
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.pid))
 	if err != nil {
-		return errors.Is(err, fs.ErrPermission)
+		return errors.Is(err, fs.ErrPermission) && !ended(m.pid)
 	}
 	return slices.ContainsFunc(fds, func(fd fs.DirEntry) bool {
 		target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", m.pid, fd.Name()))

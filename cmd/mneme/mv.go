@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"mneme/memory"
 )
@@ -32,8 +33,8 @@ func (c *mvCmd) Run(ctx context.Context, a *app) error {
 	if from.path == "/" {
 		return usagef("%q is a whole store and cannot be moved", c.From)
 	}
-	if from == to {
-		return usagef("%q and %q are the same place", c.From, c.To)
+	if strings.HasPrefix(to.path+"/", from.path+"/") && from.store == to.store {
+		return usagef("%q is %q itself or lies in it", c.To, c.From)
 	}
 	return a.withLibrary(ctx, writing, func(lib *memory.Library) error {
 		st, err := openStore(ctx, lib, from.store, writing)
