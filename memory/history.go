@@ -46,7 +46,10 @@ func (s *Store) last(ctx context.Context, path string) (versionlog.Version, erro
 // ErrBadVersion.
 func (s *Store) Resolve(ctx context.Context, path, ref string) (versionlog.Version, error) {
 	var v versionlog.Version
-	var err error
+	path, err := ParsePath(path)
+	if err != nil {
+		return v, err
+	}
 	if seq, parseErr := strconv.ParseUint(ref, 10, 64); parseErr == nil {
 		v, err = s.versionAt(ctx, path, seq)
 	} else if _, _, parseErr = versionlog.LocateVersion(ref); parseErr == nil {
@@ -61,7 +64,7 @@ func (s *Store) Resolve(ctx context.Context, path, ref string) (versionlog.Versi
 	if err != nil {
 		return v, err
 	}
-	if v.MemoryID != last.MemoryID && v.Path != last.Path { // else it was at path in an earlier life
+	if v.MemoryID != last.MemoryID && v.Path != path { // else it was at path in an earlier life
 		return v, fmt.Errorf("%w: %s is a version of %s, not of %s", ErrBadVersion, ref, v.Path, path)
 	}
 	return v, nil
