@@ -99,6 +99,13 @@ func (fs *fileSystem) FsyncDir(<-chan struct{}, *fuse.FsyncIn) fuse.Status { ret
 // Mkdir implements fuse.RawFileSystem. The directory is this mount's own until
 // a memory lands in it.
 func (fs *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+	fs.mu.RLock()
+	parent, status := fs.writable(in.NodeId)
+	fs.mu.RUnlock()
+	if !status.Ok() {
+		return status
+	}
+	parent.store.refresh()
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	dir, canonical, status := fs.place(in.NodeId, name, 1)

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -53,6 +55,10 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 	if err := clearDead(dir); err != nil {
 		return nil, err
 	}
+	dir, err := realDir(dir) // as the kernel will name it
+	if err != nil {
+		return nil, err
+	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	fs := newFileSystem(life, stores, o)
 	for _, s := range fs.stores {
@@ -76,6 +82,14 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 		return nil, errors.Join(fmt.Errorf("mount at %s: %w", dir, err), m.Close())
 	}
 	return m, nil
+}
+
+func realDir(dir string) (string, error) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(dir)
 }
 
 // learnDevice finds out the number that the kernel has given the mount.
@@ -144,23 +158,47 @@ func (m *Server) Close() error { return m.close() }
 var ErrBusy = errors.New("mount is in use")
 
 func (m *Server) unmount() error {
-	m.fs.commitAll()
-	err := m.server.Unmount()
-	if err == nil {
-		m.Wait()
-		return nil
-	}
 	select {
 	case <-m.done: // somebody else unmounted it
 		return nil
 	default:
 	}
-	m.fs.log.Warn("unmount", "dir", m.dir, "err", err)
-	if err := Detach(m.dir); err != nil {
-		return fmt.Errorf("detach %s: %w", m.dir, err)
+	m.fs.commitAll()
+	if !m.attached() { // but still in use
+		return fmt.Errorf("%s: %w", m.dir, ErrBusy)
+	}
+	err := m.server.Unmount()
+	if err == nil {
+		m.Wait()
+		return nil
+	}
+	if m.attached() {
+		m.fs.log.Warn("unmount", "dir", m.dir, "err", err)
+		if err := Detach(m.dir); err != nil {
+			return fmt.Errorf("detach %s: %w", m.dir, err)
+		}
 	}
 	m.fs.commitAll()
 	return fmt.Errorf("%s: %w", m.dir, ErrBusy)
+}
+
+// attached reports whether this mount is the one that is seen at its directory.
+// After a lazy unmount it is not, and another may be.
+func (m *Server) attached() bool {
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return true
+	}
+	escape := strings.NewReplacer("\\", `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`)
+	dir, device := escape.Replace(m.dir), ""
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) > 4 && f[4] == dir {
+			device = f[2] // the last one lies on top
+		}
+	}
+	m.fs.mu.RLock()
+	defer m.fs.mu.RUnlock()
+	return device == m.fs.device
 }
 
 // clearDead detaches mounts whose daemon has died. It asks with statfs, which

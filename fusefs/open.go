@@ -73,6 +73,12 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	if _, ok := n.path(); !ok && !n.removed {
+		return fuse.Status(syscall.ESTALE) // the kernel looks the name up again, and tries once more
+	}
+	if writes(in.Flags) && n.store.readOnly() {
+		return fuse.EROFS // archived since it was mounted
+	}
 	fs.open(n, in.Flags, out)
 	return fuse.OK
 }

@@ -37,6 +37,9 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 	case from.store != to.store:
 		return fuse.EXDEV
 	}
+	if from.store.refresh(); from.store.readOnly() {
+		return fuse.EROFS
+	}
 	n, status := fs.rename(in, from, oldName, newName)
 	if status.Ok() && n != nil {
 		status = fs.commitIdle(n)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,6 +20,8 @@ type store struct {
 	root    *node
 	control *node // .mneme, which no directory lists
 	errors  journal
+
+	archived atomic.Bool // refuses every change; never false again
 
 	// ops is held for reading while content is committed, and for writing
 	// while names change, so that a commit and a rename of the same file never
@@ -42,6 +45,7 @@ type pending struct {
 func newStore(fs *fileSystem, ms *memory.Store) *store {
 	s := &store{fs: fs, memory: ms, inflight: map[string]*pending{}, gone: map[string]uint64{}}
 	s.caughtUp.L = &fs.mu
+	s.archived.Store(!ms.Info().ArchivedAt.IsZero())
 	s.root = fs.newNode(s, syscall.S_IFDIR|s.perm(0o755), fs.since)
 	s.makeControl()
 	return s
@@ -50,7 +54,14 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 func (s *store) slug() string { return s.memory.Info().Slug }
 
 func (s *store) readOnly() bool {
-	return s.memory.ReadOnly() || !s.memory.Info().ArchivedAt.IsZero()
+	return s.memory.ReadOnly() || s.archived.Load()
+}
+
+// refresh learns whether the store has been archived since it was mounted.
+func (s *store) refresh() {
+	if archived, err := s.memory.Archived(s.fs.ctx); err == nil && archived {
+		s.archived.Store(true)
+	}
 }
 
 // perm takes the write bits off where nothing can be written.
@@ -139,6 +150,7 @@ func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
 // catchUp waits until the tree shows every commit that is in the log now, but
 // not for long: what follows checks the log again when it commits.
 func (s *store) catchUp() {
+	s.refresh()
 	tip, err := s.memory.Tip(s.fs.ctx)
 	if err != nil {
 		return

@@ -24,6 +24,9 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 		return status
 	}
 	s := dir.store
+	if s.refresh(); s.readOnly() {
+		return fuse.EROFS
+	}
 	s.ops.Lock()
 	defer s.ops.Unlock()
 	fs.mu.RLock()

@@ -53,6 +53,12 @@ func (s *Store) Tip(ctx context.Context) (versionlog.Tip, error) {
 	return s.log.Tip(ctx, s.info.ID)
 }
 
+// Archived reports whether the store is archived by now.
+func (s *Store) Archived(ctx context.Context) (bool, error) {
+	info, err := s.log.Store(ctx, s.info.ID)
+	return !info.ArchivedAt.IsZero(), err
+}
+
 // Content returns the bytes of a version, verified. The caller must not change
 // them. A deleted version has none: ErrBadVersion. cas.ErrNotFound and
 // cas.ErrCorrupt mean that the store has lost data it should have.

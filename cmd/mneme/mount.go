@@ -79,8 +79,11 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 		}
 		return a.printMounted(m, "Ctrl-C here ends it.")
 	})
-	if err != nil && parent != nil {
+	switch {
+	case err != nil && parent != nil:
 		_ = writeJSON(parent, newErrorReply(err)) // the log has it, too
+	case err == nil && parent == nil && !a.json:
+		a.printf("\nThe mount has ended; what was written is saved.\n")
 	}
 	return err
 }
