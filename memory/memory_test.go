@@ -256,10 +256,14 @@ func TestResolve(t *testing.T) {
 			t.Errorf("resolve %s: %s, %v; want %s", ref, v.ID, err, want)
 		}
 	}
+	forged := v1.ID[:len(v1.ID)-1] + "0" // the right place, another version
+	if forged == v1.ID {
+		forged = v1.ID[:len(v1.ID)-1] + "4"
+	}
 	for ref, want := range map[string]error{
 		other.ID: memory.ErrBadVersion, "2": versionlog.ErrNotFound, "99": versionlog.ErrNotFound,
 		"": memory.ErrBadVersion, "v1": memory.ErrBadVersion, "memver_x": memory.ErrBadVersion, "-1": memory.ErrBadVersion,
-		v1.ID[:len(v1.ID)-1] + "0": versionlog.ErrNotFound,
+		forged: versionlog.ErrNotFound,
 	} {
 		if v, err := f.Resolve(t.Context(), "/a", ref); !errors.Is(err, want) {
 			t.Errorf("resolve %q: %s, %v; want %v", ref, v.ID, err, want)
