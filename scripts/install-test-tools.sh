@@ -7,6 +7,7 @@ missing=
 need() { # command package
 	command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
 }
+need ed ed
 need fusermount3 fuse3
 need gawk gawk
 need git git
