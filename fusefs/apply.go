@@ -151,12 +151,9 @@ func (s *store) setHead(n *node, v versionlog.Version) {
 // relocate follows a rename, keeping the node.
 func (s *store) relocate(v versionlog.Version) {
 	n := s.find(v.From)
-	if n == nil || n.head == nil || n.local || n.head.MemoryID != v.MemoryID || n.head.Seq >= v.Seq {
-		s.vacate(v.From, v)
-		s.place(v)
-		return
-	}
-	if old := s.find(v.Path); old != nil || s.findHidden(v.Path) != nil || s.gone[v.Path] > v.Seq {
+	known := n != nil && n.head != nil && !n.local && n.head.MemoryID == v.MemoryID && n.head.Seq < v.Seq
+	free := s.find(v.Path) == nil && s.findHidden(v.Path) == nil && s.gone[v.Path] <= v.Seq
+	if !known || !free {
 		s.vacate(v.From, v)
 		s.place(v)
 		return

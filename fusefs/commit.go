@@ -163,26 +163,20 @@ func (fs *fileSystem) committed(n *node, st *stage, v versionlog.Version, change
 	if path, ok := n.path(); !ok || path != v.Path {
 		// Another session's commit has moved or removed n since the draft.
 		n.store.place(v)
-		if st != nil {
-			st.settle(changes)
-			fs.notify.content(n)
-		}
+		st.settle(changes)
+		fs.notify.content(n)
 		return
 	}
 	if n.local || n.head == nil || n.head.Seq < v.Seq {
 		n.head, n.content = &v, nil
 	}
-	if n.parent != nil {
-		if hidden := n.parent.hidden[n.name]; hidden != nil && n.local {
-			n.store.unhide(hidden)
-		}
-		n.parent.settle()
+	if hidden := n.parent.hidden[n.name]; hidden != nil && n.local {
+		n.store.unhide(hidden)
 	}
+	n.parent.settle()
 	n.local = false
-	if st != nil {
-		st.base = &v
-		st.settle(changes)
-	}
+	st.base = &v
+	st.settle(changes)
 }
 
 // settle notes that what the stage was after changes changes is committed.

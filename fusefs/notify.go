@@ -52,17 +52,9 @@ func (q *notifier) enqueue(n notice) uint64 {
 // in which a working kernel takes thousands.
 func (q *notifier) await(number uint64) {
 	const patience = 100 * time.Millisecond
-	timer := time.AfterFunc(patience, func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.progress.Broadcast()
-	})
-	defer timer.Stop()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for start := time.Now(); q.sent < number && !q.closed && time.Since(start) < patience; {
-		q.progress.Wait()
-	}
+	waitFor(&q.progress, patience, func() bool { return q.sent >= number || q.closed })
 }
 
 // entry makes the kernel look name up in dir again, and read dir again.

@@ -160,15 +160,7 @@ func (s *store) catchUp() {
 	if s.applied >= tip.Seq {
 		return
 	}
-	timer := time.AfterFunc(time.Second, func() {
-		s.fs.mu.Lock()
-		defer s.fs.mu.Unlock()
-		s.caughtUp.Broadcast()
-	})
-	defer timer.Stop()
-	for start := time.Now(); s.applied < tip.Seq && time.Since(start) < time.Second; {
-		s.caughtUp.Wait()
-	}
+	waitFor(&s.caughtUp, time.Second, func() bool { return s.applied >= tip.Seq })
 }
 
 // commit makes changes through commitWith, by memory.Store.Batch.

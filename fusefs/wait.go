@@ -1,0 +1,20 @@
+package fusefs
+
+import (
+	"sync"
+	"time"
+)
+
+// waitFor waits until done holds, but not longer than patience. Whoever makes
+// it hold broadcasts cond. Caller holds cond.L.
+func waitFor(cond *sync.Cond, patience time.Duration, done func() bool) {
+	timer := time.AfterFunc(patience, func() {
+		cond.L.Lock()
+		defer cond.L.Unlock()
+		cond.Broadcast()
+	})
+	defer timer.Stop()
+	for start := time.Now(); !done() && time.Since(start) < patience; {
+		cond.Wait()
+	}
+}
