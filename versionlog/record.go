@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash"
 	"strconv"
@@ -109,14 +110,25 @@ func (r *record) commit() (*Commit, error) {
 		}
 		c.Versions[i] = v
 		c.Seals[i] = Seal{Salt: Salt(salt), Payload: rv.Payload}
-		if payloadDigest(c.Seals[i].Salt, &v) != rv.Payload {
-			return nil, fmt.Errorf("payload of version %s does not match its digest", rv.ID)
+	}
+	return c, c.Verify()
+}
+
+// Verify checks that the commit's payloads and its own digest hold. That Prev
+// is the digest of the commit before is for the caller to check.
+func (c *Commit) Verify() error {
+	if len(c.Seals) != len(c.Versions) {
+		return fmt.Errorf("it has %d versions and %d seals", len(c.Versions), len(c.Seals))
+	}
+	for i := range c.Versions {
+		if v := &c.Versions[i]; payloadDigest(c.Seals[i].Salt, v) != c.Seals[i].Payload {
+			return fmt.Errorf("payload of version %s does not match its digest", v.ID)
 		}
 	}
-	if chainDigest(c) != r.Digest {
-		return nil, fmt.Errorf("it does not match its digest")
+	if chainDigest(c) != c.Digest {
+		return errors.New("it does not match its digest")
 	}
-	return c, nil
+	return nil
 }
 
 // payloadDigest binds the erasable fields of a version under its salt.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -134,12 +135,20 @@ func TestCorruptRecords(t *testing.T) {
 			put(t, l, s.ID, "/b", "1")
 			put(t, l, s.ID, "/c", "1")
 			change(t, dir, statement)
-			var last error
-			for _, err := range l.Commits(t.Context(), s.ID, 0) {
-				last = err
+			walk := func(after uint64) (seqs []uint64, last error) {
+				for c, err := range l.Commits(t.Context(), s.ID, after) {
+					if last = err; err == nil {
+						seqs = append(seqs, c.Seq)
+					}
+				}
+				return seqs, last
 			}
-			if !errors.Is(last, versionlog.ErrCorrupt) {
-				t.Errorf("error is %v", last)
+			seqs, err := walk(0)
+			if !errors.Is(err, versionlog.ErrCorrupt) || !slices.Equal(seqs, []uint64{1}) {
+				t.Errorf("commits %v, then %v; want the one before the bad one", seqs, err)
+			}
+			if seqs, err = walk(2); err != nil || !slices.Equal(seqs, []uint64{3}) {
+				t.Errorf("behind the bad one: commits %v, %v", seqs, err)
 			}
 		})
 	}

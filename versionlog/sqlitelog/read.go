@@ -27,7 +27,8 @@ func queryOne[T any](ctx context.Context, stmt *sql.Stmt, scan func(scanner) (T,
 	return found, err
 }
 
-// queryAll runs a statement and returns all its rows.
+// queryAll runs a statement and returns all its rows; with an error, those
+// before it.
 func queryAll[T any](ctx context.Context, stmt *sql.Stmt, scan func(scanner) (T, error), args ...any) ([]T, error) {
 	var found []T
 	err := retryBusy(ctx, func() error {
@@ -50,21 +51,22 @@ func queryAll[T any](ctx context.Context, stmt *sql.Stmt, scan func(scanner) (T,
 }
 
 // paged yields what fetch returns, page after page, until one is not full.
-// fetch is given the last row of the page before, nil at first.
+// fetch is given the last row of the page before, nil at first. With an error
+// it may return the rows before the bad one.
 func paged[T any](size int, fetch func(last *T) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var last *T
 		for {
 			page, err := fetch(last)
-			if err != nil {
-				var none T
-				yield(none, err)
-				return
-			}
 			for i := range page {
 				if !yield(page[i], nil) {
 					return
 				}
+			}
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
 			}
 			if len(page) < size {
 				return
@@ -170,22 +172,25 @@ func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Se
 				return nil, nil
 			}
 			page, err := queryAll(ctx, l.read.commits, scanRecord, s.num, int64(from))
-			if err != nil {
-				return nil, err
+			page, gap := dense(s.ID, from, page)
+			if gap != nil {
+				err = gap
 			}
-			return page, checkDense(s.ID, from, page)
+			return page, err
 		})
 	})
 }
 
-func checkDense(storeID string, after uint64, page []*versionlog.Commit) error {
+// dense returns the commits of a page that follow one another from after on,
+// and an error when they are not all.
+func dense(storeID string, after uint64, page []*versionlog.Commit) ([]*versionlog.Commit, error) {
 	for i, c := range page {
 		if want := after + uint64(i) + 1; c.Seq != want || c.StoreID != storeID {
-			return fmt.Errorf("%w: in place of commit %d of store %s stands commit %d of %s",
+			return page[:i], fmt.Errorf("%w: in place of commit %d of store %s stands commit %d of %s",
 				versionlog.ErrCorrupt, want, storeID, c.Seq, c.StoreID)
 		}
 	}
-	return nil
+	return page, nil
 }
 
 // within looks the store up and then walks it. Errors are named after it.

@@ -1,0 +1,226 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"mneme/cas"
+	"mneme/versionlog"
+)
+
+// Problem is one thing that is wrong with a store.
+type Problem struct {
+	Kind     ProblemKind
+	Subject  string // what it is about: "commit 12", "/todo.md", "blob 3f…"
+	What     string // what is wrong with it
+	Do       string // what a person can do about it
+	Repaired bool   // it was mended
+}
+
+// ProblemKind says which check found a problem.
+type ProblemKind string
+
+// The kinds of problems.
+const (
+	ProblemRecord ProblemKind = "record" // a commit record is missing, damaged or not the one that follows
+	ProblemHead   ProblemKind = "head"   // the index says something else than the records
+	ProblemBlob   ProblemKind = "blob"   // bytes are missing or not those that were stored
+)
+
+// VerifyOptions adjust Verify; the zero value is the default.
+type VerifyOptions struct {
+	// PresenceOnly asks whether blobs are there without reading them.
+	PresenceOnly bool
+	// Salvage finds the bytes of a blob that the store has lost in another
+	// place; what it finds is put back. Nil: nothing is changed.
+	Salvage func(cas.Digest) ([]byte, bool)
+	// Progress is called now and then with how much of a step is done, never
+	// twice at once. Nil: nobody looks.
+	Progress func(step string, done, total int)
+	// Workers is how many blobs are read at once. 0: 16.
+	Workers int
+}
+
+// Verification is what Verify has looked at.
+type Verification struct {
+	Commits, Versions, Memories, Blobs int
+	Bytes                              int64 // of the blobs that were read
+	Problems, Repaired                 int   // Repaired are among Problems
+}
+
+// Verify checks a store against its own history: every commit record holds and
+// follows the one before, the heads are what the records imply, and the blob
+// of every version, live or not, is there with the right bytes. It calls
+// report for every problem, never twice at once, and returns an error only
+// when it could not look.
+//
+// Commits may be made meanwhile; those after its beginning are not checked.
+// Blobs are read from the store's cas.Store: open the library without a cache
+// of them, which would hide what is lost.
+func (s *Store) Verify(ctx context.Context, opts *VerifyOptions, report func(Problem)) (Verification, error) {
+	v := verifier{store: s, replay: newReplay()}
+	if opts != nil {
+		v.opts = *opts
+	}
+	if v.opts.Progress == nil {
+		v.opts.Progress = func(string, int, int) {}
+	}
+	if v.opts.Workers <= 0 {
+		v.opts.Workers = 16
+	}
+	v.report = func(p Problem) {
+		v.done.Problems++
+		if p.Repaired {
+			v.done.Repaired++
+		}
+		report(p)
+	}
+	for _, step := range []func(context.Context) error{v.records, v.heads, v.blobs} {
+		if err := step(ctx); err != nil {
+			return v.done, fmt.Errorf("verify store %s: %w", s.info.Slug, err)
+		}
+	}
+	return v.done, nil
+}
+
+// verifier is one run of Verify.
+type verifier struct {
+	store  *Store
+	opts   VerifyOptions
+	report func(Problem)
+	done   Verification
+
+	tip    versionlog.Tip // as of the beginning
+	last   *versionlog.Commit
+	replay *replay
+	lost   run // of commits just before the one looked at
+}
+
+// run is a range of sequence numbers; the zero value is none.
+type run struct {
+	from, to uint64
+	why      string
+}
+
+func (r run) String() string {
+	if r.from == r.to {
+		return "commit " + strconv.FormatUint(r.from, 10)
+	}
+	return fmt.Sprintf("commits %d to %d", r.from, r.to)
+}
+
+// records walks the commits up to the tip. A bad one ends the log's walk, so it
+// is begun anew behind it.
+func (v *verifier) records(ctx context.Context) error {
+	var err error
+	if v.tip, err = v.store.Tip(ctx); err != nil {
+		return err
+	}
+	for after := uint64(0); after < v.tip.Seq; {
+		why := "there is no record"
+		for c, err := range v.store.Commits(ctx, after) {
+			if errors.Is(err, versionlog.ErrCorrupt) {
+				why = err.Error()
+				break
+			}
+			if err != nil {
+				return err
+			}
+			if c.Seq != after+1 || c.Seq > v.tip.Seq {
+				break
+			}
+			v.commit(c)
+			after = c.Seq
+		}
+		if after < v.tip.Seq {
+			after++
+			v.lose(after, why)
+		}
+	}
+	v.flushLost()
+	if v.last != nil && v.last.Seq == v.tip.Seq && v.last.Digest != v.tip.Digest {
+		v.report(Problem{
+			Kind: ProblemRecord, Subject: fmt.Sprintf("commit %d", v.tip.Seq),
+			What: "it is not the one that the store's index names as its newest", Do: adviceRebuild,
+		})
+	}
+	return nil
+}
+
+const (
+	adviceRecord  = "what it changed cannot be told any more; take the store's files or the log's records from a backup"
+	adviceRebuild = "the records are the truth: `mneme fsck --rebuild-index` makes the index from them where the backend can, else restore log.db from a backup"
+)
+
+// lose notes that a commit cannot be read.
+func (v *verifier) lose(seq uint64, why string) {
+	v.replay.gap(seq)
+	if v.lost.to == seq-1 && v.lost.from != 0 && v.lost.why == why {
+		v.lost.to = seq
+		return
+	}
+	v.flushLost()
+	v.lost = run{from: seq, to: seq, why: why}
+}
+
+func (v *verifier) flushLost() {
+	if v.lost.from != 0 {
+		v.report(Problem{Kind: ProblemRecord, Subject: v.lost.String(), What: v.lost.why, Do: adviceRecord})
+	}
+	v.lost = run{}
+}
+
+// commit checks one record and replays it.
+func (v *verifier) commit(c *versionlog.Commit) {
+	v.flushLost()
+	wrong := func(what string) {
+		v.report(Problem{Kind: ProblemRecord, Subject: fmt.Sprintf("commit %d", c.Seq), What: what, Do: adviceRecord})
+	}
+	if err := c.Verify(); err != nil {
+		wrong(err.Error())
+	}
+	var before versionlog.Digest
+	if v.last != nil {
+		before = v.last.Digest
+	}
+	follows := c.Seq == 1 || v.last != nil && v.last.Seq == c.Seq-1 // else the one before is lost
+	if follows && c.Prev != before {
+		wrong("it does not follow the commit before it: the chain of digests is broken")
+	}
+	for _, what := range v.replay.commit(c) {
+		wrong(what)
+	}
+	v.last = c
+	v.done.Commits++
+	v.done.Versions += len(c.Versions)
+	v.opts.Progress("commits", v.done.Commits, int(v.tip.Seq))
+}
+
+// heads compares the log's heads with those that the records imply. Paths that
+// a later commit touched are left out.
+func (v *verifier) heads(ctx context.Context) error {
+	found := map[string]versionlog.Version{}
+	for head, err := range v.store.Heads(ctx, "/") {
+		if err != nil {
+			return err
+		}
+		found[head.Path] = head
+		v.opts.Progress("heads", len(found), len(v.replay.heads))
+	}
+	v.done.Memories = len(found)
+	touched := map[string]bool{}
+	for c, err := range v.store.Commits(ctx, v.tip.Seq) {
+		if err != nil {
+			return err
+		}
+		for _, later := range c.Versions {
+			touched[later.Path], touched[later.From] = true, true
+		}
+	}
+	for _, p := range v.replay.compare(found, touched) {
+		v.report(p)
+	}
+	return nil
+}

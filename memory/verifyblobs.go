@@ -1,0 +1,121 @@
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"mneme/cas"
+)
+
+// blobs looks at the blob of every version, several at once, in the order of
+// the history.
+func (v *verifier) blobs(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for _, head := range v.replay.heads { // a live version says best what is lost
+		u := v.replay.blobs[head.Digest]
+		if !v.replay.live(u.example) || head.Path < u.example.Path {
+			u.example = head
+			v.replay.blobs[head.Digest] = u
+		}
+	}
+	wanted := make([]cas.Digest, 0, len(v.replay.blobs))
+	for d := range v.replay.blobs {
+		wanted = append(wanted, d)
+	}
+	slices.SortFunc(wanted, func(a, b cas.Digest) int {
+		first, second := v.replay.blobs[a].example, v.replay.blobs[b].example
+		return cmp.Or(cmp.Compare(first.Seq, second.Seq), bytes.Compare(a[:], b[:]))
+	})
+	var mu sync.Mutex // guards v.done and calls of Report and Progress
+	queue := make(chan cas.Digest)
+	var workers sync.WaitGroup
+	for range min(v.opts.Workers, len(wanted)) {
+		workers.Go(func() {
+			for d := range queue {
+				n, problem, err := v.blob(ctx, d)
+				if err != nil {
+					cancel(err) // the first one counts
+					return
+				}
+				mu.Lock()
+				v.done.Blobs++
+				v.done.Bytes += n
+				if problem != nil {
+					v.report(*problem)
+				}
+				v.opts.Progress("blobs", v.done.Blobs, len(wanted))
+				mu.Unlock()
+			}
+		})
+	}
+	for _, d := range wanted {
+		select {
+		case queue <- d:
+		case <-ctx.Done():
+		}
+	}
+	close(queue)
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// blob looks at one blob. It returns how many bytes it read, and what is wrong.
+func (v *verifier) blob(ctx context.Context, d cas.Digest) (int64, *Problem, error) {
+	read, err := v.look(ctx, d)
+	if err == nil || !errors.Is(err, cas.ErrNotFound) && !errors.Is(err, cas.ErrCorrupt) {
+		return read, nil, err
+	}
+	use := v.replay.blobs[d]
+	p := &Problem{Kind: ProblemBlob, Subject: "blob " + d.String(), What: "the bytes are damaged"}
+	if errors.Is(err, cas.ErrNotFound) {
+		p.What = "the bytes are gone"
+	}
+	what, place := "an earlier version", fmt.Sprintf("%s:%s", v.store.info.Slug, use.example.Path)
+	p.Do = fmt.Sprintf("nothing else needs them; a file with this SHA-256 from a backup, written anywhere in the store, mends it (`mneme write %s:/restored`)", v.store.info.Slug)
+	if v.replay.live(use.example) {
+		what = "the current version"
+		p.Do = fmt.Sprintf("write it again from a copy (`mneme write %s`), or bring an earlier version back (`mneme log %s`, `mneme restore %s VERSION`)", place, place, place)
+	}
+	p.What += fmt.Sprintf("; they are %s of %s (%s)", what, use.example.Path, use.example.ID)
+	if use.versions > 1 {
+		p.What += fmt.Sprintf(" and of %d more", use.versions-1)
+	}
+	return read, p, v.salvage(ctx, d, p)
+}
+
+func (v *verifier) look(ctx context.Context, d cas.Digest) (int64, error) {
+	if v.opts.PresenceOnly {
+		ok, err := v.store.blobs.Has(ctx, d)
+		if err == nil && !ok {
+			err = cas.ErrNotFound
+		}
+		return 0, err
+	}
+	data, err := v.store.blobs.Get(ctx, d)
+	if err == nil && int64(len(data)) != v.replay.blobs[d].size {
+		err = fmt.Errorf("%w: %d bytes, the record says %d", cas.ErrCorrupt, len(data), v.replay.blobs[d].size)
+	}
+	return int64(len(data)), err
+}
+
+// salvage puts the bytes back if they are found elsewhere.
+func (v *verifier) salvage(ctx context.Context, d cas.Digest, p *Problem) error {
+	if v.opts.Salvage == nil {
+		return nil
+	}
+	data, ok := v.opts.Salvage(d)
+	if !ok || cas.Sum(data) != d {
+		return nil
+	}
+	if _, err := v.store.blobs.Put(ctx, data); err != nil {
+		return fmt.Errorf("put blob %v back: %w", d, err)
+	}
+	p.Repaired = true
+	return nil
+}
