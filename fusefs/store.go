@@ -57,12 +57,19 @@ func (s *store) readOnly() bool {
 	return s.memory.ReadOnly() || s.archived.Load()
 }
 
-// refresh learns whether the store has been archived since it was mounted.
-func (s *store) refresh() {
-	if archived, err := s.memory.Archived(s.fs.ctx); err == nil && archived {
+// tip returns the end of the log, and learns whether the store has been
+// archived since it was mounted.
+func (s *store) tip(ctx context.Context) (versionlog.Tip, error) {
+	tip, err := s.memory.Tip(ctx)
+	if err == nil && !tip.ArchivedAt.IsZero() {
 		s.archived.Store(true)
 	}
+	return tip, err
 }
+
+// refresh learns whether the store has been archived. When the log cannot be
+// reached, the commit that follows finds out.
+func (s *store) refresh() { _, _ = s.tip(s.fs.ctx) }
 
 // perm takes the write bits off where nothing can be written.
 func (s *store) perm(mode uint32) uint32 {
@@ -150,8 +157,7 @@ func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
 // catchUp waits until the tree shows every commit that is in the log now, but
 // not for long: what follows checks the log again when it commits.
 func (s *store) catchUp() {
-	s.refresh()
-	tip, err := s.memory.Tip(s.fs.ctx)
+	tip, err := s.tip(s.fs.ctx)
 	if err != nil {
 		return
 	}

@@ -18,6 +18,7 @@ import (
 // fixture is a library in memory with one store.
 type fixture struct {
 	t     *testing.T
+	log   *memlog.Log
 	lib   *memory.Library
 	blobs map[string]*memcas.Store
 	*memory.Store
@@ -27,8 +28,8 @@ var author = &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSessio
 
 func newFixture(t *testing.T, opts *memory.StoreOptions) *fixture {
 	t.Helper()
-	f := &fixture{t: t, blobs: map[string]*memcas.Store{}}
-	f.lib = memory.NewLibrary(memlog.New(nil), func(id string) (cas.Store, error) {
+	f := &fixture{t: t, log: memlog.New(nil), blobs: map[string]*memcas.Store{}}
+	f.lib = memory.NewLibrary(f.log, func(id string) (cas.Store, error) {
 		if f.blobs[id] == nil {
 			f.blobs[id] = memcas.New()
 		}
@@ -340,9 +341,17 @@ func TestDeleteStoreErasesBlobs(t *testing.T) {
 }
 
 func TestFollow(t *testing.T) {
-	f := newFixture(t, nil)
+	t.Run("log that hands commits out", func(t *testing.T) { testFollow(t, newFixture(t, nil)) })
+	t.Run("log that does not", func(t *testing.T) {
+		f := newFixture(t, nil)
+		f.hideNext()
+		testFollow(t, f)
+	})
+}
+
+func testFollow(t *testing.T, f *fixture) {
 	f.write("/before", "x", versionlog.ExpectAbsent())
-	const n = 20
+	const n = 450 // more than are read at once
 	go func() {
 		for i := range n {
 			_, _ = f.Write(context.Background(), fmt.Sprint("/", i), []byte("x"), versionlog.ExpectAbsent())
@@ -374,5 +383,16 @@ func TestDiff(t *testing.T) {
 	}
 	if d := memory.Diff("a", "b", []byte("x"), []byte("\x00")); !strings.Contains(d, "Binary") {
 		t.Errorf("binary diff: %q", d)
+	}
+}
+
+// hideNext opens the fixture's store on a log that only has the methods of
+// versionlog.Log.
+func (f *fixture) hideNext() {
+	f.t.Helper()
+	lib := memory.NewLibrary(struct{ versionlog.Log }{f.log}, func(id string) (cas.Store, error) { return f.blobs[id], nil })
+	var err error
+	if f.Store, err = lib.Open(f.t.Context(), f.Info().ID, author); err != nil {
+		f.t.Fatal(err)
 	}
 }

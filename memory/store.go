@@ -48,15 +48,10 @@ func (s *Store) Heads(ctx context.Context, prefix string) iter.Seq2[versionlog.V
 	return s.log.Heads(ctx, s.info.ID, prefix)
 }
 
-// Tip returns the end of the store's history.
+// Tip returns the end of the store's history, and whether it is archived by
+// now.
 func (s *Store) Tip(ctx context.Context) (versionlog.Tip, error) {
 	return s.log.Tip(ctx, s.info.ID)
-}
-
-// Archived reports whether the store is archived by now.
-func (s *Store) Archived(ctx context.Context) (bool, error) {
-	info, err := s.log.Store(ctx, s.info.ID)
-	return !info.ArchivedAt.IsZero(), err
 }
 
 // Content returns the bytes of a version, verified. The caller must not change
@@ -114,20 +109,44 @@ func (s *Store) Commits(ctx context.Context, after uint64) iter.Seq2[*versionlog
 // Follow calls apply with every commit above after, in order, as they come,
 // until ctx ends or something fails; it returns why, never nil.
 func (s *Store) Follow(ctx context.Context, after uint64, apply func(*versionlog.Commit) error) error {
+	follower, ok := s.log.(versionlog.Follower)
+	if !ok {
+		follower = waitThenRead{s.log}
+	}
 	for {
-		for c, err := range s.log.Commits(ctx, s.info.ID, after) {
-			if err != nil {
-				return err
-			}
+		commits, err := follower.Next(ctx, s.info.ID, after)
+		for _, c := range commits {
 			if err := apply(c); err != nil {
 				return err
 			}
 			after = c.Seq
 		}
-		if err := s.log.Wait(ctx, s.info.ID, after); err != nil {
+		if err != nil {
 			return err
 		}
 	}
+}
+
+// waitThenRead makes a Follower of any log.
+type waitThenRead struct{ log versionlog.Log }
+
+// maxFollowed bounds how many commits are in memory at once.
+const maxFollowed = 200
+
+// Next also returns the commits that came before an error.
+func (l waitThenRead) Next(ctx context.Context, storeID string, after uint64) (commits []*versionlog.Commit, err error) {
+	if err := l.log.Wait(ctx, storeID, after); err != nil {
+		return nil, err
+	}
+	for c, err := range l.log.Commits(ctx, storeID, after) {
+		if err != nil {
+			return commits, err
+		}
+		if commits = append(commits, c); len(commits) == maxFollowed {
+			break
+		}
+	}
+	return commits, nil
 }
 
 // wrap names the place an error speaks of.

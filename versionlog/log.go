@@ -91,6 +91,15 @@ type Log interface {
 	// commit made during the walk may be seen in part.
 	Heads(ctx context.Context, storeID, prefix string) iter.Seq2[Version, error]
 
+	// Children yields what lies directly in a directory ("/" is the root, else
+	// no slash at the end): the live version of each memory in it, and for each
+	// directory in it one live version of a memory somewhere below; all in byte
+	// order of the paths of what it yields. Where a memory lies, or nothing, it
+	// yields nothing. It costs a remote log about one request per subdirectory
+	// or page, not one per memory. A commit made during the walk may be seen in
+	// part.
+	Children(ctx context.Context, storeID, dir string) iter.Seq2[Version, error]
+
 	// Version returns a version of a store by its id. ErrNotFound.
 	Version(ctx context.Context, storeID, id string) (Version, error)
 
@@ -106,7 +115,8 @@ type Log interface {
 	// It may return early without one; callers look at Commits and wait again.
 	// How soon it notices is the backend's property: at once within a process
 	// and between processes of one machine's embedded log, within the refresh
-	// interval elsewhere. Errors: those of ctx, ErrNotFound.
+	// interval elsewhere, but at once when another call to this Log, such as Tip
+	// or Commit, has come upon the commit. Errors: those of ctx, ErrNotFound.
 	Wait(ctx context.Context, storeID string, after uint64) error
 
 	// Close releases what the log holds. No other method may be running or be
@@ -119,4 +129,15 @@ type Tip struct {
 	Seq    uint64    // 0 before the first commit
 	Digest Digest    // chain digest of commit Seq; zero before the first commit
 	Time   time.Time // time of commit Seq; zero before the first commit
+
+	ArchivedAt time.Time // when the store was archived; zero while it is in use
+}
+
+// Follower is a Log that hands out commits as they arrive, for one who has
+// everything up to after: Next blocks until there is at least one commit above
+// after, and returns those it has, in order and without gaps from after on. It
+// spares a remote log the strongly consistent read that Commits makes. It
+// notices a commit as soon as Wait does, and its errors are those of Wait.
+type Follower interface {
+	Next(ctx context.Context, storeID string, after uint64) ([]*Commit, error)
 }

@@ -29,7 +29,7 @@ func testCancelled(s *suite) {
 			"ArchiveStore": s.log.ArchiveStore(ctx, id, s.clock.now()), "DeleteStore": s.log.DeleteStore(ctx, id),
 			"Wait":  s.log.Wait(ctx, id, 99),
 			"Heads": firstError(s.log.Heads(ctx, id, "/")), "History": firstError(s.log.History(ctx, id, v.MemoryID)),
-			"Commits": firstError(s.log.Commits(ctx, id, 0)),
+			"Commits": firstError(s.log.Commits(ctx, id, 0)), "Children": firstError(s.log.Children(ctx, id, "/")),
 		} {
 			s.Log(what)
 			s.wantErr(err, ctx.Err())

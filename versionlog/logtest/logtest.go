@@ -43,6 +43,7 @@ func Run(t *testing.T, cfg Config) {
 		{"Conflict", conflictTests},
 		{"Paths", pathTests},
 		{"Read", readTests},
+		{"Children", childrenTests},
 		{"Wait", waitTests},
 		{"Lifetime", lifetimeTests},
 	} {

@@ -217,6 +217,9 @@ func (m *machine) check(t *rapid.T) {
 	if !slices.Equal(got, want) {
 		t.Fatalf("heads are %q, want %q", got, want)
 	}
+	for _, dir := range []string{"/", "/a", "/d", "/d/e"} {
+		checkChildren(t, heads, dir, collect(t, m.log.Children(m.ctx, m.store, dir)))
+	}
 	tip, err := m.log.Tip(m.ctx, m.store)
 	if err != nil || tip.Seq != m.seq {
 		t.Fatalf("tip is %+v, %v, want sequence %d", tip, err, m.seq)

@@ -60,6 +60,7 @@ func testArchive(s *suite) {
 	s.must(s.log.ArchiveStore(s.Context(), s.store.ID, at))
 	s.must(s.log.ArchiveStore(s.Context(), s.store.ID, at.Add(time.Hour))) // keeps the first
 	s.store.ArchivedAt = at
+	s.equal(s.tip(), versionlog.Tip{ArchivedAt: at})
 	got, err := s.log.Store(s.Context(), s.store.ID)
 	s.must(err)
 	s.equal(got, s.store)
@@ -85,6 +86,9 @@ func testArchivedCommits(s *suite) {
 	})
 	s.commit(remove("/a", anything))
 	s.equal(paths(s.heads("/")), []string{"/b"})
+	if tip := s.tip(); tip.Seq != 3 || tip.ArchivedAt.IsZero() {
+		s.Errorf("the tip of the archived store is %+v, want sequence 3 and when it was archived", tip)
+	}
 }
 
 func testDeleteStore(s *suite) {
@@ -128,7 +132,7 @@ func (s *suite) isUnknown(id string, v versionlog.Version) {
 		"Wait":    s.log.Wait(ctx, id, 0),
 		"Heads":   firstError(s.log.Heads(ctx, id, "/")),
 		"History": firstError(s.log.History(ctx, id, v.MemoryID)),
-		"Commits": firstError(s.log.Commits(ctx, id, 0)),
+		"Commits": firstError(s.log.Commits(ctx, id, 0)), "Children": firstError(s.log.Children(ctx, id, "/")),
 	} {
 		s.Log(what)
 		s.wantErr(err, versionlog.ErrNotFound)

@@ -42,7 +42,10 @@ type place struct {
 	live    bool
 }
 
-var _ versionlog.Log = (*Log)(nil)
+var (
+	_ versionlog.Log      = (*Log)(nil)
+	_ versionlog.Follower = (*Log)(nil)
+)
 
 // New returns an empty log.
 func New(opts *Options) *Log {
@@ -185,11 +188,12 @@ func (s *store) add(c *versionlog.Commit) {
 }
 
 func (s *store) tip() versionlog.Tip {
-	if len(s.commits) == 0 {
-		return versionlog.Tip{}
+	tip := versionlog.Tip{ArchivedAt: s.ArchivedAt}
+	if len(s.commits) > 0 {
+		c := s.commits[len(s.commits)-1]
+		tip.Seq, tip.Digest, tip.Time = c.Seq, c.Digest, c.Time
 	}
-	c := s.commits[len(s.commits)-1]
-	return versionlog.Tip{Seq: c.Seq, Digest: c.Digest, Time: c.Time}
+	return tip
 }
 
 // Head is part of versionlog.View.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"mneme/versionlog"
 )
@@ -44,19 +45,38 @@ func (l *Log) at(ctx context.Context, storeID, path string, live bool) (v versio
 // Heads yields the live versions at and below prefix in the order of their
 // paths.
 func (l *Log) Heads(ctx context.Context, storeID, prefix string) iter.Seq2[versionlog.Version, error] {
-	above := prefix
-	if prefix == "/" {
-		above = ""
-	}
-	return l.walk(ctx, storeID, func(s *store) (found []versionlog.Version) {
-		for path, at := range s.last {
-			if at.live && (path == prefix || isBelow(path, above)) {
-				found = append(found, at.version)
-			}
-		}
-		slices.SortFunc(found, func(a, b versionlog.Version) int { return cmp.Compare(a.Path, b.Path) })
-		return found
+	return l.walk(ctx, storeID, func(s *store) []versionlog.Version {
+		return s.liveBelow(prefix, func(string) bool { return true })
 	})
+}
+
+// Children yields one live version of each name in a directory, in the order
+// of their paths.
+func (l *Log) Children(ctx context.Context, storeID, dir string) iter.Seq2[versionlog.Version, error] {
+	return l.walk(ctx, storeID, func(s *store) []versionlog.Version {
+		below := strings.TrimSuffix(dir, "/") + "/"
+		last := ""
+		return s.liveBelow(dir, func(path string) bool {
+			rest, ok := strings.CutPrefix(path, below)
+			name, _, deeper := strings.Cut(rest, "/")
+			again := deeper && name == last
+			last = name
+			return ok && !again
+		})
+	})
+}
+
+// liveBelow returns the live versions at and below prefix that are wanted, in
+// the order of their paths.
+func (s *store) liveBelow(prefix string, wanted func(path string) bool) (found []versionlog.Version) {
+	above := strings.TrimSuffix(prefix, "/")
+	for path, at := range s.last {
+		if at.live && (path == prefix || isBelow(path, above)) {
+			found = append(found, at.version)
+		}
+	}
+	slices.SortFunc(found, func(a, b versionlog.Version) int { return cmp.Compare(a.Path, b.Path) })
+	return slices.DeleteFunc(found, func(v versionlog.Version) bool { return !wanted(v.Path) })
 }
 
 // Version returns a version of a store by its id.
@@ -143,6 +163,24 @@ func (l *Log) Wait(ctx context.Context, storeID string, after uint64) error {
 		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+	}
+}
+
+// Next returns the commits above after, once there are any.
+func (l *Log) Next(ctx context.Context, storeID string, after uint64) (commits []*versionlog.Commit, err error) {
+	for {
+		if err := l.Wait(ctx, storeID, after); err != nil {
+			return nil, err
+		}
+		for c, err := range l.Commits(ctx, storeID, after) {
+			if err != nil {
+				return nil, err
+			}
+			commits = append(commits, c)
+		}
+		if len(commits) > 0 {
+			return commits, nil
 		}
 	}
 }

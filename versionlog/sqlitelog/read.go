@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"strings"
 
 	"mneme/versionlog"
 )
@@ -87,6 +88,7 @@ func (l *Log) store(ctx context.Context, id string) (storeRow, error) {
 // Tip returns the end of a store's history.
 func (l *Log) Tip(ctx context.Context, storeID string) (versionlog.Tip, error) {
 	s, err := l.store(ctx, storeID)
+	s.tip.ArchivedAt = s.ArchivedAt
 	return s.tip, err
 }
 
@@ -143,6 +145,14 @@ func (l *Log) Heads(ctx context.Context, storeID, prefix string) iter.Seq2[versi
 			}
 			l.read.liveBelow(ctx, s.num, prefix)(yield)
 		}
+	})
+}
+
+// Children yields one live version of each name in a directory, in the order
+// of their paths.
+func (l *Log) Children(ctx context.Context, storeID, dir string) iter.Seq2[versionlog.Version, error] {
+	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[versionlog.Version, error] {
+		return l.read.liveIn(ctx, s.num, strings.TrimSuffix(dir, "/"))
 	})
 }
 
@@ -214,9 +224,10 @@ func within[T any](ctx context.Context, l *Log, storeID string, walk func(storeR
 	}
 }
 
+const afterSlash = "0" // the byte after '/'
+
 // liveBelow yields the live versions whose path begins with above and a slash.
 func (s *statements) liveBelow(ctx context.Context, store int64, above string) iter.Seq2[versionlog.Version, error] {
-	const afterSlash = "0" // the byte after '/'
 	return paged(pageRows, func(last *versionlog.Version) ([]versionlog.Version, error) {
 		from := above + "/"
 		if last != nil {
@@ -224,4 +235,35 @@ func (s *statements) liveBelow(ctx context.Context, store int64, above string) i
 		}
 		return queryAll(ctx, s.below, scanVersion, store, from, above+afterSlash)
 	})
+}
+
+// liveIn yields one live version of each name below above and a slash. Where a
+// page ends within a subdirectory, the next one begins behind that.
+func (s *statements) liveIn(ctx context.Context, store int64, above string) iter.Seq2[versionlog.Version, error] {
+	const afterAll = "\xff" // no path has this byte, so it sorts behind all that lies below
+	return func(yield func(versionlog.Version, error) bool) {
+		from := above + "/"
+		for {
+			page, err := queryAll(ctx, s.children, scanVersion, store, from, above+afterSlash)
+			if err != nil {
+				yield(versionlog.Version{}, err)
+				return
+			}
+			for _, v := range page {
+				if v.Path < from { // below the subdirectory that the row before has told of
+					continue
+				}
+				from = v.Path
+				if name, _, deeper := strings.Cut(v.Path[len(above)+1:], "/"); deeper {
+					from = above + "/" + name + "/" + afterAll
+				}
+				if !yield(v, nil) {
+					return
+				}
+			}
+			if len(page) < pageNames {
+				return
+			}
+		}
+	}
 }

@@ -28,11 +28,12 @@ const (
 	maxReaders = 4
 )
 
-// How many rows an iterator reads at a time, and how many commit records, which
-// may be large. Between pages it holds no read transaction, so a slow consumer
+// How many rows an iterator reads at a time; how many commit records, which may
+// be large; and how many rows to find names in, most of which may turn out to
+// lie deeper. Between pages it holds no read transaction, so a slow consumer
 // never keeps the write-ahead log from being checkpointed. Tests have smaller
 // pages.
-var pageRows, pageRecords = 1000, 200
+var pageRows, pageRecords, pageNames = 1000, 200, 100
 
 // Options adjust a Log.
 type Options struct {

@@ -25,7 +25,7 @@ const pathTables = `paths p CROSS JOIN versions v ON v.store = p.store AND v.seq
 // connection.
 type statements struct {
 	storeByID, storeBySlug, stores *sql.Stmt
-	head, last, below              *sql.Stmt
+	head, last, below, children    *sql.Stmt
 	version, newest, history       *sql.Stmt
 	commitByKey, commits           *sql.Stmt
 
@@ -39,6 +39,8 @@ type preparer interface {
 func prepareStatements(ctx context.Context, db preparer) (*statements, error) {
 	s := &statements{}
 	var err error
+	const below = `SELECT ` + versionColumns + ` FROM ` + pathTables +
+		` WHERE p.store = ? AND p.path > ? AND p.path < ? AND p.live = 1 ORDER BY p.path LIMIT `
 	// Limits are written out: SQLite plans a statement with LIMIT ? again every
 	// time it runs, which takes as long as the rest of a commit.
 	s.all, err = prepare(ctx, db, []query{
@@ -47,8 +49,8 @@ func prepareStatements(ctx context.Context, db preparer) (*statements, error) {
 		{&s.stores, `SELECT ` + storeColumns + ` FROM stores ORDER BY slug`},
 		{&s.head, `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ? AND p.live = 1`},
 		{&s.last, `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ?`},
-		{&s.below, `SELECT ` + versionColumns + ` FROM ` + pathTables +
-			` WHERE p.store = ? AND p.path > ? AND p.path < ? AND p.live = 1 ORDER BY p.path LIMIT ` + strconv.Itoa(pageRows)},
+		{&s.below, below + strconv.Itoa(pageRows)},
+		{&s.children, below + strconv.Itoa(pageNames)},
 		{&s.version, `SELECT ` + versionColumns + ` FROM ` + versionTables + ` WHERE v.store = ? AND v.seq = ? AND v.ord = ? AND v.id = ?`},
 		{&s.newest, `SELECT ` + versionColumns + ` FROM ` + versionTables +
 			` WHERE v.store = ? AND v.memory_id = ? ORDER BY v.seq DESC LIMIT 1`},
