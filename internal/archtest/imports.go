@@ -45,7 +45,7 @@ var backends = []string{
 }
 
 // testOnly are the packages that serve tests and stand on no floor.
-var testOnly = []string{"internal/archtest", "internal/skip", "tests"}
+var testOnly = []string{"internal/archtest", "internal/awstest", "internal/skip", "tests"}
 
 // standardOnly are the packages that import nothing from outside but the
 // standard library.
@@ -57,7 +57,7 @@ var owners = map[string][]string{
 	"database/sql":                   {"versionlog/sqlitelog"},
 	"github.com/hanwen/go-fuse":      {"fusefs"},
 	"github.com/dgraph-io/ristretto": {"cache"},
-	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf"},
+	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awstest"},
 	"github.com/alecthomas/kong":     {"cmd/mneme"},
 }
 

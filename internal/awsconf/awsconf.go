@@ -1,0 +1,203 @@
+// Package awsconf makes the clients of S3 and DynamoDB from the environment, as
+// the AWS SDK finds region, credentials, profiles and endpoints; it counts what
+// they send and says of their errors what a person can do about them.
+package awsconf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/middleware"
+)
+
+const (
+	operationTimeout = 12 * time.Second // WithTimeout
+
+	maxAttempts = 5
+	firstPause  = 250 * time.Millisecond // before the second attempt, at most
+	longestWait = 2 * time.Second        // before any attempt, at most
+
+	connectionsPerHost = 256
+	dialTimeout        = 3 * time.Second
+	tlsTimeout         = 5 * time.Second
+	headerTimeout      = 10 * time.Second // from the end of the request to the first byte of the reply
+)
+
+// errNoRegion says that nothing names a region.
+var errNoRegion = errors.New("no AWS region is set: set AWS_REGION, or AWS_PROFILE to a profile that has one " +
+	"(a server of your own takes any, such as us-east-1)")
+
+// Options are the optional settings of Load. Nil and zero fields stand for the
+// defaults.
+type Options struct {
+	// Transport carries the requests to S3 and DynamoDB. Default: one that
+	// keeps up to 256 connections per host open, gives up dialling after 3 s
+	// and waiting for the head of a reply after 10 s, and trusts what
+	// AWS_CA_BUNDLE names. Asking for credentials does not go through it.
+	Transport http.RoundTripper
+	// Requests counts what is sent. Nil counts nothing.
+	Requests *Requests
+}
+
+// Clients are the clients of one account and region. They may be used from many
+// goroutines and need not be closed.
+type Clients struct {
+	S3       *s3.Client
+	DynamoDB *dynamodb.Client
+	Region   string
+}
+
+// Load makes clients from environment variables and the shared configuration
+// files. It fetches credentials once, so that missing ones are noticed here, but
+// sends nothing to S3 or DynamoDB. S3 is addressed by path wherever an endpoint
+// is set (AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL).
+//
+// The clients make up to five attempts per call, with random pauses of up to
+// 2 s between them, of what a repetition may cure: lost connections, answers
+// 5xx, throttling, and conflicts of conditional writes. They obey the context.
+// A call whose reply was lost may have taken effect and be made again.
+func Load(ctx context.Context, opts *Options) (*Clients, error) {
+	return LoadFrom(ctx, opts, nil)
+}
+
+// Fixed is what a test gives instead of the environment.
+type Fixed struct {
+	Region                       string
+	Credentials                  aws.CredentialsProvider
+	S3Endpoint, DynamoDBEndpoint string
+}
+
+// LoadFrom is Load with fixed settings instead of those of the environment; nil
+// stands for the environment.
+func LoadFrom(ctx context.Context, opts *Options, fixed *Fixed) (*Clients, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	ctx, cancel := WithTimeout(ctx)
+	defer cancel()
+	cfg, err := loadConfig(ctx, fixed)
+	if err != nil {
+		return nil, fmt.Errorf("load the AWS configuration: %w", Explain(err))
+	}
+	if cfg.Region == "" {
+		return nil, errNoRegion
+	}
+	cfg.Credentials = explainedCredentials{cfg.Credentials}
+	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
+		return nil, Explain(err)
+	}
+	client := &http.Client{Transport: transport(cfg.HTTPClient, opts), CheckRedirect: checkRedirect}
+	return &Clients{
+		S3: s3.NewFromConfig(cfg, func(o *s3.Options) {
+			o.HTTPClient, o.Retryer = client, newRetryer()
+			if fixed != nil {
+				o.BaseEndpoint = &fixed.S3Endpoint
+			}
+			o.UsePathStyle = o.BaseEndpoint != nil
+			o.DisableLogOutputChecksumValidationSkipped = true
+		}),
+		DynamoDB: dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+			o.HTTPClient, o.Retryer = client, newRetryer()
+			if fixed != nil {
+				o.BaseEndpoint = &fixed.DynamoDBEndpoint
+			}
+		}),
+		Region: cfg.Region,
+	}, nil
+}
+
+func loadConfig(ctx context.Context, fixed *Fixed) (aws.Config, error) {
+	settings := []func(*config.LoadOptions) error{
+		config.WithHTTPClient(newHTTPClient()),
+		config.WithAPIOptions([]func(*middleware.Stack) error{nameHosts}),
+		config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
+		config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired),
+	}
+	if fixed != nil {
+		settings = append(settings, config.WithRegion(fixed.Region), config.WithCredentialsProvider(fixed.Credentials),
+			config.WithSharedConfigFiles([]string{}), config.WithSharedCredentialsFiles([]string{}))
+	}
+	return config.LoadDefaultConfig(ctx, settings...)
+}
+
+// WithTimeout bounds one logical operation, its repetitions included: 12 s.
+func WithTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, operationTimeout)
+}
+
+func newHTTPClient() *awshttp.BuildableClient {
+	return awshttp.NewBuildableClient().
+		WithDialerOptions(func(d *net.Dialer) { d.Timeout = dialTimeout }).
+		WithTransportOptions(func(t *http.Transport) {
+			t.MaxIdleConns = 0 // no limit beyond that per host
+			t.MaxIdleConnsPerHost = connectionsPerHost
+			t.TLSHandshakeTimeout = tlsTimeout
+			t.ResponseHeaderTimeout = headerTimeout
+		})
+}
+
+// transport returns what carries the requests. The configured client is the one
+// that Load gave, with the certificates of AWS_CA_BUNDLE added.
+func transport(configured aws.HTTPClient, opts *Options) http.RoundTripper {
+	carrier := opts.Transport
+	if carrier == nil {
+		client, ok := configured.(*awshttp.BuildableClient)
+		if !ok {
+			client = newHTTPClient()
+		}
+		carrier = client.GetTransport()
+	}
+	if opts.Requests != nil {
+		carrier = &counter{requests: opts.Requests, next: carrier}
+	}
+	return carrier
+}
+
+// checkRedirect follows only what repeats the same request. A redirect to
+// another region has to reach the SDK, which reports it.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	switch req.Response.StatusCode {
+	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		if len(via) < maxAttempts {
+			return nil
+		}
+	}
+	return http.ErrUseLastResponse
+}
+
+// newRetryer returns the SDK's standard retryer without its quota of retries:
+// hundreds of parallel reads that are throttled at once would use it up, and
+// each of them is bounded by its attempts and its time.
+func newRetryer() aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts = maxAttempts
+		o.Backoff = retry.BackoffDelayerFunc(pause)
+		o.RateLimiter = ratelimit.None
+		o.Retryables = append(o.Retryables, retry.RetryableErrorCode{Codes: map[string]struct{}{
+			"ConditionalRequestConflict": {}, // S3: two conditional writes of one key at once
+			"OperationAborted":           {},
+		}})
+	})
+}
+
+// pause returns how long to wait after the given attempt, counted from 1: any
+// time between nothing and a limit that doubles.
+func pause(attempt int, _ error) (time.Duration, error) {
+	limit := longestWait
+	if shift := attempt - 1; shift < 8 {
+		limit = min(limit, firstPause<<max(shift, 0))
+	}
+	return rand.N(limit), nil
+}
