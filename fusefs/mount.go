@@ -29,6 +29,7 @@ const maxBackground = 256
 // goroutines.
 type Server struct {
 	fs     *fileSystem
+	meter  *meter
 	server *fuse.Server
 	dir    string
 	cancel context.CancelFunc
@@ -67,12 +68,13 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 			return nil, fmt.Errorf("load store %s: %w", s.slug(), err)
 		}
 	}
-	server, err := fuse.NewServer(fs, dir, mountOptions(fs))
+	meter := &meter{RawFileSystem: fs}
+	server, err := fuse.NewServer(meter, dir, mountOptions(fs))
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("mount at %s: %w", dir, err)
 	}
-	m := &Server{fs: fs, server: server, dir: dir, cancel: cancel, done: make(chan struct{})}
+	m := &Server{fs: fs, meter: meter, server: server, dir: dir, cancel: cancel, done: make(chan struct{})}
 	m.close = sync.OnceValue(m.unmount)
 	go m.serve()
 	if err := server.WaitMount(); err != nil {

@@ -23,6 +23,8 @@ type store struct {
 
 	archived atomic.Bool // refuses every change; never false again
 
+	commits, conflicts atomic.Uint64 // made through this mount, and what ended them
+
 	// ops is held for reading while content is committed, and for writing
 	// while names change, so that a commit and a rename of the same file never
 	// overlap.
@@ -193,8 +195,14 @@ func (s *store) commitWith(run func(*memory.CommitOptions) (*versionlog.Commit, 
 	if err != nil || len(c.Versions) == 0 {
 		delete(s.inflight, key)
 	}
+	if isConflict(err) {
+		s.conflicts.Add(1)
+	}
 	if err != nil {
 		return err
+	}
+	if len(c.Versions) > 0 {
+		s.commits.Add(1)
 	}
 	own.applied = true
 	for _, v := range c.Versions {

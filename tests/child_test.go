@@ -19,6 +19,7 @@ var childRoles = map[string]func(args []string) error{
 	"write": writerChild,
 	"agent": agentChild,
 	"hold":  holdChild,
+	"bench": benchChild,
 }
 
 func runChild(role string, args []string) int {

@@ -262,7 +262,8 @@ type mount struct {
 	pid     int
 
 	cmd    *exec.Cmd
-	minor  string // of the device, which names the FUSE connection
+	minor  string      // of the device, which names the FUSE connection
+	ready  *lineWaiter // standard output
 	stderr *safeBuffer
 	ended  chan struct{} // closed when the daemon has exited
 	err    error         // how; valid once ended is closed
@@ -313,8 +314,8 @@ func (m *mount) start(t testing.TB, args []string) {
 	m.cmd.Stderr = m.stderr
 	// A test process that is killed takes its daemons along.
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	ready := newLineWaiter()
-	m.cmd.Stdout = ready
+	m.ready = newLineWaiter()
+	m.cmd.Stdout = m.ready
 	started := make(chan error)
 	go func() {
 		// The signal of Pdeathsig comes when the thread ends that started the
@@ -333,7 +334,7 @@ func (m *mount) start(t testing.TB, args []string) {
 	m.pid = m.cmd.Process.Pid
 	t.Cleanup(func() { m.end(t) })
 	select {
-	case <-ready.first:
+	case <-m.ready.first:
 	case <-m.ended:
 		t.Fatalf("mneme %s: %v\n%s", strings.Join(args, " "), m.err, m.stderr)
 	case <-time.After(mountPatience):

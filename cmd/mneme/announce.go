@@ -14,6 +14,7 @@ type mounted struct {
 	PID       int            `json:"pid"`
 	SessionID string         `json:"session_id"`
 	Stores    []mountedStore `json:"stores"`
+	Metrics   string         `json:"metrics,omitempty"` // where, with --metrics-addr
 }
 
 type mountedStore struct {
@@ -47,6 +48,9 @@ func (a *app) printMounted(m mounted, end string) error {
 			mode = ", read-only"
 		}
 		a.printf("%s is mounted at %s%s\n", s.Slug, a.paint(bold, s.Path), mode)
+	}
+	if m.Metrics != "" {
+		a.printf("Metrics are at %s\n", m.Metrics)
 	}
 	a.printf("\nThree things to try, in another terminal:\n")
 	first := m.Stores[0]

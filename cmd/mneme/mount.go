@@ -22,13 +22,14 @@ import (
 const sessionPrefix = "sesn_"
 
 type mountCmd struct {
-	Stores     []string      `arg:"" name:"store[:ro]" help:"Stores to mount, each below DIR under its name; :ro makes one read-only."`
-	At         string        `default:"${mountdir}" placeholder:"DIR" help:"Where to mount them, an empty or new directory. Default: ${default}."`
-	ReadOnly   bool          `help:"All stores read-only."`
-	Session    string        `placeholder:"ID" help:"Session in whose name files are written. Default: a new one."`
-	Refresh    time.Duration `default:"1s" help:"How late another process's change may be seen. Default: ${default}."`
-	Background bool          `help:"Return when it is mounted, and go on serving."`
-	Owner      owner         `placeholder:"UID:GID" help:"Whom the files belong to. Default: you."`
+	Stores      []string      `arg:"" name:"store[:ro]" help:"Stores to mount, each below DIR under its name; :ro makes one read-only."`
+	At          string        `default:"${mountdir}" placeholder:"DIR" help:"Where to mount them, an empty or new directory. Default: ${default}."`
+	ReadOnly    bool          `help:"All stores read-only."`
+	Session     string        `placeholder:"ID" help:"Session in whose name files are written. Default: a new one."`
+	Refresh     time.Duration `default:"1s" help:"How late another process's change may be seen. Default: ${default}."`
+	MetricsAddr string        `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics; without HOST on this machine only."`
+	Background  bool          `help:"Return when it is mounted, and go on serving."`
+	Owner       owner         `placeholder:"UID:GID" help:"Whom the files belong to. Default: you."`
 }
 
 func (c *mountCmd) Help() string {
@@ -121,7 +122,13 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	if err != nil {
 		return err
 	}
-	if err := ready(newMounted(dir, c.Session, stores)); err != nil {
+	announced := newMounted(dir, c.Session, stores)
+	metrics, err := c.startMetrics(server, lib, &announced)
+	if err != nil {
+		return errors.Join(err, server.Close())
+	}
+	defer func() { err = errors.Join(err, metrics.close()) }()
+	if err := ready(announced); err != nil {
 		return errors.Join(err, server.Close())
 	}
 	ended := make(chan struct{})
@@ -140,6 +147,19 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 		return nil
 	}
 	return err
+}
+
+// startMetrics serves metrics where they are wanted, and nil where they are not.
+func (c *mountCmd) startMetrics(server *fusefs.Server, lib *library, announced *mounted) (*metricsServer, error) {
+	if c.MetricsAddr == "" {
+		return nil, nil
+	}
+	metrics, err := serveMetrics(c.MetricsAddr, server, lib.cacheList)
+	if err != nil {
+		return nil, err
+	}
+	announced.Metrics = metrics.url
+	return metrics, nil
 }
 
 // check reads the arguments that kong cannot judge, and fills in the session.

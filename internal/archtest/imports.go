@@ -59,6 +59,7 @@ var owners = map[string][]string{
 	"github.com/dgraph-io/ristretto": {"cache"},
 	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awstest"},
 	"github.com/alecthomas/kong":     {"cmd/mneme"},
+	"github.com/prometheus/":         {"cmd/mneme"},
 }
 
 func checkImports(f *file) []string {

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"mneme/cache"
+	"mneme/fusefs"
+)
+
+// loopback is where metrics are served when --metrics-addr names no host.
+const loopback = "127.0.0.1"
+
+// metricsServer serves the metrics of one mount over HTTP.
+type metricsServer struct {
+	url    string
+	server *http.Server
+	ended  chan error
+}
+
+// serveMetrics begins to serve the metrics of a mount and its caches at addr,
+// HOST:PORT; without a host on the loopback interface only.
+func serveMetrics(addr string, mount *fusefs.Server, caches func() []*cache.Cache) (*metricsServer, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, usagef("--metrics-addr %q: want HOST:PORT or :PORT", addr)
+	}
+	if host == "" {
+		host = loopback
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, fmt.Errorf("serve metrics: %w", err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(&mountCollector{mount, caches},
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	m := &metricsServer{
+		url:    "http://" + listener.Addr().String() + "/metrics",
+		server: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second},
+		ended:  make(chan error, 1),
+	}
+	go func() { m.ended <- m.server.Serve(listener) }()
+	return m, nil
+}
+
+// close ends the server and waits for it; nil is none.
+func (m *metricsServer) close() error {
+	if m == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := m.server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = m.server.Close()
+	}
+	if ended := <-m.ended; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
+	return err
+}
+
+// mountCollector reads the counters of a mount when it is asked for them.
+type mountCollector struct {
+	mount  *fusefs.Server
+	caches func() []*cache.Cache
+}
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("mneme_"+name, help, labels, nil)
+}
+
+var (
+	descRequests    = describe("fuse_request_seconds", "Requests of the kernel, and the time it took to answer them.", "kind")
+	descApplied     = describe("store_applied_sequence", "Every commit up to this sequence number is in the mount.", "store")
+	descMemories    = describe("store_memories", "Memories in the mount.", "store")
+	descUncommitted = describe("store_uncommitted_files", "Files of the mount that differ from the log.", "store")
+	descCommits     = describe("store_commits_total", "Commits made through the mount.", "store")
+	descConflicts   = describe("store_conflicts_total", "Commits that lost their race.", "store")
+	descDegraded    = describe("store_degraded", "1 while the log cannot be followed.", "store")
+	descCacheHits   = describe("cache_hits_total", "Reads of blobs that a tier of the cache answered.", "tier")
+	descCacheMisses = describe("cache_misses_total", "Reads of blobs that went to the store.")
+	descFetched     = describe("cache_fetched_bytes_total", "Bytes read from the store.")
+	descCacheBytes  = describe("cache_bytes", "Bytes that a tier of the cache holds.", "tier")
+	descCacheFaults = describe("cache_faults_total", "Cached files that were damaged or could not be used.", "fault")
+	descEvictions   = describe("cache_evictions_total", "Files removed from the disk tier to make room.")
+)
+
+// Describe implements prometheus.Collector.
+func (c *mountCollector) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, out) }
+
+// Collect implements prometheus.Collector.
+func (c *mountCollector) Collect(out chan<- prometheus.Metric) {
+	stats := c.mount.Stats()
+	for _, r := range stats.Requests {
+		out <- prometheus.MustNewConstSummary(descRequests, r.Count, r.Took.Seconds(), nil, r.Kind)
+	}
+	for _, s := range stats.Stores {
+		gauge(out, descApplied, float64(s.Applied), s.Store)
+		gauge(out, descMemories, float64(s.Memories), s.Store)
+		gauge(out, descUncommitted, float64(s.Uncommitted), s.Store)
+		counter(out, descCommits, s.Commits, s.Store)
+		counter(out, descConflicts, s.Conflicts, s.Store)
+		degraded := 0.0
+		if s.Degraded {
+			degraded = 1
+		}
+		gauge(out, descDegraded, degraded, s.Store)
+	}
+	c.collectCaches(out)
+}
+
+func (c *mountCollector) collectCaches(out chan<- prometheus.Metric) {
+	var sum cache.Stats
+	for _, blobs := range c.caches() {
+		s := blobs.Stats()
+		sum.MemoryHits += s.MemoryHits
+		sum.DiskHits += s.DiskHits
+		sum.Misses += s.Misses
+		sum.FetchedBytes += s.FetchedBytes
+		sum.Corrupt += s.Corrupt
+		sum.DiskErrors += s.DiskErrors
+		sum.Evictions += s.Evictions
+		sum.MemoryBytes += s.MemoryBytes
+		sum.DiskBytes = max(sum.DiskBytes, s.DiskBytes) // the stores share it
+	}
+	counter(out, descCacheHits, sum.MemoryHits, "memory")
+	counter(out, descCacheHits, sum.DiskHits, "disk")
+	counter(out, descCacheMisses, sum.Misses)
+	counter(out, descFetched, sum.FetchedBytes)
+	counter(out, descEvictions, sum.Evictions)
+	counter(out, descCacheFaults, sum.Corrupt, "corrupt")
+	counter(out, descCacheFaults, sum.DiskErrors, "disk")
+	gauge(out, descCacheBytes, float64(sum.MemoryBytes), "memory")
+	gauge(out, descCacheBytes, float64(sum.DiskBytes), "disk")
+}
+
+func gauge(out chan<- prometheus.Metric, desc *prometheus.Desc, value float64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+}
+
+func counter(out chan<- prometheus.Metric, desc *prometheus.Desc, value uint64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(value), labels...)
+}
+
+// cacheList returns the caches of the stores that are open.
+func (l *library) cacheList() []*cache.Cache {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Values(l.blobs))
+}

@@ -1,0 +1,171 @@
+package fusefs
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// kind is a kind of request that the kernel sends.
+type kind int
+
+const (
+	kindLookup kind = iota
+	kindForget
+	kindGetAttr
+	kindSetAttr
+	kindOpen
+	kindCreate
+	kindRead
+	kindWrite
+	kindFlush
+	kindFsync
+	kindRelease
+	kindOpenDir
+	kindReadDir
+	kindReadDirPlus
+	kindReleaseDir
+	kindGetXAttr
+	kindListXAttr
+	kindMkdir
+	kindUnlink
+	kindRmdir
+	kindRename
+	kindStatFs
+	kinds
+)
+
+// kindNames are what fuse(4) calls the kinds.
+var kindNames = [kinds]string{
+	"LOOKUP", "FORGET", "GETATTR", "SETATTR", "OPEN", "CREATE", "READ", "WRITE", "FLUSH", "FSYNC", "RELEASE",
+	"OPENDIR", "READDIR", "READDIRPLUS", "RELEASEDIR", "GETXATTR", "LISTXATTR", "MKDIR", "UNLINK", "RMDIR", "RENAME", "STATFS",
+}
+
+// meter counts the requests on their way to a file system, and how long they
+// take. The kinds that only a few programs ever cause are passed on uncounted.
+type meter struct {
+	fuse.RawFileSystem
+	calls [kinds]struct{ count, nanoseconds atomic.Uint64 }
+}
+
+// done counts one request that began at start.
+func (m *meter) done(k kind, start time.Time) {
+	m.calls[k].count.Add(1)
+	m.calls[k].nanoseconds.Add(uint64(time.Since(start)))
+}
+
+func (m *meter) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	defer m.done(kindLookup, time.Now())
+	return m.RawFileSystem.Lookup(cancel, header, name, out)
+}
+
+func (m *meter) Forget(id, count uint64) {
+	defer m.done(kindForget, time.Now())
+	m.RawFileSystem.Forget(id, count)
+}
+
+func (m *meter) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	defer m.done(kindGetAttr, time.Now())
+	return m.RawFileSystem.GetAttr(cancel, in, out)
+}
+
+func (m *meter) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+	defer m.done(kindSetAttr, time.Now())
+	return m.RawFileSystem.SetAttr(cancel, in, out)
+}
+
+func (m *meter) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	defer m.done(kindOpen, time.Now())
+	return m.RawFileSystem.Open(cancel, in, out)
+}
+
+func (m *meter) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	defer m.done(kindCreate, time.Now())
+	return m.RawFileSystem.Create(cancel, in, name, out)
+}
+
+func (m *meter) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	defer m.done(kindRead, time.Now())
+	return m.RawFileSystem.Read(cancel, in, buf)
+}
+
+func (m *meter) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+	defer m.done(kindWrite, time.Now())
+	return m.RawFileSystem.Write(cancel, in, data)
+}
+
+func (m *meter) Writev(cancel <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+	defer m.done(kindWrite, time.Now())
+	return m.RawFileSystem.Writev(cancel, in, data)
+}
+
+func (m *meter) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
+	defer m.done(kindFlush, time.Now())
+	return m.RawFileSystem.Flush(cancel, in)
+}
+
+func (m *meter) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	defer m.done(kindFsync, time.Now())
+	return m.RawFileSystem.Fsync(cancel, in)
+}
+
+func (m *meter) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
+	defer m.done(kindRelease, time.Now())
+	m.RawFileSystem.Release(cancel, in)
+}
+
+func (m *meter) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	defer m.done(kindOpenDir, time.Now())
+	return m.RawFileSystem.OpenDir(cancel, in, out)
+}
+
+func (m *meter) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	defer m.done(kindReadDir, time.Now())
+	return m.RawFileSystem.ReadDir(cancel, in, out)
+}
+
+func (m *meter) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	defer m.done(kindReadDirPlus, time.Now())
+	return m.RawFileSystem.ReadDirPlus(cancel, in, out)
+}
+
+func (m *meter) ReleaseDir(in *fuse.ReleaseIn) {
+	defer m.done(kindReleaseDir, time.Now())
+	m.RawFileSystem.ReleaseDir(in)
+}
+
+func (m *meter) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
+	defer m.done(kindGetXAttr, time.Now())
+	return m.RawFileSystem.GetXAttr(cancel, header, attr, dest)
+}
+
+func (m *meter) ListXAttr(cancel <-chan struct{}, header *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+	defer m.done(kindListXAttr, time.Now())
+	return m.RawFileSystem.ListXAttr(cancel, header, dest)
+}
+
+func (m *meter) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+	defer m.done(kindMkdir, time.Now())
+	return m.RawFileSystem.Mkdir(cancel, in, name, out)
+}
+
+func (m *meter) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
+	defer m.done(kindUnlink, time.Now())
+	return m.RawFileSystem.Unlink(cancel, header, name)
+}
+
+func (m *meter) Rmdir(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
+	defer m.done(kindRmdir, time.Now())
+	return m.RawFileSystem.Rmdir(cancel, header, name)
+}
+
+func (m *meter) Rename(cancel <-chan struct{}, in *fuse.RenameIn, from, to string) fuse.Status {
+	defer m.done(kindRename, time.Now())
+	return m.RawFileSystem.Rename(cancel, in, from, to)
+}
+
+func (m *meter) StatFs(cancel <-chan struct{}, header *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	defer m.done(kindStatFs, time.Now())
+	return m.RawFileSystem.StatFs(cancel, header, out)
+}

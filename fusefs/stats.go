@@ -1,0 +1,55 @@
+package fusefs
+
+import "time"
+
+// Requests says how many requests of a kind the kernel has sent, and how long
+// it took to answer them, all together.
+type Requests struct {
+	Kind  string // as fuse(4) names it: "LOOKUP"
+	Count uint64
+	Took  time.Duration
+}
+
+// Stats are the counters of a mount since it began, and its state. They are
+// read one after another, so that under load they may differ by what happened
+// in between.
+type Stats struct {
+	Requests []Requests // of every kind that is counted
+	Stores   []StoreStats
+}
+
+// StoreStats are the counters of one attached store.
+type StoreStats struct {
+	Store       string // its slug
+	Applied     uint64 // every commit up to this sequence number is in the mount
+	Commits     uint64 // made through this mount
+	Conflicts   uint64 // that ended such commits
+	Degraded    bool   // the log could not be followed when it was last tried
+	Uncommitted int    // files that differ from the log
+	Memories    int
+}
+
+// Stats returns the counters of the mount.
+func (m *Server) Stats() Stats {
+	var stats Stats
+	for k := range kinds {
+		calls := &m.meter.calls[k]
+		stats.Requests = append(stats.Requests, Requests{
+			Kind: kindNames[k], Count: calls.count.Load(), Took: time.Duration(calls.nanoseconds.Load()),
+		})
+	}
+	for _, s := range m.fs.stores {
+		stats.Stores = append(stats.Stores, s.stats())
+	}
+	return stats
+}
+
+func (s *store) stats() StoreStats {
+	s.fs.mu.RLock()
+	defer s.fs.mu.RUnlock()
+	memories, uncommitted := s.count(s.root)
+	return StoreStats{
+		Store: s.slug(), Applied: s.applied, Commits: s.commits.Load(), Conflicts: s.conflicts.Load(),
+		Degraded: s.degraded != nil, Uncommitted: uncommitted, Memories: memories,
+	}
+}

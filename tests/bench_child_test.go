@@ -1,0 +1,135 @@
+package tests
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// benchChild does one timed thing and prints how many nanoseconds it took, so
+// that starting a process is not in the figure: what, directory, then a list of
+// paths ("read", "parallel") or a count and a size in bytes ("write", "safe").
+func benchChild(args []string) error {
+	var took time.Duration
+	var err error
+	switch what, dir := args[0], args[1]; what {
+	case "read":
+		took, err = benchRead(dir, args[2], 1)
+	case "parallel":
+		took, err = benchRead(dir, args[2], 64)
+	case "write", "safe":
+		took, err = benchSave(dir, args[2], args[3], what == "safe")
+	default:
+		err = fmt.Errorf("no benchmark %q", what)
+	}
+	fmt.Println(took.Nanoseconds())
+	return err
+}
+
+// benchRead opens, reads and closes every file of a list, with so many readers
+// at once.
+func benchRead(dir, list string, readers int) (time.Duration, error) {
+	file, err := os.Open(list)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	var paths []string
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		paths = append(paths, filepath.Join(dir, lines.Text()))
+	}
+	work := make(chan string, len(paths))
+	for _, path := range paths {
+		work <- path
+	}
+	close(work)
+	failed := make(chan error, readers)
+	var all sync.WaitGroup
+	start := time.Now()
+	for range readers {
+		all.Go(func() {
+			buffer := make([]byte, 128<<10)
+			for path := range work {
+				if err := readWhole(path, buffer); err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(start)
+	close(failed)
+	return took, <-failed
+}
+
+func readWhole(path string, buffer []byte) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	for err == nil {
+		_, err = file.Read(buffer)
+	}
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	return file.Close()
+}
+
+// benchSave writes new files and then writes them again. Plain is open, write,
+// close, which a mount makes durable; safe is what makes a save durable and
+// whole elsewhere. It reports what one took.
+func benchSave(dir, count, size string, safe bool) (time.Duration, error) {
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return 0, err
+	}
+	length, err := strconv.Atoi(size)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return 0, err
+	}
+	var took time.Duration
+	for i := range n {
+		text := []byte(fmt.Sprint(i, time.Now()) + strings.Repeat("some text\n", length/10))[:length]
+		path := filepath.Join(dir, fmt.Sprintf("saved%d.md", i%max(1, n/2)))
+		start := time.Now()
+		if safe {
+			err = saveSafely(path, text)
+		} else {
+			err = os.WriteFile(path, text, 0o644)
+		}
+		took += time.Since(start)
+		if err != nil {
+			return 0, err
+		}
+	}
+	return took / time.Duration(n), nil
+}
+
+// saveSafely replaces a file as careful programs do.
+func saveSafely(path string, data []byte) error {
+	file, err := os.Create(path + ".new")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err = errors.Join(err, file.Sync(), file.Close(), os.Rename(path+".new", path)); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
