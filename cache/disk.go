@@ -50,6 +50,14 @@ func newDisk(dir string, limit int64, c *counters) (*disk, error) {
 	return t, nil
 }
 
+// Lookup returns a blob from the disk tier in dir, if it is there with the bytes
+// of its digest. It changes nothing there.
+func Lookup(dir string, d cas.Digest) ([]byte, bool) {
+	t := disk{dir: dir}
+	data, err := os.ReadFile(t.path(d))
+	return data, dir != "" && err == nil && cas.Sum(data) == d
+}
+
 // footprint is the disk space that a file of size bytes takes.
 func footprint(size int64) int64 { return (size + block - 1) / block * block }
 

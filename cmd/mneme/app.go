@@ -24,18 +24,20 @@ type app struct {
 	url  *string // nil is the default
 	json bool
 
-	in       *os.File
-	out      *bufio.Writer
-	err      io.Writer
-	terminal bool // out is one
-	color    bool
+	in          *os.File
+	out         *bufio.Writer
+	err         io.Writer
+	terminal    bool // out is one
+	errTerminal bool // err is one
+	color       bool
 }
 
 func newApp(stdin, stdout, stderr *os.File) *app {
 	terminal := term.IsTerminal(int(stdout.Fd()))
 	return &app{
 		in: stdin, out: bufio.NewWriter(stdout), err: stderr,
-		terminal: terminal, color: terminal && os.Getenv("NO_COLOR") == "",
+		terminal: terminal, errTerminal: term.IsTerminal(int(stderr.Fd())),
+		color: terminal && os.Getenv("NO_COLOR") == "",
 	}
 }
 

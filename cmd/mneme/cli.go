@@ -13,7 +13,7 @@ import (
 
 // cli is the grammar of the command line.
 type cli struct {
-	URL  *string `name:"url" env:"${urlvariable}" placeholder:"URL" help:"Where the stores are, as file:///absolute/path. Default: the embedded store in your data directory."`
+	URL  *string `name:"url" env:"${urlvariable}" placeholder:"URL" help:"Where the stores are: file:///absolute/path or aws://BUCKET?table=TABLE. Default: the embedded store in your data directory."`
 	JSON bool    `name:"json" help:"Write JSON for programs: one object, or one a line."`
 
 	Store   storeCmd   `cmd:"" help:"Create, list, archive and delete stores."`
@@ -28,6 +28,8 @@ type cli struct {
 	Show    showCmd    `cmd:"" help:"Show a version and what it changed."`
 	Diff    diffCmd    `cmd:"" help:"Compare two versions of a memory."`
 	Restore restoreCmd `cmd:"" help:"Make an earlier version of a memory current again."`
+	Fsck    fsckCmd    `cmd:"" help:"Check that nothing of a store is lost or damaged."`
+	Setup   setupCmd   `cmd:"" help:"Make the bucket and the table of an aws:// URL, or print policies for it."`
 	Status  statusCmd  `cmd:"" help:"Show the stores, and the mounts on this machine."`
 	Version versionCmd `cmd:"" help:"Print the version of mneme."`
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,7 +28,7 @@ type metricsServer struct {
 
 // serveMetrics begins to serve the metrics of a mount and its caches at addr,
 // HOST:PORT; without a host on the loopback interface only.
-func serveMetrics(addr string, mount *fusefs.Server, caches func() []*cache.Cache) (*metricsServer, error) {
+func serveMetrics(addr string, mount *fusefs.Server, caches func() cache.Stats) (*metricsServer, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, usagef("--metrics-addr %q: want HOST:PORT or :PORT", addr)
@@ -76,7 +74,7 @@ func (m *metricsServer) close() error {
 // mountCollector reads the counters of a mount when it is asked for them.
 type mountCollector struct {
 	mount  *fusefs.Server
-	caches func() []*cache.Cache
+	caches func() cache.Stats
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -124,19 +122,7 @@ func (c *mountCollector) Collect(out chan<- prometheus.Metric) {
 }
 
 func (c *mountCollector) collectCaches(out chan<- prometheus.Metric) {
-	var sum cache.Stats
-	for _, blobs := range c.caches() {
-		s := blobs.Stats()
-		sum.MemoryHits += s.MemoryHits
-		sum.DiskHits += s.DiskHits
-		sum.Misses += s.Misses
-		sum.FetchedBytes += s.FetchedBytes
-		sum.Corrupt += s.Corrupt
-		sum.DiskErrors += s.DiskErrors
-		sum.Evictions += s.Evictions
-		sum.MemoryBytes += s.MemoryBytes
-		sum.DiskBytes = max(sum.DiskBytes, s.DiskBytes) // the stores share it
-	}
+	sum := c.caches()
 	counter(out, descCacheHits, sum.MemoryHits, "memory")
 	counter(out, descCacheHits, sum.DiskHits, "disk")
 	counter(out, descCacheMisses, sum.Misses)
@@ -154,11 +140,4 @@ func gauge(out chan<- prometheus.Metric, desc *prometheus.Desc, value float64, l
 
 func counter(out chan<- prometheus.Metric, desc *prometheus.Desc, value uint64, labels ...string) {
 	out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(value), labels...)
-}
-
-// cacheList returns the caches of the stores that are open.
-func (l *library) cacheList() []*cache.Cache {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Collect(maps.Values(l.blobs))
 }

@@ -154,7 +154,7 @@ func (c *mountCmd) startMetrics(server *fusefs.Server, lib *library, announced *
 	if c.MetricsAddr == "" {
 		return nil, nil
 	}
-	metrics, err := serveMetrics(c.MetricsAddr, server, lib.cacheList)
+	metrics, err := serveMetrics(c.MetricsAddr, server, lib.blobs.stats)
 	if err != nil {
 		return nil, err
 	}

@@ -34,14 +34,14 @@ type mountJSON struct {
 }
 
 func (c *statusCmd) Run(ctx context.Context, a *app) error {
-	dir, err := embeddedDir(a.url)
+	at, err := locate(a.url)
 	if err != nil {
 		return err
 	}
-	s := statusJSON{URL: embeddedURL(dir), Stores: []storeState{}, Mounts: []mountJSON{}}
-	if s.Stores, err = storeStates(ctx, a); err != nil {
-		return err
-	}
+	s := statusJSON{URL: at.String(), Stores: []storeState{}, Mounts: []mountJSON{}}
+	// Mounts are shown even when the stores cannot be asked.
+	var storesErr error
+	s.Stores, storesErr = storeStates(ctx, a, !at.remote())
 	mounts, err := listMounts()
 	if err != nil {
 		return err
@@ -54,13 +54,15 @@ func (c *statusCmd) Run(ctx context.Context, a *app) error {
 		s.Mounts = append(s.Mounts, j)
 	}
 	if a.json {
-		return a.printJSON(s)
+		return errors.Join(storesErr, a.printJSON(s))
 	}
 	printStatus(a, s)
-	return nil
+	return storesErr
 }
 
-func storeStates(ctx context.Context, a *app) ([]storeState, error) {
+// storeStates returns what there is to say about every store; what they hold
+// only if it is to be counted.
+func storeStates(ctx context.Context, a *app, count bool) ([]storeState, error) {
 	states := []storeState{}
 	err := a.withLibrary(ctx, reading, func(lib *memory.Library) error {
 		stores, err := lib.Stores(ctx)
@@ -72,7 +74,7 @@ func storeStates(ctx context.Context, a *app) ([]storeState, error) {
 			if err != nil {
 				return err
 			}
-			state, err := newStoreState(ctx, st)
+			state, err := newStoreState(ctx, st, count)
 			if errors.Is(err, versionlog.ErrNotFound) {
 				continue // deleted meanwhile
 			}
@@ -124,7 +126,11 @@ func printStatus(a *app, s statusJSON) {
 		if st.ArchivedAt != nil {
 			state = "archived"
 		}
-		t.add(st.Slug, strconv.FormatUint(st.Seq, 10), strconv.Itoa(st.Memories), strconv.FormatInt(st.Bytes, 10), state)
+		memories, bytes := "-", "-" // not counted
+		if st.Memories != nil {
+			memories, bytes = strconv.Itoa(*st.Memories), strconv.FormatInt(*st.Bytes, 10)
+		}
+		t.add(st.Slug, strconv.FormatUint(st.Seq, 10), memories, bytes, state)
 	}
 	if len(t.rows) > 0 {
 		a.printf("\n")

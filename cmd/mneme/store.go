@@ -96,7 +96,7 @@ type storeShowCmd struct {
 
 func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 	return a.withStore(ctx, c.Store, reading, func(st *memory.Store) error {
-		state, err := newStoreState(ctx, st)
+		state, err := newStoreState(ctx, st, true)
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 		rows = append(rows,
 			[2]string{"Created", localTime(s.CreatedAt)},
 			[2]string{"Content", string(s.Limits.Content) + ", at most " + strconv.FormatInt(s.Limits.MaxMemoryBytes, 10) + " bytes a memory"},
-			[2]string{"Memories", strconv.Itoa(state.Memories) + ", " + strconv.FormatInt(state.Bytes, 10) + " bytes"},
+			[2]string{"Memories", strconv.Itoa(*state.Memories) + ", " + strconv.FormatInt(*state.Bytes, 10) + " bytes"},
 			[2]string{"Sequence", strconv.FormatUint(state.Seq, 10)})
 		if !s.ArchivedAt.IsZero() {
 			rows = append(rows, [2]string{"Archived", localTime(s.ArchivedAt)})
@@ -125,23 +125,25 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 type storeState struct {
 	storeJSON
 	Seq      uint64 `json:"head_seq"`
-	Memories int    `json:"memory_count"`
-	Bytes    int64  `json:"content_size_bytes"`
+	Memories *int   `json:"memory_count,omitempty"` // nil: not counted
+	Bytes    *int64 `json:"content_size_bytes,omitempty"`
 }
 
-func newStoreState(ctx context.Context, st *memory.Store) (storeState, error) {
+func newStoreState(ctx context.Context, st *memory.Store, count bool) (storeState, error) {
 	state := storeState{storeJSON: newStoreJSON(st.Info())}
 	tip, err := st.Tip(ctx)
-	if err != nil {
+	if err != nil || !count {
+		state.Seq = tip.Seq
 		return state, err
 	}
-	state.Seq = tip.Seq
+	memories, bytes := 0, int64(0)
 	for v, err := range st.Heads(ctx, "/") {
 		if err != nil {
 			return state, err
 		}
-		state.Memories++
-		state.Bytes += v.Size
+		memories++
+		bytes += v.Size
 	}
+	state.Seq, state.Memories, state.Bytes = tip.Seq, &memories, &bytes
 	return state, nil
 }

@@ -2,39 +2,22 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"mneme/cache"
 	"mneme/cas"
-	"mneme/cas/dircas"
-	"mneme/internal/durable"
+	"mneme/internal/awssetup"
 	"mneme/memory"
 	"mneme/versionlog"
-	"mneme/versionlog/sqlitelog"
 )
 
 // urlVariable names the environment variable that stands in for --url.
 const urlVariable = "MNEME_URL"
-
-// The layout of the embedded store below its directory, but for the log:
-// sqlitelog names its own files.
-const (
-	formatFile = "format"
-	storesDir  = "stores"
-	blobsDir   = "blobs"
-
-	formatPrefix   = "mneme embedded store "
-	embeddedFormat = 1
-)
 
 // errNoStores says that nothing was ever stored where the URL points.
 var errNoStores = fmt.Errorf("no memory stores there yet: %w; `mneme store create NAME` makes the first", versionlog.ErrNotFound)
@@ -44,6 +27,14 @@ type openOptions struct {
 	readOnly bool
 	create   bool          // make the embedded store if it is missing
 	refresh  time.Duration // how late another process's commit may be seen; 0 is the backend's default
+	direct   bool          // read blobs from the store itself, past every cache
+	cache    cacheOptions
+}
+
+// cacheOptions say where and how much a remote store's blobs are kept.
+type cacheOptions struct {
+	dir  string // "" is the user's own
+	size int64  // bytes; 0 is the default
 }
 
 var (
@@ -51,99 +42,153 @@ var (
 	writing = openOptions{}
 )
 
-// library is a memory.Library together with the backends it stands on.
+// location is where a URL points. Each backend has one, in a file of its own.
+type location interface {
+	fmt.Stringer // the URL
+	// open opens what is there. An error names the location.
+	open(ctx context.Context, opts openOptions) (*library, error)
+	// remote reports whether counting what is there takes requests.
+	remote() bool
+	// rebuild makes the index of a store, or of all, anew from the records.
+	rebuild(ctx context.Context, store string, progress func(step string, done, total int)) error
+	// setup makes there what is missing, and tells of each step.
+	setup(ctx context.Context, report func(awssetup.Step)) error
+	// plan says what setup would make and who needs which permissions, and
+	// touches nothing. Nil: there is nothing to set up.
+	plan(region string) *awssetup.Plan
+}
+
+// library is a memory.Library together with what stands behind it.
 type library struct {
 	*memory.Library
-	log *sqlitelog.Log
-	dir string
+	log   versionlog.Log
+	blobs *blobCaches
 
-	mu    sync.Mutex // guards blobs
-	blobs map[string]*cache.Cache
+	// check looks for differences between the parts of a backend that package
+	// memory does not see; with repair it mends what can be mended. Nil: there
+	// are none.
+	check func(ctx context.Context, storeID string, repair bool, report func(memory.Problem)) error
+	// usage tells what was asked of the backend since the library was opened,
+	// as "key: value" lines. Nil: nothing that costs.
+	usage func() []string
 }
 
 // openLibrary opens the library of a URL; nil is the default one.
 func openLibrary(ctx context.Context, rawURL *string, opts openOptions) (*library, error) {
-	dir, err := embeddedDir(rawURL)
+	at, err := locate(rawURL)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFormat(dir, opts.create); err != nil {
-		return nil, fmt.Errorf("%s: %w", embeddedURL(dir), err)
-	}
-	log, err := sqlitelog.Open(ctx, dir, &sqlitelog.Options{ReadOnly: opts.readOnly, Refresh: opts.refresh})
-	if errors.Is(err, fs.ErrNotExist) { // whoever made the format file was killed right after
-		err = errNoStores
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", embeddedURL(dir), err)
-	}
-	l := &library{log: log, dir: dir, blobs: make(map[string]*cache.Cache)}
-	l.Library = memory.NewLibrary(log, l.storeBlobs)
-	return l, nil
+	return at.open(ctx, opts)
 }
 
-func (l *library) storeBlobs(storeID string) (cas.Store, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if blobs, ok := l.blobs[storeID]; ok {
-		return blobs, nil
-	}
-	files, err := dircas.Open(filepath.Join(l.dir, storesDir, storeID, blobsDir), nil)
-	if err != nil {
-		return nil, err
-	}
-	blobs, err := cache.New(files, nil)
-	if err != nil {
-		return nil, err
-	}
-	l.blobs[storeID] = blobs
-	return blobs, nil
+func newLibrary(log versionlog.Log, blobs *blobCaches) *library {
+	return &library{Library: memory.NewLibrary(log, blobs.open), log: log, blobs: blobs}
 }
 
 // Close releases the backends.
 func (l *library) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, blobs := range l.blobs {
-		blobs.Close()
-	}
+	l.blobs.close()
 	return l.log.Close()
 }
 
-// embeddedDir returns the directory that a URL means.
-func embeddedDir(raw *string) (string, error) {
+// blobCaches are the blob stores of a library, each opened once.
+type blobCaches struct {
+	backend func(storeID string) (cas.Store, error)
+	direct  bool           // no caches
+	options *cache.Options // of each
+
+	mu     sync.Mutex // guards caches
+	caches map[string]*cache.Cache
+}
+
+func (b *blobCaches) open(storeID string) (cas.Store, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c, ok := b.caches[storeID]; ok {
+		return c, nil
+	}
+	blobs, err := b.backend(storeID)
+	if err != nil || b.direct {
+		return blobs, err
+	}
+	c, err := cache.New(blobs, b.options)
+	if err != nil {
+		return nil, err
+	}
+	if b.caches == nil {
+		b.caches = map[string]*cache.Cache{}
+	}
+	b.caches[storeID] = c
+	return c, nil
+}
+
+// salvage finds a blob in the disk tier of the caches.
+func (b *blobCaches) salvage(d cas.Digest) ([]byte, bool) {
+	if b.options == nil {
+		return nil, false
+	}
+	return cache.Lookup(b.options.Dir, d)
+}
+
+// stats adds up what the caches did.
+func (b *blobCaches) stats() cache.Stats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var sum cache.Stats
+	for _, c := range b.caches {
+		s := c.Stats()
+		sum.MemoryHits += s.MemoryHits
+		sum.DiskHits += s.DiskHits
+		sum.Misses += s.Misses
+		sum.FetchedBytes += s.FetchedBytes
+		sum.Corrupt += s.Corrupt
+		sum.Evictions += s.Evictions
+		sum.DiskErrors += s.DiskErrors
+		sum.MemoryBytes += s.MemoryBytes
+		sum.DiskBytes = max(sum.DiskBytes, s.DiskBytes) // they share the directory
+	}
+	return sum
+}
+
+func (b *blobCaches) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.caches {
+		c.Close()
+	}
+}
+
+// locate reads a URL; nil is the default one.
+func locate(raw *string) (location, error) {
 	if raw == nil {
 		data, err := xdgDir("XDG_DATA_HOME", ".local/share")
-		return filepath.Join(data, "mneme"), err
+		return embedded{filepath.Join(data, "mneme")}, err
 	}
-	wrong := func(why string) error {
-		return usagef("store URL %q: %s; want file:///absolute/path, or none for your own embedded store", *raw, why)
+	if *raw == "" {
+		return nil, wrongURL(*raw, "it is empty")
 	}
 	u, err := url.Parse(*raw)
 	switch {
-	case *raw == "":
-		return "", wrong("it is empty")
 	case err != nil:
-		return "", wrong("it is no URL")
+		return nil, wrongURL(*raw, "it is no URL")
+	case u.User != nil: // it may hold a password, so it is not repeated
+		return nil, wrongURL(u.Scheme+"://…@"+u.Host, "it has a user name or credentials in it, which come from elsewhere")
 	case u.Scheme == "aws":
-		return "", wrong("this version has the embedded store only")
+		return locateAWS(*raw, u)
+	case u.Scheme == "file":
+		return locateEmbedded(*raw, u)
 	case u.Scheme == "" && filepath.IsAbs(*raw):
-		return "", usagef("store URL %q: it has no scheme; want file://%s", *raw, *raw)
+		return nil, usagef("store URL %q: it has no scheme; want file://%s", *raw, *raw)
 	case u.Scheme == "":
-		return "", wrong("it has no scheme")
-	case u.Scheme != "file":
-		return "", wrong(fmt.Sprintf("there is no backend %q", u.Scheme))
-	case u.Host != "":
-		return "", wrong(fmt.Sprintf("%q stands where a host would (file:// and an absolute path make three slashes)", u.Host))
-	case u.RawQuery != "" || u.Fragment != "":
-		return "", wrong("it has a query or fragment (write ? as %3F and # as %23)")
-	case u.Opaque != "" || !filepath.IsAbs(u.Path) || strings.ContainsRune(u.Path, 0):
-		return "", wrong("it has no absolute path")
+		return nil, wrongURL(*raw, "it has no scheme")
 	}
-	return filepath.Clean(u.Path), nil
+	return nil, wrongURL(*raw, fmt.Sprintf("there is no backend %q", u.Scheme))
 }
 
-func embeddedURL(dir string) string { return (&url.URL{Scheme: "file", Path: dir}).String() }
+func wrongURL(raw, why string) error {
+	return usagef("store URL %q: %s; want file:///absolute/path, aws://BUCKET?table=TABLE, or none for your own embedded store", raw, why)
+}
 
 // xdgDir returns a base directory of the XDG specification, which says to
 // ignore relative paths.
@@ -156,46 +201,4 @@ func xdgDir(variable, below string) (string, error) {
 		return "", usagef("$HOME is not set, so there is no default place; set it, or $%s, or give --url", variable)
 	}
 	return filepath.Join(home, below), nil
-}
-
-// checkFormat makes sure that dir is an embedded store this mneme understands,
-// making it one if it is empty or missing and create is set. The format file
-// comes before everything else, so a directory with other files but not that
-// one is somebody else's.
-func checkFormat(dir string, create bool) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	text, err := os.ReadFile(filepath.Join(dir, formatFile))
-	if err == nil {
-		return checkFormatText(string(text))
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), durable.TempPrefix) { // another process about to write the format file
-			return usagef("the directory holds other files (%s) and is not a mneme store; name an empty or new one", e.Name())
-		}
-	}
-	if !create {
-		return errNoStores
-	}
-	if err := durable.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	return durable.WriteFile(filepath.Join(dir, formatFile), []byte(formatPrefix+strconv.Itoa(embeddedFormat)+"\n"), 0o600)
-}
-
-func checkFormatText(text string) error {
-	number, ok := strings.CutPrefix(text, formatPrefix)
-	n, err := strconv.Atoi(strings.TrimSuffix(number, "\n"))
-	switch {
-	case !ok || err != nil || n < 1:
-		return fmt.Errorf("the file %q is not one of mneme's: %q", formatFile, text)
-	case n > embeddedFormat:
-		return fmt.Errorf("format %d, this mneme reads up to %d: %w; use a newer mneme", n, embeddedFormat, versionlog.ErrFormat)
-	}
-	return nil
 }

@@ -28,6 +28,8 @@ var floors = map[string]int{
 	"cas":        1,
 	"versionlog": 1,
 
+	"internal/awssetup": 1,
+
 	"internal/durable": 0,
 	"internal/awsconf": 0,
 	"internal/fault":   0,
@@ -57,7 +59,7 @@ var owners = map[string][]string{
 	"database/sql":                   {"versionlog/sqlitelog"},
 	"github.com/hanwen/go-fuse":      {"fusefs"},
 	"github.com/dgraph-io/ristretto": {"cache"},
-	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awstest"},
+	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awssetup", "internal/awstest"},
 	"github.com/alecthomas/kong":     {"cmd/mneme"},
 	"github.com/prometheus/":         {"cmd/mneme"},
 }

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// errDamaged says that fsck found problems.
+var errDamaged = errors.New("the store is damaged")
+
+type fsckCmd struct {
+	Store        string `arg:"" optional:"" help:"Its name or id. Default: all stores."`
+	Quick        bool   `help:"Ask whether the bytes of every version are there, without reading them."`
+	Repair       bool   `help:"Mend what can be mended: bytes that this machine's cache still has, gaps between DynamoDB and S3."`
+	RebuildIndex bool   `help:"First make the index (the DynamoDB table's rows) anew from the records in S3."`
+}
+
+func (c *fsckCmd) Help() string {
+	return `Checks that every record of the history holds and follows the one before it, that what is current is what the records say, that the bytes of every version are there and right, and, on AWS, that DynamoDB and S3 agree. Changes nothing without --repair or --rebuild-index. Exit code 7 says that there are problems.
+
+Examples:
+
+    mneme fsck notes
+    mneme fsck --quick                  (all stores, presence only)
+    mneme fsck notes --rebuild-index    (after the table was lost)`
+}
+
+// problemJSON is a finding of fsck.
+type problemJSON struct {
+	Type     string `json:"type"`
+	Store    string `json:"store"`
+	Kind     string `json:"kind"`
+	Subject  string `json:"subject"`
+	Problem  string `json:"problem"`
+	Advice   string `json:"advice"`
+	Repaired bool   `json:"repaired"`
+}
+
+// fsckJSON is the sum of a store's check.
+type fsckJSON struct {
+	Type     string `json:"type"`
+	Store    string `json:"store"`
+	ID       string `json:"id"`
+	Commits  int    `json:"commits"`
+	Versions int    `json:"versions"`
+	Memories int    `json:"memories"`
+	Blobs    int    `json:"blobs"`
+	Bytes    int64  `json:"bytes_read"`
+	Problems int    `json:"problems"`
+	Repaired int    `json:"repaired"`
+}
+
+func (c *fsckCmd) Run(ctx context.Context, a *app) (err error) {
+	at, err := locate(a.url)
+	if err != nil {
+		return err
+	}
+	if c.RebuildIndex {
+		if err := c.rebuild(ctx, a, at); err != nil {
+			return err
+		}
+	}
+	lib, err := at.open(ctx, openOptions{readOnly: !c.Repair, direct: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lib.Close()) }()
+	stores, err := c.stores(ctx, lib)
+	if err != nil {
+		return err
+	}
+	if len(stores) == 0 && !a.json {
+		a.printf("No stores.\n")
+	}
+	bad := 0
+	for _, s := range stores {
+		sum, err := c.check(ctx, a, lib, s)
+		if err != nil {
+			return err
+		}
+		if sum.Problems > sum.Repaired {
+			bad++
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("%w: see above for what to do (%d of %d stores)", errDamaged, bad, len(stores))
+	}
+	return nil
+}
+
+func (c *fsckCmd) rebuild(ctx context.Context, a *app, at location) error {
+	bar := a.progress("rebuild")
+	err := at.rebuild(ctx, c.Store, bar.show)
+	bar.clear()
+	return err
+}
+
+func (c *fsckCmd) stores(ctx context.Context, lib *library) ([]versionlog.Store, error) {
+	if c.Store == "" {
+		return lib.Stores(ctx)
+	}
+	s, err := lib.FindStore(ctx, c.Store)
+	return []versionlog.Store{s}, err
+}
+
+// check verifies one store and prints what it finds.
+func (c *fsckCmd) check(ctx context.Context, a *app, lib *library, s versionlog.Store) (fsckJSON, error) {
+	st, err := lib.Open(ctx, s.ID, nil)
+	if err != nil {
+		return fsckJSON{}, err
+	}
+	bar := a.progress(s.Slug)
+	defer bar.clear()
+	out := fsckJSON{Type: "fsck", Store: s.Slug, ID: s.ID}
+	var printErr error
+	report := func(p memory.Problem) {
+		out.Problems++
+		if p.Repaired {
+			out.Repaired++
+		}
+		bar.clear()
+		if err := a.printProblem(s.Slug, p); printErr == nil {
+			printErr = err
+		}
+	}
+	opts := &memory.VerifyOptions{PresenceOnly: c.Quick, Progress: bar.show}
+	if c.Repair {
+		opts.Salvage = lib.blobs.salvage
+	}
+	sum, err := st.Verify(ctx, opts, report)
+	if err == nil && lib.check != nil {
+		err = lib.check(ctx, s.ID, c.Repair, report)
+	}
+	if err = errors.Join(err, printErr); err != nil {
+		return out, err
+	}
+	out.Commits, out.Versions, out.Memories, out.Blobs, out.Bytes = sum.Commits, sum.Versions, sum.Memories, sum.Blobs, sum.Bytes
+	bar.clear()
+	return out, a.printFsck(out)
+}
+
+// printProblem writes a finding at once, in one line.
+func (a *app) printProblem(store string, p memory.Problem) error {
+	if a.json {
+		if err := a.printJSON(problemJSON{
+			Type: "problem", Store: store, Kind: string(p.Kind), Subject: p.Subject, Problem: p.What, Advice: p.Do, Repaired: p.Repaired,
+		}); err != nil {
+			return err
+		}
+		return a.out.Flush()
+	}
+	word, advice := a.paint(red, "problem"), "; "+p.Do
+	if p.Repaired {
+		word, advice = a.paint(yellow, "repaired"), ""
+	}
+	a.printf("%s: %s: %s\n", store, word, printable(p.Subject+": "+p.What+advice))
+	return a.out.Flush()
+}
+
+func (a *app) printFsck(f fsckJSON) error {
+	if a.json {
+		return a.printJSON(f)
+	}
+	verdict := a.paint(green, "no problems")
+	switch {
+	case f.Problems > f.Repaired:
+		verdict = a.paint(red, problems(f.Problems))
+		if f.Repaired > 0 {
+			verdict += fmt.Sprintf(", %d of them repaired", f.Repaired)
+		}
+	case f.Problems > 0:
+		verdict = a.paint(yellow, problems(f.Problems)+", all repaired")
+	}
+	a.printf("%s: %d commits, %d versions, %d memories, %d blobs: %s\n", f.Store, f.Commits, f.Versions, f.Memories, f.Blobs, verdict)
+	return a.out.Flush()
+}
+
+func problems(n int) string {
+	if n == 1 {
+		return "1 problem"
+	}
+	return fmt.Sprintf("%d problems", n)
+}

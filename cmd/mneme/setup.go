@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+
+	"mneme/internal/awssetup"
+)
+
+type setupCmd struct {
+	Print  bool   `help:"Touch nothing; print the IAM policies for least privilege and the equivalent commands of the AWS command line."`
+	Region string `placeholder:"REGION" help:"AWS region. Default: as the AWS SDK finds it (AWS_REGION, the profile)."`
+}
+
+func (c *setupCmd) Help() string {
+	return `Makes what is missing of the bucket and the table that the URL names: bucket (no public access), table (on-demand billing, time to live, point-in-time recovery). Run it again at any time: it changes nothing that is there. Object versioning is not needed: an object is never overwritten with other bytes, and mneme keeps the versions itself.
+
+Examples:
+
+    mneme --url 'aws://my-bucket?table=mneme' setup
+    mneme --url 'aws://my-bucket?table=mneme' setup --print > policies.txt`
+}
+
+func (c *setupCmd) Run(ctx context.Context, a *app) error {
+	at, err := locate(a.url)
+	if err != nil {
+		return err
+	}
+	if c.Region != "" {
+		if err := os.Setenv(regionVariable, c.Region); err != nil {
+			return err
+		}
+	}
+	plan := at.plan(firstNonEmpty(os.Getenv(regionVariable), os.Getenv("AWS_DEFAULT_REGION")))
+	if plan == nil {
+		if a.json {
+			return a.printJSON(struct {
+				URL string `json:"url"`
+			}{at.String()})
+		}
+		a.printf("%v needs no setup. `mneme store create NAME` makes a store there.\n", at)
+		return nil
+	}
+	if c.Print {
+		return a.printPlan(at, plan)
+	}
+	err = at.setup(ctx, func(s awssetup.Step) { a.printStep(s) })
+	if err == nil && !a.json {
+		a.printf("\nReady. Next:\n  %s store create notes\n  %s mount notes\n", a.command(), a.command())
+	}
+	return err
+}
+
+// regionVariable names the environment variable that the AWS SDK takes the
+// region from before all else.
+const regionVariable = "AWS_REGION"
+
+func firstNonEmpty(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// printStep writes a step as soon as it is done: a table takes a while.
+func (a *app) printStep(s awssetup.Step) {
+	if a.json {
+		_ = a.printJSON(s)
+	} else {
+		color := green
+		if s.Outcome == awssetup.Differs || s.Outcome == awssetup.Unsupported {
+			color = yellow
+		}
+		note := ""
+		if s.Note != "" {
+			note = " (" + s.Note + ")"
+		}
+		a.printf("%s: %s%s\n", printable(s.What), a.paint(color, string(s.Outcome)), printable(note))
+	}
+	_ = a.out.Flush() // the last flush tells of trouble
+}
+
+func (a *app) printPlan(at location, plan *awssetup.Plan) error {
+	if a.json {
+		return a.printJSON(plan)
+	}
+	a.printf("# What `mneme setup` makes for %v, with the AWS command line:\n\n", at)
+	for _, command := range plan.Commands {
+		a.printf("%s\n", command)
+	}
+	a.printf("\n# IAM policies. * stands for your account (and region, if none was named). In those for\n"+
+		"# one store, put what `mneme store show NAME` says in place of %s and %s.\n", awssetup.StoreIDPlaceholder, awssetup.SlugPlaceholder)
+	for _, p := range plan.Policies {
+		text, err := json.MarshalIndent(p.Policy, "", "  ")
+		if err != nil {
+			return err
+		}
+		a.printf("\n# %s: for %s\n%s\n", p.Name, p.For, text)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"mneme/internal/awsconf"
+	"mneme/internal/awssetup"
+)
+
+// awsTable is a bucket for blobs and records, and a table for the index.
+type awsTable struct{ bucket, table string }
+
+// What S3 and DynamoDB allow as names.
+var (
+	bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
+	tableName  = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
+)
+
+const tableKey = "table" // of the URL's query
+
+// locateAWS reads an aws URL.
+func locateAWS(raw string, u *url.URL) (location, error) {
+	wrong := func(format string, args ...any) error {
+		return usagef("store URL %q: %s; want aws://BUCKET?table=TABLE", raw, fmt.Sprintf(format, args...))
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	switch {
+	case u.Opaque != "" || u.Host == "":
+		return nil, wrong("it names no bucket")
+	case err != nil || u.Fragment != "":
+		return nil, wrong("what follows the bucket is no query")
+	case strings.Trim(u.Path, "/") != "":
+		return nil, wrong("it has a path, %q; the stores of a table have the whole bucket below stores/", u.Path)
+	case !bucketName.MatchString(u.Host):
+		return nil, wrong("%q is no bucket's name (3 to 63 lower-case letters, digits, - and .)", u.Host)
+	}
+	for key, values := range query {
+		if key != tableKey {
+			return nil, wrong("there is no setting %q (region, credentials and endpoints come from AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL_S3 …)", key)
+		}
+		if len(values) > 1 {
+			return nil, wrong("it names %d tables", len(values))
+		}
+	}
+	table := query.Get(tableKey)
+	if table == "" {
+		return nil, wrong("it names no table")
+	}
+	if !tableName.MatchString(table) {
+		return nil, wrong("%q is no table's name (3 to 255 letters, digits, _, - and .)", table)
+	}
+	return awsTable{u.Host, table}, nil
+}
+
+func (t awsTable) String() string { return "aws://" + t.bucket + "?" + tableKey + "=" + t.table }
+
+func (t awsTable) remote() bool { return true }
+
+func (t awsTable) plan(region string) *awssetup.Plan {
+	return awssetup.NewPlan(t.bucket, t.table, region)
+}
+
+func (t awsTable) open(context.Context, openOptions) (*library, error) {
+	return nil, errors.New("not yet")
+}
+
+func (t awsTable) rebuild(context.Context, string, func(string, int, int)) error {
+	return errors.New("not yet")
+}
+
+func (t awsTable) setup(ctx context.Context, report func(awssetup.Step)) error {
+	clients, err := awsconf.Load(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return awssetup.Run(ctx, clients, t.bucket, t.table, report)
+}

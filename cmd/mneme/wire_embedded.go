@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"mneme/cas"
+	"mneme/cas/dircas"
+	"mneme/internal/awssetup"
+	"mneme/internal/durable"
+	"mneme/versionlog"
+	"mneme/versionlog/sqlitelog"
+)
+
+// The layout of the embedded store below its directory, but for the log:
+// sqlitelog names its own files.
+const (
+	formatFile = "format"
+	storesDir  = "stores"
+	blobsDir   = "blobs"
+
+	formatPrefix   = "mneme embedded store "
+	embeddedFormat = 1
+)
+
+// embedded is a directory of this machine: blobs as files, the log in SQLite.
+type embedded struct{ dir string }
+
+// locateEmbedded reads a file URL.
+func locateEmbedded(raw string, u *url.URL) (location, error) {
+	switch {
+	case u.Host != "":
+		return nil, wrongURL(raw, fmt.Sprintf("%q stands where a host would (file:// and an absolute path make three slashes)", u.Host))
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, wrongURL(raw, "it has a query or fragment (write ? as %3F and # as %23)")
+	case u.Opaque != "" || !filepath.IsAbs(u.Path) || strings.ContainsRune(u.Path, 0):
+		return nil, wrongURL(raw, "it has no absolute path")
+	}
+	return embedded{filepath.Clean(u.Path)}, nil
+}
+
+func (e embedded) String() string { return (&url.URL{Scheme: "file", Path: e.dir}).String() }
+
+func (e embedded) remote() bool { return false }
+
+func (e embedded) open(ctx context.Context, opts openOptions) (*library, error) {
+	if err := checkFormat(e.dir, opts.create); err != nil {
+		return nil, fmt.Errorf("%v: %w", e, err)
+	}
+	log, err := sqlitelog.Open(ctx, e.dir, &sqlitelog.Options{ReadOnly: opts.readOnly, Refresh: opts.refresh})
+	if errors.Is(err, fs.ErrNotExist) { // whoever made the format file was killed right after
+		err = errNoStores
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", e, err)
+	}
+	return newLibrary(log, &blobCaches{backend: e.blobs, direct: opts.direct}), nil
+}
+
+// blobs opens the blobs of a store. The disk tier of the cache is not for them:
+// they are on this disk already.
+func (e embedded) blobs(storeID string) (cas.Store, error) {
+	return dircas.Open(filepath.Join(e.dir, storesDir, storeID, blobsDir), nil)
+}
+
+func (e embedded) rebuild(context.Context, string, func(string, int, int)) error {
+	return usagef("%v: the index of an embedded store stands in one file with its records; there is nothing to rebuild it from but a backup", e)
+}
+
+func (e embedded) setup(context.Context, func(awssetup.Step)) error { return nil }
+
+func (e embedded) plan(string) *awssetup.Plan { return nil }
+
+// checkFormat makes sure that dir is an embedded store this mneme understands,
+// making it one if it is empty or missing and create is set. The format file
+// comes before everything else, so a directory with other files but not that
+// one is somebody else's.
+func checkFormat(dir string, create bool) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(dir, formatFile))
+	if err == nil {
+		return checkFormatText(string(text))
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), durable.TempPrefix) { // another process about to write the format file
+			return usagef("the directory holds other files (%s) and is not a mneme store; name an empty or new one", e.Name())
+		}
+	}
+	if !create {
+		return errNoStores
+	}
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(dir, formatFile), []byte(formatPrefix+strconv.Itoa(embeddedFormat)+"\n"), 0o600)
+}
+
+func checkFormatText(text string) error {
+	number, ok := strings.CutPrefix(text, formatPrefix)
+	n, err := strconv.Atoi(strings.TrimSuffix(number, "\n"))
+	switch {
+	case !ok || err != nil || n < 1:
+		return fmt.Errorf("the file %q is not one of mneme's: %q", formatFile, text)
+	case n > embeddedFormat:
+		return fmt.Errorf("format %d, this mneme reads up to %d: %w; use a newer mneme", n, embeddedFormat, versionlog.ErrFormat)
+	}
+	return nil
+}

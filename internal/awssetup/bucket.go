@@ -1,0 +1,105 @@
+package awssetup
+
+import (
+	"context"
+	"errors"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+)
+
+// defaultRegion is the one region that S3 wants not to be named when a bucket
+// is made there.
+const defaultRegion = "us-east-1"
+
+func (s *setup) makeBucket(ctx context.Context) error {
+	what := "bucket " + s.bucket
+	err := bounded(ctx, what, func(ctx context.Context) error {
+		_, err := s.clients.S3.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &s.bucket})
+		return err
+	})
+	if err == nil {
+		s.report(Step{What: what, Outcome: WasThere})
+		return s.lookAtAccess(ctx)
+	}
+	var absent *types.NotFound
+	if !errors.As(err, &absent) {
+		return err
+	}
+	in := &s3.CreateBucketInput{Bucket: &s.bucket}
+	if s.clients.Region != defaultRegion {
+		in.CreateBucketConfiguration = &types.CreateBucketConfiguration{
+			LocationConstraint: types.BucketLocationConstraint(s.clients.Region),
+		}
+	}
+	err = bounded(ctx, what, func(ctx context.Context) error {
+		_, err := s.clients.S3.CreateBucket(ctx, in)
+		return err
+	})
+	var owned *types.BucketAlreadyOwnedByYou
+	switch {
+	case errors.As(err, &owned): // another setup was faster
+		s.report(Step{What: what, Outcome: WasThere})
+		return s.lookAtAccess(ctx)
+	case err != nil:
+		return err
+	}
+	s.report(Step{What: what, Outcome: Made, Note: "region " + s.clients.Region})
+	return s.blockAccess(ctx)
+}
+
+const publicAccess = "public access block"
+
+var blockAll = &types.PublicAccessBlockConfiguration{
+	BlockPublicAcls: aws.Bool(true), IgnorePublicAcls: aws.Bool(true),
+	BlockPublicPolicy: aws.Bool(true), RestrictPublicBuckets: aws.Bool(true),
+}
+
+// blockAccess makes sure that nothing can make the new bucket public.
+func (s *setup) blockAccess(ctx context.Context) error {
+	err := bounded(ctx, publicAccess, func(ctx context.Context) error {
+		_, err := s.clients.S3.PutPublicAccessBlock(ctx, &s3.PutPublicAccessBlockInput{
+			Bucket: &s.bucket, PublicAccessBlockConfiguration: blockAll,
+		})
+		return err
+	})
+	switch {
+	case err == nil:
+		s.report(Step{What: publicAccess, Outcome: Made, Note: "all four settings"})
+	case unsupported(err):
+		s.report(Step{What: publicAccess, Outcome: Unsupported})
+	default:
+		return err
+	}
+	return nil
+}
+
+// lookAtAccess tells whether a bucket that was there could be made public. It
+// may be so on purpose, so that is for a person to change.
+func (s *setup) lookAtAccess(ctx context.Context) error {
+	blocked := false
+	err := bounded(ctx, publicAccess, func(ctx context.Context) error {
+		out, err := s.clients.S3.GetPublicAccessBlock(ctx, &s3.GetPublicAccessBlockInput{Bucket: &s.bucket})
+		if err == nil {
+			c := out.PublicAccessBlockConfiguration
+			blocked = c != nil && aws.ToBool(c.BlockPublicAcls) && aws.ToBool(c.IgnorePublicAcls) &&
+				aws.ToBool(c.BlockPublicPolicy) && aws.ToBool(c.RestrictPublicBuckets)
+		}
+		return err
+	})
+	step := Step{What: publicAccess, Outcome: WasThere}
+	switch {
+	case err == nil && blocked:
+	case err == nil || code(err) == "NoSuchPublicAccessBlockConfiguration":
+		step.Outcome, step.Note = Differs, "the bucket was there and could be made public; unless that is wanted: "+blockCommand(s.bucket, "")
+	case unsupported(err):
+		step.Outcome = Unsupported
+	case denied(err):
+		step.Outcome, step.Note = Differs, "these credentials may not look at it"
+	default:
+		return err
+	}
+	s.report(step)
+	return nil
+}

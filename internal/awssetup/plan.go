@@ -1,0 +1,178 @@
+package awssetup
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Plan says what Run would make, as commands, and which permissions whom lets
+// do what, as IAM policies.
+type Plan struct {
+	Policies []NamedPolicy `json:"policies"`
+	Commands []string      `json:"commands"`
+}
+
+// NamedPolicy is a policy and whom it is for.
+type NamedPolicy struct {
+	Name   string `json:"name"`
+	For    string `json:"for"`
+	Policy Policy `json:"policy"`
+}
+
+// Policy is an IAM policy document.
+type Policy struct {
+	Version   string
+	Statement []Statement
+}
+
+// Statement is a part of a policy. All of mneme's allow.
+type Statement struct {
+	Sid       string
+	Effect    string
+	Action    []string
+	Resource  []string
+	Condition map[string]map[string][]string `json:",omitempty"`
+}
+
+// The placeholders of the policies for one store.
+const (
+	StoreIDPlaceholder = "STORE_ID"
+	SlugPlaceholder    = "STORE_SLUG"
+)
+
+// anyRegion stands in an ARN for the region nobody named.
+const anyRegion = "*"
+
+// NewPlan returns the plan for a bucket and a table. With an empty region the
+// policies hold in every region and the commands leave it to the environment.
+func NewPlan(bucket, table, region string) *Plan {
+	arns := arns{bucket: bucket, table: table, region: region}
+	if region == "" {
+		arns.region = anyRegion
+	}
+	return &Plan{
+		Policies: []NamedPolicy{
+			{"setup", "who runs `mneme setup`, once", policy(arns.setup()...)},
+			{"read-write", "mounts and people that read and write every store", policy(arns.readWrite()...)},
+			{"read-only", "mounts with :ro or --read-only, of every store", policy(arns.readOnly()...)},
+			{"one store, read-write", "a mount of one store, which cannot see another's bytes or rows", policy(arns.storeReadWrite()...)},
+			{"one store, read-only", "a read-only mount of one store", policy(arns.storeReadOnly()...)},
+		},
+		Commands: commands(bucket, table, region),
+	}
+}
+
+func policy(statements ...Statement) Policy {
+	return Policy{Version: "2012-10-17", Statement: statements}
+}
+
+// Which requests mneme sends. A transaction counts as the writes in it.
+var (
+	readRows  = []string{"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"}
+	writeRows = []string{"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem"}
+	readKeys  = []string{"s3:GetObject"}
+	writeKeys = []string{"s3:PutObject", "s3:DeleteObject"}
+)
+
+type arns struct{ bucket, table, region string }
+
+func (a arns) ofTable() []string {
+	return []string{fmt.Sprintf("arn:aws:dynamodb:%s:*:table/%s", a.region, a.table)}
+}
+func (a arns) ofBucket() []string { return []string{"arn:aws:s3:::" + a.bucket} }
+func (a arns) ofKeys(prefix string) []string {
+	return []string{"arn:aws:s3:::" + a.bucket + "/" + prefix + "*"}
+}
+
+func allow(sid string, actions, resources []string) Statement {
+	return Statement{Sid: sid, Effect: "Allow", Action: actions, Resource: resources}
+}
+
+func (s Statement) when(operator, key string, values ...string) Statement {
+	s.Condition = map[string]map[string][]string{operator: {key: values}}
+	return s
+}
+
+func join(a, b []string) []string { return append(append([]string{}, a...), b...) }
+
+func (a arns) setup() []Statement {
+	return []Statement{
+		allow("Bucket", []string{"s3:CreateBucket", "s3:ListBucket", "s3:GetBucketPublicAccessBlock", "s3:PutBucketPublicAccessBlock"}, a.ofBucket()),
+		allow("Table", []string{
+			"dynamodb:CreateTable", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive", "dynamodb:UpdateTimeToLive",
+			"dynamodb:DescribeContinuousBackups", "dynamodb:UpdateContinuousBackups", "dynamodb:GetItem", "dynamodb:PutItem",
+		}, a.ofTable()),
+	}
+}
+
+func (a arns) readWrite() []Statement {
+	return []Statement{
+		allow("Rows", join(readRows, writeRows), a.ofTable()),
+		allow("Objects", join(readKeys, writeKeys), a.ofKeys("stores/")),
+		allow("Keys", []string{"s3:ListBucket"}, a.ofBucket()),
+	}
+}
+
+func (a arns) readOnly() []Statement {
+	return []Statement{
+		allow("Rows", readRows, a.ofTable()),
+		allow("Objects", readKeys, a.ofKeys("stores/")),
+		allow("Keys", []string{"s3:ListBucket"}, a.ofBucket()),
+	}
+}
+
+const leadingKeys, leadingOperator = "dynamodb:LeadingKeys", "ForAllValues:StringEquals"
+
+func (a arns) storeReadWrite() []Statement {
+	statements := a.storeReadOnly()
+	statements[0].Action = join(readRows, writeRows)
+	statements[2].Action = join(readKeys, writeKeys)
+	return statements
+}
+
+// storeReadOnly allows the store's own partition, and of all others the two
+// that a name is looked up in. Listing keys is allowed below the store's prefix
+// only, so that a missing blob shows as denied rather than as missing.
+func (a arns) storeReadOnly() []Statement {
+	prefix := "stores/" + StoreIDPlaceholder + "/"
+	return []Statement{
+		allow("Rows", readRows, a.ofTable()).when(leadingOperator, leadingKeys, StoreIDPlaceholder),
+		allow("Lookup", readRows, a.ofTable()).when(leadingOperator, leadingKeys, "FORMAT", "SLUG#"+SlugPlaceholder),
+		allow("Objects", readKeys, a.ofKeys(prefix)),
+		allow("Keys", []string{"s3:ListBucket"}, a.ofBucket()).when("StringLike", "s3:prefix", prefix+"*"),
+	}
+}
+
+// commands returns what does the same as Run with the AWS command line. The
+// format row is mneme's own, so `mneme setup` comes last in any case.
+func commands(bucket, table, region string) []string {
+	flag, location := "", ""
+	if region != "" {
+		flag = " --region " + region
+		if region != defaultRegion {
+			location = " --create-bucket-configuration LocationConstraint=" + region
+		}
+	}
+	return []string{
+		"aws s3api create-bucket --bucket " + bucket + location + flag,
+		blockCommand(bucket, flag),
+		"aws dynamodb create-table --table-name " + table + " --billing-mode PAY_PER_REQUEST" +
+			" --attribute-definitions AttributeName=" + PartitionKey + ",AttributeType=S AttributeName=" + SortKey + ",AttributeType=S" +
+			" --key-schema AttributeName=" + PartitionKey + ",KeyType=HASH AttributeName=" + SortKey + ",KeyType=RANGE" + flag,
+		"aws dynamodb wait table-exists --table-name " + table + flag,
+		"aws dynamodb update-time-to-live --table-name " + table + " --time-to-live-specification Enabled=true,AttributeName=" + TTLAttribute + flag,
+		"aws dynamodb update-continuous-backups --table-name " + table +
+			" --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true" + flag,
+		"aws dynamodb put-item --table-name " + table + " --condition-expression 'attribute_not_exists(" + PartitionKey + ")'" +
+			" --item '" + formatItem + "'" + flag,
+	}
+}
+
+// formatItem is the row that says whose table it is, as dynamolog writes it.
+const formatItem = `{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"1"}}`
+
+func blockCommand(bucket, flag string) string {
+	settings := []string{"BlockPublicAcls=true", "IgnorePublicAcls=true", "BlockPublicPolicy=true", "RestrictPublicBuckets=true"}
+	return "aws s3api put-public-access-block --bucket " + bucket +
+		" --public-access-block-configuration " + strings.Join(settings, ",") + flag
+}
