@@ -2,7 +2,7 @@
 
 export GOFLAGS += -buildvcs=false
 
-.PHONY: help build run test check torture bench bench-quick clean
+.PHONY: help build run test check torture bench bench-quick clean aws-up aws-down
 
 help:            ## show this list
 	@sed -n 's/^\([a-z-]*\): .*## /  make \1\t/p' Makefile
@@ -19,8 +19,9 @@ run: build       ## mount the store notes, in the foreground
 	fi; \
 	bin/mneme mount notes --at "$$dir"
 
-test:            ## run every test; installs the tools they use
+test:            ## run every test; installs the tools and servers they use
 	scripts/install-test-tools.sh
+	scripts/install-test-servers.sh
 	MNEME_NOSKIP=1 go test -timeout 20m ./...
 
 check:           ## gofmt, vet, staticcheck, go.mod, and every test with the race detector
@@ -29,6 +30,7 @@ check:           ## gofmt, vet, staticcheck, go.mod, and every test with the rac
 	go tool staticcheck ./...
 	go mod tidy -diff
 	scripts/install-test-tools.sh
+	scripts/install-test-servers.sh
 	MNEME_NOSKIP=1 go test -race -timeout 30m ./...
 
 torture:         ## the crash and concurrency tests, ten times as long
@@ -39,6 +41,12 @@ bench:           ## the measurements of docs/BENCHMARKS.md
 
 bench-quick:     ## the main ratios to ext4, in about a minute
 	go test -run '^$$' -bench 'Quick$$' -benchtime 1x -timeout 10m ./tests
+
+aws-up: build    ## start servers of S3 and DynamoDB on this machine, to try the AWS backend
+	@scripts/aws.sh up
+
+aws-down:        ## stop them; their data stays in .aws/
+	@scripts/aws.sh down
 
 clean:           ## remove what build and test made
 	rm -rf bin

@@ -58,16 +58,12 @@ var (
 	}}
 	dynamoDBLocal = &kind{"dynamodb-local", func(t testing.TB, port, dir string) []string {
 		lib := installed(t, "dynamodb-local")
-		java, err := exec.LookPath("java")
-		if err != nil {
-			skip.Because(t, "there is no java for DynamoDB Local; scripts/install-test-servers.sh installs it")
-		}
 		launcher := filepath.Join(dir, "Loopback.java")
 		if err := os.WriteFile(launcher, loopbackJava, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return []string{
-			java, "-XX:TieredStopAtLevel=1", "-Xmx512m", "-Djava.net.preferIPv4Stack=true",
+			installed(t, "java"), "-XX:TieredStopAtLevel=1", "-Xmx512m", "-Djava.net.preferIPv4Stack=true",
 			"-Djava.library.path=" + filepath.Join(lib, "DynamoDBLocal_lib"),
 			"-cp", filepath.Join(lib, "DynamoDBLocal.jar") + ":" + filepath.Join(lib, "DynamoDBLocal_lib", "*"),
 			launcher, "-inMemory", "-disableTelemetry", "-port", port,
