@@ -45,6 +45,11 @@ func (s *store) statusText() []byte {
 	} {
 		fmt.Fprintf(&b, "%s: %v\n", line[0], line[1])
 	}
+	if s.fs.opts.Status != nil {
+		for _, line := range s.fs.opts.Status() {
+			b.WriteString(line + "\n")
+		}
+	}
 	return []byte(b.String())
 }
 

@@ -25,6 +25,10 @@ type Options struct {
 	UID, GID uint32       // owner shown for every file and directory
 	Session  string       // shown in .mneme/status
 	Logger   *slog.Logger // nil discards
+
+	// Status returns further lines for .mneme/status, "key: value" each; nil is
+	// none. It is called from many goroutines and must not block.
+	Status func() []string
 }
 
 // fileSystem answers the kernel's requests. What it does not implement is

@@ -28,6 +28,8 @@ type mountCmd struct {
 	Session     string        `placeholder:"ID" help:"Session in whose name files are written. Default: a new one."`
 	Refresh     time.Duration `default:"1s" help:"How late another process's change may be seen. Default: ${default}."`
 	MetricsAddr string        `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics; without HOST on this machine only."`
+	CacheSize   byteSize      `default:"1GiB" placeholder:"SIZE" help:"How much of a remote store's bytes to keep on disk, for all mounts together; 0 is none. Default: ${default}."`
+	CacheDir    string        `placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
 	Background  bool          `help:"Return when it is mounted, and go on serving."`
 	Owner       owner         `placeholder:"UID:GID" help:"Whom the files belong to. Default: you."`
 }
@@ -96,7 +98,10 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	if err != nil {
 		return err
 	}
-	lib, err := openLibrary(ctx, url, openOptions{readOnly: allReadOnly(wanted), refresh: c.Refresh})
+	lib, err := openLibrary(ctx, url, openOptions{
+		readOnly: allReadOnly(wanted), refresh: c.Refresh,
+		cache: cacheOptions{dir: c.CacheDir, size: &c.CacheSize},
+	})
 	if err != nil {
 		return err
 	}
@@ -118,6 +123,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	uid, gid := c.Owner.ids()
 	server, err := fusefs.Mount(ctx, dir, stores, &fusefs.Options{
 		UID: uid, GID: gid, Session: c.Session, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Status: lib.usage,
 	})
 	if err != nil {
 		return err

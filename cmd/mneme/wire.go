@@ -31,10 +31,10 @@ type openOptions struct {
 	cache    cacheOptions
 }
 
-// cacheOptions say where and how much a remote store's blobs are kept.
+// cacheOptions say where and how much of a remote store is kept on this disk.
 type cacheOptions struct {
-	dir  string // "" is the user's own
-	size int64  // bytes; 0 is the default
+	dir  string    // "" is the user's own
+	size *byteSize // of the blobs; nil is the default, 0 none
 }
 
 var (

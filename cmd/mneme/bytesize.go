@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// byteSize is a number of bytes as people write it: 500MB, 2GiB, 1.5g, 4096.
+type byteSize int64
+
+// byteUnits are factors by the unit in lower case without its final b. Only
+// those with an i are powers of 1024.
+var byteUnits = map[string]float64{
+	"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12,
+	"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40,
+}
+
+// UnmarshalText reads a size.
+func (s *byteSize) UnmarshalText(text []byte) error {
+	wrong := fmt.Errorf("%q: want a number of bytes such as 500MB or 2GiB", text)
+	number := strings.TrimRightFunc(string(text), func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r == ' ' })
+	unit := strings.TrimSpace(string(text)[len(number):])
+	factor, ok := byteUnits[strings.TrimSuffix(strings.ToLower(unit), "b")]
+	if !ok || strings.ContainsAny(number, "xXpP_eE+ ") {
+		return wrong
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || n < 0 || n*factor >= math.MaxInt64 {
+		return wrong
+	}
+	*s = byteSize(n * factor)
+	return nil
+}
+
+// humanBytes writes a size with three digits: 999 B, 1.23 kB, 45.6 MB.
+func humanBytes(n uint64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, units := float64(n), "kMGTPE"
+	for value /= 1000; value >= 999.5 && len(units) > 1; value /= 1000 {
+		units = units[1:]
+	}
+	return strconv.FormatFloat(value, 'f', max(0, 2-len(strconv.Itoa(int(value)))+1), 64) + " " + units[:1] + "B"
+}

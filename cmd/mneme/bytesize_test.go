@@ -1,0 +1,27 @@
+package main
+
+import "testing"
+
+func TestByteSize(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "4096": 4096, "500MB": 500e6, "2GiB": 2 << 30, "1.5g": 1.5e9, "1 kB": 1000, "3Ki": 3072, "1T": 1e12, "7b": 7,
+		"": -1, "MB": -1, "-1": -1, "1.2.3": -1, "1XB": -1, "0x10": -1, "1e9": -1, "NaN": -1, "inf": -1, "99999999T": -1, "1iB": -1, "1_0": -1, "+1": -1,
+	} {
+		var got byteSize
+		err := got.UnmarshalText([]byte(text))
+		if (err != nil) != (want < 0) || err == nil && int64(got) != want {
+			t.Errorf("%q is %d, %v; want %d", text, got, err, want)
+		}
+	}
+}
+
+func TestHumanBytes(t *testing.T) {
+	for n, want := range map[uint64]string{
+		0: "0 B", 999: "999 B", 1000: "1.00 kB", 1234: "1.23 kB", 45_600: "45.6 kB", 999_400: "999 kB",
+		999_600: "1.00 MB", 12_345_678: "12.3 MB", 1 << 40: "1.10 TB",
+	} {
+		if got := humanBytes(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}
