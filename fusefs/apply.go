@@ -218,5 +218,11 @@ func (s *store) unhide(n *node) {
 	n.origin = nil
 }
 
-// touch notes that the directory's entries have changed.
-func (n *node) touch(at time.Time) { n.mtime, n.ctime = at, at }
+// touch notes that n has changed, in what it lists or holds. By its mtime the
+// kernel tells whether what it has cached is still so, so that no two are equal.
+func (n *node) touch(at time.Time) {
+	if !at.After(n.mtime) {
+		at = n.mtime.Add(1)
+	}
+	n.mtime, n.ctime = at, at
+}

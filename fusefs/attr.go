@@ -22,6 +22,8 @@ func (n *node) attrTimeout() time.Duration {
 // size is the length of what a reader gets. Caller holds fs.mu.
 func (n *node) size() int64 {
 	switch {
+	case n.generate != nil:
+		return int64(len(n.content)) // 0 where an open makes the text
 	case n.staged():
 		return int64(len(n.stage.data))
 	case n.head != nil:
@@ -42,6 +44,7 @@ func (fs *fileSystem) fillAttr(n *node, out *fuse.Attr) {
 	out.Blksize = blockSize
 	if !n.isDir() {
 		out.Size = uint64(n.size())
+		n.told.Store(n.head)
 		out.Blocks = (out.Size + 511) / 512
 	}
 	atime := n.atime
@@ -54,11 +57,14 @@ func (fs *fileSystem) fillAttr(n *node, out *fuse.Attr) {
 // GetAttr implements fuse.RawFileSystem.
 func (fs *fileSystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	fs.mu.RLock()
-	defer fs.mu.RUnlock()
 	n := fs.node(in.NodeId)
+	fs.mu.RUnlock()
 	if n == nil {
 		return fuse.Status(syscall.ESTALE)
 	}
+	fs.renew(n)
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
 	out.SetTimeout(n.attrTimeout())
 	fs.fillAttr(n, &out.Attr)
 	return fuse.OK

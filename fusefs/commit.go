@@ -21,6 +21,9 @@ import (
 // committed while the process that closes it, or one it descends from, has
 // another descriptor of it: the close of that one will come.
 func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
+	if fs.quiet {
+		return fuse.ENOSYS
+	}
 	fs.mu.RLock()
 	h := fs.handles[in.Fh]
 	wait := h != nil && h.stage != nil && h.stage.dirty && !h.stage.wrote

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,47 +17,63 @@ type dirEntry struct {
 	name string
 	id   uint64
 	mode uint32
+	next uint64 // the offset after it
 }
 
 // OpenDir implements fuse.RawFileSystem.
 func (fs *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if fs.quiet {
+		return fuse.ENOSYS
+	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n := fs.node(in.NodeId)
 	if n == nil {
 		return fuse.Status(syscall.ESTALE)
 	}
+	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+	if !n.readBelow.Swap(false) {
+		out.OpenFlags |= fuse.FOPEN_CACHE_DIR
+	}
 	out.Fh = fs.newHandle(&handle{node: n})
 	return fuse.OK
 }
 
-// list returns what dir holds, as of now, in byte order: the offsets of an
-// open directory are places in this list, and so stay what they are.
-// Caller holds fs.mu.
-func list(dir *node) []dirEntry {
+// list returns what dir holds, as of now. An open directory keeps its list, in
+// byte order, and offsets are places in it. In a quiet mount many read one list
+// and a newer one may take its place between two requests, so that there an
+// offset is an id, and they are in that order. Caller holds fs.mu.
+func (fs *fileSystem) list(dir *node) []dirEntry {
 	up := dir
 	if dir.parent != nil {
 		up = dir.parent
 	}
 	entries := make([]dirEntry, 0, len(dir.children)+2)
 	for _, n := range dir.children {
-		entries = append(entries, dirEntry{n.name, n.id, n.mode})
+		entries = append(entries, dirEntry{n.name, n.id, n.mode, n.id + 2}) // above those of . and ..
 	}
-	slices.SortFunc(entries, func(a, b dirEntry) int { return strings.Compare(a.name, b.name) })
-	return slices.Insert(entries, 0, dirEntry{".", dir.id, dir.mode}, dirEntry{"..", up.id, up.mode})
+	if fs.quiet {
+		slices.SortFunc(entries, func(a, b dirEntry) int { return cmp.Compare(a.id, b.id) })
+	} else {
+		slices.SortFunc(entries, func(a, b dirEntry) int { return strings.Compare(a.name, b.name) })
+		for i := range entries {
+			entries[i].next = uint64(i) + 3
+		}
+	}
+	return slices.Insert(entries, 0, dirEntry{".", dir.id, dir.mode, 1}, dirEntry{"..", up.id, up.mode, 2})
 }
 
 // ReadDir implements fuse.RawFileSystem.
 func (fs *fileSystem) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	return fs.readDir(in, func(e dirEntry) bool {
-		return out.AddDirEntry(fuse.DirEntry{Name: e.name, Ino: e.id, Mode: e.mode})
+		return out.AddDirEntry(fuse.DirEntry{Name: e.name, Ino: e.id, Mode: e.mode, Off: e.next})
 	})
 }
 
 // ReadDirPlus implements fuse.RawFileSystem.
 func (fs *fileSystem) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	return fs.readDir(in, func(e dirEntry) bool {
-		entry := out.AddDirLookupEntry(fuse.DirEntry{Name: e.name, Ino: e.id, Mode: e.mode})
+		entry := out.AddDirLookupEntry(fuse.DirEntry{Name: e.name, Ino: e.id, Mode: e.mode, Off: e.next})
 		if entry == nil {
 			return false
 		}
@@ -68,19 +85,29 @@ func (fs *fileSystem) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.
 }
 
 func (fs *fileSystem) readDir(in *fuse.ReadIn, add func(dirEntry) bool) fuse.Status {
+	fs.renewAll(in.NodeId)
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	h := fs.handles[in.Fh]
-	if h == nil {
+	var dir *node
+	var entries *[]dirEntry
+	if h := fs.handles[in.Fh]; h != nil {
+		dir, entries = h.node, &h.entries
+	} else if n := fs.node(in.NodeId); fs.quiet && n != nil && n.isDir() {
+		dir, entries = n, &n.entries
+	} else {
 		return fuse.EBADF
 	}
-	if in.Offset == 0 || h.entries == nil {
-		h.entries = list(h.node)
+	if in.Offset == 0 || *entries == nil {
+		*entries = fs.list(dir)
 	}
-	for i := in.Offset; i < uint64(len(h.entries)); i++ {
-		if !add(h.entries[i]) {
-			break
+	from, _ := slices.BinarySearchFunc(*entries, in.Offset+1, func(e dirEntry, next uint64) int { return cmp.Compare(e.next, next) })
+	for _, e := range (*entries)[from:] {
+		if !add(e) {
+			return fuse.OK
 		}
+	}
+	if fs.quiet && from == len(*entries) {
+		dir.entries = nil // read to the end
 	}
 	return fuse.OK
 }

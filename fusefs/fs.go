@@ -40,6 +40,7 @@ type fileSystem struct {
 	ctx    context.Context // ends with the mount; bounds what requests wait for
 	notify *notifier
 	since  time.Time
+	quiet  bool           // no request opens anything; see quiet.go
 	timers sync.WaitGroup // commits of lingering temporary files
 
 	// mu guards the node table, the tree with every node and stage, the
@@ -74,6 +75,7 @@ func newFileSystem(ctx context.Context, stores []*memory.Store, opts Options) *f
 		fs.stores = append(fs.stores, s)
 		attach(fs.root, ms.Info().Slug, s.root)
 	}
+	fs.quiet = fs.readOnly()
 	return fs
 }
 

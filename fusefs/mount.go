@@ -124,8 +124,10 @@ func mountOptions(fs *fileSystem) *fuse.MountOptions {
 	if os.Geteuid() == 0 {
 		o.AllowOther, o.DirectMountStrict = true, true
 	}
-	if fs.readOnly() {
+	if fs.quiet {
 		o.Options = append(o.Options, "ro")
+		// With it a truncating open would be one that nobody hears of.
+		o.ExtraCapabilities &^= fuse.CAP_ATOMIC_O_TRUNC
 	}
 	return o
 }

@@ -3,6 +3,7 @@ package fusefs
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,6 +40,12 @@ type node struct {
 	hidden   map[string]*node // see store.hide
 	kept     bool             // stays when it is empty
 
+	// readBelow says that a file in the directory was read since the directory
+	// was last listed. A read makes the kernel doubt the file's time of access,
+	// and the next stat asks for it; a listing that is not cached renews the
+	// attributes of all files with one request.
+	readBelow atomic.Bool
+
 	// Files.
 	head    *versionlog.Version // the content when there is no stage
 	local   bool                // head, if any, is not what the log has at this path
@@ -51,6 +58,11 @@ type node struct {
 	notice  uint64              // number of the notice that says so
 
 	generate func() []byte // makes the text of a control file; nil for others
+
+	// In a quiet mount:
+	told    atomic.Pointer[versionlog.Version] // the version whose size the kernel was last told
+	renewed time.Time                          // when content was generated
+	entries []dirEntry                         // what the kernel is reading of a directory
 
 	// commitMu makes commits of the node's stage follow one another. It is
 	// taken after store.ops and before fileSystem.mu.
@@ -147,6 +159,7 @@ func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name stri
 	if err != nil {
 		return fuse.ENOENT // no file can have it; what creates it is told more
 	}
+	fs.renewAll(header.NodeId)
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	dir := fs.node(header.NodeId)

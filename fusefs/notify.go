@@ -60,9 +60,10 @@ func (q *notifier) await(number uint64) {
 // entry makes the kernel look name up in dir again, and read dir again.
 // Caller holds fs.mu.
 func (q *notifier) entry(dir *node, name string) {
+	dir.touch(dir.mtime)
 	if dir.lookups > 0 {
 		q.enqueue(notice{node: dir.id, name: name})
-		q.enqueue(notice{node: dir.id})
+		q.enqueue(notice{node: dir.id, pages: true}) // of a directory they are its cached listing
 	}
 }
 

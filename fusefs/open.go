@@ -45,6 +45,9 @@ func writes(flags uint32) bool {
 
 // Open implements fuse.RawFileSystem.
 func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if fs.quiet {
+		return fuse.ENOSYS
+	}
 	fs.mu.RLock()
 	n := fs.node(in.NodeId)
 	fs.mu.RUnlock()
@@ -156,6 +159,9 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 
 // Read implements fuse.RawFileSystem.
 func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	if fs.quiet {
+		return fs.readQuietly(in, buf)
+	}
 	fs.mu.RLock()
 	h := fs.handles[in.Fh]
 	if h == nil {
@@ -163,6 +169,9 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 		return nil, fuse.EBADF
 	}
 	n := h.node
+	if n.parent != nil {
+		n.parent.readBelow.Store(true)
+	}
 	data, head := n.content, n.head
 	switch {
 	case n.generate != nil:

@@ -147,6 +147,9 @@ func (fs *fileSystem) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Statu
 	fs.mu.RLock()
 	h := fs.handles[in.Fh]
 	fs.mu.RUnlock()
+	if fs.quiet { // the kernel has let somebody open it who made it believe that it may be written
+		return 0, fuse.EROFS
+	}
 	if h == nil || h.stage == nil {
 		return 0, fuse.EBADF
 	}

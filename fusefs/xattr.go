@@ -38,8 +38,12 @@ func (n *node) xattr(name string) (string, bool) {
 // GetXAttr implements fuse.RawFileSystem.
 func (fs *fileSystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
 	name, ok := strings.CutPrefix(attr, xattrPrefix)
-	if !ok {
+	switch {
+	case ok:
+	case strings.HasPrefix(attr, "user."):
 		return 0, fuse.ENOATTR
+	default: // of a namespace that is not there programs ask once per mount, not once per file
+		return 0, fuse.Status(syscall.EOPNOTSUPP)
 	}
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()

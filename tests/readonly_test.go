@@ -16,7 +16,12 @@ def call(name, *args):
 os.chdir(sys.argv[1])
 other = sys.argv[2]
 def opened(flags, path="f"):
-    return lambda: os.close(os.open(path, flags, 0o644))
+    def way():
+        fd = os.open(path, flags, 0o644)
+        try:
+            if flags & os.O_ACCMODE: os.write(fd, b"x")  # where opening is not refused, writing is
+        finally: os.close(fd)
+    return way
 ways = {
   "open WRONLY": opened(os.O_WRONLY), "open RDWR": opened(os.O_RDWR), "open APPEND": opened(os.O_WRONLY | os.O_APPEND),
   "open TRUNC": opened(os.O_WRONLY | os.O_TRUNC), "open RDONLY TRUNC": opened(os.O_RDONLY | os.O_TRUNC),

@@ -1,0 +1,86 @@
+package fusefs
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// A mount in which no store can be written is quiet: it refuses OPEN, OPENDIR
+// and FLUSH with ENOSYS, whereupon the kernel opens files and directories by
+// itself and, for what it has in its caches, sends no request at all. So there
+// are no handles: requests name nodes.
+//
+// Without opens a text that is made anew for every reader must be made when the
+// kernel asks for its size, which for these files it does at every read.
+
+// textLife is how long the text of a control file stays what it is, so that who
+// reads it in pieces gets pieces of one text.
+const textLife = 50 * time.Millisecond
+
+// renew makes the text of the control file of an id, if it is one. It takes
+// locks, so callers hold none.
+func (fs *fileSystem) renew(n *node) {
+	if !fs.quiet || n == nil || n.generate == nil {
+		return
+	}
+	fs.mu.RLock()
+	fresh := time.Since(n.renewed) < textLife
+	fs.mu.RUnlock()
+	if fresh {
+		return
+	}
+	text := n.generate()
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	n.renewed = time.Now()
+	if !bytes.Equal(text, n.content) {
+		n.content = text
+		n.touch(n.renewed) // the kernel drops the pages of a file with another mtime
+	}
+}
+
+// renewAll is renew for everything in a directory of control files.
+func (fs *fileSystem) renewAll(dirID uint64) {
+	if !fs.quiet {
+		return
+	}
+	fs.mu.RLock()
+	var files []*node
+	if dir := fs.node(dirID); dir != nil && dir.isControl() {
+		for _, n := range dir.children {
+			files = append(files, n)
+		}
+	}
+	fs.mu.RUnlock()
+	for _, n := range files {
+		fs.renew(n)
+	}
+}
+
+// readQuietly is Read without a handle. It answers with the version whose size
+// the kernel was last told: bytes of a newer one would be cut at that size. When
+// the notice of the newer one gets through, the kernel drops the pages and asks.
+func (fs *fileSystem) readQuietly(in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	fs.mu.RLock()
+	n := fs.node(in.NodeId)
+	if n == nil || n.isDir() {
+		fs.mu.RUnlock()
+		return nil, fuse.EBADF
+	}
+	data, version := n.content, n.told.Load()
+	fs.mu.RUnlock()
+	if n.generate == nil {
+		data = nil
+		if version != nil {
+			var err error
+			if data, err = n.store.memory.Content(fs.ctx, *version); err != nil {
+				return nil, n.store.fail("read", version.Path, err)
+			}
+		}
+	}
+	start := min(in.Offset, uint64(len(data)))
+	end := min(start+uint64(len(buf)), uint64(len(data)))
+	return fuse.ReadResultData(data[start:end]), fuse.OK
+}
