@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -26,6 +28,7 @@ const (
 	throttled     = "the server asks for fewer requests and went on doing so: try again later, or raise the table's limits"
 	serverTrouble = "the server is in trouble and stayed so: try again later"
 	noBucket      = "the bucket does not exist: correct its name in the URL, or make it with `mneme setup`"
+	accessDenied  = "access denied: these credentials may not "
 	noTable       = "the table does not exist in this region: correct its name or AWS_REGION, or make it with `mneme setup`"
 )
 
@@ -71,6 +74,24 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
+// Is makes what credentials are refused for an fs.ErrPermission, and a missing
+// bucket or table an ErrMissing.
+func (e *explained) Is(target error) bool {
+	begins := func(advice ...string) bool {
+		return slices.ContainsFunc(advice, func(a string) bool { return strings.HasPrefix(e.text, a) })
+	}
+	switch target {
+	case fs.ErrPermission:
+		return begins(accessDenied, noCredentials, badKey, badSecret, expired)
+	case ErrMissing:
+		return begins(noBucket, noTable)
+	}
+	return false
+}
+
+// ErrMissing says that there is no such bucket or table.
+var ErrMissing = errors.New("the bucket or the table does not exist")
+
 // Explain adds to an error of the SDK what a person can do about it. The result
 // wraps err, so that errors.Is and errors.As go on working. Nil, what is
 // explained already, and an error it knows nothing about are returned as they
@@ -111,7 +132,7 @@ func apiHint(err error, api smithy.APIError) string {
 	code := api.ErrorCode()
 	switch code {
 	case "AccessDenied", "AccessDeniedException", "Forbidden", "AllAccessDisabled":
-		return "access denied: these credentials may not " + action(service, operation, api.ErrorMessage()) +
+		return accessDenied + action(service, operation, api.ErrorMessage()) +
 			"; `mneme setup --print` shows the policies they need"
 	case "InvalidSignatureException":
 		// DynamoDB has no code of its own for a wrong clock.

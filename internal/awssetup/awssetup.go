@@ -27,6 +27,7 @@ type Outcome string
 const (
 	Made        Outcome = "made"
 	WasThere    Outcome = "was there"
+	Ready       Outcome = "ready"
 	Unsupported Outcome = "not supported by this server"
 	Differs     Outcome = "differs" // from what mneme would have made; the note says what to do
 )
