@@ -62,15 +62,10 @@ if ! have versitygw $versitygw; then
 fi
 
 if ! have dynoxide $dynoxide; then
-	case $(uname -m) in
-	x86_64) platform=linux-x64 ;;
-	aarch64) platform=linux-arm64 ;;
-	*) echo "There is no dynoxide for $(uname -m)" >&2; exit 1 ;;
-	esac
 	echo "Installing dynoxide $dynoxide for the tests"
-	npm_install "@dynoxide/$platform@$dynoxide"
-	chmod +x "$tmp/npm/node_modules/@dynoxide/$platform/dynoxide"
-	put dynoxide $dynoxide "$tmp/npm/node_modules/@dynoxide/$platform/dynoxide"
+	npm_install "@dynoxide/linux-x64@$dynoxide" # npm refuses it on other machines
+	chmod +x "$tmp/npm/node_modules/@dynoxide/linux-x64/dynoxide"
+	put dynoxide $dynoxide "$tmp/npm/node_modules/@dynoxide/linux-x64/dynoxide"
 fi
 
 if ! have dynamodb-local $dynamodb_local; then

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
 )
 
@@ -77,6 +79,9 @@ type Fixed struct {
 	Region                       string
 	Credentials                  aws.CredentialsProvider
 	S3Endpoint, DynamoDBEndpoint string
+	// FirstPause is how long to wait before the second attempt, at most. Default:
+	// 250 ms.
+	FirstPause time.Duration
 }
 
 // LoadFrom is Load with fixed settings instead of those of the environment; nil
@@ -98,10 +103,14 @@ func LoadFrom(ctx context.Context, opts *Options, fixed *Fixed) (*Clients, error
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
 		return nil, Explain(err)
 	}
+	first := firstPause
+	if fixed != nil && fixed.FirstPause > 0 {
+		first = fixed.FirstPause
+	}
 	client := &http.Client{Transport: transport(cfg.HTTPClient, opts), CheckRedirect: checkRedirect}
 	return &Clients{
 		S3: s3.NewFromConfig(cfg, func(o *s3.Options) {
-			o.HTTPClient, o.Retryer = client, newRetryer()
+			o.HTTPClient, o.Retryer = client, newRetryer(first)
 			if fixed != nil {
 				o.BaseEndpoint = &fixed.S3Endpoint
 			}
@@ -109,7 +118,7 @@ func LoadFrom(ctx context.Context, opts *Options, fixed *Fixed) (*Clients, error
 			o.DisableLogOutputChecksumValidationSkipped = true
 		}),
 		DynamoDB: dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
-			o.HTTPClient, o.Retryer = client, newRetryer()
+			o.HTTPClient, o.Retryer = client, newRetryer(first)
 			if fixed != nil {
 				o.BaseEndpoint = &fixed.DynamoDBEndpoint
 			}
@@ -121,6 +130,7 @@ func LoadFrom(ctx context.Context, opts *Options, fixed *Fixed) (*Clients, error
 func loadConfig(ctx context.Context, fixed *Fixed) (aws.Config, error) {
 	settings := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(newHTTPClient()),
+		config.WithLogger(logging.Nop{}), // what matters becomes an error
 		config.WithAPIOptions([]func(*middleware.Stack) error{nameHosts}),
 		config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
 		config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired),
@@ -180,24 +190,31 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 // newRetryer returns the SDK's standard retryer without its quota of retries:
 // hundreds of parallel reads that are throttled at once would use it up, and
 // each of them is bounded by its attempts and its time.
-func newRetryer() aws.Retryer {
+func newRetryer(first time.Duration) aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = maxAttempts
-		o.Backoff = retry.BackoffDelayerFunc(pause)
+		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
+			return pause(first, attempt), nil
+		})
 		o.RateLimiter = ratelimit.None
 		o.Retryables = append(o.Retryables, retry.RetryableErrorCode{Codes: map[string]struct{}{
 			"ConditionalRequestConflict": {}, // S3: two conditional writes of one key at once
 			"OperationAborted":           {},
-		}})
+			"ExistingObjectIsDirectory":  {}, // versitygw, when a removal beside it takes the directory away
+		}}, retry.IsErrorRetryableFunc(replyCut))
 	})
 }
 
-// pause returns how long to wait after the given attempt, counted from 1: any
-// time between nothing and a limit that doubles.
-func pause(attempt int, _ error) (time.Duration, error) {
-	limit := longestWait
-	if shift := attempt - 1; shift < 8 {
-		limit = min(limit, firstPause<<max(shift, 0))
+// replyCut finds a reply whose body ended too early.
+func replyCut(err error) aws.Ternary {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return aws.TrueTernary
 	}
-	return rand.N(limit), nil
+	return aws.UnknownTernary
+}
+
+// pause returns how long to wait after the given attempt, counted from 1: any
+// time between nothing and a limit that begins at first and doubles.
+func pause(first time.Duration, attempt int) time.Duration {
+	return rand.N(min(longestWait, first<<min(max(attempt-1, 0), maxAttempts)))
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -69,7 +70,8 @@ func EnvFor(s3Endpoint, dynamoEndpoint string) []string {
 }
 
 // Clients returns clients of S3 and DynamoDB as awsconf.Load makes them. A nil
-// transport is awsconf's default. What is there in the environment of the test
+// transport is awsconf's default. They pause for milliseconds only before they
+// try again. What is there in the environment of the test
 // process does not matter.
 func Clients(t testing.TB, transport http.RoundTripper) *awsconf.Clients {
 	t.Helper()
@@ -84,6 +86,7 @@ func ClientsFor(t testing.TB, opts *awsconf.Options, s3Endpoint, dynamoEndpoint 
 	clients, err := awsconf.LoadFrom(t.Context(), opts, &awsconf.Fixed{
 		Region: Region, Credentials: credentials.NewStaticCredentialsProvider(AccessKey, SecretKey, ""),
 		S3Endpoint: or(s3Endpoint, nowhere), DynamoDBEndpoint: or(dynamoEndpoint, nowhere),
+		FirstPause: 5 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
