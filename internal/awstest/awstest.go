@@ -101,10 +101,15 @@ func or(s, otherwise string) string {
 	return s
 }
 
+// Name returns a name for a bucket or a table that nothing else has.
+func Name(kind string) string {
+	return fmt.Sprintf("%s-%d-%d", kind, os.Getpid(), names.Add(1))
+}
+
 // Bucket makes a bucket and returns its name.
 func Bucket(t testing.TB) string {
 	t.Helper()
-	name := fmt.Sprintf("bucket-%d-%d", os.Getpid(), names.Add(1))
+	name := Name("bucket")
 	MakeBucket(t, Clients(t, nil).S3, name)
 	return name
 }
@@ -120,7 +125,7 @@ func MakeBucket(t testing.TB, client *s3.Client, name string) {
 // Table makes a table on the shared dynoxide and returns its name.
 func Table(t testing.TB) string {
 	t.Helper()
-	name := fmt.Sprintf("table-%d-%d", os.Getpid(), names.Add(1))
+	name := Name("table")
 	MakeTable(t, Clients(t, nil).DynamoDB, name)
 	return name
 }

@@ -1,0 +1,275 @@
+package dynamolog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"mneme/versionlog"
+)
+
+// maxCatchUp is how many commits a view that does not know all heads catches up
+// with; beyond, it is cheaper to begin anew.
+const maxCatchUp = 2000
+
+// load makes sure that the store has a view. ErrNotFound.
+func (s *store) load(ctx context.Context) error {
+	s.mu.Lock()
+	loaded := s.view != nil
+	s.mu.Unlock()
+	if loaded {
+		return nil
+	}
+	return s.catchUp(ctx)
+}
+
+// catchUp brings the view to a state that was current at a moment after the
+// call began.
+func (s *store) catchUp(ctx context.Context) error {
+	m, err := s.log.table.meta(ctx, s.id)
+	if errors.Is(err, versionlog.ErrNotFound) {
+		s.forget()
+	}
+	if err != nil {
+		return err
+	}
+	return s.follow(ctx, m)
+}
+
+// catchUpWithKey does the same and also returns the commit that has a key, if
+// there is one.
+func (s *store) catchUpWithKey(ctx context.Context, k string) (*versionlog.Commit, error) {
+	metaRef, keyRef := ref{s.id, metaSort}, ref{s.id, keySort(k)}
+	found, err := s.log.table.getAll(ctx, []ref{metaRef, keyRef})
+	if err != nil {
+		return nil, err
+	}
+	if found[metaRef] == nil {
+		s.forget()
+		return nil, notFound(s.id)
+	}
+	if i := found[keyRef]; i != nil {
+		r := row{item: i}
+		seq := uint64(r.int("seq"))
+		if r.err != nil {
+			return nil, r.err
+		}
+		return s.log.commitAt(ctx, s.id, seq)
+	}
+	m, err := metaOf(found[metaRef])
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.follow(ctx, m)
+}
+
+// follow brings the view to a META row at least, by applying the commits in
+// between.
+func (s *store) follow(ctx context.Context, m *meta) error {
+	for attempt := 0; ; attempt++ {
+		after, ok := s.reach(m)
+		if ok {
+			return nil
+		}
+		// The row of a commit may be seen after META that tells of it.
+		if attempt > 5 {
+			return fmt.Errorf("store %s: %w: no record of commit %d, the tip is %d: look with `mneme fsck`", s.id, versionlog.ErrCorrupt, after+1, m.tip.Seq)
+		}
+		if err := backoff(ctx, attempt); err != nil {
+			return err
+		}
+		if err := s.readAhead(ctx, after, m.tip.Seq); err != nil {
+			return err
+		}
+	}
+}
+
+// reach reports whether the view is at a META row or beyond, and if not, which
+// commit it is at. It makes a view when there is none that could get there.
+func (s *store) reach(m *meta) (after uint64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.view
+	switch {
+	case v != nil && v.meta.creation == m.creation && v.meta.tip.Seq >= m.tip.Seq:
+	case v != nil && v.meta.creation == m.creation && (m.tip.Seq-v.meta.tip.Seq <= maxCatchUp || v.complete):
+		return v.meta.tip.Seq, false
+	default:
+		s.newView(m)
+		return 0, true
+	}
+	if v.meta.ArchivedAt.IsZero() {
+		v.meta.ArchivedAt, v.meta.tip.ArchivedAt = m.ArchivedAt, m.ArchivedAt
+	}
+	return 0, true
+}
+
+// newView begins a view at a META row. The caller holds the mutex.
+func (s *store) newView(m *meta) {
+	first := s.view == nil
+	s.view = newView(m, s.log.bounds)
+	if first {
+		s.sweepLater(0)
+	}
+}
+
+// readAhead applies the commits above after, up to one at least, as far as they
+// can be read.
+func (s *store) readAhead(ctx context.Context, after, upTo uint64) error {
+	// One reads, and who comes next finds the view where it should be.
+	select {
+	case s.catching <- struct{}{}:
+		defer func() { <-s.catching }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	if v := s.view; v != nil {
+		after = max(after, v.meta.tip.Seq)
+	}
+	s.mu.Unlock()
+	if after >= upTo {
+		return nil
+	}
+	for i, err := range s.log.table.rows(ctx, between{partition: s.id, from: logSort(after + 1), to: logSort(upTo)}) {
+		if err != nil {
+			return err
+		}
+		c, err := commitOf(i)
+		if err != nil {
+			return err
+		}
+		if !s.applyForeign(c) {
+			return nil // a gap, or another history: the caller looks again
+		}
+	}
+	s.wake()
+	return nil
+}
+
+// applyForeign adds a commit that was read to the view.
+func (s *store) applyForeign(c *versionlog.Commit) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.view
+	if v == nil {
+		return false
+	}
+	if c.Seq > v.meta.tip.Seq {
+		s.sweepLater(sweepPause)
+	}
+	if v.apply(c) {
+		return true
+	}
+	if c.Seq == v.meta.tip.Seq+1 { // a chain that the view is no part of
+		s.view = nil
+	}
+	return false
+}
+
+// forget drops what is kept of a store that is gone.
+func (s *store) forget() {
+	s.mu.Lock()
+	s.view = nil
+	s.mu.Unlock()
+	s.wake()
+}
+
+// fetch reads what the view lacks to judge a proposal.
+func (s *store) fetch(ctx context.Context, p *versionlog.Proposal) error {
+	for attempt := 0; ; attempt++ {
+		s.mu.Lock()
+		v := s.view
+		var n *needs
+		if v != nil {
+			n = v.needs(p)
+		}
+		s.mu.Unlock()
+		if n == nil {
+			if err := s.catchUp(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if n.none() {
+			return nil
+		}
+		if err := backoff(ctx, max(0, attempt-4)); err != nil {
+			return err
+		}
+		if err := s.read(ctx, v, n); err != nil {
+			return err
+		}
+	}
+}
+
+// read reads what is needed and adds it to the view.
+func (s *store) read(ctx context.Context, v *view, n *needs) error {
+	var refs []ref
+	for path := range n.heads {
+		refs = append(refs, ref{s.id, path})
+	}
+	heads, err := s.log.table.getAll(ctx, refs)
+	if err != nil {
+		return err
+	}
+	below, err := inParallel(n.below, func(path string, leaving int) (siblings, error) {
+		return s.log.firstBelow(ctx, s.id, path, leaving+1)
+	})
+	if err != nil {
+		return err
+	}
+	newest := map[string]*versionlog.Version{}
+	for id := range n.memories {
+		if newest[id], err = s.log.newest(ctx, s.id, id); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for path := range n.heads {
+		var found *versionlog.Version
+		if i := heads[ref{s.id, path}]; i != nil {
+			version, err := versionOf(i)
+			if err != nil {
+				return err
+			}
+			found = &version
+		}
+		v.learn(path, found, n.began)
+	}
+	for path, found := range below {
+		v.learnBelow(path, found, n.began)
+	}
+	for id, found := range newest {
+		v.learnNewest(id, found, n.began)
+	}
+	return nil
+}
+
+// inParallel calls fn for every element, sixteen at a time.
+func inParallel[K comparable, V, R any](of map[K]V, fn func(K, V) (R, error)) (map[K]R, error) {
+	var (
+		wg      sync.WaitGroup
+		mu      sync.Mutex // guards results and first
+		results = make(map[K]R, len(of))
+		first   error
+		slots   = make(chan struct{}, 16)
+	)
+	for k, v := range of {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			r, err := fn(k, v)
+			mu.Lock()
+			defer mu.Unlock()
+			results[k] = r
+			if err != nil && first == nil {
+				first = err
+			}
+		})
+	}
+	wg.Wait()
+	return results, first
+}

@@ -1,0 +1,319 @@
+package dynamolog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mneme/versionlog"
+)
+
+// errJudge says that a proposal makes no commit as far as the view knows. Before
+// a caller is told so, the view has to catch up.
+var errJudge = errors.New("to be judged on a newer view")
+
+// request is a proposal that waits for the committer.
+type request struct {
+	proposal *versionlog.Proposal
+	done     chan outcome // has room for the one outcome
+	alone    bool         // it must not share a transaction
+	gone     bool         // its caller has left; guarded by the store's mutex
+}
+
+type outcome struct {
+	commit *versionlog.Commit
+	err    error
+}
+
+// Commit appends what p proposes, in one transaction, and in no other request
+// when the view knows the paths. Commits that wait behind one another share a
+// transaction. ErrTooLarge means more than 100 rows (a change takes one to
+// three, the commit three and the store one), or more than 3.5 MB. ErrInvalid
+// also means a path of more than 1,024 bytes.
+//
+// An error that is no sentinel comes within about 25 s; then the commit may
+// have happened. Keys are remembered for seven days.
+func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal) (*versionlog.Commit, error) {
+	if l.readOnly {
+		return nil, versionlog.ErrReadOnly
+	}
+	var c *versionlog.Commit
+	err := call(ctx, func(ctx context.Context) (err error) {
+		if err := validate(p); err != nil {
+			return err
+		}
+		c, err = l.store(storeID).commit(ctx, p)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// validate returns the errors that do not depend on the store.
+func validate(p *versionlog.Proposal) error {
+	_, err := versionlog.Build(nothingKnown{}, versionlog.Store{}, versionlog.Tip{}, p, time.Time{})
+	if !errors.Is(err, errUnknown) {
+		return err
+	}
+	rows := rowsPerTransaction + rowsPerCommit
+	for _, c := range p.Changes {
+		if len(c.Path) > maxPath || len(c.To) > maxPath {
+			return fmt.Errorf("%w: a path has more than %d bytes", versionlog.ErrInvalid, maxPath)
+		}
+		rows++ // at least
+	}
+	if rows > maxRows {
+		return fmt.Errorf("%d changes do not fit a transaction of %d rows: %w", len(p.Changes), maxRows, versionlog.ErrTooLarge)
+	}
+	return nil
+}
+
+// nothingKnown is the view that stops Build after it has looked at the proposal.
+type nothingKnown struct{ versionlog.View }
+
+func (nothingKnown) Head(string) (*versionlog.Version, error) { return nil, errUnknown }
+
+func (s *store) commit(ctx context.Context, p *versionlog.Proposal) (*versionlog.Commit, error) {
+	if err := s.load(ctx); err != nil {
+		return nil, err
+	}
+	for attempt := 0; ; attempt++ {
+		if err := backoff(ctx, max(0, attempt-3)); err != nil {
+			return nil, err
+		}
+		if err := s.fetch(ctx, p); err != nil {
+			return nil, err
+		}
+		c, err := s.submit(ctx, p)
+		if errors.Is(err, errJudge) {
+			c, err = s.judge(ctx, p)
+		}
+		if !errors.Is(err, errUnknown) && !errors.Is(err, errJudge) {
+			return c, err
+		}
+	}
+}
+
+// judge decides about a proposal that makes no commit, on a view that was
+// current at a moment after the call began. It returns errJudge when it makes
+// one after all, and errUnknown when the view does not know enough.
+func (s *store) judge(ctx context.Context, p *versionlog.Proposal) (*versionlog.Commit, error) {
+	c, err := s.catchUpWithKey(ctx, p.Key)
+	if c != nil || err != nil {
+		return c, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.view
+	if v == nil {
+		return nil, errUnknown
+	}
+	if c := v.byKey(p.Key); c != nil { // it came while the key was looked up
+		return c, nil
+	}
+	c, err = versionlog.Build(v, v.meta.Store, v.meta.tip, p, s.log.now())
+	if err == nil && len(c.Versions) > 0 {
+		return nil, errJudge
+	}
+	return c, err
+}
+
+// submit hands a proposal to the committer and waits for the outcome.
+func (s *store) submit(ctx context.Context, p *versionlog.Proposal) (*versionlog.Commit, error) {
+	r := &request{proposal: p, done: make(chan outcome, 1)}
+	s.mu.Lock()
+	s.queue = append(s.queue, r)
+	select {
+	case s.arrived <- struct{}{}:
+	default:
+	}
+	if !s.committing {
+		s.committing = true
+		s.log.work.Go(s.commitAll)
+	}
+	s.mu.Unlock()
+	select {
+	case o := <-r.done:
+		return o.commit, o.err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	r.gone = true
+	s.mu.Unlock()
+	select { // the outcome may have come meanwhile
+	case o := <-r.done:
+		return o.commit, o.err
+	default:
+		return nil, ctx.Err()
+	}
+}
+
+// needs is what the view lacks to judge a proposal.
+type needs struct {
+	heads    map[string]bool
+	below    map[string]int // by path: how many of the versions there leave
+	memories map[string]bool
+	began    uint64 // the tip when the reads begin
+}
+
+func (n *needs) none() bool { return len(n.heads)+len(n.below)+len(n.memories) == 0 }
+
+// needs returns what the view lacks to judge p, as far as can be told: whether
+// anything lies below a path matters only when nothing lies at it.
+func (v *view) needs(p *versionlog.Proposal) *needs {
+	n := &needs{heads: map[string]bool{}, below: map[string]int{}, memories: map[string]bool{}, began: v.meta.tip.Seq}
+	for _, c := range p.Changes {
+		target := c.Path
+		if c.Action == versionlog.Rename {
+			target = c.To
+			n.head(v, c.Path)
+		}
+		if head := n.head(v, target); head != nil || c.Action == versionlog.Remove {
+			continue
+		}
+		for above := parentOf(target); above != ""; above = parentOf(above) {
+			n.head(v, above)
+		}
+		if n.heads[target] {
+			continue
+		}
+		if _, err := v.below(target); err != nil {
+			n.below[target] = leaving(p, target)
+		}
+		if c.Action == versionlog.Put && c.MemoryID != "" {
+			if _, err := v.Newest(c.MemoryID); err != nil {
+				n.memories[c.MemoryID] = true
+			}
+		}
+	}
+	return n
+}
+
+func (n *needs) head(v *view, path string) *versionlog.Version {
+	head, err := v.Head(path)
+	if err != nil {
+		n.heads[path] = true
+	}
+	return head
+}
+
+// leaving counts the paths below one that a proposal frees.
+func leaving(p *versionlog.Proposal, above string) (n int) {
+	for _, c := range p.Changes {
+		if c.Action != versionlog.Put && isBelow(c.Path, above) {
+			n++
+		}
+	}
+	return n
+}
+
+// commitAll is the committer of a store: it runs while anything waits.
+func (s *store) commitAll() {
+	for {
+		s.linger()
+		b := s.take()
+		if b == nil {
+			return
+		}
+		if len(b.requests) > 0 {
+			s.finish(b)
+		}
+	}
+}
+
+// lingerFor is how long a committer waits for those whom the last transaction
+// has just released.
+const lingerFor = 2 * time.Millisecond
+
+// linger waits for the writers of the last transaction to come back, if it has
+// just ended and there were several: what they bring then shares the next one.
+func (s *store) linger() {
+	s.mu.Lock()
+	expected, left := s.last.size, lingerFor-time.Since(s.last.end)
+	s.mu.Unlock()
+	if expected < 2 || left <= 0 {
+		return
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		waiting := len(s.queue)
+		s.mu.Unlock()
+		if waiting >= expected {
+			return
+		}
+		select {
+		case <-s.arrived:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// take builds a batch of what waits. It returns nil, and the committer ends,
+// when nothing does.
+func (s *store) take() *batch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := newBatch(s.view)
+	var later []*request
+	full := false
+	for _, r := range s.queue {
+		switch {
+		case r.gone:
+		case full || b.keys[r.proposal.Key] || r.alone && len(b.requests) > 0:
+			later = append(later, r)
+		default:
+			o := s.build(b, r)
+			if errors.Is(o.err, errFull) {
+				later, full = append(later, r), true
+			} else if o != (outcome{}) {
+				r.done <- o
+			} else if r.alone {
+				full = true
+			}
+		}
+	}
+	s.queue = later
+	if len(s.queue) == 0 && len(b.requests) == 0 {
+		s.committing = false
+		return nil
+	}
+	if len(b.requests) > 0 {
+		b.seal(s.log.table.name)
+	}
+	return b
+}
+
+// build adds what a request becomes to a batch. An outcome is one that needs no
+// transaction.
+func (s *store) build(b *batch, r *request) outcome {
+	if b.view == nil {
+		return outcome{err: errUnknown}
+	}
+	if c := b.view.byKey(r.proposal.Key); c != nil {
+		return outcome{commit: c}
+	}
+	c, err := versionlog.Build(b, b.view.meta.Store, b.tip(), r.proposal, s.log.now())
+	switch {
+	case errors.Is(err, errUnknown):
+		return outcome{err: errUnknown}
+	case err != nil || len(c.Versions) == 0:
+		return outcome{err: errJudge}
+	}
+	if err := b.append(r, c); err != nil {
+		return outcome{err: err}
+	}
+	return outcome{}
+}
+
+// giveBack puts requests in front of the queue.
+func (s *store) giveBack(requests []*request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(requests, s.queue...)
+}

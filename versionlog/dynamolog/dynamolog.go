@@ -1,0 +1,209 @@
+// Package dynamolog keeps version logs in a DynamoDB table, and their commit
+// records in an S3 bucket, from which alone the table can be made again. Any
+// number of machines may use one table.
+//
+// A commit is one transaction: it advances the store's META row from the
+// sequence number and digest that the commit was judged at, so whatever
+// happened in between makes it fail, and puts the heads and the record. What it
+// was judged at is a view that the Log keeps of each store; commits of others
+// are learnt from their records. So a write of a path that the view knows costs
+// one transaction and no read.
+package dynamolog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"mneme/internal/awsconf"
+	"mneme/versionlog"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+// drainTimeout bounds how long Close waits for what is left to be written
+// behind commits.
+const drainTimeout = 10 * time.Second
+
+// Options adjust a Log. Nil is the default.
+type Options struct {
+	ReadOnly bool             // refuse commits and changes of stores with versionlog.ErrReadOnly; send only reads
+	Refresh  time.Duration    // how often Wait looks for commits of others; 0 is 1 s
+	Now      func() time.Time // the clock that stamps commits; nil is time.Now
+	Logger   *slog.Logger     // hears of what is tried again in the background; nil is silence
+	// SnapshotDir is a directory for copies of the heads, which spare the next
+	// Log a walk over the table. "" is none.
+	SnapshotDir string
+}
+
+// database is what a Log needs of the table. *dynamodb.Client is one.
+type database interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
+}
+
+// objects is what a Log needs of the bucket. *s3.Client is one.
+type objects interface {
+	PutObject(context.Context, *s3.PutObjectInput, ...func(*s3.Options)) (*s3.PutObjectOutput, error)
+	GetObject(context.Context, *s3.GetObjectInput, ...func(*s3.Options)) (*s3.GetObjectOutput, error)
+	DeleteObject(context.Context, *s3.DeleteObjectInput, ...func(*s3.Options)) (*s3.DeleteObjectOutput, error)
+	ListObjectsV2(context.Context, *s3.ListObjectsV2Input, ...func(*s3.Options)) (*s3.ListObjectsV2Output, error)
+}
+
+// Log is a versionlog.Log in a table and a bucket.
+type Log struct {
+	table    table
+	records  records
+	readOnly bool
+	refresh  time.Duration
+	now      func() time.Time
+	logger   *slog.Logger
+
+	// life is the context of what goes on behind the calls; Close ends it.
+	life    context.Context
+	endLife context.CancelFunc
+	closing chan struct{}  // closed when Close begins
+	work    sync.WaitGroup // what goes on behind the calls
+
+	bounds bounds
+
+	mu     sync.Mutex // guards stores; never held during I/O
+	stores map[string]*store
+}
+
+var (
+	_ versionlog.Log      = (*Log)(nil)
+	_ versionlog.Follower = (*Log)(nil)
+)
+
+// Open opens the log that Setup made in a table. Errors: versionlog.ErrFormat
+// when a newer mneme made it, and those of the AWS SDK, explained.
+func Open(ctx context.Context, db database, tableName string, s3 objects, bucket string, opts *Options) (*Log, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	l := &Log{
+		table: table{db: db, name: tableName}, records: records{s3: s3, bucket: bucket},
+		readOnly: opts.ReadOnly, refresh: opts.Refresh, now: opts.Now, logger: opts.Logger,
+		bounds: defaultBounds, stores: map[string]*store{}, closing: make(chan struct{}),
+	}
+	if l.refresh <= 0 {
+		l.refresh = time.Second
+	}
+	if l.now == nil {
+		l.now = time.Now
+	}
+	if l.logger == nil {
+		l.logger = slog.New(slog.DiscardHandler)
+	}
+	ctx, cancel := awsconf.WithTimeout(ctx)
+	defer cancel()
+	if err := l.table.checkFormat(ctx); err != nil {
+		return nil, fmt.Errorf("open log in table %s: %w", tableName, awsconf.Explain(err))
+	}
+	l.life, l.endLife = context.WithCancel(context.WithoutCancel(ctx))
+	return l, nil
+}
+
+// Close waits until what was committed is in the bucket, too, 10 seconds at
+// most; what is left then is done by the next Log that writes to the store.
+func (l *Log) Close() error {
+	close(l.closing)
+	done := make(chan struct{})
+	go func() {
+		l.work.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(drainTimeout)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+	l.endLife()
+	<-done
+	return nil
+}
+
+// store is what a Log keeps of one store.
+type store struct {
+	log *Log
+	id  string
+
+	// catching is held by whoever brings the view up to date, so that those who
+	// want it at once share the reads. It is taken before mu.
+	catching chan struct{}
+
+	mu         sync.Mutex // guards what follows; never held during I/O
+	view       *view      // nil until the store is first used
+	queue      []*request
+	committing bool          // whether a committer runs
+	arrived    chan struct{} // holds a token when the queue has grown
+	last       struct {      // the last transaction
+		size int
+		end  time.Time
+	}
+
+	disagreements int // how often in a row a transaction was refused though the view was right
+
+	wait   waiting
+	outbox outbox
+}
+
+// store returns what the log keeps of a store, which need not exist.
+func (l *Log) store(id string) *store {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.stores[id]
+	if s == nil {
+		s = &store{log: l, id: id, catching: make(chan struct{}, 1), arrived: make(chan struct{}, 1)}
+		s.wait.changed = make(chan struct{})
+		l.stores[id] = s
+	}
+	return s
+}
+
+// call bounds one call of the log, and explains its error.
+func call(ctx context.Context, fn func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	bounded, cancel := awsconf.WithTimeout(ctx)
+	defer cancel()
+	err := fn(bounded)
+	if err != nil && ctx.Err() != nil && !isSentinel(err) {
+		return ctx.Err()
+	}
+	return awsconf.Explain(err)
+}
+
+func isSentinel(err error) bool {
+	for _, sentinel := range []error{
+		versionlog.ErrNotFound, versionlog.ErrExists, versionlog.ErrConflict, versionlog.ErrOverlap, versionlog.ErrArchived,
+		versionlog.ErrReadOnly, versionlog.ErrTooLarge, versionlog.ErrInvalid, versionlog.ErrFormat, versionlog.ErrCorrupt,
+	} {
+		if errors.Is(err, sentinel) {
+			return true
+		}
+	}
+	return false
+}
+
+// pause waits, unless ctx ends before.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

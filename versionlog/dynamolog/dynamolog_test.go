@@ -1,0 +1,134 @@
+package dynamolog
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"mneme/cas"
+	"mneme/internal/awsconf"
+	"mneme/internal/awstest"
+	"mneme/versionlog"
+	"mneme/versionlog/logtest"
+)
+
+// backend is a table and a bucket.
+type backend struct {
+	dynamoDB, s3  string // endpoints
+	table, bucket string
+}
+
+// newBackend makes a table that is set up and a bucket, on the server of that
+// endpoint.
+func newBackend(t testing.TB, dynamoDB string) *backend {
+	t.Helper()
+	b := &backend{dynamoDB: dynamoDB, s3: awstest.S3(t), table: awstest.Name("table"), bucket: awstest.Name("bucket")}
+	clients := b.clients(t, nil)
+	awstest.MakeTable(t, clients.DynamoDB, b.table)
+	awstest.MakeBucket(t, clients.S3, b.bucket)
+	if err := Setup(t.Context(), clients.DynamoDB, b.table); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *backend) clients(t testing.TB, transport http.RoundTripper) *awsconf.Clients {
+	t.Helper()
+	return awstest.ClientsFor(t, &awsconf.Options{Transport: transport}, b.s3, b.dynamoDB)
+}
+
+// open opens the log as another process would.
+func (b *backend) open(t testing.TB, transport http.RoundTripper, opts *Options) *Log {
+	t.Helper()
+	clients := b.clients(t, transport)
+	l, err := Open(t.Context(), clients.DynamoDB, b.table, clients.S3, b.bucket, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeOnce(t, l) })
+	return l
+}
+
+// closeOnce closes a log that the test may have closed before.
+func closeOnce(t testing.TB, l *Log) {
+	select {
+	case <-l.closing:
+		return
+	default:
+	}
+	if err := l.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+const testRefresh = 20 * time.Millisecond
+
+func TestLog(t *testing.T) {
+	for name, server := range map[string]func(testing.TB) string{
+		"dynoxide": awstest.DynamoDB, "DynamoDBLocal": awstest.DynamoDBLocal,
+	} {
+		t.Run(name, func(t *testing.T) { runSuite(t, server(t), defaultBounds) })
+	}
+}
+
+// TestLogForgets runs the suite on views that know little.
+func TestLogForgets(t *testing.T) {
+	runSuite(t, awstest.DynamoDB(t), bounds{facts: 3})
+}
+
+func runSuite(t *testing.T, server string, known bounds) {
+	var mu sync.Mutex // guards backends
+	backends := map[*Log]*backend{}
+	open := func(t testing.TB, b *backend, now func() time.Time) versionlog.Log {
+		l := b.open(t, nil, &Options{Now: now, Refresh: testRefresh})
+		l.bounds = known
+		mu.Lock()
+		defer mu.Unlock()
+		backends[l] = b
+		return l
+	}
+	of := func(l versionlog.Log) *backend {
+		mu.Lock()
+		defer mu.Unlock()
+		return backends[l.(*Log)]
+	}
+	logtest.Run(t, logtest.Config{
+		Open: func(t testing.TB, now func() time.Time) versionlog.Log { return open(t, newBackend(t, server), now) },
+		Reopen: func(t testing.TB, l versionlog.Log) versionlog.Log {
+			closeOnce(t, l.(*Log))
+			return open(t, of(l), l.(*Log).now)
+		},
+		Share: func(t testing.TB, l versionlog.Log) versionlog.Log { return open(t, of(l), l.(*Log).now) },
+	})
+}
+
+func addStore(t testing.TB, l *Log, slug string) versionlog.Store {
+	t.Helper()
+	s := versionlog.Store{ID: versionlog.NewStoreID(), Slug: slug}
+	if err := l.CreateStore(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func proposal(changes ...versionlog.Change) *versionlog.Proposal {
+	return &versionlog.Proposal{
+		Key: versionlog.NewKey(), Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "agent"}, Changes: changes,
+	}
+}
+
+func putChange(path, content string, expect versionlog.Expectation) versionlog.Change {
+	return versionlog.Change{
+		Action: versionlog.Put, Path: path, Digest: cas.Sum([]byte(content)), Size: int64(len(content)), Expect: expect,
+	}
+}
+
+func write(t testing.TB, l *Log, storeID, path, content string) *versionlog.Commit {
+	t.Helper()
+	c, err := l.Commit(t.Context(), storeID, proposal(putChange(path, content, versionlog.ExpectAny())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

@@ -1,0 +1,121 @@
+package dynamolog
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mneme/versionlog"
+)
+
+// History yields every version of a memory, newest first. The rows of a memory
+// are written behind its commits, so it looks for those still to be written,
+// too: it costs one GetItem, a Query for these, and a Query per page.
+func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[versionlog.Version, error] {
+	return func(yield func(versionlog.Version, error) bool) {
+		var late []versionlog.Version
+		err := call(ctx, func(ctx context.Context) error {
+			if _, err := l.table.meta(ctx, storeID); err != nil {
+				return err
+			}
+			var err error
+			late, err = l.lateVersions(ctx, storeID, memoryID)
+			return err
+		})
+		if err != nil {
+			yield(versionlog.Version{}, err)
+			return
+		}
+		if !l.yieldVersions(ctx, l.memoryRows(ctx, storeID, memoryID), func(v versionlog.Version, err error) bool {
+			for err == nil && len(late) > 0 && late[0].ID >= v.ID {
+				if late[0].ID > v.ID && !yield(late[0], nil) {
+					return false
+				}
+				late = late[1:]
+			}
+			return yield(v, err)
+		}) {
+			return
+		}
+		for _, v := range late {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+// lateVersions returns the versions of a memory in commits whose rows may still
+// have to be written, newest first.
+func (l *Log) lateVersions(ctx context.Context, storeID, memoryID string) ([]versionlog.Version, error) {
+	var late []versionlog.Version
+	for i, err := range l.table.below(ctx, storeID, outPrefix) {
+		if err != nil {
+			return nil, err
+		}
+		seq, err := outSeq(i)
+		if err != nil {
+			return nil, err
+		}
+		if seq == 0 {
+			continue
+		}
+		c, err := l.store(storeID).recent(ctx, seq)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range c.Versions {
+			if v.MemoryID == memoryID {
+				late = append(late, v)
+			}
+		}
+	}
+	slices.Reverse(late)
+	return late, nil
+}
+
+// recent returns a commit, from memory if the view has it.
+func (s *store) recent(ctx context.Context, seq uint64) (*versionlog.Commit, error) {
+	s.mu.Lock()
+	if v := s.view; v != nil && seq <= v.meta.tip.Seq {
+		if since, ok := v.since(seq - 1); ok {
+			s.mu.Unlock()
+			return since[0], nil
+		}
+	}
+	s.mu.Unlock()
+	return s.log.commitAt(ctx, s.id, seq)
+}
+
+func outSeq(i item) (uint64, error) {
+	seq, err := strconv.ParseUint(strings.TrimPrefix(sortOf(i), outPrefix), 10, 64)
+	if err != nil {
+		r := row{item: i}
+		return 0, fmt.Errorf("row %s: %w", r.name(), versionlog.ErrCorrupt)
+	}
+	return seq, nil
+}
+
+// memoryRows yields the rows of a memory's versions, newest first.
+func (l *Log) memoryRows(ctx context.Context, storeID, memoryID string) iter.Seq2[item, error] {
+	if memoryID == "" || len(memoryID) > 128 || strings.Contains(memoryID, "#") {
+		return func(func(item, error) bool) {}
+	}
+	b := startingWith(storeID, memPrefix+memoryID+"#")
+	b.backwards = true
+	return l.table.rows(ctx, b)
+}
+
+// newest returns the newest version of a memory, nil when there is none.
+func (l *Log) newest(ctx context.Context, storeID, memoryID string) (*versionlog.Version, error) {
+	for v, err := range l.History(ctx, storeID, memoryID) {
+		if err != nil {
+			return nil, err
+		}
+		return &v, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,367 @@
+package dynamolog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"mneme/internal/awsconf"
+	"mneme/versionlog"
+)
+
+// Tip returns the end of a store's history. It costs one strongly consistent
+// GetItem.
+func (l *Log) Tip(ctx context.Context, storeID string) (tip versionlog.Tip, err error) {
+	err = call(ctx, func(ctx context.Context) error {
+		m, err := l.table.meta(ctx, storeID)
+		if err != nil {
+			return err
+		}
+		tip = m.tip
+		l.store(storeID).noticed(tip.Seq)
+		return nil
+	})
+	return tip, err
+}
+
+// Head returns the live version of a path. It costs one BatchGetItem of two
+// rows, strongly consistent.
+func (l *Log) Head(ctx context.Context, storeID, path string) (v versionlog.Version, err error) {
+	err = call(ctx, func(ctx context.Context) error {
+		found, err := l.withMeta(ctx, storeID, path)
+		if err == nil && found == nil {
+			err = noMemory(storeID, path)
+		}
+		if err != nil {
+			return err
+		}
+		v, err = versionOf(found)
+		return err
+	})
+	return v, err
+}
+
+func noMemory(storeID, path string) error {
+	return fmt.Errorf("store %s: %s: %w", storeID, path, versionlog.ErrNotFound)
+}
+
+// withMeta returns the row of a path, nil when there is none. ErrNotFound when
+// there is no such store: rows of one that is being deleted do not count.
+func (l *Log) withMeta(ctx context.Context, storeID, sort string) (item, error) {
+	if !isStoreID(storeID) {
+		return nil, notFound(storeID)
+	}
+	metaRef, wanted := ref{storeID, metaSort}, ref{storeID, sort}
+	refs := []ref{metaRef}
+	if len(sort) > 1 && len(sort) <= maxPath {
+		refs = append(refs, wanted)
+	}
+	found, err := l.table.getAll(ctx, refs)
+	if err == nil && found[metaRef] == nil {
+		err = notFound(storeID)
+	}
+	return found[wanted], err
+}
+
+// Last returns the newest version that took place at a path. It costs as much
+// as Head, and another GetItem when nothing lives there.
+func (l *Log) Last(ctx context.Context, storeID, path string) (v versionlog.Version, err error) {
+	err = call(ctx, func(ctx context.Context) error {
+		found, err := l.withMeta(ctx, storeID, path)
+		if err != nil {
+			return err
+		}
+		// In this order: what left the path before the second read either is
+		// what it finds, or left before the first.
+		if found == nil && isPath(path) {
+			if found, err = l.table.get(ctx, storeID, leftSort(path), false); err != nil {
+				return err
+			}
+		}
+		if found == nil {
+			return noMemory(storeID, path)
+		}
+		v, err = versionOf(found)
+		return err
+	})
+	return v, err
+}
+
+// Version returns a version of a store by its id. It costs one BatchGetItem of
+// two rows.
+func (l *Log) Version(ctx context.Context, storeID, id string) (v versionlog.Version, err error) {
+	err = call(ctx, func(ctx context.Context) error {
+		missing := fmt.Errorf("store %s: version %s: %w", storeID, id, versionlog.ErrNotFound)
+		seq, ordinal, err := versionlog.LocateVersion(id)
+		if err != nil {
+			return fmt.Errorf("store %s: %w: %w", storeID, versionlog.ErrNotFound, err)
+		}
+		found, err := l.withMeta(ctx, storeID, logSort(seq))
+		if err != nil {
+			return err
+		}
+		if found == nil {
+			return missing
+		}
+		c, err := commitOf(found)
+		if err != nil {
+			return err
+		}
+		if ordinal >= len(c.Versions) || c.Versions[ordinal].ID != id {
+			return missing
+		}
+		v = c.Versions[ordinal]
+		return nil
+	})
+	return v, err
+}
+
+// commitAt returns the commit of a sequence number, which is in the history.
+func (l *Log) commitAt(ctx context.Context, storeID string, seq uint64) (*versionlog.Commit, error) {
+	for attempt := range 6 { // a row may be seen before others of its transaction
+		if err := backoff(ctx, attempt); err != nil {
+			return nil, err
+		}
+		i, err := l.table.get(ctx, storeID, logSort(seq), false)
+		if err != nil {
+			return nil, err
+		}
+		if i != nil {
+			return commitOf(i)
+		}
+	}
+	return nil, fmt.Errorf("store %s: %w: no record of commit %d: look with `mneme fsck`", storeID, versionlog.ErrCorrupt, seq)
+}
+
+// Heads yields the live versions at and below prefix in the order of their
+// paths: of the whole store from memory when the Log knows it, else a Query per
+// page of up to 1,000 rows or 1 MB.
+func (l *Log) Heads(ctx context.Context, storeID, prefix string) iter.Seq2[versionlog.Version, error] {
+	return func(yield func(versionlog.Version, error) bool) {
+		if prefix == "/" {
+			l.allHeads(ctx, storeID, yield)
+			return
+		}
+		at, err := l.Head(ctx, storeID, prefix)
+		switch {
+		case err == nil:
+			yield(at, nil) // and nothing below
+			return
+		case errors.Is(err, versionlog.ErrNotFound):
+			if err = call(ctx, func(ctx context.Context) error { _, err := l.table.meta(ctx, storeID); return err }); err == nil {
+				break
+			}
+			fallthrough
+		default:
+			yield(versionlog.Version{}, err)
+			return
+		}
+		if len(prefix) < maxPath {
+			l.yieldVersions(ctx, l.table.below(ctx, storeID, prefix+"/"), yield)
+		}
+	}
+}
+
+// yieldVersions yields the versions of rows and reports whether it got to their
+// end.
+func (l *Log) yieldVersions(ctx context.Context, rows iter.Seq2[item, error], yield func(versionlog.Version, error) bool) bool {
+	for i, err := range rows {
+		var v versionlog.Version
+		if err == nil {
+			v, err = versionOf(i)
+		}
+		if err != nil {
+			yield(v, walkError(ctx, err))
+			return false
+		}
+		if !yield(v, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// walkError is the error with which a walk ends.
+func walkError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return awsconf.Explain(err)
+}
+
+// allHeads yields all heads, and has the view learn them.
+func (l *Log) allHeads(ctx context.Context, storeID string, yield func(versionlog.Version, error) bool) {
+	s := l.store(storeID)
+	if err := call(ctx, s.catchUp); err != nil {
+		yield(versionlog.Version{}, err)
+		return
+	}
+	s.mu.Lock()
+	v := s.view
+	if v == nil { // deleted just now
+		s.mu.Unlock()
+		yield(versionlog.Version{}, notFound(storeID))
+		return
+	}
+	if v.complete {
+		heads := v.all()
+		s.mu.Unlock()
+		for _, head := range heads {
+			if !yield(*head, nil) {
+				return
+			}
+		}
+		return
+	}
+	began := v.beginWalk()
+	s.mu.Unlock()
+	all := l.yieldVersions(ctx, l.table.below(ctx, storeID, "/"), func(head versionlog.Version, err error) bool {
+		if err == nil {
+			s.mu.Lock()
+			v.learn(head.Path, &head, began)
+			s.mu.Unlock()
+		}
+		return yield(head, err)
+	})
+	s.mu.Lock()
+	v.endWalk(began, all)
+	s.mu.Unlock()
+}
+
+// all returns the heads of a complete view in the order of their paths.
+func (v *view) all() []*versionlog.Version {
+	heads := make([]*versionlog.Version, 0, len(v.known))
+	for _, f := range v.known {
+		heads = append(heads, f.version)
+	}
+	slices.SortFunc(heads, func(a, b *versionlog.Version) int { return cmp.Compare(a.Path, b.Path) })
+	return heads
+}
+
+// firstBelow returns the first versions below a path.
+func (l *Log) firstBelow(ctx context.Context, storeID, path string, n int) (siblings, error) {
+	if len(path) >= maxPath {
+		return siblings{all: true}, nil
+	}
+	b := startingWith(storeID, path+"/")
+	b.limit = int32(n + 1) // one more for the end of the range
+	found := siblings{}
+	for i, err := range l.table.rows(ctx, b) {
+		if err != nil {
+			return found, err
+		}
+		if !isBelow(sortOf(i), path) {
+			continue
+		}
+		if len(found.versions) == n {
+			return found, nil
+		}
+		v, err := versionOf(i)
+		if err != nil {
+			return found, err
+		}
+		found.versions = append(found.versions, &v)
+	}
+	found.all = true
+	return found, nil
+}
+
+// firstChildren is how many rows the first Query for a directory reads; each
+// further one of the directory's own memories reads twice as many.
+const firstChildren = 64
+
+// Children yields what lies directly in a directory. Wherever a page ends within
+// a subdirectory, the next begins behind it.
+func (l *Log) Children(ctx context.Context, storeID, dir string) iter.Seq2[versionlog.Version, error] {
+	return func(yield func(versionlog.Version, error) bool) {
+		err := call(ctx, func(ctx context.Context) error { _, err := l.table.meta(ctx, storeID); return err })
+		if err != nil || len(dir) >= maxPath {
+			if err != nil {
+				yield(versionlog.Version{}, err)
+			}
+			return
+		}
+		below := strings.TrimSuffix(dir, "/") + "/"
+		b := startingWith(storeID, below)
+		b.limit = min(firstChildren, pageLimit)
+		var start item
+		subdirectory := "" // in which the last row lies, with a slash at its end
+		for {
+			rows, next, err := l.table.page(ctx, b, start)
+			if err != nil {
+				yield(versionlog.Version{}, walkError(ctx, err))
+				return
+			}
+			for _, i := range rows {
+				path := sortOf(i)
+				if !strings.HasPrefix(path, below) || subdirectory != "" && strings.HasPrefix(path, subdirectory) {
+					continue
+				}
+				subdirectory = ""
+				if name, _, deeper := strings.Cut(path[len(below):], "/"); deeper {
+					subdirectory = below + name + "/"
+				}
+				v, err := versionOf(i)
+				if !yield(v, err) || err != nil {
+					return
+				}
+			}
+			switch {
+			case next == nil:
+				return
+			case subdirectory != "":
+				b.from, start = subdirectory[:len(subdirectory)-1]+"0", nil
+			default:
+				start, b.limit = next, min(2*b.limit, pageLimit)
+			}
+		}
+	}
+}
+
+// Commits yields the commits above after, oldest first. It costs one GetItem
+// and a Query per page.
+func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Seq2[*versionlog.Commit, error] {
+	return func(yield func(*versionlog.Commit, error) bool) {
+		tip, err := l.Tip(ctx, storeID)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		var prev *versionlog.Commit
+		for attempt := 0; after < tip.Seq; attempt++ {
+			if attempt > 5 {
+				yield(nil, fmt.Errorf("store %s: %w: no record of commit %d, the tip is %d: look with `mneme fsck`", storeID, versionlog.ErrCorrupt, after+1, tip.Seq))
+				return
+			}
+			if err := backoff(ctx, attempt); err != nil {
+				yield(nil, err)
+				return
+			}
+			for i, err := range l.table.rows(ctx, between{partition: storeID, from: logSort(after + 1), to: logSort(1<<63 - 1)}) {
+				var c *versionlog.Commit
+				if err == nil {
+					c, err = commitOf(i)
+				}
+				if err != nil {
+					yield(nil, walkError(ctx, err))
+					return
+				}
+				if c.Seq != after+1 { // perhaps it is not to be seen yet
+					break
+				}
+				if prev != nil && c.Prev != prev.Digest || c.Seq == 1 && !c.Prev.IsZero() {
+					yield(nil, fmt.Errorf("store %s: %w: commit %d does not follow the one before it", storeID, versionlog.ErrCorrupt, c.Seq))
+					return
+				}
+				if !yield(c, nil) {
+					return
+				}
+				prev, after, attempt = c, c.Seq, 0
+			}
+		}
+	}
+}

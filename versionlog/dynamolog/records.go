@@ -1,0 +1,184 @@
+package dynamolog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"mneme/versionlog"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
+)
+
+// records are the commit records in the bucket.
+type records struct {
+	s3     objects
+	bucket string
+}
+
+func storePrefix(storeID string) string { return "stores/" + storeID + "/" }
+func recordPrefix(storeID string) string {
+	return storePrefix(storeID) + "log/"
+}
+func recordKey(storeID string, seq uint64) string {
+	return fmt.Sprintf("%s%020d", recordPrefix(storeID), seq)
+}
+func descriptionKey(storeID string) string { return storePrefix(storeID) + "store.json" }
+
+// put adds a record. One that is there already must be the same.
+func (r records) put(ctx context.Context, storeID string, seq uint64, record []byte) error {
+	name := recordKey(storeID, seq)
+	_, err := r.s3.PutObject(ctx, &s3.PutObjectInput{
+		Bucket: &r.bucket, Key: &name, Body: bytes.NewReader(record), IfNoneMatch: aws.String("*"),
+		ContentType: aws.String("application/json"),
+	})
+	if codeOf(err) != "PreconditionFailed" {
+		return err
+	}
+	there, err := r.get(ctx, name)
+	if err == nil && !bytes.Equal(there, record) {
+		err = fmt.Errorf("%w: the object %s is not the record of its commit: look with `mneme fsck`", versionlog.ErrCorrupt, name)
+	}
+	return err
+}
+
+// get returns an object. ErrNotFound when there is none.
+func (r records) get(ctx context.Context, name string) ([]byte, error) {
+	out, err := r.s3.GetObject(ctx, &s3.GetObjectInput{Bucket: &r.bucket, Key: &name})
+	if codeOf(err) == "NoSuchKey" {
+		return nil, fmt.Errorf("object %s: %w", name, versionlog.ErrNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer out.Body.Close()
+	return io.ReadAll(out.Body)
+}
+
+func codeOf(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// list yields the names of the objects that begin with a prefix, in order.
+func (r records) list(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		var next *string
+		for {
+			out, err := r.s3.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &r.bucket, Prefix: &prefix, ContinuationToken: next})
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, o := range out.Contents {
+				if !yield(aws.ToString(o.Key), nil) {
+					return
+				}
+			}
+			if next = out.NextContinuationToken; next == nil {
+				return
+			}
+		}
+	}
+}
+
+// removeAll removes the records and the description of a store.
+func (r records) removeAll(ctx context.Context, storeID string) error {
+	names := map[string]bool{descriptionKey(storeID): true}
+	for name, err := range r.list(ctx, recordPrefix(storeID)) {
+		if err != nil {
+			return err
+		}
+		names[name] = true
+	}
+	_, err := inParallel(names, func(name string, _ bool) (struct{}, error) {
+		_, err := r.s3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &r.bucket, Key: &name})
+		return struct{}{}, err
+	})
+	return err
+}
+
+// description is what store.json holds: all of META that does not follow from
+// the records.
+type description struct {
+	Format      int        `json:"format"`
+	ID          string     `json:"id"`
+	Slug        string     `json:"slug"`
+	Name        string     `json:"name"`
+	Description string     `json:"description"`
+	MaxBytes    int64      `json:"max_memory_bytes"`
+	Content     string     `json:"content"`
+	CreatedAt   time.Time  `json:"created_at"`
+	ArchivedAt  *time.Time `json:"archived_at,omitempty"`
+	Creation    string     `json:"creation"`
+}
+
+func (m *meta) describe() ([]byte, error) {
+	d := description{
+		Format: format, ID: m.ID, Slug: m.Slug, Name: m.Name, Description: m.Description,
+		MaxBytes: m.Limits.MaxMemoryBytes, Content: string(m.Limits.Content),
+		CreatedAt: m.CreatedAt.UTC(), Creation: m.creation,
+	}
+	if !m.ArchivedAt.IsZero() {
+		at := m.ArchivedAt.UTC()
+		d.ArchivedAt = &at
+	}
+	return json.Marshal(d)
+}
+
+func parseDescription(data []byte) (*meta, error) {
+	var d description
+	if err := json.Unmarshal(data, &d); err != nil {
+		return nil, fmt.Errorf("%w: %w", versionlog.ErrCorrupt, err)
+	}
+	if d.Format > format {
+		return nil, fmt.Errorf("it has format %d, this mneme reads up to %d: %w; use a newer mneme", d.Format, format, versionlog.ErrFormat)
+	}
+	m := &meta{creation: d.Creation, Store: versionlog.Store{
+		ID: d.ID, Slug: d.Slug, Name: d.Name, Description: d.Description,
+		Limits:    versionlog.Limits{MaxMemoryBytes: d.MaxBytes, Content: versionlog.ContentRule(d.Content)},
+		CreatedAt: d.CreatedAt,
+	}}
+	if d.ArchivedAt != nil {
+		m.ArchivedAt = *d.ArchivedAt
+	}
+	return m, nil
+}
+
+// putDescription writes the description of a store as META has it now, and
+// again if META has changed meanwhile: whoever writes last has seen the last.
+func (l *Log) putDescription(ctx context.Context, storeID string) error {
+	var written []byte
+	for range 10 {
+		m, err := l.table.meta(ctx, storeID)
+		if errors.Is(err, versionlog.ErrNotFound) {
+			return nil // deleted
+		}
+		if err != nil {
+			return err
+		}
+		data, err := m.describe()
+		if err != nil || bytes.Equal(data, written) {
+			return err
+		}
+		name := descriptionKey(storeID)
+		_, err = l.records.s3.PutObject(ctx, &s3.PutObjectInput{
+			Bucket: &l.records.bucket, Key: &name, Body: bytes.NewReader(data), ContentType: aws.String("application/json"),
+		})
+		if err != nil {
+			return err
+		}
+		written = data
+	}
+	return fmt.Errorf("store %s changes faster than it can be described", storeID)
+}

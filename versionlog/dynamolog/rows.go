@@ -1,0 +1,254 @@
+package dynamolog
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"mneme/cas"
+	"mneme/versionlog"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// The rows of the table. docs/FORMAT.md describes them.
+const (
+	formatPartition = "FORMAT"
+	storesPartition = "STORES"
+	slugPrefix      = "SLUG#"
+
+	formatSort = "FORMAT"
+	slugSort   = "STORE"
+	metaSort   = "META"
+	logPrefix  = "LOG#"
+	memPrefix  = "MEM#"
+	keyPrefix  = "KEY#"
+	outPrefix  = "OUT#"
+	leftPrefix = "-" // and a path without its slash
+
+	maxPath = 1024 // bytes; what a sort key takes
+
+	keyLife = 7 * 24 * time.Hour // how long an idempotency key is remembered
+)
+
+// item is a row.
+type item map[string]types.AttributeValue
+
+func key(partition, sort string) item {
+	return item{"store_id": text(partition), "sk": text(sort)}
+}
+
+func logSort(seq uint64) string { return fmt.Sprintf("%s%020d", logPrefix, seq) }
+func outSort(seq uint64) string { return fmt.Sprintf("%s%020d", outPrefix, seq) }
+func keySort(k string) string   { return keyPrefix + k }
+func leftSort(p string) string  { return leftPrefix + p[1:] }
+func memSort(v *versionlog.Version, ordinal int) string {
+	return fmt.Sprintf("%s%s#%020d#%05d", memPrefix, v.MemoryID, v.Seq, ordinal)
+}
+
+// isStoreID reports whether an id can be a store's: the partitions that are no
+// stores cannot, and the id is part of keys of the bucket.
+func isStoreID(id string) bool {
+	return id != "" && len(id) <= 128 && id != formatPartition && id != storesPartition && !strings.ContainsAny(id, "#/")
+}
+
+func isPath(p string) bool { return len(p) > 1 && len(p) <= maxPath && p[0] == '/' }
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+func bytesOf(b []byte) types.AttributeValue {
+	return &types.AttributeValueMemberB{Value: b}
+}
+func number[T int64 | uint64 | int](n T) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: fmt.Sprint(n)}
+}
+
+func microsOf(t time.Time) types.AttributeValue {
+	if t.IsZero() {
+		return number(0)
+	}
+	return number(t.UnixMicro())
+}
+
+func digestOf(d versionlog.Digest) types.AttributeValue {
+	if d.IsZero() {
+		return text("")
+	}
+	return text(d.String())
+}
+
+// row reads the attributes of an item. The first that is not what it should be
+// is the error; one that is missing is zero.
+type row struct {
+	item item
+	err  error
+}
+
+func (r *row) text(name string) string {
+	switch a := r.item[name].(type) {
+	case nil:
+	case *types.AttributeValueMemberS:
+		return a.Value
+	default:
+		r.fail(name)
+	}
+	return ""
+}
+
+func (r *row) bytes(name string) []byte {
+	a, ok := r.item[name].(*types.AttributeValueMemberB)
+	if !ok {
+		r.fail(name)
+		return nil
+	}
+	return a.Value
+}
+
+func (r *row) int(name string) int64 {
+	switch a := r.item[name].(type) {
+	case nil:
+	case *types.AttributeValueMemberN:
+		if n, err := strconv.ParseInt(a.Value, 10, 64); err == nil {
+			return n
+		}
+		r.fail(name)
+	default:
+		r.fail(name)
+	}
+	return 0
+}
+
+func (r *row) time(name string) time.Time {
+	if micros := r.int(name); micros != 0 {
+		return time.UnixMicro(micros).UTC()
+	}
+	return time.Time{}
+}
+
+func (r *row) digest(name string) versionlog.Digest {
+	hex := r.text(name)
+	if hex == "" {
+		return versionlog.Digest{}
+	}
+	d, err := cas.ParseDigest(hex)
+	if err != nil {
+		r.fail(name)
+	}
+	return d
+}
+
+func (r *row) fail(name string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: row %s: attribute %s is %T", versionlog.ErrCorrupt, r.name(), name, r.item[name])
+	}
+}
+
+func (r *row) name() string {
+	sort, _ := r.item["sk"].(*types.AttributeValueMemberS)
+	partition, _ := r.item["store_id"].(*types.AttributeValueMemberS)
+	if sort == nil || partition == nil {
+		return "without a key"
+	}
+	return partition.Value + " " + sort.Value
+}
+
+// sortOf returns the sort key of a row.
+func sortOf(i item) string {
+	if s, ok := i["sk"].(*types.AttributeValueMemberS); ok {
+		return s.Value
+	}
+	return ""
+}
+
+// meta is a store's META row.
+type meta struct {
+	versionlog.Store
+	creation string // random; tells apart two stores of one id, one after the other
+	tip      versionlog.Tip
+}
+
+func (m *meta) item() item {
+	i := key(m.ID, metaSort)
+	i["slug"], i["name"], i["description"] = text(m.Slug), text(m.Name), text(m.Description)
+	i["max_memory_bytes"], i["content"] = number(m.Limits.MaxMemoryBytes), text(string(m.Limits.Content))
+	i["created_at"], i["archived_at"], i["creation"] = microsOf(m.CreatedAt), microsOf(m.ArchivedAt), text(m.creation)
+	i["head_seq"], i["digest"], i["time"] = number(m.tip.Seq), digestOf(m.tip.Digest), microsOf(m.tip.Time)
+	return i
+}
+
+func metaOf(i item) (*meta, error) {
+	r := row{item: i}
+	m := &meta{
+		Store: versionlog.Store{
+			ID: r.text("store_id"), Slug: r.text("slug"), Name: r.text("name"), Description: r.text("description"),
+			Limits:    versionlog.Limits{MaxMemoryBytes: r.int("max_memory_bytes"), Content: versionlog.ContentRule(r.text("content"))},
+			CreatedAt: r.time("created_at"), ArchivedAt: r.time("archived_at"),
+		},
+		creation: r.text("creation"),
+		tip:      versionlog.Tip{Seq: uint64(r.int("head_seq")), Digest: r.digest("digest"), Time: r.time("time")},
+	}
+	m.tip.ArchivedAt = m.ArchivedAt
+	return m, r.err
+}
+
+// versionItem returns the row of a version under a sort key.
+func versionItem(storeID, sort string, v *versionlog.Version) item {
+	i := key(storeID, sort)
+	i["id"], i["memory_id"], i["seq"], i["op"] = text(v.ID), text(v.MemoryID), number(v.Seq), text(string(v.Op))
+	i["size"], i["time"], i["actor_kind"], i["actor_id"] = number(v.Size), microsOf(v.Time), text(string(v.Actor.Kind)), text(v.Actor.ID)
+	for name, value := range map[string]string{"parent": v.Parent, "from": v.From, "session": v.Session, "message": v.Message} {
+		if value != "" {
+			i[name] = text(value)
+		}
+	}
+	if v.Path != sort {
+		i["path"] = text(v.Path)
+	}
+	if !v.Digest.IsZero() {
+		i["sha256"] = digestOf(v.Digest)
+	}
+	return i
+}
+
+func versionOf(i item) (versionlog.Version, error) {
+	r := row{item: i}
+	v := versionlog.Version{
+		ID: r.text("id"), MemoryID: r.text("memory_id"), Parent: r.text("parent"), Seq: uint64(r.int("seq")),
+		Op: versionlog.Op(r.text("op")), Path: r.text("path"), From: r.text("from"), Digest: r.digest("sha256"), Size: r.int("size"),
+		Actor:   versionlog.Actor{Kind: versionlog.ActorKind(r.text("actor_kind")), ID: r.text("actor_id")},
+		Session: r.text("session"), Time: r.time("time"), Message: r.text("message"),
+	}
+	if v.Path == "" {
+		v.Path = r.text("sk")
+	}
+	return v, r.err
+}
+
+// commitOf reads a LOG row, which must be that of a sequence number.
+func commitOf(i item) (*versionlog.Commit, error) {
+	r := row{item: i}
+	data := r.bytes("record")
+	if r.err != nil {
+		return nil, r.err
+	}
+	c, err := versionlog.DecodeRecord(data)
+	if err != nil {
+		return nil, fmt.Errorf("row %s: %w", r.name(), err)
+	}
+	if sortOf(i) != logSort(c.Seq) || r.text("store_id") != c.StoreID {
+		return nil, fmt.Errorf("row %s: %w: it holds commit %d of store %s", r.name(), versionlog.ErrCorrupt, c.Seq, c.StoreID)
+	}
+	return c, nil
+}
+
+func logItem(c *versionlog.Commit, record []byte) item {
+	i := key(c.StoreID, logSort(c.Seq))
+	i["record"] = bytesOf(record)
+	return i
+}
+
+func keyItem(c *versionlog.Commit) item {
+	i := key(c.StoreID, keySort(c.Key))
+	i["seq"], i["expires"] = number(c.Seq), number(c.Time.Add(keyLife).Unix())
+	return i
+}

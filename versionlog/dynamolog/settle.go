@@ -1,0 +1,207 @@
+package dynamolog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"mneme/internal/awsconf"
+	"mneme/versionlog"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+)
+
+const (
+	// finishTimeout bounds one transaction and what it takes to settle it. It
+	// is less than callers wait, so that they hear the cause.
+	finishTimeout = 9 * time.Second
+
+	// maxDisagreements is how often a store's transactions may be refused
+	// although the store is where the view says.
+	maxDisagreements = 3
+)
+
+const (
+	conditionFailed  = "ConditionalCheckFailed"
+	validationFailed = "ValidationError"
+)
+
+// finish sends a batch and tells its callers. It goes on under the life of the
+// log when they leave.
+func (s *store) finish(b *batch) {
+	ctx, cancel := context.WithTimeout(s.log.life, finishTimeout)
+	defer cancel()
+	for attempt := 0; ; attempt++ {
+		err := backoff(ctx, attempt)
+		if err == nil {
+			_, err = s.log.table.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: b.items})
+		}
+		if err == nil {
+			s.succeed(b)
+			return
+		}
+		landed, moved, settleErr := s.settle(ctx, b)
+		switch {
+		case landed:
+			s.succeed(b)
+		case settleErr != nil && isSentinel(settleErr): // such as a store that was deleted
+			b.fail(settleErr)
+		case settleErr != nil || ctx.Err() != nil:
+			b.fail(fmt.Errorf("append to the log: %w", errors.Join(awsconf.Explain(err), awsconf.Explain(settleErr))))
+		case isPermanent(err):
+			s.refuse(b, err)
+		case moved || isConditionFailed(err):
+			s.disagree(b, err, moved)
+		default: // it had no effect, and the same may succeed
+			continue
+		}
+		return
+	}
+}
+
+// succeed makes a batch that landed part of the view.
+func (s *store) succeed(b *batch) {
+	s.mu.Lock()
+	for _, c := range b.commits {
+		if s.view == nil || !s.view.apply(c) {
+			break // whoever uses the view next brings it up to date
+		}
+	}
+	s.disagreements = 0
+	s.last.size, s.last.end = len(b.commits), time.Now()
+	s.mu.Unlock()
+	s.wake()
+	s.recordLater(b.commits, b.records)
+	for i, r := range b.requests {
+		r.done <- outcome{commit: b.commits[i]}
+	}
+}
+
+func (b *batch) fail(err error) {
+	for _, r := range b.requests {
+		r.done <- outcome{err: err}
+	}
+}
+
+// settle finds out what became of a transaction that got an error: whether it
+// landed all the same, or the store has moved on, so that it cannot land any
+// more. The digest of a commit binds random salts: no other has it.
+func (s *store) settle(ctx context.Context, b *batch) (landed, moved bool, err error) {
+	rows, _, err := s.log.table.page(ctx, between{
+		partition: s.id, from: logSort(b.base.tip.Seq + 1), to: logSort(b.base.tip.Seq + maxRows),
+	}, nil)
+	if err != nil {
+		return false, false, err
+	}
+	if len(rows) > 0 {
+		first, err := commitOf(rows[0])
+		if err != nil {
+			return false, false, err
+		}
+		if first.Digest == b.commits[0].Digest {
+			return true, false, nil
+		}
+	}
+	m, err := s.log.table.meta(ctx, s.id)
+	if err == nil {
+		err = s.follow(ctx, m)
+	} else if errors.Is(err, versionlog.ErrNotFound) {
+		s.forget()
+	}
+	if err != nil {
+		return false, false, err
+	}
+	return false, m.tip != b.base.tip || m.creation != b.base.creation, nil
+}
+
+// refuse tells a caller that its transaction is refused for good. Of several
+// that shared one, each tries alone.
+func (s *store) refuse(b *batch, err error) {
+	if len(b.requests) == 1 {
+		b.fail(fmt.Errorf("append to the log: %w", awsconf.Explain(err)))
+		return
+	}
+	for _, r := range b.requests {
+		r.alone = true
+	}
+	s.giveBack(b.requests)
+}
+
+// disagree has the proposals of a batch tried again on a view that is up to
+// date, except those whose key is in the history already. When the store is
+// where the view says and nothing of the kind explains the refusal, the rows do
+// not agree with each other.
+func (s *store) disagree(b *batch, err error, moved bool) {
+	var again []*request
+	reasons := reasonsOf(err)
+	for i, r := range b.requests {
+		if i < len(reasons) && reasons[i] == conditionFailed {
+			r.done <- outcome{err: errJudge}
+		} else {
+			again = append(again, r)
+		}
+	}
+	if !moved && len(again) == len(b.requests) {
+		s.mu.Lock()
+		s.disagreements++
+		giveUp := s.disagreements > maxDisagreements
+		s.view = nil // perhaps it is the view that is wrong
+		s.mu.Unlock()
+		if giveUp {
+			b.fail(fmt.Errorf("append to the log: %w: the table's rows do not agree with its tip: look with `mneme fsck`", versionlog.ErrCorrupt))
+			return
+		}
+	}
+	s.giveBack(again)
+}
+
+// reasonsOf returns why each item of a transaction was refused.
+func reasonsOf(err error) []string {
+	var canceled *types.TransactionCanceledException
+	if !errors.As(err, &canceled) {
+		return nil
+	}
+	reasons := make([]string, len(canceled.CancellationReasons))
+	for i, r := range canceled.CancellationReasons {
+		if r.Code != nil {
+			reasons[i] = *r.Code
+		}
+	}
+	return reasons
+}
+
+func hasReason(err error, reason string) bool {
+	for _, r := range reasonsOf(err) {
+		if r == reason {
+			return true
+		}
+	}
+	return false
+}
+
+func isConditionFailed(err error) bool { return hasReason(err, conditionFailed) }
+
+// isPermanent reports whether the same request would always be refused.
+func isPermanent(err error) bool {
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return false
+	}
+	switch api.ErrorCode() {
+	case "TransactionCanceledException":
+		return hasReason(err, validationFailed)
+	case "TransactionConflictException", "TransactionInProgressException",
+		"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded":
+		return false
+	}
+	var response interface{ HTTPStatusCode() int }
+	if !errors.As(err, &response) {
+		return false
+	}
+	status := response.HTTPStatusCode()
+	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && status != http.StatusTooManyRequests
+}

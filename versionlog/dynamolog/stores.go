@@ -1,0 +1,219 @@
+package dynamolog
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"mneme/versionlog"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// CreateStore adds a store, in one transaction. The id must be at most 128 bytes
+// and contain neither '#' nor '/', else ErrInvalid; so with a slug of more than
+// 1,000.
+func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
+	return l.changeStores(ctx, "create store "+s.Slug, func(ctx context.Context) error {
+		if s.Slug == "" || len(s.Slug) > 1000 || !isStoreID(s.ID) {
+			return fmt.Errorf("%w: id %q or slug %q cannot be a store's", versionlog.ErrInvalid, s.ID, s.Slug)
+		}
+		m := &meta{Store: s, creation: rand.Text()}
+		slug, listed := key(slugPrefix+s.Slug, slugSort), key(storesPartition, s.Slug)
+		slug["id"], listed["id"] = text(s.ID), text(s.ID)
+		name := l.table.name
+		err := l.transact(ctx, putNew(name, m.item()), putNew(name, slug), put(name, listed), put(name, key(s.ID, outSort(0))))
+		if err != nil && !l.isThere(ctx, m) {
+			if isConditionFailed(err) {
+				return versionlog.ErrExists
+			}
+			return err
+		}
+		l.store(s.ID).describeLater()
+		return nil
+	})
+}
+
+// isThere reports whether a store is there although the reply that says so was
+// lost.
+func (l *Log) isThere(ctx context.Context, m *meta) bool {
+	found, err := l.table.meta(ctx, m.ID)
+	return err == nil && found.creation == m.creation
+}
+
+// transact sends a transaction, again while others are in its way.
+func (l *Log) transact(ctx context.Context, items ...types.TransactWriteItem) error {
+	for attempt := 0; ; attempt++ {
+		err := backoff(ctx, attempt)
+		if err != nil {
+			return err
+		}
+		_, err = l.table.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
+		var canceled *types.TransactionCanceledException
+		if !errors.As(err, &canceled) || isConditionFailed(err) || isPermanent(err) {
+			return err
+		}
+	}
+}
+
+// changeStores makes one change of the stores.
+func (l *Log) changeStores(ctx context.Context, what string, change func(context.Context) error) error {
+	if l.readOnly {
+		return fmt.Errorf("%s: %w", what, versionlog.ErrReadOnly)
+	}
+	if err := call(ctx, change); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// Store returns the store of an id.
+func (l *Log) Store(ctx context.Context, id string) (s versionlog.Store, err error) {
+	err = call(ctx, func(ctx context.Context) error {
+		m, err := l.table.meta(ctx, id)
+		if err == nil {
+			s = m.Store
+		}
+		return err
+	})
+	return s, err
+}
+
+// StoreNamed returns the store of a slug.
+func (l *Log) StoreNamed(ctx context.Context, slug string) (s versionlog.Store, err error) {
+	err = call(ctx, func(ctx context.Context) error {
+		missing := fmt.Errorf("store %s: %w", slug, versionlog.ErrNotFound)
+		if slug == "" || len(slug) > 1000 {
+			return missing
+		}
+		i, err := l.table.get(ctx, slugPrefix+slug, slugSort, false)
+		if err != nil {
+			return err
+		}
+		if i == nil {
+			return missing
+		}
+		r := row{item: i}
+		m, err := l.table.meta(ctx, r.text("id"))
+		if errors.Is(err, versionlog.ErrNotFound) || err == nil && m.Slug != slug {
+			return missing
+		}
+		if err == nil {
+			s = m.Store
+		}
+		return err
+	})
+	return s, err
+}
+
+// Stores returns all stores, ordered by slug.
+func (l *Log) Stores(ctx context.Context) (stores []versionlog.Store, err error) {
+	err = call(ctx, func(ctx context.Context) error {
+		var refs []ref
+		for i, err := range l.table.rows(ctx, between{partition: storesPartition, from: "\x00", to: "\U0010ffff"}) {
+			if err != nil {
+				return err
+			}
+			r := row{item: i}
+			refs = append(refs, ref{r.text("id"), metaSort})
+		}
+		found, err := l.table.getAll(ctx, refs)
+		if err != nil {
+			return err
+		}
+		for _, r := range refs {
+			if found[r] == nil { // deleted just now
+				continue
+			}
+			m, err := metaOf(found[r])
+			if err != nil {
+				return err
+			}
+			stores = append(stores, m.Store)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list stores: %w", err)
+	}
+	return stores, nil
+}
+
+// ArchiveStore makes a store refuse commits other than removals.
+func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
+	return l.changeStores(ctx, "archive store "+id, func(ctx context.Context) error {
+		m, err := l.table.meta(ctx, id)
+		if err != nil || !m.ArchivedAt.IsZero() {
+			return err
+		}
+		err = l.transact(ctx, types.TransactWriteItem{Update: &types.Update{
+			TableName: &l.table.name, Key: key(id, metaSort),
+			UpdateExpression:         aws.String("SET #archived = :at"),
+			ConditionExpression:      aws.String("#archived = :never AND #creation = :creation"),
+			ExpressionAttributeNames: map[string]string{"#archived": "archived_at", "#creation": "creation"},
+			ExpressionAttributeValues: item{
+				":at": microsOf(at), ":never": number(0), ":creation": text(m.creation),
+			},
+		}}, put(l.table.name, key(id, outSort(0))))
+		if err != nil {
+			// Another has archived it, or the reply was lost, or it is gone.
+			m, lookErr := l.table.meta(ctx, id)
+			if errors.Is(lookErr, versionlog.ErrNotFound) {
+				return lookErr
+			}
+			if lookErr != nil || m.ArchivedAt.IsZero() {
+				return err
+			}
+		}
+		s := l.store(id)
+		s.describeLater()
+		s.wake()
+		return nil
+	})
+}
+
+// DeleteStore removes a store with its history: first what makes it a store, in
+// one transaction, and then the rest.
+func (l *Log) DeleteStore(ctx context.Context, id string) error {
+	return l.changeStores(ctx, "delete store "+id, func(ctx context.Context) error {
+		m, err := l.table.meta(ctx, id)
+		if err != nil {
+			return err
+		}
+		remove := func(partition, sort, attribute, value string) types.TransactWriteItem {
+			return types.TransactWriteItem{Delete: &types.Delete{
+				TableName: &l.table.name, Key: key(partition, sort), ConditionExpression: aws.String("#a = :a"),
+				ExpressionAttributeNames: map[string]string{"#a": attribute}, ExpressionAttributeValues: item{":a": text(value)},
+			}}
+		}
+		err = l.transact(ctx, remove(id, metaSort, "creation", m.creation),
+			remove(slugPrefix+m.Slug, slugSort, "id", id), remove(storesPartition, m.Slug, "id", id))
+		if err != nil {
+			if _, lookErr := l.table.meta(ctx, id); !errors.Is(lookErr, versionlog.ErrNotFound) {
+				return err
+			}
+		}
+		l.store(id).forget()
+		return l.removeRest(ctx, id)
+	})
+}
+
+// removeRest removes the rows and objects of a store that is none any more.
+func (l *Log) removeRest(ctx context.Context, id string) error {
+	l.store(id).stopRecording(ctx)
+	var requests []types.WriteRequest
+	for i, err := range l.table.rows(ctx, between{partition: id, from: "\x00", to: "\U0010ffff"}) {
+		if err != nil {
+			return err
+		}
+		requests = append(requests, deleteRequest(id, sortOf(i)))
+	}
+	if err := l.table.write(ctx, requests); err != nil {
+		return err
+	}
+	return l.records.removeAll(ctx, id)
+}

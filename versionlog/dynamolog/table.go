@@ -1,0 +1,213 @@
+package dynamolog
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"mneme/internal/awsconf"
+	"mneme/versionlog"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// format is the number of the table's format, which the FORMAT row holds.
+const format = 1
+
+const (
+	maxBatchGet   = 100 // keys of one BatchGetItem
+	maxBatchWrite = 25  // requests of one BatchWriteItem
+)
+
+// pageLimit is how many rows a Query reads at most; a page also ends at 1 MB.
+// Tests have smaller pages.
+var pageLimit int32 = 1000
+
+// table is a table and how its rows are read and written.
+type table struct {
+	db   database
+	name string
+}
+
+// get returns a row, nil when there is none. Unless it may be stale, the read
+// is strongly consistent.
+func (t table) get(ctx context.Context, partition, sort string, stale bool) (item, error) {
+	out, err := t.db.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: &t.name, Key: key(partition, sort), ConsistentRead: aws.Bool(!stale),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out.Item, nil
+}
+
+// ref names a row.
+type ref struct{ partition, sort string }
+
+// getAll returns the rows that there are, each as of a moment of its own, in
+// strongly consistent reads.
+func (t table) getAll(ctx context.Context, refs []ref) (map[ref]item, error) {
+	found := make(map[ref]item, len(refs))
+	for len(refs) > 0 {
+		n := min(len(refs), maxBatchGet)
+		wanted := make([]map[string]types.AttributeValue, n)
+		for i, r := range refs[:n] {
+			wanted[i] = key(r.partition, r.sort)
+		}
+		refs = refs[n:]
+		for attempt := 0; len(wanted) > 0; attempt++ {
+			if err := backoff(ctx, attempt); err != nil {
+				return nil, err
+			}
+			out, err := t.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
+				t.name: {Keys: wanted, ConsistentRead: aws.Bool(true)},
+			}})
+			if err != nil {
+				return nil, err
+			}
+			for _, i := range out.Responses[t.name] {
+				r := row{item: i}
+				found[ref{r.text("store_id"), r.text("sk")}] = i
+			}
+			wanted = out.UnprocessedKeys[t.name].Keys
+		}
+	}
+	return found, nil
+}
+
+// backoff waits before an attempt that follows others, with jitter.
+func backoff(ctx context.Context, attempt int) error {
+	if attempt == 0 {
+		return ctx.Err()
+	}
+	return pause(ctx, rand.N(10*time.Millisecond<<min(attempt, 7)))
+}
+
+// between is a range of sort keys of a partition, its ends included.
+type between struct {
+	partition string
+	from, to  string
+	backwards bool
+	limit     int32 // rows of a page; 0 is pageLimit
+}
+
+// startingWith is the range of the sort keys that begin with a prefix, which
+// ends with '/' or '#': '0' comes right after the one and '$' after the other.
+func startingWith(partition, prefix string) between {
+	last := prefix[len(prefix)-1]
+	return between{partition: partition, from: prefix, to: prefix[:len(prefix)-1] + string(last+1)}
+}
+
+// page reads one page of a range, in one strongly consistent Query. What
+// follows it is nil at the end.
+func (t table) page(ctx context.Context, b between, start item) (rows []map[string]types.AttributeValue, next item, err error) {
+	limit := b.limit
+	if limit == 0 {
+		limit = pageLimit
+	}
+	ctx, cancel := awsconf.WithTimeout(ctx)
+	defer cancel()
+	out, err := t.db.Query(ctx, &dynamodb.QueryInput{
+		TableName: &t.name, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(!b.backwards),
+		KeyConditionExpression:   aws.String("#p = :p AND #s BETWEEN :from AND :to"),
+		ExpressionAttributeNames: map[string]string{"#p": "store_id", "#s": "sk"},
+		ExpressionAttributeValues: item{
+			":p": text(b.partition), ":from": text(b.from), ":to": text(b.to),
+		},
+		ExclusiveStartKey: start, Limit: &limit,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return out.Items, out.LastEvaluatedKey, nil
+}
+
+// rows yields the rows of a range.
+func (t table) rows(ctx context.Context, b between) iter.Seq2[item, error] {
+	return func(yield func(item, error) bool) {
+		var start item
+		for {
+			rows, next, err := t.page(ctx, b, start)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, i := range rows {
+				if !yield(i, nil) {
+					return
+				}
+			}
+			if start = next; start == nil {
+				return
+			}
+		}
+	}
+}
+
+// below yields the rows whose sort key begins with a prefix, see startingWith.
+func (t table) below(ctx context.Context, partition, prefix string) iter.Seq2[item, error] {
+	return func(yield func(item, error) bool) {
+		for i, err := range t.rows(ctx, startingWith(partition, prefix)) {
+			if err == nil && !strings.HasPrefix(sortOf(i), prefix) {
+				continue // the end of the range, which is no part of it
+			}
+			if !yield(i, err) {
+				return
+			}
+		}
+	}
+}
+
+// write puts and deletes rows, each on its own, until all are done.
+func (t table) write(ctx context.Context, requests []types.WriteRequest) error {
+	for len(requests) > 0 {
+		n := min(len(requests), maxBatchWrite)
+		batch := requests[:n]
+		requests = requests[n:]
+		for attempt := 0; len(batch) > 0; attempt++ {
+			if err := backoff(ctx, attempt); err != nil {
+				return err
+			}
+			out, err := t.db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
+				RequestItems: map[string][]types.WriteRequest{t.name: batch},
+			})
+			if err != nil {
+				return err
+			}
+			batch = out.UnprocessedItems[t.name]
+		}
+	}
+	return nil
+}
+
+func putRequest(i item) types.WriteRequest {
+	return types.WriteRequest{PutRequest: &types.PutRequest{Item: i}}
+}
+
+func deleteRequest(partition, sort string) types.WriteRequest {
+	return types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: key(partition, sort)}}
+}
+
+// meta returns the META row of a store. ErrNotFound.
+func (t table) meta(ctx context.Context, storeID string) (*meta, error) {
+	if !isStoreID(storeID) {
+		return nil, notFound(storeID)
+	}
+	i, err := t.get(ctx, storeID, metaSort, false)
+	if err != nil {
+		return nil, err
+	}
+	if i == nil {
+		return nil, notFound(storeID)
+	}
+	return metaOf(i)
+}
+
+func notFound(storeID string) error {
+	return fmt.Errorf("store %s: %w", storeID, versionlog.ErrNotFound)
+}

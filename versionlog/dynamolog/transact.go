@@ -1,0 +1,163 @@
+package dynamolog
+
+import (
+	"errors"
+	"fmt"
+
+	"mneme/versionlog"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// The limits of a transaction, and of a row.
+const (
+	maxRows             = 100
+	maxTransactionBytes = 3_500_000
+	maxRowBytes         = 390_000
+
+	rowsPerTransaction = 1 // META
+	rowsPerCommit      = 3 // LOG, KEY, OUT
+	rowBytes           = 600
+)
+
+// errFull says that a commit does not fit a batch with others in it.
+var errFull = errors.New("the transaction is full")
+
+// batch is what becomes one transaction: commits one after another, on a view.
+type batch struct {
+	ahead
+	base     meta // of the view
+	items    []types.TransactWriteItem
+	requests []*request // requests[i] became commits[i]
+	records  [][]byte
+	keys     map[string]bool
+	left     map[string]*versionlog.Version // by path: the last version that left it
+	size     int                            // about how many bytes
+}
+
+func newBatch(v *view) *batch {
+	b := &batch{
+		ahead: ahead{view: v, heads: map[string]*versionlog.Version{}},
+		keys:  map[string]bool{}, left: map[string]*versionlog.Version{},
+	}
+	if v != nil {
+		b.base = v.meta
+	}
+	return b
+}
+
+// append adds the commit of a request. Errors: errFull, or ErrTooLarge when it
+// would not fit alone either.
+func (b *batch) append(r *request, c *versionlog.Commit) error {
+	record, err := versionlog.EncodeRecord(c)
+	if err != nil {
+		return err
+	}
+	size := len(record) + rowBytes
+	heads, left := map[string]bool{}, map[string]bool{}
+	for path := range leftBy(c) {
+		heads[path], left[path] = true, true
+	}
+	for i := range c.Versions {
+		heads[c.Versions[i].Path] = true
+		one := len(c.Versions[i].Path) + len(c.Message) + len(c.Session) + len(c.Actor.ID) + rowBytes
+		if size += 2 * one; one > maxRowBytes {
+			size += maxTransactionBytes
+		}
+	}
+	rows := rowsPerTransaction + rowsPerCommit*(len(b.commits)+1) + len(b.heads) + len(b.left)
+	for path := range heads {
+		if _, ok := b.heads[path]; !ok {
+			rows++
+		}
+	}
+	for path := range left {
+		if b.left[path] == nil {
+			rows++
+		}
+	}
+	switch tooLarge := rows > maxRows || b.size+size > maxTransactionBytes || len(record) > maxRowBytes; {
+	case tooLarge && len(b.commits) > 0:
+		return errFull
+	case tooLarge:
+		return fmt.Errorf("%d changes take %d rows and about %d KB, a transaction has room for %d rows and %d KB: %w",
+			len(c.Versions), rows, size/1000, maxRows, maxTransactionBytes/1000, versionlog.ErrTooLarge)
+	}
+	for path, version := range leftBy(c) {
+		b.left[path] = version
+	}
+	b.add(c)
+	b.size += size
+	b.keys[c.Key] = true
+	b.requests, b.records = append(b.requests, r), append(b.records, record)
+	return nil
+}
+
+// seal makes the items of the transaction, while the view is what the commits
+// were built on. The keys of the commits come first, so that item i is the key
+// of commit i.
+func (b *batch) seal(table string) {
+	for _, c := range b.commits {
+		b.items = append(b.items, putNew(table, keyItem(c)))
+	}
+	b.items = append(b.items, b.advance(table))
+	for i, c := range b.commits {
+		b.items = append(b.items, putNew(table, logItem(c, b.records[i])), put(table, key(b.base.ID, outSort(c.Seq))))
+	}
+	for path, head := range b.heads {
+		b.items = append(b.items, b.head(table, path, head))
+	}
+	for path, version := range b.left {
+		b.items = append(b.items, put(table, versionItem(b.base.ID, leftSort(path), version)))
+	}
+}
+
+// advance moves META from the tip of the view to that of the batch.
+func (b *batch) advance(table string) types.TransactWriteItem {
+	m, tip := &b.base, b.tip()
+	return types.TransactWriteItem{Update: &types.Update{
+		TableName: &table, Key: key(m.ID, metaSort),
+		UpdateExpression:    aws.String("SET #seq = :seq, #digest = :digest, #time = :time"),
+		ConditionExpression: aws.String("#seq = :seq0 AND #digest = :digest0 AND #archived = :archived0 AND #creation = :creation0"),
+		ExpressionAttributeNames: map[string]string{
+			"#seq": "head_seq", "#digest": "digest", "#time": "time", "#archived": "archived_at", "#creation": "creation",
+		},
+		ExpressionAttributeValues: item{
+			":seq": number(tip.Seq), ":digest": digestOf(tip.Digest), ":time": microsOf(tip.Time),
+			":seq0": number(m.tip.Seq), ":digest0": digestOf(m.tip.Digest),
+			":archived0": microsOf(m.ArchivedAt), ":creation0": text(m.creation),
+		},
+	}}
+}
+
+// head changes what lives at a path. That it is what the view says follows from
+// the condition on META already; this one makes sure.
+func (b *batch) head(table, path string, head *versionlog.Version) types.TransactWriteItem {
+	m := &b.base
+	condition, names, values := "attribute_not_exists(sk)", map[string]string(nil), item(nil)
+	if old, _ := b.view.Head(path); old != nil {
+		condition, names, values = "#id = :id", map[string]string{"#id": "id"}, item{":id": text(old.ID)}
+	}
+	if head == nil {
+		return types.TransactWriteItem{Delete: &types.Delete{
+			TableName: &table, Key: key(m.ID, path), ConditionExpression: &condition,
+			ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+		}}
+	}
+	return types.TransactWriteItem{Put: &types.Put{
+		TableName: &table, Item: versionItem(m.ID, path, head), ConditionExpression: &condition,
+		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+	}}
+}
+
+func put(table string, i item) types.TransactWriteItem {
+	return types.TransactWriteItem{Put: &types.Put{TableName: &table, Item: i}}
+}
+
+// putNew puts a row that must not be there.
+func putNew(table string, i item) types.TransactWriteItem {
+	return types.TransactWriteItem{Put: &types.Put{
+		TableName: &table, Item: i, ConditionExpression: aws.String("attribute_not_exists(sk)"),
+	}}
+}
