@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"mneme/internal/awstest"
 	"mneme/internal/skip"
 )
 
@@ -106,6 +107,7 @@ type env struct {
 	home   string
 	stores string // directory of the embedded stores
 	made   map[string]bool
+	remote *remote // the stores are there instead; nil: embedded
 }
 
 func newEnv(t testing.TB) *env {
@@ -132,6 +134,9 @@ func newEnv(t testing.TB) *env {
 			}
 		}
 	})
+	if strings.HasPrefix(t.Name(), onAWSPrefix) {
+		e.goRemote(awstest.S3(t), awstest.DynamoDB(t))
+	}
 	return e
 }
 
@@ -162,7 +167,12 @@ func searchPath() string {
 	return filepath.Dir(binary) + ":/usr/sbin:/usr/bin:/sbin:/bin:" + os.Getenv("PATH")
 }
 
-func (e *env) url() string { return "file://" + e.stores }
+func (e *env) url() string {
+	if e.remote != nil {
+		return e.remote.url()
+	}
+	return "file://" + e.stores
+}
 
 // environ is what every process of the test sees; nothing of the person's own
 // configuration is in it.
@@ -173,6 +183,9 @@ func (e *env) environ() []string {
 		// The race detector makes every command wait a second before it ends.
 		"GORACE=atexit_sleep_ms=20 " + os.Getenv("GORACE"),
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org",
+	}
+	if e.remote != nil {
+		environ = append(environ, e.remote.vars...)
 	}
 	for _, name := range []string{"GOCOVERDIR", "GOROOT", "GOFLAGS"} {
 		if value, ok := os.LookupEnv(name); ok {

@@ -4,12 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
+	"mneme/cache"
+	"mneme/cas"
+	"mneme/cas/s3cas"
 	"mneme/internal/awsconf"
 	"mneme/internal/awssetup"
+	"mneme/versionlog/dynamolog"
 )
 
 // awsTable is a bucket for blobs and records, and a table for the index.
@@ -65,10 +72,57 @@ func (t awsTable) plan(region string) *awssetup.Plan {
 	return awssetup.NewPlan(t.bucket, t.table, region)
 }
 
-func (t awsTable) open(context.Context, openOptions) (*library, error) {
-	return nil, errors.New("not yet")
+// The parts of the user's cache directory.
+const (
+	blobCacheDir = "blobs"
+	headCacheDir = "heads"
+)
+
+func (t awsTable) open(ctx context.Context, opts openOptions) (*library, error) {
+	requests := &awsconf.Requests{}
+	clients, err := awsconf.Load(ctx, &awsconf.Options{Requests: requests})
+	if err != nil {
+		return nil, err
+	}
+	caches, heads, err := t.caches(clients, opts)
+	if err != nil {
+		return nil, err
+	}
+	log, err := dynamolog.Open(ctx, clients.DynamoDB, t.table, clients.S3, t.bucket, &dynamolog.Options{
+		ReadOnly: opts.readOnly, Refresh: opts.refresh, SnapshotDir: heads,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", t, err)
+	}
+	l := newLibrary(log, caches)
+	l.usage = func() []string { return usageLines(requests.Snapshot(), caches.stats()) }
+	return l, nil
 }
 
+// caches returns the blobs of every store behind a cache on disk, which all
+// mounts of the user share, and the directory for copies of heads.
+func (t awsTable) caches(clients *awsconf.Clients, opts openOptions) (caches *blobCaches, heads string, err error) {
+	dir := opts.cache.dir
+	if dir == "" {
+		if dir, err = xdgDir("XDG_CACHE_HOME", ".cache"); err != nil {
+			return nil, "", err
+		}
+		dir = filepath.Join(dir, "mneme")
+	}
+	o := &cache.Options{Dir: filepath.Join(dir, blobCacheDir)}
+	if size := opts.cache.size; size != nil && *size == 0 {
+		o.Dir = ""
+	} else if size != nil {
+		o.DiskBytes = int64(*size)
+	}
+	return &blobCaches{
+		backend: func(storeID string) (cas.Store, error) {
+			return s3cas.Open(clients.S3, t.bucket, "stores/"+storeID), nil
+		},
+		direct: opts.direct, options: o,
+	}, filepath.Join(dir, headCacheDir), nil
+}
 func (t awsTable) rebuild(context.Context, string, func(string, int, int)) error {
 	return errors.New("not yet")
 }
@@ -78,5 +132,12 @@ func (t awsTable) setup(ctx context.Context, report func(awssetup.Step)) error {
 	if err != nil {
 		return err
 	}
-	return awssetup.Run(ctx, clients, t.bucket, t.table, report)
+	if err := awssetup.Run(ctx, clients, t.bucket, t.table, report); err != nil {
+		return err
+	}
+	if err := dynamolog.Setup(ctx, clients.DynamoDB, t.table); err != nil {
+		return err
+	}
+	report(awssetup.Step{What: "format of table " + t.table, Outcome: awssetup.Ready})
+	return nil
 }
