@@ -14,7 +14,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -71,24 +70,6 @@ func runTests(m *testing.M) (code int) {
 	}
 	return m.Run()
 }
-
-// noteSources makes go test see that what is tested was built from all sources,
-// so that it does not repeat an old result after a change: while tests run, it
-// notes which files they look at.
-var noteSources = sync.OnceValue(func() error {
-	return filepath.WalkDir("..", func(path string, entry os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		switch name := entry.Name(); {
-		case entry.IsDir() && name != ".." && strings.HasPrefix(name, "."):
-			return filepath.SkipDir
-		case strings.HasSuffix(name, ".go") || strings.HasPrefix(name, "go."):
-			_, _ = os.Stat(path) // gone again is fine
-		}
-		return nil
-	})
-})
 
 // result is how a command ended.
 type result struct {
