@@ -139,6 +139,7 @@ func (s *store) setHead(n *node, v versionlog.Version) {
 		s.unhide(n)
 	}
 	n.head, n.local, n.content = &v, false, nil
+	n.fetched.Store(0)
 	if st := n.stage; st != nil && !st.dirty {
 		if st.base == nil { // nothing has been seen that could be lost
 			st.base = &v

@@ -99,6 +99,7 @@ func (fs *fileSystem) readDir(in *fuse.ReadIn, add func(dirEntry) bool) fuse.Sta
 	}
 	if in.Offset == 0 || *entries == nil {
 		*entries = fs.list(dir)
+		dir.listed.Store(time.Now().UnixNano())
 	}
 	from, _ := slices.BinarySearchFunc(*entries, in.Offset+1, func(e dirEntry, next uint64) int { return cmp.Compare(e.next, next) })
 	for _, e := range (*entries)[from:] {

@@ -39,6 +39,7 @@ type fileSystem struct {
 	log    *slog.Logger
 	ctx    context.Context // ends with the mount; bounds what requests wait for
 	notify *notifier
+	ahead  *prefetcher
 	since  time.Time
 	quiet  bool           // no request opens anything; see quiet.go
 	timers sync.WaitGroup // commits of lingering temporary files
@@ -69,6 +70,7 @@ func newFileSystem(ctx context.Context, stores []*memory.Store, opts Options) *f
 		nextID:        fuse.FUSE_ROOT_ID,
 		handles:       map[uint64]*handle{},
 	}
+	fs.ahead = newPrefetcher(fs)
 	fs.root = fs.newNode(nil, syscall.S_IFDIR|0o555, fs.since)
 	for _, ms := range stores {
 		s := newStore(fs, ms)

@@ -143,6 +143,7 @@ func (m *Server) serve() {
 	m.server.Serve()
 	m.fs.commitAll()
 	m.cancel()
+	m.fs.ahead.close()
 	m.fs.notify.close()
 	work.Wait()
 	m.fs.timers.Wait()

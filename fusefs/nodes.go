@@ -59,6 +59,12 @@ type node struct {
 
 	generate func() []byte // makes the text of a control file; nil for others
 
+	// Of the prefetcher.
+	listed    atomic.Int64         // when a directory was last listed, in nanoseconds since 1970
+	fetched   atomic.Int64         // when a file's bytes were last asked for, likewise; 0 for those of another version
+	ahead     atomic.Pointer[walk] // the walk for which they were fetched before anybody read them
+	sizeAhead int64                // how many they were; guarded by prefetcher.mu
+
 	// In a quiet mount:
 	told    atomic.Pointer[versionlog.Version] // the version whose size the kernel was last told
 	renewed time.Time                          // when content was generated

@@ -188,6 +188,7 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 	}
 	fs.mu.RUnlock()
 	if data == nil {
+		fs.ahead.reading(n)
 		var err error
 		if data, err = n.store.memory.Content(fs.ctx, *head); err != nil {
 			return nil, n.store.fail("read", head.Path, err)

@@ -74,6 +74,7 @@ func (fs *fileSystem) readQuietly(in *fuse.ReadIn, buf []byte) (fuse.ReadResult,
 	if n.generate == nil {
 		data = nil
 		if version != nil {
+			fs.ahead.reading(n)
 			var err error
 			if data, err = n.store.memory.Content(fs.ctx, *version); err != nil {
 				return nil, n.store.fail("read", version.Path, err)

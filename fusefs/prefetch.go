@@ -1,0 +1,250 @@
+package fusefs
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// The bounds of fetching ahead.
+const (
+	maxFetching   = 256      // requests under way
+	minFetching   = 2        // also when the store answers at once
+	maxAheadFiles = 1024     // fetched, or being fetched, and not yet read
+	maxAheadBytes = 16 << 20 // likewise; the memory tier of the cache must hold it
+	maxWalks      = 4
+	walkPatience  = time.Second // a walk that reads nothing for so long has stopped
+	lately        = time.Minute
+	// pace is how often a file can be of use at most: what takes longer to come
+	// must be asked for earlier.
+	pace = 100 * time.Microsecond
+)
+
+// prefetcher fetches what a program that walks a tree is about to read. That is
+// taken to begin when two files are read that are not cached, one soon after the
+// other, in directories that have been listed; a file that is opened by its name
+// is fetched alone. From then on the walk is followed in the order of listings:
+// the rest of the directory, and the directories after it, as far up as they
+// have been listed. Fetched bytes wait in the cache of the blob store, where
+// a read that comes too early joins the fetch.
+type prefetcher struct {
+	fs   *fileSystem
+	work sync.WaitGroup // one per fetch
+
+	mu       sync.Mutex // guards the fields below, and those of walks; taken before fileSystem.mu
+	walks    []*walk    // the one used last is last
+	fetching int
+	took     time.Duration // what a fetch takes, about
+	missed   time.Time     // when a file in a listed directory was last read that had not been fetched
+}
+
+// walk is one program's way through a tree.
+type walk struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	idle   *time.Timer // ends it
+
+	frames [][]*node // what is still to come in the directories that are being walked, the deepest last
+	dir    *node     // the directory that was entered last
+	top    *node     // the highest one
+	files  int       // ahead of the reader
+	bytes  int64     // likewise
+}
+
+func newPrefetcher(fs *fileSystem) *prefetcher { return &prefetcher{fs: fs} }
+
+// reading notes that n is about to be read and that the kernel does not have it.
+// Callers hold no lock.
+func (p *prefetcher) reading(n *node) {
+	now := time.Now()
+	if w := n.ahead.Swap(nil); w != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		w.files--
+		w.bytes -= n.sizeAhead
+		p.moved(w)
+		return
+	}
+	p.fs.mu.RLock()
+	dir := n.parent
+	p.fs.mu.RUnlock()
+	if before := n.fetched.Swap(now.UnixNano()); wasLately(before) || dir == nil || !wasLately(dir.listed.Load()) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	walking := now.Sub(p.missed) < walkPatience
+	p.missed = now
+	if i := slices.IndexFunc(p.walks, func(w *walk) bool { return w.dir == dir }); i >= 0 {
+		p.moved(p.walks[i]) // the reader has overtaken it
+	} else if walking {
+		p.begin(dir)
+	}
+}
+
+func wasLately(nanoseconds int64) bool {
+	return time.Since(time.Unix(0, nanoseconds)) < lately
+}
+
+// moved notes that the reader of a walk goes on. Caller holds p.mu.
+func (p *prefetcher) moved(w *walk) {
+	if i := slices.Index(p.walks, w); i >= 0 {
+		p.walks = append(slices.Delete(p.walks, i, i+1), w)
+		w.idle.Reset(walkPatience)
+		p.launch()
+	}
+}
+
+// begin follows a walk from a directory on, instead of the one that has not
+// moved for the longest time. Caller holds p.mu.
+func (p *prefetcher) begin(dir *node) {
+	if len(p.walks) == maxWalks {
+		p.end(p.walks[0])
+	}
+	w := &walk{top: dir, dir: dir, frames: [][]*node{p.fs.nodesIn(dir, nil)}}
+	w.ctx, w.cancel = context.WithCancel(p.fs.ctx)
+	w.idle = time.AfterFunc(walkPatience, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.end(w)
+	})
+	p.walks = append(p.walks, w)
+	p.launch()
+}
+
+// end forgets a walk and cancels what is being fetched for it alone.
+// Caller holds p.mu.
+func (p *prefetcher) end(w *walk) {
+	w.idle.Stop()
+	w.cancel()
+	p.walks = slices.DeleteFunc(p.walks, func(other *walk) bool { return other == w })
+}
+
+// launch fetches as much as may be fetched now, for the walk that moved last.
+// Caller holds p.mu.
+func (p *prefetcher) launch() {
+	for i := len(p.walks) - 1; i >= 0; i-- {
+		w := p.walks[i]
+		for p.fetching < p.width() && w.files < maxAheadFiles && w.bytes < maxAheadBytes {
+			n := p.next(w)
+			if n == nil {
+				break
+			}
+			w.files++
+			w.bytes += n.sizeAhead
+			p.fetching++
+			p.work.Go(func() { p.fetch(w, n) })
+		}
+	}
+}
+
+// width is how many fetches may be under way: as many as are needed to have a
+// file every pace. Caller holds p.mu.
+func (p *prefetcher) width() int {
+	return max(minFetching, min(maxFetching, int(p.took/pace)))
+}
+
+// next returns the file that a walk comes to next among those that are not
+// cached, marked as fetched for it, or nil. Caller holds p.mu.
+func (p *prefetcher) next(w *walk) *node {
+	for {
+		last := len(w.frames) - 1
+		if last < 0 {
+			if !p.climb(w) {
+				return nil
+			}
+			continue
+		}
+		if len(w.frames[last]) == 0 {
+			w.frames = w.frames[:last]
+			continue
+		}
+		n := w.frames[last][0]
+		w.frames[last] = w.frames[last][1:]
+		if n.isDir() {
+			w.frames = append(w.frames, p.fs.nodesIn(n, nil))
+			w.dir = n
+		} else if p.fs.markAhead(n, w) {
+			return n
+		}
+	}
+}
+
+// climb goes on after the highest directory of a walk, in the one above it.
+// Caller holds p.mu.
+func (p *prefetcher) climb(w *walk) bool {
+	p.fs.mu.RLock()
+	up := w.top.parent
+	p.fs.mu.RUnlock()
+	if up == nil || up.store == nil || !wasLately(up.listed.Load()) {
+		return false
+	}
+	w.frames = append(w.frames, p.fs.nodesIn(up, w.top))
+	w.top = up
+	return true
+}
+
+// fetch brings the content of n into the cache.
+func (p *prefetcher) fetch(w *walk, n *node) {
+	p.fs.mu.RLock()
+	head := n.head
+	p.fs.mu.RUnlock()
+	start := time.Now()
+	if head != nil && w.ctx.Err() == nil {
+		_, _ = n.store.memory.Content(w.ctx, *head) // who reads it meets the error
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if took := time.Since(start); w.ctx.Err() != nil {
+		n.fetched.Store(0)
+	} else if p.took == 0 {
+		p.took = took
+	} else {
+		p.took += (took - p.took) / 4
+	}
+	p.fetching--
+	p.launch()
+}
+
+// close ends all walks and waits for their fetches.
+func (p *prefetcher) close() {
+	p.mu.Lock()
+	for len(p.walks) > 0 {
+		p.end(p.walks[0])
+	}
+	p.mu.Unlock()
+	p.work.Wait()
+}
+
+// nodesIn returns what is in a directory, in the order of its listing, from the
+// one after a node on, or from the first.
+func (fs *fileSystem) nodesIn(dir, after *node) []*node {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	entries := fs.list(dir)[2:]
+	if after != nil {
+		entries = entries[slices.IndexFunc(entries, func(e dirEntry) bool { return e.id == after.id })+1:]
+	}
+	nodes := make([]*node, 0, len(entries))
+	for _, e := range entries {
+		if n := fs.node(e.id); n != nil {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// markAhead marks a file as being fetched for a walk, unless its bytes were
+// asked for lately.
+func (fs *fileSystem) markAhead(n *node, w *walk) bool {
+	fs.mu.RLock()
+	head, staged := n.head, n.stage != nil
+	fs.mu.RUnlock()
+	if head == nil || staged || n.generate != nil || wasLately(n.fetched.Swap(time.Now().UnixNano())) {
+		return false
+	}
+	n.sizeAhead = head.Size
+	n.ahead.Store(w)
+	return true
+}
