@@ -44,6 +44,7 @@ var hints = map[string]string{
 	"InvalidAccessKeyId":                     badKey,
 	"UnrecognizedClientException":            badKey,
 	"InvalidClientTokenId":                   badKey,
+	"XAdminUserNotFound":                     badKey, // versitygw
 	"MissingAuthenticationToken":             noCredentials,
 	"MissingAuthenticationTokenException":    noCredentials,
 	"SignatureDoesNotMatch":                  badSecret,
