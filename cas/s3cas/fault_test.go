@@ -103,6 +103,9 @@ func TestTransientFaults(t *testing.T) {
 		if op.name == "get" || op.name == "put again" { // these read a blob
 			actions["wrong bytes"] = fault.WrongBytes
 		}
+		if op.name == "put" {
+			actions["wrong bytes sent"] = fault.WrongBytesSent
+		}
 		for name, action := range actions {
 			t.Run(op.name+"/"+name, func(t *testing.T) {
 				s, transport, other := faulty(t, bucket)
@@ -178,6 +181,19 @@ func TestLastingFaults(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestDamagedOnTheWay checks that what changes between here and the server
+// never becomes a blob.
+func TestDamagedOnTheWay(t *testing.T) {
+	s, transport, other := faulty(t, awstest.Bucket(t))
+	transport.Arm(fault.Fault{Site: "s3 PUT blobs", Action: fault.WrongBytesSent})
+	if _, err := s.Put(t.Context(), written); err == nil {
+		t.Error("put succeeded")
+	}
+	if has, err := other.Has(t.Context(), cas.Sum(written)); has || err != nil {
+		t.Errorf("afterwards something is there: %v, %v", has, err)
 	}
 }
 

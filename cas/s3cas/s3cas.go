@@ -16,7 +16,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 
 	"mneme/cas"
@@ -98,11 +97,8 @@ func (s *Store) upload(ctx context.Context, d cas.Digest, data []byte, ifNoneMat
 // lostToAnother reports whether a conditional put found an object, or others
 // that went on putting it.
 func lostToAnother(err error) bool {
-	var api smithy.APIError
-	if !errors.As(err, &api) {
-		return false
-	}
-	return api.ErrorCode() == "PreconditionFailed" || api.ErrorCode() == "ConditionalRequestConflict"
+	code := errorCode(err)
+	return code == "PreconditionFailed" || code == "ConditionalRequestConflict"
 }
 
 // Get implements cas.Store. It costs one GET, and one more where the bytes came
@@ -175,13 +171,12 @@ func (s *Store) has(ctx context.Context, d cas.Digest) (bool, error) {
 	}
 	defer cancel()
 	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: s.key(d), Range: aws.String("bytes=0-0")})
-	var api smithy.APIError
 	switch err = notFound(err); {
 	case err == nil:
 		return true, out.Body.Close()
 	case errors.Is(err, cas.ErrNotFound):
 		return false, nil
-	case errors.As(err, &api) && api.ErrorCode() == "InvalidRange": // an empty object has no first byte
+	case errorCode(err) == "InvalidRange": // an empty object has no first byte
 		return true, nil
 	}
 	return false, err
@@ -261,9 +256,17 @@ func begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
 // notFound turns S3's word for a missing object into the contract's. A missing
 // bucket stays an error of its own.
 func notFound(err error) error {
-	var noKey *types.NoSuchKey
-	if errors.As(err, &noKey) {
+	if errorCode(err) == "NoSuchKey" {
 		return cas.ErrNotFound
 	}
 	return err
+}
+
+// errorCode returns what S3 calls an error, or "" where it did not answer.
+func errorCode(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return ""
 }

@@ -4,6 +4,7 @@
 package awsconf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,27 +69,33 @@ type Clients struct {
 //
 // The clients make up to five attempts per call, with random pauses of up to
 // 2 s between them, of what a repetition may cure: lost connections, answers
-// 5xx, throttling, and conflicts of conditional writes. They obey the context.
+// 5xx, throttling, bytes changed on their way, and conflicts of conditional
+// writes. They obey the context.
 // A call whose reply was lost may have taken effect and be made again.
 func Load(ctx context.Context, opts *Options) (*Clients, error) {
 	return LoadFrom(ctx, opts, nil)
 }
 
-// Fixed is what a test gives instead of the environment.
+// Fixed is what a test sets instead of the environment. Zero fields are as the
+// environment has them.
 type Fixed struct {
-	Region                       string
+	// Credentials stand for themselves and Region: where they are set, nothing
+	// of the environment is read.
 	Credentials                  aws.CredentialsProvider
+	Region                       string
 	S3Endpoint, DynamoDBEndpoint string
 	// FirstPause is how long to wait before the second attempt, at most. Default:
 	// 250 ms.
 	FirstPause time.Duration
 }
 
-// LoadFrom is Load with fixed settings instead of those of the environment; nil
-// stands for the environment.
+// LoadFrom is Load with some settings fixed; nil is none.
 func LoadFrom(ctx context.Context, opts *Options, fixed *Fixed) (*Clients, error) {
 	if opts == nil {
 		opts = &Options{}
+	}
+	if fixed == nil {
+		fixed = &Fixed{}
 	}
 	ctx, cancel := WithTimeout(ctx)
 	defer cancel()
@@ -103,23 +110,20 @@ func LoadFrom(ctx context.Context, opts *Options, fixed *Fixed) (*Clients, error
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
 		return nil, Explain(err)
 	}
-	first := firstPause
-	if fixed != nil && fixed.FirstPause > 0 {
-		first = fixed.FirstPause
-	}
+	retryer := newRetryer(cmp.Or(fixed.FirstPause, firstPause))
 	client := &http.Client{Transport: transport(cfg.HTTPClient, opts), CheckRedirect: checkRedirect}
 	return &Clients{
 		S3: s3.NewFromConfig(cfg, func(o *s3.Options) {
-			o.HTTPClient, o.Retryer = client, newRetryer(first)
-			if fixed != nil {
+			o.HTTPClient, o.Retryer = client, retryer
+			if fixed.S3Endpoint != "" {
 				o.BaseEndpoint = &fixed.S3Endpoint
 			}
 			o.UsePathStyle = o.BaseEndpoint != nil
 			o.DisableLogOutputChecksumValidationSkipped = true
 		}),
 		DynamoDB: dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
-			o.HTTPClient, o.Retryer = client, newRetryer(first)
-			if fixed != nil {
+			o.HTTPClient, o.Retryer = client, retryer
+			if fixed.DynamoDBEndpoint != "" {
 				o.BaseEndpoint = &fixed.DynamoDBEndpoint
 			}
 		}),
@@ -128,18 +132,21 @@ func LoadFrom(ctx context.Context, opts *Options, fixed *Fixed) (*Clients, error
 }
 
 func loadConfig(ctx context.Context, fixed *Fixed) (aws.Config, error) {
-	settings := []func(*config.LoadOptions) error{
+	apiOptions := []func(*middleware.Stack) error{nameHosts}
+	if fixed.Credentials != nil {
+		return aws.Config{
+			Region: fixed.Region, Credentials: fixed.Credentials,
+			HTTPClient: newHTTPClient(), Logger: logging.Nop{}, APIOptions: apiOptions,
+			RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
+			ResponseChecksumValidation: aws.ResponseChecksumValidationWhenRequired,
+		}, nil
+	}
+	return config.LoadDefaultConfig(ctx,
 		config.WithHTTPClient(newHTTPClient()),
 		config.WithLogger(logging.Nop{}), // what matters becomes an error
-		config.WithAPIOptions([]func(*middleware.Stack) error{nameHosts}),
+		config.WithAPIOptions(apiOptions),
 		config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
-		config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired),
-	}
-	if fixed != nil {
-		settings = append(settings, config.WithRegion(fixed.Region), config.WithCredentialsProvider(fixed.Credentials),
-			config.WithSharedConfigFiles([]string{}), config.WithSharedCredentialsFiles([]string{}))
-	}
-	return config.LoadDefaultConfig(ctx, settings...)
+		config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired))
 }
 
 // WithTimeout bounds one logical operation, its repetitions included: 12 s.
@@ -198,9 +205,12 @@ func newRetryer(first time.Duration) aws.Retryer {
 		})
 		o.RateLimiter = ratelimit.None
 		o.Retryables = append(o.Retryables, retry.RetryableErrorCode{Codes: map[string]struct{}{
-			"ConditionalRequestConflict": {}, // S3: two conditional writes of one key at once
-			"OperationAborted":           {},
-			"ExistingObjectIsDirectory":  {}, // versitygw, when a removal beside it takes the directory away
+			"ConditionalRequestConflict":  {}, // S3: two conditional writes of one key at once
+			"OperationAborted":            {},
+			"BadDigest":                   {}, // the bytes changed on their way
+			"XAmzContentChecksumMismatch": {},
+			"XAmzContentSHA256Mismatch":   {},
+			"ExistingObjectIsDirectory":   {}, // versitygw, when a removal beside it takes the directory away
 		}}, retry.IsErrorRetryableFunc(replyCut))
 	})
 }

@@ -59,7 +59,7 @@ func withCredentials(endpoint string) []string {
 
 func load(t *testing.T, opts *awsconf.Options) *awsconf.Clients {
 	t.Helper()
-	clients, err := awsconf.Load(t.Context(), opts)
+	clients, err := awsconf.LoadFrom(t.Context(), opts, &awsconf.Fixed{FirstPause: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ var (
 			t.Fatal(err)
 		}
 		return []string{
-			installed(t, "java"), "-XX:TieredStopAtLevel=1", "-Xmx512m", "-Djava.net.preferIPv4Stack=true",
+			installed(t, "java"), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Djava.net.preferIPv4Stack=true",
 			"-Djava.library.path=" + filepath.Join(lib, "DynamoDBLocal_lib"),
 			"-cp", filepath.Join(lib, "DynamoDBLocal.jar") + ":" + filepath.Join(lib, "DynamoDBLocal_lib", "*"),
 			launcher, "-inMemory", "-disableTelemetry", "-port", port,

@@ -118,6 +118,15 @@ func WrongBytes(_ *http.Request, _ []byte, send func() (*http.Response, error)) 
 	})
 }
 
+// WrongBytesSent changes one bit in the middle of the request's body.
+func WrongBytesSent(_ *http.Request, body []byte, send func() (*http.Response, error)) (*http.Response, error) {
+	if len(body) > 0 { // send reads this very slice
+		body[len(body)/2] ^= 1
+		defer func() { body[len(body)/2] ^= 1 }()
+	}
+	return send()
+}
+
 func withBody(send func() (*http.Response, error), change func([]byte) io.Reader) (*http.Response, error) {
 	resp, err := send()
 	if err != nil {

@@ -112,6 +112,7 @@ func TestActions(t *testing.T) {
 		{"late", fault.Delay(time.Millisecond), "", 1, 200, sent, nil},
 		{"cut", fault.CutBody, "", 1, 200, sent[:len(sent)/2], io.ErrUnexpectedEOF},
 		{"wrong bytes", fault.WrongBytes, "", 1, 200, `{"TransactIuems":[1,2]}`, nil},
+		{"wrong bytes sent", fault.WrongBytesSent, "", 1, 200, `{"TransactIuems":[1,2]}`, nil},
 		{
 			"slow down", fault.SlowDown, "", 0, 503,
 			"<Error><Code>SlowDown</Code><Message>made by a test</Message><RequestId>fault</RequestId></Error>", nil,
