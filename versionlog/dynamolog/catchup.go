@@ -183,6 +183,9 @@ func (s *store) fetch(ctx context.Context, p *versionlog.Proposal) error {
 		v := s.view
 		var n *needs
 		if v != nil {
+			if attempt == 0 {
+				v.trim()
+			}
 			n = v.needs(p)
 		}
 		s.mu.Unlock()

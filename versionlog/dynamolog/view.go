@@ -242,7 +242,6 @@ func (v *view) learn(path string, found *versionlog.Version, began uint64) {
 		return
 	}
 	v.set(path, fact{found, asOf})
-	v.trim()
 }
 
 // learnBelow adds what a strongly consistent read found below a path, unless a
@@ -271,7 +270,8 @@ func (v *view) learnNewest(memoryID string, found *versionlog.Version, began uin
 	}
 }
 
-// trim keeps the view within its bounds.
+// trim keeps the view within its bounds. What was just learnt stays until
+// somebody commits, or a proposal comes that needs more.
 func (v *view) trim() {
 	switch {
 	case len(v.empty) > v.facts:
@@ -305,7 +305,7 @@ func (v *view) beginWalk() uint64 {
 // since the tip at which it began.
 func (v *view) endWalk(began uint64, all bool) {
 	v.walks--
-	if !all || v.complete || began < v.floor {
+	if !all || v.complete || began < v.floor || len(v.known) > v.bounds.heads {
 		v.trim()
 		return
 	}

@@ -126,7 +126,7 @@ func testWaitOtherStore(s *suite, wait waiter) {
 	other := s.addStore("other")
 	ctx, cancel := context.WithTimeout(s.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := s.log.Commit(ctx, other.ID, proposal(put("/a", "1", anything)))
+	_, err := s.log.Commit(s.Context(), other.ID, proposal(put("/a", "1", anything)))
 	s.must(err)
 	s.wantErr(wait(ctx, s, s.log, 0), context.DeadlineExceeded)
 }

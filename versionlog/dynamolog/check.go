@@ -1,0 +1,239 @@
+package dynamolog
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"mneme/internal/awsconf"
+	"mneme/versionlog"
+)
+
+// Problem is one difference between what the table and the bucket hold of a
+// store.
+type Problem struct {
+	Subject string // "record 12", "row /todo.md"
+	What    string // what is wrong with it
+	Do      string // what a person can do about it
+}
+
+const (
+	doRebuild = "run `mneme fsck --rebuild-index`"
+	doSweep   = "any process that writes to the store mends it, within a minute; if none can, run `mneme fsck --rebuild-index`"
+	doRestore = "the table still has it: run `mneme fsck --rebuild-index`, which puts it back"
+)
+
+// Check compares the records of a store in the bucket with the rows in the
+// table: every commit up to the tip at the call must be in both and the same,
+// and every other row be the one that follows from the records. It calls report
+// for each difference. It changes nothing. ErrNotFound when the table has no
+// such store; other errors say that it could not look.
+func Check(ctx context.Context, db database, tableName string, s3 objects, bucket, storeID string, report func(Problem)) error {
+	l := tools(ctx, db, tableName, s3, bucket)
+	defer l.endLife()
+	if err := l.check(ctx, storeID, report); err != nil {
+		return fmt.Errorf("compare table and bucket: %w", awsconf.Explain(err))
+	}
+	return nil
+}
+
+// checker is one run of Check.
+type checker struct {
+	log    *Log
+	meta   *meta
+	report func(Problem)
+	owed   map[uint64]bool // by OUT row
+	wanted map[string][sha256.Size]byte
+}
+
+func (l *Log) check(ctx context.Context, storeID string, report func(Problem)) error {
+	m, err := l.table.meta(ctx, storeID)
+	if err != nil {
+		return err
+	}
+	c := &checker{log: l, meta: m, report: report, owed: map[uint64]bool{}, wanted: map[string][sha256.Size]byte{}}
+	whole, err := c.records(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.description(ctx); err != nil {
+		return err
+	}
+	if err := c.names(ctx); err != nil || !whole {
+		return err
+	}
+	return c.rows(ctx)
+}
+
+// records looks for a record of every commit, and reports whether all are
+// there, so that the rows can be told from them.
+func (c *checker) records(ctx context.Context) (whole bool, err error) {
+	for i, err := range c.log.table.below(ctx, c.meta.ID, outPrefix) {
+		if err != nil {
+			return false, err
+		}
+		seq, err := outSeq(i)
+		if err != nil {
+			return false, err
+		}
+		c.owed[seq] = true
+	}
+	seqs, err := c.log.recordSeqs(ctx, c.meta.ID)
+	if err != nil {
+		return false, err
+	}
+	there := make(map[uint64]bool, len(seqs))
+	for _, seq := range seqs {
+		there[seq] = true
+	}
+	whole = true
+	for seq := uint64(1); seq <= c.meta.tip.Seq; seq++ {
+		if there[seq] {
+			if c.owed[seq] {
+				c.report(Problem{subject(seq), "is in the bucket, but the table says that it is not yet", doSweep})
+			}
+			continue
+		}
+		whole = false
+		what, do := "is missing in the bucket", doRestore
+		if c.owed[seq] {
+			what, do = "is not in the bucket yet", doSweep
+		}
+		c.report(Problem{subject(seq), what, do})
+	}
+	return whole, nil
+}
+
+func subject(seq uint64) string { return fmt.Sprintf("record %d", seq) }
+
+// description compares META with the store's description.
+func (c *checker) description(ctx context.Context) error {
+	data, err := c.log.records.get(ctx, descriptionKey(c.meta.ID))
+	do := doRebuild
+	if c.owed[0] {
+		do = doSweep
+	}
+	if errors.Is(err, versionlog.ErrNotFound) {
+		c.report(Problem{"store.json", "is missing in the bucket", do})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	want, err := c.meta.describe()
+	if err == nil && string(want) != string(data) {
+		c.report(Problem{"store.json", "does not describe the store as the table does", do})
+	}
+	return err
+}
+
+// names looks for the rows by which the store is found.
+func (c *checker) names(ctx context.Context) error {
+	for _, r := range []ref{{slugPrefix + c.meta.Slug, slugSort}, {storesPartition, c.meta.Slug}} {
+		i, err := c.log.table.get(ctx, r.partition, r.sort, false)
+		if err != nil {
+			return err
+		}
+		if found := (&row{item: i}).text("id"); found != c.meta.ID {
+			c.report(Problem{"row " + r.partition + " " + r.sort, "does not name the store", doRebuild})
+		}
+	}
+	return nil
+}
+
+// rows compares every row of the store with what follows from the records.
+func (c *checker) rows(ctx context.Context) error {
+	r, err := c.log.replayStore(ctx, c.meta.ID, c.meta.tip.Seq, func(i item) error {
+		c.wanted[sortOf(i)] = sumOf(i)
+		if expired(i) {
+			delete(c.wanted, sortOf(i))
+		}
+		return nil
+	}, func(int, int) {})
+	if errors.Is(err, versionlog.ErrNotFound) { // as reported
+		return nil
+	}
+	if errors.Is(err, versionlog.ErrCorrupt) {
+		c.report(Problem{"the records in the bucket", err.Error(), "restore the object from a backup; the table is not affected"})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if r.meta.tip.Digest != c.meta.tip.Digest {
+		c.report(Problem{"row " + metaSort, "names another commit as the newest than the records do", doRebuild})
+	}
+	newer := map[string]bool{} // paths that commits since have changed
+	for i, err := range c.log.table.rows(ctx, between{partition: c.meta.ID, from: "\x00", to: "\U0010ffff"}) {
+		if err != nil {
+			return err
+		}
+		c.row(i, newer)
+	}
+	for _, sort := range slices.Sorted(maps.Keys(c.wanted)) {
+		path, isLeft := strings.CutPrefix(sort, leftPrefix)
+		if isLeft {
+			path = "/" + path
+		}
+		switch {
+		case newer[path]:
+		case strings.HasPrefix(sort, memPrefix) && c.late(sort):
+			c.report(Problem{"row " + sort, "is not there yet", doSweep})
+		default:
+			c.report(Problem{"row " + sort, "is missing", doRebuild})
+		}
+	}
+	return nil
+}
+
+// late reports whether a commit still owes the row of a version.
+func (c *checker) late(sort string) bool {
+	for seq := range c.owed {
+		if strings.Contains(sort, fmt.Sprintf("#%020d#", seq)) {
+			return true
+		}
+	}
+	return false
+}
+
+// row compares one row of the table.
+func (c *checker) row(i item, newer map[string]bool) {
+	sort := sortOf(i)
+	if sort == metaSort || strings.HasPrefix(sort, outPrefix) || expired(i) {
+		return
+	}
+	r := row{item: i}
+	seq := uint64(r.int("seq"))
+	if strings.HasPrefix(sort, logPrefix) {
+		_, _ = fmt.Sscanf(sort, logPrefix+"%d", &seq)
+	}
+	if seq > c.meta.tip.Seq {
+		if path := r.text("path"); path != "" {
+			newer[path] = true
+		}
+		if path, isLeft := strings.CutPrefix(sort, leftPrefix); isLeft {
+			newer["/"+path] = true
+		}
+		newer[sort] = true
+		return
+	}
+	want, expected := c.wanted[sort]
+	delete(c.wanted, sort)
+	switch {
+	case !expected:
+		c.report(Problem{"row " + sort, "follows from no record", doRebuild})
+	case want != sumOf(i):
+		c.report(Problem{"row " + sort, "is not what follows from the records", doRebuild})
+	}
+}
+
+// sumOf is the same for rows that are the same.
+func sumOf(i item) [sha256.Size]byte {
+	data, _ := json.Marshal(i) // sorts the attributes; strings, numbers and bytes cannot fail
+	return sha256.Sum256(data)
+}

@@ -1,0 +1,246 @@
+package dynamolog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mneme/internal/awstest"
+	"mneme/versionlog"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/google/go-cmp/cmp"
+)
+
+// check returns what Check reports of a store.
+func (b *backend) check(t testing.TB, storeID string) []string {
+	t.Helper()
+	clients := b.clients(t, nil)
+	var found []string
+	err := Check(t.Context(), clients.DynamoDB, b.table, clients.S3, b.bucket, storeID, func(p Problem) {
+		found = append(found, p.Subject+" "+p.What)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// dump returns all rows of the table.
+func (b *backend) dump(t testing.TB, stores ...versionlog.Store) map[string]string {
+	t.Helper()
+	tab := table{db: b.clients(t, nil).DynamoDB, name: b.table}
+	partitions := []string{formatPartition, storesPartition}
+	for _, s := range stores {
+		partitions = append(partitions, s.ID, slugPrefix+s.Slug)
+	}
+	rows := map[string]string{}
+	for _, p := range partitions {
+		for i, err := range tab.rows(t.Context(), between{partition: p, from: "\x00", to: "\U0010ffff"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			names := slices.Sorted(maps.Keys(i))
+			var text strings.Builder
+			for _, n := range names {
+				switch a := i[n].(type) {
+				case *types.AttributeValueMemberS:
+					fmt.Fprintf(&text, "%s=%q ", n, a.Value)
+				case *types.AttributeValueMemberN:
+					fmt.Fprintf(&text, "%s=%s ", n, a.Value)
+				case *types.AttributeValueMemberB:
+					fmt.Fprintf(&text, "%s=%q ", n, a.Value)
+				}
+			}
+			rows[p+" "+sortOf(i)] = text.String()
+		}
+	}
+	return rows
+}
+
+// history makes a store with a history that has everything.
+func history(t testing.TB, l *Log, slug string) versionlog.Store {
+	t.Helper()
+	s := versionlog.Store{
+		ID: versionlog.NewStoreID(), Slug: slug, Name: "Näme", Description: "for <tests> & more",
+		Limits:    versionlog.Limits{MaxMemoryBytes: 102_400, Content: versionlog.ContentText},
+		CreatedAt: time.Date(2026, 2, 1, 0, 0, 0, 123_000, time.UTC),
+	}
+	if err := l.CreateStore(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	commit := func(changes ...versionlog.Change) *versionlog.Commit {
+		t.Helper()
+		c, err := l.Commit(t.Context(), s.ID, proposal(changes...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	expect := versionlog.ExpectAny()
+	first := commit(putChange("/a", "1", expect))
+	commit(putChange("/d/b", "1", expect), putChange("/d/c", "2", expect))
+	commit(putChange("/a", "2", expect))
+	commit(versionlog.Change{Action: versionlog.Rename, Path: "/a", To: "/d/a", Expect: expect})
+	commit(versionlog.Change{Action: versionlog.Remove, Path: "/d/a", Expect: expect}, putChange("/a/x", "1", expect))
+	revive := putChange("/back", "3", expect)
+	revive.MemoryID = first.Versions[0].MemoryID
+	commit(revive)
+	commit(versionlog.Change{Action: versionlog.Rename, Path: "/d/b", To: "/d/b/b", Expect: expect})
+	if err := l.ArchiveStore(t.Context(), s.ID, time.Date(2027, 1, 1, 0, 0, 0, 5000, time.UTC)); err != nil {
+		t.Fatal(err)
+	}
+	commit(versionlog.Change{Action: versionlog.Remove, Path: "/d/c", Expect: expect})
+	return s
+}
+
+// empty removes every row of the table.
+func (b *backend) empty(t testing.TB, stores ...versionlog.Store) {
+	t.Helper()
+	tab := table{db: b.clients(t, nil).DynamoDB, name: b.table}
+	var gone []types.WriteRequest
+	for name := range b.dump(t, stores...) {
+		partition, sort, _ := strings.Cut(name, " ")
+		gone = append(gone, deleteRequest(partition, sort))
+	}
+	if err := tab.write(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *backend) rebuild(t testing.TB, store string) error {
+	t.Helper()
+	clients := b.clients(t, nil)
+	return Rebuild(t.Context(), clients.DynamoDB, b.table, clients.S3, b.bucket, store, nil)
+}
+
+// TestRebuild empties the table, and makes it anew from the bucket.
+func TestRebuild(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, awstest.DynamoDB(t))
+	l := b.open(t, nil, nil)
+	first, second := history(t, l, "first"), history(t, l, "second")
+	closeOnce(t, l) // which pays what the outboxes owe
+	for _, s := range []versionlog.Store{first, second} {
+		if found := b.check(t, s.ID); found != nil {
+			t.Errorf("Check reports %q", found)
+		}
+	}
+	want := b.dump(t, first, second)
+
+	b.empty(t, first, second)
+	if rows := b.dump(t, first, second); len(rows) != 0 {
+		t.Fatalf("the table still has %d rows", len(rows))
+	}
+	if err := b.rebuild(t, "third"); !errors.Is(err, versionlog.ErrNotFound) {
+		t.Errorf("the error is %v, want ErrNotFound", err)
+	}
+	for _, name := range []string{"first", second.ID} {
+		if err := b.rebuild(t, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(want, b.dump(t, first, second)); diff != "" {
+		t.Errorf("want -, got +:\n%s", diff)
+	}
+	if err := b.rebuild(t, ""); err != nil { // over what is there
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, b.dump(t, first, second)); diff != "" {
+		t.Errorf("want -, got +:\n%s", diff)
+	}
+}
+
+// TestCheckFinds damages a store in every way that Check knows, and has Rebuild
+// mend it.
+func TestCheckFinds(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for name, test := range map[string]struct {
+		spoil func(t *testing.T, b *backend, tab table, storeID string) error
+		want  string
+		keeps bool // Rebuild cannot mend it
+	}{
+		"record lost": {func(t *testing.T, b *backend, _ table, id string) error {
+			name := recordKey(id, 3)
+			_, err := b.clients(t, nil).S3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.bucket, Key: &name})
+			return err
+		}, "record 3 is missing in the bucket", false},
+		"record owed": {func(t *testing.T, b *backend, tab table, id string) error {
+			name := recordKey(id, 3)
+			_, err := b.clients(t, nil).S3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.bucket, Key: &name})
+			return errors.Join(err, tab.write(ctx, []types.WriteRequest{putRequest(key(id, outSort(3)))}))
+		}, "record 3 is not in the bucket yet", false},
+		"paid, not told": {func(_ *testing.T, _ *backend, tab table, id string) error {
+			return tab.write(ctx, []types.WriteRequest{putRequest(key(id, outSort(3)))})
+		}, "record 3 is in the bucket, but", false},
+		"record changed": {func(t *testing.T, b *backend, _ table, id string) error {
+			name := recordKey(id, 3)
+			_, err := b.clients(t, nil).S3.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.bucket, Key: &name, Body: strings.NewReader("{}")})
+			return err
+		}, "the records in the bucket object", true},
+		"description lost": {func(t *testing.T, b *backend, _ table, id string) error {
+			name := descriptionKey(id)
+			_, err := b.clients(t, nil).S3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.bucket, Key: &name})
+			return err
+		}, "store.json is missing", false},
+		"head lost": {func(_ *testing.T, _ *backend, tab table, id string) error {
+			return tab.write(ctx, []types.WriteRequest{deleteRequest(id, "/back")})
+		}, "row /back is missing", false},
+		"head changed": {func(_ *testing.T, _ *backend, tab table, id string) error {
+			i, err := tab.get(ctx, id, "/back", false)
+			i["size"] = number(77)
+			return errors.Join(err, tab.write(ctx, []types.WriteRequest{putRequest(i)}))
+		}, "row /back is not what follows", false},
+		"head too many": {func(_ *testing.T, _ *backend, tab table, id string) error {
+			i, err := tab.get(ctx, id, "/back", false)
+			i["sk"] = text("/front")
+			return errors.Join(err, tab.write(ctx, []types.WriteRequest{putRequest(i)}))
+		}, "row /front follows from no record", false},
+		"log row lost": {func(_ *testing.T, _ *backend, tab table, id string) error {
+			return tab.write(ctx, []types.WriteRequest{deleteRequest(id, logSort(2))})
+		}, "row " + logSort(2) + " is missing", false},
+		"slug lost": {func(_ *testing.T, _ *backend, tab table, id string) error {
+			return tab.write(ctx, []types.WriteRequest{deleteRequest(slugPrefix+"notes", slugSort)})
+		}, "row SLUG#notes STORE does not name", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBackend(t, awstest.DynamoDB(t))
+			l := b.open(t, nil, nil)
+			s := history(t, l, "notes")
+			closeOnce(t, l)
+			want := b.dump(t, s)
+			tab := table{db: b.clients(t, nil).DynamoDB, name: b.table}
+			if err := test.spoil(t, b, tab, s.ID); err != nil {
+				t.Fatal(err)
+			}
+			found := b.check(t, s.ID)
+			if len(found) == 0 || !strings.HasPrefix(found[0], test.want) {
+				t.Fatalf("Check reports %q, want %q", found, test.want)
+			}
+			err := b.rebuild(t, "notes")
+			if test.keeps {
+				if err == nil {
+					t.Error("Rebuild mended what it could not know")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, b.dump(t, s)); diff != "" {
+				t.Errorf("want -, got +:\n%s", diff)
+			}
+			if found := b.check(t, s.ID); found != nil {
+				t.Errorf("after Rebuild, Check reports %q", found)
+			}
+		})
+	}
+}

@@ -1,0 +1,16 @@
+package dynamolog
+
+import (
+	"flag"
+	"os"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	// Every step of the suite's state machine is several requests to a server;
+	// the other logs draw as many histories as rapid wants.
+	if err := flag.Set("rapid.checks", "12"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
