@@ -101,6 +101,7 @@ func New(next cas.Store, opts *Options) (*Cache, error) {
 // Reads and writes after Close return ErrClosed.
 func (c *Cache) Close() {
 	c.flights.close()
+	c.disk.close()
 	c.memory.close()
 }
 

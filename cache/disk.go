@@ -36,7 +36,13 @@ type disk struct {
 	limit    int64
 	counters *counters
 
-	mu        sync.Mutex // guards restUntil; held while filling, before the ledger
+	filling sync.Mutex     // held while files are written, before the ledger
+	work    sync.WaitGroup // of writing what was queued meanwhile
+
+	mu        sync.Mutex // guards the fields below; taken after filling
+	queue     []blob     // to be written by whoever is busy
+	queued    int64      // bytes in queue
+	busy      bool       // somebody writes the queue
 	restUntil time.Time
 }
 
@@ -91,16 +97,6 @@ func (t *disk) get(d cas.Digest) ([]byte, bool) {
 	return data, true
 }
 
-// drop removes d, if it is there.
-func (t *disk) drop(d cas.Digest) {
-	if t == nil {
-		return
-	}
-	if err := os.Remove(t.path(d)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.counters.diskErrors.Add(1)
-	}
-}
-
 // used returns what the ledger says, or 0 when there is none.
 func (t *disk) used() int64 {
 	if t == nil {
@@ -108,63 +104,6 @@ func (t *disk) used() int64 {
 	}
 	used, _ := readUsage(filepath.Join(t.dir, ledgerName))
 	return used
-}
-
-// put adds d, if the tier can take it.
-func (t *disk) put(d cas.Digest, data []byte) {
-	if t == nil || footprint(int64(len(data))) > t.limit {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if time.Now().Before(t.restUntil) {
-		return
-	}
-	if err := t.fill(d, data); err != nil {
-		t.counters.diskErrors.Add(1)
-		t.restUntil = time.Now().Add(rest)
-	}
-}
-
-// fill writes a file for d under the ledger. The ledger is raised before the file
-// is written, so that it is never too low, whenever the process is killed.
-func (t *disk) fill(d cas.Digest, data []byte) error {
-	path := t.path(d)
-	if err := os.MkdirAll(filepath.Dir(path), dirPerm); err != nil {
-		return err
-	}
-	l, err := lockLedger(t.dir)
-	if err != nil {
-		return err
-	}
-	defer l.unlock()
-	if _, err := os.Lstat(path); err == nil {
-		return nil // another process was faster
-	}
-	need := footprint(int64(len(data)))
-	used, err := t.makeRoom(l, need)
-	if err != nil {
-		return err
-	}
-	if err := l.record(used + need); err != nil {
-		return err
-	}
-	if err := t.write(path, data); err != nil {
-		return errors.Join(err, l.record(used))
-	}
-	return nil
-}
-
-func (t *disk) write(path string, data []byte) error {
-	filling := filepath.Join(t.dir, fillingName)
-	err := os.WriteFile(filling, data, filePerm)
-	if err == nil {
-		err = os.Rename(filling, path)
-	}
-	if err != nil {
-		_ = os.Remove(filling)
-	}
-	return err
 }
 
 // trim brings a directory that is there already below the limit, which may have
