@@ -1,7 +1,6 @@
 package fusefs
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -69,6 +68,8 @@ func (s *store) vacate(path string, v versionlog.Version) {
 		return // its own commit will find out; until then its writer sees what it wrote
 	}
 	dir := n.parent
+	n.was = path
+	s.remember(path, n.seen)
 	s.fs.notify.entry(dir, n.name)
 	s.fs.notify.attributes(n)
 	dir.touch(v.Time)
@@ -105,6 +106,7 @@ func (s *store) place(v versionlog.Version) {
 			return
 		}
 		s.unhide(n) // somebody else wrote it: it is to be seen
+		s.remember(v.Path, n.seen)
 	}
 	dirPath, name := split(v.Path)
 	dir := s.makeDirs(dirPath, v.Time)
@@ -117,6 +119,7 @@ func (s *store) place(v versionlog.Version) {
 	if n == nil {
 		n = s.fs.newNode(s, fileMode(s), v.Time)
 		attach(dir, name, n)
+		s.inherit(n, v.Path)
 		s.setHead(n, v)
 		dir.touch(v.Time)
 		s.fs.notify.entry(dir, name)
@@ -125,6 +128,7 @@ func (s *store) place(v versionlog.Version) {
 	if n.head != nil && !n.local && n.head.Seq >= v.Seq {
 		return
 	}
+	s.inherit(n, v.Path)
 	s.setHead(n, v)
 	s.fs.notify.content(n)
 }
@@ -134,17 +138,19 @@ func (s *store) place(v versionlog.Version) {
 func (s *store) setHead(n *node, v versionlog.Version) {
 	if st := n.stage; st != nil && st.dirty && st.writers == 0 {
 		// A scratch file that nobody has open gives way.
-		s.errors.add(fmt.Sprintf("%s: another session wrote it; this mount's scratch file of that name is dropped", v.Path))
+		l := loss{path: v.Path, theirs: &v, yours: st.data}
+		s.fs.timers.Go(func() { s.keep(l, 0) })
 		n.stage = nil
 		s.unhide(n)
 	}
 	n.head, n.local, n.content = &v, false, nil
 	n.fetched.Store(0)
-	if st := n.stage; st != nil && !st.dirty {
-		if st.base == nil { // nothing has been seen that could be lost
-			st.base = &v
-		}
-		st.data, st.loaded = nil, false
+	if st := n.stage; st != nil && st.dirty && sameText(st.base, &v) {
+		st.base = &v // only its path is another
+	} else if st != nil && st.dirty && !st.tails {
+		st.overtaken = true
+	} else if st != nil && !st.dirty { // its next change finds out, see node.start
+		st.data, st.loaded = nil, st.base == nil
 	}
 	n.mtime, n.ctime, n.atime = v.Time, v.Time, time.Time{}
 }
@@ -156,6 +162,9 @@ func (s *store) relocate(v versionlog.Version) {
 	free := s.find(v.Path) == nil && s.findHidden(v.Path) == nil && s.gone[v.Path] <= v.Seq
 	if !known || !free {
 		s.vacate(v.From, v)
+		if known {
+			s.remember(v.Path, n.seen)
+		}
 		s.place(v)
 		return
 	}

@@ -23,7 +23,7 @@ func (n *node) attrTimeout() time.Duration {
 func (n *node) size() int64 {
 	switch {
 	case n.generate != nil:
-		return int64(len(n.content)) // 0 where an open makes the text
+		return max(n.length, int64(len(n.content))) // 0 where an open makes the text
 	case n.staged():
 		return int64(len(n.stage.data))
 	case n.head != nil:

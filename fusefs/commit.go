@@ -47,7 +47,7 @@ func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 func (fs *fileSystem) closeFailed(n *node, st *stage, status fuse.Status) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if st.writers == 1 && st.err == 0 {
+	if st.writers == 1 && st.err == 0 && !st.overtaken { // else nobody sees it anyway
 		st.poison(syscall.Errno(status))
 		fs.notify.content(n)
 	}
@@ -66,54 +66,130 @@ func (fs *fileSystem) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 
 // draft is what one commit of a file takes from its stage.
 type draft struct {
+	n       *node
+	st      *stage
+	key     string // idempotency key
 	path    string
 	data    []byte
-	changes uint64
-	expect  versionlog.Expectation
-	same    bool // as what it is based on
+	base    *versionlog.Version // what it replaces; nil: no memory
+	changes uint64              // of the stage
+	tails   bool                // see stage
+	tail    int                 // how much of the stage's tail is in it
+	message string
+	same    bool                // as what it is based on
+	resumed bool                // tried before, and not known to have failed
+	lost    bool                // not to be committed, because of theirs
+	theirs  *versionlog.Version // nil: no memory
 }
 
 // commitFile makes what was written to a file a version, if it changed
 // anything. Scratch files are passed over, temporary ones unless they have
 // lingered.
 func (fs *fileSystem) commitFile(n *node, st *stage, lingered bool) fuse.Status {
-	s := n.store
-	s.ops.RLock()
-	defer s.ops.RUnlock()
+	n.store.ops.RLock()
+	defer n.store.ops.RUnlock()
 	n.commitMu.Lock()
 	defer n.commitMu.Unlock()
-
-	fs.mu.Lock()
-	d, status := fs.draft(n, st, lingered)
-	fs.mu.Unlock()
-	if d == nil {
-		return status
+	message := ""
+	for try := 0; ; try++ {
+		fs.mu.Lock()
+		d, status := fs.draft(n, st, lingered)
+		fs.mu.Unlock()
+		if d == nil {
+			return status
+		}
+		resumed := d.resumed
+		if !resumed {
+			d.message = message
+		}
+		if !d.lost {
+			err := fs.commitDraft(d)
+			switch {
+			case err == nil && resumed: // now what was written since
+				message = ""
+				continue
+			case err == nil:
+				return fuse.OK
+			}
+			var known bool
+			if d.theirs, known = conflictHead(err, d.path); !known {
+				return fs.commitFailed(d, err)
+			}
+		}
+		var ok bool
+		if message, ok = fs.rebase(d, d.theirs, try); !ok {
+			return fs.lose(n, st, d.theirs, "")
+		}
 	}
+}
+
+// commitDraft commits a draft, and brings it into the tree.
+func (fs *fileSystem) commitDraft(d *draft) error {
+	s := d.n.store
 	if d.same {
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
-		st.settle(d.changes)
-		return fuse.OK
+		d.st.settle(d)
+		return nil
 	}
-	put := memory.Change{Action: versionlog.Put, Path: d.path, Content: d.data, Expect: d.expect}
+	put := memory.Change{Action: versionlog.Put, Path: d.path, Content: d.data, Expect: expectVersion(d.base)}
+	fs.mu.Lock()
+	s.unsure[d.key], d.st.attempt = d, d
+	fs.mu.Unlock()
 	var satisfied bool
-	err := s.commit([]memory.Change{put}, func(c *versionlog.Commit) {
+	err := s.commitWith(d.key, func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
+		opts.Message = d.message
+		return s.memory.Batch(fs.ctx, []memory.Change{put}, opts)
+	}, func(c *versionlog.Commit) {
 		if satisfied = len(c.Versions) == 0; !satisfied {
-			fs.committed(n, st, c.Versions[0], d.changes)
+			fs.committed(d, c.Versions[0])
 		}
 	})
-	if err == nil && satisfied { // somebody else wrote the very same bytes
-		var head versionlog.Version
-		if head, err = s.memory.Head(fs.ctx, d.path); err == nil {
-			fs.mu.Lock()
-			fs.committed(n, st, head, d.changes)
-			fs.mu.Unlock()
+	if err == nil && satisfied {
+		err = fs.satisfied(d)
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if err != nil && !isFinal(err) && d.st.attempt == d {
+		d.resumed = true
+		return err // whether it is in the log shows when it is tried again
+	}
+	delete(s.unsure, d.key)
+	if d.st.attempt == d {
+		d.st.attempt = nil
+	}
+	return err
+}
+
+// satisfied is the end of a commit for which there was nothing to do, because
+// somebody else wrote the very same bytes. That is a conflict for who appends:
+// two who add the same line want two.
+func (fs *fileSystem) satisfied(d *draft) error {
+	head, err := d.n.store.memory.Head(fs.ctx, d.path)
+	if err != nil {
+		return err
+	}
+	if d.tails && d.tail > 0 {
+		return &versionlog.ConflictError{Conflicts: []versionlog.Conflict{{Path: d.path, Expected: expectVersion(d.base), Head: &head}}}
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.committed(d, head)
+	return nil
+}
+
+// isFinal reports whether a commit that ended with err is certainly not in the
+// log.
+func isFinal(err error) bool {
+	for _, final := range []error{
+		versionlog.ErrConflict, versionlog.ErrOverlap, versionlog.ErrArchived, versionlog.ErrReadOnly, versionlog.ErrTooLarge,
+		versionlog.ErrInvalid, versionlog.ErrNotFound, memory.ErrUntried,
+	} {
+		if errors.Is(err, final) {
+			return true
 		}
 	}
-	if err != nil {
-		return fs.commitFailed(n, st, d.path, err)
-	}
-	return fuse.OK
+	return false
 }
 
 // draft takes from the stage what is to be committed, or says why nothing is.
@@ -122,13 +198,11 @@ func (fs *fileSystem) draft(n *node, st *stage, lingered bool) (*draft, fuse.Sta
 	if st.err != 0 {
 		return nil, fuse.Status(st.err)
 	}
+	if st.attempt != nil {
+		return st.attempt, fuse.OK
+	}
 	if !st.dirty || n.removed {
 		return nil, fuse.OK
-	}
-	path, ok := n.path()
-	if !ok || n.stage != st { // another session took its name away, or a later writer replaced it
-		st.poison(syscall.ESTALE)
-		return nil, fuse.Status(st.err)
 	}
 	if n.local {
 		switch fs.classOf(n) {
@@ -140,16 +214,25 @@ func (fs *fileSystem) draft(n *node, st *stage, lingered bool) (*draft, fuse.Sta
 			}
 		}
 	}
-	d := &draft{path: path, data: slices.Clone(st.data), changes: st.changes}
-	base := st.base
+	d := &draft{
+		n: n, st: st, key: versionlog.NewKey(), data: slices.Clone(st.data), base: st.base, changes: st.changes,
+		tails: st.tails, tail: len(st.tail),
+	}
+	var ok bool
+	if d.path, ok = n.path(); !ok || st.overtaken || n.stage != st && !st.tails {
+		d.lost = true // another session took its name away, or changed it
+		if ok {
+			d.theirs = n.head
+		}
+		return d, fuse.OK
+	}
 	if n.local {
-		base = nil
+		d.base = nil
 		if hidden := n.parent.hidden[n.name]; hidden != nil {
-			base = hidden.head
+			d.base = hidden.expected(hidden.head)
 		}
 	}
-	d.expect = expectVersion(base)
-	d.same = base != nil && !n.local && cas.Sum(d.data) == base.Digest
+	d.same = d.base != nil && !n.local && cas.Sum(d.data) == d.base.Digest
 	return d, fuse.OK
 }
 
@@ -160,15 +243,19 @@ func expectVersion(v *versionlog.Version) versionlog.Expectation {
 	return versionlog.ExpectVersion(v.ID)
 }
 
-// committed notes that v holds what the stage was after changes changes.
-// Caller holds fs.mu.
-func (fs *fileSystem) committed(n *node, st *stage, v versionlog.Version, changes uint64) {
+// committed notes that v holds what the draft was. Caller holds fs.mu.
+func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
+	n, st := d.n, d.st
 	if path, ok := n.path(); !ok || path != v.Path {
 		// Another session's commit has moved or removed n since the draft.
 		n.store.place(v)
-		st.settle(changes)
+		st.settle(d)
 		fs.notify.content(n)
 		return
+	}
+	// Who appends to what it has not read, or merges, does not know it now.
+	if !d.tails && d.message == "" || d.base == nil || n.seen.known && !n.seen.stale(d.base) {
+		n.seen = base{true, &v}
 	}
 	if n.local || n.head == nil || n.head.Seq < v.Seq {
 		n.head, n.content = &v, nil
@@ -179,13 +266,19 @@ func (fs *fileSystem) committed(n *node, st *stage, v versionlog.Version, change
 	n.parent.settle()
 	n.local = false
 	st.base = &v
-	st.settle(changes)
+	st.settle(d)
 }
 
-// settle notes that what the stage was after changes changes is committed.
-func (st *stage) settle(changes uint64) {
-	if st.changes == changes {
+// settle notes that what the stage was as of a draft is committed.
+func (st *stage) settle(d *draft) {
+	if st.attempt == d {
+		st.attempt = nil
+	}
+	if st.changes == d.changes {
 		st.dirty, st.wrote = false, false
+	}
+	if d.tails && st.tails {
+		st.tail = st.tail[min(d.tail, len(st.tail)):]
 	}
 }
 
@@ -197,12 +290,16 @@ func (n *node) settle() {
 	}
 }
 
-// commitFailed decides what becomes of the stage. A conflict or a memory that
-// is too big is final. Anything else may go away, so the stage stays for the
-// next fsync or close.
-func (fs *fileSystem) commitFailed(n *node, st *stage, path string, err error) fuse.Status {
-	status := n.store.fail("close", path, err)
-	if isConflict(err) || errors.Is(err, versionlog.ErrOverlap) || errors.Is(err, memory.ErrTooBig) {
+// commitFailed decides what becomes of the stage. A memory that is too big, or
+// whose path cannot be one, is final. Anything else may go away, so the stage
+// stays for the next fsync or close.
+func (fs *fileSystem) commitFailed(d *draft, err error) fuse.Status {
+	n, st := d.n, d.st
+	if errors.Is(err, versionlog.ErrOverlap) {
+		n.store.keep(loss{path: d.path, base: d.base, yours: d.data, why: err.Error()}, 0)
+	}
+	status := n.store.fail("close", d.path, err)
+	if errors.Is(err, versionlog.ErrOverlap) || errors.Is(err, memory.ErrTooBig) {
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
 		st.poison(syscall.Errno(status))
@@ -272,9 +369,23 @@ func (fs *fileSystem) commitAll() {
 	}
 }
 
-// commitUnheard is commitFile where no program hears of an error.
+// commitUnheard is commitFile where no program hears of an error: what cannot
+// be committed is kept as a conflict.
 func (fs *fileSystem) commitUnheard(n *node, st *stage, lingered bool) {
-	if status := fs.commitFile(n, st, lingered); !status.Ok() {
-		fs.log.Error("not committed", "store", n.store.slug(), "path", fs.where(n), "err", syscall.Errno(status))
+	status := fs.commitFile(n, st, lingered)
+	if status.Ok() {
+		return
+	}
+	fs.mu.Lock()
+	l := loss{base: st.base, theirs: n.head, yours: slices.Clone(st.data), why: syscall.Errno(status).Error()}
+	var ok bool
+	if l.path, ok = n.path(); !ok {
+		l.path = n.was
+	}
+	unkept := st.dirty && st.err == 0 && st.conflict == 0
+	fs.mu.Unlock()
+	if unkept {
+		fs.log.Error("not committed", "store", n.store.slug(), "path", l.path, "err", syscall.Errno(status))
+		n.store.keep(l, 0)
 	}
 }

@@ -19,6 +19,7 @@ func (s *store) makeControl() {
 		n.generate = generate
 		attach(s.control, name, n)
 	}
+	s.makeKept()
 }
 
 // statusText is the content of .mneme/status: "key: value" lines.
@@ -30,7 +31,7 @@ func (s *store) statusText() []byte {
 	}
 	s.fs.mu.RLock()
 	memories, dirty := s.count(s.root)
-	applied, degraded := s.applied, s.degraded
+	applied, degraded, blind := s.applied, s.degraded, s.blind
 	s.fs.mu.RUnlock()
 	state := "ok"
 	if degraded != nil {
@@ -39,7 +40,7 @@ func (s *store) statusText() []byte {
 	var b strings.Builder
 	for _, line := range [][2]any{
 		{"store", info.Slug}, {"id", info.ID}, {"access", access}, {"session", s.fs.opts.Session},
-		{"state", state}, {"sequence", applied}, {"memories", memories}, {"uncommitted", dirty},
+		{"state", state}, {"sequence", applied}, {"memories", memories}, {"uncommitted", dirty}, {"blind-overwrites", blind},
 		{"max-memory-bytes", info.Limits.MaxMemoryBytes}, {"content", info.Limits.Content},
 		{"mounted", s.fs.since.UTC().Format(time.RFC3339)},
 	} {

@@ -25,11 +25,16 @@ func (fs *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.Open
 	if fs.quiet {
 		return fuse.ENOSYS
 	}
+	fs.freshen(in.NodeId)
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n := fs.node(in.NodeId)
 	if n == nil {
 		return fuse.Status(syscall.ESTALE)
+	}
+	if n.refresh != nil {
+		out.Fh = fs.newHandle(&handle{node: n})
+		return fuse.OK // nobody tells when it changes
 	}
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	if !n.readBelow.Swap(false) {

@@ -3,6 +3,7 @@ package fusefs
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -59,6 +60,9 @@ func errnoOf(err error) syscall.Errno {
 // and agents find it.
 func (s *store) fail(op, path string, err error) fuse.Status {
 	errno := errnoOf(err)
+	if isConflict(err) {
+		errno = s.fs.opts.ConflictErrno
+	}
 	s.errors.add(fmt.Sprintf("%s %s: %v (%v)", op, path, err, errno))
 	if errno == syscall.EIO {
 		s.fs.log.Error("request failed", "store", s.slug(), "op", op, "path", path, "err", err)
@@ -81,6 +85,16 @@ func (j *journal) add(line string) {
 		j.lines = j.lines[1:]
 	}
 	j.lines = append(j.lines, time.Now().UTC().Format(time.RFC3339)+" "+line+"\n")
+}
+
+// addOnce is add for a line that the kernel's second try of a call would repeat.
+func (j *journal) addOnce(line string) {
+	j.mu.Lock()
+	repeated := len(j.lines) > 0 && strings.HasSuffix(j.lines[len(j.lines)-1], " "+line+"\n")
+	j.mu.Unlock()
+	if !repeated {
+		j.add(line)
+	}
 }
 
 func (j *journal) text() []byte {

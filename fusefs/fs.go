@@ -17,6 +17,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/conflict"
 	"mneme/memory"
 )
 
@@ -29,6 +30,17 @@ type Options struct {
 	// Status returns further lines for .mneme/status, "key: value" each; nil is
 	// none. It is called from many goroutines and must not block.
 	Status func() []string
+
+	// Strict refuses to overwrite a memory that the session has never read.
+	Strict bool
+	// Merge merges what lost a race with what won it, by lines, where that is
+	// without doubt.
+	Merge bool
+	// ConflictErrno is what a call gets that lost a race; 0 is ESTALE.
+	ConflictErrno syscall.Errno
+	// Conflicts gives the place that keeps the conflicts of a store; nil keeps
+	// none.
+	Conflicts func(storeID string) *conflict.Store
 }
 
 // fileSystem answers the kernel's requests. What it does not implement is
@@ -59,6 +71,9 @@ type fileSystem struct {
 
 // newFileSystem makes the tree of stores, whose heads are still to be loaded.
 func newFileSystem(ctx context.Context, stores []*memory.Store, opts Options) *fileSystem {
+	if opts.ConflictErrno == 0 {
+		opts.ConflictErrno = syscall.ESTALE
+	}
 	fs := &fileSystem{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		opts:          opts,

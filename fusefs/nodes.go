@@ -19,8 +19,8 @@ import (
 const forever = 240 * time.Hour
 
 // node is a file or directory of the mount. Its id is its inode number, for as
-// long as the mount or the kernel knows it. All fields but id, store and
-// generate are guarded by fileSystem.mu.
+// long as the mount or the kernel knows it. All fields but id, store,
+// generate and refresh are guarded by fileSystem.mu.
 type node struct {
 	id    uint64
 	store *store // nil for the root of the mount
@@ -51,6 +51,8 @@ type node struct {
 	local   bool                // head, if any, is not what the log has at this path
 	origin  *origin             // of a local file that is hidden elsewhere
 	stage   *stage              // nil while nobody writes
+	seen    base                // what the session knows of it
+	was     string              // the path it had before another session took that away
 	content []byte              // the bytes of head, once read, while open
 	removed bool                // unlinked in this mount
 	mkstemp bool                // made under a name that is to be temporary
@@ -58,6 +60,8 @@ type node struct {
 	notice  uint64              // number of the notice that says so
 
 	generate func() []byte // makes the text of a control file; nil for others
+	length   int64         // of that text, where it is known before it is made
+	refresh  func()        // finds out what a control directory holds by now; nil for others
 
 	// Of the prefetcher.
 	listed    atomic.Int64         // when a directory was last listed, in nanoseconds since 1970
@@ -85,7 +89,11 @@ func (n *node) isDir() bool { return n.children != nil }
 
 // isControl reports whether n is .mneme or in it.
 func (n *node) isControl() bool {
-	return n.store != nil && (n == n.store.control || n.parent == n.store.control)
+	s := n.store
+	for s != nil && n != nil && n != s.control {
+		n = n.parent
+	}
+	return s != nil && n != nil
 }
 
 // newNode makes a node and enters it in the table.
@@ -166,6 +174,7 @@ func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name stri
 		return fuse.ENOENT // no file can have it; what creates it is told more
 	}
 	fs.renewAll(header.NodeId)
+	fs.freshen(header.NodeId)
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	dir := fs.node(header.NodeId)
@@ -177,7 +186,7 @@ func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name stri
 		n = dir.store.control
 	}
 	if n == nil {
-		if canonical == name && oneForm(name) {
+		if canonical == name && oneForm(name) && dir.refresh == nil {
 			out.SetEntryTimeout(forever)
 			return fuse.OK // a negative entry, which the kernel keeps
 		}
@@ -198,7 +207,7 @@ func (fs *fileSystem) reply(n *node, exact bool, out *fuse.EntryOut) {
 	n.lookups++
 	out.NodeId = n.id
 	out.Generation = 1
-	if exact && oneForm(n.name) {
+	if exact && oneForm(n.name) && (n.parent == nil || n.parent.refresh == nil) {
 		out.SetEntryTimeout(forever)
 	}
 	out.SetAttrTimeout(n.attrTimeout())

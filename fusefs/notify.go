@@ -51,10 +51,17 @@ func (q *notifier) enqueue(n notice) uint64 {
 // await returns when the notice of that number has been sent, or after a time
 // in which a working kernel takes thousands.
 func (q *notifier) await(number uint64) {
-	const patience = 100 * time.Millisecond
+	const patience = time.Second
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	waitFor(&q.progress, patience, func() bool { return q.sent >= number || q.closed })
+}
+
+// told reports whether the notice of that number has been sent.
+func (q *notifier) told(number uint64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.sent >= number
 }
 
 // entry makes the kernel look name up in dir again, and read dir again.

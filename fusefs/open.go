@@ -71,31 +71,52 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 		out.OpenFlags = fuse.FOPEN_DIRECT_IO
 		return fuse.OK
 	}
-	if in.Flags&syscall.O_TRUNC == 0 {
-		fs.awaitNotice(n)
-	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	if !fs.tell(n, in.Flags) {
+		return fuse.Status(syscall.ESTALE)
+	}
 	if _, ok := n.path(); !ok && !n.removed {
 		return fuse.Status(syscall.ESTALE) // the kernel looks the name up again, and tries once more
 	}
 	if writes(in.Flags) && n.store.readOnly() {
 		return fuse.EROFS // archived since it was mounted
 	}
+	if writes(in.Flags) {
+		if status := fs.admit(n, in.Flags); !status.Ok() {
+			return status
+		}
+	}
 	fs.open(n, in.Flags, out)
 	return fuse.OK
 }
 
-// awaitNotice waits until the kernel knows that n's content has changed: it
-// would cut the new bytes at the old size. A truncating open, for which it
-// holds the inode's lock, has no use for either.
-func (fs *fileSystem) awaitNotice(n *node) {
-	fs.mu.RLock()
-	reread, number := n.reread, n.notice
-	fs.mu.RUnlock()
-	if reread {
-		fs.notify.await(number)
+// tell returns when the kernel knows that n's content has changed: it would cut
+// the new bytes at the old size, and what a program then writes back would be
+// the cut text. When the kernel cannot be told, it reports false for those who
+// might do that: after ESTALE the kernel looks the name up again, which tells
+// it, too. A truncating open, for which the kernel holds the inode's lock, has
+// no use for either. Caller holds fs.mu, which is released meanwhile.
+func (fs *fileSystem) tell(n *node, flags uint32) bool {
+	const tries = 5
+	if flags&syscall.O_TRUNC != 0 {
+		return true
 	}
+	for range tries {
+		if !n.reread || n.lookups == 0 {
+			return true
+		}
+		// A new one: an earlier one may have come before the kernel knew n.
+		number := fs.notify.enqueue(notice{node: n.id, pages: true})
+		n.notice = number
+		fs.mu.Unlock()
+		fs.notify.await(number)
+		fs.mu.Lock()
+		if n.notice == number && fs.notify.told(number) {
+			return true
+		}
+	}
+	return !writes(flags) || onlyAppends(flags)
 }
 
 // open makes a handle of a memory's file. Caller holds fs.mu.
@@ -104,9 +125,17 @@ func (fs *fileSystem) open(n *node, flags uint32, out *fuse.OpenOut) {
 	if !n.reread {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	}
-	n.reread = false
+	if !writes(flags) {
+		n.see() // it may be answered from the kernel's pages, without a READ
+	}
+	if flags&syscall.O_TRUNC != 0 || fs.notify.told(n.notice) {
+		n.reread = false
+	}
 	if writes(flags) {
-		h.stage = n.beginWrite()
+		h.stage = n.beginWrite(flags)
+		if h.stage.overtaken { // it is to be read first, and that must be seen here
+			out.OpenFlags &^= fuse.FOPEN_KEEP_CACHE
+		}
 		if flags&syscall.O_TRUNC != 0 {
 			h.stage.empty()
 			n.mtime = time.Now()
@@ -143,14 +172,24 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 		n = fs.newNode(dir.store, syscall.S_IFREG|in.Mode&0o777, now)
 		n.local = true
 		n.mkstemp = in.Flags&syscall.O_EXCL != 0 && fromMkstemp(canonical)
+		if hidden := dir.hidden[canonical]; hidden != nil && hidden.seen.stale(hidden.head) && !fs.opts.Merge {
+			fs.collect(n)
+			return dir.store.refuseStale(hidden, hidden.head)
+		}
 		attach(dir, canonical, n)
 		dir.touch(now)
+		path, _ := n.path()
+		delete(dir.store.lost, path)
 		fs.open(n, in.Flags|syscall.O_TRUNC, &out.OpenOut)
+		fs.handles[out.Fh].stage.tails = in.Flags&syscall.O_APPEND != 0
 	case n.isDir():
 		return fuse.Status(syscall.EISDIR)
 	case in.Flags&syscall.O_EXCL != 0:
 		return fuse.Status(syscall.EEXIST)
 	default: // another session made it since the kernel looked
+		if status := fs.admit(n, in.Flags); !status.Ok() {
+			return status
+		}
 		fs.open(n, in.Flags, &out.OpenOut)
 	}
 	fs.reply(n, canonical == name, &out.EntryOut)
@@ -199,6 +238,9 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 		}
 		fs.mu.Unlock()
 	}
+	if in.Offset == 0 && head != nil {
+		fs.readFromStart(h, head)
+	}
 	start := min(in.Offset, uint64(len(data)))
 	end := min(start+uint64(len(buf)), uint64(len(data)))
 	return fuse.ReadResultData(data[start:end]), fuse.OK
@@ -213,7 +255,7 @@ func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	if h == nil || h.stage == nil {
 		return
 	}
-	if n, st := h.node, h.stage; st.writers == 1 && st.dirty && n.stage == st && !n.removed {
+	if n, st := h.node, h.stage; st.writers == 1 && st.dirty && !n.removed {
 		fs.mu.Unlock()
 		fs.commitUnheard(n, st, false)
 		fs.mu.Lock()

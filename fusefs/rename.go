@@ -37,7 +37,7 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 	case from.store != to.store:
 		return fuse.EXDEV
 	}
-	if from.store.refresh(); from.store.readOnly() {
+	if from.store.catchUp(); from.store.readOnly() {
 		return fuse.EROFS
 	}
 	n, status := fs.rename(in, from, oldName, newName)
@@ -86,6 +86,9 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName str
 		err = fs.renameDir(m)
 	} else {
 		err = fs.renameFile(m)
+	}
+	if errno, ok := err.(syscall.Errno); ok && errno == fs.opts.ConflictErrno {
+		return nil, fuse.Status(errno) // .mneme/errors has more than that
 	}
 	if err != nil {
 		return nil, m.s.fail("rename "+oldName+" to", newName, err)

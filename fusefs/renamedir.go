@@ -14,7 +14,7 @@ func (fs *fileSystem) renameDir(m *move) error {
 		return err
 	}
 	for range 5 { // what other sessions write meanwhile moves along
-		err = m.s.commitWith(func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
+		err = m.s.commitWith(versionlog.NewKey(), func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
 			return m.s.memory.Rename(fs.ctx, from, to, opts)
 		}, func(c *versionlog.Commit) {
 			stay := newcomers(m.n, c)

@@ -98,7 +98,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 
 	if inLog && base == nil && !self {
 		change := memory.Change{Action: versionlog.Rename, Path: source, To: target, Expect: versionlog.ExpectExists()}
-		return m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) {
+		err := m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) {
 			m.s.unhide(m.n)
 			fs.take(m)
 			m.n.rebase(c.Versions[0])
@@ -106,6 +106,10 @@ func (fs *fileSystem) renameInLog(m *move) error {
 			m.to.settle()
 			m.s.vacateOther(source, m.n, c.Versions[0])
 		})
+		if _, taken := conflictHead(err, target); taken {
+			fs.knowAbsent(m, target) // the kernel will try once more
+		}
+		return err
 	}
 	switch {
 	case !loaded && head == nil && st != nil && st.err != 0: // what was written to it was refused
@@ -118,13 +122,11 @@ func (fs *fileSystem) renameInLog(m *move) error {
 			return err
 		}
 	}
-	changesOf := []memory.Change{{Action: versionlog.Put, Path: target, Content: data, Expect: expectVersion(base)}}
+	r := &replacement{move: m, path: target, data: data, changes: changes, theirs: base}
 	if inLog && !self {
-		changesOf = append(changesOf, memory.Change{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID)})
+		r.also = []memory.Change{{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID)}}
 	}
-	return m.s.commit(changesOf, func(c *versionlog.Commit) {
-		fs.replaced(m, c, target, base, changes)
-	})
+	return fs.replace(r)
 }
 
 // source is where the log has the file that moves. Caller holds fs.mu.
@@ -145,35 +147,6 @@ func (m *move) replaced() *versionlog.Version {
 		return hidden.head
 	}
 	return nil
-}
-
-// replaced brings a file over target into the tree. Caller holds fs.mu.
-func (fs *fileSystem) replaced(m *move, c *versionlog.Commit, target string, base *versionlog.Version, changes uint64) {
-	head := base // when it has the same content already
-	for i := range c.Versions {
-		if v := &c.Versions[i]; v.Path == target && v.Live() {
-			head = v
-		}
-	}
-	if t := m.to.children[m.new]; t != nil && !t.local && t.head != nil && t.head.Seq > head.Seq {
-		head = t.head // another session wrote the same content meanwhile
-	}
-	if hidden := m.to.hidden[m.new]; hidden != nil {
-		m.s.unhide(hidden)
-	}
-	m.s.unhide(m.n)
-	fs.take(m)
-	m.n.head, m.n.content, m.n.local = head, nil, false
-	m.to.settle()
-	st := m.n.stage
-	if st == nil {
-		return
-	}
-	st.base = head
-	st.settle(changes)
-	if st.writers == 0 && !st.dirty {
-		m.n.stage = nil
-	}
 }
 
 // rebase makes v, which only gave the memory another path, its head.

@@ -23,18 +23,77 @@ type stage struct {
 	changes uint64        // counts changes of data
 	err     syscall.Errno // why the stage is given up; stays until its handles are closed
 	writers int           // open handles
+
+	// Of a stage to which nothing was done but to write at the end, tail is
+	// what was written: it is put at the end of whatever the file is by then.
+	tails bool
+	tail  []byte
+
+	// overtaken says that another session has replaced base, or that base is
+	// what the session knows and somebody else replaced it long ago. What is
+	// written then is not committed, but kept as a conflict.
+	overtaken  bool
+	conflict   int    // its number; noConflict when it could not be kept, 0 when there is none
+	conflictAt uint64 // what changes was then
+
+	attempt *draft // a commit of which it is not known whether it is in the log
 }
 
 // staged reports whether readers get the stage's data instead of the head's.
-func (n *node) staged() bool { return n.stage != nil && n.stage.loaded && n.stage.err == 0 }
+func (n *node) staged() bool {
+	return n.stage != nil && n.stage.loaded && n.stage.err == 0 && !n.stage.overtaken
+}
 
-// beginWrite returns the stage for one more writer of n. Caller holds fs.mu.
-func (n *node) beginWrite() *stage {
-	if st := n.stage; st == nil || st.err != 0 || n.outdated(st) {
-		n.stage = &stage{base: n.head, loaded: n.head == nil}
+// beginWrite returns the stage for one more writer of n, which admit has let
+// in. Caller holds fs.mu.
+func (n *node) beginWrite(flags uint32) *stage {
+	st, stale := n.stage, n.seen.stale(n.head) && !onlyAppends(flags)
+	if st == nil || st.err != 0 || st.overtaken || stale || n.outdated(st) {
+		n.stage = &stage{base: n.head, loaded: n.head == nil, tails: true}
+		if stale {
+			n.stage.overtake(n.seen.version)
+		}
 	}
 	n.stage.writers++
 	return n.stage
+}
+
+// overtake makes a clean stage one that is based on what the session knows.
+// Caller holds fs.mu.
+func (st *stage) overtake(known *versionlog.Version) {
+	st.base, st.overtaken = known, true
+	st.data, st.loaded = nil, known == nil
+}
+
+// start prepares a stage for its next change. A clean one that is to be
+// appended to takes the newest head; any other change is lost if it is not
+// based on what is there. Caller holds fs.mu.
+func (n *node) start(st *stage, appending bool) {
+	switch {
+	case n.local || n.removed || st.err != 0 || st.overtaken && (st.dirty || !appending):
+	case appending && !st.dirty && st.conflict == 0:
+		st.tails, st.tail = true, nil
+		if st.overtaken || !sameText(st.base, n.head) {
+			st.base, st.overtaken = n.head, false
+			st.data, st.loaded = nil, n.head == nil
+		}
+	case appending && st.tails || st.dirty && !st.tails:
+	case n.seen.stale(n.head) && !st.dirty:
+		st.overtake(n.seen.version)
+	case n.seen.stale(n.head) || n.parent == nil || n.stage != st || !sameText(st.base, n.head):
+		st.overtaken = true
+	}
+	if !appending {
+		st.tails, st.tail = false, nil
+	}
+}
+
+// sameText reports whether two versions, or none, hold the same bytes.
+func sameText(a, b *versionlog.Version) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.ID == b.ID || a.Digest == b.Digest
 }
 
 // outdated reports whether a clean stage is based on a version that has since
@@ -70,6 +129,9 @@ func (fs *fileSystem) giveUp(n *node) {
 	n.stage = nil
 	fs.notify.content(n)
 	if n.head == nil && n.parent != nil {
+		if path, ok := n.path(); ok {
+			n.store.remember(path, n.seen)
+		}
 		fs.notify.entry(n.parent, n.name)
 		fs.detach(n)
 	}
@@ -87,6 +149,7 @@ func (fs *fileSystem) classOf(n *node) scratchKind {
 
 // empty makes the stage an empty file. Caller holds fs.mu.
 func (st *stage) empty() {
+	st.tails, st.tail = false, nil
 	st.data, st.loaded, st.dirty, st.wrote = nil, true, true, false
 	st.changes++
 }
@@ -104,24 +167,27 @@ func (st *stage) resize(size int) {
 	st.changes++
 }
 
-// load fills the stage with the content it is based on.
-func (fs *fileSystem) load(n *node, st *stage) error {
-	fs.mu.RLock()
-	base, loaded := st.base, st.loaded
-	fs.mu.RUnlock()
-	if loaded {
-		return nil
+// load prepares a stage for a change, and fills it with the content it is based
+// on. When it returns nil the caller holds fs.mu.
+func (fs *fileSystem) load(n *node, st *stage, appending bool) error {
+	for {
+		fs.mu.Lock()
+		n.start(st, appending)
+		if st.loaded || st.err != 0 {
+			return nil
+		}
+		base := st.base
+		fs.mu.Unlock()
+		data, err := n.store.memory.Content(fs.ctx, *base)
+		if err != nil {
+			return err
+		}
+		fs.mu.Lock()
+		if !st.loaded && st.base == base {
+			st.data, st.loaded = slices.Clone(data), true
+		}
+		fs.mu.Unlock()
 	}
-	data, err := n.store.memory.Content(fs.ctx, *base)
-	if err != nil {
-		return err
-	}
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	if !st.loaded {
-		st.data, st.loaded = slices.Clone(data), true
-	}
-	return nil
 }
 
 // limit is how many bytes n may have. Caller holds fs.mu.
@@ -154,11 +220,20 @@ func (fs *fileSystem) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Statu
 		return 0, fuse.EBADF
 	}
 	n, st := h.node, h.stage
-	if err := fs.load(n, st); err != nil {
+	if err := fs.load(n, st, appends(in)); err != nil {
 		return 0, n.store.fail("write", fs.where(n), err)
 	}
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
+	size, status := fs.writeLoaded(n, st, in, data)
+	doomed := st.overtaken && !fs.opts.Merge
+	fs.mu.Unlock()
+	if status.Ok() && doomed {
+		return 0, fs.loseMore(n, st)
+	}
+	return size, status
+}
+
+// writeLoaded does a write to a loaded stage. Caller holds fs.mu.
+func (fs *fileSystem) writeLoaded(n *node, st *stage, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
 	if st.err != 0 {
 		return 0, fuse.Status(st.err)
 	}
@@ -180,6 +255,9 @@ func (fs *fileSystem) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Statu
 	}
 	for _, part := range data {
 		at += int64(copy(st.data[at:], part))
+		if st.tails {
+			st.tail = append(st.tail, part...)
+		}
 	}
 	st.dirty, st.wrote = true, true
 	st.changes++
@@ -207,6 +285,7 @@ func (fs *fileSystem) tooBig(n *node, st *stage, size int64) fuse.Status {
 // poison gives the stage up for the rest of its handles' lives.
 func (st *stage) poison(errno syscall.Errno) {
 	st.err, st.data, st.dirty = errno, nil, false
+	st.tail, st.attempt = nil, nil
 }
 
 // truncate sets n's size for SetAttr. With a handle the change is committed
@@ -233,7 +312,11 @@ func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.St
 
 	n.store.catchUp()
 	fs.mu.Lock()
-	st := n.beginWrite()
+	if status := fs.admit(n, syscall.O_WRONLY); !status.Ok() {
+		fs.mu.Unlock()
+		return status
+	}
+	st := n.beginWrite(syscall.O_WRONLY)
 	fs.mu.Unlock()
 	status := fs.truncateNow(n, st, int(size))
 	fs.mu.Lock()
@@ -245,10 +328,9 @@ func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.St
 // truncateNow sets n's size and commits it. When that fails, other writers of
 // the file go on with what they had.
 func (fs *fileSystem) truncateNow(n *node, st *stage, size int) fuse.Status {
-	if err := fs.load(n, st); err != nil {
+	if err := fs.load(n, st, false); err != nil {
 		return n.store.fail("truncate", fs.where(n), err)
 	}
-	fs.mu.Lock()
 	data, dirty, wrote := slices.Clone(st.data), st.dirty, st.wrote
 	before := st.changes
 	fs.mu.Unlock()
@@ -267,17 +349,20 @@ func (fs *fileSystem) truncateNow(n *node, st *stage, size int) fuse.Status {
 }
 
 func (fs *fileSystem) setSize(n *node, st *stage, size int) fuse.Status {
-	if err := fs.load(n, st); err != nil {
+	if err := fs.load(n, st, false); err != nil {
 		return n.store.fail("truncate", fs.where(n), err)
 	}
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	if st.err != 0 {
-		return fuse.Status(st.err)
+	status := fuse.Status(st.err)
+	if st.err == 0 {
+		if size != len(st.data) {
+			st.resize(size)
+		}
+		n.mtime = time.Now()
 	}
-	if size != len(st.data) {
-		st.resize(size)
+	doomed := st.overtaken && st.dirty && !fs.opts.Merge
+	fs.mu.Unlock()
+	if status.Ok() && doomed {
+		return fs.loseMore(n, st)
 	}
-	n.mtime = time.Now()
-	return fuse.OK
+	return status
 }

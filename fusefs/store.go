@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"mneme/conflict"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -20,6 +21,8 @@ type store struct {
 	root    *node
 	control *node // .mneme, which no directory lists
 	errors  journal
+
+	kept *conflict.Store // the conflicts; nil: none are kept
 
 	archived atomic.Bool // refuses every change; never false again
 
@@ -34,7 +37,11 @@ type store struct {
 	applied  uint64              // every commit up to here is in the tree
 	caughtUp sync.Cond           // applied has grown
 	inflight map[string]*pending // this mount's commits that the follower has not met, by key
+	unsure   map[string]*draft   // commits of files of which it is not known whether they are in the log, by key
 	gone     map[string]uint64   // paths this mount freed at a sequence number above applied
+	lost     map[string]base     // what the session knows of paths that other sessions freed
+	blind    int                 // how often the session opened for overwriting what it had not read
+	lastLoss loss                // the newest of a rename, which the kernel repeats
 	degraded error               // why the log cannot be followed; nil when it can
 }
 
@@ -45,7 +52,13 @@ type pending struct {
 }
 
 func newStore(fs *fileSystem, ms *memory.Store) *store {
-	s := &store{fs: fs, memory: ms, inflight: map[string]*pending{}, gone: map[string]uint64{}}
+	s := &store{
+		fs: fs, memory: ms, inflight: map[string]*pending{}, unsure: map[string]*draft{},
+		gone: map[string]uint64{}, lost: map[string]base{},
+	}
+	if fs.opts.Conflicts != nil {
+		s.kept = fs.opts.Conflicts(ms.Info().ID)
+	}
 	s.caughtUp.L = &fs.mu
 	s.archived.Store(!ms.Info().ArchivedAt.IsZero())
 	s.root = fs.newNode(s, syscall.S_IFDIR|s.perm(0o755), fs.since)
@@ -143,7 +156,12 @@ func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
 		s.fs.mu.Lock()
 		delete(s.inflight, c.Key)
 	}
-	if own == nil || !own.applied {
+	switch d := s.unsure[c.Key]; {
+	case own != nil && own.applied:
+	case d != nil: // its reply was lost, and nobody has asked again yet
+		s.fs.committed(d, c.Versions[0])
+		delete(s.unsure, c.Key)
+	default:
 		s.apply(c)
 	}
 	s.applied = c.Seq
@@ -173,15 +191,15 @@ func (s *store) catchUp() {
 
 // commit makes changes through commitWith, by memory.Store.Batch.
 func (s *store) commit(changes []memory.Change, apply func(*versionlog.Commit)) error {
-	return s.commitWith(func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
+	return s.commitWith(versionlog.NewKey(), func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
 		return s.memory.Batch(s.fs.ctx, changes, opts)
 	}, apply)
 }
 
-// commitWith runs one commit of this mount. When it is in the log, apply
-// brings it into the tree, under fs.mu; the follower leaves it alone.
-func (s *store) commitWith(run func(*memory.CommitOptions) (*versionlog.Commit, error), apply func(*versionlog.Commit)) error {
-	key := versionlog.NewKey()
+// commitWith runs one commit of this mount under an idempotency key. When it is
+// in the log, apply brings it into the tree, under fs.mu; the follower leaves it
+// alone.
+func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*versionlog.Commit, error), apply func(*versionlog.Commit)) error {
 	own := &pending{done: make(chan struct{})}
 	s.fs.mu.Lock()
 	s.inflight[key] = own
@@ -205,6 +223,9 @@ func (s *store) commitWith(run func(*memory.CommitOptions) (*versionlog.Commit, 
 		s.commits.Add(1)
 	}
 	own.applied = true
+	if c.Seq <= s.applied { // a repeated commit, which the follower has met
+		delete(s.inflight, key)
+	}
 	for _, v := range c.Versions {
 		if freed := freedBy(v); freed != "" && c.Seq > s.applied {
 			s.gone[freed] = c.Seq

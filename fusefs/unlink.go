@@ -10,8 +10,9 @@ import (
 	"mneme/versionlog"
 )
 
-// Unlink implements fuse.RawFileSystem. It removes whatever version is the
-// head: the history keeps it.
+// Unlink implements fuse.RawFileSystem. It removes the version that the session
+// knows or, of a memory that it never read, whatever is there: the history
+// keeps it.
 func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
 	canonical, err := memory.ParseName(name)
 	if err != nil {
@@ -24,14 +25,18 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 		return status
 	}
 	s := dir.store
-	if s.refresh(); s.readOnly() {
+	if s.catchUp(); s.readOnly() {
 		return fuse.EROFS
 	}
 	s.ops.Lock()
 	defer s.ops.Unlock()
-	fs.mu.RLock()
+	fs.mu.Lock()
 	n := dir.children[canonical]
-	fs.mu.RUnlock()
+	if n != nil && !n.isDir() && n.seen.stale(n.head) && (!n.local || n.origin != nil) {
+		defer fs.mu.Unlock()
+		return s.refuseStale(n, n.head)
+	}
+	fs.mu.Unlock()
 	switch {
 	case n == nil:
 		return fuse.ENOENT
@@ -62,7 +67,8 @@ func (fs *fileSystem) unlinked(n *node) {
 
 // remove takes n out of the tree, and deletes what it is in the log, if
 // anything. That somebody else deleted or, where n is only hidden, rewrote it,
-// is no error: the tree will show it. Caller holds s.ops.
+// is no error: the tree will show it. That somebody else rewrote what the
+// session knows is a conflict. Caller holds s.ops.
 func (s *store) remove(n *node) error {
 	path, head, expect := s.removal(n)
 	if path == "" {
@@ -76,6 +82,9 @@ func (s *store) remove(n *node) error {
 	if isConflict(err) {
 		s.fs.mu.Lock()
 		defer s.fs.mu.Unlock()
+		if now, _ := conflictHead(err, path); now != nil && n.origin == nil && n.seen.known {
+			return err
+		}
 		if n.head == head { // else it is what somebody has made there since
 			s.unhide(n)
 			s.fs.unlinked(n)
@@ -95,6 +104,8 @@ func (s *store) removal(n *node) (path string, head *versionlog.Version, expect 
 	expect = versionlog.ExpectExists()
 	if n.origin != nil {
 		path, ok = n.origin.dir.childPath(n.origin.name)
+		expect = versionlog.ExpectVersion(n.head.ID)
+	} else if ok && !n.local && n.head != nil && n.seen.known {
 		expect = versionlog.ExpectVersion(n.head.ID)
 	}
 	if !ok || n.local && n.origin == nil {

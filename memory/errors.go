@@ -16,6 +16,9 @@ var (
 	ErrBadName = errors.New("bad store name")
 	// ErrBadLimits says that a store's limits make no sense.
 	ErrBadLimits = errors.New("bad store limits")
+	// ErrUntried says that a commit failed before the log was asked for it, so
+	// that it is certainly not in the log.
+	ErrUntried = errors.New("not committed")
 	// ErrBadVersion says that a version cannot serve for what was asked of it.
 	ErrBadVersion = errors.New("version does not fit")
 )
@@ -47,3 +50,14 @@ func (e *TextError) Error() string {
 
 // Is makes every *TextError an ErrNotText.
 func (e *TextError) Is(target error) bool { return target == ErrNotText }
+
+// untriedError is an error that is ErrUntried, too.
+type untriedError struct{ error }
+
+func untried(err error) error { return untriedError{err} }
+
+// Unwrap returns the error itself.
+func (e untriedError) Unwrap() error { return e.error }
+
+// Is makes it an ErrUntried.
+func (e untriedError) Is(target error) bool { return target == ErrUntried }

@@ -49,7 +49,7 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	for i, c := range changes {
 		var err error
 		if p.Changes[i], err = s.prepare(c); err != nil {
-			return nil, err
+			return nil, untried(err)
 		}
 	}
 	for i, c := range changes {
@@ -58,7 +58,7 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 		}
 		d, err := s.blobs.Put(ctx, c.Content)
 		if err != nil {
-			return nil, fmt.Errorf("%s:%s: store content: %w", s.info.Slug, p.Changes[i].Path, err)
+			return nil, untried(fmt.Errorf("%s:%s: store content: %w", s.info.Slug, p.Changes[i].Path, err))
 		}
 		p.Changes[i].Digest = d
 	}

@@ -32,6 +32,10 @@ type mountCmd struct {
 	CacheDir    string        `placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
 	Background  bool          `help:"Return when it is mounted, and go on serving."`
 	Owner       owner         `placeholder:"UID:GID" help:"Whom the files belong to. Default: you."`
+
+	OnConflict    string `enum:"fail,merge" default:"fail" help:"What to do with a write to a file that somebody else has changed: fail, or merge changes to other lines. Default: ${default}."`
+	Strict        bool   `help:"Refuse to overwrite a memory that was not read in this session."`
+	ConflictErrno string `enum:"estale,ebusy" default:"estale" help:"The error that a lost write gets; some programs know ebusy better. Default: ${default}."`
 }
 
 func (c *mountCmd) Help() string {
@@ -43,6 +47,9 @@ Examples:
     mneme mount notes docs:ro --at /srv/agent-1/memory --background
     mneme mount notes --read-only     (for a session that reads untrusted input)`
 }
+
+// conflictErrnos are the values of --conflict-errno.
+var conflictErrnos = map[string]syscall.Errno{"estale": syscall.ESTALE, "ebusy": syscall.EBUSY}
 
 // owner is a user and a group. The zero value is the caller.
 type owner struct {
@@ -123,7 +130,8 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	uid, gid := c.Owner.ids()
 	server, err := fusefs.Mount(ctx, dir, stores, &fusefs.Options{
 		UID: uid, GID: gid, Session: c.Session, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Status: lib.usage,
+		Status: lib.usage, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
+		Conflicts: lib.conflictsOf,
 	})
 	if err != nil {
 		return err

@@ -64,6 +64,8 @@ type library struct {
 	log   versionlog.Log
 	blobs *blobCaches
 
+	conflictsDir string // has a directory for the conflicts of each store
+
 	// check looks for differences between the parts of a backend that package
 	// memory does not see; with repair it mends what can be mended. Nil: there
 	// are none.
@@ -79,7 +81,19 @@ func openLibrary(ctx context.Context, rawURL *string, opts openOptions) (*librar
 	if err != nil {
 		return nil, err
 	}
-	return at.open(ctx, opts)
+	local := ""
+	if e, ok := at.(embedded); ok {
+		local = e.dir
+	}
+	conflicts, err := conflictsDir(local)
+	if err != nil {
+		return nil, err
+	}
+	lib, err := at.open(ctx, opts)
+	if err == nil {
+		lib.conflictsDir = conflicts
+	}
+	return lib, err
 }
 
 func newLibrary(log versionlog.Log, blobs *blobCaches) *library {

@@ -1,0 +1,137 @@
+package fusefs
+
+import (
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/versionlog"
+)
+
+// base is what the session knows of a path: the version it read there last, or
+// wrote. Whatever it replaces there, it means to replace that version. The zero
+// value is that it knows nothing.
+//
+// Two versions with the same bytes are the same to who has read one of them.
+type base struct {
+	known   bool
+	version *versionlog.Version // nil: that there is no memory
+}
+
+// stale reports whether somebody else has put something there since that the
+// session does not know. That a memory is gone is not stale: whoever makes it
+// anew was told by the lookup that it is not there, and the history has it.
+func (b base) stale(head *versionlog.Version) bool {
+	if !b.known || head == nil {
+		return false
+	}
+	return b.version == nil || b.version.ID != head.ID && b.version.Digest != head.Digest
+}
+
+// expected is what a writer of n means to replace, given the head that the log
+// has there. Caller holds fs.mu.
+func (n *node) expected(head *versionlog.Version) *versionlog.Version {
+	if n.seen.stale(head) {
+		return n.seen.version
+	}
+	return head
+}
+
+// see notes that the session has read the head of n. What it reads while the
+// file is being written here is no version, and while the kernel does not know
+// of a change yet, it may get the new bytes cut at the old length; so neither
+// counts. Caller holds fs.mu.
+func (n *node) see() {
+	if n.head == nil || n.store.readOnly() || n.staged() && n.stage.dirty || n.reread && !n.store.fs.notify.told(n.notice) {
+		return
+	}
+	n.seen = base{true, n.head}
+}
+
+// readFromStart notes that a read of head from its first byte on was answered,
+// through h; the rest of the file comes by the same or later reads. A handle
+// that has written nothing starts anew from what it reads.
+func (fs *fileSystem) readFromStart(h *handle, head *versionlog.Version) {
+	n := h.node
+	fs.mu.RLock()
+	news := n.head == head && (n.seen.version != head || h.stage != nil && h.stage.base != head)
+	fs.mu.RUnlock()
+	if !news {
+		return
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if n.see(); n.seen.version != head || n.head != head {
+		return
+	}
+	if st := h.stage; st != nil && st == n.stage && !st.dirty && !n.local && st.err == 0 && st.conflict == 0 {
+		st.base, st.overtaken = head, false
+		st.data, st.loaded = nil, false
+	}
+}
+
+// remember keeps what the session knows of a path at which there is no node
+// any more, for the one that somebody makes there. Caller holds fs.mu.
+func (s *store) remember(path string, b base) {
+	if b.known {
+		s.lost[path] = b
+	}
+}
+
+// inherit gives a node what the session knows of its path from before.
+// Caller holds fs.mu.
+func (s *store) inherit(n *node, path string) {
+	if b, ok := s.lost[path]; ok && !n.seen.known {
+		n.seen = b
+		delete(s.lost, path)
+	}
+}
+
+// admit decides whether a file may be opened with flags that write: not when
+// what would be overwritten is not what the session knows. What appends does
+// not overwrite; and a handle that can read may do that first, so what it
+// writes is judged then. Caller holds fs.mu.
+func (fs *fileSystem) admit(n *node, flags uint32) fuse.Status {
+	switch {
+	case n.head == nil || onlyAppends(flags):
+		return fuse.OK
+	case n.seen.stale(n.head):
+		if flags&syscall.O_ACCMODE == syscall.O_RDWR && flags&syscall.O_TRUNC == 0 || fs.opts.Merge {
+			return fuse.OK
+		}
+		return n.store.refuseStale(n, n.head)
+	}
+	return fs.admitBlind(n)
+}
+
+// admitBlind lets a session replace a memory that it never read, unless the
+// mount is strict. Caller holds fs.mu.
+func (fs *fileSystem) admitBlind(n *node) fuse.Status {
+	if n.seen.known || n.head == nil {
+		return fuse.OK
+	}
+	if fs.opts.Strict {
+		return n.store.refuseBlind(n, n.head)
+	}
+	n.store.blind++
+	return fuse.OK
+}
+
+// onlyAppends reports whether all that a handle can change is to write at the
+// end.
+func onlyAppends(flags uint32) bool {
+	return flags&syscall.O_APPEND != 0 && flags&syscall.O_TRUNC == 0
+}
+
+// loseMore is lose for a change that was just made to an overtaken stage.
+func (fs *fileSystem) loseMore(n *node, st *stage) fuse.Status {
+	n.commitMu.Lock()
+	defer n.commitMu.Unlock()
+	fs.mu.RLock()
+	theirs := n.head
+	if _, ok := n.path(); !ok {
+		theirs = nil
+	}
+	fs.mu.RUnlock()
+	return fs.lose(n, st, theirs, "")
+}

@@ -1,0 +1,81 @@
+package fusefs
+
+import (
+	"strconv"
+	"syscall"
+	"time"
+
+	"mneme/conflict"
+)
+
+// makeKept makes .mneme/conflicts, which shows what is kept of the store's
+// conflicts, whichever session lost, where the store can be written. Other processes add and remove some, so
+// every look at the directory looks at the disk.
+func (s *store) makeKept() {
+	if s.kept == nil || s.readOnly() {
+		return
+	}
+	dir := s.fs.newNode(s, syscall.S_IFDIR|0o555, s.fs.since)
+	dir.refresh = func() { s.refreshKept(dir) }
+	attach(s.control, "conflicts", dir)
+}
+
+// refreshKept brings the directory of conflicts up to date.
+func (s *store) refreshKept(dir *node) {
+	ids, err := s.kept.IDs()
+	if err != nil {
+		s.fs.log.Error("list conflicts", "store", s.slug(), "err", err)
+		return
+	}
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	there := map[string]bool{}
+	for _, id := range ids {
+		name := strconv.Itoa(id)
+		there[name] = true
+		if dir.children[name] == nil {
+			n := s.fs.newNode(s, syscall.S_IFDIR|0o555, time.Now())
+			n.refresh = func() { s.refreshConflict(n, id) }
+			attach(dir, name, n)
+		}
+	}
+	for name, n := range dir.children {
+		if !there[name] {
+			s.fs.detach(n)
+		}
+	}
+}
+
+// refreshConflict brings the directory of one conflict up to date.
+func (s *store) refreshConflict(dir *node, id int) {
+	lengths := map[string]int64{}
+	for _, name := range []string{conflict.BaseFile, conflict.TheirsFile, conflict.YoursFile, conflict.AboutFile} {
+		if data, err := s.kept.Read(id, name); err == nil && data != nil {
+			lengths[name] = int64(len(data))
+		}
+	}
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	for name, length := range lengths {
+		n := dir.children[name]
+		if n == nil {
+			n = s.fs.newNode(s, syscall.S_IFREG|0o444, time.Now())
+			n.generate = func() []byte {
+				data, _ := s.kept.Read(id, name) // resolved meanwhile: empty
+				return data
+			}
+			attach(dir, name, n)
+		}
+		n.length = length
+	}
+}
+
+// freshen prepares a directory that is about to be looked at.
+func (fs *fileSystem) freshen(id uint64) {
+	fs.mu.RLock()
+	n := fs.node(id)
+	fs.mu.RUnlock()
+	if n != nil && n.refresh != nil {
+		n.refresh()
+	}
+}

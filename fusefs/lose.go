@@ -1,0 +1,163 @@
+package fusefs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/conflict"
+	"mneme/versionlog"
+)
+
+// DefaultConflictErrno is what a call gets whose write lost a race.
+const DefaultConflictErrno = syscall.ESTALE
+
+// loss is a write that lost a race.
+type loss struct {
+	path   string
+	base   *versionlog.Version // nil: no memory
+	theirs *versionlog.Version // nil: no memory
+	yours  []byte
+	why    string // where it is not that somebody else wrote; else ""
+}
+
+// refuseStale answers who is about to overwrite what the session has not read.
+// Caller holds fs.mu.
+func (s *store) refuseStale(n *node, head *versionlog.Version) fuse.Status {
+	path, _ := n.path()
+	s.errors.addOnce(s.changed(path, n.seen.version, head) + "; read it again and redo your edit")
+	return fuse.Status(s.fs.opts.ConflictErrno)
+}
+
+// refuseBlind answers who is about to overwrite what the session never read,
+// in a strict mount. Caller holds fs.mu.
+func (s *store) refuseBlind(n *node, head *versionlog.Version) fuse.Status {
+	path, _ := n.path()
+	s.errors.addOnce(fmt.Sprintf("%s:%s was never read in this session, and this mount is strict (version %d %s); read it and write again",
+		s.slug(), path, head.Seq, by(head)))
+	return fuse.Status(s.fs.opts.ConflictErrno)
+}
+
+// changed says, for an agent, what came in between.
+func (s *store) changed(path string, base, theirs *versionlog.Version) string {
+	since := "since you read it"
+	if base == nil {
+		since = "while you made it"
+	}
+	if theirs == nil {
+		return fmt.Sprintf("%s:%s was removed or renamed %s", s.slug(), path, since)
+	}
+	return fmt.Sprintf("%s:%s changed %s (version %d %s)", s.slug(), path, since, theirs.Seq, by(theirs))
+}
+
+// by says who made a version, and when.
+func by(v *versionlog.Version) string {
+	who := v.Actor.String()
+	if v.Session != "" {
+		who = "session " + v.Session
+	}
+	return fmt.Sprintf("by %s, %s ago", who, max(0, time.Since(v.Time)).Round(time.Second))
+}
+
+// lose keeps what was written to a stage whose base another session has
+// replaced, and answers whoever wrote it. Until the handles are closed, what
+// else they write is kept, too. Caller holds n.commitMu and no other lock of
+// the mount below store.ops.
+func (fs *fileSystem) lose(n *node, st *stage, theirs *versionlog.Version, why string) fuse.Status {
+	fs.mu.Lock()
+	status := fuse.Status(fs.opts.ConflictErrno)
+	path, ok := n.path()
+	if !ok {
+		path = n.was
+	}
+	l := loss{path: path, base: st.base, theirs: theirs, yours: slices.Clone(st.data), why: why}
+	changes, id, done := st.changes, st.conflict, st.conflict != 0 && st.conflictAt == st.changes
+	if !n.seen.known {
+		n.seen = base{true, st.base} // so that the same write, repeated, fails again
+	}
+	if !ok {
+		n.store.remember(path, n.seen)
+	}
+	st.overtaken = true
+	fs.notify.content(n)
+	fs.mu.Unlock()
+	if done {
+		return status
+	}
+	id = n.store.keep(l, id)
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	st.conflict, st.conflictAt = id, changes
+	return status
+}
+
+// noConflict stands for a conflict that could not be kept.
+const noConflict = -1
+
+// keep keeps a loss, durably, and tells of it in .mneme/errors. An id that is
+// not 0 is that of a conflict which l replaces.
+func (s *store) keep(l loss, id int) int {
+	text := s.changed(l.path, l.base, l.theirs)
+	if l.why != "" {
+		text = fmt.Sprintf("%s:%s was not saved: %s", s.slug(), l.path, l.why)
+	}
+	if s.kept == nil {
+		s.errors.add(text + "; read it again and redo your edit")
+		return noConflict
+	}
+	var err error
+	if id > 0 {
+		if err = s.kept.Rewrite(id, l.yours); err == nil {
+			return id
+		}
+	}
+	if err == nil || errors.Is(err, conflict.ErrNotFound) {
+		id, err = s.kept.Keep(s.about(l, text), conflict.Texts{Base: s.text(l.base), Theirs: s.text(l.theirs), Yours: l.yours})
+	}
+	if err != nil {
+		s.fs.log.Error("conflict not kept", "store", s.slug(), "path", l.path, "err", err)
+		s.errors.add(fmt.Sprintf("%s; your text could not be kept: %v", text, err))
+		return noConflict
+	}
+	s.errors.add(fmt.Sprintf("%s; read it again and redo your edit; your text is kept in .mneme/conflicts/%d/yours", text, id))
+	return id
+}
+
+func (s *store) about(l loss, why string) conflict.About {
+	return conflict.About{
+		Store: s.slug(), Path: l.path, Session: s.fs.opts.Session, Time: time.Now().UTC().Truncate(time.Microsecond), Why: why,
+		Base: conflict.SideOf(l.base), Theirs: conflict.SideOf(l.theirs),
+	}
+}
+
+// text is the content of a version for a conflict, nil when there is none.
+func (s *store) text(v *versionlog.Version) []byte {
+	if v == nil || !v.Live() {
+		return nil
+	}
+	data, err := s.memory.Content(s.fs.ctx, *v)
+	if err != nil {
+		s.fs.log.Error("content for a conflict", "store", s.slug(), "path", v.Path, "err", err)
+		return nil
+	}
+	return data
+}
+
+// conflictHead returns what the log has at path, of a commit that lost a race;
+// false for any other error.
+func conflictHead(err error, path string) (*versionlog.Version, bool) {
+	var lost *versionlog.ConflictError
+	if !errors.As(err, &lost) {
+		return nil, false
+	}
+	for _, c := range lost.Conflicts {
+		if c.Path == path {
+			return c.Head, true
+		}
+	}
+	return nil, false
+}

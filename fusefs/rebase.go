@@ -1,0 +1,77 @@
+package fusefs
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// maxRebases bounds how often a commit starts over. Each time somebody else has
+// got something done.
+const maxRebases = 1000
+
+// rebase gives a stage whose commit was overtaken another base, if that can be
+// done: what was appended is put at the end of theirs; with Options.Merge,
+// changes to other lines are brought together. It returns the message for the
+// commit, and false when the write has lost. Caller holds n.commitMu.
+func (fs *fileSystem) rebase(d *draft, theirs *versionlog.Version, try int) (message string, ok bool) {
+	if try >= maxRebases || !d.tails && !(fs.opts.Merge && d.base != nil && theirs != nil) {
+		return "", false
+	}
+	var content []byte
+	if theirs != nil {
+		var err error
+		if content, err = d.n.store.memory.Content(fs.ctx, *theirs); err != nil {
+			return "", false
+		}
+	}
+	if !d.tails {
+		base, err := d.n.store.memory.Content(fs.ctx, *d.base)
+		if err != nil {
+			return "", false
+		}
+		if content, ok = memory.Merge(base, content, d.data); !ok {
+			return "", false
+		}
+		message = mergeMessage(theirs, d.base)
+	}
+	if try > 0 {
+		time.Sleep(rand.N(min(time.Duration(try), 20) * time.Millisecond))
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return message, fs.rebaseOnto(d, theirs, content)
+}
+
+// rebaseOnto gives a stage the base theirs, whose content is given, and reports
+// whether nothing has happened to it since the draft that stands against that.
+// Caller holds fs.mu.
+func (fs *fileSystem) rebaseOnto(d *draft, theirs *versionlog.Version, content []byte) bool {
+	n, st := d.n, d.st
+	path, ok := n.path()
+	switch {
+	case !ok || path != d.path || n.removed || st.err != 0:
+		return false
+	case d.tails && st.tails:
+		content = slices.Concat(content, st.tail)
+	case d.tails || st.changes != d.changes:
+		return false
+	}
+	if hidden := n.parent.hidden[n.name]; hidden != nil && n.local && theirs != nil {
+		n.store.unhide(hidden)
+	}
+	if theirs == nil {
+		n.head, n.content, n.local = nil, nil, true
+	} else if n.local || n.head == nil || n.head.Seq < theirs.Seq {
+		n.head, n.content, n.local = theirs, nil, false
+	}
+	if n.stage == nil || n.stage.overtaken || n.stage == st {
+		n.stage = st
+	}
+	st.base, st.data, st.loaded, st.overtaken = theirs, content, true, false
+	fs.notify.content(n)
+	return true
+}

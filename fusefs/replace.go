@@ -1,0 +1,158 @@
+package fusefs
+
+import (
+	"bytes"
+	"fmt"
+	"syscall"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// replacement is a file that becomes the next version of a memory, whose path
+// it is renamed to.
+type replacement struct {
+	move    *move
+	path    string
+	data    []byte
+	changes uint64              // of the file's stage
+	theirs  *versionlog.Version // what is at path; nil: no memory
+	base    *versionlog.Version // what it is to replace
+	seen    base                // what the session knows of path
+	also    []memory.Change     // in the same commit
+	message string
+}
+
+// replace commits a replacement, if what is there is what the session knows.
+func (fs *fileSystem) replace(r *replacement) error {
+	fs.mu.Lock()
+	stale := false
+	r.base = r.theirs
+	if holder := r.move.holder(); holder != nil && holder.head != nil {
+		stale = holder.seen.stale(r.theirs)
+		r.base, r.seen = holder.expected(r.theirs), holder.seen
+		if status := fs.admitBlind(holder); !status.Ok() {
+			fs.mu.Unlock()
+			return syscall.Errno(status)
+		}
+	}
+	fs.mu.Unlock()
+	for range maxRebases {
+		if stale && !fs.mergeOver(r) {
+			return fs.loseRename(r)
+		}
+		put := memory.Change{Action: versionlog.Put, Path: r.path, Content: r.data, Expect: expectVersion(r.base)}
+		err := r.move.s.commitWith(versionlog.NewKey(), func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
+			opts.Message = r.message
+			return r.move.s.memory.Batch(fs.ctx, append([]memory.Change{put}, r.also...), opts)
+		}, func(c *versionlog.Commit) { fs.replaced(r, c) })
+		if r.theirs, stale = conflictHead(err, r.path); !stale {
+			return err
+		}
+	}
+	return fs.loseRename(r)
+}
+
+// holder is the file that stands for the memory at the path that a file moves
+// to: the target, or what this mount hides there; nil when there is neither.
+// Caller holds fs.mu.
+func (m *move) holder() *node {
+	if m.target != nil && !m.target.local {
+		return m.target
+	}
+	return m.to.hidden[m.new]
+}
+
+// mergeOver makes a replacement one of theirs, if the mount merges and it can be
+// merged.
+func (fs *fileSystem) mergeOver(r *replacement) bool {
+	if !fs.opts.Merge || r.base == nil || r.theirs == nil {
+		return false
+	}
+	base, theirs := r.move.s.text(r.base), r.move.s.text(r.theirs)
+	if base == nil || theirs == nil {
+		return false
+	}
+	merged, ok := memory.Merge(base, theirs, r.data)
+	if ok {
+		r.message = mergeMessage(r.theirs, r.base)
+		r.data, r.base = merged, r.theirs
+	}
+	return ok
+}
+
+func mergeMessage(theirs, base *versionlog.Version) string {
+	return fmt.Sprintf("merge of %s with what was written on top of %s", theirs.ID, base.ID)
+}
+
+// loseRename keeps what would have replaced theirs. When the kernel tries a
+// second time, it is kept already.
+func (fs *fileSystem) loseRename(r *replacement) error {
+	s := r.move.s
+	l := loss{path: r.path, base: r.base, theirs: r.theirs, yours: r.data}
+	fs.mu.Lock()
+	last := s.lastLoss
+	repeated := last.path == l.path && sameText(last.theirs, l.theirs) && bytes.Equal(last.yours, l.yours)
+	s.lastLoss = l
+	holder := r.move.holder()
+	switch {
+	case holder == nil:
+		s.remember(r.path, base{true, r.base})
+	case !holder.seen.known:
+		holder.seen = base{true, r.base}
+	}
+	fs.mu.Unlock()
+	if !repeated {
+		s.keep(l, 0)
+	}
+	return fs.opts.ConflictErrno
+}
+
+// knowAbsent notes that the session meant to give a name that nothing had, when
+// another session was faster.
+func (fs *fileSystem) knowAbsent(m *move, path string) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if n := m.to.children[m.new]; n == nil {
+		m.s.remember(path, base{known: true})
+	} else if !n.seen.known {
+		n.seen = base{known: true}
+	}
+}
+
+// replaced brings a file over target into the tree. Caller holds fs.mu.
+func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
+	m := r.move
+	head := r.theirs // when it has the same content already
+	for i := range c.Versions {
+		if v := &c.Versions[i]; v.Path == r.path && v.Live() {
+			head = v
+		}
+	}
+	if t := m.to.children[m.new]; t != nil && !t.local && t.head != nil && t.head.Seq > head.Seq {
+		head = t.head // another session wrote the same content meanwhile
+	}
+	if hidden := m.to.hidden[m.new]; hidden != nil {
+		m.s.unhide(hidden)
+	}
+	m.s.unhide(m.n)
+	fs.take(m)
+	m.n.head, m.n.content, m.n.local = head, nil, false
+	m.to.settle()
+	if m.n.seen = r.seen; r.message == "" { // who merges does not know what came of it
+		m.n.seen = base{true, head}
+	}
+	st := m.n.stage
+	if st == nil {
+		return
+	}
+	st.base, st.overtaken = head, false
+	st.tails, st.tail = false, nil
+	if st.changes == r.changes {
+		st.dirty, st.wrote = false, false
+		st.data, st.loaded = nil, false
+	}
+	if st.writers == 0 && !st.dirty {
+		m.n.stage = nil
+	}
+}

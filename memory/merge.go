@@ -1,0 +1,48 @@
+package memory
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/aymanbagabas/go-udiff"
+)
+
+// Merge brings together what two writers made of base, line by line. ok is
+// false when they changed the same lines, or lines that touch: then somebody
+// has to look. A change that both made is taken once.
+func Merge(base, theirs, yours []byte) (merged []byte, ok bool) {
+	edits := lineEdits(base, theirs)
+	for _, e := range lineEdits(base, yours) {
+		if !slices.Contains(edits, e) {
+			edits = append(edits, e)
+		}
+	}
+	slices.SortStableFunc(edits, func(a, b udiff.Edit) int { return a.Start - b.Start })
+	var out bytes.Buffer
+	at := 0
+	for i, e := range edits {
+		if i > 0 && e.Start <= edits[i-1].End {
+			return nil, false
+		}
+		out.Write(base[at:e.Start])
+		out.WriteString(e.New)
+		at = e.End
+	}
+	out.Write(base[at:])
+	return out.Bytes(), true
+}
+
+// lineEdits returns what makes b of a, in whole lines, in order. Edits that
+// touch are one.
+func lineEdits(a, b []byte) []udiff.Edit {
+	var edits []udiff.Edit
+	for _, e := range udiff.Lines(string(a), string(b)) {
+		if n := len(edits); n > 0 && edits[n-1].End == e.Start {
+			edits[n-1].End = e.End
+			edits[n-1].New += e.New
+			continue
+		}
+		edits = append(edits, e)
+	}
+	return edits
+}

@@ -1,0 +1,197 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// baseCase is what one session does with a file after another has changed it.
+// theirs, removed and moved are the other session's doing; what is kept as a
+// conflict, `kept` prints.
+type baseCase struct{ name, code, want string }
+
+const basePrelude = `
+import json, mmap, subprocess, time
+def mneme(*args, data=b""):
+    return subprocess.run(["mneme", *args], input=data, check=True, stdout=subprocess.PIPE).stdout
+place = lambda name: "notes:/" + D + "/" + name
+there = lambda name: OTHER + "/" + D + "/" + name
+def insist(f):  # until the other mount has heard of the file
+    for i in range(500):
+        try: return f()
+        except OSError as err: last = err; time.sleep(.01)
+    print("the other session:", last)
+# Not by starting programs, which would close their copies of open files.
+def theirs(name, data):
+    def write():
+        os.makedirs(os.path.dirname(there(name)), exist_ok=True)
+        try: read(there(name))
+        except FileNotFoundError: pass
+        put(there(name), data)
+    insist(write)
+def removed(name): insist(lambda: (read(there(name)), os.unlink(there(name))))
+def moved(name, to): insist(lambda: os.rename(there(name), there(to)))
+def head(name): print(mneme("cat", place(name)).decode())
+def read(name): return open(name, "rb").read()
+def learned(name, size):  # until the mount knows, without reading the file
+    for i in range(500):
+        try:
+            if os.stat(name).st_size == size: return
+        except OSError:
+            if size is None: return
+        time.sleep(.01)
+    print(name, "is not seen to have", size)
+def put(name, data, flags=os.O_TRUNC):
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | flags)
+    try:
+        os.write(fd, data)
+    finally:
+        os.close(fd)
+def kept():
+    found = []
+    for n in os.listdir("../.mneme/conflicts"):
+        about = json.load(open("../.mneme/conflicts/" + n + "/about"))
+        if about["path"].startswith("/" + D + "/"):
+            found.append(tuple(read(p).decode() if os.path.exists(p) else None
+                for p in ("../.mneme/conflicts/%s/%s" % (n, side) for side in ("base", "theirs", "yours"))))
+    print("kept", *sorted(found, key=str))
+def sh(script): print("exit", subprocess.run(["sh", "-c", script], stderr=subprocess.DEVNULL).returncode)
+`
+
+// TestSessionsBase holds what a session may overwrite: the version that it read
+// or wrote last, and nothing else.
+func TestSessionsBase(t *testing.T) {
+	t.Parallel()
+	t.Run("fail", func(t *testing.T) { runBaseCases(t, baseCases) })
+	t.Run("strict", func(t *testing.T) {
+		runBaseCases(t, []baseCase{
+			{"blind", `theirs("f", b"one"); learned("f", 3); attempt(put, "f", b"mine"); read("f"); attempt(put, "f", b"mine"); head("f")`, "ESTALE\nok\nmine\n"},
+			{"blind rename over", `theirs("f", b"one"); learned("f", 3); put("f.tmp", b"mine"); attempt(os.rename, "f.tmp", "f"); head("f")`, "ESTALE\none\n"},
+			{"blind append", `theirs("f", b"one\n"); learned("f", 4); attempt(put, "f", b"two\n", os.O_APPEND); head("f")`, "ok\none\ntwo\n\n"},
+			{"its own", `put("f", b"one"); attempt(put, "f", b"two"); head("f")`, "ok\ntwo\n"},
+			{"says so", `theirs("f", b"one"); learned("f", 3); attempt(put, "f", b"mine")
+print("/f was never read in this session" in open("../.mneme/errors").read())`, "ESTALE\nTrue\n"},
+		}, "--strict")
+	})
+	t.Run("ebusy", func(t *testing.T) {
+		runBaseCases(t, []baseCase{
+			{"open", `put("f", b"one"); theirs("f", b"two!"); attempt(put, "f", b"mine"); head("f")`, "EBUSY\ntwo!\n"},
+			{"close", `put("f", b"one"); f = open("f", "wb", buffering=0); f.write(b"mine"); theirs("f", b"two!"); attempt(f.close); head("f"); kept()`,
+				"EBUSY\ntwo!\nkept ('one', 'two!', 'mine')\n"},
+			{"rename", `put("f", b"one"); theirs("f", b"two!"); put("f.tmp", b"mine"); attempt(os.rename, "f.tmp", "f"); kept()`,
+				"EBUSY\nkept ('one', 'two!', 'mine')\n"},
+			{"unlink", `put("f", b"one"); theirs("f", b"two!"); attempt(os.unlink, "f"); head("f")`, "EBUSY\ntwo!\n"},
+		}, "--conflict-errno=ebusy")
+	})
+	t.Run("merge", func(t *testing.T) {
+		runBaseCases(t, []baseCase{
+			{"other lines", `put("f", b"a\nb\nc\n"); theirs("f", b"A\nb\nc\n"); attempt(put, "f", b"a\nb\nC\n"); head("f"); kept()`, "ok\nA\nb\nC\n\nkept\n"},
+			{"seen afterwards", `put("f", b"a\nb\nc\n"); theirs("f", b"AA\nb\nc\n"); put("f", b"a\nb\nC\n"); print(read("f"))`, "b'AA\\nb\\nC\\n'\n"},
+			{"the same line", `put("f", b"a\nb\nc\n"); theirs("f", b"A\nb\nc\n"); attempt(put, "f", b"x\nb\nc\n"); head("f"); kept()`,
+				"ESTALE\nA\nb\nc\n\nkept ('a\\nb\\nc\\n', 'A\\nb\\nc\\n', 'x\\nb\\nc\\n')\n"},
+			{"by temporary file", `put("f", b"a\nb\nc\n"); theirs("f", b"A\nb\nc\n"); put("f.tmp", b"a\nb\nC\n"); attempt(os.rename, "f.tmp", "f"); head("f")`, "ok\nA\nb\nC\n\n"},
+			{"overtaken", `put("f", b"a\nb\nc\n"); f = open("f", "wb", buffering=0); f.write(b"a\nb\nC\n"); theirs("f", b"A\nb\nc\n"); attempt(f.close); head("f")`, "ok\nA\nb\nC\n\n"},
+			{"two edits", `put("f", b"a\nb\nc\nd\ne\n"); theirs("f", b"A\nb\nc\nd\ne\n"); put("f", b"a\nb\nC\nd\ne\n"); attempt(put, "f", b"a\nb\nC\nd\nE\n"); head("f")`, "ok\nA\nb\nC\nd\nE\n\n"},
+			{"names both", `put("f", b"a\nb\nc\n"); theirs("f", b"A\nb\nc\n"); put("f", b"a\nb\nC\n"); print("merge of memver_" in mneme("log", place("f")).decode())`, "True\n"},
+			{"both made it", `theirs("f", b"x\n"); fd = os.open("g", os.O_CREAT | os.O_WRONLY); os.write(fd, b"y\n"); theirs("g", b"z\n"); attempt(os.close, fd); kept()`,
+				"ESTALE\nkept (None, 'z\\n', 'y\\n')\n"},
+		}, "--on-conflict=merge")
+	})
+}
+
+var baseCases = []baseCase{
+	// Stale before open.
+	{"> after read", `theirs("f", b"one"); learned("f", 3); read("f"); theirs("f", b"two!"); attempt(put, "f", b"mine"); head("f")`, "ESTALE\ntwo!\n"},
+	{"> after write", `put("f", b"one"); theirs("f", b"two!"); attempt(put, "f", b"mine"); head("f")`, "ESTALE\ntwo!\n"},
+	{"> in a shell", `put("f", b"one"); theirs("f", b"two!"); sh("echo mine > f"); head("f")`, "exit 2\ntwo!\n"},
+	{"again without reading", `put("f", b"one"); theirs("f", b"two!"); attempt(put, "f", b"mine"); attempt(put, "f", b"mine"); learned("f", 4); os.stat("f"); os.listdir(".")
+attempt(put, "f", b"mine"); head("f")`, "ESTALE\nESTALE\nESTALE\ntwo!\n"},
+	{"again after reading", `put("f", b"one"); theirs("f", b"two!"); attempt(put, "f", b"mine"); print(read("f")); attempt(put, "f", b"mine"); head("f")`, "ESTALE\nb'two!'\nok\nmine\n"},
+	{"read by another program", `put("f", b"one"); theirs("f", b"two!"); learned("f", 4); sh("cat f > /dev/null"); attempt(put, "f", b"mine")`, "exit 0\nok\n"},
+	{"the same bytes again", `put("f", b"one"); theirs("f", b"two!"); theirs("f", b"one"); attempt(put, "f", b"mine"); head("f")`, "ok\nmine\n"},
+	{"never read", `theirs("f", b"one"); learned("f", 3); attempt(put, "f", b"mine"); head("f"); theirs("f", b"two!"); attempt(put, "f", b"more"); head("f")`, "ok\nmine\nESTALE\ntwo!\n"},
+	{"without truncation", `put("f", b"one"); theirs("f", b"two!"); attempt(put, "f", b"m", 0); head("f")`, "ESTALE\ntwo!\n"},
+	{"r+ that reads first", `put("f", b"one"); theirs("f", b"two!"); f = open("f", "r+b", buffering=0); print(f.read()); f.seek(0); f.write(b"T"); attempt(f.close); head("f")`, "b'two!'\nok\nTwo!\n"},
+	{"r+ that only writes", `put("f", b"one"); theirs("f", b"two!"); f = open("f", "r+b", buffering=0); attempt(f.write, b"mine"); attempt(f.close); head("f"); kept()`,
+		"ESTALE\nESTALE\ntwo!\nkept ('one', 'two!', 'mine')\n"},
+	{"a patch of what was read", `put("f", b"one"); theirs("f", b"two!"); f = open("f", "r+b", buffering=0); f.seek(1); attempt(f.write, b"N"); attempt(f.write, b"E"); attempt(f.close); head("f"); kept()`,
+		"ESTALE\nESTALE\nESTALE\ntwo!\nkept ('one', 'two!', 'oEe')\n"},
+	{"truncate by name", `put("f", b"one"); theirs("f", b"two!"); attempt(os.truncate, "f", 1); head("f")`, "ESTALE\ntwo!\n"},
+	{"truncate a handle", `put("f", b"one"); f = open("f", "r+b", buffering=0); theirs("f", b"two!"); learned("f", 4); attempt(f.truncate, 1); attempt(f.close); head("f")`, "ESTALE\nESTALE\ntwo!\n"},
+	{"rename over", `put("f", b"one"); theirs("f", b"two!"); put("f.tmp", b"mine"); attempt(os.rename, "f.tmp", "f"); attempt(os.rename, "f.tmp", "f"); head("f"); kept()
+read("f"); attempt(os.rename, "f.tmp", "f"); head("f")`, "ESTALE\nESTALE\ntwo!\nkept ('one', 'two!', 'mine')\nok\nmine\n"},
+	{"rename a memory over", `put("f", b"one"); put("g", b"mine"); theirs("f", b"two!"); attempt(os.rename, "g", "f"); head("f"); head("g")`, "ESTALE\ntwo!\nmine\n"},
+	{"unlink", `put("f", b"one"); theirs("f", b"two!"); attempt(os.unlink, "f"); head("f"); read("f"); attempt(os.unlink, "f"); print(os.listdir("."))`, "ESTALE\ntwo!\nok\n['here']\n"},
+	{"unlink what was never read", `theirs("f", b"one"); learned("f", 3); attempt(os.unlink, "f"); print(os.listdir("."))`, "ok\n['here']\n"},
+	{"append", `put("f", b"one\n"); theirs("f", b"two!\n"); attempt(put, "f", b"mine\n", os.O_APPEND); head("f"); attempt(put, "f", b"mine"); head("f")`, "ok\ntwo!\nmine\n\nESTALE\ntwo!\nmine\n\n"},
+	{"its own, often", `for i in range(20): put("f", b"%d" % i)
+os.rename("f", "g"); put("g", b"x"); put("g.tmp", b"y"); os.rename("g.tmp", "g"); put("g", b"z"); os.truncate("g", 0); put("g", b"w", os.O_APPEND); put("g", b"v"); head("g")`, "v\n"},
+	{"two of its programs", `put("f", b"one"); a = open("f", "r+b", buffering=0); b = open("f", "r+b", buffering=0); a.write(b"A"); a.close(); b.seek(1); b.write(b"B"); attempt(b.close); head("f")`, "ok\nABe\n"},
+	{"fsync between", `f = open("f", "wb", buffering=0)
+for i in range(5): f.write(b"%d" % i); os.fsync(f.fileno())
+attempt(f.close); head("f")`, "ok\n01234\n"},
+
+	// Overtaken between open and close.
+	{"close", `put("f", b"one"); f = open("f", "wb", buffering=0); f.write(b"mine"); theirs("f", b"two!"); attempt(f.close); head("f"); kept(); attempt(put, "f", b"again"); print(read("f"))`,
+		"ESTALE\ntwo!\nkept ('one', 'two!', 'mine')\nESTALE\nb'two!'\n"},
+	{"fsync", `put("f", b"one"); f = open("f", "wb", buffering=0); f.write(b"mine"); theirs("f", b"two!"); attempt(os.fsync, f.fileno()); attempt(os.fsync, f.fileno()); attempt(f.write, b", more")
+attempt(f.close); head("f"); kept()`, "ESTALE\nESTALE\nESTALE\nESTALE\ntwo!\nkept ('one', 'two!', 'mine, more')\n"},
+	{"after it has arrived", `put("f", b"one"); f = open("f", "wb", buffering=0); f.write(b"mine"); theirs("f", b"two!"); learned("f", 4); print(read("f")); attempt(f.write, b", more"); attempt(f.close); kept()`,
+		"b'two!'\nESTALE\nESTALE\nkept ('one', 'two!', 'mine, more')\n"},
+	{"dup", `put("f", b"one"); f = os.open("f", os.O_WRONLY | os.O_TRUNC); g = os.dup(f); os.write(f, b"mine"); theirs("f", b"two!"); attempt(os.close, f); attempt(os.close, g); kept()`,
+		"ESTALE\nESTALE\nkept ('one', 'two!', 'mine')\n"},
+	{"never read, overtaken, again", `theirs("f", b"one"); learned("f", 3); f = open("f", "wb", buffering=0); f.write(b"mine"); theirs("f", b"two!"); attempt(f.close); attempt(put, "f", b"mine"); head("f")`,
+		"ESTALE\nESTALE\ntwo!\n"},
+	{"both made it", `f = open("f", "wb", buffering=0); f.write(b"mine"); theirs("f", b"two!"); attempt(f.close); attempt(put, "f", b"mine"); kept(); print(read("f")); attempt(put, "f", b"mine")`,
+		"ESTALE\nESTALE\nkept (None, 'two!', 'mine')\nb'two!'\nok\n"},
+	{"removed", `put("f", b"one"); f = open("f", "wb", buffering=0); f.write(b"mine"); removed("f"); attempt(f.close); kept()`, "ESTALE\nkept ('one', None, 'mine')\n"},
+	{"removed while it was idle", `put("f", b"one"); f = open("f", "r+b", buffering=0); removed("f"); learned("f", None); attempt(f.write, b"mine"); attempt(f.close); kept()`,
+		"ESTALE\nESTALE\nkept ('one', None, 'mine')\n"},
+	{"append", `put("f", b"one\n"); f = open("f", "ab", buffering=0); f.write(b"a\n"); theirs("f", b"two!\n"); f.write(b"b\n"); attempt(f.close); head("f"); print(read("f"))`,
+		"ok\ntwo!\na\nb\n\nb'two!\\na\\nb\\n'\n"},
+	{"append the same line", `put("f", b"one\n"); f = open("f", "ab", buffering=0); f.write(b"x\n"); theirs("f", b"one\nx\n"); attempt(f.close); head("f")`, "ok\none\nx\nx\n\n"},
+	{"append, idle", `put("f", b"one\n"); f = open("f", "ab", buffering=0); theirs("f", b"two!\n"); learned("f", 5); f.write(b"a\n"); attempt(f.close); head("f")`, "ok\ntwo!\na\n\n"},
+	{"append to what was removed", `put("f", b"one\n"); f = open("f", "ab", buffering=0); f.write(b"a\n"); removed("f"); attempt(f.close); head("f")`, "ok\na\n\n"},
+	{"append to what both made", `f = open("f", "ab", buffering=0); f.write(b"a\n"); theirs("f", b"b\n"); attempt(f.close); head("f")`, "ok\nb\na\n\n"},
+	{"mapping", `put("f", b"one!"); f = open("f", "r+b", buffering=0); m = mmap.mmap(f.fileno(), 0); m[0:4] = b"mine"; theirs("f", b"two!"); attempt(m.flush); attempt(os.fsync, f.fileno()); m.close(); attempt(f.close)
+head("f"); kept()`, "ESTALE\nESTALE\nESTALE\ntwo!\nkept ('one!', 'two!', 'mine')\n"},
+
+	// Names.
+	{"removed and made anew", `put("f", b"one"); removed("f"); theirs("f", b"two!"); attempt(put, "f", b"mine"); head("f")`, "ESTALE\ntwo!\n"},
+	{"removed, noticed, made anew", `put("f", b"one"); removed("f"); learned("f", None); theirs("f", b"two!"); learned("f", 4); attempt(put, "f", b"mine"); head("f")`, "ESTALE\ntwo!\n"},
+	{"removed", `put("f", b"one"); removed("f"); learned("f", None); attempt(put, "f", b"mine"); head("f")`, "ok\nmine\n"},
+	{"removed here, made there", `put("f", b"one"); os.unlink("f"); theirs("f", b"two!"); learned("f", 4); read("f"); attempt(put, "f", b"mine")`, "ok\n"},
+	{"moved there", `put("f", b"one"); moved("f", "g"); learned("g", 3); attempt(put, "g", b"mine"); head("g")`, "ok\nmine\n"},
+	{"moved and changed there", `put("f", b"one"); moved("f", "g"); theirs("g", b"two!"); learned("g", 4); attempt(put, "g", b"mine"); head("g")`, "ESTALE\ntwo!\n"},
+	{"moved here, changed there", `put("f", b"one"); os.rename("f", "g"); theirs("g", b"two!"); attempt(put, "g", b"mine"); head("g")`, "ESTALE\ntwo!\n"},
+	{"moved over here, changed there", `put("f", b"one"); put("g", b"x"); os.rename("f", "g"); theirs("g", b"two!"); attempt(put, "g", b"mine"); head("g")`, "ESTALE\ntwo!\n"},
+	{"backup first", `put("f", b"one"); theirs("f", b"two!"); os.rename("f", "f~"); attempt(put, "f", b"mine"); os.rename("f~", "f"); head("f")`, "ESTALE\ntwo!\n"},
+	{"backup, then overtaken", `put("f", b"one"); os.rename("f", "f~"); theirs("f", b"two!"); learned("f", 4); attempt(put, "f", b"mine"); os.unlink("f~"); head("f")`, "ESTALE\ntwo!\n"},
+	{"backup, its own", `put("f", b"one"); os.rename("f", "f~"); put("f", b"mine"); os.unlink("f~"); attempt(put, "f", b"more"); head("f")`, "ok\nmore\n"},
+	{"directory moved here", `os.mkdir("d"); put("d/f", b"one"); os.rename("d", "e"); theirs("e/f", b"two!"); attempt(put, "e/f", b"mine"); head("e/f")`, "ESTALE\ntwo!\n"},
+	{"a longer version", `put("f", b"one"); theirs("f", b"two" * 2000)
+for i in range(300):
+    try: f = open("f", "r+b", buffering=0)
+    except OSError: continue
+    got = f.read(); break
+print(len(got)); f.seek(0); f.write(b"T"); attempt(f.close); print(len(read("f")))`, "6000\nok\n6000\n"},
+	{"says what to do", `put("f", b"one"); f = open("f", "wb", buffering=0); f.write(b"mine"); theirs("f", b"two!"); attempt(f.close)
+line = [l for l in open("../.mneme/errors") if D + "/f " in l][-1]
+print(all(part in line for part in ("notes:/" + D + "/f changed since you read it (version ", " ago); read it again and redo your edit; your text is kept in .mneme/conflicts/", "/yours")))`, "ESTALE\nTrue\n"},
+}
+
+func runBaseCases(t *testing.T, cases []baseCase, flags ...string) {
+	e := newEnv(t)
+	m, other := e.mount(t, append([]string{"notes"}, flags...)...), e.mount(t, "notes")
+	for i, c := range cases {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			dir := fmt.Sprintf("c%02d", i)
+			m.sh(t, "mkdir "+dir+"; echo x > "+dir+"/here")
+			code := fmt.Sprintf("D, OTHER = %q, %q\n", dir, other.dir) + basePrelude + c.code
+			if got := m.shIn(t, m.dir+"/"+dir, pyErr(code)); got != c.want {
+				t.Errorf("printed\n%swant\n%s", got, c.want)
+			}
+		})
+	}
+}
