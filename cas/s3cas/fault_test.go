@@ -2,9 +2,12 @@ package s3cas_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"io"
 	"maps"
+	"net/http"
 	"runtime"
 	"strings"
 	"syscall"
@@ -223,6 +226,48 @@ func TestCancelledUnderway(t *testing.T) {
 		cancel()
 		if err := <-result; !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: error %v", op.name, err)
+		}
+	}
+}
+
+// TestStalled ends the context while a blob is on its way and no more of it
+// comes.
+func TestStalled(t *testing.T) {
+	s, transport, _ := faulty(t, awstest.Bucket(t))
+	transport.Arm(fault.Fault{Action: fault.StallBody})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := s.Get(ctx, cas.Sum(stored))
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, cas.ErrCorrupt) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestEveryRequest checks what all requests have in common: they end by
+// themselves within 12 s; and what uploads have: the server can verify the
+// bytes, and never replaces a good blob.
+func TestEveryRequest(t *testing.T) {
+	bucket := awstest.Bucket(t)
+	for _, op := range operations() {
+		s, transport, _ := faulty(t, bucket)
+		transport.Arm(fault.Fault{Action: func(req *http.Request, body []byte, send func() (*http.Response, error)) (*http.Response, error) {
+			deadline, ok := req.Context().Deadline()
+			if left := time.Until(deadline); !ok || left > 12*time.Second {
+				t.Errorf("%s: %s %s may take %v", op.name, req.Method, req.URL, left)
+			}
+			if req.Method == http.MethodPut {
+				sum := sha256.Sum256(body)
+				if got, want := req.Header.Get("X-Amz-Checksum-Sha256"), base64.StdEncoding.EncodeToString(sum[:]); got != want {
+					t.Errorf("%s: checksum %q, want %q", op.name, got, want)
+				}
+				if condition := req.Header.Get("If-None-Match"); condition != "*" {
+					t.Errorf("%s: If-None-Match is %q, want *", op.name, condition)
+				}
+			}
+			return send()
+		}})
+		if err := op.call(t.Context(), s); err != nil {
+			t.Errorf("%s: %v", op.name, err)
 		}
 	}
 }

@@ -60,7 +60,12 @@ type Clients struct {
 	S3       *s3.Client
 	DynamoDB *dynamodb.Client
 	Region   string
+
+	http *http.Client
 }
+
+// CloseIdleConnections closes the connections that carry no request now.
+func (c *Clients) CloseIdleConnections() { c.http.CloseIdleConnections() }
 
 // Load makes clients from environment variables and the shared configuration
 // files. It fetches credentials once, so that missing ones are noticed here, but
@@ -127,7 +132,7 @@ func LoadFrom(ctx context.Context, opts *Options, fixed *Fixed) (*Clients, error
 				o.BaseEndpoint = &fixed.DynamoDBEndpoint
 			}
 		}),
-		Region: cfg.Region,
+		Region: cfg.Region, http: client,
 	}, nil
 }
 

@@ -216,10 +216,10 @@ func causeOf(err error) string {
 	var credentials *credentialsError
 	var send *smithyhttp.RequestSendError
 	switch {
-	case errors.As(err, &credentials):
-		parts = append(parts, credentials.Error())
 	case errors.As(err, &api):
 		parts = append(parts, api.ErrorCode())
+	case errors.As(err, &credentials):
+		parts = append(parts, credentials.Error())
 	case errors.As(err, &send):
 		inner := send.Err
 		var withURL *url.Error // whose text has the whole path

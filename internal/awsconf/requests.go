@@ -85,6 +85,13 @@ func (c *counter) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// CloseIdleConnections does so in the transport below.
+func (c *counter) CloseIdleConnections() {
+	if next, ok := c.next.(interface{ CloseIdleConnections() }); ok {
+		next.CloseIdleConnections()
+	}
+}
+
 // kindOf names a request of the SDK, which tells in its context what it is for.
 func kindOf(req *http.Request) string {
 	service := awsmiddleware.GetServiceID(req.Context())

@@ -91,6 +91,7 @@ func ClientsFor(t testing.TB, opts *awsconf.Options, s3Endpoint, dynamoEndpoint 
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(clients.CloseIdleConnections)
 	return clients
 }
 

@@ -108,6 +108,14 @@ func CutBody(_ *http.Request, _ []byte, send func() (*http.Response, error)) (*h
 	})
 }
 
+// StallBody sends half of the reply's body and then nothing until the context
+// of the request ends.
+func StallBody(req *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
+	return withBody(send, func(body []byte) io.Reader {
+		return io.MultiReader(bytes.NewReader(body[:len(body)/2]), stalled{req})
+	})
+}
+
 // WrongBytes changes one bit in the middle of the reply's body.
 func WrongBytes(_ *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
 	return withBody(send, func(body []byte) io.Reader {
@@ -145,3 +153,11 @@ func withBody(send func() (*http.Response, error), change func([]byte) io.Reader
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// stalled is a connection on which nothing comes.
+type stalled struct{ req *http.Request }
+
+func (s stalled) Read([]byte) (int, error) {
+	<-s.req.Context().Done()
+	return 0, s.req.Context().Err()
+}
