@@ -121,14 +121,34 @@ func getItem(t *testing.T, clients *awsconf.Clients) error {
 	return err
 }
 
+// roundTripper is a transport of a test's own.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// TestPathStyle checks how S3 is addressed: the name of a bucket before that of
+// a server of one's own would be a host that nobody knows.
 func TestPathStyle(t *testing.T) {
-	url, got := serve(t, answer{status: 200, body: "hello"})
-	isolate(t, withCredentials(url)...)
-	if err := get(t, load(t, nil)); err != nil {
-		t.Fatal(err)
-	}
-	if path := (*got)[0].URL.Path; path != "/bucket/a/key" {
-		t.Errorf("the server was asked for %q, want the bucket in the path", path)
+	for _, test := range []struct {
+		vars []string
+		want string
+	}{
+		{withCredentials("http://s3.example.org"), "http://s3.example.org/bucket/a/key"},
+		{append(withCredentials(""), "AWS_ENDPOINT_URL=http://aws.example.org"), "http://aws.example.org/bucket/a/key"},
+		{withCredentials(""), "https://bucket.s3.us-east-1.amazonaws.com/a/key"},
+	} {
+		isolate(t, test.vars...)
+		var got string
+		clients := load(t, &awsconf.Options{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+			got, _, _ = strings.Cut(req.URL.String(), "?")
+			return &http.Response{StatusCode: 200, Body: http.NoBody, Header: http.Header{}}, nil
+		})})
+		if err := get(t, clients); err != nil {
+			t.Fatal(err)
+		}
+		if got != test.want {
+			t.Errorf("asked for %q, want %q", got, test.want)
+		}
 	}
 }
 
