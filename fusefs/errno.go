@@ -70,7 +70,7 @@ func (s *store) fail(op, path string, err error) fuse.Status {
 	return fuse.Status(errno)
 }
 
-// journal keeps the newest lines of .mneme/errors.
+// journal keeps the newest lines of .mneme/errors, one for each error.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -84,6 +84,7 @@ func (j *journal) add(line string) {
 	if len(j.lines) == journalLines {
 		j.lines = j.lines[1:]
 	}
+	line = strings.ReplaceAll(line, "\n", "; ") // of errors that were joined
 	j.lines = append(j.lines, time.Now().UTC().Format(time.RFC3339)+" "+line+"\n")
 }
 
