@@ -37,6 +37,8 @@ func (m *mount) failsWithin(t *testing.T, bound time.Duration, script, message s
 func (m *mount) eventually(t *testing.T, script string) {
 	t.Helper()
 	var r result
+	began := time.Now()
+	defer func() { t.Logf("%s: after %v", script, time.Since(began).Round(time.Millisecond)) }()
 	for deadline := time.Now().Add(scriptPatience); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		if r = m.try(t, script); r.code == 0 {
 			return

@@ -15,8 +15,8 @@ var errDamaged = errors.New("the store is damaged")
 type fsckCmd struct {
 	Store        string `arg:"" optional:"" help:"Its name or id. Default: all stores."`
 	Quick        bool   `help:"Ask whether the bytes of every version are there, without reading them."`
-	Repair       bool   `help:"Mend what can be mended: bytes that this machine's cache still has, gaps between DynamoDB and S3."`
-	RebuildIndex bool   `help:"First make the index (the DynamoDB table's rows) anew from the records in S3."`
+	Repair       bool   `help:"Put bytes back that are lost, where this machine's cache still has them."`
+	RebuildIndex bool   `help:"First make the index (the DynamoDB table's rows) anew from the records in S3, and put records back there that only the table has."`
 }
 
 func (c *fsckCmd) Help() string {
@@ -133,7 +133,7 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *library, s versionlog.
 	}
 	sum, err := st.Verify(ctx, opts, report)
 	if err == nil && lib.check != nil {
-		err = lib.check(ctx, s.ID, c.Repair, report)
+		err = lib.check(ctx, s.ID, report)
 	}
 	if err = errors.Join(err, printErr); err != nil {
 		return out, err
@@ -168,20 +168,18 @@ func (a *app) printFsck(f fsckJSON) error {
 	verdict := a.paint(green, "no problems")
 	switch {
 	case f.Problems > f.Repaired:
-		verdict = a.paint(red, problems(f.Problems))
+		verdict = a.paint(red, plural(uint64(f.Problems), "problem"))
 		if f.Repaired > 0 {
 			verdict += fmt.Sprintf(", %d of them repaired", f.Repaired)
 		}
 	case f.Problems > 0:
-		verdict = a.paint(yellow, problems(f.Problems)+", all repaired")
+		verdict = a.paint(yellow, plural(uint64(f.Problems), "problem")+", all repaired")
 	}
-	a.printf("%s: %d commits, %d versions, %d memories, %d blobs: %s\n", f.Store, f.Commits, f.Versions, f.Memories, f.Blobs, verdict)
+	memories := plural(uint64(f.Memories), "memorie")
+	if f.Memories == 1 {
+		memories = "1 memory"
+	}
+	a.printf("%s: %s, %s, %s, %s: %s\n", f.Store, plural(uint64(f.Commits), "commit"), plural(uint64(f.Versions), "version"),
+		memories, plural(uint64(f.Blobs), "blob"), verdict)
 	return a.out.Flush()
-}
-
-func problems(n int) string {
-	if n == 1 {
-		return "1 problem"
-	}
-	return fmt.Sprintf("%d problems", n)
 }

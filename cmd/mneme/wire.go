@@ -67,9 +67,8 @@ type library struct {
 	conflictsDir string // has a directory for the conflicts of each store
 
 	// check looks for differences between the parts of a backend that package
-	// memory does not see; with repair it mends what can be mended. Nil: there
-	// are none.
-	check func(ctx context.Context, storeID string, repair bool, report func(memory.Problem)) error
+	// memory does not see. Nil: there are none.
+	check func(ctx context.Context, storeID string, report func(memory.Problem)) error
 	// usage tells what was asked of the backend since the library was opened,
 	// as "key: value" lines. Nil: nothing that costs.
 	usage func() []string

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -16,6 +15,7 @@ import (
 	"mneme/cas/s3cas"
 	"mneme/internal/awsconf"
 	"mneme/internal/awssetup"
+	"mneme/memory"
 	"mneme/versionlog/dynamolog"
 )
 
@@ -84,10 +84,7 @@ func (t awsTable) open(ctx context.Context, opts openOptions) (*library, error) 
 	if err != nil {
 		return nil, err
 	}
-	caches, heads, err := t.caches(clients, opts)
-	if err != nil {
-		return nil, err
-	}
+	caches, heads := t.caches(clients, opts)
 	log, err := dynamolog.Open(ctx, clients.DynamoDB, t.table, clients.S3, t.bucket, &dynamolog.Options{
 		ReadOnly: opts.readOnly, Refresh: opts.refresh, SnapshotDir: heads,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -96,35 +93,55 @@ func (t awsTable) open(ctx context.Context, opts openOptions) (*library, error) 
 		return nil, fmt.Errorf("%v: %w", t, err)
 	}
 	l := newLibrary(log, caches)
+	l.check = func(ctx context.Context, storeID string, report func(memory.Problem)) error {
+		return t.check(ctx, clients, storeID, report)
+	}
 	l.usage = func() []string { return usageLines(requests.Snapshot(), caches.stats()) }
 	return l, nil
 }
 
 // caches returns the blobs of every store behind a cache on disk, which all
-// mounts of the user share, and the directory for copies of heads.
-func (t awsTable) caches(clients *awsconf.Clients, opts openOptions) (caches *blobCaches, heads string, err error) {
+// mounts of the user share, and the directory for copies of heads. Without a
+// home there is neither.
+func (t awsTable) caches(clients *awsconf.Clients, opts openOptions) (caches *blobCaches, heads string) {
+	o := &cache.Options{}
 	dir := opts.cache.dir
-	if dir == "" {
-		if dir, err = xdgDir("XDG_CACHE_HOME", ".cache"); err != nil {
-			return nil, "", err
-		}
-		dir = filepath.Join(dir, "mneme")
+	if base, err := xdgDir("XDG_CACHE_HOME", ".cache"); dir == "" && err == nil {
+		dir = filepath.Join(base, "mneme")
 	}
-	o := &cache.Options{Dir: filepath.Join(dir, blobCacheDir)}
-	if size := opts.cache.size; size != nil && *size == 0 {
-		o.Dir = ""
-	} else if size != nil {
-		o.DiskBytes = int64(*size)
+	if dir != "" {
+		o.Dir, heads = filepath.Join(dir, blobCacheDir), filepath.Join(dir, headCacheDir)
+	}
+	if size := opts.cache.size; size != nil {
+		if o.DiskBytes = int64(*size); o.DiskBytes == 0 {
+			o.Dir = ""
+		}
 	}
 	return &blobCaches{
 		backend: func(storeID string) (cas.Store, error) {
 			return s3cas.Open(clients.S3, t.bucket, "stores/"+storeID), nil
 		},
 		direct: opts.direct, options: o,
-	}, filepath.Join(dir, headCacheDir), nil
+	}, heads
 }
-func (t awsTable) rebuild(context.Context, string, func(string, int, int)) error {
-	return errors.New("not yet")
+
+func (t awsTable) rebuild(ctx context.Context, store string, progress func(step string, done, total int)) error {
+	clients, err := awsconf.Load(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return dynamolog.Rebuild(ctx, clients.DynamoDB, t.table, clients.S3, t.bucket, store, func(done, total int) {
+		progress("records", done, total)
+	})
+}
+
+// problemIndex is what dynamolog.Check finds: differences of table and bucket.
+const problemIndex memory.ProblemKind = "index"
+
+func (t awsTable) check(ctx context.Context, clients *awsconf.Clients, storeID string, report func(memory.Problem)) error {
+	return dynamolog.Check(ctx, clients.DynamoDB, t.table, clients.S3, t.bucket, storeID, func(p dynamolog.Problem) {
+		report(memory.Problem{Kind: problemIndex, Subject: p.Subject, What: p.What, Do: p.Do})
+	})
 }
 
 func (t awsTable) setup(ctx context.Context, report func(awssetup.Step)) error {

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// fill gives the place a history worth checking: two stores, five commits.
+func (p *awsPlace) fill() {
+	p.t.Helper()
+	p.must("two\n", "write", "notes:/a.md")
+	p.must("", "mv", "notes:/a.md", "notes:/dir/b.md")
+	p.must("", "store", "create", "other")
+	p.must("x\n", "write", "other:/x")
+	p.must("", "rm", "other:/x")
+}
+
+const sound = `notes: 3 commits, 3 versions, 1 memory, 2 blobs: no problems
+other: 2 commits, 2 versions, 0 memories, 1 blob: no problems
+`
+
+// TestAWSRebuild: a lost table comes back from the bucket alone.
+func TestAWSRebuild(t *testing.T) {
+	t.Parallel()
+	p := newAWSPlace(t)
+	p.fill()
+	if got := p.must("", "fsck"); got != sound {
+		t.Errorf("before: %s", got)
+	}
+	logs := p.must("", "log", "notes", "--json") + p.must("", "log", "other", "--json") + p.must("", "store", "list", "--json")
+	_, table, _ := strings.Cut(p.url, "table=")
+	dynamoDB(t, "DeleteTable", fmt.Sprintf(`{"TableName":%q}`, table))
+	if e := p.mneme("", "ls", "notes"); e.code != 3 || !strings.Contains(e.stderr, "mneme setup") {
+		t.Errorf("without its table: exit code %d, %s", e.code, e.stderr)
+	}
+	p.must("", "setup")
+	if got := p.must("", "store", "list", "--json"); got != "" {
+		t.Errorf("an empty table has stores: %s", got)
+	}
+	if got := p.must("", "fsck", "--rebuild-index"); got != sound {
+		t.Errorf("rebuilt: %s", got)
+	}
+	if got := p.must("", "log", "notes", "--json") + p.must("", "log", "other", "--json") + p.must("", "store", "list", "--json"); got != logs {
+		t.Errorf("history before:\n%s\nand after:\n%s", logs, got)
+	}
+	p.must("three\n", "write", "notes:/dir/b.md")
+	if e := p.mneme("", "fsck", "nothing", "--rebuild-index"); e.code != 3 {
+		t.Errorf("a store that never was: exit code %d, %s", e.code, e.stderr)
+	}
+}
+
+// TestAWSGaps: what table and bucket do not agree about is found, and mended
+// from the other side.
+func TestAWSGaps(t *testing.T) {
+	t.Parallel()
+	p := newAWSPlace(t)
+	p.fill()
+	_, table, _ := strings.Cut(p.url, "table=")
+	id := regexp.MustCompile(`memstore_[0-9a-z]+`).FindString(p.must("", "store", "show", "notes", "--json"))
+	row := func(sk string) string { return fmt.Sprintf(`{"store_id":{"S":%q},"sk":{"S":%q}}`, id, sk) }
+	for _, c := range []struct{ name, row, want string }{
+		{"a head", "/dir/b.md", `notes: problem: .*/dir/b.md`},
+		{"a record's row", "LOG#00000000000000000002", `notes: problem: .*2`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dynamoDB(t, "DeleteItem", fmt.Sprintf(`{"TableName":%q,"Key":%s}`, table, row(c.row)))
+			e := p.mneme("", "fsck", "notes")
+			if e.code != 7 || !regexp.MustCompile(c.want).MatchString(e.stdout) || !strings.Contains(e.stdout, "mneme fsck --rebuild-index") {
+				t.Errorf("exit code %d\n%s%s", e.code, e.stdout, e.stderr)
+			}
+			if got := p.must("", "fsck", "notes", "--rebuild-index"); got+"other" != sound[:len(got)+5] {
+				t.Errorf("rebuilt: %s", got)
+			}
+		})
+	}
+}
+
+// TestAWSCaches: bytes are fetched once for all commands of a user, a lost
+// cache costs nothing but time, and reads work where the home is not writable.
+func TestAWSCaches(t *testing.T) {
+	t.Parallel()
+	p := newAWSPlace(t)
+	cached := p.home + "/.cache/mneme/blobs"
+	if got := p.must("", "cat", "notes:/a.md"); got != "one\n" {
+		t.Fatalf("got %q", got)
+	}
+	if info, err := os.Stat(cached); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("cache: %v, %v", info, err)
+	}
+	offline := p.with("", "AWS_ENDPOINT_URL_S3=http://127.0.0.1:1")
+	if got := offline.must("", "cat", "notes:/a.md"); got != "one\n" {
+		t.Errorf("without S3: %q", got)
+	}
+	if err := os.RemoveAll(cached); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.must("", "cat", "notes:/a.md"); got != "one\n" {
+		t.Errorf("without cache: %q", got)
+	}
+	if got := p.with("", "XDG_CACHE_HOME=/proc").must("", "cat", "notes:/a.md"); got != "one\n" {
+		t.Errorf("with a cache that cannot be made: %q", got)
+	}
+}
