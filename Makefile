@@ -34,6 +34,7 @@ check:           ## gofmt, vet, staticcheck, go.mod, and every test with the rac
 	MNEME_NOSKIP=1 go test -race -timeout 30m ./...
 
 torture:         ## the crash and concurrency tests, ten times as long
+	scripts/install-test-servers.sh
 	MNEME_TORTURE=1 go test -count=1 -timeout 60m -v -run 'Kill|Mounts|Races|GoSources|Terminate|Dead' ./tests
 
 bench:           ## the measurements of docs/BENCHMARKS.md

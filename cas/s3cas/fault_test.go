@@ -158,7 +158,7 @@ func TestLastingFaults(t *testing.T) {
 		{"connection lost", fault.FailBefore, "", syscall.ECONNRESET, "cannot be reached"},
 		{"reply lost", fault.FailAfter, "get", syscall.ECONNRESET, "cannot be reached"},
 		{"throttled", fault.SlowDown, "", nil, "fewer requests"},
-		{"cut", fault.CutBody, "get", io.ErrUnexpectedEOF, "read the body"},
+		{"cut", fault.CutBody, "get", io.ErrUnexpectedEOF, "the transfer broke off"},
 		{"wrong bytes", fault.WrongBytes, "get", cas.ErrCorrupt, ""},
 		{"denied", fault.Answer(403, "AccessDenied"), "", nil, "access denied"},
 		{"no bucket", fault.Answer(404, "NoSuchBucket"), "", nil, "mneme setup"},

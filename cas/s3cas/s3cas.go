@@ -137,7 +137,7 @@ func (s *Store) readOnce(ctx context.Context, d cas.Digest) (data []byte, again 
 	}
 	defer out.Body.Close()
 	if data, err = readAll(out.Body, aws.ToInt64(out.ContentLength)); err != nil {
-		return nil, true, fmt.Errorf("read the body: %w", err)
+		return nil, true, fmt.Errorf("the transfer broke off: %w", err)
 	}
 	if cas.Sum(data) != d {
 		return nil, true, cas.ErrCorrupt

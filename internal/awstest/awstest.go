@@ -65,6 +65,7 @@ func EnvFor(s3Endpoint, dynamoEndpoint string) []string {
 	return []string{
 		"AWS_ENDPOINT_URL_S3=" + s3Endpoint, "AWS_ENDPOINT_URL_DYNAMODB=" + dynamoEndpoint,
 		"AWS_ACCESS_KEY_ID=" + AccessKey, "AWS_SECRET_ACCESS_KEY=" + SecretKey, "AWS_REGION=" + Region,
+		"AWS_SESSION_TOKEN=", "AWS_PROFILE=", "AWS_CA_BUNDLE=", // empty is unset
 		"AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/nonexistent", "AWS_SHARED_CREDENTIALS_FILE=/nonexistent",
 	}
 }
