@@ -73,6 +73,7 @@ type Log struct {
 	work    sync.WaitGroup // what goes on behind the calls
 
 	bounds bounds
+	drain  time.Duration // how long Close waits
 
 	mu     sync.Mutex // guards stores; never held during I/O
 	stores map[string]*store
@@ -92,7 +93,7 @@ func Open(ctx context.Context, db database, tableName string, s3 objects, bucket
 	l := &Log{
 		table: table{db: db, name: tableName}, records: records{s3: s3, bucket: bucket},
 		readOnly: opts.ReadOnly, refresh: opts.Refresh, now: opts.Now, logger: opts.Logger,
-		bounds: defaultBounds, stores: map[string]*store{}, closing: make(chan struct{}),
+		bounds: defaultBounds, drain: drainTimeout, stores: map[string]*store{}, closing: make(chan struct{}),
 	}
 	if l.refresh <= 0 {
 		l.refresh = time.Second
@@ -121,7 +122,7 @@ func (l *Log) Close() error {
 		l.work.Wait()
 		close(done)
 	}()
-	timer := time.NewTimer(drainTimeout)
+	timer := time.NewTimer(l.drain)
 	defer timer.Stop()
 	select {
 	case <-done:

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	recorders   = 4    // of a Log, at most
+	recorders   = 2    // of a Log, at most
 	perRecorder = 8    // commits that a recorder takes at a time
 	maxPending  = 4096 // commits of a store that wait in memory; a sweep finds the others
 
@@ -29,6 +29,7 @@ type outbox struct {
 	queue    []debt
 	running  int       // recorders
 	sweeping bool      // whether a sweep is under way or planned
+	looking  bool      // whether it is under way
 	stopped  bool      // the store is gone
 	busy     sync.Cond // signalled when a recorder has done with what it took
 }
@@ -190,7 +191,7 @@ func (s *store) planSweep(after time.Duration) {
 	if s.log.readOnly || o.sweeping || o.stopped {
 		return
 	}
-	o.sweeping = true
+	o.sweeping, o.looking = true, after == 0
 	s.log.work.Go(func() { s.sweep(after) })
 }
 
@@ -198,7 +199,7 @@ func (s *store) sweep(after time.Duration) {
 	o := &s.outbox
 	defer func() {
 		o.mu.Lock()
-		o.sweeping = false
+		o.sweeping, o.looking = false, false
 		o.mu.Unlock()
 	}()
 	if after > 0 {

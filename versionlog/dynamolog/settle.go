@@ -97,14 +97,21 @@ func (s *store) settle(ctx context.Context, b *batch) (landed, moved bool, err e
 	if err != nil {
 		return false, false, err
 	}
-	if len(rows) > 0 {
-		first, err := commitOf(rows[0])
+	for i, row := range rows {
+		c, err := commitOf(row)
 		if err != nil {
 			return false, false, err
 		}
-		if first.Digest == b.commits[0].Digest {
+		if i == 0 && c.Digest == b.commits[0].Digest {
 			return true, false, nil
 		}
+		if !s.applyForeign(c) {
+			break
+		}
+	}
+	if n := len(rows); n > 0 && n < maxRows {
+		s.wake()
+		return false, true, nil
 	}
 	m, err := s.log.table.meta(ctx, s.id)
 	if err == nil {
