@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"mneme/cas"
 	"mneme/versionlog"
 )
 
@@ -56,17 +57,33 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 		if c.Action != versionlog.Put {
 			continue
 		}
-		d, err := s.blobs.Put(ctx, c.Content)
-		if err != nil {
-			return nil, untried(fmt.Errorf("%s:%s: store content: %w", s.info.Slug, p.Changes[i].Path, err))
+		if err := s.store(ctx, &p.Changes[i], c.Content); err != nil {
+			return nil, untried(err)
 		}
-		p.Changes[i].Digest = d
 	}
 	commit, err := s.log.Commit(ctx, s.info.ID, p)
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
 	}
 	return commit, nil
+}
+
+// store makes data the content of a put: durable by now, or, where the log
+// keeps contents of that size, together with the commit.
+func (s *Store) store(ctx context.Context, c *versionlog.Change, data []byte) error {
+	if keeper, ok := s.log.(versionlog.ContentKeeper); ok && keeper.KeepsContent(len(data)) {
+		if data == nil {
+			data = []byte{}
+		}
+		c.Digest, c.Content = cas.Sum(data), data
+		return nil
+	}
+	d, err := s.blobs.Put(ctx, data)
+	if err != nil {
+		return fmt.Errorf("%s:%s: store content: %w", s.info.Slug, c.Path, err)
+	}
+	c.Digest = d
+	return nil
 }
 
 // prepare checks a change by the rules of paths and content.

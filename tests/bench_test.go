@@ -8,9 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -135,8 +133,6 @@ func copyDurably(from, to string) error {
 	})
 }
 
-var straceLine = regexp.MustCompile(`(?m)^.*\s(\d+)\s+(?:\d+\s+)?(fsync|fdatasync|sync_file_range|msync)$`)
-
 // fsyncsPerFile imports the corpus once more under strace, 0 when there is none.
 func (e *env) fsyncsPerFile(b *testing.B, corpus string) float64 {
 	b.Helper()
@@ -145,34 +141,7 @@ func (e *env) fsyncsPerFile(b *testing.B, corpus string) float64 {
 		return 0
 	}
 	m := e.mount(b, "counted")
-	counts := filepath.Join(e.dir, "strace")
-	trace := exec.Command("strace", "-f", "-c", "-e", "trace=fsync,fdatasync,sync_file_range,msync", "-o", counts, "-p", strconv.Itoa(m.pid))
-	said := newLineWaiter()
-	trace.Stderr = said
-	if err := trace.Start(); err != nil {
-		b.Fatal(err)
-	}
-	select {
-	case <-said.first: // attached
-	case <-time.After(mountPatience):
-		b.Fatal("strace does not attach")
-	}
-	m.copyIn(b, corpus)
-	_ = trace.Process.Signal(os.Interrupt)
-	_ = trace.Wait()
+	n := m.fsyncs(b, func() { m.copyIn(b, corpus) })
 	m.stop(b)
-	text, err := os.ReadFile(counts)
-	if err != nil {
-		b.Fatal(err)
-	}
-	total := 0
-	for _, match := range straceLine.FindAllStringSubmatch(string(text), -1) {
-		n, err := strconv.Atoi(match[1])
-		if err != nil {
-			b.Fatal(err)
-		}
-		total += n
-	}
-	b.Logf("strace of the daemon while it imports %d files:\n%s", benchFiles, text)
-	return float64(total) / benchFiles
+	return float64(n) / benchFiles
 }

@@ -2,7 +2,6 @@ package tests
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 )
@@ -88,9 +87,7 @@ func TestControlFilesWithoutOpens(t *testing.T) {
 	if out := m.sh(t, `cat .mneme/errors; ls .mneme`); out != "errors\nstatus\n" {
 		t.Errorf("there is %q", out)
 	}
-	if err := os.WriteFile(e.blobFile(t, e.versions(t, "notes:/f3")[0].SHA256), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	e.spoil(t, e.versions(t, "notes:/f3")[0].SHA256, `UPDATE blobs SET data = x'' WHERE sha256 = ?`)
 	for range 2 {
 		m.sh(t, `! cat f3 2> /dev/null`)
 	}

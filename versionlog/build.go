@@ -101,6 +101,8 @@ func (c *Change) validate() error {
 		return fmt.Errorf("%w: %s: no expectation", ErrInvalid, c.Path)
 	case c.Action == Put && (c.Digest.IsZero() || c.Size < 0):
 		return fmt.Errorf("%w: %s: put without content", ErrInvalid, c.Path)
+	case c.Content != nil && (c.Action != Put || int64(len(c.Content)) != c.Size):
+		return fmt.Errorf("%w: %s: content of %d bytes, want %d", ErrInvalid, c.Path, len(c.Content), c.Size)
 	case c.Action < Put || c.Action > Rename:
 		return fmt.Errorf("%w: %s: no such action", ErrInvalid, c.Path)
 	}

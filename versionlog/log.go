@@ -133,6 +133,17 @@ type Tip struct {
 	ArchivedAt time.Time // when the store was archived; zero while it is in use
 }
 
+// ContentKeeper is a Log that can keep blobs itself, so that a commit and the
+// bytes it needs become durable in one step. When Commit returns nil, the
+// Content of every change is stored, whether or not the change was the case
+// already, and a damaged copy of it that the log had is whole again. When it
+// fails, none of them need be. The blobs are read where the backend says; they
+// go with their store when that is deleted.
+type ContentKeeper interface {
+	// KeepsContent reports whether a Change may carry n bytes as its Content.
+	KeepsContent(n int) bool
+}
+
 // Follower is a Log that hands out commits as they arrive, for one who has
 // everything up to after: Next blocks until there is at least one commit above
 // after, and returns those it has, in order and without gaps from after on. It

@@ -149,8 +149,11 @@ type Change struct {
 	Action Action
 	Path   string
 	To     string // Rename
-	Digest Digest // Put; the blob must be durable before Commit is called
+	Digest Digest // Put; the blob must be durable before Commit is called, unless Content has it
 	Size   int64  // Put: length of the blob in bytes
+	// Content, for a Put to a ContentKeeper, is the blob itself, whose digest
+	// the caller vouches for. Nil is none: an empty blob is an empty slice.
+	Content []byte
 	// MemoryID, for a Put at a path without a head, brings the deleted memory
 	// of that id back instead of creating one: the new version's parent is its
 	// deletion. ErrInvalid when that memory is live or never was.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"database/sql"
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,8 +22,12 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
+			fixtures, err := filepath.Abs("testdata")
+			if err != nil {
+				return err
+			}
 			home := env.WorkDir + "/home"
-			env.Vars = append(env.Vars, "HOME="+home, "DATA="+home+"/.local/share/mneme", "TZ=UTC",
+			env.Vars = append(env.Vars, "FIXTURES="+fixtures, "HOME="+home, "DATA="+home+"/.local/share/mneme", "TZ=UTC",
 				"GORACE=atexit_sleep_ms=0") // under -race every process would wait a second before it ends
 			return nil
 		},
@@ -29,6 +35,7 @@ func TestScripts(t *testing.T) {
 			"exits":   exits,
 			"capture": capture,
 			"fill":    fill,
+			"sql":     runSQL,
 		},
 	})
 }
@@ -58,6 +65,24 @@ func capture(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: capture name")
 	}
 	ts.Setenv(args[0], strings.TrimSuffix(ts.ReadFile("stdout"), "\n"))
+}
+
+// sql STATEMENT changes the embedded store's database behind mneme's back. A
+// statement that changes rows must find some.
+func runSQL(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: sql statement")
+	}
+	db, err := sql.Open("sqlite", filepath.Join(ts.Getenv("DATA"), "log.db"))
+	ts.Check(err)
+	defer db.Close()
+	result, err := db.Exec(args[0])
+	ts.Check(err)
+	n, err := result.RowsAffected()
+	ts.Check(err)
+	if n == 0 && !strings.HasPrefix(args[0], "PRAGMA") {
+		ts.Fatalf("%s: no such row", args[0])
+	}
 }
 
 // fill FILE N writes a file of N times the letter x.

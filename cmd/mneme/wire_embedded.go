@@ -13,6 +13,7 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/dircas"
+	"mneme/cas/sizecas"
 	"mneme/internal/awssetup"
 	"mneme/internal/durable"
 	"mneme/versionlog"
@@ -30,7 +31,8 @@ const (
 	embeddedFormat = 1
 )
 
-// embedded is a directory of this machine: blobs as files, the log in SQLite.
+// embedded is a directory of this machine: the log and small blobs in SQLite,
+// large blobs as files.
 type embedded struct{ dir string }
 
 // locateEmbedded reads a file URL.
@@ -61,13 +63,19 @@ func (e embedded) open(ctx context.Context, opts openOptions) (*library, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", e, err)
 	}
-	return newLibrary(log, &blobCaches{backend: e.blobs, direct: opts.direct}), nil
+	blobs := func(storeID string) (cas.Store, error) { return e.blobs(log, storeID) }
+	return newLibrary(log, &blobCaches{backend: blobs, direct: opts.direct}), nil
 }
 
-// blobs opens the blobs of a store. The disk tier of the cache is not for them:
-// they are on this disk already.
-func (e embedded) blobs(storeID string) (cas.Store, error) {
-	return dircas.Open(filepath.Join(e.dir, storesDir, storeID, blobsDir), nil)
+// blobs opens the blobs of a store: those that the log keeps, and larger ones
+// and those of early versions in files. The disk tier of the cache is not for
+// them: they are on this disk already.
+func (e embedded) blobs(log *sqlitelog.Log, storeID string) (cas.Store, error) {
+	files, err := dircas.Open(filepath.Join(e.dir, storesDir, storeID, blobsDir), nil)
+	if err != nil {
+		return nil, err
+	}
+	return sizecas.New(log.Blobs(storeID), sqlitelog.MaxContent, files), nil
 }
 
 func (e embedded) rebuild(context.Context, string, func(string, int, int)) error {

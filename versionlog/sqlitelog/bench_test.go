@@ -9,6 +9,14 @@ import (
 )
 
 func BenchmarkCommit(b *testing.B) {
+	for name, size := range map[string]int{"none": -1, "4KB": 4 << 10, "64KB": 64 << 10} {
+		b.Run("content="+name, func(b *testing.B) { benchmarkCommit(b, size) })
+	}
+}
+
+// benchmarkCommit writes a new memory or a new version of one, with contents of
+// size bytes unless that is negative.
+func benchmarkCommit(b *testing.B, size int) {
 	l, err := Open(b.Context(), b.TempDir(), nil)
 	if err != nil {
 		b.Fatal(err)
@@ -21,10 +29,16 @@ func BenchmarkCommit(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		i++
-		_, err := l.Commit(b.Context(), s.ID, &versionlog.Proposal{Key: versionlog.NewKey(), Changes: []versionlog.Change{{
+		change := versionlog.Change{
 			Action: versionlog.Put, Path: fmt.Sprintf("/notes/%d.md", i%1000), Digest: cas.Sum([]byte(fmt.Sprint(i))), Size: 10,
 			Expect: versionlog.ExpectAny(),
-		}}})
+		}
+		if size >= 0 {
+			change.Content = make([]byte, size)
+			copy(change.Content, fmt.Sprint(i))
+			change.Digest, change.Size = cas.Sum(change.Content), int64(size)
+		}
+		_, err := l.Commit(b.Context(), s.ID, &versionlog.Proposal{Key: versionlog.NewKey(), Changes: []versionlog.Change{change}})
 		if err != nil {
 			b.Fatal(err)
 		}

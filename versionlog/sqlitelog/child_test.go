@@ -42,6 +42,8 @@ func child(role string) error {
 		})
 	case "commits":
 		return commitAtEveryLine(ctx, l, storeID)
+	case "crash-content":
+		return commitContents(ctx, l, storeID)
 	case "crash":
 		for i := 0; ; i++ {
 			if _, err := l.Commit(ctx, storeID, putProposal("/a", fmt.Sprint(i))); err != nil {

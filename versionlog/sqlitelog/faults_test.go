@@ -174,10 +174,13 @@ func TestSlowWalkAndCheckpoint(t *testing.T) {
 func TestDeleteLeavesNothing(t *testing.T) {
 	dir, s := newLog(t)
 	l := openTest(t, dir, nil)
+	if _, err := l.Commit(t.Context(), s.ID, withContent("/b", "bytes", versionlog.ExpectAny())); err != nil {
+		t.Fatal(err)
+	}
 	if err := l.DeleteStore(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range []string{"stores", "commits", "versions", "paths"} {
+	for _, table := range []string{"stores", "commits", "versions", "paths", "blobs"} {
 		var rows int
 		if err := l.db.QueryRow("SELECT count(*) FROM " + table).Scan(&rows); err != nil || rows != 0 {
 			t.Errorf("%d rows in %s, %v", rows, table, err)

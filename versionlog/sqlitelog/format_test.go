@@ -41,10 +41,41 @@ func newLog(t testing.TB) (dir string, s versionlog.Store) {
 	return dir, s
 }
 
-// TestSchemaGolden: what a fresh log consists of is what format 1 is. A change
-// of it is a change of format.
+// TestSchemaGolden: what a fresh log consists of is what its format is. A
+// change of it is a change of format.
 func TestSchemaGolden(t *testing.T) {
 	dir, _ := newLog(t)
+	want, err := os.ReadFile("testdata/schema-v2.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), schemaOf(t, dir)); diff != "" {
+		t.Errorf("want -, got +:\n%s", diff)
+	}
+	first, err := os.ReadFile("testdata/schema-v1.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(want), string(first)) {
+		t.Error("format 2 is not format 1 and a table more")
+	}
+	db, err := sql.Open("sqlite", filepath.Join(dir, databaseName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var id, format int
+	if err := db.QueryRow(`SELECT application_id, user_version FROM pragma_application_id, pragma_user_version`).Scan(&id, &format); err != nil {
+		t.Fatal(err)
+	}
+	if id != 0x6d6e656d || format != 2 {
+		t.Errorf("application_id %#x, user_version %d", id, format)
+	}
+}
+
+// schemaOf returns the statements that made the tables of a log.
+func schemaOf(t *testing.T, dir string) string {
+	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(dir, databaseName))
 	if err != nil {
 		t.Fatal(err)
@@ -55,35 +86,25 @@ func TestSchemaGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rows.Close()
-	var got []string
+	var statements []string
 	for rows.Next() {
 		var statement string
 		if err := rows.Scan(&statement); err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, statement+";\n")
+		statements = append(statements, statement+";\n")
 	}
-	want, err := os.ReadFile("testdata/schema-v1.sql")
-	if err != nil {
+	if err := rows.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), strings.Join(got, "\n")); diff != "" {
-		t.Errorf("want -, got +:\n%s", diff)
-	}
-	var id, format int
-	if err := db.QueryRow(`SELECT application_id, user_version FROM pragma_application_id, pragma_user_version`).Scan(&id, &format); err != nil {
-		t.Fatal(err)
-	}
-	if id != 0x6d6e656d || format != 1 {
-		t.Errorf("application_id %#x, user_version %d", id, format)
-	}
+	return strings.Join(statements, "\n")
 }
 
 func TestNewerFormat(t *testing.T) {
 	dir, _ := newLog(t)
-	change(t, dir, `PRAGMA user_version = 2`)
+	change(t, dir, `PRAGMA user_version = 3`)
 	for _, readOnly := range []bool{false, true} {
-		refused(t, dir, readOnly, versionlog.ErrFormat, dir, "format 2", "up to 1", "use a newer mneme")
+		refused(t, dir, readOnly, versionlog.ErrFormat, dir, "format 3", "up to 2", "use a newer mneme")
 	}
 }
 

@@ -18,33 +18,34 @@ const (
 	// applicationID marks the database as a log of mneme: "mnem" in ASCII.
 	applicationID = 0x6d6e656d
 	// schemaFormat is the format of the tables, kept as user_version.
-	schemaFormat = 1
+	schemaFormat = 2
+	// blobsFormat is the first format that has the table blobs.
+	blobsFormat = 2
 )
 
-//go:embed schema.sql
-var schema string
+//go:embed schema-v1.sql
+var schemaV1 string
 
-type state int
+//go:embed schema-v2.sql
+var schemaV2 string
 
-const (
-	stateEmpty state = iota // nothing there yet
-	stateReady              // a log of this format
-)
+// schemas are what each format adds to the one before, from format 1 on.
+var schemas = [schemaFormat]string{schemaV1, schemaV2}
 
-// inspect looks at a database without changing it. The error says why it
-// cannot be used as a log.
-func inspect(ctx context.Context, path string) (state, error) {
+// inspect looks at a database without changing it and returns its format, 0
+// when there is nothing yet. The error says why it cannot be used as a log.
+func inspect(ctx context.Context, path string) (int, error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return stateEmpty, nil
+		return 0, nil
 	}
 	db, err := openDatabase(path, true)
 	if err != nil {
 		return 0, err
 	}
 	defer db.Close()
-	var found state
+	var found int
 	err = retryBusy(ctx, func() error {
-		found, err = readState(ctx, db, filepath.Dir(path))
+		found, err = readFormat(ctx, db, filepath.Dir(path))
 		return err
 	})
 	return found, err
@@ -54,8 +55,8 @@ type queryer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-func readState(ctx context.Context, db queryer, dir string) (state, error) {
-	var id, format, objects int64
+func readFormat(ctx context.Context, db queryer, dir string) (int, error) {
+	var id, format, objects int
 	row := db.QueryRowContext(ctx, `SELECT a.application_id, u.user_version, (SELECT count(*) FROM sqlite_schema)
 		FROM pragma_application_id a, pragma_user_version u`)
 	if err := row.Scan(&id, &format, &objects); err != nil {
@@ -63,7 +64,7 @@ func readState(ctx context.Context, db queryer, dir string) (state, error) {
 	}
 	switch {
 	case id == 0 && format == 0 && objects == 0:
-		return stateEmpty, nil
+		return 0, nil
 	case id != applicationID:
 		return 0, fmt.Errorf("%s is an SQLite database of another program (application id %#x)", databaseName, id)
 	case format > schemaFormat:
@@ -72,24 +73,25 @@ func readState(ctx context.Context, db queryer, dir string) (state, error) {
 	case format < 1:
 		return 0, fmt.Errorf("%w: schema format %d", versionlog.ErrCorrupt, format)
 	}
-	return stateReady, nil
+	return format, nil
 }
 
-// createSchema makes an empty or missing file a log. Several processes may do
-// so at once: whoever comes second finds the tables there.
-func createSchema(ctx context.Context, path string) error {
+// bringSchema makes an empty or missing file, or a log of an earlier format, a
+// log of this one. Several processes may do so at once: whoever comes second
+// finds the tables there.
+func bringSchema(ctx context.Context, path string) error {
 	db, err := openDatabase(path, false)
 	if err != nil {
 		return err
 	}
-	err = createIn(ctx, db, path)
+	err = bringIn(ctx, db, path)
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err
 	}
 	return durable.SyncDir(filepath.Dir(path))
 }
 
-func createIn(ctx context.Context, db *sql.DB, path string) error {
+func bringIn(ctx context.Context, db *sql.DB, path string) error {
 	conn, err := connect(ctx, db)
 	if err != nil {
 		return err
@@ -101,20 +103,22 @@ func createIn(ctx context.Context, db *sql.DB, path string) error {
 	if err := retryBusy(ctx, func() error { return execute(ctx, conn, "BEGIN IMMEDIATE") }); err != nil {
 		return err
 	}
-	if err := createTables(ctx, conn, filepath.Dir(path)); err != nil {
+	if err := addTables(ctx, conn, filepath.Dir(path)); err != nil {
 		return errors.Join(err, execute(ctx, conn, "ROLLBACK"))
 	}
 	return retryBusy(ctx, func() error { return execute(ctx, conn, "COMMIT") })
 }
 
-func createTables(ctx context.Context, conn *sql.Conn, dir string) error {
-	found, err := readState(ctx, conn, dir)
-	if err != nil || found == stateReady {
+func addTables(ctx context.Context, conn *sql.Conn, dir string) error {
+	found, err := readFormat(ctx, conn, dir)
+	if err != nil || found == schemaFormat {
 		return err
 	}
-	for statement := range strings.SplitSeq(schema, ";\n") {
-		if err := execute(ctx, conn, statement); err != nil {
-			return err
+	for _, schema := range schemas[found:] {
+		for statement := range strings.SplitSeq(schema, ";\n") {
+			if err := execute(ctx, conn, statement); err != nil {
+				return err
+			}
 		}
 	}
 	mark := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaFormat)

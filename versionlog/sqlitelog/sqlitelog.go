@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -47,13 +48,17 @@ type Log struct {
 	dir     string
 	db      *sql.DB
 	read    *statements
+	blobs   blobReads
 	writer  *writer // nil when read-only
 	changes *changes
 	refresh time.Duration
 	now     func() time.Time
 }
 
-var _ versionlog.Log = (*Log)(nil)
+var (
+	_ versionlog.Log           = (*Log)(nil)
+	_ versionlog.ContentKeeper = (*Log)(nil)
+)
 
 // Open opens the log in directory dir, and creates both when they are not
 // there and opts do not say ReadOnly. Errors: versionlog.ErrFormat when a newer
@@ -101,15 +106,22 @@ func (l *Log) open(ctx context.Context, dir string, readOnly bool) error {
 	if l.writer, err = newWriter(ctx, l.db); err != nil {
 		return err
 	}
+	if err := l.syncFound(); err != nil {
+		return err
+	}
 	return l.changes.openForTouch()
 }
 
-// prepareFiles leaves a directory with a database that this mneme understands.
+// prepareFiles leaves a directory with a database that this mneme understands;
+// one to be written to has the newest format then.
 func (l *Log) prepareFiles(ctx context.Context, readOnly bool) error {
 	path := l.path(databaseName)
 	found, err := inspect(ctx, path)
-	if err != nil || found == stateReady {
+	if err != nil || found == schemaFormat {
 		return err
+	}
+	if readOnly && found > 0 {
+		return nil
 	}
 	if readOnly {
 		return fmt.Errorf("no log there: %w", fs.ErrNotExist)
@@ -117,7 +129,22 @@ func (l *Log) prepareFiles(ctx context.Context, readOnly bool) error {
 	if err := durable.MkdirAll(l.dir, 0o700); err != nil {
 		return err
 	}
-	return createSchema(ctx, path)
+	return bringSchema(ctx, path)
+}
+
+// syncFound makes durable what the write-ahead log holds already. A process
+// that was killed may have written a commit without syncing it; SQLite takes
+// that for good, and a caller who does not hear of it again would be told that
+// what he wants is the case.
+func (l *Log) syncFound() error {
+	f, err := os.Open(l.path(databaseName + "-wal"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(durable.Sync(f), f.Close())
 }
 
 func (l *Log) path(name string) string { return filepath.Join(l.dir, name) }
@@ -149,6 +176,7 @@ func (l *Log) Close() error {
 	if l.read != nil {
 		errs = append(errs, l.read.close())
 	}
+	errs = append(errs, l.blobs.close())
 	if l.writer != nil {
 		errs = append(errs, l.writer.close())
 	}

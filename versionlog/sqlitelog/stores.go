@@ -2,6 +2,7 @@ package sqlitelog
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -62,23 +63,20 @@ func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
 	})
 }
 
-// DeleteStore removes a store with its whole history.
+// DeleteStore removes a store with its whole history and the blobs that the
+// log keeps for it.
 func (l *Log) DeleteStore(ctx context.Context, id string) error {
 	return l.changeStores(ctx, "delete store "+id, func(ctx context.Context, w *writer) error {
 		s, err := queryOne(ctx, w.read.storeByID, scanStore, id)
 		if err != nil {
 			return err
 		}
-		if err := run(ctx, w.dropPaths, s.num); err != nil {
-			return err
+		for _, drop := range []*sql.Stmt{w.dropPaths, w.dropVersions, w.dropCommits, w.dropBlobs, w.dropStore} {
+			if err := run(ctx, drop, s.num); err != nil {
+				return err
+			}
 		}
-		if err := run(ctx, w.dropVersions, s.num); err != nil {
-			return err
-		}
-		if err := run(ctx, w.dropCommits, s.num); err != nil {
-			return err
-		}
-		return run(ctx, w.dropStore, s.num)
+		return nil
 	})
 }
 

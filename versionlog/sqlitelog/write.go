@@ -19,7 +19,8 @@ type writer struct {
 	begin, commit, rollback                    *sql.Stmt
 	addCommit, addVersion, setPath, setTip     *sql.Stmt
 	addStore, archive, dropPaths, dropVersions *sql.Stmt
-	dropCommits, dropStore                     *sql.Stmt
+	dropCommits, dropStore, dropBlobs          *sql.Stmt
+	keepBlob, dropBlob                         *sql.Stmt
 
 	all []*sql.Stmt
 }
@@ -84,6 +85,11 @@ func (w *writer) prepare(ctx context.Context) (err error) {
 		{&w.dropVersions, `DELETE FROM versions WHERE store = ?`},
 		{&w.dropCommits, `DELETE FROM commits WHERE store = ?`},
 		{&w.dropStore, `DELETE FROM stores WHERE num = ?`},
+		{&w.dropBlobs, `DELETE FROM blobs WHERE store = ?`},
+		{&w.dropBlob, `DELETE FROM blobs WHERE store = ? AND sha256 = ?`},
+		// Rows that hold the right bytes are not written to.
+		{&w.keepBlob, `INSERT INTO blobs (store, sha256, data) VALUES (?, ?, ?)
+			ON CONFLICT DO UPDATE SET data = excluded.data WHERE data <> excluded.data`},
 	})
 	if err != nil {
 		return errors.Join(err, w.read.close())
@@ -168,10 +174,26 @@ func (l *Log) propose(ctx context.Context, storeID string, p *versionlog.Proposa
 		return c, false, err
 	}
 	c, err = versionlog.Build(&view{ctx: ctx, read: w.read, store: s.num}, s.Store, s.tip, p, l.now())
-	if err != nil || len(c.Versions) == 0 {
-		return c, false, err
+	if err != nil {
+		return nil, false, err
+	}
+	// Also for changes that are the case already: the bytes may be damaged.
+	for i := range p.Changes {
+		if change := &p.Changes[i]; change.Content != nil {
+			if err := w.keep(ctx, s.num, change.Digest, change.Content); err != nil {
+				return nil, false, err
+			}
+		}
+	}
+	if len(c.Versions) == 0 {
+		return c, false, nil
 	}
 	return c, true, w.insert(ctx, s.num, c)
+}
+
+// keep stores a blob, over a damaged copy too.
+func (w *writer) keep(ctx context.Context, store int64, d versionlog.Digest, data []byte) error {
+	return run(ctx, w.keepBlob, store, d[:], data)
 }
 
 func (w *writer) insert(ctx context.Context, store int64, c *versionlog.Commit) error {
