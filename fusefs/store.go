@@ -116,29 +116,34 @@ func (s *store) load(ctx context.Context) error {
 // cannot be reached it tries again every second.
 func (s *store) follow(ctx context.Context) {
 	for {
-		if _, err := s.memory.Tip(ctx); err == nil {
-			s.setDegraded(nil)
-		}
 		err := s.memory.Follow(ctx, s.applied, func(c *versionlog.Commit) error {
 			s.meet(ctx, c)
 			return ctx.Err()
 		})
-		if ctx.Err() != nil {
-			return
+		for err != nil { // until the log answers
+			if ctx.Err() != nil {
+				return
+			}
+			if was := s.setDegraded(err); was == nil || was.Error() != err.Error() {
+				s.fs.log.Error("following the log", "store", s.slug(), "err", err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+			// Following says nothing as long as nobody commits.
+			_, err = s.memory.Tip(ctx)
 		}
-		s.fs.log.Error("following the log", "store", s.slug(), "err", err)
-		s.setDegraded(err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
+		s.setDegraded(nil)
 	}
 }
 
-func (s *store) setDegraded(err error) {
+// setDegraded notes why the log cannot be followed, and returns what it was.
+func (s *store) setDegraded(err error) (was error) {
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
-	s.degraded = err
+	was, s.degraded = s.degraded, err
+	return was
 }
 
 // meet brings the next commit of the log into the tree. One that this mount

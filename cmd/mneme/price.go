@@ -33,11 +33,12 @@ const (
 
 const (
 	readUnitBytes = 4096 // a read request unit covers
-	// A transaction of one commit has six rows, each two write request units
+	// A transaction of one commit has five rows, each two write request units
 	// while it is smaller than 1 KiB. Of what it sends about writeRowBytes
 	// belong to one row.
-	commitUnits   = 12
-	writeRowBytes = 400
+	commitUnits   = 10
+	writeRowBytes = 590
+	batchRowBytes = 350 // of a row put or deleted outside a transaction
 )
 
 // estimateUSD is about what requests cost. Reads are counted as strongly
@@ -64,7 +65,7 @@ func units(r awsconf.RequestCount) (n float64, price int) {
 	case operation == "TransactWriteItems":
 		return max(commitUnits*count, 2*float64(r.Sent)/writeRowBytes), priceWriteUnit
 	case strings.Contains(operation, "Write") || strings.Contains(operation, "Put") || strings.Contains(operation, "Delete") || strings.Contains(operation, "Update"):
-		return max(count, float64(r.Sent)/writeRowBytes), priceWriteUnit
+		return max(count, float64(r.Sent)/batchRowBytes), priceWriteUnit
 	}
 	return max(count, float64(r.Received)/readUnitBytes), priceReadUnit
 }

@@ -50,9 +50,9 @@ func TestEstimate(t *testing.T) {
 		{awsconf.RequestCount{Kind: "s3 DELETE"}, 0},
 		{awsconf.RequestCount{Kind: "dynamodb GetItem", Received: 300e6}, 0.125},
 		{awsconf.RequestCount{Kind: "dynamodb Query", Received: 1e6 * 40960}, 1.25},
-		{awsconf.RequestCount{Kind: "dynamodb TransactWriteItems", Sent: 1e6 * 2000}, 7.5},
-		{awsconf.RequestCount{Kind: "dynamodb TransactWriteItems", Sent: 1e6 * 4000}, 12.5},
-		{awsconf.RequestCount{Kind: "dynamodb BatchWriteItem", Sent: 1e6 * 800}, 1.25},
+		{awsconf.RequestCount{Kind: "dynamodb TransactWriteItems", Sent: 1e6 * 2900}, 6.25},
+		{awsconf.RequestCount{Kind: "dynamodb TransactWriteItems", Sent: 1e6 * 5900}, 12.5},
+		{awsconf.RequestCount{Kind: "dynamodb BatchWriteItem", Sent: 1e6 * 700}, 1.25},
 	} {
 		c.requests.Count = 1e6
 		if usd := estimateUSD([]awsconf.RequestCount{c.requests}); math.Abs(usd-c.usd) > 1e-9 {
