@@ -89,6 +89,10 @@ func (s *store) vacateOther(path string, n *node, v versionlog.Version) {
 // prune removes directories that only held what is gone.
 func (s *store) prune(dir *node) {
 	for dir != s.root && len(dir.children) == 0 && len(dir.hidden) == 0 && !dir.kept && dir.parent != nil {
+		if !s.knows(dir) {
+			s.doubt(dir)
+			return
+		}
 		parent := dir.parent
 		s.fs.notify.entry(parent, dir.name)
 		s.fs.detach(dir)
@@ -98,8 +102,8 @@ func (s *store) prune(dir *node) {
 
 // place makes v the head of its path.
 func (s *store) place(v versionlog.Version) {
-	if s.gone[v.Path] > v.Seq {
-		return // this mount has freed the path since
+	if s.overtaken(v) {
+		return
 	}
 	if n := s.findHidden(v.Path); n != nil {
 		if n.head.Seq >= v.Seq {
@@ -139,7 +143,7 @@ func (s *store) setHead(n *node, v versionlog.Version) {
 	if st := n.stage; st != nil && st.dirty && st.writers == 0 {
 		// A scratch file that nobody has open gives way.
 		l := loss{path: v.Path, theirs: &v, yours: st.data}
-		s.fs.timers.Go(func() { s.keep(l, 0) })
+		s.fs.tasks.Go(func() { s.keep(l, 0) })
 		n.stage = nil
 		s.unhide(n)
 	}
@@ -159,7 +163,7 @@ func (s *store) setHead(n *node, v versionlog.Version) {
 func (s *store) relocate(v versionlog.Version) {
 	n := s.find(v.From)
 	known := n != nil && n.head != nil && !n.local && n.head.MemoryID == v.MemoryID && n.head.Seq < v.Seq
-	free := s.find(v.Path) == nil && s.findHidden(v.Path) == nil && s.gone[v.Path] <= v.Seq
+	free := s.find(v.Path) == nil && s.findHidden(v.Path) == nil && !s.overtaken(v)
 	if !known || !free {
 		s.vacate(v.From, v)
 		if known {
@@ -183,13 +187,15 @@ func (s *store) relocate(v versionlog.Version) {
 }
 
 // makeDirs returns the directory of a path, made where it is missing. A file
-// in the way is only ever one that this mount has not committed.
+// in the way is one that this mount has not committed, or one that was read
+// from the log and is gone there by now.
 func (s *store) makeDirs(path string, at time.Time) *node {
 	dir := s.root
 	if path == "" {
 		return dir
 	}
-	for name := range strings.SplitSeq(path[1:], "/") {
+	for end := range segmentEnds(path) {
+		_, name := split(path[:end])
 		n := dir.children[name]
 		if n != nil && !n.isDir() {
 			s.fs.notify.entry(dir, name)
@@ -197,10 +203,8 @@ func (s *store) makeDirs(path string, at time.Time) *node {
 			n = nil
 		}
 		if n == nil {
-			n = s.fs.newNode(s, dirMode(s), at)
-			attach(dir, name, n)
+			n = s.newChild(dir, path[:end], dirMode(s), at)
 			dir.touch(at)
-			s.fs.notify.entry(dir, name)
 		}
 		dir = n
 	}

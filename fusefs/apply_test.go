@@ -33,6 +33,9 @@ func TestApplyFollowsTheLog(t *testing.T) {
 		}
 		fs := newFileSystem(ctx, []*memory.Store{ms}, Options{Logger: slog.New(slog.DiscardHandler)})
 		s := fs.stores[0]
+		if err := s.walk(ctx); err != nil {
+			t.Fatal(err)
+		}
 		// Few names, and directories that are files at other times.
 		path := rapid.SampledFrom([]string{"/a", "/b", "/a/a", "/a/b", "/b/a/a", "/b/a/b", "/c/d/e/f"})
 		t.Repeat(map[string]func(*rapid.T){
@@ -75,7 +78,7 @@ func TestApplyFollowsTheLog(t *testing.T) {
 
 func loaded(ctx context.Context, t *rapid.T, ms *memory.Store) map[string]string {
 	fs := newFileSystem(ctx, []*memory.Store{ms}, Options{Logger: slog.New(slog.DiscardHandler)})
-	if err := fs.stores[0].load(ctx); err != nil {
+	if err := fs.stores[0].walk(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return filesOf(fs.stores[0].root, "")

@@ -13,8 +13,8 @@ func fileMode(s *store) uint32 { return syscall.S_IFREG | s.perm(0o644) }
 func dirMode(s *store) uint32  { return syscall.S_IFDIR | s.perm(0o755) }
 
 func (n *node) attrTimeout() time.Duration {
-	if n.generate != nil {
-		return 0
+	if n.generate != nil || n.loads() && !n.store.knows(n) {
+		return 0 // nobody is told when what loads changes a directory's times
 	}
 	return forever
 }
@@ -99,7 +99,7 @@ func (fs *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.A
 		n.atime = at
 	}
 	n.ctime = time.Now()
-	out.SetTimeout(forever)
+	out.SetTimeout(n.attrTimeout())
 	fs.fillAttr(n, &out.Attr)
 	return fuse.OK
 }

@@ -311,10 +311,8 @@ func (fs *fileSystem) commitFailed(d *draft, err error) fuse.Status {
 // linger makes a memory of a temporary file unless that is renamed, removed
 // or opened again within temporaryLife. Caller holds fs.mu.
 func (fs *fileSystem) linger(n *node) {
-	fs.timers.Add(1)
 	changes := n.stage.changes
-	go func() {
-		defer fs.timers.Done()
+	fs.tasks.Go(func() {
 		select {
 		case <-fs.ctx.Done():
 			return
@@ -333,7 +331,7 @@ func (fs *fileSystem) linger(n *node) {
 			defer fs.mu.Unlock()
 			fs.endLinger(n, st)
 		}
-	}()
+	})
 }
 
 // endLinger ends the writer that linger was. A file that could not become a

@@ -31,12 +31,8 @@ func (s *store) statusText() []byte {
 	}
 	s.fs.mu.RLock()
 	memories, dirty := s.count(s.root)
-	applied, degraded, blind := s.applied, s.degraded, s.blind
+	applied, blind, state := s.applied, s.blind, s.state()
 	s.fs.mu.RUnlock()
-	state := "ok"
-	if degraded != nil {
-		state = "degraded: " + degraded.Error()
-	}
 	var b strings.Builder
 	for _, line := range [][2]any{
 		{"store", info.Slug}, {"id", info.ID}, {"access", access}, {"session", s.fs.opts.Session},
@@ -52,6 +48,19 @@ func (s *store) statusText() []byte {
 		}
 	}
 	return []byte(b.String())
+}
+
+// state says in one line how the store is. Caller holds fs.mu.
+func (s *store) state() string {
+	switch {
+	case s.degraded != nil:
+		return "degraded: " + s.degraded.Error()
+	case s.loading.err != nil:
+		return "degraded: the list of memories is not complete yet: " + s.loading.err.Error()
+	case !s.loading.done:
+		return "loading the list of memories"
+	}
+	return "ok"
 }
 
 // count returns how many memories lie below dir, and how many files differ

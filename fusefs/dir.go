@@ -26,6 +26,9 @@ func (fs *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.Open
 		return fuse.ENOSYS
 	}
 	fs.freshen(in.NodeId)
+	if status := fs.reachAll(in.NodeId); !status.Ok() {
+		return status
+	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n := fs.node(in.NodeId)
@@ -91,6 +94,9 @@ func (fs *fileSystem) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.
 
 func (fs *fileSystem) readDir(in *fuse.ReadIn, add func(dirEntry) bool) fuse.Status {
 	fs.renewAll(in.NodeId)
+	if status := fs.reachAll(in.NodeId); !status.Ok() {
+		return status
+	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	var dir *node
@@ -139,6 +145,9 @@ func (fs *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, ou
 		return status
 	}
 	parent.store.refresh()
+	if status := fs.reach(in.NodeId, name); !status.Ok() {
+		return status
+	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	dir, canonical, status := fs.place(in.NodeId, name, 1)
@@ -150,7 +159,7 @@ func (fs *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, ou
 	}
 	now := time.Now()
 	n := fs.newNode(dir.store, syscall.S_IFDIR|in.Mode&0o777, now)
-	n.kept = true
+	n.kept, n.complete = true, true
 	attach(dir, canonical, n)
 	dir.touch(now)
 	fs.reply(n, canonical == name, out)
@@ -184,6 +193,9 @@ func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name strin
 	canonical, err := memory.ParseName(name)
 	if err != nil {
 		return fuse.ENOENT
+	}
+	if status := fs.reachEmptied(header.NodeId, name); !status.Ok() {
+		return status
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

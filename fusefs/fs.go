@@ -54,7 +54,7 @@ type fileSystem struct {
 	ahead  *prefetcher
 	since  time.Time
 	quiet  bool           // no request opens anything; see quiet.go
-	timers sync.WaitGroup // commits of lingering temporary files
+	tasks  sync.WaitGroup // work in the background, which ends with ctx
 
 	// mu guards the node table, the tree with every node and stage, the
 	// handles, and the fields of store that say so. It is taken last, after

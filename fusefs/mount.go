@@ -40,8 +40,9 @@ type Server struct {
 // Mount mounts stores at dir, an existing directory, each below the name of
 // its slug; a store opened read-only, or archived, is read-only in the mount.
 // What a dead daemon left mounted at dir is cleared first. When it returns the
-// mount is ready for use; it stays until Close, or until somebody unmounts it.
-// ctx bounds the loading of the stores only.
+// mount is ready for use, though what the stores hold still loads: a request
+// for what has not come yet asks the log. It stays until Close, or until
+// somebody unmounts it. ctx bounds this call only.
 //
 // As root it mounts directly and lets other users in, with the permissions
 // that files show; as another user it needs fusermount3.
@@ -63,15 +64,19 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	fs := newFileSystem(life, stores, o)
 	for _, s := range fs.stores {
-		if err := s.load(ctx); err != nil {
+		if err := s.begin(ctx); err != nil {
 			cancel()
-			return nil, fmt.Errorf("load store %s: %w", s.slug(), err)
+			return nil, fmt.Errorf("mount store %s: %w", s.slug(), err)
 		}
+	}
+	for _, s := range fs.stores {
+		fs.tasks.Go(func() { s.load(life) })
 	}
 	meter := &meter{RawFileSystem: fs}
 	server, err := fuse.NewServer(meter, dir, mountOptions(fs))
 	if err != nil {
 		cancel()
+		fs.tasks.Wait()
 		return nil, fmt.Errorf("mount at %s: %w", dir, err)
 	}
 	m := &Server{fs: fs, meter: meter, server: server, dir: dir, cancel: cancel, done: make(chan struct{})}
@@ -146,7 +151,7 @@ func (m *Server) serve() {
 	m.fs.ahead.close()
 	m.fs.notify.close()
 	work.Wait()
-	m.fs.timers.Wait()
+	m.fs.tasks.Wait()
 }
 
 // Wait returns when the file system is no longer mounted and everything that

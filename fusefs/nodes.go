@@ -39,6 +39,7 @@ type node struct {
 	children map[string]*node // never nil; that of a file always is
 	hidden   map[string]*node // see store.hide
 	kept     bool             // stays when it is empty
+	complete bool             // everything in it is in the tree, see store.knows
 
 	// readBelow says that a file in the directory was read since the directory
 	// was last listed. A read makes the kernel doubt the file's time of access,
@@ -175,6 +176,9 @@ func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name stri
 	}
 	fs.renewAll(header.NodeId)
 	fs.freshen(header.NodeId)
+	if status := fs.reach(header.NodeId, canonical); !status.Ok() {
+		return status
+	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	dir := fs.node(header.NodeId)
@@ -186,7 +190,7 @@ func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name stri
 		n = dir.store.control
 	}
 	if n == nil {
-		if canonical == name && oneForm(name) && dir.refresh == nil {
+		if canonical == name && oneForm(name) && dir.refresh == nil && dir.lacks(name) {
 			out.SetEntryTimeout(forever)
 			return fuse.OK // a negative entry, which the kernel keeps
 		}
@@ -194,6 +198,16 @@ func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name stri
 	}
 	fs.reply(n, canonical == name, out)
 	return fuse.OK
+}
+
+// lacks reports whether the kernel will be told when dir, which does not have a
+// name, gets it. Caller holds fs.mu.
+func (n *node) lacks(name string) bool {
+	if n.store == nil {
+		return true
+	}
+	path, ok := n.childPath(name)
+	return ok && n.store.covers(n, path)
 }
 
 // oneForm reports whether a name in NFC is the only spelling of itself. The

@@ -159,6 +159,9 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 		return fuse.EPERM
 	}
 	dir.store.catchUp()
+	if status := fs.reach(in.NodeId, name); !status.Ok() {
+		return status
+	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	dir, canonical, status := fs.place(in.NodeId, name, 0)

@@ -95,7 +95,7 @@ func newSlow(t *testing.T, dirs, files int, delay time.Duration) (*fileSystem, *
 	}
 	life, cancel := context.WithCancel(ctx)
 	fs := newFileSystem(life, []*memory.Store{ms}, Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err := fs.stores[0].load(ctx); err != nil {
+	if err := fs.stores[0].walk(ctx); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"mneme/conflict"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -38,11 +40,14 @@ type store struct {
 	caughtUp sync.Cond           // applied has grown
 	inflight map[string]*pending // this mount's commits that the follower has not met, by key
 	unsure   map[string]*draft   // commits of files of which it is not known whether they are in the log, by key
-	gone     map[string]uint64   // paths this mount freed at a sequence number above applied
+	gone     map[string]uint64   // paths freed: by this mount above applied; while heads load, by all
 	lost     map[string]base     // what the session knows of paths that other sessions freed
 	blind    int                 // how often the session opened for overwriting what it had not read
 	lastLoss loss                // the newest of a rename, which the kernel repeats
 	degraded error               // why the log cannot be followed; nil when it can
+	loading  loading
+
+	flights singleflight.Group // what requests read from the log while heads load
 }
 
 // pending is a commit that this mount is making or has made.
@@ -60,6 +65,7 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 		s.kept = fs.opts.Conflicts(ms.Info().ID)
 	}
 	s.caughtUp.L = &fs.mu
+	s.loading = loading{asked: map[string]bool{}, doubtful: map[*node]bool{}}
 	s.archived.Store(!ms.Info().ArchivedAt.IsZero())
 	s.root = fs.newNode(s, syscall.S_IFDIR|s.perm(0o755), fs.since)
 	s.makeControl()
@@ -92,24 +98,6 @@ func (s *store) perm(mode uint32) uint32 {
 		return mode &^ 0o222
 	}
 	return mode
-}
-
-// load fills the tree with the store's heads.
-func (s *store) load(ctx context.Context) error {
-	tip, err := s.memory.Tip(ctx)
-	if err != nil {
-		return err
-	}
-	for v, err := range s.memory.Heads(ctx, "/") {
-		if err != nil {
-			return err
-		}
-		s.fs.mu.Lock()
-		s.place(v)
-		s.fs.mu.Unlock()
-	}
-	s.applied = tip.Seq
-	return nil
 }
 
 // follow applies what other sessions commit, until ctx ends. While the log
@@ -171,11 +159,7 @@ func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
 	}
 	s.applied = c.Seq
 	s.degraded = nil
-	for path, seq := range s.gone {
-		if seq <= c.Seq {
-			delete(s.gone, path)
-		}
-	}
+	s.noteGone(c)
 	s.caughtUp.Broadcast()
 }
 
@@ -231,11 +215,7 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 	if c.Seq <= s.applied { // a repeated commit, which the follower has met
 		delete(s.inflight, key)
 	}
-	for _, v := range c.Versions {
-		if freed := freedBy(v); freed != "" && c.Seq > s.applied {
-			s.gone[freed] = c.Seq
-		}
-	}
+	s.noteGone(c)
 	apply(c)
 	return nil
 }

@@ -28,6 +28,9 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 	if s.catchUp(); s.readOnly() {
 		return fuse.EROFS
 	}
+	if status := fs.reach(header.NodeId, name); !status.Ok() {
+		return status
+	}
 	s.ops.Lock()
 	defer s.ops.Unlock()
 	fs.mu.Lock()

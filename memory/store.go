@@ -48,6 +48,13 @@ func (s *Store) Heads(ctx context.Context, prefix string) iter.Seq2[versionlog.V
 	return s.log.Heads(ctx, s.info.ID, prefix)
 }
 
+// Children yields one live version for every name in a directory, "/" or one
+// that went through ParsePath: the memory of that name, or one somewhere below
+// a directory of that name.
+func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[versionlog.Version, error] {
+	return s.log.Children(ctx, s.info.ID, dir)
+}
+
 // Tip returns the end of the store's history, and whether it is archived by
 // now.
 func (s *Store) Tip(ctx context.Context) (versionlog.Tip, error) {

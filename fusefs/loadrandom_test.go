@@ -1,0 +1,157 @@
+package fusefs
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/versionlog"
+)
+
+// TestSessionsWhileLoading: two sessions change a store at random while a mount
+// loads, slowly and with failures; what nobody touches is there at any time,
+// and in the end the tree is what the log has.
+func TestSessionsWhileLoading(t *testing.T) {
+	var still []string
+	for i := range 12 {
+		still = append(still, fmt.Sprintf("/still%02d/file", i), fmt.Sprintf("/m/%02d", i))
+	}
+	paths := []string{"/a", "/b", "/a/a", "/a/b", "/b/a/a", "/b/a/b", "/c/d/e/f", "/zz", "/zz/y", "/m/x"}
+	r := newRig(t, append(still, "/a", "/b")...)
+	random := newRandom(t)
+	r.log.page = func() { time.Sleep(time.Duration(random(2000)) * time.Microsecond) }
+	var wg sync.WaitGroup
+	r.fs.tasks.Go(func() { r.s.load(r.fs.ctx) })
+	r.fs.tasks.Go(func() { r.s.follow(r.fs.ctx) })
+	wg.Go(func() {
+		for range 60 {
+			from, to := paths[random(len(paths))], paths[random(len(paths))]
+			switch random(5) {
+			case 0, 1:
+				_, _ = r.other.Write(t.Context(), from, fmt.Append(nil, random(1000)), versionlog.ExpectAny())
+			case 2:
+				_, _ = r.other.Remove(t.Context(), from, versionlog.ExpectAny())
+			case 3:
+				_, _ = r.other.RemoveTree(t.Context(), from)
+			case 4:
+				_, _ = r.other.Rename(t.Context(), from, to, nil)
+			}
+			if random(8) == 0 {
+				r.log.fail.Store(!r.log.fail.Load())
+			}
+		}
+		r.log.fail.Store(false)
+	})
+	wg.Go(func() {
+		for range 60 {
+			r.randomRequest(random, paths)
+			path := still[random(len(still))]
+			if _, status := r.lookup(path); !status.Ok() && status != fuse.EIO {
+				t.Errorf("lookup of %s: %v", path, status)
+			}
+			if names, status := r.names("/m"); status.Ok() && len(names) < 12 || !status.Ok() && status != fuse.EIO {
+				t.Errorf("/m holds %q, %v", names, status)
+			}
+			if _, status := r.lookup("/m/never"); status != fuse.ENOENT && status != fuse.EIO {
+				t.Errorf("lookup of a name that never was: %v", status)
+			}
+		}
+	})
+	wg.Wait()
+	r.settle()
+	r.stop()
+	r.fs.tasks.Wait()
+	r.dropEmpty(r.s.root)
+	r.wantAsLog()
+}
+
+// randomRequest makes one request that may fail.
+func (r *rig) randomRequest(random func(int) int, paths []string) {
+	path, to := paths[random(len(paths))], paths[random(len(paths))]
+	dir, name := split(path)
+	entry, status := r.lookup(dir)
+	toDir, newName := split(to)
+	toEntry, toStatus := r.lookup(toDir)
+	if !status.Ok() || !toStatus.Ok() || entry.Mode&syscall.S_IFDIR == 0 && dir != "" || toEntry.Mode&syscall.S_IFDIR == 0 && toDir != "" {
+		return
+	}
+	in := header(entry.NodeId)
+	switch random(7) {
+	case 0, 1, 2:
+		_ = r.trySave(entry.NodeId, path, fmt.Sprint("mine ", random(1000)))
+	case 3:
+		r.fs.Unlink(nil, &in, name)
+	case 4:
+		if strings.HasPrefix(to, path+"/") || strings.HasPrefix(path, to+"/") {
+			return // the kernel does not let that through
+		}
+		r.fs.Rename(nil, &fuse.RenameIn{InHeader: in, Newdir: toEntry.NodeId}, name, newName)
+	case 5:
+		r.fs.Mkdir(nil, &fuse.MkdirIn{InHeader: in, Mode: 0o755}, name, &fuse.EntryOut{})
+	case 6:
+		r.fs.Rmdir(nil, &in, name)
+	}
+}
+
+func (r *rig) trySave(dir uint64, path, text string) fuse.Status {
+	_, name := split(path)
+	var out fuse.CreateOut
+	in := &fuse.CreateIn{InHeader: header(dir), Flags: syscall.O_WRONLY | syscall.O_CREAT | syscall.O_TRUNC, Mode: 0o644}
+	if status := r.fs.Create(nil, in, name, &out); !status.Ok() {
+		return status
+	}
+	_, status := r.fs.Write(nil, &fuse.WriteIn{Fh: out.Fh}, []byte(text))
+	if status.Ok() {
+		status = r.fs.Flush(nil, &fuse.FlushIn{Fh: out.Fh})
+	}
+	r.fs.Release(nil, &fuse.ReleaseIn{Fh: out.Fh})
+	return status
+}
+
+// settle waits until everything has loaded and been followed.
+func (r *rig) settle() {
+	r.Helper()
+	tip, err := r.other.Tip(r.Context())
+	r.must(err)
+	for range 6000 {
+		r.fs.mu.RLock()
+		done := r.s.loading.done && r.s.applied >= tip.Seq
+		r.fs.mu.RUnlock()
+		if done {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	r.Fatal("the mount does not settle")
+}
+
+// dropEmpty removes the empty directories, which are this mount's own.
+func (r *rig) dropEmpty(dir *node) {
+	for name, n := range dir.children {
+		if n.isDir() {
+			r.dropEmpty(n)
+			if len(n.children) == 0 {
+				delete(dir.children, name)
+			}
+		}
+	}
+}
+
+// newRandom returns a source of numbers below n that may be shared.
+func newRandom(t *testing.T) func(n int) int {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	source := rand.New(rand.NewPCG(seed, 0))
+	var mu sync.Mutex
+	return func(n int) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return source.IntN(n)
+	}
+}

@@ -1,0 +1,219 @@
+package fusefs
+
+import (
+	"errors"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// reach makes sure that the tree is right about a name in a directory, while
+// the store's heads still load, too. Every request that looks at a name calls
+// it first, without a lock.
+func (fs *fileSystem) reach(dirID uint64, name string) fuse.Status {
+	canonical, err := memory.ParseName(name)
+	if err != nil {
+		return fuse.OK // the request itself refuses it
+	}
+	fs.mu.RLock()
+	dir := fs.node(dirID)
+	if !dir.loads() {
+		fs.mu.RUnlock()
+		return fuse.OK
+	}
+	s, n := dir.store, dir.children[canonical]
+	path, ok := dir.childPath(canonical)
+	doubtful := s.loading.doubtful[n]
+	known := !ok || n != nil && !doubtful || n == nil && s.covers(dir, path)
+	fs.mu.RUnlock()
+	switch {
+	case known || memory.CheckPath(path) != nil:
+		return fuse.OK
+	case doubtful:
+		err = s.list(n)
+	default:
+		err = s.ask(path)
+	}
+	if err != nil {
+		return s.fail("look up", path, err)
+	}
+	return fuse.OK
+}
+
+// loads reports whether n is a directory whose store's heads still load.
+// Caller holds fs.mu.
+func (n *node) loads() bool {
+	return n != nil && n.isDir() && n.store != nil && !n.store.loading.done && !n.isControl()
+}
+
+// reachAll makes sure that the tree has everything that is in a directory.
+func (fs *fileSystem) reachAll(dirID uint64) fuse.Status {
+	fs.mu.RLock()
+	dir := fs.node(dirID)
+	if !dir.loads() {
+		fs.mu.RUnlock()
+		return fuse.OK
+	}
+	s := dir.store
+	unsure := []*node{dir}
+	for _, c := range dir.children {
+		if s.loading.doubtful[c] {
+			unsure = append(unsure, c)
+		}
+	}
+	fs.mu.RUnlock()
+	for _, n := range unsure {
+		if err := s.list(n); err != nil {
+			return s.fail("list", fs.where(n), err)
+		}
+	}
+	return fuse.OK
+}
+
+// reachTree is reach for a name and, should it be a directory's, everything
+// below it.
+func (fs *fileSystem) reachTree(dirID uint64, name string) fuse.Status {
+	n, status := fs.reachNode(dirID, name)
+	if n == nil {
+		return status
+	}
+	fs.mu.RLock()
+	path, ok := n.path()
+	loads := n.loads()
+	fs.mu.RUnlock()
+	if !ok || !loads {
+		return fuse.OK
+	}
+	if err := n.store.fetchTree(path); err != nil {
+		return n.store.fail("list", path, err)
+	}
+	return fuse.OK
+}
+
+// reachEmptied is reach for a name that is to go: should it be a directory's,
+// the tree then knows whether that is empty.
+func (fs *fileSystem) reachEmptied(dirID uint64, name string) fuse.Status {
+	n, status := fs.reachNode(dirID, name)
+	if n == nil {
+		return status
+	}
+	return fs.reachAll(n.id)
+}
+
+// reachNode is reach, and returns what has the name, or nil.
+func (fs *fileSystem) reachNode(dirID uint64, name string) (*node, fuse.Status) {
+	canonical, err := memory.ParseName(name)
+	if err != nil {
+		return nil, fuse.OK
+	}
+	if status := fs.reach(dirID, canonical); !status.Ok() {
+		return nil, status
+	}
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	dir := fs.node(dirID)
+	if dir == nil || !dir.isDir() {
+		return nil, fuse.OK
+	}
+	return dir.children[canonical], fuse.OK
+}
+
+// ask asks the log what is at a path: a memory, or a directory.
+func (s *store) ask(path string) error {
+	_, err, _ := s.flights.Do("ask "+path, func() (any, error) {
+		v, err := s.memory.Head(s.fs.ctx, path)
+		if errors.Is(err, versionlog.ErrNotFound) {
+			v, err = versionlog.Version{}, nil
+			for v, err = range s.memory.Children(s.fs.ctx, path) {
+				break // one is enough to know that there is a directory
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.fs.mu.Lock()
+		defer s.fs.mu.Unlock()
+		if v.ID != "" {
+			s.learn(v)
+		}
+		if !s.loading.done && len(s.loading.asked) < maxAsked {
+			s.loading.asked[path] = true
+		}
+		return nil, nil
+	})
+	return err
+}
+
+// list brings what is directly in a directory into the tree.
+func (s *store) list(dir *node) error {
+	s.fs.mu.RLock()
+	path, _ := dir.path()
+	known, doubtful := s.knows(dir), s.loading.doubtful[dir]
+	s.fs.mu.RUnlock()
+	if known && doubtful {
+		s.fs.mu.Lock()
+		defer s.fs.mu.Unlock()
+		s.completed(dir)
+	}
+	if known {
+		return nil
+	}
+	_, err, _ := s.flights.Do("list "+path, func() (any, error) {
+		prefix := path
+		if prefix == "" {
+			prefix = "/"
+		}
+		err := s.learnAll(s.memory.Children(s.fs.ctx, prefix), func(string) {})
+		if err != nil {
+			return nil, err
+		}
+		s.fs.mu.Lock()
+		defer s.fs.mu.Unlock()
+		if n := s.findDir(path); n != nil {
+			s.completed(n)
+		}
+		return nil, nil
+	})
+	return err
+}
+
+// fetchTree brings everything below a path into the tree.
+func (s *store) fetchTree(path string) error {
+	_, err, _ := s.flights.Do("tree "+path, func() (any, error) {
+		if err := s.learnAll(s.memory.Heads(s.fs.ctx, path), func(string) {}); err != nil {
+			return nil, err
+		}
+		s.fs.mu.Lock()
+		defer s.fs.mu.Unlock()
+		if n := s.findDir(path); n != nil {
+			for _, dir := range n.subtree() {
+				s.completed(dir)
+			}
+		}
+		return nil, nil
+	})
+	return err
+}
+
+// completed notes that the tree has everything that is in dir.
+// Caller holds fs.mu.
+func (s *store) completed(dir *node) {
+	dir.complete = true
+	delete(s.loading.doubtful, dir)
+	s.prune(dir)
+}
+
+// findDir returns the directory at a path ("" is the root), or nil.
+// Caller holds fs.mu.
+func (s *store) findDir(path string) *node {
+	n := s.root
+	if path != "" {
+		n = s.find(path)
+	}
+	if n == nil || !n.isDir() {
+		return nil
+	}
+	return n
+}

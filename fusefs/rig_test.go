@@ -1,0 +1,298 @@
+package fusefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/cas"
+	"mneme/cas/memcas"
+	"mneme/memory"
+	"mneme/versionlog"
+	"mneme/versionlog/memlog"
+)
+
+// slowLog hands heads out in pages of two that are old by the time they
+// arrive, counts the reads, and fails when it is told to.
+type slowLog struct {
+	versionlog.Log
+	page  func()       // called between reading a page and handing it out
+	fail  atomic.Bool  // all reads of heads end in errDown
+	reads atomic.Int64 // of heads
+}
+
+var errDown = errors.New("the log is down")
+
+const slowPage = 2
+
+func (l *slowLog) Head(ctx context.Context, store, path string) (versionlog.Version, error) {
+	l.reads.Add(1)
+	if l.fail.Load() {
+		return versionlog.Version{}, errDown
+	}
+	return l.Log.Head(ctx, store, path)
+}
+
+func (l *slowLog) Heads(ctx context.Context, store, prefix string) iter.Seq2[versionlog.Version, error] {
+	return l.paged(func() iter.Seq2[versionlog.Version, error] { return l.Log.Heads(ctx, store, prefix) })
+}
+
+func (l *slowLog) Children(ctx context.Context, store, dir string) iter.Seq2[versionlog.Version, error] {
+	return l.paged(func() iter.Seq2[versionlog.Version, error] { return l.Log.Children(ctx, store, dir) })
+}
+
+func (l *slowLog) paged(walk func() iter.Seq2[versionlog.Version, error]) iter.Seq2[versionlog.Version, error] {
+	return func(yield func(versionlog.Version, error) bool) {
+		last := ""
+		for {
+			l.reads.Add(1)
+			var page []versionlog.Version
+			for v, err := range walk() {
+				if err != nil {
+					yield(v, err)
+					return
+				}
+				if v.Path > last && len(page) < slowPage {
+					page = append(page, v)
+				}
+			}
+			if l.page != nil {
+				l.page()
+			}
+			if l.fail.Load() {
+				yield(versionlog.Version{}, errDown)
+				return
+			}
+			for _, v := range page {
+				if !yield(v, nil) {
+					return
+				}
+			}
+			if len(page) < slowPage {
+				return
+			}
+			last = page[len(page)-1].Path
+		}
+	}
+}
+
+// rig is a store, a mount of it whose requests the test makes itself, and
+// another session.
+type rig struct {
+	*testing.T
+	log   *slowLog
+	fs    *fileSystem
+	s     *store
+	other *memory.Store
+	stop  context.CancelFunc
+}
+
+// newRig makes a store that holds files with their own path as content, and
+// a mount that has yet to load and to follow.
+func newRig(t *testing.T, files ...string) *rig {
+	t.Helper()
+	r := &rig{T: t, log: &slowLog{Log: memlog.New(nil)}}
+	blobs := memcas.New()
+	lib := memory.NewLibrary(r.log, func(string) (cas.Store, error) { return blobs, nil })
+	info, err := lib.CreateStore(t.Context(), "notes", nil)
+	r.must(err)
+	r.other, err = lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "other"}})
+	r.must(err)
+	for _, path := range files {
+		r.write(path, path)
+	}
+	mine, err := lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "mine"}, Session: "mine"})
+	r.must(err)
+	ctx, stop := context.WithCancel(t.Context())
+	r.fs = newFileSystem(ctx, []*memory.Store{mine}, Options{Logger: slog.New(slog.DiscardHandler)})
+	r.fs.notify.closed = true // so that nobody waits for a kernel
+	r.s, r.stop = r.fs.stores[0], stop
+	r.must(r.s.begin(ctx))
+	r.log.reads.Store(0)
+	r.Cleanup(func() {
+		stop()
+		r.fs.tasks.Wait()
+	})
+	return r
+}
+
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// write is the other session's.
+func (r *rig) write(path, text string) {
+	r.Helper()
+	_, err := r.other.Write(r.Context(), path, []byte(text), versionlog.ExpectAny())
+	r.must(err)
+}
+
+// remove is the other session's.
+func (r *rig) remove(path string) {
+	r.Helper()
+	_, err := r.other.Remove(r.Context(), path, versionlog.ExpectAny())
+	r.must(err)
+}
+
+// follow brings what is in the log into the tree, as the follower does.
+func (r *rig) follow() {
+	r.Helper()
+	for c, err := range r.other.Commits(r.Context(), r.s.applied) {
+		r.must(err)
+		r.s.meet(r.Context(), c)
+	}
+}
+
+// walkTo lets the walk hand out n pages before it calls then, with the next
+// one read, and ends it.
+func (r *rig) walkTo(n int, then func()) {
+	r.Helper()
+	pages := 0
+	r.log.page = func() {
+		if pages == n {
+			r.log.page = nil
+			then()
+		}
+		pages++
+	}
+	r.must(r.s.walk(r.Context()))
+}
+
+func header(id uint64) fuse.InHeader { return fuse.InHeader{NodeId: id} }
+
+// lookup goes down a path as the kernel does.
+func (r *rig) lookup(path string) (fuse.EntryOut, fuse.Status) {
+	out := fuse.EntryOut{NodeId: r.s.root.id}
+	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		if name == "" {
+			continue
+		}
+		in := header(out.NodeId)
+		out = fuse.EntryOut{}
+		if status := r.fs.Lookup(nil, &in, name, &out); !status.Ok() || out.NodeId == 0 {
+			if status.Ok() {
+				status = fuse.ENOENT // a negative entry
+			}
+			return out, status
+		}
+	}
+	return out, fuse.OK
+}
+
+func (r *rig) wantLookup(path string, want fuse.Status) fuse.EntryOut {
+	r.Helper()
+	out, status := r.lookup(path)
+	if status != want {
+		r.Errorf("lookup of %s: %v, want %v", path, status, want)
+	}
+	return out
+}
+
+// parent is the id of the directory a path lies in, and its name there.
+func (r *rig) parent(path string) (uint64, string) {
+	r.Helper()
+	dir, name := split(path)
+	out, status := r.lookup(dir)
+	if !status.Ok() {
+		r.Fatalf("lookup of %s: %v", dir, status)
+	}
+	return out.NodeId, name
+}
+
+// names lists a directory.
+func (r *rig) names(dir string) ([]string, fuse.Status) {
+	entry, status := r.lookup(dir)
+	if !status.Ok() {
+		return nil, status
+	}
+	var open fuse.OpenOut
+	if status := r.fs.OpenDir(nil, &fuse.OpenIn{InHeader: header(entry.NodeId)}, &open); !status.Ok() {
+		return nil, status
+	}
+	in := &fuse.ReadIn{InHeader: header(entry.NodeId), Fh: open.Fh}
+	var names []string
+	status = r.fs.readDir(in, func(e dirEntry) bool {
+		if e.name != "." && e.name != ".." {
+			names = append(names, e.name)
+		}
+		return true
+	})
+	r.fs.ReleaseDir(&fuse.ReleaseIn{Fh: open.Fh})
+	return names, status
+}
+
+func (r *rig) wantNames(dir string, want ...string) {
+	r.Helper()
+	got, status := r.names(dir)
+	if !status.Ok() || !slices.Equal(got, want) {
+		r.Errorf("%s holds %q (%v), want %q", dir, got, status, want)
+	}
+}
+
+// save writes a file as a program does; the result is that of the first call
+// that fails.
+func (r *rig) save(path, text string, flags uint32) fuse.Status {
+	r.Helper()
+	dir, name := r.parent(path)
+	var created fuse.CreateOut
+	var fh uint64
+	if entry, status := r.lookup(path); status.Ok() && flags&syscall.O_EXCL == 0 {
+		var open fuse.OpenOut
+		in := &fuse.OpenIn{InHeader: header(entry.NodeId), Flags: syscall.O_WRONLY | syscall.O_TRUNC}
+		if status := r.fs.Open(nil, in, &open); !status.Ok() {
+			return status
+		}
+		fh = open.Fh
+	} else {
+		in := &fuse.CreateIn{InHeader: header(dir), Flags: syscall.O_WRONLY | syscall.O_CREAT | flags, Mode: 0o644}
+		if status := r.fs.Create(nil, in, name, &created); !status.Ok() {
+			return status
+		}
+		fh = created.Fh
+	}
+	_, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte(text))
+	if status.Ok() {
+		status = r.fs.Flush(nil, &fuse.FlushIn{Fh: fh})
+	}
+	r.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
+	return status
+}
+
+func (r *rig) rename(from, to string, flags uint32) fuse.Status {
+	r.Helper()
+	fromDir, oldName := r.parent(from)
+	toDir, newName := r.parent(to)
+	return r.fs.Rename(nil, &fuse.RenameIn{InHeader: header(fromDir), Newdir: toDir, Flags: flags}, oldName, newName)
+}
+
+// wantAsLog compares the tree with the log once everything has loaded.
+func (r *rig) wantAsLog() {
+	r.Helper()
+	r.follow()
+	heads := map[string]string{}
+	for v, err := range r.other.Heads(r.Context(), "/") {
+		r.must(err)
+		heads[v.Path] = fmt.Sprint(v.ID, " ", v.Size)
+	}
+	r.fs.mu.RLock()
+	defer r.fs.mu.RUnlock()
+	if !r.s.loading.done {
+		r.Error("the heads have not loaded")
+	}
+	if diff := cmp.Diff(heads, filesOf(r.s.root, "")); diff != "" {
+		r.Errorf("the tree differs from the log (-log +tree):\n%s", diff)
+	}
+}
