@@ -1,0 +1,61 @@
+package tests
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestAppends has eight sessions append to one file through eight mounts, each
+// line by an open, a write and a close of its own. Every line must be there,
+// once and whole; of those that are all the same, as many as were written.
+func TestAppends(t *testing.T) {
+	t.Parallel()
+	const sessions = 8
+	lines := times(40, 1000)
+	e := newEnv(t)
+	e.store("notes", "--max-memory-bytes=1048576")
+	agents := make([]*agent, sessions)
+	for i := range agents {
+		agents[i] = e.mount(t, "notes").agent(t)
+	}
+	for name, line := range map[string]func(session, i int) string{
+		"numbered": func(session, i int) string { return fmt.Sprintf("session %d line %d\n", session, i) },
+		"equal":    func(int, int) string { return "the same\n" },
+	} {
+		var want []string
+		var work sync.WaitGroup
+		for session, a := range agents {
+			for i := range lines {
+				want = append(want, line(session, i))
+			}
+			work.Go(func() {
+				for i := range lines {
+					if r := a.do(t, call{Op: "append", Path: name, Text: line(session, i)}); !r.ok() {
+						t.Errorf("session %d, line %d: %v", session, i, r.Errno)
+						return
+					}
+				}
+			})
+		}
+		work.Wait()
+		got := slices.Collect(strings.Lines(e.must(t, "cat", "notes:/"+name)))
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %d lines, want %d", name, len(got), len(want))
+		}
+		for _, a := range agents {
+			if text := a.must(t, call{Op: "read", Path: name}); strings.Count(text, "\n") > len(want) {
+				t.Errorf("%s: a mount shows %d lines, want %d", name, strings.Count(text, "\n"), len(want))
+			}
+		}
+	}
+	for _, name := range []string{"numbered", "equal"} {
+		if n := len(e.versions(t, "notes:/"+name)); n != sessions*lines {
+			t.Errorf("%s has %d versions, want %d", name, n, sessions*lines)
+		}
+	}
+}
