@@ -265,6 +265,9 @@ func (s *Store) Remove(id int) error {
 	return os.RemoveAll(temp)
 }
 
+// RemoveAll removes all conflicts with the directory that keeps them.
+func (s *Store) RemoveAll() error { return os.RemoveAll(s.dir) }
+
 // Expire removes the conflicts that are older than Life at now, and what
 // processes that were killed have left behind.
 func (s *Store) Expire(now time.Time) error {

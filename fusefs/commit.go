@@ -380,10 +380,15 @@ func (fs *fileSystem) commitUnheard(n *node, st *stage, lingered bool) {
 	if l.path, ok = n.path(); !ok {
 		l.path = n.was
 	}
-	unkept := st.dirty && st.err == 0 && st.conflict == 0
+	unkept := st.dirty && st.err == 0 && (st.conflict == 0 || st.conflictAt != st.changes)
+	id, changes := st.conflict, st.changes
 	fs.mu.Unlock()
-	if unkept {
-		fs.log.Error("not committed", "store", n.store.slug(), "path", l.path, "err", syscall.Errno(status))
-		n.store.keep(l, 0)
+	if !unkept {
+		return
 	}
+	fs.log.Error("not committed", "store", n.store.slug(), "path", l.path, "err", syscall.Errno(status))
+	id = n.store.keep(l, id)
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	st.conflict, st.conflictAt = id, changes
 }

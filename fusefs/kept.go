@@ -79,3 +79,20 @@ func (fs *fileSystem) freshen(id uint64) {
 		n.refresh()
 	}
 }
+
+// expireKept removes conflicts that are too old, now and once a day.
+func (s *store) expireKept() {
+	if s.kept == nil || s.readOnly() {
+		return
+	}
+	for {
+		if err := s.kept.Expire(time.Now()); err != nil {
+			s.fs.log.Warn("expire conflicts", "store", s.slug(), "err", err)
+		}
+		select {
+		case <-s.fs.ctx.Done():
+			return
+		case <-time.After(24 * time.Hour):
+		}
+	}
+}

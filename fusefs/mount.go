@@ -143,6 +143,7 @@ func (m *Server) serve() {
 	var work sync.WaitGroup
 	for _, s := range m.fs.stores {
 		work.Go(func() { s.follow(m.fs.ctx) })
+		work.Go(s.expireKept)
 	}
 	go m.fs.notify.run(m.server)
 	m.server.Serve()

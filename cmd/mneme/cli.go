@@ -16,22 +16,24 @@ type cli struct {
 	URL  *string `name:"url" env:"${urlvariable}" placeholder:"URL" help:"Where the stores are: file:///absolute/path or aws://BUCKET?table=TABLE. Default: the embedded store in your data directory."`
 	JSON bool    `name:"json" help:"Write JSON for programs: one object, or one a line."`
 
-	Store   storeCmd   `cmd:"" help:"Create, list, archive and delete stores."`
-	Mount   mountCmd   `cmd:"" help:"Mount stores as directories."`
-	Unmount unmountCmd `cmd:"" help:"Unmount them; returns when everything is saved."`
-	Ls      lsCmd      `cmd:"" help:"List the memories of a store or directory."`
-	Cat     catCmd     `cmd:"" help:"Print a memory, or an earlier version of it."`
-	Write   writeCmd   `cmd:"" help:"Make standard input the content of a memory."`
-	Rm      rmCmd      `cmd:"" help:"Remove a memory or directory; its history stays."`
-	Mv      mvCmd      `cmd:"" help:"Rename a memory or directory within its store."`
-	Log     logCmd     `cmd:"" help:"Show the history of a store or memory, newest first."`
-	Show    showCmd    `cmd:"" help:"Show a version and what it changed."`
-	Diff    diffCmd    `cmd:"" help:"Compare two versions of a memory."`
-	Restore restoreCmd `cmd:"" help:"Make an earlier version of a memory current again."`
-	Fsck    fsckCmd    `cmd:"" help:"Check that nothing of a store is lost or damaged."`
-	Setup   setupCmd   `cmd:"" help:"Make the bucket and the table of an aws:// URL, or print policies for it."`
-	Status  statusCmd  `cmd:"" help:"Show the stores, and the mounts on this machine."`
-	Version versionCmd `cmd:"" help:"Print the version of mneme."`
+	Store     storeCmd     `cmd:"" help:"Create, list, archive and delete stores."`
+	Mount     mountCmd     `cmd:"" help:"Mount stores as directories."`
+	Unmount   unmountCmd   `cmd:"" help:"Unmount them; returns when everything is saved."`
+	Ls        lsCmd        `cmd:"" help:"List the memories of a store or directory."`
+	Cat       catCmd       `cmd:"" help:"Print a memory, or an earlier version of it."`
+	Write     writeCmd     `cmd:"" help:"Make standard input the content of a memory."`
+	Apply     applyCmd     `cmd:"" help:"Make several changes at once, all or none, from JSON on standard input."`
+	Rm        rmCmd        `cmd:"" help:"Remove a memory or directory; its history stays."`
+	Mv        mvCmd        `cmd:"" help:"Rename a memory or directory within its store."`
+	Log       logCmd       `cmd:"" help:"Show the history of a store or memory, newest first."`
+	Show      showCmd      `cmd:"" help:"Show a version and what it changed."`
+	Diff      diffCmd      `cmd:"" help:"Compare two versions of a memory."`
+	Restore   restoreCmd   `cmd:"" help:"Make an earlier version of a memory current again."`
+	Conflicts conflictsCmd `cmd:"" help:"Look at writes that lost a race, and settle them."`
+	Fsck      fsckCmd      `cmd:"" help:"Check that nothing of a store is lost or damaged."`
+	Setup     setupCmd     `cmd:"" help:"Make the bucket and the table of an aws:// URL, or print policies for it."`
+	Status    statusCmd    `cmd:"" help:"Show the stores, and the mounts on this machine."`
+	Version   versionCmd   `cmd:"" help:"Print the version of mneme."`
 }
 
 // defaultMountDir is where agents look for their memory.

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"mneme/cas"
+	"mneme/conflict"
 	"mneme/internal/awsconf"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -37,7 +38,7 @@ var classes = []class{
 		memory.ErrReadOnly, versionlog.ErrReadOnly, versionlog.ErrArchived, syscall.EROFS, fs.ErrPermission,
 	}},
 	{code: 4, kind: "conflict", errs: []error{versionlog.ErrConflict, versionlog.ErrOverlap, versionlog.ErrExists, errMounted}},
-	{code: 3, kind: "not_found", errs: []error{versionlog.ErrNotFound, awsconf.ErrMissing}},
+	{code: 3, kind: "not_found", errs: []error{versionlog.ErrNotFound, awsconf.ErrMissing, conflict.ErrNotFound}},
 	{code: 2, kind: "usage", errs: []error{
 		errUsage, memory.ErrBadName, memory.ErrBadLimits, memory.ErrBadPath, memory.ErrPathEncoding, memory.ErrBadVersion,
 		versionlog.ErrInvalid,

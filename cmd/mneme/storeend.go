@@ -55,7 +55,7 @@ Example:
 }
 
 func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
-	return a.withLibrary(ctx, writing, func(lib *memory.Library) error {
+	return a.withConflictsDir(ctx, writing, func(lib *library) error {
 		s, err := lib.FindStore(ctx, c.Store)
 		if err != nil {
 			return err
@@ -65,7 +65,11 @@ func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
 				return err
 			}
 		}
-		if err := lib.DeleteStore(ctx, s.ID); err != nil || !a.json {
+		err = lib.DeleteStore(ctx, s.ID)
+		if err == nil {
+			err = lib.conflictsOf(s.ID).RemoveAll()
+		}
+		if err != nil || !a.json {
 			return err
 		}
 		return a.printJSON(struct {

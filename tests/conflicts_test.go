@@ -1,0 +1,165 @@
+package tests
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// keptConflict is a line of `mneme conflicts list --json`.
+type keptConflict struct {
+	ID      int    `json:"id"`
+	Path    string `json:"path"`
+	Session string `json:"session"`
+	Why     string `json:"why"`
+	Base    *struct {
+		Seq uint64 `json:"seq"`
+	} `json:"base"`
+	Theirs *struct {
+		Seq     uint64 `json:"seq"`
+		Session string `json:"session"`
+	} `json:"theirs"`
+}
+
+// lose makes a session lose a race for a file: it has base read, and writes
+// yours while the command line writes theirs.
+func (m *mount) lose(t *testing.T, path, base, theirs, yours string) {
+	t.Helper()
+	e := m.env
+	if base != "" {
+		m.sh(t, "printf "+base+" > "+path)
+	}
+	a := m.agent(t)
+	e.mustIn(t, theirs, "write", "notes:/"+path)
+	a.must(t, call{Op: "put", Path: path + ".tmp", Text: yours})
+	if r := a.do(t, call{Op: "rename", Path: path + ".tmp", To: path}); r.ok() {
+		t.Fatalf("%s: the race was not lost", path)
+	}
+}
+
+// TestConflictsCommand looks at conflicts and settles them, every way there is.
+func TestConflictsCommand(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	m := e.mount(t, "notes")
+	if out := e.must(t, "conflicts", "list", "notes"); out != "" {
+		t.Errorf("of none: %q", out)
+	}
+	for _, path := range []string{"a", "b", "c", "d", "e", "f"} {
+		m.lose(t, path, `'1\n2\n3\n'`, "one\n2\n3\n", "1\n2\nthree\n")
+	}
+	list := decodeLines[keptConflict](t, e.must(t, "conflicts", "list", "notes", "--json"))
+	if len(list) != 6 || list[1].ID != 2 || list[1].Path != "/b" || list[1].Session != m.session || list[1].Base.Seq != 3 ||
+		list[1].Theirs.Seq != 4 || !strings.Contains(list[1].Why, "notes:/b changed since you read it (version 4 by user:") {
+		t.Fatalf("listed: %+v", list)
+	}
+	if out := e.must(t, "conflicts", "list", "notes"); strings.Count(out, "\n") != 7 {
+		t.Errorf("listed:\n%s", out)
+	}
+	var shown struct {
+		keptConflict
+		Texts map[string]*string `json:"texts"`
+	}
+	if err := json.Unmarshal([]byte(e.must(t, "conflicts", "show", "notes", "3", "--json")), &shown); err != nil {
+		t.Fatal(err)
+	}
+	if shown.Path != "/c" || *shown.Texts["base"] != "1\n2\n3\n" || *shown.Texts["theirs"] != "one\n2\n3\n" || *shown.Texts["yours"] != "1\n2\nthree\n" {
+		t.Errorf("shown: %+v", shown)
+	}
+	if out := e.must(t, "conflicts", "show", "notes", "3"); !strings.Contains(out, "-one\n") || !strings.Contains(out, "+three\n") {
+		t.Errorf("shown:\n%s", out)
+	}
+	if out := e.must(t, "conflicts", "diff", "notes", "3", "--base"); strings.Contains(out, "one") || !strings.Contains(out, "+three\n") {
+		t.Errorf("diff:\n%s", out)
+	}
+
+	e.must(t, "conflicts", "resolve", "notes", "1", "--take", "yours")
+	e.must(t, "conflicts", "resolve", "notes", "2", "--take", "theirs")
+	e.must(t, "conflicts", "resolve", "notes", "3", "--take", "merge")
+	e.mustIn(t, "edited\n", "conflicts", "resolve", "notes", "4", "--take", "-")
+	file := filepath.Join(e.dir, "edited")
+	if err := os.WriteFile(file, []byte("from a file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e.must(t, "conflicts", "resolve", "notes", "5", "--take", file)
+	e.mustIn(t, "newer\n", "write", "notes:/f")
+	if r := e.mneme("conflicts", "resolve", "notes", "6", "--take", "yours"); r.code != 4 || !strings.Contains(r.stderr, "it has changed again") {
+		t.Errorf("of an older version: %v", r)
+	}
+	if r := e.mneme("conflicts", "resolve", "notes", "6", "--take", "merge"); r.code != 4 || !strings.Contains(r.stderr, "the same lines") {
+		t.Errorf("what cannot be merged: %v", r)
+	}
+	if out := e.must(t, "conflicts", "list", "notes", "--json"); strings.Count(out, "\n") != 1 {
+		t.Errorf("left:\n%s", out)
+	}
+	for path, want := range map[string]string{
+		"a": "1\n2\nthree\n", "b": "one\n2\n3\n", "c": "one\n2\nthree\n", "d": "edited\n", "e": "from a file\n", "f": "newer\n",
+	} {
+		if got := e.must(t, "cat", "notes:/"+path); got != want {
+			t.Errorf("%s holds %q, want %q", path, got, want)
+		}
+	}
+	if r := e.mneme("conflicts", "show", "notes", "1"); r.code != 3 {
+		t.Errorf("of a settled one: %v", r)
+	}
+	if r := e.mneme("conflicts", "resolve", "notes", "6", "--take", "nothing"); r.code != 2 {
+		t.Errorf("no such file: %v", r)
+	}
+}
+
+// TestConflictsInTheMount looks at conflicts where an agent does.
+func TestConflictsInTheMount(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	m, other := e.mount(t, "notes"), e.mount(t, "notes")
+	if out := m.sh(t, "ls .mneme/conflicts"); out != "" {
+		t.Errorf("of none: %q", out)
+	}
+	m.lose(t, "f", "one", "two", "mine")
+	for _, m := range []*mount{m, other} {
+		out := m.sh(t, `cd .mneme/conflicts; ls; ls 1; cat 1/base 1/theirs 1/yours; stat -c %s 1/yours; echo; grep -c '"path": "/f"' 1/about
+			cmp 1/yours - <<< mine || true; cp 1/yours "$HOME/copy"; cat "$HOME/copy"; echo
+			! echo x > 1/yours; ! rm 1/yours; ! mkdir 2; ls; test ! -e 2; test ! -e 1/nothing`)
+		if want := "1\nabout\nbase\ntheirs\nyours\nonetwomine4\n\n3\nmine\n1\n"; out != want {
+			t.Errorf("the mount shows %q, want %q", out, want)
+		}
+	}
+	m.lose(t, "g", "one", "two", "mine too")
+	if out := other.sh(t, "ls .mneme/conflicts; cat .mneme/conflicts/2/yours"); out != "1\n2\nmine too" {
+		t.Errorf("another one: %q", out)
+	}
+	e.must(t, "conflicts", "resolve", "notes", "1", "--take", "theirs")
+	if out := m.sh(t, "ls .mneme/conflicts; test ! -e .mneme/conflicts/1"); out != "2\n" {
+		t.Errorf("a settled one: %q", out)
+	}
+	e.must(t, "rm", "notes:/g")
+	m.stop(t)
+	other.stop(t)
+	e.must(t, "store", "delete", "notes", "--yes")
+	if left, _ := filepath.Glob(filepath.Join(e.stores, "conflicts", "*")); len(left) > 0 {
+		t.Errorf("a store was deleted, its conflicts are there: %v", left)
+	}
+}
+
+// TestTerminateKeepsWhatCannotBeCommitted ends a daemon that holds text for a
+// store which takes none any more.
+func TestTerminateKeepsWhatCannotBeCommitted(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	m := e.mount(t, "notes")
+	m.sh(t, "echo one > f")
+	c := m.child(t, "hold", "file", filepath.Join(m.dir, "f"))
+	c.waitFirstLine(t, scriptPatience)
+	e.must(t, "store", "archive", "notes")
+	m.stop(t)
+	c.kill(t)
+	list := decodeLines[keptConflict](t, e.must(t, "conflicts", "list", "notes", "--json"))
+	if len(list) != 1 || list[0].Path != "/f" || !strings.Contains(list[0].Why, "was not saved") {
+		t.Fatalf("kept: %+v", list)
+	}
+	if out := e.must(t, "conflicts", "diff", "notes", "1"); !strings.Contains(out, "+not closed yet\n") {
+		t.Errorf("kept:\n%s", out)
+	}
+}
