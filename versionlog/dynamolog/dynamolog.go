@@ -75,6 +75,8 @@ type Log struct {
 	bounds bounds
 	drain  time.Duration // how long Close waits
 
+	snapshots string // directory of this table's snapshots, "" for none
+
 	mu     sync.Mutex // guards stores; never held during I/O
 	stores map[string]*store
 }
@@ -93,7 +95,7 @@ func Open(ctx context.Context, db database, tableName string, s3 objects, bucket
 	l := &Log{
 		table: table{db: db, name: tableName}, records: records{s3: s3, bucket: bucket},
 		readOnly: opts.ReadOnly, refresh: opts.Refresh, now: opts.Now, logger: opts.Logger,
-		bounds: defaultBounds, drain: drainTimeout, stores: map[string]*store{}, closing: make(chan struct{}),
+		bounds: defaultBounds, drain: drainTimeout, snapshots: snapshotDir(opts.SnapshotDir, bucket, tableName), stores: map[string]*store{}, closing: make(chan struct{}),
 	}
 	if l.refresh <= 0 {
 		l.refresh = time.Second
@@ -130,6 +132,9 @@ func (l *Log) Close() error {
 	}
 	l.endLife()
 	<-done
+	for _, s := range l.stores {
+		s.saveSnapshot()
+	}
 	return nil
 }
 
@@ -152,7 +157,9 @@ type store struct {
 		end  time.Time
 	}
 
-	disagreements int // how often in a row a transaction was refused though the view was right
+	resumed       bool   // whether a snapshot was looked for
+	savedAt       uint64 // the tip of the snapshot on disk
+	disagreements int    // how often in a row a transaction was refused though the view was right
 
 	wait   waiting
 	outbox outbox

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"regexp"
 	"runtime"
 	"slices"
@@ -60,7 +61,10 @@ func callSite(req *http.Request, body []byte) string {
 	return strings.TrimPrefix(name, "dynamodb ") + " " + about
 }
 
-// openWithout opens the log on clients that try everything once, so that what
+// newSites returns a transport that names requests as callSite does.
+func newSites() *fault.Transport { return fault.New(&fault.Options{Site: callSite}) }
+
+// openOnce opens the log on clients that try everything once, so that what
 // is tried again is the log's own doing.
 func (b *backend) openOnce(t testing.TB, transport http.RoundTripper) (*Log, error) {
 	t.Helper()
@@ -76,12 +80,13 @@ func (b *backend) openOnce(t testing.TB, transport http.RoundTripper) (*Log, err
 
 // work is a workload and what became of it.
 type work struct {
-	ctx    context.Context
-	log    *Log
-	store  versionlog.Store
-	acked  []*versionlog.Commit
-	open   *versionlog.Proposal // failed, so nobody knows
-	errors []error
+	ctx   context.Context
+	log   *Log
+	store versionlog.Store
+	acked []*versionlog.Commit
+	first *versionlog.Proposal
+	open  *versionlog.Proposal // failed, so nobody knows
+	again func() (*Log, error) // opens another log over the same transport
 }
 
 func (w *work) commit(changes ...versionlog.Change) error {
@@ -91,7 +96,9 @@ func (w *work) commit(changes ...versionlog.Change) error {
 		w.open = p
 		return err
 	}
-	w.acked = append(w.acked, c)
+	if w.acked = append(w.acked, c); len(w.acked) == 1 {
+		w.first = p
+	}
 	return nil
 }
 
@@ -114,9 +121,15 @@ func (w *work) run() error {
 		func() error { return w.log.CreateStore(w.ctx, w.store) },
 		func() error { return w.commit(putChange("/a", "1", versionlog.ExpectAbsent())) },
 		func() error { return w.commit(putChange("/d/b", "1", expect), putChange("/d/c", "1", expect)) },
-		func() error { return w.commit(putChange("/a", "2", versionlog.ExpectVersion(w.acked[0].Versions[0].ID))) },
-		func() error { return w.commit(versionlog.Change{Action: versionlog.Rename, Path: "/a", To: "/e/a", Expect: expect}) },
-		func() error { return w.commit(versionlog.Change{Action: versionlog.Remove, Path: "/e/a", Expect: expect}) },
+		func() error {
+			return w.commit(putChange("/a", "2", versionlog.ExpectVersion(w.acked[0].Versions[0].ID)))
+		},
+		func() error {
+			return w.commit(versionlog.Change{Action: versionlog.Rename, Path: "/a", To: "/e/a", Expect: expect})
+		},
+		func() error {
+			return w.commit(versionlog.Change{Action: versionlog.Remove, Path: "/e/a", Expect: expect})
+		},
 		func() error {
 			revive.MemoryID = w.acked[0].Versions[0].MemoryID
 			return w.commit(revive)
@@ -127,6 +140,18 @@ func (w *work) run() error {
 				return nil
 			}
 			return fmt.Errorf("want a conflict: %w", err)
+		},
+		func() error { // a retry in another process
+			l, err := w.again()
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			c, err := l.Commit(w.ctx, id, w.first)
+			if err == nil && c.Digest != w.acked[0].Digest {
+				return fmt.Errorf("the retry made %+v", c)
+			}
+			return err
 		},
 		func() error { _, err := w.log.StoreNamed(w.ctx, w.store.Slug); return err },
 		func() error { _, err := w.log.Stores(w.ctx); return err },
@@ -148,7 +173,9 @@ func (w *work) run() error {
 		},
 		func() error { return w.log.DeleteStore(w.ctx, other.ID) },
 		func() error { return w.log.ArchiveStore(w.ctx, id, time.Now()) },
-		func() error { return w.commit(versionlog.Change{Action: versionlog.Remove, Path: "/d/c", Expect: expect}) },
+		func() error {
+			return w.commit(versionlog.Change{Action: versionlog.Remove, Path: "/d/c", Expect: expect})
+		},
 	} {
 		if err := step(); err != nil {
 			return err
@@ -157,24 +184,30 @@ func (w *work) run() error {
 	return nil
 }
 
-// attempt runs the workload with a fault, and then looks at what it left as
+// attempt runs the workload with faults, and then looks at what it left as
 // another process finds it.
-func attempt(t *testing.T, b *backend, f *fault.Fault, known bounds) map[string]int {
+func attempt(t *testing.T, b *backend, faults ...fault.Fault) map[string]int {
 	t.Helper()
-	transport := fault.New(&fault.Options{Site: callSite})
-	l, err := b.openOnce(t, transport)
+	transport := newSites()
+	open := func() (*Log, error) {
+		l, err := b.openOnce(t, transport)
+		if err == nil {
+			l.bounds = bounds{facts: 1} // so that it has to ask
+		}
+		return l, err
+	}
+	l, err := open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.bounds = known
-	if f != nil {
-		transport.Arm(*f)
+	for _, f := range faults {
+		transport.Arm(f)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	w := &work{ctx: ctx, log: l, store: versionlog.Store{ID: versionlog.NewStoreID(), Slug: "notes-" + versionlog.NewKey()}}
+	w := &work{ctx: ctx, log: l, again: open, store: versionlog.Store{ID: versionlog.NewStoreID(), Slug: "notes-" + versionlog.NewKey()}}
 	err = w.run()
-	if f == nil && err != nil {
+	if len(faults) == 0 && err != nil {
 		t.Fatal(err)
 	}
 	if err != nil && isSentinel(err) {
@@ -191,11 +224,8 @@ func attempt(t *testing.T, b *backend, f *fault.Fault, known bounds) map[string]
 // settledOrFailing waits until what is left behind commits is done, for a
 // little while.
 func (l *Log) settledOrFailing() {
-	done := make(chan struct{})
-	go func() { l.settled(); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(200 * time.Millisecond):
+	for end := time.Now().Add(200 * time.Millisecond); !l.idle() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -253,41 +283,45 @@ var callSites = []string{
 	"s3 DELETE log", "s3 DELETE store.json", "s3 GET log", "s3 LIST log", "s3 PUT log", "s3 PUT store.json",
 }
 
-// TestFaults makes every request of a workload fail: once before and once after
-// it took effect, and from it on for good.
+// TestFaults makes the requests of a workload fail, before or after they took
+// effect, once or from then on: the first of every call site, and under
+// MNEME_TORTURE=1 every single one.
 func TestFaults(t *testing.T) {
-	b := newBackend(t, awstest.DynamoDB(t))
-	little := bounds{facts: 1}
-	calls := attempt(t, b, nil, little)
 	total := 0
-	for _, n := range calls {
+	for _, n := range attempt(t, newBackend(t, awstest.DynamoDB(t))) {
 		total += n
 	}
-	t.Logf("%d requests of %d kinds: %v", total, len(calls), slices.Sorted(maps.Keys(calls)))
 	var mu sync.Mutex // guards hit
 	hit := map[string]bool{}
 	t.Run("each", func(t *testing.T) {
 		for name, action := range map[string]fault.Action{"before": fault.FailBefore, "after": fault.FailAfter} {
+			noted := func(req *http.Request, body []byte, send func() (*http.Response, error)) (*http.Response, error) {
+				mu.Lock()
+				hit[callSite(req, body)] = true
+				mu.Unlock()
+				return action(req, body, send)
+			}
 			for _, times := range []int{1, 0} {
-				for i := 1; i <= total; i++ {
-					if testing.Short() && i%4 != 0 {
-						continue
-					}
-					t.Run(fmt.Sprintf("%s %d times %d", name, i, times), func(t *testing.T) {
+				run := func(what string, faults ...fault.Fault) {
+					t.Run(fmt.Sprintf("%s %s times %d", name, what, times), func(t *testing.T) {
 						t.Parallel()
-						b := newBackend(t, awstest.DynamoDB(t))
-						calls := attempt(t, b, &fault.Fault{From: i, Times: times, Action: action}, little)
-						mu.Lock()
-						defer mu.Unlock()
-						for site := range calls {
-							hit[site] = true
-						}
+						attempt(t, newBackend(t, awstest.DynamoDB(t)), faults...)
 					})
+				}
+				for _, site := range callSites {
+					faults := []fault.Fault{{Site: site, Times: times, Action: noted}}
+					if site == "s3 GET log" { // which only follows a PUT whose reply was lost
+						faults = append(faults, fault.Fault{Site: "s3 PUT log", Times: 1, Action: fault.FailAfter})
+					}
+					run(site, faults...)
+				}
+				for i := 1; i <= total && os.Getenv("MNEME_TORTURE") == "1"; i++ {
+					run(fmt.Sprint(i), fault.Fault{From: i, Times: times, Action: noted})
 				}
 			}
 		}
 	})
-	if diff := cmp.Diff(callSites, slices.Sorted(maps.Keys(hit))); diff != "" && !testing.Short() {
+	if diff := cmp.Diff(callSites, slices.Sorted(maps.Keys(hit))); diff != "" {
 		t.Errorf("call sites: want -, hit +:\n%s", diff)
 	}
 	stacks := make([]byte, 1<<20)

@@ -167,7 +167,7 @@ func (s *store) pay(debts []debt) (failed []debt, err error) {
 
 // stopRecording ends the recording of a store that is gone, and waits for what
 // is under way.
-func (s *store) stopRecording(context.Context) {
+func (s *store) stopRecording() {
 	o := &s.outbox
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -196,7 +196,11 @@ func walkError(ctx context.Context, err error) error {
 // allHeads yields all heads, and has the view learn them.
 func (l *Log) allHeads(ctx context.Context, storeID string, yield func(versionlog.Version, error) bool) {
 	s := l.store(storeID)
-	if err := call(ctx, s.catchUp); err != nil {
+	err := call(ctx, s.resume)
+	if err == nil {
+		err = call(ctx, s.catchUp)
+	}
+	if err != nil {
 		yield(versionlog.Version{}, err)
 		return
 	}
@@ -229,7 +233,11 @@ func (l *Log) allHeads(ctx context.Context, storeID string, yield func(versionlo
 	})
 	s.mu.Lock()
 	v.endWalk(began, all)
+	known := v.complete
 	s.mu.Unlock()
+	if known {
+		s.log.work.Go(s.saveSnapshot)
+	}
 }
 
 // all returns the heads of a complete view in the order of their paths.

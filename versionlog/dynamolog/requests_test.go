@@ -27,20 +27,25 @@ func newTransport() *fault.Transport {
 	}})
 }
 
-// settled waits until a log has written what its commits owe.
-func (l *Log) settled() {
+// idle reports whether a log has written what its commits owe.
+func (l *Log) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.stores {
-		for {
-			s.outbox.mu.Lock()
-			idle := s.outbox.running == 0 && !s.outbox.looking
-			s.outbox.mu.Unlock()
-			if idle {
-				break
-			}
-			time.Sleep(time.Millisecond)
+		s.outbox.mu.Lock()
+		busy := s.outbox.running > 0 || s.outbox.looking
+		s.outbox.mu.Unlock()
+		if busy {
+			return false
 		}
+	}
+	return true
+}
+
+// settled waits until it has.
+func (l *Log) settled() {
+	for !l.idle() {
+		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -204,7 +204,8 @@ func (l *Log) DeleteStore(ctx context.Context, id string) error {
 
 // removeRest removes the rows and objects of a store that is none any more.
 func (l *Log) removeRest(ctx context.Context, id string) error {
-	l.store(id).stopRecording(ctx)
+	l.store(id).stopRecording()
+	l.store(id).removeSnapshot()
 	var requests []types.WriteRequest
 	for i, err := range l.table.rows(ctx, between{partition: id, from: "\x00", to: "\U0010ffff"}) {
 		if err != nil {

@@ -106,6 +106,9 @@ func startingWith(partition, prefix string) between {
 // page reads one page of a range, in one strongly consistent Query. What
 // follows it is nil at the end.
 func (t table) page(ctx context.Context, b between, start item) (rows []map[string]types.AttributeValue, next item, err error) {
+	if b.from > b.to {
+		return nil, nil, nil
+	}
 	limit := b.limit
 	if limit == 0 {
 		limit = pageLimit

@@ -309,6 +309,11 @@ func (v *view) endWalk(began uint64, all bool) {
 		v.trim()
 		return
 	}
+	v.knowAll()
+}
+
+// knowAll says that what is known are all heads.
+func (v *view) knowAll() {
 	v.complete, v.dirs, v.floor = true, map[string]int{}, 0
 	v.empty = map[string]siblings{}
 	for path, f := range v.known {
