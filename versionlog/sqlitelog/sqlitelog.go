@@ -50,6 +50,7 @@ type Log struct {
 	read    *statements
 	blobs   blobReads
 	writer  *writer // nil when read-only
+	recent  recent
 	changes *changes
 	refresh time.Duration
 	now     func() time.Time
@@ -57,6 +58,7 @@ type Log struct {
 
 var (
 	_ versionlog.Log           = (*Log)(nil)
+	_ versionlog.Follower      = (*Log)(nil)
 	_ versionlog.ContentKeeper = (*Log)(nil)
 )
 

@@ -25,6 +25,7 @@ const pathTables = `paths p CROSS JOIN versions v ON v.store = p.store AND v.seq
 // connection.
 type statements struct {
 	storeByID, storeBySlug, stores *sql.Stmt
+	tipSeq                         *sql.Stmt
 	head, last, below, children    *sql.Stmt
 	version, newest, history       *sql.Stmt
 	commitByKey, commits           *sql.Stmt
@@ -46,6 +47,7 @@ func prepareStatements(ctx context.Context, db preparer) (*statements, error) {
 	s.all, err = prepare(ctx, db, []query{
 		{&s.storeByID, `SELECT ` + storeColumns + ` FROM stores WHERE id = ?`},
 		{&s.storeBySlug, `SELECT ` + storeColumns + ` FROM stores WHERE slug = ?`},
+		{&s.tipSeq, `SELECT tip_seq FROM stores WHERE id = ?`},
 		{&s.stores, `SELECT ` + storeColumns + ` FROM stores ORDER BY slug`},
 		{&s.head, `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ? AND p.live = 1`},
 		{&s.last, `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ?`},
@@ -112,6 +114,11 @@ func scanStore(row scanner) (storeRow, error) {
 	s.CreatedAt, s.ArchivedAt, s.tip.Time = timeOf(created), timeOf(archived), timeOf(tipTime)
 	s.tip.Digest, err = digestOf(digest)
 	return s, err
+}
+
+func scanSeq(row scanner) (seq uint64, err error) {
+	err = row.Scan(&seq)
+	return seq, err
 }
 
 func scanVersion(row scanner) (versionlog.Version, error) {

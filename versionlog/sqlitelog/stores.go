@@ -66,6 +66,7 @@ func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
 // DeleteStore removes a store with its whole history and the blobs that the
 // log keeps for it.
 func (l *Log) DeleteStore(ctx context.Context, id string) error {
+	defer l.recent.forget(id)
 	return l.changeStores(ctx, "delete store "+id, func(ctx context.Context, w *writer) error {
 		s, err := queryOne(ctx, w.read.storeByID, scanStore, id)
 		if err != nil {

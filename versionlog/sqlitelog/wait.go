@@ -3,9 +3,12 @@ package sqlitelog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"time"
+
+	"mneme/versionlog"
 
 	"github.com/fsnotify/fsnotify"
 )
@@ -14,17 +17,55 @@ import (
 // for commits of this Log, within milliseconds for those of others on the same
 // directory, within Options.Refresh where file events are not to be had.
 func (l *Log) Wait(ctx context.Context, storeID string, after uint64) error {
+	return l.wait(ctx, storeID, after, func() bool { return false })
+}
+
+// Next implements versionlog.Follower. Commits of this Log are handed out as
+// they were made, and shared by all who follow: callers must not change them.
+func (l *Log) Next(ctx context.Context, storeID string, after uint64) ([]*versionlog.Commit, error) {
+	for {
+		var own []*versionlog.Commit
+		err := l.wait(ctx, storeID, after, func() bool {
+			own = l.recent.above(storeID, after)
+			return own != nil
+		})
+		if own != nil || err != nil {
+			return own, err
+		}
+		var read []*versionlog.Commit
+		for c, err := range l.Commits(ctx, storeID, after) {
+			if err != nil {
+				return read, err
+			}
+			if read = append(read, c); len(read) == pageRecords {
+				break
+			}
+		}
+		if read != nil {
+			return read, nil
+		}
+	}
+}
+
+// wait is Wait, which ends as soon as known knows of a commit above after.
+func (l *Log) wait(ctx context.Context, storeID string, after uint64, known func() bool) error {
 	timer := time.NewTimer(l.refresh)
 	defer timer.Stop()
 	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		// First ask to be told, then look, then sleep: a commit made in
 		// between is either seen or told.
 		changed := l.changes.next()
-		s, err := l.store(ctx, storeID)
-		if err != nil {
-			return err
+		if known() {
+			return nil
 		}
-		if s.tip.Seq > after {
+		seq, err := queryOne(ctx, l.read.tipSeq, scanSeq, storeID)
+		if err != nil {
+			return fmt.Errorf("store %s: %w", storeID, err)
+		}
+		if seq > after {
 			return nil
 		}
 		timer.Reset(l.refresh)

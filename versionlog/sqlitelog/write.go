@@ -157,38 +157,53 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 		return nil, err // the caller knows the store by a better name than its id
 	}
 	if appended {
+		l.recent.add(c)
 		l.changes.touch()
 	}
 	return c, nil
 }
 
+// errKeyUsed says that the history has a commit of a key already.
+var errKeyUsed = errors.New("there is a commit of that key")
+
 // propose judges p within a transaction and says whether it became a commit.
+// That p is in the history already shows in what it would become: a commit of
+// the same key, or none.
 func (l *Log) propose(ctx context.Context, storeID string, p *versionlog.Proposal) (*versionlog.Commit, bool, error) {
 	w := l.writer
 	s, err := queryOne(ctx, w.read.storeByID, scanStore, storeID)
 	if err != nil {
 		return nil, false, err
 	}
-	c, err := queryOne(ctx, w.read.commitByKey, scanRecord, s.num, p.Key)
-	if !errors.Is(err, versionlog.ErrNotFound) {
-		return c, false, err
+	c, err := versionlog.Build(&view{ctx: ctx, read: w.read, store: s.num}, s.Store, s.tip, p, l.now())
+	if err == nil {
+		if err := w.keepContents(ctx, s.num, p.Changes); err != nil {
+			return nil, false, err
+		}
 	}
-	c, err = versionlog.Build(&view{ctx: ctx, read: w.read, store: s.num}, s.Store, s.tip, p, l.now())
-	if err != nil {
-		return nil, false, err
+	if err == nil && len(c.Versions) > 0 {
+		if err = w.insert(ctx, s.num, c); !errors.Is(err, errKeyUsed) {
+			return c, true, err
+		}
 	}
-	// Also for changes that are the case already: the bytes may be damaged.
-	for i := range p.Changes {
-		if change := &p.Changes[i]; change.Content != nil {
-			if err := w.keep(ctx, s.num, change.Digest, change.Content); err != nil {
-				return nil, false, err
+	earlier, keyErr := queryOne(ctx, w.read.commitByKey, scanRecord, s.num, p.Key)
+	if !errors.Is(keyErr, versionlog.ErrNotFound) {
+		return earlier, false, keyErr
+	}
+	return c, false, err
+}
+
+// keepContents stores the contents that come with changes, also of those that
+// are the case already: the bytes may be damaged.
+func (w *writer) keepContents(ctx context.Context, store int64, changes []versionlog.Change) error {
+	for i := range changes {
+		if c := &changes[i]; c.Content != nil {
+			if err := w.keep(ctx, store, c.Digest, c.Content); err != nil {
+				return err
 			}
 		}
 	}
-	if len(c.Versions) == 0 {
-		return c, false, nil
-	}
-	return c, true, w.insert(ctx, s.num, c)
+	return nil
 }
 
 // keep stores a blob, over a damaged copy too.
@@ -202,7 +217,11 @@ func (w *writer) insert(ctx context.Context, store int64, c *versionlog.Commit) 
 		return err
 	}
 	seq, micros := int64(c.Seq), c.Time.UnixMicro()
+	// First: nothing of c is in when it turns out to be in already.
 	err = run(ctx, w.addCommit, store, seq, c.Key, micros, string(c.Actor.Kind), c.Actor.ID, c.Session, c.Message, record)
+	if isConstraint(err) {
+		return fmt.Errorf("%w: %w", errKeyUsed, err)
+	}
 	if err != nil {
 		return err
 	}
