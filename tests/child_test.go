@@ -16,10 +16,11 @@ const childVariable = "MNEME_TEST_CHILD"
 
 // childRoles are what children do, given their arguments.
 var childRoles = map[string]func(args []string) error{
-	"write": writerChild,
-	"agent": agentChild,
-	"hold":  holdChild,
-	"bench": benchChild,
+	"write":     writerChild,
+	"agent":     agentChild,
+	"hold":      holdChild,
+	"bench":     benchChild,
+	"coherence": coherenceChild,
 }
 
 func runChild(role string, args []string) int {
