@@ -147,6 +147,7 @@ func (s *store) setHead(n *node, v versionlog.Version) {
 		n.stage = nil
 		s.unhide(n)
 	}
+	n.supersede()
 	n.head, n.local, n.content = &v, false, nil
 	n.fetched.Store(0)
 	if st := n.stage; st != nil && st.dirty && sameText(st.base, &v) {

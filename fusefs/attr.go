@@ -44,7 +44,7 @@ func (fs *fileSystem) fillAttr(n *node, out *fuse.Attr) {
 	out.Blksize = blockSize
 	if !n.isDir() {
 		out.Size = uint64(n.size())
-		n.told.Store(n.head)
+		n.showSize(0)
 		out.Blocks = (out.Size + 511) / 512
 	}
 	atime := n.atime
@@ -65,6 +65,7 @@ func (fs *fileSystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.A
 	fs.renew(n)
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
+	n.showSize(in.Pid)
 	out.SetTimeout(n.attrTimeout())
 	fs.fillAttr(n, &out.Attr)
 	return fuse.OK

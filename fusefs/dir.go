@@ -97,6 +97,15 @@ func (fs *fileSystem) readDir(in *fuse.ReadIn, add func(dirEntry) bool) fuse.Sta
 	if status := fs.reachAll(in.NodeId); !status.Ok() {
 		return status
 	}
+	ended, status := fs.readDirPart(in, add)
+	if ended != nil {
+		fs.ahead.listed(ended)
+	}
+	return status
+}
+
+// readDirPart adds what fits, and returns the directory when that was its end.
+func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*node, fuse.Status) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	var dir *node
@@ -106,7 +115,7 @@ func (fs *fileSystem) readDir(in *fuse.ReadIn, add func(dirEntry) bool) fuse.Sta
 	} else if n := fs.node(in.NodeId); fs.quiet && n != nil && n.isDir() {
 		dir, entries = n, &n.entries
 	} else {
-		return fuse.EBADF
+		return nil, fuse.EBADF
 	}
 	if in.Offset == 0 || *entries == nil {
 		*entries = fs.list(dir)
@@ -115,13 +124,14 @@ func (fs *fileSystem) readDir(in *fuse.ReadIn, add func(dirEntry) bool) fuse.Sta
 	from, _ := slices.BinarySearchFunc(*entries, in.Offset+1, func(e dirEntry, next uint64) int { return cmp.Compare(e.next, next) })
 	for _, e := range (*entries)[from:] {
 		if !add(e) {
-			return fuse.OK
+			return nil, fuse.OK
 		}
 	}
-	if fs.quiet && from == len(*entries) {
-		dir.entries = nil // read to the end
+	if from < len(*entries) {
+		return nil, fuse.OK
 	}
-	return fuse.OK
+	dir.entries = nil // only a quiet mount has them there
+	return dir, fuse.OK
 }
 
 // ReleaseDir implements fuse.RawFileSystem.

@@ -52,6 +52,12 @@ type fileSystem struct {
 	ctx    context.Context // ends with the mount; bounds what requests wait for
 	notify *notifier
 	ahead  *prefetcher
+	server *fuse.Server // nil before it is mounted
+
+	// pushing is held while a file's pages are put into the kernel or dropped
+	// from it; before mu, and by no handler of a READ, for which those wait.
+	pushing sync.Mutex
+
 	since  time.Time
 	quiet  bool           // no request opens anything; see quiet.go
 	tasks  sync.WaitGroup // work in the background, which ends with ctx

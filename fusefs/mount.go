@@ -79,6 +79,7 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 		fs.tasks.Wait()
 		return nil, fmt.Errorf("mount at %s: %w", dir, err)
 	}
+	fs.server = server
 	m := &Server{fs: fs, meter: meter, server: server, dir: dir, cancel: cancel, done: make(chan struct{})}
 	m.close = sync.OnceValue(m.unmount)
 	go m.serve()
@@ -145,7 +146,7 @@ func (m *Server) serve() {
 		work.Go(func() { s.follow(m.fs.ctx) })
 		work.Go(s.expireKept)
 	}
-	go m.fs.notify.run(m.server)
+	go m.fs.notify.run(m.server, &m.fs.pushing)
 	m.server.Serve()
 	m.fs.commitAll()
 	m.cancel()

@@ -68,12 +68,16 @@ type node struct {
 	listed    atomic.Int64         // when a directory was last listed, in nanoseconds since 1970
 	fetched   atomic.Int64         // when a file's bytes were last asked for, likewise; 0 for those of another version
 	ahead     atomic.Pointer[walk] // the walk for which they were fetched before anybody read them
-	sizeAhead int64                // how many they were; guarded by prefetcher.mu
+	sizeAhead int64                // how many they were; guarded by prefetcher.mu, as is the next
+	dataAhead []byte               // the bytes, once they are there and until they are read or pushed
+
+	// See settle.go.
+	before atomic.Pointer[versionlog.Version] // the version whose size the kernel knows, while that is not head
+	news   atomic.Pointer[news]               // of the size of head; nil: the kernel has known it for long
 
 	// In a quiet mount:
-	told    atomic.Pointer[versionlog.Version] // the version whose size the kernel was last told
-	renewed time.Time                          // when content was generated
-	entries []dirEntry                         // what the kernel is reading of a directory
+	renewed time.Time  // when content was generated
+	entries []dirEntry // what the kernel is reading of a directory
 
 	// commitMu makes commits of the node's stage follow one another. It is
 	// taken after store.ops and before fileSystem.mu.

@@ -92,8 +92,8 @@ func (q *notifier) content(n *node) {
 	}
 }
 
-// run sends notices until close.
-func (q *notifier) run(server *fuse.Server) {
+// run sends notices until close, holding pushing while it drops pages.
+func (q *notifier) run(server *fuse.Server, pushing *sync.Mutex) {
 	defer close(q.done)
 	for {
 		q.mu.Lock()
@@ -108,7 +108,13 @@ func (q *notifier) run(server *fuse.Server) {
 			return
 		}
 		for _, n := range batch {
+			if n.pages {
+				pushing.Lock()
+			}
 			q.send(server, n)
+			if n.pages {
+				pushing.Unlock()
+			}
 			q.mu.Lock()
 			q.sent++
 			q.progress.Broadcast()

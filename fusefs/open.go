@@ -214,7 +214,13 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 	if n.parent != nil {
 		n.parent.readBelow.Store(true)
 	}
-	data, head := n.content, n.head
+	fs.mu.RUnlock()
+	head := fs.readable(n, in.Pid)
+	fs.mu.RLock()
+	var data []byte
+	if head == n.head {
+		data = n.content
+	}
 	switch {
 	case n.generate != nil:
 		data = h.text

@@ -50,6 +50,12 @@ type walk struct {
 	top    *node     // the highest one
 	files  int       // ahead of the reader
 	bytes  int64     // likewise
+	pushed amount    // of these, what the kernel has, so that nobody will ask for it
+}
+
+type amount struct {
+	files int
+	bytes int64
 }
 
 func newPrefetcher(fs *fileSystem) *prefetcher { return &prefetcher{fs: fs} }
@@ -63,6 +69,7 @@ func (p *prefetcher) reading(n *node) {
 		defer p.mu.Unlock()
 		w.files--
 		w.bytes -= n.sizeAhead
+		n.dataAhead = nil
 		p.moved(w)
 		return
 	}
@@ -87,8 +94,12 @@ func wasLately(nanoseconds int64) bool {
 	return time.Since(time.Unix(0, nanoseconds)) < lately
 }
 
-// moved notes that the reader of a walk goes on. Caller holds p.mu.
+// moved notes that the reader of a walk goes on, past what was pushed.
+// Caller holds p.mu.
 func (p *prefetcher) moved(w *walk) {
+	w.files -= w.pushed.files
+	w.bytes -= w.pushed.bytes
+	w.pushed = amount{}
 	if i := slices.Index(p.walks, w); i >= 0 {
 		p.walks = append(slices.Delete(p.walks, i, i+1), w)
 		w.idle.Reset(walkPatience)
@@ -191,11 +202,19 @@ func (p *prefetcher) fetch(w *walk, n *node) {
 	head := n.head
 	p.fs.mu.RUnlock()
 	start := time.Now()
+	var data []byte
 	if head != nil && w.ctx.Err() == nil {
-		_, _ = n.store.memory.Content(w.ctx, *head) // who reads it meets the error
+		data, _ = n.store.memory.Content(w.ctx, *head) // who reads it meets the error
 	}
+	pushed := data != nil && p.fs.push(n, head, data)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if n.ahead.Load() == w && data != nil {
+		n.dataAhead = data
+		if pushed {
+			p.delivered(w, n)
+		}
+	}
 	if took := time.Since(start); w.ctx.Err() != nil {
 		n.fetched.Store(0)
 	} else if p.took == 0 {

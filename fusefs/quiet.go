@@ -59,9 +59,7 @@ func (fs *fileSystem) renewAll(dirID uint64) {
 	}
 }
 
-// readQuietly is Read without a handle. It answers with the version whose size
-// the kernel was last told: bytes of a newer one would be cut at that size. When
-// the notice of the newer one gets through, the kernel drops the pages and asks.
+// readQuietly is Read without a handle.
 func (fs *fileSystem) readQuietly(in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	fs.mu.RLock()
 	n := fs.node(in.NodeId)
@@ -69,11 +67,11 @@ func (fs *fileSystem) readQuietly(in *fuse.ReadIn, buf []byte) (fuse.ReadResult,
 		fs.mu.RUnlock()
 		return nil, fuse.EBADF
 	}
-	data, version := n.content, n.told.Load()
+	data := n.content
 	fs.mu.RUnlock()
 	if n.generate == nil {
 		data = nil
-		if version != nil {
+		if version := fs.readable(n, in.Pid); version != nil {
 			fs.ahead.reading(n)
 			var err error
 			if data, err = n.store.memory.Content(fs.ctx, *version); err != nil {

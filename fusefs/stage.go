@@ -55,6 +55,7 @@ func (n *node) beginWrite(flags uint32) *stage {
 		}
 	}
 	n.stage.writers++
+	n.before.Store(nil) // what the session writes has the size it says
 	return n.stage
 }
 

@@ -2,8 +2,9 @@ package tests
 
 import (
 	"encoding/json"
-	"io"
-	"net/http"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,30 +16,46 @@ func TestMetrics(t *testing.T) {
 	e := newEnv(t)
 	m := e.mount(t, "notes", "--metrics-addr=:0")
 	m.sh(t, `echo one > f; echo two > g; rm g; cat f`)
-	var announced struct{ Metrics string }
-	if err := json.Unmarshal([]byte(m.ready.String()), &announced); err != nil {
-		t.Fatal(err)
+	if url := m.metricsURL(t); !strings.HasPrefix(url, "http://127.0.0.1:") {
+		t.Errorf("metrics are served at %q, not on the loopback interface only", url)
 	}
-	if !strings.HasPrefix(announced.Metrics, "http://127.0.0.1:") {
-		t.Errorf("metrics are served at %q, not on the loopback interface only", announced.Metrics)
-	}
-	reply, err := http.Get(announced.Metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reply.Body.Close()
-	body, err := io.ReadAll(reply.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := m.metrics(t)
 	for _, want := range []string{
 		`mneme_store_commits_total{store="notes"} 3`, `mneme_store_memories{store="notes"} 1`,
 		`mneme_store_applied_sequence{store="notes"}`, `mneme_store_degraded{store="notes"} 0`,
 		`mneme_store_uncommitted_files{store="notes"} 0`, `mneme_fuse_request_seconds_count{kind="CREATE"} 2`,
 		`mneme_fuse_request_seconds_count{kind="UNLINK"} 1`, "mneme_cache_misses_total",
 	} {
-		if !strings.Contains(string(body), want+"\n") && !strings.Contains(string(body), "\n"+want+" ") {
+		if !strings.Contains(body, want+"\n") && !strings.Contains(body, "\n"+want+" ") {
 			t.Errorf("the metrics lack %q:\n%s", want, body)
+		}
+	}
+}
+
+var metricName = regexp.MustCompile(`mneme_[a-z_]+`)
+
+// TestBoard holds that the board in docs shows metrics that there are, and all
+// of them.
+func TestBoard(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	m := e.mount(t, "notes", "--metrics-addr=:0")
+	board, err := os.ReadFile("../docs/grafana.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid(board) {
+		t.Error("the board is not JSON")
+	}
+	shown, served := metricName.FindAllString(string(board), -1), metricName.FindAllString(m.metrics(t), -1)
+	for _, name := range shown {
+		if !slices.Contains(served, name) {
+			t.Errorf("the board shows %s, which is not served", name)
+		}
+	}
+	for _, name := range served {
+		if !slices.Contains(shown, name) && !slices.Contains(shown, name+"_sum") && !strings.HasPrefix(name, "mneme_store_requests") {
+			t.Errorf("the board does not show %s", name)
 		}
 	}
 }
