@@ -58,9 +58,9 @@ type fileSystem struct {
 	// from it; before mu, and by no handler of a READ, for which those wait.
 	pushing sync.Mutex
 
-	since  time.Time
-	quiet  bool           // no request opens anything; see quiet.go
-	tasks  sync.WaitGroup // work in the background, which ends with ctx
+	since time.Time
+	quiet bool           // no request opens anything; see quiet.go
+	tasks sync.WaitGroup // work in the background, which ends with ctx
 
 	// mu guards the node table, the tree with every node and stage, the
 	// handles, and the fields of store that say so. It is taken last, after

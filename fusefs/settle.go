@@ -10,8 +10,9 @@ import (
 // The kernel cuts what it reads at the size that it knows. When another session
 // changes a file, there is a time in which the tree has the new version and the
 // kernel the old size: until the notice has made it ask for the attributes. A
-// read in that time gets the old version; the kernel drops those pages with the
-// notice or with the new attributes.
+// read gets the old version until the notice has got through, which drops those
+// pages; after that the new one, since a mapping reads without asking for
+// attributes.
 
 // settling is how long the answer that tells a new size may be on its way to
 // being known to the kernel's other readers of the file: a thread that must wait
@@ -64,7 +65,7 @@ func (fs *fileSystem) readable(n *node, thread uint32) *versionlog.Version {
 	}
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
-	if before := n.before.Load(); before != nil {
+	if before := n.before.Load(); before != nil && !fs.notify.told(n.notice) {
 		return before
 	}
 	return n.head

@@ -49,7 +49,11 @@ func TestReadsMatchTheSizeTold(t *testing.T) {
 	s.apply(&versionlog.Commit{Seq: v.Seq, Versions: []versionlog.Version{v}})
 	fs.mu.Unlock()
 	if got := read(1); got != before {
-		t.Errorf("before the new size is asked for, a read gets %q", got)
+		t.Errorf("before the notice a read gets %q", got)
+	}
+	fs.notify.sent = n.notice // as if the notifier had sent it
+	if got := read(1); got != after {
+		t.Errorf("a mapping, which asks for no size, gets %q after the notice", got)
 	}
 	if size := stat(1); size != uint64(len(after)) {
 		t.Errorf("the new size is %d", size)

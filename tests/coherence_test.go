@@ -20,7 +20,7 @@ func TestCoherence(t *testing.T) {
 			// The interval, and what a busy machine takes to run a process.
 			bound := time.Second + slowness*2*time.Second
 			c := w.child(t, "coherence", w.dir, r.dir, strconv.Itoa(times(400, 10_000)), "7", bound.String())
-			if err := c.wait(t, longPatience); err != nil {
+			if err := c.wait(t, 3*longPatience); err != nil {
 				t.Errorf("%v\n%s\n%s", err, c.stdout, c.stderr)
 			}
 			t.Log(c.stdout)
