@@ -226,6 +226,9 @@ func TestVerifyFindsDamage(t *testing.T) {
 		{"the chain is broken", func(d *damaged) {
 			replaceCommit(d, 3, func(c *versionlog.Commit) { c.Prev[0]++ })
 		}, []string{"record commit 3: it does not follow", "record commit 3: it does not match its digest"}},
+		{"a version names another parent", func(d *damaged) {
+			replaceCommit(d, 3, func(c *versionlog.Commit) { c.Versions[0].Parent = "memver_other" })
+		}, []string{"head /a: the index and the records disagree", "record commit 3: it does not match its digest", "record commit 3: version memver_"}},
 		{"a head is missing", func(d *damaged) {
 			d.head = func(v versionlog.Version) (versionlog.Version, bool) { return v, v.Path != "/a" }
 		}, []string{"head /a: by the records version"}},
