@@ -204,7 +204,7 @@ func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name strin
 	if err != nil {
 		return fuse.ENOENT
 	}
-	if status := fs.reachEmptied(header.NodeId, name); !status.Ok() {
+	if status := fs.reachContent(header.NodeId, name); !status.Ok() {
 		return status
 	}
 	fs.mu.Lock()

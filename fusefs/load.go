@@ -3,7 +3,6 @@ package fusefs
 import (
 	"context"
 	"iter"
-	"slices"
 	"strings"
 	"time"
 
@@ -259,15 +258,4 @@ func (s *store) doubt(dir *node) {
 	}
 	s.loading.doubtful[dir] = true
 	s.fs.tasks.Go(func() { _ = s.list(dir) }) // the walk will get there, too
-}
-
-// subtree returns dir and the directories below it. Caller holds fs.mu.
-func (n *node) subtree() []*node {
-	dirs := []*node{n}
-	for _, c := range n.children {
-		if c.isDir() {
-			dirs = slices.Concat(dirs, c.subtree())
-		}
-	}
-	return dirs
 }

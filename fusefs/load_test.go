@@ -233,7 +233,7 @@ func (r *rig) asLogNow() {
 // TestWritesWhileLoading: what this mount does to names that have not come yet
 // ends as it would if they had.
 func TestWritesWhileLoading(t *testing.T) {
-	files := []string{"/a", "/b/1", "/b/2/x", "/c", "/d/e", "/m/n", "/z"}
+	files := []string{"/a", "/b/1", "/b/2/x", "/c", "/d/e", "/m/n", "/m/o/p", "/z"}
 	root := func(r *rig) *fuse.InHeader { h := header(r.s.root.id); return &h }
 	for name, test := range map[string]struct {
 		do   func(*rig) fuse.Status
@@ -257,9 +257,21 @@ func TestWritesWhileLoading(t *testing.T) {
 		"rename into":      {func(r *rig) fuse.Status { return r.rename("/z", "/m/z", 0) }, fuse.OK},
 		"rename no replace": {func(r *rig) fuse.Status { return r.rename("/z", "/c", 1) },
 			fuse.Status(syscall.EEXIST)},
-		"rename directory":        {func(r *rig) fuse.Status { return r.rename("/b", "/n", 0) }, fuse.OK},
-		"rename directory into":   {func(r *rig) fuse.Status { return r.rename("/b", "/m/b", 0) }, fuse.OK},
-		"rename directory over":   {func(r *rig) fuse.Status { return r.rename("/b", "/d", 0) }, fuse.Status(syscall.ENOTEMPTY)},
+		"rename directory":      {func(r *rig) fuse.Status { return r.rename("/b", "/n", 0) }, fuse.OK},
+		"rename directory into": {func(r *rig) fuse.Status { return r.rename("/b", "/m/b", 0) }, fuse.OK},
+		"rename directory over": {func(r *rig) fuse.Status { return r.rename("/b", "/d", 0) }, fuse.Status(syscall.ENOTEMPTY)},
+		"rmdir once emptied of what has come": {func(r *rig) fuse.Status {
+			_ = r.unlink("/m/n")
+			return r.fs.Rmdir(nil, root(r), "m")
+		}, fuse.Status(syscall.ENOTEMPTY)},
+		"rename once emptied of what has come": {func(r *rig) fuse.Status {
+			_ = r.unlink("/m/n")
+			return r.rename("/m", "/n", 0)
+		}, fuse.OK},
+		"rename over what was emptied of what has come": {func(r *rig) fuse.Status {
+			_ = r.unlink("/m/n")
+			return r.rename("/b", "/m", 0)
+		}, fuse.Status(syscall.ENOTEMPTY)},
 		"rename over a directory": {func(r *rig) fuse.Status { return r.rename("/z", "/d", 0) }, fuse.Status(syscall.EISDIR)},
 	} {
 		for page := range len(files)/slowPage + 1 {
@@ -290,10 +302,54 @@ func TestWritesWhileLoading(t *testing.T) {
 	}
 }
 
+func (r *rig) unlink(path string) fuse.Status {
+	dir, name := r.parent(path)
+	in := header(dir)
+	return r.fs.Unlink(nil, &in, name)
+}
+
 func (r *rig) mkdir(path string) fuse.Status {
 	dir, name := r.parent(path)
 	var out fuse.EntryOut
 	return r.fs.Mkdir(nil, &fuse.MkdirIn{InHeader: header(dir), Mode: 0o755}, name, &out)
+}
+
+// TestNothingOlderReplacesNewer: what a lookup has found ahead of the follower
+// keeps its node, whatever older pages and commits say of paths above and below.
+func TestNothingOlderReplacesNewer(t *testing.T) {
+	for name, test := range map[string]struct {
+		before, after string
+	}{
+		"file over directory": {"/a/b", "/a"},
+		"directory over file": {"/a", "/a/b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, test.before)
+			r.walkTo(0, func() {
+				r.remove(test.before)
+				r.write(test.after, "x")
+				r.write(test.after, "y")
+			})
+			if r.s.find(test.before) == nil {
+				t.Fatal("the page is not older than the commits")
+			}
+			r = newRig(t, test.before)
+			var found uint64
+			r.walkTo(0, func() {
+				r.remove(test.before)
+				r.write(test.after, "x")
+				r.write(test.after, "y")
+				found = r.wantLookup(test.after, fuse.OK).NodeId
+			})
+			if id := r.wantLookup(test.after, fuse.OK).NodeId; id != found {
+				t.Errorf("after the page it is node %d, was %d", id, found)
+			}
+			r.wantAsLog()
+			if id := r.wantLookup(test.after, fuse.OK).NodeId; id != found {
+				t.Errorf("after the commits it is node %d, was %d", id, found)
+			}
+		})
+	}
 }
 
 // shape is what a tree looks like to one who does not see ids.

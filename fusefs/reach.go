@@ -72,29 +72,9 @@ func (fs *fileSystem) reachAll(dirID uint64) fuse.Status {
 	return fuse.OK
 }
 
-// reachTree is reach for a name and, should it be a directory's, everything
-// below it.
-func (fs *fileSystem) reachTree(dirID uint64, name string) fuse.Status {
-	n, status := fs.reachNode(dirID, name)
-	if n == nil {
-		return status
-	}
-	fs.mu.RLock()
-	path, ok := n.path()
-	loads := n.loads()
-	fs.mu.RUnlock()
-	if !ok || !loads {
-		return fuse.OK
-	}
-	if err := n.store.fetchTree(path); err != nil {
-		return n.store.fail("list", path, err)
-	}
-	return fuse.OK
-}
-
-// reachEmptied is reach for a name that is to go: should it be a directory's,
-// the tree then knows whether that is empty.
-func (fs *fileSystem) reachEmptied(dirID uint64, name string) fuse.Status {
+// reachContent is reach for a name and, should it be a directory's, what is
+// directly in it; so that the tree knows whether it holds memories.
+func (fs *fileSystem) reachContent(dirID uint64, name string) fuse.Status {
 	n, status := fs.reachNode(dirID, name)
 	if n == nil {
 		return status
@@ -173,24 +153,6 @@ func (s *store) list(dir *node) error {
 		defer s.fs.mu.Unlock()
 		if n := s.findDir(path); n != nil {
 			s.completed(n)
-		}
-		return nil, nil
-	})
-	return err
-}
-
-// fetchTree brings everything below a path into the tree.
-func (s *store) fetchTree(path string) error {
-	_, err, _ := s.flights.Do("tree "+path, func() (any, error) {
-		if err := s.learnAll(s.memory.Heads(s.fs.ctx, path), func(string) {}); err != nil {
-			return nil, err
-		}
-		s.fs.mu.Lock()
-		defer s.fs.mu.Unlock()
-		if n := s.findDir(path); n != nil {
-			for _, dir := range n.subtree() {
-				s.completed(dir)
-			}
 		}
 		return nil, nil
 	})

@@ -40,10 +40,10 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 	if from.store.catchUp(); from.store.readOnly() {
 		return fuse.EROFS
 	}
-	if status := fs.reachTree(in.NodeId, oldName); !status.Ok() {
+	if status := fs.reachContent(in.NodeId, oldName); !status.Ok() {
 		return status
 	}
-	if status := fs.reachEmptied(in.Newdir, newName); !status.Ok() {
+	if status := fs.reachContent(in.Newdir, newName); !status.Ok() {
 		return status
 	}
 	n, status := fs.rename(in, from, oldName, newName)
