@@ -82,3 +82,11 @@ func isConstraint(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_CONSTRAINT
 }
+
+// isCutOff reports whether there is a transaction to be rolled back first, by
+// one who may write: of the kind that only a database without a write-ahead log
+// has.
+func isCutOff(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_READONLY_ROLLBACK
+}

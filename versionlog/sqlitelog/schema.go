@@ -48,6 +48,12 @@ func inspect(ctx context.Context, path string) (int, error) {
 		found, err = readFormat(ctx, db, filepath.Dir(path))
 		return err
 	})
+	if isCutOff(err) {
+		// The machine stopped while the tables were made, or before the log had
+		// its write-ahead log: nothing was ever stored. Making them again rolls
+		// back what is there.
+		return stateEmpty, nil
+	}
 	return found, err
 }
 
