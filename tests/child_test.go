@@ -21,6 +21,7 @@ var childRoles = map[string]func(args []string) error{
 	"hold":      holdChild,
 	"bench":     benchChild,
 	"coherence": coherenceChild,
+	"steward":   stewardChild,
 }
 
 func runChild(role string, args []string) int {
