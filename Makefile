@@ -33,9 +33,11 @@ check:           ## gofmt, vet, staticcheck, go.mod, and every test with the rac
 	scripts/install-test-servers.sh
 	MNEME_NOSKIP=1 go test -race -timeout 30m ./...
 
-torture:         ## the crash and concurrency tests, ten times as long
+torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
+	scripts/install-test-tools.sh
 	scripts/install-test-servers.sh
-	MNEME_TORTURE=1 go test -count=1 -timeout 60m -v -run 'Kill|Mounts|Races|GoSources|Terminate|Dead' ./tests
+	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -p 1 -count=1 -timeout 12h -v \
+		-run 'Kill|Mounts|Races|GoSources|Terminate|Dead|PowerCut|Histories|Model' ./tests ./memory
 
 bench:           ## the measurements of docs/BENCHMARKS.md
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./tests

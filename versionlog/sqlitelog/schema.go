@@ -52,7 +52,7 @@ func inspect(ctx context.Context, path string) (int, error) {
 		// The machine stopped while the tables were made, or before the log had
 		// its write-ahead log: nothing was ever stored. Making them again rolls
 		// back what is there.
-		return stateEmpty, nil
+		return 0, nil
 	}
 	return found, err
 }
