@@ -15,6 +15,7 @@ import (
 	"mneme/cas/dircas"
 	"mneme/cas/memcas"
 	"mneme/cas/s3cas"
+	"mneme/cas/sizecas"
 	"mneme/internal/awstest"
 	"mneme/internal/fault"
 	"mneme/memory"
@@ -86,7 +87,7 @@ func embeddedLibraries(t *testing.T) (libs [2]*memory.Library) {
 			if err != nil {
 				return nil, err
 			}
-			return cache.New(files, nil)
+			return cache.New(sizecas.New(log.Blobs(id), sqlitelog.MaxContent, files), nil)
 		}))
 	}
 	return libs

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"mneme/internal/crashfs"
+	"mneme/versionlog/sqlitelog"
 )
 
 // powerCut is an embedded store on a disk that can be looked at as it would be
@@ -75,7 +76,7 @@ func newPowerCut(t *testing.T) *powerCut {
 func (p *powerCut) makeStore(t *testing.T, name string) {
 	t.Helper()
 	s := p.begin(name, nil)
-	p.env.must(t, "store", "create", name)
+	p.env.must(t, "store", "create", name, "--max-memory-bytes=300000")
 	s.acked = p.disk.Len()
 	p.heads[name] = nil
 }
@@ -115,13 +116,18 @@ func (p *powerCut) work(t *testing.T, commits int) {
 
 func pickOf[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
 
-// text is new content, one in four longer than a page.
+// text is new content, one in four longer than a page, one in six so long that
+// it becomes a file of its own.
 func (p *powerCut) text() string {
 	text := fmt.Sprintf("content %x\n", p.random.Uint64())
-	if p.random.IntN(4) == 0 {
-		text += strings.Repeat("more of it\n", p.random.IntN(2000))
+	line, n := "more of it\n", 0
+	switch p.random.IntN(12) {
+	case 0, 1, 2:
+		n = p.random.IntN(2000)
+	case 3, 4:
+		n = sqlitelog.MaxContent/len(line) + p.random.IntN(2000)
 	}
-	return text
+	return text + strings.Repeat(line, n)
 }
 
 // next makes up a batch of one to three changes and says what it leads to.

@@ -15,6 +15,7 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/dircas"
+	"mneme/cas/sizecas"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/sqlitelog"
@@ -60,7 +61,8 @@ func openEmbedded(ctx context.Context, dir string) (*embedded, error) {
 		return nil, err
 	}
 	blobs := func(id string) (cas.Store, error) {
-		return dircas.Open(filepath.Join(dir, "stores", id, "blobs"), nil)
+		files, err := dircas.Open(filepath.Join(dir, "stores", id, "blobs"), nil)
+		return sizecas.New(log.Blobs(id), sqlitelog.MaxContent, files), err
 	}
 	return &embedded{Library: memory.NewLibrary(log, blobs), log: log}, nil
 }
