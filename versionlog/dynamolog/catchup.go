@@ -74,7 +74,7 @@ func (s *store) follow(ctx context.Context, m *meta) error {
 		}
 		// The row of a commit may be seen after META that tells of it.
 		if attempt > 5 {
-			return fmt.Errorf("store %s: %w: no record of commit %d, the tip is %d: look with `mneme fsck`", s.id, versionlog.ErrCorrupt, after+1, m.tip.Seq)
+			return s.log.missing(ctx, s.id, after+1)
 		}
 		if err := backoff(ctx, attempt); err != nil {
 			return err
@@ -83,6 +83,15 @@ func (s *store) follow(ctx context.Context, m *meta) error {
 			return err
 		}
 	}
+}
+
+// missing is the error for a commit of which there is no record although there
+// should be: unless its store is being deleted, the log is damaged.
+func (l *Log) missing(ctx context.Context, storeID string, seq uint64) error {
+	if _, err := l.table.meta(ctx, storeID); err != nil {
+		return err
+	}
+	return fmt.Errorf("store %s: %w: no record of commit %d: look with `mneme fsck`", storeID, versionlog.ErrCorrupt, seq)
 }
 
 // reach reports whether the view is at a META row or beyond, and if not, which

@@ -134,7 +134,7 @@ func (l *Log) commitAt(ctx context.Context, storeID string, seq uint64) (*versio
 			return commitOf(i)
 		}
 	}
-	return nil, fmt.Errorf("store %s: %w: no record of commit %d: look with `mneme fsck`", storeID, versionlog.ErrCorrupt, seq)
+	return nil, l.missing(ctx, storeID, seq)
 }
 
 // Heads yields the live versions at and below prefix in the order of their
@@ -342,7 +342,7 @@ func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Se
 		var prev *versionlog.Commit
 		for attempt := 0; after < tip.Seq; attempt++ {
 			if attempt > 5 {
-				yield(nil, fmt.Errorf("store %s: %w: no record of commit %d, the tip is %d: look with `mneme fsck`", storeID, versionlog.ErrCorrupt, after+1, tip.Seq))
+				yield(nil, walkError(ctx, l.missing(ctx, storeID, after+1)))
 				return
 			}
 			if err := backoff(ctx, attempt); err != nil {

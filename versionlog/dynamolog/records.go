@@ -92,9 +92,9 @@ func (r records) list(ctx context.Context, prefix string) iter.Seq2[string, erro
 	}
 }
 
-// removeAll removes the records and the description of a store.
+// removeAll removes the records of a store.
 func (r records) removeAll(ctx context.Context, storeID string) error {
-	names := map[string]bool{descriptionKey(storeID): true}
+	names := map[string]bool{}
 	for name, err := range r.list(ctx, recordPrefix(storeID)) {
 		if err != nil {
 			return err
@@ -102,9 +102,14 @@ func (r records) removeAll(ctx context.Context, storeID string) error {
 		names[name] = true
 	}
 	_, err := inParallel(names, func(name string, _ bool) (struct{}, error) {
-		_, err := r.s3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &r.bucket, Key: &name})
-		return struct{}{}, err
+		return struct{}{}, r.remove(ctx, name)
 	})
+	return err
+}
+
+// remove removes an object, if it is there.
+func (r records) remove(ctx context.Context, name string) error {
+	_, err := r.s3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &r.bucket, Key: &name})
 	return err
 }
 
@@ -161,8 +166,11 @@ func (l *Log) putDescription(ctx context.Context, storeID string) error {
 	var written []byte
 	for range 10 {
 		m, err := l.table.meta(ctx, storeID)
-		if errors.Is(err, versionlog.ErrNotFound) {
-			return nil // deleted
+		if errors.Is(err, versionlog.ErrNotFound) { // deleted
+			if written != nil {
+				return l.records.remove(ctx, descriptionKey(storeID))
+			}
+			return nil
 		}
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"mneme/internal/durable"
 	"mneme/versionlog"
@@ -164,7 +165,10 @@ func (s *store) writeSnapshot(head snapshot, heads []*versionlog.Version) error 
 	if err := durable.MkdirAll(s.log.snapshots, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(s.log.snapshots, ".tmp-*") // 0600
+	if err := durable.Sweep(s.log.snapshots, time.Hour); err != nil { // of processes that were killed
+		return err
+	}
+	f, err := os.CreateTemp(s.log.snapshots, durable.TempPrefix+"*") // 0600
 	if err != nil {
 		return err
 	}

@@ -206,6 +206,11 @@ func (l *Log) DeleteStore(ctx context.Context, id string) error {
 func (l *Log) removeRest(ctx context.Context, id string) error {
 	l.store(id).stopRecording()
 	l.store(id).removeSnapshot()
+	// First what makes the bucket describe a store: should this be interrupted,
+	// no rebuild brings the store back.
+	if err := l.records.remove(ctx, descriptionKey(id)); err != nil {
+		return err
+	}
 	var requests []types.WriteRequest
 	for i, err := range l.table.rows(ctx, between{partition: id, from: "\x00", to: "\U0010ffff"}) {
 		if err != nil {

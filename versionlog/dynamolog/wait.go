@@ -177,7 +177,16 @@ func (s *store) readSeen(ctx context.Context, tip uint64) error {
 	if seen-tip > maxCatchUp || seen < tip {
 		return s.catchUp(ctx)
 	}
-	return s.readAhead(ctx, tip, seen)
+	if err := s.readAhead(ctx, tip, seen); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	there := s.view != nil && s.view.meta.tip.Seq >= seen
+	s.mu.Unlock()
+	if there {
+		return nil
+	}
+	return s.catchUp(ctx) // which waits for rows that are not to be seen yet
 }
 
 // maxNext is how many commits Next returns at most, which it has to read.
