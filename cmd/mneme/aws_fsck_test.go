@@ -104,3 +104,26 @@ func TestAWSCaches(t *testing.T) {
 		t.Errorf("with a cache that cannot be made: %q", got)
 	}
 }
+
+// TestAWSSetup: setup makes everything once and says so, also to a program; what
+// a server does not know is reported and no failure.
+func TestAWSSetup(t *testing.T) {
+	t.Parallel()
+	p := newAWSPlace(t)
+	fresh := p.with(strings.ReplaceAll(p.url, "cmd-", "fresh-"))
+	outcomes := func() []string {
+		var all []string
+		for _, m := range regexp.MustCompile(`"outcome":"([^"]*)"`).FindAllStringSubmatch(fresh.must("", "setup", "--json"), -1) {
+			all = append(all, m[1])
+		}
+		return all
+	}
+	const unknown = "not supported by this server"
+	if got := strings.Join(outcomes(), ", "); got != "made, "+unknown+", made, made, "+unknown+", ready" {
+		t.Errorf("the first time: %s", got)
+	}
+	if got := strings.Join(outcomes(), ", "); got != "was there, "+unknown+", was there, was there, "+unknown+", ready" {
+		t.Errorf("the second time: %s", got)
+	}
+	fresh.must("", "store", "create", "notes")
+}
