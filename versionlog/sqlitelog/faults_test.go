@@ -187,3 +187,66 @@ func TestDeleteLeavesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestDeletedBytesAreGone: what a deleted store held cannot be read from the
+// files any more.
+func TestDeletedBytesAreGone(t *testing.T) {
+	dir, s := newLog(t)
+	l := openTest(t, dir, nil)
+	const secret = "the launch code is "
+	for i := range 20 {
+		p := withContent(fmt.Sprintf("/%s%d", secret, i), strings.Repeat(secret, 1+i*500), versionlog.ExpectAny())
+		if _, err := l.Commit(t.Context(), s.ID, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := func() (found int) {
+		t.Helper()
+		for _, name := range []string{databaseName, databaseName + "-wal"} {
+			data, err := os.ReadFile(l.path(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found += strings.Count(string(data), secret)
+		}
+		return found
+	}
+	if found() == 0 {
+		t.Fatal("the test does not find what is there")
+	}
+	if err := l.DeleteStore(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if n := found(); n > 0 {
+		t.Errorf("it is still there %d times", n)
+	}
+}
+
+// TestWriteAheadShrinks: a huge commit does not leave its size on disk for
+// ever.
+func TestWriteAheadShrinks(t *testing.T) {
+	dir, s := newLog(t)
+	l := openTest(t, dir, nil)
+	huge := &versionlog.Proposal{Key: versionlog.NewKey()}
+	for i := range 500 {
+		p := withContent(fmt.Sprintf("/%d", i), strings.Repeat(fmt.Sprintf("%06d\n", i), 14_000), versionlog.ExpectAny())
+		huge.Changes = append(huge.Changes, p.Changes...)
+	}
+	if _, err := l.Commit(t.Context(), s.ID, huge); err != nil {
+		t.Fatal(err)
+	}
+	size := func() int64 {
+		info, err := os.Stat(l.path(databaseName + "-wal"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	if n := size(); n <= keptWriteAhead {
+		t.Fatalf("the commit took %d bytes, the test tests nothing", n)
+	}
+	put(t, l, s.ID, "/small", "1")
+	if n := size(); n > keptWriteAhead {
+		t.Errorf("the write-ahead log still has %d bytes", n)
+	}
+}

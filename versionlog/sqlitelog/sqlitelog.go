@@ -25,6 +25,10 @@ const (
 	databaseName = "log.db"
 	changedName  = "changed"
 
+	// keptWriteAhead is how many bytes of the write-ahead log stay on disk after
+	// a commit that made it larger.
+	keptWriteAhead = 32 << 20
+
 	// maxReaders is how many reads run at once. They take microseconds.
 	maxReaders = 4
 )
@@ -151,10 +155,13 @@ func (l *Log) syncFound() error {
 
 func (l *Log) path(name string) string { return filepath.Join(l.dir, name) }
 
-// openDatabase does not yet touch the file. SQLite's own busy timeout cannot be
+// openDatabase does not yet touch the file. What is deleted from the database
+// is overwritten with zeroes, so that nobody finds it in free pages. SQLite's own busy timeout cannot be
 // interrupted, so it is off and retryBusy waits instead.
 func openDatabase(path string, readOnly bool) (*sql.DB, error) {
-	query := url.Values{"_pragma": {"busy_timeout(0)", "synchronous(FULL)"}}
+	query := url.Values{"_pragma": {
+		"busy_timeout(0)", "synchronous(FULL)", "secure_delete(ON)", fmt.Sprintf("journal_size_limit(%d)", keptWriteAhead),
+	}}
 	if readOnly {
 		query.Set("mode", "ro")
 		query.Add("_pragma", "query_only(1)")

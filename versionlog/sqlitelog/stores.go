@@ -64,10 +64,10 @@ func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
 }
 
 // DeleteStore removes a store with its whole history and the blobs that the
-// log keeps for it.
+// log keeps for it. Nothing of them is left in the files, unless somebody reads
+// at that moment; then it goes as the write-ahead log is written over.
 func (l *Log) DeleteStore(ctx context.Context, id string) error {
-	defer l.recent.forget(id)
-	return l.changeStores(ctx, "delete store "+id, func(ctx context.Context, w *writer) error {
+	err := l.changeStores(ctx, "delete store "+id, func(ctx context.Context, w *writer) error {
 		s, err := queryOne(ctx, w.read.storeByID, scanStore, id)
 		if err != nil {
 			return err
@@ -79,6 +79,12 @@ func (l *Log) DeleteStore(ctx context.Context, id string) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	l.recent.forget(id)
+	l.writer.emptyWriteAhead(ctx)
+	return nil
 }
 
 func (l *Log) changeStores(ctx context.Context, what string, change func(context.Context, *writer) error) error {

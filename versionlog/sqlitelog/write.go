@@ -137,6 +137,19 @@ func (w *writer) transaction(ctx context.Context, fn func(context.Context) error
 	return err
 }
 
+// emptyWriteAhead carries the write-ahead log over into the database and cuts it
+// to nothing, if nobody reads from it. The store is deleted whatever comes of
+// it.
+func (w *writer) emptyWriteAhead(ctx context.Context) {
+	select {
+	case w.turn <- struct{}{}:
+		defer func() { <-w.turn }()
+	case <-ctx.Done():
+		return
+	}
+	_, _ = w.conn.ExecContext(context.WithoutCancel(ctx), `PRAGMA wal_checkpoint(TRUNCATE)`)
+}
+
 func run(ctx context.Context, stmt *sql.Stmt, args ...any) error {
 	_, err := stmt.ExecContext(ctx, args...)
 	return translate(err)
