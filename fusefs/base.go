@@ -37,10 +37,13 @@ func (n *node) expected(head *versionlog.Version) *versionlog.Version {
 	return head
 }
 
-// see notes that the session has read the head of n. What it reads while the
-// file is being written here is no version, and while the kernel does not know
-// of a change yet, it may get the new bytes cut at the old length; so neither
-// counts. Caller holds fs.mu.
+// see notes that the session opens n for reading. What it reads while the file
+// is being written here is no version, and while the kernel does not know of a
+// change yet, it may get the new bytes cut at the old length; so neither counts.
+//
+// Reads do not count. The kernel asks for whole pages: who goes on in the middle
+// of a page that has been invalidated looks like who begins anew, and would end
+// with the beginning of one version and the end of another. Caller holds fs.mu.
 func (n *node) see() {
 	if n.head == nil || n.store.readOnly() || n.staged() && n.stage.dirty || n.reread && !n.store.fs.notify.told(n.notice) {
 		return
@@ -48,23 +51,19 @@ func (n *node) see() {
 	n.seen = base{true, n.head}
 }
 
-// readFromStart notes that a read of head from its first byte on was answered,
-// through h; the rest of the file comes by the same or later reads. A handle
-// that has written nothing starts anew from what it reads.
-func (fs *fileSystem) readFromStart(h *handle, head *versionlog.Version) {
-	n := h.node
-	fs.mu.RLock()
-	news := n.head == head && (n.seen.version != head || h.stage != nil && h.stage.base != head)
-	fs.mu.RUnlock()
-	if !news {
-		return
-	}
+// firstRead notes that a handle which was opened for reading and writing a file
+// that the session did not know has been read from the start: what it writes is
+// based on that. The kernel had no pages then, so it asked for what was read.
+func (fs *fileSystem) firstRead(h *handle, head *versionlog.Version) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if n.see(); n.seen.version != head || n.head != head {
+	n, st := h.node, h.stage
+	if h.unread != head || n.head != head || n.reread && !fs.notify.told(n.notice) {
 		return
 	}
-	if st := h.stage; st != nil && st == n.stage && !st.dirty && !n.local && st.err == 0 && st.conflict == 0 {
+	h.unread = nil
+	n.seen = base{true, head}
+	if st == n.stage && st.overtaken && !st.dirty && st.err == 0 && st.conflict == 0 {
 		st.base, st.overtaken = head, false
 		st.data, st.loaded = nil, false
 	}

@@ -5,15 +5,18 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/versionlog"
 )
 
 // handle is an open file or directory. Its fields do not change, but for
-// entries, which fileSystem.mu guards.
+// unread and entries, which fileSystem.mu guards.
 type handle struct {
 	node    *node
-	stage   *stage     // of a handle that may write
-	text    []byte     // of a control file
-	entries []dirEntry // of a directory, from its last rewind on
+	stage   *stage              // of a handle that may write
+	text    []byte              // of a control file
+	unread  *versionlog.Version // what is to be read before anything is written; nil: nothing
+	entries []dirEntry          // of a directory, from its last rewind on
 }
 
 // newHandle enters h in the table. Caller holds fs.mu.
@@ -125,8 +128,8 @@ func (fs *fileSystem) open(n *node, flags uint32, out *fuse.OpenOut) {
 	if !n.reread {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	}
-	if !writes(flags) {
-		n.see() // it may be answered from the kernel's pages, without a READ
+	if !writes(flags) || flags&(syscall.O_ACCMODE|syscall.O_APPEND|syscall.O_TRUNC) == syscall.O_RDWR && !n.seen.stale(n.head) {
+		n.see()
 	}
 	if flags&syscall.O_TRUNC != 0 || fs.notify.told(n.notice) {
 		n.reread = false
@@ -135,6 +138,7 @@ func (fs *fileSystem) open(n *node, flags uint32, out *fuse.OpenOut) {
 		h.stage = n.beginWrite(flags)
 		if h.stage.overtaken { // it is to be read first, and that must be seen here
 			out.OpenFlags &^= fuse.FOPEN_KEEP_CACHE
+			h.unread = n.head
 		}
 		if flags&syscall.O_TRUNC != 0 {
 			h.stage.empty()
@@ -221,6 +225,7 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 	if head == n.head {
 		data = n.content
 	}
+	unread := h.unread
 	switch {
 	case n.generate != nil:
 		data = h.text
@@ -247,8 +252,8 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 		}
 		fs.mu.Unlock()
 	}
-	if in.Offset == 0 && head != nil {
-		fs.readFromStart(h, head)
+	if in.Offset == 0 && unread != nil && unread == head {
+		fs.firstRead(h, head)
 	}
 	start := min(in.Offset, uint64(len(data)))
 	end := min(start+uint64(len(buf)), uint64(len(data)))

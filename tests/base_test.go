@@ -137,8 +137,8 @@ attempt(f.close); head("f")`, "ok\n01234\n"},
 		"ESTALE\ntwo!\nkept ('one', 'two!', 'mine')\nESTALE\nb'two!'\n"},
 	{"fsync", `put("f", b"one"); f = open("f", "wb", buffering=0); f.write(b"mine"); theirs("f", b"two!"); attempt(os.fsync, f.fileno()); attempt(os.fsync, f.fileno()); attempt(f.write, b", more")
 attempt(f.close); head("f"); kept()`, "ESTALE\nESTALE\nESTALE\nESTALE\ntwo!\nkept ('one', 'two!', 'mine, more')\n"},
-	{"after it has arrived", `put("f", b"one"); f = open("f", "wb", buffering=0); f.write(b"mine"); theirs("f", b"two!"); learned("f", 4); print(read("f")); attempt(f.write, b", more"); attempt(f.close); kept()`,
-		"b'two!'\nESTALE\nESTALE\nkept ('one', 'two!', 'mine, more')\n"},
+	{"after it has arrived", `put("f", b"one"); f = open("f", "wb", buffering=0); f.write(b"mine"); theirs("f", b"three!"); learned("f", 6); print(read("f")); attempt(f.write, b", more"); attempt(f.close); kept()`,
+		"b'three!'\nESTALE\nESTALE\nkept ('one', 'three!', 'mine, more')\n"},
 	{"dup", `put("f", b"one"); f = os.open("f", os.O_WRONLY | os.O_TRUNC); g = os.dup(f); os.write(f, b"mine"); theirs("f", b"two!"); attempt(os.close, f); attempt(os.close, g); kept()`,
 		"ESTALE\nESTALE\nkept ('one', 'two!', 'mine')\n"},
 	{"never read, overtaken, again", `theirs("f", b"one"); learned("f", 3); f = open("f", "wb", buffering=0); f.write(b"mine"); theirs("f", b"two!"); attempt(f.close); attempt(put, "f", b"mine"); head("f")`,
@@ -156,6 +156,9 @@ attempt(f.close); head("f"); kept()`, "ESTALE\nESTALE\nESTALE\nESTALE\ntwo!\nkep
 	{"append to what both made", `f = open("f", "ab", buffering=0); f.write(b"a\n"); theirs("f", b"b\n"); attempt(f.close); head("f")`, "ok\nb\na\n\n"},
 	{"mapping", `put("f", b"one!"); f = open("f", "r+b", buffering=0); m = mmap.mmap(f.fileno(), 0); m[0:4] = b"mine"; theirs("f", b"two!"); attempt(m.flush); attempt(os.fsync, f.fileno()); m.close(); attempt(f.close)
 head("f"); kept()`, "ESTALE\nESTALE\nESTALE\ntwo!\nkept ('one!', 'two!', 'mine')\n"},
+
+	{"read on in the middle", `put("f", b"one"); f = open("f", "rb", buffering=0); f.read(2); theirs("f", b"three!"); learned("f", 6); f.read(); f.close(); attempt(put, "f", b"mine")
+f = open("f", "r+b", buffering=0); f.read(2); theirs("f", b"four more"); f.read(); f.seek(0); attempt(f.write, b"mine"); attempt(f.close); head("f")`, "ESTALE\nESTALE\nESTALE\nfour more\n"},
 
 	// Names.
 	{"removed and made anew", `put("f", b"one"); removed("f"); theirs("f", b"two!"); attempt(put, "f", b"mine"); head("f")`, "ESTALE\ntwo!\n"},
