@@ -88,11 +88,15 @@ func TestSettled(t *testing.T) {
 				f.Site = "dynamodb TransactWriteItems"
 				transport.Arm(f)
 			}
+			transport.Reset()
 			c, err := l.Commit(t.Context(), s.ID, proposal(putChange("/a", "2", versionlog.ExpectVersion(first.ID))))
 			if err != nil || c.Seq != 2 {
 				t.Fatalf("%+v, %v", c, err)
 			}
 			transport.Disarm()
+			if sent := transport.Calls()["dynamodb TransactWriteItems"]; faults[0].Times == 1 && sent != 1 {
+				t.Errorf("a commit whose reply was lost was sent %d times", sent)
+			}
 			if tip, err := l.Tip(t.Context(), s.ID); err != nil || tip.Digest != c.Digest {
 				t.Errorf("tip is %+v, %v, want that of %+v", tip, err, c)
 			}

@@ -71,6 +71,15 @@ func TestSnapshot(t *testing.T) {
 			l.store(s.ID).savedAt = 0
 			l.store(s.ID).saveSnapshot()
 		}, walks},
+		"behind, of another history": {func(t *testing.T, b *backend, s versionlog.Store, path string) {
+			l := b.open(t, nil, &Options{SnapshotDir: filepath.Dir(filepath.Dir(path))})
+			headsOf(t, l, s.ID)
+			closeOnce(t, l)
+			l.store(s.ID).view.meta.tip.Digest = cas.Sum([]byte("another"))
+			l.store(s.ID).savedAt = 0
+			l.store(s.ID).saveSnapshot()
+			write(t, b.open(t, nil, nil), s.ID, "/a", "since")
+		}, walks},
 		"ahead": {func(t *testing.T, b *backend, s versionlog.Store, path string) {
 			l := b.open(t, nil, &Options{SnapshotDir: filepath.Dir(filepath.Dir(path))})
 			headsOf(t, l, s.ID)
