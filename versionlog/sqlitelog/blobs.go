@@ -14,9 +14,9 @@ import (
 	"mneme/versionlog"
 )
 
-// MaxContent is the size in bytes up to which a Log keeps contents itself.
-// Larger ones would have to pass through the write-ahead log first, which takes
-// longer than the syncs of a file of their own.
+// MaxContent is the size in bytes up to which a Log keeps contents itself. Up to
+// this a row is written in less than half the time that the two syncs of a file
+// and its directory add; from half a mebibyte on, a file is as fast.
 const MaxContent = 128 << 10
 
 // KeepsContent implements versionlog.ContentKeeper.
