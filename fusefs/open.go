@@ -64,7 +64,9 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 		if n.generate != nil || n.store.readOnly() {
 			return fuse.EROFS
 		}
-		n.store.catchUp() // so that what is written is based on the newest version
+		if status := fs.catchUp(n); !status.Ok() { // so that what is written is based on the newest version
+			return status
+		}
 	}
 	if n.generate != nil {
 		text := append([]byte{}, n.generate()...) // not nil when it is empty
@@ -92,6 +94,20 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 	}
 	fs.open(n, in.Flags, out)
 	return fuse.OK
+}
+
+// catchUp catches n's store up. When its log cannot be asked, nothing could be
+// committed either: who ignores errors at close, as a shell's own echo does, is
+// told now. Scratch files are not committed.
+func (fs *fileSystem) catchUp(n *node) fuse.Status {
+	err := n.store.catchUp()
+	fs.mu.RLock()
+	scratch := fs.classOf(n) != ordinary
+	fs.mu.RUnlock()
+	if err == nil || scratch {
+		return fuse.OK
+	}
+	return n.store.fail("open", fs.where(n), err)
 }
 
 // tell returns when the kernel knows that n's content has changed: it would cut
@@ -162,7 +178,9 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 	if in.Mode&(syscall.S_ISUID|syscall.S_ISGID|syscall.S_ISVTX) != 0 {
 		return fuse.EPERM
 	}
-	dir.store.catchUp()
+	if err := dir.store.catchUp(); err != nil && classify(dir, name) == ordinary {
+		return dir.store.fail("create", name, err)
+	}
 	if status := fs.reach(in.NodeId, name); !status.Ok() {
 		return status
 	}

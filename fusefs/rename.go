@@ -37,7 +37,8 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 	case from.store != to.store:
 		return fuse.EXDEV
 	}
-	if from.store.catchUp(); from.store.readOnly() {
+	_ = from.store.catchUp() // the commit will tell
+	if from.store.readOnly() {
 		return fuse.EROFS
 	}
 	if status := fs.reachContent(in.NodeId, oldName); !status.Ok() {

@@ -311,7 +311,9 @@ func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.St
 	}
 	fs.mu.Unlock()
 
-	n.store.catchUp()
+	if status := fs.catchUp(n); !status.Ok() {
+		return status
+	}
 	fs.mu.Lock()
 	if status := fs.admit(n, syscall.O_WRONLY); !status.Ok() {
 		fs.mu.Unlock()

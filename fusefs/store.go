@@ -164,18 +164,19 @@ func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
 }
 
 // catchUp waits until the tree shows every commit that is in the log now, but
-// not for long: what follows checks the log again when it commits.
-func (s *store) catchUp() {
+// not for long: what follows checks the log again when it commits. The error is
+// that of a log which cannot be asked.
+func (s *store) catchUp() error {
 	tip, err := s.tip(s.fs.ctx)
 	if err != nil {
-		return
+		return err
 	}
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
-	if s.applied >= tip.Seq {
-		return
+	if s.applied < tip.Seq {
+		waitFor(&s.caughtUp, time.Second, func() bool { return s.applied >= tip.Seq })
 	}
-	waitFor(&s.caughtUp, time.Second, func() bool { return s.applied >= tip.Seq })
+	return nil
 }
 
 // commit makes changes through commitWith, by memory.Store.Batch.

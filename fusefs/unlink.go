@@ -25,7 +25,8 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 		return status
 	}
 	s := dir.store
-	if s.catchUp(); s.readOnly() {
+	_ = s.catchUp() // the commit will tell
+	if s.readOnly() {
 		return fuse.EROFS
 	}
 	if status := fs.reach(header.NodeId, name); !status.Ok() {

@@ -73,6 +73,8 @@ func TestEndpointLost(t *testing.T) {
 	}
 	m.failsWithin(t, bound, `cp read mine`, eio)
 	m.failsWithin(t, bound, `cp read new`, eio)
+	m.failsWithin(t, bound, `echo lost > mine`, eio) // a shell ignores errors at close
+	m.failsWithin(t, bound, `echo lost > newer`, eio)
 
 	s3.Stop()
 	if got := m.sh(t, `cat read mine on-disk; wc -c < unread`); got != "read\nbefore\non-disk\n7\n" {
