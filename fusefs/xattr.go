@@ -84,24 +84,23 @@ func fill(dest []byte, value string) (uint32, fuse.Status) {
 }
 
 // SetXAttr implements fuse.RawFileSystem.
-func (fs *fileSystem) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, _ []byte) fuse.Status {
-	return fs.refuseXAttr(in.NodeId, attr)
+func (fs *fileSystem) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, _ string, _ []byte) fuse.Status {
+	return fs.refuseXAttr(in.NodeId)
 }
 
 // RemoveXAttr implements fuse.RawFileSystem.
-func (fs *fileSystem) RemoveXAttr(_ <-chan struct{}, header *fuse.InHeader, attr string) fuse.Status {
-	return fs.refuseXAttr(header.NodeId, attr)
+func (fs *fileSystem) RemoveXAttr(_ <-chan struct{}, header *fuse.InHeader, _ string) fuse.Status {
+	return fs.refuseXAttr(header.NodeId)
 }
 
-// refuseXAttr says why attributes cannot be changed.
-func (fs *fileSystem) refuseXAttr(id uint64, attr string) fuse.Status {
+// refuseXAttr says why attributes cannot be changed. Those of mneme get no error
+// of their own: mv copies them with a file that it moves here from another file
+// system, and complains of every error but this one.
+func (fs *fileSystem) refuseXAttr(id uint64) fuse.Status {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
 	if _, status := fs.writable(id); !status.Ok() {
 		return status
-	}
-	if strings.HasPrefix(attr, xattrPrefix) {
-		return fuse.EPERM
 	}
 	return fuse.Status(syscall.EOPNOTSUPP)
 }

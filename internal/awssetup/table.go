@@ -103,8 +103,10 @@ func (s *setup) checkSchema(table *types.TableDescription) error {
 		keys[k.KeyType] = aws.ToString(k.AttributeName)
 	}
 	for _, a := range table.AttributeDefinitions {
-		if name := aws.ToString(a.AttributeName); (name == PartitionKey || name == SortKey) && a.AttributeType != types.ScalarAttributeTypeS {
-			keys[types.KeyTypeHash] += " of type " + string(a.AttributeType)
+		for kind, name := range keys {
+			if name == aws.ToString(a.AttributeName) && a.AttributeType != types.ScalarAttributeTypeS {
+				keys[kind] += " of type " + string(a.AttributeType)
+			}
 		}
 	}
 	if keys[types.KeyTypeHash] != PartitionKey || keys[types.KeyTypeRange] != SortKey {
