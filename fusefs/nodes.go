@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/text/unicode/norm"
@@ -217,7 +218,14 @@ func (n *node) lacks(name string) bool {
 // oneForm reports whether a name in NFC is the only spelling of itself. The
 // kernel takes two spellings for two names and would keep the one when the
 // other is removed, so it is not to keep any.
-func oneForm(name string) bool { return norm.NFD.IsNormalString(name) }
+func oneForm(name string) bool {
+	for i := range len(name) {
+		if name[i] >= utf8.RuneSelf {
+			return norm.NFD.IsNormalString(name)
+		}
+	}
+	return true
+}
 
 // reply fills out an entry for n and counts the reference that the kernel
 // gets. exact says that n was asked for by the name it has.

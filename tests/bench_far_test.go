@@ -80,6 +80,19 @@ func BenchmarkFar(b *testing.B) {
 	}
 }
 
+func fillBatch(ctx context.Context, st *memory.Store, dir string, paths []string) error {
+	var changes []memory.Change
+	for _, path := range paths {
+		data, err := os.ReadFile(filepath.Join(dir, path))
+		if err != nil {
+			return err
+		}
+		changes = append(changes, memory.Change{Action: versionlog.Put, Path: "/" + path, Content: data, Expect: versionlog.ExpectAny()})
+	}
+	_, err := st.Batch(ctx, changes, nil)
+	return err
+}
+
 func (e *env) benchFar(b *testing.B, name string, st *memory.Store, far *farBlobs) {
 	at := filepath.Join(e.dir, "far-"+name)
 	if err := os.Mkdir(at, 0o755); err != nil {

@@ -1,7 +1,7 @@
 package tests
 
 import (
-	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -11,15 +11,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"mneme/cas"
-	"mneme/cas/dircas"
-	"mneme/memory"
-	"mneme/versionlog"
-	"mneme/versionlog/sqlitelog"
 )
 
 const (
@@ -54,57 +47,32 @@ func quickCorpus(b *testing.B, dir string) []string {
 	return paths
 }
 
-// fill puts the files of a directory into a store, a commit for every directory
-// of the corpus.
+// fill puts the files of a directory into a store, many with one command.
 func (e *env) fill(b *testing.B, slug, dir string, paths []string) {
 	b.Helper()
-	ctx := context.Background()
+	type change struct {
+		Action  string `json:"action"`
+		Path    string `json:"path"`
+		Content string `json:"content"`
+	}
 	e.store(slug)
-	log, err := sqlitelog.Open(ctx, e.stores, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer log.Close()
-	lib := memory.NewLibrary(log, func(id string) (cas.Store, error) {
-		return dircas.Open(filepath.Join(e.stores, "stores", id, "blobs"), nil)
-	})
-	info, err := lib.FindStore(ctx, slug)
-	if err != nil {
-		b.Fatal(err)
-	}
-	st, err := lib.Open(ctx, info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "bench"}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	var all sync.WaitGroup
-	batches := make(chan []string)
-	for range 8 { // their fsyncs go together
-		all.Go(func() {
-			for batch := range batches {
-				if err := fillBatch(ctx, st, dir, batch); err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	}
-	for batch := range slices.Chunk(paths, benchPerDir) {
-		batches <- batch
-	}
-	close(batches)
-	all.Wait()
-}
-
-func fillBatch(ctx context.Context, st *memory.Store, dir string, paths []string) error {
-	var changes []memory.Change
-	for _, path := range paths {
-		data, err := os.ReadFile(filepath.Join(dir, path))
-		if err != nil {
-			return err
+	for part := range slices.Chunk(paths, 10*benchPerDir) {
+		var batch struct {
+			Changes []change `json:"changes"`
 		}
-		changes = append(changes, memory.Change{Action: versionlog.Put, Path: "/" + path, Content: data, Expect: versionlog.ExpectAny()})
+		for _, path := range part {
+			data, err := os.ReadFile(filepath.Join(dir, path))
+			if err != nil {
+				b.Fatal(err)
+			}
+			batch.Changes = append(batch.Changes, change{"put", "/" + path, string(data)})
+		}
+		text, err := json.Marshal(batch)
+		if err != nil {
+			b.Fatal(err)
+		}
+		e.mustIn(b, string(text), "apply", slug)
 	}
-	_, err := st.Batch(ctx, changes, nil)
-	return err
 }
 
 // quick is one run of the quick benchmark.

@@ -1,0 +1,121 @@
+package fusefs
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/cas"
+	"mneme/cas/memcas"
+	"mneme/memory"
+	"mneme/versionlog"
+	"mneme/versionlog/memlog"
+)
+
+// The hot paths, without a kernel: what a request costs in the daemon.
+
+// newBench makes a file system that can be written, of 1,000 files in one
+// directory, and returns it with the directory.
+func newBench(b *testing.B) (*fileSystem, *node) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	blobs := memcas.New()
+	lib := memory.NewLibrary(memlog.New(nil), func(string) (cas.Store, error) { return blobs, nil })
+	info, err := lib.CreateStore(ctx, "notes", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ms, err := lib.Open(ctx, info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "bench"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var changes []memory.Change
+	for i := range 1000 {
+		changes = append(changes, memory.Change{
+			Action: versionlog.Put, Path: fmt.Sprintf("/dir/file%03d", i), Content: make([]byte, 4096), Expect: versionlog.ExpectAny(),
+		})
+	}
+	if _, err := ms.Batch(ctx, changes, nil); err != nil {
+		b.Fatal(err)
+	}
+	fs := newFileSystem(ctx, []*memory.Store{ms}, Options{Logger: slog.New(slog.DiscardHandler)})
+	if err := fs.stores[0].walk(ctx); err != nil {
+		b.Fatal(err)
+	}
+	var follower sync.WaitGroup
+	follower.Go(func() { fs.stores[0].follow(ctx) })
+	b.Cleanup(func() {
+		cancel()
+		follower.Wait()
+	})
+	b.ReportAllocs()
+	return fs, fs.stores[0].find("/dir")
+}
+
+func mustOK(b *testing.B, status fuse.Status) {
+	if !status.Ok() {
+		b.Fatal(status)
+	}
+}
+
+func BenchmarkLookup(b *testing.B) {
+	fs, dir := newBench(b)
+	header := &fuse.InHeader{NodeId: dir.id}
+	for b.Loop() {
+		mustOK(b, fs.Lookup(nil, header, "file500", &fuse.EntryOut{}))
+	}
+}
+
+func BenchmarkOpenReadRelease(b *testing.B) {
+	fs, dir := newBench(b)
+	header := fuse.InHeader{NodeId: dir.children["file500"].id}
+	buffer := make([]byte, 4096)
+	for b.Loop() {
+		var out fuse.OpenOut
+		mustOK(b, fs.Open(nil, &fuse.OpenIn{InHeader: header}, &out))
+		_, status := fs.Read(nil, &fuse.ReadIn{InHeader: header, Fh: out.Fh}, buffer)
+		mustOK(b, status)
+		fs.Release(nil, &fuse.ReleaseIn{InHeader: header, Fh: out.Fh})
+	}
+}
+
+func BenchmarkList1000(b *testing.B) {
+	fs, dir := newBench(b)
+	header := fuse.InHeader{NodeId: dir.id}
+	buffer := make([]byte, 128<<10)
+	for b.Loop() {
+		var out fuse.OpenOut
+		mustOK(b, fs.OpenDir(nil, &fuse.OpenIn{InHeader: header}, &out))
+		for in := (&fuse.ReadIn{InHeader: header, Fh: out.Fh}); ; {
+			entries := fuse.NewDirEntryList(buffer, in.Offset)
+			mustOK(b, fs.ReadDirPlus(nil, in, entries))
+			if entries.Offset == in.Offset {
+				break
+			}
+			in.Offset = entries.Offset
+		}
+		fs.ReleaseDir(&fuse.ReleaseIn{InHeader: header, Fh: out.Fh})
+	}
+}
+
+// BenchmarkSave is a shell's redirection: truncating open, write, close. Log and
+// blobs are in memory.
+func BenchmarkSave(b *testing.B) {
+	fs, dir := newBench(b)
+	header := fuse.InHeader{NodeId: dir.children["file500"].id}
+	data := make([]byte, 4096)
+	const flags = 0o1001 // O_WRONLY | O_TRUNC
+	for i := 0; b.Loop(); i++ {
+		copy(data, fmt.Sprint(i, " "))
+		var out fuse.OpenOut
+		mustOK(b, fs.Open(nil, &fuse.OpenIn{InHeader: header, Flags: flags}, &out))
+		_, status := fs.Write(nil, &fuse.WriteIn{InHeader: header, Fh: out.Fh}, data)
+		mustOK(b, status)
+		mustOK(b, fs.Flush(nil, &fuse.FlushIn{InHeader: header, Fh: out.Fh}))
+		fs.Release(nil, &fuse.ReleaseIn{InHeader: header, Fh: out.Fh})
+	}
+}
