@@ -116,8 +116,7 @@ func (s *store) place(v versionlog.Version) {
 	dir := s.makeDirs(dirPath, v.Time)
 	n := dir.children[name]
 	if n != nil && n.isDir() { // empty, or holding only this mount's scratch files
-		s.fs.notify.entry(dir, name)
-		s.fs.detach(n)
+		s.displace(n)
 		n = nil
 	}
 	if n == nil {
@@ -199,8 +198,7 @@ func (s *store) makeDirs(path string, at time.Time) *node {
 		_, name := split(path[:end])
 		n := dir.children[name]
 		if n != nil && !n.isDir() {
-			s.fs.notify.entry(dir, name)
-			s.fs.detach(n)
+			s.displace(n)
 			n = nil
 		}
 		if n == nil {
@@ -210,6 +208,25 @@ func (s *store) makeDirs(path string, at time.Time) *node {
 		dir = n
 	}
 	return dir
+}
+
+// displace takes n, with what is below it, out of the tree, because another
+// session has put something else in its place. Caller holds fs.mu.
+func (s *store) displace(n *node) {
+	n.noteWas()
+	s.fs.notify.entry(n.parent, n.name)
+	s.fs.detach(n)
+}
+
+// noteWas notes the paths of n and all below it, for those who write there.
+// Caller holds fs.mu.
+func (n *node) noteWas() {
+	if path, ok := n.path(); ok {
+		n.was = path
+	}
+	for _, c := range n.children {
+		c.noteWas()
+	}
 }
 
 // hide notes that n, which is committed at dir/name, has a scratch name now:
