@@ -10,6 +10,7 @@ import (
 	"iter"
 	"time"
 
+	"mneme/internal/awsconf"
 	"mneme/versionlog"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -75,7 +76,9 @@ func (r records) list(ctx context.Context, prefix string) iter.Seq2[string, erro
 	return func(yield func(string, error) bool) {
 		var next *string
 		for {
-			out, err := r.s3.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &r.bucket, Prefix: &prefix, ContinuationToken: next})
+			bounded, cancel := awsconf.WithTimeout(ctx)
+			out, err := r.s3.ListObjectsV2(bounded, &s3.ListObjectsV2Input{Bucket: &r.bucket, Prefix: &prefix, ContinuationToken: next})
+			cancel()
 			if err != nil {
 				yield("", err)
 				return
@@ -107,9 +110,14 @@ func (r records) removeAll(ctx context.Context, storeID string) error {
 	return err
 }
 
-// remove removes an object, if it is there.
+// remove removes an object, if it is there, within a time limit.
 func (r records) remove(ctx context.Context, name string) error {
+	ctx, cancel := awsconf.WithTimeout(ctx)
+	defer cancel()
 	_, err := r.s3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &r.bucket, Key: &name})
+	if codeOf(err) == "NoSuchKey" { // S3 itself says nothing, others do
+		return nil
+	}
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"mneme/internal/awsconf"
 	"mneme/versionlog"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -179,7 +180,7 @@ func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
 // DeleteStore removes a store with its history: first what makes it a store, in
 // one transaction, and then the rest.
 func (l *Log) DeleteStore(ctx context.Context, id string) error {
-	return l.changeStores(ctx, "delete store "+id, func(ctx context.Context) error {
+	err := l.changeStores(ctx, "delete store "+id, func(ctx context.Context) error {
 		m, err := l.table.meta(ctx, id)
 		if err != nil {
 			return err
@@ -198,11 +199,20 @@ func (l *Log) DeleteStore(ctx context.Context, id string) error {
 			}
 		}
 		l.store(id).forget()
-		return l.removeRest(ctx, id)
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	if err := l.removeRest(ctx, id); err != nil {
+		return fmt.Errorf("delete store %s: it is deleted, but rows or objects of it are left: %w", id, awsconf.Explain(err))
+	}
+	return nil
 }
 
-// removeRest removes the rows and objects of a store that is none any more.
+// removeRest removes the rows and objects of a store that is none any more. How
+// long that takes depends on how many they are, so each request has a time limit
+// and the whole has none.
 func (l *Log) removeRest(ctx context.Context, id string) error {
 	l.store(id).stopRecording()
 	l.store(id).removeSnapshot()
@@ -211,14 +221,20 @@ func (l *Log) removeRest(ctx context.Context, id string) error {
 	if err := l.records.remove(ctx, descriptionKey(id)); err != nil {
 		return err
 	}
-	var requests []types.WriteRequest
+	var batch []types.WriteRequest
 	for i, err := range l.table.rows(ctx, between{partition: id, from: "\x00", to: "\U0010ffff"}) {
 		if err != nil {
 			return err
 		}
-		requests = append(requests, deleteRequest(id, sortOf(i)))
+		if batch = append(batch, deleteRequest(id, sortOf(i))); len(batch) < maxBatchWrite {
+			continue
+		}
+		if err := l.table.write(ctx, batch); err != nil {
+			return err
+		}
+		batch = batch[:0]
 	}
-	if err := l.table.write(ctx, requests); err != nil {
+	if err := l.table.write(ctx, batch); err != nil {
 		return err
 	}
 	return l.records.removeAll(ctx, id)

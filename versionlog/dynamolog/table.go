@@ -170,20 +170,29 @@ func (t table) below(ctx context.Context, partition, prefix string) iter.Seq2[it
 func (t table) write(ctx context.Context, requests []types.WriteRequest) error {
 	for len(requests) > 0 {
 		n := min(len(requests), maxBatchWrite)
-		batch := requests[:n]
-		requests = requests[n:]
-		for attempt := 0; len(batch) > 0; attempt++ {
-			if err := backoff(ctx, attempt); err != nil {
-				return err
-			}
-			out, err := t.db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
-				RequestItems: map[string][]types.WriteRequest{t.name: batch},
-			})
-			if err != nil {
-				return err
-			}
-			batch = out.UnprocessedItems[t.name]
+		if err := t.writeBatch(ctx, requests[:n]); err != nil {
+			return err
 		}
+		requests = requests[n:]
+	}
+	return nil
+}
+
+// writeBatch writes as many rows as one request takes, within a time limit.
+func (t table) writeBatch(ctx context.Context, batch []types.WriteRequest) error {
+	ctx, cancel := awsconf.WithTimeout(ctx)
+	defer cancel()
+	for attempt := 0; len(batch) > 0; attempt++ {
+		if err := backoff(ctx, attempt); err != nil {
+			return err
+		}
+		out, err := t.db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
+			RequestItems: map[string][]types.WriteRequest{t.name: batch},
+		})
+		if err != nil {
+			return err
+		}
+		batch = out.UnprocessedItems[t.name]
 	}
 	return nil
 }
