@@ -146,8 +146,11 @@ func (fs *fileSystem) take(m *move) {
 		fs.notify.entry(m.to, m.new)
 	}
 	if t := m.to.children[m.new]; t != nil && t != m.n {
-		t.removed = true
+		// What another session has put there since is not what the rename means
+		// to remove: who writes to it is to hear that its place is gone.
+		t.removed = t == m.target
 		t.ctime = now
+		t.noteWas()
 		fs.detach(t)
 	}
 	if m.n.parent != nil && m.n.parent.children[m.n.name] == m.n {

@@ -155,7 +155,9 @@ func (n *node) rebase(v versionlog.Version) {
 	if n.stage != nil && n.stage.base != nil && n.stage.base.ID == v.Parent {
 		n.stage.base = &v
 	}
-	if n.head.ID != v.Parent { // content of another session's that the tree has yet to see
+	// Content of another session's that the tree has yet to see. There is no head
+	// when it has seen so far that the memory before that was deleted.
+	if n.head == nil || n.head.ID != v.Parent {
 		n.content = nil
 		n.store.fs.notify.content(n)
 	}

@@ -1,0 +1,145 @@
+package fusefs
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/versionlog"
+)
+
+// hookLog calls a function between a commit of the mount's and its reply.
+type hookLog struct {
+	versionlog.Log
+	then func()
+}
+
+func (l *hookLog) Commit(ctx context.Context, storeID string, p *versionlog.Proposal) (*versionlog.Commit, error) {
+	c, err := l.Log.Commit(ctx, storeID, p)
+	if then := l.then; then != nil && p.Session == "mine" {
+		l.then = nil
+		then()
+	}
+	return c, err
+}
+
+// before has a function called before the next commit of the mount's is
+// answered.
+func (r *rig) before(then func()) {
+	r.log.Log = &hookLog{Log: r.log.Log, then: then}
+}
+
+// dirty opens a file, made if there is none, writes to it, and returns its
+// handle.
+func (r *rig) dirty(path, text string) uint64 {
+	r.Helper()
+	var open fuse.OpenOut
+	status := fuse.OK
+	if entry, found := r.lookup(path); found.Ok() {
+		status = r.fs.Open(nil, &fuse.OpenIn{InHeader: header(entry.NodeId), Flags: syscall.O_WRONLY}, &open)
+	} else {
+		dir, name := r.parent(path)
+		var created fuse.CreateOut
+		in := &fuse.CreateIn{InHeader: header(dir), Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: 0o644}
+		status = r.fs.Create(nil, in, name, &created)
+		open = created.OpenOut
+	}
+	if status.Ok() {
+		_, status = r.fs.Write(nil, &fuse.WriteIn{Fh: open.Fh}, []byte(text))
+	}
+	if !status.Ok() {
+		r.Fatalf("write to %s: %v", path, status)
+	}
+	return open.Fh
+}
+
+// wantLost closes a handle whose write must have lost, and wants to be told of
+// which path.
+func (r *rig) wantLost(fh uint64, path string) {
+	r.Helper()
+	if status := r.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); status != fuse.Status(syscall.ESTALE) {
+		r.Errorf("close: %v, want ESTALE", status)
+	}
+	r.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
+	if told := string(r.s.errors.text()); !strings.Contains(told, "notes:"+path+" ") {
+		r.Errorf("the errors do not name %s: %q", path, told)
+	}
+}
+
+// TestRenameOntoWhatIsNewer writes to what another session put where a file
+// was renamed to, seen before the rename is.
+func TestRenameOntoWhatIsNewer(t *testing.T) {
+	r := newRig(t, "/f")
+	var fh uint64
+	r.before(func() {
+		r.write("/g", "newer")
+		fh = r.dirty("/g", "mine")
+	})
+	if status := r.rename("/f", "/g", 0); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.wantLost(fh, "/g")
+	r.must(r.s.walk(t.Context()))
+	r.wantAsLog()
+}
+
+// TestRenameOfWhatIsMadeAnew renames a file that is being written, which another
+// session deletes and makes anew, when the tree has seen only the former.
+func TestRenameOfWhatIsMadeAnew(t *testing.T) {
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	fh := r.dirty("/f", "mine")
+	r.remove("/f")
+	r.write("/f", "anew")
+	r.before(func() {
+		for c, err := range r.other.Commits(t.Context(), r.s.applied) {
+			r.must(err)
+			r.s.meet(t.Context(), c)
+			break
+		}
+	})
+	if status := r.rename("/f", "/g", 0); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.follow()
+	r.wantLost(fh, "/g")
+	r.wantAsLog()
+}
+
+// TestLateCommitIsSeen has a commit turn up in the log whose writer was told
+// that it failed, after the kernel has read what was there before.
+func TestLateCommitIsSeen(t *testing.T) {
+	u := newUnmounted(t)
+	u.fs.notify.sent = 1 << 40 // a kernel that takes every notice in at once
+	fh := u.create("f", syscall.O_WRONLY)
+	u.write(fh, 0, 0, "one\n")
+	u.fsync(fh, fuse.OK)
+	u.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
+	u.follow()
+	n := u.s.root.children["f"]
+	open := func(flags uint32) (out fuse.OpenOut) {
+		if status := u.fs.Open(nil, &fuse.OpenIn{InHeader: header(n.id), Flags: flags}, &out); !status.Ok() {
+			t.Fatal(status)
+		}
+		return out
+	}
+	fh = open(syscall.O_WRONLY).Fh
+	u.write(fh, 0, 0, "two\n")
+	u.log.lose = 1
+	if status := u.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); status != fuse.EIO {
+		t.Fatalf("close: %v, want EIO", status)
+	}
+	u.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
+	open(syscall.O_RDONLY)
+	if out := open(syscall.O_RDONLY); out.OpenFlags&fuse.FOPEN_KEEP_CACHE == 0 {
+		t.Fatal("the kernel does not keep what it has read")
+	}
+	u.follow()
+	u.check("/f", "two\n", 2)
+	if out := open(syscall.O_RDONLY); out.OpenFlags&fuse.FOPEN_KEEP_CACHE != 0 {
+		t.Error("the kernel keeps what was there before")
+	}
+}
