@@ -74,6 +74,7 @@ type node struct {
 
 	// See settle.go.
 	before atomic.Pointer[versionlog.Version] // the version whose size the kernel knows, while that is not head
+	late   atomic.Bool                        // that version was read after the notice of head
 	news   atomic.Pointer[news]               // of the size of head; nil: the kernel has known it for long
 
 	// In a quiet mount:

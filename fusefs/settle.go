@@ -10,15 +10,17 @@ import (
 // The kernel cuts what it reads at the size that it knows. When another session
 // changes a file, there is a time in which the tree has the new version and the
 // kernel the old size: until the notice has made it ask for the attributes. A
-// read gets the old version until the notice has got through, which drops those
-// pages; after that the new one, since a mapping reads without asking for
-// attributes.
+// read gets the old version until then. A mapping reads without ever asking, so
+// that what is read after the notice is dropped by another one soon after.
 
 // settling is how long the answer that tells a new size may be on its way to
 // being known to the kernel's other readers of the file: a thread that must wait
 // for a processor takes it in late. It is short, because a read that waits holds
 // its pages, and the notifier must wait for them.
 const settling = 40 * time.Millisecond
+
+// lateRead is how long a read may have been on its way since it saw the old size.
+const lateRead = 100 * time.Millisecond
 
 // news is that the kernel was told of a larger size of a file. (A smaller one it
 // learns from the read itself.)
@@ -65,8 +67,23 @@ func (fs *fileSystem) readable(n *node, thread uint32) *versionlog.Version {
 	}
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
-	if before := n.before.Load(); before != nil && !fs.notify.told(n.notice) {
-		return before
+	before := n.before.Load()
+	if before == nil {
+		return n.head
 	}
-	return n.head
+	if fs.notify.told(n.notice) && n.late.CompareAndSwap(false, true) {
+		time.AfterFunc(lateRead, func() { fs.endLate(n) })
+	}
+	return before
+}
+
+// endLate drops what was read of an old version after the notice of the new one.
+func (fs *fileSystem) endLate(n *node) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	n.late.Store(false)
+	n.before.Store(nil)
+	if n.parent != nil {
+		fs.notify.content(n)
+	}
 }

@@ -43,6 +43,7 @@ func TestReadsMatchTheSizeTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	old := *n.head
 	v := *n.head
 	v.ID, v.Seq, v.Digest, v.Size, v.Op, v.Time = "memver_2", v.Seq+1, d, int64(len(after)), versionlog.OpModified, v.Time.Add(time.Second)
 	fs.mu.Lock()
@@ -52,9 +53,22 @@ func TestReadsMatchTheSizeTold(t *testing.T) {
 		t.Errorf("before the notice a read gets %q", got)
 	}
 	fs.notify.sent = n.notice // as if the notifier had sent it
-	if got := read(1); got != after {
-		t.Errorf("a mapping, which asks for no size, gets %q after the notice", got)
+	if got := read(1); got != before {
+		t.Errorf("who has seen the old size gets %q after the notice", got)
 	}
+	sent := fs.notify.queued
+	for n.before.Load() != nil {
+		time.Sleep(time.Millisecond)
+	}
+	fs.mu.RLock()
+	if fs.notify.queued == sent {
+		t.Error("what a mapping reads after the notice is not dropped later")
+	}
+	fs.mu.RUnlock()
+	if got := read(1); got != after {
+		t.Errorf("a mapping, which asks for no size, gets %q then", got)
+	}
+	n.before.Store(&old) // as before the notice
 	if size := stat(1); size != uint64(len(after)) {
 		t.Errorf("the new size is %d", size)
 	}
