@@ -22,8 +22,7 @@ const settling = 40 * time.Millisecond
 // lateRead is how long a read may have been on its way since it saw the old size.
 const lateRead = 100 * time.Millisecond
 
-// news is that the kernel was told of a larger size of a file. (A smaller one it
-// learns from the read itself.)
+// news is that the kernel was told of another size of a file.
 type news struct {
 	at      time.Time
 	threads []uint32 // those which have taken it in, if they ask for anything; a few
@@ -43,7 +42,7 @@ func (n *node) supersede() {
 // a request of a thread; 0 is any. Caller holds fs.mu.
 func (n *node) showSize(thread uint32) {
 	const enough = 8
-	if before := n.before.Swap(nil); before != nil && n.size() > before.Size {
+	if before := n.before.Swap(nil); before != nil && n.size() != before.Size {
 		n.news.Store(&news{time.Now(), []uint32{thread}})
 		return
 	}

@@ -84,7 +84,7 @@ func coherenceChild(args []string) error {
 				s, err = c.look(paths[random.IntN(len(paths))])
 				if err == nil {
 					seen[i] = append(seen[i], s)
-				} else if errors.Is(err, errCut) && cuts.Add(1) <= int64(1+operations/2000) {
+				} else if errors.Is(err, errCut) && cuts.Add(1) <= int64(4+operations/1000) {
 					fmt.Println(err)
 					err = nil
 				}
@@ -127,8 +127,8 @@ func contentText(number int) []byte {
 	return []byte(fmt.Sprintf("%s%d lines\n", line, size) + strings.Repeat(line, size))
 }
 
-// errCut is a content that ends too early.
-var errCut = errors.New("cut short")
+// errCut is a content of another one's length: it ends too early, or in zeros.
+var errCut = errors.New("cut short or filled up")
 
 func parseContent(text string) (int, error) {
 	line, _, _ := strings.Cut(text, "\n")
@@ -141,7 +141,7 @@ func parseContent(text string) (int, error) {
 		for at < min(len(text), len(want)) && text[at] == want[at] {
 			at++
 		}
-		if at == len(text) {
+		if at == len(text) || at == len(want) && strings.Trim(text[at:], "\x00") == "" {
 			return 0, fmt.Errorf("content %d of %d bytes after %d: %w", number, len(want), len(text), errCut)
 		}
 		return 0, fmt.Errorf("content %d of %d bytes has %d bytes and differs from byte %d on: %.30q", number, len(want), len(text), at, text[at:])

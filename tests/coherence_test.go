@@ -9,7 +9,7 @@ import (
 // TestCoherence changes files through one mount at random while they are read
 // through another, with and without opens. Every look must find one content, and
 // one that the path held at most the refresh interval ago; very few may find one
-// that is cut short.
+// of the length of another.
 func TestCoherence(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{"notes:ro", "notes"} {
