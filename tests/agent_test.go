@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ type call struct {
 	Path string `json:"path"`
 	To   string `json:"to,omitempty"`
 	Text string `json:"text,omitempty"`
+	N    int64  `json:"n,omitempty"` // an offset or size, see openFiles
 }
 
 func (c call) String() string {
@@ -43,6 +45,7 @@ func (r reply) ok() bool { return r.Errno == 0 }
 // agentChild does what it reads from standard input, below a directory.
 func agentChild(args []string) error {
 	calls, replies := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	files := openFiles{}
 	for {
 		var c call
 		if err := calls.Decode(&c); errors.Is(err, io.EOF) {
@@ -51,7 +54,7 @@ func agentChild(args []string) error {
 			return err
 		}
 		var r reply
-		text, err := perform(args[0], c)
+		text, err := files.perform(args[0], c)
 		if err != nil && !errors.As(err, &r.Errno) {
 			return fmt.Errorf("%v: %w", c, err)
 		}
@@ -110,6 +113,7 @@ type agent struct {
 	child   *child
 	calls   *json.Encoder
 	replies chan reply
+	stop    func()
 }
 
 // agent starts an agent in the first store of the mount.
@@ -137,13 +141,23 @@ func (m *mount) agent(t testing.TB) *agent {
 			a.replies <- r
 		}
 	}()
-	t.Cleanup(func() {
+	a.stop = sync.OnceFunc(func() {
 		_ = toChild.Close()
 		for range a.replies { // until the child has ended
 		}
 		_ = fromChild.Close()
 	})
+	t.Cleanup(a.stop)
 	return a
+}
+
+// end lets the agent go, so that the mount is not in use any more.
+func (a *agent) end(t testing.TB) {
+	t.Helper()
+	a.stop()
+	if err := a.child.wait(t, scriptPatience); err != nil {
+		t.Errorf("the agent: %v\n%s", err, a.child.stderr)
+	}
 }
 
 // do has the agent do something; it must not take long.

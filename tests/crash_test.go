@@ -46,7 +46,7 @@ func TestKillDaemonUnderLoad(t *testing.T) {
 	e := newEnv(t)
 	e.store("notes")
 	c := &crashes{env: e, at: filepath.Join(e.dir, "mnt"), styles: slices.Sorted(maps.Keys(writerStyles)), steps: map[string][]*writerStep{}}
-	cycles := times(20, 200)
+	cycles := times(20, 1000)
 	for cycle := range cycles {
 		m := e.mount(t, "notes", "--at="+c.at)
 		c.check(t, m)
