@@ -60,7 +60,9 @@ def sees(name, want):
     for _ in range(300):
         try: have = open(name, "rb").read()
         except OSError as err: have = err
-        if have == want: return
+        if have == want:
+            open(name, "rb").close()  # the one before may have been opened when the old version was there
+            return
         time.sleep(.01)
     print(name, have, "instead of", want)
 def gone(name):
