@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -38,6 +37,7 @@ type state struct {
 type sight struct {
 	path       string
 	content    int
+	cut        error // it ended too early, or in zeros
 	begin, end time.Duration
 }
 
@@ -67,7 +67,6 @@ func coherenceChild(args []string) error {
 	paths := sortedKeys(c.states)
 	stop := make(chan struct{})
 	seen := make([][]sight, 2)
-	var cuts atomic.Int64
 	wrong := make(chan error, len(seen)+1)
 	var readers sync.WaitGroup
 	for i := range seen {
@@ -82,11 +81,11 @@ func coherenceChild(args []string) error {
 				}
 				var s sight
 				s, err = c.look(paths[random.IntN(len(paths))])
+				if errors.Is(err, errCut) {
+					s.cut, err = err, nil
+				}
 				if err == nil {
 					seen[i] = append(seen[i], s)
-				} else if errors.Is(err, errCut) && cuts.Add(1) <= int64(4+operations/1000) {
-					fmt.Println(err)
-					err = nil
 				}
 			}
 			wrong <- err
@@ -104,17 +103,20 @@ func coherenceChild(args []string) error {
 	for w := range wrong {
 		err = errors.Join(err, w)
 	}
-	total, changed := 0, 0
+	total, changed, cuts := 0, 0, 0
 	for _, s := range slices.Concat(seen...) {
 		total++
-		if s.content > 0 {
+		switch {
+		case s.cut != nil:
+			cuts++
+		case s.content > 0:
 			changed++
 		}
 		if e := c.check(s); e != nil {
 			err = errors.Join(err, e)
 		}
 	}
-	fmt.Printf("%d changes, %d looks, %d of them at a file\n", operations, total, changed)
+	fmt.Printf("%d changes, %d looks, %d of them at a file, %d cut\n", operations, total, changed, cuts)
 	return errors.Join(err, c.converged(paths))
 }
 
@@ -229,8 +231,17 @@ func (c *coherence) became(path string, content int, begin time.Duration) {
 	c.states[path] = append(states, state{content: content, from: begin, until: forEver})
 }
 
-// check reports a sight of what the path had not held for longer than the bound.
+// check reports a sight of what the path had not held for longer than the bound,
+// and one of a cut content when nothing had changed within the bound.
 func (c *coherence) check(s sight) error {
+	if s.cut != nil {
+		for i, st := range c.states[s.path][1:] {
+			if done := c.states[s.path][i].until; st.from <= s.end && done+c.bound >= s.begin {
+				return nil
+			}
+		}
+		return fmt.Errorf("without a change: %w", s.cut)
+	}
 	for _, st := range c.states[s.path] {
 		if st.content == s.content && st.from <= s.end && (st.until == forEver || st.until+c.bound >= s.begin) {
 			return nil
