@@ -54,8 +54,9 @@ type fileSystem struct {
 	ahead  *prefetcher
 	server *fuse.Server // nil before it is mounted
 
-	// pushing is held while a file's pages are put into the kernel or dropped
-	// from it; before mu, and by no handler of a READ, for which those wait.
+	// pushing is held while a file's pages are put into the kernel, and taken
+	// before they are dropped from it; before mu, and by no handler of a READ,
+	// for which those wait.
 	pushing sync.Mutex
 
 	since time.Time

@@ -18,10 +18,19 @@ type notifier struct {
 	more     sync.Cond  // pending or closed has changed
 	progress sync.Cond  // sent or closed has changed
 	pending  []notice
-	queued   uint64 // how many notices were ever enqueued
-	sent     uint64 // how many of them the kernel has been given
+	queued   uint64          // how many notices were ever enqueued
+	sent     uint64          // how many of them the kernel has been given
+	late     map[uint64]bool // which of these, by number, it has yet to take in
 	closed   bool
 }
+
+// A notice waits in the kernel for what a request holds: its file's pages while
+// they are being read, its directory while a name in it changes. That can take
+// as long as the network does, and the other files' notices do not wait for it.
+const (
+	noticePatience = 20 * time.Millisecond
+	maxLate        = 64 // each holds a thread
+)
 
 // notice is one notification: of a name in a directory when name is set, else
 // of an inode's attributes and, with pages, its content.
@@ -33,7 +42,7 @@ type notice struct {
 }
 
 func newNotifier() *notifier {
-	q := &notifier{done: make(chan struct{})}
+	q := &notifier{done: make(chan struct{}), late: map[uint64]bool{}}
 	q.more.L, q.progress.L = &q.mu, &q.mu
 	return q
 }
@@ -54,14 +63,14 @@ func (q *notifier) await(number uint64) {
 	const patience = time.Second
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	waitFor(&q.progress, patience, func() bool { return q.sent >= number || q.closed })
+	waitFor(&q.progress, patience, func() bool { return q.sent >= number && !q.late[number] || q.closed })
 }
 
 // told reports whether the notice of that number has been sent.
 func (q *notifier) told(number uint64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.sent >= number
+	return q.sent >= number && !q.late[number]
 }
 
 // entry makes the kernel look name up in dir again, and read dir again.
@@ -92,9 +101,14 @@ func (q *notifier) content(n *node) {
 	}
 }
 
-// run sends notices until close, holding pushing while it drops pages.
+// run sends notices until close. Between the publication of a state and the
+// dropping of pages it takes pushing once: who pushed pages of the state before
+// has done so by then, and who comes later sees the new one.
 func (q *notifier) run(server *fuse.Server, pushing *sync.Mutex) {
 	defer close(q.done)
+	var under sync.WaitGroup
+	defer under.Wait()
+	slots := make(chan struct{}, maxLate)
 	for {
 		q.mu.Lock()
 		for len(q.pending) == 0 && !q.closed {
@@ -102,24 +116,57 @@ func (q *notifier) run(server *fuse.Server, pushing *sync.Mutex) {
 		}
 		batch := q.pending
 		q.pending = nil
-		closed := q.closed
+		closed, sent := q.closed, q.sent
 		q.mu.Unlock()
 		if closed {
 			return
 		}
-		for _, n := range batch {
+		for i, n := range batch {
+			number := sent + uint64(i) + 1
 			if n.pages {
 				pushing.Lock()
-			}
-			q.send(server, n)
-			if n.pages {
+				//lint:ignore SA2001 it is enough to have had it once, see above
 				pushing.Unlock()
 			}
-			q.mu.Lock()
-			q.sent++
-			q.progress.Broadcast()
-			q.mu.Unlock()
+			slots <- struct{}{}
+			taken := make(chan struct{})
+			under.Go(func() {
+				q.send(server, n)
+				close(taken)
+				q.taken(number)
+				<-slots
+			})
+			q.settled(taken, number)
 		}
+	}
+}
+
+// settled waits for the kernel to take in the notice of a number, but not long.
+func (q *notifier) settled(taken chan struct{}, number uint64) {
+	timer := time.NewTimer(noticePatience)
+	defer timer.Stop()
+	select {
+	case <-taken:
+	case <-timer.C:
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	select {
+	case <-taken:
+	default:
+		q.late[number] = true
+	}
+	q.sent = number
+	q.progress.Broadcast()
+}
+
+// taken notes that the kernel has taken in the notice of a number.
+func (q *notifier) taken(number uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.late[number] {
+		delete(q.late, number)
+		q.progress.Broadcast()
 	}
 }
 

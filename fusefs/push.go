@@ -10,8 +10,9 @@ import "mneme/versionlog"
 // push gives the kernel the content of n, which is that of version, and reports
 // whether it has taken it. Callers hold no lock.
 //
-// The notifier drops a file's pages holding fs.pushing, and only after the tree
-// has the new head; so no outdated bytes are pushed after they were dropped.
+// Before the notifier drops a file's pages, and after the tree has the new head,
+// it waits for fs.pushing; so no outdated bytes are pushed after they were
+// dropped.
 func (fs *fileSystem) push(n *node, version *versionlog.Version, data []byte) bool {
 	const most = 1 << 20
 	if !fs.quiet || fs.server == nil || len(data) == 0 || len(data) > most {
