@@ -105,6 +105,9 @@ func lostToAnother(err error) bool {
 // damaged or incomplete: only what comes damaged twice is cas.ErrCorrupt.
 func (s *Store) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
 	data, err := s.get(ctx, d)
+	if errorCode(err) == "AccessDenied" {
+		return nil, fmt.Errorf("get %v: %w; or the blob is missing, which S3 calls denied where credentials may not list the whole bucket", d, awsconf.Explain(err))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("get %v: %w", d, awsconf.Explain(err))
 	}
@@ -220,6 +223,21 @@ func (s *Store) page(ctx context.Context, token *string) (*s3.ListObjectsV2Outpu
 	}
 	defer cancel()
 	return s.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: &s.blobs, ContinuationToken: token})
+}
+
+// Reach makes sure that the bucket is there and can be asked, with one LIST of
+// one key.
+func (s *Store) Reach(ctx context.Context) error {
+	ctx, cancel, err := begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	_, err = s.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: &s.blobs, MaxKeys: aws.Int32(1)})
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", s.bucket, awsconf.Explain(err))
+	}
+	return nil
 }
 
 // Delete implements cas.Deleter, with one DELETE. In a bucket that keeps

@@ -36,7 +36,9 @@ func TestAWSRebuild(t *testing.T) {
 	if e := p.mneme("", "ls", "notes"); e.code != 3 || !strings.Contains(e.stderr, "mneme setup") {
 		t.Errorf("without its table: exit code %d, %s", e.code, e.stderr)
 	}
-	p.must("", "setup")
+	if got := p.must("", "setup"); !strings.Contains(got, "fsck --rebuild-index") || strings.Contains(got, "store create") {
+		t.Errorf("setup after the table was lost leads away from the rebuild:\n%s", got)
+	}
 	if got := p.must("", "store", "list", "--json"); got != "" {
 		t.Errorf("an empty table has stores: %s", got)
 	}
@@ -126,4 +128,24 @@ func TestAWSSetup(t *testing.T) {
 		t.Errorf("the second time: %s", got)
 	}
 	fresh.must("", "store", "create", "notes")
+}
+
+// TestAWSDeleteRest: what an interrupted deletion left goes by id, and only that.
+func TestAWSDeleteRest(t *testing.T) {
+	t.Parallel()
+	p := newAWSPlace(t)
+	id := regexp.MustCompile(`memstore_[0-9a-z]+`).FindString(p.must("", "store", "show", "notes", "--json"))
+	e := p.with("", "AWS_ENDPOINT_URL_S3=http://127.0.0.1:1").mneme("", "store", "delete", "notes", "--yes")
+	if e.code != 1 || !strings.Contains(e.stderr, "mneme store delete "+id+" --yes") {
+		t.Errorf("without S3: exit code %d, %s", e.code, e.stderr)
+	}
+	if got := p.must("", "store", "delete", id, "--yes"); !strings.Contains(got, "what was left of it is removed") {
+		t.Errorf("again: %q", got)
+	}
+	if e := p.mneme("", "store", "delete", id, "--yes"); e.code != 3 {
+		t.Errorf("when nothing is left: exit code %d, %s", e.code, e.stderr)
+	}
+	if got := p.must("", "fsck", "--rebuild-index"); got != "No stores.\n" {
+		t.Errorf("it came back: %s", got)
+	}
 }

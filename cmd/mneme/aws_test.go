@@ -95,7 +95,19 @@ func TestAWSTrouble(t *testing.T) {
 	p := newAWSPlace(t)
 	bucket, table, _ := strings.Cut(strings.TrimPrefix(p.url, "aws://"), "?table=")
 	foreign := foreignTables(t)
+	for half := range 2 {
+		var puts []string
+		for i := range 20 {
+			puts = append(puts, fmt.Sprintf(`{"action":"put","path":"/many/%d-%d","content":""}`, half, i))
+		}
+		p.must(`{"changes":[`+strings.Join(puts, ",")+`]}`, "apply", "notes")
+	}
 	write := []string{"write", "notes:/b.md"}
+	mount := func() []string { return []string{"mount", "notes", "--at", t.TempDir()} }
+	bucketless := newAWSPlace(t)
+	_, its, _ := strings.Cut(bucketless.url, "?table=")
+	gone := bucketless.with("aws://" + its + "-gone?table=" + its)
+	dynamoDB(t, "PutItem", fmt.Sprintf(`{"TableName":%q,"Item":{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"1"},"bucket":{"S":%q}}}`, its, its+"-gone"))
 	list := []string{"store", "list"}
 	tests := []struct {
 		name string
@@ -104,7 +116,14 @@ func TestAWSTrouble(t *testing.T) {
 		code int
 		want string
 	}{
-		{"no such bucket", p.with("aws://no-such-bucket?table=" + table), write, 3, "bucket does not exist: .*mneme setup"},
+		{"no such bucket", gone, write, 3, "bucket does not exist: .*mneme setup"},
+		{"another bucket", p.with("aws://another-bucket?table=" + table), write, 1, "index of bucket " + bucket + ", not of bucket another-bucket: .*setup --move"},
+		{"another bucket, read", p.with("aws://another-bucket?table=" + table), list, 1, "index of bucket " + bucket + ", not of bucket another-bucket: "},
+		{"setup of another bucket", p.with("aws://another-bucket?table=" + table), []string{"setup"}, 1, "index of bucket " + bucket + ", not of bucket another-bucket: "},
+		{"mount, no such bucket", gone, mount(), 3, its + "-gone: the bucket does not exist"},
+		{"mount, S3 down", p.with("", "AWS_ENDPOINT_URL_S3=http://127.0.0.1:1"), mount(), 1, "127.0.0.1:1 cannot be reached"},
+		{"mount, S3 silent", p.with("", "AWS_ENDPOINT_URL_S3="+silent(t)), mount(), 1, "did not answer in time|cannot be reached"},
+		{"too many changes", p, []string{"mv", "notes:/many", "notes:/more"}, 6, "too many changes.*96 files written, 48 removed or 32 renamed.*split"},
 		{"no such table", p.with("aws://" + bucket + "?table=no-such-table"), list, 3, "table does not exist .*AWS_REGION.*mneme setup"},
 		{"a table of something else", p.with("aws://" + bucket + "?table=" + foreign.keys), list, 1, "not mneme's: .*name another table"},
 		{"setup on it", p.with("aws://" + bucket + "?table=" + foreign.keys), []string{"setup"}, 1, "not one of mneme's: .*name another table"},

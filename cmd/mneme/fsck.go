@@ -16,7 +16,7 @@ type fsckCmd struct {
 	Store        string `arg:"" optional:"" help:"Its name or id. Default: all stores."`
 	Quick        bool   `help:"Ask whether the bytes of every version are there, without reading them."`
 	Repair       bool   `help:"Put bytes back that are lost, where this machine's cache still has them."`
-	RebuildIndex bool   `help:"First make the index (the DynamoDB table's rows) anew from the records in S3, and put records back there that only the table has."`
+	RebuildIndex bool   `help:"First make the index (the DynamoDB table's rows) anew from the records in S3, and put records back there that only the table has: of all stores that the bucket has, or of STORE alone. No store need be known any more; a lost table wants mneme setup before."`
 }
 
 func (c *fsckCmd) Help() string {
@@ -26,7 +26,8 @@ Examples:
 
     mneme fsck notes
     mneme fsck --quick                  (all stores, presence only)
-    mneme fsck notes --rebuild-index    (after the table was lost)`
+    mneme fsck --rebuild-index          (all stores of the bucket, after the table was lost and set up again)
+    mneme fsck notes --rebuild-index    (that store alone)`
 }
 
 // problemJSON is a finding of fsck.

@@ -122,6 +122,11 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	if err != nil {
 		return err
 	}
+	if lib.reach != nil { // one is enough: they share a bucket
+		if err := lib.reach(ctx, stores[0].Info().ID); err != nil {
+			return err
+		}
+	}
 	dir, err := prepareMountDir(c.At)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 type setupCmd struct {
 	Print  bool   `help:"Touch nothing; print the IAM policies for least privilege and the equivalent commands of the AWS command line."`
+	Move   bool   `help:"The table's objects were copied to this bucket on purpose: make the table this bucket's. End all mounts first, for they go on with the old bucket."`
 	Region string `placeholder:"REGION" help:"AWS region. Default: as the AWS SDK finds it (AWS_REGION, the profile)."`
 }
 
@@ -45,8 +46,12 @@ func (c *setupCmd) Run(ctx context.Context, a *app) error {
 	if c.Print {
 		return a.printPlan(at, plan)
 	}
-	err = at.setup(ctx, func(s awssetup.Step) { a.printStep(s) })
-	if err == nil && !a.json {
+	orphaned, err := at.setup(ctx, c.Move, func(s awssetup.Step) { a.printStep(s) })
+	switch {
+	case err != nil || a.json:
+	case orphaned:
+		a.printf("\nReady. Next, to bring back the stores of this bucket:\n  %s fsck --rebuild-index\n", a.command())
+	default:
 		a.printf("\nReady. Next:\n  %s store create notes\n  %s mount notes\n", a.command(), a.command())
 	}
 	return err

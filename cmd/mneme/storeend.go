@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"mneme/memory"
+	"mneme/versionlog"
 )
 
 type storeArchiveCmd struct {
@@ -47,16 +48,21 @@ type storeDeleteCmd struct {
 }
 
 func (c *storeDeleteCmd) Help() string {
-	return `Nothing of the store can be brought back. On a terminal mneme asks first; elsewhere it wants --yes.
+	return `Nothing of the store can be brought back. On a terminal mneme asks first; elsewhere it wants --yes. Should a deletion be interrupted on AWS, run it again with the store's id and --yes: it removes what is left.
 
-Example:
+Examples:
 
-    mneme store delete scratch --yes`
+    mneme store delete scratch --yes
+    mneme store delete memstore_01jz… --yes`
 }
 
 func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
 	return a.withConflictsDir(ctx, writing, func(lib *library) error {
 		s, err := lib.FindStore(ctx, c.Store)
+		missing := err
+		if errors.Is(missing, versionlog.ErrNotFound) && c.Yes && strings.HasPrefix(c.Store, "memstore_") {
+			s, err = versionlog.Store{ID: c.Store}, nil // something of it may be left
+		}
 		if err != nil {
 			return err
 		}
@@ -66,8 +72,14 @@ func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
 			}
 		}
 		err = lib.DeleteStore(ctx, s.ID)
+		if missing != nil && errors.Is(err, versionlog.ErrNotFound) {
+			return missing
+		}
 		if err == nil {
 			err = lib.conflictsOf(s.ID).RemoveAll()
+		}
+		if err == nil && missing != nil && !a.json {
+			a.printf("There was no store %s any more; what was left of it is removed.\n", s.ID)
 		}
 		if err != nil || !a.json {
 			return err

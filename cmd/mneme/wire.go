@@ -51,8 +51,10 @@ type location interface {
 	remote() bool
 	// rebuild makes the index of a store, or of all, anew from the records.
 	rebuild(ctx context.Context, store string, progress func(step string, done, total int)) error
-	// setup makes there what is missing, and tells of each step.
-	setup(ctx context.Context, report func(awssetup.Step)) error
+	// setup makes there what is missing, and tells of each step. With move, the
+	// index becomes that of this bucket though it was another's. It reports
+	// whether there are stores that the index has lost.
+	setup(ctx context.Context, move bool, report func(awssetup.Step)) (orphaned bool, err error)
 	// plan says what setup would make and who needs which permissions, and
 	// touches nothing. Nil: there is nothing to set up.
 	plan(region string) *awssetup.Plan
@@ -69,6 +71,9 @@ type library struct {
 	// check looks for differences between the parts of a backend that package
 	// memory does not see. Nil: there are none.
 	check func(ctx context.Context, storeID string, report func(memory.Problem)) error
+	// reach makes sure that the blobs of a store can be reached, which opening
+	// does not. Nil: they are where the log is.
+	reach func(ctx context.Context, storeID string) error
 	// usage tells what was asked of the backend since the library was opened,
 	// as "key: value" lines. Nil: nothing that costs.
 	usage func() []string

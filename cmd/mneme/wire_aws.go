@@ -96,6 +96,9 @@ func (t awsTable) open(ctx context.Context, opts openOptions) (*library, error) 
 	l.check = func(ctx context.Context, storeID string, report func(memory.Problem)) error {
 		return t.check(ctx, clients, storeID, report)
 	}
+	l.reach = func(ctx context.Context, storeID string) error {
+		return s3cas.Open(clients.S3, t.bucket, "stores/"+storeID).Reach(ctx)
+	}
 	l.usage = func() []string { return usageLines(requests.Snapshot(), caches.stats()) }
 	return l, nil
 }
@@ -144,17 +147,28 @@ func (t awsTable) check(ctx context.Context, clients *awsconf.Clients, storeID s
 	})
 }
 
-func (t awsTable) setup(ctx context.Context, report func(awssetup.Step)) error {
+func (t awsTable) setup(ctx context.Context, move bool, report func(awssetup.Step)) (orphaned bool, err error) {
 	clients, err := awsconf.Load(ctx, nil)
 	if err != nil {
-		return err
+		return false, err
+	}
+	// Before anything is made: the bucket's name may be a slip.
+	if err := dynamolog.MaySetup(ctx, clients.DynamoDB, t.table, t.bucket, move); err != nil {
+		return false, err
 	}
 	if err := awssetup.Run(ctx, clients, t.bucket, t.table, report); err != nil {
-		return err
+		return false, err
 	}
-	if err := dynamolog.Setup(ctx, clients.DynamoDB, t.table); err != nil {
-		return err
+	if err := dynamolog.Setup(ctx, clients.DynamoDB, t.table, t.bucket, move); err != nil {
+		return false, err
 	}
 	report(awssetup.Step{What: "format of table " + t.table, Outcome: awssetup.Ready})
-	return nil
+	orphaned, err = dynamolog.Orphaned(ctx, clients.DynamoDB, t.table, clients.S3, t.bucket)
+	if orphaned {
+		report(awssetup.Step{
+			What: "stores of bucket " + t.bucket, Outcome: awssetup.Differs,
+			Note: "the bucket has objects of stores, the table lists none; `mneme fsck --rebuild-index` brings them back",
+		})
+	}
+	return orphaned, err
 }

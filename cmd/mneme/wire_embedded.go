@@ -82,7 +82,7 @@ func (e embedded) rebuild(context.Context, string, func(string, int, int)) error
 	return usagef("%v: the index of an embedded store stands in one file with its records; there is nothing to rebuild it from but a backup", e)
 }
 
-func (e embedded) setup(context.Context, func(awssetup.Step)) error { return nil }
+func (e embedded) setup(context.Context, bool, func(awssetup.Step)) (bool, error) { return false, nil }
 
 func (e embedded) plan(string) *awssetup.Plan { return nil }
 

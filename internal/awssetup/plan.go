@@ -100,7 +100,7 @@ func (a arns) setup() []Statement {
 		allow("Bucket", []string{"s3:CreateBucket", "s3:ListBucket", "s3:GetBucketPublicAccessBlock", "s3:PutBucketPublicAccessBlock"}, a.ofBucket()),
 		allow("Table", []string{
 			"dynamodb:CreateTable", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive", "dynamodb:UpdateTimeToLive",
-			"dynamodb:DescribeContinuousBackups", "dynamodb:UpdateContinuousBackups", "dynamodb:GetItem", "dynamodb:PutItem",
+			"dynamodb:DescribeContinuousBackups", "dynamodb:UpdateContinuousBackups", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem",
 		}, a.ofTable()),
 	}
 }
@@ -164,12 +164,14 @@ func commands(bucket, table, region string) []string {
 		"aws dynamodb update-continuous-backups --table-name " + table +
 			" --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true" + flag,
 		"aws dynamodb put-item --table-name " + table + " --condition-expression 'attribute_not_exists(" + PartitionKey + ")'" +
-			" --item '" + formatItem + "'" + flag,
+			" --item '" + formatItem(bucket) + "'" + flag,
 	}
 }
 
 // formatItem is the row that says whose table it is, as dynamolog writes it.
-const formatItem = `{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"1"}}`
+func formatItem(bucket string) string {
+	return `{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"1"},"bucket":{"S":"` + bucket + `"}}`
+}
 
 func blockCommand(bucket, flag string) string {
 	settings := []string{"BlockPublicAcls=true", "IgnorePublicAcls=true", "BlockPublicPolicy=true", "RestrictPublicBuckets=true"}

@@ -66,7 +66,7 @@ func validate(p *versionlog.Proposal) error {
 		rows++ // at least
 	}
 	if rows > maxRows {
-		return fmt.Errorf("%d changes do not fit a transaction of %d rows: %w", len(p.Changes), maxRows, versionlog.ErrTooLarge)
+		return fmt.Errorf("%d changes: %w; %s", len(p.Changes), versionlog.ErrTooLarge, roomAdvice)
 	}
 	return nil
 }

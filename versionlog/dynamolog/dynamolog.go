@@ -86,8 +86,9 @@ var (
 	_ versionlog.Follower = (*Log)(nil)
 )
 
-// Open opens the log that Setup made in a table. Errors: versionlog.ErrFormat
-// when a newer mneme made it, and those of the AWS SDK, explained.
+// Open opens the log that Setup made in a table, for that bucket. Errors:
+// ErrOtherBucket, versionlog.ErrFormat when a newer mneme made it, and those of
+// the AWS SDK, explained.
 func Open(ctx context.Context, db database, tableName string, s3 objects, bucket string, opts *Options) (*Log, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -108,7 +109,7 @@ func Open(ctx context.Context, db database, tableName string, s3 objects, bucket
 	}
 	ctx, cancel := awsconf.WithTimeout(ctx)
 	defer cancel()
-	if err := l.table.checkFormat(ctx); err != nil {
+	if err := l.table.checkFormat(ctx, bucket); err != nil {
 		return nil, fmt.Errorf("open log in table %s: %w", tableName, awsconf.Explain(err))
 	}
 	l.life, l.endLife = context.WithCancel(context.WithoutCancel(ctx))

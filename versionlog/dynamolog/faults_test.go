@@ -280,7 +280,7 @@ var callSites = []string{
 	"GetItem -", "GetItem FORMAT", "GetItem LOG", "GetItem META", "GetItem STORE",
 	"Query /", "Query LOG", "Query MEM", "Query OUT", "Query store",
 	"TransactWriteItems KEY", "TransactWriteItems archive", "TransactWriteItems create", "TransactWriteItems delete",
-	"s3 DELETE log", "s3 DELETE store.json", "s3 GET log", "s3 LIST log", "s3 PUT log", "s3 PUT store.json",
+	"s3 DELETE log", "s3 DELETE store.json", "s3 GET log", "s3 LIST other", "s3 PUT log", "s3 PUT store.json",
 }
 
 // TestFaults makes the requests of a workload fail, before or after they took

@@ -22,11 +22,12 @@ import (
 //
 // While it runs, the store is not to be found; should it be interrupted, run it
 // again. It calls progress, which may be nil, with how many of a store's records
-// it has read. Errors: versionlog.ErrNotFound when the bucket has no such store,
+// it has read. Errors: ErrOtherBucket as for Setup without move,
+// versionlog.ErrNotFound when the bucket has no such store,
 // versionlog.ErrCorrupt when its records are not one whole history, and those
 // of the AWS SDK, explained.
 func Rebuild(ctx context.Context, db database, tableName string, s3 objects, bucket, store string, progress func(done, total int)) error {
-	if err := Setup(ctx, db, tableName); err != nil {
+	if err := Setup(ctx, db, tableName, bucket, false); err != nil {
 		return err
 	}
 	if progress == nil {
@@ -85,18 +86,17 @@ func (l *Log) describeAgain(ctx context.Context, store string) error {
 // described yields the stores that the bucket describes.
 func (l *Log) described(ctx context.Context) func(yield func(*meta, error) bool) {
 	return func(yield func(*meta, error) bool) {
-		const root = "stores/"
 		var next *string
 		for {
 			out, err := l.records.s3.ListObjectsV2(ctx, &s3.ListObjectsV2Input{
-				Bucket: &l.records.bucket, Prefix: aws.String(root), Delimiter: aws.String("/"), ContinuationToken: next,
+				Bucket: &l.records.bucket, Prefix: aws.String(storesRoot), Delimiter: aws.String("/"), ContinuationToken: next,
 			})
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			for _, p := range out.CommonPrefixes {
-				id := strings.TrimSuffix(strings.TrimPrefix(aws.ToString(p.Prefix), root), "/")
+				id := strings.TrimSuffix(strings.TrimPrefix(aws.ToString(p.Prefix), storesRoot), "/")
 				data, err := l.records.get(ctx, descriptionKey(id))
 				if errors.Is(err, versionlog.ErrNotFound) {
 					continue // what a deleted store left

@@ -24,7 +24,10 @@ type records struct {
 	bucket string
 }
 
-func storePrefix(storeID string) string { return "stores/" + storeID + "/" }
+// storesRoot is what the keys of all stores begin with.
+const storesRoot = "stores/"
+
+func storePrefix(storeID string) string { return storesRoot + storeID + "/" }
 func recordPrefix(storeID string) string {
 	return storePrefix(storeID) + "log/"
 }
@@ -95,19 +98,38 @@ func (r records) list(ctx context.Context, prefix string) iter.Seq2[string, erro
 	}
 }
 
-// removeAll removes the records of a store.
+// any reports whether the name of an object begins with a prefix.
+func (r records) any(ctx context.Context, prefix string) (bool, error) {
+	ctx, cancel := awsconf.WithTimeout(ctx)
+	defer cancel()
+	out, err := r.s3.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &r.bucket, Prefix: &prefix, MaxKeys: aws.Int32(1)})
+	return err == nil && len(out.Contents) > 0, err
+}
+
+// removeAll removes all objects of a store, its blobs too, so that one command
+// is enough when this is interrupted.
 func (r records) removeAll(ctx context.Context, storeID string) error {
+	const atOnce = 1000
 	names := map[string]bool{}
-	for name, err := range r.list(ctx, recordPrefix(storeID)) {
+	removeNamed := func() error {
+		_, err := inParallel(names, func(name string, _ bool) (struct{}, error) {
+			return struct{}{}, r.remove(ctx, name)
+		})
+		clear(names)
+		return err
+	}
+	for name, err := range r.list(ctx, storePrefix(storeID)) {
 		if err != nil {
 			return err
 		}
-		names[name] = true
+		if names[name] = true; len(names) < atOnce {
+			continue
+		}
+		if err := removeNamed(); err != nil {
+			return err
+		}
 	}
-	_, err := inParallel(names, func(name string, _ bool) (struct{}, error) {
-		return struct{}{}, r.remove(ctx, name)
-	})
-	return err
+	return removeNamed()
 }
 
 // remove removes an object, if it is there, within a time limit.

@@ -14,12 +14,28 @@ import (
 )
 
 var (
-	errNotSetUp = errors.New("the table holds no mneme log: make it one with `mneme setup`")
-	errForeign  = errors.New("the table is not mneme's: its key is not (store_id, sk); name another table in the URL")
+	errNotSetUp = errors.New("the table holds no mneme log: make it one with `mneme setup`; " +
+		"if it was lost, `mneme fsck --rebuild-index` then makes its rows anew from the bucket")
+	errForeign = errors.New("the table is not mneme's: its key is not (store_id, sk); name another table in the URL")
 )
 
-// checkFormat makes sure that the table holds a log that this mneme reads.
-func (t table) checkFormat(ctx context.Context) error {
+// ErrOtherBucket says that a table belongs to another bucket than the one named.
+var ErrOtherBucket = errors.New("the table belongs to another bucket")
+
+// bucketError is the ErrOtherBucket of a table.
+type bucketError struct{ table, its, named string }
+
+func (e *bucketError) Error() string {
+	return fmt.Sprintf("the table is the index of bucket %s, not of bucket %s: correct the URL (aws://%s?table=%s), or name another table; "+
+		"if the objects were copied to %s on purpose: `mneme --url 'aws://%s?table=%s' setup --move`",
+		e.its, e.named, e.its, e.table, e.named, e.named, e.table)
+}
+
+func (e *bucketError) Is(target error) bool { return target == ErrOtherBucket }
+
+// checkFormat makes sure that the table holds a log that this mneme reads, of
+// that bucket.
+func (t table) checkFormat(ctx context.Context, bucket string) error {
 	i, err := t.get(ctx, formatPartition, formatSort, false)
 	if err != nil {
 		return explainKeys(err)
@@ -28,11 +44,16 @@ func (t table) checkFormat(ctx context.Context) error {
 		return errNotSetUp
 	}
 	r := row{item: i}
-	switch n := r.int("format"); {
+	n, its := r.int("format"), r.text("bucket")
+	switch {
 	case r.err != nil || n < 1:
 		return fmt.Errorf("%w: the FORMAT row holds no format", versionlog.ErrCorrupt)
 	case n > format:
 		return fmt.Errorf("the table has format %d, this mneme reads up to %d: %w; use a newer mneme", n, format, versionlog.ErrFormat)
+	case its == "": // made before tables knew their bucket
+		return errNotSetUp
+	case its != bucket:
+		return &bucketError{table: t.name, its: its, named: bucket}
 	}
 	return nil
 }
@@ -47,28 +68,94 @@ func explainKeys(err error) error {
 }
 
 // Setup makes the table, which exists and whose partition key is the string
-// store_id and sort key the string sk, one that holds a log. A table that is
-// one already is left as it is. Errors: versionlog.ErrFormat, and those of the
-// AWS SDK, explained.
-func Setup(ctx context.Context, db database, tableName string) error {
+// store_id and sort key the string sk, one that holds the log of a bucket. A
+// table that is one already is left as it is. One of another bucket becomes this
+// one's when it has no stores, or when move says so: then the bucket must have
+// the objects of the other. Errors: ErrOtherBucket, versionlog.ErrFormat, and
+// those of the AWS SDK, explained.
+func Setup(ctx context.Context, db database, tableName, bucket string, move bool) error {
 	t := table{db: db, name: tableName}
 	err := call(ctx, func(ctx context.Context) error {
-		err := t.checkFormat(ctx)
-		if !errors.Is(err, errNotSetUp) {
+		err := t.checkFormat(ctx, bucket)
+		var other *bucketError
+		its := "" // the bucket that the row names
+		if errors.As(err, &other) {
+			its = other.its
+			if err := t.mayMove(ctx, other, move); err != nil {
+				return err
+			}
+		} else if !errors.Is(err, errNotSetUp) {
 			return err
 		}
 		i := key(formatPartition, formatSort)
-		i["format"] = number(format)
+		i["format"], i["bucket"] = number(format), text(bucket)
 		_, err = t.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{{
-			Put: &types.Put{TableName: aws.String(tableName), Item: i, ConditionExpression: aws.String("attribute_not_exists(sk)")},
+			Put: &types.Put{
+				TableName: aws.String(tableName), Item: i,
+				ConditionExpression:       aws.String("attribute_not_exists(#bucket) OR #bucket = :its"),
+				ExpressionAttributeNames:  map[string]string{"#bucket": "bucket"},
+				ExpressionAttributeValues: item{":its": text(its)},
+			},
 		}}})
 		if err != nil && !isConditionFailed(err) { // another made it
 			return err
 		}
-		return t.checkFormat(ctx)
+		return t.checkFormat(ctx, bucket)
 	})
 	if err != nil {
 		return fmt.Errorf("set up table %s: %w", tableName, err)
 	}
 	return nil
+}
+
+// MaySetup returns the error with which Setup would refuse a table because it
+// belongs to another bucket. A table that is not there is no error.
+func MaySetup(ctx context.Context, db database, tableName, bucket string, move bool) error {
+	t := table{db: db, name: tableName}
+	err := call(ctx, func(ctx context.Context) error {
+		var other *bucketError
+		if err := t.checkFormat(ctx, bucket); errors.As(err, &other) {
+			return t.mayMove(ctx, other, move)
+		}
+		return nil // Setup says what else there is
+	})
+	if err != nil {
+		return fmt.Errorf("set up table %s: %w", tableName, err)
+	}
+	return nil
+}
+
+// mayMove returns why a table may not become another bucket's.
+func (t table) mayMove(ctx context.Context, other *bucketError, move bool) error {
+	if move {
+		return nil
+	}
+	has, err := t.hasStores(ctx)
+	if err == nil && has {
+		err = other
+	}
+	return err
+}
+
+func (t table) hasStores(ctx context.Context) (bool, error) {
+	rows, _, err := t.page(ctx, between{partition: storesPartition, from: "\x00", to: "\U0010ffff", limit: 1}, nil)
+	return len(rows) > 0, err
+}
+
+// Orphaned reports whether a bucket has objects of stores while the table lists
+// none, as after the table was lost: Rebuild brings them back. Errors: those of
+// the AWS SDK, explained.
+func Orphaned(ctx context.Context, db database, tableName string, s3 objects, bucket string) (orphaned bool, err error) {
+	err = call(ctx, func(ctx context.Context) error {
+		has, err := table{db: db, name: tableName}.hasStores(ctx)
+		if err != nil || has {
+			return err
+		}
+		orphaned, err = records{s3: s3, bucket: bucket}.any(ctx, storesRoot)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("look for stores in bucket %s: %w", bucket, err)
+	}
+	return orphaned, nil
 }

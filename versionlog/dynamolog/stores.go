@@ -177,11 +177,16 @@ func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
 	})
 }
 
-// DeleteStore removes a store with its history: first what makes it a store, in
-// one transaction, and then the rest.
+// DeleteStore removes a store with its history and all its objects: first what
+// makes it a store, in one transaction, and then the rest. Of an id that is no
+// store's it removes what an interrupted deletion left; ErrNotFound means that
+// nothing was.
 func (l *Log) DeleteStore(ctx context.Context, id string) error {
 	err := l.changeStores(ctx, "delete store "+id, func(ctx context.Context) error {
 		m, err := l.table.meta(ctx, id)
+		if errors.Is(err, versionlog.ErrNotFound) && isStoreID(id) {
+			return l.mayRemoveRest(ctx, id)
+		}
 		if err != nil {
 			return err
 		}
@@ -205,7 +210,44 @@ func (l *Log) DeleteStore(ctx context.Context, id string) error {
 		return err
 	}
 	if err := l.removeRest(ctx, id); err != nil {
-		return fmt.Errorf("delete store %s: it is deleted, but rows or objects of it are left: %w", id, awsconf.Explain(err))
+		return fmt.Errorf("delete store %s: it is deleted, but rows or objects of it are left; `mneme store delete %s --yes` removes them: %w", id, id, awsconf.Explain(err))
+	}
+	return nil
+}
+
+// mayRemoveRest returns nil when something is left of a store that was deleted,
+// and ErrNotFound when nothing is.
+func (l *Log) mayRemoveRest(ctx context.Context, id string) error {
+	data, err := l.records.get(ctx, descriptionKey(id))
+	if err == nil {
+		return l.mayRemoveDescribed(ctx, id, data)
+	}
+	if !errors.Is(err, versionlog.ErrNotFound) {
+		return err
+	}
+	rows, _, err := l.table.page(ctx, between{partition: id, from: "\x00", to: "\U0010ffff", limit: 1}, nil)
+	if err != nil || len(rows) > 0 {
+		return err
+	}
+	if some, err := l.records.any(ctx, storePrefix(id)); err != nil || some {
+		return err
+	}
+	return notFound(id)
+}
+
+// mayRemoveDescribed returns an error when a store is hidden only because its
+// index is being rebuilt: a deletion takes its name away first, a rebuild never.
+func (l *Log) mayRemoveDescribed(ctx context.Context, id string, description []byte) error {
+	m, err := parseDescription(description)
+	if err != nil {
+		return err
+	}
+	i, err := l.table.get(ctx, slugPrefix+m.Slug, slugSort, false)
+	if err != nil {
+		return err
+	}
+	if r := (row{item: i}); i != nil && r.text("id") == id {
+		return fmt.Errorf("its index is being rebuilt, or that was interrupted: run `mneme fsck %s --rebuild-index` first", id)
 	}
 	return nil
 }

@@ -24,6 +24,16 @@ const (
 // errFull says that a commit does not fit a batch with others in it.
 var errFull = errors.New("the transaction is full")
 
+// roomAdvice says what fits a transaction, in terms of files: besides META, LOG,
+// KEY and OUT, one row for a file that is written, two for one that is removed
+// and three for one that is renamed.
+var roomAdvice = fmt.Sprintf("on AWS it takes %d files written, %d removed or %d renamed, and %d KB of paths and records: "+
+	"split the batch; a directory that is too large to rename can be moved with mv in a mount, which copies it",
+	commitRows, commitRows/2, commitRows/3, maxTransactionBytes/1000)
+
+// commitRows are left for the changes of a commit.
+const commitRows = maxRows - rowsPerTransaction - rowsPerCommit
+
 // batch is what becomes one transaction: commits one after another, on a view.
 type batch struct {
 	ahead
@@ -81,8 +91,8 @@ func (b *batch) append(r *request, c *versionlog.Commit) error {
 	case tooLarge && len(b.commits) > 0:
 		return errFull
 	case tooLarge:
-		return fmt.Errorf("%d changes take %d rows and about %d KB, a transaction has room for %d rows and %d KB: %w",
-			len(c.Versions), rows, size/1000, maxRows, maxTransactionBytes/1000, versionlog.ErrTooLarge)
+		return fmt.Errorf("%d changes of %d rows and about %d KB: %w; %s",
+			len(c.Versions), rows, size/1000, versionlog.ErrTooLarge, roomAdvice)
 	}
 	for path, version := range leftBy(c) {
 		b.left[path] = version
