@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -18,6 +19,7 @@ import (
 
 	"mneme/internal/awssetup"
 	"mneme/internal/awstest"
+	"mneme/internal/skip"
 )
 
 // guard stands before the servers and lets through what a policy allows, as IAM
@@ -213,6 +215,16 @@ func TestAWSPolicies(t *testing.T) {
 					t.Errorf("mneme %s: exit code %d, %s", strings.Join(args, " "), e.code, e.stderr)
 				}
 			}
+			t.Run("mount", func(t *testing.T) {
+				if _, err := os.Stat("/dev/fuse"); err != nil {
+					skip.Because(t, "there is no /dev/fuse")
+				}
+				for _, args := range [][]string{{"mount", "notes:ro", "--background"}, {"unmount"}} {
+					if e := at.mneme("", append(args, "--at", at.home+"/memory")...); e.code != 0 {
+						t.Errorf("mneme %s: exit code %d, %s", args[0], e.code, e.stderr)
+					}
+				}
+			})
 			for _, r := range g.refused {
 				if !c.othersOutOfReach || !strings.Contains(r, "keys:[STORES]") { // fsck does without
 					t.Errorf("the policy refuses %s", r)
