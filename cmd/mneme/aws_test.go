@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -65,7 +67,11 @@ type outcome struct {
 // mneme runs the command as a process of its own.
 func (p *awsPlace) mneme(stdin string, args ...string) outcome {
 	p.t.Helper()
-	cmd := exec.Command("mneme", args...)
+	// A mount that should have failed would go on for ever.
+	ctx, cancel := context.WithTimeout(p.t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "mneme", args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that it unmounts
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.home, "MNEME_URL=" + p.url, "GORACE=atexit_sleep_ms=0"}, p.vars...)
 	cmd.Stdin = strings.NewReader(stdin)
 	var stdout, stderr bytes.Buffer
@@ -73,7 +79,7 @@ func (p *awsPlace) mneme(stdin string, args ...string) outcome {
 	began := time.Now()
 	err := cmd.Run()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err != nil && ctx.Err() == nil && !errors.As(err, &exit) {
 		p.t.Fatal(err)
 	}
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String(), time.Since(began)}
