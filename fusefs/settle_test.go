@@ -52,18 +52,22 @@ func TestReadsMatchTheSizeTold(t *testing.T) {
 	if got := read(1); got != before {
 		t.Errorf("before the notice a read gets %q", got)
 	}
+	fs.notify.mu.Lock()
 	fs.notify.sent = n.notice // as if the notifier had sent it
+	queued := fs.notify.queued
+	fs.notify.mu.Unlock()
 	if got := read(1); got != before {
 		t.Errorf("who has seen the old size gets %q after the notice", got)
 	}
-	sent := fs.notify.queued
 	for n.before.Load() != nil {
 		time.Sleep(time.Millisecond)
 	}
-	fs.mu.RLock()
-	if fs.notify.queued == sent {
+	fs.mu.RLock() // until the notice is queued, too
+	fs.notify.mu.Lock()
+	if fs.notify.queued == queued {
 		t.Error("what a mapping reads after the notice is not dropped later")
 	}
+	fs.notify.mu.Unlock()
 	fs.mu.RUnlock()
 	if got := read(1); got != after {
 		t.Errorf("a mapping, which asks for no size, gets %q then", got)
