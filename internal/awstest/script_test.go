@@ -30,7 +30,7 @@ func TestScript(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s3Port, dynamoPort := freePort(t), freePort(t)
+	s3Port, dynamoPort := awstest.FreePort(t), awstest.FreePort(t)
 	run := func(what string) (stdout string, err error) {
 		cmd := exec.Command(filepath.Join(project, "scripts", "aws.sh"), what)
 		cmd.Env = append(os.Environ(), "MNEME_AWS_S3_PORT="+s3Port, "MNEME_AWS_DYNAMODB_PORT="+dynamoPort)
@@ -69,18 +69,4 @@ func TestScript(t *testing.T) {
 	if err := putObject(t.Context(), client, "kept"); err != nil {
 		t.Errorf("the data did not stay: %v", err)
 	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }

@@ -1,0 +1,4 @@
+package awstest
+
+// FreePort is freePort for the tests from outside.
+var FreePort = freePort
