@@ -63,16 +63,18 @@ func (s *store) vacate(path string, v versionlog.Version) {
 	if n == nil || n.isDir() || n.local || n.head == nil || n.head.Seq >= v.Seq {
 		return
 	}
-	if n.stage != nil && n.stage.dirty {
-		n.head = nil
-		return // its own commit will find out; until then its writer sees what it wrote
-	}
+	s.leave(n, v.Time)
+}
+
+// leave takes a file out of the tree that another session has removed.
+// Caller holds fs.mu.
+func (s *store) leave(n *node, at time.Time) {
 	dir := n.parent
-	n.was = path
-	s.remember(path, n.seen)
+	n.noteWas()
+	s.remember(n.was, n.seen)
 	s.fs.notify.entry(dir, n.name)
 	s.fs.notify.attributes(n)
-	dir.touch(v.Time)
+	dir.touch(at)
 	s.fs.detach(n)
 	s.prune(dir)
 }
@@ -122,44 +124,25 @@ func (s *store) place(v versionlog.Version) {
 	if n == nil {
 		n = s.fs.newNode(s, fileMode(s), v.Time)
 		attach(dir, name, n)
+		n.head = &v
 		s.inherit(n, v.Path)
-		s.setHead(n, v)
 		dir.touch(v.Time)
-		s.fs.notify.entry(dir, name)
+		n.named = s.fs.notify.entry(dir, name)
 		return
 	}
 	if n.head != nil && !n.local && n.head.Seq >= v.Seq {
 		return
 	}
 	s.inherit(n, v.Path)
-	s.setHead(n, v)
-	s.fs.notify.content(n)
-}
-
-// setHead gives n the content of v, committed by another session. What is
-// being written here stays as it is, based on what it was based on.
-func (s *store) setHead(n *node, v versionlog.Version) {
-	if st := n.stage; st != nil && st.dirty && st.writers == 0 {
-		// A scratch file that nobody has open gives way.
-		l := loss{path: v.Path, theirs: &v, yours: st.data}
-		s.fs.tasks.Go(func() { s.keep(l, 0) })
-		n.stage = nil
+	origin := n.origin
+	s.succeed(n, dir, name, v)
+	if origin != nil && n.succeeded() { // nobody can give it its name back any more
 		s.unhide(n)
+		s.place(*n.head)
 	}
-	n.supersede()
-	n.head, n.local, n.content = &v, false, nil
-	n.fetched.Store(0)
-	if st := n.stage; st != nil && st.dirty && sameText(st.base, &v) {
-		st.base = &v // only its path is another
-	} else if st != nil && st.dirty && !st.tails {
-		st.overtaken = true
-	} else if st != nil && !st.dirty { // its next change finds out, see node.start
-		st.data, st.loaded = nil, st.base == nil
-	}
-	n.mtime, n.ctime, n.atime = v.Time, v.Time, time.Time{}
 }
 
-// relocate follows a rename, keeping the node.
+// relocate follows a rename.
 func (s *store) relocate(v versionlog.Version) {
 	n := s.find(v.From)
 	known := n != nil && n.head != nil && !n.local && n.head.MemoryID == v.MemoryID && n.head.Seq < v.Seq
@@ -172,17 +155,15 @@ func (s *store) relocate(v versionlog.Version) {
 		s.place(v)
 		return
 	}
+	s.remember(v.From, n.seen)
 	from := n.parent
 	delete(from.children, n.name) // first: the new path may lead through the old one
 	s.fs.notify.entry(from, n.name)
 	from.touch(v.Time)
 	dirPath, name := split(v.Path)
 	dir := s.makeDirs(dirPath, v.Time)
-	attach(dir, name, n)
-	s.fs.notify.entry(dir, name)
 	dir.touch(v.Time)
-	s.setHead(n, v)
-	s.fs.notify.content(n)
+	s.succeed(n, dir, name, v).named = s.fs.notify.entry(dir, name)
 	s.prune(from)
 }
 

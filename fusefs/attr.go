@@ -37,14 +37,13 @@ func (fs *fileSystem) fillAttr(n *node, out *fuse.Attr) {
 	out.Ino = n.id
 	out.Mode = n.mode
 	out.Nlink = 1 // for directories too, which says that nobody counts subdirectories
-	if n.removed {
+	if n.removed || n.succeeded() {
 		out.Nlink = 0
 	}
 	out.Uid, out.Gid = fs.opts.UID, fs.opts.GID
 	out.Blksize = blockSize
 	if !n.isDir() {
 		out.Size = uint64(n.size())
-		n.showSize(0)
 		out.Blocks = (out.Size + 511) / 512
 	}
 	atime := n.atime
@@ -65,7 +64,6 @@ func (fs *fileSystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.A
 	fs.renew(n)
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
-	n.showSize(in.Pid)
 	out.SetTimeout(n.attrTimeout())
 	fs.fillAttr(n, &out.Attr)
 	return fuse.OK
@@ -90,6 +88,18 @@ func (fs *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.A
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	n.setAttr(in)
+	if m := n.now(); m != n {
+		m.setAttr(in)
+		fs.notify.attributes(m)
+	}
+	out.SetTimeout(n.attrTimeout())
+	fs.fillAttr(n, &out.Attr)
+	return fuse.OK
+}
+
+// setAttr sets the mode and the times that a request gives. Caller holds fs.mu.
+func (n *node) setAttr(in *fuse.SetAttrIn) {
 	if mode, ok := in.GetMode(); ok {
 		n.mode = n.mode&syscall.S_IFMT | mode&0o777
 	}
@@ -100,9 +110,6 @@ func (fs *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.A
 		n.atime = at
 	}
 	n.ctime = time.Now()
-	out.SetTimeout(n.attrTimeout())
-	fs.fillAttr(n, &out.Attr)
-	return fuse.OK
 }
 
 func (fs *fileSystem) checkSetAttr(in *fuse.SetAttrIn) fuse.Status {

@@ -48,7 +48,9 @@ func (n *node) see() {
 	if n.head == nil || n.store.readOnly() || n.staged() && n.stage.dirty || n.reread && !n.store.fs.notify.told(n.notice) {
 		return
 	}
-	n.seen = base{true, n.head}
+	if m := n.now(); m == n || !m.seen.known || m.seen.version == nil || m.seen.version.Seq < n.head.Seq {
+		m.seen = base{true, n.head}
+	}
 }
 
 // firstRead notes that a handle which was opened for reading and writing a file
@@ -58,7 +60,7 @@ func (fs *fileSystem) firstRead(h *handle, head *versionlog.Version) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n, st := h.node, h.stage
-	if h.unread != head || n.head != head || n.reread && !fs.notify.told(n.notice) {
+	if h.unread != head || n.head != head || n.succeeded() || n.reread && !fs.notify.told(n.notice) {
 		return
 	}
 	h.unread = nil
@@ -127,10 +129,7 @@ func (fs *fileSystem) loseMore(n *node, st *stage) fuse.Status {
 	n.commitMu.Lock()
 	defer n.commitMu.Unlock()
 	fs.mu.RLock()
-	theirs := n.head
-	if _, ok := n.path(); !ok {
-		theirs = nil
-	}
+	theirs := n.theirs()
 	fs.mu.RUnlock()
 	return fs.lose(n, st, theirs, "")
 }

@@ -38,6 +38,7 @@ func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	if !status.Ok() && !fs.writtenOn(in.Pid, h.node.id) {
 		fs.closeFailed(h.node, h.stage, status)
 	}
+	fs.tellName(h.node)
 	return status
 }
 
@@ -61,7 +62,9 @@ func (fs *fileSystem) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	if h == nil || h.stage == nil {
 		return fuse.OK
 	}
-	return fs.commitFile(h.node, h.stage, false)
+	status := fs.commitFile(h.node, h.stage, false)
+	fs.tellName(h.node)
+	return status
 }
 
 // draft is what one commit of a file takes from its stage.
@@ -115,6 +118,9 @@ func (fs *fileSystem) commitFile(n *node, st *stage, lingered bool) fuse.Status 
 			if d.theirs, known = conflictHead(err, d.path); !known {
 				return fs.commitFailed(d, err)
 			}
+			fs.mu.Lock()
+			n.yield(d.theirs)
+			fs.mu.Unlock()
 		}
 		var ok bool
 		if message, ok = fs.rebase(d, d.theirs, try); !ok {
@@ -201,7 +207,8 @@ func (fs *fileSystem) draft(n *node, st *stage, lingered bool) (*draft, fuse.Sta
 	if st.attempt != nil {
 		return st.attempt, fuse.OK
 	}
-	if !st.dirty || n.removed {
+	m := n.now()
+	if !st.dirty || m.removed {
 		return nil, fuse.OK
 	}
 	if n.local {
@@ -218,13 +225,15 @@ func (fs *fileSystem) draft(n *node, st *stage, lingered bool) (*draft, fuse.Sta
 		n: n, st: st, key: versionlog.NewKey(), data: slices.Clone(st.data), base: st.base, changes: st.changes,
 		tails: st.tails, tail: len(st.tail),
 	}
-	var ok bool
-	if d.path, ok = n.path(); !ok || st.overtaken || n.stage != st && !st.tails {
+	path, there := n.target()
+	d.path, d.theirs = path, n.theirs()
+	moved := m != n || !there
+	if path == "" || st.overtaken || !st.tails && (n.stage != st || !there) || moved && !sameText(st.base, d.theirs) {
 		d.lost = true // another session took its name away, or changed it
-		if ok {
-			d.theirs = n.head
-		}
 		return d, fuse.OK
+	}
+	if moved {
+		d.base = d.theirs // only its path is another
 	}
 	if n.local {
 		d.base = nil
@@ -246,17 +255,25 @@ func expectVersion(v *versionlog.Version) versionlog.Expectation {
 // committed notes that v holds what the draft was. Caller holds fs.mu.
 func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 	n, st := d.n, d.st
+	// Who appends to what it has not read, or merges, does not know it now.
+	seen := n.now().seen
+	if !d.tails && d.message == "" || d.base == nil || seen.known && !seen.stale(d.base) {
+		seen = base{true, &v}
+	}
 	if path, ok := n.path(); !ok || path != v.Path {
-		// Another session's commit has moved or removed n since the draft.
+		// Another session's commit has taken n's place.
 		n.store.place(v)
+		if m := n.store.find(v.Path); m != nil && m.head != nil && m.head.ID == v.ID {
+			m.seen = seen
+			n.lead(m)
+		}
+		n.head, n.content = &v, nil
+		st.base = &v
 		st.settle(d)
 		fs.notify.content(n)
 		return
 	}
-	// Who appends to what it has not read, or merges, does not know it now.
-	if !d.tails && d.message == "" || d.base == nil || n.seen.known && !n.seen.stale(d.base) {
-		n.seen = base{true, &v}
-	}
+	n.seen = seen
 	if n.local || n.head == nil || n.head.Seq < v.Seq {
 		n.head, n.content = &v, nil
 	}
@@ -357,7 +374,7 @@ func (fs *fileSystem) commitAll() {
 	var dirty []pending
 	fs.mu.RLock()
 	for _, n := range fs.nodes {
-		if n.stage != nil && n.stage.dirty && !n.removed {
+		if n.stage != nil && n.stage.dirty && !n.now().removed {
 			dirty = append(dirty, pending{n, n.stage})
 		}
 	}
@@ -375,11 +392,8 @@ func (fs *fileSystem) commitUnheard(n *node, st *stage, lingered bool) {
 		return
 	}
 	fs.mu.Lock()
-	l := loss{base: st.base, theirs: n.head, yours: slices.Clone(st.data), why: syscall.Errno(status).Error()}
-	var ok bool
-	if l.path, ok = n.path(); !ok {
-		l.path = n.was
-	}
+	l := loss{base: st.base, theirs: n.theirs(), yours: slices.Clone(st.data), why: syscall.Errno(status).Error()}
+	l.path, _ = n.target()
 	unkept := st.dirty && st.err == 0 && (st.conflict == 0 || st.conflictAt != st.changes)
 	id, changes := st.conflict, st.changes
 	fs.mu.Unlock()

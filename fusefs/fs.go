@@ -54,11 +54,6 @@ type fileSystem struct {
 	ahead  *prefetcher
 	server *fuse.Server // nil before it is mounted
 
-	// pushing is held while a file's pages are put into the kernel, and taken
-	// before they are dropped from it; before mu, and by no handler of a READ,
-	// for which those wait.
-	pushing sync.Mutex
-
 	since time.Time
 	quiet bool           // no request opens anything; see quiet.go
 	tasks sync.WaitGroup // work in the background, which ends with ctx
@@ -71,6 +66,7 @@ type fileSystem struct {
 	nextID  uint64
 	handles map[uint64]*handle
 	nextFH  uint64
+	again   map[uint32]time.Time // threads sent to look a name up again, and when; see findable
 	root    *node
 	stores  []*store
 	device  string // "major:minor" of the mount
@@ -91,6 +87,7 @@ func newFileSystem(ctx context.Context, stores []*memory.Store, opts Options) *f
 		nodes:         map[uint64]*node{},
 		nextID:        fuse.FUSE_ROOT_ID,
 		handles:       map[uint64]*handle{},
+		again:         map[uint32]time.Time{},
 	}
 	fs.ahead = newPrefetcher(fs)
 	fs.root = fs.newNode(nil, syscall.S_IFDIR|0o555, fs.since)

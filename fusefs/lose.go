@@ -70,17 +70,15 @@ func by(v *versionlog.Version) string {
 func (fs *fileSystem) lose(n *node, st *stage, theirs *versionlog.Version, why string) fuse.Status {
 	fs.mu.Lock()
 	status := fuse.Status(fs.opts.ConflictErrno)
-	path, ok := n.path()
-	if !ok {
-		path = n.was
-	}
+	path, there := n.target()
+	m := n.now()
 	l := loss{path: path, base: st.base, theirs: theirs, yours: slices.Clone(st.data), why: why}
 	changes, id, done := st.changes, st.conflict, st.conflict != 0 && st.conflictAt == st.changes
-	if !n.seen.known {
-		n.seen = base{true, st.base} // so that the same write, repeated, fails again
+	if !m.seen.known {
+		m.seen = base{true, st.base} // so that the same write, repeated, fails again
 	}
-	if !ok {
-		n.store.remember(path, n.seen)
+	if !there {
+		n.store.remember(path, m.seen)
 	}
 	st.overtaken = true
 	fs.notify.content(n)

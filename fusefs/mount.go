@@ -146,7 +146,7 @@ func (m *Server) serve() {
 		work.Go(func() { s.follow(m.fs.ctx) })
 		work.Go(s.expireKept)
 	}
-	go m.fs.notify.run(m.server, &m.fs.pushing)
+	go m.fs.notify.run(m.server)
 	m.server.Serve()
 	m.fs.commitAll()
 	m.cancel()

@@ -55,6 +55,8 @@ type node struct {
 	stage   *stage              // nil while nobody writes
 	seen    base                // what the session knows of it
 	was     string              // the path it had before another session took that away
+	line    *line               // that it is in; nil: it stands for itself. See succeed.go
+	named   uint64              // number of the notice that tells of its name, if it took another's place
 	content []byte              // the bytes of head, once read, while open
 	removed bool                // unlinked in this mount
 	mkstemp bool                // made under a name that is to be temporary
@@ -71,11 +73,6 @@ type node struct {
 	ahead     atomic.Pointer[walk] // the walk for which they were fetched before anybody read them
 	sizeAhead int64                // how many they were; guarded by prefetcher.mu, as is the next
 	dataAhead []byte               // the bytes, once they are there and until they are read or pushed
-
-	// See settle.go.
-	before atomic.Pointer[versionlog.Version] // the version whose size the kernel knows, while that is not head
-	late   atomic.Bool                        // that version was read after the notice of head
-	news   atomic.Pointer[news]               // of the size of head; nil: the kernel has known it for long
 
 	// In a quiet mount:
 	renewed time.Time  // when content was generated
@@ -117,6 +114,9 @@ func (fs *fileSystem) newNode(s *store, mode uint32, now time.Time) *node {
 // attach gives n its name in dir.
 func attach(dir *node, name string, n *node) {
 	n.parent, n.name = dir, name
+	if n.succeeded() {
+		n.line = nil
+	}
 	dir.children[name] = n
 }
 
@@ -159,7 +159,7 @@ func (n *node) path() (string, bool) {
 func (fs *fileSystem) where(n *node) string {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
-	if path, ok := n.path(); ok {
+	if path, _ := n.target(); path != "" {
 		return path
 	}
 	return n.name

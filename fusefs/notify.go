@@ -73,14 +73,16 @@ func (q *notifier) told(number uint64) bool {
 	return q.sent >= number && !q.late[number]
 }
 
-// entry makes the kernel look name up in dir again, and read dir again.
-// Caller holds fs.mu.
-func (q *notifier) entry(dir *node, name string) {
+// entry makes the kernel look name up in dir again, and read dir again. It
+// returns the number of the first notice; 0 when none is needed. Caller holds
+// fs.mu.
+func (q *notifier) entry(dir *node, name string) (number uint64) {
 	dir.touch(dir.mtime)
 	if dir.lookups > 0 {
-		q.enqueue(notice{node: dir.id, name: name})
+		number = q.enqueue(notice{node: dir.id, name: name})
 		q.enqueue(notice{node: dir.id, pages: true}) // of a directory they are its cached listing
 	}
+	return number
 }
 
 // attributes makes the kernel ask for n's attributes again.
@@ -101,10 +103,8 @@ func (q *notifier) content(n *node) {
 	}
 }
 
-// run sends notices until close. Between the publication of a state and the
-// dropping of pages it takes pushing once: who pushed pages of the state before
-// has done so by then, and who comes later sees the new one.
-func (q *notifier) run(server *fuse.Server, pushing *sync.Mutex) {
+// run sends notices until close.
+func (q *notifier) run(server *fuse.Server) {
 	defer close(q.done)
 	var under sync.WaitGroup
 	defer under.Wait()
@@ -123,11 +123,6 @@ func (q *notifier) run(server *fuse.Server, pushing *sync.Mutex) {
 		}
 		for i, n := range batch {
 			number := sent + uint64(i) + 1
-			if n.pages {
-				pushing.Lock()
-				//lint:ignore SA2001 it is enough to have had it once, see above
-				pushing.Unlock()
-			}
 			slots <- struct{}{}
 			taken := make(chan struct{})
 			under.Go(func() {

@@ -81,14 +81,14 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 	if !fs.tell(n, in.Flags) {
 		return fuse.Status(syscall.ESTALE)
 	}
-	if _, ok := n.path(); !ok && !n.removed {
+	if !fs.findable(n, in.Pid) || n.succeeded() && readsFirst(in.Flags) {
 		return fuse.Status(syscall.ESTALE) // the kernel looks the name up again, and tries once more
 	}
 	if writes(in.Flags) && n.store.readOnly() {
 		return fuse.EROFS // archived since it was mounted
 	}
 	if writes(in.Flags) {
-		if status := fs.admit(n, in.Flags); !status.Ok() {
+		if status := fs.admit(n.now(), in.Flags); !status.Ok() {
 			return status
 		}
 	}
@@ -108,6 +108,12 @@ func (fs *fileSystem) catchUp(n *node) fuse.Status {
 		return fuse.OK
 	}
 	return n.store.fail("open", fs.where(n), err)
+}
+
+// readsFirst reports whether a handle can read the file before it changes it,
+// and may change any of it.
+func readsFirst(flags uint32) bool {
+	return flags&(syscall.O_ACCMODE|syscall.O_APPEND|syscall.O_TRUNC) == syscall.O_RDWR
 }
 
 // tell returns when the kernel knows that n's content has changed: it would cut
@@ -144,7 +150,7 @@ func (fs *fileSystem) open(n *node, flags uint32, out *fuse.OpenOut) {
 	if !n.reread {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	}
-	if !writes(flags) || flags&(syscall.O_ACCMODE|syscall.O_APPEND|syscall.O_TRUNC) == syscall.O_RDWR && !n.seen.stale(n.head) {
+	if !writes(flags) || readsFirst(flags) && !n.seen.stale(n.head) {
 		n.see()
 	}
 	if flags&syscall.O_TRUNC != 0 || fs.notify.told(n.notice) {
@@ -196,6 +202,7 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 		now := time.Now()
 		n = fs.newNode(dir.store, syscall.S_IFREG|in.Mode&0o777, now)
 		n.local = true
+		n.seen = base{known: true} // that there is nothing
 		n.mkstemp = in.Flags&syscall.O_EXCL != 0 && fromMkstemp(canonical)
 		if hidden := dir.hidden[canonical]; hidden != nil && hidden.seen.stale(hidden.head) && !fs.opts.Merge {
 			fs.collect(n)
@@ -236,14 +243,7 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 	if n.parent != nil {
 		n.parent.readBelow.Store(true)
 	}
-	fs.mu.RUnlock()
-	head := fs.readable(n, in.Pid)
-	fs.mu.RLock()
-	var data []byte
-	if head == n.head {
-		data = n.content
-	}
-	unread := h.unread
+	head, data, unread := n.head, n.content, h.unread
 	switch {
 	case n.generate != nil:
 		data = h.text
@@ -287,7 +287,7 @@ func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	if h == nil || h.stage == nil {
 		return
 	}
-	if n, st := h.node, h.stage; st.writers == 1 && st.dirty && !n.removed {
+	if n, st := h.node, h.stage; st.writers == 1 && st.dirty && !n.now().removed {
 		fs.mu.Unlock()
 		fs.commitUnheard(n, st, false)
 		fs.mu.Lock()

@@ -9,19 +9,13 @@ import "mneme/versionlog"
 
 // push gives the kernel the content of n, which is that of version, and reports
 // whether it has taken it. Callers hold no lock.
-//
-// Before the notifier drops a file's pages, and after the tree has the new head,
-// it waits for fs.pushing; so no outdated bytes are pushed after they were
-// dropped.
 func (fs *fileSystem) push(n *node, version *versionlog.Version, data []byte) bool {
 	const most = 1 << 20
 	if !fs.quiet || fs.server == nil || len(data) == 0 || len(data) > most {
 		return false
 	}
-	fs.pushing.Lock()
-	defer fs.pushing.Unlock()
 	fs.mu.RLock()
-	fit := n.head == version && n.lookups > 0 && n.before.Load() == nil && n.news.Load().settled()
+	fit := n.head == version && n.lookups > 0
 	fs.mu.RUnlock()
 	return fit && fs.server.InodeNotifyStoreCache(n.id, 0, data).Ok()
 }

@@ -67,15 +67,15 @@ func (fs *fileSystem) readQuietly(in *fuse.ReadIn, buf []byte) (fuse.ReadResult,
 		fs.mu.RUnlock()
 		return nil, fuse.EBADF
 	}
-	data := n.content
+	data, head := n.content, n.head
 	fs.mu.RUnlock()
 	if n.generate == nil {
 		data = nil
-		if version := fs.readable(n, in.Pid); version != nil {
+		if head != nil {
 			fs.ahead.reading(n)
 			var err error
-			if data, err = n.store.memory.Content(fs.ctx, *version); err != nil {
-				return nil, n.store.fail("read", version.Path, err)
+			if data, err = n.store.memory.Content(fs.ctx, *head); err != nil {
+				return nil, n.store.fail("read", head.Path, err)
 			}
 		}
 	}

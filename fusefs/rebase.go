@@ -51,22 +51,16 @@ func (fs *fileSystem) rebase(d *draft, theirs *versionlog.Version, try int) (mes
 // Caller holds fs.mu.
 func (fs *fileSystem) rebaseOnto(d *draft, theirs *versionlog.Version, content []byte) bool {
 	n, st := d.n, d.st
-	path, ok := n.path()
+	path, _ := n.target()
 	switch {
-	case !ok || path != d.path || n.removed || st.err != 0:
+	case n.now().removed || st.err != 0:
 		return false
+	case path != d.path:
+		return d.tails // which the next try puts at the end of what is there
 	case d.tails && st.tails:
 		content = slices.Concat(content, st.tail)
 	case d.tails || st.changes != d.changes:
 		return false
-	}
-	if hidden := n.parent.hidden[n.name]; hidden != nil && n.local && theirs != nil {
-		n.store.unhide(hidden)
-	}
-	if theirs == nil {
-		n.head, n.content, n.local = nil, nil, true
-	} else if n.local || n.head == nil || n.head.Seq < theirs.Seq {
-		n.head, n.content, n.local = theirs, nil, false
 	}
 	if n.stage == nil || n.stage.overtaken || n.stage == st {
 		n.stage = st

@@ -88,6 +88,7 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName str
 	if m.target != nil && in.Flags&unix.RENAME_NOREPLACE != 0 {
 		return nil, fuse.Status(syscall.EEXIST)
 	}
+	named := m.n
 	var err error
 	if m.n.isDir() {
 		err = fs.renameDir(m)
@@ -105,7 +106,7 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName str
 	if m.old != oldName {
 		fs.notify.entry(m.from, m.old)
 	}
-	if m.new != newName {
+	if m.new != newName || m.n != named { // the kernel takes the one that it named for what has moved
 		fs.notify.entry(m.to, m.new)
 	}
 	return m.n, fuse.OK
@@ -134,6 +135,15 @@ func (fs *fileSystem) newMove(in *fuse.RenameIn, from *node, oldName, newName st
 	}
 	toPath, _ := to.path() // place has seen that it has one
 	return &move{s: from.store, n: n, from: from, to: to, toPath: toPath, old: old, new: name, target: to.children[name]}, fuse.OK
+}
+
+// resolve makes m name what is there by now, when another session's versions
+// have taken the place of what it named. Caller holds fs.mu.
+func (m *move) resolve() {
+	m.n = m.n.now()
+	if m.target != nil {
+		m.target = m.target.now()
+	}
 }
 
 // take moves the node. Its new directory may have lost its last memory, and so

@@ -129,6 +129,6 @@ func (s *store) renamed(c *versionlog.Commit) {
 			s.place(v) // made by another session since
 			continue
 		}
-		n.rebase(v)
+		s.rebased(n, v)
 	}
 }

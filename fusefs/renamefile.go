@@ -45,6 +45,7 @@ func (fs *fileSystem) staysLocal(m *move) bool {
 func (fs *fileSystem) renamedLocally(m *move) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	m.resolve()
 	if target := m.to.children[m.new]; target != nil && !target.local || !fs.staysLocal(m) {
 		return false
 	}
@@ -64,6 +65,7 @@ func (fs *fileSystem) renamedLocally(m *move) bool {
 func (fs *fileSystem) comesBack(m *move) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	m.resolve()
 	o := m.n.origin
 	if o == nil || o.dir != m.to || o.name != m.new || m.n.stage != nil || m.target != nil {
 		return false
@@ -78,7 +80,8 @@ func (fs *fileSystem) comesBack(m *move) bool {
 // memory's next version, whose id and history go on; what it was itself, if it
 // was a memory, is deleted in the same commit.
 func (fs *fileSystem) renameInLog(m *move) error {
-	fs.mu.RLock()
+	fs.mu.Lock()
+	m.resolve()
 	source, known := m.source()
 	target, ok := m.to.childPath(m.new)
 	base := m.replaced()
@@ -91,7 +94,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 	if loaded {
 		data, changes = slices.Clone(st.data), st.changes
 	}
-	fs.mu.RUnlock()
+	fs.mu.Unlock()
 	if !ok || inLog && !known { // another session's commit took the place away
 		return syscall.ENOENT
 	}
@@ -99,10 +102,11 @@ func (fs *fileSystem) renameInLog(m *move) error {
 	if inLog && base == nil && !self {
 		change := memory.Change{Action: versionlog.Rename, Path: source, To: target, Expect: versionlog.ExpectExists()}
 		err := m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) {
+			m.n = m.n.now()
 			m.s.unhide(m.n)
 			fs.take(m)
-			m.n.rebase(c.Versions[0])
 			m.n.local = false
+			m.s.rebased(m.n, c.Versions[0])
 			m.to.settle()
 			m.s.vacateOther(source, m.n, c.Versions[0])
 		})
@@ -149,17 +153,22 @@ func (m *move) replaced() *versionlog.Version {
 	return nil
 }
 
-// rebase makes v, which only gave the memory another path, its head.
-// Caller holds fs.mu.
-func (n *node) rebase(v versionlog.Version) {
+// rebased makes v, by which this session only gave n's memory the path that n
+// has, its head. Caller holds fs.mu.
+func (s *store) rebased(n *node, v versionlog.Version) {
+	if n.head == nil || n.head.ID != v.Parent {
+		// With content of another session's that the tree has yet to see. There is
+		// no head when it has seen so far that the memory before that was deleted.
+		if n.origin != nil {
+			s.unhide(n)
+			s.place(v)
+		} else {
+			s.succeed(n, n.parent, n.name, v)
+		}
+		return
+	}
 	if n.stage != nil && n.stage.base != nil && n.stage.base.ID == v.Parent {
 		n.stage.base = &v
-	}
-	// Content of another session's that the tree has yet to see. There is no head
-	// when it has seen so far that the memory before that was deleted.
-	if n.head == nil || n.head.ID != v.Parent {
-		n.content = nil
-		n.store.fs.notify.content(n)
 	}
 	n.head = &v
 }

@@ -27,6 +27,7 @@ type replacement struct {
 func (fs *fileSystem) replace(r *replacement) error {
 	fs.mu.Lock()
 	stale := false
+	r.move.resolve()
 	r.base = r.theirs
 	if holder := r.move.holder(); holder != nil && holder.head != nil {
 		stale = holder.seen.stale(r.theirs)
@@ -94,6 +95,7 @@ func (fs *fileSystem) loseRename(r *replacement) error {
 	last := s.lastLoss
 	repeated := last.path == l.path && sameText(last.theirs, l.theirs) && bytes.Equal(last.yours, l.yours)
 	s.lastLoss = l
+	r.move.resolve()
 	holder := r.move.holder()
 	switch {
 	case holder == nil:
@@ -142,17 +144,18 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	if m.n.seen = r.seen; r.message == "" { // who merges does not know what came of it
 		m.n.seen = base{true, head}
 	}
-	st := m.n.stage
-	if st == nil {
-		return
+	if st := m.n.stage; st != nil {
+		st.base, st.overtaken = head, false
+		st.tails, st.tail = false, nil
+		if st.changes == r.changes {
+			st.dirty, st.wrote = false, false
+			st.data, st.loaded = nil, false
+		}
+		if st.writers == 0 && !st.dirty {
+			m.n.stage = nil
+		}
 	}
-	st.base, st.overtaken = head, false
-	st.tails, st.tail = false, nil
-	if st.changes == r.changes {
-		st.dirty, st.wrote = false, false
-		st.data, st.loaded = nil, false
-	}
-	if st.writers == 0 && !st.dirty {
-		m.n.stage = nil
+	if r.message != "" { // the kernel has other bytes of it
+		m.s.succeed(m.n, m.to, m.new, *head)
 	}
 }

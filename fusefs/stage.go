@@ -47,15 +47,15 @@ func (n *node) staged() bool {
 // beginWrite returns the stage for one more writer of n, which admit has let
 // in. Caller holds fs.mu.
 func (n *node) beginWrite(flags uint32) *stage {
-	st, stale := n.stage, n.seen.stale(n.head) && !onlyAppends(flags)
-	if st == nil || st.err != 0 || st.overtaken || stale || n.outdated(st) {
-		n.stage = &stage{base: n.head, loaded: n.head == nil, tails: true}
+	m := n.now()
+	st, stale := n.stage, m.seen.stale(m.head) && !onlyAppends(flags)
+	if st == nil || st.err != 0 || st.overtaken || stale || m != n || n.outdated(st) {
+		n.stage = &stage{base: m.head, loaded: m.head == nil, tails: true}
 		if stale {
-			n.stage.overtake(n.seen.version)
+			n.stage.overtake(m.seen.version)
 		}
 	}
 	n.stage.writers++
-	n.before.Store(nil) // what the session writes has the size it says
 	return n.stage
 }
 
@@ -70,18 +70,19 @@ func (st *stage) overtake(known *versionlog.Version) {
 // appended to takes the newest head; any other change is lost if it is not
 // based on what is there. Caller holds fs.mu.
 func (n *node) start(st *stage, appending bool) {
+	m, head := n.now(), n.theirs()
 	switch {
-	case n.local || n.removed || st.err != 0 || st.overtaken && (st.dirty || !appending):
+	case n.local || m.removed || st.err != 0 || st.overtaken && (st.dirty || !appending):
 	case appending && !st.dirty && st.conflict == 0:
 		st.tails, st.tail = true, nil
-		if st.overtaken || !sameText(st.base, n.head) {
-			st.base, st.overtaken = n.head, false
-			st.data, st.loaded = nil, n.head == nil
+		if st.overtaken || !sameText(st.base, head) {
+			st.base, st.overtaken = head, false
+			st.data, st.loaded = nil, head == nil
 		}
 	case appending && st.tails || st.dirty && !st.tails:
-	case n.seen.stale(n.head) && !st.dirty:
-		st.overtake(n.seen.version)
-	case n.seen.stale(n.head) || n.parent == nil || n.stage != st || !sameText(st.base, n.head):
+	case m.seen.stale(head) && !st.dirty:
+		st.overtake(m.seen.version)
+	case m.seen.stale(head) || m.parent == nil || n.stage != st || !sameText(st.base, head):
 		st.overtaken = true
 	}
 	if !appending {
@@ -315,13 +316,18 @@ func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.St
 		return status
 	}
 	fs.mu.Lock()
-	if status := fs.admit(n, syscall.O_WRONLY); !status.Ok() {
+	if !fs.findable(n, in.Pid) {
+		fs.mu.Unlock()
+		return fuse.Status(syscall.ESTALE) // as in Open
+	}
+	if status := fs.admit(n.now(), syscall.O_WRONLY); !status.Ok() {
 		fs.mu.Unlock()
 		return status
 	}
 	st := n.beginWrite(syscall.O_WRONLY)
 	fs.mu.Unlock()
 	status := fs.truncateNow(n, st, int(size))
+	fs.tellName(n)
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.endWrite(n, st)

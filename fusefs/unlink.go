@@ -70,40 +70,48 @@ func (fs *fileSystem) unlinked(n *node) {
 }
 
 // remove takes n out of the tree, and deletes what it is in the log, if
-// anything. That somebody else deleted or, where n is only hidden, rewrote it,
-// is no error: the tree will show it. That somebody else rewrote what the
-// session knows is a conflict. Caller holds s.ops.
+// anything. That somebody else rewrote what the session knows is a conflict;
+// what somebody else has removed or renamed is not there. Where n is only
+// hidden, neither is an error: the tree will show it. Caller holds s.ops.
 func (s *store) remove(n *node) error {
-	path, head, expect := s.removal(n)
-	if path == "" {
+	n, path, head, expect := s.removal(n)
+	switch {
+	case path == "" && n.removed:
 		return nil
+	case path == "":
+		return syscall.ENOENT
 	}
 	err := s.commit([]memory.Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, func(c *versionlog.Commit) {
 		s.unhide(n)
 		s.fs.unlinked(n)
 		s.vacateOther(path, n, c.Versions[0])
 	})
-	if isConflict(err) {
-		s.fs.mu.Lock()
-		defer s.fs.mu.Unlock()
-		if now, _ := conflictHead(err, path); now != nil && n.origin == nil && n.seen.known {
-			return err
-		}
-		if n.head == head { // else it is what somebody has made there since
-			s.unhide(n)
-			s.fs.unlinked(n)
-		}
-		return nil
+	if !isConflict(err) {
+		return err
 	}
-	return err
-}
-
-// removal says what has to be removed from the log for n to go, under which
-// expectation. Of a file that is not in the log there is nothing, and it goes
-// at once.
-func (s *store) removal(n *node) (path string, head *versionlog.Version, expect versionlog.Expectation) {
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
+	there, _ := conflictHead(err, path)
+	switch {
+	case n.origin != nil:
+		s.unhide(n)
+		s.fs.unlinked(n)
+		return nil
+	case there != nil:
+		return err
+	case n.head == head && n.parent != nil:
+		s.leave(n, time.Now())
+	}
+	return syscall.ENOENT
+}
+
+// removal says what has to be removed from the log for n, or what has taken its
+// place by now, to go, under which expectation. Of a file that is not in the log
+// there is nothing, and it goes at once; nor is there of one that is gone.
+func (s *store) removal(n *node) (now *node, path string, head *versionlog.Version, expect versionlog.Expectation) {
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	n = n.now()
 	path, ok := n.path()
 	expect = versionlog.ExpectExists()
 	if n.origin != nil {
@@ -111,11 +119,17 @@ func (s *store) removal(n *node) (path string, head *versionlog.Version, expect 
 		expect = versionlog.ExpectVersion(n.head.ID)
 	} else if ok && !n.local && n.head != nil && n.seen.known {
 		expect = versionlog.ExpectVersion(n.head.ID)
+		if known := n.expected(n.head); known != nil {
+			expect = versionlog.ExpectVersion(known.ID)
+		}
 	}
-	if !ok || n.local && n.origin == nil {
+	switch {
+	case n.local && (n.origin == nil || !ok):
 		s.unhide(n)
 		s.fs.unlinked(n)
-		return "", nil, expect
+		return n, "", nil, expect
+	case !ok:
+		return n, "", nil, expect
 	}
-	return path, n.head, expect
+	return n, path, n.head, expect
 }

@@ -29,7 +29,7 @@ func TestOnAWS(t *testing.T) {
 		{"Handles", TestHandles}, {"Directories", TestDirectories}, {"Remount", TestRemount}, {"Scratch", TestScratch},
 		{"TemporaryNames", TestTemporaryNames}, {"UnmountSavesOpenFiles", TestUnmountSavesOpenFiles},
 		{"MountsOfOneStore", TestMountsOfOneStore}, {"SmallRaces", TestSmallRaces}, {"TwoSessionsAtOneFile", TestTwoSessionsAtOneFile},
-		{"ChangesArrive", TestChangesArrive}, {"OpenReadersSeeChanges", TestOpenReadersSeeChanges}, {"XattrsTellTheVersion", TestXattrsTellTheVersion},
+		{"ChangesArrive", TestChangesArrive}, {"OpenReadersKeepTheirVersion", TestOpenReadersKeepTheirVersion}, {"XattrsTellTheVersion", TestXattrsTellTheVersion},
 		{"CommandLineBesideMount", TestCommandLineBesideMount}, {"ConditionalWriteBesideMount", TestConditionalWriteBesideMount},
 		{"ReadOnly", TestReadOnly}, {"ReadOnlyFollows", TestReadOnlyFollows}, {"ArchivedWhileMounted", TestArchivedWhileMounted},
 	} {

@@ -37,7 +37,6 @@ type state struct {
 type sight struct {
 	path       string
 	content    int
-	cut        error // it ended too early, or in zeros
 	begin, end time.Duration
 }
 
@@ -81,9 +80,6 @@ func coherenceChild(args []string) error {
 				}
 				var s sight
 				s, err = c.look(paths[random.IntN(len(paths))])
-				if errors.Is(err, errCut) {
-					s.cut, err = err, nil
-				}
 				if err == nil {
 					seen[i] = append(seen[i], s)
 				}
@@ -103,20 +99,17 @@ func coherenceChild(args []string) error {
 	for w := range wrong {
 		err = errors.Join(err, w)
 	}
-	total, changed, cuts := 0, 0, 0
+	total, files := 0, 0
 	for _, s := range slices.Concat(seen...) {
 		total++
-		switch {
-		case s.cut != nil:
-			cuts++
-		case s.content > 0:
-			changed++
+		if s.content > 0 {
+			files++
 		}
 		if e := c.check(s); e != nil {
 			err = errors.Join(err, e)
 		}
 	}
-	fmt.Printf("%d changes, %d looks, %d of them at a file, %d cut\n", operations, total, changed, cuts)
+	fmt.Printf("%d changes, %d looks, %d of them at a file\n", operations, total, files)
 	return errors.Join(err, c.converged(paths))
 }
 
@@ -129,9 +122,6 @@ func contentText(number int) []byte {
 	return []byte(fmt.Sprintf("%s%d lines\n", line, size) + strings.Repeat(line, size))
 }
 
-// errCut is a content of another one's length: it ends too early, or in zeros.
-var errCut = errors.New("cut short or filled up")
-
 func parseContent(text string) (int, error) {
 	line, _, _ := strings.Cut(text, "\n")
 	var number int
@@ -142,9 +132,6 @@ func parseContent(text string) (int, error) {
 		at := 0
 		for at < min(len(text), len(want)) && text[at] == want[at] {
 			at++
-		}
-		if at == len(text) || at == len(want) && strings.Trim(text[at:], "\x00") == "" {
-			return 0, fmt.Errorf("content %d of %d bytes after %d: %w", number, len(want), len(text), errCut)
 		}
 		return 0, fmt.Errorf("content %d of %d bytes has %d bytes and differs from byte %d on: %.30q", number, len(want), len(text), at, text[at:])
 	}
@@ -231,17 +218,8 @@ func (c *coherence) became(path string, content int, begin time.Duration) {
 	c.states[path] = append(states, state{content: content, from: begin, until: forEver})
 }
 
-// check reports a sight of what the path had not held for longer than the bound,
-// and one of a cut content when nothing had changed within the bound.
+// check reports a sight of what the path had not held for longer than the bound.
 func (c *coherence) check(s sight) error {
-	if s.cut != nil {
-		for i, st := range c.states[s.path][1:] {
-			if done := c.states[s.path][i].until; st.from <= s.end && done+c.bound >= s.begin {
-				return nil
-			}
-		}
-		return fmt.Errorf("without a change: %w", s.cut)
-	}
 	for _, st := range c.states[s.path] {
 		if st.content == s.content && st.from <= s.end && (st.until == forEver || st.until+c.bound >= s.begin) {
 			return nil

@@ -8,8 +8,7 @@ import (
 
 // TestCoherence changes files through one mount at random while they are read
 // through another, with and without opens. Every look must find one content, and
-// one that the path held at most the refresh interval ago. Only while a change
-// arrives may it find a content of another one's length.
+// one that the path held at most the refresh interval ago.
 func TestCoherence(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{"notes:ro", "notes"} {

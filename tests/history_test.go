@@ -221,54 +221,60 @@ func TestChangesArrive(t *testing.T) {
 	}
 }
 
-// TestOpenReadersSeeChanges holds that a reader with the file open, or mapped,
-// sees what others write.
-func TestOpenReadersSeeChanges(t *testing.T) {
+// TestOpenReadersKeepTheirVersion holds that a reader with the file open, or
+// mapped, goes on reading the version that he opened, however he asks, while
+// who opens the name finds the new one.
+func TestOpenReadersKeepTheirVersion(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	m := e.mount(t, "notes")
-	m.sh(t, `echo old text > f`)
+	m.sh(t, `echo old text > f; echo moved > g; echo removed > h`)
 	reader := m.background(t, `python3 - <<'END'
 import mmap, os, time
-f = open("f", "rb", buffering=0)
-m = mmap.mmap(f.fileno(), 9, prot=mmap.PROT_READ)
-assert f.read() == b"old text\n" and m[:] == b"old text\n"
+files = {name: open(name, "rb", buffering=0) for name in "fgh"}
+mapped = mmap.mmap(files["f"].fileno(), 9, prot=mmap.PROT_READ)
+unread = os.open("f", os.O_RDONLY)
+def old(when):
+    for name, text in ("f", b"old text\n"), ("g", b"moved\n"), ("h", b"removed\n"):
+        files[name].seek(0)
+        got = files[name].read()
+        assert got == text, f"{when}: {name} is {got}"
+        size = os.fstat(files[name].fileno()).st_size
+        assert size == len(text), f"{when}: {name} has {size} bytes"
+    assert mapped[:] == b"old text\n", f"{when}: {mapped[:]} mapped"
+old("before")
 open(os.environ["HOME"] + "/ready", "w").close()
 end = time.time() + 10
-while time.time() < end:
-    f.seek(0)
-    if f.read() == b"new text\n" and m[:] == b"new text\n": break
+def new():
+    return open("f").read() == "the new text, longer\n" and os.path.exists("moved") and not os.path.exists("h")
+while not new():
+    assert time.time() < end, "never"
+    old("meanwhile")
     time.sleep(.005)
-else: raise SystemExit(f"still {os.pread(f.fileno(), 100, 0)} open and {m[:]} mapped")
+old("after")
+got = os.pread(unread, 100, 0)
+assert got == b"old text\n", f"read for the first time: {got}"
 END`)
 	m.sees(t, `test -e "$HOME/ready"`)
-	e.mustIn(t, "new text\n", "write", "notes:/f")
+	e.mustIn(t, "the new text, longer\n", "write", "notes:/f")
+	e.must(t, "mv", "notes:/g", "notes:/moved")
+	e.must(t, "rm", "notes:/h")
 	if r := reader(); r.code != 0 {
 		t.Error(r)
 	}
 }
 
-// TestMappedReadersSeeChanges is the same for a process that only looks at its
-// memory, so that nothing but the notice about the pages can tell it.
-func TestMappedReadersSeeChanges(t *testing.T) {
+// TestFollowedByName holds that a program which follows a file by its name sees
+// what other sessions append.
+func TestFollowedByName(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	m := e.mount(t, "notes")
-	m.sh(t, `echo old text > f`)
-	reader := m.background(t, `python3 - <<'END'
-import mmap, os, time
-f = open("f", "rb")
-m = mmap.mmap(f.fileno(), 9, prot=mmap.PROT_READ)
-assert m[:] == b"old text\n"
-open(os.environ["HOME"] + "/ready", "w").close()
-end = time.time() + 10
-while m[:] != b"new text\n":
-    if time.time() > end: raise SystemExit(f"still {m[:]}")
-    time.sleep(.005)
-END`)
-	m.sees(t, `test -e "$HOME/ready"`)
-	e.mustIn(t, "new text\n", "write", "notes:/f")
-	if r := reader(); r.code != 0 {
+	m.sh(t, `echo one > log`)
+	tail := m.background(t, `{ timeout 20 tail -s .05 -n +1 -F log 2>/dev/null || true; } | sed -u '/three/q' | sort -u`)
+	e.mustIn(t, "one\ntwo\n", "write", "notes:/log")
+	e.mustIn(t, "one\ntwo\nthree\n", "write", "notes:/log")
+	if r := tail(); r.code != 0 || r.stdout != "one\nthree\ntwo\n" {
 		t.Error(r)
 	}
 }

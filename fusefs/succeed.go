@@ -1,0 +1,167 @@
+package fusefs
+
+import (
+	"time"
+
+	"mneme/versionlog"
+)
+
+// Another session's version of a file, or its rename of one, is a new file here:
+// it gets a node, and with it an inode, of its own, as if it had been renamed
+// over the old one. Whoever has that open or mapped goes on reading the version
+// that he opened; who looks the name up finds the new one. The kernel cuts what
+// it reads at the size that it knows and keeps what it has read page by page, so
+// that in one inode a reader could get bytes of two versions.
+
+// line is the nodes that have followed one another in one place, of which those
+// before the last are here for whoever has them open.
+type line struct{ last *node }
+
+// succeeded reports whether another node has taken n's place.
+// Caller holds fs.mu.
+func (n *node) succeeded() bool { return n.line != nil && n.line.last != n }
+
+// now is the node that stands for n's memory by now: n while it has its place.
+// Caller holds fs.mu.
+func (n *node) now() *node {
+	for n.succeeded() {
+		n = n.line.last
+	}
+	return n
+}
+
+// target is the path at which what is written to n is committed, and whether n,
+// or what took its place, is there. Otherwise another session took the place
+// away; "" is a place that never was in the log. Caller holds fs.mu.
+func (n *node) target() (path string, there bool) {
+	n = n.now()
+	if path, ok := n.path(); ok {
+		return path, true
+	}
+	return n.was, false
+}
+
+// theirs is the version that another session has put in n's place, if it has;
+// nil: no memory. Caller holds fs.mu.
+func (n *node) theirs() *versionlog.Version {
+	if _, there := n.target(); !there {
+		return nil
+	}
+	return n.now().head
+}
+
+// used reports whether anybody may know n by its inode. Caller holds fs.mu.
+func (n *node) used() bool { return n.lookups > 0 || n.opens > 0 || n.stage != nil }
+
+// succeed makes v, by another session, the head of n's memory, which has the
+// name in dir: n's own, or the one that it has been given. It returns the node
+// that is there then. What is being written to n stays as it is, based on what
+// it was based on. Caller holds fs.mu.
+func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *node {
+	s.giveWay(n, v)
+	m := n
+	if n.used() {
+		m = s.fs.newNode(s, n.mode, v.Time)
+		m.seen = n.seen
+		n.noteWas()
+		n.parent, n.local = nil, false
+		if st := n.stage; st != nil && st.dirty && !st.tails && !sameText(st.base, &v) {
+			st.overtaken = true
+		}
+	}
+	attach(dir, name, m)
+	if m != n {
+		if n.line == nil {
+			n.line = &line{}
+		}
+		n.line.last, m.line = m, n.line
+	}
+	m.head, m.local, m.content = &v, false, nil
+	m.fetched.Store(0)
+	m.mtime, m.ctime, m.atime = v.Time, v.Time, time.Time{}
+	if m != n {
+		m.named = s.fs.notify.entry(dir, name)
+	}
+	return m
+}
+
+// lead makes m what stands for n's memory by now, if nothing else does: it was
+// gone, and what was written to n has made it anew. Caller holds fs.mu.
+func (n *node) lead(m *node) {
+	last := n.now()
+	if _, ok := last.path(); ok || last == m {
+		return
+	}
+	if last.line == nil {
+		last.line = &line{}
+	}
+	last.line.last = m
+}
+
+// yield gives n's place to the version that a commit has met there, before the
+// log has been followed so far; nil is that there is none. Caller holds fs.mu.
+func (n *node) yield(theirs *versionlog.Version) {
+	s := n.store
+	switch path, ok := n.path(); {
+	case theirs != nil:
+		if hidden := s.findHidden(theirs.Path); hidden != nil && n.local && path == theirs.Path {
+			s.unhide(hidden)
+		}
+		s.place(*theirs)
+	case ok && !n.local:
+		s.leave(n, time.Now())
+	}
+}
+
+// giveWay drops a scratch file that nobody has open, and keeps its text as a
+// conflict: another session has put v in its place. Caller holds fs.mu.
+func (s *store) giveWay(n *node, v versionlog.Version) {
+	st := n.stage
+	if st == nil || !st.dirty || st.writers > 0 {
+		return
+	}
+	l := loss{path: v.Path, theirs: &v, yours: st.data}
+	s.fs.tasks.Go(func() { s.keep(l, 0) })
+	n.stage = nil
+	s.unhide(n)
+}
+
+// findable reports whether a request that names a file may have n. When another
+// session has taken its place, the kernel, told ESTALE, looks the name up again
+// and repeats the request. If one more version came in between, n is what the
+// name meant when the request began. Caller holds fs.mu.
+func (fs *fileSystem) findable(n *node, thread uint32) bool {
+	const recent = time.Second
+	if !n.succeeded() {
+		delete(fs.again, thread)
+		_, ok := n.path()
+		return ok || n.removed
+	}
+	at, again := fs.again[thread]
+	delete(fs.again, thread)
+	if path, ok := n.target(); again && ok && path == n.was && time.Since(at) < recent {
+		return true
+	}
+	if len(fs.again) >= maxAgain {
+		clear(fs.again)
+	}
+	fs.again[thread] = time.Now()
+	return false
+}
+
+// maxAgain bounds the threads that are remembered to have been sent to look a
+// name up again.
+const maxAgain = 4096
+
+// tellName returns when the kernel knows what has n's name now: whoever closes
+// a file and then asks for its name finds what he wrote, or what won. Callers
+// hold no lock, and no request that changes the directory is theirs.
+func (fs *fileSystem) tellName(n *node) {
+	fs.mu.RLock()
+	m := n.now()
+	number := m.named
+	fs.mu.RUnlock()
+	if m != n && number != 0 {
+		fs.notify.await(number)
+	}
+}
