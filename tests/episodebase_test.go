@@ -11,6 +11,8 @@ import (
 type knowledge struct {
 	begin, end int64
 	sum        string
+	unread     bool // the session has put it there, but may not have read it
+	perhaps    bool // or knows what it knew before
 }
 
 // sessionKnowledge is what a session knows by path.
@@ -20,15 +22,23 @@ type sessionKnowledge map[string][]knowledge
 // to know last, and while the call lasted. Nothing: it never knew anything.
 func (k sessionKnowledge) during(path string, c *mountCall) []string {
 	var sums []string
-	for _, one := range k[path] {
-		superseded := slices.ContainsFunc(k[path], func(other knowledge) bool {
-			return one.end < other.begin && other.end < c.Begin
-		})
-		if one.begin < c.End && !superseded {
-			sums = append(sums, one.sum)
-		}
+	for _, one := range k.newest(path, c) {
+		sums = append(sums, one.sum)
 	}
 	return sums
+}
+
+func (k sessionKnowledge) newest(path string, c *mountCall) []knowledge {
+	var newest []knowledge
+	for _, one := range k[path] {
+		superseded := slices.ContainsFunc(k[path], func(other knowledge) bool {
+			return one.end < other.begin && other.end < c.Begin && !other.perhaps
+		})
+		if one.begin < c.End && !superseded {
+			newest = append(newest, one)
+		}
+	}
+	return newest
 }
 
 // mayReplace reports whether a session that knows these may replace a text.
@@ -46,8 +56,17 @@ func (e *episode) knows(session string, at func(c *mountCall, seq uint64, k sess
 	k := sessionKnowledge{}
 	calls := e.of(session)
 	for _, c := range calls {
-		if c.Op == opRead && c.Errno == 0 {
-			k[c.Path] = append(k[c.Path], knowledge{c.Begin, c.Opened, c.Sum})
+		switch {
+		case c.Op != opRead || c.Errno != 0:
+		case e.besideChange(c, calls): // it may have been opened before or after that
+			from, to := e.ended(c.Begin, anyCall), e.began(c.Opened)
+			for _, h := range e.held[c.Path] {
+				if h.seq <= to && e.head(c.Path, max(from, h.seq)).seq == h.seq {
+					k[c.Path] = append(k[c.Path], knowledge{begin: c.Begin, end: c.Opened, sum: h.sum, perhaps: true})
+				}
+			}
+		default:
+			k[c.Path] = append(k[c.Path], knowledge{begin: c.Begin, end: c.Opened, sum: c.Sum})
 		}
 	}
 	for _, c := range calls {
@@ -59,26 +78,29 @@ func (e *episode) knows(session string, at func(c *mountCall, seq uint64, k sess
 		if seq == 0 {
 			continue
 		}
-		learn := func(path, sum string) { k[path] = append(k[path], knowledge{c.Begin, c.End, sum}) }
-		before, known := e.head(c.Path, seq-1), k.during(c.Path, c)
+		learn := func(path, sum string, unread bool) {
+			k[path] = append(k[path], knowledge{begin: c.Begin, end: c.End, sum: sum, unread: unread})
+		}
+		before, known := e.head(c.Path, seq-1), k.newest(c.Path, c)
+		has := func(one knowledge) bool { return one.sum == before.sum }
 		switch c.Op {
 		case opUnlink:
-			learn(c.Path, "")
+			learn(c.Path, "", false)
 		case opRename:
 			over := e.head(c.To, seq-1).sum != ""
-			learn(c.Path, "")
-			learn(c.To, before.sum)
-			for _, sum := range known {
+			learn(c.Path, "", false)
+			learn(c.To, before.sum, !over)
+			for _, one := range known {
 				if !over { // the file moves, and with it what is known of it
-					learn(c.To, sum)
+					learn(c.To, one.sum, one.unread)
 				}
 			}
 		case opAppend: // of what it has not read it knows only the end
-			if before.sum == "" || slices.Contains(known, before.sum) {
-				learn(c.Path, e.head(c.Path, seq).sum)
+			if at := slices.IndexFunc(known, has); before.sum == "" || at >= 0 {
+				learn(c.Path, e.head(c.Path, seq).sum, at >= 0 && known[at].unread)
 			}
 		default:
-			learn(c.Path, e.head(c.Path, seq).sum)
+			learn(c.Path, e.head(c.Path, seq).sum, false)
 		}
 	}
 }
@@ -99,7 +121,7 @@ func (e *episode) checkBases(session string) {
 			}
 		}
 		if c.Errno != 0 {
-			e.checkRefusal(c, target, k.during(target, c))
+			e.checkRefusal(c, target, k.newest(target, c))
 		}
 	})
 }
@@ -129,7 +151,7 @@ var mayEnd = map[mountOp][]syscall.Errno{
 
 // checkRefusal: a call fails only if another session's change that the caller
 // did not know of can be the reason.
-func (e *episode) checkRefusal(c *mountCall, target string, known []string) {
+func (e *episode) checkRefusal(c *mountCall, target string, known []knowledge) {
 	if !slices.Contains(mayEnd[c.Op], c.Errno) || c.Errno == syscall.EEXIST && c.Stage != atOpen {
 		e.fault(c, "no other session can bring that about")
 		return
@@ -137,12 +159,16 @@ func (e *episode) checkRefusal(c *mountCall, target string, known []string) {
 	if c.Errno != syscall.ESTALE {
 		return // checkSights looks at those
 	}
+	if slices.ContainsFunc(known, func(one knowledge) bool { return one.unread }) {
+		return // it came here with a rename
+	}
 	last := e.began(c.End)
 	for seq, m := range e.maker {
 		if m.session == c.session || seq > last || !m.touches(c.Path) && !m.touches(target) {
 			continue
 		}
-		if m.End >= c.Begin || !slices.Contains(known, e.head(target, seq).sum) {
+		there := e.head(target, seq).sum
+		if m.End >= c.Begin || !slices.ContainsFunc(known, func(one knowledge) bool { return one.sum == there }) {
 			return
 		}
 	}
@@ -181,9 +207,9 @@ func (e *episode) checkKept() {
 	}
 	for i := range e.calls {
 		c := &e.calls[i]
-		want := keptText{c.session, e.dir + "/" + c.Path, c.text()[:c.Given]}
 		lost := c.Token != "" && c.Errno != 0 && c.Stage != atOpen
-		if lost && !take(func(k keptText) bool { return k == want }) {
+		// Of a file that was renamed meanwhile it is kept under the new name.
+		if lost && !take(func(k keptText) bool { return k.session == c.session && k.yours == c.text()[:c.Given] }) {
 			e.fault(c, "what was written is not kept")
 		}
 	}

@@ -81,7 +81,7 @@ func (e *episode) fault(c *mountCall, format string, args ...any) {
 			before = append(before, m)
 		}
 	}
-	for _, m := range before[max(0, len(before)-4):] {
+	for _, m := range before[max(0, len(before)-6):] {
 		text += fmt.Sprintf("\n\tbefore: %v", m)
 	}
 	e.wrong = append(e.wrong, text)
@@ -325,9 +325,7 @@ func (e *episode) checkSights(session string) {
 			continue
 		}
 		own := func(m *mountCall) bool { return m.session == session && m.touches(c.Path) }
-		if c.Beside && slices.ContainsFunc(calls, func(m *mountCall) bool {
-			return m.Op != opRead && m.touches(c.Path) && m.Begin <= c.End && c.Begin <= m.End
-		}) {
+		if e.besideChange(c, calls) {
 			continue // it may see what the session itself is about to write
 		}
 		from := max(e.ended(c.Begin, own), e.ended(c.Begin-int64(sightBound), anyCall))
@@ -346,6 +344,14 @@ func (e *episode) checkSights(session string) {
 		}
 		seen[c.Path] = append(seen[c.Path], sight{c.End, seq})
 	}
+}
+
+// besideChange reports whether the session of a read was just changing what it
+// read.
+func (e *episode) besideChange(c *mountCall, calls []*mountCall) bool {
+	return c.Beside && slices.ContainsFunc(calls, func(m *mountCall) bool {
+		return m.Op != opRead && m.touches(c.Path) && m.Begin <= c.End && c.Begin <= m.End
+	})
 }
 
 // sightBound is how long another session's change may take to arrive, and what
