@@ -29,11 +29,13 @@ type mountHistory struct {
 	seq     uint64
 	keptIDs int
 	counts  map[string]int
+
+	patience time.Duration // for what there is in the end to be seen
 }
 
 func (e *env) mountHistory(t testing.TB, sessions int) *mountHistory {
 	t.Helper()
-	h := &mountHistory{env: e, counts: map[string]int{}}
+	h := &mountHistory{env: e, counts: map[string]int{}, patience: slowness * refreshPatience}
 	for range sessions {
 		m := e.mount(t, "notes")
 		h.mounts, h.agents = append(h.mounts, m), append(h.agents, m.agent(t))
@@ -54,20 +56,27 @@ func (e *env) mountHistory(t testing.TB, sessions int) *mountHistory {
 	return h
 }
 
-// play plays an episode in a directory of its own and returns what is wrong
-// with it.
-func (h *mountHistory) play(t testing.TB, number, calls int, seed uint64) []string {
+// begin makes the directory of an episode, and waits until all see it.
+func (h *mountHistory) begin(t testing.TB, number int) {
 	t.Helper()
 	dir := fmt.Sprint("e", number)
-	// Somebody else's file keeps the directory there for all.
+	// Somebody else's file keeps it there for all.
 	if _, err := h.log.Write(t.Context(), "/"+dir+"/here", []byte("here"), versionlog.ExpectAny()); err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range h.agents {
-		a.find(t, dir+"/here", "here")
+		if wrong := a.find(t, dir+"/here", "here", h.patience); wrong != "" {
+			t.Fatal(wrong)
+		}
 	}
+	h.news(t)
+}
+
+// play plays an episode and returns what is wrong with it.
+func (h *mountHistory) play(t testing.TB, number, calls int, seed uint64) []string {
+	t.Helper()
+	dir := fmt.Sprint("e", number)
 	e := &episode{dir: "/" + dir}
-	h.news(t) // of what came before
 	parts := make([][]mountCall, len(h.agents))
 	var work sync.WaitGroup
 	for i, a := range h.agents {
@@ -93,17 +102,21 @@ func (h *mountHistory) play(t testing.TB, number, calls int, seed uint64) []stri
 		}
 	}
 	e.commits, e.kept = h.news(t)
-	wrong := e.check()
+	if wrong := e.check(); wrong != nil {
+		return wrong
+	}
 	end := h.texts(t, e.dir)
 	for _, a := range h.agents {
 		for _, path := range episodePaths {
-			wrong = append(wrong, a.findEnd(t, dir+"/"+path, end[path])...)
+			if wrong := a.find(t, dir+"/"+path, end[path], h.patience); wrong != "" {
+				return []string{wrong}
+			}
 		}
 	}
-	if result := e.linearizable(end); len(wrong) == 0 && result != porcupine.Ok {
-		wrong = append(wrong, fmt.Sprint("porcupine finds no order: ", result))
+	if result := e.linearizable(end); result != porcupine.Ok {
+		return []string{fmt.Sprint("porcupine finds no order: ", result)}
 	}
-	return wrong
+	return nil
 }
 
 // news returns what has been committed, and kept, since the last time.
@@ -153,23 +166,17 @@ func (h *mountHistory) texts(t testing.TB, dir string) map[string]string {
 	return texts
 }
 
-// find waits until a mount shows a text at a path; "" is no file.
-func (a *agent) find(t testing.TB, path, text string) {
+// find waits until a mount shows a text at a path, "" being no file, and says
+// what it shows instead.
+func (a *agent) find(t testing.TB, path, text string, patience time.Duration) string {
 	t.Helper()
-	if wrong := a.findEnd(t, path, text); wrong != nil {
-		t.Fatal(wrong)
-	}
-}
-
-func (a *agent) findEnd(t testing.TB, path, text string) []string {
-	t.Helper()
-	for deadline := time.Now().Add(refreshPatience * slowness); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		r := a.do(t, call{Op: "read", Path: path})
 		if r.Text == text && (text == "") == !r.ok() {
-			return nil
+			return ""
 		}
 		if time.Now().After(deadline) {
-			return []string{fmt.Sprintf("in the end %s shows {%s} (%v) at %s, the store has {%s}", a.child.mount.session, looks(r.Text), say(r.Errno), path, looks(text))}
+			return fmt.Sprintf("in the end %s shows {%s} (%v) at %s, the store has {%s}", a.child.mount.session, looks(r.Text), say(r.Errno), path, looks(text))
 		}
 	}
 }
@@ -187,6 +194,7 @@ func TestMountHistories(t *testing.T) {
 			for history := range f.histories {
 				h := newEnv(t).mountHistory(t, f.sessions)
 				for number := range f.episodes {
+					h.begin(t, number)
 					for _, wrong := range h.play(t, number, f.calls, uint64(history)<<32) {
 						t.Errorf("history %d, episode %d: %s", history, number, wrong)
 					}
