@@ -84,6 +84,8 @@ func perform(dir string, c call) (string, error) {
 			_ = os.Remove(temp)
 		}
 		return "", err
+	case "episode":
+		return playPart(path, c.Text)
 	case "read":
 		data, err := os.ReadFile(path)
 		return string(data), err

@@ -89,6 +89,7 @@ type env struct {
 	stores string // directory of the embedded stores
 	made   map[string]bool
 	remote *remote // the stores are there instead; nil: embedded
+	daemon string  // what serves the mounts; the mneme under test unless a test has another
 }
 
 func newEnv(t testing.TB) *env {
@@ -104,7 +105,7 @@ func newEnv(t testing.TB) *env {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	e := &env{t: t, dir: dir, home: filepath.Join(dir, "home"), stores: filepath.Join(dir, "stores"), made: map[string]bool{}}
+	e := &env{t: t, dir: dir, home: filepath.Join(dir, "home"), stores: filepath.Join(dir, "stores"), made: map[string]bool{}, daemon: binary}
 	if err := os.Mkdir(e.home, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +304,7 @@ func (e *env) mount(t testing.TB, args ...string) *mount {
 
 func (m *mount) start(t testing.TB, args []string) {
 	t.Helper()
-	m.cmd = exec.Command(binary, args...)
+	m.cmd = exec.Command(m.env.daemon, args...)
 	m.cmd.Env = m.env.environ()
 	m.cmd.Stderr = m.stderr
 	// A test process that is killed takes its daemons along.

@@ -1,0 +1,78 @@
+package tests
+
+import (
+	"maps"
+	"math"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// episodeChange is an acknowledged change and what its session knew of the path
+// that it replaced.
+type episodeChange struct {
+	*mountCall
+	known []string
+}
+
+// linearizable looks for an order of the acknowledged changes, each at some time
+// while it was made, in which each replaces what its session knew, and after
+// which there is what everybody finds in the end. It does not ask the log.
+func (e *episode) linearizable(end map[string]string) porcupine.CheckResult {
+	var ops []porcupine.Operation
+	for _, session := range e.sessions() {
+		e.knows(session, func(c *mountCall, _ uint64, k sessionKnowledge) {
+			if !c.changes() {
+				return
+			}
+			change := episodeChange{mountCall: c, known: k.during(c.Path, c)}
+			if c.Op == opRename {
+				change.known = k.during(c.To, c)
+			}
+			ops = append(ops, porcupine.Operation{Input: change, Call: c.Begin, Return: c.End})
+		})
+	}
+	ops = append(ops, porcupine.Operation{Input: end, Call: math.MaxInt64 - 1, Return: math.MaxInt64})
+	model := porcupine.Model{
+		Init: func() any { return map[string]string{} },
+		Step: func(state, input, _ any) (bool, any) {
+			files := state.(map[string]string)
+			if end, ok := input.(map[string]string); ok {
+				return maps.Equal(files, end), files
+			}
+			after := input.(episodeChange).after(files)
+			return after != nil, after
+		},
+		Equal: func(a, b any) bool { return maps.Equal(a.(map[string]string), b.(map[string]string)) },
+	}
+	return porcupine.CheckOperationsTimeout(model, ops, time.Minute)
+}
+
+// after is what there is after a change, nil when it cannot have gone well.
+func (c episodeChange) after(files map[string]string) map[string]string {
+	old, there := files[c.Path]
+	after := maps.Clone(files)
+	switch c.Op {
+	case opOverwrite, opSave:
+		if there && !mayReplace(c.known, sumOf(old)) {
+			return nil
+		}
+		after[c.Path] = c.text()
+	case opCreate:
+		if there {
+			return nil
+		}
+		after[c.Path] = c.text()
+	case opAppend:
+		after[c.Path] = old + c.text()
+	case opUnlink, opRename:
+		if !there {
+			return nil
+		}
+		delete(after, c.Path)
+		if c.Op == opRename {
+			after[c.To] = old
+		}
+	}
+	return after
+}
