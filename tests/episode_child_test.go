@@ -49,7 +49,9 @@ type mountCall struct {
 	Stat   int64  `json:"stat,omitempty"`   // the size that fstat said
 	Looks  string `json:"looks,omitempty"`  // what was read, for people
 
-	session string // of the test's own
+	// Filled in by the test.
+	session string
+	landed  string // where the version is that it made, if not at Path
 }
 
 type mountOp string

@@ -101,7 +101,17 @@ func (c *mountCall) String() string {
 	return strings.TrimSpace(text + " " + c.Looks)
 }
 
-func (c *mountCall) touches(path string) bool { return c.Path == path || c.To == path }
+func (c *mountCall) touches(path string) bool {
+	return c.Path == path || c.To == path || c.landed == path
+}
+
+// place is where a call wrote.
+func (c *mountCall) place() string {
+	if c.landed != "" {
+		return c.landed
+	}
+	return c.Path
+}
 
 // changes reports whether a call was acknowledged that changes something.
 func (c *mountCall) changes() bool { return c.Op != opRead && c.Errno == 0 }
@@ -189,9 +199,15 @@ func (e *episode) fits(c *mountCall, versions []versionlog.Version) bool {
 	at := func(v versionlog.Version, path string) bool { return v.Path == e.dir+"/"+path }
 	created, modified := v.Op == versionlog.OpCreated, v.Op == versionlog.OpModified
 	switch c.Op {
-	case opCreate:
-		return len(versions) == 1 && created && at(v, c.Path)
-	case opOverwrite, opAppend, opSave:
+	case opOverwrite, opAppend, opCreate:
+		for _, path := range e.names(c) {
+			if at(v, path) {
+				c.landed = path
+				return len(versions) == 1 && (created || modified && (c.Op != opCreate || path != c.Path))
+			}
+		}
+		return false
+	case opSave:
 		return len(versions) == 1 && (created || modified) && at(v, c.Path)
 	case opUnlink:
 		return len(versions) == 1 && v.Op == versionlog.OpDeleted && at(v, c.Path)
@@ -202,6 +218,23 @@ func (e *episode) fits(c *mountCall, versions []versionlog.Version) bool {
 		return len(versions) == 2 && modified && at(v, c.To) && versions[1].Op == versionlog.OpDeleted && at(versions[1], c.Path)
 	}
 	return false
+}
+
+// names are those that a file may have by the time it is closed: another session
+// may rename it while it is open.
+func (e *episode) names(c *mountCall) []string {
+	names := []string{c.Path}
+	for more := true; more; {
+		more = false
+		for i := range e.calls {
+			m := &e.calls[i]
+			if m.Op == opRename && m.Errno == 0 && m.session != c.session && m.Begin <= c.End && c.Begin <= m.End &&
+				slices.Contains(names, m.Path) && !slices.Contains(names, m.To) {
+				names, more = append(names, m.To), true
+			}
+		}
+	}
+	return names
 }
 
 // head is what a path holds as of a commit.
@@ -224,7 +257,7 @@ func (e *episode) replay(commit *versionlog.Commit) {
 		h.seq = commit.Seq
 		e.held[path] = append(e.held[path], h)
 	}
-	before := e.head(c.Path, commit.Seq)
+	before := e.head(c.place(), commit.Seq)
 	want := holding{text: c.text()}
 	switch c.Op {
 	case opUnlink:
@@ -245,7 +278,7 @@ func (e *episode) replay(commit *versionlog.Commit) {
 		put(c.To, want)
 		return
 	}
-	put(c.Path, want)
+	put(c.place(), want)
 }
 
 // checkOrder finds changes that happened in another order than they were made.

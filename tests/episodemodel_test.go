@@ -50,26 +50,27 @@ func (e *episode) linearizable(end map[string]string) porcupine.CheckResult {
 
 // after is what there is after a change, nil when it cannot have gone well.
 func (c episodeChange) after(files map[string]string) map[string]string {
-	old, there := files[c.Path]
+	at := c.place()
+	old, there := files[at]
 	after := maps.Clone(files)
 	switch c.Op {
 	case opOverwrite, opSave:
 		if there && !mayReplace(c.known, sumOf(old)) {
 			return nil
 		}
-		after[c.Path] = c.text()
+		after[at] = c.text()
 	case opCreate:
-		if there {
+		if there && at == c.Path {
 			return nil
 		}
-		after[c.Path] = c.text()
+		after[at] = c.text()
 	case opAppend:
-		after[c.Path] = old + c.text()
+		after[at] = old + c.text()
 	case opUnlink, opRename:
 		if !there {
 			return nil
 		}
-		delete(after, c.Path)
+		delete(after, at)
 		if c.Op == opRename {
 			after[c.To] = old
 		}
