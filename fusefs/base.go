@@ -48,8 +48,25 @@ func (n *node) see() {
 	if n.head == nil || n.store.readOnly() || n.staged() && n.stage.dirty || n.reread && !n.store.fs.notify.told(n.notice) {
 		return
 	}
-	if m := n.now(); m == n || !m.seen.known || m.seen.version == nil || m.seen.version.Seq < n.head.Seq {
-		m.seen = base{true, n.head}
+	n.saw(n.head)
+}
+
+// saw notes that the session has got a version of n to read, for what stands at
+// n's path by now. Caller holds fs.mu.
+func (n *node) saw(v *versionlog.Version) {
+	m := n.now()
+	if m != n && m.seen.known && m.seen.version != nil && m.seen.version.Seq >= v.Seq {
+		return
+	}
+	m.seen = base{true, v}
+	path, there := n.target()
+	if there || path == "" {
+		return
+	}
+	if other := n.store.made(path); other == nil {
+		n.store.remember(path, m.seen)
+	} else if !other.seen.known {
+		other.seen = m.seen
 	}
 }
 
@@ -64,7 +81,7 @@ func (fs *fileSystem) firstRead(h *handle, head *versionlog.Version) {
 		return
 	}
 	h.unread = nil
-	n.seen = base{true, head}
+	n.saw(head)
 	if st == n.stage && st.overtaken && !st.dirty && st.err == 0 && st.conflict == 0 {
 		st.base, st.overtaken = head, false
 		st.data, st.loaded = nil, false

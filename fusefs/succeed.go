@@ -41,13 +41,29 @@ func (n *node) target() (path string, there bool) {
 	return n.was, false
 }
 
-// theirs is the version that another session has put in n's place, if it has;
-// nil: no memory. Caller holds fs.mu.
+// theirs is the version that is at n's target; nil: no memory.
+// Caller holds fs.mu.
 func (n *node) theirs() *versionlog.Version {
-	if _, there := n.target(); !there {
+	path, there := n.target()
+	if there {
+		return n.now().head
+	}
+	if other := n.store.made(path); other != nil {
+		return other.head
+	}
+	return nil
+}
+
+// made returns the file of the log that is at a path where another one has been
+// before, or nil. Caller holds fs.mu.
+func (s *store) made(path string) *node {
+	if path == "" {
 		return nil
 	}
-	return n.now().head
+	if n := s.find(path); n != nil && !n.isDir() && !n.local {
+		return n
+	}
+	return nil
 }
 
 // used reports whether anybody may know n by its inode. Caller holds fs.mu.
