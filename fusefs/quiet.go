@@ -72,9 +72,8 @@ func (fs *fileSystem) readQuietly(in *fuse.ReadIn, buf []byte) (fuse.ReadResult,
 	if n.generate == nil {
 		data = nil
 		if version := fs.readable(n, in.Pid); version != nil {
-			fs.ahead.reading(n)
 			var err error
-			if data, err = n.store.memory.Content(fs.ctx, *version); err != nil {
+			if data, err = fs.ahead.content(n, version); err != nil {
 				return nil, n.store.fail("read", version.Path, err)
 			}
 		}
