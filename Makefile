@@ -39,8 +39,9 @@ torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
 	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -p 1 -count=1 -timeout 12h -v \
 		-run 'Kill|Mounts|Races|GoSources|Terminate|Dead|PowerCut|Histories|Model' ./tests ./memory
 
-bench:           ## the measurements of docs/BENCHMARKS.md
-	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./tests
+bench:           ## measure against ext4 and others, and write docs/BENCHMARKS*.md; best on an idle machine
+	scripts/install-bench-tools.sh
+	MNEME_NOSKIP=1 go test -run '^$$' -bench '^Benchmark(Reading|Writing)$$' -benchtime 1x -timeout 40m ./tests
 
 bench-quick:     ## the main ratios to ext4, in about a minute
 	go test -run '^$$' -bench 'Quick$$' -benchtime 1x -timeout 10m ./tests

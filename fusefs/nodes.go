@@ -72,7 +72,7 @@ type node struct {
 	fetched   atomic.Int64         // when a file's bytes were last asked for, likewise; 0 for those of another version
 	ahead     atomic.Pointer[walk] // the walk for which they were fetched before anybody read them
 	sizeAhead int64                // how many they were; guarded by prefetcher.mu, as is the next
-	dataAhead []byte               // the bytes, once they are there and until they are read or pushed
+	dataAhead fetched              // the bytes, once they are there and until they are read or pushed
 
 	// In a quiet mount:
 	renewed time.Time  // when content was generated

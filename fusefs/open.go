@@ -259,9 +259,8 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 	}
 	fs.mu.RUnlock()
 	if data == nil {
-		fs.ahead.reading(n)
 		var err error
-		if data, err = n.store.memory.Content(fs.ctx, *head); err != nil {
+		if data, err = fs.ahead.content(n, head); err != nil {
 			return nil, n.store.fail("read", head.Path, err)
 		}
 		fs.mu.Lock()

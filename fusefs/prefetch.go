@@ -5,14 +5,16 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"mneme/versionlog"
 )
 
 // The bounds of fetching ahead.
 const (
-	maxFetching   = 256      // requests under way
-	minFetching   = 2        // also when the store answers at once
-	maxAheadFiles = 1024     // fetched, or being fetched, and not yet read
-	maxAheadBytes = 16 << 20 // likewise; the memory tier of the cache must hold it
+	maxFetching   = 256     // requests under way
+	minFetching   = 2       // also when the store answers at once
+	maxAheadFiles = 1024    // fetched, or being fetched, and not yet read
+	maxAheadBytes = 8 << 20 // likewise
 	maxWalks      = 4
 	walkPatience  = time.Second // a walk that reads nothing for so long has stopped
 	lately        = time.Minute
@@ -26,8 +28,8 @@ const (
 // other, in directories that have been listed; a file that is opened by its name
 // is fetched alone. From then on the walk is followed in the order of listings:
 // the rest of the directory, and the directories after it, as far up as they
-// have been listed. Fetched bytes wait in the cache of the blob store, where
-// a read that comes too early joins the fetch.
+// have been listed. Fetched bytes wait in the node; a read that comes too early
+// joins the fetch in the cache of the blob store.
 type prefetcher struct {
 	fs   *fileSystem
 	work sync.WaitGroup // one per fetch
@@ -53,6 +55,12 @@ type walk struct {
 	pushed amount    // of these, what the kernel has, so that nobody will ask for it
 }
 
+// fetched are the bytes of a version. The zero value is none.
+type fetched struct {
+	version *versionlog.Version
+	data    []byte
+}
+
 type amount struct {
 	files int
 	bytes int64
@@ -60,24 +68,38 @@ type amount struct {
 
 func newPrefetcher(fs *fileSystem) *prefetcher { return &prefetcher{fs: fs} }
 
-// reading notes that n is about to be read and that the kernel does not have it.
+// content returns the bytes of a version of n, which is read and which the kernel
+// does not have: those that were fetched ahead, or from the store.
 // Callers hold no lock.
-func (p *prefetcher) reading(n *node) {
+func (p *prefetcher) content(n *node, version *versionlog.Version) ([]byte, error) {
+	if data := p.reading(n, version); data != nil {
+		return data, nil
+	}
+	return n.store.memory.Content(p.fs.ctx, *version)
+}
+
+// reading notes that a version of n is about to be read. It returns the bytes, if
+// they have been fetched ahead.
+func (p *prefetcher) reading(n *node, version *versionlog.Version) []byte {
 	now := time.Now()
 	if w := n.ahead.Swap(nil); w != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		w.files--
 		w.bytes -= n.sizeAhead
-		n.dataAhead = nil
+		ahead := n.dataAhead
+		n.dataAhead = fetched{}
 		p.moved(w)
-		return
+		if ahead.version == version {
+			return ahead.data
+		}
+		return nil
 	}
 	p.fs.mu.RLock()
 	dir := n.parent
 	p.fs.mu.RUnlock()
 	if before := n.fetched.Swap(now.UnixNano()); wasLately(before) || dir == nil || !wasLately(dir.listed.Load()) {
-		return
+		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,6 +110,7 @@ func (p *prefetcher) reading(n *node) {
 	} else if walking {
 		p.begin(dir)
 	}
+	return nil
 }
 
 func wasLately(nanoseconds int64) bool {
@@ -210,7 +233,7 @@ func (p *prefetcher) fetch(w *walk, n *node) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n.ahead.Load() == w && data != nil {
-		n.dataAhead = data
+		n.dataAhead = fetched{head, data}
 		if pushed {
 			p.delivered(w, n)
 		}

@@ -26,7 +26,7 @@ func (p *prefetcher) delivered(w *walk, n *node) {
 	if n.ahead.CompareAndSwap(w, nil) {
 		w.pushed.files++
 		w.pushed.bytes += n.sizeAhead
-		n.dataAhead = nil
+		n.dataAhead = fetched{}
 	}
 }
 
@@ -34,19 +34,18 @@ func (p *prefetcher) delivered(w *walk, n *node) {
 // walk that comes through it is there. What was fetched of it is pushed.
 // Callers hold no lock.
 func (p *prefetcher) listed(dir *node) {
-	type fetched struct {
-		n    *node
-		w    *walk
-		head *versionlog.Version
-		data []byte
+	type waiting struct {
+		n *node
+		w *walk
+		fetched
 	}
-	var all []fetched
+	var all []waiting
 	p.mu.Lock()
 	if len(p.walks) > 0 {
 		p.fs.mu.RLock()
 		for _, n := range dir.children {
 			if w := n.ahead.Load(); w != nil {
-				all = append(all, fetched{n, w, n.head, n.dataAhead})
+				all = append(all, waiting{n, w, n.dataAhead})
 			}
 		}
 		p.fs.mu.RUnlock()
@@ -56,7 +55,7 @@ func (p *prefetcher) listed(dir *node) {
 	}
 	p.mu.Unlock()
 	for _, f := range all {
-		if f.data != nil && p.fs.push(f.n, f.head, f.data) {
+		if f.data != nil && p.fs.push(f.n, f.version, f.data) {
 			p.mu.Lock()
 			p.delivered(f.w, f.n)
 			p.mu.Unlock()

@@ -72,9 +72,8 @@ func (fs *fileSystem) readQuietly(in *fuse.ReadIn, buf []byte) (fuse.ReadResult,
 	if n.generate == nil {
 		data = nil
 		if head != nil {
-			fs.ahead.reading(n)
 			var err error
-			if data, err = n.store.memory.Content(fs.ctx, *head); err != nil {
+			if data, err = fs.ahead.content(n, head); err != nil {
 				return nil, n.store.fail("read", head.Path, err)
 			}
 		}

@@ -9,6 +9,9 @@ import (
 	"mneme/cas/s3cas"
 	"mneme/internal/awsconf"
 	"mneme/internal/awstest"
+	"mneme/memory"
+	"mneme/versionlog"
+	"mneme/versionlog/dynamolog"
 )
 
 // onAWSPrefix begins the names of the tests whose environments are remote.
@@ -78,6 +81,40 @@ func (e *env) blobs(t testing.TB, store string) *s3cas.Store {
 	t.Helper()
 	clients := awstest.ClientsFor(t, &awsconf.Options{}, e.remote.s3, e.remote.dynamo)
 	return s3cas.Open(clients.S3, e.remote.bucket, "stores/"+e.storeID(t, store))
+}
+
+// otherSession opens a store for a session that is not of a mount.
+func (e *env) otherSession(t testing.TB, store string) *memory.Store {
+	t.Helper()
+	var lib *memory.Library
+	if e.remote == nil {
+		stores, err := openEmbedded(t.Context(), e.stores)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = stores.Close() })
+		lib = stores.Library
+	} else {
+		clients := awstest.ClientsFor(t, nil, e.remote.s3, e.remote.dynamo)
+		log, err := dynamolog.Open(t.Context(), clients.DynamoDB, e.remote.table, clients.S3, e.remote.bucket, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = log.Close() })
+		lib = memory.NewLibrary(log, func(id string) (cas.Store, error) {
+			return s3cas.Open(clients.S3, e.remote.bucket, "stores/"+id), nil
+		})
+	}
+	info, err := lib.FindStore(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "other"}, Session: "other"}
+	s, err := lib.Open(t.Context(), info.ID, session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func (e *env) storeID(t testing.TB, store string) string {

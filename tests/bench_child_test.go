@@ -16,6 +16,7 @@ import (
 // benchChild does one timed thing and prints how many nanoseconds it took, so
 // that starting a process is not in the figure: what, directory, then a list of
 // paths ("read", "parallel") or a count and a size in bytes ("write", "safe").
+// What "see" prints is told there.
 func benchChild(args []string) error {
 	var took time.Duration
 	var err error
@@ -26,6 +27,8 @@ func benchChild(args []string) error {
 		took, err = benchRead(dir, args[2], 64)
 	case "write", "safe":
 		took, err = benchSave(dir, args[2], args[3], what == "safe")
+	case "see":
+		return benchSee(args[1], args[2], args[3])
 	default:
 		err = fmt.Errorf("no benchmark %q", what)
 	}
@@ -84,9 +87,9 @@ func readWhole(path string, buffer []byte) error {
 	return file.Close()
 }
 
-// benchSave writes new files and then writes them again. Plain is open, write,
-// close, which a mount makes durable; safe is what makes a save durable and
-// whole elsewhere. It reports what one took.
+// benchSave writes files, the same with every call. Plain is open, write, close,
+// which a mount makes durable; safe is what makes a save durable and whole
+// elsewhere. It reports what one took.
 func benchSave(dir, count, size string, safe bool) (time.Duration, error) {
 	n, err := strconv.Atoi(count)
 	if err != nil {
@@ -102,7 +105,7 @@ func benchSave(dir, count, size string, safe bool) (time.Duration, error) {
 	var took time.Duration
 	for i := range n {
 		text := []byte(fmt.Sprint(i, time.Now()) + strings.Repeat("some text\n", length/10))[:length]
-		path := filepath.Join(dir, fmt.Sprintf("saved%d.md", i%max(1, n/2)))
+		path := filepath.Join(dir, fmt.Sprintf("saved%d.md", i))
 		start := time.Now()
 		if safe {
 			err = saveSafely(path, text)

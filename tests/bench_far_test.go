@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"mneme/cache"
@@ -35,48 +34,80 @@ func (s *farBlobs) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
 	return s.Store.Get(ctx, d)
 }
 
-// BenchmarkFar mounts a store of the quick corpus whose blobs are far away,
-// with an empty cache, and times the first cat of one file and the first grep
-// of all. The server is in this process, so only children touch the mount.
-func BenchmarkFar(b *testing.B) {
-	for range b.N {
-		e := newEnv(b)
-		corpus := filepath.Join(e.dir, "corpus")
-		paths := quickCorpus(b, corpus)
-		ctx := context.Background()
-		far := &farBlobs{Store: memcas.New()}
-		log := memlog.New(nil)
-		near := memory.NewLibrary(log, func(string) (cas.Store, error) { return far.Store, nil })
-		info, err := near.CreateStore(ctx, "notes", nil)
-		if err != nil {
-			b.Fatal(err)
+// far mounts a store of the corpus whose blobs are far away, with an empty
+// cache, and times the first cat of one file and the first grep of all. The
+// server is in this process, so only children touch the mount.
+func (r *report) far(corpus string, paths []string) {
+	ctx := context.Background()
+	far := &farBlobs{Store: memcas.New()}
+	log := memlog.New(nil)
+	near := memory.NewLibrary(log, func(string) (cas.Store, error) { return far.Store, nil })
+	info, err := near.CreateStore(ctx, "notes", nil)
+	if err != nil {
+		r.Fatal(err)
+	}
+	author := &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "bench"}}
+	st, err := near.Open(ctx, info.ID, author)
+	if err != nil {
+		r.Fatal(err)
+	}
+	for i := 0; i < len(paths); i += benchPerDir {
+		if err := fillBatch(ctx, st, corpus, paths[i:i+benchPerDir]); err != nil {
+			r.Fatal(err)
 		}
-		author := &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "bench"}}
-		st, err := near.Open(ctx, info.ID, author)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for i := 0; i < len(paths); i += benchPerDir {
-			if err := fillBatch(ctx, st, corpus, paths[i:i+benchPerDir]); err != nil {
-				b.Fatal(err)
-			}
-		}
-		for _, as := range []*memory.Author{nil, author} {
-			name := "rw"
-			if as == nil {
-				name = "ro"
-			}
-			blobs, err := cache.New(far, &cache.Options{Dir: filepath.Join(e.dir, "cache-"+name)})
+	}
+	list := filepath.Join(r.env.dir, "one")
+	if err := os.WriteFile(list, []byte(benchFile+"\n"), 0o644); err != nil {
+		r.Fatal(err)
+	}
+	cat, grep := r.env.timed(r.B, "read", list), r.env.grepWork(r.B).run
+	took := timings{}
+	gets := map[string]series{}
+	for range r.rounds {
+		for kind, as := range map[string]*memory.Author{"ro": nil, "rw": author} {
+			dir, err := os.MkdirTemp(r.env.dir, "far-")
 			if err != nil {
-				b.Fatal(err)
+				r.Fatal(err)
 			}
-			if st, err = memory.NewLibrary(log, func(string) (cas.Store, error) { return blobs, nil }).Open(ctx, info.ID, as); err != nil {
-				b.Fatal(err)
+			blobs, err := cache.New(far, &cache.Options{Dir: filepath.Join(dir, "cache")})
+			if err != nil {
+				r.Fatal(err)
 			}
-			e.benchFar(b, name, st, far)
+			st, err := memory.NewLibrary(log, func(string) (cas.Store, error) { return blobs, nil }).Open(ctx, info.ID, as)
+			if err != nil {
+				r.Fatal(err)
+			}
+			r.onFar(dir, st, func(at string) {
+				far.gets.Store(0)
+				took.add("cat", kind, cat(at))
+				gets["cat"] = append(gets["cat"], float64(far.gets.Swap(0)))
+				took.add("grep", kind, grep(at))
+				gets["grep"] = append(gets["grep"], float64(far.gets.Swap(0)))
+			})
 			blobs.Close()
 		}
-		b.ReportMetric(0, "ns/op")
+	}
+	for _, kind := range []string{"ro", "rw"} {
+		r.start("blobs 20 ms away: first `cat` of one file, "+wordOf[kind], took["cat"][kind], 45, " ms")
+		r.start("blobs 20 ms away: first `grep -r`, "+wordOf[kind], took["grep"][kind], 2000, " ms")
+	}
+	r.start("blobs 20 ms away: requests for one `cat`", gets["cat"], 0, "")
+	r.start("blobs 20 ms away: requests for the `grep -r` after it", gets["grep"], 0, "")
+}
+
+// onFar runs do with the directory of a mount of st.
+func (r *report) onFar(dir string, st *memory.Store, do func(at string)) {
+	at := filepath.Join(dir, "mnt")
+	if err := os.Mkdir(at, 0o755); err != nil {
+		r.Fatal(err)
+	}
+	server, err := fusefs.Mount(context.Background(), at, []*memory.Store{st}, nil)
+	if err != nil {
+		r.Fatal(err)
+	}
+	do(filepath.Join(at, "notes"))
+	if err := server.Close(); err != nil {
+		r.Fatal(err)
 	}
 }
 
@@ -91,27 +122,4 @@ func fillBatch(ctx context.Context, st *memory.Store, dir string, paths []string
 	}
 	_, err := st.Batch(ctx, changes, nil)
 	return err
-}
-
-func (e *env) benchFar(b *testing.B, name string, st *memory.Store, far *farBlobs) {
-	at := filepath.Join(e.dir, "far-"+name)
-	if err := os.Mkdir(at, 0o755); err != nil {
-		b.Fatal(err)
-	}
-	server, err := fusefs.Mount(context.Background(), at, []*memory.Store{st}, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	far.gets.Store(0)
-	timed := func(metric, script string) {
-		start := time.Now()
-		e.bench(b, "bash", "-c", "cd "+at+"/notes && "+script)
-		b.ReportMetric(float64(time.Since(start).Milliseconds()), name+"-"+metric+"-ms")
-		b.ReportMetric(float64(far.gets.Swap(0)), name+"-"+metric+"-gets")
-	}
-	timed("cat", "cat dir100/file07.md > "+e.dir+"/out")
-	timed("grep", "grep -r wizards . > "+e.dir+"/out")
-	if err := server.Close(); err != nil {
-		b.Fatal(err)
-	}
 }

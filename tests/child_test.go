@@ -22,6 +22,7 @@ var childRoles = map[string]func(args []string) error{
 	"bench":     benchChild,
 	"coherence": coherenceChild,
 	"steward":   stewardChild,
+	"trace":     traceChild,
 }
 
 func runChild(role string, args []string) int {

@@ -69,11 +69,11 @@ const (
 type mountStage string
 
 const (
-	atOpen   mountStage = "open"
-	atWrite  mountStage = "write"
-	atFsync  mountStage = "fsync"
-	atClose  mountStage = "close"
-	atRename mountStage = "rename"
+	stageOpen   mountStage = "open"
+	stageWrite  mountStage = "write"
+	stageFsync  mountStage = "fsync"
+	stageClose  mountStage = "close"
+	stageRename mountStage = "rename"
 )
 
 var episodePaths = []string{"a", "b", "c"}
@@ -257,7 +257,7 @@ func (p *player) write(c *mountCall, path string, flags int) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|flags, 0o644)
 	c.Opened = monotonic()
 	if err != nil {
-		c.Stage = atOpen
+		c.Stage = stageOpen
 		return err
 	}
 	fails := func(stage mountStage, e error) {
@@ -274,12 +274,12 @@ func (p *player) write(c *mountCall, path string, flags int) (err error) {
 		next := min(c.Given+len(text)/pieces+1, len(text))
 		_, e := f.WriteString(text[c.Given:next])
 		c.Given = next
-		fails(atWrite, e)
+		fails(stageWrite, e)
 	}
 	if err == nil && p.random.IntN(4) == 0 {
-		fails(atFsync, f.Sync())
+		fails(stageFsync, f.Sync())
 	}
-	fails(atClose, f.Close())
+	fails(stageClose, f.Close())
 	return err
 }
 
@@ -290,7 +290,7 @@ func (p *player) save(c *mountCall, path string) error {
 	}
 	err := syscall.Rename(temp, path)
 	if err != nil {
-		c.Stage = atRename
+		c.Stage = stageRename
 		_ = syscall.Unlink(temp)
 	}
 	return err

@@ -153,7 +153,7 @@ var mayEnd = map[mountOp][]syscall.Errno{
 // checkRefusal: a call fails only if another session's change that the caller
 // did not know of can be the reason.
 func (e *episode) checkRefusal(c *mountCall, target string, known []knowledge) {
-	if !slices.Contains(mayEnd[c.Op], c.Errno) || c.Errno == syscall.EEXIST && c.Stage != atOpen {
+	if !slices.Contains(mayEnd[c.Op], c.Errno) || c.Errno == syscall.EEXIST && c.Stage != stageOpen {
 		e.fault(c, "no other session can bring that about")
 		return
 	}
@@ -182,7 +182,7 @@ func (e *episode) checkOpens() {
 	const patience = 900_000_000 // for how long a mount tries to catch up with its log
 	for _, session := range e.sessions() {
 		e.knows(session, func(c *mountCall, _ uint64, k sessionKnowledge) {
-			if c.Op != opOverwrite && c.Op != opCreate || c.Errno != 0 && c.Stage == atOpen || c.Opened-c.Begin > patience {
+			if c.Op != opOverwrite && c.Op != opCreate || c.Errno != 0 && c.Stage == stageOpen || c.Opened-c.Begin > patience {
 				return
 			}
 			known := k.during(c.Path, c)
@@ -208,7 +208,7 @@ func (e *episode) checkKept() {
 	}
 	for i := range e.calls {
 		c := &e.calls[i]
-		lost := c.Token != "" && c.Errno != 0 && c.Stage != atOpen
+		lost := c.Token != "" && c.Errno != 0 && c.Stage != stageOpen
 		// Of a file that was renamed meanwhile it is kept under the new name. The
 		// kernel may hand over less at once than a program writes at once.
 		if lost && !take(func(k keptText) bool {

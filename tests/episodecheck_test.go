@@ -352,7 +352,7 @@ func (e *episode) checkSights(session string) {
 			want = func(h holding) bool { return h.sum == c.Sum }
 		case (c.Op == opRead || c.Op == opUnlink || c.Op == opRename) && c.Errno == syscall.ENOENT:
 			want = func(h holding) bool { return h.sum == "" }
-		case c.Op == opCreate && c.Errno == syscall.EEXIST && c.Stage == atOpen:
+		case c.Op == opCreate && c.Errno == syscall.EEXIST && c.Stage == stageOpen:
 			want = func(h holding) bool { return h.sum != "" }
 		default:
 			continue

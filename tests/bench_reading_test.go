@@ -1,0 +1,169 @@
+package tests
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+//go:embed testdata/bench/reading.md
+var readingPage string
+
+// BenchmarkReading measures everything but writes, against ext4 and against what
+// else mounts a bucket, and writes docs/BENCHMARKS.md.
+func BenchmarkReading(b *testing.B) {
+	for range b.N {
+		r := newReport(b)
+		needTools(b, "rclone", "s3fs", "rg", "findmnt")
+		dir := filepath.Join(r.env.dir, "corpus")
+		paths := corpus(b, dir, r.files)
+		r.env.fill(b, "notes", dir, paths)
+		list := r.env.sample(b, paths, 1000)
+		r.first(dir)
+		r.warm(dir, r.env.warmWork(b, list, 1000))
+		r.far(dir, paths)
+		r.starts()
+		r.readPeers()
+		r.write("BENCHMARKS.md", readingPage)
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
+// BenchmarkQuick prints the main ratios.
+func BenchmarkQuick(b *testing.B) {
+	for range b.N {
+		r := newReport(b)
+		r.rounds = 5
+		needTools(b, "rg")
+		dir := filepath.Join(r.env.dir, "corpus")
+		paths := corpus(b, dir, r.files)
+		r.env.fill(b, "notes", dir, paths)
+		list := r.env.sample(b, paths, 1000)
+		r.first(dir)
+		r.warm(dir, r.env.warmWork(b, list, 1000))
+		r.saves()
+		fmt.Printf("\nread-only\n%v\n\nwritable\n%v\n\ndurable saves\n%v\n", r.tables["ro"], r.tables["rw"], r.tables["saves"])
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
+// readTargets are the targets of ratios to ext4: of the read-only mount and of
+// the writable one, by the beginning of a workload's name.
+var readTargets = []struct {
+	work   string
+	ro, rw float64
+}{
+	{firstGrep, 2, 4.5},
+	{"`grep", 1.1, 3.5}, {"`rg", 1.1, 3.3}, {"`find", 1.0, 1.3}, {"`ls", 1.0, 1.0},
+	{"`cat", 1.1, 1.6}, {"open", 1.2, 5.3}, {"64", 1.2, 3.0},
+}
+
+const firstGrep = "first `grep -r` after a mount"
+
+// ratioHeader heads the tables of ratios.
+var ratioHeader = []string{"work", "ext4, ms", "mneme, ms", "ratio", "ratio, quiet", "target", "met", "FUSE requests"}
+
+// ratios adds a row to the table of one kind of mount. The quiet ratio is that
+// of the fastest rounds, which other programs have disturbed least.
+func (r *report) ratios(kind, name string, t map[string]series, requests string) {
+	ext4, mount := t["ext4"], t[kind]
+	ratio := mount.median() / ext4.median()
+	quiet := mount.least() / ext4.least()
+	each := mount.over(ext4)
+	verdict := []string{"", ""}
+	for _, target := range readTargets {
+		if strings.HasPrefix(name, target.work) {
+			limit := target.ro
+			if kind == "rw" {
+				limit = target.rw
+			}
+			verdict = r.goal(map[string]string{"ro": "read-only", "rw": "writable"}[kind]+" "+name, ratio, quiet, limit, "")
+			break
+		}
+	}
+	r.table(kind, ratioHeader...).row(name, ext4.withSpread(), mount.withSpread(),
+		fmt.Sprintf("**%s** (%s–%s)", figure(ratio), figure(each.least()), figure(each.most())), figure(quiet),
+		verdict[0], verdict[1], requests)
+}
+
+// warm runs each workload on ext4 and on both kinds of mount in turns, after a
+// first time that does not count, and counts the requests of one more time.
+func (r *report) warm(dir string, all []work) {
+	mounts := map[string]*mount{
+		"ro": r.env.mount(r.B, "notes:ro", "--metrics-addr=:0"), "rw": r.env.mount(r.B, "notes", "--metrics-addr=:0"),
+	}
+	dirs := map[string]string{"ext4": dir, "ro": mounts["ro"].dir, "rw": mounts["rw"].dir}
+	took := timings{}
+	for _, w := range all {
+		for round := range r.rounds + 1 {
+			for target, dir := range dirs {
+				if d := w.run(dir); round > 0 {
+					took.add(w.name, target, d)
+				}
+			}
+		}
+		for kind, m := range mounts {
+			caused := m.during(r.B, func() { w.run(m.dir) })
+			r.ratios(kind, w.name, took[w.name], requestsText(caused))
+		}
+	}
+	for _, m := range mounts {
+		m.stop(r.B)
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// requestsText lists requests, but for the few that every run causes.
+func requestsText(caused map[string]int) string {
+	var text []string
+	for _, kind := range sortedKeys(caused) {
+		if n := caused[kind]; n > 20 {
+			text = append(text, fmt.Sprintf("%d %s", n, kind))
+		}
+	}
+	if len(text) == 0 {
+		return "none"
+	}
+	return strings.Join(text, ", ")
+}
+
+// first times the first grep after a mount, whose bytes the machine has, against
+// ext4 warm.
+func (r *report) first(dir string) {
+	w := r.env.grepWork(r.B)
+	took := timings{}
+	requests := map[string]string{}
+	w.run(dir)
+	for round := range r.rounds {
+		took.add(firstGrep, "ext4", w.run(dir))
+		for kind, store := range map[string]string{"ro": "notes:ro", "rw": "notes"} {
+			m := r.env.mount(r.B, store, "--metrics-addr=:0")
+			if round == 0 {
+				requests[kind] = requestsText(m.during(r.B, func() { took.add(firstGrep, kind, w.run(m.dir)) }))
+			} else {
+				took.add(firstGrep, kind, w.run(m.dir))
+			}
+			m.stop(r.B)
+		}
+	}
+	for _, kind := range []string{"ro", "rw"} {
+		r.ratios(kind, firstGrep, took[firstGrep], requests[kind])
+	}
+}
+
+// await waits until a mount with --metrics-addr has loaded so many memories.
+func (m *mount) await(b testing.TB, memories int) {
+	b.Helper()
+	want := fmt.Sprintf("mneme_store_memories{store=\"notes\"} %d\n", memories)
+	for deadline := time.Now().Add(longPatience); !strings.Contains(m.metrics(b), want); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.Fatalf("there are not %d memories after %v", memories, longPatience)
+		}
+	}
+}
