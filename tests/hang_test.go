@@ -40,7 +40,7 @@ func TestHangingProcessesAreFreed(t *testing.T) {
 			})
 			read := make(chan reply, 1)
 			go func() { read <- a.do(t, call{Op: "read", Path: "f"}) }()
-			awaited(t, "the daemon reads the blob", func() bool {
+			awaitUntil(t, "the daemon reads the blob", func() bool {
 				f, err := os.OpenFile(blob, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 				if err == nil {
 					t.Cleanup(func() { _ = f.Close() })
@@ -48,10 +48,10 @@ func TestHangingProcessesAreFreed(t *testing.T) {
 				return err == nil
 			})
 			e.mustIn(t, "new\n", "write", "notes:/f")
-			awaited(t, "the daemon tells the kernel of the change", func() bool { return len(m.threads("D")) > 0 })
+			awaitUntil(t, "the daemon tells the kernel of the change", func() bool { return len(m.threads("D")) > 0 })
 			m.over = true
 			_ = syscall.Kill(m.pid, syscall.SIGKILL)
-			awaited(t, "nothing of the daemon is left but what hangs", func() bool {
+			awaitUntil(t, "nothing of the daemon is left but what hangs", func() bool {
 				return len(m.threads("D")) > 0 && len(m.threads("")) == len(m.threads("DZX"))
 			})
 			if way == "unmount" {
@@ -83,8 +83,8 @@ func (m *mount) threads(states string) (found []string) {
 	return found
 }
 
-// awaited waits until something is the case.
-func awaited(t testing.TB, what string, holds func() bool) {
+// awaitUntil waits until something is the case.
+func awaitUntil(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(scriptPatience); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
