@@ -422,12 +422,16 @@ func (m *mount) kill(t testing.TB) {
 // another test's, so that only one that is still mounted is ended.
 func (m *mount) abort() {
 	mine := mountInfo{dir: m.at, minor: m.minor, source: fmt.Sprintf("mneme:%d", m.pid)}
-	if !slices.Contains(mountInfos(), mine) {
-		return
+	if slices.Contains(mountInfos(), mine) {
+		abortConnection(m.minor)
 	}
+}
+
+// abortConnection ends the FUSE connection of that number.
+func abortConnection(minor string) {
 	const connections = "/sys/fs/fuse/connections"
 	dir := connections
-	if _, err := os.Stat(filepath.Join(dir, m.minor)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, minor)); err != nil {
 		tmp, err := os.MkdirTemp(workDir, "fusectl-")
 		if err != nil {
 			return
@@ -439,7 +443,7 @@ func (m *mount) abort() {
 		defer syscall.Unmount(tmp, syscall.MNT_DETACH)
 		dir = tmp
 	}
-	_ = os.WriteFile(filepath.Join(dir, m.minor, "abort"), []byte("1"), 0)
+	_ = os.WriteFile(filepath.Join(dir, minor, "abort"), []byte("1"), 0)
 }
 
 // try runs a bash script in the first store's directory and returns how it

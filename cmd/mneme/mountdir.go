@@ -47,8 +47,13 @@ func prepareMountDir(at string) (string, error) {
 		return "", err
 	case found && m.alive():
 		return "", fmt.Errorf("%s: %w, by process %d; `mneme unmount --at %[1]s` ends that, --at chooses another place", dir, errMounted, m.pid)
+	case found && !m.answers():
+		if err := m.clear(); err != nil {
+			return "", fmt.Errorf("clear the dead mount at %s: %w", dir, err)
+		}
+		return prepareMountDir(at) // another may lie below
 	case found:
-		return dir, nil // of a dead daemon: fusefs clears it
+		return dir, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make the mount point: %w; --at chooses another place, such as --at ~/memory", err)

@@ -23,8 +23,9 @@ const (
 
 // mountPoint is a mount of mneme on this machine.
 type mountPoint struct {
-	dir string
-	pid int // of the daemon; 0 when the mount does not say
+	dir   string
+	pid   int    // of the daemon; 0 when the mount does not say
+	minor string // of the device, the number of the FUSE connection
 }
 
 // ended reports whether a process has exited and only waits for its parent to
@@ -74,6 +75,7 @@ func parseMounts(r io.Reader) ([]mountPoint, error) {
 			continue // another's, or a part of one that is bound to another place
 		}
 		m := mountPoint{dir: unescapeOctal(place[4])}
+		_, m.minor, _ = strings.Cut(place[2], ":")
 		if pid, ok := strings.CutPrefix(source[1], sourcePrefix); ok {
 			m.pid, _ = strconv.Atoi(pid)
 		}

@@ -18,7 +18,7 @@ func TestParseMounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []mountPoint{{"/mnt/memory", 4711}, {`/home/a b/c\d`, 12}, {"/nameless", 0}}
+	want := []mountPoint{{"/mnt/memory", 4711, "51"}, {`/home/a b/c\d`, 12, "52"}, {"/nameless", 0, "54"}}
 	if !slices.Equal(got, want) {
 		t.Errorf("mounts %v, want %v", got, want)
 	}

@@ -52,7 +52,12 @@ func (c *unmountCmd) Run(_ context.Context, a *app) error {
 		}
 		defer unix.Close(daemon)
 	}
-	if err := detach(dir, c.Lazy || !alive); err != nil {
+	if !alive && !m.answers() {
+		err = m.clear()
+	} else {
+		err = detach(dir, c.Lazy || !alive)
+	}
+	if err != nil {
 		return explainBusy(dir, err)
 	}
 	if alive && !c.Lazy {
