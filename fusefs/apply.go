@@ -163,7 +163,9 @@ func (s *store) relocate(v versionlog.Version) {
 	dirPath, name := split(v.Path)
 	dir := s.makeDirs(dirPath, v.Time)
 	dir.touch(v.Time)
-	s.succeed(n, dir, name, v).named = s.fs.notify.entry(dir, name)
+	m := s.succeed(n, dir, name, v)
+	s.inherit(m, v.Path)
+	m.named = s.fs.notify.entry(dir, name)
 	s.prune(from)
 }
 

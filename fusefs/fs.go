@@ -66,7 +66,7 @@ type fileSystem struct {
 	nextID  uint64
 	handles map[uint64]*handle
 	nextFH  uint64
-	again   map[uint32]time.Time // threads sent to look a name up again, and when; see findable
+	again   map[uint32]time.Time // threads sent to look a name up again, and when; see found
 	root    *node
 	stores  []*store
 	device  string // "major:minor" of the mount

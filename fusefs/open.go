@@ -81,7 +81,8 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 	if !fs.tell(n, in.Flags) {
 		return fuse.Status(syscall.ESTALE)
 	}
-	if !fs.findable(n, in.Pid) || n.succeeded() && readsFirst(in.Flags) {
+	n = fs.found(n, in.Pid, onlyAppends(in.Flags))
+	if n == nil || n.succeeded() && readsFirst(in.Flags) {
 		return fuse.Status(syscall.ESTALE) // the kernel looks the name up again, and tries once more
 	}
 	if writes(in.Flags) && n.store.readOnly() {

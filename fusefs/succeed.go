@@ -142,27 +142,35 @@ func (s *store) giveWay(n *node, v versionlog.Version) {
 	s.unhide(n)
 }
 
-// findable reports whether a request that names a file may have n. When another
-// session has taken its place, the kernel, told ESTALE, looks the name up again
-// and repeats the request. If one more version came in between, n is what the
-// name meant when the request began. Caller holds fs.mu.
-func (fs *fileSystem) findable(n *node, thread uint32) bool {
+// found is the file that a request of a thread means which names n, or nil. When
+// another session has taken n's place, the kernel, told ESTALE, looks the name up
+// again and repeats the request. If one more version came in between, n is what
+// the name meant when the request began; who only appends may also have what is
+// there now. Caller holds fs.mu.
+func (fs *fileSystem) found(n *node, thread uint32, appends bool) *node {
 	const recent = time.Second
 	if !n.succeeded() {
 		delete(fs.again, thread)
-		_, ok := n.path()
-		return ok || n.removed
+		if _, ok := n.path(); ok || n.removed {
+			return n
+		}
+		return nil
 	}
 	at, again := fs.again[thread]
 	delete(fs.again, thread)
-	if path, ok := n.target(); again && ok && path == n.was && time.Since(at) < recent {
-		return true
+	if again = again && time.Since(at) < recent; again {
+		if path, there := n.target(); there && path == n.was {
+			return n
+		}
+		if other := n.store.made(n.was); appends && other != nil {
+			return other
+		}
 	}
 	if len(fs.again) >= maxAgain {
 		clear(fs.again)
 	}
 	fs.again[thread] = time.Now()
-	return false
+	return nil
 }
 
 // maxAgain bounds the threads that are remembered to have been sent to look a
