@@ -46,6 +46,19 @@ func mayReplace(known []string, sum string) bool {
 	return len(known) == 0 || slices.Contains(known, "") || slices.Contains(known, sum)
 }
 
+// moved reports whether something was renamed here that the session knows from
+// elsewhere.
+func (k sessionKnowledge) moved(h holding, c *mountCall) bool {
+	for _, all := range k {
+		for _, one := range all {
+			if h.renamed && one.sum == h.sum && one.begin < c.End {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // knows collects what a session learns in an episode, and calls at with what it
 // knew before each of its calls but reads.
 func (e *episode) knows(session string, at func(c *mountCall, seq uint64, k sessionKnowledge)) {
@@ -91,13 +104,16 @@ func (e *episode) knows(session string, at func(c *mountCall, seq uint64, k sess
 			over := e.head(c.To, seq-1).sum != ""
 			learn(c.Path, "", false)
 			learn(c.To, before.sum, !over)
+			if !over && len(known) == 0 {
+				learn(c.To, "", false)
+			}
 			for _, one := range known {
 				if !over { // the file moves, and with it what is known of it
 					learn(c.To, one.sum, one.unread)
 				}
 			}
 		case opAppend: // of what it has not read it knows only the end
-			if i := slices.IndexFunc(known, has); before.sum == "" || i >= 0 {
+			if i := slices.IndexFunc(known, has); before.sum == "" || i >= 0 || k.moved(before, c) {
 				learn(at, e.head(at, seq).sum, i >= 0 && known[i].unread)
 			}
 		default:
@@ -116,8 +132,7 @@ func (e *episode) checkBases(session string) {
 		}
 		if seq > 0 && c.Op != opAppend {
 			was, known := e.head(target, seq-1), k.during(name, c)
-			moved := was.renamedFrom != "" && mayReplace(k.during(was.renamedFrom, c), was.sum)
-			if was.sum != "" && !mayReplace(known, was.sum) && !moved {
+			if was.sum != "" && !mayReplace(known, was.sum) && !k.moved(was, c) {
 				e.fault(c, "replaced {%s}, which the session does not know; it knows {%s}", looks(was.text), e.texts(known))
 			}
 		}
@@ -186,7 +201,9 @@ func (e *episode) checkOpens() {
 				return
 			}
 			known := k.during(c.Path, c)
-			fits := func(h holding) bool { return h.sum == "" || c.Op == opOverwrite && mayReplace(known, h.sum) }
+			fits := func(h holding) bool {
+				return h.sum == "" || c.Op == opOverwrite && (mayReplace(known, h.sum) || k.moved(h, c))
+			}
 			from, to := e.ended(c.Begin, anyCall), e.began(c.Opened)
 			if _, ok := e.some(c.Path, from, to, fits); !ok {
 				e.fault(c, "could be opened, though since commit %d there was {%s}", from, looks(e.head(c.Path, from).text))

@@ -32,10 +32,10 @@ type keptText struct{ session, path, yours string }
 
 // holding is what a path held from a commit on; sum is "" for no memory.
 type holding struct {
-	seq         uint64
-	sum         string
-	text        string
-	renamedFrom string
+	seq     uint64
+	sum     string
+	text    string
+	renamed bool
 }
 
 // temporaryLife is how long a file with a temporary name is left alone.
@@ -266,7 +266,7 @@ func (e *episode) replay(commit *versionlog.Commit) {
 	case opAppend:
 		want.text = before.text + want.text
 	case opRename:
-		want.text, want.renamedFrom = before.text, c.Path
+		want.text, want.renamed = before.text, true
 	}
 	want.sum = sumOf(want.text)
 	if got := hex.EncodeToString(commit.Versions[0].Digest[:]); got != want.sum {

@@ -3,6 +3,7 @@ package tests
 import (
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -28,6 +29,11 @@ func (e *episode) linearizable(end map[string]string) porcupine.CheckResult {
 			change := episodeChange{mountCall: c, known: k.during(c.Path, c)}
 			if c.Op == opRename {
 				change.known = k.during(c.To, c)
+			}
+			if len(change.known) > 0 { // it may have been renamed from where it is known
+				for path := range k {
+					change.known = append(change.known, slices.DeleteFunc(k.during(path, c), func(sum string) bool { return sum == "" })...)
+				}
 			}
 			ops = append(ops, porcupine.Operation{Input: change, Call: c.Begin, Return: c.End})
 		})
@@ -67,11 +73,14 @@ func (c episodeChange) after(files map[string]string) map[string]string {
 	case opAppend:
 		after[at] = old + c.text()
 	case opUnlink, opRename:
-		if !there {
+		if !there || c.Op == opUnlink && !mayReplace(c.known, sumOf(old)) {
 			return nil
 		}
 		delete(after, at)
 		if c.Op == opRename {
+			if to, over := files[c.To]; over && !mayReplace(c.known, sumOf(to)) {
+				return nil
+			}
 			after[c.To] = old
 		}
 	}
