@@ -186,7 +186,11 @@ print(all(part in line for part in ("notes:/" + D + "/f changed since you read i
 
 func runBaseCases(t *testing.T, cases []baseCase, flags ...string) {
 	e := newEnv(t)
-	m, other := e.mount(t, append([]string{"notes"}, flags...)...), e.mount(t, "notes")
+	refresh := "--refresh=1s"
+	if e.remote != nil { // most cases wait for the other mount to hear of something
+		refresh = "--refresh=50ms"
+	}
+	m, other := e.mount(t, append([]string{"notes", refresh}, flags...)...), e.mount(t, "notes", refresh)
 	for i, c := range cases {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 			dir := fmt.Sprintf("c%02d", i)
