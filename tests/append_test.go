@@ -18,7 +18,7 @@ func TestAppends(t *testing.T) {
 	e := newEnv(t)
 	lines := times(40, 1000)
 	if e.remote != nil {
-		lines = times(15, 1000)
+		lines = times(10, 1000)
 	}
 	e.store("notes", "--max-memory-bytes=1048576")
 	began := time.Now()
