@@ -206,6 +206,9 @@ func TestHistories(t *testing.T) {
 			libs := historyBackends[name](t)
 			counts := map[string]int{}
 			for episode := range work.episodes {
+				if episode%100 == 99 {
+					t.Logf("episode %d of %d", episode+1, work.episodes)
+				}
 				calls := work.run(t.Context(), uint64(episode), openTwice(t, libs, fmt.Sprint("episode-", episode))...)
 				if err := linearizable(calls); err != nil {
 					t.Fatalf("episode %d, %d calls: %v", episode, len(calls), err)

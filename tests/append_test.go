@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestAppends has eight sessions append to one file through eight mounts, each
@@ -14,9 +15,13 @@ import (
 func TestAppends(t *testing.T) {
 	t.Parallel()
 	const sessions = 8
-	lines := times(40, 1000)
 	e := newEnv(t)
+	lines := times(40, 1000)
+	if e.remote != nil {
+		lines = times(10, 1000)
+	}
 	e.store("notes", "--max-memory-bytes=1048576")
+	began := time.Now()
 	agents := make([]*agent, sessions)
 	for i := range agents {
 		agents[i] = e.mount(t, "notes").agent(t)
@@ -41,6 +46,7 @@ func TestAppends(t *testing.T) {
 			})
 		}
 		work.Wait()
+		t.Logf("%s: %d lines after %v", name, len(want), time.Since(began).Round(time.Second))
 		got := slices.Collect(strings.Lines(e.must(t, "cat", "notes:/"+name)))
 		slices.Sort(got)
 		slices.Sort(want)

@@ -32,6 +32,7 @@ func TestOnAWS(t *testing.T) {
 		{"Handles", TestHandles}, {"Directories", TestDirectories}, {"Remount", TestRemount}, {"Scratch", TestScratch},
 		{"TemporaryNames", TestTemporaryNames}, {"UnmountSavesOpenFiles", TestUnmountSavesOpenFiles},
 		{"MountsOfOneStore", TestMountsOfOneStore}, {"SmallRaces", TestSmallRaces}, {"TwoSessionsAtOneFile", TestTwoSessionsAtOneFile},
+		{"DirectoriesOfTwoSessions", TestDirectoriesOfTwoSessions}, {"Appends", TestAppends}, {"StoppedDaemon", TestStoppedDaemon},
 		{"ChangesArrive", TestChangesArrive}, {"OpenReadersKeepTheirVersion", TestOpenReadersKeepTheirVersion}, {"XattrsTellTheVersion", TestXattrsTellTheVersion},
 		{"CommandLineBesideMount", TestCommandLineBesideMount}, {"ConditionalWriteBesideMount", TestConditionalWriteBesideMount},
 		{"ReadOnly", TestReadOnly}, {"ReadOnlyFollows", TestReadOnlyFollows}, {"ArchivedWhileMounted", TestArchivedWhileMounted},

@@ -2,10 +2,12 @@ package tests
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // keptConflict is a line of `mneme conflicts list --json`.
@@ -140,6 +142,42 @@ func TestConflictsInTheMount(t *testing.T) {
 	e.must(t, "store", "delete", "notes", "--yes")
 	if left, _ := filepath.Glob(filepath.Join(e.stores, "conflicts", "*")); len(left) > 0 {
 		t.Errorf("a store was deleted, its conflicts are there: %v", left)
+	}
+}
+
+// TestConflictsExpire mounts a store with two conflicts, one of which is older
+// than 30 days.
+func TestConflictsExpire(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	m := e.mount(t, "notes")
+	for i, age := range []time.Duration{31, 29} {
+		m.lose(t, fmt.Sprint("f", i), "one", "two", "mine")
+		found, _ := filepath.Glob(filepath.Join(e.stores, "conflicts", "*", fmt.Sprint(i+1), "about"))
+		if len(found) != 1 {
+			t.Fatalf("conflict %d is in %v", i+1, found)
+		}
+		data, err := os.ReadFile(found[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var about map[string]any
+		if err := json.Unmarshal(data, &about); err != nil {
+			t.Fatal(err)
+		}
+		about["time"] = time.Now().Add(-age * 24 * time.Hour)
+		if data, err = json.Marshal(about); err == nil {
+			err = os.WriteFile(found[0], data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.stop(t)
+	other := e.mount(t, "notes")
+	other.eventually(t, "test ! -e .mneme/conflicts/1")
+	if list := decodeLines[keptConflict](t, e.must(t, "conflicts", "list", "notes", "--json")); len(list) != 1 || list[0].ID != 2 {
+		t.Errorf("left: %+v", list)
 	}
 }
 

@@ -157,7 +157,10 @@ func (c *cutCheck) images(t *testing.T, journal []crashfs.Op, points []int) []er
 	disk, done := crashfs.NewDisk(), 0
 	var work sync.WaitGroup
 	free := make(chan struct{}, 4)
-	for _, at := range points {
+	for n, at := range points {
+		if torture() && n%1000 == 0 && n > 0 {
+			t.Logf("%d of %d crash points", n, len(points))
+		}
 		for ; done < at; done++ {
 			disk.Do(journal[done])
 		}
