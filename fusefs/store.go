@@ -65,7 +65,7 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 		s.kept = fs.opts.Conflicts(ms.Info().ID)
 	}
 	s.caughtUp.L = &fs.mu
-	s.loading = loading{asked: map[string]bool{}, doubtful: map[*node]bool{}}
+	s.loading = loading{asked: map[string]bool{}, doubtful: map[*node]bool{}, words: map[string]string{}}
 	s.archived.Store(!ms.Info().ArchivedAt.IsZero())
 	s.root = fs.newNode(s, syscall.S_IFDIR|s.perm(0o755), fs.since)
 	s.makeControl()
