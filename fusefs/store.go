@@ -189,8 +189,8 @@ func (s *store) commit(changes []memory.Change, apply func(*versionlog.Commit)) 
 	}, apply)
 }
 
-// commitWith runs one commit of this mount under an idempotency key. When it is
-// in the log, apply brings it into the tree, under fs.mu; the follower leaves it
+// commitWith runs one commit of this mount under an idempotency key, which is
+// taken for fresh unless run says otherwise. When it is in the log, apply brings it into the tree, under fs.mu; the follower leaves it
 // alone.
 func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*versionlog.Commit, error), apply func(*versionlog.Commit)) error {
 	own := &pending{done: make(chan struct{})}
@@ -198,7 +198,7 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 	s.inflight[key] = own
 	s.fs.mu.Unlock()
 
-	c, err := run(&memory.CommitOptions{Key: key})
+	c, err := run(&memory.CommitOptions{Key: key, Fresh: true})
 
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()

@@ -8,17 +8,14 @@ import (
 	"mneme/versionlog"
 )
 
-const (
-	ringSize = 512 // commits that a view remembers
-)
-
 // bounds are the limits of a view.
 type bounds struct {
 	facts int // how many paths it remembers when it does not know all of them
 	heads int // how many heads it keeps to know all of them, about 400 bytes each
+	ring  int // how many of the last commits it remembers
 }
 
-var defaultBounds = bounds{facts: 8192, heads: 250_000}
+var defaultBounds = bounds{facts: 8192, heads: 250_000, ring: 512}
 
 // errUnknown says that a view does not know what it was asked.
 var errUnknown = errors.New("not known yet")
@@ -171,8 +168,8 @@ func (v *view) apply(c *versionlog.Commit) bool {
 		}
 	}
 	tip.Seq, tip.Digest, tip.Time = c.Seq, c.Digest, c.Time
-	if len(v.ring) == ringSize {
-		v.ring = append(v.ring[:0:0], v.ring[ringSize/4:]...)
+	if len(v.ring) == v.bounds.ring {
+		v.ring = append(v.ring[:0:0], v.ring[v.bounds.ring/4:]...)
 	}
 	v.ring = append(v.ring, c)
 	v.trim()
@@ -325,14 +322,18 @@ func (v *view) knowAll() {
 	}
 }
 
-// byKey returns the commit of a key if it is one of the last.
-func (v *view) byKey(key string) *versionlog.Commit {
+// byKey returns the commit of a key that no commit up to absent has, nil when
+// there is none. errKey when the view does not remember that far.
+func (v *view) byKey(key string, absent uint64) (*versionlog.Commit, error) {
 	for i := len(v.ring) - 1; i >= 0; i-- {
 		if v.ring[i].Key == key {
-			return v.ring[i]
+			return v.ring[i], nil
 		}
 	}
-	return nil
+	if _, ok := v.since(absent); !ok {
+		return nil, errKey
+	}
+	return nil, nil
 }
 
 // since returns the commits above after, and whether the view has all of them.
