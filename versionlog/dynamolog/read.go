@@ -253,18 +253,21 @@ func (l *Log) allHeads(ctx context.Context, storeID string, yield func(versionlo
 		}
 		return
 	}
-	began := v.beginWalk()
+	w := v.beginWalk()
 	s.mu.Unlock()
 	all := l.yieldVersions(ctx, l.table.below(ctx, storeID, "/"), func(head versionlog.Version, err error) bool {
 		if err == nil {
 			s.mu.Lock()
-			v.learn(head.Path, &head, began)
+			v.learn(head.Path, &head, w.began)
+			if len(v.known) > v.bounds.heads { // too many to know all of them
+				v.trim()
+			}
 			s.mu.Unlock()
 		}
 		return yield(head, err)
 	})
 	s.mu.Lock()
-	v.endWalk(began, all)
+	v.endWalk(w, all)
 	known := v.complete
 	s.mu.Unlock()
 	if known {

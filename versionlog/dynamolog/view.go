@@ -36,6 +36,7 @@ type view struct {
 	dirs     map[string]int // live memories below a path; kept when complete
 	walks    int            // walks that make the view complete and are under way
 	floor    uint64         // the newest asOf that was forgotten
+	forgot   int            // how many paths were forgotten
 
 	ring []*versionlog.Commit // the last commits, up to the tip, without gaps
 }
@@ -286,23 +287,29 @@ func (v *view) trim() {
 			break
 		}
 		v.floor = max(v.floor, f.asOf)
+		v.forgot++
 		delete(v.known, path)
 	}
 }
 
-// beginWalk says that a walk over all heads begins, and returns the tip at
-// which it does. Nothing is forgotten while it lasts, unless there are too many
-// heads.
-func (v *view) beginWalk() uint64 {
-	v.walks++
-	return v.meta.tip.Seq
+// walk is a walk over all heads: the tip at which it began, and how many paths
+// were forgotten until then.
+type walk struct {
+	began  uint64
+	forgot int
 }
 
-// endWalk says that a walk has ended, and whether every live path was learnt
-// since the tip at which it began.
-func (v *view) endWalk(began uint64, all bool) {
+// beginWalk says that a walk over all heads begins. Nothing is forgotten while
+// it lasts, unless there are too many heads.
+func (v *view) beginWalk() walk {
+	v.walks++
+	return walk{v.meta.tip.Seq, v.forgot}
+}
+
+// endWalk says that a walk has ended, and whether it came upon every live path.
+func (v *view) endWalk(w walk, all bool) {
 	v.walks--
-	if !all || v.complete || began < v.floor || len(v.known) > v.bounds.heads {
+	if !all || v.complete || w.began < v.floor || w.forgot < v.forgot || len(v.known) > v.bounds.heads {
 		v.trim()
 		return
 	}
