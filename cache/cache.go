@@ -21,7 +21,7 @@ var (
 )
 
 const (
-	defaultMemoryBytes = 8 << 20
+	defaultMemoryBytes = 4 << 20
 	defaultDiskBytes   = 1 << 30
 )
 
@@ -31,7 +31,7 @@ var ErrClosed = fmt.Errorf("cache: %w", fs.ErrClosed)
 // Options are the optional settings of a Cache. Nil and zero fields stand for
 // the defaults.
 type Options struct {
-	// MemoryBytes bounds the memory tier. Default: 8 MiB. Negative: no memory
+	// MemoryBytes bounds the memory tier. Default: 4 MiB. Negative: no memory
 	// tier.
 	MemoryBytes int64
 	// Dir is the directory of the disk tier, made when it is first needed. Any

@@ -144,7 +144,7 @@ func (fs *fileSystem) commitDraft(d *draft) error {
 	fs.mu.Unlock()
 	var satisfied bool
 	err := s.commitWith(d.key, func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
-		opts.Message = d.message
+		opts.Message, opts.Fresh = d.message, !d.resumed
 		return s.memory.Batch(fs.ctx, []memory.Change{put}, opts)
 	}, func(c *versionlog.Commit) {
 		if satisfied = len(c.Versions) == 0; !satisfied {

@@ -3,7 +3,9 @@ package fusefs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -16,13 +18,18 @@ import (
 	"mneme/versionlog/memlog"
 )
 
-// lossyLog commits, and loses the reply as often as it is told to.
+// lossyLog commits, and loses the reply as often as it is told to. It insists
+// that a key is called fresh the first time, and not again.
 type lossyLog struct {
 	versionlog.Log
 	lose int
+	keys sync.Map // that were proposed
 }
 
 func (l *lossyLog) Commit(ctx context.Context, storeID string, p *versionlog.Proposal) (*versionlog.Commit, error) {
+	if _, again := l.keys.LoadOrStore(p.Key, true); again == p.Fresh {
+		return nil, fmt.Errorf("%w: key %s is called fresh: %v", versionlog.ErrInvalid, p.Key, p.Fresh)
+	}
 	c, err := l.Log.Commit(ctx, storeID, p)
 	if err == nil && l.lose > 0 {
 		l.lose--

@@ -68,14 +68,12 @@ type node struct {
 	refresh  func()        // finds out what a control directory holds by now; nil for others
 
 	// Of the prefetcher.
-	listed    atomic.Int64         // when a directory was last listed, in nanoseconds since 1970
-	fetched   atomic.Int64         // when a file's bytes were last asked for, likewise; 0 for those of another version
-	ahead     atomic.Pointer[walk] // the walk for which they were fetched before anybody read them
-	sizeAhead int64                // how many they were; guarded by prefetcher.mu, as is the next
-	dataAhead fetched              // the bytes, once they are there and until they are read or pushed
+	listed  atomic.Int64          // when a directory was last listed, in nanoseconds since 1970
+	fetched atomic.Int64          // when a file's bytes were last asked for, likewise; 0 for those of another version
+	ahead   atomic.Pointer[fetch] // of its bytes before anybody has read them
 
 	// In a quiet mount:
-	renewed time.Time  // when content was generated
+	renewed int64      // when content was generated, in nanoseconds since 1970
 	entries []dirEntry // what the kernel is reading of a directory
 
 	// commitMu makes commits of the node's stage follow one another. It is

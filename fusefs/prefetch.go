@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"context"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +15,7 @@ const (
 	maxFetching   = 256     // requests under way
 	minFetching   = 2       // also when the store answers at once
 	maxAheadFiles = 1024    // fetched, or being fetched, and not yet read
-	maxAheadBytes = 8 << 20 // likewise
+	maxAheadBytes = 4 << 20 // likewise
 	maxWalks      = 4
 	walkPatience  = time.Second // a walk that reads nothing for so long has stopped
 	lately        = time.Minute
@@ -55,10 +56,13 @@ type walk struct {
 	pushed amount    // of these, what the kernel has, so that nobody will ask for it
 }
 
-// fetched are the bytes of a version. The zero value is none.
-type fetched struct {
+// fetch is one file's, for a walk. The walk and the size do not change; the rest
+// prefetcher.mu guards.
+type fetch struct {
+	walk    *walk
+	size    int64
 	version *versionlog.Version
-	data    []byte
+	data    []byte // of version, once it is there
 }
 
 type amount struct {
@@ -82,16 +86,14 @@ func (p *prefetcher) content(n *node, version *versionlog.Version) ([]byte, erro
 // they have been fetched ahead.
 func (p *prefetcher) reading(n *node, version *versionlog.Version) []byte {
 	now := time.Now()
-	if w := n.ahead.Swap(nil); w != nil {
+	if f := n.ahead.Swap(nil); f != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		w.files--
-		w.bytes -= n.sizeAhead
-		ahead := n.dataAhead
-		n.dataAhead = fetched{}
-		p.moved(w)
-		if ahead.version == version {
-			return ahead.data
+		f.walk.files--
+		f.walk.bytes -= f.size
+		p.moved(f.walk)
+		if f.version == version {
+			return f.data
 		}
 		return nil
 	}
@@ -140,8 +142,12 @@ func (p *prefetcher) begin(dir *node) {
 	w.ctx, w.cancel = context.WithCancel(p.fs.ctx)
 	w.idle = time.AfterFunc(walkPatience, func() {
 		p.mu.Lock()
-		defer p.mu.Unlock()
 		p.end(w)
+		last := len(p.walks) == 0
+		p.mu.Unlock()
+		if last {
+			debug.FreeOSMemory() // what passed through; nothing of the kind follows soon
+		}
 	})
 	p.walks = append(p.walks, w)
 	p.launch()
@@ -161,14 +167,14 @@ func (p *prefetcher) launch() {
 	for i := len(p.walks) - 1; i >= 0; i-- {
 		w := p.walks[i]
 		for p.fetching < p.width() && w.files < maxAheadFiles && w.bytes < maxAheadBytes {
-			n := p.next(w)
+			n, f := p.next(w)
 			if n == nil {
 				break
 			}
 			w.files++
-			w.bytes += n.sizeAhead
+			w.bytes += f.size
 			p.fetching++
-			p.work.Go(func() { p.fetch(w, n) })
+			p.work.Go(func() { p.fetch(n, f) })
 		}
 	}
 }
@@ -181,12 +187,12 @@ func (p *prefetcher) width() int {
 
 // next returns the file that a walk comes to next among those that are not
 // cached, marked as fetched for it, or nil. Caller holds p.mu.
-func (p *prefetcher) next(w *walk) *node {
+func (p *prefetcher) next(w *walk) (*node, *fetch) {
 	for {
 		last := len(w.frames) - 1
 		if last < 0 {
 			if !p.climb(w) {
-				return nil
+				return nil, nil
 			}
 			continue
 		}
@@ -199,8 +205,8 @@ func (p *prefetcher) next(w *walk) *node {
 		if n.isDir() {
 			w.frames = append(w.frames, p.fs.nodesIn(n, nil))
 			w.dir = n
-		} else if p.fs.markAhead(n, w) {
-			return n
+		} else if f := p.fs.markAhead(n, w); f != nil {
+			return n, f
 		}
 	}
 }
@@ -220,7 +226,8 @@ func (p *prefetcher) climb(w *walk) bool {
 }
 
 // fetch brings the content of n into the cache.
-func (p *prefetcher) fetch(w *walk, n *node) {
+func (p *prefetcher) fetch(n *node, f *fetch) {
+	w := f.walk
 	p.fs.mu.RLock()
 	head := n.head
 	p.fs.mu.RUnlock()
@@ -232,10 +239,10 @@ func (p *prefetcher) fetch(w *walk, n *node) {
 	pushed := data != nil && p.fs.push(n, head, data)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if n.ahead.Load() == w && data != nil {
-		n.dataAhead = fetched{head, data}
+	if n.ahead.Load() == f && data != nil {
+		f.version, f.data = head, data
 		if pushed {
-			p.delivered(w, n)
+			p.delivered(n, f)
 		}
 	}
 	if took := time.Since(start); w.ctx.Err() != nil {
@@ -279,14 +286,14 @@ func (fs *fileSystem) nodesIn(dir, after *node) []*node {
 
 // markAhead marks a file as being fetched for a walk, unless its bytes were
 // asked for lately.
-func (fs *fileSystem) markAhead(n *node, w *walk) bool {
+func (fs *fileSystem) markAhead(n *node, w *walk) *fetch {
 	fs.mu.RLock()
 	head, staged := n.head, n.stage != nil
 	fs.mu.RUnlock()
 	if head == nil || staged || n.generate != nil || wasLately(n.fetched.Swap(time.Now().UnixNano())) {
-		return false
+		return nil
 	}
-	n.sizeAhead = head.Size
-	n.ahead.Store(w)
-	return true
+	f := &fetch{walk: w, size: head.Size}
+	n.ahead.Store(f)
+	return f
 }

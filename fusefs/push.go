@@ -20,13 +20,11 @@ func (fs *fileSystem) push(n *node, version *versionlog.Version, data []byte) bo
 	return fit && fs.server.InodeNotifyStoreCache(n.id, 0, data).Ok()
 }
 
-// delivered notes that the kernel has what was fetched of n for a walk.
-// Caller holds p.mu.
-func (p *prefetcher) delivered(w *walk, n *node) {
-	if n.ahead.CompareAndSwap(w, nil) {
-		w.pushed.files++
-		w.pushed.bytes += n.sizeAhead
-		n.dataAhead = fetched{}
+// delivered notes that the kernel has what was fetched of n. Caller holds p.mu.
+func (p *prefetcher) delivered(n *node, f *fetch) {
+	if n.ahead.CompareAndSwap(f, nil) {
+		f.walk.pushed.files++
+		f.walk.pushed.bytes += f.size
 	}
 }
 
@@ -34,30 +32,31 @@ func (p *prefetcher) delivered(w *walk, n *node) {
 // walk that comes through it is there. What was fetched of it is pushed.
 // Callers hold no lock.
 func (p *prefetcher) listed(dir *node) {
-	type waiting struct {
-		n *node
-		w *walk
-		fetched
+	type arrived struct {
+		n    *node
+		f    *fetch
+		head *versionlog.Version
+		data []byte
 	}
-	var all []waiting
+	var all []arrived
 	p.mu.Lock()
 	if len(p.walks) > 0 {
 		p.fs.mu.RLock()
 		for _, n := range dir.children {
-			if w := n.ahead.Load(); w != nil {
-				all = append(all, waiting{n, w, n.dataAhead})
+			if f := n.ahead.Load(); f != nil {
+				all = append(all, arrived{n, f, f.version, f.data})
 			}
 		}
 		p.fs.mu.RUnlock()
 	}
 	if len(all) > 0 {
-		p.moved(all[0].w)
+		p.moved(all[0].f.walk)
 	}
 	p.mu.Unlock()
-	for _, f := range all {
-		if f.data != nil && p.fs.push(f.n, f.version, f.data) {
+	for _, a := range all {
+		if a.data != nil && p.fs.push(a.n, a.head, a.data) {
 			p.mu.Lock()
-			p.delivered(f.w, f.n)
+			p.delivered(a.n, a.f)
 			p.mu.Unlock()
 		}
 	}

@@ -26,7 +26,7 @@ func (fs *fileSystem) renew(n *node) {
 		return
 	}
 	fs.mu.RLock()
-	fresh := time.Since(n.renewed) < textLife
+	fresh := time.Since(time.Unix(0, n.renewed)) < textLife
 	fs.mu.RUnlock()
 	if fresh {
 		return
@@ -34,10 +34,11 @@ func (fs *fileSystem) renew(n *node) {
 	text := n.generate()
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	n.renewed = time.Now()
+	now := time.Now()
+	n.renewed = now.UnixNano()
 	if !bytes.Equal(text, n.content) {
 		n.content = text
-		n.touch(n.renewed) // the kernel drops the pages of a file with another mtime
+		n.touch(now) // the kernel drops the pages of a file with another mtime
 	}
 }
 

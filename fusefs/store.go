@@ -65,7 +65,7 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 		s.kept = fs.opts.Conflicts(ms.Info().ID)
 	}
 	s.caughtUp.L = &fs.mu
-	s.loading = loading{asked: map[string]bool{}, doubtful: map[*node]bool{}}
+	s.loading = loading{asked: map[string]bool{}, doubtful: map[*node]bool{}, words: map[string]string{}}
 	s.archived.Store(!ms.Info().ArchivedAt.IsZero())
 	s.root = fs.newNode(s, syscall.S_IFDIR|s.perm(0o755), fs.since)
 	s.makeControl()
@@ -189,8 +189,8 @@ func (s *store) commit(changes []memory.Change, apply func(*versionlog.Commit)) 
 	}, apply)
 }
 
-// commitWith runs one commit of this mount under an idempotency key. When it is
-// in the log, apply brings it into the tree, under fs.mu; the follower leaves it
+// commitWith runs one commit of this mount under an idempotency key, which is
+// taken for fresh unless run says otherwise. When it is in the log, apply brings it into the tree, under fs.mu; the follower leaves it
 // alone.
 func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*versionlog.Commit, error), apply func(*versionlog.Commit)) error {
 	own := &pending{done: make(chan struct{})}
@@ -198,7 +198,7 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 	s.inflight[key] = own
 	s.fs.mu.Unlock()
 
-	c, err := run(&memory.CommitOptions{Key: key})
+	c, err := run(&memory.CommitOptions{Key: key, Fresh: true})
 
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()

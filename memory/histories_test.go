@@ -150,9 +150,10 @@ func (c *historyClient) commit(ctx context.Context, call *storeCall, changes []c
 			Action: change.action, Path: change.path, To: change.to, Content: []byte(change.text), Expect: change.expectation(),
 		})
 	}
-	opts := &memory.CommitOptions{Key: versionlog.NewKey()}
+	opts := &memory.CommitOptions{Key: versionlog.NewKey(), Fresh: true}
 	for try := 1; ; try++ {
 		commit, err := c.store.Batch(ctx, batch, opts)
+		opts.Fresh = false
 		if err == nil {
 			call.seq, call.versions = commit.Seq, commit.Versions
 		}

@@ -23,6 +23,7 @@ type Change struct {
 // CommitOptions go with a commit; the zero value is the default.
 type CommitOptions struct {
 	Key     string // idempotency key, see versionlog.Proposal; "" makes a fresh one
+	Fresh   bool   // Key was just made and never used, see versionlog.Proposal
 	Message string // for people
 }
 
@@ -41,11 +42,11 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, ErrReadOnly)
 	}
 	p := &versionlog.Proposal{
-		Key: opts.Key, Actor: s.author.Actor, Session: s.author.Session,
+		Key: opts.Key, Fresh: opts.Fresh, Actor: s.author.Actor, Session: s.author.Session,
 		Message: opts.Message, Changes: make([]versionlog.Change, len(changes)),
 	}
 	if p.Key == "" {
-		p.Key = versionlog.NewKey()
+		p.Key, p.Fresh = versionlog.NewKey(), true
 	}
 	for i, c := range changes {
 		var err error

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -32,21 +33,28 @@ func TestAppends(t *testing.T) {
 	} {
 		var want []string
 		var work sync.WaitGroup
+		var slowest atomic.Int64
 		for session, a := range agents {
 			for i := range lines {
 				want = append(want, line(session, i))
 			}
 			work.Go(func() {
 				for i := range lines {
+					start := time.Now()
 					if r := a.do(t, call{Op: "append", Path: name, Text: line(session, i)}); !r.ok() {
 						t.Errorf("session %d, line %d: %v", session, i, r.Errno)
 						return
+					}
+					for took := int64(time.Since(start)); ; {
+						if most := slowest.Load(); most >= took || slowest.CompareAndSwap(most, took) {
+							break
+						}
 					}
 				}
 			})
 		}
 		work.Wait()
-		t.Logf("%s: %d lines after %v", name, len(want), time.Since(began).Round(time.Second))
+		t.Logf("%s: %d lines after %v, the slowest in %v", name, len(want), time.Since(began).Round(time.Second), time.Duration(slowest.Load()).Round(time.Millisecond))
 		got := slices.Collect(strings.Lines(e.must(t, "cat", "notes:/"+name)))
 		slices.Sort(got)
 		slices.Sort(want)

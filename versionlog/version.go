@@ -118,7 +118,11 @@ type Salt [16]byte
 type Proposal struct {
 	// Key makes the commit idempotent: unique to this one intent, 1 to 128
 	// bytes, see NewKey.
-	Key     string
+	Key string
+	// Fresh says that the caller has just made the key, and has proposed nothing
+	// under it before: then no commit can have it. A log may look the key up all
+	// the same. A proposal that is repeated is not fresh.
+	Fresh   bool
 	Actor   Actor
 	Session string
 	Message string

@@ -100,7 +100,7 @@ func TestAWSTrouble(t *testing.T) {
 	t.Parallel()
 	p := newAWSPlace(t)
 	bucket, table, _ := strings.Cut(strings.TrimPrefix(p.url, "aws://"), "?table=")
-	foreign := foreignTables(t)
+	foreign := foreignTables(t, bucket)
 	for half := range 2 {
 		var puts []string
 		for i := range 20 {
@@ -113,7 +113,7 @@ func TestAWSTrouble(t *testing.T) {
 	bucketless := newAWSPlace(t)
 	_, its, _ := strings.Cut(bucketless.url, "?table=")
 	gone := bucketless.with("aws://" + its + "-gone?table=" + its)
-	dynamoDB(t, "PutItem", fmt.Sprintf(`{"TableName":%q,"Item":{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"1"},"bucket":{"S":%q}}}`, its, its+"-gone"))
+	dynamoDB(t, "PutItem", fmt.Sprintf(`{"TableName":%q,"Item":{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"2"},"bucket":{"S":%q}}}`, its, its+"-gone"))
 	list := []string{"store", "list"}
 	tests := []struct {
 		name string
@@ -129,13 +129,14 @@ func TestAWSTrouble(t *testing.T) {
 		{"mount, no such bucket", gone, mount(), 3, its + "-gone: the bucket does not exist"},
 		{"mount, S3 down", p.with("", "AWS_ENDPOINT_URL_S3=http://127.0.0.1:1"), mount(), 1, "127.0.0.1:1 cannot be reached"},
 		{"mount, S3 silent", p.with("", "AWS_ENDPOINT_URL_S3="+silent(t)), mount(), 1, "did not answer in time|cannot be reached"},
-		{"too many changes", p, []string{"mv", "notes:/many", "notes:/more"}, 6, "too many changes.*96 files written, 48 removed or 32 renamed.*split"},
+		{"too many changes", p, []string{"mv", "notes:/many", "notes:/more"}, 6, "too many changes.*97 files written, 48 removed or 32 renamed.*split"},
 		{"no such table", p.with("aws://" + bucket + "?table=no-such-table"), list, 3, "table does not exist .*AWS_REGION.*mneme setup"},
 		{"a table of something else", p.with("aws://" + bucket + "?table=" + foreign.keys), list, 1, "not mneme's: .*name another table"},
 		{"setup on it", p.with("aws://" + bucket + "?table=" + foreign.keys), []string{"setup"}, 1, "not one of mneme's: .*name another table"},
 		{"a table with no format", p.with("aws://" + bucket + "?table=" + foreign.empty), list, 1, "mneme setup"},
 		{"a table of a newer mneme", p.with("aws://" + bucket + "?table=" + foreign.newer), list, 1, "format 99, .*use a newer mneme"},
 		{"setup on that", p.with("aws://" + bucket + "?table=" + foreign.newer), []string{"setup"}, 1, "use a newer mneme"},
+		{"a table of an older mneme", p.with("aws://" + bucket + "?table=" + foreign.older), write, 1, "of an older mneme: end the mounts of that.*mneme setup"},
 		{"another region", p.with("", "AWS_REGION=eu-west-1"), write, 1, "region|AWS_REGION|signature"},
 		{"no region", p.with("", "AWS_REGION="), list, 1, "no AWS region is set: set AWS_REGION"},
 		{"no credentials", p.with("", "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY="), list, 5, "no AWS credentials were found: set AWS_ACCESS_KEY_ID"},
@@ -215,12 +216,12 @@ func deniedDynamoDB(t *testing.T) string {
 }
 
 // foreignTables makes tables that are not quite mneme's.
-func foreignTables(t *testing.T) (made struct{ keys, empty, newer string }) {
+func foreignTables(t *testing.T, bucket string) (made struct{ keys, empty, newer, older string }) {
 	t.Helper()
 	name := func(what string) string { return fmt.Sprintf("%s-%d", what, awsPlaces.Add(1)) }
-	made.keys, made.empty, made.newer = name("foreign"), name("empty"), name("newer")
+	made.keys, made.empty, made.newer, made.older = name("foreign"), name("empty"), name("newer"), name("older")
 	for table, keys := range map[string][2]string{
-		made.keys: {"pk", "sk"}, made.empty: {"store_id", "sk"}, made.newer: {"store_id", "sk"},
+		made.keys: {"pk", "sk"}, made.empty: {"store_id", "sk"}, made.newer: {"store_id", "sk"}, made.older: {"store_id", "sk"},
 	} {
 		dynamoDB(t, "CreateTable", fmt.Sprintf(`{"TableName":%q,"BillingMode":"PAY_PER_REQUEST",
 			"AttributeDefinitions":[{"AttributeName":%q,"AttributeType":"S"},{"AttributeName":%q,"AttributeType":"S"}],
@@ -228,6 +229,7 @@ func foreignTables(t *testing.T) (made struct{ keys, empty, newer string }) {
 			table, keys[0], keys[1], keys[0], keys[1]))
 	}
 	dynamoDB(t, "PutItem", fmt.Sprintf(`{"TableName":%q,"Item":{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"99"}}}`, made.newer))
+	dynamoDB(t, "PutItem", fmt.Sprintf(`{"TableName":%q,"Item":{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"1"},"bucket":{"S":%q}}}`, made.older, bucket))
 	return made
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,10 @@ import (
 	"mneme/memory"
 	"mneme/versionlog"
 )
+
+// collectAt is GOGC of a daemon that stays for days: its memory is an agent's
+// that has none left.
+const collectAt = 50
 
 // sessionPrefix begins the ids of sessions that mneme names itself.
 const sessionPrefix = "sesn_"
@@ -130,6 +135,9 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	dir, err := prepareMountDir(c.At)
 	if err != nil {
 		return err
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectAt)
 	}
 	syscall.Umask(0) // the modes that callers ask for have been through theirs
 	uid, gid := c.Owner.ids()

@@ -33,11 +33,11 @@ const (
 
 const (
 	readUnitBytes = 4096 // a read request unit covers
-	// A transaction of one commit has five rows, each two write request units
+	// A transaction of one commit has four rows, each two write request units
 	// while it is smaller than 1 KiB. Of what it sends about writeRowBytes
 	// belong to one row.
-	commitUnits   = 10
-	writeRowBytes = 590
+	commitUnits   = 8
+	writeRowBytes = 720
 	batchRowBytes = 350 // of a row put or deleted outside a transaction
 )
 

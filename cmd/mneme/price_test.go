@@ -50,8 +50,8 @@ func TestEstimate(t *testing.T) {
 		{awsconf.RequestCount{Kind: "s3 DELETE"}, 0},
 		{awsconf.RequestCount{Kind: "dynamodb GetItem", Received: 300e6}, 0.125},
 		{awsconf.RequestCount{Kind: "dynamodb Query", Received: 1e6 * 40960}, 1.25},
-		{awsconf.RequestCount{Kind: "dynamodb TransactWriteItems", Sent: 1e6 * 2900}, 6.25},
-		{awsconf.RequestCount{Kind: "dynamodb TransactWriteItems", Sent: 1e6 * 5900}, 12.5},
+		{awsconf.RequestCount{Kind: "dynamodb TransactWriteItems", Sent: 1e6 * 2880}, 5},
+		{awsconf.RequestCount{Kind: "dynamodb TransactWriteItems", Sent: 1e6 * 5760}, 10},
 		{awsconf.RequestCount{Kind: "dynamodb BatchWriteItem", Sent: 1e6 * 700}, 1.25},
 	} {
 		c.requests.Count = 1e6

@@ -15,7 +15,7 @@ type setupCmd struct {
 }
 
 func (c *setupCmd) Help() string {
-	return `Makes what is missing of the bucket and the table that the URL names: bucket (no public access), table (on-demand billing, time to live, point-in-time recovery). Run it again at any time: it changes nothing that is there. Object versioning is not needed: an object is never overwritten with other bytes, and mneme keeps the versions itself.
+	return `Makes what is missing of the bucket and the table that the URL names: bucket (no public access), table (on-demand billing, time to live, point-in-time recovery). Run it again at any time: it changes nothing that is there, but that it brings the table of an older mneme up to date; end the mounts of that first. Object versioning is not needed: an object is never overwritten with other bytes, and mneme keeps the versions itself.
 
 Examples:
 

@@ -170,7 +170,7 @@ func commands(bucket, table, region string) []string {
 
 // formatItem is the row that says whose table it is, as dynamolog writes it.
 func formatItem(bucket string) string {
-	return `{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"1"},"bucket":{"S":"` + bucket + `"}}`
+	return `{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"2"},"bucket":{"S":"` + bucket + `"}}`
 }
 
 func blockCommand(bucket, flag string) string {

@@ -37,33 +37,6 @@ func (s *store) catchUp(ctx context.Context) error {
 	return s.follow(ctx, m)
 }
 
-// catchUpWithKey does the same and also returns the commit that has a key, if
-// there is one.
-func (s *store) catchUpWithKey(ctx context.Context, k string) (*versionlog.Commit, error) {
-	metaRef, keyRef := ref{s.id, metaSort}, ref{s.id, keySort(k)}
-	found, err := s.log.table.getAll(ctx, []ref{metaRef, keyRef})
-	if err != nil {
-		return nil, err
-	}
-	if found[metaRef] == nil {
-		s.forget()
-		return nil, notFound(s.id)
-	}
-	if i := found[keyRef]; i != nil {
-		r := row{item: i}
-		seq := uint64(r.int("seq"))
-		if r.err != nil {
-			return nil, r.err
-		}
-		return s.log.commitAt(ctx, s.id, seq)
-	}
-	m, err := metaOf(found[metaRef])
-	if err != nil {
-		return nil, err
-	}
-	return nil, s.follow(ctx, m)
-}
-
 // follow brings the view to a META row at least, by applying the commits in
 // between.
 func (s *store) follow(ctx context.Context, m *meta) error {
@@ -145,12 +118,14 @@ func (s *store) readAhead(ctx context.Context, after, upTo uint64) error {
 		if err != nil {
 			return err
 		}
-		c, err := commitOf(i)
+		commits, err := commitsOf(i)
 		if err != nil {
 			return err
 		}
-		if !s.applyForeign(c) {
-			return nil // a gap, or another history: the caller looks again
+		for _, c := range commits {
+			if !s.applyForeign(c) {
+				return nil // a gap, or another history: the caller looks again
+			}
 		}
 	}
 	s.wake()

@@ -48,7 +48,8 @@ type checker struct {
 	log    *Log
 	meta   *meta
 	report func(Problem)
-	owed   map[uint64]bool // by OUT row
+	owed   map[uint64]bool // commits that an OUT row tells of; 0 is the description
+	keys   map[string]bool // of those
 	wanted map[string][sha256.Size]byte
 }
 
@@ -57,7 +58,7 @@ func (l *Log) check(ctx context.Context, storeID string, report func(Problem)) e
 	if err != nil {
 		return err
 	}
-	c := &checker{log: l, meta: m, report: report, owed: map[uint64]bool{}, wanted: map[string][sha256.Size]byte{}}
+	c := &checker{log: l, meta: m, report: report, owed: map[uint64]bool{}, keys: map[string]bool{}, wanted: map[string][sha256.Size]byte{}}
 	whole, err := c.records(ctx)
 	if err != nil {
 		return err
@@ -78,19 +79,26 @@ func (c *checker) records(ctx context.Context) (whole bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		seq, err := outSeq(i)
+		o, err := owedOf(i)
 		if err != nil {
 			return false, err
 		}
-		c.owed[seq] = true
+		for seq := o.first; seq <= o.last; seq++ {
+			c.owed[seq] = true
+		}
+		for _, k := range o.keys {
+			c.keys[k] = true
+		}
 	}
-	seqs, err := c.log.recordSeqs(ctx, c.meta.ID)
+	spans, err := c.log.recordSpans(ctx, c.meta.ID)
 	if err != nil {
 		return false, err
 	}
-	there := make(map[uint64]bool, len(seqs))
-	for _, seq := range seqs {
-		there[seq] = true
+	there := map[uint64]bool{}
+	for _, of := range spans {
+		for seq := of.first; seq <= min(of.last, c.meta.tip.Seq); seq++ {
+			there[seq] = true
+		}
 	}
 	whole = true
 	for seq := uint64(1); seq <= c.meta.tip.Seq; seq++ {
@@ -187,7 +195,7 @@ func (c *checker) rows(ctx context.Context) error {
 		}
 		switch {
 		case newer[path]:
-		case strings.HasPrefix(sort, memPrefix) && c.late(sort):
+		case c.late(sort):
 			c.report(Problem{"row " + sort, "is not there yet", doSweep})
 		default:
 			c.report(Problem{"row " + sort, "is missing", doRebuild})
@@ -196,8 +204,14 @@ func (c *checker) rows(ctx context.Context) error {
 	return nil
 }
 
-// late reports whether a commit still owes the row of a version.
+// late reports whether a commit still owes the row of a version or of a key.
 func (c *checker) late(sort string) bool {
+	if k, isKey := strings.CutPrefix(sort, keyPrefix); isKey {
+		return c.keys[k]
+	}
+	if !strings.HasPrefix(sort, memPrefix) {
+		return false
+	}
 	for seq := range c.owed {
 		if strings.Contains(sort, fmt.Sprintf("#%020d#", seq)) {
 			return true

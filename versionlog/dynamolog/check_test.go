@@ -168,20 +168,20 @@ func TestCheckFinds(t *testing.T) {
 		keeps bool // Rebuild cannot mend it
 	}{
 		"record lost": {func(t *testing.T, b *backend, _ table, id string) error {
-			name := recordKey(id, 3)
+			name := recordKey(id, span{3, 3})
 			_, err := b.clients(t, nil).S3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.bucket, Key: &name})
 			return err
 		}, "record 3 is missing in the bucket", false},
 		"record owed": {func(t *testing.T, b *backend, tab table, id string) error {
-			name := recordKey(id, 3)
+			name := recordKey(id, span{3, 3})
 			_, err := b.clients(t, nil).S3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.bucket, Key: &name})
-			return errors.Join(err, tab.write(ctx, []types.WriteRequest{putRequest(key(id, outSort(3)))}))
+			return errors.Join(err, tab.write(ctx, []types.WriteRequest{putRequest(key(id, outSort(span{3, 3})))}))
 		}, "record 3 is not in the bucket yet", false},
 		"paid, not told": {func(_ *testing.T, _ *backend, tab table, id string) error {
-			return tab.write(ctx, []types.WriteRequest{putRequest(key(id, outSort(3)))})
+			return tab.write(ctx, []types.WriteRequest{putRequest(key(id, outSort(span{3, 3})))})
 		}, "record 3 is in the bucket, but", false},
 		"record changed": {func(t *testing.T, b *backend, _ table, id string) error {
-			name := recordKey(id, 3)
+			name := recordKey(id, span{3, 3})
 			_, err := b.clients(t, nil).S3.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.bucket, Key: &name, Body: strings.NewReader("{}")})
 			return err
 		}, "the records in the bucket object", true},

@@ -9,6 +9,9 @@ import (
 	"mneme/versionlog"
 )
 
+// errKey says that the view does not know whether a key is in the history.
+var errKey = errors.New("the key is to be looked up")
+
 // errJudge says that a proposal makes no commit as far as the view knows. Before
 // a caller is told so, the view has to catch up.
 var errJudge = errors.New("to be judged on a newer view")
@@ -16,6 +19,7 @@ var errJudge = errors.New("to be judged on a newer view")
 // request is a proposal that waits for the committer.
 type request struct {
 	proposal *versionlog.Proposal
+	absent   uint64       // no commit up to this one has the key
 	done     chan outcome // has room for the one outcome
 	alone    bool         // it must not share a transaction
 	gone     bool         // its caller has left; guarded by the store's mutex
@@ -27,10 +31,11 @@ type outcome struct {
 }
 
 // Commit appends what p proposes, in one transaction, and in no other request
-// when the view knows the paths. Commits that wait behind one another share a
-// transaction. ErrTooLarge means more than 100 rows (a change takes one to
-// three, the commit three and the store one), or more than 3.5 MB. ErrInvalid
-// also means a path of more than 1,024 bytes.
+// when p is fresh and the view knows the paths; else its key is looked up, in a
+// Query and a GetItem. Commits that wait behind one another share a transaction.
+// ErrTooLarge means more than 100 rows (a change takes one to three, and the
+// transaction three), or more than 390 KB of records. ErrInvalid also means a
+// path of more than 1,024 bytes.
 //
 // An error that is no sentinel comes within about 25 s; then the commit may
 // have happened. Keys are remembered for seven days.
@@ -58,7 +63,7 @@ func validate(p *versionlog.Proposal) error {
 	if !errors.Is(err, errUnknown) {
 		return err
 	}
-	rows := rowsPerTransaction + rowsPerCommit
+	rows := rowsPerTransaction
 	for _, c := range p.Changes {
 		if len(c.Path) > maxPath || len(c.To) > maxPath {
 			return fmt.Errorf("%w: a path has more than %d bytes", versionlog.ErrInvalid, maxPath)
@@ -80,30 +85,48 @@ func (s *store) commit(ctx context.Context, p *versionlog.Proposal) (*versionlog
 	if err := s.load(ctx); err != nil {
 		return nil, err
 	}
+	absent, known := s.tip(), p.Fresh
 	for attempt := 0; ; attempt++ {
 		if err := backoff(ctx, max(0, attempt-3)); err != nil {
 			return nil, err
 		}
+		if !known {
+			var c *versionlog.Commit
+			var err error
+			if c, absent, err = s.lookUp(ctx, p.Key); c != nil || err != nil {
+				return c, err
+			}
+		}
 		if err := s.fetch(ctx, p); err != nil {
 			return nil, err
 		}
-		c, err := s.submit(ctx, p)
+		c, err := s.submit(ctx, p, absent)
 		if errors.Is(err, errJudge) {
-			c, err = s.judge(ctx, p)
+			c, err = s.judge(ctx, p, absent)
 		}
-		if !errors.Is(err, errUnknown) && !errors.Is(err, errJudge) {
+		if !errors.Is(err, errUnknown) && !errors.Is(err, errJudge) && !errors.Is(err, errKey) {
 			return c, err
 		}
+		known = !errors.Is(err, errKey)
 	}
+}
+
+// tip returns the sequence number at which the view is.
+func (s *store) tip() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.view == nil {
+		return 0
+	}
+	return s.view.meta.tip.Seq
 }
 
 // judge decides about a proposal that makes no commit, on a view that was
 // current at a moment after the call began. It returns errJudge when it makes
 // one after all, and errUnknown when the view does not know enough.
-func (s *store) judge(ctx context.Context, p *versionlog.Proposal) (*versionlog.Commit, error) {
-	c, err := s.catchUpWithKey(ctx, p.Key)
-	if c != nil || err != nil {
-		return c, err
+func (s *store) judge(ctx context.Context, p *versionlog.Proposal, absent uint64) (*versionlog.Commit, error) {
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,10 +134,10 @@ func (s *store) judge(ctx context.Context, p *versionlog.Proposal) (*versionlog.
 	if v == nil {
 		return nil, errUnknown
 	}
-	if c := v.byKey(p.Key); c != nil { // it came while the key was looked up
-		return c, nil
+	if c, err := v.byKey(p.Key, absent); c != nil || err != nil {
+		return c, err
 	}
-	c, err = versionlog.Build(v, v.meta.Store, v.meta.tip, p, s.log.now())
+	c, err := versionlog.Build(v, v.meta.Store, v.meta.tip, p, s.log.now())
 	if err == nil && len(c.Versions) > 0 {
 		return nil, errJudge
 	}
@@ -122,8 +145,8 @@ func (s *store) judge(ctx context.Context, p *versionlog.Proposal) (*versionlog.
 }
 
 // submit hands a proposal to the committer and waits for the outcome.
-func (s *store) submit(ctx context.Context, p *versionlog.Proposal) (*versionlog.Commit, error) {
-	r := &request{proposal: p, done: make(chan outcome, 1)}
+func (s *store) submit(ctx context.Context, p *versionlog.Proposal, absent uint64) (*versionlog.Commit, error) {
+	r := &request{proposal: p, absent: absent, done: make(chan outcome, 1)}
 	s.mu.Lock()
 	s.queue = append(s.queue, r)
 	select {
@@ -295,8 +318,8 @@ func (s *store) build(b *batch, r *request) outcome {
 	if b.view == nil {
 		return outcome{err: errUnknown}
 	}
-	if c := b.view.byKey(r.proposal.Key); c != nil {
-		return outcome{commit: c}
+	if c, err := b.view.byKey(r.proposal.Key, r.absent); c != nil || err != nil {
+		return outcome{c, err}
 	}
 	c, err := versionlog.Build(b, b.view.meta.Store, b.tip(), r.proposal, s.log.now())
 	switch {

@@ -146,11 +146,11 @@ func TestTooLarge(t *testing.T) {
 		}
 		return changes
 	}
-	if _, err := l.Commit(t.Context(), s.ID, proposal(puts(97)...)); !errors.Is(err, versionlog.ErrTooLarge) {
-		t.Errorf("97 files: %v", err)
+	if _, err := l.Commit(t.Context(), s.ID, proposal(puts(98)...)); !errors.Is(err, versionlog.ErrTooLarge) {
+		t.Errorf("98 files: %v", err)
 	}
-	if _, err := l.Commit(t.Context(), s.ID, proposal(puts(96)...)); err != nil {
-		t.Errorf("96 files: %v", err)
+	if _, err := l.Commit(t.Context(), s.ID, proposal(puts(97)...)); err != nil {
+		t.Errorf("97 files: %v", err)
 	}
 	large := proposal(putChange("/large", "1", versionlog.ExpectAny()))
 	large.Message = strings.Repeat("m", 500_000)
@@ -169,7 +169,7 @@ func TestTooLarge(t *testing.T) {
 	if v, err := l.Head(t.Context(), s.ID, longest); err != nil || v.Path != longest {
 		t.Errorf("a path of 1,024 bytes: %v", err)
 	}
-	if got := headsOf(t, b.open(t, nil, nil), s.ID); len(got) != 98 {
+	if got := headsOf(t, b.open(t, nil, nil), s.ID); len(got) != 99 {
 		t.Errorf("%d heads", len(got))
 	}
 }

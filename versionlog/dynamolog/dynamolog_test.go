@@ -74,7 +74,7 @@ func TestLog(t *testing.T) {
 
 // TestLogForgets runs the suite on views that know little.
 func TestLogForgets(t *testing.T) {
-	runSuite(t, awstest.DynamoDB(t), bounds{facts: 3})
+	runSuite(t, awstest.DynamoDB(t), bounds{facts: 3, ring: 8})
 }
 
 func runSuite(t *testing.T, server string, known bounds) {
@@ -114,7 +114,7 @@ func addStore(t testing.TB, l *Log, slug string) versionlog.Store {
 
 func proposal(changes ...versionlog.Change) *versionlog.Proposal {
 	return &versionlog.Proposal{
-		Key: versionlog.NewKey(), Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "agent"}, Changes: changes,
+		Key: versionlog.NewKey(), Fresh: true, Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "agent"}, Changes: changes,
 	}
 }
 

@@ -92,12 +92,14 @@ type work struct {
 func (w *work) commit(changes ...versionlog.Change) error {
 	p := proposal(changes...)
 	c, err := w.log.Commit(w.ctx, w.store.ID, p)
+	again := *p
+	again.Fresh = false
 	if err != nil {
-		w.open = p
+		w.open = &again
 		return err
 	}
 	if w.acked = append(w.acked, c); len(w.acked) == 1 {
-		w.first = p
+		w.first = &again
 	}
 	return nil
 }
@@ -192,7 +194,7 @@ func attempt(t *testing.T, b *backend, faults ...fault.Fault) map[string]int {
 	open := func() (*Log, error) {
 		l, err := b.openOnce(t, transport)
 		if err == nil {
-			l.bounds = bounds{facts: 1} // so that it has to ask
+			l.bounds = bounds{facts: 1, ring: 8} // so that it has to ask
 		}
 		return l, err
 	}
@@ -277,9 +279,9 @@ func (w *work) inspect(t *testing.T, b *backend) {
 // row in it is for: '/' a head, '-' what left a path.
 var callSites = []string{
 	"BatchGetItem /", "BatchGetItem META", "BatchWriteItem / delete", "BatchWriteItem MEM", "BatchWriteItem OUT delete",
-	"GetItem -", "GetItem FORMAT", "GetItem LOG", "GetItem META", "GetItem STORE",
+	"GetItem -", "GetItem FORMAT", "GetItem KEY", "GetItem META", "GetItem STORE",
 	"Query /", "Query LOG", "Query MEM", "Query OUT", "Query store",
-	"TransactWriteItems KEY", "TransactWriteItems archive", "TransactWriteItems create", "TransactWriteItems delete",
+	"TransactWriteItems LOG", "TransactWriteItems archive", "TransactWriteItems create", "TransactWriteItems delete",
 	"s3 DELETE log", "s3 DELETE store.json", "s3 GET log", "s3 LIST other", "s3 PUT log", "s3 PUT store.json",
 }
 

@@ -2,10 +2,8 @@ package dynamolog
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 
 	"mneme/versionlog"
@@ -56,20 +54,22 @@ func (l *Log) lateVersions(ctx context.Context, storeID, memoryID string) ([]ver
 		if err != nil {
 			return nil, err
 		}
-		seq, err := outSeq(i)
+		o, err := owedOf(i)
 		if err != nil {
 			return nil, err
 		}
-		if seq == 0 {
+		if o.last == 0 {
 			continue
 		}
-		c, err := l.store(storeID).recent(ctx, seq)
+		commits, err := l.store(storeID).recent(ctx, o.span)
 		if err != nil {
 			return nil, err
 		}
-		for _, v := range c.Versions {
-			if v.MemoryID == memoryID {
-				late = append(late, v)
+		for _, c := range commits {
+			for _, v := range c.Versions {
+				if v.MemoryID == memoryID {
+					late = append(late, v)
+				}
 			}
 		}
 	}
@@ -77,26 +77,18 @@ func (l *Log) lateVersions(ctx context.Context, storeID, memoryID string) ([]ver
 	return late, nil
 }
 
-// recent returns a commit, from memory if the view has it.
-func (s *store) recent(ctx context.Context, seq uint64) (*versionlog.Commit, error) {
+// recent returns the commits of a transaction, from memory if the view has them.
+func (s *store) recent(ctx context.Context, of span) ([]*versionlog.Commit, error) {
 	s.mu.Lock()
-	if v := s.view; v != nil && seq <= v.meta.tip.Seq {
-		if since, ok := v.since(seq - 1); ok {
+	if v := s.view; v != nil && of.last <= v.meta.tip.Seq {
+		if since, ok := v.since(of.first - 1); ok {
 			s.mu.Unlock()
-			return since[0], nil
+			return since[:of.last-of.first+1], nil
 		}
 	}
 	s.mu.Unlock()
-	return s.log.commitAt(ctx, s.id, seq)
-}
-
-func outSeq(i item) (uint64, error) {
-	seq, err := strconv.ParseUint(strings.TrimPrefix(sortOf(i), outPrefix), 10, 64)
-	if err != nil {
-		r := row{item: i}
-		return 0, fmt.Errorf("row %s: %w", r.name(), versionlog.ErrCorrupt)
-	}
-	return seq, nil
+	commits, _, err := s.log.recorded(ctx, s.id, of)
+	return commits, err
 }
 
 // memoryRows yields the rows of a memory's versions, newest first.

@@ -12,20 +12,22 @@ import (
 )
 
 const (
-	recorders   = 2    // of a Log, at most
-	perRecorder = 8    // commits that a recorder takes at a time
-	maxPending  = 4096 // commits of a store that wait in memory; a sweep finds the others
+	recorders   = 4    // of a store, at most: they take from the table what commits need
+	perRecorder = 8    // transactions that a recorder takes at a time
+	backlog     = 64   // transactions that wait before another recorder begins
+	maxPending  = 1024 // transactions of a store that wait in memory; a sweep finds the others
 
 	sweepPause   = 30 * time.Second // from when commits of others are noticed to a look for what they left
 	longestRetry = 5 * time.Second
 )
 
-// outbox is what a store's commits still owe: the records in the bucket, and
-// the rows by which the history of a memory is found. The OUT rows, made by the
-// commits' own transactions, say which; whoever has paid removes them.
+// outbox is what a store's transactions still owe: the records in the bucket,
+// and the rows by which the history of a memory and the commit of a key are
+// found. The OUT rows, made by the transactions themselves, say which; whoever
+// has paid removes them.
 type outbox struct {
 	mu       sync.Mutex // guards what follows; taken after the store's, never held during I/O
-	pending  map[uint64]bool
+	pending  map[span]bool
 	queue    []debt
 	running  int       // recorders
 	sweeping bool      // whether a sweep is under way or planned
@@ -34,30 +36,31 @@ type outbox struct {
 	busy     sync.Cond // signalled when a recorder has done with what it took
 }
 
-// debt is one commit that is not in the bucket. That of sequence number 0 is
-// the store's description.
+// debt is what one transaction owes. Without commits, it is the store's
+// description.
 type debt struct {
-	seq    uint64
-	commit *versionlog.Commit
-	record []byte
+	span
+	sort    string // of the OUT row
+	commits []*versionlog.Commit
+	records []byte
 }
 
-// recordLater has commits recorded, off the path of their callers.
-func (s *store) recordLater(commits []*versionlog.Commit, records [][]byte) {
-	for i, c := range commits {
-		s.owe(debt{c.Seq, c, records[i]})
-	}
+// recordLater has the commits of a transaction recorded, off the path of their
+// callers.
+func (s *store) recordLater(commits []*versionlog.Commit, records []byte) {
+	of := spanOf(commits)
+	s.owe(debt{of, outSort(of), commits, records})
 }
 
 // describeLater has the description of the store written.
-func (s *store) describeLater() { s.owe(debt{}) }
+func (s *store) describeLater() { s.owe(debt{sort: sortOf(descriptionOut(s.id))}) }
 
 // owe adds a debt and sees to it that somebody pays.
 func (s *store) owe(d debt) {
 	o := &s.outbox
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.stopped || o.pending[d.seq] && d.seq != 0 {
+	if o.stopped || o.pending[d.span] && d.commits != nil {
 		return
 	}
 	if len(o.queue) >= maxPending {
@@ -65,12 +68,12 @@ func (s *store) owe(d debt) {
 		return
 	}
 	if o.pending == nil {
-		o.pending = map[uint64]bool{}
+		o.pending = map[span]bool{}
 		o.busy.L = &o.mu
 	}
-	o.pending[d.seq] = true
+	o.pending[d.span] = true
 	o.queue = append(o.queue, d)
-	if o.running < recorders {
+	if o.running < min(recorders, 1+len(o.queue)/backlog) {
 		o.running++
 		s.log.work.Go(s.record)
 	}
@@ -96,10 +99,10 @@ func (s *store) record() {
 		failed, err := s.pay(taken)
 		o.mu.Lock()
 		for _, d := range taken {
-			delete(o.pending, d.seq)
+			delete(o.pending, d.span)
 		}
 		for _, d := range failed {
-			o.pending[d.seq] = true
+			o.pending[d.span] = true
 		}
 		o.queue = append(failed, o.queue...)
 		o.mu.Unlock()
@@ -120,39 +123,40 @@ func (s *store) record() {
 	}
 }
 
-// pay writes what commits owe and removes their OUT rows. It returns those that
-// still owe, with one error.
+// pay writes what transactions owe and removes their OUT rows. It returns those
+// that still owe, with one error.
 func (s *store) pay(debts []debt) (failed []debt, err error) {
 	ctx, cancel := awsconf.WithTimeout(s.log.life)
 	defer cancel()
 	var rows []types.WriteRequest
-	byseq := map[uint64]debt{}
+	byspan := map[span]debt{}
 	for _, d := range debts {
-		byseq[d.seq] = d
-		if d.commit != nil {
-			for i := range d.commit.Versions {
-				v := &d.commit.Versions[i]
+		byspan[d.span] = d
+		for _, c := range d.commits {
+			for i := range c.Versions {
+				v := &c.Versions[i]
 				rows = append(rows, putRequest(versionItem(s.id, memSort(v, i), v)))
 			}
+			rows = append(rows, putRequest(keyItem(c)))
 		}
 	}
 	written := make(chan error, 1)
 	go func() { written <- s.log.table.write(ctx, rows) }()
 	var mu sync.Mutex // guards paid
 	var paid []types.WriteRequest
-	_, err = inParallel(byseq, func(seq uint64, d debt) (struct{}, error) {
+	_, err = inParallel(byspan, func(of span, d debt) (struct{}, error) {
 		var err error
-		if d.commit == nil {
+		if d.commits == nil {
 			err = s.log.putDescription(ctx, s.id)
 		} else {
-			err = s.log.records.put(ctx, s.id, seq, d.record)
+			err = s.log.records.put(ctx, s.id, of, d.records)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
 			failed = append(failed, d)
 		} else {
-			paid = append(paid, deleteRequest(s.id, outSort(seq)))
+			paid = append(paid, deleteRequest(s.id, d.sort))
 		}
 		return struct{}{}, err
 	})
@@ -224,27 +228,23 @@ func (s *store) collect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		seq, err := outSeq(i)
+		o, err := owedOf(i)
 		if err != nil {
 			return err
 		}
 		s.outbox.mu.Lock()
-		known := s.outbox.pending[seq]
+		known := s.outbox.pending[o.span]
 		s.outbox.mu.Unlock()
 		switch {
 		case known:
-		case seq == 0:
+		case o.last == 0:
 			s.describeLater()
 		default:
-			c, err := s.recent(ctx, seq)
+			commits, records, err := s.log.recorded(ctx, s.id, o.span)
 			if err != nil {
 				return err
 			}
-			record, err := versionlog.EncodeRecord(c)
-			if err != nil {
-				return err
-			}
-			s.owe(debt{seq, c, record})
+			s.owe(debt{o.span, o.sort, commits, records})
 		}
 	}
 	return nil

@@ -236,4 +236,27 @@ func TestManyHeads(t *testing.T) {
 	if again := headsOf(t, l, s.ID); len(again) != n+1 {
 		t.Errorf("%d heads from memory, want %d", len(again), n+1)
 	}
+
+	small := b.open(t, nil, nil)
+	small.bounds = bounds{facts: 100, heads: n / 2, ring: 8}
+	most, seen := 0, 0
+	for _, err := range small.Heads(t.Context(), s.ID, "/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen++
+		most = max(most, small.kept(s.ID))
+	}
+	write(t, small, s.ID, "/first", "changed")
+	if most > n/2+1 || small.kept(s.ID) > 101 || seen != n+1 {
+		t.Errorf("of %d heads it saw %d, and kept %d while it walked and %d after that, want at most %d and 101", n+1, seen, most, small.kept(s.ID), n/2+1)
+	}
+}
+
+// kept is of how many paths a log remembers what is there.
+func (l *Log) kept(storeID string) int {
+	s := l.store(storeID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.view.known)
 }

@@ -91,8 +91,8 @@ func (l *Log) Last(ctx context.Context, storeID, path string) (v versionlog.Vers
 	return v, err
 }
 
-// Version returns a version of a store by its id. It costs one BatchGetItem of
-// two rows.
+// Version returns a version of a store by its id. It costs one GetItem and one
+// Query of one row.
 func (l *Log) Version(ctx context.Context, storeID, id string) (v versionlog.Version, err error) {
 	err = call(ctx, func(ctx context.Context) error {
 		missing := fmt.Errorf("store %s: version %s: %w", storeID, id, versionlog.ErrNotFound)
@@ -100,14 +100,14 @@ func (l *Log) Version(ctx context.Context, storeID, id string) (v versionlog.Ver
 		if err != nil {
 			return fmt.Errorf("store %s: %w: %w", storeID, versionlog.ErrNotFound, err)
 		}
-		found, err := l.withMeta(ctx, storeID, logSort(seq))
+		m, err := l.table.meta(ctx, storeID)
 		if err != nil {
 			return err
 		}
-		if found == nil {
+		if seq == 0 || seq > m.tip.Seq {
 			return missing
 		}
-		c, err := commitOf(found)
+		c, err := l.commitAt(ctx, storeID, seq)
 		if err != nil {
 			return err
 		}
@@ -120,21 +120,53 @@ func (l *Log) Version(ctx context.Context, storeID, id string) (v versionlog.Ver
 	return v, err
 }
 
-// commitAt returns the commit of a sequence number, which is in the history.
+// commitAt returns the commit of a sequence number, which is in the history. Its
+// row is that of the last commit of its transaction.
 func (l *Log) commitAt(ctx context.Context, storeID string, seq uint64) (*versionlog.Commit, error) {
 	for attempt := range 6 { // a row may be seen before others of its transaction
 		if err := backoff(ctx, attempt); err != nil {
 			return nil, err
 		}
-		i, err := l.table.get(ctx, storeID, logSort(seq), false)
+		rows, _, err := l.table.page(ctx, between{partition: storeID, from: logSort(seq), to: logSort(maxSeq), limit: 1}, nil)
 		if err != nil {
 			return nil, err
 		}
-		if i != nil {
-			return commitOf(i)
+		if len(rows) == 0 {
+			continue
+		}
+		commits, err := commitsOf(rows[0])
+		if err != nil {
+			return nil, err
+		}
+		if first := commits[0].Seq; first <= seq {
+			return commits[seq-first], nil
 		}
 	}
 	return nil, l.missing(ctx, storeID, seq)
+}
+
+// recorded returns the commits of a transaction, which is in the history, and
+// their records as its row has them.
+func (l *Log) recorded(ctx context.Context, storeID string, of span) ([]*versionlog.Commit, []byte, error) {
+	for attempt := range 6 {
+		if err := backoff(ctx, attempt); err != nil {
+			return nil, nil, err
+		}
+		i, err := l.table.get(ctx, storeID, logSort(of.last), false)
+		if err != nil {
+			return nil, nil, err
+		}
+		if i == nil {
+			continue
+		}
+		commits, err := commitsOf(i)
+		if err == nil && commits[0].Seq != of.first {
+			err = fmt.Errorf("row %s: %w: it begins with commit %d, not %d", logSort(of.last), versionlog.ErrCorrupt, commits[0].Seq, of.first)
+		}
+		r := row{item: i}
+		return commits, r.bytes("record"), err
+	}
+	return nil, nil, l.missing(ctx, storeID, of.last)
 }
 
 // Heads yields the live versions at and below prefix in the order of their
@@ -221,18 +253,21 @@ func (l *Log) allHeads(ctx context.Context, storeID string, yield func(versionlo
 		}
 		return
 	}
-	began := v.beginWalk()
+	w := v.beginWalk()
 	s.mu.Unlock()
 	all := l.yieldVersions(ctx, l.table.below(ctx, storeID, "/"), func(head versionlog.Version, err error) bool {
 		if err == nil {
 			s.mu.Lock()
-			v.learn(head.Path, &head, began)
+			v.learn(head.Path, &head, w.began)
+			if len(v.known) > v.bounds.heads { // too many to know all of them
+				v.trim()
+			}
 			s.mu.Unlock()
 		}
 		return yield(head, err)
 	})
 	s.mu.Lock()
-	v.endWalk(began, all)
+	v.endWalk(w, all)
 	known := v.complete
 	s.mu.Unlock()
 	if known {
@@ -349,11 +384,7 @@ func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Se
 				yield(nil, err)
 				return
 			}
-			for i, err := range l.table.rows(ctx, between{partition: storeID, from: logSort(after + 1), to: logSort(1<<63 - 1)}) {
-				var c *versionlog.Commit
-				if err == nil {
-					c, err = commitOf(i)
-				}
+			for c, err := range l.commitRows(ctx, storeID, after) {
 				if err != nil {
 					yield(nil, walkError(ctx, err))
 					return
@@ -369,6 +400,27 @@ func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Se
 					return
 				}
 				prev, after, attempt = c, c.Seq, 0
+			}
+		}
+	}
+}
+
+// commitRows yields the commits above after that LOG rows have.
+func (l *Log) commitRows(ctx context.Context, storeID string, after uint64) iter.Seq2[*versionlog.Commit, error] {
+	return func(yield func(*versionlog.Commit, error) bool) {
+		for i, err := range l.table.rows(ctx, between{partition: storeID, from: logSort(after + 1), to: logSort(maxSeq)}) {
+			var commits []*versionlog.Commit
+			if err == nil {
+				commits, err = commitsOf(i)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, c := range commits {
+				if c.Seq > after && !yield(c, nil) {
+					return
+				}
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"mneme/internal/awsconf"
@@ -168,27 +169,28 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 
 // rescue puts the records that only the table has into the bucket.
 func (l *Log) rescue(ctx context.Context, id string) error {
-	seqs, err := l.recordSeqs(ctx, id)
+	spans, err := l.recordSpans(ctx, id)
 	if err != nil {
 		return err
 	}
-	there := make(map[uint64]bool, len(seqs))
-	for _, seq := range seqs {
-		there[seq] = true
+	there := make(map[span]bool, len(spans))
+	for _, of := range spans {
+		there[of] = true
 	}
 	for i, err := range l.table.below(ctx, id, logPrefix) {
 		if err != nil {
 			return err
 		}
-		c, err := commitOf(i)
+		commits, err := commitsOf(i)
 		if err != nil {
 			continue // the bucket may have a better one; if not, the replay says so
 		}
-		if there[c.Seq] {
+		of := spanOf(commits)
+		if there[of] {
 			continue
 		}
 		r := row{item: i}
-		if err := l.records.put(ctx, id, c.Seq, r.bytes("record")); err != nil {
+		if err := l.records.put(ctx, id, of, r.bytes("record")); err != nil {
 			return err
 		}
 	}
@@ -212,10 +214,12 @@ func (l *Log) closeStore(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if m.tip.Seq > 0 {
-		if _, err := l.records.get(ctx, recordKey(id, m.tip.Seq)); err != nil {
-			return fmt.Errorf("the table tells of commit %d, which the bucket lacks: %w; commits are still being made: end them, and run it again", m.tip.Seq, err)
-		}
+	spans, err := l.recordSpans(ctx, id)
+	if err != nil {
+		return err
+	}
+	if m.tip.Seq > 0 && !slices.ContainsFunc(spans, func(of span) bool { return of.last == m.tip.Seq }) {
+		return fmt.Errorf("the table tells of commit %d, which the bucket lacks; commits are still being made: end them, and run it again", m.tip.Seq)
 	}
 	return l.transact(ctx, types.TransactWriteItem{Delete: &types.Delete{
 		TableName: &l.table.name, Key: key(id, metaSort), ConditionExpression: aws.String("#seq = :seq"),

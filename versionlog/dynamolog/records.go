@@ -24,6 +24,10 @@ type records struct {
 	bucket string
 }
 
+// descriptionFormat is the format of descriptions that this mneme writes, and the
+// newest it reads.
+const descriptionFormat = 1
+
 // storesRoot is what the keys of all stores begin with.
 const storesRoot = "stores/"
 
@@ -31,14 +35,12 @@ func storePrefix(storeID string) string { return storesRoot + storeID + "/" }
 func recordPrefix(storeID string) string {
 	return storePrefix(storeID) + "log/"
 }
-func recordKey(storeID string, seq uint64) string {
-	return fmt.Sprintf("%s%020d", recordPrefix(storeID), seq)
-}
-func descriptionKey(storeID string) string { return storePrefix(storeID) + "store.json" }
+func recordKey(storeID string, of span) string { return recordPrefix(storeID) + of.name() }
+func descriptionKey(storeID string) string     { return storePrefix(storeID) + "store.json" }
 
-// put adds a record. One that is there already must be the same.
-func (r records) put(ctx context.Context, storeID string, seq uint64, record []byte) error {
-	name := recordKey(storeID, seq)
+// put adds the records of a transaction. What is there already must be the same.
+func (r records) put(ctx context.Context, storeID string, of span, record []byte) error {
+	name := recordKey(storeID, of)
 	_, err := r.s3.PutObject(ctx, &s3.PutObjectInput{
 		Bucket: &r.bucket, Key: &name, Body: bytes.NewReader(record), IfNoneMatch: aws.String("*"),
 		ContentType: aws.String("application/json"),
@@ -48,7 +50,7 @@ func (r records) put(ctx context.Context, storeID string, seq uint64, record []b
 	}
 	there, err := r.get(ctx, name)
 	if err == nil && !bytes.Equal(there, record) {
-		err = fmt.Errorf("%w: the object %s is not the record of its commit: look with `mneme fsck`", versionlog.ErrCorrupt, name)
+		err = fmt.Errorf("%w: the object %s has not the records of its commits: look with `mneme fsck`", versionlog.ErrCorrupt, name)
 	}
 	return err
 }
@@ -160,7 +162,7 @@ type description struct {
 
 func (m *meta) describe() ([]byte, error) {
 	d := description{
-		Format: format, ID: m.ID, Slug: m.Slug, Name: m.Name, Description: m.Description,
+		Format: descriptionFormat, ID: m.ID, Slug: m.Slug, Name: m.Name, Description: m.Description,
 		MaxBytes: m.Limits.MaxMemoryBytes, Content: string(m.Limits.Content),
 		CreatedAt: m.CreatedAt.UTC(), Creation: m.creation,
 	}
@@ -176,8 +178,8 @@ func parseDescription(data []byte) (*meta, error) {
 	if err := json.Unmarshal(data, &d); err != nil {
 		return nil, fmt.Errorf("%w: %w", versionlog.ErrCorrupt, err)
 	}
-	if d.Format > format {
-		return nil, fmt.Errorf("it has format %d, this mneme reads up to %d: %w; use a newer mneme", d.Format, format, versionlog.ErrFormat)
+	if d.Format > descriptionFormat {
+		return nil, fmt.Errorf("it has format %d, this mneme reads up to %d: %w; use a newer mneme", d.Format, descriptionFormat, versionlog.ErrFormat)
 	}
 	m := &meta{creation: d.Creation, Store: versionlog.Store{
 		ID: d.ID, Slug: d.Slug, Name: d.Name, Description: d.Description,

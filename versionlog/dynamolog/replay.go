@@ -3,7 +3,6 @@ package dynamolog
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +18,7 @@ type replay struct {
 	emit  func(item) error // is given every row; LOG, KEY and MEM as the records come, the rest at the end
 }
 
-// recordsAtATime is how many records a replay reads in parallel.
+// recordsAtATime is how many objects a replay reads in parallel.
 const recordsAtATime = 64
 
 // replayStore replays the records of a store up to upTo, 0 for all, and gives
@@ -34,84 +33,78 @@ func (l *Log) replayStore(ctx context.Context, storeID string, upTo uint64, emit
 	if r.meta, err = parseDescription(data); err != nil || r.meta.ID != storeID {
 		return nil, fmt.Errorf("object %s: %w: it does not describe the store: %w", descriptionKey(storeID), versionlog.ErrCorrupt, err)
 	}
-	seqs, err := l.recordSeqs(ctx, storeID)
+	spans, err := l.recordSpans(ctx, storeID)
 	if err != nil {
 		return nil, err
 	}
-	total := len(seqs)
-	for len(seqs) > 0 && (upTo == 0 || r.meta.tip.Seq < upTo) {
-		n := min(len(seqs), recordsAtATime)
-		if err := l.replaySome(ctx, r, seqs[:n], upTo); err != nil {
+	total := len(spans)
+	for len(spans) > 0 && (upTo == 0 || r.meta.tip.Seq < upTo) {
+		n := min(len(spans), recordsAtATime)
+		if err := l.replaySome(ctx, r, spans[:n], upTo); err != nil {
 			return nil, err
 		}
-		seqs = seqs[n:]
-		progress(total-len(seqs), total)
+		spans = spans[n:]
+		progress(total-len(spans), total)
 	}
 	return r, r.rest()
 }
 
-// recordSeqs returns the sequence numbers of the records in the bucket, in
-// order.
-func (l *Log) recordSeqs(ctx context.Context, storeID string) ([]uint64, error) {
-	var seqs []uint64
+// recordSpans returns of which commits the bucket has records, in the order of
+// the names of the objects.
+func (l *Log) recordSpans(ctx context.Context, storeID string) ([]span, error) {
+	var spans []span
 	prefix := recordPrefix(storeID)
 	for name, err := range l.records.list(ctx, prefix) {
 		if err != nil {
 			return nil, err
 		}
-		seq, err := strconv.ParseUint(strings.TrimPrefix(name, prefix), 10, 64)
-		if err != nil || name != recordKey(storeID, seq) {
+		of, ok := parseSpan(strings.TrimPrefix(name, prefix))
+		if !ok || name != recordKey(storeID, of) {
 			continue // not mneme's
 		}
-		seqs = append(seqs, seq)
+		spans = append(spans, of)
 	}
-	return seqs, nil
+	return spans, nil
 }
 
-func (l *Log) replaySome(ctx context.Context, r *replay, seqs []uint64, upTo uint64) error {
-	wanted := map[uint64]bool{}
-	for _, seq := range seqs {
-		wanted[seq] = true
+func (l *Log) replaySome(ctx context.Context, r *replay, spans []span, upTo uint64) error {
+	wanted := map[span]bool{}
+	for _, of := range spans {
+		wanted[of] = true
 	}
-	found, err := inParallel(wanted, func(seq uint64, _ bool) ([]byte, error) {
-		return l.records.get(ctx, recordKey(r.meta.ID, seq))
+	found, err := inParallel(wanted, func(of span, _ bool) ([]byte, error) {
+		return l.records.get(ctx, recordKey(r.meta.ID, of))
 	})
 	if err != nil {
 		return err
 	}
-	for _, seq := range seqs {
-		if upTo != 0 && seq > upTo {
+	for _, of := range spans {
+		if upTo != 0 && of.first > upTo {
 			return nil
 		}
-		c, err := versionlog.DecodeRecord(found[seq])
-		if err == nil {
-			err = r.add(c, found[seq])
-		}
-		if err != nil {
-			return fmt.Errorf("object %s: %w", recordKey(r.meta.ID, seq), err)
+		if err := r.add(of, found[of]); err != nil {
+			return fmt.Errorf("object %s: %w", recordKey(r.meta.ID, of), err)
 		}
 	}
 	return nil
 }
 
-// add replays one record.
-func (r *replay) add(c *versionlog.Commit, record []byte) error {
-	tip := &r.meta.tip
-	if c.StoreID != r.meta.ID || c.Seq != tip.Seq+1 || c.Prev != tip.Digest {
-		return fmt.Errorf("%w: it is commit %d of store %s, which does not follow commit %d", versionlog.ErrCorrupt, c.Seq, c.StoreID, tip.Seq)
+// add replays the records of one transaction.
+func (r *replay) add(of span, records []byte) error {
+	commits, err := decodeRecords(records)
+	if err != nil {
+		return err
 	}
-	tip.Seq, tip.Digest, tip.Time = c.Seq, c.Digest, c.Time
-	for path, v := range leftBy(c) {
-		delete(r.heads, path)
-		r.left[path] = v
+	if has := spanOf(commits); has != of {
+		return fmt.Errorf("%w: it has the records %d to %d", versionlog.ErrCorrupt, has.first, has.last)
 	}
-	rows := []item{logItem(c, record), keyItem(c)}
-	for i := range c.Versions {
-		v := &c.Versions[i]
-		if v.Live() {
-			r.heads[v.Path] = v
+	rows := []item{logItem(r.meta.ID, of.last, records)}
+	for _, c := range commits {
+		more, err := r.apply(c)
+		if err != nil {
+			return err
 		}
-		rows = append(rows, versionItem(r.meta.ID, memSort(v, i), v))
+		rows = append(rows, more...)
 	}
 	for _, i := range rows {
 		if err := r.emit(i); err != nil {
@@ -119,6 +112,28 @@ func (r *replay) add(c *versionlog.Commit, record []byte) error {
 		}
 	}
 	return nil
+}
+
+// apply replays one commit and returns the rows that are its own.
+func (r *replay) apply(c *versionlog.Commit) ([]item, error) {
+	tip := &r.meta.tip
+	if c.StoreID != r.meta.ID || c.Seq != tip.Seq+1 || c.Prev != tip.Digest {
+		return nil, fmt.Errorf("%w: it is commit %d of store %s, which does not follow commit %d", versionlog.ErrCorrupt, c.Seq, c.StoreID, tip.Seq)
+	}
+	tip.Seq, tip.Digest, tip.Time = c.Seq, c.Digest, c.Time
+	for path, v := range leftBy(c) {
+		delete(r.heads, path)
+		r.left[path] = v
+	}
+	rows := []item{keyItem(c)}
+	for i := range c.Versions {
+		v := &c.Versions[i]
+		if v.Live() {
+			r.heads[v.Path] = v
+		}
+		rows = append(rows, versionItem(r.meta.ID, memSort(v, i), v))
+	}
+	return rows, nil
 }
 
 // rest emits the rows that tell of the end of the history.

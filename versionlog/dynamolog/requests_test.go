@@ -118,7 +118,15 @@ func TestRequests(t *testing.T) {
 			if err == nil {
 				t.Error("no conflict")
 			}
-		}, map[string]int{"dynamodb BatchGetItem": 1}, nil},
+		}, map[string]int{"dynamodb GetItem": 1}, nil},
+		{"write under a key that may be known", func() {
+			p := proposal(putChange("/d/001", "3a", expect))
+			p.Fresh = false
+			_, err := l.Commit(ctx, s.ID, p)
+			must(err)
+		}, map[string]int{"dynamodb Query": 1, "dynamodb GetItem": 1, "dynamodb TransactWriteItems": 1}, behind},
+		{"version", func() { _, err := l.Version(ctx, s.ID, deleted.ID); must(err) },
+			map[string]int{"dynamodb GetItem": 1, "dynamodb Query": 1}, nil},
 		{"write after another's", func() { write(t, other, s.ID, "/d/002", "x"); commit(putChange("/d/001", "4", expect)) },
 			map[string]int{"dynamodb TransactWriteItems": 2, "dynamodb Query": 1}, behind},
 		{"heads, from the table", func() { drain(l.Heads(ctx, s.ID, "/")) },
@@ -128,7 +136,7 @@ func TestRequests(t *testing.T) {
 			map[string]int{"dynamodb GetItem": 1, "dynamodb Query": 2}, nil},
 		{"create when all is known", func() { commit(putChange("/f/new", "1", expect)) },
 			map[string]int{"dynamodb TransactWriteItems": 1}, behind},
-		{"own commits, followed", func() { _, err := l.Next(ctx, s.ID, 156); must(err) }, nil, nil},
+		{"own commits, followed", func() { _, err := l.Next(ctx, s.ID, 157); must(err) }, nil, nil},
 		{"another's commit, followed", func() {
 			tip, err := other.Tip(ctx, s.ID)
 			must(err)

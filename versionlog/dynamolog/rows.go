@@ -27,7 +27,8 @@ const (
 	outPrefix  = "OUT#"
 	leftPrefix = "-" // and a path without its slash
 
-	maxPath = 1024 // bytes; what a sort key takes
+	maxPath = 1024      // bytes; what a sort key takes
+	maxSeq  = 1<<63 - 1 // behind every sequence number
 
 	keyLife = 7 * 24 * time.Hour // how long an idempotency key is remembered
 )
@@ -40,7 +41,6 @@ func key(partition, sort string) item {
 }
 
 func logSort(seq uint64) string { return fmt.Sprintf("%s%020d", logPrefix, seq) }
-func outSort(seq uint64) string { return fmt.Sprintf("%s%020d", outPrefix, seq) }
 func keySort(k string) string   { return keyPrefix + k }
 func leftSort(p string) string  { return leftPrefix + p[1:] }
 func memSort(v *versionlog.Version, ordinal int) string {
@@ -224,26 +224,28 @@ func versionOf(i item) (versionlog.Version, error) {
 	return v, r.err
 }
 
-// commitOf reads a LOG row, which must be that of a sequence number.
-func commitOf(i item) (*versionlog.Commit, error) {
+// commitsOf reads a LOG row, which is that of the last commit in it.
+func commitsOf(i item) ([]*versionlog.Commit, error) {
 	r := row{item: i}
 	data := r.bytes("record")
 	if r.err != nil {
 		return nil, r.err
 	}
-	c, err := versionlog.DecodeRecord(data)
+	commits, err := decodeRecords(data)
 	if err != nil {
 		return nil, fmt.Errorf("row %s: %w", r.name(), err)
 	}
-	if sortOf(i) != logSort(c.Seq) || r.text("store_id") != c.StoreID {
-		return nil, fmt.Errorf("row %s: %w: it holds commit %d of store %s", r.name(), versionlog.ErrCorrupt, c.Seq, c.StoreID)
+	if last := commits[len(commits)-1]; sortOf(i) != logSort(last.Seq) || r.text("store_id") != last.StoreID {
+		return nil, fmt.Errorf("row %s: %w: it holds commit %d of store %s", r.name(), versionlog.ErrCorrupt, last.Seq, last.StoreID)
 	}
-	return c, nil
+	return commits, nil
 }
 
-func logItem(c *versionlog.Commit, record []byte) item {
-	i := key(c.StoreID, logSort(c.Seq))
-	i["record"] = bytesOf(record)
+// logItem returns the LOG row of the commits up to last that share a
+// transaction, and their records.
+func logItem(storeID string, last uint64, records []byte) item {
+	i := key(storeID, logSort(last))
+	i["record"] = bytesOf(records)
 	return i
 }
 

@@ -55,7 +55,7 @@ func (s *store) finish(b *batch) {
 		case isPermanent(err):
 			s.refuse(b, err)
 		case moved || isConditionFailed(err):
-			s.disagree(b, err, moved)
+			s.disagree(b, moved)
 		default: // it had no effect, and the same may succeed
 			continue
 		}
@@ -75,7 +75,7 @@ func (s *store) succeed(b *batch) {
 	s.last.size, s.last.end = len(b.commits), time.Now()
 	s.mu.Unlock()
 	s.wake()
-	s.recordLater(b.commits, b.records)
+	s.recordLater(b.commits, joinRecords(b.records))
 	for i, r := range b.requests {
 		r.done <- outcome{commit: b.commits[i]}
 	}
@@ -98,18 +98,18 @@ func (s *store) settle(ctx context.Context, b *batch) (landed, moved bool, err e
 		return false, false, err
 	}
 	for i, row := range rows {
-		c, err := commitOf(row)
+		commits, err := commitsOf(row)
 		if err != nil {
 			return false, false, err
 		}
-		if i == 0 && c.Digest == b.commits[0].Digest {
+		if i == 0 && commits[0].Digest == b.commits[0].Digest {
 			return true, false, nil
 		}
-		if !s.applyForeign(c) {
-			break
+		for _, c := range commits {
+			s.applyForeign(c)
 		}
 	}
-	if n := len(rows); n > 0 && n < maxRows {
+	if len(rows) > 0 {
 		s.wake()
 		return false, true, nil
 	}
@@ -139,20 +139,10 @@ func (s *store) refuse(b *batch, err error) {
 }
 
 // disagree has the proposals of a batch tried again on a view that is up to
-// date, except those whose key is in the history already. When the store is
-// where the view says and nothing of the kind explains the refusal, the rows do
-// not agree with each other.
-func (s *store) disagree(b *batch, err error, moved bool) {
-	var again []*request
-	reasons := reasonsOf(err)
-	for i, r := range b.requests {
-		if i < len(reasons) && reasons[i] == conditionFailed {
-			r.done <- outcome{err: errJudge}
-		} else {
-			again = append(again, r)
-		}
-	}
-	if !moved && len(again) == len(b.requests) {
+// date. When the store is where the view says, the rows do not agree with each
+// other.
+func (s *store) disagree(b *batch, moved bool) {
+	if !moved {
 		s.mu.Lock()
 		s.disagreements++
 		giveUp := s.disagreements > maxDisagreements
@@ -163,7 +153,7 @@ func (s *store) disagree(b *batch, err error, moved bool) {
 			return
 		}
 	}
-	s.giveBack(again)
+	s.giveBack(b.requests)
 }
 
 // reasonsOf returns why each item of a transaction was refused.

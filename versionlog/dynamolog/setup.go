@@ -16,6 +16,7 @@ import (
 var (
 	errNotSetUp = errors.New("the table holds no mneme log: make it one with `mneme setup`; " +
 		"if it was lost, `mneme fsck --rebuild-index` then makes its rows anew from the bucket")
+	errOlder   = errors.New("the table is of an older mneme: end the mounts of that, and bring it up to date with `mneme setup`")
 	errForeign = errors.New("the table is not mneme's: its key is not (store_id, sk); name another table in the URL")
 )
 
@@ -33,8 +34,8 @@ func (e *bucketError) Error() string {
 
 func (e *bucketError) Is(target error) bool { return target == ErrOtherBucket }
 
-// checkFormat makes sure that the table holds a log that this mneme reads, of
-// that bucket.
+// checkFormat makes sure that the table holds a log of that bucket in a format
+// that this mneme writes. errOlder is one that it only reads.
 func (t table) checkFormat(ctx context.Context, bucket string) error {
 	i, err := t.get(ctx, formatPartition, formatSort, false)
 	if err != nil {
@@ -54,6 +55,8 @@ func (t table) checkFormat(ctx context.Context, bucket string) error {
 		return errNotSetUp
 	case its != bucket:
 		return &bucketError{table: t.name, its: its, named: bucket}
+	case n < format:
+		return errOlder
 	}
 	return nil
 }
@@ -69,7 +72,8 @@ func explainKeys(err error) error {
 
 // Setup makes the table, which exists and whose partition key is the string
 // store_id and sort key the string sk, one that holds the log of a bucket. A
-// table that is one already is left as it is. One of another bucket becomes this
+// table that is one already is left as it is, but that one of an older format
+// is then of this mneme's: an older one refuses it. One of another bucket becomes this
 // one's when it has no stores, or when move says so: then the bucket must have
 // the objects of the other. Errors: ErrOtherBucket, versionlog.ErrFormat, and
 // those of the AWS SDK, explained.
@@ -84,6 +88,8 @@ func Setup(ctx context.Context, db database, tableName, bucket string, move bool
 			if err := t.mayMove(ctx, other, move); err != nil {
 				return err
 			}
+		} else if errors.Is(err, errOlder) {
+			its = bucket
 		} else if !errors.Is(err, errNotSetUp) {
 			return err
 		}

@@ -78,12 +78,14 @@ func (s *store) resume(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c, err := commitOf(i)
+		commits, err := commitsOf(i)
 		if err != nil {
 			return err
 		}
-		if !saved.apply(c) { // it is of another history
-			return nil
+		for _, c := range commits {
+			if !saved.apply(c) { // it is of another history
+				return nil
+			}
 		}
 	}
 	s.adopt(saved, savedAt)

@@ -27,7 +27,7 @@ func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
 		slug, listed := key(slugPrefix+s.Slug, slugSort), key(storesPartition, s.Slug)
 		slug["id"], listed["id"] = text(s.ID), text(s.ID)
 		name := l.table.name
-		err := l.transact(ctx, putNew(name, m.item()), putNew(name, slug), put(name, listed), put(name, key(s.ID, outSort(0))))
+		err := l.transact(ctx, putNew(name, m.item()), putNew(name, slug), put(name, listed), put(name, descriptionOut(s.ID)))
 		if err != nil && !l.isThere(ctx, m) {
 			if isConditionFailed(err) {
 				return versionlog.ErrExists
@@ -159,7 +159,7 @@ func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
 			ExpressionAttributeValues: item{
 				":at": microsOf(at), ":never": number(0), ":creation": text(m.creation),
 			},
-		}}, put(l.table.name, key(id, outSort(0))))
+		}}, put(l.table.name, descriptionOut(id)))
 		if err != nil {
 			// Another has archived it, or the reply was lost, or it is gone.
 			m, lookErr := l.table.meta(ctx, id)

@@ -17,7 +17,7 @@ import (
 )
 
 // format is the number of the table's format, which the FORMAT row holds.
-const format = 1
+const format = 2
 
 const (
 	maxBatchGet   = 100 // keys of one BatchGetItem

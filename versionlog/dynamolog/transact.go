@@ -16,23 +16,22 @@ const (
 	maxTransactionBytes = 3_500_000
 	maxRowBytes         = 390_000
 
-	rowsPerTransaction = 1 // META
-	rowsPerCommit      = 3 // LOG, KEY, OUT
+	rowsPerTransaction = 3 // META, LOG, OUT
 	rowBytes           = 600
 )
 
 // errFull says that a commit does not fit a batch with others in it.
 var errFull = errors.New("the transaction is full")
 
-// roomAdvice says what fits a transaction, in terms of files: besides META, LOG,
-// KEY and OUT, one row for a file that is written, two for one that is removed
+// roomAdvice says what fits a transaction, in terms of files: besides META, LOG
+// and OUT, one row for a file that is written, two for one that is removed
 // and three for one that is renamed.
-var roomAdvice = fmt.Sprintf("on AWS it takes %d files written, %d removed or %d renamed, and %d KB of paths and records: "+
+var roomAdvice = fmt.Sprintf("on AWS it takes %d files written, %d removed or %d renamed, and %d KB of records: "+
 	"split the batch; a directory that is too large to rename can be moved with mv in a mount, which copies it",
-	commitRows, commitRows/2, commitRows/3, maxTransactionBytes/1000)
+	commitRows, commitRows/2, commitRows/3, maxRowBytes/1000)
 
 // commitRows are left for the changes of a commit.
-const commitRows = maxRows - rowsPerTransaction - rowsPerCommit
+const commitRows = maxRows - rowsPerTransaction
 
 // batch is what becomes one transaction: commits one after another, on a view.
 type batch struct {
@@ -41,6 +40,7 @@ type batch struct {
 	items    []types.TransactWriteItem
 	requests []*request // requests[i] became commits[i]
 	records  [][]byte
+	recorded int // bytes of records
 	keys     map[string]bool
 	left     map[string]*versionlog.Version // by path: the last version that left it
 	size     int                            // about how many bytes
@@ -76,7 +76,7 @@ func (b *batch) append(r *request, c *versionlog.Commit) error {
 			size += maxTransactionBytes
 		}
 	}
-	rows := rowsPerTransaction + rowsPerCommit*(len(b.commits)+1) + len(b.heads) + len(b.left)
+	rows := rowsPerTransaction + len(b.heads) + len(b.left)
 	for path := range heads {
 		if _, ok := b.heads[path]; !ok {
 			rows++
@@ -87,7 +87,7 @@ func (b *batch) append(r *request, c *versionlog.Commit) error {
 			rows++
 		}
 	}
-	switch tooLarge := rows > maxRows || b.size+size > maxTransactionBytes || len(record) > maxRowBytes; {
+	switch tooLarge := rows > maxRows || b.size+size > maxTransactionBytes || b.recorded+len(record) > maxRowBytes; {
 	case tooLarge && len(b.commits) > 0:
 		return errFull
 	case tooLarge:
@@ -99,21 +99,18 @@ func (b *batch) append(r *request, c *versionlog.Commit) error {
 	}
 	b.add(c)
 	b.size += size
+	b.recorded += len(record) + 1
 	b.keys[c.Key] = true
 	b.requests, b.records = append(b.requests, r), append(b.records, record)
 	return nil
 }
 
 // seal makes the items of the transaction, while the view is what the commits
-// were built on. The keys of the commits come first, so that item i is the key
-// of commit i.
+// were built on.
 func (b *batch) seal(table string) {
-	for _, c := range b.commits {
-		b.items = append(b.items, putNew(table, keyItem(c)))
-	}
-	b.items = append(b.items, b.advance(table))
-	for i, c := range b.commits {
-		b.items = append(b.items, putNew(table, logItem(c, b.records[i])), put(table, key(b.base.ID, outSort(c.Seq))))
+	b.items = []types.TransactWriteItem{
+		putNew(table, logItem(b.base.ID, b.tip().Seq, joinRecords(b.records))),
+		put(table, outItem(b.base.ID, b.commits)), b.advance(table),
 	}
 	for path, head := range b.heads {
 		b.items = append(b.items, b.head(table, path, head))

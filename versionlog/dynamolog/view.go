@@ -8,17 +8,14 @@ import (
 	"mneme/versionlog"
 )
 
-const (
-	ringSize = 512 // commits that a view remembers
-)
-
 // bounds are the limits of a view.
 type bounds struct {
 	facts int // how many paths it remembers when it does not know all of them
 	heads int // how many heads it keeps to know all of them, about 400 bytes each
+	ring  int // how many of the last commits it remembers
 }
 
-var defaultBounds = bounds{facts: 8192, heads: 250_000}
+var defaultBounds = bounds{facts: 8192, heads: 250_000, ring: 512}
 
 // errUnknown says that a view does not know what it was asked.
 var errUnknown = errors.New("not known yet")
@@ -39,6 +36,7 @@ type view struct {
 	dirs     map[string]int // live memories below a path; kept when complete
 	walks    int            // walks that make the view complete and are under way
 	floor    uint64         // the newest asOf that was forgotten
+	forgot   int            // how many paths were forgotten
 
 	ring []*versionlog.Commit // the last commits, up to the tip, without gaps
 }
@@ -171,8 +169,8 @@ func (v *view) apply(c *versionlog.Commit) bool {
 		}
 	}
 	tip.Seq, tip.Digest, tip.Time = c.Seq, c.Digest, c.Time
-	if len(v.ring) == ringSize {
-		v.ring = append(v.ring[:0:0], v.ring[ringSize/4:]...)
+	if len(v.ring) == v.bounds.ring {
+		v.ring = append(v.ring[:0:0], v.ring[v.bounds.ring/4:]...)
 	}
 	v.ring = append(v.ring, c)
 	v.trim()
@@ -289,23 +287,29 @@ func (v *view) trim() {
 			break
 		}
 		v.floor = max(v.floor, f.asOf)
+		v.forgot++
 		delete(v.known, path)
 	}
 }
 
-// beginWalk says that a walk over all heads begins, and returns the tip at
-// which it does. Nothing is forgotten while it lasts, unless there are too many
-// heads.
-func (v *view) beginWalk() uint64 {
-	v.walks++
-	return v.meta.tip.Seq
+// walk is a walk over all heads: the tip at which it began, and how many paths
+// were forgotten until then.
+type walk struct {
+	began  uint64
+	forgot int
 }
 
-// endWalk says that a walk has ended, and whether every live path was learnt
-// since the tip at which it began.
-func (v *view) endWalk(began uint64, all bool) {
+// beginWalk says that a walk over all heads begins. Nothing is forgotten while
+// it lasts, unless there are too many heads.
+func (v *view) beginWalk() walk {
+	v.walks++
+	return walk{v.meta.tip.Seq, v.forgot}
+}
+
+// endWalk says that a walk has ended, and whether it came upon every live path.
+func (v *view) endWalk(w walk, all bool) {
 	v.walks--
-	if !all || v.complete || began < v.floor || len(v.known) > v.bounds.heads {
+	if !all || v.complete || w.began < v.floor || w.forgot < v.forgot || len(v.known) > v.bounds.heads {
 		v.trim()
 		return
 	}
@@ -325,14 +329,18 @@ func (v *view) knowAll() {
 	}
 }
 
-// byKey returns the commit of a key if it is one of the last.
-func (v *view) byKey(key string) *versionlog.Commit {
+// byKey returns the commit of a key that no commit up to absent has, nil when
+// there is none. errKey when the view does not remember that far.
+func (v *view) byKey(key string, absent uint64) (*versionlog.Commit, error) {
 	for i := len(v.ring) - 1; i >= 0; i-- {
 		if v.ring[i].Key == key {
-			return v.ring[i]
+			return v.ring[i], nil
 		}
 	}
-	return nil
+	if _, ok := v.since(absent); !ok {
+		return nil, errKey
+	}
+	return nil, nil
 }
 
 // since returns the commits above after, and whether the view has all of them.

@@ -165,9 +165,10 @@ func testSatisfied(s *suite) {
 }
 
 func testKey(s *suite) {
-	p := proposal(put("/a", "1", versionlog.ExpectAbsent()))
+	p := fresh(put("/a", "1", versionlog.ExpectAbsent()))
 	first, err := s.log.Commit(s.Context(), s.store.ID, p)
 	s.must(err)
+	p.Fresh = false
 	s.put("/a", "2")
 	s.unchanged(func() {
 		again, err := s.log.Commit(s.Context(), s.store.ID, p)

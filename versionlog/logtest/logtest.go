@@ -141,6 +141,13 @@ func proposal(changes ...versionlog.Change) *versionlog.Proposal {
 	}
 }
 
+// fresh is a proposal that is made once.
+func fresh(changes ...versionlog.Change) *versionlog.Proposal {
+	p := proposal(changes...)
+	p.Fresh = true
+	return p
+}
+
 func put(path, content string, expect versionlog.Expectation) versionlog.Change {
 	return versionlog.Change{
 		Action: versionlog.Put, Path: path, Digest: cas.Sum([]byte(content)), Size: int64(len(content)), Expect: expect,
@@ -158,7 +165,7 @@ func rename(path, to string, expect versionlog.Expectation) versionlog.Change {
 var anything = versionlog.ExpectAny()
 
 func (s *suite) try(changes ...versionlog.Change) (*versionlog.Commit, error) {
-	return s.log.Commit(s.Context(), s.store.ID, proposal(changes...))
+	return s.log.Commit(s.Context(), s.store.ID, fresh(changes...))
 }
 
 // commit makes the changes and returns their versions.

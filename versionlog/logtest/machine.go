@@ -83,7 +83,7 @@ func (m *machine) expectation(t *rapid.T, path string) (versionlog.Expectation, 
 // propose commits the changes and makes sure that it ends with the error
 // wanted, and with so many versions.
 func (m *machine) propose(t *rapid.T, want error, versions int, changes ...versionlog.Change) []versionlog.Version {
-	c, err := m.log.Commit(m.ctx, m.store, proposal(changes...))
+	c, err := m.log.Commit(m.ctx, m.store, fresh(changes...))
 	if !errors.Is(err, want) {
 		t.Fatalf("error is %v, want %v", err, want)
 	}

@@ -120,7 +120,7 @@ func (b *Blobs) Has(ctx context.Context, d cas.Digest) (bool, error) {
 
 // List implements cas.Lister.
 func (b *Blobs) List(ctx context.Context) iter.Seq2[cas.Digest, error] {
-	pages := paged(pageRows, func(last *cas.Digest) ([]cas.Digest, error) {
+	pages := paged(pageRows, func(last *cas.Digest, room []cas.Digest) ([]cas.Digest, error) {
 		after := []byte{}
 		if last != nil {
 			after = last[:]
@@ -129,7 +129,7 @@ func (b *Blobs) List(ctx context.Context) iter.Seq2[cas.Digest, error] {
 		if err != nil || s == nil {
 			return nil, err
 		}
-		return queryAll(ctx, s.list, scanDigest, num, after)
+		return queryInto(ctx, room, s.list, scanDigest, num, after)
 	})
 	return func(yield func(cas.Digest, error) bool) {
 		for d, err := range pages {
@@ -233,12 +233,26 @@ func (r *blobReads) close() error {
 }
 
 func scanBytes(row scanner) ([]byte, error) {
-	data := []byte{}
+	var data ownBytes
 	err := row.Scan(&data)
 	if data == nil {
 		data = []byte{}
 	}
 	return data, err
+}
+
+// ownBytes takes a BLOB as the driver hands it over. database/sql would copy it,
+// because a driver may use its memory again; this one makes every value anew.
+type ownBytes []byte
+
+// Scan implements sql.Scanner.
+func (b *ownBytes) Scan(value any) error {
+	data, ok := value.([]byte)
+	if !ok && value != nil {
+		return fmt.Errorf("%w: %T in place of bytes", versionlog.ErrCorrupt, value)
+	}
+	*b = data
+	return nil
 }
 
 func scanDigest(row scanner) (cas.Digest, error) {

@@ -294,3 +294,29 @@ func TestEarlierFormat(t *testing.T) {
 		t.Errorf("an old log became\n%s\na new one is\n%s", got, want)
 	}
 }
+
+// TestContentsStay holds that a content does not change when others are read
+// after it, though they are not copied out of what the driver hands over.
+func TestContentsStay(t *testing.T) {
+	dir, info := newLog(t)
+	b := openTest(t, dir, nil).Blobs(info.ID)
+	digests := make([]cas.Digest, 50)
+	held := make([][]byte, len(digests))
+	for i := range digests {
+		var err error
+		if digests[i], err = b.Put(t.Context(), []byte(strings.Repeat(string(rune('a'+i)), 4096))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, d := range digests {
+		var err error
+		if held[i], err = b.Get(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, d := range digests {
+		if cas.Sum(held[i]) != d {
+			t.Errorf("content %d has changed", i)
+		}
+	}
+}

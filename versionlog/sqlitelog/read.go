@@ -31,14 +31,19 @@ func queryOne[T any](ctx context.Context, stmt *sql.Stmt, scan func(scanner) (T,
 // queryAll runs a statement and returns all its rows; with an error, those
 // before it.
 func queryAll[T any](ctx context.Context, stmt *sql.Stmt, scan func(scanner) (T, error), args ...any) ([]T, error) {
-	var found []T
+	return queryInto(ctx, nil, stmt, scan, args...)
+}
+
+// queryInto is queryAll with a slice whose room is used for the rows.
+func queryInto[T any](ctx context.Context, room []T, stmt *sql.Stmt, scan func(scanner) (T, error), args ...any) ([]T, error) {
+	found := room[:0]
 	err := retryBusy(ctx, func() error {
 		rows, err := stmt.QueryContext(context.WithoutCancel(ctx), args...)
 		if err != nil {
 			return translate(err)
 		}
 		defer rows.Close()
-		found = nil
+		found = found[:0]
 		for rows.Next() {
 			row, err := scan(rows)
 			if err != nil {
@@ -53,12 +58,15 @@ func queryAll[T any](ctx context.Context, stmt *sql.Stmt, scan func(scanner) (T,
 
 // paged yields what fetch returns, page after page, until one is not full.
 // fetch is given the last row of the page before, nil at first. With an error
-// it may return the rows before the bad one.
-func paged[T any](size int, fetch func(last *T) ([]T, error)) iter.Seq2[T, error] {
+// it may return the rows before the bad one. The room for them is that of the
+// page before.
+func paged[T any](size int, fetch func(last *T, room []T) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var last *T
+		var page []T
 		for {
-			page, err := fetch(last)
+			var err error
+			page, err = fetch(last, page)
 			for i := range page {
 				if !yield(page[i], nil) {
 					return
@@ -72,7 +80,8 @@ func paged[T any](size int, fetch func(last *T) ([]T, error)) iter.Seq2[T, error
 			if len(page) < size {
 				return
 			}
-			last = &page[len(page)-1]
+			row := page[len(page)-1]
+			last = &row
 		}
 	}
 }
@@ -159,12 +168,12 @@ func (l *Log) Children(ctx context.Context, storeID, dir string) iter.Seq2[versi
 // History yields every version of a memory, newest first.
 func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[versionlog.Version, error] {
 	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[versionlog.Version, error] {
-		return paged(pageRows, func(last *versionlog.Version) ([]versionlog.Version, error) {
+		return paged(pageRows, func(last *versionlog.Version, room []versionlog.Version) ([]versionlog.Version, error) {
 			before := int64(math.MaxInt64)
 			if last != nil {
 				before = int64(last.Seq)
 			}
-			return queryAll(ctx, l.read.history, scanVersion, s.num, memoryID, before)
+			return queryInto(ctx, room, l.read.history, scanVersion, s.num, memoryID, before)
 		})
 	})
 }
@@ -173,7 +182,7 @@ func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[v
 // missing or not the one that belongs there is versionlog.ErrCorrupt.
 func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Seq2[*versionlog.Commit, error] {
 	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[*versionlog.Commit, error] {
-		return paged(pageRecords, func(last **versionlog.Commit) ([]*versionlog.Commit, error) {
+		return paged(pageRecords, func(last **versionlog.Commit, room []*versionlog.Commit) ([]*versionlog.Commit, error) {
 			from := after
 			if last != nil {
 				from = (*last).Seq
@@ -181,7 +190,7 @@ func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Se
 			if from > math.MaxInt64 {
 				return nil, nil
 			}
-			page, err := queryAll(ctx, l.read.commits, scanRecord, s.num, int64(from))
+			page, err := queryInto(ctx, room, l.read.commits, scanRecord, s.num, int64(from))
 			page, gap := dense(s.ID, from, page)
 			if gap != nil {
 				err = gap
@@ -228,12 +237,12 @@ const afterSlash = "0" // the byte after '/'
 
 // liveBelow yields the live versions whose path begins with above and a slash.
 func (s *statements) liveBelow(ctx context.Context, store int64, above string) iter.Seq2[versionlog.Version, error] {
-	return paged(pageRows, func(last *versionlog.Version) ([]versionlog.Version, error) {
+	return paged(pageRows, func(last *versionlog.Version, room []versionlog.Version) ([]versionlog.Version, error) {
 		from := above + "/"
 		if last != nil {
 			from = last.Path
 		}
-		return queryAll(ctx, s.below, scanVersion, store, from, above+afterSlash)
+		return queryInto(ctx, room, s.below, scanVersion, store, from, above+afterSlash)
 	})
 }
 

@@ -160,7 +160,7 @@ func (l *Log) path(name string) string { return filepath.Join(l.dir, name) }
 // interrupted, so it is off and retryBusy waits instead.
 func openDatabase(path string, readOnly bool) (*sql.DB, error) {
 	query := url.Values{"_pragma": {
-		"busy_timeout(0)", "synchronous(FULL)", "secure_delete(ON)", fmt.Sprintf("journal_size_limit(%d)", keptWriteAhead),
+		"busy_timeout(0)", "cache_size(-512)", "synchronous(FULL)", "secure_delete(ON)", fmt.Sprintf("journal_size_limit(%d)", keptWriteAhead),
 	}}
 	if readOnly {
 		query.Set("mode", "ro")
