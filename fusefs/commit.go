@@ -74,6 +74,7 @@ type draft struct {
 	key     string // idempotency key
 	path    string
 	data    []byte
+	digest  cas.Digest          // of data; zero: not known
 	base    *versionlog.Version // what it replaces; nil: no memory
 	changes uint64              // of the stage
 	tails   bool                // see stage
@@ -138,7 +139,7 @@ func (fs *fileSystem) commitDraft(d *draft) error {
 		d.st.settle(d)
 		return nil
 	}
-	put := memory.Change{Action: versionlog.Put, Path: d.path, Content: d.data, Expect: expectVersion(d.base)}
+	put := memory.Change{Action: versionlog.Put, Path: d.path, Content: d.data, Digest: d.digest, Expect: expectVersion(d.base)}
 	fs.mu.Lock()
 	s.unsure[d.key], d.st.attempt = d, d
 	fs.mu.Unlock()
@@ -241,7 +242,10 @@ func (fs *fileSystem) draft(n *node, st *stage, lingered bool) (*draft, fuse.Sta
 			d.base = hidden.expected(hidden.head)
 		}
 	}
-	d.same = d.base != nil && !n.local && cas.Sum(d.data) == d.base.Digest
+	if d.base != nil && !n.local && int64(len(d.data)) == d.base.Size {
+		d.digest = cas.Sum(d.data)
+		d.same = d.digest == d.base.Digest
+	}
 	return d, fuse.OK
 }
 

@@ -16,6 +16,7 @@ type Change struct {
 	Path    string
 	To      string                 // Rename
 	Content []byte                 // Put
+	Digest  cas.Digest             // of Content, where the caller has it; zero: it is computed
 	Revive  string                 // Put: id of the deleted memory to bring back, or ""
 	Expect  versionlog.Expectation // of the head at Path
 }
@@ -58,7 +59,7 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 		if c.Action != versionlog.Put {
 			continue
 		}
-		if err := s.store(ctx, &p.Changes[i], c.Content); err != nil {
+		if err := s.store(ctx, &p.Changes[i], c); err != nil {
 			return nil, untried(err)
 		}
 	}
@@ -69,14 +70,17 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	return commit, nil
 }
 
-// store makes data the content of a put: durable by now, or, where the log
+// store makes what is put the content of c: durable by now, or, where the log
 // keeps contents of that size, together with the commit.
-func (s *Store) store(ctx context.Context, c *versionlog.Change, data []byte) error {
+func (s *Store) store(ctx context.Context, c *versionlog.Change, put Change) error {
+	data := put.Content
 	if keeper, ok := s.log.(versionlog.ContentKeeper); ok && keeper.KeepsContent(len(data)) {
 		if data == nil {
 			data = []byte{}
 		}
-		c.Digest, c.Content = cas.Sum(data), data
+		if c.Digest, c.Content = put.Digest, data; c.Digest.IsZero() {
+			c.Digest = cas.Sum(data)
+		}
 		return nil
 	}
 	d, err := s.blobs.Put(ctx, data)
