@@ -1,6 +1,8 @@
 package conflict
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -117,4 +119,41 @@ func TestExpire(t *testing.T) {
 	if err := New(filepath.Join(dir, "none")).Expire(now); err != nil {
 		t.Error(err)
 	}
+}
+
+// FuzzKeep: whatever the texts are, they are read back as they were, beside a
+// conflict that something else has written; what that says of itself is read
+// or refused.
+func FuzzKeep(f *testing.F) {
+	f.Add([]byte(`{"id":1,"store":"notes","path":"/a"}`), []byte("base"), []byte("theirs"), []byte("yours"), "/a")
+	f.Add([]byte(`{"id":7,"time":"0001-01-01T00:00:00Z","base":{"seq":18446744073709551615}}`), []byte{}, []byte("\x00\xff"), []byte{}, "/\xff")
+	f.Add([]byte(`null`), []byte("a\n"), []byte{}, []byte("\n"), "")
+	f.Fuzz(func(t *testing.T, foreign, base, theirs, yours []byte, path string) {
+		s := New(t.TempDir())
+		if err := os.Mkdir(s.dirOf(1), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(s.dirOf(1), AboutFile), foreign, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, foreignErr := s.About(1)
+		if foreignErr == nil && !json.Valid(foreign) {
+			t.Errorf("%q was read", foreign)
+		}
+		id, err := s.Keep(About{Path: path, Session: "s"}, Texts{Base: base, Theirs: theirs, Yours: yours})
+		if err != nil || id != 2 {
+			t.Fatalf("kept as %d, %v", id, err)
+		}
+		for name, want := range map[string][]byte{BaseFile: base, TheirsFile: theirs, YoursFile: yours} {
+			if got, err := s.Read(id, name); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s is %q, %v, want %q", name, got, err, want)
+			}
+		}
+		if about, err := s.About(id); err != nil || about.ID != id || about.Size != int64(len(yours)) || about.Session != "s" {
+			t.Errorf("about is %+v, %v", about, err)
+		}
+		if list, err := s.List(); (err == nil) != (foreignErr == nil) || err == nil && len(list) != 2 {
+			t.Errorf("the list is %v, %v", list, err)
+		}
+	})
 }
