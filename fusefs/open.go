@@ -81,7 +81,7 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 	if !fs.tell(n, in.Flags) {
 		return fuse.Status(syscall.ESTALE)
 	}
-	n = fs.found(n, in.Pid, onlyAppends(in.Flags))
+	n = fs.found(n, in.Pid, in.Flags)
 	if n == nil || n.succeeded() && readsFirst(in.Flags) {
 		return fuse.Status(syscall.ESTALE) // the kernel looks the name up again, and tries once more
 	}

@@ -316,7 +316,7 @@ func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.St
 		return status
 	}
 	fs.mu.Lock()
-	if fs.found(n, in.Pid, false) == nil {
+	if fs.found(n, in.Pid, syscall.O_WRONLY) == nil {
 		fs.mu.Unlock()
 		return fuse.Status(syscall.ESTALE) // as in Open
 	}

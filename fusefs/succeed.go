@@ -143,26 +143,22 @@ func (s *store) giveWay(n *node, v versionlog.Version) {
 }
 
 // found is the file that a request of a thread means which names n, or nil. When
-// another session has taken n's place, the kernel, told ESTALE, looks the name up
-// again and repeats the request. If one more version came in between, n is what
-// the name meant when the request began; who only appends may also have what is
-// there now. Caller holds fs.mu.
-func (fs *fileSystem) found(n *node, thread uint32, appends bool) *node {
+// another session has taken n's place, or has removed it, the kernel, told ESTALE,
+// looks the name up again and repeats the request. If one more change came in
+// between, n is what the name meant when the request began: who reads gets that.
+// So does who only appends, or what has n's name now. Caller holds fs.mu.
+func (fs *fileSystem) found(n *node, thread uint32, flags uint32) *node {
 	const recent = time.Second
-	if !n.succeeded() {
-		delete(fs.again, thread)
-		if _, ok := n.path(); ok || n.removed {
-			return n
-		}
-		return nil
-	}
 	at, again := fs.again[thread]
 	delete(fs.again, thread)
-	if again = again && time.Since(at) < recent; again {
-		if path, there := n.target(); there && path == n.was {
-			return n
-		}
-		if other := n.store.made(n.was); appends && other != nil {
+	path, there := n.target()
+	switch again = again && time.Since(at) < recent; {
+	case !n.succeeded() && (there || n.removed):
+		return n
+	case again && there && path == n.was, again && !n.succeeded() && (onlyAppends(flags) || !writes(flags)):
+		return n
+	case again && onlyAppends(flags):
+		if other := n.store.made(n.was); other != nil {
 			return other
 		}
 	}

@@ -184,7 +184,7 @@ func (e *episode) checkRefusal(c *mountCall, target string, known []knowledge) {
 			continue
 		}
 		there := e.head(target, seq).sum
-		if m.End >= c.Begin || !slices.ContainsFunc(known, func(one knowledge) bool { return one.sum == there }) {
+		if m.End >= c.Begin || !slices.ContainsFunc(known, func(one knowledge) bool { return one.sum == there && !one.perhaps }) {
 			return
 		}
 	}
