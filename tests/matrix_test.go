@@ -152,6 +152,10 @@ func TestEveryWayToWrite(t *testing.T) {
 // AWS they hear of nothing by themselves.
 func fillMatrix(t *testing.T, backend string, cells [][]string) {
 	const mounts = 4
+	step := mounts
+	if raceFlags != nil {
+		step *= 3 // which is slow, and what it looks for is in every way
+	}
 	e := newEnv(t)
 	x := &matrix{heard: true}
 	var flags []string
@@ -172,7 +176,7 @@ func fillMatrix(t *testing.T, backend string, cells [][]string) {
 		m := e.mount(t, append([]string{"notes"}, flags...)...)
 		tracer := m.tracer(t)
 		work.Go(func() {
-			for i := worker; i < len(ways); i += mounts {
+			for i := worker; i < len(ways); i += step {
 				w := ways[i]
 				t.Run(strings.NewReplacer("`", "", " ", "-", "/", "").Replace(w.name), func(t *testing.T) {
 					if w.needs != "" {

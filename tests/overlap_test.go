@@ -22,7 +22,7 @@ write("p", b"old"); sees(there("p"), b"old"); f = open("p", "r+b", buffering=0);
 gone("p"); attempt(os.remove, "p"); print(os.listdir("."))`, "ENOENT\n[]\n"},
 		{"deleted there, made again there, opened again here", `
 write("p", b"old"); sees(there("p"), b"old"); f = open("p", "r+b", buffering=0); f.write(b"new"); os.remove(there("p"))
-gone("p"); attempt(os.fsync, f.fileno()); write(there("p"), b"again"); sees(there("p"), b"again")
+gone("p"); attempt(os.fsync, f.fileno()); write(there("p"), b"again"); appears("p")
 g = os.open("p", os.O_RDWR); attempt(os.write, g, b"AG"); attempt(os.close, g); sees(there("p"), b"again")`, "ESTALE\nESTALE\nESTALE\n"},
 		{"a temporary file gives way", `
 write("c.tmp", b"here"); subprocess.run(["mneme", "write", "notes:/c.tmp"], input=b"there", check=True, stdout=subprocess.DEVNULL)
@@ -65,6 +65,11 @@ def sees(name, want):
             return
         time.sleep(.01)
     print(name, have, "instead of", want)
+def appears(name):
+    for _ in range(300):
+        if os.path.exists(name): return
+        time.sleep(.01)
+    print(name, "is not there")
 def gone(name):
     for _ in range(300):
         if not os.path.exists(name): return
