@@ -161,6 +161,8 @@ func (fs *fileSystem) found(n *node, thread uint32, flags uint32) *node {
 		if other := n.store.made(n.was); other != nil {
 			return other
 		}
+		n.line = nil // what it was has another name by now: under this one it is made anew
+		return n
 	}
 	if len(fs.again) >= maxAgain {
 		clear(fs.again)
