@@ -165,7 +165,9 @@ func (s *store) relocate(v versionlog.Version) {
 	dir.touch(v.Time)
 	m := s.succeed(n, dir, name, v)
 	s.inherit(m, v.Path)
-	m.named = s.fs.notify.entry(dir, name)
+	if m == n { // else succeed has told of the name
+		m.named = s.fs.notify.entry(dir, name)
+	}
 	s.prune(from)
 }
 
