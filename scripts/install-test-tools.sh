@@ -3,10 +3,8 @@
 # they are missing.
 set -eu
 
-missing=
-need() { # command package
-	command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
-}
+# shellcheck source=scripts/debian-packages.sh
+. "$(dirname "$0")/debian-packages.sh"
 need ed ed
 need fusermount3 fuse3
 need gawk gawk
@@ -23,18 +21,4 @@ need sqlite3 sqlite3
 need strace strace
 need tmux tmux
 need vim vim
-[ -n "$missing" ] || exit 0
-
-sudo=
-if [ "$(id -u)" -ne 0 ]; then
-	if ! command -v sudo >/dev/null 2>&1 || ! sudo -n true 2>/dev/null; then
-		echo "The tests need these packages, which only root can install: apt-get install$missing" >&2
-		exit 1
-	fi
-	sudo="sudo -n"
-fi
-echo "Installing for the tests:$missing"
-export DEBIAN_FRONTEND=noninteractive
-$sudo apt-get update -qq
-# shellcheck disable=SC2086 # a list of packages
-$sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null
+install_missing "The tests"
