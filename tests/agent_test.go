@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -111,46 +109,12 @@ func perform(dir string, c call) (string, error) {
 }
 
 // agent is the test's end of an agent.
-type agent struct {
-	child   *child
-	calls   *json.Encoder
-	replies chan reply
-	stop    func()
-}
+type agent struct{ *dialogue[reply] }
 
 // agent starts an agent in the first store of the mount.
 func (m *mount) agent(t testing.TB) *agent {
 	t.Helper()
-	fromTest, toChild, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	fromChild, toTest, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &agent{calls: json.NewEncoder(toChild), replies: make(chan reply)}
-	a.child = m.childWith(t, fromTest, toTest, "agent", m.dir)
-	_, _ = fromTest.Close(), toTest.Close()
-	go func() {
-		defer close(a.replies)
-		replies := json.NewDecoder(bufio.NewReader(fromChild))
-		for {
-			var r reply
-			if replies.Decode(&r) != nil {
-				return
-			}
-			a.replies <- r
-		}
-	}()
-	a.stop = sync.OnceFunc(func() {
-		_ = toChild.Close()
-		for range a.replies { // until the child has ended
-		}
-		_ = fromChild.Close()
-	})
-	t.Cleanup(a.stop)
-	return a
+	return &agent{talk[reply](t, m, "agent")}
 }
 
 // end lets the agent go, so that the mount is not in use any more.

@@ -381,44 +381,12 @@ func (t *tracing) names(pid int, dirfd, address uint64) bool {
 }
 
 // tracer is the test's end of one.
-type tracer struct {
-	child   *child
-	calls   *json.Encoder
-	replies chan traceReply
-}
+type tracer struct{ *dialogue[traceReply] }
 
 // tracer starts a tracer in the first store of the mount.
 func (m *mount) tracer(t testing.TB) *tracer {
 	t.Helper()
-	fromTest, toChild, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	fromChild, toTest, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &tracer{calls: json.NewEncoder(toChild), replies: make(chan traceReply)}
-	r.child = m.childWith(t, fromTest, toTest, "trace", m.dir)
-	_, _ = fromTest.Close(), toTest.Close()
-	go func() {
-		defer close(r.replies)
-		replies := json.NewDecoder(fromChild)
-		for {
-			var reply traceReply
-			if replies.Decode(&reply) != nil {
-				return
-			}
-			r.replies <- reply
-		}
-	}()
-	t.Cleanup(func() {
-		_ = toChild.Close()
-		for range r.replies { // until the child has ended
-		}
-		_ = fromChild.Close()
-	})
-	return r
+	return &tracer{talk[traceReply](t, m, "trace")}
 }
 
 // run has a script run, calls meanwhile when it is at its point, and returns
