@@ -20,12 +20,7 @@ func BenchmarkReading(b *testing.B) {
 	for range b.N {
 		r := newReport(b)
 		needTools(b, "rclone", "s3fs", "rg", "findmnt")
-		dir := filepath.Join(r.env.dir, "corpus")
-		paths := corpus(b, dir, r.files)
-		r.env.fill(b, "notes", dir, paths)
-		list := r.env.sample(b, paths, 1000)
-		r.first(dir)
-		r.warm(dir, r.env.warmWork(b, list, 1000))
+		dir, paths := r.mainRatios(b)
 		r.far(dir, paths)
 		r.starts()
 		r.readPeers()
@@ -40,16 +35,23 @@ func BenchmarkQuick(b *testing.B) {
 		r := newReport(b)
 		r.rounds = 5
 		needTools(b, "rg")
-		dir := filepath.Join(r.env.dir, "corpus")
-		paths := corpus(b, dir, r.files)
-		r.env.fill(b, "notes", dir, paths)
-		list := r.env.sample(b, paths, 1000)
-		r.first(dir)
-		r.warm(dir, r.env.warmWork(b, list, 1000))
+		r.mainRatios(b)
 		r.saves()
 		fmt.Printf("\nread-only\n%v\n\nwritable\n%v\n\ndurable saves\n%v\n", r.tables["ro"], r.tables["rw"], r.tables["saves"])
 		b.ReportMetric(0, "ns/op")
 	}
+}
+
+// mainRatios measures the first pass over the corpus and the warm ones, and
+// returns where the corpus is on ext4, and its files.
+func (r *report) mainRatios(b *testing.B) (dir string, paths []string) {
+	dir = filepath.Join(r.env.dir, "corpus")
+	paths = corpus(b, dir, r.files)
+	r.env.fill(b, "notes", dir, paths)
+	list := r.env.sample(b, paths, 1000)
+	r.first(dir)
+	r.warm(dir, r.env.warmWork(b, list, 1000))
+	return dir, paths
 }
 
 // readTargets are the targets of ratios to ext4: of the read-only mount and of
