@@ -36,11 +36,9 @@ func TestOnAWS(t *testing.T) {
 		{"ChangesArrive", TestChangesArrive}, {"OpenReadersKeepTheirVersion", TestOpenReadersKeepTheirVersion}, {"XattrsTellTheVersion", TestXattrsTellTheVersion},
 		{"CommandLineBesideMount", TestCommandLineBesideMount}, {"ConditionalWriteBesideMount", TestConditionalWriteBesideMount},
 		{"ReadOnly", TestReadOnly}, {"ReadOnlyFollows", TestReadOnlyFollows}, {"ArchivedWhileMounted", TestArchivedWhileMounted},
+		{"StoppedDaemon", TestStoppedDaemon},
 	} {
 		t.Run(test.name, test.run)
-	}
-	if torture() { // here and there a session waits longer than the test grants
-		t.Run("StoppedDaemon", TestStoppedDaemon)
 	}
 }
 

@@ -99,7 +99,9 @@ func (s *stopped) stop(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	defer func() { _ = syscall.Kill(m.pid, syscall.SIGCONT) }()
-	awaitUntil(t, "the daemon is stopped", func() bool { return len(m.threads("T")) == len(m.threads("")) })
+	// A thread that tells the kernel of a name waits in it (D) for a call that
+	// changes the same directory, and so for the daemon.
+	awaitUntil(t, "the daemon is stopped", func() bool { return len(m.threads("TD")) == len(m.threads("")) })
 	began, patience := time.Now(), slowness*2*time.Second
 	worked := s.others(t, 5, patience)
 	if torture() {
