@@ -113,8 +113,18 @@ func (e *episode) knows(session string, at func(c *mountCall, seq uint64, k sess
 				}
 			}
 		case opAppend: // of what it has not read it knows only the end
-			if i := slices.IndexFunc(known, has); before.sum == "" || i >= 0 || k.moved(before, c) {
-				learn(at, e.head(at, seq).sum, i >= 0 && known[i].unread)
+			after, i := e.head(at, seq).sum, slices.IndexFunc(known, has)
+			switch {
+			case before.sum == "" || i >= 0:
+				learn(at, after, i >= 0 && known[i].unread)
+			case k.moved(before, c): // which may count as another file
+				k[at] = append(k[at], knowledge{begin: c.Begin, end: c.End, sum: after, perhaps: true})
+				if len(known) == 0 {
+					learn(at, "", false)
+				}
+			}
+			if before.sum != "" && slices.ContainsFunc(known, func(one knowledge) bool { return one.sum == "" }) {
+				learn(at, "", false) // nor does who knew nothing of it before
 			}
 		default:
 			learn(at, e.head(at, seq).sum, false)

@@ -357,7 +357,7 @@ func (e *episode) checkSights(session string) {
 		default:
 			continue
 		}
-		own := func(m *mountCall) bool { return m.session == session && m.touches(c.Path) }
+		own := func(m *mountCall) bool { return m.session == session && (m.place() == c.Path || m.To == c.Path) }
 		if e.besideChange(c, calls) {
 			continue // it may see what the session itself is about to write
 		}
