@@ -41,6 +41,18 @@ func (k sessionKnowledge) newest(path string, c *mountCall) []knowledge {
 	return newest
 }
 
+// ever returns all that a session has known of any path by the end of a call.
+func (k sessionKnowledge) ever(c *mountCall) (sums []string) {
+	for _, all := range k {
+		for _, one := range all {
+			if one.sum != "" && one.begin < c.End {
+				sums = append(sums, one.sum)
+			}
+		}
+	}
+	return sums
+}
+
 // mayReplace reports whether a session that knows these may replace a text.
 func mayReplace(known []string, sum string) bool {
 	return len(known) == 0 || slices.Contains(known, "") || slices.Contains(known, sum)
@@ -49,14 +61,7 @@ func mayReplace(known []string, sum string) bool {
 // moved reports whether something was renamed here that the session knows from
 // elsewhere.
 func (k sessionKnowledge) moved(h holding, c *mountCall) bool {
-	for _, all := range k {
-		for _, one := range all {
-			if h.renamed && one.sum == h.sum && one.begin < c.End {
-				return true
-			}
-		}
-	}
-	return false
+	return h.renamed && slices.Contains(k.ever(c), h.sum)
 }
 
 // knows collects what a session learns in an episode, and calls at with what it

@@ -3,7 +3,6 @@ package tests
 import (
 	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -31,9 +30,7 @@ func (e *episode) linearizable(end map[string]string) porcupine.CheckResult {
 				change.known = k.during(c.To, c)
 			}
 			if len(change.known) > 0 { // it may have been renamed from where it is known
-				for path := range k {
-					change.known = append(change.known, slices.DeleteFunc(k.during(path, c), func(sum string) bool { return sum == "" })...)
-				}
+				change.known = append(change.known, k.ever(c)...)
 			}
 			ops = append(ops, porcupine.Operation{Input: change, Call: c.Begin, Return: c.End})
 		})
