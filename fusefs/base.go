@@ -38,17 +38,26 @@ func (n *node) expected(head *versionlog.Version) *versionlog.Version {
 }
 
 // see notes that the session opens n for reading. What it reads while the file
-// is being written here is no version, and while the kernel does not know of a
-// change yet, it may get the new bytes cut at the old length; so neither counts.
+// is being written here is no version: only of what is appended does it know
+// more than what it has written itself. And while the kernel does not know of a
+// change yet, it may get the new bytes cut at the old length, which does not
+// count.
 //
 // Reads do not count. The kernel asks for whole pages: who goes on in the middle
 // of a page that has been invalidated looks like who begins anew, and would end
 // with the beginning of one version and the end of another. Caller holds fs.mu.
 func (n *node) see() {
-	if n.head == nil || n.store.readOnly() || n.staged() && n.stage.dirty || n.reread && !n.store.fs.notify.told(n.notice) {
+	v := n.head
+	if n.staged() && n.stage.dirty {
+		if !n.stage.tails {
+			return
+		}
+		v = n.stage.base
+	}
+	if v == nil || n.store.readOnly() || n.reread && !n.store.fs.notify.told(n.notice) {
 		return
 	}
-	n.saw(n.head)
+	n.saw(v)
 }
 
 // saw notes that the session has got a version of n to read, for what stands at
@@ -59,14 +68,8 @@ func (n *node) saw(v *versionlog.Version) {
 		return
 	}
 	m.seen = base{true, v}
-	path, there := n.target()
-	if there || path == "" {
-		return
-	}
-	if other := n.store.made(path); other == nil {
-		n.store.remember(path, m.seen)
-	} else if !other.seen.known {
-		other.seen = m.seen
+	if path, there := n.target(); !there && path != "" {
+		n.store.note(path, m.seen)
 	}
 }
 
@@ -85,6 +88,16 @@ func (fs *fileSystem) firstRead(h *handle, head *versionlog.Version) {
 	if st == n.stage && st.overtaken && !st.dirty && st.err == 0 && st.conflict == 0 {
 		st.base, st.overtaken = head, false
 		st.data, st.loaded = nil, false
+	}
+}
+
+// note keeps what the session knows of a path, for the file that another session
+// has put there or for whoever makes one. Caller holds fs.mu.
+func (s *store) note(path string, b base) {
+	if other := s.made(path); other == nil {
+		s.remember(path, b)
+	} else if !other.seen.known {
+		other.seen = b
 	}
 }
 

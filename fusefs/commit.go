@@ -272,7 +272,7 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 			n.lead(m)
 		}
 		n.head, n.content = &v, nil
-		st.base = &v
+		st.base, st.overtaken = &v, false
 		st.settle(d)
 		fs.notify.content(n)
 		return

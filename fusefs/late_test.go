@@ -143,3 +143,37 @@ func TestLateCommitIsSeen(t *testing.T) {
 		t.Error("the kernel keeps what was there before")
 	}
 }
+
+// TestMadeWhereAnotherMovedAway makes a file that another session makes, too,
+// and moves away before the commit; the tree sees that before the commit's
+// reply. What is written on goes where the file was made, and who closes it
+// waits until the kernel knows of it there.
+func TestMadeWhereAnotherMovedAway(t *testing.T) {
+	r := newRig(t)
+	r.must(r.s.walk(t.Context()))
+	fh := r.dirty("/f", "mine")
+	r.write("/f", "theirs")
+	_, err := r.other.Rename(t.Context(), "/f", "/g", nil)
+	r.must(err)
+	r.before(func() {
+		for c, err := range r.other.Commits(t.Context(), r.s.applied) {
+			r.must(err)
+			if c.Session == "mine" {
+				break
+			}
+			r.s.meet(t.Context(), c)
+		}
+	})
+	for _, text := range []string{"mine", "my own"} {
+		if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte(text)); !status.Ok() {
+			t.Fatal(status)
+		}
+		if status := r.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}); !status.Ok() {
+			t.Fatalf("fsync of %q: %v", text, status)
+		}
+	}
+	if n := r.fs.handles[fh].node; n.now() != r.s.root.children["f"] {
+		t.Error("the file's handle does not lead to what has its name")
+	}
+	r.wantAsLog()
+}

@@ -78,7 +78,7 @@ func (fs *fileSystem) lose(n *node, st *stage, theirs *versionlog.Version, why s
 		m.seen = base{true, st.base} // so that the same write, repeated, fails again
 	}
 	if !there {
-		n.store.remember(path, m.seen)
+		n.store.note(path, m.seen)
 	}
 	st.overtaken = true
 	fs.notify.content(n)

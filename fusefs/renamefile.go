@@ -84,7 +84,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 	m.resolve()
 	source, known := m.source()
 	target, ok := m.to.childPath(m.new)
-	base := m.replaced()
+	theirs := m.replaced()
 	inLog := m.n.origin != nil || !m.n.local && m.n.head != nil
 	self := inLog && known && source == target // a hidden file, changed, that comes back
 	head, st := m.n.head, m.n.stage
@@ -99,7 +99,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		return syscall.ENOENT
 	}
 
-	if inLog && base == nil && !self {
+	if inLog && theirs == nil && !self {
 		change := memory.Change{Action: versionlog.Rename, Path: source, To: target, Expect: versionlog.ExpectExists()}
 		err := m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) {
 			m.n = m.n.now()
@@ -111,7 +111,9 @@ func (fs *fileSystem) renameInLog(m *move) error {
 			m.s.vacateOther(source, m.n, c.Versions[0])
 		})
 		if _, taken := conflictHead(err, target); taken {
-			fs.knowAbsent(m, target) // the kernel will try once more
+			fs.mu.Lock()
+			defer fs.mu.Unlock()
+			m.s.note(target, base{known: true}) // the kernel will try once more
 		}
 		return err
 	}
@@ -126,7 +128,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 			return err
 		}
 	}
-	r := &replacement{move: m, path: target, data: data, changes: changes, theirs: base}
+	r := &replacement{move: m, path: target, data: data, changes: changes, theirs: theirs}
 	if inLog && !self {
 		r.also = []memory.Change{{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID)}}
 	}

@@ -99,7 +99,7 @@ func (fs *fileSystem) loseRename(r *replacement) error {
 	holder := r.move.holder()
 	switch {
 	case holder == nil:
-		s.remember(r.path, base{true, r.base})
+		s.note(r.path, base{true, r.base})
 	case !holder.seen.known:
 		holder.seen = base{true, r.base}
 	}
@@ -108,18 +108,6 @@ func (fs *fileSystem) loseRename(r *replacement) error {
 		s.keep(l, 0)
 	}
 	return fs.opts.ConflictErrno
-}
-
-// knowAbsent notes that the session meant to give a name that nothing had, when
-// another session was faster.
-func (fs *fileSystem) knowAbsent(m *move, path string) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	if n := m.to.children[m.new]; n == nil {
-		m.s.remember(path, base{known: true})
-	} else if !n.seen.known {
-		n.seen = base{known: true}
-	}
 }
 
 // replaced brings a file over target into the tree. Caller holds fs.mu.

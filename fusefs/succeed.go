@@ -101,17 +101,21 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 	return m
 }
 
-// lead makes m what stands for n's memory by now, if nothing else does: it was
-// gone, and what was written to n has made it anew. Caller holds fs.mu.
+// lead makes m what stands for n's memory by now: what was written to n has made
+// it, where the memory was gone, or after another session had moved to elsewhere
+// what it had put in n's place. Caller holds fs.mu.
 func (n *node) lead(m *node) {
 	last := n.now()
-	if _, ok := last.path(); ok || last == m {
-		return
+	_, there := last.path()
+	switch {
+	case last == m:
+	case there:
+		n.line = &line{last: m}
+	case last.line == nil:
+		last.line = &line{last: m}
+	default:
+		last.line.last = m
 	}
-	if last.line == nil {
-		last.line = &line{}
-	}
-	last.line.last = m
 }
 
 // yield gives n's place to the version that a commit has met there, before the

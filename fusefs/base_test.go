@@ -1,0 +1,58 @@
+package fusefs
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// TestReadWhileAppending reads a file while the session appends to it: what
+// another session then changes, this one may not overwrite unread.
+func TestReadWhileAppending(t *testing.T) {
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	entry := r.wantLookup("/f", fuse.OK)
+	open := func(flags uint32) uint64 {
+		t.Helper()
+		var out fuse.OpenOut
+		if status := r.fs.Open(nil, &fuse.OpenIn{InHeader: header(entry.NodeId), Flags: flags}, &out); !status.Ok() {
+			t.Fatal(status)
+		}
+		return out.Fh
+	}
+	fh := open(syscall.O_WRONLY | syscall.O_APPEND)
+	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Offset: 2, Flags: syscall.O_APPEND}, []byte("mine")); !status.Ok() {
+		t.Fatal(status)
+	}
+	open(syscall.O_RDONLY)
+	if status := r.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.follow()
+	r.write("/f", "theirs")
+	r.follow()
+	if status := r.save("/f", "an edit of what was read", 0); status != fuse.Status(syscall.ESTALE) {
+		t.Errorf("overwriting another session's change: %v, want ESTALE", status)
+	}
+}
+
+// TestRenameIsRefusedAgain saves by a rename to a name that another session was
+// faster to take. The kernel repeats what ended with ESTALE, and must get that
+// again.
+func TestRenameIsRefusedAgain(t *testing.T) {
+	r := newRig(t)
+	r.must(r.s.walk(t.Context()))
+	fh := r.dirty("/f.tmp", "mine")
+	if status := r.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
+	r.write("/f", "theirs")
+	r.before(r.follow)
+	for range 2 {
+		if status := r.rename("/f.tmp", "/f", 0); status != fuse.Status(syscall.ESTALE) {
+			t.Fatalf("rename over another session's file: %v, want ESTALE", status)
+		}
+	}
+}
