@@ -34,7 +34,7 @@ func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	if wait && fs.writtenOn(in.Pid, h.node.id) {
 		return fuse.OK
 	}
-	status := fs.commitFile(h.node, h.stage, false)
+	status := fs.commitFile(h.node, h.stage, saved)
 	if !status.Ok() && !fs.writtenOn(in.Pid, h.node.id) {
 		fs.closeFailed(h.node, h.stage, status)
 	}
@@ -62,7 +62,7 @@ func (fs *fileSystem) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	if h == nil || h.stage == nil {
 		return fuse.OK
 	}
-	status := fs.commitFile(h.node, h.stage, false)
+	status := fs.commitFile(h.node, h.stage, saved)
 	fs.tellName(h.node)
 	return status
 }
@@ -86,10 +86,24 @@ type draft struct {
 	theirs  *versionlog.Version // nil: no memory
 }
 
+// occasion is what a file is committed for.
+type occasion int
+
+const (
+	saved    occasion = iota // it is closed, synced or truncated
+	released                 // its last handle is gone
+	lingered                 // it is a temporary file that was left alone
+	ending                   // the mount ends
+)
+
+// alone reports whether there is nothing to commit when somebody has opened the
+// file to write it again: the close of that will come.
+func (o occasion) alone() bool { return o == released || o == lingered }
+
 // commitFile makes what was written to a file a version, if it changed
 // anything. Scratch files are passed over, temporary ones unless they have
 // lingered.
-func (fs *fileSystem) commitFile(n *node, st *stage, lingered bool) fuse.Status {
+func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 	n.store.ops.RLock()
 	defer n.store.ops.RUnlock()
 	n.commitMu.Lock()
@@ -97,7 +111,7 @@ func (fs *fileSystem) commitFile(n *node, st *stage, lingered bool) fuse.Status 
 	message := ""
 	for try := 0; ; try++ {
 		fs.mu.Lock()
-		d, status := fs.draft(n, st, lingered)
+		d, status := fs.draft(n, st, why)
 		fs.mu.Unlock()
 		if d == nil {
 			return status
@@ -201,7 +215,7 @@ func isFinal(err error) bool {
 
 // draft takes from the stage what is to be committed, or says why nothing is.
 // Caller holds fs.mu.
-func (fs *fileSystem) draft(n *node, st *stage, lingered bool) (*draft, fuse.Status) {
+func (fs *fileSystem) draft(n *node, st *stage, why occasion) (*draft, fuse.Status) {
 	if st.err != 0 {
 		return nil, fuse.Status(st.err)
 	}
@@ -209,7 +223,7 @@ func (fs *fileSystem) draft(n *node, st *stage, lingered bool) (*draft, fuse.Sta
 		return st.attempt, fuse.OK
 	}
 	m := n.now()
-	if !st.dirty || m.removed {
+	if !st.dirty || m.removed || why.alone() && st.writers > 1 {
 		return nil, fuse.OK
 	}
 	if n.local {
@@ -217,7 +231,7 @@ func (fs *fileSystem) draft(n *node, st *stage, lingered bool) (*draft, fuse.Sta
 		case editorScratch:
 			return nil, fuse.OK
 		case temporary:
-			if !lingered {
+			if why != lingered && why != ending {
 				return nil, fuse.OK
 			}
 		}
@@ -347,7 +361,7 @@ func (fs *fileSystem) linger(n *node) {
 		}
 		fs.mu.Unlock()
 		if idle {
-			fs.commitUnheard(n, st, true)
+			fs.commitUnheard(n, st, lingered)
 			fs.mu.Lock()
 			defer fs.mu.Unlock()
 			fs.endLinger(n, st)
@@ -384,14 +398,14 @@ func (fs *fileSystem) commitAll() {
 	}
 	fs.mu.RUnlock()
 	for _, p := range dirty {
-		fs.commitUnheard(p.n, p.st, true)
+		fs.commitUnheard(p.n, p.st, ending)
 	}
 }
 
 // commitUnheard is commitFile where no program hears of an error: what cannot
 // be committed is kept as a conflict.
-func (fs *fileSystem) commitUnheard(n *node, st *stage, lingered bool) {
-	status := fs.commitFile(n, st, lingered)
+func (fs *fileSystem) commitUnheard(n *node, st *stage, why occasion) {
+	status := fs.commitFile(n, st, why)
 	if status.Ok() {
 		return
 	}

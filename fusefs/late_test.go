@@ -2,9 +2,11 @@ package fusefs
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -176,4 +178,50 @@ func TestMadeWhereAnotherMovedAway(t *testing.T) {
 		t.Error("the file's handle does not lead to what has its name")
 	}
 	r.wantAsLog()
+}
+
+// TestReleaseLeavesTheNextWriterAlone empties a file by an open that comes while
+// the release of the last handle waits for a rename. The empty file is nobody's
+// version.
+func TestReleaseLeavesTheNextWriterAlone(t *testing.T) {
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	fh := r.dirty("/f", "one")
+	r.s.ops.Lock() // as a rename does
+	released := make(chan struct{})
+	go func() {
+		defer close(released)
+		r.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
+	}()
+	dropped := func() bool {
+		r.fs.mu.RLock()
+		defer r.fs.mu.RUnlock()
+		return r.fs.handles[fh] == nil
+	}
+	for !dropped() {
+		time.Sleep(time.Millisecond)
+	}
+	entry := r.wantLookup("/f", fuse.OK)
+	var open fuse.OpenOut
+	if status := r.fs.Open(nil, &fuse.OpenIn{InHeader: header(entry.NodeId), Flags: syscall.O_WRONLY | syscall.O_TRUNC}, &open); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.s.ops.Unlock()
+	<-released
+	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: open.Fh}, []byte("two")); !status.Ok() {
+		t.Fatal(status)
+	}
+	if status := r.fs.Flush(nil, &fuse.FlushIn{Fh: open.Fh}); !status.Ok() {
+		t.Fatal(status)
+	}
+	var sizes []int64
+	for c, err := range r.other.Commits(t.Context(), 0) {
+		r.must(err)
+		for _, v := range c.Versions {
+			sizes = append(sizes, v.Size)
+		}
+	}
+	if want := []int64{2, 3}; !slices.Equal(sizes, want) {
+		t.Errorf("versions of %d bytes, want %d", sizes, want)
+	}
 }

@@ -289,7 +289,7 @@ func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	}
 	if n, st := h.node, h.stage; st.writers == 1 && st.dirty && !n.now().removed {
 		fs.mu.Unlock()
-		fs.commitUnheard(n, st, false)
+		fs.commitUnheard(n, st, released)
 		fs.mu.Lock()
 	}
 	fs.endWrite(h.node, h.stage)

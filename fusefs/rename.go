@@ -67,7 +67,7 @@ func (fs *fileSystem) commitIdle(n *node) fuse.Status {
 	if !idle {
 		return fuse.OK
 	}
-	status := fs.commitFile(n, st, false)
+	status := fs.commitFile(n, st, saved)
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.endWrite(n, st)

@@ -345,7 +345,7 @@ func (fs *fileSystem) truncateNow(n *node, st *stage, size int) fuse.Status {
 	fs.mu.Unlock()
 	status := fs.setSize(n, st, size)
 	if status.Ok() {
-		status = fs.commitFile(n, st, false)
+		status = fs.commitFile(n, st, saved)
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

@@ -19,7 +19,7 @@ type knowledge struct {
 type sessionKnowledge map[string][]knowledge
 
 // during returns what a session may know of a path during a call: what it came
-// to know last, and while the call lasted. Nothing: it never knew anything.
+// to know last, and while the call lasted.
 func (k sessionKnowledge) during(path string, c *mountCall) []string {
 	var sums []string
 	for _, one := range k.newest(path, c) {
@@ -30,6 +30,9 @@ func (k sessionKnowledge) during(path string, c *mountCall) []string {
 
 func (k sessionKnowledge) newest(path string, c *mountCall) []knowledge {
 	var newest []knowledge
+	if !slices.ContainsFunc(k[path], func(one knowledge) bool { return one.end < c.Begin && !one.perhaps }) {
+		newest = append(newest, knowledge{perhaps: true}) // as at first
+	}
 	for _, one := range k[path] {
 		superseded := slices.ContainsFunc(k[path], func(other knowledge) bool {
 			return one.end < other.begin && other.end < c.Begin && !other.perhaps
@@ -55,7 +58,7 @@ func (k sessionKnowledge) ever(c *mountCall) (sums []string) {
 
 // mayReplace reports whether a session that knows these may replace a text.
 func mayReplace(known []string, sum string) bool {
-	return len(known) == 0 || slices.Contains(known, "") || slices.Contains(known, sum)
+	return slices.Contains(known, "") || slices.Contains(known, sum)
 }
 
 // moved reports whether something was renamed here that the session knows from
@@ -109,9 +112,6 @@ func (e *episode) knows(session string, at func(c *mountCall, seq uint64, k sess
 			over := e.head(c.To, seq-1).sum != ""
 			learn(c.Path, "", false)
 			learn(c.To, before.sum, !over)
-			if !over && len(known) == 0 {
-				learn(c.To, "", false)
-			}
 			for _, one := range known {
 				if !over { // the file moves, and with it what is known of it
 					learn(c.To, one.sum, one.unread)
@@ -124,9 +124,6 @@ func (e *episode) knows(session string, at func(c *mountCall, seq uint64, k sess
 				learn(at, after, i >= 0 && known[i].unread)
 			case k.moved(before, c): // which may count as another file
 				k[at] = append(k[at], knowledge{begin: c.Begin, end: c.End, sum: after, perhaps: true})
-				if len(known) == 0 {
-					learn(at, "", false)
-				}
 			}
 			if before.sum != "" && slices.ContainsFunc(known, func(one knowledge) bool { return one.sum == "" }) {
 				learn(at, "", false) // nor does who knew nothing of it before

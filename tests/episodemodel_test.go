@@ -29,9 +29,7 @@ func (e *episode) linearizable(end map[string]string) porcupine.CheckResult {
 			if c.Op == opRename {
 				change.known = k.during(c.To, c)
 			}
-			if len(change.known) > 0 { // it may have been renamed from where it is known
-				change.known = append(change.known, k.ever(c)...)
-			}
+			change.known = append(change.known, k.ever(c)...) // it may have been renamed from where it is known
 			ops = append(ops, porcupine.Operation{Input: change, Call: c.Begin, Return: c.End})
 		})
 	}

@@ -80,7 +80,7 @@ func (h *mountHistory) play(t testing.TB, number, calls int, seed uint64) []stri
 	parts := make([][]mountCall, len(h.agents))
 	var work sync.WaitGroup
 	for i, a := range h.agents {
-		p := part{Session: fmt.Sprint("s", i), Episode: number, Seed: seed + uint64(number*100+i), Calls: calls, Reads: torture() && (number+i)%3 == 0}
+		p := part{Session: fmt.Sprint("s", i), Episode: number, Seed: seed + uint64(number*100+i), Calls: calls, Reads: (number+i)%3 == 0}
 		order, err := json.Marshal(p)
 		if err != nil {
 			t.Fatal(err)
@@ -113,9 +113,7 @@ func (h *mountHistory) play(t testing.TB, number, calls int, seed uint64) []stri
 			}
 		}
 	}
-	// In one of some eighty short histories porcupine finds no order although the
-	// log is one; until that is explained, it is asked in the long form only.
-	if result := e.linearizable(end); result != porcupine.Ok && torture() {
+	if result := e.linearizable(end); result != porcupine.Ok {
 		return []string{fmt.Sprint("porcupine finds no order: ", result)}
 	}
 	return nil
@@ -187,7 +185,7 @@ func (a *agent) find(t testing.TB, path, text string, patience time.Duration) st
 // through a mount of its own, fits to the store's log and to one order.
 func TestMountHistories(t *testing.T) {
 	type form struct{ sessions, episodes, calls, histories int }
-	forms := []form{{2, 4, 50, 2}}
+	forms := []form{{2, 4, 50, 1}, {4, 4, 50, 1}}
 	if torture() {
 		forms = []form{{2, 20, 50, 1}, {4, 20, 50, 10}, {16, 200, 50, 1}}
 	}
