@@ -51,8 +51,8 @@ var mistakes = []mistake{
 `},
 	}},
 	{"flush of what is clean commits", []edit{
-		{"fusefs/commit.go", "	if !st.dirty || m.removed {", `
-	if !st.dirty && !mistaken() || m.removed {
+		{"fusefs/commit.go", "	if !st.dirty || m.removed || why.alone() && st.writers > 1 {", `
+	if !st.dirty && !mistaken() || m.removed || why.alone() && st.writers > 1 {
 %.0s`},
 		{"fusefs/commit.go", "	return d, fuse.OK\n}\n\nfunc expectVersion", `
 	d.same = d.same && !mistaken()
