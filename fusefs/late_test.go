@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"syscall"
@@ -223,5 +224,61 @@ func TestReleaseLeavesTheNextWriterAlone(t *testing.T) {
 	}
 	if want := []int64{2, 3}; !slices.Equal(sizes, want) {
 		t.Errorf("versions of %d bytes, want %d", sizes, want)
+	}
+}
+
+// TestRenameOfWhatTheKernelDoesNotKnow renames a file that another session has
+// changed, before the kernel has heard of that: it takes the old one for what has
+// the new name, and must be told.
+func TestRenameOfWhatTheKernelDoesNotKnow(t *testing.T) {
+	r := newRig(t, "/d/f")
+	r.must(r.s.walk(t.Context()))
+	for _, told := range []bool{true, false} {
+		r.wantLookup("/d/f", fuse.OK)
+		r.write("/d/f", fmt.Sprint("told: ", told))
+		r.follow()
+		if told {
+			r.fs.notify.sent = r.fs.notify.queued
+		}
+		r.fs.notify.pending = nil
+		if status := r.rename("/d/f", "/d/g", 0); !status.Ok() {
+			t.Fatal(status)
+		}
+		dir := r.s.root.children["d"].id
+		if slices.Contains(r.fs.notify.pending, notice{node: dir, name: "g"}) == told {
+			t.Errorf("told of the change: %v; notices of the rename: %v", told, r.fs.notify.pending)
+		}
+		if status := r.rename("/d/g", "/d/f", 0); !status.Ok() {
+			t.Fatal(status)
+		}
+	}
+}
+
+// TestRetryEndsWithItsName opens a file that another session has changed, and
+// whose name is gone when the kernel looks it up again. That its name comes back
+// later does not make what the kernel knew of it current.
+func TestRetryEndsWithItsName(t *testing.T) {
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	entry := r.wantLookup("/f", fuse.OK)
+	move := func(from, to string) {
+		t.Helper()
+		_, err := r.other.Rename(t.Context(), from, to, nil)
+		r.must(err)
+		r.follow()
+	}
+	open := func() fuse.Status {
+		return r.fs.Open(nil, &fuse.OpenIn{InHeader: header(entry.NodeId), Flags: syscall.O_RDONLY}, &fuse.OpenOut{})
+	}
+	r.write("/f", "changed")
+	r.follow()
+	if status := open(); status != fuse.Status(syscall.ESTALE) {
+		t.Fatalf("open of the former version: %v, want ESTALE", status)
+	}
+	move("/f", "/g")
+	r.wantLookup("/f", fuse.ENOENT)
+	move("/g", "/f")
+	if status := open(); status != fuse.Status(syscall.ESTALE) {
+		t.Errorf("open of the former version by another call: %v, want ESTALE", status)
 	}
 }

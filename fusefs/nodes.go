@@ -194,6 +194,7 @@ func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name stri
 		n = dir.store.control
 	}
 	if n == nil {
+		delete(fs.again, header.Pid) // what was to be tried again ends here
 		if canonical == name && oneForm(name) && dir.refresh == nil && dir.lacks(name) {
 			out.SetEntryTimeout(forever)
 			return fuse.OK // a negative entry, which the kernel keeps

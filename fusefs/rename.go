@@ -81,6 +81,9 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName str
 
 	fs.mu.Lock()
 	m, status := fs.newMove(in, from, oldName, newName)
+	// The kernel takes the file that it named for what has moved, and may not know
+	// yet which that is.
+	known := m == nil || fs.notify.told(m.n.named)
 	fs.mu.Unlock()
 	if m == nil || m.n == m.target {
 		return nil, status
@@ -106,7 +109,7 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName str
 	if m.old != oldName {
 		fs.notify.entry(m.from, m.old)
 	}
-	if m.new != newName || m.n != named { // the kernel takes the one that it named for what has moved
+	if m.new != newName || m.n != named || !known {
 		fs.notify.entry(m.to, m.new)
 	}
 	return m.n, fuse.OK
