@@ -15,11 +15,11 @@ func TestReadWhileAppending(t *testing.T) {
 	entry := r.wantLookup("/f", fuse.OK)
 	open := func(flags uint32) uint64 {
 		t.Helper()
-		var out fuse.OpenOut
-		if status := r.fs.Open(nil, &fuse.OpenIn{InHeader: header(entry.NodeId), Flags: flags}, &out); !status.Ok() {
+		fh, status := r.open(entry.NodeId, flags)
+		if !status.Ok() {
 			t.Fatal(status)
 		}
-		return out.Fh
+		return fh
 	}
 	fh := open(syscall.O_WRONLY | syscall.O_APPEND)
 	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Offset: 2, Flags: syscall.O_APPEND}, []byte("mine")); !status.Ok() {

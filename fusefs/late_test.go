@@ -39,24 +39,24 @@ func (r *rig) before(then func()) {
 // handle.
 func (r *rig) dirty(path, text string) uint64 {
 	r.Helper()
-	var open fuse.OpenOut
+	var fh uint64
 	status := fuse.OK
 	if entry, found := r.lookup(path); found.Ok() {
-		status = r.fs.Open(nil, &fuse.OpenIn{InHeader: header(entry.NodeId), Flags: syscall.O_WRONLY}, &open)
+		fh, status = r.open(entry.NodeId, syscall.O_WRONLY)
 	} else {
 		dir, name := r.parent(path)
 		var created fuse.CreateOut
 		in := &fuse.CreateIn{InHeader: header(dir), Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: 0o644}
 		status = r.fs.Create(nil, in, name, &created)
-		open = created.OpenOut
+		fh = created.Fh
 	}
 	if status.Ok() {
-		_, status = r.fs.Write(nil, &fuse.WriteIn{Fh: open.Fh}, []byte(text))
+		_, status = r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte(text))
 	}
 	if !status.Ok() {
 		r.Fatalf("write to %s: %v", path, status)
 	}
-	return open.Fh
+	return fh
 }
 
 // wantLost closes a handle whose write must have lost, and wants to be told of
@@ -203,16 +203,16 @@ func TestReleaseLeavesTheNextWriterAlone(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	entry := r.wantLookup("/f", fuse.OK)
-	var open fuse.OpenOut
-	if status := r.fs.Open(nil, &fuse.OpenIn{InHeader: header(entry.NodeId), Flags: syscall.O_WRONLY | syscall.O_TRUNC}, &open); !status.Ok() {
+	next, status := r.open(entry.NodeId, syscall.O_WRONLY|syscall.O_TRUNC)
+	if !status.Ok() {
 		t.Fatal(status)
 	}
 	r.s.ops.Unlock()
 	<-released
-	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: open.Fh}, []byte("two")); !status.Ok() {
+	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: next}, []byte("two")); !status.Ok() {
 		t.Fatal(status)
 	}
-	if status := r.fs.Flush(nil, &fuse.FlushIn{Fh: open.Fh}); !status.Ok() {
+	if status := r.fs.Flush(nil, &fuse.FlushIn{Fh: next}); !status.Ok() {
 		t.Fatal(status)
 	}
 	var sizes []int64
@@ -267,18 +267,15 @@ func TestRetryEndsWithItsName(t *testing.T) {
 		r.must(err)
 		r.follow()
 	}
-	open := func() fuse.Status {
-		return r.fs.Open(nil, &fuse.OpenIn{InHeader: header(entry.NodeId), Flags: syscall.O_RDONLY}, &fuse.OpenOut{})
-	}
 	r.write("/f", "changed")
 	r.follow()
-	if status := open(); status != fuse.Status(syscall.ESTALE) {
+	if _, status := r.open(entry.NodeId, syscall.O_RDONLY); status != fuse.Status(syscall.ESTALE) {
 		t.Fatalf("open of the former version: %v, want ESTALE", status)
 	}
 	move("/f", "/g")
 	r.wantLookup("/f", fuse.ENOENT)
 	move("/g", "/f")
-	if status := open(); status != fuse.Status(syscall.ESTALE) {
+	if _, status := r.open(entry.NodeId, syscall.O_RDONLY); status != fuse.Status(syscall.ESTALE) {
 		t.Errorf("open of the former version by another call: %v, want ESTALE", status)
 	}
 }

@@ -242,6 +242,13 @@ func (r *rig) wantNames(dir string, want ...string) {
 	}
 }
 
+// open opens the file that the kernel knows by an id.
+func (r *rig) open(id uint64, flags uint32) (fh uint64, status fuse.Status) {
+	var out fuse.OpenOut
+	status = r.fs.Open(nil, &fuse.OpenIn{InHeader: header(id), Flags: flags}, &out)
+	return out.Fh, status
+}
+
 // save writes a file as a program does; the result is that of the first call
 // that fails.
 func (r *rig) save(path, text string, flags uint32) fuse.Status {
@@ -250,12 +257,9 @@ func (r *rig) save(path, text string, flags uint32) fuse.Status {
 	var created fuse.CreateOut
 	var fh uint64
 	if entry, status := r.lookup(path); status.Ok() && flags&syscall.O_EXCL == 0 {
-		var open fuse.OpenOut
-		in := &fuse.OpenIn{InHeader: header(entry.NodeId), Flags: syscall.O_WRONLY | syscall.O_TRUNC}
-		if status := r.fs.Open(nil, in, &open); !status.Ok() {
+		if fh, status = r.open(entry.NodeId, syscall.O_WRONLY|syscall.O_TRUNC); !status.Ok() {
 			return status
 		}
-		fh = open.Fh
 	} else {
 		in := &fuse.CreateIn{InHeader: header(dir), Flags: syscall.O_WRONLY | syscall.O_CREAT | flags, Mode: 0o644}
 		if status := r.fs.Create(nil, in, name, &created); !status.Ok() {
