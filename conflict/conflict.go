@@ -9,12 +9,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"mneme/internal/durable"
@@ -112,26 +114,23 @@ func (s *Store) fill(temp string, about About, texts Texts) (int, error) {
 	if err := durable.WriteFile(filepath.Join(temp, YoursFile), texts.Yours, 0o600); err != nil {
 		return 0, err
 	}
-	next, err := s.next()
+	last, err := s.lockLast()
 	if err != nil {
 		return 0, err
 	}
-	for ; ; next++ { // until no other process has taken the number
-		about.ID = next
-		if err := writeAbout(temp, about); err != nil {
-			return 0, err
-		}
-		err := os.Rename(temp, filepath.Join(s.dir, strconv.Itoa(next)))
-		if errors.Is(err, fs.ErrExist) { // ENOTEMPTY is one
-			continue
-		}
-		if err != nil {
-			return 0, err
-		}
-		// Only for not using numbers again: the conflict itself is complete.
-		_ = os.WriteFile(filepath.Join(s.dir, lastFile), []byte(strconv.Itoa(next)), 0o600)
-		return next, durable.SyncDir(s.dir)
+	defer last.Close()
+	if about.ID, err = s.next(last); err != nil {
+		return 0, err
 	}
+	if err := writeAbout(temp, about); err != nil {
+		return 0, err
+	}
+	if err := os.Rename(temp, s.dirOf(about.ID)); err != nil {
+		return 0, err
+	}
+	// Only for not using numbers again: the conflict itself is complete.
+	_, _ = last.WriteAt([]byte(strconv.Itoa(about.ID)), 0)
+	return about.ID, durable.SyncDir(s.dir)
 }
 
 func writeAbout(dir string, about About) error {
@@ -142,16 +141,35 @@ func writeAbout(dir string, about About) error {
 	return durable.WriteFile(filepath.Join(dir, AboutFile), append(text, '\n'), 0o600)
 }
 
-// lastFile holds the highest number that was ever given, as far as is known.
+// lastFile holds the highest number that was ever given, as far as is known. Who
+// gives a number has it locked.
 const lastFile = "last"
 
-func (s *Store) next() (int, error) {
+// lockLast opens the last file once nobody else has it; closing it lets the next
+// one have it.
+func (s *Store) lockLast() (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(s.dir, lastFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, syscall.EINTR) {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
+		}
+	}
+}
+
+func (s *Store) next(last io.Reader) (int, error) {
 	ids, err := s.IDs()
 	if err != nil {
 		return 0, err
 	}
 	highest := 0
-	if text, err := os.ReadFile(filepath.Join(s.dir, lastFile)); err == nil {
+	if text, err := io.ReadAll(last); err == nil {
 		highest, _ = strconv.Atoi(string(text))
 	}
 	if len(ids) > 0 {

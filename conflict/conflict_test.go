@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -67,27 +68,44 @@ func TestKeep(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
+// TestKeepAtOnce: each conflict gets the number after the last one, which is not
+// used again, also while others keep and remove theirs.
 func TestKeepAtOnce(t *testing.T) {
+	const keepers, each = 8, 15
 	dir := t.TempDir()
+	ids := make([][]int, keepers)
 	var work sync.WaitGroup
-	for range 4 {
+	for i := range keepers {
 		work.Go(func() {
-			for range 5 {
-				if _, err := New(dir).Keep(About{Path: "/f"}, Texts{Yours: []byte("x")}); err != nil {
+			s := New(dir)
+			for n := range each {
+				id, err := s.Keep(About{Path: "/f"}, Texts{Yours: []byte("x")})
+				if err != nil {
+					t.Error(err)
+				}
+				ids[i] = append(ids[i], id)
+				if n%2 == 0 {
+					continue
+				}
+				if about, err := s.About(id); err != nil || about.ID != id {
+					t.Errorf("conflict %d says it is %d: %v", id, about.ID, err)
+				}
+				if err := s.Remove(id); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	work.Wait()
-	list, err := New(dir).List()
-	if err != nil || len(list) != 20 {
-		t.Errorf("%d conflicts, %v; want 20", len(list), err)
-	}
-	for i, about := range list {
-		if about.ID != i+1 {
-			t.Errorf("conflict %d says it is %d", i+1, about.ID)
+	all := slices.Sorted(slices.Values(slices.Concat(ids...)))
+	for i, id := range all {
+		if id != i+1 {
+			t.Fatalf("number %d is %d: %v", i+1, id, all)
 		}
+	}
+	list, err := New(dir).List()
+	if want := keepers * (each + 1) / 2; err != nil || len(list) != want {
+		t.Errorf("%d conflicts, %v; want %d", len(list), err, want)
 	}
 }
 

@@ -21,14 +21,14 @@ import (
 // mountHistory is a store, mounts of it, and how far its history has been looked
 // at.
 type mountHistory struct {
-	env     *env
-	mounts  []*mount
-	agents  []*agent
-	log     *memory.Store
-	kept    *conflict.Store
-	seq     uint64
-	keptIDs int
-	counts  map[string]int
+	env      *env
+	mounts   []*mount
+	agents   []*agent
+	log      *memory.Store
+	kept     *conflict.Store
+	seq      uint64
+	lastKept int // its number
+	counts   map[string]int
 
 	patience time.Duration // for what there is in the end to be seen
 }
@@ -134,7 +134,7 @@ func (h *mountHistory) news(t testing.TB) (commits []*versionlog.Commit, kept []
 		t.Fatal(err)
 	}
 	for _, about := range all {
-		if about.ID <= h.keptIDs {
+		if about.ID <= h.lastKept {
 			continue
 		}
 		yours, err := h.kept.Read(about.ID, conflict.YoursFile)
@@ -142,8 +142,8 @@ func (h *mountHistory) news(t testing.TB) (commits []*versionlog.Commit, kept []
 			t.Fatal(err)
 		}
 		kept = append(kept, keptText{session: about.Session, path: about.Path, yours: string(yours)})
+		h.lastKept = about.ID
 	}
-	h.keptIDs += len(kept)
 	return commits, kept
 }
 
