@@ -91,13 +91,18 @@ func (fs *fileSystem) firstRead(h *handle, head *versionlog.Version) {
 	}
 }
 
-// note keeps what the session knows of a path, for the file that another session
-// has put there or for whoever makes one. Caller holds fs.mu.
+// note keeps what the session knows of a path, for the file that stands for it,
+// in the tree or hidden, or for whoever makes one. Caller holds fs.mu.
 func (s *store) note(path string, b base) {
-	if other := s.made(path); other == nil {
+	n := s.made(path)
+	if n == nil {
+		n = s.findHidden(path)
+	}
+	switch {
+	case n == nil:
 		s.remember(path, b)
-	} else if !other.seen.known {
-		other.seen = b
+	case !n.seen.known:
+		n.seen = b
 	}
 }
 

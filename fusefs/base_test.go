@@ -56,3 +56,24 @@ func TestRenameIsRefusedAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestRenameOverWhatWasMadeAnewIsRefusedAgain is the same where the file that
+// the session meant to replace unread has given way to another one.
+func TestRenameOverWhatWasMadeAnewIsRefusedAgain(t *testing.T) {
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	r.wantLookup("/f", fuse.OK)
+	fh := r.dirty("/f.tmp", "mine")
+	if status := r.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
+	r.remove("/f")
+	r.write("/f", "theirs")
+	r.before(r.follow)
+	for range 2 {
+		if status := r.rename("/f.tmp", "/f", 0); status != fuse.Status(syscall.ESTALE) {
+			t.Fatalf("rename over another session's file: %v, want ESTALE", status)
+		}
+	}
+}

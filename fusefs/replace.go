@@ -95,14 +95,7 @@ func (fs *fileSystem) loseRename(r *replacement) error {
 	last := s.lastLoss
 	repeated := last.path == l.path && sameText(last.theirs, l.theirs) && bytes.Equal(last.yours, l.yours)
 	s.lastLoss = l
-	r.move.resolve()
-	holder := r.move.holder()
-	switch {
-	case holder == nil:
-		s.note(r.path, base{true, r.base})
-	case !holder.seen.known:
-		holder.seen = base{true, r.base}
-	}
+	s.note(r.path, base{true, r.base})
 	fs.mu.Unlock()
 	if !repeated {
 		s.keep(l, 0)
