@@ -52,7 +52,9 @@ type fileSystem struct {
 	ctx    context.Context // ends with the mount; bounds what requests wait for
 	notify *notifier
 	ahead  *prefetcher
-	server *fuse.Server // nil before it is mounted
+
+	// storePages puts bytes into the kernel's page cache; nil before it is mounted.
+	storePages func(node uint64, offset int64, data []byte) fuse.Status
 
 	since time.Time
 	quiet bool           // no request opens anything; see quiet.go
@@ -62,6 +64,7 @@ type fileSystem struct {
 	// handles, and the fields of store that say so. It is taken last, after
 	// store.ops and node.commitMu, and never held during I/O.
 	mu      sync.RWMutex
+	pushed  sync.Cond // a node that is to be written is not being pushed any more
 	nodes   map[uint64]*node
 	nextID  uint64
 	handles map[uint64]*handle
@@ -89,6 +92,7 @@ func newFileSystem(ctx context.Context, stores []*memory.Store, opts Options) *f
 		handles:       map[uint64]*handle{},
 		again:         map[uint32]time.Time{},
 	}
+	fs.pushed.L = &fs.mu
 	fs.ahead = newPrefetcher(fs)
 	fs.root = fs.newNode(nil, syscall.S_IFDIR|0o555, fs.since)
 	for _, ms := range stores {

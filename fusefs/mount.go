@@ -79,7 +79,7 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 		fs.tasks.Wait()
 		return nil, fmt.Errorf("mount at %s: %w", dir, err)
 	}
-	fs.server = server
+	fs.storePages = server.InodeNotifyStoreCache
 	m := &Server{fs: fs, meter: meter, server: server, dir: dir, cancel: cancel, done: make(chan struct{})}
 	m.close = sync.OnceValue(m.unmount)
 	go m.serve()

@@ -62,6 +62,8 @@ type node struct {
 	mkstemp bool                // made under a name that is to be temporary
 	reread  bool                // the kernel's pages are outdated: the next open drops them
 	notice  uint64              // number of the notice that says so
+	written bool                // was opened for writing, or cut; see push.go
+	pushing int                 // pushes under way
 
 	generate func() []byte // makes the text of a control file; nil for others
 	length   int64         // of that text, where it is known before it is made

@@ -67,6 +67,7 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 		if status := fs.catchUp(n); !status.Ok() { // so that what is written is based on the newest version
 			return status
 		}
+		fs.startWriting(n)
 	}
 	if n.generate != nil {
 		text := append([]byte{}, n.generate()...) // not nil when it is empty
@@ -198,11 +199,19 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 		return status
 	}
 	n := dir.children[canonical]
+	for n != nil && n.pushing > 0 {
+		n.written = true
+		fs.pushed.Wait()
+		if dir, canonical, status = fs.place(in.NodeId, name, 0); !status.Ok() {
+			return status
+		}
+		n = dir.children[canonical]
+	}
 	switch {
 	case n == nil:
 		now := time.Now()
 		n = fs.newNode(dir.store, syscall.S_IFREG|in.Mode&0o777, now)
-		n.local = true
+		n.local, n.written = true, true
 		n.seen = base{known: true} // that there is nothing
 		n.mkstemp = in.Flags&syscall.O_EXCL != 0 && fromMkstemp(canonical)
 		if hidden := dir.hidden[canonical]; hidden != nil && hidden.seen.stale(hidden.head) && !fs.opts.Merge {
@@ -223,6 +232,7 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 		if status := fs.admit(n, in.Flags); !status.Ok() {
 			return status
 		}
+		n.written = true
 		fs.open(n, in.Flags, &out.OpenOut)
 	}
 	fs.reply(n, canonical == name, &out.EntryOut)

@@ -2,22 +2,50 @@ package fusefs
 
 import "mneme/versionlog"
 
-// In a quiet mount, whose files nobody writes, bytes that were fetched ahead are
-// put into the kernel's page cache before anybody asks for them: a read then
-// costs no request. The kernel must know the file first, so that what was
-// fetched before its directory was listed is pushed when the listing ends.
+// Bytes that were fetched ahead are put into the kernel's page cache before
+// anybody asks for them: a read then costs no request. The kernel must know the
+// file first, so that what was fetched before its directory was listed is pushed
+// when the listing ends.
+//
+// An inode whose files nobody writes has one content for ever, see succeed.go.
+// What a program has written the kernel must not lose to a push: an inode that
+// was opened for writing once gets none any more, and the first such open waits
+// for those under way.
 
 // push gives the kernel the content of n, which is that of version, and reports
 // whether it has taken it. Callers hold no lock.
 func (fs *fileSystem) push(n *node, version *versionlog.Version, data []byte) bool {
 	const most = 1 << 20
-	if !fs.quiet || fs.server == nil || len(data) == 0 || len(data) > most {
+	if fs.storePages == nil || len(data) == 0 || len(data) > most {
 		return false
 	}
-	fs.mu.RLock()
-	fit := n.head == version && n.lookups > 0
-	fs.mu.RUnlock()
-	return fit && fs.server.InodeNotifyStoreCache(n.id, 0, data).Ok()
+	fs.mu.Lock()
+	fit := n.head == version && n.lookups > 0 && !n.written
+	if fit {
+		n.pushing++
+	}
+	fs.mu.Unlock()
+	if !fit {
+		return false
+	}
+	status := fs.storePages(n.id, 0, data)
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if n.pushing--; n.pushing == 0 && n.written {
+		fs.pushed.Broadcast()
+	}
+	return status.Ok()
+}
+
+// startWriting returns when n's pages are those of who is about to write them.
+// Callers hold no lock.
+func (fs *fileSystem) startWriting(n *node) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	n.written = true
+	for n.pushing > 0 {
+		fs.pushed.Wait()
+	}
 }
 
 // delivered notes that the kernel has what was fetched of n. Caller holds p.mu.

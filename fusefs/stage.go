@@ -315,6 +315,7 @@ func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.St
 	if status := fs.catchUp(n); !status.Ok() {
 		return status
 	}
+	fs.startWriting(n)
 	fs.mu.Lock()
 	if fs.found(n, in.Pid, syscall.O_WRONLY) == nil {
 		fs.mu.Unlock()

@@ -1,0 +1,68 @@
+package fusefs
+
+import (
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/versionlog"
+)
+
+// TestNoPushIntoWhatIsWritten: the kernel's pages of a file belong to whoever
+// begins to write it once a push that is under way has ended, and from then on.
+func TestNoPushIntoWhatIsWritten(t *testing.T) {
+	begin := map[string]func(r *rig, id uint64) fuse.Status{
+		"open": func(r *rig, id uint64) fuse.Status {
+			_, status := r.open(id, syscall.O_WRONLY)
+			return status
+		},
+		"truncate": func(r *rig, id uint64) fuse.Status {
+			in := &fuse.SetAttrIn{SetAttrInCommon: fuse.SetAttrInCommon{InHeader: header(id), Valid: fuse.FATTR_SIZE, Size: 1}}
+			return r.fs.SetAttr(nil, in, &fuse.AttrOut{})
+		},
+		"create": func(r *rig, _ uint64) fuse.Status {
+			dir, name := r.parent("/f")
+			in := &fuse.CreateIn{InHeader: header(dir), Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: 0o644}
+			return r.fs.Create(nil, in, name, &fuse.CreateOut{})
+		},
+	}
+	for name, begin := range begin {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "/f")
+			r.must(r.s.walk(t.Context()))
+			id := r.wantLookup("/f", fuse.OK).NodeId
+			n := r.s.find("/f")
+			head := n.head
+			begun := make(chan struct{})
+			var pushes sync.WaitGroup
+			r.fs.storePages = func(node uint64, offset int64, data []byte) fuse.Status {
+				pushes.Go(func() {
+					if status := begin(r, id); !status.Ok() {
+						t.Errorf("%s: %v", name, status)
+					}
+					close(begun)
+				})
+				select {
+				case <-begun:
+					t.Errorf("%s returned while the kernel was given pages", name)
+				case <-time.After(50 * time.Millisecond):
+				}
+				return fuse.OK
+			}
+			if !r.fs.push(n, head, []byte("/f")) {
+				t.Error("what nobody writes was not pushed")
+			}
+			pushes.Wait()
+			r.fs.storePages = func(uint64, int64, []byte) fuse.Status {
+				t.Error("what is written was pushed")
+				return fuse.OK
+			}
+			for _, version := range []*versionlog.Version{head, n.head} {
+				r.fs.push(n, version, []byte("/f"))
+			}
+		})
+	}
+}
