@@ -68,12 +68,13 @@ var readTargets = []struct {
 const firstGrep = "first `grep -r` after a mount"
 
 // ratioHeader heads the tables of ratios.
-var ratioHeader = []string{"work", "ext4, ms", "mneme, ms", "ratio", "ratio, quiet", "target", "met", "FUSE requests"}
+var ratioHeader = []string{"work", "ext4, ms", "mneme, ms", "ratio", "ratio, quiet", "bare FUSE", "target", "met", "FUSE requests"}
 
 // ratios adds a row to the table of one kind of mount. The quiet ratio is that
 // of the fastest rounds, which other programs have disturbed least.
 func (r *report) ratios(kind, name string, t map[string]series, requests string) {
 	ext4, mount := t["ext4"], t[kind]
+	bare := t[bareKind(kind)].median() / ext4.median()
 	ratio := mount.median() / ext4.median()
 	quiet := mount.least() / ext4.least()
 	each := mount.over(ext4)
@@ -84,14 +85,17 @@ func (r *report) ratios(kind, name string, t map[string]series, requests string)
 			if kind == "rw" {
 				limit = target.rw
 			}
-			verdict = r.goal(map[string]string{"ro": "read-only", "rw": "writable"}[kind]+" "+name, ratio, quiet, limit, "")
+			verdict = r.goal(map[string]string{"ro": "read-only", "rw": "writable"}[kind]+" "+name, ratio, quiet, bare, limit, "")
 			break
 		}
 	}
 	r.table(kind, ratioHeader...).row(name, ext4.withSpread(), mount.withSpread(),
-		fmt.Sprintf("**%s** (%s–%s)", figure(ratio), figure(each.least()), figure(each.most())), figure(quiet),
+		fmt.Sprintf("**%s** (%s–%s)", figure(ratio), figure(each.least()), figure(each.most())), figure(quiet), figure(bare),
 		verdict[0], verdict[1], requests)
 }
+
+// bareKind names the bareFS that is measured beside one kind of mount.
+func bareKind(kind string) string { return "bare " + kind }
 
 // warm runs each workload on ext4 and on both kinds of mount in turns, after a
 // first time that does not count, and counts the requests of one more time.
@@ -100,6 +104,11 @@ func (r *report) warm(dir string, all []work) {
 		"ro": r.env.mount(r.B, "notes:ro", "--metrics-addr=:0"), "rw": r.env.mount(r.B, "notes", "--metrics-addr=:0"),
 	}
 	dirs := map[string]string{"ext4": dir, "ro": mounts["ro"].dir, "rw": mounts["rw"].dir}
+	for kind := range mounts {
+		bare := r.env.bare(r.B, dir, kind)
+		defer bare.stop()
+		dirs[bareKind(kind)] = bare.dir
+	}
 	took := timings{}
 	for _, w := range all {
 		for round := range r.rounds + 1 {
@@ -152,6 +161,9 @@ func (r *report) first(dir string) {
 				took.add(firstGrep, kind, w.run(m.dir))
 			}
 			m.stop(r.B)
+			bare := r.env.bare(r.B, dir, kind)
+			took.add(firstGrep, bareKind(kind), w.run(bare.dir))
+			bare.stop()
 		}
 	}
 	for _, kind := range []string{"ro", "rw"} {

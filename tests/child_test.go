@@ -18,6 +18,7 @@ const childVariable = "MNEME_TEST_CHILD"
 var childRoles = map[string]func(args []string) error{
 	"write":     writerChild,
 	"agent":     agentChild,
+	"bare":      bareChild,
 	"hold":      holdChild,
 	"bench":     benchChild,
 	"coherence": coherenceChild,
