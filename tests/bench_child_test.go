@@ -6,17 +6,20 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
 // benchChild does one timed thing and prints how many nanoseconds it took, so
 // that starting a process is not in the figure: what, directory, then a list of
 // paths ("read", "parallel") or a count and a size in bytes ("write", "safe").
-// What "see" prints is told there.
+// What "see" prints is told there; "start" gets a file and the command that
+// mounts it.
 func benchChild(args []string) error {
 	var took time.Duration
 	var err error
@@ -27,6 +30,8 @@ func benchChild(args []string) error {
 		took, err = benchRead(dir, args[2], 64)
 	case "write", "safe":
 		took, err = benchSave(dir, args[2], args[3], what == "safe")
+	case "start":
+		took, err = benchStart(dir, args[2:])
 	case "see":
 		return benchSee(args[1], args[2], args[3])
 	default:
@@ -34,6 +39,27 @@ func benchChild(args []string) error {
 	}
 	fmt.Println(took.Nanoseconds())
 	return err
+}
+
+// benchStart times from the start of a command until a file in what it mounts
+// has been read by cat, and ends the command.
+func benchStart(file string, command []string) (time.Duration, error) {
+	start := time.Now()
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	_, err = bufio.NewReader(stdout).ReadString('\n') // that it is mounted
+	if err == nil {
+		err = exec.Command("cat", file).Run()
+	}
+	took := time.Since(start)
+	return took, errors.Join(err, cmd.Process.Signal(syscall.SIGTERM), cmd.Wait())
 }
 
 // benchRead opens, reads and closes every file of a list, with so many readers
