@@ -192,6 +192,10 @@ func (c *historyClient) record(call storeCall, do func(*storeCall) error) {
 	c.h.calls = append(c.h.calls, call)
 }
 
+// decidable is how many clients' calls porcupine can put in order within a
+// minute.
+const decidable = 8
+
 // TestHistories: whatever many callers do to a store at once, there is an order
 // of their calls in which each returned what it must.
 func TestHistories(t *testing.T) {
@@ -211,8 +215,13 @@ func TestHistories(t *testing.T) {
 					t.Logf("episode %d of %d", episode+1, work.episodes)
 				}
 				calls := work.run(t.Context(), uint64(episode), openTwice(t, libs, fmt.Sprint("episode-", episode))...)
-				if err := linearizable(calls); err != nil {
+				if err := ordered(calls); err != nil {
 					t.Fatalf("episode %d, %d calls: %v", episode, len(calls), err)
+				}
+				if work.clients <= decidable {
+					if err := linearizable(calls); err != nil {
+						t.Fatalf("episode %d, %d calls: porcupine: %v", episode, len(calls), err)
+					}
 				}
 				for _, c := range calls {
 					counts["calls"]++

@@ -14,7 +14,7 @@ import (
 
 // TestHistoryCheckerCatches: each mistake that a program over a log could make
 // must be seen before long (how soon, chance decides: calls have to meet), and
-// there must be none without one.
+// there must be none without one. Both ways to check agree.
 func TestHistoryCheckerCatches(t *testing.T) {
 	type mistake struct {
 		log   func(versionlog.Log) versionlog.Log
@@ -43,7 +43,11 @@ func TestHistoryCheckerCatches(t *testing.T) {
 			for seed := range uint64(50) {
 				libs := inMemory(mistake.log, mistake.blobs)
 				work := historyWork{clients: 4, calls: 60, seed: 100 * seed, blindAppends: name == "append to an old base"}
-				err := linearizable(work.run(t.Context(), 0, openTwice(t, libs, "s")...))
+				calls := work.run(t.Context(), 0, openTwice(t, libs, "s")...)
+				err := linearizable(calls)
+				if other := ordered(calls); (err == nil) != (other == nil) {
+					t.Fatalf("history %d: porcupine says %v, the other check %v", seed+1, err, other)
+				}
 				if name == "none" && err != nil {
 					t.Fatal(err)
 				}
