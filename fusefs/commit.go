@@ -120,6 +120,9 @@ func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 		if !resumed {
 			d.message = message
 		}
+		if d.tails && try == 0 {
+			n.store.takeTurn(d.path)
+		}
 		if !d.lost {
 			err := fs.commitDraft(d)
 			switch {
@@ -158,12 +161,14 @@ func (fs *fileSystem) commitDraft(d *draft) error {
 	s.unsure[d.key], d.st.attempt = d, d
 	fs.mu.Unlock()
 	var satisfied bool
+	began := time.Now()
 	err := s.commitWith(d.key, func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
 		opts.Message, opts.Fresh = d.message, !d.resumed
 		return s.memory.Batch(fs.ctx, []memory.Change{put}, opts)
 	}, func(c *versionlog.Commit) {
 		if satisfied = len(c.Versions) == 0; !satisfied {
 			fs.committed(d, c.Versions[0])
+			s.hadTurn(d, began)
 		}
 	})
 	if err == nil && satisfied {

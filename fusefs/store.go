@@ -44,6 +44,7 @@ type store struct {
 	lost     map[string]base     // what the session knows of paths that other sessions freed
 	blind    int                 // how often the session opened for overwriting what it had not read
 	lastLoss loss                // the newest of a rename, which the kernel repeats
+	turn     turn                // the newest of an append
 	degraded error               // why the log cannot be followed; nil when it can
 	loading  loading
 

@@ -127,7 +127,9 @@ func (a *agent) end(t testing.TB) {
 }
 
 // do has the agent do something; it must not take long.
-func (a *agent) do(t testing.TB, c call) reply {
+func (a *agent) do(t testing.TB, c call) reply { return a.doWithin(t, c, scriptPatience) }
+
+func (a *agent) doWithin(t testing.TB, c call, patience time.Duration) reply {
 	if err := a.calls.Encode(c); err != nil {
 		t.Errorf("%v: %v", c, err)
 		return reply{Errno: syscall.EPIPE}
@@ -138,8 +140,8 @@ func (a *agent) do(t testing.TB, c call) reply {
 			return r
 		}
 		t.Errorf("%v: the agent has died: %s", c, a.child.stderr)
-	case <-time.After(scriptPatience):
-		t.Errorf("%v in %s: not done after %v", c, a.child.mount.dir, scriptPatience)
+	case <-time.After(patience):
+		t.Errorf("%v in %s: not done after %v", c, a.child.mount.dir, patience)
 		a.child.mount.abort()
 		<-a.replies
 	}

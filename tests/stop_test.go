@@ -76,7 +76,7 @@ func (s *stoppedSession) write(t *testing.T, end chan struct{}) {
 		}
 		s.calls = append(s.calls, c)
 		s.busy.Store(true)
-		r := s.agent.do(t, c)
+		r := s.agent.doWithin(t, c, stopLength+scriptPatience)
 		s.busy.Store(false)
 		switch {
 		case r.ok():
@@ -89,6 +89,9 @@ func (s *stoppedSession) write(t *testing.T, end chan struct{}) {
 		}
 	}
 }
+
+// stopLength is how long a daemon is stopped in the long form.
+const stopLength = 30 * time.Second
 
 // stop stops the first daemon and reports whether the others worked meanwhile.
 func (s *stopped) stop(t *testing.T) bool {
@@ -105,7 +108,7 @@ func (s *stopped) stop(t *testing.T) bool {
 	began, patience := time.Now(), slowness*2*time.Second
 	worked := s.others(t, 5, patience)
 	if torture() {
-		time.Sleep(30*time.Second - time.Since(began))
+		time.Sleep(stopLength - time.Since(began))
 	}
 	if worked && !s.sessions[0].busy.Load() {
 		t.Error("nothing was under way in the stopped mount")
