@@ -1,41 +1,15 @@
 package tests
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
+	"mneme/internal/barefs"
 )
 
-// bareFS is the least that a file system in user space can do with the same
-// library and the same promises to the kernel as mneme: a tree in memory, no
-// store, no versions, no other sessions. What it takes longer than a target, a
-// mount cannot reach. It gives the kernel a directory's files unasked, as mneme
-// does; what is written to it goes, at close, into one file with one fsync.
-type bareFS struct {
-	fuse.RawFileSystem
-	server *fuse.Server
-	quiet  bool // nobody writes: there are no opens
-	record *os.File
-
-	mu    sync.RWMutex // guards the tree
-	nodes []*bareNode  // by id
-}
-
-type bareNode struct {
-	attr     fuse.Attr
-	names    []string
-	children map[string]*bareNode
-	data     []byte
-	pushed   bool
-}
-
-// bare mounts a bareFS that has the files of a directory, "" being none.
+// bare mounts a file system that does next to nothing and has the files of a
+// directory, "" being none.
 func (e *env) bare(b testing.TB, from, kind string) *peer {
 	b.Helper()
 	self, err := os.Executable()
@@ -43,178 +17,10 @@ func (e *env) bare(b testing.TB, from, kind string) *peer {
 		b.Fatal(err)
 	}
 	dir := e.newDir(b, "bare-")
-	return e.startPeer(b, filepath.Join(dir, "mnt"), []string{childVariable + "=bare"}, self, filepath.Join(dir, "mnt"), filepath.Join(dir, "record"), kind, from)
+	return e.startPeer(b, filepath.Join(dir, "mnt"), []string{childVariable + "=bare"}, self, filepath.Join(dir, "mnt"), filepath.Join(dir, "record"), from, kind)
 }
 
-// bareChild serves a bareFS until it is unmounted.
+// bareChild serves it.
 func bareChild(args []string) error {
-	mountpoint, record, kind, from := args[0], args[1], args[2], args[3]
-	b := &bareFS{RawFileSystem: fuse.NewDefaultRawFileSystem(), quiet: kind == "ro", nodes: []*bareNode{nil}}
-	var err error
-	if b.record, err = os.Create(record); err != nil {
-		return err
-	}
-	dirs := map[string]*bareNode{".": b.add(nil, "", syscall.S_IFDIR|0o755, nil)}
-	err = filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		name, _ := filepath.Rel(from, path)
-		switch {
-		case from == "" || err != nil:
-			return filepath.SkipAll
-		case name == ".":
-		case d.IsDir():
-			dirs[name] = b.add(dirs[filepath.Dir(name)], d.Name(), syscall.S_IFDIR|0o755, nil)
-		default:
-			data, err := os.ReadFile(path)
-			b.add(dirs[filepath.Dir(name)], d.Name(), syscall.S_IFREG|0o644, data)
-			return err
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	o := &fuse.MountOptions{
-		Options: []string{"default_permissions"}, DisableSplice: true, DirectMountStrict: os.Geteuid() == 0,
-		ExtraCapabilities: fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2,
-	}
-	if b.quiet {
-		o.Options = append(o.Options, "ro")
-		o.ExtraCapabilities &^= fuse.CAP_ATOMIC_O_TRUNC
-	}
-	if b.server, err = fuse.NewServer(b, mountpoint, o); err != nil {
-		return err
-	}
-	b.server.Serve()
-	return b.record.Close()
-}
-
-// add makes a node.
-func (b *bareFS) add(parent *bareNode, name string, mode uint32, data []byte) *bareNode {
-	n := &bareNode{attr: fuse.Attr{Ino: uint64(len(b.nodes)), Mode: mode, Nlink: 1, Size: uint64(len(data))}, data: data}
-	n.attr.SetTimes(nil, &time.Time{}, &time.Time{})
-	if mode&syscall.S_IFDIR != 0 {
-		n.children = map[string]*bareNode{}
-	}
-	b.nodes = append(b.nodes, n)
-	if parent != nil {
-		parent.names = append(parent.names, name)
-		parent.children[name] = n
-	}
-	return n
-}
-
-func (b *bareFS) node(id uint64) *bareNode {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return b.nodes[id]
-}
-
-func (n *bareNode) reply(out *fuse.EntryOut) {
-	out.NodeId, out.Attr = n.attr.Ino, n.attr
-	out.SetEntryTimeout(time.Hour)
-	out.SetAttrTimeout(time.Hour)
-}
-
-func (b *bareFS) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	if n := b.nodes[in.NodeId].children[name]; n != nil {
-		n.reply(out)
-	} else {
-		out.SetEntryTimeout(time.Hour)
-	}
-	return fuse.OK
-}
-
-func (b *bareFS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	out.SetTimeout(time.Hour)
-	out.Attr = b.node(in.NodeId).attr
-	return fuse.OK
-}
-
-func (b *bareFS) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
-	return b.GetAttr(nil, &fuse.GetAttrIn{InHeader: in.InHeader}, out)
-}
-
-func (b *bareFS) OpenDir(_ <-chan struct{}, _ *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	if b.quiet {
-		return fuse.ENOSYS
-	}
-	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_CACHE_DIR
-	return fuse.OK
-}
-
-func (b *bareFS) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	b.mu.RLock()
-	n := b.nodes[in.NodeId]
-	at := int(in.Offset)
-	for ; at < len(n.names); at++ {
-		child := n.children[n.names[at]]
-		entry := out.AddDirLookupEntry(fuse.DirEntry{Name: n.names[at], Ino: child.attr.Ino, Mode: child.attr.Mode, Off: uint64(at) + 1})
-		if entry == nil {
-			break
-		}
-		child.reply(entry)
-	}
-	b.mu.RUnlock()
-	if at == int(in.Offset) && !n.pushed {
-		n.pushed = true
-		for _, name := range n.names {
-			if c := n.children[name]; len(c.data) > 0 {
-				b.server.InodeNotifyStoreCache(c.attr.Ino, 0, c.data)
-			}
-		}
-	}
-	return fuse.OK
-}
-
-func (b *bareFS) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.add(b.nodes[in.NodeId], name, syscall.S_IFDIR|0o755, nil).reply(out)
-	return fuse.OK
-}
-
-func (b *bareFS) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.add(b.nodes[in.NodeId], name, syscall.S_IFREG|0o644, nil).reply(&out.EntryOut)
-	return fuse.OK
-}
-
-func (b *bareFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	if b.quiet {
-		return fuse.ENOSYS
-	}
-	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
-	if in.Flags&syscall.O_TRUNC != 0 {
-		b.node(in.NodeId).data = nil
-	}
-	if in.Flags&syscall.O_ACCMODE == syscall.O_RDONLY {
-		out.OpenFlags |= fuse.FOPEN_NOFLUSH
-	}
-	return fuse.OK
-}
-
-func (b *bareFS) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
-	data := b.node(in.NodeId).data
-	data = data[min(in.Offset, uint64(len(data))):]
-	return fuse.ReadResultData(data[:min(len(data), int(in.Size))]), fuse.OK
-}
-
-func (b *bareFS) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	n := b.node(in.NodeId)
-	n.data = append(n.data, data...)
-	n.attr.Size = uint64(len(n.data))
-	return uint32(len(data)), fuse.OK
-}
-
-func (b *bareFS) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
-	if b.quiet {
-		return fuse.ENOSYS
-	}
-	if _, err := b.record.Write(b.node(in.NodeId).data); err != nil {
-		return fuse.ToStatus(err)
-	}
-	return fuse.ToStatus(b.record.Sync())
+	return barefs.Serve(args[0], args[1], args[2], args[3] == "ro")
 }

@@ -94,7 +94,7 @@ func (r *report) ratios(kind, name string, t map[string]series, requests string)
 		verdict[0], verdict[1], requests)
 }
 
-// bareKind names the bareFS that is measured beside one kind of mount.
+// bareKind names the bare file system that is measured beside one kind of mount.
 func bareKind(kind string) string { return "bare " + kind }
 
 // warm runs each workload on ext4 and on both kinds of mount in turns, after a

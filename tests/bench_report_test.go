@@ -142,7 +142,7 @@ func (r *report) table(name string, header ...string) *table {
 
 // goal compares a result with its target and returns the two cells that say so.
 // What misses is listed under key, with the reason that why.txt has, and with
-// what a bareFS takes where that is measured (else 0).
+// what bare FUSE takes where that is measured (else 0).
 func (r *report) goal(key string, got, quiet, bare, limit float64, unit string) []string {
 	want := "≤ " + figure(limit) + unit
 	const rounding = 0.005

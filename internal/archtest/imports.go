@@ -48,7 +48,7 @@ var backends = []string{
 }
 
 // testOnly are the packages that serve tests and stand on no floor.
-var testOnly = []string{"internal/archtest", "internal/awstest", "internal/crashfs", "internal/skip", "tests"}
+var testOnly = []string{"internal/archtest", "internal/awstest", "internal/barefs", "internal/crashfs", "internal/skip", "tests"}
 
 // standardOnly are the packages that import nothing from outside but the
 // standard library.
@@ -59,7 +59,7 @@ var standardOnly = []string{"cas", "versionlog"}
 var owners = map[string][]string{
 	"modernc.org/":                   {"versionlog/sqlitelog"},
 	databaseLibrary:                  {"versionlog/sqlitelog"},
-	"github.com/hanwen/go-fuse":      {"fusefs", "internal/crashfs"},
+	"github.com/hanwen/go-fuse":      {"fusefs", "internal/barefs", "internal/crashfs"},
 	"github.com/dgraph-io/ristretto": {"cache"},
 	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awssetup", "internal/awstest"},
 	"github.com/alecthomas/kong":     {"cmd/mneme"},
