@@ -32,6 +32,8 @@ func TestTurns(t *testing.T) {
 	if r.s.turn.path != "" {
 		t.Errorf("who does not append had a turn: %v", r.s.turn)
 	}
+	r.write("/g", "theirs")
+	r.follow()
 	write("/g", syscall.O_APPEND)
 	had := r.s.turn
 	if had.path != "/g" || had.took <= 0 {
