@@ -43,10 +43,15 @@ type crashes struct {
 // Nothing that close, fsync, rename or unlink acknowledged is lost when the
 // daemon is killed; nothing is torn; the next mount clears the dead one.
 func TestKillDaemonUnderLoad(t *testing.T) {
+	for range times(1, 20) { // each looks at its whole history after every kill
+		killUnderLoad(t, times(20, 50))
+	}
+}
+
+func killUnderLoad(t *testing.T, cycles int) {
 	e := newEnv(t)
 	e.store("notes")
 	c := &crashes{env: e, at: filepath.Join(e.dir, "mnt"), styles: slices.Sorted(maps.Keys(writerStyles)), steps: map[string][]*writerStep{}}
-	cycles := times(20, 1000)
 	for cycle := range cycles {
 		m := e.mount(t, "notes", "--at="+c.at)
 		c.check(t, m)
