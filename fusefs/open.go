@@ -67,7 +67,6 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 		if status := fs.catchUp(n); !status.Ok() { // so that what is written is based on the newest version
 			return status
 		}
-		fs.startWriting(n)
 	}
 	if n.generate != nil {
 		text := append([]byte{}, n.generate()...) // not nil when it is empty
@@ -79,6 +78,9 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	if writes(in.Flags) {
+		fs.startWriting(n)
+	}
 	if !fs.tell(n, in.Flags) {
 		return fuse.Status(syscall.ESTALE)
 	}
@@ -159,6 +161,7 @@ func (fs *fileSystem) open(n *node, flags uint32, out *fuse.OpenOut) {
 		n.reread = false
 	}
 	if writes(flags) {
+		n.written = true
 		h.stage = n.beginWrite(flags)
 		if h.stage.overtaken { // it is to be read first, and that must be seen here
 			out.OpenFlags &^= fuse.FOPEN_KEEP_CACHE
@@ -200,8 +203,7 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 	}
 	n := dir.children[canonical]
 	for n != nil && n.pushing > 0 {
-		n.written = true
-		fs.pushed.Wait()
+		fs.startWriting(n)
 		if dir, canonical, status = fs.place(in.NodeId, name, 0); !status.Ok() {
 			return status
 		}
@@ -211,7 +213,7 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 	case n == nil:
 		now := time.Now()
 		n = fs.newNode(dir.store, syscall.S_IFREG|in.Mode&0o777, now)
-		n.local, n.written = true, true
+		n.local = true
 		n.seen = base{known: true} // that there is nothing
 		n.mkstemp = in.Flags&syscall.O_EXCL != 0 && fromMkstemp(canonical)
 		if hidden := dir.hidden[canonical]; hidden != nil && hidden.seen.stale(hidden.head) && !fs.opts.Merge {
@@ -232,7 +234,6 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 		if status := fs.admit(n, in.Flags); !status.Ok() {
 			return status
 		}
-		n.written = true
 		fs.open(n, in.Flags, &out.OpenOut)
 	}
 	fs.reply(n, canonical == name, &out.EntryOut)

@@ -38,10 +38,8 @@ func (fs *fileSystem) push(n *node, version *versionlog.Version, data []byte) bo
 }
 
 // startWriting returns when n's pages are those of who is about to write them.
-// Callers hold no lock.
+// Caller holds fs.mu, which is released meanwhile.
 func (fs *fileSystem) startWriting(n *node) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
 	n.written = true
 	for n.pushing > 0 {
 		fs.pushed.Wait()

@@ -315,8 +315,8 @@ func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.St
 	if status := fs.catchUp(n); !status.Ok() {
 		return status
 	}
-	fs.startWriting(n)
 	fs.mu.Lock()
+	fs.startWriting(n)
 	if fs.found(n, in.Pid, syscall.O_WRONLY) == nil {
 		fs.mu.Unlock()
 		return fuse.Status(syscall.ESTALE) // as in Open
