@@ -43,18 +43,9 @@ func TestReadWhileAppending(t *testing.T) {
 func TestRenameIsRefusedAgain(t *testing.T) {
 	r := newRig(t)
 	r.must(r.s.walk(t.Context()))
-	fh := r.dirty("/f.tmp", "mine")
-	if status := r.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); !status.Ok() {
-		t.Fatal(status)
-	}
-	r.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
+	r.saveTemporary("/f.tmp")
 	r.write("/f", "theirs")
-	r.before(r.follow)
-	for range 2 {
-		if status := r.rename("/f.tmp", "/f", 0); status != fuse.Status(syscall.ESTALE) {
-			t.Fatalf("rename over another session's file: %v, want ESTALE", status)
-		}
-	}
+	r.wantRefusedAgain("/f.tmp", "/f")
 }
 
 // TestRenameOverWhatWasMadeAnewIsRefusedAgain is the same where the file that
@@ -63,17 +54,28 @@ func TestRenameOverWhatWasMadeAnewIsRefusedAgain(t *testing.T) {
 	r := newRig(t, "/f")
 	r.must(r.s.walk(t.Context()))
 	r.wantLookup("/f", fuse.OK)
-	fh := r.dirty("/f.tmp", "mine")
-	if status := r.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); !status.Ok() {
-		t.Fatal(status)
-	}
-	r.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
+	r.saveTemporary("/f.tmp")
 	r.remove("/f")
 	r.write("/f", "theirs")
+	r.wantRefusedAgain("/f.tmp", "/f")
+}
+
+// saveTemporary makes a file that is to be renamed.
+func (r *rig) saveTemporary(path string) {
+	r.Helper()
+	if status := r.close(r.dirty(path, "mine")); !status.Ok() {
+		r.Fatal(status)
+	}
+}
+
+// wantRefusedAgain renames a file twice, as the kernel does. The mount hears of
+// what the other session has done only within the first rename.
+func (r *rig) wantRefusedAgain(from, to string) {
+	r.Helper()
 	r.before(r.follow)
 	for range 2 {
-		if status := r.rename("/f.tmp", "/f", 0); status != fuse.Status(syscall.ESTALE) {
-			t.Fatalf("rename over another session's file: %v, want ESTALE", status)
+		if status := r.rename(from, to, 0); status != fuse.Status(syscall.ESTALE) {
+			r.Fatalf("rename over another session's file: %v, want ESTALE", status)
 		}
 	}
 }

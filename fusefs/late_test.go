@@ -63,10 +63,9 @@ func (r *rig) dirty(path, text string) uint64 {
 // which path.
 func (r *rig) wantLost(fh uint64, path string) {
 	r.Helper()
-	if status := r.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); status != fuse.Status(syscall.ESTALE) {
+	if status := r.close(fh); status != fuse.Status(syscall.ESTALE) {
 		r.Errorf("close: %v, want ESTALE", status)
 	}
-	r.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
 	if told := string(r.s.errors.text()); !strings.Contains(told, "notes:"+path+" ") {
 		r.Errorf("the errors do not name %s: %q", path, told)
 	}
@@ -261,20 +260,16 @@ func TestRetryEndsWithItsName(t *testing.T) {
 	r := newRig(t, "/f")
 	r.must(r.s.walk(t.Context()))
 	entry := r.wantLookup("/f", fuse.OK)
-	move := func(from, to string) {
-		t.Helper()
-		_, err := r.other.Rename(t.Context(), from, to, nil)
-		r.must(err)
-		r.follow()
-	}
 	r.write("/f", "changed")
 	r.follow()
 	if _, status := r.open(entry.NodeId, syscall.O_RDONLY); status != fuse.Status(syscall.ESTALE) {
 		t.Fatalf("open of the former version: %v, want ESTALE", status)
 	}
-	move("/f", "/g")
+	r.move("/f", "/g")
+	r.follow()
 	r.wantLookup("/f", fuse.ENOENT)
-	move("/g", "/f")
+	r.move("/g", "/f")
+	r.follow()
 	if _, status := r.open(entry.NodeId, syscall.O_RDONLY); status != fuse.Status(syscall.ESTALE) {
 		t.Errorf("open of the former version by another call: %v, want ESTALE", status)
 	}

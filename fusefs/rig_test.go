@@ -249,6 +249,13 @@ func (r *rig) open(id uint64, flags uint32) (fh uint64, status fuse.Status) {
 	return out.Fh, status
 }
 
+// close ends a handle as a program does, with the result of its close.
+func (r *rig) close(fh uint64) fuse.Status {
+	status := r.fs.Flush(nil, &fuse.FlushIn{Fh: fh})
+	r.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
+	return status
+}
+
 // save writes a file as a program does; the result is that of the first call
 // that fails.
 func (r *rig) save(path, text string, flags uint32) fuse.Status {

@@ -22,10 +22,9 @@ func TestTurns(t *testing.T) {
 		if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Offset: 2, Flags: flags}, []byte("mine")); !status.Ok() {
 			t.Fatal(status)
 		}
-		if status := r.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); !status.Ok() {
+		if status := r.close(fh); !status.Ok() {
 			t.Fatal(status)
 		}
-		r.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
 		r.follow()
 	}
 	write("/f", 0)
