@@ -68,30 +68,19 @@ var readTargets = []struct {
 const firstGrep = "first `grep -r` after a mount"
 
 // ratioHeader heads the tables of ratios.
-var ratioHeader = []string{"work", "ext4, ms", "mneme, ms", "ratio", "ratio, quiet", "bare FUSE", "target", "met", "FUSE requests"}
+var ratioHeader = slices.Concat([]string{"work", "ext4, ms"}, comparedHeader, []string{"FUSE requests"})
 
-// ratios adds a row to the table of one kind of mount. The quiet ratio is that
-// of the fastest rounds, which other programs have disturbed least.
+// ratios adds a row to the table of one kind of mount.
 func (r *report) ratios(kind, name string, t map[string]series, requests string) {
-	ext4, mount := t["ext4"], t[kind]
-	bare := t[bareKind(kind)].median() / ext4.median()
-	ratio := mount.median() / ext4.median()
-	quiet := mount.least() / ext4.least()
-	each := mount.over(ext4)
-	verdict := []string{"", ""}
+	limit := 0.0
 	for _, target := range readTargets {
 		if strings.HasPrefix(name, target.work) {
-			limit := target.ro
-			if kind == "rw" {
-				limit = target.rw
-			}
-			verdict = r.goal(map[string]string{"ro": "read-only", "rw": "writable"}[kind]+" "+name, ratio, quiet, bare, limit, "")
+			limit = map[string]float64{"ro": target.ro, "rw": target.rw}[kind]
 			break
 		}
 	}
-	r.table(kind, ratioHeader...).row(name, ext4.withSpread(), mount.withSpread(),
-		fmt.Sprintf("**%s** (%s–%s)", figure(ratio), figure(each.least()), figure(each.most())), figure(quiet), figure(bare),
-		verdict[0], verdict[1], requests)
+	compared := r.compared(wordOf[kind]+" "+name, t["ext4"], t[kind], t[bareKind(kind)], limit)
+	r.table(kind, ratioHeader...).row(slices.Concat([]string{name}, compared, []string{requests})...)
 }
 
 // bareKind names the bare file system that is measured beside one kind of mount.

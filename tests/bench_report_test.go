@@ -164,6 +164,25 @@ func (r *report) goal(key string, got, quiet, bare, limit float64, unit string) 
 	return []string{want, verdict}
 }
 
+// comparedHeader heads what compared returns, after the column of ext4.
+var comparedHeader = []string{"mneme, ms", "ratio", "ratio, quiet", "bare FUSE", "target", "met"}
+
+// compared returns the cells of a row that compares a mount with ext4, and bare
+// FUSE with that, and has goal judge it; a limit of 0 is none. The quiet ratio is
+// that of the fastest rounds, which other programs have disturbed least.
+func (r *report) compared(key string, ext4, mount, bare series, limit float64) []string {
+	ratio, quiet, each := mount.median()/ext4.median(), mount.least()/ext4.least(), mount.over(ext4)
+	least := bare.median() / ext4.median()
+	verdict := []string{"", ""}
+	if limit > 0 {
+		verdict = r.goal(key, ratio, quiet, least, limit, "")
+	}
+	return append([]string{
+		ext4.withSpread(), mount.withSpread(),
+		fmt.Sprintf("**%s** (%s–%s)", figure(ratio), figure(each.least()), figure(each.most())), figure(quiet), figure(least),
+	}, verdict...)
+}
+
 func (r *report) miss(key, text string) {
 	for line := range strings.Lines(benchWhy) {
 		if k, why, ok := strings.Cut(line, " = "); ok && k == key {

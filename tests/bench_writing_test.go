@@ -58,14 +58,10 @@ func (r *report) saves() {
 			}
 		}
 	}
-	t := r.table("saves", "open, write, close", "ext4 safe save, ms", "mneme, ms", "ratio", "ratio, quiet", "bare FUSE", "target", "met")
+	t := r.table("saves", append([]string{"open, write, close", "ext4 safe save, ms"}, comparedHeader...)...)
 	for _, name := range names {
-		ext4, mount := took[name]["ext4"], took[name]["mneme"]
-		ratio, quiet, each := mount.median()/ext4.median(), mount.least()/ext4.least(), mount.over(ext4)
-		floor := took[name]["bare"].median() / ext4.median()
-		verdict := r.goal("durable write of "+name, ratio, quiet, floor, 1, "")
-		t.row(name, ext4.withSpread(), mount.withSpread(),
-			fmt.Sprintf("**%s** (%s–%s)", figure(ratio), figure(each.least()), figure(each.most())), figure(quiet), figure(floor), verdict[0], verdict[1])
+		s := took[name]
+		t.row(append([]string{name}, r.compared("durable write of "+name, s["ext4"], s["mneme"], s["bare"], 1)...)...)
 	}
 	m.stop(r.B)
 }
