@@ -129,7 +129,8 @@ func playPart(dir, order string) (string, error) {
 
 func (p *player) path() string { return episodePaths[p.random.IntN(len(episodePaths))] }
 
-// step makes a call, and often reads first what it means to replace.
+// step makes a call, often reads first what it means to replace, and often
+// insists, without looking, on what was refused.
 func (p *player) step() {
 	c := mountCall{Path: p.path()}
 	switch n := p.random.IntN(20); {
@@ -160,13 +161,22 @@ func (p *player) step() {
 		c.Size = episodeLine
 	}
 	if c.Size > 0 {
-		c.Token = fmt.Sprintf("%s.%d.%d", p.Session, p.Episode, p.n.Add(1))
+		c.Token = p.token()
 	}
-	p.do(c)
+	if p.do(c) == syscall.ESTALE && p.random.IntN(3) > 0 {
+		if c.Size > 0 {
+			c.Token = p.token()
+		}
+		p.do(c)
+	}
+}
+
+func (p *player) token() string {
+	return fmt.Sprintf("%s.%d.%d", p.Session, p.Episode, p.n.Add(1))
 }
 
 // do makes a call and records it.
-func (p *player) do(c mountCall) {
+func (p *player) do(c mountCall) syscall.Errno {
 	path := filepath.Join(p.dir, c.Path)
 	var err error
 	c.Begin = monotonic()
@@ -191,6 +201,7 @@ func (p *player) do(c mountCall) {
 		c.Errno, c.Looks = syscall.EIO, err.Error()
 	}
 	p.calls = append(p.calls, c)
+	return c.Errno
 }
 
 func (p *player) read(c *mountCall, path string) error {

@@ -202,7 +202,7 @@ func TestMountHistoryCheckerCatches(t *testing.T) {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
 			defer func(patience time.Duration) { h.patience = patience }(h.patience)
 			h.patience = time.Second // which is enough for what never comes
-			for try := range 40 {
+			for try := range 200 {
 				if wrong := play(t, m.name); wrong != nil {
 					t.Logf("found in episode %d: %s", try+1, wrong[0])
 					return
