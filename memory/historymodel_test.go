@@ -8,6 +8,7 @@ import (
 
 	"mneme/cas"
 	"mneme/versionlog"
+	"mneme/versionlog/logtest"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -108,6 +109,22 @@ func linearizable(calls []storeCall) error {
 		}
 	}
 	return errors.New("not linearizable")
+}
+
+// ordered checks the same without a search, so that it can decide however many
+// calls overlap.
+func ordered(calls []storeCall) error {
+	span := func(c *storeCall) logtest.Span {
+		s := logtest.Span{Invoked: int64(c.invoked), Replied: int64(c.replied)}
+		if c.outcome == "" && (c.kind == callAppend || c.kind == callBatch) {
+			s.Seq = c.seq
+		}
+		return s
+	}
+	return logtest.Order(&storeState{}, calls, span, func(s *storeState, c *storeCall) (*storeState, bool) {
+		next := s.after(c)
+		return next, next != nil
+	})
 }
 
 // after returns the state after a call, nil when the call cannot have ended as

@@ -125,15 +125,24 @@ func (s *store) tip() uint64 {
 // current at a moment after the call began. It returns errJudge when it makes
 // one after all, and errUnknown when the view does not know enough.
 func (s *store) judge(ctx context.Context, p *versionlog.Proposal, absent uint64) (*versionlog.Commit, error) {
+	reads := 0
+	s.mu.Lock()
+	before := s.view
+	if before != nil {
+		reads = before.reads
+	}
+	s.mu.Unlock()
 	if err := s.catchUp(ctx); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := s.view
-	if v == nil {
+	if s.view == nil || s.view != before {
 		return nil, errUnknown
 	}
+	// What others have read meanwhile may be newer than the tip, and so of
+	// another state than the rest.
+	v := before.before(reads)
 	if c, err := v.byKey(p.Key, absent); c != nil || err != nil {
 		return c, err
 	}

@@ -201,3 +201,62 @@ func BenchmarkVisible(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Milliseconds()), "ms-p99")
 	b.ReportMetric(float64(refresh.Milliseconds()), "ms-refresh")
 }
+
+// TestJudgedAtOneMoment: a proposal that is refused, or changes nothing, is told
+// so of one state of the store. Here another call of the same log learns, while
+// the first catches up, what another process has just committed.
+func TestJudgedAtOneMoment(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, awstest.DynamoDB(t))
+	transport := newSites()
+	l := b.open(t, transport, nil)
+	l.bounds = bounds{ring: 8}
+	s := addStore(t, l, "notes")
+	write(t, l, s.ID, "/a", "1")
+	other := b.open(t, nil, nil)
+
+	type reply struct {
+		c   *versionlog.Commit
+		err error
+	}
+	held, release := make(chan bool), make(chan bool)
+	hold := func() {
+		held <- true
+		<-release
+	}
+	commit := func(content string, expect versionlog.Expectation) chan reply {
+		done := make(chan reply, 1)
+		go func() {
+			c, err := l.Commit(t.Context(), s.ID, proposal(putChange("/a", content, expect)))
+			done <- reply{c, err}
+		}()
+		<-held
+		return done
+	}
+	transport.Arm(fault.Fault{Site: "GetItem META", Times: 1, Action: func(_ *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
+		r, err := send()
+		hold()
+		return r, err
+	}})
+	first := commit("2", versionlog.ExpectVersion("none"))
+	write(t, other, s.ID, "/a", "2")
+	transport.Arm(fault.Fault{Site: "GetItem META", Times: 1, Action: func(_ *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
+		hold()
+		return send()
+	}})
+	second := commit("3", versionlog.ExpectAbsent())
+	release <- true // the first, which was told of commit 1
+	var conflict *versionlog.ConflictError
+	switch r := <-first; {
+	case errors.As(r.err, &conflict): // as of commit 1
+		if head := conflict.Conflicts[0].Head; head == nil || head.Seq != 1 {
+			t.Errorf("refused for %+v", head)
+		}
+	case r.err != nil || r.c.Seq != 2:
+		t.Errorf("%+v, %v: %q is there since commit 2", r.c, r.err, "2")
+	}
+	release <- true
+	if r := <-second; !errors.As(r.err, &conflict) || conflict.Conflicts[0].Head.Seq != 2 {
+		t.Errorf("the second: %+v, %v", r.c, r.err)
+	}
+}

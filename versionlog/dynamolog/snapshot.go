@@ -139,7 +139,7 @@ func (s *store) readSnapshot() (*view, error) {
 		if err := decoder.Decode(one); err != nil {
 			return nil, err
 		}
-		v.known[one.Path] = fact{one, one.Seq}
+		v.known[one.Path] = fact{version: one, asOf: one.Seq}
 	}
 	v.knowAll()
 	return v, nil

@@ -3,6 +3,7 @@ package dynamolog
 import (
 	"errors"
 	"iter"
+	"maps"
 	"strings"
 
 	"mneme/versionlog"
@@ -23,14 +24,15 @@ var errUnknown = errors.New("not known yet")
 // view is what a Log knows of a store. Everything in it is exact as of its tip,
 // or newer; in the latter case the store has moved on, and no transaction
 // conditioned on the tip can succeed. So what it says may be committed upon, but
-// not be told to a caller before the view has caught up. It is guarded by the
+// not be told to a caller before the view has caught up, and then only without
+// what it has learnt since it began to (see before). It is guarded by the
 // store's mutex, except that a committer reads it while it holds the mutex.
 type view struct {
 	bounds
 	meta   meta // its tip is that of the view
 	known  map[string]fact
-	empty  map[string]siblings            // what is known of directories without a complete view
-	newest map[string]*versionlog.Version // by memory, nil for one that never was; what the ring does not tell
+	empty  map[string]siblings // what is known of directories without a complete view
+	newest map[string]fact     // by memory, nil for one that never was; what the ring does not tell
 
 	complete bool           // whether a path that is not in known has no memory
 	dirs     map[string]int // live memories below a path; kept when complete
@@ -39,22 +41,26 @@ type view struct {
 	forgot   int            // how many paths were forgotten
 
 	ring []*versionlog.Commit // the last commits, up to the tip, without gaps
+
+	reads int // how often it has learnt from reads, which may be newer than the tip
 }
 
 // fact is what is known of a path: the version that lives there, or nil.
 type fact struct {
 	version *versionlog.Version
 	asOf    uint64 // it was so after that commit, and is until a later one changes it
+	read    int    // which of the view's reads told it, 0 for a commit
 }
 
 // siblings are the first versions below a path; more may follow unless all.
 type siblings struct {
 	versions []*versionlog.Version
 	all      bool
+	read     int
 }
 
 func newView(m *meta, b bounds) *view {
-	v := &view{bounds: b, meta: *m, known: map[string]fact{}, empty: map[string]siblings{}, newest: map[string]*versionlog.Version{}}
+	v := &view{bounds: b, meta: *m, known: map[string]fact{}, empty: map[string]siblings{}, newest: map[string]fact{}}
 	if m.tip.Seq == 0 && b.heads > 0 { // a store without commits holds nothing
 		v.complete, v.dirs = true, map[string]int{}
 	}
@@ -131,7 +137,7 @@ func (v *view) Newest(memoryID string) (*versionlog.Version, error) {
 		}
 	}
 	if found, ok := v.newest[memoryID]; ok || uint64(len(v.ring)) == v.meta.tip.Seq { // which is the whole history
-		return found, nil
+		return found.version, nil
 	}
 	return nil, errUnknown
 }
@@ -165,7 +171,7 @@ func (v *view) apply(c *versionlog.Commit) bool {
 		delete(v.newest, one.MemoryID)
 		if one.Live() {
 			v.touch(one.Path)
-			v.set(one.Path, fact{one, c.Seq})
+			v.set(one.Path, fact{version: one, asOf: c.Seq})
 		}
 	}
 	tip.Seq, tip.Digest, tip.Time = c.Seq, c.Digest, c.Time
@@ -239,7 +245,8 @@ func (v *view) learn(path string, found *versionlog.Version, began uint64) {
 	if v.complete || asOf < v.floor {
 		return
 	}
-	v.set(path, fact{found, asOf})
+	v.reads++
+	v.set(path, fact{found, asOf, v.reads})
 }
 
 // learnBelow adds what a strongly consistent read found below a path, unless a
@@ -256,6 +263,8 @@ func (v *view) learnBelow(path string, found siblings, began uint64) {
 			}
 		}
 	}
+	v.reads++
+	found.read = v.reads
 	v.empty[path] = found
 }
 
@@ -264,8 +273,24 @@ func (v *view) learnBelow(path string, found siblings, began uint64) {
 // tells, for as long as it remembers.
 func (v *view) learnNewest(memoryID string, found *versionlog.Version, began uint64) {
 	if _, ok := v.since(began); ok {
-		v.newest[memoryID] = found
+		v.reads++
+		v.newest[memoryID] = fact{version: found, read: v.reads}
 	}
+}
+
+// before returns the view without what it has learnt since it had learnt so often.
+func (v *view) before(reads int) *view {
+	if v.reads == reads {
+		return v
+	}
+	old := *v
+	later := func(_ string, f fact) bool { return f.read > reads }
+	old.known, old.newest, old.empty = maps.Clone(v.known), maps.Clone(v.newest), maps.Clone(v.empty)
+	maps.DeleteFunc(old.known, later)
+	maps.DeleteFunc(old.newest, later)
+	maps.DeleteFunc(old.empty, func(_ string, s siblings) bool { return s.read > reads })
+	old.complete = false
+	return &old
 }
 
 // trim keeps the view within its bounds. What was just learnt stays until
@@ -318,6 +343,7 @@ func (v *view) endWalk(w walk, all bool) {
 
 // knowAll says that what is known are all heads.
 func (v *view) knowAll() {
+	v.reads++ // that there is nothing else
 	v.complete, v.dirs, v.floor = true, map[string]int{}, 0
 	v.empty = map[string]siblings{}
 	for path, f := range v.known {

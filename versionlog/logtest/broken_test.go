@@ -53,7 +53,11 @@ func checkedWork(t *testing.T, seed uint64, wrap func(versionlog.Log) versionlog
 	}
 	h := &History{}
 	Workload{Clients: 4, Calls: 60, Seed: seed}.Run(t.Context(), h, store.ID, wrap(l))
-	return h.Check(10 * time.Second)
+	err := h.Check(10 * time.Second)
+	if other := order(h.Calls); (err == nil) != (other == nil) {
+		t.Errorf("without a search: %v; with one: %v", other, err)
+	}
+	return err
 }
 
 // careless replaces expectations by "anything".

@@ -1,9 +1,9 @@
 package logtest
 
 import (
-	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +38,26 @@ func checkStore(calls []Call, timeout time.Duration) error {
 	case porcupine.Unknown:
 		return fmt.Errorf("not decided within %v", timeout)
 	}
-	return errors.New("not linearizable")
+	for _, c := range calls {
+		if !slices.Contains([]Outcome{OutcomeOK, OutcomeConflict, OutcomeOverlap, OutcomeNotFound}, c.Outcome) {
+			return fmt.Errorf("a call ended with an error: %s", c.Outcome)
+		}
+	}
+	return fmt.Errorf("not linearizable: %w", order(calls))
+}
+
+func order(calls []Call) error {
+	span := func(c *Call) Span {
+		s := Span{Invoked: c.Invoked, Replied: c.Replied}
+		if c.Kind == CallCommit && len(c.Versions) > 0 {
+			s.Seq = c.Seq
+		}
+		return s
+	}
+	return Order(&model{}, calls, span, func(m *model, c *Call) (*model, bool) {
+		next := m.after(c)
+		return next, next != nil
+	})
 }
 
 var storeModel = porcupine.Model{
