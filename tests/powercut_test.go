@@ -51,7 +51,7 @@ func setsOf(sets map[string]string) string {
 }
 
 // newPowerCut mounts the disk and makes the first store on it.
-func newPowerCut(t *testing.T) *powerCut {
+func newPowerCut(t *testing.T, seed uint64) *powerCut {
 	t.Helper()
 	e := newEnv(t)
 	at := filepath.Join(e.dir, "disk")
@@ -68,7 +68,7 @@ func newPowerCut(t *testing.T) *powerCut {
 		}
 	})
 	e.stores = filepath.Join(at, "mneme")
-	p := &powerCut{env: e, disk: disk, random: rand.New(rand.NewPCG(1, 2)), heads: map[string][]string{}}
+	p := &powerCut{env: e, disk: disk, random: rand.New(rand.NewPCG(1, seed)), heads: map[string][]string{}}
 	p.makeStore(t, "notes")
 	return p
 }
