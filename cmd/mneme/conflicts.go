@@ -86,7 +86,7 @@ func (c *conflictsListCmd) Run(ctx context.Context, a *app) error {
 // conflictArg is a conflict on the command line.
 type conflictArg struct {
 	Store string `arg:"" help:"Its name or id."`
-	N     int    `arg:"" help:"The conflict's number, as in 'mneme conflicts list'."`
+	N     count  `arg:"" help:"The conflict's number, as in 'mneme conflicts list'."`
 }
 
 type conflictsShowCmd struct {
@@ -103,7 +103,7 @@ Example:
 
 func (c *conflictsShowCmd) Run(ctx context.Context, a *app) error {
 	return a.withConflicts(ctx, c.Store, reading, func(_ *memory.Store, kept *conflict.Store) error {
-		about, texts, err := readConflict(kept, c.N)
+		about, texts, err := readConflict(kept, int(c.N))
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (c *conflictsDiffCmd) Help() string {
 
 func (c *conflictsDiffCmd) Run(ctx context.Context, a *app) error {
 	return a.withConflicts(ctx, c.Store, reading, func(_ *memory.Store, kept *conflict.Store) error {
-		about, texts, err := readConflict(kept, c.N)
+		about, texts, err := readConflict(kept, int(c.N))
 		if err != nil {
 			return err
 		}
@@ -210,12 +210,12 @@ Examples:
 
 func (c *conflictsResolveCmd) Run(ctx context.Context, a *app) error {
 	return a.withConflicts(ctx, c.Store, writing, func(st *memory.Store, kept *conflict.Store) error {
-		about, texts, err := readConflict(kept, c.N)
+		about, texts, err := readConflict(kept, int(c.N))
 		if err != nil {
 			return err
 		}
 		if c.Take == "theirs" {
-			return kept.Remove(c.N)
+			return kept.Remove(int(c.N))
 		}
 		data, expect, err := c.content(ctx, a, st, about, texts)
 		if err != nil {
@@ -230,7 +230,7 @@ func (c *conflictsResolveCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if err := kept.Remove(c.N); err != nil {
+		if err := kept.Remove(int(c.N)); err != nil {
 			return err
 		}
 		if len(commit.Versions) > 0 {

@@ -13,7 +13,7 @@ import (
 
 type logCmd struct {
 	Place string `arg:"" help:"STORE, or STORE:/path of a memory, which may be deleted."`
-	N     uint64 `short:"n" placeholder:"N" help:"Only the newest N commits, or versions of the memory."`
+	N     count  `short:"n" placeholder:"N" help:"Only the newest N commits, or versions of the memory."`
 }
 
 func (c *logCmd) Help() string {
@@ -40,7 +40,7 @@ func (c *logCmd) Run(ctx context.Context, a *app) error {
 
 func (c *logCmd) printStore(ctx context.Context, a *app, st *memory.Store) error {
 	t := newLogTable("PATH")
-	for commit, err := range newestCommits(ctx, st, c.N) {
+	for commit, err := range newestCommits(ctx, st, uint64(c.N)) {
 		if err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func (c *logCmd) printStore(ctx context.Context, a *app, st *memory.Store) error
 
 func (c *logCmd) printMemory(ctx context.Context, a *app, st *memory.Store, path string) error {
 	t := newLogTable("VERSION")
-	n := uint64(0)
+	n := count(0)
 	for v, err := range st.History(ctx, path) {
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"mneme/memory"
 	"mneme/versionlog"
@@ -24,6 +25,9 @@ func (c *showCmd) Help() string {
 func (c *showCmd) Run(ctx context.Context, a *app) error {
 	seq, err := strconv.ParseUint(c.Version, 10, 64)
 	if err != nil {
+		if strings.Contains(c.Version, ":") {
+			return usagef("%s is a place, not a version; `mneme log %[1]s` lists its versions, `mneme cat %[1]s` prints it", c.Version)
+		}
 		return c.showID(ctx, a)
 	}
 	if c.Store == "" {

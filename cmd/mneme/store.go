@@ -18,11 +18,11 @@ type storeCmd struct {
 }
 
 type storeCreateCmd struct {
-	Name           string `arg:"" help:"What people call it. Its directory is named after it: \"Team Notes\" becomes team-notes."`
-	Description    string `help:"What it is for, told to agents."`
-	MaxMemoryBytes int64  `placeholder:"N" help:"Size of the largest memory in bytes. Default: 102400."`
-	Content        string `enum:"text,any" default:"text" help:"What memories may hold: text (UTF-8) or any bytes."`
-	IfMissing      bool   `help:"Do nothing if the store is there already."`
+	Name           string   `arg:"" help:"What people call it. Its directory is named after it: \"Team Notes\" becomes team-notes."`
+	Description    string   `help:"What it is for, told to agents."`
+	MaxMemoryBytes byteSize `placeholder:"SIZE" help:"Size of the largest memory. Default: 102400 bytes."`
+	Content        string   `enum:"text,any" default:"text" help:"What memories may hold: text (UTF-8) or any bytes."`
+	IfMissing      bool     `help:"Do nothing if the store is there already."`
 }
 
 func (c *storeCreateCmd) Help() string {
@@ -35,7 +35,7 @@ func (c *storeCreateCmd) Help() string {
 func (c *storeCreateCmd) Run(ctx context.Context, a *app) error {
 	return a.withLibrary(ctx, openOptions{create: true}, func(lib *memory.Library) error {
 		s, err := lib.CreateStore(ctx, c.Name, &memory.StoreOptions{
-			Description: c.Description, MaxMemoryBytes: c.MaxMemoryBytes, Content: versionlog.ContentRule(c.Content),
+			Description: c.Description, MaxMemoryBytes: int64(c.MaxMemoryBytes), Content: versionlog.ContentRule(c.Content),
 		})
 		if errors.Is(err, versionlog.ErrExists) && c.IfMissing {
 			s, err = lib.FindStore(ctx, c.Name)
