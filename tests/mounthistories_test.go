@@ -114,7 +114,7 @@ func (h *mountHistory) play(t testing.TB, number, calls int, seed uint64) []stri
 		}
 	}
 	if result := e.linearizable(end); result != porcupine.Ok {
-		return []string{fmt.Sprint("porcupine finds no order: ", result)}
+		return []string{fmt.Sprint("no order was found: ", result)}
 	}
 	return nil
 }
