@@ -94,7 +94,7 @@ type conflictsShowCmd struct {
 }
 
 func (c *conflictsShowCmd) Help() string {
-	return `With --json the three texts come along: base, theirs and yours; null where there was no memory.
+	return `With --json the three texts come along, below "texts": base, theirs and yours; null where there was no memory.
 
 Example:
 
