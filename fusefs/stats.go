@@ -20,12 +20,14 @@ type Stats struct {
 
 // StoreStats are the counters of one attached store.
 type StoreStats struct {
-	Store       string // its slug
-	Applied     uint64 // every commit up to this sequence number is in the mount
-	Commits     uint64 // made through this mount
-	Conflicts   uint64 // that ended such commits
-	Degraded    bool   // the log could not be followed when it was last tried
-	Uncommitted int    // files that differ from the log
+	Store       string        // its slug
+	Applied     uint64        // every commit up to this sequence number is in the mount
+	Commits     uint64        // made through this mount
+	Tries       uint64        // to make one
+	Took        time.Duration // to end those, all together
+	Conflicts   uint64        // that ended such commits
+	Degraded    bool          // the log could not be followed when it was last tried
+	Uncommitted int           // files that differ from the log
 	Memories    int
 }
 
@@ -49,7 +51,8 @@ func (s *store) stats() StoreStats {
 	defer s.fs.mu.RUnlock()
 	memories, uncommitted := s.count(s.root)
 	return StoreStats{
-		Store: s.slug(), Applied: s.applied, Commits: s.commits.Load(), Conflicts: s.conflicts.Load(),
+		Store: s.slug(), Applied: s.applied, Commits: s.commits.Load(),
+		Tries: s.tries.Load(), Took: time.Duration(s.nanoseconds.Load()), Conflicts: s.conflicts.Load(),
 		Degraded: s.degraded != nil, Uncommitted: uncommitted, Memories: memories,
 	}
 }

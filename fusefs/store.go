@@ -29,6 +29,7 @@ type store struct {
 	archived atomic.Bool // refuses every change; never false again
 
 	commits, conflicts atomic.Uint64 // made through this mount, and what ended them
+	tries, nanoseconds atomic.Uint64 // to commit, and how long they took
 
 	// ops is held for reading while content is committed, and for writing
 	// while names change, so that a commit and a rename of the same file never
@@ -199,7 +200,10 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 	s.inflight[key] = own
 	s.fs.mu.Unlock()
 
+	start := time.Now()
 	c, err := run(&memory.CommitOptions{Key: key, Fresh: true})
+	s.tries.Add(1)
+	s.nanoseconds.Add(uint64(time.Since(start)))
 
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()

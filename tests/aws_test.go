@@ -36,7 +36,7 @@ func TestOnAWS(t *testing.T) {
 		{"ChangesArrive", TestChangesArrive}, {"OpenReadersKeepTheirVersion", TestOpenReadersKeepTheirVersion}, {"XattrsTellTheVersion", TestXattrsTellTheVersion},
 		{"CommandLineBesideMount", TestCommandLineBesideMount}, {"ConditionalWriteBesideMount", TestConditionalWriteBesideMount},
 		{"ReadOnly", TestReadOnly}, {"ReadOnlyFollows", TestReadOnlyFollows}, {"ArchivedWhileMounted", TestArchivedWhileMounted},
-		{"StoppedDaemon", TestStoppedDaemon},
+		{"StoppedDaemon", TestStoppedDaemon}, {"Metrics", TestMetrics},
 	} {
 		t.Run(test.name, test.run)
 	}

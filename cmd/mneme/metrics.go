@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"mneme/cache"
 	"mneme/fusefs"
 )
 
@@ -26,9 +25,9 @@ type metricsServer struct {
 	ended  chan error
 }
 
-// serveMetrics begins to serve the metrics of a mount and its caches at addr,
+// serveMetrics begins to serve the metrics of a mount of a library at addr,
 // HOST:PORT; without a host on the loopback interface only.
-func serveMetrics(addr string, mount *fusefs.Server, caches func() cache.Stats) (*metricsServer, error) {
+func serveMetrics(addr string, mount *fusefs.Server, lib *library) (*metricsServer, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, usagef("--metrics-addr %q: want HOST:PORT or :PORT", addr)
@@ -41,7 +40,7 @@ func serveMetrics(addr string, mount *fusefs.Server, caches func() cache.Stats) 
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&mountCollector{mount, caches},
+	registry.MustRegister(&mountCollector{mount, lib},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
@@ -73,8 +72,8 @@ func (m *metricsServer) close() error {
 
 // mountCollector reads the counters of a mount when it is asked for them.
 type mountCollector struct {
-	mount  *fusefs.Server
-	caches func() cache.Stats
+	mount *fusefs.Server
+	lib   *library
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -87,8 +86,12 @@ var (
 	descMemories    = describe("store_memories", "Memories in the mount.", "store")
 	descUncommitted = describe("store_uncommitted_files", "Files of the mount that differ from the log.", "store")
 	descCommits     = describe("store_commits_total", "Commits made through the mount.", "store")
+	descCommitTime  = describe("store_commit_seconds", "Tries to commit through the mount, and the time they took.", "store")
 	descConflicts   = describe("store_conflicts_total", "Commits that lost their race.", "store")
 	descDegraded    = describe("store_degraded", "1 while the log cannot be followed.", "store")
+	descBackend     = describe("backend_request_seconds", "Requests to S3 and DynamoDB, and the time until their replies began.", "kind")
+	descSent        = describe("backend_sent_bytes_total", "Bytes of bodies sent to S3 and DynamoDB.", "kind")
+	descReceived    = describe("backend_received_bytes_total", "Bytes of bodies received from S3 and DynamoDB.", "kind")
 	descCacheHits   = describe("cache_hits_total", "Reads of blobs that a tier of the cache answered.", "tier")
 	descCacheMisses = describe("cache_misses_total", "Reads of blobs that went to the store.")
 	descFetched     = describe("cache_fetched_bytes_total", "Bytes read from the store.")
@@ -104,13 +107,14 @@ func (c *mountCollector) Describe(out chan<- *prometheus.Desc) { prometheus.Desc
 func (c *mountCollector) Collect(out chan<- prometheus.Metric) {
 	stats := c.mount.Stats()
 	for _, r := range stats.Requests {
-		out <- prometheus.MustNewConstSummary(descRequests, r.Count, r.Took.Seconds(), nil, r.Kind)
+		summary(out, descRequests, r.Count, r.Took, r.Kind)
 	}
 	for _, s := range stats.Stores {
 		gauge(out, descApplied, float64(s.Applied), s.Store)
 		gauge(out, descMemories, float64(s.Memories), s.Store)
 		gauge(out, descUncommitted, float64(s.Uncommitted), s.Store)
 		counter(out, descCommits, s.Commits, s.Store)
+		summary(out, descCommitTime, s.Tries, s.Took, s.Store)
 		counter(out, descConflicts, s.Conflicts, s.Store)
 		degraded := 0.0
 		if s.Degraded {
@@ -118,11 +122,18 @@ func (c *mountCollector) Collect(out chan<- prometheus.Metric) {
 		}
 		gauge(out, descDegraded, degraded, s.Store)
 	}
+	if c.lib.requests != nil {
+		for _, r := range c.lib.requests() {
+			summary(out, descBackend, r.Count, r.Took, r.Kind)
+			counter(out, descSent, r.Sent, r.Kind)
+			counter(out, descReceived, r.Received, r.Kind)
+		}
+	}
 	c.collectCaches(out)
 }
 
 func (c *mountCollector) collectCaches(out chan<- prometheus.Metric) {
-	sum := c.caches()
+	sum := c.lib.blobs.stats()
 	counter(out, descCacheHits, sum.MemoryHits, "memory")
 	counter(out, descCacheHits, sum.DiskHits, "disk")
 	counter(out, descCacheMisses, sum.Misses)
@@ -132,6 +143,11 @@ func (c *mountCollector) collectCaches(out chan<- prometheus.Metric) {
 	counter(out, descCacheFaults, sum.DiskErrors, "disk")
 	gauge(out, descCacheBytes, float64(sum.MemoryBytes), "memory")
 	gauge(out, descCacheBytes, float64(sum.DiskBytes), "disk")
+}
+
+// summary is how many there were, and how long they took, all together.
+func summary(out chan<- prometheus.Metric, desc *prometheus.Desc, n uint64, took time.Duration, labels ...string) {
+	out <- prometheus.MustNewConstSummary(desc, n, took.Seconds(), nil, labels...)
 }
 
 func gauge(out chan<- prometheus.Metric, desc *prometheus.Desc, value float64, labels ...string) {

@@ -143,7 +143,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	uid, gid := c.Owner.ids()
 	server, err := fusefs.Mount(ctx, dir, stores, &fusefs.Options{
 		UID: uid, GID: gid, Session: c.Session, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Status: lib.usage, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
+		Status: lib.usage(), Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
 		Conflicts: lib.conflictsOf,
 	})
 	if err != nil {
@@ -181,7 +181,7 @@ func (c *mountCmd) startMetrics(server *fusefs.Server, lib *library, announced *
 	if c.MetricsAddr == "" {
 		return nil, nil
 	}
-	metrics, err := serveMetrics(c.MetricsAddr, server, lib.blobs.stats)
+	metrics, err := serveMetrics(c.MetricsAddr, server, lib)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"mneme/cache"
 	"mneme/cas"
+	"mneme/internal/awsconf"
 	"mneme/internal/awssetup"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -74,9 +75,9 @@ type library struct {
 	// reach makes sure that the blobs of a store can be reached, which opening
 	// does not. Nil: they are where the log is.
 	reach func(ctx context.Context, storeID string) error
-	// usage tells what was asked of the backend since the library was opened,
-	// as "key: value" lines. Nil: nothing that costs.
-	usage func() []string
+	// requests counts what was asked of the backend since the library was opened.
+	// Nil: nothing that costs.
+	requests func() []awsconf.RequestCount
 }
 
 // openLibrary opens the library of a URL; nil is the default one.
@@ -98,6 +99,15 @@ func openLibrary(ctx context.Context, rawURL *string, opts openOptions) (*librar
 		lib.conflictsDir = conflicts
 	}
 	return lib, err
+}
+
+// usage returns what tells, as lines of .mneme/status, what was asked of a backend
+// that costs; else nil.
+func (l *library) usage() func() []string {
+	if l.requests == nil {
+		return nil
+	}
+	return func() []string { return usageLines(l.requests(), l.blobs.stats()) }
 }
 
 func newLibrary(log versionlog.Log, blobs *blobCaches) *library {

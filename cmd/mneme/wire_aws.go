@@ -99,7 +99,7 @@ func (t awsTable) open(ctx context.Context, opts openOptions) (*library, error) 
 	l.reach = func(ctx context.Context, storeID string) error {
 		return s3cas.Open(clients.S3, t.bucket, "stores/"+storeID).Reach(ctx)
 	}
-	l.usage = func() []string { return usageLines(requests.Snapshot(), caches.stats()) }
+	l.requests = requests.Snapshot
 	return l, nil
 }
 

@@ -353,6 +353,9 @@ func TestRequestsAreCounted(t *testing.T) {
 		if strings.HasPrefix(c.Kind, "dynamodb") && c.Sent > 0 {
 			sent = "some"
 		}
+		if c.Took <= 0 {
+			t.Errorf("%s took %v", c.Kind, c.Took)
+		}
 		got = append(got, fmt.Sprintf("%s: %d, %s out, %d in", c.Kind, c.Count, sent, c.Received))
 	}
 	want := []string{

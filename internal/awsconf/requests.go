@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 )
@@ -29,6 +30,9 @@ type RequestCount struct {
 	Count uint64
 	// Sent and Received are bytes of bodies, without heads.
 	Sent, Received uint64
+	// Took is how long it was until their replies began, or failed to come, all
+	// together.
+	Took time.Duration
 }
 
 // Snapshot returns the counts so far, sorted by kind.
@@ -43,20 +47,22 @@ func (r *Requests) Snapshot() []RequestCount {
 	return counts
 }
 
-func (r *Requests) add(kind string, count, sent, received uint64) {
+// add adds one's counts to those of its kind.
+func (r *Requests) add(one RequestCount) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := r.counts[kind]
+	c := r.counts[one.Kind]
 	if c == nil {
 		if r.counts == nil {
 			r.counts = make(map[string]*RequestCount)
 		}
-		c = &RequestCount{Kind: kind}
-		r.counts[kind] = c
+		c = &RequestCount{Kind: one.Kind}
+		r.counts[one.Kind] = c
 	}
-	c.Count += count
-	c.Sent += sent
-	c.Received += received
+	c.Count += one.Count
+	c.Sent += one.Sent
+	c.Received += one.Received
+	c.Took += one.Took
 }
 
 // counter is an http.RoundTripper that counts what passes.
@@ -74,10 +80,10 @@ func (c *counter) RoundTrip(req *http.Request) (*http.Response, error) {
 			written.Store(true)
 		}
 	}}
-	kind := kindOf(req)
+	kind, start := kindOf(req), time.Now()
 	resp, err := c.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	if err == nil || written.Load() {
-		c.requests.add(kind, 1, uint64(max(req.ContentLength, 0)), 0)
+		c.requests.add(RequestCount{Kind: kind, Count: 1, Sent: uint64(max(req.ContentLength, 0)), Took: time.Since(start)})
 	}
 	if err == nil {
 		resp.Body = &countedBody{ReadCloser: resp.Body, requests: c.requests, kind: kind}
@@ -133,7 +139,7 @@ func (b *countedBody) Close() error {
 
 func (b *countedBody) flush() {
 	if b.read > 0 {
-		b.requests.add(b.kind, 0, 0, b.read)
+		b.requests.add(RequestCount{Kind: b.kind, Received: b.read})
 		b.read = 0
 	}
 }
