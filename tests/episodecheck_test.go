@@ -208,7 +208,8 @@ func (e *episode) fits(c *mountCall, versions []versionlog.Version) bool {
 		}
 		return false
 	case opSave:
-		return len(versions) == 1 && (created || modified) && at(v, c.Path)
+		fromLog := v.Op == versionlog.OpRenamed && strings.HasSuffix(v.From, ".tmp") // see lasting
+		return len(versions) == 1 && (created || modified || fromLog) && at(v, c.Path)
 	case opUnlink:
 		return len(versions) == 1 && v.Op == versionlog.OpDeleted && at(v, c.Path)
 	case opRename:
