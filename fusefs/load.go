@@ -124,6 +124,9 @@ func (s *store) learn(v versionlog.Version) {
 	if s.loading.done || s.overtaken(v) {
 		return // once all heads are here, the follower alone brings what is new
 	}
+	if own := s.fs.opts.Session; own != "" && v.Session == own && v.Seq > s.applied {
+		return // this mount's own, which the request brings that makes it, or the follower
+	}
 	if s.find(v.Path) != nil || s.findHidden(v.Path) != nil {
 		s.place(v)
 		return

@@ -27,6 +27,7 @@ import (
 type slowLog struct {
 	versionlog.Log
 	page  func()       // called between reading a page and handing it out
+	late  func()       // called between a commit and its reply
 	fail  atomic.Bool  // all reads of heads end in errDown
 	reads atomic.Int64 // of heads
 }
@@ -41,6 +42,14 @@ func (l *slowLog) Head(ctx context.Context, store, path string) (versionlog.Vers
 		return versionlog.Version{}, errDown
 	}
 	return l.Log.Head(ctx, store, path)
+}
+
+func (l *slowLog) Commit(ctx context.Context, store string, p *versionlog.Proposal) (*versionlog.Commit, error) {
+	c, err := l.Log.Commit(ctx, store, p)
+	if l.late != nil {
+		l.late()
+	}
+	return c, err
 }
 
 func (l *slowLog) Heads(ctx context.Context, store, prefix string) iter.Seq2[versionlog.Version, error] {
@@ -114,7 +123,7 @@ func newRig(t *testing.T, files ...string) *rig {
 	mine, err := lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "mine"}, Session: "mine"})
 	r.must(err)
 	ctx, stop := context.WithCancel(t.Context())
-	r.fs = newFileSystem(ctx, []*memory.Store{mine}, Options{Logger: slog.New(slog.DiscardHandler)})
+	r.fs = newFileSystem(ctx, []*memory.Store{mine}, Options{Logger: slog.New(slog.DiscardHandler), Session: "mine"})
 	r.fs.notify.closed = true // so that nobody waits for a kernel
 	r.s, r.stop = r.fs.stores[0], stop
 	r.must(r.s.begin(ctx))
