@@ -24,7 +24,7 @@ import (
 // Options configure a mount; the zero value is the default.
 type Options struct {
 	UID, GID uint32       // owner shown for every file and directory
-	Session  string       // shown in .mneme/status
+	Session  string       // in whose name the stores are written; "": nobody's
 	Logger   *slog.Logger // nil discards
 
 	// Status returns further lines for .mneme/status, "key: value" each; nil is

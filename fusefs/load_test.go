@@ -421,36 +421,26 @@ func TestDirectoryStaysWhileItsRestLoads(t *testing.T) {
 // TestOwnCommitsWhileLoading: what a mount commits while its heads load is no
 // other session's, though the walk comes upon it before the reply does.
 func TestOwnCommitsWhileLoading(t *testing.T) {
-	size := func(r *rig, id uint64) uint64 {
-		var out fuse.AttrOut
-		if status := r.fs.GetAttr(nil, &fuse.GetAttrIn{InHeader: header(id)}, &out); !status.Ok() {
-			r.Fatal(status)
-		}
-		return out.Size
+	rig := func(t *testing.T) *rig {
+		r := newRig(t, "/a")
+		r.log.late = func() { r.must(r.s.walk(r.Context())) }
+		return r
 	}
 	t.Run("write", func(t *testing.T) {
-		r := newRig(t, "/a")
+		r := rig(t)
 		before := r.wantLookup("/a", fuse.OK)
-		fh, status := r.open(before.NodeId, syscall.O_RDWR)
-		if !status.Ok() {
-			t.Fatal(status)
-		}
-		write := func(text string) {
-			if _, status := r.fs.Write(nil, &fuse.WriteIn{InHeader: header(before.NodeId), Fh: fh}, []byte(text)); !status.Ok() {
-				t.Fatal(status)
-			}
-		}
-		write("longer")
-		r.log.late = func() { r.must(r.s.walk(r.Context())) }
+		fh := r.dirty("/a", "longer")
 		if status := r.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}); !status.Ok() {
 			t.Fatal(status)
 		}
 		r.log.late = nil
 		r.follow()
-		write("longer still")
+		if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte("longer still")); !status.Ok() {
+			t.Fatal(status)
+		}
 		after := r.wantLookup("/a", fuse.OK)
-		if after.NodeId != before.NodeId || size(r, after.NodeId) != 12 {
-			t.Errorf("the path shows inode %d, which was %d, with %d bytes", after.NodeId, before.NodeId, size(r, after.NodeId))
+		if after.NodeId != before.NodeId || after.Size != 12 {
+			t.Errorf("the path shows inode %d, which was %d, with %d bytes", after.NodeId, before.NodeId, after.Size)
 		}
 		if status := r.close(fh); !status.Ok() {
 			t.Error(status)
@@ -458,8 +448,7 @@ func TestOwnCommitsWhileLoading(t *testing.T) {
 		r.wantAsLog()
 	})
 	t.Run("create", func(t *testing.T) {
-		r := newRig(t, "/a")
-		r.log.late = func() { r.must(r.s.walk(r.Context())) }
+		r := rig(t)
 		if status := r.save("/b", "new", syscall.O_EXCL); !status.Ok() {
 			t.Fatal(status)
 		}
@@ -467,9 +456,8 @@ func TestOwnCommitsWhileLoading(t *testing.T) {
 		r.wantAsLog()
 	})
 	t.Run("rename", func(t *testing.T) {
-		r := newRig(t, "/a")
+		r := rig(t)
 		before := r.wantLookup("/a", fuse.OK)
-		r.log.late = func() { r.must(r.s.walk(r.Context())) }
 		if status := r.rename("/a", "/b", 0); !status.Ok() {
 			t.Fatal(status)
 		}

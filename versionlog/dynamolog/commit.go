@@ -125,11 +125,10 @@ func (s *store) tip() uint64 {
 // current at a moment after the call began. It returns errJudge when it makes
 // one after all, and errUnknown when the view does not know enough.
 func (s *store) judge(ctx context.Context, p *versionlog.Proposal, absent uint64) (*versionlog.Commit, error) {
-	reads := 0
 	s.mu.Lock()
-	before := s.view
-	if before != nil {
-		reads = before.reads
+	v, reads := s.view, 0
+	if v != nil {
+		reads = v.reads
 	}
 	s.mu.Unlock()
 	if err := s.catchUp(ctx); err != nil {
@@ -137,12 +136,12 @@ func (s *store) judge(ctx context.Context, p *versionlog.Proposal, absent uint64
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.view == nil || s.view != before {
+	if v == nil || s.view != v {
 		return nil, errUnknown
 	}
 	// What others have read meanwhile may be newer than the tip, and so of
 	// another state than the rest.
-	v := before.before(reads)
+	v = v.before(reads)
 	if c, err := v.byKey(p.Key, absent); c != nil || err != nil {
 		return c, err
 	}

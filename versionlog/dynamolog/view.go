@@ -45,10 +45,11 @@ type view struct {
 	reads int // how often it has learnt from reads, which may be newer than the tip
 }
 
-// fact is what is known of a path: the version that lives there, or nil.
+// fact is what is known of a path, the version that lives there, or of a memory,
+// its newest one; or nil.
 type fact struct {
 	version *versionlog.Version
-	asOf    uint64 // it was so after that commit, and is until a later one changes it
+	asOf    uint64 // of a path: it was so after that commit, and is until a later one changes it
 	read    int    // which of the view's reads told it, 0 for a commit
 }
 
