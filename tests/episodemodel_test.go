@@ -1,11 +1,12 @@
 package tests
 
 import (
-	"cmp"
+	"fmt"
 	"maps"
 	"math"
-	"slices"
 	"time"
+
+	"mneme/versionlog/logtest"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -18,8 +19,17 @@ type episodeChange struct {
 	known []string
 }
 
-// acknowledged returns the acknowledged changes of an episode.
-func (e *episode) acknowledged() (changes []episodeChange) {
+// decidable is how many sessions' changes porcupine can put in order within a
+// minute.
+const decidable = 4
+
+// linearizable looks for an order of the acknowledged changes, each at some time
+// while it was made, in which each replaces what its session knew, and after
+// which there is what everybody finds in the end. It does not ask the log, unless
+// there are more sessions than porcupine can decide: then the log's order has to
+// be one.
+func (e *episode) linearizable(end map[string]string) error {
+	var ops []porcupine.Operation
 	for _, session := range e.sessions() {
 		e.knows(session, func(c *mountCall, seq uint64, k sessionKnowledge) {
 			if !c.changes() {
@@ -30,39 +40,8 @@ func (e *episode) acknowledged() (changes []episodeChange) {
 				change.known = k.during(c.To, c)
 			}
 			change.known = append(change.known, k.ever(c)...) // it may have been renamed from where it is known
-			changes = append(changes, change)
+			ops = append(ops, porcupine.Operation{Input: change, Call: c.Begin, Return: c.End})
 		})
-	}
-	return changes
-}
-
-// decidable is how many sessions' changes porcupine can put in order within a
-// minute.
-const decidable = 4
-
-// linearizable looks for an order of the acknowledged changes, each at some time
-// while it was made, in which each replaces what its session knew, and after
-// which there is what everybody finds in the end. It does not ask the log, unless
-// there are more sessions than porcupine can decide: then the log's order, which
-// check has held against the times, has to be one.
-func (e *episode) linearizable(end map[string]string) porcupine.CheckResult {
-	changes := e.acknowledged()
-	if len(e.sessions()) > decidable {
-		slices.SortFunc(changes, func(a, b episodeChange) int { return cmp.Compare(a.seq, b.seq) })
-		files := map[string]string{}
-		for _, c := range changes {
-			if files = c.after(files); files == nil {
-				return porcupine.Illegal
-			}
-		}
-		if !maps.Equal(files, end) {
-			return porcupine.Illegal
-		}
-		return porcupine.Ok
-	}
-	var ops []porcupine.Operation
-	for _, c := range changes {
-		ops = append(ops, porcupine.Operation{Input: c, Call: c.Begin, Return: c.End})
 	}
 	ops = append(ops, porcupine.Operation{Input: end, Call: math.MaxInt64 - 1, Return: math.MaxInt64})
 	model := porcupine.Model{
@@ -77,7 +56,20 @@ func (e *episode) linearizable(end map[string]string) porcupine.CheckResult {
 		},
 		Equal: func(a, b any) bool { return maps.Equal(a.(map[string]string), b.(map[string]string)) },
 	}
-	return porcupine.CheckOperationsTimeout(model, ops, time.Minute)
+	if len(e.sessions()) > decidable {
+		span := func(op *porcupine.Operation) logtest.Span {
+			change, _ := op.Input.(episodeChange) // the end is none
+			return logtest.Span{Invoked: op.Call, Replied: op.Return, Seq: change.seq}
+		}
+		return logtest.Order(model.Init(), ops, span, func(state any, op *porcupine.Operation) (any, bool) {
+			ok, after := model.Step(state, op.Input, nil)
+			return after, ok
+		})
+	}
+	if result := porcupine.CheckOperationsTimeout(model, ops, time.Minute); result != porcupine.Ok {
+		return fmt.Errorf("porcupine finds no order: %v", result)
+	}
+	return nil
 }
 
 // after is what there is after a change, nil when it cannot have gone well.

@@ -14,8 +14,6 @@ import (
 	"mneme/conflict"
 	"mneme/memory"
 	"mneme/versionlog"
-
-	"github.com/anishathalye/porcupine"
 )
 
 // mountHistory is a store, mounts of it, and how far its history has been looked
@@ -113,8 +111,8 @@ func (h *mountHistory) play(t testing.TB, number, calls int, seed uint64) []stri
 			}
 		}
 	}
-	if result := e.linearizable(end); result != porcupine.Ok {
-		return []string{fmt.Sprint("no order was found: ", result)}
+	if err := e.linearizable(end); err != nil {
+		return []string{err.Error()}
 	}
 	return nil
 }

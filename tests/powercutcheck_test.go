@@ -30,18 +30,14 @@ var keeps = []crashfs.Keep{
 // every call of 1,000 commits, of ten disks, since what an image holds is looked
 // at whole.
 func TestPowerCut(t *testing.T) {
-	disks, commits := 1, 45
-	if torture() {
-		disks, commits = 10, 100
-	}
-	for disk := range disks {
-		t.Run(fmt.Sprint(disk), func(t *testing.T) { cutPower(t, uint64(disk), commits) })
+	for disk := range times(1, 10) {
+		t.Run(fmt.Sprint(disk), func(t *testing.T) { cutPower(t, uint64(disk)) })
 	}
 }
 
-func cutPower(t *testing.T, seed uint64, commits int) {
+func cutPower(t *testing.T, seed uint64) {
 	p := newPowerCut(t, seed)
-	p.work(t, commits)
+	p.work(t, times(45, 100))
 	journal := p.disk.Journal()
 	some := somePoints(p, len(journal), 150)
 	t.Run("holds", func(t *testing.T) {
