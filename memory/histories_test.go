@@ -76,9 +76,11 @@ func (c *historyClient) step(ctx context.Context) {
 		c.read(ctx, c.path())
 	case n < 7:
 		c.record(storeCall{kind: callTip}, func(call *storeCall) error {
-			tip, err := c.store.Tip(ctx)
-			call.seq = tip.Seq
-			return err
+			return insist(func() error {
+				tip, err := c.store.Tip(ctx)
+				call.seq = tip.Seq
+				return err
+			})
 		})
 	case n < 10:
 		c.append(ctx, c.path())
@@ -114,17 +116,25 @@ func (c *historyClient) change(path string) callChange {
 
 func (c *historyClient) read(ctx context.Context, path string) {
 	c.record(storeCall{kind: callRead, path: path}, func(call *storeCall) error {
-		v, data, err := c.store.Read(ctx, path)
+		v, data, err := c.fetch(ctx, path)
 		call.versions, call.content = []versionlog.Version{v}, string(data)
 		return err
 	})
+}
+
+func (c *historyClient) fetch(ctx context.Context, path string) (v versionlog.Version, data []byte, err error) {
+	err = insist(func() error {
+		v, data, err = c.store.Read(ctx, path)
+		return err
+	})
+	return v, data, err
 }
 
 // append adds to what is there, as often as it takes.
 func (c *historyClient) append(ctx context.Context, path string) {
 	c.record(storeCall{kind: callAppend, path: path, text: c.text()}, func(call *storeCall) error {
 		for {
-			v, data, err := c.store.Read(ctx, path)
+			v, data, err := c.fetch(ctx, path)
 			change := callChange{action: versionlog.Put, path: path, text: string(data) + call.text, expect: expectThis, version: v.ID}
 			if errors.Is(err, versionlog.ErrNotFound) {
 				change.expect = expectAbsence
@@ -151,13 +161,22 @@ func (c *historyClient) commit(ctx context.Context, call *storeCall, changes []c
 		})
 	}
 	opts := &memory.CommitOptions{Key: versionlog.NewKey(), Fresh: true}
-	for try := 1; ; try++ {
+	return insist(func() error {
 		commit, err := c.store.Batch(ctx, batch, opts)
 		opts.Fresh = false
 		if err == nil {
 			call.seq, call.versions = commit.Seq, commit.Versions
 		}
-		if err == nil || errors.Is(err, versionlog.ErrConflict) || try == 20 {
+		return err
+	})
+}
+
+// insist makes a call again until it is told how that ended: where requests get
+// lost, now and then one is lost as often as a backend tries it.
+func insist(call func() error) error {
+	for try := 1; ; try++ {
+		err := call()
+		if err == nil || errors.Is(err, versionlog.ErrConflict) || errors.Is(err, versionlog.ErrNotFound) || try == 20 {
 			return err
 		}
 	}
