@@ -43,9 +43,10 @@ func (n *node) expected(head *versionlog.Version) *versionlog.Version {
 // change yet, it may get the new bytes cut at the old length, which does not
 // count.
 //
-// Reads do not count. The kernel asks for whole pages: who goes on in the middle
-// of a page that has been invalidated looks like who begins anew, and would end
-// with the beginning of one version and the end of another. Caller holds fs.mu.
+// Reads do not count, but for those of mustRead. The kernel asks for whole pages:
+// who goes on in the middle of a page that has been invalidated looks like who
+// begins anew, and would end with the beginning of one version and the end of
+// another. Caller holds fs.mu.
 func (n *node) see() {
 	v := n.head
 	if n.staged() && n.stage.dirty {
@@ -58,6 +59,13 @@ func (n *node) see() {
 		return
 	}
 	n.saw(v)
+}
+
+// mustRead reports whether a session that knows another version of n has to be
+// seen reading this one. rsync opens what it is about to replace, and reads
+// nothing of it. Caller holds fs.mu.
+func (n *node) mustRead() bool {
+	return n.seen.stale(n.head) && n.head.Size > 0 && !n.staged() && !n.succeeded()
 }
 
 // saw notes that the session has got a version of n to read, for what stands at
@@ -73,8 +81,8 @@ func (n *node) saw(v *versionlog.Version) {
 	}
 }
 
-// firstRead notes that a handle which was opened for reading and writing a file
-// that the session did not know has been read from the start: what it writes is
+// firstRead notes that a handle of a file of which the session knew another
+// version has been read, if it can write, from the start: what it writes is
 // based on that. The kernel had no pages then, so it asked for what was read.
 func (fs *fileSystem) firstRead(h *handle, head *versionlog.Version) {
 	fs.mu.Lock()
@@ -85,7 +93,7 @@ func (fs *fileSystem) firstRead(h *handle, head *versionlog.Version) {
 	}
 	h.unread = nil
 	n.saw(head)
-	if st == n.stage && st.overtaken && !st.dirty && st.err == 0 && st.conflict == 0 {
+	if st != nil && st == n.stage && st.overtaken && !st.dirty && st.err == 0 && st.conflict == 0 {
 		st.base, st.overtaken = head, false
 		st.data, st.loaded = nil, false
 	}

@@ -15,7 +15,7 @@ type handle struct {
 	node    *node
 	stage   *stage              // of a handle that may write
 	text    []byte              // of a control file
-	unread  *versionlog.Version // what is to be read before anything is written; nil: nothing
+	unread  *versionlog.Version // what the session knows once this handle has read it; nil: nothing
 	entries []dirEntry          // of a directory, from its last rewind on
 }
 
@@ -154,7 +154,10 @@ func (fs *fileSystem) open(n *node, flags uint32, out *fuse.OpenOut) {
 	if !n.reread {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	}
-	if !writes(flags) || readsFirst(flags) && !n.seen.stale(n.head) {
+	switch {
+	case !writes(flags) && n.mustRead():
+		h.unread = n.head
+	case !writes(flags), readsFirst(flags) && !n.seen.stale(n.head):
 		n.see()
 	}
 	if flags&syscall.O_TRUNC != 0 || fs.notify.told(n.notice) {
@@ -163,8 +166,7 @@ func (fs *fileSystem) open(n *node, flags uint32, out *fuse.OpenOut) {
 	if writes(flags) {
 		n.written = true
 		h.stage = n.beginWrite(flags)
-		if h.stage.overtaken { // it is to be read first, and that must be seen here
-			out.OpenFlags &^= fuse.FOPEN_KEEP_CACHE
+		if h.stage.overtaken { // it is to be read first
 			h.unread = n.head
 		}
 		if flags&syscall.O_TRUNC != 0 {
@@ -174,6 +176,9 @@ func (fs *fileSystem) open(n *node, flags uint32, out *fuse.OpenOut) {
 		}
 	} else {
 		out.OpenFlags |= fuse.FOPEN_NOFLUSH
+	}
+	if h.unread != nil { // and that must be seen here
+		out.OpenFlags &^= fuse.FOPEN_KEEP_CACHE
 	}
 	out.Fh = fs.newHandle(h)
 }
@@ -281,7 +286,7 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 		}
 		fs.mu.Unlock()
 	}
-	if in.Offset == 0 && unread != nil && unread == head {
+	if (in.Offset == 0 || h.stage == nil) && unread != nil && unread == head {
 		fs.firstRead(h, head)
 	}
 	start := min(in.Offset, uint64(len(data)))

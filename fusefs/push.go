@@ -20,7 +20,7 @@ func (fs *fileSystem) push(n *node, version *versionlog.Version, data []byte) bo
 		return false
 	}
 	fs.mu.Lock()
-	fit := n.head == version && n.lookups > 0 && !n.written
+	fit := n.head == version && n.lookups > 0 && !n.written && !n.mustRead()
 	if fit {
 		n.pushing++
 	}

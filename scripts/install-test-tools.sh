@@ -6,6 +6,7 @@ set -eu
 # shellcheck source=scripts/debian-packages.sh
 . "$(dirname "$0")/debian-packages.sh"
 need ed ed
+need emacs emacs-nox
 need fusermount3 fuse3
 need gawk gawk
 need git git

@@ -111,6 +111,22 @@ var baseCases = []baseCase{
 attempt(put, "f", b"mine"); head("f")`, "ESTALE\nESTALE\nESTALE\ntwo!\n"},
 	{"again after reading", `put("f", b"one"); theirs("f", b"two!"); attempt(put, "f", b"mine"); print(read("f")); attempt(put, "f", b"mine"); head("f")`, "ESTALE\nb'two!'\nok\nmine\n"},
 	{"read by another program", `put("f", b"one"); theirs("f", b"two!"); learned("f", 4); sh("cat f > /dev/null"); attempt(put, "f", b"mine")`, "exit 0\nok\n"},
+	{"again after opening", `put("f", b"one"); theirs("f", b"two!"); learned("f", 4); os.close(os.open("f", os.O_RDONLY)); attempt(put, "f", b"mine"); print(read("f")); attempt(put, "f", b"mine"); head("f")`,
+		"ESTALE\nb'two!'\nok\nmine\n"},
+	{"again after reading some", `put("f", b"one"); theirs("f", b"two!" * 9999); learned("f", 39996); fd = os.open("f", os.O_RDONLY); print(os.pread(fd, 4, 30000)); attempt(put, "f", b"mine"); head("f")`, "b'two!'\nok\nmine\n"},
+	{"again after reading what the kernel has", `put("f", b"one"); theirs("f", b"two!" * 9999); learned("f", 39996); fd = os.open("f", os.O_RDWR); print(os.pread(fd, 4, 30000)); os.close(fd); attempt(put, "f", b"mine")
+fd = os.open("f", os.O_RDONLY); print(os.pread(fd, 4, 30000)); attempt(put, "f", b"mine"); head("f")`, "b'two!'\nESTALE\nb'two!'\nok\nmine\n"},
+	{"again after reading nothing, since it is empty", `put("f", b"one"); theirs("f", b""); learned("f", 0); print(read("f")); attempt(put, "f", b"mine"); head("f")`, "b''\nok\nmine\n"},
+	{"opened one after another, and then read", `
+names = ["f%d" % i for i in range(20)]
+for name in names: put(name, b"one")
+for name in names: theirs(name, b"two!")
+for name in names: learned(name, 4)
+os.listdir(".")
+files = [os.open(name, os.O_RDONLY) for name in names]
+time.sleep(.2) # in which what was fetched ahead would be pushed
+for file in files: os.read(file, 9)
+print(sum(put(name, b"mine") or 1 for name in names))`, "20\n"},
 	{"the same bytes again", `put("f", b"one"); theirs("f", b"two!"); theirs("f", b"one"); attempt(put, "f", b"mine"); head("f")`, "ok\nmine\n"},
 	{"never read", `theirs("f", b"one"); learned("f", 3); attempt(put, "f", b"mine"); head("f"); theirs("f", b"two!"); attempt(put, "f", b"more"); head("f")`, "ok\nmine\nESTALE\ntwo!\n"},
 	{"without truncation", `put("f", b"one"); theirs("f", b"two!"); attempt(put, "f", b"m", 0); head("f")`, "ESTALE\ntwo!\n"},

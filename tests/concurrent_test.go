@@ -49,6 +49,19 @@ func TestMountsOfOneStore(t *testing.T) {
 	}
 }
 
+// TestLocksAreOfOneMount holds that a lock excludes the programs of its mount
+// only.
+func TestLocksAreOfOneMount(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	here, there := e.mount(t, "notes"), e.mount(t, "notes")
+	here.sh(t, `echo x > f`)
+	out := here.sh(t, `exec 3< f; flock 3; flock -n f true || echo locked; cd '`+there.dir+`'; flock -n f echo free`)
+	if out != "locked\nfree\n" {
+		t.Errorf("flock said %q", out)
+	}
+}
+
 // workload is random changes by several agents and the command line.
 type workload struct {
 	env    *env

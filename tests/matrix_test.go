@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,12 +27,20 @@ type way struct{ name, needs, script string }
 // has heard of before: see docs/SEMANTICS.md.
 var asksSizeFirst = map[string]bool{"`patch`": true}
 
+// changeDatabase are the ways that change a database of SQLite's.
+var changeDatabase = map[string]bool{"`sqlite3`": true}
+
 func pythonWay(name, code string) way {
 	return way{"Python: " + name, "python3", "python3 - <<'END'\nimport mmap, os, pathlib, shutil, tempfile\n" + code + "\nEND\n"}
 }
 
 func nodeWay(name, code string) way {
 	return way{"Node: " + name, "node", "node - <<'END'\nconst fs = require('fs')\n" + code + "\nEND\n"}
+}
+
+func emacsWay(name, set string) way {
+	return way{name, "emacs", `emacs -Q --batch f --eval '(progn (setq backup-inhibited nil backup-enable-predicate (lambda (name) t)) ` + set + ` (goto-char (point-min)) (delete-char 1) (insert "mine") (save-buffer))' > /dev/null 2> "$SRC.said" ||
+		{ cat "$SRC.said" >&2; false; }`}
 }
 
 // goWay is what the test's own child does, a Go program.
@@ -74,10 +83,16 @@ var ways = []way{
 	{"`ex`", "ex", `ex -s -N -u NONE -c '1s/^1/mine/' -c 'w!' -c 'q!' f < <(yes y) > /dev/null`},
 	{"`vim`, file renamed away", "vim", `vim -es -N -u NONE -c 'set backupskip= backupcopy=no writebackup' -c '1s/^1/mine/' -c 'w!' -c 'q!' f < <(yes y) > /dev/null`},
 	{"`vim`, written in place", "vim", `vim -es -N -u NONE -c 'set backupskip= backupcopy=yes writebackup' -c '1s/^1/mine/' -c 'w!' -c 'q!' f < <(yes y) > /dev/null`},
+	emacsWay("`emacs`", ""),
+	emacsWay("`emacs`, copying the backup", "(setq backup-by-copying t)"),
+	emacsWay("`emacs`, `file-precious-flag`", "(setq file-precious-flag t)"),
 	{"`patch`", "patch", `printf '%s\n' '--- f' '+++ f' '@@ -1,2 +1,2 @@' '-1' '+mine' ' 2' | patch -s f`},
+	{"`rsync`", "rsync", `rsync "$SRC" f`},
+	{"`rsync --inplace`", "rsync", `rsync --inplace "$SRC" f`},
 	{"`tar -x`", "tar", `mkdir "$SRC.d"; cp "$SRC" "$SRC.d/f"; tar -C "$SRC.d" -c f | tar -x`},
 	{"`tar -x --overwrite`", "tar", `mkdir "$SRC.d"; cp "$SRC" "$SRC.d/f"; tar -C "$SRC.d" -c f | tar -x --overwrite`},
 	{"`git show >`", "git", `git init -q "$SRC.git"; cp "$SRC" "$SRC.git/f"; git -C "$SRC.git" add f; git -C "$SRC.git" show :f > f`},
+	{"`sqlite3`", "sqlite3", `sqlite3 f "update t set x = 'mine' where x = '1'"`},
 	pythonWay("`open(…, 'w')`", `f = open("f", "w"); f.write("mine\n"); f.close()`),
 	pythonWay("`open(…, 'w')` and `fsync`", `f = open("f", "w"); f.write("mine\n"); f.flush(); os.fsync(f.fileno()); f.close()`),
 	pythonWay("`open(…, 'r+')`, only writing", `f = open("f", "r+b", buffering=0); f.write(b"mine\n"); f.close()`),
@@ -167,7 +182,7 @@ func fillMatrix(t *testing.T, backend string, cells [][]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.store("notes")
+	e.store("notes", "--content", "any")
 	x.prelude = fmt.Sprintf("export SELF='%s' SRC='%s'.${PWD##*/}; echo mine > \"$SRC\"\n", self, filepath.Join(e.dir, "src"))
 	x.other = e.otherSession(t, "notes")
 	var work sync.WaitGroup
@@ -201,14 +216,17 @@ type matrix struct {
 // overtake runs one way at one moment and returns what came of it.
 func (x *matrix) overtake(t *testing.T, r *tracer, w way, dir string, moment int) string {
 	t.Helper()
-	const before, theirs = "1\n2\n3\n", "1\n2\nthree\n"
+	before, theirs := []byte("1\n2\n3\n"), []byte("1\n2\nthree\n")
+	if changeDatabase[w.name] {
+		before, theirs = database(t, "1", "2", "3"), database(t, "1", "2", "three")
+	}
 	path := "/" + dir + "/f"
 	c := traceCall{Script: x.prelude + w.script, Dir: dir, File: "f", Text: before, Point: moments[moment].point}
 	if x.heard || asksSizeFirst[w.name] {
 		c.Hear = int64(len(theirs))
 	}
 	reply, reached := r.run(t, c, func() {
-		if _, err := x.other.Write(t.Context(), path, []byte(theirs), versionlog.ExpectAny()); err != nil {
+		if _, err := x.other.Write(t.Context(), path, theirs, versionlog.ExpectAny()); err != nil {
 			t.Errorf("the other session: %v", err)
 		}
 	})
@@ -242,6 +260,24 @@ func (x *matrix) overtake(t *testing.T, r *tracer, w way, dir string, moment int
 		return "kept"
 	}
 	return "refused"
+}
+
+// database returns the bytes of a database with a table t of one column x.
+func database(t *testing.T, rows ...string) []byte {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "db")
+	sql := "create table t(x);"
+	for _, x := range rows {
+		sql += "insert into t values ('" + x + "');"
+	}
+	if out, err := exec.Command("sqlite3", file, sql).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 const (

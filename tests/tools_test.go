@@ -160,8 +160,15 @@ func TestEditors(t *testing.T) {
 		{name: "nano new", needs: []string{"nano", "python3"}, script: nano("", "hello") + `cat f; ls -A`, out: "hello\nf\n", log: []string{"created f"}},
 		{name: "nano backup", needs: []string{"nano", "python3"}, script: `echo x > f; ` + nano("-B", "hello ") + `cat f f~; ls -A`, out: "hello x\nx\nf\nf~\n", log: once,
 			scratch: []string{"f~"}},
-		{name: "emacs by hand", script:                          // what emacs does to save: lock link, backup by rename, write, remove lock
-		`echo x > f; mv f f~; echo y > f; cat f f~; ls -A`, out: "y\nx\nf\nf~\n", log: once, scratch: []string{"f~"}},
+		{name: "emacs", needs: []string{"emacs"}, script: `echo x > f; ` + emacs("f", `(delete-char 1) (insert "y") (save-buffer)`) + `cat f f~; ls -A`, out: "y\nx\nf\nf~\n", log: once,
+			scratch: []string{"f~"}},
+		{name: "emacs new", needs: []string{"emacs"}, script: emacs("f", `(insert "y\n") (save-buffer)`) + `cat f; ls -A`, out: "y\nf\n", log: []string{"created f"}},
+		{name: "emacs backup-by-copying", needs: []string{"emacs"}, script: `echo x > f; ` + emacs("f", `(setq backup-by-copying t) (delete-char 1) (insert "y") (save-buffer)`) + `cat f f~; ls -A`,
+			out: "y\nx\nf\nf~\n", log: once, scratch: []string{"f~"}},
+		{name: "emacs file-precious-flag", needs: []string{"emacs"}, script: `echo x > f; ` + emacs("f", `(setq file-precious-flag t) (delete-char 1) (insert "y") (save-buffer)`) + `cat f f~; ls -A`,
+			out: "y\nx\nf\nf~\n", log: once, scratch: []string{"f~"}},
+		{name: "emacs several saves", needs: []string{"emacs"}, script: `echo x > f; ` + emacs("f", `(insert "a") (save-buffer) (insert "b") (save-buffer) (do-auto-save) (insert "c") (do-auto-save) (save-buffer)`) + `cat f; ls -A`,
+			out: "abcx\nf\nf~\n", log: append([]string{"created f"}, repeat("modified f", 3)...), scratch: []string{"f~"}},
 		{name: "auto-save by hand", script: `echo x > f; echo xx > '#f#'; echo y > f; rm '#f#'; cat f`, out: "y\n", log: once},
 		{name: "gedit by hand", script: `echo x > f; echo y > .goutputstream-ABC123; mv .goutputstream-ABC123 f; cat f; ls -A`, out: "y\nf\n", log: once},
 		{name: "patch", needs: []string{"patch"}, script: `printf 'a\nb\nc\n' > f; printf -- '--- f\n+++ f\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n' | patch -s f; cat f; ls -A`,
@@ -182,6 +189,11 @@ func TestEditors(t *testing.T) {
 
 func vim(set string) string {
 	return `echo x > f; vim -u NONE -es -c 'set nocompatible ` + set + `' -c 's/x/y/' -c wq f; cat f; ls -A`
+}
+
+// emacs edits a file. Below /tmp it would make no backups by itself.
+func emacs(file, code string) string {
+	return `emacs -Q --batch ` + file + ` --eval '(progn (setq backup-inhibited nil backup-enable-predicate (lambda (name) t)) (auto-save-mode 1) ` + code + `)' 2> "$OUT/said" || cat "$OUT/said"; `
 }
 
 // nano types into nano on a terminal of its own, and saves.

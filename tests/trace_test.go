@@ -39,7 +39,7 @@ type traceCall struct {
 	Script string
 	Dir    string
 	File   string // the one in it that points are about
-	Text   string // what it holds at first
+	Text   []byte // what it holds at first
 	Point  point
 	Hear   int64 // with atStart: the size that the mount must show before the script runs
 }
@@ -70,7 +70,7 @@ func traceChild(args []string) error {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, c.File), []byte(c.Text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, c.File), c.Text, 0o644); err != nil {
 			return err
 		}
 		var resume error

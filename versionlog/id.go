@@ -61,7 +61,7 @@ func LocateVersion(id string) (seq uint64, ordinal int, err error) {
 		return 0, 0, fmt.Errorf("version id %q: want %q and 26 characters", id, versionPrefix)
 	}
 	b, err := idEncoding.DecodeString(text)
-	if err != nil || len(b) != 16 {
+	if err != nil || len(b) != 16 || idEncoding.EncodeToString(b) != text { // decoding skips line ends and spare bits
 		return 0, 0, fmt.Errorf("version id %q: want %q and 26 characters of 0-9 a-z without i, l, o, u", id, versionPrefix)
 	}
 	place := binary.BigEndian.Uint64(b[:8])

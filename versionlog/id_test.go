@@ -50,7 +50,8 @@ func TestLocateVersionRefuses(t *testing.T) {
 	id := newVersionID(1, 0)
 	for _, bad := range []string{
 		"", "memver_", id[:len(id)-1], id + "0", strings.ToUpper(id), NewStoreID(), "memver_" + strings.Repeat("i", 26),
-		"memver_" + strings.Repeat("0", 25) + "\n", " " + id,
+		"memver_" + strings.Repeat("0", 25) + "\n", " " + id, id + "\r", id[:10] + "\n" + id[10:],
+		"memver_" + strings.Repeat("0", 25) + "1",
 	} {
 		if _, _, err := LocateVersion(bad); err == nil {
 			t.Errorf("%q was taken for an id", bad)
@@ -63,7 +64,7 @@ func FuzzLocateVersion(f *testing.F) {
 	f.Add("memver_")
 	f.Fuzz(func(t *testing.T, id string) {
 		seq, ordinal, err := LocateVersion(id)
-		if err == nil && (seq > maxSeq || ordinal < 0 || ordinal >= MaxChanges || len(id) != len(versionPrefix)+26) {
+		if err == nil && (seq > maxSeq || ordinal < 0 || ordinal >= MaxChanges || len(id) != len(versionPrefix)+26 || strings.ContainsAny(id, "\r\n")) {
 			t.Fatalf("%q is at %d, %d", id, seq, ordinal)
 		}
 	})
