@@ -18,6 +18,8 @@ var (
 	_ cas.Store   = (*Cache)(nil)
 	_ cas.Lister  = (*Cache)(nil)
 	_ cas.Deleter = (*Cache)(nil)
+
+	_ cas.BatchGetter = (*Cache)(nil)
 )
 
 const (
@@ -145,6 +147,50 @@ func (c *Cache) fetch(ctx context.Context, d cas.Digest) ([]byte, error) {
 	c.memory.put(d, data)
 	c.dropIfDeleted(d, deletes)
 	return data, nil
+}
+
+// BatchSize implements cas.BatchGetter: it is that of the next store, and 1 when
+// there is a disk tier, from which blobs are read one by one.
+func (c *Cache) BatchSize() int {
+	if next, ok := c.next.(cas.BatchGetter); ok && c.disk == nil {
+		return next.BatchSize()
+	}
+	return 1
+}
+
+// GetBatch implements cas.BatchGetter. It reads what is in memory, and what the
+// next store reads together; not from the disk tier. A Get of one of the blobs at
+// the same time does not wait for it.
+func (c *Cache) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
+	all := make([][]byte, len(ds))
+	if !c.flights.enter() {
+		return all
+	}
+	defer c.flights.wg.Done()
+	var missing []cas.Digest
+	var places []int
+	for i, d := range ds {
+		var ok bool
+		if all[i], ok = c.fromMemory(d); !ok {
+			missing, places = append(missing, d), append(places, i)
+		}
+	}
+	next, ok := c.next.(cas.BatchGetter)
+	if len(missing) == 0 || !ok {
+		return all
+	}
+	deletes := c.deletes.Load()
+	for k, data := range next.GetBatch(ctx, missing) {
+		if data == nil {
+			continue
+		}
+		all[places[k]] = data
+		c.counters.misses.Add(1)
+		c.counters.fetchedBytes.Add(uint64(len(data)))
+		c.memory.put(missing[k], data)
+		c.dropIfDeleted(missing[k], deletes)
+	}
+	return all
 }
 
 // Put implements cas.Store. It writes to the next store first, and to the memory

@@ -45,6 +45,19 @@ func (s *counting) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
 	return s.Store.Get(ctx, d)
 }
 
+// batching reads several blobs together.
+type batching struct{ *memcas.Store }
+
+func (s batching) BatchSize() int { return 8 }
+
+func (s batching) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
+	all := make([][]byte, len(ds))
+	for i, d := range ds {
+		all[i], _ = s.Get(ctx, d)
+	}
+	return all
+}
+
 func put(t *testing.T, s cas.Store, data []byte) cas.Digest {
 	t.Helper()
 	d, err := s.Put(t.Context(), data)
@@ -85,6 +98,17 @@ func TestConformance(t *testing.T) {
 				Reopen: func(t *testing.T, s cas.Store) cas.Store { return newCache(t, s.(*Cache).next, options(t)) },
 				Corrupt: func(_ *testing.T, s cas.Store, d cas.Digest, data []byte) {
 					s.(*Cache).next.(*memcas.Store).Corrupt(d, data)
+					s.(*Cache).drop(d)
+				},
+			})
+		})
+	}
+	for _, name := range []string{"memory", "none", "both"} {
+		t.Run(name+" over what reads together", func(t *testing.T) {
+			castest.Run(t, castest.Config{
+				Open: func(t *testing.T) cas.Store { return newCache(t, batching{memcas.New()}, tiers[name](t)) },
+				Corrupt: func(_ *testing.T, s cas.Store, d cas.Digest, data []byte) {
+					s.(*Cache).next.(batching).Corrupt(d, data)
 					s.(*Cache).drop(d)
 				},
 			})

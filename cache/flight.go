@@ -17,7 +17,7 @@ type flights struct {
 	under  map[cas.Digest]*flight
 	closed bool
 
-	wg sync.WaitGroup // one per running fetch
+	wg sync.WaitGroup // one per running fetch, or batch
 }
 
 // flight is one fetch.
@@ -87,6 +87,17 @@ func (f *flights) leave(d cas.Digest, fl *flight) {
 		f.forget(d, fl)
 		fl.cancel(nil)
 	}
+}
+
+// enter makes close wait until wg.Done is called, and reports whether it has not
+// been called yet.
+func (f *flights) enter() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.closed {
+		f.wg.Add(1)
+	}
+	return !f.closed
 }
 
 // forget is called with mu held. By then another fetch for d may be under way.

@@ -107,6 +107,18 @@ type Store interface {
 	Has(ctx context.Context, d Digest) (bool, error)
 }
 
+// BatchGetter is a Store that reads several blobs together in less time than one
+// after the other.
+type BatchGetter interface {
+	// BatchSize is how many blobs are worth reading together. At most 1 says
+	// that they are read one by one: a decorator speaks for the store below it.
+	BatchSize() int
+
+	// GetBatch returns the blobs of ds in their order, each as Get does. Nil
+	// stands for one that could not be read; Get says why.
+	GetBatch(ctx context.Context, ds []Digest) [][]byte
+}
+
 // Lister is a Store that can enumerate its blobs, for checking and garbage
 // collection.
 type Lister interface {

@@ -16,6 +16,7 @@ const (
 	minFetching   = 2       // also when the store answers at once
 	maxAheadFiles = 1024    // fetched, or being fetched, and not yet read
 	maxAheadBytes = 4 << 20 // likewise
+	maxBatchBytes = 256 << 10
 	maxWalks      = 4
 	walkPatience  = time.Second // a walk that reads nothing for so long has stopped
 	lately        = time.Minute
@@ -30,15 +31,15 @@ const (
 // is fetched alone. From then on the walk is followed in the order of listings:
 // the rest of the directory, and the directories after it, as far up as they
 // have been listed. Fetched bytes wait in the node; a read that comes too early
-// joins the fetch in the cache of the blob store.
+// joins the fetch.
 type prefetcher struct {
 	fs   *fileSystem
-	work sync.WaitGroup // one per fetch
+	work sync.WaitGroup // one per batch
 
-	mu       sync.Mutex // guards the fields below, and those of walks; taken before fileSystem.mu
-	walks    []*walk    // the one used last is last
-	fetching int
-	took     time.Duration // what a fetch takes, about
+	mu       sync.Mutex    // guards the fields below, and those of walks; taken before fileSystem.mu
+	walks    []*walk       // the one used last is last
+	fetching int           // batches
+	took     time.Duration // what a file of a batch takes, about
 	missed   time.Time     // when a file in a listed directory was last read that had not been fetched
 }
 
@@ -56,13 +57,38 @@ type walk struct {
 	pushed amount    // of these, what the kernel has, so that nobody will ask for it
 }
 
-// fetch is one file's, for a walk. The walk and the size do not change; the rest
-// prefetcher.mu guards.
+// fetch is one file's, for a walk. Its bytes are set before done is closed, and
+// do not change after.
 type fetch struct {
+	node    *node
 	walk    *walk
-	size    int64
 	version *versionlog.Version
-	data    []byte // of version, once it is there
+	batched bool          // read together with others
+	done    chan struct{} // of all that is read together
+	data    []byte        // nil: it could not be read, and who reads it meets the error
+}
+
+// bytesOf returns what was fetched of a version, or nil. What is under way it
+// waits for in a batch; alone, it is in the cache of the blob store that a reader
+// joins it, who then keeps it going when the walk ends.
+func (f *fetch) bytesOf(version *versionlog.Version) []byte {
+	if f.batched {
+		<-f.done
+	}
+	if f.version != version || !f.there() {
+		return nil
+	}
+	return f.data
+}
+
+// there reports whether the fetch has ended.
+func (f *fetch) there() bool {
+	select {
+	case <-f.done:
+		return true
+	default:
+		return false
+	}
 }
 
 type amount struct {
@@ -88,14 +114,11 @@ func (p *prefetcher) reading(n *node, version *versionlog.Version) []byte {
 	now := time.Now()
 	if f := n.ahead.Swap(nil); f != nil {
 		p.mu.Lock()
-		defer p.mu.Unlock()
 		f.walk.files--
-		f.walk.bytes -= f.size
+		f.walk.bytes -= f.version.Size
 		p.moved(f.walk)
-		if f.version == version {
-			return f.data
-		}
-		return nil
+		p.mu.Unlock()
+		return f.bytesOf(version)
 	}
 	p.fs.mu.RLock()
 	dir := n.parent
@@ -166,33 +189,55 @@ func (p *prefetcher) end(w *walk) {
 func (p *prefetcher) launch() {
 	for i := len(p.walks) - 1; i >= 0; i-- {
 		w := p.walks[i]
-		for p.fetching < p.width() && w.files < maxAheadFiles && w.bytes < maxAheadBytes {
-			n, f := p.next(w)
-			if n == nil {
+		for p.fetching < p.width(w) {
+			batch := p.nextBatch(w)
+			if len(batch) == 0 {
 				break
 			}
-			w.files++
-			w.bytes += f.size
 			p.fetching++
-			p.work.Go(func() { p.fetch(n, f) })
+			p.work.Go(func() { p.fetch(w, batch) })
 		}
 	}
 }
 
-// width is how many fetches may be under way: as many as are needed to have a
-// file every pace. Caller holds p.mu.
-func (p *prefetcher) width() int {
+// width is how many batches may be under way: as many as are needed to have a
+// file every pace. What is read together is near, and costs time of a processor,
+// of which the reader needs some, too: one at a time. Caller holds p.mu.
+func (p *prefetcher) width(w *walk) int {
+	if w.top.store.memory.BatchSize() > 1 {
+		return 1
+	}
 	return max(minFetching, min(maxFetching, int(p.took/pace)))
 }
 
+// nextBatch returns what a walk comes to next, as much as is worth reading
+// together. Caller holds p.mu.
+func (p *prefetcher) nextBatch(w *walk) []*fetch {
+	var batch []*fetch
+	size, bytes, done := w.top.store.memory.BatchSize(), int64(0), make(chan struct{})
+	for len(batch) < size && bytes < maxBatchBytes && w.files < maxAheadFiles && w.bytes < maxAheadBytes {
+		f := p.next(w)
+		if f == nil {
+			break
+		}
+		f.batched, f.done = size > 1, done
+		f.node.ahead.Store(f)
+		batch = append(batch, f)
+		bytes += f.version.Size
+		w.files++
+		w.bytes += f.version.Size
+	}
+	return batch
+}
+
 // next returns the file that a walk comes to next among those that are not
-// cached, marked as fetched for it, or nil. Caller holds p.mu.
-func (p *prefetcher) next(w *walk) (*node, *fetch) {
+// cached, or nil. Caller holds p.mu.
+func (p *prefetcher) next(w *walk) *fetch {
 	for {
 		last := len(w.frames) - 1
 		if last < 0 {
 			if !p.climb(w) {
-				return nil, nil
+				return nil
 			}
 			continue
 		}
@@ -206,7 +251,7 @@ func (p *prefetcher) next(w *walk) (*node, *fetch) {
 			w.frames = append(w.frames, p.fs.nodesIn(n, nil))
 			w.dir = n
 		} else if f := p.fs.markAhead(n, w); f != nil {
-			return n, f
+			return f
 		}
 	}
 }
@@ -225,28 +270,35 @@ func (p *prefetcher) climb(w *walk) bool {
 	return true
 }
 
-// fetch brings the content of n into the cache.
-func (p *prefetcher) fetch(n *node, f *fetch) {
-	w := f.walk
-	p.fs.mu.RLock()
-	head := n.head
-	p.fs.mu.RUnlock()
+// fetch brings a batch, and gives to the kernel what nobody has asked for yet.
+// That comes last: who has asked has the kernel wait for the answer. What comes
+// next is under way before a reader can get there.
+func (p *prefetcher) fetch(w *walk, batch []*fetch) {
 	start := time.Now()
-	var data []byte
-	if head != nil && w.ctx.Err() == nil {
-		data, _ = n.store.memory.Content(w.ctx, *head) // who reads it meets the error
-	}
-	pushed := data != nil && p.fs.push(n, head, data)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n.ahead.Load() == f && data != nil {
-		f.version, f.data = head, data
-		if pushed {
-			p.delivered(n, f)
+	if w.ctx.Err() == nil {
+		versions := make([]versionlog.Version, len(batch))
+		for i, f := range batch {
+			versions[i] = *f.version
+		}
+		for i, data := range batch[0].node.store.memory.Contents(w.ctx, versions) {
+			batch[i].data = data
 		}
 	}
-	if took := time.Since(start); w.ctx.Err() != nil {
-		n.fetched.Store(0)
+	p.ended(w, batch, time.Since(start)/time.Duration(len(batch)))
+	close(batch[0].done)
+	for _, f := range batch {
+		p.give(f)
+	}
+}
+
+// ended notes the end of a batch whose files took so long each.
+func (p *prefetcher) ended(w *walk, batch []*fetch, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.ctx.Err() != nil {
+		for _, f := range batch {
+			f.node.fetched.Store(0)
+		}
 	} else if p.took == 0 {
 		p.took = took
 	} else {
@@ -254,6 +306,20 @@ func (p *prefetcher) fetch(n *node, f *fetch) {
 	}
 	p.fetching--
 	p.launch()
+}
+
+// give pushes what was fetched, unless it was asked for. Callers hold no lock.
+func (p *prefetcher) give(f *fetch) {
+	n := f.node
+	if f.data == nil || n.ahead.Load() != f || !p.fs.push(n, f.version, f.data) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n.ahead.CompareAndSwap(f, nil) {
+		f.walk.pushed.files++
+		f.walk.pushed.bytes += f.version.Size
+	}
 }
 
 // close ends all walks and waits for their fetches.
@@ -284,8 +350,8 @@ func (fs *fileSystem) nodesIn(dir, after *node) []*node {
 	return nodes
 }
 
-// markAhead marks a file as being fetched for a walk, unless its bytes were
-// asked for lately.
+// markAhead returns what a walk fetches of a file, which is marked as fetched, or
+// nil if its bytes were asked for lately.
 func (fs *fileSystem) markAhead(n *node, w *walk) *fetch {
 	fs.mu.RLock()
 	head, staged := n.head, n.stage != nil
@@ -293,7 +359,5 @@ func (fs *fileSystem) markAhead(n *node, w *walk) *fetch {
 	if head == nil || staged || n.generate != nil || wasLately(n.fetched.Swap(time.Now().UnixNano())) {
 		return nil
 	}
-	f := &fetch{walk: w, size: head.Size}
-	n.ahead.Store(f)
-	return f
+	return &fetch{node: n, walk: w, version: head}
 }

@@ -26,6 +26,7 @@ type slowBlobs struct {
 
 	mu       sync.Mutex
 	gets     map[cas.Digest]int
+	together map[cas.Digest]int // by batchBlobs
 	underWay int
 	most     int
 }
@@ -49,6 +50,30 @@ func (s *slowBlobs) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
 	return s.Store.Get(ctx, d)
 }
 
+// batchBlobs reads blobs together, but for some.
+type batchBlobs struct {
+	*slowBlobs
+	alone func(cas.Digest) bool
+}
+
+const batchSize = 8
+
+func (b *batchBlobs) BatchSize() int { return batchSize }
+
+func (b *batchBlobs) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
+	time.Sleep(b.delay)
+	all := make([][]byte, len(ds))
+	for i, d := range ds {
+		if !b.alone(d) {
+			b.mu.Lock()
+			b.together[d]++
+			b.mu.Unlock()
+			all[i], _ = b.Store.Get(ctx, d)
+		}
+	}
+	return all
+}
+
 func (s *slowBlobs) counts() (blobs, gets, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,9 +87,14 @@ func (s *slowBlobs) counts() (blobs, gets, most int) {
 // files, each with bytes of its own.
 func newSlow(t *testing.T, dirs, files int, delay time.Duration) (*fileSystem, *slowBlobs) {
 	t.Helper()
+	return newDecorated(t, dirs, files, delay, func(s *slowBlobs) cas.Store { return s })
+}
+
+func newDecorated(t *testing.T, dirs, files int, delay time.Duration, decorate func(*slowBlobs) cas.Store) (*fileSystem, *slowBlobs) {
+	t.Helper()
 	ctx := context.Background()
-	slow := &slowBlobs{Store: memcas.New(), delay: delay, gets: map[cas.Digest]int{}}
-	blobs, err := cache.New(slow, nil)
+	slow := &slowBlobs{Store: memcas.New(), delay: delay, gets: map[cas.Digest]int{}, together: map[cas.Digest]int{}}
+	blobs, err := cache.New(decorate(slow), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,6 +196,37 @@ func TestWalkIsFetchedAhead(t *testing.T) {
 	}
 	if waits > dirs*files/20 {
 		t.Errorf("%d of %d files were not fetched ahead", waits, dirs*files)
+	}
+}
+
+// TestWalkIsReadTogether holds that where blobs can be read together a walk does
+// that, also when its reader is as fast as can be; that what is not read together
+// is read alone; and that each is read once.
+func TestWalkIsReadTogether(t *testing.T) {
+	const dirs, files = 10, 25
+	alone := cas.Sum([]byte("text of /dir003/file003"))
+	fs, slow := newDecorated(t, dirs, files, time.Millisecond, func(s *slowBlobs) cas.Store {
+		return &batchBlobs{s, func(d cas.Digest) bool { return d == alone }}
+	})
+	fs.listAll(t, fs.stores[0].root)
+	for d := range dirs {
+		dir := fmt.Sprintf("/dir%03d", d)
+		fs.listAll(t, fs.stores[0].find(dir))
+		for f := range files {
+			fs.readFile(t, fmt.Sprintf("%s/file%03d", dir, f))
+		}
+	}
+	_, gets, _ := slow.counts()
+	if gets != 3 || slow.gets[alone] != 1 { // the two that begin the walk
+		t.Errorf("%d blobs were read alone, the one that has to be %d times", gets, slow.gets[alone])
+	}
+	if len(slow.together) != dirs*files-3 {
+		t.Errorf("%d of %d blobs were read together", len(slow.together), dirs*files)
+	}
+	for d, n := range slow.together {
+		if n != 1 {
+			t.Errorf("%v was read %d times", d, n)
+		}
 	}
 }
 

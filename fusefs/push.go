@@ -46,44 +46,28 @@ func (fs *fileSystem) startWriting(n *node) {
 	}
 }
 
-// delivered notes that the kernel has what was fetched of n. Caller holds p.mu.
-func (p *prefetcher) delivered(n *node, f *fetch) {
-	if n.ahead.CompareAndSwap(f, nil) {
-		f.walk.pushed.files++
-		f.walk.pushed.bytes += f.size
-	}
-}
-
 // listed notes that a directory has been listed to its end: the reader of the
 // walk that comes through it is there. What was fetched of it is pushed.
 // Callers hold no lock.
 func (p *prefetcher) listed(dir *node) {
-	type arrived struct {
-		n    *node
-		f    *fetch
-		head *versionlog.Version
-		data []byte
-	}
-	var all []arrived
+	var fetches []*fetch
 	p.mu.Lock()
 	if len(p.walks) > 0 {
 		p.fs.mu.RLock()
 		for _, n := range dir.children {
 			if f := n.ahead.Load(); f != nil {
-				all = append(all, arrived{n, f, f.version, f.data})
+				fetches = append(fetches, f)
 			}
 		}
 		p.fs.mu.RUnlock()
 	}
-	if len(all) > 0 {
-		p.moved(all[0].f.walk)
+	if len(fetches) > 0 {
+		p.moved(fetches[0].walk)
 	}
 	p.mu.Unlock()
-	for _, a := range all {
-		if a.data != nil && p.fs.push(a.n, a.head, a.data) {
-			p.mu.Lock()
-			p.delivered(a.n, a.f)
-			p.mu.Unlock()
+	for _, f := range fetches {
+		if f.there() {
+			p.give(f)
 		}
 	}
 }

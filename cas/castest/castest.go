@@ -4,8 +4,11 @@ package castest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"mneme/cas"
@@ -27,7 +30,7 @@ type Config struct {
 }
 
 // Run tests the store that c opens against the contract of cas.Store, and of
-// cas.Lister and cas.Deleter where the store implements them.
+// cas.Lister, cas.Deleter and cas.BatchGetter where the store implements them.
 func Run(t *testing.T, c Config) {
 	test := func(name string, f func(t *testing.T, s cas.Store)) {
 		t.Run(name, func(t *testing.T) { f(t, c.Open(t)) })
@@ -53,6 +56,9 @@ func Run(t *testing.T, c Config) {
 	if _, ok := probe.(cas.Deleter); ok {
 		test("Delete", testDelete)
 		test("DeleteWhilePutting", testDeleteWhilePutting)
+	}
+	if _, ok := probe.(cas.BatchGetter); ok {
+		test("Batch", c.testBatch)
 	}
 	if c.Corrupt != nil && c.Reopen != nil {
 		test("DamageSeenByOthers", c.testDamageSeenByOthers)
@@ -121,4 +127,41 @@ func wantHas(t *testing.T, s cas.Store, d cas.Digest, want bool) {
 	if got != want {
 		t.Errorf("Has of %v is %v, want %v", d, got, want)
 	}
+}
+
+func (c Config) testBatch(t *testing.T, s cas.Store) {
+	b := s.(cas.BatchGetter)
+	want := map[cas.Digest][]byte{put(t, s, []byte{}): {}}
+	for n := range 3*max(1, b.BatchSize()) + 1 {
+		want[put(t, s, blob(n))] = blob(n)
+	}
+	ds := slices.Collect(maps.Keys(want))
+	ds = append(ds, ds[0], cas.Sum([]byte("absent")), ds[len(ds)/2])
+	damaged := ds[1]
+	if c.Corrupt != nil {
+		c.Corrupt(t, s, damaged, []byte("other bytes"))
+	}
+	check := func(ctx context.Context, ds []cas.Digest, all bool) {
+		t.Helper()
+		got := b.GetBatch(ctx, ds)
+		if len(got) != len(ds) {
+			t.Fatalf("GetBatch of %d returned %d", len(ds), len(got))
+		}
+		for i, d := range ds {
+			data, there := want[d]
+			if d == damaged && c.Corrupt != nil {
+				there = false
+			}
+			if got[i] != nil && (!there || !bytes.Equal(got[i], data)) || got[i] == nil && there && all {
+				t.Errorf("GetBatch returned %q for blob %d, which is %q, %v", got[i], i, data, there)
+			}
+		}
+	}
+	all := b.BatchSize() > 1
+	check(t.Context(), ds, all)
+	check(t.Context(), ds[:2], all)
+	check(t.Context(), nil, all)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	check(ctx, ds, false)
 }

@@ -14,6 +14,8 @@ var (
 	_ cas.Store   = (*Store)(nil)
 	_ cas.Lister  = (*Store)(nil)
 	_ cas.Deleter = (*Store)(nil)
+
+	_ cas.BatchGetter = (*Store)(nil)
 )
 
 // Backend is what each of the two must be able to do.
@@ -56,6 +58,22 @@ func (s *Store) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
 		return nil, err
 	}
 	return data, second
+}
+
+// BatchSize implements cas.BatchGetter: it is that of the store of small blobs.
+func (s *Store) BatchSize() int {
+	if small, ok := s.small.(cas.BatchGetter); ok {
+		return small.BatchSize()
+	}
+	return 1
+}
+
+// GetBatch implements cas.BatchGetter. It reads small blobs only.
+func (s *Store) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
+	if small, ok := s.small.(cas.BatchGetter); ok {
+		return small.GetBatch(ctx, ds)
+	}
+	return make([][]byte, len(ds))
 }
 
 // Has implements cas.Store.
