@@ -274,3 +274,42 @@ func TestRetryEndsWithItsName(t *testing.T) {
 		t.Errorf("open of the former version by another call: %v, want ESTALE", status)
 	}
 }
+
+// TestReaderGetsWhatTheNameMeant opens a file whose name changes twice, once
+// before the kernel looks it up again and once after: who reads gets what the
+// name meant in between, who writes has to begin anew.
+func TestReaderGetsWhatTheNameMeant(t *testing.T) {
+	for name, last := range map[string]func(*rig){
+		"changed":             func(r *rig) { r.write("/f", "third") },
+		"removed":             func(r *rig) { r.remove("/f") },
+		"moved":               func(r *rig) { r.move("/f", "/g") },
+		"changed and removed": func(r *rig) { r.write("/f", "third"); r.remove("/f") },
+		"changed and moved":   func(r *rig) { r.write("/f", "third"); r.move("/f", "/g") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, flags := range []uint32{syscall.O_RDONLY, syscall.O_RDWR} {
+				r := newRig(t, "/f")
+				r.must(r.s.walk(t.Context()))
+				entry := r.wantLookup("/f", fuse.OK)
+				r.write("/f", "second")
+				r.follow()
+				if _, status := r.open(entry.NodeId, flags); status != fuse.Status(syscall.ESTALE) {
+					t.Fatalf("open of the first version: %v, want ESTALE", status)
+				}
+				entry = r.wantLookup("/f", fuse.OK)
+				last(r)
+				r.follow()
+				fh, status := r.open(entry.NodeId, flags)
+				if flags != syscall.O_RDONLY {
+					if status != fuse.Status(syscall.ESTALE) {
+						t.Errorf("open of the second version for writing: %v, want ESTALE", status)
+					}
+				} else if !status.Ok() {
+					t.Errorf("open of the second version: %v", status)
+				} else if got := r.read(entry.NodeId, fh); got != "second" {
+					t.Errorf("the second version is read as %q", got)
+				}
+			}
+		})
+	}
+}

@@ -258,6 +258,18 @@ func (r *rig) open(id uint64, flags uint32) (fh uint64, status fuse.Status) {
 	return out.Fh, status
 }
 
+// read returns the beginning of an open file.
+func (r *rig) read(id, fh uint64) string {
+	r.Helper()
+	result, status := r.fs.Read(nil, &fuse.ReadIn{InHeader: header(id), Fh: fh}, make([]byte, 4096))
+	if !status.Ok() {
+		r.Errorf("read: %v", status)
+		return ""
+	}
+	data, _ := result.Bytes(nil)
+	return string(data)
+}
+
 // close ends a handle as a program does, with the result of its close.
 func (r *rig) close(fh uint64) fuse.Status {
 	status := r.fs.Flush(nil, &fuse.FlushIn{Fh: fh})

@@ -159,7 +159,7 @@ func (fs *fileSystem) found(n *node, thread uint32, flags uint32) *node {
 	switch again = again && time.Since(at) < recent; {
 	case !n.succeeded() && (there || n.removed):
 		return n
-	case again && there && path == n.was, again && !n.succeeded() && (onlyAppends(flags) || !writes(flags)):
+	case again && (there && path == n.was || !writes(flags) || !n.succeeded() && onlyAppends(flags)):
 		return n
 	case again && onlyAppends(flags):
 		if other := n.store.made(n.was); other != nil {
