@@ -29,8 +29,21 @@ type loss struct {
 // Caller holds fs.mu.
 func (s *store) refuseStale(n *node, head *versionlog.Version) fuse.Status {
 	path, _ := n.path()
-	s.errors.addOnce(s.changed(path, n.seen.version, head) + "; read it again and redo your edit")
+	if o := n.origin; o != nil {
+		path, _ = o.dir.childPath(o.name)
+	}
+	s.errors.addOnce(s.changed(path, n.seen.version, head) + "; " + s.redo(path))
 	return fuse.Status(s.fs.opts.ConflictErrno)
+}
+
+// redo says how to go on after a conflict. Caller holds fs.mu.
+func (s *store) redo(path string) string {
+	if n := s.findHidden(path); n != nil {
+		if as, ok := n.path(); ok {
+			return fmt.Sprintf("this mount has it as %s: read that, or rename it back, and redo your edit", as)
+		}
+	}
+	return "read it again and redo your edit"
 }
 
 // refuseBlind answers who is about to overwrite what the session never read,
@@ -99,12 +112,15 @@ const noConflict = -1
 // keep keeps a loss, durably, and tells of it in .mneme/errors. An id that is
 // not 0 is that of a conflict which l replaces.
 func (s *store) keep(l loss, id int) int {
+	s.fs.mu.RLock()
+	redo := s.redo(l.path)
+	s.fs.mu.RUnlock()
 	text := s.changed(l.path, l.base, l.theirs)
 	if l.why != "" {
 		text = fmt.Sprintf("%s:%s was not saved: %s", s.slug(), l.path, l.why)
 	}
 	if s.kept == nil {
-		s.errors.add(text + "; read it again and redo your edit")
+		s.errors.add(text + "; " + redo)
 		return noConflict
 	}
 	var err error
@@ -121,7 +137,7 @@ func (s *store) keep(l loss, id int) int {
 		s.errors.add(fmt.Sprintf("%s; your text could not be kept: %v", text, err))
 		return noConflict
 	}
-	s.errors.add(fmt.Sprintf("%s; read it again and redo your edit; your text is kept in .mneme/conflicts/%d/yours", text, id))
+	s.errors.add(fmt.Sprintf("%s; %s; your text is kept in .mneme/conflicts/%d/yours", text, redo, id))
 	return id
 }
 

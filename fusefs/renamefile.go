@@ -109,6 +109,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 			m.s.rebased(m.n, c.Versions[0])
 			m.to.settle()
 			m.s.vacateOther(source, m.n, c.Versions[0])
+			m.s.vacated(source)
 		})
 		if _, taken := conflictHead(err, target); taken {
 			fs.mu.Lock()

@@ -85,6 +85,7 @@ func (s *store) remove(n *node) error {
 		s.unhide(n)
 		s.fs.unlinked(n)
 		s.vacateOther(path, n, c.Versions[0])
+		s.vacated(path)
 	})
 	if !isConflict(err) {
 		return err

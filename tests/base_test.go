@@ -127,6 +127,14 @@ files = [os.open(name, os.O_RDONLY) for name in names]
 time.sleep(.2) # in which what was fetched ahead would be pushed
 for file in files: os.read(file, 9)
 print(sum(put(name, b"mine") or 1 for name in names))`, "20\n"},
+	{"removed here, made there", `put("f", b"one"); os.unlink("f"); theirs("f", b"two!"); learned("f", 4); attempt(put, "f", b"mine"); head("f"); read("f"); attempt(put, "f", b"mine"); head("f")`,
+		"ESTALE\ntwo!\nok\nmine\n"},
+	{"removed here, made there, removed", `put("f", b"one"); os.unlink("f"); theirs("f", b"two!"); learned("f", 4); attempt(os.unlink, "f"); head("f")`, "ESTALE\ntwo!\n"},
+	{"moved away, made there, moved back", `put("f", b"one"); os.rename("f", "f.old"); theirs("f", b"two!"); learned("f", 4); attempt(os.rename, "f.old", "f"); head("f"); kept()`,
+		"ESTALE\ntwo!\nkept (None, 'two!', 'one')\n"},
+	{"removed here, made here", `put("f", b"one"); os.unlink("f"); put("f", b"two"); os.rename("f", "g"); put("f", b"three"); attempt(put, "f", b"mine"); head("f")`, "ok\nmine\n"},
+	{"hidden, and changed", `put("f", b"one"); theirs("f", b"two!"); learned("f", 4); os.rename("f", "f~"); attempt(put, "f", b"mine"); print(read("f~")); attempt(put, "f", b"mine"); head("f")
+print("this mount has it as /%s/f~: read that" % D in open("../.mneme/errors").read())`, "ESTALE\nb'two!'\nok\nmine\nTrue\n"},
 	{"the same bytes again", `put("f", b"one"); theirs("f", b"two!"); theirs("f", b"one"); attempt(put, "f", b"mine"); head("f")`, "ok\nmine\n"},
 	{"never read", `theirs("f", b"one"); learned("f", 3); attempt(put, "f", b"mine"); head("f"); theirs("f", b"two!"); attempt(put, "f", b"more"); head("f")`, "ok\nmine\nESTALE\ntwo!\n"},
 	{"without truncation", `put("f", b"one"); theirs("f", b"two!"); attempt(put, "f", b"m", 0); head("f")`, "ESTALE\ntwo!\n"},

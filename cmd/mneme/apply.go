@@ -83,7 +83,16 @@ func readBatch(in io.Reader) (*batchJSON, error) {
 	decoder := json.NewDecoder(in)
 	decoder.DisallowUnknownFields()
 	var batch batchJSON
-	if err := decoder.Decode(&batch); err != nil {
+	err := decoder.Decode(&batch)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, usagef("there is nothing on standard input; want a JSON object with changes, see `mneme apply --help`")
+	case errors.As(err, &wrong) && wrong.Field == "":
+		return nil, usagef("the batch on standard input is a JSON %s; want an object with changes, see `mneme apply --help`", wrong.Value)
+	case errors.As(err, &wrong):
+		return nil, usagef("the batch on standard input: %s cannot be of type %s; see `mneme apply --help`", wrong.Field, wrong.Value)
+	case err != nil:
 		return nil, usagef("the batch on standard input: %w; see `mneme apply --help`", err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
@@ -98,6 +107,9 @@ func readBatch(in io.Reader) (*batchJSON, error) {
 // parse checks a change, as far as that takes no store.
 func (c *changeJSON) parse() (memory.Change, error) {
 	out := memory.Change{Path: c.Path, To: c.To}
+	if c.Path == "" {
+		return out, errors.New("there is no path")
+	}
 	switch c.Action {
 	case "put":
 		out.Action, out.Expect = versionlog.Put, versionlog.ExpectAny()
@@ -132,6 +144,9 @@ func (c *changeJSON) expect(out *memory.Change) error {
 	}
 	if c.IfVersion != "" {
 		conditions++
+		if _, _, err := versionlog.LocateVersion(c.IfVersion); err != nil {
+			return fmt.Errorf("%s: if_version: %w", c.Path, err)
+		}
 		out.Expect = versionlog.ExpectVersion(c.IfVersion)
 	}
 	if c.IfSHA256 != "" {
