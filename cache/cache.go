@@ -152,10 +152,10 @@ func (c *Cache) fetch(ctx context.Context, d cas.Digest) ([]byte, error) {
 // BatchSize implements cas.BatchGetter: it is that of the next store, and 1 when
 // there is a disk tier, from which blobs are read one by one.
 func (c *Cache) BatchSize() int {
-	if next, ok := c.next.(cas.BatchGetter); ok && c.disk == nil {
-		return next.BatchSize()
+	if c.disk != nil {
+		return 1
 	}
-	return 1
+	return cas.BatchSize(c.next)
 }
 
 // GetBatch implements cas.BatchGetter. It reads what is in memory, and what the
@@ -175,12 +175,8 @@ func (c *Cache) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
 			missing, places = append(missing, d), append(places, i)
 		}
 	}
-	next, ok := c.next.(cas.BatchGetter)
-	if len(missing) == 0 || !ok {
-		return all
-	}
 	deletes := c.deletes.Load()
-	for k, data := range next.GetBatch(ctx, missing) {
+	for k, data := range cas.GetBatch(ctx, c.next, missing) {
 		if data == nil {
 			continue
 		}

@@ -89,8 +89,8 @@ func (f *flights) leave(d cas.Digest, fl *flight) {
 	}
 }
 
-// enter makes close wait until wg.Done is called, and reports whether it has not
-// been called yet.
+// enter makes close wait until wg.Done is called. It reports whether it does:
+// false is that the flights are closed already.
 func (f *flights) enter() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

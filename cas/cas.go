@@ -119,6 +119,22 @@ type BatchGetter interface {
 	GetBatch(ctx context.Context, ds []Digest) [][]byte
 }
 
+// BatchSize is that of a BatchGetter, and 1 for any other Store.
+func BatchSize(s Store) int {
+	if b, ok := s.(BatchGetter); ok {
+		return b.BatchSize()
+	}
+	return 1
+}
+
+// GetBatch is that of a BatchGetter; of any other Store it reads nothing.
+func GetBatch(ctx context.Context, s Store, ds []Digest) [][]byte {
+	if b, ok := s.(BatchGetter); ok {
+		return b.GetBatch(ctx, ds)
+	}
+	return make([][]byte, len(ds))
+}
+
 // Lister is a Store that can enumerate its blobs, for checking and garbage
 // collection.
 type Lister interface {

@@ -79,12 +79,16 @@ func (s *store) leave(n *node, at time.Time) {
 	s.prune(dir)
 }
 
-// vacateOther makes a path absent, from which this mount has moved or removed
-// n, when another session has put something else there since n was looked up:
-// that is what v moved or removed.
-func (s *store) vacateOther(path string, n *node, v versionlog.Version) {
+// vacated notes that v, of this mount, has moved or removed n from a path. What
+// another session has put there since n was looked up is what v moved or removed;
+// what another one makes there now the session does not know.
+func (s *store) vacated(path string, n *node, v versionlog.Version) {
+	const mostLost = 1 << 16
 	if other := s.find(path); other != nil && other != n {
 		s.vacate(path, v)
+	}
+	if len(s.lost) < mostLost {
+		s.note(path, base{known: true})
 	}
 }
 

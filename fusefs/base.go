@@ -114,15 +114,6 @@ func (s *store) note(path string, b base) {
 	}
 }
 
-// vacated notes that the session has removed what was at a path, or has moved it
-// away: what another session makes there it does not know. Caller holds fs.mu.
-func (s *store) vacated(path string) {
-	const most = 1 << 16
-	if len(s.lost) < most {
-		s.note(path, base{known: true})
-	}
-}
-
 // remember keeps what the session knows of a path at which there is no node
 // any more, for the one that somebody makes there. Caller holds fs.mu.
 func (s *store) remember(path string, b base) {

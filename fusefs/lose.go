@@ -28,10 +28,7 @@ type loss struct {
 // refuseStale answers who is about to overwrite what the session has not read.
 // Caller holds fs.mu.
 func (s *store) refuseStale(n *node, head *versionlog.Version) fuse.Status {
-	path, _ := n.path()
-	if o := n.origin; o != nil {
-		path, _ = o.dir.childPath(o.name)
-	}
+	path, _ := n.logPath()
 	s.errors.addOnce(s.changed(path, n.seen.version, head) + "; " + s.redo(path))
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }

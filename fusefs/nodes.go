@@ -155,6 +155,14 @@ func (n *node) path() (string, bool) {
 	return b.String(), true
 }
 
+// logPath is where the log has n: its path, or the one that it is hidden from.
+func (n *node) logPath() (string, bool) {
+	if o := n.origin; o != nil {
+		return o.dir.childPath(o.name)
+	}
+	return n.path()
+}
+
 // where is n's path for a message.
 func (fs *fileSystem) where(n *node) string {
 	fs.mu.RLock()

@@ -49,6 +49,8 @@ type walk struct {
 	cancel context.CancelFunc
 	idle   *time.Timer // ends it
 
+	batch int // how many files are worth reading together
+
 	frames [][]*node // what is still to come in the directories that are being walked, the deepest last
 	dir    *node     // the directory that was entered last
 	top    *node     // the highest one
@@ -63,7 +65,6 @@ type fetch struct {
 	node    *node
 	walk    *walk
 	version *versionlog.Version
-	batched bool          // read together with others
 	done    chan struct{} // of all that is read together
 	data    []byte        // nil: it could not be read, and who reads it meets the error
 }
@@ -72,7 +73,7 @@ type fetch struct {
 // waits for in a batch; alone, it is in the cache of the blob store that a reader
 // joins it, who then keeps it going when the walk ends.
 func (f *fetch) bytesOf(version *versionlog.Version) []byte {
-	if f.batched {
+	if f.walk.batch > 1 {
 		<-f.done
 	}
 	if f.version != version || !f.there() {
@@ -161,7 +162,7 @@ func (p *prefetcher) begin(dir *node) {
 	if len(p.walks) == maxWalks {
 		p.end(p.walks[0])
 	}
-	w := &walk{top: dir, dir: dir, frames: [][]*node{p.fs.nodesIn(dir, nil)}}
+	w := &walk{batch: dir.store.memory.BatchSize(), top: dir, dir: dir, frames: [][]*node{p.fs.nodesIn(dir, nil)}}
 	w.ctx, w.cancel = context.WithCancel(p.fs.ctx)
 	w.idle = time.AfterFunc(walkPatience, func() {
 		p.mu.Lock()
@@ -204,7 +205,7 @@ func (p *prefetcher) launch() {
 // file every pace. What is read together is near, and costs time of a processor,
 // of which the reader needs some, too: one at a time. Caller holds p.mu.
 func (p *prefetcher) width(w *walk) int {
-	if w.top.store.memory.BatchSize() > 1 {
+	if w.batch > 1 {
 		return 1
 	}
 	return max(minFetching, min(maxFetching, int(p.took/pace)))
@@ -214,13 +215,17 @@ func (p *prefetcher) width(w *walk) int {
 // together. Caller holds p.mu.
 func (p *prefetcher) nextBatch(w *walk) []*fetch {
 	var batch []*fetch
-	size, bytes, done := w.top.store.memory.BatchSize(), int64(0), make(chan struct{})
-	for len(batch) < size && bytes < maxBatchBytes && w.files < maxAheadFiles && w.bytes < maxAheadBytes {
+	var done chan struct{}
+	bytes := int64(0)
+	for len(batch) < w.batch && bytes < maxBatchBytes && w.files < maxAheadFiles && w.bytes < maxAheadBytes {
 		f := p.next(w)
 		if f == nil {
 			break
 		}
-		f.batched, f.done = size > 1, done
+		if batch == nil {
+			done = make(chan struct{})
+		}
+		f.done = done
 		f.node.ahead.Store(f)
 		batch = append(batch, f)
 		bytes += f.version.Size

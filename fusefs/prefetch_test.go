@@ -56,9 +56,7 @@ type batchBlobs struct {
 	alone func(cas.Digest) bool
 }
 
-const batchSize = 8
-
-func (b *batchBlobs) BatchSize() int { return batchSize }
+func (b *batchBlobs) BatchSize() int { return 8 }
 
 func (b *batchBlobs) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
 	time.Sleep(b.delay)

@@ -82,7 +82,7 @@ func (fs *fileSystem) comesBack(m *move) bool {
 func (fs *fileSystem) renameInLog(m *move) error {
 	fs.mu.Lock()
 	m.resolve()
-	source, known := m.source()
+	source, known := m.n.logPath()
 	target, ok := m.to.childPath(m.new)
 	theirs := m.replaced()
 	inLog := m.n.origin != nil || !m.n.local && m.n.head != nil
@@ -108,8 +108,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 			m.n.local = false
 			m.s.rebased(m.n, c.Versions[0])
 			m.to.settle()
-			m.s.vacateOther(source, m.n, c.Versions[0])
-			m.s.vacated(source)
+			m.s.vacated(source, m.n, c.Versions[0])
 		})
 		if _, taken := conflictHead(err, target); taken {
 			fs.mu.Lock()
@@ -134,14 +133,6 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		r.also = []memory.Change{{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID)}}
 	}
 	return fs.replace(r)
-}
-
-// source is where the log has the file that moves. Caller holds fs.mu.
-func (m *move) source() (string, bool) {
-	if o := m.n.origin; o != nil {
-		return o.dir.childPath(o.name)
-	}
-	return m.n.path()
 }
 
 // replaced is the head in the log of the path that the file moves to, or nil.

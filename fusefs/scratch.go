@@ -59,7 +59,8 @@ var random = regexp.MustCompile(`[0-9A-Z]`)
 
 // exclusiveNames are as rsync (.NAME.XXXXXX), patch (NAME.oXXXXXX), gawk -i
 // inplace (NAME.gawk.XXXXXX), emacs (tmpXXXXXX) and others with mkstemp
-// (NAME.XXXXXX) make them. They say something only of a file that was made with O_EXCL, as these do.
+// (NAME.XXXXXX) make them. They say something only of a file that was made with
+// O_EXCL, as these do.
 var exclusiveNames = regexp.MustCompile(`^(?:` +
 	`\..+\.[A-Za-z0-9]{6}` +
 	`|.+\.o[A-Za-z0-9]{6}` +

@@ -84,8 +84,7 @@ func (s *store) remove(n *node) error {
 	err := s.commit([]memory.Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, func(c *versionlog.Commit) {
 		s.unhide(n)
 		s.fs.unlinked(n)
-		s.vacateOther(path, n, c.Versions[0])
-		s.vacated(path)
+		s.vacated(path, n, c.Versions[0])
 	})
 	if !isConflict(err) {
 		return err
@@ -113,10 +112,9 @@ func (s *store) removal(n *node) (now *node, path string, head *versionlog.Versi
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
 	n = n.now()
-	path, ok := n.path()
+	path, ok := n.logPath()
 	expect = versionlog.ExpectExists()
 	if n.origin != nil {
-		path, ok = n.origin.dir.childPath(n.origin.name)
 		expect = versionlog.ExpectVersion(n.head.ID)
 	} else if ok && !n.local && n.head != nil && n.seen.known {
 		expect = versionlog.ExpectVersion(n.head.ID)

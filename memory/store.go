@@ -78,22 +78,19 @@ func (s *Store) Content(ctx context.Context, v versionlog.Version) ([]byte, erro
 // BatchSize is how many versions' contents are worth reading together, by
 // Contents; at least 1.
 func (s *Store) BatchSize() int {
-	if blobs, ok := s.blobs.(cas.BatchGetter); ok {
-		return max(1, blobs.BatchSize())
-	}
-	return 1
+	return max(1, cas.BatchSize(s.blobs))
 }
 
 // Contents returns the bytes of versions in their order, each as Content does.
 // Nil stands for those that could not be read; Content says why.
 func (s *Store) Contents(ctx context.Context, versions []versionlog.Version) [][]byte {
 	all := make([][]byte, len(versions))
-	if blobs, ok := s.blobs.(cas.BatchGetter); ok && len(versions) > 1 {
+	if len(versions) > 1 {
 		ds := make([]cas.Digest, len(versions))
 		for i, v := range versions {
 			ds[i] = v.Digest
 		}
-		all = blobs.GetBatch(ctx, ds)
+		all = cas.GetBatch(ctx, s.blobs, ds)
 	}
 	for i, v := range versions {
 		if all[i] == nil {

@@ -39,7 +39,8 @@ func nodeWay(name, code string) way {
 }
 
 func emacsWay(name, set string) way {
-	return way{name, "emacs", `emacs -Q --batch f --eval '(progn (setq backup-inhibited nil backup-enable-predicate (lambda (name) t)) ` + set + ` (goto-char (point-min)) (delete-char 1) (insert "mine") (save-buffer))' > /dev/null 2> "$SRC.said" ||
+	edit := set + ` (goto-char (point-min)) (delete-char 1) (insert "mine") (save-buffer)`
+	return way{name, "emacs", emacsCommand(edit) + ` > /dev/null 2> "$SRC.said" ||
 		{ cat "$SRC.said" >&2; false; }`}
 }
 

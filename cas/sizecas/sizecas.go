@@ -61,19 +61,11 @@ func (s *Store) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
 }
 
 // BatchSize implements cas.BatchGetter: it is that of the store of small blobs.
-func (s *Store) BatchSize() int {
-	if small, ok := s.small.(cas.BatchGetter); ok {
-		return small.BatchSize()
-	}
-	return 1
-}
+func (s *Store) BatchSize() int { return cas.BatchSize(s.small) }
 
 // GetBatch implements cas.BatchGetter. It reads small blobs only.
 func (s *Store) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
-	if small, ok := s.small.(cas.BatchGetter); ok {
-		return small.GetBatch(ctx, ds)
-	}
-	return make([][]byte, len(ds))
+	return cas.GetBatch(ctx, s.small, ds)
 }
 
 // Has implements cas.Store.

@@ -124,10 +124,7 @@ func (b *Blobs) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
 	if err != nil || s == nil {
 		return all
 	}
-	places := make(map[cas.Digest][]int, len(ds))
-	for i, d := range ds {
-		places[d] = append(places[d], i)
-	}
+	found := make(map[cas.Digest][]byte, len(ds))
 	for batch := range slices.Chunk(ds, batchSize) {
 		args := make([]any, 1, 1+batchSize)
 		args[0] = num
@@ -136,15 +133,16 @@ func (b *Blobs) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
 		}
 		rows, err := queryInto(ctx, nil, s.batch, scanBlob, args...)
 		if err != nil {
-			return all
+			break
 		}
 		for _, row := range rows {
 			if cas.Sum(row.data) == row.digest {
-				for _, i := range places[row.digest] {
-					all[i] = row.data
-				}
+				found[row.digest] = row.data
 			}
 		}
+	}
+	for i, d := range ds {
+		all[i] = found[d]
 	}
 	return all
 }
@@ -279,9 +277,6 @@ func (r *blobReads) close() error {
 func scanBytes(row scanner) ([]byte, error) {
 	var data ownBytes
 	err := row.Scan(&data)
-	if data == nil {
-		data = []byte{}
-	}
 	return data, err
 }
 
@@ -297,9 +292,6 @@ func scanBlob(row scanner) (blobRow, error) {
 		return blobRow{}, err
 	}
 	d, err := digestOf(digest)
-	if data == nil {
-		data = []byte{}
-	}
 	return blobRow{d, data}, err
 }
 
@@ -313,7 +305,9 @@ func (b *ownBytes) Scan(value any) error {
 	if !ok && value != nil {
 		return fmt.Errorf("%w: %T in place of bytes", versionlog.ErrCorrupt, value)
 	}
-	*b = data
+	if *b = data; data == nil { // of an empty one
+		*b = []byte{}
+	}
 	return nil
 }
 
