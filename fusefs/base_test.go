@@ -72,7 +72,7 @@ func (r *rig) saveTemporary(path string) {
 // what the other session has done only within the first rename.
 func (r *rig) wantRefusedAgain(from, to string) {
 	r.Helper()
-	r.before(r.follow)
+	r.log.late = r.follow
 	for range 2 {
 		if status := r.rename(from, to, 0); status != fuse.Status(syscall.ESTALE) {
 			r.Fatalf("rename over another session's file: %v, want ESTALE", status)

@@ -1,7 +1,6 @@
 package fusefs
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,30 +9,7 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-
-	"mneme/versionlog"
 )
-
-// hookLog calls a function between a commit of the mount's and its reply.
-type hookLog struct {
-	versionlog.Log
-	then func()
-}
-
-func (l *hookLog) Commit(ctx context.Context, storeID string, p *versionlog.Proposal) (*versionlog.Commit, error) {
-	c, err := l.Log.Commit(ctx, storeID, p)
-	if then := l.then; then != nil && p.Session == "mine" {
-		l.then = nil
-		then()
-	}
-	return c, err
-}
-
-// before has a function called before the next commit of the mount's is
-// answered.
-func (r *rig) before(then func()) {
-	r.log.Log = &hookLog{Log: r.log.Log, then: then}
-}
 
 // dirty opens a file, made if there is none, writes to it, and returns its
 // handle.
@@ -76,10 +52,10 @@ func (r *rig) wantLost(fh uint64, path string) {
 func TestRenameOntoWhatIsNewer(t *testing.T) {
 	r := newRig(t, "/f")
 	var fh uint64
-	r.before(func() {
+	r.log.late = func() {
 		r.write("/g", "newer")
 		fh = r.dirty("/g", "mine")
-	})
+	}
 	if status := r.rename("/f", "/g", 0); !status.Ok() {
 		t.Fatal(status)
 	}
@@ -96,13 +72,13 @@ func TestRenameOfWhatIsMadeAnew(t *testing.T) {
 	fh := r.dirty("/f", "mine")
 	r.remove("/f")
 	r.write("/f", "anew")
-	r.before(func() {
+	r.log.late = func() {
 		for c, err := range r.other.Commits(t.Context(), r.s.applied) {
 			r.must(err)
 			r.s.meet(t.Context(), c)
 			break
 		}
-	})
+	}
 	if status := r.rename("/f", "/g", 0); !status.Ok() {
 		t.Fatal(status)
 	}
@@ -157,7 +133,7 @@ func TestMadeWhereAnotherMovedAway(t *testing.T) {
 	r.write("/f", "theirs")
 	_, err := r.other.Rename(t.Context(), "/f", "/g", nil)
 	r.must(err)
-	r.before(func() {
+	r.log.late = func() {
 		for c, err := range r.other.Commits(t.Context(), r.s.applied) {
 			r.must(err)
 			if c.Session == "mine" {
@@ -165,7 +141,7 @@ func TestMadeWhereAnotherMovedAway(t *testing.T) {
 			}
 			r.s.meet(t.Context(), c)
 		}
-	})
+	}
 	for _, text := range []string{"mine", "my own"} {
 		if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte(text)); !status.Ok() {
 			t.Fatal(status)
@@ -311,5 +287,96 @@ func TestReaderGetsWhatTheNameMeant(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRetryIsLookedUp opens for appending, after a call that was sent to look its
+// name up again and never did, as one does that a signal has ended. What the
+// kernel has under the name by then is what that call met, whose place a rename
+// of this mount's has moved.
+func TestRetryIsLookedUp(t *testing.T) {
+	for name, between := range map[string]func(*rig){
+		"nothing":             func(*rig) {},
+		"a look at something": func(r *rig) { r.wantLookup("/b", fuse.OK) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "/a", "/b")
+			r.must(r.s.walk(t.Context()))
+			entry := r.wantLookup("/a", fuse.OK)
+			r.write("/a", "/a changed")
+			r.follow()
+			if _, status := r.open(entry.NodeId, syscall.O_RDONLY); status != fuse.Status(syscall.ESTALE) {
+				t.Fatalf("open of the former version: %v, want ESTALE", status)
+			}
+			between(r)
+			if status := r.rename("/a", "/c", 0); !status.Ok() {
+				t.Fatal(status)
+			}
+			r.follow()
+			for range 2 { // the kernel has what it knew as /a at /c until it is told otherwise
+				if _, status := r.open(entry.NodeId, syscall.O_WRONLY|syscall.O_APPEND); status != fuse.Status(syscall.ESTALE) {
+					t.Errorf("open of the former version by another call: %v, want ESTALE", status)
+				}
+			}
+			entry = r.wantLookup("/c", fuse.OK)
+			fh, status := r.open(entry.NodeId, syscall.O_WRONLY|syscall.O_APPEND)
+			if !status.Ok() {
+				t.Fatalf("open of what is there: %v", status)
+			}
+			if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Flags: syscall.O_APPEND}, []byte(", appended")); !status.Ok() {
+				t.Fatal(status)
+			}
+			if status := r.close(fh); !status.Ok() {
+				t.Fatal(status)
+			}
+			r.wantText("/c", "/a changed, appended")
+			r.wantAsLog()
+		})
+	}
+}
+
+// TestMovedAgainKnown renames what this mount has not told the kernel of yet, and
+// what is gone while the rename is committed, to be made anew: the kernel has
+// never named the node that moves, and has to be able to.
+func TestMovedAgainKnown(t *testing.T) {
+	r := newRig(t, "/a")
+	r.must(r.s.walk(t.Context()))
+	r.wantLookup("/a", fuse.OK)
+	r.write("/a", "changed")
+	r.follow()
+	r.log.early = func() {
+		r.remove("/a")
+		r.follow()
+		r.write("/a", "anew")
+		r.follow()
+	}
+	if status := r.rename("/a", "/c", 0); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.wantAsLog()
+	r.wantText("/c", "anew")
+}
+
+// TestRetryIsItsThreads opens for reading after a call that was sent to look its
+// name up again and never did, when another thread has looked it up and one more
+// change came since.
+func TestRetryIsItsThreads(t *testing.T) {
+	r := newRig(t, "/a")
+	r.must(r.s.walk(t.Context()))
+	entry := r.wantLookup("/a", fuse.OK)
+	r.write("/a", "second")
+	r.follow()
+	if _, status := r.open(entry.NodeId, syscall.O_RDONLY); status != fuse.Status(syscall.ESTALE) {
+		t.Fatalf("open of the first version: %v, want ESTALE", status)
+	}
+	other := header(r.s.root.id)
+	other.Pid = 2
+	if status := r.fs.Lookup(nil, &other, "a", &entry); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.write("/a", "third")
+	r.follow()
+	if _, status := r.open(entry.NodeId, syscall.O_RDONLY); status != fuse.Status(syscall.ESTALE) {
+		t.Errorf("open of the second version by another call: %v, want ESTALE", status)
 	}
 }

@@ -433,7 +433,6 @@ func TestOwnCommitsWhileLoading(t *testing.T) {
 		if status := r.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}); !status.Ok() {
 			t.Fatal(status)
 		}
-		r.log.late = nil
 		r.follow()
 		if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte("longer still")); !status.Ok() {
 			t.Fatal(status)

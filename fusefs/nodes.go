@@ -26,10 +26,11 @@ type node struct {
 	id    uint64
 	store *store // nil for the root of the mount
 
-	parent  *node  // nil for the root, and once the node has no name any more
-	name    string // NFC
-	lookups uint64 // references that the kernel holds
-	opens   int    // open handles
+	parent  *node     // nil for the root, and once the node has no name any more
+	name    string    // NFC
+	lookups uint64    // references that the kernel holds
+	looked  time.Time // when it got the last of them
+	opens   int       // open handles
 
 	mode  uint32 // type and permission bits
 	mtime time.Time
@@ -111,8 +112,10 @@ func (fs *fileSystem) newNode(s *store, mode uint32, now time.Time) *node {
 	return n
 }
 
-// attach gives n its name in dir.
+// attach gives n its name in dir. It may have lost the one that it had while the
+// caller did not hold fs.mu, and be dropped from the table. Caller holds fs.mu.
 func attach(dir *node, name string, n *node) {
+	n.store.fs.nodes[n.id] = n
 	n.parent, n.name = dir, name
 	if n.succeeded() {
 		n.line = nil
@@ -204,12 +207,16 @@ func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name stri
 		n = dir.store.control
 	}
 	if n == nil {
-		delete(fs.again, header.Pid) // what was to be tried again ends here
+		delete(fs.retries, header.Pid) // what was to be tried again ends here
 		if canonical == name && oneForm(name) && dir.refresh == nil && dir.lacks(name) {
 			out.SetEntryTimeout(forever)
 			return fuse.OK // a negative entry, which the kernel keeps
 		}
 		return fuse.ENOENT
+	}
+	if r, again := fs.retries[header.Pid]; again {
+		r.looked = true
+		fs.retries[header.Pid] = r
 	}
 	fs.reply(n, canonical == name, out)
 	return fuse.OK
@@ -241,6 +248,7 @@ func oneForm(name string) bool {
 // gets. exact says that n was asked for by the name it has.
 func (fs *fileSystem) reply(n *node, exact bool, out *fuse.EntryOut) {
 	n.lookups++
+	n.looked = time.Now()
 	out.NodeId = n.id
 	out.Generation = 1
 	if exact && oneForm(n.name) && (n.parent == nil || n.parent.refresh == nil) {

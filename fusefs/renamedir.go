@@ -97,7 +97,6 @@ func (s *store) putBack(n *node, path string) {
 		s.place(*n.head)
 	} else {
 		attach(dir, name, n)
-		s.fs.nodes[n.id] = n
 		s.fs.notify.entry(dir, name)
 	}
 	s.prune(from)

@@ -27,7 +27,8 @@ import (
 type slowLog struct {
 	versionlog.Log
 	page  func()       // called between reading a page and handing it out
-	late  func()       // called between a commit and its reply
+	early func()       // called before the next commit of the mount's
+	late  func()       // called between it and its reply
 	fail  atomic.Bool  // all reads of heads end in errDown
 	reads atomic.Int64 // of heads
 }
@@ -45,10 +46,18 @@ func (l *slowLog) Head(ctx context.Context, store, path string) (versionlog.Vers
 }
 
 func (l *slowLog) Commit(ctx context.Context, store string, p *versionlog.Proposal) (*versionlog.Commit, error) {
-	c, err := l.Log.Commit(ctx, store, p)
-	if l.late != nil {
-		l.late()
+	if p.Session != "mine" {
+		return l.Log.Commit(ctx, store, p)
 	}
+	call := func(hook *func()) {
+		if then := *hook; then != nil {
+			*hook = nil
+			then()
+		}
+	}
+	call(&l.early)
+	c, err := l.Log.Commit(ctx, store, p)
+	call(&l.late)
 	return c, err
 }
 
@@ -308,6 +317,21 @@ func (r *rig) rename(from, to string, flags uint32) fuse.Status {
 	fromDir, oldName := r.parent(from)
 	toDir, newName := r.parent(to)
 	return r.fs.Rename(nil, &fuse.RenameIn{InHeader: header(fromDir), Newdir: toDir, Flags: flags}, oldName, newName)
+}
+
+// wantText opens a file and reads it.
+func (r *rig) wantText(path, want string) {
+	r.Helper()
+	entry := r.wantLookup(path, fuse.OK)
+	fh, status := r.open(entry.NodeId, syscall.O_RDONLY)
+	if !status.Ok() {
+		r.Errorf("open of %s: %v", path, status)
+		return
+	}
+	if got := r.read(entry.NodeId, fh); got != want {
+		r.Errorf("%s holds %q, want %q", path, got, want)
+	}
+	r.close(fh)
 }
 
 // wantAsLog compares the tree with the log once everything has loaded.

@@ -152,11 +152,10 @@ func (s *store) giveWay(n *node, v versionlog.Version) {
 // between, n is what the name meant when the request began: who reads gets that.
 // So does who only appends, or what has n's name now. Caller holds fs.mu.
 func (fs *fileSystem) found(n *node, thread uint32, flags uint32) *node {
-	const recent = time.Second
-	at, again := fs.again[thread]
-	delete(fs.again, thread)
+	r, again := fs.retries[thread]
+	delete(fs.retries, thread)
 	path, there := n.target()
-	switch again = again && time.Since(at) < recent; {
+	switch again = again && r.meant(n); {
 	case !n.succeeded() && (there || n.removed):
 		return n
 	case again && (there && path == n.was || !writes(flags) || !n.succeeded() && onlyAppends(flags)):
@@ -168,16 +167,30 @@ func (fs *fileSystem) found(n *node, thread uint32, flags uint32) *node {
 		n.line = nil // what it was has another name by now: under this one it is made anew
 		return n
 	}
-	if len(fs.again) >= maxAgain {
-		clear(fs.again)
+	if len(fs.retries) >= maxRetries {
+		clear(fs.retries)
 	}
-	fs.again[thread] = time.Now()
+	fs.retries[thread] = retry{began: time.Now()}
 	return nil
 }
 
-// maxAgain bounds the threads that are remembered to have been sent to look a
+// retry is a request whose thread was sent to look its name up again. It may
+// never come back: a signal can end the call.
+type retry struct {
+	began  time.Time
+	looked bool // the thread has looked names up since
+}
+
+// meant reports whether n is what the request's name meant after it had begun.
+// Caller holds fs.mu.
+func (r retry) meant(n *node) bool {
+	const recent = 10 * time.Second
+	return r.looked && n.looked.After(r.began) && time.Since(r.began) < recent
+}
+
+// maxRetries bounds the threads that are remembered to have been sent to look a
 // name up again.
-const maxAgain = 4096
+const maxRetries = 4096
 
 // tellName returns when the kernel knows what has n's name now: whoever closes
 // a file and then asks for its name finds what he wrote, or what won. Callers
