@@ -79,16 +79,21 @@ func (s *store) leave(n *node, at time.Time) {
 	s.prune(dir)
 }
 
-// vacated notes that v, of this mount, has moved or removed n from a path. What
-// another session has put there since n was looked up is what v moved or removed;
-// what another one makes there now the session does not know.
-func (s *store) vacated(path string, n *node, v versionlog.Version) {
+// vacated notes that c, of this mount, has removed or moved away what it frees.
+// What another session has put there since the tree was asked is what c removed
+// or moved; what another one makes there now the session does not know.
+// Caller holds fs.mu.
+func (s *store) vacated(c *versionlog.Commit) {
 	const mostLost = 1 << 16
-	if other := s.find(path); other != nil && other != n {
-		s.vacate(path, v)
-	}
-	if len(s.lost) < mostLost {
-		s.note(path, base{known: true})
+	for _, v := range c.Versions {
+		freed := freedBy(v)
+		if freed == "" {
+			continue
+		}
+		s.vacate(freed, v)
+		if len(s.lost) < mostLost {
+			s.note(freed, base{known: true})
+		}
 	}
 }
 

@@ -108,7 +108,6 @@ func (fs *fileSystem) renameInLog(m *move) error {
 			m.n.local = false
 			m.s.rebased(m.n, c.Versions[0])
 			m.to.settle()
-			m.s.vacated(source, m.n, c.Versions[0])
 		})
 		if _, taken := conflictHead(err, target); taken {
 			fs.mu.Lock()

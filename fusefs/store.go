@@ -226,6 +226,7 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 	}
 	s.noteGone(c)
 	apply(c)
+	s.vacated(c)
 	return nil
 }
 

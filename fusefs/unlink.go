@@ -81,10 +81,9 @@ func (s *store) remove(n *node) error {
 	case path == "":
 		return syscall.ENOENT
 	}
-	err := s.commit([]memory.Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, func(c *versionlog.Commit) {
+	err := s.commit([]memory.Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, func(*versionlog.Commit) {
 		s.unhide(n)
 		s.fs.unlinked(n)
-		s.vacated(path, n, c.Versions[0])
 	})
 	if !isConflict(err) {
 		return err
