@@ -380,3 +380,55 @@ func TestRetryIsItsThreads(t *testing.T) {
 		t.Errorf("open of the second version by another call: %v, want ESTALE", status)
 	}
 }
+
+// TestGoneIsSeenGone removes and moves what another session changes and removes
+// meanwhile, of which the mount has seen only the former when its commit is
+// refused: who is told that there is nothing finds nothing.
+func TestGoneIsSeenGone(t *testing.T) {
+	for name, try := range map[string]func(*rig) error{
+		"unlink": func(r *rig) error {
+			dir := header(r.s.root.id)
+			if status := r.fs.Unlink(nil, &dir, "f"); status != fuse.ENOENT {
+				return fmt.Errorf("unlink ended with %v, want ENOENT", status)
+			}
+			return nil
+		},
+		"rename": func(r *rig) error {
+			if status := r.rename("/f", "/g", 0); status != fuse.Status(syscall.ESTALE) { // after which the kernel looks
+				return fmt.Errorf("rename ended with %v, want ESTALE", status)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "/f")
+			r.must(r.s.walk(t.Context()))
+			r.wantLookup("/f", fuse.OK)
+			r.log.early = func() {
+				r.write("/f", "changed")
+				changed, err := r.other.Tip(t.Context())
+				r.must(err)
+				r.remove("/f")
+				r.log.late = func() {
+					for c, err := range r.other.Commits(t.Context(), r.s.applied) {
+						r.must(err)
+						if c.Seq > changed.Seq {
+							break
+						}
+						r.s.meet(t.Context(), c)
+					}
+					r.fs.tasks.Go(func() {
+						time.Sleep(50 * time.Millisecond) // the follower is late
+						r.follow()
+					})
+				}
+			}
+			if err := try(r); err != nil {
+				t.Error(err)
+			}
+			r.wantLookup("/f", fuse.ENOENT)
+			r.fs.tasks.Wait()
+			r.wantAsLog()
+		})
+	}
+}

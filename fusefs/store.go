@@ -3,6 +3,7 @@ package fusefs
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -192,8 +193,8 @@ func (s *store) commit(changes []memory.Change, apply func(*versionlog.Commit)) 
 }
 
 // commitWith runs one commit of this mount under an idempotency key, which is
-// taken for fresh unless run says otherwise. When it is in the log, apply brings it into the tree, under fs.mu; the follower leaves it
-// alone.
+// taken for fresh unless run says otherwise. When it is in the log, apply brings
+// it into the tree, under fs.mu; the follower leaves it alone.
 func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*versionlog.Commit, error), apply func(*versionlog.Commit)) error {
 	own := &pending{done: make(chan struct{})}
 	s.fs.mu.Lock()
@@ -204,6 +205,9 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 	c, err := run(&memory.CommitOptions{Key: key, Fresh: true})
 	s.tries.Add(1)
 	s.nanoseconds.Add(uint64(time.Since(start)))
+	if isGone(err) {
+		_ = s.catchUp() // who is told that a memory is gone finds it gone
+	}
 
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
@@ -239,6 +243,16 @@ func freedBy(v versionlog.Version) string {
 		return v.From
 	}
 	return ""
+}
+
+// isGone reports whether a commit was refused because there is no memory where
+// it expects one.
+func isGone(err error) bool {
+	var lost *versionlog.ConflictError
+	if !errors.As(err, &lost) {
+		return errors.Is(err, versionlog.ErrNotFound)
+	}
+	return slices.ContainsFunc(lost.Conflicts, func(c versionlog.Conflict) bool { return c.Head == nil })
 }
 
 func isConflict(err error) bool { return errors.Is(err, versionlog.ErrConflict) }
