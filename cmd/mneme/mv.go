@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"mneme/memory"
+	"mneme/versionlog"
 )
 
 type mvCmd struct {
@@ -33,8 +36,11 @@ func (c *mvCmd) Run(ctx context.Context, a *app) error {
 	if from.path == "/" {
 		return usagef("%q is a whole store and cannot be moved", c.From)
 	}
-	if strings.HasPrefix(to.path+"/", from.path+"/") && from.store == to.store {
-		return usagef("%q is %q itself or lies in it", c.To, c.From)
+	switch {
+	case from == to:
+		return usagef("%q is where it is already", c.To)
+	case strings.HasPrefix(to.path, from.path+"/") && from.store == to.store:
+		return usagef("%q lies in %q, and nothing can be moved into itself", c.To, c.From)
 	}
 	return a.withLibrary(ctx, writing, func(lib *memory.Library) error {
 		st, err := openStore(ctx, lib, from.store, writing)
@@ -49,8 +55,13 @@ func (c *mvCmd) Run(ctx context.Context, a *app) error {
 			return usagef("%s and %s are different stores; mv works within one, `mneme cat` and `mneme write` copy between two", st.Info().Slug, target.Slug)
 		}
 		commit, err := st.Rename(ctx, from.path, to.path, nil)
-		if err != nil || !a.json {
-			return err
+		switch {
+		case errors.Is(err, versionlog.ErrConflict), errors.Is(err, versionlog.ErrOverlap):
+			return fmt.Errorf("%w; nothing may be where it is moved to", err)
+		case err != nil:
+			return explainMissing(ctx, st, from.path, err)
+		case !a.json:
+			return nil
 		}
 		return a.printJSON(newCommitJSON(commit))
 	})

@@ -56,17 +56,24 @@ func splitPlace(text string) (place, error) {
 	return place{store, path}, nil
 }
 
-// explainMissing adds to a not-found error that the path is a directory, when
-// it is one.
+// explainMissing adds to a not-found error what is at the path, or was.
 func explainMissing(ctx context.Context, st *memory.Store, path string, err error) error {
 	if !errors.Is(err, versionlog.ErrNotFound) {
 		return err
 	}
+	store := st.Info().Slug
+	at := place{store, path}
 	for v, headsErr := range st.Heads(ctx, path) {
 		if headsErr == nil && v.Path != path {
-			return fmt.Errorf("%s:%s is a directory, not a memory: %w; `mneme ls` lists it", st.Info().Slug, path, versionlog.ErrNotFound)
+			return fmt.Errorf("%s is a directory, not a memory: %w; `mneme ls` lists it", at, versionlog.ErrNotFound)
+		}
+		return err
+	}
+	for _, historyErr := range st.History(ctx, path) {
+		if historyErr == nil {
+			return fmt.Errorf("%s: %w, but it was there; `mneme log %s` shows its versions", at, versionlog.ErrNotFound, at)
 		}
 		break
 	}
-	return err
+	return fmt.Errorf("%s: %w; `mneme ls %s` lists what is there", at, versionlog.ErrNotFound, store)
 }

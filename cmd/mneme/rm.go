@@ -56,8 +56,11 @@ func (c *rmCmd) removeTree(ctx context.Context, a *app) error {
 	}
 	return a.withStore(ctx, p.store, writing, func(st *memory.Store) error {
 		commit, err := st.RemoveTree(ctx, p.path)
-		if err != nil || !a.json {
-			return err
+		if err != nil {
+			return explainMissing(ctx, st, p.path, err)
+		}
+		if !a.json {
+			return nil
 		}
 		return a.printJSON(newCommitJSON(commit))
 	})
