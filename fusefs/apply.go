@@ -36,8 +36,11 @@ func (s *store) find(path string) *node {
 	return n
 }
 
-// findHidden returns the file that this mount hides at a path, or nil.
+// findHidden returns the file that this mount hides at a path, or nil, as at "".
 func (s *store) findHidden(path string) *node {
+	if path == "" {
+		return nil
+	}
 	dir, name := split(path)
 	parent := s.root
 	if dir != "" {
@@ -58,6 +61,7 @@ func split(path string) (dir, name string) {
 func (s *store) vacate(path string, v versionlog.Version) {
 	if n := s.findHidden(path); n != nil && n.head.Seq < v.Seq {
 		s.unhide(n)
+		s.remember(path, n.seen)
 	}
 	n := s.find(path)
 	if n == nil || n.isDir() || n.local || n.head == nil || n.head.Seq >= v.Seq {
@@ -84,16 +88,13 @@ func (s *store) leave(n *node, at time.Time) {
 // or moved; what another one makes there now the session does not know.
 // Caller holds fs.mu.
 func (s *store) vacated(c *versionlog.Commit) {
-	const mostLost = 1 << 16
 	for _, v := range c.Versions {
 		freed := freedBy(v)
 		if freed == "" {
 			continue
 		}
 		s.vacate(freed, v)
-		if len(s.lost) < mostLost {
-			s.note(freed, base{known: true})
-		}
+		s.note(freed, base{known: true})
 	}
 }
 
@@ -143,11 +144,20 @@ func (s *store) place(v versionlog.Version) {
 		return
 	}
 	s.inherit(n, v.Path)
-	origin := n.origin
+	hides, hidden := n.origin != nil, n.head
 	s.succeed(n, dir, name, v)
-	if origin != nil && n.succeeded() { // nobody can give it its name back any more
+	if hides { // nobody can give it its name back any more
 		s.unhide(n)
-		s.place(*n.head)
+		s.place(*hidden)
+	}
+}
+
+// show brings a head that was read from the log into the tree, unless the tree
+// has been told of it, and of what came after, by the follower.
+// Caller holds fs.mu.
+func (s *store) show(v versionlog.Version) {
+	if v.Seq > s.applied || !s.loading.done {
+		s.place(v)
 	}
 }
 
@@ -210,6 +220,22 @@ func (s *store) displace(n *node) {
 	n.noteWas()
 	s.fs.notify.entry(n.parent, n.name)
 	s.fs.detach(n)
+	s.displaced(n)
+}
+
+// displaced keeps what the session knows of n and all below it, and shows again
+// what was hidden there. Caller holds fs.mu.
+func (s *store) displaced(n *node) {
+	switch {
+	case n.origin != nil:
+		s.unhide(n)
+		s.place(*n.head)
+	case !n.isDir() && !n.local:
+		s.remember(n.was, n.seen)
+	}
+	for _, c := range n.children {
+		s.displaced(c)
+	}
 }
 
 // noteWas notes the paths of n and all below it, for those who write there.

@@ -76,7 +76,7 @@ func (n *node) saw(v *versionlog.Version) {
 		return
 	}
 	m.seen = base{true, v}
-	if path, there := n.target(); !there && path != "" {
+	if path, there := n.target(); !there {
 		n.store.note(path, m.seen)
 	}
 }
@@ -100,8 +100,11 @@ func (fs *fileSystem) firstRead(h *handle, head *versionlog.Version) {
 }
 
 // note keeps what the session knows of a path, for the file that stands for it,
-// in the tree or hidden, or for whoever makes one. Caller holds fs.mu.
+// in the tree or hidden, or for whoever makes one; of "" nothing. Caller holds fs.mu.
 func (s *store) note(path string, b base) {
+	if path == "" {
+		return
+	}
 	n := s.made(path)
 	if n == nil {
 		n = s.findHidden(path)
@@ -117,7 +120,8 @@ func (s *store) note(path string, b base) {
 // remember keeps what the session knows of a path at which there is no node
 // any more, for the one that somebody makes there. Caller holds fs.mu.
 func (s *store) remember(path string, b base) {
-	if b.known {
+	const most = 1 << 16
+	if _, there := s.lost[path]; b.known && (there || len(s.lost) < most) {
 		s.lost[path] = b
 	}
 }

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"fmt"
 	"syscall"
 	"testing"
 
@@ -77,5 +78,17 @@ func (r *rig) wantRefusedAgain(from, to string) {
 		if status := r.rename(from, to, 0); status != fuse.Status(syscall.ESTALE) {
 			r.Fatalf("rename over another session's file: %v, want ESTALE", status)
 		}
+	}
+}
+
+// TestLostIsBounded knows of more paths that are gone than are remembered.
+func TestLostIsBounded(t *testing.T) {
+	r := newRig(t)
+	r.must(r.s.walk(t.Context()))
+	for i := range 1<<16 + 10 { // as leave does for every file that was read and that another session removes
+		r.s.remember(fmt.Sprint("/f", i), base{known: true})
+	}
+	if n := len(r.s.lost); n > 1<<16 {
+		t.Errorf("what the session knows of %d paths that are gone is kept", n)
 	}
 }

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"syscall"
 	"time"
@@ -109,9 +110,14 @@ func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 	n.commitMu.Lock()
 	defer n.commitMu.Unlock()
 	message := ""
+	began := time.Now()
 	for try := 0; ; try++ {
 		fs.mu.Lock()
 		d, status := fs.draft(n, st, why)
+		if d != nil && d.lost && !d.tails && d.theirs != nil && d.theirs.Digest == cas.Sum(d.data) {
+			fs.committed(d, *d.theirs) // they wrote the very same bytes
+			d = nil
+		}
 		fs.mu.Unlock()
 		if d == nil {
 			return status
@@ -141,7 +147,7 @@ func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 			fs.mu.Unlock()
 		}
 		var ok bool
-		if message, ok = fs.rebase(d, d.theirs, try); !ok {
+		if message, ok = fs.rebase(d, d.theirs, try); !ok || time.Since(began) > rebasePatience {
 			return fs.lose(n, st, d.theirs, "")
 		}
 	}
@@ -158,6 +164,11 @@ func (fs *fileSystem) commitDraft(d *draft) error {
 	}
 	put := memory.Change{Action: versionlog.Put, Path: d.path, Content: d.data, Digest: d.digest, Expect: expectVersion(d.base)}
 	fs.mu.Lock()
+	if d.resumed && d.st.attempt != d { // the follower has met it since
+		fs.mu.Unlock()
+		return nil
+	}
+	s.forgetUnsure()
 	s.unsure[d.key], d.st.attempt = d, d
 	fs.mu.Unlock()
 	var satisfied bool
@@ -187,21 +198,51 @@ func (fs *fileSystem) commitDraft(d *draft) error {
 	return err
 }
 
+// forgetUnsure drops drafts whose files have been given up, when there are many:
+// should one turn out to be in the log, it is met as another session's.
+// Caller holds fs.mu.
+func (s *store) forgetUnsure() {
+	const many = 64
+	if len(s.unsure) < many {
+		return
+	}
+	maps.DeleteFunc(s.unsure, func(_ string, d *draft) bool { return d.n.stage != d.st })
+}
+
 // satisfied is the end of a commit for which there was nothing to do, because
 // somebody else wrote the very same bytes. That is a conflict for who appends:
 // two who add the same line want two.
 func (fs *fileSystem) satisfied(d *draft) error {
-	head, err := d.n.store.memory.Head(fs.ctx, d.path)
+	head, err := d.n.store.written(d.path, d.data, d.base)
 	if err != nil {
 		return err
 	}
 	if d.tails && d.tail > 0 {
-		return &versionlog.ConflictError{Conflicts: []versionlog.Conflict{{Path: d.path, Expected: expectVersion(d.base), Head: &head}}}
+		return conflictWith(head, d.path, d.base)
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	fs.committed(d, head)
+	fs.committed(d, *head)
 	return nil
+}
+
+// written returns the head of a path at which somebody else wrote data, where
+// base was. It is a conflict if the path has got other bytes since.
+func (s *store) written(path string, data []byte, base *versionlog.Version) (*versionlog.Version, error) {
+	head, err := s.memory.Head(s.fs.ctx, path)
+	switch {
+	case errors.Is(err, versionlog.ErrNotFound):
+		return nil, conflictWith(nil, path, base)
+	case err != nil:
+		return nil, err
+	case head.Digest != cas.Sum(data):
+		return nil, conflictWith(&head, path, base)
+	}
+	return &head, nil
+}
+
+func conflictWith(head *versionlog.Version, path string, base *versionlog.Version) error {
+	return &versionlog.ConflictError{Conflicts: []versionlog.Conflict{{Path: path, Expected: expectVersion(base), Head: head}}}
 }
 
 // isFinal reports whether a commit that ended with err is certainly not in the
@@ -255,7 +296,7 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion) (*draft, fuse.Stat
 	if moved {
 		d.base = d.theirs // only its path is another
 	}
-	if n.local {
+	if n.local && n.parent != nil {
 		d.base = nil
 		if hidden := n.parent.hidden[n.name]; hidden != nil {
 			d.base = hidden.expected(hidden.head)
@@ -285,10 +326,12 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 	}
 	if path, ok := n.path(); !ok || path != v.Path {
 		// Another session's commit has taken n's place.
-		n.store.place(v)
+		n.store.show(v)
 		if m := n.store.find(v.Path); m != nil && m.head != nil && m.head.ID == v.ID {
 			m.seen = seen
 			n.lead(m)
+		} else if m := n.now(); m != n && sameText(m.head, &v) { // renamed since, by this mount
+			m.seen = base{true, m.head}
 		}
 		n.head, n.content = &v, nil
 		st.base, st.overtaken = &v, false

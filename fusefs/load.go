@@ -71,7 +71,7 @@ func (s *store) load(ctx context.Context) {
 
 // walk brings all heads into the tree, page by page.
 func (s *store) walk(ctx context.Context) error {
-	err := s.learnAll(s.memory.Heads(ctx, "/"), func(path string) {
+	_, err := s.learnAll(s.memory.Heads(ctx, "/"), func(path string) {
 		s.loading.cursor = max(s.loading.cursor, path)
 		s.loading.err = nil
 	})
@@ -89,9 +89,9 @@ func (s *store) walk(ctx context.Context) error {
 	return nil
 }
 
-// learnAll brings heads into the tree. After each batch it calls reached, under
-// fs.mu, with the path of the last.
-func (s *store) learnAll(heads iter.Seq2[versionlog.Version, error], reached func(path string)) error {
+// learnAll brings heads into the tree, and reports whether any were overtaken.
+// After each batch it calls reached, under fs.mu, with the path of the last.
+func (s *store) learnAll(heads iter.Seq2[versionlog.Version, error], reached func(path string)) (overtaken bool, err error) {
 	batch := make([]versionlog.Version, 0, learnBatch)
 	flush := func() {
 		if len(batch) == 0 {
@@ -100,7 +100,7 @@ func (s *store) learnAll(heads iter.Seq2[versionlog.Version, error], reached fun
 		s.fs.mu.Lock()
 		defer s.fs.mu.Unlock()
 		for _, v := range batch {
-			s.learn(v)
+			overtaken = !s.learn(v) || overtaken
 		}
 		reached(batch[len(batch)-1].Path)
 		batch = batch[:0]
@@ -108,28 +108,31 @@ func (s *store) learnAll(heads iter.Seq2[versionlog.Version, error], reached fun
 	defer flush()
 	for v, err := range heads {
 		if err != nil {
-			return err
+			return overtaken, err
 		}
 		if batch = append(batch, v); len(batch) == learnBatch {
 			flush()
 		}
 	}
-	return nil
+	return overtaken, nil
 }
 
-// learn brings a head that was read from the log into the tree, unless the tree
-// knows better. The kernel is told only where it may have heard that there is
-// nothing. Caller holds fs.mu.
-func (s *store) learn(v versionlog.Version) {
-	if s.loading.done || s.overtaken(v) {
-		return // once all heads are here, the follower alone brings what is new
+// learn brings a head that was read from the log into the tree. It returns false
+// if the tree knows better, by a commit that was followed meanwhile. The kernel is
+// told only where it may have heard that there is nothing. Caller holds fs.mu.
+func (s *store) learn(v versionlog.Version) bool {
+	if s.loading.done {
+		return true // once all heads are here, the follower alone brings what is new
+	}
+	if s.overtaken(v) {
+		return false
 	}
 	if own := s.fs.opts.Session; own != "" && v.Session == own && v.Seq > s.applied {
-		return // this mount's own, which the request brings that makes it, or the follower
+		return true // this mount's own, which the request brings that makes it, or the follower
 	}
 	if s.find(v.Path) != nil || s.findHidden(v.Path) != nil {
 		s.place(v)
-		return
+		return true
 	}
 	n := s.root
 	for end := range segmentEnds(v.Path) {
@@ -138,7 +141,7 @@ func (s *store) learn(v versionlog.Version) {
 		dir := n
 		if n = dir.children[name]; n != nil && !n.isDir() { // in the way; place removes it
 			s.place(v)
-			return
+			return true
 		}
 		if n == nil {
 			mode := dirMode(s)
@@ -150,6 +153,7 @@ func (s *store) learn(v versionlog.Version) {
 	}
 	n.head = s.compact(&v)
 	s.inherit(n, v.Path)
+	return true
 }
 
 // compact lets a head share with others what many have in common: who wrote it,

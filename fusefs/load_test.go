@@ -467,3 +467,31 @@ func TestOwnCommitsWhileLoading(t *testing.T) {
 		r.wantAsLog()
 	})
 }
+
+// TestDirectoryWhoseExampleGoes looks for a directory while the memory by which the
+// log has told of it is removed.
+func TestDirectoryWhoseExampleGoes(t *testing.T) {
+	t.Run("lookup", func(t *testing.T) {
+		r := newRig(t, "/d/a", "/d/b")
+		r.log.page = func() {
+			r.log.page = nil
+			r.remove("/d/a")
+			r.follow()
+		}
+		r.wantLookup("/d", fuse.OK)
+		r.wantLookup("/d/b", fuse.OK)
+	})
+	t.Run("list", func(t *testing.T) {
+		r := newRig(t, "/d/0", "/d/1", "/d/s/a", "/d/s/b")
+		r.wantLookup("/d", fuse.OK)
+		pages := 0
+		r.log.page = func() {
+			if pages++; pages == 2 {
+				r.remove("/d/s/a")
+				r.follow()
+			}
+		}
+		r.wantNames("/d", "0", "1", "s")
+		r.wantLookup("/d/s/b", fuse.OK)
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -174,4 +175,142 @@ func TestLostReplyOfAppendThatLost(t *testing.T) {
 	u.write(fh, flags, 2, "x\n")
 	u.fsync(fh, fuse.OK)
 	u.check("/f", "x\nx\nx\n", 3)
+}
+
+// TestUnsureIsBounded fails to commit many files, which are closed and gone.
+func TestUnsureIsBounded(t *testing.T) {
+	u := newUnmounted(t)
+	u.fs.notify.closed = true
+	u.log.Log = fullLog{u.log.Log}
+	for i := range 100 {
+		fh := u.create(fmt.Sprint("f", i), syscall.O_WRONLY)
+		u.write(fh, 0, 0, "text")
+		if status := u.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); status != fuse.EIO {
+			t.Fatal(status)
+		}
+		u.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
+	}
+	if n := len(u.s.unsure); n > 64 {
+		t.Errorf("%d drafts are kept with their bytes, of files that are closed and gone", n)
+	}
+}
+
+// TestLostReplyOfRename loses the reply of a rename over a file, and renames again.
+func TestLostReplyOfRename(t *testing.T) {
+	u := newUnmounted(t)
+	u.fs.notify.closed = true
+	save := func(name, text string) {
+		fh := u.create(name, syscall.O_WRONLY)
+		u.write(fh, 0, 0, text)
+		if status := u.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); !status.Ok() {
+			t.Fatal(status)
+		}
+		u.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
+	}
+	save("f", "one")
+	u.follow()
+	save("f.tmp", "two")
+	in := &fuse.RenameIn{Newdir: u.s.root.id}
+	in.NodeId = u.s.root.id
+	u.log.lose = 1
+	if status := u.fs.Rename(nil, in, "f.tmp", "f"); status != fuse.EIO {
+		t.Fatal(status)
+	}
+	u.follow()
+	if status := u.fs.Rename(nil, in, "f.tmp", "f"); !status.Ok() {
+		t.Errorf("trying again: %v", status)
+	}
+}
+
+// TestDraftIsSettledOnce loses the reply of an append, and syncs again: meanwhile the
+// follower meets the commit, and another session appends.
+func TestDraftIsSettledOnce(t *testing.T) {
+	const flags = syscall.O_WRONLY | syscall.O_APPEND
+	u := newUnmounted(t)
+	u.fs.notify.closed = true
+	fh := u.create("f", flags)
+	u.write(fh, flags, 0, "one\n")
+	u.log.lose = 1
+	u.fsync(fh, fuse.EIO)
+	u.write(fh, flags, 4, "two\n")
+	// The second fsync takes the draft of the first, and waits its turn; meanwhile
+	// the follower meets the commit, and another session appends.
+	u.s.turn = turn{path: "/f", at: time.Now().Add(time.Second), took: 200 * time.Millisecond}
+	done := make(chan fuse.Status)
+	go func() { done <- u.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}) }()
+	time.Sleep(30 * time.Millisecond)
+	u.follow()
+	_, data, err := u.ms.Read(u.fs.ctx, "/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := u.ms.Write(u.fs.ctx, "/f", append(data, "theirs\n"...), versionlog.ExpectAny()); err != nil {
+		t.Fatal(err)
+	}
+	if status := <-done; !status.Ok() {
+		t.Fatal(status)
+	}
+	if _, data, err = u.ms.Read(u.fs.ctx, "/f"); string(data) != "one\ntheirs\ntwo\n" && string(data) != "one\ntwo\ntheirs\n" {
+		t.Errorf("/f holds %q, %v", data, err)
+	}
+}
+
+// TestDraftDoesNotComeBack loses the reply of a new file's commit, and syncs again:
+// meanwhile another session removes the file.
+func TestDraftDoesNotComeBack(t *testing.T) {
+	const flags = syscall.O_WRONLY | syscall.O_APPEND
+	u := newUnmounted(t)
+	u.fs.notify.closed = true
+	if err := u.s.walk(u.fs.ctx); err != nil {
+		t.Fatal(err)
+	}
+	fh := u.create("f", flags)
+	u.write(fh, flags, 0, "one\n")
+	u.log.lose = 1
+	u.fsync(fh, fuse.EIO)
+	u.s.turn = turn{path: "/f", at: time.Now().Add(time.Second), took: 200 * time.Millisecond}
+	done := make(chan fuse.Status)
+	go func() { done <- u.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}) }()
+	time.Sleep(30 * time.Millisecond)
+	if _, err := u.ms.Remove(u.fs.ctx, "/f", versionlog.ExpectAny()); err != nil {
+		t.Fatal(err)
+	}
+	u.follow()
+	<-done
+	u.follow()
+	if u.s.find("/f") != nil {
+		t.Errorf("/f is in the tree, and not in the log")
+	}
+}
+
+// TestLostReplyThenRename loses the reply of a commit, renames the file, and writes on.
+func TestLostReplyThenRename(t *testing.T) {
+	u := newUnmounted(t)
+	u.fs.notify.closed = true
+	fh := u.create("f", syscall.O_WRONLY)
+	u.write(fh, 0, 0, "one")
+	u.fsync(fh, fuse.OK)
+	u.follow()
+	u.write(fh, 0, 0, "two")
+	u.log.lose = 1
+	u.fsync(fh, fuse.EIO)
+	in := &fuse.RenameIn{Newdir: u.s.root.id}
+	in.NodeId = u.s.root.id
+	if status := u.fs.Rename(nil, in, "f", "g"); !status.Ok() {
+		t.Fatal(status)
+	}
+	u.follow()
+	u.fsync(fh, fuse.OK)
+	if _, status := u.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte("three")); !status.Ok() {
+		t.Errorf("the session is in conflict with itself: write: %v", status)
+	}
+	u.fsync(fh, fuse.OK)
+	u.check("/g", "three", 4)
+}
+
+// fullLog has no space left.
+type fullLog struct{ versionlog.Log }
+
+func (fullLog) Commit(context.Context, string, *versionlog.Proposal) (*versionlog.Commit, error) {
+	return nil, errors.New("no space left on device")
 }

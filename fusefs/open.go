@@ -221,9 +221,11 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 		n.local = true
 		n.seen = base{known: true} // that there is nothing
 		n.mkstemp = in.Flags&syscall.O_EXCL != 0 && fromMkstemp(canonical)
-		if hidden := dir.hidden[canonical]; hidden != nil && hidden.seen.stale(hidden.head) && !fs.opts.Merge {
-			fs.collect(n)
-			return dir.store.refuseStale(hidden, hidden.head)
+		if hidden := dir.hidden[canonical]; hidden != nil {
+			if status := fs.admit(hidden, syscall.O_WRONLY); !status.Ok() {
+				fs.collect(n)
+				return status
+			}
 		}
 		attach(dir, canonical, n)
 		dir.touch(now)

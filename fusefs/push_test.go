@@ -66,3 +66,23 @@ func TestNoPushIntoWhatIsWritten(t *testing.T) {
 		})
 	}
 }
+
+// TestPushIntoAnotherVersion has the kernel forget a file, and another session change
+// it, while its pages are pushed.
+func TestPushIntoAnotherVersion(t *testing.T) {
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	id := r.wantLookup("/f", fuse.OK).NodeId
+	n := r.s.find("/f")
+	head := n.head
+	r.fs.storePages = func(node uint64, _ int64, data []byte) fuse.Status {
+		r.fs.Forget(id, 1) // before the kernel gets the pages
+		r.write("/f", "no")
+		r.follow()
+		if r.wantLookup("/f", fuse.OK).NodeId == node && string(data) != "no" {
+			t.Errorf("the inode of version 2 is given %q, the bytes of version 1", data)
+		}
+		return fuse.OK
+	}
+	r.fs.push(n, head, []byte("/f"))
+}

@@ -103,27 +103,35 @@ func (fs *fileSystem) reachNode(dirID uint64, name string) (*node, fuse.Status) 
 // ask asks the log what is at a path: a memory, or a directory.
 func (s *store) ask(path string) error {
 	_, err, _ := s.flights.Do("ask "+path, func() (any, error) {
-		v, err := s.memory.Head(s.fs.ctx, path)
-		if errors.Is(err, versionlog.ErrNotFound) {
-			v, err = versionlog.Version{}, nil
-			for v, err = range s.memory.Children(s.fs.ctx, path) {
-				break // one is enough to know that there is a directory
+		for {
+			v, err := s.memory.Head(s.fs.ctx, path)
+			if errors.Is(err, versionlog.ErrNotFound) {
+				v, err = versionlog.Version{}, nil
+				for v, err = range s.memory.Children(s.fs.ctx, path) {
+					break // one is enough to know that there is a directory
+				}
+			}
+			if err != nil || s.answered(path, v) {
+				return nil, err
 			}
 		}
-		if err != nil {
-			return nil, err
-		}
-		s.fs.mu.Lock()
-		defer s.fs.mu.Unlock()
-		if v.ID != "" {
-			s.learn(v)
-		}
-		if !s.loading.done && len(s.loading.asked) < maxAsked {
-			s.loading.asked[path] = true
-		}
-		return nil, nil
 	})
 	return err
+}
+
+// answered brings what the log has at a path, or as an example of what is below
+// it, into the tree. It returns false when the example has gone meanwhile, which
+// says nothing about the directory.
+func (s *store) answered(path string, v versionlog.Version) bool {
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	if v.ID != "" && !s.learn(v) && v.Path != path {
+		return false
+	}
+	if !s.loading.done && len(s.loading.asked) < maxAsked {
+		s.loading.asked[path] = true
+	}
+	return true
 }
 
 // list brings what is directly in a directory into the tree.
@@ -145,9 +153,11 @@ func (s *store) list(dir *node) error {
 		if prefix == "" {
 			prefix = "/"
 		}
-		err := s.learnAll(s.memory.Children(s.fs.ctx, prefix), func(string) {})
-		if err != nil {
-			return nil, err
+		for overtaken := true; overtaken; { // a memory that has gone meanwhile may have stood for a directory
+			var err error
+			if overtaken, err = s.learnAll(s.memory.Children(s.fs.ctx, prefix), func(string) {}); err != nil {
+				return nil, err
+			}
 		}
 		s.fs.mu.Lock()
 		defer s.fs.mu.Unlock()

@@ -15,6 +15,7 @@ type move struct {
 	s        *store
 	n        *node  // what moves
 	from, to *node  // directories
+	fromPath string // of n
 	toPath   string // of to
 	old, new string
 	target   *node // what is in the way; nil
@@ -136,8 +137,11 @@ func (fs *fileSystem) newMove(in *fuse.RenameIn, from *node, oldName, newName st
 	if !status.Ok() {
 		return nil, status
 	}
+	fromPath, _ := n.path()
 	toPath, _ := to.path() // place has seen that it has one
-	return &move{s: from.store, n: n, from: from, to: to, toPath: toPath, old: old, new: name, target: to.children[name]}, fuse.OK
+	return &move{
+		s: from.store, n: n, from: from, to: to, fromPath: fromPath, toPath: toPath, old: old, new: name, target: to.children[name],
+	}, fuse.OK
 }
 
 // resolve makes m name what is there by now, when another session's versions
@@ -147,6 +151,13 @@ func (m *move) resolve() {
 	if m.target != nil {
 		m.target = m.target.now()
 	}
+}
+
+// movedAway reports whether another session has moved what is to move, or has
+// removed it. Caller holds fs.mu and has had m resolved.
+func (m *move) movedAway() bool {
+	path, ok := m.n.path()
+	return !ok || path != m.fromPath
 }
 
 // take moves the node. Its new directory may have lost its last memory, and so

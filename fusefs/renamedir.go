@@ -89,6 +89,9 @@ func newcomers(dir *node, c *versionlog.Commit) []newcomer {
 // putBack gives n the place that it has in the log. Caller holds fs.mu.
 func (s *store) putBack(n *node, path string) {
 	from := n.parent
+	if from == nil {
+		return // its place is a directory's by now
+	}
 	s.fs.notify.entry(from, n.name)
 	s.fs.detach(n)
 	dirPath, name := split(path)

@@ -15,10 +15,13 @@ func (fs *fileSystem) renameFile(m *move) error {
 		return syscall.EISDIR
 	}
 	fs.mu.RLock()
-	displaced := m.target != nil && m.target.origin != nil
+	displaced, hiddenFrom := m.target != nil && m.target.origin != nil, ""
+	if displaced {
+		hiddenFrom, _ = m.target.logPath()
+	}
 	fs.mu.RUnlock()
 	if displaced { // the last name of a memory that is hidden
-		if err := m.s.remove(m.target); err != nil {
+		if err := m.s.remove(m.target, hiddenFrom); err != nil {
 			return err
 		}
 	}
@@ -50,6 +53,9 @@ func (fs *fileSystem) renamedLocally(m *move) bool {
 		return false
 	}
 	memoryMoves := !m.n.local && m.n.head != nil
+	if memoryMoves && m.movedAway() {
+		return false
+	}
 	fs.take(m)
 	m.n.local = true
 	if memoryMoves {
@@ -87,6 +93,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 	theirs := m.replaced()
 	inLog := m.n.origin != nil || !m.n.local && m.n.head != nil
 	self := inLog && known && source == target // a hidden file, changed, that comes back
+	away := m.movedAway()
 	head, st := m.n.head, m.n.stage
 	var data []byte
 	var changes uint64
@@ -95,20 +102,13 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		data, changes = slices.Clone(st.data), st.changes
 	}
 	fs.mu.Unlock()
-	if !ok || inLog && !known { // another session's commit took the place away
+	if !ok || inLog && (!known || away) { // another session's commit took the place away
 		return syscall.ENOENT
 	}
 
 	if inLog && theirs == nil && !self {
 		change := memory.Change{Action: versionlog.Rename, Path: source, To: target, Expect: versionlog.ExpectExists()}
-		err := m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) {
-			m.n = m.n.now()
-			m.s.unhide(m.n)
-			fs.take(m)
-			m.n.local = false
-			m.s.rebased(m.n, c.Versions[0])
-			m.to.settle()
-		})
+		err := m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) { fs.movedInLog(m, source, c.Versions[0]) })
 		if _, taken := conflictHead(err, target); taken {
 			fs.mu.Lock()
 			defer fs.mu.Unlock()
@@ -132,6 +132,29 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		r.also = []memory.Change{{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID)}}
 	}
 	return fs.replace(r)
+}
+
+// movedInLog brings v, by which a file has moved, into the tree. What v has moved is
+// what was at its source by then. Caller holds fs.mu.
+func (fs *fileSystem) movedInLog(m *move, source string, v versionlog.Version) {
+	m.resolve()
+	if m.n.origin == nil && m.movedAway() {
+		_, elsewhere := m.n.path()
+		switch other := m.s.made(source); {
+		case other != nil:
+			m.n = other
+		case elsewhere:
+			m.n = nil
+			m.s.place(v)
+			m.to.settle()
+			return
+		}
+	}
+	m.s.unhide(m.n)
+	fs.take(m)
+	m.n.local = false
+	m.s.rebased(m.n, v)
+	m.to.settle()
 }
 
 // replaced is the head in the log of the path that the file moves to, or nil.

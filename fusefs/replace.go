@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"mneme/cas"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -17,6 +18,7 @@ type replacement struct {
 	data    []byte
 	changes uint64              // of the file's stage
 	theirs  *versionlog.Version // what is at path; nil: no memory
+	head    *versionlog.Version // what is at path after the commit
 	base    *versionlog.Version // what it is to replace
 	seen    base                // what the session knows of path
 	also    []memory.Change     // in the same commit
@@ -30,7 +32,7 @@ func (fs *fileSystem) replace(r *replacement) error {
 	r.move.resolve()
 	r.base = r.theirs
 	if holder := r.move.holder(); holder != nil && holder.head != nil {
-		stale = holder.seen.stale(r.theirs)
+		stale = holder.seen.stale(r.theirs) && r.theirs.Digest != cas.Sum(r.data)
 		r.base, r.seen = holder.expected(r.theirs), holder.seen
 		if status := fs.admitBlind(holder); !status.Ok() {
 			fs.mu.Unlock()
@@ -45,13 +47,28 @@ func (fs *fileSystem) replace(r *replacement) error {
 		put := memory.Change{Action: versionlog.Put, Path: r.path, Content: r.data, Expect: expectVersion(r.base)}
 		err := r.move.s.commitWith(versionlog.NewKey(), func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
 			opts.Message = r.message
-			return r.move.s.memory.Batch(fs.ctx, append([]memory.Change{put}, r.also...), opts)
-		}, func(c *versionlog.Commit) { fs.replaced(r, c) })
+			c, err := r.move.s.memory.Batch(fs.ctx, append([]memory.Change{put}, r.also...), opts)
+			if err == nil {
+				r.head, err = r.made(c)
+			}
+			return c, err
+		}, func(*versionlog.Commit) { fs.replaced(r) })
 		if r.theirs, stale = conflictHead(err, r.path); !stale {
 			return err
 		}
 	}
 	return fs.loseRename(r)
+}
+
+// made returns the version that a commit has made of a replacement, or the one
+// of somebody else's who wrote the very same bytes.
+func (r *replacement) made(c *versionlog.Commit) (*versionlog.Version, error) {
+	for i := range c.Versions {
+		if v := &c.Versions[i]; v.Path == r.path && v.Live() {
+			return v, nil
+		}
+	}
+	return r.move.s.written(r.path, r.data, r.base)
 }
 
 // holder is the file that stands for the memory at the path that a file moves
@@ -104,16 +121,11 @@ func (fs *fileSystem) loseRename(r *replacement) error {
 }
 
 // replaced brings a file over target into the tree. Caller holds fs.mu.
-func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
-	m := r.move
-	head := r.theirs // when it has the same content already
-	for i := range c.Versions {
-		if v := &c.Versions[i]; v.Path == r.path && v.Live() {
-			head = v
-		}
-	}
+func (fs *fileSystem) replaced(r *replacement) {
+	m, head := r.move, r.head
+	var newer *versionlog.Version
 	if t := m.to.children[m.new]; t != nil && !t.local && t.head != nil && t.head.Seq > head.Seq {
-		head = t.head // another session wrote the same content meanwhile
+		newer = t.head
 	}
 	if hidden := m.to.hidden[m.new]; hidden != nil {
 		m.s.unhide(hidden)
@@ -125,8 +137,8 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	if m.n.seen = r.seen; r.message == "" { // who merges does not know what came of it
 		m.n.seen = base{true, head}
 	}
-	if st := m.n.stage; st != nil {
-		st.base, st.overtaken = head, false
+	if st := m.n.stage; st != nil && !st.overtaken {
+		st.base = head
 		st.tails, st.tail = false, nil
 		if st.changes == r.changes {
 			st.dirty, st.wrote = false, false
@@ -138,5 +150,8 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	}
 	if r.message != "" { // the kernel has other bytes of it
 		m.s.succeed(m.n, m.to, m.new, *head)
+	}
+	if newer != nil {
+		m.s.place(*newer)
 	}
 }

@@ -134,8 +134,10 @@ func (fs *fileSystem) giveUp(n *node) {
 		if path, ok := n.path(); ok {
 			n.store.remember(path, n.seen)
 		}
-		fs.notify.entry(n.parent, n.name)
+		dir := n.parent
+		fs.notify.entry(dir, n.name)
 		fs.detach(n)
+		n.store.prune(dir)
 	}
 }
 
@@ -226,12 +228,18 @@ func (fs *fileSystem) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Statu
 		return 0, n.store.fail("write", fs.where(n), err)
 	}
 	size, status := fs.writeLoaded(n, st, in, data)
-	doomed := st.overtaken && !fs.opts.Merge
+	doomed := fs.doomed(n, st)
 	fs.mu.Unlock()
 	if status.Ok() && doomed {
 		return 0, fs.loseMore(n, st)
 	}
 	return size, status
+}
+
+// doomed reports whether what is written to a stage will not be committed, so that
+// who writes is to hear of it at once. Caller holds fs.mu.
+func (fs *fileSystem) doomed(n *node, st *stage) bool {
+	return st.overtaken && !fs.opts.Merge && !n.now().removed
 }
 
 // writeLoaded does a write to a loaded stage. Caller holds fs.mu.
@@ -369,7 +377,7 @@ func (fs *fileSystem) setSize(n *node, st *stage, size int) fuse.Status {
 		}
 		n.mtime = time.Now()
 	}
-	doomed := st.overtaken && st.dirty && !fs.opts.Merge
+	doomed := st.dirty && fs.doomed(n, st)
 	fs.mu.Unlock()
 	if status.Ok() && doomed {
 		return fs.loseMore(n, st)

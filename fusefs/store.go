@@ -50,6 +50,8 @@ type store struct {
 	degraded error               // why the log cannot be followed; nil when it can
 	loading  loading
 
+	patience time.Duration // of catchUp
+
 	flights singleflight.Group // what requests read from the log while heads load
 }
 
@@ -62,7 +64,7 @@ type pending struct {
 func newStore(fs *fileSystem, ms *memory.Store) *store {
 	s := &store{
 		fs: fs, memory: ms, inflight: map[string]*pending{}, unsure: map[string]*draft{},
-		gone: map[string]uint64{}, lost: map[string]base{},
+		gone: map[string]uint64{}, lost: map[string]base{}, patience: time.Second,
 	}
 	if fs.opts.Conflicts != nil {
 		s.kept = fs.opts.Conflicts(ms.Info().ID)
@@ -180,7 +182,7 @@ func (s *store) catchUp() error {
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
 	if s.applied < tip.Seq {
-		waitFor(&s.caughtUp, time.Second, func() bool { return s.applied >= tip.Seq })
+		waitFor(&s.caughtUp, s.patience, func() bool { return s.applied >= tip.Seq })
 	}
 	return nil
 }
@@ -217,6 +219,7 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 	}
 	if isConflict(err) {
 		s.conflicts.Add(1)
+		s.learnOfConflict(err)
 	}
 	if err != nil {
 		return err
@@ -243,6 +246,19 @@ func freedBy(v versionlog.Version) string {
 		return v.From
 	}
 	return ""
+}
+
+// learnOfConflict shows what a commit was refused for: who is told of it sees it.
+// Caller holds fs.mu.
+func (s *store) learnOfConflict(err error) {
+	var lost *versionlog.ConflictError
+	if errors.As(err, &lost) {
+		for _, c := range lost.Conflicts {
+			if c.Head != nil {
+				s.show(*c.Head)
+			}
+		}
+	}
 }
 
 // isGone reports whether a commit was refused because there is no memory where

@@ -34,11 +34,17 @@ func (n *node) now() *node {
 // or what took its place, is there. Otherwise another session took the place
 // away; "" is a place that never was in the log. Caller holds fs.mu.
 func (n *node) target() (path string, there bool) {
-	n = n.now()
-	if path, ok := n.path(); ok {
+	m := n.now()
+	if m != n && m.local { // it has a scratch name in this mount, which the log does not
+		if path, there = m.logPath(); m.origin != nil && there {
+			return path, true
+		}
+		return n.was, false
+	}
+	if path, there = m.path(); there {
 		return path, true
 	}
-	return n.was, false
+	return m.was, false
 }
 
 // theirs is the version that is at n's target; nil: no memory.
@@ -67,7 +73,7 @@ func (s *store) made(path string) *node {
 }
 
 // used reports whether anybody may know n by its inode. Caller holds fs.mu.
-func (n *node) used() bool { return n.lookups > 0 || n.opens > 0 || n.stage != nil }
+func (n *node) used() bool { return n.lookups > 0 || n.opens > 0 || n.stage != nil || n.pushing > 0 }
 
 // succeed makes v, by another session, the head of n's memory, which has the
 // name in dir: n's own, or the one that it has been given. It returns the node
@@ -127,7 +133,7 @@ func (n *node) yield(theirs *versionlog.Version) {
 		if hidden := s.findHidden(theirs.Path); hidden != nil && n.local && path == theirs.Path {
 			s.unhide(hidden)
 		}
-		s.place(*theirs)
+		s.show(*theirs)
 	case ok && !n.local:
 		s.leave(n, time.Now())
 	}

@@ -35,7 +35,10 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 	s.ops.Lock()
 	defer s.ops.Unlock()
 	fs.mu.Lock()
-	n := dir.children[canonical]
+	n, path := dir.children[canonical], ""
+	if n != nil {
+		path, _ = n.logPath()
+	}
 	if n != nil && !n.isDir() && n.seen.stale(n.head) && (!n.local || n.origin != nil) {
 		defer fs.mu.Unlock()
 		return s.refuseStale(n, n.head)
@@ -47,7 +50,7 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 	case n.isDir():
 		return fuse.Status(syscall.EISDIR)
 	}
-	if err := s.remove(n); err != nil {
+	if err := s.remove(n, path); err != nil {
 		return s.fail("remove", fs.where(n), err)
 	}
 	fs.mu.Lock()
@@ -69,12 +72,12 @@ func (fs *fileSystem) unlinked(n *node) {
 	fs.detach(n)
 }
 
-// remove takes n out of the tree, and deletes what it is in the log, if
-// anything. That somebody else rewrote what the session knows is a conflict;
+// remove takes n out of the tree, and deletes what it is in the log, if anything,
+// at the path where the log has it, for the caller. That somebody else rewrote what the session knows is a conflict;
 // what somebody else has removed or renamed is not there. Where n is only
 // hidden, neither is an error: the tree will show it. Caller holds s.ops.
-func (s *store) remove(n *node) error {
-	n, path, head, expect := s.removal(n)
+func (s *store) remove(n *node, path string) error {
+	n, path, head, expect := s.removal(n, path)
 	switch {
 	case path == "" && n.removed:
 		return nil
@@ -106,8 +109,9 @@ func (s *store) remove(n *node) error {
 
 // removal says what has to be removed from the log for n, or what has taken its
 // place by now, to go, under which expectation. Of a file that is not in the log
-// there is nothing, and it goes at once; nor is there of one that is gone.
-func (s *store) removal(n *node) (now *node, path string, head *versionlog.Version, expect versionlog.Expectation) {
+// there is nothing, and it goes at once; nor is there of one that is gone, or
+// that the log has at another path than at by now.
+func (s *store) removal(n *node, at string) (now *node, path string, head *versionlog.Version, expect versionlog.Expectation) {
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
 	n = n.now()
@@ -126,7 +130,7 @@ func (s *store) removal(n *node) (now *node, path string, head *versionlog.Versi
 		s.unhide(n)
 		s.fs.unlinked(n)
 		return n, "", nil, expect
-	case !ok:
+	case !ok || path != at:
 		return n, "", nil, expect
 	}
 	return n, path, n.head, expect

@@ -1,0 +1,406 @@
+package fusefs
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/conflict"
+	"mneme/versionlog"
+)
+
+// interleaving is a mount, and another session that commits before, during and
+// after its requests, at random. What is committed the mount follows in part.
+type interleaving struct {
+	*rig
+	random *rand.Rand
+	texts  int // made so far
+	open   []*openFile
+	trace  []string
+}
+
+// openFile is a handle that writes.
+type openFile struct {
+	fh      uint64
+	node    *node
+	path    string
+	flags   uint32
+	written []string // since it was last committed
+	refused bool
+}
+
+var (
+	minePaths  = []string{"/a", "/b", "/d/a", "/d/b", "/e/a", "/d/s/a", "/a~", "/b~", "/d/a~", "/a.tmp", "/d/b.tmp"}
+	theirPaths = []string{"/a", "/b", "/d/a", "/d/b", "/e/a", "/d/s/a", "/d", "/e", "/a/x", "/a~"}
+)
+
+func (f *interleaving) pick(from []string) string { return from[f.random.IntN(len(from))] }
+func (f *interleaving) chance(n int) bool         { return f.random.IntN(n) == 0 }
+
+func (f *interleaving) text(who string) string {
+	f.texts++
+	return fmt.Sprintf("<%s%d>", who, f.texts)
+}
+
+func (f *interleaving) note(format string, args ...any) {
+	f.trace = append(f.trace, fmt.Sprintf(format, args...))
+}
+
+func (f *interleaving) wrong(format string, args ...any) {
+	f.Helper()
+	f.Fatalf("%s\n%s", fmt.Sprintf(format, args...), strings.Join(f.trace, "\n"))
+}
+
+// theirs makes some changes by the other session.
+func (f *interleaving) theirs() {
+	for range f.random.IntN(3) {
+		path, to := f.pick(theirPaths), f.pick(theirPaths)
+		var err error
+		switch f.random.IntN(7) {
+		case 0, 1, 2:
+			_, err = f.other.Write(f.Context(), path, []byte(f.text("o")), versionlog.ExpectAny())
+			f.note("  they write <o%d> to %s: %v", f.texts, path, err)
+		case 3:
+			_, err = f.other.Remove(f.Context(), path, versionlog.ExpectAny())
+			f.note("  they remove %s: %v", path, err)
+		case 4:
+			_, err = f.other.RemoveTree(f.Context(), path)
+			f.note("  they remove all of %s: %v", path, err)
+		default:
+			_, err = f.other.Rename(f.Context(), path, to, nil)
+			f.note("  they rename %s to %s: %v", path, to, err)
+		}
+		if f.chance(2) {
+			f.followSome()
+		}
+	}
+}
+
+// followSome follows a few commits, up to one that the mount is making.
+func (f *interleaving) followSome() {
+	left := []int{0, 1, 2, 1000}[f.random.IntN(4)]
+	for c, err := range f.other.Commits(f.Context(), f.s.applied) {
+		f.must(err)
+		f.fs.mu.RLock()
+		own := f.s.inflight[c.Key]
+		f.fs.mu.RUnlock()
+		if own != nil {
+			select {
+			case <-own.done:
+			default:
+				return
+			}
+		}
+		if left--; left < 0 {
+			return
+		}
+		f.s.meet(f.Context(), c)
+		f.note("  followed %d", c.Seq)
+	}
+}
+
+// dir is the directory of a path, if it is one.
+func (f *interleaving) dir(path string) (id uint64, name string, ok bool) {
+	dir, name := split(path)
+	entry, status := f.lookup(dir)
+	return entry.NodeId, name, status.Ok() && (dir == "" || entry.Mode&syscall.S_IFDIR != 0)
+}
+
+// repeated makes a call again, once, that is answered with ESTALE, as the kernel
+// does when it has looked the names up.
+func (f *interleaving) repeated(call func() fuse.Status, paths ...string) (status fuse.Status) {
+	for range 2 {
+		if status = call(); status != fuse.Status(syscall.ESTALE) {
+			break
+		}
+		for _, path := range paths {
+			f.lookup(path)
+		}
+	}
+	return status
+}
+
+// openAt opens a file, made if there is none and it is to be written.
+func (f *interleaving) openAt(path string, flags uint32) *openFile {
+	for range 2 {
+		o := &openFile{path: path, flags: flags}
+		entry, status := f.lookup(path)
+		if status.Ok() {
+			o.fh, status = f.rig.open(entry.NodeId, flags)
+		} else if dir, name, ok := f.dir(path); ok && writes(flags) {
+			var out fuse.CreateOut
+			status = f.fs.Create(nil, &fuse.CreateIn{InHeader: header(dir), Flags: flags | syscall.O_CREAT, Mode: 0o644}, name, &out)
+			o.fh, entry.NodeId = out.Fh, out.NodeId
+		}
+		f.note("open %s with %#x: %v", path, flags, status)
+		if status.Ok() {
+			o.node = f.fs.nodes[entry.NodeId]
+			return o
+		}
+		if status != fuse.Status(syscall.ESTALE) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// replaces notes that what is written to o's file replaces what was.
+func (f *interleaving) replaces(o *openFile) {
+	for _, other := range f.open {
+		if other.node.now() == o.node.now() {
+			other.written = nil
+		}
+	}
+}
+
+func (f *interleaving) writeTo(o *openFile) {
+	text := f.text("m")
+	if o.flags&syscall.O_APPEND == 0 { // all of it
+		f.fs.mu.RLock()
+		text += strings.Repeat(".", max(0, len(f.fs.handles[o.fh].stage.data)-len(text)))
+		f.fs.mu.RUnlock()
+		f.replaces(o)
+	}
+	_, status := f.fs.Write(nil, &fuse.WriteIn{Fh: o.fh, Flags: o.flags}, []byte(text))
+	f.note("write %s to %s: %v", text, o.path, status)
+	switch {
+	case status.Ok():
+		o.written = append(o.written, text)
+	case status == fuse.Status(syscall.ESTALE):
+		o.refused = true
+		if !f.kept(text) {
+			f.wrong("%s was refused, and is not kept", text)
+		}
+	}
+}
+
+// ended judges a close or fsync: what was written is in the history if it was
+// acknowledged, and in a conflict if it was refused.
+func (f *interleaving) ended(o *openFile, call string, status fuse.Status) {
+	f.note("%s %s: %v", call, o.path, status)
+	f.fs.mu.RLock()
+	private := o.node.local || o.node.now().removed
+	f.fs.mu.RUnlock()
+	if private {
+		return
+	}
+	for _, text := range o.written {
+		switch {
+		case status.Ok() && !o.refused && !f.inHistory(text):
+			f.wrong("%s was acknowledged, and is not in the history", text)
+		case status == fuse.Status(syscall.ESTALE) && !f.kept(text) && !f.inHistory(text):
+			f.wrong("%s was refused, and is not kept", text)
+		}
+	}
+	if status.Ok() {
+		o.written = nil
+	}
+}
+
+func (f *interleaving) closeOne(i int) {
+	o := f.open[i]
+	f.open = slices.Delete(f.open, i, i+1)
+	f.ended(o, "close", f.fs.Flush(nil, &fuse.FlushIn{Fh: o.fh}))
+	f.fs.Release(nil, &fuse.ReleaseIn{Fh: o.fh})
+}
+
+func (f *interleaving) inHistory(text string) bool {
+	for c, err := range f.other.Commits(f.Context(), 0) {
+		f.must(err)
+		for _, v := range c.Versions {
+			if v.Live() {
+				data, err := f.other.Content(f.Context(), v)
+				f.must(err)
+				if strings.Contains(string(data), text) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (f *interleaving) kept(text string) bool {
+	ids, err := f.s.kept.IDs()
+	f.must(err)
+	return slices.ContainsFunc(ids, func(id int) bool {
+		data, _ := f.s.kept.Read(id, conflict.YoursFile)
+		return strings.Contains(string(data), text)
+	})
+}
+
+// step makes a request, with changes by the other session on both sides of its
+// commit.
+func (f *interleaving) step() {
+	if f.chance(2) {
+		f.log.early = f.theirs
+	}
+	if f.chance(2) {
+		f.log.late = f.theirs
+	}
+	path, to := f.pick(minePaths), f.pick(minePaths)
+	switch f.random.IntN(14) {
+	case 0, 1:
+		if o := f.openAt(path, syscall.O_RDONLY); o != nil {
+			f.note("read %q", f.read(o.node.id, o.fh))
+			f.close(o.fh)
+		}
+	case 2, 3, 4:
+		flags := []uint32{syscall.O_WRONLY | syscall.O_TRUNC, syscall.O_WRONLY, syscall.O_WRONLY | syscall.O_APPEND, syscall.O_RDWR}[f.random.IntN(4)]
+		o := f.openAt(path, flags)
+		if o == nil {
+			return
+		}
+		if flags&syscall.O_TRUNC != 0 {
+			f.replaces(o)
+		}
+		f.open = append(f.open, o)
+		if flags == syscall.O_RDWR && f.chance(2) {
+			f.note("read %q", f.read(o.node.id, o.fh))
+		}
+		if f.chance(2) {
+			f.theirs()
+		}
+		f.writeTo(o)
+	case 5:
+		if len(f.open) > 0 {
+			f.writeTo(f.open[f.random.IntN(len(f.open))])
+		}
+	case 6, 7, 8:
+		if len(f.open) > 0 {
+			f.closeOne(f.random.IntN(len(f.open)))
+		}
+	case 9:
+		if len(f.open) > 0 {
+			o := f.open[f.random.IntN(len(f.open))]
+			f.ended(o, "fsync", f.fs.Fsync(nil, &fuse.FsyncIn{Fh: o.fh}))
+		}
+	case 10, 11:
+		if f.chance(4) {
+			path, to = f.pick([]string{"/d", "/e", "/d/s"}), f.pick([]string{"/d", "/e", "/d/s", "/e/s"})
+		}
+		f.move(path, to)
+	case 12:
+		if dir, name, ok := f.dir(path); ok {
+			in := header(dir)
+			f.note("unlink %s: %v", path, f.repeated(func() fuse.Status { return f.fs.Unlink(nil, &in, name) }, path))
+		}
+	case 13:
+		in, name := header(f.s.root.id), f.pick([]string{"d", "e"})
+		if f.chance(2) {
+			f.note("mkdir %s: %v", name, f.fs.Mkdir(nil, &fuse.MkdirIn{InHeader: in, Mode: 0o755}, name, &fuse.EntryOut{}))
+		} else {
+			f.note("rmdir %s: %v", name, f.fs.Rmdir(nil, &in, name))
+		}
+	}
+}
+
+func (f *interleaving) move(path, to string) {
+	dir, name, ok := f.dir(path)
+	toDir, newName, toOK := f.dir(to)
+	if !ok || !toOK || strings.HasPrefix(path+"/", to+"/") || strings.HasPrefix(to, path+"/") {
+		return
+	}
+	status := f.repeated(func() fuse.Status {
+		return f.fs.Rename(nil, &fuse.RenameIn{InHeader: header(dir), Newdir: toDir}, name, newName)
+	}, path, to)
+	f.note("rename %s to %s: %v", path, to, status)
+	for _, o := range f.open {
+		if status.Ok() && o.path == path {
+			o.path = to
+		}
+	}
+}
+
+// compare looks at the tree, when all has been followed.
+func (f *interleaving) compare() {
+	f.note("follow")
+	f.follow()
+	heads := map[string]string{}
+	for v, err := range f.other.Heads(f.Context(), "/") {
+		f.must(err)
+		heads[v.Path] = v.ID
+	}
+	tree := map[string]string{}
+	var walk func(n *node, path string)
+	walk = func(n *node, path string) {
+		for name, c := range n.hidden {
+			if c.origin == nil || c.parent == nil {
+				f.wrong("what is hidden at %s/%s has no other name", path, name)
+			}
+			tree[path+"/"+name] = c.head.ID
+		}
+		for name, c := range n.children {
+			switch {
+			case f.fs.nodes[c.id] != c:
+				f.wrong("%s/%s cannot be opened", path, name)
+			case c.isDir():
+				walk(c, path+"/"+name)
+			case !c.local:
+				tree[path+"/"+name] = c.head.ID
+			}
+		}
+	}
+	f.fs.mu.RLock()
+	walk(f.s.root, "")
+	f.fs.mu.RUnlock()
+	if fmt.Sprint(heads) != fmt.Sprint(tree) {
+		f.wrong("the log has  %v\nthe tree has %v", heads, tree)
+	}
+}
+
+// TestInterleavings: whenever another session commits, and whenever the mount
+// hears of it, nothing that was acknowledged or refused is lost, and the tree
+// becomes what the log has. MNEME_RUNS and MNEME_SEED make it look for longer,
+// and again.
+func TestInterleavings(t *testing.T) {
+	number := func(name string, otherwise uint64) uint64 {
+		if n, err := strconv.ParseUint(os.Getenv(name), 10, 64); err == nil {
+			return n
+		}
+		return otherwise
+	}
+	runs, first := number("MNEME_RUNS", 200), number("MNEME_SEED", rand.Uint64())
+	for i := range runs {
+		seed := first + i
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			kept := conflict.New(t.TempDir()) // first, so that it is removed last
+			f := &interleaving{rig: newRig(t, "/a", "/d/a"), random: rand.New(rand.NewPCG(seed, 0))}
+			f.s.kept = kept
+			f.s.patience = time.Microsecond // nobody follows beside
+			loads := 0
+			if seed%2 == 1 {
+				loads = 10
+			}
+			for i := range 30 {
+				if i == loads {
+					f.must(f.s.walk(context.Background()))
+				}
+				f.step()
+				f.log.early, f.log.late = nil, nil
+				if f.chance(3) {
+					f.theirs()
+				}
+				if i >= loads && f.chance(3) {
+					f.compare()
+				}
+			}
+			for len(f.open) > 0 {
+				f.closeOne(0)
+			}
+			f.compare()
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}

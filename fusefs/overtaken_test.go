@@ -1,0 +1,398 @@
+package fusefs
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// readOnce reads a file as cat does.
+func (r *rig) readOnce(path string) {
+	r.Helper()
+	entry := r.wantLookup(path, fuse.OK)
+	fh, status := r.open(entry.NodeId, syscall.O_RDONLY)
+	if !status.Ok() {
+		r.Fatal(status)
+	}
+	r.read(entry.NodeId, fh)
+	r.close(fh)
+}
+
+// TestRenameOverTheSameBytes renames over a file into which another session
+// has put the very same bytes: the session knows what is there.
+func TestRenameOverTheSameBytes(t *testing.T) {
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	r.readOnce("/f")
+	r.saveTemporary("/f.tmp")
+	r.log.early = func() { r.write("/f", "mine") } // the very same bytes
+	if status := r.rename("/f.tmp", "/f", 0); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.wantText("/f", "mine")
+	r.follow()
+	if status := r.save("/f", "mine again", 0); !status.Ok() {
+		t.Errorf("saving what the session has just renamed there: %v", status)
+	}
+	r.wantAsLog()
+}
+
+// TestRefusedBytesStayRefused renames a file over another while what was written to
+// it is refused: closing it commits nothing.
+func TestRefusedBytesStayRefused(t *testing.T) {
+	r := newRig(t, "/a", "/b")
+	r.must(r.s.walk(t.Context()))
+	r.readOnce("/a")
+	r.readOnce("/b")
+	r.write("/a", "theirs")
+	r.follow()
+	entry := r.wantLookup("/a", fuse.OK)
+	fh, status := r.open(entry.NodeId, syscall.O_RDWR)
+	if !status.Ok() {
+		t.Fatal(status)
+	}
+	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte("X")); status != fuse.Status(syscall.ESTALE) {
+		t.Fatalf("write without reading: %v, want ESTALE", status)
+	}
+	if status := r.rename("/a", "/b", 0); !status.Ok() {
+		t.Fatal(status)
+	}
+	if status := r.close(fh); status.Ok() {
+		t.Errorf("close of a handle whose write was refused: %v", status)
+	}
+	r.wantText("/b", "theirs")
+	r.wantAsLog()
+}
+
+// TestRenameTakesWhatHasTheName renames a file that another session has moved
+// elsewhere, and made anew, meanwhile.
+func TestRenameTakesWhatHasTheName(t *testing.T) {
+	r := newRig(t, "/a")
+	r.must(r.s.walk(t.Context()))
+	r.wantLookup("/a", fuse.OK)
+	r.log.early = func() {
+		r.move("/a", "/z")
+		r.follow()
+		r.write("/a", "anew")
+		r.follow()
+	}
+	if status := r.rename("/a", "/c", 0); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.wantAsLog()
+	r.wantText("/c", "anew")
+	r.wantText("/z", "/a")
+}
+
+// TestDisplacedIsRemembered reads a file that another session makes a directory, and a
+// file again: it is another version.
+func TestDisplacedIsRemembered(t *testing.T) {
+	r := newRig(t, "/a")
+	r.readOnce("/a")
+	r.remove("/a")
+	r.write("/a/b", "below")
+	r.must(r.s.walk(t.Context()))
+	r.follow()
+	r.remove("/a/b")
+	r.write("/a", "anew")
+	r.follow()
+	if status := r.save("/a", "mine", 0); status != fuse.Status(syscall.ESTALE) {
+		t.Errorf("overwriting what was made anew: %v, want ESTALE", status)
+	}
+}
+
+// TestRenameDoesNotKnowWhatItFinds renames over a file that another session changes
+// before the reply is here, while heads load.
+func TestRenameDoesNotKnowWhatItFinds(t *testing.T) {
+	r := newRig(t, "/f")
+	r.readOnce("/f")
+	r.saveTemporary("/f.tmp")
+	r.log.late = func() {
+		r.write("/f", "theirs")
+		r.must(r.s.walk(t.Context()))
+	}
+	if status := r.rename("/f.tmp", "/f", 0); !status.Ok() {
+		t.Fatal(status)
+	}
+	if status := r.save("/f", "edited", 0); status != fuse.Status(syscall.ESTALE) {
+		t.Errorf("overwriting what the session has not seen: %v, want ESTALE", status)
+	}
+	r.wantAsLog()
+}
+
+// TestUnlinkMeansTheName removes a file that another session moves elsewhere between
+// the request's look at the tree and its commit.
+func TestUnlinkMeansTheName(t *testing.T) {
+	r := newRig(t, "/a")
+	r.must(r.s.walk(t.Context()))
+	r.wantLookup("/a", fuse.OK)
+	n := r.s.find("/a") // Unlink has looked, and unlocked
+	r.move("/a", "/z")
+	r.follow()
+	_ = r.s.remove(n, "/a") // Unlink goes on
+	r.follow()
+	r.wantText("/z", "/a")
+}
+
+// TestToldOfConflictSeesIt is refused with EBUSY, after which the kernel does not
+// try again, and looks at what it was refused for.
+func TestToldOfConflictSeesIt(t *testing.T) {
+	for name, try := range map[string]func(*rig) fuse.Status{
+		"unlink": func(r *rig) fuse.Status {
+			dir := header(r.s.root.id)
+			return r.fs.Unlink(nil, &dir, "f")
+		},
+		"rename over": func(r *rig) fuse.Status {
+			return r.rename("/f.tmp", "/f", 0)
+		},
+		"rename to": func(r *rig) fuse.Status {
+			return r.rename("/g", "/h", 0)
+		},
+		"rename from": func(r *rig) fuse.Status {
+			return r.rename("/f", "/e", 0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "/f", "/g", "/e")
+			r.fs.opts.ConflictErrno = syscall.EBUSY
+			r.must(r.s.walk(t.Context()))
+			r.readOnce("/f")
+			r.saveTemporary("/f.tmp")
+			r.log.early = func() { r.write("/f", "theirs"); r.write("/h", "theirs") }
+			if status := try(r); status != fuse.EBUSY {
+				t.Fatalf("%v, want EBUSY", status)
+			}
+			if name == "rename to" {
+				r.wantText("/h", "theirs")
+			} else {
+				r.wantText("/f", "theirs")
+			}
+		})
+	}
+}
+
+// TestHiddenComesBack hides a memory under a name that another session then takes.
+func TestHiddenComesBack(t *testing.T) {
+	for name, theirs := range map[string]string{"file": "/x~", "below": "/x~/y"} {
+		for _, known := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, known), func(t *testing.T) {
+				r := newRig(t, "/x")
+				r.must(r.s.walk(t.Context()))
+				id := r.wantLookup("/x", fuse.OK).NodeId
+				if status := r.rename("/x", "/x~", 0); !status.Ok() {
+					t.Fatal(status)
+				}
+				if !known {
+					r.fs.Forget(id, 1)
+				}
+				r.write(theirs, "theirs")
+				r.wantAsLog()
+			})
+		}
+	}
+}
+
+// TestRefusedFileLeavesNoDirectory is refused a new file in a directory that another
+// session has emptied.
+func TestRefusedFileLeavesNoDirectory(t *testing.T) {
+	r := newRig(t, "/d/f")
+	r.must(r.s.walk(t.Context()))
+	fh := r.dirty("/d/g", "\xff not text")
+	r.remove("/d/f")
+	r.follow()
+	if status := r.close(fh); status.Ok() {
+		t.Fatal(status)
+	}
+	r.wantAsLog()
+}
+
+// TestEqualBytesAreNoConflict writes what another session writes, too, whether the mount
+// hears of that before or after.
+func TestEqualBytesAreNoConflict(t *testing.T) {
+	for _, followed := range []bool{false, true} {
+		t.Run(fmt.Sprint(followed), func(t *testing.T) {
+			r := newRig(t, "/f")
+			r.must(r.s.walk(t.Context()))
+			r.readOnce("/f")
+			fh := r.dirty("/f", "same")
+			r.write("/f", "same")
+			if followed {
+				r.follow()
+			}
+			if status := r.close(fh); !status.Ok() {
+				t.Errorf("close: %v", status)
+			}
+			r.wantAsLog()
+		})
+		t.Run(fmt.Sprint("rename ", followed), func(t *testing.T) {
+			r := newRig(t, "/f")
+			r.must(r.s.walk(t.Context()))
+			r.readOnce("/f")
+			r.saveTemporary("/f.tmp")
+			r.write("/f", "mine")
+			if followed {
+				r.follow()
+			}
+			if status := r.rename("/f.tmp", "/f", 0); !status.Ok() {
+				t.Errorf("rename: %v", status)
+			}
+		})
+	}
+}
+
+// TestHideWhatIsGone makes a backup, in the place of an older one, of a file that another
+// session removes or moves meanwhile.
+func TestHideWhatIsGone(t *testing.T) {
+	for name, theirs := range map[string]func(*rig){
+		"removed": func(r *rig) { r.remove("/x") },
+		"moved":   func(r *rig) { r.move("/x", "/z") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "/x", "/y")
+			r.must(r.s.walk(t.Context()))
+			r.wantLookup("/x", fuse.OK)
+			r.wantLookup("/y", fuse.OK)
+			if status := r.rename("/y", "/x~", 0); !status.Ok() { // y's last name
+				t.Fatal(status)
+			}
+			r.log.early = func() { theirs(r); r.follow() }
+			_ = r.rename("/x", "/x~", 0) // deletes y, then would hide x
+			r.follow()
+			if status := r.save("/x", "new", 0); !status.Ok() {
+				t.Errorf("x is gone, and cannot be made anew: %v", status)
+			}
+			if name == "moved" {
+				r.wantText("/z", "/x")
+			}
+		})
+	}
+}
+
+// TestAppendToWhatIsDisplaced appends to a new file where another session makes a
+// directory.
+func TestAppendToWhatIsDisplaced(t *testing.T) {
+	r := newRig(t)
+	r.must(r.s.walk(t.Context()))
+	in := &fuse.CreateIn{InHeader: header(r.s.root.id), Flags: syscall.O_WRONLY | syscall.O_CREAT | syscall.O_APPEND, Mode: 0o644}
+	var out fuse.CreateOut
+	if status := r.fs.Create(nil, in, "a", &out); !status.Ok() {
+		t.Fatal(status)
+	}
+	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: out.Fh, Flags: syscall.O_APPEND}, []byte("mine")); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.write("/a/x", "theirs") // a directory where this session makes a file
+	r.follow()
+	if status := r.close(out.Fh); status.Ok() {
+		t.Error("the close succeeded")
+	}
+	r.wantAsLog()
+}
+
+// TestAppendToWhatIsHidden appends to a file that another session has changed, and that
+// an editor of this mount has renamed to a backup.
+func TestAppendToWhatIsHidden(t *testing.T) {
+	r := newRig(t, "/a")
+	r.must(r.s.walk(t.Context()))
+	fh, status := r.open(r.wantLookup("/a", fuse.OK).NodeId, syscall.O_WRONLY|syscall.O_APPEND)
+	if !status.Ok() {
+		t.Fatal(status)
+	}
+	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Flags: syscall.O_APPEND}, []byte("mine")); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.write("/a", "theirs ")
+	r.follow()
+	if status := r.rename("/a", "/a~", 0); !status.Ok() { // an editor's backup
+		t.Fatal(status)
+	}
+	if status := r.close(fh); !status.Ok() {
+		t.Errorf("close of what was appended: %v", status)
+	}
+}
+
+// TestConflictThatIsOver is refused for a version that is removed before the reply is
+// here.
+func TestConflictThatIsOver(t *testing.T) {
+	for name, flags := range map[string]uint32{"overwrite": syscall.O_WRONLY, "append": syscall.O_WRONLY | syscall.O_APPEND} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "/f")
+			r.must(r.s.walk(t.Context()))
+			fh, status := r.open(r.wantLookup("/f", fuse.OK).NodeId, flags)
+			if !status.Ok() {
+				t.Fatal(status)
+			}
+			if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Flags: flags}, []byte("mine")); !status.Ok() {
+				t.Fatal(status)
+			}
+			r.log.early = func() { r.write("/f", "theirs") }
+			r.log.late = func() { r.remove("/f"); r.follow() } // before the reply, a conflict with theirs, is here
+			status = r.close(fh)
+			if name == "append" && !status.Ok() {
+				t.Errorf("close of what was appended: %v", status)
+			}
+			r.wantAsLog()
+		})
+	}
+}
+
+// TestHiddenRemovedMadeAnew has read a memory, and hides it: another session removes it and
+// makes it anew, which is another version.
+func TestHiddenRemovedMadeAnew(t *testing.T) {
+	r := newRig(t, "/a")
+	r.must(r.s.walk(t.Context()))
+	r.readOnce("/a")
+	if status := r.rename("/a", "/a~", 0); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.remove("/a")
+	r.follow()
+	r.write("/a", "anew")
+	r.follow()
+	if status := r.save("/a", "mine", 0); status != fuse.Status(syscall.ESTALE) {
+		t.Errorf("overwriting what was made anew: %v, want ESTALE", status)
+	}
+}
+
+// TestRenameDirWithFileTurnedDirectory renames a directory while another session
+// makes a directory of a file in it.
+func TestRenameDirWithFileTurnedDirectory(t *testing.T) {
+	r := newRig(t, "/d/a", "/d/n")
+	r.must(r.s.walk(t.Context()))
+	r.wantLookup("/d/n", fuse.OK)
+	r.log.early = func() { r.remove("/d/n"); r.write("/d/n/x", "theirs") }
+	if status := r.rename("/d", "/e", 0); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.follow()
+	r.wantLookup("/e/n/x", fuse.OK)
+	r.wantAsLog()
+}
+
+// TestWriteAfterRefusalAndUnlink writes on to a file whose writes are refused, and
+// that has been removed.
+func TestWriteAfterRefusalAndUnlink(t *testing.T) {
+	r := newRig(t, "/a")
+	r.fs.notify.sent = 1 << 40 // a kernel that takes every notice in at once
+	r.must(r.s.walk(t.Context()))
+	r.readOnce("/a")
+	r.write("/a", "theirs")
+	r.follow()
+	fh, status := r.open(r.wantLookup("/a", fuse.OK).NodeId, syscall.O_RDWR)
+	if !status.Ok() {
+		t.Fatal(status)
+	}
+	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte("mine")); status != fuse.Status(syscall.ESTALE) {
+		t.Fatal(status)
+	}
+	r.readOnce("/a") // another program reads it, and removes it
+	dir := header(r.s.root.id)
+	if status := r.fs.Unlink(nil, &dir, "a"); !status.Ok() {
+		t.Fatal(status)
+	}
+	_, _ = r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte("mine again"))
+	r.close(fh)
+	r.wantAsLog()
+}
