@@ -369,7 +369,11 @@ func TestInterleavings(t *testing.T) {
 		}
 		return otherwise
 	}
-	runs, first := number("MNEME_RUNS", 200), number("MNEME_SEED", rand.Uint64())
+	runs := uint64(200)
+	if os.Getenv("MNEME_TORTURE") != "" {
+		runs = 20_000
+	}
+	runs, first := number("MNEME_RUNS", runs), number("MNEME_SEED", rand.Uint64())
 	for i := range runs {
 		seed := first + i
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -68,6 +68,7 @@ func TestSessionsBase(t *testing.T) {
 		runBaseCases(t, []baseCase{
 			{"blind", `theirs("f", b"one"); learned("f", 3); attempt(put, "f", b"mine"); read("f"); attempt(put, "f", b"mine"); head("f")`, "ESTALE\nok\nmine\n"},
 			{"blind rename over", `theirs("f", b"one"); learned("f", 3); put("f.tmp", b"mine"); attempt(os.rename, "f.tmp", "f"); head("f")`, "ESTALE\none\n"},
+			{"blind after a backup", `theirs("f", b"one"); learned("f", 3); os.rename("f", "f~"); attempt(put, "f", b"mine"); head("f")`, "ESTALE\none\n"},
 			{"blind append", `theirs("f", b"one\n"); learned("f", 4); attempt(put, "f", b"two\n", os.O_APPEND); head("f")`, "ok\none\ntwo\n\n"},
 			{"its own", `put("f", b"one"); attempt(put, "f", b"two"); head("f")`, "ok\ntwo\n"},
 			{"says so", `theirs("f", b"one"); learned("f", 3); attempt(put, "f", b"mine")
