@@ -73,9 +73,10 @@ func (fs *fileSystem) unlinked(n *node) {
 }
 
 // remove takes n out of the tree, and deletes what it is in the log, if anything,
-// at the path where the log has it, for the caller. That somebody else rewrote what the session knows is a conflict;
-// what somebody else has removed or renamed is not there. Where n is only
-// hidden, neither is an error: the tree will show it. Caller holds s.ops.
+// at the path where the caller has seen that. That somebody else rewrote what the
+// session knows is a conflict; what somebody else has removed or renamed is not
+// there. Where n is only hidden, neither is an error: the tree will show it.
+// Caller holds s.ops.
 func (s *store) remove(n *node, path string) error {
 	n, path, head, expect := s.removal(n, path)
 	switch {
