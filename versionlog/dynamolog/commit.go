@@ -211,8 +211,9 @@ func (v *view) needs(p *versionlog.Proposal) *needs {
 		if n.heads[target] {
 			continue
 		}
-		if _, err := v.below(target); err != nil {
-			n.below[target] = leaving(p, target)
+		leave := leaving(p, target)
+		if found, err := v.below(target); err != nil || !found.all && len(found.versions) <= leave {
+			n.below[target] = leave
 		}
 		if c.Action == versionlog.Put && c.MemoryID != "" {
 			if _, err := v.Newest(c.MemoryID); err != nil {

@@ -1,6 +1,7 @@
 package dynamolog
 
 import (
+	"errors"
 	"net/http"
 	"sync"
 	"testing"
@@ -131,4 +132,24 @@ func write(t testing.TB, l *Log, storeID, path, content string) *versionlog.Comm
 		t.Fatal(err)
 	}
 	return c
+}
+
+// TestKnownSiblingLeaves renames the one memory that a view knows of in a
+// directory to the directory's own path, where others are left.
+func TestKnownSiblingLeaves(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, awstest.DynamoDB(t))
+	writer := b.open(t, nil, &Options{Refresh: testRefresh})
+	s := addStore(t, writer, "notes")
+	write(t, writer, s.ID, "/d/a", "1")
+	write(t, writer, s.ID, "/d/b", "2")
+	l := b.open(t, nil, &Options{Refresh: testRefresh}) // which has not seen all heads
+	for _, change := range []versionlog.Change{
+		putChange("/d", "over", versionlog.ExpectAny()),
+		{Action: versionlog.Rename, Path: "/d/a", To: "/d", Expect: versionlog.ExpectExists()},
+	} {
+		if _, err := l.Commit(t.Context(), s.ID, proposal(change)); !errors.Is(err, versionlog.ErrOverlap) {
+			t.Errorf("%v of %s over /d: %v, want an overlap", change.Action, change.Path, err)
+		}
+	}
 }
