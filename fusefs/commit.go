@@ -109,11 +109,10 @@ func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 	defer n.store.ops.RUnlock()
 	n.commitMu.Lock()
 	defer n.commitMu.Unlock()
-	message := ""
-	began := time.Now()
+	message, answered := "", ""
 	for try := 0; ; try++ {
 		fs.mu.Lock()
-		d, status := fs.draft(n, st, why)
+		d, status := fs.draft(n, st, why, answered)
 		if d != nil && d.lost && !d.tails && d.theirs != nil && d.theirs.Digest == cas.Sum(d.data) {
 			fs.committed(d, *d.theirs) // they wrote the very same bytes
 			d = nil
@@ -147,8 +146,11 @@ func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 			fs.mu.Unlock()
 		}
 		var ok bool
-		if message, ok = fs.rebase(d, d.theirs, try); !ok || time.Since(began) > rebasePatience {
+		if message, ok = fs.rebase(d, d.theirs, try); !ok {
 			return fs.lose(n, st, d.theirs, "")
+		}
+		if answered = ""; !d.lost {
+			answered = d.path
 		}
 	}
 }
@@ -259,9 +261,10 @@ func isFinal(err error) bool {
 	return false
 }
 
-// draft takes from the stage what is to be committed, or says why nothing is.
-// Caller holds fs.mu.
-func (fs *fileSystem) draft(n *node, st *stage, why occasion) (*draft, fuse.Status) {
+// draft takes from the stage what is to be committed, or says why nothing is. At
+// the path that is answered, the log has just told the stage's base: the tree,
+// which the follower may not have brought so far, is not asked. Caller holds fs.mu.
+func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string) (*draft, fuse.Status) {
 	if st.err != 0 {
 		return nil, fuse.Status(st.err)
 	}
@@ -288,7 +291,7 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion) (*draft, fuse.Stat
 	}
 	path, there := n.target()
 	d.path, d.theirs = path, n.theirs()
-	moved := m != n || !there
+	moved := (m != n || !there) && path != answered
 	if path == "" || st.overtaken || !st.tails && (n.stage != st || !there) || moved && !sameText(st.base, d.theirs) {
 		d.lost = true // another session took its name away, or changed it
 		return d, fuse.OK

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
@@ -395,4 +396,29 @@ func TestWriteAfterRefusalAndUnlink(t *testing.T) {
 	_, _ = r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte("mine again"))
 	r.close(fh)
 	r.wantAsLog()
+}
+
+// TestAppendWhileNothingIsFollowed appends to a file that another session has
+// changed, and then removed, which the mount does not hear of: what the log
+// answers is enough.
+func TestAppendWhileNothingIsFollowed(t *testing.T) {
+	r := newRig(t, "/f")
+	r.s.patience = time.Microsecond
+	r.must(r.s.walk(t.Context()))
+	flags := uint32(syscall.O_WRONLY | syscall.O_APPEND)
+	fh, status := r.open(r.wantLookup("/f", fuse.OK).NodeId, flags)
+	if !status.Ok() {
+		t.Fatal(status)
+	}
+	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Flags: flags}, []byte("mine")); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.write("/f", "theirs")
+	r.follow()
+	r.remove("/f")
+	if status := r.close(fh); !status.Ok() {
+		t.Errorf("close of what was appended: %v", status)
+	}
+	r.wantAsLog()
+	r.wantText("/f", "mine")
 }

@@ -13,10 +13,6 @@ import (
 // got something done.
 const maxRebases = 1000
 
-// rebasePatience bounds for how long a commit starts over. It takes that long
-// only where the log cannot be followed.
-const rebasePatience = time.Minute
-
 // rebase gives a stage whose commit was overtaken another base, if that can be
 // done: what was appended is put at the end of theirs; with Options.Merge,
 // changes to other lines are brought together. It returns the message for the

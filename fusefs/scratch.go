@@ -65,7 +65,8 @@ var exclusiveNames = regexp.MustCompile(`^(?:` +
 	`\..+\.[A-Za-z0-9]{6}` +
 	`|.+\.o[A-Za-z0-9]{6}` +
 	`|.+\.gawk\.[A-Za-z0-9]{6}` +
-	`|(?:.+\.|tmp)([A-Za-z0-9]{6})` +
+	`|tmp[A-Za-z0-9]{6}` +
+	`|.+\.([A-Za-z0-9]{6})` +
 	`)$`)
 
 // fromMkstemp reports whether a file made with O_EXCL under a name is one that

@@ -51,8 +51,8 @@ func TestClassify(t *testing.T) {
 
 func TestFromMkstemp(t *testing.T) {
 	for name, want := range map[string]bool{
-		"plan.md.oAbCdEf": true, "plan.md.gawk.aBcDeF": true, "plan.md.X1yz23": true, "tmp4zKXWg": true,
-		"plan.md": false, "plan.backup": false, "Makefile": false, "a.config": false, "tmpbackup": false,
+		"plan.md.oAbCdEf": true, "plan.md.gawk.aBcDeF": true, "plan.md.X1yz23": true, "tmp4zKXWg": true, "tmpqkstfm": true,
+		"plan.md": false, "plan.backup": false, "Makefile": false, "a.config": false, "tmpbackups": false,
 	} {
 		if got := fromMkstemp(name); got != want {
 			t.Errorf("fromMkstemp(%q) = %v, want %v", name, got, want)
