@@ -447,6 +447,12 @@ func (fs *fileSystem) commitAll() {
 			dirty = append(dirty, pending{n, n.stage})
 		}
 	}
+	for _, h := range fs.handles { // a stage whose place that of a later writer has taken
+		n, st := h.node, h.stage
+		if st != nil && st != n.stage && st.dirty && !n.now().removed && !slices.Contains(dirty, pending{n, st}) {
+			dirty = append(dirty, pending{n, st})
+		}
+	}
 	fs.mu.RUnlock()
 	for _, p := range dirty {
 		fs.commitUnheard(p.n, p.st, ending)

@@ -204,13 +204,19 @@ func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name strin
 	if err != nil {
 		return fuse.ENOENT
 	}
+	fs.mu.RLock()
+	dir, status := fs.writable(header.NodeId)
+	fs.mu.RUnlock()
+	if !status.Ok() {
+		return status
+	}
+	_ = dir.store.catchUp() // what is in the directory by now
 	if status := fs.reachContent(header.NodeId, name); !status.Ok() {
 		return status
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	dir, status := fs.writable(header.NodeId)
-	if !status.Ok() {
+	if dir, status = fs.writable(header.NodeId); !status.Ok() {
 		return status
 	}
 	n := dir.children[canonical]

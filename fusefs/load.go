@@ -89,9 +89,10 @@ func (s *store) walk(ctx context.Context) error {
 	return nil
 }
 
-// learnAll brings heads into the tree, and reports whether any were overtaken.
-// After each batch it calls reached, under fs.mu, with the path of the last.
-func (s *store) learnAll(heads iter.Seq2[versionlog.Version, error], reached func(path string)) (overtaken bool, err error) {
+// learnAll brings heads into the tree, and returns the paths of those that had gone
+// by then. After each batch it calls reached, under fs.mu, with the path of the
+// last.
+func (s *store) learnAll(heads iter.Seq2[versionlog.Version, error], reached func(path string)) (gone []string, err error) {
 	batch := make([]versionlog.Version, 0, learnBatch)
 	flush := func() {
 		if len(batch) == 0 {
@@ -100,7 +101,9 @@ func (s *store) learnAll(heads iter.Seq2[versionlog.Version, error], reached fun
 		s.fs.mu.Lock()
 		defer s.fs.mu.Unlock()
 		for _, v := range batch {
-			overtaken = !s.learn(v) || overtaken
+			if !s.learn(v) {
+				gone = append(gone, v.Path)
+			}
 		}
 		reached(batch[len(batch)-1].Path)
 		batch = batch[:0]
@@ -108,24 +111,25 @@ func (s *store) learnAll(heads iter.Seq2[versionlog.Version, error], reached fun
 	defer flush()
 	for v, err := range heads {
 		if err != nil {
-			return overtaken, err
+			return gone, err
 		}
 		if batch = append(batch, v); len(batch) == learnBatch {
 			flush()
 		}
 	}
-	return overtaken, nil
+	return gone, nil
 }
 
-// learn brings a head that was read from the log into the tree. It returns false
-// if the tree knows better, by a commit that was followed meanwhile. The kernel is
-// told only where it may have heard that there is nothing. Caller holds fs.mu.
+// learn brings a head that was read from the log into the tree, unless the tree
+// knows better, by a commit that was followed meanwhile; it returns false when by
+// that there is nothing at the path. The kernel is told only where it may have
+// heard that there is nothing. Caller holds fs.mu.
 func (s *store) learn(v versionlog.Version) bool {
 	if s.loading.done {
 		return true // once all heads are here, the follower alone brings what is new
 	}
 	if s.overtaken(v) {
-		return false
+		return s.find(v.Path) != nil
 	}
 	if own := s.fs.opts.Session; own != "" && v.Session == own && v.Seq > s.applied {
 		return true // this mount's own, which the request brings that makes it, or the follower

@@ -495,3 +495,27 @@ func TestDirectoryWhoseExampleGoes(t *testing.T) {
 		r.wantLookup("/d/s/b", fuse.OK)
 	})
 }
+
+// TestListOfWhatIsWrittenOn lists a directory while another session writes in it,
+// page by page: that is no reason to begin again.
+func TestListOfWhatIsWrittenOn(t *testing.T) {
+	for name, change := range map[string]func(*rig, int){
+		"changed":          func(r *rig, n int) { r.write("/d/a", fmt.Sprint(n)) },
+		"removed and made": func(r *rig, n int) { r.remove("/d/a"); r.follow(); r.write("/d/a", fmt.Sprint(n)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "/d/a", "/d/b", "/e")
+			pages := 0
+			r.log.page = func() {
+				if pages++; pages <= 200 {
+					change(r, pages)
+					r.follow()
+				}
+			}
+			r.wantNames("/d", "a", "b")
+			if pages > 20 {
+				t.Errorf("the directory was read in %d pages", pages)
+			}
+		})
+	}
+}

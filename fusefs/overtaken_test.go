@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/conflict"
 )
 
 // readOnce reads a file as cat does.
@@ -421,4 +423,78 @@ func TestAppendWhileNothingIsFollowed(t *testing.T) {
 	}
 	r.wantAsLog()
 	r.wantText("/f", "mine")
+}
+
+// TestEndCommitsEveryStage ends the mount while a program appends to a file that
+// another one of the session has opened to write it, knowing another version.
+func TestEndCommitsEveryStage(t *testing.T) {
+	kept := conflict.New(t.TempDir())
+	r := newRig(t, "/f")
+	r.s.kept = kept
+	r.fs.notify.sent = 1 << 40 // a kernel that takes every notice in at once
+	r.must(r.s.walk(t.Context()))
+	r.wantText("/f", "/f")
+	r.write("/f", "theirs\n")
+	r.follow()
+	entry := r.wantLookup("/f", fuse.OK)
+	flags := uint32(syscall.O_WRONLY | syscall.O_APPEND)
+	fh, status := r.open(entry.NodeId, flags)
+	if !status.Ok() {
+		t.Fatal(status)
+	}
+	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Flags: flags}, []byte("mine\n")); !status.Ok() {
+		t.Fatal(status)
+	}
+	if _, status := r.open(entry.NodeId, syscall.O_RDWR); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.fs.commitAll()
+	_, data, err := r.other.Read(t.Context(), "/f")
+	r.must(err)
+	ids, err := kept.IDs()
+	r.must(err)
+	if string(data) != "theirs\nmine\n" && len(ids) == 0 {
+		t.Errorf("the log has %q, and nothing is kept", data)
+	}
+}
+
+// TestScratchMovesWhereFileIs renames an editor's file in a directory where
+// another session puts a file meanwhile.
+func TestScratchMovesWhereFileIs(t *testing.T) {
+	r := newRig(t, "/d/a")
+	r.must(r.s.walk(t.Context()))
+	r.close(r.dirty("/d/x~", "x"))
+	dir := r.s.root.children["d"]
+	in := &fuse.RenameIn{InHeader: header(dir.id), Newdir: dir.id}
+	r.fs.mu.Lock()
+	m, status := r.fs.newMove(in, dir, "x~", "y~") // Rename has looked, and unlocked
+	r.fs.mu.Unlock()
+	if !status.Ok() {
+		t.Fatal(status)
+	}
+	r.remove("/d/a")
+	r.write("/d", "file")
+	r.follow()
+	_ = r.fs.renameFile(m) // Rename goes on
+	if r.s.made("/d") == nil {
+		t.Error("the tree does not have the file")
+	}
+}
+
+// TestRmdirOfWhatHasGained removes a directory in which another session has just
+// made a file.
+func TestRmdirOfWhatHasGained(t *testing.T) {
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	root := header(r.s.root.id)
+	if status := r.fs.Mkdir(nil, &fuse.MkdirIn{InHeader: root, Mode: 0o755}, "d", &fuse.EntryOut{}); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.write("/d/a", "theirs")
+	r.fs.tasks.Go(r.follow)
+	if status := r.fs.Rmdir(nil, &root, "d"); status != fuse.Status(syscall.ENOTEMPTY) {
+		t.Errorf("rmdir: %v, want ENOTEMPTY", status)
+	}
+	r.fs.tasks.Wait()
+	r.wantAsLog()
 }

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -153,11 +154,15 @@ func (s *store) list(dir *node) error {
 		if prefix == "" {
 			prefix = "/"
 		}
-		for overtaken := true; overtaken; { // a memory that has gone meanwhile may have stood for a directory
-			var err error
-			if overtaken, err = s.learnAll(s.memory.Children(s.fs.ctx, prefix), func(string) {}); err != nil {
+		for again := true; again; { // a memory that has gone meanwhile may have stood for a directory
+			gone, err := s.learnAll(s.memory.Children(s.fs.ctx, prefix), func(string) {})
+			if err != nil {
 				return nil, err
 			}
+			again = slices.ContainsFunc(gone, func(of string) bool {
+				dir, _ := split(of)
+				return dir != path
+			})
 		}
 		s.fs.mu.Lock()
 		defer s.fs.mu.Unlock()

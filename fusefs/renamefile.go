@@ -53,7 +53,7 @@ func (fs *fileSystem) renamedLocally(m *move) bool {
 		return false
 	}
 	memoryMoves := !m.n.local && m.n.head != nil
-	if memoryMoves && m.movedAway() {
+	if _, there := m.to.path(); !there || memoryMoves && m.movedAway() {
 		return false
 	}
 	fs.take(m)
