@@ -440,21 +440,21 @@ func (fs *fileSystem) commitAll() {
 		n  *node
 		st *stage
 	}
-	var dirty []pending
+	dirty := map[pending]bool{}
+	add := func(n *node, st *stage) {
+		if st != nil && st.dirty && !n.now().removed {
+			dirty[pending{n, st}] = true
+		}
+	}
 	fs.mu.RLock()
 	for _, n := range fs.nodes {
-		if n.stage != nil && n.stage.dirty && !n.now().removed {
-			dirty = append(dirty, pending{n, n.stage})
-		}
+		add(n, n.stage)
 	}
-	for _, h := range fs.handles { // a stage whose place that of a later writer has taken
-		n, st := h.node, h.stage
-		if st != nil && st != n.stage && st.dirty && !n.now().removed && !slices.Contains(dirty, pending{n, st}) {
-			dirty = append(dirty, pending{n, st})
-		}
+	for _, h := range fs.handles { // also of a stage whose place that of a later writer has taken
+		add(h.node, h.stage)
 	}
 	fs.mu.RUnlock()
-	for _, p := range dirty {
+	for p := range dirty {
 		fs.commitUnheard(p.n, p.st, ending)
 	}
 }

@@ -69,7 +69,7 @@ type fileSystem struct {
 	nextID  uint64
 	handles map[uint64]*handle
 	nextFH  uint64
-	retries map[uint32]retry // by thread; see found
+	retries map[uint32]*retry // by thread; see found
 	root    *node
 	stores  []*store
 	device  string // "major:minor" of the mount
@@ -90,7 +90,7 @@ func newFileSystem(ctx context.Context, stores []*memory.Store, opts Options) *f
 		nodes:         map[uint64]*node{},
 		nextID:        fuse.FUSE_ROOT_ID,
 		handles:       map[uint64]*handle{},
-		retries:       map[uint32]retry{},
+		retries:       map[uint32]*retry{},
 	}
 	fs.pushed.L = &fs.mu
 	fs.ahead = newPrefetcher(fs)

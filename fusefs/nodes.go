@@ -214,9 +214,8 @@ func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name stri
 		}
 		return fuse.ENOENT
 	}
-	if r, again := fs.retries[header.Pid]; again {
+	if r := fs.retries[header.Pid]; r != nil {
 		r.looked = true
-		fs.retries[header.Pid] = r
 	}
 	fs.reply(n, canonical == name, out)
 	return fuse.OK

@@ -158,10 +158,10 @@ func (s *store) giveWay(n *node, v versionlog.Version) {
 // between, n is what the name meant when the request began: who reads gets that.
 // So does who only appends, or what has n's name now. Caller holds fs.mu.
 func (fs *fileSystem) found(n *node, thread uint32, flags uint32) *node {
-	r, again := fs.retries[thread]
+	r := fs.retries[thread]
 	delete(fs.retries, thread)
 	path, there := n.target()
-	switch again = again && r.meant(n); {
+	switch again := r != nil && r.meant(n); {
 	case !n.succeeded() && (there || n.removed):
 		return n
 	case again && (there && path == n.was || !writes(flags) || !n.succeeded() && onlyAppends(flags)):
@@ -176,7 +176,7 @@ func (fs *fileSystem) found(n *node, thread uint32, flags uint32) *node {
 	if len(fs.retries) >= maxRetries {
 		clear(fs.retries)
 	}
-	fs.retries[thread] = retry{began: time.Now()}
+	fs.retries[thread] = &retry{began: time.Now()}
 	return nil
 }
 
@@ -189,7 +189,7 @@ type retry struct {
 
 // meant reports whether n is what the request's name meant after it had begun.
 // Caller holds fs.mu.
-func (r retry) meant(n *node) bool {
+func (r *retry) meant(n *node) bool {
 	const recent = 10 * time.Second
 	return r.looked && n.looked.After(r.began) && time.Since(r.began) < recent
 }
