@@ -88,8 +88,7 @@ func (f *interleaving) theirs() {
 // followSome follows a few commits, up to one that the mount is making.
 func (f *interleaving) followSome() {
 	left := []int{0, 1, 2, 1000}[f.random.IntN(4)]
-	for c, err := range f.other.Commits(f.Context(), f.s.applied) {
-		f.must(err)
+	f.followWhile(func(c *versionlog.Commit) bool {
 		f.fs.mu.RLock()
 		own := f.s.inflight[c.Key]
 		f.fs.mu.RUnlock()
@@ -97,15 +96,15 @@ func (f *interleaving) followSome() {
 			select {
 			case <-own.done:
 			default:
-				return
+				return false
 			}
 		}
 		if left--; left < 0 {
-			return
+			return false
 		}
-		f.s.meet(f.Context(), c)
 		f.note("  followed %d", c.Seq)
-	}
+		return true
+	})
 }
 
 // dir is the directory of a path, if it is one.

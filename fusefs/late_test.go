@@ -9,25 +9,38 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/versionlog"
 )
 
 // dirty opens a file, made if there is none, writes to it, and returns its
 // handle.
 func (r *rig) dirty(path, text string) uint64 {
 	r.Helper()
+	return r.dirtyWith(path, text, syscall.O_WRONLY)
+}
+
+// appended is dirty for appending.
+func (r *rig) appended(path, text string) uint64 {
+	r.Helper()
+	return r.dirtyWith(path, text, syscall.O_WRONLY|syscall.O_APPEND)
+}
+
+func (r *rig) dirtyWith(path, text string, flags uint32) uint64 {
+	r.Helper()
 	var fh uint64
 	status := fuse.OK
 	if entry, found := r.lookup(path); found.Ok() {
-		fh, status = r.open(entry.NodeId, syscall.O_WRONLY)
+		fh, status = r.open(entry.NodeId, flags)
 	} else {
 		dir, name := r.parent(path)
 		var created fuse.CreateOut
-		in := &fuse.CreateIn{InHeader: header(dir), Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: 0o644}
+		in := &fuse.CreateIn{InHeader: header(dir), Flags: flags | syscall.O_CREAT, Mode: 0o644}
 		status = r.fs.Create(nil, in, name, &created)
 		fh = created.Fh
 	}
 	if status.Ok() {
-		_, status = r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte(text))
+		_, status = r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Flags: flags}, []byte(text))
 	}
 	if !status.Ok() {
 		r.Fatalf("write to %s: %v", path, status)
@@ -73,11 +86,8 @@ func TestRenameOfWhatIsMadeAnew(t *testing.T) {
 	r.remove("/f")
 	r.write("/f", "anew")
 	r.log.late = func() {
-		for c, err := range r.other.Commits(t.Context(), r.s.applied) {
-			r.must(err)
-			r.s.meet(t.Context(), c)
-			break
-		}
+		before := r.s.applied
+		r.followWhile(func(c *versionlog.Commit) bool { return c.Seq == before+1 })
 	}
 	if status := r.rename("/f", "/g", 0); !status.Ok() {
 		t.Fatal(status)
@@ -134,13 +144,7 @@ func TestMadeWhereAnotherMovedAway(t *testing.T) {
 	_, err := r.other.Rename(t.Context(), "/f", "/g", nil)
 	r.must(err)
 	r.log.late = func() {
-		for c, err := range r.other.Commits(t.Context(), r.s.applied) {
-			r.must(err)
-			if c.Session == "mine" {
-				break
-			}
-			r.s.meet(t.Context(), c)
-		}
+		r.followWhile(func(c *versionlog.Commit) bool { return c.Session != "mine" })
 	}
 	for _, text := range []string{"mine", "my own"} {
 		if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte(text)); !status.Ok() {
@@ -229,18 +233,26 @@ func TestRenameOfWhatTheKernelDoesNotKnow(t *testing.T) {
 	}
 }
 
+// sentBack opens a file as the kernel knows it, whose second version another
+// session has made since: it is sent to look the name up again.
+func (r *rig) sentBack(path string, flags uint32) (former fuse.EntryOut) {
+	r.Helper()
+	former = r.wantLookup(path, fuse.OK)
+	r.write(path, "second")
+	r.follow()
+	if _, status := r.open(former.NodeId, flags); status != fuse.Status(syscall.ESTALE) {
+		r.Fatalf("open of the first version: %v, want ESTALE", status)
+	}
+	return former
+}
+
 // TestRetryEndsWithItsName opens a file that another session has changed, and
 // whose name is gone when the kernel looks it up again. That its name comes back
 // later does not make what the kernel knew of it current.
 func TestRetryEndsWithItsName(t *testing.T) {
 	r := newRig(t, "/f")
 	r.must(r.s.walk(t.Context()))
-	entry := r.wantLookup("/f", fuse.OK)
-	r.write("/f", "changed")
-	r.follow()
-	if _, status := r.open(entry.NodeId, syscall.O_RDONLY); status != fuse.Status(syscall.ESTALE) {
-		t.Fatalf("open of the former version: %v, want ESTALE", status)
-	}
+	entry := r.sentBack("/f", syscall.O_RDONLY)
 	r.move("/f", "/g")
 	r.follow()
 	r.wantLookup("/f", fuse.ENOENT)
@@ -266,13 +278,8 @@ func TestReaderGetsWhatTheNameMeant(t *testing.T) {
 			for _, flags := range []uint32{syscall.O_RDONLY, syscall.O_RDWR} {
 				r := newRig(t, "/f")
 				r.must(r.s.walk(t.Context()))
+				r.sentBack("/f", flags)
 				entry := r.wantLookup("/f", fuse.OK)
-				r.write("/f", "second")
-				r.follow()
-				if _, status := r.open(entry.NodeId, flags); status != fuse.Status(syscall.ESTALE) {
-					t.Fatalf("open of the first version: %v, want ESTALE", status)
-				}
-				entry = r.wantLookup("/f", fuse.OK)
 				last(r)
 				r.follow()
 				fh, status := r.open(entry.NodeId, flags)
@@ -302,12 +309,7 @@ func TestRetryIsLookedUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "/a", "/b")
 			r.must(r.s.walk(t.Context()))
-			entry := r.wantLookup("/a", fuse.OK)
-			r.write("/a", "/a changed")
-			r.follow()
-			if _, status := r.open(entry.NodeId, syscall.O_RDONLY); status != fuse.Status(syscall.ESTALE) {
-				t.Fatalf("open of the former version: %v, want ESTALE", status)
-			}
+			entry := r.sentBack("/a", syscall.O_RDONLY)
 			between(r)
 			if status := r.rename("/a", "/c", 0); !status.Ok() {
 				t.Fatal(status)
@@ -318,18 +320,10 @@ func TestRetryIsLookedUp(t *testing.T) {
 					t.Errorf("open of the former version by another call: %v, want ESTALE", status)
 				}
 			}
-			entry = r.wantLookup("/c", fuse.OK)
-			fh, status := r.open(entry.NodeId, syscall.O_WRONLY|syscall.O_APPEND)
-			if !status.Ok() {
-				t.Fatalf("open of what is there: %v", status)
-			}
-			if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Flags: syscall.O_APPEND}, []byte(", appended")); !status.Ok() {
+			if status := r.close(r.appended("/c", ", appended")); !status.Ok() {
 				t.Fatal(status)
 			}
-			if status := r.close(fh); !status.Ok() {
-				t.Fatal(status)
-			}
-			r.wantText("/c", "/a changed, appended")
+			r.wantText("/c", "second, appended")
 			r.wantAsLog()
 		})
 	}
@@ -363,12 +357,7 @@ func TestMovedAgainKnown(t *testing.T) {
 func TestRetryIsItsThreads(t *testing.T) {
 	r := newRig(t, "/a")
 	r.must(r.s.walk(t.Context()))
-	entry := r.wantLookup("/a", fuse.OK)
-	r.write("/a", "second")
-	r.follow()
-	if _, status := r.open(entry.NodeId, syscall.O_RDONLY); status != fuse.Status(syscall.ESTALE) {
-		t.Fatalf("open of the first version: %v, want ESTALE", status)
-	}
+	entry := r.sentBack("/a", syscall.O_RDONLY)
 	other := header(r.s.root.id)
 	other.Pid = 2
 	if status := r.fs.Lookup(nil, &other, "a", &entry); !status.Ok() {
@@ -387,8 +376,7 @@ func TestRetryIsItsThreads(t *testing.T) {
 func TestGoneIsSeenGone(t *testing.T) {
 	for name, try := range map[string]func(*rig) error{
 		"unlink": func(r *rig) error {
-			dir := header(r.s.root.id)
-			if status := r.fs.Unlink(nil, &dir, "f"); status != fuse.ENOENT {
+			if status := r.unlink("/f"); status != fuse.ENOENT {
 				return fmt.Errorf("unlink ended with %v, want ENOENT", status)
 			}
 			return nil
@@ -410,13 +398,7 @@ func TestGoneIsSeenGone(t *testing.T) {
 				r.must(err)
 				r.remove("/f")
 				r.log.late = func() {
-					for c, err := range r.other.Commits(t.Context(), r.s.applied) {
-						r.must(err)
-						if c.Seq > changed.Seq {
-							break
-						}
-						r.s.meet(t.Context(), c)
-					}
+					r.followWhile(func(c *versionlog.Commit) bool { return c.Seq <= changed.Seq })
 					r.fs.tasks.Go(func() {
 						time.Sleep(50 * time.Millisecond) // the follower is late
 						r.follow()

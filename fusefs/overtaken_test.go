@@ -144,8 +144,7 @@ func TestUnlinkMeansTheName(t *testing.T) {
 func TestToldOfConflictSeesIt(t *testing.T) {
 	for name, try := range map[string]func(*rig) fuse.Status{
 		"unlink": func(r *rig) fuse.Status {
-			dir := header(r.s.root.id)
-			return r.fs.Unlink(nil, &dir, "f")
+			return r.unlink("/f")
 		},
 		"rename over": func(r *rig) fuse.Status {
 			return r.rename("/f.tmp", "/f", 0)
@@ -278,17 +277,10 @@ func TestHideWhatIsGone(t *testing.T) {
 func TestAppendToWhatIsDisplaced(t *testing.T) {
 	r := newRig(t)
 	r.must(r.s.walk(t.Context()))
-	in := &fuse.CreateIn{InHeader: header(r.s.root.id), Flags: syscall.O_WRONLY | syscall.O_CREAT | syscall.O_APPEND, Mode: 0o644}
-	var out fuse.CreateOut
-	if status := r.fs.Create(nil, in, "a", &out); !status.Ok() {
-		t.Fatal(status)
-	}
-	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: out.Fh, Flags: syscall.O_APPEND}, []byte("mine")); !status.Ok() {
-		t.Fatal(status)
-	}
+	fh := r.appended("/a", "mine")
 	r.write("/a/x", "theirs") // a directory where this session makes a file
 	r.follow()
-	if status := r.close(out.Fh); status.Ok() {
+	if status := r.close(fh); status.Ok() {
 		t.Error("the close succeeded")
 	}
 	r.wantAsLog()
@@ -299,13 +291,7 @@ func TestAppendToWhatIsDisplaced(t *testing.T) {
 func TestAppendToWhatIsHidden(t *testing.T) {
 	r := newRig(t, "/a")
 	r.must(r.s.walk(t.Context()))
-	fh, status := r.open(r.wantLookup("/a", fuse.OK).NodeId, syscall.O_WRONLY|syscall.O_APPEND)
-	if !status.Ok() {
-		t.Fatal(status)
-	}
-	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Flags: syscall.O_APPEND}, []byte("mine")); !status.Ok() {
-		t.Fatal(status)
-	}
+	fh := r.appended("/a", "mine")
 	r.write("/a", "theirs ")
 	r.follow()
 	if status := r.rename("/a", "/a~", 0); !status.Ok() { // an editor's backup
@@ -323,16 +309,10 @@ func TestConflictThatIsOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "/f")
 			r.must(r.s.walk(t.Context()))
-			fh, status := r.open(r.wantLookup("/f", fuse.OK).NodeId, flags)
-			if !status.Ok() {
-				t.Fatal(status)
-			}
-			if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Flags: flags}, []byte("mine")); !status.Ok() {
-				t.Fatal(status)
-			}
+			fh := r.dirtyWith("/f", "mine", flags)
 			r.log.early = func() { r.write("/f", "theirs") }
 			r.log.late = func() { r.remove("/f"); r.follow() } // before the reply, a conflict with theirs, is here
-			status = r.close(fh)
+			status := r.close(fh)
 			if name == "append" && !status.Ok() {
 				t.Errorf("close of what was appended: %v", status)
 			}
@@ -391,8 +371,7 @@ func TestWriteAfterRefusalAndUnlink(t *testing.T) {
 		t.Fatal(status)
 	}
 	r.readOnce("/a") // another program reads it, and removes it
-	dir := header(r.s.root.id)
-	if status := r.fs.Unlink(nil, &dir, "a"); !status.Ok() {
+	if status := r.unlink("/a"); !status.Ok() {
 		t.Fatal(status)
 	}
 	_, _ = r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte("mine again"))
@@ -407,14 +386,7 @@ func TestAppendWhileNothingIsFollowed(t *testing.T) {
 	r := newRig(t, "/f")
 	r.s.patience = time.Microsecond
 	r.must(r.s.walk(t.Context()))
-	flags := uint32(syscall.O_WRONLY | syscall.O_APPEND)
-	fh, status := r.open(r.wantLookup("/f", fuse.OK).NodeId, flags)
-	if !status.Ok() {
-		t.Fatal(status)
-	}
-	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Flags: flags}, []byte("mine")); !status.Ok() {
-		t.Fatal(status)
-	}
+	fh := r.appended("/f", "mine")
 	r.write("/f", "theirs")
 	r.follow()
 	r.remove("/f")
@@ -437,14 +409,7 @@ func TestEndCommitsEveryStage(t *testing.T) {
 	r.write("/f", "theirs\n")
 	r.follow()
 	entry := r.wantLookup("/f", fuse.OK)
-	flags := uint32(syscall.O_WRONLY | syscall.O_APPEND)
-	fh, status := r.open(entry.NodeId, flags)
-	if !status.Ok() {
-		t.Fatal(status)
-	}
-	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Flags: flags}, []byte("mine\n")); !status.Ok() {
-		t.Fatal(status)
-	}
+	r.appended("/f", "mine\n")
 	if _, status := r.open(entry.NodeId, syscall.O_RDWR); !status.Ok() {
 		t.Fatal(status)
 	}

@@ -168,8 +168,17 @@ func (r *rig) remove(path string) {
 // follow brings what is in the log into the tree, as the follower does.
 func (r *rig) follow() {
 	r.Helper()
+	r.followWhile(func(*versionlog.Commit) bool { return true })
+}
+
+// followWhile is follow up to the first commit that is not to be met.
+func (r *rig) followWhile(more func(*versionlog.Commit) bool) {
+	r.Helper()
 	for c, err := range r.other.Commits(r.Context(), r.s.applied) {
 		r.must(err)
+		if !more(c) {
+			return
+		}
 		r.s.meet(r.Context(), c)
 	}
 }
