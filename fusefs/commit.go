@@ -179,6 +179,9 @@ func (fs *fileSystem) commitDraft(d *draft) error {
 		opts.Message, opts.Fresh = d.message, !d.resumed
 		return s.memory.Batch(fs.ctx, []memory.Change{put}, opts)
 	}, func(c *versionlog.Commit) {
+		if c.Seq <= s.applied && d.st.attempt != d { // the follower has met it since
+			return
+		}
 		if satisfied = len(c.Versions) == 0; !satisfied {
 			fs.committed(d, c.Versions[0])
 			s.hadTurn(d, began)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -222,6 +224,88 @@ func TestLostReplyOfRename(t *testing.T) {
 	}
 }
 
+// TestLostReplyIsTheSessions loses the reply of a commit of names, which the mount then
+// meets: it is the session's own, which knows what came of it.
+func TestLostReplyIsTheSessions(t *testing.T) {
+	u := newUnmounted(t)
+	u.fs.notify.closed = true
+	root := header(u.s.root.id)
+	save := func(name, text string) {
+		t.Helper()
+		fh := u.create(name, syscall.O_WRONLY)
+		u.write(fh, 0, 0, text)
+		if status := u.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); !status.Ok() {
+			t.Errorf("save of %s: %v", name, status)
+		}
+		u.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
+	}
+	rename := func(from, to string) fuse.Status {
+		return u.fs.Rename(nil, &fuse.RenameIn{InHeader: root, Newdir: u.s.root.id}, from, to)
+	}
+	lost := func(status fuse.Status) {
+		t.Helper()
+		if status != fuse.EIO {
+			t.Fatalf("%v, want EIO", status)
+		}
+		u.follow()
+	}
+	save("f", "one")
+	save("g", "other")
+	u.follow()
+
+	save("f.tmp", "two")
+	u.log.lose = 1
+	lost(rename("f.tmp", "f"))
+	save("f.tmp", "three")
+	if status := rename("f.tmp", "f"); !status.Ok() {
+		t.Errorf("saving over what the session has saved: %v", status)
+	}
+	u.check("/f", "three", 3)
+
+	theirs := func(path string) {
+		t.Helper()
+		if _, err := u.ms.Write(u.fs.ctx, path, []byte("theirs"), versionlog.ExpectAbsent()); err != nil {
+			t.Fatal(err)
+		}
+		u.follow()
+	}
+	theirs("/n") // which the session does not read
+	for freed, free := range map[string]func() fuse.Status{
+		"g": func() fuse.Status { return rename("g", "h") },
+		"n": func() fuse.Status { return u.fs.Unlink(nil, &root, "n") },
+	} {
+		u.log.lose = 1
+		lost(free())
+		theirs("/" + freed)
+		in := &fuse.OpenIn{InHeader: header(u.s.find("/" + freed).id), Flags: syscall.O_WRONLY | syscall.O_TRUNC}
+		if status := u.fs.Open(nil, in, &fuse.OpenOut{}); status != fuse.Status(syscall.ESTALE) {
+			t.Errorf("overwriting /%s, which is gone as far as the session knows: %v, want ESTALE", freed, status)
+		}
+	}
+	if len(u.s.owed) > 0 {
+		t.Errorf("still unsure of %d commits", len(u.s.owed))
+	}
+}
+
+// TestOwedIsBounded loses the replies of many renames that are not in the log.
+func TestOwedIsBounded(t *testing.T) {
+	u := newUnmounted(t)
+	u.fs.notify.closed = true
+	fh := u.create("f", syscall.O_WRONLY)
+	u.write(fh, 0, 0, "text")
+	u.fsync(fh, fuse.OK)
+	u.follow()
+	u.log.Log = fullLog{u.log.Log}
+	for range 100 {
+		if status := u.fs.Rename(nil, &fuse.RenameIn{InHeader: header(u.s.root.id), Newdir: u.s.root.id}, "f", "g"); status != fuse.EIO {
+			t.Fatal(status)
+		}
+	}
+	if n := len(u.s.owed); n > 64 {
+		t.Errorf("%d commits are remembered that may be in the log", n)
+	}
+}
+
 // TestDraftIsSettledOnce loses the reply of an append, and syncs again: meanwhile the
 // follower meets the commit, and another session appends.
 func TestDraftIsSettledOnce(t *testing.T) {
@@ -252,6 +336,49 @@ func TestDraftIsSettledOnce(t *testing.T) {
 	}
 	if _, data, err = u.ms.Read(u.fs.ctx, "/f"); string(data) != "one\ntheirs\ntwo\n" && string(data) != "one\ntwo\ntheirs\n" {
 		t.Errorf("/f holds %q, %v", data, err)
+	}
+}
+
+// TestDraftIsSettledOnceByTwo loses the reply of an append, appends more and syncs again,
+// while the follower meets the commit, and another session appends, too: each of the two
+// may be the first to know.
+func TestDraftIsSettledOnceByTwo(t *testing.T) {
+	const flags = syscall.O_WRONLY | syscall.O_APPEND
+	u := newUnmounted(t)
+	u.fs.notify.closed = true
+	fh := u.create("f", flags)
+	var want []string
+	for i := range 2000 {
+		one, two := fmt.Sprintln("one", i), fmt.Sprintln("two", i)
+		u.write(fh, flags, 0, one)
+		u.log.lose = 1
+		u.fsync(fh, fuse.EIO)
+		u.write(fh, flags, 0, two)
+		want = append(want, one, two)
+		done := make(chan bool)
+		go func() {
+			defer close(done)
+			for began, delay := time.Now(), rand.N(20*time.Microsecond); time.Since(began) < delay; {
+			}
+			u.follow()
+			head, data, err := u.ms.Read(u.fs.ctx, "/f")
+			if err != nil {
+				t.Error(err)
+			}
+			_, _ = u.ms.Write(u.fs.ctx, "/f", append(data, "theirs\n"...), versionlog.ExpectVersion(head.ID))
+		}()
+		u.fsync(fh, fuse.OK)
+		<-done
+		u.follow()
+	}
+	_, data, err := u.ms.Read(u.fs.ctx, "/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range want {
+		if n := strings.Count(string(data), line); n != 1 {
+			t.Errorf("%q is there %d times", line, n)
+		}
 	}
 }
 

@@ -23,25 +23,6 @@ func (r *rig) readOnce(path string) {
 	r.close(fh)
 }
 
-// TestRenameOverTheSameBytes renames over a file into which another session
-// has put the very same bytes: the session knows what is there.
-func TestRenameOverTheSameBytes(t *testing.T) {
-	r := newRig(t, "/f")
-	r.must(r.s.walk(t.Context()))
-	r.readOnce("/f")
-	r.saveTemporary("/f.tmp")
-	r.log.early = func() { r.write("/f", "mine") } // the very same bytes
-	if status := r.rename("/f.tmp", "/f", 0); !status.Ok() {
-		t.Fatal(status)
-	}
-	r.wantText("/f", "mine")
-	r.follow()
-	if status := r.save("/f", "mine again", 0); !status.Ok() {
-		t.Errorf("saving what the session has just renamed there: %v", status)
-	}
-	r.wantAsLog()
-}
-
 // TestRefusedBytesStayRefused renames a file over another while what was written to
 // it is refused: closing it commits nothing.
 func TestRefusedBytesStayRefused(t *testing.T) {
@@ -208,40 +189,6 @@ func TestRefusedFileLeavesNoDirectory(t *testing.T) {
 		t.Fatal(status)
 	}
 	r.wantAsLog()
-}
-
-// TestEqualBytesAreNoConflict writes what another session writes, too, whether the mount
-// hears of that before or after.
-func TestEqualBytesAreNoConflict(t *testing.T) {
-	for _, followed := range []bool{false, true} {
-		t.Run(fmt.Sprint(followed), func(t *testing.T) {
-			r := newRig(t, "/f")
-			r.must(r.s.walk(t.Context()))
-			r.readOnce("/f")
-			fh := r.dirty("/f", "same")
-			r.write("/f", "same")
-			if followed {
-				r.follow()
-			}
-			if status := r.close(fh); !status.Ok() {
-				t.Errorf("close: %v", status)
-			}
-			r.wantAsLog()
-		})
-		t.Run(fmt.Sprint("rename ", followed), func(t *testing.T) {
-			r := newRig(t, "/f")
-			r.must(r.s.walk(t.Context()))
-			r.readOnce("/f")
-			r.saveTemporary("/f.tmp")
-			r.write("/f", "mine")
-			if followed {
-				r.follow()
-			}
-			if status := r.rename("/f.tmp", "/f", 0); !status.Ok() {
-				t.Errorf("rename: %v", status)
-			}
-		})
-	}
 }
 
 // TestHideWhatIsGone makes a backup, in the place of an older one, of a file that another

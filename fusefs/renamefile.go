@@ -138,7 +138,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 // what was at its source by then. Caller holds fs.mu.
 func (fs *fileSystem) movedInLog(m *move, source string, v versionlog.Version) {
 	m.resolve()
-	if m.n.origin == nil && m.movedAway() {
+	if at, ok := m.n.logPath(); !ok || at != source {
 		_, elsewhere := m.n.path()
 		switch other := m.s.made(source); {
 		case other != nil:

@@ -19,6 +19,7 @@ type replacement struct {
 	changes uint64              // of the file's stage
 	theirs  *versionlog.Version // what is at path; nil: no memory
 	head    *versionlog.Version // what is at path after the commit
+	newer   *versionlog.Version // what is there by now, if another session has replaced head
 	base    *versionlog.Version // what it is to replace
 	seen    base                // what the session knows of path
 	also    []memory.Change     // in the same commit
@@ -61,14 +62,36 @@ func (fs *fileSystem) replace(r *replacement) error {
 }
 
 // made returns the version that a commit has made of a replacement, or the one
-// of somebody else's who wrote the very same bytes.
+// of somebody else's who wrote the very same bytes. When that has been replaced
+// since, it is a conflict, unless the commit has done the rest.
 func (r *replacement) made(c *versionlog.Commit) (*versionlog.Version, error) {
 	for i := range c.Versions {
 		if v := &c.Versions[i]; v.Path == r.path && v.Live() {
 			return v, nil
 		}
 	}
-	return r.move.s.written(r.path, r.data, r.base)
+	head, err := r.move.s.written(r.path, r.data, r.base)
+	if newer, replaced := conflictHead(err, r.path); replaced && len(c.Versions) > 0 {
+		r.newer = newer
+		return r.sameBytes(c.Seq), nil
+	}
+	return head, err
+}
+
+// sameBytes returns the version that was at the path, with the bytes of the
+// replacement, as of a commit; or, where it is not found, what the replacement
+// was to replace.
+func (r *replacement) sameBytes(seq uint64) *versionlog.Version {
+	s := r.move.s
+	for v, err := range s.memory.History(s.fs.ctx, r.path) {
+		if err != nil || v.Seq <= seq {
+			if err == nil && v.Digest == cas.Sum(r.data) {
+				return &v
+			}
+			break
+		}
+	}
+	return r.base
 }
 
 // holder is the file that stands for the memory at the path that a file moves
@@ -123,7 +146,7 @@ func (fs *fileSystem) loseRename(r *replacement) error {
 // replaced brings a file over target into the tree. Caller holds fs.mu.
 func (fs *fileSystem) replaced(r *replacement) {
 	m, head := r.move, r.head
-	var newer *versionlog.Version
+	newer := r.newer
 	if t := m.to.children[m.new]; t != nil && !t.local && t.head != nil && t.head.Seq > head.Seq {
 		newer = t.head
 	}

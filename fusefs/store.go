@@ -42,6 +42,7 @@ type store struct {
 	caughtUp sync.Cond           // applied has grown
 	inflight map[string]*pending // this mount's commits that the follower has not met, by key
 	unsure   map[string]*draft   // commits of files of which it is not known whether they are in the log, by key
+	owed     map[string]bool     // likewise, the keys of commits of names
 	gone     map[string]uint64   // paths freed: by this mount above applied; while heads load, by all
 	lost     map[string]base     // what the session knows of paths that other sessions freed
 	blind    int                 // how often the session opened for overwriting what it had not read
@@ -63,7 +64,7 @@ type pending struct {
 
 func newStore(fs *fileSystem, ms *memory.Store) *store {
 	s := &store{
-		fs: fs, memory: ms, inflight: map[string]*pending{}, unsure: map[string]*draft{},
+		fs: fs, memory: ms, inflight: map[string]*pending{}, unsure: map[string]*draft{}, owed: map[string]bool{},
 		gone: map[string]uint64{}, lost: map[string]base{}, patience: time.Second,
 	}
 	if fs.opts.Conflicts != nil {
@@ -164,6 +165,10 @@ func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
 		delete(s.unsure, c.Key)
 	default:
 		s.apply(c)
+		if s.owed[c.Key] {
+			delete(s.owed, c.Key)
+			s.recognise(c)
+		}
 	}
 	s.applied = c.Seq
 	s.degraded = nil
@@ -222,6 +227,9 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 		s.learnOfConflict(err)
 	}
 	if err != nil {
+		if !isFinal(err) && s.unsure[key] == nil {
+			s.owe(key)
+		}
 		return err
 	}
 	if len(c.Versions) > 0 {
@@ -235,6 +243,35 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 	apply(c)
 	s.vacated(c)
 	return nil
+}
+
+// owe notes that a commit may be in the log though its reply was lost: should the
+// follower meet it, it is the session's own. Caller holds fs.mu.
+func (s *store) owe(key string) {
+	const many = 64
+	if len(s.owed) >= many {
+		clear(s.owed) // should one turn out to be in the log, it is met as another session's
+	}
+	s.owed[key] = true
+}
+
+// recognise notes what the session knows by a commit of its own that has been
+// applied as if it were another's. Who merges does not know what came of it.
+// Caller holds fs.mu.
+func (s *store) recognise(c *versionlog.Commit) {
+	for _, v := range c.Versions {
+		if freed := freedBy(v); freed != "" {
+			s.note(freed, base{known: true})
+		}
+		if v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified || v.Message != "" {
+			continue
+		}
+		if n := s.made(v.Path); n != nil && n.head.Seq == v.Seq {
+			n.seen = base{true, &v}
+		} else {
+			s.note(v.Path, base{true, &v})
+		}
+	}
 }
 
 // freedBy returns the path at which there is no memory after v, or "".

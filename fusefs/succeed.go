@@ -132,6 +132,7 @@ func (n *node) yield(theirs *versionlog.Version) {
 	case theirs != nil:
 		if hidden := s.findHidden(theirs.Path); hidden != nil && n.local && path == theirs.Path {
 			s.unhide(hidden)
+			s.place(*hidden.head) // the follower has met it long ago, and will not again
 		}
 		s.show(*theirs)
 	case ok && !n.local:

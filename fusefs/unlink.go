@@ -86,6 +86,10 @@ func (s *store) remove(n *node, path string) error {
 		return syscall.ENOENT
 	}
 	err := s.commit([]memory.Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, func(*versionlog.Commit) {
+		n := n.now()
+		if at, ok := n.logPath(); ok && at != path {
+			return // another session has moved it there, and made what is removed here
+		}
 		s.unhide(n)
 		s.fs.unlinked(n)
 	})

@@ -1,0 +1,115 @@
+package fusefs
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// TestEqualBytesAreNoConflict writes what another session writes, too, whether the mount
+// hears of that before or after.
+func TestEqualBytesAreNoConflict(t *testing.T) {
+	for _, followed := range []bool{false, true} {
+		t.Run(fmt.Sprint(followed), func(t *testing.T) {
+			r := newRig(t, "/f")
+			r.must(r.s.walk(t.Context()))
+			r.readOnce("/f")
+			fh := r.dirty("/f", "same")
+			r.write("/f", "same")
+			if followed {
+				r.follow()
+			}
+			if status := r.close(fh); !status.Ok() {
+				t.Errorf("close: %v", status)
+			}
+			r.wantAsLog()
+		})
+		t.Run(fmt.Sprint("rename ", followed), func(t *testing.T) {
+			r := newRig(t, "/f")
+			r.must(r.s.walk(t.Context()))
+			r.readOnce("/f")
+			r.saveTemporary("/f.tmp")
+			r.write("/f", "mine")
+			if followed {
+				r.follow()
+			}
+			if status := r.rename("/f.tmp", "/f", 0); !status.Ok() {
+				t.Errorf("rename: %v", status)
+			}
+		})
+	}
+}
+
+// TestRenameOverTheSameBytes renames over a file into which another session
+// has put the very same bytes: the session knows what is there.
+func TestRenameOverTheSameBytes(t *testing.T) {
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	r.readOnce("/f")
+	r.saveTemporary("/f.tmp")
+	r.log.early = func() { r.write("/f", "mine") } // the very same bytes
+	if status := r.rename("/f.tmp", "/f", 0); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.wantText("/f", "mine")
+	r.follow()
+	if status := r.save("/f", "mine again", 0); !status.Ok() {
+		t.Errorf("saving what the session has just renamed there: %v", status)
+	}
+	r.wantAsLog()
+}
+
+// TestRenameOverTheSameBytesThatChange renames a memory over another one with the same
+// bytes, which another session changes once it is done, before the mount hears of it.
+func TestRenameOverTheSameBytesThatChange(t *testing.T) {
+	for name, then := range map[string]func(*rig){
+		"changed": func(r *rig) { r.write("/b", "theirs") },
+		"removed": func(r *rig) { r.remove("/b") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "/a", "/b")
+			r.must(r.s.walk(t.Context()))
+			r.readOnce("/a")
+			r.readOnce("/b")
+			r.write("/b", "/a")
+			r.follow()
+			r.log.late = func() { then(r) }
+			if status := r.rename("/a", "/b", 0); !status.Ok() {
+				t.Errorf("rename: %v", status)
+			}
+			want := syscall.Errno(0)
+			if name == "changed" {
+				r.wantText("/b", "theirs") // who reads it knows it
+				r.write("/b", "theirs again")
+				want = syscall.ESTALE
+			}
+			r.follow()
+			if status := r.save("/b", "mine", 0); status != fuse.Status(want) {
+				t.Errorf("saving it: %v, want %v", status, want)
+			}
+			r.wantAsLog()
+		})
+	}
+}
+
+// TestRenameDoesNotKnowWhatFollows is TestRenameOverTheSameBytesThatChange, and saves
+// what the session has not read.
+func TestRenameDoesNotKnowWhatFollows(t *testing.T) {
+	r := newRig(t, "/a", "/b")
+	r.must(r.s.walk(t.Context()))
+	r.readOnce("/a")
+	r.readOnce("/b")
+	r.write("/b", "/a")
+	r.follow()
+	r.log.late = func() { r.write("/b", "theirs") }
+	if status := r.rename("/a", "/b", 0); !status.Ok() {
+		t.Errorf("rename: %v", status)
+	}
+	if status := r.save("/b", "mine", 0); status != fuse.Status(syscall.ESTALE) {
+		t.Errorf("saving what the session has not read: %v, want ESTALE", status)
+	}
+	r.wantLookup("/a", fuse.ENOENT)
+	r.wantAsLog()
+}
