@@ -3,6 +3,7 @@ package fusefs
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -212,31 +213,6 @@ func (f *interleaving) closeOne(i int) {
 	f.fs.Release(nil, &fuse.ReleaseIn{Fh: o.fh})
 }
 
-func (f *interleaving) inHistory(text string) bool {
-	for c, err := range f.other.Commits(f.Context(), 0) {
-		f.must(err)
-		for _, v := range c.Versions {
-			if v.Live() {
-				data, err := f.other.Content(f.Context(), v)
-				f.must(err)
-				if strings.Contains(string(data), text) {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-func (f *interleaving) kept(text string) bool {
-	ids, err := f.s.kept.IDs()
-	f.must(err)
-	return slices.ContainsFunc(ids, func(id int) bool {
-		data, _ := f.s.kept.Read(id, conflict.YoursFile)
-		return strings.Contains(string(data), text)
-	})
-}
-
 // step makes a request, with changes by the other session on both sides of its
 // commit.
 func (f *interleaving) step() {
@@ -324,36 +300,30 @@ func (f *interleaving) move(path, to string) {
 func (f *interleaving) compare() {
 	f.note("follow")
 	f.follow()
-	heads := map[string]string{}
-	for v, err := range f.other.Heads(f.Context(), "/") {
-		f.must(err)
-		heads[v.Path] = v.ID
+	if wrong := f.differs(); wrong != "" {
+		f.wrong("%s", wrong)
 	}
-	tree := map[string]string{}
-	var walk func(n *node, path string)
-	walk = func(n *node, path string) {
-		for name, c := range n.hidden {
-			if c.origin == nil || c.parent == nil {
-				f.wrong("what is hidden at %s/%s has no other name", path, name)
-			}
-			tree[path+"/"+name] = c.head.ID
+}
+
+// seeds yields as many seeds, one after another, as a short or a long run takes.
+func seeds(short, long uint64) iter.Seq[uint64] {
+	number := func(name string, otherwise uint64) uint64 {
+		if n, err := strconv.ParseUint(os.Getenv(name), 10, 64); err == nil {
+			return n
 		}
-		for name, c := range n.children {
-			switch {
-			case f.fs.nodes[c.id] != c:
-				f.wrong("%s/%s cannot be opened", path, name)
-			case c.isDir():
-				walk(c, path+"/"+name)
-			case !c.local:
-				tree[path+"/"+name] = c.head.ID
-			}
-		}
+		return otherwise
 	}
-	f.fs.mu.RLock()
-	walk(f.s.root, "")
-	f.fs.mu.RUnlock()
-	if fmt.Sprint(heads) != fmt.Sprint(tree) {
-		f.wrong("the log has  %v\nthe tree has %v", heads, tree)
+	runs := short
+	if os.Getenv("MNEME_TORTURE") != "" {
+		runs = long
+	}
+	runs, first := number("MNEME_RUNS", runs), number("MNEME_SEED", rand.Uint64())
+	return func(yield func(uint64) bool) {
+		for i := range runs {
+			if !yield(first + i) {
+				return
+			}
+		}
 	}
 }
 
@@ -362,19 +332,7 @@ func (f *interleaving) compare() {
 // becomes what the log has. MNEME_RUNS and MNEME_SEED make it look for longer,
 // and again.
 func TestInterleavings(t *testing.T) {
-	number := func(name string, otherwise uint64) uint64 {
-		if n, err := strconv.ParseUint(os.Getenv(name), 10, 64); err == nil {
-			return n
-		}
-		return otherwise
-	}
-	runs := uint64(200)
-	if os.Getenv("MNEME_TORTURE") != "" {
-		runs = 20_000
-	}
-	runs, first := number("MNEME_RUNS", runs), number("MNEME_SEED", rand.Uint64())
-	for i := range runs {
-		seed := first + i
+	for seed := range seeds(200, 20_000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			kept := conflict.New(t.TempDir()) // first, so that it is removed last
 			f := &interleaving{rig: newRig(t, "/a", "/d/a"), random: rand.New(rand.NewPCG(seed, 0))}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/conflict"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
@@ -30,6 +32,7 @@ type slowLog struct {
 	early func()       // called before the next commit of the mount's
 	late  func()       // called between it and its reply
 	fail  atomic.Bool  // all reads of heads end in errDown
+	lossy atomic.Bool  // the reply to one commit of the mount's in eight is lost
 	reads atomic.Int64 // of heads
 }
 
@@ -58,6 +61,9 @@ func (l *slowLog) Commit(ctx context.Context, store string, p *versionlog.Propos
 	call(&l.early)
 	c, err := l.Log.Commit(ctx, store, p)
 	call(&l.late)
+	if l.lossy.Load() && rand.N(8) == 0 {
+		return nil, errDown
+	}
 	return c, err
 }
 
@@ -360,4 +366,68 @@ func (r *rig) wantAsLog() {
 	if diff := cmp.Diff(heads, filesOf(r.s.root, "")); diff != "" {
 		r.Errorf("the tree differs from the log (-log +tree):\n%s", diff)
 	}
+}
+
+// differs says how the tree differs from the log, of which all has been followed,
+// or "". What is hidden counts where the log has it; scratch files do not.
+func (r *rig) differs() (wrong string) {
+	heads := map[string]string{}
+	for v, err := range r.other.Heads(r.Context(), "/") {
+		r.must(err)
+		heads[v.Path] = v.ID
+	}
+	tree := map[string]string{}
+	var walk func(n *node, path string)
+	walk = func(n *node, path string) {
+		for name, c := range n.hidden {
+			if c.origin == nil || c.parent == nil {
+				wrong = fmt.Sprintf("what is hidden at %s/%s has no other name", path, name)
+			}
+			tree[path+"/"+name] = c.head.ID
+		}
+		for name, c := range n.children {
+			switch {
+			case r.fs.nodes[c.id] != c:
+				wrong = fmt.Sprintf("%s/%s cannot be opened", path, name)
+			case c.isDir():
+				walk(c, path+"/"+name)
+			case !c.local:
+				tree[path+"/"+name] = c.head.ID
+			}
+		}
+	}
+	r.fs.mu.RLock()
+	defer r.fs.mu.RUnlock()
+	walk(r.s.root, "")
+	if fmt.Sprint(heads) != fmt.Sprint(tree) {
+		return fmt.Sprintf("the log has  %v\nthe tree has %v", heads, tree)
+	}
+	return wrong
+}
+
+// inHistory reports whether some version of the store holds a text.
+func (r *rig) inHistory(text string) bool {
+	for c, err := range r.other.Commits(r.Context(), 0) {
+		r.must(err)
+		for _, v := range c.Versions {
+			if v.Live() {
+				data, err := r.other.Content(r.Context(), v)
+				r.must(err)
+				if strings.Contains(string(data), text) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// kept reports whether some conflict keeps a text.
+func (r *rig) kept(text string) bool {
+	ids, err := r.s.kept.IDs()
+	r.must(err)
+	return slices.ContainsFunc(ids, func(id int) bool {
+		data, _ := r.s.kept.Read(id, conflict.YoursFile)
+		return strings.Contains(string(data), text)
+	})
 }

@@ -1,0 +1,399 @@
+package fusefs
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"mneme/conflict"
+	"mneme/versionlog"
+)
+
+// parallel is a mount of which several threads make requests at once, while another
+// session commits and the follower brings in what that does.
+type parallel struct {
+	*rig
+	names sync.RWMutex // for what the kernel locks of directories
+
+	mu    sync.Mutex // guards what follows
+	texts int
+	trace []string
+	wrong []string
+}
+
+func (p *parallel) note(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trace = append(p.trace, fmt.Sprintf(format, args...))
+}
+
+// complain notes what is wrong; the first of it counts.
+func (p *parallel) complain(format string, args ...any) {
+	p.note(format, args...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wrong = append(p.wrong, fmt.Sprintf(format, args...))
+}
+
+func (p *parallel) text(who string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.texts++
+	return fmt.Sprintf("<%s%d>", who, p.texts)
+}
+
+// thread makes requests one after another.
+type thread struct {
+	*parallel
+	number int
+	random *rand.Rand
+	judged bool // it alone writes to its files, so that it knows what has to come of that
+	open   []*openFile
+}
+
+func (t *thread) chance(n int) bool { return t.random.IntN(n) == 0 }
+
+// file is one of minePaths or, of a thread that is judged, one of its own.
+func (t *thread) file() string {
+	path := minePaths[t.random.IntN(len(minePaths))]
+	if !t.judged {
+		return path
+	}
+	dir, name := split(path)
+	return fmt.Sprintf("%s/%d%s", dir, t.number, name)
+}
+
+func (t *thread) header(id uint64) fuse.InHeader {
+	return fuse.InHeader{NodeId: id, Caller: fuse.Caller{Pid: uint32(t.number)}}
+}
+
+// walk goes down a path as the kernel does. It returns the directory, 0 if there is
+// none, and what is there; NodeId 0 is nothing.
+func (t *thread) walk(path string) (dir uint64, name string, entry fuse.EntryOut) {
+	entry.NodeId, entry.Mode = t.s.root.id, syscall.S_IFDIR
+	parts := strings.Split(path[1:], "/")
+	for i, part := range parts {
+		if entry.Mode&syscall.S_IFDIR == 0 {
+			return 0, "", fuse.EntryOut{}
+		}
+		dir, name = entry.NodeId, part
+		in := t.header(dir)
+		entry = fuse.EntryOut{}
+		if status := t.fs.Lookup(nil, &in, part, &entry); !status.Ok() || entry.NodeId == 0 {
+			if i < len(parts)-1 {
+				dir = 0
+			}
+			return dir, name, fuse.EntryOut{}
+		}
+	}
+	return dir, name, entry
+}
+
+// changing makes a change of names, and again when it is answered with ESTALE, while
+// no other thread changes names or looks them up.
+func (t *thread) changing(call func() fuse.Status) (status fuse.Status) {
+	t.names.Lock()
+	defer t.names.Unlock()
+	for range 2 {
+		if status = call(); status != fuse.Status(syscall.ESTALE) {
+			break
+		}
+	}
+	return status
+}
+
+// openAt opens a file, made if there is none and it is to be written.
+func (t *thread) openAt(path string, flags uint32) *openFile {
+	for range 2 {
+		o := &openFile{path: path, flags: flags}
+		t.names.RLock()
+		_, _, entry := t.walk(path)
+		t.names.RUnlock()
+		status := fuse.ENOENT
+		switch {
+		case entry.NodeId != 0 && entry.Mode&syscall.S_IFDIR == 0:
+			var out fuse.OpenOut
+			status = t.fs.Open(nil, &fuse.OpenIn{InHeader: t.header(entry.NodeId), Flags: flags}, &out)
+			o.fh = out.Fh
+		case entry.NodeId == 0 && writes(flags):
+			t.names.Lock()
+			if dir, name, there := t.walk(path); dir != 0 && there.NodeId == 0 {
+				var out fuse.CreateOut
+				in := &fuse.CreateIn{InHeader: t.header(dir), Flags: flags | syscall.O_CREAT, Mode: 0o644}
+				status = t.fs.Create(nil, in, name, &out)
+				o.fh, entry.NodeId = out.Fh, out.NodeId
+			}
+			t.names.Unlock()
+		}
+		t.note("%d: open %s with %#x: %v", t.number, path, flags, status)
+		if status.Ok() {
+			t.fs.mu.RLock()
+			o.node = t.fs.nodes[entry.NodeId]
+			t.fs.mu.RUnlock()
+			return o
+		}
+		if status != fuse.Status(syscall.ESTALE) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (t *thread) writeTo(o *openFile) {
+	text := t.text("m")
+	t.fs.mu.RLock()
+	if o.flags&syscall.O_APPEND == 0 { // all of it
+		text += strings.Repeat(".", max(0, len(t.fs.handles[o.fh].stage.data)-len(text)))
+		for _, other := range t.open {
+			if other.node.now() == o.node.now() {
+				other.written = nil
+			}
+		}
+	}
+	t.fs.mu.RUnlock()
+	_, status := t.fs.Write(nil, &fuse.WriteIn{InHeader: t.header(o.node.id), Fh: o.fh, Flags: o.flags}, []byte(text))
+	t.note("%d: write %s to %s: %v", t.number, text, o.path, status)
+	switch {
+	case status.Ok():
+		o.written = append(o.written, text)
+	case status == fuse.Status(syscall.ESTALE):
+		o.refused = true
+		if t.judged && !t.kept(text) {
+			t.complain("%s was refused, and is not kept", text)
+		}
+	}
+}
+
+// ended judges a close or fsync, as interleaving.ended does.
+func (t *thread) ended(o *openFile, call string, status fuse.Status) {
+	t.note("%d: %s %s: %v", t.number, call, o.path, status)
+	t.fs.mu.RLock()
+	private := o.node.local || o.node.now().local || o.node.now().removed
+	t.fs.mu.RUnlock()
+	if private || !t.judged {
+		return
+	}
+	for _, text := range o.written {
+		switch {
+		case status.Ok() && !o.refused && !t.inHistory(text):
+			t.complain("%s was acknowledged, and is not in the history", text)
+		case status == fuse.Status(syscall.ESTALE) && !t.kept(text) && !t.inHistory(text):
+			t.complain("%s was refused, and is not kept", text)
+		}
+	}
+	if status.Ok() {
+		o.written = nil
+	}
+}
+
+func (t *thread) closeOne(i int) {
+	o := t.open[i]
+	t.open = slices.Delete(t.open, i, i+1)
+	t.ended(o, "close", t.fs.Flush(nil, &fuse.FlushIn{InHeader: t.header(o.node.id), Fh: o.fh}))
+	t.fs.Release(nil, &fuse.ReleaseIn{InHeader: t.header(o.node.id), Fh: o.fh})
+}
+
+// move renames a file or directory, if the kernel would ask for that.
+func (t *thread) move(path, to string, flags uint32) {
+	if strings.HasPrefix(to+"/", path+"/") || strings.HasPrefix(path, to+"/") {
+		return
+	}
+	status := t.changing(func() fuse.Status {
+		dir, name, from := t.walk(path)
+		toDir, newName, target := t.walk(to)
+		switch {
+		case from.NodeId == 0 || toDir == 0:
+			return fuse.ENOENT
+		case target.NodeId != 0 && (flags != 0 || (target.Mode^from.Mode)&syscall.S_IFMT != 0 || target.NodeId == from.NodeId):
+			return fuse.Status(syscall.EEXIST)
+		}
+		return t.fs.Rename(nil, &fuse.RenameIn{InHeader: t.header(dir), Newdir: toDir, Flags: flags}, name, newName)
+	})
+	t.note("%d: rename %s to %s with %d: %v", t.number, path, to, flags, status)
+}
+
+// remove unlinks a file, or removes a directory.
+func (t *thread) remove(path string) {
+	status := t.changing(func() fuse.Status {
+		dir, name, entry := t.walk(path)
+		in := t.header(dir)
+		switch {
+		case entry.NodeId == 0:
+			return fuse.ENOENT
+		case entry.Mode&syscall.S_IFDIR != 0:
+			return t.fs.Rmdir(nil, &in, name)
+		}
+		return t.fs.Unlink(nil, &in, name)
+	})
+	t.note("%d: remove %s: %v", t.number, path, status)
+}
+
+func (t *thread) makeDir(path string) {
+	status := t.changing(func() fuse.Status {
+		dir, name, entry := t.walk(path)
+		if dir == 0 || entry.NodeId != 0 {
+			return fuse.Status(syscall.EEXIST)
+		}
+		return t.fs.Mkdir(nil, &fuse.MkdirIn{InHeader: t.header(dir), Mode: 0o755}, name, &fuse.EntryOut{})
+	})
+	t.note("%d: mkdir %s: %v", t.number, path, status)
+}
+
+// step makes a request or a few.
+func (t *thread) step() {
+	dirs := []string{"/d", "/e", "/d/s", "/e/s"}
+	flags := []uint32{
+		syscall.O_WRONLY | syscall.O_TRUNC, syscall.O_WRONLY, syscall.O_WRONLY | syscall.O_APPEND, syscall.O_RDWR, syscall.O_RDONLY,
+	}[t.random.IntN(5)]
+	switch t.random.IntN(14) {
+	case 0, 1, 2, 3, 4:
+		o := t.openAt(t.file(), flags)
+		if o == nil {
+			return
+		}
+		if flags == syscall.O_RDONLY || flags == syscall.O_RDWR && t.chance(2) {
+			in := &fuse.ReadIn{InHeader: t.header(o.node.id), Fh: o.fh}
+			if _, status := t.fs.Read(nil, in, make([]byte, 4096)); !status.Ok() {
+				t.complain("read of %s: %v", o.path, status)
+			}
+		}
+		t.open = append(t.open, o)
+		if flags != syscall.O_RDONLY {
+			t.writeTo(o)
+		}
+	case 5, 6, 7:
+		if len(t.open) > 0 {
+			t.closeOne(t.random.IntN(len(t.open)))
+		}
+	case 8:
+		if len(t.open) > 0 {
+			o := t.open[t.random.IntN(len(t.open))]
+			t.ended(o, "fsync", t.fs.Fsync(nil, &fuse.FsyncIn{InHeader: t.header(o.node.id), Fh: o.fh}))
+		}
+	case 9, 10:
+		t.move(t.file(), t.file(), []uint32{0, 0, unix.RENAME_NOREPLACE}[t.random.IntN(3)])
+	case 11:
+		t.move(dirs[t.random.IntN(4)], dirs[t.random.IntN(4)], 0)
+	case 12:
+		t.remove(t.file())
+	case 13:
+		if path := dirs[t.random.IntN(4)]; t.chance(2) {
+			t.makeDir(path)
+		} else {
+			t.remove(path)
+		}
+	}
+}
+
+// theirs makes changes by the other session, to what the threads change.
+func (p *parallel) theirs(random *rand.Rand, changes int, judged int) {
+	pick := func() string {
+		path := theirPaths[random.IntN(len(theirPaths))]
+		if dir, name := split(path); judged > 0 && random.IntN(4) > 0 {
+			path = fmt.Sprintf("%s/%d%s", dir, 1+random.IntN(judged), name)
+		}
+		return path
+	}
+	for range changes {
+		path, to := pick(), pick()
+		var err error
+		switch random.IntN(7) {
+		case 0, 1, 2:
+			text := p.text("o")
+			_, err = p.other.Write(p.Context(), path, []byte(text), versionlog.ExpectAny())
+			p.note("  they write %s to %s: %v", text, path, err)
+		case 3:
+			_, err = p.other.Remove(p.Context(), path, versionlog.ExpectAny())
+			p.note("  they remove %s: %v", path, err)
+		case 4:
+			_, err = p.other.RemoveTree(p.Context(), path)
+			p.note("  they remove all of %s: %v", path, err)
+		default:
+			_, err = p.other.Rename(p.Context(), path, to, nil)
+			p.note("  they rename %s to %s: %v", path, to, err)
+		}
+		if random.IntN(2) == 0 {
+			time.Sleep(rand.N(200 * time.Microsecond))
+		}
+	}
+}
+
+// settled waits until the follower has brought all that is in the log.
+func (p *parallel) settled() {
+	p.Helper()
+	tip, err := p.other.Tip(p.Context())
+	p.must(err)
+	p.fs.mu.Lock()
+	defer p.fs.mu.Unlock()
+	if waitFor(&p.s.caughtUp, 30*time.Second, func() bool { return p.s.applied >= tip.Seq }); p.s.applied < tip.Seq {
+		p.complain("the follower is at %d, the log at %d", p.s.applied, tip.Seq)
+	}
+}
+
+// TestParallel is TestInterleavings with several threads, and the follower itself: what
+// happens in the middle of what depends on the scheduler, so that a seed does not
+// repeat it. In every other run the threads write to files of their own, and are
+// judged by what was acknowledged; in every other two, replies of the log are lost.
+func TestParallel(t *testing.T) {
+	for seed := range seeds(200, 10_000) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			const threads = 4
+			kept := conflict.New(t.TempDir()) // first, so that it is removed last
+			p := &parallel{rig: newRig(t, "/a", "/d/a", "/1a", "/d/2a")}
+			p.s.kept = kept
+			p.fs.opts.Merge = seed%8 >= 4
+			p.log.lossy.Store(seed%4 >= 2)
+			judged := seed%2 == 1
+			p.fs.tasks.Go(func() { p.s.follow(p.fs.ctx) })
+			if seed%3 == 0 {
+				p.must(p.s.walk(t.Context()))
+			}
+			var work sync.WaitGroup
+			for i := 1; i <= threads; i++ {
+				th := &thread{parallel: p, number: i, random: rand.New(rand.NewPCG(seed, uint64(i))), judged: judged}
+				work.Go(func() {
+					for range 15 {
+						th.step()
+						runtime.Gosched()
+					}
+					for len(th.open) > 0 {
+						th.closeOne(0)
+					}
+				})
+			}
+			work.Go(func() {
+				number := 0
+				if judged {
+					number = threads
+				}
+				p.theirs(rand.New(rand.NewPCG(seed, 0)), 20, number)
+			})
+			if seed%3 != 0 {
+				work.Go(func() {
+					time.Sleep(rand.N(2 * time.Millisecond))
+					p.must(p.s.walk(t.Context()))
+				})
+			}
+			work.Wait()
+			p.settled()
+			if wrong := p.differs(); wrong != "" {
+				p.complain("%s", wrong)
+			}
+			if len(p.wrong) > 0 {
+				t.Errorf("%s\n%s", p.wrong[0], strings.Join(p.trace, "\n"))
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
