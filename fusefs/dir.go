@@ -204,13 +204,10 @@ func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name strin
 	if err != nil {
 		return fuse.ENOENT
 	}
-	fs.mu.RLock()
-	dir, status := fs.writable(header.NodeId)
-	fs.mu.RUnlock()
+	dir, status := fs.current(header.NodeId)
 	if !status.Ok() {
 		return status
 	}
-	_ = dir.store.catchUp() // what is in the directory by now
 	if status := fs.reachContent(header.NodeId, name); !status.Ok() {
 		return status
 	}

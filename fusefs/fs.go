@@ -116,6 +116,23 @@ func (fs *fileSystem) readOnly() bool {
 	return true
 }
 
+// current returns the directory of an id for a request that changes names in it,
+// when the tree shows what the log has; or why the request is refused. That the
+// log cannot be asked is left to the commit.
+func (fs *fileSystem) current(id uint64) (*node, fuse.Status) {
+	fs.mu.RLock()
+	dir, status := fs.writable(id)
+	fs.mu.RUnlock()
+	if !status.Ok() {
+		return nil, status
+	}
+	_ = dir.store.catchUp()
+	if dir.store.readOnly() { // archived since it was mounted
+		return nil, fuse.EROFS
+	}
+	return dir, fuse.OK
+}
+
 // writable returns the node of an id for a request that changes it or, for a
 // directory, what is in it; or why that is refused whatever the request is.
 // Caller holds fs.mu.

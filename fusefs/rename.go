@@ -26,8 +26,8 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 	if in.Flags&^unix.RENAME_NOREPLACE != 0 {
 		return fuse.EINVAL // no exchange, no whiteout
 	}
+	from, status := fs.current(in.NodeId)
 	fs.mu.RLock()
-	from, status := fs.writable(in.NodeId)
 	to, toStatus := fs.writable(in.Newdir)
 	fs.mu.RUnlock()
 	switch {
@@ -37,10 +37,6 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 		return toStatus
 	case from.store != to.store:
 		return fuse.EXDEV
-	}
-	_ = from.store.catchUp() // the commit will tell
-	if from.store.readOnly() {
-		return fuse.EROFS
 	}
 	if status := fs.reachContent(in.NodeId, oldName); !status.Ok() {
 		return status

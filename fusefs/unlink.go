@@ -18,17 +18,11 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 	if err != nil {
 		return fuse.ENOENT
 	}
-	fs.mu.RLock()
-	dir, status := fs.writable(header.NodeId)
-	fs.mu.RUnlock()
+	dir, status := fs.current(header.NodeId)
 	if !status.Ok() {
 		return status
 	}
 	s := dir.store
-	_ = s.catchUp() // the commit will tell
-	if s.readOnly() {
-		return fuse.EROFS
-	}
 	if status := fs.reach(header.NodeId, name); !status.Ok() {
 		return status
 	}
