@@ -8,19 +8,22 @@ import (
 	"mneme/internal/barefs"
 )
 
+// bareStores are where the bytes of a bare file system may be.
+var bareStores = []string{"memory", "database"}
+
 // bare mounts a file system that does next to nothing and has the files of a
-// directory, "" being none.
-func (e *env) bare(b testing.TB, from, kind string) *peer {
+// directory, "" being none, in one of bareStores.
+func (e *env) bare(b testing.TB, from, kind, store string) *peer {
 	b.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		b.Fatal(err)
 	}
 	dir := e.newDir(b, "bare-")
-	return e.startPeer(b, filepath.Join(dir, "mnt"), []string{childVariable + "=bare"}, self, filepath.Join(dir, "mnt"), filepath.Join(dir, "record"), from, kind)
+	return e.startPeer(b, filepath.Join(dir, "mnt"), []string{childVariable + "=bare"}, self, filepath.Join(dir, "mnt"), filepath.Join(dir, "record"), from, kind, store)
 }
 
 // bareChild serves it.
 func bareChild(args []string) error {
-	return barefs.Serve(args[0], args[1], args[2], args[3] == "ro")
+	return barefs.Serve(args[0], args[1], args[2], &barefs.Options{ReadOnly: args[3] == "ro", Database: args[4] == "database"})
 }

@@ -79,12 +79,14 @@ func (r *report) ratios(kind, name string, t map[string]series, requests string)
 			break
 		}
 	}
-	compared := r.compared(wordOf[kind]+" "+name, t["ext4"], t[kind], t[bareKind(kind)], limit)
+	least := floors{t[bareKind(kind, "memory")], t[bareKind(kind, "database")]}
+	compared := r.compared(wordOf[kind]+" "+name, t["ext4"], t[kind], least, limit)
 	r.table(kind, ratioHeader...).row(slices.Concat([]string{name}, compared, []string{requests})...)
 }
 
-// bareKind names the bare file system that is measured beside one kind of mount.
-func bareKind(kind string) string { return "bare " + kind }
+// bareKind names the bare file system with one of bareStores that is measured
+// beside one kind of mount.
+func bareKind(kind, store string) string { return "bare " + kind + " " + store }
 
 // warm runs each workload on ext4 and on both kinds of mount in turns, after a
 // first time that does not count, and counts the requests of one more time.
@@ -94,9 +96,9 @@ func (r *report) warm(dir string, all []work) {
 	}
 	dirs := map[string]string{"ext4": dir, "ro": mounts["ro"].dir, "rw": mounts["rw"].dir}
 	for kind := range mounts {
-		bare := r.env.bare(r.B, dir, kind)
+		bare := r.env.bare(r.B, dir, kind, "memory")
 		defer bare.stop()
-		dirs[bareKind(kind)] = bare.dir
+		dirs[bareKind(kind, "memory")] = bare.dir
 	}
 	took := timings{}
 	for _, w := range all {
@@ -150,9 +152,11 @@ func (r *report) first(dir string) {
 				took.add(firstGrep, kind, w.run(m.dir))
 			}
 			m.stop(r.B)
-			bare := r.env.bare(r.B, dir, kind)
-			took.add(firstGrep, bareKind(kind), w.run(bare.dir))
-			bare.stop()
+			for _, store := range bareStores {
+				bare := r.env.bare(r.B, dir, kind, store)
+				took.add(firstGrep, bareKind(kind, store), w.run(bare.dir))
+				bare.stop()
+			}
 		}
 	}
 	for _, kind := range []string{"ro", "rw"} {

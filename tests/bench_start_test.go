@@ -65,7 +65,7 @@ func (r *report) firstByte(e *env, kind, file string, memories int, limit float6
 func (r *report) start(name string, got series, limit float64, unit string) {
 	verdict := []string{"", ""}
 	if limit > 0 {
-		verdict = r.goal(name, got.median(), got.least(), 0, limit, unit)
+		verdict = r.goal(name, got.median(), got.least(), floor{}, limit, unit)
 	}
 	r.table("start", "what", "median (least–most)", "target", "met").row(name, got.withSpread()+unit, verdict[0], verdict[1])
 }

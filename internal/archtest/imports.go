@@ -57,8 +57,8 @@ var standardOnly = []string{"cas", "versionlog"}
 // owners say which packages may import a library, tests included but for the
 // database library.
 var owners = map[string][]string{
-	"modernc.org/":                   {"versionlog/sqlitelog"},
-	databaseLibrary:                  {"versionlog/sqlitelog"},
+	"modernc.org/":                   {"versionlog/sqlitelog", "internal/barefs"},
+	databaseLibrary:                  {"versionlog/sqlitelog", "internal/barefs"},
 	"github.com/hanwen/go-fuse":      {"fusefs", "internal/barefs", "internal/crashfs"},
 	"github.com/dgraph-io/ristretto": {"cache"},
 	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awssetup", "internal/awstest"},

@@ -1,12 +1,13 @@
 // Package barefs is the least that a file system in user space can do with the
 // same library and the same promises to the kernel as mneme, to measure mneme
-// against: a tree in memory, no store, no versions, no other sessions. What it
-// takes longer than a target, a mount cannot reach. It gives the kernel a
-// directory's files unasked, as mneme does; what is written to it goes, at close,
-// into one file with one fsync.
+// against: a tree in memory, no versions, no other sessions. What it takes longer
+// than a target, a mount cannot reach. It gives the kernel a directory's files
+// unasked, as mneme does. The bytes are in memory too, and what is written goes,
+// at close, into one file with one fsync; or else they are in an SQLite database.
 package barefs
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,7 +23,7 @@ type fileSystem struct {
 	fuse.RawFileSystem
 	server *fuse.Server
 	quiet  bool // nobody writes: there are no opens
-	record *os.File
+	store  store
 
 	mu    sync.RWMutex // guards the tree
 	nodes []*node      // by id
@@ -30,23 +31,79 @@ type fileSystem struct {
 
 type node struct {
 	attr     fuse.Attr
+	path     string
 	names    []string
 	children map[string]*node
-	data     []byte
+	data     []byte // unless the store alone has it
+	sum      digest // by which a database has it
 	pushed   bool
+	written  bool // was opened for writing once: data is what counts, and is never pushed
+}
+
+// store has the bytes of files that nobody has written to, and keeps what is
+// written.
+type store interface {
+	// take takes over the data that files have before they are mounted.
+	take(files []*node) error
+	// read returns the bytes of files; the next ones are read after that, most likely.
+	read(files, next []*node) ([][]byte, error)
+	// keep makes the data of a file that was written durable.
+	keep(n *node) error
+	close() error
+}
+
+// Options say what kind of file system it is.
+type Options struct {
+	ReadOnly bool // it has no opens, as a read-only mount of mneme's
+	Database bool // the bytes are in an SQLite database, from which they are read
 }
 
 // Serve mounts the files of a directory, "" being none, at mountpoint until it is
-// unmounted. What is written goes into the file record. A read-only mount has
-// no opens, as one of mneme's.
-func Serve(mountpoint, record, from string, readOnly bool) error {
-	b := &fileSystem{RawFileSystem: fuse.NewDefaultRawFileSystem(), quiet: readOnly, nodes: []*node{nil}}
+// unmounted. What is written goes into the file record, which it makes: with
+// opts.Database the database, which has the files of the directory too. Without
+// opts, the zero Options count.
+func Serve(mountpoint, record, from string, opts *Options) error {
+	if opts == nil {
+		opts = &Options{}
+	}
+	b := &fileSystem{RawFileSystem: fuse.NewDefaultRawFileSystem(), quiet: opts.ReadOnly, nodes: []*node{nil}}
 	var err error
-	if b.record, err = os.Create(record); err != nil {
+	if opts.Database {
+		b.store, err = createDatabase(record)
+	} else {
+		b.store, err = createMemory(record)
+	}
+	if err != nil {
 		return err
 	}
+	return errors.Join(b.serve(mountpoint, from), b.store.close())
+}
+
+func (b *fileSystem) serve(mountpoint, from string) error {
+	if err := b.load(from); err != nil {
+		return err
+	}
+	o := &fuse.MountOptions{
+		Options: []string{"default_permissions"}, DisableSplice: true, DirectMountStrict: os.Geteuid() == 0,
+		ExtraCapabilities: fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2,
+	}
+	if b.quiet {
+		o.Options = append(o.Options, "ro")
+		o.ExtraCapabilities &^= fuse.CAP_ATOMIC_O_TRUNC
+	}
+	var err error
+	if b.server, err = fuse.NewServer(b, mountpoint, o); err != nil {
+		return err
+	}
+	b.server.Serve()
+	return nil
+}
+
+// load makes the tree of what is in a directory.
+func (b *fileSystem) load(from string) error {
+	var files []*node
 	dirs := map[string]*node{".": b.add(nil, "", syscall.S_IFDIR|0o755, nil)}
-	err = filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(from, path)
 		switch {
 		case from == "":
@@ -58,7 +115,7 @@ func Serve(mountpoint, record, from string, readOnly bool) error {
 			dirs[name] = b.add(dirs[filepath.Dir(name)], d.Name(), syscall.S_IFDIR|0o755, nil)
 		default:
 			data, err := os.ReadFile(path)
-			b.add(dirs[filepath.Dir(name)], d.Name(), syscall.S_IFREG|0o644, data)
+			files = append(files, b.add(dirs[filepath.Dir(name)], d.Name(), syscall.S_IFREG|0o644, data))
 			return err
 		}
 		return nil
@@ -66,19 +123,7 @@ func Serve(mountpoint, record, from string, readOnly bool) error {
 	if err != nil {
 		return err
 	}
-	o := &fuse.MountOptions{
-		Options: []string{"default_permissions"}, DisableSplice: true, DirectMountStrict: os.Geteuid() == 0,
-		ExtraCapabilities: fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2,
-	}
-	if b.quiet {
-		o.Options = append(o.Options, "ro")
-		o.ExtraCapabilities &^= fuse.CAP_ATOMIC_O_TRUNC
-	}
-	if b.server, err = fuse.NewServer(b, mountpoint, o); err != nil {
-		return err
-	}
-	b.server.Serve()
-	return b.record.Close()
+	return b.store.take(files)
 }
 
 // add makes a node.
@@ -90,6 +135,7 @@ func (b *fileSystem) add(parent *node, name string, mode uint32, data []byte) *n
 	}
 	b.nodes = append(b.nodes, n)
 	if parent != nil {
+		n.path = parent.path + "/" + name
 		parent.names = append(parent.names, name)
 		parent.children[name] = n
 	}
@@ -152,13 +198,52 @@ func (b *fileSystem) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.D
 	b.mu.RUnlock()
 	if at == int(in.Offset) && !n.pushed {
 		n.pushed = true
-		for _, name := range n.names {
-			if c := n.children[name]; len(c.data) > 0 {
-				b.server.InodeNotifyStoreCache(c.attr.Ino, 0, c.data)
-			}
-		}
+		return fuse.ToStatus(b.push(n))
 	}
 	return fuse.OK
+}
+
+// push gives the kernel the files of a directory, which it has listed.
+func (b *fileSystem) push(dir *node) error {
+	b.mu.RLock()
+	files, next := b.filesIn(dir), b.filesIn(b.after(dir))
+	b.mu.RUnlock()
+	contents, err := b.store.read(files, next)
+	if err != nil {
+		return err
+	}
+	for i, n := range files {
+		if len(contents[i]) > 0 {
+			b.server.InodeNotifyStoreCache(n.attr.Ino, 0, contents[i])
+		}
+	}
+	return nil
+}
+
+// after returns the directory that a walk comes to after dir, nil being none.
+// Caller holds mu.
+func (b *fileSystem) after(dir *node) *node {
+	for _, n := range b.nodes[dir.attr.Ino+1:] {
+		if n.children != nil {
+			return n
+		}
+	}
+	return nil
+}
+
+// filesIn returns the files of a directory that nobody has written to.
+// Caller holds mu.
+func (b *fileSystem) filesIn(dir *node) []*node {
+	var files []*node
+	if dir == nil {
+		return files
+	}
+	for _, name := range dir.names {
+		if n := dir.children[name]; n.children == nil && !n.written {
+			files = append(files, n)
+		}
+	}
+	return files
 }
 
 func (b *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
@@ -171,7 +256,9 @@ func (b *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out
 func (b *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.add(b.nodes[in.NodeId], name, syscall.S_IFREG|0o644, nil).reply(&out.EntryOut)
+	n := b.add(b.nodes[in.NodeId], name, syscall.S_IFREG|0o644, nil)
+	n.written = true
+	n.reply(&out.EntryOut)
 	return fuse.OK
 }
 
@@ -180,17 +267,44 @@ func (b *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut)
 		return fuse.ENOSYS
 	}
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
-	if in.Flags&syscall.O_TRUNC != 0 {
-		b.byID(in.NodeId).data = nil
-	}
 	if in.Flags&syscall.O_ACCMODE == syscall.O_RDONLY {
 		out.OpenFlags |= fuse.FOPEN_NOFLUSH
+		return fuse.OK
 	}
+	n := b.byID(in.NodeId)
+	var data []byte
+	if in.Flags&syscall.O_TRUNC == 0 {
+		var err error
+		if data, err = b.content(n); err != nil {
+			return fuse.ToStatus(err)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n.data, n.written = data, true
 	return fuse.OK
 }
 
+// content returns all bytes of a file. Callers hold no lock.
+func (b *fileSystem) content(n *node) ([]byte, error) {
+	b.mu.RLock()
+	data, written := n.data, n.written
+	b.mu.RUnlock()
+	if written {
+		return data, nil
+	}
+	contents, err := b.store.read([]*node{n}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return contents[0], nil
+}
+
 func (b *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
-	data := b.byID(in.NodeId).data
+	data, err := b.content(b.byID(in.NodeId))
+	if err != nil {
+		return nil, fuse.ToStatus(err)
+	}
 	data = data[min(in.Offset, uint64(len(data))):]
 	return fuse.ReadResultData(data[:min(len(data), int(in.Size))]), fuse.OK
 }
@@ -206,8 +320,5 @@ func (b *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	if b.quiet {
 		return fuse.ENOSYS
 	}
-	if _, err := b.record.Write(b.byID(in.NodeId).data); err != nil {
-		return fuse.ToStatus(err)
-	}
-	return fuse.ToStatus(b.record.Sync())
+	return fuse.ToStatus(b.store.keep(b.byID(in.NodeId)))
 }
