@@ -173,11 +173,15 @@ func (t *thread) writeTo(o *openFile) {
 	}
 }
 
-// ended judges a close or fsync, as interleaving.ended does.
-func (t *thread) ended(o *openFile, call string, status fuse.Status) {
-	t.note("%d: %s %s: %v", t.number, call, o.path, status)
+// ends makes a close or fsync, and judges it as interleaving.ended does.
+func (t *thread) ends(o *openFile, name string, call func() fuse.Status) {
 	t.fs.mu.RLock()
-	private := o.node.local || o.node.now().local || o.node.now().removed
+	private := o.node.local && t.fs.classOf(o.node) != ordinary // whatever it is by the time of the commit
+	t.fs.mu.RUnlock()
+	status := call()
+	t.note("%d: %s %s: %v", t.number, name, o.path, status)
+	t.fs.mu.RLock()
+	private = private || o.node.local || o.node.now().local || o.node.now().removed
 	t.fs.mu.RUnlock()
 	if private || !t.judged {
 		return
@@ -198,7 +202,9 @@ func (t *thread) ended(o *openFile, call string, status fuse.Status) {
 func (t *thread) closeOne(i int) {
 	o := t.open[i]
 	t.open = slices.Delete(t.open, i, i+1)
-	t.ended(o, "close", t.fs.Flush(nil, &fuse.FlushIn{InHeader: t.header(o.node.id), Fh: o.fh}))
+	t.ends(o, "close", func() fuse.Status {
+		return t.fs.Flush(nil, &fuse.FlushIn{InHeader: t.header(o.node.id), Fh: o.fh})
+	})
 	t.fs.Release(nil, &fuse.ReleaseIn{InHeader: t.header(o.node.id), Fh: o.fh})
 }
 
@@ -277,7 +283,9 @@ func (t *thread) step() {
 	case 8:
 		if len(t.open) > 0 {
 			o := t.open[t.random.IntN(len(t.open))]
-			t.ended(o, "fsync", t.fs.Fsync(nil, &fuse.FsyncIn{InHeader: t.header(o.node.id), Fh: o.fh}))
+			t.ends(o, "fsync", func() fuse.Status {
+				return t.fs.Fsync(nil, &fuse.FsyncIn{InHeader: t.header(o.node.id), Fh: o.fh})
+			})
 		}
 	case 9, 10:
 		t.move(t.file(), t.file(), []uint32{0, 0, unix.RENAME_NOREPLACE}[t.random.IntN(3)])
