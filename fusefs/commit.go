@@ -2,7 +2,6 @@ package fusefs
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"syscall"
 	"time"
@@ -142,8 +141,14 @@ func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 				return fs.commitFailed(d, err)
 			}
 			fs.mu.Lock()
-			n.yield(d.theirs)
+			path, _ := n.target()
+			if path == d.path {
+				n.yield(d.theirs)
+			}
 			fs.mu.Unlock()
+			if resumed && path != d.path { // it has moved since, and the commit is known not to be in the log
+				continue
+			}
 		}
 		var ok bool
 		if message, ok = fs.rebase(d, d.theirs, try); !ok {
@@ -201,17 +206,6 @@ func (fs *fileSystem) commitDraft(d *draft) error {
 		d.st.attempt = nil
 	}
 	return err
-}
-
-// forgetUnsure drops drafts whose files have been given up, when there are many:
-// should one turn out to be in the log, it is met as another session's.
-// Caller holds fs.mu.
-func (s *store) forgetUnsure() {
-	const many = 64
-	if len(s.unsure) < many {
-		return
-	}
-	maps.DeleteFunc(s.unsure, func(_ string, d *draft) bool { return d.n.stage != d.st })
 }
 
 // satisfied is the end of a commit for which there was nothing to do, because

@@ -204,8 +204,7 @@ func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name strin
 	if err != nil {
 		return fuse.ENOENT
 	}
-	dir, status := fs.current(header.NodeId)
-	if !status.Ok() {
+	if _, status := fs.current(header.NodeId); !status.Ok() {
 		return status
 	}
 	if status := fs.reachContent(header.NodeId, name); !status.Ok() {
@@ -213,7 +212,8 @@ func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name strin
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if dir, status = fs.writable(header.NodeId); !status.Ok() {
+	dir, status := fs.writable(header.NodeId)
+	if !status.Ok() {
 		return status
 	}
 	n := dir.children[canonical]

@@ -1,10 +1,13 @@
 package fusefs
 
 import (
+	"fmt"
 	"syscall"
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/conflict"
 )
 
 // hide reads a memory and renames it as an editor does that makes a backup.
@@ -70,4 +73,76 @@ func TestUnlinkLeavesWhatIsElsewhere(t *testing.T) {
 	r.wantText("/z", "/a")
 	r.wantLookup("/a", fuse.ENOENT)
 	r.wantAsLog()
+}
+
+// TestRenameOverUnreadBackup renames over the last name of a memory that another session
+// has changed, which this one has not read.
+func TestRenameOverUnreadBackup(t *testing.T) {
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	r.readOnce("/f")
+	r.write("/f", "theirs")
+	r.follow()
+	if status := r.rename("/f", "/f~", 0); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.close(r.dirty("/x~", "x"))
+	if status := r.unlink("/f~"); status != fuse.Status(syscall.ESTALE) {
+		t.Errorf("unlink: %v, want ESTALE", status)
+	}
+	if status := r.rename("/x~", "/f~", 0); status != fuse.Status(syscall.ESTALE) {
+		t.Errorf("rename over it: %v, want ESTALE", status)
+	}
+	if _, data, err := r.other.Read(t.Context(), "/f"); err != nil || string(data) != "theirs" {
+		t.Errorf("the log has %q (%v)", data, err)
+	}
+}
+
+// TestUnlinkBackup removes a backup whose memory another session changes, removes or
+// moves meanwhile: the backup is gone, and what they did stays.
+func TestUnlinkBackup(t *testing.T) {
+	for name, theirs := range map[string]func(*rig){
+		"removed": func(r *rig) { r.remove("/a") },
+		"changed": func(r *rig) { r.write("/a", "theirs") },
+		"moved":   func(r *rig) { r.move("/a", "/q") },
+	} {
+		for _, followed := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, followed), func(t *testing.T) {
+				r := newRig(t, "/a")
+				r.must(r.s.walk(t.Context()))
+				r.hide("/a", "/a~")
+				r.log.early = func() {
+					theirs(r)
+					if followed {
+						r.follow()
+					}
+				}
+				if status := r.unlink("/a~"); !status.Ok() {
+					t.Errorf("unlink: %v", status)
+				}
+				r.wantLookup("/a~", fuse.ENOENT)
+				r.wantAsLog()
+			})
+		}
+	}
+}
+
+// TestEditedBackupMoves renames an edited backup to a memory's name while another session
+// puts a memory where the backup is: what was edited is kept.
+func TestEditedBackupMoves(t *testing.T) {
+	r := newRig(t, "/a")
+	r.s.kept = conflict.New(t.TempDir())
+	r.must(r.s.walk(t.Context()))
+	r.hide("/a", "/a~")
+	r.close(r.dirtyWith("/a~", "edited", syscall.O_WRONLY|syscall.O_TRUNC))
+	r.log.early = func() { r.write("/a~", "theirs"); r.follow() }
+	if status := r.rename("/a~", "/c", 0); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.follow()
+	r.stop()
+	r.fs.tasks.Wait()
+	if !r.kept("edited") {
+		t.Error("what was edited is not kept")
+	}
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -115,15 +114,15 @@ func (f *interleaving) dir(path string) (id uint64, name string, ok bool) {
 	return entry.NodeId, name, status.Ok() && (dir == "" || entry.Mode&syscall.S_IFDIR != 0)
 }
 
-// repeated makes a call again, once, that is answered with ESTALE, as the kernel
-// does when it has looked the names up.
+// repeated makes a call when it has looked the names up, and once more when that is
+// answered with ESTALE, as the kernel does.
 func (f *interleaving) repeated(call func() fuse.Status, paths ...string) (status fuse.Status) {
 	for range 2 {
-		if status = call(); status != fuse.Status(syscall.ESTALE) {
-			break
-		}
 		for _, path := range paths {
 			f.lookup(path)
+		}
+		if status = call(); status != fuse.Status(syscall.ESTALE) {
+			break
 		}
 	}
 	return status
@@ -223,7 +222,7 @@ func (f *interleaving) step() {
 		f.log.late = f.theirs
 	}
 	path, to := f.pick(minePaths), f.pick(minePaths)
-	switch f.random.IntN(14) {
+	switch f.random.IntN(15) {
 	case 0, 1:
 		if o := f.openAt(path, syscall.O_RDONLY); o != nil {
 			f.note("read %q", f.read(o.node.id, o.fh))
@@ -275,6 +274,25 @@ func (f *interleaving) step() {
 			f.note("mkdir %s: %v", name, f.fs.Mkdir(nil, &fuse.MkdirIn{InHeader: in, Mode: 0o755}, name, &fuse.EntryOut{}))
 		} else {
 			f.note("rmdir %s: %v", name, f.fs.Rmdir(nil, &in, name))
+		}
+	case 14:
+		f.truncate(path)
+	}
+}
+
+// truncate empties a file by its name.
+func (f *interleaving) truncate(path string) {
+	entry, status := f.lookup(path)
+	if !status.Ok() || entry.Mode&syscall.S_IFDIR != 0 {
+		return
+	}
+	in := &fuse.SetAttrIn{SetAttrInCommon: fuse.SetAttrInCommon{InHeader: header(entry.NodeId), Valid: fuse.FATTR_SIZE}}
+	n := f.fs.nodes[entry.NodeId]
+	status = f.fs.SetAttr(nil, in, &fuse.AttrOut{})
+	f.note("truncate %s: %v", path, status)
+	for _, o := range f.open {
+		if status.Ok() && o.node.now() == n.now() {
+			o.written = nil
 		}
 	}
 }
@@ -329,15 +347,21 @@ func seeds(short, long uint64) iter.Seq[uint64] {
 
 // TestInterleavings: whenever another session commits, and whenever the mount
 // hears of it, nothing that was acknowledged or refused is lost, and the tree
-// becomes what the log has. MNEME_RUNS and MNEME_SEED make it look for longer,
-// and again.
+// becomes what the log has. In every other two runs commits or their replies are
+// lost. MNEME_RUNS and MNEME_SEED make it look for longer, and again.
 func TestInterleavings(t *testing.T) {
 	for seed := range seeds(200, 20_000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			kept := conflict.New(t.TempDir()) // first, so that it is removed last
 			f := &interleaving{rig: newRig(t, "/a", "/d/a"), random: rand.New(rand.NewPCG(seed, 0))}
 			f.s.kept = kept
-			f.s.patience = time.Microsecond // nobody follows beside
+			if seed%4 >= 2 {
+				f.log.fate = func() fate {
+					ends := []fate{fine, fine, fine, fine, fine, fine, unheard, unmade}[f.random.IntN(8)]
+					f.note("  a commit is %s", []string{"made", "made, unheard", "not made"}[ends])
+					return ends
+				}
+			}
 			loads := 0
 			if seed%2 == 1 {
 				loads = 10

@@ -391,6 +391,7 @@ func TestGoneIsSeenGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "/f")
 			r.must(r.s.walk(t.Context()))
+			r.s.patience = time.Minute
 			r.wantLookup("/f", fuse.OK)
 			r.log.early = func() {
 				r.write("/f", "changed")
@@ -411,6 +412,25 @@ func TestGoneIsSeenGone(t *testing.T) {
 			r.wantLookup("/f", fuse.ENOENT)
 			r.fs.tasks.Wait()
 			r.wantAsLog()
+		})
+	}
+}
+
+// TestRenameDirWhileLoading renames a directory while heads load: before its reply is
+// here, they tell what another session has put where something was.
+func TestRenameDirWhileLoading(t *testing.T) {
+	for path, text := range map[string]string{"/d/a": "anew....", "/d/s": "file"} {
+		t.Run(path[1:], func(t *testing.T) {
+			r := newRig(t, "/d/a", "/d/b", "/d/s/a")
+			r.readOnce("/d/a")
+			r.readOnce("/d/s/a")
+			r.log.late = func() { r.write(path, text); r.must(r.s.walk(t.Context())) }
+			if status := r.rename("/d", "/e", 0); !status.Ok() {
+				t.Fatal(status)
+			}
+			r.wantAsLog()
+			r.wantText("/e/a", "/d/a")
+			r.wantText("/e/s/a", "/d/s/a")
 		})
 	}
 }

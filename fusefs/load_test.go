@@ -385,6 +385,7 @@ func (r *rig) history() []string {
 // TestOpenDoesNotWaitForTheWalk: an open for writing needs the tip, no more.
 func TestOpenDoesNotWaitForTheWalk(t *testing.T) {
 	r := newRig(t, "/a", "/b", "/c", "/d")
+	r.s.patience = time.Minute
 	r.walkTo(0, func() {
 		r.write("/d", "newer")
 		done := make(chan fuse.Status, 1)

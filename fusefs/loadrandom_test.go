@@ -28,6 +28,7 @@ func TestSessionsWhileLoading(t *testing.T) {
 	r.log.page = func() { time.Sleep(time.Duration(random(2000)) * time.Microsecond) }
 	var wg sync.WaitGroup
 	r.fs.tasks.Go(func() { r.s.load(r.fs.ctx) })
+	r.s.patience = time.Second
 	r.fs.tasks.Go(func() { r.s.follow(r.fs.ctx) })
 	wg.Go(func() {
 		for range 60 {

@@ -331,7 +331,6 @@ func TestWriteAfterRefusalAndUnlink(t *testing.T) {
 // answers is enough.
 func TestAppendWhileNothingIsFollowed(t *testing.T) {
 	r := newRig(t, "/f")
-	r.s.patience = time.Microsecond
 	r.must(r.s.walk(t.Context()))
 	fh := r.appended("/f", "mine")
 	r.write("/f", "theirs")
@@ -403,6 +402,7 @@ func TestRmdirOfWhatHasGained(t *testing.T) {
 		t.Fatal(status)
 	}
 	r.write("/d/a", "theirs")
+	r.s.patience = time.Minute
 	r.fs.tasks.Go(r.follow)
 	if status := r.fs.Rmdir(nil, &root, "d"); status != fuse.Status(syscall.ENOTEMPTY) {
 		t.Errorf("rmdir: %v, want ENOTEMPTY", status)

@@ -350,16 +350,18 @@ func (p *parallel) settled() {
 // TestParallel is TestInterleavings with several threads, and the follower itself: what
 // happens in the middle of what depends on the scheduler, so that a seed does not
 // repeat it. In every other run the threads write to files of their own, and are
-// judged by what was acknowledged; in every other two, replies of the log are lost.
+// judged by what was acknowledged; in every other two, commits or their replies are lost.
 func TestParallel(t *testing.T) {
 	for seed := range seeds(200, 10_000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			const threads = 4
 			kept := conflict.New(t.TempDir()) // first, so that it is removed last
 			p := &parallel{rig: newRig(t, "/a", "/d/a", "/1a", "/d/2a")}
-			p.s.kept = kept
+			p.s.kept, p.s.patience = kept, time.Second
 			p.fs.opts.Merge = seed%8 >= 4
-			p.log.lossy.Store(seed%4 >= 2)
+			if seed%4 >= 2 {
+				p.log.fate = func() fate { return []fate{fine, fine, fine, fine, fine, fine, unheard, unmade}[rand.N(8)] }
+			}
 			judged := seed%2 == 1
 			p.fs.tasks.Go(func() { p.s.follow(p.fs.ctx) })
 			if seed%3 == 0 {

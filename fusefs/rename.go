@@ -44,6 +44,12 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 	if status := fs.reachContent(in.Newdir, newName); !status.Ok() {
 		return status
 	}
+	if status := fs.sure(from, oldName); !status.Ok() {
+		return status
+	}
+	if status := fs.sure(to, newName); !status.Ok() {
+		return status
+	}
 	n, status := fs.rename(in, from, oldName, newName)
 	if status.Ok() && n != nil {
 		status = fs.commitIdle(n)

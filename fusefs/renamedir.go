@@ -21,12 +21,13 @@ func (fs *fileSystem) renameDir(m *move) error {
 			if t := m.to.children[m.new]; t != nil && t != m.n {
 				stay = append(stay, newcomers(t, c)...)
 			}
+			m.s.uncover(m.n, c)
 			fs.take(m)
-			m.s.renamed(c)
-			m.to.settle()
-			for _, n := range stay {
+			for _, n := range stay { // first: what has moved may have to go where they are
 				m.s.putBack(n.file, n.path)
 			}
+			m.s.renamed(c)
+			m.to.settle()
 		})
 		if !isConflict(err) {
 			break
@@ -58,6 +59,35 @@ func (fs *fileSystem) beginRenameDir(m *move) (from, to string, done bool, err e
 	return from, to, true, nil
 }
 
+// movedBy is the paths from which c moves memories.
+func movedBy(c *versionlog.Commit) map[string]bool {
+	moved := make(map[string]bool, len(c.Versions))
+	for _, v := range c.Versions {
+		moved[v.From] = true
+	}
+	return moved
+}
+
+// uncover ends what is hidden below dir, and is not moved by c: another session has
+// moved or removed it before, of which the follower has yet to tell.
+// Caller holds fs.mu.
+func (s *store) uncover(dir *node, c *versionlog.Commit) {
+	moved := movedBy(c)
+	var walk func(*node)
+	walk = func(dir *node) {
+		for name, n := range dir.hidden {
+			if path, ok := dir.childPath(name); ok && !moved[path] {
+				s.unhide(n)
+				s.remember(path, n.seen)
+			}
+		}
+		for _, c := range dir.children {
+			walk(c)
+		}
+	}
+	walk(dir)
+}
+
 // newcomer is a file below a directory that a rename moves or replaces, which
 // another session has made there since the commit that renames was drawn up.
 type newcomer struct {
@@ -65,20 +95,18 @@ type newcomer struct {
 	path string
 }
 
-// newcomers returns the memories below dir that c does not move.
+// newcomers returns the memories below dir that c does not move, or that have come
+// where it has moved something away: heads that load may be newer than c.
 // Caller holds fs.mu.
 func newcomers(dir *node, c *versionlog.Commit) []newcomer {
-	moved := make(map[string]bool, len(c.Versions))
-	for _, v := range c.Versions {
-		moved[v.From] = true
-	}
+	moved := movedBy(c)
 	var found []newcomer
 	var walk func(*node)
 	walk = func(n *node) {
 		for _, child := range n.children {
 			walk(child)
 		}
-		if path, ok := n.path(); ok && !n.isDir() && !n.local && n.head != nil && !moved[path] {
+		if path, ok := n.path(); ok && !n.isDir() && !n.local && n.head != nil && (!moved[path] || n.head.Seq > c.Seq) {
 			found = append(found, newcomer{n, path})
 		}
 	}

@@ -14,12 +14,16 @@ func (fs *fileSystem) renameFile(m *move) error {
 	if m.target != nil && m.target.isDir() {
 		return syscall.EISDIR
 	}
-	fs.mu.RLock()
+	fs.mu.Lock()
 	displaced, hiddenFrom := m.target != nil && m.target.origin != nil, ""
 	if displaced {
 		hiddenFrom, _ = m.target.logPath()
+		if m.target.seen.stale(m.target.head) { // as in Unlink
+			defer fs.mu.Unlock()
+			return syscall.Errno(m.s.refuseStale(m.target, m.target.head))
+		}
 	}
-	fs.mu.RUnlock()
+	fs.mu.Unlock()
 	if displaced { // the last name of a memory that is hidden
 		if err := m.s.remove(m.target, hiddenFrom); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"syscall"
+	"time"
 
 	"mneme/cas"
 	"mneme/memory"
@@ -53,7 +54,7 @@ func (fs *fileSystem) replace(r *replacement) error {
 				r.head, err = r.made(c)
 			}
 			return c, err
-		}, func(*versionlog.Commit) { fs.replaced(r) })
+		}, func(c *versionlog.Commit) { fs.replaced(r, c) })
 		if r.theirs, stale = conflictHead(err, r.path); !stale {
 			return err
 		}
@@ -144,12 +145,17 @@ func (fs *fileSystem) loseRename(r *replacement) error {
 }
 
 // replaced brings a file over target into the tree. Caller holds fs.mu.
-func (fs *fileSystem) replaced(r *replacement) {
+func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
+	own := len(c.Versions) > 0
 	m, head := r.move, r.head
 	newer := r.newer
 	if t := m.to.children[m.new]; t != nil && !t.local && t.head != nil && t.head.Seq > head.Seq {
 		newer = t.head
 	}
+	// Another session has written the very same bytes, and the follower has met that it
+	// has removed them since.
+	gone := !own && (m.s.gone[r.path] > head.Seq ||
+		m.s.loading.done && head.Seq <= m.s.applied && m.s.made(r.path) == nil && m.s.findHidden(r.path) == nil)
 	if hidden := m.to.hidden[m.new]; hidden != nil {
 		m.s.unhide(hidden)
 	}
@@ -174,7 +180,10 @@ func (fs *fileSystem) replaced(r *replacement) {
 	if r.message != "" { // the kernel has other bytes of it
 		m.s.succeed(m.n, m.to, m.new, *head)
 	}
-	if newer != nil {
+	switch {
+	case newer != nil:
 		m.s.place(*newer)
+	case gone:
+		m.s.leave(m.n, time.Now())
 	}
 }

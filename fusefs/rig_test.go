@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -29,14 +29,24 @@ import (
 type slowLog struct {
 	versionlog.Log
 	page  func()       // called between reading a page and handing it out
+	head  func()       // called between the next read of one head and handing it out
 	early func()       // called before the next commit of the mount's
 	late  func()       // called between it and its reply
+	fate  func() fate  // of every commit of the mount's; nil: all go well
 	fail  atomic.Bool  // all reads of heads end in errDown
-	lossy atomic.Bool  // the reply to one commit of the mount's in eight is lost
 	reads atomic.Int64 // of heads
 }
 
 var errDown = errors.New("the log is down")
+
+// fate is what becomes of a commit. But for the first, the mount is told errDown.
+type fate int
+
+const (
+	fine    fate = iota
+	unheard      // made, and its reply is lost
+	unmade
+)
 
 const slowPage = 2
 
@@ -45,23 +55,34 @@ func (l *slowLog) Head(ctx context.Context, store, path string) (versionlog.Vers
 	if l.fail.Load() {
 		return versionlog.Version{}, errDown
 	}
-	return l.Log.Head(ctx, store, path)
+	v, err := l.Log.Head(ctx, store, path)
+	callOnce(&l.head)
+	return v, err
+}
+
+// callOnce calls a hook, if it is set, which ends it.
+func callOnce(hook *func()) {
+	if then := *hook; then != nil {
+		*hook = nil
+		then()
+	}
 }
 
 func (l *slowLog) Commit(ctx context.Context, store string, p *versionlog.Proposal) (*versionlog.Commit, error) {
 	if p.Session != "mine" {
 		return l.Log.Commit(ctx, store, p)
 	}
-	call := func(hook *func()) {
-		if then := *hook; then != nil {
-			*hook = nil
-			then()
-		}
+	callOnce(&l.early)
+	ends := fine
+	if l.fate != nil {
+		ends = l.fate()
 	}
-	call(&l.early)
+	if ends == unmade {
+		return nil, errDown
+	}
 	c, err := l.Log.Commit(ctx, store, p)
-	call(&l.late)
-	if l.lossy.Load() && rand.N(8) == 0 {
+	callOnce(&l.late)
+	if ends == unheard {
 		return nil, errDown
 	}
 	return c, err
@@ -141,6 +162,7 @@ func newRig(t *testing.T, files ...string) *rig {
 	r.fs = newFileSystem(ctx, []*memory.Store{mine}, Options{Logger: slog.New(slog.DiscardHandler), Session: "mine"})
 	r.fs.notify.closed = true // so that nobody waits for a kernel
 	r.s, r.stop = r.fs.stores[0], stop
+	r.s.patience = time.Microsecond // nobody follows beside, unless the test has somebody
 	r.must(r.s.begin(ctx))
 	r.log.reads.Store(0)
 	r.Cleanup(func() {

@@ -113,3 +113,20 @@ func TestRenameDoesNotKnowWhatFollows(t *testing.T) {
 	r.wantLookup("/a", fuse.ENOENT)
 	r.wantAsLog()
 }
+
+// TestRenameOverTheSameBytesThatGo renames a temporary file over the same bytes, which
+// another session removes, as the mount hears, before it has looked at them.
+func TestRenameOverTheSameBytesThatGo(t *testing.T) {
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	r.readOnce("/f")
+	r.saveTemporary("/f.tmp")
+	r.log.early = func() {
+		r.write("/f", "mine")
+		r.log.head = func() { r.remove("/f"); r.follow() }
+	}
+	if status := r.rename("/f.tmp", "/f", 0); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.wantAsLog()
+}

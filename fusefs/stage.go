@@ -80,7 +80,7 @@ func (n *node) start(st *stage, appending bool) {
 			st.data, st.loaded = nil, head == nil
 		}
 	case appending && st.tails || st.dirty && !st.tails:
-	case m.seen.stale(head) && !st.dirty:
+	case m.seen.stale(head) && !st.dirty && !st.overtaken: // once, or it would never be loaded
 		st.overtake(m.seen.version)
 	case m.seen.stale(head) || m.parent == nil || n.stage != st || !sameText(st.base, head):
 		st.overtaken = true
@@ -346,11 +346,19 @@ func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.St
 // truncateNow sets n's size and commits it. When that fails, other writers of
 // the file go on with what they had.
 func (fs *fileSystem) truncateNow(n *node, st *stage, size int) fuse.Status {
+	fs.mu.Lock()
+	before := st.copied()
+	fs.mu.Unlock()
 	if err := fs.load(n, st, false); err != nil {
 		return n.store.fail("truncate", fs.where(n), err)
 	}
-	data, dirty, wrote := slices.Clone(st.data), st.dirty, st.wrote
-	before := st.changes
+	if st.changes != before.changes || before.attempt != nil {
+		before = st.copied()
+	}
+	changes := before.changes
+	if size != len(st.data) {
+		changes++
+	}
 	fs.mu.Unlock()
 	status := fs.setSize(n, st, size)
 	if status.Ok() {
@@ -358,12 +366,25 @@ func (fs *fileSystem) truncateNow(n *node, st *stage, size int) fuse.Status {
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if !status.Ok() && st.err == 0 && st.changes == before+1 {
-		st.data, st.dirty, st.wrote = data, dirty, wrote
-		st.changes++
-		fs.notify.content(n)
+	if status.Ok() || st.err != 0 || st.changes != changes {
+		return status
 	}
+	if before.attempt == nil && st.attempt == nil {
+		before.writers = st.writers
+		*st = before
+	} else { // its commit may be in the log
+		st.data, st.dirty, st.wrote = before.data, before.dirty, before.wrote
+	}
+	st.changes = changes + 1
+	fs.notify.content(n)
 	return status
+}
+
+// copied is the stage with bytes of its own. Caller holds fs.mu.
+func (st *stage) copied() stage {
+	c := *st
+	c.data, c.tail = slices.Clone(st.data), slices.Clone(st.tail)
+	return c
 }
 
 func (fs *fileSystem) setSize(n *node, st *stage, size int) fuse.Status {

@@ -245,35 +245,6 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 	return nil
 }
 
-// owe notes that a commit may be in the log though its reply was lost: should the
-// follower meet it, it is the session's own. Caller holds fs.mu.
-func (s *store) owe(key string) {
-	const many = 64
-	if len(s.owed) >= many {
-		clear(s.owed) // should one turn out to be in the log, it is met as another session's
-	}
-	s.owed[key] = true
-}
-
-// recognise notes what the session knows by a commit of its own that has been
-// applied as if it were another's. Who merges does not know what came of it.
-// Caller holds fs.mu.
-func (s *store) recognise(c *versionlog.Commit) {
-	for _, v := range c.Versions {
-		if freed := freedBy(v); freed != "" {
-			s.note(freed, base{known: true})
-		}
-		if v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified || v.Message != "" {
-			continue
-		}
-		if n := s.made(v.Path); n != nil && n.head.Seq == v.Seq {
-			n.seen = base{true, &v}
-		} else {
-			s.note(v.Path, base{true, &v})
-		}
-	}
-}
-
 // freedBy returns the path at which there is no memory after v, or "".
 func freedBy(v versionlog.Version) string {
 	switch v.Op {

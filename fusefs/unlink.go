@@ -26,6 +26,9 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 	if status := fs.reach(header.NodeId, name); !status.Ok() {
 		return status
 	}
+	if status := fs.sure(dir, name); !status.Ok() {
+		return status
+	}
 	s.ops.Lock()
 	defer s.ops.Unlock()
 	fs.mu.Lock()
@@ -79,6 +82,7 @@ func (s *store) remove(n *node, path string) error {
 	case path == "":
 		return syscall.ENOENT
 	}
+	hides := n.origin != nil
 	err := s.commit([]memory.Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, func(*versionlog.Commit) {
 		n := n.now()
 		if at, ok := n.logPath(); ok && at != path {
@@ -94,7 +98,7 @@ func (s *store) remove(n *node, path string) error {
 	defer s.fs.mu.Unlock()
 	there, _ := conflictHead(err, path)
 	switch {
-	case n.origin != nil:
+	case hides && n.local: // what it hid is shown
 		s.unhide(n)
 		s.fs.unlinked(n)
 		return nil

@@ -1,0 +1,219 @@
+package fusefs
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/conflict"
+)
+
+// outages calls a test for all that can have become of a commit that ended with
+// an error, met by the follower or not.
+func outages(t *testing.T, test func(t *testing.T, outage func(r *rig, fh uint64))) {
+	for name, of := range map[string]fate{"unheard": unheard, "unmade": unmade} {
+		for _, followed := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, followed), func(t *testing.T) {
+				test(t, func(r *rig, fh uint64) {
+					r.s.kept = conflict.New(r.TempDir())
+					r.log.fate = func() fate { return of }
+					if status := r.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}); status != fuse.EIO {
+						r.Fatal(status)
+					}
+					r.log.fate = nil
+					if followed {
+						r.follow()
+					}
+				})
+			})
+		}
+	}
+}
+
+// wantSaved syncs and closes a file, whose text is to be at a path then, and nothing at
+// another one.
+func (r *rig) wantSaved(fh uint64, path, text, former string) {
+	r.Helper()
+	if status := r.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}); !status.Ok() {
+		r.Errorf("fsync: %v", status)
+	}
+	if status := r.close(fh); !status.Ok() {
+		r.Errorf("close: %v", status)
+	}
+	r.wantText(path, text)
+	r.wantLookup(former, fuse.ENOENT)
+	r.wantAsLog()
+}
+
+// TestRenameAfterOutage renames a file, new or not, whose fsync has ended with an error.
+func TestRenameAfterOutage(t *testing.T) {
+	for _, from := range []string{"/f", "/n"} {
+		outages(t, func(t *testing.T, outage func(*rig, uint64)) {
+			r := newRig(t, "/f")
+			r.must(r.s.walk(t.Context()))
+			fh := r.dirty(from, "mine1")
+			outage(r, fh)
+			if status := r.rename(from, "/g", 0); !status.Ok() {
+				t.Fatal(status)
+			}
+			r.wantSaved(fh, "/g", "mine1", from)
+		})
+	}
+}
+
+// TestRenameDirAfterOutage renames the directory of a file whose fsync has ended with
+// an error.
+func TestRenameDirAfterOutage(t *testing.T) {
+	outages(t, func(t *testing.T, outage func(*rig, uint64)) {
+		r := newRig(t, "/d/f", "/d/h")
+		r.must(r.s.walk(t.Context()))
+		fh := r.dirty("/d/f", "mine1")
+		outage(r, fh)
+		if status := r.rename("/d", "/e", 0); !status.Ok() {
+			t.Fatal(status)
+		}
+		r.wantSaved(fh, "/e/f", "mine1", "/d/f")
+	})
+}
+
+// TestRenameOverAfterOutage renames over a new file whose fsync has ended with an error.
+func TestRenameOverAfterOutage(t *testing.T) {
+	outages(t, func(t *testing.T, outage func(*rig, uint64)) {
+		r := newRig(t)
+		r.must(r.s.walk(t.Context()))
+		fh := r.dirty("/n", "mine1")
+		outage(r, fh)
+		r.close(r.dirty("/x.tmp", "mine2"))
+		if status := r.rename("/x.tmp", "/n", 0); !status.Ok() {
+			t.Fatal(status)
+		}
+		r.close(fh)
+		r.follow()
+		r.wantText("/n", "mine2")
+		r.wantAsLog()
+	})
+}
+
+// TestRenameBesideOutage renames a file whose fsync ends with an error after the rename
+// has made sure of what there was.
+func TestRenameBesideOutage(t *testing.T) {
+	outages(t, func(t *testing.T, outage func(*rig, uint64)) {
+		r := newRig(t, "/f")
+		r.must(r.s.walk(t.Context()))
+		fh := r.dirty("/f", "mine1")
+		outage(r, fh)
+		in := &fuse.RenameIn{InHeader: header(r.s.root.id), Newdir: r.s.root.id}
+		if _, status := r.fs.rename(in, r.s.root, "f", "g"); !status.Ok() { // Rename goes on
+			t.Fatal(status)
+		}
+		r.wantSaved(fh, "/g", "mine1", "/f")
+	})
+}
+
+// TestMovedAfterOutage has another session rename a file whose fsync has ended with an
+// error.
+func TestMovedAfterOutage(t *testing.T) {
+	outages(t, func(t *testing.T, outage func(*rig, uint64)) {
+		r := newRig(t, "/f")
+		r.must(r.s.walk(t.Context()))
+		fh := r.dirty("/f", "mine1")
+		outage(r, fh)
+		r.move("/f", "/g")
+		r.follow()
+		r.wantSaved(fh, "/g", "mine1", "/f")
+	})
+}
+
+// TestRenameInOutage renames a file whose fsync has ended with an error, while that
+// cannot be cleared up: the rename is refused, and the file is saved later.
+func TestRenameInOutage(t *testing.T) {
+	outages(t, func(t *testing.T, outage func(*rig, uint64)) {
+		r := newRig(t)
+		r.must(r.s.walk(t.Context()))
+		fh := r.dirty("/n", "mine1")
+		outage(r, fh)
+		r.log.fate = func() fate { r.log.fate = nil; return unmade }
+		if status := r.rename("/n", "/g", 0); status != fuse.EIO {
+			t.Fatalf("rename: %v, want EIO", status)
+		}
+		r.wantSaved(fh, "/n", "mine1", "/g")
+	})
+}
+
+// TestUnlinkAfterOutage removes a new file whose fsync has ended with an error: it does not
+// come back.
+func TestUnlinkAfterOutage(t *testing.T) {
+	outages(t, func(t *testing.T, outage func(*rig, uint64)) {
+		r := newRig(t)
+		r.must(r.s.walk(t.Context()))
+		fh := r.dirty("/n", "mine1")
+		outage(r, fh)
+		if status := r.unlink("/n"); !status.Ok() {
+			t.Fatal(status)
+		}
+		r.close(fh)
+		r.follow()
+		r.wantLookup("/n", fuse.ENOENT)
+		r.wantAsLog()
+	})
+}
+
+// TestOvertakenOnce prepares a stage that is overtaken, and has been loaded since, to be
+// appended to: it stays loaded.
+func TestOvertakenOnce(t *testing.T) {
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	r.readOnce("/f")
+	r.write("/f", "theirs")
+	r.follow()
+	r.fs.mu.Lock()
+	defer r.fs.mu.Unlock()
+	n := r.s.find("/f")
+	st := &stage{base: n.seen.version, overtaken: true, loaded: true, conflict: noConflict, writers: 1}
+	n.stage = st
+	if n.start(st, true); !st.loaded {
+		t.Error("it is to be loaded again, without end")
+	}
+}
+
+// TestAppendAfterTruncate appends to a file that another program of the session fails to
+// truncate, since another session has changed it.
+func TestAppendAfterTruncate(t *testing.T) {
+	const flags = syscall.O_WRONLY | syscall.O_APPEND
+	for _, dirty := range []bool{false, true} {
+		t.Run(fmt.Sprint(dirty), func(t *testing.T) {
+			r := newRig(t, "/f")
+			r.s.kept = conflict.New(t.TempDir())
+			r.must(r.s.walk(t.Context()))
+			r.readOnce("/f")
+			entry := r.wantLookup("/f", fuse.OK)
+			fh, status := r.open(entry.NodeId, flags)
+			if !status.Ok() {
+				t.Fatal(status)
+			}
+			add := func(text string) {
+				if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Flags: flags}, []byte(text)); !status.Ok() {
+					t.Errorf("append: %v", status)
+				}
+			}
+			want := "theirs+more"
+			if dirty {
+				add("+one")
+				want = "theirs+one+more"
+			}
+			r.log.early = func() { r.write("/f", "theirs") }
+			in := &fuse.SetAttrIn{SetAttrInCommon: fuse.SetAttrInCommon{InHeader: header(entry.NodeId), Valid: fuse.FATTR_SIZE}}
+			if status := r.fs.SetAttr(nil, in, &fuse.AttrOut{}); status != fuse.Status(syscall.ESTALE) {
+				t.Fatalf("truncate: %v, want ESTALE", status)
+			}
+			add("+more")
+			if status := r.close(fh); !status.Ok() {
+				t.Errorf("close: %v", status)
+			}
+			r.follow()
+			r.wantText("/f", want)
+		})
+	}
+}
