@@ -233,6 +233,10 @@ func (s *store) displaced(n *node) {
 	case !n.isDir() && !n.local:
 		s.remember(n.was, n.seen)
 	}
+	for name, h := range n.hidden { // what is there instead says that it is gone
+		s.unhide(h)
+		s.remember(n.was+"/"+name, h.seen)
+	}
 	for _, c := range n.children {
 		s.displaced(c)
 	}

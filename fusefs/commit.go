@@ -141,12 +141,10 @@ func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 				return fs.commitFailed(d, err)
 			}
 			fs.mu.Lock()
+			n.yield(d.theirs)
 			path, _ := n.target()
-			if path == d.path {
-				n.yield(d.theirs)
-			}
 			fs.mu.Unlock()
-			if resumed && path != d.path { // it has moved since, and the commit is known not to be in the log
+			if resumed && path != d.path { // known not to be in the log, and another session has moved it since
 				continue
 			}
 		}

@@ -146,3 +146,36 @@ func TestEditedBackupMoves(t *testing.T) {
 		t.Error("what was edited is not kept")
 	}
 }
+
+// TestHiddenBelowWhatIsDisplaced hides a memory of a directory in whose place another
+// session puts a file, of which the heads tell that load.
+func TestHiddenBelowWhatIsDisplaced(t *testing.T) {
+	r := newRig(t, "/d/a")
+	r.hide("/d/a", "/a~")
+	r.remove("/d/a")
+	r.write("/d", "file")
+	r.must(r.s.walk(t.Context()))
+	r.follow()
+	r.remove("/d")
+	r.write("/a~/x", "theirs")
+	r.follow()
+	if wrong := r.differs(); wrong != "" {
+		t.Error(wrong)
+	}
+}
+
+// TestRenameDirWithoutWhatIsHidden renames a directory, of which a memory is hidden that
+// another session has moved out of it.
+func TestRenameDirWithoutWhatIsHidden(t *testing.T) {
+	r := newRig(t, "/d/a", "/d/b")
+	r.must(r.s.walk(t.Context()))
+	r.hide("/d/a", "/a~")
+	r.log.early = func() { r.move("/d/a", "/z") }
+	if status := r.rename("/d", "/e", 0); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.follow()
+	if wrong := r.differs(); wrong != "" {
+		t.Error(wrong)
+	}
+}

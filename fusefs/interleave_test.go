@@ -142,7 +142,7 @@ func (f *interleaving) openAt(path string, flags uint32) *openFile {
 		}
 		f.note("open %s with %#x: %v", path, flags, status)
 		if status.Ok() {
-			o.node = f.fs.nodes[entry.NodeId]
+			o.node = f.node(entry.NodeId)
 			return o
 		}
 		if status != fuse.Status(syscall.ESTALE) {
@@ -287,7 +287,7 @@ func (f *interleaving) truncate(path string) {
 		return
 	}
 	in := &fuse.SetAttrIn{SetAttrInCommon: fuse.SetAttrInCommon{InHeader: header(entry.NodeId), Valid: fuse.FATTR_SIZE}}
-	n := f.fs.nodes[entry.NodeId]
+	n := f.node(entry.NodeId)
 	status = f.fs.SetAttr(nil, in, &fuse.AttrOut{})
 	f.note("truncate %s: %v", path, status)
 	for _, o := range f.open {

@@ -136,9 +136,7 @@ func (t *thread) openAt(path string, flags uint32) *openFile {
 		}
 		t.note("%d: open %s with %#x: %v", t.number, path, flags, status)
 		if status.Ok() {
-			t.fs.mu.RLock()
-			o.node = t.fs.nodes[entry.NodeId]
-			t.fs.mu.RUnlock()
+			o.node = t.node(entry.NodeId)
 			return o
 		}
 		if status != fuse.Status(syscall.ESTALE) {

@@ -44,13 +44,11 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 	if status := fs.reachContent(in.Newdir, newName); !status.Ok() {
 		return status
 	}
-	if status := fs.sure(from, oldName); !status.Ok() {
-		return status
-	}
-	if status := fs.sure(to, newName); !status.Ok() {
+	if status := fs.excludeCommits(from.store, nameIn{from, oldName}, nameIn{to, newName}); !status.Ok() {
 		return status
 	}
 	n, status := fs.rename(in, from, oldName, newName)
+	from.store.ops.Unlock()
 	if status.Ok() && n != nil {
 		status = fs.commitIdle(n)
 	}
@@ -77,11 +75,9 @@ func (fs *fileSystem) commitIdle(n *node) fuse.Status {
 	return status
 }
 
-// rename does it, and returns what has moved; nil when nothing had to.
+// rename does it, and returns what has moved; nil when nothing had to. Caller holds
+// the store's ops.
 func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName string) (*node, fuse.Status) {
-	from.store.ops.Lock()
-	defer from.store.ops.Unlock()
-
 	fs.mu.Lock()
 	m, status := fs.newMove(in, from, oldName, newName)
 	// The kernel takes the file that it named for what has moved, and may not know

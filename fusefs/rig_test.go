@@ -226,6 +226,13 @@ func (r *rig) walkTo(n int, then func()) {
 	r.must(r.s.walk(r.Context()))
 }
 
+// node is the one of an id. A scratch file that lingers may become a memory beside.
+func (r *rig) node(id uint64) *node {
+	r.fs.mu.RLock()
+	defer r.fs.mu.RUnlock()
+	return r.fs.nodes[id]
+}
+
 func header(id uint64) fuse.InHeader { return fuse.InHeader{NodeId: id} }
 
 // lookup goes down a path as the kernel does.

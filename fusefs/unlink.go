@@ -26,10 +26,9 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 	if status := fs.reach(header.NodeId, name); !status.Ok() {
 		return status
 	}
-	if status := fs.sure(dir, name); !status.Ok() {
+	if status := fs.excludeCommits(s, nameIn{dir, name}); !status.Ok() {
 		return status
 	}
-	s.ops.Lock()
 	defer s.ops.Unlock()
 	fs.mu.Lock()
 	n, path := dir.children[canonical], ""

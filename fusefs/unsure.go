@@ -25,32 +25,52 @@ func (s *store) forgetUnsure() {
 	maps.DeleteFunc(s.unsure, func(_ string, d *draft) bool { return d.n.stage != d.st })
 }
 
-// sure finds out what became of the commits whose replies were lost, of what has a
-// name in a directory and of all below that, before the name changes: each is tried
-// again under the path that it was for. Callers hold no lock.
-func (fs *fileSystem) sure(dir *node, name string) fuse.Status {
-	canonical, err := memory.ParseName(name)
-	if err != nil {
-		return fuse.OK // the request itself refuses it
-	}
-	fs.mu.RLock()
-	var drafts []*draft
-	for _, d := range dir.store.unsure {
-		if d.st.attempt == d && d.resumed && d.n.now().isAtOrBelow(dir.children[canonical]) {
-			drafts = append(drafts, d)
+// nameIn is a name in a directory, canonical or not.
+type nameIn struct {
+	dir  *node
+	name string
+}
+
+// excludeCommits takes s.ops for a change of names, and returns OK holding it. Of what
+// has these names, and of all below, it is known then what became of the commits whose
+// replies were lost: each is tried again first, under the path that it was for.
+func (fs *fileSystem) excludeCommits(s *store, of ...nameIn) fuse.Status {
+	for {
+		s.ops.Lock()
+		drafts := s.unsureOf(of)
+		if len(drafts) == 0 {
+			return fuse.OK
+		}
+		s.ops.Unlock()
+		for _, d := range drafts {
+			status := fs.commitFile(d.n, d.st, saved)
+			fs.mu.RLock()
+			unknown := d.st.attempt == d
+			fs.mu.RUnlock()
+			if unknown {
+				return status
+			}
 		}
 	}
-	fs.mu.RUnlock()
-	for _, d := range drafts {
-		status := fs.commitFile(d.n, d.st, saved)
-		fs.mu.RLock()
-		unknown := d.st.attempt == d
-		fs.mu.RUnlock()
-		if unknown {
-			return status
+}
+
+// unsureOf returns the drafts of files at or below some names of which it is not known
+// whether they are in the log. Caller holds s.ops.
+func (s *store) unsureOf(names []nameIn) (drafts []*draft) {
+	s.fs.mu.RLock()
+	defer s.fs.mu.RUnlock()
+	for _, p := range names {
+		canonical, err := memory.ParseName(p.name)
+		if err != nil {
+			continue // the request itself refuses it
+		}
+		for _, d := range s.unsure {
+			if d.st.attempt == d && d.n.now().isAtOrBelow(p.dir.children[canonical]) {
+				drafts = append(drafts, d)
+			}
 		}
 	}
-	return fuse.OK
+	return drafts
 }
 
 // isAtOrBelow reports whether n is top or lies below it. Caller holds fs.mu.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -96,20 +97,28 @@ func TestRenameOverAfterOutage(t *testing.T) {
 	})
 }
 
-// TestRenameBesideOutage renames a file whose fsync ends with an error after the rename
-// has made sure of what there was.
+// TestRenameBesideOutage renames a file while its fsync is under way, and ends with an
+// error.
 func TestRenameBesideOutage(t *testing.T) {
-	outages(t, func(t *testing.T, outage func(*rig, uint64)) {
+	for _, of := range []fate{unheard, unmade} {
 		r := newRig(t, "/f")
 		r.must(r.s.walk(t.Context()))
 		fh := r.dirty("/f", "mine1")
-		outage(r, fh)
-		in := &fuse.RenameIn{InHeader: header(r.s.root.id), Newdir: r.s.root.id}
-		if _, status := r.fs.rename(in, r.s.root, "f", "g"); !status.Ok() { // Rename goes on
+		renamed := make(chan fuse.Status)
+		r.log.fate = func() fate {
+			r.log.fate = nil
+			go func() { renamed <- r.rename("/f", "/g", 0) }()
+			time.Sleep(20 * time.Millisecond) // in which it comes to wait for the fsync
+			return of
+		}
+		if status := r.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}); status != fuse.EIO {
+			t.Fatal(status)
+		}
+		if status := <-renamed; !status.Ok() {
 			t.Fatal(status)
 		}
 		r.wantSaved(fh, "/g", "mine1", "/f")
-	})
+	}
 }
 
 // TestMovedAfterOutage has another session rename a file whose fsync has ended with an
