@@ -81,7 +81,6 @@ func (s *store) remove(n *node, path string) error {
 	case path == "":
 		return syscall.ENOENT
 	}
-	hides := n.origin != nil
 	err := s.commit([]memory.Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, func(*versionlog.Commit) {
 		n := n.now()
 		if at, ok := n.logPath(); ok && at != path {
@@ -97,7 +96,7 @@ func (s *store) remove(n *node, path string) error {
 	defer s.fs.mu.Unlock()
 	there, _ := conflictHead(err, path)
 	switch {
-	case hides && n.local: // what it hid is shown
+	case n.local: // hidden when it was to go: what it hid is shown
 		s.unhide(n)
 		s.fs.unlinked(n)
 		return nil
