@@ -60,8 +60,7 @@ func split(path string) (dir, name string) {
 // vacate makes a path absent because of v.
 func (s *store) vacate(path string, v versionlog.Version) {
 	if n := s.findHidden(path); n != nil && n.head.Seq < v.Seq {
-		s.unhide(n)
-		s.remember(path, n.seen)
+		s.reveal(n, path)
 	}
 	n := s.find(path)
 	if n == nil || n.isDir() || n.local || n.head == nil || n.head.Seq >= v.Seq {
@@ -121,8 +120,7 @@ func (s *store) place(v versionlog.Version) {
 		if n.head.Seq >= v.Seq {
 			return
 		}
-		s.unhide(n) // somebody else wrote it: it is to be seen
-		s.remember(v.Path, n.seen)
+		s.reveal(n, v.Path) // somebody else wrote it: it is to be seen
 	}
 	dirPath, name := split(v.Path)
 	dir := s.makeDirs(dirPath, v.Time)
@@ -234,8 +232,7 @@ func (s *store) displaced(n *node) {
 		s.remember(n.was, n.seen)
 	}
 	for name, h := range n.hidden { // what is there instead says that it is gone
-		s.unhide(h)
-		s.remember(n.was+"/"+name, h.seen)
+		s.reveal(h, n.was+"/"+name)
 	}
 	for _, c := range n.children {
 		s.displaced(c)
@@ -272,6 +269,13 @@ func (s *store) unhide(n *node) {
 		delete(o.dir.hidden, o.name)
 	}
 	n.origin = nil
+}
+
+// reveal is unhide where another session has taken the path away at which n is
+// hidden: what the session knows of that stays known.
+func (s *store) reveal(n *node, path string) {
+	s.unhide(n)
+	s.remember(path, n.seen)
 }
 
 // touch notes that n has changed, in what it lists or holds. By its mtime the

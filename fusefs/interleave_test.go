@@ -63,26 +63,33 @@ func (f *interleaving) wrong(format string, args ...any) {
 // theirs makes some changes by the other session.
 func (f *interleaving) theirs() {
 	for range f.random.IntN(3) {
-		path, to := f.pick(theirPaths), f.pick(theirPaths)
-		var err error
-		switch f.random.IntN(7) {
-		case 0, 1, 2:
-			_, err = f.other.Write(f.Context(), path, []byte(f.text("o")), versionlog.ExpectAny())
-			f.note("  they write <o%d> to %s: %v", f.texts, path, err)
-		case 3:
-			_, err = f.other.Remove(f.Context(), path, versionlog.ExpectAny())
-			f.note("  they remove %s: %v", path, err)
-		case 4:
-			_, err = f.other.RemoveTree(f.Context(), path)
-			f.note("  they remove all of %s: %v", path, err)
-		default:
-			_, err = f.other.Rename(f.Context(), path, to, nil)
-			f.note("  they rename %s to %s: %v", path, to, err)
-		}
+		f.note("%s", f.theirChange(f.random, f.pick(theirPaths), f.pick(theirPaths), f.text))
 		if f.chance(2) {
 			f.followSome()
 		}
 	}
+}
+
+// theirChange makes a change by the other session, and says which.
+func (r *rig) theirChange(random *rand.Rand, path, to string, text func(who string) string) string {
+	var err error
+	var what string
+	switch random.IntN(7) {
+	case 0, 1, 2:
+		written := text("o")
+		what = fmt.Sprintf("write %s to %s", written, path)
+		_, err = r.other.Write(r.Context(), path, []byte(written), versionlog.ExpectAny())
+	case 3:
+		what = "remove " + path
+		_, err = r.other.Remove(r.Context(), path, versionlog.ExpectAny())
+	case 4:
+		what = "remove all of " + path
+		_, err = r.other.RemoveTree(r.Context(), path)
+	default:
+		what = fmt.Sprintf("rename %s to %s", path, to)
+		_, err = r.other.Rename(r.Context(), path, to, nil)
+	}
+	return fmt.Sprintf("  they %s: %v", what, err)
 }
 
 // followSome follows a few commits, up to one that the mount is making.
@@ -152,11 +159,11 @@ func (f *interleaving) openAt(path string, flags uint32) *openFile {
 	return nil
 }
 
-// replaces notes that what is written to o's file replaces what was.
-func (f *interleaving) replaces(o *openFile) {
-	for _, other := range f.open {
-		if other.node.now() == o.node.now() {
-			other.written = nil
+// overwritten notes that what was written to the handles of a file has been replaced.
+func overwritten(open []*openFile, n *node) {
+	for _, o := range open {
+		if o.node.now() == n.now() {
+			o.written = nil
 		}
 	}
 }
@@ -167,7 +174,7 @@ func (f *interleaving) writeTo(o *openFile) {
 		f.fs.mu.RLock()
 		text += strings.Repeat(".", max(0, len(f.fs.handles[o.fh].stage.data)-len(text)))
 		f.fs.mu.RUnlock()
-		f.replaces(o)
+		overwritten(f.open, o.node)
 	}
 	_, status := f.fs.Write(nil, &fuse.WriteIn{Fh: o.fh, Flags: o.flags}, []byte(text))
 	f.note("write %s to %s: %v", text, o.path, status)
@@ -192,17 +199,26 @@ func (f *interleaving) ended(o *openFile, call string, status fuse.Status) {
 	if private {
 		return
 	}
+	if wrong := f.lost(o, status); wrong != "" {
+		f.wrong("%s", wrong)
+	}
+}
+
+// lost says what is lost of what was written to a handle, when a close or fsync of it
+// has ended with a status, or "".
+func (r *rig) lost(o *openFile, status fuse.Status) string {
 	for _, text := range o.written {
 		switch {
-		case status.Ok() && !o.refused && !f.inHistory(text):
-			f.wrong("%s was acknowledged, and is not in the history", text)
-		case status == fuse.Status(syscall.ESTALE) && !f.kept(text) && !f.inHistory(text):
-			f.wrong("%s was refused, and is not kept", text)
+		case status.Ok() && !o.refused && !r.inHistory(text):
+			return text + " was acknowledged, and is not in the history"
+		case status == fuse.Status(syscall.ESTALE) && !r.kept(text) && !r.inHistory(text):
+			return text + " was refused, and is not kept"
 		}
 	}
 	if status.Ok() {
 		o.written = nil
 	}
+	return ""
 }
 
 func (f *interleaving) closeOne(i int) {
@@ -235,7 +251,7 @@ func (f *interleaving) step() {
 			return
 		}
 		if flags&syscall.O_TRUNC != 0 {
-			f.replaces(o)
+			overwritten(f.open, o.node)
 		}
 		f.open = append(f.open, o)
 		if flags == syscall.O_RDWR && f.chance(2) {
@@ -286,14 +302,11 @@ func (f *interleaving) truncate(path string) {
 	if !status.Ok() || entry.Mode&syscall.S_IFDIR != 0 {
 		return
 	}
-	in := &fuse.SetAttrIn{SetAttrInCommon: fuse.SetAttrInCommon{InHeader: header(entry.NodeId), Valid: fuse.FATTR_SIZE}}
 	n := f.node(entry.NodeId)
-	status = f.fs.SetAttr(nil, in, &fuse.AttrOut{})
+	status = f.rig.truncate(entry.NodeId, 0)
 	f.note("truncate %s: %v", path, status)
-	for _, o := range f.open {
-		if status.Ok() && o.node.now() == n.now() {
-			o.written = nil
-		}
+	if status.Ok() {
+		overwritten(f.open, n)
 	}
 }
 
@@ -357,7 +370,7 @@ func TestInterleavings(t *testing.T) {
 			f.s.kept = kept
 			if seed%4 >= 2 {
 				f.log.fate = func() fate {
-					ends := []fate{fine, fine, fine, fine, fine, fine, unheard, unmade}[f.random.IntN(8)]
+					ends := fates[f.random.IntN(len(fates))]
 					f.note("  a commit is %s", []string{"made", "made, unheard", "not made"}[ends])
 					return ends
 				}

@@ -85,6 +85,23 @@ func (u *unmounted) write(fh uint64, flags uint32, at int, text string) {
 	}
 }
 
+// save makes a file, writes it and closes it, as a program does.
+func (u *unmounted) save(name, text string) {
+	u.Helper()
+	fh := u.create(name, syscall.O_WRONLY)
+	u.write(fh, 0, 0, text)
+	if status := u.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); !status.Ok() {
+		u.Fatalf("save of %s: %v", name, status)
+	}
+	u.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
+}
+
+// rename gives a file in the store's root another name there.
+func (u *unmounted) rename(from, to string) fuse.Status {
+	root := u.s.root.id
+	return u.fs.Rename(nil, &fuse.RenameIn{InHeader: header(root), Newdir: root}, from, to)
+}
+
 func (u *unmounted) fsync(fh uint64, want fuse.Status) {
 	u.Helper()
 	if status := u.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}); status != want {
@@ -201,25 +218,15 @@ func TestUnsureIsBounded(t *testing.T) {
 func TestLostReplyOfRename(t *testing.T) {
 	u := newUnmounted(t)
 	u.fs.notify.closed = true
-	save := func(name, text string) {
-		fh := u.create(name, syscall.O_WRONLY)
-		u.write(fh, 0, 0, text)
-		if status := u.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); !status.Ok() {
-			t.Fatal(status)
-		}
-		u.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
-	}
-	save("f", "one")
+	u.save("f", "one")
 	u.follow()
-	save("f.tmp", "two")
-	in := &fuse.RenameIn{Newdir: u.s.root.id}
-	in.NodeId = u.s.root.id
+	u.save("f.tmp", "two")
 	u.log.lose = 1
-	if status := u.fs.Rename(nil, in, "f.tmp", "f"); status != fuse.EIO {
+	if status := u.rename("f.tmp", "f"); status != fuse.EIO {
 		t.Fatal(status)
 	}
 	u.follow()
-	if status := u.fs.Rename(nil, in, "f.tmp", "f"); !status.Ok() {
+	if status := u.rename("f.tmp", "f"); !status.Ok() {
 		t.Errorf("trying again: %v", status)
 	}
 }
@@ -230,18 +237,6 @@ func TestLostReplyIsTheSessions(t *testing.T) {
 	u := newUnmounted(t)
 	u.fs.notify.closed = true
 	root := header(u.s.root.id)
-	save := func(name, text string) {
-		t.Helper()
-		fh := u.create(name, syscall.O_WRONLY)
-		u.write(fh, 0, 0, text)
-		if status := u.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); !status.Ok() {
-			t.Errorf("save of %s: %v", name, status)
-		}
-		u.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
-	}
-	rename := func(from, to string) fuse.Status {
-		return u.fs.Rename(nil, &fuse.RenameIn{InHeader: root, Newdir: u.s.root.id}, from, to)
-	}
 	lost := func(status fuse.Status) {
 		t.Helper()
 		if status != fuse.EIO {
@@ -249,15 +244,15 @@ func TestLostReplyIsTheSessions(t *testing.T) {
 		}
 		u.follow()
 	}
-	save("f", "one")
-	save("g", "other")
+	u.save("f", "one")
+	u.save("g", "other")
 	u.follow()
 
-	save("f.tmp", "two")
+	u.save("f.tmp", "two")
 	u.log.lose = 1
-	lost(rename("f.tmp", "f"))
-	save("f.tmp", "three")
-	if status := rename("f.tmp", "f"); !status.Ok() {
+	lost(u.rename("f.tmp", "f"))
+	u.save("f.tmp", "three")
+	if status := u.rename("f.tmp", "f"); !status.Ok() {
 		t.Errorf("saving over what the session has saved: %v", status)
 	}
 	u.check("/f", "three", 3)
@@ -271,7 +266,7 @@ func TestLostReplyIsTheSessions(t *testing.T) {
 	}
 	theirs("/n") // which the session does not read
 	for freed, free := range map[string]func() fuse.Status{
-		"g": func() fuse.Status { return rename("g", "h") },
+		"g": func() fuse.Status { return u.rename("g", "h") },
 		"n": func() fuse.Status { return u.fs.Unlink(nil, &root, "n") },
 	} {
 		u.log.lose = 1
@@ -297,7 +292,7 @@ func TestOwedIsBounded(t *testing.T) {
 	u.follow()
 	u.log.Log = fullLog{u.log.Log}
 	for range 100 {
-		if status := u.fs.Rename(nil, &fuse.RenameIn{InHeader: header(u.s.root.id), Newdir: u.s.root.id}, "f", "g"); status != fuse.EIO {
+		if status := u.rename("f", "g"); status != fuse.EIO {
 			t.Fatal(status)
 		}
 	}
@@ -421,9 +416,7 @@ func TestLostReplyThenRename(t *testing.T) {
 	u.write(fh, 0, 0, "two")
 	u.log.lose = 1
 	u.fsync(fh, fuse.EIO)
-	in := &fuse.RenameIn{Newdir: u.s.root.id}
-	in.NodeId = u.s.root.id
-	if status := u.fs.Rename(nil, in, "f", "g"); !status.Ok() {
+	if status := u.rename("f", "g"); !status.Ok() {
 		t.Fatal(status)
 	}
 	u.follow()

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mneme/conflict"
-	"mneme/versionlog"
 )
 
 // parallel is a mount of which several threads make requests at once, while another
@@ -27,7 +26,7 @@ type parallel struct {
 	mu    sync.Mutex // guards what follows
 	texts int
 	trace []string
-	wrong []string
+	wrong string // the first complaint
 }
 
 func (p *parallel) note(format string, args ...any) {
@@ -36,12 +35,14 @@ func (p *parallel) note(format string, args ...any) {
 	p.trace = append(p.trace, fmt.Sprintf(format, args...))
 }
 
-// complain notes what is wrong; the first of it counts.
+// complain notes what is wrong.
 func (p *parallel) complain(format string, args ...any) {
 	p.note(format, args...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wrong = append(p.wrong, fmt.Sprintf(format, args...))
+	if p.wrong == "" {
+		p.wrong = fmt.Sprintf(format, args...)
+	}
 }
 
 func (p *parallel) text(who string) string {
@@ -151,11 +152,7 @@ func (t *thread) writeTo(o *openFile) {
 	t.fs.mu.RLock()
 	if o.flags&syscall.O_APPEND == 0 { // all of it
 		text += strings.Repeat(".", max(0, len(t.fs.handles[o.fh].stage.data)-len(text)))
-		for _, other := range t.open {
-			if other.node.now() == o.node.now() {
-				other.written = nil
-			}
-		}
+		overwritten(t.open, o.node)
 	}
 	t.fs.mu.RUnlock()
 	_, status := t.fs.Write(nil, &fuse.WriteIn{InHeader: t.header(o.node.id), Fh: o.fh, Flags: o.flags}, []byte(text))
@@ -184,16 +181,8 @@ func (t *thread) ends(o *openFile, name string, call func() fuse.Status) {
 	if private || !t.judged {
 		return
 	}
-	for _, text := range o.written {
-		switch {
-		case status.Ok() && !o.refused && !t.inHistory(text):
-			t.complain("%s was acknowledged, and is not in the history", text)
-		case status == fuse.Status(syscall.ESTALE) && !t.kept(text) && !t.inHistory(text):
-			t.complain("%s was refused, and is not kept", text)
-		}
-	}
-	if status.Ok() {
-		o.written = nil
+	if wrong := t.lost(o, status); wrong != "" {
+		t.complain("%s", wrong)
 	}
 }
 
@@ -310,23 +299,7 @@ func (p *parallel) theirs(random *rand.Rand, changes int, judged int) {
 		return path
 	}
 	for range changes {
-		path, to := pick(), pick()
-		var err error
-		switch random.IntN(7) {
-		case 0, 1, 2:
-			text := p.text("o")
-			_, err = p.other.Write(p.Context(), path, []byte(text), versionlog.ExpectAny())
-			p.note("  they write %s to %s: %v", text, path, err)
-		case 3:
-			_, err = p.other.Remove(p.Context(), path, versionlog.ExpectAny())
-			p.note("  they remove %s: %v", path, err)
-		case 4:
-			_, err = p.other.RemoveTree(p.Context(), path)
-			p.note("  they remove all of %s: %v", path, err)
-		default:
-			_, err = p.other.Rename(p.Context(), path, to, nil)
-			p.note("  they rename %s to %s: %v", path, to, err)
-		}
+		p.note("%s", p.theirChange(random, pick(), pick(), p.text))
 		if random.IntN(2) == 0 {
 			time.Sleep(rand.N(200 * time.Microsecond))
 		}
@@ -358,7 +331,7 @@ func TestParallel(t *testing.T) {
 			p.s.kept, p.s.patience = kept, time.Second
 			p.fs.opts.Merge = seed%8 >= 4
 			if seed%4 >= 2 {
-				p.log.fate = func() fate { return []fate{fine, fine, fine, fine, fine, fine, unheard, unmade}[rand.N(8)] }
+				p.log.fate = func() fate { return fates[rand.N(len(fates))] }
 			}
 			judged := seed%2 == 1
 			p.fs.tasks.Go(func() { p.s.follow(p.fs.ctx) })
@@ -396,8 +369,8 @@ func TestParallel(t *testing.T) {
 			if wrong := p.differs(); wrong != "" {
 				p.complain("%s", wrong)
 			}
-			if len(p.wrong) > 0 {
-				t.Errorf("%s\n%s", p.wrong[0], strings.Join(p.trace, "\n"))
+			if p.wrong != "" {
+				t.Errorf("%s\n%s", p.wrong, strings.Join(p.trace, "\n"))
 			}
 		})
 		if t.Failed() {

@@ -20,8 +20,7 @@ func TestNoPushIntoWhatIsWritten(t *testing.T) {
 			return status
 		},
 		"truncate": func(r *rig, id uint64) fuse.Status {
-			in := &fuse.SetAttrIn{SetAttrInCommon: fuse.SetAttrInCommon{InHeader: header(id), Valid: fuse.FATTR_SIZE, Size: 1}}
-			return r.fs.SetAttr(nil, in, &fuse.AttrOut{})
+			return r.truncate(id, 1)
 		},
 		"create": func(r *rig, _ uint64) fuse.Status {
 			dir, name := r.parent("/f")

@@ -44,7 +44,7 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 	if status := fs.reachContent(in.Newdir, newName); !status.Ok() {
 		return status
 	}
-	if status := fs.excludeCommits(from.store, nameIn{from, oldName}, nameIn{to, newName}); !status.Ok() {
+	if status := from.store.excludeCommits(nameIn{from, oldName}, nameIn{to, newName}); !status.Ok() {
 		return status
 	}
 	n, status := fs.rename(in, from, oldName, newName)

@@ -17,11 +17,12 @@ func (fs *fileSystem) renameDir(m *move) error {
 		err = m.s.commitWith(versionlog.NewKey(), func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
 			return m.s.memory.Rename(fs.ctx, from, to, opts)
 		}, func(c *versionlog.Commit) {
-			stay := newcomers(m.n, c)
+			moved := movedBy(c)
+			stay := newcomers(m.n, moved)
 			if t := m.to.children[m.new]; t != nil && t != m.n {
-				stay = append(stay, newcomers(t, c)...)
+				stay = append(stay, newcomers(t, moved)...)
 			}
-			m.s.uncover(m.n, c)
+			m.s.uncover(m.n, moved)
 			fs.take(m)
 			for _, n := range stay { // first: what has moved may have to go where they are
 				m.s.putBack(n.file, n.path)
@@ -59,33 +60,27 @@ func (fs *fileSystem) beginRenameDir(m *move) (from, to string, done bool, err e
 	return from, to, true, nil
 }
 
-// movedBy is the paths from which c moves memories.
-func movedBy(c *versionlog.Commit) map[string]bool {
-	moved := make(map[string]bool, len(c.Versions))
+// movedBy has the paths from which c moves memories, with its sequence number.
+func movedBy(c *versionlog.Commit) map[string]uint64 {
+	moved := make(map[string]uint64, len(c.Versions))
 	for _, v := range c.Versions {
-		moved[v.From] = true
+		moved[v.From] = c.Seq
 	}
 	return moved
 }
 
-// uncover ends what is hidden below dir, and is not moved by c: another session has
-// moved or removed it before, of which the follower has yet to tell.
+// uncover ends what is hidden below dir, and has not been moved: another session
+// has moved or removed it before, of which the follower has yet to tell.
 // Caller holds fs.mu.
-func (s *store) uncover(dir *node, c *versionlog.Commit) {
-	moved := movedBy(c)
-	var walk func(*node)
-	walk = func(dir *node) {
-		for name, n := range dir.hidden {
-			if path, ok := dir.childPath(name); ok && !moved[path] {
-				s.unhide(n)
-				s.remember(path, n.seen)
-			}
-		}
-		for _, c := range dir.children {
-			walk(c)
+func (s *store) uncover(dir *node, moved map[string]uint64) {
+	for name, n := range dir.hidden {
+		if path, ok := dir.childPath(name); ok && moved[path] == 0 {
+			s.reveal(n, path)
 		}
 	}
-	walk(dir)
+	for _, child := range dir.children {
+		s.uncover(child, moved)
+	}
 }
 
 // newcomer is a file below a directory that a rename moves or replaces, which
@@ -95,18 +90,17 @@ type newcomer struct {
 	path string
 }
 
-// newcomers returns the memories below dir that c does not move, or that have come
-// where it has moved something away: heads that load may be newer than c.
-// Caller holds fs.mu.
-func newcomers(dir *node, c *versionlog.Commit) []newcomer {
-	moved := movedBy(c)
+// newcomers returns the memories below dir that have not been moved, or that have
+// come where something was: heads that load may be newer than the commit that moved
+// it. Caller holds fs.mu.
+func newcomers(dir *node, moved map[string]uint64) []newcomer {
 	var found []newcomer
 	var walk func(*node)
 	walk = func(n *node) {
 		for _, child := range n.children {
 			walk(child)
 		}
-		if path, ok := n.path(); ok && !n.isDir() && !n.local && n.head != nil && (!moved[path] || n.head.Seq > c.Seq) {
+		if path, ok := n.path(); ok && !n.isDir() && !n.local && n.head != nil && n.head.Seq > moved[path] {
 			found = append(found, newcomer{n, path})
 		}
 	}

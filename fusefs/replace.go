@@ -146,7 +146,6 @@ func (fs *fileSystem) loseRename(r *replacement) error {
 
 // replaced brings a file over target into the tree. Caller holds fs.mu.
 func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
-	own := len(c.Versions) > 0
 	m, head := r.move, r.head
 	newer := r.newer
 	if t := m.to.children[m.new]; t != nil && !t.local && t.head != nil && t.head.Seq > head.Seq {
@@ -154,7 +153,7 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	}
 	// Another session has written the very same bytes, and the follower has met that it
 	// has removed them since.
-	gone := !own && (m.s.gone[r.path] > head.Seq ||
+	gone := len(c.Versions) == 0 && (m.s.gone[r.path] > head.Seq ||
 		m.s.loading.done && head.Seq <= m.s.applied && m.s.made(r.path) == nil && m.s.findHidden(r.path) == nil)
 	if hidden := m.to.hidden[m.new]; hidden != nil {
 		m.s.unhide(hidden)

@@ -61,6 +61,22 @@ func TestRenameOverTheSameBytes(t *testing.T) {
 	r.wantAsLog()
 }
 
+// renamedOverSameBytes renames /a over /b, which has the same bytes; once that is in
+// the log, and before the mount hears of it, another session does something.
+func renamedOverSameBytes(t *testing.T, then func(*rig)) *rig {
+	r := newRig(t, "/a", "/b")
+	r.must(r.s.walk(t.Context()))
+	r.readOnce("/a")
+	r.readOnce("/b")
+	r.write("/b", "/a")
+	r.follow()
+	r.log.late = func() { then(r) }
+	if status := r.rename("/a", "/b", 0); !status.Ok() {
+		t.Errorf("rename: %v", status)
+	}
+	return r
+}
+
 // TestRenameOverTheSameBytesThatChange renames a memory over another one with the same
 // bytes, which another session changes once it is done, before the mount hears of it.
 func TestRenameOverTheSameBytesThatChange(t *testing.T) {
@@ -69,16 +85,7 @@ func TestRenameOverTheSameBytesThatChange(t *testing.T) {
 		"removed": func(r *rig) { r.remove("/b") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "/a", "/b")
-			r.must(r.s.walk(t.Context()))
-			r.readOnce("/a")
-			r.readOnce("/b")
-			r.write("/b", "/a")
-			r.follow()
-			r.log.late = func() { then(r) }
-			if status := r.rename("/a", "/b", 0); !status.Ok() {
-				t.Errorf("rename: %v", status)
-			}
+			r := renamedOverSameBytes(t, then)
 			want := syscall.Errno(0)
 			if name == "changed" {
 				r.wantText("/b", "theirs") // who reads it knows it
@@ -97,16 +104,7 @@ func TestRenameOverTheSameBytesThatChange(t *testing.T) {
 // TestRenameDoesNotKnowWhatFollows is TestRenameOverTheSameBytesThatChange, and saves
 // what the session has not read.
 func TestRenameDoesNotKnowWhatFollows(t *testing.T) {
-	r := newRig(t, "/a", "/b")
-	r.must(r.s.walk(t.Context()))
-	r.readOnce("/a")
-	r.readOnce("/b")
-	r.write("/b", "/a")
-	r.follow()
-	r.log.late = func() { r.write("/b", "theirs") }
-	if status := r.rename("/a", "/b", 0); !status.Ok() {
-		t.Errorf("rename: %v", status)
-	}
+	r := renamedOverSameBytes(t, func(r *rig) { r.write("/b", "theirs") })
 	if status := r.save("/b", "mine", 0); status != fuse.Status(syscall.ESTALE) {
 		t.Errorf("saving what the session has not read: %v, want ESTALE", status)
 	}

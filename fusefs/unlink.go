@@ -26,7 +26,7 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 	if status := fs.reach(header.NodeId, name); !status.Ok() {
 		return status
 	}
-	if status := fs.excludeCommits(s, nameIn{dir, name}); !status.Ok() {
+	if status := s.excludeCommits(nameIn{dir, name}); !status.Ok() {
 		return status
 	}
 	defer s.ops.Unlock()

@@ -31,10 +31,10 @@ type nameIn struct {
 	name string
 }
 
-// excludeCommits takes s.ops for a change of names, and returns OK holding it. Of what
+// excludeCommits takes ops for a change of names, and returns OK holding it. Of what
 // has these names, and of all below, it is known then what became of the commits whose
 // replies were lost: each is tried again first, under the path that it was for.
-func (fs *fileSystem) excludeCommits(s *store, of ...nameIn) fuse.Status {
+func (s *store) excludeCommits(of ...nameIn) fuse.Status {
 	for {
 		s.ops.Lock()
 		drafts := s.unsureOf(of)
@@ -43,10 +43,10 @@ func (fs *fileSystem) excludeCommits(s *store, of ...nameIn) fuse.Status {
 		}
 		s.ops.Unlock()
 		for _, d := range drafts {
-			status := fs.commitFile(d.n, d.st, saved)
-			fs.mu.RLock()
+			status := s.fs.commitFile(d.n, d.st, saved)
+			s.fs.mu.RLock()
 			unknown := d.st.attempt == d
-			fs.mu.RUnlock()
+			s.fs.mu.RUnlock()
 			if unknown {
 				return status
 			}
@@ -97,10 +97,8 @@ func (s *store) owe(key string) {
 // applied as if it were another's. Who merges does not know what came of it.
 // Caller holds fs.mu.
 func (s *store) recognise(c *versionlog.Commit) {
+	s.vacated(c)
 	for _, v := range c.Versions {
-		if freed := freedBy(v); freed != "" {
-			s.note(freed, base{known: true})
-		}
 		if v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified || v.Message != "" {
 			continue
 		}

@@ -11,23 +11,25 @@ import (
 	"mneme/conflict"
 )
 
-// outages calls a test for all that can have become of a commit that ended with
-// an error, met by the follower or not.
-func outages(t *testing.T, test func(t *testing.T, outage func(r *rig, fh uint64))) {
+// outages calls a test, in a mount of some files, for all that can have become of a
+// commit of a path that ended with an error, met by the follower or not.
+func outages(t *testing.T, files []string, path string, test func(r *rig, fh uint64)) {
 	for name, of := range map[string]fate{"unheard": unheard, "unmade": unmade} {
 		for _, followed := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, followed), func(t *testing.T) {
-				test(t, func(r *rig, fh uint64) {
-					r.s.kept = conflict.New(r.TempDir())
-					r.log.fate = func() fate { return of }
-					if status := r.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}); status != fuse.EIO {
-						r.Fatal(status)
-					}
-					r.log.fate = nil
-					if followed {
-						r.follow()
-					}
-				})
+				r := newRig(t, files...)
+				r.s.kept = conflict.New(t.TempDir())
+				r.must(r.s.walk(t.Context()))
+				fh := r.dirty(path, "mine1")
+				r.log.fate = func() fate { return of }
+				if status := r.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}); status != fuse.EIO {
+					t.Fatal(status)
+				}
+				r.log.fate = nil
+				if followed {
+					r.follow()
+				}
+				test(r, fh)
 			})
 		}
 	}
@@ -51,13 +53,9 @@ func (r *rig) wantSaved(fh uint64, path, text, former string) {
 // TestRenameAfterOutage renames a file, new or not, whose fsync has ended with an error.
 func TestRenameAfterOutage(t *testing.T) {
 	for _, from := range []string{"/f", "/n"} {
-		outages(t, func(t *testing.T, outage func(*rig, uint64)) {
-			r := newRig(t, "/f")
-			r.must(r.s.walk(t.Context()))
-			fh := r.dirty(from, "mine1")
-			outage(r, fh)
+		outages(t, []string{"/f"}, from, func(r *rig, fh uint64) {
 			if status := r.rename(from, "/g", 0); !status.Ok() {
-				t.Fatal(status)
+				r.Fatal(status)
 			}
 			r.wantSaved(fh, "/g", "mine1", from)
 		})
@@ -67,13 +65,9 @@ func TestRenameAfterOutage(t *testing.T) {
 // TestRenameDirAfterOutage renames the directory of a file whose fsync has ended with
 // an error.
 func TestRenameDirAfterOutage(t *testing.T) {
-	outages(t, func(t *testing.T, outage func(*rig, uint64)) {
-		r := newRig(t, "/d/f", "/d/h")
-		r.must(r.s.walk(t.Context()))
-		fh := r.dirty("/d/f", "mine1")
-		outage(r, fh)
+	outages(t, []string{"/d/f", "/d/h"}, "/d/f", func(r *rig, fh uint64) {
 		if status := r.rename("/d", "/e", 0); !status.Ok() {
-			t.Fatal(status)
+			r.Fatal(status)
 		}
 		r.wantSaved(fh, "/e/f", "mine1", "/d/f")
 	})
@@ -81,14 +75,10 @@ func TestRenameDirAfterOutage(t *testing.T) {
 
 // TestRenameOverAfterOutage renames over a new file whose fsync has ended with an error.
 func TestRenameOverAfterOutage(t *testing.T) {
-	outages(t, func(t *testing.T, outage func(*rig, uint64)) {
-		r := newRig(t)
-		r.must(r.s.walk(t.Context()))
-		fh := r.dirty("/n", "mine1")
-		outage(r, fh)
+	outages(t, nil, "/n", func(r *rig, fh uint64) {
 		r.close(r.dirty("/x.tmp", "mine2"))
 		if status := r.rename("/x.tmp", "/n", 0); !status.Ok() {
-			t.Fatal(status)
+			r.Fatal(status)
 		}
 		r.close(fh)
 		r.follow()
@@ -124,11 +114,7 @@ func TestRenameBesideOutage(t *testing.T) {
 // TestMovedAfterOutage has another session rename a file whose fsync has ended with an
 // error.
 func TestMovedAfterOutage(t *testing.T) {
-	outages(t, func(t *testing.T, outage func(*rig, uint64)) {
-		r := newRig(t, "/f")
-		r.must(r.s.walk(t.Context()))
-		fh := r.dirty("/f", "mine1")
-		outage(r, fh)
+	outages(t, []string{"/f"}, "/f", func(r *rig, fh uint64) {
 		r.move("/f", "/g")
 		r.follow()
 		r.wantSaved(fh, "/g", "mine1", "/f")
@@ -138,14 +124,10 @@ func TestMovedAfterOutage(t *testing.T) {
 // TestRenameInOutage renames a file whose fsync has ended with an error, while that
 // cannot be cleared up: the rename is refused, and the file is saved later.
 func TestRenameInOutage(t *testing.T) {
-	outages(t, func(t *testing.T, outage func(*rig, uint64)) {
-		r := newRig(t)
-		r.must(r.s.walk(t.Context()))
-		fh := r.dirty("/n", "mine1")
-		outage(r, fh)
+	outages(t, nil, "/n", func(r *rig, fh uint64) {
 		r.log.fate = func() fate { r.log.fate = nil; return unmade }
 		if status := r.rename("/n", "/g", 0); status != fuse.EIO {
-			t.Fatalf("rename: %v, want EIO", status)
+			r.Fatalf("rename: %v, want EIO", status)
 		}
 		r.wantSaved(fh, "/n", "mine1", "/g")
 	})
@@ -154,13 +136,9 @@ func TestRenameInOutage(t *testing.T) {
 // TestUnlinkAfterOutage removes a new file whose fsync has ended with an error: it does not
 // come back.
 func TestUnlinkAfterOutage(t *testing.T) {
-	outages(t, func(t *testing.T, outage func(*rig, uint64)) {
-		r := newRig(t)
-		r.must(r.s.walk(t.Context()))
-		fh := r.dirty("/n", "mine1")
-		outage(r, fh)
+	outages(t, nil, "/n", func(r *rig, fh uint64) {
 		if status := r.unlink("/n"); !status.Ok() {
-			t.Fatal(status)
+			r.Fatal(status)
 		}
 		r.close(fh)
 		r.follow()
@@ -213,8 +191,7 @@ func TestAppendAfterTruncate(t *testing.T) {
 				want = "theirs+one+more"
 			}
 			r.log.early = func() { r.write("/f", "theirs") }
-			in := &fuse.SetAttrIn{SetAttrInCommon: fuse.SetAttrInCommon{InHeader: header(entry.NodeId), Valid: fuse.FATTR_SIZE}}
-			if status := r.fs.SetAttr(nil, in, &fuse.AttrOut{}); status != fuse.Status(syscall.ESTALE) {
+			if status := r.truncate(entry.NodeId, 0); status != fuse.Status(syscall.ESTALE) {
 				t.Fatalf("truncate: %v, want ESTALE", status)
 			}
 			add("+more")
