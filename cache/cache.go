@@ -159,8 +159,9 @@ func (c *Cache) BatchSize() int {
 }
 
 // GetBatch implements cas.BatchGetter. It reads what is in memory, and what the
-// next store reads together; not from the disk tier. A Get of one of the blobs at
-// the same time does not wait for it.
+// next store reads together; not from the disk tier. Neither tier keeps what it
+// reads: who reads ahead hands it on. A Get of one of the blobs at the same time
+// does not wait for it.
 func (c *Cache) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
 	all := make([][]byte, len(ds))
 	if !c.flights.enter() {
@@ -175,16 +176,12 @@ func (c *Cache) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
 			missing, places = append(missing, d), append(places, i)
 		}
 	}
-	deletes := c.deletes.Load()
 	for k, data := range cas.GetBatch(ctx, c.next, missing) {
-		if data == nil {
-			continue
+		if data != nil {
+			all[places[k]] = data
+			c.counters.misses.Add(1)
+			c.counters.fetchedBytes.Add(uint64(len(data)))
 		}
-		all[places[k]] = data
-		c.counters.misses.Add(1)
-		c.counters.fetchedBytes.Add(uint64(len(data)))
-		c.memory.put(missing[k], data)
-		c.dropIfDeleted(missing[k], deletes)
 	}
 	return all
 }

@@ -58,6 +58,22 @@ func (s batching) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
 	return all
 }
 
+// TestBatchPassesThrough: what is read ahead, many blobs at a time, does not take
+// the room of what was asked for.
+func TestBatchPassesThrough(t *testing.T) {
+	next := batching{memcas.New()}
+	c := newCache(t, next, &Options{})
+	asked, ahead := put(t, next, []byte("asked for")), put(t, next, []byte("read ahead"))
+	wantData(t, c, asked, []byte("asked for"))
+	before := c.Stats().MemoryBytes
+	if got := c.GetBatch(t.Context(), []cas.Digest{asked, ahead}); string(got[0]) != "asked for" || string(got[1]) != "read ahead" {
+		t.Errorf("read together: %q", got)
+	}
+	if after := c.Stats().MemoryBytes; after != before {
+		t.Errorf("the memory tier grew from %d to %d bytes", before, after)
+	}
+}
+
 func put(t *testing.T, s cas.Store, data []byte) cas.Digest {
 	t.Helper()
 	d, err := s.Put(t.Context(), data)

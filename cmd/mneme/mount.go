@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -20,8 +21,13 @@ import (
 )
 
 // collectAt is GOGC of a daemon that stays for days: its memory is an agent's
-// that has none left.
-const collectAt = 50
+// that has none left. In a small store that would be to collect every few
+// megabytes that a walk reads, so ballast, which is never touched and takes no
+// memory, stands in for some.
+const (
+	collectAt   = 50
+	ballastSize = 10 << 20
+)
 
 // sessionPrefix begins the ids of sessions that mneme names itself.
 const sessionPrefix = "sesn_"
@@ -138,6 +144,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
+		defer runtime.KeepAlive(make([]byte, ballastSize))
 	}
 	syscall.Umask(0) // the modes that callers ask for have been through theirs
 	uid, gid := c.Owner.ids()
