@@ -76,45 +76,6 @@ func TestApplyFollowsTheLog(t *testing.T) {
 	})
 }
 
-// TestOwnCommitsCount: what this mount commits is in its tree, and who opens a
-// file next waits for no follower, unless another session's commit stands before
-// it that is yet to come.
-func TestOwnCommitsCount(t *testing.T) {
-	r := newRig(t, "/f", "/g")
-	r.must(r.s.walk(t.Context()))
-	save := func(text string) {
-		t.Helper()
-		if status := r.save("/f", text, 0); !status.Ok() {
-			t.Fatal(status)
-		}
-	}
-	want := func(missing uint64) {
-		t.Helper()
-		tip, err := r.other.Tip(t.Context())
-		r.must(err)
-		if r.s.applied != tip.Seq-missing {
-			t.Errorf("%d of %d commits are in the tree, want all but %d", r.s.applied, tip.Seq, missing)
-		}
-	}
-	save("1")
-	save("2")
-	want(0)
-	met := 0
-	r.followWhile(func(*versionlog.Commit) bool { met++; return met == 1 })
-	want(0) // though the follower is behind
-	r.write("/g", "theirs")
-	save("3")
-	want(2)
-	r.follow()
-	want(0)
-	r.write("/f", "same")
-	r.must(r.s.commit([]memory.Change{{Action: versionlog.Put, Path: "/f", Content: []byte("same"), Expect: versionlog.ExpectAny()}}, func(*versionlog.Commit) {}))
-	want(1) // for there was nothing to commit
-	r.follow()
-	want(0)
-	r.wantAsLog()
-}
-
 func loaded(ctx context.Context, t *rapid.T, ms *memory.Store) map[string]string {
 	fs := newFileSystem(ctx, []*memory.Store{ms}, Options{Logger: slog.New(slog.DiscardHandler)})
 	if err := fs.stores[0].walk(ctx); err != nil {

@@ -112,10 +112,7 @@ func (u *unmounted) fsync(fh uint64, want fuse.Status) {
 // follow lets the file system meet what is in the log.
 func (u *unmounted) follow() {
 	u.Helper()
-	u.fs.mu.RLock()
-	after := u.s.applied
-	u.fs.mu.RUnlock()
-	for c, err := range u.ms.Commits(u.fs.ctx, after) {
+	for c, err := range u.ms.Commits(u.fs.ctx, u.s.applied) {
 		if err != nil {
 			u.Fatal(err)
 		}

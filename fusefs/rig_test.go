@@ -143,7 +143,6 @@ type rig struct {
 	s     *store
 	other *memory.Store
 	stop  context.CancelFunc
-	met   uint64 // how far the log was followed
 }
 
 // newRig makes a store that holds files with their own path as content, and
@@ -168,7 +167,6 @@ func newRig(t *testing.T, files ...string) *rig {
 	r.s, r.stop = r.fs.stores[0], stop
 	r.s.patience = time.Microsecond // nobody follows beside, unless the test has somebody
 	r.must(r.s.begin(ctx))
-	r.met = r.s.applied
 	r.log.reads.Store(0)
 	r.Cleanup(func() {
 		stop()
@@ -207,13 +205,12 @@ func (r *rig) follow() {
 // followWhile is follow up to the first commit that is not to be met.
 func (r *rig) followWhile(more func(*versionlog.Commit) bool) {
 	r.Helper()
-	for c, err := range r.other.Commits(r.Context(), r.met) {
+	for c, err := range r.other.Commits(r.Context(), r.s.applied) {
 		r.must(err)
 		if !more(c) {
 			return
 		}
 		r.s.meet(r.Context(), c)
-		r.met = c.Seq
 	}
 }
 

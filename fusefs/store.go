@@ -110,10 +110,7 @@ func (s *store) perm(mode uint32) uint32 {
 // cannot be reached it tries again every second.
 func (s *store) follow(ctx context.Context) {
 	for {
-		s.fs.mu.RLock()
-		after := s.applied
-		s.fs.mu.RUnlock()
-		err := s.memory.Follow(ctx, after, func(c *versionlog.Commit) error {
+		err := s.memory.Follow(ctx, s.applied, func(c *versionlog.Commit) error {
 			s.meet(ctx, c)
 			return ctx.Err()
 		})
@@ -158,10 +155,6 @@ func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
 		s.fs.mu.Lock()
 		delete(s.inflight, c.Key)
 	}
-	s.degraded = nil
-	if c.Seq <= s.applied { // the request that made it has noted it
-		return
-	}
 	switch d := s.unsure[c.Key]; {
 	case own != nil && own.applied:
 	case d != nil: // its reply was lost, and nobody has asked again yet
@@ -177,13 +170,8 @@ func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
 			s.recognise(c)
 		}
 	}
-	s.advance(c)
-}
-
-// advance notes that the next commit of the log is in the tree.
-// Caller holds fs.mu.
-func (s *store) advance(c *versionlog.Commit) {
 	s.applied = c.Seq
+	s.degraded = nil
 	s.noteGone(c)
 	s.caughtUp.Broadcast()
 }
@@ -248,15 +236,12 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 		s.commits.Add(1)
 	}
 	own.applied = true
+	if c.Seq <= s.applied { // a repeated commit, which the follower has met
+		delete(s.inflight, key)
+	}
 	s.noteGone(c)
 	apply(c)
 	s.vacated(c)
-	if len(c.Versions) > 0 && c.Seq == s.applied+1 { // what is opened next need not wait for the follower
-		s.advance(c)
-	}
-	if c.Seq <= s.applied { // there is nothing to do for the follower, or it has met a repeated commit
-		delete(s.inflight, key)
-	}
 	return nil
 }
 
