@@ -109,7 +109,6 @@ func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 	n.commitMu.Lock()
 	defer n.commitMu.Unlock()
 	message, answered := "", ""
-	var refused *versionlog.Version // what the commit before met
 	for try := 0; ; try++ {
 		fs.mu.Lock()
 		d, status := fs.draft(n, st, why, answered)
@@ -141,10 +140,6 @@ func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 			if d.theirs, known = conflictHead(err, d.path); !known {
 				return fs.commitFailed(d, err)
 			}
-			if d.theirs != nil && refused != nil && d.theirs.ID == refused.ID { // the tree will not have it: no try can succeed
-				return fs.lose(n, st, d.theirs, "")
-			}
-			refused = d.theirs
 			fs.mu.Lock()
 			n.yield(d.theirs)
 			path, _ := n.target()
