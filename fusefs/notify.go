@@ -57,6 +57,13 @@ func (q *notifier) enqueue(n notice) uint64 {
 	return q.queued
 }
 
+// newest returns the number of the notice that was enqueued last.
+func (q *notifier) newest() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.queued
+}
+
 // await returns when the notice of that number has been sent, or after a time
 // in which a working kernel takes thousands.
 func (q *notifier) await(number uint64) {

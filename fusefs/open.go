@@ -17,6 +17,7 @@ type handle struct {
 	text    []byte              // of a control file
 	unread  *versionlog.Version // what the session knows once this handle has read it; nil: nothing
 	entries []dirEntry          // of a directory, from its last rewind on
+	heard   uint64              // of a handle that may write: the newest notice when it was made
 }
 
 // newHandle enters h in the table. Caller holds fs.mu.
@@ -165,6 +166,7 @@ func (fs *fileSystem) open(n *node, flags uint32, out *fuse.OpenOut) {
 	}
 	if writes(flags) {
 		n.written = true
+		h.heard = fs.notify.newest()
 		h.stage = n.beginWrite(flags)
 		if h.stage.overtaken { // it is to be read first
 			h.unread = n.head

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"fmt"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -409,4 +410,30 @@ func TestRmdirOfWhatHasGained(t *testing.T) {
 	}
 	r.fs.tasks.Wait()
 	r.wantAsLog()
+}
+
+// TestCloseTellsWhatTheOpenHeard closes a lock file, for the making of which the
+// mount has heard of another session's change: the kernel knows of it then.
+func TestCloseTellsWhatTheOpenHeard(t *testing.T) {
+	r := newRig(t, "/d/f")
+	r.must(r.s.walk(t.Context()))
+	r.readOnce("/d/f")
+	r.write("/d/f", "theirs")
+	r.follow()
+	fh := r.dirty("/d/.#f", "mine")
+	q := r.fs.notify
+	number := q.newest()
+	var told atomic.Bool
+	q.closed = false // now there is a kernel to wait for
+	go func() {
+		time.Sleep(20 * time.Millisecond)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		told.Store(true)
+		q.sent = number
+		q.progress.Broadcast()
+	}()
+	if status := r.close(fh); !status.Ok() || !told.Load() {
+		t.Errorf("closed: %v, and the kernel was told: %v", status, told.Load())
+	}
 }
