@@ -115,6 +115,7 @@ func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 	n.commitMu.Lock()
 	defer n.commitMu.Unlock()
 	message, answered := "", ""
+	var met refusals
 	for try := 0; ; try++ {
 		fs.mu.Lock()
 		d, status := fs.draft(n, st, why, answered)
@@ -145,6 +146,9 @@ func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 			var known bool
 			if d.theirs, known = conflictHead(err, d.path); !known {
 				return fs.commitFailed(d, err)
+			}
+			if met.stuck(d.theirs) {
+				return fs.lose(n, st, d.theirs, "")
 			}
 			fs.mu.Lock()
 			n.yield(d.theirs)

@@ -344,6 +344,29 @@ func TestAppendWhileNothingIsFollowed(t *testing.T) {
 	r.wantText("/f", "mine")
 }
 
+// TestAppendWithoutProgress appends to a file that the log has and the tree,
+// wrongly, has not: when the same version has stood against it often enough, it
+// loses.
+func TestAppendWithoutProgress(t *testing.T) {
+	r := newRig(t, "/f")
+	r.s.kept = conflict.New(t.TempDir())
+	r.must(r.s.walk(t.Context()))
+	r.wantLookup("/f", fuse.OK)
+	r.fs.mu.Lock()
+	r.fs.unlinked(r.s.find("/f"))
+	r.fs.mu.Unlock()
+	fh := r.appended("/f", "mine")
+	if status := r.close(fh); status != fuse.Status(syscall.ESTALE) {
+		t.Errorf("close: %v, want ESTALE", status)
+	}
+	if n := r.s.tries.Load(); n > 3*maxAlike { // when it is closed, and when it is released
+		t.Errorf("%d commits were tried", n)
+	}
+	if !r.kept("mine") {
+		t.Error("what was appended is not kept")
+	}
+}
+
 // TestEndCommitsEveryStage ends the mount while a program appends to a file that
 // another one of the session has opened to write it, knowing another version.
 func TestEndCommitsEveryStage(t *testing.T) {

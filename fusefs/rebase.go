@@ -13,6 +13,28 @@ import (
 // got something done.
 const maxRebases = 1000
 
+// refusals are the tries of one commit that were refused in a row for one version.
+type refusals struct {
+	version string
+	number  int
+}
+
+// maxAlike is how many of them there may be. While others move things it is two or
+// three; more when the tree differs from the log, and then no try helps.
+const maxAlike = 50
+
+// stuck notes a refusal, and reports whether it is one too many.
+func (r *refusals) stuck(theirs *versionlog.Version) bool {
+	if theirs == nil || theirs.ID != r.version {
+		*r = refusals{}
+	}
+	if theirs != nil {
+		r.version = theirs.ID
+		r.number++
+	}
+	return r.number > maxAlike
+}
+
 // rebase gives a stage whose commit was overtaken another base, if that can be
 // done: what was appended is put at the end of theirs; with Options.Merge,
 // changes to other lines are brought together. It returns the message for the
