@@ -2,6 +2,7 @@ package sqlitelog
 
 import (
 	"fmt"
+	"iter"
 	"testing"
 
 	"mneme/cas"
@@ -65,6 +66,48 @@ func BenchmarkHead(b *testing.B) {
 		if _, err := l.Head(b.Context(), s.ID, "/a"); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkWalk reads 10,000 heads in 200 directories, and the names of these,
+// which is what a mount does first.
+func BenchmarkWalk(b *testing.B) {
+	defer func(rows, names int) { pageRows, pageNames = rows, names }(pageRows, pageNames)
+	pageRows, pageNames = 1000, 100
+	l, err := Open(b.Context(), b.TempDir(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	s := versionlog.Store{ID: versionlog.NewStoreID(), Slug: "s"}
+	if err := l.CreateStore(b.Context(), s); err != nil {
+		b.Fatal(err)
+	}
+	for dir := range 200 {
+		p := &versionlog.Proposal{Key: versionlog.NewKey()}
+		for i := range 50 {
+			p.Changes = append(p.Changes, versionlog.Change{
+				Action: versionlog.Put, Path: fmt.Sprintf("/%03d/%02d.md", dir, i), Digest: cas.Sum(nil), Expect: versionlog.ExpectAny(),
+			})
+		}
+		if _, err := l.Commit(b.Context(), s.ID, p); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for name, walk := range map[string]func() iter.Seq2[versionlog.Version, error]{
+		"heads": func() iter.Seq2[versionlog.Version, error] { return l.Heads(b.Context(), s.ID, "/") },
+		"names": func() iter.Seq2[versionlog.Version, error] { return l.Children(b.Context(), s.ID, "/") },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, err := range walk() {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
 	}
 }
 

@@ -247,31 +247,37 @@ func (s *statements) liveBelow(ctx context.Context, store int64, above string) i
 }
 
 // liveIn yields one live version of each name below above and a slash. Where a
-// page ends within a subdirectory, the next one begins behind that.
+// page ends within a subdirectory, the next one begins behind that, and is one row:
+// a whole page would be of rows from the next subdirectory, of which one counts.
 func (s *statements) liveIn(ctx context.Context, store int64, above string) iter.Seq2[versionlog.Version, error] {
 	const afterAll = "\xff" // no path has this byte, so it sorts behind all that lies below
 	return func(yield func(versionlog.Version, error) bool) {
 		from := above + "/"
-		for {
-			page, err := queryAll(ctx, s.children, scanVersion, store, from, above+afterSlash)
+		for stmt, size := s.child, 1; ; {
+			page, err := queryAll(ctx, stmt, scanVersion, store, from, above+afterSlash)
 			if err != nil {
 				yield(versionlog.Version{}, err)
 				return
 			}
+			deeper := false
 			for _, v := range page {
 				if v.Path < from { // below the subdirectory that the row before has told of
 					continue
 				}
 				from = v.Path
-				if name, _, deeper := strings.Cut(v.Path[len(above)+1:], "/"); deeper {
+				var name string
+				if name, _, deeper = strings.Cut(v.Path[len(above)+1:], "/"); deeper {
 					from = above + "/" + name + "/" + afterAll
 				}
 				if !yield(v, nil) {
 					return
 				}
 			}
-			if len(page) < pageNames {
+			if len(page) < size {
 				return
+			}
+			if stmt, size = s.children, pageNames; deeper {
+				stmt, size = s.child, 1
 			}
 		}
 	}

@@ -26,7 +26,8 @@ const pathTables = `paths p CROSS JOIN versions v ON v.store = p.store AND v.seq
 type statements struct {
 	storeByID, storeBySlug, stores *sql.Stmt
 	tipSeq                         *sql.Stmt
-	head, last, below, children    *sql.Stmt
+	head, last                     *sql.Stmt
+	below, children, child         *sql.Stmt
 	version, newest, history       *sql.Stmt
 	commitByKey, commits           *sql.Stmt
 
@@ -53,6 +54,7 @@ func prepareStatements(ctx context.Context, db preparer) (*statements, error) {
 		{&s.last, `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ?`},
 		{&s.below, below + strconv.Itoa(pageRows)},
 		{&s.children, below + strconv.Itoa(pageNames)},
+		{&s.child, below + `1`},
 		{&s.version, `SELECT ` + versionColumns + ` FROM ` + versionTables + ` WHERE v.store = ? AND v.seq = ? AND v.ord = ? AND v.id = ?`},
 		{&s.newest, `SELECT ` + versionColumns + ` FROM ` + versionTables +
 			` WHERE v.store = ? AND v.memory_id = ? ORDER BY v.seq DESC LIMIT 1`},
