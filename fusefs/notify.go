@@ -57,10 +57,14 @@ func (q *notifier) enqueue(n notice) uint64 {
 	return q.queued
 }
 
-// newest returns the number of the notice that was enqueued last.
+// newest returns the number of the notice that was enqueued last; 0 when the
+// kernel does not take it in for now, which can take as long as the network does.
 func (q *notifier) newest() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.late[q.queued] {
+		return 0
+	}
 	return q.queued
 }
 

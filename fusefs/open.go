@@ -17,7 +17,7 @@ type handle struct {
 	text    []byte              // of a control file
 	unread  *versionlog.Version // what the session knows once this handle has read it; nil: nothing
 	entries []dirEntry          // of a directory, from its last rewind on
-	heard   uint64              // of a handle that may write: the newest notice when it was made
+	heard   uint64              // of a handle that may write: the notice that its close waits for
 }
 
 // newHandle enters h in the table. Caller holds fs.mu.

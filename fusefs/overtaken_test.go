@@ -459,4 +459,13 @@ func TestCloseTellsWhatTheOpenHeard(t *testing.T) {
 	if status := r.close(fh); !status.Ok() || !told.Load() {
 		t.Errorf("closed: %v, and the kernel was told: %v", status, told.Load())
 	}
+
+	q.mu.Lock()
+	q.late[number] = true
+	q.mu.Unlock()
+	fh = r.dirty("/d/.#g", "mine")
+	if heard := r.fs.handles[fh].heard; heard != 0 {
+		t.Errorf("the close of another file would wait for notice %d, which the kernel does not take in", heard)
+	}
+	r.close(fh)
 }
