@@ -69,11 +69,17 @@ func BenchmarkHead(b *testing.B) {
 	}
 }
 
-// BenchmarkWalk reads 10,000 heads in 200 directories, and the names of these,
-// which is what a mount does first.
+// BenchmarkWalk reads 10,000 heads in directories of 50 and of one, and the names
+// of these, which is what a mount does first.
 func BenchmarkWalk(b *testing.B) {
 	defer func(rows, names int) { pageRows, pageNames = rows, names }(pageRows, pageNames)
 	pageRows, pageNames = 1000, 100
+	for _, each := range []int{50, 1} {
+		b.Run(fmt.Sprint("each=", each), func(b *testing.B) { benchmarkWalk(b, each) })
+	}
+}
+
+func benchmarkWalk(b *testing.B, each int) {
 	l, err := Open(b.Context(), b.TempDir(), nil)
 	if err != nil {
 		b.Fatal(err)
@@ -83,25 +89,24 @@ func BenchmarkWalk(b *testing.B) {
 	if err := l.CreateStore(b.Context(), s); err != nil {
 		b.Fatal(err)
 	}
-	for dir := range 200 {
+	for from := 0; from < 10000; from += 50 {
 		p := &versionlog.Proposal{Key: versionlog.NewKey()}
-		for i := range 50 {
+		for i := from; i < from+50; i++ {
 			p.Changes = append(p.Changes, versionlog.Change{
-				Action: versionlog.Put, Path: fmt.Sprintf("/%03d/%02d.md", dir, i), Digest: cas.Sum(nil), Expect: versionlog.ExpectAny(),
+				Action: versionlog.Put, Path: fmt.Sprintf("/%05d/%05d.md", i/each, i), Digest: cas.Sum(nil), Expect: versionlog.ExpectAny(),
 			})
 		}
 		if _, err := l.Commit(b.Context(), s.ID, p); err != nil {
 			b.Fatal(err)
 		}
 	}
-	for name, walk := range map[string]func() iter.Seq2[versionlog.Version, error]{
-		"heads": func() iter.Seq2[versionlog.Version, error] { return l.Heads(b.Context(), s.ID, "/") },
-		"names": func() iter.Seq2[versionlog.Version, error] { return l.Children(b.Context(), s.ID, "/") },
+	for name, walk := range map[string]iter.Seq2[versionlog.Version, error]{
+		"heads": l.Heads(b.Context(), s.ID, "/"), "names": l.Children(b.Context(), s.ID, "/"),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				for _, err := range walk() {
+				for _, err := range walk {
 					if err != nil {
 						b.Fatal(err)
 					}

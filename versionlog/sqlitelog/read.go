@@ -247,26 +247,32 @@ func (s *statements) liveBelow(ctx context.Context, store int64, above string) i
 }
 
 // liveIn yields one live version of each name below above and a slash. Where a
-// page ends within a subdirectory, the next one begins behind that, and is one row:
-// a whole page would be of rows from the next subdirectory, of which one counts.
+// page ends within a subdirectory, the next one begins behind that. Where that
+// leaves little of a page, the next ones are single rows.
 func (s *statements) liveIn(ctx context.Context, store int64, above string) iter.Seq2[versionlog.Version, error] {
 	const afterAll = "\xff" // no path has this byte, so it sorts behind all that lies below
+	const inARow = 32       // single rows, before a page is tried again
 	return func(yield func(versionlog.Version, error) bool) {
 		from := above + "/"
-		for stmt, size := s.child, 1; ; {
+		for singles := 0; ; {
+			stmt, size := s.children, pageNames
+			if singles > 0 {
+				stmt, size = s.child, 1
+				singles--
+			}
+			names := 0
 			page, err := queryAll(ctx, stmt, scanVersion, store, from, above+afterSlash)
 			if err != nil {
 				yield(versionlog.Version{}, err)
 				return
 			}
-			deeper := false
 			for _, v := range page {
 				if v.Path < from { // below the subdirectory that the row before has told of
 					continue
 				}
+				names++
 				from = v.Path
-				var name string
-				if name, _, deeper = strings.Cut(v.Path[len(above)+1:], "/"); deeper {
+				if name, _, deeper := strings.Cut(v.Path[len(above)+1:], "/"); deeper {
 					from = above + "/" + name + "/" + afterAll
 				}
 				if !yield(v, nil) {
@@ -276,8 +282,8 @@ func (s *statements) liveIn(ctx context.Context, store int64, above string) iter
 			if len(page) < size {
 				return
 			}
-			if stmt, size = s.children, pageNames; deeper {
-				stmt, size = s.child, 1
+			if names*4 <= size {
+				singles = inARow
 			}
 		}
 	}

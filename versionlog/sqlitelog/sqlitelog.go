@@ -34,8 +34,8 @@ const (
 )
 
 // How many rows an iterator reads at a time; how many commit records, which may
-// be large; and how many rows to find names in, as long as they are not of
-// subdirectories. Between pages it holds no read transaction, so a slow consumer
+// be large; and how many rows to find names in, most of which may turn out to
+// lie deeper. Between pages it holds no read transaction, so a slow consumer
 // never keeps the write-ahead log from being checkpointed. Tests have smaller
 // pages.
 var pageRows, pageRecords, pageNames = 1000, 200, 100

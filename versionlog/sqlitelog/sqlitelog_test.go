@@ -87,6 +87,6 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	pageRows, pageRecords, pageNames = 7, 5, 3 // so that the suite meets the end of many a page
+	pageRows, pageRecords, pageNames = 7, 5, 4 // so that the suite meets the end of many a page
 	os.Exit(m.Run())
 }
