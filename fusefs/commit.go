@@ -21,10 +21,10 @@ import (
 // committed while the process that closes it, or one it descends from, has
 // another descriptor of it: the close of that one will come.
 //
-// What the mount heard of to make the handle, which can be more than the file,
-// the kernel knows when the close returns: it could not be told while it held the
-// directory of the file that it wanted made. emacs makes its lock file before it
-// asks whether the file that it is about to save has changed.
+// When it returns, the kernel has been told of what the mount heard while the
+// handle was made, about other files too: before, it held the directory in which
+// it wanted a file made. emacs makes its lock file, and then asks whether the file
+// that it is about to save has changed.
 func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	if fs.quiet {
 		return fuse.ENOSYS
@@ -44,7 +44,7 @@ func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 		fs.closeFailed(h.node, h.stage, status)
 	}
 	fs.tellName(h.node)
-	fs.notify.await(h.heard)
+	fs.notify.awaitAll(h.heard)
 	return status
 }
 

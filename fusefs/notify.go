@@ -10,7 +10,8 @@ import (
 // notifier tells the kernel what it must forget, from a goroutine of its own:
 // the kernel takes the locks of the inodes concerned, which the very request
 // that a handler is working on may hold. Handlers therefore only enqueue, after
-// the new state is published, and never wait.
+// the new state is published. Only those wait for whose request the kernel holds
+// no such lock, and not for long.
 type notifier struct {
 	done chan struct{}
 
@@ -57,24 +58,40 @@ func (q *notifier) enqueue(n notice) uint64 {
 	return q.queued
 }
 
-// newest returns the number of the notice that was enqueued last; 0 when the
-// kernel does not take it in for now, which can take as long as the network does.
+// span is the notices that were enqueued after one and up to another.
+type span struct{ after, upTo uint64 }
+
+// newest returns the number of the notice that was enqueued last.
 func (q *notifier) newest() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.late[q.queued] {
-		return 0
-	}
 	return q.queued
 }
 
-// await returns when the notice of that number has been sent, or after a time
-// in which a working kernel takes thousands.
-func (q *notifier) await(number uint64) {
+// await returns when the kernel has taken in the notice of that number, or after
+// a time in which a working kernel takes thousands.
+func (q *notifier) await(number uint64) { q.awaitAll(span{number - 1, number}) }
+
+// awaitAll is await for several.
+func (q *notifier) awaitAll(s span) {
 	const patience = time.Second
+	if s.after >= s.upTo {
+		return
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	waitFor(&q.progress, patience, func() bool { return q.sent >= number && !q.late[number] || q.closed })
+	waitFor(&q.progress, patience, func() bool { return q.sent >= s.upTo && !q.isLate(s) || q.closed })
+}
+
+// isLate reports whether the kernel has yet to take in one of these notices that
+// it has been given. Caller holds q.mu.
+func (q *notifier) isLate(s span) bool {
+	for number := range q.late {
+		if s.after < number && number <= s.upTo {
+			return true
+		}
+	}
+	return false
 }
 
 // told reports whether the notice of that number has been sent.

@@ -17,7 +17,7 @@ type handle struct {
 	text    []byte              // of a control file
 	unread  *versionlog.Version // what the session knows once this handle has read it; nil: nothing
 	entries []dirEntry          // of a directory, from its last rewind on
-	heard   uint64              // of a handle that may write: the notice that its close waits for
+	heard   span                // of a handle that may write: the notices that its close waits for
 }
 
 // newHandle enters h in the table. Caller holds fs.mu.
@@ -61,6 +61,7 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 	case n.isDir():
 		return fuse.Status(syscall.EISDIR)
 	}
+	before := fs.notify.newest()
 	if writes(in.Flags) {
 		if n.generate != nil || n.store.readOnly() {
 			return fuse.EROFS
@@ -97,7 +98,7 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 			return status
 		}
 	}
-	fs.open(n, in.Flags, out)
+	fs.open(n, in.Flags, before, out)
 	return fuse.OK
 }
 
@@ -149,8 +150,9 @@ func (fs *fileSystem) tell(n *node, flags uint32) bool {
 	return !writes(flags) || onlyAppends(flags)
 }
 
-// open makes a handle of a memory's file. Caller holds fs.mu.
-func (fs *fileSystem) open(n *node, flags uint32, out *fuse.OpenOut) {
+// open makes a handle of a memory's file, for a request before which that notice
+// was the newest. Caller holds fs.mu.
+func (fs *fileSystem) open(n *node, flags uint32, before uint64, out *fuse.OpenOut) {
 	h := &handle{node: n}
 	if !n.reread {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
@@ -166,7 +168,7 @@ func (fs *fileSystem) open(n *node, flags uint32, out *fuse.OpenOut) {
 	}
 	if writes(flags) {
 		n.written = true
-		h.heard = fs.notify.newest()
+		h.heard = span{before, fs.notify.newest()}
 		h.stage = n.beginWrite(flags)
 		if h.stage.overtaken { // it is to be read first
 			h.unread = n.head
@@ -196,6 +198,7 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 	if in.Mode&(syscall.S_ISUID|syscall.S_ISGID|syscall.S_ISVTX) != 0 {
 		return fuse.EPERM
 	}
+	before := fs.notify.newest()
 	if err := dir.store.catchUp(); err != nil && classify(dir, name) == ordinary {
 		return dir.store.fail("create", name, err)
 	}
@@ -233,7 +236,7 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 		dir.touch(now)
 		path, _ := n.path()
 		delete(dir.store.lost, path)
-		fs.open(n, in.Flags|syscall.O_TRUNC, &out.OpenOut)
+		fs.open(n, in.Flags|syscall.O_TRUNC, before, &out.OpenOut)
 		fs.handles[out.Fh].stage.tails = in.Flags&syscall.O_APPEND != 0
 	case n.isDir():
 		return fuse.Status(syscall.EISDIR)
@@ -243,7 +246,7 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 		if status := fs.admit(n, in.Flags); !status.Ok() {
 			return status
 		}
-		fs.open(n, in.Flags, &out.OpenOut)
+		fs.open(n, in.Flags, before, &out.OpenOut)
 	}
 	fs.reply(n, canonical == name, &out.EntryOut)
 	return fuse.OK

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -436,36 +437,44 @@ func TestRmdirOfWhatHasGained(t *testing.T) {
 }
 
 // TestCloseTellsWhatTheOpenHeard closes a lock file, for the making of which the
-// mount has heard of another session's change: the kernel knows of it then.
+// mount has heard of another session's change: the kernel has taken that in then,
+// also where it was late to.
 func TestCloseTellsWhatTheOpenHeard(t *testing.T) {
-	r := newRig(t, "/d/f")
-	r.must(r.s.walk(t.Context()))
-	r.readOnce("/d/f")
-	r.write("/d/f", "theirs")
-	r.follow()
-	fh := r.dirty("/d/.#f", "mine")
-	q := r.fs.notify
-	number := q.newest()
-	var told atomic.Bool
-	q.closed = false // now there is a kernel to wait for
-	go func() {
-		time.Sleep(20 * time.Millisecond)
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		told.Store(true)
-		q.sent = number
-		q.progress.Broadcast()
-	}()
-	if status := r.close(fh); !status.Ok() || !told.Load() {
-		t.Errorf("closed: %v, and the kernel was told: %v", status, told.Load())
-	}
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprint("late ", late), func(t *testing.T) {
+			r := newRig(t, "/d/f")
+			r.must(r.s.walk(t.Context()))
+			r.readOnce("/d/f")
+			r.log.tip = func() { r.write("/d/f", "theirs"); r.follow() }
+			fh := r.dirty("/d/.#f", "mine")
+			q := r.fs.notify
+			q.closed = false // now there is a kernel to wait for
+			name := slices.IndexFunc(q.pending, func(n notice) bool { return n.name == "f" })
+			if late {
+				q.sent, q.late[uint64(name)+1] = q.queued, true
+			}
+			var told atomic.Bool
+			go func() {
+				time.Sleep(20 * time.Millisecond)
+				told.Store(true)
+				q.mu.Lock()
+				q.sent = q.queued
+				q.mu.Unlock()
+				q.taken(uint64(name) + 1)
+				q.progress.Broadcast()
+			}()
+			if status := r.close(fh); !status.Ok() || !told.Load() {
+				t.Errorf("closed: %v, and the kernel was told: %v", status, told.Load())
+			}
 
-	q.mu.Lock()
-	q.late[number] = true
-	q.mu.Unlock()
-	fh = r.dirty("/d/.#g", "mine")
-	if heard := r.fs.handles[fh].heard; heard != 0 {
-		t.Errorf("the close of another file would wait for notice %d, which the kernel does not take in", heard)
+			r.fs.mu.Lock()
+			r.fs.notify.content(r.s.find("/d/f"))
+			r.fs.mu.Unlock()
+			fh = r.dirty("/d/.#g", "mine")
+			if heard := r.fs.handles[fh].heard; heard.after < heard.upTo {
+				t.Errorf("the close of a file for which nothing was heard would wait for notices %+v", heard)
+			}
+			r.close(fh)
+		})
 	}
-	r.close(fh)
 }

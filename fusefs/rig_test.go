@@ -30,6 +30,7 @@ type slowLog struct {
 	versionlog.Log
 	page  func()       // called between reading a page and handing it out
 	head  func()       // called between the next read of one head and handing it out
+	tip   func()       // called before the next look at the tip
 	early func()       // called before the next commit of the mount's
 	late  func()       // called between it and its reply
 	fate  func() fate  // of every commit of the mount's; nil: all go well
@@ -61,6 +62,11 @@ func (l *slowLog) Head(ctx context.Context, store, path string) (versionlog.Vers
 	v, err := l.Log.Head(ctx, store, path)
 	callOnce(&l.head)
 	return v, err
+}
+
+func (l *slowLog) Tip(ctx context.Context, store string) (versionlog.Tip, error) {
+	callOnce(&l.tip)
+	return l.Log.Tip(ctx, store)
 }
 
 // callOnce calls a hook, if it is set, which ends it.
