@@ -55,6 +55,9 @@ func (fs *fileSystem) fillAttr(n *node, out *fuse.Attr) {
 
 // GetAttr implements fuse.RawFileSystem.
 func (fs *fileSystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	if status, answered := fs.PromptGetAttr(in, out); answered {
+		return status
+	}
 	fs.mu.RLock()
 	n := fs.node(in.NodeId)
 	fs.mu.RUnlock()
@@ -64,9 +67,14 @@ func (fs *fileSystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.A
 	fs.renew(n)
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
+	fs.attributes(n, out)
+	return fuse.OK
+}
+
+// attributes tells what n looks like, and for how long. Caller holds fs.mu.
+func (fs *fileSystem) attributes(n *node, out *fuse.AttrOut) {
 	out.SetTimeout(n.attrTimeout())
 	fs.fillAttr(n, &out.Attr)
-	return fuse.OK
 }
 
 // SetAttr implements fuse.RawFileSystem: truncation, chmod, utimens; chown

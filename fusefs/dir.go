@@ -22,8 +22,8 @@ type dirEntry struct {
 
 // OpenDir implements fuse.RawFileSystem.
 func (fs *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	if fs.quiet {
-		return fuse.ENOSYS
+	if status, answered := fs.PromptOpenDir(in, out); answered {
+		return status
 	}
 	fs.freshen(in.NodeId)
 	if status := fs.reachAll(in.NodeId); !status.Ok() {
@@ -35,6 +35,11 @@ func (fs *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.Open
 	if n == nil {
 		return fuse.Status(syscall.ESTALE)
 	}
+	return fs.openDir(n, out)
+}
+
+// openDir makes a handle of a directory. Caller holds fs.mu.
+func (fs *fileSystem) openDir(n *node, out *fuse.OpenOut) fuse.Status {
 	if n.refresh != nil {
 		out.Fh = fs.newHandle(&handle{node: n})
 		return fuse.OK // nobody tells when it changes
@@ -135,11 +140,7 @@ func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*no
 }
 
 // ReleaseDir implements fuse.RawFileSystem.
-func (fs *fileSystem) ReleaseDir(in *fuse.ReleaseIn) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	fs.dropHandle(in.Fh)
-}
+func (fs *fileSystem) ReleaseDir(in *fuse.ReleaseIn) { fs.PromptReleaseDir(in) }
 
 // FsyncDir implements fuse.RawFileSystem. Names are durable when the request
 // that made them returns.

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/fusedev"
 )
 
 // kind is a kind of request that the kernel sends.
@@ -45,7 +47,7 @@ var kindNames = [kinds]string{
 // meter counts the requests on their way to a file system, and how long they
 // take. The kinds that only a few programs ever cause are passed on uncounted.
 type meter struct {
-	fuse.RawFileSystem
+	fusedev.FileSystem
 	calls [kinds]struct{ count, nanoseconds atomic.Uint64 }
 }
 
@@ -55,117 +57,173 @@ func (m *meter) done(k kind, start time.Time) {
 	m.calls[k].nanoseconds.Add(uint64(time.Since(start)))
 }
 
+// prompt counts a request if it was answered at once.
+func (m *meter) prompt(k kind, start time.Time, answered bool) {
+	if answered {
+		m.done(k, start)
+	}
+}
+
+func (m *meter) PromptLookup(header *fuse.InHeader, name string, out *fuse.EntryOut) (fuse.Status, bool) {
+	start := time.Now()
+	status, answered := m.FileSystem.PromptLookup(header, name, out)
+	m.prompt(kindLookup, start, answered)
+	return status, answered
+}
+
+func (m *meter) PromptGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (fuse.Status, bool) {
+	start := time.Now()
+	status, answered := m.FileSystem.PromptGetAttr(in, out)
+	m.prompt(kindGetAttr, start, answered)
+	return status, answered
+}
+
+func (m *meter) PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
+	start := time.Now()
+	status, answered := m.FileSystem.PromptOpen(in, out)
+	m.prompt(kindOpen, start, answered)
+	return status, answered
+}
+
+func (m *meter) PromptWrite(in *fuse.WriteIn, data []byte) (uint32, fuse.Status, bool) {
+	start := time.Now()
+	size, status, answered := m.FileSystem.PromptWrite(in, data)
+	m.prompt(kindWrite, start, answered)
+	return size, status, answered
+}
+
+func (m *meter) PromptRelease(in *fuse.ReleaseIn) bool {
+	start := time.Now()
+	answered := m.FileSystem.PromptRelease(in)
+	m.prompt(kindRelease, start, answered)
+	return answered
+}
+
+func (m *meter) PromptOpenDir(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
+	start := time.Now()
+	status, answered := m.FileSystem.PromptOpenDir(in, out)
+	m.prompt(kindOpenDir, start, answered)
+	return status, answered
+}
+
+func (m *meter) PromptReleaseDir(in *fuse.ReleaseIn) bool {
+	start := time.Now()
+	answered := m.FileSystem.PromptReleaseDir(in)
+	m.prompt(kindReleaseDir, start, answered)
+	return answered
+}
+
 func (m *meter) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	defer m.done(kindLookup, time.Now())
-	return m.RawFileSystem.Lookup(cancel, header, name, out)
+	return m.FileSystem.Lookup(cancel, header, name, out)
 }
 
 func (m *meter) Forget(id, count uint64) {
 	defer m.done(kindForget, time.Now())
-	m.RawFileSystem.Forget(id, count)
+	m.FileSystem.Forget(id, count)
 }
 
 func (m *meter) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	defer m.done(kindGetAttr, time.Now())
-	return m.RawFileSystem.GetAttr(cancel, in, out)
+	return m.FileSystem.GetAttr(cancel, in, out)
 }
 
 func (m *meter) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
 	defer m.done(kindSetAttr, time.Now())
-	return m.RawFileSystem.SetAttr(cancel, in, out)
+	return m.FileSystem.SetAttr(cancel, in, out)
 }
 
 func (m *meter) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	defer m.done(kindOpen, time.Now())
-	return m.RawFileSystem.Open(cancel, in, out)
+	return m.FileSystem.Open(cancel, in, out)
 }
 
 func (m *meter) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	defer m.done(kindCreate, time.Now())
-	return m.RawFileSystem.Create(cancel, in, name, out)
+	return m.FileSystem.Create(cancel, in, name, out)
 }
 
 func (m *meter) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	defer m.done(kindRead, time.Now())
-	return m.RawFileSystem.Read(cancel, in, buf)
+	return m.FileSystem.Read(cancel, in, buf)
 }
 
 func (m *meter) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
 	defer m.done(kindWrite, time.Now())
-	return m.RawFileSystem.Write(cancel, in, data)
+	return m.FileSystem.Write(cancel, in, data)
 }
 
 func (m *meter) Writev(cancel <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
 	defer m.done(kindWrite, time.Now())
-	return m.RawFileSystem.Writev(cancel, in, data)
+	return m.FileSystem.Writev(cancel, in, data)
 }
 
 func (m *meter) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	defer m.done(kindFlush, time.Now())
-	return m.RawFileSystem.Flush(cancel, in)
+	return m.FileSystem.Flush(cancel, in)
 }
 
 func (m *meter) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	defer m.done(kindFsync, time.Now())
-	return m.RawFileSystem.Fsync(cancel, in)
+	return m.FileSystem.Fsync(cancel, in)
 }
 
 func (m *meter) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
 	defer m.done(kindRelease, time.Now())
-	m.RawFileSystem.Release(cancel, in)
+	m.FileSystem.Release(cancel, in)
 }
 
 func (m *meter) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	defer m.done(kindOpenDir, time.Now())
-	return m.RawFileSystem.OpenDir(cancel, in, out)
+	return m.FileSystem.OpenDir(cancel, in, out)
 }
 
 func (m *meter) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	defer m.done(kindReadDir, time.Now())
-	return m.RawFileSystem.ReadDir(cancel, in, out)
+	return m.FileSystem.ReadDir(cancel, in, out)
 }
 
 func (m *meter) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	defer m.done(kindReadDirPlus, time.Now())
-	return m.RawFileSystem.ReadDirPlus(cancel, in, out)
+	return m.FileSystem.ReadDirPlus(cancel, in, out)
 }
 
 func (m *meter) ReleaseDir(in *fuse.ReleaseIn) {
 	defer m.done(kindReleaseDir, time.Now())
-	m.RawFileSystem.ReleaseDir(in)
+	m.FileSystem.ReleaseDir(in)
 }
 
 func (m *meter) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
 	defer m.done(kindGetXAttr, time.Now())
-	return m.RawFileSystem.GetXAttr(cancel, header, attr, dest)
+	return m.FileSystem.GetXAttr(cancel, header, attr, dest)
 }
 
 func (m *meter) ListXAttr(cancel <-chan struct{}, header *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
 	defer m.done(kindListXAttr, time.Now())
-	return m.RawFileSystem.ListXAttr(cancel, header, dest)
+	return m.FileSystem.ListXAttr(cancel, header, dest)
 }
 
 func (m *meter) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
 	defer m.done(kindMkdir, time.Now())
-	return m.RawFileSystem.Mkdir(cancel, in, name, out)
+	return m.FileSystem.Mkdir(cancel, in, name, out)
 }
 
 func (m *meter) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
 	defer m.done(kindUnlink, time.Now())
-	return m.RawFileSystem.Unlink(cancel, header, name)
+	return m.FileSystem.Unlink(cancel, header, name)
 }
 
 func (m *meter) Rmdir(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
 	defer m.done(kindRmdir, time.Now())
-	return m.RawFileSystem.Rmdir(cancel, header, name)
+	return m.FileSystem.Rmdir(cancel, header, name)
 }
 
 func (m *meter) Rename(cancel <-chan struct{}, in *fuse.RenameIn, from, to string) fuse.Status {
 	defer m.done(kindRename, time.Now())
-	return m.RawFileSystem.Rename(cancel, in, from, to)
+	return m.FileSystem.Rename(cancel, in, from, to)
 }
 
 func (m *meter) StatFs(cancel <-chan struct{}, header *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	defer m.done(kindStatFs, time.Now())
-	return m.RawFileSystem.StatFs(cancel, header, out)
+	return m.FileSystem.StatFs(cancel, header, out)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"mneme/internal/fusedev"
 	"mneme/memory"
 )
 
@@ -30,7 +31,7 @@ const maxBackground = 256
 type Server struct {
 	fs     *fileSystem
 	meter  *meter
-	server *fuse.Server
+	server *fusedev.Server
 	dir    string
 	cancel context.CancelFunc
 	done   chan struct{} // closed when everything has ended
@@ -72,8 +73,8 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 	for _, s := range fs.stores {
 		fs.tasks.Go(func() { s.load(life) })
 	}
-	meter := &meter{RawFileSystem: fs}
-	server, err := fuse.NewServer(meter, dir, mountOptions(fs))
+	meter := &meter{FileSystem: fs}
+	server, err := fusedev.Mount(meter, dir, mountOptions(fs))
 	if err != nil {
 		cancel()
 		fs.tasks.Wait()
@@ -83,9 +84,6 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 	m := &Server{fs: fs, meter: meter, server: server, dir: dir, cancel: cancel, done: make(chan struct{})}
 	m.close = sync.OnceValue(m.unmount)
 	go m.serve()
-	if err := server.WaitMount(); err != nil {
-		return nil, errors.Join(fmt.Errorf("mount at %s: %w", dir, err), m.Close())
-	}
 	if err := fs.learnDevice(dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("mount at %s: %w", dir, err), m.Close())
 	}
@@ -118,7 +116,6 @@ func mountOptions(fs *fileSystem) *fuse.MountOptions {
 		Name:          "mneme",
 		Options:       []string{"default_permissions"},
 		MaxBackground: maxBackground,
-		DisableSplice: true,
 		// Truncation at open is one request with it, and the kernel does not ask
 		// for security.capability before every write.
 		ExtraCapabilities: fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2,
@@ -128,7 +125,7 @@ func mountOptions(fs *fileSystem) *fuse.MountOptions {
 		Logger:       slog.NewLogLogger(fs.log.Handler(), slog.LevelWarn),
 	}
 	if os.Geteuid() == 0 {
-		o.AllowOther, o.DirectMountStrict = true, true
+		o.AllowOther = true
 	}
 	if fs.quiet {
 		o.Options = append(o.Options, "ro")

@@ -187,9 +187,12 @@ func (fs *fileSystem) node(id uint64) *node { return fs.nodes[id] }
 
 // Lookup implements fuse.RawFileSystem.
 func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	if status, answered := fs.PromptLookup(header, name, out); answered {
+		return status
+	}
 	canonical, err := memory.ParseName(name)
 	if err != nil {
-		return fuse.ENOENT // no file can have it; what creates it is told more
+		return fuse.ENOENT
 	}
 	fs.renewAll(header.NodeId)
 	fs.freshen(header.NodeId)
@@ -202,19 +205,24 @@ func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name stri
 	if dir == nil || !dir.isDir() {
 		return fuse.Status(syscall.ESTALE)
 	}
+	return fs.lookup(dir, name, canonical, header.Pid, out)
+}
+
+// lookup answers a thread that looks a name up. Caller holds fs.mu.
+func (fs *fileSystem) lookup(dir *node, name, canonical string, thread uint32, out *fuse.EntryOut) fuse.Status {
 	n := dir.children[canonical]
 	if n == nil && dir.store != nil && dir == dir.store.root && canonical == memory.ReservedName {
 		n = dir.store.control
 	}
 	if n == nil {
-		delete(fs.retries, header.Pid) // what was to be tried again ends here
+		delete(fs.retries, thread) // what was to be tried again ends here
 		if canonical == name && oneForm(name) && dir.refresh == nil && dir.lacks(name) {
 			out.SetEntryTimeout(forever)
 			return fuse.OK // a negative entry, which the kernel keeps
 		}
 		return fuse.ENOENT
 	}
-	if r := fs.retries[header.Pid]; r != nil {
+	if r := fs.retries[thread]; r != nil {
 		r.looked = true
 	}
 	fs.reply(n, canonical == name, out)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/fusedev"
 )
 
 // notifier tells the kernel what it must forget, from a goroutine of its own:
@@ -132,7 +134,7 @@ func (q *notifier) content(n *node) {
 }
 
 // run sends notices until close.
-func (q *notifier) run(server *fuse.Server) {
+func (q *notifier) run(server *fusedev.Server) {
 	defer close(q.done)
 	var under sync.WaitGroup
 	defer under.Wait()
@@ -197,7 +199,7 @@ func (q *notifier) taken(number uint64) {
 // unmount, it has nothing to forget. An inode that it does not know it may be
 // about to: the reply that tells of it, with what was true before, is on its
 // way, so the notice is repeated.
-func (q *notifier) send(server *fuse.Server, n notice) {
+func (q *notifier) send(server *fusedev.Server, n notice) {
 	const retries, pause = 4, 5 * time.Millisecond
 	if n.name != "" {
 		_ = server.EntryNotify(n.node, n.name)

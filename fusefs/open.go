@@ -49,8 +49,8 @@ func writes(flags uint32) bool {
 
 // Open implements fuse.RawFileSystem.
 func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	if fs.quiet {
-		return fuse.ENOSYS
+	if status, answered := fs.PromptOpen(in, out); answered {
+		return status
 	}
 	fs.mu.RLock()
 	n := fs.node(in.NodeId)
@@ -86,6 +86,12 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 	if !fs.tell(n, in.Flags) {
 		return fuse.Status(syscall.ESTALE)
 	}
+	return fs.openFile(n, in, before, out)
+}
+
+// openFile opens the file that a request names, before which that notice was the
+// newest. Caller holds fs.mu.
+func (fs *fileSystem) openFile(n *node, in *fuse.OpenIn, before uint64, out *fuse.OpenOut) fuse.Status {
 	n = fs.found(n, in.Pid, in.Flags)
 	if n == nil || n.succeeded() && readsFirst(in.Flags) {
 		return fuse.Status(syscall.ESTALE) // the kernel looks the name up again, and tries once more
@@ -122,6 +128,9 @@ func readsFirst(flags uint32) bool {
 	return flags&(syscall.O_ACCMODE|syscall.O_APPEND|syscall.O_TRUNC) == syscall.O_RDWR
 }
 
+// untold reports whether the kernel has outdated pages of n. Caller holds fs.mu.
+func (n *node) untold() bool { return n.reread && n.lookups > 0 }
+
 // tell returns when the kernel knows that n's content has changed: it would cut
 // the new bytes at the old size, and what a program then writes back would be
 // the cut text. When the kernel cannot be told, it reports false for those who
@@ -134,7 +143,7 @@ func (fs *fileSystem) tell(n *node, flags uint32) bool {
 		return true
 	}
 	for range tries {
-		if !n.reread || n.lookups == 0 {
+		if !n.untold() {
 			return true
 		}
 		// A new one: an earlier one may have come before the kernel knew n.
@@ -304,16 +313,26 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 // Release implements fuse.RawFileSystem. What a shared mapping wrote may come
 // after the last flush, and is committed here, where no error reaches anybody.
 func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	if fs.PromptRelease(in) {
+		return
+	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	h := fs.dropHandle(in.Fh)
-	if h == nil || h.stage == nil {
+	if h == nil {
 		return
 	}
-	if n, st := h.node, h.stage; st.writers == 1 && st.dirty && !n.now().removed {
+	if h.uncommitted() {
 		fs.mu.Unlock()
-		fs.commitUnheard(n, st, released)
+		fs.commitUnheard(h.node, h.stage, released)
 		fs.mu.Lock()
 	}
 	fs.endWrite(h.node, h.stage)
+}
+
+// uncommitted reports whether h is the last handle of what is still to be
+// committed. Caller holds fs.mu.
+func (h *handle) uncommitted() bool {
+	st := h.stage
+	return st != nil && st.writers == 1 && st.dirty && !h.node.now().removed
 }

@@ -214,6 +214,9 @@ func (fs *fileSystem) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte)
 }
 
 func (fs *fileSystem) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+	if size, status, answered := fs.promptWrite(in, data); answered {
+		return size, status
+	}
 	fs.mu.RLock()
 	h := fs.handles[in.Fh]
 	fs.mu.RUnlock()

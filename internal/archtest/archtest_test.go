@@ -50,7 +50,7 @@ func TestRulesAreAlive(t *testing.T) {
 		{"a test package in code", one("cache", `import _ "mneme/internal/skip"`), "for tests only"},
 		{"sqlite", one("memory", `import _ "modernc.org/sqlite"`), "only versionlog/sqlitelog, internal/barefs may"},
 		{"a database", one("memory", `import _ "database/sql"`), "only versionlog/sqlitelog, internal/barefs may"},
-		{"go-fuse", one("cmd/mneme", `import _ "github.com/hanwen/go-fuse/v2/fuse"`), "only fusefs, internal/barefs, internal/crashfs may"},
+		{"go-fuse", one("cmd/mneme", `import _ "github.com/hanwen/go-fuse/v2/fuse"`), "only fusefs, internal/fusedev, internal/barefs, internal/crashfs may"},
 		{"ristretto", one("fusefs", `import _ "github.com/dgraph-io/ristretto/v2"`), "only cache may"},
 		{"the AWS SDK", one("memory", `import _ "github.com/aws/aws-sdk-go-v2/aws"`), "only cas/s3cas"},
 		{"no floor", one("util", ""), "package util has no floor"},

@@ -34,6 +34,7 @@ var floors = map[string]int{
 	"internal/durable": 0,
 	"internal/awsconf": 0,
 	"internal/fault":   0,
+	"internal/fusedev": 0,
 }
 
 // sideways is what may be imported from the same floor, importer first.
@@ -59,7 +60,7 @@ var standardOnly = []string{"cas", "versionlog"}
 var owners = map[string][]string{
 	"modernc.org/":                   {"versionlog/sqlitelog", "internal/barefs"},
 	databaseLibrary:                  {"versionlog/sqlitelog", "internal/barefs"},
-	"github.com/hanwen/go-fuse":      {"fusefs", "internal/barefs", "internal/crashfs"},
+	"github.com/hanwen/go-fuse":      {"fusefs", "internal/fusedev", "internal/barefs", "internal/crashfs"},
 	"github.com/dgraph-io/ristretto": {"cache"},
 	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awssetup", "internal/awstest"},
 	"github.com/alecthomas/kong":     {"cmd/mneme"},

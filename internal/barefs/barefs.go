@@ -16,12 +16,14 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/fusedev"
 )
 
 // fileSystem answers requests. One program at a time writes a file.
 type fileSystem struct {
 	fuse.RawFileSystem
-	server *fuse.Server
+	server *fusedev.Server
 	quiet  bool // nobody writes: there are no opens
 	store  store
 
@@ -84,7 +86,7 @@ func (b *fileSystem) serve(mountpoint, from string) error {
 		return err
 	}
 	o := &fuse.MountOptions{
-		Options: []string{"default_permissions"}, DisableSplice: true, DirectMountStrict: os.Geteuid() == 0,
+		FsName: "bare", Name: "bare", Options: []string{"default_permissions"},
 		ExtraCapabilities: fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2,
 	}
 	if b.quiet {
@@ -92,7 +94,7 @@ func (b *fileSystem) serve(mountpoint, from string) error {
 		o.ExtraCapabilities &^= fuse.CAP_ATOMIC_O_TRUNC
 	}
 	var err error
-	if b.server, err = fuse.NewServer(b, mountpoint, o); err != nil {
+	if b.server, err = fusedev.Mount(b, mountpoint, o); err != nil {
 		return err
 	}
 	b.server.Serve()

@@ -1,0 +1,116 @@
+package fusefs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/memory"
+)
+
+// What follows answers at once what needs nothing but the tree: it takes fs.mu,
+// and waits for nothing else. The goroutine that reads the requests calls it,
+// see fusedev.Prompt. The ordinary methods try it first and do the rest.
+
+// PromptOpen implements fusedev.Prompt, for files that are only read.
+func (fs *fileSystem) PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
+	if fs.quiet {
+		return fuse.ENOSYS, true
+	}
+	if writes(in.Flags) {
+		return fuse.OK, false
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	n := fs.node(in.NodeId)
+	if n == nil || n.isDir() || n.generate != nil || n.untold() {
+		return fuse.OK, false
+	}
+	return fs.openFile(n, in, 0, out), true
+}
+
+// PromptWrite implements fusedev.Prompt, for stages that have their content and
+// will be committed.
+func (fs *fileSystem) PromptWrite(in *fuse.WriteIn, data []byte) (uint32, fuse.Status, bool) {
+	return fs.promptWrite(in, [][]byte{data})
+}
+
+func (fs *fileSystem) promptWrite(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status, bool) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	h := fs.handles[in.Fh]
+	if fs.quiet || h == nil || h.stage == nil {
+		return 0, fuse.OK, false
+	}
+	n, st := h.node, h.stage
+	n.start(st, appends(in))
+	if !st.loaded && st.err == 0 || fs.doomed(n, st) {
+		return 0, fuse.OK, false
+	}
+	size, status := fs.writeLoaded(n, st, in, data)
+	return size, status, true
+}
+
+// PromptRelease implements fusedev.Prompt, for handles that leave nothing to be
+// committed.
+func (fs *fileSystem) PromptRelease(in *fuse.ReleaseIn) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	h := fs.handles[in.Fh]
+	if h != nil && h.uncommitted() {
+		return false
+	}
+	fs.dropHandle(in.Fh)
+	if h != nil && h.stage != nil {
+		fs.endWrite(h.node, h.stage)
+	}
+	return true
+}
+
+// PromptOpenDir implements fusedev.Prompt, for directories that have loaded.
+func (fs *fileSystem) PromptOpenDir(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
+	if fs.quiet {
+		return fuse.ENOSYS, true
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	n := fs.node(in.NodeId)
+	if n == nil || n.refresh != nil || n.loads() {
+		return fuse.OK, false
+	}
+	return fs.openDir(n, out), true
+}
+
+// PromptReleaseDir implements fusedev.Prompt.
+func (fs *fileSystem) PromptReleaseDir(in *fuse.ReleaseIn) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.dropHandle(in.Fh)
+	return true
+}
+
+// PromptLookup implements fusedev.Prompt, for names in directories that have
+// loaded.
+func (fs *fileSystem) PromptLookup(header *fuse.InHeader, name string, out *fuse.EntryOut) (fuse.Status, bool) {
+	canonical, err := memory.ParseName(name)
+	if err != nil {
+		return fuse.ENOENT, true // no file can have it; what creates it is told more
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	dir := fs.node(header.NodeId)
+	if dir == nil || !dir.isDir() || dir.isControl() || dir.loads() {
+		return fuse.OK, false
+	}
+	return fs.lookup(dir, name, canonical, header.Pid, out), true
+}
+
+// PromptGetAttr implements fusedev.Prompt, for all but the texts of .mneme.
+func (fs *fileSystem) PromptGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (fuse.Status, bool) {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	n := fs.node(in.NodeId)
+	if n == nil || n.generate != nil {
+		return fuse.OK, false
+	}
+	fs.attributes(n, out)
+	return fuse.OK, true
+}

@@ -1,0 +1,43 @@
+package barefs
+
+import (
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// As mneme does, it answers at once what needs nothing but the tree.
+
+func (b *fileSystem) PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
+	if !b.quiet && in.Flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+		return fuse.OK, false
+	}
+	return b.Open(nil, in, out), true
+}
+
+func (b *fileSystem) PromptRelease(in *fuse.ReleaseIn) bool {
+	b.Release(nil, in)
+	return true
+}
+
+func (b *fileSystem) PromptOpenDir(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
+	return b.OpenDir(nil, in, out), true
+}
+
+func (b *fileSystem) PromptReleaseDir(in *fuse.ReleaseIn) bool {
+	b.ReleaseDir(in)
+	return true
+}
+
+func (b *fileSystem) PromptLookup(header *fuse.InHeader, name string, out *fuse.EntryOut) (fuse.Status, bool) {
+	return b.Lookup(nil, header, name, out), true
+}
+
+func (b *fileSystem) PromptGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (fuse.Status, bool) {
+	return b.GetAttr(nil, in, out), true
+}
+
+func (b *fileSystem) PromptWrite(in *fuse.WriteIn, data []byte) (uint32, fuse.Status, bool) {
+	size, status := b.Write(nil, in, data)
+	return size, status, true
+}

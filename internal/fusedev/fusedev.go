@@ -1,0 +1,147 @@
+// Package fusedev serves a fuse.RawFileSystem from the FUSE device of Linux. It
+// is for file systems of small requests, in which most of a request's time goes
+// into waking the thread that answers it.
+//
+// Who reads a request from the device answers it. While requests follow closely
+// on each other, one goroutine looks for the next again and again instead of
+// going to sleep: who is awake need not be woken. When none comes it sleeps in
+// the kernel, so that an idle mount costs nothing. At least one is always looking
+// or asleep there: before a request is answered that may have to wait for
+// something, somebody else is woken if there is nobody left.
+package fusedev
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// FileSystem is what is served. Its requests may come at once from many
+// goroutines.
+type FileSystem interface {
+	fuse.RawFileSystem
+	Prompt
+}
+
+// Prompt is the requests that can often be answered at once. A method reports
+// whether it has answered; it must not wait for I/O, for another request, or for
+// the kernel, but return false, whereupon the ordinary method is asked. Forget,
+// GetXAttr and ListXAttr must never wait.
+type Prompt interface {
+	PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (status fuse.Status, answered bool)
+	PromptWrite(in *fuse.WriteIn, data []byte) (size uint32, status fuse.Status, answered bool)
+	PromptRelease(in *fuse.ReleaseIn) (answered bool)
+	PromptOpenDir(in *fuse.OpenIn, out *fuse.OpenOut) (status fuse.Status, answered bool)
+	PromptReleaseDir(in *fuse.ReleaseIn) (answered bool)
+	PromptLookup(header *fuse.InHeader, name string, out *fuse.EntryOut) (status fuse.Status, answered bool)
+	PromptGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (status fuse.Status, answered bool)
+}
+
+// Server serves a mounted file system.
+type Server struct {
+	dir      string
+	fs       FileSystem
+	protocol *fuse.ProtocolServer
+	log      *log.Logger
+
+	device *os.File
+	fd     int // of device, for those who serve: it is open for as long as they do
+
+	serving sync.WaitGroup
+	buffers sync.Pool     // of *buffers
+	wake    chan struct{} // makes one who rests read the device
+	gone    chan struct{} // closed when the mount is
+	ended   sync.Once     // closes gone
+
+	readers  atomic.Int32 // who look for requests, or sleep until there is one
+	resting  atomic.Int32 // who wait for wake
+	looking  atomic.Bool  // somebody looks; who does has crowd
+	eager    atomic.Bool  // the last request came soon after the last answer
+	answered atomic.Int64 // when that was given, since began
+	began    time.Time
+	crowd    crowd
+}
+
+// Mount mounts fs at dir, an absolute path: as root by itself, else by
+// fusermount3. Of the options it heeds FsName, Name, Options and AllowOther, and
+// those that are about the protocol; MaxWrite is always 128 KiB. The kernel's
+// requests wait for Serve.
+func Mount(fs FileSystem, dir string, opts *fuse.MountOptions) (*Server, error) {
+	o := *opts
+	o.MaxWrite = maxWrite
+	if o.Logger == nil {
+		o.Logger = log.Default()
+	}
+	fd, err := mount(dir, &o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		dir: dir, fs: fs, protocol: fuse.NewProtocolServer(fs, &o), log: o.Logger,
+		device: os.NewFile(uintptr(fd), "/dev/fuse"), fd: fd,
+		wake: make(chan struct{}), gone: make(chan struct{}), began: time.Now(),
+	}
+	s.buffers.New = func() any { return newBuffers() }
+	// Only now: of a file that was like this before, Go's poller would be told of every request.
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, errors.Join(err, s.Unmount(), s.device.Close())
+	}
+	if err := s.greet(); err != nil {
+		return nil, errors.Join(err, s.Unmount(), s.device.Close())
+	}
+	return s, nil
+}
+
+// greet answers the kernel's first request, by which both sides agree on the protocol.
+func (s *Server) greet() error {
+	s.readers.Add(1)
+	defer s.readers.Add(-1)
+	b := newBuffers()
+	n, err := s.next(b.in, false)
+	if err != nil {
+		return fmt.Errorf("read from the FUSE device: %w", err)
+	}
+	s.answer(b, n)
+	return nil
+}
+
+// Serve answers requests until the file system is unmounted, and all that came
+// are answered.
+func (s *Server) Serve() {
+	s.readers.Add(1)
+	s.serving.Go(s.work)
+	s.serving.Wait()
+	_ = s.device.Close()
+}
+
+// now is the time since the server was made, which grows steadily.
+func (s *Server) now() time.Duration { return time.Since(s.began) }
+
+// answer lets the file system answer the request of length n.
+func (s *Server) answer(b *buffers, n int) {
+	size, status := s.protocol.HandleRequest([][]byte{b.in[:n]}, [][]byte{b.out})
+	if !status.Ok() { // it has no answer, but the kernel waits for one
+		size = b.head(status, 0)
+	}
+	if size > 0 {
+		s.reply(b.out[:size])
+	}
+}
+
+// reply sends an answer. The kernel wants none from a request that was taken
+// back, nor when it has unmounted.
+func (s *Server) reply(out []byte) {
+	_, err := unix.Write(s.fd, out)
+	s.answered.Store(int64(s.now()))
+	if err != nil && !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ENODEV) {
+		s.log.Printf("write to the FUSE device: %v", err)
+	}
+}

@@ -1,0 +1,533 @@
+package fusedev
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"mneme/internal/skip"
+)
+
+const patient = 30 * time.Second // for what takes milliseconds
+
+// toy has two files: of prompt every request is answered at once, of slow none.
+// An open of slow waits for leave.
+type toy struct {
+	fuse.RawFileSystem
+	leave chan struct{}
+
+	mu      sync.Mutex // guards what follows
+	calls   map[string]int
+	data    map[uint64][]byte
+	waiting int
+}
+
+const promptID, slowID = 2, 3
+
+var ids = map[string]uint64{"prompt": promptID, "slow": slowID}
+
+func newToy() *toy {
+	leave := make(chan struct{})
+	close(leave)
+	return &toy{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(), leave: leave, calls: map[string]int{},
+		data: map[uint64][]byte{promptID: []byte("at once\n"), slowID: []byte("later\n")},
+	}
+}
+
+// called notes a request of an inode, and returns whether it is to be answered
+// by who asked.
+func (f *toy) called(name string, id uint64, prompt bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls[name]++
+	return !prompt || id != slowID
+}
+
+func (f *toy) count(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[name]
+}
+
+func (f *toy) attr(id uint64) fuse.Attr {
+	if id == fuse.FUSE_ROOT_ID {
+		return fuse.Attr{Ino: id, Mode: syscall.S_IFDIR | 0o755, Nlink: 1}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return fuse.Attr{Ino: id, Mode: syscall.S_IFREG | 0o644, Nlink: 1, Size: uint64(len(f.data[id]))}
+}
+
+func (f *toy) lookup(name string, out *fuse.EntryOut) fuse.Status {
+	id := ids[name]
+	if id == 0 {
+		return fuse.ENOENT
+	}
+	out.NodeId, out.Attr = id, f.attr(id)
+	return fuse.OK
+}
+
+func (f *toy) write(in *fuse.WriteIn, data []byte) uint32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.data[in.NodeId] = append(f.data[in.NodeId][:in.Offset:in.Offset], data...)
+	return uint32(len(data))
+}
+
+func (f *toy) PromptLookup(_ *fuse.InHeader, name string, out *fuse.EntryOut) (fuse.Status, bool) {
+	if !f.called("prompt lookup", ids[name], true) {
+		return fuse.OK, false
+	}
+	return f.lookup(name, out), true
+}
+
+func (f *toy) Lookup(_ <-chan struct{}, _ *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	f.called("lookup", ids[name], false)
+	return f.lookup(name, out)
+}
+
+func (f *toy) PromptGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (fuse.Status, bool) {
+	out.Attr = f.attr(in.NodeId)
+	return fuse.OK, f.called("prompt getattr", in.NodeId, true)
+}
+
+func (f *toy) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	f.called("getattr", in.NodeId, false)
+	out.Attr = f.attr(in.NodeId)
+	return fuse.OK
+}
+
+func (f *toy) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+	return f.GetAttr(nil, &fuse.GetAttrIn{InHeader: in.InHeader}, out)
+}
+
+func (f *toy) PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
+	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+	return fuse.OK, f.called("prompt open", in.NodeId, true)
+}
+
+func (f *toy) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	f.called("open", in.NodeId, false)
+	f.wait(1)
+	<-f.leave
+	f.wait(-1)
+	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+	return fuse.OK
+}
+
+func (f *toy) wait(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting += n
+}
+
+func (f *toy) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
+	f.called("read", in.NodeId, false)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	data := f.data[in.NodeId]
+	return fuse.ReadResultData(bytes.Clone(data[min(int(in.Offset), len(data)):])), fuse.OK
+}
+
+func (f *toy) PromptWrite(in *fuse.WriteIn, data []byte) (uint32, fuse.Status, bool) {
+	if !f.called("prompt write", in.NodeId, true) {
+		return 0, fuse.OK, false
+	}
+	return f.write(in, data), fuse.OK, true
+}
+
+func (f *toy) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+	f.called("write", in.NodeId, false)
+	return f.write(in, slices.Concat(data...)), fuse.OK
+}
+
+func (f *toy) PromptRelease(in *fuse.ReleaseIn) bool {
+	return f.called("prompt release", in.NodeId, true)
+}
+
+func (f *toy) Release(_ <-chan struct{}, in *fuse.ReleaseIn) { f.called("release", in.NodeId, false) }
+
+func (f *toy) PromptOpenDir(in *fuse.OpenIn, _ *fuse.OpenOut) (fuse.Status, bool) {
+	return fuse.OK, f.called("prompt opendir", in.NodeId, true)
+}
+
+func (f *toy) PromptReleaseDir(in *fuse.ReleaseIn) bool {
+	return f.called("prompt releasedir", in.NodeId, true)
+}
+
+func (f *toy) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	names := []string{"prompt", "slow"}
+	for i := int(in.Offset); i < len(names); i++ {
+		entry := out.AddDirLookupEntry(fuse.DirEntry{Name: names[i], Ino: ids[names[i]], Mode: syscall.S_IFREG, Off: uint64(i) + 1})
+		if entry == nil {
+			break
+		}
+		f.lookup(names[i], entry)
+	}
+	return fuse.OK
+}
+
+// served is a mounted toy.
+type served struct {
+	*testing.T
+	*toy
+	*Server
+	dir  string
+	said *said // by the server
+	over chan struct{}
+}
+
+// said is what was logged.
+type said struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+func serve(t *testing.T, f *toy) *served {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		skip.Because(t, "mounting in tests takes root")
+	}
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		skip.Because(t, "there is no /dev/fuse")
+	}
+	m := &served{T: t, toy: f, dir: t.TempDir(), said: &said{}, over: make(chan struct{})}
+	server, err := Mount(f, m.dir, &fuse.MountOptions{FsName: "toy", Name: "toy", Logger: log.New(m.said, "", 0), MaxBackground: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Server = server
+	go func() {
+		defer close(m.over)
+		server.Serve()
+	}()
+	t.Cleanup(func() {
+		_ = unix.Unmount(m.dir, unix.MNT_DETACH) // unless the test has
+		m.wantOver()
+		if text := m.said.String(); text != "" {
+			t.Errorf("the server says %q", text)
+		}
+	})
+	return m
+}
+
+// wantOver waits until Serve has returned.
+func (m *served) wantOver() {
+	m.Helper()
+	select {
+	case <-m.over:
+	case <-time.After(patient):
+		m.Fatal("Serve goes on after the file system was unmounted")
+	}
+}
+
+// sh runs a script in the mount, in another process, and returns what it prints.
+// Its own process goes there: while Go starts a process it waits for it to change
+// its directory, and can serve nobody.
+func (m *served) sh(script string) string {
+	m.Helper()
+	ctx, stop := context.WithTimeout(m.Context(), patient)
+	defer stop()
+	cmd := exec.CommandContext(ctx, "sh", "-euc", `cd "$0"; `+script, m.dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		m.Errorf("%s: %v\n%s", script, err, out)
+	}
+	return string(out)
+}
+
+// until waits for something that happens in milliseconds.
+func (m *served) until(what string, is func() bool) {
+	m.Helper()
+	for deadline := time.Now().Add(patient); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			m.Fatalf("not within %v: %s", patient, what)
+		}
+	}
+}
+
+func (m *served) waiters() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.waiting
+}
+
+// What can be answered at once is not asked of anybody else; what cannot is.
+func TestPromptFirst(t *testing.T) {
+	m := serve(t, newToy())
+	if got := m.sh("ls; cat prompt; printf new > prompt; cat prompt"); got != "prompt\nslow\nat once\nnew" {
+		t.Errorf("got %q", got)
+	}
+	m.until("every handle is released", func() bool { return m.count("prompt release") == 3 })
+	for kind, want := range map[string]bool{
+		"lookup": false, "open": false, "write": false, "release": false, "prompt open": true, "prompt write": true, "prompt opendir": true, "read": true,
+	} {
+		if n := m.count(kind); n > 0 != want {
+			t.Errorf("of the prompt file, %d %s", n, kind)
+		}
+	}
+	if got := m.sh("cat slow; printf more > slow; cat slow"); got != "later\nmore" {
+		t.Errorf("got %q", got)
+	}
+	m.until("every handle is released", func() bool { return m.count("release") == 3 })
+	for _, kind := range []string{"open", "write", "release"} {
+		if n := m.count(kind); n == 0 {
+			t.Errorf("of the slow file, no %s", kind)
+		}
+	}
+}
+
+// Whoever waits hinders nobody else, however many they are, and however soon
+// requests follow on each other.
+func TestWaitingHindersNobody(t *testing.T) {
+	f := newToy()
+	f.leave = make(chan struct{})
+	m := serve(t, f)
+	const many = 20
+	var all sync.WaitGroup
+	for i := range many {
+		all.Go(func() {
+			if got := m.sh("cat slow"); got != "later\n" {
+				t.Errorf("got %q", got)
+			}
+		})
+		m.until("it waits", func() bool { return m.waiters() == i+1 })
+		if got, want := m.sh("cat $(yes prompt | head -n 200) | uniq -c"), "    200 at once\n"; got != want {
+			t.Errorf("got %q beside those who wait, want %q", got, want)
+		}
+	}
+	close(f.leave)
+	all.Wait()
+}
+
+// Many who wait a little, side by side with many who do not.
+func TestSideBySide(t *testing.T) {
+	m := serve(t, newToy())
+	var all sync.WaitGroup
+	for range 6 {
+		all.Go(func() {
+			if got, want := m.sh("cat $(yes slow prompt | head -n 300) | sort | uniq -c"), "    300 at once\n    300 later\n"; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+	all.Wait()
+	if n := m.readers.Load(); n < 1 {
+		t.Errorf("%d readers are left", n)
+	}
+}
+
+// A program that is killed while it waits ends with the answer that it waited
+// for; Linux takes no request back that is being answered. Nobody is hindered.
+func TestKilledWhileWaiting(t *testing.T) {
+	f := newToy()
+	f.leave = make(chan struct{})
+	m := serve(t, f)
+	cmd := exec.Command("cat", filepath.Join(m.dir, "slow"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	m.until("it waits", func() bool { return m.waiters() == 1 })
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.sh("cat prompt"); got != "at once\n" {
+		t.Errorf("got %q", got)
+	}
+	close(f.leave)
+	_ = cmd.Wait()
+	m.until("nobody waits", func() bool { return m.waiters() == 0 })
+	if got := m.sh("cat slow"); got != "later\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestUnmount(t *testing.T) {
+	m := serve(t, newToy())
+	cmd := exec.Command("sh", "-c", `cd "$0" && echo there && exec sleep 100`, m.dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	err = m.Unmount()
+	if !errors.Is(err, syscall.EBUSY) {
+		t.Errorf("unmounting what is in use: %v", err)
+	}
+	if got := m.sh("cat prompt slow"); got != "at once\nlater\n" {
+		t.Errorf("got %q after that", got)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if err := m.Unmount(); err != nil {
+		t.Error(err)
+	}
+	m.wantOver()
+	if n := m.resting.Load(); n != 0 {
+		t.Errorf("%d goroutines are left", n)
+	}
+}
+
+func TestMountFails(t *testing.T) {
+	if os.Geteuid() != 0 {
+		skip.Because(t, "mounting in tests takes root")
+	}
+	_, err := Mount(newToy(), filepath.Join(t.TempDir(), "missing"), &fuse.MountOptions{FsName: "toy", Name: "toy"})
+	if !errors.Is(err, syscall.ENOENT) {
+		t.Errorf("mounting at a missing directory: %v", err)
+	}
+	_, err = Mount(newToy(), t.TempDir(), &fuse.MountOptions{FsName: "toy", Name: "toy", Options: []string{"nonsense"}})
+	if !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("mounting with a wrong option: %v", err)
+	}
+}
+
+func TestNotices(t *testing.T) {
+	m := serve(t, newToy())
+	m.sh("stat prompt")
+	if status := m.InodeNotifyStoreCache(promptID, 0, []byte("pushed!\n")); !status.Ok() {
+		t.Errorf("pushing pages: %v", status)
+	}
+	if got := m.sh("cat prompt"); got != "pushed!\n" || m.count("read") > 0 {
+		t.Errorf("got %q with %d reads after pages were pushed", got, m.count("read"))
+	}
+	if status := m.InodeNotify(promptID, 0, 0); !status.Ok() {
+		t.Errorf("dropping pages: %v", status)
+	}
+	if got := m.sh("cat prompt"); got != "at once\n" || m.count("read") == 0 {
+		t.Errorf("got %q with %d reads after pages were dropped", got, m.count("read"))
+	}
+	lookups := m.count("prompt lookup")
+	if status := m.EntryNotify(fuse.FUSE_ROOT_ID, "prompt"); !status.Ok() {
+		t.Errorf("dropping a name: %v", status)
+	}
+	m.sh("cat prompt")
+	if m.count("prompt lookup") == lookups {
+		t.Error("a name that was dropped is not looked up")
+	}
+	if status := m.InodeNotify(77, 0, 0); status != fuse.ENOENT {
+		t.Errorf("a notice about an unknown inode: %v", status)
+	}
+	if err := m.Unmount(); err != nil {
+		t.Error(err)
+	}
+	m.wantOver()
+	if status := m.InodeNotify(promptID, 0, 0); status != fuse.Status(syscall.ENODEV) {
+		t.Errorf("a notice after the file system was unmounted: %v", status)
+	}
+}
+
+// A request that is answered with more than there is room for is refused; the
+// program is not left to wait.
+func TestRefused(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	s := &Server{fd: int(w.Fd()), log: log.New(&said{}, "", 0), protocol: fuse.NewProtocolServer(newToy(), &fuse.MountOptions{Logger: log.New(&said{}, "", 0)})}
+	b := newBuffers()
+	in := request[fuse.ReadIn](b, 0)
+	in.Opcode, in.Unique, in.Size = 15, 7, 1<<20
+	s.answer(b, int(sizeOf(in)))
+	out := make([]byte, 100)
+	n, err := r.Read(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := newBuffers()
+	want.header().Unique = 7
+	if n != want.head(fuse.EIO, 0) || !bytes.Equal(out[:n], want.out[:n]) {
+		t.Errorf("the answer is % x", out[:n])
+	}
+}
+
+// What an older kernel does not send is zero, whatever was in the buffer.
+func TestShortRequest(t *testing.T) {
+	b := newBuffers()
+	for i := range b.in {
+		b.in[i] = 0xff
+	}
+	in := request[fuse.OpenIn](b, int(sizeOf(&fuse.OpenIn{}))-4)
+	if in.Flags != 0xffffffff || in.Mode != 0 {
+		t.Errorf("flags %#x, mode %#x", in.Flags, in.Mode)
+	}
+}
+
+func sizeOf[T any](v *T) int { return len(bytesOf(v)) }
+
+func TestRetire(t *testing.T) {
+	s := &Server{}
+	for range 8 {
+		s.readers.Add(1)
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	stay := 0
+	for range 8 {
+		all.Go(func() {
+			if !s.retire() {
+				mu.Lock()
+				defer mu.Unlock()
+				stay++
+			}
+		})
+	}
+	all.Wait()
+	if stay != 1 || s.readers.Load() != 1 {
+		t.Errorf("of 8 readers %d stay, %d are counted", stay, s.readers.Load())
+	}
+}
+
+func TestCrowd(t *testing.T) {
+	const ms = time.Millisecond
+	var c crowd
+	var got strings.Builder
+	for _, at := range []time.Duration{0, 100, 111, 132, 200, 5000, 5011, 5040, 5090, 5180, 5400, 5800, 6500, 7600} {
+		if c.avoided(at * ms) {
+			fmt.Fprint(&got, "- ")
+			continue
+		}
+		c.met(at * ms)
+		fmt.Fprint(&got, c.pause.Milliseconds(), " ")
+	}
+	// The longer the sooner it happens again, up to a second.
+	if want := "10 10 20 40 80 10 20 40 80 160 320 640 1000 1000 "; got.String() != want {
+		t.Errorf("nobody looks for so many ms: %s, want %s", got.String(), want)
+	}
+}

@@ -1,0 +1,64 @@
+package fusedev
+
+import (
+	"syscall"
+	"time"
+)
+
+// patience is how long a reader looks for the next request before he sleeps.
+// grep works for some 20 µs between two requests; to be woken takes as long, on
+// virtual machines twice that. When the last request took longer to come, it is
+// not worth while.
+const patience = 50 * time.Microsecond
+
+// look returns the length of the next request, or EAGAIN if it had better be
+// waited for asleep. Whoever has work for this processor goes first.
+func (s *Server) look(in []byte) (int, error) {
+	last := s.now()
+	if s.crowd.avoided(last) {
+		return 0, syscall.EAGAIN
+	}
+	for until := last + patience; ; {
+		n, err := s.try(in)
+		if err != syscall.EAGAIN {
+			return n, err
+		}
+		_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
+		now := s.now()
+		if now-last > crowded {
+			s.crowd.met(now)
+			return 0, syscall.EAGAIN
+		}
+		if now > until {
+			s.eager.Store(false)
+			return 0, syscall.EAGAIN
+		}
+		last = now
+	}
+}
+
+// A reader who yields the processor and does not get it back within crowded
+// shares it with somebody who computes. Awake he has to wait for his turn, for
+// milliseconds, while who has slept is preferred by the scheduler. So for a while
+// nobody looks, for the longer the sooner it happens again.
+const (
+	crowded    = 250 * time.Microsecond
+	pauseLeast = 10 * time.Millisecond
+	pauseMost  = time.Second
+)
+
+// crowd tells when not to look.
+type crowd struct {
+	until, pause time.Duration // since the server was made
+}
+
+func (c *crowd) avoided(now time.Duration) bool { return now < c.until }
+
+func (c *crowd) met(now time.Duration) {
+	if now-c.until > c.pause {
+		c.pause = pauseLeast
+	} else {
+		c.pause = min(max(2*c.pause, pauseLeast), pauseMost)
+	}
+	c.until = now + c.pause
+}

@@ -1,0 +1,74 @@
+package fusedev
+
+import (
+	"bytes"
+	"unsafe"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// The kinds of requests that may be answered at once (include/uapi/linux/fuse.h).
+const (
+	opLookup     = 1
+	opGetAttr    = 3
+	opOpen       = 14
+	opWrite      = 16
+	opRelease    = 18
+	opOpenDir    = 27
+	opReleaseDir = 29
+
+	// These are never waited for.
+	opForget      = 2
+	opGetXAttr    = 22
+	opListXAttr   = 23
+	opInterrupt   = 36
+	opBatchForget = 42
+)
+
+// prompt answers the request of length n if that can be done at once.
+func (s *Server) prompt(b *buffers, n int) bool {
+	if n < int(unsafe.Sizeof(fuse.InHeader{})) {
+		return false // for the protocol to complain of
+	}
+	var status fuse.Status
+	var answered bool
+	var size uintptr
+	switch b.header().Opcode {
+	case opOpen:
+		in, out := request[fuse.OpenIn](b, n), result[fuse.OpenOut](b)
+		status, answered = s.fs.PromptOpen(in, out)
+		size = unsafe.Sizeof(*out)
+	case opWrite:
+		const head = int(unsafe.Sizeof(fuse.WriteIn{}))
+		if n < head {
+			return false
+		}
+		out := result[fuse.WriteOut](b)
+		out.Size, status, answered = s.fs.PromptWrite(request[fuse.WriteIn](b, n), b.in[head:n])
+		size = unsafe.Sizeof(*out)
+	case opRelease:
+		answered = s.fs.PromptRelease(request[fuse.ReleaseIn](b, n))
+	case opOpenDir:
+		in, out := request[fuse.OpenIn](b, n), result[fuse.OpenOut](b)
+		status, answered = s.fs.PromptOpenDir(in, out)
+		size = unsafe.Sizeof(*out)
+	case opReleaseDir:
+		answered = s.fs.PromptReleaseDir(request[fuse.ReleaseIn](b, n))
+	case opLookup:
+		name, _, _ := bytes.Cut(b.in[unsafe.Sizeof(fuse.InHeader{}):n], []byte{0})
+		out := result[fuse.EntryOut](b)
+		status, answered = s.fs.PromptLookup(b.header(), string(name), out)
+		size = unsafe.Sizeof(*out)
+	case opGetAttr:
+		in, out := request[fuse.GetAttrIn](b, n), result[fuse.AttrOut](b)
+		status, answered = s.fs.PromptGetAttr(in, out)
+		size = unsafe.Sizeof(*out)
+	case opForget, opBatchForget, opInterrupt, opGetXAttr, opListXAttr:
+		s.answer(b, n)
+		return true
+	}
+	if answered {
+		s.reply(b.out[:b.head(status, size)])
+	}
+	return answered
+}

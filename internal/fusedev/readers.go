@@ -1,0 +1,123 @@
+package fusedev
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// work answers requests as one of the readers, as which it is counted when it
+// begins, and rests while it is not needed.
+func (s *Server) work() {
+	for s.readAndAnswer() && s.rest() {
+	}
+}
+
+// readAndAnswer returns when there are other readers, true, or when the mount is gone.
+func (s *Server) readAndAnswer() (more bool) {
+	b := s.buffers.Get().(*buffers)
+	defer s.buffers.Put(b)
+	for look := false; ; look = true {
+		n, err := s.next(b.in, look)
+		switch {
+		case err == errEnough:
+			return true
+		case err != nil:
+			s.end(err)
+			return false
+		case s.prompt(b, n):
+			continue
+		}
+		if s.readers.Add(-1) == 0 {
+			s.readers.Add(1)
+			s.call()
+		}
+		s.answer(b, n)
+		s.readers.Add(1)
+	}
+}
+
+// end lets go of those who rest: there is nothing to read any more.
+func (s *Server) end(err error) {
+	if err != syscall.ENODEV { // which is how an unmount looks
+		s.log.Printf("read from the FUSE device: %v", err)
+	}
+	s.ended.Do(func() { close(s.gone) })
+}
+
+// call makes somebody a reader.
+func (s *Server) call() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+		s.serving.Go(s.work)
+	}
+}
+
+// rest returns true when there is a reader less than there must be.
+func (s *Server) rest() bool {
+	const most = 4 // are kept for what may come
+	defer s.resting.Add(-1)
+	if s.resting.Add(1) > most {
+		return false
+	}
+	select {
+	case <-s.wake:
+		return true
+	case <-s.gone:
+		return false
+	}
+}
+
+// retire makes the caller no reader any more, unless he is the last.
+func (s *Server) retire() bool {
+	for {
+		n := s.readers.Load()
+		if n <= 1 {
+			return false
+		}
+		if s.readers.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+}
+
+// errEnough says that there are other readers.
+var errEnough = errors.New("not needed as a reader")
+
+// next returns the length of the next request, or errEnough, after which the
+// caller is no reader any more. With look it may look for it before it sleeps.
+func (s *Server) next(in []byte, look bool) (int, error) {
+	if look && s.eager.Load() && s.looking.CompareAndSwap(false, true) {
+		n, err := s.look(in)
+		s.looking.Store(false)
+		if err != syscall.EAGAIN {
+			return n, err
+		}
+	}
+	for !s.retire() {
+		ready := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
+		if _, err := unix.Poll(ready, -1); err != nil && err != syscall.EINTR {
+			return 0, err
+		}
+		n, err := s.try(in)
+		if err != syscall.EAGAIN { // else somebody was faster
+			s.eager.Store(s.now()-time.Duration(s.answered.Load()) < patience)
+			return n, err
+		}
+	}
+	return 0, errEnough
+}
+
+// try returns the length of the next request, or EAGAIN if there is none.
+func (s *Server) try(in []byte) (int, error) {
+	for {
+		n, err := unix.Read(s.fd, in)
+		// ENOENT: the request was taken back before it could be read.
+		if err != syscall.EINTR && err != syscall.ENOENT {
+			return n, err
+		}
+	}
+}
