@@ -339,9 +339,7 @@ func TestSideBySide(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := m.readers.Load(); n < 1 {
-		t.Errorf("%d readers are left", n)
-	}
+	m.until("one reader is left", func() bool { return m.readers.Load() == 1 })
 }
 
 // A program that is killed while it waits ends with the answer that it waited

@@ -1,0 +1,159 @@
+package fusefs
+
+import (
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// prompts tries what may be answered at once, of a file by its path and of one
+// of its handles, and returns what is.
+func (r *rig) prompts(path string, fh uint64) (answered []string) {
+	r.Helper()
+	dir, name := r.parent(path)
+	entry, status := r.lookup(path)
+	if !status.Ok() {
+		r.Fatalf("lookup of %s: %v", path, status)
+	}
+	in := header(dir)
+	note := func(kind string, yes bool) {
+		if yes {
+			answered = append(answered, kind)
+		}
+	}
+	_, yes := r.fs.PromptLookup(&in, name, &fuse.EntryOut{})
+	note("lookup", yes)
+	_, yes = r.fs.PromptGetAttr(&fuse.GetAttrIn{InHeader: header(entry.NodeId)}, &fuse.AttrOut{})
+	note("getattr", yes)
+	var out fuse.OpenOut
+	_, yes = r.fs.PromptOpen(&fuse.OpenIn{InHeader: header(entry.NodeId)}, &out)
+	note("open", yes)
+	if yes {
+		r.fs.PromptRelease(&fuse.ReleaseIn{Fh: out.Fh})
+	}
+	_, yes = r.fs.PromptOpen(&fuse.OpenIn{InHeader: header(entry.NodeId), Flags: syscall.O_RDWR}, &out)
+	note("open to write", yes)
+	_, yes = r.fs.PromptOpenDir(&fuse.OpenIn{InHeader: header(dir)}, &out)
+	note("opendir", yes)
+	if yes {
+		r.fs.PromptReleaseDir(&fuse.ReleaseIn{Fh: out.Fh})
+	}
+	_, _, yes = r.fs.PromptWrite(&fuse.WriteIn{Fh: fh, Offset: 1}, []byte("x"))
+	note("write", yes)
+	note("release", r.fs.PromptRelease(&fuse.ReleaseIn{Fh: fh}))
+	return answered
+}
+
+func (r *rig) wantPrompts(path string, fh uint64, want ...string) {
+	r.Helper()
+	if got := r.prompts(path, fh); !slices.Equal(got, want) {
+		r.Errorf("of %s, %q is answered at once, want %q", path, got, want)
+	}
+}
+
+// Who reads the requests must not be made to wait: for the log, for the kernel,
+// or for a commit.
+func TestPromptNeverWaits(t *testing.T) {
+	reading := []string{"lookup", "getattr", "open", "opendir"}
+	open := func(r *rig, path string, flags uint32) uint64 {
+		r.Helper()
+		fh, status := r.open(r.wantLookup(path, fuse.OK).NodeId, flags)
+		if !status.Ok() {
+			r.Fatalf("open of %s: %v", path, status)
+		}
+		return fh
+	}
+	write := func(r *rig, fh uint64, text string) {
+		r.Helper()
+		if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte(text)); !status.Ok() {
+			r.Fatalf("write: %v", status)
+		}
+	}
+	loaded := func(t *testing.T) *rig {
+		r := newRig(t, "/d/a", "/d/b")
+		r.must(r.s.walk(t.Context()))
+		return r
+	}
+
+	t.Run("read", func(t *testing.T) {
+		r := loaded(t)
+		r.wantPrompts("/d/a", open(r, "/d/a", syscall.O_RDONLY), append(reading, "release")...)
+	})
+	t.Run("written", func(t *testing.T) {
+		r := loaded(t)
+		fh := open(r, "/d/a", syscall.O_WRONLY|syscall.O_TRUNC)
+		r.wantPrompts("/d/a", fh, append(reading, "write")...) // its end would commit
+		if status := r.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); !status.Ok() {
+			t.Errorf("flush: %v", status)
+		}
+		if !r.fs.PromptRelease(&fuse.ReleaseIn{Fh: fh}) {
+			t.Error("the release of what is committed is not answered at once")
+		}
+		r.wantText("/d/a", "\x00x")
+		r.wantAsLog()
+	})
+	t.Run("not fetched yet", func(t *testing.T) {
+		r := loaded(t)
+		fh := open(r, "/d/a", syscall.O_WRONLY)
+		r.wantPrompts("/d/a", fh, append(reading, "release")...) // a write needs what is there
+	})
+	t.Run("overtaken", func(t *testing.T) {
+		r := loaded(t)
+		fh := open(r, "/d/a", syscall.O_WRONLY)
+		write(r, fh, "mine")
+		r.write("/d/a", "theirs")
+		r.follow()
+		r.wantPrompts("/d/a", fh, reading...) // a write keeps a conflict
+	})
+	t.Run("overtaken since it was synced", func(t *testing.T) {
+		r := loaded(t)
+		fh := open(r, "/d/a", syscall.O_WRONLY)
+		write(r, fh, "mine")
+		if status := r.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}); !status.Ok() {
+			t.Errorf("fsync: %v", status)
+		}
+		r.write("/d/a", "theirs")
+		r.follow()
+		r.wantPrompts("/d/a", fh, append(reading, "release")...)
+	})
+	t.Run("unknown to the kernel", func(t *testing.T) {
+		r := loaded(t)
+		fh := open(r, "/d/a", syscall.O_WRONLY)
+		write(r, fh, "mine")
+		r.fs.mu.Lock()
+		n := r.s.find("/d/a")
+		n.reread, n.notice = true, 1
+		r.fs.mu.Unlock()
+		r.wantPrompts("/d/a", fh, "lookup", "getattr", "opendir", "write") // an open waits for the notice
+	})
+	t.Run("loading", func(t *testing.T) {
+		r := newRig(t, "/d/a", "/d/b")
+		r.walkTo(0, func() {
+			fh := open(r, "/d/a", syscall.O_RDONLY)
+			r.wantPrompts("/d/a", fh, "getattr", "open", "release") // names are asked of the log
+		})
+	})
+	t.Run("control", func(t *testing.T) {
+		r := loaded(t)
+		r.wantPrompts("/.mneme/status", 0, "opendir", "release") // texts take locks of their own
+	})
+}
+
+// TestPromptQuiet: a quiet mount refuses opens at once.
+func TestPromptQuiet(t *testing.T) {
+	r := newRig(t, "/a")
+	r.must(r.s.walk(t.Context()))
+	id := r.wantLookup("/a", fuse.OK).NodeId
+	r.fs.quiet = true
+	if status, answered := r.fs.PromptOpen(&fuse.OpenIn{InHeader: header(id)}, &fuse.OpenOut{}); status != fuse.ENOSYS || !answered {
+		t.Errorf("open: %v, %v", status, answered)
+	}
+	if status, answered := r.fs.PromptOpenDir(&fuse.OpenIn{InHeader: header(r.s.root.id)}, &fuse.OpenOut{}); status != fuse.ENOSYS || !answered {
+		t.Errorf("opendir: %v, %v", status, answered)
+	}
+	if _, _, answered := r.fs.PromptWrite(&fuse.WriteIn{}, []byte("x")); answered {
+		t.Error("a write is answered at once")
+	}
+}
