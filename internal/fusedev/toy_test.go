@@ -1,0 +1,168 @@
+package fusedev
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// toy has two files: of prompt every request is answered at once, of slow none.
+// An open of slow waits for leave.
+type toy struct {
+	fuse.RawFileSystem
+	leave chan struct{}
+
+	mu      sync.Mutex // guards what follows
+	calls   map[string]int
+	data    map[uint64][]byte
+	waiting int
+}
+
+const promptID, slowID = 2, 3
+
+var ids = map[string]uint64{"prompt": promptID, "slow": slowID}
+
+func newToy() *toy {
+	leave := make(chan struct{})
+	close(leave)
+	return &toy{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(), leave: leave, calls: map[string]int{},
+		data: map[uint64][]byte{promptID: []byte("at once\n"), slowID: []byte("later\n")},
+	}
+}
+
+// called notes a request of an inode, and returns whether it is to be answered
+// by who asked.
+func (f *toy) called(name string, id uint64, prompt bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls[name]++
+	return !prompt || id != slowID
+}
+
+func (f *toy) count(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[name]
+}
+
+func (f *toy) attr(id uint64) fuse.Attr {
+	if id == fuse.FUSE_ROOT_ID {
+		return fuse.Attr{Ino: id, Mode: syscall.S_IFDIR | 0o755, Nlink: 1}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return fuse.Attr{Ino: id, Mode: syscall.S_IFREG | 0o644, Nlink: 1, Size: uint64(len(f.data[id]))}
+}
+
+func (f *toy) lookup(name string, out *fuse.EntryOut) fuse.Status {
+	id := ids[name]
+	if id == 0 {
+		return fuse.ENOENT
+	}
+	out.NodeId, out.Attr = id, f.attr(id)
+	return fuse.OK
+}
+
+func (f *toy) write(in *fuse.WriteIn, data []byte) uint32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.data[in.NodeId] = append(f.data[in.NodeId][:in.Offset:in.Offset], data...)
+	return uint32(len(data))
+}
+
+func (f *toy) PromptLookup(_ *fuse.InHeader, name string, out *fuse.EntryOut) (fuse.Status, bool) {
+	if !f.called("prompt lookup", ids[name], true) {
+		return fuse.OK, false
+	}
+	return f.lookup(name, out), true
+}
+
+func (f *toy) Lookup(_ <-chan struct{}, _ *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	f.called("lookup", ids[name], false)
+	return f.lookup(name, out)
+}
+
+func (f *toy) PromptGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (fuse.Status, bool) {
+	out.Attr = f.attr(in.NodeId)
+	return fuse.OK, f.called("prompt getattr", in.NodeId, true)
+}
+
+func (f *toy) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	f.called("getattr", in.NodeId, false)
+	out.Attr = f.attr(in.NodeId)
+	return fuse.OK
+}
+
+func (f *toy) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+	return f.GetAttr(nil, &fuse.GetAttrIn{InHeader: in.InHeader}, out)
+}
+
+func (f *toy) PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
+	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+	return fuse.OK, f.called("prompt open", in.NodeId, true)
+}
+
+func (f *toy) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	f.called("open", in.NodeId, false)
+	f.wait(1)
+	<-f.leave
+	f.wait(-1)
+	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+	return fuse.OK
+}
+
+func (f *toy) wait(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting += n
+}
+
+func (f *toy) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
+	f.called("read", in.NodeId, false)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	data := f.data[in.NodeId]
+	return fuse.ReadResultData(bytes.Clone(data[min(int(in.Offset), len(data)):])), fuse.OK
+}
+
+func (f *toy) PromptWrite(in *fuse.WriteIn, data []byte) (uint32, fuse.Status, bool) {
+	if !f.called("prompt write", in.NodeId, true) {
+		return 0, fuse.OK, false
+	}
+	return f.write(in, data), fuse.OK, true
+}
+
+func (f *toy) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+	f.called("write", in.NodeId, false)
+	return f.write(in, slices.Concat(data...)), fuse.OK
+}
+
+func (f *toy) PromptRelease(in *fuse.ReleaseIn) bool {
+	return f.called("prompt release", in.NodeId, true)
+}
+
+func (f *toy) Release(_ <-chan struct{}, in *fuse.ReleaseIn) { f.called("release", in.NodeId, false) }
+
+func (f *toy) PromptOpenDir(in *fuse.OpenIn, _ *fuse.OpenOut) (fuse.Status, bool) {
+	return fuse.OK, f.called("prompt opendir", in.NodeId, true)
+}
+
+func (f *toy) PromptReleaseDir(in *fuse.ReleaseIn) bool {
+	return f.called("prompt releasedir", in.NodeId, true)
+}
+
+func (f *toy) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	names := []string{"prompt", "slow"}
+	for i := int(in.Offset); i < len(names); i++ {
+		entry := out.AddDirLookupEntry(fuse.DirEntry{Name: names[i], Ino: ids[names[i]], Mode: syscall.S_IFREG, Off: uint64(i) + 1})
+		if entry == nil {
+			break
+		}
+		f.lookup(names[i], entry)
+	}
+	return fuse.OK
+}
