@@ -171,7 +171,10 @@ func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 // commitDraft commits a draft, and brings it into the tree.
 func (fs *fileSystem) commitDraft(d *draft) error {
 	s := d.n.store
-	if d.same {
+	if d.same { // no version, but what is written is durable
+		if err := s.memory.Keep(fs.ctx, d.data); err != nil {
+			return err
+		}
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
 		d.st.settle(d)

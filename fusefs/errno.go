@@ -63,11 +63,20 @@ func (s *store) fail(op, path string, err error) fuse.Status {
 	if isConflict(err) {
 		errno = s.fs.opts.ConflictErrno
 	}
-	s.errors.add(fmt.Sprintf("%s %s: %v (%v)", op, path, err, errno))
+	s.errors.add(fmt.Sprintf("%s %s (%v)", op, s.located(path, err), errno))
 	if errno == syscall.EIO {
 		s.fs.log.Error("request failed", "store", s.slug(), "op", op, "path", path, "err", err)
 	}
 	return fuse.Status(errno)
+}
+
+// located is an error and the place that it is about, once.
+func (s *store) located(path string, err error) string {
+	place, text := path, strings.TrimPrefix(err.Error(), path+": ")
+	if strings.HasPrefix(path, "/") {
+		place = s.slug() + ":" + path
+	}
+	return place + ": " + strings.TrimPrefix(text, place+": ")
 }
 
 // journal keeps the newest lines of .mneme/errors, one for each error.

@@ -3,6 +3,7 @@ package fusefs
 import (
 	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -40,6 +41,26 @@ func TestErrnoOf(t *testing.T) {
 	} {
 		if got := errnoOf(tc.err); got != tc.want {
 			t.Errorf("errnoOf(%v) = %v, want %v", tc.err, got, tc.want)
+		}
+	}
+}
+
+// A line of .mneme/errors names its place once.
+func TestFailNamesThePlaceOnce(t *testing.T) {
+	r := newRig(t)
+	size := &memory.SizeError{Path: "/d/a", Size: 3, Limit: 2}
+	place := r.s.slug() + ":/d/a"
+	r.s.fail("write", "/d/a", size)
+	r.s.fail("read", "/d/a", fmt.Errorf("%s: lost", place))
+	r.s.fail("create", "a\x01", memory.ErrBadPath)
+	lines := strings.Split(string(r.s.errors.text()), "\n")
+	for i, want := range []string{
+		" write " + place + strings.TrimPrefix(size.Error(), "/d/a") + " (file too large)",
+		" read " + place + ": lost (input/output error)",
+		" create a\x01: " + memory.ErrBadPath.Error() + " (invalid argument)",
+	} {
+		if _, got, _ := strings.Cut(lines[i], "Z"); got != want {
+			t.Errorf("line %d is %q, want %q", i, got, want)
 		}
 	}
 }

@@ -91,6 +91,19 @@ func (s *Store) store(ctx context.Context, c *versionlog.Change, put Change) err
 	return nil
 }
 
+// Keep makes sure that data, the content of some version, is in the store: bytes
+// that are missing or damaged there are written anew, durable when it returns
+// nil, and others are left alone. No commit comes of it.
+func (s *Store) Keep(ctx context.Context, data []byte) error {
+	if s.author == nil {
+		return fmt.Errorf("store %s: %w", s.info.Slug, ErrReadOnly)
+	}
+	if _, err := s.blobs.Put(ctx, data); err != nil {
+		return fmt.Errorf("store %s: keep content: %w", s.info.Slug, err)
+	}
+	return nil
+}
+
 // prepare checks a change by the rules of paths and content.
 func (s *Store) prepare(c Change) (versionlog.Change, error) {
 	path, err := ParsePath(c.Path)

@@ -154,6 +154,49 @@ print(open("g").read(), end=""); print(os.stat("f").st_size)`)+`! cat f 2> "$HOM
 	}
 }
 
+// TestSameBytesRepair holds that whoever writes what a damaged file should hold
+// has it back, without a version: what close acknowledges is there.
+func TestSameBytesRepair(t *testing.T) {
+	t.Parallel()
+	needTools(t, "python3")
+	e := newEnv(t)
+	e.store("notes", "--max-memory-bytes", "1000000")
+	texts := map[string]string{"small": "the lost words\n", "large": strings.Repeat("the lost words\n", 20000)}
+	damage := map[string]func(sum string){
+		"small": func(sum string) { e.spoil(t, sum, `UPDATE blobs SET data = x'00' WHERE sha256 = ?`) },
+		"large": func(sum string) {
+			if err := os.WriteFile(e.blobFile(t, sum), []byte("other"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+	m := e.mount(t, "notes")
+	for name, text := range texts {
+		path := filepath.Join(e.dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, way := range []string{`cp %s %s`, `cat %s > %s`, `dd if=%s of=%s conv=notrunc,fsync status=none`} {
+			place := "notes:/" + name
+			e.mustIn(t, text, "write", place)
+			damage[name](e.versions(t, place)[0].SHA256)
+			if r := e.mneme("cat", place); r.code == 0 {
+				t.Fatalf("%s is not damaged", place)
+			}
+			script := fmt.Sprintf(way, path, name)
+			if strings.HasPrefix(way, "dd") { // what is damaged cannot be changed in part
+				script = "! " + script + "; cp " + path + " " + name
+			}
+			m.sh(t, script)
+			if got := e.must(t, "cat", place); got != text {
+				t.Errorf("%s: %d bytes are there after %s, want %d", name, len(got), way, len(text))
+			}
+			e.checkHistory(t, place, "", "created")
+		}
+	}
+	e.must(t, "fsck", "notes")
+}
+
 // blobFile finds the file that holds a blob: a large one of the embedded store,
 // or any that a server of the test keeps.
 func (e *env) blobFile(t testing.TB, sum string) string {
