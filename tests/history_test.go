@@ -3,11 +3,19 @@ package tests
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 )
+
+// aboutMount is the part of `mneme status` about the mount at a directory.
+func aboutMount(dir, status string) string {
+	_, text, _ := strings.Cut(status, dir+",")
+	text, _, _ = strings.Cut(text, "Mounted at")
+	return text
+}
 
 // TestCommandLineBesideMount holds that every command works while the store is
 // mounted, and sees what the mount wrote.
@@ -53,6 +61,16 @@ func TestCommandLineBesideMount(t *testing.T) {
 	}
 	if r := e.mneme("status", "--json"); r.code != 0 || !strings.Contains(r.stdout, m.at) {
 		t.Errorf("status: %v", r)
+	}
+	foreign := " (of other stores than these)"
+	if text := aboutMount(m.at, e.must(t, "status")); !strings.Contains(text, "id: memstore_") || strings.Contains(text, foreign) {
+		t.Errorf("status says of a mount of its stores: %q", text)
+	}
+	elsewhere := *e
+	elsewhere.stores = filepath.Join(e.dir, "elsewhere")
+	elsewhere.must(t, "store", "create", "notes")
+	if text := aboutMount(m.at, elsewhere.must(t, "status")); !strings.Contains(text, foreign) {
+		t.Errorf("status says of a mount of other stores: %q", text)
 	}
 	e.must(t, "unmount", "--at", m.at)
 	if !m.wait(mountPatience) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,8 @@ type statusJSON struct {
 	URL    string       `json:"url"`
 	Stores []storeState `json:"stores"`
 	Mounts []mountJSON  `json:"mounts"`
+
+	known bool // Stores could be asked for
 }
 
 type mountJSON struct {
@@ -42,6 +45,7 @@ func (c *statusCmd) Run(ctx context.Context, a *app) error {
 	// Mounts are shown even when the stores cannot be asked.
 	var storesErr error
 	s.Stores, storesErr = storeStates(ctx, a, !at.remote())
+	s.known = storesErr == nil
 	mounts, err := listMounts()
 	if err != nil {
 		return err
@@ -136,6 +140,9 @@ func printStatus(a *app, s statusJSON) {
 		a.printf("\n")
 		a.printTable(t)
 	}
+	here := func(id string) bool {
+		return slices.ContainsFunc(s.Stores, func(st storeState) bool { return st.ID == id })
+	}
 	for _, m := range s.Mounts {
 		a.printf("\n")
 		state := fmt.Sprintf("served by process %d", m.PID)
@@ -146,7 +153,11 @@ func printStatus(a *app, s statusJSON) {
 		}
 		a.printFields([][2]string{{"Mounted at", m.Dir + ", " + state}})
 		for line := range strings.Lines(strings.TrimSpace(m.Status)) {
-			a.printf("  %s\n", printable(strings.TrimSuffix(line, "\n")))
+			text := printable(strings.TrimSuffix(line, "\n"))
+			if id, ok := strings.CutPrefix(text, "id: "); ok && s.known && !here(id) {
+				text += " (of other stores than these)"
+			}
+			a.printf("  %s\n", text)
 		}
 	}
 	if len(s.Mounts) == 0 {
