@@ -97,7 +97,7 @@ func (fs *fileSystem) PromptLookup(header *fuse.InHeader, name string, out *fuse
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	dir := fs.node(header.NodeId)
-	if dir == nil || !dir.isDir() || dir.isControl() || dir.loads() {
+	if dir == nil || !dir.isDir() || dir.isControl() || dir.refresh != nil || dir.loads() {
 		return fuse.OK, false
 	}
 	return fs.lookup(dir, name, canonical, header.Pid, out), true

@@ -20,6 +20,8 @@ func newBuffers() *buffers {
 
 func (b *buffers) header() *fuse.InHeader { return (*fuse.InHeader)(unsafe.Pointer(&b.in[0])) }
 
+func (b *buffers) outHeader() *fuse.OutHeader { return (*fuse.OutHeader)(unsafe.Pointer(&b.out[0])) }
+
 // head makes the header of an answer with so many bytes, and returns the length
 // of both. An error has no bytes.
 func (b *buffers) head(status fuse.Status, bytes uintptr) int {
@@ -27,9 +29,7 @@ func (b *buffers) head(status fuse.Status, bytes uintptr) int {
 		bytes = 0
 	}
 	length := unsafe.Sizeof(fuse.OutHeader{}) + bytes
-	*(*fuse.OutHeader)(unsafe.Pointer(&b.out[0])) = fuse.OutHeader{
-		Length: uint32(length), Status: -int32(status), Unique: b.header().Unique,
-	}
+	*b.outHeader() = fuse.OutHeader{Length: uint32(length), Status: -int32(status), Unique: b.header().Unique}
 	return int(length)
 }
 

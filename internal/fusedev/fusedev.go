@@ -25,7 +25,8 @@ import (
 )
 
 // FileSystem is what is served. Its requests may come at once from many
-// goroutines.
+// goroutines. Their cancel channels are closed when a signal interrupts who waits,
+// but not at the end of the mount.
 type FileSystem interface {
 	fuse.RawFileSystem
 	Prompt
@@ -72,8 +73,10 @@ type Server struct {
 
 // Mount mounts fs at dir, an absolute path: as root by itself, else by
 // fusermount3. Of the options it heeds FsName, Name, Options and AllowOther, and
-// those that are about the protocol; MaxWrite is always 128 KiB. The kernel's
-// requests wait for Serve.
+// those that are about the protocol; MaxWrite is always 128 KiB. Init and OnUnmount
+// are not called. The kernel's requests wait for Serve. The process that serves a
+// mount must not open files in it: to let the poller know of them, Go asks the
+// kernel, and that the mount, while it holds what would answer.
 func Mount(fs FileSystem, dir string, opts *fuse.MountOptions) (*Server, error) {
 	o := *opts
 	o.MaxWrite = maxWrite
@@ -109,7 +112,16 @@ func (s *Server) greet() error {
 	if err != nil {
 		return fmt.Errorf("read from the FUSE device: %w", err)
 	}
-	s.answer(b, n)
+	size, status := s.protocol.HandleRequest([][]byte{b.in[:n]}, [][]byte{b.out})
+	if status.Ok() {
+		status = fuse.Status(-b.outHeader().Status)
+	}
+	if !status.Ok() {
+		return fmt.Errorf("agree with the kernel on the FUSE protocol: %w", syscall.Errno(status))
+	}
+	if _, err := unix.Write(s.fd, b.out[:size]); err != nil {
+		return fmt.Errorf("write to the FUSE device: %w", err)
+	}
 	return nil
 }
 

@@ -316,6 +316,26 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A kernel that speaks another protocol is an error of Mount's.
+func TestOtherProtocol(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	s := &Server{fd: int(r.Fd()), log: log.New(&said{}, "", 0), protocol: fuse.NewProtocolServer(newToy(), &fuse.MountOptions{Logger: log.New(&said{}, "", 0)})}
+	b := newBuffers()
+	in := request[fuse.InitIn](b, 0)
+	in.Opcode, in.Unique, in.Major = 26, 1, 8
+	if _, err := w.Write(b.in[:sizeOf(in)]); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.greet(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("agreed on protocol 8: %v", err)
+	}
+}
+
 // What an older kernel does not send is zero, whatever was in the buffer.
 func TestShortRequest(t *testing.T) {
 	b := newBuffers()
