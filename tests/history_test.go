@@ -67,7 +67,7 @@ func TestCommandLineBesideMount(t *testing.T) {
 		t.Errorf("status says of a mount of its stores: %q", text)
 	}
 	elsewhere := *e
-	elsewhere.stores = filepath.Join(e.dir, "elsewhere")
+	elsewhere.stores, elsewhere.remote = filepath.Join(e.dir, "elsewhere"), nil
 	elsewhere.must(t, "store", "create", "notes")
 	if text := aboutMount(m.at, elsewhere.must(t, "status")); !strings.Contains(text, foreign) {
 		t.Errorf("status says of a mount of other stores: %q", text)
