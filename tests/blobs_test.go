@@ -158,7 +158,6 @@ print(open("g").read(), end=""); print(os.stat("f").st_size)`)+`! cat f 2> "$HOM
 // has it back, without a version: what close acknowledges is there.
 func TestSameBytesRepair(t *testing.T) {
 	t.Parallel()
-	needTools(t, "python3")
 	e := newEnv(t)
 	e.store("notes", "--max-memory-bytes", "1000000")
 	texts := map[string]string{"small": "the lost words\n", "large": strings.Repeat("the lost words\n", 20000)}

@@ -94,10 +94,10 @@ func Mount(fs FileSystem, dir string, opts *fuse.MountOptions) (*Server, error) 
 	}
 	s.buffers.New = func() any { return newBuffers() }
 	// Only now: of a file that was like this before, Go's poller would be told of every request.
-	if err := unix.SetNonblock(fd, true); err != nil {
-		return nil, errors.Join(err, s.Unmount(), s.device.Close())
+	if err = unix.SetNonblock(fd, true); err == nil {
+		err = s.greet()
 	}
-	if err := s.greet(); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, s.Unmount(), s.device.Close())
 	}
 	return s, nil

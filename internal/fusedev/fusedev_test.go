@@ -290,16 +290,30 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// A request that is answered with more than there is room for is refused; the
-// program is not left to wait.
-func TestRefused(t *testing.T) {
+// unmounted is a server whose device is one end of a pipe.
+func unmounted(end *os.File) *Server {
+	quiet := log.New(&said{}, "", 0)
+	return &Server{fd: int(end.Fd()), log: quiet, protocol: fuse.NewProtocolServer(newToy(), &fuse.MountOptions{Logger: quiet})}
+}
+
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
-	defer w.Close()
-	s := &Server{fd: int(w.Fd()), log: log.New(&said{}, "", 0), protocol: fuse.NewProtocolServer(newToy(), &fuse.MountOptions{Logger: log.New(&said{}, "", 0)})}
+	t.Cleanup(func() {
+		_ = r.Close()
+		_ = w.Close()
+	})
+	return r, w
+}
+
+// A request that is answered with more than there is room for is refused; the
+// program is not left to wait.
+func TestRefused(t *testing.T) {
+	r, w := pipe(t)
+	s := unmounted(w)
 	b := newBuffers()
 	in := request[fuse.ReadIn](b, 0)
 	in.Opcode, in.Unique, in.Size = 15, 7, 1<<20
@@ -318,13 +332,8 @@ func TestRefused(t *testing.T) {
 
 // A kernel that speaks another protocol is an error of Mount's.
 func TestOtherProtocol(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer w.Close()
-	s := &Server{fd: int(r.Fd()), log: log.New(&said{}, "", 0), protocol: fuse.NewProtocolServer(newToy(), &fuse.MountOptions{Logger: log.New(&said{}, "", 0)})}
+	r, w := pipe(t)
+	s := unmounted(r)
 	b := newBuffers()
 	in := request[fuse.InitIn](b, 0)
 	in.Opcode, in.Unique, in.Major = 26, 1, 8

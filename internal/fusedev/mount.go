@@ -84,21 +84,18 @@ func received(socket int) (int, error) {
 // Unmount unmounts the file system and returns when Serve has. It tries again a
 // few times while the mount is in use, and then gives up.
 func (s *Server) Unmount() error {
-	const tries = 5
-	pause := 5 * time.Millisecond
-	err := s.detach()
-	for range tries - 1 {
+	const first, last = 5 * time.Millisecond, 40 * time.Millisecond
+	for pause := first; ; pause *= 2 {
+		err := s.detach()
 		if err == nil {
-			break
+			s.serving.Wait()
+			return nil
+		}
+		if pause > last {
+			return err
 		}
 		time.Sleep(pause)
-		pause *= 2
-		err = s.detach()
 	}
-	if err == nil {
-		s.serving.Wait()
-	}
-	return err
 }
 
 func (s *Server) detach() error {

@@ -1,7 +1,6 @@
 package fusedev
 
 import (
-	"encoding/binary"
 	"syscall"
 	"unsafe"
 
@@ -44,9 +43,7 @@ func (s *Server) notify(kind int32, parts ...[]byte) fuse.Status {
 	for _, part := range parts {
 		length += len(part)
 	}
-	header := binary.NativeEndian.AppendUint32(nil, uint32(length))
-	header = binary.NativeEndian.AppendUint32(header, uint32(-kind))
-	header = binary.NativeEndian.AppendUint64(header, 0)
+	header := bytesOf(&fuse.OutHeader{Length: uint32(length), Status: -kind})
 	conn, gone := s.device.SyscallConn()
 	if gone != nil {
 		return fuse.Status(syscall.ENODEV)
