@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	_ "mneme/versionlog/sqlitelog" // the driver
+	_ "github.com/ncruces/go-sqlite3/driver" // as sqlite3
 )
 
 // database opens the embedded store's database behind mneme's back.
 func (e *env) database(t testing.TB) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(e.stores, "log.db"))
+	db, err := sql.Open("sqlite3", filepath.Join(e.stores, "log.db"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/ncruces/go-sqlite3/driver" // as sqlite3
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -73,7 +74,7 @@ func runSQL(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: sql statement")
 	}
-	db, err := sql.Open("sqlite", filepath.Join(ts.Getenv("DATA"), "log.db"))
+	db, err := sql.Open("sqlite3", filepath.Join(ts.Getenv("DATA"), "log.db"))
 	ts.Check(err)
 	defer db.Close()
 	result, err := db.Exec(args[0])

@@ -35,6 +35,7 @@ var floors = map[string]int{
 	"internal/awsconf": 0,
 	"internal/fault":   0,
 	"internal/fusedev": 0,
+	"internal/sqlite":  0,
 }
 
 // sideways is what may be imported from the same floor, importer first.
@@ -55,11 +56,9 @@ var testOnly = []string{"internal/archtest", "internal/awstest", "internal/baref
 // standard library.
 var standardOnly = []string{"cas", "versionlog"}
 
-// owners say which packages may import a library, tests included but for the
-// database library.
+// owners say which packages may import a library, tests included but for SQLite.
 var owners = map[string][]string{
-	"modernc.org/":                   {"versionlog/sqlitelog", "internal/barefs"},
-	databaseLibrary:                  {"versionlog/sqlitelog", "internal/barefs"},
+	sqliteLibrary:                    {"internal/sqlite", "versionlog/sqlitelog"},
 	"github.com/hanwen/go-fuse":      {"fusefs", "internal/fusedev", "internal/barefs", "internal/crashfs"},
 	"github.com/dgraph-io/ristretto": {"cache"},
 	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awssetup", "internal/awstest"},
@@ -67,7 +66,7 @@ var owners = map[string][]string{
 	"github.com/prometheus/":         {"cmd/mneme"},
 }
 
-const databaseLibrary = "database/sql"
+const sqliteLibrary = "github.com/ncruces/"
 
 func checkImports(f *file) []string {
 	var broken []string
@@ -85,7 +84,7 @@ func checkImports(f *file) []string {
 // forbidden says why a file may not import a package, or "".
 func forbidden(f *file, imported string) string {
 	for library, pkgs := range owners {
-		if f.test && library == databaseLibrary {
+		if f.test && library == sqliteLibrary {
 			continue // tests damage a store behind mneme's back
 		}
 		if strings.HasPrefix(imported, library) && !within(f.pkg(), pkgs) {

@@ -3,28 +3,23 @@ package barefs
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
-	"strings"
 	"sync"
 
-	_ "modernc.org/sqlite" // the database/sql driver
+	"mneme/internal/sqlite"
 )
 
 type digest [sha256.Size]byte
 
-// database has the bytes in SQLite as mneme's embedded store does: the driver,
-// the pragmas, the size of a batch and the two rows of a write that cannot be
+// database has the bytes in SQLite as mneme's embedded store does: its
+// connections, the size of a batch and the two rows of a write that cannot be
 // done without, in one transaction. Bytes are checked when they are read.
 type database struct {
-	db    *sql.DB
-	batch *sql.Stmt
+	db *sqlite.DB // for reading
 
-	writing sync.Mutex // guards the connection that writes
-	writer  *sql.Conn
-	stmts   map[string]*sql.Stmt
+	writing sync.Mutex // guards writer
+	writer  *sqlite.Conn
 
 	reading sync.Mutex // guards ahead
 	ahead   *fetch     // nil when there is none
@@ -33,7 +28,7 @@ type database struct {
 
 var _ store = (*database)(nil)
 
-// batchSize is how many blobs one statement reads.
+// batchSize is how many blobs one transaction reads.
 const batchSize = 32
 
 const (
@@ -41,46 +36,22 @@ const (
 		PRAGMA journal_mode = WAL;
 		CREATE TABLE blobs (sha256 BLOB PRIMARY KEY, data BLOB NOT NULL) STRICT;
 		CREATE TABLE names (name TEXT PRIMARY KEY, version INTEGER NOT NULL, sha256 BLOB NOT NULL) STRICT, WITHOUT ROWID`
-	begin    = `BEGIN IMMEDIATE`
 	addBlob  = `INSERT INTO blobs (sha256, data) VALUES (?, ?) ON CONFLICT DO NOTHING`
 	setName  = `INSERT INTO names (name, version, sha256) VALUES (?, 1, ?) ON CONFLICT DO UPDATE SET version = version + 1, sha256 = excluded.sha256`
-	commit   = `COMMIT`
-	rollback = `ROLLBACK`
+	readBlob = `SELECT data FROM blobs WHERE sha256 = ?`
 )
 
 // createDatabase makes a database at path.
 func createDatabase(path string) (*database, error) {
-	query := url.Values{"_pragma": {
-		"busy_timeout(0)", "cache_size(-512)", "synchronous(FULL)", "secure_delete(ON)", "journal_size_limit(33554432)",
-	}}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
-	if err != nil {
-		return nil, err
+	d := &database{db: sqlite.New(path, false, 4)}
+	var err error
+	if d.writer, err = d.db.Open(); err != nil {
+		return nil, fmt.Errorf("create %s: %w", path, err)
 	}
-	db.SetMaxIdleConns(5) // else most connections are opened again for every read
-	d := &database{db: db, stmts: map[string]*sql.Stmt{}}
-	if err := d.prepare(); err != nil {
+	if err := d.writer.Script(schema); err != nil {
 		return nil, fmt.Errorf("create %s: %w", path, errors.Join(err, d.close()))
 	}
 	return d, nil
-}
-
-func (d *database) prepare() error {
-	ctx := context.Background()
-	var err error
-	if d.writer, err = d.db.Conn(ctx); err != nil {
-		return err
-	}
-	if _, err := d.writer.ExecContext(ctx, schema); err != nil {
-		return err
-	}
-	for _, text := range []string{begin, addBlob, setName, commit, rollback} {
-		if d.stmts[text], err = d.writer.PrepareContext(ctx, text); err != nil {
-			return err
-		}
-	}
-	d.batch, err = d.db.Prepare(`SELECT sha256, data FROM blobs WHERE sha256 IN (?` + strings.Repeat(", ?", batchSize-1) + `)`)
-	return err
 }
 
 // take puts the data of files into the database, and out of the write-ahead log
@@ -92,8 +63,7 @@ func (d *database) take(files []*node) error {
 	for _, n := range files {
 		n.sum, n.data = sha256.Sum256(n.data), nil
 	}
-	_, err := d.writer.ExecContext(context.Background(), `PRAGMA wal_checkpoint(TRUNCATE)`)
-	return err
+	return d.writer.Script(`PRAGMA wal_checkpoint(TRUNCATE)`)
 }
 
 func (d *database) keep(n *node) error { return d.write([]*node{n}) }
@@ -102,17 +72,17 @@ func (d *database) keep(n *node) error { return d.write([]*node{n}) }
 func (d *database) write(files []*node) error {
 	d.writing.Lock()
 	defer d.writing.Unlock()
-	err := d.run(begin)
+	err := d.writer.Begin()
 	for _, n := range files {
 		if err == nil {
 			err = d.put(n)
 		}
 	}
 	if err == nil {
-		err = d.run(commit)
+		err = d.writer.Commit()
 	}
 	if err != nil {
-		return fmt.Errorf("write: %w", errors.Join(err, d.run(rollback)))
+		return fmt.Errorf("write: %w", errors.Join(err, d.writer.Rollback()))
 	}
 	return nil
 }
@@ -123,30 +93,33 @@ func (d *database) put(n *node) error {
 		data = []byte{} // nil is NULL
 	}
 	sum := sha256.Sum256(data)
-	if err := d.run(addBlob, sum[:], data); err != nil {
+	if err := d.writer.Run(addBlob, sum[:], data); err != nil {
 		return err
 	}
-	return d.run(setName, n.path, sum[:])
+	return d.writer.Run(setName, n.path, sum[:])
 }
 
-func (d *database) run(text string, args ...any) error {
-	_, err := d.stmts[text].Exec(args...)
-	return err
+// readBatch adds the blobs of files to found, but for damaged ones.
+func (d *database) readBatch(files []*node, found map[digest][]byte) error {
+	return d.db.With(context.Background(), func(c *sqlite.Conn) error {
+		return c.Reading(func() error {
+			for _, n := range files {
+				err := c.Each(readBlob, func(row *sqlite.Row) error {
+					if data := row.ColumnBlob(0, nil); sha256.Sum256(data) == n.sum {
+						found[n.sum] = data
+					}
+					return nil
+				}, n.sum[:])
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
 }
 
 func (d *database) close() error {
 	d.work.Wait()
-	var errs []error
-	for _, stmt := range d.stmts {
-		if stmt != nil {
-			errs = append(errs, stmt.Close())
-		}
-	}
-	if d.batch != nil {
-		errs = append(errs, d.batch.Close())
-	}
-	if d.writer != nil {
-		errs = append(errs, d.writer.Close())
-	}
-	return errors.Join(append(errs, d.db.Close())...)
+	return errors.Join(d.writer.Close(), d.db.Close())
 }

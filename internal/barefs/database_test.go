@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+
+	"mneme/internal/sqlite"
 )
 
 func newDatabase(t *testing.T) *database {
@@ -59,7 +61,7 @@ func TestDatabaseRead(t *testing.T) {
 func TestDatabaseDamage(t *testing.T) {
 	d := newDatabase(t)
 	files, _ := filled(t, d, 4)
-	if _, err := d.db.Exec(`UPDATE blobs SET data = x'00' WHERE data = ?`, []byte("text 1")); err != nil {
+	if err := d.writer.Run(`UPDATE blobs SET data = x'00' WHERE data = ?`, []byte("text 1")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.read(files[:2], nil); err != nil {
@@ -81,8 +83,12 @@ func TestDatabaseKeep(t *testing.T) {
 	}
 	var version, blobs int
 	var data string
-	row := d.db.QueryRow(`SELECT version, data, (SELECT count(*) FROM blobs) FROM names JOIN blobs USING (sha256) WHERE name = '/note'`)
-	if err := row.Scan(&version, &data, &blobs); err != nil {
+	err := d.writer.Each(`SELECT version, data, (SELECT count(*) FROM blobs) FROM names JOIN blobs USING (sha256) WHERE name = '/note'`,
+		func(row *sqlite.Row) error {
+			version, data, blobs = row.ColumnInt(0), row.ColumnText(1), row.ColumnInt(2)
+			return nil
+		})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if version != 4 || data != "one" || blobs != 3 {

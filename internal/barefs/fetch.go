@@ -1,7 +1,6 @@
 package barefs
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"slices"
 )
@@ -55,41 +54,4 @@ func (d *database) blobs(files []*node) ([][]byte, error) {
 		}
 	}
 	return contents, nil
-}
-
-// readBatch adds the blobs of files to found, but for damaged ones.
-func (d *database) readBatch(files []*node, found map[digest][]byte) error {
-	args := make([]any, batchSize)
-	for i := range args {
-		args[i] = files[min(i, len(files)-1)].sum[:]
-	}
-	rows, err := d.batch.Query(args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var sum, data blob
-		if err := rows.Scan(&sum, &data); err != nil {
-			return err
-		}
-		if got := digest(sha256.Sum256(data)); slices.Equal(got[:], sum) {
-			found[got] = data
-		}
-	}
-	return rows.Err()
-}
-
-// blob takes the bytes that the driver has made, which are not used again, where
-// database/sql would copy them.
-type blob []byte
-
-// Scan implements sql.Scanner.
-func (b *blob) Scan(value any) error {
-	data, ok := value.([]byte)
-	if !ok && value != nil { // nil is an empty one
-		return fmt.Errorf("%T in place of bytes", value)
-	}
-	*b = data
-	return nil
 }

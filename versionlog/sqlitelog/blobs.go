@@ -2,17 +2,14 @@ package sqlitelog
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"strconv"
-	"strings"
-	"sync"
 	"sync/atomic"
 
 	"mneme/cas"
+	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
 
@@ -53,7 +50,7 @@ func (b *Blobs) Put(ctx context.Context, data []byte) (cas.Digest, error) {
 	if data == nil {
 		data = []byte{}
 	}
-	err := b.write(ctx, func(ctx context.Context, w *writer, num int64) error { return w.keep(ctx, num, d, data) })
+	err := b.write(ctx, func(w *writer, num int64) error { return w.keep(num, d, data) })
 	if err != nil {
 		return cas.Digest{}, fmt.Errorf("put %v: %w", d, err)
 	}
@@ -62,14 +59,14 @@ func (b *Blobs) Put(ctx context.Context, data []byte) (cas.Digest, error) {
 
 // Delete implements cas.Deleter.
 func (b *Blobs) Delete(ctx context.Context, d cas.Digest) error {
-	err := b.write(ctx, func(ctx context.Context, w *writer, num int64) error { return run(ctx, w.dropBlob, num, d[:]) })
+	err := b.write(ctx, func(w *writer, num int64) error { return w.run(dropBlob, num, d[:]) })
 	if err != nil && !errors.Is(err, versionlog.ErrNotFound) {
 		return fmt.Errorf("delete %v: %w", d, err)
 	}
 	return nil
 }
 
-func (b *Blobs) write(ctx context.Context, do func(ctx context.Context, w *writer, num int64) error) error {
+func (b *Blobs) write(ctx context.Context, do func(w *writer, num int64) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -78,11 +75,11 @@ func (b *Blobs) write(ctx context.Context, do func(ctx context.Context, w *write
 		return versionlog.ErrReadOnly
 	}
 	return w.transaction(ctx, func(ctx context.Context) error {
-		s, err := queryOne(ctx, w.read.storeByID, scanStore, b.storeID)
+		s, err := queryOne(ctx, w, storeByID, scanStore, b.storeID)
 		if err != nil {
 			return err
 		}
-		return do(ctx, w, s.num)
+		return do(w, s.num)
 	})
 }
 
@@ -96,7 +93,7 @@ func (b *Blobs) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
 }
 
 func (b *Blobs) read(ctx context.Context, d cas.Digest) ([]byte, error) {
-	data, err := readBlob(ctx, b, func(s *blobStatements) *sql.Stmt { return s.get }, scanBytes, d[:])
+	data, err := b.one(ctx, blobData, d)
 	switch {
 	case errors.Is(err, versionlog.ErrNotFound):
 		return nil, cas.ErrNotFound
@@ -110,8 +107,8 @@ func (b *Blobs) read(ctx context.Context, d cas.Digest) ([]byte, error) {
 	return data, nil
 }
 
-// batchSize is how many blobs one statement reads. A transaction, its locks and
-// a statement's way through database/sql cost as much as three blobs of 4 KiB.
+// batchSize is how many blobs one transaction reads. Its locks cost as much as a
+// blob of 4 KiB.
 const batchSize = 32
 
 // BatchSize implements cas.BatchGetter.
@@ -120,36 +117,47 @@ func (b *Blobs) BatchSize() int { return batchSize }
 // GetBatch implements cas.BatchGetter.
 func (b *Blobs) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
 	all := make([][]byte, len(ds))
-	num, s, err := b.ready(ctx)
-	if err != nil || s == nil {
+	num, ok, err := b.ready(ctx)
+	if err != nil || !ok {
 		return all
 	}
-	found := make(map[cas.Digest][]byte, len(ds))
-	for batch := range slices.Chunk(ds, batchSize) {
-		args := make([]any, 1, 1+batchSize)
-		args[0] = num
-		for i := range batchSize {
-			args = append(args, batch[min(i, len(batch)-1)][:])
-		}
-		rows, err := queryInto(ctx, nil, s.batch, scanBlob, args...)
+	for at := 0; at < len(ds); at += batchSize {
+		end := min(at+batchSize, len(ds))
+		err := retryBusy(ctx, func() error {
+			return translate(b.log.db.With(ctx, func(c *sqlite.Conn) error { return readBatch(c, num, ds[at:end], all[at:end]) }))
+		})
 		if err != nil {
 			break
 		}
-		for _, row := range rows {
-			if cas.Sum(row.data) == row.digest {
-				found[row.digest] = row.data
+		for i := at; i < end; i++ {
+			if all[i] != nil && cas.Sum(all[i]) != ds[i] {
+				all[i] = nil
 			}
 		}
-	}
-	for i, d := range ds {
-		all[i] = found[d]
 	}
 	return all
 }
 
+// readBatch reads blobs as they are stored, in one transaction. Where there is
+// none it leaves nil.
+func readBatch(c *sqlite.Conn, store int64, ds []cas.Digest, into [][]byte) error {
+	return c.Reading(func() error {
+		for i := range ds {
+			err := c.Each(blobData, func(row *sqlite.Row) error {
+				into[i] = bytesIn(row, 0)
+				return nil
+			}, store, ds[i][:])
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // Has implements cas.Store.
 func (b *Blobs) Has(ctx context.Context, d cas.Digest) (bool, error) {
-	_, err := readBlob(ctx, b, func(s *blobStatements) *sql.Stmt { return s.has }, scanBytes, d[:])
+	_, err := b.one(ctx, blobThere, d)
 	if errors.Is(err, versionlog.ErrNotFound) {
 		return false, nil
 	}
@@ -166,11 +174,11 @@ func (b *Blobs) List(ctx context.Context) iter.Seq2[cas.Digest, error] {
 		if last != nil {
 			after = last[:]
 		}
-		num, s, err := b.ready(ctx)
-		if err != nil || s == nil {
+		num, ok, err := b.ready(ctx)
+		if err != nil || !ok {
 			return nil, err
 		}
-		return queryInto(ctx, room, s.list, scanDigest, num, after)
+		return queryInto(ctx, room, b.log.db, blobsAfter(pageRows), scanDigest, num, after)
 	})
 	return func(yield func(cas.Digest, error) bool) {
 		for d, err := range pages {
@@ -191,130 +199,61 @@ func (b *Blobs) List(ctx context.Context) iter.Seq2[cas.Digest, error] {
 	}
 }
 
-// readBlob runs one of the statements that read, for one blob.
-func readBlob[T any](ctx context.Context, b *Blobs, which func(*blobStatements) *sql.Stmt, scan func(scanner) (T, error), of []byte) (T, error) {
-	var none T
-	num, s, err := b.ready(ctx)
+// one runs one of the statements that read a blob.
+func (b *Blobs) one(ctx context.Context, text string, d cas.Digest) ([]byte, error) {
+	num, ok, err := b.ready(ctx)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
-	if s == nil {
-		return none, versionlog.ErrNotFound
+	if !ok {
+		return nil, versionlog.ErrNotFound
 	}
-	return queryOne(ctx, which(s), scan, num, of)
+	return queryOne(ctx, b.log.db, text, scanBytes, num, d[:])
 }
 
-// ready returns what reading takes: the store's number and the statements,
-// which are nil as long as the database has no blobs.
-func (b *Blobs) ready(ctx context.Context) (int64, *blobStatements, error) {
+// ready returns what reading takes: the store's number, and whether the database
+// has blobs. A log that is open read-only may be of a format without them, until
+// another process brings it to a newer one.
+func (b *Blobs) ready(ctx context.Context) (num int64, ok bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return 0, nil, err
+		return 0, false, err
 	}
-	num := b.num.Load()
-	if num == 0 {
-		s, err := queryOne(ctx, b.log.read.storeByID, scanStore, b.storeID)
+	if num = b.num.Load(); num == 0 {
+		s, err := queryOne(ctx, b.log.db, storeByID, scanStore, b.storeID)
 		if err != nil {
-			return 0, nil, err
+			return 0, false, err
 		}
 		num = s.num
 		b.num.Store(num)
 	}
-	s, err := b.log.blobs.prepared(ctx, b.log)
-	return num, s, err
-}
-
-// blobReads are the prepared reads of blobs. A log that is open read-only may
-// be of a format without them, until another process brings it to a newer one.
-type blobReads struct {
-	mu  sync.Mutex // guards all
-	all *blobStatements
-}
-
-type blobStatements struct {
-	get, batch, has, list *sql.Stmt
-
-	all []*sql.Stmt
-}
-
-func (r *blobReads) prepared(ctx context.Context, l *Log) (*blobStatements, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.all != nil {
-		return r.all, nil
+	if b.log.hasBlobs.Load() {
+		return num, true, nil
 	}
 	var format int
-	err := retryBusy(ctx, func() (err error) {
-		format, err = readFormat(ctx, l.db, l.dir)
-		return err
-	})
-	if err != nil || format < blobsFormat {
-		return nil, err
-	}
-	s := &blobStatements{}
-	err = retryBusy(ctx, func() (err error) {
-		s.all, err = prepare(ctx, l.db, []query{
-			{&s.get, `SELECT data FROM blobs WHERE store = ? AND sha256 = ?`},
-			{&s.batch, `SELECT sha256, data FROM blobs WHERE store = ? AND sha256 IN (?` + strings.Repeat(", ?", batchSize-1) + `)`},
-			{&s.has, `SELECT sha256 FROM blobs WHERE store = ? AND sha256 = ?`},
-			{&s.list, `SELECT sha256 FROM blobs WHERE store = ? AND sha256 > ? ORDER BY sha256 LIMIT ` + strconv.Itoa(pageRows)},
+	err = retryBusy(ctx, func() error {
+		return b.log.db.With(ctx, func(c *sqlite.Conn) (err error) {
+			format, err = readFormat(c, b.log.dir)
+			return err
 		})
-		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	r.all = s
-	return s, nil
+	ok = err == nil && format >= blobsFormat
+	b.log.hasBlobs.Store(ok)
+	return num, ok, err
 }
 
-func (r *blobReads) close() error {
-	if r.all == nil {
-		return nil
-	}
-	return closeAll(r.all.all)
+const (
+	blobData  = `SELECT data FROM blobs WHERE store = ? AND sha256 = ?`
+	blobThere = `SELECT sha256 FROM blobs WHERE store = ? AND sha256 = ?`
+)
+
+// blobsAfter reads so many digests above one.
+func blobsAfter(limit int) string {
+	return `SELECT sha256 FROM blobs WHERE store = ? AND sha256 > ? ORDER BY sha256 LIMIT ` + strconv.Itoa(limit)
 }
 
-func scanBytes(row scanner) ([]byte, error) {
-	var data ownBytes
-	err := row.Scan(&data)
-	return data, err
-}
+// bytesIn returns the bytes of a row's column, which are never nil.
+func bytesIn(row *sqlite.Row, column int) []byte { return row.ColumnBlob(column, []byte{}) }
 
-// blobRow is a blob as it is stored, not verified.
-type blobRow struct {
-	digest cas.Digest
-	data   []byte
-}
+func scanBytes(row *sqlite.Row) ([]byte, error) { return bytesIn(row, 0), nil }
 
-func scanBlob(row scanner) (blobRow, error) {
-	var digest, data ownBytes
-	if err := row.Scan(&digest, &data); err != nil {
-		return blobRow{}, err
-	}
-	d, err := digestOf(digest)
-	return blobRow{d, data}, err
-}
-
-// ownBytes takes a BLOB as the driver hands it over. database/sql would copy it,
-// because a driver may use its memory again; this one makes every value anew.
-type ownBytes []byte
-
-// Scan implements sql.Scanner.
-func (b *ownBytes) Scan(value any) error {
-	data, ok := value.([]byte)
-	if !ok && value != nil {
-		return fmt.Errorf("%w: %T in place of bytes", versionlog.ErrCorrupt, value)
-	}
-	if *b = data; data == nil { // of an empty one
-		*b = []byte{}
-	}
-	return nil
-}
-
-func scanDigest(row scanner) (cas.Digest, error) {
-	data, err := scanBytes(row)
-	if err != nil {
-		return cas.Digest{}, err
-	}
-	return digestOf(data)
-}
+func scanDigest(row *sqlite.Row) (cas.Digest, error) { return digestIn(row, 0) }

@@ -163,7 +163,7 @@ func TestFullDiskAndContent(t *testing.T) {
 	dir, s := newLog(t)
 	l := openTest(t, dir, nil)
 	limit := func(pages int) {
-		if _, err := l.writer.conn.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+		if err := l.writer.conn.Script(fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,7 +1,6 @@
 package sqlitelog
 
 import (
-	"database/sql"
 	"errors"
 	"io/fs"
 	"os"
@@ -29,18 +28,11 @@ func TestMakingCutOff(t *testing.T) {
 func cutOff(t *testing.T) string {
 	t.Helper()
 	from, to := t.TempDir(), t.TempDir()
-	db, err := sql.Open("sqlite", filepath.Join(from, databaseName))
+	db := raw(t, from)
+	err := db.Exec(`PRAGMA cache_size = 1; BEGIN IMMEDIATE; CREATE TABLE t (x);
+		INSERT INTO t VALUES (randomblob(100000)); INSERT INTO t VALUES (randomblob(100000))`) // so much that it has to be written before the commit
 	if err != nil {
 		t.Fatal(err)
-	}
-	defer db.Close()
-	db.SetMaxOpenConns(1)
-	for _, statement := range []string{ // so much that it has to be written before the commit
-		`PRAGMA cache_size = 1`, `BEGIN IMMEDIATE`, `CREATE TABLE t (x)`, `INSERT INTO t VALUES (randomblob(100000))`, `INSERT INTO t VALUES (randomblob(100000))`,
-	} {
-		if _, err := db.Exec(statement); err != nil {
-			t.Fatal(err)
-		}
 	}
 	for _, name := range []string{databaseName, databaseName + "-journal"} {
 		data, err := os.ReadFile(filepath.Join(from, name))

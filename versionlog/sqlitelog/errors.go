@@ -9,8 +9,7 @@ import (
 
 	"mneme/versionlog"
 
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
+	"github.com/ncruces/go-sqlite3"
 )
 
 // ErrBusy says that another process held the log for longer than a caller
@@ -55,38 +54,32 @@ func retryBusy(ctx context.Context, attempt func() error) error {
 
 // translate turns an error of SQLite into one that callers know.
 func translate(err error) error {
-	var e *sqlite.Error
-	if !errors.As(err, &e) {
+	var code sqlite3.ErrorCode
+	if !errors.As(err, &code) {
 		return err
 	}
-	if e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // the index of the write-ahead log could not grow
+	if errors.Is(err, sqlite3.IOERR_SHMSIZE) { // the index of the write-ahead log could not grow
 		return fmt.Errorf("%w: %w", syscall.ENOSPC, err)
 	}
-	switch e.Code() & 0xff {
-	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL:
+	switch code {
+	case sqlite3.BUSY, sqlite3.PROTOCOL:
 		return fmt.Errorf("%w: %w", errLocked, err)
-	case sqlite3.SQLITE_FULL:
+	case sqlite3.FULL:
 		return fmt.Errorf("%w: %w", syscall.ENOSPC, err)
-	case sqlite3.SQLITE_IOERR:
+	case sqlite3.IOERR:
 		return fmt.Errorf("%w: %w", syscall.EIO, err)
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+	case sqlite3.CORRUPT, sqlite3.NOTADB:
 		return fmt.Errorf("%s: %w: %w", databaseName, versionlog.ErrCorrupt, err)
-	case sqlite3.SQLITE_READONLY:
+	case sqlite3.READONLY:
 		return fmt.Errorf("%w: %w", versionlog.ErrReadOnly, err)
 	}
 	return err
 }
 
 // isConstraint reports whether a unique constraint refused a row.
-func isConstraint(err error) bool {
-	var e *sqlite.Error
-	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_CONSTRAINT
-}
+func isConstraint(err error) bool { return errors.Is(err, sqlite3.CONSTRAINT) }
 
 // isCutOff reports whether there is a transaction to be rolled back first, by
 // one who may write: of the kind that only a database without a write-ahead log
 // has.
-func isCutOff(err error) bool {
-	var e *sqlite.Error
-	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_READONLY_ROLLBACK
-}
+func isCutOff(err error) bool { return errors.Is(err, sqlite3.READONLY_ROLLBACK) }

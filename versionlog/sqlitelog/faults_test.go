@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
 
@@ -83,7 +84,7 @@ func TestDiskFull(t *testing.T) {
 	dir, s := newLog(t)
 	l := openTest(t, dir, nil)
 	limit := func(pages int) {
-		if _, err := l.writer.conn.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+		if err := l.writer.conn.Script(fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -162,10 +163,14 @@ func TestSlowWalkAndCheckpoint(t *testing.T) {
 	put(t, l, s.ID, "/b", "1")
 	for range l.Heads(t.Context(), s.ID, "/") {
 		put(t, l, s.ID, "/a", fmt.Sprint(time.Now()))
-		var busy, frames, done int
-		row := l.writer.conn.QueryRowContext(t.Context(), `PRAGMA wal_checkpoint(TRUNCATE)`)
-		if err := row.Scan(&busy, &frames, &done); err != nil || busy != 0 {
-			t.Errorf("checkpoint: busy %d, %d of %d frames, %v", busy, done, frames, err)
+		err := l.writer.conn.Each(`PRAGMA wal_checkpoint(TRUNCATE)`, func(row *sqlite.Row) error {
+			if busy := row.ColumnInt(0); busy != 0 {
+				t.Errorf("checkpoint: busy %d, %d of %d frames", busy, row.ColumnInt(2), row.ColumnInt(1))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -181,9 +186,8 @@ func TestDeleteLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, table := range []string{"stores", "commits", "versions", "paths", "blobs"} {
-		var rows int
-		if err := l.db.QueryRow("SELECT count(*) FROM " + table).Scan(&rows); err != nil || rows != 0 {
-			t.Errorf("%d rows in %s, %v", rows, table, err)
+		if rows := texts(t, raw(t, dir), "SELECT count(*) FROM "+table); !slices.Equal(rows, []string{"0"}) {
+			t.Errorf("%v rows in %s", rows, table)
 		}
 	}
 }
@@ -242,11 +246,11 @@ func TestWriteAheadShrinks(t *testing.T) {
 		}
 		return info.Size()
 	}
-	if n := size(); n <= keptWriteAhead {
+	if n := size(); n <= sqlite.KeptWriteAhead {
 		t.Fatalf("the commit took %d bytes, the test tests nothing", n)
 	}
 	put(t, l, s.ID, "/small", "1")
-	if n := size(); n > keptWriteAhead {
+	if n := size(); n > sqlite.KeptWriteAhead {
 		t.Errorf("the write-ahead log still has %d bytes", n)
 	}
 }

@@ -3,32 +3,61 @@ package sqlitelog
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"mneme/internal/sqlite"
 	"mneme/versionlog"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/ncruces/go-sqlite3"
 )
+
+// raw opens the database in dir behind the log's back.
+func raw(t testing.TB, dir string) *sqlite3.Conn {
+	t.Helper()
+	db, err := sqlite3.Open(filepath.Join(dir, databaseName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
 
 // change runs SQL on the database in dir behind the log's back.
 func change(t testing.TB, dir string, statements ...string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(dir, databaseName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := raw(t, dir)
 	for _, statement := range statements {
-		if _, err := db.Exec(statement); err != nil {
+		if err := db.Exec(statement); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// texts returns the first column of what a query yields.
+func texts(t testing.TB, db *sqlite3.Conn, query string) (found []string) {
+	t.Helper()
+	stmt, _, err := db.Prepare(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for stmt.Step() {
+		found = append(found, stmt.ColumnText(0))
+	}
+	if err := errors.Join(stmt.Err(), stmt.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 func newLog(t testing.TB) (dir string, s versionlog.Store) {
@@ -59,44 +88,16 @@ func TestSchemaGolden(t *testing.T) {
 	if !strings.HasPrefix(string(want), string(first)) {
 		t.Error("format 2 is not format 1 and a table more")
 	}
-	db, err := sql.Open("sqlite", filepath.Join(dir, databaseName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	var id, format int
-	if err := db.QueryRow(`SELECT application_id, user_version FROM pragma_application_id, pragma_user_version`).Scan(&id, &format); err != nil {
-		t.Fatal(err)
-	}
-	if id != 0x6d6e656d || format != 2 {
-		t.Errorf("application_id %#x, user_version %d", id, format)
+	db := raw(t, dir)
+	if id, format := texts(t, db, `PRAGMA application_id`), texts(t, db, `PRAGMA user_version`); !slices.Equal(id, []string{fmt.Sprint(0x6d6e656d)}) || !slices.Equal(format, []string{"2"}) {
+		t.Errorf("application_id %v, user_version %v", id, format)
 	}
 }
 
 // schemaOf returns the statements that made the tables of a log.
 func schemaOf(t *testing.T, dir string) string {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(dir, databaseName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	rows, err := db.Query(`SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY rowid`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	var statements []string
-	for rows.Next() {
-		var statement string
-		if err := rows.Scan(&statement); err != nil {
-			t.Fatal(err)
-		}
-		statements = append(statements, statement+";\n")
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	statements := texts(t, raw(t, dir), `SELECT sql || ';' || char(10) FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY rowid`)
 	return strings.Join(statements, "\n")
 }
 
@@ -180,7 +181,8 @@ func TestReadOnly(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := l.db.Exec(`DELETE FROM paths`); err == nil {
+	err := l.db.With(ctx, func(c *sqlite.Conn) error { return c.Run(`DELETE FROM paths`) })
+	if err == nil {
 		t.Error("the connection itself can write")
 	}
 	woken := make(chan error)
@@ -207,13 +209,15 @@ func TestModes(t *testing.T) {
 			t.Errorf("%s has mode %v", name, info.Mode())
 		}
 	}
-	var journal string
-	var synchronous int
-	if err := l.writer.conn.QueryRowContext(t.Context(), `PRAGMA journal_mode`).Scan(&journal); err != nil || journal != "wal" {
-		t.Errorf("journal mode %q, %v", journal, err)
-	}
-	if err := l.writer.conn.QueryRowContext(t.Context(), `PRAGMA synchronous`).Scan(&synchronous); err != nil || synchronous != 2 {
-		t.Errorf("synchronous is %d, %v; want 2, FULL", synchronous, err)
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2"} { // FULL
+		var got string
+		err := l.writer.conn.Each(`PRAGMA `+pragma, func(row *sqlite.Row) error {
+			got = row.ColumnText(0)
+			return nil
+		})
+		if err != nil || got != want {
+			t.Errorf("%s is %q, %v; want %q", pragma, got, err, want)
+		}
 	}
 }
 

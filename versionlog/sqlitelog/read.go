@@ -2,27 +2,33 @@ package sqlitelog
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"strings"
 
+	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
 
+// source is where a statement runs: on one of the readers' connections, or on the
+// one that writes.
+type source interface {
+	With(ctx context.Context, do func(*sqlite.Conn) error) error
+}
+
 // queryOne runs a statement that yields one row at most; none is ErrNotFound.
 // Every statement is short, so ctx counts before and after one, never within.
-// An interrupted connection would have to be opened anew.
-func queryOne[T any](ctx context.Context, stmt *sql.Stmt, scan func(scanner) (T, error), args ...any) (T, error) {
+func queryOne[T any](ctx context.Context, from source, text string, scan func(*sqlite.Row) (T, error), args ...any) (T, error) {
 	var found T
-	err := retryBusy(ctx, func() error {
-		var err error
-		found, err = scan(stmt.QueryRowContext(context.WithoutCancel(ctx), args...))
-		return translate(err)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
+	missing := true
+	err := each(ctx, from, text, func() { missing = true }, func(row *sqlite.Row) (err error) {
+		found, err = scan(row)
+		missing = false
+		return err
+	}, args)
+	if err == nil && missing {
 		err = versionlog.ErrNotFound
 	}
 	return found, err
@@ -30,30 +36,30 @@ func queryOne[T any](ctx context.Context, stmt *sql.Stmt, scan func(scanner) (T,
 
 // queryAll runs a statement and returns all its rows; with an error, those
 // before it.
-func queryAll[T any](ctx context.Context, stmt *sql.Stmt, scan func(scanner) (T, error), args ...any) ([]T, error) {
-	return queryInto(ctx, nil, stmt, scan, args...)
+func queryAll[T any](ctx context.Context, from source, text string, scan func(*sqlite.Row) (T, error), args ...any) ([]T, error) {
+	return queryInto(ctx, nil, from, text, scan, args...)
 }
 
 // queryInto is queryAll with a slice whose room is used for the rows.
-func queryInto[T any](ctx context.Context, room []T, stmt *sql.Stmt, scan func(scanner) (T, error), args ...any) ([]T, error) {
+func queryInto[T any](ctx context.Context, room []T, from source, text string, scan func(*sqlite.Row) (T, error), args ...any) ([]T, error) {
 	found := room[:0]
-	err := retryBusy(ctx, func() error {
-		rows, err := stmt.QueryContext(context.WithoutCancel(ctx), args...)
-		if err != nil {
-			return translate(err)
+	err := each(ctx, from, text, func() { found = found[:0] }, func(row *sqlite.Row) error {
+		v, err := scan(row)
+		if err == nil {
+			found = append(found, v)
 		}
-		defer rows.Close()
-		found = found[:0]
-		for rows.Next() {
-			row, err := scan(rows)
-			if err != nil {
-				return translate(err)
-			}
-			found = append(found, row)
-		}
-		return translate(rows.Err())
-	})
+		return err
+	}, args)
 	return found, err
+}
+
+// each runs a statement and calls row with every row. It calls begin first, and
+// again whenever it has to start over because of a lock.
+func each(ctx context.Context, from source, text string, begin func(), row func(*sqlite.Row) error, args []any) error {
+	return retryBusy(ctx, func() error {
+		begin()
+		return translate(from.With(ctx, func(c *sqlite.Conn) error { return c.Each(text, row, args...) }))
+	})
 }
 
 // paged yields what fetch returns, page after page, until one is not full.
@@ -87,7 +93,7 @@ func paged[T any](size int, fetch func(last *T, room []T) ([]T, error)) iter.Seq
 }
 
 func (l *Log) store(ctx context.Context, id string) (storeRow, error) {
-	s, err := queryOne(ctx, l.read.storeByID, scanStore, id)
+	s, err := queryOne(ctx, l.db, storeByID, scanStore, id)
 	if err != nil {
 		return s, fmt.Errorf("store %s: %w", id, err)
 	}
@@ -103,20 +109,20 @@ func (l *Log) Tip(ctx context.Context, storeID string) (versionlog.Tip, error) {
 
 // Head returns the live version of a path.
 func (l *Log) Head(ctx context.Context, storeID, path string) (versionlog.Version, error) {
-	return l.atPath(ctx, l.read.head, storeID, path)
+	return l.atPath(ctx, headAt, storeID, path)
 }
 
 // Last returns the newest version that took place at a path.
 func (l *Log) Last(ctx context.Context, storeID, path string) (versionlog.Version, error) {
-	return l.atPath(ctx, l.read.last, storeID, path)
+	return l.atPath(ctx, lastAt, storeID, path)
 }
 
-func (l *Log) atPath(ctx context.Context, stmt *sql.Stmt, storeID, path string) (versionlog.Version, error) {
+func (l *Log) atPath(ctx context.Context, text, storeID, path string) (versionlog.Version, error) {
 	s, err := l.store(ctx, storeID)
 	if err != nil {
 		return versionlog.Version{}, err
 	}
-	v, err := queryOne(ctx, stmt, scanVersion, s.num, path)
+	v, err := queryOne(ctx, l.db, text, scanVersion, s.num, path)
 	if err != nil {
 		return v, fmt.Errorf("store %s: %s: %w", s.Slug, path, err)
 	}
@@ -133,7 +139,7 @@ func (l *Log) Version(ctx context.Context, storeID, id string) (versionlog.Versi
 	if err != nil {
 		return versionlog.Version{}, fmt.Errorf("store %s: %w: %w", s.Slug, versionlog.ErrNotFound, err)
 	}
-	v, err := queryOne(ctx, l.read.version, scanVersion, s.num, int64(seq), ordinal, id)
+	v, err := queryOne(ctx, l.db, versionByID, scanVersion, s.num, int64(seq), ordinal, id)
 	if err != nil {
 		return v, fmt.Errorf("store %s: version %s: %w", s.Slug, id, err)
 	}
@@ -145,14 +151,14 @@ func (l *Log) Version(ctx context.Context, storeID, id string) (versionlog.Versi
 func (l *Log) Heads(ctx context.Context, storeID, prefix string) iter.Seq2[versionlog.Version, error] {
 	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[versionlog.Version, error] {
 		if prefix == "/" {
-			return l.read.liveBelow(ctx, s.num, "")
+			return liveBelow(ctx, l.db, s.num, "")
 		}
 		return func(yield func(versionlog.Version, error) bool) {
-			head, err := queryOne(ctx, l.read.head, scanVersion, s.num, prefix)
+			head, err := queryOne(ctx, l.db, headAt, scanVersion, s.num, prefix)
 			if !errors.Is(err, versionlog.ErrNotFound) && (!yield(head, err) || err != nil) {
 				return
 			}
-			l.read.liveBelow(ctx, s.num, prefix)(yield)
+			liveBelow(ctx, l.db, s.num, prefix)(yield)
 		}
 	})
 }
@@ -161,7 +167,7 @@ func (l *Log) Heads(ctx context.Context, storeID, prefix string) iter.Seq2[versi
 // of their paths.
 func (l *Log) Children(ctx context.Context, storeID, dir string) iter.Seq2[versionlog.Version, error] {
 	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[versionlog.Version, error] {
-		return l.read.liveIn(ctx, s.num, strings.TrimSuffix(dir, "/"))
+		return liveIn(ctx, l.db, s.num, strings.TrimSuffix(dir, "/"))
 	})
 }
 
@@ -173,7 +179,7 @@ func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[v
 			if last != nil {
 				before = int64(last.Seq)
 			}
-			return queryInto(ctx, room, l.read.history, scanVersion, s.num, memoryID, before)
+			return queryInto(ctx, room, l.db, historyBefore(pageRows), scanVersion, s.num, memoryID, before)
 		})
 	})
 }
@@ -190,7 +196,7 @@ func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Se
 			if from > math.MaxInt64 {
 				return nil, nil
 			}
-			page, err := queryInto(ctx, room, l.read.commits, scanRecord, s.num, int64(from))
+			page, err := queryInto(ctx, room, l.db, recordsAfter(pageRecords), scanRecord, s.num, int64(from))
 			page, gap := dense(s.ID, from, page)
 			if gap != nil {
 				err = gap
@@ -236,32 +242,32 @@ func within[T any](ctx context.Context, l *Log, storeID string, walk func(storeR
 const afterSlash = "0" // the byte after '/'
 
 // liveBelow yields the live versions whose path begins with above and a slash.
-func (s *statements) liveBelow(ctx context.Context, store int64, above string) iter.Seq2[versionlog.Version, error] {
+func liveBelow(ctx context.Context, in source, store int64, above string) iter.Seq2[versionlog.Version, error] {
 	return paged(pageRows, func(last *versionlog.Version, room []versionlog.Version) ([]versionlog.Version, error) {
 		from := above + "/"
 		if last != nil {
 			from = last.Path
 		}
-		return queryInto(ctx, room, s.below, scanVersion, store, from, above+afterSlash)
+		return queryInto(ctx, room, in, headsBetween(pageRows), scanVersion, store, from, above+afterSlash)
 	})
 }
 
 // liveIn yields one live version of each name below above and a slash. Where a
 // page ends within a subdirectory, the next one begins behind that. Where that
 // leaves little of a page, the next ones are single rows.
-func (s *statements) liveIn(ctx context.Context, store int64, above string) iter.Seq2[versionlog.Version, error] {
+func liveIn(ctx context.Context, in source, store int64, above string) iter.Seq2[versionlog.Version, error] {
 	const afterAll = "\xff" // no path has this byte, so it sorts behind all that lies below
 	const inARow = 32       // single rows, before a page is tried again
 	return func(yield func(versionlog.Version, error) bool) {
 		from := above + "/"
 		for singles := 0; ; {
-			stmt, size := s.children, pageNames
+			size := pageNames
 			if singles > 0 {
-				stmt, size = s.child, 1
+				size = 1
 				singles--
 			}
 			names := 0
-			page, err := queryAll(ctx, stmt, scanVersion, store, from, above+afterSlash)
+			page, err := queryAll(ctx, in, headsBetween(size), scanVersion, store, from, above+afterSlash)
 			if err != nil {
 				yield(versionlog.Version{}, err)
 				return

@@ -2,15 +2,14 @@ package sqlitelog
 
 import (
 	"context"
-	"database/sql"
 	_ "embed"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"mneme/internal/durable"
+	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
 
@@ -38,14 +37,9 @@ func inspect(ctx context.Context, path string) (int, error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
-	db, err := openDatabase(path, true)
-	if err != nil {
-		return 0, err
-	}
-	defer db.Close()
 	var found int
-	err = retryBusy(ctx, func() error {
-		found, err = readFormat(ctx, db, filepath.Dir(path))
+	err := retryBusy(ctx, func() (err error) {
+		found, err = formatIn(path)
 		return err
 	})
 	if isCutOff(err) {
@@ -57,15 +51,24 @@ func inspect(ctx context.Context, path string) (int, error) {
 	return found, err
 }
 
-type queryer interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+// formatIn returns the format of the database at path.
+func formatIn(path string) (int, error) {
+	conn, err := database(path, true).Open()
+	if err != nil {
+		return 0, translate(err)
+	}
+	found, err := readFormat(conn, filepath.Dir(path))
+	return found, errors.Join(err, conn.Close())
 }
 
-func readFormat(ctx context.Context, db queryer, dir string) (int, error) {
+func readFormat(conn *sqlite.Conn, dir string) (int, error) {
 	var id, format, objects int
-	row := db.QueryRowContext(ctx, `SELECT a.application_id, u.user_version, (SELECT count(*) FROM sqlite_schema)
-		FROM pragma_application_id a, pragma_user_version u`)
-	if err := row.Scan(&id, &format, &objects); err != nil {
+	err := conn.Each(`SELECT a.application_id, u.user_version, (SELECT count(*) FROM sqlite_schema)
+		FROM pragma_application_id a, pragma_user_version u`, func(row *sqlite.Row) error {
+		id, format, objects = row.ColumnInt(0), row.ColumnInt(1), row.ColumnInt(2)
+		return nil
+	})
+	if err != nil {
 		return 0, translate(err)
 	}
 	switch {
@@ -86,52 +89,36 @@ func readFormat(ctx context.Context, db queryer, dir string) (int, error) {
 // log of this one. Several processes may do so at once: whoever comes second
 // finds the tables there.
 func bringSchema(ctx context.Context, path string) error {
-	db, err := openDatabase(path, false)
+	conn, err := connect(ctx, database(path, false))
 	if err != nil {
 		return err
 	}
-	err = bringIn(ctx, db, path)
-	if err = errors.Join(err, db.Close()); err != nil {
+	err = bringIn(ctx, conn, filepath.Dir(path))
+	if err = errors.Join(err, conn.Close()); err != nil {
 		return err
 	}
 	return durable.SyncDir(filepath.Dir(path))
 }
 
-func bringIn(ctx context.Context, db *sql.DB, path string) error {
-	conn, err := connect(ctx, db)
-	if err != nil {
+func bringIn(ctx context.Context, conn *sqlite.Conn, dir string) error {
+	if err := retryBusy(ctx, func() error { return translate(conn.Begin()) }); err != nil {
 		return err
 	}
-	defer conn.Close()
-	if err := os.Chmod(path, 0o600); err != nil { // before anything is in it
-		return err
+	if err := addTables(conn, dir); err != nil {
+		return errors.Join(err, conn.Rollback())
 	}
-	if err := retryBusy(ctx, func() error { return execute(ctx, conn, "BEGIN IMMEDIATE") }); err != nil {
-		return err
-	}
-	if err := addTables(ctx, conn, filepath.Dir(path)); err != nil {
-		return errors.Join(err, execute(ctx, conn, "ROLLBACK"))
-	}
-	return retryBusy(ctx, func() error { return execute(ctx, conn, "COMMIT") })
+	return retryBusy(ctx, func() error { return translate(conn.Commit()) })
 }
 
-func addTables(ctx context.Context, conn *sql.Conn, dir string) error {
-	found, err := readFormat(ctx, conn, dir)
+func addTables(conn *sqlite.Conn, dir string) error {
+	found, err := readFormat(conn, dir)
 	if err != nil || found == schemaFormat {
 		return err
 	}
 	for _, schema := range schemas[found:] {
-		for statement := range strings.SplitSeq(schema, ";\n") {
-			if err := execute(ctx, conn, statement); err != nil {
-				return err
-			}
+		if err := conn.Script(schema); err != nil {
+			return translate(err)
 		}
 	}
-	mark := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaFormat)
-	return execute(ctx, conn, mark)
-}
-
-func execute(ctx context.Context, conn *sql.Conn, statement string) error {
-	_, err := conn.ExecContext(ctx, statement)
-	return translate(err)
+	return translate(conn.Script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaFormat)))
 }

@@ -6,28 +6,22 @@ package sqlitelog
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"mneme/internal/durable"
+	"mneme/internal/sqlite"
 	"mneme/versionlog"
-
-	_ "modernc.org/sqlite" // the database/sql driver
 )
 
 const (
 	databaseName = "log.db"
 	changedName  = "changed"
-
-	// keptWriteAhead is how many bytes of the write-ahead log stay on disk after
-	// a commit that made it larger.
-	keptWriteAhead = 32 << 20
 
 	// maxReaders is how many reads run at once. They take microseconds.
 	maxReaders = 4
@@ -50,14 +44,14 @@ type Options struct {
 // Log is a versionlog.Log in a directory.
 type Log struct {
 	dir     string
-	db      *sql.DB
-	read    *statements
-	blobs   blobReads
-	writer  *writer // nil when read-only
+	db      *sqlite.DB // for those who read
+	writer  *writer    // nil when read-only
 	recent  recent
 	changes *changes
 	refresh time.Duration
 	now     func() time.Time
+
+	hasBlobs atomic.Bool // the database is known to be of a format that has them
 }
 
 var (
@@ -95,16 +89,7 @@ func (l *Log) open(ctx context.Context, dir string, readOnly bool) error {
 	if err := l.prepareFiles(ctx, readOnly); err != nil {
 		return err
 	}
-	if l.db, err = openDatabase(l.path(databaseName), readOnly); err != nil {
-		return err
-	}
-	err = retryBusy(ctx, func() error {
-		l.read, err = prepareStatements(ctx, l.db)
-		return err
-	})
-	if err != nil {
-		return err
-	}
+	l.db = database(l.path(databaseName), readOnly)
 	l.changes = newChanges(l.path(changedName))
 	if readOnly {
 		return nil
@@ -155,26 +140,8 @@ func (l *Log) syncFound() error {
 
 func (l *Log) path(name string) string { return filepath.Join(l.dir, name) }
 
-// openDatabase does not yet touch the file. What is deleted from the database
-// is overwritten with zeroes, so that nobody finds it in free pages. SQLite's own busy timeout cannot be
-// interrupted, so it is off and retryBusy waits instead.
-func openDatabase(path string, readOnly bool) (*sql.DB, error) {
-	query := url.Values{"_pragma": {
-		"busy_timeout(0)", "cache_size(-512)", "synchronous(FULL)", "secure_delete(ON)", fmt.Sprintf("journal_size_limit(%d)", keptWriteAhead),
-	}}
-	if readOnly {
-		query.Set("mode", "ro")
-		query.Add("_pragma", "query_only(1)")
-	}
-	dsn := url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}
-	db, err := sql.Open("sqlite", dsn.String())
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(maxReaders + 1) // the writer keeps one for itself
-	db.SetMaxIdleConns(maxReaders + 1)
-	return db, nil
-}
+// database does not yet touch the file.
+func database(path string, readOnly bool) *sqlite.DB { return sqlite.New(path, readOnly, maxReaders) }
 
 // Close releases the database and ends the watch for changes.
 func (l *Log) Close() error {
@@ -182,12 +149,8 @@ func (l *Log) Close() error {
 	if l.changes != nil {
 		errs = append(errs, l.changes.close())
 	}
-	if l.read != nil {
-		errs = append(errs, l.read.close())
-	}
-	errs = append(errs, l.blobs.close())
 	if l.writer != nil {
-		errs = append(errs, l.writer.close())
+		errs = append(errs, l.writer.conn.Close())
 	}
 	if l.db != nil {
 		errs = append(errs, l.db.Close())

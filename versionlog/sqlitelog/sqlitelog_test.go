@@ -3,6 +3,7 @@ package sqlitelog
 import (
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,9 +36,11 @@ func TestLog(t *testing.T) {
 	})
 }
 
+var closed sync.Map // the logs that closeOnce has closed
+
 // closeOnce closes a log that Reopen may have closed before.
 func closeOnce(t testing.TB, l *Log) {
-	if l.db.Stats().OpenConnections == 0 {
+	if _, before := closed.LoadOrStore(l, true); before {
 		return
 	}
 	if err := l.Close(); err != nil {

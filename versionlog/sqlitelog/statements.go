@@ -1,13 +1,11 @@
 package sqlitelog
 
 import (
-	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
+	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
 
@@ -21,79 +19,65 @@ const versionTables = `versions v JOIN commits c ON c.store = v.store AND c.seq 
 const pathTables = `paths p CROSS JOIN versions v ON v.store = p.store AND v.seq = p.seq AND v.ord = p.ord
 	CROSS JOIN commits c ON c.store = p.store AND c.seq = p.seq`
 
-// statements are the prepared reads, of the readers' pool or of the writer's
-// connection.
-type statements struct {
-	storeByID, storeBySlug, stores *sql.Stmt
-	tipSeq                         *sql.Stmt
-	head, last                     *sql.Stmt
-	below, children, child         *sql.Stmt
-	version, newest, history       *sql.Stmt
-	commitByKey, commits           *sql.Stmt
+// The reads. Limits are written out: SQLite plans a statement with LIMIT ? again
+// every time it runs, which takes as long as the rest of a commit.
+const (
+	storeByID   = `SELECT ` + storeColumns + ` FROM stores WHERE id = ?`
+	storeBySlug = `SELECT ` + storeColumns + ` FROM stores WHERE slug = ?`
+	allStores   = `SELECT ` + storeColumns + ` FROM stores ORDER BY slug`
+	tipSeq      = `SELECT tip_seq FROM stores WHERE id = ?`
 
-	all []*sql.Stmt
+	headAt = `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ? AND p.live = 1`
+	lastAt = `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ?`
+
+	versionByID = `SELECT ` + versionColumns + ` FROM ` + versionTables + ` WHERE v.store = ? AND v.seq = ? AND v.ord = ? AND v.id = ?`
+	newestOf    = `SELECT ` + versionColumns + ` FROM ` + versionTables + ` WHERE v.store = ? AND v.memory_id = ? ORDER BY v.seq DESC LIMIT 1`
+
+	recordByKey = `SELECT record FROM commits WHERE store = ? AND key = ?`
+)
+
+// headsBetween reads so many heads whose paths are between two others.
+func headsBetween(limit int) string {
+	return `SELECT ` + versionColumns + ` FROM ` + pathTables +
+		` WHERE p.store = ? AND p.path > ? AND p.path < ? AND p.live = 1 ORDER BY p.path LIMIT ` + strconv.Itoa(limit)
 }
 
-type preparer interface {
-	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+// historyBefore reads so many versions of a memory below a sequence number.
+func historyBefore(limit int) string {
+	return `SELECT ` + versionColumns + ` FROM ` + versionTables +
+		` WHERE v.store = ? AND v.memory_id = ? AND v.seq < ? ORDER BY v.seq DESC LIMIT ` + strconv.Itoa(limit)
 }
 
-func prepareStatements(ctx context.Context, db preparer) (*statements, error) {
-	s := &statements{}
-	var err error
-	const below = `SELECT ` + versionColumns + ` FROM ` + pathTables +
-		` WHERE p.store = ? AND p.path > ? AND p.path < ? AND p.live = 1 ORDER BY p.path LIMIT `
-	// Limits are written out: SQLite plans a statement with LIMIT ? again every
-	// time it runs, which takes as long as the rest of a commit.
-	s.all, err = prepare(ctx, db, []query{
-		{&s.storeByID, `SELECT ` + storeColumns + ` FROM stores WHERE id = ?`},
-		{&s.storeBySlug, `SELECT ` + storeColumns + ` FROM stores WHERE slug = ?`},
-		{&s.tipSeq, `SELECT tip_seq FROM stores WHERE id = ?`},
-		{&s.stores, `SELECT ` + storeColumns + ` FROM stores ORDER BY slug`},
-		{&s.head, `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ? AND p.live = 1`},
-		{&s.last, `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ?`},
-		{&s.below, below + strconv.Itoa(pageRows)},
-		{&s.children, below + strconv.Itoa(pageNames)},
-		{&s.child, below + `1`},
-		{&s.version, `SELECT ` + versionColumns + ` FROM ` + versionTables + ` WHERE v.store = ? AND v.seq = ? AND v.ord = ? AND v.id = ?`},
-		{&s.newest, `SELECT ` + versionColumns + ` FROM ` + versionTables +
-			` WHERE v.store = ? AND v.memory_id = ? ORDER BY v.seq DESC LIMIT 1`},
-		{&s.history, `SELECT ` + versionColumns + ` FROM ` + versionTables +
-			` WHERE v.store = ? AND v.memory_id = ? AND v.seq < ? ORDER BY v.seq DESC LIMIT ` + strconv.Itoa(pageRows)},
-		{&s.commitByKey, `SELECT record FROM commits WHERE store = ? AND key = ?`},
-		{&s.commits, `SELECT record FROM commits WHERE store = ? AND seq > ? ORDER BY seq LIMIT ` + strconv.Itoa(pageRecords)},
-	})
-	return s, err
+// recordsAfter reads so many commits above a sequence number.
+func recordsAfter(limit int) string {
+	return `SELECT record FROM commits WHERE store = ? AND seq > ? ORDER BY seq LIMIT ` + strconv.Itoa(limit)
 }
 
-func (s *statements) close() error { return closeAll(s.all) }
+// The writes.
+const (
+	insertCommit = `INSERT INTO commits (store, seq, key, time, actor_kind, actor_id, session, message, record)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertVersion = `INSERT INTO versions (store, seq, ord, id, memory_id, parent, op, path, from_path, sha256, size)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	setPath = `INSERT INTO paths (store, path, seq, ord, live) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET seq = excluded.seq, ord = excluded.ord, live = excluded.live`
+	setTip = `UPDATE stores SET tip_seq = ?, tip_digest = ?, tip_time = ? WHERE num = ?`
 
-// query is a statement to prepare, and where to put it.
-type query struct {
-	stmt **sql.Stmt
-	text string
-}
+	insertStore = `INSERT INTO stores (id, slug, name, description, max_bytes, content, created_at, archived_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	setArchived = `UPDATE stores SET archived_at = coalesce(archived_at, ?) WHERE num = ?`
 
-func prepare(ctx context.Context, db preparer, queries []query) ([]*sql.Stmt, error) {
-	var all []*sql.Stmt
-	for _, q := range queries {
-		stmt, err := db.PrepareContext(ctx, q.text)
-		if err != nil {
-			return nil, errors.Join(translate(err), closeAll(all))
-		}
-		*q.stmt = stmt
-		all = append(all, stmt)
-	}
-	return all, nil
-}
+	dropPaths    = `DELETE FROM paths WHERE store = ?`
+	dropVersions = `DELETE FROM versions WHERE store = ?`
+	dropCommits  = `DELETE FROM commits WHERE store = ?`
+	dropBlobs    = `DELETE FROM blobs WHERE store = ?`
+	dropStore    = `DELETE FROM stores WHERE num = ?`
 
-func closeAll(all []*sql.Stmt) error {
-	var errs []error
-	for _, stmt := range all {
-		errs = append(errs, stmt.Close())
-	}
-	return errors.Join(errs...)
-}
+	dropBlob = `DELETE FROM blobs WHERE store = ? AND sha256 = ?`
+	// Rows that hold the right bytes are not written to.
+	keepBlob = `INSERT INTO blobs (store, sha256, data) VALUES (?, ?, ?)
+		ON CONFLICT DO UPDATE SET data = excluded.data WHERE data <> excluded.data`
+)
 
 // storeRow is a row of the table stores.
 type storeRow struct {
@@ -102,58 +86,47 @@ type storeRow struct {
 	tip versionlog.Tip
 }
 
-type scanner interface{ Scan(dest ...any) error }
-
-func scanStore(row scanner) (storeRow, error) {
-	var s storeRow
-	var created, archived, tipTime sql.NullInt64
-	var digest []byte
-	err := row.Scan(&s.num, &s.ID, &s.Slug, &s.Name, &s.Description, &s.Limits.MaxMemoryBytes, &s.Limits.Content,
-		&created, &archived, &s.tip.Seq, &digest, &tipTime)
-	if err != nil {
-		return s, err
+func scanStore(row *sqlite.Row) (storeRow, error) {
+	s := storeRow{
+		Store: versionlog.Store{
+			ID: row.ColumnText(1), Slug: row.ColumnText(2), Name: row.ColumnText(3), Description: row.ColumnText(4),
+			Limits:    versionlog.Limits{MaxMemoryBytes: row.ColumnInt64(5), Content: versionlog.ContentRule(row.ColumnText(6))},
+			CreatedAt: timeIn(row, 7), ArchivedAt: timeIn(row, 8),
+		},
+		num: row.ColumnInt64(0),
+		tip: versionlog.Tip{Seq: uint64(row.ColumnInt64(9)), Time: timeIn(row, 11)},
 	}
-	s.CreatedAt, s.ArchivedAt, s.tip.Time = timeOf(created), timeOf(archived), timeOf(tipTime)
-	s.tip.Digest, err = digestOf(digest)
+	var err error
+	s.tip.Digest, err = digestIn(row, 10)
 	return s, err
 }
 
-func scanSeq(row scanner) (seq uint64, err error) {
-	err = row.Scan(&seq)
-	return seq, err
-}
+func scanSeq(row *sqlite.Row) (uint64, error) { return uint64(row.ColumnInt64(0)), nil }
 
-func scanVersion(row scanner) (versionlog.Version, error) {
-	var v versionlog.Version
-	var digest []byte
-	var micros int64
-	err := row.Scan(&v.ID, &v.MemoryID, &v.Parent, &v.Seq, &v.Op, &v.Path, &v.From, &digest, &v.Size,
-		&v.Actor.Kind, &v.Actor.ID, &v.Session, &micros, &v.Message)
-	if err != nil {
-		return v, err
+func scanVersion(row *sqlite.Row) (versionlog.Version, error) {
+	v := versionlog.Version{
+		ID: row.ColumnText(0), MemoryID: row.ColumnText(1), Parent: row.ColumnText(2), Seq: uint64(row.ColumnInt64(3)),
+		Op: versionlog.Op(row.ColumnText(4)), Path: row.ColumnText(5), From: row.ColumnText(6), Size: row.ColumnInt64(8),
+		Actor:   versionlog.Actor{Kind: versionlog.ActorKind(row.ColumnText(9)), ID: row.ColumnText(10)},
+		Session: row.ColumnText(11), Time: time.UnixMicro(row.ColumnInt64(12)).UTC(), Message: row.ColumnText(13),
 	}
-	v.Time = time.UnixMicro(micros).UTC()
-	v.Digest, err = digestOf(digest)
+	var err error
+	v.Digest, err = digestIn(row, 7)
 	return v, err
 }
 
-func scanRecord(row scanner) (*versionlog.Commit, error) {
-	var record []byte
-	if err := row.Scan(&record); err != nil {
-		return nil, err
-	}
-	return versionlog.DecodeRecord(record)
+func scanRecord(row *sqlite.Row) (*versionlog.Commit, error) {
+	return versionlog.DecodeRecord(row.ColumnBlob(0, nil))
 }
 
-// digestOf and blobOf: NULL stands for the zero digest.
-func digestOf(blob []byte) (versionlog.Digest, error) {
-	if blob == nil {
-		return versionlog.Digest{}, nil
+// digestIn and blobOf: NULL stands for the zero digest.
+func digestIn(row *sqlite.Row, column int) (d versionlog.Digest, err error) {
+	raw := row.ColumnRawBlob(column)
+	if len(raw) != len(d) && !sqlite.IsNull(row, column) {
+		return d, fmt.Errorf("%w: a digest of %d bytes", versionlog.ErrCorrupt, len(raw))
 	}
-	if len(blob) != len(versionlog.Digest{}) {
-		return versionlog.Digest{}, fmt.Errorf("%w: a digest of %d bytes", versionlog.ErrCorrupt, len(blob))
-	}
-	return versionlog.Digest(blob), nil
+	copy(d[:], raw)
+	return d, nil
 }
 
 func blobOf(d versionlog.Digest) []byte {
@@ -163,14 +136,17 @@ func blobOf(d versionlog.Digest) []byte {
 	return d[:]
 }
 
-// timeOf and microsOf: NULL stands for the zero time.
-func timeOf(micros sql.NullInt64) time.Time {
-	if !micros.Valid {
+// timeIn and microsOf: NULL stands for the zero time.
+func timeIn(row *sqlite.Row, column int) time.Time {
+	if sqlite.IsNull(row, column) {
 		return time.Time{}
 	}
-	return time.UnixMicro(micros.Int64).UTC()
+	return time.UnixMicro(row.ColumnInt64(column)).UTC()
 }
 
-func microsOf(t time.Time) sql.NullInt64 {
-	return sql.NullInt64{Int64: t.UnixMicro(), Valid: !t.IsZero()}
+func microsOf(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMicro()
 }

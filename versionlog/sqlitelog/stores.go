@@ -2,7 +2,6 @@ package sqlitelog
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -14,8 +13,8 @@ func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
 	if s.ID == "" || s.Slug == "" {
 		return fmt.Errorf("create store %q: %w: id and slug must be set", s.Slug, versionlog.ErrInvalid)
 	}
-	return l.changeStores(ctx, "create store "+s.Slug, func(ctx context.Context, w *writer) error {
-		err := run(ctx, w.addStore, s.ID, s.Slug, s.Name, s.Description, s.Limits.MaxMemoryBytes, string(s.Limits.Content),
+	return l.changeStores(ctx, "create store "+s.Slug, func(_ context.Context, w *writer) error {
+		err := w.run(insertStore, s.ID, s.Slug, s.Name, s.Description, s.Limits.MaxMemoryBytes, string(s.Limits.Content),
 			microsOf(s.CreatedAt), microsOf(s.ArchivedAt))
 		if isConstraint(err) {
 			return versionlog.ErrExists
@@ -32,7 +31,7 @@ func (l *Log) Store(ctx context.Context, id string) (versionlog.Store, error) {
 
 // StoreNamed returns the store of a slug.
 func (l *Log) StoreNamed(ctx context.Context, slug string) (versionlog.Store, error) {
-	s, err := queryOne(ctx, l.read.storeBySlug, scanStore, slug)
+	s, err := queryOne(ctx, l.db, storeBySlug, scanStore, slug)
 	if err != nil {
 		return s.Store, fmt.Errorf("store %s: %w", slug, err)
 	}
@@ -41,7 +40,7 @@ func (l *Log) StoreNamed(ctx context.Context, slug string) (versionlog.Store, er
 
 // Stores returns all stores, ordered by slug.
 func (l *Log) Stores(ctx context.Context) ([]versionlog.Store, error) {
-	rows, err := queryAll(ctx, l.read.stores, scanStore)
+	rows, err := queryAll(ctx, l.db, allStores, scanStore)
 	if err != nil {
 		return nil, fmt.Errorf("list stores: %w", err)
 	}
@@ -55,11 +54,11 @@ func (l *Log) Stores(ctx context.Context) ([]versionlog.Store, error) {
 // ArchiveStore makes a store refuse commits other than removals.
 func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
 	return l.changeStores(ctx, "archive store "+id, func(ctx context.Context, w *writer) error {
-		s, err := queryOne(ctx, w.read.storeByID, scanStore, id)
+		s, err := queryOne(ctx, w, storeByID, scanStore, id)
 		if err != nil {
 			return err
 		}
-		return run(ctx, w.archive, microsOf(at), s.num)
+		return w.run(setArchived, microsOf(at), s.num)
 	})
 }
 
@@ -68,12 +67,12 @@ func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
 // at that moment; then it goes as the write-ahead log is written over.
 func (l *Log) DeleteStore(ctx context.Context, id string) error {
 	err := l.changeStores(ctx, "delete store "+id, func(ctx context.Context, w *writer) error {
-		s, err := queryOne(ctx, w.read.storeByID, scanStore, id)
+		s, err := queryOne(ctx, w, storeByID, scanStore, id)
 		if err != nil {
 			return err
 		}
-		for _, drop := range []*sql.Stmt{w.dropPaths, w.dropVersions, w.dropCommits, w.dropBlobs, w.dropStore} {
-			if err := run(ctx, drop, s.num); err != nil {
+		for _, drop := range []string{dropPaths, dropVersions, dropCommits, dropBlobs, dropStore} {
+			if err := w.run(drop, s.num); err != nil {
 				return err
 			}
 		}

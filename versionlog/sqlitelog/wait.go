@@ -61,7 +61,7 @@ func (l *Log) wait(ctx context.Context, storeID string, after uint64, known func
 		if known() {
 			return nil
 		}
-		seq, err := queryOne(ctx, l.read.tipSeq, scanSeq, storeID)
+		seq, err := queryOne(ctx, l.db, tipSeq, scanSeq, storeID)
 		if err != nil {
 			return fmt.Errorf("store %s: %w", storeID, err)
 		}

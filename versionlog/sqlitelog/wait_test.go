@@ -24,9 +24,7 @@ func TestNothingLeftRunning(t *testing.T) {
 	if !running("changes).forward") {
 		t.Error("Wait watches no file")
 	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
+	closeOnce(t, l)
 	for _, what := range []string{"sqlitelog.(*", "fsnotify.(*"} {
 		if running(what) {
 			t.Errorf("goroutines of %s are left", what)

@@ -2,49 +2,37 @@ package sqlitelog
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"iter"
 
+	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
 
-// writer is the one connection of a Log that writes.
+// writer is the one connection of a Log that writes. It is a source of what is
+// true within its transaction.
 type writer struct {
 	turn chan struct{} // holds a token while the connection is in use
-	conn *sql.Conn
-	read *statements
-
-	begin, commit, rollback                    *sql.Stmt
-	addCommit, addVersion, setPath, setTip     *sql.Stmt
-	addStore, archive, dropPaths, dropVersions *sql.Stmt
-	dropCommits, dropStore, dropBlobs          *sql.Stmt
-	keepBlob, dropBlob                         *sql.Stmt
-
-	all []*sql.Stmt
+	conn *sqlite.Conn
 }
 
-func newWriter(ctx context.Context, db *sql.DB) (*writer, error) {
+func newWriter(ctx context.Context, db *sqlite.DB) (*writer, error) {
 	conn, err := connect(ctx, db)
 	if err != nil {
 		return nil, err
 	}
 	w := &writer{turn: make(chan struct{}, 1), conn: conn}
-	err = retryBusy(ctx, func() error { return useWriteAheadLog(ctx, conn) })
-	if err == nil {
-		err = retryBusy(ctx, func() error { return w.prepare(ctx) })
-	}
-	if err != nil {
-		return nil, errors.Join(err, w.close())
+	if err := retryBusy(ctx, w.useWriteAheadLog); err != nil {
+		return nil, errors.Join(err, conn.Close())
 	}
 	return w, nil
 }
 
-// connect takes a connection out of the pool.
-func connect(ctx context.Context, db *sql.DB) (conn *sql.Conn, err error) {
+// connect opens a connection to keep.
+func connect(ctx context.Context, db *sqlite.DB) (conn *sqlite.Conn, err error) {
 	err = retryBusy(ctx, func() error {
-		conn, err = db.Conn(ctx)
+		conn, err = db.Open()
 		return translate(err)
 	})
 	return conn, err
@@ -52,9 +40,13 @@ func connect(ctx context.Context, db *sql.DB) (conn *sql.Conn, err error) {
 
 // useWriteAheadLog changes nothing when the database is in that mode already,
 // in which it stays.
-func useWriteAheadLog(ctx context.Context, conn *sql.Conn) error {
+func (w *writer) useWriteAheadLog() error {
 	var mode string
-	if err := conn.QueryRowContext(ctx, `PRAGMA journal_mode = WAL`).Scan(&mode); err != nil {
+	err := w.conn.Each(`PRAGMA journal_mode = WAL`, func(row *sqlite.Row) error {
+		mode = row.ColumnText(0)
+		return nil
+	})
+	if err != nil {
 		return translate(err)
 	}
 	if mode != "wal" {
@@ -63,50 +55,11 @@ func useWriteAheadLog(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-func (w *writer) prepare(ctx context.Context) (err error) {
-	if w.read, err = prepareStatements(ctx, w.conn); err != nil {
-		return err
-	}
-	w.all, err = prepare(ctx, w.conn, []query{
-		{&w.begin, `BEGIN IMMEDIATE`},
-		{&w.commit, `COMMIT`},
-		{&w.rollback, `ROLLBACK`},
-		{&w.addCommit, `INSERT INTO commits (store, seq, key, time, actor_kind, actor_id, session, message, record)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
-		{&w.addVersion, `INSERT INTO versions (store, seq, ord, id, memory_id, parent, op, path, from_path, sha256, size)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
-		{&w.setPath, `INSERT INTO paths (store, path, seq, ord, live) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET seq = excluded.seq, ord = excluded.ord, live = excluded.live`},
-		{&w.setTip, `UPDATE stores SET tip_seq = ?, tip_digest = ?, tip_time = ? WHERE num = ?`},
-		{&w.addStore, `INSERT INTO stores (id, slug, name, description, max_bytes, content, created_at, archived_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
-		{&w.archive, `UPDATE stores SET archived_at = coalesce(archived_at, ?) WHERE num = ?`},
-		{&w.dropPaths, `DELETE FROM paths WHERE store = ?`},
-		{&w.dropVersions, `DELETE FROM versions WHERE store = ?`},
-		{&w.dropCommits, `DELETE FROM commits WHERE store = ?`},
-		{&w.dropStore, `DELETE FROM stores WHERE num = ?`},
-		{&w.dropBlobs, `DELETE FROM blobs WHERE store = ?`},
-		{&w.dropBlob, `DELETE FROM blobs WHERE store = ? AND sha256 = ?`},
-		// Rows that hold the right bytes are not written to.
-		{&w.keepBlob, `INSERT INTO blobs (store, sha256, data) VALUES (?, ?, ?)
-			ON CONFLICT DO UPDATE SET data = excluded.data WHERE data <> excluded.data`},
-	})
-	if err != nil {
-		return errors.Join(err, w.read.close())
-	}
-	return nil
-}
+// With implements source, within a transaction.
+func (w *writer) With(_ context.Context, do func(*sqlite.Conn) error) error { return do(w.conn) }
 
-// close gives the connection back. database/sql does not close the statements
-// of a single connection with it, and SQLite keeps a connection with statements
-// open.
-func (w *writer) close() error {
-	errs := []error{closeAll(w.all)}
-	if w.read != nil {
-		errs = append(errs, w.read.close())
-	}
-	return errors.Join(append(errs, w.conn.Close())...)
-}
+// run runs a statement that writes.
+func (w *writer) run(text string, args ...any) error { return translate(w.conn.Run(text, args...)) }
 
 // transaction calls fn within a write transaction and commits unless fn fails.
 // It waits for its turn in this process and then for the other processes. The
@@ -119,20 +72,18 @@ func (w *writer) transaction(ctx context.Context, fn func(context.Context) error
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	uninterrupted := context.WithoutCancel(ctx)
-	if err := retryBusy(ctx, func() error { return run(uninterrupted, w.begin) }); err != nil {
+	if err := retryBusy(ctx, func() error { return translate(w.conn.Begin()) }); err != nil {
 		return err
 	}
-	err := fn(uninterrupted)
+	err := fn(context.WithoutCancel(ctx))
 	if err == nil {
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = run(uninterrupted, w.commit)
+		err = translate(w.conn.Commit())
 	}
 	if err != nil {
-		// After some errors SQLite has rolled back already and refuses to.
-		_ = run(uninterrupted, w.rollback)
+		_ = w.conn.Rollback()
 	}
 	return err
 }
@@ -147,12 +98,7 @@ func (w *writer) emptyWriteAhead(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	_, _ = w.conn.ExecContext(context.WithoutCancel(ctx), `PRAGMA wal_checkpoint(TRUNCATE)`)
-}
-
-func run(ctx context.Context, stmt *sql.Stmt, args ...any) error {
-	_, err := stmt.ExecContext(ctx, args...)
-	return translate(err)
+	_ = w.conn.Script(`PRAGMA wal_checkpoint(TRUNCATE)`)
 }
 
 // Commit appends what p proposes. It costs one sync of the write-ahead log.
@@ -184,22 +130,22 @@ var errKeyUsed = errors.New("there is a commit of that key")
 // the same key, or none.
 func (l *Log) propose(ctx context.Context, storeID string, p *versionlog.Proposal) (*versionlog.Commit, bool, error) {
 	w := l.writer
-	s, err := queryOne(ctx, w.read.storeByID, scanStore, storeID)
+	s, err := queryOne(ctx, w, storeByID, scanStore, storeID)
 	if err != nil {
 		return nil, false, err
 	}
-	c, err := versionlog.Build(&view{ctx: ctx, read: w.read, store: s.num}, s.Store, s.tip, p, l.now())
+	c, err := versionlog.Build(&view{ctx: ctx, writer: w, store: s.num}, s.Store, s.tip, p, l.now())
 	if err == nil {
-		if err := w.keepContents(ctx, s.num, p.Changes); err != nil {
+		if err := w.keepContents(s.num, p.Changes); err != nil {
 			return nil, false, err
 		}
 	}
 	if err == nil && len(c.Versions) > 0 {
-		if err = w.insert(ctx, s.num, c); !errors.Is(err, errKeyUsed) {
+		if err = w.insert(s.num, c); !errors.Is(err, errKeyUsed) {
 			return c, true, err
 		}
 	}
-	earlier, keyErr := queryOne(ctx, w.read.commitByKey, scanRecord, s.num, p.Key)
+	earlier, keyErr := queryOne(ctx, w, recordByKey, scanRecord, s.num, p.Key)
 	if !errors.Is(keyErr, versionlog.ErrNotFound) {
 		return earlier, false, keyErr
 	}
@@ -208,10 +154,10 @@ func (l *Log) propose(ctx context.Context, storeID string, p *versionlog.Proposa
 
 // keepContents stores the contents that come with changes, also of those that
 // are the case already: the bytes may be damaged.
-func (w *writer) keepContents(ctx context.Context, store int64, changes []versionlog.Change) error {
+func (w *writer) keepContents(store int64, changes []versionlog.Change) error {
 	for i := range changes {
 		if c := &changes[i]; c.Content != nil {
-			if err := w.keep(ctx, store, c.Digest, c.Content); err != nil {
+			if err := w.keep(store, c.Digest, c.Content); err != nil {
 				return err
 			}
 		}
@@ -220,18 +166,18 @@ func (w *writer) keepContents(ctx context.Context, store int64, changes []versio
 }
 
 // keep stores a blob, over a damaged copy too.
-func (w *writer) keep(ctx context.Context, store int64, d versionlog.Digest, data []byte) error {
-	return run(ctx, w.keepBlob, store, d[:], data)
+func (w *writer) keep(store int64, d versionlog.Digest, data []byte) error {
+	return w.run(keepBlob, store, d[:], data)
 }
 
-func (w *writer) insert(ctx context.Context, store int64, c *versionlog.Commit) error {
+func (w *writer) insert(store int64, c *versionlog.Commit) error {
 	record, err := versionlog.EncodeRecord(c)
 	if err != nil {
 		return err
 	}
 	seq, micros := int64(c.Seq), c.Time.UnixMicro()
 	// First: nothing of c is in when it turns out to be in already.
-	err = run(ctx, w.addCommit, store, seq, c.Key, micros, string(c.Actor.Kind), c.Actor.ID, c.Session, c.Message, record)
+	err = w.run(insertCommit, store, seq, c.Key, micros, string(c.Actor.Kind), c.Actor.ID, c.Session, c.Message, record)
 	if isConstraint(err) {
 		return fmt.Errorf("%w: %w", errKeyUsed, err)
 	}
@@ -239,21 +185,21 @@ func (w *writer) insert(ctx context.Context, store int64, c *versionlog.Commit) 
 		return err
 	}
 	for i := range c.Versions {
-		if err := w.insertVersion(ctx, store, i, &c.Versions[i]); err != nil {
+		if err := w.insertVersion(store, i, &c.Versions[i]); err != nil {
 			return err
 		}
 	}
-	return run(ctx, w.setTip, seq, blobOf(c.Digest), micros, store)
+	return w.run(setTip, seq, blobOf(c.Digest), micros, store)
 }
 
-func (w *writer) insertVersion(ctx context.Context, store int64, ordinal int, v *versionlog.Version) error {
+func (w *writer) insertVersion(store int64, ordinal int, v *versionlog.Version) error {
 	seq := int64(v.Seq)
-	err := run(ctx, w.addVersion, store, seq, ordinal, v.ID, v.MemoryID, v.Parent, string(v.Op), v.Path, v.From, blobOf(v.Digest), v.Size)
+	err := w.run(insertVersion, store, seq, ordinal, v.ID, v.MemoryID, v.Parent, string(v.Op), v.Path, v.From, blobOf(v.Digest), v.Size)
 	if err != nil {
 		return err
 	}
 	if v.Op == versionlog.OpRenamed {
-		if err := run(ctx, w.setPath, store, v.From, seq, ordinal, 0); err != nil {
+		if err := w.run(setPath, store, v.From, seq, ordinal, 0); err != nil {
 			return err
 		}
 	}
@@ -261,26 +207,22 @@ func (w *writer) insertVersion(ctx context.Context, store int64, ordinal int, v 
 	if v.Live() {
 		live = 1
 	}
-	return run(ctx, w.setPath, store, v.Path, seq, ordinal, live)
+	return w.run(setPath, store, v.Path, seq, ordinal, live)
 }
 
 // view is what Build sees of a store, within the write transaction.
 type view struct {
-	ctx   context.Context // of the one call that the view serves
-	read  *statements
-	store int64
+	ctx    context.Context // of the one call that the view serves
+	writer *writer
+	store  int64
 }
 
-func (v *view) Head(path string) (*versionlog.Version, error) {
-	return v.one(v.read.head, path)
-}
+func (v *view) Head(path string) (*versionlog.Version, error) { return v.one(headAt, path) }
 
-func (v *view) Newest(memoryID string) (*versionlog.Version, error) {
-	return v.one(v.read.newest, memoryID)
-}
+func (v *view) Newest(memoryID string) (*versionlog.Version, error) { return v.one(newestOf, memoryID) }
 
-func (v *view) one(stmt *sql.Stmt, of string) (*versionlog.Version, error) {
-	found, err := queryOne(v.ctx, stmt, scanVersion, v.store, of)
+func (v *view) one(text, of string) (*versionlog.Version, error) {
+	found, err := queryOne(v.ctx, v.writer, text, scanVersion, v.store, of)
 	if errors.Is(err, versionlog.ErrNotFound) {
 		return nil, nil
 	}
@@ -291,5 +233,5 @@ func (v *view) one(stmt *sql.Stmt, of string) (*versionlog.Version, error) {
 }
 
 func (v *view) Below(path string) iter.Seq2[versionlog.Version, error] {
-	return v.read.liveBelow(v.ctx, v.store, path)
+	return liveBelow(v.ctx, v.writer, v.store, path)
 }

@@ -1,0 +1,170 @@
+package sqlite
+
+import (
+	"os"
+	"syscall"
+
+	"github.com/ncruces/go-sqlite3/util/vfsutil"
+	"github.com/ncruces/go-sqlite3/vfs"
+)
+
+// layerName is by what name connections find the layer.
+const layerName = "mneme"
+
+func init() { vfs.Register(layerName, layer{vfs.Find("")}) }
+
+// layer stands between SQLite and the files. It makes them private to the user,
+// and knows of each database its write-ahead log.
+type layer struct{ vfs.VFS }
+
+// Open implements vfs.VFS.
+func (l layer) Open(name string, flags vfs.OpenFlag) (vfs.File, vfs.OpenFlag, error) {
+	return l.VFS.Open(name, flags)
+}
+
+// OpenFilename implements vfs.VFSFilename.
+func (l layer) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (vfs.File, vfs.OpenFlag, error) {
+	if flags&vfs.OPEN_CREATE != 0 {
+		makePrivate(name.String(), name.Database())
+		if flags&vfs.OPEN_WAL != 0 { // its index is about to be made, which SQLite's library makes readable to all
+			makePrivate(name.Database()+"-shm", name.Database())
+		}
+	}
+	file, flags, err := vfsutil.WrapOpenFilename(l.VFS, name, flags)
+	if err != nil {
+		return file, flags, err
+	}
+	switch {
+	case flags&vfs.OPEN_MAIN_DB != 0:
+		return &mainFile{File: file}, flags, nil
+	case flags&vfs.OPEN_WAL != 0:
+		ahead := &aheadFile{File: file}
+		if main, ok := vfsutil.UnwrapFile[*mainFile](name.DatabaseFile()); ok {
+			main.ahead = ahead
+		}
+		return ahead, flags, nil
+	}
+	return file, flags, nil
+}
+
+// makePrivate makes an empty file, if there is none, that only its user can read:
+// the one whom the database belongs to, also where root makes it. Should that
+// fail, SQLite meets the reason.
+func makePrivate(name, database string) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if info, err := os.Stat(database); err == nil {
+		owner := info.Sys().(*syscall.Stat_t)
+		_ = f.Chown(int(owner.Uid), int(owner.Gid))
+	}
+}
+
+// mainFile is the file of a database. It hands on what SQLite asks of it.
+type mainFile struct {
+	vfs.File
+	ahead *aheadFile // nil until the write-ahead log is opened
+}
+
+var (
+	_ vfs.FileSharedMemory       = (*mainFile)(nil)
+	_ vfs.FileLockState          = (*mainFile)(nil)
+	_ vfs.FileHasMoved           = (*mainFile)(nil)
+	_ vfs.FileSizeHint           = (*mainFile)(nil)
+	_ vfs.FilePersistWAL         = (*mainFile)(nil)
+	_ vfs.FilePowersafeOverwrite = (*mainFile)(nil)
+)
+
+func (m *mainFile) SharedMemory() vfs.SharedMemory  { return vfsutil.WrapSharedMemory(m.File) }
+func (m *mainFile) LockState() vfs.LockLevel        { return vfsutil.WrapLockState(m.File) }
+func (m *mainFile) HasMoved() (bool, error)         { return vfsutil.WrapHasMoved(m.File) }
+func (m *mainFile) SizeHint(size int64) error       { return vfsutil.WrapSizeHint(m.File, size) }
+func (m *mainFile) PersistWAL() bool                { return vfsutil.WrapPersistWAL(m.File) }
+func (m *mainFile) SetPersistWAL(keep bool)         { vfsutil.WrapSetPersistWAL(m.File, keep) }
+func (m *mainFile) PowersafeOverwrite() bool        { return vfsutil.WrapPowersafeOverwrite(m.File) }
+func (m *mainFile) SetPowersafeOverwrite(safe bool) { vfsutil.WrapSetPowersafeOverwrite(m.File, safe) }
+
+// aheadFile is a write-ahead log. SQLite writes every page of a transaction with
+// two calls. While a transaction is committed they are gathered, and written with
+// one call when it is to be synced, before SQLite tells anybody of it: of what is
+// in the log, others read only what its index has (the file with -shm), and that
+// comes after the sync. Nothing stays gathered when the commit is over, since the
+// lock that keeps other writers away ends with it.
+type aheadFile struct {
+	vfs.File
+	gathering bool
+	gathered  []byte
+	at        int64 // where gathered begins
+}
+
+// maxGathered is how many bytes are gathered at most.
+const maxGathered = 1 << 20
+
+// WriteAt implements vfs.File.
+func (a *aheadFile) WriteAt(p []byte, off int64) (int, error) {
+	if len(a.gathered) > 0 && (off != a.at+int64(len(a.gathered)) || len(a.gathered)+len(p) > maxGathered) {
+		if err := a.flush(); err != nil {
+			return 0, err
+		}
+	}
+	if !a.gathering {
+		return a.File.WriteAt(p, off)
+	}
+	if len(a.gathered) == 0 {
+		a.at = off
+	}
+	a.gathered = append(a.gathered, p...)
+	return len(p), nil
+}
+
+// flush writes what is gathered.
+func (a *aheadFile) flush() error {
+	if len(a.gathered) == 0 {
+		return nil
+	}
+	_, err := a.File.WriteAt(a.gathered, a.at)
+	a.drop()
+	return err
+}
+
+// drop forgets what is gathered.
+func (a *aheadFile) drop() {
+	a.gathered = a.gathered[:0]
+	if cap(a.gathered) > maxGathered/4 { // rarely needed again
+		a.gathered = nil
+	}
+}
+
+// ReadAt implements vfs.File.
+func (a *aheadFile) ReadAt(p []byte, off int64) (int, error) {
+	if err := a.flush(); err != nil {
+		return 0, err
+	}
+	return a.File.ReadAt(p, off)
+}
+
+// Sync implements vfs.File.
+func (a *aheadFile) Sync(flags vfs.SyncFlag) error {
+	if err := a.flush(); err != nil {
+		return err
+	}
+	return a.File.Sync(flags)
+}
+
+// Size implements vfs.File.
+func (a *aheadFile) Size() (int64, error) {
+	if err := a.flush(); err != nil {
+		return 0, err
+	}
+	return a.File.Size()
+}
+
+// Truncate implements vfs.File.
+func (a *aheadFile) Truncate(size int64) error {
+	if err := a.flush(); err != nil {
+		return err
+	}
+	return a.File.Truncate(size)
+}

@@ -1,0 +1,102 @@
+// Package sqlite keeps SQLite databases with a write-ahead log, as mneme's
+// embedded log is one: durable with one sync per transaction, private to the
+// user, and with as few system calls as that takes. It is the library's
+// connections with prepared statements, a pool of them, and a layer below SQLite
+// that writes a transaction to the write-ahead log at once.
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"net/url"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/util/vfsutil"
+)
+
+// KeptWriteAhead is how many bytes of the write-ahead log stay on disk after a
+// transaction that made it larger.
+const KeptWriteAhead = 32 << 20
+
+// settings hold for every connection. What is deleted is overwritten with zeroes,
+// so that nobody finds it in free pages. Locks are not waited for: SQLite's own
+// waiting cannot be interrupted.
+const settings = `PRAGMA cache_size = -512; PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; PRAGMA journal_size_limit = 33554432`
+
+const readOnly = `; PRAGMA query_only = ON`
+
+// Row is a row that a statement has come to. Columns count from 0; the memory of
+// raw ones is SQLite's, until the statement goes on.
+type Row = sqlite3.Stmt
+
+// IsNull reports whether a row has NULL in a column.
+func IsNull(row *Row, column int) bool { return row.ColumnType(column) == sqlite3.NULL }
+
+// DB is a database, with connections that are kept for the next who needs one. It
+// may be used from many goroutines.
+type DB struct {
+	path     string
+	readOnly bool
+	room     chan struct{} // a token for each connection that With has in use
+	idle     chan *Conn
+}
+
+// New returns the database at path, of which With uses so many connections at
+// once. The file is not touched before the first is opened.
+func New(path string, readOnly bool, connections int) *DB {
+	return &DB{path: path, readOnly: readOnly, room: make(chan struct{}, connections), idle: make(chan *Conn, connections)}
+}
+
+// Open opens a connection that is the caller's to close.
+func (db *DB) Open() (*Conn, error) {
+	name := url.URL{Scheme: "file", Path: db.path, RawQuery: "vfs=" + layerName}
+	flags := sqlite3.OPEN_URI | sqlite3.OPEN_READWRITE | sqlite3.OPEN_CREATE
+	pragmas := settings
+	if db.readOnly {
+		flags, pragmas = sqlite3.OPEN_URI|sqlite3.OPEN_READONLY, settings+readOnly
+	}
+	lib, err := sqlite3.OpenFlags(name.String(), flags)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{lib: lib, statements: map[string]*sqlite3.Stmt{}}
+	c.main, _ = vfsutil.UnwrapFile[*mainFile](lib.Filename("main").DatabaseFile())
+	if err := c.Script(pragmas); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// With calls do with a connection. It waits for one as long as ctx allows.
+func (db *DB) With(ctx context.Context, do func(*Conn) error) error {
+	select {
+	case db.room <- struct{}{}:
+		defer func() { <-db.room }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var c *Conn
+	select {
+	case c = <-db.idle:
+	default:
+		var err error
+		if c, err = db.Open(); err != nil {
+			return err
+		}
+	}
+	defer func() { db.idle <- c }()
+	return do(c)
+}
+
+// Close closes the connections that With has kept. Nobody may be using one.
+func (db *DB) Close() error {
+	var errs []error
+	for {
+		select {
+		case c := <-db.idle:
+			errs = append(errs, c.Close())
+		default:
+			return errors.Join(errs...)
+		}
+	}
+}
