@@ -1,12 +1,18 @@
 package sqlite
 
 import (
+	"errors"
 	"os"
 	"syscall"
 
+	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/util/vfsutil"
 	"github.com/ncruces/go-sqlite3/vfs"
 )
+
+// indexSuffix makes the name of the write-ahead log's index, which all processes
+// share, of that of the database.
+const indexSuffix = "-shm"
 
 // layerName is by what name connections find the layer.
 const layerName = "mneme"
@@ -27,18 +33,19 @@ func (l layer) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (vfs.File, v
 	if flags&vfs.OPEN_CREATE != 0 {
 		makePrivate(name.String(), name.Database())
 		if flags&vfs.OPEN_WAL != 0 { // its index is about to be made, which SQLite's library makes readable to all
-			makePrivate(name.Database()+"-shm", name.Database())
+			makePrivate(name.Database()+indexSuffix, name.Database())
 		}
 	}
-	file, flags, err := vfsutil.WrapOpenFilename(l.VFS, name, flags)
+	opened, flags, err := vfsutil.WrapOpenFilename(l.VFS, name, flags)
 	if err != nil {
-		return file, flags, err
+		return opened, flags, err
 	}
+	file := file{opened}
 	switch {
 	case flags&vfs.OPEN_MAIN_DB != 0:
-		return &mainFile{File: file}, flags, nil
+		return &mainFile{file: file}, flags, nil
 	case flags&vfs.OPEN_WAL != 0:
-		ahead := &aheadFile{File: file}
+		ahead := &aheadFile{file: file}
 		if main, ok := vfsutil.UnwrapFile[*mainFile](name.DatabaseFile()); ok {
 			main.ahead = ahead
 		}
@@ -62,9 +69,22 @@ func makePrivate(name, database string) {
 	}
 }
 
+// file is any file of a database's.
+type file struct{ vfs.File }
+
+// WriteAt implements vfs.File. SQLite is told of a full disk, which its library
+// takes for a broken one.
+func (f file) WriteAt(p []byte, off int64) (int, error) {
+	n, err := f.File.WriteAt(p, off)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		err = sqlite3.FULL
+	}
+	return n, err
+}
+
 // mainFile is the file of a database. It hands on what SQLite asks of it.
 type mainFile struct {
-	vfs.File
+	file
 	ahead *aheadFile // nil until the write-ahead log is opened
 }
 
@@ -93,7 +113,7 @@ func (m *mainFile) SetPowersafeOverwrite(safe bool) { vfsutil.WrapSetPowersafeOv
 // comes after the sync. Nothing stays gathered when the commit is over, since the
 // lock that keeps other writers away ends with it.
 type aheadFile struct {
-	vfs.File
+	file
 	gathering bool
 	gathered  []byte
 	at        int64 // where gathered begins
@@ -110,7 +130,7 @@ func (a *aheadFile) WriteAt(p []byte, off int64) (int, error) {
 		}
 	}
 	if !a.gathering {
-		return a.File.WriteAt(p, off)
+		return a.file.WriteAt(p, off)
 	}
 	if len(a.gathered) == 0 {
 		a.at = off
@@ -124,7 +144,7 @@ func (a *aheadFile) flush() error {
 	if len(a.gathered) == 0 {
 		return nil
 	}
-	_, err := a.File.WriteAt(a.gathered, a.at)
+	_, err := a.file.WriteAt(a.gathered, a.at)
 	a.drop()
 	return err
 }

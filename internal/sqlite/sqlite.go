@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"os"
+	"sync/atomic"
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/util/vfsutil"
@@ -39,6 +41,7 @@ type DB struct {
 	readOnly bool
 	room     chan struct{} // a token for each connection that With has in use
 	idle     chan *Conn
+	index    atomic.Pointer[os.File] // of the write-ahead log; nil until it is used
 }
 
 // New returns the database at path, of which With uses so many connections at
@@ -84,13 +87,21 @@ func (db *DB) With(ctx context.Context, do func(*Conn) error) error {
 			return err
 		}
 	}
-	defer func() { db.idle <- c }()
+	defer func() {
+		if c.main.ahead != nil && db.index.Load() == nil {
+			db.openIndex()
+		}
+		db.idle <- c
+	}()
 	return do(c)
 }
 
 // Close closes the connections that With has kept. Nobody may be using one.
 func (db *DB) Close() error {
 	var errs []error
+	if index := db.index.Swap(nil); index != nil {
+		errs = append(errs, index.Close())
+	}
 	for {
 		select {
 		case c := <-db.idle:

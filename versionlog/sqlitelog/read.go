@@ -93,7 +93,7 @@ func paged[T any](size int, fetch func(last *T, room []T) ([]T, error)) iter.Seq
 }
 
 func (l *Log) store(ctx context.Context, id string) (storeRow, error) {
-	s, err := queryOne(ctx, l.db, storeByID, scanStore, id)
+	s, err := l.stores.row(ctx, id)
 	if err != nil {
 		return s, fmt.Errorf("store %s: %w", id, err)
 	}

@@ -45,7 +45,8 @@ type Options struct {
 type Log struct {
 	dir     string
 	db      *sqlite.DB // for those who read
-	writer  *writer    // nil when read-only
+	stores  knownStores
+	writer  *writer // nil when read-only
 	recent  recent
 	changes *changes
 	refresh time.Duration
@@ -90,6 +91,7 @@ func (l *Log) open(ctx context.Context, dir string, readOnly bool) error {
 		return err
 	}
 	l.db = database(l.path(databaseName), readOnly)
+	l.stores.db = l.db
 	l.changes = newChanges(l.path(changedName))
 	if readOnly {
 		return nil

@@ -25,7 +25,6 @@ const (
 	storeByID   = `SELECT ` + storeColumns + ` FROM stores WHERE id = ?`
 	storeBySlug = `SELECT ` + storeColumns + ` FROM stores WHERE slug = ?`
 	allStores   = `SELECT ` + storeColumns + ` FROM stores ORDER BY slug`
-	tipSeq      = `SELECT tip_seq FROM stores WHERE id = ?`
 
 	headAt = `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ? AND p.live = 1`
 	lastAt = `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ?`
@@ -100,8 +99,6 @@ func scanStore(row *sqlite.Row) (storeRow, error) {
 	s.tip.Digest, err = digestIn(row, 10)
 	return s, err
 }
-
-func scanSeq(row *sqlite.Row) (uint64, error) { return uint64(row.ColumnInt64(0)), nil }
 
 func scanVersion(row *sqlite.Row) (versionlog.Version, error) {
 	v := versionlog.Version{

@@ -3,7 +3,6 @@ package sqlitelog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -61,11 +60,11 @@ func (l *Log) wait(ctx context.Context, storeID string, after uint64, known func
 		if known() {
 			return nil
 		}
-		seq, err := queryOne(ctx, l.db, tipSeq, scanSeq, storeID)
+		s, err := l.store(ctx, storeID)
 		if err != nil {
-			return fmt.Errorf("store %s: %w", storeID, err)
+			return err
 		}
-		if seq > after {
+		if s.tip.Seq > after {
 			return nil
 		}
 		timer.Reset(l.refresh)
@@ -152,12 +151,17 @@ func (c *changes) wake() {
 	c.signal = make(chan struct{})
 }
 
-// touch tells all waiters of all processes. It follows a commit that is done,
-// so it cannot fail the commit: those whom it does not reach look by
-// themselves.
+// touch tells all waiters of all processes, those of this one too if they watch
+// the file. It follows a commit that is done, so it cannot fail the commit: those
+// whom it does not reach look by themselves.
 func (c *changes) touch() {
-	c.wake()
-	_, _ = c.file.WriteAt([]byte{'.'}, 0)
+	_, err := c.file.WriteAt([]byte{'.'}, 0)
+	c.mu.Lock()
+	watching := c.watcher != nil
+	c.mu.Unlock()
+	if err != nil || !watching {
+		c.wake()
+	}
 }
 
 func (c *changes) close() error {

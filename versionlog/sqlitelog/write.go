@@ -108,7 +108,9 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 	}
 	var c *versionlog.Commit
 	var appended bool
+	var before moment
 	err := l.writer.transaction(ctx, func(ctx context.Context) (err error) {
+		before = l.stores.moment()
 		c, appended, err = l.propose(ctx, storeID, p)
 		return err
 	})
@@ -116,6 +118,7 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 		return nil, err // the caller knows the store by a better name than its id
 	}
 	if appended {
+		l.stores.advance(&before, c)
 		l.recent.add(c)
 		l.changes.touch()
 	}

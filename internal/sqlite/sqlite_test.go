@@ -1,0 +1,341 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/vfs"
+)
+
+// newDB returns a database with a table of texts and a connection to it.
+func newDB(t *testing.T) (*DB, *Conn) {
+	t.Helper()
+	db := open(t, filepath.Join(t.TempDir(), "test.db"))
+	c := connect(t, db)
+	if err := c.Script(`PRAGMA journal_mode = WAL; CREATE TABLE texts (text TEXT NOT NULL)`); err != nil {
+		t.Fatal(err)
+	}
+	return db, c
+}
+
+func open(t *testing.T, path string) *DB {
+	t.Helper()
+	db := New(path, false, 2)
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func connect(t *testing.T, db *DB) *Conn {
+	t.Helper()
+	c, err := db.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// add commits texts in one transaction.
+func add(c *Conn, texts ...string) error {
+	err := c.Begin()
+	for _, text := range texts {
+		if err == nil {
+			err = c.Run(`INSERT INTO texts VALUES (?)`, text)
+		}
+	}
+	if err == nil {
+		err = c.Commit()
+	}
+	if err != nil {
+		return errors.Join(err, c.Rollback())
+	}
+	return nil
+}
+
+func texts(t *testing.T, c *Conn) (found []string) {
+	t.Helper()
+	err := c.Each(`SELECT text FROM texts ORDER BY rowid`, func(row *Row) error {
+		found = append(found, row.ColumnText(0))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// watched is a write-ahead log that notes what is done to it, and may fail.
+type watched struct {
+	vfs.File
+	calls []string
+	full  error // of the next write
+	fail  error // of the next sync
+}
+
+func (w *watched) WriteAt(p []byte, off int64) (int, error) {
+	w.calls = append(w.calls, "write")
+	if err := w.full; err != nil {
+		w.full = nil
+		return 0, &os.PathError{Op: "write", Err: err}
+	}
+	return w.File.WriteAt(p, off)
+}
+
+func (w *watched) Sync(flags vfs.SyncFlag) error {
+	w.calls = append(w.calls, "sync")
+	if err := w.fail; err != nil {
+		w.fail = nil
+		return err
+	}
+	return w.File.Sync(flags)
+}
+
+func watch(c *Conn) *watched {
+	w := &watched{File: c.main.ahead.File}
+	c.main.ahead.File = w
+	return w
+}
+
+// TestCommitIsOneWrite: a transaction goes into the write-ahead log with one write,
+// and is synced after that.
+func TestCommitIsOneWrite(t *testing.T) {
+	_, c := newDB(t)
+	w := watch(c)
+	if err := add(c, "a", strings.Repeat("b", 100_000)); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"write", "sync"}; !slices.Equal(w.calls, want) {
+		t.Errorf("a commit does %v, want %v", w.calls, want)
+	}
+	if err := add(c, strings.Repeat("c", 400_000)); err != nil {
+		t.Fatal(err)
+	}
+	if n := cap(c.main.ahead.gathered); n > maxGathered/4 {
+		t.Errorf("%d bytes are kept for the next commit", n)
+	}
+}
+
+// TestOthersSeeCommit: what is committed is there for other connections, and after
+// all of them are closed.
+func TestOthersSeeCommit(t *testing.T) {
+	db, c := newDB(t)
+	other := connect(t, db)
+	var want []string
+	for i := range 50 {
+		from := c
+		if i%2 == 1 {
+			from = other
+		}
+		text := strings.Repeat("x", i*1000)
+		if i%10 == 0 {
+			text = strings.Repeat("y", 3*maxGathered+i)
+		}
+		if err := add(from, text); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, text)
+		for _, reader := range []*Conn{c, other} {
+			if got := texts(t, reader); !slices.Equal(got, want) {
+				t.Fatalf("after %d commits a connection sees %d", len(want), len(got))
+			}
+		}
+	}
+}
+
+// TestFailedCommit: of a commit that fails nothing comes later into the log, where
+// another connection has written meanwhile.
+func TestFailedCommit(t *testing.T) {
+	db, c := newDB(t)
+	other := connect(t, db)
+	w := watch(c)
+	w.fail = syscall.EIO
+	if err := add(c, "lost", strings.Repeat("l", 50_000)); err == nil {
+		t.Fatal("a commit whose sync fails succeeds")
+	}
+	if n := len(c.main.ahead.gathered); n > 0 {
+		t.Errorf("%d bytes stay gathered", n)
+	}
+	if err := add(other, "first"); err != nil {
+		t.Fatal(err)
+	}
+	if err := add(c, "second"); err != nil {
+		t.Fatal(err)
+	}
+	for _, reader := range []*Conn{c, other, connect(t, db)} {
+		if got, want := texts(t, reader), []string{"first", "second"}; !slices.Equal(got, want) {
+			t.Errorf("there are %q, want %q", got, want)
+		}
+	}
+	intact(t, c)
+}
+
+// TestFullDisk: a commit for which there is no room says so, and leaves nothing.
+func TestFullDisk(t *testing.T) {
+	_, c := newDB(t)
+	w := watch(c)
+	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		w.full = errno
+		if err := add(c, "lost"); !errors.Is(err, sqlite3.FULL) {
+			t.Errorf("%v: the commit ends with %v", errno, err)
+		}
+	}
+	if err := add(c, "kept"); err != nil {
+		t.Fatal(err)
+	}
+	if got := texts(t, c); !slices.Equal(got, []string{"kept"}) {
+		t.Errorf("there are %q", got)
+	}
+	intact(t, c)
+}
+
+// intact lets SQLite check the database.
+func intact(t *testing.T, c *Conn) {
+	t.Helper()
+	err := c.Each(`PRAGMA integrity_check`, func(row *Row) error {
+		if s := row.ColumnText(0); s != "ok" {
+			t.Error(s)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDropped: what was gathered for a commit that is given up is not written.
+func TestDropped(t *testing.T) {
+	_, c := newDB(t)
+	w, a := watch(c), c.main.ahead
+	a.gathering = true
+	if _, err := a.WriteAt([]byte("given up"), 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	a.gathering = false
+	a.drop()
+	if err := a.Sync(0); err != nil || slices.Contains(w.calls, "write") {
+		t.Errorf("it is written: %v, %v", w.calls, err)
+	}
+}
+
+// TestGatheredIsRead: a read finds what is gathered.
+func TestGatheredIsRead(t *testing.T) {
+	_, c := newDB(t)
+	a := c.main.ahead
+	a.gathering = true
+	defer func() { a.gathering = false }()
+	for i, text := range []string{"ab", "cd", "ef"} {
+		if _, err := a.WriteAt([]byte(text), 1<<20+int64(2*i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.WriteAt([]byte("X"), 1<<20+1); err != nil { // elsewhere
+		t.Fatal(err)
+	}
+	got := make([]byte, 6)
+	if _, err := a.ReadAt(got, 1<<20); err != nil || string(got) != "aXcdef" {
+		t.Errorf("read %q, %v", got, err)
+	}
+}
+
+func TestPrivateFiles(t *testing.T) {
+	_, c := newDB(t)
+	if err := add(c, "a"); err != nil {
+		t.Fatal(err)
+	}
+	path := c.lib.Filename("main").String()
+	if os.Geteuid() == 0 { // files belong to the database's owner, whoever makes them
+		if err := os.Chown(path, 1234, 2345); err != nil {
+			t.Fatal(err)
+		}
+		makePrivate(path+"-other", path)
+		info, err := os.Stat(path + "-other")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owner := info.Sys().(*syscall.Stat_t); owner.Uid != 1234 || owner.Gid != 2345 {
+			t.Errorf("the file belongs to %d and group %d", owner.Uid, owner.Gid)
+		}
+	}
+	for _, suffix := range []string{"", "-wal", indexSuffix} {
+		info, err := os.Stat(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", info.Name(), info.Mode())
+		}
+	}
+}
+
+func TestArguments(t *testing.T) {
+	_, c := newDB(t)
+	var got []string
+	err := c.Each(`SELECT typeof(column1) FROM (VALUES (?), (?), (?), (?), (?), (?), (?))`, func(row *Row) error {
+		got = append(got, row.ColumnText(0))
+		return nil
+	}, 1, int64(2), "three", []byte("four"), []byte{}, []byte(nil), nil)
+	want := []string{"integer", "integer", "text", "blob", "blob", "null", "null"}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("types %v, %v; want %v", got, err, want)
+	}
+	if err := c.Run(`INSERT INTO texts VALUES (?)`, 1.5); err == nil || !strings.Contains(err.Error(), "float64") {
+		t.Errorf("a float: %v", err)
+	}
+}
+
+// TestWithWaits: With has no more connections than it may, and waits for one as
+// long as its context allows.
+func TestWithWaits(t *testing.T) {
+	db, _ := newDB(t)
+	err := db.With(t.Context(), func(*Conn) error {
+		return db.With(t.Context(), func(*Conn) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			return db.With(ctx, func(*Conn) error { return nil })
+		})
+	})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a third connection of two: %v", err)
+	}
+	if err := db.With(t.Context(), func(*Conn) error { return nil }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReading: within Reading nothing changes.
+func TestReading(t *testing.T) {
+	db, c := newDB(t)
+	reader := connect(t, db)
+	err := reader.Reading(func() error {
+		before := texts(t, reader)
+		if err := add(c, "new"); err != nil {
+			return err
+		}
+		if after := texts(t, reader); len(after) != len(before) {
+			t.Errorf("%d texts, then %d", len(before), len(after))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if n := len(texts(t, reader)); n != 1 {
+		t.Errorf("%d texts after it", n)
+	}
+}

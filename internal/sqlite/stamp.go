@@ -1,0 +1,51 @@
+package sqlite
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+)
+
+// Stamp stands for what is in a database with a write-ahead log: as long as it is
+// the same, nobody has committed anything, in this process or another. It is the
+// header of the log's index, which every commit replaces before it returns
+// (https://www.sqlite.org/walformat.html#the_wal_index_header): a count of commits,
+// the length of the log, its salts and the checksum of its last frame.
+type Stamp [48]byte
+
+// Follows reports whether exactly one commit lies between an earlier stamp and s.
+func (s *Stamp) Follows(earlier *Stamp) bool { return s.commits() == earlier.commits()+1 }
+
+// commits counts them, from any number and with wrapping.
+func (s *Stamp) commits() uint32 { return binary.NativeEndian.Uint32(s[8:]) }
+
+// initialised reports whether somebody has filled in the header.
+func (s *Stamp) initialised() bool { return s[12] == 1 }
+
+// Stamp returns the stamp of what is in the database now. It costs one read of 96
+// bytes from memory, of a file. There is none before the first connection of With,
+// nor while somebody is writing it, nor where the index is not a file.
+func (db *DB) Stamp() (s Stamp, ok bool) {
+	index := db.index.Load()
+	if index == nil {
+		return s, false
+	}
+	var header [2 * len(s)]byte // the same twice, unless it is being written
+	if n, err := index.ReadAt(header[:], 0); err != nil || n < len(header) {
+		return s, false
+	}
+	copy(s[:], header[:])
+	return s, s.initialised() && bytes.Equal(s[:], header[len(s):])
+}
+
+// openIndex opens the index of the write-ahead log. The caller holds a connection
+// that uses it and stays open: else another process may put a new one in its place.
+func (db *DB) openIndex() {
+	index, err := os.Open(db.path + indexSuffix)
+	if err != nil {
+		return
+	}
+	if !db.index.CompareAndSwap(nil, index) {
+		_ = index.Close()
+	}
+}

@@ -1,0 +1,73 @@
+package sqlitelog
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"mneme/internal/sqlite"
+	"mneme/versionlog"
+)
+
+// knownStores are rows of the table stores as of the last look at the database,
+// which saves asking it again as long as nobody commits anything. Every call asks
+// for a store's number and tip first, and a mount before every file it opens to
+// write. What is committed is judged by the database itself.
+type knownStores struct {
+	db *sqlite.DB
+
+	mu   sync.Mutex // guards what follows
+	as   moment
+	rows map[string]storeRow // by id
+}
+
+// moment is a state of the database, if it is known.
+type moment struct {
+	stamp sqlite.Stamp
+	known bool
+}
+
+func (k *knownStores) moment() (m moment) {
+	m.stamp, m.known = k.db.Stamp()
+	return m
+}
+
+// row returns a store's row as it is now.
+func (k *knownStores) row(ctx context.Context, id string) (storeRow, error) {
+	now := k.moment()
+	if s, ok := k.get(&now, id); ok {
+		return s, ctx.Err()
+	}
+	s, err := queryOne(ctx, k.db, storeByID, scanStore, id)
+	if err == nil && now.known {
+		// Should something have been committed meanwhile, it is not now any more.
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.as != now {
+			k.as, k.rows = now, map[string]storeRow{}
+		}
+		k.rows[id] = s
+	}
+	return s, err
+}
+
+func (k *knownStores) get(as *moment, id string) (storeRow, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s, ok := k.rows[id]
+	return s, ok && as.known && k.as == *as
+}
+
+// advance notes the new tip of a store whose row was known within the transaction
+// of c, unless there has been another commit since.
+func (k *knownStores) advance(before *moment, c *versionlog.Commit) {
+	now := k.moment()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s, ok := k.rows[c.StoreID]
+	if !ok || k.as != *before || !now.known || !now.stamp.Follows(&before.stamp) {
+		return
+	}
+	s.tip.Seq, s.tip.Digest, s.tip.Time = c.Seq, c.Digest, time.UnixMicro(c.Time.UnixMicro()).UTC()
+	k.as, k.rows[c.StoreID] = now, s
+}
