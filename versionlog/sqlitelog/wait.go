@@ -2,14 +2,9 @@ package sqlitelog
 
 import (
 	"context"
-	"errors"
-	"os"
-	"sync"
 	"time"
 
 	"mneme/versionlog"
-
-	"github.com/fsnotify/fsnotify"
 )
 
 // Wait returns when the store has, or may have, a commit above after: at once
@@ -75,106 +70,4 @@ func (l *Log) wait(ctx context.Context, storeID string, after uint64, known func
 		case <-timer.C:
 		}
 	}
-}
-
-// changes tells waiters that something was committed, in this process or in
-// another. The word goes through a file of one byte: whoever commits writes
-// to it, everyone watches it.
-type changes struct {
-	path string
-	file *os.File // nil in a read-only log
-	done chan struct{}
-
-	mu      sync.Mutex // guards what follows
-	signal  chan struct{}
-	watcher *fsnotify.Watcher // nil until the first wait
-	watched bool              // whether a watcher was tried
-}
-
-func newChanges(path string) *changes {
-	return &changes{path: path, signal: make(chan struct{}), done: make(chan struct{})}
-}
-
-func (c *changes) openForTouch() (err error) {
-	c.file, err = os.OpenFile(c.path, os.O_WRONLY|os.O_CREATE, 0o600)
-	return err
-}
-
-// next returns a channel that is closed at the next change.
-func (c *changes) next() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.watched {
-		c.watched = true
-		c.watch()
-	}
-	return c.signal
-}
-
-// watch starts the one watcher of this log. Where the system has none to give
-// (inotify instances are limited), waiters rely on looking by themselves.
-func (c *changes) watch() {
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		return
-	}
-	if err := watcher.Add(c.path); err != nil {
-		_ = watcher.Close()
-		return
-	}
-	c.watcher = watcher
-	go c.forward(watcher)
-}
-
-// forward runs until the watcher is closed.
-func (c *changes) forward(watcher *fsnotify.Watcher) {
-	defer close(c.done)
-	for {
-		select {
-		case _, ok := <-watcher.Events:
-			if !ok {
-				return
-			}
-		case _, ok := <-watcher.Errors: // events were lost: look
-			if !ok {
-				return
-			}
-		}
-		c.wake()
-	}
-}
-
-func (c *changes) wake() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	close(c.signal)
-	c.signal = make(chan struct{})
-}
-
-// touch tells all waiters of all processes, those of this one too if they watch
-// the file. It follows a commit that is done, so it cannot fail the commit: those
-// whom it does not reach look by themselves.
-func (c *changes) touch() {
-	_, err := c.file.WriteAt([]byte{'.'}, 0)
-	c.mu.Lock()
-	watching := c.watcher != nil
-	c.mu.Unlock()
-	if err != nil || !watching {
-		c.wake()
-	}
-}
-
-func (c *changes) close() error {
-	var errs []error
-	c.mu.Lock()
-	watcher := c.watcher
-	c.mu.Unlock()
-	if watcher != nil {
-		errs = append(errs, watcher.Close())
-		<-c.done
-	}
-	if c.file != nil {
-		errs = append(errs, c.file.Close())
-	}
-	return errors.Join(errs...)
 }

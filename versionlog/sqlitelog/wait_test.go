@@ -84,3 +84,75 @@ func TestNoWakeIsLost(t *testing.T) {
 		}
 	}
 }
+
+// TestTouchedForOthers: the file is written to only while another log watches it.
+func TestTouchedForOthers(t *testing.T) {
+	dir, s := newLog(t)
+	l := openTest(t, dir, nil)
+	past := time.Now().Add(-time.Hour)
+	touched := func() bool {
+		t.Helper()
+		if err := os.Chtimes(l.path(changedName), past, past); err != nil {
+			t.Fatal(err)
+		}
+		put(t, l, s.ID, "/a", fmt.Sprint(time.Now()))
+		info, err := os.Stat(l.path(changedName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.ModTime().After(past.Add(time.Minute))
+	}
+	watch := func(l *Log) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if err := l.Wait(ctx, s.ID, 1000); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+	watch(l)
+	if touched() {
+		t.Error("touched for itself")
+	}
+	for _, readOnly := range []bool{false, true} {
+		other := openTest(t, dir, &Options{ReadOnly: readOnly})
+		if touched() {
+			t.Error("touched for one who does not wait")
+		}
+		watch(other)
+		if !touched() {
+			t.Error("not touched while another one watches")
+		}
+		closeOnce(t, other)
+	}
+	if touched() {
+		t.Error("touched for those who are gone")
+	}
+}
+
+// TestNoFirstWakeIsLost starts the first Wait of another log, with which that
+// begins to watch, at every possible moment of a commit.
+func TestNoFirstWakeIsLost(t *testing.T) {
+	dir, s := newLog(t)
+	l := openTest(t, dir, &Options{Refresh: never})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	took := time.Millisecond
+	for after := uint64(1); after < 100; after++ {
+		other := openTest(t, dir, &Options{ReadOnly: true, Refresh: never})
+		woken := make(chan error)
+		delay := rand.N(took)
+		go func() {
+			for began := time.Now(); time.Since(began) < delay; { // sleeping is not that exact
+			}
+			woken <- other.Wait(ctx, s.ID, after)
+		}()
+		began := time.Now()
+		put(t, l, s.ID, "/a", fmt.Sprint("v", after))
+		took = time.Since(began)
+		if err := <-woken; err != nil {
+			t.Fatalf("waiting for a commit above %d: %v", after, err)
+		}
+		closeOnce(t, other)
+	}
+}
