@@ -85,6 +85,13 @@ func (m *meter) PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, boo
 	return status, answered
 }
 
+func (m *meter) PromptCreate(in *fuse.CreateIn, name string, out *fuse.CreateOut) (fuse.Status, bool) {
+	start := time.Now()
+	status, answered := m.FileSystem.PromptCreate(in, name, out)
+	m.prompt(kindCreate, start, answered)
+	return status, answered
+}
+
 func (m *meter) PromptWrite(in *fuse.WriteIn, data []byte) (uint32, fuse.Status, bool) {
 	start := time.Now()
 	size, status, answered := m.FileSystem.PromptWrite(in, data)

@@ -204,8 +204,11 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 	if !status.Ok() {
 		return status
 	}
-	if in.Mode&(syscall.S_ISUID|syscall.S_ISGID|syscall.S_ISVTX) != 0 {
+	if special(in.Mode) {
 		return fuse.EPERM
+	}
+	if status, answered := fs.PromptCreate(in, name, out); answered {
+		return status
 	}
 	before := fs.notify.newest()
 	if err := dir.store.catchUp(); err != nil && classify(dir, name) == ordinary {
@@ -216,6 +219,18 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	return fs.create(in, name, before, out)
+}
+
+// special reports whether a file is to have bits that no memory has.
+func special(mode uint32) bool {
+	return mode&(syscall.S_ISUID|syscall.S_ISGID|syscall.S_ISVTX) != 0
+}
+
+// create makes a file for a request before which that notice was the newest, or
+// opens the one that another session has made. Caller holds fs.mu, which is
+// released meanwhile if the file's pages are being given to the kernel.
+func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out *fuse.CreateOut) fuse.Status {
 	dir, canonical, status := fs.place(in.NodeId, name, 0)
 	if !status.Ok() {
 		return status

@@ -10,21 +10,44 @@ import (
 // and waits for nothing else. The goroutine that reads the requests calls it,
 // see fusedev.Prompt. The ordinary methods try it first and do the rest.
 
-// PromptOpen implements fusedev.Prompt, for files that are only read.
+// PromptOpen implements fusedev.Prompt, for files that are only read, and for those
+// whose newest version the tree is known to show.
 func (fs *fileSystem) PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
 	if fs.quiet {
 		return fuse.ENOSYS, true
 	}
-	if writes(in.Flags) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	n := fs.node(in.NodeId)
+	if n == nil || n.isDir() || n.generate != nil || n.untold() || writes(in.Flags) && !fs.letsWrite(n) {
+		return fuse.OK, false
+	}
+	return fs.openFile(n, in, fs.notify.newest(), out), true
+}
+
+// letsWrite reports whether it is known at once that n may be opened to be
+// written, whatever it does with that. Caller holds fs.mu.
+func (fs *fileSystem) letsWrite(n *node) bool {
+	return !n.store.readOnly() && n.pushing == 0 && !n.succeeded() && !fs.opts.Strict && !n.seen.stale(n.head) && n.store.current()
+}
+
+// PromptCreate implements fusedev.Prompt, for names that are known to be free.
+func (fs *fileSystem) PromptCreate(in *fuse.CreateIn, name string, out *fuse.CreateOut) (fuse.Status, bool) {
+	canonical, err := memory.ParseName(name)
+	if err != nil {
 		return fuse.OK, false
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	n := fs.node(in.NodeId)
-	if n == nil || n.isDir() || n.generate != nil || n.untold() {
+	dir, status := fs.writable(in.NodeId)
+	if !status.Ok() || dir.removed || dir.loads() || special(in.Mode) {
 		return fuse.OK, false
 	}
-	return fs.openFile(n, in, 0, out), true
+	path, ok := dir.childPath(canonical)
+	if !ok || memory.CheckPath(path) != nil || dir.children[canonical] != nil || dir.hidden[canonical] != nil || !dir.store.current() {
+		return fuse.OK, false
+	}
+	return fs.create(in, name, fs.notify.newest(), out), true
 }
 
 // PromptWrite implements fusedev.Prompt, for stages that have their content and

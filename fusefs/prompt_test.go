@@ -4,6 +4,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
@@ -33,8 +34,6 @@ func (r *rig) prompts(path string, fh uint64) (answered []string) {
 	if yes {
 		r.fs.PromptRelease(&fuse.ReleaseIn{Fh: out.Fh})
 	}
-	_, yes = r.fs.PromptOpen(&fuse.OpenIn{InHeader: header(entry.NodeId), Flags: syscall.O_RDWR}, &out)
-	note("open to write", yes)
 	_, yes = r.fs.PromptOpenDir(&fuse.OpenIn{InHeader: header(dir)}, &out)
 	note("opendir", yes)
 	if yes {
@@ -155,5 +154,58 @@ func TestPromptQuiet(t *testing.T) {
 	}
 	if _, _, answered := r.fs.PromptWrite(&fuse.WriteIn{}, []byte("x")); answered {
 		t.Error("a write is answered at once")
+	}
+}
+
+// TestPromptToWrite: a file is opened to be written, or made, at once where the
+// tree is known to show what is in the log, and nothing is to be refused.
+func TestPromptToWrite(t *testing.T) {
+	for name, test := range map[string]struct {
+		before       func(r *rig)
+		opens, makes bool
+	}{
+		"current":       {func(r *rig) {}, true, true},
+		"not known":     {func(r *rig) { r.log.knows = false }, false, false},
+		"not followed":  {func(r *rig) { r.write("/other", "theirs") }, false, false},
+		"followed":      {func(r *rig) { r.write("/other", "theirs"); r.follow() }, true, true},
+		"archived":      {func(r *rig) { r.must(r.log.ArchiveStore(r.Context(), r.s.memory.Info().ID, time.Now())) }, false, false},
+		"strict":        {func(r *rig) { r.fs.opts.Strict = true }, false, true},
+		"stale":         {func(r *rig) { r.wantText("/d/a", "/d/a"); r.write("/d/a", "theirs"); r.follow() }, false, true},
+		"its new name":  {func(r *rig) { r.write("/d/new", "theirs"); r.follow() }, true, false},
+		"given pages":   {func(r *rig) { r.s.find("/d/a").pushing = 1 }, false, true},
+		"read-only":     {func(r *rig) { r.s.archived.Store(true) }, false, false},
+		"dir not there": {func(r *rig) { r.remove("/d/a"); r.remove("/d/b"); r.follow() }, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "/d/a", "/d/b")
+			r.log.knows = true
+			r.must(r.s.walk(t.Context()))
+			file, dir := r.wantLookup("/d/a", fuse.OK), r.wantLookup("/d", fuse.OK)
+			test.before(r)
+			var created fuse.CreateOut
+			_, makes := r.fs.PromptCreate(&fuse.CreateIn{InHeader: header(dir.NodeId), Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: 0o644}, "new", &created)
+			var opened fuse.OpenOut
+			status, opens := r.fs.PromptOpen(&fuse.OpenIn{InHeader: header(file.NodeId), Flags: syscall.O_WRONLY | syscall.O_TRUNC}, &opened)
+			opens = opens && status.Ok() // ESTALE takes no time either
+			if makes != test.makes || opens != test.opens {
+				t.Fatalf("made at once: %v, want %v; opened at once: %v, want %v", makes, test.makes, opens, test.opens)
+			}
+			for path, fh := range map[string]uint64{"/d/new": created.Fh, "/d/a": opened.Fh} {
+				if fh == 0 {
+					continue
+				}
+				if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte("mine")); !status.Ok() {
+					t.Errorf("write to %s: %v", path, status)
+				}
+				if status := r.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); !status.Ok() {
+					t.Errorf("close of %s: %v", path, status)
+				}
+				r.wantText(path, "mine")
+			}
+			if test.opens || test.makes {
+				r.follow()
+				r.wantAsLog()
+			}
+		})
 	}
 }

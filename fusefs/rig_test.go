@@ -34,6 +34,7 @@ type slowLog struct {
 	early func()       // called before the next commit of the mount's
 	late  func()       // called between it and its reply
 	fate  func() fate  // of every commit of the mount's; nil: all go well
+	knows bool         // the tip, at once
 	fail  atomic.Bool  // all reads of heads end in errDown
 	reads atomic.Int64 // of heads
 }
@@ -67,6 +68,14 @@ func (l *slowLog) Head(ctx context.Context, store, path string) (versionlog.Vers
 func (l *slowLog) Tip(ctx context.Context, store string) (versionlog.Tip, error) {
 	callOnce(&l.tip)
 	return l.Log.Tip(ctx, store)
+}
+
+func (l *slowLog) KnownTip(store string) (versionlog.Tip, bool) {
+	if !l.knows {
+		return versionlog.Tip{}, false
+	}
+	tip, err := l.Log.Tip(context.Background(), store)
+	return tip, err == nil
 }
 
 // callOnce calls a hook, if it is set, which ends it.

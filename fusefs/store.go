@@ -192,6 +192,13 @@ func (s *store) catchUp() error {
 	return nil
 }
 
+// current reports whether the tree is known to show every commit that is in the
+// log now, without asking the log. Caller holds fs.mu.
+func (s *store) current() bool {
+	tip, known := s.memory.KnownTip()
+	return known && tip.ArchivedAt.IsZero() && s.applied >= tip.Seq
+}
+
 // commit makes changes through commitWith, by memory.Store.Batch.
 func (s *store) commit(changes []memory.Change, apply func(*versionlog.Commit)) error {
 	return s.commitWith(versionlog.NewKey(), func(opts *memory.CommitOptions) (*versionlog.Commit, error) {

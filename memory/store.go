@@ -61,6 +61,14 @@ func (s *Store) Tip(ctx context.Context) (versionlog.Tip, error) {
 	return s.log.Tip(ctx, s.info.ID)
 }
 
+// KnownTip returns what Tip would, if the log knows it at once.
+func (s *Store) KnownTip() (tip versionlog.Tip, known bool) {
+	if knower, ok := s.log.(versionlog.TipKnower); ok {
+		return knower.KnownTip(s.info.ID)
+	}
+	return tip, false
+}
+
 // Content returns the bytes of a version, verified. The caller must not change
 // them. A deleted version has none: ErrBadVersion. cas.ErrNotFound and
 // cas.ErrCorrupt mean that the store has lost data it should have.

@@ -144,6 +144,13 @@ type ContentKeeper interface {
 	KeepsContent(n int) bool
 }
 
+// TipKnower is a Log that can often tell a store's tip at once.
+type TipKnower interface {
+	// KnownTip returns what Tip would, if it need not wait for that: neither for
+	// I/O nor for other calls.
+	KnownTip(storeID string) (tip Tip, known bool)
+}
+
 // Follower is a Log that hands out commits as they arrive, for one who has
 // everything up to after: Next blocks until there is at least one commit above
 // after, and returns those it has, in order and without gaps from after on. It

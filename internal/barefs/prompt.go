@@ -9,10 +9,14 @@ import (
 // As mneme does, it answers at once what needs nothing but the tree.
 
 func (b *fileSystem) PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
-	if !b.quiet && in.Flags&syscall.O_ACCMODE != syscall.O_RDONLY {
-		return fuse.OK, false
+	if !b.quiet && in.Flags&syscall.O_ACCMODE != syscall.O_RDONLY && in.Flags&syscall.O_TRUNC == 0 {
+		return fuse.OK, false // it reads what is there
 	}
 	return b.Open(nil, in, out), true
+}
+
+func (b *fileSystem) PromptCreate(in *fuse.CreateIn, name string, out *fuse.CreateOut) (fuse.Status, bool) {
+	return b.Create(nil, in, name, out), true
 }
 
 func (b *fileSystem) PromptRelease(in *fuse.ReleaseIn) bool {

@@ -38,6 +38,7 @@ type FileSystem interface {
 // GetXAttr and ListXAttr must never wait.
 type Prompt interface {
 	PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (status fuse.Status, answered bool)
+	PromptCreate(in *fuse.CreateIn, name string, out *fuse.CreateOut) (status fuse.Status, answered bool)
 	PromptWrite(in *fuse.WriteIn, data []byte) (size uint32, status fuse.Status, answered bool)
 	PromptRelease(in *fuse.ReleaseIn) (answered bool)
 	PromptOpenDir(in *fuse.OpenIn, out *fuse.OpenOut) (status fuse.Status, answered bool)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -142,6 +143,20 @@ func TestPromptFirst(t *testing.T) {
 		if n := m.count(kind); n == 0 {
 			t.Errorf("of the slow file, no %s", kind)
 		}
+	}
+}
+
+// A file that is made at once is the one that was asked for.
+func TestPromptCreate(t *testing.T) {
+	m := serve(t, newToy())
+	m.sh("umask 027; printf 1 > new; printf 2 > slow-new")
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if want := []string{"new 100640", "slow-new 100640"}; !slices.Equal(m.made, want) {
+		t.Errorf("made %q, want %q", m.made, want)
+	}
+	if m.calls["prompt create"] != 2 || m.calls["create"] != 1 {
+		t.Errorf("%v, want 2 prompt creates and 1 create", m.calls)
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	opRelease    = 18
 	opOpenDir    = 27
 	opReleaseDir = 29
+	opCreate     = 35
 
 	// These are never waited for.
 	opForget      = 2
@@ -55,9 +56,16 @@ func (s *Server) prompt(b *buffers, n int) bool {
 	case opReleaseDir:
 		answered = s.fs.PromptReleaseDir(request[fuse.ReleaseIn](b, n))
 	case opLookup:
-		name, _, _ := bytes.Cut(b.in[unsafe.Sizeof(fuse.InHeader{}):n], []byte{0})
 		out := result[fuse.EntryOut](b)
-		status, answered = s.fs.PromptLookup(b.header(), string(name), out)
+		status, answered = s.fs.PromptLookup(b.header(), nameIn(b.in[unsafe.Sizeof(fuse.InHeader{}):n]), out)
+		size = unsafe.Sizeof(*out)
+	case opCreate:
+		const head = int(unsafe.Sizeof(fuse.CreateIn{}))
+		if n < head {
+			return false
+		}
+		out := result[fuse.CreateOut](b)
+		status, answered = s.fs.PromptCreate(request[fuse.CreateIn](b, n), nameIn(b.in[head:n]), out)
 		size = unsafe.Sizeof(*out)
 	case opGetAttr:
 		in, out := request[fuse.GetAttrIn](b, n), result[fuse.AttrOut](b)
@@ -71,4 +79,10 @@ func (s *Server) prompt(b *buffers, n int) bool {
 		s.reply(b.out[:b.head(status, size)])
 	}
 	return answered
+}
+
+// nameIn returns the name that the rest of a request is.
+func nameIn(rest []byte) string {
+	name, _, _ := bytes.Cut(rest, []byte{0})
+	return string(name)
 }

@@ -2,7 +2,9 @@ package fusedev
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -18,6 +20,7 @@ type toy struct {
 	mu      sync.Mutex // guards what follows
 	calls   map[string]int
 	data    map[uint64][]byte
+	made    []string
 	waiting int
 }
 
@@ -127,6 +130,33 @@ func (f *toy) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResul
 	defer f.mu.Unlock()
 	data := f.data[in.NodeId]
 	return fuse.ReadResultData(bytes.Clone(data[min(int(in.Offset), len(data)):])), fuse.OK
+}
+
+// PromptCreate makes a file that is empty for ever, of any name; of slow ones
+// others do.
+func (f *toy) PromptCreate(in *fuse.CreateIn, name string, out *fuse.CreateOut) (fuse.Status, bool) {
+	id := uint64(promptID)
+	if strings.HasPrefix(name, "slow") {
+		id = slowID
+	}
+	if !f.called("prompt create", id, true) {
+		return fuse.OK, false
+	}
+	return f.create(in, name, out), true
+}
+
+func (f *toy) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	f.called("create", 0, false)
+	return f.create(in, name, out)
+}
+
+func (f *toy) create(in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.made = append(f.made, fmt.Sprintf("%s %o", name, in.Mode))
+	id := uint64(100 + len(f.made))
+	out.NodeId, out.Attr = id, fuse.Attr{Ino: id, Mode: in.Mode, Nlink: 1}
+	return fuse.OK
 }
 
 func (f *toy) PromptWrite(in *fuse.WriteIn, data []byte) (uint32, fuse.Status, bool) {

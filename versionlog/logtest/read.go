@@ -11,6 +11,7 @@ import (
 var readTests = map[string]func(*suite){
 	"Empty":      testEmpty,
 	"Tip":        testTip,
+	"KnownTip":   testKnownTip,
 	"Last":       testLast,
 	"Heads":      testHeads,
 	"HeadsPages": testHeadsPages,
@@ -187,4 +188,40 @@ func testSlowWalk(s *suite) {
 		}
 	}
 	s.equal(s.tip().Seq, uint64(6))
+}
+
+// testKnownTip holds for a log that knows the tip: whoever commits, it is that of
+// Tip or unknown.
+func testKnownTip(s *suite) {
+	logs := []versionlog.Log{s.log}
+	if s.cfg.Share != nil {
+		logs = append(logs, s.cfg.Share(s, s.log))
+	}
+	for i := range 20 {
+		s.put("/a", fmt.Sprint(i))
+		for _, l := range logs {
+			knower, ok := l.(versionlog.TipKnower)
+			if !ok {
+				return
+			}
+			got, known := knower.KnownTip(s.store.ID)
+			want, err := l.Tip(s.Context(), s.store.ID)
+			s.must(err)
+			if known && got != want {
+				s.Errorf("known tip %+v, tip %+v", got, want)
+			}
+			if tip, known := knower.KnownTip(s.store.ID); known && tip != want {
+				s.Errorf("known tip %+v after it was asked for, want %+v", tip, want)
+			}
+			if _, known := knower.KnownTip("memstore_none"); known {
+				s.Error("the tip of a store that does not exist is known")
+			}
+		}
+	}
+	s.must(s.log.ArchiveStore(s.Context(), s.store.ID, s.clock.now()))
+	for _, l := range logs {
+		if tip, known := l.(versionlog.TipKnower).KnownTip(s.store.ID); known && tip.ArchivedAt.IsZero() {
+			s.Error("the known tip does not say that the store is archived")
+		}
+	}
 }

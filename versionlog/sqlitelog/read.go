@@ -103,8 +103,21 @@ func (l *Log) store(ctx context.Context, id string) (storeRow, error) {
 // Tip returns the end of a store's history.
 func (l *Log) Tip(ctx context.Context, storeID string) (versionlog.Tip, error) {
 	s, err := l.store(ctx, storeID)
-	s.tip.ArchivedAt = s.ArchivedAt
-	return s.tip, err
+	return s.end(), err
+}
+
+// KnownTip implements versionlog.TipKnower. It knows the tip as of the last call
+// that asked for it or committed, unless another process has committed since.
+func (l *Log) KnownTip(storeID string) (versionlog.Tip, bool) {
+	now := l.stores.moment()
+	s, ok := l.stores.get(&now, storeID)
+	return s.end(), ok
+}
+
+func (s *storeRow) end() versionlog.Tip {
+	tip := s.tip
+	tip.ArchivedAt = s.ArchivedAt
+	return tip
 }
 
 // Head returns the live version of a path.

@@ -59,6 +59,7 @@ var (
 	_ versionlog.Log           = (*Log)(nil)
 	_ versionlog.Follower      = (*Log)(nil)
 	_ versionlog.ContentKeeper = (*Log)(nil)
+	_ versionlog.TipKnower     = (*Log)(nil)
 )
 
 // Open opens the log in directory dir, and creates both when they are not
