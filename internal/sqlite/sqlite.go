@@ -89,7 +89,7 @@ func (db *DB) With(ctx context.Context, do func(*Conn) error) error {
 	}
 	defer func() {
 		if c.main.ahead != nil && db.index.Load() == nil {
-			db.openIndex()
+			db.openIndex(c)
 		}
 		db.idle <- c
 	}()

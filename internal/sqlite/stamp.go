@@ -38,10 +38,10 @@ func (db *DB) Stamp() (s Stamp, ok bool) {
 	return s, s.initialised() && bytes.Equal(s[:], header[len(s):])
 }
 
-// openIndex opens the index of the write-ahead log. The caller holds a connection
-// that uses it and stays open: else another process may put a new one in its place.
-func (db *DB) openIndex() {
-	index, err := os.Open(db.path + indexSuffix)
+// openIndex opens the index of the write-ahead log that a connection uses, which
+// stays open: else another process may put a new one in its place.
+func (db *DB) openIndex(c *Conn) {
+	index, err := os.Open(c.lib.Filename("main").String() + indexSuffix)
 	if err != nil {
 		return
 	}

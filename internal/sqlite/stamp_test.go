@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -62,6 +64,24 @@ func TestStamp(t *testing.T) {
 	}
 	if third := stampOf(t, db); third.Follows(&first) || !third.Follows(&second) {
 		t.Errorf("after two commits it is %x, before %x", third, first)
+	}
+}
+
+// TestStampThroughLink: the index lies beside the database, not beside a link to it.
+func TestStampThroughLink(t *testing.T) {
+	db, c := newDB(t)
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(db.path, link); err != nil {
+		t.Fatal(err)
+	}
+	linked := open(t, link)
+	use(t, linked)
+	before := stampOf(t, linked)
+	if err := add(c, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if after := stampOf(t, linked); !after.Follows(&before) {
+		t.Errorf("after a commit it is %x, before %x", after, before)
 	}
 }
 
