@@ -25,8 +25,6 @@ const KeptWriteAhead = 32 << 20
 // waiting cannot be interrupted.
 const settings = `PRAGMA cache_size = -512; PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; PRAGMA journal_size_limit = 33554432`
 
-const readOnly = `; PRAGMA query_only = ON`
-
 // Row is a row that a statement has come to. Columns count from 0; the memory of
 // raw ones is SQLite's, until the statement goes on.
 type Row = sqlite3.Stmt
@@ -54,9 +52,8 @@ func New(path string, readOnly bool, connections int) *DB {
 func (db *DB) Open() (*Conn, error) {
 	name := url.URL{Scheme: "file", Path: db.path, RawQuery: "vfs=" + layerName}
 	flags := sqlite3.OPEN_URI | sqlite3.OPEN_READWRITE | sqlite3.OPEN_CREATE
-	pragmas := settings
 	if db.readOnly {
-		flags, pragmas = sqlite3.OPEN_URI|sqlite3.OPEN_READONLY, settings+readOnly
+		flags = sqlite3.OPEN_URI | sqlite3.OPEN_READONLY
 	}
 	lib, err := sqlite3.OpenFlags(name.String(), flags)
 	if err != nil {
@@ -64,7 +61,7 @@ func (db *DB) Open() (*Conn, error) {
 	}
 	c := &Conn{lib: lib, statements: map[string]*sqlite3.Stmt{}}
 	c.main, _ = vfsutil.UnwrapFile[*mainFile](lib.Filename("main").DatabaseFile())
-	if err := c.Script(pragmas); err != nil {
+	if err := c.Script(settings); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil

@@ -129,6 +129,18 @@ func TestCommitIsOneWrite(t *testing.T) {
 	if n := cap(c.main.ahead.gathered); n > maxGathered/4 {
 		t.Errorf("%d bytes are kept for the next commit", n)
 	}
+	if err := c.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Run(`INSERT INTO texts VALUES (?)`, strings.Repeat("d", 3*maxGathered)); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(c.main.ahead.gathered); n > 0 { // SQLite writes what does not fit into its cache
+		t.Errorf("%d bytes are gathered before the commit", n)
+	}
+	if err := c.Rollback(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestOthersSeeCommit: what is committed is there for other connections, and after
@@ -230,6 +242,54 @@ func TestDropped(t *testing.T) {
 	a.drop()
 	if err := a.Sync(0); err != nil || slices.Contains(w.calls, "write") {
 		t.Errorf("it is written: %v, %v", w.calls, err)
+	}
+}
+
+// TestNothingStaysGathered: a commit that is refused before anything is written
+// takes along what may be gathered.
+func TestNothingStaysGathered(t *testing.T) {
+	_, c := newDB(t)
+	err := c.Script(`PRAGMA foreign_keys = ON; CREATE TABLE parents (id INTEGER PRIMARY KEY);
+		CREATE TABLE children (parent INTEGER REFERENCES parents DEFERRABLE INITIALLY DEFERRED);
+		BEGIN IMMEDIATE; INSERT INTO children VALUES (1)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := c.main.ahead
+	a.gathered, a.at = []byte("of a commit that was given up"), 1<<20
+	if err := c.Commit(); err == nil {
+		t.Fatal("a child without a parent is committed")
+	}
+	if len(a.gathered) > 0 {
+		t.Errorf("%q stays gathered", a.gathered)
+	}
+	if err := c.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestGatheredBounds: no more is gathered than may be, and nothing is left of what
+// could not be written.
+func TestGatheredBounds(t *testing.T) {
+	_, c := newDB(t)
+	w, a := watch(c), c.main.ahead
+	a.gathering = true
+	defer func() { a.gathering = false }()
+	piece := make([]byte, 100_000)
+	for i := range 50 {
+		if _, err := a.WriteAt(piece, 1<<20+int64(i*len(piece))); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(a.gathered); n > maxGathered {
+			t.Fatalf("%d bytes are gathered", n)
+		}
+	}
+	w.full = syscall.EIO
+	if err := a.Sync(0); !errors.Is(err, syscall.EIO) {
+		t.Errorf("the sync ends with %v", err)
+	}
+	if n := len(a.gathered); n > 0 {
+		t.Errorf("%d bytes stay gathered", n)
 	}
 }
 

@@ -67,6 +67,41 @@ func TestStamp(t *testing.T) {
 	}
 }
 
+// TestHalfWrittenStamp: a header that is being written is no stamp.
+func TestHalfWrittenStamp(t *testing.T) {
+	index, err := os.Create(filepath.Join(t.TempDir(), "index"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := New("", false, 1)
+	db.index.Store(index)
+	defer db.Close()
+	header := make([]byte, 96)
+	for _, test := range []struct {
+		change func()
+		ok     bool
+	}{
+		{func() {}, false}, // nobody has filled it in
+		{func() { header[12], header[48+12] = 1, 1 }, true},
+		{func() { header[48+16] = 7 }, false}, // the second copy comes first
+		{func() { header[16] = 7 }, true},
+	} {
+		test.change()
+		if _, err := index.WriteAt(header, 0); err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := db.Stamp(); ok != test.ok {
+			t.Errorf("of header %x, stamp %x: %v, want %v", header, s, ok, test.ok)
+		}
+	}
+	if err := index.Truncate(50); err != nil {
+		t.Fatal(err)
+	}
+	if s, ok := db.Stamp(); ok {
+		t.Errorf("of half a header, stamp %x", s)
+	}
+}
+
 // TestStampThroughLink: the index lies beside the database, not beside a link to it.
 func TestStampThroughLink(t *testing.T) {
 	db, c := newDB(t)

@@ -1,7 +1,11 @@
 package sqlitelog
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
+
+	"mneme/versionlog"
 )
 
 // TestTipIsKnown: as long as no other process commits, nobody asks the database
@@ -15,11 +19,7 @@ func TestTipIsKnown(t *testing.T) {
 			t.Errorf("known tip %+v, %v; want sequence %d", tip, ok, want)
 		}
 	}
-	for range 2 { // before the first time, nothing of the database is open for reading
-		if _, err := l.Tip(t.Context(), s.ID); err != nil {
-			t.Fatal(err)
-		}
-	}
+	know(t, l, s)
 	known(1)
 	put(t, l, s.ID, "/a", "2")
 	put(t, l, s.ID, "/b", "3")
@@ -48,5 +48,56 @@ func TestTipIsKnown(t *testing.T) {
 	}
 	if _, ok := l.KnownTip(s.ID); ok {
 		t.Error("the tip of a deleted store is known")
+	}
+}
+
+// know makes l know the tips of stores.
+func know(t *testing.T, l *Log, stores ...versionlog.Store) {
+	t.Helper()
+	for range 2 { // before the first time, nothing of the database is open for reading
+		for _, s := range stores {
+			if _, err := l.Tip(t.Context(), s.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, s := range stores {
+		if _, ok := l.KnownTip(s.ID); !ok {
+			t.Fatalf("the tip of %s is not known", s.Slug)
+		}
+	}
+}
+
+// TestOthersTipsAreNotKnown: what was known of one store before another log's
+// commit is not taken for known because of what is learnt of another store.
+func TestOthersTipsAreNotKnown(t *testing.T) {
+	dir, s := newLog(t)
+	l, other := openTest(t, dir, nil), openTest(t, dir, nil)
+	second := addStore(t, l, "second")
+	for what, learn := range map[string]func(){
+		"asking for its tip": func() { know(t, l, s) },
+		"a commit":           func() { put(t, l, s.ID, "/a", fmt.Sprint(rand.Int())) },
+	} {
+		know(t, l, s, second)
+		put(t, other, second.ID, "/a", what)
+		learn()
+		if tip, ok := l.KnownTip(second.ID); ok {
+			t.Errorf("%s: tip %+v of the other store is known", what, tip)
+		}
+	}
+}
+
+// TestAdvancePastOthers: a commit behind which another log's has come already is
+// not the tip.
+func TestAdvancePastOthers(t *testing.T) {
+	dir, s := newLog(t)
+	l, other := openTest(t, dir, nil), openTest(t, dir, nil)
+	know(t, l, s)
+	before := l.stores.moment()
+	own := put(t, other, s.ID, "/a", "own") // as if l had made it
+	put(t, other, s.ID, "/a", "theirs")
+	l.stores.advance(&before, own)
+	if tip, ok := l.KnownTip(s.ID); ok {
+		t.Errorf("tip %+v is known", tip)
 	}
 }
