@@ -25,10 +25,10 @@ func (fs *fileSystem) PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Statu
 	return fs.openFile(n, in, fs.notify.newest(), out), true
 }
 
-// letsWrite reports whether it is known at once that n may be opened to be
-// written, whatever it does with that. Caller holds fs.mu.
+// letsWrite reports whether it is known at once that a conflict is no reason to
+// refuse an open of n to write. Caller holds fs.mu.
 func (fs *fileSystem) letsWrite(n *node) bool {
-	return !n.store.readOnly() && n.pushing == 0 && !n.succeeded() && !fs.opts.Strict && !n.seen.stale(n.head) && n.store.current()
+	return n.pushing == 0 && !fs.opts.Strict && !n.seen.stale(n.head) && n.store.current()
 }
 
 // PromptCreate implements fusedev.Prompt, for names that are known to be free.

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -157,24 +158,37 @@ func TestPromptQuiet(t *testing.T) {
 	}
 }
 
+// promptly says how a request was answered.
+func promptly(status fuse.Status, answered bool) string {
+	switch {
+	case !answered:
+		return "later"
+	case !status.Ok():
+		return status.String()
+	}
+	return "at once"
+}
+
 // TestPromptToWrite: a file is opened to be written, or made, at once where the
 // tree is known to show what is in the log, and nothing is to be refused.
 func TestPromptToWrite(t *testing.T) {
+	const now, later = "at once", "later"
 	for name, test := range map[string]struct {
 		before       func(r *rig)
-		opens, makes bool
+		opens, makes string
 	}{
-		"current":       {func(r *rig) {}, true, true},
-		"not known":     {func(r *rig) { r.log.knows = false }, false, false},
-		"not followed":  {func(r *rig) { r.write("/other", "theirs") }, false, false},
-		"followed":      {func(r *rig) { r.write("/other", "theirs"); r.follow() }, true, true},
-		"archived":      {func(r *rig) { r.must(r.log.ArchiveStore(r.Context(), r.s.memory.Info().ID, time.Now())) }, false, false},
-		"strict":        {func(r *rig) { r.fs.opts.Strict = true }, false, true},
-		"stale":         {func(r *rig) { r.wantText("/d/a", "/d/a"); r.write("/d/a", "theirs"); r.follow() }, false, true},
-		"its new name":  {func(r *rig) { r.write("/d/new", "theirs"); r.follow() }, true, false},
-		"given pages":   {func(r *rig) { r.s.find("/d/a").pushing = 1 }, false, true},
-		"read-only":     {func(r *rig) { r.s.archived.Store(true) }, false, false},
-		"dir not there": {func(r *rig) { r.remove("/d/a"); r.remove("/d/b"); r.follow() }, false, false},
+		"current":       {func(*rig) {}, now, now},
+		"not known":     {func(r *rig) { r.log.knows = false }, later, later},
+		"not followed":  {func(r *rig) { r.write("/other", "theirs") }, later, later},
+		"followed":      {func(r *rig) { r.write("/other", "theirs"); r.follow() }, now, now},
+		"archived":      {func(r *rig) { r.must(r.log.ArchiveStore(r.Context(), r.s.memory.Info().ID, time.Now())) }, later, later},
+		"strict":        {func(r *rig) { r.fs.opts.Strict = true }, later, now},
+		"stale":         {func(r *rig) { r.wantText("/d/a", "/d/a"); r.write("/d/a", "theirs"); r.follow() }, later, now},
+		"its new name":  {func(r *rig) { r.write("/d/new", "theirs"); r.follow() }, now, later},
+		"given pages":   {func(r *rig) { r.s.find("/d/a").pushing = 1 }, later, now},
+		"read-only":     {func(r *rig) { r.s.archived.Store(true) }, fuse.EROFS.String(), later},
+		"moved away":    {func(r *rig) { r.write("/d/new", "theirs"); r.follow(); r.hide("/d/new", "/d/new~") }, now, later},
+		"dir not there": {func(r *rig) { r.remove("/d/a"); r.remove("/d/b"); r.follow() }, fuse.Status(syscall.ESTALE).String(), later},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "/d/a", "/d/b")
@@ -182,13 +196,15 @@ func TestPromptToWrite(t *testing.T) {
 			r.must(r.s.walk(t.Context()))
 			file, dir := r.wantLookup("/d/a", fuse.OK), r.wantLookup("/d", fuse.OK)
 			test.before(r)
+			if entry, status := r.lookup("/d/a"); status.Ok() {
+				file = entry
+			}
 			var created fuse.CreateOut
-			_, makes := r.fs.PromptCreate(&fuse.CreateIn{InHeader: header(dir.NodeId), Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: 0o644}, "new", &created)
+			makes := promptly(r.fs.PromptCreate(&fuse.CreateIn{InHeader: header(dir.NodeId), Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: 0o644}, "new", &created))
 			var opened fuse.OpenOut
-			status, opens := r.fs.PromptOpen(&fuse.OpenIn{InHeader: header(file.NodeId), Flags: syscall.O_WRONLY | syscall.O_TRUNC}, &opened)
-			opens = opens && status.Ok() // ESTALE takes no time either
+			opens := promptly(r.fs.PromptOpen(&fuse.OpenIn{InHeader: header(file.NodeId), Flags: syscall.O_WRONLY | syscall.O_TRUNC}, &opened))
 			if makes != test.makes || opens != test.opens {
-				t.Fatalf("made at once: %v, want %v; opened at once: %v, want %v", makes, test.makes, opens, test.opens)
+				t.Fatalf("made %s, want %s; opened %s, want %s", makes, test.makes, opens, test.opens)
 			}
 			for path, fh := range map[string]uint64{"/d/new": created.Fh, "/d/a": opened.Fh} {
 				if fh == 0 {
@@ -202,10 +218,34 @@ func TestPromptToWrite(t *testing.T) {
 				}
 				r.wantText(path, "mine")
 			}
-			if test.opens || test.makes {
+			if (test.opens == now || test.makes == now) && name != "moved away" {
 				r.follow()
 				r.wantAsLog()
 			}
 		})
+	}
+}
+
+// TestPromptCreateLeaves what it cannot tell at once, and what is refused, to others.
+func TestPromptCreateLeaves(t *testing.T) {
+	r := newRig(t, "/d/a", "/d/b")
+	r.log.knows = true
+	dir := r.wantLookup("/d", fuse.OK).NodeId
+	create := func(name string, mode uint32) string {
+		return promptly(r.fs.PromptCreate(&fuse.CreateIn{InHeader: header(dir), Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: mode}, name, &fuse.CreateOut{}))
+	}
+	if got := create("new", 0o644); got != "later" {
+		t.Errorf("while heads load, made %s", got)
+	}
+	r.must(r.s.walk(t.Context()))
+	for name, mode := range map[string]uint32{
+		"set-user-id": syscall.S_ISUID | 0o755, "a\x01b": 0o644, strings.Repeat("x", 300): 0o644,
+	} {
+		if got := create(name, mode); got != "later" {
+			t.Errorf("%q with mode %o is made %s", name, mode, got)
+		}
+	}
+	if got := create("new", 0o644); got != "at once" {
+		t.Errorf("then, made %s", got)
 	}
 }
