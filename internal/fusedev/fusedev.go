@@ -6,8 +6,8 @@
 // on each other, one goroutine looks for the next again and again instead of
 // going to sleep: who is awake need not be woken. When none comes it sleeps in
 // the kernel, so that an idle mount costs nothing. At least one is always looking
-// or asleep there: before a request is answered that may have to wait for
-// something, somebody else is woken if there is nobody left.
+// or asleep there, or whoever answers a request that may have to wait has set a
+// guard, which calls another one as soon as there is something to read.
 package fusedev
 
 import (
@@ -57,6 +57,8 @@ type Server struct {
 	device *os.File
 	fd     int // of device, for those who serve: it is open for as long as they do
 
+	guard *guard
+
 	serving sync.WaitGroup
 	buffers sync.Pool     // of *buffers
 	wake    chan struct{} // makes one who rests read the device
@@ -98,6 +100,9 @@ func Mount(fs FileSystem, dir string, opts *fuse.MountOptions) (*Server, error) 
 	if err = unix.SetNonblock(fd, true); err == nil {
 		err = s.greet()
 	}
+	if err == nil {
+		s.guard, err = newGuard(fd)
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.Unmount(), s.device.Close())
 	}
@@ -129,9 +134,10 @@ func (s *Server) greet() error {
 // Serve answers requests until the file system is unmounted, and all that came
 // are answered.
 func (s *Server) Serve() {
-	s.readers.Add(1)
-	s.serving.Go(s.work)
+	s.serving.Go(s.stand)
+	s.call()
 	s.serving.Wait()
+	_ = s.guard.close()
 	_ = s.device.Close()
 }
 

@@ -30,12 +30,29 @@ func (s *Server) readAndAnswer() (more bool) {
 		case s.prompt(b, n):
 			continue
 		}
-		if s.readers.Add(-1) == 0 {
-			s.readers.Add(1)
+		if s.readers.Add(-1) == 0 && s.guard.set() != nil {
 			s.call()
 		}
 		s.answer(b, n)
-		s.readers.Add(1)
+		if s.readers.Add(1) == 1 {
+			s.guard.unset() // else a reader is called who finds that there is another one
+		}
+	}
+}
+
+// stand calls a reader whenever a request comes in while there is none.
+func (s *Server) stand() {
+	for {
+		if err := s.guard.wait(); err != nil {
+			s.log.Print(err)
+			return
+		}
+		select {
+		case <-s.gone:
+			return
+		default:
+			s.call()
+		}
 	}
 }
 
@@ -44,11 +61,15 @@ func (s *Server) end(err error) {
 	if err != syscall.ENODEV { // which is how an unmount looks
 		s.log.Printf("read from the FUSE device: %v", err)
 	}
-	s.ended.Do(func() { close(s.gone) })
+	s.ended.Do(func() {
+		close(s.gone)
+		_ = s.guard.set() // the end is something to read
+	})
 }
 
 // call makes somebody a reader.
 func (s *Server) call() {
+	s.readers.Add(1)
 	select {
 	case s.wake <- struct{}{}:
 	default:
