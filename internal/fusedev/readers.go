@@ -118,6 +118,8 @@ func (s *Server) next(in []byte, look bool) (int, error) {
 			return n, err
 		}
 	}
+	// First of all: who is not the last reader must not wait here, so that he who
+	// meets the end of the mount (see end) is the only one who minds the guard.
 	for !s.retire() {
 		ready := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
 		if _, err := unix.Poll(ready, -1); err != nil && err != syscall.EINTR {

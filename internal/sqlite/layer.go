@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 
@@ -36,10 +37,15 @@ func (l layer) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (vfs.File, v
 			makePrivate(name.Database()+indexSuffix, name.Database())
 		}
 	}
-	opened, flags, err := vfsutil.WrapOpenFilename(l.VFS, name, flags)
-	if err != nil {
-		return opened, flags, err
+	opened, got, err := vfsutil.WrapOpenFilename(l.VFS, name, flags)
+	if flags&vfs.OPEN_WAL != 0 && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
+		// SQLite asks to write it whoever opens the database, and reads what it gets.
+		opened, got, err = vfsutil.WrapOpenFilename(l.VFS, name, flags&^(vfs.OPEN_READWRITE|vfs.OPEN_CREATE)|vfs.OPEN_READONLY)
 	}
+	if err != nil {
+		return opened, got, err
+	}
+	flags = got
 	file := file{opened}
 	switch {
 	case flags&vfs.OPEN_MAIN_DB != 0:

@@ -89,7 +89,11 @@ func (db *DB) With(ctx context.Context, do func(*Conn) error) error {
 		if c.main.ahead != nil && db.index.Load() == nil {
 			db.openIndex(c)
 		}
-		db.idle <- c
+		if c.lib.GetAutocommit() {
+			db.idle <- c
+		} else { // a transaction that cannot be ended
+			_ = c.Close()
+		}
 	}()
 	return do(c)
 }

@@ -378,6 +378,47 @@ func TestWithWaits(t *testing.T) {
 	}
 }
 
+// TestWithLeavesNoTransaction: who is given a connection is in no transaction.
+func TestWithLeavesNoTransaction(t *testing.T) {
+	db, _ := newDB(t)
+	for range 3 {
+		if err := db.With(t.Context(), (*Conn).Begin); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// unwritable is a layer's files, of which none can be written.
+type unwritable struct {
+	vfs.VFS
+	why error
+}
+
+func (u unwritable) OpenFilename(_ *vfs.Filename, flags vfs.OpenFlag) (vfs.File, vfs.OpenFlag, error) {
+	if flags&(vfs.OPEN_READWRITE|vfs.OPEN_CREATE) != 0 {
+		return nil, flags, &os.PathError{Op: "open", Err: u.why}
+	}
+	return &watched{}, flags, nil
+}
+
+// TestUnwritableLog: a write-ahead log that cannot be written is opened for
+// reading, a database is not.
+func TestUnwritableLog(t *testing.T) {
+	const toWrite = vfs.OPEN_READWRITE | vfs.OPEN_CREATE
+	for _, why := range []syscall.Errno{syscall.EACCES, syscall.EROFS} {
+		l := layer{unwritable{why: why}}
+		if _, flags, err := l.OpenFilename(nil, vfs.OPEN_WAL|toWrite); err != nil || flags&vfs.OPEN_READONLY == 0 || flags&toWrite != 0 {
+			t.Errorf("%v: a write-ahead log is opened with %x, %v", why, flags, err)
+		}
+		if _, _, err := l.OpenFilename(nil, vfs.OPEN_MAIN_DB|toWrite); !errors.Is(err, why) {
+			t.Errorf("%v: a database is opened with %v", why, err)
+		}
+	}
+	if _, _, err := (layer{unwritable{why: syscall.EMFILE}}).OpenFilename(nil, vfs.OPEN_WAL|toWrite); !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("without descriptors: %v", err)
+	}
+}
+
 // TestReading: within Reading nothing changes.
 func TestReading(t *testing.T) {
 	db, c := newDB(t)

@@ -30,6 +30,11 @@ var errLocked = errors.New("database is locked")
 // retryBusy calls attempt until it is not refused for a lock, or busyTimeout
 // has passed, or ctx ends.
 func retryBusy(ctx context.Context, attempt func() error) error {
+	return retryBusyFor(ctx, busyTimeout, attempt)
+}
+
+// retryBusyFor is retryBusy for one who has waited for a part of busyTimeout.
+func retryBusyFor(ctx context.Context, left time.Duration, attempt func() error) error {
 	var deadline time.Time
 	for sleep := busyMinSleep; ; sleep = min(2*sleep, busyMaxSleep) {
 		if err := ctx.Err(); err != nil {
@@ -40,7 +45,7 @@ func retryBusy(ctx context.Context, attempt func() error) error {
 			return err
 		}
 		if deadline.IsZero() {
-			deadline = time.Now().Add(busyTimeout)
+			deadline = time.Now().Add(left)
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%w for more than %v: %w", ErrBusy, busyTimeout, err)
@@ -70,6 +75,8 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", syscall.EIO, err)
 	case sqlite3.CORRUPT, sqlite3.NOTADB:
 		return fmt.Errorf("%s: %w: %w", databaseName, versionlog.ErrCorrupt, err)
+	case sqlite3.CANTOPEN:
+		return fmt.Errorf("%s: %w", databaseName, err)
 	case sqlite3.READONLY:
 		return fmt.Errorf("%w: %w", versionlog.ErrReadOnly, err)
 	}

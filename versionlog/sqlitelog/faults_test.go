@@ -46,6 +46,37 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// TestBusyForAll: those who wait behind one another for a process that holds the
+// log do not wait longer than one would.
+func TestBusyForAll(t *testing.T) {
+	defer func(saved time.Duration) { busyTimeout = saved }(busyTimeout)
+	busyTimeout = 500 * time.Millisecond
+	dir, s := newLog(t)
+	l := openTest(t, dir, nil)
+	p := start(t, "hold", dir, s.ID)
+	if line, err := p.out.ReadString('\n'); err != nil || line != "held\n" {
+		t.Fatal(line, err)
+	}
+	const writers = 40
+	ctx, cancel := context.WithTimeout(t.Context(), writers/2*busyTimeout)
+	defer cancel()
+	failed := make(chan error)
+	for i := range writers {
+		go func() {
+			_, err := l.Commit(ctx, s.ID, putProposal(fmt.Sprint("/", i), "1"))
+			failed <- err
+		}()
+	}
+	for range writers {
+		if err := <-failed; !errors.Is(err, ErrBusy) {
+			t.Errorf("error is %v", err)
+		}
+	}
+	p.in.Close()
+	p.wait(t)
+	put(t, l, s.ID, "/a", "2")
+}
+
 // TestWaitsForTurn: writers of one Log wait for one another within ctx, too.
 func TestWaitsForTurn(t *testing.T) {
 	dir, s := newLog(t)

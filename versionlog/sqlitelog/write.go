@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"mneme/internal/sqlite"
 	"mneme/versionlog"
@@ -61,21 +62,41 @@ func (w *writer) With(_ context.Context, do func(*sqlite.Conn) error) error { re
 // run runs a statement that writes.
 func (w *writer) run(text string, args ...any) error { return translate(w.conn.Run(text, args...)) }
 
-// transaction calls fn within a write transaction and commits unless fn fails.
-// It waits for its turn in this process and then for the other processes. The
-// statements themselves are short and not interrupted by ctx; should ctx have
-// ended by the time fn returns, nothing is committed.
-func (w *writer) transaction(ctx context.Context, fn func(context.Context) error) error {
+// takeTurn waits until nobody else in this process writes, for a while that it
+// returns what is left of.
+func (w *writer) takeTurn(ctx context.Context) (left time.Duration, err error) {
 	select {
 	case w.turn <- struct{}{}:
-		defer func() { <-w.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
+		return busyTimeout, nil
+	default:
 	}
-	if err := retryBusy(ctx, func() error { return translate(w.conn.Begin()) }); err != nil {
+	start, timer := time.Now(), time.NewTimer(busyTimeout)
+	defer timer.Stop()
+	select {
+	case w.turn <- struct{}{}:
+		return busyTimeout - time.Since(start), nil
+	case <-timer.C:
+		return 0, fmt.Errorf("%w for more than %v", ErrBusy, busyTimeout)
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// transaction calls fn within a write transaction and commits unless fn fails.
+// It waits for its turn in this process and then for the other processes, no
+// longer than busyTimeout for both. The statements themselves are short and not
+// interrupted by ctx; should ctx have ended by the time fn returns, nothing is
+// committed.
+func (w *writer) transaction(ctx context.Context, fn func(context.Context) error) error {
+	left, err := w.takeTurn(ctx)
+	if err != nil {
 		return err
 	}
-	err := fn(context.WithoutCancel(ctx))
+	defer func() { <-w.turn }()
+	if err := retryBusyFor(ctx, left, func() error { return translate(w.conn.Begin()) }); err != nil {
+		return err
+	}
+	err = fn(context.WithoutCancel(ctx))
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -92,12 +113,10 @@ func (w *writer) transaction(ctx context.Context, fn func(context.Context) error
 // to nothing, if nobody reads from it. The store is deleted whatever comes of
 // it.
 func (w *writer) emptyWriteAhead(ctx context.Context) {
-	select {
-	case w.turn <- struct{}{}:
-		defer func() { <-w.turn }()
-	case <-ctx.Done():
+	if _, err := w.takeTurn(ctx); err != nil {
 		return
 	}
+	defer func() { <-w.turn }()
 	_ = w.conn.Script(`PRAGMA wal_checkpoint(TRUNCATE)`)
 }
 
