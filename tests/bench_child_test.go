@@ -17,7 +17,8 @@ import (
 
 // benchChild does one timed thing and prints how many nanoseconds it took, so
 // that starting a process is not in the figure: what, directory, then a list of
-// paths ("read", "parallel") or a count and a size in bytes ("write", "safe").
+// paths ("read", "parallel") or a count and a size in bytes ("write", "safe",
+// "sync").
 // What "see" prints is told there; "start" gets a file and the command that
 // mounts it.
 func benchChild(args []string) error {
@@ -30,6 +31,8 @@ func benchChild(args []string) error {
 		took, err = benchRead(dir, args[2], 64)
 	case "write", "safe":
 		took, err = benchSave(dir, args[2], args[3], what == "safe")
+	case "sync":
+		took, err = benchSync(dir, args[2], args[3])
 	case "start":
 		took, err = benchStart(dir, args[2:])
 	case "see":
@@ -111,6 +114,36 @@ func readWhole(path string, buffer []byte) error {
 		return err
 	}
 	return file.Close()
+}
+
+// benchSync writes over bytes of one file and syncs them, and reports what one
+// took.
+func benchSync(dir, count, size string) (time.Duration, error) {
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return 0, err
+	}
+	length, err := strconv.Atoi(size)
+	if err != nil {
+		return 0, err
+	}
+	file, err := os.CreateTemp(dir, "sync")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	data := make([]byte, n*length)
+	if _, err = file.Write(data); err == nil {
+		err = file.Sync()
+	}
+	start := time.Now()
+	for i := 0; i < n && err == nil; i++ {
+		if _, err = file.WriteAt(data[:length], int64(i*length)); err == nil {
+			err = syscall.Fdatasync(int(file.Fd()))
+		}
+	}
+	return time.Since(start) / time.Duration(n), err
 }
 
 // benchSave writes files, the same with every call. Plain is open, write, close,

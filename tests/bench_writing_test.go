@@ -50,6 +50,7 @@ func (r *report) saves() {
 	var names []string
 	for _, size := range []string{"4096", "65536"} {
 		for round := range r.rounds {
+			took.add(sizeNames[size], "disk", r.env.timed(r.B, "sync", count, size)(r.env.dir))
 			for _, kind := range []string{"new", "rewritten"} {
 				name := sizeNames[size] + ", " + kind
 				if round == 0 {
@@ -71,6 +72,10 @@ func (r *report) saves() {
 		t.row(append([]string{name}, r.compared("durable write of "+name, s["ext4"], s["mneme"], least, 1)...)...)
 	}
 	m.stop(r.B)
+	disk := r.table("disk", "what the disk takes", "ms")
+	for _, size := range []string{"4 KB", "64 KB"} {
+		disk.row(size+" written over, fdatasync", took[size]["disk"].withSpread())
+	}
 }
 
 // imports copies a tree with cp -r through a mount and, in turns with that, to
