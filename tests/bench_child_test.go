@@ -116,14 +116,17 @@ func readWhole(path string, buffer []byte) error {
 	return file.Close()
 }
 
+func countAndSize(count, size string) (n, length int, err error) {
+	if n, err = strconv.Atoi(count); err == nil {
+		length, err = strconv.Atoi(size)
+	}
+	return n, length, err
+}
+
 // benchSync writes over bytes of one file and syncs them, and reports what one
 // took.
 func benchSync(dir, count, size string) (time.Duration, error) {
-	n, err := strconv.Atoi(count)
-	if err != nil {
-		return 0, err
-	}
-	length, err := strconv.Atoi(size)
+	n, length, err := countAndSize(count, size)
 	if err != nil {
 		return 0, err
 	}
@@ -150,11 +153,7 @@ func benchSync(dir, count, size string) (time.Duration, error) {
 // which a mount makes durable; safe is what makes a save durable and whole
 // elsewhere. It reports what one took.
 func benchSave(dir, count, size string, safe bool) (time.Duration, error) {
-	n, err := strconv.Atoi(count)
-	if err != nil {
-		return 0, err
-	}
-	length, err := strconv.Atoi(size)
+	n, length, err := countAndSize(count, size)
 	if err != nil {
 		return 0, err
 	}

@@ -24,11 +24,6 @@ func init() { vfs.Register(layerName, layer{vfs.Find("")}) }
 // and knows of each database its write-ahead log.
 type layer struct{ vfs.VFS }
 
-// Open implements vfs.VFS.
-func (l layer) Open(name string, flags vfs.OpenFlag) (vfs.File, vfs.OpenFlag, error) {
-	return l.VFS.Open(name, flags)
-}
-
 // OpenFilename implements vfs.VFSFilename.
 func (l layer) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (vfs.File, vfs.OpenFlag, error) {
 	if flags&vfs.OPEN_CREATE != 0 {

@@ -16,15 +16,22 @@ import (
 	"mneme/versionlog"
 )
 
+// hold starts a process that holds the log until its input ends.
+func hold(t *testing.T, dir, storeID string) *process {
+	t.Helper()
+	p := start(t, "hold", dir, storeID)
+	if line, err := p.out.ReadString('\n'); err != nil || line != "held\n" {
+		t.Fatal(line, err)
+	}
+	return p
+}
+
 // TestBusy: a process that holds the log is waited for within ctx, and named
 // when it does not let go.
 func TestBusy(t *testing.T) {
 	dir, s := newLog(t)
 	l := openTest(t, dir, nil)
-	p := start(t, "hold", dir, s.ID)
-	if line, err := p.out.ReadString('\n'); err != nil || line != "held\n" {
-		t.Fatal(line, err)
-	}
+	p := hold(t, dir, s.ID)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := l.Commit(ctx, s.ID, putProposal("/a", "2")); !errors.Is(err, context.DeadlineExceeded) {
@@ -53,10 +60,7 @@ func TestBusyForAll(t *testing.T) {
 	busyTimeout = 500 * time.Millisecond
 	dir, s := newLog(t)
 	l := openTest(t, dir, nil)
-	p := start(t, "hold", dir, s.ID)
-	if line, err := p.out.ReadString('\n'); err != nil || line != "held\n" {
-		t.Fatal(line, err)
-	}
+	p := hold(t, dir, s.ID)
 	const writers = 40
 	ctx, cancel := context.WithTimeout(t.Context(), writers/2*busyTimeout)
 	defer cancel()

@@ -59,6 +59,26 @@ func TestWaitLooksByItself(t *testing.T) {
 	}
 }
 
+// waitDuring starts a Wait at some moment of a commit, which the one before took so
+// long for, and returns how long this one takes.
+func waitDuring(ctx context.Context, t *testing.T, writer, waiter *Log, storeID string, after uint64, took time.Duration) time.Duration {
+	t.Helper()
+	woken := make(chan error)
+	delay := rand.N(took)
+	go func() {
+		for began := time.Now(); time.Since(began) < delay; { // sleeping is not that exact
+		}
+		woken <- waiter.Wait(ctx, storeID, after)
+	}()
+	began := time.Now()
+	put(t, writer, storeID, "/a", fmt.Sprint("v", after))
+	took = time.Since(began)
+	if err := <-woken; err != nil {
+		t.Fatalf("waiting for a commit above %d: %v", after, err)
+	}
+	return took
+}
+
 // TestNoWakeIsLost starts a Wait at every possible moment of a commit. There
 // is no watcher to make good for what the log itself forgets to tell.
 func TestNoWakeIsLost(t *testing.T) {
@@ -69,19 +89,7 @@ func TestNoWakeIsLost(t *testing.T) {
 	defer cancel()
 	took := time.Millisecond
 	for after := uint64(1); after < 500; after++ {
-		woken := make(chan error)
-		delay := rand.N(took)
-		go func() {
-			for began := time.Now(); time.Since(began) < delay; { // sleeping is not that exact
-			}
-			woken <- l.Wait(ctx, s.ID, after)
-		}()
-		began := time.Now()
-		put(t, l, s.ID, "/a", fmt.Sprint("v", after))
-		took = time.Since(began)
-		if err := <-woken; err != nil {
-			t.Fatalf("waiting for a commit above %d: %v", after, err)
-		}
+		took = waitDuring(ctx, t, l, l, s.ID, after, took)
 	}
 }
 
@@ -139,19 +147,7 @@ func TestNoFirstWakeIsLost(t *testing.T) {
 	took := time.Millisecond
 	for after := uint64(1); after < 100; after++ {
 		other := openTest(t, dir, &Options{ReadOnly: true, Refresh: never})
-		woken := make(chan error)
-		delay := rand.N(took)
-		go func() {
-			for began := time.Now(); time.Since(began) < delay; { // sleeping is not that exact
-			}
-			woken <- other.Wait(ctx, s.ID, after)
-		}()
-		began := time.Now()
-		put(t, l, s.ID, "/a", fmt.Sprint("v", after))
-		took = time.Since(began)
-		if err := <-woken; err != nil {
-			t.Fatalf("waiting for a commit above %d: %v", after, err)
-		}
+		took = waitDuring(ctx, t, l, other, s.ID, after, took)
 		closeOnce(t, other)
 	}
 }
