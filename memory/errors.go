@@ -11,7 +11,7 @@ var (
 	// ErrNotText is what every *TextError is, under errors.Is.
 	ErrNotText = errors.New("content is not UTF-8 text")
 	// ErrReadOnly says that the store was opened for reading only.
-	ErrReadOnly = errors.New("store is open read-only")
+	ErrReadOnly = errors.New("open read-only")
 	// ErrBadName says that a store's name or reference makes no sense.
 	ErrBadName = errors.New("bad store name")
 	// ErrBadLimits says that a store's limits make no sense.

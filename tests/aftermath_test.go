@@ -27,7 +27,7 @@ func TestArchivedWhileMounted(t *testing.T) {
 	e := newEnv(t)
 	m := e.mount(t, "notes")
 	m.sh(t, `echo a > a; echo b > b; mkdir d`)
-	e.must(t, "store", "archive", "notes")
+	e.must(t, "store", "archive", "notes", "--yes", "--force")
 	out := m.sh(t, pyErr(`
 attempt(open, "a", "w"); attempt(open, "a", "r+"); attempt(open, "new", "w"); attempt(os.remove, "a")
 attempt(os.rename, "a", "c"); attempt(os.mkdir, "e"); attempt(os.rmdir, "d"); attempt(os.truncate, "a", 0)

@@ -190,7 +190,7 @@ func TestTerminateKeepsWhatCannotBeCommitted(t *testing.T) {
 	m.sh(t, "echo one > f")
 	c := m.child(t, "hold", "file", filepath.Join(m.dir, "f"))
 	c.waitFirstLine(t, scriptPatience)
-	e.must(t, "store", "archive", "notes")
+	e.must(t, "store", "archive", "notes", "--yes", "--force")
 	m.stop(t)
 	c.kill(t)
 	list := decodeLines[keptConflict](t, e.must(t, "conflicts", "list", "notes", "--json"))

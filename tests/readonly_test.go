@@ -121,7 +121,7 @@ func TestReadOnly(t *testing.T) {
 			e.mustIn(t, "g\n", "write", "docs:/d/g")
 			e.mustIn(t, "x\n", "write", "notes:/other")
 			if c.archived {
-				e.must(t, "store", "archive", "docs")
+				e.must(t, "store", "archive", "docs", "--yes")
 			}
 			before := e.must(t, "log", "--json", "docs")
 			m := e.mount(t, c.args...)

@@ -45,7 +45,7 @@ func Build(view View, store Store, tip Tip, p *Proposal, now time.Time) (*Commit
 		return &Commit{StoreID: store.ID, Seq: tip.Seq, Digest: tip.Digest, Time: tip.Time}, nil
 	}
 	if !store.ArchivedAt.IsZero() && !b.onlyRemoves() {
-		return nil, fmt.Errorf("store %s: %w", store.Slug, ErrArchived)
+		return nil, ErrArchived
 	}
 	if err := b.checkOverlaps(); err != nil {
 		return nil, err
@@ -252,7 +252,7 @@ func (b *builder) commit(store Store, tip Tip, p *Proposal, now time.Time) (*Com
 		Prev: tip.Digest, Versions: b.versions, Seals: make([]Seal, len(b.versions)),
 	}
 	if c.Seq > maxSeq {
-		return nil, fmt.Errorf("store %s: sequence numbers are used up: %w", store.Slug, ErrInvalid)
+		return nil, fmt.Errorf("sequence numbers are used up: %w", ErrInvalid)
 	}
 	if c.Time.Before(tip.Time) { // a writer whose clock is behind
 		c.Time = tip.Time

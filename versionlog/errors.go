@@ -10,13 +10,13 @@ var (
 	// ErrNotFound says that a store, a head or a version does not exist.
 	ErrNotFound = errors.New("not found")
 	// ErrExists says that a store's id or slug is taken.
-	ErrExists = errors.New("store exists")
+	ErrExists = errors.New("exists already")
 	// ErrConflict is what every *ConflictError is, under errors.Is.
 	ErrConflict = errors.New("conflict")
 	// ErrOverlap is what every *OverlapError is, under errors.Is.
 	ErrOverlap = errors.New("path overlaps another memory's path")
 	// ErrArchived says that the store takes removals only.
-	ErrArchived = errors.New("store is archived")
+	ErrArchived = errors.New("archived; it can only be read, and removed from")
 	// ErrReadOnly says that the log was opened for reading only.
 	ErrReadOnly = errors.New("log is open read-only")
 	// ErrTooLarge says that a proposal has more changes than fit one commit.

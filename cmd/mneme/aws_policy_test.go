@@ -203,7 +203,7 @@ func TestAWSPolicies(t *testing.T) {
 		othersOutOfReach bool
 	}{
 		{policy: "read-only", allowed: slices.Concat(reads, everywhere), refused: writes[:1]},
-		{policy: "read-write", allowed: slices.Concat(reads, writes, everywhere, [][]string{{"store", "create", "third"}, {"store", "archive", "third"}, {"store", "delete", "third", "--yes"}})},
+		{policy: "read-write", allowed: slices.Concat(reads, writes, everywhere, [][]string{{"store", "create", "third"}, {"store", "archive", "third", "--yes"}, {"store", "delete", "third", "--yes"}})},
 		{policy: "one store, read-only", allowed: reads, refused: slices.Concat(writes[:1], everywhere[:1]), othersOutOfReach: true},
 		{policy: "one store, read-write", allowed: slices.Concat(reads, writes), refused: everywhere[:1], othersOutOfReach: true},
 	} {

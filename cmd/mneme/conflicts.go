@@ -262,7 +262,10 @@ func (c *conflictsResolveCmd) content(ctx context.Context, a *app, st *memory.St
 	case "merge":
 		return c.merged(ctx, st, about, texts)
 	case "-":
-		data, err := readContent(a.in, about.Path, st.Info().Limits.MaxMemoryBytes)
+		data, err := a.readInput(about.Path, st.Info().Limits.MaxMemoryBytes)
+		if err == nil && len(data) == 0 {
+			err = usagef("there is nothing on standard input; to empty the memory all the same, --take /dev/null")
+		}
 		return data, expect, err
 	}
 	file, err := os.Open(c.Take)

@@ -37,7 +37,7 @@ var classes = []class{
 	{code: 5, kind: "denied", errs: []error{
 		memory.ErrReadOnly, versionlog.ErrReadOnly, versionlog.ErrArchived, syscall.EROFS, fs.ErrPermission,
 	}},
-	{code: 4, kind: "conflict", errs: []error{versionlog.ErrConflict, versionlog.ErrOverlap, versionlog.ErrExists, errMounted}},
+	{code: 4, kind: "conflict", errs: []error{versionlog.ErrConflict, versionlog.ErrOverlap, versionlog.ErrExists, errMounted, errInUse}},
 	{code: 3, kind: "not_found", errs: []error{versionlog.ErrNotFound, awsconf.ErrMissing, conflict.ErrNotFound}},
 	{code: 2, kind: "usage", errs: []error{
 		errUsage, memory.ErrBadName, memory.ErrBadLimits, memory.ErrBadPath, memory.ErrPathEncoding, memory.ErrBadVersion,

@@ -176,11 +176,7 @@ func (a *app) printFsck(f fsckJSON) error {
 	case f.Problems > 0:
 		verdict = a.paint(yellow, plural(uint64(f.Problems), "problem")+", all repaired")
 	}
-	memories := plural(uint64(f.Memories), "memorie")
-	if f.Memories == 1 {
-		memories = "1 memory"
-	}
 	a.printf("%s: %s, %s, %s, %s: %s\n", f.Store, plural(uint64(f.Commits), "commit"), plural(uint64(f.Versions), "version"),
-		memories, plural(uint64(f.Blobs), "blob"), verdict)
+		memories(f.Memories), plural(uint64(f.Blobs), "blob"), verdict)
 	return a.out.Flush()
 }

@@ -12,6 +12,9 @@ import (
 // errMounted says that there is a living mount already.
 var errMounted = errors.New("mneme is mounted there already")
 
+// errInUse says that mounts on this machine show a store that is to end.
+var errInUse = errors.New("in use")
+
 var errNoFusermount = errors.New("mounting as another user than root takes fusermount3, which is missing; `sudo apt-get install fuse3` brings it")
 
 // checkFuse makes sure that this user can mount with FUSE here.

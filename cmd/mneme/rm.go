@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"mneme/memory"
 	"mneme/versionlog"
@@ -10,11 +11,12 @@ import (
 type rmCmd struct {
 	Place     string `arg:"" help:"STORE:/path of a memory, or with -r of a directory."`
 	Recursive bool   `short:"r" xor:"what" help:"Everything at and below the path, in one commit."`
+	Yes       bool   `help:"Do not ask before the whole store is emptied."`
 	IfVersion string `xor:"what" placeholder:"V" help:"Only if this is the current version: an id or sequence number."`
 }
 
 func (c *rmCmd) Help() string {
-	return `What is removed stays in the history; restore brings it back.
+	return `What is removed stays in the history; restore brings it back. Before -r empties a whole store, STORE:/, mneme asks on a terminal, and elsewhere wants --yes.
 
 Examples:
 
@@ -55,13 +57,20 @@ func (c *rmCmd) removeTree(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.withStore(ctx, p.store, writing, func(st *memory.Store) error {
+		if p.path == "/" && !c.Yes {
+			if err := a.confirm(fmt.Sprintf("%s is the whole store; this removes everything in it", p), st.Info().Slug); err != nil {
+				return err
+			}
+		}
 		commit, err := st.RemoveTree(ctx, p.path)
 		if err != nil {
 			return explainMissing(ctx, st, p.path, err)
 		}
-		if !a.json {
-			return nil
+		if a.json {
+			return a.printJSON(newCommitJSON(commit))
 		}
-		return a.printJSON(newCommitJSON(commit))
+		a.printf("%s removed from %s in one commit, sequence number %d; the history keeps them.\n",
+			memories(len(commit.Versions)), printable(p.String()), commit.Seq)
+		return nil
 	})
 }

@@ -89,10 +89,7 @@ func storeStates(ctx context.Context, a *app, count bool) ([]storeState, error) 
 		}
 		return nil
 	})
-	if errors.Is(err, errNoStores) {
-		err = nil
-	}
-	return states, err
+	return states, a.allowNothing(err)
 }
 
 // statusPatience is how long a mount may take to answer.

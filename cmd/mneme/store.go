@@ -56,12 +56,16 @@ type storeListCmd struct {
 }
 
 func (c *storeListCmd) Run(ctx context.Context, a *app) error {
+	at, err := locate(a.url)
+	if err != nil {
+		return err
+	}
 	var stores []versionlog.Store
-	err := a.withLibrary(ctx, reading, func(lib *memory.Library) (err error) {
+	err = a.withLibrary(ctx, reading, func(lib *memory.Library) (err error) {
 		stores, err = lib.Stores(ctx)
 		return err
 	})
-	if err != nil && !errors.Is(err, errNoStores) {
+	if err = a.allowNothing(err); err != nil {
 		return err
 	}
 	t := &table{header: []string{"STORE", "CREATED", "STATE", "CONTENT", "MAX BYTES", "DESCRIPTION"}, right: []string{"MAX BYTES"}}
@@ -83,7 +87,7 @@ func (c *storeListCmd) Run(ctx context.Context, a *app) error {
 	switch {
 	case a.json:
 	case len(t.rows) == 0:
-		a.printf("No stores. `mneme store create notes` makes one.\n")
+		a.printf("No stores at %v. `mneme store create notes` makes one.\n", at)
 	default:
 		a.printTable(t)
 	}

@@ -1,54 +1,66 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-
-	"golang.org/x/term"
 
 	"mneme/memory"
 	"mneme/versionlog"
 )
 
+// endFlags are what the commands want that cannot be undone.
+type endFlags struct {
+	Yes   bool `help:"Do not ask."`
+	Force bool `help:"Though the store is mounted on this machine."`
+}
+
 type storeArchiveCmd struct {
 	Store string `arg:"" help:"Its name or id."`
+	endFlags
 }
 
 func (c *storeArchiveCmd) Help() string {
-	return `An archived store can be read, and mounted with :ro; memories can still be removed from it. There is no way back.
+	return `An archived store can be read, and mounted with :ro; memories can still be removed from it. There is no way back: on a terminal mneme asks first, elsewhere it wants --yes. A store that is mounted read-write on this machine is left alone without --force.
 
 Example:
 
-    mneme store archive notes`
+    mneme store archive notes --yes`
 }
 
 func (c *storeArchiveCmd) Run(ctx context.Context, a *app) error {
 	return a.withLibrary(ctx, writing, func(lib *memory.Library) error {
 		s, err := lib.FindStore(ctx, c.Store)
-		if err == nil {
-			err = lib.ArchiveStore(ctx, s.ID)
-		}
-		if err == nil {
-			s, err = lib.FindStore(ctx, s.ID)
-		}
-		if err != nil || !a.json {
+		if err != nil {
 			return err
 		}
-		return a.printJSON(newStoreJSON(s))
+		if s.ArchivedAt.IsZero() {
+			if err := c.sure(a, s, false, fmt.Sprintf("archiving store %s makes it read-only for ever", s.Slug)); err != nil {
+				return err
+			}
+		}
+		if err := lib.ArchiveStore(ctx, s.ID); err != nil {
+			return err
+		}
+		if s, err = lib.FindStore(ctx, s.ID); err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(newStoreJSON(s))
+		}
+		a.printf("Store %s is archived since %s: it can be read, and removed from.\n", s.Slug, localTime(s.ArchivedAt))
+		return nil
 	})
 }
 
 type storeDeleteCmd struct {
 	Store string `arg:"" help:"Its name or id."`
-	Yes   bool   `help:"Do not ask."`
+	endFlags
 }
 
 func (c *storeDeleteCmd) Help() string {
-	return `Nothing of the store can be brought back. On a terminal mneme asks first; elsewhere it wants --yes. Should a deletion be interrupted on AWS, run it again with the store's id and --yes: it removes what is left.
+	return `Nothing of the store can be brought back. On a terminal mneme asks first; elsewhere it wants --yes. A store that is mounted on this machine is left alone without --force. Should a deletion be interrupted on AWS, run it again with the store's id and --yes: it removes what is left.
 
 Examples:
 
@@ -66,8 +78,8 @@ func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if !c.Yes {
-			if err := a.confirm(s.Slug); err != nil {
+		if missing == nil {
+			if err := c.sure(a, s, true, fmt.Sprintf("deleting store %s with its whole history cannot be undone", s.Slug)); err != nil {
 				return err
 			}
 		}
@@ -78,11 +90,15 @@ func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
 		if err == nil {
 			err = lib.conflictsOf(s.ID).RemoveAll()
 		}
-		if err == nil && missing != nil && !a.json {
-			a.printf("There was no store %s any more; what was left of it is removed.\n", s.ID)
-		}
-		if err != nil || !a.json {
+		switch {
+		case err != nil:
 			return err
+		case !a.json && missing != nil:
+			a.printf("There was no store %s any more; what was left of it is removed.\n", s.ID)
+			return nil
+		case !a.json:
+			a.printf("Store %s is deleted, with its history.\n", s.Slug)
+			return nil
 		}
 		return a.printJSON(struct {
 			ID   string `json:"id"`
@@ -91,20 +107,17 @@ func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
 	})
 }
 
-// confirm returns nil when the person at the terminal types the store's name.
-func (a *app) confirm(slug string) error {
-	if !term.IsTerminal(int(a.in.Fd())) {
-		return usagef("deleting store %s with its whole history cannot be undone; --yes says that you want it", slug)
+// sure makes sure that the caller wants what the sentence says, and that no
+// mount on this machine would suffer: one that shows the store, or, unless
+// readers, only one that writes it.
+func (f endFlags) sure(a *app, s versionlog.Store, readers bool, sentence string) error {
+	if !f.Force {
+		if err := a.checkUnmounted(s, readers); err != nil {
+			return err
+		}
 	}
-	if _, err := fmt.Fprintf(a.err, "This deletes the store %s with its whole history, for ever.\nType its name to go on: ", slug); err != nil {
-		return err
+	if f.Yes {
+		return nil
 	}
-	answer, err := bufio.NewReader(a.in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	if strings.TrimSpace(answer) != slug {
-		return fmt.Errorf("store %s was not deleted", slug)
-	}
-	return nil
+	return a.confirm(sentence, s.Slug)
 }

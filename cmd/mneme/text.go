@@ -56,6 +56,14 @@ func actorName(a versionlog.Actor) string {
 	return a.String()
 }
 
+// memories counts memories in words.
+func memories(n int) string {
+	if n == 1 {
+		return "1 memory"
+	}
+	return strconv.Itoa(n) + " memories"
+}
+
 // table is text in aligned columns.
 type table struct {
 	header []string

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -22,6 +23,16 @@ const urlVariable = "MNEME_URL"
 
 // errNoStores says that nothing was ever stored where the URL points.
 var errNoStores = fmt.Errorf("no memory stores there yet: %w; `mneme store create NAME` makes the first", versionlog.ErrNotFound)
+
+// allowNothing passes over errNoStores where no URL was given: before the first
+// store is made, there is nothing at the default place. A URL that points
+// nowhere is a mistake.
+func (a *app) allowNothing(err error) error {
+	if a.url == nil && errors.Is(err, errNoStores) {
+		return nil
+	}
+	return err
+}
 
 // openOptions say what a command needs of the library.
 type openOptions struct {
@@ -48,6 +59,9 @@ type location interface {
 	fmt.Stringer // the URL
 	// open opens what is there. An error names the location.
 	open(ctx context.Context, opts openOptions) (*library, error)
+	// opened reports whether a process of this machine has opened what is there.
+	// Where that cannot be seen, it has not.
+	opened(pid int) bool
 	// remote reports whether counting what is there takes requests.
 	remote() bool
 	// rebuild makes the index of a store, or of all, anew from the records.

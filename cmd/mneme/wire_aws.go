@@ -66,6 +66,8 @@ func locateAWS(raw string, u *url.URL) (location, error) {
 
 func (t awsTable) String() string { return "aws://" + t.bucket + "?" + tableKey + "=" + t.table }
 
+func (t awsTable) opened(int) bool { return false }
+
 func (t awsTable) remote() bool { return true }
 
 func (t awsTable) plan(region string) *awssetup.Plan {

@@ -50,6 +50,11 @@ func locateEmbedded(raw string, u *url.URL) (location, error) {
 
 func (e embedded) String() string { return (&url.URL{Scheme: "file", Path: e.dir}).String() }
 
+func (e embedded) opened(pid int) bool {
+	dir, err := filepath.EvalSymlinks(e.dir)
+	return err == nil && hasOpenBelow(pid, dir)
+}
+
 func (e embedded) remote() bool { return false }
 
 func (e embedded) open(ctx context.Context, opts openOptions) (*library, error) {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 
+	"golang.org/x/term"
+
 	"mneme/cas"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -17,10 +19,12 @@ type writeCmd struct {
 	IfAbsent  bool   `xor:"condition" help:"Only if there is no memory at the path."`
 	IfSHA256  string `name:"if-sha256" xor:"condition" placeholder:"H" help:"Only if the content has this SHA-256, in hex."`
 	Message   string `short:"m" help:"Why, for people who read the history."`
+
+	AllowEmpty bool `help:"Take it that nothing on standard input means an empty memory."`
 }
 
 func (c *writeCmd) Help() string {
-	return `Without a condition the last writer wins; nobody ever reads half of it, and what was there stays in the history. Prints the version that now holds the content. A condition that does not hold is a conflict, exit code 4.
+	return `Without a condition the last writer wins; nobody ever reads half of it, and what was there stays in the history. Prints the version that now holds the content. A condition that does not hold is a conflict, exit code 4. Where standard input is empty or closed, nothing is written without --allow-empty.
 
 Examples:
 
@@ -40,9 +44,12 @@ func (c *writeCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		data, err := readContent(a.in, p.path, st.Info().Limits.MaxMemoryBytes)
+		data, err := a.readInput(p.path, st.Info().Limits.MaxMemoryBytes)
 		if err != nil {
 			return err
+		}
+		if len(data) == 0 && !c.AllowEmpty {
+			return usagef("there is nothing on standard input; --allow-empty makes %s an empty memory all the same", p)
 		}
 		change := memory.Change{Action: versionlog.Put, Path: p.path, Content: data, Expect: expect}
 		commit, err := st.Batch(ctx, []memory.Change{change}, &memory.CommitOptions{Message: c.Message})
@@ -90,6 +97,15 @@ func expectVersion(ctx context.Context, st *memory.Store, path, ref string) (ver
 		return versionlog.ExpectVersion(head.ID), nil
 	}
 	return versionlog.ExpectVersion("at sequence " + ref), nil
+}
+
+// readInput is readContent of standard input. A person at the terminal is told
+// that the command waits.
+func (a *app) readInput(path string, limit int64) ([]byte, error) {
+	if term.IsTerminal(int(a.in.Fd())) {
+		_, _ = fmt.Fprintln(a.err, "Reading the content from the terminal; Ctrl-D at the beginning of a line ends it, Ctrl-C gives up.")
+	}
+	return readContent(a.in, path, limit)
 }
 
 // readContent reads what is to become a memory's content. What is far too long

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"mneme/versionlog"
+)
+
+// storeStatus is .mneme/status of one store of a mount: its values by their
+// keys.
+type storeStatus map[string]string
+
+// The keys of a status that commands look at.
+const (
+	statusID     = "id"
+	statusAccess = "access"
+)
+
+// parseStatuses reads what readMountStatus returns: an empty line ends a store.
+func parseStatuses(text string) []storeStatus {
+	var all []storeStatus
+	for block := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		s := storeStatus{}
+		for line := range strings.Lines(block) {
+			if key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); ok {
+				s[key] = value
+			}
+		}
+		if s[statusID] != "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// liveMount is a mount whose daemon runs, and what it says of itself; nil when
+// it does not answer in time.
+type liveMount struct {
+	mountPoint
+	stores []storeStatus
+}
+
+// liveMounts asks every living mount of mneme on this machine that this process
+// sees, all at once.
+func liveMounts() ([]liveMount, error) {
+	mounts, err := listMounts()
+	if err != nil {
+		return nil, err
+	}
+	live := make([]liveMount, 0, len(mounts))
+	for _, m := range mounts {
+		if m.alive() {
+			live = append(live, liveMount{mountPoint: m})
+		}
+	}
+	var asked sync.WaitGroup
+	for i := range live {
+		asked.Go(func() { live[i].stores = parseStatuses(readMountStatus(live[i].dir)) })
+	}
+	asked.Wait()
+	return live, nil
+}
+
+// checkUnmounted makes sure that no mount on this machine shows a store; unless
+// readers, one that only reads it is none. A mount that does not answer counts
+// if its daemon has a file of the location open. Of another one that does not,
+// it is only said that it does not.
+func (a *app) checkUnmounted(s versionlog.Store, readers bool) error {
+	at, err := locate(a.url)
+	if err != nil {
+		return err
+	}
+	mounts, err := liveMounts()
+	if err != nil {
+		return err
+	}
+	var users []string
+	for _, m := range mounts {
+		user := fmt.Sprintf("%s (process %d)", m.dir, m.pid)
+		switch {
+		case m.shows(s.ID, readers):
+			users = append(users, user)
+		case m.stores == nil && at.opened(m.pid):
+			users = append(users, user+", which does not answer")
+		case m.stores == nil && !a.json:
+			_, _ = fmt.Fprintf(a.err, "The mount at %s does not answer; whether it shows store %s cannot be said.\n", printable(user), s.Slug)
+		}
+	}
+	if users == nil {
+		return nil
+	}
+	return fmt.Errorf("store %s is mounted at %s: %w; unmount it first (`mneme unmount --at DIR`), or say --force",
+		s.Slug, strings.Join(users, ", "), errInUse)
+}
+
+// shows reports whether the mount says that it shows a store, and, unless
+// readers, writes it.
+func (m liveMount) shows(id string, readers bool) bool {
+	return slices.ContainsFunc(m.stores, func(st storeStatus) bool {
+		return st[statusID] == id && (readers || st[statusAccess] == "read-write")
+	})
+}
+
+// hasOpenBelow reports whether a process has a file below dir open, as far as
+// this user may look.
+func hasOpenBelow(pid int, dir string) bool {
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	return slices.ContainsFunc(links, func(link string) bool {
+		target, err := os.Readlink(link)
+		return err == nil && strings.HasPrefix(target, dir+"/")
+	})
+}
