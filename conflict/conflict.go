@@ -45,9 +45,11 @@ type About struct {
 	Session string    `json:"session"` // whose text lost
 	Time    time.Time `json:"time"`
 	Why     string    `json:"why"`
-	Base    *Side     `json:"base"`   // nil: no memory
-	Theirs  *Side     `json:"theirs"` // nil: no memory
-	Size    int64     `json:"size"`   // of yours, in bytes
+	Base    *Side     `json:"base"`             // nil: no memory
+	Theirs  *Side     `json:"theirs"`           // nil: no memory
+	Size    int64     `json:"size"`             // of yours, in bytes
+	Settled time.Time `json:"settled,omitzero"` // when it was settled; zero: it is open
+	How     string    `json:"how,omitempty"`    // it was settled
 }
 
 // Side is the version on one side of a conflict.
@@ -79,6 +81,9 @@ type Texts struct{ Base, Theirs, Yours []byte }
 
 // Store keeps the conflicts of one memory store in a directory. Its methods may
 // be called at once from many goroutines and processes.
+//
+// A conflict is open until it is settled; it then lies in a directory below, is
+// still read by its number, and expires as if it were open.
 type Store struct{ dir string }
 
 // New returns the conflicts kept in dir, which is made when there is one.
@@ -164,7 +169,7 @@ func (s *Store) lockLast() (*os.File, error) {
 }
 
 func (s *Store) next(last io.Reader) (int, error) {
-	ids, err := s.IDs()
+	ids, err := s.allIDs()
 	if err != nil {
 		return 0, err
 	}
@@ -178,10 +183,13 @@ func (s *Store) next(last io.Reader) (int, error) {
 	return highest + 1, nil
 }
 
-// Rewrite replaces what the loser wrote, who has written more since, as durably
-// as Keep. ErrNotFound.
+// Rewrite replaces what the loser of an open conflict wrote, who has written more
+// since, as durably as Keep. ErrNotFound, also when the conflict is settled.
 func (s *Store) Rewrite(id int, yours []byte) error {
 	about, err := s.About(id)
+	if err == nil && !about.Settled.IsZero() {
+		err = fmt.Errorf("conflict %d is settled: %w", id, ErrNotFound)
+	}
 	if err != nil {
 		return err
 	}
@@ -196,11 +204,50 @@ func (s *Store) Rewrite(id int, yours []byte) error {
 	return nil
 }
 
+// settledDir holds the conflicts that are settled.
+const settledDir = "settled"
+
+// dirOf is the directory of an open conflict.
 func (s *Store) dirOf(id int) string { return filepath.Join(s.dir, strconv.Itoa(id)) }
 
-// IDs returns the numbers of the conflicts that are kept, in order.
-func (s *Store) IDs() ([]int, error) {
-	entries, err := os.ReadDir(s.dir)
+// settledDirOf is the directory of a settled conflict.
+func (s *Store) settledDirOf(id int) string {
+	return filepath.Join(s.dir, settledDir, strconv.Itoa(id))
+}
+
+// find returns the directory of a conflict, open or settled. ErrNotFound.
+func (s *Store) find(id int) (string, error) {
+	for _, dir := range []string{s.dirOf(id), s.settledDirOf(id)} {
+		if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return dir, err
+		}
+	}
+	return "", fmt.Errorf("conflict %d: %w", id, ErrNotFound)
+}
+
+// IDs returns the numbers of the open conflicts, in order.
+func (s *Store) IDs() ([]int, error) { return idsIn(s.dir) }
+
+// SettledIDs returns the numbers of the settled conflicts, in order.
+func (s *Store) SettledIDs() ([]int, error) { return idsIn(filepath.Join(s.dir, settledDir)) }
+
+// allIDs returns the numbers of all conflicts, in order.
+func (s *Store) allIDs() ([]int, error) {
+	open, err := s.IDs()
+	if err != nil {
+		return nil, err
+	}
+	settled, err := s.SettledIDs() // second: one that is settled meanwhile is in both
+	if err != nil {
+		return nil, err
+	}
+	ids := append(open, settled...)
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+func idsIn(dir string) ([]int, error) {
+	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -217,12 +264,26 @@ func (s *Store) IDs() ([]int, error) {
 	return ids, nil
 }
 
-// List returns the conflicts in order. One that is resolved meanwhile is left out.
+// List returns the open conflicts in order. One that is resolved meanwhile is
+// left out.
 func (s *Store) List() ([]About, error) {
 	ids, err := s.IDs()
 	if err != nil {
 		return nil, err
 	}
+	return s.list(ids)
+}
+
+// ListAll is List for the open and the settled conflicts.
+func (s *Store) ListAll() ([]About, error) {
+	ids, err := s.allIDs()
+	if err != nil {
+		return nil, err
+	}
+	return s.list(ids)
+}
+
+func (s *Store) list(ids []int) ([]About, error) {
 	var list []About
 	for _, id := range ids {
 		about, err := s.About(id)
@@ -256,24 +317,61 @@ func (s *Store) About(id int) (About, error) {
 // Read returns one of a conflict's files, nil when the conflict has none of
 // that name. ErrNotFound.
 func (s *Store) Read(id int, name string) ([]byte, error) {
-	data, err := os.ReadFile(filepath.Join(s.dirOf(id), name))
-	switch {
-	case err == nil:
-		return append([]byte{}, data...), nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("conflict %d: %w", id, err)
-	}
-	if _, err := os.Stat(s.dirOf(id)); err != nil {
-		return nil, fmt.Errorf("conflict %d: %w", id, ErrNotFound)
+	for range 2 { // it may be settled meanwhile, and so have moved
+		dir, err := s.find(id)
+		if err != nil {
+			return nil, err
+		}
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		switch {
+		case err == nil:
+			return append([]byte{}, data...), nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("conflict %d: %w", id, err)
+		}
 	}
 	return nil, nil
 }
 
-// Remove forgets a conflict, which is settled. ErrNotFound.
+// Settle notes that an open conflict is settled, and how, as durably as Keep.
+// Of one that is settled already it changes nothing. ErrNotFound.
+func (s *Store) Settle(id int, how string, at time.Time) error {
+	about, err := s.About(id)
+	if err != nil || !about.Settled.IsZero() && !s.isOpen(id) {
+		return err
+	}
+	about.Settled, about.How = at.UTC().Truncate(time.Microsecond), how
+	err = errors.Join(writeAbout(s.dirOf(id), about), durable.MkdirAll(filepath.Join(s.dir, settledDir), 0o700))
+	if err == nil {
+		err = os.Rename(s.dirOf(id), s.settledDirOf(id))
+	}
+	if err == nil {
+		err = errors.Join(durable.SyncDir(filepath.Join(s.dir, settledDir)), durable.SyncDir(s.dir))
+	}
+	if errors.Is(err, fs.ErrNotExist) { // settled or removed at the same time
+		_, err = s.find(id)
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("settle conflict %d: %w", id, err)
+	}
+	return nil
+}
+
+func (s *Store) isOpen(id int) bool {
+	_, err := os.Stat(s.dirOf(id))
+	return err == nil
+}
+
+// Remove forgets a conflict, open or settled. ErrNotFound.
 func (s *Store) Remove(id int) error {
+	dir, err := s.find(id)
+	if err != nil {
+		return err
+	}
 	// Renamed first, so that a conflict is there whole or not at all.
 	temp := filepath.Join(s.dir, fmt.Sprintf("%sgone-%d", durable.TempPrefix, id))
-	err := os.Rename(s.dirOf(id), temp)
+	err = os.Rename(dir, temp)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("conflict %d: %w", id, ErrNotFound)
 	}
@@ -289,7 +387,7 @@ func (s *Store) RemoveAll() error { return os.RemoveAll(s.dir) }
 // Expire removes the conflicts that are older than Life at now, and what
 // processes that were killed have left behind.
 func (s *Store) Expire(now time.Time) error {
-	list, err := s.List()
+	list, err := s.ListAll()
 	if err != nil {
 		return err
 	}

@@ -109,6 +109,69 @@ func TestKeepAtOnce(t *testing.T) {
 	}
 }
 
+// TestSettle settles conflicts: they are listed no more, and read as before.
+func TestSettle(t *testing.T) {
+	s := New(filepath.Join(t.TempDir(), "memstore_x"))
+	now := time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC)
+	for range 3 {
+		if _, err := s.Keep(About{Path: "/a", Time: now}, Texts{Theirs: []byte("theirs"), Yours: []byte("mine")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var settling sync.WaitGroup
+	for range 4 { // several processes may do it at once
+		settling.Go(func() {
+			if err := s.Settle(2, "written again", now.Add(time.Minute)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	settling.Wait()
+	if err := s.Settle(2, "dismissed", now.Add(time.Hour)); err != nil {
+		t.Error(err)
+	}
+	open, errOpen := s.IDs()
+	settled, errSettled := s.SettledIDs()
+	all, errAll := s.ListAll()
+	if err := errors.Join(errOpen, errSettled, errAll); err != nil || !cmp.Equal(open, []int{1, 3}) || !cmp.Equal(settled, []int{2}) || len(all) != 3 {
+		t.Errorf("open %v, settled %v, all %v, %v", open, settled, all, err)
+	}
+	about, err := s.About(2)
+	if want := (About{ID: 2, Path: "/a", Time: now, Size: 4, Settled: now.Add(time.Minute), How: "written again"}); err != nil || about != want {
+		t.Errorf("About = %+v, %v, want %+v", about, err, want)
+	}
+	if data, err := s.Read(2, YoursFile); err != nil || string(data) != "mine" {
+		t.Errorf("yours = %q, %v", data, err)
+	}
+	if data, err := s.Read(2, BaseFile); err != nil || data != nil {
+		t.Errorf("base of none = %q, %v", data, err)
+	}
+	if err := s.Rewrite(2, []byte("more")); !errors.Is(err, ErrNotFound) {
+		t.Errorf("Rewrite of a settled one: %v", err)
+	}
+	if err := s.Settle(9, "dismissed", now); !errors.Is(err, ErrNotFound) {
+		t.Errorf("Settle of none: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, lastFile), []byte("0"), 0o600); err != nil { // as after a crash
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Settle(3, "dismissed", now), s.Remove(1)); err != nil {
+		t.Fatal(err)
+	}
+	if id, err := s.Keep(About{Path: "/a", Time: now}, Texts{}); err != nil || id != 4 {
+		t.Errorf("the next is %d, %v", id, err)
+	}
+	if err := s.Remove(2); err != nil {
+		t.Error(err)
+	}
+	if err := s.Expire(now.Add(Life + time.Second)); err != nil {
+		t.Error(err)
+	}
+	if all, err := s.ListAll(); err != nil || len(all) != 0 {
+		t.Errorf("after their time: %v, %v", all, err)
+	}
+}
+
 func TestExpire(t *testing.T) {
 	dir := t.TempDir()
 	s := New(dir)

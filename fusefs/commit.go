@@ -178,6 +178,7 @@ func (fs *fileSystem) commitDraft(d *draft) error {
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
 		d.st.settle(d)
+		s.wrote(d.path)
 		return nil
 	}
 	put := memory.Change{Action: versionlog.Put, Path: d.path, Content: d.data, Digest: d.digest, Expect: expectVersion(d.base)}
@@ -330,6 +331,7 @@ func expectVersion(v *versionlog.Version) versionlog.Expectation {
 // committed notes that v holds what the draft was. Caller holds fs.mu.
 func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 	n, st := d.n, d.st
+	n.store.wrote(v.Path)
 	// Who appends to what it has not read, or merges, does not know it now.
 	seen := n.now().seen
 	if !d.tails && d.message == "" || d.base == nil || seen.known && !seen.stale(d.base) {

@@ -63,6 +63,9 @@ func (fs *fileSystem) list(dir *node) []dirEntry {
 	}
 	entries := make([]dirEntry, 0, len(dir.children)+2)
 	for _, n := range dir.children {
+		if n.shows != nil && n.shows.settled {
+			continue
+		}
 		entries = append(entries, dirEntry{n.name, n.id, n.mode, n.id + 2}) // above those of . and ..
 	}
 	if fs.quiet {
@@ -204,6 +207,9 @@ func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name strin
 	canonical, err := memory.ParseName(name)
 	if err != nil {
 		return fuse.ENOENT
+	}
+	if status, answered := fs.dismiss(header.NodeId, canonical, true); answered {
+		return status
 	}
 	if _, status := fs.current(header.NodeId); !status.Ok() {
 		return status

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"syscall"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -63,7 +61,7 @@ func (s *store) fail(op, path string, err error) fuse.Status {
 	if isConflict(err) {
 		errno = s.fs.opts.ConflictErrno
 	}
-	s.errors.add(fmt.Sprintf("%s %s (%v)", op, s.located(path, err), errno))
+	s.errors.add(path, fmt.Sprintf("%s %s (%v)", op, s.located(path, err), errno))
 	if errno == syscall.EIO {
 		s.fs.log.Error("request failed", "store", s.slug(), "op", op, "path", path, "err", err)
 	}
@@ -77,42 +75,4 @@ func (s *store) located(path string, err error) string {
 		place = s.slug() + ":" + path
 	}
 	return place + ": " + strings.TrimPrefix(text, place+": ")
-}
-
-// journal keeps the newest lines of .mneme/errors, one for each error.
-type journal struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-const journalLines = 100
-
-func (j *journal) add(line string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if len(j.lines) == journalLines {
-		j.lines = j.lines[1:]
-	}
-	line = strings.ReplaceAll(line, "\n", "; ") // of errors that were joined
-	j.lines = append(j.lines, time.Now().UTC().Format(time.RFC3339)+" "+line+"\n")
-}
-
-// addOnce is add for a line that the kernel's second try of a call would repeat.
-func (j *journal) addOnce(line string) {
-	j.mu.Lock()
-	repeated := len(j.lines) > 0 && strings.HasSuffix(j.lines[len(j.lines)-1], " "+line+"\n")
-	j.mu.Unlock()
-	if !repeated {
-		j.add(line)
-	}
-}
-
-func (j *journal) text() []byte {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var out []byte
-	for _, line := range j.lines {
-		out = append(out, line...)
-	}
-	return out
 }

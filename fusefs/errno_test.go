@@ -49,14 +49,14 @@ func TestErrnoOf(t *testing.T) {
 func TestFailNamesThePlaceOnce(t *testing.T) {
 	r := newRig(t)
 	size := &memory.SizeError{Path: "/d/a", Size: 3, Limit: 2}
-	place := r.s.slug() + ":/d/a"
+	place, other := r.s.slug()+":/d/a", r.s.slug()+":/d/b"
 	r.s.fail("write", "/d/a", size)
-	r.s.fail("read", "/d/a", fmt.Errorf("%s: lost", place))
+	r.s.fail("read", "/d/b", fmt.Errorf("%s: lost", other))
 	r.s.fail("create", "a\x01", memory.ErrBadPath)
-	lines := strings.Split(string(r.s.errors.text()), "\n")
+	lines := strings.Split(string(r.s.errors.lines()), "\n")
 	for i, want := range []string{
 		" write " + place + strings.TrimPrefix(size.Error(), "/d/a") + " (file too large)",
-		" read " + place + ": lost (input/output error)",
+		" read " + other + ": lost (input/output error)",
 		" create a\x01: " + memory.ErrBadPath.Error() + " (invalid argument)",
 	} {
 		if _, got, _ := strings.Cut(lines[i], "Z"); got != want {

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-
-	"mneme/conflict"
 )
 
 // hide reads a memory and renames it as an editor does that makes a backup.
@@ -131,7 +129,7 @@ func TestUnlinkBackup(t *testing.T) {
 // puts a memory where the backup is: what was edited is kept.
 func TestEditedBackupMoves(t *testing.T) {
 	r := newRig(t, "/a")
-	r.s.kept = conflict.New(t.TempDir())
+	r.keep()
 	r.must(r.s.walk(t.Context()))
 	r.hide("/a", "/a~")
 	r.close(r.dirtyWith("/a~", "edited", syscall.O_WRONLY|syscall.O_TRUNC))

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"errors"
 	"strconv"
 	"syscall"
 	"time"
@@ -15,34 +16,58 @@ func (s *store) makeKept() {
 	if s.kept == nil || s.readOnly() {
 		return
 	}
-	dir := s.fs.newNode(s, syscall.S_IFDIR|0o555, s.fs.since)
+	dir := s.fs.newNode(s, syscall.S_IFDIR|0o755, s.fs.since)
 	dir.refresh = func() { s.refreshKept(dir) }
 	attach(s.control, "conflicts", dir)
 }
 
 // refreshKept brings the directory of conflicts up to date.
 func (s *store) refreshKept(dir *node) {
-	ids, err := s.kept.IDs()
-	if err != nil {
+	open, err := s.kept.IDs()
+	settled, errSettled := s.kept.SettledIDs() // second: one that is settled meanwhile is in both
+	if err := errors.Join(err, errSettled); err != nil {
 		s.fs.log.Error("list conflicts", "store", s.slug(), "err", err)
 		return
 	}
+	there := map[string]bool{}
+	for i, id := range append(open, settled...) {
+		there[strconv.Itoa(id)] = true
+		s.showConflict(dir, id, i >= len(open))
+	}
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
-	there := map[string]bool{}
-	for _, id := range ids {
-		name := strconv.Itoa(id)
-		there[name] = true
-		if dir.children[name] == nil {
-			n := s.fs.newNode(s, syscall.S_IFDIR|0o555, time.Now())
-			n.refresh = func() { s.refreshConflict(n, id) }
-			attach(dir, name, n)
-		}
-	}
 	for name, n := range dir.children {
 		if !there[name] {
 			s.fs.detach(n)
 		}
+	}
+}
+
+// showConflict brings the directory of a conflict into that of all.
+func (s *store) showConflict(dir *node, id int, settled bool) {
+	name := strconv.Itoa(id)
+	s.fs.mu.RLock()
+	n := dir.children[name]
+	known, gone := n != nil && n.shows.settled == settled, s.dismissed[id]
+	s.fs.mu.RUnlock()
+	if known || gone {
+		return
+	}
+	about, err := s.kept.About(id)
+	own := err == nil && about.Session == s.fs.opts.Session
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	if n = dir.children[name]; n == nil && !s.dismissed[id] {
+		n = s.fs.newNode(s, syscall.S_IFDIR|0o555, time.Now())
+		if own {
+			n.mode |= 0o200
+		}
+		n.refresh = func() { s.refreshConflict(n, id) }
+		n.shows = &shownConflict{id: id, own: own, removed: map[string]bool{}}
+		attach(dir, name, n)
+	}
+	if n != nil {
+		n.shows.settled = settled
 	}
 }
 
@@ -57,6 +82,9 @@ func (s *store) refreshConflict(dir *node, id int) {
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
 	for name, length := range lengths {
+		if dir.shows.removed[name] {
+			continue
+		}
 		n := dir.children[name]
 		if n == nil {
 			n = s.fs.newNode(s, syscall.S_IFREG|0o444, time.Now())
@@ -85,6 +113,7 @@ func (s *store) expireKept() {
 	if s.kept == nil || s.readOnly() {
 		return
 	}
+	s.openedBefore()
 	for {
 		if err := s.kept.Expire(time.Now()); err != nil {
 			s.fs.log.Warn("expire conflicts", "store", s.slug(), "err", err)

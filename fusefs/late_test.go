@@ -55,7 +55,7 @@ func (r *rig) wantLost(fh uint64, path string) {
 	if status := r.close(fh); status != fuse.Status(syscall.ESTALE) {
 		r.Errorf("close: %v, want ESTALE", status)
 	}
-	if told := string(r.s.errors.text()); !strings.Contains(told, "notes:"+path+" ") {
+	if told := string(r.s.errors.lines()); !strings.Contains(told, "notes:"+path+" ") {
 		r.Errorf("the errors do not name %s: %q", path, told)
 	}
 }

@@ -29,7 +29,7 @@ type loss struct {
 // Caller holds fs.mu.
 func (s *store) refuseStale(n *node, head *versionlog.Version) fuse.Status {
 	path, _ := n.logPath()
-	s.errors.addOnce(s.changed(path, n.seen.version, head) + "; " + s.redo(path))
+	s.errors.addConflict(path, s.changed(path, n.seen.version, head)+"; "+s.redo(path))
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }
 
@@ -47,7 +47,7 @@ func (s *store) redo(path string) string {
 // in a strict mount. Caller holds fs.mu.
 func (s *store) refuseBlind(n *node, head *versionlog.Version) fuse.Status {
 	path, _ := n.path()
-	s.errors.addOnce(fmt.Sprintf("%s:%s was never read in this session, and this mount is strict (version %d %s); read it and write again",
+	s.errors.addConflict(path, fmt.Sprintf("%s:%s was never read in this session, and this mount is strict (version %d %s); read it and write again",
 		s.slug(), path, head.Seq, by(head)))
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }
@@ -117,7 +117,7 @@ func (s *store) keep(l loss, id int) int {
 		text = fmt.Sprintf("%s:%s was not saved: %s", s.slug(), l.path, l.why)
 	}
 	if s.kept == nil {
-		s.errors.add(text + "; " + redo)
+		s.errors.addConflict(l.path, text+"; "+redo)
 		return noConflict
 	}
 	var err error
@@ -131,10 +131,13 @@ func (s *store) keep(l loss, id int) int {
 	}
 	if err != nil {
 		s.fs.log.Error("conflict not kept", "store", s.slug(), "path", l.path, "err", err)
-		s.errors.add(fmt.Sprintf("%s; your text could not be kept: %v", text, err))
+		s.errors.addConflict(l.path, fmt.Sprintf("%s; your text could not be kept: %v", text, err))
 		return noConflict
 	}
-	s.errors.add(fmt.Sprintf("%s; %s; your text is kept in .mneme/conflicts/%d/yours", text, redo, id))
+	s.errors.addConflict(l.path, fmt.Sprintf("%s; %s; your text is kept in .mneme/conflicts/%d/yours", text, redo, id))
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	s.opened(l.path, id)
 	return id
 }
 

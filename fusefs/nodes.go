@@ -66,9 +66,10 @@ type node struct {
 	written bool                // was opened for writing, or cut; see push.go
 	pushing int                 // pushes under way
 
-	generate func() []byte // makes the text of a control file; nil for others
-	length   int64         // of that text, where it is known before it is made
-	refresh  func()        // finds out what a control directory holds by now; nil for others
+	generate func() []byte  // makes the text of a control file; nil for others
+	length   int64          // of that text, where it is known before it is made
+	refresh  func()         // finds out what a control directory holds by now; nil for others
+	shows    *shownConflict // of a directory that shows a conflict; nil for others
 
 	// Of the prefetcher.
 	listed  atomic.Int64          // when a directory was last listed, in nanoseconds since 1970

@@ -350,7 +350,7 @@ func TestAppendWhileNothingIsFollowed(t *testing.T) {
 // loses.
 func TestAppendWithoutProgress(t *testing.T) {
 	r := newRig(t, "/f")
-	r.s.kept = conflict.New(t.TempDir())
+	r.keep()
 	r.must(r.s.walk(t.Context()))
 	r.wantLookup("/f", fuse.OK)
 	r.fs.mu.Lock()

@@ -147,6 +147,7 @@ func (fs *fileSystem) loseRename(r *replacement) error {
 // replaced brings a file over target into the tree. Caller holds fs.mu.
 func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	m, head := r.move, r.head
+	m.s.wrote(r.path)
 	newer := r.newer
 	if t := m.to.children[m.new]; t != nil && !t.local && t.head != nil && t.head.Seq > head.Seq {
 		newer = t.head

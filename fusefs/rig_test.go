@@ -190,6 +190,15 @@ func newRig(t *testing.T, files ...string) *rig {
 	return r
 }
 
+// keep keeps what loses a race in a directory.
+func (r *rig) keep() {
+	r.s.kept = conflict.New(r.TempDir())
+	r.Cleanup(func() { // before the directory is removed
+		r.stop()
+		r.fs.tasks.Wait()
+	})
+}
+
 func (r *rig) must(err error) {
 	r.Helper()
 	if err != nil {

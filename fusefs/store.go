@@ -38,18 +38,20 @@ type store struct {
 	ops sync.RWMutex
 
 	// Guarded by fs.mu.
-	applied  uint64              // every commit up to here is in the tree
-	caughtUp sync.Cond           // applied has grown
-	inflight map[string]*pending // this mount's commits that the follower has not met, by key
-	unsure   map[string]*draft   // commits of files of which it is not known whether they are in the log, by key
-	owed     map[string]bool     // likewise, the keys of commits of names
-	gone     map[string]uint64   // paths freed: by this mount above applied; while heads load, by all
-	lost     map[string]base     // what the session knows of paths that other sessions freed
-	blind    int                 // how often the session opened for overwriting what it had not read
-	lastLoss loss                // the newest of a rename, which the kernel repeats
-	turn     turn                // the newest of an append
-	degraded error               // why the log cannot be followed; nil when it can
-	loading  loading
+	applied   uint64              // every commit up to here is in the tree
+	caughtUp  sync.Cond           // applied has grown
+	inflight  map[string]*pending // this mount's commits that the follower has not met, by key
+	unsure    map[string]*draft   // commits of files of which it is not known whether they are in the log, by key
+	owed      map[string]bool     // likewise, the keys of commits of names
+	gone      map[string]uint64   // paths freed: by this mount above applied; while heads load, by all
+	lost      map[string]base     // what the session knows of paths that other sessions freed
+	blind     int                 // how often the session opened for overwriting what it had not read
+	lastLoss  loss                // the newest of a rename, which the kernel repeats
+	open      map[string][]int    // the conflicts of this session that are not settled, by path
+	dismissed map[int]bool        // conflicts that this session has dismissed
+	turn      turn                // the newest of an append
+	degraded  error               // why the log cannot be followed; nil when it can
+	loading   loading
 
 	patience time.Duration // of catchUp
 
@@ -65,7 +67,7 @@ type pending struct {
 func newStore(fs *fileSystem, ms *memory.Store) *store {
 	s := &store{
 		fs: fs, memory: ms, inflight: map[string]*pending{}, unsure: map[string]*draft{}, owed: map[string]bool{},
-		gone: map[string]uint64{}, lost: map[string]base{}, patience: time.Second,
+		gone: map[string]uint64{}, lost: map[string]base{}, open: map[string][]int{}, dismissed: map[int]bool{}, patience: time.Second,
 	}
 	if fs.opts.Conflicts != nil {
 		s.kept = fs.opts.Conflicts(ms.Info().ID)

@@ -18,6 +18,9 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 	if err != nil {
 		return fuse.ENOENT
 	}
+	if status, answered := fs.dismiss(header.NodeId, canonical, false); answered {
+		return status
+	}
 	dir, status := fs.current(header.NodeId)
 	if !status.Ok() {
 		return status
@@ -88,6 +91,7 @@ func (s *store) remove(n *node, path string) error {
 		}
 		s.unhide(n)
 		s.fs.unlinked(n)
+		s.errors.written(path)
 	})
 	if !isConflict(err) {
 		return err

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-
-	"mneme/conflict"
 )
 
 // outages calls a test, in a mount of some files, for all that can have become of a
@@ -18,7 +16,7 @@ func outages(t *testing.T, files []string, path string, test func(r *rig, fh uin
 		for _, followed := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, followed), func(t *testing.T) {
 				r := newRig(t, files...)
-				r.s.kept = conflict.New(t.TempDir())
+				r.keep()
 				r.must(r.s.walk(t.Context()))
 				fh := r.dirty(path, "mine1")
 				r.log.fate = func() fate { return of }
@@ -172,7 +170,7 @@ func TestAppendAfterTruncate(t *testing.T) {
 	for _, dirty := range []bool{false, true} {
 		t.Run(fmt.Sprint(dirty), func(t *testing.T) {
 			r := newRig(t, "/f")
-			r.s.kept = conflict.New(t.TempDir())
+			r.keep()
 			r.must(r.s.walk(t.Context()))
 			r.readOnce("/f")
 			entry := r.wantLookup("/f", fuse.OK)

@@ -123,7 +123,7 @@ func TestConflictsInTheMount(t *testing.T) {
 	for _, m := range []*mount{m, other} {
 		out := m.sh(t, `cd .mneme/conflicts; ls; ls 1; cat 1/base 1/theirs 1/yours; stat -c %s 1/yours; echo; grep -c '"path": "/f"' 1/about
 			cmp 1/yours - <<< mine || true; cp 1/yours "$HOME/copy"; cat "$HOME/copy"; echo
-			! echo x > 1/yours; ! rm 1/yours; ! mkdir 2; ls; test ! -e 2; test ! -e 1/nothing`)
+			! echo x > 1/yours; ! echo x > 1/more; ! mv 1 3; ! mkdir 2; ls; test ! -e 2; test ! -e 1/nothing`)
 		if want := "1\nabout\nbase\ntheirs\nyours\nonetwomine4\n\n3\nmine\n1\n"; out != want {
 			t.Errorf("the mount shows %q, want %q", out, want)
 		}
@@ -143,6 +143,72 @@ func TestConflictsInTheMount(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(e.stores, "conflicts", "*")); len(left) > 0 {
 		t.Errorf("a store was deleted, its conflicts are there: %v", left)
 	}
+}
+
+// TestConflictsAreSettled looks at what becomes of conflicts and of
+// .mneme/errors once their session has written again, or has dismissed them.
+func TestConflictsAreSettled(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	m, other := e.mount(t, "notes", "--session=s1"), e.mount(t, "notes", "--session", "s2")
+	const shown = "ls .mneme/conflicts; cat .mneme/errors"
+	m.sh(t, "printf one > f")
+	a := m.agent(t)
+	e.mustIn(t, "two", "write", "notes:/f")
+	for range 5 { // an agent that only tries again
+		a.must(t, call{Op: "put", Path: "f.tmp", Text: "mine"})
+		if r := a.do(t, call{Op: "rename", Path: "f.tmp", To: "f"}); r.ok() {
+			t.Fatal("the race was not lost")
+		}
+	}
+	if out := m.sh(t, "cat .mneme/errors"); strings.Count(out, "\n") != 1 || !strings.Contains(out, "/yours") {
+		t.Errorf("after five tries .mneme/errors says:\n%s", out)
+	}
+	open := strings.Fields(m.sh(t, "ls .mneme/conflicts"))
+	m.sh(t, "cat f; printf both > f")
+	m.eventually(t, `test -z "$(ls .mneme/conflicts)"`)
+	if out := m.sh(t, shown+"; cat .mneme/conflicts/"+open[0]+"/yours"); out != "mine" {
+		t.Errorf("after it has written again: %q", out)
+	}
+	if out := e.must(t, "conflicts", "list", "notes"); out != "" {
+		t.Errorf("listed: %q", out)
+	}
+	all := decodeLines[struct {
+		Settled time.Time `json:"settled"`
+		How     string    `json:"how"`
+	}](t, e.must(t, "conflicts", "list", "notes", "--all", "--json"))
+	if len(all) != len(open) || all[0].Settled.IsZero() || all[0].How == "" {
+		t.Errorf("of all: %+v", all)
+	}
+
+	m.lose(t, "g", "one", "two", "mine")
+	m.lose(t, "h", "one", "two", "mine")
+	ids := strings.Fields(m.sh(t, "ls .mneme/conflicts"))
+	if r := other.try(t, "rm -rf .mneme/conflicts/"+ids[0]); r.code == 0 || !strings.Contains(r.stderr, "not permitted") {
+		t.Errorf("another session dismisses it: %v", r)
+	}
+	if out := other.sh(t, "cat .mneme/conflicts/"+ids[0]+"/yours .mneme/errors"); !strings.HasPrefix(out, "mine") || !strings.Contains(out, "another session's") {
+		t.Errorf("another session sees %q", out)
+	}
+	m.sh(t, "rm -r .mneme/conflicts/"+ids[0]+"; test ! -e .mneme/conflicts/"+ids[0])
+	if out := m.sh(t, shown); !strings.HasPrefix(out, ids[1]+"\n") || strings.Contains(out, ":/g") || !strings.Contains(out, ":/h") {
+		t.Errorf("after it was dismissed: %q", out)
+	}
+	other.eventually(t, `test "$(ls .mneme/conflicts)" = `+ids[1])
+	e.must(t, "conflicts", "dismiss", "notes", ids[1])
+	m.eventually(t, `test -z "$(ls .mneme/conflicts)"`)
+	if out := e.must(t, "conflicts", "diff", "notes", ids[0]); !strings.Contains(out, "+mine") {
+		t.Errorf("a dismissed one: %q", out)
+	}
+
+	// The session goes on in another mount.
+	m.lose(t, "i", "one", "two", "mine")
+	m.stop(t)
+	again := e.mount(t, "notes", "--session=s1")
+	if out := again.sh(t, "ls .mneme/conflicts | wc -l; cat i; printf both > i.tmp; mv i.tmp i"); out != "1\ntwo" {
+		t.Errorf("in its next mount the session sees %q", out)
+	}
+	again.eventually(t, `test -z "$(ls .mneme/conflicts)"`)
 }
 
 // TestConflictsExpire mounts a store with two conflicts, one of which is older

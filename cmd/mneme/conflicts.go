@@ -19,16 +19,20 @@ type conflictsCmd struct {
 	Show    conflictsShowCmd    `cmd:"" help:"Show one, and how its text differs from what was there instead."`
 	Diff    conflictsDiffCmd    `cmd:"" help:"Compare what was written with what was there instead, or with what it was based on."`
 	Resolve conflictsResolveCmd `cmd:"" help:"Decide what the memory is to be, and forget the conflict."`
+	Dismiss conflictsDismissCmd `cmd:"" help:"Settle one without a change: it is not listed any more."`
 }
 
 func (c *conflictsCmd) Help() string {
 	return `When two sessions change a memory, the second write fails. What it would have written is kept here for 30 days, with what it was based on and what was there instead. A mount shows the same below .mneme/conflicts.
 
+A conflict is settled when its session writes to the path again, or when it is dismissed: here, or by 'rm -r .mneme/conflicts/7' in a mount of its session. A settled one can still be shown and resolved.
+
 Examples:
 
     mneme conflicts list notes
     mneme conflicts diff notes 7
-    mneme conflicts resolve notes 7 --take merge`
+    mneme conflicts resolve notes 7 --take merge
+    mneme conflicts dismiss notes 7`
 }
 
 // withConflictsDir is withLibrary for commands that need to know where conflicts
@@ -55,6 +59,7 @@ func (a *app) withConflicts(ctx context.Context, ref string, opts openOptions, d
 
 type conflictsListCmd struct {
 	Store string `arg:"" help:"Its name or id."`
+	All   bool   `help:"List the settled ones, too."`
 }
 
 func (c *conflictsListCmd) Run(ctx context.Context, a *app) error {
@@ -62,7 +67,11 @@ func (c *conflictsListCmd) Run(ctx context.Context, a *app) error {
 		if err := kept.Expire(time.Now()); err != nil {
 			return err
 		}
-		list, err := kept.List()
+		read := kept.List
+		if c.All {
+			read = kept.ListAll
+		}
+		list, err := read()
 		if err != nil {
 			return err
 		}
@@ -74,13 +83,21 @@ func (c *conflictsListCmd) Run(ctx context.Context, a *app) error {
 				}
 				continue
 			}
-			t.add(strconv.Itoa(about.ID), localTime(about.Time), about.Path, about.Session, strconv.FormatInt(about.Size, 10), about.Why)
+			t.add(strconv.Itoa(about.ID), localTime(about.Time), about.Path, about.Session, strconv.FormatInt(about.Size, 10), whyOf(about))
 		}
 		if len(t.rows) > 0 {
 			a.printTable(t)
 		}
 		return nil
 	})
+}
+
+// whyOf says why a conflict came about and, if it is settled, how.
+func whyOf(about conflict.About) string {
+	if about.Settled.IsZero() {
+		return about.Why
+	}
+	return "settled (" + about.How + "): " + about.Why
 }
 
 // conflictArg is a conflict on the command line.
@@ -118,7 +135,7 @@ func (c *conflictsShowCmd) Run(ctx context.Context, a *app) error {
 		}
 		a.printFields([][2]string{
 			{"Conflict", strconv.Itoa(about.ID)}, {"Place", about.Store + ":" + about.Path}, {"Time", localTime(about.Time)},
-			{"Session", about.Session}, {"Why", about.Why}, {"Based on", side(about.Base)}, {"Instead", side(about.Theirs)},
+			{"Session", about.Session}, {"Why", whyOf(about)}, {"Based on", side(about.Base)}, {"Instead", side(about.Theirs)},
 		})
 		a.printf("\n")
 		a.printDiff(memory.Diff("theirs", "yours", texts.Theirs, texts.Yours))
@@ -275,6 +292,28 @@ func (c *conflictsResolveCmd) content(ctx context.Context, a *app, st *memory.St
 	defer file.Close()
 	data, err := readContent(io.Reader(file), about.Path, st.Info().Limits.MaxMemoryBytes)
 	return data, expect, err
+}
+
+type conflictsDismissCmd struct {
+	conflictArg
+}
+
+func (c *conflictsDismissCmd) Help() string {
+	return `The memory stays as it is. What was written is kept until its 30 days are over.
+
+Example:
+
+    mneme conflicts dismiss notes 7`
+}
+
+func (c *conflictsDismissCmd) Run(ctx context.Context, a *app) error {
+	return a.withConflicts(ctx, c.Store, writing, func(_ *memory.Store, kept *conflict.Store) error {
+		err := kept.Settle(int(c.N), "dismissed by a person", time.Now())
+		if errors.Is(err, conflict.ErrNotFound) {
+			return fmt.Errorf("%w; `mneme conflicts list` shows those that are kept", err)
+		}
+		return err
+	})
 }
 
 func (c *conflictsResolveCmd) merged(ctx context.Context, st *memory.Store, about conflict.About, texts conflict.Texts) ([]byte, versionlog.Expectation, error) {

@@ -1,0 +1,100 @@
+package fusefs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// journal is what .mneme/errors says: the newest error of each path. An error
+// that follows another of the same path takes its place, and says how many there
+// were; a write to the path that succeeds takes the error away.
+//
+// When there are too many, the oldest of those go first that say nothing of a
+// conflict: byte code that a program tries to keep beside its sources must not
+// push out where somebody's text is.
+type journal struct {
+	size atomic.Int64 // how many entries there are
+
+	mu      sync.Mutex
+	entries []journalEntry // by time
+}
+
+type journalEntry struct {
+	path     string
+	text     string
+	at       time.Time
+	times    int
+	conflict bool
+}
+
+const journalLines = 100
+
+// add notes an error of a path.
+func (j *journal) add(path, text string) { j.put(journalEntry{path: path, text: text}) }
+
+// addConflict notes a write to a path that was refused, or kept, since another
+// session had changed the memory.
+func (j *journal) addConflict(path, text string) {
+	j.put(journalEntry{path: path, text: text, conflict: true})
+}
+
+// secondTry is how soon the kernel repeats a request that has failed. It is the
+// same error then.
+const secondTry = 100 * time.Millisecond
+
+func (j *journal) put(e journalEntry) {
+	e.text, e.at, e.times = strings.ReplaceAll(e.text, "\n", "; "), time.Now(), 1 // errors that were joined have several lines
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if i := j.find(e.path); i >= 0 {
+		was := j.entries[i]
+		e.times = was.times
+		if e.at.Sub(was.at) > secondTry {
+			e.times++
+		}
+		j.entries = slices.Delete(j.entries, i, i+1)
+	}
+	if len(j.entries) == journalLines {
+		i := max(0, slices.IndexFunc(j.entries, func(e journalEntry) bool { return !e.conflict }))
+		j.entries = slices.Delete(j.entries, i, i+1)
+	}
+	j.entries = append(j.entries, e)
+	j.size.Store(int64(len(j.entries)))
+}
+
+// find returns the place of a path's entry, or -1. Caller holds j.mu.
+func (j *journal) find(path string) int {
+	return slices.IndexFunc(j.entries, func(e journalEntry) bool { return e.path == path })
+}
+
+// written takes the error of a path away, to which a write has succeeded.
+func (j *journal) written(path string) {
+	if j.size.Load() == 0 {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if i := j.find(path); i >= 0 {
+		j.entries = slices.Delete(j.entries, i, i+1)
+		j.size.Store(int64(len(j.entries)))
+	}
+}
+
+// lines returns the text of .mneme/errors.
+func (j *journal) lines() []byte {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out strings.Builder
+	for _, e := range j.entries {
+		fmt.Fprintf(&out, "%s %s", e.at.UTC().Format(time.RFC3339), e.text)
+		if e.times > 1 {
+			fmt.Fprintf(&out, " (%d times)", e.times)
+		}
+		out.WriteByte('\n')
+	}
+	return []byte(out.String())
+}

@@ -1,0 +1,92 @@
+package fusefs
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// texts returns what a journal says, without the times.
+func texts(j *journal) (texts []string) {
+	for line := range strings.Lines(string(j.lines())) {
+		_, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+func wantTexts(t *testing.T, j *journal, want ...string) {
+	t.Helper()
+	if got := texts(j); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("the journal says %q, want %q", got, want)
+	}
+}
+
+func TestJournal(t *testing.T) {
+	// later makes the next error of a path another one than the kernel's second try.
+	later := func(j *journal) {
+		for i := range j.entries {
+			j.entries[i].at = j.entries[i].at.Add(-2 * secondTry)
+		}
+	}
+	t.Run("newest of each path", func(t *testing.T) {
+		j := &journal{}
+		j.addConflict("/a", "first")
+		j.add("/b", "second\nand its cause")
+		later(j)
+		j.addConflict("/a", "third")
+		j.addConflict("/a", "third") // the kernel's second try
+		wantTexts(t, j, "second; and its cause", "third (2 times)")
+		j.written("/a")
+		j.written("/c")
+		wantTexts(t, j, "second; and its cause")
+		j.written("/b")
+		wantTexts(t, j)
+	})
+	t.Run("conflicts stay", func(t *testing.T) {
+		j := &journal{}
+		j.addConflict("/a", "lost")
+		for i := range 2 * journalLines {
+			j.add(fmt.Sprintf("/__pycache__/%d.pyc", i), "refused")
+		}
+		got := texts(j)
+		if len(got) != journalLines || got[0] != "lost" {
+			t.Errorf("%d lines, the first of them %q", len(got), got[0])
+		}
+		for i := range 2 * journalLines {
+			j.addConflict(fmt.Sprint("/", i), fmt.Sprint("lost ", i))
+		}
+		got = texts(j)
+		if len(got) != journalLines || got[0] != fmt.Sprint("lost ", journalLines) {
+			t.Errorf("%d lines, the first of them %q", len(got), got[0])
+		}
+	})
+	t.Run("at once", func(t *testing.T) {
+		j := &journal{}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for i := range 1000 {
+				j.written(fmt.Sprint("/", i%7))
+			}
+		}()
+		for i := range 1000 {
+			j.add(fmt.Sprint("/", i%7), "refused")
+		}
+		<-done
+		if got := len(texts(j)); int64(got) != j.size.Load() || got > 7 {
+			t.Errorf("%d lines, counted as %d", got, j.size.Load())
+		}
+	})
+	t.Run("time is that of the newest", func(t *testing.T) {
+		j := &journal{}
+		j.add("/a", "refused")
+		later(j)
+		before := time.Now().UTC().Format(time.RFC3339)
+		j.add("/a", "refused")
+		if got, _, _ := strings.Cut(string(j.lines()), " "); got < before {
+			t.Errorf("the time is %s, want %s or later", got, before)
+		}
+	})
+}
