@@ -30,6 +30,7 @@ type cli struct {
 	Diff      diffCmd      `cmd:"" help:"Compare two versions of a memory."`
 	Restore   restoreCmd   `cmd:"" help:"Make an earlier version of a memory current again."`
 	Conflicts conflictsCmd `cmd:"" help:"Look at writes that lost a race, and settle them."`
+	Backup    backupCmd    `cmd:"" help:"Copy the embedded stores, as of one moment, while they are in use."`
 	Fsck      fsckCmd      `cmd:"" help:"Check that nothing of a store is lost or damaged."`
 	Setup     setupCmd     `cmd:"" help:"Make the bucket and the table of an aws:// URL, or print policies for it."`
 	Status    statusCmd    `cmd:"" help:"Show the stores, and the mounts on this machine."`

@@ -66,6 +66,8 @@ type location interface {
 	remote() bool
 	// rebuild makes the index of a store, or of all, anew from the records.
 	rebuild(ctx context.Context, store string, progress func(step string, done, total int)) error
+	// backup copies stores, or all where refs are none, into the directory dir.
+	backup(ctx context.Context, dir string, refs []string, progress func(step string, done, total int)) (*backupResult, error)
 	// setup makes there what is missing, and tells of each step. With move, the
 	// index becomes that of this bucket though it was another's. It reports
 	// whether there are stores that the index has lost.

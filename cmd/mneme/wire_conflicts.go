@@ -11,6 +11,9 @@ import (
 // one.
 const conflictsVariable = "MNEME_CONFLICTS"
 
+// conflictsName is the directory of conflicts, beside the stores they are of.
+const conflictsName = "conflicts"
+
 // conflictsDir is where the conflicts of a library's stores are kept, each in a
 // directory below it named by the store's id. local is that of a library which
 // lies on this machine's disk; "" where it does not, and conflicts belong to the
@@ -23,10 +26,10 @@ func conflictsDir(local string) (string, error) {
 		return dir, nil
 	}
 	if local != "" {
-		return filepath.Join(local, "conflicts"), nil
+		return filepath.Join(local, conflictsName), nil
 	}
 	state, err := xdgDir("XDG_STATE_HOME", ".local/state")
-	return filepath.Join(state, "mneme", "conflicts"), err
+	return filepath.Join(state, "mneme", conflictsName), err
 }
 
 // conflictsOf returns the conflicts of a store.

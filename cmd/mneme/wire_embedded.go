@@ -58,6 +58,15 @@ func (e embedded) opened(pid int) bool {
 func (e embedded) remote() bool { return false }
 
 func (e embedded) open(ctx context.Context, opts openOptions) (*library, error) {
+	log, err := e.openLog(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	blobs := func(storeID string) (cas.Store, error) { return e.blobs(log, storeID) }
+	return newLibrary(log, &blobCaches{backend: blobs, direct: opts.direct}), nil
+}
+
+func (e embedded) openLog(ctx context.Context, opts openOptions) (*sqlitelog.Log, error) {
 	if err := checkFormat(e.dir, opts.create); err != nil {
 		return nil, fmt.Errorf("%v: %w", e, err)
 	}
@@ -68,19 +77,22 @@ func (e embedded) open(ctx context.Context, opts openOptions) (*library, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", e, err)
 	}
-	blobs := func(storeID string) (cas.Store, error) { return e.blobs(log, storeID) }
-	return newLibrary(log, &blobCaches{backend: blobs, direct: opts.direct}), nil
+	return log, nil
 }
 
 // blobs opens the blobs of a store: those that the log keeps, and larger ones
 // and those of early versions in files. The disk tier of the cache is not for
 // them: they are on this disk already.
 func (e embedded) blobs(log *sqlitelog.Log, storeID string) (cas.Store, error) {
-	files, err := dircas.Open(filepath.Join(e.dir, storesDir, storeID, blobsDir), nil)
+	files, err := e.blobFiles(storeID)
 	if err != nil {
 		return nil, err
 	}
 	return sizecas.New(log.Blobs(storeID), sqlitelog.MaxContent, files), nil
+}
+
+func (e embedded) blobFiles(storeID string) (*dircas.Store, error) {
+	return dircas.Open(filepath.Join(e.dir, storesDir, storeID, blobsDir), nil)
 }
 
 func (e embedded) rebuild(context.Context, string, func(string, int, int)) error {
@@ -118,6 +130,10 @@ func checkFormat(dir string, create bool) error {
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+	return writeFormat(dir)
+}
+
+func writeFormat(dir string) error {
 	return durable.WriteFile(filepath.Join(dir, formatFile), []byte(formatPrefix+strconv.Itoa(embeddedFormat)+"\n"), 0o600)
 }
 

@@ -33,6 +33,9 @@ const (
 	newestOf    = `SELECT ` + versionColumns + ` FROM ` + versionTables + ` WHERE v.store = ? AND v.memory_id = ? ORDER BY v.seq DESC LIMIT 1`
 
 	recordByKey = `SELECT record FROM commits WHERE store = ? AND key = ?`
+
+	contentsElsewhere = `SELECT DISTINCT v.sha256 FROM versions v WHERE v.store = ? AND v.sha256 IS NOT NULL
+		AND NOT EXISTS (SELECT 1 FROM blobs b WHERE b.store = v.store AND b.sha256 = v.sha256)`
 )
 
 // headsBetween reads so many heads whose paths are between two others.

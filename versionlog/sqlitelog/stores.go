@@ -71,18 +71,23 @@ func (l *Log) DeleteStore(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		for _, drop := range []string{dropPaths, dropVersions, dropCommits, dropBlobs, dropStore} {
-			if err := w.run(drop, s.num); err != nil {
-				return err
-			}
-		}
-		return nil
+		return w.dropStore(s.num)
 	})
 	if err != nil {
 		return err
 	}
 	l.recent.forget(id)
 	l.writer.emptyWriteAhead(ctx)
+	return nil
+}
+
+// dropStore removes a store's rows.
+func (w *writer) dropStore(num int64) error {
+	for _, drop := range []string{dropPaths, dropVersions, dropCommits, dropBlobs, dropStore} {
+		if err := w.run(drop, num); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"mneme/cas"
+	"mneme/versionlog"
+)
+
+type backupCmd struct {
+	Dest   string   `arg:"" help:"A directory that does not exist or is empty, a new file whose name ends in .tar, or - for a tar on standard output."`
+	Stores []string `arg:"" optional:"" name:"store" help:"Their names or ids. Default: all stores."`
+}
+
+func (c *backupCmd) Help() string {
+	return `Copies the stores with their whole history and the kept conflicts, as of one moment, while mounts and commands use them. DEST appears only when everything is in it and on disk; what an interrupted backup leaves is called DEST.partial-… and can be removed. A directory is used in place (--url file:///DEST) or copied back; a tar holds one directory, mneme, which is such a copy.
+
+Exit code 7 says that the copy is there, but lacks contents that the store itself has lost.
+
+Examples:
+
+    mneme backup /backups/mneme-2026-11-25
+    mneme fsck --url file:///backups/mneme-2026-11-25
+    mneme backup notes.tar notes
+    mneme backup - | zstd > stores.tar.zst`
+}
+
+// backupResult is what a backup holds.
+type backupResult struct {
+	Type      string        `json:"type"`
+	Path      string        `json:"path"`
+	Stores    []backupStore `json:"stores"`
+	Files     int           `json:"files"` // of contents that are not in the database
+	Conflicts int           `json:"conflicts"`
+	Lost      int           `json:"lost"` // contents that the stores themselves have lost
+
+	lost []lostContent
+}
+
+// backupStore is a store in a backup, up to a sequence number.
+type backupStore struct {
+	Slug string `json:"store"`
+	ID   string `json:"id"`
+	Seq  uint64 `json:"head_seq"`
+}
+
+// lostContent is a content that a store should have, and has not.
+type lostContent struct {
+	store  versionlog.Store
+	digest cas.Digest
+}
+
+func (c *backupCmd) Run(ctx context.Context, a *app) error {
+	at, err := locate(a.url)
+	if err != nil {
+		return err
+	}
+	if at.remote() {
+		_, err := at.backup(ctx, "", nil, nil)
+		return err
+	}
+	if c.Dest == "-" && a.terminal {
+		return usagef("a tar is not for a terminal; redirect standard output, or name a file or directory")
+	}
+	// So that an interruption leaves nothing behind; a second one ends the process.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	dest, err := newBackupDest(c.Dest, at)
+	if err != nil {
+		return err
+	}
+	bar := a.progress("backup")
+	done, err := dest.fill(ctx, a, func(dir string) (*backupResult, error) {
+		return at.backup(ctx, dir, c.Stores, bar.show)
+	})
+	bar.clear()
+	if ctx.Err() != nil && err != nil {
+		return errors.New("the backup was interrupted; nothing is left of it")
+	}
+	if err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	return a.printBackup(done, c.Dest == "-")
+}
+
+// printBackup tells what was copied, unless standard output holds the copy.
+func (a *app) printBackup(b *backupResult, quiet bool) error {
+	b.Type, b.Lost = "backup", len(b.lost)
+	switch {
+	case quiet:
+	case a.json:
+		if err := a.printJSON(b); err != nil {
+			return err
+		}
+	default:
+		for _, s := range b.Stores {
+			a.printf("%s: %s\n", s.Slug, plural(s.Seq, "commit"))
+		}
+		a.printf("%s backed up to %s\n", plural(uint64(len(b.Stores)), "store"), printable(b.Path))
+	}
+	if len(b.lost) == 0 {
+		return nil
+	}
+	first := b.lost[0]
+	return fmt.Errorf("%w: the copy is complete but for %s that the store itself has lost, the first of them blob %v of %s; `mneme fsck %[4]s` says what to do",
+		errDamaged, plural(uint64(len(b.lost)), "content"), first.digest, first.store.Slug)
+}
+
+// backupDest is where a backup goes: a directory, a tar or standard output.
+type backupDest struct {
+	path string // "" is standard output
+	tar  bool
+}
+
+// newBackupDest makes sure that a backup of the stores at a location may go there.
+func newBackupDest(name string, of location) (*backupDest, error) {
+	if name == "-" {
+		return &backupDest{tar: true}, nil
+	}
+	for _, suffix := range []string{".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2"} {
+		if strings.HasSuffix(name, suffix) {
+			return nil, usagef("mneme does not compress; pipe a tar to a program that does: `mneme backup - | gzip > %s`", name)
+		}
+	}
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return nil, err
+	}
+	if parent, err := filepath.EvalSymlinks(filepath.Dir(path)); err != nil {
+		return nil, err
+	} else {
+		path = filepath.Join(parent, filepath.Base(path))
+	}
+	d := &backupDest{path: path, tar: strings.HasSuffix(name, ".tar")}
+	if e, ok := of.(embedded); ok {
+		if source, err := filepath.EvalSymlinks(e.dir); err == nil && (path == source || strings.HasPrefix(path, source+"/")) {
+			return nil, usagef("%s is in the directory of the stores themselves, %s; name a place outside", name, source)
+		}
+	}
+	return d, d.vacant(name)
+}
+
+// vacant makes sure that nothing is replaced.
+func (d *backupDest) vacant(name string) error {
+	info, err := os.Lstat(d.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if d.tar || !info.IsDir() {
+		return usagef("%s is there already; a backup replaces nothing, name a new one", name)
+	}
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
+		return usagef("the directory %s is not empty; a backup replaces nothing, name a new one or an empty one", name)
+	}
+	parent, err := os.Stat(filepath.Dir(d.path))
+	if err == nil && parent.Sys().(*syscall.Stat_t).Dev != info.Sys().(*syscall.Stat_t).Dev {
+		return usagef("%s is where a file system is mounted; name a new directory in it", name)
+	}
+	return err
+}
+
+// partial is what the name of an unfinished backup has after that of the backup.
+const partial = ".partial-"
+
+// fill has a copy made in a directory beside the destination and then gives it its
+// name.
+func (d *backupDest) fill(ctx context.Context, a *app, copyTo func(dir string) (*backupResult, error)) (_ *backupResult, err error) {
+	parent, base := os.TempDir(), "mneme"
+	if d.path != "" {
+		parent, base = filepath.Split(d.path)
+	}
+	stage, err := os.MkdirTemp(parent, base+partial+"*")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
+	dir := filepath.Join(stage, tarRoot)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	b, err := copyTo(dir)
+	if err != nil {
+		return nil, err
+	}
+	b.Path = d.path
+	slices.SortFunc(b.lost, func(x, y lostContent) int { return strings.Compare(x.store.Slug, y.store.Slug) })
+	switch {
+	case d.path == "":
+		return b, writeTar(ctx, a.out, dir)
+	case d.tar:
+		return b, publishTar(ctx, dir, filepath.Join(stage, "tar"), d.path)
+	}
+	return b, publishDir(dir, d.path)
+}
