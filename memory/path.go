@@ -89,7 +89,13 @@ func ParseName(name string) (string, error) {
 	case !utf8.ValidString(name):
 		return "", fmt.Errorf("%w: %q", ErrPathEncoding, name)
 	}
-	for _, r := range name {
+	for i, r := range name {
+		if r == zwj || r == zwnj {
+			if !joins(name, i) {
+				return "", fmt.Errorf("%w: %q has the invisible character %U where it joins nothing", ErrBadPath, name, r)
+			}
+			continue
+		}
 		if r == '/' || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
 			return "", fmt.Errorf("%w: %q has the character %U; control and format characters are not allowed", ErrBadPath, name, r)
 		}

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
@@ -43,6 +44,39 @@ func TestParsePath(t *testing.T) {
 		{"/a\u0085b", "", ErrBadPath},
 		{"/a\u200bb", "", ErrBadPath},
 		{"/a\u202eb", "", ErrBadPath},
+		{"/👩\u200d🚀", "/👩\u200d🚀", nil},
+		{"/family 👨\u200d👩\u200d👧\u200d👦.md", "/family 👨\u200d👩\u200d👧\u200d👦.md", nil},
+		{"/👩🏽\u200d🚀", "/👩🏽\u200d🚀", nil},
+		{"/🏳\ufe0f\u200d🌈", "/🏳\ufe0f\u200d🌈", nil},
+		{"/❤\ufe0f\u200d🔥", "/❤\ufe0f\u200d🔥", nil},
+		{"/🏃🏾\u200d♀\ufe0f\u200d➡\ufe0f", "/🏃🏾\u200d♀\ufe0f\u200d➡\ufe0f", nil},
+		{"/🙂\u200d↔\ufe0f", "/🙂\u200d↔\ufe0f", nil},
+		{"/می\u200cخواهم.md", "/می\u200cخواهم.md", nil},         // Persian: I want
+		{"/نامه\u200cهای ایرانی", "/نامه\u200cهای ایرانی", nil}, // Persian: Iranian letters
+		{"/क्\u200dष", "/क्\u200dष", nil},                       // Hindi: half a letter
+		{"/क्\u200cष", "/क्\u200cष", nil},                       // Hindi: with its virama seen
+		{"/ශ්\u200dරී ලංකා", "/ශ්\u200dරී ලංකා", nil},           // Sinhala: Sri Lanka
+		{"/അവന്\u200d.txt", "/അവന്\u200d.txt", nil},             // Malayalam: a letter without a vowel
+		{"/a\u200db", "", ErrBadPath},
+		{"/a\u200cb", "", ErrBadPath},
+		{"/\u200da", "", ErrBadPath},
+		{"/a\u200d", "", ErrBadPath},
+		{"/\u200d", "", ErrBadPath},
+		{"/👩\u200d", "", ErrBadPath},
+		{"/\u200d👩", "", ErrBadPath},
+		{"/👩\u200d\u200d🚀", "", ErrBadPath},
+		{"/👩\u200c🚀", "", ErrBadPath},
+		{"/👩\u200da", "", ErrBadPath},
+		{"/1\u200d🚀", "", ErrBadPath},
+		{"/\ufe0f\u200d🚀", "", ErrBadPath},
+		{"/می\u200c", "", ErrBadPath},
+		{"/می\u200c.md", "", ErrBadPath},
+		{"/می\u200c\u200cخواهم", "", ErrBadPath},
+		{"/می\u200dخواهم", "", ErrBadPath}, // what is joined anyway
+		{"/\u200cخواهم", "", ErrBadPath},
+		{"/क्\u200c", "", ErrBadPath},
+		{"/क\u200dष", "", ErrBadPath},
+		{"/д\u200cд", "", ErrBadPath},
 		{"/\ufeffa", "", ErrBadPath},
 		{"/a\u2028b", "", ErrBadPath},
 		{"/a\u2029b", "", ErrBadPath},
@@ -72,9 +106,13 @@ func TestParsePrefix(t *testing.T) {
 	}
 }
 
+// plain is a joiner beside an ASCII letter or digit, but for what may follow half
+// a letter.
+var plain = regexp.MustCompile("[A-Za-z0-9][\u200c\u200d]|\u200c[\x00-\x7f]")
+
 // FuzzParsePath holds the published rules of a path against whatever comes out.
 func FuzzParsePath(f *testing.F) {
-	for _, seed := range []string{"/a", "/a/b", "/e\u0301", "/..", "/a\x00", "/\xff", "/\u200b", strings.Repeat("/x", 21), "/\u1100\u1161\u11a8", "/\u212b"} {
+	for _, seed := range []string{"/a", "/a/b", "/e\u0301", "/..", "/a\x00", "/\xff", "/\u200b", "/👩\u200d🚀", "/می\u200cخ", "/क्\u200d", "/e\u200d\u0301", strings.Repeat("/x", 21), "/\u1100\u1161\u11a8", "/\u212b"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
@@ -97,6 +135,9 @@ func FuzzParsePath(f *testing.F) {
 		}
 		for _, s := range segments {
 			if s == "" || s == "." || s == ".." || len(s) > 255 || strings.ContainsFunc(s, func(r rune) bool {
+				if r == zwj || r == zwnj { // leading, trailing or beside ASCII they would be unseen
+					return strings.HasPrefix(s, string(r)) || strings.HasSuffix(s, string(zwnj)) || plain.MatchString(s)
+				}
 				return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
 			}) {
 				t.Errorf("ParsePath(%q) = %q: segment %q", in, got, s)

@@ -35,7 +35,7 @@ func printable(text string) string {
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD"):
 			b.WriteString(`\x` + strconv.FormatUint(uint64(text[i]), 16))
-		case strconv.IsPrint(r):
+		case strconv.IsPrint(r), r == '\u200c', r == '\u200d': // joiners, of which names are made
 			b.WriteRune(r)
 		default:
 			quoted := strconv.QuoteRuneToASCII(r)
