@@ -206,7 +206,7 @@ func (fs *fileSystem) place(dirID uint64, name string, below int) (*node, string
 func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
 	canonical, err := memory.ParseName(name)
 	if err != nil {
-		return fuse.ENOENT
+		return absent(err)
 	}
 	if status, answered := fs.dismiss(header.NodeId, canonical, true); answered {
 		return status

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -193,7 +194,7 @@ func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name stri
 	}
 	canonical, err := memory.ParseName(name)
 	if err != nil {
-		return fuse.ENOENT
+		return absent(err)
 	}
 	fs.renewAll(header.NodeId)
 	fs.freshen(header.NodeId)
@@ -217,6 +218,9 @@ func (fs *fileSystem) lookup(dir *node, name, canonical string, thread uint32, o
 	}
 	if n == nil {
 		delete(fs.retries, thread) // what was to be tried again ends here
+		if dir.isTooLong(canonical) {
+			return fuse.Status(syscall.ENAMETOOLONG)
+		}
 		if canonical == name && oneForm(name) && dir.refresh == nil && dir.lacks(name) {
 			out.SetEntryTimeout(forever)
 			return fuse.OK // a negative entry, which the kernel keeps
@@ -238,6 +242,24 @@ func (n *node) lacks(name string) bool {
 	}
 	path, ok := n.childPath(name)
 	return ok && n.store.covers(n, path)
+}
+
+// absent answers for a name that no file can have, because of err.
+func absent(err error) fuse.Status {
+	if errors.Is(err, memory.ErrPathTooLong) {
+		return fuse.Status(syscall.ENAMETOOLONG)
+	}
+	return fuse.ENOENT
+}
+
+// isTooLong reports whether the path of a name in dir is longer, or deeper, than
+// that of a memory may be. Caller holds fs.mu.
+func (n *node) isTooLong(name string) bool {
+	if n.store == nil || n.isControl() {
+		return false
+	}
+	path, ok := n.childPath(name)
+	return ok && errors.Is(memory.CheckPath(path), memory.ErrPathTooLong)
 }
 
 // oneForm reports whether a name in NFC is the only spelling of itself. The

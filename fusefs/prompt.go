@@ -115,7 +115,7 @@ func (fs *fileSystem) PromptReleaseDir(in *fuse.ReleaseIn) bool {
 func (fs *fileSystem) PromptLookup(header *fuse.InHeader, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	canonical, err := memory.ParseName(name)
 	if err != nil {
-		return fuse.ENOENT, true // no file can have it; what creates it is told more
+		return absent(err), true // no file can have it; what creates it is told more
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

@@ -26,11 +26,6 @@ func (fs *fileSystem) Link(_ <-chan struct{}, in *fuse.LinkIn, _ string, _ *fuse
 	return fs.refuse(in.NodeId)
 }
 
-// Mknod implements fuse.RawFileSystem.
-func (fs *fileSystem) Mknod(_ <-chan struct{}, in *fuse.MknodIn, _ string, _ *fuse.EntryOut) fuse.Status {
-	return fs.refuse(in.NodeId)
-}
-
 // Fallocate implements fuse.RawFileSystem. Programs fall back to writing.
 func (fs *fileSystem) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
 	if status := fs.refuse(in.NodeId); status == fuse.EROFS {

@@ -118,7 +118,7 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName str
 func (fs *fileSystem) newMove(in *fuse.RenameIn, from *node, oldName, newName string) (*move, fuse.Status) {
 	old, err := memory.ParseName(oldName)
 	if err != nil {
-		return nil, fuse.ENOENT
+		return nil, absent(err)
 	}
 	n := from.children[old]
 	if n == nil {

@@ -16,7 +16,7 @@ import (
 func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
 	canonical, err := memory.ParseName(name)
 	if err != nil {
-		return fuse.ENOENT
+		return absent(err)
 	}
 	if status, answered := fs.dismiss(header.NodeId, canonical, false); answered {
 		return status

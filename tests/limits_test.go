@@ -128,21 +128,21 @@ func TestNames(t *testing.T) {
 	needTools(t, "python3")
 	runUseCases(t, []useCase{
 		{name: "refused", script: pyErr(`
-for name in [b"a\x01b", b"a\nb", b"a\tb", b"\x7f", "a\u200bb", "a\u202eb", "\ufeffa", "a\u2028b", "a\u0085b", "a\U000e0001b", b"\xff\xfe", b"a\xc3", b"x" * 256, "é" * 128]:
-    for way in [lambda n: write(n, b"x"), os.mkdir, lambda n: os.rename("f", n), os.unlink, os.stat]:
+for name in [b"a\x01b", b"a\nb", b"a\tb", b"\x7f", "a\u200bb", "a\u202eb", "\ufeffa", "a\u2028b", "a\u0085b", "a\U000e0001b", "a\u200db", "\u200c", "👩\u200d", "می\u200c", b"\xff\xfe", b"a\xc3", b"x" * 256, "é" * 128]:
+    for way in [lambda n: write(n, b"x"), os.mkdir, lambda n: os.rename("f", n), os.unlink, os.stat, os.rmdir, lambda n: os.truncate(n, 0), lambda n: open(n), lambda n: os.rename(n, "g"), os.listdir, lambda n: os.chmod(n, 0o600), lambda n: os.getxattr(n, "user.x")]:
         write("f", b"x") if not os.path.exists("f") else None
         try: way(name); print("ok", end=" ")
         except OSError as e: print(errno.errorcode[e.errno], end=" ")
     print()
-print(os.listdir("."))`), out: strings.Repeat("EINVAL EINVAL EINVAL ENOENT ENOENT \n", 10) + strings.Repeat("EILSEQ EILSEQ EILSEQ ENOENT ENOENT \n", 2) +
-			strings.Repeat("ENAMETOOLONG ENAMETOOLONG ENAMETOOLONG ENOENT ENOENT \n", 2) + "['f']\n", log: []string{"created f"}},
+print(os.listdir("."))`), out: strings.Repeat(strings.Repeat("EINVAL ", 3)+strings.Repeat("ENOENT ", 9)+"\n", 14) +
+			strings.Repeat(strings.Repeat("EILSEQ ", 3)+strings.Repeat("ENOENT ", 9)+"\n", 2) + strings.Repeat(strings.Repeat("ENAMETOOLONG ", 12)+"\n", 2) + "['f']\n", log: []string{"created f"}},
 		{name: "allowed", script: pyErr(`
-names = ["a b", "ä", "日本", "-x", "a:b", "a\\b", "'", '"', "$x", "*", "…", "😀", ".hidden", "a.", " ", "x" * 255, "é" * 127, "CON", "%41"]
+names = ["👩\u200d🚀", "می\u200cخواهم", "क्\u200dष", "a b", "ä", "日本", "-x", "a:b", "a\\b", "'", '"', "$x", "*", "…", "😀", ".hidden", "a.", " ", "x" * 255, "é" * 127, "CON", "%41"]
 for n in names: write(n, n.encode())
 assert sorted(os.listdir(".")) == sorted(names), os.listdir(".")
 for n in names: assert open(n).read() == n; os.unlink(n)
 print(os.listdir("."))`), out: "[]\n", log: func() (log []string) {
-			names := []string{"a b", "ä", "日本", "-x", "a:b", `a\b`, "'", `"`, "$x", "*", "…", "😀", ".hidden", "a.", " ", strings.Repeat("x", 255), strings.Repeat("é", 127), "CON", "%41"}
+			names := []string{"👩\u200d🚀", "می\u200cخواهم", "क्\u200dष", "a b", "ä", "日本", "-x", "a:b", `a\b`, "'", `"`, "$x", "*", "…", "😀", ".hidden", "a.", " ", strings.Repeat("x", 255), strings.Repeat("é", 127), "CON", "%41"}
 			for _, op := range []string{"created ", "deleted "} {
 				for _, n := range names {
 					log = append(log, op+n)
@@ -154,14 +154,16 @@ print(os.listdir("."))`), out: "[]\n", log: func() (log []string) {
 path = "/".join(["d"] * 18)  # below this case's own directory
 os.makedirs(path); write(path + "/f", b"20 segments")
 attempt(write, path + "/f2/g", b"x")
+attempt(os.stat, path + "/f2/g"); attempt(os.stat, path + "/g")
 attempt(os.mkdir, path + "/e")
 print(open(path + "/f").read())
-os.makedirs("x/y/z"); attempt(os.rename, "x", path.rsplit("/", 3)[0] + "/x")`), out: "ENOENT\nENAMETOOLONG\n20 segments\nok\n", log: []string{"created " + strings.Repeat("d/", 18) + "f"}},
+os.makedirs("x/y/z"); attempt(os.rename, "x", path.rsplit("/", 3)[0] + "/x")`), out: "ENOENT\nENOENT\nENOENT\nENAMETOOLONG\n20 segments\nok\n", log: []string{"created " + strings.Repeat("d/", 18) + "f"}},
 		{name: "long", script: pyErr(`
 path = "/".join(["x" * 200] * 5)
 os.makedirs("/".join(["x" * 200] * 4)); attempt(os.mkdir, path); write(path.rsplit("/", 1)[0] + "/f", b"x")
 attempt(write, path + "/" + "y" * 13, b"x"); attempt(write, path + "/" + "y" * 14, b"x"); attempt(os.rename, path.rsplit("/", 1)[0] + "/f", path + "/" + "z" * 20)
-print(len(os.listdir(path)))`), out: "ok\nok\nENAMETOOLONG\nENAMETOOLONG\n1\n", log: []string{
+attempt(os.stat, path + "/" + "y" * 14); attempt(os.unlink, path + "/" + "y" * 14); attempt(os.stat, path + "/" + "w" * 13)
+print(len(os.listdir(path)))`), out: "ok\nok\n" + strings.Repeat("ENAMETOOLONG\n", 4) + "ENOENT\n1\n", log: []string{
 			"created " + strings.Repeat(strings.Repeat("x", 200)+"/", 4) + "f", "created " + strings.Repeat(strings.Repeat("x", 200)+"/", 5) + strings.Repeat("y", 13)}},
 		{name: "normal form", script: pyErr(`
 nfd, nfc = unicodedata.normalize("NFD", "café"), unicodedata.normalize("NFC", "café")
@@ -221,6 +223,12 @@ write("f", b"x")
 attempt(os.symlink, "f", "l"); attempt(os.link, "f", "l"); attempt(os.mkfifo, "l"); attempt(os.mknod, "l", stat.S_IFCHR | 0o600, os.makedev(1, 3))
 attempt(os.mknod, "l", stat.S_IFBLK | 0o600, os.makedev(1, 3)); attempt(socket.socket(socket.AF_UNIX).bind, "l")
 print(os.listdir("."))`), out: "EPERM\nEPERM\nEPERM\nEPERM\nEPERM\nEPERM\n['f']\n", log: []string{"created f"}},
+		{name: "regular files by mknod", script: pyErr(`
+attempt(os.mknod, "f"); attempt(os.mknod, "f"); os.mkdir("d"); attempt(os.mknod, "d"); attempt(os.mknod, "g", 0o600); attempt(os.mknod, "h", stat.S_IFREG | 0o4644); attempt(os.mknod, "x" * 256); attempt(os.mknod, "a\tb")
+print(oct(os.stat("g").st_mode), os.stat("f").st_size); write("g", b"x"); os.mknod(".f.swp"); os.mknod("d/i.tmp"); os.rename("d/i.tmp", "d/i"); print(sorted(os.listdir(".")))`),
+			out:     "ok\nEEXIST\nEEXIST\nok\nEPERM\nENAMETOOLONG\nEINVAL\n0o100600 0\n['.f.swp', 'd', 'f', 'g']\n",
+			log:     []string{"created f", "created g", "modified g", "created d/i"},
+			scratch: []string{".f.swp"}},
 		{name: "owners and modes", script: pyErr(`
 write("f", b"x"); os.mkdir("d")
 attempt(os.chown, "f", 1234, -1); attempt(os.chown, "f", -1, 1234); attempt(os.chown, "f", 0, 0); attempt(os.chown, "d", 1234, 1234)

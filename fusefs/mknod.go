@@ -1,0 +1,37 @@
+package fusefs
+
+import (
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// Mknod implements fuse.RawFileSystem: an empty regular file, which is committed
+// when the call returns, since no close will come. Nothing else can be made.
+func (fs *fileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
+	if in.Mode&syscall.S_IFMT != syscall.S_IFREG {
+		return fs.refuse(in.NodeId)
+	}
+	create := fuse.CreateIn{InHeader: in.InHeader, Flags: syscall.O_WRONLY | syscall.O_CREAT | syscall.O_EXCL, Mode: in.Mode}
+	var created fuse.CreateOut
+	if status := fs.Create(cancel, &create, name, &created); !status.Ok() {
+		return status
+	}
+	fs.mu.RLock()
+	h := fs.handles[created.Fh]
+	fs.mu.RUnlock()
+	status := fs.commitFile(h.node, h.stage, saved)
+	if !status.Ok() {
+		fs.closeFailed(h.node, h.stage, status)
+	}
+	fs.Release(cancel, &fuse.ReleaseIn{InHeader: in.InHeader, Fh: created.Fh})
+	if !status.Ok() {
+		fs.Forget(created.NodeId, 1) // of which the kernel does not hear
+		return status
+	}
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	*out = created.EntryOut
+	fs.fillAttr(h.node, &out.Attr)
+	return fuse.OK
+}

@@ -1,0 +1,38 @@
+package fusefs
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// TestMknod makes files without opening them: one is in the history when the call
+// returns, and of one that is not nothing is left.
+func TestMknod(t *testing.T) {
+	r := newRig(t)
+	r.must(r.s.walk(t.Context()))
+	mknod := func(name string) (fuse.EntryOut, fuse.Status) {
+		in := &fuse.MknodIn{InHeader: header(r.s.root.id), Mode: syscall.S_IFREG | 0o640}
+		var out fuse.EntryOut
+		status := r.fs.Mknod(nil, in, name, &out)
+		return out, status
+	}
+	out, status := mknod("f")
+	if !status.Ok() || out.Mode != syscall.S_IFREG|0o640 || out.NodeId != r.wantLookup("/f", fuse.OK).NodeId {
+		t.Errorf("mknod: %v, %+v", status, out)
+	}
+	r.wantAsLog()
+	if _, data, err := r.other.Read(t.Context(), "/f"); err != nil || len(data) != 0 {
+		t.Errorf("the log has %q (%v)", data, err)
+	}
+	nodes := len(r.fs.nodes)
+	r.log.fate = func() fate { return unmade }
+	if _, status := mknod("g"); status != fuse.EIO {
+		t.Errorf("mknod without the log: %v, want EIO", status)
+	}
+	r.wantLookup("/g", fuse.ENOENT)
+	if len(r.fs.nodes) != nodes || len(r.fs.handles) != 0 {
+		t.Errorf("%d nodes and %d handles are left, want %d and none", len(r.fs.nodes), len(r.fs.handles), nodes)
+	}
+}
