@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -42,6 +43,7 @@ type mountCmd struct {
 	CacheSize   byteSize      `default:"1GiB" placeholder:"SIZE" help:"How much of a remote store's bytes to keep on disk, for all mounts together; 0 is none. Default: ${default}."`
 	CacheDir    string        `placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
 	Background  bool          `help:"Return when it is mounted, and go on serving."`
+	PrintPrompt bool          `help:"Print what to tell an agent about the mount, for its system prompt, and mount nothing."`
 	Owner       owner         `placeholder:"UID:GID" help:"Whom the files belong to. Default: you."`
 
 	OnConflict    string `enum:"fail,merge" default:"fail" help:"What to do with a write to a file that somebody else has changed: fail, or merge changes to other lines. Default: ${default}."`
@@ -56,7 +58,8 @@ Examples:
 
     mneme mount notes
     mneme mount notes docs:ro --at /srv/agent-1/memory --background
-    mneme mount notes --read-only     (for a session that reads untrusted input)`
+    mneme mount notes --read-only     (for a session that reads untrusted input)
+    mneme mount notes --at /mnt/memory --print-prompt >> system-prompt.txt`
 }
 
 // conflictErrnos are the values of --conflict-errno.
@@ -88,6 +91,9 @@ func (o owner) ids() (uid, gid uint32) {
 }
 
 func (c *mountCmd) Run(ctx context.Context, a *app) error {
+	if c.PrintPrompt {
+		return c.printPrompt(ctx, a)
+	}
 	parent := parentPipe()
 	if c.Background && parent == nil {
 		return c.runBackground(a)
@@ -147,12 +153,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 		defer runtime.KeepAlive(make([]byte, ballastSize))
 	}
 	syscall.Umask(0) // the modes that callers ask for have been through theirs
-	uid, gid := c.Owner.ids()
-	server, err := fusefs.Mount(ctx, dir, stores, &fusefs.Options{
-		UID: uid, GID: gid, Session: c.Session, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Status: lib.usage(), Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
-		Conflicts: lib.conflictsOf,
-	})
+	server, err := fusefs.Mount(ctx, dir, stores, c.options(lib))
 	if err != nil {
 		return err
 	}
@@ -181,6 +182,42 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 		return nil
 	}
 	return err
+}
+
+// options are those of the mount, of stores in lib.
+func (c *mountCmd) options(lib *library) *fusefs.Options {
+	uid, gid := c.Owner.ids()
+	return &fusefs.Options{
+		UID: uid, GID: gid, Session: c.Session, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Status: lib.usage(), Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
+		Conflicts: lib.conflictsOf,
+	}
+}
+
+// printPrompt prints what to tell an agent about the mount.
+func (c *mountCmd) printPrompt(ctx context.Context, a *app) error {
+	wanted, err := c.check()
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(c.At)
+	if err != nil {
+		return err
+	}
+	return a.withConflictsDir(ctx, reading, func(lib *library) error {
+		stores, err := c.openStores(ctx, lib.Library, wanted)
+		if err != nil {
+			return err
+		}
+		prompt := fusefs.Guide(dir, stores, c.options(lib))
+		if a.json {
+			return a.printJSON(struct {
+				Prompt string `json:"prompt"`
+			}{prompt})
+		}
+		a.printf("%s", prompt)
+		return nil
+	})
 }
 
 // startMetrics serves metrics where they are wanted, and nil where they are not.
