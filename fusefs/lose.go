@@ -135,6 +135,7 @@ func (s *store) keep(l loss, id int) int {
 		return noConflict
 	}
 	s.errors.addConflict(l.path, fmt.Sprintf("%s; %s; your text is kept in .mneme/conflicts/%d/yours", text, redo, id))
+	s.fs.log.Info("conflict", "store", s.slug(), "path", l.path, "conflict", id)
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
 	s.opened(l.path, id)

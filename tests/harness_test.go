@@ -88,8 +88,9 @@ type env struct {
 	home   string
 	stores string // directory of the embedded stores
 	made   map[string]bool
-	remote *remote // the stores are there instead; nil: embedded
-	daemon string  // what serves the mounts; the mneme under test unless a test has another
+	remote *remote  // the stores are there instead; nil: embedded
+	daemon string   // what serves the mounts; the mneme under test unless a test has another
+	vars   []string // further variables of the environment of every program
 }
 
 func newEnv(t testing.TB) *env {
@@ -166,6 +167,7 @@ func (e *env) environ() []string {
 		"GORACE=atexit_sleep_ms=20 " + os.Getenv("GORACE"),
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org",
 	}
+	environ = append(environ, e.vars...)
 	if e.remote != nil {
 		environ = append(environ, e.remote.vars...)
 	}

@@ -12,9 +12,12 @@ import (
 
 // aboutMount is the part of `mneme status` about the mount at a directory.
 func aboutMount(dir, status string) string {
-	_, text, _ := strings.Cut(status, dir+",")
-	text, _, _ = strings.Cut(text, "Mounted at")
-	return text
+	for line := range strings.Lines(status) {
+		if strings.HasPrefix(line, dir+" ") {
+			return line
+		}
+	}
+	return ""
 }
 
 // TestCommandLineBesideMount holds that every command works while the store is
@@ -62,9 +65,12 @@ func TestCommandLineBesideMount(t *testing.T) {
 	if r := e.mneme("status", "--json"); r.code != 0 || !strings.Contains(r.stdout, m.at) {
 		t.Errorf("status: %v", r)
 	}
-	foreign := " (of other stores than these)"
-	if text := aboutMount(m.at, e.must(t, "status")); !strings.Contains(text, "id: memstore_") || strings.Contains(text, foreign) {
+	foreign := " (notes) "
+	if text := aboutMount(m.at, e.must(t, "status")); !strings.Contains(text, " notes ") || !strings.Contains(text, m.session) || strings.Contains(text, foreign) {
 		t.Errorf("status says of a mount of its stores: %q", text)
+	}
+	if text := e.must(t, "status", "-v", "--mine"); !strings.Contains(text, "Mounted at  "+m.at+", by process") || !strings.Contains(text, "  session: "+m.session+"\n") {
+		t.Errorf("status -v says: %q", text)
 	}
 	elsewhere := *e
 	elsewhere.stores, elsewhere.remote = filepath.Join(e.dir, "elsewhere"), nil

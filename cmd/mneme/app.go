@@ -23,6 +23,7 @@ import (
 type app struct {
 	url  *string // nil is the default
 	json bool
+	args []string // of the command line
 
 	in          *os.File
 	out         *bufio.Writer

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"syscall"
 )
 
@@ -45,7 +43,11 @@ func (c *mountCmd) runBackground(a *app) error {
 	if err != nil {
 		return err
 	}
-	log, err := openDaemonLog(dir)
+	logPath, err := daemonLogPath(dir)
+	if err != nil {
+		return err
+	}
+	log, err := openDaemonLog(logPath)
 	if err != nil {
 		return err
 	}
@@ -59,8 +61,8 @@ func (c *mountCmd) runBackground(a *app) error {
 		return err
 	}
 	defer fromDaemon.Close()
-	daemon := exec.Command(self, os.Args[1:]...)
-	daemon.Env = append(os.Environ(), parentPipeVariable+"=1")
+	daemon := exec.Command(self, a.args...)
+	daemon.Env = append(os.Environ(), parentPipeVariable+"=1", daemonLogVariable+"="+logPath)
 	daemon.Stdout, daemon.Stderr = log, log
 	daemon.ExtraFiles = []*os.File{toParent} // parentPipeFD
 	daemon.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -80,23 +82,12 @@ func (c *mountCmd) runBackground(a *app) error {
 		_ = daemon.Wait() // its exit code says the same
 		return reply.Error
 	}
+	if !a.terminal && !a.json {
+		return nil
+	}
 	unmount := a.command() + " unmount"
 	if dir != defaultMountDir {
 		unmount += " --at " + dir
 	}
 	return a.printMounted(reply.mounted, fmt.Sprintf("`%s` ends it. Its log is %s.", unmount, log.Name()))
-}
-
-// openDaemonLog opens the log of the daemon at dir for appending.
-func openDaemonLog(dir string) (*os.File, error) {
-	state, err := xdgDir("XDG_STATE_HOME", ".local/state")
-	if err != nil {
-		return nil, err
-	}
-	logs := filepath.Join(state, "mneme")
-	if err := os.MkdirAll(logs, 0o700); err != nil {
-		return nil, err
-	}
-	name := strings.ReplaceAll(strings.Trim(dir, "/"), "/", "-") + ".log"
-	return os.OpenFile(filepath.Join(logs, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }

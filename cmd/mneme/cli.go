@@ -62,6 +62,13 @@ func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 func (a *app) run(ctx context.Context, args []string) error {
 	// Errors of the command line itself are reported as JSON, too.
 	a.json = slices.Contains(args, "--json")
+	if isHelper() {
+		var err error
+		if args, err = asHelper(args); err != nil || len(args) == 0 {
+			return err
+		}
+	}
+	a.args = args
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -44,11 +45,14 @@ type mountCmd struct {
 	CacheDir    string        `placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
 	Background  bool          `help:"Return when it is mounted, and go on serving."`
 	PrintPrompt bool          `help:"Print what to tell an agent about the mount, for its system prompt, and mount nothing."`
-	Owner       owner         `placeholder:"UID:GID" help:"Whom the files belong to. Default: you."`
+	Owner       owner         `placeholder:"USER[:GROUP]" help:"Whom the files belong to, by name or number. Default: you."`
+	LogLevel    string        `enum:"auto,debug,info,warn,error" default:"auto" placeholder:"LEVEL" help:"From what level on the daemon logs: debug, info, warn or error. Default: warn on a terminal, else info."`
 
 	OnConflict    string `enum:"fail,merge" default:"fail" help:"What to do with a write to a file that somebody else has changed: fail, or merge changes to other lines. Default: ${default}."`
 	Strict        bool   `help:"Refuse to overwrite a memory that was not read in this session."`
 	ConflictErrno string `enum:"estale,ebusy" default:"estale" help:"The error that a lost write gets; some programs know ebusy better. Default: ${default}."`
+
+	log *slog.Logger
 }
 
 func (c *mountCmd) Help() string {
@@ -71,16 +75,48 @@ type owner struct {
 	uid, gid uint32
 }
 
-// UnmarshalText reads UID:GID.
+// UnmarshalText reads USER:GROUP, or USER, whose own group it is then.
 func (o *owner) UnmarshalText(text []byte) error {
-	user, group, _ := strings.Cut(string(text), ":")
-	uid, err := strconv.ParseUint(user, 10, 32)
-	gid, gidErr := strconv.ParseUint(group, 10, 32)
-	if err = errors.Join(err, gidErr); err != nil {
-		return fmt.Errorf("%q: want two numbers, UID:GID such as 1000:1000", text)
+	name, group, hasGroup := strings.Cut(string(text), ":")
+	uid, own, err := userID(name)
+	gid := own
+	if err == nil && hasGroup {
+		gid, err = groupID(group)
 	}
-	*o = owner{true, uint32(uid), uint32(gid)}
+	if err != nil {
+		return fmt.Errorf("%q: %w; want USER:GROUP or USER, such as 1000:1000 or agent", text, err)
+	}
+	*o = owner{true, uid, gid}
 	return nil
+}
+
+// userID finds a user and its own group, by name or number.
+func userID(name string) (uid, gid uint32, err error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		if u, err = user.LookupId(name); err != nil {
+			id, parseErr := strconv.ParseUint(name, 10, 32)
+			if parseErr != nil {
+				return 0, 0, fmt.Errorf("there is no user %q", name)
+			}
+			return uint32(id), uint32(id), nil // of a container, perhaps
+		}
+	}
+	id, errUser := strconv.ParseUint(u.Uid, 10, 32)
+	own, errGroup := strconv.ParseUint(u.Gid, 10, 32)
+	return uint32(id), uint32(own), errors.Join(errUser, errGroup)
+}
+
+// groupID finds a group by name or number.
+func groupID(name string) (uint32, error) {
+	if g, err := user.LookupGroup(name); err == nil {
+		name = g.Gid
+	}
+	id, err := strconv.ParseUint(name, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("there is no group %q", name)
+	}
+	return uint32(id), nil
 }
 
 func (o owner) ids() (uid, gid uint32) {
@@ -98,6 +134,7 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 	if c.Background && parent == nil {
 		return c.runBackground(a)
 	}
+	c.log = newLogger(c.logLevel(parent == nil && a.errTerminal))
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	err := c.serve(ctx, a.url, func(m mounted) error {
@@ -166,6 +203,8 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	if err := ready(announced); err != nil {
 		return errors.Join(err, server.Close())
 	}
+	c.log.Info("mounted", "version", version(), "pid", os.Getpid(), "dir", dir, "stores", wanted, "session", c.Session)
+	c.tellService(serviceReady)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -173,9 +212,13 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	}()
 	select {
 	case <-ctx.Done():
+		c.log.Info("ending", "cause", context.Cause(ctx))
 	case <-ended:
+		c.log.Info("ending", "cause", "unmounted")
 	}
+	c.tellService(serviceStopping)
 	err = server.Close()
+	c.log.Info("ended", "in-use", errors.Is(err, fusefs.ErrBusy))
 	// Requests may still come then, until the process ends. They keep the
 	// library open; what was written is committed, and the mount is gone.
 	if inUse = errors.Is(err, fusefs.ErrBusy); inUse {
@@ -184,11 +227,22 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	return err
 }
 
+// logLevel returns the level from which the daemon logs.
+func (c *mountCmd) logLevel(terminal bool) (level slog.Level) {
+	switch {
+	case c.LogLevel != "auto":
+		_ = level.UnmarshalText([]byte(c.LogLevel)) // kong has seen that it is one
+	case terminal:
+		level = slog.LevelWarn
+	}
+	return level
+}
+
 // options are those of the mount, of stores in lib.
 func (c *mountCmd) options(lib *library) *fusefs.Options {
 	uid, gid := c.Owner.ids()
 	return &fusefs.Options{
-		UID: uid, GID: gid, Session: c.Session, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		UID: uid, GID: gid, Session: c.Session, Logger: c.log,
 		Status: lib.usage(), Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
 		Conflicts: lib.conflictsOf,
 	}
@@ -218,6 +272,14 @@ func (c *mountCmd) printPrompt(ctx context.Context, a *app) error {
 		a.printf("%s", prompt)
 		return nil
 	})
+}
+
+// tellService tells the service manager of the daemon's state. One that does not
+// hear of it decides by itself what to do.
+func (c *mountCmd) tellService(state string) {
+	if err := notifyService(state); err != nil {
+		c.log.Warn("notify the service manager", "err", err)
+	}
 }
 
 // startMetrics serves metrics where they are wanted, and nil where they are not.
@@ -260,6 +322,13 @@ func (c *mountCmd) check() ([]wantedStore, error) {
 type wantedStore struct {
 	ref      string
 	readOnly bool
+}
+
+func (w wantedStore) String() string {
+	if w.readOnly {
+		return w.ref + ":ro"
+	}
+	return w.ref
 }
 
 func allReadOnly(wanted []wantedStore) bool {

@@ -26,6 +26,7 @@ type mountPoint struct {
 	dir   string
 	pid   int    // of the daemon; 0 when the mount does not say
 	minor string // of the device, the number of the FUSE connection
+	uid   int    // of the user who mounted it; -1 when the mount does not say
 }
 
 // ended reports whether a process has exited and only waits for its parent to
@@ -74,10 +75,15 @@ func parseMounts(r io.Reader) ([]mountPoint, error) {
 		if len(place) < 5 || len(source) < 2 || source[0] != mountType || place[3] != "/" {
 			continue // another's, or a part of one that is bound to another place
 		}
-		m := mountPoint{dir: unescapeOctal(place[4])}
+		m := mountPoint{dir: unescapeOctal(place[4]), uid: -1}
 		_, m.minor, _ = strings.Cut(place[2], ":")
 		if pid, ok := strings.CutPrefix(source[1], sourcePrefix); ok {
 			m.pid, _ = strconv.Atoi(pid)
+		}
+		for option := range strings.SplitSeq(source[len(source)-1], ",") {
+			if uid, ok := strings.CutPrefix(option, "user_id="); ok {
+				m.uid, _ = strconv.Atoi(uid)
+			}
 		}
 		mounts = append(mounts, m)
 	}

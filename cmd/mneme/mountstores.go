@@ -11,35 +11,8 @@ import (
 	"mneme/versionlog"
 )
 
-// storeStatus is .mneme/status of one store of a mount: its values by their
-// keys.
-type storeStatus map[string]string
-
-// The keys of a status that commands look at.
-const (
-	statusID     = "id"
-	statusAccess = "access"
-)
-
-// parseStatuses reads what readMountStatus returns: an empty line ends a store.
-func parseStatuses(text string) []storeStatus {
-	var all []storeStatus
-	for block := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
-		s := storeStatus{}
-		for line := range strings.Lines(block) {
-			if key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); ok {
-				s[key] = value
-			}
-		}
-		if s[statusID] != "" {
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
-// liveMount is a mount whose daemon runs, and what it says of itself; nil when
-// it does not answer in time.
+// liveMount is a mount whose daemon runs, and what it says of itself; nothing
+// when it does not answer in time.
 type liveMount struct {
 	mountPoint
 	stores []storeStatus
@@ -85,9 +58,9 @@ func (a *app) checkUnmounted(s versionlog.Store, readers bool) error {
 		switch {
 		case m.shows(s.ID, readers):
 			users = append(users, user)
-		case m.stores == nil && at.opened(m.pid):
+		case len(m.stores) == 0 && at.opened(m.pid):
 			users = append(users, user+", which does not answer")
-		case m.stores == nil && !a.json:
+		case len(m.stores) == 0 && !a.json:
 			_, _ = fmt.Fprintf(a.err, "The mount at %s does not answer; whether it shows store %s cannot be said.\n", printable(user), s.Slug)
 		}
 	}
@@ -102,7 +75,7 @@ func (a *app) checkUnmounted(s versionlog.Store, readers bool) error {
 // readers, writes it.
 func (m liveMount) shows(id string, readers bool) bool {
 	return slices.ContainsFunc(m.stores, func(st storeStatus) bool {
-		return st[statusID] == id && (readers || st[statusAccess] == "read-write")
+		return st.get(statusID) == id && (readers || st.get(statusAccess) == "read-write")
 	})
 }
 

@@ -1,24 +1,30 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"mneme/memory"
 	"mneme/versionlog"
 )
 
-type statusCmd struct{}
+type statusCmd struct {
+	Verbose bool `short:"v" help:"Show all that each mount says of its stores."`
+	Mine    bool `help:"Show the mounts only that you serve."`
+}
 
 func (c *statusCmd) Help() string {
-	return `Mounts are shown of every store on this machine, also those whose daemon has died.`
+	return `Mounts are shown of every store on this machine, one a line, also those whose daemon has died. A mount of stores that --url does not lead to has them in parentheses.
+
+Examples:
+
+    mneme status
+    mneme status -v --mine`
 }
 
 type statusJSON struct {
@@ -27,13 +33,6 @@ type statusJSON struct {
 	Mounts []mountJSON  `json:"mounts"`
 
 	known bool // Stores could be asked for
-}
-
-type mountJSON struct {
-	Dir    string `json:"dir"`
-	PID    int    `json:"pid"`
-	Alive  bool   `json:"alive"`
-	Status string `json:"status"` // .mneme/status of its stores; "" when it does not answer
 }
 
 func (c *statusCmd) Run(ctx context.Context, a *app) error {
@@ -51,16 +50,14 @@ func (c *statusCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	for _, m := range mounts {
-		j := mountJSON{Dir: m.dir, PID: m.pid, Alive: m.alive()}
-		if j.Alive {
-			j.Status = readMountStatus(m.dir)
+		if j := newMountJSON(m); !c.Mine || j.UID == os.Getuid() {
+			s.Mounts = append(s.Mounts, j)
 		}
-		s.Mounts = append(s.Mounts, j)
 	}
 	if a.json {
 		return errors.Join(storesErr, a.printJSON(s))
 	}
-	printStatus(a, s)
+	printStatus(a, s, c.Verbose)
 	return storesErr
 }
 
@@ -92,34 +89,7 @@ func storeStates(ctx context.Context, a *app, count bool) ([]storeState, error) 
 	return states, a.allowNothing(err)
 }
 
-// statusPatience is how long a mount may take to answer.
-const statusPatience = 2 * time.Second
-
-// readMountStatus returns what .mneme/status says in the stores of a mount, or
-// "" when it does not answer. Another process reads it: if the daemon hangs,
-// not even SIGKILL frees that one, and it is left behind.
-func readMountStatus(dir string) string {
-	var out bytes.Buffer
-	cat := exec.Command("sh", "-c", `cd -- "$1" && for s in *; do cat -- "$s/.mneme/status" || exit; echo; done`, "sh", dir)
-	cat.Stdout = &out
-	if cat.Start() != nil {
-		return ""
-	}
-	done := make(chan error, 1)
-	go func() { done <- cat.Wait() }()
-	select {
-	case err := <-done:
-		if err != nil {
-			return ""
-		}
-		return out.String()
-	case <-time.After(statusPatience):
-		_ = cat.Process.Kill()
-		return ""
-	}
-}
-
-func printStatus(a *app, s statusJSON) {
+func printStatus(a *app, s statusJSON, verbose bool) {
 	a.printFields([][2]string{{"Stores at", s.URL}})
 	t := &table{header: []string{"STORE", "SEQ", "MEMORIES", "BYTES", "STATE"}, right: []string{"SEQ", "MEMORIES", "BYTES"}}
 	for _, st := range s.Stores {
@@ -137,27 +107,71 @@ func printStatus(a *app, s statusJSON) {
 		a.printf("\n")
 		a.printTable(t)
 	}
-	here := func(id string) bool {
-		return slices.ContainsFunc(s.Stores, func(st storeState) bool { return st.ID == id })
-	}
-	for _, m := range s.Mounts {
-		a.printf("\n")
-		state := fmt.Sprintf("served by process %d", m.PID)
-		if !m.Alive {
-			state = fmt.Sprintf("dead: process %d is gone; mount again, or `mneme unmount --at %s`", m.PID, m.Dir)
-		} else if m.Status == "" {
-			state = fmt.Sprintf("process %d does not answer", m.PID)
-		}
-		a.printFields([][2]string{{"Mounted at", m.Dir + ", " + state}})
-		for line := range strings.Lines(strings.TrimSpace(m.Status)) {
-			text := printable(strings.TrimSuffix(line, "\n"))
-			if id, ok := strings.CutPrefix(text, "id: "); ok && s.known && !here(id) {
-				text += " (of other stores than these)"
-			}
-			a.printf("  %s\n", text)
-		}
-	}
 	if len(s.Mounts) == 0 {
 		a.printf("\nNothing is mounted.\n")
+		return
+	}
+	a.printf("\n")
+	mounts := &table{header: []string{"MOUNT", "STORES", "SESSION", "PID", "STATE"}, right: []string{"PID"}}
+	for _, m := range s.Mounts {
+		session := "-"
+		if len(m.Stores) > 0 {
+			session = m.Stores[0].get(statusSession)
+		}
+		mounts.add(m.Dir, s.storesOf(m), session, strconv.Itoa(m.PID), m.state())
+	}
+	a.printTable(mounts)
+	for _, m := range s.Mounts {
+		if verbose {
+			printMount(a, m)
+		}
+	}
+}
+
+// storesOf names the stores of a mount, those in parentheses that are not among
+// the stores that were asked for.
+func (s statusJSON) storesOf(m mountJSON) string {
+	var names []string
+	for _, st := range m.Stores {
+		name, id := st.get(statusStore), st.get(statusID)
+		if st.get(statusAccess) == "read-only" {
+			name += ":ro"
+		}
+		if s.known && !slices.ContainsFunc(s.Stores, func(known storeState) bool { return known.ID == id }) {
+			name = "(" + name + ")"
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return "-"
+	}
+	return strings.Join(names, " ")
+}
+
+// state says in a few words how a mount is.
+func (m mountJSON) state() string {
+	switch {
+	case !m.Alive:
+		return "dead: mount again, or mneme unmount"
+	case len(m.Stores) == 0:
+		return "does not answer"
+	}
+	for _, st := range m.Stores {
+		if state := st.get(statusState); state != "ok" {
+			return state
+		}
+	}
+	return "ok"
+}
+
+// printMount prints all that a mount says of its stores.
+func printMount(a *app, m mountJSON) {
+	a.printf("\n")
+	a.printFields([][2]string{{"Mounted at", fmt.Sprintf("%s, by process %d: %s", m.Dir, m.PID, m.state())}})
+	for _, st := range m.Stores {
+		for _, line := range st {
+			a.printf("  %s: %s\n", printable(line.key), printable(line.value))
+		}
+		a.printf("\n")
 	}
 }

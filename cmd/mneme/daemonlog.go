@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// daemonLogVariable names the file that a daemon in the background logs to.
+const daemonLogVariable = "MNEME_DAEMON_LOG"
+
+// daemonLogPath is the log of the daemon in the background that serves dir.
+func daemonLogPath(dir string) (string, error) {
+	state, err := xdgDir("XDG_STATE_HOME", ".local/state")
+	if err != nil {
+		return "", err
+	}
+	logs := filepath.Join(state, "mneme")
+	if err := os.MkdirAll(logs, 0o700); err != nil {
+		return "", err
+	}
+	return filepath.Join(logs, strings.ReplaceAll(strings.Trim(dir, "/"), "/", "-")+".log"), nil
+}
+
+func openDaemonLog(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+}
+
+// newLogger returns the logger of a daemon: lines for the journal when standard
+// error is one, else lines with their time, to the file of a daemon in the
+// background or to standard error.
+func newLogger(level slog.Level) *slog.Logger {
+	if isJournal(os.Stderr) {
+		return slog.New(&journalHandler{w: os.Stderr, level: level, mu: &sync.Mutex{}})
+	}
+	var w io.Writer = os.Stderr
+	if path := os.Getenv(daemonLogVariable); path != "" {
+		os.Unsetenv(daemonLogVariable)
+		w = &rotatedFile{path: path, file: os.Stderr}
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
+// rotatedFile writes lines to the file that has a name now: a program that
+// rotates logs may rename it at any time. Its methods may be called at once.
+type rotatedFile struct {
+	path string
+
+	mu   sync.Mutex
+	file *os.File
+}
+
+func (r *rotatedFile) Write(line []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.current() {
+		if file, err := openDaemonLog(r.path); err == nil { // else the old one has the line
+			if r.file != os.Stderr { // which also gets what the Go runtime says
+				_ = r.file.Close()
+			}
+			r.file = file
+		}
+	}
+	return r.file.Write(line)
+}
+
+// current reports whether the open file is the one of that name.
+func (r *rotatedFile) current() bool {
+	open, err := r.file.Stat()
+	named, errNamed := os.Stat(r.path)
+	return err == nil && errNamed == nil && os.SameFile(open, named)
+}
+
+// journalHandler writes records as sd-daemon(3) wants them: the priority in
+// front, and no time, which the journal adds.
+type journalHandler struct {
+	w     io.Writer
+	level slog.Level
+	attrs []slog.Attr
+
+	mu *sync.Mutex // guards writes to w
+}
+
+func (h *journalHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
+
+func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {
+	var line bytes.Buffer
+	text := slog.NewTextHandler(&line, &slog.HandlerOptions{Level: h.level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+			return slog.Attr{}
+		}
+		return a
+	}}).WithAttrs(h.attrs)
+	err := text.Handle(ctx, r)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, errWrite := fmt.Fprintf(h.w, "<%d>%s", priority(r.Level), line.Bytes())
+	return errors.Join(err, errWrite)
+}
+
+func (h *journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	with := *h
+	with.attrs = append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)
+	return &with
+}
+
+// WithGroup implements slog.Handler. Nothing here logs in groups.
+func (h *journalHandler) WithGroup(string) slog.Handler { return h }
+
+// priority is the one of syslog(3).
+func priority(level slog.Level) int {
+	switch {
+	case level >= slog.LevelError:
+		return 3
+	case level >= slog.LevelWarn:
+		return 4
+	case level >= slog.LevelInfo:
+		return 6
+	}
+	return 7
+}
