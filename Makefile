@@ -8,7 +8,7 @@ help:            ## show this list
 	@sed -n 's/^\([a-z-]*\): .*## /  make \1\t/p' Makefile
 
 build:           ## build bin/mneme
-	go build -o bin/mneme ./cmd/mneme
+	go build -ldflags "-X main.version=$$(git describe --tags --always --dirty 2>/dev/null)" -o bin/mneme ./cmd/mneme
 
 run: build       ## mount the store notes, in the foreground
 	@bin/mneme store create notes --if-missing >/dev/null

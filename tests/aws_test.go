@@ -37,7 +37,7 @@ func TestOnAWS(t *testing.T) {
 		{"CommandLineBesideMount", TestCommandLineBesideMount}, {"ConditionalWriteBesideMount", TestConditionalWriteBesideMount},
 		{"ReadOnly", TestReadOnly}, {"ReadOnlyFollows", TestReadOnlyFollows}, {"ArchivedWhileMounted", TestArchivedWhileMounted},
 		{"StoppedDaemon", TestStoppedDaemon}, {"Metrics", TestMetrics},
-		{"EndOfMountedStore", TestEndOfMountedStore},
+		{"EndOfMountedStore", TestEndOfMountedStore}, {"PlacesInMounts", TestPlacesInMounts},
 	} {
 		t.Run(test.name, test.run)
 	}

@@ -28,6 +28,7 @@ type app struct {
 	in          *os.File
 	out         *bufio.Writer
 	err         io.Writer
+	stdout      int  // its descriptor
 	terminal    bool // out is one
 	errTerminal bool // err is one
 	color       bool
@@ -37,7 +38,7 @@ func newApp(stdin, stdout, stderr *os.File) *app {
 	terminal := term.IsTerminal(int(stdout.Fd()))
 	return &app{
 		in: stdin, out: bufio.NewWriter(stdout), err: stderr,
-		terminal: terminal, errTerminal: term.IsTerminal(int(stderr.Fd())),
+		stdout: int(stdout.Fd()), terminal: terminal, errTerminal: term.IsTerminal(int(stderr.Fd())),
 		color: terminal && os.Getenv("NO_COLOR") == "",
 	}
 }

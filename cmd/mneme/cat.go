@@ -8,7 +8,7 @@ import (
 )
 
 type catCmd struct {
-	Place   string `arg:"" help:"STORE:/path of a memory."`
+	Place   string `arg:"" help:"STORE:/path of a memory, or with @V of a version of it."`
 	Version string `placeholder:"V" help:"Version id or sequence number. Default: the current one."`
 }
 
@@ -16,6 +16,7 @@ func (c *catCmd) Help() string {
 	return `Examples:
 
     mneme cat notes:/todo.md
+    mneme cat notes:/todo.md@7
     mneme cat notes:/todo.md --version 7`
 }
 
@@ -24,10 +25,14 @@ func (c *catCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withStore(ctx, p.store, reading, func(st *memory.Store) error {
-		v, err := c.version(ctx, st, p.path)
+	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
+		path, version, err := oneVersion(ctx, st, p.path, c.Version)
 		if err != nil {
-			return explainMissing(ctx, st, p.path, err)
+			return err
+		}
+		v, err := c.version(ctx, st, path, version)
+		if err != nil {
+			return explainMissing(ctx, st, path, err)
 		}
 		data, err := st.Content(ctx, v)
 		if err != nil {
@@ -41,9 +46,9 @@ func (c *catCmd) Run(ctx context.Context, a *app) error {
 	})
 }
 
-func (c *catCmd) version(ctx context.Context, st *memory.Store, path string) (versionlog.Version, error) {
-	if c.Version == "" {
+func (c *catCmd) version(ctx context.Context, st *memory.Store, path, version string) (versionlog.Version, error) {
+	if version == "" {
 		return st.Head(ctx, path)
 	}
-	return st.Resolve(ctx, path, c.Version)
+	return st.Resolve(ctx, path, version)
 }

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
@@ -34,7 +34,11 @@ type cli struct {
 	Fsck      fsckCmd      `cmd:"" help:"Check that nothing of a store is lost or damaged."`
 	Setup     setupCmd     `cmd:"" help:"Make the bucket and the table of an aws:// URL, or print policies for it."`
 	Status    statusCmd    `cmd:"" help:"Show the stores, and the mounts on this machine."`
-	Version   versionCmd   `cmd:"" help:"Print the version of mneme."`
+	Version   versionCmd   `cmd:"" help:"Print the version of mneme; so do --version and -V."`
+	Help      helpCmd      `cmd:"" help:"Show the help of a command."`
+
+	Completion completionCmd `cmd:"" help:"Print a script that completes commands for bash, zsh or fish."`
+	Man        manCmd        `cmd:"" help:"Print the manual page."`
 }
 
 // defaultMountDir is where agents look for their memory.
@@ -42,7 +46,7 @@ const defaultMountDir = "/mnt/memory"
 
 const description = `mneme mounts versioned memory stores for AI agents as directories.
 
-A place is STORE:/path, such as notes:/todo.md. A version is a version id or, where the memory is named too, a sequence number.
+A place is STORE:/path, such as notes:/todo.md; or a path in a mount, which begins with / or a dot, such as ./todo.md. A version is a version id or, where the memory is named too, a sequence number; notes:/todo.md@7 is both. Where a memory's own name ends in @7, that memory is meant.
 
 Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 read-only or denied, 6 limit, 7 integrity.`
 
@@ -72,35 +76,34 @@ func (a *app) run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
+	versionFirst(args)
 	for _, arg := range args {
 		if !utf8.ValidString(arg) { // kong would quietly replace those bytes
 			return usagef("the argument %q is not UTF-8", arg)
 		}
 	}
 	var grammar cli
-	parser, err := kong.New(&grammar,
-		kong.Vars{"mountdir": defaultMountDir, "urlvariable": urlVariable},
-		kong.Name("mneme"), kong.Description(description),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
-		kong.Writers(a.out, a.err), kong.Exit(a.exit),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(a))
+	parser, err := newParser(ctx, &grammar, a)
 	if err != nil {
 		return err
 	}
+	if args[0] == completeCommand {
+		a.complete(ctx, parser, args[1:])
+		return nil
+	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		return usageError{withHelp(err)}
+		return explainMisuse(parser, args, err)
 	}
 	a.url, a.json = grammar.URL, grammar.JSON
 	return command.Run()
 }
 
-// withHelp says where the help is for the command that was not understood.
-func withHelp(err error) error {
-	command := "mneme"
-	var parse *kong.ParseError
-	if errors.As(err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
-		command = parse.Context.Selected().FullPath()
-	}
-	return fmt.Errorf("%w; see `%s --help`", err, command)
+func newParser(ctx context.Context, grammar *cli, a *app) (*kong.Kong, error) {
+	return kong.New(grammar,
+		kong.Vars{"mountdir": defaultMountDir, "urlvariable": urlVariable, "screenful": strconv.Itoa(screenful)},
+		kong.Name("mneme"), kong.Description(description),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
+		kong.Writers(a.out, a.err), kong.Exit(a.exit),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(a))
 }

@@ -17,7 +17,7 @@ func (a *app) confirm(sentence, word string) error {
 	if !term.IsTerminal(int(a.in.Fd())) {
 		return usagef("%s; --yes says that you want it", sentence)
 	}
-	if _, err := fmt.Fprintf(a.err, "%s.\nType %s to go on: ", strings.ToUpper(sentence[:1])+sentence[1:], printable(word)); err != nil {
+	if _, err := fmt.Fprintf(a.err, "%s.\nType %s to go on: ", printable(sentence), printable(word)); err != nil {
 		return err
 	}
 	answer, err := bufio.NewReader(a.in).ReadString('\n')

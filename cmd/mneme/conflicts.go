@@ -75,7 +75,8 @@ func (c *conflictsListCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		t := &table{header: []string{"N", "TIME", "PATH", "SESSION", "SIZE", "WHY"}, right: []string{"N", "SIZE"}}
+		t := &table{header: []string{"N", "TIME", "PATH", "SESSION", "SIZE", "WHY"}, right: []string{"N", "SIZE"},
+			shrink: []string{"WHY", "SESSION", "PATH"}, paths: []string{"PATH"}}
 		for _, about := range list {
 			if a.json {
 				if err := a.printJSON(about); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"mneme/memory"
 	"mneme/versionlog"
@@ -19,7 +20,8 @@ func (c *diffCmd) Help() string {
 
     mneme diff notes:/todo.md        (what the last change did)
     mneme diff notes:/todo.md 7      (since sequence number 7)
-    mneme diff notes:/todo.md 7 9`
+    mneme diff notes:/todo.md 7 9
+    mneme diff notes:/todo.md@7 9`
 }
 
 func (c *diffCmd) Run(ctx context.Context, a *app) error {
@@ -27,18 +29,27 @@ func (c *diffCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withStore(ctx, p.store, reading, func(st *memory.Store) error {
-		from, to, err := c.versions(ctx, st, p.path)
+	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
+		path, version, err := splitVersion(ctx, st, p.path)
 		if err != nil {
-			return explainMissing(ctx, st, p.path, err)
+			return err
+		}
+		if version != "" {
+			if c.To != "" {
+				return usagef("%s has a version, and two others follow; want two in all", p)
+			}
+			c.From, c.To = version, c.From
+		}
+		from, to, err := c.versions(ctx, st, path)
+		if err != nil {
+			return explainMissing(ctx, st, path, err)
 		}
 		diff, err := diffVersions(ctx, st, from, to)
 		if err != nil {
 			return err
 		}
 		if !a.json {
-			a.printDiff(diff)
-			return nil
+			return a.page(func() error { a.printDiff(diff); return nil })
 		}
 		return a.printJSON(newDiffJSON(st, from, to, diff))
 	})
@@ -46,12 +57,11 @@ func (c *diffCmd) Run(ctx context.Context, a *app) error {
 
 // versions returns what to compare; from is nil when to is a memory's first.
 func (c *diffCmd) versions(ctx context.Context, st *memory.Store, path string) (from, to *versionlog.Version, err error) {
-	resolve := func(ref string) (*versionlog.Version, error) {
-		v, err := st.Resolve(ctx, path, ref)
-		return &v, err
+	bare := func(ref string) string { // as diff itself writes it, notes:/todo.md@7
+		return strings.TrimPrefix(ref, st.Info().Slug+":"+path+"@")
 	}
 	if c.To != "" {
-		to, err = resolve(c.To)
+		to, err = resolveVersion(ctx, st, path, bare(c.To))
 	} else {
 		to, err = newestVersion(ctx, st, path)
 	}
@@ -59,11 +69,16 @@ func (c *diffCmd) versions(ctx context.Context, st *memory.Store, path string) (
 		return nil, nil, err
 	}
 	if c.From != "" {
-		from, err = resolve(c.From)
+		from, err = resolveVersion(ctx, st, path, bare(c.From))
 	} else {
 		from, err = parentOf(ctx, st, *to)
 	}
 	return from, to, err
+}
+
+func resolveVersion(ctx context.Context, st *memory.Store, path, ref string) (*versionlog.Version, error) {
+	v, err := st.Resolve(ctx, path, ref)
+	return &v, err
 }
 
 // newestVersion returns the last thing that happened to the memory at path,

@@ -13,8 +13,12 @@ import (
 
 type logCmd struct {
 	Place string `arg:"" help:"STORE, or STORE:/path of a memory, which may be deleted."`
-	N     count  `short:"n" placeholder:"N" help:"Only the newest N commits, or versions of the memory."`
+	N     count  `short:"n" xor:"much" placeholder:"N" help:"Only the newest N commits, or versions of the memory. Default on a terminal: ${screenful}."`
+	All   bool   `xor:"much" help:"All of them, on a terminal, too."`
 }
+
+// screenful is how much of a log is shown on a terminal without -n.
+const screenful = 100
 
 func (c *logCmd) Help() string {
 	return `Sequence numbers count the commits of a store. A memory keeps its history when it is renamed.
@@ -22,7 +26,8 @@ func (c *logCmd) Help() string {
 Examples:
 
     mneme log notes -n 20
-    mneme log notes:/todo.md`
+    mneme log notes:/todo.md
+    mneme log notes:/todo.md@7    (that version and those before it)`
 }
 
 func (c *logCmd) Run(ctx context.Context, a *app) error {
@@ -30,26 +35,47 @@ func (c *logCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withStore(ctx, p.store, reading, func(st *memory.Store) error {
-		if p.path == "/" {
-			return c.printStore(ctx, a, st)
-		}
-		return explainMissing(ctx, st, p.path, c.printMemory(ctx, a, st, p.path))
+	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
+		more := false
+		err := a.page(func() (err error) {
+			if p.path == "/" {
+				more, err = c.printStore(ctx, a, st)
+			} else {
+				more, err = c.printMemory(ctx, a, st, p.path)
+			}
+			if more {
+				a.printf("These are the newest %d; --all shows the others, -n N another number.\n", screenful)
+			}
+			return err
+		})
+		return explainMissing(ctx, st, p.path, err)
 	})
 }
 
-func (c *logCmd) printStore(ctx context.Context, a *app, st *memory.Store) error {
+// limit is how many to show; 0 is all.
+func (c *logCmd) limit(a *app) int {
+	if c.N == 0 && !c.All && a.terminal && !a.json {
+		return screenful
+	}
+	return int(c.N)
+}
+
+// printStore reports whether it left out more than was asked for.
+func (c *logCmd) printStore(ctx context.Context, a *app, st *memory.Store) (more bool, err error) {
 	t := newLogTable("PATH")
-	for commit, err := range newestCommits(ctx, st, uint64(c.N)) {
+	limit := c.limit(a)
+	for commit, err := range newestCommits(ctx, st, uint64(limit)) {
 		if err != nil {
-			return err
+			return false, err
 		}
 		if a.json {
 			if err := a.printJSON(newCommitJSON(commit)); err != nil {
-				return err
+				return false, err
 			}
 			continue
 		}
+		limit--
+		more = c.N == 0 && limit == 0 && commit.Seq > 1
 		for i, v := range commit.Versions {
 			path := v.Path
 			if v.Op == versionlog.OpRenamed {
@@ -65,22 +91,36 @@ func (c *logCmd) printStore(ctx context.Context, a *app, st *memory.Store) error
 	if len(t.rows) > 0 {
 		a.printTable(t)
 	}
-	return nil
+	return more, nil
 }
 
-func (c *logCmd) printMemory(ctx context.Context, a *app, st *memory.Store, path string) error {
+func (c *logCmd) printMemory(ctx context.Context, a *app, st *memory.Store, path string) (more bool, err error) {
+	path, from, err := splitVersion(ctx, st, path)
+	if err != nil {
+		return false, err
+	}
+	var begin versionlog.Version
+	if from != "" {
+		if begin, err = st.Resolve(ctx, path, from); err != nil {
+			return false, err
+		}
+	}
 	t := newLogTable("VERSION")
-	n := count(0)
+	n, limit := 0, c.limit(a)
 	for v, err := range st.History(ctx, path) {
 		if err != nil {
-			return err
+			return false, err
 		}
-		if n++; c.N > 0 && n > c.N {
+		if from != "" && v.Seq > begin.Seq {
+			continue
+		}
+		if n++; limit > 0 && n > limit {
+			more = c.N == 0
 			break
 		}
 		if a.json {
 			if err := a.printJSON(newVersionJSON(st.Info().ID, v)); err != nil {
-				return err
+				return false, err
 			}
 			continue
 		}
@@ -93,12 +133,17 @@ func (c *logCmd) printMemory(ctx context.Context, a *app, st *memory.Store, path
 	if len(t.rows) > 0 {
 		a.printTable(t)
 	}
-	return nil
+	return more, nil
 }
 
 func newLogTable(subject string) *table {
+	var spare []string
+	if subject == "VERSION" { // the sequence number says the same
+		spare = []string{subject}
+	}
 	return &table{
 		header: []string{"SEQ", "TIME", "CHANGE", subject, "BY", "SIZE", "MESSAGE"}, right: []string{"SEQ", "SIZE"},
+		spare: spare, shrink: []string{"MESSAGE", "BY", subject}, paths: []string{"PATH"},
 		color: func(column, text string) string {
 			if column == "CHANGE" {
 				return opColors[versionlog.Op(text)]

@@ -29,7 +29,7 @@ func (c *lsCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withStore(ctx, p.store, reading, func(st *memory.Store) error {
+	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
 		entries, err := c.entries(ctx, st, p)
 		switch {
 		case err != nil:
@@ -92,7 +92,8 @@ func printEntriesJSON(a *app, storeID, dir string, entries []entry) error {
 }
 
 func printEntriesLong(a *app, entries []entry) {
-	t := &table{header: []string{"SIZE", "MODIFIED", "SEQ", "BY", "NAME"}, right: []string{"SIZE", "SEQ"}}
+	t := &table{header: []string{"SIZE", "MODIFIED", "SEQ", "BY", "NAME"}, right: []string{"SIZE", "SEQ"},
+		shrink: []string{"BY", "NAME"}, paths: []string{"NAME"}}
 	for _, e := range entries {
 		if e.head == nil {
 			t.add("-", "-", "-", "-", e.name)

@@ -35,18 +35,18 @@ const (
 const sessionPrefix = "sesn_"
 
 type mountCmd struct {
-	Stores      []string      `arg:"" name:"store[:ro]" help:"Stores to mount, each below DIR under its name; :ro makes one read-only."`
-	At          string        `default:"${mountdir}" placeholder:"DIR" help:"Where to mount them, an empty or new directory. Default: ${default}."`
-	ReadOnly    bool          `help:"All stores read-only."`
-	Session     string        `placeholder:"ID" help:"Session in whose name files are written. Default: a new one."`
-	Refresh     time.Duration `default:"1s" help:"How late another process's change may be seen. Default: ${default}."`
-	MetricsAddr string        `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics; without HOST on this machine only."`
-	CacheSize   byteSize      `default:"1GiB" placeholder:"SIZE" help:"How much of a remote store's bytes to keep on disk, for all mounts together; 0 is none. Default: ${default}."`
-	CacheDir    string        `placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
-	Background  bool          `help:"Return when it is mounted, and go on serving."`
-	PrintPrompt bool          `help:"Print what to tell an agent about the mount, for its system prompt, and mount nothing."`
-	Owner       owner         `placeholder:"USER[:GROUP]" help:"Whom the files belong to, by name or number. Default: you."`
-	LogLevel    string        `enum:"auto,debug,info,warn,error" default:"auto" placeholder:"LEVEL" help:"From what level on the daemon logs: debug, info, warn or error. Default: warn on a terminal, else info."`
+	Stores      []string `arg:"" name:"store[:ro]" help:"Stores to mount, each below DIR under its name; :ro makes one read-only."`
+	At          string   `default:"${mountdir}" placeholder:"DIR" help:"Where to mount them, an empty or new directory. Default: ${default}."`
+	ReadOnly    bool     `help:"All stores read-only."`
+	Session     string   `placeholder:"ID" help:"Session in whose name files are written. Default: a new one."`
+	Refresh     period   `default:"1s" help:"How late another process's change may be seen. Default: ${default}."`
+	MetricsAddr string   `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics; without HOST on this machine only."`
+	CacheSize   byteSize `default:"1GiB" placeholder:"SIZE" help:"How much of a remote store's bytes to keep on disk, for all mounts together; 0 is none. Default: ${default}."`
+	CacheDir    string   `placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
+	Background  bool     `help:"Return when it is mounted, and go on serving."`
+	PrintPrompt bool     `help:"Print what to tell an agent about the mount, for its system prompt, and mount nothing."`
+	Owner       owner    `placeholder:"USER[:GROUP]" help:"Whom the files belong to, by name or number. Default: you."`
+	LogLevel    string   `enum:"auto,debug,info,warn,error" default:"auto" placeholder:"LEVEL" help:"From what level on the daemon logs: debug, info, warn or error. Default: warn on a terminal, else info."`
 
 	OnConflict    string `enum:"fail,merge" default:"fail" help:"What to do with a write to a file that somebody else has changed: fail, or merge changes to other lines. Default: ${default}."`
 	Strict        bool   `help:"Refuse to overwrite a memory that was not read in this session."`
@@ -160,7 +160,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 		return err
 	}
 	lib, err := openLibrary(ctx, url, openOptions{
-		readOnly: allReadOnly(wanted), refresh: c.Refresh,
+		readOnly: allReadOnly(wanted), refresh: time.Duration(c.Refresh),
 		cache: cacheOptions{dir: c.CacheDir, size: &c.CacheSize},
 	})
 	if err != nil {
@@ -203,7 +203,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	if err := ready(announced); err != nil {
 		return errors.Join(err, server.Close())
 	}
-	c.log.Info("mounted", "version", version(), "pid", os.Getpid(), "dir", dir, "stores", wanted, "session", c.Session)
+	c.log.Info("mounted", "version", buildVersion(), "pid", os.Getpid(), "dir", dir, "stores", wanted, "session", c.Session)
 	c.tellService(serviceReady)
 	ended := make(chan struct{})
 	go func() {
@@ -243,7 +243,7 @@ func (c *mountCmd) options(lib *library) *fusefs.Options {
 	uid, gid := c.Owner.ids()
 	return &fusefs.Options{
 		UID: uid, GID: gid, Session: c.Session, Logger: c.log,
-		Status: lib.usage(), Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
+		Status: lib.statusLines, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
 		Conflicts: lib.conflictsOf,
 	}
 }
@@ -303,9 +303,6 @@ func (c *mountCmd) check() ([]wantedStore, error) {
 		c.Session = sessionPrefix + versionlog.NewKey()
 	case len(c.Session) > longest || printable(c.Session) != c.Session || strings.Contains(c.Session, " "):
 		return nil, usagef("--session %q: want at most %d bytes of printable text without spaces", c.Session, longest)
-	}
-	if c.Refresh <= 0 {
-		return nil, usagef("--refresh %v: want a time above 0 such as 1s", c.Refresh)
 	}
 	var wanted []wantedStore
 	for _, arg := range c.Stores {

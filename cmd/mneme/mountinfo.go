@@ -24,6 +24,7 @@ const (
 // mountPoint is a mount of mneme on this machine.
 type mountPoint struct {
 	dir   string
+	root  string // what of the file system is seen there: "/", or a part that is bound to another place
 	pid   int    // of the daemon; 0 when the mount does not say
 	minor string // of the device, the number of the FUSE connection
 	uid   int    // of the user who mounted it; -1 when the mount does not say
@@ -53,9 +54,15 @@ func (m mountPoint) alive() bool {
 	})
 }
 
-// listMounts returns the mounts of mneme that this process sees, without
+// listMounts returns the whole mounts of mneme that this process sees, without
 // touching them: one whose daemon hangs would hang the caller.
 func listMounts() ([]mountPoint, error) {
+	mounts, err := allMounts()
+	return slices.DeleteFunc(mounts, func(m mountPoint) bool { return m.root != "/" }), err
+}
+
+// allMounts is listMounts with parts of mounts that are bound to other places.
+func allMounts() ([]mountPoint, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
@@ -72,10 +79,10 @@ func parseMounts(r io.Reader) ([]mountPoint, error) {
 	for lines.Scan() {
 		before, after, _ := strings.Cut(lines.Text(), " - ")
 		place, source := strings.Fields(before), strings.Fields(after)
-		if len(place) < 5 || len(source) < 2 || source[0] != mountType || place[3] != "/" {
-			continue // another's, or a part of one that is bound to another place
+		if len(place) < 5 || len(source) < 2 || source[0] != mountType {
+			continue
 		}
-		m := mountPoint{dir: unescapeOctal(place[4]), uid: -1}
+		m := mountPoint{dir: unescapeOctal(place[4]), root: unescapeOctal(place[3]), uid: -1}
 		_, m.minor, _ = strings.Cut(place[2], ":")
 		if pid, ok := strings.CutPrefix(source[1], sourcePrefix); ok {
 			m.pid, _ = strconv.Atoi(pid)

@@ -18,7 +18,10 @@ func TestParseMounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []mountPoint{{"/mnt/memory", 4711, "51", 1000}, {`/home/a b/c\d`, 12, "52", -1}, {"/nameless", 0, "54", -1}}
+	want := []mountPoint{
+		{"/mnt/memory", "/", 4711, "51", 1000}, {`/home/a b/c\d`, "/", 12, "52", -1},
+		{"/srv/box/notes", "/notes", 4711, "51", -1}, {"/nameless", "/", 0, "54", -1},
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("mounts %v, want %v", got, want)
 	}

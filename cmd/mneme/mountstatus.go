@@ -34,10 +34,11 @@ const (
 	statusAccess  = "access"
 	statusSession = "session"
 	statusState   = "state"
+	statusURL     = "url"
 )
 
 // statusTexts are the keys whose values are texts, also where they look like numbers.
-var statusTexts = []string{statusStore, statusID, statusAccess, statusSession, statusState, "content", "mounted"}
+var statusTexts = []string{statusStore, statusID, statusAccess, statusSession, statusState, statusURL, "content", "mounted"}
 
 // get returns the value of a line, or "".
 func (s storeStatus) get(key string) string {
@@ -107,8 +108,15 @@ func parseStatuses(text string) []storeStatus {
 // "" when it does not answer. Another process reads it: if the daemon hangs,
 // not even SIGKILL frees that one, and it is left behind.
 func readMountStatus(dir string) string {
+	return readPatiently(`cd -- "$1" && for s in *; do cat -- "$s/.mneme/status" || exit; echo; done`, dir)
+}
+
+// readStatusFile is readMountStatus for the directory of one store.
+func readStatusFile(dir string) string { return readPatiently(`cat -- "$1/.mneme/status"`, dir) }
+
+func readPatiently(script, dir string) string {
 	var out bytes.Buffer
-	cat := exec.Command("sh", "-c", `cd -- "$1" && for s in *; do cat -- "$s/.mneme/status" || exit; echo; done`, "sh", dir)
+	cat := exec.Command("sh", "-c", script, "sh", dir)
 	cat.Stdout = &out
 	if cat.Start() != nil {
 		return ""

@@ -37,17 +37,22 @@ func (c *mvCmd) Run(ctx context.Context, a *app) error {
 		return usagef("%q is a whole store and cannot be moved", c.From)
 	}
 	switch {
-	case from == to:
+	case from.String() == to.String():
 		return usagef("%q is where it is already", c.To)
 	case strings.HasPrefix(to.path, from.path+"/") && from.store == to.store:
 		return usagef("%q lies in %q, and nothing can be moved into itself", c.To, c.From)
 	}
+	if from.url != to.url && from.url != "" && to.url != "" {
+		return usagef("%s and %s are stores of different places; mv works within one, `mneme cat` and `mneme write` copy between two", from, to)
+	}
+	a.follow(from)
+	a.follow(to)
 	return a.withLibrary(ctx, writing, func(lib *memory.Library) error {
-		st, err := openStore(ctx, lib, from.store, writing)
+		st, err := openStore(ctx, lib, from.ref(), writing)
 		if err != nil {
 			return err
 		}
-		target, err := lib.FindStore(ctx, to.store)
+		target, err := lib.FindStore(ctx, to.ref())
 		if err != nil {
 			return err
 		}

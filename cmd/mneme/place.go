@@ -4,16 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 
 	"mneme/memory"
 	"mneme/versionlog"
 )
 
-// place is what a person writes as STORE:/path, checked.
-type place struct{ store, path string }
+// place is what a person writes as STORE:/path, or as a path in a mount, checked.
+type place struct {
+	store, path string
+
+	// What a mount says of itself: the store's id, and where it is. Else "".
+	id, url string
+}
 
 func (p place) String() string { return p.store + ":" + p.path }
+
+// word is the place as a shell takes it.
+func (p place) word() string { return shellWord(p.String()) }
 
 // parseMemory reads the place of a memory.
 func parseMemory(text string) (place, error) {
@@ -21,8 +31,8 @@ func parseMemory(text string) (place, error) {
 	if err != nil {
 		return p, err
 	}
-	if p.path == "" {
-		return p, usagef("%q names a store, want a memory in it such as %s:/todo.md", text, p.store)
+	if p.path == "" || p.id != "" && p.path == "/" {
+		return p, usagef("%q names a store, want a memory in it such as %s:/todo.md%s", text, p.store, fileHint(text))
 	}
 	p.path, err = memory.ParsePath(p.path)
 	return p, err
@@ -40,7 +50,10 @@ func parseDir(text string) (place, error) {
 }
 
 func splitPlace(text string) (place, error) {
-	if text == "" || strings.ContainsRune("/.~", rune(text[0])) {
+	if looksLikePath(text) {
+		return placeInMount(text)
+	}
+	if text == "" || strings.ContainsRune(".~", rune(text[0])) {
 		return place{}, usagef("%q is not a place in a store; want STORE:/path such as notes:/todo.md", text)
 	}
 	store, path, hasPath := strings.Cut(text, ":")
@@ -49,11 +62,19 @@ func splitPlace(text string) (place, error) {
 		return place{}, usagef("%q names no store; want STORE:/path such as notes%s", text, text)
 	case !hasPath && strings.Contains(store, "/"):
 		name, rest, _ := strings.Cut(store, "/")
-		return place{}, usagef("%q has no colon after the store; want %s:/%s", text, name, rest)
+		return place{}, usagef("%q has no colon after the store; want %s:/%s%s", text, name, rest, fileHint(text))
 	case hasPath && !strings.HasPrefix(path, "/"):
 		return place{}, usagef("%q has no / after the colon; want %s:/%s", text, store, path)
 	}
-	return place{store, path}, nil
+	return place{store: store, path: path}, nil
+}
+
+// fileHint is for a text that is no place, but might be a file in a mount.
+func fileHint(text string) string {
+	if _, err := os.Lstat(text); err != nil {
+		return ""
+	}
+	return ", or ./" + text + " for the file"
 }
 
 // explainMissing adds to a not-found error what is at the path, or was.
@@ -62,18 +83,79 @@ func explainMissing(ctx context.Context, st *memory.Store, path string, err erro
 		return err
 	}
 	store := st.Info().Slug
-	at := place{store, path}
+	at := place{store: store, path: path}
 	for v, headsErr := range st.Heads(ctx, path) {
 		if headsErr == nil && v.Path != path {
-			return fmt.Errorf("%s is a directory, not a memory: %w; `mneme ls` lists it", at, versionlog.ErrNotFound)
+			return fmt.Errorf("%s is a directory, not a memory: %w; `mneme ls %s` lists it", at, versionlog.ErrNotFound, at.word())
 		}
 		return err
 	}
 	for _, historyErr := range st.History(ctx, path) {
 		if historyErr == nil {
-			return fmt.Errorf("%s: %w, but it was there; `mneme log %s` shows its versions", at, versionlog.ErrNotFound, at)
+			return fmt.Errorf("%s: %w, but it was there; `mneme log %s` shows its versions", at, versionlog.ErrNotFound, at.word())
 		}
 		break
 	}
 	return fmt.Errorf("%s: %w; `mneme ls %s` lists what is there", at, versionlog.ErrNotFound, store)
+}
+
+// isDir reports whether memories lie below a path.
+func isDir(ctx context.Context, st *memory.Store, path string) bool {
+	for v, err := range st.Heads(ctx, path) {
+		return err == nil && v.Path != path
+	}
+	return false
+}
+
+// withPlace opens the store of a place for the time of do.
+func (a *app) withPlace(ctx context.Context, p place, opts openOptions, do func(*memory.Store) error) error {
+	a.follow(p)
+	return a.withStore(ctx, p.ref(), opts, do)
+}
+
+// follow makes the stores that the mount of a place shows those of the command.
+func (a *app) follow(p place) {
+	if p.url != "" {
+		a.url = &p.url
+	}
+}
+
+// ref is the store for FindStore.
+func (p place) ref() string {
+	if p.id != "" {
+		return p.id
+	}
+	return p.store
+}
+
+// versionSuffix is what may follow the path of a memory: @ and a version.
+var versionSuffix = regexp.MustCompile(`^(.+)@([0-9]+|memver_[0-9a-z]{26})$`)
+
+// splitVersion takes the version off a path, as diff writes it: /todo.md@7. A
+// memory whose name ends so, now or earlier, is meant first.
+func splitVersion(ctx context.Context, st *memory.Store, path string) (memoryPath, version string, err error) {
+	m := versionSuffix.FindStringSubmatch(path)
+	if m == nil {
+		return path, "", nil
+	}
+	for _, err := range st.History(ctx, path) {
+		if errors.Is(err, versionlog.ErrNotFound) {
+			break
+		}
+		return path, "", err
+	}
+	return m[1], m[2], nil
+}
+
+// oneVersion is splitVersion for a command that may have been given a version
+// by itself, too.
+func oneVersion(ctx context.Context, st *memory.Store, path, given string) (memoryPath, version string, err error) {
+	memoryPath, version, err = splitVersion(ctx, st, path)
+	if err == nil && version != "" && given != "" {
+		err = usagef("%s:%s has a version, and %s is another; want one", st.Info().Slug, path, given)
+	}
+	if version == "" {
+		version = given
+	}
+	return memoryPath, version, err
 }

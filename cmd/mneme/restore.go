@@ -8,15 +8,16 @@ import (
 
 type restoreCmd struct {
 	Place   string `arg:"" help:"STORE:/path of a memory, which may be deleted."`
-	Version string `arg:"" help:"Version id or sequence number of one of its versions."`
+	Version string `arg:"" optional:"" help:"Version id or sequence number of one of its versions."`
 }
 
 func (c *restoreCmd) Help() string {
 	return `Writes a new version with the old content; nothing is lost from the history. Prints the version that now holds the content.
 
-Example:
+Examples:
 
-    mneme restore notes:/todo.md 7`
+    mneme restore notes:/todo.md 7
+    mneme restore notes:/todo.md@7`
 }
 
 func (c *restoreCmd) Run(ctx context.Context, a *app) error {
@@ -24,12 +25,19 @@ func (c *restoreCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withStore(ctx, p.store, writing, func(st *memory.Store) error {
-		v, err := st.Resolve(ctx, p.path, c.Version)
+	return a.withPlace(ctx, p, writing, func(st *memory.Store) error {
+		path, version, err := oneVersion(ctx, st, p.path, c.Version)
 		if err != nil {
-			return explainMissing(ctx, st, p.path, err)
+			return err
 		}
-		restored, err := st.Restore(ctx, p.path, v)
+		if version == "" {
+			return usagef("the version is missing; want `mneme restore %s VERSION`; `mneme log %[1]s` lists them", p.word())
+		}
+		v, err := st.Resolve(ctx, path, version)
+		if err != nil {
+			return explainMissing(ctx, st, path, err)
+		}
+		restored, err := st.Restore(ctx, path, v)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"mneme/memory"
@@ -32,7 +33,7 @@ func (c *rmCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withStore(ctx, p.store, writing, func(st *memory.Store) error {
+	return a.withPlace(ctx, p, writing, func(st *memory.Store) error {
 		expect := versionlog.ExpectExists()
 		if c.IfVersion != "" {
 			var err error
@@ -41,6 +42,9 @@ func (c *rmCmd) Run(ctx context.Context, a *app) error {
 			}
 		}
 		v, err := st.Remove(ctx, p.path, expect)
+		if errors.Is(err, versionlog.ErrNotFound) && isDir(ctx, st, p.path) {
+			return fmt.Errorf("%s is a directory, not a memory: %w; `mneme rm -r %s` removes everything below it", p, versionlog.ErrNotFound, p.word())
+		}
 		if err != nil {
 			return explainMissing(ctx, st, p.path, err)
 		}
@@ -56,7 +60,7 @@ func (c *rmCmd) removeTree(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withStore(ctx, p.store, writing, func(st *memory.Store) error {
+	return a.withPlace(ctx, p, writing, func(st *memory.Store) error {
 		if p.path == "/" && !c.Yes {
 			if err := a.confirm(fmt.Sprintf("%s is the whole store; this removes everything in it", p), st.Info().Slug); err != nil {
 				return err

@@ -11,35 +11,86 @@ import (
 )
 
 type showCmd struct {
-	Version string `arg:"" help:"Version id, or with --store a sequence number."`
-	Store   string `placeholder:"STORE" help:"The store whose sequence number it is."`
+	What    string `arg:"" help:"Version id; or STORE:/path of a memory; or STORE."`
+	Version string `arg:"" optional:"" help:"Of a memory: version id or sequence number, by default the newest. Of a store: the sequence number of a commit."`
+	Store   string `placeholder:"STORE" help:"The store of which the first argument is a sequence number."`
 }
 
 func (c *showCmd) Help() string {
 	return `Examples:
 
-    mneme show memver_000000000007000000a4fzd8mh
-    mneme show 7 --store notes      (everything that commit changed)`
+    mneme show notes:/todo.md       (the newest version)
+    mneme show notes:/todo.md 7     (that of sequence number 7)
+    mneme show notes 7              (everything that commit changed)
+    mneme show memver_0000000000001005zvgzwkzawr`
 }
 
 func (c *showCmd) Run(ctx context.Context, a *app) error {
-	seq, err := strconv.ParseUint(c.Version, 10, 64)
-	if err != nil {
-		if strings.Contains(c.Version, ":") {
-			return usagef("%s is a place, not a version; `mneme log %[1]s` lists its versions, `mneme cat %[1]s` prints it", c.Version)
-		}
+	return a.page(func() error { return c.show(ctx, a) })
+}
+
+func (c *showCmd) show(ctx context.Context, a *app) error {
+	_, notNumber := strconv.ParseUint(c.What, 10, 64)
+	_, _, notID := versionlog.LocateVersion(c.What)
+	switch {
+	case c.Store != "" && (notNumber != nil || c.Version != ""):
+		return usagef("--store goes with one sequence number; want `mneme show STORE NUMBER`")
+	case c.Store != "":
+		return c.showCommit(ctx, a, c.Store, c.What)
+	case strings.Contains(c.What, ":"), looksLikePath(c.What):
+		return c.showMemory(ctx, a)
+	case notID == nil && c.Version == "":
 		return c.showID(ctx, a)
+	case c.Version != "":
+		return c.showCommit(ctx, a, c.What, c.Version)
+	case notNumber == nil:
+		return usagef("a sequence number needs its store; want `mneme show STORE %s`", c.What)
+	case strings.HasPrefix(c.What, versionPrefix):
+		return usagef("%w", notID)
 	}
-	if c.Store == "" {
-		return usagef("a sequence number needs its store; want `mneme show %d --store STORE`", seq)
+	return usagef("%q is no version id; want memver_…, or STORE:/path, or STORE and a sequence number", c.What)
+}
+
+// versionPrefix begins every version id.
+const versionPrefix = "memver_"
+
+// showMemory shows one version of a memory.
+func (c *showCmd) showMemory(ctx context.Context, a *app) error {
+	p, err := parseMemory(c.What)
+	if err != nil {
+		return err
 	}
-	return a.withStore(ctx, c.Store, reading, func(st *memory.Store) error {
+	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
+		path, version, err := oneVersion(ctx, st, p.path, c.Version)
+		if err != nil {
+			return err
+		}
+		var v *versionlog.Version
+		if version == "" {
+			v, err = newestVersion(ctx, st, path)
+		} else {
+			v, err = resolveVersion(ctx, st, path, version)
+		}
+		if err != nil {
+			return explainMissing(ctx, st, path, err)
+		}
+		return showVersion(ctx, a, st, *v)
+	})
+}
+
+// showCommit shows everything that the commit of a sequence number changed.
+func (c *showCmd) showCommit(ctx context.Context, a *app, store, number string) error {
+	seq, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return usagef("%q is no sequence number of store %s; `mneme log %s` lists them", number, store, shellWord(store))
+	}
+	return a.withStore(ctx, store, reading, func(st *memory.Store) error {
 		commits, err := collectCommits(ctx, st, max(seq, 1)-1, seq)
 		if err != nil {
 			return err
 		}
 		if len(commits) == 0 {
-			return fmt.Errorf("sequence number %d of store %s: %w", seq, st.Info().Slug, versionlog.ErrNotFound)
+			return fmt.Errorf("sequence number %d of store %s: %w; `mneme log %[2]s` lists them", seq, st.Info().Slug, versionlog.ErrNotFound)
 		}
 		for i, v := range commits[0].Versions {
 			if i > 0 && !a.json {
@@ -55,7 +106,7 @@ func (c *showCmd) Run(ctx context.Context, a *app) error {
 
 func (c *showCmd) showID(ctx context.Context, a *app) error {
 	return a.withLibrary(ctx, reading, func(lib *memory.Library) error {
-		s, v, err := lib.FindVersion(ctx, c.Version)
+		s, v, err := lib.FindVersion(ctx, c.What)
 		if err != nil {
 			return err
 		}

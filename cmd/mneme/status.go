@@ -91,7 +91,7 @@ func storeStates(ctx context.Context, a *app, count bool) ([]storeState, error) 
 
 func printStatus(a *app, s statusJSON, verbose bool) {
 	a.printFields([][2]string{{"Stores at", s.URL}})
-	t := &table{header: []string{"STORE", "SEQ", "MEMORIES", "BYTES", "STATE"}, right: []string{"SEQ", "MEMORIES", "BYTES"}}
+	t := &table{header: []string{"STORE", "SEQ", "MEMORIES", "BYTES", "STATE"}, right: []string{"SEQ", "MEMORIES", "BYTES"}, shrink: []string{"STORE"}}
 	for _, st := range s.Stores {
 		state := "in use"
 		if st.ArchivedAt != nil {
@@ -112,7 +112,8 @@ func printStatus(a *app, s statusJSON, verbose bool) {
 		return
 	}
 	a.printf("\n")
-	mounts := &table{header: []string{"MOUNT", "STORES", "SESSION", "PID", "STATE"}, right: []string{"PID"}}
+	mounts := &table{header: []string{"MOUNT", "STORES", "SESSION", "PID", "STATE"}, right: []string{"PID"},
+		shrink: []string{"SESSION", "STORES", "STATE", "MOUNT"}, paths: []string{"MOUNT"}}
 	for _, m := range s.Mounts {
 		session := "-"
 		if len(m.Stores) > 0 {

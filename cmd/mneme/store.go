@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"mneme/memory"
@@ -47,6 +48,9 @@ func (c *storeCreateCmd) Run(ctx context.Context, a *app) error {
 			return a.printJSON(newStoreJSON(s))
 		}
 		a.printf("%s\n", s.Slug)
+		if s.Slug != c.Name {
+			_, _ = fmt.Fprintf(a.err, "The store %q is %s on the command line and in mounts.\n", c.Name, s.Slug)
+		}
 		return nil
 	})
 }
@@ -68,7 +72,8 @@ func (c *storeListCmd) Run(ctx context.Context, a *app) error {
 	if err = a.allowNothing(err); err != nil {
 		return err
 	}
-	t := &table{header: []string{"STORE", "CREATED", "STATE", "CONTENT", "MAX BYTES", "DESCRIPTION"}, right: []string{"MAX BYTES"}}
+	t := &table{header: []string{"STORE", "CREATED", "STATE", "CONTENT", "MAX BYTES", "DESCRIPTION"}, right: []string{"MAX BYTES"},
+		shrink: []string{"DESCRIPTION", "STORE"}}
 	for _, s := range stores {
 		state := "in use"
 		if !s.ArchivedAt.IsZero() {

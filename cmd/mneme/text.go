@@ -1,7 +1,6 @@
 package main
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,48 +61,6 @@ func memories(n int) string {
 		return "1 memory"
 	}
 	return strconv.Itoa(n) + " memories"
-}
-
-// table is text in aligned columns.
-type table struct {
-	header []string
-	right  []string // headers of the columns to align right
-	rows   [][]string
-	color  func(column, text string) string // of a cell; nil is none
-}
-
-func (t *table) add(cells ...string) {
-	for i := range cells {
-		cells[i] = printable(cells[i])
-	}
-	t.rows = append(t.rows, cells)
-}
-
-func (a *app) printTable(t *table) {
-	widths := make([]int, len(t.header))
-	for _, row := range append([][]string{t.header}, t.rows...) {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for n, row := range append([][]string{t.header}, t.rows...) {
-		var line strings.Builder
-		for i, cell := range row {
-			color := ""
-			if n == 0 {
-				color = bold
-			} else if t.color != nil {
-				color = t.color(t.header[i], cell)
-			}
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if slices.Contains(t.right, t.header[i]) {
-				line.WriteString(pad + a.paint(color, cell) + "  ")
-			} else {
-				line.WriteString(a.paint(color, cell) + pad + "  ")
-			}
-		}
-		a.printf("%s\n", strings.TrimRight(line.String(), " "))
-	}
 }
 
 // printFields writes names and values below one another.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,8 @@ import (
 )
 
 type unmountCmd struct {
-	At   string `default:"${mountdir}" placeholder:"DIR" help:"Where the stores are mounted. Default: ${default}."`
+	Dir  string `arg:"" optional:"" help:"Where the stores are mounted. Default: ${mountdir}."`
+	At   string `placeholder:"DIR" help:"The same, as mount has it."`
 	Lazy bool   `help:"Detach the mount though it is in use; it ends with its last user."`
 }
 
@@ -26,14 +28,17 @@ func (c *unmountCmd) Help() string {
 Examples:
 
     mneme unmount
-    mneme unmount --at ~/memory --lazy`
+    mneme unmount ~/memory --lazy`
 }
 
 // savePatience is how long the daemon may take for its last commits.
 const savePatience = time.Minute
 
 func (c *unmountCmd) Run(_ context.Context, a *app) error {
-	dir, err := mountDir(c.At)
+	if c.Dir != "" && c.At != "" {
+		return usagef("%s and --at %s are two directories; want one", c.Dir, c.At)
+	}
+	dir, err := mountDir(cmp.Or(c.Dir, c.At, defaultMountDir))
 	if err != nil {
 		return err
 	}

@@ -1,28 +1,59 @@
 package main
 
 import (
-	"context"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/alecthomas/kong"
 )
 
-type versionCmd struct{}
+// version is what the Makefile writes here: a tag or commit of the source.
+var version string
 
-// version is the one that this program was built from.
-func version() string {
+// buildVersion says which mneme this is.
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
+		return info.Main.Version // of `go install`
 	}
 	return "devel"
 }
 
-func (c *versionCmd) Run(_ context.Context, a *app) error {
+type versionCmd struct{}
+
+func (c *versionCmd) Run(a *app) error {
 	if a.json {
 		return a.printJSON(struct {
 			Version string `json:"version"`
 			Go      string `json:"go"`
-		}{version(), runtime.Version()})
+		}{buildVersion(), runtime.Version()})
 	}
-	a.printf("mneme %s (%s %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	a.printf("mneme %s (%s %s/%s)\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil
+}
+
+// versionFirst makes --version, where a command would stand, the command. It is
+// no flag of the grammar, since cat has one of that name.
+func versionFirst(args []string) {
+	for i, arg := range args {
+		switch arg {
+		case "--json":
+			continue
+		case "--version", "-V":
+			args[i] = "version"
+		}
+		return
+	}
+}
+
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"Such as: store create. Default: mneme itself."`
+}
+
+func (c *helpCmd) Run(parsed *kong.Context) error {
+	args := append(c.Command, "--help")
+	_, err := parsed.Kong.Parse(args) // writes the help and ends the program
+	return explainMisuse(parsed.Kong, args, err)
 }

@@ -83,6 +83,7 @@ type library struct {
 	log   versionlog.Log
 	blobs *blobCaches
 
+	url          string // without credentials
 	conflictsDir string // has a directory for the conflicts of each store
 
 	// check looks for differences between the parts of a backend that package
@@ -112,18 +113,19 @@ func openLibrary(ctx context.Context, rawURL *string, opts openOptions) (*librar
 	}
 	lib, err := at.open(ctx, opts)
 	if err == nil {
-		lib.conflictsDir = conflicts
+		lib.url, lib.conflictsDir = at.String(), conflicts
 	}
 	return lib, err
 }
 
-// usage returns what tells, as lines of .mneme/status, what was asked of a backend
-// that costs; else nil.
-func (l *library) usage() func() []string {
-	if l.requests == nil {
-		return nil
+// statusLines are lines of .mneme/status: where the stores are, and what was
+// asked of a backend that costs.
+func (l *library) statusLines() []string {
+	lines := []string{statusURL + ": " + l.url}
+	if l.requests != nil {
+		lines = append(lines, usageLines(l.requests(), l.blobs.stats())...)
 	}
-	return func() []string { return usageLines(l.requests(), l.blobs.stats()) }
+	return lines
 }
 
 func newLibrary(log versionlog.Log, blobs *blobCaches) *library {

@@ -39,7 +39,7 @@ func (c *writeCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withStore(ctx, p.store, writing, func(st *memory.Store) error {
+	return a.withPlace(ctx, p, writing, func(st *memory.Store) error {
 		expect, err := c.expectation(ctx, st, p.path)
 		if err != nil {
 			return err
@@ -103,7 +103,7 @@ func expectVersion(ctx context.Context, st *memory.Store, path, ref string) (ver
 // that the command waits.
 func (a *app) readInput(path string, limit int64) ([]byte, error) {
 	if term.IsTerminal(int(a.in.Fd())) {
-		_, _ = fmt.Fprintln(a.err, "Reading the content from the terminal; Ctrl-D at the beginning of a line ends it, Ctrl-C gives up.")
+		_, _ = fmt.Fprintln(a.err, "Reading from the terminal; Ctrl-D on a line of its own ends it, Ctrl-C gives up.")
 	}
 	return readContent(a.in, path, limit)
 }

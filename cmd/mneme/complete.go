@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"mneme/memory"
+)
+
+type completionCmd struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+func (c *completionCmd) Help() string {
+	return `Prints what makes the shell complete commands, flags, stores and the paths in them.
+
+Examples:
+
+    mneme completion bash > mneme.bash    (source it in ~/.bashrc)
+    mneme completion zsh > _mneme         (in a directory of $fpath)
+    mneme completion fish > mneme.fish    (in ~/.config/fish/completions)`
+}
+
+func (c *completionCmd) Run(a *app) error {
+	a.printf("%s", completionScripts[c.Shell])
+	return nil
+}
+
+// completeCommand is what the scripts call, with the words behind mneme up to
+// the cursor; the last one, perhaps empty, is to be completed. It prints one
+// candidate a line. Bash takes words apart at colons and equals signs, so that
+// its script takes off what is there already.
+const completeCommand = "__complete"
+
+var completionScripts = map[string]string{
+	"bash": `_mneme() {
+  local line=${COMP_LINE:0:COMP_POINT} words word
+  read -r -a words <<< "$line"
+  [[ $line == *[[:space:]] ]] && words+=("")
+  word=${words[${#words[@]}-1]}
+  local IFS=$'\n'
+  COMPREPLY=($("${words[0]}" ` + completeCommand + ` "${words[@]:1}" 2>/dev/null))
+  local done=${word%"${word##*[:=]}"}
+  COMPREPLY=("${COMPREPLY[@]#"$done"}")
+  [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *[:/] ]] && compopt -o nospace 2>/dev/null
+}
+complete -o default -F _mneme mneme
+`,
+	"zsh": `#compdef mneme
+_mneme() {
+  local -a candidates
+  candidates=("${(@f)$("${words[1]}" ` + completeCommand + ` "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  candidates=(${candidates:#})
+  (( $#candidates )) || { _files; return }
+  compadd -S '' -- ${(M)candidates:#*[:/]}
+  compadd -- ${candidates:#*[:/]}
+}
+compdef _mneme mneme
+`,
+	"fish": `function __mneme_complete
+  set -l words (commandline -opc) (commandline -ct)
+  set -l found ($words[1] ` + completeCommand + ` $words[2..-1] 2>/dev/null)
+  if set -q found[1]
+    printf '%s\n' $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
+end
+complete -c mneme -f -a '(__mneme_complete)'
+`,
+}
+
+// completePatience is how long the stores may take: somebody waits at a prompt.
+const completePatience = 2 * time.Second
+
+// complete prints candidates for the last word. It never fails: no candidates
+// are an answer, too.
+func (a *app) complete(ctx context.Context, parser *kong.Kong, words []string) {
+	ctx, cancel := context.WithTimeout(ctx, completePatience)
+	defer cancel()
+	if len(words) == 0 {
+		return
+	}
+	if url, ok := os.LookupEnv(urlVariable); ok {
+		a.url = &url
+	}
+	word := words[len(words)-1]
+	for _, candidate := range a.candidates(ctx, parser.Model.Node, words[:len(words)-1], word) {
+		// What a shell would not take as it is could do anything there.
+		if strings.HasPrefix(candidate, word) && shellWord(candidate) == candidate {
+			a.printf("%s\n", candidate)
+		}
+	}
+}
+
+func (a *app) candidates(ctx context.Context, node *kong.Node, before []string, word string) []string {
+	var pending *kong.Flag // whose value comes next
+	argument := 0
+	for _, w := range before {
+		switch child := childNamed(node, w); {
+		case pending != nil:
+			a.noteFlag(pending, w)
+			pending = nil
+		case strings.HasPrefix(w, "-"):
+			name, value, has := strings.Cut(w, "=")
+			if flag := flagNamed(node, name); flag != nil && has {
+				a.noteFlag(flag, value)
+			} else if flag != nil && !flag.IsBool() {
+				pending = flag
+			}
+		case child != nil:
+			node = child
+		default:
+			argument++
+		}
+	}
+	switch name, value, has := strings.Cut(word, "="); {
+	case pending != nil:
+		return a.values(ctx, pending.Value, word)
+	case strings.HasPrefix(word, "-") && has:
+		var values []string
+		if flag := flagNamed(node, name); flag != nil {
+			for _, v := range a.values(ctx, flag.Value, value) {
+				values = append(values, name+"="+v)
+			}
+		}
+		return values
+	case strings.HasPrefix(word, "-"):
+		return flagNames(node)
+	case len(node.Children) > 0:
+		return commandNames(node)
+	case len(node.Positional) == 0:
+		return nil
+	}
+	return a.values(ctx, node.Positional[min(argument, len(node.Positional)-1)], word)
+}
+
+// noteFlag remembers where the stores are.
+func (a *app) noteFlag(flag *kong.Flag, value string) {
+	if flag.Name == "url" {
+		a.url = &value
+	}
+}
+
+func childNamed(node *kong.Node, name string) *kong.Node {
+	for _, child := range node.Children {
+		if child.Name == name {
+			return child
+		}
+	}
+	return nil
+}
+
+func flagNamed(node *kong.Node, name string) *kong.Flag {
+	for _, group := range node.AllFlags(true) {
+		for _, flag := range group {
+			if "--"+flag.Name == name || flag.Short != 0 && "-"+string(flag.Short) == name {
+				return flag
+			}
+		}
+	}
+	return nil
+}
+
+func flagNames(node *kong.Node) []string {
+	var names []string
+	for _, group := range node.AllFlags(true) {
+		for _, flag := range group {
+			names = append(names, "--"+flag.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func commandNames(node *kong.Node) []string {
+	var names []string
+	for _, child := range node.Children {
+		if !child.Hidden {
+			names = append(names, child.Name)
+		}
+	}
+	return names
+}
+
+// values returns what an argument or flag may be, as far as its name says.
+func (a *app) values(ctx context.Context, v *kong.Value, word string) []string {
+	if v.Enum != "" {
+		return v.EnumSlice()
+	}
+	switch v.Name {
+	case "store", "store[:ro]":
+		return a.storeNames(ctx, "")
+	case "place", "from", "to", "what":
+		if store, path, has := strings.Cut(word, ":"); has {
+			return a.pathsBelow(ctx, store, path)
+		}
+		if !looksLikePath(word) {
+			return a.storeNames(ctx, ":")
+		}
+	}
+	return nil
+}
+
+func (a *app) storeNames(ctx context.Context, suffix string) (names []string) {
+	_ = a.withLibrary(ctx, reading, func(lib *memory.Library) error {
+		stores, err := lib.Stores(ctx)
+		for _, s := range stores {
+			names = append(names, s.Slug+suffix)
+		}
+		return err
+	})
+	return names
+}
+
+// pathsBelow returns what lies in the directory of a path that is not complete.
+func (a *app) pathsBelow(ctx context.Context, store, path string) (places []string) {
+	dir := path[:strings.LastIndex(path, "/")+1]
+	p, err := parseDir(store + ":" + max(dir, "/"))
+	if err != nil {
+		return nil
+	}
+	_ = a.withPlace(ctx, p, reading, func(st *memory.Store) error {
+		entries, err := (&lsCmd{}).entries(ctx, st, p)
+		for _, e := range entries {
+			places = append(places, store+":"+max(dir, "/")+e.name)
+		}
+		return err
+	})
+	return places
+}

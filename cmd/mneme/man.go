@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/alecthomas/kong"
+)
+
+type manCmd struct{}
+
+func (c *manCmd) Help() string {
+	return `Prints the manual page mneme(1), made from the help of all commands.
+
+Example:
+
+    mneme man > mneme.1    (man ./mneme.1 shows it)`
+}
+
+func (c *manCmd) Run(a *app, parsed *kong.Context) error {
+	app := parsed.Model
+	a.printf(".TH MNEME 1 \"\" \"mneme %s\"\n", roff(buildVersion()))
+	a.printf(".SH NAME\nmneme \\- versioned memory stores for AI agents, mounted as directories\n")
+	a.printf(".SH SYNOPSIS\n.B mneme\n.I command\n[\\fIflags\\fR]\n.SH DESCRIPTION\n")
+	a.manText(app.Help)
+	a.printf(".SH FLAGS OF ALL COMMANDS\n")
+	a.manFlags(app.Node)
+	a.printf(".SH COMMANDS\n")
+	for _, leaf := range app.Leaves(true) {
+		a.printf(".SS %s\n", roff("mneme "+leaf.Summary()))
+		a.manText(leaf.Help)
+		a.manText(leaf.Detail)
+		for _, argument := range leaf.Positional {
+			a.printf(".TP\n\\fI%s\\fR\n%s\n", roff(argument.Name), roff(argument.Help))
+		}
+		a.manFlags(leaf)
+	}
+	return nil
+}
+
+// manText writes paragraphs; lines that are indented stay as they are.
+func (a *app) manText(text string) {
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		switch {
+		case paragraph == "":
+		case strings.HasPrefix(paragraph, "    "):
+			a.printf(".PP\n.nf\n%s\n.fi\n", roff(paragraph))
+		default:
+			a.printf(".PP\n%s\n", roff(paragraph))
+		}
+	}
+}
+
+func (a *app) manFlags(node *kong.Node) {
+	for _, flag := range node.Flags {
+		if flag.Hidden || flag.Name == "help" && node.Parent != nil {
+			continue
+		}
+		name := "--" + flag.Name
+		if flag.Short != 0 {
+			name = "-" + string(flag.Short) + ", " + name
+		}
+		if !flag.IsBool() {
+			name += "=" + flag.FormatPlaceHolder()
+		}
+		a.printf(".TP\n\\fB%s\\fR\n%s\n", roff(name), roff(flag.Help))
+	}
+}
+
+// roff escapes text for a manual page, see groff_man(7).
+func roff(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", "\\`").Replace(text)
+	var ascii strings.Builder
+	for _, r := range text {
+		if r < utf8.RuneSelf {
+			ascii.WriteRune(r)
+		} else {
+			fmt.Fprintf(&ascii, `\[u%04X]`, r)
+		}
+	}
+	lines := strings.Split(ascii.String(), "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, ".") {
+			lines[i] = `\&` + line
+		}
+	}
+	return strings.Join(lines, "\n")
+}

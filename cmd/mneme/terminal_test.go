@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"mneme/versionlog"
+)
+
+// onTerminal runs mneme with standard output on a terminal of 80 columns, and
+// returns what is written there.
+func onTerminal(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "mneme") // what this binary is under that name, see TestMain
+	if err := os.Symlink(self, link); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(link, args...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TZ=UTC", "NO_COLOR=1", "GORACE=atexit_sleep_ms=0"}, env...)
+	cmd.Stdout = terminal
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	terminal.Close()
+	var out bytes.Buffer
+	_, _ = out.ReadFrom(master) // EIO ends it
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, &out)
+	}
+	return strings.ReplaceAll(out.String(), "\r\n", "\n")
+}
+
+// TestLogOnTerminal holds that a log on a terminal goes through the pager, has
+// the newest only, and fits the lines. Elsewhere nothing is left out.
+func TestLogOnTerminal(t *testing.T) {
+	url := "file://" + filepath.Join(t.TempDir(), "stores")
+	lib, err := openLibrary(t.Context(), &url, openOptions{create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lib.Close()
+	if _, err := lib.CreateStore(t.Context(), "notes", nil); err != nil {
+		t.Fatal(err)
+	}
+	st, err := openStore(t.Context(), lib.Library, "notes", writing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "/a-directory-of-a-rather-long-name/記録-with-a-long-name-as-well/plan.md"
+	for i := range screenful + 20 {
+		if _, err := st.Write(t.Context(), path, fmt.Append(nil, i), versionlog.ExpectAny()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := []string{"MNEME_URL=" + url, "PAGER=sed s/^/paged:/"}
+	for _, place := range []string{"notes", "notes:" + path} {
+		out := onTerminal(t, env, "log", place)
+		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+		if len(lines) != screenful+2 || !strings.HasPrefix(lines[1], "paged:120  ") || !strings.Contains(lines[screenful+1], "--all") {
+			t.Errorf("log %s on a terminal has %d lines:\n%s", place, len(lines), out)
+		}
+		for _, line := range lines {
+			if w := textWidth(strings.TrimPrefix(line, "paged:")); w > 80 {
+				t.Errorf("a line of log %s takes %d columns: %s", place, w, line)
+			}
+		}
+		if !strings.Contains(out, "/plan.md") && place == "notes" {
+			t.Errorf("paths do not end with their names:\n%s", out)
+		}
+		for _, how := range [][]string{{"--all"}, {"-n", "110"}} {
+			out := onTerminal(t, env, append([]string{"log", place}, how...)...)
+			if n := strings.Count(out, "modified") + strings.Count(out, "created"); n < 110 || strings.Contains(out, "--all") {
+				t.Errorf("log %s %v on a terminal has %d entries", place, how, n)
+			}
+		}
+	}
+	if out := onTerminal(t, env, "show", "notes:"+path); !strings.HasPrefix(out, "paged:Version ") {
+		t.Errorf("show on a terminal: %s", out)
+	}
+}
+
+func TestTableFits(t *testing.T) {
+	wide := &table{
+		header: []string{"A", "ID", "PATH", "TEXT"}, spare: []string{"ID"}, shrink: []string{"TEXT", "PATH"}, paths: []string{"PATH"},
+	}
+	wide.add("1", "identification", "/long/path/to/a/file", "some text that is long")
+	lines := append([][]string{wide.header}, wide.rows...)
+	for columns, want := range map[int]string{
+		0: "[1 14 20 22]", 100: "[1 14 20 22]", 50: "[1 -1 20 22]", 40: "[1 -1 20 15]", 30: "[1 -1 17 8]", 5: "[1 -1 8 8]",
+	} {
+		if got := fmt.Sprint(wide.fit(lines, columns)); got != want {
+			t.Errorf("in %d columns: %s, want %s", columns, got, want)
+		}
+	}
+	for _, c := range []struct {
+		text  string
+		front bool
+		want  string
+	}{
+		{"abcdefgh", false, "abcdefgh"}, {"abcdefghi", false, "abcdefg…"}, {"abcdefghi", true, "…cdefghi"},
+		{"記録記録記", false, "記録記…"}, {"記録記録記", true, "…記録記"}, {"e\u0301abcdefg", false, "e\u0301abcdefg"},
+	} {
+		if got := cut(c.text, 8, c.front); got != c.want {
+			t.Errorf("cut(%q) = %q, want %q", c.text, got, c.want)
+		}
+	}
+}
