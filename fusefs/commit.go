@@ -60,19 +60,6 @@ func (fs *fileSystem) closeFailed(n *node, st *stage, status fuse.Status) {
 	}
 }
 
-// Fsync implements fuse.RawFileSystem.
-func (fs *fileSystem) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
-	fs.mu.RLock()
-	h := fs.handles[in.Fh]
-	fs.mu.RUnlock()
-	if h == nil || h.stage == nil {
-		return fuse.OK
-	}
-	status := fs.commitFile(h.node, h.stage, saved)
-	fs.tellName(h.node)
-	return status
-}
-
 // draft is what one commit of a file takes from its stage.
 type draft struct {
 	n       *node

@@ -29,7 +29,7 @@ func TestOnAWS(t *testing.T) {
 		{"Languages", TestLanguages}, {"AnyContent", TestAnyContent},
 		{"TooBig", TestTooBig}, {"NotText", TestNotText}, {"Names", TestNames}, {"NamesFromElsewhere", TestNamesFromElsewhere},
 		{"OtherLimits", TestOtherLimits}, {"Refused", TestRefused},
-		{"Handles", TestHandles}, {"Directories", TestDirectories}, {"Remount", TestRemount}, {"Scratch", TestScratch},
+		{"FsyncThroughAnyDescriptor", TestFsyncThroughAnyDescriptor}, {"Handles", TestHandles}, {"Directories", TestDirectories}, {"Remount", TestRemount}, {"Scratch", TestScratch},
 		{"TemporaryNames", TestTemporaryNames}, {"UnmountSavesOpenFiles", TestUnmountSavesOpenFiles},
 		{"MountsOfOneStore", TestMountsOfOneStore}, {"SmallRaces", TestSmallRaces}, {"TwoSessionsAtOneFile", TestTwoSessionsAtOneFile},
 		{"DirectoriesOfTwoSessions", TestDirectoriesOfTwoSessions}, {"Appends", TestAppends},

@@ -1,0 +1,81 @@
+package fusefs
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// Fsync implements fuse.RawFileSystem. It is about the file, not about the
+// descriptor: whatever was written to the file through any of its descriptors is
+// committed, also when this one can only read, as that of sync(1), or names an inode
+// whose place another session's version has taken since.
+func (fs *fileSystem) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	fs.mu.RLock()
+	h := fs.handles[in.Fh]
+	writers := fs.writersOf(h)
+	fs.mu.RUnlock()
+	if h == nil {
+		return fuse.OK
+	}
+	first := fuse.OK
+	for _, w := range writers {
+		if status := fs.commitFile(w.node, w.stage, saved); first.Ok() {
+			first = status
+		}
+	}
+	if len(writers) > 0 {
+		fs.tellName(h.node)
+	}
+	return first
+}
+
+// writer is a stage of a file, with the node that it was begun for.
+type writer struct {
+	node  *node
+	stage *stage
+}
+
+// writersOf returns the stages of h's file that fsync commits, h's own first, then
+// the older ones first. Caller holds fs.mu.
+func (fs *fileSystem) writersOf(h *handle) (writers []writer) {
+	if h == nil {
+		return nil
+	}
+	add := func(n *node, st *stage) {
+		if !slices.Contains(writers, writer{n, st}) {
+			writers = append(writers, writer{n, st})
+		}
+	}
+	if h.stage != nil {
+		add(h.node, h.stage)
+	}
+	var others []uint64
+	for fh, other := range fs.handles {
+		if other.stage.unsynced() && other.node.now() == h.node.now() {
+			others = append(others, fh)
+		}
+	}
+	slices.SortFunc(others, cmp.Compare)
+	for _, fh := range others {
+		add(fs.handles[fh].node, fs.handles[fh].stage)
+	}
+	if m := h.node.now(); m.stage.unsynced() { // a temporary file's, which nobody has open to write
+		add(m, m.stage)
+	}
+	return writers
+}
+
+// unsynced reports whether a stage, or none, has something that nothing durable
+// has. What lost a race and is kept as a conflict is no part of the file any more.
+// Caller holds fs.mu.
+func (st *stage) unsynced() bool {
+	switch {
+	case st == nil || st.err != 0:
+		return false
+	case st.overtaken && st.conflict != 0 && st.conflictAt == st.changes:
+		return false
+	}
+	return st.dirty || st.attempt != nil
+}
