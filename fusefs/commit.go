@@ -19,7 +19,9 @@ import (
 // closes the first before anything is written; and every program it then starts
 // closes its copy. A file that is only emptied or made so far is therefore not
 // committed while the process that closes it, or one it descends from, has
-// another descriptor of it: the close of that one will come.
+// another descriptor of it: the close of that one will come. Where the daemon does
+// not see that process, the file may have another descriptor, too: it is committed
+// when its handle is released.
 //
 // When it returns, the kernel has been told of what the mount heard while the
 // handle was made, about other files too: before, it held the directory in which
@@ -36,11 +38,11 @@ func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	if h == nil || h.stage == nil {
 		return fuse.OK
 	}
-	if wait && fs.writtenOn(in.Pid, h.node.id) {
+	if wait && fs.writtenOn(in.Pid, h.node.id) != no {
 		return fuse.OK
 	}
 	status := fs.commitFile(h.node, h.stage, saved)
-	if !status.Ok() && !fs.writtenOn(in.Pid, h.node.id) {
+	if !status.Ok() && fs.writtenOn(in.Pid, h.node.id) != yes {
 		fs.closeFailed(h.node, h.stage, status)
 	}
 	fs.tellName(h.node)

@@ -73,6 +73,8 @@ type fileSystem struct {
 	root    *node
 	stores  []*store
 	device  string // "major:minor" of the mount
+
+	blind bool // /proc does not show the processes that requests name
 }
 
 // newFileSystem makes the tree of stores, whose heads are still to be loaded.

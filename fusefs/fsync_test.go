@@ -87,8 +87,9 @@ func TestFsyncIsAboutTheFile(t *testing.T) {
 		}
 	})
 	t.Run("of two writers, one of whom was overtaken", func(t *testing.T) {
+		kept := conflict.New(t.TempDir()) // first, so that it is removed last
 		r := newRig(t, "/f")
-		r.s.kept = conflict.New(t.TempDir())
+		r.s.kept = kept
 		loser := r.mustOpen("/f", syscall.O_RDWR)
 		r.writeAt(loser, 0, 0, 0, "lost")
 		r.write("/f", "theirs")

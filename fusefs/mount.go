@@ -64,6 +64,7 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	fs := newFileSystem(life, stores, o)
+	fs.blind = !seesProcesses()
 	for _, s := range fs.stores {
 		if err := s.begin(ctx); err != nil {
 			cancel()

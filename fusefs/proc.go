@@ -7,38 +7,62 @@ import (
 	"syscall"
 )
 
-// writtenOn reports whether the process of a thread, or one that it descends
-// from, has the file with that inode number of this mount open for writing, as
-// far as the daemon may see that.
-func (fs *fileSystem) writtenOn(pid uint32, inode uint64) bool {
-	const generations = 8
-	fs.mu.RLock()
-	device := fs.device
-	fs.mu.RUnlock()
-	for range generations {
-		if pid <= 1 {
-			return false
-		}
-		dir := "/proc/" + strconv.FormatUint(uint64(pid), 10)
-		if hasOpen(dir, device, inode) {
-			return true
-		}
-		status, err := os.ReadFile(dir + "/status")
-		if err != nil {
-			return false
-		}
-		parent, _ := strconv.ParseUint(field(status, "PPid"), 10, 32)
-		pid = uint32(parent)
-	}
-	return false
+// answer is to a question about a process, which may be in another namespace, or be
+// hidden by the way that /proc is mounted. Unknown is not "no".
+type answer int
+
+const (
+	no answer = iota
+	yes
+	unknown
+)
+
+// seesProcesses reports whether /proc is of the process namespace of the daemon, whose
+// numbers the kernel's requests have.
+func seesProcesses() bool {
+	self, err := os.Readlink("/proc/self")
+	return err == nil && self == strconv.Itoa(os.Getpid())
 }
+
+// writtenOn says whether the process of a thread, or one that it descends from, has
+// the file with that inode number of this mount open for writing. Of these others it
+// sees as many as it can: one of another user, or outside of a container, has no
+// business with the file.
+func (fs *fileSystem) writtenOn(thread uint32, inode uint64) answer {
+	pid := uint64(thread)
+	if open := fs.hasOpen(pid, inode); open != no {
+		return open
+	}
+	for {
+		status, err := os.ReadFile(procDir(pid) + "/status")
+		if err != nil {
+			return no
+		}
+		pid, err = strconv.ParseUint(field(status, "PPid"), 10, 32)
+		if err != nil || pid <= 1 {
+			return no
+		}
+		if fs.hasOpen(pid, inode) == yes {
+			return yes
+		}
+	}
+}
+
+func procDir(pid uint64) string { return "/proc/" + strconv.FormatUint(pid, 10) }
 
 // hasOpen looks through what proc_pid_fdinfo(5) says of a process. Inode
 // numbers of "ino" are there since Linux 5.14.
-func hasOpen(dir, device string, inode uint64) bool {
+func (fs *fileSystem) hasOpen(pid, inode uint64) answer {
+	if pid == 0 || fs.blind {
+		return unknown
+	}
+	fs.mu.RLock()
+	device := fs.device
+	fs.mu.RUnlock()
+	dir := procDir(pid)
 	entries, err := os.ReadDir(dir + "/fdinfo")
 	if err != nil {
-		return false
+		return unknown
 	}
 	want := strconv.FormatUint(inode, 10)
 	for _, e := range entries {
@@ -48,10 +72,10 @@ func hasOpen(dir, device string, inode uint64) bool {
 		}
 		flags, _ := strconv.ParseUint(field(info, "flags"), 8, 64)
 		if flags&syscall.O_ACCMODE != syscall.O_RDONLY && deviceOf(dir, field(info, "mnt_id")) == device {
-			return true
+			return yes
 		}
 	}
-	return false
+	return no
 }
 
 // field returns the value of a line "name:\tvalue", or "".

@@ -91,6 +91,7 @@ type env struct {
 	remote *remote  // the stores are there instead; nil: embedded
 	daemon string   // what serves the mounts; the mneme under test unless a test has another
 	vars   []string // further variables of the environment of every program
+	unseen bool     // the daemons have a process namespace of their own: requests are nobody's
 }
 
 func newEnv(t testing.TB) *env {
@@ -311,6 +312,9 @@ func (m *mount) start(t testing.TB, args []string) {
 	m.cmd.Stderr = m.stderr
 	// A test process that is killed takes its daemons along.
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if m.env.unseen {
+		m.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID
+	}
 	m.ready = newLineWaiter()
 	m.cmd.Stdout = m.ready
 	started := make(chan error)
