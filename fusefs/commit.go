@@ -15,13 +15,8 @@ import (
 
 // Flush implements fuse.RawFileSystem: the close of one descriptor.
 //
-// A shell that redirects into a file opens it, duplicates the descriptor and
-// closes the first before anything is written; and every program it then starts
-// closes its copy. A file that is only emptied or made so far is therefore not
-// committed while the process that closes it, or one it descends from, has
-// another descriptor of it: the close of that one will come. Where the daemon does
-// not see that process, the file may have another descriptor, too: it is committed
-// when its handle is released.
+// It commits what was written through that handle, and all before it, unless another
+// close is to do that: see leaves.
 //
 // When it returns, the kernel has been told of what the mount heard while the
 // handle was made, about other files too: before, it held the directory in which
@@ -33,15 +28,14 @@ func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	}
 	fs.mu.RLock()
 	h := fs.handles[in.Fh]
-	wait := h != nil && h.stage != nil && h.stage.dirty && !h.stage.wrote
 	fs.mu.RUnlock()
 	if h == nil || h.stage == nil {
 		return fuse.OK
 	}
-	if wait && fs.writtenOn(in.Pid, h.node.id) != no {
-		return fuse.OK
+	status := fuse.OK
+	if leaves, upTo := fs.leaves(h, in.Pid); !leaves {
+		status = fs.commitUpTo(h.node, h.stage, saved, upTo)
 	}
-	status := fs.commitFile(h.node, h.stage, saved)
 	if !status.Ok() && fs.writtenOn(in.Pid, h.node.id) != yes {
 		fs.closeFailed(h.node, h.stage, status)
 	}
@@ -99,6 +93,12 @@ func (o occasion) alone() bool { return o == released || o == lingered }
 // anything. Scratch files are passed over, temporary ones unless they have
 // lingered.
 func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
+	return fs.commitUpTo(n, st, why, nil)
+}
+
+// commitUpTo is commitFile for what the stage was at a mark, if that can be told
+// from what was written since; nil is the newest.
+func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) fuse.Status {
 	n.store.ops.RLock()
 	defer n.store.ops.RUnlock()
 	n.commitMu.Lock()
@@ -107,7 +107,7 @@ func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 	var met refusals
 	for try := 0; ; try++ {
 		fs.mu.Lock()
-		d, status := fs.draft(n, st, why, answered)
+		d, status := fs.draft(n, st, why, answered, upTo)
 		if d != nil && d.lost && !d.tails && d.theirs != nil && d.theirs.Digest == cas.Sum(d.data) {
 			fs.committed(d, *d.theirs) // they wrote the very same bytes
 			d = nil
@@ -262,7 +262,7 @@ func isFinal(err error) bool {
 // draft takes from the stage what is to be committed, or says why nothing is. At
 // the path that is answered, the log has just told the stage's base: the tree,
 // which the follower may not have brought so far, is not asked. Caller holds fs.mu.
-func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string) (*draft, fuse.Status) {
+func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, upTo *mark) (*draft, fuse.Status) {
 	if st.err != 0 {
 		return nil, fuse.Status(st.err)
 	}
@@ -283,9 +283,16 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string) (
 			}
 		}
 	}
+	if upTo != nil && upTo.changes <= st.committed { // by another close
+		return nil, fuse.OK
+	}
+	later := fs.later(st, upTo)
 	d := &draft{
-		n: n, st: st, key: versionlog.NewKey(), data: slices.Clone(st.data), base: st.base, changes: st.changes,
-		tails: st.tails, tail: len(st.tail),
+		n: n, st: st, key: versionlog.NewKey(), data: slices.Clone(st.data[:len(st.data)-later]), base: st.base, changes: st.changes,
+		tails: st.tails, tail: len(st.tail) - later,
+	}
+	if later > 0 {
+		d.changes = upTo.changes
 	}
 	path, there := n.target()
 	d.path, d.theirs = path, n.theirs()
@@ -359,6 +366,7 @@ func (st *stage) settle(d *draft) {
 	if st.attempt == d {
 		st.attempt = nil
 	}
+	st.committed = max(st.committed, d.changes)
 	if st.changes == d.changes {
 		st.dirty, st.wrote = false, false
 	}

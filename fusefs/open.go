@@ -10,7 +10,7 @@ import (
 )
 
 // handle is an open file or directory. Its fields do not change, but for
-// unread and entries, which fileSystem.mu guards.
+// unread, entries, thread and wrote, which fileSystem.mu guards.
 type handle struct {
 	node    *node
 	stage   *stage              // of a handle that may write
@@ -18,6 +18,8 @@ type handle struct {
 	unread  *versionlog.Version // what the session knows once this handle has read it; nil: nothing
 	entries []dirEntry          // of a directory, from its last rewind on
 	heard   span                // of a handle that may write: the notices that its close waits for
+	thread  uint32              // that has changed the file through it last
+	wrote   mark                // the stage after that; zero: it has changed nothing
 }
 
 // newHandle enters h in the table. Caller holds fs.mu.
@@ -104,7 +106,7 @@ func (fs *fileSystem) openFile(n *node, in *fuse.OpenIn, before uint64, out *fus
 			return status
 		}
 	}
-	fs.open(n, in.Flags, before, out)
+	fs.open(n, in.Pid, in.Flags, before, out)
 	return fuse.OK
 }
 
@@ -159,9 +161,9 @@ func (fs *fileSystem) tell(n *node, flags uint32) bool {
 	return !writes(flags) || onlyAppends(flags)
 }
 
-// open makes a handle of a memory's file, for a request before which that notice
-// was the newest. Caller holds fs.mu.
-func (fs *fileSystem) open(n *node, flags uint32, before uint64, out *fuse.OpenOut) {
+// open makes a handle of a memory's file, for a request of a thread before which that
+// notice was the newest. Caller holds fs.mu.
+func (fs *fileSystem) open(n *node, thread, flags uint32, before uint64, out *fuse.OpenOut) {
 	h := &handle{node: n}
 	if !n.reread {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
@@ -184,6 +186,7 @@ func (fs *fileSystem) open(n *node, flags uint32, before uint64, out *fuse.OpenO
 		}
 		if flags&syscall.O_TRUNC != 0 {
 			h.stage.empty()
+			h.changed(thread)
 			n.mtime = time.Now()
 			n.ctime = n.mtime
 		}
@@ -260,7 +263,7 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 		dir.touch(now)
 		path, _ := n.path()
 		delete(dir.store.lost, path)
-		fs.open(n, in.Flags|syscall.O_TRUNC, before, &out.OpenOut)
+		fs.open(n, in.Pid, in.Flags|syscall.O_TRUNC, before, &out.OpenOut)
 		fs.handles[out.Fh].stage.tails = in.Flags&syscall.O_APPEND != 0
 	case n.isDir():
 		return fuse.Status(syscall.EISDIR)
@@ -270,7 +273,7 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 		if status := fs.admit(n, in.Flags); !status.Ok() {
 			return status
 		}
-		fs.open(n, in.Flags, before, &out.OpenOut)
+		fs.open(n, in.Pid, in.Flags, before, &out.OpenOut)
 	}
 	fs.reply(n, canonical == name, &out.EntryOut)
 	return fuse.OK

@@ -68,7 +68,7 @@ func (fs *fileSystem) promptWrite(in *fuse.WriteIn, data [][]byte) (uint32, fuse
 	if !st.loaded && st.err == 0 || fs.doomed(n, st) {
 		return 0, fuse.OK, false
 	}
-	size, status := fs.writeLoaded(n, st, in, data)
+	size, status := fs.writeLoaded(h, in, data)
 	return size, status, true
 }
 

@@ -169,6 +169,7 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	if st := m.n.stage; st != nil && !st.overtaken {
 		st.base = head
 		st.tails, st.tail = false, nil
+		st.committed = max(st.committed, r.changes)
 		if st.changes == r.changes {
 			st.dirty, st.wrote = false, false
 			st.data, st.loaded = nil, false

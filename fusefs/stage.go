@@ -20,9 +20,10 @@ type stage struct {
 	loaded  bool
 	dirty   bool          // data differs from base, or may
 	wrote   bool          // some of the difference is more than an emptied file
-	changes uint64        // counts changes of data
 	err     syscall.Errno // why the stage is given up; stays until its handles are closed
 	writers int           // open handles
+
+	progress
 
 	// Of a stage to which nothing was done but to write at the end, tail is
 	// what was written: it is put at the end of whatever the file is by then.
@@ -156,6 +157,7 @@ func (st *stage) empty() {
 	st.tails, st.tail = false, nil
 	st.data, st.loaded, st.dirty, st.wrote = nil, true, true, false
 	st.changes++
+	st.rewrote = st.changes
 }
 
 // resize makes the stage size bytes long, with zeros where it grows.
@@ -230,7 +232,7 @@ func (fs *fileSystem) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Statu
 	if err := fs.load(n, st, appends(in)); err != nil {
 		return 0, n.store.fail("write", fs.where(n), err)
 	}
-	size, status := fs.writeLoaded(n, st, in, data)
+	size, status := fs.writeLoaded(h, in, data)
 	doomed := fs.doomed(n, st)
 	fs.mu.Unlock()
 	if status.Ok() && doomed {
@@ -245,8 +247,9 @@ func (fs *fileSystem) doomed(n *node, st *stage) bool {
 	return st.overtaken && !fs.opts.Merge && !n.now().removed
 }
 
-// writeLoaded does a write to a loaded stage. Caller holds fs.mu.
-func (fs *fileSystem) writeLoaded(n *node, st *stage, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+// writeLoaded does a write to a handle whose stage is loaded. Caller holds fs.mu.
+func (fs *fileSystem) writeLoaded(h *handle, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+	n, st := h.node, h.stage
 	if st.err != 0 {
 		return 0, fuse.Status(st.err)
 	}
@@ -263,6 +266,8 @@ func (fs *fileSystem) writeLoaded(n *node, st *stage, in *fuse.WriteIn, data [][
 	if limit := fs.limit(n); end > limit {
 		return 0, fs.tooBig(n, st, end)
 	}
+	st.begins(in.Pid)
+	atEnd := at == int64(len(st.data))
 	if int(end) > len(st.data) {
 		st.resize(int(end))
 	}
@@ -274,6 +279,16 @@ func (fs *fileSystem) writeLoaded(n *node, st *stage, in *fuse.WriteIn, data [][
 	}
 	st.dirty, st.wrote = true, true
 	st.changes++
+	if atEnd {
+		st.added += uint64(size)
+	} else {
+		st.rewrote = st.changes
+	}
+	if in.WriteFlags&fuse.WRITE_CACHE != 0 { // of a mapping: the kernel guesses the handle
+		st.anyones = st.changes
+	}
+	st.ends(in.Pid, in.Offset+uint64(size))
+	h.changed(in.Pid)
 	n.mtime = time.Now()
 	n.ctime = n.mtime
 	return uint32(size), fuse.OK
@@ -319,7 +334,11 @@ func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.St
 	h := fs.handles[fh]
 	if ok && h != nil && h.stage != nil {
 		fs.mu.Unlock()
-		return fs.setSize(n, h.stage, int(size))
+		status := fs.setSize(n, h.stage, int(size))
+		fs.mu.Lock()
+		defer fs.mu.Unlock()
+		h.changed(in.Pid)
+		return status
 	}
 	fs.mu.Unlock()
 
@@ -379,6 +398,7 @@ func (fs *fileSystem) truncateNow(n *node, st *stage, size int) fuse.Status {
 		st.data, st.dirty, st.wrote = before.data, before.dirty, before.wrote
 	}
 	st.changes = changes + 1
+	st.rewrote, st.anyones = st.changes, st.changes
 	fs.notify.content(n)
 	return status
 }
@@ -398,6 +418,7 @@ func (fs *fileSystem) setSize(n *node, st *stage, size int) fuse.Status {
 	if st.err == 0 {
 		if size != len(st.data) {
 			st.resize(size)
+			st.rewrote = st.changes
 		}
 		n.mtime = time.Now()
 	}

@@ -30,3 +30,53 @@ func TestProcessesOutOfSight(t *testing.T) {
 	e.checkHistory(t, "notes:/f", m.session, "created modified modified")
 	e.checkHistory(t, "notes:/made", m.session, "created")
 }
+
+// TestPartsAndProcesses holds that a program which writes a file in parts and starts
+// processes in between makes one version, though each of these closes its copy of the
+// descriptor; and that what a process has written itself is there once it has ended.
+func TestPartsAndProcesses(t *testing.T) {
+	t.Parallel()
+	needTools(t, "python3")
+	e := newEnv(t)
+	m := e.mount(t, "notes")
+	m.sh(t, `{ echo one; true | true; echo two; } > shell
+python3 - <<'END'
+import os, subprocess, threading
+def stored(name):
+    return subprocess.run(["mneme", "cat", "notes:/" + name], capture_output=True, close_fds=True).stdout
+for name, flags in ("written", os.O_TRUNC), ("appended", os.O_APPEND):
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | flags)
+    os.write(fd, b"half a ")
+    subprocess.run(["true"], pass_fds=[fd], check=True)
+    subprocess.run(["true"], close_fds=False, check=True)
+    if os.fork() == 0:
+        os._exit(0)
+    os.wait()
+    os.write(fd, b"line\n")
+    os.close(fd)
+    assert stored(name) == b"half a line\n", stored(name)
+fd = os.open("threads", os.O_WRONLY | os.O_CREAT)
+writer = threading.Thread(target=os.write, args=(fd, b"by another thread\n"))
+writer.start()
+writer.join()
+os.close(fd)
+assert stored("threads") == b"by another thread\n"
+fd = os.open("handed", os.O_WRONLY | os.O_CREAT)
+if os.fork() == 0:
+    os.write(fd, b"by a child\n")
+    os._exit(0)
+os.wait()
+assert stored("handed") == b"by a child\n"
+if os.fork() == 0:
+    os.write(fd, b"by another\n")
+    os.close(fd)
+    assert stored("handed") == b"by a child\nby another\n"
+    os._exit(0)
+assert os.wait()[1] == 0
+os.close(fd)
+END`)
+	for _, name := range []string{"shell", "written", "appended", "threads"} {
+		e.checkHistory(t, "notes:/"+name, m.session, "created")
+	}
+	e.checkHistory(t, "notes:/handed", m.session, "created modified")
+}
