@@ -36,22 +36,6 @@ func (s *store) find(path string) *node {
 	return n
 }
 
-// findHidden returns the file that this mount hides at a path, or nil, as at "".
-func (s *store) findHidden(path string) *node {
-	if path == "" {
-		return nil
-	}
-	dir, name := split(path)
-	parent := s.root
-	if dir != "" {
-		parent = s.find(dir)
-	}
-	if parent == nil || !parent.isDir() {
-		return nil
-	}
-	return parent.hidden[name]
-}
-
 func split(path string) (dir, name string) {
 	i := strings.LastIndexByte(path, '/')
 	return path[:i], path[i+1:]
@@ -99,7 +83,7 @@ func (s *store) vacated(c *versionlog.Commit) {
 
 // prune removes directories that only held what is gone.
 func (s *store) prune(dir *node) {
-	for dir != s.root && len(dir.children) == 0 && len(dir.hidden) == 0 && !dir.kept && dir.parent != nil {
+	for dir != s.root && len(dir.children) == 0 && !dir.hides() && !dir.kept && dir.parent != nil {
 		if !s.knows(dir) {
 			s.doubt(dir)
 			return
@@ -129,6 +113,7 @@ func (s *store) place(v versionlog.Version) {
 		s.displace(n)
 		n = nil
 	}
+	s.endHiddenDir(dir, name)
 	if n == nil {
 		n = s.fs.newNode(s, fileMode(s), v.Time)
 		attach(dir, name, n)
@@ -179,6 +164,7 @@ func (s *store) relocate(v versionlog.Version) {
 	from.touch(v.Time)
 	dirPath, name := split(v.Path)
 	dir := s.makeDirs(dirPath, v.Time)
+	s.endHiddenDir(dir, name)
 	dir.touch(v.Time)
 	m := s.succeed(n, dir, name, v)
 	s.inherit(m, v.Path)
@@ -234,8 +220,20 @@ func (s *store) displaced(n *node) {
 	for name, h := range n.hidden { // what is there instead says that it is gone
 		s.reveal(h, n.was+"/"+name)
 	}
+	for _, d := range n.hiddenDirs {
+		s.displaced(d)
+	}
 	for _, c := range n.children {
 		s.displaced(c)
+	}
+}
+
+// endHiddenDir is displaced for what is hidden in a directory that had a name
+// which another session has given to a file. Caller holds fs.mu.
+func (s *store) endHiddenDir(dir *node, name string) {
+	if d := dir.hiddenDirs[name]; d != nil {
+		d.noteWas()
+		s.displaced(d)
 	}
 }
 
@@ -248,34 +246,9 @@ func (n *node) noteWas() {
 	for _, c := range n.children {
 		c.noteWas()
 	}
-}
-
-// hide notes that n, which is committed at dir/name, has a scratch name now:
-// here it is absent there, in the log it stays the head. An editor that saves
-// by renaming the old file away then writes the next version of the same
-// memory, and one that dies in between has lost nothing.
-func (s *store) hide(dir *node, name string, n *node) {
-	if dir.hidden == nil {
-		dir.hidden = map[string]*node{}
+	for _, d := range n.hiddenDirs {
+		d.noteWas()
 	}
-	dir.hidden[name] = n
-	n.local = true
-	n.origin = &origin{dir: dir, name: name}
-}
-
-// unhide ends what hide began: n is a scratch file and nothing more.
-func (s *store) unhide(n *node) {
-	if o := n.origin; o != nil && o.dir.hidden[o.name] == n {
-		delete(o.dir.hidden, o.name)
-	}
-	n.origin = nil
-}
-
-// reveal is unhide where another session has taken the path away at which n is
-// hidden: what the session knows of that stays known.
-func (s *store) reveal(n *node, path string) {
-	s.unhide(n)
-	s.remember(path, n.seen)
 }
 
 // touch notes that n has changed, in what it lists or holds. By its mtime the

@@ -231,7 +231,7 @@ func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name strin
 		return fuse.ENOENT
 	case !n.isDir():
 		return fuse.ENOTDIR
-	case len(n.children) > 0 || len(n.hidden) > 0:
+	case len(n.children) > 0:
 		return fuse.Status(syscall.ENOTEMPTY)
 	}
 	n.removed = true
@@ -240,6 +240,10 @@ func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name strin
 	if canonical != name {
 		fs.notify.entry(dir, canonical)
 	}
-	fs.detach(n)
+	if n.hides() {
+		n.hideDir()
+	} else {
+		fs.detach(n)
+	}
 	return fuse.OK
 }

@@ -150,6 +150,7 @@ func (s *store) learn(v versionlog.Version) bool {
 		if n == nil {
 			mode := dirMode(s)
 			if path == v.Path {
+				s.endHiddenDir(dir, name)
 				mode = fileMode(s)
 			}
 			n = s.newChild(dir, path, mode, v.Time)
@@ -227,6 +228,11 @@ func (s *store) overtaken(v versionlog.Version) bool {
 func (n *node) holdsNewer(seq uint64) bool {
 	for _, c := range n.hidden {
 		if c.head.Seq > seq {
+			return true
+		}
+	}
+	for _, d := range n.hiddenDirs {
+		if d.holdsNewer(seq) {
 			return true
 		}
 	}

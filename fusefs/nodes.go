@@ -39,10 +39,11 @@ type node struct {
 	atime time.Time // zero: as mtime
 
 	// Directories.
-	children map[string]*node // never nil; that of a file always is
-	hidden   map[string]*node // see store.hide
-	kept     bool             // stays when it is empty
-	complete bool             // everything in it is in the tree, see store.knows
+	children   map[string]*node // never nil; that of a file always is
+	hidden     map[string]*node // memories that have scratch names in this mount; see hide.go
+	hiddenDirs map[string]*node // directories that were removed, and hide memories
+	kept       bool             // stays when it is empty
+	complete   bool             // everything in it is in the tree, see store.knows
 
 	// readBelow says that a file in the directory was read since the directory
 	// was last listed. A read makes the kernel doubt the file's time of access,
@@ -123,6 +124,10 @@ func attach(dir *node, name string, n *node) {
 		n.line = nil
 	}
 	dir.children[name] = n
+	if old := dir.hiddenDirs[name]; old != nil && n.isDir() {
+		delete(dir.hiddenDirs, name)
+		n.adopt(old)
+	}
 }
 
 // detach takes n's name away.

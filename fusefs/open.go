@@ -220,6 +220,9 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 	if status := fs.reach(in.NodeId, name); !status.Ok() {
 		return status
 	}
+	if status := fs.buryFor(dir, name); !status.Ok() {
+		return status
+	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	return fs.create(in, name, before, out)

@@ -44,7 +44,7 @@ func (fs *fileSystem) PromptCreate(in *fuse.CreateIn, name string, out *fuse.Cre
 		return fuse.OK, false
 	}
 	path, ok := dir.childPath(canonical)
-	if !ok || memory.CheckPath(path) != nil || dir.children[canonical] != nil || dir.hidden[canonical] != nil || !dir.store.current() {
+	if !ok || memory.CheckPath(path) != nil || dir.children[canonical] != nil || dir.hidden[canonical] != nil || dir.hiddenDirs[canonical] != nil || !dir.store.current() {
 		return fuse.OK, false
 	}
 	return fs.create(in, name, fs.notify.newest(), out), true

@@ -91,7 +91,10 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName str
 		return nil, fuse.Status(syscall.EEXIST)
 	}
 	named := m.n
-	var err error
+	err := m.s.bury(m.to, m.new, m.n)
+	if err != nil {
+		return nil, m.s.fail("rename "+oldName+" to", newName, err)
+	}
 	if m.n.isDir() {
 		err = fs.renameDir(m)
 	} else {
@@ -163,7 +166,7 @@ func (m *move) movedAway() bool {
 // Caller holds fs.mu.
 func (fs *fileSystem) take(m *move) {
 	now := time.Now()
-	if _, ok := m.to.path(); !ok {
+	if !m.to.hasPlace() {
 		m.to = m.s.makeDirs(m.toPath, now)
 		fs.notify.entry(m.to, m.new)
 	}

@@ -51,7 +51,7 @@ func (fs *fileSystem) beginRenameDir(m *move) (from, to string, done bool, err e
 		return "", "", false, syscall.ENOENT
 	case target != nil && !target.isDir():
 		return "", "", false, syscall.ENOTDIR
-	case target != nil && len(target.children)+len(target.hidden) > 0:
+	case target != nil && (len(target.children) > 0 || target.hides()):
 		return "", "", false, syscall.ENOTEMPTY
 	case m.n.holdsMemories():
 		return from, to, false, nil
@@ -77,6 +77,9 @@ func (s *store) uncover(dir *node, moved map[string]uint64) {
 		if path, ok := dir.childPath(name); ok && moved[path] == 0 {
 			s.reveal(n, path)
 		}
+	}
+	for _, d := range dir.hiddenDirs {
+		s.uncover(d, moved)
 	}
 	for _, child := range dir.children {
 		s.uncover(child, moved)
@@ -130,7 +133,7 @@ func (s *store) putBack(n *node, path string) {
 // holdsMemories reports whether the log has anything below dir.
 // Caller holds fs.mu.
 func (n *node) holdsMemories() bool {
-	if len(n.hidden) > 0 {
+	if n.hides() {
 		return true
 	}
 	for _, c := range n.children {

@@ -57,7 +57,7 @@ func (fs *fileSystem) renamedLocally(m *move) bool {
 		return false
 	}
 	memoryMoves := !m.n.local && m.n.head != nil
-	if _, there := m.to.path(); !there || memoryMoves && m.movedAway() {
+	if !m.to.hasPlace() || memoryMoves && m.movedAway() {
 		return false
 	}
 	fs.take(m)

@@ -441,6 +441,12 @@ func (r *rig) differs() (wrong string) {
 	tree := map[string]string{}
 	var walk func(n *node, path string)
 	walk = func(n *node, path string) {
+		for name, d := range n.hiddenDirs {
+			if d.parent != n || d.name != name || !d.hides() {
+				wrong = fmt.Sprintf("%s/%s is hidden, and hides nothing", path, name)
+			}
+			walk(d, path+"/"+name)
+		}
 		for name, c := range n.hidden {
 			if c.origin == nil || c.parent == nil {
 				wrong = fmt.Sprintf("what is hidden at %s/%s has no other name", path, name)

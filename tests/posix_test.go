@@ -197,6 +197,28 @@ func TestScratch(t *testing.T) {
 	e.checkChanges(t, "notes", "", "created a")
 }
 
+// TestRemoveDirOfBackedUp removes directories out of which everything was renamed
+// to scratch names: they are gone here, and come back with the next mount.
+func TestRemoveDirOfBackedUp(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	m := e.mount(t, "notes")
+	m.sh(t, `mkdir -p old/sub backup kept; echo f > old/f; echo g > old/sub/g; echo h > kept/h
+		mv old/f backup/f~; mv old/sub/g backup/g~; test -z "$(ls -A old/sub)"
+		rmdir old/sub; rm -rf old; test ! -e old; ! mkdir old/sub 2> /dev/null
+		mv kept/h backup/h~; mkdir new; mv -T new kept; test -z "$(ls -A kept)"; cat backup/*~`)
+	if got := e.mount(t, "notes").sh(t, `cat old/f old/sub/g; ls -A`); got != "f\ng\nold\n" {
+		t.Errorf("another mount sees %q", got)
+	}
+	m.sh(t, `rm backup/f~; rm -r backup`)
+	e.checkChanges(t, "notes", "", "created old/f", "created old/sub/g", "created kept/h", "deleted kept/h", "deleted old/f", "deleted old/sub/g")
+	m.sh(t, `mkdir d; echo x > d/x; mv d/x x~; rmdir d`)
+	m.stop(t)
+	if got := e.mount(t, "notes").sh(t, `ls -AR`); got != ".:\nd\n\n./d:\nx\n" {
+		t.Errorf("the next mount has %q", got)
+	}
+}
+
 // TestTemporaryNames holds that a file with a temporary name becomes a memory
 // when it stays.
 func TestTemporaryNames(t *testing.T) {
