@@ -9,8 +9,8 @@ import (
 
 const blockSize = 4096
 
-func fileMode(s *store) uint32 { return syscall.S_IFREG | s.perm(0o644) }
-func dirMode(s *store) uint32  { return syscall.S_IFDIR | s.perm(0o755) }
+func fileMode(s *store) uint32 { return syscall.S_IFREG | s.fs.perm(0o644) }
+func dirMode(s *store) uint32  { return syscall.S_IFDIR | s.fs.perm(0o755) }
 
 func (n *node) attrTimeout() time.Duration {
 	if n.generate != nil || n.loads() && !n.store.knows(n) {

@@ -11,6 +11,7 @@ package fusefs
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -96,26 +97,27 @@ func newFileSystem(ctx context.Context, stores []*memory.Store, opts Options) *f
 	}
 	fs.pushed.L = &fs.mu
 	fs.ahead = newPrefetcher(fs)
-	fs.root = fs.newNode(nil, syscall.S_IFDIR|0o555, fs.since)
+	fs.quiet = !slices.ContainsFunc(stores, func(ms *memory.Store) bool { return !ms.ReadOnly() && ms.Info().ArchivedAt.IsZero() })
+	fs.root = fs.newNode(nil, syscall.S_IFDIR|fs.perm(0o755), fs.since)
 	for _, ms := range stores {
 		s := newStore(fs, ms)
 		fs.stores = append(fs.stores, s)
 		attach(fs.root, ms.Info().Slug, s.root)
 	}
-	fs.quiet = fs.readOnly()
 	return fs
 }
 
 // String names the file system in go-fuse's own messages.
 func (fs *fileSystem) String() string { return "mneme" }
 
-func (fs *fileSystem) readOnly() bool {
-	for _, s := range fs.stores {
-		if !s.readOnly() {
-			return false
-		}
+// perm takes the write bits off where the kernel knows that nothing can be
+// written. Elsewhere a store that is read-only keeps them: the daemon says EROFS,
+// where the kernel would say EACCES.
+func (fs *fileSystem) perm(mode uint32) uint32 {
+	if fs.quiet {
+		return mode &^ 0o222
 	}
-	return true
+	return mode
 }
 
 // current returns the directory of an id for a request that changes names in it,

@@ -83,3 +83,15 @@ func (fs *fileSystem) readQuietly(in *fuse.ReadIn, buf []byte) (fuse.ReadResult,
 	end := min(start+uint64(len(buf)), uint64(len(data)))
 	return fuse.ReadResultData(data[start:end]), fuse.OK
 }
+
+// refuseQuietly answers a write to a file that the kernel has let somebody open, or
+// map, who made it believe that the mount may be written. The bytes are in its page
+// cache, where all see them, and have to go.
+func (fs *fileSystem) refuseQuietly(id uint64) fuse.Status {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if n := fs.node(id); n != nil {
+		fs.notify.content(n)
+	}
+	return fuse.EROFS
+}

@@ -222,8 +222,8 @@ func (fs *fileSystem) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Statu
 	fs.mu.RLock()
 	h := fs.handles[in.Fh]
 	fs.mu.RUnlock()
-	if fs.quiet { // the kernel has let somebody open it who made it believe that it may be written
-		return 0, fuse.EROFS
+	if fs.quiet {
+		return 0, fs.refuseQuietly(in.NodeId)
 	}
 	if h == nil || h.stage == nil {
 		return 0, fuse.EBADF

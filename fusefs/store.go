@@ -75,7 +75,7 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 	s.caughtUp.L = &fs.mu
 	s.loading = loading{asked: map[string]bool{}, doubtful: map[*node]bool{}, words: map[string]string{}}
 	s.archived.Store(!ms.Info().ArchivedAt.IsZero())
-	s.root = fs.newNode(s, syscall.S_IFDIR|s.perm(0o755), fs.since)
+	s.root = fs.newNode(s, syscall.S_IFDIR|fs.perm(0o755), fs.since)
 	s.makeControl()
 	return s
 }
@@ -99,14 +99,6 @@ func (s *store) tip(ctx context.Context) (versionlog.Tip, error) {
 // refresh learns whether the store has been archived. When the log cannot be
 // reached, the commit that follows finds out.
 func (s *store) refresh() { _, _ = s.tip(s.fs.ctx) }
-
-// perm takes the write bits off where nothing can be written.
-func (s *store) perm(mode uint32) uint32 {
-	if s.readOnly() {
-		return mode &^ 0o222
-	}
-	return mode
-}
 
 // follow applies what other sessions commit, until ctx ends. While the log
 // cannot be reached it tries again every second.
