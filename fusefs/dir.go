@@ -44,7 +44,10 @@ func (fs *fileSystem) openDir(n *node, out *fuse.OpenOut) fuse.Status {
 		out.Fh = fs.newHandle(&handle{node: n})
 		return fuse.OK // nobody tells when it changes
 	}
-	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+	if !n.respelled {
+		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+	}
+	n.respelled = false
 	if !n.readBelow.Swap(false) {
 		out.OpenFlags |= fuse.FOPEN_CACHE_DIR
 	}
@@ -66,7 +69,7 @@ func (fs *fileSystem) list(dir *node) []dirEntry {
 		if n.shows != nil && n.shows.settled {
 			continue
 		}
-		entries = append(entries, dirEntry{n.name, n.id, n.mode, n.id + 2}) // above those of . and ..
+		entries = append(entries, dirEntry{dir.spelled(n.name), n.id, n.mode, n.id + 2}) // above those of . and ..
 	}
 	if fs.quiet {
 		slices.SortFunc(entries, func(a, b dirEntry) int { return cmp.Compare(a.id, b.id) })
@@ -93,8 +96,8 @@ func (fs *fileSystem) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.
 		if entry == nil {
 			return false
 		}
-		if n := fs.node(e.id); n != nil && n.parent != nil && n.name == e.name {
-			fs.reply(n, true, entry)
+		if n := fs.node(e.id); n != nil && n.parent != nil && n.parent.spelled(n.name) == e.name {
+			fs.reply(n, n.name == e.name, entry)
 		}
 		return true
 	})
@@ -175,6 +178,7 @@ func (fs *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, ou
 	n := fs.newNode(dir.store, syscall.S_IFDIR|in.Mode&0o777, now)
 	n.kept, n.complete = true, true
 	attach(dir, canonical, n)
+	dir.spell(canonical, name)
 	dir.touch(now)
 	fs.reply(n, canonical == name, out)
 	return fuse.OK

@@ -39,11 +39,13 @@ type node struct {
 	atime time.Time // zero: as mtime
 
 	// Directories.
-	children   map[string]*node // never nil; that of a file always is
-	hidden     map[string]*node // memories that have scratch names in this mount; see hide.go
-	hiddenDirs map[string]*node // directories that were removed, and hide memories
-	kept       bool             // stays when it is empty
-	complete   bool             // everything in it is in the tree, see store.knows
+	children   map[string]*node  // never nil; that of a file always is
+	hidden     map[string]*node  // memories that have scratch names in this mount; see hide.go
+	hiddenDirs map[string]*node  // directories that were removed, and hide memories
+	spellings  map[string]string // how names are listed, by their NFC; see spelling.go
+	respelled  bool              // since the kernel last opened it, so that it has another listing
+	kept       bool              // stays when it is empty
+	complete   bool              // everything in it is in the tree, see store.knows
 
 	// readBelow says that a file in the directory was read since the directory
 	// was last listed. A read makes the kernel doubt the file's time of access,
@@ -235,6 +237,7 @@ func (fs *fileSystem) lookup(dir *node, name, canonical string, thread uint32, o
 	if r := fs.retries[thread]; r != nil {
 		r.looked = true
 	}
+	fs.askedFor(dir, canonical, name)
 	fs.reply(n, canonical == name, out)
 	return fuse.OK
 }

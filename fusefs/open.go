@@ -263,6 +263,7 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 			}
 		}
 		attach(dir, canonical, n)
+		dir.spell(canonical, name)
 		dir.touch(now)
 		path, _ := n.path()
 		delete(dir.store.lost, path)

@@ -108,6 +108,7 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName str
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	m.to.spell(m.new, newName)
 	if m.old != oldName {
 		fs.notify.entry(m.from, m.old)
 	}
