@@ -16,6 +16,12 @@ import (
 type base struct {
 	known   bool
 	version *versionlog.Version // nil: that there is no memory
+
+	steps   []step // how it came to know that by reading; newest last, never changed in place. See step
+	refused bool   // a write was refused, and nobody has read the file since
+	again   bool   // somebody has: the next write is meant
+	own     string // the newest version that the session made on top of what it may not have read
+	told    int64  // how long the kernel took the file to be before the newest change; 0: not known
 }
 
 // stale reports whether somebody else has put something there since that the
@@ -61,11 +67,11 @@ func (n *node) see() {
 	n.saw(v)
 }
 
-// mustRead reports whether a session that knows another version of n has to be
-// seen reading this one. rsync opens what it is about to replace, and reads
-// nothing of it. Caller holds fs.mu.
+// mustRead reports whether a session that knows another version of n, or was
+// refused a write, has to be seen reading this one. rsync opens what it is about
+// to replace, and reads nothing of it. Caller holds fs.mu.
 func (n *node) mustRead() bool {
-	return n.seen.stale(n.head) && n.head.Size > 0 && !n.staged() && !n.succeeded()
+	return (n.seen.refused || n.seen.stale(n.head)) && n.head != nil && n.head.Size > 0 && !n.staged() && !n.succeeded()
 }
 
 // saw notes that the session has got a version of n to read, for what stands at
@@ -75,15 +81,16 @@ func (n *node) saw(v *versionlog.Version) {
 	if m != n && m.seen.known && m.seen.version != nil && m.seen.version.Seq >= v.Seq {
 		return
 	}
-	m.seen = base{true, v}
+	m.learn(m.seen.read(v))
 	if path, there := n.target(); !there {
 		n.store.note(path, m.seen)
 	}
 }
 
 // firstRead notes that a handle of a file of which the session knew another
-// version has been read, if it can write, from the start: what it writes is
-// based on that. The kernel had no pages then, so it asked for what was read.
+// version, or has only read this one, has been read, if it can write, from the
+// start: what it writes is based on that. The kernel had no pages then, so it
+// asked for what was read.
 func (fs *fileSystem) firstRead(h *handle, head *versionlog.Version) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -93,7 +100,11 @@ func (fs *fileSystem) firstRead(h *handle, head *versionlog.Version) {
 	}
 	h.unread = nil
 	n.saw(head)
-	if st != nil && st == n.stage && st.overtaken && !st.dirty && st.err == 0 && st.conflict == 0 {
+	if st == nil || st != n.stage || st.dirty || st.err != 0 || st.conflict != 0 {
+		return
+	}
+	st.fresh = true
+	if st.overtaken {
 		st.base, st.overtaken = head, false
 		st.data, st.loaded = nil, false
 	}
@@ -178,5 +189,5 @@ func (fs *fileSystem) loseMore(n *node, st *stage) fuse.Status {
 	fs.mu.RLock()
 	theirs := n.theirs()
 	fs.mu.RUnlock()
-	return fs.lose(n, st, theirs, "")
+	return fs.lose(n, st, theirs, nil)
 }

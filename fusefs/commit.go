@@ -73,6 +73,8 @@ type draft struct {
 	resumed bool                // tried before, and not known to have failed
 	lost    bool                // not to be committed, because of theirs
 	theirs  *versionlog.Version // nil: no memory
+	steps   []step              // that it may take back
+	back    bool                // merged, since it would have taken one back
 }
 
 // occasion is what a file is committed for.
@@ -105,6 +107,7 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 	defer n.commitMu.Unlock()
 	message, answered := "", ""
 	var met refusals
+	judged, back := false, false
 	for try := 0; ; try++ {
 		fs.mu.Lock()
 		d, status := fs.draft(n, st, why, answered, upTo)
@@ -118,10 +121,19 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 		}
 		resumed := d.resumed
 		if !resumed {
-			d.message = message
+			d.message, d.back = message, back
 		}
 		if d.tails && try == 0 {
 			n.store.takeTurn(d.path)
+		}
+		if !d.lost && !resumed && !judged {
+			judged = true
+			if taken := n.store.takesBack(d.steps, d.base, d.data); taken != nil {
+				if message, back = fs.mergeBack(d, taken); back {
+					continue
+				}
+				return fs.loseBack(d, taken)
+			}
 		}
 		if !d.lost {
 			err := fs.commitDraft(d)
@@ -137,7 +149,7 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 				return fs.commitFailed(d, err)
 			}
 			if met.stuck(d.theirs) {
-				return fs.lose(n, st, d.theirs, "")
+				return fs.lose(n, st, d.theirs, nil)
 			}
 			fs.mu.Lock()
 			n.yield(d.theirs)
@@ -149,7 +161,7 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 		}
 		var ok bool
 		if message, ok = fs.rebase(d, d.theirs, try); !ok {
-			return fs.lose(n, st, d.theirs, "")
+			return fs.lose(n, st, d.theirs, nil)
 		}
 		if answered = ""; !d.lost {
 			answered = d.path
@@ -168,6 +180,8 @@ func (fs *fileSystem) commitDraft(d *draft) error {
 		defer fs.mu.Unlock()
 		d.st.settle(d)
 		s.wrote(d.path)
+		seen := &d.n.holder().seen
+		seen.refused = seen.refused || d.back
 		return nil
 	}
 	put := memory.Change{Action: versionlog.Put, Path: d.path, Content: d.data, Digest: d.digest, Expect: expectVersion(d.base)}
@@ -314,6 +328,9 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, u
 		d.digest = cas.Sum(d.data)
 		d.same = d.digest == d.base.Digest
 	}
+	if seen := n.holder().seen; !d.tails && !d.same && !st.fresh && !seen.again {
+		d.steps = seen.steps
+	}
 	return d, fuse.OK
 }
 
@@ -329,18 +346,23 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 	n, st := d.n, d.st
 	n.store.wrote(v.Path)
 	// Who appends to what it has not read, or merges, does not know it now.
-	seen := n.now().seen
+	seen := n.holder().seen
 	if !d.tails && d.message == "" || d.base == nil || seen.known && !seen.stale(d.base) {
-		seen = base{true, &v}
+		again := d.tails && seen.again
+		seen = seen.wrote(&v)
+		seen.again = again
+	} else {
+		seen = seen.added(&v, d.base)
 	}
+	seen.refused = seen.refused || d.back
 	if path, ok := n.path(); !ok || path != v.Path {
 		// Another session's commit has taken n's place.
 		n.store.show(v)
 		if m := n.store.find(v.Path); m != nil && m.head != nil && m.head.ID == v.ID {
-			m.seen = seen
+			m.learn(seen)
 			n.lead(m)
 		} else if m := n.now(); m != n && sameText(m.head, &v) { // renamed since, by this mount
-			m.seen = base{true, m.head}
+			m.seen = m.seen.wrote(m.head)
 		}
 		n.head, n.content = &v, nil
 		st.base, st.overtaken = &v, false
@@ -348,7 +370,7 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 		fs.notify.content(n)
 		return
 	}
-	n.seen = seen
+	n.learn(seen)
 	if n.local || n.head == nil || n.head.Seq < v.Seq {
 		n.head, n.content = &v, nil
 	}

@@ -22,13 +22,15 @@ type loss struct {
 	base   *versionlog.Version // nil: no memory
 	theirs *versionlog.Version // nil: no memory
 	yours  []byte
-	why    string // where it is not that somebody else wrote; else ""
+	back   *step  // where it would have taken one back; else nil
+	why    string // where it is neither that nor that somebody else wrote; else ""
 }
 
 // refuseStale answers who is about to overwrite what the session has not read.
 // Caller holds fs.mu.
 func (s *store) refuseStale(n *node, head *versionlog.Version) fuse.Status {
 	path, _ := n.logPath()
+	n.seen.refused = true
 	s.errors.addConflict(path, s.changed(path, n.seen.version, head)+"; "+s.redo(path))
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }
@@ -40,8 +42,10 @@ func (s *store) redo(path string) string {
 			return fmt.Sprintf("this mount has it as %s: read that, or rename it back, and redo your edit", as)
 		}
 	}
-	return "read it again and redo your edit"
+	return redoStale
 }
+
+const redoStale = "read it again and redo your edit"
 
 // refuseBlind answers who is about to overwrite what the session never read,
 // in a strict mount. Caller holds fs.mu.
@@ -75,18 +79,20 @@ func by(v *versionlog.Version) string {
 
 // lose keeps what was written to a stage whose base another session has
 // replaced, and answers whoever wrote it. Until the handles are closed, what
-// else they write is kept, too. Caller holds n.commitMu and no other lock of
-// the mount below store.ops.
-func (fs *fileSystem) lose(n *node, st *stage, theirs *versionlog.Version, why string) fuse.Status {
+// else they write is kept, too. back is the step that it would have taken back,
+// nil where there is none. Caller holds n.commitMu and no other lock of the mount
+// below store.ops.
+func (fs *fileSystem) lose(n *node, st *stage, theirs *versionlog.Version, back *step) fuse.Status {
 	fs.mu.Lock()
 	status := fuse.Status(fs.opts.ConflictErrno)
 	path, there := n.target()
 	m := n.now()
-	l := loss{path: path, base: st.base, theirs: theirs, yours: slices.Clone(st.data), why: why}
+	l := loss{path: path, base: st.base, theirs: theirs, yours: slices.Clone(st.data), back: back}
 	changes, id, done := st.changes, st.conflict, st.conflict != 0 && st.conflictAt == st.changes
 	if !m.seen.known {
-		m.seen = base{true, st.base} // so that the same write, repeated, fails again
+		m.seen = base{known: true, version: st.base} // so that the same write, repeated, fails again
 	}
+	n.holder().seen.refused = true
 	if !there {
 		n.store.note(path, m.seen)
 	}
@@ -113,7 +119,13 @@ func (s *store) keep(l loss, id int) int {
 	redo := s.redo(l.path)
 	s.fs.mu.RUnlock()
 	text := s.changed(l.path, l.base, l.theirs)
-	if l.why != "" {
+	switch {
+	case l.back != nil:
+		text = s.takingBack(l.path, "saved", l.back)
+		if redo == redoStale {
+			redo = redoTaken
+		}
+	case l.why != "":
 		text = fmt.Sprintf("%s:%s was not saved: %s", s.slug(), l.path, l.why)
 	}
 	if s.kept == nil {

@@ -171,7 +171,7 @@ func (fs *fileSystem) open(n *node, thread, flags uint32, before uint64, out *fu
 	switch {
 	case !writes(flags) && n.mustRead():
 		h.unread = n.head
-	case !writes(flags), readsFirst(flags) && !n.seen.stale(n.head):
+	case !writes(flags), readsFirst(flags) && !n.seen.stale(n.head) && !n.seen.refused:
 		n.see()
 	}
 	if flags&syscall.O_TRUNC != 0 || fs.notify.told(n.notice) {
@@ -181,7 +181,7 @@ func (fs *fileSystem) open(n *node, thread, flags uint32, before uint64, out *fu
 		n.written = true
 		h.heard = span{before, fs.notify.newest()}
 		h.stage = n.beginWrite(flags)
-		if h.stage.overtaken { // it is to be read first
+		if h.stage.overtaken || readsFirst(flags) && n.seen.asks() { // it is to be read first
 			h.unread = n.head
 		}
 		if flags&syscall.O_TRUNC != 0 {

@@ -18,9 +18,9 @@ func (fs *fileSystem) renameFile(m *move) error {
 	displaced, hiddenFrom := m.target != nil && m.target.origin != nil, ""
 	if displaced {
 		hiddenFrom, _ = m.target.logPath()
-		if m.target.seen.stale(m.target.head) { // as in Unlink
-			defer fs.mu.Unlock()
-			return syscall.Errno(m.s.refuseStale(m.target, m.target.head))
+		if status := m.s.admitRemoval(m.target); !status.Ok() { // as in Unlink
+			fs.mu.Unlock()
+			return syscall.Errno(status)
 		}
 	}
 	fs.mu.Unlock()

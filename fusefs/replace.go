@@ -25,23 +25,31 @@ type replacement struct {
 	seen    base                // what the session knows of path
 	also    []memory.Change     // in the same commit
 	message string
+	back    *step // that it would have taken back; nil: none
 }
 
 // replace commits a replacement, if what is there is what the session knows.
 func (fs *fileSystem) replace(r *replacement) error {
 	fs.mu.Lock()
 	stale := false
+	var steps []step
 	r.move.resolve()
 	r.base = r.theirs
 	if holder := r.move.holder(); holder != nil && holder.head != nil {
 		stale = holder.seen.stale(r.theirs) && r.theirs.Digest != cas.Sum(r.data)
 		r.base, r.seen = holder.expected(r.theirs), holder.seen
+		if !stale && !holder.seen.again {
+			steps = holder.seen.steps
+		}
 		if status := fs.admitBlind(holder); !status.Ok() {
 			fs.mu.Unlock()
 			return syscall.Errno(status)
 		}
 	}
 	fs.mu.Unlock()
+	if r.back = r.move.s.takesBack(steps, r.theirs, r.data); r.back != nil && !fs.mergeBackOver(r) {
+		return fs.loseRename(r)
+	}
 	for range maxRebases {
 		if stale && !fs.mergeOver(r) {
 			return fs.loseRename(r)
@@ -123,6 +131,18 @@ func (fs *fileSystem) mergeOver(r *replacement) bool {
 	return ok
 }
 
+// mergeBackOver is mergeOver for one that takes a step back.
+func (fs *fileSystem) mergeBackOver(r *replacement) bool {
+	under := r.back.underTaken(r.theirs)
+	merged, ok := r.move.s.mergedBack(r.back, r.theirs, r.data)
+	if ok {
+		r.message, r.data = mergeMessage(r.theirs, under), merged
+	} else {
+		r.base = under
+	}
+	return ok
+}
+
 func mergeMessage(theirs, base *versionlog.Version) string {
 	return fmt.Sprintf("merge of %s with what was written on top of %s", theirs.ID, base.ID)
 }
@@ -131,12 +151,15 @@ func mergeMessage(theirs, base *versionlog.Version) string {
 // second time, it is kept already.
 func (fs *fileSystem) loseRename(r *replacement) error {
 	s := r.move.s
-	l := loss{path: r.path, base: r.base, theirs: r.theirs, yours: r.data}
+	l := loss{path: r.path, base: r.base, theirs: r.theirs, yours: r.data, back: r.back}
 	fs.mu.Lock()
 	last := s.lastLoss
 	repeated := last.path == l.path && sameText(last.theirs, l.theirs) && bytes.Equal(last.yours, l.yours)
 	s.lastLoss = l
-	s.note(r.path, base{true, r.base})
+	s.note(r.path, base{known: true, version: r.base})
+	if holder := r.move.holder(); holder != nil {
+		holder.seen.refused = true
+	}
 	fs.mu.Unlock()
 	if !repeated {
 		s.keep(l, 0)
@@ -163,9 +186,12 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	fs.take(m)
 	m.n.head, m.n.content, m.n.local = head, nil, false
 	m.to.settle()
-	if m.n.seen = r.seen; r.message == "" { // who merges does not know what came of it
-		m.n.seen = base{true, head}
+	seen := r.seen.wrote(head)
+	if r.message != "" { // who merges does not know what came of it
+		seen = r.seen.added(head, r.base)
+		seen.refused = r.back != nil
 	}
+	m.n.learn(seen)
 	if st := m.n.stage; st != nil && !st.overtaken {
 		st.base = head
 		st.tails, st.tail = false, nil

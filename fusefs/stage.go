@@ -30,6 +30,10 @@ type stage struct {
 	tails bool
 	tail  []byte
 
+	// fresh says that base was read through a handle that shares the stage, before
+	// anything was written.
+	fresh bool
+
 	// overtaken says that another session has replaced base, or that base is
 	// what the session knows and somebody else replaced it long ago. What is
 	// written then is not committed, but kept as a conflict.
@@ -155,7 +159,7 @@ func (fs *fileSystem) classOf(n *node) scratchKind {
 // empty makes the stage an empty file. Caller holds fs.mu.
 func (st *stage) empty() {
 	st.tails, st.tail = false, nil
-	st.data, st.loaded, st.dirty, st.wrote = nil, true, true, false
+	st.data, st.loaded, st.dirty, st.wrote, st.fresh = nil, true, true, false, false
 	st.changes++
 	st.rewrote = st.changes
 }

@@ -45,6 +45,7 @@ type store struct {
 	owed      map[string]bool     // likewise, the keys of commits of names
 	gone      map[string]uint64   // paths freed: by this mount above applied; while heads load, by all
 	lost      map[string]base     // what the session knows of paths that other sessions freed
+	steps     int                 // how many of them files have, at most; see step
 	blind     int                 // how often the session opened for overwriting what it had not read
 	lastLoss  loss                // the newest of a rename, which the kernel repeats
 	open      map[string][]int    // the conflicts of this session that are not settled, by path

@@ -91,6 +91,9 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 			st.overtaken = true
 		}
 	}
+	if !n.looked.IsZero() {
+		m.seen.told = n.size()
+	}
 	attach(dir, name, m)
 	if m != n {
 		if n.line == nil {

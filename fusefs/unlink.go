@@ -38,9 +38,11 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 	if n != nil {
 		path, _ = n.logPath()
 	}
-	if n != nil && !n.isDir() && n.seen.stale(n.head) && (!n.local || n.origin != nil) {
-		defer fs.mu.Unlock()
-		return s.refuseStale(n, n.head)
+	if n != nil && !n.isDir() && (!n.local || n.origin != nil) {
+		if status := s.admitRemoval(n); !status.Ok() {
+			fs.mu.Unlock()
+			return status
+		}
 	}
 	fs.mu.Unlock()
 	switch {

@@ -103,9 +103,9 @@ func (s *store) recognise(c *versionlog.Commit) {
 			continue
 		}
 		if n := s.made(v.Path); n != nil && n.head.Seq == v.Seq {
-			n.seen = base{true, &v}
+			n.seen = n.seen.wrote(&v)
 		} else {
-			s.note(v.Path, base{true, &v})
+			s.note(v.Path, base{known: true, version: &v})
 		}
 	}
 }

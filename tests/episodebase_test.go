@@ -148,8 +148,9 @@ func (e *episode) checkBases(session string) {
 				e.fault(c, "replaced {%s}, which the session does not know; it knows {%s}", looks(was.text), e.texts(known))
 			}
 		}
+		e.checkTakenBack(c, seq)
 		if c.Errno != 0 {
-			e.checkRefusal(c, target, k.newest(target, c))
+			e.checkRefusal(c, target, k)
 		}
 	})
 }
@@ -178,8 +179,9 @@ var mayEnd = map[mountOp][]syscall.Errno{
 }
 
 // checkRefusal: a call fails only if another session's change that the caller
-// did not know of can be the reason.
-func (e *episode) checkRefusal(c *mountCall, target string, known []knowledge) {
+// did not know of, or has only read, can be the reason.
+func (e *episode) checkRefusal(c *mountCall, target string, k sessionKnowledge) {
+	known := k.newest(target, c)
 	if !slices.Contains(mayEnd[c.Op], c.Errno) || c.Errno == syscall.EEXIST && c.Stage != stageOpen {
 		e.fault(c, "no other session can bring that about")
 		return
@@ -199,6 +201,9 @@ func (e *episode) checkRefusal(c *mountCall, target string, known []knowledge) {
 		if m.End >= c.Begin || !slices.ContainsFunc(known, func(one knowledge) bool { return one.sum == there && !one.perhaps }) {
 			return
 		}
+	}
+	if e.mayTakeBack(c, k[target]) {
+		return
 	}
 	e.fault(c, "refused, though no other session had changed anything")
 }

@@ -22,11 +22,6 @@ var update = flag.Bool("update", false, "write the table of docs/SEMANTICS.md an
 // $SRC is a file outside the store that holds "mine".
 type way struct{ name, needs, script string }
 
-// asksSizeFirst are the ways that ask for the file's size, then make another
-// file, then read as many bytes. They are only safe from a change that the mount
-// has heard of before: see docs/SEMANTICS.md.
-var asksSizeFirst = map[string]bool{"`patch`": true}
-
 // changeDatabase are the ways that change a database of SQLite's.
 var changeDatabase = map[string]bool{"`sqlite3`": true}
 
@@ -124,15 +119,15 @@ var moments = []struct {
 	name  string
 	point point
 }{
-	{"before `open`", atStart}, {"after `open`", atOpened}, {"before `fsync` or `close`", atClose}, {"before `rename`, `unlink`", atName},
+	{"before `open`", atStart}, {"and searched, before `open`", searched}, {"after `open`", atOpened}, {"before `fsync` or `close`", atClose}, {"before `rename`, `unlink`", atName},
 }
 
 // matrixBackends are where the store of a matrix is.
 var matrixBackends = []string{"embedded", "AWS"}
 
 // TestEveryWayToWrite has another session change a file that a program is about
-// to write, before it opens the file, when it has just opened it, before it
-// syncs or closes what it has written, and before it renames or removes the file or
+// to write, before it opens the file, likewise with another program of the session
+// reading all files then, when it has just opened it, before it syncs or closes what it has written, and before it renames or removes the file or
 // renames another over it, all at the very system call. The other session's
 // change must be there afterwards, and what the program wrote is there, too, or
 // the program says that it failed, or it is kept as a conflict.
@@ -223,7 +218,7 @@ func (x *matrix) overtake(t *testing.T, r *tracer, w way, dir string, moment int
 	}
 	path := "/" + dir + "/f"
 	c := traceCall{Script: x.prelude + w.script, Dir: dir, File: "f", Text: before, Point: moments[moment].point}
-	if x.heard || asksSizeFirst[w.name] {
+	if x.heard || c.Point == searched {
 		c.Hear = int64(len(theirs))
 	}
 	reply, reached := r.run(t, c, func() {

@@ -102,7 +102,17 @@ var mistakes = []mistake{
 `}}},
 	{"conflict makes the winner known", []edit{{"fusefs/lose.go", "	changes, id, done := st.changes", `
 	if theirs != nil && mistaken() {
-		m.seen = base{true, theirs}
+		m.seen = base{known: true, version: theirs}
+	}
+`}}},
+	{"taken back", []edit{{"fusefs/takeback.go", "	if len(steps) == 0 || head == nil ||", `
+	if mistaken() {
+		return nil
+	}
+`}}},
+	{"refused for ever", []edit{{"fusefs/takeback.go", "	switch {\n	case own:", `
+	if mistaken() {
+		next.again = false
 	}
 `}}},
 }

@@ -127,7 +127,7 @@ func (h *mountHistory) news(t testing.TB) (commits []*versionlog.Commit, kept []
 		commits = append(commits, c)
 		h.seq = c.Seq
 	}
-	all, err := h.kept.List()
+	all, err := h.kept.ListAll()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,7 @@ type point string
 
 const (
 	atStart  point = "start"  // before the script runs
+	searched point = "search" // likewise, and the tracer then reads the file
 	atOpened point = "opened" // when it has been opened for writing
 	atClose  point = "close"  // about to be synced or closed after it has been written
 	atName   point = "name"   // about to be renamed, replaced or removed
@@ -41,7 +42,7 @@ type traceCall struct {
 	File   string // the one in it that points are about
 	Text   []byte // what it holds at first
 	Point  point
-	Hear   int64 // with atStart: the size that the mount must show before the script runs
+	Hear   int64 // before the script runs: the size that the mount must show before the script runs
 }
 
 // traceReply is what came of it. Reached is said first, where the point is
@@ -135,9 +136,14 @@ func runTraced(c traceCall, dir string, reached func()) (traceReply, error) {
 	// Node would write through io_uring, which is no system call of its own.
 	cmd.Env = slices.DeleteFunc(append(os.Environ(), "UV_USE_IO_URING=0"), func(v string) bool { return strings.HasPrefix(v, childVariable) })
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
-	if c.Point == atStart {
+	if c.Point == atStart || c.Point == searched {
 		reached()
 		if err := hear(filepath.Join(dir, c.File), c.Hear); err != nil {
+			return traceReply{}, err
+		}
+	}
+	if c.Point == searched {
+		if _, err := os.ReadFile(filepath.Join(dir, c.File)); err != nil {
 			return traceReply{}, err
 		}
 	}
@@ -192,7 +198,7 @@ type call6 struct {
 }
 
 func (t *tracing) run(root int) error {
-	if t.point == atStart {
+	if t.point == atStart || t.point == searched {
 		t.reached = nil
 	}
 	for begun := false; ; {

@@ -1,0 +1,126 @@
+package fusefs
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/versionlog"
+)
+
+// TestCutWhereItEnded saves what a program makes of a file that it takes for as
+// long as the kernel did before another session made it longer: by its name and
+// under another one, whether the session had read the file before or not.
+func TestCutWhereItEnded(t *testing.T) {
+	for _, read := range []bool{false, true} {
+		for _, rename := range []bool{false, true} {
+			t.Run(fmt.Sprintf("read %v, rename %v", read, rename), func(t *testing.T) {
+				r := newRig(t, "/f")
+				r.must(r.s.walk(t.Context()))
+				r.wantLookup("/f", fuse.OK)
+				if read {
+					r.wantText("/f", "/f")
+				}
+				r.write("/f", "first\n/f")
+				r.follow()
+				r.wantText("/f", "first\n/f")
+				save := func(text string) fuse.Status {
+					if !rename {
+						return r.save("/f", text, 0)
+					}
+					if status := r.save("/f.tmp", text, 0); !status.Ok() {
+						t.Fatal(status)
+					}
+					return r.rename("/f.tmp", "/f", 0)
+				}
+				for range 2 {
+					if status := save("fi"); status != fuse.Status(syscall.ESTALE) {
+						t.Errorf("dropping the end: %v, want ESTALE", status)
+					}
+				}
+				if status := save("first\nmine\n/f"); !status.Ok() {
+					t.Errorf("an edit of all of it: %v", status)
+				}
+			})
+		}
+	}
+}
+
+// TestReadAgainBeforeTheChangeIsKnown reads a file after a refusal, when the
+// mount has not heard of the change that it was refused for: that is no reading
+// again.
+func TestReadAgainBeforeTheChangeIsKnown(t *testing.T) {
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	r.wantText("/f", "/f")
+	fh := r.dirtyWith("/f", "mine", syscall.O_WRONLY|syscall.O_TRUNC)
+	r.write("/f", "theirs")
+	if status := r.close(fh); status != fuse.Status(syscall.ESTALE) {
+		t.Fatal(status)
+	}
+	r.write("/f", "theirs\nmore")
+	r.follow()
+	r.wantText("/f", "theirs\nmore")
+	if status := r.save("/f", "mine", 0); !status.Ok() {
+		t.Errorf("a write that is meant: %v", status)
+	}
+	r.write("/f", "theirs\nagain")
+	r.follow()
+	r.wantText("/f", "theirs\nagain")
+	if status := r.save("/f", "mine", 0); status != fuse.Status(syscall.ESTALE) {
+		t.Errorf("a write that is not: %v", status)
+	}
+}
+
+// TestDamagedVersionIsNotJudged writes a file one of whose earlier versions
+// cannot be read.
+func TestDamagedVersionIsNotJudged(t *testing.T) {
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	r.wantText("/f", "/f")
+	r.write("/f", "theirs")
+	r.follow()
+	r.wantText("/f", "theirs")
+	missing := versionlog.Version{ID: "memver_gone", Path: "/f", Size: 9, Digest: versionlog.Digest{1}}
+	r.s.find("/f").seen.steps[0].from = &missing
+	if status := r.save("/f", "mine", 0); !status.Ok() {
+		t.Errorf("a write over a version that is damaged: %v", status)
+	}
+}
+
+// TestStepsAreBounded has a session read file after file, and change after
+// change of each.
+func TestStepsAreBounded(t *testing.T) {
+	r := newRig(t)
+	r.must(r.s.walk(t.Context()))
+	r.fs.mu.Lock()
+	defer r.fs.mu.Unlock()
+	seq, kept := uint64(0), 0
+	version := func() *versionlog.Version {
+		seq++
+		return &versionlog.Version{ID: fmt.Sprint(seq), Seq: seq, Digest: versionlog.Digest{byte(seq), byte(seq >> 8), byte(seq >> 16)}, Size: 1}
+	}
+	var last *node
+	for range maxStoreSteps {
+		last = r.fs.newNode(r.s, syscall.S_IFREG, time.Now())
+		last.learn(last.seen.read(version()))
+		for range 2 * maxSteps {
+			last.learn(last.seen.read(version()))
+			if n := len(last.seen.steps); n > maxSteps {
+				t.Fatalf("%d steps of one file", n)
+			}
+		}
+	}
+	for _, n := range r.fs.nodes {
+		kept += len(n.seen.steps)
+	}
+	if kept > maxStoreSteps || kept < maxStoreSteps/4 {
+		t.Errorf("%d steps of the store, want at most %d", kept, maxStoreSteps)
+	}
+	if len(last.seen.steps) != maxSteps {
+		t.Errorf("%d steps of the file that was read last", len(last.seen.steps))
+	}
+}

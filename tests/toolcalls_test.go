@@ -1,0 +1,109 @@
+package tests
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// toolCall is one of an agent's that read a file, work on what they have read, and
+// write it back with a line more, or begin anew when that is refused.
+type toolCall struct {
+	*agent
+	name string
+	text string // "": still to be read
+	done int
+}
+
+// step makes the next call, and returns what the file holds after a write that
+// went well.
+func (c *toolCall) step(t *testing.T, random *rand.Rand) (wrote string, refused bool) {
+	t.Helper()
+	if c.text == "" {
+		c.text = c.must(t, call{Op: "read", Path: "f"})
+		return "", false
+	}
+	text := fmt.Sprintf("%s%s.%d\n", c.text, c.name, c.done)
+	r := c.do(t, call{Op: []string{"put", "replace"}[random.IntN(2)], Path: "f", Text: text})
+	c.text = ""
+	switch {
+	case r.ok():
+		c.done++
+		return text, false
+	case r.Errno != syscall.ESTALE:
+		t.Fatalf("%s: %v", c.name, r.Errno)
+	}
+	return "", true
+}
+
+// TestParallelToolCalls has the programs of one session read, write and search a
+// file, in turns of every kind, while another session adds lines to it: none of
+// these goes, unless the session was refused, has read the file again, and has
+// then written it.
+func TestParallelToolCalls(t *testing.T) {
+	steps, seeds := 100, uint64(2)
+	if torture() {
+		steps, seeds = 5000, 10
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			e := newEnv(t)
+			mine, theirs := e.mount(t, "notes"), e.mount(t, "notes")
+			other := &toolCall{agent: theirs.agent(t), name: "theirs"}
+			other.must(t, call{Op: "put", Path: "f", Text: "start\n"})
+			search := mine.agent(t)
+			if wrong := search.find(t, "f", "start\n", refreshPatience*slowness); wrong != "" {
+				t.Fatal(wrong)
+			}
+			var calls []*toolCall
+			for i := range 4 {
+				calls = append(calls, &toolCall{agent: mine.agent(t), name: fmt.Sprint("mine", i)})
+			}
+			random := rand.New(rand.NewPCG(seed, 0))
+			head, told, again, refusals, meant := "start\n", false, false, 0, 0
+			for range steps {
+				switch n := random.IntN(10); n {
+				case 0, 1:
+					for range 2 {
+						if wrote, _ := other.step(t, random); wrote != "" {
+							head = wrote
+						}
+					}
+				case 2, 3:
+					search.must(t, call{Op: "read", Path: "f"})
+					again = again || told
+				default:
+					c := calls[n%len(calls)]
+					reads := c.text == ""
+					wrote, refused := c.step(t, random)
+					for line := range strings.Lines(head) {
+						if wrote == "" || !strings.HasPrefix(line, "theirs") || slices.Contains(strings.SplitAfter(wrote, "\n"), line) {
+							continue
+						}
+						if meant++; !again {
+							t.Errorf("%s is gone, of which the session was not told before %s wrote", strings.TrimSpace(line), c.name)
+						}
+					}
+					switch {
+					case refused:
+						told, again, refusals = true, false, refusals+1
+					case wrote != "":
+						head, told, again = wrote, false, false
+					case reads:
+						again = again || told
+					}
+				}
+			}
+			if wrong := other.find(t, "f", head, refreshPatience*slowness); wrong != "" {
+				t.Error(wrong)
+			}
+			if refusals == 0 || other.done == 0 {
+				t.Error("nothing was refused")
+			}
+			t.Logf("%d lines by the other session, %d of them taken back after a refusal and a read; %d refusals", other.done, meant, refusals)
+		})
+	}
+}
