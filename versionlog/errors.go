@@ -25,6 +25,9 @@ var (
 	ErrInvalid = errors.New("invalid proposal")
 	// ErrFormat says that the data was written by a newer mneme.
 	ErrFormat = errors.New("format is newer than this mneme understands")
+	// ErrRewritten says that the history behind a log went back, or was replaced:
+	// it lacks commits that were acknowledged, and takes no others.
+	ErrRewritten = errors.New("acknowledged history is missing")
 	// ErrCorrupt says that the log's own data does not agree with itself.
 	ErrCorrupt = errors.New("log is corrupt")
 )

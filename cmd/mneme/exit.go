@@ -29,7 +29,7 @@ var (
 // classes are looked through in order. Lost data comes first: a blob that is
 // not found is damage, not a typing error.
 var classes = []class{
-	{code: 7, kind: "integrity", errs: []error{cas.ErrCorrupt, cas.ErrNotFound, versionlog.ErrCorrupt, errDamaged}},
+	{code: 7, kind: "integrity", errs: []error{cas.ErrCorrupt, cas.ErrNotFound, versionlog.ErrCorrupt, versionlog.ErrRewritten, errDamaged}},
 	{code: 6, kind: "limit", errs: []error{
 		memory.ErrTooBig, memory.ErrNotText, memory.ErrPathTooLong, versionlog.ErrTooLarge,
 		syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.ENAMETOOLONG,

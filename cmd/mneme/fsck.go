@@ -17,10 +17,11 @@ type fsckCmd struct {
 	Quick        bool   `help:"Ask whether the bytes of every version are there, without reading them."`
 	Repair       bool   `help:"Put bytes back that are lost, where this machine's cache still has them."`
 	RebuildIndex bool   `help:"First make the index (the DynamoDB table's rows) anew from the records in S3, and put records back there that only the table has: of all stores that the bucket has, or of STORE alone. No store need be known any more; a lost table wants mneme setup before."`
+	AcceptLoss   bool   `help:"Go on without what was acknowledged and is missing from the database of embedded stores. What is left of log.db-wal is kept in a copy beside it."`
 }
 
 func (c *fsckCmd) Help() string {
-	return `Checks that every record of the history holds and follows the one before it, that what is current is what the records say, that the bytes of every version are there and right, and, on AWS, that DynamoDB and S3 agree. Changes nothing without --repair or --rebuild-index. Exit code 7 says that there are problems.
+	return `Checks that every record of the history holds and follows the one before it, that what is current is what the records say, that the bytes of every version are there and right, that nothing is missing which was acknowledged, and, on AWS, that DynamoDB and S3 agree. Changes nothing without --repair, --rebuild-index or --accept-loss. Exit code 7 says that there are problems.
 
 Examples:
 
@@ -65,6 +66,29 @@ func (c *fsckCmd) Run(ctx context.Context, a *app) (err error) {
 			return err
 		}
 	}
+	lost, err := c.losses(ctx, a, at)
+	if err != nil {
+		return err
+	}
+	return c.checkAll(ctx, a, at, lost)
+}
+
+// checkAll verifies the stores, and says of which lost something.
+func (c *fsckCmd) checkAll(ctx context.Context, a *app, at location, lost []loss) (err error) {
+	bad := 0
+	for _, l := range lost {
+		if l.store.Slug == "" { // it is not among the stores
+			bad++
+			if err := a.printProblem(l.store.ID, l.problem()); err != nil {
+				return err
+			}
+		}
+	}
+	defer func() {
+		if bad > 0 && !errors.Is(err, errDamaged) {
+			err = errors.Join(fmt.Errorf("%w: see above for what to do", errDamaged), err)
+		}
+	}()
 	lib, err := at.open(ctx, openOptions{readOnly: !c.Repair, direct: true})
 	if err != nil {
 		return err
@@ -74,12 +98,12 @@ func (c *fsckCmd) Run(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	if len(stores) == 0 && !a.json {
+	if len(stores) == 0 && bad == 0 && !a.json {
 		a.printf("No stores.\n")
 	}
-	bad := 0
+	all := len(stores) + bad
 	for _, s := range stores {
-		sum, err := c.check(ctx, a, lib, s)
+		sum, err := c.check(ctx, a, lib, s, lost)
 		if err != nil {
 			return err
 		}
@@ -88,7 +112,11 @@ func (c *fsckCmd) Run(ctx context.Context, a *app) (err error) {
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("%w: see above for what to do (%d of %d stores)", errDamaged, bad, len(stores))
+		advice := ""
+		if !at.remote() {
+			advice = "; if this is a copy that was made of stores in use, have `mneme backup` make it"
+		}
+		return fmt.Errorf("%w: see above for what to do (%d of %d stores)%s", errDamaged, bad, all, advice)
 	}
 	return nil
 }
@@ -109,7 +137,7 @@ func (c *fsckCmd) stores(ctx context.Context, lib *library) ([]versionlog.Store,
 }
 
 // check verifies one store and prints what it finds.
-func (c *fsckCmd) check(ctx context.Context, a *app, lib *library, s versionlog.Store) (fsckJSON, error) {
+func (c *fsckCmd) check(ctx context.Context, a *app, lib *library, s versionlog.Store, lost []loss) (fsckJSON, error) {
 	st, err := lib.Open(ctx, s.ID, nil)
 	if err != nil {
 		return fsckJSON{}, err
@@ -126,6 +154,11 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *library, s versionlog.
 		bar.clear()
 		if err := a.printProblem(s.Slug, p); printErr == nil {
 			printErr = err
+		}
+	}
+	for _, l := range lost {
+		if l.store.ID == s.ID {
+			report(l.problem())
 		}
 	}
 	opts := &memory.VerifyOptions{PresenceOnly: c.Quick, Progress: bar.show}

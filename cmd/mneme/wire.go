@@ -66,6 +66,9 @@ type location interface {
 	remote() bool
 	// rebuild makes the index of a store, or of all, anew from the records.
 	rebuild(ctx context.Context, store string, progress func(step string, done, total int)) error
+	// losses tells what was acknowledged and is not there. With accept it is not
+	// missed any more, and kept names a file which may hold what is lost.
+	losses(ctx context.Context, accept bool) (lost []loss, kept string, err error)
 	// backup copies stores, or all where refs are none, into the directory dir.
 	backup(ctx context.Context, dir string, refs []string, progress func(step string, done, total int)) (*backupResult, error)
 	// setup makes there what is missing, and tells of each step. With move, the
@@ -75,6 +78,12 @@ type location interface {
 	// plan says what setup would make and who needs which permissions, and
 	// touches nothing. Nil: there is nothing to set up.
 	plan(region string) *awssetup.Plan
+}
+
+// loss is something of a store that is lost.
+type loss struct {
+	store versionlog.Store // its slug is "" where it is lost as a whole
+	what  string
 }
 
 // library is a memory.Library together with what stands behind it.

@@ -74,10 +74,32 @@ func (e embedded) openLog(ctx context.Context, opts openOptions) (*sqlitelog.Log
 	if errors.Is(err, fs.ErrNotExist) { // whoever made the format file was killed right after
 		err = errNoStores
 	}
+	if errors.Is(err, versionlog.ErrRewritten) {
+		err = fmt.Errorf("%w; nothing is written, so that what is left is not written over; `mneme fsck` says more, docs/BACKUP.md what to do", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", e, err)
 	}
 	return log, nil
+}
+
+func (e embedded) losses(ctx context.Context, accept bool) (lost []loss, kept string, err error) {
+	if checkFormat(e.dir, false) != nil { // open says what is wrong
+		return nil, "", nil
+	}
+	var found []sqlitelog.Loss
+	if accept {
+		found, kept, err = sqlitelog.AcceptLosses(ctx, e.dir)
+	} else {
+		found, err = sqlitelog.Losses(ctx, e.dir)
+	}
+	for _, l := range found {
+		lost = append(lost, loss{versionlog.Store{ID: l.StoreID, Slug: l.Slug}, l.What})
+	}
+	if err != nil {
+		err = fmt.Errorf("%v: %w", e, err)
+	}
+	return lost, kept, err
 }
 
 // blobs opens the blobs of a store: those that the log keeps, and larger ones

@@ -27,9 +27,9 @@ type layer struct{ vfs.VFS }
 // OpenFilename implements vfs.VFSFilename.
 func (l layer) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (vfs.File, vfs.OpenFlag, error) {
 	if flags&vfs.OPEN_CREATE != 0 {
-		makePrivate(name.String(), name.Database())
+		MakePrivate(name.String(), name.Database())
 		if flags&vfs.OPEN_WAL != 0 { // its index is about to be made, which SQLite's library makes readable to all
-			makePrivate(name.Database()+indexSuffix, name.Database())
+			MakePrivate(name.Database()+indexSuffix, name.Database())
 		}
 	}
 	opened, got, err := vfsutil.WrapOpenFilename(l.VFS, name, flags)
@@ -55,10 +55,10 @@ func (l layer) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (vfs.File, v
 	return file, flags, nil
 }
 
-// makePrivate makes an empty file, if there is none, that only its user can read:
+// MakePrivate makes an empty file, if there is none, that only its user can read:
 // the one whom the database belongs to, also where root makes it. Should that
 // fail, SQLite meets the reason.
-func makePrivate(name, database string) {
+func MakePrivate(name, database string) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return

@@ -323,7 +323,7 @@ func TestPrivateFiles(t *testing.T) {
 		if err := os.Chown(path, 1234, 2345); err != nil {
 			t.Fatal(err)
 		}
-		makePrivate(path+"-other", path)
+		MakePrivate(path+"-other", path)
 		info, err := os.Stat(path + "-other")
 		if err != nil {
 			t.Fatal(err)

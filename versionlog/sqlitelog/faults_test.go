@@ -103,7 +103,11 @@ func TestEndedWithin(t *testing.T) {
 	l := openTest(t, dir, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	err := l.writer.transaction(ctx, func(inner context.Context) error {
-		_, _, err := l.propose(inner, s.ID, putProposal("/a", "2"))
+		row, err := queryOne(inner, l.writer, storeByID, scanStore, s.ID)
+		if err != nil {
+			return err
+		}
+		_, _, err = l.propose(inner, &row, putProposal("/a", "2"))
 		cancel()
 		return err
 	})

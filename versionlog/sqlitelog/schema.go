@@ -32,14 +32,15 @@ var schemaV2 string
 var schemas = [schemaFormat]string{schemaV1, schemaV2}
 
 // inspect looks at a database without changing it and returns its format, 0
-// when there is nothing yet. The error says why it cannot be used as a log.
-func inspect(ctx context.Context, path string) (int, error) {
+// when there is nothing yet. The error says why it cannot be used as a log. Of a
+// log, also looks at more, unless it is nil.
+func inspect(ctx context.Context, path string, also func(*sqlite.Conn) error) (int, error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
 	var found int
 	err := retryBusy(ctx, func() (err error) {
-		found, err = formatIn(path)
+		found, err = formatIn(path, also)
 		return err
 	})
 	if isCutOff(err) {
@@ -52,12 +53,15 @@ func inspect(ctx context.Context, path string) (int, error) {
 }
 
 // formatIn returns the format of the database at path.
-func formatIn(path string) (int, error) {
+func formatIn(path string, also func(*sqlite.Conn) error) (int, error) {
 	conn, err := database(path, true).Open()
 	if err != nil {
 		return 0, translate(err)
 	}
 	found, err := readFormat(conn, filepath.Dir(path))
+	if err == nil && found > 0 && also != nil {
+		err = translate(also(conn))
+	}
 	return found, errors.Join(err, conn.Close())
 }
 

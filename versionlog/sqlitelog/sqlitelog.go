@@ -49,6 +49,7 @@ type Log struct {
 	writer  *writer // nil when read-only
 	recent  recent
 	changes *changes
+	tips    tips
 	refresh time.Duration
 	now     func() time.Time
 
@@ -64,7 +65,8 @@ var (
 
 // Open opens the log in directory dir, and creates both when they are not
 // there and opts do not say ReadOnly. Errors: versionlog.ErrFormat when a newer
-// mneme made it, ErrBusy, fs.ErrNotExist (read-only).
+// mneme made it, ErrBusy, fs.ErrNotExist (read-only), versionlog.ErrRewritten when
+// it lacks what was acknowledged (not read-only; see Losses).
 func Open(ctx context.Context, dir string, opts *Options) (*Log, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -103,6 +105,7 @@ func (l *Log) open(ctx context.Context, dir string, readOnly bool) error {
 	if err := l.syncFound(); err != nil {
 		return err
 	}
+	l.tips = openTips(l.path(tipsName), l.path(databaseName))
 	return l.changes.openForTouch()
 }
 
@@ -110,15 +113,21 @@ func (l *Log) open(ctx context.Context, dir string, readOnly bool) error {
 // one to be written to has the newest format then.
 func (l *Log) prepareFiles(ctx context.Context, readOnly bool) error {
 	path := l.path(databaseName)
-	found, err := inspect(ctx, path)
-	if err != nil || found == schemaFormat {
+	if readOnly {
+		found, err := inspect(ctx, path, nil)
+		if err == nil && found == 0 {
+			err = fmt.Errorf("no log there: %w", fs.ErrNotExist)
+		}
 		return err
 	}
-	if readOnly && found > 0 {
-		return nil
+	// Before anybody opens the database to write: whoever does may write over what
+	// is left in the write-ahead log.
+	found, losses, err := inspectLosses(ctx, l.dir)
+	if err == nil && len(losses) > 0 {
+		err = fmt.Errorf("%w: %s", versionlog.ErrRewritten, losses[0])
 	}
-	if readOnly {
-		return fmt.Errorf("no log there: %w", fs.ErrNotExist)
+	if err != nil || found == schemaFormat {
+		return err
 	}
 	if err := durable.MkdirAll(l.dir, 0o700); err != nil {
 		return err
@@ -152,6 +161,7 @@ func (l *Log) Close() error {
 	if l.changes != nil {
 		errs = append(errs, l.changes.close())
 	}
+	errs = append(errs, l.tips.close())
 	if l.writer != nil {
 		errs = append(errs, l.writer.conn.Close())
 	}

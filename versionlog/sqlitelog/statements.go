@@ -34,6 +34,10 @@ const (
 
 	recordByKey = `SELECT record FROM commits WHERE store = ? AND key = ?`
 
+	recordAt = `SELECT record FROM commits WHERE store = ? AND seq = ?`
+	// highestNumber is the highest number that a store ever had.
+	highestNumber = `SELECT seq FROM sqlite_sequence WHERE name = 'stores'`
+
 	contentsElsewhere = `SELECT DISTINCT v.sha256 FROM versions v WHERE v.store = ? AND v.sha256 IS NOT NULL
 		AND NOT EXISTS (SELECT 1 FROM blobs b WHERE b.store = v.store AND b.sha256 = v.sha256)`
 )

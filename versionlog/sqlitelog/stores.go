@@ -13,13 +13,17 @@ func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
 	if s.ID == "" || s.Slug == "" {
 		return fmt.Errorf("create store %q: %w: id and slug must be set", s.Slug, versionlog.ErrInvalid)
 	}
-	return l.changeStores(ctx, "create store "+s.Slug, func(_ context.Context, w *writer) error {
+	return l.changeStores(ctx, "create store "+s.Slug, func(ctx context.Context, w *writer) (*storeRow, tipState, error) {
 		err := w.run(insertStore, s.ID, s.Slug, s.Name, s.Description, s.Limits.MaxMemoryBytes, string(s.Limits.Content),
 			microsOf(s.CreatedAt), microsOf(s.ArchivedAt))
 		if isConstraint(err) {
-			return versionlog.ErrExists
+			err = versionlog.ErrExists
 		}
-		return err
+		if err != nil {
+			return nil, tipInUse, err
+		}
+		made, err := queryOne(ctx, w, storeByID, scanStore, s.ID)
+		return &made, tipInUse, err
 	})
 }
 
@@ -53,12 +57,12 @@ func (l *Log) Stores(ctx context.Context) ([]versionlog.Store, error) {
 
 // ArchiveStore makes a store refuse commits other than removals.
 func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
-	return l.changeStores(ctx, "archive store "+id, func(ctx context.Context, w *writer) error {
+	return l.changeStores(ctx, "archive store "+id, func(ctx context.Context, w *writer) (*storeRow, tipState, error) {
 		s, err := queryOne(ctx, w, storeByID, scanStore, id)
 		if err != nil {
-			return err
+			return nil, tipArchived, err
 		}
-		return w.run(setArchived, microsOf(at), s.num)
+		return &s, tipArchived, w.run(setArchived, microsOf(at), s.num)
 	})
 }
 
@@ -66,12 +70,12 @@ func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
 // log keeps for it. Nothing of them is left in the files, unless somebody reads
 // at that moment; then it goes as the write-ahead log is written over.
 func (l *Log) DeleteStore(ctx context.Context, id string) error {
-	err := l.changeStores(ctx, "delete store "+id, func(ctx context.Context, w *writer) error {
+	err := l.changeStores(ctx, "delete store "+id, func(ctx context.Context, w *writer) (*storeRow, tipState, error) {
 		s, err := queryOne(ctx, w, storeByID, scanStore, id)
 		if err != nil {
-			return err
+			return nil, tipDeleted, err
 		}
-		return w.dropStore(s.num)
+		return &s, tipDeleted, w.dropStore(s.num)
 	})
 	if err != nil {
 		return err
@@ -91,14 +95,22 @@ func (w *writer) dropStore(num int64) error {
 	return nil
 }
 
-func (l *Log) changeStores(ctx context.Context, what string, change func(context.Context, *writer) error) error {
+// changeStores makes a change to a store, which change returns with the state that
+// it is in then.
+func (l *Log) changeStores(ctx context.Context, what string, change func(context.Context, *writer) (*storeRow, tipState, error)) error {
 	if l.writer == nil {
 		return fmt.Errorf("%s: %w", what, versionlog.ErrReadOnly)
 	}
-	err := l.writer.transaction(ctx, func(ctx context.Context) error { return change(ctx, l.writer) })
+	var s *storeRow
+	var state tipState
+	err := l.writer.transaction(ctx, func(ctx context.Context) (err error) {
+		s, state, err = change(ctx, l.writer)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
+	l.tips.note(s.num, knownTip{storeID: s.ID, seq: s.tip.Seq, digest: s.tip.Digest, state: state})
 	l.changes.touch()
 	return nil
 }

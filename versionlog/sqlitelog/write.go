@@ -128,15 +128,22 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 	var c *versionlog.Commit
 	var appended bool
 	var before moment
+	var num int64
 	err := l.writer.transaction(ctx, func(ctx context.Context) (err error) {
 		before = l.stores.moment()
-		c, appended, err = l.propose(ctx, storeID, p)
+		s, err := queryOne(ctx, l.writer, storeByID, scanStore, storeID)
+		if err != nil {
+			return err
+		}
+		num = s.num
+		c, appended, err = l.propose(ctx, &s, p)
 		return err
 	})
 	if err != nil {
 		return nil, err // the caller knows the store by a better name than its id
 	}
 	if appended {
+		l.tips.note(num, knownTip{storeID: storeID, seq: c.Seq, digest: c.Digest})
 		l.stores.advance(&before, c)
 		l.recent.add(c)
 		l.changes.touch()
@@ -150,12 +157,8 @@ var errKeyUsed = errors.New("there is a commit of that key")
 // propose judges p within a transaction and says whether it became a commit.
 // That p is in the history already shows in what it would become: a commit of
 // the same key, or none.
-func (l *Log) propose(ctx context.Context, storeID string, p *versionlog.Proposal) (*versionlog.Commit, bool, error) {
+func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal) (*versionlog.Commit, bool, error) {
 	w := l.writer
-	s, err := queryOne(ctx, w, storeByID, scanStore, storeID)
-	if err != nil {
-		return nil, false, err
-	}
 	c, err := versionlog.Build(&view{ctx: ctx, writer: w, store: s.num}, s.Store, s.tip, p, l.now())
 	if err == nil {
 		if err := w.keepContents(s.num, p.Changes); err != nil {

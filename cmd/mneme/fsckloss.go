@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"mneme/memory"
+)
+
+// problemLoss is what was acknowledged and is not there.
+const problemLoss memory.ProblemKind = "loss"
+
+func (l loss) problem() memory.Problem {
+	return memory.Problem{
+		Kind: problemLoss, Subject: "history", What: l.what,
+		Do: "copy the directory again with `mneme backup`, go back to a backup, or go on without what is missing: `mneme fsck --accept-loss`",
+	}
+}
+
+// losses returns what is missing of the stores that are to be checked, unless it is
+// to be missed no more.
+func (c *fsckCmd) losses(ctx context.Context, a *app, at location) ([]loss, error) {
+	lost, kept, err := at.losses(ctx, c.AcceptLoss)
+	if err != nil {
+		return nil, err
+	}
+	if !c.AcceptLoss {
+		return slices.DeleteFunc(lost, func(l loss) bool {
+			return c.Store != "" && l.store.Slug != "" && c.Store != l.store.Slug && c.Store != l.store.ID
+		}), nil
+	}
+	for _, l := range lost {
+		if err := a.printAccepted(l, kept); err != nil {
+			return nil, err
+		}
+	}
+	return nil, a.out.Flush()
+}
+
+func (a *app) printAccepted(l loss, kept string) error {
+	if a.json {
+		return a.printJSON(struct {
+			Type  string `json:"type"`
+			Store string `json:"store"`
+			Loss  string `json:"loss"`
+			Kept  string `json:"kept,omitempty"`
+		}{"accepted", l.name(), l.what, kept})
+	}
+	where := ""
+	if kept != "" {
+		where = "; log.db-wal as it was is kept in " + kept
+	}
+	a.printf("%s: %s: %s\n", l.name(), a.paint(yellow, "accepted"), printable(l.what+where))
+	return nil
+}
+
+// name is that of the store, or its id.
+func (l loss) name() string {
+	if l.store.Slug == "" {
+		return l.store.ID
+	}
+	return l.store.Slug
+}
