@@ -305,10 +305,11 @@ func appends(in *fuse.WriteIn) bool {
 	return in.Flags&syscall.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0
 }
 
-// tooBig gives the stage up: nothing of it is committed. Caller holds fs.mu.
+// tooBig gives the stage up, which a write would have made at least size bytes
+// long: nothing of it is committed. Caller holds fs.mu.
 func (fs *fileSystem) tooBig(n *node, st *stage, size int64) fuse.Status {
-	path, _ := n.path()
-	status := n.store.fail("write", path, &memory.SizeError{Path: path, Size: size, Limit: fs.limit(n)})
+	path := n.madeFor()
+	status := n.store.fail("write", path, &memory.SizeError{Path: path, Size: size, Partial: true, Limit: fs.limit(n)})
 	st.poison(syscall.Errno(status))
 	fs.notify.content(n)
 	return status

@@ -27,11 +27,16 @@ var (
 type SizeError struct {
 	Path        string
 	Size, Limit int64 // bytes
+	Partial     bool  // Size is how far the writing came: perhaps there was more
 }
 
 // Error gives size and limit.
 func (e *SizeError) Error() string {
-	return fmt.Sprintf("%s: %d bytes, but a memory of this store holds at most %d; split it into several files", e.Path, e.Size, e.Limit)
+	atLeast := ""
+	if e.Partial {
+		atLeast = "at least "
+	}
+	return fmt.Sprintf("%s: %s%d bytes, but a memory of this store holds at most %d; split it into several files", e.Path, atLeast, e.Size, e.Limit)
 }
 
 // Is makes every *SizeError an ErrTooBig.

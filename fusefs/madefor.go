@@ -1,0 +1,32 @@
+package fusefs
+
+import (
+	"regexp"
+	"strings"
+)
+
+// madeForNames are how programs name a file that they are going to rename over
+// another, or keep beside it, after that one; see scratch.go.
+var madeForNames = regexp.MustCompile(`^(?:` +
+	`\.(.+)\.[A-Za-z0-9]{6}` +
+	`|\.?(.+?)\.(?:tmp|vsctmp)(?:[.-].*)?` +
+	`|(.+)\.(?:gawk\.|o)?[A-Za-z0-9]{6}` +
+	`|\.(.+)\.sw[a-z]x?` +
+	`|#(.+)#` +
+	`|(.+)~` +
+	`)$`)
+
+// madeFor returns the path of the memory that a file is to replace, where its
+// name says so and that memory is there; else its own. Caller holds fs.mu.
+func (n *node) madeFor() string {
+	path, _ := n.path()
+	m := madeForNames.FindStringSubmatch(n.name)
+	if m == nil || !n.local || n.parent == nil {
+		return path
+	}
+	name := strings.Join(m[1:], "") // one of them
+	if target := n.parent.children[name]; target == nil || target.isDir() || target.local {
+		return path
+	}
+	return strings.TrimSuffix(path, n.name) + name
+}
