@@ -33,14 +33,13 @@ func TestReadWhileAppending(t *testing.T) {
 	r.follow()
 	r.write("/f", "theirs")
 	r.follow()
-	if status := r.save("/f", "an edit of what was read", 0); status != fuse.Status(syscall.ESTALE) {
-		t.Errorf("overwriting another session's change: %v, want ESTALE", status)
+	if status := r.save("/f", "an edit of what was read", 0); status != fuse.Status(DefaultConflictErrno) {
+		t.Errorf("overwriting another session's change: %v, want a conflict", status)
 	}
 }
 
 // TestRenameIsRefusedAgain saves by a rename to a name that another session was
-// faster to take. The kernel repeats what ended with ESTALE, and must get that
-// again.
+// faster to take. A program that tries again must be refused again.
 func TestRenameIsRefusedAgain(t *testing.T) {
 	r := newRig(t)
 	r.must(r.s.walk(t.Context()))
@@ -75,8 +74,8 @@ func (r *rig) wantRefusedAgain(from, to string) {
 	r.Helper()
 	r.log.late = r.follow
 	for range 2 {
-		if status := r.rename(from, to, 0); status != fuse.Status(syscall.ESTALE) {
-			r.Fatalf("rename over another session's file: %v, want ESTALE", status)
+		if status := r.rename(from, to, 0); status != fuse.Status(DefaultConflictErrno) {
+			r.Fatalf("rename over another session's file: %v, want a conflict", status)
 		}
 	}
 }

@@ -33,7 +33,7 @@ var errnos = []struct {
 	{memory.ErrBadPath, syscall.EINVAL},
 	{versionlog.ErrTooLarge, syscall.EXDEV},
 	{versionlog.ErrOverlap, syscall.ENOTDIR},
-	{versionlog.ErrConflict, syscall.ESTALE},
+	{versionlog.ErrConflict, DefaultConflictErrno},
 	{syscall.ENOSPC, syscall.ENOSPC},
 	{syscall.EDQUOT, syscall.EDQUOT},
 	{versionlog.ErrNotFound, syscall.ENOENT},

@@ -22,7 +22,7 @@ func TestErrnoOf(t *testing.T) {
 		{lost, syscall.EIO},
 		{fmt.Errorf("a name that exists: %w: %w", versionlog.ErrNotFound, lost), syscall.EIO},
 		{fmt.Errorf("x: %w", cas.ErrCorrupt), syscall.EIO},
-		{fmt.Errorf("x: %w", &versionlog.ConflictError{}), syscall.ESTALE},
+		{fmt.Errorf("x: %w", &versionlog.ConflictError{}), DefaultConflictErrno},
 		{fmt.Errorf("x: %w", &versionlog.OverlapError{}), syscall.ENOTDIR},
 		{&memory.SizeError{}, syscall.EFBIG},
 		{&memory.TextError{}, syscall.EILSEQ},

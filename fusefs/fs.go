@@ -37,7 +37,7 @@ type Options struct {
 	// Merge merges what lost a race with what won it, by lines, where that is
 	// without doubt.
 	Merge bool
-	// ConflictErrno is what a call gets that lost a race; 0 is ESTALE.
+	// ConflictErrno is what a call gets that lost a race; 0 is DefaultConflictErrno.
 	ConflictErrno syscall.Errno
 	// Conflicts gives the place that keeps the conflicts of a store; nil keeps
 	// none.
@@ -81,7 +81,7 @@ type fileSystem struct {
 // newFileSystem makes the tree of stores, whose heads are still to be loaded.
 func newFileSystem(ctx context.Context, stores []*memory.Store, opts Options) *fileSystem {
 	if opts.ConflictErrno == 0 {
-		opts.ConflictErrno = syscall.ESTALE
+		opts.ConflictErrno = DefaultConflictErrno
 	}
 	fs := &fileSystem{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),

@@ -96,7 +96,7 @@ func TestFsyncIsAboutTheFile(t *testing.T) {
 		r.follow()
 		writer, reader := r.mustOpen("/f", appending), r.mustOpen("/f", syscall.O_RDONLY)
 		r.appendTo(writer, "+1")
-		r.wantSynced(reader, fuse.Status(syscall.ESTALE)) // once somebody has to hear of it
+		r.wantSynced(reader, fuse.Status(DefaultConflictErrno)) // once somebody has to hear of it
 		if !r.kept("lost") {
 			t.Error("what lost the race is not kept")
 		}
@@ -104,7 +104,7 @@ func TestFsyncIsAboutTheFile(t *testing.T) {
 		r.appendTo(writer, "+2")
 		r.wantSynced(reader, fuse.OK)
 		r.wantStored("/f", "theirs+1+2")
-		r.wantSynced(loser, fuse.Status(syscall.ESTALE))
+		r.wantSynced(loser, fuse.Status(DefaultConflictErrno))
 	})
 	t.Run("in an outage", func(t *testing.T) {
 		r := newRig(t, "/f")

@@ -181,7 +181,7 @@ func (f *interleaving) writeTo(o *openFile) {
 	switch {
 	case status.Ok():
 		o.written = append(o.written, text)
-	case status == fuse.Status(syscall.ESTALE):
+	case status == fuse.Status(DefaultConflictErrno):
 		o.refused = true
 		if !f.kept(text) {
 			f.wrong("%s was refused, and is not kept", text)
@@ -211,7 +211,7 @@ func (r *rig) lost(o *openFile, status fuse.Status) string {
 		switch {
 		case status.Ok() && !o.refused && !r.inHistory(text):
 			return text + " was acknowledged, and is not in the history"
-		case status == fuse.Status(syscall.ESTALE) && !r.kept(text) && !r.inHistory(text):
+		case status == fuse.Status(DefaultConflictErrno) && !r.kept(text) && !r.inHistory(text):
 			return text + " was refused, and is not kept"
 		}
 	}

@@ -13,8 +13,10 @@ import (
 	"mneme/versionlog"
 )
 
-// DefaultConflictErrno is what a call gets whose write lost a race.
-const DefaultConflictErrno = syscall.ESTALE
+// DefaultConflictErrno is what a call gets whose write lost a race. Every
+// language has a name for it; Node's libuv calls ESTALE "Unknown system error
+// -116". And the kernel does not repeat a call for it, as it does for ESTALE.
+const DefaultConflictErrno = syscall.EBUSY
 
 // loss is a write that lost a race.
 type loss struct {

@@ -86,7 +86,7 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 		fs.startWriting(n)
 	}
 	if !fs.tell(n, in.Flags) {
-		return fuse.Status(syscall.ESTALE)
+		return fs.lookAgain(n, in.Pid, in.Flags, fs.retries[in.Pid])
 	}
 	return fs.openFile(n, in, before, out)
 }
@@ -94,9 +94,12 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 // openFile opens the file that a request names, before which that notice was the
 // newest. Caller holds fs.mu.
 func (fs *fileSystem) openFile(n *node, in *fuse.OpenIn, before uint64, out *fuse.OpenOut) fuse.Status {
-	n = fs.found(n, in.Pid, in.Flags)
-	if n == nil || n.succeeded() && readsFirst(in.Flags) {
-		return fuse.Status(syscall.ESTALE) // the kernel looks the name up again, and tries once more
+	n, status := fs.found(n, in.Pid, in.Flags)
+	switch {
+	case n == nil:
+		return status
+	case n.succeeded() && readsFirst(in.Flags): // though its name was looked up again
+		return fuse.Status(fs.opts.ConflictErrno)
 	}
 	if writes(in.Flags) && n.store.readOnly() {
 		return fuse.EROFS // archived since it was mounted

@@ -39,8 +39,8 @@ func TestRefusedBytesStayRefused(t *testing.T) {
 	if !status.Ok() {
 		t.Fatal(status)
 	}
-	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte("X")); status != fuse.Status(syscall.ESTALE) {
-		t.Fatalf("write without reading: %v, want ESTALE", status)
+	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte("X")); status != fuse.Status(DefaultConflictErrno) {
+		t.Fatalf("write without reading: %v, want a conflict", status)
 	}
 	if status := r.rename("/a", "/b", 0); !status.Ok() {
 		t.Fatal(status)
@@ -84,8 +84,8 @@ func TestDisplacedIsRemembered(t *testing.T) {
 	r.remove("/a/b")
 	r.write("/a", "anew")
 	r.follow()
-	if status := r.save("/a", "mine", 0); status != fuse.Status(syscall.ESTALE) {
-		t.Errorf("overwriting what was made anew: %v, want ESTALE", status)
+	if status := r.save("/a", "mine", 0); status != fuse.Status(DefaultConflictErrno) {
+		t.Errorf("overwriting what was made anew: %v, want a conflict", status)
 	}
 }
 
@@ -102,8 +102,8 @@ func TestRenameDoesNotKnowWhatItFinds(t *testing.T) {
 	if status := r.rename("/f.tmp", "/f", 0); !status.Ok() {
 		t.Fatal(status)
 	}
-	if status := r.save("/f", "edited", 0); status != fuse.Status(syscall.ESTALE) {
-		t.Errorf("overwriting what the session has not seen: %v, want ESTALE", status)
+	if status := r.save("/f", "edited", 0); status != fuse.Status(DefaultConflictErrno) {
+		t.Errorf("overwriting what the session has not seen: %v, want a conflict", status)
 	}
 	r.wantAsLog()
 }
@@ -283,8 +283,8 @@ func TestHiddenRemovedMadeAnew(t *testing.T) {
 	r.follow()
 	r.write("/a", "anew")
 	r.follow()
-	if status := r.save("/a", "mine", 0); status != fuse.Status(syscall.ESTALE) {
-		t.Errorf("overwriting what was made anew: %v, want ESTALE", status)
+	if status := r.save("/a", "mine", 0); status != fuse.Status(DefaultConflictErrno) {
+		t.Errorf("overwriting what was made anew: %v, want a conflict", status)
 	}
 }
 
@@ -316,7 +316,7 @@ func TestWriteAfterRefusalAndUnlink(t *testing.T) {
 	if !status.Ok() {
 		t.Fatal(status)
 	}
-	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte("mine")); status != fuse.Status(syscall.ESTALE) {
+	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte("mine")); status != fuse.Status(DefaultConflictErrno) {
 		t.Fatal(status)
 	}
 	r.readOnce("/a") // another program reads it, and removes it
@@ -357,8 +357,8 @@ func TestAppendWithoutProgress(t *testing.T) {
 	r.fs.unlinked(r.s.find("/f"))
 	r.fs.mu.Unlock()
 	fh := r.appended("/f", "mine")
-	if status := r.close(fh); status != fuse.Status(syscall.ESTALE) {
-		t.Errorf("close: %v, want ESTALE", status)
+	if status := r.close(fh); status != fuse.Status(DefaultConflictErrno) {
+		t.Errorf("close: %v, want a conflict", status)
 	}
 	if n := r.s.tries.Load(); n > 3*maxAlike { // when it is closed, and when it is released
 		t.Errorf("%d commits were tried", n)

@@ -160,7 +160,7 @@ func (t *thread) writeTo(o *openFile) {
 	switch {
 	case status.Ok():
 		o.written = append(o.written, text)
-	case status == fuse.Status(syscall.ESTALE):
+	case status == fuse.Status(DefaultConflictErrno):
 		o.refused = true
 		if t.judged && !t.kept(text) {
 			t.complain("%s was refused, and is not kept", text)

@@ -105,7 +105,7 @@ func sameText(a, b *versionlog.Version) bool {
 
 // outdated reports whether a clean stage is based on a version that has since
 // been replaced: a new writer starts from the new one, and the handles that
-// share the old stage get ESTALE should they write. Caller holds fs.mu.
+// share the old stage are refused should they write. Caller holds fs.mu.
 func (n *node) outdated(st *stage) bool {
 	return !st.dirty && !n.local && n.head != nil && (st.base == nil || st.base.ID != n.head.ID)
 }
@@ -352,9 +352,9 @@ func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.St
 	}
 	fs.mu.Lock()
 	fs.startWriting(n)
-	if fs.found(n, in.Pid, syscall.O_WRONLY) == nil {
+	if m, status := fs.found(n, in.Pid, syscall.O_WRONLY); m == nil {
 		fs.mu.Unlock()
-		return fuse.Status(syscall.ESTALE) // as in Open
+		return status
 	}
 	if status := fs.admit(n.now(), syscall.O_WRONLY); !status.Ok() {
 		fs.mu.Unlock()

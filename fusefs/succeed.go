@@ -1,7 +1,10 @@
 package fusefs
 
 import (
+	"syscall"
 	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/versionlog"
 )
@@ -160,28 +163,41 @@ func (s *store) giveWay(n *node, v versionlog.Version) {
 // another session has taken n's place, or has removed it, the kernel, told ESTALE,
 // looks the name up again and repeats the request. If one more change came in
 // between, n is what the name meant when the request began: who reads gets that.
-// So does who only appends, or what has n's name now. Caller holds fs.mu.
-func (fs *fileSystem) found(n *node, thread uint32, flags uint32) *node {
+// So does who only appends, or what has n's name now. Else the status says how
+// the request ends. Caller holds fs.mu.
+func (fs *fileSystem) found(n *node, thread uint32, flags uint32) (*node, fuse.Status) {
 	r := fs.retries[thread]
 	delete(fs.retries, thread)
 	path, there := n.target()
 	switch again := r != nil && r.meant(n); {
 	case !n.succeeded() && (there || n.removed):
-		return n
+		return n, fuse.OK
 	case again && (there && path == n.was || !writes(flags) || !n.succeeded() && onlyAppends(flags)):
-		return n
+		return n, fuse.OK
 	case again && onlyAppends(flags):
 		if other := n.store.made(n.was); other != nil {
-			return other
+			return other, fuse.OK
 		}
 		n.line = nil // what it was has another name by now: under this one it is made anew
-		return n
+		return n, fuse.OK
+	}
+	return nil, fs.lookAgain(n, thread, flags, r)
+}
+
+// lookAgain answers a thread whose request is to begin anew with the name: with
+// ESTALE, which no program sees, since the kernel tries once more. A request that
+// was that second try, and means to change the file, has lost its race.
+// Caller holds fs.mu.
+func (fs *fileSystem) lookAgain(n *node, thread, flags uint32, before *retry) fuse.Status {
+	delete(fs.retries, thread)
+	if before != nil && before.meant(n) && writes(flags) {
+		return fuse.Status(fs.opts.ConflictErrno)
 	}
 	if len(fs.retries) >= maxRetries {
 		clear(fs.retries)
 	}
 	fs.retries[thread] = &retry{began: time.Now()}
-	return nil
+	return fuse.Status(syscall.ESTALE)
 }
 
 // retry is a request whose thread was sent to look its name up again. It may

@@ -163,7 +163,7 @@ func (p *player) step() {
 	if c.Size > 0 {
 		c.Token = p.token()
 	}
-	if p.do(c) == syscall.ESTALE && p.random.IntN(3) > 0 {
+	if p.do(c) == syscall.EBUSY && p.random.IntN(3) > 0 {
 		if c.Size > 0 {
 			c.Token = p.token()
 		}

@@ -88,7 +88,7 @@ func (e *episode) again(c *mountCall) bool {
 	for _, m := range e.of(c.session) {
 		switch {
 		case m.End > c.Begin || m.target() != path && m.Path != path:
-		case m.Errno == syscall.ESTALE && (m.Stage == stageClose || m.Stage == stageFsync || m.Stage == stageRename):
+		case m.Errno == syscall.EBUSY && (m.Stage == stageClose || m.Stage == stageFsync || m.Stage == stageRename):
 			refused, read = m.End, nil
 		case m.Op == opRead && m.Errno == 0 && !m.Beside && refused >= 0:
 			read = m
@@ -126,7 +126,7 @@ func (e *episode) checkTakenBack(c *mountCall, seq uint64) {
 	for _, m := range e.of(c.session) {
 		switch {
 		case m == c || m.End >= c.Begin || m.place() != path:
-		case m.Errno == syscall.ESTALE:
+		case m.Errno == syscall.EBUSY:
 			knew, read, lines = "", nil, nil
 		case m.Errno != 0 || m.Beside || m.Op == opAppend:
 		case m.Op != opRead:

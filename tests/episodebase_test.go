@@ -170,12 +170,12 @@ func (e *episode) texts(sums []string) string {
 // mayEnd are the errors that another session can bring about.
 var mayEnd = map[mountOp][]syscall.Errno{
 	opRead:      {syscall.ENOENT},
-	opOverwrite: {syscall.ESTALE},
-	opCreate:    {syscall.EEXIST, syscall.ESTALE},
+	opOverwrite: {syscall.EBUSY},
+	opCreate:    {syscall.EEXIST, syscall.EBUSY},
 	opAppend:    {},
-	opUnlink:    {syscall.ENOENT, syscall.ESTALE},
-	opRename:    {syscall.ENOENT, syscall.ESTALE},
-	opSave:      {syscall.ESTALE},
+	opUnlink:    {syscall.ENOENT, syscall.EBUSY},
+	opRename:    {syscall.ENOENT, syscall.EBUSY},
+	opSave:      {syscall.EBUSY},
 }
 
 // checkRefusal: a call fails only if another session's change that the caller
@@ -186,7 +186,7 @@ func (e *episode) checkRefusal(c *mountCall, target string, k sessionKnowledge) 
 		e.fault(c, "no other session can bring that about")
 		return
 	}
-	if c.Errno != syscall.ESTALE {
+	if c.Errno != syscall.EBUSY {
 		return // checkSights looks at those
 	}
 	if slices.ContainsFunc(known, func(one knowledge) bool { return one.unread }) {

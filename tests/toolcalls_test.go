@@ -33,7 +33,7 @@ func (c *toolCall) step(t *testing.T, random *rand.Rand) (wrote string, refused 
 	case r.ok():
 		c.done++
 		return text, false
-	case r.Errno != syscall.ESTALE:
+	case r.Errno != syscall.EBUSY:
 		t.Fatalf("%s: %v", c.name, r.Errno)
 	}
 	return "", true

@@ -50,7 +50,7 @@ type mountCmd struct {
 
 	OnConflict    string `enum:"fail,merge" default:"fail" help:"What to do with a write to a file that somebody else has changed: fail, or merge changes to other lines. Default: ${default}."`
 	Strict        bool   `help:"Refuse to overwrite a memory that was not read in this session."`
-	ConflictErrno string `enum:"estale,ebusy" default:"estale" help:"The error that a lost write gets; some programs know ebusy better. Default: ${default}."`
+	ConflictErrno string `enum:"ebusy,estale" default:"ebusy" help:"The error that a lost write gets: ebusy, which all programs can name, or estale. Default: ${default}."`
 
 	log *slog.Logger
 }
