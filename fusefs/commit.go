@@ -85,6 +85,7 @@ const (
 	released                 // its last handle is gone
 	lingered                 // it is a temporary file that was left alone
 	ending                   // the mount ends
+	unasked                  // it has grown, and nobody has closed it
 )
 
 // alone reports whether there is nothing to commit when somebody has opened the
@@ -146,9 +147,12 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 			}
 			var known bool
 			if d.theirs, known = conflictHead(err, d.path); !known {
-				return fs.commitFailed(d, err)
+				return fs.commitFailed(d, err, why)
 			}
 			if met.stuck(d.theirs) {
+				if why == unasked {
+					return fuse.EIO
+				}
 				return fs.lose(n, st, d.theirs, nil)
 			}
 			fs.mu.Lock()
@@ -161,6 +165,9 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 		}
 		var ok bool
 		if message, ok = fs.rebase(d, d.theirs, try); !ok {
+			if why == unasked {
+				return fuse.EIO
+			}
 			return fs.lose(n, st, d.theirs, nil)
 		}
 		if answered = ""; !d.lost {
@@ -389,8 +396,10 @@ func (st *stage) settle(d *draft) {
 		st.attempt = nil
 	}
 	st.committed = max(st.committed, d.changes)
+	st.first = st.last
 	if st.changes == d.changes {
 		st.dirty, st.wrote = false, false
+		st.first = time.Time{}
 	}
 	if d.tails && st.tails {
 		st.tail = st.tail[min(d.tail, len(st.tail)):]
@@ -408,8 +417,12 @@ func (n *node) settle() {
 // commitFailed decides what becomes of the stage. A memory that is too big, or
 // whose path cannot be one, is final. Anything else may go away, so the stage
 // stays for the next fsync or close.
-func (fs *fileSystem) commitFailed(d *draft, err error) fuse.Status {
+func (fs *fileSystem) commitFailed(d *draft, err error, why occasion) fuse.Status {
 	n, st := d.n, d.st
+	if why == unasked {
+		fs.log.Warn("appended bytes not committed yet", "store", n.store.slug(), "path", d.path, "err", err)
+		return fuse.EIO
+	}
 	if errors.Is(err, versionlog.ErrOverlap) {
 		n.store.keep(loss{path: d.path, base: d.base, yours: d.data, why: err.Error()}, 0)
 	}

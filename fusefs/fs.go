@@ -75,6 +75,9 @@ type fileSystem struct {
 	stores  []*store
 	device  string // "major:minor" of the mount
 
+	patience patience      // with what is appended
+	grown    chan struct{} // something is appended, where nothing was
+
 	blind bool // /proc does not show the processes that requests name
 }
 
@@ -94,6 +97,8 @@ func newFileSystem(ctx context.Context, stores []*memory.Store, opts Options) *f
 		nextID:        fuse.FUSE_ROOT_ID,
 		handles:       map[uint64]*handle{},
 		retries:       map[uint32]*retry{},
+		patience:      ordinaryPatience,
+		grown:         make(chan struct{}, 1),
 	}
 	fs.pushed.L = &fs.mu
 	fs.ahead = newPrefetcher(fs)

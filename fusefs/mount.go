@@ -84,6 +84,7 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 	fs.storePages = server.InodeNotifyStoreCache
 	m := &Server{fs: fs, meter: meter, server: server, dir: dir, cancel: cancel, done: make(chan struct{})}
 	m.close = sync.OnceValue(m.unmount)
+	fs.tasks.Go(fs.followAppends)
 	go m.serve()
 	if err := fs.learnDevice(dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("mount at %s: %w", dir, err), m.Close())

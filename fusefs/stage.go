@@ -24,6 +24,7 @@ type stage struct {
 	writers int           // open handles
 
 	progress
+	appending
 
 	// Of a stage to which nothing was done but to write at the end, tail is
 	// what was written: it is put at the end of whatever the file is by then.
@@ -295,6 +296,9 @@ func (fs *fileSystem) writeLoaded(h *handle, in *fuse.WriteIn, data [][]byte) (u
 	h.changed(in.Pid)
 	n.mtime = time.Now()
 	n.ctime = n.mtime
+	if st.tails {
+		fs.appended(st, n.mtime)
+	}
 	return uint32(size), fuse.OK
 }
 
