@@ -102,3 +102,42 @@ func (n *node) inGit() bool {
 	}
 	return false
 }
+
+// linger makes a memory of a temporary file unless that is renamed, removed
+// or opened again within temporaryLife. Caller holds fs.mu.
+func (fs *fileSystem) linger(n *node) {
+	changes := n.stage.changes
+	fs.tasks.Go(func() {
+		select {
+		case <-fs.ctx.Done():
+			return
+		case <-time.After(temporaryLife):
+		}
+		fs.mu.Lock()
+		st := n.stage
+		idle := st != nil && st.writers == 0 && st.changes == changes && n.local
+		if idle {
+			st.writers++
+		}
+		fs.mu.Unlock()
+		if idle {
+			fs.commitUnheard(n, st, lingered)
+			fs.mu.Lock()
+			defer fs.mu.Unlock()
+			fs.endLinger(n, st)
+		}
+	})
+}
+
+// endLinger ends the writer that linger was. A file that could not become a
+// memory stays in this mount. Caller holds fs.mu.
+func (fs *fileSystem) endLinger(n *node, st *stage) {
+	st.writers--
+	switch {
+	case st.writers > 0 || n.stage != st:
+	case st.err != 0:
+		fs.giveUp(n)
+	case !n.local:
+		n.stage = nil
+	}
+}
