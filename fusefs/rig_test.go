@@ -442,10 +442,9 @@ func (r *rig) differs() (wrong string) {
 	var walk func(n *node, path string)
 	walk = func(n *node, path string) {
 		for name, d := range n.hiddenDirs {
-			if d.parent != n || d.name != name || !d.hides() {
+			if walk(d, path+"/"+name); d.parent != n || d.name != name || !d.hides() {
 				wrong = fmt.Sprintf("%s/%s is hidden, and hides nothing", path, name)
 			}
-			walk(d, path+"/"+name)
 		}
 		for name, c := range n.hidden {
 			if c.origin == nil || c.parent == nil {
