@@ -11,84 +11,139 @@ import (
 	"mneme/versionlog"
 )
 
-// History yields every version of the memory at path, newest first: of the one
-// that is there, else of the one that was there last. versionlog.ErrNotFound
-// when there never was one.
+// History yields what is known of a path, newest first: every version of the
+// memory that is there, else of the one that was there last, also those that it
+// had under other names; and of each other memory that ever was at the path those
+// by which it came, changed there and left. versionlog.ErrNotFound when there
+// never was one.
+//
+// A program that saves a file by renaming the old one away makes a new memory
+// every time; the history of the path goes on all the same.
 func (s *Store) History(ctx context.Context, path string) iter.Seq2[versionlog.Version, error] {
 	return func(yield func(versionlog.Version, error) bool) {
-		last, err := s.last(ctx, path)
+		path, last, err := s.last(ctx, path)
 		if err != nil {
 			yield(versionlog.Version{}, err)
 			return
 		}
+		next, stop := iter.Pull2(others(s.log.PathHistory(ctx, s.info.ID, path), last.MemoryID))
+		defer stop()
+		other, otherErr, more := next()
 		for v, err := range s.log.History(ctx, s.info.ID, last.MemoryID) {
-			if !yield(v, err) {
+			for ; err == nil && more && (otherErr != nil || other.ID > v.ID); other, otherErr, more = next() {
+				if !yield(other, otherErr) || otherErr != nil {
+					return
+				}
+			}
+			if !yield(v, err) || err != nil {
+				return
+			}
+		}
+		for ; more; other, otherErr, more = next() {
+			if !yield(other, otherErr) || otherErr != nil {
 				return
 			}
 		}
 	}
 }
 
-func (s *Store) last(ctx context.Context, path string) (versionlog.Version, error) {
+// others yields the versions that are not of a memory.
+func others(versions iter.Seq2[versionlog.Version, error], memoryID string) iter.Seq2[versionlog.Version, error] {
+	return func(yield func(versionlog.Version, error) bool) {
+		for v, err := range versions {
+			if (err != nil || v.MemoryID != memoryID) && !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
+// last returns the canonical form of a path, and the newest version there.
+func (s *Store) last(ctx context.Context, path string) (string, versionlog.Version, error) {
 	path, err := ParsePath(path)
 	if err != nil {
-		return versionlog.Version{}, err
+		return path, versionlog.Version{}, err
 	}
 	v, err := s.log.Last(ctx, s.info.ID, path)
 	if err != nil {
-		return v, s.wrap(path, err)
+		return path, v, s.wrap(path, err)
 	}
-	return v, nil
+	return path, v, nil
 }
 
-// Resolve returns the version of the memory at path that ref means: a version
-// id, or the sequence number of one of its versions. versionlog.ErrNotFound,
-// ErrBadVersion.
+// Resolve returns the version in the history of a path that ref means: a version
+// id, or a sequence number. versionlog.ErrNotFound, ErrBadVersion.
 func (s *Store) Resolve(ctx context.Context, path, ref string) (versionlog.Version, error) {
 	var v versionlog.Version
-	path, err := ParsePath(path)
+	path, last, err := s.last(ctx, path)
 	if err != nil {
 		return v, err
 	}
 	if seq, parseErr := strconv.ParseUint(ref, 10, 64); parseErr == nil {
-		v, err = s.versionAt(ctx, path, seq)
-	} else if _, _, parseErr = versionlog.LocateVersion(ref); parseErr == nil {
-		v, err = s.log.Version(ctx, s.info.ID, ref)
-	} else {
-		err = fmt.Errorf("%w: %q is neither a version id (memver_…) nor a sequence number; `mneme log %s:%s` lists both", ErrBadVersion, ref, s.info.Slug, path)
+		return s.versionAt(ctx, path, last.MemoryID, seq)
 	}
-	if err != nil {
+	if _, _, err = versionlog.LocateVersion(ref); err != nil {
+		return v, fmt.Errorf("%w: %q is neither a version id (memver_…) nor a sequence number; `mneme log %s:%s` lists both", ErrBadVersion, ref, s.info.Slug, path)
+	}
+	if v, err = s.log.Version(ctx, s.info.ID, ref); err != nil {
 		return v, err
 	}
-	last, err := s.last(ctx, path)
-	if err != nil {
-		return v, err
-	}
-	if v.MemoryID != last.MemoryID && v.Path != path { // else it was at path in an earlier life
+	if v.MemoryID != last.MemoryID && !v.At(path) {
 		return v, fmt.Errorf("%w: %s is a version of %s, not of %s", ErrBadVersion, ref, v.Path, path)
 	}
 	return v, nil
 }
 
-func (s *Store) versionAt(ctx context.Context, path string, seq uint64) (versionlog.Version, error) {
+// versionAt returns the version of a commit that took place at a path, or else
+// the one that the memory which was there last got elsewhere.
+func (s *Store) versionAt(ctx context.Context, path, memoryID string, seq uint64) (versionlog.Version, error) {
+	of := func(c *versionlog.Commit, is func(*versionlog.Version) bool) *versionlog.Version {
+		for i := range c.Versions {
+			if is(&c.Versions[i]) {
+				return &c.Versions[i]
+			}
+		}
+		return nil
+	}
+	for c, err := range s.log.Commits(ctx, s.info.ID, max(seq, 1)-1) {
+		if err != nil {
+			return versionlog.Version{}, err
+		}
+		if c.Seq != seq {
+			break
+		}
+		v := of(c, func(v *versionlog.Version) bool { return v.At(path) })
+		if v == nil {
+			v = of(c, func(v *versionlog.Version) bool { return v.MemoryID == memoryID })
+		}
+		if v != nil {
+			return *v, nil
+		}
+		break
+	}
+	return versionlog.Version{}, s.noVersionAt(ctx, path, seq)
+}
+
+// noVersionAt is the error of a sequence number under which nothing happened to
+// a path.
+func (s *Store) noVersionAt(ctx context.Context, path string, seq uint64) error {
 	var have []string
 	for v, err := range s.History(ctx, path) {
 		if err != nil {
-			return v, err
+			return err
 		}
-		if v.Seq == seq {
-			return v, nil
-		}
-		if len(have) < 10 {
-			have = append(have, strconv.FormatUint(v.Seq, 10))
+		if have = append(have, strconv.FormatUint(v.Seq, 10)); len(have) == 10 {
+			break
 		}
 	}
-	return versionlog.Version{}, fmt.Errorf("%s:%s: version at sequence %d: %w; the newest are at %s",
+	return fmt.Errorf("%s:%s: version at sequence %d: %w; the newest are at %s",
 		s.info.Slug, path, seq, versionlog.ErrNotFound, strings.Join(have, ", "))
 }
 
-// Restore makes the content of an earlier version of the memory at path its
-// content again, as a new version. A deleted memory comes back with its id.
+// Restore makes the content of an earlier version the content of path again, as a
+// new version of the memory that is there. Where none is, the version's memory
+// comes back with its id if it was deleted; if it lives under another name by now,
+// it stays there, and a new one is made.
 // Restoring what is there already changes nothing and returns the head.
 func (s *Store) Restore(ctx context.Context, path string, v versionlog.Version) (versionlog.Version, error) {
 	data, err := s.Content(ctx, v)
@@ -132,4 +187,25 @@ func (s *Store) Parent(ctx context.Context, v versionlog.Version) (versionlog.Ve
 		return parent, false, fmt.Errorf("parent of %s: %w", v.ID, err)
 	}
 	return parent, true, nil
+}
+
+// Replaced returns the version whose content v took the place of at a path: its
+// parent or, where v brought a memory there, the version by which the same session
+// had renamed another one away to make room for it. False when there is none.
+func (s *Store) Replaced(ctx context.Context, path string, v versionlog.Version) (versionlog.Version, bool, error) {
+	if v.Arrives() {
+		for before, err := range s.log.PathHistory(ctx, s.info.ID, path) {
+			if err != nil {
+				return before, false, err
+			}
+			if before.ID >= v.ID {
+				continue
+			}
+			if before.Op == versionlog.OpRenamed && before.From == path && before.Actor == v.Actor && before.Session == v.Session {
+				return before, true, nil
+			}
+			break
+		}
+	}
+	return s.Parent(ctx, v)
 }

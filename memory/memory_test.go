@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -394,5 +395,93 @@ func (f *fixture) hideNext() {
 	var err error
 	if f.Store, err = lib.Open(f.t.Context(), f.Info().ID, author); err != nil {
 		f.t.Fatal(err)
+	}
+}
+
+// TestHistoryOfPath saves a file again and again by renaming the old one away:
+// the history of the path has every version, and each can be read, compared and
+// restored.
+func TestHistoryOfPath(t *testing.T) {
+	f := newFixture(t, nil)
+	first := f.write("/a", "one", versionlog.ExpectAbsent())
+	f.write("/a", "two", versionlog.ExpectAny())
+	for _, text := range []string{"three", "four"} {
+		if _, err := f.Rename(t.Context(), "/a", "/a.bck", nil); err != nil {
+			t.Fatal(err)
+		}
+		saved := f.write("/a", text, versionlog.ExpectAbsent())
+		if before, ok, err := f.Replaced(t.Context(), "/a", saved); err != nil || !ok || before.From != "/a" {
+			t.Errorf("%s took the place of %+v, %v, %v", text, before, ok, err)
+		}
+		if _, err := f.Remove(t.Context(), "/a.bck", versionlog.ExpectExists()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.wantHistory("/a", "created renamed created renamed modified created")
+	f.wantHistory("/a.bck", "deleted renamed deleted created renamed")
+	if v, err := f.Resolve(t.Context(), "/a", "1"); err != nil || v.ID != first.ID {
+		t.Errorf("resolve 1: %+v, %v", v, err)
+	}
+	renamed, err := f.Resolve(t.Context(), "/a", "3")
+	if err != nil || renamed.Op != versionlog.OpRenamed {
+		t.Errorf("resolve 3: %+v, %v", renamed, err)
+	}
+	if v, err := f.Resolve(t.Context(), "/a", renamed.ID); err != nil || v.ID != renamed.ID {
+		t.Errorf("resolve %s: %+v, %v", renamed.ID, v, err)
+	}
+	if v, err := f.Resolve(t.Context(), "/a", "5"); !errors.Is(err, versionlog.ErrNotFound) {
+		t.Errorf("resolve the deletion of /a.bck: %+v, %v", v, err)
+	}
+	head, err := f.Head(t.Context(), "/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := f.Restore(t.Context(), "/a", first); err != nil || v.MemoryID != head.MemoryID || v.Parent != head.ID || v.Digest != first.Digest {
+		t.Errorf("restore: %+v, %v", v, err)
+	}
+	if _, err := f.Remove(t.Context(), "/a", versionlog.ExpectExists()); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := f.Restore(t.Context(), "/a", first); err != nil || v.MemoryID != first.MemoryID {
+		t.Errorf("restore at the path that is free: %+v, %v; want the old memory back", v, err)
+	}
+	f.wantHistory("/a", "created deleted modified created renamed deleted created renamed modified created")
+	made := f.write("/b", "b", versionlog.ExpectAbsent())
+	if before, ok, err := f.Replaced(t.Context(), "/b", made); err != nil || ok {
+		t.Errorf("a new memory took the place of %+v, %v", before, err)
+	}
+}
+
+// TestHistoryOfPathFollowsMemory: the memory that is at a path brings along what
+// it was elsewhere, also while others were at the path; those end where they left.
+func TestHistoryOfPathFollowsMemory(t *testing.T) {
+	f := newFixture(t, nil)
+	rename := func(from, to string) {
+		t.Helper()
+		if _, err := f.Rename(t.Context(), from, to, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.write("/x", "elsewhere", versionlog.ExpectAbsent()) // 1
+	f.write("/a", "other", versionlog.ExpectAbsent())
+	f.write("/x", "elsewhere still", versionlog.ExpectAny())
+	rename("/a", "/b")
+	f.write("/b", "what it became", versionlog.ExpectAny()) // 5: not of /a
+	rename("/x", "/a")
+	f.write("/a", "here", versionlog.ExpectAny()) // 7
+	var seqs []uint64
+	for v, err := range f.History(t.Context(), "/a") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seqs = append(seqs, v.Seq)
+	}
+	if want := []uint64{7, 6, 4, 3, 2, 1}; !slices.Equal(seqs, want) {
+		t.Errorf("the history of /a has %v, want %v", seqs, want)
+	}
+	for ref, want := range map[string]bool{"1": true, "3": true, "4": true, "5": false} {
+		if v, err := f.Resolve(t.Context(), "/a", ref); (err == nil) != want {
+			t.Errorf("resolve %s: %+v, %v", ref, v, err)
+		}
 	}
 }

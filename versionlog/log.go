@@ -107,6 +107,15 @@ type Log interface {
 	// never was yields nothing.
 	History(ctx context.Context, storeID, memoryID string) iter.Seq2[Version, error]
 
+	// PathHistory yields every version that took place at a path, newest first:
+	// those that made, changed or brought a memory there, and those that deleted
+	// it there or renamed it away; whichever memories they are of. The first is
+	// that of Last. A path that never was yields nothing. A local log finds them
+	// by an index. A remote one may have to read the history of the store down to
+	// its beginning where more than one memory has left the path, or one has left
+	// it and another come.
+	PathHistory(ctx context.Context, storeID, path string) iter.Seq2[Version, error]
+
 	// Commits yields the commits with a sequence number above after, oldest
 	// first and without gaps, up to at least the tip at the time of the call.
 	Commits(ctx context.Context, storeID string, after uint64) iter.Seq2[*Commit, error]

@@ -88,6 +88,13 @@ type Version struct {
 // Live reports whether the memory exists after this version.
 func (v *Version) Live() bool { return v.Op != OpDeleted }
 
+// At reports whether v took place at path: it left the memory there, deleted it
+// there, or renamed it away.
+func (v *Version) At(path string) bool { return v.Path == path || v.Op == OpRenamed && v.From == path }
+
+// Arrives reports whether v brought a memory to its path, at which there was none.
+func (v *Version) Arrives() bool { return v.Op == OpCreated || v.Op == OpRenamed }
+
 // Commit is one atomic step of a store's history.
 type Commit struct {
 	StoreID  string

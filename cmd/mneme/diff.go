@@ -11,7 +11,7 @@ import (
 
 type diffCmd struct {
 	Place string `arg:"" help:"STORE:/path of a memory."`
-	From  string `arg:"" optional:"" name:"v1" help:"Version id or sequence number. Default: the parent of the newest version."`
+	From  string `arg:"" optional:"" name:"v1" help:"Version id or sequence number. Default: the one that the newest version replaced."`
 	To    string `arg:"" optional:"" name:"v2" help:"Version id or sequence number. Default: the newest version."`
 }
 
@@ -71,7 +71,7 @@ func (c *diffCmd) versions(ctx context.Context, st *memory.Store, path string) (
 	if c.From != "" {
 		from, err = resolveVersion(ctx, st, path, bare(c.From))
 	} else {
-		from, err = parentOf(ctx, st, *to)
+		from, err = replacedBy(ctx, st, path, *to)
 	}
 	return from, to, err
 }
@@ -79,6 +79,14 @@ func (c *diffCmd) versions(ctx context.Context, st *memory.Store, path string) (
 func resolveVersion(ctx context.Context, st *memory.Store, path, ref string) (*versionlog.Version, error) {
 	v, err := st.Resolve(ctx, path, ref)
 	return &v, err
+}
+
+func replacedBy(ctx context.Context, st *memory.Store, path string, v versionlog.Version) (*versionlog.Version, error) {
+	before, ok, err := st.Replaced(ctx, path, v)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &before, nil
 }
 
 // newestVersion returns the last thing that happened to the memory at path,

@@ -21,7 +21,7 @@ type logCmd struct {
 const screenful = 100
 
 func (c *logCmd) Help() string {
-	return `Sequence numbers count the commits of a store. A memory keeps its history when it is renamed.
+	return `Sequence numbers count the commits of a store. A memory keeps its history when it is renamed, and a path has the histories of all memories that were there.
 
 Examples:
 

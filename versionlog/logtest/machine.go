@@ -252,11 +252,30 @@ func (m *machine) replay(t *rapid.T) {
 			}
 		}
 	}
+	m.replayPaths(t)
 	want := map[string]string{}
 	for path, head := range m.heads {
 		want[path] = head.version
 	}
 	if !maps.Equal(live, want) {
 		t.Fatalf("the commits lead to %v, want %v", live, want)
+	}
+}
+
+// replayPaths makes sure that the history of each path is what the commits say of it.
+func (m *machine) replayPaths(t *rapid.T) {
+	want := map[string][]versionlog.Version{}
+	for _, c := range slices.Backward(collect(t, m.log.Commits(m.ctx, m.store, 0))) {
+		for _, v := range c.Versions {
+			want[v.Path] = append(want[v.Path], v)
+			if v.From != "" {
+				want[v.From] = append(want[v.From], v)
+			}
+		}
+	}
+	for path, versions := range want {
+		if got := collect(t, m.log.PathHistory(m.ctx, m.store, path)); !slices.Equal(got, versions) {
+			t.Fatalf("the history of %s is %v, want %v", path, got, versions)
+		}
 	}
 }

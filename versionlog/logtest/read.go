@@ -9,17 +9,18 @@ import (
 )
 
 var readTests = map[string]func(*suite){
-	"Empty":      testEmpty,
-	"Tip":        testTip,
-	"KnownTip":   testKnownTip,
-	"Last":       testLast,
-	"Heads":      testHeads,
-	"HeadsPages": testHeadsPages,
-	"Version":    testVersion,
-	"History":    testHistory,
-	"Commits":    testCommits,
-	"StopsEarly": testStopsEarly,
-	"SlowWalk":   testSlowWalk,
+	"Empty":       testEmpty,
+	"Tip":         testTip,
+	"KnownTip":    testKnownTip,
+	"Last":        testLast,
+	"Heads":       testHeads,
+	"HeadsPages":  testHeadsPages,
+	"Version":     testVersion,
+	"History":     testHistory,
+	"PathHistory": testPathHistory,
+	"Commits":     testCommits,
+	"StopsEarly":  testStopsEarly,
+	"SlowWalk":    testSlowWalk,
 }
 
 func testEmpty(s *suite) {
@@ -135,6 +136,69 @@ func testHistory(s *suite) {
 	}
 }
 
+// testPathHistory has memories come to a path and leave it in every way, one of
+// them twice, and others beside it meanwhile.
+func testPathHistory(s *suite) {
+	want := map[string][]versionlog.Version{}
+	note := func(v versionlog.Version) {
+		want[v.Path] = append(want[v.Path], v)
+		if v.From != "" {
+			want[v.From] = append(want[v.From], v)
+		}
+	}
+	do := func(changes ...versionlog.Change) []versionlog.Version {
+		versions := s.commit(changes...)
+		for _, v := range versions {
+			note(v)
+		}
+		return versions
+	}
+	first := do(put("/a", "1", anything))[0]
+	for i := range 20 { // more than a page
+		do(put("/a", fmt.Sprint("1.", i), anything), put("/other", fmt.Sprint(i), anything))
+	}
+	do(rename("/a", "/b", anything)) // a save that moves the old file away, ...
+	do(put("/a", "2", anything))
+	do(remove("/b", anything))
+	for i := range 9 { // ... again and again
+		do(rename("/a", "/b", anything))
+		do(put("/a", fmt.Sprint("2.", i), anything))
+		do(remove("/b", anything))
+	}
+	do(remove("/a", anything), rename("/other", "/c", anything))
+	revive := put("/a", "3", anything)
+	revive.MemoryID = first.MemoryID
+	do(revive)
+	do(rename("/a", "/d", anything))
+	do(rename("/d", "/a", anything))
+	do(rename("/a", "/d/e", anything), put("/b", "4", anything))
+	check := func() {
+		s.Helper()
+		for path, versions := range want {
+			wanted := slices.Clone(versions)
+			slices.Reverse(wanted)
+			s.equal(collect(s.T, s.log.PathHistory(s.Context(), s.store.ID, path)), wanted)
+			last, err := s.log.Last(s.Context(), s.store.ID, path)
+			s.must(err)
+			s.equal(last, wanted[0])
+		}
+	}
+	check()
+	do(rename("/c", "/a", anything))
+	do(put("/a", "5", anything))
+	check()
+	for _, path := range []string{"/none", "/d", "/", "", "a", strings.Repeat("/a", 1000)} {
+		if want[path] == nil {
+			s.equal(len(collect(s.T, s.log.PathHistory(s.Context(), s.store.ID, path))), 0)
+		}
+	}
+	s.wantErr(firstError(s.log.PathHistory(s.Context(), "memstore_none", "/a")), versionlog.ErrNotFound)
+	if s.cfg.Reopen != nil {
+		s.log = s.cfg.Reopen(s.T, s.log)
+		check()
+	}
+}
+
 func testCommits(s *suite) {
 	var want []*versionlog.Commit
 	for i := range 220 { // more than a page
@@ -163,6 +227,9 @@ func testStopsEarly(s *suite) {
 			break
 		}
 		for range s.log.History(s.Context(), s.store.ID, v.MemoryID) {
+			break
+		}
+		for range s.log.PathHistory(s.Context(), s.store.ID, "/a") {
 			break
 		}
 		for range s.log.Commits(s.Context(), s.store.ID, 0) {

@@ -107,6 +107,20 @@ func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[v
 	})
 }
 
+// PathHistory yields every version that took place at a path, newest first.
+func (l *Log) PathHistory(ctx context.Context, storeID, path string) iter.Seq2[versionlog.Version, error] {
+	return l.walk(ctx, storeID, func(s *store) (found []versionlog.Version) {
+		for _, c := range slices.Backward(s.commits) {
+			for _, v := range c.Versions {
+				if v.At(path) {
+					found = append(found, v)
+				}
+			}
+		}
+		return found
+	})
+}
+
 // walk yields what list returns, as of the beginning of the walk.
 func (l *Log) walk(ctx context.Context, storeID string, list func(*store) []versionlog.Version) iter.Seq2[versionlog.Version, error] {
 	return func(yield func(versionlog.Version, error) bool) {

@@ -271,7 +271,7 @@ func commitContents(ctx context.Context, l *Log, storeID string) error {
 // one by the first who writes; who reads it meanwhile goes on.
 func TestEarlierFormat(t *testing.T) {
 	dir, s := newLog(t)
-	change(t, dir, `DROP TABLE blobs`, `PRAGMA user_version = 1`)
+	change(t, dir, `DROP INDEX versions_left`, `DROP TABLE blobs`, `PRAGMA user_version = 1`)
 	r := openTest(t, dir, &Options{ReadOnly: true})
 	if head, err := r.Head(t.Context(), s.ID, "/a"); err != nil || head.Size != 1 {
 		t.Errorf("head is %+v, %v", head, err)

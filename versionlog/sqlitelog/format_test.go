@@ -74,22 +74,24 @@ func newLog(t testing.TB) (dir string, s versionlog.Store) {
 // change of it is a change of format.
 func TestSchemaGolden(t *testing.T) {
 	dir, _ := newLog(t)
-	want, err := os.ReadFile("testdata/schema-v2.sql")
+	want, err := os.ReadFile("testdata/schema-v3.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), schemaOf(t, dir)); diff != "" {
 		t.Errorf("want -, got +:\n%s", diff)
 	}
-	first, err := os.ReadFile("testdata/schema-v1.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasPrefix(string(want), string(first)) {
-		t.Error("format 2 is not format 1 and a table more")
+	for _, earlier := range []string{"testdata/schema-v1.sql", "testdata/schema-v2.sql"} {
+		schema, err := os.ReadFile(earlier)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(string(want), string(schema)) {
+			t.Errorf("format 3 is not %s and something more", earlier)
+		}
 	}
 	db := raw(t, dir)
-	if id, format := texts(t, db, `PRAGMA application_id`), texts(t, db, `PRAGMA user_version`); !slices.Equal(id, []string{fmt.Sprint(0x6d6e656d)}) || !slices.Equal(format, []string{"2"}) {
+	if id, format := texts(t, db, `PRAGMA application_id`), texts(t, db, `PRAGMA user_version`); !slices.Equal(id, []string{fmt.Sprint(0x6d6e656d)}) || !slices.Equal(format, []string{"3"}) {
 		t.Errorf("application_id %v, user_version %v", id, format)
 	}
 }
@@ -103,9 +105,9 @@ func schemaOf(t *testing.T, dir string) string {
 
 func TestNewerFormat(t *testing.T) {
 	dir, _ := newLog(t)
-	change(t, dir, `PRAGMA user_version = 3`)
+	change(t, dir, `PRAGMA user_version = 4`)
 	for _, readOnly := range []bool{false, true} {
-		refused(t, dir, readOnly, versionlog.ErrFormat, dir, "format 3", "up to 2", "use a newer mneme")
+		refused(t, dir, readOnly, versionlog.ErrFormat, dir, "format 4", "up to 3", "use a newer mneme")
 	}
 }
 
@@ -226,5 +228,25 @@ func TestOpenObeysContext(t *testing.T) {
 	cancel()
 	if _, err := Open(ctx, t.TempDir(), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)
+	}
+}
+
+// TestPathHistoryIsIndexed: what freed a path is found without reading the
+// history of the store.
+func TestPathHistoryIsIndexed(t *testing.T) {
+	dir, _ := newLog(t)
+	db := raw(t, dir)
+	stmt, _, err := db.Prepare(`EXPLAIN QUERY PLAN ` + leftBefore)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stmt.Close()
+	var plan []string
+	for stmt.Step() {
+		plan = append(plan, stmt.ColumnText(3))
+	}
+	want := "SEARCH v USING INDEX versions_left (<expr>=? AND <expr>=? AND seq<?)"
+	if err := stmt.Err(); err != nil || len(plan) != 2 || plan[0] != want {
+		t.Errorf("the plan is %q, %v, want %q first", plan, err, want)
 	}
 }

@@ -187,13 +187,18 @@ func (l *Log) Children(ctx context.Context, storeID, dir string) iter.Seq2[versi
 // History yields every version of a memory, newest first.
 func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[versionlog.Version, error] {
 	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[versionlog.Version, error] {
-		return paged(pageRows, func(last *versionlog.Version, room []versionlog.Version) ([]versionlog.Version, error) {
-			before := int64(math.MaxInt64)
-			if last != nil {
-				before = int64(last.Seq)
-			}
-			return queryInto(ctx, room, l.db, historyBefore(pageRows), scanVersion, s.num, memoryID, before)
-		})
+		return l.versionsBefore(ctx, s.num, memoryID, math.MaxInt64)
+	})
+}
+
+// versionsBefore yields the versions of a memory below a sequence number, newest
+// first.
+func (l *Log) versionsBefore(ctx context.Context, store int64, memoryID string, before int64) iter.Seq2[versionlog.Version, error] {
+	return paged(pageRows, func(last *versionlog.Version, room []versionlog.Version) ([]versionlog.Version, error) {
+		if last != nil {
+			before = int64(last.Seq)
+		}
+		return queryInto(ctx, room, l.db, historyBefore(pageRows), scanVersion, store, memoryID, before)
 	})
 }
 

@@ -17,7 +17,7 @@ const (
 	// applicationID marks the database as a log of mneme: "mnem" in ASCII.
 	applicationID = 0x6d6e656d
 	// schemaFormat is the format of the tables, kept as user_version.
-	schemaFormat = 2
+	schemaFormat = 3
 	// blobsFormat is the first format that has the table blobs.
 	blobsFormat = 2
 )
@@ -28,8 +28,11 @@ var schemaV1 string
 //go:embed schema-v2.sql
 var schemaV2 string
 
+//go:embed schema-v3.sql
+var schemaV3 string
+
 // schemas are what each format adds to the one before, from format 1 on.
-var schemas = [schemaFormat]string{schemaV1, schemaV2}
+var schemas = [schemaFormat]string{schemaV1, schemaV2, schemaV3}
 
 // inspect looks at a database without changing it and returns its format, 0
 // when there is nothing yet. The error says why it cannot be used as a log. Of a

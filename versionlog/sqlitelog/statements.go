@@ -32,6 +32,13 @@ const (
 	versionByID = `SELECT ` + versionColumns + ` FROM ` + versionTables + ` WHERE v.store = ? AND v.seq = ? AND v.ord = ? AND v.id = ?`
 	newestOf    = `SELECT ` + versionColumns + ` FROM ` + versionTables + ` WHERE v.store = ? AND v.memory_id = ? ORDER BY v.seq DESC LIMIT 1`
 
+	// leftBefore is the version that freed a path last below a sequence number.
+	// The conditions are those of the index versions_left, word for word; in a log
+	// of an earlier format they find it without.
+	leftBefore = `SELECT ` + versionColumns + ` FROM ` + versionTables +
+		` WHERE v.store + 0 = ? AND CASE v.op WHEN 'renamed' THEN v.from_path ELSE v.path END = ?
+		AND v.op IN ('deleted', 'renamed') AND v.seq < ? ORDER BY v.seq DESC LIMIT 1`
+
 	recordByKey = `SELECT record FROM commits WHERE store = ? AND key = ?`
 
 	recordAt = `SELECT record FROM commits WHERE store = ? AND seq = ?`

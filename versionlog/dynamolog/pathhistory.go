@@ -1,0 +1,123 @@
+package dynamolog
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"mneme/versionlog"
+)
+
+// PathHistory yields every version that took place at a path, newest first. The
+// rows of the path tell of the memory that is there, and of the one that left it
+// last; these two stays are read as History reads a memory. What was before is
+// looked for in the LOG rows, from there down to the first: a Query per 1 MB of
+// records. Where no memory has ever left the path, none is read.
+func (l *Log) PathHistory(ctx context.Context, storeID, path string) iter.Seq2[versionlog.Version, error] {
+	return func(yield func(versionlog.Version, error) bool) {
+		var head, left *versionlog.Version
+		err := call(ctx, func(ctx context.Context) (err error) {
+			head, left, err = l.endsAt(ctx, storeID, path)
+			return err
+		})
+		if err != nil {
+			yield(versionlog.Version{}, err)
+			return
+		}
+		before := uint64(maxSeq)
+		for _, end := range []*versionlog.Version{head, left} {
+			if end == nil {
+				continue
+			}
+			for v, err := range l.stay(ctx, storeID, path, end) {
+				if !yield(v, err) || err != nil {
+					return
+				}
+				before = v.Seq
+			}
+		}
+		if left == nil {
+			return
+		}
+		for v, err := range l.versionsAt(ctx, storeID, path, before) {
+			if err != nil {
+				err = walkError(ctx, err)
+			}
+			if !yield(v, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// endsAt returns the newest versions of the memory that is at a path and of the
+// one that left it last; nil: there is none.
+func (l *Log) endsAt(ctx context.Context, storeID, path string) (head, left *versionlog.Version, err error) {
+	there, err := l.withMeta(ctx, storeID, path)
+	if err != nil || !isPath(path) {
+		return nil, nil, err
+	}
+	gone, err := l.table.get(ctx, storeID, leftSort(path), false) // in this order, as in Last
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, found := range []struct {
+		row item
+		to  **versionlog.Version
+	}{{there, &head}, {gone, &left}} {
+		if found.row == nil {
+			continue
+		}
+		v, err := versionOf(found.row)
+		if err != nil {
+			return nil, nil, err
+		}
+		*found.to = &v
+	}
+	if head != nil && left != nil && head.ID < left.ID { // it has left since it was read
+		head = nil
+	}
+	return head, left, nil
+}
+
+// stay yields the versions of a memory at a path from end down to the one that
+// brought it there.
+func (l *Log) stay(ctx context.Context, storeID, path string, end *versionlog.Version) iter.Seq2[versionlog.Version, error] {
+	return func(yield func(versionlog.Version, error) bool) {
+		for v, err := range l.History(ctx, storeID, end.MemoryID) {
+			if err == nil && v.ID > end.ID {
+				continue
+			}
+			if !yield(v, err) || err != nil || v.Path == path && v.Arrives() {
+				return
+			}
+		}
+	}
+}
+
+// versionsAt yields the versions below a sequence number that took place at a
+// path, newest first, from the LOG rows.
+func (l *Log) versionsAt(ctx context.Context, storeID, path string, before uint64) iter.Seq2[versionlog.Version, error] {
+	return func(yield func(versionlog.Version, error) bool) {
+		var none versionlog.Version
+		// The commit before that may share its row with later ones.
+		rows := between{partition: storeID, from: logSort(0), to: logSort(min(before+maxRows, maxSeq)), backwards: true}
+		for i, err := range l.table.rows(ctx, rows) {
+			var commits []*versionlog.Commit
+			if err == nil {
+				commits, err = commitsOf(i)
+			}
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			for _, c := range slices.Backward(commits) {
+				for _, v := range c.Versions {
+					if c.Seq < before && v.At(path) && !yield(v, nil) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
