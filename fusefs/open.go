@@ -252,8 +252,12 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 		}
 		n = dir.children[canonical]
 	}
+	path, _ := dir.childPath(canonical)
 	switch {
 	case n == nil:
+		if left := dir.store.leftUnread(path); left != nil && !onlyAppends(in.Flags) {
+			return dir.store.refuseUnread(path, left)
+		}
 		now := time.Now()
 		n = fs.newNode(dir.store, syscall.S_IFREG|in.Mode&0o777, now)
 		n.local = true
@@ -268,7 +272,6 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 		attach(dir, canonical, n)
 		dir.spell(canonical, name)
 		dir.touch(now)
-		path, _ := n.path()
 		delete(dir.store.lost, path)
 		fs.open(n, in.Pid, in.Flags|syscall.O_TRUNC, before, &out.OpenOut)
 		fs.handles[out.Fh].stage.tails = in.Flags&syscall.O_APPEND != 0

@@ -105,6 +105,10 @@ func (fs *fileSystem) renameInLog(m *move) error {
 	if loaded {
 		data, changes = slices.Clone(st.data), st.changes
 	}
+	if left := m.s.leftUnread(target); ok && left != nil && left != m.n && theirs == nil {
+		defer fs.mu.Unlock()
+		return syscall.Errno(m.s.refuseUnread(target, left))
+	}
 	fs.mu.Unlock()
 	if !ok || inLog && (!known || away) { // another session's commit took the place away
 		return syscall.ENOENT

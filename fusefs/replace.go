@@ -183,13 +183,17 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 		m.s.unhide(hidden)
 	}
 	m.s.unhide(m.n)
+	unread := m.s.isUnread(m.n) // another session's, that moves along
 	fs.take(m)
 	m.n.head, m.n.content, m.n.local = head, nil, false
 	m.to.settle()
 	seen := r.seen.wrote(head)
-	if r.message != "" { // who merges does not know what came of it
+	switch {
+	case r.message != "": // who merges does not know what came of it
 		seen = r.seen.added(head, r.base)
 		seen.refused = r.back != nil
+	case unread && r.also != nil:
+		seen = m.n.seen
 	}
 	m.n.learn(seen)
 	if st := m.n.stage; st != nil && !st.overtaken {
@@ -206,6 +210,9 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	}
 	if r.message != "" { // the kernel has other bytes of it
 		m.s.succeed(m.n, m.to, m.new, *head)
+	}
+	for _, c := range r.also {
+		m.s.leaveUnread(c.Path, m.n.now())
 	}
 	switch {
 	case newer != nil:

@@ -46,6 +46,7 @@ type store struct {
 	gone      map[string]uint64   // paths freed: by this mount above applied; while heads load, by all
 	lost      map[string]base     // what the session knows of paths that other sessions freed
 	steps     int                 // how many of them files have, at most; see step
+	unread    map[string]*node    // what this session has moved away, by the path where it was; see unread.go
 	blind     int                 // how often the session opened for overwriting what it had not read
 	lastLoss  loss                // the newest of a rename, which the kernel repeats
 	open      map[string][]int    // the conflicts of this session that are not settled, by path
@@ -68,7 +69,7 @@ type pending struct {
 func newStore(fs *fileSystem, ms *memory.Store) *store {
 	s := &store{
 		fs: fs, memory: ms, inflight: map[string]*pending{}, unsure: map[string]*draft{}, owed: map[string]bool{},
-		gone: map[string]uint64{}, lost: map[string]base{}, open: map[string][]int{}, dismissed: map[int]bool{}, patience: time.Second,
+		gone: map[string]uint64{}, lost: map[string]base{}, unread: map[string]*node{}, open: map[string][]int{}, dismissed: map[int]bool{}, patience: time.Second,
 	}
 	if fs.opts.Conflicts != nil {
 		s.kept = fs.opts.Conflicts(ms.Info().ID)
@@ -244,6 +245,7 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 	s.noteGone(c)
 	apply(c)
 	s.vacated(c)
+	s.vacatedUnread(c)
 	return nil
 }
 

@@ -70,6 +70,7 @@ func TestSessionsBase(t *testing.T) {
 			{"blind", `theirs("f", b"one"); learned("f", 3); attempt(put, "f", b"mine"); read("f"); attempt(put, "f", b"mine"); head("f")`, "EBUSY\nok\nmine\n"},
 			{"blind rename over", `theirs("f", b"one"); learned("f", 3); put("f.tmp", b"mine"); attempt(os.rename, "f.tmp", "f"); head("f")`, "EBUSY\none\n"},
 			{"blind after a backup", `theirs("f", b"one"); learned("f", 3); os.rename("f", "f~"); attempt(put, "f", b"mine"); head("f")`, "EBUSY\none\n"},
+			{"blind after moving away", `theirs("f", b"one"); learned("f", 3); os.rename("f", "f.bck"); attempt(put, "f", b"mine"); read("f.bck"); attempt(put, "f", b"mine"); head("f")`, "EBUSY\nok\nmine\n"},
 			{"blind append", `theirs("f", b"one\n"); learned("f", 4); attempt(put, "f", b"two\n", os.O_APPEND); head("f")`, "ok\none\ntwo\n\n"},
 			{"its own", `put("f", b"one"); attempt(put, "f", b"two"); head("f")`, "ok\ntwo\n"},
 			{"says so", `theirs("f", b"one"); learned("f", 3); attempt(put, "f", b"mine")
@@ -146,8 +147,23 @@ print(sum(put(name, b"two!\nmine") or 1 for name in names))`, "20\n"},
 	{"directory moved here, made there", `os.mkdir("d"); put("d/f", b"one"); os.rename("d", "e"); theirs("d/f", b"two!"); learned("d/f", 4); attempt(put, "d/f", b"mine"); head("d/f"); head("e/f")`,
 		"EBUSY\ntwo!\none\n"},
 	{"removed here, made here", `put("f", b"one"); os.unlink("f"); put("f", b"two"); os.rename("f", "g"); put("f", b"three"); attempt(put, "f", b"mine"); head("f")`, "ok\nmine\n"},
-	{"hidden, and changed", `put("f", b"one"); theirs("f", b"two!"); learned("f", 4); os.rename("f", "f~"); attempt(put, "f", b"mine"); print(read("f~")); attempt(put, "f", b"mine"); head("f")
-print("this mount has it as /%s/f~: read that" % D in open("../.mneme/errors").read())`, "EBUSY\nb'two!'\nok\nmine\nTrue\n"},
+	{"hidden, and changed", `put("f", b"one"); theirs("f", b"two!"); learned("f", 4); os.rename("f", "f~"); attempt(put, "f", b"mine")
+print("this mount has it as /%s/f~: read that" % D in open("../.mneme/errors").read()); print(read("f~")); attempt(put, "f", b"mine"); head("f")`, "EBUSY\nTrue\nb'two!'\nok\nmine\n"},
+	{"moved away unread, made anew", `put("f", b"one"); theirs("f", b"two!"); learned("f", 4); os.rename("f", "f.bck"); attempt(put, "f", b"mine"); attempt(put, "f", b"mine")
+print("was moved to /%s/f.bck by this session" % D in open("../.mneme/errors").read())
+attempt(os.unlink, "f.bck"); print(read("f.bck")); attempt(put, "f", b"mine"); attempt(os.unlink, "f.bck"); head("f")`, "EBUSY\nEBUSY\nTrue\nEBUSY\nb'two!'\nok\nok\nmine\n"},
+	{"moved away unread, unheard of", `put("f", b"one"); theirs("f", b"two!"); os.rename("f", "f.bck"); attempt(put, "f", b"mine"); head("f.bck")`, "EBUSY\ntwo!\n"},
+	{"moved away unread, and back", `put("f", b"one"); theirs("f", b"two!"); os.rename("f", "f.bck"); attempt(put, "f", b"mine"); os.rename("f.bck", "f"); attempt(put, "f", b"mine"); read("f"); attempt(put, "f", b"mine"); head("f")`,
+		"EBUSY\nEBUSY\nok\nmine\n"},
+	{"moved away unread, another in its place", `put("f", b"one"); theirs("f", b"two!"); put("f___jb_tmp___", b"mine"); os.rename("f", "f___jb_old___"); attempt(os.rename, "f___jb_tmp___", "f")
+put("f.tmp", b"mine"); attempt(os.rename, "f.tmp", "f"); head("f___jb_old___"); read("f___jb_old___"); attempt(os.rename, "f___jb_tmp___", "f"); head("f")`, "EBUSY\nEBUSY\ntwo!\nok\nmine\n"},
+	{"moved away unread, over another", `put("f.bak", b"zero"); put("f", b"one"); theirs("f", b"two!"); learned("f", 4); os.rename("f", "f.bak"); attempt(put, "f", b"mine"); head("f.bak"); read("f.bak"); attempt(put, "f", b"mine"); head("f")`,
+		"EBUSY\ntwo!\nok\nmine\n"},
+	{"moved away unread with its directory", `os.mkdir("d"); put("d/f", b"one"); theirs("d/f", b"two!"); learned("d/f", 4); os.rename("d", "e"); os.mkdir("d"); attempt(put, "d/f", b"mine"); read("e/f"); attempt(put, "d/f", b"mine"); head("d/f")`,
+		"EBUSY\nok\nmine\n"},
+	{"moved away unread, appended to anew", `put("f", b"one"); theirs("f", b"two!"); os.rename("f", "f.1"); attempt(put, "f", b"mine", os.O_APPEND); head("f"); head("f.1")`, "ok\nmine\ntwo!\n"},
+	{"moved away, and changed there", `put("f", b"one"); os.rename("f", "f.bck"); theirs("f.bck", b"two!"); learned("f.bck", 4); attempt(put, "f", b"mine"); head("f"); head("f.bck")`, "ok\nmine\ntwo!\n"},
+	{"moved away read, made anew", `put("f", b"one"); theirs("f", b"two!"); learned("f", 4); read("f"); os.rename("f", "f.bck"); attempt(put, "f", b"mine"); attempt(os.unlink, "f.bck"); head("f")`, "ok\nok\nmine\n"},
 	{"the same bytes again", `put("f", b"one"); theirs("f", b"two!"); theirs("f", b"one"); attempt(put, "f", b"mine"); head("f")`, "ok\nmine\n"},
 	{"never read", `theirs("f", b"one"); learned("f", 3); attempt(put, "f", b"mine"); head("f"); theirs("f", b"two!"); attempt(put, "f", b"more"); head("f")`, "ok\nmine\nEBUSY\ntwo!\n"},
 	{"without truncation", `put("f", b"one"); theirs("f", b"two!"); attempt(put, "f", b"m", 0); head("f")`, "EBUSY\ntwo!\n"},
