@@ -262,7 +262,7 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 		n = fs.newNode(dir.store, syscall.S_IFREG|in.Mode&0o777, now)
 		n.local = true
 		n.seen = base{known: true} // that there is nothing
-		n.mkstemp = in.Flags&syscall.O_EXCL != 0 && fromMkstemp(canonical)
+		n.mkstemp = madeUp(dir, canonical, in.Flags, now)
 		if hidden := dir.hidden[canonical]; hidden != nil {
 			if status := fs.admit(hidden, syscall.O_WRONLY); !status.Ok() {
 				fs.collect(n)

@@ -2,7 +2,9 @@ package fusefs
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -49,6 +51,10 @@ var temporaryNames = regexp.MustCompile(`^(?:` +
 	`|.*\.tmp[.-].*` + // NAME.tmp.PID.TIME, .tmp-PID-UUID
 	`|\.tmp.*` +
 	`|.*\.vsctmp` + // Visual Studio Code
+	`|.+\.[0-9a-z]{8}\.partial` + // rclone
+	`|d2utmp[A-Za-z0-9]{6}` + // dos2unix
+	`|.+\.isorted` +
+	`|\.ansible_tmp.*` +
 	`)$`)
 
 // mkstempNames end in a dot and six random characters: rsync's .NAME.XXXXXX and
@@ -69,6 +75,38 @@ var exclusiveNames = regexp.MustCompile(`^(?:` +
 	`|.+\.([A-Za-z0-9]{6})` +
 	`)$`)
 
+// numberedNames end in a number that Go's os.CreateTemp, renameio or gofmt made up.
+// Shorter ones are dates, versions and counters.
+var numberedNames = regexp.MustCompile(`[^0-9][0-9]{9,19}$`)
+
+// atomicNames are those of npm's write-file-atomic, the target's and a hash, which
+// it makes without O_EXCL.
+var atomicNames = regexp.MustCompile(`^(.+)\.([1-9][0-9]{8,9})$`)
+
+// madeUp reports whether a file that is made in dir, with these flags, has a name
+// that the program made up in order to rename it later.
+//
+// What mkstemp, mktemp and CreateTemp make is open for reading and writing: cp, tar
+// and rsync make every file with O_EXCL, but only write it.
+func madeUp(dir *node, name string, flags uint32, now time.Time) bool {
+	exclusive := flags&syscall.O_EXCL != 0
+	if exclusive && fromMkstemp(name) {
+		return true
+	}
+	if exclusive && flags&syscall.O_ACCMODE == syscall.O_RDWR && (numberedNames.MatchString(name) || mktempNames.MatchString(name)) {
+		return true
+	}
+	m := atomicNames.FindStringSubmatch(name)
+	if m == nil || dir.children[m[1]] == nil {
+		return false
+	}
+	number, err := strconv.ParseInt(m[2], 10, 64)
+	return err == nil && number < 1<<32 && now.Sub(time.Unix(number, 0)).Abs() > 24*time.Hour // NAME.$(date +%s) is a backup
+}
+
+// mktempNames are as mktemp makes them when it is told no name.
+var mktempNames = regexp.MustCompile(`^tmp\.[A-Za-z0-9]{10}$`)
+
 // fromMkstemp reports whether a file made with O_EXCL under a name is one that
 // a program made up to rename it later.
 func fromMkstemp(name string) bool {
@@ -87,16 +125,16 @@ func classify(dir *node, name string) scratchKind {
 	if m := mkstempNames.FindStringSubmatch(name); m != nil && random.MatchString(m[1]) {
 		return temporary
 	}
-	if strings.HasSuffix(name, ".lock") && dir.inGit() {
-		return temporary
+	if strings.HasSuffix(name, ".lock") && dir.within(".git") || dir.within(".~tmp~") || dir.within(".rsync-partial") {
+		return temporary // the latter two are where rsync has files until all of them are there
 	}
 	return ordinary
 }
 
-// inGit reports whether dir is a git directory or lies in one.
-func (n *node) inGit() bool {
+// within reports whether a directory is one of that name or lies in one.
+func (n *node) within(name string) bool {
 	for ; n != nil; n = n.parent {
-		if n.name == ".git" {
+		if n.name == name {
 			return true
 		}
 	}

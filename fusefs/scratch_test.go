@@ -1,10 +1,16 @@
 package fusefs
 
-import "testing"
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
 
 func TestClassify(t *testing.T) {
 	plain := &node{name: "notes"}
 	git := &node{name: "heads", parent: &node{name: "refs", parent: &node{name: ".git", parent: plain}}}
+	delayed := &node{name: ".~tmp~", parent: plain}
 	for _, tc := range []struct {
 		dir  *node
 		name string
@@ -28,6 +34,11 @@ func TestClassify(t *testing.T) {
 		{plain, ".plan.md.Xy12Za", temporary},
 		{plain, "tmp_obj_aB3dE6", temporary},
 		{git, "main.lock", temporary},
+		{plain, "plan.md.0a1b2c3d.partial", temporary},
+		{plain, "d2utmpAb12Cd", temporary},
+		{plain, "plan.py.isorted", temporary},
+		{plain, ".ansible_tmpx1y2z3w4plan.md", temporary},
+		{delayed, "plan.md", temporary},
 		// What people call their notes.
 		{plain, "plan.md", ordinary},
 		{plain, "4914", ordinary},
@@ -42,6 +53,12 @@ func TestClassify(t *testing.T) {
 		{plain, "a~b", ordinary},
 		{plain, ".swp", ordinary},
 		{plain, "answer.swp.md", ordinary},
+		{plain, "header.partial", ordinary},
+		{plain, "d2utmp.md", ordinary},
+		{plain, "isorted", ordinary},
+		{plain, "notes2024", ordinary},
+		{plain, "plan.1234567890", ordinary},
+		{plain, "tmp.javascript", ordinary},
 	} {
 		if got := classify(tc.dir, tc.name); got != tc.want {
 			t.Errorf("classify(%q) = %v, want %v", tc.name, got, tc.want)
@@ -56,6 +73,56 @@ func TestFromMkstemp(t *testing.T) {
 	} {
 		if got := fromMkstemp(name); got != want {
 			t.Errorf("fromMkstemp(%q) = %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestMadeUp: a name is judged by how the file is made, too. What cp, tar and
+// editors make under names with dates, versions, times and hashes is a memory at
+// once.
+func TestMadeUp(t *testing.T) {
+	const (
+		mkstemp = syscall.O_RDWR | syscall.O_CREAT | syscall.O_EXCL
+		copies  = syscall.O_WRONLY | syscall.O_CREAT | syscall.O_EXCL
+		plain   = syscall.O_WRONLY | syscall.O_CREAT | syscall.O_TRUNC
+	)
+	now := time.Unix(1_800_000_000, 0)
+	dir := &node{name: "notes", children: map[string]*node{"plan.md": {}}}
+	for _, tc := range []struct {
+		name  string
+		flags uint32
+		want  bool
+	}{
+		{"plan.md.3735928559", plain, true}, // write-file-atomic
+		{"plan.md.373592855", plain, true},
+		{"plan.md.1600000000", plain, true},
+		{"tmp.aB3dE6gH9j", mkstemp, true}, // mktemp -p .
+		{"plan1234567890", mkstemp, true}, // os.CreateTemp
+		{".plan.md.tmp123456789", mkstemp, true},
+		{".plan.md4037200794235010051", mkstemp, true}, // renameio
+		{"plan.go.5577006791947779410", mkstemp, true}, // gofmt
+		{"plan.md.X1yz23", copies, true},
+		// What people call their notes.
+		{"plan.md.1799999999", plain, false}, // a moment ago
+		{"plan.md.20270115", plain, false},   // a date
+		{"plan.md.4294967296", plain, false}, // no hash of 32 bits
+		{"plan.md.0123456789", plain, false},
+		{"other.md.3735928559", plain, false}, // beside nothing
+		{"plan.2024", copies, false},
+		{"notes2024", copies, false},
+		{"notes20270115", mkstemp, false},
+		{"notes2024", mkstemp, false},
+		{"2027011512", mkstemp, false},
+		{"call-5551234567", copies, false}, // cp and tar
+		{"log-1799999999", plain, false},
+		{"tmp.javascript", plain, false},
+		{"tmp.aB3dE6gH9j", copies, false},
+		{"v1.20.300", mkstemp, false},
+		{"sha256-" + strings.Repeat("4", 64), mkstemp, false},
+		{"plan.md", mkstemp, false},
+	} {
+		if got := madeUp(dir, tc.name, tc.flags, now); got != tc.want {
+			t.Errorf("madeUp(%q, %#x) = %v, want %v", tc.name, tc.flags, got, tc.want)
 		}
 	}
 }

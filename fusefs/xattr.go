@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -83,24 +84,30 @@ func fill(dest []byte, value string) (uint32, fuse.Status) {
 	return uint32(copy(dest, value)), fuse.OK
 }
 
-// SetXAttr implements fuse.RawFileSystem.
-func (fs *fileSystem) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, _ string, _ []byte) fuse.Status {
-	return fs.refuseXAttr(in.NodeId)
+// SetXAttr implements fuse.RawFileSystem. Who copies a file with its attributes
+// has listed those of mneme, and sets them at the copy, which has its own: that
+// succeeds, and changes nothing.
+func (fs *fileSystem) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, _ []byte) fuse.Status {
+	return fs.changeXAttr(in.NodeId, attr)
 }
 
-// RemoveXAttr implements fuse.RawFileSystem.
-func (fs *fileSystem) RemoveXAttr(_ <-chan struct{}, header *fuse.InHeader, _ string) fuse.Status {
-	return fs.refuseXAttr(header.NodeId)
+// RemoveXAttr implements fuse.RawFileSystem. rsync removes what the source of a copy
+// does not have.
+func (fs *fileSystem) RemoveXAttr(_ <-chan struct{}, header *fuse.InHeader, attr string) fuse.Status {
+	return fs.changeXAttr(header.NodeId, attr)
 }
 
-// refuseXAttr says why attributes cannot be changed. Those of mneme get no error
-// of their own: mv copies them with a file that it moves here from another file
-// system, and complains of every error but this one.
-func (fs *fileSystem) refuseXAttr(id uint64) fuse.Status {
+// changeXAttr answers a request to change an attribute. mv, which moves a file here
+// from another file system, complains of every error but this one.
+func (fs *fileSystem) changeXAttr(id uint64, attr string) fuse.Status {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
-	if _, status := fs.writable(id); !status.Ok() {
+	n, status := fs.writable(id)
+	if !status.Ok() {
 		return status
+	}
+	if name, ok := strings.CutPrefix(attr, xattrPrefix); ok && !n.isDir() && slices.Contains(xattrNames, name) {
+		return fuse.OK
 	}
 	return fuse.Status(syscall.EOPNOTSUPP)
 }

@@ -372,3 +372,27 @@ func TestXattrsTellTheVersion(t *testing.T) {
 		t.Errorf("after a write from the command line: %v", got)
 	}
 }
+
+// TestCopiesWithXattrs copies a file with its attributes within the store, out of
+// it and into it: each copy in the store has its own, whatever it was given.
+func TestCopiesWithXattrs(t *testing.T) {
+	t.Parallel()
+	needTools(t, "python3", "rsync", "tar")
+	e := newEnv(t)
+	m := e.mount(t, "notes")
+	out := t.TempDir()
+	m.sh(t, `set -e; OUT=`+out+`; mkdir d; echo one > d/f
+cp --preserve=xattr d/f copied; cp -a d archived; rsync -aX d/ synced; rsync -aX d/ synced; tar --xattrs --xattrs-include='*' -cf - d | tar --xattrs --xattrs-include='*' -xf - -C archived
+rsync -aX d/ $OUT/d; cp --preserve=xattr d/f $OUT/f; test "$(python3 -c 'import os; print(os.getxattr("'$OUT'/f", "user.mneme.seq").decode())')" = 1
+cp --preserve=xattr $OUT/f back; rsync -aX $OUT/d/ again; mv $OUT/f moved`)
+	for name, place := range map[string]string{
+		"copied": "notes:/copied", "archived/f": "notes:/archived/f", "synced/f": "notes:/synced/f", "archived/d/f": "notes:/archived/d/f",
+		"back": "notes:/back", "again/f": "notes:/again/f", "moved": "notes:/moved",
+	} {
+		versions := e.versions(t, place)
+		seq := m.sh(t, `python3 -c 'import os; print(os.getxattr("`+name+`", "user.mneme.seq").decode(), end="")'`)
+		if newest := versions[len(versions)-1]; seq != fmt.Sprint(newest.Seq) {
+			t.Errorf("%s says that it is %s, and is %d", name, seq, newest.Seq)
+		}
+	}
+}

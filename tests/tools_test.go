@@ -180,12 +180,30 @@ func TestEditors(t *testing.T) {
 		{name: "temporary and mv, new", script: `echo y > f.tmp; mv f.tmp f; cat f; ls -A`, out: "y\nf\n", log: []string{"created f"}},
 		// One in 180 of mktemp's names ends in lower-case letters only, which may be a word.
 		{name: "mktemp here and mv", script: `echo x > f; until T=$(mktemp -u f.XXXXXX) && [[ $T =~ [0-9A-Z] ]]; do :; done; (set -C; umask 077; : > $T); echo y > $T; mv $T f; cat f; ls -A`, out: "y\nf\n", log: once},
+		{name: "mktemp without a name and mv", script: `echo x > f; T=$(mktemp -p .); echo y > $T; mv $T f; cat f; ls -A`, out: "y\nf\n", log: once},
+		{name: "write-file-atomic by hand", script: `echo x > f; echo y > f.3735928559; mv f.3735928559 f; cat f; ls -A`, out: "y\nf\n", log: once},
+		{name: "rclone by hand", script: `echo x > f; echo y > f.0a1b2c3d.partial; mv f.0a1b2c3d.partial f; cat f; ls -A`, out: "y\nf\n", log: once},
+		{name: "dos2unix by hand", script: `echo x > f; (set -C; echo y > d2utmpAb12Cd); mv d2utmpAb12Cd f; cat f; ls -A`, out: "y\nf\n", log: once},
+		{name: "isort by hand", script: `echo x > f; echo y > f.isorted; mv f.isorted f; cat f; ls -A`, out: "y\nf\n", log: once},
+		{name: "ansible by hand", script: `echo x > f; (set -C; echo y > .ansible_tmpx1y2z3w4f); mv .ansible_tmpx1y2z3w4f f; cat f; ls -A`, out: "y\nf\n", log: once},
+		{name: "CreateTemp by hand", needs: []string{"python3"}, script: `echo x > f; ` + exclusively("f1234567890", "y") + `mv f1234567890 f; cat f; ls -A`, out: "y\nf\n", log: once},
+		{name: "renameio by hand", needs: []string{"python3"}, script: `echo x > f; ` + exclusively(".f4037200794235010051", "y") + `mv .f4037200794235010051 f; cat f; ls -A`, out: "y\nf\n", log: once},
+		{name: "gofmt by hand", needs: []string{"python3"}, script: `echo x > f.go; ` + exclusively("f.go.5577006791947779410", "x") + `echo y > f.go; rm f.go.5577006791947779410; cat f.go; ls -A`, out: "y\nf.go\n",
+			log: []string{"created f.go", "modified f.go"}},
+		{name: "copies of numbered names", script: `echo x > a1234567890; cp a1234567890 b1234567890; cp a1234567890 notes2024; ls`, out: "a1234567890\nb1234567890\nnotes2024\n",
+			log: []string{"created a1234567890", "created b1234567890", "created notes2024"}},
 		{name: "temporary in tmp directory and mv", script: `echo x > f; mkdir .tmp; echo y > .tmp/f; mv .tmp/f f; rmdir .tmp; cat f; ls -A`, out: "y\nf\n",
 			log: []string{"created f", "created .tmp/f", "modified f", "deleted .tmp/f"}},
 		{name: "rename away and back", script: `echo x > f; mv f f~; mv f~ f; cat f`, out: "x\n", log: []string{"created f"}},
 		{name: "backup by rename, then another", script: `echo x > f; mv f f~; mv f~ g; cat g; ls -A`, out: "x\ng\n", log: []string{"created f", "renamed f > g"}},
 		{name: "backup by rename, then gone", script: `echo x > f; mv f f~; rm f~; ls -A`, log: []string{"created f", "deleted f"}},
 	})
+}
+
+// exclusively writes a file as programs do that make up its name: with O_EXCL, for
+// reading and writing.
+func exclusively(name, text string) string {
+	return `python3 -c 'import os; f = os.open("` + name + `", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600); os.write(f, b"` + text + `\n"); os.close(f)'; `
 }
 
 func vim(set string) string {
@@ -244,6 +262,10 @@ func TestSync(t *testing.T) {
 			out: "33\na\nd\n", log: append(two, "modified a")},
 		{name: "rsync --inplace", needs: []string{"rsync"}, script: source + `rsync -a --inplace "$OUT/s/" .; echo 33 > "$OUT/s/a"; rsync -a --inplace "$OUT/s/" .; cat a`,
 			out: "33\n", log: append(two, "modified a")},
+		{name: "rsync --delay-updates", needs: []string{"rsync"}, script: source + `rsync -a "$OUT/s/" .; echo 33 > "$OUT/s/a"; rsync -a --delay-updates "$OUT/s/" .; cat a; ls -A`, out: "33\na\nd\n",
+			log: []string{"created a", "created d/b", "modified a"}},
+		{name: "rsync --partial-dir", needs: []string{"rsync"}, script: source + `rsync -a "$OUT/s/" .; echo 33 > "$OUT/s/a"; rsync -a --partial-dir=.rsync-partial "$OUT/s/" .; cat a; ls -A`, out: "33\na\nd\n",
+			log: []string{"created a", "created d/b", "modified a"}},
 		{name: "rsync --delete", needs: []string{"rsync"}, script: source + `rsync -a "$OUT/s/" .; rm -r "$OUT/s/d"; rsync -a --delete "$OUT/s/" .; find . -type f`,
 			out: "./a\n", log: append(two, "deleted d/b")},
 		{name: "rsync --checksum", needs: []string{"rsync"}, script: source + `rsync -a "$OUT/s/" .; touch "$OUT/s/a"; rsync -ac "$OUT/s/" .; cat a`, out: "1\n", log: two},
