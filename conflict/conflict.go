@@ -5,6 +5,7 @@
 package conflict
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -88,6 +89,27 @@ type Store struct{ dir string }
 
 // New returns the conflicts kept in dir, which is made when there is one.
 func New(dir string) *Store { return &Store{dir: dir} }
+
+// Dir is the directory. What is in it besides has names that are no numbers.
+func (s *Store) Dir() string { return s.dir }
+
+// Find returns the number of a conflict of path that keeps yours, 0 when there is
+// none.
+func (s *Store) Find(path string, yours []byte) (int, error) {
+	list, err := s.List()
+	if err != nil {
+		return 0, err
+	}
+	for _, about := range list {
+		if about.Path != path || about.Size != int64(len(yours)) {
+			continue
+		}
+		if text, err := s.Read(about.ID, YoursFile); err == nil && bytes.Equal(text, yours) {
+			return about.ID, nil
+		}
+	}
+	return 0, nil
+}
 
 // Keep keeps a conflict and returns its number; about.ID and about.Size are
 // filled in. When it returns nil the conflict survives a crash of the machine.

@@ -69,6 +69,7 @@ type draft struct {
 	tails   bool                // see stage
 	tail    int                 // how much of the stage's tail is in it
 	message string
+	scratch bool                // not to be committed, but to survive the mount
 	same    bool                // as what it is based on
 	resumed bool                // tried before, and not known to have failed
 	lost    bool                // not to be committed, because of theirs
@@ -81,7 +82,8 @@ type draft struct {
 type occasion int
 
 const (
-	saved    occasion = iota // it is closed, synced or truncated
+	saved    occasion = iota // it is closed or truncated
+	synced                   // it is synced
 	released                 // its last handle is gone
 	lingered                 // it is a temporary file that was left alone
 	ending                   // the mount ends
@@ -93,8 +95,8 @@ const (
 func (o occasion) alone() bool { return o == released || o == lingered }
 
 // commitFile makes what was written to a file a version, if it changed
-// anything. Scratch files are passed over, temporary ones unless they have
-// lingered.
+// anything. Scratch files go to the spool instead, temporary ones unless they
+// have lingered.
 func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 	return fs.commitUpTo(n, st, why, nil)
 }
@@ -102,6 +104,7 @@ func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 // commitUpTo is commitFile for what the stage was at a mark, if that can be told
 // from what was written since; nil is the newest.
 func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) fuse.Status {
+	defer n.store.dropSpooled()
 	n.store.ops.RLock()
 	defer n.store.ops.RUnlock()
 	n.commitMu.Lock()
@@ -119,6 +122,9 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 		fs.mu.Unlock()
 		if d == nil {
 			return status
+		}
+		if d.scratch {
+			return fs.spool(d, why)
 		}
 		resumed := d.resumed
 		if !resumed {
@@ -295,13 +301,9 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, u
 		return nil, fuse.OK
 	}
 	if n.local {
-		switch fs.classOf(n) {
-		case editorScratch:
-			return nil, fuse.OK
-		case temporary:
-			if why != lingered && why != ending {
-				return nil, fuse.OK
-			}
+		kind := fs.classOf(n)
+		if kind == editorScratch || kind == temporary && why != lingered && why != ending {
+			return n.toSpool(st, why), fuse.OK
 		}
 	}
 	if upTo != nil && upTo.changes <= st.committed { // by another close
@@ -309,12 +311,13 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, u
 	}
 	later := fs.later(st, upTo)
 	d := &draft{
-		n: n, st: st, key: versionlog.NewKey(), data: slices.Clone(st.data[:len(st.data)-later]), base: st.base, changes: st.changes,
+		n: n, st: st, data: slices.Clone(st.data[:len(st.data)-later]), base: st.base, changes: st.changes,
 		tails: st.tails, tail: len(st.tail) - later,
 	}
 	if later > 0 {
 		d.changes = upTo.changes
 	}
+	d.key = n.store.spooledKey(st, d.changes)
 	path, there := n.target()
 	d.path, d.theirs = path, n.theirs()
 	moved := (m != n || !there) && path != answered
@@ -352,6 +355,7 @@ func expectVersion(v *versionlog.Version) versionlog.Expectation {
 func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 	n, st := d.n, d.st
 	n.store.wrote(v.Path)
+	n.store.unspoolStage(st)
 	// Who appends to what it has not read, or merges, does not know it now.
 	seen := n.holder().seen
 	if !d.tails && d.message == "" || d.base == nil || seen.known && !seen.stale(d.base) {

@@ -21,7 +21,7 @@ func (fs *fileSystem) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	}
 	first := fuse.OK
 	for _, w := range writers {
-		if status := fs.commitFile(w.node, w.stage, saved); first.Ok() {
+		if status := fs.commitFile(w.node, w.stage, synced); first.Ok() {
 			first = status
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/conflict"
+	"mneme/spool"
 	"mneme/versionlog"
 )
 
@@ -368,6 +369,9 @@ func TestInterleavings(t *testing.T) {
 			kept := conflict.New(t.TempDir()) // first, so that it is removed last
 			f := &interleaving{rig: newRig(t, "/a", "/d/a"), random: rand.New(rand.NewPCG(seed, 0))}
 			f.s.kept = kept
+			if seed%3 == 0 {
+				f.s.spool = spool.New(kept.Dir(), minSpoolBytes)
+			}
 			f.log.knows = seed%8 >= 4
 			if seed%4 >= 2 {
 				f.log.fate = func() fate {

@@ -66,6 +66,7 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 	fs := newFileSystem(life, stores, o)
 	fs.blind = !seesProcesses()
 	for _, s := range fs.stores {
+		s.recover(ctx)
 		if err := s.begin(ctx); err != nil {
 			cancel()
 			return nil, fmt.Errorf("mount store %s: %w", s.slug(), err)
@@ -148,6 +149,7 @@ func (m *Server) serve() {
 	go m.fs.notify.run(m.server)
 	m.server.Serve()
 	m.fs.commitAll()
+	m.fs.endSpools()
 	m.cancel()
 	m.fs.ahead.close()
 	m.fs.notify.close()
@@ -176,6 +178,7 @@ func (m *Server) unmount() error {
 	}
 	m.fs.commitAll()
 	if !m.attached() { // but still in use
+		m.fs.endSpools()
 		return fmt.Errorf("%s: %w", m.dir, ErrBusy)
 	}
 	err := m.server.Unmount()
@@ -190,6 +193,7 @@ func (m *Server) unmount() error {
 		}
 	}
 	m.fs.commitAll()
+	m.fs.endSpools()
 	return fmt.Errorf("%s: %w", m.dir, ErrBusy)
 }
 

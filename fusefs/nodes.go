@@ -65,6 +65,7 @@ type node struct {
 	content []byte              // the bytes of head, once read, while open
 	removed bool                // unlinked in this mount
 	mkstemp bool                // made under a name that is to be temporary
+	probe   bool                // made with O_EXCL under a name of vim's, see isProbe
 	reread  bool                // the kernel's pages are outdated: the next open drops them
 	notice  uint64              // number of the notice that says so
 	written bool                // was opened for writing, or cut; see push.go

@@ -263,6 +263,7 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 		n.local = true
 		n.seen = base{known: true} // that there is nothing
 		n.mkstemp = madeUp(dir, canonical, in.Flags, now)
+		n.probe = in.Flags&syscall.O_EXCL != 0 && isProbe(canonical)
 		if hidden := dir.hidden[canonical]; hidden != nil {
 			if status := fs.admit(hidden, syscall.O_WRONLY); !status.Ok() {
 				fs.collect(n)

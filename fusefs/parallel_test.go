@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mneme/conflict"
+	"mneme/spool"
 )
 
 // parallel is a mount of which several threads make requests at once, while another
@@ -329,6 +330,9 @@ func TestParallel(t *testing.T) {
 			kept := conflict.New(t.TempDir()) // first, so that it is removed last
 			p := &parallel{rig: newRig(t, "/a", "/d/a", "/1a", "/d/2a")}
 			p.s.kept, p.s.patience = kept, time.Second
+			if seed%3 == 2 {
+				p.s.spool = spool.New(kept.Dir(), minSpoolBytes)
+			}
 			p.fs.opts.Merge = seed%8 >= 4
 			if seed%4 >= 2 {
 				p.log.fate = func() fate { return fates[rand.N(len(fates))] }

@@ -49,6 +49,7 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 	}
 	n, status := fs.rename(in, from, oldName, newName)
 	from.store.ops.Unlock()
+	from.store.dropSpooled()
 	if status.Ok() && n != nil {
 		status = fs.commitIdle(n)
 	}
@@ -174,7 +175,9 @@ func (fs *fileSystem) take(m *move) {
 	if t := m.to.children[m.new]; t != nil && t != m.n {
 		// What another session has put there since is not what the rename means
 		// to remove: who writes to it is to hear that its place is gone.
-		t.removed = t == m.target
+		if t.removed = t == m.target; t.removed {
+			m.s.unspool(t)
+		}
 		t.ctime = now
 		t.noteWas()
 		fs.detach(t)
@@ -187,5 +190,5 @@ func (fs *fileSystem) take(m *move) {
 	attach(m.to, m.new, m.n)
 	m.to.touch(now)
 	m.n.ctime = now
-	m.n.mkstemp = false
+	m.n.mkstemp, m.n.probe = false, false
 }

@@ -135,7 +135,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 			return err
 		}
 	}
-	r := &replacement{move: m, path: target, data: data, changes: changes, theirs: theirs}
+	r := &replacement{move: m, path: target, data: data, changes: changes, theirs: theirs, key: m.s.spooledKey(st, changes)}
 	if inLog && !self {
 		r.also = []memory.Change{{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID)}}
 	}

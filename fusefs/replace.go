@@ -24,6 +24,7 @@ type replacement struct {
 	base    *versionlog.Version // what it is to replace
 	seen    base                // what the session knows of path
 	also    []memory.Change     // in the same commit
+	key     string              // of its first commit; "": a fresh one
 	message string
 	back    *step // that it would have taken back; nil: none
 }
@@ -54,8 +55,12 @@ func (fs *fileSystem) replace(r *replacement) error {
 		if stale && !fs.mergeOver(r) {
 			return fs.loseRename(r)
 		}
+		key := r.key
+		if r.key = ""; key == "" {
+			key = versionlog.NewKey()
+		}
 		put := memory.Change{Action: versionlog.Put, Path: r.path, Content: r.data, Expect: expectVersion(r.base)}
-		err := r.move.s.commitWith(versionlog.NewKey(), func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
+		err := r.move.s.commitWith(key, func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
 			opts.Message = r.message
 			c, err := r.move.s.memory.Batch(fs.ctx, append([]memory.Change{put}, r.also...), opts)
 			if err == nil {
@@ -196,6 +201,7 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 		seen = m.n.seen
 	}
 	m.n.learn(seen)
+	m.s.unspool(m.n)
 	if st := m.n.stage; st != nil && !st.overtaken {
 		st.base = head
 		st.tails, st.tail = false, nil

@@ -488,13 +488,3 @@ func (r *rig) inHistory(text string) bool {
 	}
 	return false
 }
-
-// kept reports whether some conflict keeps a text.
-func (r *rig) kept(text string) bool {
-	ids, err := r.s.kept.IDs()
-	r.must(err)
-	return slices.ContainsFunc(ids, func(id int) bool {
-		data, _ := r.s.kept.Read(id, conflict.YoursFile)
-		return strings.Contains(string(data), text)
-	})
-}

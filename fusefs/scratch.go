@@ -31,7 +31,6 @@ const (
 
 var editorNames = regexp.MustCompile(`^(?:` +
 	`\..*\.sw[a-z]x?` + // vim: swap, and whether it can make one
-	`|4913|5036` + // vim: may I create files here?
 	`|.*~` + // vim, emacs, nano: backup
 	`|\.#.*` + // emacs: lock
 	`|#.*#` + // emacs: autosave
@@ -112,6 +111,15 @@ var mktempNames = regexp.MustCompile(`^tmp\.[A-Za-z0-9]{10}$`)
 func fromMkstemp(name string) bool {
 	m := exclusiveNames.FindStringSubmatch(name)
 	return m != nil && (m[1] == "" || random.MatchString(m[1]))
+}
+
+// isProbe reports whether a name is one under which vim makes an empty file with
+// O_EXCL, and removes it, to see whether it may make files: 4913, or the next number
+// 123 further that is free. With content it is an ordinary file.
+func isProbe(name string) bool {
+	const first, step, most = 4913, 123, 16
+	n, err := strconv.Atoi(name)
+	return err == nil && n >= first && (n-first)%step == 0 && n < first+most*step
 }
 
 // classify says what kind of file a name in dir is for.

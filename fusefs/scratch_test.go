@@ -19,7 +19,6 @@ func TestClassify(t *testing.T) {
 		{plain, ".plan.md.swp", editorScratch},
 		{plain, ".plan.md.swpx", editorScratch},
 		{plain, ".plan.md.swo", editorScratch},
-		{plain, "4913", editorScratch},
 		{plain, "plan.md~", editorScratch},
 		{plain, ".#plan.md", editorScratch},
 		{plain, "#plan.md#", editorScratch},
@@ -41,7 +40,7 @@ func TestClassify(t *testing.T) {
 		{delayed, "plan.md", temporary},
 		// What people call their notes.
 		{plain, "plan.md", ordinary},
-		{plain, "4914", ordinary},
+		{plain, "4913", ordinary},
 		{plain, "template.md", ordinary},
 		{plain, "tmp", ordinary},
 		{plain, "sed-tricks.md", ordinary},

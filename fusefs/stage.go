@@ -42,7 +42,8 @@ type stage struct {
 	conflict   int    // its number; noConflict when it could not be kept, 0 when there is none
 	conflictAt uint64 // what changes was then
 
-	attempt *draft // a commit of which it is not known whether it is in the log
+	attempt *draft   // a commit of which it is not known whether it is in the log
+	spooled *spooled // what survives the mount of a file that is not committed; nil: nothing
 }
 
 // staged reports whether readers get the stage's data instead of the head's.
@@ -150,6 +151,9 @@ func (fs *fileSystem) giveUp(n *node) {
 func (fs *fileSystem) classOf(n *node) scratchKind {
 	if n.parent == nil {
 		return ordinary
+	}
+	if n.probe && (n.stage == nil || len(n.stage.data) == 0) {
+		return editorScratch
 	}
 	if kind := classify(n.parent, n.name); kind != ordinary || !n.mkstemp {
 		return kind

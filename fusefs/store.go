@@ -13,6 +13,7 @@ import (
 
 	"mneme/conflict"
 	"mneme/memory"
+	"mneme/spool"
 	"mneme/versionlog"
 )
 
@@ -25,9 +26,13 @@ type store struct {
 	control *node // .mneme, which no directory lists
 	errors  journal
 
-	kept *conflict.Store // the conflicts; nil: none are kept
+	recovered []Left // what this mount has found that others left; fixed once it is mounted
+
+	kept  *conflict.Store // the conflicts; nil: none are kept
+	spool *spool.Spool    // what survives the mount of files that are not committed; nil: nothing does
 
 	archived atomic.Bool // refuses every change; never false again
+	settling atomic.Bool // settled is not empty
 
 	commits, conflicts atomic.Uint64 // made through this mount, and what ended them
 	tries, nanoseconds atomic.Uint64 // to commit, and how long they took
@@ -48,6 +53,8 @@ type store struct {
 	steps     int                 // how many of them files have, at most; see step
 	unread    map[string]*node    // what this session has moved away, by the path where it was; see unread.go
 	blind     int                 // how often the session opened for overwriting what it had not read
+	settled   []*spool.Slot       // entries of the spool that are settled, see dropSpooled
+	left      []Left              // what the mount left uncommitted when it ended
 	lastLoss  loss                // the newest of a rename, which the kernel repeats
 	open      map[string][]int    // the conflicts of this session that are not settled, by path
 	dismissed map[int]bool        // conflicts that this session has dismissed
@@ -73,6 +80,7 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 	}
 	if fs.opts.Conflicts != nil {
 		s.kept = fs.opts.Conflicts(ms.Info().ID)
+		s.spool = spool.New(s.kept.Dir(), max(minSpoolBytes, 2*ms.Info().Limits.MaxMemoryBytes))
 	}
 	s.caughtUp.L = &fs.mu
 	s.loading = loading{asked: map[string]bool{}, doubtful: map[*node]bool{}, words: map[string]string{}}

@@ -32,6 +32,7 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 	if status := s.excludeCommits(nameIn{dir, name}); !status.Ok() {
 		return status
 	}
+	defer s.dropSpooled()
 	defer s.ops.Unlock()
 	fs.mu.Lock()
 	n, path := dir.children[canonical], ""
@@ -65,6 +66,7 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 // unlinked takes n out of the tree. Caller holds fs.mu.
 func (fs *fileSystem) unlinked(n *node) {
 	n.removed = true
+	n.store.unspool(n)
 	n.ctime = time.Now()
 	if n.parent != nil {
 		n.parent.touch(n.ctime)

@@ -36,6 +36,7 @@ func TestOnAWS(t *testing.T) {
 		{"ChangesArrive", TestChangesArrive}, {"OpenReadersKeepTheirVersion", TestOpenReadersKeepTheirVersion}, {"XattrsTellTheVersion", TestXattrsTellTheVersion},
 		{"CommandLineBesideMount", TestCommandLineBesideMount}, {"ConditionalWriteBesideMount", TestConditionalWriteBesideMount},
 		{"ReadOnly", TestReadOnly}, {"ReadOnlyFollows", TestReadOnlyFollows}, {"ArchivedWhileMounted", TestArchivedWhileMounted},
+		{"ScratchSurvivesKill", TestScratchSurvivesKill}, {"NothingVanishesAtTheEnd", TestNothingVanishesAtTheEnd},
 		{"StoppedDaemon", TestStoppedDaemon}, {"Metrics", TestMetrics},
 		{"EndOfMountedStore", TestEndOfMountedStore}, {"PlacesInMounts", TestPlacesInMounts},
 	} {

@@ -16,6 +16,7 @@ var floors = map[string]int{
 	"memory":               2,
 	"cache":                2,
 	"conflict":             2,
+	"spool":                2,
 	"cas/dircas":           2,
 	"cas/s3cas":            2,
 	"cas/memcas":           2,

@@ -1,0 +1,163 @@
+package fusefs
+
+import (
+	"slices"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/spool"
+	"mneme/versionlog"
+)
+
+// A file with a scratch name is not committed by close and fsync, and yet must be
+// there after whatever ends the mount. So its bytes go to a spool on disk, from
+// which the end of the mount, or the next mount after one that was killed, settles
+// them (left.go). close writes them there, which survives the daemon; fsync makes
+// them survive the machine, too.
+//
+// An entry has the key under which its bytes are to be committed, and whatever
+// commits them uses it: a rename, the file's lingering, the next mount. So they are
+// one version though the daemon was killed between the commit and the byte that says
+// that the entry is settled.
+
+// minSpoolBytes is how much a mount may have in the spool of a store, if that does
+// not take memories of more than half as much.
+const minSpoolBytes = 256 << 20
+
+// spooled is what the spool has of a stage. n.commitMu guards it as well as fs.mu:
+// who has either may read it.
+type spooled struct {
+	slot    *spool.Slot
+	key     string
+	path    string
+	changes uint64 // of the stage
+	synced  bool
+	older   *spooled // the newest that is synced, if this one is not
+}
+
+// toSpool is what a scratch file has to have spooled before why is answered; nil:
+// nothing. Caller holds fs.mu.
+func (n *node) toSpool(st *stage, why occasion) *draft {
+	path, ok := n.path()
+	if n.store.spool == nil || !ok || n.stage != st {
+		return nil
+	}
+	d := &draft{n: n, st: st, path: path, changes: st.changes, scratch: true}
+	switch now := st.spooled; {
+	case now == nil && len(st.data) == 0:
+		return nil // as whoever has just made it
+	case now == nil || now.changes != st.changes || now.path != path:
+		d.key, d.data = versionlog.NewKey(), slices.Clone(st.data)
+	case now.synced || why != synced:
+		return nil
+	}
+	return d
+}
+
+// spool keeps a scratch file's bytes. Caller holds n.commitMu and no other lock of
+// the mount below store.ops.
+func (fs *fileSystem) spool(d *draft, why occasion) fuse.Status {
+	s, st := d.n.store, d.st
+	fs.mu.RLock()
+	now := st.spooled
+	fs.mu.RUnlock()
+	if d.key != "" {
+		e := spool.Entry{Key: d.key, Path: d.path, Session: fs.opts.Session, Time: time.Now().UTC().Truncate(time.Microsecond), Data: d.data}
+		if now != nil {
+			e.File = now.slot.File()
+		}
+		slot, err := s.spool.Write(e)
+		if err != nil {
+			return s.fail("save", d.path, err)
+		}
+		now = &spooled{slot: slot, key: d.key, path: d.path, changes: d.changes, older: now}
+	}
+	if why == synced && !now.synced {
+		if err := now.slot.Sync(); err != nil {
+			status := s.fail("save", d.path, err)
+			fs.mu.Lock()
+			defer fs.mu.Unlock()
+			now.path = "" // the kernel may take the lost pages for written: the next fsync writes them anew
+			s.publish(d, now)
+			return status
+		}
+		fs.mu.Lock()
+		now.synced = true
+		fs.mu.Unlock()
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	s.publish(d, now)
+	return fuse.OK
+}
+
+// publish makes now what the spool has of a stage. What it replaces is settled: all
+// that is older if now is synced, else what is no more durable. Caller holds fs.mu.
+func (s *store) publish(d *draft, now *spooled) {
+	if before := now.older; before != nil && !now.synced && !before.synced {
+		now.older = before.older
+		s.settleSlot(before.slot)
+	}
+	if now.synced {
+		s.settleSpooled(now.older)
+		now.older = nil
+	}
+	d.st.spooled = now
+	if d.n.now().removed { // meanwhile
+		s.unspoolStage(d.st)
+	}
+}
+
+// spooledKey is the key of the commit that makes what a stage was as of changes a
+// memory: that of its entry, the first time. Caller holds fs.mu.
+func (s *store) spooledKey(st *stage, changes uint64) string {
+	if st == nil || st.spooled == nil || st.spooled.changes != changes || st.spooled.key == "" {
+		return versionlog.NewKey()
+	}
+	key := st.spooled.key
+	st.spooled.key = ""
+	return key
+}
+
+// unspool notes that nothing of n's stage is to survive the mount. Caller holds fs.mu.
+func (s *store) unspool(n *node) {
+	if n.stage != nil {
+		s.unspoolStage(n.stage)
+	}
+}
+
+func (s *store) unspoolStage(st *stage) {
+	s.settleSpooled(st.spooled)
+	st.spooled = nil
+}
+
+func (s *store) settleSpooled(e *spooled) {
+	if e != nil {
+		s.settleSpooled(e.older) // first: an older entry is not the file
+		s.settleSlot(e.slot)
+	}
+}
+
+func (s *store) settleSlot(slot *spool.Slot) {
+	s.settled = append(s.settled, slot)
+	s.settling.Store(true)
+}
+
+// dropSpooled takes what is settled out of the spool. A request that settles
+// something ends with it. Callers hold no lock.
+func (s *store) dropSpooled() {
+	if !s.settling.Load() {
+		return
+	}
+	s.fs.mu.Lock()
+	settled := s.settled
+	s.settled = nil
+	s.settling.Store(false)
+	s.fs.mu.Unlock()
+	for _, slot := range settled {
+		if err := slot.Drop(); err != nil {
+			s.fs.log.Warn("spool", "store", s.slug(), "err", err)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package spool
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Left is a spool whose mount has ended, well or not, and which the caller has
+// locked: nobody else settles it meanwhile.
+type Left struct {
+	dir  string
+	lock *os.File
+}
+
+// Dead returns the spools below parent whose processes have died, each to be
+// closed. Those that somebody else has, a living mount or one that is settling
+// them, are left out.
+func Dead(parent string) ([]*Left, error) {
+	names, err := os.ReadDir(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var dead []*Left
+	for _, name := range names {
+		if !strings.HasPrefix(name.Name(), dirPrefix) {
+			continue
+		}
+		left, lockErr := lockDead(filepath.Join(parent, name.Name()))
+		if left != nil {
+			dead = append(dead, left)
+		}
+		err = errors.Join(err, lockErr)
+	}
+	return dead, err
+}
+
+// lockDead returns a spool that nobody has, and nil for others.
+func lockDead(dir string) (*Left, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		_ = os.Remove(dir) // whoever settled it was killed right before this
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := tryLock(lock); err != nil {
+		_ = lock.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	mine, err := lock.Stat()
+	there, thereErr := os.Stat(lock.Name())
+	if err != nil || thereErr != nil || !os.SameFile(mine, there) { // settled since it was opened
+		return nil, lock.Close()
+	}
+	return &Left{dir, lock}, nil
+}
+
+// Rest is what is left of one file.
+type Rest struct {
+	*Entry // nil when the slot is damaged: a write to it was cut off, or the disk has changed it
+
+	slots []string // its files, oldest entry first
+}
+
+// Rests returns what is to be settled: the newest entry of each file, in the order
+// in which they were written, and last the slots that are damaged.
+func (l *Left) Rests() ([]Rest, error) {
+	names, err := os.ReadDir(l.dir)
+	if err != nil {
+		return nil, err
+	}
+	var all, damaged []Rest
+	for _, name := range names {
+		if name.Name() == lockName {
+			continue
+		}
+		slot := filepath.Join(l.dir, name.Name())
+		text, err := os.ReadFile(slot)
+		if errors.Is(err, fs.ErrNotExist) { // dropped meanwhile, by a request after the end
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		e, err := decode(text)
+		switch {
+		case err == nil:
+			all = append(all, Rest{e, []string{slot}})
+		case !errors.Is(err, errDropped):
+			damaged = append(damaged, Rest{nil, []string{slot}})
+		}
+	}
+	slices.SortFunc(all, func(a, b Rest) int { return cmp.Compare(a.Number, b.Number) })
+	var rests []Rest
+	older := map[uint64][]string{}
+	for i, r := range all {
+		slots := append(older[r.File], r.slots...)
+		older[r.File] = slots
+		if !slices.ContainsFunc(all[i+1:], func(n Rest) bool { return n.File == r.File }) {
+			rests = append(rests, Rest{r.Entry, slots})
+		}
+	}
+	return append(rests, damaged...), nil
+}
+
+// Remove forgets what is settled.
+func (r *Rest) Remove() error {
+	for _, slot := range r.slots { // the newest last: an older one is not the file
+		if err := os.Remove(slot); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove removes the spool, of which everything is settled, and closes it.
+func (l *Left) Remove() error {
+	names, err := os.ReadDir(l.dir)
+	for _, name := range names { // slots that were dropped
+		if name.Name() != lockName {
+			err = errors.Join(err, os.Remove(filepath.Join(l.dir, name.Name())))
+		}
+	}
+	if err == nil { // the lock last: without it nobody settles the rest
+		err = errors.Join(os.Remove(filepath.Join(l.dir, lockName)), os.Remove(l.dir))
+	}
+	return errors.Join(err, l.Close())
+}
+
+// Close leaves what is left to the next one who asks for dead spools.
+func (l *Left) Close() error { return l.lock.Close() }

@@ -1,0 +1,232 @@
+// Package spool keeps the bytes of files that are durable and not in the history
+// yet: a program has closed or synced them under a name that is not a memory's.
+// A spool lives as long as its mount. What is in one whose process has died is
+// for the next mount to settle.
+package spool
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mneme/internal/durable"
+)
+
+// Entry is what a spool keeps of a file.
+type Entry struct {
+	Key     string    `json:"key"` // idempotency key of the commit that makes it a memory
+	Path    string    `json:"path"`
+	Session string    `json:"session"`
+	Time    time.Time `json:"time"`
+	File    uint64    `json:"file"` // tells the files of one spool apart; 0: Write gives it one
+	Number  uint64    `json:"n"`    // of two entries of one file, the higher one is the file; filled in by Write
+	Data    []byte    `json:"-"`
+}
+
+const (
+	dirPrefix = "spool-"
+	lockName  = "lock"
+
+	// A slot that is dropped is written to again, which costs the disk less than
+	// a new file: few of them are kept for that, and no large ones.
+	maxFree      = 4
+	maxFreeBytes = 1 << 20
+)
+
+// ErrEnded says that a spool takes nothing any more.
+var ErrEnded = errors.New("the mount has ended")
+
+// Spool is the spool of one mount of one store: a directory that the living
+// process has locked, with a file, a slot, for each entry. It is made when the
+// first entry is written. Its methods may be called at once from many goroutines.
+//
+// The life of a slot: it is free, or there is none; Write fills it, and its bytes
+// survive the process; Sync makes them survive the machine; Drop writes one byte,
+// which says that the entry is settled, and the slot is free. An entry never
+// overwrites a slot that is not free: one that is cut off in the middle costs
+// nothing that was acknowledged before.
+type Spool struct {
+	parent string
+	limit  int64
+
+	mu      sync.Mutex // guards what follows
+	dir     string     // "" before the first entry
+	lock    *os.File
+	ended   bool
+	slots   int // that were ever made
+	entries uint64
+	bytes   int64 // in entries
+	free    []*Slot
+}
+
+// New returns a spool below parent, of at most limit bytes. It touches no disk.
+func New(parent string, limit int64) *Spool { return &Spool{parent: parent, limit: limit} }
+
+// Slot holds one entry. Its methods may not be called at once.
+type Slot struct {
+	spool *Spool
+	f     *os.File
+	file  uint64
+	size  int64 // of the entry's record
+	most  int64 // that ever were in it
+	named bool  // its name is durable
+}
+
+// Write keeps an entry. When it returns nil, the entry survives the death of the
+// process. Errors keep the syscall.Errno they were; ENOSPC when the limit would be
+// passed; ErrEnded.
+func (s *Spool) Write(e Entry) (*Slot, error) {
+	s.mu.Lock()
+	s.entries++
+	e.Number = s.entries
+	s.mu.Unlock()
+	if e.File == 0 {
+		e.File = e.Number
+	}
+	record, err := encode(&e)
+	if err != nil {
+		return nil, fmt.Errorf("spool %s: %w", e.Path, err)
+	}
+	slot, err := s.take(int64(len(record)))
+	if err != nil {
+		return nil, fmt.Errorf("spool %s: %w", e.Path, err)
+	}
+	slot.file = e.File
+	if _, err := slot.f.WriteAt(record, 0); err != nil {
+		return nil, errors.Join(fmt.Errorf("spool %s: %w", e.Path, err), slot.Drop())
+	}
+	return slot, nil
+}
+
+// take returns a slot for a record of that size.
+func (s *Spool) take(size int64) (*Slot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ended:
+		return nil, ErrEnded
+	case s.bytes+size > s.limit:
+		return nil, fmt.Errorf("%d bytes wait to be renamed or removed, %d more are above the limit of %d: %w", s.bytes, size, s.limit, syscall.ENOSPC)
+	}
+	if s.dir == "" {
+		if err := s.begin(); err != nil {
+			return nil, err
+		}
+	}
+	var slot *Slot
+	if n := len(s.free); n > 0 {
+		slot, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		f, err := os.OpenFile(filepath.Join(s.dir, strconv.Itoa(s.slots+1)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		s.slots++
+		slot = &Slot{spool: s, f: f}
+	}
+	slot.size = size
+	slot.most = max(slot.most, size)
+	s.bytes += size
+	return slot, nil
+}
+
+// begin makes the directory. It has its name only once it is locked. Caller holds
+// s.mu.
+func (s *Spool) begin() error {
+	if err := durable.MkdirAll(s.parent, 0o700); err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp(s.parent, durable.TempPrefix+"*")
+	if err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(temp, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(temp))
+	}
+	dir := filepath.Join(s.parent, dirPrefix+randomName())
+	err = tryLock(lock)
+	if err == nil {
+		err = os.Rename(temp, dir)
+	}
+	if err != nil {
+		return errors.Join(err, lock.Close(), os.RemoveAll(temp))
+	}
+	if err := durable.SyncDir(s.parent); err != nil {
+		return errors.Join(err, lock.Close(), os.RemoveAll(dir))
+	}
+	s.dir, s.lock = dir, lock
+	return nil
+}
+
+func randomName() string {
+	var b [10]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:])
+}
+
+// tryLock locks a file that no other process has locked. EWOULDBLOCK.
+func tryLock(f *os.File) error {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// File is that of the slot's entry.
+func (slot *Slot) File() uint64 { return slot.file }
+
+// Sync makes the entry survive a crash of the machine.
+func (slot *Slot) Sync() error {
+	if slot.named {
+		return durable.SyncData(slot.f)
+	}
+	if err := durable.Sync(slot.f); err != nil {
+		return err
+	}
+	if err := durable.SyncDir(filepath.Dir(slot.f.Name())); err != nil {
+		return err
+	}
+	slot.named = true
+	return nil
+}
+
+// Drop says that the entry is settled, and frees the slot, which the caller has
+// no more. That survives the death of the process; after a crash of the machine
+// the entry may be there again.
+func (slot *Slot) Drop() error {
+	_, err := slot.f.WriteAt([]byte{dropped}, int64(stateAt))
+	s := slot.spool
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes -= slot.size
+	if err == nil && !s.ended && len(s.free) < maxFree && slot.most <= maxFreeBytes {
+		s.free = append(s.free, slot)
+		return nil
+	}
+	return errors.Join(os.Remove(slot.f.Name()), slot.f.Close())
+}
+
+// End returns what is left of a spool that takes no more entries, for the caller
+// to settle; nil when nothing was ever written.
+func (s *Spool) End() *Left {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.dir == "" {
+		s.ended = true
+		return nil
+	}
+	s.ended = true
+	return &Left{dir: s.dir, lock: s.lock}
+}

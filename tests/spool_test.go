@@ -1,0 +1,158 @@
+package tests
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// scratchNames are names that programs give to files which are not what they save.
+var scratchNames = []string{
+	"x.tmp", "tmpabcdefgh", ".x.AbC123", "x.tmp.123.456", "sedAbCd12", "x~", ".x.swp", "#x#", ".goutputstream-X1", "4913", "5036",
+}
+
+// saveScratch writes files with scratch names, each in one way: synced, or only closed.
+const saveScratch = `
+import os, sys
+for i, name in enumerate(sys.argv[1:]):
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    os.write(fd, (name + " holds this").encode())
+    if i % 2 == 0: os.fsync(fd)
+    os.close(fd)
+`
+
+// found says where the text of each file with a scratch name is: in a memory of that
+// name, in a conflict of that path, or nowhere.
+func (e *env) found(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for path, sum := range e.listing(t, "notes") {
+		if sum == sumOf(path[1:]+" holds this") {
+			found[path[1:]] = "memory"
+		}
+	}
+	for _, c := range decodeLines[keptConflict](t, e.must(t, "conflicts", "list", "notes", "--json")) {
+		var texts struct {
+			Texts struct {
+				Yours string `json:"yours"`
+			} `json:"texts"`
+		}
+		texts = decodeOne(t, e.must(t, "conflicts", "show", "notes", fmt.Sprint(c.ID), "--json"), texts)
+		if texts.Texts.Yours == c.Path[1:]+" holds this" {
+			found[c.Path[1:]] += "conflict"
+		}
+	}
+	return found
+}
+
+func (e *env) wantFound(t *testing.T, want map[string]string) {
+	t.Helper()
+	if diff := cmp.Diff(want, e.found(t)); diff != "" {
+		t.Errorf("where the texts are (-want +got):\n%s", diff)
+	}
+}
+
+// TestScratchSurvivesKill kills the daemon when programs have closed or synced files
+// with scratch names: the next mount, another session's, has each as a memory or keeps
+// it as a conflict, and says so; the one after that has nothing more to say. A mount
+// that lives, or is read-only, changes nothing.
+func TestScratchSurvivesKill(t *testing.T) {
+	t.Parallel()
+	needTools(t, "python3")
+	e := newEnv(t)
+	m := e.mount(t, "notes")
+	m.sh(t, "python3 -c '"+saveScratch+"' '"+strings.Join(scratchNames, "' '")+`'
+		echo old > save; echo new > save.tmp; python3 -c 'import os; fd = os.open("save.tmp", os.O_RDWR); os.fsync(fd)'; mv save.tmp save; echo x > gone.tmp; rm gone.tmp`)
+	e.mount(t, "notes").sh(t, "test -s save")
+	m.kill(t)
+	e.mount(t, "notes:ro").sh(t, "test ! -e x~")
+
+	memories := map[string]string{}
+	for i, name := range scratchNames {
+		if memories[name] = "memory"; i >= 5 && i < 9 { // an editor's own
+			memories[name] = "conflict"
+		}
+	}
+	next := e.mount(t, "notes", "--at="+m.at)
+	e.wantFound(t, memories)
+	said := next.sh(t, "cat .mneme/errors")
+	for name, where := range memories { // a temporary file may have become a memory before the kill
+		if where == "conflict" && !strings.Contains(said, "notes:/"+name+" ") {
+			t.Errorf("%s is a %s, and .mneme/errors does not say so:\n%s", name, where, said)
+		}
+	}
+	e.checkHistory(t, "notes:/save", m.session, "created modified")
+	before := len(e.commits(t, "notes"))
+	next.kill(t)
+	e.mount(t, "notes", "--at="+m.at).sh(t, "test ! -s .mneme/errors; test ! -e gone.tmp")
+	if after := len(e.commits(t, "notes")); after != before {
+		t.Errorf("%d commits, and %d after another kill", before, after)
+	}
+	e.wantFound(t, memories)
+}
+
+// TestTwoMountsRecoverOnce starts two mounts at once after the daemon was killed: what
+// it has left comes back once.
+func TestTwoMountsRecoverOnce(t *testing.T) {
+	t.Parallel()
+	needTools(t, "python3")
+	e := newEnv(t)
+	m := e.mount(t, "notes")
+	names := []string{"a.tmp", "b.tmp", "c.tmp", "d~", "e~"}
+	m.sh(t, "python3 -c '"+saveScratch+"' "+strings.Join(names, " "))
+	m.kill(t)
+	const mounts = 3
+	done := make(chan bool)
+	for range mounts {
+		go func() {
+			defer func() { done <- true }()
+			e.mneme("mount", "notes", "--background", "--at", fmt.Sprintf("%s/at-%d", e.dir, mountCount.next()))
+		}()
+	}
+	for range mounts {
+		<-done
+	}
+	for _, at := range mountsBelow(e.dir) {
+		e.mneme("unmount", "--at", at)
+	}
+	e.wantFound(t, map[string]string{"a.tmp": "memory", "b.tmp": "memory", "c.tmp": "memory", "d~": "conflict", "e~": "conflict"})
+	e.checkChanges(t, "notes", "", "created a.tmp", "created b.tmp", "created c.tmp")
+}
+
+// TestNothingVanishesAtTheEnd ends a mount in order: what programs have written under
+// scratch names and left there is in the history, or kept; what editors leave of what
+// the history has is not.
+func TestNothingVanishesAtTheEnd(t *testing.T) {
+	t.Parallel()
+	needTools(t, "python3")
+	e := newEnv(t)
+	m := e.mount(t, "notes")
+	m.sh(t, "python3 -c '"+saveScratch+"' '"+strings.Join(scratchNames, "' '")+`'
+		echo one > a; cp a a~; cp a a.~1~; echo two > a; echo b > b; mv b b~; : > empty~; : > .e.swp`)
+	m.stop(t)
+	want := map[string]string{}
+	for i, name := range scratchNames {
+		if want[name] = "memory"; i >= 5 && i < 9 {
+			want[name] = "conflict"
+		}
+	}
+	e.wantFound(t, want)
+	if list := decodeLines[keptConflict](t, e.must(t, "conflicts", "list", "notes", "--json")); len(list) != 4 {
+		t.Errorf("kept: %+v", list)
+	}
+	if got := e.must(t, "cat", "notes:/b"); got != "b\n" {
+		t.Errorf("b is %q", got)
+	}
+	var left []string
+	for path := range maps.Keys(e.listing(t, "notes")) {
+		left = append(left, path[1:])
+	}
+	slices.Sort(left)
+	if want := []string{".x.AbC123", "4913", "5036", "a", "b", "sedAbCd12", "tmpabcdefgh", "x.tmp", "x.tmp.123.456"}; !slices.Equal(left, want) {
+		t.Errorf("the store has %q, want %q", left, want)
+	}
+}
