@@ -156,3 +156,28 @@ func TestNothingVanishesAtTheEnd(t *testing.T) {
 		t.Errorf("the store has %q, want %q", left, want)
 	}
 }
+
+// TestUnmountNamesWhatIsKept holds that `mneme unmount` says what of a mount is only
+// kept, and that the next mount says what it has brought back.
+func TestUnmountNamesWhatIsKept(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	m := e.mount(t, "notes")
+	m.sh(t, "echo draft > '#x#'; echo one > a; cp a a~")
+	m.over = true
+	out := e.must(t, "unmount", "--at", m.at)
+	if !strings.Contains(out, "notes:/#x# of session "+m.session) || !strings.Contains(out, "conflicts show notes 1") || strings.Contains(out, "a~") {
+		t.Errorf("unmount says:\n%s", out)
+	}
+	m = e.mount(t, "notes", "--at="+m.at)
+	m.sh(t, "echo text > y~")
+	m.kill(t)
+	m = e.mount(t, "notes", "--at="+m.at)
+	if said := m.ready.String(); !strings.Contains(said, `"recovered":[{"store":"notes","path":"/y~"`) {
+		t.Errorf("mount says:\n%s", said)
+	}
+	m.over = true
+	if out := e.must(t, "unmount", "--at", m.at); strings.Contains(out, "kept") {
+		t.Errorf("unmount says:\n%s", out)
+	}
+}

@@ -15,7 +15,8 @@ type mounted struct {
 	PID       int            `json:"pid"`
 	SessionID string         `json:"session_id"`
 	Stores    []mountedStore `json:"stores"`
-	Metrics   string         `json:"metrics,omitempty"` // where, with --metrics-addr
+	Metrics   string         `json:"metrics,omitempty"`   // where, with --metrics-addr
+	Recovered []leftFile     `json:"recovered,omitempty"` // of mounts that were killed
 }
 
 type mountedStore struct {
@@ -50,6 +51,7 @@ func (a *app) printMounted(m mounted, end string) error {
 		}
 		a.printf("%s is mounted at %s%s\n", s.Slug, a.paint(bold, s.Path), mode)
 	}
+	a.printLeft(m.Recovered)
 	if m.Metrics != "" {
 		a.printf("Metrics are at %s\n", m.Metrics)
 	}

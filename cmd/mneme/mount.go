@@ -137,7 +137,7 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 	c.log = newLogger(c.logLevel(parent == nil && a.errTerminal))
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	err := c.serve(ctx, a.url, func(m mounted) error {
+	kept, err := c.serve(ctx, a.url, func(m mounted) error {
 		if parent != nil {
 			return replyMounted(parent, m)
 		}
@@ -148,23 +148,25 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 		_ = writeJSON(parent, newErrorReply(err)) // the log has it, too
 	case err == nil && parent == nil && !a.json:
 		a.printf("\nThe mount has ended; what was written is saved.\n")
+		a.printLeft(kept)
 	}
 	return err
 }
 
 // serve mounts, calls ready, and returns when the mount has ended: by ctx, or
-// because somebody unmounted it.
-func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) error) (err error) {
+// because somebody unmounted it. It returns what is kept of files that were not
+// committed.
+func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) error) (kept []leftFile, err error) {
 	wanted, err := c.check()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	lib, err := openLibrary(ctx, url, openOptions{
 		readOnly: allReadOnly(wanted), refresh: time.Duration(c.Refresh),
 		cache: cacheOptions{dir: c.CacheDir, size: &c.CacheSize},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	inUse := false
 	defer func() {
@@ -174,16 +176,16 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	}()
 	stores, err := c.openStores(ctx, lib.Library, wanted)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if lib.reach != nil { // one is enough: they share a bucket
 		if err := lib.reach(ctx, stores[0].Info().ID); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	dir, err := prepareMountDir(c.At)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
@@ -192,16 +194,17 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	syscall.Umask(0) // the modes that callers ask for have been through theirs
 	server, err := fusefs.Mount(ctx, dir, stores, c.options(lib))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	announced := newMounted(dir, c.Session, stores)
+	announced.Recovered = newLeft(server.Recovered())
 	metrics, err := c.startMetrics(server, lib, &announced)
 	if err != nil {
-		return errors.Join(err, server.Close())
+		return nil, errors.Join(err, server.Close())
 	}
 	defer func() { err = errors.Join(err, metrics.close()) }()
 	if err := ready(announced); err != nil {
-		return errors.Join(err, server.Close())
+		return nil, errors.Join(err, server.Close())
 	}
 	c.log.Info("mounted", "version", buildVersion(), "pid", os.Getpid(), "dir", dir, "stores", wanted, "session", c.Session)
 	c.tellService(serviceReady)
@@ -222,9 +225,13 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	// Requests may still come then, until the process ends. They keep the
 	// library open; what was written is committed, and the mount is gone.
 	if inUse = errors.Is(err, fusefs.ErrBusy); inUse {
-		return nil
+		err = nil
 	}
-	return err
+	kept = newLeft(server.Kept())
+	if noteErr := writeNote(kept); noteErr != nil {
+		c.log.Warn("note for mneme unmount", "err", noteErr)
+	}
+	return kept, err
 }
 
 // logLevel returns the level from which the daemon logs.

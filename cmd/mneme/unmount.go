@@ -23,7 +23,7 @@ type unmountCmd struct {
 }
 
 func (c *unmountCmd) Help() string {
-	return `Returns when everything that was written is saved. A mount whose daemon has died is cleared.
+	return `Returns when everything that was written is saved, and says what is not in the history but kept as a conflict: what programs left under names of scratch files. A mount whose daemon has died is cleared.
 
 Examples:
 
@@ -57,6 +57,7 @@ func (c *unmountCmd) Run(_ context.Context, a *app) error {
 		}
 		defer unix.Close(daemon)
 	}
+	began := time.Now()
 	if !alive && !m.answers() {
 		err = m.clear()
 	} else {
@@ -70,12 +71,20 @@ func (c *unmountCmd) Run(_ context.Context, a *app) error {
 			return fmt.Errorf("%s is unmounted, but process %d that served it: %w", dir, m.pid, err)
 		}
 	}
+	var kept []leftFile
+	if alive && !c.Lazy {
+		if kept, err = readNote(m.pid, began); err != nil {
+			return fmt.Errorf("%s is unmounted, but what was kept of files that were not committed is not known: %w", dir, err)
+		}
+	}
 	if a.json {
 		return a.printJSON(struct {
-			Unmounted string `json:"unmounted"`
-		}{dir})
+			Unmounted string     `json:"unmounted"`
+			Kept      []leftFile `json:"kept,omitempty"`
+		}{dir, kept})
 	}
 	a.printf("%s is unmounted.\n", dir)
+	a.printLeft(kept)
 	return nil
 }
 

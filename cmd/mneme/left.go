@@ -1,0 +1,94 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"mneme/fusefs"
+	"mneme/internal/durable"
+)
+
+// leftFile is a file that was not committed when its mount ended.
+type leftFile struct {
+	Store     string `json:"store"`
+	Path      string `json:"path"`
+	SessionID string `json:"session_id"`
+	Conflict  int    `json:"conflict,omitempty"` // which keeps it; 0: it has become a memory
+}
+
+func newLeft(left []fusefs.Left) (files []leftFile) {
+	for _, l := range left {
+		files = append(files, leftFile{Store: l.Store, Path: l.Path, SessionID: l.Session, Conflict: l.Conflict})
+	}
+	return files
+}
+
+// printLeft tells the person where files are that were not committed.
+func (a *app) printLeft(files []leftFile) {
+	for _, f := range files {
+		place := printable(f.Store + ":" + f.Path)
+		if f.Conflict == 0 {
+			a.printf("Brought back from session %s, whose mount was killed: %s\n", printable(f.SessionID), place)
+			continue
+		}
+		a.printf("Not in the history, but kept: %s of session %s; `%s conflicts show %s %d`\n",
+			place, printable(f.SessionID), a.command(), shellWord(f.Store), f.Conflict)
+	}
+}
+
+// The daemon notes what it has kept when it ends, for the `mneme unmount` that made
+// it end, if that is the same user's. Nobody else reads notes; they are removed after
+// noteLife.
+const (
+	notePrefix = "kept-"
+	noteLife   = time.Hour
+)
+
+func noteFile(pid int) (string, error) {
+	state, err := xdgDir("XDG_STATE_HOME", ".local/state")
+	return filepath.Join(state, "mneme", notePrefix+strconv.Itoa(pid)), err
+}
+
+// writeNote notes what this process has kept.
+func writeNote(kept []leftFile) error {
+	name, err := noteFile(os.Getpid())
+	if err != nil || len(kept) == 0 {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	old, _ := filepath.Glob(filepath.Join(filepath.Dir(name), notePrefix+"*"))
+	for _, o := range old {
+		if info, err := os.Stat(o); err == nil && time.Since(info.ModTime()) > noteLife {
+			_ = os.Remove(o)
+		}
+	}
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(name, text, 0o600)
+}
+
+// readNote returns what a daemon has kept that has ended since.
+func readNote(pid int, since time.Time) (kept []leftFile, err error) {
+	name, err := noteFile(pid)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.ModTime().Before(since) {
+		return nil, nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return kept, errors.Join(json.Unmarshal(text, &kept), os.Remove(name))
+}
