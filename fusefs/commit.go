@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sync/errgroup"
 
 	"mneme/cas"
 	"mneme/memory"
@@ -461,9 +462,15 @@ func (fs *fileSystem) commitAll() {
 		add(h.node, h.stage)
 	}
 	fs.mu.RUnlock()
+	var work errgroup.Group
+	work.SetLimit(16) // each may be a round trip
 	for p := range dirty {
-		fs.commitUnheard(p.n, p.st, ending)
+		work.Go(func() error {
+			fs.commitUnheard(p.n, p.st, ending)
+			return nil
+		})
 	}
+	_ = work.Wait()
 }
 
 // commitUnheard is commitFile where no program hears of an error: what cannot

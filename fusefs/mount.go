@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -36,6 +35,7 @@ type Server struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when everything has ended
 	close  func() error
+	forget func() // makes the kernel forget everything, once
 }
 
 // Mount mounts stores at dir, an existing directory, each below the name of
@@ -85,6 +85,7 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 	fs.storePages = server.InodeNotifyStoreCache
 	m := &Server{fs: fs, meter: meter, server: server, dir: dir, cancel: cancel, done: make(chan struct{})}
 	m.close = sync.OnceValue(m.unmount)
+	m.forget = sync.OnceFunc(m.forgetAll)
 	fs.tasks.Go(fs.followAppends)
 	go m.serve()
 	if err := fs.learnDevice(dir); err != nil {
@@ -138,7 +139,8 @@ func mountOptions(fs *fileSystem) *fuse.MountOptions {
 	return o
 }
 
-// serve runs until the kernel has let go of the mount, then ends everything.
+// serve runs until the connection has ended, by the kernel or by unmount, then
+// ends everything.
 func (m *Server) serve() {
 	defer close(m.done)
 	var work sync.WaitGroup
@@ -148,8 +150,12 @@ func (m *Server) serve() {
 	}
 	go m.fs.notify.run(m.server)
 	m.server.Serve()
+	m.forget()
 	m.fs.commitAll()
 	m.fs.endSpools()
+	if err := m.server.Close(); err != nil {
+		m.fs.log.Warn("close the FUSE device", "err", err)
+	}
 	m.cancel()
 	m.fs.ahead.close()
 	m.fs.notify.close()
@@ -161,41 +167,17 @@ func (m *Server) serve() {
 // was written has been committed, or given up with an entry in the log.
 func (m *Server) Wait() { <-m.done }
 
-// Close commits what was written, unmounts, and waits as Wait does. A mount
-// that is in use is detached from the directory tree; Close then returns
-// ErrBusy without waiting, and who uses the mount gets errors once the process
-// ends. Calling it again returns the same.
+// Close commits what was written, and ends the mount for everybody: no process
+// reads or writes through it any more, be it that it has a file of it open or
+// mapped, stands in it, or sees it in another mount namespace. What cannot be
+// committed within three seconds is kept as a conflict. It returns within five;
+// with ErrHangs the mount has ended, but the stores are still in use. Calling it
+// again returns the same.
 func (m *Server) Close() error { return m.close() }
 
-// ErrBusy says that a mount was still in use when it was closed.
-var ErrBusy = errors.New("mount is in use")
-
-func (m *Server) unmount() error {
-	select {
-	case <-m.done: // somebody else unmounted it
-		return nil
-	default:
-	}
-	m.fs.commitAll()
-	if !m.attached() { // but still in use
-		m.fs.endSpools()
-		return fmt.Errorf("%s: %w", m.dir, ErrBusy)
-	}
-	err := m.server.Unmount()
-	if err == nil {
-		m.Wait()
-		return nil
-	}
-	if m.attached() {
-		m.fs.log.Warn("unmount", "dir", m.dir, "err", err)
-		if err := Detach(m.dir); err != nil {
-			return fmt.Errorf("detach %s: %w", m.dir, err)
-		}
-	}
-	m.fs.commitAll()
-	m.fs.endSpools()
-	return fmt.Errorf("%s: %w", m.dir, ErrBusy)
-}
+// ErrHangs says that a commit, or a request whose answer nobody waits for any more,
+// goes on until the process ends.
+var ErrHangs = errors.New("the stores or their disk do not answer; what was written last may not be saved")
 
 // attached reports whether this mount is the one that is seen at its directory.
 // After a lazy unmount it is not, and another may be.
@@ -226,20 +208,8 @@ func clearDead(dir string) error {
 		if !errors.Is(err, syscall.ENOTCONN) && !errors.Is(err, syscall.ECONNABORTED) {
 			return nil
 		}
-		if err := Detach(dir); err != nil {
+		if err := fusedev.Detach(dir); err != nil {
 			return fmt.Errorf("clear the dead mount at %s: %w", dir, err)
 		}
 	}
-}
-
-// Detach takes the mount at dir out of the directory tree, busy or not.
-func Detach(dir string) error {
-	if os.Geteuid() == 0 {
-		return unix.Unmount(dir, unix.MNT_DETACH)
-	}
-	out, err := exec.Command("fusermount3", "-u", "-z", dir).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("fusermount3 -u -z: %w: %s", err, out)
-	}
-	return nil
 }

@@ -409,18 +409,21 @@ func TestUnmountEndsDaemon(t *testing.T) {
 	e.checkHistory(t, "notes:/b.tmp", m.session, "created")
 }
 
-// `mneme unmount` leaves a mount that is in use alone and says who uses it.
+// `mneme unmount` ends a mount that is in use, and says who used it.
 func TestUnmountBusy(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	m := e.mount(t, "notes")
 	h := m.child(t, "hold", "dir", m.dir)
 	h.waitFirstLine(t, scriptPatience)
+	m.over = true
 	r := e.mneme("unmount", "--at", m.at)
-	if r.code == 0 || !strings.Contains(r.stderr, strconv.Itoa(h.cmd.Process.Pid)) {
+	if r.code != 0 || !strings.Contains(r.stdout, strconv.Itoa(h.cmd.Process.Pid)) {
 		t.Errorf("unmount of a mount in use: %v", r)
 	}
-	m.sh(t, "echo still > here.md")
+	if !m.wait(mountPatience) || m.err != nil {
+		t.Errorf("the daemon: %v\n%s", m.err, m.stderr)
+	}
 }
 
 // A mount whose daemon was killed is shown by `mneme status` and cleared by

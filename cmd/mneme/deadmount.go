@@ -40,5 +40,5 @@ func (m mountPoint) clear() error {
 	}
 	// fusermount3 has nothing of the kind; the connection is this user's own.
 	_ = os.WriteFile(fmt.Sprintf("/sys/fs/fuse/connections/%s/abort", m.minor), []byte("1"), 0)
-	return detach(m.dir, true)
+	return detach(m.dir)
 }

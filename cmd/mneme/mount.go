@@ -221,12 +221,8 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	}
 	c.tellService(serviceStopping)
 	err = server.Close()
-	c.log.Info("ended", "in-use", errors.Is(err, fusefs.ErrBusy))
-	// Requests may still come then, until the process ends. They keep the
-	// library open; what was written is committed, and the mount is gone.
-	if inUse = errors.Is(err, fusefs.ErrBusy); inUse {
-		err = nil
-	}
+	inUse = errors.Is(err, fusefs.ErrHangs)
+	c.log.Info("ended", "hangs", inUse)
 	kept = newLeft(server.Kept())
 	if noteErr := writeNote(kept); noteErr != nil {
 		c.log.Warn("note for mneme unmount", "err", noteErr)

@@ -42,16 +42,39 @@ func ended(pid int) bool {
 }
 
 // alive reports whether the daemon still runs. A process that was given its
-// number later does not have the FUSE device open, where one may look.
+// number later, or has it in this namespace, does not have the FUSE device open for
+// this connection, where one may look. Nor is it the daemon if another user runs it:
+// the number is what whoever mounted it says.
 func (m mountPoint) alive() bool {
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.pid))
+	proc := fmt.Sprintf("/proc/%d", m.pid)
+	if !ownedBy(proc, m.uid) {
+		return false
+	}
+	fds, err := os.ReadDir(proc + "/fd")
 	if err != nil {
 		return errors.Is(err, fs.ErrPermission) && !ended(m.pid)
 	}
 	return slices.ContainsFunc(fds, func(fd fs.DirEntry) bool {
-		target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", m.pid, fd.Name()))
-		return err == nil && target == fuseDevice
+		target, err := os.Readlink(filepath.Join(proc, "fd", fd.Name()))
+		return err == nil && target == fuseDevice && m.connects(filepath.Join(proc, "fdinfo", fd.Name()))
 	})
+}
+
+// ownedBy reports whether a process runs as a user.
+func ownedBy(proc string, user int) bool {
+	status, _ := os.ReadFile(proc + "/status") // its directory may be root's all the same
+	_, after, _ := strings.Cut(string(status), "\nUid:\t")
+	uid, _, _ := strings.Cut(after, "\t")
+	return uid == strconv.Itoa(user)
+}
+
+// connects reports whether an open FUSE device serves this mount, according to its
+// file in fdinfo. A kernel that does not say is believed.
+func (m mountPoint) connects(fdinfo string) bool {
+	text, err := os.ReadFile(fdinfo)
+	_, after, told := strings.Cut(string(text), "fuse_connection:\t")
+	number, _, _ := strings.Cut(after, "\n")
+	return err != nil || !told || number == m.minor
 }
 
 // listMounts returns the whole mounts of mneme that this process sees, without

@@ -13,17 +13,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mneme/internal/fusedev"
 	"mneme/versionlog"
 )
 
 type unmountCmd struct {
 	Dir  string `arg:"" optional:"" help:"Where the stores are mounted. Default: ${mountdir}."`
 	At   string `placeholder:"DIR" help:"The same, as mount has it."`
-	Lazy bool   `help:"Detach the mount though it is in use; it ends with its last user."`
+	Lazy bool   `help:"Only take the mount out of the directory tree; who uses it goes on, and it ends with its last user."`
 }
 
 func (c *unmountCmd) Help() string {
-	return `Returns when everything that was written is saved, and says what is not in the history but kept as a conflict: what programs left under names of scratch files. A mount whose daemon has died is cleared.
+	return `Commits what is open, and ends the mount for everybody: programs that have files of it open, stand in it, or see it in a container get errors from then on. Returns within five seconds. A mount whose daemon has died is cleared.
 
 Examples:
 
@@ -31,8 +32,8 @@ Examples:
     mneme unmount ~/memory --lazy`
 }
 
-// savePatience is how long the daemon may take for its last commits.
-const savePatience = time.Minute
+// endPatience is how long the daemon may take to end; it means to take less.
+const endPatience = 4500 * time.Millisecond
 
 func (c *unmountCmd) Run(_ context.Context, a *app) error {
 	if c.Dir != "" && c.At != "" {
@@ -49,27 +50,19 @@ func (c *unmountCmd) Run(_ context.Context, a *app) error {
 	if !found {
 		return fmt.Errorf("a mount of mneme at %s: %w; `mneme status` lists the mounts", dir, versionlog.ErrNotFound)
 	}
-	daemon, alive := -1, m.alive()
-	if alive {
-		// Held from before, so that its number cannot pass to another process.
-		if daemon, err = unix.PidfdOpen(m.pid, 0); err != nil {
-			return fmt.Errorf("find the daemon, process %d: %w", m.pid, err)
-		}
-		defer unix.Close(daemon)
-	}
-	began := time.Now()
-	if !alive && !m.answers() {
+	began, alive := time.Now(), m.alive()
+	var users []string
+	switch {
+	case c.Lazy && (alive || m.answers()):
+		err = detach(dir)
+	case alive:
+		users = mountUsers(dir)
+		err = m.end()
+	default: // dead, or where this process cannot see it: then it commits when it finds the connection aborted
 		err = m.clear()
-	} else {
-		err = detach(dir, c.Lazy || !alive)
 	}
 	if err != nil {
-		return explainBusy(dir, err)
-	}
-	if alive && !c.Lazy {
-		if err := waitForExit(daemon); err != nil {
-			return fmt.Errorf("%s is unmounted, but process %d that served it: %w", dir, m.pid, err)
-		}
+		return fmt.Errorf("unmount %s: %w", dir, err)
 	}
 	var kept []leftFile
 	if alive && !c.Lazy {
@@ -84,60 +77,63 @@ func (c *unmountCmd) Run(_ context.Context, a *app) error {
 		}{dir, kept})
 	}
 	a.printf("%s is unmounted.\n", dir)
+	if len(users) > 0 {
+		a.printf("It was in use by %s.\n", printable(strings.Join(users, ", ")))
+	}
 	a.printLeft(kept)
 	return nil
 }
 
-// detach unmounts dir, as root by itself, else through fusermount3.
-func detach(dir string, lazy bool) error {
-	if os.Geteuid() == 0 {
-		flags := unix.UMOUNT_NOFOLLOW
-		if lazy {
-			flags |= unix.MNT_DETACH
+// end makes the daemon, which lives, commit and end the mount. If it does not, the
+// mount is cleared all the same.
+func (m mountPoint) end() error {
+	// Held from before, so that its number cannot pass to another process.
+	daemon, err := unix.PidfdOpen(m.pid, 0)
+	if err != nil {
+		return fmt.Errorf("find the daemon, process %d: %w", m.pid, err)
+	}
+	defer unix.Close(daemon)
+	if err := unix.PidfdSendSignal(daemon, unix.SIGTERM, nil, 0); err != nil {
+		return fmt.Errorf("end the daemon, process %d: %w", m.pid, err)
+	}
+	ended, err := endsWithin(daemon, endPatience)
+	if err != nil {
+		return err
+	}
+	if left, found, err := findMount(m.dir); err != nil || found && left == m { // here, if not where the daemon is
+		if err := errors.Join(err, m.clear()); err != nil {
+			return err
 		}
-		return unix.Unmount(dir, flags)
 	}
-	args := []string{"-u", "--", dir}
-	if lazy {
-		args = append([]string{"-z"}, args...)
-	}
-	out, err := exec.Command("fusermount3", args...).CombinedOutput()
-	switch text := strings.TrimSpace(string(out)); {
-	case errors.Is(err, exec.ErrNotFound):
-		return errNoFusermount
-	case strings.Contains(text, "busy"):
-		return unix.EBUSY
-	case err != nil:
-		return fmt.Errorf("fusermount3: %w: %s", err, text)
+	if !ended {
+		return fmt.Errorf("process %d that served it has not ended after %v; it is unmounted, but what was written last may not be saved before that process goes on", m.pid, endPatience)
 	}
 	return nil
 }
 
-func waitForExit(pidfd int) error {
-	deadline := time.Now().Add(savePatience)
-	for {
-		left := time.Until(deadline)
+// detach takes the mount at dir out of the directory tree, busy or not.
+func detach(dir string) error {
+	err := fusedev.Detach(dir)
+	if errors.Is(err, exec.ErrNotFound) {
+		return errNoFusermount
+	}
+	return err
+}
+
+// endsWithin reports whether a process ends within patience.
+func endsWithin(pidfd int, patience time.Duration) (bool, error) {
+	for deadline := time.Now().Add(patience); ; {
+		left := max(0, time.Until(deadline)) // poll takes less than 0 for ever
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(left.Milliseconds()))
 		switch {
 		case n > 0:
-			return nil
+			return true, nil
 		case err != nil && !errors.Is(err, unix.EINTR):
-			return err
-		case left <= 0:
-			return fmt.Errorf("has not ended after %v; its last commits may be missing", savePatience)
+			return false, fmt.Errorf("wait for the daemon: %w", err)
+		case left == 0:
+			return false, nil
 		}
 	}
-}
-
-func explainBusy(dir string, err error) error {
-	if !errors.Is(err, unix.EBUSY) {
-		return fmt.Errorf("unmount %s: %w", dir, err)
-	}
-	who := "by a process that this user may not see"
-	if users := mountUsers(dir); len(users) > 0 {
-		who = "by " + strings.Join(users, ", ")
-	}
-	return fmt.Errorf("unmount %s: it is in use %s; leave it there, or detach it all the same with --lazy: %w", dir, who, err)
 }
 
 // mountUsers names some of the processes that are in dir or have files of it

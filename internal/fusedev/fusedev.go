@@ -49,15 +49,18 @@ type Prompt interface {
 
 // Server serves a mounted file system.
 type Server struct {
-	dir      string
 	fs       FileSystem
 	protocol *fuse.ProtocolServer
 	log      *log.Logger
 
 	device *os.File
 	fd     int // of device, for those who serve: it is open for as long as they do
+	stop   int // an event, which is there to be read once Serve is to return
 
 	guard *guard
+
+	answers answers
+	storing sync.RWMutex // held while pages are given to the kernel
 
 	serving sync.WaitGroup
 	buffers sync.Pool     // of *buffers
@@ -91,9 +94,9 @@ func Mount(fs FileSystem, dir string, opts *fuse.MountOptions) (*Server, error) 
 		return nil, err
 	}
 	s := &Server{
-		dir: dir, fs: fs, protocol: fuse.NewProtocolServer(fs, &o), log: o.Logger,
+		fs: fs, protocol: fuse.NewProtocolServer(fs, &o), log: o.Logger,
 		device: os.NewFile(uintptr(fd), "/dev/fuse"), fd: fd,
-		wake: make(chan struct{}), gone: make(chan struct{}), began: time.Now(),
+		stop: -1, wake: make(chan struct{}), gone: make(chan struct{}), began: time.Now(),
 	}
 	s.buffers.New = func() any { return newBuffers() }
 	// Only now: of a file that was like this before, Go's poller would be told of every request.
@@ -101,10 +104,13 @@ func Mount(fs FileSystem, dir string, opts *fuse.MountOptions) (*Server, error) 
 		err = s.greet()
 	}
 	if err == nil {
-		s.guard, err = newGuard(fd)
+		s.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	}
+	if err == nil {
+		s.guard, err = newGuard(fd, s.stop)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.Unmount(), s.device.Close())
+		return nil, errors.Join(err, Detach(dir), s.Close())
 	}
 	return s, nil
 }
@@ -131,33 +137,56 @@ func (s *Server) greet() error {
 	return nil
 }
 
-// Serve answers requests until the file system is unmounted, and all that came
-// are answered.
+// Serve answers requests until the kernel ends the connection, or Stop does, and
+// all that came are answered. Until Close, notices can still be sent.
 func (s *Server) Serve() {
 	s.serving.Go(s.stand)
 	s.call()
 	s.serving.Wait()
-	_ = s.guard.close()
-	_ = s.device.Close()
+}
+
+// Close closes the device once Serve has returned, which ends the connection: every
+// request fails from then on, whoever still has a copy of the mount.
+func (s *Server) Close() error {
+	if s.guard != nil {
+		_ = s.guard.close()
+	}
+	if s.stop >= 0 {
+		_ = unix.Close(s.stop)
+	}
+	return s.device.Close()
 }
 
 // now is the time since the server was made, which grows steadily.
 func (s *Server) now() time.Duration { return time.Since(s.began) }
 
-// answer lets the file system answer the request of length n.
+// answer lets the file system answer the request of length n, which may take long:
+// meanwhile Revoke may have answered it.
 func (s *Server) answer(b *buffers, n int) {
+	unique := b.header().Unique
+	if !s.answers.expect(unique, writesBack(b, n)) {
+		s.refuse(b)
+		return
+	}
+	out := s.ask(b, n)
+	s.answers.give(unique, func() { s.reply(out) })
+}
+
+// ask lets the file system answer the request of length n, and returns the answer.
+func (s *Server) ask(b *buffers, n int) []byte {
 	size, status := s.protocol.HandleRequest([][]byte{b.in[:n]}, [][]byte{b.out})
 	if !status.Ok() { // it has no answer, but the kernel waits for one
 		size = b.head(status, 0)
 	}
-	if size > 0 {
-		s.reply(b.out[:size])
-	}
+	return b.out[:size]
 }
 
-// reply sends an answer. The kernel wants none from a request that was taken
-// back, nor when it has unmounted.
+// reply sends an answer, unless it is empty. The kernel wants none from a request
+// that was taken back, nor when it has unmounted.
 func (s *Server) reply(out []byte) {
+	if len(out) == 0 {
+		return
+	}
 	_, err := unix.Write(s.fd, out)
 	s.answered.Store(int64(s.now()))
 	if err != nil && !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ENODEV) {

@@ -73,6 +73,7 @@ func serve(t *testing.T, f *toy) *served {
 	t.Cleanup(func() {
 		_ = unix.Unmount(m.dir, unix.MNT_DETACH) // unless the test has
 		m.wantOver()
+		_ = m.Close() // unless the test has
 		if text := m.said.String(); text != "" {
 			t.Errorf("the server says %q", text)
 		}
@@ -223,37 +224,82 @@ func TestKilledWhileWaiting(t *testing.T) {
 	}
 }
 
-func TestUnmount(t *testing.T) {
-	m := serve(t, newToy())
-	cmd := exec.Command("sh", "-c", `cd "$0" && echo there && exec sleep 100`, m.dir)
-	out, err := cmd.StdoutPipe()
+// Revoke refuses everything at once, also what waits for an answer, but for what is
+// written back from a mapping; Stop that, too. Serve returns when the file system is
+// done with what it was asked.
+func TestRevoke(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		skip.Because(t, "python3 is not installed")
+	}
+	f := newToy()
+	f.leave = make(chan struct{})
+	m := serve(t, f)
+	mapping := exec.Command("python3", "-c", `
+import mmap, os, sys
+os.chdir(sys.argv[1])
+f = os.open("prompt", os.O_RDWR)
+m = mmap.mmap(f, 0)
+m[0:2] = b"AT"
+print("mapped", flush=True)
+os.read(0, 1)`, m.dir)
+	in, err := mapping.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	out, err := mapping.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mapping.Start(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	err = m.Unmount()
-	if !errors.Is(err, syscall.EBUSY) {
-		t.Errorf("unmounting what is in use: %v", err)
+	waiting := make(chan string)
+	go func() {
+		text, _ := exec.Command("cat", filepath.Join(m.dir, "slow")).CombinedOutput()
+		waiting <- string(text)
+	}()
+	m.until("it waits", func() bool { return m.waiters() == 1 })
+
+	m.Revoke()
+	const gone = "Transport endpoint is not connected"
+	if got := <-waiting; !strings.Contains(got, gone) {
+		t.Errorf("whoever waits gets %q", got)
 	}
-	if got := m.sh("cat prompt slow"); got != "at once\nlater\n" {
-		t.Errorf("got %q after that", got)
+	if status := m.InodeNotifyStoreCache(promptID, 0, []byte("pushed!\n")); status != fuse.Status(syscall.ENODEV) {
+		t.Errorf("pages are given to the kernel: %v", status)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
+	if status := m.InodeNotify(promptID, 0, 0); !status.Ok() {
+		t.Errorf("dropping pages: %v", status)
 	}
-	_ = cmd.Wait()
-	if err := m.Unmount(); err != nil {
-		t.Error(err)
+	m.mu.Lock()
+	if got := string(m.data[promptID]); got != "AT once\n" {
+		t.Errorf("written back: %q", got)
 	}
+	m.mu.Unlock()
+	text, _ := exec.Command("cat", filepath.Join(m.dir, "prompt")).CombinedOutput()
+	if !strings.Contains(string(text), gone) {
+		t.Errorf("whoever opens a file after that gets %q", text)
+	}
+
+	m.Stop()
+	select {
+	case <-m.over:
+		t.Error("Serve has returned before the file system was done")
+	case <-time.After(10 * time.Millisecond):
+	}
+	close(f.leave)
 	m.wantOver()
 	if n := m.resting.Load(); n != 0 {
 		t.Errorf("%d goroutines are left", n)
 	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	_ = in.Close()
+	_ = mapping.Wait()
 }
 
 func TestMountFails(t *testing.T) {
@@ -296,19 +342,25 @@ func TestNotices(t *testing.T) {
 	if status := m.InodeNotify(77, 0, 0); status != fuse.ENOENT {
 		t.Errorf("a notice about an unknown inode: %v", status)
 	}
-	if err := m.Unmount(); err != nil {
+	if err := unix.Unmount(m.dir, 0); err != nil {
 		t.Error(err)
 	}
 	m.wantOver()
-	if status := m.InodeNotify(promptID, 0, 0); status != fuse.Status(syscall.ENODEV) {
+	if status := m.InodeNotify(promptID, 0, 0); status != fuse.ENOENT {
 		t.Errorf("a notice after the file system was unmounted: %v", status)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if status := m.InodeNotify(promptID, 0, 0); status != fuse.Status(syscall.ENODEV) {
+		t.Errorf("a notice after the device was closed: %v", status)
 	}
 }
 
 // unmounted is a server whose device is one end of a pipe.
 func unmounted(end *os.File) *Server {
 	quiet := log.New(&said{}, "", 0)
-	return &Server{fd: int(end.Fd()), log: quiet, protocol: fuse.NewProtocolServer(newToy(), &fuse.MountOptions{Logger: quiet})}
+	return &Server{fd: int(end.Fd()), stop: -1, log: quiet, protocol: fuse.NewProtocolServer(newToy(), &fuse.MountOptions{Logger: quiet})}
 }
 
 func pipe(t *testing.T) (r, w *os.File) {

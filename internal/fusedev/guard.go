@@ -1,6 +1,7 @@
 package fusedev
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 
@@ -14,10 +15,15 @@ import (
 // wake the sleeper all the same, who then sleeps on: Linux always adds EPOLLERR.
 type guard struct{ epoll, device int }
 
-func newGuard(device int) (*guard, error) {
+// newGuard makes the guard of a device that is served until there is something to
+// read from stop.
+func newGuard(device, stop int) (*guard, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("epoll_create1: %w", err)
+	}
+	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, stop, &unix.EpollEvent{Events: unix.EPOLLIN}); err != nil {
+		return nil, errors.Join(fmt.Errorf("epoll_ctl: %w", err), unix.Close(epoll))
 	}
 	return &guard{epoll, device}, nil
 }
@@ -41,7 +47,8 @@ func (g *guard) control(op int) error {
 	return unix.EpollCtl(g.epoll, op, g.device, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT})
 }
 
-// wait sleeps until there is something to read, once for every set.
+// wait sleeps until there is something to read, once for every set, and not at all
+// when the device is not to be served any more.
 func (g *guard) wait() error {
 	var event [1]unix.EpollEvent
 	for {

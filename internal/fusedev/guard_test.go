@@ -14,7 +14,12 @@ func TestGuard(t *testing.T) {
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
 	}
-	g, err := newGuard(pipe[0])
+	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(stop)
+	g, err := newGuard(pipe[0], stop)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,4 +101,9 @@ func TestGuard(t *testing.T) {
 		set()
 		wake("the end")
 	}
+	if _, err := unix.Write(stop, bytesOf(new(uint64(1)))); err != nil {
+		t.Fatal(err)
+	}
+	wake("not to be served any more")
+	wake("for good")
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -81,30 +80,14 @@ func received(socket int) (int, error) {
 	return -1, errors.New("fusermount3 has not handed over the FUSE device")
 }
 
-// Unmount unmounts the file system and returns when Serve has. It tries again a
-// few times while the mount is in use, and then gives up.
-func (s *Server) Unmount() error {
-	const first, last = 5 * time.Millisecond, 40 * time.Millisecond
-	for pause := first; ; pause *= 2 {
-		err := s.detach()
-		if err == nil {
-			s.serving.Wait()
-			return nil
-		}
-		if pause > last {
-			return err
-		}
-		time.Sleep(pause)
-	}
-}
-
-func (s *Server) detach() error {
+// Detach takes the mount at dir out of the directory tree, busy or not.
+func Detach(dir string) error {
 	if os.Geteuid() == 0 {
-		return unix.Unmount(s.dir, 0)
+		return unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	}
-	out, err := exec.Command("fusermount3", "-u", s.dir).CombinedOutput()
+	out, err := exec.Command("fusermount3", "-u", "-z", "--", dir).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("fusermount3 -u: %w: %s", err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("fusermount3 -u -z: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }

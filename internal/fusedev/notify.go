@@ -26,8 +26,13 @@ func (s *Server) EntryNotify(parent uint64, name string) fuse.Status {
 }
 
 // InodeNotifyStoreCache puts bytes into the page cache of an inode; they are at
-// most 4 GiB.
+// most 4 GiB. After Revoke it is ENODEV.
 func (s *Server) InodeNotifyStoreCache(node uint64, offset int64, data []byte) fuse.Status {
+	s.storing.RLock() // not the lock of the answers, one of which the kernel may wait for here
+	defer s.storing.RUnlock()
+	if s.answers.ended() {
+		return fuse.Status(syscall.ENODEV)
+	}
 	about := fuse.NotifyStoreOut{Nodeid: node, Offset: uint64(offset), Size: uint32(len(data))}
 	return s.notify(fuse.NOTIFY_STORE_CACHE, bytesOf(&about), data)
 }

@@ -26,10 +26,17 @@ const (
 	opBatchForget = 42
 )
 
-// prompt answers the request of length n if that can be done at once.
+// prompt answers the request of length n if that can be done at once, or if it is
+// to be refused.
 func (s *Server) prompt(b *buffers, n int) bool {
 	if n < int(unsafe.Sizeof(fuse.InHeader{})) {
 		return false // for the protocol to complain of
+	}
+	s.answers.mu.RLock()
+	defer s.answers.mu.RUnlock()
+	if !s.answers.serves(writesBack(b, n)) {
+		s.refuse(b)
+		return true
 	}
 	var status fuse.Status
 	var answered bool
@@ -72,7 +79,7 @@ func (s *Server) prompt(b *buffers, n int) bool {
 		status, answered = s.fs.PromptGetAttr(in, out)
 		size = unsafe.Sizeof(*out)
 	case opForget, opBatchForget, opInterrupt, opGetXAttr, opListXAttr:
-		s.answer(b, n)
+		s.reply(s.ask(b, n))
 		return true
 	}
 	if answered {

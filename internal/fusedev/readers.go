@@ -56,14 +56,19 @@ func (s *Server) stand() {
 	}
 }
 
-// end lets go of those who rest: there is nothing to read any more.
+// end is the end of a reader: nothing is to be read any more.
 func (s *Server) end(err error) {
-	if err != syscall.ENODEV { // which is how an unmount looks
+	if err != errStopped && err != syscall.ENODEV { // which is how an unmount looks
 		s.log.Printf("read from the FUSE device: %v", err)
 	}
+	s.finish()
+}
+
+// finish lets go of those who sleep, and of those who rest.
+func (s *Server) finish() {
 	s.ended.Do(func() {
 		close(s.gone)
-		_ = s.guard.set() // the end is something to read
+		_, _ = unix.Write(s.stop, bytesOf(new(uint64(1))))
 	})
 }
 
@@ -105,12 +110,20 @@ func (s *Server) retire() bool {
 	}
 }
 
-// errEnough says that there are other readers.
-var errEnough = errors.New("not needed as a reader")
+var (
+	errEnough  = errors.New("not needed as a reader") // there are others
+	errStopped = errors.New("nothing is to be read any more")
+)
 
 // next returns the length of the next request, or errEnough, after which the
-// caller is no reader any more. With look it may look for it before it sleeps.
+// caller is no reader any more, or errStopped. With look it may look for it before
+// it sleeps.
 func (s *Server) next(in []byte, look bool) (int, error) {
+	select {
+	case <-s.gone:
+		return 0, errStopped
+	default:
+	}
 	if look && s.eager.Load() && s.looking.CompareAndSwap(false, true) {
 		n, err := s.look(in)
 		s.looking.Store(false)
@@ -118,12 +131,14 @@ func (s *Server) next(in []byte, look bool) (int, error) {
 			return n, err
 		}
 	}
-	// First of all: who is not the last reader must not wait here, so that he who
-	// meets the end of the mount (see end) is the only one who minds the guard.
+	// First of all: who is not the last reader must not wait here.
 	for !s.retire() {
-		ready := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
+		ready := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}, {Fd: int32(s.stop), Events: unix.POLLIN}}
 		if _, err := unix.Poll(ready, -1); err != nil && err != syscall.EINTR {
 			return 0, err
+		}
+		if ready[1].Revents != 0 {
+			return 0, errStopped
 		}
 		n, err := s.try(in)
 		if err != syscall.EAGAIN { // else somebody was faster

@@ -1,0 +1,104 @@
+package fusefs
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/fusedev"
+)
+
+// How long the parts of an unmount may take, five seconds in all.
+const (
+	commitPatience = 3 * time.Second // until what is not committed is kept as a conflict
+	forgetPatience = time.Second / 2
+	endPatience    = time.Second / 2
+)
+
+// unmount ends a mount, which other mount namespaces may have copies of. They keep
+// it alive in the kernel for as long as they like; the order of the steps sees to it
+// that they have nothing of it:
+//
+//  1. What was written is committed, while programs go on.
+//  2. The device refuses every request. What write(2) acknowledged before that is
+//     in the stages.
+//  3. The kernel forgets all attributes and pages. Before it drops a page that a
+//     mapping has changed, it writes that back, which is still served. Without its
+//     attributes it lets nobody open, list or stat anything, whatever names it has.
+//  4. What the stages have got since the first step is committed.
+//  5. The mount leaves the directory tree, and the device is closed.
+//
+// To abort the connection first would be simpler, and leave to whoever has a file
+// open or mapped what the kernel has in its page cache, and in a quiet mount every
+// such file to everybody.
+func (m *Server) unmount() error {
+	select {
+	case <-m.done: // somebody else unmounted it
+		return nil
+	default:
+	}
+	late := time.AfterFunc(commitPatience, m.cancel)
+	defer late.Stop()
+	saved := endsWithin(commitPatience+endPatience, m.fs.commitAll)
+	m.server.Revoke()
+	m.forget()
+	saved = saved && endsWithin(endPatience, m.fs.commitAll)
+	var err error
+	if m.attached() {
+		if err = fusedev.Detach(m.dir); err != nil {
+			err = fmt.Errorf("unmount %s: %w", m.dir, err)
+		}
+	}
+	m.server.Stop()
+	if !endsWithin(endPatience, m.Wait) || !saved {
+		err = errors.Join(err, fmt.Errorf("%s: %w", m.dir, ErrHangs))
+	}
+	return err
+}
+
+// endsWithin runs do, and reports whether it has ended after a time. If it has not,
+// it goes on.
+func endsWithin(patience time.Duration, do func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
+
+// forgetAll makes the kernel forget what it knows of the mount's files, but for
+// their names. It does nothing where the kernel has no copy of the mount left.
+func (m *Server) forgetAll() {
+	all := func() {
+		if m.server.InodeNotify(fuse.FUSE_ROOT_ID, 0, 0) == fuse.ENOENT {
+			return
+		}
+		for _, id := range m.fs.known() {
+			_ = m.server.InodeNotify(id, 0, 0)
+		}
+	}
+	if !endsWithin(forgetPatience, all) { // who holds a page is waited for
+		m.fs.log.Warn("the kernel has not forgotten all pages", "dir", m.dir)
+	}
+}
+
+// known returns the ids of the nodes that the kernel knows.
+func (fs *fileSystem) known() []uint64 {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	ids := make([]uint64, 0, len(fs.nodes))
+	for id, n := range fs.nodes {
+		if n.lookups > 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
