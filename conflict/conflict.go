@@ -208,13 +208,11 @@ func (s *Store) next(last io.Reader) (int, error) {
 // Rewrite replaces what the loser of an open conflict wrote, who has written more
 // since, as durably as Keep. ErrNotFound, also when the conflict is settled.
 func (s *Store) Rewrite(id int, yours []byte) error {
-	about, err := s.About(id)
-	if err == nil && !about.Settled.IsZero() {
-		err = fmt.Errorf("conflict %d is settled: %w", id, ErrNotFound)
-	}
+	last, about, err := s.lockOpen(id)
 	if err != nil {
 		return err
 	}
+	defer last.Close()
 	dir := s.dirOf(id)
 	if err := durable.WriteFile(filepath.Join(dir, YoursFile), yours, 0o600); err != nil {
 		return fmt.Errorf("conflict %d: %w", id, err)
@@ -358,10 +356,15 @@ func (s *Store) Read(id int, name string) ([]byte, error) {
 // Settle notes that an open conflict is settled, and how, as durably as Keep.
 // Of one that is settled already it changes nothing. ErrNotFound.
 func (s *Store) Settle(id int, how string, at time.Time) error {
-	about, err := s.About(id)
-	if err != nil || !about.Settled.IsZero() && !s.isOpen(id) {
+	last, about, err := s.lockOpen(id)
+	if errors.Is(err, ErrNotFound) {
+		_, err = s.find(id)
 		return err
 	}
+	if err != nil {
+		return err
+	}
+	defer last.Close()
 	about.Settled, about.How = at.UTC().Truncate(time.Microsecond), how
 	err = errors.Join(writeAbout(s.dirOf(id), about), durable.MkdirAll(filepath.Join(s.dir, settledDir), 0o700))
 	if err == nil {
@@ -370,19 +373,32 @@ func (s *Store) Settle(id int, how string, at time.Time) error {
 	if err == nil {
 		err = errors.Join(durable.SyncDir(filepath.Join(s.dir, settledDir)), durable.SyncDir(s.dir))
 	}
-	if errors.Is(err, fs.ErrNotExist) { // settled or removed at the same time
-		_, err = s.find(id)
-		return err
-	}
 	if err != nil {
 		return fmt.Errorf("settle conflict %d: %w", id, err)
 	}
 	return nil
 }
 
-func (s *Store) isOpen(id int) bool {
-	_, err := os.Stat(s.dirOf(id))
-	return err == nil
+// lockOpen describes an open conflict that is about to be changed. Closing the file
+// lets others change conflicts, or give one a number. ErrNotFound, also when the
+// conflict is settled.
+func (s *Store) lockOpen(id int) (last *os.File, about About, err error) {
+	if _, err := s.find(id); err != nil {
+		return nil, About{}, err
+	}
+	if last, err = s.lockLast(); err != nil {
+		return nil, About{}, err
+	}
+	if _, err = os.Stat(s.dirOf(id)); errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("conflict %d is settled: %w", id, ErrNotFound)
+	}
+	if err == nil {
+		about, err = s.About(id)
+	}
+	if err != nil {
+		return nil, About{}, errors.Join(err, last.Close())
+	}
+	return last, about, nil
 }
 
 // Remove forgets a conflict, open or settled. ErrNotFound.

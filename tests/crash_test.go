@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -210,20 +209,6 @@ func (c *crashes) match(t *testing.T, style string, commits []map[string]string)
 		t.Fatalf("%s: the history has what nobody wrote: %v", style, commits[next:])
 	}
 	maps.DeleteFunc(c.state, func(_, sum string) bool { return sum == "" })
-}
-
-// broughtBack reports whether a commit made a memory of the temporary file of a step
-// that was to be renamed, and whose mount was killed before.
-func broughtBack(commit, sets map[string]string) bool {
-	for name, sum := range commit {
-		for target, want := range sets {
-			dir, base := path.Split(target)
-			if len(commit) == 1 && sum == want && strings.HasPrefix(name, dir+"."+base+".tmp.") {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // readBack reads some versions through the command line.

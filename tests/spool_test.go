@@ -3,6 +3,7 @@ package tests
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -180,4 +181,18 @@ func TestUnmountNamesWhatIsKept(t *testing.T) {
 	if out := e.must(t, "unmount", "--at", m.at); strings.Contains(out, "kept") {
 		t.Errorf("unmount says:\n%s", out)
 	}
+}
+
+// broughtBack reports whether a commit made a memory of the temporary file of a step
+// that was to be renamed, and whose mount was killed before.
+func broughtBack(commit, sets map[string]string) bool {
+	for name, sum := range commit {
+		for target, want := range sets {
+			dir, base := path.Split(target)
+			if len(commit) == 1 && sum == want && strings.HasPrefix(name, dir+"."+base+".tmp.") {
+				return true
+			}
+		}
+	}
+	return false
 }

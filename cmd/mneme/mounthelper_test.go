@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/alecthomas/kong"
 )
 
 func TestHelperArgs(t *testing.T) {
@@ -43,7 +41,7 @@ func TestServiceUnit(t *testing.T) {
 	}
 	command = strings.NewReplacer("%i", "notes", "$MNEME_OPTIONS", "--session host-1 --owner 1000:1000").Replace(command)
 	var grammar cli
-	parser, err := kong.New(&grammar, kong.Vars{"mountdir": defaultMountDir, "urlvariable": urlVariable})
+	parser, err := newParser(t.Context(), &grammar, newApp(os.Stdin, os.Stdout, os.Stderr))
 	if err != nil {
 		t.Fatal(err)
 	}
