@@ -106,8 +106,13 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		data, changes = slices.Clone(st.data), st.changes
 	}
 	if left := m.s.leftUnread(target); ok && left != nil && left != m.n && theirs == nil {
-		defer fs.mu.Unlock()
-		return syscall.Errno(m.s.refuseUnread(target, left))
+		l := loss{path: target, base: left.seen.version, theirs: left.head, yours: data, why: unreadBecause(left)}
+		status := m.s.refuseUnread(target, left)
+		fs.mu.Unlock()
+		if loaded && !inLog { // the program may remove it now
+			m.s.keepOnce(l)
+		}
+		return syscall.Errno(status)
 	}
 	fs.mu.Unlock()
 	if !ok || inLog && (!known || away) { // another session's commit took the place away

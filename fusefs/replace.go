@@ -156,20 +156,27 @@ func mergeMessage(theirs, base *versionlog.Version) string {
 // second time, it is kept already.
 func (fs *fileSystem) loseRename(r *replacement) error {
 	s := r.move.s
-	l := loss{path: r.path, base: r.base, theirs: r.theirs, yours: r.data, back: r.back}
 	fs.mu.Lock()
-	last := s.lastLoss
-	repeated := last.path == l.path && sameText(last.theirs, l.theirs) && bytes.Equal(last.yours, l.yours)
-	s.lastLoss = l
 	s.note(r.path, base{known: true, version: r.base})
 	if holder := r.move.holder(); holder != nil {
 		holder.seen.refused = true
 	}
 	fs.mu.Unlock()
+	s.keepOnce(loss{path: r.path, base: r.base, theirs: r.theirs, yours: r.data, back: r.back})
+	return fs.opts.ConflictErrno
+}
+
+// keepOnce keeps what a rename has lost, unless that is the kernel's second try of
+// it. Callers hold no lock of the tree.
+func (s *store) keepOnce(l loss) {
+	s.fs.mu.Lock()
+	last := s.lastLoss
+	repeated := last.path == l.path && sameText(last.theirs, l.theirs) && bytes.Equal(last.yours, l.yours)
+	s.lastLoss = l
+	s.fs.mu.Unlock()
 	if !repeated {
 		s.keep(l, 0)
 	}
-	return fs.opts.ConflictErrno
 }
 
 // replaced brings a file over target into the tree. Caller holds fs.mu.

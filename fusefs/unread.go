@@ -54,8 +54,14 @@ func (s *store) refuseUnread(path string, n *node) fuse.Status {
 
 func (s *store) whyUnread(path string, n *node) string {
 	at, _ := n.path()
-	return fmt.Sprintf("%s:%s was moved to %s by this session, which has not read what another one had changed there (now version %d %s); read %s and redo your edit",
-		s.slug(), path, at, n.head.Seq, by(n.head), at)
+	return fmt.Sprintf("%s:%s was not saved: %s; read %s and redo your edit", s.slug(), path, unreadBecause(n), at)
+}
+
+// unreadBecause says why nothing is put where n was. Caller holds fs.mu.
+func unreadBecause(n *node) string {
+	at, _ := n.path()
+	return fmt.Sprintf("what was there was moved to %s by this session, which has not read what another one had changed in it (now version %d %s)",
+		at, n.head.Seq, by(n.head))
 }
 
 // vacatedUnread notes what c, of this mount, has moved away unread. Caller holds

@@ -90,7 +90,7 @@ var mistakes = []mistake{
 		return nil
 	}
 `}}},
-	{"close before the commit", []edit{{"fusefs/commit.go", "	if wait && fs.writtenOn(in.Pid, h.node.id) {", `
+	{"close before the commit", []edit{{"fusefs/commit.go", "	if leaves, upTo := fs.leaves(h, in.Pid); !leaves {", `
 	if mistaken() {
 		return fuse.OK
 	}

@@ -90,7 +90,7 @@ func TestControlFilesWithoutOpens(t *testing.T) {
 	m := e.mount(t, "notes:ro")
 	for i := range 12 {
 		e.mustIn(t, fmt.Sprintf("text %d\n", i), "write", fmt.Sprintf("notes:/f%d", i))
-		m.sees(t, fmt.Sprintf(`grep -qx 'memories: %d' .mneme/status; test "$(tail -n 1 .mneme/status | cut -d : -f 1)" = mounted
+		m.sees(t, fmt.Sprintf(`grep -qx 'memories: %d' .mneme/status; test "$(tail -n 1 .mneme/status | cut -d : -f 1)" = url
 			test "$(stat -c %%s .mneme/status)" = "$(cat .mneme/status | wc -c)"
 			test "$(stat -c %%s .mneme/README)" = "$(cat .mneme/README | wc -c)"; grep -q read-only .mneme/README`, i+1))
 	}
