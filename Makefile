@@ -22,7 +22,7 @@ run: build       ## mount the store notes, in the foreground
 test:            ## run every test; installs the tools and servers they use
 	scripts/install-test-tools.sh
 	scripts/install-test-servers.sh
-	MNEME_NOSKIP=1 go test -timeout 20m ./...
+	MNEME_NOSKIP=1 go test -timeout 30m ./...
 
 check:           ## gofmt, vet, staticcheck, go.mod, and every test with the race detector
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt these:" $$unformatted; exit 1; fi
@@ -31,7 +31,7 @@ check:           ## gofmt, vet, staticcheck, go.mod, and every test with the rac
 	go mod tidy -diff
 	scripts/install-test-tools.sh
 	scripts/install-test-servers.sh
-	MNEME_NOSKIP=1 go test -race -timeout 30m ./...
+	MNEME_NOSKIP=1 go test -race -timeout 45m ./...
 
 torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
 	scripts/install-test-tools.sh
