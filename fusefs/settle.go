@@ -3,6 +3,7 @@ package fusefs
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -137,12 +138,7 @@ func (fs *fileSystem) dismiss(dirID uint64, name string, rmdir bool) (fuse.Statu
 // closed notes that an open conflict of this session is settled. What
 // .mneme/errors says of its path was the last of them. Caller holds fs.mu.
 func (s *store) closed(path string, id int) {
-	left := s.open[path][:0]
-	for _, other := range s.open[path] {
-		if other != id {
-			left = append(left, other)
-		}
-	}
+	left := slices.DeleteFunc(s.open[path], func(other int) bool { return other == id })
 	if s.open[path] = left; len(left) == 0 {
 		delete(s.open, path)
 		s.errors.written(path)

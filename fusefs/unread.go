@@ -48,13 +48,9 @@ func (s *store) leftUnread(path string) *node {
 // refuseUnread answers who is about to put something at path, in the place of n,
 // which was moved away from there unread. Caller holds fs.mu.
 func (s *store) refuseUnread(path string, n *node) fuse.Status {
-	s.errors.addConflict(path, s.whyUnread(path, n))
-	return fuse.Status(s.fs.opts.ConflictErrno)
-}
-
-func (s *store) whyUnread(path string, n *node) string {
 	at, _ := n.path()
-	return fmt.Sprintf("%s:%s was not saved: %s; read %s and redo your edit", s.slug(), path, unreadBecause(n), at)
+	s.errors.addConflict(path, fmt.Sprintf("%s:%s was not saved: %s; read %s and redo your edit", s.slug(), path, unreadBecause(n), at))
+	return fuse.Status(s.fs.opts.ConflictErrno)
 }
 
 // unreadBecause says why nothing is put where n was. Caller holds fs.mu.
