@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // childVariable makes this test binary a child process that uses a mount, as
@@ -115,5 +118,24 @@ func (c *child) waitFirstLine(t testing.TB, patience time.Duration) {
 		t.Fatalf("child %s: %v\n%s", c.what, c.err, c.stderr)
 	case <-time.After(patience):
 		t.Fatalf("child %s: silent for %v", c.what, patience)
+	}
+}
+
+// startTied starts a process whose Pdeathsig comes when the test process ends. The
+// kernel sends it when the thread ends that started the process, so that thread
+// does nothing else, and stays, until the process has ended.
+func startTied(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		for waiting := err == nil; waiting; {
+			waiting = unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR
+		}
+	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -317,21 +316,11 @@ func (m *mount) start(t testing.TB, args []string) {
 	}
 	m.ready = newLineWaiter()
 	m.cmd.Stdout = m.ready
-	started := make(chan error)
+	startTied(t, m.cmd)
 	go func() {
-		// The signal of Pdeathsig comes when the thread ends that started the
-		// process, so that thread stays.
-		runtime.LockOSThread()
-		err := m.cmd.Start()
-		started <- err
-		if err == nil {
-			m.err = m.cmd.Wait()
-			close(m.ended)
-		}
+		m.err = m.cmd.Wait()
+		close(m.ended)
 	}()
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
 	m.pid = m.cmd.Process.Pid
 	t.Cleanup(func() { m.end(t) })
 	select {

@@ -80,9 +80,7 @@ func (m *mount) copied(t testing.TB, script string, args ...string) (in io.Write
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	startTied(t, cmd)
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
