@@ -24,26 +24,7 @@ func TestHangingProcessesAreFreed(t *testing.T) {
 			e := newEnv(t)
 			e.store("notes", "--max-memory-bytes=1048576")
 			m := e.mount(t, "notes")
-			// Large, and so a file of its own, which can be made one that keeps its
-			// readers waiting.
-			e.mustIn(t, strings.Repeat("old\n", 50_000), "write", "notes:/f")
-			blob := e.blobFile(t, e.versions(t, "notes:/f")[0].SHA256)
-			if err := os.Remove(blob); err != nil {
-				t.Fatal(err)
-			}
-			if err := syscall.Mkfifo(blob, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			a := m.agent(t)
-			read := make(chan reply, 1)
-			go func() { read <- a.do(t, call{Op: "read", Path: "f"}) }()
-			awaitUntil(t, "the daemon reads the blob", func() bool {
-				f, err := os.OpenFile(blob, os.O_WRONLY|syscall.O_NONBLOCK, 0)
-				if err == nil {
-					t.Cleanup(func() { _ = f.Close() })
-				}
-				return err == nil
-			})
+			read := m.hangingRead(t)
 			device := m.device(t)
 			t.Cleanup(func() { _ = syscall.Close(device) })
 			m.kill(t)
@@ -52,15 +33,47 @@ func TestHangingProcessesAreFreed(t *testing.T) {
 			} else {
 				e.mount(t, "notes", "--at="+m.at).sh(t, "ls")
 			}
-			select {
-			case r := <-read:
-				if r.ok() {
-					t.Errorf("the reader read %d bytes", len(r.Text))
-				}
-			case <-time.After(mountPatience):
-				t.Fatal("the reader hangs on")
-			}
+			wantFreed(t, read)
 		})
+	}
+}
+
+// hangingRead has a child read a new memory, of a store that takes 200 KB, whose blob
+// keeps its readers waiting. It returns once the daemon waits for the blob; the channel
+// gets the read's result when that has ended.
+func (m *mount) hangingRead(t testing.TB) <-chan reply {
+	t.Helper()
+	m.env.mustIn(t, strings.Repeat("old\n", 50_000), "write", "notes:/f") // large, and so a file of its own
+	blob := m.env.blobFile(t, m.env.versions(t, "notes:/f")[0].SHA256)
+	if err := os.Remove(blob); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(blob, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := m.agent(t)
+	read := make(chan reply, 1)
+	go func() { read <- a.do(t, call{Op: "read", Path: "f"}) }()
+	awaitUntil(t, "the daemon reads the blob", func() bool {
+		f, err := os.OpenFile(blob, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if err == nil {
+			t.Cleanup(func() { _ = f.Close() })
+		}
+		return err == nil
+	})
+	return read
+}
+
+// wantFreed waits until a read that hung has ended, which must be with an error.
+func wantFreed(t testing.TB, read <-chan reply) {
+	t.Helper()
+	select {
+	case r := <-read:
+		if r.ok() {
+			t.Errorf("the reader read %d bytes", len(r.Text))
+		}
+	case <-time.After(mountPatience):
+		t.Fatal("the reader hangs on")
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // holdsOn is a program in a copy of a mount. It has files open in every way,
@@ -282,24 +281,7 @@ func TestUnmountFreesWhoWaits(t *testing.T) {
 	e := newEnv(t)
 	e.store("notes", "--max-memory-bytes=1048576")
 	m := e.mount(t, "notes")
-	e.mustIn(t, strings.Repeat("old\n", 50_000), "write", "notes:/f") // large, and so a file of its own
-	blob := e.blobFile(t, e.versions(t, "notes:/f")[0].SHA256)
-	if err := os.Remove(blob); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(blob, 0o600); err != nil { // which keeps its readers waiting
-		t.Fatal(err)
-	}
-	a := m.agent(t)
-	read := make(chan reply, 1)
-	go func() { read <- a.do(t, call{Op: "read", Path: "f"}) }()
-	awaitUntil(t, "the daemon reads the blob", func() bool {
-		f, err := os.OpenFile(blob, os.O_WRONLY|syscall.O_NONBLOCK, 0)
-		if err == nil {
-			t.Cleanup(func() { _ = f.Close() })
-		}
-		return err == nil
-	})
+	read := m.hangingRead(t)
 	_, out, _ := m.copied(t, pours, filepath.Join(m.dir, "g"), "w")
 	line(t, out)
 	m.over = true
@@ -310,14 +292,7 @@ func TestUnmountFreesWhoWaits(t *testing.T) {
 	if left := mountsBelow(m.at); len(left) > 0 {
 		t.Errorf("left mounted: %v", left)
 	}
-	select {
-	case r := <-read:
-		if r.ok() {
-			t.Errorf("the reader read %d bytes", len(r.Text))
-		}
-	case <-time.After(mountPatience):
-		t.Fatal("the reader hangs on")
-	}
+	wantFreed(t, read)
 	var n int
 	if _, err := fmt.Sscan(line(t, out), &n); err != nil {
 		t.Fatal(err)
