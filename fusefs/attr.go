@@ -13,7 +13,7 @@ func fileMode(s *store) uint32 { return syscall.S_IFREG | s.fs.perm(0o644) }
 func dirMode(s *store) uint32  { return syscall.S_IFDIR | s.fs.perm(0o755) }
 
 func (n *node) attrTimeout() time.Duration {
-	if n.generate != nil || n.loads() && !n.store.knows(n) {
+	if n.generate != nil || n.reborn() || n.loads() && !n.store.knows(n) {
 		return 0 // nobody is told when what loads changes a directory's times
 	}
 	return forever

@@ -385,6 +385,7 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 	n.learn(seen)
 	if n.local || n.head == nil || n.head.Seq < v.Seq {
 		n.head, n.content = &v, nil
+		fs.notify.birth(n)
 	}
 	if hidden := n.parent.hidden[n.name]; hidden != nil && n.local {
 		n.store.unhide(hidden)

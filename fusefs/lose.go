@@ -119,7 +119,7 @@ const noConflict = -1
 func (s *store) keep(l loss, id int) int {
 	s.fs.mu.RLock()
 	redo := s.redo(l.path)
-	if id > 0 && !slices.Contains(s.open[l.path], id) {
+	if id > 0 && !s.isOpen(id) {
 		id = 0 // settled: what is lost now is another conflict
 	}
 	s.fs.mu.RUnlock()

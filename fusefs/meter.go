@@ -16,6 +16,7 @@ const (
 	kindLookup kind = iota
 	kindForget
 	kindGetAttr
+	kindStatx
 	kindSetAttr
 	kindOpen
 	kindCreate
@@ -40,7 +41,7 @@ const (
 
 // kindNames are what fuse(4) calls the kinds.
 var kindNames = [kinds]string{
-	"LOOKUP", "FORGET", "GETATTR", "SETATTR", "OPEN", "CREATE", "READ", "WRITE", "FLUSH", "FSYNC", "RELEASE",
+	"LOOKUP", "FORGET", "GETATTR", "STATX", "SETATTR", "OPEN", "CREATE", "READ", "WRITE", "FLUSH", "FSYNC", "RELEASE",
 	"OPENDIR", "READDIR", "READDIRPLUS", "RELEASEDIR", "GETXATTR", "LISTXATTR", "MKDIR", "UNLINK", "RMDIR", "RENAME", "STATFS",
 }
 
@@ -133,6 +134,11 @@ func (m *meter) Forget(id, count uint64) {
 func (m *meter) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	defer m.done(kindGetAttr, time.Now())
 	return m.FileSystem.GetAttr(cancel, in, out)
+}
+
+func (m *meter) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
+	defer m.done(kindStatx, time.Now())
+	return m.FileSystem.Statx(cancel, in, out)
 }
 
 func (m *meter) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {

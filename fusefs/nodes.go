@@ -37,6 +37,7 @@ type node struct {
 	mtime time.Time
 	ctime time.Time
 	atime time.Time // zero: as mtime
+	told  int64     // the time of creation that the kernel was told last; 0: none. See birth.go
 
 	// Directories.
 	children   map[string]*node  // never nil; that of a file always is

@@ -31,6 +31,17 @@ func (s *store) opened(path string, id int) {
 	}
 }
 
+// isOpen reports whether a conflict of this session is not settled. Its file may
+// have another path by now than it was kept for. Caller holds fs.mu.
+func (s *store) isOpen(id int) bool {
+	for _, ids := range s.open {
+		if slices.Contains(ids, id) {
+			return true
+		}
+	}
+	return false
+}
+
 // openedBefore notes the open conflicts that this session has from an earlier
 // mount.
 func (s *store) openedBefore() {

@@ -71,7 +71,7 @@ func (b base) wrote(v *versionlog.Version) base {
 // have read, by appending or merging.
 func (b base) added(v, under *versionlog.Version) base {
 	if b.stale(under) && b.own != under.ID {
-		b.steps = b.stepTo(under)
+		b.steps, b.again = b.stepTo(under), false
 	}
 	b.own = v.ID
 	return b

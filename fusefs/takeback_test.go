@@ -75,6 +75,30 @@ func TestReadAgainBeforeTheChangeIsKnown(t *testing.T) {
 	}
 }
 
+// TestPassIsOfWhatWasRead reads a file after a refusal, and then appends to what
+// another session has made of it since: to write over that is not what was meant.
+func TestPassIsOfWhatWasRead(t *testing.T) {
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	r.wantText("/f", "/f")
+	fh := r.dirtyWith("/f", "mine", syscall.O_WRONLY|syscall.O_TRUNC)
+	r.write("/f", "theirs\n")
+	if status := r.close(fh); status != fuse.Status(DefaultConflictErrno) {
+		t.Fatal(status)
+	}
+	r.follow()
+	r.wantText("/f", "theirs\n")
+	r.write("/f", "theirs again\n")
+	if status := r.close(r.appended("/f", "own\n")); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.follow()
+	r.wantText("/f", "theirs again\nown\n")
+	if status := r.save("/f", "mine", 0); status != fuse.Status(DefaultConflictErrno) {
+		t.Errorf("a write over what was never read: %v, want a conflict", status)
+	}
+}
+
 // TestDamagedVersionIsNotJudged writes a file one of whose earlier versions
 // cannot be read.
 func TestDamagedVersionIsNotJudged(t *testing.T) {

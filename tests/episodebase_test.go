@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"syscall"
@@ -11,7 +12,7 @@ import (
 type knowledge struct {
 	begin, end int64
 	sum        string
-	unread     bool // the session has put it there, but may not have read it
+	unread     bool // the session has put it there, or moved it away, but may not have read it
 	perhaps    bool // or knows what it knew before
 }
 
@@ -110,8 +111,9 @@ func (e *episode) knows(session string, at func(c *mountCall, seq uint64, k sess
 			learn(c.Path, "", false)
 		case opRename:
 			over := e.head(c.To, seq-1).sum != ""
-			learn(c.Path, "", false)
-			learn(c.To, before.sum, !over)
+			read := slices.ContainsFunc(known, func(one knowledge) bool { return has(one) && !one.unread && !one.perhaps })
+			learn(c.Path, "", !read)
+			learn(c.To, before.sum, !over || !read)
 			for _, one := range known {
 				if !over { // the file moves, and with it what is known of it
 					learn(c.To, one.sum, one.unread)
@@ -190,7 +192,7 @@ func (e *episode) checkRefusal(c *mountCall, target string, k sessionKnowledge) 
 		return // checkSights looks at those
 	}
 	if slices.ContainsFunc(known, func(one knowledge) bool { return one.unread }) {
-		return // it came here with a rename
+		return // it came here with a rename, or left with one
 	}
 	last := e.began(c.End)
 	for seq, m := range e.maker {
@@ -261,5 +263,10 @@ func (e *episode) checkKept() {
 	}
 	for _, k := range kept {
 		e.wrong = append(e.wrong, "kept, though nobody lost it: "+k.session+" "+k.path+" "+looks(k.yours))
+		for i := range e.calls {
+			if c := &e.calls[i]; c.session == k.session && (c.touches(strings.TrimPrefix(k.path, e.dir+"/")) || c.Token != "" && strings.Contains(k.yours, c.Token)) {
+				e.wrong = append(e.wrong, fmt.Sprintf("its calls: %v", c))
+			}
+		}
 	}
 }

@@ -81,7 +81,11 @@ func (e *episode) fault(c *mountCall, format string, args ...any) {
 			before = append(before, m)
 		}
 	}
-	for _, m := range before[max(0, len(before)-6):] {
+	alike := func(a, b *mountCall) bool {
+		return a.Op == opRead && b.Op == opRead && a.Path == b.Path && a.Looks == b.Looks
+	}
+	before = slices.CompactFunc(before, alike)
+	for _, m := range before[max(0, len(before)-12):] {
 		text += fmt.Sprintf("\n\tbefore: %v", m)
 	}
 	e.wrong = append(e.wrong, text)

@@ -29,8 +29,12 @@ func Build(view View, store Store, tip Tip, p *Proposal, now time.Time) (*Commit
 	if err := p.validate(); err != nil {
 		return nil, err
 	}
+	at := now.UTC().Truncate(time.Microsecond)
+	if at.Before(tip.Time) { // a writer whose clock is behind
+		at = tip.Time
+	}
 	b := builder{
-		view: view, heads: map[string]*Version{}, revived: map[string]bool{},
+		view: view, at: at, heads: map[string]*Version{}, revived: map[string]bool{},
 		arriving: map[string]bool{}, leaving: map[string]bool{},
 	}
 	if err := b.checkExpectations(store.ID, p.Changes); err != nil {
@@ -50,7 +54,7 @@ func Build(view View, store Store, tip Tip, p *Proposal, now time.Time) (*Commit
 	if err := b.checkOverlaps(); err != nil {
 		return nil, err
 	}
-	return b.commit(store, tip, p, now)
+	return b.commit(store, tip, p)
 }
 
 func (p *Proposal) validate() error {
@@ -111,6 +115,7 @@ func (c *Change) validate() error {
 
 type builder struct {
 	view     View
+	at       time.Time           // of the commit
 	heads    map[string]*Version // by path, as of before the commit
 	versions []Version
 	revived  map[string]bool // ids of deleted memories that the commit brings back
@@ -191,7 +196,7 @@ func (b *builder) apply(c Change) error {
 // of that id.
 func (b *builder) identify(v *Version, memoryID string) error {
 	if memoryID == "" {
-		v.MemoryID = newMemoryID()
+		v.MemoryID = newMemoryID(b.at)
 		return nil
 	}
 	newest, err := b.view.Newest(memoryID)
@@ -245,17 +250,14 @@ func (b *builder) checkOverlaps() error {
 
 func parentPath(path string) string { return path[:strings.LastIndexByte(path, '/')] }
 
-func (b *builder) commit(store Store, tip Tip, p *Proposal, now time.Time) (*Commit, error) {
+func (b *builder) commit(store Store, tip Tip, p *Proposal) (*Commit, error) {
 	c := &Commit{
-		StoreID: store.ID, Seq: tip.Seq + 1, Time: now.UTC().Truncate(time.Microsecond),
+		StoreID: store.ID, Seq: tip.Seq + 1, Time: b.at,
 		Actor: p.Actor, Session: p.Session, Message: p.Message, Key: p.Key,
 		Prev: tip.Digest, Versions: b.versions, Seals: make([]Seal, len(b.versions)),
 	}
 	if c.Seq > maxSeq {
 		return nil, fmt.Errorf("sequence numbers are used up: %w", ErrInvalid)
-	}
-	if c.Time.Before(tip.Time) { // a writer whose clock is behind
-		c.Time = tip.Time
 	}
 	for i := range c.Versions {
 		v := &c.Versions[i]

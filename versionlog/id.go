@@ -26,18 +26,29 @@ const maxSeq = 1<<48 - 1 // a sequence number has 48 bits in a version's id
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
 // NewStoreID returns a fresh id for a store.
-func NewStoreID() string { return storePrefix + timedID() }
+func NewStoreID() string { return storePrefix + timedID(time.Now()) }
 
 // NewKey returns a fresh idempotency key for a proposal.
-func NewKey() string { return timedID() }
+func NewKey() string { return timedID(time.Now()) }
 
-func newMemoryID() string { return memoryPrefix + timedID() }
+// newMemoryID returns the id of a memory whose first version is of that time.
+func newMemoryID(at time.Time) string { return memoryPrefix + timedID(at) }
+
+// MemoryTime returns the time of the first version of the memory with that id, in
+// whole milliseconds. The error says why an id cannot be a memory's.
+func MemoryTime(id string) (time.Time, error) {
+	b, err := decodeID(id, memoryPrefix)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("memory id %w", err)
+	}
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:8]) >> 16)).UTC(), nil
+}
 
 // timedID is 48 bits of milliseconds since 1970 and 80 random bits, so that
 // ids made one after another are neighbours in an index.
-func timedID() string {
+func timedID(at time.Time) string {
 	var b [16]byte
-	binary.BigEndian.PutUint64(b[:8], uint64(time.Now().UnixMilli())<<16)
+	binary.BigEndian.PutUint64(b[:8], uint64(at.UnixMilli())<<16)
 	_, _ = rand.Read(b[6:]) // crypto/rand.Read never fails since Go 1.24
 	return idEncoding.EncodeToString(b[:])
 }
@@ -56,14 +67,24 @@ func newVersionID(seq uint64, ordinal int) string {
 // version with that id, if there is one: the caller compares the whole id with
 // what it finds there. The error says why an id cannot be one.
 func LocateVersion(id string) (seq uint64, ordinal int, err error) {
-	text, ok := strings.CutPrefix(id, versionPrefix)
-	if !ok {
-		return 0, 0, fmt.Errorf("version id %q: want %q and 26 characters", id, versionPrefix)
-	}
-	b, err := idEncoding.DecodeString(text)
-	if err != nil || len(b) != 16 || idEncoding.EncodeToString(b) != text { // decoding skips line ends and spare bits
-		return 0, 0, fmt.Errorf("version id %q: want %q and 26 characters of 0-9 a-z without i, l, o, u", id, versionPrefix)
+	b, err := decodeID(id, versionPrefix)
+	if err != nil {
+		return 0, 0, fmt.Errorf("version id %w", err)
 	}
 	place := binary.BigEndian.Uint64(b[:8])
 	return place >> 16, int(place & 0xffff), nil
+}
+
+// decodeID returns the 16 bytes of an id with that prefix. The error begins with
+// the id.
+func decodeID(id, prefix string) ([]byte, error) {
+	text, ok := strings.CutPrefix(id, prefix)
+	if !ok {
+		return nil, fmt.Errorf("%q: want %q and 26 characters", id, prefix)
+	}
+	b, err := idEncoding.DecodeString(text)
+	if err != nil || len(b) != 16 || idEncoding.EncodeToString(b) != text { // decoding skips line ends and spare bits
+		return nil, fmt.Errorf("%q: want %q and 26 characters of 0-9 a-z without i, l, o, u", id, prefix)
+	}
+	return b, nil
 }

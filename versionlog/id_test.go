@@ -4,12 +4,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestIDs(t *testing.T) {
 	for pattern, id := range map[string]string{
 		`^memstore_[0-9a-hjkmnp-tv-z]{26}$`: NewStoreID(),
-		`^mem_[0-9a-hjkmnp-tv-z]{26}$`:      newMemoryID(),
+		`^mem_[0-9a-hjkmnp-tv-z]{26}$`:      newMemoryID(time.Now()),
 		`^memver_[0-9a-hjkmnp-tv-z]{26}$`:   newVersionID(1, 0),
 		`^[0-9a-hjkmnp-tv-z]{26}$`:          NewKey(),
 	} {
@@ -68,4 +69,20 @@ func FuzzLocateVersion(f *testing.F) {
 			t.Fatalf("%q is at %d, %d", id, seq, ordinal)
 		}
 	})
+}
+
+func TestMemoryTime(t *testing.T) {
+	for _, at := range []time.Time{
+		time.UnixMilli(0), time.UnixMilli(1), time.Date(2026, 11, 25, 8, 30, 0, 123_999_999, time.UTC), time.UnixMilli(1<<48 - 1),
+	} {
+		got, err := MemoryTime(newMemoryID(at))
+		if want := at.Truncate(time.Millisecond); err != nil || !got.Equal(want) {
+			t.Errorf("a memory of %v is of %v, %v", want, got, err)
+		}
+	}
+	for _, bad := range []string{"", "mem_", newVersionID(1, 0), NewStoreID(), newMemoryID(time.Now()) + "0"} {
+		if at, err := MemoryTime(bad); err == nil {
+			t.Errorf("%q was taken for a memory of %v", bad, at)
+		}
+	}
 }

@@ -51,6 +51,12 @@ func testCreated(s *suite) {
 	if other := s.put("/c", "1"); other.MemoryID == v.MemoryID || other.ID == v.ID {
 		s.Error("two memories have one id")
 	}
+	s.clock.move(time.Hour)
+	late := s.put("/late", "1")
+	at, err := versionlog.MemoryTime(late.MemoryID)
+	s.must(err)
+	s.equal(at, late.Time.Truncate(time.Millisecond))
+	s.equal(at, s.clock.now().UTC().Truncate(time.Millisecond))
 }
 
 func testModified(s *suite) {

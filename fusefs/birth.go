@@ -1,0 +1,76 @@
+package fusefs
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"mneme/versionlog"
+)
+
+// The kernel asks for the time of creation (STATX) when a program first wants that
+// of an inode, and keeps it until attributes have been forgotten and a program wants
+// it again. In between it takes new attributes that say nothing of it (GETATTR). So
+// once it has been told a time that is not true any more, attributes are not kept
+// until it has asked again.
+
+// birth is when n was made, in nanoseconds since 1970: a memory when it got its first
+// version, which its id says, anything else when it had last changed as the kernel
+// first asked. Caller holds fs.mu.
+func (n *node) birth() int64 {
+	if n.head != nil {
+		if at, err := versionlog.MemoryTime(n.head.MemoryID); err == nil {
+			return at.UnixNano()
+		}
+	}
+	if n.told != 0 {
+		return n.told
+	}
+	return n.ctime.UnixNano()
+}
+
+// reborn reports whether the kernel has been told another time of creation than n
+// has by now. Caller holds fs.mu.
+func (n *node) reborn() bool { return n.told != 0 && n.told != n.birth() }
+
+// birth makes the kernel ask for the time of creation again where n, which is
+// another memory than it was, has another. Caller holds fs.mu.
+func (q *notifier) birth(n *node) {
+	if n.reborn() {
+		q.attributes(n)
+	}
+}
+
+// Statx implements fuse.RawFileSystem.
+func (fs *fileSystem) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
+	var attr fuse.AttrOut
+	ask := fuse.GetAttrIn{InHeader: in.InHeader, Flags_: in.GetattrFlags, Fh_: in.Fh}
+	if status := fs.GetAttr(cancel, &ask, &attr); !status.Ok() {
+		return status
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	n := fs.node(in.NodeId)
+	if n == nil {
+		return fuse.Status(syscall.ESTALE)
+	}
+	n.told = n.birth()
+	fs.attributes(n, &attr)
+	out.SetTimeout(attr.Timeout())
+	out.Statx = fuse.Statx{
+		Mask:    unix.STATX_BASIC_STATS | unix.STATX_BTIME,
+		Blksize: attr.Blksize, Nlink: attr.Nlink, Uid: attr.Uid, Gid: attr.Gid, Mode: uint16(attr.Mode),
+		Ino: attr.Ino, Size: attr.Size, Blocks: attr.Blocks,
+		Atime: fuse.SxTime{Sec: attr.Atime, Nsec: attr.Atimensec},
+		Mtime: fuse.SxTime{Sec: attr.Mtime, Nsec: attr.Mtimensec},
+		Ctime: fuse.SxTime{Sec: attr.Ctime, Nsec: attr.Ctimensec},
+		Btime: sxTime(time.Unix(0, n.told)),
+	}
+	return fuse.OK
+}
+
+func sxTime(t time.Time) fuse.SxTime {
+	return fuse.SxTime{Sec: uint64(t.Unix()), Nsec: uint32(t.Nanosecond())}
+}
