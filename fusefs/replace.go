@@ -157,8 +157,12 @@ func mergeMessage(theirs, base *versionlog.Version) string {
 func (fs *fileSystem) loseRename(r *replacement) error {
 	s := r.move.s
 	fs.mu.Lock()
-	s.note(r.path, base{known: true, version: r.base})
-	if holder := r.move.holder(); holder != nil {
+	s.note(r.path, base{known: true, version: r.base, refused: true})
+	holder := r.move.holder()
+	if holder == nil { // it was not in the tree before the commit met it
+		holder = s.made(r.path)
+	}
+	if holder != nil {
 		holder.seen.refused = true
 	}
 	fs.mu.Unlock()

@@ -75,6 +75,30 @@ func TestReadAgainBeforeTheChangeIsKnown(t *testing.T) {
 	}
 }
 
+// TestReadAgainAfterARefusedRename saves a file by rename, where another session has
+// made one that the mount has not heard of, and once more after reading that.
+func TestReadAgainAfterARefusedRename(t *testing.T) {
+	r := newRig(t)
+	r.must(r.s.walk(t.Context()))
+	r.wantLookup("/f", fuse.ENOENT)
+	save := func(want fuse.Status) {
+		t.Helper()
+		status := r.save("/f.tmp", "mine", 0)
+		if status.Ok() {
+			status = r.rename("/f.tmp", "/f", 0)
+		}
+		if status != want {
+			t.Errorf("a save by rename: %v, want %v", status, want)
+		}
+	}
+	r.write("/f", "theirs") // of which the mount does not hear
+	save(fuse.Status(DefaultConflictErrno))
+	r.follow()
+	r.wantText("/f", "theirs")
+	save(fuse.OK)
+	r.wantText("/f", "mine")
+}
+
 // TestPassIsOfWhatWasRead reads a file after a refusal, and then appends to what
 // another session has made of it since: to write over that is not what was meant.
 func TestPassIsOfWhatWasRead(t *testing.T) {
