@@ -118,6 +118,7 @@ func (n *node) setAttr(in *fuse.SetAttrIn) {
 		n.atime = at
 	}
 	n.ctime = time.Now()
+	n.mark()
 }
 
 func (fs *fileSystem) checkSetAttr(in *fuse.SetAttrIn) fuse.Status {

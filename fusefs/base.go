@@ -125,6 +125,7 @@ func (s *store) note(path string, b base) {
 		s.remember(path, b)
 	case !n.seen.known:
 		n.seen = b
+		n.mark()
 	}
 }
 
@@ -134,6 +135,7 @@ func (s *store) remember(path string, b base) {
 	const most = 1 << 16
 	if _, there := s.lost[path]; b.known && (there || len(s.lost) < most) {
 		s.lost[path] = b
+		s.markLost(path)
 	}
 }
 
@@ -142,7 +144,9 @@ func (s *store) remember(path string, b base) {
 func (s *store) inherit(n *node, path string) {
 	if b, ok := s.lost[path]; ok && !n.seen.known {
 		n.seen = b
+		n.mark()
 		delete(s.lost, path)
+		s.markLost(path)
 	}
 }
 

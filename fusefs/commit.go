@@ -375,6 +375,7 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 			n.lead(m)
 		} else if m := n.now(); m != n && sameText(m.head, &v) { // renamed since, by this mount
 			m.seen = m.seen.wrote(m.head)
+			m.mark()
 		}
 		n.head, n.content = &v, nil
 		st.base, st.overtaken = &v, false

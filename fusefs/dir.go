@@ -241,6 +241,7 @@ func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name strin
 	n.removed = true
 	dir.touch(time.Now())
 	dir.kept = true
+	dir.mark()
 	if canonical != name {
 		fs.notify.entry(dir, canonical)
 	}

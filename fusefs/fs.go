@@ -39,6 +39,9 @@ type Options struct {
 	Merge bool
 	// ConflictErrno is what a call gets that lost a race; 0 is DefaultConflictErrno.
 	ConflictErrno syscall.Errno
+	// Keeper is the process id of the keeper, who holds the mount for the next
+	// process when this one is killed; 0: there is none.
+	Keeper int
 	// Conflicts gives the place that keeps the conflicts of a store; nil keeps
 	// none.
 	Conflicts func(storeID string) *conflict.Store
@@ -53,6 +56,8 @@ type fileSystem struct {
 	ctx    context.Context // ends with the mount; bounds what requests wait for
 	notify *notifier
 	ahead  *prefetcher
+
+	handing *handing // notes for who may have to go on; nil: nobody would. Guarded by mu
 
 	// storePages puts bytes into the kernel's page cache; nil before it is mounted.
 	storePages func(node uint64, offset int64, data []byte) fuse.Status
@@ -83,6 +88,11 @@ type fileSystem struct {
 
 // newFileSystem makes the tree of stores, whose heads are still to be loaded.
 func newFileSystem(ctx context.Context, stores []*memory.Store, opts Options) *fileSystem {
+	return newFileSystemFrom(ctx, stores, opts, fuse.FUSE_ROOT_ID+1)
+}
+
+// newFileSystemFrom is newFileSystem with nodes of that number and more.
+func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options, nextID uint64) *fileSystem {
 	if opts.ConflictErrno == 0 {
 		opts.ConflictErrno = DefaultConflictErrno
 	}
@@ -104,6 +114,7 @@ func newFileSystem(ctx context.Context, stores []*memory.Store, opts Options) *f
 	fs.ahead = newPrefetcher(fs)
 	fs.quiet = !slices.ContainsFunc(stores, func(ms *memory.Store) bool { return !ms.ReadOnly() && ms.Info().ArchivedAt.IsZero() })
 	fs.root = fs.newNode(nil, syscall.S_IFDIR|fs.perm(0o755), fs.since)
+	fs.nextID = nextID
 	for _, ms := range stores {
 		s := newStore(fs, ms)
 		fs.stores = append(fs.stores, s)

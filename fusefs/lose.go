@@ -33,6 +33,7 @@ type loss struct {
 func (s *store) refuseStale(n *node, head *versionlog.Version) fuse.Status {
 	path, _ := n.logPath()
 	n.seen.refused = true
+	n.mark()
 	s.errors.addConflict(path, s.changed(path, n.seen.version, head)+"; "+s.redo(path))
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }
@@ -95,6 +96,8 @@ func (fs *fileSystem) lose(n *node, st *stage, theirs *versionlog.Version, back 
 		m.seen = base{known: true, version: st.base} // so that the same write, repeated, fails again
 	}
 	n.holder().seen.refused = true
+	m.mark()
+	n.holder().mark()
 	if !there {
 		n.store.note(path, m.seen)
 	}

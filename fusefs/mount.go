@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,17 +10,19 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"mneme/internal/fusedev"
+	"mneme/internal/handover"
 	"mneme/memory"
 )
 
 // Type is the file system type of mounts in /proc/self/mountinfo. The source
-// there is "mneme:" and the daemon's process id.
+// there is "mneme:" and the process id of the daemon or, if it has one, its keeper.
 const Type = "fuse.mneme"
 
 // maxBackground is how many asynchronous requests the kernel may have under way.
@@ -33,6 +36,10 @@ type Server struct {
 	server *fusedev.Server
 	dir    string
 	cancel context.CancelFunc
+
+	journal *handover.Journal // nil: the mount has no keeper
+	leaving atomic.Bool       // another process takes over
+
 	done   chan struct{} // closed when everything has ended
 	close  func() error
 	forget func() // makes the kernel forget everything, once
@@ -64,13 +71,9 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	fs := newFileSystem(life, stores, o)
-	fs.blind = !seesProcesses()
-	for _, s := range fs.stores {
-		s.recover(ctx)
-		if err := s.begin(ctx); err != nil {
-			cancel()
-			return nil, fmt.Errorf("mount store %s: %w", s.slug(), err)
-		}
+	if err := fs.begin(ctx); err != nil {
+		cancel()
+		return nil, err
 	}
 	for _, s := range fs.stores {
 		fs.tasks.Go(func() { s.load(life) })
@@ -82,16 +85,40 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 		fs.tasks.Wait()
 		return nil, fmt.Errorf("mount at %s: %w", dir, err)
 	}
-	fs.storePages = server.InodeNotifyStoreCache
 	m := &Server{fs: fs, meter: meter, server: server, dir: dir, cancel: cancel, done: make(chan struct{})}
+	if o.Keeper != 0 {
+		if err := m.hand(); err != nil {
+			cancel()
+			fs.tasks.Wait()
+			return nil, errors.Join(fmt.Errorf("mount at %s: %w", dir, err), fusedev.Detach(dir), server.Close())
+		}
+	}
+	return m, m.start()
+}
+
+// begin prepares the stores of a mount.
+func (fs *fileSystem) begin(ctx context.Context) error {
+	fs.blind = !seesProcesses()
+	for _, s := range fs.stores {
+		s.recover(ctx)
+		if err := s.begin(ctx); err != nil {
+			return fmt.Errorf("mount store %s: %w", s.slug(), err)
+		}
+	}
+	return nil
+}
+
+// start lets requests be answered. If the mount is not as it should be, it ends.
+func (m *Server) start() error {
+	m.fs.storePages = m.server.InodeNotifyStoreCache
 	m.close = sync.OnceValue(m.unmount)
 	m.forget = sync.OnceFunc(m.forgetAll)
-	fs.tasks.Go(fs.followAppends)
+	m.fs.tasks.Go(m.fs.followAppends)
 	go m.serve()
-	if err := fs.learnDevice(dir); err != nil {
-		return nil, errors.Join(fmt.Errorf("mount at %s: %w", dir, err), m.Close())
+	if err := m.fs.learnDevice(m.dir); err != nil {
+		return errors.Join(fmt.Errorf("mount at %s: %w", m.dir, err), m.Close())
 	}
-	return m, nil
+	return nil
 }
 
 func realDir(dir string) (string, error) {
@@ -116,7 +143,7 @@ func (fs *fileSystem) learnDevice(dir string) error {
 
 func mountOptions(fs *fileSystem) *fuse.MountOptions {
 	o := &fuse.MountOptions{
-		FsName:        fmt.Sprintf("mneme:%d", os.Getpid()),
+		FsName:        fmt.Sprintf("mneme:%d", cmp.Or(fs.opts.Keeper, os.Getpid())),
 		Name:          "mneme",
 		Options:       []string{"default_permissions"},
 		MaxBackground: maxBackground,
@@ -150,6 +177,9 @@ func (m *Server) serve() {
 	}
 	go m.fs.notify.run(m.server)
 	m.server.Serve()
+	if m.leaving.Load() {
+		select {} // the process ends, and what it holds is another's
+	}
 	m.forget()
 	m.fs.commitAll()
 	m.fs.endSpools()

@@ -124,6 +124,7 @@ func (fs *fileSystem) newNode(s *store, mode uint32, now time.Time) *node {
 func attach(dir *node, name string, n *node) {
 	n.store.fs.nodes[n.id] = n
 	n.parent, n.name = dir, name
+	n.mark()
 	if n.succeeded() {
 		n.line = nil
 	}
@@ -140,6 +141,7 @@ func (fs *fileSystem) detach(n *node) {
 		delete(n.parent.children, n.name)
 	}
 	n.parent = nil
+	n.mark()
 	fs.collect(n)
 }
 
@@ -147,6 +149,7 @@ func (fs *fileSystem) detach(n *node) {
 func (fs *fileSystem) collect(n *node) {
 	if n.parent == nil && n != fs.root && n.lookups == 0 && n.opens == 0 {
 		delete(fs.nodes, n.id)
+		n.mark()
 	}
 }
 
@@ -287,7 +290,9 @@ func oneForm(name string) bool {
 // reply fills out an entry for n and counts the reference that the kernel
 // gets. exact says that n was asked for by the name it has.
 func (fs *fileSystem) reply(n *node, exact bool, out *fuse.EntryOut) {
-	n.lookups++
+	if n.lookups++; n.lookups == 1 {
+		n.mark()
+	}
 	n.looked = time.Now()
 	out.NodeId = n.id
 	out.Generation = 1

@@ -27,6 +27,7 @@ func (fs *fileSystem) newHandle(h *handle) uint64 {
 	fs.nextFH++
 	fs.handles[fs.nextFH] = h
 	h.node.opens++
+	fs.handing.opened(fs.nextFH, h)
 	return fs.nextFH
 }
 
@@ -37,6 +38,7 @@ func (fs *fileSystem) dropHandle(fh uint64) *handle {
 		return nil
 	}
 	delete(fs.handles, fh)
+	fs.handing.closed(fh)
 	h.node.opens--
 	if h.node.opens == 0 {
 		h.node.content = nil
@@ -274,6 +276,7 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 		dir.spell(canonical, name)
 		dir.touch(now)
 		delete(dir.store.lost, path)
+		dir.store.markLost(path)
 		fs.open(n, in.Pid, in.Flags|syscall.O_TRUNC, before, &out.OpenOut)
 		fs.handles[out.Fh].stage.tails = in.Flags&syscall.O_APPEND != 0
 	case n.isDir():
@@ -316,6 +319,9 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 		}
 		fs.mu.RUnlock()
 		return fuse.ReadResultData(buf[:size]), fuse.OK
+	case head == nil && h.stage != nil && h.stage.err != 0:
+		fs.mu.RUnlock()
+		return nil, fuse.Status(h.stage.err)
 	case head == nil:
 		data = []byte{}
 	}

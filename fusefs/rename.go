@@ -186,6 +186,7 @@ func (fs *fileSystem) take(m *move) {
 		delete(m.n.parent.children, m.n.name)
 	}
 	m.from.kept = true
+	m.from.mark()
 	m.from.touch(now)
 	attach(m.to, m.new, m.n)
 	m.to.touch(now)

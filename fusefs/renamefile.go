@@ -200,4 +200,5 @@ func (s *store) rebased(n *node, v versionlog.Version) {
 		n.stage.base = &v
 	}
 	n.head = &v
+	n.mark()
 }

@@ -164,6 +164,7 @@ func (fs *fileSystem) loseRename(r *replacement) error {
 	}
 	if holder != nil {
 		holder.seen.refused = true
+		holder.mark()
 	}
 	fs.mu.Unlock()
 	s.keepOnce(loss{path: r.path, base: r.base, theirs: r.theirs, yours: r.data, back: r.back})

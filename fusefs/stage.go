@@ -276,6 +276,7 @@ func (fs *fileSystem) writeLoaded(h *handle, in *fuse.WriteIn, data [][]byte) (u
 		return 0, fs.tooBig(n, st, end)
 	}
 	st.begins(in.Pid)
+	before := st.changes
 	atEnd := at == int64(len(st.data))
 	if int(end) > len(st.data) {
 		st.resize(int(end))
@@ -288,6 +289,7 @@ func (fs *fileSystem) writeLoaded(h *handle, in *fuse.WriteIn, data [][]byte) (u
 	}
 	st.dirty, st.wrote = true, true
 	st.changes++
+	fs.handing.wrote(st, before, end-int64(size), data)
 	if atEnd {
 		st.added += uint64(size)
 	} else {

@@ -90,6 +90,7 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 		m.seen = n.seen
 		n.noteWas()
 		n.parent, n.local = nil, false
+		n.mark()
 		if st := n.stage; st != nil && st.dirty && !st.tails && !sameText(st.base, &v) {
 			st.overtaken = true
 		}
@@ -105,6 +106,7 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 		n.line.last, m.line = m, n.line
 	}
 	m.head, m.local, m.content = &v, false, nil
+	m.mark()
 	m.fetched.Store(0)
 	m.mtime, m.ctime, m.atime = v.Time, v.Time, time.Time{}
 	if m != n {

@@ -107,6 +107,7 @@ func (n *node) holder() *node {
 func (n *node) learn(b base) {
 	more := len(b.steps) > len(n.seen.steps)
 	n.seen = b
+	n.mark()
 	if s := n.store; more {
 		if s.steps++; s.steps >= maxStoreSteps {
 			s.forgetSteps()
@@ -255,6 +256,7 @@ func (s *store) admitRemoval(n *node) fuse.Status {
 	}
 	path, _ := n.logPath()
 	n.seen.refused = true
+	n.mark()
 	s.errors.addConflict(path, s.takingBack(path, "removed", &n.seen.steps[len(n.seen.steps)-1])+"; "+redoTaken)
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }

@@ -71,6 +71,7 @@ func (fs *fileSystem) unlinked(n *node) {
 	if n.parent != nil {
 		n.parent.touch(n.ctime)
 		n.parent.kept = true
+		n.parent.mark()
 	}
 	fs.detach(n)
 }

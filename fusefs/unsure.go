@@ -104,6 +104,7 @@ func (s *store) recognise(c *versionlog.Commit) {
 		}
 		if n := s.made(v.Path); n != nil && n.head.Seq == v.Seq {
 			n.seen = n.seen.wrote(&v)
+			n.mark()
 		} else {
 			s.note(v.Path, base{known: true, version: &v})
 		}

@@ -26,8 +26,8 @@ type mountedStore struct {
 	ReadOnly bool   `json:"read_only"`
 }
 
-func newMounted(dir, session string, stores []*memory.Store) mounted {
-	m := mounted{Dir: dir, PID: os.Getpid(), SessionID: session}
+func newMounted(dir string, pid int, session string, stores []*memory.Store) mounted {
+	m := mounted{Dir: dir, PID: pid, SessionID: session}
 	for _, st := range stores {
 		s := st.Info()
 		m.Stores = append(m.Stores, mountedStore{ID: s.ID, Slug: s.Slug, Path: filepath.Join(dir, s.Slug), ReadOnly: st.ReadOnly()})

@@ -54,9 +54,9 @@ func noteFile(pid int) (string, error) {
 	return filepath.Join(state, "mneme", notePrefix+strconv.Itoa(pid)), err
 }
 
-// writeNote notes what this process has kept.
-func writeNote(kept []leftFile) error {
-	name, err := noteFile(os.Getpid())
+// writeNote notes what a mount has kept that is named after a process.
+func writeNote(pid int, kept []leftFile) error {
+	name, err := noteFile(pid)
 	if err != nil || len(kept) == 0 {
 		return err
 	}

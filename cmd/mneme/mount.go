@@ -35,7 +35,7 @@ const (
 const sessionPrefix = "sesn_"
 
 type mountCmd struct {
-	Stores      []string `arg:"" name:"store[:ro]" help:"Stores to mount, each below DIR under its name; :ro makes one read-only."`
+	Stores      []string `arg:"" optional:"" name:"store[:ro]" help:"Stores to mount, each below DIR under its name; :ro makes one read-only."`
 	At          string   `default:"${mountdir}" placeholder:"DIR" help:"Where to mount them, an empty or new directory. Default: ${default}."`
 	ReadOnly    bool     `help:"All stores read-only."`
 	Session     string   `placeholder:"ID" help:"Session in whose name files are written. Default: a new one."`
@@ -44,6 +44,8 @@ type mountCmd struct {
 	CacheSize   byteSize `default:"1GiB" placeholder:"SIZE" help:"How much of a remote store's bytes to keep on disk, for all mounts together; 0 is none. Default: ${default}."`
 	CacheDir    string   `placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
 	Background  bool     `help:"Return when it is mounted, and go on serving."`
+	Keep        bool     `help:"Outlive the process that serves the mount: when it is killed, or replaced, another one takes over, in every container that has the mount. Takes Linux 6.9."`
+	Replace     bool     `help:"Have the mount at DIR, made with --keep, served by the program as it is installed now."`
 	PrintPrompt bool     `help:"Print what to tell an agent about the mount, for its system prompt, and mount nothing."`
 	Owner       owner    `placeholder:"USER[:GROUP]" help:"Whom the files belong to, by name or number. Default: you."`
 	LogLevel    string   `enum:"auto,debug,info,warn,error" default:"auto" placeholder:"LEVEL" help:"From what level on the daemon logs: debug, info, warn or error. Default: warn on a terminal, else info."`
@@ -52,7 +54,8 @@ type mountCmd struct {
 	Strict        bool   `help:"Refuse to overwrite a memory that was not read in this session."`
 	ConflictErrno string `enum:"ebusy,estale" default:"ebusy" help:"The error that a lost write gets: ebusy, which all programs can name, or estale. Default: ${default}."`
 
-	log *slog.Logger
+	log    *slog.Logger
+	keeper *keeperLink // of a process that has one, else nil
 }
 
 func (c *mountCmd) Help() string {
@@ -62,6 +65,8 @@ Examples:
 
     mneme mount notes
     mneme mount notes docs:ro --at /srv/agent-1/memory --background
+    mneme mount notes --at /srv/agent-1/memory --background --keep
+    mneme mount --at /srv/agent-1/memory --replace     (after an upgrade)
     mneme mount notes --read-only     (for a session that reads untrusted input)
     mneme mount notes --at /mnt/memory --print-prompt >> system-prompt.txt`
 }
@@ -127,21 +132,42 @@ func (o owner) ids() (uid, gid uint32) {
 }
 
 func (c *mountCmd) Run(ctx context.Context, a *app) error {
-	if c.PrintPrompt {
+	switch {
+	case c.Replace:
+		return c.replace(a)
+	case len(c.Stores) == 0:
+		return usagef("which store? `mneme store list` lists them; `mneme mount STORE` mounts one")
+	case c.PrintPrompt:
 		return c.printPrompt(ctx, a)
 	}
 	parent := parentPipe()
-	if c.Background && parent == nil {
+	link, err := keeperOf()
+	if err != nil {
+		return err
+	}
+	if c.Background && parent == nil && link == nil {
 		return c.runBackground(a)
 	}
+	if c.Keep && link == nil {
+		code, err := c.keep(a, parent)
+		if err != nil {
+			return err
+		}
+		a.exit(code) // who served has said why
+	}
+	c.keeper = link
 	c.log = newLogger(c.logLevel(parent == nil && a.errTerminal))
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	kept, err := c.serve(ctx, a.url, func(m mounted) error {
-		if parent != nil {
+		switch {
+		case link != nil && link.over:
+			return nil
+		case parent != nil:
 			return replyMounted(parent, m)
+		default:
+			return a.printMounted(m, "Ctrl-C here ends it.")
 		}
-		return a.printMounted(m, "Ctrl-C here ends it.")
 	})
 	switch {
 	case err != nil && parent != nil:
@@ -183,20 +209,16 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 			return nil, err
 		}
 	}
-	dir, err := prepareMountDir(c.At)
-	if err != nil {
-		return nil, err
-	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 		defer runtime.KeepAlive(make([]byte, ballastSize))
 	}
 	syscall.Umask(0) // the modes that callers ask for have been through theirs
-	server, err := fusefs.Mount(ctx, dir, stores, c.options(lib))
+	server, dir, err := c.connect(ctx, stores, c.options(lib))
 	if err != nil {
 		return nil, err
 	}
-	announced := newMounted(dir, c.Session, stores)
+	announced := newMounted(dir, c.pid(), c.Session, stores)
 	announced.Recovered = newLeft(server.Recovered())
 	metrics, err := c.startMetrics(server, lib, &announced)
 	if err != nil {
@@ -208,23 +230,14 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	}
 	c.log.Info("mounted", "version", buildVersion(), "pid", os.Getpid(), "dir", dir, "stores", wanted, "session", c.Session)
 	c.tellService(serviceReady)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		server.Wait()
-	}()
-	select {
-	case <-ctx.Done():
-		c.log.Info("ending", "cause", context.Cause(ctx))
-	case <-ended:
-		c.log.Info("ending", "cause", "unmounted")
-	}
+	c.log.Info("ending", "cause", c.awaitEnd(ctx, server))
 	c.tellService(serviceStopping)
 	err = server.Close()
+	c.keeper.tellEnded()
 	inUse = errors.Is(err, fusefs.ErrHangs)
 	c.log.Info("ended", "hangs", inUse)
 	kept = newLeft(server.Kept())
-	if noteErr := writeNote(kept); noteErr != nil {
+	if noteErr := writeNote(c.pid(), kept); noteErr != nil {
 		c.log.Warn("note for mneme unmount", "err", noteErr)
 	}
 	return kept, err
@@ -244,7 +257,12 @@ func (c *mountCmd) logLevel(terminal bool) (level slog.Level) {
 // options are those of the mount, of stores in lib.
 func (c *mountCmd) options(lib *library) *fusefs.Options {
 	uid, gid := c.Owner.ids()
+	keeper := 0
+	if c.keeper != nil {
+		keeper = c.keeper.keeper
+	}
 	return &fusefs.Options{
+		Keeper: keeper,
 		UID: uid, GID: gid, Session: c.Session, Logger: c.log,
 		Status: lib.statusLines, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
 		Conflicts: lib.conflictsOf,

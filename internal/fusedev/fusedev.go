@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -57,6 +58,10 @@ type Server struct {
 	fd     int // of device, for those who serve: it is open for as long as they do
 	stop   int // an event, which is there to be read once Serve is to return
 
+	greeting []byte // the kernel's first request
+	resumed  bool   // another process has served the connection before
+	before   func() // is called before each answer; nil: nothing is
+
 	guard *guard
 
 	answers answers
@@ -93,16 +98,27 @@ func Mount(fs FileSystem, dir string, opts *fuse.MountOptions) (*Server, error) 
 	if err != nil {
 		return nil, err
 	}
+	s, err := newServer(fs, fd, &o)
+	if err != nil {
+		return nil, errors.Join(err, Detach(dir))
+	}
+	if err := s.greet(); err != nil {
+		return nil, errors.Join(err, Detach(dir), s.Close())
+	}
+	return s, nil
+}
+
+// newServer makes a server of a device, reads of which wait. If that fails, the
+// device is closed.
+func newServer(fs FileSystem, fd int, o *fuse.MountOptions) (*Server, error) {
 	s := &Server{
-		fs: fs, protocol: fuse.NewProtocolServer(fs, &o), log: o.Logger,
+		fs: fs, protocol: fuse.NewProtocolServer(fs, o), log: o.Logger,
 		device: os.NewFile(uintptr(fd), "/dev/fuse"), fd: fd,
 		stop: -1, wake: make(chan struct{}), gone: make(chan struct{}), began: time.Now(),
 	}
 	s.buffers.New = func() any { return newBuffers() }
 	// Only now: of a file that was like this before, Go's poller would be told of every request.
-	if err = unix.SetNonblock(fd, true); err == nil {
-		err = s.greet()
-	}
+	err := unix.SetNonblock(fd, true)
 	if err == nil {
 		s.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	}
@@ -110,7 +126,7 @@ func Mount(fs FileSystem, dir string, opts *fuse.MountOptions) (*Server, error) 
 		s.guard, err = newGuard(fd, s.stop)
 	}
 	if err != nil {
-		return nil, errors.Join(err, Detach(dir), s.Close())
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
@@ -124,15 +140,24 @@ func (s *Server) greet() error {
 	if err != nil {
 		return fmt.Errorf("read from the FUSE device: %w", err)
 	}
-	size, status := s.protocol.HandleRequest([][]byte{b.in[:n]}, [][]byte{b.out})
+	if err := s.agree(b, n); err != nil {
+		return err
+	}
+	if _, err := unix.Write(s.fd, b.out[:b.outHeader().Length]); err != nil {
+		return fmt.Errorf("write to the FUSE device: %w", err)
+	}
+	return nil
+}
+
+// agree makes the answer to the kernel's first request, of length n.
+func (s *Server) agree(b *buffers, n int) error {
+	s.greeting = slices.Clone(b.in[:n])
+	_, status := s.protocol.HandleRequest([][]byte{b.in[:n]}, [][]byte{b.out})
 	if status.Ok() {
 		status = fuse.Status(-b.outHeader().Status)
 	}
 	if !status.Ok() {
 		return fmt.Errorf("agree with the kernel on the FUSE protocol: %w", syscall.Errno(status))
-	}
-	if _, err := unix.Write(s.fd, b.out[:size]); err != nil {
-		return fmt.Errorf("write to the FUSE device: %w", err)
 	}
 	return nil
 }
@@ -142,6 +167,9 @@ func (s *Server) greet() error {
 func (s *Server) Serve() {
 	s.serving.Go(s.stand)
 	s.call()
+	if s.resumed {
+		s.repeat()
+	}
 	s.serving.Wait()
 }
 
@@ -186,6 +214,9 @@ func (s *Server) ask(b *buffers, n int) []byte {
 func (s *Server) reply(out []byte) {
 	if len(out) == 0 {
 		return
+	}
+	if s.before != nil {
+		s.before()
 	}
 	_, err := unix.Write(s.fd, out)
 	s.answered.Store(int64(s.now()))

@@ -38,6 +38,9 @@ func (s *Server) prompt(b *buffers, n int) bool {
 		s.refuse(b)
 		return true
 	}
+	if s.doubtful(b, n) {
+		return true
+	}
 	var status fuse.Status
 	var answered bool
 	var size uintptr

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mneme/versionlog"
+)
+
+// A keeper holds the connection of a mount, and the journal that says what the
+// kernel knows of it (package handover), for processes that serve it one after
+// another. It looks into neither. The mount is named after the keeper, which is told
+// to end it and to replace the process that serves.
+//
+//   - Who serves is killed, or fails: another one takes over.
+//   - SIGHUP: another one, of the program that has this one's name by now, prepares
+//     everything but the device; then the one that serves leaves, and it takes over.
+//     If it cannot, all stays as it was.
+//   - SIGTERM, SIGINT: who serves ends the mount.
+//   - The mount ends, however: the keeper ends like who served it.
+//   - The keeper is killed: who serves ends the mount.
+type keeper struct {
+	cmd  *mountCmd
+	self string   // the program
+	args []string // of who serves
+	log  *slog.Logger
+	logs string // file that a daemon in the background logs to; "": none
+
+	device, journal int // -1 before it is mounted
+
+	serving  *kept // or is about to; nil: nobody
+	next     *kept // is to take over; nil: nobody
+	events   chan keeperEvent
+	ending   bool // the mount is to end
+	failures int  // in a row
+}
+
+// kept is a process that serves the mount.
+type kept struct {
+	link     *keeperLink
+	process  *exec.Cmd
+	prepared bool
+	served   time.Time // since when; zero: not yet
+	ended    bool      // it says that the mount has
+}
+
+// keeperEvent is what a process says, or how it has ended.
+type keeperEvent struct {
+	of     *kept
+	what   byte // of a message; 0: it has ended
+	files  []int
+	status *os.ProcessState
+}
+
+const (
+	maxFailures   = 5 // in a row, and the mount ends
+	soon          = time.Second
+	leavePatience = 3 * time.Second
+)
+
+// keep runs the keeper, and returns the exit code that who served ended with.
+func (c *mountCmd) keep(a *app, parent *os.File) (int, error) {
+	if c.Session == "" { // the same one for all
+		c.Session = sessionPrefix + versionlog.NewKey()
+		a.args = append(a.args, "--session="+c.Session)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	k := &keeper{
+		cmd: c, self: self, args: a.args, logs: os.Getenv(daemonLogVariable),
+		device: -1, journal: -1, events: make(chan keeperEvent),
+	}
+	k.log = newLogger(c.logLevel(parent == nil && a.errTerminal))
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	k.serving, err = k.start(false, parent)
+	if parent != nil {
+		err = errors.Join(err, parent.Close()) // who serves has it
+	}
+	if err != nil {
+		return 0, err
+	}
+	for {
+		select {
+		case s := <-signals:
+			k.signalled(s)
+		case e := <-k.events:
+			switch {
+			case e.what != 0:
+				k.told(e)
+			case e.of == k.serving:
+				if done, code, err := k.lost(e); done {
+					return code, err
+				}
+			case e.of == k.next:
+				if err := k.lostNext(e); err != nil {
+					return 0, err
+				}
+			}
+		}
+	}
+}
+
+// start starts a process that serves, or prepares to take over.
+func (k *keeper) start(over bool, parent *os.File) (*kept, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "keeper")
+	defer theirs.Close()
+	d := &kept{link: &keeperLink{keeper: os.Getpid(), socket: pair[0], over: over}, process: exec.Command(k.self, k.args...)}
+	const first = 3 // the number of the first of ExtraFiles
+	if parent != nil {
+		d.process.ExtraFiles = append(d.process.ExtraFiles, parent)
+	}
+	d.process.ExtraFiles = append(d.process.ExtraFiles, theirs)
+	d.process.Env = append(os.Environ(), d.link.variable(first+len(d.process.ExtraFiles)-1))
+	if parent != nil {
+		d.process.Env = append(d.process.Env, parentPipeVariable+"=1")
+	}
+	if k.logs != "" {
+		d.process.Env = append(d.process.Env, daemonLogVariable+"="+k.logs)
+	}
+	d.process.Stdin, d.process.Stdout, d.process.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := d.process.Start(); err != nil {
+		return nil, errors.Join(err, unix.Close(pair[0]))
+	}
+	if over {
+		if err := d.link.tell(tellJournal, k.journal); err != nil {
+			k.log.Warn("tell a new process", "err", err) // its end says more
+		}
+	}
+	go k.listen(d)
+	return d, nil
+}
+
+// listen passes on what a process says, until it has ended.
+func (k *keeper) listen(d *kept) {
+	for {
+		what, files, err := d.link.hear()
+		if err != nil {
+			break
+		}
+		k.events <- keeperEvent{of: d, what: what, files: files}
+	}
+	_ = d.process.Wait()
+	k.events <- keeperEvent{of: d, status: d.process.ProcessState}
+}
+
+func (k *keeper) signalled(s os.Signal) {
+	switch {
+	case s != syscall.SIGHUP:
+		k.ending = true
+		k.end()
+	case k.ending, k.next != nil, k.serving == nil, k.serving.served.IsZero():
+		k.log.Info("not replaced: the process that serves the mount is being started or ended")
+	default:
+		next, err := k.start(true, nil)
+		if err != nil {
+			k.log.Error("replace the process that serves the mount", "err", err)
+			return
+		}
+		k.next = next
+	}
+}
+
+// end tells whoever serves, or is about to, to end the mount.
+func (k *keeper) end() {
+	for _, d := range []*kept{k.serving, k.next} {
+		if d != nil {
+			_ = d.process.Process.Signal(syscall.SIGTERM)
+		}
+	}
+}
+
+// told heeds what a process says.
+func (k *keeper) told(e keeperEvent) {
+	switch e.what {
+	case tellMounted:
+		if len(e.files) == 2 {
+			k.device, k.journal = e.files[0], e.files[1]
+		}
+	case tellServing:
+		e.of.served = time.Now()
+		if k.ending {
+			k.end()
+		}
+	case tellEnded:
+		e.of.ended = true
+	case tellPrepared:
+		e.of.prepared = true
+		if k.serving == nil {
+			k.takeOver()
+			return
+		}
+		leaving := k.serving
+		if err := leaving.link.tell(tellLeave); err != nil {
+			k.log.Warn("tell who serves to leave", "err", err)
+		}
+		time.AfterFunc(leavePatience, func() { _ = leaving.process.Process.Kill() }) // one that has ended is not hit
+	}
+}
+
+// takeOver gives the device to the next process. Nobody serves.
+func (k *keeper) takeOver() {
+	k.serving, k.next = k.next, nil
+	if err := k.serving.link.tell(tellTakeOver, k.device); err != nil {
+		k.log.Warn("tell the next process to take over", "err", err)
+	}
+}
+
+// lost goes on after the process that served has ended, or is done, with an exit
+// code.
+func (k *keeper) lost(e keeperEvent) (done bool, code int, err error) {
+	_ = unix.Close(e.of.link.socket)
+	k.serving = nil
+	if e.of.ended || k.device < 0 {
+		if k.next != nil {
+			_ = k.next.process.Process.Kill()
+		}
+		return true, max(e.status.ExitCode(), 0), nil
+	}
+	if k.next != nil {
+		if k.next.prepared {
+			k.takeOver()
+		}
+		return false, 0, nil // else when it is
+	}
+	k.log.Warn("the process that served the mount has ended, another one takes over", "pid", e.status.Pid(), "how", e.status.String())
+	return k.again(e)
+}
+
+// again starts a process to take over from one that has failed, unless too many
+// have.
+func (k *keeper) again(e keeperEvent) (done bool, code int, err error) {
+	killed := e.status.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
+	if e.of.served.IsZero() || !killed && time.Since(e.of.served) < soon {
+		k.failures++
+	} else {
+		k.failures = 0
+	}
+	if k.failures >= maxFailures || k.ending && e.of.served.IsZero() {
+		dir, err := mountDir(k.cmd.At)
+		return true, 0, errors.Join(fmt.Errorf("%d processes in a row could not serve the mount, the last one ended with %s; it is unmounted", k.failures, e.status), err, detach(dir))
+	}
+	if k.failures > 1 {
+		time.Sleep(100 * time.Millisecond << k.failures)
+	}
+	if k.next, err = k.start(true, nil); err != nil {
+		dir, dirErr := mountDir(k.cmd.At)
+		return true, 0, errors.Join(fmt.Errorf("start a process to serve the mount: %w; it is unmounted", err), dirErr, detach(dir))
+	}
+	return false, 0, nil
+}
+
+// lostNext goes on after a process that was to take over has ended.
+func (k *keeper) lostNext(e keeperEvent) error {
+	_ = unix.Close(e.of.link.socket)
+	k.next = nil
+	k.log.Error("a process that was to take over has ended", "pid", e.status.Pid(), "how", e.status.String())
+	if k.serving != nil {
+		return nil // it goes on
+	}
+	_, _, err := k.again(e)
+	return err
+}

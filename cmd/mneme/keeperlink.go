@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// keeperVariable tells the process that serves a mount of its keeper: the keeper's
+// process id, the number of the socket to it, and whether the mount is to be taken
+// over from another process.
+const keeperVariable = "MNEME_KEEPER"
+
+// What a keeper and the process that serves its mount tell each other, a byte each,
+// in a message of a socket, with the files that belong to it.
+const (
+	tellMounted  = 'm' // by who has mounted: the device, and the journal
+	tellServing  = 's' // requests are answered
+	tellEnded    = 'e' // the mount has ended
+	tellJournal  = 'j' // by the keeper, first, to who is to take over: the journal
+	tellPrepared = 'p' // the answer to that: nothing but the device is missing
+	tellTakeOver = 't' // by the keeper: the device, which nobody else serves
+	tellLeave    = 'l' // by the keeper: another process takes over
+)
+
+// keeperLink is the socket between a keeper and a process that serves its mount.
+type keeperLink struct {
+	keeper int // process id
+	socket int
+	over   bool // the mount is to be taken over
+}
+
+// keeperOf returns the link to the keeper of this process, or nil.
+func keeperOf() (*keeperLink, error) {
+	text := os.Getenv(keeperVariable)
+	if text == "" {
+		return nil, nil
+	}
+	os.Unsetenv(keeperVariable)
+	fields := strings.Split(text, ":")
+	if len(fields) != 3 {
+		return nil, fmt.Errorf("%s=%q is for mneme itself", keeperVariable, text)
+	}
+	keeper, errKeeper := strconv.Atoi(fields[0])
+	socket, errSocket := strconv.Atoi(fields[1])
+	if err := errors.Join(errKeeper, errSocket); err != nil {
+		return nil, fmt.Errorf("%s=%q is for mneme itself: %w", keeperVariable, text, err)
+	}
+	unix.CloseOnExec(socket)
+	return &keeperLink{keeper, socket, fields[2] == "over"}, nil
+}
+
+// variable is what keeperOf reads, in a process that has the socket as number.
+func (l *keeperLink) variable(socket int) string {
+	over := ""
+	if l.over {
+		over = "over"
+	}
+	return fmt.Sprintf("%s=%d:%d:%s", keeperVariable, l.keeper, socket, over)
+}
+
+// tell sends a message.
+func (l *keeperLink) tell(what byte, files ...int) error {
+	var rights []byte
+	if len(files) > 0 {
+		rights = unix.UnixRights(files...)
+	}
+	if err := unix.Sendmsg(l.socket, []byte{what}, rights, nil, unix.MSG_NOSIGNAL); err != nil {
+		return fmt.Errorf("tell the process at the other end of the mount: %w", err)
+	}
+	return nil
+}
+
+// errOtherEnded says that the other process has ended.
+var errOtherEnded = errors.New("the process at the other end of the mount has ended")
+
+// hear waits for a message.
+func (l *keeperLink) hear() (what byte, files []int, err error) {
+	const most = 2
+	text, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(4*most))
+	var n, rightsLength int
+	for {
+		n, rightsLength, _, _, err = unix.Recvmsg(l.socket, text, rights, unix.MSG_CMSG_CLOEXEC)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	switch {
+	case errors.Is(err, unix.ECONNRESET), err == nil && n == 0:
+		return 0, nil, errOtherEnded
+	case err != nil:
+		return 0, nil, fmt.Errorf("hear from the process at the other end of the mount: %w", err)
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:rightsLength])
+	if err != nil {
+		return 0, nil, err
+	}
+	for i := range messages {
+		fds, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			return 0, nil, err
+		}
+		files = append(files, fds...)
+	}
+	return text[0], files, nil
+}
+
+// await waits for one message, with so many files.
+func (l *keeperLink) await(want byte, files int) ([]int, error) {
+	what, got, err := l.hear()
+	if err == nil && (what != want || len(got) != files) {
+		err = fmt.Errorf("heard %q with %d files from the keeper, want %q with %d", what, len(got), want, files)
+	}
+	return got, err
+}

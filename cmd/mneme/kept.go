@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"mneme/fusefs"
+	"mneme/internal/handover"
+	"mneme/memory"
+)
+
+// pid is the process id that the mount is named after.
+func (c *mountCmd) pid() int {
+	if c.keeper != nil {
+		return c.keeper.keeper
+	}
+	return os.Getpid()
+}
+
+// connect mounts, or takes over a mount that another process has served. It returns
+// where that is, as mountinfo spells it.
+func (c *mountCmd) connect(ctx context.Context, stores []*memory.Store, o *fusefs.Options) (*fusefs.Server, string, error) {
+	if c.keeper != nil && c.keeper.over {
+		return c.takeOver(ctx, stores, o)
+	}
+	dir, err := prepareMountDir(c.At)
+	if err != nil {
+		return nil, "", err
+	}
+	server, err := fusefs.Mount(ctx, dir, stores, o)
+	if err == nil && c.keeper != nil {
+		err = c.keeper.tell(tellMounted, server.Device(), int(server.Journal().File().Fd()))
+		if err == nil {
+			err = c.keeper.tell(tellServing)
+		}
+	}
+	return server, dir, err
+}
+
+// takeOver goes on with a mount when its keeper says so.
+func (c *mountCmd) takeOver(ctx context.Context, stores []*memory.Store, o *fusefs.Options) (*fusefs.Server, string, error) {
+	dir, err := mountDir(c.At) // which is not asked: nobody may answer
+	if err != nil {
+		return nil, "", err
+	}
+	files, err := c.keeper.await(tellJournal, 1)
+	if err != nil {
+		return nil, "", err
+	}
+	journal, err := handover.Open(os.NewFile(uintptr(files[0]), "journal"))
+	if err != nil {
+		return nil, "", err
+	}
+	if err := c.keeper.tell(tellPrepared); err != nil {
+		return nil, "", err
+	}
+	device, err := c.keeper.await(tellTakeOver, 1)
+	if err != nil {
+		return nil, "", err
+	}
+	server, err := fusefs.TakeOver(ctx, dir, device[0], journal, stores, o)
+	if err != nil {
+		return nil, "", fmt.Errorf("take over the mount at %s: %w", dir, err)
+	}
+	return server, dir, c.keeper.tell(tellServing)
+}
+
+// awaitEnd returns when the mount has ended, or is to, and why. When another
+// process is to take over, this one ends here.
+func (c *mountCmd) awaitEnd(ctx context.Context, server *fusefs.Server) (cause any) {
+	ended, lonely := make(chan struct{}), make(chan error, 1)
+	go func() {
+		defer close(ended)
+		server.Wait()
+	}()
+	if c.keeper != nil {
+		go func() {
+			what, _, err := c.keeper.hear()
+			if err == nil && what == tellLeave {
+				server.Leave()
+				os.Exit(0) // nothing that it has is missing
+			}
+			lonely <- fmt.Errorf("keeper: %w", err)
+		}()
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-ended:
+		return "unmounted"
+	case err := <-lonely:
+		return err
+	}
+}
+
+// tellEnded tells the keeper, if there is one, that the mount has ended.
+func (l *keeperLink) tellEnded() {
+	if l != nil {
+		_ = l.tell(tellEnded) // one that is gone need not know
+	}
+}

@@ -1,0 +1,374 @@
+package fusefs
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+
+	"mneme/internal/handover"
+	"mneme/versionlog"
+)
+
+// A mount with a journal can be gone on with by another process when this one is
+// killed (takeover.go). For that the journal has to say, before each answer, what
+// the kernel holds of the mount and the log does not: which nodes it knows and where
+// they lie, which files are open, what was written to them and is in no version yet,
+// and what the session knows. Requests mark what they change; the goroutine that is
+// about to send an answer notes what is marked (handing.note). What has not been
+// noted the kernel has not been told, and what is noted and was not told does no
+// harm: a node that nobody asks for, a handle that nobody closes.
+
+// The kinds of notes: the first byte of each.
+const (
+	noteGreeting = 'i' // how the kernel and the mount agreed on the protocol, once
+	noteState    = 's' // stateNote
+	noteNode     = 'n' // nodeNote, which replaces the node's earlier one
+	noteGone     = 'g' // a node, which nobody knows any more
+	noteHandle   = 'h' // handleNote
+	noteClosed   = 'c' // a handle
+	noteLost     = 'l' // lostNote, which replaces the path's earlier one
+	noteStage    = 'e' // stageNote, which replaces the stage's earlier one
+	noteText     = 't' // a stage, and all bytes of it
+	noteWrite    = 'w' // a stage, an offset, and the bytes that were written there
+)
+
+// stateNote is what concerns all nodes.
+type stateNote struct {
+	Applied []uint64 // by store: every commit up to there the kernel knows of
+	NextID  uint64   // no node has that number, nor a higher one
+	NextFH  uint64   // nor a handle
+}
+
+// nodeNote is a node.
+type nodeNote struct {
+	ID      uint64
+	Parent  uint64              `json:",omitempty"` // 0: it has no name any more
+	Name    string              `json:",omitempty"`
+	Mode    uint32              `json:",omitempty"`
+	Store   int                 `json:",omitempty"` // which of the mount's; -1: none
+	Kept    bool                `json:",omitempty"`
+	Removed bool                `json:",omitempty"`
+	Was     string              `json:",omitempty"`
+	Head    *versionlog.Version `json:",omitempty"`
+	Seen    *baseNote           `json:",omitempty"`
+}
+
+// baseNote is a base that is known.
+type baseNote struct {
+	IsHead  bool                `json:",omitempty"` // the version is the node's head
+	Version *versionlog.Version `json:",omitempty"`
+	Steps   []stepNote          `json:",omitempty"`
+	Refused bool                `json:",omitempty"`
+	Again   bool                `json:",omitempty"`
+	Own     string              `json:",omitempty"`
+	Told    int64               `json:",omitempty"`
+}
+
+type stepNote struct {
+	From  *versionlog.Version `json:",omitempty"`
+	Known bool                `json:",omitempty"`
+	To    *versionlog.Version
+	Cut   int64 `json:",omitempty"`
+}
+
+// handleNote is an open file or directory.
+type handleNote struct {
+	FH, Node uint64
+	Stage    uint64 `json:",omitempty"` // 0: it cannot write
+}
+
+// lostNote is what the session knows of a path without a node; nil: nothing.
+type lostNote struct {
+	Store int
+	Path  string
+	Seen  *baseNote
+}
+
+// stageNote is how a stage is.
+type stageNote struct {
+	Stage, Node uint64
+	State       stageState
+}
+
+type stageState int
+
+const (
+	stageSaved stageState = iota // there is nothing in it that is in no version
+	stageDirty                   // there is, as noted
+	stageDead                    // what is written to it is refused
+)
+
+// handing is what is to be noted. Its fields are guarded by fileSystem.mu.
+type handing struct {
+	fs       *fileSystem
+	journal  *handover.Journal
+	batch    handover.Batch
+	greeting []byte
+
+	nodes  map[*node]bool            // marked
+	noted  map[*node]bool            // the journal has them
+	stages map[*stage]*stagedHanding // that may be written to, or hold what is in no version
+	last   stateNote
+	stage  uint64 // the newest number of a stage
+}
+
+// stagedHanding is what the journal has of a stage.
+type stagedHanding struct {
+	node    *node
+	number  uint64
+	state   stageState
+	changes uint64 // of the stage; what it held then is noted if it was dirty
+}
+
+func newHanding(fs *fileSystem, journal *handover.Journal, greeting []byte) *handing {
+	return &handing{
+		fs: fs, journal: journal, greeting: greeting,
+		nodes: map[*node]bool{}, noted: map[*node]bool{}, stages: map[*stage]*stagedHanding{},
+	}
+}
+
+// mark notes that n has changed. Caller holds fs.mu.
+func (n *node) mark() {
+	if n.store != nil && n.store.fs.handing != nil {
+		n.store.fs.handing.nodes[n] = true
+	}
+}
+
+// markLost notes that what the session knows of a path has changed. Caller holds
+// fs.mu.
+func (s *store) markLost(path string) {
+	if h := s.fs.handing; h != nil {
+		h.lost(s, path)
+	}
+}
+
+func (h *handing) lost(s *store, path string) {
+	note := lostNote{Store: h.index(s), Path: path}
+	if b, there := s.lost[path]; there {
+		note.Seen = newBaseNote(b, nil)
+	}
+	h.json(noteLost, note)
+}
+
+// opened notes a new handle. Caller holds fs.mu.
+func (h *handing) opened(fh uint64, of *handle) {
+	if h == nil {
+		return
+	}
+	h.nodes[of.node] = true
+	note := handleNote{FH: fh, Node: of.node.id}
+	if of.stage != nil {
+		note.Stage = h.staged(of.node, of.stage).number
+	}
+	h.json(noteHandle, note)
+}
+
+// closed notes the end of a handle. Caller holds fs.mu.
+func (h *handing) closed(fh uint64) {
+	if h != nil {
+		h.batch.Add([]byte{noteClosed}, number(fh))
+	}
+}
+
+// staged returns what is known of a stage of n. Caller holds fs.mu.
+func (h *handing) staged(n *node, st *stage) *stagedHanding {
+	sh := h.stages[st]
+	if sh == nil {
+		h.stage++
+		sh = &stagedHanding{node: n, number: h.stage}
+		h.stages[st] = sh
+		h.json(noteStage, stageNote{Stage: sh.number, Node: n.id})
+	}
+	return sh
+}
+
+// wrote notes what was just written to a stage, whose changes were those before.
+// Caller holds fs.mu.
+func (h *handing) wrote(st *stage, before uint64, at int64, data [][]byte) {
+	if h == nil {
+		return
+	}
+	sh := h.stages[st]
+	if sh == nil || sh.state != stageDirty || sh.changes != before {
+		return // note notes all of it
+	}
+	h.batch.Add(append([][]byte{{noteWrite}, number(sh.number), number(uint64(at))}, data...)...)
+	sh.changes = st.changes
+}
+
+// note notes what is marked, before an answer is sent.
+func (h *handing) note() {
+	h.fs.mu.Lock()
+	defer h.fs.mu.Unlock()
+	h.noteNodes()
+	h.noteStages()
+	if state := h.state(); !h.batch.Empty() || !equalState(state, h.last) {
+		h.json(noteState, state)
+		h.last = state
+	}
+	err := h.journal.Append(&h.batch)
+	if err == nil && h.journal.Long() {
+		err = h.rewrite()
+	}
+	if err != nil { // nobody must go on with what is not whole
+		h.fs.log.Error("should this daemon be killed, the mount ends", "err", err)
+		h.journal.Spoil()
+		h.fs.handing = nil
+	}
+}
+
+func equalState(a, b stateNote) bool {
+	if a.NextID != b.NextID || a.NextFH != b.NextFH || len(a.Applied) != len(b.Applied) {
+		return false
+	}
+	for i := range a.Applied {
+		if a.Applied[i] != b.Applied[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (h *handing) state() stateNote {
+	state := stateNote{NextID: h.fs.nextID, NextFH: h.fs.nextFH}
+	for _, s := range h.fs.stores {
+		state.Applied = append(state.Applied, s.applied)
+	}
+	return state
+}
+
+func (h *handing) noteNodes() {
+	for n := range h.nodes {
+		delete(h.nodes, n)
+		switch {
+		case h.fs.nodes[n.id] != n:
+			if h.noted[n] {
+				delete(h.noted, n)
+				h.batch.Add([]byte{noteGone}, number(n.id))
+			}
+		case h.noted[n] || n.lookups > 0 || n.opens > 0 || n.stage != nil || n.seen.known:
+			h.noteNode(n)
+		}
+	}
+}
+
+// noteNode notes a node, and those above it that the journal does not have.
+func (h *handing) noteNode(n *node) {
+	if n.parent != nil && n.parent.store != nil && !h.noted[n.parent] {
+		h.noteNode(n.parent)
+	}
+	h.noted[n] = true
+	note := nodeNote{
+		ID: n.id, Mode: n.mode, Store: h.index(n.store), Kept: n.kept, Removed: n.removed, Was: n.was, Head: n.head,
+	}
+	if n.parent != nil {
+		note.Parent, note.Name = n.parent.id, n.name
+	}
+	if n.seen.known {
+		note.Seen = newBaseNote(n.seen, n.head)
+	}
+	h.json(noteNode, note)
+}
+
+// noteStages notes what has become of the stages.
+func (h *handing) noteStages() {
+	for st, sh := range h.stages {
+		state := stageSaved
+		switch {
+		case st.err != 0 || st.overtaken && st.conflict != 0 && st.conflictAt == st.changes:
+			state = stageDead
+		case st.dirty && !sh.node.now().removed:
+			state = stageDirty
+		case st.overtaken:
+			state = stageDead
+		}
+		if state == stageDirty && (sh.state != stageDirty || sh.changes != st.changes) {
+			h.batch.Add([]byte{noteText}, number(sh.number), st.data)
+			sh.changes = st.changes
+		}
+		if state != sh.state {
+			sh.state = state
+			h.json(noteStage, stageNote{Stage: sh.number, Node: sh.node.id, State: state})
+		}
+		if st.writers == 0 && (state != stageDirty || sh.node.stage != st) {
+			if state == stageDirty {
+				h.json(noteStage, stageNote{Stage: sh.number, Node: sh.node.id, State: stageDead})
+			}
+			delete(h.stages, st)
+		}
+	}
+}
+
+// rewrite notes all there is anew, in the place of all notes. Caller holds fs.mu.
+func (h *handing) rewrite() error {
+	h.batch.Reset()
+	h.batch.Add([]byte{noteGreeting}, h.greeting)
+	h.last = h.state()
+	h.json(noteState, h.last)
+	clear(h.noted)
+	for _, n := range h.fs.nodes {
+		h.nodes[n] = true
+	}
+	h.noteNodes()
+	for _, s := range h.fs.stores {
+		for path := range s.lost {
+			h.lost(s, path)
+		}
+	}
+	for _, sh := range h.stages {
+		sh.state = stageSaved
+		h.json(noteStage, stageNote{Stage: sh.number, Node: sh.node.id})
+	}
+	h.noteStages()
+	for fh, of := range h.fs.handles {
+		h.opened(fh, of)
+	}
+	h.noteStages() // of handles whose stages were not known
+	return h.journal.Rewrite(&h.batch)
+}
+
+// json adds a note. The values are plain data, which can always be written.
+func (h *handing) json(kind byte, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("note of kind %c: %v", kind, err))
+	}
+	h.batch.Add([]byte{kind}, text)
+}
+
+// index is which of the mount's stores s is; -1: none.
+func (h *handing) index(s *store) int {
+	for i, other := range h.fs.stores {
+		if other == s {
+			return i
+		}
+	}
+	return -1
+}
+
+func number(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
+
+func newBaseNote(b base, head *versionlog.Version) *baseNote {
+	note := &baseNote{Refused: b.refused, Again: b.again, Own: b.own, Told: b.told}
+	if note.IsHead = b.version != nil && b.version == head; !note.IsHead {
+		note.Version = b.version
+	}
+	for _, one := range b.steps {
+		note.Steps = append(note.Steps, stepNote{one.from, one.known, one.to, one.cut})
+	}
+	return note
+}
+
+func (note *baseNote) base(head *versionlog.Version) base {
+	if note == nil {
+		return base{}
+	}
+	b := base{known: true, version: note.Version, refused: note.Refused, again: note.Again, own: note.Own, told: note.Told}
+	if note.IsHead {
+		b.version = head
+	}
+	for _, one := range note.Steps {
+		b.steps = append(b.steps, step{one.From, one.Known, one.To, one.Cut})
+	}
+	return b
+}

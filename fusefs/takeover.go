@@ -1,0 +1,407 @@
+package fusefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"syscall"
+	"time"
+
+	"mneme/internal/fusedev"
+	"mneme/internal/handover"
+	"mneme/memory"
+	"mneme/spool"
+	"mneme/versionlog"
+)
+
+// To take a mount over is to mount the stores anew, where the kernel has been told
+// something before. So the tree is made as by any mount, of what the log has; then
+// each node that the kernel knows gets its number back, in this order:
+//
+//  1. A directory, or a file that has the version that it had, goes on.
+//  2. Where the log has another version by now, the node stands for the one that its
+//     readers have, and the new one takes its place, as if the change had come while
+//     the mount was served (succeed).
+//  3. What has no place any more is there for those who have it open.
+//
+// Then the kernel is told of what was committed since it last was. Who was writing
+// what is in no version gets EIO from then on, and the text is kept as a conflict.
+
+// manyLookups is how many references the kernel is taken to have to a node that was
+// taken over: how many of the answers that gave it one it has got is not known. Such
+// a node stays until the mount ends.
+const manyLookups = 1 << 40
+
+// Journal is where the mount notes what another process needs to go on, if the mount
+// has a keeper.
+func (m *Server) Journal() *handover.Journal { return m.journal }
+
+// Device is the connection to the kernel, for the keeper.
+func (m *Server) Device() (fd int) { return m.server.Device() }
+
+// hand makes the journal of a mount that is about to be served for the first time.
+func (m *Server) hand() error {
+	if err := m.server.CanResume(); err != nil {
+		return err
+	}
+	journal, err := handover.New()
+	if err != nil {
+		return err
+	}
+	return m.noteIn(journal, m.server.Greeting())
+}
+
+// noteIn has the mount noted in a journal from now on.
+func (m *Server) noteIn(journal *handover.Journal, greeting []byte) error {
+	m.fs.mu.Lock()
+	defer m.fs.mu.Unlock()
+	m.journal = journal
+	m.fs.handing = newHanding(m.fs, journal, greeting)
+	for _, n := range m.fs.nodes {
+		if st := n.stage; st != nil {
+			m.fs.handing.staged(n, st)
+		}
+	}
+	m.server.BeforeAnswers(m.fs.noteAnswer)
+	return m.fs.handing.rewrite()
+}
+
+// noteAnswer is called before each answer.
+func (fs *fileSystem) noteAnswer() {
+	fs.mu.RLock()
+	h := fs.handing
+	fs.mu.RUnlock()
+	if h != nil {
+		h.note()
+	}
+}
+
+// TakeOver goes on with a mount at dir that another process has served until its
+// end, with the same stores, in the same order, and the same options. device and
+// journal are the mount's from then on. It returns when the mount is served again.
+func TakeOver(ctx context.Context, dir string, device int, journal *handover.Journal, stores []*memory.Store, opts *Options) (*Server, error) {
+	o := *opts
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	notes, err := journal.Notes()
+	if err != nil {
+		return nil, err
+	}
+	in, err := readNotes(notes)
+	if err != nil {
+		return nil, err
+	}
+	if len(in.state.Applied) != len(stores) {
+		return nil, fmt.Errorf("the mount has %d stores, not %d", len(in.state.Applied), len(stores))
+	}
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	fs := newFileSystemFrom(life, stores, o, in.state.NextID)
+	if err := fs.begin(ctx); err != nil {
+		cancel()
+		return nil, err
+	}
+	for _, s := range fs.stores {
+		s.load(ctx) // all of it: what is not there now is gone
+	}
+	missed, err := fs.missed(ctx, in)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	left := fs.adopt(in, missed)
+	for _, l := range left {
+		l.s.keepTaken(ctx, l)
+	}
+	meter := &meter{FileSystem: fs}
+	server, err := fusedev.Resume(meter, device, in.greeting, mountOptions(fs))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	m := &Server{fs: fs, meter: meter, server: server, dir: dir, cancel: cancel, done: make(chan struct{})}
+	if err := m.noteIn(journal, in.greeting); err != nil {
+		cancel()
+		return nil, errors.Join(err, server.Close())
+	}
+	return m, m.start()
+}
+
+// Leave ends the service of a mount that has a keeper, for another process to take
+// it over. What was asked until then is answered, if that does not take long.
+func (m *Server) Leave() {
+	m.leaving.Store(true)
+	m.server.Leave()
+	endsWithin(leavePatience, m.server.AwaitAnswers)
+}
+
+// leavePatience is how long who waits for an answer waits for this process; then the
+// next one answers.
+const leavePatience = time.Second
+
+// missed returns the commits, by store, that the kernel may not have been told of.
+func (fs *fileSystem) missed(ctx context.Context, in *inherited) ([][]*versionlog.Commit, error) {
+	missed := make([][]*versionlog.Commit, len(fs.stores))
+	for i, s := range fs.stores {
+		for c, err := range s.memory.Commits(ctx, in.state.Applied[i]) {
+			if err != nil {
+				return nil, fmt.Errorf("what has happened to store %s: %w", s.slug(), err)
+			}
+			if c.Seq > s.applied {
+				break // which the follower brings
+			}
+			missed[i] = append(missed[i], c)
+		}
+	}
+	return missed, nil
+}
+
+// takenText is what was written and not committed.
+type takenText struct {
+	s    *store
+	path string
+	text []byte
+}
+
+// adopt gives nodes and handles the numbers that the kernel knows them by.
+func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left []takenText) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.nextFH = in.state.NextFH
+	for _, note := range in.order() {
+		fs.adoptNode(note)
+	}
+	for of, seen := range in.lost {
+		if s := fs.storeAt(of.store); s != nil && seen != nil {
+			if n := s.made(of.path); n == nil {
+				s.lost[of.path] = seen.base(nil)
+			} else if !n.seen.known {
+				n.seen = seen.base(nil)
+			}
+		}
+	}
+	for i, s := range fs.stores {
+		for _, c := range missed[i] {
+			s.tellMissed(c)
+		}
+	}
+	stages := map[uint64]*stage{}
+	for number, is := range in.stages {
+		n := fs.adoptedFor(in, is.Node)
+		if n == nil {
+			continue
+		}
+		st := &stage{base: n.head, loaded: n.head == nil, tails: true}
+		if is.State == stageSaved && n.parent != nil && n.head != nil {
+			n.stage = st
+		} else {
+			st = &stage{err: syscall.EIO}
+			fs.notify.content(n)
+		}
+		stages[number] = st
+		if path, _ := n.target(); is.State == stageDirty && len(is.text) > 0 && !n.removed {
+			left = append(left, takenText{n.store, path, is.text})
+		}
+	}
+	for fh, h := range in.handles {
+		fs.adoptHandle(fh, h, stages)
+	}
+	for _, st := range stages {
+		if st.writers == 0 {
+			fs.dropStage(st)
+		}
+	}
+	return left
+}
+
+func (fs *fileSystem) storeAt(i int) *store {
+	if i < 0 || i >= len(fs.stores) {
+		return nil
+	}
+	return fs.stores[i]
+}
+
+// dropStage drops a stage that nobody writes to. Caller holds fs.mu.
+func (fs *fileSystem) dropStage(st *stage) {
+	for _, n := range fs.nodes {
+		if n.stage == st {
+			n.stage = nil
+		}
+	}
+}
+
+// adoptNode gives the node that a note is of its number. Caller holds fs.mu.
+func (fs *fileSystem) adoptNode(note *nodeNote) {
+	s := fs.storeAt(note.Store)
+	if s == nil {
+		return // the root, whose number is fixed
+	}
+	parent := fs.nodes[note.Parent]
+	n := fs.noted(s, parent, note)
+	switch {
+	case n == nil && parent != nil && parent.isDir() && note.Kept && isDirMode(note.Mode) && !s.readOnly():
+		n = fs.newNode(s, note.Mode, fs.since)
+		n.kept, n.complete = true, true
+		attach(parent, note.Name, n)
+	case n == nil && note.Head != nil && !isDirMode(note.Mode):
+		n = fs.newNode(s, note.Mode, note.Head.Time)
+		n.head, n.removed, n.was = note.Head, note.Removed, note.Was
+	}
+	if parent != nil && parent.isDir() && (n == nil || n.parent == nil) {
+		fs.notify.entry(parent, note.Name)
+	}
+	if n == nil || n.isDir() != isDirMode(note.Mode) {
+		return
+	}
+	delete(fs.nodes, n.id)
+	n.id, n.lookups, n.looked = note.ID, manyLookups, fs.since
+	fs.nodes[n.id] = n
+	if n.generate != nil || n.isControl() {
+		return
+	}
+	n.mode = note.Mode
+	n.kept = n.kept || note.Kept && n.isDir()
+	if n.isDir() {
+		return
+	}
+	theirs := n.head
+	n.seen = note.Seen.base(note.Head)
+	switch {
+	case n.parent == nil:
+	case note.Head == nil: // what was made is in the log by now
+		fs.notify.content(n)
+	case note.Head.ID != theirs.ID:
+		n.head = note.Head
+		dir, name := n.parent, n.name
+		s.succeed(n, dir, name, *theirs)
+	}
+}
+
+func isDirMode(mode uint32) bool { return mode&syscall.S_IFMT == syscall.S_IFDIR }
+
+// noted returns what the tree has of the log at the place of a note, in a parent
+// that was adopted; nil: nothing. Caller holds fs.mu.
+func (fs *fileSystem) noted(s *store, parent *node, note *nodeNote) *node {
+	switch {
+	case parent == nil:
+		return nil
+	case parent == fs.root:
+		return s.root
+	case parent == s.root && note.Name == memory.ReservedName:
+		return s.control
+	}
+	n := parent.children[note.Name]
+	if n != nil && n.lookups > 0 {
+		return nil // another note has it
+	}
+	return n
+}
+
+// adoptedFor returns the node of a stage, made where there is none: for those who
+// go on writing to it. Caller holds fs.mu.
+func (fs *fileSystem) adoptedFor(in *inherited, id uint64) *node {
+	if n := fs.nodes[id]; n != nil {
+		return n
+	}
+	note := in.nodes[id]
+	if note == nil || fs.storeAt(note.Store) == nil || isDirMode(note.Mode) {
+		return nil
+	}
+	n := fs.newNode(fs.stores[note.Store], note.Mode, fs.since)
+	delete(fs.nodes, n.id)
+	n.id, n.lookups, n.local, n.removed, n.was = id, manyLookups, true, note.Removed, in.path(note)
+	fs.nodes[id] = n
+	return n
+}
+
+// path returns where a node was in its store; "" where that is not known.
+func (in *inherited) path(note *nodeNote) string {
+	var names []string
+	for {
+		above := in.nodes[note.Parent]
+		if above == nil {
+			return note.Was
+		}
+		names = append([]string{note.Name}, names...)
+		if above.Parent == 0 || in.nodes[above.Parent] == nil { // the store's root, which is in the mount's
+			return "/" + strings.Join(names, "/")
+		}
+		note = above
+	}
+}
+
+// adoptHandle gives who has a file or directory open its handle back. Caller holds
+// fs.mu.
+func (fs *fileSystem) adoptHandle(fh uint64, note *handleNote, stages map[uint64]*stage) {
+	n := fs.nodes[note.Node]
+	if n == nil || n.local && note.Stage == 0 { // what it could read is gone
+		return
+	}
+	h := &handle{node: n}
+	if note.Stage != 0 {
+		if h.stage = stages[note.Stage]; h.stage == nil {
+			h.stage = &stage{err: syscall.EIO}
+		}
+		h.stage.writers++
+		n.written = true
+	}
+	fs.handles[fh] = h
+	n.opens++
+}
+
+// tellMissed has the kernel told of a commit, which the tree shows already, and the
+// session know its own. Caller holds fs.mu.
+func (s *store) tellMissed(c *versionlog.Commit) {
+	own := s.fs.opts.Session
+	for _, v := range c.Versions {
+		for _, path := range []string{v.Path, v.From} {
+			if path != "" {
+				s.tellPath(path)
+			}
+		}
+		if own == "" || v.Session != own {
+			continue
+		}
+		if n := s.made(v.Path); n != nil && n.head != nil && v.Live() {
+			if seen := n.seen; !seen.known || seen.version == nil || seen.version.ID == v.Parent {
+				n.seen = seen.wrote(&v)
+			}
+		}
+	}
+}
+
+// tellPath has the kernel look up all names of a path again, and what is there.
+// Caller holds fs.mu.
+func (s *store) tellPath(path string) {
+	n := s.root
+	for name := range strings.SplitSeq(path[1:], "/") {
+		if n == nil || !n.isDir() {
+			return
+		}
+		s.fs.notify.entry(n, name)
+		n = n.children[name]
+	}
+	if n != nil && !n.isDir() {
+		s.fs.notify.content(n)
+	}
+}
+
+// keepTaken keeps what was written and not committed when the process was killed,
+// unless its bytes are in the history.
+func (s *store) keepTaken(ctx context.Context, l takenText) {
+	if s.kept == nil || l.path == "" {
+		s.fs.log.Error("what was being written is lost", "store", s.slug(), "path", l.path, "bytes", len(l.text))
+		return
+	}
+	theirs, err := s.memory.Head(ctx, l.path)
+	head := &theirs
+	if err != nil {
+		head = nil
+	}
+	e := &spool.Entry{Path: l.path, Data: l.text, Session: s.fs.opts.Session, Time: time.Now()}
+	if _, err := s.keepLeft(ctx, e, head, "the process that served the mount ended before it was saved; redo your edit"); err != nil {
+		s.fs.log.Error("what was being written is not kept", "store", s.slug(), "path", l.path, "err", err)
+	}
+}
