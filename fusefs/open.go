@@ -14,7 +14,7 @@ import (
 type handle struct {
 	node    *node
 	stage   *stage              // of a handle that may write
-	text    []byte              // of a control file
+	text    []byte              // of a control file, or of one that was taken over (takeover.go); else nil
 	unread  *versionlog.Version // what the session knows once this handle has read it; nil: nothing
 	entries []dirEntry          // of a directory, from its last rewind on
 	heard   span                // of a handle that may write: the notices that its close waits for
@@ -310,7 +310,7 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 	}
 	head, data, unread := n.head, n.content, h.unread
 	switch {
-	case n.generate != nil:
+	case h.text != nil:
 		data = h.text
 	case n.staged(): // copied, since it changes
 		size := 0
@@ -319,13 +319,13 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 		}
 		fs.mu.RUnlock()
 		return fuse.ReadResultData(buf[:size]), fuse.OK
-	case head == nil && h.stage != nil && h.stage.err != 0:
-		fs.mu.RUnlock()
-		return nil, fuse.Status(h.stage.err)
-	case head == nil:
+	case head == nil && n.generate == nil:
 		data = []byte{}
 	}
 	fs.mu.RUnlock()
+	if n.generate != nil && data == nil { // opened before the mount was taken over
+		data = append([]byte{}, n.generate()...)
+	}
 	if data == nil {
 		var err error
 		if data, err = fs.ahead.content(n, head); err != nil {

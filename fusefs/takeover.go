@@ -187,7 +187,7 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 			s.tellMissed(c)
 		}
 	}
-	stages := map[uint64]*stage{}
+	stages, texts := map[uint64]*stage{}, map[*node][]byte{}
 	for number, is := range in.stages {
 		n := fs.adoptedFor(in, is.Node)
 		if n == nil {
@@ -201,12 +201,15 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 			fs.notify.content(n)
 		}
 		stages[number] = st
+		texts[n] = is.text
 		if path, _ := n.target(); is.State == stageDirty && len(is.text) > 0 && !n.removed {
 			left = append(left, takenText{n.store, path, is.text})
 		}
 	}
-	for fh, h := range in.handles {
-		fs.adoptHandle(fh, h, stages)
+	for _, note := range in.handles {
+		if n := fs.adoptedFor(in, note.Node); n != nil {
+			fs.adoptHandle(n, note, stages, texts[n])
+		}
 	}
 	for _, st := range stages {
 		if st.writers == 0 {
@@ -299,8 +302,8 @@ func (fs *fileSystem) noted(s *store, parent *node, note *nodeNote) *node {
 	return n
 }
 
-// adoptedFor returns the node of a stage, made where there is none: for those who
-// go on writing to it. Caller holds fs.mu.
+// adoptedFor returns the node of a stage or a handle, made where there is none: for
+// those who have it open. Caller holds fs.mu.
 func (fs *fileSystem) adoptedFor(in *inherited, id uint64) *node {
 	if n := fs.nodes[id]; n != nil {
 		return n
@@ -332,14 +335,13 @@ func (in *inherited) path(note *nodeNote) string {
 	}
 }
 
-// adoptHandle gives who has a file or directory open its handle back. Caller holds
-// fs.mu.
-func (fs *fileSystem) adoptHandle(fh uint64, note *handleNote, stages map[uint64]*stage) {
-	n := fs.nodes[note.Node]
-	if n == nil || n.local && note.Stage == 0 { // what it could read is gone
-		return
-	}
+// adoptHandle gives who has a file or directory open its handle back. Of a file
+// that is in no version it reads text. Caller holds fs.mu.
+func (fs *fileSystem) adoptHandle(n *node, note *handleNote, stages map[uint64]*stage, text []byte) {
 	h := &handle{node: n}
+	if n.local {
+		h.text = append([]byte{}, text...)
+	}
 	if note.Stage != 0 {
 		if h.stage = stages[note.Stage]; h.stage == nil {
 			h.stage = &stage{err: syscall.EIO}
@@ -347,7 +349,7 @@ func (fs *fileSystem) adoptHandle(fh uint64, note *handleNote, stages map[uint64
 		h.stage.writers++
 		n.written = true
 	}
-	fs.handles[fh] = h
+	fs.handles[note.FH] = h
 	n.opens++
 }
 

@@ -52,25 +52,32 @@ func New() (*Journal, error) {
 	return j, nil
 }
 
-// Open opens a journal that another process has made, to read it and go on. The
+// Open opens a journal that another process has made, and may still be writing. The
 // file is the journal's from then on. The error says when its format is another.
+// Notes has to be called before anything is kept in it.
 func Open(file *os.File) (*Journal, error) {
+	j := &Journal{file: file}
+	return j, j.measure()
+}
+
+// measure finds out where the batches are by now.
+func (j *Journal) measure() error {
 	var header [headerSize]byte
-	if _, err := file.ReadAt(header[:], 0); err != nil {
-		return nil, fmt.Errorf("read the header of the handover's notes: %w", err)
+	if _, err := j.file.ReadAt(header[:], 0); err != nil {
+		return fmt.Errorf("read the header of the handover's notes: %w", err)
 	}
 	if string(header[:len(magic)]) != magic {
-		return nil, fmt.Errorf("the handover's notes begin with %q, want %q: the mount was made by another version of mneme; unmount it, and mount again", header[:len(magic)], magic)
+		return fmt.Errorf("the handover's notes begin with %q, want %q: the mount was made by another version of mneme; unmount it, and mount again", header[:len(magic)], magic)
 	}
-	size, err := file.Seek(0, io.SeekEnd)
+	size, err := j.file.Seek(0, io.SeekEnd)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	start := int64(binary.LittleEndian.Uint64(header[8:]))
-	if start < headerSize || start > size {
-		return nil, fmt.Errorf("the handover's notes begin at %d of %d bytes", start, size)
+	j.start, j.end = int64(binary.LittleEndian.Uint64(header[8:])), size
+	if j.start < headerSize || j.start > size {
+		return fmt.Errorf("the handover's notes begin at %d of %d bytes", j.start, size)
 	}
-	return &Journal{file: file, start: start, end: size}, nil
+	return nil
 }
 
 // File is the file, for another process.
@@ -166,8 +173,12 @@ func (j *Journal) Rewrite(b *Batch) error {
 	return nil
 }
 
-// Notes returns all notes. What is appended next follows the last of them.
+// Notes returns all notes that there are by now. What is appended next follows the
+// last of them: nobody else must write any more.
 func (j *Journal) Notes() ([][]byte, error) {
+	if err := j.measure(); err != nil {
+		return nil, err
+	}
 	data, err := io.ReadAll(io.NewSectionReader(j.file, j.start, j.end-j.start))
 	if err != nil {
 		return nil, fmt.Errorf("read the handover's notes: %w", err)

@@ -131,6 +131,22 @@ func TestRewritingTakesNoMemory(t *testing.T) {
 	wantNotes(t, again(t, j), note)
 }
 
+// TestNotesOfWhoStillWrites opens a journal before its writer has ended.
+func TestNotesOfWhoStillWrites(t *testing.T) {
+	j := newJournal(t)
+	next := again(t, j)
+	if err := j.Append(batch("one")); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Rewrite(batch("two")); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Append(batch("three")); err != nil {
+		t.Fatal(err)
+	}
+	wantNotes(t, next, "two", "three")
+}
+
 func TestOpenRefuses(t *testing.T) {
 	for name, damage := range map[string][]byte{"another format": []byte("mnemeho\x02"), "another start": append([]byte(magic), bytes.Repeat([]byte{0xff}, 8)...)} {
 		j := newJournal(t)
