@@ -26,6 +26,14 @@ type Left struct {
 // it was brought back as memories, or is kept as conflicts.
 func (m *Server) Recovered() []Left { return m.left(false) }
 
+// Recover looks once more for what others have left: the process that this one took
+// the mount over from may have kept it locked for longer.
+func (m *Server) Recover() {
+	for _, s := range m.fs.stores {
+		s.recover(m.fs.ctx)
+	}
+}
+
 // Kept returns what this mount has left itself, once it has ended.
 func (m *Server) Kept() []Left { return m.left(true) }
 
@@ -52,9 +60,13 @@ func (s *store) recover(ctx context.Context) {
 	if err != nil {
 		s.fs.log.Error("look for what was left", "store", s.slug(), "err", err)
 	}
+	var recovered []Left
 	for _, d := range dead {
-		s.recovered = append(s.recovered, s.settle(d, func(e *spool.Entry) (*Left, error) { return s.revive(ctx, e) })...)
+		recovered = append(recovered, s.settle(d, func(e *spool.Entry) (*Left, error) { return s.revive(ctx, e) })...)
 	}
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	s.recovered = append(s.recovered, recovered...)
 }
 
 // endSpools settles what is not committed when the mount ends.

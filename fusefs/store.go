@@ -26,8 +26,6 @@ type store struct {
 	control *node // .mneme, which no directory lists
 	errors  journal
 
-	recovered []Left // what this mount has found that others left; fixed once it is mounted
-
 	kept  *conflict.Store // the conflicts; nil: none are kept
 	spool *spool.Spool    // what survives the mount of files that are not committed; nil: nothing does
 
@@ -55,6 +53,7 @@ type store struct {
 	blind     int                 // how often the session opened for overwriting what it had not read
 	settled   []*spool.Slot       // entries of the spool that are settled, see dropSpooled
 	left      []Left              // what the mount left uncommitted when it ended
+	recovered []Left              // what it has found that others left
 	lastLoss  loss                // the newest of a rename, which the kernel repeats
 	open      map[string][]int    // the conflicts of this session that are not settled, by path
 	dismissed map[int]bool        // conflicts that this session has dismissed

@@ -39,6 +39,7 @@ func TestOnAWS(t *testing.T) {
 		{"ScratchSurvivesKill", TestScratchSurvivesKill}, {"NothingVanishesAtTheEnd", TestNothingVanishesAtTheEnd},
 		{"StoppedDaemon", TestStoppedDaemon}, {"Metrics", TestMetrics},
 		{"EndOfMountedStore", TestEndOfMountedStore}, {"PlacesInMounts", TestPlacesInMounts},
+		{"KeeperRemembers", TestKeeperRemembers},
 	} {
 		t.Run(test.name, test.run)
 	}

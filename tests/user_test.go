@@ -116,6 +116,27 @@ func TestDeadMountOfUser(t *testing.T) {
 	}
 }
 
+// A user's mount with a keeper goes on when who serves it is killed, and is replaced.
+func TestKeeperOfUser(t *testing.T) {
+	t.Parallel()
+	needTools(t, "fusermount3")
+	e := newUser(t)
+	r := e.inside(t, searchPath(), `
+		user '
+			mneme store create notes >&2
+			pid=$(mneme mount notes --background --keep --json --at $at | grep -o "\"pid\":[0-9]*" | cut -d: -f2)
+			echo one > $at/notes/f; exec 3< $at/notes/f
+			kill -9 $(cat /proc/$pid/task/*/children)
+			cat <&3; echo two >> $at/notes/f; cat $at/notes/f
+			mneme mount --replace --at $at >&2
+			cat $at/notes/f
+			mneme unmount --at $at >&2'
+		mounts`)
+	if want := "one\none\ntwo\none\ntwo\n0\n"; r.code != 0 || r.stdout != want {
+		t.Errorf("%v\nwant stdout:\n%s", r, want)
+	}
+}
+
 // Without fusermount3 the error says what to install.
 func TestMountAsUserWithoutFuse3(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,9 @@ import (
 // another. It looks into neither. The mount is named after the keeper, which is told
 // to end it and to replace the process that serves.
 //
-//   - Who serves is killed, or fails: another one takes over.
+//   - Who serves is killed, or fails: another one takes over, though a thread of the
+//     killed one may stay for a while: in the kernel, waiting for a page that a
+//     program's read holds, which only the next one can answer.
 //   - SIGHUP: another one, of the program that has this one's name by now, prepares
 //     everything but the device; then the one that serves leaves, and it takes over.
 //     If it cannot, all stays as it was.
@@ -48,16 +50,48 @@ type kept struct {
 	link     *keeperLink
 	process  *exec.Cmd
 	prepared bool
-	served   time.Time // since when; zero: not yet
-	ended    bool      // it says that the mount has
+	served   time.Time     // since when; zero: not yet
+	ended    bool          // it says that the mount has
+	waited   chan struct{} // closed when all of its threads have ended, and process knows how
 }
 
-// keeperEvent is what a process says, or how it has ended.
+// how says how a process has ended.
+func (d *kept) how() string {
+	select {
+	case <-d.waited:
+		return d.process.ProcessState.String()
+	default:
+		return "killed, with a thread that waits in the kernel"
+	}
+}
+
+// code is the exit code of a process that was not killed, else 1.
+func (d *kept) code() int {
+	<-d.waited
+	if code := d.process.ProcessState.ExitCode(); code >= 0 {
+		return code
+	}
+	return failure.code
+}
+
+// killed reports whether a process has ended because it was killed.
+func (d *kept) killed() bool {
+	select {
+	case <-d.waited:
+		return d.process.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
+	default:
+		return true
+	}
+}
+
+// goneAtLast is an event: no thread of a process is left, nor what it had locked.
+const goneAtLast = 'g'
+
+// keeperEvent is what a process says, or that it has ended.
 type keeperEvent struct {
-	of     *kept
-	what   byte // of a message; 0: it has ended
-	files  []int
-	status *os.ProcessState
+	of    *kept
+	what  byte // of a message; 0: it has ended, in that it does nothing any more
+	files []int
 }
 
 const (
@@ -133,29 +167,59 @@ func (k *keeper) start(over bool, parent *os.File) (*kept, error) {
 		d.process.Env = append(d.process.Env, daemonLogVariable+"="+k.logs)
 	}
 	d.process.Stdin, d.process.Stdout, d.process.Stderr = os.Stdin, os.Stdout, os.Stderr
+	d.waited = make(chan struct{})
 	if err := d.process.Start(); err != nil {
 		return nil, errors.Join(err, unix.Close(pair[0]))
 	}
+	go func() {
+		defer close(d.waited)
+		_ = d.process.Wait()
+	}()
 	if over {
 		if err := d.link.tell(tellJournal, k.journal); err != nil {
 			k.log.Warn("tell a new process", "err", err) // its end says more
 		}
 	}
-	go k.listen(d)
+	thread, err := unix.PidfdOpen(d.process.Process.Pid, unix.PIDFD_THREAD)
+	if err != nil { // it has ended already
+		thread = -1
+	}
+	go k.listen(d, thread)
 	return d, nil
 }
 
-// listen passes on what a process says, until it has ended.
-func (k *keeper) listen(d *kept) {
-	for {
-		what, files, err := d.link.hear()
-		if err != nil {
+// listen passes on what a process says, until its first thread has ended, which
+// serves nothing and waits for nobody: then no other does anything any more. thread
+// is the first thread; -1: it has ended.
+func (k *keeper) listen(d *kept, thread int) {
+	const usual = 100 * time.Millisecond // is more than others take to end
+	for thread >= 0 {
+		ready := []unix.PollFd{{Fd: int32(d.link.socket), Events: unix.POLLIN}, {Fd: int32(thread), Events: unix.POLLIN}}
+		if _, err := unix.Poll(ready, -1); err != nil {
+			continue
+		}
+		if ready[0].Revents != 0 {
+			what, files, err := d.link.hear()
+			if err == nil {
+				k.events <- keeperEvent{of: d, what: what, files: files}
+				continue
+			}
+		}
+		if ready[0].Revents != 0 || ready[1].Revents != 0 {
 			break
 		}
-		k.events <- keeperEvent{of: d, what: what, files: files}
 	}
-	_ = d.process.Wait()
-	k.events <- keeperEvent{of: d, status: d.process.ProcessState}
+	select {
+	case <-d.waited:
+	case <-time.After(usual):
+	}
+	_ = unix.Close(d.link.socket)
+	if thread >= 0 {
+		_ = unix.Close(thread)
+	}
+	k.events <- keeperEvent{of: d}
+	<-d.waited
+	k.events <- keeperEvent{of: d, what: goneAtLast}
 }
 
 func (k *keeper) signalled(s os.Signal) {
@@ -198,6 +262,10 @@ func (k *keeper) told(e keeperEvent) {
 		}
 	case tellEnded:
 		e.of.ended = true
+	case goneAtLast:
+		if k.serving != nil {
+			_ = k.serving.link.tell(tellGone) // one that has ended need not know
+		}
 	case tellPrepared:
 		e.of.prepared = true
 		if k.serving == nil {
@@ -223,13 +291,15 @@ func (k *keeper) takeOver() {
 // lost goes on after the process that served has ended, or is done, with an exit
 // code.
 func (k *keeper) lost(e keeperEvent) (done bool, code int, err error) {
-	_ = unix.Close(e.of.link.socket)
 	k.serving = nil
 	if e.of.ended || k.device < 0 {
 		if k.next != nil {
 			_ = k.next.process.Process.Kill()
 		}
-		return true, max(e.status.ExitCode(), 0), nil
+		if k.device >= 0 { // so that nobody waits for an answer any more
+			_ = unix.Close(k.device)
+		}
+		return true, e.of.code(), nil
 	}
 	if k.next != nil {
 		if k.next.prepared {
@@ -237,22 +307,21 @@ func (k *keeper) lost(e keeperEvent) (done bool, code int, err error) {
 		}
 		return false, 0, nil // else when it is
 	}
-	k.log.Warn("the process that served the mount has ended, another one takes over", "pid", e.status.Pid(), "how", e.status.String())
+	k.log.Warn("the process that served the mount has ended, another one takes over", "pid", e.of.process.Process.Pid, "how", e.of.how())
 	return k.again(e)
 }
 
 // again starts a process to take over from one that has failed, unless too many
 // have.
 func (k *keeper) again(e keeperEvent) (done bool, code int, err error) {
-	killed := e.status.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
-	if e.of.served.IsZero() || !killed && time.Since(e.of.served) < soon {
+	if e.of.served.IsZero() || !e.of.killed() && time.Since(e.of.served) < soon {
 		k.failures++
 	} else {
 		k.failures = 0
 	}
 	if k.failures >= maxFailures || k.ending && e.of.served.IsZero() {
 		dir, err := mountDir(k.cmd.At)
-		return true, 0, errors.Join(fmt.Errorf("%d processes in a row could not serve the mount, the last one ended with %s; it is unmounted", k.failures, e.status), err, detach(dir))
+		return true, 0, errors.Join(fmt.Errorf("%d processes in a row could not serve the mount, the last one ended with %s; it is unmounted", k.failures, e.of.how()), err, detach(dir))
 	}
 	if k.failures > 1 {
 		time.Sleep(100 * time.Millisecond << k.failures)
@@ -266,9 +335,8 @@ func (k *keeper) again(e keeperEvent) (done bool, code int, err error) {
 
 // lostNext goes on after a process that was to take over has ended.
 func (k *keeper) lostNext(e keeperEvent) error {
-	_ = unix.Close(e.of.link.socket)
 	k.next = nil
-	k.log.Error("a process that was to take over has ended", "pid", e.status.Pid(), "how", e.status.String())
+	k.log.Error("a process that was to take over has ended", "pid", e.of.process.Process.Pid, "how", e.of.how())
 	if k.serving != nil {
 		return nil // it goes on
 	}

@@ -25,6 +25,7 @@ const (
 	tellPrepared = 'p' // the answer to that: nothing but the device is missing
 	tellTakeOver = 't' // by the keeper: the device, which nobody else serves
 	tellLeave    = 'l' // by the keeper: another process takes over
+	tellGone     = 'g' // by the keeper: nothing is left of a process that served before
 )
 
 // keeperLink is the socket between a keeper and a process that serves its mount.

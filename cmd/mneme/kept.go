@@ -4,11 +4,20 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 
 	"mneme/fusefs"
 	"mneme/internal/handover"
 	"mneme/memory"
 )
+
+// The first thread of a process that has a keeper is kept from all that may wait for
+// the mount: the keeper takes the process for ended when that thread has.
+func init() {
+	if os.Getenv(keeperVariable) != "" {
+		runtime.LockOSThread() // main is called on it
+	}
+}
 
 // pid is the process id that the mount is named after.
 func (c *mountCmd) pid() int {
@@ -75,14 +84,7 @@ func (c *mountCmd) awaitEnd(ctx context.Context, server *fusefs.Server) (cause a
 		server.Wait()
 	}()
 	if c.keeper != nil {
-		go func() {
-			what, _, err := c.keeper.hear()
-			if err == nil && what == tellLeave {
-				server.Leave()
-				os.Exit(0) // nothing that it has is missing
-			}
-			lonely <- fmt.Errorf("keeper: %w", err)
-		}()
+		go func() { lonely <- c.heed(server) }()
 	}
 	select {
 	case <-ctx.Done():
@@ -91,6 +93,22 @@ func (c *mountCmd) awaitEnd(ctx context.Context, server *fusefs.Server) (cause a
 		return "unmounted"
 	case err := <-lonely:
 		return err
+	}
+}
+
+// heed does what the keeper says, until it has ended.
+func (c *mountCmd) heed(server *fusefs.Server) error {
+	for {
+		what, _, err := c.keeper.hear()
+		switch {
+		case err != nil:
+			return fmt.Errorf("keeper: %w", err)
+		case what == tellLeave:
+			server.Leave()
+			os.Exit(0) // nothing that it has is missing
+		case what == tellGone:
+			server.Recover()
+		}
 	}
 }
 

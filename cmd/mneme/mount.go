@@ -263,7 +263,7 @@ func (c *mountCmd) options(lib *library) *fusefs.Options {
 	}
 	return &fusefs.Options{
 		Keeper: keeper,
-		UID: uid, GID: gid, Session: c.Session, Logger: c.log,
+		UID:    uid, GID: gid, Session: c.Session, Logger: c.log,
 		Status: lib.statusLines, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
 		Conflicts: lib.conflictsOf,
 	}

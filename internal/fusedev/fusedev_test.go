@@ -52,7 +52,7 @@ func (s *said) String() string {
 	return s.text.String()
 }
 
-func serve(t *testing.T, f *toy) *served {
+func serve(t *testing.T, f *toy, prepare ...func(*Server)) *served {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		skip.Because(t, "mounting in tests takes root")
@@ -66,6 +66,9 @@ func serve(t *testing.T, f *toy) *served {
 		t.Fatal(err)
 	}
 	m.Server = server
+	for _, p := range prepare {
+		p(server)
+	}
 	go func() {
 		defer close(m.over)
 		server.Serve()

@@ -12,7 +12,7 @@ import (
 )
 
 // toy has two files: of prompt every request is answered at once, of slow none.
-// An open of slow waits for leave.
+// An open of slow, and making a directory, waits for leave.
 type toy struct {
 	fuse.RawFileSystem
 	leave chan struct{}
@@ -116,6 +116,14 @@ func (f *toy) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.S
 	f.wait(-1)
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	return fuse.OK
+}
+
+func (f *toy) Mkdir(_ <-chan struct{}, _ *fuse.MkdirIn, _ string, _ *fuse.EntryOut) fuse.Status {
+	f.called("mkdir", 0, false)
+	f.wait(1)
+	<-f.leave
+	f.wait(-1)
+	return fuse.ENOSYS
 }
 
 func (f *toy) wait(n int) {

@@ -1,0 +1,296 @@
+package tests
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// killServing kills who serves a mount, and returns when another one does.
+func (m *mount) killServing(t testing.TB) {
+	t.Helper()
+	was := m.serving(t)
+	if err := syscall.Kill(was, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(mountPatience); m.serving(t) == was; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d outlives SIGKILL", was)
+		}
+	}
+}
+
+// wantRefused runs a script that must fail with a conflict.
+func (m *mount) wantRefused(t testing.TB, script string) {
+	t.Helper()
+	if r := m.try(t, script); r.code == 0 || !strings.Contains(r.stderr, "Device or resource busy") {
+		t.Errorf("%s: %v, want a conflict", script, r)
+	}
+}
+
+// writesOn has files open that it has written to, or not, while who serves the mount
+// is killed, whose process id it has.
+const writesOn = `
+python3 - %d <<'END'
+import errno, os, sys, time
+log, idle, new = [os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT) for name in ("log", "idle", "new")]
+os.write(idle, b"idle\n"); os.fsync(idle)
+os.write(log, b"kept\n")
+serving = int(sys.argv[1])
+os.kill(serving, 9)
+while os.path.exists("/proc/%%d/fd/0" %% serving): time.sleep(0.01)
+for what, fd, want in ("log", log, errno.EIO), ("idle", idle, 0), ("new", new, errno.EIO):
+    for do in lambda: os.write(fd, b"more\n"), lambda: os.close(fd):
+        try: got = do() and 0 or 0
+        except OSError as err: got = err.errno
+        if got != want: sys.exit("%%s: error %%d, not %%d" %% (what, got, want))
+END
+`
+
+// TestKeeperRemembers holds that a mount is, to its session, the same one after
+// another process has taken it over.
+func TestKeeperRemembers(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	m, other := e.keptMount(t), e.mount(t, "notes")
+	m.sh(t, "mkdir -p sub/empty; chmod 700 sub/empty; echo one > f; echo one > g; echo one > h; echo one > r; echo deep > sub/x; cat f g h r")
+	other.eventually(t, `grep -q one h && grep -q deep sub/x`)
+
+	// What it has read, and what others have changed since.
+	m.killServing(t)
+	other.sh(t, "cat f; echo two > f")
+	m.wantRefused(t, "echo three > f")
+	m.killServing(t)
+	m.wantRefused(t, "echo three > f")
+	m.sh(t, "cat f; echo three > f")
+	m.killServing(t)
+	m.sh(t, "echo four > f; echo two > h; cat sub/x")
+
+	// What it has only read is not taken back.
+	other.sh(t, "cat r; echo two >> r")
+	m.eventually(t, "grep -q two r")
+	m.killServing(t)
+	m.wantRefused(t, "/bin/echo mine > r")
+	m.killServing(t)
+	m.sh(t, "cat r")
+	m.killServing(t)
+	m.sh(t, "/bin/echo meant > r")
+
+	// Where programs stand, and what they have open.
+	script := `
+		exec 3< g 4< sub/x
+		cd sub; rm x
+		mkdir made
+		%s
+		other=$(cat "%s/g")
+		cat <&3; cat <&4; ls; cat ../g; stat -c %%a empty; echo new > y; cat y
+		echo "$other"`
+	end := fmt.Sprintf(`kill -9 %d; while kill -0 %[1]d 2>/dev/null; do sleep 0.01; done; echo two > "%s/g"`, m.serving(t), other.dir)
+	if got, want := m.sh(t, fmt.Sprintf(script, end, other.dir)), "one\ndeep\nempty\nmade\ntwo\n700\nnew\ntwo\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+
+	// What is being written.
+	m.sh(t, fmt.Sprintf(writesOn, m.serving(t)))
+	m.sh(t, "grep -q kept .mneme/conflicts/*/yours; grep -q log .mneme/errors; echo again >> log; grep again log; grep idle idle")
+	m.sh(t, "echo temporary > t.tmp")
+	m.killServing(t)
+	m.sh(t, "mv t.tmp saved; cat saved")
+	e.must(t, "fsck")
+}
+
+// TestKeeperWithLittle takes over a mount that is only read.
+func TestKeeperWithLittle(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.store("notes")
+	e.mustIn(t, "text\n", "write", "notes:/d/f")
+	m := e.mount(t, "notes", "--read-only", "--keep")
+	m.sh(t, "cat d/f")
+	script := fmt.Sprintf(`exec 3< d/f; cd d; kill -9 %d; while kill -0 %[1]d 2>/dev/null; do sleep 0.01; done; cat f; cat <&3; ls; cat ../.mneme/status`, m.serving(t))
+	if got := m.sh(t, script); !strings.HasPrefix(got, "text\ntext\nf\n") {
+		t.Errorf("got %q", got)
+	}
+	e.mustIn(t, "more\n", "write", "notes:/d/f")
+	m.eventually(t, "grep more d/f")
+}
+
+// TestKeeperEnds ends a mount with a keeper in every way, and the keeper: nothing is
+// left, and what was written is saved.
+func TestKeeperEnds(t *testing.T) {
+	t.Parallel()
+	ways := map[string]func(t testing.TB, m *mount){
+		"SIGKILL of the keeper": func(_ testing.TB, m *mount) { _ = syscall.Kill(m.pid, syscall.SIGKILL) },
+		"umount": func(t testing.TB, m *mount) {
+			if out, err := exec.Command("umount", m.at).CombinedOutput(); err != nil {
+				t.Errorf("%v %s", err, out)
+			}
+		},
+	}
+	for way, end := range endings {
+		ways[way] = end
+	}
+	for way, end := range ways {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			m := e.keptMount(t)
+			m.sh(t, "echo one > f")
+			m.killServing(t)
+			m.sh(t, "echo two > g")
+			serving := m.serving(t)
+			m.over = true
+			end(t, m)
+			if !m.wait(mountPatience) {
+				t.Fatalf("the keeper goes on\n%s", m.stderr)
+			}
+			if m.err != nil && way != "SIGKILL of the keeper" {
+				t.Errorf("the keeper ended badly: %v\n%s", m.err, m.stderr)
+			}
+			for deadline := time.Now().Add(mountPatience); syscall.Kill(serving, 0) == nil || len(mountsBelow(m.at)) > 0; time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("left: process %d, or the mounts %v", serving, mountsBelow(m.at))
+				}
+			}
+			if got := e.must(t, "cat", "notes:/f") + e.must(t, "cat", "notes:/g"); got != "one\ntwo\n" {
+				t.Errorf("the store has %q", got)
+			}
+		})
+	}
+}
+
+// ownProgram lets the mounts of e be served by a copy of the program, and returns
+// its path.
+func (e *env) ownProgram(t testing.TB) string {
+	t.Helper()
+	program := filepath.Join(e.dir, "bin", "mneme")
+	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	e.daemon = program
+	installProgram(t, binary, program)
+	return program
+}
+
+// installProgram puts a program in the place of another, as package managers do.
+func installProgram(t testing.TB, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to+".new", data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(to+".new", to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReplace has a mount served by a program that was installed since, keeps it as
+// it is where that does not run, and says why it cannot be done.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	program := e.ownProgram(t)
+	m := e.keptMount(t)
+	m.sh(t, "echo one > f")
+	was := m.serving(t)
+	installProgram(t, binary, program)
+	replace := []string{"mount", "--replace", "--at", m.at}
+	r := e.run(t, scriptPatience, "", func() {}, program, replace...)
+	if r.code != 0 || !strings.Contains(r.stdout, "is served by process") {
+		t.Fatal(r)
+	}
+	now := m.serving(t)
+	if its, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", now)); now == was || err != nil || its != program {
+		t.Errorf("process %d, before %d, runs %s (%v), want %s", now, was, its, err, program)
+	}
+	m.sh(t, "cat f; echo two > f")
+
+	broken := filepath.Join(e.dir, "broken")
+	if err := os.WriteFile(broken, []byte("#!/bin/sh\nexit 9\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	installProgram(t, broken, program)
+	if err := syscall.Kill(m.pid, syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	m.waitSaid(t, "a process that was to take over has ended")
+	if m.serving(t) != now {
+		t.Error("a program that does not run has taken over")
+	}
+	m.sh(t, "cat f; echo three > f")
+	installProgram(t, binary, program)
+
+	for _, wrong := range []struct{ program, at, want string }{
+		{binary, m.at, "would be served by " + program},
+		{program, filepath.Join(e.dir, "nothing"), "not found"},
+		{program, e.mount(t, "notes").at, "has to be made with --keep"},
+	} {
+		r := e.run(t, scriptPatience, "", func() {}, wrong.program, "mount", "--replace", "--at", wrong.at)
+		if r.code == 0 || !strings.Contains(r.stderr, wrong.want) {
+			t.Errorf("%v, want %q", r, wrong.want)
+		}
+	}
+}
+
+// waitSaid waits until a daemon has logged something.
+func (m *mount) waitSaid(t testing.TB, what string) {
+	t.Helper()
+	for deadline := time.Now().Add(mountPatience); !strings.Contains(m.stderr.String(), what); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the daemon does not say %q:\n%s", what, m.stderr)
+		}
+	}
+}
+
+// TestKeeperGivesUp has nobody who can serve a mount: it ends, and whoever waits for
+// an answer gets an error.
+func TestKeeperGivesUp(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	program := e.ownProgram(t)
+	m := e.keptMount(t)
+	m.sh(t, "echo one > f")
+	broken := filepath.Join(e.dir, "broken")
+	if err := os.WriteFile(broken, []byte("#!/bin/sh\nexit 9\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	installProgram(t, broken, program)
+	m.over = true
+	if r := m.try(t, fmt.Sprintf("kill -9 %d; sleep 0.05; cat f new", m.serving(t))); r.code == 0 {
+		t.Error("a file that nobody serves was read")
+	}
+	if !m.wait(mountPatience) || m.err == nil || !strings.Contains(m.stderr.String(), "could not serve the mount") {
+		t.Errorf("the keeper has ended: %v\n%s", m.err, m.stderr)
+	}
+	if left := mountsBelow(m.at); len(left) > 0 {
+		t.Errorf("still mounted: %v", left)
+	}
+}
+
+// TestKeeperInBackground holds that a daemon in the background with a keeper is one
+// mount for the commands, named after the keeper.
+func TestKeeperInBackground(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.store("notes")
+	at := filepath.Join(e.dir, "mnt")
+	e.must(t, "mount", "notes", "--at", at, "--background", "--keep")
+	t.Cleanup(func() { e.mneme("unmount", "--at", at) })
+	if status := e.must(t, "status"); strings.Count(status, at) != 1 {
+		t.Errorf("status: %q", status)
+	}
+	if r := e.run(t, scriptPatience, "", func() {}, "sh", "-c", `echo draft > "$1/notes/x~"`, "sh", at); r.code != 0 {
+		t.Fatal(r)
+	}
+	if out := e.must(t, "unmount", "--at", at); !strings.Contains(out, "is unmounted") || !strings.Contains(out, "notes:/x~") {
+		t.Errorf("unmount: %q", out)
+	}
+}
