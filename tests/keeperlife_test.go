@@ -88,6 +88,7 @@ func TestKeeperRemembers(t *testing.T) {
 		mkdir made
 		%s
 		other=$(cat "%s/g")
+		until grep -q two ../g; do sleep 0.05; done
 		cat <&3; cat <&4; ls; cat ../g; stat -c %%a empty; echo new > y; cat y
 		echo "$other"`
 	end := fmt.Sprintf(`kill -9 %d; while kill -0 %[1]d 2>/dev/null; do sleep 0.01; done; echo two > "%s/g"`, m.serving(t), other.dir)

@@ -1,8 +1,9 @@
-//go:build race
+//go:build race || racedaemon
 
 package tests
 
-// raceFlags build the mneme under test as the tests themselves are built.
+// raceFlags build the mneme under test. What the tests use of it themselves has the
+// race detector only where they are built with it.
 var raceFlags = []string{"-race"}
 
 // slowness is how much longer things may take.

@@ -32,11 +32,12 @@ var floors = map[string]int{
 
 	"internal/awssetup": 1,
 
-	"internal/durable": 0,
-	"internal/awsconf": 0,
-	"internal/fault":   0,
-	"internal/fusedev": 0,
-	"internal/sqlite":  0,
+	"internal/durable":  0,
+	"internal/awsconf":  0,
+	"internal/fault":    0,
+	"internal/fusedev":  0,
+	"internal/handover": 0,
+	"internal/sqlite":   0,
 }
 
 // sideways is what may be imported from the same floor, importer first.
