@@ -378,6 +378,7 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 			m.mark()
 		}
 		n.head, n.content = &v, nil
+		n.mark()
 		st.base, st.overtaken = &v, false
 		st.settle(d)
 		fs.notify.content(n)

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 
 	"mneme/internal/handover"
 	"mneme/versionlog"
@@ -53,8 +55,9 @@ type nodeNote struct {
 	Seen    *baseNote           `json:",omitempty"`
 }
 
-// baseNote is a base that is known.
+// baseNote is a base.
 type baseNote struct {
+	Known   bool                `json:",omitempty"`
 	IsHead  bool                `json:",omitempty"` // the version is the node's head
 	Version *versionlog.Version `json:",omitempty"`
 	Steps   []stepNote          `json:",omitempty"`
@@ -112,6 +115,9 @@ type handing struct {
 	stage  uint64 // the newest number of a stage
 }
 
+// unknownChanges are those of no stage: all of it is to be noted.
+const unknownChanges = math.MaxUint64
+
 // stagedHanding is what the journal has of a stage.
 type stagedHanding struct {
 	node    *node
@@ -120,9 +126,11 @@ type stagedHanding struct {
 	changes uint64 // of the stage; what it held then is noted if it was dirty
 }
 
-func newHanding(fs *fileSystem, journal *handover.Journal, greeting []byte) *handing {
+// newHanding begins to note a mount in a journal. The kernel has been told of all
+// commits up to applied; nil: of all that the tree shows.
+func newHanding(fs *fileSystem, journal *handover.Journal, greeting []byte, applied []uint64) *handing {
 	return &handing{
-		fs: fs, journal: journal, greeting: greeting,
+		fs: fs, journal: journal, greeting: greeting, last: stateNote{Applied: applied},
 		nodes: map[*node]bool{}, noted: map[*node]bool{}, stages: map[*stage]*stagedHanding{},
 	}
 }
@@ -196,10 +204,22 @@ func (h *handing) wrote(st *stage, before uint64, at int64, data [][]byte) {
 	sh.changes = st.changes
 }
 
+// rebased notes that all bytes of a stage are others. Caller holds fs.mu.
+func (h *handing) rebased(st *stage) {
+	if h != nil && h.stages[st] != nil {
+		h.stages[st].changes = unknownChanges
+	}
+}
+
 // note notes what is marked, before an answer is sent.
 func (h *handing) note() {
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
+	h.noteAll()
+}
+
+// noteAll is note where the caller holds fs.mu.
+func (h *handing) noteAll() {
 	h.noteNodes()
 	h.noteStages()
 	if state := h.state(); !h.batch.Empty() || !equalState(state, h.last) {
@@ -218,21 +238,18 @@ func (h *handing) note() {
 }
 
 func equalState(a, b stateNote) bool {
-	if a.NextID != b.NextID || a.NextFH != b.NextFH || len(a.Applied) != len(b.Applied) {
-		return false
-	}
-	for i := range a.Applied {
-		if a.Applied[i] != b.Applied[i] {
-			return false
-		}
-	}
-	return true
+	return a.NextID == b.NextID && a.NextFH == b.NextFH && slices.Equal(a.Applied, b.Applied)
 }
 
+// state returns what concerns all nodes. What the tree shows the kernel has been
+// told of once it has taken in all notices. Caller holds fs.mu.
 func (h *handing) state() stateNote {
-	state := stateNote{NextID: h.fs.nextID, NextFH: h.fs.nextFH}
-	for _, s := range h.fs.stores {
-		state.Applied = append(state.Applied, s.applied)
+	state := stateNote{NextID: h.fs.nextID, NextFH: h.fs.nextFH, Applied: h.last.Applied}
+	if state.Applied == nil || h.fs.notify.idle() {
+		state.Applied = make([]uint64, len(h.fs.stores))
+		for i, s := range h.fs.stores {
+			state.Applied[i] = s.applied
+		}
 	}
 	return state
 }
@@ -254,19 +271,21 @@ func (h *handing) noteNodes() {
 
 // noteNode notes a node, and those above it that the journal does not have.
 func (h *handing) noteNode(n *node) {
-	if n.parent != nil && n.parent.store != nil && !h.noted[n.parent] {
-		h.noteNode(n.parent)
+	up := n.parent
+	if up != nil && h.fs.nodes[up.id] != up { // it has been removed, with all that was in it
+		up = nil
+	}
+	if up != nil && up.store != nil && !h.noted[up] {
+		h.noteNode(up)
 	}
 	h.noted[n] = true
 	note := nodeNote{
 		ID: n.id, Mode: n.mode, Store: h.index(n.store), Kept: n.kept, Removed: n.removed, Was: n.was, Head: n.head,
 	}
-	if n.parent != nil {
-		note.Parent, note.Name = n.parent.id, n.name
+	if up != nil {
+		note.Parent, note.Name = up.id, n.name
 	}
-	if n.seen.known {
-		note.Seen = newBaseNote(n.seen, n.head)
-	}
+	note.Seen = newBaseNote(n.seen, n.head)
 	h.json(noteNode, note)
 }
 
@@ -349,7 +368,7 @@ func (h *handing) index(s *store) int {
 func number(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 
 func newBaseNote(b base, head *versionlog.Version) *baseNote {
-	note := &baseNote{Refused: b.refused, Again: b.again, Own: b.own, Told: b.told}
+	note := &baseNote{Known: b.known, Refused: b.refused, Again: b.again, Own: b.own, Told: b.told}
 	if note.IsHead = b.version != nil && b.version == head; !note.IsHead {
 		note.Version = b.version
 	}
@@ -363,7 +382,7 @@ func (note *baseNote) base(head *versionlog.Version) base {
 	if note == nil {
 		return base{}
 	}
-	b := base{known: true, version: note.Version, refused: note.Refused, again: note.Again, own: note.Own, told: note.Told}
+	b := base{known: note.Known, version: note.Version, refused: note.Refused, again: note.Again, own: note.Own, told: note.Told}
 	if note.IsHead {
 		b.version = head
 	}

@@ -42,6 +42,7 @@ func (s *store) unhide(n *node) {
 		up := dir.parent
 		delete(up.hiddenDirs, dir.name)
 		dir.parent = nil
+		dir.mark()
 		s.fs.collect(dir)
 		dir = up
 	}
@@ -94,6 +95,7 @@ func (n *node) adopt(old *node) {
 		d.hideDir()
 	}
 	old.hidden, old.hiddenDirs, old.parent = nil, nil, nil
+	old.mark()
 	n.store.fs.collect(old)
 }
 

@@ -362,7 +362,8 @@ func seeds(short, long uint64) iter.Seq[uint64] {
 
 // TestInterleavings: whenever another session commits, and whenever the mount
 // hears of it, nothing that was acknowledged or refused is lost, and the tree
-// becomes what the log has. In every other two runs commits or their replies are
+// becomes what the log has. What is noted for another process is what there is, after
+// each request. In every other two runs commits or their replies are
 // lost, in every other four the log tells its tip at once. MNEME_RUNS and MNEME_SEED make it look for longer, and again.
 func TestInterleavings(t *testing.T) {
 	for seed := range seeds(200, 20_000) {
@@ -385,12 +386,16 @@ func TestInterleavings(t *testing.T) {
 			if seed%2 == 1 {
 				loads = 10
 			}
+			journal := f.hand()
 			for i := range 30 {
 				if i == loads {
 					f.must(f.s.walk(context.Background()))
 				}
 				f.step()
 				f.log.early, f.log.late = nil, nil
+				if f.wantNoted(journal); t.Failed() {
+					f.wrong("that is not what is noted")
+				}
 				if f.chance(3) {
 					f.theirs()
 				}

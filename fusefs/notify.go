@@ -63,6 +63,13 @@ func (q *notifier) enqueue(n notice) uint64 {
 // span is the notices that were enqueued after one and up to another.
 type span struct{ after, upTo uint64 }
 
+// idle reports whether the kernel has taken in all notices.
+func (q *notifier) idle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.sent == q.queued && len(q.late) == 0
+}
+
 // newest returns the number of the notice that was enqueued last.
 func (q *notifier) newest() uint64 {
 	q.mu.Lock()

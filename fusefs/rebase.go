@@ -88,6 +88,7 @@ func (fs *fileSystem) rebaseOnto(d *draft, theirs *versionlog.Version, content [
 		n.stage = st
 	}
 	st.base, st.data, st.loaded, st.overtaken = theirs, content, true, false
+	fs.handing.rebased(st)
 	fs.notify.content(n)
 	return true
 }

@@ -50,15 +50,15 @@ func (m *Server) hand() error {
 	if err != nil {
 		return err
 	}
-	return m.noteIn(journal, m.server.Greeting())
+	return m.noteIn(journal, m.server.Greeting(), nil)
 }
 
-// noteIn has the mount noted in a journal from now on.
-func (m *Server) noteIn(journal *handover.Journal, greeting []byte) error {
+// noteIn has the mount noted in a journal from now on, see newHanding.
+func (m *Server) noteIn(journal *handover.Journal, greeting []byte, applied []uint64) error {
 	m.fs.mu.Lock()
 	defer m.fs.mu.Unlock()
 	m.journal = journal
-	m.fs.handing = newHanding(m.fs, journal, greeting)
+	m.fs.handing = newHanding(m.fs, journal, greeting, applied)
 	for _, n := range m.fs.nodes {
 		if st := n.stage; st != nil {
 			m.fs.handing.staged(n, st)
@@ -122,7 +122,7 @@ func TakeOver(ctx context.Context, dir string, device int, journal *handover.Jou
 		return nil, err
 	}
 	m := &Server{fs: fs, meter: meter, server: server, dir: dir, cancel: cancel, done: make(chan struct{})}
-	if err := m.noteIn(journal, in.greeting); err != nil {
+	if err := m.noteIn(journal, in.greeting, in.state.Applied); err != nil {
 		cancel()
 		return nil, errors.Join(err, server.Close())
 	}
@@ -322,7 +322,7 @@ func (fs *fileSystem) adoptedFor(in *inherited, id uint64) *node {
 // path returns where a node was in its store; "" where that is not known.
 func (in *inherited) path(note *nodeNote) string {
 	var names []string
-	for {
+	for range in.nodes { // damaged notes may go round in circles
 		above := in.nodes[note.Parent]
 		if above == nil {
 			return note.Was
@@ -333,6 +333,7 @@ func (in *inherited) path(note *nodeNote) string {
 		}
 		note = above
 	}
+	return ""
 }
 
 // adoptHandle gives who has a file or directory open its handle back. Of a file

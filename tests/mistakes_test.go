@@ -54,6 +54,9 @@ var mistakes = []mistake{
 		{"fusefs/commit.go", "	if !st.dirty || m.removed || why.alone() && st.writers > 1 {", `
 	if !st.dirty && !mistaken() || m.removed || why.alone() && st.writers > 1 {
 %.0s`},
+		{"fusefs/commit.go", "	if upTo != nil && upTo.changes <= st.committed { // by another close", `
+	if upTo != nil && upTo.changes <= st.committed && !mistaken() {
+%.0s`},
 		{"fusefs/commit.go", "	return d, fuse.OK\n}\n\nfunc expectVersion", `
 	d.same = d.same && !mistaken()
 `},

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"mneme/versionlog"
 )
 
 // A keeper holds the connection of a mount, and the journal that says what the
@@ -102,9 +100,8 @@ const (
 
 // keep runs the keeper, and returns the exit code that who served ended with.
 func (c *mountCmd) keep(a *app, parent *os.File) (int, error) {
-	if c.Session == "" { // the same one for all
-		c.Session = sessionPrefix + versionlog.NewKey()
-		a.args = append(a.args, "--session="+c.Session)
+	if _, err := c.check(); err != nil { // which names the session, for all who serve
+		return 0, err
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -153,7 +150,7 @@ func (k *keeper) start(over bool, parent *os.File) (*kept, error) {
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "keeper")
 	defer theirs.Close()
-	d := &kept{link: &keeperLink{keeper: os.Getpid(), socket: pair[0], over: over}, process: exec.Command(k.self, k.args...)}
+	d := &kept{link: &keeperLink{keeper: os.Getpid(), socket: pair[0], over: over, session: k.cmd.Session}, process: exec.Command(k.self, k.args...)}
 	const first = 3 // the number of the first of ExtraFiles
 	if parent != nil {
 		d.process.ExtraFiles = append(d.process.ExtraFiles, parent)

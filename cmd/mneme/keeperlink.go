@@ -11,8 +11,8 @@ import (
 )
 
 // keeperVariable tells the process that serves a mount of its keeper: the keeper's
-// process id, the number of the socket to it, and whether the mount is to be taken
-// over from another process.
+// process id, the number of the socket to it, whether the mount is to be taken over
+// from another process, and the mount's session, with colons between them.
 const keeperVariable = "MNEME_KEEPER"
 
 // What a keeper and the process that serves its mount tell each other, a byte each,
@@ -33,6 +33,8 @@ type keeperLink struct {
 	keeper int // process id
 	socket int
 	over   bool // the mount is to be taken over
+
+	session string // of the mount
 }
 
 // keeperOf returns the link to the keeper of this process, or nil.
@@ -42,8 +44,8 @@ func keeperOf() (*keeperLink, error) {
 		return nil, nil
 	}
 	os.Unsetenv(keeperVariable)
-	fields := strings.Split(text, ":")
-	if len(fields) != 3 {
+	fields := strings.SplitN(text, ":", 4)
+	if len(fields) != 4 {
 		return nil, fmt.Errorf("%s=%q is for mneme itself", keeperVariable, text)
 	}
 	keeper, errKeeper := strconv.Atoi(fields[0])
@@ -52,7 +54,7 @@ func keeperOf() (*keeperLink, error) {
 		return nil, fmt.Errorf("%s=%q is for mneme itself: %w", keeperVariable, text, err)
 	}
 	unix.CloseOnExec(socket)
-	return &keeperLink{keeper, socket, fields[2] == "over"}, nil
+	return &keeperLink{keeper: keeper, socket: socket, over: fields[2] == "over", session: fields[3]}, nil
 }
 
 // variable is what keeperOf reads, in a process that has the socket as number.
@@ -61,7 +63,7 @@ func (l *keeperLink) variable(socket int) string {
 	if l.over {
 		over = "over"
 	}
-	return fmt.Sprintf("%s=%d:%d:%s", keeperVariable, l.keeper, socket, over)
+	return fmt.Sprintf("%s=%d:%d:%s:%s", keeperVariable, l.keeper, socket, over, l.session)
 }
 
 // tell sends a message.

@@ -155,7 +155,9 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 		}
 		a.exit(code) // who served has said why
 	}
-	c.keeper = link
+	if c.keeper = link; link != nil {
+		c.Session = link.session
+	}
 	c.log = newLogger(c.logLevel(parent == nil && a.errTerminal))
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -228,7 +230,11 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	if err := ready(announced); err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
-	c.log.Info("mounted", "version", buildVersion(), "pid", os.Getpid(), "dir", dir, "stores", wanted, "session", c.Session)
+	what := "mounted"
+	if c.keeper != nil && c.keeper.over {
+		what = "taken over"
+	}
+	c.log.Info(what, "version", buildVersion(), "pid", os.Getpid(), "dir", dir, "stores", wanted, "session", c.Session)
 	c.tellService(serviceReady)
 	c.log.Info("ending", "cause", c.awaitEnd(ctx, server))
 	c.tellService(serviceStopping)

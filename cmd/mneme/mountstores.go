@@ -58,7 +58,7 @@ func (a *app) checkUnmounted(s versionlog.Store, readers bool) error {
 		switch {
 		case m.shows(s.ID, readers):
 			users = append(users, user)
-		case len(m.stores) == 0 && at.opened(m.pid):
+		case len(m.stores) == 0 && slices.ContainsFunc(append(children(m.pid), m.pid), at.opened): // a keeper has none itself
 			users = append(users, user+", which does not answer")
 		case len(m.stores) == 0 && !a.json:
 			_, _ = fmt.Fprintf(a.err, "The mount at %s does not answer; whether it shows store %s cannot be said.\n", printable(user), s.Slug)

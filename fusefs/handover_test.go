@@ -1,0 +1,204 @@
+package fusefs
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/handover"
+)
+
+// hand has the rig's mount noted.
+func (r *rig) hand() *handover.Journal {
+	r.Helper()
+	journal, err := handover.New()
+	r.must(err)
+	r.Cleanup(func() { _ = journal.File().Close() })
+	r.fs.mu.Lock()
+	defer r.fs.mu.Unlock()
+	r.fs.handing = newHanding(r.fs, journal, []byte("greeting"), nil)
+	r.must(r.fs.handing.rewrite())
+	return journal
+}
+
+// inherits returns what another process would find, were this one killed before the
+// next answer. Caller holds fs.mu.
+func (r *rig) inherits(journal *handover.Journal) *inherited {
+	r.Helper()
+	r.fs.handing.noteAll()
+	notes, err := journal.Notes()
+	r.must(err)
+	in, err := readNotes(notes)
+	r.must(err)
+	return in
+}
+
+// wantNoted compares what another process would find with what there is.
+func (r *rig) wantNoted(journal *handover.Journal) {
+	r.Helper()
+	r.fs.mu.Lock()
+	defer r.fs.mu.Unlock()
+	in := r.inherits(journal)
+	for id, n := range r.fs.nodes {
+		note := in.nodes[id]
+		switch {
+		case note == nil && (n.lookups > 0 && n != r.fs.root || n.opens > 0 || n.seen.known):
+			r.Errorf("%s, node %d, is not noted", n.name, id)
+		case note == nil:
+		case n.parent != nil && r.fs.nodes[n.parent.id] == n.parent && (note.Parent != n.parent.id || note.Name != n.name), n.parent == nil && note.Parent != 0:
+			r.Errorf("node %d is noted as %s in %d, it is %s", id, note.Name, note.Parent, n.name)
+		case n.head != nil && (note.Head == nil || note.Head.ID != n.head.ID):
+			r.Errorf("node %d, %s, is noted with %v, its head is %v", id, n.name, note.Head, n.head)
+		default:
+			if got := note.Seen.base(note.Head); got.known != n.seen.known || got.refused != n.seen.refused || got.again != n.seen.again ||
+				got.own != n.seen.own || got.told != n.seen.told || !sameText(got.version, n.seen.version) || len(got.steps) != len(n.seen.steps) {
+				r.Errorf("node %d, %s: the session is noted to know %+v, it knows %+v", id, n.name, got, n.seen)
+			}
+		}
+	}
+	for id := range in.nodes {
+		if r.fs.nodes[id] == nil {
+			r.Errorf("node %d is noted, and gone", id)
+		}
+	}
+	if got, want := slices.Sorted(maps.Keys(in.handles)), slices.Sorted(maps.Keys(r.fs.handles)); !slices.Equal(got, want) {
+		r.Errorf("handles %v are noted, there are %v", got, want)
+	}
+	for fh, h := range r.fs.handles {
+		note := in.handles[fh]
+		if note == nil || h.stage == nil {
+			continue
+		}
+		st := in.stages[note.Stage]
+		kept := h.stage.conflict != 0 && h.stage.conflictAt == h.stage.changes
+		unsaved := h.stage.dirty && h.stage.err == 0 && !kept && !h.node.now().removed
+		if st == nil || unsaved != (st.State == stageDirty) || st.State == stageDirty && !bytes.Equal(st.text, h.stage.data) {
+			r.Errorf("handle %d of %s: noted is %+v, written %q", fh, h.node.name, st, h.stage.data)
+		}
+	}
+	for path, b := range r.s.lost {
+		if got := in.lost[lostPath{0, path}]; got == nil || !sameText(got.base(nil).version, b.version) {
+			r.Errorf("of %s the session knows %+v, noted is %+v", path, b, got)
+		}
+	}
+	if in.state.NextID != r.fs.nextID || in.state.NextFH != r.fs.nextFH {
+		r.Errorf("the next numbers are noted as %+v, they are %d and %d", in.state, r.fs.nextID, r.fs.nextFH)
+	}
+}
+
+// TestHandover notes a mount while programs and another session work at it.
+func TestHandover(t *testing.T) {
+	r := newRig(t, "/f", "/d/g", "/d/e/h")
+	r.must(r.s.walk(t.Context()))
+	journal := r.hand()
+	check := func(what string) {
+		t.Helper()
+		t.Run(what, func(t *testing.T) {
+			here := *r
+			here.T = t
+			here.wantNoted(journal)
+		})
+	}
+	check("nothing")
+	r.wantText("/f", "/f")
+	r.wantLookup("/d/e/h", fuse.OK)
+	check("looked at")
+	fh := r.dirty("/f", "some")
+	check("written")
+	for i := range 5 {
+		_, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Offset: uint64(10 * i)}, []byte(fmt.Sprint("part ", i)))
+		if !status.Ok() {
+			t.Fatal(status)
+		}
+		check(fmt.Sprint("written in parts ", i))
+	}
+	if status := r.fs.SetAttr(nil, &fuse.SetAttrIn{SetAttrInCommon: fuse.SetAttrInCommon{InHeader: header(r.wantLookup("/f", fuse.OK).NodeId), Valid: fuse.FATTR_SIZE | fuse.FATTR_FH, Size: 7, Fh: fh}}, &fuse.AttrOut{}); !status.Ok() {
+		t.Fatal(status)
+	}
+	check("cut")
+	if status := r.close(fh); !status.Ok() {
+		t.Fatal(status)
+	}
+	check("closed")
+	if status := r.rename("/d/e", "/moved", 0); !status.Ok() {
+		t.Fatal(status)
+	}
+	check("a directory renamed")
+	r.wantText("/moved/h", "/d/e/h")
+	r.write("/moved/h", "theirs")
+	r.write("/d/g", "theirs")
+	r.follow()
+	check("changed by another")
+	late := r.dirtyWith("/f", "mine", syscall.O_WRONLY)
+	r.write("/f", "theirs")
+	r.follow()
+	check("overtaken")
+	_ = r.close(late)
+	check("lost")
+	r.wantText("/f", "theirs")
+	check("read again")
+	r.remove("/d/g")
+	r.follow()
+	check("removed by another")
+	if status := r.unlink("/f"); !status.Ok() {
+		t.Fatal(status)
+	}
+	check("removed")
+	r.fs.mu.Lock()
+	r.must(r.fs.handing.rewrite())
+	r.fs.mu.Unlock()
+	check("rewritten")
+}
+
+// TestAppliedIsWhatTheKernelKnows holds that a commit counts as told once the notices
+// of it have been taken in.
+func TestAppliedIsWhatTheKernelKnows(t *testing.T) {
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	journal := r.hand()
+	r.wantText("/f", "/f")
+	if status := r.fs.Lookup(nil, &fuse.InHeader{NodeId: fuse.FUSE_ROOT_ID}, r.s.slug(), &fuse.EntryOut{}); !status.Ok() {
+		t.Fatal(status)
+	}
+	told := func() uint64 {
+		r.fs.mu.Lock()
+		defer r.fs.mu.Unlock()
+		return r.inherits(journal).state.Applied[0]
+	}
+	before := told()
+	r.write("/f", "theirs")
+	r.follow()
+	if now := told(); now != before || r.s.applied == before {
+		t.Errorf("noted as told is commit %d, though no notice was sent since %d", now, before)
+	}
+	r.fs.notify.mu.Lock()
+	r.fs.notify.sent = r.fs.notify.queued
+	r.fs.notify.mu.Unlock()
+	if now := told(); now != r.s.applied {
+		t.Errorf("noted as told is commit %d, want %d", now, r.s.applied)
+	}
+}
+
+// FuzzReadNotes reads whatever stands in a journal.
+func FuzzReadNotes(f *testing.F) {
+	f.Add([]byte("igreeting"), []byte(`s{"Applied":[3],"NextID":9}`), []byte(`n{"ID":4,"Parent":5}`))
+	f.Add([]byte(`n{"ID":5,"Parent":4}`), []byte("w\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00text"), []byte("g\x05"))
+	f.Add([]byte(`e{"Stage":1,"Node":4,"State":1}`), []byte("t\x01\x00\x00\x00\x00\x00\x00\x00text"), []byte(`h{"FH":1}`))
+	f.Fuzz(func(t *testing.T, a, b, c []byte) {
+		in, err := readNotes([][]byte{[]byte("ig"), []byte(`s{"NextID":9}`), a, b, c})
+		if err != nil {
+			return
+		}
+		if n := len(in.order()); n != len(in.nodes) {
+			t.Errorf("%d of %d nodes in order", n, len(in.nodes))
+		}
+		for _, n := range in.nodes {
+			_ = in.path(n)
+		}
+	})
+}
