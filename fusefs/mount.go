@@ -90,7 +90,7 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 		if err := m.hand(); err != nil {
 			cancel()
 			fs.tasks.Wait()
-			return nil, errors.Join(fmt.Errorf("mount at %s: %w", dir, err), fusedev.Detach(dir), server.Close())
+			return nil, errors.Join(fmt.Errorf("mount at %s with a keeper: %w", dir, err), fusedev.Detach(dir), server.Close())
 		}
 	}
 	return m, m.start()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -113,9 +114,12 @@ func (m *mount) serving(t testing.TB) int {
 		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", m.pid))
 		for _, list := range lists {
 			text, _ := os.ReadFile(list)
-			var pid int
-			if _, err := fmt.Sscan(string(text), &pid); err == nil && pid != 0 {
-				return pid
+			for pid := range strings.FieldsSeq(string(text)) {
+				stat, _ := os.ReadFile("/proc/" + pid + "/stat")
+				if _, after, _ := strings.Cut(string(stat), ") "); after != "" && after[0] != 'Z' && after[0] != 'X' {
+					n, _ := strconv.Atoi(pid)
+					return n
+				}
 			}
 		}
 	}

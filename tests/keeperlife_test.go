@@ -5,10 +5,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // killServing kills who serves a mount, and returns when another one does.
@@ -81,6 +85,15 @@ func TestKeeperRemembers(t *testing.T) {
 	m.killServing(t)
 	m.sh(t, "/bin/echo meant > r")
 
+	// What it knows of a path at which there is nothing.
+	m.sh(t, "echo one > gone")
+	other.eventually(t, "rm gone")
+	m.eventually(t, "! test -e gone")
+	m.killServing(t)
+	other.sh(t, "echo two > gone")
+	m.eventually(t, "test -e gone")
+	m.wantRefused(t, "echo three > gone")
+
 	// Where programs stand, and what they have open.
 	script := `
 		exec 3< g 4< sub/x
@@ -103,6 +116,54 @@ func TestKeeperRemembers(t *testing.T) {
 	m.killServing(t)
 	m.sh(t, "mv t.tmp saved; cat saved")
 	e.must(t, "fsck")
+}
+
+// TestKeeperWithAThreadThatStays kills who serves a mount while one of its threads
+// cannot end, as one cannot that waits in the kernel for a page which a read of the
+// mount holds: here somebody who traces it does not let it go. Another one takes over
+// all the same.
+func TestKeeperWithAThreadThatStays(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	m := e.keptMount(t)
+	m.sh(t, "echo one > f")
+	was := m.serving(t)
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", was))
+	if err != nil || len(tasks) < 2 {
+		t.Fatal(tasks, err)
+	}
+	seized, release, released := make(chan error), make(chan struct{}), make(chan struct{})
+	go func() { // all of it by the thread that traces
+		runtime.LockOSThread()
+		defer close(released)
+		thread, _ := strconv.Atoi(filepath.Base(tasks[len(tasks)-1]))
+		if thread == was {
+			thread, _ = strconv.Atoi(filepath.Base(tasks[0]))
+		}
+		err := unix.PtraceSeize(thread)
+		seized <- err
+		if <-release; err == nil {
+			_, _ = unix.Wait4(thread, nil, unix.WALL, nil)
+		}
+	}()
+	defer func() {
+		close(release)
+		<-released
+	}()
+	if err := <-seized; err != nil {
+		t.Fatal(err)
+	}
+	m.killServing(t)
+	began := time.Now()
+	if got := m.sh(t, "cat f; echo two > f; cat f"); got != "one\ntwo\n" {
+		t.Errorf("got %q", got)
+	}
+	if took := time.Since(began); took > slowness*2*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", was)); err != nil {
+		t.Error("the thread has not stayed")
+	}
 }
 
 // TestKeeperWithLittle takes over a mount that is only read.

@@ -58,7 +58,7 @@ func (s *Server) Greeting() []byte { return s.greeting }
 func (s *Server) CanResume() error {
 	in := (*fuse.InitIn)(unsafe.Pointer(&s.greeting[0]))
 	if in.Flags64()&capResend == 0 {
-		return fmt.Errorf("this kernel cannot repeat requests; that takes Linux 6.9")
+		return errors.New("this kernel cannot repeat requests, which takes Linux 6.9")
 	}
 	return nil
 }
