@@ -37,6 +37,7 @@ const (
 // stateNote is what concerns all nodes.
 type stateNote struct {
 	Applied []uint64 // by store: every commit up to there the kernel knows of
+	Shown   []uint64 // by store: every commit up to there the tree showed, which may be more
 	NextID  uint64   // no node has that number, nor a higher one
 	NextFH  uint64   // nor a handle
 }
@@ -238,18 +239,18 @@ func (h *handing) noteAll() {
 }
 
 func equalState(a, b stateNote) bool {
-	return a.NextID == b.NextID && a.NextFH == b.NextFH && slices.Equal(a.Applied, b.Applied)
+	return a.NextID == b.NextID && a.NextFH == b.NextFH && slices.Equal(a.Applied, b.Applied) && slices.Equal(a.Shown, b.Shown)
 }
 
 // state returns what concerns all nodes. What the tree shows the kernel has been
 // told of once it has taken in all notices. Caller holds fs.mu.
 func (h *handing) state() stateNote {
-	state := stateNote{NextID: h.fs.nextID, NextFH: h.fs.nextFH, Applied: h.last.Applied}
+	state := stateNote{NextID: h.fs.nextID, NextFH: h.fs.nextFH, Applied: h.last.Applied, Shown: make([]uint64, len(h.fs.stores))}
+	for i, s := range h.fs.stores {
+		state.Shown[i] = s.applied
+	}
 	if state.Applied == nil || h.fs.notify.idle() {
-		state.Applied = make([]uint64, len(h.fs.stores))
-		for i, s := range h.fs.stores {
-			state.Applied[i] = s.applied
-		}
+		state.Applied = state.Shown
 	}
 	return state
 }

@@ -115,9 +115,7 @@ func (m *Server) start() error {
 	m.forget = sync.OnceFunc(m.forgetAll)
 	m.fs.tasks.Go(m.fs.followAppends)
 	go m.serve()
-	learned := make(chan error)
-	go func() { learned <- m.fs.learnDevice(m.dir) }() // which asks the mount; the caller's thread may have to stay free for whoever watches it
-	if err := <-learned; err != nil {
+	if err := m.fs.learnDevice(m.dir); err != nil {
 		return errors.Join(fmt.Errorf("mount at %s: %w", m.dir, err), m.Close())
 	}
 	return nil

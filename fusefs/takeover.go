@@ -94,7 +94,7 @@ func TakeOver(ctx context.Context, dir string, device int, journal *handover.Jou
 	if err != nil {
 		return nil, err
 	}
-	if len(in.state.Applied) != len(stores) {
+	if len(in.state.Applied) != len(stores) || len(in.state.Shown) != len(stores) {
 		return nil, fmt.Errorf("the mount has %d stores, not %d", len(in.state.Applied), len(stores))
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -175,16 +175,18 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 	}
 	for of, seen := range in.lost {
 		if s := fs.storeAt(of.store); s != nil && seen != nil {
-			if n := s.made(of.path); n == nil {
-				s.lost[of.path] = seen.base(nil)
-			} else if !n.seen.known {
-				n.seen = seen.base(nil)
+			s.lost[of.path] = seen.base(nil)
+			if n := s.made(of.path); n != nil && n.lookups == 0 { // it has come since
+				s.inherit(n, of.path)
 			}
 		}
 	}
 	for i, s := range fs.stores {
 		for _, c := range missed[i] {
 			s.tellMissed(c)
+			if c.Seq > in.state.Shown[i] {
+				s.learnMissed(c)
+			}
 		}
 	}
 	stages, texts := map[uint64]*stage{}, map[*node][]byte{}
@@ -246,7 +248,7 @@ func (fs *fileSystem) adoptNode(note *nodeNote) {
 	switch {
 	case n == nil && parent != nil && parent.isDir() && note.Kept && isDirMode(note.Mode) && !s.readOnly():
 		n = fs.newNode(s, note.Mode, fs.since)
-		n.kept, n.complete = true, true
+		n.complete = true
 		attach(parent, note.Name, n)
 	case n == nil && note.Head != nil && !isDirMode(note.Mode):
 		n = fs.newNode(s, note.Mode, note.Head.Time)
@@ -354,25 +356,36 @@ func (fs *fileSystem) adoptHandle(n *node, note *handleNote, stages map[uint64]*
 	n.opens++
 }
 
-// tellMissed has the kernel told of a commit, which the tree shows already, and the
-// session know its own. Caller holds fs.mu.
+// tellMissed has the kernel told of a commit, which the tree shows already.
+// Caller holds fs.mu.
 func (s *store) tellMissed(c *versionlog.Commit) {
-	own := s.fs.opts.Session
 	for _, v := range c.Versions {
 		for _, path := range []string{v.Path, v.From} {
 			if path != "" {
 				s.tellPath(path)
 			}
 		}
-		if own == "" || v.Session != own {
-			continue
-		}
-		if n := s.made(v.Path); n != nil && n.head != nil && v.Live() {
-			if seen := n.seen; !seen.known || seen.version == nil || seen.version.ID == v.Parent {
-				n.seen = seen.wrote(&v)
-			}
-		}
 	}
+}
+
+// learnMissed has the session know what it has made itself on top of what it knew. What
+// it has moved it need not have read. Caller holds fs.mu.
+func (s *store) learnMissed(c *versionlog.Commit) {
+	v := &c.Versions[0]
+	if own := s.fs.opts.Session; own == "" || c.Session != own || len(c.Versions) > 1 || v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified {
+		return
+	}
+	if n := s.made(v.Path); n != nil && n.seen.precedes(v) {
+		n.seen = n.seen.wrote(v)
+	}
+}
+
+// precedes reports whether v is the next version after the one that is known.
+func (b base) precedes(v *versionlog.Version) bool {
+	if b.version == nil {
+		return b.known && v.Parent == ""
+	}
+	return b.version.ID == v.Parent
 }
 
 // tellPath has the kernel look up all names of a path again, and what is there.

@@ -90,6 +90,7 @@ func TestKeeperRemembers(t *testing.T) {
 	other.eventually(t, "rm gone")
 	m.eventually(t, "! test -e gone")
 	m.killServing(t)
+	m.sh(t, "ls") // which waits for the next one
 	other.sh(t, "echo two > gone")
 	m.eventually(t, "test -e gone")
 	m.wantRefused(t, "echo three > gone")
@@ -104,7 +105,7 @@ func TestKeeperRemembers(t *testing.T) {
 		until grep -q two ../g; do sleep 0.05; done
 		cat <&3; cat <&4; ls; cat ../g; stat -c %%a empty; echo new > y; cat y
 		echo "$other"`
-	end := fmt.Sprintf(`kill -9 %d; while kill -0 %[1]d 2>/dev/null; do sleep 0.01; done; echo two > "%s/g"`, m.serving(t), other.dir)
+	end := fmt.Sprintf(`kill -STOP %d; kill -9 %d; echo two > "%s/g"; kill -CONT %[1]d`, m.pid, m.serving(t), other.dir) // while nobody serves
 	if got, want := m.sh(t, fmt.Sprintf(script, end, other.dir)), "one\ndeep\nempty\nmade\ntwo\n700\nnew\ntwo\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -150,6 +151,7 @@ func TestKeeperWithAThreadThatStays(t *testing.T) {
 		close(release)
 		<-released
 	}()
+	defer holdSockets(t, was)() // as such a thread does
 	if err := <-seized; err != nil {
 		t.Fatal(err)
 	}
@@ -163,6 +165,37 @@ func TestKeeperWithAThreadThatStays(t *testing.T) {
 	}
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", was)); err != nil {
 		t.Error("the thread has not stayed")
+	}
+}
+
+// holdSockets keeps a process's sockets open, until the function is called that it
+// returns.
+func holdSockets(t testing.TB, pid int) (release func()) {
+	t.Helper()
+	process, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(process)
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	var held []int
+	for _, fd := range fds {
+		n, _ := strconv.Atoi(filepath.Base(fd))
+		if target, _ := os.Readlink(fd); strings.HasPrefix(target, "socket:") {
+			socket, err := unix.PidfdGetfd(process, n, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, socket)
+		}
+	}
+	if len(held) == 0 {
+		t.Fatal("the process has no sockets")
+	}
+	return func() {
+		for _, socket := range held {
+			_ = unix.Close(socket)
+		}
 	}
 }
 

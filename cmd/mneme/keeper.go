@@ -63,11 +63,16 @@ func (d *kept) how() string {
 	}
 }
 
-// code is the exit code of a process that was not killed, else 1.
+// code is the exit code of a process. One that was told to end when it had said that
+// the mount has may die of that: all was done.
 func (d *kept) code() int {
 	<-d.waited
-	if code := d.process.ProcessState.ExitCode(); code >= 0 {
+	code := d.process.ProcessState.ExitCode()
+	switch {
+	case code >= 0:
 		return code
+	case d.ended && d.process.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGTERM:
+		return success.code
 	}
 	return failure.code
 }
@@ -177,34 +182,32 @@ func (k *keeper) start(over bool, parent *os.File) (*kept, error) {
 			k.log.Warn("tell a new process", "err", err) // its end says more
 		}
 	}
-	thread, err := unix.PidfdOpen(d.process.Process.Pid, unix.PIDFD_THREAD)
-	if err != nil { // it has ended already
-		thread = -1
-	}
-	go k.listen(d, thread)
+	go k.listen(d)
 	return d, nil
 }
 
-// listen passes on what a process says, until its first thread has ended, which
-// serves nothing and waits for nobody: then no other does anything any more. thread
-// is the first thread; -1: it has ended.
-func (k *keeper) listen(d *kept, thread int) {
-	const usual = 100 * time.Millisecond // is more than others take to end
-	for thread >= 0 {
-		ready := []unix.PollFd{{Fd: int32(d.link.socket), Events: unix.POLLIN}, {Fd: int32(thread), Events: unix.POLLIN}}
+// listen passes on what a process says, until it has ended or the thread has that it
+// has told of: then no other does anything any more.
+func (k *keeper) listen(d *kept) {
+	const usual = 100 * time.Millisecond // is more than the other threads take to end
+	thread := -1
+	for {
+		ready := []unix.PollFd{{Fd: int32(d.link.socket), Events: unix.POLLIN}, {Fd: int32(thread), Events: unix.POLLIN}} // one below 0 is passed over
 		if _, err := unix.Poll(ready, -1); err != nil {
 			continue
 		}
-		if ready[0].Revents != 0 {
-			what, files, err := d.link.hear()
-			if err == nil {
-				k.events <- keeperEvent{of: d, what: what, files: files}
-				continue
-			}
-		}
-		if ready[0].Revents != 0 || ready[1].Revents != 0 {
+		if ready[0].Revents == 0 {
 			break
 		}
+		what, number, files, err := d.link.hear()
+		if err != nil {
+			break
+		}
+		if what == tellThread {
+			thread, _ = unix.PidfdOpen(number, unix.PIDFD_THREAD) // one that has ended shows at the socket
+			continue
+		}
+		k.events <- keeperEvent{of: d, what: what, files: files}
 	}
 	select {
 	case <-d.waited:

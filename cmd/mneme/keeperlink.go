@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -15,9 +16,10 @@ import (
 // from another process, and the mount's session, with colons between them.
 const keeperVariable = "MNEME_KEEPER"
 
-// What a keeper and the process that serves its mount tell each other, a byte each,
-// in a message of a socket, with the files that belong to it.
+// What a keeper and the process that serves its mount tell each other, in a message of
+// a socket: a byte, a number of 4 bytes, and the files that belong to it.
 const (
+	tellThread   = 'h' // by who serves, first: the number of a thread that lives as long as nobody kills it
 	tellMounted  = 'm' // by who has mounted: the device, and the journal
 	tellServing  = 's' // requests are answered
 	tellEnded    = 'e' // the mount has ended
@@ -54,7 +56,8 @@ func keeperOf() (*keeperLink, error) {
 		return nil, fmt.Errorf("%s=%q is for mneme itself: %w", keeperVariable, text, err)
 	}
 	unix.CloseOnExec(socket)
-	return &keeperLink{keeper: keeper, socket: socket, over: fields[2] == "over", session: fields[3]}, nil
+	l := &keeperLink{keeper: keeper, socket: socket, over: fields[2] == "over", session: fields[3]}
+	return l, l.showLife()
 }
 
 // variable is what keeperOf reads, in a process that has the socket as number.
@@ -67,12 +70,15 @@ func (l *keeperLink) variable(socket int) string {
 }
 
 // tell sends a message.
-func (l *keeperLink) tell(what byte, files ...int) error {
+func (l *keeperLink) tell(what byte, files ...int) error { return l.tellNumber(what, 0, files...) }
+
+func (l *keeperLink) tellNumber(what byte, number int, files ...int) error {
 	var rights []byte
 	if len(files) > 0 {
 		rights = unix.UnixRights(files...)
 	}
-	if err := unix.Sendmsg(l.socket, []byte{what}, rights, nil, unix.MSG_NOSIGNAL); err != nil {
+	message := binary.LittleEndian.AppendUint32([]byte{what}, uint32(number))
+	if err := unix.Sendmsg(l.socket, message, rights, nil, unix.MSG_NOSIGNAL); err != nil {
 		return fmt.Errorf("tell the process at the other end of the mount: %w", err)
 	}
 	return nil
@@ -82,9 +88,9 @@ func (l *keeperLink) tell(what byte, files ...int) error {
 var errOtherEnded = errors.New("the process at the other end of the mount has ended")
 
 // hear waits for a message.
-func (l *keeperLink) hear() (what byte, files []int, err error) {
-	const most = 2
-	text, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(4*most))
+func (l *keeperLink) hear() (what byte, number int, files []int, err error) {
+	const most, length = 2, 1 + 4
+	text, rights := make([]byte, length), make([]byte, unix.CmsgSpace(4*most))
 	var n, rightsLength int
 	for {
 		n, rightsLength, _, _, err = unix.Recvmsg(l.socket, text, rights, unix.MSG_CMSG_CLOEXEC)
@@ -93,28 +99,28 @@ func (l *keeperLink) hear() (what byte, files []int, err error) {
 		}
 	}
 	switch {
-	case errors.Is(err, unix.ECONNRESET), err == nil && n == 0:
-		return 0, nil, errOtherEnded
+	case errors.Is(err, unix.ECONNRESET), err == nil && n < length:
+		return 0, 0, nil, errOtherEnded
 	case err != nil:
-		return 0, nil, fmt.Errorf("hear from the process at the other end of the mount: %w", err)
+		return 0, 0, nil, fmt.Errorf("hear from the process at the other end of the mount: %w", err)
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:rightsLength])
 	if err != nil {
-		return 0, nil, err
+		return 0, 0, nil, err
 	}
 	for i := range messages {
 		fds, err := unix.ParseUnixRights(&messages[i])
 		if err != nil {
-			return 0, nil, err
+			return 0, 0, nil, err
 		}
 		files = append(files, fds...)
 	}
-	return text[0], files, nil
+	return text[0], int(binary.LittleEndian.Uint32(text[1:])), files, nil
 }
 
 // await waits for one message, with so many files.
 func (l *keeperLink) await(want byte, files int) ([]int, error) {
-	what, got, err := l.hear()
+	what, _, got, err := l.hear()
 	if err == nil && (what != want || len(got) != files) {
 		err = fmt.Errorf("heard %q with %d files from the keeper, want %q with %d", what, len(got), want, files)
 	}

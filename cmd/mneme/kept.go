@@ -6,17 +6,23 @@ import (
 	"os"
 	"runtime"
 
+	"golang.org/x/sys/unix"
+
 	"mneme/fusefs"
 	"mneme/internal/handover"
 	"mneme/memory"
 )
 
-// The first thread of a process that has a keeper is kept from all that may wait for
-// the mount: the keeper takes the process for ended when that thread has.
-func init() {
-	if os.Getenv(keeperVariable) != "" {
-		runtime.LockOSThread() // main is called on it
-	}
+// showLife starts a thread that does nothing but live, and tells the keeper of it: it
+// ends as soon as the process is killed, whatever other threads wait for.
+func (l *keeperLink) showLife() error {
+	thread := make(chan int)
+	go func() {
+		runtime.LockOSThread()
+		thread <- unix.Gettid()
+		select {}
+	}()
+	return l.tellNumber(tellThread, <-thread)
 }
 
 // pid is the process id that the mount is named after.
@@ -99,7 +105,7 @@ func (c *mountCmd) awaitEnd(ctx context.Context, server *fusefs.Server) (cause a
 // heed does what the keeper says, until it has ended.
 func (c *mountCmd) heed(server *fusefs.Server) error {
 	for {
-		what, _, err := c.keeper.hear()
+		what, _, _, err := c.keeper.hear()
 		switch {
 		case err != nil:
 			return fmt.Errorf("keeper: %w", err)

@@ -1,0 +1,159 @@
+package fusefs
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/handover"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// takeOver makes what another process would have of the mount, were this one killed
+// now, and what it would keep as conflicts.
+func (r *rig) takeOver(journal *handover.Journal) (next *rig, left []takenText) {
+	r.Helper()
+	r.fs.mu.Lock()
+	in := r.inherits(journal)
+	r.fs.mu.Unlock()
+	n := *r
+	var ctx context.Context
+	ctx, n.stop = context.WithCancel(r.Context())
+	opts := Options{Logger: slog.New(slog.DiscardHandler), Session: "mine"}
+	n.fs = newFileSystemFrom(ctx, []*memory.Store{r.s.memory}, opts, in.state.NextID)
+	n.fs.notify.closed = true
+	n.s = n.fs.stores[0]
+	n.s.patience = time.Microsecond
+	r.must(n.s.begin(ctx))
+	n.s.load(ctx)
+	r.Cleanup(func() {
+		n.stop()
+		n.fs.tasks.Wait()
+	})
+	missed, err := n.fs.missed(ctx, in)
+	r.must(err)
+	return &n, n.fs.adopt(in, missed)
+}
+
+// wantTakenOver compares a mount with what has taken it over when all was followed.
+func (r *rig) wantTakenOver(next *rig, left []takenText) {
+	r.Helper()
+	if wrong := next.differs(); wrong != "" {
+		r.Errorf("the tree that has taken over: %s", wrong)
+	}
+	for id, n := range r.fs.nodes {
+		m := next.fs.nodes[id]
+		path, there := "", false
+		if n.store != nil && !n.isControl() {
+			path, there = n.path()
+		}
+		switch {
+		case n.lookups == 0 || n.isControl() || n.store == nil:
+		case m == nil && (n.isDir() && there && path != "" && next.s.find(path) != nil || !n.isDir() && n.head != nil):
+			r.Errorf("node %d, %s %q, is not there any more", id, n.name, path)
+		case m == nil || n.isDir():
+		case n.head != nil && !sameText(n.head, m.head):
+			r.Errorf("node %d, %s, is %v, and was %v", id, n.name, m.head, n.head)
+		case there && !n.local && m.now().seen.stale(m.now().head) != n.now().seen.stale(n.now().head):
+			r.Errorf("node %d, %s, is known: %+v, and was: %+v", id, path, m.now().seen, n.now().seen)
+		}
+	}
+	for path, b := range r.s.lost {
+		if r.s.made(path) != nil {
+			continue // which the session knows by itself
+		}
+		got := next.s.lost[path]
+		if n := next.s.made(path); n != nil {
+			got = n.seen
+		}
+		if !sameText(got.version, b.version) || got.known != b.known {
+			r.Errorf("of %s the session knows %+v, and knew %+v", path, got, b)
+		}
+	}
+	for fh, h := range r.fs.handles {
+		g := next.fs.handles[fh]
+		if g == nil {
+			r.Errorf("handle %d of %s is gone", fh, h.node.name)
+			continue
+		}
+		if h.stage == nil || g.stage == nil {
+			continue
+		}
+		unsaved := h.stage.dirty && h.stage.err == 0 && len(h.stage.data) > 0 && !h.node.now().removed
+		if unsaved && g.stage.err == 0 {
+			r.Errorf("handle %d of %s goes on, though what it wrote is not there", fh, h.node.name)
+		}
+		kept := func(l takenText) bool { return string(l.text) == string(h.stage.data) }
+		if unsaved && h.stage.conflict == 0 && !slices.ContainsFunc(left, kept) {
+			r.Errorf("what handle %d of %s wrote is not kept: %q", fh, h.node.name, h.stage.data)
+		}
+	}
+	if next.fs.nextFH < r.fs.nextFH || next.fs.nextID < r.fs.nextID {
+		r.Errorf("numbers are given away twice")
+	}
+}
+
+// TestOwnCommitIsKnown kills a mount between a commit and the note of it.
+func TestOwnCommitIsKnown(t *testing.T) {
+	r := newRig(t, "/f", "/g")
+	r.must(r.s.walk(t.Context()))
+	journal := r.hand()
+	r.wantText("/f", "/f")
+	r.wantText("/g", "/g")
+	r.fs.noteAnswer()
+	write := func(path, text string, expect versionlog.Expectation) {
+		t.Helper()
+		_, err := r.s.memory.Write(t.Context(), path, []byte(text), expect)
+		r.must(err)
+	}
+	write("/f", "mine", versionlog.ExpectAny())
+	r.write("/g", "theirs")
+	write("/g", "theirs and mine", versionlog.ExpectAny()) // as an append does, to what was not read
+	next, _ := r.takeOver(journal)
+	if status := next.save("/f", "mine again", syscall.O_TRUNC); !status.Ok() {
+		t.Errorf("a write on top of the session's own: %v", status)
+	}
+	if status := next.save("/g", "over it", syscall.O_TRUNC); status != fuse.Status(DefaultConflictErrno) {
+		t.Errorf("a write over what was never read: %v, want a conflict", status)
+	}
+}
+
+// TestReadersKeepTheirVersion takes a mount over after another session has changed,
+// moved and removed what is open.
+func TestReadersKeepTheirVersion(t *testing.T) {
+	r := newRig(t, "/changed", "/moved", "/removed", "/unlinked")
+	r.must(r.s.walk(t.Context()))
+	journal := r.hand()
+	open := map[string][2]uint64{}
+	for _, path := range []string{"/changed", "/moved", "/removed", "/unlinked"} {
+		entry := r.wantLookup(path, fuse.OK)
+		fh, status := r.open(entry.NodeId, syscall.O_RDONLY)
+		if !status.Ok() {
+			t.Fatal(status)
+		}
+		open[path] = [2]uint64{entry.NodeId, fh}
+	}
+	if status := r.unlink("/unlinked"); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.fs.noteAnswer()
+	r.write("/changed", "new")
+	r.move("/moved", "/elsewhere")
+	r.remove("/removed")
+	next, _ := r.takeOver(journal)
+	for path, of := range open {
+		if got := next.read(of[0], of[1]); got != path {
+			t.Errorf("who has %s open reads %q", path, got)
+		}
+	}
+	next.wantText("/changed", "new")
+	next.wantText("/elsewhere", "/moved")
+	next.wantLookup("/removed", fuse.ENOENT)
+	next.wantLookup("/unlinked", fuse.ENOENT)
+}
