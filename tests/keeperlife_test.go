@@ -137,9 +137,11 @@ func TestKeeperWithAThreadThatStays(t *testing.T) {
 	go func() { // all of it by the thread that traces
 		runtime.LockOSThread()
 		defer close(released)
-		thread, _ := strconv.Atoi(filepath.Base(tasks[len(tasks)-1]))
-		if thread == was {
-			thread, _ = strconv.Atoi(filepath.Base(tasks[0]))
+		thread := 0 // the second one, which is Go's own
+		for _, task := range tasks {
+			if id, _ := strconv.Atoi(filepath.Base(task)); id != was && (thread == 0 || id < thread) {
+				thread = id
+			}
 		}
 		err := unix.PtraceSeize(thread)
 		seized <- err

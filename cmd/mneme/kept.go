@@ -17,12 +17,23 @@ import (
 // ends as soon as the process is killed, whatever other threads wait for.
 func (l *keeperLink) showLife() error {
 	thread := make(chan int)
-	go func() {
-		runtime.LockOSThread()
-		thread <- unix.Gettid()
-		select {}
-	}()
+	go live(thread)
 	return l.tellNumber(tellThread, <-thread)
+}
+
+// live takes a thread for itself, sends its number, and never ends. It must not be
+// the first one, whose end shows only when all have ended.
+func live(thread chan<- int) {
+	runtime.LockOSThread()
+	if unix.Gettid() == os.Getpid() {
+		other := make(chan int)
+		go live(other) // cannot be on this one
+		thread <- <-other
+		runtime.UnlockOSThread()
+		return
+	}
+	thread <- unix.Gettid()
+	select {}
 }
 
 // pid is the process id that the mount is named after.
