@@ -258,4 +258,5 @@ func (n *node) touch(at time.Time) {
 		at = n.mtime.Add(1)
 	}
 	n.mtime, n.ctime = at, at
+	n.mark()
 }

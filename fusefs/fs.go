@@ -57,7 +57,9 @@ type fileSystem struct {
 	notify *notifier
 	ahead  *prefetcher
 
-	handing *handing // notes for who may have to go on; nil: nobody would. Guarded by mu
+	allKept chan struct{} // closed when toKeep is empty for good
+	toKeep  []*takenText  // what was being written when the mount was taken over, and is not kept yet. Guarded by mu
+	handing *handing      // notes for who may have to go on; nil: nobody would. Guarded by mu
 
 	// storePages puts bytes into the kernel's page cache; nil before it is mounted.
 	storePages func(node uint64, offset int64, data []byte) fuse.Status
@@ -109,6 +111,7 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 		retries:       map[uint32]*retry{},
 		patience:      ordinaryPatience,
 		grown:         make(chan struct{}, 1),
+		allKept:       make(chan struct{}),
 	}
 	fs.pushed.L = &fs.mu
 	fs.ahead = newPrefetcher(fs)

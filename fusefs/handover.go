@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"mneme/internal/handover"
 	"mneme/versionlog"
@@ -29,6 +30,7 @@ const (
 	noteHandle   = 'h' // handleNote
 	noteClosed   = 'c' // a handle
 	noteLost     = 'l' // lostNote, which replaces the path's earlier one
+	noteErrors   = 'r' // errorsNote, which replaces the store's earlier one
 	noteStage    = 'e' // stageNote, which replaces the stage's earlier one
 	noteText     = 't' // a stage, and all bytes of it
 	noteWrite    = 'w' // a stage, an offset, and the bytes that were written there
@@ -40,18 +42,36 @@ type stateNote struct {
 	Shown   []uint64 // by store: every commit up to there the tree showed, which may be more
 	NextID  uint64   // no node has that number, nor a higher one
 	NextFH  uint64   // nor a handle
+	Taken   []Left   `json:",omitempty"` // what those kept who took the mount over
+}
+
+// errorsNote is what .mneme/errors of a store says.
+type errorsNote struct {
+	Store  int
+	Errors []errorNote
+}
+
+type errorNote struct {
+	Path, Text string
+	At         time.Time
+	Times      int
+	Conflict   bool `json:",omitempty"`
 }
 
 // nodeNote is a node.
 type nodeNote struct {
 	ID      uint64
-	Parent  uint64              `json:",omitempty"` // 0: it has no name any more
-	Name    string              `json:",omitempty"`
-	Mode    uint32              `json:",omitempty"`
-	Store   int                 `json:",omitempty"` // which of the mount's; -1: none
-	Kept    bool                `json:",omitempty"`
-	Removed bool                `json:",omitempty"`
-	Was     string              `json:",omitempty"`
+	Parent  uint64 `json:",omitempty"` // 0: it has no name any more
+	Name    string `json:",omitempty"`
+	Mode    uint32 `json:",omitempty"`
+	Store   int    `json:",omitempty"` // which of the mount's; -1: none
+	Kept    bool   `json:",omitempty"`
+	Removed bool   `json:",omitempty"`
+	Was     string `json:",omitempty"`
+	MTime   time.Time
+	CTime   time.Time
+	ATime   time.Time           `json:",omitzero"`
+	Told    int64               `json:",omitempty"` // see birth.go
 	Head    *versionlog.Version `json:",omitempty"`
 	Seen    *baseNote           `json:",omitempty"`
 }
@@ -100,6 +120,7 @@ const (
 	stageSaved stageState = iota // there is nothing in it that is in no version
 	stageDirty                   // there is, as noted
 	stageDead                    // what is written to it is refused
+	stageToKeep                  // it was dirty, and is being kept since the mount was taken over
 )
 
 // handing is what is to be noted. Its fields are guarded by fileSystem.mu.
@@ -112,6 +133,7 @@ type handing struct {
 	nodes  map[*node]bool            // marked
 	noted  map[*node]bool            // the journal has them
 	stages map[*stage]*stagedHanding // that may be written to, or hold what is in no version
+	errors map[*store]int64          // the changes of .mneme/errors that are noted
 	last   stateNote
 	stage  uint64 // the newest number of a stage
 }
@@ -133,6 +155,7 @@ func newHanding(fs *fileSystem, journal *handover.Journal, greeting []byte, appl
 	return &handing{
 		fs: fs, journal: journal, greeting: greeting, last: stateNote{Applied: applied},
 		nodes: map[*node]bool{}, noted: map[*node]bool{}, stages: map[*stage]*stagedHanding{},
+		errors: map[*store]int64{},
 	}
 }
 
@@ -212,6 +235,13 @@ func (h *handing) rebased(st *stage) {
 	}
 }
 
+// keptText notes that a text is kept that was taken over. Caller holds fs.mu.
+func (h *handing) keptText(l *takenText) {
+	if h != nil && l.number != 0 {
+		h.json(noteStage, stageNote{Stage: l.number, Node: l.node, State: stageDead})
+	}
+}
+
 // note notes what is marked, before an answer is sent.
 func (h *handing) note() {
 	h.fs.mu.Lock()
@@ -223,6 +253,7 @@ func (h *handing) note() {
 func (h *handing) noteAll() {
 	h.noteNodes()
 	h.noteStages()
+	h.noteErrors()
 	if state := h.state(); !h.batch.Empty() || !equalState(state, h.last) {
 		h.json(noteState, state)
 		h.last = state
@@ -239,7 +270,7 @@ func (h *handing) noteAll() {
 }
 
 func equalState(a, b stateNote) bool {
-	return a.NextID == b.NextID && a.NextFH == b.NextFH && slices.Equal(a.Applied, b.Applied) && slices.Equal(a.Shown, b.Shown)
+	return a.NextID == b.NextID && a.NextFH == b.NextFH && slices.Equal(a.Applied, b.Applied) && slices.Equal(a.Shown, b.Shown) && len(a.Taken) == len(b.Taken)
 }
 
 // state returns what concerns all nodes. What the tree shows the kernel has been
@@ -248,6 +279,7 @@ func (h *handing) state() stateNote {
 	state := stateNote{NextID: h.fs.nextID, NextFH: h.fs.nextFH, Applied: h.last.Applied, Shown: make([]uint64, len(h.fs.stores))}
 	for i, s := range h.fs.stores {
 		state.Shown[i] = s.applied
+		state.Taken = append(state.Taken, s.taken...)
 	}
 	if state.Applied == nil || h.fs.notify.idle() {
 		state.Applied = state.Shown
@@ -281,7 +313,8 @@ func (h *handing) noteNode(n *node) {
 	}
 	h.noted[n] = true
 	note := nodeNote{
-		ID: n.id, Mode: n.mode, Store: h.index(n.store), Kept: n.kept, Removed: n.removed, Was: n.was, Head: n.head,
+		ID: n.id, Mode: n.mode, Store: h.index(n.store), Kept: n.kept, Removed: n.removed, Was: n.was,
+		MTime: n.mtime, CTime: n.ctime, ATime: n.atime, Told: n.told, Head: n.head,
 	}
 	if up != nil {
 		note.Parent, note.Name = up.id, n.name
@@ -319,6 +352,38 @@ func (h *handing) noteStages() {
 	}
 }
 
+// noteErrors notes what .mneme/errors says where that has changed.
+func (h *handing) noteErrors() {
+	for i, s := range h.fs.stores {
+		if now := s.errors.changes.Load(); now != h.errors[s] {
+			h.errors[s] = now
+			h.json(noteErrors, errorsNote{i, s.errors.notes()})
+		}
+	}
+}
+
+// notes returns the entries for another process.
+func (j *journal) notes() []errorNote {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	notes := make([]errorNote, 0, len(j.entries))
+	for _, e := range j.entries {
+		notes = append(notes, errorNote{e.path, e.text, e.at, e.times, e.conflict})
+	}
+	return notes
+}
+
+// inherit makes a journal that is empty one of those entries.
+func (j *journal) inherit(notes []errorNote) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, n := range notes[max(0, len(notes)-journalLines):] {
+		j.entries = append(j.entries, journalEntry{n.Path, n.Text, n.At, n.Times, n.Conflict})
+	}
+	j.size.Store(int64(len(j.entries)))
+	j.changes.Add(1)
+}
+
 // rewrite notes all there is anew, in the place of all notes. Caller holds fs.mu.
 func (h *handing) rewrite() error {
 	h.batch.Reset()
@@ -335,6 +400,12 @@ func (h *handing) rewrite() error {
 			h.lost(s, path)
 		}
 	}
+	for _, l := range h.fs.toKeep {
+		h.stage++
+		l.number = h.stage
+		h.json(noteStage, stageNote{Stage: l.number, Node: l.node, State: stageToKeep})
+		h.batch.Add([]byte{noteText}, number(l.number), l.text)
+	}
 	for _, sh := range h.stages {
 		sh.state = stageSaved
 		h.json(noteStage, stageNote{Stage: sh.number, Node: sh.node.id})
@@ -344,6 +415,8 @@ func (h *handing) rewrite() error {
 		h.opened(fh, of)
 	}
 	h.noteStages() // of handles whose stages were not known
+	clear(h.errors)
+	h.noteErrors()
 	return h.journal.Rewrite(&h.batch)
 }
 

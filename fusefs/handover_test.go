@@ -54,6 +54,8 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 			r.Errorf("node %d is noted as %s in %d, it is %s", id, note.Name, note.Parent, n.name)
 		case n.head != nil && (note.Head == nil || note.Head.ID != n.head.ID):
 			r.Errorf("node %d, %s, is noted with %v, its head is %v", id, n.name, note.Head, n.head)
+		case !note.MTime.Equal(n.mtime) || note.Mode != n.mode || note.Kept && !n.kept && len(n.children) == 0:
+			r.Errorf("node %d, %s, is noted as of %v, mode %o; it is of %v, mode %o", id, n.name, note.MTime, note.Mode, n.mtime, n.mode)
 		default:
 			if got := note.Seen.base(note.Head); got.known != n.seen.known || got.refused != n.seen.refused || got.again != n.seen.again ||
 				got.own != n.seen.own || got.told != n.seen.told || !sameText(got.version, n.seen.version) || len(got.steps) != len(n.seen.steps) {

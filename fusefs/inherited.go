@@ -16,6 +16,7 @@ type inherited struct {
 	handles  map[uint64]*handleNote
 	lost     map[lostPath]*baseNote
 	stages   map[uint64]*inheritedStage
+	errors   map[int][]errorNote
 }
 
 type lostPath struct {
@@ -35,6 +36,7 @@ func readNotes(notes [][]byte) (*inherited, error) {
 	in := &inherited{
 		nodes: map[uint64]*nodeNote{}, handles: map[uint64]*handleNote{},
 		lost: map[lostPath]*baseNote{}, stages: map[uint64]*inheritedStage{},
+		errors: map[int][]errorNote{},
 	}
 	for _, note := range notes {
 		if len(note) == 0 {
@@ -71,6 +73,11 @@ func (in *inherited) read(kind byte, rest []byte) error {
 		var l lostNote
 		err := json.Unmarshal(rest, &l)
 		in.lost[lostPath{l.Store, l.Path}] = l.Seen
+		return err
+	case noteErrors:
+		var e errorsNote
+		err := json.Unmarshal(rest, &e)
+		in.errors[e.Store] = e.Errors
 		return err
 	case noteStage:
 		var s stageNote
@@ -125,6 +132,17 @@ func (s *inheritedStage) write(rest []byte) error {
 	}
 	copy(s.text[at:], data)
 	return nil
+}
+
+// empty returns the files that were made or emptied and not written to since.
+func (in *inherited) empty() map[uint64]bool {
+	empty := map[uint64]bool{}
+	for _, s := range in.stages {
+		if s.State == stageDirty && len(s.text) == 0 {
+			empty[s.Node] = true
+		}
+	}
+	return empty
 }
 
 // order returns the nodes, each after its parent.

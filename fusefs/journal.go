@@ -17,7 +17,8 @@ import (
 // conflict: byte code that a program tries to keep beside its sources must not
 // push out where somebody's text is.
 type journal struct {
-	size atomic.Int64 // how many entries there are
+	size    atomic.Int64 // how many entries there are
+	changes atomic.Int64 // how often they have changed
 
 	mu      sync.Mutex
 	entries []journalEntry // by time
@@ -64,6 +65,7 @@ func (j *journal) put(e journalEntry) {
 	}
 	j.entries = append(j.entries, e)
 	j.size.Store(int64(len(j.entries)))
+	j.changes.Add(1)
 }
 
 // find returns the place of a path's entry, or -1. Caller holds j.mu.
@@ -81,6 +83,7 @@ func (j *journal) written(path string) {
 	if i := j.find(path); i >= 0 {
 		j.entries = slices.Delete(j.entries, i, i+1)
 		j.size.Store(int64(len(j.entries)))
+		j.changes.Add(1)
 	}
 }
 

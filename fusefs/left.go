@@ -43,6 +43,11 @@ func (m *Server) left(own bool) (all []Left) {
 	for _, s := range m.fs.stores {
 		if own {
 			all = append(all, s.left...)
+			for _, l := range s.taken {
+				if s.isOpen(l.Conflict) { // else the session has done it again
+					all = append(all, l)
+				}
+			}
 		} else {
 			all = append(all, s.recovered...)
 		}
@@ -161,13 +166,22 @@ func refusesContent(err error) bool {
 }
 
 // keepLeft keeps an entry as a conflict, unless it is empty or its bytes are in the
-// history.
+// history, or kept already.
 func (s *store) keepLeft(ctx context.Context, e *spool.Entry, theirs *versionlog.Version, why string) (*Left, error) {
+	id, err := s.kept.Find(e.Path, e.Data)
+	if err != nil {
+		return nil, err
+	}
+	return s.keepLeftAs(ctx, id, e, theirs, why)
+}
+
+// keepLeftAs is keepLeft of an entry that is kept as that conflict; 0: not yet.
+func (s *store) keepLeftAs(ctx context.Context, id int, e *spool.Entry, theirs *versionlog.Version, why string) (*Left, error) {
 	if len(e.Data) == 0 || s.hasText(ctx, e) {
 		return nil, nil
 	}
-	id, err := s.kept.Find(e.Path, e.Data)
-	if err == nil && id == 0 {
+	var err error
+	if id == 0 {
 		id, err = s.kept.Keep(conflict.About{
 			Store: s.slug(), Path: e.Path, Session: e.Session, Time: time.Now().UTC().Truncate(time.Microsecond),
 			Why:    fmt.Sprintf("%s:%s is not in the history: %s", s.slug(), e.Path, why),

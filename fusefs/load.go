@@ -201,6 +201,7 @@ func (s *store) newChild(dir *node, path string, mode uint32, at time.Time) *nod
 		s.fs.notify.entry(dir, name)
 	} else if at.After(dir.mtime) {
 		dir.mtime, dir.ctime = at, at // which the kernel does not keep yet
+		dir.mark()
 	}
 	return n
 }

@@ -71,6 +71,7 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	fs := newFileSystem(life, stores, o)
+	close(fs.allKept)
 	if err := fs.begin(ctx); err != nil {
 		cancel()
 		return nil, err

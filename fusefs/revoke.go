@@ -41,7 +41,10 @@ func (m *Server) unmount() error {
 	}
 	late := time.AfterFunc(commitPatience, m.cancel)
 	defer late.Stop()
-	saved := endsWithin(commitPatience+endPatience, m.fs.commitAll)
+	saved := endsWithin(commitPatience+endPatience, func() {
+		m.fs.commitAll()
+		m.fs.awaitKept()
+	})
 	m.server.Revoke()
 	m.forget()
 	saved = saved && endsWithin(endPatience, m.fs.commitAll)

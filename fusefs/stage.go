@@ -302,6 +302,7 @@ func (fs *fileSystem) writeLoaded(h *handle, in *fuse.WriteIn, data [][]byte) (u
 	h.changed(in.Pid)
 	n.mtime = time.Now()
 	n.ctime = n.mtime
+	n.mark()
 	if st.tails {
 		fs.appended(st, n.mtime)
 	}
@@ -436,6 +437,7 @@ func (fs *fileSystem) setSize(n *node, st *stage, size int) fuse.Status {
 			st.rewrote = st.changes
 		}
 		n.mtime = time.Now()
+		n.mark()
 	}
 	doomed := st.dirty && fs.doomed(n, st)
 	fs.mu.Unlock()

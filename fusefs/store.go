@@ -54,6 +54,7 @@ type store struct {
 	settled   []*spool.Slot       // entries of the spool that are settled, see dropSpooled
 	left      []Left              // what the mount left uncommitted when it ended
 	recovered []Left              // what it has found that others left
+	taken     []Left              // what was kept when this mount was taken over
 	lastLoss  loss                // the newest of a rename, which the kernel repeats
 	open      map[string][]int    // the conflicts of this session that are not settled, by path
 	dismissed map[int]bool        // conflicts that this session has dismissed

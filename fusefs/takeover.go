@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sync/errgroup"
 
 	"mneme/internal/fusedev"
 	"mneme/internal/handover"
@@ -111,10 +115,7 @@ func TakeOver(ctx context.Context, dir string, device int, journal *handover.Jou
 		cancel()
 		return nil, err
 	}
-	left := fs.adopt(in, missed)
-	for _, l := range left {
-		l.s.keepTaken(ctx, l)
-	}
+	fs.keepAll(fs.adopt(in, missed))
 	meter := &meter{FileSystem: fs}
 	server, err := fusedev.Resume(meter, device, in.greeting, mountOptions(fs))
 	if err != nil {
@@ -158,20 +159,64 @@ func (fs *fileSystem) missed(ctx context.Context, in *inherited) ([][]*versionlo
 	return missed, nil
 }
 
-// takenText is what was written and not committed.
+// takenText is what was written and not committed. Until it is kept it stays in the
+// journal.
 type takenText struct {
-	s    *store
-	path string
-	text []byte
+	s      *store
+	node   uint64
+	path   string
+	text   []byte
+	again  bool   // an earlier process may have kept it
+	number uint64 // of the stage as which it is noted; 0: not yet
 }
 
+// keepPatience is how long programs wait until what they had written is kept; then
+// they are served beside.
+const keepPatience = time.Second / 2
+
+// keepAll keeps what was written and not committed, in the background if it is much.
+func (fs *fileSystem) keepAll(left []*takenText) {
+	fs.mu.Lock()
+	fs.toKeep = slices.Clone(left)
+	fs.mu.Unlock()
+	var keeping errgroup.Group
+	keeping.SetLimit(16) // each waits for the disk
+	fs.tasks.Go(func() {
+		defer close(fs.allKept)
+		for _, l := range left {
+			keeping.Go(func() error {
+				l.s.keepTaken(l)
+				fs.mu.Lock()
+				defer fs.mu.Unlock()
+				fs.toKeep = slices.DeleteFunc(fs.toKeep, func(other *takenText) bool { return other == l })
+				fs.handing.keptText(l)
+				return nil
+			})
+		}
+		_ = keeping.Wait()
+	})
+	endsWithin(keepPatience, fs.awaitKept)
+}
+
+// awaitKept returns when what was taken over is kept.
+func (fs *fileSystem) awaitKept() { <-fs.allKept }
+
 // adopt gives nodes and handles the numbers that the kernel knows them by.
-func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left []takenText) {
+func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left []*takenText) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.nextFH = in.state.NextFH
+	for i, s := range fs.stores {
+		s.errors.inherit(in.errors[i])
+		for _, l := range in.state.Taken {
+			if l.Store == s.slug() {
+				s.taken = append(s.taken, l)
+			}
+		}
+	}
+	empty := in.empty()
 	for _, note := range in.order() {
-		fs.adoptNode(note)
+		fs.adoptNode(note, empty[note.ID])
 	}
 	for of, seen := range in.lost {
 		if s := fs.storeAt(of.store); s != nil && seen != nil {
@@ -196,16 +241,21 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 			continue
 		}
 		st := &stage{base: n.head, loaded: n.head == nil, tails: true}
-		if is.State == stageSaved && n.parent != nil && n.head != nil {
+		switch {
+		case is.State == stageSaved && n.parent != nil && n.head != nil:
 			n.stage = st
-		} else {
+		case is.State == stageDirty && len(is.text) == 0 && n.parent != nil: // it was made, or emptied
+			st.empty()
+			n.stage = st
+		default:
 			st = &stage{err: syscall.EIO}
 			fs.notify.content(n)
 		}
 		stages[number] = st
 		texts[n] = is.text
-		if path, _ := n.target(); is.State == stageDirty && len(is.text) > 0 && !n.removed {
-			left = append(left, takenText{n.store, path, is.text})
+		unsaved := is.State == stageDirty || is.State == stageToKeep
+		if path, _ := n.target(); unsaved && len(is.text) > 0 && !n.removed {
+			left = append(left, &takenText{s: n.store, node: n.id, path: path, text: is.text, again: is.State == stageToKeep})
 		}
 	}
 	for _, note := range in.handles {
@@ -237,8 +287,10 @@ func (fs *fileSystem) dropStage(st *stage) {
 	}
 }
 
-// adoptNode gives the node that a note is of its number. Caller holds fs.mu.
-func (fs *fileSystem) adoptNode(note *nodeNote) {
+// adoptNode gives the node that a note is of its number. An empty file is one that
+// somebody has open who has made or emptied it, and not written yet. Caller holds
+// fs.mu.
+func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 	s := fs.storeAt(note.Store)
 	if s == nil {
 		return // the root, whose number is fixed
@@ -249,6 +301,10 @@ func (fs *fileSystem) adoptNode(note *nodeNote) {
 	case n == nil && parent != nil && parent.isDir() && note.Kept && isDirMode(note.Mode) && !s.readOnly():
 		n = fs.newNode(s, note.Mode, fs.since)
 		n.complete = true
+		attach(parent, note.Name, n)
+	case n == nil && parent != nil && parent.isDir() && note.Head == nil && empty && !note.Removed && !s.readOnly():
+		n = fs.newNode(s, note.Mode, fs.since)
+		n.local = true
 		attach(parent, note.Name, n)
 	case n == nil && note.Head != nil && !isDirMode(note.Mode):
 		n = fs.newNode(s, note.Mode, note.Head.Time)
@@ -266,8 +322,11 @@ func (fs *fileSystem) adoptNode(note *nodeNote) {
 	if n.generate != nil || n.isControl() {
 		return
 	}
-	n.mode = note.Mode
+	n.mode, n.told = note.Mode, note.Told
 	n.kept = n.kept || note.Kept && n.isDir()
+	if n.isDir() || n.head != nil && note.Head != nil && n.head.ID == note.Head.ID {
+		n.mtime, n.ctime, n.atime = note.MTime, note.CTime, note.ATime
+	}
 	if n.isDir() {
 		return
 	}
@@ -275,6 +334,7 @@ func (fs *fileSystem) adoptNode(note *nodeNote) {
 	n.seen = note.Seen.base(note.Head)
 	switch {
 	case n.parent == nil:
+	case n.local:
 	case note.Head == nil: // what was made is in the log by now
 		fs.notify.content(n)
 	case note.Head.ID != theirs.ID:
@@ -324,16 +384,14 @@ func (fs *fileSystem) adoptedFor(in *inherited, id uint64) *node {
 // path returns where a node was in its store; "" where that is not known.
 func (in *inherited) path(note *nodeNote) string {
 	var names []string
-	for range in.nodes { // damaged notes may go round in circles
-		above := in.nodes[note.Parent]
-		if above == nil {
-			return note.Was
-		}
-		names = append([]string{note.Name}, names...)
-		if above.Parent == 0 || in.nodes[above.Parent] == nil { // the store's root, which is in the mount's
+	for up := note; len(names) <= len(in.nodes); { // damaged notes may go round in circles
+		if up.Parent == fuse.FUSE_ROOT_ID { // the store's root
 			return "/" + strings.Join(names, "/")
 		}
-		note = above
+		names = append([]string{up.Name}, names...)
+		if up = in.nodes[up.Parent]; up == nil {
+			return note.Was
+		}
 	}
 	return ""
 }
@@ -342,7 +400,7 @@ func (in *inherited) path(note *nodeNote) string {
 // that is in no version it reads text. Caller holds fs.mu.
 func (fs *fileSystem) adoptHandle(n *node, note *handleNote, stages map[uint64]*stage, text []byte) {
 	h := &handle{node: n}
-	if n.local {
+	if n.local && n.parent == nil {
 		h.text = append([]byte{}, text...)
 	}
 	if note.Stage != 0 {
@@ -406,7 +464,8 @@ func (s *store) tellPath(path string) {
 
 // keepTaken keeps what was written and not committed when the process was killed,
 // unless its bytes are in the history.
-func (s *store) keepTaken(ctx context.Context, l takenText) {
+func (s *store) keepTaken(l *takenText) {
+	ctx := context.WithoutCancel(s.fs.ctx) // also when the mount ends
 	if s.kept == nil || l.path == "" {
 		s.fs.log.Error("what was being written is lost", "store", s.slug(), "path", l.path, "bytes", len(l.text))
 		return
@@ -417,7 +476,19 @@ func (s *store) keepTaken(ctx context.Context, l takenText) {
 		head = nil
 	}
 	e := &spool.Entry{Path: l.path, Data: l.text, Session: s.fs.opts.Session, Time: time.Now()}
-	if _, err := s.keepLeft(ctx, e, head, "the process that served the mount ended before it was saved; redo your edit"); err != nil {
+	id := 0
+	if l.again {
+		id, err = s.kept.Find(l.path, l.text)
+	}
+	kept, err := s.keepLeftAs(ctx, id, e, head, "the process that served the mount ended before it was saved; redo your edit")
+	if err != nil {
 		s.fs.log.Error("what was being written is not kept", "store", s.slug(), "path", l.path, "err", err)
 	}
+	if kept == nil {
+		return
+	}
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	s.opened(l.path, kept.Conflict)
+	s.taken = append(s.taken, *kept)
 }

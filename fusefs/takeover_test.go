@@ -17,7 +17,7 @@ import (
 
 // takeOver makes what another process would have of the mount, were this one killed
 // now, and what it would keep as conflicts.
-func (r *rig) takeOver(journal *handover.Journal) (next *rig, left []takenText) {
+func (r *rig) takeOver(journal *handover.Journal) (next *rig, left []*takenText) {
 	r.Helper()
 	r.fs.mu.Lock()
 	in := r.inherits(journal)
@@ -42,7 +42,7 @@ func (r *rig) takeOver(journal *handover.Journal) (next *rig, left []takenText) 
 }
 
 // wantTakenOver compares a mount with what has taken it over when all was followed.
-func (r *rig) wantTakenOver(next *rig, left []takenText) {
+func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 	r.Helper()
 	if wrong := next.differs(); wrong != "" {
 		r.Errorf("the tree that has taken over: %s", wrong)
@@ -89,7 +89,7 @@ func (r *rig) wantTakenOver(next *rig, left []takenText) {
 		if unsaved && g.stage.err == 0 {
 			r.Errorf("handle %d of %s goes on, though what it wrote is not there", fh, h.node.name)
 		}
-		kept := func(l takenText) bool { return string(l.text) == string(h.stage.data) }
+		kept := func(l *takenText) bool { return string(l.text) == string(h.stage.data) }
 		if unsaved && h.stage.conflict == 0 && !slices.ContainsFunc(left, kept) {
 			r.Errorf("what handle %d of %s wrote is not kept: %q", fh, h.node.name, h.stage.data)
 		}

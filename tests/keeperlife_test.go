@@ -48,7 +48,7 @@ os.write(log, b"kept\n")
 serving = int(sys.argv[1])
 os.kill(serving, 9)
 while os.path.exists("/proc/%%d/fd/0" %% serving): time.sleep(0.01)
-for what, fd, want in ("log", log, errno.EIO), ("idle", idle, 0), ("new", new, errno.EIO):
+for what, fd, want in ("log", log, errno.EIO), ("idle", idle, 0), ("new", new, 0):
     for do in lambda: os.write(fd, b"more\n"), lambda: os.close(fd):
         try: got = do() and 0 or 0
         except OSError as err: got = err.errno
@@ -111,8 +111,20 @@ func TestKeeperRemembers(t *testing.T) {
 	}
 
 	// What is being written.
+	m.sh(t, "ls ..; printf 'a\\xff' | cat > bad.md 2> /dev/null || true; grep -q bad.md .mneme/errors")
 	m.sh(t, fmt.Sprintf(writesOn, m.serving(t)))
-	m.sh(t, "grep -q kept .mneme/conflicts/*/yours; grep -q log .mneme/errors; echo again >> log; grep again log; grep idle idle")
+	m.sh(t, "grep -q kept .mneme/conflicts/*/yours; grep -q 'notes:/log ' .mneme/errors; grep -q bad.md .mneme/errors; grep idle idle; grep more new")
+	m.killServing(t)
+	m.sh(t, "grep -q 'notes:/log ' .mneme/errors; echo again >> log; grep again log")
+
+	// What was made and not written to, and times.
+	m.sh(t, fmt.Sprintf(`
+		touch -d 2001-02-03 f sub; exec 5> lock 6> out
+		flock 5; kill -9 %d
+		until ls > /dev/null; do sleep 0.01; done
+		if flock -n lock true; then echo "two have one lock"; exit 1; fi
+		echo late >&6; exec 6>&-; cat out
+		stat --cached=never -c %%y f sub | grep -c 2001-02-03 | grep -q 2`, m.serving(t)))
 	m.sh(t, "echo temporary > t.tmp")
 	m.killServing(t)
 	m.sh(t, "mv t.tmp saved; cat saved")
@@ -299,6 +311,10 @@ func TestReplace(t *testing.T) {
 	m.sh(t, "echo one > f")
 	was := m.serving(t)
 	installProgram(t, binary, program)
+	if err := os.Rename(program, program+".old"); err != nil { // as some upgrades do
+		t.Fatal(err)
+	}
+	installProgram(t, binary, program)
 	replace := []string{"mount", "--replace", "--at", m.at}
 	r := e.run(t, scriptPatience, "", func() {}, program, replace...)
 	if r.code != 0 || !strings.Contains(r.stdout, "is served by process") {
@@ -315,8 +331,10 @@ func TestReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	installProgram(t, broken, program)
-	if err := syscall.Kill(m.pid, syscall.SIGHUP); err != nil {
-		t.Fatal(err)
+	began := time.Now()
+	r = e.run(t, scriptPatience, "", func() {}, binary, replace...)
+	if took := time.Since(began); r.code == 0 || !strings.Contains(r.stderr, "is still served by process") || took > slowness*5*time.Second {
+		t.Errorf("after %v: %v", took, r)
 	}
 	m.waitSaid(t, "a process that was to take over has ended")
 	if m.serving(t) != now {
@@ -326,13 +344,18 @@ func TestReplace(t *testing.T) {
 	installProgram(t, binary, program)
 
 	for _, wrong := range []struct{ program, at, want string }{
-		{binary, m.at, "would be served by " + program},
+		{binary, m.at, "of " + program + ", which is where its keeper looks"},
 		{program, filepath.Join(e.dir, "nothing"), "not found"},
 		{program, e.mount(t, "notes").at, "has to be made with --keep"},
 	} {
 		r := e.run(t, scriptPatience, "", func() {}, wrong.program, "mount", "--replace", "--at", wrong.at)
 		if r.code == 0 || !strings.Contains(r.stderr, wrong.want) {
 			t.Errorf("%v, want %q", r, wrong.want)
+		}
+	}
+	for _, flag := range []string{"notes", "--read-only", "--session=other", "--print-prompt"} {
+		if r := e.mneme("mount", "--replace", "--at", m.at, flag); r.code != 2 || !strings.Contains(r.stderr, "--replace goes with --at only") {
+			t.Errorf("with %s: %v", flag, r)
 		}
 	}
 }
@@ -347,24 +370,48 @@ func (m *mount) waitSaid(t testing.TB, what string) {
 	}
 }
 
+// TestKeeperWithoutItsProgram kills who serves a mount when the program is gone, or
+// does not run: the keeper still has it.
+func TestKeeperWithoutItsProgram(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"gone", "broken"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			program := e.ownProgram(t)
+			m := e.keptMount(t)
+			m.sh(t, "echo one > f")
+			if err := os.Remove(program); err != nil {
+				t.Fatal(err)
+			}
+			if how == "broken" {
+				if err := os.WriteFile(program, []byte("#!/bin/sh\nexit 9\n"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m.killServing(t)
+			if got := m.sh(t, "cat f; echo two > f; cat f"); got != "one\ntwo\n" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
 // TestKeeperGivesUp has nobody who can serve a mount: it ends, and whoever waits for
 // an answer gets an error.
 func TestKeeperGivesUp(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	program := e.ownProgram(t)
 	m := e.keptMount(t)
 	m.sh(t, "echo one > f")
-	broken := filepath.Join(e.dir, "broken")
-	if err := os.WriteFile(broken, []byte("#!/bin/sh\nexit 9\n"), 0o755); err != nil {
+	if err := os.Rename(e.stores, e.stores+"-elsewhere"); err != nil {
 		t.Fatal(err)
 	}
-	installProgram(t, broken, program)
 	m.over = true
 	if r := m.try(t, fmt.Sprintf("kill -9 %d; sleep 0.05; cat f new", m.serving(t))); r.code == 0 {
 		t.Error("a file that nobody serves was read")
 	}
-	if !m.wait(mountPatience) || m.err == nil || !strings.Contains(m.stderr.String(), "could not serve the mount") {
+	if !m.wait(mountPatience) || m.err == nil || !strings.Contains(m.stderr.String(), "no process could serve the mount") {
 		t.Errorf("the keeper has ended: %v\n%s", m.err, m.stderr)
 	}
 	if left := mountsBelow(m.at); len(left) > 0 {

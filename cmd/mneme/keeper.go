@@ -87,6 +87,9 @@ func (d *kept) killed() bool {
 	}
 }
 
+// ownProgram is what the keeper itself runs, whatever has its name by now.
+const ownProgram = "/proc/self/exe"
+
 // goneAtLast is an event: no thread of a process is left, nor what it had locked.
 const goneAtLast = 'g'
 
@@ -98,7 +101,7 @@ type keeperEvent struct {
 }
 
 const (
-	maxFailures   = 5 // in a row, and the mount ends
+	maxFailures   = 6 // in a row, and the mount ends
 	soon          = time.Second
 	leavePatience = 3 * time.Second
 )
@@ -155,7 +158,11 @@ func (k *keeper) start(over bool, parent *os.File) (*kept, error) {
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "keeper")
 	defer theirs.Close()
-	d := &kept{link: &keeperLink{keeper: os.Getpid(), socket: pair[0], over: over, session: k.cmd.Session}, process: exec.Command(k.self, k.args...)}
+	program := k.self
+	if k.failures > 1 { // it may have been replaced by one that does not run
+		program = ownProgram
+	}
+	d := &kept{link: &keeperLink{keeper: os.Getpid(), socket: pair[0], over: over, session: k.cmd.Session}, process: exec.Command(program, k.args...)}
 	const first = 3 // the number of the first of ExtraFiles
 	if parent != nil {
 		d.process.ExtraFiles = append(d.process.ExtraFiles, parent)
@@ -319,18 +326,21 @@ func (k *keeper) again(e keeperEvent) (done bool, code int, err error) {
 	} else {
 		k.failures = 0
 	}
-	if k.failures >= maxFailures || k.ending && e.of.served.IsZero() {
-		dir, err := mountDir(k.cmd.At)
-		return true, 0, errors.Join(fmt.Errorf("%d processes in a row could not serve the mount, the last one ended with %s; it is unmounted", k.failures, e.of.how()), err, detach(dir))
+	for how := e.of.how(); ; {
+		if k.failures >= maxFailures || k.ending && k.failures > 0 {
+			dir, err := mountDir(k.cmd.At)
+			return true, 0, errors.Join(fmt.Errorf("%d times in a row no process could serve the mount, the last time because: %s; it is unmounted, and what was being written is lost", k.failures, how), err, detach(dir))
+		}
+		if k.failures > 1 {
+			time.Sleep(50 * time.Millisecond << k.failures)
+		}
+		if k.next, err = k.start(true, nil); err == nil {
+			return false, 0, nil
+		}
+		k.log.Error("start a process to serve the mount", "err", err)
+		how = err.Error()
+		k.failures++
 	}
-	if k.failures > 1 {
-		time.Sleep(100 * time.Millisecond << k.failures)
-	}
-	if k.next, err = k.start(true, nil); err != nil {
-		dir, dirErr := mountDir(k.cmd.At)
-		return true, 0, errors.Join(fmt.Errorf("start a process to serve the mount: %w; it is unmounted", err), dirErr, detach(dir))
-	}
-	return false, 0, nil
 }
 
 // lostNext goes on after a process that was to take over has ended.

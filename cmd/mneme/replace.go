@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -18,8 +20,9 @@ const replacePatience = 30 * time.Second
 
 // replace has a mount served by another process, of the program as it is now.
 func (c *mountCmd) replace(a *app) error {
-	if len(c.Stores) > 0 {
-		return usagef("--replace takes no stores: the mount goes on as it was made")
+	only := mountCmd{Replace: true, At: c.At, Refresh: c.Refresh, CacheSize: c.CacheSize, LogLevel: c.LogLevel, OnConflict: "fail", ConflictErrno: "ebusy"}
+	if !reflect.DeepEqual(*c, only) {
+		return usagef("--replace goes with --at only: the mount goes on as it was made, with its stores and flags")
 	}
 	dir, err := mountDir(c.At)
 	if err != nil {
@@ -38,31 +41,48 @@ func (c *mountCmd) replace(a *app) error {
 	if len(before) == 0 || !isKeeper(m.pid) {
 		return usagef("the mount at %s has no keeper; it has to be made with --keep", dir)
 	}
-	if err := sameProgram(m.pid); err != nil {
-		return err
-	}
 	if err := unix.Kill(m.pid, unix.SIGHUP); err != nil {
 		return fmt.Errorf("tell the keeper, process %d: %w", m.pid, err)
 	}
-	for deadline := time.Now().Add(replacePatience); ; time.Sleep(10 * time.Millisecond) {
-		now := children(m.pid)
-		if len(now) == 1 && !slices.Contains(before, now[0]) && m.answers() {
-			if a.json {
-				return a.printJSON(struct {
-					Replaced string `json:"replaced"`
-					PID      int    `json:"serving_pid"`
-				}{dir, now[0]})
-			}
-			a.printf("%s is served by process %d now.\n", dir, now[0])
-			return nil
+	now, err := replaced(m.pid, before[0])
+	if err != nil {
+		return fmt.Errorf("the mount at %s is still served by process %d: %w; the log of its keeper, process %d, says why", dir, before[0], err, m.pid)
+	}
+	if its, same := sameProgram(now); !same {
+		return usagef("the mount at %s is served by process %d now, of %s, which is where its keeper looks for the program; this is another one", dir, now, printable(its))
+	}
+	if a.json {
+		return a.printJSON(struct {
+			Replaced string `json:"replaced"`
+			PID      int    `json:"serving_pid"`
+		}{dir, now})
+	}
+	a.printf("%s is served by process %d now.\n", dir, now)
+	return nil
+}
+
+// replaced waits until a keeper's mount is not served by a process any more, and
+// returns the one that serves it then.
+func replaced(keeper, was int) (now int, err error) {
+	const startPatience = 2 * time.Second // until there is another one
+	begun, seen := time.Now(), false
+	for ; ; time.Sleep(10 * time.Millisecond) {
+		all, took := children(keeper), time.Since(begun)
+		switch {
+		case len(all) == 1 && all[0] != was:
+			return all[0], nil
+		case len(all) > 1:
+			seen = true
+		case len(all) == 1 && (seen || took > startPatience):
+			return 0, errors.New("another one has not started, or has ended before it could take over")
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("the mount at %s is still served as it was after %v; the log of its keeper, process %d, says why", dir, replacePatience, m.pid)
+		if took > replacePatience {
+			return 0, fmt.Errorf("another one has not taken over within %v", replacePatience)
 		}
 	}
 }
 
-// children returns the processes that a process has started and that run.
+// children returns the processes that a process has started and that run, by number.
 func children(pid int) (all []int) {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, list := range lists {
@@ -74,6 +94,7 @@ func children(pid int) (all []int) {
 			}
 		}
 	}
+	slices.Sort(all)
 	return all
 }
 
@@ -83,22 +104,11 @@ func isKeeper(pid int) bool {
 	return err == nil && slices.Contains(strings.Split(string(text), "\x00"), "--keep")
 }
 
-// sameProgram makes sure that a keeper starts this program when it is to replace who
-// serves: the one that is where its own was.
-func sameProgram(pid int) error {
-	its, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	if err != nil {
-		return fmt.Errorf("find the keeper's program: %w", err)
-	}
-	its = strings.TrimSuffix(its, " (deleted)")
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	there, errThere := os.Stat(its)
-	mine, errMine := os.Stat(self)
-	if errThere != nil || errMine != nil || !os.SameFile(there, mine) {
-		return usagef("the mount would be served by %s, and this is %s; install the new program there, or call that one", printable(its), printable(self))
-	}
-	return nil
+// sameProgram reports whether a process runs this program, and which it runs.
+func sameProgram(pid int) (its string, same bool) {
+	exe := fmt.Sprintf("/proc/%d/exe", pid)
+	its, _ = os.Readlink(exe)
+	there, errThere := os.Stat(exe)
+	mine, errMine := os.Stat(ownProgram)
+	return its, errThere == nil && errMine == nil && os.SameFile(there, mine)
 }
