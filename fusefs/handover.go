@@ -117,10 +117,10 @@ type stageNote struct {
 type stageState int
 
 const (
-	stageSaved stageState = iota // there is nothing in it that is in no version
-	stageDirty                   // there is, as noted
-	stageDead                    // what is written to it is refused
-	stageToKeep                  // it was dirty, and is being kept since the mount was taken over
+	stageSaved  stageState = iota // there is nothing in it that is in no version
+	stageDirty                    // there is, as noted
+	stageDead                     // what is written to it is refused
+	stageToKeep                   // it was dirty, and is being kept since the mount was taken over
 )
 
 // handing is what is to be noted. Its fields are guarded by fileSystem.mu.

@@ -478,7 +478,9 @@ func (s *store) keepTaken(l *takenText) {
 	e := &spool.Entry{Path: l.path, Data: l.text, Session: s.fs.opts.Session, Time: time.Now()}
 	id := 0
 	if l.again {
-		id, err = s.kept.Find(l.path, l.text)
+		if found, err := s.kept.Find(l.path, l.text); err == nil { // else it is kept twice
+			id = found
+		}
 	}
 	kept, err := s.keepLeftAs(ctx, id, e, head, "the process that served the mount ended before it was saved; redo your edit")
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -367,6 +368,33 @@ func (m *mount) waitSaid(t testing.TB, what string) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the daemon does not say %q:\n%s", what, m.stderr)
 		}
+	}
+}
+
+// TestKeeperKeepsMuch kills who serves a mount in which very much is being written,
+// and the next one while it keeps that.
+func TestKeeperKeepsMuch(t *testing.T) {
+	t.Parallel()
+	const files = 300
+	e := newEnv(t)
+	m := e.keptMount(t)
+	m.sh(t, "echo one > f")
+	m.sh(t, fmt.Sprintf(`python3 - %d %d <<'END'
+import os, sys, time
+files = [os.open("new%%d" %% i, os.O_WRONLY | os.O_CREAT) for i in range(int(sys.argv[1]))]
+for i, f in enumerate(files): os.write(f, b"text %%d\n" %% i)
+began = time.monotonic()
+os.kill(int(sys.argv[2]), 9)
+if open("f").read() != "one\n": sys.exit("another text")
+if time.monotonic() - began > %d: sys.exit("it takes %%.1f s" %% (time.monotonic() - began))
+END`, files, m.serving(t), slowness*2))
+	m.killServing(t)
+	m.sh(t, "cat f")
+	m.stop(t)
+	kept := m.everyText(t)
+	slices.Sort(kept)
+	if n := len(slices.Compact(kept)); n != files+1 {
+		t.Errorf("%d texts are kept or in the history, want %d", n, files+1)
 	}
 }
 
