@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -235,7 +236,8 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 		}
 	}
 	stages, texts := map[uint64]*stage{}, map[*node][]byte{}
-	for number, is := range in.stages {
+	for _, number := range slices.Sorted(maps.Keys(in.stages)) { // the newest of a file is its own
+		is := in.stages[number]
 		n := fs.adoptedFor(in, is.Node)
 		if n == nil {
 			continue
@@ -263,9 +265,9 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 			fs.adoptHandle(n, note, stages, texts[n])
 		}
 	}
-	for _, st := range stages {
-		if st.writers == 0 {
-			fs.dropStage(st)
+	for n := range texts {
+		if n.stage != nil && n.stage.writers == 0 { // nobody writes to it any more
+			n.stage = nil
 		}
 	}
 	return left
@@ -276,15 +278,6 @@ func (fs *fileSystem) storeAt(i int) *store {
 		return nil
 	}
 	return fs.stores[i]
-}
-
-// dropStage drops a stage that nobody writes to. Caller holds fs.mu.
-func (fs *fileSystem) dropStage(st *stage) {
-	for _, n := range fs.nodes {
-		if n.stage == st {
-			n.stage = nil
-		}
-	}
 }
 
 // adoptNode gives the node that a note is of its number. An empty file is one that

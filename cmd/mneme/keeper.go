@@ -237,6 +237,7 @@ func (k *keeper) signalled(s os.Signal) {
 	case k.ending, k.next != nil, k.serving == nil, k.serving.served.IsZero():
 		k.log.Info("not replaced: the process that serves the mount is being started or ended")
 	default:
+		k.failures = 0
 		next, err := k.start(true, nil)
 		if err != nil {
 			k.log.Error("replace the process that serves the mount", "err", err)
