@@ -209,7 +209,7 @@ func (h *handing) staged(n *node, st *stage) *stagedHanding {
 		h.stage++
 		sh = &stagedHanding{node: n, number: h.stage}
 		h.stages[st] = sh
-		h.json(noteStage, stageNote{Stage: sh.number, Node: n.id})
+		h.noteStage(sh.number, n.id, stageSaved)
 	}
 	return sh
 }
@@ -238,7 +238,7 @@ func (h *handing) rebased(st *stage) {
 // keptText notes that a text is kept that was taken over. Caller holds fs.mu.
 func (h *handing) keptText(l *takenText) {
 	if h != nil && l.number != 0 {
-		h.json(noteStage, stageNote{Stage: l.number, Node: l.node, State: stageDead})
+		h.noteStage(l.number, l.node, stageDead)
 	}
 }
 
@@ -341,15 +341,19 @@ func (h *handing) noteStages() {
 		}
 		if state != sh.state {
 			sh.state = state
-			h.json(noteStage, stageNote{Stage: sh.number, Node: sh.node.id, State: state})
+			h.noteStage(sh.number, sh.node.id, state)
 		}
 		if st.writers == 0 && (state != stageDirty || sh.node.stage != st) {
 			if state == stageDirty {
-				h.json(noteStage, stageNote{Stage: sh.number, Node: sh.node.id, State: stageDead})
+				h.noteStage(sh.number, sh.node.id, stageDead)
 			}
 			delete(h.stages, st)
 		}
 	}
+}
+
+func (h *handing) noteStage(number, node uint64, state stageState) {
+	h.json(noteStage, stageNote{Stage: number, Node: node, State: state})
 }
 
 // noteErrors notes what .mneme/errors says where that has changed.
@@ -403,12 +407,12 @@ func (h *handing) rewrite() error {
 	for _, l := range h.fs.toKeep {
 		h.stage++
 		l.number = h.stage
-		h.json(noteStage, stageNote{Stage: l.number, Node: l.node, State: stageToKeep})
+		h.noteStage(l.number, l.node, stageToKeep)
 		h.batch.Add([]byte{noteText}, number(l.number), l.text)
 	}
 	for _, sh := range h.stages {
 		sh.state = stageSaved
-		h.json(noteStage, stageNote{Stage: sh.number, Node: sh.node.id})
+		h.noteStage(sh.number, sh.node.id, stageSaved)
 	}
 	h.noteStages()
 	for fh, of := range h.fs.handles {
@@ -430,14 +434,7 @@ func (h *handing) json(kind byte, v any) {
 }
 
 // index is which of the mount's stores s is; -1: none.
-func (h *handing) index(s *store) int {
-	for i, other := range h.fs.stores {
-		if other == s {
-			return i
-		}
-	}
-	return -1
-}
+func (h *handing) index(s *store) int { return slices.Index(h.fs.stores, s) }
 
 func number(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 

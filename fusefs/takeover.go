@@ -309,9 +309,7 @@ func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 	if n == nil || n.isDir() != isDirMode(note.Mode) {
 		return
 	}
-	delete(fs.nodes, n.id)
-	n.id, n.lookups, n.looked = note.ID, manyLookups, fs.since
-	fs.nodes[n.id] = n
+	fs.renumber(n, note.ID)
 	if n.generate != nil || n.isControl() {
 		return
 	}
@@ -368,10 +366,16 @@ func (fs *fileSystem) adoptedFor(in *inherited, id uint64) *node {
 		return nil
 	}
 	n := fs.newNode(fs.stores[note.Store], note.Mode, fs.since)
-	delete(fs.nodes, n.id)
-	n.id, n.lookups, n.local, n.removed, n.was = id, manyLookups, true, note.Removed, in.path(note)
-	fs.nodes[id] = n
+	n.local, n.removed, n.was = true, note.Removed, in.path(note)
+	fs.renumber(n, id)
 	return n
+}
+
+// renumber gives n the number that the kernel knows it by. Caller holds fs.mu.
+func (fs *fileSystem) renumber(n *node, id uint64) {
+	delete(fs.nodes, n.id)
+	n.id, n.lookups, n.looked = id, manyLookups, fs.since
+	fs.nodes[id] = n
 }
 
 // path returns where a node was in its store; "" where that is not known.

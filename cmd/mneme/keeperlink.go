@@ -60,6 +60,17 @@ func keeperOf() (*keeperLink, error) {
 	return l, l.showLife()
 }
 
+// pid is the process id of the keeper; 0: there is none.
+func (l *keeperLink) pid() int {
+	if l == nil {
+		return 0
+	}
+	return l.keeper
+}
+
+// takesOver reports whether the mount is to be taken over.
+func (l *keeperLink) takesOver() bool { return l != nil && l.over }
+
 // variable is what keeperOf reads, in a process that has the socket as number.
 func (l *keeperLink) variable(socket int) string {
 	over := ""

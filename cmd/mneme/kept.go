@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -37,17 +38,12 @@ func live(thread chan<- int) {
 }
 
 // pid is the process id that the mount is named after.
-func (c *mountCmd) pid() int {
-	if c.keeper != nil {
-		return c.keeper.keeper
-	}
-	return os.Getpid()
-}
+func (c *mountCmd) pid() int { return cmp.Or(c.keeper.pid(), os.Getpid()) }
 
 // connect mounts, or takes over a mount that another process has served. It returns
 // where that is, as mountinfo spells it.
 func (c *mountCmd) connect(ctx context.Context, stores []*memory.Store, o *fusefs.Options) (*fusefs.Server, string, error) {
-	if c.keeper != nil && c.keeper.over {
+	if c.keeper.takesOver() {
 		return c.takeOver(ctx, stores, o)
 	}
 	dir, err := prepareMountDir(c.At)

@@ -163,7 +163,7 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 	defer stop()
 	kept, err := c.serve(ctx, a.url, func(m mounted) error {
 		switch {
-		case link != nil && link.over:
+		case link.takesOver():
 			return nil
 		case parent != nil:
 			return replyMounted(parent, m)
@@ -231,7 +231,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 		return nil, errors.Join(err, server.Close())
 	}
 	what := "mounted"
-	if c.keeper != nil && c.keeper.over {
+	if c.keeper.takesOver() {
 		what = "taken over"
 	}
 	c.log.Info(what, "version", buildVersion(), "pid", os.Getpid(), "dir", dir, "stores", wanted, "session", c.Session)
@@ -263,13 +263,8 @@ func (c *mountCmd) logLevel(terminal bool) (level slog.Level) {
 // options are those of the mount, of stores in lib.
 func (c *mountCmd) options(lib *library) *fusefs.Options {
 	uid, gid := c.Owner.ids()
-	keeper := 0
-	if c.keeper != nil {
-		keeper = c.keeper.keeper
-	}
 	return &fusefs.Options{
-		Keeper: keeper,
-		UID:    uid, GID: gid, Session: c.Session, Logger: c.log,
+		UID: uid, GID: gid, Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(),
 		Status: lib.statusLines, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
 		Conflicts: lib.conflictsOf,
 	}

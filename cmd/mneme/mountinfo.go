@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"mneme/versionlog"
 )
 
 // What mountinfo says of mneme's mounts: their type, and their source, which
@@ -138,6 +140,19 @@ func findMount(dir string) (mountPoint, bool, error) {
 		}
 	}
 	return mountPoint{}, false, err
+}
+
+// mountAt returns the topmost mount of mneme at a directory, which there must be.
+func mountAt(at string) (mountPoint, error) {
+	dir, err := mountDir(at)
+	if err != nil {
+		return mountPoint{}, err
+	}
+	m, found, err := findMount(dir)
+	if err == nil && !found {
+		err = fmt.Errorf("a mount of mneme at %s: %w; `mneme status` lists the mounts", dir, versionlog.ErrNotFound)
+	}
+	return m, err
 }
 
 // mountDir returns dir as mountinfo spells it: absolute and without symbolic

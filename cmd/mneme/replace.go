@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"mneme/versionlog"
 )
 
 // replacePatience is how long the next process may take to serve a mount.
@@ -24,17 +22,12 @@ func (c *mountCmd) replace(a *app) error {
 	if !reflect.DeepEqual(*c, only) {
 		return usagef("--replace goes with --at only: the mount goes on as it was made, with its stores and flags")
 	}
-	dir, err := mountDir(c.At)
+	m, err := mountAt(c.At)
 	if err != nil {
 		return err
 	}
-	m, found, err := findMount(dir)
-	switch {
-	case err != nil:
-		return err
-	case !found:
-		return fmt.Errorf("a mount of mneme at %s: %w; `mneme status` lists the mounts", dir, versionlog.ErrNotFound)
-	case !m.alive():
+	dir := m.dir
+	if !m.alive() {
 		return fmt.Errorf("the mount at %s has nobody who serves it; `mneme unmount --at %[1]s` clears it", dir)
 	}
 	before := children(m.pid)

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mneme/internal/fusedev"
-	"mneme/versionlog"
 )
 
 type unmountCmd struct {
@@ -39,18 +38,11 @@ func (c *unmountCmd) Run(_ context.Context, a *app) error {
 	if c.Dir != "" && c.At != "" {
 		return usagef("%s and --at %s are two directories; want one", c.Dir, c.At)
 	}
-	dir, err := mountDir(cmp.Or(c.Dir, c.At, defaultMountDir))
+	m, err := mountAt(cmp.Or(c.Dir, c.At, defaultMountDir))
 	if err != nil {
 		return err
 	}
-	m, found, err := findMount(dir)
-	if err != nil {
-		return err
-	}
-	if !found {
-		return fmt.Errorf("a mount of mneme at %s: %w; `mneme status` lists the mounts", dir, versionlog.ErrNotFound)
-	}
-	began, alive := time.Now(), m.alive()
+	dir, began, alive := m.dir, time.Now(), m.alive()
 	var users []string
 	switch {
 	case c.Lazy && (alive || m.answers()):

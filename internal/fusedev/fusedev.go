@@ -89,11 +89,7 @@ type Server struct {
 // mount must not open files in it: to let the poller know of them, Go asks the
 // kernel, and that the mount, while it holds what would answer.
 func Mount(fs FileSystem, dir string, opts *fuse.MountOptions) (*Server, error) {
-	o := *opts
-	o.MaxWrite = maxWrite
-	if o.Logger == nil {
-		o.Logger = log.Default()
-	}
+	o := complete(opts)
 	fd, err := mount(dir, &o)
 	if err != nil {
 		return nil, err
@@ -106,6 +102,16 @@ func Mount(fs FileSystem, dir string, opts *fuse.MountOptions) (*Server, error) 
 		return nil, errors.Join(err, Detach(dir), s.Close())
 	}
 	return s, nil
+}
+
+// complete returns options with what is left to the server.
+func complete(opts *fuse.MountOptions) fuse.MountOptions {
+	o := *opts
+	o.MaxWrite = maxWrite
+	if o.Logger == nil {
+		o.Logger = log.Default()
+	}
+	return o
 }
 
 // newServer makes a server of a device, reads of which wait. If that fails, the

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"log"
 	"syscall"
 	"unsafe"
 
@@ -68,11 +67,7 @@ func (s *Server) CanResume() error {
 // device is the server's from then on. Requests that were not answered come again
 // once Serve is called.
 func Resume(fs FileSystem, device int, greeting []byte, opts *fuse.MountOptions) (*Server, error) {
-	o := *opts
-	o.MaxWrite = maxWrite
-	if o.Logger == nil {
-		o.Logger = log.Default()
-	}
+	o := complete(opts)
 	var init fuse.InitIn
 	if len(greeting) < int(unsafe.Sizeof(init)) {
 		return nil, fmt.Errorf("the kernel's greeting has %d bytes, want %d", len(greeting), unsafe.Sizeof(init))
