@@ -107,6 +107,7 @@ func (fs *fileSystem) firstRead(h *handle, head *versionlog.Version) {
 	if st.overtaken {
 		st.base, st.overtaken = head, false
 		st.data, st.loaded = nil, false
+		fs.reckon(n, st)
 	}
 }
 

@@ -3,6 +3,9 @@ package fusefs
 import (
 	"os"
 	"strconv"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
 // One write(2) of a program can be several requests: Linux (since 5.13) ends one at
@@ -113,4 +116,15 @@ func (fs *fileSystem) leaves(h *handle, thread uint32) (leaves bool, upTo *mark)
 func sameProcess(a, b uint32) bool {
 	_, err := os.Stat(procDir(uint64(b)) + "/task/" + strconv.FormatUint(uint64(a), 10))
 	return err == nil
+}
+
+// closeFailed gives up what the last writer's close could not commit: whoever
+// opens the file after that close, and before the kernel gets around to
+// releasing the handle, finds what was there before.
+func (fs *fileSystem) closeFailed(n *node, st *stage, status fuse.Status) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if st.writers == 1 && st.err == 0 && !st.overtaken { // else nobody sees it anyway
+		fs.poison(n, st, syscall.Errno(status))
+	}
 }

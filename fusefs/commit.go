@@ -45,18 +45,6 @@ func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	return status
 }
 
-// closeFailed gives up what the last writer's close could not commit: whoever
-// opens the file after that close, and before the kernel gets around to
-// releasing the handle, finds what was there before.
-func (fs *fileSystem) closeFailed(n *node, st *stage, status fuse.Status) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	if st.writers == 1 && st.err == 0 && !st.overtaken { // else nobody sees it anyway
-		st.poison(syscall.Errno(status))
-		fs.notify.content(n)
-	}
-}
-
 // draft is what one commit of a file takes from its stage.
 type draft struct {
 	n       *node
@@ -110,7 +98,8 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 	defer n.store.ops.RUnlock()
 	n.commitMu.Lock()
 	defer n.commitMu.Unlock()
-	message, answered := "", ""
+	message, answered, copied := "", "", int64(0)
+	defer fs.giveBack(&copied)
 	var met refusals
 	judged, back := false, false
 	for try := 0; ; try++ {
@@ -120,6 +109,7 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 			fs.committed(d, *d.theirs) // they wrote the very same bytes
 			d = nil
 		}
+		fs.holdCopy(d, &copied)
 		fs.mu.Unlock()
 		if d == nil {
 			return status
@@ -192,7 +182,7 @@ func (fs *fileSystem) commitDraft(d *draft) error {
 		}
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
-		d.st.settle(d)
+		fs.settle(d)
 		s.wrote(d.path)
 		seen := &d.n.holder().seen
 		seen.refused = seen.refused || d.back
@@ -377,16 +367,18 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 			m.seen = m.seen.wrote(m.head)
 			m.mark()
 		}
-		n.head, n.content = &v, nil
+		fs.hold(n, nil)
+		n.head = &v
 		n.mark()
 		st.base, st.overtaken = &v, false
-		st.settle(d)
+		fs.settle(d)
 		fs.notify.content(n)
 		return
 	}
 	n.learn(seen)
 	if n.local || n.head == nil || n.head.Seq < v.Seq {
-		n.head, n.content = &v, nil
+		fs.hold(n, nil)
+		n.head = &v
 		fs.notify.birth(n)
 	}
 	if hidden := n.parent.hidden[n.name]; hidden != nil && n.local {
@@ -395,11 +387,12 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 	n.parent.settle()
 	n.local = false
 	st.base = &v
-	st.settle(d)
+	fs.settle(d)
 }
 
-// settle notes that what the stage was as of a draft is committed.
-func (st *stage) settle(d *draft) {
+// settle notes that what the stage was as of a draft is committed. Caller holds fs.mu.
+func (fs *fileSystem) settle(d *draft) {
+	st := d.st
 	if st.attempt == d {
 		st.attempt = nil
 	}
@@ -411,6 +404,7 @@ func (st *stage) settle(d *draft) {
 	}
 	if d.tails && st.tails {
 		st.tail = st.tail[min(d.tail, len(st.tail)):]
+		fs.reckon(d.n, st)
 	}
 }
 
@@ -418,7 +412,7 @@ func (st *stage) settle(d *draft) {
 // exists because of it.
 func (n *node) settle() {
 	for ; n != nil; n = n.parent {
-		n.kept = false
+		n.keep(false)
 	}
 }
 
@@ -438,8 +432,7 @@ func (fs *fileSystem) commitFailed(d *draft, err error, why occasion) fuse.Statu
 	if errors.Is(err, versionlog.ErrOverlap) || errors.Is(err, memory.ErrTooBig) {
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
-		st.poison(syscall.Errno(status))
-		fs.notify.content(n)
+		fs.poison(n, st, syscall.Errno(status))
 	}
 	return status
 }

@@ -40,6 +40,11 @@ func (fs *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.Open
 
 // openDir makes a handle of a directory. Caller holds fs.mu.
 func (fs *fileSystem) openDir(n *node, out *fuse.OpenOut) fuse.Status {
+	if n.store != nil {
+		if err := fs.afford(handleCost, forReading); err != nil {
+			return n.store.tooMuch("open", n.name, err)
+		}
+	}
 	if n.refresh != nil {
 		out.Fh = fs.newHandle(&handle{node: n})
 		return fuse.OK // nobody tells when it changes
@@ -129,7 +134,13 @@ func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*no
 		return nil, fuse.EBADF
 	}
 	if in.Offset == 0 || *entries == nil {
-		*entries = fs.list(dir)
+		list := fs.list(dir)
+		if h := fs.handles[in.Fh]; h != nil && dir.store != nil {
+			if err := fs.holdList(h, list); err != nil {
+				return nil, dir.store.tooMuch("list", dir.name, err)
+			}
+		}
+		*entries = list
 		dir.listed.Store(time.Now().UnixNano())
 	}
 	from, _ := slices.BinarySearchFunc(*entries, in.Offset+1, func(e dirEntry, next uint64) int { return cmp.Compare(e.next, next) })
@@ -173,6 +184,9 @@ func (fs *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, ou
 	}
 	if dir.children[canonical] != nil {
 		return fuse.Status(syscall.EEXIST)
+	}
+	if err := fs.afford(directoryCost, forReading); err != nil {
+		return dir.store.tooMuch("mkdir", canonical, err)
 	}
 	now := time.Now()
 	n := fs.newNode(dir.store, syscall.S_IFDIR|in.Mode&0o777, now)
@@ -240,7 +254,7 @@ func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name strin
 	}
 	n.removed = true
 	dir.touch(time.Now())
-	dir.kept = true
+	dir.keep(true)
 	dir.mark()
 	if canonical != name {
 		fs.notify.entry(dir, canonical)

@@ -42,6 +42,10 @@ type Options struct {
 	// Keeper is the process id of the keeper, who holds the mount for the next
 	// process when this one is killed; 0: there is none.
 	Keeper int
+	// MaxMemory is how many bytes the mount holds at most for the programs that use
+	// it; see budget. It is at least four times what a memory of a store may have.
+	// 0 is DefaultMaxMemory.
+	MaxMemory int64
 	// Conflicts gives the place that keeps the conflicts of a store; nil keeps
 	// none.
 	Conflicts func(storeID string) *conflict.Store
@@ -81,6 +85,7 @@ type fileSystem struct {
 	root    *node
 	stores  []*store
 	device  string // "major:minor" of the mount
+	budget  budget
 
 	patience patience      // with what is appended
 	grown    chan struct{} // something is appended, where nothing was
@@ -112,6 +117,7 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 		patience:      ordinaryPatience,
 		grown:         make(chan struct{}, 1),
 		allKept:       make(chan struct{}),
+		budget:        newBudget(opts.MaxMemory, stores),
 	}
 	fs.pushed.L = &fs.mu
 	fs.ahead = newPrefetcher(fs)

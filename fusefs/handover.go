@@ -330,6 +330,8 @@ func (h *handing) noteStages() {
 		switch {
 		case st.err != 0 || st.overtaken && st.conflict != 0 && st.conflictAt == st.changes:
 			state = stageDead
+		case sh.node.beyond(st):
+			state = stageDead
 		case st.dirty && !sh.node.now().removed:
 			state = stageDirty
 		case st.overtaken:

@@ -393,6 +393,9 @@ func TestInterleavings(t *testing.T) {
 				}
 				f.step()
 				f.log.early, f.log.late = nil, nil
+				if f.wantCounted(); t.Failed() {
+					f.wrong("that is not what is counted")
+				}
 				if f.wantNoted(journal); t.Failed() {
 					f.wrong("that is not what is noted")
 				}
@@ -406,6 +409,7 @@ func TestInterleavings(t *testing.T) {
 			f.compare()
 			if seed%4 < 2 { // else commits may be in the log that end with an error
 				next, left := f.takeOver(journal)
+				next.wantCounted()
 				if f.wantTakenOver(next, left); t.Failed() {
 					f.wrong("that is not what was taken over")
 				}

@@ -115,6 +115,7 @@ func (m *Server) start() error {
 	m.close = sync.OnceValue(m.unmount)
 	m.forget = sync.OnceFunc(m.forgetAll)
 	m.fs.tasks.Go(m.fs.followAppends)
+	m.fs.tasks.Go(m.fs.returnMemory)
 	go m.serve()
 	if err := m.fs.learnDevice(m.dir); err != nil {
 		return errors.Join(fmt.Errorf("mount at %s: %w", m.dir, err), m.Close())

@@ -46,6 +46,7 @@ type node struct {
 	spellings  map[string]string // how names are listed, by their NFC; see spelling.go
 	respelled  bool              // since the kernel last opened it, so that it has another listing
 	kept       bool              // stays when it is empty
+	counted    bool              // the budget has it
 	complete   bool              // everything in it is in the tree, see store.knows
 
 	// readBelow says that a file in the directory was read since the directory
@@ -122,7 +123,10 @@ func (fs *fileSystem) newNode(s *store, mode uint32, now time.Time) *node {
 // attach gives n its name in dir. It may have lost the one that it had while the
 // caller did not hold fs.mu, and be dropped from the table. Caller holds fs.mu.
 func attach(dir *node, name string, n *node) {
-	n.store.fs.nodes[n.id] = n
+	fs := n.store.fs
+	fs.nodes[n.id] = n
+	fs.reckon(n, n.stage)
+	n.reckonDir()
 	n.parent, n.name = dir, name
 	n.mark()
 	if n.succeeded() {
@@ -149,6 +153,8 @@ func (fs *fileSystem) detach(n *node) {
 func (fs *fileSystem) collect(n *node) {
 	if n.parent == nil && n != fs.root && n.lookups == 0 && n.opens == 0 {
 		delete(fs.nodes, n.id)
+		fs.reckon(n, n.stage)
+		n.reckonDir()
 		n.mark()
 	}
 }

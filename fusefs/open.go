@@ -10,13 +10,14 @@ import (
 )
 
 // handle is an open file or directory. Its fields do not change, but for
-// unread, entries, thread and wrote, which fileSystem.mu guards.
+// unread, entries, held, thread and wrote, which fileSystem.mu guards.
 type handle struct {
 	node    *node
 	stage   *stage              // of a handle that may write
 	text    []byte              // of a control file, or of one that was taken over (takeover.go); else nil
 	unread  *versionlog.Version // what the session knows once this handle has read it; nil: nothing
 	entries []dirEntry          // of a directory, from its last rewind on
+	held    int64               // what the budget has of it, without the stage
 	heard   span                // of a handle that may write: the notices that its close waits for
 	thread  uint32              // that has changed the file through it last
 	wrote   mark                // the stage after that; zero: it has changed nothing
@@ -25,10 +26,17 @@ type handle struct {
 // newHandle enters h in the table. Caller holds fs.mu.
 func (fs *fileSystem) newHandle(h *handle) uint64 {
 	fs.nextFH++
-	fs.handles[fs.nextFH] = h
-	h.node.opens++
+	fs.enter(fs.nextFH, h)
 	fs.handing.opened(fs.nextFH, h)
 	return fs.nextFH
+}
+
+// enter gives a handle its number in the table. Caller holds fs.mu.
+func (fs *fileSystem) enter(fh uint64, h *handle) {
+	fs.handles[fh] = h
+	h.node.opens++
+	h.held = handleCost + int64(len(h.text))
+	fs.budget.change(h.held)
 }
 
 // dropHandle forgets a handle and returns it, or nil. Caller holds fs.mu.
@@ -39,9 +47,10 @@ func (fs *fileSystem) dropHandle(fh uint64) *handle {
 	}
 	delete(fs.handles, fh)
 	fs.handing.closed(fh)
+	fs.budget.change(-h.held)
 	h.node.opens--
 	if h.node.opens == 0 {
-		h.node.content = nil
+		fs.hold(h.node, nil)
 	}
 	fs.collect(h.node)
 	return h
@@ -78,6 +87,9 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 		text := append([]byte{}, n.generate()...) // not nil when it is empty
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
+		if err := fs.afford(handleCost+int64(len(text)), forSaving); err != nil {
+			return n.store.tooMuch("open", n.name, err)
+		}
 		out.Fh = fs.newHandle(&handle{node: n, text: text})
 		out.OpenFlags = fuse.FOPEN_DIRECT_IO
 		return fuse.OK
@@ -110,6 +122,9 @@ func (fs *fileSystem) openFile(n *node, in *fuse.OpenIn, before uint64, out *fus
 		if status := fs.admit(n.now(), in.Flags); !status.Ok() {
 			return status
 		}
+	}
+	if status := fs.affordOpen(n, in.Flags); !status.Ok() {
+		return status
 	}
 	fs.open(n, in.Pid, in.Flags, before, out)
 	return fuse.OK
@@ -195,6 +210,7 @@ func (fs *fileSystem) open(n *node, thread, flags uint32, before uint64, out *fu
 			n.mtime = time.Now()
 			n.ctime = n.mtime
 		}
+		fs.reckon(n, h.stage)
 	} else {
 		out.OpenFlags |= fuse.FOPEN_NOFLUSH
 	}
@@ -260,6 +276,13 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 		if left := dir.store.leftUnread(path); left != nil && !onlyAppends(in.Flags) {
 			return dir.store.refuseUnread(path, left)
 		}
+		why := forSaving
+		if classify(dir, canonical) == editorScratch {
+			why = forScratch
+		}
+		if err := fs.afford(handleCost+stageCost, why); err != nil {
+			return dir.store.tooMuch("create", path, err)
+		}
 		now := time.Now()
 		n = fs.newNode(dir.store, syscall.S_IFREG|in.Mode&0o777, now)
 		n.local = true
@@ -285,6 +308,9 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 		return fuse.Status(syscall.EEXIST)
 	default: // another session made it since the kernel looked
 		if status := fs.admit(n, in.Flags); !status.Ok() {
+			return status
+		}
+		if status := fs.affordOpen(n, in.Flags); !status.Ok() {
 			return status
 		}
 		fs.open(n, in.Pid, in.Flags, before, &out.OpenOut)
@@ -333,7 +359,7 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 		}
 		fs.mu.Lock()
 		if n.head == head && n.opens > 0 {
-			n.content = data
+			fs.hold(n, data)
 		}
 		fs.mu.Unlock()
 	}

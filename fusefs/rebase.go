@@ -84,10 +84,12 @@ func (fs *fileSystem) rebaseOnto(d *draft, theirs *versionlog.Version, content [
 	case d.tails || st.changes != d.changes:
 		return false
 	}
-	if n.stage == nil || n.stage.overtaken || n.stage == st {
+	if was := n.stage; was == nil || was.overtaken || was == st {
 		n.stage = st
+		fs.reckon(n, was)
 	}
 	st.base, st.data, st.loaded, st.overtaken = theirs, content, true, false
+	fs.reckon(n, st)
 	fs.handing.rebased(st)
 	fs.notify.content(n)
 	return true

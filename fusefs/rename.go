@@ -185,7 +185,7 @@ func (fs *fileSystem) take(m *move) {
 	if m.n.parent != nil && m.n.parent.children[m.n.name] == m.n {
 		delete(m.n.parent.children, m.n.name)
 	}
-	m.from.kept = true
+	m.from.keep(true)
 	m.from.mark()
 	m.from.touch(now)
 	attach(m.to, m.new, m.n)

@@ -202,7 +202,8 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	m.s.unhide(m.n)
 	unread := m.s.isUnread(m.n) // another session's, that moves along
 	fs.take(m)
-	m.n.head, m.n.content, m.n.local = head, nil, false
+	fs.hold(m.n, nil)
+	m.n.head, m.n.local = head, false
 	m.to.settle()
 	seen := r.seen.wrote(head)
 	switch {
@@ -225,6 +226,7 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 		if st.writers == 0 && !st.dirty {
 			m.n.stage = nil
 		}
+		fs.reckon(m.n, st)
 	}
 	if r.message != "" { // the kernel has other bytes of it
 		m.s.succeed(m.n, m.to, m.new, *head)

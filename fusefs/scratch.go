@@ -139,6 +139,12 @@ func classify(dir *node, name string) scratchKind {
 	return ordinary
 }
 
+// beyond reports whether a stage of n holds more than a memory may have, which only an
+// editor's scratch file can. Caller holds fs.mu.
+func (n *node) beyond(st *stage) bool {
+	return int64(len(st.data)) > n.store.memory.Info().Limits.MaxMemoryBytes
+}
+
 // within reports whether a directory is one of that name or lies in one.
 func (n *node) within(name string) bool {
 	for ; n != nil; n = n.parent {
@@ -179,6 +185,7 @@ func (fs *fileSystem) linger(n *node) {
 // memory stays in this mount. Caller holds fs.mu.
 func (fs *fileSystem) endLinger(n *node, st *stage) {
 	st.writers--
+	defer fs.reckon(n, st)
 	switch {
 	case st.writers > 0 || n.stage != st:
 	case st.err != 0:

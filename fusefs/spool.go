@@ -20,6 +20,9 @@ import (
 // commits them uses it: a rename, the file's lingering, the next mount. So they are
 // one version though the daemon was killed between the commit and the byte that says
 // that the entry is settled.
+//
+// An editor's scratch file that has become longer than a memory may be can never be one,
+// and is gone with the mount.
 
 // minSpoolBytes is how much a mount may have in the spool of a store, if that does
 // not take memories of more than half as much.
@@ -41,6 +44,10 @@ type spooled struct {
 func (n *node) toSpool(st *stage, why occasion) *draft {
 	path, ok := n.path()
 	if n.store.spool == nil || !ok || n.stage != st {
+		return nil
+	}
+	if n.beyond(st) {
+		n.store.unspoolStage(st)
 		return nil
 	}
 	d := &draft{n: n, st: st, path: path, changes: st.changes, scratch: true}

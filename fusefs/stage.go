@@ -22,6 +22,8 @@ type stage struct {
 	wrote   bool          // some of the difference is more than an emptied file
 	err     syscall.Errno // why the stage is given up; stays until its handles are closed
 	writers int           // open handles
+	held    int64         // what the budget has of it
+	mapping []byte        // that data is in; nil: it is on the heap. See mapFrom
 
 	progress
 	appending
@@ -54,15 +56,17 @@ func (n *node) staged() bool {
 // beginWrite returns the stage for one more writer of n, which admit has let
 // in. Caller holds fs.mu.
 func (n *node) beginWrite(flags uint32) *stage {
-	m := n.now()
+	m, fs := n.now(), n.store.fs
 	st, stale := n.stage, m.seen.stale(m.head) && !onlyAppends(flags)
 	if st == nil || st.err != 0 || st.overtaken || stale || m != n || n.outdated(st) {
 		n.stage = &stage{base: m.head, loaded: m.head == nil, tails: true}
 		if stale {
 			n.stage.overtake(m.seen.version)
 		}
+		fs.reckon(n, st)
 	}
 	n.stage.writers++
+	fs.reckon(n, n.stage)
 	return n.stage
 }
 
@@ -95,6 +99,7 @@ func (n *node) start(st *stage, appending bool) {
 	if !appending {
 		st.tails, st.tail = false, nil
 	}
+	n.store.fs.reckon(n, st)
 }
 
 // sameText reports whether two versions, or none, hold the same bytes.
@@ -117,6 +122,7 @@ func (n *node) outdated(st *stage) bool {
 // Caller holds fs.mu.
 func (fs *fileSystem) endWrite(n *node, st *stage) {
 	st.writers--
+	defer fs.reckon(n, st)
 	if st.writers > 0 || n.stage != st {
 		return
 	}
@@ -169,17 +175,15 @@ func (st *stage) empty() {
 	st.rewrote = st.changes
 }
 
-// resize makes the stage size bytes long, with zeros where it grows.
+// resize makes the stage size bytes long, with zeros where it grows. ENOMEM.
 // Caller holds fs.mu and has loaded the stage.
-func (st *stage) resize(size int) {
-	if size <= len(st.data) {
-		clear(st.data[size:])
-		st.data = st.data[:size]
-	} else {
-		st.data = slices.Grow(st.data, size-len(st.data))[:size]
+func (st *stage) resize(size int) error {
+	if err := st.setLen(size); err != nil {
+		return err
 	}
 	st.dirty, st.wrote = true, true
 	st.changes++
+	return nil
 }
 
 // load prepares a stage for a change, and fills it with the content it is based
@@ -199,7 +203,12 @@ func (fs *fileSystem) load(n *node, st *stage, appending bool) error {
 		}
 		fs.mu.Lock()
 		if !st.loaded && st.base == base {
+			if err := fs.affordStage(n, st, int64(len(data)), 0); err != nil {
+				fs.mu.Unlock()
+				return err
+			}
 			st.data, st.loaded = slices.Clone(data), true
+			fs.reckon(n, st)
 		}
 		fs.mu.Unlock()
 	}
@@ -275,11 +284,16 @@ func (fs *fileSystem) writeLoaded(h *handle, in *fuse.WriteIn, data [][]byte) (u
 	if limit := fs.limit(n); end > limit {
 		return 0, fs.tooBig(n, st, end)
 	}
+	if err := fs.affordStage(n, st, end, int64(size)); err != nil {
+		return 0, n.store.tooMuch("write", n.madeFor(), err)
+	}
 	st.begins(in.Pid)
 	before := st.changes
 	atEnd := at == int64(len(st.data))
 	if int(end) > len(st.data) {
-		st.resize(int(end))
+		if err := st.resize(int(end)); err != nil {
+			return 0, n.store.fail("write", n.madeFor(), err)
+		}
 	}
 	for _, part := range data {
 		at += int64(copy(st.data[at:], part))
@@ -306,6 +320,7 @@ func (fs *fileSystem) writeLoaded(h *handle, in *fuse.WriteIn, data [][]byte) (u
 	if st.tails {
 		fs.appended(st, n.mtime)
 	}
+	fs.reckon(n, st)
 	return uint32(size), fuse.OK
 }
 
@@ -321,15 +336,16 @@ func appends(in *fuse.WriteIn) bool {
 func (fs *fileSystem) tooBig(n *node, st *stage, size int64) fuse.Status {
 	path := n.madeFor()
 	status := n.store.fail("write", path, &memory.SizeError{Path: path, Size: size, Partial: true, Limit: fs.limit(n)})
-	st.poison(syscall.Errno(status))
-	fs.notify.content(n)
+	fs.poison(n, st, syscall.Errno(status))
 	return status
 }
 
-// poison gives the stage up for the rest of its handles' lives.
-func (st *stage) poison(errno syscall.Errno) {
+// poison gives a stage of n up for the rest of its handles' lives. Caller holds fs.mu.
+func (fs *fileSystem) poison(n *node, st *stage, errno syscall.Errno) {
 	st.err, st.data, st.dirty = errno, nil, false
 	st.tail, st.attempt = nil, nil
+	fs.reckon(n, st)
+	fs.notify.content(n)
 }
 
 // truncate sets n's size for SetAttr. With a handle the change is committed
@@ -385,6 +401,13 @@ func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.St
 // the file go on with what they had.
 func (fs *fileSystem) truncateNow(n *node, st *stage, size int) fuse.Status {
 	fs.mu.Lock()
+	more := int64(len(st.data) + len(st.tail)) // for the copy
+	if err := fs.afford(more, fs.purposeOf(n)); err != nil {
+		defer fs.mu.Unlock()
+		return n.store.tooMuch("truncate", n.madeFor(), err)
+	}
+	fs.budget.change(more)
+	defer fs.giveBack(&more)
 	before := st.copied()
 	fs.mu.Unlock()
 	if err := fs.load(n, st, false); err != nil {
@@ -408,11 +431,12 @@ func (fs *fileSystem) truncateNow(n *node, st *stage, size int) fuse.Status {
 		return status
 	}
 	if before.attempt == nil && st.attempt == nil {
-		before.writers = st.writers
+		before.writers, before.held, before.mapping = st.writers, st.held, st.mapping
 		*st = before
 	} else { // its commit may be in the log
 		st.data, st.dirty, st.wrote = before.data, before.dirty, before.wrote
 	}
+	fs.reckon(n, st)
 	st.changes = changes + 1
 	st.rewrote, st.anyones = st.changes, st.changes
 	fs.notify.content(n)
@@ -431,10 +455,19 @@ func (fs *fileSystem) setSize(n *node, st *stage, size int) fuse.Status {
 		return n.store.fail("truncate", fs.where(n), err)
 	}
 	status := fuse.Status(st.err)
-	if st.err == 0 {
+	if status.Ok() {
+		if err := fs.affordStage(n, st, int64(size), 0); err != nil {
+			status = n.store.tooMuch("truncate", n.madeFor(), err)
+		}
+	}
+	if status.Ok() {
 		if size != len(st.data) {
-			st.resize(size)
+			if err := st.resize(size); err != nil {
+				fs.mu.Unlock()
+				return n.store.fail("truncate", fs.where(n), err)
+			}
 			st.rewrote = st.changes
+			fs.reckon(n, st)
 		}
 		n.mtime = time.Now()
 		n.mark()

@@ -16,6 +16,9 @@ type Requests struct {
 type Stats struct {
 	Requests []Requests // of every kind that is counted
 	Stores   []StoreStats
+	Held     int64  // bytes of memory, for the programs that use the mount
+	MaxHeld  int64  // how many it may hold
+	Refused  uint64 // calls, since it would have held more
 }
 
 // StoreStats are the counters of one attached store.
@@ -43,6 +46,9 @@ func (m *Server) Stats() Stats {
 	for _, s := range m.fs.stores {
 		stats.Stores = append(stats.Stores, s.stats())
 	}
+	m.fs.mu.RLock()
+	defer m.fs.mu.RUnlock()
+	stats.Held, stats.MaxHeld, stats.Refused = m.fs.budget.held, m.fs.budget.limit, m.fs.budget.refused
 	return stats
 }
 

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"slices"
 	"syscall"
 	"time"
 
@@ -105,7 +106,8 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 		}
 		n.line.last, m.line = m, n.line
 	}
-	m.head, m.local, m.content = &v, false, nil
+	s.fs.hold(m, nil)
+	m.head, m.local = &v, false
 	m.mark()
 	m.fetched.Store(0)
 	m.mtime, m.ctime, m.atime = v.Time, v.Time, time.Time{}
@@ -155,9 +157,10 @@ func (s *store) giveWay(n *node, v versionlog.Version) {
 	if st == nil || !st.dirty || st.writers > 0 {
 		return
 	}
-	l := loss{path: v.Path, theirs: &v, yours: st.data}
+	l := loss{path: v.Path, theirs: &v, yours: slices.Clone(st.data)}
 	s.fs.tasks.Go(func() { s.keep(l, 0) })
 	n.stage = nil
+	s.fs.reckon(n, st)
 	s.unhide(n)
 }
 

@@ -314,7 +314,7 @@ func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 		return
 	}
 	n.mode, n.told = note.Mode, note.Told
-	n.kept = n.kept || note.Kept && n.isDir()
+	n.keep(n.kept || note.Kept && n.isDir())
 	if n.isDir() || n.head != nil && note.Head != nil && n.head.ID == note.Head.ID {
 		n.mtime, n.ctime, n.atime = note.MTime, note.CTime, note.ATime
 	}
@@ -405,10 +405,10 @@ func (fs *fileSystem) adoptHandle(n *node, note *handleNote, stages map[uint64]*
 			h.stage = &stage{err: syscall.EIO}
 		}
 		h.stage.writers++
+		fs.reckon(n, h.stage)
 		n.written = true
 	}
-	fs.handles[note.FH] = h
-	n.opens++
+	fs.enter(note.FH, h)
 }
 
 // tellMissed has the kernel told of a commit, which the tree shows already.

@@ -70,7 +70,7 @@ func (fs *fileSystem) unlinked(n *node) {
 	n.ctime = time.Now()
 	if n.parent != nil {
 		n.parent.touch(n.ctime)
-		n.parent.kept = true
+		n.parent.keep(true)
 		n.parent.mark()
 	}
 	fs.detach(n)

@@ -89,6 +89,9 @@ var (
 	descCommitTime  = describe("store_commit_seconds", "Tries to commit through the mount, and the time they took.", "store")
 	descConflicts   = describe("store_conflicts_total", "Commits that lost their race.", "store")
 	descDegraded    = describe("store_degraded", "1 while the log cannot be followed.", "store")
+	descHeld        = describe("mount_held_bytes", "Bytes of memory that the mount holds for the programs that use it.")
+	descMaxMemory   = describe("mount_max_held_bytes", "How many of them it may hold.")
+	descRefused     = describe("mount_refused_total", "Calls that were refused since the mount would have held more.")
 	descBackend     = describe("backend_request_seconds", "Requests to S3 and DynamoDB, and the time until their replies began.", "kind")
 	descSent        = describe("backend_sent_bytes_total", "Bytes of bodies sent to S3 and DynamoDB.", "kind")
 	descReceived    = describe("backend_received_bytes_total", "Bytes of bodies received from S3 and DynamoDB.", "kind")
@@ -122,6 +125,9 @@ func (c *mountCollector) Collect(out chan<- prometheus.Metric) {
 		}
 		gauge(out, descDegraded, degraded, s.Store)
 	}
+	gauge(out, descHeld, float64(stats.Held))
+	gauge(out, descMaxMemory, float64(stats.MaxHeld))
+	counter(out, descRefused, stats.Refused)
 	if c.lib.requests != nil {
 		for _, r := range c.lib.requests() {
 			summary(out, descBackend, r.Count, r.Took, r.Kind)

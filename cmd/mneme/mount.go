@@ -43,6 +43,7 @@ type mountCmd struct {
 	MetricsAddr string   `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics; without HOST on this machine only."`
 	CacheSize   byteSize `default:"1GiB" placeholder:"SIZE" help:"How much of a remote store's bytes to keep on disk, for all mounts together; 0 is none. Default: ${default}."`
 	CacheDir    string   `placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
+	MaxMemory   byteSize `default:"256MiB" placeholder:"SIZE" help:"How much memory to hold for the programs that use the mount: files being written, scratch files, open files. A call that would pass it gets EDQUOT. Default: ${default}."`
 	Background  bool     `help:"Return when it is mounted, and go on serving."`
 	Keep        bool     `help:"Outlive the process that serves the mount: when it is killed, or replaced, another one takes over, in every container that has the mount. Takes Linux 6.9."`
 	Replace     bool     `help:"Have the mount at DIR, made with --keep, served by the program as it is installed now."`
@@ -266,7 +267,7 @@ func (c *mountCmd) options(lib *library) *fusefs.Options {
 	return &fusefs.Options{
 		UID: uid, GID: gid, Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(),
 		Status: lib.statusLines, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
-		Conflicts: lib.conflictsOf,
+		Conflicts: lib.conflictsOf, MaxMemory: int64(c.MaxMemory),
 	}
 }
 

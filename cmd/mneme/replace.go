@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mneme/fusefs"
 )
 
 // replacePatience is how long the next process may take to serve a mount.
@@ -18,7 +20,7 @@ const replacePatience = 30 * time.Second
 
 // replace has a mount served by another process, of the program as it is now.
 func (c *mountCmd) replace(a *app) error {
-	only := mountCmd{Replace: true, At: c.At, Refresh: c.Refresh, CacheSize: c.CacheSize, LogLevel: c.LogLevel, OnConflict: "fail", ConflictErrno: "ebusy"}
+	only := mountCmd{Replace: true, At: c.At, Refresh: c.Refresh, CacheSize: c.CacheSize, MaxMemory: fusefs.DefaultMaxMemory, LogLevel: c.LogLevel, OnConflict: "fail", ConflictErrno: "ebusy"}
 	if !reflect.DeepEqual(*c, only) {
 		return usagef("--replace goes with --at only: the mount goes on as it was made, with its stores and flags")
 	}
