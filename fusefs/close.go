@@ -109,7 +109,7 @@ func (fs *fileSystem) leaves(h *handle, thread uint32) (leaves bool, upTo *mark)
 	case last == thread || sameProcess(last, thread):
 		return false, &until
 	}
-	return fs.hasOpen(uint64(last), node) == yes || fs.writtenOn(thread, node) == yes, &until
+	return fs.hasOpen(last, node) == yes || fs.writtenOn(thread, node) == yes, &until
 }
 
 // sameProcess reports whether two threads are known to be of one process.

@@ -1,10 +1,12 @@
 package fusefs
 
 import (
+	"io"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // answer is to a question about a process, which may be in another namespace, or be
@@ -24,16 +26,65 @@ func seesProcesses() bool {
 	return err == nil && self == strconv.Itoa(os.Getpid())
 }
 
+// A question about processes is answered by looking through /proc, and a process can
+// have as many descriptors, and make as many mounts, as it likes. So that no process
+// takes the daemon's time from others, one look is taken at a time in a mount, and each
+// is bounded. What is not found within these bounds is unknown.
+const (
+	maxDescriptors = 2048                  // that a look goes through, of all processes together
+	maxGenerations = 64                    // of ancestors
+	maxMountinfo   = 1 << 20               // bytes
+	maxLook        = 10 * time.Millisecond // that a look takes
+	maxLookWait    = 20 * time.Millisecond // for the look before
+)
+
+// look is one look through /proc for a file of the mount.
+type look struct {
+	inode, device string
+	descriptors   int // still to be gone through
+	ends          time.Time
+}
+
+// withLook takes a look at who has the file with that inode number of this mount open.
+func (fs *fileSystem) withLook(inode uint64, answer func(*look) answer) answer {
+	if fs.blind {
+		return unknown
+	}
+	wait := time.NewTimer(maxLookWait)
+	defer wait.Stop()
+	select {
+	case fs.looking <- struct{}{}:
+	case <-wait.C:
+		return unknown
+	}
+	defer func() { <-fs.looking }()
+	fs.mu.RLock()
+	device := fs.device
+	fs.mu.RUnlock()
+	return answer(&look{
+		inode: strconv.FormatUint(inode, 10), device: device, descriptors: maxDescriptors, ends: time.Now().Add(maxLook),
+	})
+}
+
+// hasOpen says whether the process of a thread has the file with that inode number of
+// this mount open for writing.
+func (fs *fileSystem) hasOpen(thread uint32, inode uint64) answer {
+	return fs.withLook(inode, func(l *look) answer { return l.hasOpen(uint64(thread)) })
+}
+
 // writtenOn says whether the process of a thread, or one that it descends from, has
 // the file with that inode number of this mount open for writing. Of these others it
 // sees as many as it can: one of another user, or outside of a container, has no
 // business with the file.
 func (fs *fileSystem) writtenOn(thread uint32, inode uint64) answer {
-	pid := uint64(thread)
-	if open := fs.hasOpen(pid, inode); open != no {
+	return fs.withLook(inode, func(l *look) answer { return l.writtenOn(uint64(thread)) })
+}
+
+func (l *look) writtenOn(pid uint64) answer {
+	if open := l.hasOpen(pid); open != no {
 		return open
 	}
-	for {
+	for range maxGenerations {
 		status, err := os.ReadFile(procDir(pid) + "/status")
 		if err != nil {
 			return no
@@ -42,40 +93,68 @@ func (fs *fileSystem) writtenOn(thread uint32, inode uint64) answer {
 		if err != nil || pid <= 1 {
 			return no
 		}
-		if fs.hasOpen(pid, inode) == yes {
+		switch open := l.hasOpen(pid); {
+		case open == yes:
 			return yes
+		case l.over():
+			return unknown
 		}
 	}
+	return unknown
 }
+
+// over reports whether the look has come to an end before it has seen everything.
+func (l *look) over() bool { return l.descriptors <= 0 || time.Now().After(l.ends) }
 
 func procDir(pid uint64) string { return "/proc/" + strconv.FormatUint(pid, 10) }
 
 // hasOpen looks through what proc_pid_fdinfo(5) says of a process. Inode
 // numbers of "ino" are there since Linux 5.14.
-func (fs *fileSystem) hasOpen(pid, inode uint64) answer {
-	if pid == 0 || fs.blind {
+func (l *look) hasOpen(pid uint64) answer {
+	const batch = 64
+	if pid == 0 {
 		return unknown
 	}
-	fs.mu.RLock()
-	device := fs.device
-	fs.mu.RUnlock()
 	dir := procDir(pid)
-	entries, err := os.ReadDir(dir + "/fdinfo")
+	list, err := os.Open(dir + "/fdinfo")
 	if err != nil {
 		return unknown
 	}
-	want := strconv.FormatUint(inode, 10)
-	for _, e := range entries {
-		info, err := os.ReadFile(dir + "/fdinfo/" + e.Name())
-		if err != nil || field(info, "ino") != want {
-			continue
+	defer list.Close()
+	for {
+		names, err := list.Readdirnames(batch)
+		switch {
+		case err == io.EOF:
+			return no
+		case err != nil:
+			return unknown
 		}
-		flags, _ := strconv.ParseUint(field(info, "flags"), 8, 64)
-		if flags&syscall.O_ACCMODE != syscall.O_RDONLY && deviceOf(dir, field(info, "mnt_id")) == device {
-			return yes
+		for _, name := range names {
+			if l.over() {
+				return unknown
+			}
+			l.descriptors--
+			if l.isWriter(dir, name) {
+				return yes
+			}
 		}
 	}
-	return no
+}
+
+// isWriter reports whether a descriptor of the process that a directory of /proc is
+// about is of the file, and can write.
+func (l *look) isWriter(dir, name string) bool {
+	// What is no file may have as much to tell as its owner likes: an epoll descriptor
+	// has a line for all that it waits for.
+	if target, err := os.Readlink(dir + "/fd/" + name); err != nil || !strings.HasPrefix(target, "/") {
+		return false
+	}
+	info, err := os.ReadFile(dir + "/fdinfo/" + name)
+	if err != nil || field(info, "ino") != l.inode {
+		return false
+	}
+	flags, _ := strconv.ParseUint(field(info, "flags"), 8, 64)
+	return flags&syscall.O_ACCMODE != syscall.O_RDONLY && deviceOf(dir, field(info, "mnt_id")) == l.device
 }
 
 // field returns the value of a line "name:\tvalue", or "".
@@ -91,7 +170,12 @@ func field(text []byte, name string) string {
 // deviceOf returns the device, "major:minor", of a mount that a process sees,
 // as proc_pid_mountinfo(5) has it, or "".
 func deviceOf(dir, mountID string) string {
-	data, err := os.ReadFile(dir + "/mountinfo")
+	f, err := os.Open(dir + "/mountinfo")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxMountinfo))
 	if err != nil {
 		return ""
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
@@ -57,4 +58,56 @@ func TestEmptiedByUnknown(t *testing.T) {
 			r.wantStored("/f", "")
 		})
 	}
+}
+
+// TestLookIsBounded: a process with many descriptors is not looked through to the end,
+// and nobody waits for long while another is looked at. What has not been seen is
+// unknown.
+func TestLookIsBounded(t *testing.T) {
+	const nowhere = 1 << 40 // no file has such a number
+	r := newRig(t)
+	self := uint32(os.Getpid())
+	want := func(name string, want answer) {
+		t.Helper()
+		if got := r.fs.hasOpen(self, nowhere); got != want {
+			t.Errorf("%s: whether it has the file open is answered %v, want %v", name, got, want)
+		}
+	}
+	most := func(l *look) *look {
+		l.ends = time.Now().Add(time.Hour) // so that it does not depend on the machine
+		return l
+	}
+	count := func(descriptors int) answer {
+		return r.fs.withLook(nowhere, func(l *look) answer {
+			l.descriptors = descriptors
+			return most(l).hasOpen(uint64(self))
+		})
+	}
+	if got := count(1 << 20); got != no {
+		t.Errorf("a process that is looked through to the end: %v, want %v", got, no)
+	}
+	for range 300 {
+		f, err := os.Open(os.DevNull)
+		r.must(err)
+		defer f.Close()
+	}
+	if got := count(300); got != unknown {
+		t.Errorf("a process with more descriptors than are looked at: %v, want %v", got, unknown)
+	}
+	if got := r.fs.withLook(nowhere, func(l *look) answer { l.ends = time.Time{}; return l.hasOpen(uint64(self)) }); got != unknown {
+		t.Errorf("a look that takes too long: %v, want %v", got, unknown)
+	}
+	own := 0
+	r.fs.withLook(nowhere, func(l *look) answer {
+		l.descriptors = 1 << 20
+		most(l).hasOpen(uint64(self))
+		own = 1<<20 - l.descriptors
+		return no
+	})
+	if got := r.fs.withLook(nowhere, func(l *look) answer { l.descriptors = own; return most(l).writtenOn(uint64(self)) }); got != unknown {
+		t.Errorf("ancestors that are not looked at: %v, want %v", got, unknown)
+	}
+	r.fs.looking <- struct{}{}
+	want("while another is looked at", unknown)
+	<-r.fs.looking
 }
