@@ -182,7 +182,7 @@ func (s *store) keepLeftAs(ctx context.Context, id int, e *spool.Entry, theirs *
 	}
 	var err error
 	if id == 0 {
-		id, err = s.kept.Keep(conflict.About{
+		id, err = s.keepConflict(conflict.About{
 			Store: s.slug(), Path: e.Path, Session: e.Session, Time: time.Now().UTC().Truncate(time.Microsecond),
 			Why:    fmt.Sprintf("%s:%s is not in the history: %s", s.slug(), e.Path, why),
 			Theirs: conflict.SideOf(theirs),

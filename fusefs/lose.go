@@ -147,7 +147,7 @@ func (s *store) keep(l loss, id int) int {
 		}
 	}
 	if err == nil || errors.Is(err, conflict.ErrNotFound) {
-		id, err = s.kept.Keep(s.about(l, text), conflict.Texts{Base: s.text(l.base), Theirs: s.text(l.theirs), Yours: l.yours})
+		id, err = s.keepConflict(s.about(l, text), conflict.Texts{Base: s.text(l.base), Theirs: s.text(l.theirs), Yours: l.yours})
 	}
 	if err != nil {
 		s.fs.log.Error("conflict not kept", "store", s.slug(), "path", l.path, "err", err)
@@ -160,6 +160,22 @@ func (s *store) keep(l loss, id int) int {
 	defer s.fs.mu.Unlock()
 	s.opened(l.path, id)
 	return id
+}
+
+// keepConflict keeps a conflict. What its session has kept for longest makes room for
+// it, which .mneme/errors says in one line.
+func (s *store) keepConflict(about conflict.About, texts conflict.Texts) (int, error) {
+	about.Size = int64(len(texts.Yours))
+	removed, err := s.kept.MakeRoom(about)
+	for _, old := range removed {
+		s.errors.add(".mneme/conflicts", fmt.Sprintf("conflict %d of %s:%s, of session %s, was removed to make room for a newer one: at most %d of a session are kept, or %d MiB",
+			old.ID, s.slug(), old.Path, old.Session, conflict.MaxOfSession, conflict.MaxBytesOfSession>>20))
+		s.fs.log.Warn("conflict removed to make room", "store", s.slug(), "path", old.Path, "session", old.Session, "conflict", old.ID)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return s.kept.Keep(about, texts)
 }
 
 func (s *store) about(l loss, why string) conflict.About {

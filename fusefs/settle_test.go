@@ -1,13 +1,16 @@
 package fusefs
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/conflict"
+	"mneme/versionlog"
 )
 
 // TestLossAfterSettling: what a handle loses after its conflict was settled is
@@ -66,5 +69,32 @@ func TestOneConflictOfARenamedFile(t *testing.T) {
 	}
 	if !r.kept("mineand more") {
 		t.Error("what was written last is not kept")
+	}
+}
+
+// TestConflictsMakeRoom: when a session keeps more than it may, its oldest conflict goes,
+// and .mneme/errors says so; where the store is full, that the text is not kept.
+func TestConflictsMakeRoom(t *testing.T) {
+	r := newRig(t, "/a")
+	r.keep()
+	large := &versionlog.Version{ID: "memver_1", Size: conflict.MaxBytesOfSession}
+	first := r.s.keep(loss{path: "/a", theirs: large, yours: []byte("first")}, 0)
+	second := r.s.keep(loss{path: "/a", theirs: large, yours: []byte("second")}, 0)
+	if ids, err := r.s.kept.IDs(); err != nil || !slices.Equal(ids, []int{second}) {
+		t.Errorf("conflicts %v are kept (%v), want %d only", ids, err, second)
+	}
+	if text := string(r.s.errors.lines()); !strings.Contains(text, fmt.Sprintf("conflict %d of notes:", first)) || !strings.Contains(text, "to make room") {
+		t.Errorf("errors do not say what was removed:\n%s", text)
+	}
+	for i := range conflict.MaxBytesOfStore / conflict.MaxBytesOfSession {
+		_, err := r.s.kept.Keep(conflict.About{Session: fmt.Sprint(i), Theirs: conflict.SideOf(large)}, conflict.Texts{})
+		r.must(err)
+	}
+	r.must(r.s.kept.Remove(second))
+	if id := r.s.keep(loss{path: "/b", theirs: large, yours: []byte("third")}, 0); id != noConflict {
+		t.Errorf("conflict %d is kept in a store that is full", id)
+	}
+	if text := string(r.s.errors.lines()); !strings.Contains(text, conflict.ErrFull.Error()) {
+		t.Errorf("errors do not say why the text is not kept:\n%s", text)
 	}
 }
