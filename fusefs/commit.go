@@ -267,7 +267,7 @@ func conflictWith(head *versionlog.Version, path string, base *versionlog.Versio
 // log.
 func isFinal(err error) bool {
 	for _, final := range []error{
-		versionlog.ErrConflict, versionlog.ErrOverlap, versionlog.ErrArchived, versionlog.ErrReadOnly, versionlog.ErrTooLarge,
+		versionlog.ErrConflict, versionlog.ErrOverlap, versionlog.ErrArchived, versionlog.ErrReadOnly, versionlog.ErrTooLarge, versionlog.ErrQuota,
 		versionlog.ErrInvalid, versionlog.ErrNotFound, memory.ErrUntried,
 	} {
 		if errors.Is(err, final) {

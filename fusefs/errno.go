@@ -34,6 +34,7 @@ var errnos = []struct {
 	{versionlog.ErrTooLarge, syscall.EXDEV},
 	{versionlog.ErrOverlap, syscall.ENOTDIR},
 	{versionlog.ErrConflict, DefaultConflictErrno},
+	{versionlog.ErrQuota, syscall.EDQUOT},
 	{syscall.ENOSPC, syscall.ENOSPC},
 	{syscall.EDQUOT, syscall.EDQUOT},
 	{versionlog.ErrNotFound, syscall.ENOENT},

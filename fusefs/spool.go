@@ -70,6 +70,9 @@ func (fs *fileSystem) spool(d *draft, why occasion) fuse.Status {
 	now := st.spooled
 	fs.mu.RUnlock()
 	if d.key != "" {
+		if err := s.memory.MayGrow(); err != nil {
+			return s.fail("save", d.path, err)
+		}
 		e := spool.Entry{Key: d.key, Path: d.path, Session: fs.opts.Session, Time: time.Now().UTC().Truncate(time.Microsecond), Data: d.data}
 		if now != nil {
 			e.File = now.slot.File()

@@ -194,6 +194,12 @@ func (l *Library) DeleteStore(ctx context.Context, id string) error {
 type Author struct {
 	Actor   versionlog.Actor
 	Session string // "" outside a session
+	// Quota bounds what is added to each store through one Store. Commits under way at
+	// once may pass it together, and one whose reply was lost is not counted.
+	Quota versionlog.Quota
+	// MayGrow is asked before anything is written but a deletion; its error, which says
+	// why there is no room, ends the commit. Nil: there is.
+	MayGrow func() error
 }
 
 // Open returns the store of an id for reading, and for writing in the name of

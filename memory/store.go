@@ -21,6 +21,7 @@ type Store struct {
 	log    versionlog.Log
 	blobs  cas.Store
 	author *Author // nil: read-only
+	added  tally
 }
 
 // Info returns what the store was when it was opened.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"mneme/cas"
 	"mneme/versionlog"
@@ -33,7 +34,7 @@ type CommitOptions struct {
 // case already.
 //
 // Errors: *versionlog.ConflictError, *versionlog.OverlapError, *SizeError,
-// *TextError, ErrReadOnly, versionlog.ErrArchived, versionlog.ErrTooLarge,
+// *TextError, ErrReadOnly, versionlog.ErrArchived, versionlog.ErrTooLarge, *versionlog.QuotaError,
 // those of ParsePath, and those of the media.
 func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions) (*versionlog.Commit, error) {
 	if opts == nil {
@@ -45,6 +46,7 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	p := &versionlog.Proposal{
 		Key: opts.Key, Fresh: opts.Fresh, Actor: s.author.Actor, Session: s.author.Session,
 		Message: opts.Message, Changes: make([]versionlog.Change, len(changes)),
+		Quota: s.author.Quota, Used: s.added.usage(time.Now()),
 	}
 	if p.Key == "" {
 		p.Key, p.Fresh = versionlog.NewKey(), true
@@ -54,6 +56,9 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 		if p.Changes[i], err = s.prepare(c); err != nil {
 			return nil, untried(err)
 		}
+	}
+	if err := s.admit(p); err != nil {
+		return nil, untried(err)
 	}
 	for i, c := range changes {
 		if c.Action != versionlog.Put {
@@ -67,6 +72,7 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
 	}
+	s.added.add(commit.Versions, time.Now())
 	return commit, nil
 }
 

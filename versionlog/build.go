@@ -54,6 +54,9 @@ func Build(view View, store Store, tip Tip, p *Proposal, now time.Time) (*Commit
 	if err := b.checkOverlaps(); err != nil {
 		return nil, err
 	}
+	if err := b.checkQuota(p); err != nil {
+		return nil, err
+	}
 	return b.commit(store, tip, p)
 }
 
@@ -246,6 +249,13 @@ func (b *builder) checkOverlaps() error {
 		}
 	}
 	return nil
+}
+
+func (b *builder) checkQuota(p *Proposal) error {
+	if b.onlyRemoves() {
+		return nil
+	}
+	return p.Quota.Check(p.Used, UsageOf(b.versions))
 }
 
 func parentPath(path string) string { return path[:strings.LastIndexByte(path, '/')] }

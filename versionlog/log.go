@@ -71,7 +71,7 @@ type Log interface {
 	// Errors: *ConflictError when an expectation does not hold, *OverlapError
 	// when a path would lie below another, ErrArchived, ErrNotFound (no such
 	// store), ErrTooLarge (more changes than the backend takes in one commit;
-	// nothing was tried), ErrInvalid (the proposal contradicts itself),
+	// nothing was tried), *QuotaError, ErrInvalid (the proposal contradicts itself),
 	// ErrReadOnly.
 	Commit(ctx context.Context, storeID string, p *Proposal) (*Commit, error)
 

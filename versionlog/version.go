@@ -133,6 +133,10 @@ type Proposal struct {
 	Actor   Actor
 	Session string
 	Message string
+	// Quota bounds what the session adds to the store, which has used Used of it.
+	// Whoever proposes counts; a commit that only deletes is never refused for it.
+	Quota Quota
+	Used  Usage
 	// Changes are made together. Each path may stand in one change only, as
 	// Path or as To; every expectation speaks of the state before the commit.
 	Changes []Change

@@ -31,7 +31,7 @@ var (
 var classes = []class{
 	{code: 7, kind: "integrity", errs: []error{cas.ErrCorrupt, cas.ErrNotFound, versionlog.ErrCorrupt, versionlog.ErrRewritten, errDamaged}},
 	{code: 6, kind: "limit", errs: []error{
-		memory.ErrTooBig, memory.ErrNotText, memory.ErrPathTooLong, versionlog.ErrTooLarge,
+		memory.ErrTooBig, memory.ErrNotText, memory.ErrPathTooLong, versionlog.ErrTooLarge, versionlog.ErrQuota,
 		syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.ENAMETOOLONG,
 	}},
 	{code: 5, kind: "denied", errs: []error{

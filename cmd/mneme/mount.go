@@ -35,21 +35,23 @@ const (
 const sessionPrefix = "sesn_"
 
 type mountCmd struct {
-	Stores      []string `arg:"" optional:"" name:"store[:ro]" help:"Stores to mount, each below DIR under its name; :ro makes one read-only."`
-	At          string   `default:"${mountdir}" placeholder:"DIR" help:"Where to mount them, an empty or new directory. Default: ${default}."`
-	ReadOnly    bool     `help:"All stores read-only."`
-	Session     string   `placeholder:"ID" help:"Session in whose name files are written. Default: a new one."`
-	Refresh     period   `default:"1s" help:"How late another process's change may be seen. Default: ${default}."`
-	MetricsAddr string   `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics; without HOST on this machine only."`
-	CacheSize   byteSize `default:"1GiB" placeholder:"SIZE" help:"How much of a remote store's bytes to keep on disk, for all mounts together; 0 is none. Default: ${default}."`
-	CacheDir    string   `placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
-	MaxMemory   byteSize `default:"256MiB" placeholder:"SIZE" help:"How much memory to hold for the programs that use the mount: files being written, scratch files, open files. A call that would pass it gets EDQUOT. Default: ${default}."`
-	Background  bool     `help:"Return when it is mounted, and go on serving."`
-	Keep        bool     `help:"Outlive the process that serves the mount: when it is killed, or replaced, another one takes over, in every container that has the mount. Takes Linux 6.9."`
-	Replace     bool     `help:"Have the mount at DIR, made with --keep, served by the program as it is installed now."`
-	PrintPrompt bool     `help:"Print what to tell an agent about the mount, for its system prompt, and mount nothing."`
-	Owner       owner    `placeholder:"USER[:GROUP]" help:"Whom the files belong to, by name or number. Default: you."`
-	LogLevel    string   `enum:"auto,debug,info,warn,error" default:"auto" placeholder:"LEVEL" help:"From what level on the daemon logs: debug, info, warn or error. Default: warn on a terminal, else info."`
+	Stores      []string  `arg:"" optional:"" name:"store[:ro]" help:"Stores to mount, each below DIR under its name; :ro makes one read-only."`
+	At          string    `default:"${mountdir}" placeholder:"DIR" help:"Where to mount them, an empty or new directory. Default: ${default}."`
+	ReadOnly    bool      `help:"All stores read-only."`
+	Session     string    `placeholder:"ID" help:"Session in whose name files are written. Default: a new one."`
+	Refresh     period    `default:"1s" help:"How late another process's change may be seen. Default: ${default}."`
+	MetricsAddr string    `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics; without HOST on this machine only."`
+	CacheSize   byteSize  `default:"1GiB" placeholder:"SIZE" help:"How much of a remote store's bytes to keep on disk, for all mounts together; 0 is none. Default: ${default}."`
+	CacheDir    string    `placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
+	MaxMemory   byteSize  `default:"256MiB" placeholder:"SIZE" help:"How much memory to hold for the programs that use the mount: files being written, scratch files, open files. A call that would pass it gets EDQUOT. Default: ${default}."`
+	MinFree     *byteSize `placeholder:"SIZE" help:"Refuse saves when less than that is free on the disk of an embedded store (ENOSPC), so that people can still delete. Default: 64MiB, or a twentieth of a smaller disk."`
+	quotaFlags
+	Background  bool   `help:"Return when it is mounted, and go on serving."`
+	Keep        bool   `help:"Outlive the process that serves the mount: when it is killed, or replaced, another one takes over, in every container that has the mount. Takes Linux 6.9."`
+	Replace     bool   `help:"Have the mount at DIR, made with --keep, served by the program as it is installed now."`
+	PrintPrompt bool   `help:"Print what to tell an agent about the mount, for its system prompt, and mount nothing."`
+	Owner       owner  `placeholder:"USER[:GROUP]" help:"Whom the files belong to, by name or number. Default: you."`
+	LogLevel    string `enum:"auto,debug,info,warn,error" default:"auto" placeholder:"LEVEL" help:"From what level on the daemon logs: debug, info, warn or error. Default: warn on a terminal, else info."`
 
 	OnConflict    string `enum:"fail,merge" default:"fail" help:"What to do with a write to a file that somebody else has changed: fail, or merge changes to other lines. Default: ${default}."`
 	Strict        bool   `help:"Refuse to overwrite a memory that was not read in this session."`
@@ -203,7 +205,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 			err = errors.Join(err, lib.Close())
 		}
 	}()
-	stores, err := c.openStores(ctx, lib.Library, wanted)
+	stores, err := c.openStores(ctx, lib, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +284,7 @@ func (c *mountCmd) printPrompt(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.withConflictsDir(ctx, reading, func(lib *library) error {
-		stores, err := c.openStores(ctx, lib.Library, wanted)
+		stores, err := c.openStores(ctx, lib, wanted)
 		if err != nil {
 			return err
 		}
@@ -355,9 +357,13 @@ func allReadOnly(wanted []wantedStore) bool {
 	return !slices.ContainsFunc(wanted, func(w wantedStore) bool { return !w.readOnly })
 }
 
-func (c *mountCmd) openStores(ctx context.Context, lib *memory.Library, wanted []wantedStore) ([]*memory.Store, error) {
+func (c *mountCmd) openStores(ctx context.Context, lib *library, wanted []wantedStore) ([]*memory.Store, error) {
 	author := &memory.Author{
 		Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: c.Session}, Session: c.Session,
+		Quota: c.quota(),
+	}
+	if lib.checkFree != nil {
+		author.MayGrow = func() error { return lib.checkFree(c.MinFree) }
 	}
 	seen := map[string]string{}
 	var stores []*memory.Store

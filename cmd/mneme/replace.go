@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"golang.org/x/sys/unix"
-
-	"mneme/fusefs"
 )
 
 // replacePatience is how long the next process may take to serve a mount.
@@ -20,7 +19,11 @@ const replacePatience = 30 * time.Second
 
 // replace has a mount served by another process, of the program as it is now.
 func (c *mountCmd) replace(a *app) error {
-	only := mountCmd{Replace: true, At: c.At, Refresh: c.Refresh, CacheSize: c.CacheSize, MaxMemory: fusefs.DefaultMaxMemory, LogLevel: c.LogLevel, OnConflict: "fail", ConflictErrno: "ebusy"}
+	var only mountCmd
+	if err := kong.ApplyDefaults(&only, kong.Vars{"mountdir": c.At}); err != nil {
+		return err
+	}
+	only.Replace = true
 	if !reflect.DeepEqual(*c, only) {
 		return usagef("--replace goes with --at only: the mount goes on as it was made, with its stores and flags")
 	}

@@ -101,6 +101,9 @@ type library struct {
 	// reach makes sure that the blobs of a store can be reached, which opening
 	// does not. Nil: they are where the log is.
 	reach func(ctx context.Context, storeID string) error
+	// checkFree says why nothing more is to be stored on the disk that the library is
+	// on, of which minFree is a reserve, and nil its default. Nil: it is on none.
+	checkFree func(minFree *byteSize) error
 	// requests counts what was asked of the backend since the library was opened.
 	// Nil: nothing that costs.
 	requests func() []awsconf.RequestCount

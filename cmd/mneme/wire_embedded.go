@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"mneme/cas"
 	"mneme/cas/dircas"
@@ -29,6 +30,9 @@ const (
 
 	formatPrefix   = "mneme embedded store "
 	embeddedFormat = 1
+
+	// defaultMinFree is how many bytes of the disk mounts leave free.
+	defaultMinFree = 64 << 20
 )
 
 // embedded is a directory of this machine: the log and small blobs in SQLite,
@@ -63,7 +67,26 @@ func (e embedded) open(ctx context.Context, opts openOptions) (*library, error) 
 		return nil, err
 	}
 	blobs := func(storeID string) (cas.Store, error) { return e.blobs(log, storeID) }
-	return newLibrary(log, &blobCaches{backend: blobs, direct: opts.direct}), nil
+	lib := newLibrary(log, &blobCaches{backend: blobs, direct: opts.direct})
+	lib.checkFree = e.checkFree
+	return lib, nil
+}
+
+// checkFree refuses what would be stored in the reserve of the disk.
+func (e embedded) checkFree(minFree *byteSize) error {
+	free, total, err := durable.Space(e.dir)
+	if err != nil {
+		return err
+	}
+	reserve := min(defaultMinFree, total/20)
+	if minFree != nil {
+		reserve = int64(*minFree)
+	}
+	if free >= reserve {
+		return nil
+	}
+	return fmt.Errorf("%s are free on the disk of %s, and %s are kept for people to clean up with (--min-free): %w",
+		humanBytes(uint64(free)), e.dir, humanBytes(uint64(reserve)), syscall.ENOSPC)
 }
 
 func (e embedded) openLog(ctx context.Context, opts openOptions) (*sqlitelog.Log, error) {

@@ -25,6 +25,7 @@ var commitTests = map[string]func(*suite){
 	"KeyAfterFailure":    testKeyAfterFailure,
 	"Invalid":            testInvalid,
 	"TooLarge":           testTooLarge,
+	"Quota":              testQuota,
 	"Chain":              testChain,
 	"ClockGoesBack":      testClockGoesBack,
 	"LargeDirectoryMove": testLargeMove,
@@ -264,6 +265,50 @@ func testTooLarge(s *suite) {
 		_, err := s.try(changes...)
 		s.wantErr(err, versionlog.ErrTooLarge)
 	})
+}
+
+// testQuota: a commit that would pass a bound of its session's quota is refused, and
+// leaves nothing; what uses no more of the bound, and what only deletes, is not.
+func testQuota(s *suite) {
+	s.put("/a", "1")
+	s.put("/m", "1")
+	for name, test := range map[string]struct {
+		quota versionlog.Quota
+		used  versionlog.Usage
+		at    []versionlog.Change // passes
+		over  []versionlog.Change // does not
+	}{
+		"bytes": {
+			versionlog.Quota{Bytes: 100}, versionlog.Usage{Bytes: 97, Memories: 1000, LastHour: 1000},
+			[]versionlog.Change{put("/b", "123", anything), rename("/a", "/c", anything)},
+			[]versionlog.Change{put("/b", "1234", anything), rename("/c", "/d", anything)},
+		},
+		"memories": {
+			versionlog.Quota{Memories: 100}, versionlog.Usage{Bytes: 1000, Memories: 98},
+			[]versionlog.Change{put("/e", "1", anything), put("/f", "1", anything), put("/m", "2", anything)},
+			[]versionlog.Change{put("/g", "1", anything), put("/h", "1", anything), put("/i", "1", anything), put("/m", "3", anything)},
+		},
+		"versions": {
+			versionlog.Quota{PerHour: 100}, versionlog.Usage{LastHour: 99},
+			[]versionlog.Change{put("/j", "1", anything)},
+			[]versionlog.Change{put("/k", "1", anything), remove("/j", anything)},
+		},
+	} {
+		propose := func(changes []versionlog.Change) error {
+			p := proposal(changes...)
+			p.Quota, p.Used = test.quota, test.used
+			_, err := s.log.Commit(s.Context(), s.store.ID, p)
+			return err
+		}
+		if err := propose(test.at); err != nil {
+			s.Errorf("%s: up to the bound: %v", name, err)
+		}
+		s.unchanged(func() { s.wantErr(propose(test.over), versionlog.ErrQuota) })
+		test.used = versionlog.Usage{Bytes: 1000, Memories: 1000, LastHour: 1000}
+		if err := propose([]versionlog.Change{remove(test.at[0].Path, anything)}); err != nil {
+			s.Errorf("%s: a deletion beyond the bound: %v", name, err)
+		}
+	}
 }
 
 func testChain(s *suite) {

@@ -1,0 +1,81 @@
+package memory
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"mneme/versionlog"
+)
+
+// MayGrow says why nothing but deletions may be written now; nil: it may.
+func (s *Store) MayGrow() error {
+	if s.author == nil || s.author.MayGrow == nil {
+		return nil
+	}
+	if err := s.author.MayGrow(); err != nil {
+		return fmt.Errorf("store %s: %w", s.info.Slug, err)
+	}
+	return nil
+}
+
+// admit refuses a proposal whose contents are not to be stored: no commit would follow.
+func (s *Store) admit(p *versionlog.Proposal) error {
+	var more versionlog.Usage
+	grows := false
+	for i := range p.Changes {
+		grows = grows || p.Changes[i].Action != versionlog.Remove
+		more.Bytes += p.Changes[i].Size
+	}
+	if !grows {
+		return nil
+	}
+	if err := p.Quota.Check(p.Used, more); err != nil {
+		return fmt.Errorf("store %s: %w", s.info.Slug, err)
+	}
+	return s.MayGrow()
+}
+
+// tally counts what has been added to a store since it was opened. Its methods may be
+// called at once from many goroutines.
+type tally struct {
+	mu       sync.Mutex
+	used     versionlog.Usage   // but for LastHour
+	versions [minutes]oneMinute // of the last hour, by minute modulo minutes
+}
+
+const minutes = 60
+
+type oneMinute struct {
+	minute   int64 // since 1970
+	versions int64
+}
+
+// add counts versions that were committed now.
+func (t *tally) add(versions []versionlog.Version, now time.Time) {
+	more := versionlog.UsageOf(versions)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.used.Bytes += more.Bytes
+	t.used.Memories += more.Memories
+	minute := now.Unix() / 60
+	m := &t.versions[minute%minutes]
+	if m.minute != minute {
+		*m = oneMinute{minute: minute}
+	}
+	m.versions += more.LastHour
+}
+
+// usage is what has been used by now.
+func (t *tally) usage(now time.Time) versionlog.Usage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	used := t.used
+	minute := now.Unix() / 60
+	for _, m := range t.versions {
+		if minute-m.minute < minutes {
+			used.LastHour += m.versions
+		}
+	}
+	return used
+}

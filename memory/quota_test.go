@@ -1,0 +1,77 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"mneme/cas"
+	"mneme/cas/memcas"
+	"mneme/versionlog"
+	"mneme/versionlog/memlog"
+)
+
+// TestQuota: what one open store adds counts against its author's quota, and frees it
+// again where it is of the last hour only, or deletes; others are not concerned.
+func TestQuota(t *testing.T) {
+	blobs := memcas.New()
+	lib := NewLibrary(memlog.New(nil), func(string) (cas.Store, error) { return blobs, nil })
+	info, err := lib.CreateStore(t.Context(), "notes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(quota versionlog.Quota) *Store {
+		s, err := lib.Open(t.Context(), info.ID, &Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "s"}, Session: "s", Quota: quota})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	write := func(s *Store, path, text string) error {
+		_, err := s.Write(t.Context(), path, []byte(text), versionlog.ExpectAny())
+		return err
+	}
+	for name, quota := range map[string]versionlog.Quota{"bytes": {Bytes: 30}, "memories": {Memories: 3}, "versions": {PerHour: 3}} {
+		t.Run(name, func(t *testing.T) {
+			s := open(quota)
+			for i := range 3 {
+				if err := write(s, fmt.Sprintf("/%s/%d", name, i), "ten bytes!"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := write(s, "/"+name+"/more", "ten bytes?"); !errors.Is(err, versionlog.ErrQuota) {
+				t.Errorf("beyond the quota: %v, want %v", err, versionlog.ErrQuota)
+			}
+			if err := write(open(quota), "/"+name+"/others", "ten bytes."); err != nil {
+				t.Errorf("another author: %v", err)
+			}
+			if _, err := s.Remove(t.Context(), "/"+name+"/0", versionlog.ExpectAny()); err != nil {
+				t.Errorf("a deletion beyond the quota: %v", err)
+			}
+			want := name != "memories"
+			if err := write(s, "/"+name+"/after", "eleven bytes"); errors.Is(err, versionlog.ErrQuota) != want {
+				t.Errorf("after a deletion: %v, want it refused: %v", err, want)
+			}
+		})
+	}
+}
+
+// TestTally: versions count for an hour.
+func TestTally(t *testing.T) {
+	var tally tally
+	at := time.Date(2026, 1, 1, 0, 0, 30, 0, time.UTC)
+	versions := []versionlog.Version{{Op: versionlog.OpCreated, Size: 7}, {Op: versionlog.OpRenamed, Size: 5}, {Op: versionlog.OpDeleted}}
+	tally.add(versions, at)
+	tally.add(versions, at.Add(30*time.Minute))
+	for after, want := range map[time.Duration]int64{30 * time.Minute: 6, 59 * time.Minute: 6, 61 * time.Minute: 3, 2 * time.Hour: 0} {
+		got := tally.usage(at.Add(after))
+		if got != (versionlog.Usage{Bytes: 14, LastHour: want}) {
+			t.Errorf("after %v: %+v, want 14 bytes and %d versions in the last hour", after, got, want)
+		}
+	}
+	tally.add(versions, at.Add(61*time.Minute)) // takes the place of the first
+	if got := tally.usage(at.Add(61 * time.Minute)); got.LastHour != 6 {
+		t.Errorf("%d versions in the last hour, want 6", got.LastHour)
+	}
+}
