@@ -5,6 +5,7 @@ set -eu
 
 # shellcheck source=scripts/debian-packages.sh
 . "$(dirname "$0")/debian-packages.sh"
+need bwrap bubblewrap
 need ed ed
 need emacs emacs-nox
 need fusermount3 fuse3

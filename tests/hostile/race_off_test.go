@@ -1,0 +1,9 @@
+//go:build !race && !racedaemon
+
+package hostile
+
+// raceFlags build the mneme under test.
+var raceFlags []string
+
+// slowness is how much longer things may take.
+const slowness = 1
