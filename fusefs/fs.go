@@ -11,6 +11,7 @@ package fusefs
 import (
 	"context"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -27,6 +28,10 @@ type Options struct {
 	UID, GID uint32       // owner shown for every file and directory
 	Session  string       // in whose name the stores are written; "": nobody's
 	Logger   *slog.Logger // nil discards
+
+	// On is the directory that is mounted on, if the caller has it open, whatever its
+	// name means by now; only as root. Nil: it is found by its name.
+	On *os.File
 
 	// Status returns further lines for .mneme/status, "key: value" each; nil is
 	// none. It is called from many goroutines and must not block.

@@ -8,22 +8,22 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
 
 	"mneme/internal/fusedev"
 	"mneme/internal/handover"
 	"mneme/memory"
 )
 
+// Name is what file systems of mounts are called.
+const Name = "mneme"
+
 // Type is the file system type of mounts in /proc/self/mountinfo. The source
 // there is "mneme:" and the process id of the daemon or, if it has one, its keeper.
-const Type = "fuse.mneme"
+const Type = "fuse." + Name
 
 // maxBackground is how many asynchronous requests the kernel may have under way.
 const maxBackground = 256
@@ -31,11 +31,12 @@ const maxBackground = 256
 // Server is a mounted file system. Its methods may be called at once from many
 // goroutines.
 type Server struct {
-	fs     *fileSystem
-	meter  *meter
-	server *fusedev.Server
-	dir    string
-	cancel context.CancelFunc
+	fs         *fileSystem
+	meter      *meter
+	server     *fusedev.Server
+	dir        string
+	attachment fusedev.Attachment
+	cancel     context.CancelFunc
 
 	journal *handover.Journal // nil: the mount has no keeper
 	leaving atomic.Bool       // another process takes over
@@ -47,10 +48,9 @@ type Server struct {
 
 // Mount mounts stores at dir, an existing directory, each below the name of
 // its slug; a store opened read-only, or archived, is read-only in the mount.
-// What a dead daemon left mounted at dir is cleared first. When it returns the
-// mount is ready for use, though what the stores hold still loads: a request
-// for what has not come yet asks the log. It stays until Close, or until
-// somebody unmounts it. ctx bounds this call only.
+// When it returns the mount is ready for use, though what the stores hold still
+// loads: a request for what has not come yet asks the log. It stays until Close,
+// or until somebody unmounts it. ctx bounds this call only.
 //
 // As root it mounts directly and lets other users in, with the permissions
 // that files show; as another user it needs fusermount3.
@@ -62,12 +62,12 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := clearDead(dir); err != nil {
-		return nil, err
-	}
-	dir, err := realDir(dir) // as the kernel will name it
-	if err != nil {
-		return nil, err
+	if o.On == nil {
+		real, err := realDir(dir) // as the kernel will name it
+		if err != nil {
+			return nil, err
+		}
+		dir = real
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	fs := newFileSystem(life, stores, o)
@@ -80,21 +80,26 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 		fs.tasks.Go(func() { s.load(life) })
 	}
 	meter := &meter{FileSystem: fs}
-	server, err := fusedev.Mount(meter, dir, mountOptions(fs))
+	server, err := fusedev.Mount(meter, dir, o.On, mountOptions(fs))
 	if err != nil {
 		cancel()
 		fs.tasks.Wait()
 		return nil, fmt.Errorf("mount at %s: %w", dir, err)
 	}
 	m := &Server{fs: fs, meter: meter, server: server, dir: dir, cancel: cancel, done: make(chan struct{})}
-	if o.Keeper != 0 {
-		if err := m.hand(); err != nil {
-			cancel()
-			fs.tasks.Wait()
-			return nil, errors.Join(fmt.Errorf("mount at %s with a keeper: %w", dir, err), fusedev.Detach(dir), server.Close())
+	err = m.attach()
+	if err == nil && o.Keeper != 0 {
+		if err = m.hand(); err != nil {
+			err = fmt.Errorf("with a keeper: %w", err)
 		}
 	}
-	return m, m.start()
+	if err != nil {
+		cancel()
+		fs.tasks.Wait()
+		return nil, errors.Join(fmt.Errorf("mount at %s: %w", dir, err), m.attachment.Detach(), server.Close())
+	}
+	m.start()
+	return m, nil
 }
 
 // begin prepares the stores of a mount.
@@ -109,18 +114,14 @@ func (fs *fileSystem) begin(ctx context.Context) error {
 	return nil
 }
 
-// start lets requests be answered. If the mount is not as it should be, it ends.
-func (m *Server) start() error {
+// start lets requests be answered.
+func (m *Server) start() {
 	m.fs.storePages = m.server.InodeNotifyStoreCache
 	m.close = sync.OnceValue(m.unmount)
 	m.forget = sync.OnceFunc(m.forgetAll)
 	m.fs.tasks.Go(m.fs.followAppends)
 	m.fs.tasks.Go(m.fs.returnMemory)
 	go m.serve()
-	if err := m.fs.learnDevice(m.dir); err != nil {
-		return errors.Join(fmt.Errorf("mount at %s: %w", m.dir, err), m.Close())
-	}
-	return nil
 }
 
 func realDir(dir string) (string, error) {
@@ -131,22 +132,23 @@ func realDir(dir string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// learnDevice finds out the number that the kernel has given the mount.
-func (fs *fileSystem) learnDevice(dir string) error {
-	var st unix.Stat_t
-	if err := unix.Stat(dir, &st); err != nil {
+// attach finds out where the kernel has the mount. One that is taken over may have
+// left the directory tree, while a container still has it.
+func (m *Server) attach() (err error) {
+	o := mountOptions(m.fs)
+	if m.attachment, err = fusedev.Attached(m.dir, o.FsName, o.Name); err != nil {
 		return err
 	}
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	fs.device = fmt.Sprintf("%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev))
+	m.fs.mu.Lock()
+	defer m.fs.mu.Unlock()
+	m.fs.device = cmp.Or(m.attachment.Device(), "none")
 	return nil
 }
 
 func mountOptions(fs *fileSystem) *fuse.MountOptions {
 	o := &fuse.MountOptions{
 		FsName:        fmt.Sprintf("mneme:%d", cmp.Or(fs.opts.Keeper, os.Getpid())),
-		Name:          "mneme",
+		Name:          Name,
 		Options:       []string{"default_permissions"},
 		MaxBackground: maxBackground,
 		// Truncation at open is one request with it, and the kernel does not ask
@@ -210,38 +212,3 @@ func (m *Server) Close() error { return m.close() }
 // ErrHangs says that a commit, or a request whose answer nobody waits for any more,
 // goes on until the process ends.
 var ErrHangs = errors.New("the stores or their disk do not answer; what was written last may not be saved")
-
-// attached reports whether this mount is the one that is seen at its directory.
-// After a lazy unmount it is not, and another may be.
-func (m *Server) attached() bool {
-	data, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return true
-	}
-	escape := strings.NewReplacer("\\", `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`)
-	dir, device := escape.Replace(m.dir), ""
-	for line := range strings.Lines(string(data)) {
-		if f := strings.Fields(line); len(f) > 4 && f[4] == dir {
-			device = f[2] // the last one lies on top
-		}
-	}
-	m.fs.mu.RLock()
-	defer m.fs.mu.RUnlock()
-	return device == m.fs.device
-}
-
-// clearDead detaches mounts whose daemon has died. It asks with statfs, which
-// always goes to the daemon: the attributes of the root may be in the kernel's
-// cache for longer than the daemon lives.
-func clearDead(dir string) error {
-	for {
-		var info unix.Statfs_t
-		err := unix.Statfs(dir, &info)
-		if !errors.Is(err, syscall.ENOTCONN) && !errors.Is(err, syscall.ECONNABORTED) {
-			return nil
-		}
-		if err := fusedev.Detach(dir); err != nil {
-			return fmt.Errorf("clear the dead mount at %s: %w", dir, err)
-		}
-	}
-}

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-
-	"mneme/internal/fusedev"
 )
 
 // How long the parts of an unmount may take, five seconds in all.
@@ -48,11 +46,9 @@ func (m *Server) unmount() error {
 	m.server.Revoke()
 	m.forget()
 	saved = saved && endsWithin(endPatience, m.fs.commitAll)
-	var err error
-	if m.attached() {
-		if err = fusedev.Detach(m.dir); err != nil {
-			err = fmt.Errorf("unmount %s: %w", m.dir, err)
-		}
+	err := m.attachment.Detach()
+	if err != nil {
+		err = fmt.Errorf("unmount %s: %w", m.dir, err)
 	}
 	m.server.Stop()
 	if !endsWithin(endPatience, m.Wait) || !saved {

@@ -124,11 +124,12 @@ func TakeOver(ctx context.Context, dir string, device int, journal *handover.Jou
 		return nil, err
 	}
 	m := &Server{fs: fs, meter: meter, server: server, dir: dir, cancel: cancel, done: make(chan struct{})}
-	if err := m.noteIn(journal, in.greeting, in.state.Applied); err != nil {
+	if err := errors.Join(m.attach(), m.noteIn(journal, in.greeting, in.state.Applied)); err != nil {
 		cancel()
 		return nil, errors.Join(err, server.Close())
 	}
-	return m, m.start()
+	m.start()
+	return m, nil
 }
 
 // Leave ends the service of a mount that has a keeper, for another process to take

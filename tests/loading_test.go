@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"mneme/cas"
 	"mneme/cas/memcas"
 	"mneme/fusefs"
-	"mneme/internal/fusedev"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
@@ -107,7 +107,7 @@ func (m *loadingMount) check(err error) {
 // sh runs a script in the store's directory and wants its output.
 func (m *loadingMount) sh(script, want string) {
 	m.t.Helper()
-	abort := func() { _ = fusedev.Detach(filepath.Dir(m.dir)) }
+	abort := func() { _ = syscall.Unmount(filepath.Dir(m.dir), syscall.MNT_DETACH) }
 	r := m.run(m.t, scriptPatience, "", abort, "bash", "-c", "cd "+m.dir+" && { "+script+"; }")
 	if got := strings.TrimSpace(r.stdout); r.code != 0 || got != want {
 		m.t.Errorf("%s: want %q, got %v", script, want, r)

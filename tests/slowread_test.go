@@ -5,12 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	"mneme/cas"
 	"mneme/cas/memcas"
 	"mneme/fusefs"
-	"mneme/internal/fusedev"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
@@ -78,7 +78,7 @@ func TestSlowReadHoldsNothingUp(t *testing.T) {
 			check(err)
 			sh := func(script, want string) {
 				t.Helper()
-				r := e.run(t, scriptPatience, "", func() { _ = fusedev.Detach(at) }, "bash", "-c", "cd "+at+"/notes && { "+script+"; }")
+				r := e.run(t, scriptPatience, "", func() { _ = syscall.Unmount(at, syscall.MNT_DETACH) }, "bash", "-c", "cd "+at+"/notes && { "+script+"; }")
 				if r.code != 0 || r.stdout != want {
 					t.Errorf("%s: want %q, got %v", script, want, r)
 				}

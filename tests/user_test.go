@@ -166,7 +166,11 @@ func TestMountAsUserWithoutDevice(t *testing.T) {
 // Root needs no fuse3.
 func TestMountAsRootWithoutFuse3(t *testing.T) {
 	t.Parallel()
-	e := newUser(t)
+	needTools(t, "unshare")
+	e := newEnv(t)
+	if err := os.Mkdir(filepath.Join(e.dir, "dev"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	r := e.inside(t, searchPath(), `
 		PATH=`+withoutFuse3(t)+`
 		! command -v fusermount3

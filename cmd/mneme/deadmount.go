@@ -1,12 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"mneme/internal/fusedev"
 )
 
 // answerPatience is how long a daemon that may be dead has to answer.
@@ -15,8 +16,9 @@ const answerPatience = 2 * time.Second
 // answers reports whether somebody serves the mount, perhaps a daemon that has
 // another process id in its own namespace. statfs always goes to the daemon.
 // Another process asks: if nobody answers, not even SIGKILL frees that one.
-func (m mountPoint) answers() bool {
-	stat := exec.Command("stat", "--file-system", "--", m.dir)
+func (s *mountSite) answers() bool {
+	stat := exec.Command("stat", "--file-system", "--dereference", "--", "/proc/self/fd/3")
+	stat.ExtraFiles = []*os.File{s.File} // 3
 	if stat.Start() != nil {
 		return false
 	}
@@ -34,11 +36,17 @@ func (m mountPoint) answers() bool {
 // whoever waits for an answer. A thread of the daemon that waited in the kernel
 // when it was killed, for a page that a reader of the mount holds, keeps the
 // connection alive: then both wait for ever.
-func (m mountPoint) clear() error {
-	if os.Geteuid() == 0 {
-		return unix.Unmount(m.dir, unix.MNT_FORCE|unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+func (s *mountSite) clear() error {
+	if os.Geteuid() != 0 {
+		// fusermount3 has nothing of the kind; the connection is this user's own.
+		_ = os.WriteFile(fmt.Sprintf("/sys/fs/fuse/connections/%s/abort", s.mount.minor), []byte("1"), 0)
 	}
-	// fusermount3 has nothing of the kind; the connection is this user's own.
-	_ = os.WriteFile(fmt.Sprintf("/sys/fs/fuse/connections/%s/abort", m.minor), []byte("1"), 0)
-	return detach(m.dir)
+	if err := explainDetach(fusedev.Detach(s.Dir, true)); err != nil {
+		return err
+	}
+	there, err := s.there()
+	if there {
+		err = errors.Join(err, errors.New("something else was mounted on it in the same moment; try again"))
+	}
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"mneme/cas"
 	"mneme/conflict"
 	"mneme/internal/awsconf"
+	"mneme/internal/safepath"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -35,7 +36,7 @@ var classes = []class{
 		syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.ENAMETOOLONG,
 	}},
 	{code: 5, kind: "denied", errs: []error{
-		memory.ErrReadOnly, versionlog.ErrReadOnly, versionlog.ErrArchived, syscall.EROFS, fs.ErrPermission,
+		memory.ErrReadOnly, versionlog.ErrReadOnly, versionlog.ErrArchived, syscall.EROFS, fs.ErrPermission, safepath.ErrUntrusted,
 	}},
 	{code: 4, kind: "conflict", errs: []error{versionlog.ErrConflict, versionlog.ErrOverlap, versionlog.ErrExists, errMounted, errInUse}},
 	{code: 3, kind: "not_found", errs: []error{versionlog.ErrNotFound, awsconf.ErrMissing, conflict.ErrNotFound}},

@@ -7,10 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mneme/fusefs"
+	"mneme/internal/fusedev"
 )
 
 // A keeper holds the connection of a mount, and the journal that says what the
@@ -329,8 +333,7 @@ func (k *keeper) again(e keeperEvent) (done bool, code int, err error) {
 	}
 	for how := e.of.how(); ; {
 		if k.failures >= maxFailures || k.ending && k.failures > 0 {
-			dir, err := mountDir(k.cmd.At)
-			return true, 0, errors.Join(fmt.Errorf("%d times in a row no process could serve the mount, the last time because: %s; it is unmounted, and what was being written is lost", k.failures, how), err, detach(dir))
+			return true, 0, errors.Join(fmt.Errorf("%d times in a row no process could serve the mount, the last time because: %s; it is unmounted, and what was being written is lost", k.failures, how), k.detach())
 		}
 		if k.failures > 1 {
 			time.Sleep(50 * time.Millisecond << k.failures)
@@ -342,6 +345,16 @@ func (k *keeper) again(e keeperEvent) (done bool, code int, err error) {
 		how = err.Error()
 		k.failures++
 	}
+}
+
+// detach takes the mount out of the directory tree.
+func (k *keeper) detach() error {
+	dir, err := mountDir(k.cmd.At)
+	if err != nil {
+		return err
+	}
+	at, err := fusedev.Attached(dir, sourcePrefix+strconv.Itoa(os.Getpid()), fusefs.Name)
+	return errors.Join(err, explainDetach(at.Detach()))
 }
 
 // lostNext goes on after a process that was to take over has ended.

@@ -46,10 +46,13 @@ func (c *mountCmd) connect(ctx context.Context, stores []*memory.Store, o *fusef
 	if c.keeper.takesOver() {
 		return c.takeOver(ctx, stores, o)
 	}
-	dir, err := prepareMountDir(c.At)
+	site, err := makeMountDir(c.At)
 	if err != nil {
 		return nil, "", err
 	}
+	defer site.Close()
+	dir := site.Path()
+	o.On = site.File
 	server, err := fusefs.Mount(ctx, dir, stores, o)
 	if err == nil && c.keeper != nil {
 		err = c.keeper.tell(tellMounted, server.Device(), int(server.Journal().File().Fd()))

@@ -3,10 +3,17 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 
 	"golang.org/x/sys/unix"
+
+	"mneme/internal/fusedev"
+	"mneme/internal/mountinfo"
+	"mneme/internal/safepath"
+	"mneme/versionlog"
 )
 
 // errMounted says that there is a living mount already.
@@ -34,39 +41,113 @@ func checkFuse() error {
 	return nil
 }
 
-// prepareMountDir makes sure that a mount at dir can work, and returns dir as
-// mountinfo will spell it.
-func prepareMountDir(at string) (string, error) {
-	if err := checkFuse(); err != nil {
-		return "", err
-	}
-	dir, err := mountDir(at)
+// mountSite is a directory in which mneme is mounted, or is to be. It is found once,
+// and what is done is done to what was found.
+type mountSite struct {
+	*safepath.Dir
+	mount   mountPoint // whose root it is
+	mounted bool       // there is such a mount
+}
+
+// newMountSite looks at what is mounted at a directory, without touching it.
+func newMountSite(d *safepath.Dir) (*mountSite, error) {
+	m, found, err := mountinfo.Of(d.File)
 	if err != nil {
-		return "", err
+		return nil, errors.Join(err, d.Close())
 	}
-	m, found, err := findMount(dir)
-	switch {
-	case err != nil:
-		return "", err
-	case found && m.alive():
-		return "", fmt.Errorf("%s: %w, by process %d; `mneme unmount --at %[1]s` ends that, --at chooses another place", dir, errMounted, m.pid)
-	case found && !m.answers():
-		if err := m.clear(); err != nil {
-			return "", fmt.Errorf("clear the dead mount at %s: %w", dir, err)
+	mounted := found && m.Type == mountType && m.Root == "/" && m.Dir == d.Path()
+	return &mountSite{Dir: d, mount: newMountPoint(m), mounted: mounted}, nil
+}
+
+// there reports whether the mount is still in the directory tree.
+func (s *mountSite) there() (bool, error) {
+	mounts, err := allMounts()
+	for _, m := range mounts {
+		if m.id == s.mount.id && m.minor == s.mount.minor {
+			return true, err
 		}
-		return prepareMountDir(at) // another may lie below
-	case found:
-		return dir, nil
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("make the mount point: %w; --at chooses another place, such as --at ~/memory", err)
+	return false, err
+}
+
+// mountAt finds the mount of mneme at a directory, which there must be.
+func mountAt(at string) (*mountSite, error) {
+	d, err := safepath.Find(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, noMount(at)
 	}
-	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if len(entries) > 0 {
-		return "", usagef("%s is not empty (it holds %s), a mount would hide that; --at chooses another place", dir, entries[0].Name())
+	site, err := newMountSite(d)
+	if err == nil && !site.mounted {
+		err = errors.Join(noMount(d.Path()), d.Close())
 	}
-	return mountDir(at) // its parents exist now
+	return site, err
+}
+
+func noMount(at string) error {
+	return fmt.Errorf("a mount of mneme at %s: %w; `mneme status` lists the mounts", at, versionlog.ErrNotFound)
+}
+
+// makeMountDir finds the directory to mount at, and makes it if it is missing. A dead
+// mount there is cleared.
+func makeMountDir(at string) (*mountSite, error) {
+	if err := checkFuse(); err != nil {
+		return nil, err
+	}
+	d, err := safepath.Make(at, 0o755)
+	switch {
+	case errors.Is(err, safepath.ErrUntrusted):
+		return nil, fmt.Errorf("mount at %s: %w; mount as that user, or in a directory that nobody but root may write in, such as --at /srv/mneme/NAME", at, err)
+	case err != nil:
+		return nil, fmt.Errorf("make the mount point: %w; --at chooses another place, such as --at ~/memory", err)
+	}
+	site, err := newMountSite(d)
+	if err != nil {
+		return nil, err
+	}
+	if site.mounted && !site.mount.alive() && !site.answers() {
+		if err := errors.Join(site.clear(), site.Close()); err != nil {
+			return nil, fmt.Errorf("clear the dead mount at %s: %w", site.Path(), err)
+		}
+		return makeMountDir(at) // another may lie below
+	}
+	if err := site.checkFree(); err != nil {
+		return nil, errors.Join(err, site.Close())
+	}
+	return site, nil
+}
+
+// checkFree makes sure that a mount would hide nothing.
+func (s *mountSite) checkFree() error {
+	if s.mounted {
+		if s.mount.alive() {
+			return fmt.Errorf("%s: %w, by process %d; `mneme unmount --at %[1]s` ends that, --at chooses another place", s.Path(), errMounted, s.mount.pid)
+		}
+		return nil
+	}
+	dir, err := os.Open(s.Handle())
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(1)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err == nil {
+		err = usagef("%s is not empty (it holds %s), a mount would hide that; --at chooses another place", s.Path(), names[0])
+	}
+	return err
+}
+
+// detach takes the mount out of the directory tree, busy or not.
+func (s *mountSite) detach() error { return explainDetach(fusedev.Detach(s.Dir, false)) }
+
+func explainDetach(err error) error {
+	if errors.Is(err, exec.ErrNotFound) {
+		return errNoFusermount
+	}
+	return err
 }

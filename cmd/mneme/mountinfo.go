@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"mneme/versionlog"
+	"mneme/internal/mountinfo"
 )
 
 // What mountinfo says of mneme's mounts: their type, and their source, which
@@ -25,6 +23,7 @@ const (
 
 // mountPoint is a mount of mneme on this machine.
 type mountPoint struct {
+	id    int // of the mount
 	dir   string
 	root  string // what of the file system is seen there: "/", or a part that is bound to another place
 	pid   int    // of the daemon; 0 when the mount does not say
@@ -88,71 +87,27 @@ func listMounts() ([]mountPoint, error) {
 
 // allMounts is listMounts with parts of mounts that are bound to other places.
 func allMounts() ([]mountPoint, error) {
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return parseMounts(f)
-}
-
-// parseMounts reads the format of proc_pid_mountinfo(5).
-func parseMounts(r io.Reader) ([]mountPoint, error) {
+	all, err := mountinfo.List()
 	var mounts []mountPoint
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		before, after, _ := strings.Cut(lines.Text(), " - ")
-		place, source := strings.Fields(before), strings.Fields(after)
-		if len(place) < 5 || len(source) < 2 || source[0] != mountType {
-			continue
+	for _, m := range all {
+		if m.Type == mountType {
+			mounts = append(mounts, newMountPoint(m))
 		}
-		m := mountPoint{dir: unescapeOctal(place[4]), root: unescapeOctal(place[3]), uid: -1}
-		_, m.minor, _ = strings.Cut(place[2], ":")
-		if pid, ok := strings.CutPrefix(source[1], sourcePrefix); ok {
-			m.pid, _ = strconv.Atoi(pid)
-		}
-		for option := range strings.SplitSeq(source[len(source)-1], ",") {
-			if uid, ok := strings.CutPrefix(option, "user_id="); ok {
-				m.uid, _ = strconv.Atoi(uid)
-			}
-		}
-		mounts = append(mounts, m)
 	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("read mountinfo: %w", err)
-	}
-	return mounts, nil
+	return mounts, err
 }
 
-// unescapeOctal undoes what the kernel does to spaces, tabs, newlines and
-// backslashes.
-func unescapeOctal(text string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(text)
-}
-
-// findMount returns the topmost mount of mneme at dir.
-func findMount(dir string) (mountPoint, bool, error) {
-	mounts, err := listMounts()
-	for i := len(mounts) - 1; i >= 0; i-- {
-		if mounts[i].dir == dir {
-			return mounts[i], true, err
-		}
+// newMountPoint reads what a mount of mneme says of itself.
+func newMountPoint(m mountinfo.Mount) mountPoint {
+	p := mountPoint{id: m.ID, dir: m.Dir, root: m.Root, uid: -1}
+	_, p.minor, _ = strings.Cut(m.Device, ":")
+	if pid, ok := strings.CutPrefix(m.Source, sourcePrefix); ok {
+		p.pid, _ = strconv.Atoi(pid)
 	}
-	return mountPoint{}, false, err
-}
-
-// mountAt returns the topmost mount of mneme at a directory, which there must be.
-func mountAt(at string) (mountPoint, error) {
-	dir, err := mountDir(at)
-	if err != nil {
-		return mountPoint{}, err
+	if text, found := m.Option("user_id"); found {
+		p.uid, _ = strconv.Atoi(text)
 	}
-	m, found, err := findMount(dir)
-	if err == nil && !found {
-		err = fmt.Errorf("a mount of mneme at %s: %w; `mneme status` lists the mounts", dir, versionlog.ErrNotFound)
-	}
-	return m, err
+	return p
 }
 
 // mountDir returns dir as mountinfo spells it: absolute and without symbolic

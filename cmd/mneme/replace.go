@@ -27,11 +27,12 @@ func (c *mountCmd) replace(a *app) error {
 	if !reflect.DeepEqual(*c, only) {
 		return usagef("--replace goes with --at only: the mount goes on as it was made, with its stores and flags")
 	}
-	m, err := mountAt(c.At)
+	site, err := mountAt(c.At)
 	if err != nil {
 		return err
 	}
-	dir := m.dir
+	defer site.Close()
+	m, dir := site.mount, site.Path()
 	if !m.alive() {
 		return fmt.Errorf("the mount at %s has nobody who serves it; `mneme unmount --at %[1]s` clears it", dir)
 	}

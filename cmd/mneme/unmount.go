@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"mneme/internal/fusedev"
 )
 
 type unmountCmd struct {
@@ -38,27 +35,28 @@ func (c *unmountCmd) Run(_ context.Context, a *app) error {
 	if c.Dir != "" && c.At != "" {
 		return usagef("%s and --at %s are two directories; want one", c.Dir, c.At)
 	}
-	m, err := mountAt(cmp.Or(c.Dir, c.At, defaultMountDir))
+	site, err := mountAt(cmp.Or(c.Dir, c.At, defaultMountDir))
 	if err != nil {
 		return err
 	}
-	dir, began, alive := m.dir, time.Now(), m.alive()
+	defer site.Close()
+	dir, began, alive := site.Path(), time.Now(), site.mount.alive()
 	var users []string
 	switch {
-	case c.Lazy && (alive || m.answers()):
-		err = detach(dir)
+	case c.Lazy && (alive || site.answers()):
+		err = site.detach()
 	case alive:
 		users = mountUsers(dir)
-		err = m.end()
+		err = site.end()
 	default: // dead, or where this process cannot see it: then it commits when it finds the connection aborted
-		err = m.clear()
+		err = site.clear()
 	}
 	if err != nil {
 		return fmt.Errorf("unmount %s: %w", dir, err)
 	}
 	var kept []leftFile
 	if alive && !c.Lazy {
-		if kept, err = readNote(m.pid, began); err != nil {
+		if kept, err = readNote(site.mount.pid, began); err != nil {
 			return fmt.Errorf("%s is unmounted, but what was kept of files that were not committed is not known: %w", dir, err)
 		}
 	}
@@ -78,38 +76,30 @@ func (c *unmountCmd) Run(_ context.Context, a *app) error {
 
 // end makes the daemon, which lives, commit and end the mount. If it does not, the
 // mount is cleared all the same.
-func (m mountPoint) end() error {
+func (s *mountSite) end() error {
+	pid := s.mount.pid
 	// Held from before, so that its number cannot pass to another process.
-	daemon, err := unix.PidfdOpen(m.pid, 0)
+	daemon, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return fmt.Errorf("find the daemon, process %d: %w", m.pid, err)
+		return fmt.Errorf("find the daemon, process %d: %w", pid, err)
 	}
 	defer unix.Close(daemon)
 	if err := unix.PidfdSendSignal(daemon, unix.SIGTERM, nil, 0); err != nil {
-		return fmt.Errorf("end the daemon, process %d: %w", m.pid, err)
+		return fmt.Errorf("end the daemon, process %d: %w", pid, err)
 	}
 	ended, err := endsWithin(daemon, endPatience)
 	if err != nil {
 		return err
 	}
-	if left, found, err := findMount(m.dir); err != nil || found && left == m { // here, if not where the daemon is
-		if err := errors.Join(err, m.clear()); err != nil {
+	if there, err := s.there(); err != nil || there { // here, if not where the daemon is
+		if err := errors.Join(err, s.clear()); err != nil {
 			return err
 		}
 	}
 	if !ended {
-		return fmt.Errorf("process %d that served it has not ended after %v; it is unmounted, but what was written last may not be saved before that process goes on", m.pid, endPatience)
+		return fmt.Errorf("process %d that served it has not ended after %v; it is unmounted, but what was written last may not be saved before that process goes on", pid, endPatience)
 	}
 	return nil
-}
-
-// detach takes the mount at dir out of the directory tree, busy or not.
-func detach(dir string) error {
-	err := fusedev.Detach(dir)
-	if errors.Is(err, exec.ErrNotFound) {
-		return errNoFusermount
-	}
-	return err
 }
 
 // endsWithin reports whether a process ends within patience.
@@ -128,13 +118,16 @@ func endsWithin(pidfd int, patience time.Duration) (bool, error) {
 	}
 }
 
-// mountUsers names some of the processes that are in dir or have files of it
-// open. It reads links of /proc only, never the mount.
+// mountUsers names some other processes that are in dir or have files of it open.
+// It reads links of /proc only, never the mount.
 func mountUsers(dir string) []string {
 	const enough = 5
 	var users []string
 	procs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, proc := range procs {
+		if proc == fmt.Sprintf("/proc/%d", os.Getpid()) {
+			continue
+		}
 		links, _ := filepath.Glob(filepath.Join(proc, "fd", "*"))
 		for _, link := range append(links, filepath.Join(proc, "cwd"), filepath.Join(proc, "root")) {
 			target, err := os.Readlink(link)

@@ -32,17 +32,22 @@ var floors = map[string]int{
 
 	"internal/awssetup": 1,
 
-	"internal/durable":  0,
-	"internal/awsconf":  0,
-	"internal/fault":    0,
-	"internal/fusedev":  0,
-	"internal/handover": 0,
-	"internal/sqlite":   0,
+	"internal/durable":   0,
+	"internal/awsconf":   0,
+	"internal/fault":     0,
+	"internal/fusedev":   0,
+	"internal/handover":  0,
+	"internal/mountinfo": 0,
+	"internal/safepath":  0,
+	"internal/sqlite":    0,
 }
 
 // sideways is what may be imported from the same floor, importer first.
 var sideways = map[[2]string]bool{
-	{"versionlog", "cas"}: true,
+	{"versionlog", "cas"}:                       true,
+	{"internal/fusedev", "internal/mountinfo"}:  true,
+	{"internal/fusedev", "internal/safepath"}:   true,
+	{"internal/safepath", "internal/mountinfo"}: true,
 }
 
 // backends implement a contract; only the command line names them.

@@ -94,7 +94,7 @@ func (b *fileSystem) serve(mountpoint, from string) error {
 		o.ExtraCapabilities &^= fuse.CAP_ATOMIC_O_TRUNC
 	}
 	var err error
-	if b.server, err = fusedev.Mount(b, mountpoint, o); err != nil {
+	if b.server, err = fusedev.Mount(b, mountpoint, nil, o); err != nil {
 		return err
 	}
 	b.server.Serve()

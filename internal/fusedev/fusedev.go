@@ -83,23 +83,24 @@ type Server struct {
 }
 
 // Mount mounts fs at dir, an absolute path: as root by itself, else by
-// fusermount3. Of the options it heeds FsName, Name, Options and AllowOther, and
+// fusermount3. on is that directory, if root has it open (perhaps with O_PATH): then
+// it is mounted on whatever dir means by now. Of the options it heeds FsName, Name, Options and AllowOther, and
 // those that are about the protocol; MaxWrite is always 128 KiB. Init and OnUnmount
 // are not called. The kernel's requests wait for Serve. The process that serves a
 // mount must not open files in it: to let the poller know of them, Go asks the
 // kernel, and that the mount, while it holds what would answer.
-func Mount(fs FileSystem, dir string, opts *fuse.MountOptions) (*Server, error) {
+func Mount(fs FileSystem, dir string, on *os.File, opts *fuse.MountOptions) (*Server, error) {
 	o := complete(opts)
-	fd, err := mount(dir, &o)
+	fd, err := mount(dir, on, &o)
 	if err != nil {
 		return nil, err
 	}
 	s, err := newServer(fs, fd, &o)
 	if err != nil {
-		return nil, errors.Join(err, Detach(dir))
+		return nil, errors.Join(err, detachAgain(dir, &o))
 	}
 	if err := s.greet(); err != nil {
-		return nil, errors.Join(err, Detach(dir), s.Close())
+		return nil, errors.Join(err, detachAgain(dir, &o), s.Close())
 	}
 	return s, nil
 }

@@ -61,7 +61,7 @@ func serve(t *testing.T, f *toy, prepare ...func(*Server)) *served {
 		skip.Because(t, "there is no /dev/fuse")
 	}
 	m := &served{T: t, toy: f, dir: t.TempDir(), said: &said{}, over: make(chan struct{})}
-	server, err := Mount(f, m.dir, &fuse.MountOptions{FsName: "toy", Name: "toy", Logger: log.New(m.said, "", 0), MaxBackground: 64})
+	server, err := Mount(f, m.dir, nil, &fuse.MountOptions{FsName: "toy", Name: "toy", Logger: log.New(m.said, "", 0), MaxBackground: 64})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,11 +309,11 @@ func TestMountFails(t *testing.T) {
 	if os.Geteuid() != 0 {
 		skip.Because(t, "mounting in tests takes root")
 	}
-	_, err := Mount(newToy(), filepath.Join(t.TempDir(), "missing"), &fuse.MountOptions{FsName: "toy", Name: "toy"})
+	_, err := Mount(newToy(), filepath.Join(t.TempDir(), "missing"), nil, &fuse.MountOptions{FsName: "toy", Name: "toy"})
 	if !errors.Is(err, syscall.ENOENT) {
 		t.Errorf("mounting at a missing directory: %v", err)
 	}
-	_, err = Mount(newToy(), t.TempDir(), &fuse.MountOptions{FsName: "toy", Name: "toy", Options: []string{"nonsense"}})
+	_, err = Mount(newToy(), t.TempDir(), nil, &fuse.MountOptions{FsName: "toy", Name: "toy", Options: []string{"nonsense"}})
 	if !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("mounting with a wrong option: %v", err)
 	}

@@ -11,35 +11,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount mounts what is to be served at dir, and returns the device.
-func mount(dir string, o *fuse.MountOptions) (fd int, err error) {
+// mount mounts what is to be served at dir, on the directory on if that is not nil,
+// and returns the device.
+func mount(dir string, on *os.File, o *fuse.MountOptions) (fd int, err error) {
 	options := append([]string{fmt.Sprintf("max_read=%d", o.MaxWrite)}, o.Options...)
 	if o.AllowOther {
 		options = append(options, "allow_other")
 	}
 	if os.Geteuid() == 0 {
-		return mountDirectly(dir, o, options)
+		return mountDirectly(dir, on, o, options)
 	}
 	return mountByHelper(dir, append(options, "fsname="+o.FsName, "subtype="+o.Name))
 }
 
-// mountDirectly takes root.
-func mountDirectly(dir string, o *fuse.MountOptions, options []string) (int, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(dir, &st); err != nil {
-		return -1, err
+// mountDirectly takes root. It mounts on a directory that is open, wherever that is
+// by now.
+func mountDirectly(dir string, on *os.File, o *fuse.MountOptions, options []string) (int, error) {
+	if on == nil {
+		opened, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+		if err != nil {
+			return -1, err
+		}
+		defer opened.Close()
+		on = opened
 	}
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("open /dev/fuse: %w", err)
 	}
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
-	options = append(options, fmt.Sprintf("fd=%d,rootmode=%o,user_id=%d,group_id=%d", fd, st.Mode&unix.S_IFMT, os.Geteuid(), os.Getegid()))
-	if err := unix.Mount(o.FsName, dir, "fuse."+o.Name, flags, strings.Join(options, ",")); err != nil {
+	options = append(options, fmt.Sprintf("fd=%d,rootmode=%o,user_id=%d,group_id=%d", fd, unix.S_IFDIR, os.Geteuid(), os.Getegid()))
+	if err := unix.Mount(o.FsName, handle(on), "fuse."+o.Name, flags, strings.Join(options, ",")); err != nil {
 		return -1, errors.Join(err, unix.Close(fd))
 	}
 	return fd, nil
 }
+
+// handle is a path of an open file itself, whatever has its name by now.
+func handle(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
 // mountByHelper lets fusermount3 mount, which hands the device over through the
 // socket that _FUSE_COMMFD names.
@@ -78,16 +87,4 @@ func received(socket int) (int, error) {
 		}
 	}
 	return -1, errors.New("fusermount3 has not handed over the FUSE device")
-}
-
-// Detach takes the mount at dir out of the directory tree, busy or not.
-func Detach(dir string) error {
-	if os.Geteuid() == 0 {
-		return unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-	}
-	out, err := exec.Command("fusermount3", "-u", "-z", "--", dir).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("fusermount3 -u -z: %w: %s", err, strings.TrimSpace(string(out)))
-	}
-	return nil
 }
