@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"mneme/internal/durable"
+	"mneme/internal/quote"
 	"mneme/versionlog"
 )
 
@@ -129,7 +130,7 @@ func (s *Store) Keep(about About, texts Texts) (int, error) {
 }
 
 func (s *Store) fill(temp string, about About, texts Texts) (int, error) {
-	about.Size = int64(len(texts.Yours))
+	about.Size, about.Why = int64(len(texts.Yours)), quote.Line(about.Why)
 	for name, data := range map[string][]byte{BaseFile: texts.Base, TheirsFile: texts.Theirs} {
 		if data == nil {
 			continue
@@ -160,12 +161,14 @@ func (s *Store) fill(temp string, about About, texts Texts) (int, error) {
 	return about.ID, durable.SyncDir(s.dir)
 }
 
+// writeAbout writes what agents read who look at a conflict: with escapes for what
+// cannot be seen.
 func writeAbout(dir string, about About) error {
 	text, err := json.MarshalIndent(about, "", "  ")
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(dir, AboutFile), append(text, '\n'), 0o600)
+	return durable.WriteFile(filepath.Join(dir, AboutFile), append(quote.JSON(text), '\n'), 0o600)
 }
 
 // lastFile holds the highest number that was ever given, as far as is known. Who

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -237,4 +238,23 @@ func FuzzKeep(f *testing.F) {
 			t.Errorf("the list is %v, %v", list, err)
 		}
 	})
+}
+
+// TestAboutIsShown holds that what agents read of a conflict has nothing in it
+// that cannot be seen, and that it says the same.
+func TestAboutIsShown(t *testing.T) {
+	s := New(t.TempDir())
+	about := About{Store: "notes", Path: "/a\u3164\u202e", Session: "s\u2800\nx", Why: "one\n" + strings.Repeat("x\u200b", 1<<16), Theirs: &Side{Actor: "user:\u009b"}}
+	id, err := s.Keep(about, Texts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := s.Read(id, AboutFile)
+	if err != nil || strings.ContainsAny(string(text), "\u3164\u202e\u2800\u200b\u009b") || len(text) > 1<<16 {
+		t.Errorf("about has %d bytes, %v: %.300q", len(text), err, text)
+	}
+	got, err := s.About(id)
+	if err != nil || got.Path != about.Path || got.Session != about.Session || got.Theirs.Actor != about.Theirs.Actor || !strings.HasPrefix(got.Why, `one; x\u200bx`) {
+		t.Errorf("About = %.300v, %v", got, err)
+	}
 }

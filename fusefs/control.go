@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"mneme/internal/quote"
 	"mneme/memory"
 )
 
@@ -40,11 +41,11 @@ func (s *store) statusText() []byte {
 		{"max-memory-bytes", info.Limits.MaxMemoryBytes}, {"content", info.Limits.Content},
 		{"mounted", s.fs.since.UTC().Format(time.RFC3339)},
 	} {
-		fmt.Fprintf(&b, "%s: %v\n", line[0], line[1])
+		b.WriteString(quote.Line(fmt.Sprintf("%s: %v", line[0], line[1])) + "\n")
 	}
 	if s.fs.opts.Status != nil {
 		for _, line := range s.fs.opts.Status() {
-			b.WriteString(line + "\n")
+			b.WriteString(quote.Line(line) + "\n")
 		}
 	}
 	return []byte(b.String())

@@ -55,9 +55,9 @@ func TestFailNamesThePlaceOnce(t *testing.T) {
 	r.s.fail("create", "a\x01", memory.ErrBadPath)
 	lines := strings.Split(string(r.s.errors.lines()), "\n")
 	for i, want := range []string{
-		" write " + place + strings.TrimPrefix(size.Error(), "/d/a") + " (file too large)",
-		" read " + other + ": lost (input/output error)",
-		" create a\x01: " + memory.ErrBadPath.Error() + " (invalid argument)",
+		" write \"" + place + "\"" + strings.TrimPrefix(size.Error(), "/d/a") + " (file too large)",
+		" read \"" + other + "\": lost (input/output error)",
+		` create "a\x01": ` + memory.ErrBadPath.Error() + " (invalid argument)",
 	} {
 		if _, got, _ := strings.Cut(lines[i], "Z"); got != want {
 			t.Errorf("line %d is %q, want %q", i, got, want)

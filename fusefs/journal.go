@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"mneme/internal/quote"
 )
 
 // journal is what .mneme/errors says: the newest error of each path. An error
@@ -16,6 +18,10 @@ import (
 // When there are too many, the oldest of those go first that say nothing of a
 // conflict: byte code that a program tries to keep beside its sources must not
 // push out where somebody's text is.
+//
+// Names in it are of other sessions' making, and an agent is told to heed what it
+// says: the place that an error is about stands in double quotes, and a line stays
+// one, of bounded length, whatever names and messages hold.
 type journal struct {
 	size    atomic.Int64 // how many entries there are
 	changes atomic.Int64 // how often they have changed
@@ -48,7 +54,7 @@ func (j *journal) addConflict(path, text string) {
 const secondTry = 100 * time.Millisecond
 
 func (j *journal) put(e journalEntry) {
-	e.text, e.at, e.times = strings.ReplaceAll(e.text, "\n", "; "), time.Now(), 1 // errors that were joined have several lines
+	e.text, e.at, e.times = quote.Line(quotePlace(e.text, e.path)), time.Now(), 1
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if i := j.find(e.path); i >= 0 {
@@ -66,6 +72,21 @@ func (j *journal) put(e journalEntry) {
 	j.entries = append(j.entries, e)
 	j.size.Store(int64(len(j.entries)))
 	j.changes.Add(1)
+}
+
+// quotePlace puts the place that a text is about in quotes, where it stands first:
+// STORE:/path, or a bare name behind the word for what was tried.
+func quotePlace(text, path string) string {
+	before, after, found := strings.Cut(text, path)
+	if !strings.HasPrefix(path, "/") {
+		before, after, found = strings.Cut(text, " "+path+":")
+		before, after = before+" ", ":"+after
+	}
+	if !found {
+		return text
+	}
+	store := strings.LastIndexByte(before, ' ') + 1
+	return before[:store] + quote.Name(before[store:]+path) + after
 }
 
 // find returns the place of a path's entry, or -1. Caller holds j.mu.

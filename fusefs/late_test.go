@@ -55,7 +55,7 @@ func (r *rig) wantLost(fh uint64, path string) {
 	if status := r.close(fh); status != fuse.Status(DefaultConflictErrno) {
 		r.Errorf("close: %v, want a conflict", status)
 	}
-	if told := string(r.s.errors.lines()); !strings.Contains(told, "notes:"+path+" ") {
+	if told := string(r.s.errors.lines()); !strings.Contains(told, "notes:"+path+"\" ") {
 		r.Errorf("the errors do not name %s: %q", path, told)
 	}
 }

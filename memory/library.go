@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"mneme/cas"
+	"mneme/internal/quote"
 	"mneme/versionlog"
 )
 
@@ -60,6 +61,9 @@ func (l *Library) CreateStore(ctx context.Context, name string, opts *StoreOptio
 		opts = &StoreOptions{}
 	}
 	slug, err := storeSlug(name)
+	if err == nil {
+		err = checkNewStoreName(name)
+	}
 	if err != nil {
 		return versionlog.Store{}, err
 	}
@@ -107,7 +111,7 @@ func storeSlug(name string) (string, error) {
 	gap := false
 	for _, r := range name {
 		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
-			return "", fmt.Errorf("%w: %q has the character %U; control and format characters are not allowed", ErrBadName, name, r)
+			return "", fmt.Errorf("%w: %s has the character %U; control and format characters are not allowed", ErrBadName, quote.Name(name), r)
 		}
 		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
 			if gap && b.Len() > 0 {
@@ -120,9 +124,19 @@ func storeSlug(name string) (string, error) {
 		}
 	}
 	if b.Len() == 0 {
-		return "", fmt.Errorf("%w: %q has no ASCII letter or digit to name a directory after; try a name such as %q", ErrBadName, name, "team-notes")
+		return "", fmt.Errorf("%w: %s has no ASCII letter or digit to name a directory after; try a name such as %q", ErrBadName, quote.Name(name), "team-notes")
 	}
 	return b.String(), nil
+}
+
+// checkNewStoreName checks that a new store's name can be seen.
+func checkNewStoreName(name string) error {
+	for i, r := range name {
+		if !quote.Shown(name, i) {
+			return fmt.Errorf("%w: %s has the character %U; a name is made of characters that can be seen", ErrBadName, quote.Name(name), r)
+		}
+	}
+	return nil
 }
 
 // FindStore returns the store that a person's word means: its id, its slug, or
@@ -145,10 +159,10 @@ func (l *Library) FindStore(ctx context.Context, ref string) (versionlog.Store, 
 
 func findError(ref string, err error) error {
 	if errors.Is(err, versionlog.ErrNotFound) {
-		return fmt.Errorf("store %q: %w; `mneme store list` shows the stores, `mneme store create` makes one", ref, versionlog.ErrNotFound)
+		return fmt.Errorf("store %s: %w; `mneme store list` shows the stores, `mneme store create` makes one", quote.Name(ref), versionlog.ErrNotFound)
 	}
 	if err != nil {
-		return fmt.Errorf("store %q: %w", ref, err)
+		return fmt.Errorf("store %s: %w", quote.Name(ref), err)
 	}
 	return nil
 }

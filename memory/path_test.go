@@ -110,9 +110,17 @@ func TestParsePrefix(t *testing.T) {
 // a letter.
 var plain = regexp.MustCompile("[A-Za-z0-9][\u200c\u200d]|\u200c[\x00-\x7f]")
 
+// unseen is what no new name has: fillers, noncharacters, and variation selectors
+// at the beginning, behind letters of the usual scripts, or behind one another.
+var unseen = regexp.MustCompile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufdd0-\ufdef\ufffe\uffff\U000e0000-\U000e00ff]|" +
+	"(^|[A-Za-z .-]|\\p{Greek}|\\p{Cyrillic}|\\p{Hangul}|" + selectors + ")" + selectors)
+
+const selectors = "[\ufe00-\ufe0f\u180b-\u180d\U000e0100-\U000e01ef]"
+
 // FuzzParsePath holds the published rules of a path against whatever comes out.
 func FuzzParsePath(f *testing.F) {
-	for _, seed := range []string{"/a", "/a/b", "/e\u0301", "/..", "/a\x00", "/\xff", "/\u200b", "/👩\u200d🚀", "/می\u200cخ", "/क्\u200d", "/e\u200d\u0301", strings.Repeat("/x", 21), "/\u1100\u1161\u11a8", "/\u212b"} {
+	for _, seed := range []string{"/a", "/a/b", "/e\u0301", "/..", "/a\x00", "/\xff", "/\u200b", "/👩\u200d🚀", "/می\u200cخ", "/क्\u200d", "/e\u200d\u0301", strings.Repeat("/x", 21), "/\u1100\u1161\u11a8", "/\u212b",
+		"/a\u3164", "/\ufe0fa", "/❤\ufe0f", "/\uffff", "/a\U000e0100", "/辻\U000e0100", "/\u180b"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
@@ -135,12 +143,15 @@ func FuzzParsePath(f *testing.F) {
 		}
 		for _, s := range segments {
 			if s == "" || s == "." || s == ".." || len(s) > 255 || strings.ContainsFunc(s, func(r rune) bool {
-				if r == zwj || r == zwnj { // leading, trailing or beside ASCII they would be unseen
-					return strings.HasPrefix(s, string(r)) || strings.HasSuffix(s, string(zwnj)) || plain.MatchString(s)
+				if r == '\u200c' || r == '\u200d' { // leading, trailing or beside ASCII they would be unseen
+					return strings.HasPrefix(s, string(r)) || strings.HasSuffix(s, "\u200c") || plain.MatchString(s)
 				}
 				return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
 			}) {
 				t.Errorf("ParsePath(%q) = %q: segment %q", in, got, s)
+			}
+			if CheckNew(s) == nil && unseen.MatchString(s) {
+				t.Errorf("%q may be new, and has a character that cannot be seen", s)
 			}
 		}
 	})

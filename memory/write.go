@@ -57,6 +57,9 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 			return nil, untried(err)
 		}
 	}
+	if err := s.checkNew(ctx, p.Changes); err != nil {
+		return nil, untried(err)
+	}
 	if err := s.admit(p); err != nil {
 		return nil, untried(err)
 	}
@@ -74,6 +77,32 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	}
 	s.added.add(commit.Versions, time.Now())
 	return commit, nil
+}
+
+// checkNew applies CheckNew to the paths that changes bring memories to. A memory
+// that has such a path from before the rule can be changed, moved and brought back.
+func (s *Store) checkNew(ctx context.Context, changes []versionlog.Change) error {
+	for _, c := range changes {
+		switch {
+		case c.Action == versionlog.Rename && CheckNew(c.Path) == nil:
+			if err := CheckNew(c.To); err != nil {
+				return err
+			}
+		case c.Action == versionlog.Put && c.MemoryID == "":
+			bad := CheckNew(c.Path)
+			if bad == nil {
+				continue
+			}
+			_, err := s.log.Head(ctx, s.info.ID, c.Path)
+			if errors.Is(err, versionlog.ErrNotFound) {
+				return bad
+			}
+			if err != nil {
+				return s.wrap(c.Path, err)
+			}
+		}
+	}
+	return nil
 }
 
 // store makes what is put the content of c: durable by now, or, where the log

@@ -74,7 +74,7 @@ func TestSessionsBase(t *testing.T) {
 			{"blind append", `theirs("f", b"one\n"); learned("f", 4); attempt(put, "f", b"two\n", os.O_APPEND); head("f")`, "ok\none\ntwo\n\n"},
 			{"its own", `put("f", b"one"); attempt(put, "f", b"two"); head("f")`, "ok\ntwo\n"},
 			{"says so", `theirs("f", b"one"); learned("f", 3); attempt(put, "f", b"mine")
-print("/f was never read in this session" in open("../.mneme/errors").read())`, "EBUSY\nTrue\n"},
+print('/f" was never read in this session' in open("../.mneme/errors").read())`, "EBUSY\nTrue\n"},
 		}, "--strict")
 	})
 	t.Run("estale", func(t *testing.T) {
@@ -235,8 +235,8 @@ for i in range(300):
     got = f.read(); break
 print(len(got)); f.seek(0); f.write(b"T"); attempt(f.close); print(len(read("f")))`, "6000\nok\n6000\n"},
 	{"says what to do", `put("f", b"one"); f = open("f", "wb", buffering=0); f.write(b"mine"); theirs("f", b"two!"); attempt(f.close)
-line = [l for l in open("../.mneme/errors") if D + "/f " in l][-1]
-print(all(part in line for part in ("notes:/" + D + "/f changed since you read it (version ", " ago); read it again and redo your edit; your text is kept in .mneme/conflicts/", "/yours")))`, "EBUSY\nTrue\n"},
+line = [l for l in open("../.mneme/errors") if D + '/f" ' in l][-1]
+print(all(part in line for part in ('"notes:/' + D + '/f" changed since you read it (version ', " ago); read it again and redo your edit; your text is kept in .mneme/conflicts/", "/yours")))`, "EBUSY\nTrue\n"},
 }
 
 // backPrelude begins a case in which the session knows a text that another one has
@@ -257,8 +257,8 @@ var takeBackCases = func() (cases []baseCase) {
 		{"its own text again", `search(); attempt(put, "f", b"a\nb\n"); head("f")`, "EBUSY\na\nx\nb\n\n"},
 		{"what it removed", `put("g", b"a\nb\nc\n"); theirs("g", b"a\nc\n"); learned("g", 4); read("g"); attempt(put, "g", b"a\nb\nc\nmine\n"); attempt(put, "g", b"a\nc\nmine\n"); head("g")`, "EBUSY\nok\na\nc\nmine\n\n"},
 		{"says so", `search(); attempt(put, "f", b"mine")
-line = [l for l in open("../.mneme/errors") if D + "/f " in l][-1]
-print(all(part in line for part in ("/f was not saved: that would take back what version ", " changed (by session ", " ago); read it again, and do the same again if that is meant; your text is kept in .mneme/conflicts/", "/yours")))`, "EBUSY\nTrue\n"},
+line = [l for l in open("../.mneme/errors") if D + '/f" ' in l][-1]
+print(all(part in line for part in ('/f" was not saved: that would take back what version ', " changed (by session ", " ago); read it again, and do the same again if that is meant; your text is kept in .mneme/conflicts/", "/yours")))`, "EBUSY\nTrue\n"},
 		{"after two changes", `read("f"); theirs("f", b"a\nx\nb\ny\n"); learned("f", 8); read("f"); attempt(put, "f", b"a\nb\ny\n"); attempt(put, "f", b"a\nx\nb\n"); attempt(put, "f", b"mine\na\ny\nb\nx\n")`, "EBUSY\nEBUSY\nok\n"},
 		{"after nine changes", `
 for i in range(8): theirs("f", b"a\nx%d\nb\n" % i); search()
@@ -284,7 +284,7 @@ attempt(put, "f", b"a\nb\nmine\n")`, "EBUSY\n"},
 		{"rename a memory over", `put("g", b"mine"); search(); attempt(os.rename, "g", "f"); read("f"); attempt(os.rename, "g", "f"); head("f")`, "EBUSY\nok\nmine\n"},
 		{"renamed, and then over", `search(); os.rename("f", "g"); attempt(put, "g", b"a\nb\n"); head("g")`, "EBUSY\na\nx\nb\n\n"},
 		{"unlink", `search(); attempt(os.unlink, "f"); attempt(os.unlink, "f"); head("f")
-print("/f was not removed: that would take back what version " in open("../.mneme/errors").read()); read("f"); attempt(os.unlink, "f"); print(os.listdir("."))`, "EBUSY\nEBUSY\na\nx\nb\n\nTrue\nok\n['here']\n"},
+print('/f" was not removed: that would take back what version ' in open("../.mneme/errors").read()); read("f"); attempt(os.unlink, "f"); print(os.listdir("."))`, "EBUSY\nEBUSY\na\nx\nb\n\nTrue\nok\n['here']\n"},
 		{"unlink of its own", `search(); put("f", b"a\nx\nb\nmine\n"); attempt(os.unlink, "f")`, "ok\n"},
 		{"unlink, and written", `search(); sh("rm f; echo mine > f"); head("f"); kept()`, "exit 0\na\nx\nb\n\nkept ('a\\nb\\n', 'a\\nx\\nb\\n', 'mine\\n')\n"},
 		{"backup first", `search(); os.rename("f", "f~"); attempt(put, "f", b"a\nb\nmine\n"); print("this mount has it as /%s/f~: read that" % D in open("../.mneme/errors").read())

@@ -114,9 +114,9 @@ func TestKeeperRemembers(t *testing.T) {
 	// What is being written.
 	m.sh(t, "ls ..; printf 'a\\xff' | cat > bad.md 2> /dev/null || true; grep -q bad.md .mneme/errors")
 	m.sh(t, fmt.Sprintf(writesOn, m.serving(t)))
-	m.sh(t, "grep -q kept .mneme/conflicts/*/yours; grep -q 'notes:/log ' .mneme/errors; grep -q bad.md .mneme/errors; grep idle idle; grep more new")
+	m.sh(t, "grep -q kept .mneme/conflicts/*/yours; grep -q 'notes:/log\" ' .mneme/errors; grep -q bad.md .mneme/errors; grep idle idle; grep more new")
 	m.killServing(t)
-	m.sh(t, "grep -q 'notes:/log ' .mneme/errors; echo again >> log; grep again log")
+	m.sh(t, "grep -q 'notes:/log\" ' .mneme/errors; echo again >> log; grep again log")
 
 	// What was made and not written to, and times.
 	m.sh(t, fmt.Sprintf(`

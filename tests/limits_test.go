@@ -87,9 +87,9 @@ attempt(os.close, fd)`) + `cat f`},
 		{name: "too big and then small", script: big + old + `! cat "$OUT/big" > f 2> /dev/null; echo new > f; cat f`, out: "new\n", log: once},
 		{name: "explained for its target", script: big + old + `head -c 200000 /dev/zero | tr '\0' x > "$OUT/bigger"
 			! rsync "$OUT/bigger" f 2> /dev/null; ! cp "$OUT/bigger" f.tmp 2> /dev/null; ! cp "$OUT/bigger" new.tmp 2> /dev/null; rm -f *.tmp
-			grep -o 'explained_for_its_target/[a-z.]*: at least [0-9]* bytes, but a memory of this store holds at most 102400' ../.mneme/errors | sed 's/.*target//; s/ [0-9]* bytes/ N bytes/' | sort -u`,
-			out: "/f: at least N bytes, but a memory of this store holds at most 102400\n/new.tmp: at least N bytes, but a memory of this store holds at most 102400\n", log: []string{"created f"}},
-		{name: "explained", script: big + `! cp "$OUT/big" g 2> /dev/null; grep -c 'explained/g: at least [0-9]* bytes.*at most 102400' ../.mneme/errors | sed 's/[1-9].*/yes/'`, out: "yes\n"},
+			grep -o 'explained_for_its_target/[a-z.]*": at least [0-9]* bytes, but a memory of this store holds at most 102400' ../.mneme/errors | sed 's/.*target//; s/ [0-9]* bytes/ N bytes/' | sort -u`,
+			out: "/f\": at least N bytes, but a memory of this store holds at most 102400\n/new.tmp\": at least N bytes, but a memory of this store holds at most 102400\n", log: []string{"created f"}},
+		{name: "explained", script: big + `! cp "$OUT/big" g 2> /dev/null; grep -c 'explained/g": at least [0-9]* bytes.*at most 102400' ../.mneme/errors | sed 's/[1-9].*/yes/'`, out: "yes\n"},
 	})
 }
 

@@ -82,7 +82,7 @@ func TestScratchSurvivesKill(t *testing.T) {
 	e.wantFound(t, memories)
 	said := next.sh(t, "cat .mneme/errors")
 	for name, where := range memories { // a temporary file may have become a memory before the kill
-		if where == "conflict" && !strings.Contains(said, "notes:/"+name+" ") {
+		if where == "conflict" && !strings.Contains(said, "notes:/"+name+"\" ") {
 			t.Errorf("%s is a %s, and .mneme/errors does not say so:\n%s", name, where, said)
 		}
 	}

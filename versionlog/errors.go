@@ -54,7 +54,7 @@ func (e *ConflictError) Error() string {
 		}
 		have := "there is no memory"
 		if c.Head != nil {
-			have = fmt.Sprintf("the head is version %s (sequence %d, by %s)", c.Head.ID, c.Head.Seq, c.Head.Actor)
+			have = fmt.Sprintf("the head is version %s (sequence %d, by %q)", c.Head.ID, c.Head.Seq, c.Head.Actor)
 		}
 		fmt.Fprintf(&b, "%s: expected %s, but %s", c.Path, c.Expected, have)
 	}
@@ -77,9 +77,9 @@ func (e *OverlapError) Error() string {
 		return fmt.Sprintf("%s: another path of the same commit lies above it", e.Path)
 	}
 	if strings.HasPrefix(e.Path, e.With.Path+"/") {
-		return fmt.Sprintf("%s: %s is a memory, not a directory", e.Path, e.With.Path)
+		return fmt.Sprintf("%s: %q is a memory, not a directory", e.Path, e.With.Path)
 	}
-	return fmt.Sprintf("%s: is a directory, it holds %s", e.Path, e.With.Path)
+	return fmt.Sprintf("%s: is a directory, it holds %q", e.Path, e.With.Path)
 }
 
 // Is makes every *OverlapError an ErrOverlap.

@@ -10,10 +10,10 @@ import (
 	"os"
 	"os/user"
 	"strconv"
-	"strings"
 
 	"golang.org/x/term"
 
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -76,7 +76,7 @@ func (a *app) report(err error) {
 		_ = writeJSON(a.err, newErrorReply(err))
 		return
 	}
-	_, _ = fmt.Fprintf(a.err, "mneme: %s\n", printable(strings.ReplaceAll(err.Error(), "\n", "; ")))
+	_, _ = fmt.Fprintf(a.err, "mneme: %s\n", quote.Line(err.Error()))
 }
 
 func (a *app) printJSON(value any) error { return writeJSON(a.out, value) }

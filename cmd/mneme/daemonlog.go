@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"mneme/internal/quote"
 )
 
 // daemonLogVariable names the file that a daemon in the background logs to.
@@ -45,7 +47,16 @@ func newLogger(level slog.Level) *slog.Logger {
 		os.Unsetenv(daemonLogVariable)
 		w = &rotatedFile{path: path, file: os.Stderr}
 	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(shownLines{w}, &slog.HandlerOptions{Level: level}))
+}
+
+// shownLines writes the lines of a logger, in which names of others stand, so that
+// each stays one line, of bounded length, of characters that can be seen.
+type shownLines struct{ w io.Writer }
+
+func (s shownLines) Write(line []byte) (int, error) {
+	_, err := s.w.Write(quote.LogLine(line))
+	return len(line), err
 }
 
 // rotatedFile writes lines to the file that has a name now: a program that
@@ -101,7 +112,7 @@ func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {
 	err := text.Handle(ctx, r)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, errWrite := fmt.Fprintf(h.w, "<%d>%s", priority(r.Level), line.Bytes())
+	_, errWrite := fmt.Fprintf(h.w, "<%d>%s", priority(r.Level), quote.LogLine(line.Bytes()))
 	return errors.Join(err, errWrite)
 }
 

@@ -41,10 +41,29 @@ func TestJournalHandler(t *testing.T) {
 	log.Debug("not this")
 	log.Info("mounted", "dir", "/mnt/a b")
 	log.Warn("two\nlines")
-	log.Error("failed", "err", "x")
-	want := "<6>msg=mounted store=notes dir=\"/mnt/a b\"\n<4>msg=\"two\\nlines\" store=notes\n<3>msg=failed store=notes err=x\n"
+	log.Error("failed", "err", "x\u3164y")
+	want := "<6>msg=mounted store=notes dir=\"/mnt/a b\"\n<4>msg=\"two\\nlines\" store=notes\n<3>msg=failed store=notes err=x\\u3164y\n"
 	if out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+// TestLogLinesAreShown holds that what others named does not get into a log as it is.
+func TestLogLinesAreShown(t *testing.T) {
+	var out strings.Builder
+	drop := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	log := slog.New(slog.NewTextHandler(shownLines{&out}, &slog.HandlerOptions{ReplaceAttr: drop}))
+	log.Info("x", "path", "/a\u3164b")
+	log.Info("x", "path", "/a\nlevel=INFO \u202e\x1b")
+	log.Info("x", "path", strings.Repeat("a\u2800", 1<<16))
+	lines := strings.Split(out.String(), "\n")
+	if len(lines) != 4 || lines[0] != `level=INFO msg=x path=/a\u3164b` || lines[1] != `level=INFO msg=x path="/a\nlevel=INFO \u202e\x1b"` || len(lines[2]) > 1<<15 {
+		t.Errorf("got %.500q", lines)
 	}
 }
 

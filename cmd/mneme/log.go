@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 	"strconv"
@@ -126,7 +125,10 @@ func (c *logCmd) printMemory(ctx context.Context, a *app, st *memory.Store, path
 		}
 		row := logRow(v, v.ID)
 		if v.Op == versionlog.OpRenamed {
-			row[6] = fmt.Sprintf("%s → %s  %s", v.From, v.Path, v.Message)
+			row[6] = v.From + " → " + v.Path
+			if v.Message != "" {
+				row[6] += "  " + v.Message
+			}
 		}
 		t.add(row...)
 	}

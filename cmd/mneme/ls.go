@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -40,7 +41,7 @@ func (c *lsCmd) Run(ctx context.Context, a *app) error {
 			printEntriesLong(a, entries)
 		case !c.Long:
 			for _, e := range entries {
-				a.printf("%s\n", printable(e.name))
+				a.printf("%s\n", quote.Cell(e.name))
 			}
 		}
 		return nil

@@ -6,6 +6,8 @@ import (
 	"unicode"
 
 	"golang.org/x/text/width"
+
+	"mneme/internal/quote"
 )
 
 // table is text in aligned columns. On a terminal its lines fit: what does not
@@ -26,7 +28,7 @@ const narrowest = 8
 
 func (t *table) add(cells ...string) {
 	for i := range cells {
-		cells[i] = printable(cells[i])
+		cells[i] = quote.Cell(cells[i])
 	}
 	t.rows = append(t.rows, cells)
 }

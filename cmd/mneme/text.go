@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"mneme/internal/quote"
 	"mneme/versionlog"
 )
 
@@ -26,23 +26,8 @@ func (a *app) paint(color, text string) string {
 	return color + text + reset
 }
 
-// printable escapes what could steer a terminal: control and format
-// characters and bytes that are not UTF-8. Line breaks are escaped, too.
-func printable(text string) string {
-	var b strings.Builder
-	for i, r := range text {
-		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD"):
-			b.WriteString(`\x` + strconv.FormatUint(uint64(text[i]), 16))
-		case strconv.IsPrint(r), r == '\u200c', r == '\u200d': // joiners, of which names are made
-			b.WriteRune(r)
-		default:
-			quoted := strconv.QuoteRuneToASCII(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		}
-	}
-	return b.String()
-}
+// printable is text without what could steer a terminal, or deceive its reader.
+func printable(text string) string { return quote.Text(text) }
 
 func localTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 
@@ -70,7 +55,7 @@ func (a *app) printFields(fields [][2]string) {
 		width = max(width, len(f[0]))
 	}
 	for _, f := range fields {
-		a.printf("%s  %s\n", a.paint(bold, f[0])+strings.Repeat(" ", width-len(f[0])), printable(f[1]))
+		a.printf("%s  %s\n", a.paint(bold, f[0])+strings.Repeat(" ", width-len(f[0])), quote.Cell(f[1]))
 	}
 }
 

@@ -2,25 +2,10 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"strings"
 	"testing"
 )
-
-func TestPrintable(t *testing.T) {
-	for _, test := range [][2]string{
-		{"plain é 記 →", "plain é 記 →"},
-		{"\x1b[2J\r\n\t\x00", `\x1b[2J\r\n\t\x00`},
-		{"\u009b31m", `\u009b31m`},         // the control sequence introducer in one character
-		{"a\u202eb", `a\u202eb`},           // writes from right to left from here on
-		{"\xff\xfe", `\xff\xfe`},           // not UTF-8
-		{"\uFFFD", "\uFFFD"},               // the replacement character itself is harmless
-		{"tag\U000E0041", `tag\U000e0041`}, // invisible
-	} {
-		if got := printable(test[0]); got != test[1] {
-			t.Errorf("printable(%q) = %q, want %q", test[0], got, test[1])
-		}
-	}
-}
 
 // terminalApp writes as if to a terminal.
 func terminalApp(out *strings.Builder) *app {
@@ -62,5 +47,34 @@ func TestTableColors(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), green+"created"+reset+"   /é") {
 		t.Errorf("no colour, or padding inside of it: %q", out.String())
+	}
+}
+
+// TestOutputIsShown holds that tables, fields and errors have nothing of others'
+// text in them that cannot be seen, and that an error is one line.
+func TestOutputIsShown(t *testing.T) {
+	var out strings.Builder
+	a := terminalApp(&out)
+	a.color = false
+	table := newLogTable("PATH")
+	table.add("1", "now", "created", "/x\u3164 ", "user:\u202e", "5", " m")
+	a.printTable(table)
+	a.printFields([][2]string{{"Place", "notes:/x\u2800 "}})
+	a.err = a.out
+	a.report(errors.New("one \u3164\x1b[2J\ntwo" + strings.Repeat(".", 1<<20)))
+	if err := a.out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	want := []string{
+		`SEQ  TIME  CHANGE   PATH          BY           SIZE  MESSAGE`,
+		`  1  now   created  /x\u3164\x20  user:\u202e     5  \x20m`,
+		`Place  notes:/x\u2800\x20`,
+		`mneme: one \u3164\x1b[2J; two...`,
+	}
+	for i, want := range want {
+		if len(lines) != 5 || len(lines[i]) > 10000 || !strings.HasPrefix(lines[i], want) {
+			t.Errorf("%d lines; line %d is %.200s, want %s", len(lines), i, lines[i], want)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package memory
+package quote
 
 import (
 	"unicode"
@@ -19,12 +19,21 @@ const (
 // in a word.
 var contextJ = idna.New(idna.CheckJoiners(true))
 
-// joins reports whether the joiner at name[at:] stands where it has an effect:
+// longestWord bounds, in bytes to each side, how much of a word is looked at.
+const longestWord = 512
+
+// IsJoiner reports whether r is one of the two joiners.
+func IsJoiner(r rune) bool { return r == zwj || r == zwnj }
+
+// Joins reports whether the joiner at s[at:] stands where it has an effect:
 // between two emoji; behind a virama; or, one that keeps letters apart, between
 // two letters that would be joined. Of these the last letter is to be there.
-func joins(name string, at int) bool {
-	before, after := name[:at], name[at+utf8.RuneLen(zwj):]
-	r, _ := utf8.DecodeRuneInString(name[at:])
+func Joins(s string, at int) bool {
+	r, size := utf8.DecodeRuneInString(s[at:])
+	start := max(0, at-longestWord)
+	name := s[start:min(len(s), at+size+longestWord)]
+	at -= start
+	before, after := name[:at], name[at+size:]
 	if r == zwj && endsInEmoji(before) && startsWithEmoji(after) {
 		return true
 	}

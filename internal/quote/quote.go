@@ -1,0 +1,95 @@
+// Package quote shows text that others chose: names, sessions, messages,
+// descriptions. What it returns is one line in which every character can be
+// seen, so that a reader is neither steered by what stands there nor deceived
+// about it. Whatever prints such text goes through here.
+package quote
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// The longest texts that are shown whole, in bytes; the rest is counted.
+const (
+	// MaxName is room for the place of a memory, and for a store's description.
+	MaxName = 4 << 10
+	// MaxLine is room for a message that names two places.
+	MaxLine = 8 << 10
+)
+
+// Text returns s with an escape, as Go writes it, for every character that is
+// not Shown and every byte that is not UTF-8. Line breaks and tabs are escaped,
+// backslashes are not.
+func Text(s string) string {
+	var b strings.Builder
+	writeShown(&b, s)
+	return b.String()
+}
+
+// Cell is Text for a place where the end of s cannot be seen: spaces at its ends
+// are escaped, too.
+func Cell(s string) string {
+	inner := strings.TrimLeft(s, " ")
+	before := len(s) - len(inner)
+	inner = strings.TrimRight(inner, " ")
+	after := len(s) - before - len(inner)
+	return strings.Repeat(`\x20`, before) + Text(inner) + strings.Repeat(`\x20`, after)
+}
+
+// Name returns s in double quotes, as a string of Go that strconv.Unquote
+// takes, so that words in it are not taken for those of the sentence around it.
+// Of what is longer than MaxName it has the beginning.
+func Name(s string) string {
+	s, rest := cut(s, MaxName)
+	var b strings.Builder
+	b.WriteByte('"')
+	for part := range strings.SplitAfterSeq(s, `\`) {
+		plain, backslash := strings.CutSuffix(part, `\`)
+		for i, between := range strings.Split(plain, `"`) {
+			if i > 0 {
+				b.WriteString(`\"`)
+			}
+			writeShown(&b, between)
+		}
+		if backslash {
+			b.WriteString(`\\`)
+		}
+	}
+	b.WriteByte('"')
+	return b.String() + rest
+}
+
+// Line is Text for a whole message, of which it has the beginning when it is
+// longer than MaxLine. Lines of the message are joined with "; ".
+func Line(s string) string {
+	s, rest := cut(s, MaxLine)
+	return Text(strings.ReplaceAll(s, "\n", "; ")) + rest
+}
+
+// cut returns the beginning of s, at most so many bytes, and what to say of the
+// rest.
+func cut(s string, most int) (beginning, rest string) {
+	if len(s) <= most {
+		return s, ""
+	}
+	end := most
+	for end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end], "… (" + strconv.Itoa(len(s)) + " bytes)"
+}
+
+func writeShown(b *strings.Builder, s string) {
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
+			b.WriteString(`\x` + strconv.FormatUint(uint64(s[i]), 16))
+		case Shown(s, i):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+}
