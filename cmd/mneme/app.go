@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -81,10 +82,17 @@ func (a *app) report(err error) {
 
 func (a *app) printJSON(value any) error { return writeJSON(a.out, value) }
 
+// writeJSON writes a value in one line. What a terminal, or a reader, could take for
+// something else is escaped, wherever it goes.
 func writeJSON(w io.Writer, value any) error {
-	e := json.NewEncoder(w)
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
-	return e.Encode(value)
+	if err := e.Encode(value); err != nil {
+		return err
+	}
+	_, err := w.Write(quote.JSON(text.Bytes()))
+	return err
 }
 
 // printf writes to standard output, whose errors show when it is flushed.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"mneme/memory"
 	"mneme/versionlog"
@@ -10,10 +11,13 @@ import (
 type catCmd struct {
 	Place   string `arg:"" help:"STORE:/path of a memory, or with @V of a version of it."`
 	Version string `placeholder:"V" help:"Version id or sequence number. Default: the current one."`
+	Raw     bool   `help:"Write the bytes as they are to a terminal, too."`
 }
 
 func (c *catCmd) Help() string {
-	return `Examples:
+	return `On a terminal, control characters and others that cannot be seen are written as escapes; what goes elsewhere is the bytes as they are.
+
+Examples:
 
     mneme cat notes:/todo.md
     mneme cat notes:/todo.md@7
@@ -40,6 +44,12 @@ func (c *catCmd) Run(ctx context.Context, a *app) error {
 		}
 		if a.json {
 			return a.printJSON(newContentJSON(st.Info().ID, v, data))
+		}
+		if a.terminal && !c.Raw {
+			for line := range strings.Lines(string(data)) {
+				a.printf("%s", printableLine(line))
+			}
+			return nil
 		}
 		_, err = a.out.Write(data)
 		return err

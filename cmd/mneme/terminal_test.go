@@ -8,9 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"mneme/conflict"
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -37,16 +40,7 @@ func onTerminal(t *testing.T, env []string, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	link := filepath.Join(t.TempDir(), "mneme") // what this binary is under that name, see TestMain
-	if err := os.Symlink(self, link); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(link, args...)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TZ=UTC", "NO_COLOR=1", "GORACE=atexit_sleep_ms=0"}, env...)
+	cmd := mnemeCommand(t, env, args...)
 	cmd.Stdout = terminal
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -58,6 +52,22 @@ func onTerminal(t *testing.T, env []string, args ...string) string {
 		t.Fatalf("%v: %v\n%s", args, err, &out)
 	}
 	return strings.ReplaceAll(out.String(), "\r\n", "\n")
+}
+
+// mnemeCommand is mneme in a process of its own.
+func mnemeCommand(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "mneme") // what this binary is under that name, see TestMain
+	if err := os.Symlink(self, link); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(link, args...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TZ=UTC", "NO_COLOR=1", "GORACE=atexit_sleep_ms=0"}, env...)
+	return cmd
 }
 
 // TestLogOnTerminal holds that a log on a terminal goes through the pager, has
@@ -133,5 +143,68 @@ func TestTableFits(t *testing.T) {
 		if got := cut(c.text, 8, c.front); got != c.want {
 			t.Errorf("cut(%q) = %q, want %q", c.text, got, c.want)
 		}
+	}
+}
+
+// TestTerminalIsNotSteered holds that what memories, sessions and messages hold
+// reaches a terminal as text, by whichever command, with or without a pager; that
+// JSON is escaped everywhere; and that a pipe gets the bytes of a memory.
+func TestTerminalIsNotSteered(t *testing.T) {
+	const hostile = "\x1b]0;x\a\u009b31m\u202e\u200b\u2028\ufeff\U000e0041\u3164"
+	const escaped = `\x1b]0;x\a\u009b31m\u202e\u200b\u2028\ufeff\U000e0041\u3164`
+	const inJSON = `\u001b]0;x\u0007\u009b31m\u202e\u200b\u2028\ufeff\udb40\udc41\u3164`
+	url := "file://" + filepath.Join(t.TempDir(), "stores")
+	lib, err := openLibrary(t.Context(), &url, openOptions{create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lib.Close()
+	info, err := lib.CreateStore(t.Context(), "notes", &memory.StoreOptions{Description: hostile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: hostile}, Session: hostile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "a\tb" + hostile + "\r\nend"
+	change := memory.Change{Action: versionlog.Put, Path: "/f", Content: []byte(text), Expect: versionlog.ExpectAny()}
+	if _, err := st.Batch(t.Context(), []memory.Change{change}, &memory.CommitOptions{Message: hostile}); err != nil {
+		t.Fatal(err)
+	}
+	kept := lib.conflictsOf(info.ID)
+	if _, err := kept.Keep(conflict.About{Store: "notes", Path: "/f", Session: hostile, Time: time.Now(), Why: hostile}, conflict.Texts{Yours: []byte(text)}); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"MNEME_URL=" + url, "PAGER=sed s/^/paged:/", "HOME=" + t.TempDir()}
+	for _, args := range [][]string{
+		{"cat", "notes:/f"}, {"log", "notes"}, {"log", "notes:/f"}, {"show", "notes:/f"}, {"diff", "notes:/f"}, {"ls", "-l", "notes"},
+		{"store", "list"}, {"store", "show", "notes"}, {"conflicts", "list", "notes"}, {"conflicts", "show", "notes", "1"}, {"conflicts", "diff", "notes", "1"},
+	} {
+		out := onTerminal(t, env, args...)
+		if steers := strings.IndexAny(out, "\x1b\a\r\u009b\u202e\u200b\u2028\ufeff\U000e0041\u3164"); steers >= 0 {
+			t.Errorf("%v writes %q to a terminal", args, out[steers:])
+		}
+		wide := args[0] == "log" || args[1] == "list" || args[0] == "ls" // where texts are cut
+		if !wide && !strings.Contains(out, escaped) {
+			t.Errorf("%v does not show what is there: %q", args, out)
+		}
+		args = append(args, "--json")
+		if out := onTerminal(t, env, args...); strings.ContainsAny(out, "\x1b\a\r\u009b\u202e\u200b\u2028\ufeff\U000e0041\u3164") {
+			t.Errorf("%v on a terminal: %q", args, out)
+		}
+	}
+	if out, want := onTerminal(t, env, "cat", "notes:/f"), "a\tb"+escaped+`\r`+"\nend"; out != want {
+		t.Errorf("cat on a terminal: %q, want %q", out, want)
+	}
+	raw := strings.ReplaceAll(text, "\r\n", "\n") // as onTerminal does
+	if out := onTerminal(t, env, "cat", "--raw", "notes:/f"); strings.ReplaceAll(out, "\r", "") != raw {
+		t.Errorf("cat --raw on a terminal: %q, want %q", out, raw)
+	}
+	if out, err := mnemeCommand(t, env, "cat", "notes:/f").Output(); err != nil || string(out) != text {
+		t.Errorf("cat: %q, %v; want %q", out, err, text)
+	}
+	if out, err := mnemeCommand(t, env, "cat", "notes:/f", "--json").Output(); err != nil || !strings.Contains(string(out), `"content":"a\tb`+inJSON) {
+		t.Errorf("cat --json: %q, %v; want %q in it", out, err, inJSON)
 	}
 }

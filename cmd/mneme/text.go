@@ -29,6 +29,20 @@ func (a *app) paint(color, text string) string {
 // printable is text without what could steer a terminal, or deceive its reader.
 func printable(text string) string { return quote.Text(text) }
 
+// printableLine is printable for a line of a text, whose tabs and end stay.
+func printableLine(line string) string {
+	text, end := strings.CutSuffix(line, "\n")
+	parts := strings.Split(text, "\t")
+	for i := range parts {
+		parts[i] = printable(parts[i])
+	}
+	text = strings.Join(parts, "\t")
+	if end {
+		text += "\n"
+	}
+	return text
+}
+
 func localTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 
 // actorName names an actor in little space: an id that says by itself that it
@@ -78,10 +92,6 @@ func (a *app) printDiff(diff string) {
 		case strings.HasPrefix(line, "@@"):
 			color = cyan
 		}
-		parts := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		for i := range parts {
-			parts[i] = printable(parts[i])
-		}
-		a.printf("%s\n", a.paint(color, strings.Join(parts, "\t")))
+		a.printf("%s\n", a.paint(color, printableLine(strings.TrimSuffix(line, "\n"))))
 	}
 }
