@@ -150,6 +150,10 @@ func (l *library) Close() error {
 	return l.log.Close()
 }
 
+// problemIndex is what check finds: an index that is not what follows from the
+// records.
+const problemIndex memory.ProblemKind = "index"
+
 // blobCaches are the blob stores of a library, each opened once.
 type blobCaches struct {
 	backend func(storeID string) (cas.Store, error)

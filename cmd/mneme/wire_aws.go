@@ -151,9 +151,6 @@ func (t awsTable) backup(context.Context, string, []string, func(string, int, in
 	return nil, usagef("%v: mneme backup copies embedded stores; the history of these is in the bucket, so turn on its versioning and copy or replicate it (see docs/AWS.md), from which `mneme fsck --rebuild-index` makes the table", t)
 }
 
-// problemIndex is what dynamolog.Check finds: differences of table and bucket.
-const problemIndex memory.ProblemKind = "index"
-
 func (t awsTable) check(ctx context.Context, clients *awsconf.Clients, storeID string, report func(memory.Problem)) error {
 	return dynamolog.Check(ctx, clients.DynamoDB, t.table, clients.S3, t.bucket, storeID, func(p dynamolog.Problem) {
 		report(memory.Problem{Kind: problemIndex, Subject: p.Subject, What: p.What, Do: p.Do})

@@ -17,6 +17,7 @@ import (
 	"mneme/cas/sizecas"
 	"mneme/internal/awssetup"
 	"mneme/internal/durable"
+	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/sqlitelog"
 )
@@ -67,9 +68,14 @@ func (e embedded) open(ctx context.Context, opts openOptions) (*library, error) 
 		return nil, err
 	}
 	blobs := func(storeID string) (cas.Store, error) { return e.blobs(log, storeID) }
-	lib := newLibrary(log, &blobCaches{backend: blobs, direct: opts.direct})
-	lib.checkFree = e.checkFree
-	return lib, nil
+	l := newLibrary(log, &blobCaches{backend: blobs, direct: opts.direct})
+	l.check = func(ctx context.Context, storeID string, report func(memory.Problem)) error {
+		return log.Check(ctx, storeID, func(p sqlitelog.Problem) {
+			report(memory.Problem{Kind: problemIndex, Subject: p.Subject, What: p.What, Do: p.Do})
+		})
+	}
+	l.checkFree = e.checkFree
+	return l, nil
 }
 
 // checkFree refuses what would be stored in the reserve of the disk.

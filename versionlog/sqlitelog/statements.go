@@ -66,6 +66,11 @@ func recordsAfter(limit int) string {
 	return `SELECT record FROM commits WHERE store = ? AND seq > ? ORDER BY seq LIMIT ` + strconv.Itoa(limit)
 }
 
+// pathRowsAfter reads so many rows of paths behind one.
+func pathRowsAfter(limit int) string {
+	return `SELECT path, seq, ord, live FROM paths WHERE store = ? AND path > ? ORDER BY path LIMIT ` + strconv.Itoa(limit)
+}
+
 // The writes.
 const (
 	insertCommit = `INSERT INTO commits (store, seq, key, time, actor_kind, actor_id, session, message, record)

@@ -1,0 +1,273 @@
+package sqlitelog
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"mneme/internal/sqlite"
+	"mneme/versionlog"
+)
+
+// Problem is a row of the database that is not what follows from the records.
+type Problem struct {
+	Subject string // "row commits 12", "row paths /todo.md"
+	What    string // what is wrong with it
+	Do      string // what a person can do about it
+}
+
+const doRestore = "the records are the truth, and commands show what the rows say: go back to a backup of log.db"
+
+// Check compares every row of a store with the commit records, column by column,
+// and calls report for each that differs. It changes nothing. Whether the records
+// hold themselves, and are all there, is for the caller to see; what a record that
+// cannot be read would say is not compared. Commits may be made meanwhile; those
+// after its beginning are not checked. Of the row in the table stores, only what
+// the records know is compared: the newest commit. Errors say that it could not
+// look.
+func (l *Log) Check(ctx context.Context, storeID string, report func(Problem)) error {
+	s, err := l.store(ctx, storeID)
+	if err != nil {
+		return err
+	}
+	c := &checker{log: l, store: s, report: report, whole: true, paths: map[string]pathRow{}}
+	for _, step := range []func(context.Context) error{c.commits, c.pathRows, c.strays} {
+		if err := step(ctx); err != nil {
+			return fmt.Errorf("store %s: compare rows with records: %w", s.Slug, err)
+		}
+	}
+	return nil
+}
+
+// checker is one run of Check.
+type checker struct {
+	log    *Log
+	store  storeRow
+	report func(Problem)
+	whole  bool               // every record could be read
+	paths  map[string]pathRow // what follows from the records
+}
+
+// pathRow is a row of the table paths.
+type pathRow struct {
+	seq  int64
+	ord  int
+	live bool
+}
+
+// commitRow is a row of the table commits, and its record; nil: it cannot be read.
+type commitRow struct {
+	key, kind, id, session, message string
+	seq, micros                     int64
+	record                          *versionlog.Commit
+}
+
+// versionRow is a row of the table versions.
+type versionRow struct {
+	ord int
+	versionlog.Version
+}
+
+const (
+	commitRowsBetween = `SELECT key, actor_kind, actor_id, session, message, seq, time, record FROM commits
+		WHERE store = ? AND seq > ? AND seq <= ? ORDER BY seq`
+	versionRowsBetween = `SELECT seq, ord, id, memory_id, parent, op, path, from_path, sha256, size FROM versions
+		WHERE store = ? AND seq > ? AND seq <= ? ORDER BY seq, ord`
+
+	// strayRows are rows of no commit.
+	strayRows = `SELECT 'versions', v.seq FROM versions v JOIN stores s ON s.num = v.store WHERE v.store = ?1 AND (v.seq < 1 OR v.seq > s.tip_seq)
+		UNION SELECT 'commits', c.seq FROM commits c JOIN stores s ON s.num = c.store WHERE c.store = ?1 AND (c.seq < 1 OR c.seq > s.tip_seq)
+		UNION SELECT 'paths', p.seq FROM paths p JOIN stores s ON s.num = p.store WHERE p.store = ?1 AND (p.seq < 1 OR p.seq > s.tip_seq)`
+)
+
+// commits compares the rows of commits and versions, page by page.
+func (c *checker) commits(ctx context.Context) error {
+	tip := int64(c.store.tip.Seq)
+	for after := int64(0); after < tip; {
+		var commits []commitRow
+		versions := map[int64][]versionRow{}
+		upto := min(after+int64(pageRecords), tip)
+		err := c.reading(ctx, func(conn *sqlite.Conn) error {
+			commits = commits[:0]
+			clear(versions)
+			if err := conn.Each(commitRowsBetween, func(row *sqlite.Row) error {
+				commits = append(commits, scanCommitRow(row))
+				return nil
+			}, c.store.num, after, upto); err != nil {
+				return err
+			}
+			return conn.Each(versionRowsBetween, func(row *sqlite.Row) error {
+				v, err := scanVersionRow(row)
+				versions[int64(v.Seq)] = append(versions[int64(v.Seq)], v)
+				return err
+			}, c.store.num, after, upto)
+		})
+		if err != nil {
+			return err
+		}
+		for i := range commits {
+			c.commit(&commits[i], versions[commits[i].seq])
+			delete(versions, commits[i].seq)
+		}
+		for _, seq := range slices.Sorted(maps.Keys(versions)) {
+			c.differs("versions", seq, "it is of no commit")
+		}
+		c.whole = c.whole && int64(len(commits)) == upto-after
+		after = upto
+	}
+	return nil
+}
+
+func scanCommitRow(row *sqlite.Row) commitRow {
+	r := commitRow{
+		key: row.ColumnText(0), kind: row.ColumnText(1), id: row.ColumnText(2), session: row.ColumnText(3), message: row.ColumnText(4),
+		seq: row.ColumnInt64(5), micros: row.ColumnInt64(6),
+	}
+	if record, err := versionlog.DecodeRecord(row.ColumnBlob(7, nil)); err == nil {
+		r.record = record
+	}
+	return r
+}
+
+func scanVersionRow(row *sqlite.Row) (versionRow, error) {
+	v := versionRow{ord: row.ColumnInt(1), Version: versionlog.Version{
+		Seq: uint64(row.ColumnInt64(0)), ID: row.ColumnText(2), MemoryID: row.ColumnText(3), Parent: row.ColumnText(4),
+		Op: versionlog.Op(row.ColumnText(5)), Path: row.ColumnText(6), From: row.ColumnText(7), Size: row.ColumnInt64(9),
+	}}
+	var err error
+	v.Digest, err = digestIn(row, 8)
+	return v, err
+}
+
+// commit compares a commit's rows with its record, and notes what follows for the
+// paths.
+func (c *checker) commit(row *commitRow, versions []versionRow) {
+	record := row.record
+	if record == nil {
+		c.whole = false
+		return
+	}
+	var wrong []string
+	for _, column := range []struct {
+		name string
+		same bool
+	}{
+		{"key", row.key == record.Key}, {"time", row.micros == record.Time.UnixMicro()},
+		{"actor_kind", row.kind == string(record.Actor.Kind)}, {"actor_id", row.id == record.Actor.ID},
+		{"session", row.session == record.Session}, {"message", row.message == record.Message},
+	} {
+		if !column.same {
+			wrong = append(wrong, column.name)
+		}
+	}
+	if wrong != nil {
+		c.differs("commits", row.seq, notTheRecords(wrong))
+	}
+	if row.seq == int64(c.store.tip.Seq) && !c.store.tip.Time.Equal(record.Time) {
+		c.report(Problem{"row stores", "it has another time for the newest commit than the record", doRestore})
+	}
+	if len(versions) != len(record.Versions) {
+		c.differs("versions", row.seq, fmt.Sprintf("there are %d, the record has %d", len(versions), len(record.Versions)))
+	}
+	for ord := range record.Versions {
+		v := &record.Versions[ord]
+		if ord < len(versions) {
+			if wrong := versions[ord].wrong(ord, v); wrong != nil {
+				c.differs("versions", row.seq, notTheRecords(wrong))
+			}
+		}
+		if v.Op == versionlog.OpRenamed {
+			c.paths[v.From] = pathRow{row.seq, ord, false}
+		}
+		c.paths[v.Path] = pathRow{row.seq, ord, v.Live()}
+	}
+}
+
+// wrong returns the columns that differ from a version of the record.
+func (r *versionRow) wrong(ord int, v *versionlog.Version) (columns []string) {
+	for _, column := range []struct {
+		name string
+		same bool
+	}{
+		{"ord", r.ord == ord}, {"id", r.ID == v.ID}, {"memory_id", r.MemoryID == v.MemoryID}, {"parent", r.Parent == v.Parent},
+		{"op", r.Op == v.Op}, {"path", r.Path == v.Path}, {"from_path", r.From == v.From}, {"sha256", r.Digest == v.Digest}, {"size", r.Size == v.Size},
+	} {
+		if !column.same {
+			columns = append(columns, column.name)
+		}
+	}
+	return columns
+}
+
+func notTheRecords(columns []string) string {
+	return strings.Join(columns, ", ") + ": not what the record says"
+}
+
+func (c *checker) differs(table string, seq int64, what string) {
+	c.report(Problem{fmt.Sprintf("row %s %d", table, seq), what, doRestore})
+}
+
+// pathRows compares the table paths. Rows that a later commit has changed are left
+// out.
+func (c *checker) pathRows(ctx context.Context) error {
+	if !c.whole {
+		return nil
+	}
+	type named struct {
+		path string
+		pathRow
+	}
+	rows := paged(pageRows, func(last *named, room []named) ([]named, error) {
+		after := ""
+		if last != nil {
+			after = last.path
+		}
+		return queryInto(ctx, room, c.log.db, pathRowsAfter(pageRows), func(row *sqlite.Row) (named, error) {
+			return named{row.ColumnText(0), pathRow{row.ColumnInt64(1), row.ColumnInt(2), row.ColumnInt64(3) != 0}}, nil
+		}, c.store.num, after)
+	})
+	for row, err := range rows {
+		if err != nil {
+			return err
+		}
+		want, known := c.paths[row.path]
+		delete(c.paths, row.path)
+		switch {
+		case row.seq > int64(c.store.tip.Seq): // if of no commit, it is a stray
+		case !known:
+			c.report(Problem{"row paths " + row.path, "it follows from no record", doRestore})
+		case row.pathRow != want:
+			c.report(Problem{"row paths " + row.path, "it is not what follows from the records", doRestore})
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(c.paths)) {
+		c.report(Problem{"row paths " + path, "it is missing", doRestore})
+	}
+	return nil
+}
+
+// strays looks for rows outside the history.
+func (c *checker) strays(ctx context.Context) error {
+	type stray struct {
+		table string
+		seq   int64
+	}
+	found, err := queryAll(ctx, c.log.db, strayRows, func(row *sqlite.Row) (stray, error) {
+		return stray{row.ColumnText(0), row.ColumnInt64(1)}, nil
+	}, c.store.num)
+	for _, s := range found {
+		c.differs(s.table, s.seq, "it is outside the history")
+	}
+	return err
+}
+
+// reading calls do in a transaction that reads, again where a lock was in the way.
+func (c *checker) reading(ctx context.Context, do func(*sqlite.Conn) error) error {
+	return retryBusy(ctx, func() error {
+		return translate(c.log.db.With(ctx, func(conn *sqlite.Conn) error {
+			return conn.Reading(func() error { return do(conn) })
+		}))
+	})
+}

@@ -1,0 +1,144 @@
+package sqlitelog
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mneme/versionlog"
+)
+
+// newCheckable makes a log with every operation, more commits than fit a page, and
+// another store, and returns its database.
+func newCheckable(t *testing.T) (database []byte, storeID string) {
+	t.Helper()
+	dir := t.TempDir()
+	l := openTest(t, dir, nil)
+	s := addStore(t, l, "notes")
+	other := addStore(t, l, "other")
+	commitContent(t, l, other.ID, "/a", "elsewhere")
+	for i := range 8 {
+		commitContent(t, l, s.ID, fmt.Sprint("/", i), "x")
+	}
+	p := putProposal("/two", "y")
+	p.Actor, p.Session, p.Message = versionlog.Actor{Kind: versionlog.ActorUser, ID: "me"}, "s", "m"
+	p.Changes = append(p.Changes,
+		versionlog.Change{Action: versionlog.Rename, Path: "/1", To: "/moved", Expect: versionlog.ExpectAny()},
+		versionlog.Change{Action: versionlog.Remove, Path: "/2", Expect: versionlog.ExpectAny()})
+	if _, err := l.Commit(t.Context(), s.ID, p); err != nil {
+		t.Fatal(err)
+	}
+	closeOnce(t, l)
+	change(t, dir, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	return read(t, filepath.Join(dir, databaseName)), s.ID
+}
+
+// checked returns what Check says of a database that statements have changed.
+func checked(t *testing.T, database []byte, storeID string, statements ...string) (found []string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, databaseName), database, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	change(t, dir, statements...)
+	l := openTest(t, dir, &Options{ReadOnly: true})
+	if err := l.Check(t.Context(), storeID, func(p Problem) { found = append(found, p.Subject+": "+p.What) }); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestCheckFindsEveryColumn changes each column of each row that follows from a
+// record, whatever columns the tables have.
+func TestCheckFindsEveryColumn(t *testing.T) {
+	database, storeID := newCheckable(t)
+	if found := checked(t, database, storeID); found != nil {
+		t.Fatalf("of a sound log: %q", found)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, databaseName), database, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db := raw(t, dir)
+	keys := map[string]string{ // which row is changed
+		"commits": "store = 1 AND seq = 9", "versions": "store = 1 AND seq = 9 AND ord = 1", "paths": "store = 1 AND path = '/3'",
+	}
+	for table, where := range keys {
+		columns := texts(t, db, `SELECT name || ' ' || type FROM pragma_table_info('`+table+`')`)
+		if len(columns) < 5 {
+			t.Fatalf("table %s has columns %q", table, columns)
+		}
+		for _, column := range columns {
+			name, kind, _ := strings.Cut(column, " ")
+			if name == "record" { // that is what the others are compared with
+				continue
+			}
+			value := name + " || 'x'"
+			switch {
+			case kind == "BLOB":
+				value = "zeroblob(32)"
+			case name == "live":
+				value = "0"
+			case kind == "INTEGER":
+				value = name + " + 1000"
+			}
+			if found := checked(t, database, storeID, fmt.Sprintf(`UPDATE %s SET %s = %s WHERE %s`, table, name, value, where)); found == nil {
+				t.Errorf("%s.%s: nothing is found", table, name)
+			}
+		}
+	}
+}
+
+func TestCheckNamesWhatIsWrong(t *testing.T) {
+	database, storeID := newCheckable(t)
+	for _, test := range []struct{ statement, want string }{
+		{`UPDATE commits SET actor_id = 'you', session = '', message = 'n' WHERE store = 1 AND seq = 9`, "row commits 9: actor_id, session, message: not what the record says"},
+		{`UPDATE versions SET path = '/z', size = 2 WHERE store = 1 AND seq = 4`, "row versions 4: path, size: not what the record says"},
+		{`DELETE FROM versions WHERE store = 1 AND seq = 9 AND ord = 2`, "row versions 9: there are 2, the record has 3"},
+		{`INSERT INTO versions SELECT store, seq, 3, id, memory_id, parent, op, path, from_path, sha256, size FROM versions WHERE store = 1 AND seq = 9 AND ord = 0`, "row versions 9: there are 4, the record has 3"},
+		{`DELETE FROM paths WHERE store = 1 AND path = '/2'`, "row paths /2: it is missing"},
+		{`INSERT INTO paths VALUES (1, '/z', 4, 0, 1)`, "row paths /z: it follows from no record"},
+		{`UPDATE paths SET live = 1 WHERE store = 1 AND path = '/1'`, "row paths /1: it is not what follows from the records"},
+		{`UPDATE versions SET seq = 99 WHERE store = 1 AND seq = 9 AND ord = 2`, "row versions 99: it is outside the history"},
+		{`UPDATE versions SET seq = 0 WHERE store = 1 AND seq = 9 AND ord = 2`, "row versions 0: it is outside the history"},
+		{`UPDATE paths SET seq = 99 WHERE store = 1 AND path = '/2'`, "row paths 99: it is outside the history"},
+		{`UPDATE stores SET tip_seq = 8 WHERE num = 1`, "row commits 9: it is outside the history"},
+		{`UPDATE stores SET tip_time = tip_time + 1 WHERE num = 1`, "row stores: it has another time for the newest commit than the record"},
+	} {
+		found := checked(t, database, storeID, test.statement)
+		if !strings.Contains(strings.Join(found, "\n"), test.want) {
+			t.Errorf("%s: %q, want %q", test.statement, found, test.want)
+		}
+	}
+	// What is wrong with a record others say, and what only it tells of is not known.
+	for _, statement := range []string{`UPDATE commits SET record = x'00' WHERE store = 1 AND seq = 4`, `DELETE FROM commits WHERE store = 1 AND seq = 4`} {
+		if found := checked(t, database, storeID, statement); strings.Contains(strings.Join(found, "\n"), "paths") {
+			t.Errorf("%s: %q", statement, found)
+		}
+	}
+}
+
+// TestCheckWhileWritten holds that commits made meanwhile are no problem.
+func TestCheckWhileWritten(t *testing.T) {
+	l := openTest(t, t.TempDir(), nil)
+	s := addStore(t, l, "notes")
+	for i := range 20 {
+		commitContent(t, l, s.ID, fmt.Sprint("/", i%7), fmt.Sprint(i))
+	}
+	row, err := l.store(t.Context(), s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &checker{log: l, store: row, whole: true, paths: map[string]pathRow{}, report: func(p Problem) { t.Errorf("%+v", p) }}
+	for i, step := range []func() error{
+		func() error { return c.commits(t.Context()) }, func() error { return c.pathRows(t.Context()) }, func() error { return c.strays(t.Context()) },
+	} {
+		commitContent(t, l, s.ID, "/new", fmt.Sprint(i))
+		commitContent(t, l, s.ID, "/3", fmt.Sprint("more ", i))
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
