@@ -39,6 +39,10 @@ type VerifyOptions struct {
 	// Progress is called now and then with how much of a step is done, never
 	// twice at once. Nil: nobody looks.
 	Progress func(step string, done, total int)
+	// Against is a commit that somebody has noted, by its digest and, unless that is
+	// 0, its sequence number: it must be in the history, whose records up to it are
+	// then what they were. Nil: nothing is to be proved.
+	Against *versionlog.Tip
 	// Workers is how many blobs are read at once. 0: 16.
 	Workers int
 }
@@ -95,7 +99,8 @@ type verifier struct {
 	tip    versionlog.Tip // as of the beginning
 	last   *versionlog.Commit
 	replay *replay
-	lost   run // of commits just before the one looked at
+	lost   run  // of commits just before the one looked at
+	proved bool // the commit of opts.Against was seen
 }
 
 // run is a range of sequence numbers; the zero value is none.
@@ -140,6 +145,7 @@ func (v *verifier) records(ctx context.Context) error {
 		}
 	}
 	v.flushLost()
+	v.prove()
 	if v.last != nil && v.last.Seq == v.tip.Seq && v.last.Digest != v.tip.Digest {
 		v.report(Problem{
 			Kind: ProblemRecord, Subject: fmt.Sprintf("commit %d", v.tip.Seq),
@@ -180,6 +186,8 @@ func (v *verifier) commit(c *versionlog.Commit) {
 	}
 	if err := c.Verify(); err != nil {
 		wrong(err.Error())
+	} else {
+		v.sees(c)
 	}
 	var before versionlog.Digest
 	if v.last != nil {

@@ -341,3 +341,40 @@ func TestVerifyCannotLook(t *testing.T) {
 		})
 	}
 }
+
+// TestVerifyAgainst proves histories up to a commit that was noted.
+func TestVerifyAgainst(t *testing.T) {
+	d, st := newDamaged(t)
+	var digests []versionlog.Digest
+	for c, err := range d.Log.Commits(t.Context(), st.Info().ID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests = append(digests, c.Digest)
+	}
+	_, other := newDamaged(t) // the same writes, another history
+	for _, c := range []struct {
+		name    string
+		st      *memory.Store
+		against versionlog.Tip
+		want    string
+	}{
+		{"the newest", st, versionlog.Tip{Seq: 6, Digest: digests[5]}, ""},
+		{"an earlier one", st, versionlog.Tip{Seq: 2, Digest: digests[1]}, ""},
+		{"by its digest alone", st, versionlog.Tip{Digest: digests[3]}, ""},
+		{"at another number", st, versionlog.Tip{Seq: 3, Digest: digests[1]}, "history commit 3: it is another than the one of digest " + digests[1].String()},
+		{"rewritten", other, versionlog.Tip{Seq: 2, Digest: digests[1]}, "history commit 2: it is another than the one of digest " + digests[1].String()},
+		{"rewritten, by the digest alone", other, versionlog.Tip{Digest: digests[1]}, "history commits: none has the digest " + digests[1].String()},
+		{"cut", st, versionlog.Tip{Seq: 7, Digest: digests[1]}, "history commit 7: it is not there, the history ends at 6"},
+	} {
+		found, _ := findings(t, c.st, &memory.VerifyOptions{Against: &c.against})
+		if got := strings.Join(found, "\n"); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	replaceCommit(d, 3, func(c *versionlog.Commit) { c.Message = "forged" }) // which claims the digest
+	found, _ := findings(t, st, &memory.VerifyOptions{Against: &versionlog.Tip{Digest: digests[2]}})
+	if len(found) == 0 || !strings.HasPrefix(found[0], "history ") {
+		t.Errorf("a forged record proves the history: %q", found)
+	}
+}

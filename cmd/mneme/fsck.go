@@ -17,6 +17,7 @@ type fsckCmd struct {
 	Quick        bool   `help:"Ask whether the bytes of every version are there, without reading them."`
 	Repair       bool   `help:"Put bytes back that are lost, where this machine's cache still has them."`
 	RebuildIndex bool   `help:"First make the index (the DynamoDB table's rows) anew from the records in S3, and put records back there that only the table has: of all stores that the bucket has, or of STORE alone. No store need be known any more; a lost table wants mneme setup before."`
+	Against      *point `placeholder:"TIP" help:"Prove that STORE's history has this commit, and so everything before it as it was: DIGEST or SEQ:DIGEST, as 'mneme store show' prints the tip."`
 	AcceptLoss   bool   `help:"Go on without what was acknowledged and is missing from the database of embedded stores. What is left of log.db-wal is kept in a copy beside it."`
 }
 
@@ -60,6 +61,9 @@ func (c *fsckCmd) Run(ctx context.Context, a *app) (err error) {
 	at, err := locate(a.url)
 	if err != nil {
 		return err
+	}
+	if c.Against != nil && c.Store == "" {
+		return usagef("--against is about one store; want `mneme fsck STORE --against %v`", c.Against)
 	}
 	if c.RebuildIndex {
 		if err := c.rebuild(ctx, a, at); err != nil {
@@ -161,7 +165,7 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *library, s versionlog.
 			report(l.problem())
 		}
 	}
-	opts := &memory.VerifyOptions{PresenceOnly: c.Quick, Progress: bar.show}
+	opts := &memory.VerifyOptions{PresenceOnly: c.Quick, Progress: bar.show, Against: (*versionlog.Tip)(c.Against)}
 	if c.Repair {
 		opts.Salvage = lib.blobs.salvage
 	}

@@ -121,7 +121,8 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 			[2]string{"Created", localTime(s.CreatedAt)},
 			[2]string{"Content", string(s.Limits.Content) + ", at most " + strconv.FormatInt(s.Limits.MaxMemoryBytes, 10) + " bytes a memory"},
 			[2]string{"Memories", strconv.Itoa(*state.Memories) + ", " + strconv.FormatInt(*state.Bytes, 10) + " bytes"},
-			[2]string{"Sequence", strconv.FormatUint(state.Seq, 10)})
+			[2]string{"Sequence", strconv.FormatUint(state.Seq, 10)},
+			[2]string{"Tip", tipText(versionlog.Tip{Seq: state.Seq, Digest: state.Digest})})
 		if !s.ArchivedAt.IsZero() {
 			rows = append(rows, [2]string{"Archived", localTime(s.ArchivedAt)})
 		}
@@ -133,16 +134,17 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 // storeState is a store with where it is at now.
 type storeState struct {
 	storeJSON
-	Seq      uint64 `json:"head_seq"`
-	Memories *int   `json:"memory_count,omitempty"` // nil: not counted
-	Bytes    *int64 `json:"content_size_bytes,omitempty"`
+	Seq      uint64            `json:"head_seq"`
+	Digest   versionlog.Digest `json:"head_digest"`            // "" before the first commit
+	Memories *int              `json:"memory_count,omitempty"` // nil: not counted
+	Bytes    *int64            `json:"content_size_bytes,omitempty"`
 }
 
 func newStoreState(ctx context.Context, st *memory.Store, count bool) (storeState, error) {
 	state := storeState{storeJSON: newStoreJSON(st.Info())}
 	tip, err := st.Tip(ctx)
+	state.Seq, state.Digest = tip.Seq, tip.Digest
 	if err != nil || !count {
-		state.Seq = tip.Seq
 		return state, err
 	}
 	memories, bytes := 0, int64(0)
@@ -153,6 +155,6 @@ func newStoreState(ctx context.Context, st *memory.Store, count bool) (storeStat
 		memories++
 		bytes += v.Size
 	}
-	state.Seq, state.Memories, state.Bytes = tip.Seq, &memories, &bytes
+	state.Memories, state.Bytes = &memories, &bytes
 	return state, nil
 }
