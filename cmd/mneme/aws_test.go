@@ -173,6 +173,21 @@ func TestAWSTrouble(t *testing.T) {
 	}
 }
 
+// TestAWSPlainHTTP: a command whose endpoint is plain HTTP to another machine
+// sends nothing and says how to allow it; flag and variable do.
+func TestAWSPlainHTTP(t *testing.T) {
+	t.Parallel()
+	p := newAWSPlace(t).with("", "AWS_ENDPOINT_URL_S3=http://s3.example.org")
+	for _, args := range [][]string{{"store", "list"}, {"setup"}, {"fsck", "--rebuild-index"}, {"mount", "notes", "--at", t.TempDir()}} {
+		e := p.mneme("", args...)
+		if e.code != 1 || !strings.Contains(e.stderr, "http://s3.example.org is plain HTTP") || !strings.Contains(e.stderr, "--insecure or MNEME_INSECURE=1") {
+			t.Errorf("mneme %s: exit code %d, %s", strings.Join(args, " "), e.code, e.stderr)
+		}
+	}
+	p.must("", "store", "list", "--insecure")
+	p.with("", "MNEME_INSECURE=1").must("", "store", "list")
+}
+
 // silent is an endpoint that takes connections and never answers.
 func silent(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

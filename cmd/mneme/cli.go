@@ -16,6 +16,8 @@ type cli struct {
 	URL  *string `name:"url" env:"${urlvariable}" placeholder:"URL" help:"Where the stores are: file:///absolute/path or aws://BUCKET?table=TABLE. Default: the embedded store in your data directory."`
 	JSON bool    `name:"json" help:"Write JSON for programs: one object, or one a line."`
 
+	Insecure bool `name:"insecure" env:"${insecurevariable}" help:"Talk to S3 or DynamoDB in plain text where the endpoint is http:// and not on this machine."`
+
 	Store     storeCmd     `cmd:"" help:"Create, list, archive and delete stores."`
 	Mount     mountCmd     `cmd:"" help:"Mount stores as directories."`
 	Unmount   unmountCmd   `cmd:"" help:"Unmount them; returns when everything is saved."`
@@ -96,12 +98,16 @@ func (a *app) run(ctx context.Context, args []string) error {
 		return explainMisuse(parser, args, err)
 	}
 	a.url, a.json = grammar.URL, grammar.JSON
+	// The processes of a mount, which this one starts, take it from here, too.
+	if err := os.Setenv(insecureVariable, strconv.FormatBool(grammar.Insecure)); err != nil {
+		return err
+	}
 	return command.Run()
 }
 
 func newParser(ctx context.Context, grammar *cli, a *app) (*kong.Kong, error) {
 	return kong.New(grammar,
-		kong.Vars{"mountdir": defaultMountDir, "urlvariable": urlVariable, "screenful": strconv.Itoa(screenful)},
+		kong.Vars{"mountdir": defaultMountDir, "urlvariable": urlVariable, "insecurevariable": insecureVariable, "screenful": strconv.Itoa(screenful)},
 		kong.Name("mneme"), kong.Description(description),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.Writers(a.out, a.err), kong.Exit(a.exit),

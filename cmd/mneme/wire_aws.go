@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"mneme/cache"
@@ -29,6 +31,19 @@ var (
 )
 
 const tableKey = "table" // of the URL's query
+
+// insecureVariable names the environment variable that stands in for --insecure.
+const insecureVariable = "MNEME_INSECURE"
+
+// connect makes the clients. Nil requests count nothing.
+func (t awsTable) connect(ctx context.Context, requests *awsconf.Requests) (*awsconf.Clients, error) {
+	insecure, _ := strconv.ParseBool(os.Getenv(insecureVariable)) // kong has refused what is neither
+	clients, err := awsconf.Load(ctx, &awsconf.Options{Requests: requests, PlainHTTP: insecure})
+	if errors.Is(err, awsconf.ErrPlainHTTP) {
+		return nil, fmt.Errorf("%w, or allow it with --insecure or %s=1", err, insecureVariable)
+	}
+	return clients, err
+}
 
 // locateAWS reads an aws URL.
 func locateAWS(raw string, u *url.URL) (location, error) {
@@ -82,7 +97,7 @@ const (
 
 func (t awsTable) open(ctx context.Context, opts openOptions) (*library, error) {
 	requests := &awsconf.Requests{}
-	clients, err := awsconf.Load(ctx, &awsconf.Options{Requests: requests})
+	clients, err := t.connect(ctx, requests)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +146,7 @@ func (t awsTable) caches(clients *awsconf.Clients, opts openOptions) (caches *bl
 }
 
 func (t awsTable) rebuild(ctx context.Context, store string, progress func(step string, done, total int)) error {
-	clients, err := awsconf.Load(ctx, nil)
+	clients, err := t.connect(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -158,7 +173,7 @@ func (t awsTable) check(ctx context.Context, clients *awsconf.Clients, storeID s
 }
 
 func (t awsTable) setup(ctx context.Context, move bool, report func(awssetup.Step)) (orphaned bool, err error) {
-	clients, err := awsconf.Load(ctx, nil)
+	clients, err := t.connect(ctx, nil)
 	if err != nil {
 		return false, err
 	}

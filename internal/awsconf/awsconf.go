@@ -52,6 +52,9 @@ type Options struct {
 	Transport http.RoundTripper
 	// Requests counts what is sent. Nil counts nothing.
 	Requests *Requests
+	// PlainHTTP allows endpoints that are reached over plain HTTP and are not on
+	// this machine.
+	PlainHTTP bool
 }
 
 // Clients are the clients of one account and region. They may be used from many
@@ -70,7 +73,8 @@ func (c *Clients) CloseIdleConnections() { c.http.CloseIdleConnections() }
 // Load makes clients from environment variables and the shared configuration
 // files. It fetches credentials once, so that missing ones are noticed here, but
 // sends nothing to S3 or DynamoDB. S3 is addressed by path wherever an endpoint
-// is set (AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL).
+// is set (AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL). ErrPlainHTTP is an endpoint
+// that Options.PlainHTTP does not allow. No redirect is followed.
 //
 // The clients make up to five attempts per call, with random pauses of up to
 // 2 s between them, of what a repetition may cure: lost connections, answers
@@ -116,8 +120,8 @@ func LoadFrom(ctx context.Context, opts *Options, fixed *Fixed) (*Clients, error
 		return nil, Explain(err)
 	}
 	retryer := newRetryer(cmp.Or(fixed.FirstPause, firstPause))
-	client := &http.Client{Transport: transport(cfg.HTTPClient, opts), CheckRedirect: checkRedirect}
-	return &Clients{
+	client := &http.Client{Transport: transport(cfg.HTTPClient, opts), CheckRedirect: followNone}
+	clients := &Clients{
 		S3: s3.NewFromConfig(cfg, func(o *s3.Options) {
 			o.HTTPClient, o.Retryer = client, retryer
 			if fixed.S3Endpoint != "" {
@@ -133,7 +137,15 @@ func LoadFrom(ctx context.Context, opts *Options, fixed *Fixed) (*Clients, error
 			}
 		}),
 		Region: cfg.Region, http: client,
-	}, nil
+	}
+	if !opts.PlainHTTP {
+		err = errors.Join(refusePlainHTTP("S3", clients.S3.Options().BaseEndpoint),
+			refusePlainHTTP("DynamoDB", clients.DynamoDB.Options().BaseEndpoint))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return clients, nil
 }
 
 func loadConfig(ctx context.Context, fixed *Fixed) (aws.Config, error) {
@@ -185,18 +197,6 @@ func transport(configured aws.HTTPClient, opts *Options) http.RoundTripper {
 		carrier = &counter{requests: opts.Requests, next: carrier}
 	}
 	return carrier
-}
-
-// checkRedirect follows only what repeats the same request. A redirect to
-// another region has to reach the SDK, which reports it.
-func checkRedirect(req *http.Request, via []*http.Request) error {
-	switch req.Response.StatusCode {
-	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		if len(via) < maxAttempts {
-			return nil
-		}
-	}
-	return http.ErrUseLastResponse
 }
 
 // newRetryer returns the SDK's standard retryer without its quota of retries:

@@ -139,7 +139,7 @@ func TestPathStyle(t *testing.T) {
 	} {
 		isolate(t, test.vars...)
 		var got string
-		clients := load(t, &awsconf.Options{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+		clients := load(t, &awsconf.Options{PlainHTTP: true, Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
 			got, _, _ = strings.Cut(req.URL.String(), "?")
 			return &http.Response{StatusCode: 200, Body: http.NoBody, Header: http.Header{}}, nil
 		})})

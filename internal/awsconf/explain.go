@@ -115,8 +115,12 @@ func Explain(err error) error {
 func hint(err error) string {
 	var credentials *credentialsError
 	var profile config.SharedConfigProfileNotExistError
+	var redirect *redirectError
 	var api smithy.APIError
 	switch {
+	case errors.As(err, &redirect):
+		return redirect.Error() + ", and the request carries credentials, so it does not go there: set AWS_REGION to the bucket's, " +
+			"or, if that is the server you mean, name it in AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL_DYNAMODB"
 	case errors.As(err, &credentials):
 		return noCredentials
 	case errors.As(err, &profile):
@@ -273,8 +277,9 @@ type hostError struct {
 func (e *hostError) Error() string { return e.host + ": " + e.err.Error() }
 func (e *hostError) Unwrap() error { return e.err }
 
-// nameHosts makes a client's errors tell the host. When the context ends, the
-// SDK drops the error of the transport, which would.
+// nameHosts makes a client's errors tell the hosts: the one that gave no answer
+// and, of a redirect, both. When the context ends, the SDK drops the error of
+// the transport, which would.
 func nameHosts(stack *middleware.Stack) error {
 	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("MnemeNameHosts",
 		func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
@@ -283,8 +288,15 @@ func nameHosts(stack *middleware.Stack) error {
 			out, metadata, err := next.HandleDeserialize(ctx, in)
 			var send *smithyhttp.RequestSendError
 			var cancelled *smithy.CanceledError
-			if req, ok := in.Request.(*smithyhttp.Request); ok && (errors.As(err, &send) || errors.As(err, &cancelled)) {
+			req, ok := in.Request.(*smithyhttp.Request)
+			if !ok {
+				return out, metadata, err
+			}
+			if errors.As(err, &send) || errors.As(err, &cancelled) {
 				err = &hostError{req.URL.Host, err}
+			}
+			if resp, ok := out.RawResponse.(*smithyhttp.Response); ok {
+				err = redirected(req.URL.Host, resp.Response, err)
 			}
 			return out, metadata, err
 		}), middleware.Before)
