@@ -96,7 +96,7 @@ func embeddedLibraries(t *testing.T) (libs [2]*memory.Library) {
 // dynamoLibraries lose one request in twenty, and one reply.
 func dynamoLibraries(t *testing.T) (libs [2]*memory.Library) {
 	table, bucket := awstest.Table(t), awstest.Bucket(t)
-	if err := dynamolog.Setup(t.Context(), awstest.Clients(t, nil).DynamoDB, table, bucket, false); err != nil {
+	if err := dynamolog.Setup(t.Context(), awstest.Clients(t, nil).DynamoDB, table, bucket, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i := range libs {

@@ -53,7 +53,7 @@ func (n names) fill(text string) string {
 func (p *awsPlace) guarded(policy string, filled names) (*awsPlace, *guard) {
 	p.t.Helper()
 	bucket, table, _ := strings.Cut(strings.TrimPrefix(p.url, "aws://"), "?table=")
-	plan := awssetup.NewPlan(bucket, table, awstest.Region)
+	plan := awssetup.NewPlan(bucket, table, awstest.Region, "")
 	i := slices.IndexFunc(plan.Policies, func(n awssetup.NamedPolicy) bool { return n.Name == policy })
 	text, err := json.Marshal(plan.Policies[i].Policy)
 	if err != nil {

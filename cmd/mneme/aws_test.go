@@ -188,6 +188,38 @@ func TestAWSPlainHTTP(t *testing.T) {
 	p.with("", "MNEME_INSECURE=1").must("", "store", "list")
 }
 
+// TestAWSBucketOwner: setup refuses a bucket that is not the named account's,
+// and once the owner is in the table, no command uses another's bucket. The
+// account of versitygw is its access key.
+func TestAWSBucketOwner(t *testing.T) {
+	t.Parallel()
+	p := newAWSPlace(t)
+	bucket, table, _ := strings.Cut(strings.TrimPrefix(p.url, "aws://"), "?table=")
+	if e := p.mneme("", "setup", "--bucket-owner", "somebody"); e.code != 1 || !strings.Contains(e.stderr, "belongs to another account, not to somebody") || !strings.Contains(e.stderr, "--bucket-owner ACCOUNT") {
+		t.Errorf("exit code %d, %s", e.code, e.stderr)
+	}
+	if e := p.mneme("", "setup", "--bucket-owner", "some body"); e.code != 2 {
+		t.Errorf("exit code %d, %s", e.code, e.stderr)
+	}
+	if got := p.must("", "setup", "--bucket-owner", awstest.AccessKey); !strings.Contains(got, "owner of bucket "+bucket+": ready (test)") {
+		t.Errorf("setup says\n%s", got)
+	}
+	p.must("", "setup") // keeps it
+	p.must("two\n", "write", "notes:/a.md")
+	if got := dynamoDB(t, "GetItem", fmt.Sprintf(`{"TableName":%q,"Key":{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"}}}`, table)); !strings.Contains(got, `"bucket_owner":{"S":"test"}`) {
+		t.Errorf("the table names no owner: %s", got)
+	}
+	dynamoDB(t, "PutItem", fmt.Sprintf(`{"TableName":%q,"Item":{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"2"},"bucket":{"S":%q},"bucket_owner":{"S":"somebody"}}}`, table, bucket))
+	for _, args := range [][]string{
+		{"write", "notes:/b.md"}, {"fsck", "notes"}, {"fsck", "--rebuild-index"}, {"mount", "notes", "--at", t.TempDir()}, {"setup"},
+	} {
+		e := p.mneme("three\n", args...)
+		if e.code == 0 || !regexp.MustCompile("belong to somebody|not to somebody").MatchString(e.stderr) {
+			t.Errorf("mneme %s: exit code %d, %s%s", strings.Join(args, " "), e.code, e.stdout, e.stderr)
+		}
+	}
+}
+
 // silent is an endpoint that takes connections and never answers.
 func silent(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -4,14 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"regexp"
 
 	"mneme/internal/awssetup"
 )
 
 type setupCmd struct {
-	Print  bool   `help:"Touch nothing; print the IAM policies for least privilege and the equivalent commands of the AWS command line."`
-	Move   bool   `help:"The table's objects were copied to this bucket on purpose: make the table this bucket's. End all mounts first, for they go on with the old bucket."`
-	Region string `placeholder:"REGION" help:"AWS region. Default: as the AWS SDK finds it (AWS_REGION, the profile)."`
+	Print       bool   `help:"Touch nothing; print the IAM policies for least privilege and the equivalent commands of the AWS command line."`
+	Move        bool   `help:"The table's objects were copied to this bucket on purpose: make the table this bucket's. End all mounts first, for they go on with the old bucket."`
+	BucketOwner string `name:"bucket-owner" placeholder:"ACCOUNT" help:"The account that the bucket belongs to, 12 digits on AWS; every request to the bucket then names it. Default: that of the table, where the server has accounts."`
+	Region      string `placeholder:"REGION" help:"AWS region. Default: as the AWS SDK finds it (AWS_REGION, the profile)."`
 }
 
 func (c *setupCmd) Help() string {
@@ -28,12 +30,15 @@ func (c *setupCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	if c.BucketOwner != "" && !accountName.MatchString(c.BucketOwner) {
+		return usagef("--bucket-owner %q is no account: want its 12 digits, or what your server calls it", c.BucketOwner)
+	}
 	if c.Region != "" {
 		if err := os.Setenv(regionVariable, c.Region); err != nil {
 			return err
 		}
 	}
-	plan := at.plan(firstNonEmpty(os.Getenv(regionVariable), os.Getenv("AWS_DEFAULT_REGION")))
+	plan := at.plan(firstNonEmpty(os.Getenv(regionVariable), os.Getenv("AWS_DEFAULT_REGION")), c.BucketOwner)
 	if plan == nil {
 		if a.json {
 			return a.printJSON(struct {
@@ -46,7 +51,7 @@ func (c *setupCmd) Run(ctx context.Context, a *app) error {
 	if c.Print {
 		return a.printPlan(at, plan)
 	}
-	orphaned, err := at.setup(ctx, c.Move, func(s awssetup.Step) { a.printStep(s) })
+	orphaned, err := at.setup(ctx, setupOptions{move: c.Move, owner: c.BucketOwner}, func(s awssetup.Step) { a.printStep(s) })
 	switch {
 	case err != nil || a.json:
 	case orphaned:
@@ -56,6 +61,10 @@ func (c *setupCmd) Run(ctx context.Context, a *app) error {
 	}
 	return err
 }
+
+// accountName is what can be the name of an account: 12 digits on AWS, a user on
+// other servers.
+var accountName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
 // regionVariable names the environment variable that the AWS SDK takes the
 // region from before all else.

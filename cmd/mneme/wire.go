@@ -71,13 +71,18 @@ type location interface {
 	losses(ctx context.Context, accept bool) (lost []loss, kept string, err error)
 	// backup copies stores, or all where refs are none, into the directory dir.
 	backup(ctx context.Context, dir string, refs []string, progress func(step string, done, total int)) (*backupResult, error)
-	// setup makes there what is missing, and tells of each step. With move, the
-	// index becomes that of this bucket though it was another's. It reports
+	// setup makes there what is missing, and tells of each step. It reports
 	// whether there are stores that the index has lost.
-	setup(ctx context.Context, move bool, report func(awssetup.Step)) (orphaned bool, err error)
+	setup(ctx context.Context, opts setupOptions, report func(awssetup.Step)) (orphaned bool, err error)
 	// plan says what setup would make and who needs which permissions, and
 	// touches nothing. Nil: there is nothing to set up.
-	plan(region string) *awssetup.Plan
+	plan(region, owner string) *awssetup.Plan
+}
+
+// setupOptions say what setup may take for granted.
+type setupOptions struct {
+	move  bool   // the index becomes that of this bucket though it was another's
+	owner string // the account of the bucket; "" is the one that was named before, or that of the index
 }
 
 // loss is something of a store that is lost.

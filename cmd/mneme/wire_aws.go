@@ -85,8 +85,8 @@ func (t awsTable) opened(int) bool { return false }
 
 func (t awsTable) remote() bool { return true }
 
-func (t awsTable) plan(region string) *awssetup.Plan {
-	return awssetup.NewPlan(t.bucket, t.table, region)
+func (t awsTable) plan(region, owner string) *awssetup.Plan {
+	return awssetup.NewPlan(t.bucket, t.table, region, owner)
 }
 
 // The parts of the user's cache directory.
@@ -109,6 +109,7 @@ func (t awsTable) open(ctx context.Context, opts openOptions) (*library, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", t, err)
 	}
+	clients.ExpectBucketOwner(log.BucketOwner())
 	l := newLibrary(log, caches)
 	l.check = func(ctx context.Context, storeID string, report func(memory.Problem)) error {
 		return t.check(ctx, clients, storeID, report)
@@ -150,6 +151,11 @@ func (t awsTable) rebuild(ctx context.Context, store string, progress func(step 
 	if err != nil {
 		return err
 	}
+	owner, err := dynamolog.MaySetup(ctx, clients.DynamoDB, t.table, t.bucket, false)
+	if err != nil {
+		return err
+	}
+	clients.ExpectBucketOwner(owner)
 	return dynamolog.Rebuild(ctx, clients.DynamoDB, t.table, clients.S3, t.bucket, store, func(done, total int) {
 		progress("records", done, total)
 	})
@@ -172,19 +178,24 @@ func (t awsTable) check(ctx context.Context, clients *awsconf.Clients, storeID s
 	})
 }
 
-func (t awsTable) setup(ctx context.Context, move bool, report func(awssetup.Step)) (orphaned bool, err error) {
+func (t awsTable) setup(ctx context.Context, opts setupOptions, report func(awssetup.Step)) (orphaned bool, err error) {
 	clients, err := t.connect(ctx, nil)
 	if err != nil {
 		return false, err
 	}
 	// Before anything is made: the bucket's name may be a slip.
-	if err := dynamolog.MaySetup(ctx, clients.DynamoDB, t.table, t.bucket, move); err != nil {
+	named, err := dynamolog.MaySetup(ctx, clients.DynamoDB, t.table, t.bucket, opts.move)
+	if err != nil {
 		return false, err
 	}
-	if err := awssetup.Run(ctx, clients, t.bucket, t.table, report); err != nil {
+	owner, err := awssetup.Run(ctx, clients, t.bucket, t.table, &awssetup.Options{BucketOwner: firstNonEmpty(opts.owner, named)}, report)
+	if errors.Is(err, awssetup.ErrForeignBucket) {
+		return false, fmt.Errorf("%w: correct the URL, or, if you mean it, say whose it is: `mneme setup --bucket-owner ACCOUNT`", err)
+	}
+	if err != nil {
 		return false, err
 	}
-	if err := dynamolog.Setup(ctx, clients.DynamoDB, t.table, t.bucket, move); err != nil {
+	if err := dynamolog.Setup(ctx, clients.DynamoDB, t.table, t.bucket, &dynamolog.SetupOptions{Move: opts.move, BucketOwner: owner}); err != nil {
 		return false, err
 	}
 	report(awssetup.Step{What: "format of table " + t.table, Outcome: awssetup.Ready})

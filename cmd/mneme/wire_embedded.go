@@ -150,9 +150,11 @@ func (e embedded) rebuild(context.Context, string, func(string, int, int)) error
 	return usagef("%v: the index of an embedded store stands in one file with its records; there is nothing to rebuild it from but a backup", e)
 }
 
-func (e embedded) setup(context.Context, bool, func(awssetup.Step)) (bool, error) { return false, nil }
+func (e embedded) setup(context.Context, setupOptions, func(awssetup.Step)) (bool, error) {
+	return false, nil
+}
 
-func (e embedded) plan(string) *awssetup.Plan { return nil }
+func (e embedded) plan(string, string) *awssetup.Plan { return nil }
 
 // checkFormat makes sure that dir is an embedded store this mneme understands,
 // making it one if it is empty or missing and create is set. The format file

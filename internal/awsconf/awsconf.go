@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -64,7 +65,8 @@ type Clients struct {
 	DynamoDB *dynamodb.Client
 	Region   string
 
-	http *http.Client
+	http  *http.Client
+	owner atomic.Pointer[string] // see ExpectBucketOwner; nil is none
 }
 
 // CloseIdleConnections closes the connections that carry no request now.
@@ -121,23 +123,22 @@ func LoadFrom(ctx context.Context, opts *Options, fixed *Fixed) (*Clients, error
 	}
 	retryer := newRetryer(cmp.Or(fixed.FirstPause, firstPause))
 	client := &http.Client{Transport: transport(cfg.HTTPClient, opts), CheckRedirect: followNone}
-	clients := &Clients{
-		S3: s3.NewFromConfig(cfg, func(o *s3.Options) {
-			o.HTTPClient, o.Retryer = client, retryer
-			if fixed.S3Endpoint != "" {
-				o.BaseEndpoint = &fixed.S3Endpoint
-			}
-			o.UsePathStyle = o.BaseEndpoint != nil
-			o.DisableLogOutputChecksumValidationSkipped = true
-		}),
-		DynamoDB: dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
-			o.HTTPClient, o.Retryer = client, retryer
-			if fixed.DynamoDBEndpoint != "" {
-				o.BaseEndpoint = &fixed.DynamoDBEndpoint
-			}
-		}),
-		Region: cfg.Region, http: client,
-	}
+	clients := &Clients{Region: cfg.Region, http: client}
+	clients.S3 = s3.NewFromConfig(cfg, func(o *s3.Options) {
+		o.HTTPClient, o.Retryer = client, retryer
+		if fixed.S3Endpoint != "" {
+			o.BaseEndpoint = &fixed.S3Endpoint
+		}
+		o.UsePathStyle = o.BaseEndpoint != nil
+		o.DisableLogOutputChecksumValidationSkipped = true
+		o.APIOptions = append(o.APIOptions, clients.nameOwner)
+	})
+	clients.DynamoDB = dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+		o.HTTPClient, o.Retryer = client, retryer
+		if fixed.DynamoDBEndpoint != "" {
+			o.BaseEndpoint = &fixed.DynamoDBEndpoint
+		}
+	})
 	if !opts.PlainHTTP {
 		err = errors.Join(refusePlainHTTP("S3", clients.S3.Options().BaseEndpoint),
 			refusePlainHTTP("DynamoDB", clients.DynamoDB.Options().BaseEndpoint))

@@ -135,10 +135,15 @@ func hint(err error) string {
 func apiHint(err error, api smithy.APIError) string {
 	service, operation := operationOf(err)
 	code := api.ErrorCode()
+	if isDenied(code) {
+		text := accessDenied + action(service, operation, api.ErrorMessage())
+		var owner *ownerError
+		if errors.As(err, &owner) {
+			text += ", or the bucket does not belong to " + owner.owner + ", which the table names as its owner"
+		}
+		return text + "; `mneme setup --print` shows the policies they need"
+	}
 	switch code {
-	case "AccessDenied", "AccessDeniedException", "Forbidden", "AllAccessDisabled":
-		return accessDenied + action(service, operation, api.ErrorMessage()) +
-			"; `mneme setup --print` shows the policies they need"
 	case "InvalidSignatureException":
 		// DynamoDB has no code of its own for a wrong clock.
 		if m := api.ErrorMessage(); strings.Contains(m, "expired") || strings.Contains(m, "not yet current") {
@@ -161,6 +166,14 @@ func apiHint(err error, api smithy.APIError) string {
 		return serverTrouble
 	}
 	return ""
+}
+
+func isDenied(code string) bool {
+	switch code {
+	case "AccessDenied", "AccessDeniedException", "Forbidden", "AllAccessDisabled":
+		return true
+	}
+	return false
 }
 
 // transportHint is the advice where no server answered.

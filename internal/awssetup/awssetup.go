@@ -44,23 +44,37 @@ const (
 	readyTimeout = 2 * time.Minute // of a new table
 )
 
-// Run makes what is missing of bucket and table, and reports each step when it
+// Options are the optional settings of Run. Nil is the default.
+type Options struct {
+	// BucketOwner is the account that the bucket must belong to. Default: that of
+	// the table, where the server has accounts.
+	BucketOwner string
+}
+
+// Run makes what is missing of table and bucket, and reports each step when it
 // is done. It can be run again at any time, by many at once, and changes no
 // setting of a bucket that was there: those may serve others too. It returns
-// when the table can be used.
-func Run(ctx context.Context, clients *awsconf.Clients, bucket, table string, report func(Step)) error {
-	s := setup{clients: clients, bucket: bucket, table: table, report: report}
-	for _, step := range []func(context.Context) error{s.makeBucket, s.makeTable, s.expiry, s.backups} {
+// when the table can be used, with the account that the bucket belongs to, ""
+// where the server has no accounts; the clients expect that from then on.
+// Errors: ErrForeignBucket, ErrForeignTable, and those of the AWS SDK, explained.
+func Run(ctx context.Context, clients *awsconf.Clients, bucket, table string, opts *Options, report func(Step)) (owner string, err error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	s := setup{clients: clients, bucket: bucket, table: table, owner: opts.BucketOwner, report: report}
+	for _, step := range []func(context.Context) error{s.makeTable, s.expiry, s.backups, s.makeBucket} {
 		if err := step(ctx); err != nil {
-			return err
+			return "", err
 		}
 	}
-	return nil
+	return s.owner, nil
 }
 
 type setup struct {
 	clients       *awsconf.Clients
 	bucket, table string
+	owner         string // of the bucket, "" for none that is known
+	account       string // of the table, "" for none that is known
 	report        func(Step)
 }
 

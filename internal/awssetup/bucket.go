@@ -3,6 +3,7 @@ package awssetup
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -13,19 +14,26 @@ import (
 // is made there.
 const defaultRegion = "us-east-1"
 
+// ErrForeignBucket says that a bucket belongs to another account than it should.
+var ErrForeignBucket = errors.New("the bucket belongs to another account")
+
 func (s *setup) makeBucket(ctx context.Context) error {
 	what := "bucket " + s.bucket
-	err := bounded(ctx, what, func(ctx context.Context) error {
-		_, err := s.clients.S3.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &s.bucket})
-		return err
-	})
+	if s.owner == "" && s.clients.AWSBuckets() {
+		s.owner = s.account
+	}
+	err := s.headBucket(ctx)
 	if err == nil {
 		s.report(Step{What: what, Outcome: WasThere})
+		s.reportOwner()
 		return s.lookAtAccess(ctx)
 	}
 	var absent *types.NotFound
-	if !errors.As(err, &absent) {
+	switch {
+	case !errors.As(err, &absent):
 		return err
+	case s.account != "" && s.owner != s.account && s.clients.AWSBuckets():
+		return fmt.Errorf("%w, and these credentials, which are of account %s, cannot make one for account %s", err, s.account, s.owner)
 	}
 	in := &s3.CreateBucketInput{Bucket: &s.bucket}
 	if s.clients.Region != defaultRegion {
@@ -41,12 +49,40 @@ func (s *setup) makeBucket(ctx context.Context) error {
 	switch {
 	case errors.As(err, &owned): // another setup was faster
 		s.report(Step{What: what, Outcome: WasThere})
+		s.reportOwner()
 		return s.lookAtAccess(ctx)
 	case err != nil:
 		return err
 	}
 	s.report(Step{What: what, Outcome: Made, Note: "region " + s.clients.Region})
+	s.reportOwner()
 	return s.blockAccess(ctx)
+}
+
+// headBucket asks for the bucket, which has to belong to the owner. A bucket
+// that is denied to its supposed owner but is there is another's.
+func (s *setup) headBucket(ctx context.Context) error {
+	head := func(owner string) error {
+		s.clients.ExpectBucketOwner(owner)
+		return bounded(ctx, "bucket "+s.bucket, func(ctx context.Context) error {
+			_, err := s.clients.S3.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &s.bucket})
+			return err
+		})
+	}
+	err := head(s.owner)
+	if s.owner != "" && denied(err) && head("") == nil {
+		err = fmt.Errorf("bucket %s: %w, not to %s", s.bucket, ErrForeignBucket, s.owner)
+	}
+	s.clients.ExpectBucketOwner(s.owner)
+	return err
+}
+
+func (s *setup) reportOwner() {
+	step := Step{What: "owner of bucket " + s.bucket, Outcome: Ready, Note: s.owner}
+	if s.owner == "" {
+		step.Outcome, step.Note = Unsupported, "no account is known here, so no request names one"
+	}
+	s.report(step)
 }
 
 const publicAccess = "public access block"

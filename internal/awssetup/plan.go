@@ -45,7 +45,8 @@ const anyRegion = "*"
 
 // NewPlan returns the plan for a bucket and a table. With an empty region the
 // policies hold in every region and the commands leave it to the environment.
-func NewPlan(bucket, table, region string) *Plan {
+// With an empty owner the bucket belongs to the account of the caller.
+func NewPlan(bucket, table, region, owner string) *Plan {
 	arns := arns{bucket: bucket, table: table, region: region}
 	if region == "" {
 		arns.region = anyRegion
@@ -58,7 +59,7 @@ func NewPlan(bucket, table, region string) *Plan {
 			{"one store, read-write", "a mount of one store, which cannot see another's bytes or rows", policy(arns.storeReadWrite()...)},
 			{"one store, read-only", "a read-only mount of one store", policy(arns.storeReadOnly()...)},
 		},
-		Commands: commands(bucket, table, region),
+		Commands: commands(bucket, table, region, owner),
 	}
 }
 
@@ -145,7 +146,7 @@ func (a arns) storeReadOnly() []Statement {
 
 // commands returns what does the same as Run with the AWS command line. The
 // format row is mneme's own, so `mneme setup` comes last in any case.
-func commands(bucket, table, region string) []string {
+func commands(bucket, table, region, owner string) []string {
 	flag, location := "", ""
 	if region != "" {
 		flag = " --region " + region
@@ -164,13 +165,17 @@ func commands(bucket, table, region string) []string {
 		"aws dynamodb update-continuous-backups --table-name " + table +
 			" --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true" + flag,
 		"aws dynamodb put-item --table-name " + table + " --condition-expression 'attribute_not_exists(" + PartitionKey + ")'" +
-			" --item '" + formatItem(bucket) + "'" + flag,
+			" --item '" + formatItem(bucket, owner) + "'" + flag,
 	}
 }
 
-// formatItem is the row that says whose table it is, as dynamolog writes it.
-func formatItem(bucket string) string {
-	return `{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"2"},"bucket":{"S":"` + bucket + `"}}`
+// formatItem is the row that says whose table it is, as dynamolog writes it,
+// between the quotes of a shell.
+func formatItem(bucket, owner string) string {
+	if owner == "" {
+		owner = `'"$(aws sts get-caller-identity --query Account --output text)"'`
+	}
+	return `{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"2"},"bucket":{"S":"` + bucket + `"},"bucket_owner":{"S":"` + owner + `"}}`
 }
 
 func blockCommand(bucket, flag string) string {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -35,12 +37,26 @@ func (s *setup) makeTable(ctx context.Context) error {
 	if err := s.checkSchema(table); err != nil {
 		return err
 	}
+	s.account = accountOf(aws.ToString(table.TableArn))
 	step := Step{What: what, Outcome: outcome, Note: "on-demand billing"}
 	if b := table.BillingModeSummary; b != nil && b.BillingMode == types.BillingModeProvisioned {
 		step.Note = "provisioned capacity; on-demand billing fits the load of agents better"
 	}
 	s.report(step)
 	return nil
+}
+
+var accountID = regexp.MustCompile(`^[0-9]{12}$`)
+
+// accountOf returns the account that the ARN of a table names. That of a server
+// without accounts is "": it has zeroes there.
+func accountOf(arn string) string {
+	const place = 4 // arn:aws:dynamodb:REGION:ACCOUNT:table/NAME
+	parts := strings.Split(arn, ":")
+	if len(parts) <= place || !accountID.MatchString(parts[place]) || strings.Trim(parts[place], "0") == "" {
+		return ""
+	}
+	return parts[place]
 }
 
 func (s *setup) describe(ctx context.Context) (table *types.TableDescription, err error) {

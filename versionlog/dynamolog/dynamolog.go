@@ -61,6 +61,7 @@ type objects interface {
 type Log struct {
 	table    table
 	records  records
+	owner    string // of the bucket
 	readOnly bool
 	refresh  time.Duration
 	now      func() time.Time
@@ -110,12 +111,18 @@ func Open(ctx context.Context, db database, tableName string, s3 objects, bucket
 	}
 	ctx, cancel := awsconf.WithTimeout(ctx)
 	defer cancel()
-	if err := l.table.checkFormat(ctx, bucket); err != nil && !(l.readOnly && errors.Is(err, errOlder)) {
+	var err error
+	if l.owner, err = l.table.checkFormat(ctx, bucket); err != nil && !(l.readOnly && errors.Is(err, errOlder)) {
 		return nil, fmt.Errorf("open log in table %s: %w", tableName, awsconf.Explain(err))
 	}
 	l.life, l.endLife = context.WithCancel(context.WithoutCancel(ctx))
 	return l, nil
 }
+
+// BucketOwner returns the account that the table names as the bucket's, "" for
+// none. Open sends nothing to the bucket, so its client can be told before it is
+// first used.
+func (l *Log) BucketOwner() string { return l.owner }
 
 // Close waits until what was committed is in the bucket, too, 10 seconds at
 // most; what is left then is done by the next Log that writes to the store.

@@ -28,7 +28,7 @@ func newBackend(t testing.TB, dynamoDB string) *backend {
 	clients := b.clients(t, nil)
 	awstest.MakeTable(t, clients.DynamoDB, b.table)
 	awstest.MakeBucket(t, clients.S3, b.bucket)
-	if err := Setup(t.Context(), clients.DynamoDB, b.table, b.bucket, false); err != nil {
+	if err := Setup(t.Context(), clients.DynamoDB, b.table, b.bucket, nil); err != nil {
 		t.Fatal(err)
 	}
 	return b

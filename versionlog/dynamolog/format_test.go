@@ -114,7 +114,7 @@ func TestTableV1(t *testing.T) {
 		t.Errorf("store owing has %d heads, %d commits, %d versions of the first memory, want 2, 3, 2", len(heads), len(owed), len(history))
 	}
 
-	if err := Setup(ctx, clients.DynamoDB, b.table, b.bucket, false); err != nil {
+	if err := Setup(ctx, clients.DynamoDB, b.table, b.bucket, nil); err != nil {
 		t.Fatal(err)
 	}
 	l := b.open(t, nil, nil)
@@ -145,7 +145,7 @@ func TestTableV1(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
-		"set up":     Setup(ctx, clients.DynamoDB, b.table, b.bucket, false),
+		"set up":     Setup(ctx, clients.DynamoDB, b.table, b.bucket, nil),
 		"to read":    openError(b, clients.DynamoDB, clients.S3, &Options{ReadOnly: true}),
 		"to write":   openError(b, clients.DynamoDB, clients.S3, nil),
 		"to rebuild": b.rebuild(t, ""),

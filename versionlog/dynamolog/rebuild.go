@@ -28,7 +28,7 @@ import (
 // versionlog.ErrCorrupt when its records are not one whole history, and those
 // of the AWS SDK, explained.
 func Rebuild(ctx context.Context, db database, tableName string, s3 objects, bucket, store string, progress func(done, total int)) error {
-	if err := Setup(ctx, db, tableName, bucket, false); err != nil {
+	if err := Setup(ctx, db, tableName, bucket, nil); err != nil {
 		return err
 	}
 	if progress == nil {

@@ -35,17 +35,23 @@ func (e *bucketError) Error() string {
 func (e *bucketError) Is(target error) bool { return target == ErrOtherBucket }
 
 // checkFormat makes sure that the table holds a log of that bucket in a format
-// that this mneme writes. errOlder is one that it only reads.
-func (t table) checkFormat(ctx context.Context, bucket string) error {
+// that this mneme writes. errOlder is one that it only reads. It returns the
+// owner of the table's bucket, "" for none that is known.
+func (t table) checkFormat(ctx context.Context, bucket string) (owner string, err error) {
 	i, err := t.get(ctx, formatPartition, formatSort, false)
 	if err != nil {
-		return explainKeys(err)
+		return "", explainKeys(err)
 	}
 	if i == nil {
-		return errNotSetUp
+		return "", errNotSetUp
 	}
 	r := row{item: i}
-	n, its := r.int("format"), r.text("bucket")
+	n, its, owner := r.int("format"), r.text("bucket"), r.text("bucket_owner")
+	return owner, t.checkRow(&r, n, its, bucket)
+}
+
+// checkRow judges what the FORMAT row has: format n, and its bucket.
+func (t table) checkRow(r *row, n int64, its, bucket string) error {
 	switch {
 	case r.err != nil || n < 1:
 		return fmt.Errorf("%w: the FORMAT row holds no format", versionlog.ErrCorrupt)
@@ -70,65 +76,93 @@ func explainKeys(err error) error {
 	return err
 }
 
+// SetupOptions are the optional settings of Setup. Nil is the default.
+type SetupOptions struct {
+	// Move makes a table that has stores of another bucket this bucket's, which
+	// must have the objects of the other.
+	Move bool
+	// BucketOwner is the account that the bucket belongs to. Default: the one
+	// that the table names already.
+	BucketOwner string
+}
+
 // Setup makes the table, which exists and whose partition key is the string
 // store_id and sort key the string sk, one that holds the log of a bucket. A
-// table that is one already is left as it is, but that one of an older format
-// is then of this mneme's: an older one refuses it. One of another bucket becomes this
-// one's when it has no stores, or when move says so: then the bucket must have
-// the objects of the other. Errors: ErrOtherBucket, versionlog.ErrFormat, and
-// those of the AWS SDK, explained.
-func Setup(ctx context.Context, db database, tableName, bucket string, move bool) error {
+// table that is one already is left as it is, but for a new owner of the bucket,
+// and but that one of an older format is then of this mneme's: an older one
+// refuses it. One of another bucket becomes this one's when it has no stores, or
+// when SetupOptions.Move says so. Errors: ErrOtherBucket, versionlog.ErrFormat,
+// and those of the AWS SDK, explained.
+func Setup(ctx context.Context, db database, tableName, bucket string, opts *SetupOptions) error {
+	if opts == nil {
+		opts = &SetupOptions{}
+	}
 	t := table{db: db, name: tableName}
-	err := call(ctx, func(ctx context.Context) error {
-		err := t.checkFormat(ctx, bucket)
-		var other *bucketError
-		its := "" // the bucket that the row names
-		if errors.As(err, &other) {
-			its = other.its
-			if err := t.mayMove(ctx, other, move); err != nil {
-				return err
-			}
-		} else if errors.Is(err, errOlder) {
-			its = bucket
-		} else if !errors.Is(err, errNotSetUp) {
-			return err
-		}
-		i := key(formatPartition, formatSort)
-		i["format"], i["bucket"] = number(format), text(bucket)
-		_, err = t.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{{
-			Put: &types.Put{
-				TableName: aws.String(tableName), Item: i,
-				ConditionExpression:       aws.String("attribute_not_exists(#bucket) OR #bucket = :its"),
-				ExpressionAttributeNames:  map[string]string{"#bucket": "bucket"},
-				ExpressionAttributeValues: item{":its": text(its)},
-			},
-		}}})
-		if err != nil && !isConditionFailed(err) { // another made it
-			return err
-		}
-		return t.checkFormat(ctx, bucket)
-	})
+	err := call(ctx, func(ctx context.Context) error { return t.setUp(ctx, bucket, opts) })
 	if err != nil {
 		return fmt.Errorf("set up table %s: %w", tableName, err)
 	}
 	return nil
 }
 
+func (t table) setUp(ctx context.Context, bucket string, opts *SetupOptions) error {
+	owner, err := t.checkFormat(ctx, bucket)
+	its := bucket // what the row names
+	var other *bucketError
+	switch {
+	case errors.As(err, &other):
+		its, owner = other.its, ""
+		if err := t.mayMove(ctx, other, opts.Move); err != nil {
+			return err
+		}
+	case errors.Is(err, errNotSetUp):
+		its = ""
+	case err != nil && !errors.Is(err, errOlder):
+		return err
+	case err == nil && (opts.BucketOwner == "" || opts.BucketOwner == owner):
+		return nil
+	}
+	i := key(formatPartition, formatSort)
+	i["format"], i["bucket"] = number(format), text(bucket)
+	if opts.BucketOwner != "" {
+		owner = opts.BucketOwner
+	}
+	if owner != "" {
+		i["bucket_owner"] = text(owner)
+	}
+	_, err = t.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{{
+		Put: &types.Put{
+			TableName: aws.String(t.name), Item: i,
+			ConditionExpression:       aws.String("attribute_not_exists(#bucket) OR #bucket = :its"),
+			ExpressionAttributeNames:  map[string]string{"#bucket": "bucket"},
+			ExpressionAttributeValues: item{":its": text(its)},
+		},
+	}}})
+	if err != nil && !isConditionFailed(err) { // another made it
+		return err
+	}
+	_, err = t.checkFormat(ctx, bucket)
+	return err
+}
+
 // MaySetup returns the error with which Setup would refuse a table because it
-// belongs to another bucket. A table that is not there is no error.
-func MaySetup(ctx context.Context, db database, tableName, bucket string, move bool) error {
+// belongs to another bucket. A table that is not there is no error. The owner is
+// the account that the table names as the bucket's, "" for none.
+func MaySetup(ctx context.Context, db database, tableName, bucket string, move bool) (owner string, err error) {
 	t := table{db: db, name: tableName}
-	err := call(ctx, func(ctx context.Context) error {
+	err = call(ctx, func(ctx context.Context) error {
+		its, err := t.checkFormat(ctx, bucket)
 		var other *bucketError
-		if err := t.checkFormat(ctx, bucket); errors.As(err, &other) {
+		if errors.As(err, &other) {
 			return t.mayMove(ctx, other, move)
 		}
+		owner = its
 		return nil // Setup says what else there is
 	})
 	if err != nil {
-		return fmt.Errorf("set up table %s: %w", tableName, err)
+		return "", fmt.Errorf("set up table %s: %w", tableName, err)
 	}
-	return nil
+	return owner, nil
 }
 
 // mayMove returns why a table may not become another bucket's.
