@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"runtime"
@@ -198,6 +199,40 @@ func TestDamagedOnTheWay(t *testing.T) {
 	if has, err := other.Has(t.Context(), cas.Sum(written)); has || err != nil {
 		t.Errorf("afterwards something is there: %v, %v", has, err)
 	}
+}
+
+// TestPutsAreConditional holds that no PUT but one over damaged bytes could
+// replace an object, and that credentials which may not do that get told.
+func TestPutsAreConditional(t *testing.T) {
+	bucket := awstest.Bucket(t)
+	refuse := func(req *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
+		if req.Method == http.MethodPut && req.Header.Get("If-None-Match") != "*" {
+			return fault.Answer(http.StatusForbidden, "AccessDenied")(req, nil, send)
+		}
+		return send()
+	}
+	t.Run("conflicts without end", func(t *testing.T) {
+		s, transport, other := faulty(t, bucket)
+		transport.Arm(fault.Fault{Site: "s3 PUT blobs", Times: 5, Action: fault.ConditionalRequestConflict})
+		transport.Arm(fault.Fault{Action: refuse})
+		if _, err := s.Put(t.Context(), written); err != nil {
+			t.Error(err)
+		}
+		if _, err := other.Get(t.Context(), cas.Sum(written)); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("damaged", func(t *testing.T) {
+		clients, prefix := awstest.Clients(t, nil), newPrefix()
+		transport := fault.New(nil)
+		s := s3cas.Open(awstest.Clients(t, transport).S3, bucket, prefix)
+		overwrite(t, clients, bucket, prefix, cas.Sum(written), "damaged")
+		transport.Arm(fault.Fault{Action: refuse})
+		_, err := s.Put(t.Context(), written)
+		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "the stored bytes, which are damaged") {
+			t.Errorf("error %v, want one that says that the damaged bytes may not be replaced", err)
+		}
+	})
 }
 
 // TestMissingBucket checks that a wrong name is not taken for an empty store.

@@ -59,7 +59,9 @@ func (s *Store) key(d cas.Digest) *string {
 
 // Put implements cas.Store. A new blob costs one PUT, which the server verifies
 // against the SHA-256; one that is there already costs a GET besides, and
-// another PUT where the stored bytes turn out to be damaged.
+// another PUT where the stored bytes turn out to be damaged. Only that one
+// replaces an object, which credentials of a mount may not do: then the error is
+// an fs.ErrPermission.
 func (s *Store) Put(ctx context.Context, data []byte) (cas.Digest, error) {
 	d := cas.Sum(data)
 	if err := s.put(ctx, d, data); err != nil {
@@ -74,15 +76,24 @@ func (s *Store) put(ctx context.Context, d cas.Digest, data []byte) error {
 		return err
 	}
 	defer cancel()
-	err = s.upload(ctx, d, data, aws.String("*"))
-	if !lostToAnother(err) {
-		return err
+	for {
+		err := s.upload(ctx, d, data, aws.String("*"))
+		if !lostToAnother(err) {
+			return err
+		}
+		// It was put before, perhaps by this call, whose first reply was lost.
+		_, err = s.read(ctx, d)
+		switch {
+		case errors.Is(err, cas.ErrNotFound): // and was deleted since
+		case errors.Is(err, cas.ErrCorrupt):
+			if err := awsconf.Explain(s.upload(ctx, d, data, nil)); err != nil {
+				return fmt.Errorf("replace the stored bytes, which are damaged: %w", err)
+			}
+			return nil
+		default:
+			return err
+		}
 	}
-	// Somebody put it before, perhaps this call, whose first reply was lost.
-	if _, err := s.read(ctx, d); err == nil || !errors.Is(err, cas.ErrCorrupt) && !errors.Is(err, cas.ErrNotFound) {
-		return err
-	}
-	return s.upload(ctx, d, data, nil)
 }
 
 // upload puts the bytes; with ifNoneMatch "*" only where nothing is.

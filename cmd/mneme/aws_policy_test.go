@@ -1,20 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
-	"path"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"mneme/internal/awssetup"
@@ -22,168 +13,13 @@ import (
 	"mneme/internal/skip"
 )
 
-// guard stands before the servers and lets through what a policy allows, as IAM
-// would.
-type guard struct {
-	policy awssetup.Policy
-	table  string
-
-	mu      sync.Mutex // guards refused
-	refused []string
-}
-
-// wanted is one permission that a request takes.
-type wanted struct {
-	action, resource string
-	keys             []string // leading keys
-	prefix           string   // of a listing
-}
-
-// names is what is put in place of the placeholders of a policy.
-type names map[string]string
-
-func (n names) fill(text string) string {
-	for placeholder, value := range n {
-		text = strings.ReplaceAll(text, placeholder, value)
-	}
-	return text
-}
-
-// newGuard returns a place whose requests must satisfy the named policy.
-func (p *awsPlace) guarded(policy string, filled names) (*awsPlace, *guard) {
-	p.t.Helper()
-	bucket, table, _ := strings.Cut(strings.TrimPrefix(p.url, "aws://"), "?table=")
-	plan := awssetup.NewPlan(bucket, table, awstest.Region, "")
-	i := slices.IndexFunc(plan.Policies, func(n awssetup.NamedPolicy) bool { return n.Name == policy })
-	text, err := json.Marshal(plan.Policies[i].Policy)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	g := &guard{table: table}
-	if err := json.Unmarshal([]byte(filled.fill(string(text))), &g.policy); err != nil {
-		p.t.Fatal(err)
-	}
-	s3, dynamo := g.proxy(p.t, awstest.S3(p.t), g.s3Wants, denyS3), g.proxy(p.t, awstest.DynamoDB(p.t), g.dynamoWants, denyDynamoDB)
-	return p.with("", "AWS_ENDPOINT_URL_S3="+s3, "AWS_ENDPOINT_URL_DYNAMODB="+dynamo), g
-}
-
-func (g *guard) proxy(t *testing.T, to string, wants func(*http.Request, []byte) []wanted, deny func(http.ResponseWriter)) string {
-	target, err := url.Parse(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(target)
-		r.Out.Host = r.In.Host // it is signed
-	}}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		for _, want := range wants(r, body) {
-			if !g.allows(want) {
-				g.mu.Lock()
-				g.refused = append(g.refused, fmt.Sprintf("%+v", want))
-				g.mu.Unlock()
-				deny(w)
-				return
-			}
-		}
-		forward.ServeHTTP(w, r)
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
-}
-
-func denyS3(w http.ResponseWriter) {
-	w.WriteHeader(http.StatusForbidden)
-	_, _ = io.WriteString(w, `<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>`)
-}
-
-func denyDynamoDB(w http.ResponseWriter) {
-	w.WriteHeader(http.StatusBadRequest)
-	_, _ = io.WriteString(w, `{"__type":"com.amazon.coral.service#AccessDeniedException","message":"not authorized"}`)
-}
-
-func (g *guard) s3Wants(r *http.Request, _ []byte) []wanted {
-	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	if key == "" {
-		return []wanted{{action: "s3:ListBucket", resource: "arn:aws:s3:::" + bucket, prefix: r.URL.Query().Get("prefix")}}
-	}
-	action := map[string]string{
-		http.MethodGet: "s3:GetObject", http.MethodHead: "s3:GetObject", http.MethodPut: "s3:PutObject", http.MethodDelete: "s3:DeleteObject",
-	}[r.Method]
-	return []wanted{{action: action, resource: "arn:aws:s3:::" + bucket + "/" + key}}
-}
-
-// partition finds the partition keys in a request: in keys and items, and as
-// the first value of a query's condition.
-var partition = regexp.MustCompile(`"(?:store_id|:p|:partition|:store)":\{"S":"((?:[^"\\]|\\.)*)"\}`)
-
-func (g *guard) dynamoWants(r *http.Request, body []byte) []wanted {
-	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-	actions := []string{operation}
-	if operation == "TransactWriteItems" {
-		actions = nil
-		for part, action := range map[string]string{`"Put":`: "PutItem", `"Update":`: "UpdateItem", `"Delete":`: "DeleteItem", `"ConditionCheck":`: "ConditionCheckItem"} {
-			if bytes.Contains(body, []byte(part)) {
-				actions = append(actions, action)
-			}
-		}
-	}
-	var keys []string
-	for _, m := range partition.FindAllSubmatch(body, -1) {
-		keys = append(keys, string(m[1]))
-	}
-	if len(keys) == 0 {
-		keys = []string{"(none found)"}
-	}
-	var all []wanted
-	for _, action := range actions {
-		all = append(all, wanted{
-			action: "dynamodb:" + action, keys: keys,
-			resource: fmt.Sprintf("arn:aws:dynamodb:%s:123456789012:table/%s", awstest.Region, g.table),
-		})
-	}
-	return all
-}
-
-// allows reports whether one statement of the policy allows it all.
-func (g *guard) allows(w wanted) bool {
-	return slices.ContainsFunc(g.policy.Statement, func(s awssetup.Statement) bool {
-		matches := func(pattern string) bool {
-			ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(w.resource, "/", "\x00"))
-			return err == nil && ok
-		}
-		if !slices.Contains(s.Action, w.action) || !slices.ContainsFunc(s.Resource, matches) {
-			return false
-		}
-		for _, conditions := range s.Condition {
-			for key, values := range conditions {
-				switch key {
-				case "dynamodb:LeadingKeys":
-					if slices.ContainsFunc(w.keys, func(k string) bool { return !slices.Contains(values, k) }) {
-						return false
-					}
-				case "s3:prefix":
-					if !strings.HasPrefix(w.prefix, strings.TrimSuffix(values[0], "*")) {
-						return false
-					}
-				}
-			}
-		}
-		return true
-	})
-}
-
 // TestAWSPolicies: what `mneme setup --print` allows is enough for whom it is
 // for, and a holder of one store's policy reaches nothing of another.
 func TestAWSPolicies(t *testing.T) {
 	t.Parallel()
 	p := newAWSPlace(t)
 	p.fill()
+	p.must("", "setup", "--bucket-owner", awstest.AccessKey)
 	id := func(store string) string {
 		return regexp.MustCompile(`memstore_[0-9a-z]+`).FindString(p.must("", "store", "show", store, "--json"))
 	}
@@ -196,37 +32,35 @@ func TestAWSPolicies(t *testing.T) {
 	writes := [][]string{
 		{"write", "notes:/new"}, {"mv", "notes:/new", "notes:/newer"}, {"rm", "notes:/newer"}, {"restore", "notes:/dir/b.md", "1"}, {"fsck", "notes", "--repair"},
 	}
+	administration := [][]string{{"store", "create", "more"}, {"store", "delete", "notes", "--yes"}}
 	everywhere := [][]string{{"store", "list"}, {"status"}, {"fsck"}}
 	for _, c := range []struct {
 		policy           string
 		allowed, refused [][]string
 		othersOutOfReach bool
+		writes           bool
 	}{
-		{policy: "read-only", allowed: slices.Concat(reads, everywhere), refused: writes[:1]},
-		{policy: "read-write", allowed: slices.Concat(reads, writes, everywhere, [][]string{{"store", "create", "third"}, {"store", "archive", "third", "--yes"}, {"store", "delete", "third", "--yes"}})},
-		{policy: "one store, read-only", allowed: reads, refused: slices.Concat(writes[:1], everywhere[:1]), othersOutOfReach: true},
-		{policy: "one store, read-write", allowed: slices.Concat(reads, writes), refused: everywhere[:1], othersOutOfReach: true},
+		{policy: "read-only", allowed: slices.Concat(reads, everywhere), refused: slices.Concat(writes[:1], administration)},
+		{policy: "read-write", allowed: slices.Concat(reads, writes, everywhere), refused: administration, writes: true},
+		{policy: "admin", allowed: slices.Concat(reads, writes, everywhere, [][]string{
+			{"store", "create", "third"}, {"store", "archive", "third", "--yes"}, {"store", "delete", "third", "--yes"}, {"fsck", "notes", "--rebuild-index"},
+		}), writes: true},
+		{policy: "one store, read-only", allowed: reads, refused: slices.Concat(writes[:1], everywhere[:1], administration), othersOutOfReach: true},
+		{policy: "one store, read-write", allowed: slices.Concat(reads, writes), refused: slices.Concat(everywhere[:1], administration), othersOutOfReach: true, writes: true},
 	} {
 		t.Run(c.policy, func(t *testing.T) {
+			p := *p
+			p.t = t
 			at, g := p.guarded(c.policy, notes)
-			at.t, at.home = t, t.TempDir() // with a cache of its own
+			at.home = t.TempDir() // with a cache of its own
 			for _, args := range c.allowed {
 				if e := at.mneme("text\n", args...); e.code != 0 {
 					t.Errorf("mneme %s: exit code %d, %s", strings.Join(args, " "), e.code, e.stderr)
 				}
 			}
-			t.Run("mount", func(t *testing.T) {
-				if _, err := os.Stat("/dev/fuse"); err != nil {
-					skip.Because(t, "there is no /dev/fuse")
-				}
-				for _, args := range [][]string{{"mount", "notes:ro", "--background"}, {"unmount"}} {
-					if e := at.mneme("", append(args, "--at", at.home+"/memory")...); e.code != 0 {
-						t.Errorf("mneme %s: exit code %d, %s", args[0], e.code, e.stderr)
-					}
-				}
-			})
+			t.Run("mount", func(t *testing.T) { at.useMount(t, g, c.writes) })
 			for _, r := range g.refused {
-				if !c.othersOutOfReach || !strings.Contains(r, "keys:[STORES]") { // fsck does without
+				if !c.othersOutOfReach || !strings.Contains(r, "LeadingKeys:[STORES]") { // fsck does without
 					t.Errorf("the policy refuses %s", r)
 				}
 			}
@@ -240,5 +74,108 @@ func TestAWSPolicies(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// session is what an agent does in a mount: new files, changes, appends, saves
+// by renaming, directories, and what it removes.
+const session = `set -e
+cd "$1/notes"
+mkdir -p work/deep
+echo one >work/deep/a; echo two >>work/deep/a; cat work/deep/a
+echo one >work/b; cp work/b work/c; sed -i s/one/two/ work/b
+echo three >work/.b.tmp; mv work/.b.tmp work/b
+mv work/deep moved; grep -r two . >/dev/null
+rm work/c; rm -r moved; ls -R >/dev/null
+`
+
+// useMount mounts notes, works there where that is allowed, and unmounts. All
+// requests of that are judged by the guard.
+func (p *awsPlace) useMount(t *testing.T, g *guard, writes bool) {
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		skip.Because(t, "there is no /dev/fuse")
+	}
+	g.mu.Lock()
+	g.allowed = map[string]bool{}
+	g.mu.Unlock()
+	dir, store := p.home+"/memory", "notes:ro"
+	if writes {
+		store = "notes"
+	}
+	p.must("", "mount", store, "--background", "--at", dir)
+	script := `cat "$1/notes/dir/b.md"`
+	if writes {
+		script = session
+	}
+	cmd := exec.Command("sh", "-c", script, "sh", dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("in the mount: %v, %s", err, out)
+	}
+	p.must("", "unmount", "--at", dir)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	want := []string{"dynamodb:GetItem", "s3:ListBucket"}
+	if writes {
+		want = []string{
+			"dynamodb:BatchWriteItem", "dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem",
+			"s3:ListBucket", "s3:PutObject",
+		}
+	}
+	for _, action := range want {
+		if !g.allowed[action] {
+			t.Errorf("the mount did without %s, which the policy allows", action)
+		}
+	}
+	if g.allowed["s3:DeleteObject"] {
+		t.Error("the mount has deleted an object")
+	}
+}
+
+// TestAWSAppendOnly: what a stolen key of a mount cannot do.
+func TestAWSAppendOnly(t *testing.T) {
+	t.Parallel()
+	p := &awsPlace{t: t, url: "aws://bucket?table=table"}
+	const table, store = "arn:aws:dynamodb:us-east-1:123456789012:table/table", "memstore_1"
+	object := func(action, key string, keys map[string][]string) wanted {
+		return wanted{"s3:" + action, "arn:aws:s3:::bucket/" + key, keys}
+	}
+	row := func(action, partition, enclosing string) wanted {
+		keys := map[string][]string{"dynamodb:LeadingKeys": {partition}}
+		if enclosing != "" {
+			keys["dynamodb:EnclosingOperation"] = []string{enclosing}
+		}
+		return wanted{"dynamodb:" + action, table, keys}
+	}
+	ifAbsent := map[string][]string{"s3:if-none-match": {"*"}}
+	const transaction = "TransactWriteItems"
+	for _, policy := range []string{"read-write", "one store, read-write"} {
+		document := p.policyNamed(policy, names{awssetup.StoreIDPlaceholder: store, awssetup.SlugPlaceholder: "notes"})
+		for _, w := range []wanted{
+			object("PutObject", "stores/memstore_1/blobs/00/00", nil),
+			object("PutObject", "stores/memstore_1/log/00000000000000000001", nil),
+			object("PutObject", "stores/memstore_1/store.json", map[string][]string{"s3:if-match": {"etag"}}),
+			object("PutObject", "elsewhere", ifAbsent),
+			object("DeleteObject", "stores/memstore_1/log/00000000000000000001", nil),
+			object("DeleteObjectVersion", "stores/memstore_1/log/00000000000000000001", nil),
+			object("PutBucketVersioning", "", nil),
+			row("PutItem", store, ""), row("UpdateItem", store, ""), row("DeleteItem", store, ""),
+			row("PutItem", "SLUG#notes", transaction), row("DeleteItem", "STORES", transaction), row("PutItem", "FORMAT", transaction),
+			row("BatchWriteItem", "FORMAT", ""), row("DeleteTable", store, ""), row("UpdateTable", store, ""),
+		} {
+			if allows(document, w) {
+				t.Errorf("%s allows %+v", policy, w)
+			}
+		}
+		for _, w := range []wanted{object("PutObject", "stores/memstore_1/blobs/00/00", ifAbsent), row("PutItem", store, transaction)} {
+			if !allows(document, w) {
+				t.Errorf("%s refuses %+v", policy, w)
+			}
+		}
+		others := []wanted{object("PutObject", "stores/memstore_2/log/1", ifAbsent), row("PutItem", "memstore_2", transaction), row("GetItem", "memstore_2", "")}
+		for _, w := range others {
+			if allows(document, w) != (policy == "read-write") {
+				t.Errorf("%s on another store: %+v", policy, w)
+			}
+		}
 	}
 }

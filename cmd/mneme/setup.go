@@ -17,7 +17,7 @@ type setupCmd struct {
 }
 
 func (c *setupCmd) Help() string {
-	return `Makes what is missing of the bucket and the table that the URL names: bucket (no public access), table (on-demand billing, time to live, point-in-time recovery). Run it again at any time: it changes nothing that is there, but that it brings the table of an older mneme up to date; end the mounts of that first. Object versioning is not needed: an object is never overwritten with other bytes, and mneme keeps the versions itself.
+	return `Makes what is missing of the bucket and the table that the URL names: table (on-demand billing, time to live, point-in-time recovery, deletion protection) and bucket (no public access; what is deleted is kept for 30 days). Run it again at any time: it changes no setting of a bucket that is there, and brings the table of an older mneme up to date; end the mounts of that first. It notes in the table which account the bucket belongs to, and refuses the bucket of another.
 
 Examples:
 

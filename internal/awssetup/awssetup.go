@@ -62,7 +62,7 @@ func Run(ctx context.Context, clients *awsconf.Clients, bucket, table string, op
 		opts = &Options{}
 	}
 	s := setup{clients: clients, bucket: bucket, table: table, owner: opts.BucketOwner, report: report}
-	for _, step := range []func(context.Context) error{s.makeTable, s.expiry, s.backups, s.makeBucket} {
+	for _, step := range []func(context.Context) error{s.makeTable, s.expiry, s.backups, s.protect, s.makeBucket} {
 		if err := step(ctx); err != nil {
 			return "", err
 		}
@@ -75,6 +75,7 @@ type setup struct {
 	bucket, table string
 	owner         string // of the bucket, "" for none that is known
 	account       string // of the table, "" for none that is known
+	protected     bool   // whether the table cannot be deleted
 	report        func(Step)
 }
 

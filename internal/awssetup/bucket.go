@@ -26,7 +26,7 @@ func (s *setup) makeBucket(ctx context.Context) error {
 	if err == nil {
 		s.report(Step{What: what, Outcome: WasThere})
 		s.reportOwner()
-		return s.lookAtAccess(ctx)
+		return s.lookAt(ctx)
 	}
 	var absent *types.NotFound
 	switch {
@@ -50,13 +50,16 @@ func (s *setup) makeBucket(ctx context.Context) error {
 	case errors.As(err, &owned): // another setup was faster
 		s.report(Step{What: what, Outcome: WasThere})
 		s.reportOwner()
-		return s.lookAtAccess(ctx)
+		return s.lookAt(ctx)
 	case err != nil:
 		return err
 	}
 	s.report(Step{What: what, Outcome: Made, Note: "region " + s.clients.Region})
 	s.reportOwner()
-	return s.blockAccess(ctx)
+	if err := s.blockAccess(ctx); err != nil {
+		return err
+	}
+	return s.keepVersions(ctx)
 }
 
 // headBucket asks for the bucket, which has to belong to the owner. A bucket
@@ -109,6 +112,14 @@ func (s *setup) blockAccess(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// lookAt reports the settings of a bucket that was there.
+func (s *setup) lookAt(ctx context.Context) error {
+	if err := s.lookAtAccess(ctx); err != nil {
+		return err
+	}
+	return s.lookAtVersions(ctx)
 }
 
 // lookAtAccess tells whether a bucket that was there could be made public. It

@@ -2,6 +2,7 @@ package awssetup
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -54,7 +55,8 @@ func NewPlan(bucket, table, region, owner string) *Plan {
 	return &Plan{
 		Policies: []NamedPolicy{
 			{"setup", "who runs `mneme setup`, once", policy(arns.setup()...)},
-			{"read-write", "mounts and people that read and write every store", policy(arns.readWrite()...)},
+			{"admin", "people who create, archive and delete stores, repair blobs and rebuild the index", policy(arns.admin()...)},
+			{"read-write", "mounts and people that read and write every store; they can add to its history, and replace and delete none of it in the bucket", policy(arns.readWrite()...)},
 			{"read-only", "mounts with :ro or --read-only, of every store", policy(arns.readOnly()...)},
 			{"one store, read-write", "a mount of one store, which cannot see another's bytes or rows", policy(arns.storeReadWrite()...)},
 			{"one store, read-only", "a read-only mount of one store", policy(arns.storeReadOnly()...)},
@@ -69,10 +71,12 @@ func policy(statements ...Statement) Policy {
 
 // Which requests mneme sends. A transaction counts as the writes in it.
 var (
-	readRows  = []string{"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"}
-	writeRows = []string{"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem"}
-	readKeys  = []string{"s3:GetObject"}
-	writeKeys = []string{"s3:PutObject", "s3:DeleteObject"}
+	readRows   = []string{"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"}
+	commitRows = []string{"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"} // in transactions
+	behindRows = []string{"dynamodb:BatchWriteItem"}
+	readKeys   = []string{"s3:GetObject"}
+	addKeys    = []string{"s3:PutObject"}
+	deleteKeys = []string{"s3:DeleteObject"}
 )
 
 type arns struct{ bucket, table, region string }
@@ -89,29 +93,38 @@ func allow(sid string, actions, resources []string) Statement {
 	return Statement{Sid: sid, Effect: "Allow", Action: actions, Resource: resources}
 }
 
+// when adds a condition. All of a statement must hold.
 func (s Statement) when(operator, key string, values ...string) Statement {
-	s.Condition = map[string]map[string][]string{operator: {key: values}}
+	conditions := map[string]map[string][]string{operator: {key: values}}
+	for o, c := range s.Condition {
+		conditions[o] = c
+	}
+	s.Condition = conditions
 	return s
 }
 
-func join(a, b []string) []string { return append(append([]string{}, a...), b...) }
-
 func (a arns) setup() []Statement {
 	return []Statement{
-		allow("Bucket", []string{"s3:CreateBucket", "s3:ListBucket", "s3:GetBucketPublicAccessBlock", "s3:PutBucketPublicAccessBlock"}, a.ofBucket()),
+		allow("Bucket", []string{"s3:CreateBucket", "s3:ListBucket", "s3:GetBucketPublicAccessBlock", "s3:PutBucketPublicAccessBlock",
+			"s3:GetBucketVersioning", "s3:PutBucketVersioning", "s3:GetLifecycleConfiguration", "s3:PutLifecycleConfiguration"}, a.ofBucket()),
 		allow("Table", []string{
-			"dynamodb:CreateTable", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive", "dynamodb:UpdateTimeToLive",
+			"dynamodb:CreateTable", "dynamodb:DescribeTable", "dynamodb:UpdateTable", "dynamodb:DescribeTimeToLive", "dynamodb:UpdateTimeToLive",
 			"dynamodb:DescribeContinuousBackups", "dynamodb:UpdateContinuousBackups", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem",
 		}, a.ofTable()),
 	}
 }
 
-func (a arns) readWrite() []Statement {
+func (a arns) admin() []Statement {
 	return []Statement{
-		allow("Rows", join(readRows, writeRows), a.ofTable()),
-		allow("Objects", join(readKeys, writeKeys), a.ofKeys("stores/")),
+		allow("Rows", slices.Concat(readRows, commitRows, behindRows), a.ofTable()),
+		allow("Objects", slices.Concat(readKeys, addKeys, deleteKeys), a.ofKeys("stores/")),
 		allow("Keys", []string{"s3:ListBucket"}, a.ofBucket()),
 	}
+}
+
+// readWrite is readOnly and what a commit to any store takes.
+func (a arns) readWrite() []Statement {
+	return append(a.readOnly(), a.add("stores/", "ForAllValues:StringLike", "memstore_*")...)
 }
 
 func (a arns) readOnly() []Statement {
@@ -122,13 +135,27 @@ func (a arns) readOnly() []Statement {
 	}
 }
 
-const leadingKeys, leadingOperator = "dynamodb:LeadingKeys", "ForAllValues:StringEquals"
+const (
+	leadingKeys, leadingOperator = "dynamodb:LeadingKeys", "ForAllValues:StringEquals"
+
+	enclosing, enclosingOperator = "dynamodb:EnclosingOperation", "ForAnyValue:StringEquals"
+)
+
+// add allows what a commit takes: rows of the store's partition, within
+// transactions and, behind them, in batches; and objects where there are none.
+// Of what is in the bucket it lets nobody replace or delete anything. The rows,
+// which follow from that, it cannot protect: heads come and go, and IAM has no
+// condition on sort keys.
+func (a arns) add(prefix, operator, partition string) []Statement {
+	return []Statement{
+		allow("Commit", commitRows, a.ofTable()).when(operator, leadingKeys, partition).when(enclosingOperator, enclosing, "TransactWriteItems"),
+		allow("Behind", behindRows, a.ofTable()).when(operator, leadingKeys, partition),
+		allow("Add", addKeys, a.ofKeys(prefix)).when("Null", "s3:if-none-match", "false"),
+	}
+}
 
 func (a arns) storeReadWrite() []Statement {
-	statements := a.storeReadOnly()
-	statements[0].Action = join(readRows, writeRows)
-	statements[2].Action = join(readKeys, writeKeys)
-	return statements
+	return append(a.storeReadOnly(), a.add("stores/"+StoreIDPlaceholder+"/", leadingOperator, StoreIDPlaceholder)...)
 }
 
 // storeReadOnly allows the store's own partition, and of all others the two
@@ -157,6 +184,8 @@ func commands(bucket, table, region, owner string) []string {
 	return []string{
 		"aws s3api create-bucket --bucket " + bucket + location + flag,
 		blockCommand(bucket, flag),
+		lifecycleCommand(bucket, flag),
+		versioningCommand(bucket, flag),
 		"aws dynamodb create-table --table-name " + table + " --billing-mode PAY_PER_REQUEST" +
 			" --attribute-definitions AttributeName=" + PartitionKey + ",AttributeType=S AttributeName=" + SortKey + ",AttributeType=S" +
 			" --key-schema AttributeName=" + PartitionKey + ",KeyType=HASH AttributeName=" + SortKey + ",KeyType=RANGE" + flag,
@@ -164,6 +193,7 @@ func commands(bucket, table, region, owner string) []string {
 		"aws dynamodb update-time-to-live --table-name " + table + " --time-to-live-specification Enabled=true,AttributeName=" + TTLAttribute + flag,
 		"aws dynamodb update-continuous-backups --table-name " + table +
 			" --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true" + flag,
+		"aws dynamodb update-table --table-name " + table + " --deletion-protection-enabled" + flag,
 		"aws dynamodb put-item --table-name " + table + " --condition-expression 'attribute_not_exists(" + PartitionKey + ")'" +
 			" --item '" + formatItem(bucket, owner) + "'" + flag,
 	}

@@ -37,7 +37,7 @@ func (s *setup) makeTable(ctx context.Context) error {
 	if err := s.checkSchema(table); err != nil {
 		return err
 	}
-	s.account = accountOf(aws.ToString(table.TableArn))
+	s.account, s.protected = accountOf(aws.ToString(table.TableArn)), aws.ToBool(table.DeletionProtectionEnabled)
 	step := Step{What: what, Outcome: outcome, Note: "on-demand billing"}
 	if b := table.BillingModeSummary; b != nil && b.BillingMode == types.BillingModeProvisioned {
 		step.Note = "provisioned capacity; on-demand billing fits the load of agents better"
@@ -206,6 +206,21 @@ func (s *setup) enableBackups(ctx context.Context, what string) error {
 			return err
 		}
 	}
+}
+
+// protect makes the service refuse to delete the table.
+func (s *setup) protect(ctx context.Context) error {
+	step := Step{What: "deletion protection", Outcome: WasThere}
+	if s.protected {
+		s.report(step)
+		return nil
+	}
+	step.Outcome = Made
+	err := bounded(ctx, step.What, func(ctx context.Context) error {
+		_, err := s.clients.DynamoDB.UpdateTable(ctx, &dynamodb.UpdateTableInput{TableName: &s.table, DeletionProtectionEnabled: aws.Bool(true)})
+		return err
+	})
+	return s.optional(step, err)
 }
 
 // optional reports a step that a server need not know.

@@ -2,6 +2,8 @@ package dynamolog
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -33,6 +35,7 @@ type outbox struct {
 	sweeping bool      // whether a sweep is under way or planned
 	looking  bool      // whether it is under way
 	stopped  bool      // the store is gone
+	denied   bool      // the credentials may not replace the store's description
 	busy     sync.Cond // signalled when a recorder has done with what it took
 }
 
@@ -147,7 +150,10 @@ func (s *store) pay(debts []debt) (failed []debt, err error) {
 	_, err = inParallel(byspan, func(of span, d debt) (struct{}, error) {
 		var err error
 		if d.commits == nil {
-			err = s.log.putDescription(ctx, s.id)
+			if err = s.log.putDescription(ctx, s.id); errors.Is(err, fs.ErrPermission) {
+				s.leaveDescription(err)
+				return struct{}{}, nil
+			}
 		} else {
 			err = s.log.records.put(ctx, s.id, of, d.records)
 		}
@@ -167,6 +173,15 @@ func (s *store) pay(debts []debt) (failed []debt, err error) {
 		return debts, awsconf.Explain(doneErr)
 	}
 	return failed, awsconf.Explain(err)
+}
+
+// leaveDescription leaves the description of the store to a process whose
+// credentials may replace it. The OUT row stays, and tells it.
+func (s *store) leaveDescription(err error) {
+	s.outbox.mu.Lock()
+	s.outbox.denied = true
+	s.outbox.mu.Unlock()
+	s.log.logger.Info("the description in the bucket is out of date, and these credentials may not replace it", "store", s.id, "op", "record", "err", err)
 }
 
 // stopRecording ends the recording of a store that is gone, and waits for what
@@ -233,7 +248,7 @@ func (s *store) collect(ctx context.Context) error {
 			return err
 		}
 		s.outbox.mu.Lock()
-		known := s.outbox.pending[o.span]
+		known := s.outbox.pending[o.span] || o.last == 0 && s.outbox.denied
 		s.outbox.mu.Unlock()
 		switch {
 		case known:

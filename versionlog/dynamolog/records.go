@@ -3,6 +3,8 @@ package dynamolog
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,13 +40,36 @@ func recordPrefix(storeID string) string {
 func recordKey(storeID string, of span) string { return recordPrefix(storeID) + of.name() }
 func descriptionKey(storeID string) string     { return storePrefix(storeID) + "store.json" }
 
+// upload puts an object; with ifNoneMatch "*" only where none is.
+func (r records) upload(ctx context.Context, name string, data []byte, ifNoneMatch *string) error {
+	sum := sha256.Sum256(data)
+	_, err := r.s3.PutObject(ctx, &s3.PutObjectInput{
+		Bucket: &r.bucket, Key: &name, Body: bytes.NewReader(data), IfNoneMatch: ifNoneMatch,
+		ContentType: aws.String("application/json"), ChecksumSHA256: aws.String(base64.StdEncoding.EncodeToString(sum[:])),
+	})
+	return err
+}
+
+// replace makes an object have those bytes. One that has them is left alone.
+func (r records) replace(ctx context.Context, name string, data []byte) error {
+	err := r.upload(ctx, name, data, aws.String("*"))
+	if codeOf(err) != "PreconditionFailed" {
+		return err
+	}
+	there, err := r.get(ctx, name)
+	if err == nil && bytes.Equal(there, data) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, versionlog.ErrNotFound) {
+		return err
+	}
+	return r.upload(ctx, name, data, nil)
+}
+
 // put adds the records of a transaction. What is there already must be the same.
 func (r records) put(ctx context.Context, storeID string, of span, record []byte) error {
 	name := recordKey(storeID, of)
-	_, err := r.s3.PutObject(ctx, &s3.PutObjectInput{
-		Bucket: &r.bucket, Key: &name, Body: bytes.NewReader(record), IfNoneMatch: aws.String("*"),
-		ContentType: aws.String("application/json"),
-	})
+	err := r.upload(ctx, name, record, aws.String("*"))
 	if codeOf(err) != "PreconditionFailed" {
 		return err
 	}
@@ -193,7 +218,9 @@ func parseDescription(data []byte) (*meta, error) {
 }
 
 // putDescription writes the description of a store as META has it now, and
-// again if META has changed meanwhile: whoever writes last has seen the last.
+// again if META has changed meanwhile: the last writer has seen the last. Only
+// one that says something else is replaced, which credentials of a mount may not
+// do: then the error is an fs.ErrPermission.
 func (l *Log) putDescription(ctx context.Context, storeID string) error {
 	var written []byte
 	for range 10 {
@@ -211,12 +238,8 @@ func (l *Log) putDescription(ctx context.Context, storeID string) error {
 		if err != nil || bytes.Equal(data, written) {
 			return err
 		}
-		name := descriptionKey(storeID)
-		_, err = l.records.s3.PutObject(ctx, &s3.PutObjectInput{
-			Bucket: &l.records.bucket, Key: &name, Body: bytes.NewReader(data), ContentType: aws.String("application/json"),
-		})
-		if err != nil {
-			return err
+		if err := l.records.replace(ctx, descriptionKey(storeID), data); err != nil {
+			return awsconf.Explain(err)
 		}
 		written = data
 	}
