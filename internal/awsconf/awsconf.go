@@ -36,7 +36,7 @@ const (
 	connectionsPerHost = 256
 	dialTimeout        = 3 * time.Second
 	tlsTimeout         = 5 * time.Second
-	headerTimeout      = 10 * time.Second // from the end of the request to the first byte of the reply
+	headerTimeout      = 10 * time.Second // of a service that credentials come from
 )
 
 // errNoRegion says that nothing names a region.
@@ -47,9 +47,9 @@ var errNoRegion = errors.New("no AWS region is set: set AWS_REGION, or AWS_PROFI
 // defaults.
 type Options struct {
 	// Transport carries the requests to S3 and DynamoDB. Default: one that
-	// keeps up to 256 connections per host open, gives up dialling after 3 s
-	// and waiting for the head of a reply after 10 s, and trusts what
-	// AWS_CA_BUNDLE names. Asking for credentials does not go through it.
+	// keeps up to 256 connections per host open, gives up dialling after 3 s,
+	// and trusts what AWS_CA_BUNDLE names. Asking for credentials does not go
+	// through it.
 	Transport http.RoundTripper
 	// Requests counts what is sent. Nil counts nothing.
 	Requests *Requests
@@ -81,7 +81,11 @@ func (c *Clients) CloseIdleConnections() { c.http.CloseIdleConnections() }
 // The clients make up to five attempts per call, with random pauses of up to
 // 2 s between them, of what a repetition may cure: lost connections, answers
 // 5xx, throttling, bytes changed on their way, and conflicts of conditional
-// writes. They obey the context.
+// writes. When the credentials are refused they are read again, and the call is
+// made with the new ones. An attempt is given up, and the next gets a new connection, when
+// DynamoDB has not begun to answer after 2 s, or S3 after 4 s, a second more for
+// each 256 KiB that is sent, and when a body stalls for as long. They obey the
+// context.
 // A call whose reply was lost may have taken effect and be made again.
 func Load(ctx context.Context, opts *Options) (*Clients, error) {
 	return LoadFrom(ctx, opts, nil)
@@ -98,6 +102,8 @@ type Fixed struct {
 	// FirstPause is how long to wait before the second attempt, at most. Default:
 	// 250 ms.
 	FirstPause time.Duration
+	// Attempt is how long an attempt may wait. Default: see Load.
+	Attempt time.Duration
 }
 
 // LoadFrom is Load with some settings fixed; nil is none.
@@ -117,12 +123,17 @@ func LoadFrom(ctx context.Context, opts *Options, fixed *Fixed) (*Clients, error
 	if cfg.Region == "" {
 		return nil, errNoRegion
 	}
-	cfg.Credentials = explainedCredentials{cfg.Credentials}
+	credentials := newRenewable(cfg.Credentials, func(ctx context.Context) (aws.CredentialsProvider, error) {
+		again, err := loadConfig(ctx, fixed)
+		return again.Credentials, err
+	})
+	cfg.Credentials = credentials
+	cfg.APIOptions = append(cfg.APIOptions, credentials.renewOnRefusal)
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
 		return nil, Explain(err)
 	}
 	retryer := newRetryer(cmp.Or(fixed.FirstPause, firstPause))
-	client := &http.Client{Transport: transport(cfg.HTTPClient, opts), CheckRedirect: followNone}
+	client := &http.Client{Transport: transport(cfg.HTTPClient, opts, fixed.Attempt), CheckRedirect: followNone}
 	clients := &Clients{Region: cfg.Region, http: client}
 	clients.S3 = s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.HTTPClient, o.Retryer = client, retryer
@@ -185,7 +196,7 @@ func newHTTPClient() *awshttp.BuildableClient {
 
 // transport returns what carries the requests. The configured client is the one
 // that Load gave, with the certificates of AWS_CA_BUNDLE added.
-func transport(configured aws.HTTPClient, opts *Options) http.RoundTripper {
+func transport(configured aws.HTTPClient, opts *Options, attempt time.Duration) http.RoundTripper {
 	carrier := opts.Transport
 	if carrier == nil {
 		client, ok := configured.(*awshttp.BuildableClient)
@@ -194,6 +205,7 @@ func transport(configured aws.HTTPClient, opts *Options) http.RoundTripper {
 		}
 		carrier = client.GetTransport()
 	}
+	carrier = &limiter{next: carrier, fixed: attempt}
 	if opts.Requests != nil {
 		carrier = &counter{requests: opts.Requests, next: carrier}
 	}
@@ -221,9 +233,10 @@ func newRetryer(first time.Duration) aws.Retryer {
 	})
 }
 
-// replyCut finds a reply whose body ended too early.
+// replyCut finds a reply whose body ended too early, or stalled.
 func replyCut(err error) aws.Ternary {
-	if errors.Is(err, io.ErrUnexpectedEOF) {
+	var slow *slowError
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &slow) {
 		return aws.TrueTernary
 	}
 	return aws.UnknownTernary

@@ -180,6 +180,7 @@ func isDenied(code string) bool {
 func transportHint(err error) string {
 	var host *hostError
 	var send *smithyhttp.RequestSendError
+	var slow *slowError
 	reached := errors.As(err, &host)
 	where := "the AWS endpoint"
 	if reached {
@@ -188,6 +189,8 @@ func transportHint(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return ""
+	case errors.As(err, &slow):
+		return where + " did not answer in time: check the network, AWS_REGION and AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL_DYNAMODB"
 	case errors.As(err, &send):
 		return where + " cannot be reached: check the network, AWS_REGION and AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL_DYNAMODB"
 	case errors.Is(err, context.DeadlineExceeded):

@@ -89,7 +89,7 @@ func ClientsFor(t testing.TB, opts *awsconf.Options, s3Endpoint, dynamoEndpoint 
 	clients, err := awsconf.LoadFrom(t.Context(), opts, &awsconf.Fixed{
 		Region: Region, Credentials: credentials.NewStaticCredentialsProvider(AccessKey, SecretKey, ""),
 		S3Endpoint: or(s3Endpoint, nowhere), DynamoDBEndpoint: or(dynamoEndpoint, nowhere),
-		FirstPause: 5 * time.Millisecond,
+		FirstPause: 5 * time.Millisecond, Attempt: 10 * time.Second, // on a machine that does much else
 	})
 	if err != nil {
 		t.Fatal(err)

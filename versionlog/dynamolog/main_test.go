@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 )
 
 func TestMain(m *testing.M) {
@@ -17,5 +18,6 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", "12"); err != nil {
 		panic(err)
 	}
+	firstPause = 2 * time.Millisecond
 	os.Exit(m.Run())
 }

@@ -334,7 +334,7 @@ func (l *Log) Children(ctx context.Context, storeID, dir string) iter.Seq2[versi
 		var start item
 		subdirectory := "" // in which the last row lies, with a slash at its end
 		for {
-			rows, next, err := l.table.page(ctx, b, start)
+			rows, next, err := l.table.walkPage(ctx, b, start)
 			if err != nil {
 				yield(versionlog.Version{}, walkError(ctx, err))
 				return

@@ -130,12 +130,45 @@ func (t table) page(ctx context.Context, b between, start item) (rows []map[stri
 	return out.Items, out.LastEvaluatedKey, nil
 }
 
+// A page of a walk that is refused for the load is asked for again after a while,
+// so that many walks at once all come to their ends.
+const (
+	maxRefusals  = 12 // in a row, each of as many requests as the client makes
+	longestPause = 5 * time.Second
+)
+
+// firstPause is how long a walk pauses after the first refusal, at most. Tests
+// have less.
+var firstPause = 500 * time.Millisecond
+
+// walkPage is page for a walk: it goes on where it was refused.
+func (t table) walkPage(ctx context.Context, b between, start item) (rows []map[string]types.AttributeValue, next item, err error) {
+	for refusals := 0; ; refusals++ {
+		rows, next, err = t.page(ctx, b, start)
+		if !isThrottled(err) || refusals == maxRefusals {
+			return rows, next, err
+		}
+		if pause(ctx, rand.N(min(longestPause, firstPause<<min(refusals, 6)))) != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// isThrottled reports whether a request was refused because there are too many.
+func isThrottled(err error) bool {
+	switch codeOf(err) {
+	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "Throttling":
+		return true
+	}
+	return false
+}
+
 // rows yields the rows of a range.
 func (t table) rows(ctx context.Context, b between) iter.Seq2[item, error] {
 	return func(yield func(item, error) bool) {
 		var start item
 		for {
-			rows, next, err := t.page(ctx, b, start)
+			rows, next, err := t.walkPage(ctx, b, start)
 			if err != nil {
 				yield(nil, err)
 				return
