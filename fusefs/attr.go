@@ -9,8 +9,12 @@ import (
 
 const blockSize = 4096
 
-func fileMode(s *store) uint32 { return syscall.S_IFREG | s.fs.perm(0o644) }
-func dirMode(s *store) uint32  { return syscall.S_IFDIR | s.fs.perm(0o755) }
+// DefaultMode is the permissions of a mount's directories, and of its files but for
+// being executed.
+const DefaultMode = 0o700
+
+func fileMode(s *store) uint32 { return syscall.S_IFREG | s.fs.perm(0o666) }
+func dirMode(s *store) uint32  { return syscall.S_IFDIR | s.fs.perm(0o777) }
 
 func (n *node) attrTimeout() time.Duration {
 	if n.generate != nil || n.reborn() || n.loads() && !n.store.knows(n) {

@@ -22,9 +22,10 @@ const DefaultMaxMemory = 256 << 20
 // keep, so that they are not fetched again; and directories in which no memory lies.
 //
 // A call that would make the mount hold more than its limit gets EDQUOT. What remains of
-// the limit is kept for what matters more: a content is kept, and a scratch file grows,
-// while less than half of the limit is held; files are opened for reading, and
-// directories made, up to three quarters; the rest is for files that are saved.
+// the limit is kept for what matters more: a content is kept, a scratch file grows and a
+// directory is made while less than half of the limit is held; files and directories are
+// opened for reading up to three quarters, so that what fills the half can be found and
+// removed; the rest is for files that are saved.
 //
 // Not counted are the tree of what the log has, which is as large as the stores are, and
 // what a request needs until it is answered.
@@ -43,9 +44,9 @@ type purpose int
 
 const (
 	forContent purpose = iota // kept for further reads
-	forScratch
-	forReading // open files and directories, and directories of this mount only
-	forSaving  // files that become memories, and what .mneme says
+	forScratch                // scratch files, and directories of this mount only
+	forReading                // open files and directories
+	forSaving                 // files that become memories, and what .mneme says
 )
 
 // quarters of the limit are what may be held when more is wanted.

@@ -13,10 +13,10 @@ import (
 // makeControl makes .mneme with its files. They are generated when they are
 // opened; nothing below it can be changed.
 func (s *store) makeControl() {
-	s.control = s.fs.newNode(s, syscall.S_IFDIR|0o555, s.fs.since)
+	s.control = s.fs.newNode(s, syscall.S_IFDIR|s.fs.perm(0o555), s.fs.since)
 	s.control.parent, s.control.name = s.root, memory.ReservedName
 	for name, generate := range map[string]func() []byte{"README": s.readmeText, "status": s.statusText, "errors": s.errors.lines} {
-		n := s.fs.newNode(s, syscall.S_IFREG|0o444, s.fs.since)
+		n := s.fs.newNode(s, syscall.S_IFREG|s.fs.perm(0o444), s.fs.since)
 		n.generate = generate
 		attach(s.control, name, n)
 	}
@@ -33,11 +33,13 @@ func (s *store) statusText() []byte {
 	s.fs.mu.RLock()
 	memories, dirty := s.count(s.root)
 	applied, blind, state := s.applied, s.blind, s.state()
+	held := fmt.Sprintf("%d of %d", s.fs.budget.held, s.fs.budget.limit)
 	s.fs.mu.RUnlock()
 	var b strings.Builder
 	for _, line := range [][2]any{
 		{"store", info.Slug}, {"id", info.ID}, {"access", access}, {"session", s.fs.opts.Session},
 		{"state", state}, {"sequence", applied}, {"memories", memories}, {"uncommitted", dirty}, {"blind-overwrites", blind},
+		{"held-bytes", held},
 		{"max-memory-bytes", info.Limits.MaxMemoryBytes}, {"content", info.Limits.Content},
 		{"mounted", s.fs.since.UTC().Format(time.RFC3339)},
 	} {

@@ -185,11 +185,11 @@ func (fs *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, ou
 	if dir.children[canonical] != nil {
 		return fuse.Status(syscall.EEXIST)
 	}
-	if err := fs.afford(directoryCost, forReading); err != nil {
+	if err := fs.afford(directoryCost, forScratch); err != nil {
 		return dir.store.tooMuch("mkdir", canonical, err)
 	}
 	now := time.Now()
-	n := fs.newNode(dir.store, syscall.S_IFDIR|in.Mode&0o777, now)
+	n := fs.newNode(dir.store, syscall.S_IFDIR|in.Mode&fs.opts.Mode, now)
 	n.kept, n.complete = true, true
 	attach(dir, canonical, n)
 	dir.spell(canonical, name)

@@ -9,6 +9,7 @@
 package fusefs
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -26,6 +27,7 @@ import (
 // Options configure a mount; the zero value is the default.
 type Options struct {
 	UID, GID uint32       // owner shown for every file and directory
+	Mode     uint32       // permissions of directories, and of files but for execution; 0 is DefaultMode
 	Session  string       // in whose name the stores are written; "": nobody's
 	Logger   *slog.Logger // nil discards
 
@@ -109,6 +111,7 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 	if opts.ConflictErrno == 0 {
 		opts.ConflictErrno = DefaultConflictErrno
 	}
+	opts.Mode = cmp.Or(opts.Mode, DefaultMode)
 	fs := &fileSystem{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		opts:          opts,
@@ -129,7 +132,7 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 	fs.pushed.L = &fs.mu
 	fs.ahead = newPrefetcher(fs)
 	fs.quiet = !slices.ContainsFunc(stores, func(ms *memory.Store) bool { return !ms.ReadOnly() && ms.Info().ArchivedAt.IsZero() })
-	fs.root = fs.newNode(nil, syscall.S_IFDIR|fs.perm(0o755), fs.since)
+	fs.root = fs.newNode(nil, syscall.S_IFDIR|fs.perm(0o777), fs.since)
 	fs.nextID = nextID
 	for _, ms := range stores {
 		s := newStore(fs, ms)
@@ -142,10 +145,11 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 // String names the file system in go-fuse's own messages.
 func (fs *fileSystem) String() string { return "mneme" }
 
-// perm takes the write bits off where the kernel knows that nothing can be
-// written. Elsewhere a store that is read-only keeps them: the daemon says EROFS,
+// perm is what the mount's mode leaves of permissions. It takes the write bits off
+// where the kernel knows that nothing can be written. Elsewhere a store that is read-only keeps them: the daemon says EROFS,
 // where the kernel would say EACCES.
 func (fs *fileSystem) perm(mode uint32) uint32 {
+	mode &= fs.opts.Mode
 	if fs.quiet {
 		return mode &^ 0o222
 	}

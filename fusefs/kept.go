@@ -16,7 +16,7 @@ func (s *store) makeKept() {
 	if s.kept == nil || s.readOnly() {
 		return
 	}
-	dir := s.fs.newNode(s, syscall.S_IFDIR|0o755, s.fs.since)
+	dir := s.fs.newNode(s, syscall.S_IFDIR|s.fs.perm(0o755), s.fs.since)
 	dir.refresh = func() { s.refreshKept(dir) }
 	attach(s.control, "conflicts", dir)
 }
@@ -58,7 +58,7 @@ func (s *store) showConflict(dir *node, id int, settled bool) {
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
 	if n = dir.children[name]; n == nil && !s.dismissed[id] {
-		n = s.fs.newNode(s, syscall.S_IFDIR|0o555, time.Now())
+		n = s.fs.newNode(s, syscall.S_IFDIR|s.fs.perm(0o555), time.Now())
 		if own {
 			n.mode |= 0o200
 		}
@@ -87,7 +87,7 @@ func (s *store) refreshConflict(dir *node, id int) {
 		}
 		n := dir.children[name]
 		if n == nil {
-			n = s.fs.newNode(s, syscall.S_IFREG|0o444, time.Now())
+			n = s.fs.newNode(s, syscall.S_IFREG|s.fs.perm(0o444), time.Now())
 			n.generate = func() []byte {
 				data, _ := s.kept.Read(id, name) // resolved meanwhile: empty
 				return data

@@ -85,7 +85,7 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 	s.caughtUp.L = &fs.mu
 	s.loading = loading{asked: map[string]bool{}, doubtful: map[*node]bool{}, words: map[string]string{}}
 	s.archived.Store(!ms.Info().ArchivedAt.IsZero())
-	s.root = fs.newNode(s, syscall.S_IFDIR|fs.perm(0o755), fs.since)
+	s.root = fs.newNode(s, syscall.S_IFDIR|fs.perm(0o777), fs.since)
 	s.makeControl()
 	return s
 }

@@ -46,12 +46,13 @@ type mountCmd struct {
 	MaxMemory   byteSize  `default:"256MiB" placeholder:"SIZE" help:"How much memory to hold for the programs that use the mount: files being written, scratch files, open files. A call that would pass it gets EDQUOT. Default: ${default}."`
 	MinFree     *byteSize `placeholder:"SIZE" help:"Refuse saves when less than that is free on the disk of an embedded store (ENOSPC), so that people can still delete. Default: 64MiB, or a twentieth of a smaller disk."`
 	quotaFlags
-	Background  bool   `help:"Return when it is mounted, and go on serving."`
-	Keep        bool   `help:"Outlive the process that serves the mount: when it is killed, or replaced, another one takes over, in every container that has the mount. Takes Linux 6.9."`
-	Replace     bool   `help:"Have the mount at DIR, made with --keep, served by the program as it is installed now."`
-	PrintPrompt bool   `help:"Print what to tell an agent about the mount, for its system prompt, and mount nothing."`
-	Owner       owner  `placeholder:"USER[:GROUP]" help:"Whom the files belong to, by name or number. Default: you."`
-	LogLevel    string `enum:"auto,debug,info,warn,error" default:"auto" placeholder:"LEVEL" help:"From what level on the daemon logs: debug, info, warn or error. Default: warn on a terminal, else info."`
+	Background  bool        `help:"Return when it is mounted, and go on serving."`
+	Keep        bool        `help:"Outlive the process that serves the mount: when it is killed, or replaced, another one takes over, in every container that has the mount. Takes Linux 6.9."`
+	Replace     bool        `help:"Have the mount at DIR, made with --keep, served by the program as it is installed now."`
+	PrintPrompt bool        `help:"Print what to tell an agent about the mount, for its system prompt, and mount nothing."`
+	Owner       owner       `placeholder:"USER[:GROUP]" help:"Whom the files belong to, by name or number. Default: you."`
+	Mode        permissions `default:"700" placeholder:"MODE" help:"Permissions of directories, in octal; files have the same but for execution. What a program makes or changes has its own until the mount ends. Default: ${default}, for the owner only; 755 lets others read."`
+	LogLevel    string      `enum:"auto,debug,info,warn,error" default:"auto" placeholder:"LEVEL" help:"From what level on the daemon logs: debug, info, warn or error. Default: warn on a terminal, else info."`
 
 	OnConflict    string `enum:"fail,merge" default:"fail" help:"What to do with a write to a file that somebody else has changed: fail, or merge changes to other lines. Default: ${default}."`
 	Strict        bool   `help:"Refuse to overwrite a memory that was not read in this session."`
@@ -267,7 +268,7 @@ func (c *mountCmd) logLevel(terminal bool) (level slog.Level) {
 func (c *mountCmd) options(lib *library) *fusefs.Options {
 	uid, gid := c.Owner.ids()
 	return &fusefs.Options{
-		UID: uid, GID: gid, Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(),
+		UID: uid, GID: gid, Mode: uint32(c.Mode), Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(),
 		Status: lib.statusLines, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
 		Conflicts: lib.conflictsOf, MaxMemory: int64(c.MaxMemory),
 	}
