@@ -3,6 +3,7 @@ package cache
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"mneme/cas"
+	"mneme/internal/safepath"
 )
 
 const (
@@ -30,9 +32,10 @@ const (
 
 // disk is the disk tier: files named like those of dircas, filled by rename and
 // verified whenever they are read. Readers take no lock. Whoever fills or evicts
-// holds the ledger. A nil *disk is none.
+// holds the ledger. As root, the directory has to be one that only root may change.
+// A nil *disk is none.
 type disk struct {
-	dir      string
+	dir      *safepath.Root
 	limit    int64
 	counters *counters
 
@@ -51,7 +54,7 @@ func newDisk(dir string, limit int64, c *counters) (*disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &disk{dir: abs, limit: limit, counters: c}
+	t := &disk{dir: safepath.NewRoot(abs), limit: limit, counters: c}
 	t.trim()
 	return t, nil
 }
@@ -59,17 +62,25 @@ func newDisk(dir string, limit int64, c *counters) (*disk, error) {
 // Lookup returns a blob from the disk tier in dir, if it is there with the bytes
 // of its digest. It changes nothing there.
 func Lookup(dir string, d cas.Digest) ([]byte, bool) {
-	t := disk{dir: dir}
-	data, err := os.ReadFile(t.path(d))
-	return data, dir != "" && err == nil && cas.Sum(data) == d
+	if dir == "" {
+		return nil, false
+	}
+	root, err := safepath.OpenRoot(dir)
+	if err != nil {
+		return nil, false
+	}
+	defer root.Close()
+	data, err := root.ReadFile(path(d))
+	return data, err == nil && cas.Sum(data) == d
 }
 
 // footprint is the disk space that a file of size bytes takes.
 func footprint(size int64) int64 { return (size + block - 1) / block * block }
 
-func (t *disk) path(d cas.Digest) string {
+// path is that of a blob's file below the directory.
+func path(d cas.Digest) string {
 	name := d.String()
-	return filepath.Join(t.dir, name[:2], name)
+	return filepath.Join(name[:2], name)
 }
 
 // get reads d and marks it as used. A file with other bytes is removed.
@@ -77,10 +88,15 @@ func (t *disk) get(d cas.Digest) ([]byte, bool) {
 	if t == nil {
 		return nil, false
 	}
-	path := t.path(d)
-	data, err := os.ReadFile(path)
+	path := path(d)
+	f, err := t.dir.OpenRead(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false
+	}
+	var data []byte
+	if err == nil {
+		defer f.Close()
+		data, err = safepath.ReadAll(f)
 	}
 	if err != nil {
 		t.counters.diskErrors.Add(1)
@@ -88,12 +104,14 @@ func (t *disk) get(d cas.Digest) ([]byte, bool) {
 	}
 	if cas.Sum(data) != d {
 		t.counters.corrupt.Add(1)
-		_ = os.Remove(path) // it may be gone, or the file system read-only
+		if root, err := t.dir.Open(); err == nil {
+			_ = root.Remove(path) // it may be gone, or the file system read-only
+		}
 		return nil, false
 	}
 	t.counters.diskHits.Add(1)
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // only the order of eviction suffers
+	_ = os.Chtimes(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), now, now) // only the order of eviction suffers
 	return data, true
 }
 
@@ -102,17 +120,25 @@ func (t *disk) used() int64 {
 	if t == nil {
 		return 0
 	}
-	used, _ := readUsage(filepath.Join(t.dir, ledgerName))
+	root, err := t.dir.Open()
+	if err != nil {
+		return 0
+	}
+	used, _ := readUsage(root)
 	return used
 }
 
 // trim brings a directory that is there already below the limit, which may have
 // been higher the last time.
 func (t *disk) trim() {
-	if _, err := os.Stat(t.dir); err != nil {
+	root, err := t.dir.Open()
+	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	l, err := lockLedger(t.dir)
+	var l *ledger
+	if err == nil {
+		l, err = lockLedger(root)
+	}
 	if err != nil {
 		t.counters.diskErrors.Add(1)
 		return
@@ -137,10 +163,10 @@ func (t *disk) makeRoom(l *ledger, need int64) (int64, error) {
 		return used, nil
 	}
 	// Nobody is writing it: the ledger is held.
-	if err := os.Remove(filepath.Join(t.dir, fillingName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := l.root.Remove(fillingName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, err
 	}
-	files, used, err := t.scan()
+	files, used, err := scan(l.root)
 	if err != nil || used <= t.limit-need {
 		return used, err
 	}
@@ -150,7 +176,7 @@ func (t *disk) makeRoom(l *ledger, need int64) (int64, error) {
 		if used <= target {
 			break
 		}
-		if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := l.root.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return 0, err
 		}
 		used -= f.space
@@ -167,8 +193,8 @@ type file struct {
 }
 
 // scan returns the blobs on disk and the space they take together.
-func (t *disk) scan() (files []file, used int64, err error) {
-	dirs, err := os.ReadDir(t.dir)
+func scan(root *os.Root) (files []file, used int64, err error) {
+	dirs, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return nil, 0, err
 	}
@@ -176,7 +202,7 @@ func (t *disk) scan() (files []file, used int64, err error) {
 		if !dir.IsDir() {
 			continue
 		}
-		entries, err := os.ReadDir(filepath.Join(t.dir, dir.Name()))
+		entries, err := fs.ReadDir(root.FS(), dir.Name())
 		if err != nil {
 			return nil, 0, err
 		}
@@ -188,7 +214,7 @@ func (t *disk) scan() (files []file, used int64, err error) {
 			if _, err := cas.ParseDigest(e.Name()); err != nil {
 				continue
 			}
-			f := file{filepath.Join(t.dir, dir.Name(), e.Name()), footprint(info.Size()), info.ModTime()}
+			f := file{filepath.Join(dir.Name(), e.Name()), footprint(info.Size()), info.ModTime()}
 			files, used = append(files, f), used+f.space
 		}
 	}

@@ -61,11 +61,11 @@ func TestDiskLayout(t *testing.T) {
 		t.Errorf("New made the directory: %v", err)
 	}
 	get(t, c, 0)
-	path := c.disk.path(cas.Sum(sized(0, block)))
+	blob := filepath.Join(c.disk.dir.Path(), path(cas.Sum(sized(0, block))))
 	for name, want := range map[string]fs.FileMode{
 		dir:                            fs.ModeDir | 0o700,
-		filepath.Dir(path):             fs.ModeDir | 0o700,
-		path:                           0o600,
+		filepath.Dir(blob):             fs.ModeDir | 0o700,
+		blob:                           0o600,
 		filepath.Join(dir, ledgerName): 0o600,
 	} {
 		info, err := os.Stat(name)
@@ -114,7 +114,7 @@ func TestLeastRecentlyUsedIsEvicted(t *testing.T) {
 	for i := range 8 {
 		get(t, c, i)
 		past := time.Now().Add(time.Duration(i-100) * time.Minute)
-		if err := os.Chtimes(c.disk.path(cas.Sum(sized(i, block))), past, past); err != nil {
+		if err := os.Chtimes(filepath.Join(c.disk.dir.Path(), path(cas.Sum(sized(i, block)))), past, past); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestDamagedFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, next := diskOnly(t, t.TempDir(), 10*block, 1)
 			get(t, c, 0)
-			if err := os.WriteFile(c.disk.path(cas.Sum(sized(0, block))), bad, 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(c.disk.dir.Path(), path(cas.Sum(sized(0, block)))), bad, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			get(t, c, 0)
@@ -227,5 +227,34 @@ func TestFilledByAnother(t *testing.T) {
 	c.disk.put(cas.Sum(sized(0, block)), sized(0, block))
 	if n := c.Stats().DiskBytes; n != block {
 		t.Errorf("ledger %d blocks, want 1", n/block)
+	}
+}
+
+// Links that somebody has planted in the directory lead nowhere.
+func TestPlantedLinks(t *testing.T) {
+	name := cas.Sum(sized(0, block)).String()
+	for _, planted := range []string{name[:2], fillingName, ledgerName} {
+		t.Run(planted, func(t *testing.T) {
+			dir, victim := t.TempDir(), t.TempDir()
+			secret := filepath.Join(victim, "secret")
+			err := os.WriteFile(secret, []byte("text"), 0o600)
+			target := secret
+			if planted == name[:2] {
+				target = victim
+			}
+			if err := errors.Join(err, os.Symlink(target, filepath.Join(dir, planted))); err != nil {
+				t.Fatal(err)
+			}
+			c, _ := diskOnly(t, dir, 10*block, 1)
+			for range 2 {
+				get(t, c, 0)
+			}
+			if text, err := os.ReadFile(secret); string(text) != "text" {
+				t.Errorf("outside there is %q, %v", text, err)
+			}
+			if left, err := os.ReadDir(victim); len(left) != 1 {
+				t.Errorf("outside there is %v, %v", left, err)
+			}
+		})
 	}
 }

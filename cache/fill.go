@@ -84,10 +84,11 @@ func (t *disk) fillQueue() bool {
 // raised before they are written, so that it is never too low, whenever the
 // process is killed.
 func (t *disk) fill(batch []blob) (int, error) {
-	if err := os.MkdirAll(t.dir, dirPerm); err != nil {
+	root, err := t.dir.Make(dirPerm)
+	if err != nil {
 		return 0, err
 	}
-	l, err := lockLedger(t.dir)
+	l, err := lockLedger(root)
 	if err != nil {
 		return 0, err
 	}
@@ -100,7 +101,7 @@ func (t *disk) fill(batch []blob) (int, error) {
 			break
 		}
 		n++
-		if _, err := os.Lstat(t.path(b.digest)); err == nil {
+		if _, err := root.Lstat(path(b.digest)); err == nil {
 			continue // another process was faster
 		}
 		missing = append(missing, b)
@@ -114,7 +115,7 @@ func (t *disk) fill(batch []blob) (int, error) {
 		return n, err
 	}
 	for _, b := range missing {
-		if err := t.write(t.path(b.digest), b.data); err != nil {
+		if err := write(root, path(b.digest), b.data); err != nil {
 			return n, errors.Join(err, l.record(used))
 		}
 		used += footprint(int64(len(b.data)))
@@ -137,7 +138,11 @@ func (t *disk) drop(d cas.Digest) {
 		return b.digest == d
 	})
 	t.mu.Unlock()
-	if err := os.Remove(t.path(d)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	root, err := t.dir.Open()
+	if err == nil {
+		err = root.Remove(path(d))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.counters.diskErrors.Add(1)
 	}
 }
@@ -149,19 +154,18 @@ func (t *disk) close() {
 	}
 }
 
-func (t *disk) write(path string, data []byte) error {
-	filling := filepath.Join(t.dir, fillingName)
-	err := os.WriteFile(filling, data, filePerm)
+func write(root *os.Root, path string, data []byte) error {
+	err := root.WriteFile(fillingName, data, filePerm)
 	if err == nil {
-		err = os.Rename(filling, path)
+		err = root.Rename(fillingName, path)
 	}
 	if errors.Is(err, fs.ErrNotExist) { // the first of its directory
-		if err = os.MkdirAll(filepath.Dir(path), dirPerm); err == nil {
-			err = os.Rename(filling, path)
+		if err = root.MkdirAll(filepath.Dir(path), dirPerm); err == nil {
+			err = root.Rename(fillingName, path)
 		}
 	}
 	if err != nil {
-		_ = os.Remove(filling)
+		_ = root.Remove(fillingName)
 	}
 	return err
 }

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"mneme/internal/safepath"
 )
 
 const (
@@ -26,13 +27,15 @@ var errBusy = errors.New("disk tier is busy")
 
 // ledger is the locked record of the space that the files of a directory take.
 // The kernel gives the lock back when its holder dies.
-type ledger struct{ f *os.File }
+type ledger struct {
+	root *os.Root // the directory
+	f    *os.File
+}
 
-// lockLedger waits for the ledger of dir.
-func lockLedger(dir string) (*ledger, error) {
-	path := filepath.Join(dir, ledgerName)
+// lockLedger waits for the ledger of a directory.
+func lockLedger(root *os.Root) (*ledger, error) {
 	for deadline := time.Now().Add(ledgerWait); ; time.Sleep(ledgerPoll) {
-		l, err := tryLock(path)
+		l, err := tryLock(root)
 		if l != nil || err != nil {
 			return l, err
 		}
@@ -43,23 +46,23 @@ func lockLedger(dir string) (*ledger, error) {
 }
 
 // tryLock returns nil when the ledger cannot be had at the moment.
-func tryLock(path string) (*ledger, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, filePerm)
+func tryLock(root *os.Root) (*ledger, error) {
+	f, err := safepath.OpenFile(root, ledgerName, os.O_RDWR|os.O_CREATE, filePerm)
 	if err != nil {
 		return nil, err
 	}
-	locked, err := lockFile(f, path)
+	locked, err := lockFile(f, root)
 	if locked {
-		return &ledger{f}, nil
+		return &ledger{root, f}, nil
 	}
 	_ = f.Close()
 	return nil, err
 }
 
-// lockFile locks f, which was opened at path. It returns false when somebody
+// lockFile locks the ledger f of a directory. It returns false when somebody
 // else holds the lock, and when f has been removed: then its lock locks nobody
 // out.
-func lockFile(f *os.File, path string) (bool, error) {
+func lockFile(f *os.File, root *os.Root) (bool, error) {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
 		return false, nil
@@ -71,7 +74,7 @@ func lockFile(f *os.File, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	named, err := os.Stat(path)
+	named, err := root.Stat(ledgerName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -80,12 +83,12 @@ func lockFile(f *os.File, path string) (bool, error) {
 
 // used returns the bytes on disk, and false when nobody knows: then they have to
 // be counted.
-func (l *ledger) used() (int64, bool) { return readUsage(l.f.Name()) }
+func (l *ledger) used() (int64, bool) { return readUsage(l.root) }
 
 // readUsage reads the ledger without its lock. A number that another boot of the
 // machine wrote may be older than the files, for nothing here is synced.
-func readUsage(path string) (int64, bool) {
-	data, err := os.ReadFile(path)
+func readUsage(root *os.Root) (int64, bool) {
+	data, err := root.ReadFile(ledgerName)
 	if err != nil {
 		return 0, false
 	}

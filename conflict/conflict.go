@@ -16,12 +16,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"mneme/internal/durable"
 	"mneme/internal/quote"
+	"mneme/internal/safepath"
 	"mneme/versionlog"
 )
 
@@ -86,13 +86,16 @@ type Texts struct{ Base, Theirs, Yours []byte }
 //
 // A conflict is open until it is settled; it then lies in a directory below, is
 // still read by its number, and expires as if it were open.
-type Store struct{ dir string }
+//
+// As root, the directory has to be one that only root may change
+// (safepath.ErrUntrusted). Links in it that lead elsewhere are errors.
+type Store struct{ dir *safepath.Root }
 
 // New returns the conflicts kept in dir, which is made when there is one.
-func New(dir string) *Store { return &Store{dir: dir} }
+func New(dir string) *Store { return &Store{dir: safepath.NewRoot(dir)} }
 
 // Dir is the directory. What is in it besides has names that are no numbers.
-func (s *Store) Dir() string { return s.dir }
+func (s *Store) Dir() string { return s.dir.Path() }
 
 // Find returns the number of a conflict of path that keeps yours, 0 when there is
 // none.
@@ -115,60 +118,61 @@ func (s *Store) Find(path string, yours []byte) (int, error) {
 // Keep keeps a conflict and returns its number; about.ID and about.Size are
 // filled in. When it returns nil the conflict survives a crash of the machine.
 func (s *Store) Keep(about About, texts Texts) (int, error) {
-	if err := durable.MkdirAll(s.dir, 0o700); err != nil {
-		return 0, fmt.Errorf("keep conflict of %s: %w", about.Path, err)
-	}
-	temp, err := os.MkdirTemp(s.dir, durable.TempPrefix+"*")
+	root, err := s.dir.Make(0o700)
 	if err != nil {
 		return 0, fmt.Errorf("keep conflict of %s: %w", about.Path, err)
 	}
-	id, err := s.fill(temp, about, texts)
+	temp := durable.TempName("")
+	if err := root.Mkdir(temp, 0o700); err != nil {
+		return 0, fmt.Errorf("keep conflict of %s: %w", about.Path, err)
+	}
+	id, err := fill(root, temp, about, texts)
 	if err != nil {
-		return 0, errors.Join(fmt.Errorf("keep conflict of %s: %w", about.Path, err), os.RemoveAll(temp))
+		return 0, errors.Join(fmt.Errorf("keep conflict of %s: %w", about.Path, err), root.RemoveAll(temp))
 	}
 	return id, nil
 }
 
-func (s *Store) fill(temp string, about About, texts Texts) (int, error) {
+func fill(root *os.Root, temp string, about About, texts Texts) (int, error) {
 	about.Size, about.Why = int64(len(texts.Yours)), quote.Line(about.Why)
 	for name, data := range map[string][]byte{BaseFile: texts.Base, TheirsFile: texts.Theirs} {
 		if data == nil {
 			continue
 		}
-		if err := durable.WriteFile(filepath.Join(temp, name), data, 0o600); err != nil {
+		if err := durable.WriteFile(root, filepath.Join(temp, name), data, 0o600); err != nil {
 			return 0, err
 		}
 	}
-	if err := durable.WriteFile(filepath.Join(temp, YoursFile), texts.Yours, 0o600); err != nil {
+	if err := durable.WriteFile(root, filepath.Join(temp, YoursFile), texts.Yours, 0o600); err != nil {
 		return 0, err
 	}
-	last, err := s.lockLast()
+	last, err := lockLast(root)
 	if err != nil {
 		return 0, err
 	}
 	defer last.Close()
-	if about.ID, err = s.next(last); err != nil {
+	if about.ID, err = next(root, last); err != nil {
 		return 0, err
 	}
-	if err := writeAbout(temp, about); err != nil {
+	if err := writeAbout(root, temp, about); err != nil {
 		return 0, err
 	}
-	if err := os.Rename(temp, s.dirOf(about.ID)); err != nil {
+	if err := root.Rename(temp, dirOf(about.ID)); err != nil {
 		return 0, err
 	}
 	// Only for not using numbers again: the conflict itself is complete.
 	_, _ = last.WriteAt([]byte(strconv.Itoa(about.ID)), 0)
-	return about.ID, durable.SyncDir(s.dir)
+	return about.ID, durable.SyncDirIn(root, ".")
 }
 
 // writeAbout writes what agents read who look at a conflict: with escapes for what
 // cannot be seen.
-func writeAbout(dir string, about About) error {
+func writeAbout(root *os.Root, dir string, about About) error {
 	text, err := json.MarshalIndent(about, "", "  ")
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(dir, AboutFile), append(quote.JSON(text), '\n'), 0o600)
+	return durable.WriteFile(root, filepath.Join(dir, AboutFile), append(quote.JSON(text), '\n'), 0o600)
 }
 
 // lastFile holds the highest number that was ever given, as far as is known. Who
@@ -177,8 +181,8 @@ const lastFile = "last"
 
 // lockLast opens the last file once nobody else has it; closing it lets the next
 // one have it.
-func (s *Store) lockLast() (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(s.dir, lastFile), os.O_RDWR|os.O_CREATE, 0o600)
+func lockLast(root *os.Root) (*os.File, error) {
+	f, err := safepath.OpenFile(root, lastFile, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -193,8 +197,8 @@ func (s *Store) lockLast() (*os.File, error) {
 	}
 }
 
-func (s *Store) next(last io.Reader) (int, error) {
-	ids, err := s.allIDs()
+func next(root *os.Root, last io.Reader) (int, error) {
+	ids, err := allIDs(root)
 	if err != nil {
 		return 0, err
 	}
@@ -211,17 +215,17 @@ func (s *Store) next(last io.Reader) (int, error) {
 // Rewrite replaces what the loser of an open conflict wrote, who has written more
 // since, as durably as Keep. ErrNotFound, also when the conflict is settled.
 func (s *Store) Rewrite(id int, yours []byte) error {
-	last, about, err := s.lockOpen(id)
+	root, last, about, err := s.lockOpen(id)
 	if err != nil {
 		return err
 	}
 	defer last.Close()
-	dir := s.dirOf(id)
-	if err := durable.WriteFile(filepath.Join(dir, YoursFile), yours, 0o600); err != nil {
+	dir := dirOf(id)
+	if err := durable.WriteFile(root, filepath.Join(dir, YoursFile), yours, 0o600); err != nil {
 		return fmt.Errorf("conflict %d: %w", id, err)
 	}
 	about.Size = int64(len(yours))
-	if err := writeAbout(dir, about); err != nil {
+	if err := writeAbout(root, dir, about); err != nil {
 		return fmt.Errorf("conflict %d: %w", id, err)
 	}
 	return nil
@@ -231,36 +235,60 @@ func (s *Store) Rewrite(id int, yours []byte) error {
 const settledDir = "settled"
 
 // dirOf is the directory of an open conflict.
-func (s *Store) dirOf(id int) string { return filepath.Join(s.dir, strconv.Itoa(id)) }
+func dirOf(id int) string { return strconv.Itoa(id) }
 
 // settledDirOf is the directory of a settled conflict.
-func (s *Store) settledDirOf(id int) string {
-	return filepath.Join(s.dir, settledDir, strconv.Itoa(id))
-}
+func settledDirOf(id int) string { return filepath.Join(settledDir, strconv.Itoa(id)) }
 
 // find returns the directory of a conflict, open or settled. ErrNotFound.
-func (s *Store) find(id int) (string, error) {
-	for _, dir := range []string{s.dirOf(id), s.settledDirOf(id)} {
-		if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return dir, err
+func (s *Store) find(id int) (root *os.Root, dir string, err error) {
+	root, err = s.dir.Open()
+	if err == nil {
+		for _, dir := range []string{dirOf(id), settledDirOf(id)} {
+			if _, err = root.Stat(dir); err == nil {
+				return root, dir, nil
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
+				break
+			}
 		}
 	}
-	return "", fmt.Errorf("conflict %d: %w", id, ErrNotFound)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("conflict %d: %w", id, ErrNotFound)
+	}
+	return nil, "", err
 }
 
 // IDs returns the numbers of the open conflicts, in order.
-func (s *Store) IDs() ([]int, error) { return idsIn(s.dir) }
+func (s *Store) IDs() ([]int, error) { return s.ids(openIDs) }
 
 // SettledIDs returns the numbers of the settled conflicts, in order.
-func (s *Store) SettledIDs() ([]int, error) { return idsIn(filepath.Join(s.dir, settledDir)) }
+func (s *Store) SettledIDs() ([]int, error) {
+	return s.ids(func(root *os.Root) ([]int, error) { return idsIn(root, settledDir) })
+}
+
+// ids returns the numbers that in finds, none where there is no directory.
+func (s *Store) ids(in func(*os.Root) ([]int, error)) ([]int, error) {
+	root, err := s.dir.Open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list conflicts: %w", err)
+	}
+	return in(root)
+}
+
+// openIDs returns the numbers of the open conflicts, in order.
+func openIDs(root *os.Root) ([]int, error) { return idsIn(root, ".") }
 
 // allIDs returns the numbers of all conflicts, in order.
-func (s *Store) allIDs() ([]int, error) {
-	open, err := s.IDs()
+func allIDs(root *os.Root) ([]int, error) {
+	open, err := openIDs(root)
 	if err != nil {
 		return nil, err
 	}
-	settled, err := s.SettledIDs() // second: one that is settled meanwhile is in both
+	settled, err := idsIn(root, settledDir) // second: one that is settled meanwhile is in both
 	if err != nil {
 		return nil, err
 	}
@@ -269,8 +297,8 @@ func (s *Store) allIDs() ([]int, error) {
 	return slices.Compact(ids), nil
 }
 
-func idsIn(dir string) ([]int, error) {
-	entries, err := os.ReadDir(dir)
+func idsIn(root *os.Root, dir string) ([]int, error) {
+	entries, err := fs.ReadDir(root.FS(), dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -299,7 +327,7 @@ func (s *Store) List() ([]About, error) {
 
 // ListAll is List for the open and the settled conflicts.
 func (s *Store) ListAll() ([]About, error) {
-	ids, err := s.allIDs()
+	ids, err := s.ids(allIDs)
 	if err != nil {
 		return nil, err
 	}
@@ -341,11 +369,11 @@ func (s *Store) About(id int) (About, error) {
 // that name. ErrNotFound.
 func (s *Store) Read(id int, name string) ([]byte, error) {
 	for range 2 { // it may be settled meanwhile, and so have moved
-		dir, err := s.find(id)
+		root, dir, err := s.find(id)
 		if err != nil {
 			return nil, err
 		}
-		data, err := os.ReadFile(filepath.Join(dir, name))
+		data, err := root.ReadFile(filepath.Join(dir, name))
 		switch {
 		case err == nil:
 			return append([]byte{}, data...), nil
@@ -359,9 +387,9 @@ func (s *Store) Read(id int, name string) ([]byte, error) {
 // Settle notes that an open conflict is settled, and how, as durably as Keep.
 // Of one that is settled already it changes nothing. ErrNotFound.
 func (s *Store) Settle(id int, how string, at time.Time) error {
-	last, about, err := s.lockOpen(id)
+	root, last, about, err := s.lockOpen(id)
 	if errors.Is(err, ErrNotFound) {
-		_, err = s.find(id)
+		_, _, err = s.find(id)
 		return err
 	}
 	if err != nil {
@@ -369,12 +397,12 @@ func (s *Store) Settle(id int, how string, at time.Time) error {
 	}
 	defer last.Close()
 	about.Settled, about.How = at.UTC().Truncate(time.Microsecond), how
-	err = errors.Join(writeAbout(s.dirOf(id), about), durable.MkdirAll(filepath.Join(s.dir, settledDir), 0o700))
+	err = errors.Join(writeAbout(root, dirOf(id), about), root.MkdirAll(settledDir, 0o700))
 	if err == nil {
-		err = os.Rename(s.dirOf(id), s.settledDirOf(id))
+		err = root.Rename(dirOf(id), settledDirOf(id))
 	}
 	if err == nil {
-		err = errors.Join(durable.SyncDir(filepath.Join(s.dir, settledDir)), durable.SyncDir(s.dir))
+		err = errors.Join(durable.SyncDirIn(root, settledDir), durable.SyncDirIn(root, "."))
 	}
 	if err != nil {
 		return fmt.Errorf("settle conflict %d: %w", id, err)
@@ -385,80 +413,21 @@ func (s *Store) Settle(id int, how string, at time.Time) error {
 // lockOpen describes an open conflict that is about to be changed. Closing the file
 // lets others change conflicts, or give one a number. ErrNotFound, also when the
 // conflict is settled.
-func (s *Store) lockOpen(id int) (last *os.File, about About, err error) {
-	if _, err := s.find(id); err != nil {
-		return nil, About{}, err
+func (s *Store) lockOpen(id int) (root *os.Root, last *os.File, about About, err error) {
+	if root, _, err = s.find(id); err != nil {
+		return nil, nil, About{}, err
 	}
-	if last, err = s.lockLast(); err != nil {
-		return nil, About{}, err
+	if last, err = lockLast(root); err != nil {
+		return nil, nil, About{}, err
 	}
-	if _, err = os.Stat(s.dirOf(id)); errors.Is(err, fs.ErrNotExist) {
+	if _, err = root.Stat(dirOf(id)); errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("conflict %d is settled: %w", id, ErrNotFound)
 	}
 	if err == nil {
 		about, err = s.About(id)
 	}
 	if err != nil {
-		return nil, About{}, errors.Join(err, last.Close())
+		return nil, nil, About{}, errors.Join(err, last.Close())
 	}
-	return last, about, nil
-}
-
-// Remove forgets a conflict, open or settled. ErrNotFound.
-func (s *Store) Remove(id int) error {
-	dir, err := s.find(id)
-	if err != nil {
-		return err
-	}
-	// Renamed first, so that a conflict is there whole or not at all.
-	temp := filepath.Join(s.dir, fmt.Sprintf("%sgone-%d", durable.TempPrefix, id))
-	err = os.Rename(dir, temp)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("conflict %d: %w", id, ErrNotFound)
-	}
-	if err != nil {
-		return fmt.Errorf("conflict %d: %w", id, err)
-	}
-	return os.RemoveAll(temp)
-}
-
-// RemoveAll removes all conflicts with the directory that keeps them.
-func (s *Store) RemoveAll() error { return os.RemoveAll(s.dir) }
-
-// Expire removes the conflicts that are older than Life at now, and what
-// processes that were killed have left behind.
-func (s *Store) Expire(now time.Time) error {
-	list, err := s.ListAll()
-	if err != nil {
-		return err
-	}
-	for _, about := range list {
-		if now.Sub(about.Time) <= Life {
-			continue
-		}
-		if err := s.Remove(about.ID); err != nil && !errors.Is(err, ErrNotFound) {
-			return err
-		}
-	}
-	return s.sweep(now)
-}
-
-func (s *Store) sweep(now time.Time) error {
-	entries, err := os.ReadDir(s.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil || !strings.HasPrefix(e.Name(), durable.TempPrefix) || now.Sub(info.ModTime()) < time.Hour {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Join(s.dir, e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
+	return root, last, about, nil
 }

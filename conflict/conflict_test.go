@@ -153,7 +153,7 @@ func TestSettle(t *testing.T) {
 	if err := s.Settle(9, "dismissed", now); !errors.Is(err, ErrNotFound) {
 		t.Errorf("Settle of none: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, lastFile), []byte("0"), 0o600); err != nil { // as after a crash
+	if err := os.WriteFile(filepath.Join(s.Dir(), lastFile), []byte("0"), 0o600); err != nil { // as after a crash
 		t.Fatal(err)
 	}
 	if err := errors.Join(s.Settle(3, "dismissed", now), s.Remove(1)); err != nil {
@@ -212,10 +212,10 @@ func FuzzKeep(f *testing.F) {
 	f.Add([]byte(`null`), []byte("a\n"), []byte{}, []byte("\n"), "")
 	f.Fuzz(func(t *testing.T, foreign, base, theirs, yours []byte, path string) {
 		s := New(t.TempDir())
-		if err := os.Mkdir(s.dirOf(1), 0o700); err != nil {
+		if err := os.Mkdir(filepath.Join(s.Dir(), dirOf(1)), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(s.dirOf(1), AboutFile), foreign, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(s.Dir(), dirOf(1), AboutFile), foreign, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, foreignErr := s.About(1)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"mneme/internal/durable"
+	"mneme/internal/safepath"
 )
 
 // CopyTo copies all conflicts with their numbers into the directory dir, which is
@@ -19,15 +20,19 @@ func (s *Store) CopyTo(dir string) (int, error) {
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}
-	if err := durable.MkdirAll(dir, 0o700); err != nil {
+	from, err := s.dir.Open()
+	if err != nil {
+		return 0, fmt.Errorf("copy conflicts: %w", err)
+	}
+	to, err := safepath.NewRoot(dir).Make(0o700)
+	if err != nil {
 		return 0, fmt.Errorf("copy conflicts: %w", err)
 	}
 	copied := 0
 	for _, id := range ids {
-		to := filepath.Join(dir, strconv.Itoa(id))
-		err := copyFiles(s.dirOf(id), to)
+		err := copyFiles(from, to, dirOf(id))
 		if errors.Is(err, fs.ErrNotExist) {
-			if err := os.RemoveAll(to); err != nil {
+			if err := to.RemoveAll(dirOf(id)); err != nil {
 				return copied, fmt.Errorf("copy conflict %d: %w", id, err)
 			}
 			continue
@@ -38,29 +43,31 @@ func (s *Store) CopyTo(dir string) (int, error) {
 		copied++
 	}
 	last := strconv.Itoa(ids[len(ids)-1])
-	if text, err := os.ReadFile(filepath.Join(s.dir, lastFile)); err == nil {
+	if text, err := from.ReadFile(lastFile); err == nil {
 		last = string(text)
 	}
-	return copied, durable.WriteFile(filepath.Join(dir, lastFile), []byte(last), 0o600)
+	return copied, durable.WriteFile(to, lastFile, []byte(last), 0o600)
 }
 
-// copyFiles copies the files of one conflict into a new directory.
-func copyFiles(from, to string) error {
-	entries, err := os.ReadDir(from)
+// copyFiles copies the files of the conflict in a directory into a new one of the
+// same name.
+func copyFiles(from, to *os.Root, dir string) error {
+	entries, err := fs.ReadDir(from.FS(), dir)
 	if err != nil {
 		return err
 	}
-	if err := durable.MkdirAll(to, 0o700); err != nil {
+	if err := to.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
 	for _, e := range entries {
-		data, err := os.ReadFile(filepath.Join(from, e.Name()))
+		name := filepath.Join(dir, e.Name())
+		data, err := from.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		if err := durable.WriteFile(filepath.Join(to, e.Name()), data, 0o600); err != nil {
+		if err := durable.WriteFile(to, name, data, 0o600); err != nil {
 			return err
 		}
 	}
-	return nil
+	return durable.SyncDirIn(to, ".")
 }

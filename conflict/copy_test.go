@@ -11,10 +11,10 @@ import (
 func TestCopyTo(t *testing.T) {
 	dir := t.TempDir()
 	from, to := New(filepath.Join(dir, "from")), New(filepath.Join(dir, "to"))
-	if n, err := from.CopyTo(to.dir); n != 0 || err != nil {
+	if n, err := from.CopyTo(to.Dir()); n != 0 || err != nil {
 		t.Errorf("none: %d, %v", n, err)
 	}
-	if _, err := os.Stat(to.dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(to.Dir()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a directory for none: %v", err)
 	}
 	for _, yours := range []string{"first", "second", "third"} {
@@ -26,10 +26,10 @@ func TestCopyTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A conflict that is being removed lacks files.
-	if err := errors.Join(os.Mkdir(from.dirOf(2), 0o700), os.Symlink("gone", filepath.Join(from.dirOf(2), YoursFile))); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(from.Dir(), dirOf(2)), 0o700), os.Symlink("gone", filepath.Join(from.Dir(), dirOf(2), YoursFile))); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := from.CopyTo(to.dir); n != 1 || err != nil {
+	if n, err := from.CopyTo(to.Dir()); n != 1 || err != nil {
 		t.Fatalf("%d, %v; want 1", n, err)
 	}
 	if list, err := to.List(); err != nil || len(list) != 1 || list[0].ID != 1 {

@@ -2,7 +2,7 @@ package spool
 
 import (
 	"bytes"
-	"path/filepath"
+	"os"
 	"testing"
 
 	"mneme/internal/durable"
@@ -34,9 +34,11 @@ func BenchmarkWrite(b *testing.B) {
 		}
 	})
 	b.Run("file", func(b *testing.B) {
-		dir := b.TempDir()
+		root, err := os.OpenRoot(b.TempDir())
+		must(b, err)
+		defer root.Close()
 		for b.Loop() {
-			must(b, durable.WriteFile(filepath.Join(dir, "f"), data, 0o600))
+			must(b, durable.WriteFile(root, "f", data, 0o600))
 		}
 	})
 }

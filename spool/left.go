@@ -10,11 +10,14 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"mneme/internal/safepath"
 )
 
 // Left is a spool whose mount has ended, well or not, and which the caller has
 // locked: nobody else settles it meanwhile.
 type Left struct {
+	root *os.Root // in which dir is
 	dir  string
 	lock *os.File
 }
@@ -23,7 +26,11 @@ type Left struct {
 // closed. Those that somebody else has, a living mount or one that is settling
 // them, are left out.
 func Dead(parent string) ([]*Left, error) {
-	names, err := os.ReadDir(parent)
+	root, err := safepath.OpenRoot(parent)
+	var names []fs.DirEntry
+	if err == nil {
+		names, err = fs.ReadDir(root.FS(), ".")
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -35,20 +42,23 @@ func Dead(parent string) ([]*Left, error) {
 		if !strings.HasPrefix(name.Name(), dirPrefix) {
 			continue
 		}
-		left, lockErr := lockDead(filepath.Join(parent, name.Name()))
+		left, lockErr := lockDead(root, name.Name())
 		if left != nil {
 			dead = append(dead, left)
 		}
 		err = errors.Join(err, lockErr)
 	}
+	if dead == nil {
+		err = errors.Join(err, root.Close())
+	}
 	return dead, err
 }
 
 // lockDead returns a spool that nobody has, and nil for others.
-func lockDead(dir string) (*Left, error) {
-	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
+func lockDead(root *os.Root, dir string) (*Left, error) {
+	lock, err := root.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		_ = os.Remove(dir) // whoever settled it was killed right before this
+		_ = root.Remove(dir) // whoever settled it was killed right before this
 		return nil, nil
 	}
 	if err != nil {
@@ -62,15 +72,16 @@ func lockDead(dir string) (*Left, error) {
 		return nil, err
 	}
 	mine, err := lock.Stat()
-	there, thereErr := os.Stat(lock.Name())
+	there, thereErr := root.Stat(filepath.Join(dir, lockName))
 	if err != nil || thereErr != nil || !os.SameFile(mine, there) { // settled since it was opened
 		return nil, lock.Close()
 	}
-	return &Left{dir, lock}, nil
+	return &Left{root, dir, lock}, nil
 }
 
 // Rest is what is left of one file.
 type Rest struct {
+	root   *os.Root
 	*Entry // nil when the slot is damaged: a write to it was cut off, or the disk has changed it
 
 	slots []string // its files, oldest entry first
@@ -79,7 +90,7 @@ type Rest struct {
 // Rests returns what is to be settled: the newest entry of each file, in the order
 // in which they were written, and last the slots that are damaged.
 func (l *Left) Rests() ([]Rest, error) {
-	names, err := os.ReadDir(l.dir)
+	names, err := fs.ReadDir(l.root.FS(), l.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +100,7 @@ func (l *Left) Rests() ([]Rest, error) {
 			continue
 		}
 		slot := filepath.Join(l.dir, name.Name())
-		text, err := os.ReadFile(slot)
+		text, err := l.root.ReadFile(slot)
 		if errors.Is(err, fs.ErrNotExist) { // dropped meanwhile, by a request after the end
 			continue
 		}
@@ -99,9 +110,9 @@ func (l *Left) Rests() ([]Rest, error) {
 		e, err := decode(text)
 		switch {
 		case err == nil:
-			all = append(all, Rest{e, []string{slot}})
+			all = append(all, Rest{l.root, e, []string{slot}})
 		case !errors.Is(err, errDropped):
-			damaged = append(damaged, Rest{nil, []string{slot}})
+			damaged = append(damaged, Rest{l.root, nil, []string{slot}})
 		}
 	}
 	slices.SortFunc(all, func(a, b Rest) int { return cmp.Compare(a.Number, b.Number) })
@@ -111,7 +122,7 @@ func (l *Left) Rests() ([]Rest, error) {
 		slots := append(older[r.File], r.slots...)
 		older[r.File] = slots
 		if !slices.ContainsFunc(all[i+1:], func(n Rest) bool { return n.File == r.File }) {
-			rests = append(rests, Rest{r.Entry, slots})
+			rests = append(rests, Rest{l.root, r.Entry, slots})
 		}
 	}
 	return append(rests, damaged...), nil
@@ -120,7 +131,7 @@ func (l *Left) Rests() ([]Rest, error) {
 // Remove forgets what is settled.
 func (r *Rest) Remove() error {
 	for _, slot := range r.slots { // the newest last: an older one is not the file
-		if err := os.Remove(slot); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := r.root.Remove(slot); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -129,14 +140,14 @@ func (r *Rest) Remove() error {
 
 // Remove removes the spool, of which everything is settled, and closes it.
 func (l *Left) Remove() error {
-	names, err := os.ReadDir(l.dir)
+	names, err := fs.ReadDir(l.root.FS(), l.dir)
 	for _, name := range names { // slots that were dropped
 		if name.Name() != lockName {
-			err = errors.Join(err, os.Remove(filepath.Join(l.dir, name.Name())))
+			err = errors.Join(err, l.root.Remove(filepath.Join(l.dir, name.Name())))
 		}
 	}
 	if err == nil { // the lock last: without it nobody settles the rest
-		err = errors.Join(os.Remove(filepath.Join(l.dir, lockName)), os.Remove(l.dir))
+		err = errors.Join(l.root.Remove(filepath.Join(l.dir, lockName)), l.root.Remove(l.dir))
 	}
 	return errors.Join(err, l.Close())
 }

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mneme/internal/durable"
+	"mneme/internal/safepath"
 )
 
 // Entry is what a spool keeps of a file.
@@ -55,11 +56,12 @@ var ErrEnded = errors.New("the mount has ended")
 // overwrites a slot that is not free: one that is cut off in the middle costs
 // nothing that was acknowledged before.
 type Spool struct {
-	parent string
+	parent *safepath.Root
 	limit  int64
 
 	mu      sync.Mutex // guards what follows
-	dir     string     // "" before the first entry
+	root    *os.Root   // of parent; nil before the first entry
+	dir     string     // in it
 	lock    *os.File
 	ended   bool
 	slots   int // that were ever made
@@ -68,12 +70,16 @@ type Spool struct {
 	free    []*Slot
 }
 
-// New returns a spool below parent, of at most limit bytes. It touches no disk.
-func New(parent string, limit int64) *Spool { return &Spool{parent: parent, limit: limit} }
+// New returns a spool below parent, of at most limit bytes. It touches no disk. As
+// root, parent has to be a directory that only root may change.
+func New(parent string, limit int64) *Spool {
+	return &Spool{parent: safepath.NewRoot(parent), limit: limit}
+}
 
 // Slot holds one entry. Its methods may not be called at once.
 type Slot struct {
 	spool *Spool
+	name  string // below the parent of the spool
 	f     *os.File
 	file  uint64
 	size  int64 // of the entry's record
@@ -117,7 +123,7 @@ func (s *Spool) take(size int64) (*Slot, error) {
 	case s.bytes+size > s.limit:
 		return nil, fmt.Errorf("%d bytes wait to be renamed or removed, %d more are above the limit of %d: %w", s.bytes, size, s.limit, syscall.ENOSPC)
 	}
-	if s.dir == "" {
+	if s.root == nil {
 		if err := s.begin(); err != nil {
 			return nil, err
 		}
@@ -126,12 +132,13 @@ func (s *Spool) take(size int64) (*Slot, error) {
 	if n := len(s.free); n > 0 {
 		slot, s.free = s.free[n-1], s.free[:n-1]
 	} else {
-		f, err := os.OpenFile(filepath.Join(s.dir, strconv.Itoa(s.slots+1)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		name := filepath.Join(s.dir, strconv.Itoa(s.slots+1))
+		f, err := s.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return nil, err
 		}
 		s.slots++
-		slot = &Slot{spool: s, f: f}
+		slot = &Slot{spool: s, name: name, f: f}
 	}
 	slot.size = size
 	slot.most = max(slot.most, size)
@@ -142,29 +149,29 @@ func (s *Spool) take(size int64) (*Slot, error) {
 // begin makes the directory. It has its name only once it is locked. Caller holds
 // s.mu.
 func (s *Spool) begin() error {
-	if err := durable.MkdirAll(s.parent, 0o700); err != nil {
-		return err
-	}
-	temp, err := os.MkdirTemp(s.parent, durable.TempPrefix+"*")
+	root, err := s.parent.Make(0o700)
 	if err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(filepath.Join(temp, lockName), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(temp))
+	temp, dir := durable.TempName(""), dirPrefix+randomName()
+	if err := root.Mkdir(temp, 0o700); err != nil {
+		return err
 	}
-	dir := filepath.Join(s.parent, dirPrefix+randomName())
+	lock, err := root.OpenFile(filepath.Join(temp, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return errors.Join(err, root.RemoveAll(temp))
+	}
 	err = tryLock(lock)
 	if err == nil {
-		err = os.Rename(temp, dir)
+		err = root.Rename(temp, dir)
 	}
 	if err != nil {
-		return errors.Join(err, lock.Close(), os.RemoveAll(temp))
+		return errors.Join(err, lock.Close(), root.RemoveAll(temp))
 	}
-	if err := durable.SyncDir(s.parent); err != nil {
-		return errors.Join(err, lock.Close(), os.RemoveAll(dir))
+	if err := durable.SyncDirIn(root, "."); err != nil {
+		return errors.Join(err, lock.Close(), root.RemoveAll(dir))
 	}
-	s.dir, s.lock = dir, lock
+	s.root, s.dir, s.lock = root, dir, lock
 	return nil
 }
 
@@ -195,7 +202,7 @@ func (slot *Slot) Sync() error {
 	if err := durable.Sync(slot.f); err != nil {
 		return err
 	}
-	if err := durable.SyncDir(filepath.Dir(slot.f.Name())); err != nil {
+	if err := durable.SyncDirIn(slot.spool.root, filepath.Dir(slot.name)); err != nil {
 		return err
 	}
 	slot.named = true
@@ -215,7 +222,7 @@ func (slot *Slot) Drop() error {
 		s.free = append(s.free, slot)
 		return nil
 	}
-	return errors.Join(os.Remove(slot.f.Name()), slot.f.Close())
+	return errors.Join(s.root.Remove(slot.name), slot.f.Close())
 }
 
 // End returns what is left of a spool that takes no more entries, for the caller
@@ -223,10 +230,10 @@ func (slot *Slot) Drop() error {
 func (s *Spool) End() *Left {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || s.dir == "" {
+	if s.ended || s.root == nil {
 		s.ended = true
 		return nil
 	}
 	s.ended = true
-	return &Left{dir: s.dir, lock: s.lock}
+	return &Left{root: s.root, dir: s.dir, lock: s.lock}
 }

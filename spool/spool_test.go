@@ -169,7 +169,7 @@ func TestSlotsAreFewAndSmall(t *testing.T) {
 			must(t, slot.Drop())
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(s.dir, "[0-9]*"))
+	files, err := filepath.Glob(filepath.Join(s.parent.Path(), s.dir, "[0-9]*"))
 	must(t, err)
 	for _, f := range files {
 		if info, err := os.Stat(f); err != nil || info.Size() > maxFreeBytes {
@@ -278,5 +278,24 @@ func TestGolden(t *testing.T) {
 	}
 	if again, err := encode(want); err != nil || !bytes.HasPrefix(file, again) {
 		t.Errorf("it is written in another way now, %v", err)
+	}
+}
+
+// A link that somebody has planted leads to no spool.
+func TestPlantedLink(t *testing.T) {
+	parent, victim := t.TempDir(), t.TempDir()
+	for _, name := range []string{lockName, "1"} {
+		must(t, os.WriteFile(filepath.Join(victim, name), nil, 0o600))
+	}
+	must(t, os.Symlink(victim, filepath.Join(parent, dirPrefix+"x")))
+	all, err := Dead(parent)
+	if len(all) > 0 || err == nil {
+		t.Errorf("%d dead spools, %v", len(all), err)
+	}
+	for _, l := range all {
+		_ = l.Remove()
+	}
+	if left, err := os.ReadDir(victim); len(left) != 2 {
+		t.Errorf("outside there is %v, %v", left, err)
 	}
 }

@@ -313,7 +313,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Mkdir(e.stores, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=3m", "none", e.stores).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=3m,mode=700", "none", e.stores).CombinedOutput(); err != nil {
 		t.Fatalf("mount tmpfs: %v %s", err, out)
 	}
 	t.Cleanup(func() {

@@ -25,3 +25,21 @@ func BenchmarkPut(b *testing.B) {
 	}
 	b.ReportMetric(float64(durable.Fsyncs()-before)/float64(n), "fsyncs/op")
 }
+
+// BenchmarkGet reads blobs of 128 KiB.
+func BenchmarkGet(b *testing.B) {
+	s, err := dircas.Open(b.TempDir(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	data := make([]byte, 128<<10)
+	d, err := s.Put(b.Context(), data)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := s.Get(b.Context(), d); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -10,14 +10,13 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"mneme/cas"
 	"mneme/internal/durable"
+	"mneme/internal/safepath"
 )
 
 var (
@@ -41,10 +40,9 @@ type Options struct {
 	SweepAge time.Duration
 }
 
-// Store is a cas.Store in a directory. It holds nothing open between calls, so
-// there is nothing to close.
+// Store is a cas.Store in a directory. It needs no closing.
 type Store struct {
-	dir      string
+	dir      *safepath.Root
 	sweepAge time.Duration
 
 	mu    sync.Mutex          // guards ready
@@ -53,7 +51,8 @@ type Store struct {
 
 // Open returns the store in dir. The directory and what it lacks above are made
 // by the first Put; until then the store is empty. Open fails when dir is
-// something other than a directory.
+// something other than a directory, or as root one that others may change
+// (safepath.ErrUntrusted). Links below it that lead elsewhere are errors.
 func Open(dir string, opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -65,24 +64,21 @@ func Open(dir string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open blobs in %s: %w", dir, err)
 	}
-	info, err := os.Stat(abs)
-	if err == nil && !info.IsDir() {
-		err = syscall.ENOTDIR
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	s := &Store{dir: safepath.NewRoot(abs), sweepAge: opts.SweepAge, ready: make(map[string]struct{})}
+	if _, err := s.dir.Open(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open blobs in %s: %w", dir, err)
 	}
-	s := &Store{dir: abs, sweepAge: opts.SweepAge, ready: make(map[string]struct{})}
 	if s.sweepAge == 0 {
 		s.sweepAge = defaultSweepAge
 	}
 	return s, nil
 }
 
-// path returns the directory and the name of the file that holds d.
-func (s *Store) path(d cas.Digest) (dir, file string) {
+// path returns the directory and the name of the file that holds d, below the
+// store's.
+func path(d cas.Digest) (dir, file string) {
 	name := d.String()
-	dir = filepath.Join(s.dir, name[:2])
+	dir = name[:2]
 	return dir, filepath.Join(dir, name)
 }
 
@@ -100,8 +96,8 @@ func (s *Store) read(ctx context.Context, d cas.Digest) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	_, file := s.path(d)
-	data, err := os.ReadFile(file)
+	_, file := path(d)
+	data, err := s.dir.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, cas.ErrNotFound
 	}
@@ -119,8 +115,11 @@ func (s *Store) Has(ctx context.Context, d cas.Digest) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, fmt.Errorf("has %v: %w", d, err)
 	}
-	_, file := s.path(d)
-	_, err := os.Stat(file)
+	root, err := s.dir.Open()
+	if err == nil {
+		_, file := path(d)
+		_, err = root.Stat(file)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -134,7 +133,7 @@ func (s *Store) Has(ctx context.Context, d cas.Digest) (bool, error) {
 // over.
 func (s *Store) List(ctx context.Context) iter.Seq2[cas.Digest, error] {
 	return func(yield func(cas.Digest, error) bool) {
-		dirs, err := readDir(ctx, s.dir)
+		dirs, err := s.readDir(ctx, ".")
 		for i, more := 0, true; i < len(dirs) && more && err == nil; i++ {
 			if dirs[i].IsDir() {
 				more, err = s.listDir(ctx, dirs[i].Name(), yield)
@@ -149,7 +148,7 @@ func (s *Store) List(ctx context.Context) iter.Seq2[cas.Digest, error] {
 // listDir yields the blobs in the directory hh and reports whether the walk is
 // to go on.
 func (s *Store) listDir(ctx context.Context, hh string, yield func(cas.Digest, error) bool) (bool, error) {
-	files, err := readDir(ctx, filepath.Join(s.dir, hh))
+	files, err := s.readDir(ctx, hh)
 	for _, f := range files {
 		d, parseErr := cas.ParseDigest(f.Name())
 		if parseErr != nil || f.Name()[:2] != hh {
@@ -166,11 +165,14 @@ func (s *Store) listDir(ctx context.Context, hh string, yield func(cas.Digest, e
 }
 
 // readDir reads a directory; one that is not there is empty.
-func readDir(ctx context.Context, dir string) ([]fs.DirEntry, error) {
+func (s *Store) readDir(ctx context.Context, dir string) (entries []fs.DirEntry, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(dir)
+	root, err := s.dir.Open()
+	if err == nil {
+		entries, err = fs.ReadDir(root.FS(), dir)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -183,12 +185,15 @@ func (s *Store) Delete(ctx context.Context, d cas.Digest) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("delete %v: %w", d, err)
 	}
-	dir, file := s.path(d)
-	err := os.Remove(file)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		// Also when it was gone: whoever removed it may have been killed before
-		// this.
-		err = durable.SyncDir(dir)
+	root, err := s.dir.Open()
+	if err == nil {
+		dir, file := path(d)
+		err = root.Remove(file)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			// Also when it was gone: whoever removed it may have been killed before
+			// this.
+			err = durable.SyncDirIn(root, dir)
+		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete %v: %w", d, err)

@@ -7,9 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"mneme/cas"
 	"mneme/internal/durable"
+	"mneme/internal/safepath"
 )
 
 // Put implements cas.Store. It costs two fsyncs, of the file and of its
@@ -33,21 +35,22 @@ func (s *Store) Put(ctx context.Context, data []byte) (cas.Digest, error) {
 }
 
 func (s *Store) put(d cas.Digest, data []byte) error {
-	dir, file := s.path(d)
-	if err := s.prepare(dir); err != nil {
+	dir, file := path(d)
+	root, err := s.prepare(dir)
+	if err != nil {
 		return err
 	}
-	if syncGood(file, d) {
-		return durable.SyncDir(dir)
+	if syncGood(root, file, d) {
+		return durable.SyncDirIn(root, dir)
 	}
-	return durable.WriteFile(file, data, filePerm)
+	return durable.WriteFile(root, file, data, filePerm)
 }
 
 // syncGood reports whether file holds the bytes of d, and if so makes them
 // durable: whoever wrote the file may have been cut off before it was. Whatever
 // is wrong with the file, writing it anew is the cure.
-func syncGood(file string, d cas.Digest) bool {
-	f, err := os.Open(file)
+func syncGood(root *os.Root, file string, d cas.Digest) bool {
+	f, err := root.Open(file)
 	if err != nil {
 		return false
 	}
@@ -58,29 +61,39 @@ func syncGood(file string, d cas.Digest) bool {
 
 // prepare makes dir, one of the directories that hold files, and sees to it
 // that it survives a crash, even if another process made it and was cut off.
-func (s *Store) prepare(dir string) error {
+func (s *Store) prepare(dir string) (*os.Root, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.ready[dir]; ok {
-		return nil
-	}
-	if _, ok := s.ready[s.dir]; !ok {
-		if err := durable.MkdirAll(s.dir, dirPerm); err != nil {
-			return err
+	if len(s.ready) == 0 {
+		if err := safepath.MkdirAll(s.dir.Path(), dirPerm); err != nil {
+			return nil, err
 		}
-		s.ready[s.dir] = struct{}{}
 	}
-	if err := os.Mkdir(dir, dirPerm); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	root, err := s.dir.Open()
+	if err != nil {
+		return nil, err
 	}
-	if err := durable.SyncDir(s.dir); err != nil {
-		return err
+	if _, ok := s.ready[dir]; ok {
+		return root, nil
 	}
-	if err := durable.Sweep(dir, s.sweepAge); err != nil {
-		return err
+	if err := root.Mkdir(dir, dirPerm); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	info, err := root.Stat(dir)
+	if err == nil {
+		err = safepath.CheckInfo(info, filepath.Join(s.dir.Path(), dir))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := durable.SyncDirIn(root, "."); err != nil {
+		return nil, err
+	}
+	if err := durable.SweepIn(root, dir, s.sweepAge); err != nil {
+		return nil, err
 	}
 	s.ready[dir] = struct{}{}
-	return nil
+	return root, nil
 }
 
 func (s *Store) forget() {

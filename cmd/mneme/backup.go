@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"mneme/cas"
+	"mneme/internal/safepath"
 	"mneme/versionlog"
 )
 
@@ -185,6 +186,9 @@ func (d *backupDest) fill(ctx context.Context, a *app, copyTo func(dir string) (
 	parent, base := os.TempDir(), "mneme"
 	if d.path != "" {
 		parent, base = filepath.Split(d.path)
+	}
+	if err := safepath.CheckNew(filepath.Join(parent, base)); err != nil {
+		return nil, adviseOwner(err, "or name another place")
 	}
 	stage, err := os.MkdirTemp(parent, base+partial+"*")
 	if err != nil {

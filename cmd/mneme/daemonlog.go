@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"mneme/internal/quote"
+	"mneme/internal/safepath"
 )
 
 // daemonLogVariable names the file that a daemon in the background logs to.
@@ -25,14 +26,19 @@ func daemonLogPath(dir string) (string, error) {
 		return "", err
 	}
 	logs := filepath.Join(state, "mneme")
-	if err := os.MkdirAll(logs, 0o700); err != nil {
-		return "", err
+	if err := safepath.MkdirAll(logs, 0o700); err != nil {
+		return "", fmt.Errorf("log of the daemon: %w", adviseOwner(err, "$XDG_STATE_HOME names another place"))
 	}
 	return filepath.Join(logs, strings.ReplaceAll(strings.Trim(dir, "/"), "/", "-")+".log"), nil
 }
 
 func openDaemonLog(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	root, err := safepath.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("log of the daemon: %w", adviseOwner(err, "$XDG_STATE_HOME names another place"))
+	}
+	defer root.Close()
+	return safepath.OpenFile(root, filepath.Base(path), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }
 
 // newLogger returns the logger of a daemon: lines for the journal when standard

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
 
 	"mneme/fusefs"
 	"mneme/internal/durable"
+	"mneme/internal/safepath"
 )
 
 // leftFile is a file that was not committed when its mount ended.
@@ -49,46 +49,58 @@ const (
 	noteLife   = time.Hour
 )
 
-func noteFile(pid int) (string, error) {
+// noteDir is where notes are.
+func noteDir() (*safepath.Root, error) {
 	state, err := xdgDir("XDG_STATE_HOME", ".local/state")
-	return filepath.Join(state, "mneme", notePrefix+strconv.Itoa(pid)), err
+	return safepath.NewRoot(filepath.Join(state, "mneme")), err
 }
+
+func noteName(pid int) string { return notePrefix + strconv.Itoa(pid) }
 
 // writeNote notes what a mount has kept that is named after a process.
 func writeNote(pid int, kept []leftFile) error {
-	name, err := noteFile(pid)
+	dir, err := noteDir()
 	if err != nil || len(kept) == 0 {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
-	}
-	old, _ := filepath.Glob(filepath.Join(filepath.Dir(name), notePrefix+"*"))
-	for _, o := range old {
-		if info, err := os.Stat(o); err == nil && time.Since(info.ModTime()) > noteLife {
-			_ = os.Remove(o)
-		}
-	}
-	text, err := json.Marshal(kept)
+	root, err := dir.Make(0o700)
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(name, text, 0o600)
+	old, err := fs.Glob(root.FS(), notePrefix+"*")
+	for _, o := range old {
+		if info, err := root.Lstat(o); err == nil && time.Since(info.ModTime()) > noteLife {
+			_ = root.Remove(o)
+		}
+	}
+	text, errText := json.Marshal(kept)
+	if err := errors.Join(err, errText); err != nil {
+		return err
+	}
+	return durable.WriteFile(root, noteName(pid), text, 0o600)
 }
 
 // readNote returns what a daemon has kept that has ended since.
 func readNote(pid int, since time.Time) (kept []leftFile, err error) {
-	name, err := noteFile(pid)
+	dir, err := noteDir()
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(name)
+	root, err := dir.Open()
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, safepath.ErrUntrusted) { // nor has the daemon written there
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	name := noteName(pid)
+	info, err := root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.ModTime().Before(since) {
 		return nil, nil
 	}
-	text, err := os.ReadFile(name)
+	text, err := root.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	return kept, errors.Join(json.Unmarshal(text, &kept), os.Remove(name))
+	return kept, errors.Join(json.Unmarshal(text, &kept), root.Remove(name))
 }

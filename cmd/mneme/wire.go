@@ -14,6 +14,7 @@ import (
 	"mneme/cas"
 	"mneme/internal/awsconf"
 	"mneme/internal/awssetup"
+	"mneme/internal/safepath"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -129,10 +130,23 @@ func openLibrary(ctx context.Context, rawURL *string, opts openOptions) (*librar
 		return nil, err
 	}
 	lib, err := at.open(ctx, opts)
-	if err == nil {
-		lib.url, lib.conflictsDir = at.String(), conflicts
+	if err != nil {
+		return nil, err
 	}
-	return lib, err
+	if err := safepath.Check(conflicts); err != nil && !opts.readOnly {
+		err = fmt.Errorf("conflicts: %w", adviseOwner(err, "$"+conflictsVariable+" names another directory"))
+		return nil, errors.Join(err, lib.Close())
+	}
+	lib.url, lib.conflictsDir = at.String(), conflicts
+	return lib, nil
+}
+
+// adviseOwner adds to an error about what others may change how to go on.
+func adviseOwner(err error, elsewhere string) error {
+	if errors.Is(err, safepath.ErrUntrusted) {
+		err = fmt.Errorf("%w; run mneme as that user, or use a directory that is root's alone, as all above it are; %s", err, elsewhere)
+	}
+	return err
 }
 
 // statusLines are lines of .mneme/status: where the stores are, and what was

@@ -17,6 +17,7 @@ import (
 	"mneme/cas/s3cas"
 	"mneme/internal/awsconf"
 	"mneme/internal/awssetup"
+	"mneme/internal/safepath"
 	"mneme/memory"
 	"mneme/versionlog/dynamolog"
 )
@@ -101,7 +102,10 @@ func (t awsTable) open(ctx context.Context, opts openOptions) (*library, error) 
 	if err != nil {
 		return nil, err
 	}
-	caches, heads := t.caches(clients, opts)
+	caches, heads, err := t.caches(clients, opts)
+	if err != nil {
+		return nil, err
+	}
 	log, err := dynamolog.Open(ctx, clients.DynamoDB, t.table, clients.S3, t.bucket, &dynamolog.Options{
 		ReadOnly: opts.readOnly, Refresh: opts.refresh, SnapshotDir: heads,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -123,8 +127,8 @@ func (t awsTable) open(ctx context.Context, opts openOptions) (*library, error) 
 
 // caches returns the blobs of every store behind a cache on disk, which all
 // mounts of the user share, and the directory for copies of heads. Without a
-// home there is neither.
-func (t awsTable) caches(clients *awsconf.Clients, opts openOptions) (caches *blobCaches, heads string) {
+// home there is neither. As root it has to be root's alone.
+func (t awsTable) caches(clients *awsconf.Clients, opts openOptions) (caches *blobCaches, heads string, err error) {
 	o := &cache.Options{}
 	dir := opts.cache.dir
 	if base, err := xdgDir("XDG_CACHE_HOME", ".cache"); dir == "" && err == nil {
@@ -132,6 +136,9 @@ func (t awsTable) caches(clients *awsconf.Clients, opts openOptions) (caches *bl
 	}
 	if dir != "" {
 		o.Dir, heads = filepath.Join(dir, blobCacheDir), filepath.Join(dir, headCacheDir)
+		if err := errors.Join(safepath.Check(o.Dir), safepath.Check(heads)); err != nil {
+			return nil, "", fmt.Errorf("cache: %w", adviseOwner(err, "--cache-dir or $XDG_CACHE_HOME name another place"))
+		}
 	}
 	if size := opts.cache.size; size != nil {
 		if o.DiskBytes = int64(*size); o.DiskBytes == 0 {
@@ -143,7 +150,7 @@ func (t awsTable) caches(clients *awsconf.Clients, opts openOptions) (caches *bl
 			return s3cas.Open(clients.S3, t.bucket, "stores/"+storeID), nil
 		},
 		direct: opts.direct, options: o,
-	}, heads
+	}, heads, nil
 }
 
 func (t awsTable) rebuild(ctx context.Context, store string, progress func(step string, done, total int)) error {

@@ -17,6 +17,7 @@ import (
 	"mneme/cas/sizecas"
 	"mneme/internal/awssetup"
 	"mneme/internal/durable"
+	"mneme/internal/safepath"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/sqlitelog"
@@ -97,7 +98,7 @@ func (e embedded) checkFree(minFree *byteSize) error {
 
 func (e embedded) openLog(ctx context.Context, opts openOptions) (*sqlitelog.Log, error) {
 	if err := checkFormat(e.dir, opts.create); err != nil {
-		return nil, fmt.Errorf("%v: %w", e, err)
+		return nil, fmt.Errorf("%v: %w", e, adviseOwner(err, "--url names another store"))
 	}
 	log, err := sqlitelog.Open(ctx, e.dir, &sqlitelog.Options{ReadOnly: opts.readOnly, Refresh: opts.refresh})
 	if errors.Is(err, fs.ErrNotExist) { // whoever made the format file was killed right after
@@ -160,12 +161,29 @@ func (e embedded) plan(string, string) *awssetup.Plan { return nil }
 // making it one if it is empty or missing and create is set. The format file
 // comes before everything else, so a directory with other files but not that
 // one is somebody else's.
+//
+// As root, the directory has to be root's alone: who could plant links in it would
+// choose where root writes. Other files, and directories below, are checked by those
+// who open them.
 func checkFormat(dir string, create bool) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	root, err := safepath.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if !create {
+			return errNoStores
+		}
+		if err = safepath.MkdirAll(dir, 0o700); err == nil {
+			root, err = safepath.OpenRoot(dir)
+		}
+	}
+	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(filepath.Join(dir, formatFile))
+	defer root.Close()
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return err
+	}
+	text, err := root.ReadFile(formatFile)
 	if err == nil {
 		return checkFormatText(string(text))
 	}
@@ -180,14 +198,14 @@ func checkFormat(dir string, create bool) error {
 	if !create {
 		return errNoStores
 	}
-	if err := durable.MkdirAll(dir, 0o700); err != nil {
+	if err := safepath.MkdirAll(dir, 0o700); err != nil { // durable, whoever made it
 		return err
 	}
-	return writeFormat(dir)
+	return writeFormat(root)
 }
 
-func writeFormat(dir string) error {
-	return durable.WriteFile(filepath.Join(dir, formatFile), []byte(formatPrefix+strconv.Itoa(embeddedFormat)+"\n"), 0o600)
+func writeFormat(dir *os.Root) error {
+	return durable.WriteFile(dir, formatFile, []byte(formatPrefix+strconv.Itoa(embeddedFormat)+"\n"), 0o600)
 }
 
 func checkFormatText(text string) error {

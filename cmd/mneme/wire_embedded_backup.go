@@ -11,6 +11,7 @@ import (
 
 	"mneme/cas"
 	"mneme/conflict"
+	"mneme/internal/safepath"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/sqlitelog"
@@ -57,7 +58,11 @@ func (e embedded) backup(ctx context.Context, dir string, refs []string, progres
 	if err := b.leaveOutDeleted(ctx); err != nil {
 		return nil, err
 	}
-	return &b.out, writeFormat(dir)
+	root, err := safepath.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &b.out, errors.Join(writeFormat(root), root.Close())
 }
 
 // database copies the log.

@@ -48,7 +48,9 @@ var sideways = map[[2]string]bool{
 	{"versionlog", "cas"}:                       true,
 	{"internal/fusedev", "internal/mountinfo"}:  true,
 	{"internal/fusedev", "internal/safepath"}:   true,
+	{"internal/safepath", "internal/durable"}:   true,
 	{"internal/safepath", "internal/mountinfo"}: true,
+	{"internal/sqlite", "internal/safepath"}:    true,
 }
 
 // backends implement a contract; only the command line names them.

@@ -3,6 +3,7 @@
 package durable
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,32 +29,38 @@ var step = func(_ string, call func() error) error { return call() }
 // package, failed ones included.
 func Fsyncs() uint64 { return fsyncs.Load() }
 
-// WriteFile replaces path by a file that holds data, durably. When it returns
-// nil the new content survives a crash of the machine. When it fails, path is
-// what it was before, or, if only the last fsync failed, the new content whole;
-// it is never torn, and no temporary file is left. The directory must exist.
-// A file that was there is replaced, not written to, and perm is not subject to
-// the umask. Errors keep the syscall.Errno they were.
-func WriteFile(path string, data []byte, perm fs.FileMode) error {
-	dir := filepath.Dir(path)
-	temp, err := writeTemp(dir, data, perm)
+// WriteFile replaces the file name in a directory by one that holds data, durably.
+// When it returns nil the new content survives a crash of the machine. When it
+// fails, the file is what it was before, or, if only the last fsync failed, the new
+// content whole; it is never torn, and no temporary file is left. The directory that
+// the name is in must exist. A file that was there is replaced, not written to, and
+// perm is not subject to the umask. Errors keep the syscall.Errno they were.
+func WriteFile(root *os.Root, name string, data []byte, perm fs.FileMode) error {
+	err := writeFile(root, name, data, perm)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := step("rename", func() error { return os.Rename(temp, path) }); err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", path, err), removeTemp(temp))
-	}
-	if err := SyncDir(dir); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", filepath.Join(root.Name(), name), err)
 	}
 	return nil
 }
 
+func writeFile(root *os.Root, name string, data []byte, perm fs.FileMode) error {
+	dir := filepath.Dir(name)
+	temp, err := writeTemp(root, dir, data, perm)
+	if err != nil {
+		return err
+	}
+	if err := step("rename", func() error { return root.Rename(temp, name) }); err != nil {
+		return errors.Join(err, removeTemp(root, temp))
+	}
+	return SyncDirIn(root, dir)
+}
+
 // writeTemp writes a new, synced temporary file into dir and returns its name.
-func writeTemp(dir string, data []byte, perm fs.FileMode) (string, error) {
+func writeTemp(root *os.Root, dir string, data []byte, perm fs.FileMode) (string, error) {
+	temp := TempName(dir)
 	var f *os.File
 	err := step("create", func() (err error) {
-		f, err = os.CreateTemp(dir, TempPrefix+"*")
+		f, err = root.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		return err
 	})
 	if err == nil {
@@ -66,10 +73,13 @@ func writeTemp(dir string, data []byte, perm fs.FileMode) (string, error) {
 		err = closeErr
 	}
 	if err != nil {
-		return "", errors.Join(err, removeTemp(f.Name()))
+		return "", errors.Join(err, removeTemp(root, temp))
 	}
-	return f.Name(), nil
+	return temp, nil
 }
+
+// TempName returns a name in dir that begins with TempPrefix and that nothing has.
+func TempName(dir string) string { return filepath.Join(dir, TempPrefix+rand.Text()) }
 
 func fillTemp(f *os.File, data []byte, perm fs.FileMode) error {
 	if err := step("chmod", func() error { return f.Chmod(perm) }); err != nil {
@@ -87,8 +97,8 @@ func fillTemp(f *os.File, data []byte, perm fs.FileMode) error {
 
 // removeTemp tolerates a file that is gone: a rename can report an error after
 // it was done.
-func removeTemp(name string) error {
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func removeTemp(root *os.Root, name string) error {
+	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -122,6 +132,17 @@ func SyncData(f *os.File) error {
 func SyncDir(dir string) error {
 	return step("syncdir", func() error {
 		f, err := os.Open(dir)
+		if err != nil {
+			return err
+		}
+		return errors.Join(fsync(f), f.Close())
+	})
+}
+
+// SyncDirIn is SyncDir for a directory below another one.
+func SyncDirIn(root *os.Root, dir string) error {
+	return step("syncdir", func() error {
+		f, err := root.Open(dir)
 		if err != nil {
 			return err
 		}
@@ -170,7 +191,16 @@ func syncFound(path, parent string, info fs.FileInfo) error {
 // Sweep removes the temporary files in dir that were last written longer than
 // age ago. A younger one may belong to a write under way in another process.
 func Sweep(dir string, age time.Duration) error {
-	entries, err := os.ReadDir(dir)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(SweepIn(root, ".", age), root.Close())
+}
+
+// SweepIn is Sweep for a directory below another one.
+func SweepIn(root *os.Root, dir string, age time.Duration) error {
+	entries, err := fs.ReadDir(root.FS(), filepath.ToSlash(dir))
 	if err != nil {
 		return err
 	}
@@ -182,7 +212,7 @@ func Sweep(dir string, age time.Duration) error {
 		if err != nil || time.Since(info.ModTime()) <= age {
 			continue
 		}
-		if err := removeTemp(filepath.Join(dir, e.Name())); err != nil {
+		if err := removeTemp(root, filepath.Join(dir, e.Name())); err != nil {
 			return err
 		}
 	}

@@ -28,6 +28,16 @@ func record(t *testing.T, fail func(name string, call func() error) error) *[]st
 	return &names
 }
 
+func rootAt(t *testing.T, dir string) *os.Root {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	return root
+}
+
 func succeed(_ string, call func() error) error { return call() }
 
 func names(t *testing.T, dir string) []string {
@@ -53,10 +63,11 @@ func content(t *testing.T, path string) string {
 }
 
 func TestWriteFileOrder(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
+	root := rootAt(t, t.TempDir())
+	path := filepath.Join(root.Name(), "f")
 	steps := record(t, succeed)
 	before := Fsyncs()
-	if err := WriteFile(path, []byte("one"), 0o640); err != nil {
+	if err := WriteFile(root, "f", []byte("one"), 0o640); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"create", "chmod", "write", "fsync", "rename", "syncdir"}
@@ -79,7 +90,7 @@ func TestWriteFileOrder(t *testing.T) {
 }
 
 func TestWriteFileNoDirectory(t *testing.T) {
-	err := WriteFile(filepath.Join(t.TempDir(), "none", "f"), nil, 0o600)
+	err := WriteFile(rootAt(t, t.TempDir()), "none/f", nil, 0o600)
 	if !errors.Is(err, syscall.ENOENT) {
 		t.Errorf("error %v, want ENOENT", err)
 	}
@@ -116,7 +127,7 @@ func testFault(t *testing.T, name, when, old string) {
 		}
 		return syscall.ENOSPC
 	})
-	err := WriteFile(path, []byte("new content"), 0o600)
+	err := WriteFile(rootAt(t, dir), "f", []byte("new content"), 0o600)
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("error %v, want ENOSPC", err)
 	}
@@ -267,5 +278,28 @@ func TestSweep(t *testing.T) {
 	want := []string{TempPrefix + "young", "blob"}
 	if got := names(t, dir); !slices.Equal(got, want) {
 		t.Errorf("left %q, want %q", got, want)
+	}
+}
+
+// A link that leads out of the directory is not followed.
+func TestWriteFileFollowsNoLinkOut(t *testing.T) {
+	root, victim := rootAt(t, t.TempDir()), t.TempDir()
+	if err := errors.Join(root.Symlink(victim, "sub"), root.Symlink(filepath.Join(victim, "f"), "f")); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(root, "sub/f", []byte("x"), 0o600); err == nil {
+		t.Error("wrote through a link to a directory outside")
+	}
+	if err := WriteFile(root, "f", []byte("x"), 0o600); err != nil { // which replaces the link
+		t.Error(err)
+	}
+	if err := SyncDirIn(root, "sub"); err == nil {
+		t.Error("synced a directory outside")
+	}
+	if err := SweepIn(root, "sub", 0); err == nil {
+		t.Error("swept a directory outside")
+	}
+	if left := names(t, victim); left != nil {
+		t.Errorf("outside there is %q", left)
 	}
 }

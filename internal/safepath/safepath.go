@@ -24,6 +24,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mneme/internal/durable"
 	"mneme/internal/mountinfo"
 )
 
@@ -36,6 +37,7 @@ type Dir struct {
 	path     string // absolute, without links
 	mount    int    // its id
 	honest   bool   // the file system is known to be root's
+	made     bool   // by this walk
 }
 
 // Path is where the directory was found: absolute, and without symbolic links.
@@ -59,6 +61,7 @@ type rules struct {
 	trusted bool // the way has to be
 	make    bool // what is missing is made
 	perm    fs.FileMode
+	durable bool // so that it survives a crash of the machine
 }
 
 // asRoot reports whether this process could be used by others.
@@ -143,10 +146,11 @@ func (w *walk) step(name string) error {
 	}
 	err := w.open(in, name, path)
 	if w.make && errors.Is(err, unix.ENOENT) {
-		if err = unix.Mkdirat(int(in.Fd()), name, uint32(w.perm)); err == nil || errors.Is(err, unix.EEXIST) {
+		if err = w.mkdir(in, name, path); err == nil {
 			err = w.open(in, name, path)
-		} else {
-			err = &fs.PathError{Op: "mkdir", Path: path, Err: err}
+		}
+		if err == nil {
+			w.here().made = true
 		}
 	}
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
@@ -162,6 +166,22 @@ func (w *walk) step(name string) error {
 	return w.here().honestly()
 }
 
+// mkdir makes a directory.
+func (w *walk) mkdir(in *Dir, name, path string) error {
+	if err := unix.Mkdirat(int(in.Fd()), name, uint32(w.perm)); err != nil && !errors.Is(err, unix.EEXIST) {
+		return &fs.PathError{Op: "mkdir", Path: path, Err: err}
+	}
+	if !w.durable {
+		return nil
+	}
+	if !in.made { // whoever made that one may have been killed before it was durable
+		if err := durable.SyncDir(filepath.Dir(in.path)); err != nil {
+			return err
+		}
+	}
+	return durable.SyncDir(in.path)
+}
+
 // follow goes on along a link, if that is what has the name.
 func (w *walk) follow(in *Dir, name, path string) error {
 	text := make([]byte, unix.PathMax)
@@ -175,11 +195,7 @@ func (w *walk) follow(in *Dir, name, path string) error {
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	shared, err := in.check()
-	if err == nil && shared {
-		err = fmt.Errorf("%s is a symbolic link in a directory that others write in: %w", path, ErrUntrusted)
-	}
-	if err != nil {
+	if err := in.checkLink(name, path); err != nil {
 		return err
 	}
 	target := string(text[:n])
@@ -190,6 +206,24 @@ func (w *walk) follow(in *Dir, name, path string) error {
 		w.way = w.way[:1]
 	}
 	w.names = append(strings.Split(target, "/"), w.names...)
+	return nil
+}
+
+// checkLink makes sure that only root could have made the link of a name.
+func (d *Dir) checkLink(name, path string) error {
+	shared, err := d.check()
+	if err != nil || !asRoot() {
+		return err
+	}
+	var st unix.Stat_t
+	switch err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); {
+	case err != nil:
+		return &fs.PathError{Op: "stat", Path: path, Err: err}
+	case !isTrusted(st.Uid):
+		return fmt.Errorf("the symbolic link %w", belongs(path, st.Uid))
+	case shared:
+		return fmt.Errorf("%s is a symbolic link in a directory that others write in: %w", path, ErrUntrusted)
+	}
 	return nil
 }
 

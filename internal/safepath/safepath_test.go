@@ -77,6 +77,7 @@ func (s *site) tree() {
 	s.link("../own/theirs/../../tmp/own", "own/up", 0)
 	s.link(s.path("own"), "own/theirs/link", someone)
 	s.link("loop", "loop", 0)
+	s.link("own", "old", someone) // made before the directory was root's
 	s.must(os.WriteFile(s.path("file"), nil, 0o644))
 }
 
@@ -99,6 +100,7 @@ func TestWays(t *testing.T) {
 		{"link", "own", "own"},
 		{"chain/theirs", "own/theirs", "own/theirs"},
 		{"own/up", "tmp/own", "tmp/own"}, // nobody chooses what .. means
+		{"old", "old belongs to user 3001", "old belongs to user 3001"},
 		{"loop", "too many levels", "too many levels"},
 		{"file", "not a directory", "not a directory"},
 		{"file/below", "not a directory", "not a directory"},

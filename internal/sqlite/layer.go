@@ -27,9 +27,9 @@ type layer struct{ vfs.VFS }
 // OpenFilename implements vfs.VFSFilename.
 func (l layer) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (vfs.File, vfs.OpenFlag, error) {
 	if flags&vfs.OPEN_CREATE != 0 {
-		MakePrivate(name.String(), name.Database())
+		makePrivate(name.String())
 		if flags&vfs.OPEN_WAL != 0 { // its index is about to be made, which SQLite's library makes readable to all
-			MakePrivate(name.Database()+indexSuffix, name.Database())
+			makePrivate(name.Database() + indexSuffix)
 		}
 	}
 	opened, got, err := vfsutil.WrapOpenFilename(l.VFS, name, flags)
@@ -55,18 +55,11 @@ func (l layer) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (vfs.File, v
 	return file, flags, nil
 }
 
-// MakePrivate makes an empty file, if there is none, that only its user can read:
-// the one whom the database belongs to, also where root makes it. Should that
-// fail, SQLite meets the reason.
-func MakePrivate(name, database string) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	if info, err := os.Stat(database); err == nil {
-		owner := info.Sys().(*syscall.Stat_t)
-		_ = f.Chown(int(owner.Uid), int(owner.Gid))
+// makePrivate makes an empty file, if there is none, that only its user can read.
+// Should that fail, SQLite meets the reason.
+func makePrivate(name string) {
+	if f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+		_ = f.Close()
 	}
 }
 

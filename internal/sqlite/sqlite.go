@@ -9,12 +9,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"sync/atomic"
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/util/vfsutil"
+
+	"mneme/internal/safepath"
 )
 
 // KeptWriteAhead is how many bytes of the write-ahead log stay on disk after a
@@ -49,8 +52,15 @@ func New(path string, readOnly bool, connections int) *DB {
 	return &DB{path: path, readOnly: readOnly, room: make(chan struct{}, connections), idle: make(chan *Conn, connections)}
 }
 
-// Open opens a connection that is the caller's to close.
+// Open opens a connection that is the caller's to close. Neither the database nor a
+// file beside it may be a link, nor as root one that others may write to
+// (safepath.ErrUntrusted); the directory is the caller's to check.
 func (db *DB) Open() (*Conn, error) {
+	for _, suffix := range []string{"", WriteAheadSuffix, indexSuffix, "-journal"} {
+		if err := safepath.CheckRegular(db.path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
 	name := url.URL{Scheme: "file", Path: db.path, RawQuery: "vfs=" + layerName}
 	flags := sqlite3.OPEN_URI | sqlite3.OPEN_READWRITE | sqlite3.OPEN_CREATE
 	if db.readOnly {

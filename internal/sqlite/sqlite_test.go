@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/vfs"
+
+	"mneme/internal/safepath"
 )
 
 // newDB returns a database with a table of texts and a connection to it.
@@ -319,19 +322,6 @@ func TestPrivateFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := c.lib.Filename("main").String()
-	if os.Geteuid() == 0 { // files belong to the database's owner, whoever makes them
-		if err := os.Chown(path, 1234, 2345); err != nil {
-			t.Fatal(err)
-		}
-		MakePrivate(path+"-other", path)
-		info, err := os.Stat(path + "-other")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if owner := info.Sys().(*syscall.Stat_t); owner.Uid != 1234 || owner.Gid != 2345 {
-			t.Errorf("the file belongs to %d and group %d", owner.Uid, owner.Gid)
-		}
-	}
 	for _, suffix := range []string{"", "-wal", indexSuffix} {
 		info, err := os.Stat(path + suffix)
 		if err != nil {
@@ -340,6 +330,38 @@ func TestPrivateFiles(t *testing.T) {
 		if info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %v", info.Name(), info.Mode())
 		}
+	}
+}
+
+// Links are not opened, nor as root files that others may write to.
+func TestOpensOwnFilesOnly(t *testing.T) {
+	for _, suffix := range []string{"", WriteAheadSuffix, indexSuffix, "-journal"} {
+		t.Run("database"+suffix, func(t *testing.T) {
+			db, c := newDB(t)
+			if err := add(c, "a"); err != nil {
+				t.Fatal(err)
+			}
+			name := db.path + suffix
+			aside := filepath.Join(t.TempDir(), "aside")
+			if err := os.Rename(name, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(aside, name); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.Open(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+				t.Errorf("a link: %v", err)
+			}
+			if os.Geteuid() != 0 {
+				return
+			}
+			if err := errors.Join(os.Remove(name), os.WriteFile(name, nil, 0o600), os.Chown(name, 1234, 1234)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.Open(); !errors.Is(err, safepath.ErrUntrusted) || !strings.Contains(err.Error(), "user 1234") {
+				t.Errorf("another user's file: %v", err)
+			}
+		})
 	}
 }
 

@@ -102,14 +102,15 @@ func TestHalfWrittenStamp(t *testing.T) {
 	}
 }
 
-// TestStampThroughLink: the index lies beside the database, not beside a link to it.
+// TestStampThroughLink: the index lies beside the database, also where a link leads
+// to their directory.
 func TestStampThroughLink(t *testing.T) {
 	db, c := newDB(t)
-	link := filepath.Join(t.TempDir(), "link.db")
-	if err := os.Symlink(db.path, link); err != nil {
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Dir(db.path), link); err != nil {
 		t.Fatal(err)
 	}
-	linked := open(t, link)
+	linked := open(t, filepath.Join(link, filepath.Base(db.path)))
 	use(t, linked)
 	before := stampOf(t, linked)
 	if err := add(c, "a"); err != nil {

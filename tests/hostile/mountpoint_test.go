@@ -26,7 +26,7 @@ func TestMountPoint(t *testing.T) {
 		"agent/parent/new/x": "agent belongs to user 3001",
 		"agent/own":          "agent belongs to user 3001",
 		"all/new":            "everybody may write in ",
-		"tmp/link":           "tmp/link is a symbolic link",
+		"tmp/link":           "tmp/link belongs to user 3001",
 		"tmp/agent":          "tmp/agent belongs to user 3001",
 	} {
 		for _, how := range []string{"--background", "--keep"} {

@@ -232,7 +232,7 @@ func (b *Blobs) ready(ctx context.Context) (num int64, ok bool, err error) {
 	var format int
 	err = retryBusy(ctx, func() error {
 		return b.log.db.With(ctx, func(c *sqlite.Conn) (err error) {
-			format, err = readFormat(c, b.log.dir)
+			format, err = readFormat(c, b.log.root.Name())
 			return err
 		})
 	})

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
+
+	"mneme/internal/safepath"
 )
 
 // changes tells waiters that something was committed, in this process or in
@@ -16,7 +19,7 @@ import (
 // else does. A write costs a tenth of a commit, also because it wakes the watcher
 // of the process that makes it.
 type changes struct {
-	path string
+	dir  *os.Root
 	file *os.File // nil in a read-only log that nobody waits for
 	done chan struct{}
 
@@ -26,12 +29,12 @@ type changes struct {
 	watched bool              // whether a watcher was tried
 }
 
-func newChanges(path string) *changes {
-	return &changes{path: path, signal: make(chan struct{}), done: make(chan struct{})}
+func newChanges(dir *os.Root) *changes {
+	return &changes{dir: dir, signal: make(chan struct{}), done: make(chan struct{})}
 }
 
 func (c *changes) openForTouch() (err error) {
-	c.file, err = os.OpenFile(c.path, os.O_RDWR|os.O_CREATE, 0o600)
+	c.file, err = safepath.OpenFile(c.dir, changedName, os.O_RDWR|os.O_CREATE, 0o600)
 	return err
 }
 
@@ -54,10 +57,10 @@ func (c *changes) watch() {
 		return
 	}
 	if c.file == nil {
-		c.file, err = os.Open(c.path)
+		c.file, err = safepath.OpenFile(c.dir, changedName, os.O_RDONLY, 0)
 	}
 	if err == nil {
-		err = watcher.Add(c.path)
+		err = watcher.Add(filepath.Join(c.dir.Name(), changedName))
 	}
 	if err != nil {
 		_ = watcher.Close()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mneme/internal/durable"
+	"mneme/internal/safepath"
 	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
@@ -33,15 +34,19 @@ func (l Loss) String() string {
 // without changing anything. Nothing is lost where nothing is remembered: of a copy
 // by mneme backup, and of what an older mneme has committed.
 func Losses(ctx context.Context, dir string) ([]Loss, error) {
-	_, losses, err := inspectLosses(ctx, dir)
-	return losses, err
+	root, err := safepath.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	_, losses, err := inspectLosses(ctx, root)
+	return losses, errors.Join(err, root.Close())
 }
 
 // inspectLosses is inspect and Losses in one.
-func inspectLosses(ctx context.Context, dir string) (format int, losses []Loss, err error) {
-	path := filepath.Join(dir, databaseName)
+func inspectLosses(ctx context.Context, dir *os.Root) (format int, losses []Loss, err error) {
+	path := filepath.Join(dir.Name(), databaseName)
 	// In this order: the database is never behind what was remembered before.
-	known := readTips(filepath.Join(dir, tipsName))
+	known := readTips(dir)
 	then := databaseThen{stores: map[int64]storeThen{}}
 	format, err = inspect(ctx, path, func(c *sqlite.Conn) error {
 		if len(known) == 0 {
@@ -178,15 +183,19 @@ func whyLost(path string) (string, error) {
 // of a copy of the write-ahead log as it was, which may hold what is lost; "" where
 // there was none.
 func AcceptLosses(ctx context.Context, dir string) (losses []Loss, kept string, err error) {
-	_, losses, err = inspectLosses(ctx, dir)
+	root, err := safepath.OpenRoot(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	defer root.Close()
+	_, losses, err = inspectLosses(ctx, root)
 	if err != nil || len(losses) == 0 {
 		return losses, "", err
 	}
-	path := filepath.Join(dir, databaseName)
-	if kept, err = keepWriteAhead(path); err != nil {
+	if kept, err = keepWriteAhead(root); err != nil {
 		return losses, "", fmt.Errorf("keep the write-ahead log: %w", err)
 	}
-	t := openTips(filepath.Join(dir, tipsName), path)
+	t := openTips(root)
 	for _, loss := range losses {
 		err = errors.Join(err, t.forget(loss.num))
 	}
@@ -194,14 +203,15 @@ func AcceptLosses(ctx context.Context, dir string) (losses []Loss, kept string, 
 }
 
 // keepWriteAhead copies the write-ahead log aside.
-func keepWriteAhead(path string) (string, error) {
-	data, err := os.ReadFile(path + sqlite.WriteAheadSuffix)
+func keepWriteAhead(dir *os.Root) (string, error) {
+	const name = databaseName + sqlite.WriteAheadSuffix
+	data, err := dir.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) == 0 {
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	kept := path + sqlite.WriteAheadSuffix + ".damaged-" + time.Now().UTC().Format("20060102T150405Z")
-	return kept, durable.WriteFile(kept, data, 0o600)
+	kept := name + ".damaged-" + time.Now().UTC().Format("20060102T150405Z")
+	return filepath.Join(dir.Name(), kept), durable.WriteFile(dir, kept, data, 0o600)
 }

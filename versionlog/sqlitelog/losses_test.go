@@ -360,7 +360,7 @@ func TestManyProcessesRemember(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range readTips(l.path(tipsName)) {
+	for _, k := range readTips(l.root) {
 		if k.storeID != s.ID || k.seq != tip.Seq || k.digest != tip.Digest {
 			t.Errorf("remembered is %+v, the tip is %+v", k, tip)
 		}

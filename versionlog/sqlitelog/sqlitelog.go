@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mneme/internal/durable"
+	"mneme/internal/safepath"
 	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
@@ -43,7 +44,7 @@ type Options struct {
 
 // Log is a versionlog.Log in a directory.
 type Log struct {
-	dir     string
+	root    *os.Root   // the directory
 	db      *sqlite.DB // for those who read
 	stores  knownStores
 	writer  *writer // nil when read-only
@@ -66,7 +67,8 @@ var (
 // Open opens the log in directory dir, and creates both when they are not
 // there and opts do not say ReadOnly. Errors: versionlog.ErrFormat when a newer
 // mneme made it, ErrBusy, fs.ErrNotExist (read-only), versionlog.ErrRewritten when
-// it lacks what was acknowledged (not read-only; see Losses).
+// it lacks what was acknowledged (not read-only; see Losses), safepath.ErrUntrusted
+// when as root others may change it.
 func Open(ctx context.Context, dir string, opts *Options) (*Log, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -86,16 +88,16 @@ func Open(ctx context.Context, dir string, opts *Options) (*Log, error) {
 }
 
 func (l *Log) open(ctx context.Context, dir string, readOnly bool) error {
-	var err error
-	if l.dir, err = filepath.Abs(dir); err != nil {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
 		return err
 	}
-	if err := l.prepareFiles(ctx, readOnly); err != nil {
+	if err := l.prepareFiles(ctx, abs, readOnly); err != nil {
 		return err
 	}
 	l.db = database(l.path(databaseName), readOnly)
 	l.stores.db = l.db
-	l.changes = newChanges(l.path(changedName))
+	l.changes = newChanges(l.root)
 	if readOnly {
 		return nil
 	}
@@ -105,13 +107,21 @@ func (l *Log) open(ctx context.Context, dir string, readOnly bool) error {
 	if err := l.syncFound(); err != nil {
 		return err
 	}
-	l.tips = openTips(l.path(tipsName), l.path(databaseName))
+	l.tips = openTips(l.root)
 	return l.changes.openForTouch()
 }
 
 // prepareFiles leaves a directory with a database that this mneme understands;
 // one to be written to has the newest format then.
-func (l *Log) prepareFiles(ctx context.Context, readOnly bool) error {
+func (l *Log) prepareFiles(ctx context.Context, dir string, readOnly bool) (err error) {
+	if l.root, err = safepath.OpenRoot(dir); errors.Is(err, fs.ErrNotExist) && !readOnly {
+		if err = safepath.MkdirAll(dir, 0o700); err == nil {
+			l.root, err = safepath.OpenRoot(dir)
+		}
+	}
+	if err != nil {
+		return err
+	}
 	path := l.path(databaseName)
 	if readOnly {
 		found, err := inspect(ctx, path, nil)
@@ -122,14 +132,14 @@ func (l *Log) prepareFiles(ctx context.Context, readOnly bool) error {
 	}
 	// Before anybody opens the database to write: whoever does may write over what
 	// is left in the write-ahead log.
-	found, losses, err := inspectLosses(ctx, l.dir)
+	found, losses, err := inspectLosses(ctx, l.root)
 	if err == nil && len(losses) > 0 {
 		err = fmt.Errorf("%w: %s", versionlog.ErrRewritten, losses[0])
 	}
 	if err != nil || found == schemaFormat {
 		return err
 	}
-	if err := durable.MkdirAll(l.dir, 0o700); err != nil {
+	if err := safepath.MkdirAll(dir, 0o700); err != nil { // durable, whoever made it
 		return err
 	}
 	return bringSchema(ctx, path)
@@ -140,7 +150,7 @@ func (l *Log) prepareFiles(ctx context.Context, readOnly bool) error {
 // that for good, and a caller who does not hear of it again would be told that
 // what he wants is the case.
 func (l *Log) syncFound() error {
-	f, err := os.Open(l.path(databaseName + "-wal"))
+	f, err := l.root.Open(databaseName + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -150,7 +160,7 @@ func (l *Log) syncFound() error {
 	return errors.Join(durable.Sync(f), f.Close())
 }
 
-func (l *Log) path(name string) string { return filepath.Join(l.dir, name) }
+func (l *Log) path(name string) string { return filepath.Join(l.root.Name(), name) }
 
 // database does not yet touch the file.
 func database(path string, readOnly bool) *sqlite.DB { return sqlite.New(path, readOnly, maxReaders) }
@@ -167,6 +177,9 @@ func (l *Log) Close() error {
 	}
 	if l.db != nil {
 		errs = append(errs, l.db.Close())
+	}
+	if l.root != nil {
+		errs = append(errs, l.root.Close())
 	}
 	return errors.Join(errs...)
 }

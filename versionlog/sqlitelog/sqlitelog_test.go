@@ -30,9 +30,11 @@ func TestLog(t *testing.T) {
 		Reopen: func(t testing.TB, l versionlog.Log) versionlog.Log {
 			old := l.(*Log)
 			closeOnce(t, old)
-			return open(t, old.dir, old.now)
+			return open(t, old.root.Name(), old.now)
 		},
-		Share: func(t testing.TB, l versionlog.Log) versionlog.Log { return open(t, l.(*Log).dir, l.(*Log).now) },
+		Share: func(t testing.TB, l versionlog.Log) versionlog.Log {
+			return open(t, l.(*Log).root.Name(), l.(*Log).now)
+		},
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"os"
 
-	"mneme/internal/sqlite"
+	"mneme/internal/safepath"
 	"mneme/versionlog"
 )
 
@@ -93,9 +93,8 @@ func decodeTip(b []byte) (k knownTip, ok bool) {
 // same.
 type tips struct{ file *os.File }
 
-func openTips(path, database string) tips {
-	sqlite.MakePrivate(path, database)
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+func openTips(dir *os.Root) tips {
+	f, err := safepath.OpenFile(dir, tipsName, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return tips{}
 	}
@@ -131,8 +130,8 @@ func (t tips) close() error {
 
 // readTips returns what is remembered of each store, by number: the newest tip, and
 // the last state. What cannot be read is not remembered.
-func readTips(path string) map[int64]knownTip {
-	f, err := os.Open(path)
+func readTips(dir *os.Root) map[int64]knownTip {
+	f, err := safepath.OpenFile(dir, tipsName, os.O_RDONLY, 0)
 	if err != nil {
 		return nil
 	}

@@ -1,0 +1,88 @@
+package conflict
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"mneme/internal/durable"
+)
+
+// Remove forgets a conflict, open or settled. ErrNotFound.
+func (s *Store) Remove(id int) error {
+	root, dir, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	// Renamed first, so that a conflict is there whole or not at all.
+	temp := fmt.Sprintf("%sgone-%d", durable.TempPrefix, id)
+	err = root.Rename(dir, temp)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("conflict %d: %w", id, ErrNotFound)
+	}
+	if err != nil {
+		return fmt.Errorf("conflict %d: %w", id, err)
+	}
+	return root.RemoveAll(temp)
+}
+
+// RemoveAll removes all conflicts with the directory that keeps them.
+func (s *Store) RemoveAll() error {
+	root, err := s.dir.Open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	entries, err := fs.ReadDir(root.FS(), ".")
+	for _, e := range entries {
+		err = errors.Join(err, root.RemoveAll(e.Name()))
+	}
+	return errors.Join(err, os.Remove(s.Dir()))
+}
+
+// Expire removes the conflicts that are older than Life at now, and what
+// processes that were killed have left behind.
+func (s *Store) Expire(now time.Time) error {
+	list, err := s.ListAll()
+	if err != nil {
+		return err
+	}
+	for _, about := range list {
+		if now.Sub(about.Time) <= Life {
+			continue
+		}
+		if err := s.Remove(about.ID); err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	return s.sweep(now)
+}
+
+func (s *Store) sweep(now time.Time) error {
+	root, err := s.dir.Open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !strings.HasPrefix(e.Name(), durable.TempPrefix) || now.Sub(info.ModTime()) < time.Hour {
+			continue
+		}
+		if err := root.RemoveAll(e.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
