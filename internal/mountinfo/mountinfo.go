@@ -5,8 +5,10 @@ package mountinfo
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -75,10 +77,16 @@ func unescape(text string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(text)
 }
 
+// ErrUnknown says that the kernel does not tell: /proc is not mounted, or not Linux's.
+var ErrUnknown = errors.New("the kernel does not tell of mounts")
+
 // IDOf returns the id of the mount in which a file is open, perhaps with O_PATH.
-// No other mount gets it until the file is closed.
+// No other mount gets it until the file is closed. ErrUnknown.
 func IDOf(f *os.File) (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", f.Fd()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, ErrUnknown
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -86,7 +94,7 @@ func IDOf(f *os.File) (int, error) {
 	number, _, _ := bytes.Cut(after, []byte("\n"))
 	id, err := strconv.Atoi(string(number))
 	if err != nil {
-		return 0, fmt.Errorf("read the mount of an open file: %w", err)
+		return 0, ErrUnknown
 	}
 	return id, nil
 }
