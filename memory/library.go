@@ -38,9 +38,26 @@ type Blobs func(storeID string) (cas.Store, error)
 // Library is the set of memory stores behind one version log.
 // All methods may be called at once from many goroutines.
 type Library struct {
-	log   versionlog.Log
-	blobs Blobs
+	log     versionlog.Log
+	blobs   Blobs
+	witness Witness // nil: there is none
 }
+
+// Witness remembers elsewhere how far histories have come. Its methods may be
+// called at once from many goroutines.
+type Witness interface {
+	// Check is asked of a store that is about to be opened to be written. An error,
+	// such as versionlog.ErrRewritten, refuses that.
+	Check(ctx context.Context, log versionlog.Log, s versionlog.Store) error
+	// Saw is told of commits of a store that was checked: acknowledged ones, and
+	// those of others as they come. They may come twice, and out of order.
+	Saw(storeID string, seq uint64, digest versionlog.Digest)
+	// Forget is told of a store that was deleted.
+	Forget(storeID string)
+}
+
+// SetWitness lets w witness what becomes of stores; before any is opened.
+func (l *Library) SetWitness(w Witness) { l.witness = w }
 
 // NewLibrary returns the library of a log and its blobs. It owns neither.
 func NewLibrary(log versionlog.Log, blobs Blobs) *Library {
@@ -184,6 +201,9 @@ func (l *Library) DeleteStore(ctx context.Context, id string) error {
 	if err := l.log.DeleteStore(ctx, id); err != nil {
 		return err
 	}
+	if l.witness != nil {
+		l.witness.Forget(id)
+	}
 	blobs, err := l.blobs(id)
 	if err != nil {
 		return err
@@ -217,7 +237,8 @@ type Author struct {
 }
 
 // Open returns the store of an id for reading, and for writing in the name of
-// author unless author is nil.
+// author unless author is nil. versionlog.ErrRewritten when it is to be written
+// and lacks what a witness has seen.
 func (l *Library) Open(ctx context.Context, id string, author *Author) (*Store, error) {
 	info, err := l.log.Store(ctx, id)
 	if err != nil {
@@ -227,7 +248,14 @@ func (l *Library) Open(ctx context.Context, id string, author *Author) (*Store, 
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", info.Slug, err)
 	}
-	return &Store{info: info, log: l.log, blobs: blobs, author: author}, nil
+	s := &Store{info: info, log: l.log, blobs: blobs, author: author}
+	if l.witness != nil && author != nil {
+		if err := l.witness.Check(ctx, l.log, info); err != nil {
+			return nil, fmt.Errorf("open store %s: %w", info.Slug, err)
+		}
+		s.witness = l.witness
+	}
+	return s, nil
 }
 
 // FindVersion returns a version by its id, and its store, wherever it is.

@@ -22,6 +22,8 @@ type Store struct {
 	blobs  cas.Store
 	author *Author // nil: read-only
 	added  tally
+
+	witness Witness // nil: nobody hears of commits
 }
 
 // Info returns what the store was when it was opened.
@@ -161,10 +163,18 @@ func (s *Store) Follow(ctx context.Context, after uint64, apply func(*versionlog
 				return err
 			}
 			after = c.Seq
+			s.saw(c)
 		}
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// saw tells the witness, if there is one, of a commit that the log has.
+func (s *Store) saw(c *versionlog.Commit) {
+	if s.witness != nil {
+		s.witness.Saw(s.info.ID, c.Seq, c.Digest)
 	}
 }
 

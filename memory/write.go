@@ -76,6 +76,7 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
 	}
 	s.added.add(commit.Versions, time.Now())
+	s.saw(commit)
 	return commit, nil
 }
 

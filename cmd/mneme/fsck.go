@@ -18,7 +18,7 @@ type fsckCmd struct {
 	Repair       bool   `help:"Put bytes back that are lost, where this machine's cache still has them."`
 	RebuildIndex bool   `help:"First make the index (the DynamoDB table's rows) anew from the records in S3, and put records back there that only the table has: of all stores that the bucket has, or of STORE alone. No store need be known any more; a lost table wants mneme setup before."`
 	Against      *point `placeholder:"TIP" help:"Prove that STORE's history has this commit, and so everything before it as it was: DIGEST or SEQ:DIGEST, as 'mneme store show' prints the tip."`
-	AcceptLoss   bool   `help:"Go on without what was acknowledged and is missing from the database of embedded stores. What is left of log.db-wal is kept in a copy beside it."`
+	AcceptLoss   bool   `help:"Go on without what was acknowledged and is missing, as after going back to a backup: this machine takes the histories as they are. Of embedded stores, what is left of log.db-wal is kept in a copy beside it."`
 }
 
 func (c *fsckCmd) Help() string {
@@ -107,7 +107,7 @@ func (c *fsckCmd) checkAll(ctx context.Context, a *app, at location, lost []loss
 	}
 	all := len(stores) + bad
 	for _, s := range stores {
-		sum, err := c.check(ctx, a, lib, s, lost)
+		sum, err := c.check(ctx, a, at, lib, s, lost)
 		if err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (c *fsckCmd) stores(ctx context.Context, lib *library) ([]versionlog.Store,
 }
 
 // check verifies one store and prints what it finds.
-func (c *fsckCmd) check(ctx context.Context, a *app, lib *library, s versionlog.Store, lost []loss) (fsckJSON, error) {
+func (c *fsckCmd) check(ctx context.Context, a *app, at location, lib *library, s versionlog.Store, lost []loss) (fsckJSON, error) {
 	st, err := lib.Open(ctx, s.ID, nil)
 	if err != nil {
 		return fsckJSON{}, err
@@ -164,6 +164,9 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *library, s versionlog.
 		if l.store.ID == s.ID {
 			report(l.problem())
 		}
+	}
+	if err := c.witnessed(ctx, a, at, lib, s, lost, report); err != nil {
+		return out, err
 	}
 	opts := &memory.VerifyOptions{PresenceOnly: c.Quick, Progress: bar.show, Against: (*versionlog.Tip)(c.Against)}
 	if c.Repair {

@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"mneme/memory"
+	"mneme/versionlog"
 )
 
 // problemLoss is what was acknowledged and is not there.
@@ -35,6 +39,34 @@ func (c *fsckCmd) losses(ctx context.Context, a *app, at location) ([]loss, erro
 		}
 	}
 	return nil, a.out.Flush()
+}
+
+// witnessed compares a store with what this machine has seen of it, and takes it as
+// it is if losses are accepted. What the backend misses, too, is not said twice.
+func (c *fsckCmd) witnessed(ctx context.Context, a *app, at location, lib *library, s versionlog.Store, lost []loss, report func(memory.Problem)) error {
+	w := newWitness(at)
+	if w == nil {
+		return nil
+	}
+	missing, err := w.Missing(ctx, lib.log, s)
+	if err != nil {
+		return err
+	}
+	if changed := w.Changed(s); missing == "" && changed != nil {
+		missing = "this machine has seen it with another " + strings.Join(changed, ", ")
+	}
+	twice := slices.ContainsFunc(lost, func(l loss) bool { return l.store.ID == s.ID })
+	switch {
+	case missing == "" || twice:
+	case c.AcceptLoss:
+		return errors.Join(w.Accept(ctx, lib.log, s), a.printAccepted(loss{s, missing}, ""), a.out.Flush())
+	default:
+		report(memory.Problem{
+			Kind: problemLoss, Subject: "store", What: missing,
+			Do: fmt.Sprintf("if you went back to a backup, that is why, and `mneme fsck %s --accept-loss` takes it as it is; else somebody has changed it behind mneme: compare it with a backup", s.Slug),
+		})
+	}
+	return nil
 }
 
 func (a *app) printAccepted(l loss, kept string) error {

@@ -17,6 +17,7 @@ import (
 	"mneme/internal/safepath"
 	"mneme/memory"
 	"mneme/versionlog"
+	"mneme/witness"
 )
 
 // urlVariable names the environment variable that stands in for --url.
@@ -67,8 +68,9 @@ type location interface {
 	remote() bool
 	// rebuild makes the index of a store, or of all, anew from the records.
 	rebuild(ctx context.Context, store string, progress func(step string, done, total int)) error
-	// losses tells what was acknowledged and is not there. With accept it is not
-	// missed any more, and kept names a file which may hold what is lost.
+	// losses tells what was acknowledged and is not there, as far as the backend
+	// itself remembers. With accept it is not missed any more, and kept names a file
+	// which may hold what is lost.
 	losses(ctx context.Context, accept bool) (lost []loss, kept string, err error)
 	// backup copies stores, or all where refs are none, into the directory dir.
 	backup(ctx context.Context, dir string, refs []string, progress func(step string, done, total int)) (*backupResult, error)
@@ -97,6 +99,8 @@ type library struct {
 	*memory.Library
 	log   versionlog.Log
 	blobs *blobCaches
+
+	witness *witness.Witness // nil: nothing is remembered of what is written
 
 	url          string // without credentials
 	conflictsDir string // has a directory for the conflicts of each store
@@ -138,6 +142,10 @@ func openLibrary(ctx context.Context, rawURL *string, opts openOptions) (*librar
 		return nil, errors.Join(err, lib.Close())
 	}
 	lib.url, lib.conflictsDir = at.String(), conflicts
+	if w := newWitness(at); w != nil && !opts.readOnly {
+		lib.witness = w
+		lib.SetWitness(advisedWitness{w})
+	}
 	return lib, nil
 }
 
@@ -165,6 +173,9 @@ func newLibrary(log versionlog.Log, blobs *blobCaches) *library {
 
 // Close releases the backends.
 func (l *library) Close() error {
+	if l.witness != nil {
+		l.witness.Close()
+	}
 	l.blobs.close()
 	return l.log.Close()
 }

@@ -168,12 +168,7 @@ func (t awsTable) rebuild(ctx context.Context, store string, progress func(step 
 	})
 }
 
-func (t awsTable) losses(_ context.Context, accept bool) ([]loss, string, error) {
-	if accept {
-		return nil, "", usagef("%v: --accept-loss is for embedded stores; `mneme fsck --rebuild-index` makes the table agree with the bucket", t)
-	}
-	return nil, "", nil
-}
+func (t awsTable) losses(context.Context, bool) ([]loss, string, error) { return nil, "", nil }
 
 func (t awsTable) backup(context.Context, string, []string, func(string, int, int)) (*backupResult, error) {
 	return nil, usagef("%v: mneme backup copies embedded stores; the history of these is in the bucket, so turn on its versioning and copy or replicate it (see docs/AWS.md), from which `mneme fsck --rebuild-index` makes the table", t)

@@ -17,6 +17,7 @@ var floors = map[string]int{
 	"cache":                2,
 	"conflict":             2,
 	"spool":                2,
+	"witness":              2,
 	"cas/dircas":           2,
 	"cas/s3cas":            2,
 	"cas/memcas":           2,

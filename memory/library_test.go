@@ -1,0 +1,93 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// heard is a witness that writes down what it is told, and refuses what it is told to.
+type heard struct {
+	refuse bool
+	said   []string
+}
+
+func (h *heard) Check(_ context.Context, _ versionlog.Log, s versionlog.Store) error {
+	h.said = append(h.said, "check "+s.Slug)
+	if h.refuse {
+		return versionlog.ErrRewritten
+	}
+	return nil
+}
+
+func (h *heard) Saw(_ string, seq uint64, d versionlog.Digest) {
+	h.said = append(h.said, fmt.Sprint("saw ", seq, " ", !d.IsZero()))
+}
+
+func (h *heard) Forget(string) { h.said = append(h.said, "forget") }
+
+func (h *heard) want(t *testing.T, want ...string) {
+	t.Helper()
+	if got := fmt.Sprintf("%q", h.said); got != fmt.Sprintf("%q", want) {
+		t.Errorf("the witness heard %s, want %q", got, want)
+	}
+	h.said = nil
+}
+
+// TestWitnessHears holds that a witness is asked before a store can be written,
+// and hears of every commit after.
+func TestWitnessHears(t *testing.T) {
+	f := newFixture(t, nil)
+	h := &heard{refuse: true}
+	f.lib.SetWitness(h)
+	id := f.Info().ID
+	if _, err := f.lib.Open(t.Context(), id, author); !errors.Is(err, versionlog.ErrRewritten) {
+		t.Errorf("open: %v, want ErrRewritten", err)
+	}
+	h.want(t, "check notes")
+	reader, err := f.lib.Open(t.Context(), id, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.refuse = false
+	st, err := f.lib.Open(t.Context(), id, author)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.want(t, "check notes")
+	for _, text := range []string{"one", "one", "two"} {
+		if _, err := st.Write(t.Context(), "/a", []byte(text), versionlog.ExpectAny()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.want(t, "saw 1 true", "saw 1 true", "saw 2 true")
+	if _, err := st.Write(t.Context(), "/a", []byte("three"), versionlog.ExpectAbsent()); err == nil {
+		t.Error("written over what is there")
+	}
+	h.want(t)
+	errDone := errors.New("done")
+	follow := func(st *memory.Store) {
+		t.Helper()
+		err := st.Follow(t.Context(), 0, func(c *versionlog.Commit) error {
+			if c.Seq == 2 {
+				return errDone
+			}
+			return nil
+		})
+		if !errors.Is(err, errDone) {
+			t.Fatal(err)
+		}
+	}
+	follow(reader)
+	h.want(t)
+	follow(st)
+	h.want(t, "saw 1 true")
+	if err := f.lib.DeleteStore(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	h.want(t, "forget")
+}

@@ -1,0 +1,231 @@
+// Package witness remembers how far the histories of stores had come, in files
+// outside of them, on the machine that writes. A history can be cut, rewritten
+// with digests that fit each other, or put back to an older copy, and is then as
+// sound in itself as before; only somebody who has seen it before can tell.
+package witness
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"mneme/internal/durable"
+	"mneme/versionlog"
+)
+
+// Witness remembers the stores of one library. Its methods may be called at once
+// from many goroutines, and many processes may remember one library.
+//
+// A store's file has the highest sequence number that was seen in it, and is
+// replaced as a whole, without a sync:
+//
+//  1. A commit is noted when it is acknowledged, or was read from the log by a
+//     store that is open to be written; never before it is durable. So a file does
+//     not lead. It may lag, by what a process that was killed had not written yet,
+//     or after a power cut.
+//  2. A store is compared when it is opened to be written, before anything of it is
+//     noted. What does not fit leaves the file as it is until somebody accepts it.
+//  3. A file that cannot be read is none, and one that cannot be written is not: the
+//     commit is made all the same.
+type Witness struct {
+	library, dir string
+	every        time.Duration // how often a file is written at most while commits come
+
+	mu    sync.Mutex // guards what follows
+	notes map[string]*note
+}
+
+// note is what this process has seen of a store that it has compared.
+type note struct {
+	memo
+	dirty   bool
+	written time.Time // the file, by this process
+}
+
+// New returns the witness of a library, whose files are in a directory of their
+// own below dir, which is made when there is one.
+func New(dir, library string) *Witness {
+	sum := sha256.Sum256([]byte(library))
+	return &Witness{library: library, dir: filepath.Join(dir, hex.EncodeToString(sum[:8])), every: 5 * time.Second, notes: map[string]*note{}}
+}
+
+// Check compares a store that is to be written with what is remembered, and from
+// then on notes what is seen of it. versionlog.ErrRewritten when the history lacks
+// what was seen in it.
+func (w *Witness) Check(ctx context.Context, log versionlog.Log, s versionlog.Store) error {
+	tip, what, err := w.compare(ctx, log, s)
+	if err == nil && what != "" {
+		err = fmt.Errorf("%w: %s", versionlog.ErrRewritten, what)
+	}
+	if err != nil {
+		return err
+	}
+	n := &note{memo: w.memo(tip, s), dirty: true}
+	if was, known := w.read(s.ID); known && w.Changed(s) != nil {
+		n.Store = was.Store // until somebody accepts the change
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notes[s.ID] = n
+	return nil
+}
+
+// Saw notes that a commit is in the history of a store that was checked. It writes
+// it down now and then.
+func (w *Witness) Saw(storeID string, seq uint64, digest versionlog.Digest) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.notes[storeID]
+	if n == nil || seq <= n.Seq {
+		return
+	}
+	n.Seq, n.Digest, n.dirty = seq, digest, true
+	if time.Since(n.written) >= w.every {
+		w.write(n)
+	}
+}
+
+// Close writes down what is not yet.
+func (w *Witness) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range w.notes {
+		w.write(n)
+	}
+}
+
+// Forget forgets a store, which was deleted.
+func (w *Witness) Forget(storeID string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.notes, storeID)
+	_ = os.Remove(w.path(storeID))
+}
+
+// Accept remembers a store as it is now, whatever was remembered.
+func (w *Witness) Accept(ctx context.Context, log versionlog.Log, s versionlog.Store) error {
+	tip, err := log.Tip(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	m := w.memo(tip, s)
+	return w.replace(&m)
+}
+
+// Missing says what of a store's history was seen and is not there, or is another
+// now; "" where nothing is missed. Errors say that it could not look.
+func (w *Witness) Missing(ctx context.Context, log versionlog.Log, s versionlog.Store) (string, error) {
+	_, what, err := w.compare(ctx, log, s)
+	return what, err
+}
+
+func (w *Witness) compare(ctx context.Context, log versionlog.Log, s versionlog.Store) (tip versionlog.Tip, what string, err error) {
+	m, known := w.read(s.ID) // first: the history is never behind what was remembered before
+	if tip, err = log.Tip(ctx, s.ID); err != nil || !known || m.Seq == 0 {
+		return tip, "", err
+	}
+	if m.Seq > tip.Seq {
+		return tip, fmt.Sprintf("this machine has seen commit %d of it, and it ends at %d", m.Seq, tip.Seq), nil
+	}
+	there := tip.Digest
+	if m.Seq < tip.Seq {
+		c, err := commitAt(ctx, log, s.ID, m.Seq)
+		if err != nil || c == nil {
+			return tip, "", err
+		}
+		there = c.Digest
+	}
+	if there != m.Digest {
+		return tip, fmt.Sprintf("commit %d is another than the one that this machine has seen: the history was rewritten", m.Seq), nil
+	}
+	return tip, "", nil
+}
+
+// commitAt returns a commit by its sequence number; nil where it cannot be read,
+// which is for those to tell who read it.
+func commitAt(ctx context.Context, log versionlog.Log, storeID string, seq uint64) (*versionlog.Commit, error) {
+	for c, err := range log.Commits(ctx, storeID, seq-1) {
+		if errors.Is(err, versionlog.ErrCorrupt) {
+			return nil, nil
+		}
+		return c, err
+	}
+	return nil, nil
+}
+
+// Changed names what of a store's description is not what it was when this machine
+// opened it last: nothing changes it but archiving, once.
+func (w *Witness) Changed(s versionlog.Store) (fields []string) {
+	m, known := w.read(s.ID)
+	if !known {
+		return nil
+	}
+	was, is := m.Store, describe(s)
+	for _, field := range []struct {
+		name string
+		same bool
+	}{
+		{"slug", was.Slug == is.Slug}, {"name", was.Name == is.Name}, {"description", was.Description == is.Description},
+		{"limits", was.MaxMemoryBytes == is.MaxMemoryBytes && was.Content == is.Content}, {"time of creation", was.CreatedAt.Equal(is.CreatedAt)},
+		{"time of archiving", was.ArchivedAt.IsZero() || was.ArchivedAt.Equal(is.ArchivedAt)},
+	} {
+		if !field.same {
+			fields = append(fields, field.name)
+		}
+	}
+	return fields
+}
+
+// write writes a note down unless another process has seen more. Caller holds w.mu.
+func (w *Witness) write(n *note) {
+	if !n.dirty {
+		return
+	}
+	n.dirty, n.written = false, time.Now()
+	if m, known := w.read(n.Store.ID); !known || m.Seq <= n.Seq {
+		_ = w.replace(&n.memo)
+	}
+}
+
+func (w *Witness) replace(m *memo) error {
+	text, err := json.Marshal(m)
+	if err == nil {
+		err = os.MkdirAll(w.dir, 0o700)
+	}
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(w.dir, durable.TempPrefix+"*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), w.path(m.Store.ID))
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
+
+// read returns what is remembered of a store.
+func (w *Witness) read(storeID string) (m memo, known bool) {
+	text, err := os.ReadFile(w.path(storeID))
+	if err != nil || json.Unmarshal(text, &m) != nil {
+		return memo{}, false
+	}
+	return m, m.Format == format && m.Store.ID == storeID
+}
+
+func (w *Witness) path(storeID string) string {
+	return filepath.Join(w.dir, strings.ReplaceAll(storeID, "/", "_"))
+}
