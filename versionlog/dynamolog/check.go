@@ -27,6 +27,8 @@ const (
 	doRebuild = "run `mneme fsck --rebuild-index`"
 	doSweep   = "any process that writes to the store mends it, within a minute; if none can, run `mneme fsck --rebuild-index`"
 	doRestore = "the table still has it: run `mneme fsck --rebuild-index`, which puts it back"
+	doMend    = "run `mneme fsck --rebuild-index`, which puts it back if the table has it; if not, restore the object"
+	doCatchUp = "if the table was restored to an earlier time, run `mneme fsck --rebuild-index`, which brings it up to them if they follow"
 )
 
 // Check compares the records of a store in the bucket with the rows in the
@@ -100,6 +102,9 @@ func (c *checker) records(ctx context.Context) (whole bool, err error) {
 			there[seq] = true
 		}
 	}
+	if err := c.beyond(ctx, spans); err != nil {
+		return false, err
+	}
 	whole = true
 	for seq := uint64(1); seq <= c.meta.tip.Seq; seq++ {
 		if there[seq] {
@@ -116,6 +121,33 @@ func (c *checker) records(ctx context.Context) (whole bool, err error) {
 		c.report(Problem{subject(seq), what, do})
 	}
 	return whole, nil
+}
+
+// beyond looks for records that META does not tell of. That of a commit made
+// meanwhile is there after META is.
+func (c *checker) beyond(ctx context.Context, spans []span) error {
+	newest := map[string]uint64{}
+	for _, of := range spans {
+		newest["bucket"] = max(newest["bucket"], of.last)
+	}
+	for i, err := range c.log.table.rows(ctx, between{partition: c.meta.ID, from: logSort(c.meta.tip.Seq + 1), to: logSort(maxSeq)}) {
+		if err != nil {
+			return err
+		}
+		var seq uint64
+		_, _ = fmt.Sscanf(sortOf(i), logPrefix+"%d", &seq)
+		newest["table"] = max(newest["table"], seq)
+	}
+	now, err := c.log.table.meta(ctx, c.meta.ID)
+	if err != nil {
+		return err
+	}
+	for _, where := range []string{"bucket", "table"} {
+		if seq := newest[where]; seq > now.tip.Seq {
+			c.report(Problem{subject(seq), fmt.Sprintf("is in the %s, but META ends with commit %d", where, now.tip.Seq), doCatchUp})
+		}
+	}
+	return nil
 }
 
 func subject(seq uint64) string { return fmt.Sprintf("record %d", seq) }
@@ -172,7 +204,7 @@ func (c *checker) rows(ctx context.Context) error {
 		return nil
 	}
 	if errors.Is(err, versionlog.ErrCorrupt) {
-		c.report(Problem{"the records in the bucket", err.Error(), "restore the object from a backup; the table is not affected"})
+		c.report(Problem{"the records in the bucket", err.Error(), doMend})
 		return nil
 	}
 	if err != nil {

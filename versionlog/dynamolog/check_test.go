@@ -1,6 +1,7 @@
 package dynamolog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -184,7 +185,21 @@ func TestCheckFinds(t *testing.T) {
 			name := recordKey(id, span{3, 3})
 			_, err := b.clients(t, nil).S3.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.bucket, Key: &name, Body: strings.NewReader("{}")})
 			return err
+		}, "the records in the bucket object", false},
+		"record changed in both": {func(t *testing.T, b *backend, tab table, id string) error {
+			name := recordKey(id, span{3, 3})
+			_, err := b.clients(t, nil).S3.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.bucket, Key: &name, Body: strings.NewReader("{}")})
+			return errors.Join(err, tab.write(ctx, []types.WriteRequest{putRequest(logItem(id, 3, []byte("{}")))}))
 		}, "the records in the bucket object", true},
+		"log row changed": {func(_ *testing.T, _ *backend, tab table, id string) error {
+			return tab.write(ctx, []types.WriteRequest{putRequest(logItem(id, 3, []byte("{}")))})
+		}, "row " + logSort(3) + " is not what follows", false},
+		"description of another store": {func(t *testing.T, b *backend, _ table, id string) error {
+			data, err := (&meta{Store: versionlog.Store{ID: id, Slug: "notes"}, creation: "another"}).describe()
+			name := descriptionKey(id)
+			_, putErr := b.clients(t, nil).S3.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.bucket, Key: &name, Body: bytes.NewReader(data)})
+			return errors.Join(err, putErr)
+		}, "store.json does not describe", true},
 		"description lost": {func(t *testing.T, b *backend, _ table, id string) error {
 			name := descriptionKey(id)
 			_, err := b.clients(t, nil).S3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.bucket, Key: &name})
@@ -225,10 +240,14 @@ func TestCheckFinds(t *testing.T) {
 			if len(found) == 0 || !strings.HasPrefix(found[0], test.want) {
 				t.Fatalf("Check reports %q, want %q", found, test.want)
 			}
+			before := b.everything(t, s)
 			err := b.rebuild(t, "notes")
 			if test.keeps {
-				if err == nil {
-					t.Error("Rebuild mended what it could not know")
+				if !errors.Is(err, versionlog.ErrCorrupt) {
+					t.Errorf("Rebuild mended what it could not know: error %v, want ErrCorrupt", err)
+				}
+				if diff := cmp.Diff(before, b.everything(t, s)); diff != "" {
+					t.Errorf("Rebuild refused, but has changed (want -, got +):\n%s", diff)
 				}
 				return
 			}

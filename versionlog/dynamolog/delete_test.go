@@ -102,7 +102,11 @@ func TestDeleteSparesARebuild(t *testing.T) {
 	s := addStore(t, l, "notes")
 	write(t, l, s.ID, "/a", "text")
 	l.work.Wait()
-	if err := l.closeStore(t.Context(), s.ID); err != nil {
+	m, err := l.table.meta(t.Context(), s.ID)
+	if err == nil {
+		err = l.closeStore(t.Context(), s.ID, m)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := l.DeleteStore(t.Context(), s.ID); err == nil || !strings.Contains(err.Error(), "--rebuild-index") {

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
+	"time"
 
 	"mneme/internal/awsconf"
 	"mneme/versionlog"
@@ -19,14 +19,16 @@ import (
 // Rebuild makes the rows of a store anew from what the bucket holds, which is
 // enough. The store is named by id or slug; "" is every store. The table must
 // exist; it need not have been set up. Records that the table still has and the
-// bucket lacks are put into the bucket first.
+// bucket lacks, or has damaged, are put into the bucket first, if they belong to
+// the one history that bucket and table make together.
 //
-// While it runs, the store is not to be found; should it be interrupted, run it
-// again. It calls progress, which may be nil, with how many of a store's records
-// it has read. Errors: ErrOtherBucket as for Setup without move,
+// In its last part the store is not to be found; should the process be killed
+// there, run it again. It calls progress, which may be nil, with how many of a
+// store's records it has read. Errors: ErrOtherBucket as for Setup without move,
 // versionlog.ErrNotFound when the bucket has no such store,
-// versionlog.ErrCorrupt when its records are not one whole history, and those
-// of the AWS SDK, explained.
+// versionlog.ErrCorrupt when the records in the bucket and in the table are not
+// one whole history, in which case nothing was changed, and those of the AWS
+// SDK, explained.
 func Rebuild(ctx context.Context, db database, tableName string, s3 objects, bucket, store string, progress func(done, total int)) error {
 	if err := Setup(ctx, db, tableName, bucket, nil); err != nil {
 		return err
@@ -36,7 +38,7 @@ func Rebuild(ctx context.Context, db database, tableName string, s3 objects, buc
 	}
 	l := tools(ctx, db, tableName, s3, bucket)
 	defer l.endLife()
-	if err := l.describeAgain(ctx, store); err != nil {
+	if err := l.describeStores(ctx, store); err != nil {
 		return fmt.Errorf("rebuild the index: %w", awsconf.Explain(err))
 	}
 	found := false
@@ -68,12 +70,16 @@ func tools(ctx context.Context, db database, tableName string, s3 objects, bucke
 	return l
 }
 
-// describeAgain writes the description of a store that the table knows, should
-// the bucket lack it.
-func (l *Log) describeAgain(ctx context.Context, store string) error {
-	found, err := l.StoreNamed(ctx, store)
-	if errors.Is(err, versionlog.ErrNotFound) {
-		found, err = l.Store(ctx, store)
+// describeStores writes the descriptions that the bucket lacks of stores that
+// the table knows: of all, or of the one that store names.
+func (l *Log) describeStores(ctx context.Context, store string) error {
+	known, err := l.Stores(ctx)
+	if store != "" {
+		var one versionlog.Store
+		if one, err = l.StoreNamed(ctx, store); errors.Is(err, versionlog.ErrNotFound) {
+			one, err = l.Store(ctx, store)
+		}
+		known = []versionlog.Store{one}
 	}
 	if errors.Is(err, versionlog.ErrNotFound) {
 		return nil
@@ -81,7 +87,41 @@ func (l *Log) describeAgain(ctx context.Context, store string) error {
 	if err != nil {
 		return err
 	}
-	return l.putDescription(ctx, found.ID)
+	for _, s := range known {
+		m, err := l.table.meta(ctx, s.ID)
+		if err == nil {
+			err = l.describeAgain(ctx, m)
+		}
+		if err != nil && !errors.Is(err, versionlog.ErrNotFound) {
+			return fmt.Errorf("store %s: %w", s.Slug, err)
+		}
+	}
+	return nil
+}
+
+// describeAgain writes the description of a store that the table knows, if the
+// bucket has none that can be read, or one from before the store was archived.
+func (l *Log) describeAgain(ctx context.Context, m *meta) error {
+	data, err := l.records.get(ctx, descriptionKey(m.ID))
+	if errors.Is(err, versionlog.ErrNotFound) {
+		return l.putDescription(ctx, m.ID)
+	}
+	if err != nil {
+		return err
+	}
+	there, err := parseDescription(data)
+	switch {
+	case errors.Is(err, versionlog.ErrFormat):
+		return fmt.Errorf("object %s: %w", descriptionKey(m.ID), err)
+	case err != nil:
+		return l.putDescription(ctx, m.ID)
+	case there.creation != m.creation:
+		return fmt.Errorf("%w: the bucket describes the store of that id that was made at %s, the table has the one of %s; neither was touched",
+			versionlog.ErrCorrupt, there.CreatedAt.UTC().Format(time.RFC3339), m.CreatedAt.UTC().Format(time.RFC3339))
+	case there.ArchivedAt.IsZero() && !m.ArchivedAt.IsZero():
+		return l.putDescription(ctx, m.ID)
+	}
+	return nil
 }
 
 // described yields the stores that the bucket describes.
@@ -119,112 +159,129 @@ func (l *Log) described(ctx context.Context) func(yield func(*meta, error) bool)
 	}
 }
 
+// rebuild makes the rows of one store. Nothing is changed before the survey has
+// found one history. While the store can still be used, it puts into the bucket
+// what that lacks, and all rows that never change; then it takes META away,
+// brings heads and names up to date, and puts META back.
 func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total int)) error {
-	if err := l.rescue(ctx, id); err != nil {
+	found, err := l.surveyStore(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := l.rescue(ctx, id, found); err != nil {
 		return err
 	}
 	wanted := map[string]bool{metaSort: true}
-	var batch []types.WriteRequest
-	flush := func() error {
-		err := l.table.write(ctx, batch)
-		batch = batch[:0]
-		return err
-	}
-	closed := false
+	var heads, batch []types.WriteRequest
 	r, err := l.replayStore(ctx, id, 0, func(i item) error {
-		if !closed { // only now is it known that there is a history to rebuild from
-			closed = true
-			if err := l.closeStore(ctx, id); err != nil {
-				return err
-			}
-		}
-		wanted[sortOf(i)] = true
-		if expired(i) {
+		sort := sortOf(i)
+		wanted[sort] = true
+		switch {
+		case expired(i):
+			return nil
+		case isPath(sort) || strings.HasPrefix(sort, leftPrefix):
+			heads = append(heads, putRequest(i))
 			return nil
 		}
 		if batch = append(batch, putRequest(i)); len(batch) < maxBatchWrite {
 			return nil
 		}
-		return flush()
+		err := l.table.write(ctx, batch)
+		batch = batch[:0]
+		return err
 	}, progress)
 	if err == nil {
-		err = flush()
+		err = l.table.write(ctx, batch)
 	}
 	if err != nil {
 		return err
 	}
+	if r.meta.tip.Digest != found.tip.Digest {
+		return errBusy
+	}
+	if err := l.closeStore(ctx, id, found.meta); err != nil {
+		return err
+	}
+	err = l.settleRows(ctx, id, heads, wanted)
+	if err == nil {
+		err = l.reopenStore(ctx, r.meta)
+	}
+	if err != nil && found.meta != nil {
+		err = errors.Join(err, l.putBack(ctx, found.meta))
+	}
+	return err
+}
+
+// errBusy says that a store changed while its index was rebuilt.
+var errBusy = errors.New("commits are still being made to the store: end the mounts and commands that write to it, and run it again")
+
+// settleRows writes the rows that change with every commit, and removes those
+// that follow from no record.
+func (l *Log) settleRows(ctx context.Context, id string, heads []types.WriteRequest, wanted map[string]bool) error {
+	if err := l.table.write(ctx, heads); err != nil {
+		return err
+	}
+	var gone []types.WriteRequest
 	for i, err := range l.table.rows(ctx, between{partition: id, from: "\x00", to: "\U0010ffff"}) {
 		if err != nil {
 			return err
 		}
 		if !wanted[sortOf(i)] {
-			batch = append(batch, deleteRequest(id, sortOf(i)))
+			gone = append(gone, deleteRequest(id, sortOf(i)))
 		}
 	}
-	if err := flush(); err != nil {
-		return err
-	}
-	return l.reopenStore(ctx, r.meta)
+	return l.table.write(ctx, gone)
 }
 
-// rescue puts the records that only the table has into the bucket.
-func (l *Log) rescue(ctx context.Context, id string) error {
-	spans, err := l.recordSpans(ctx, id)
-	if err != nil {
-		return err
-	}
-	there := make(map[span]bool, len(spans))
-	for _, of := range spans {
-		there[of] = true
-	}
-	for i, err := range l.table.below(ctx, id, logPrefix) {
+// rescue puts the records that only the table has into the bucket, and the
+// description that only META has.
+func (l *Log) rescue(ctx context.Context, id string, found *survey) error {
+	for _, of := range found.lacking {
+		_, records, err := l.recorded(ctx, id, of)
+		switch {
+		case err != nil:
+		case found.damaged[of]:
+			err = l.records.replace(ctx, recordKey(id, of), records)
+		default:
+			err = l.records.put(ctx, id, of, records)
+		}
 		if err != nil {
 			return err
 		}
-		commits, err := commitsOf(i)
-		if err != nil {
-			continue // the bucket may have a better one; if not, the replay says so
-		}
-		of := spanOf(commits)
-		if there[of] {
-			continue
-		}
-		r := row{item: i}
-		if err := l.records.put(ctx, id, of, r.bytes("record")); err != nil {
-			return err
-		}
 	}
-	m, err := l.table.meta(ctx, id)
-	if errors.Is(err, versionlog.ErrNotFound) {
+	if found.meta == nil {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	return l.putDescription(ctx, m.ID)
+	return l.describeAgain(ctx, found.meta)
 }
 
-// closeStore removes what makes a store one, so that nobody writes to it, once
-// the bucket has what its META tells of.
-func (l *Log) closeStore(ctx context.Context, id string) error {
-	m, err := l.table.meta(ctx, id)
-	if errors.Is(err, versionlog.ErrNotFound) {
+// closeStore removes what makes a store one, so that nobody writes to it, if it
+// is as it was surveyed.
+func (l *Log) closeStore(ctx context.Context, id string, m *meta) error {
+	if m == nil {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	spans, err := l.recordSpans(ctx, id)
-	if err != nil {
-		return err
-	}
-	if m.tip.Seq > 0 && !slices.ContainsFunc(spans, func(of span) bool { return of.last == m.tip.Seq }) {
-		return fmt.Errorf("the table tells of commit %d, which the bucket lacks; commits are still being made: end them, and run it again", m.tip.Seq)
-	}
-	return l.transact(ctx, types.TransactWriteItem{Delete: &types.Delete{
-		TableName: &l.table.name, Key: key(id, metaSort), ConditionExpression: aws.String("#seq = :seq"),
-		ExpressionAttributeNames: map[string]string{"#seq": "head_seq"}, ExpressionAttributeValues: item{":seq": number(m.tip.Seq)},
+	err := l.transact(ctx, types.TransactWriteItem{Delete: &types.Delete{
+		TableName: &l.table.name, Key: key(id, metaSort), ConditionExpression: aws.String("#seq = :seq AND #digest = :digest AND #creation = :creation"),
+		ExpressionAttributeNames:  map[string]string{"#seq": "head_seq", "#digest": "digest", "#creation": "creation"},
+		ExpressionAttributeValues: item{":seq": number(m.tip.Seq), ":digest": digestOf(m.tip.Digest), ":creation": text(m.creation)},
 	}})
+	if isConditionFailed(err) {
+		return errBusy
+	}
+	return err
+}
+
+// putBack makes a store again what it was, after its rows could not be settled.
+// It does so also when the caller has given up.
+func (l *Log) putBack(ctx context.Context, m *meta) error {
+	ctx, cancel := awsconf.WithTimeout(context.WithoutCancel(ctx))
+	defer cancel()
+	err := l.transact(ctx, putNew(l.table.name, m.item()))
+	if err == nil || isConditionFailed(err) { // it is there
+		return nil
+	}
+	return fmt.Errorf("the store is hidden until this is run again: %w", err)
 }
 
 // reopenStore makes a store one again.
