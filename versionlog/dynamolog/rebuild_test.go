@@ -230,3 +230,40 @@ func TestRebuildDescribes(t *testing.T) {
 		}
 	}
 }
+
+// TestRebuildWhileWriting holds that a store to which commits are made while its
+// index is rebuilt stays as it is, whenever they come.
+func TestRebuildWhileWriting(t *testing.T) {
+	t.Parallel()
+	for site, from := range map[string]int{"dynamodb BatchWriteItem": 1, "s3 LIST *": 2, "dynamodb Query": 2} {
+		t.Run(site, func(t *testing.T) {
+			t.Parallel()
+			b, tab, s, _ := restored(t)
+			if err := b.rebuild(t, "notes"); err != nil {
+				t.Fatal(err)
+			}
+			writer, transport := b.open(t, nil, nil), newTransport()
+			commit := func(req *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
+				resp, err := send()
+				_, commitErr := writer.Commit(context.Background(), s.ID, proposal(putChange("/late", "text", versionlog.ExpectAny())))
+				return resp, errors.Join(err, commitErr)
+			}
+			armed := transport.Arm(fault.Fault{Site: site, From: from, Times: 1, Action: commit})
+			clients := b.clients(t, transport)
+			err := Rebuild(t.Context(), clients.DynamoDB, b.table, clients.S3, b.bucket, "notes", nil)
+			if !errors.Is(err, errBusy) || armed.Hits() != 1 {
+				t.Errorf("error %v, %d hits, want errBusy", err, armed.Hits())
+			}
+			if m, err := tab.meta(t.Context(), s.ID); err != nil || m.tip.Seq != 6 {
+				t.Errorf("afterwards: %+v, %v", m, err)
+			}
+			closeOnce(t, writer)
+			if found := b.check(t, s.ID); len(found) > 0 {
+				t.Errorf("afterwards: %q", found)
+			}
+			if err := b.rebuild(t, "notes"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
