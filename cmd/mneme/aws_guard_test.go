@@ -24,6 +24,7 @@ import (
 type guard struct {
 	policy awssetup.Policy
 	table  string
+	owner  string // of the bucket, which every request to it must name
 
 	mu      sync.Mutex // guards what follows
 	refused []string
@@ -68,8 +69,8 @@ func (p *awsPlace) policyNamed(name string, filled names) awssetup.Policy {
 func (p *awsPlace) guarded(policy string, filled names) (*awsPlace, *guard) {
 	p.t.Helper()
 	_, table, _ := strings.Cut(p.url, "?table=")
-	g := &guard{policy: p.policyNamed(policy, filled), table: table, allowed: map[string]bool{}}
-	s3, dynamo := g.proxy(p.t, awstest.S3(p.t), s3Wants, denyS3), g.proxy(p.t, awstest.DynamoDB(p.t), g.dynamoWants, denyDynamoDB)
+	g := &guard{policy: p.policyNamed(policy, filled), table: table, owner: awstest.AccessKey, allowed: map[string]bool{}}
+	s3, dynamo := g.proxy(p.t, awstest.S3(p.t), g.s3Wants, denyS3), g.proxy(p.t, awstest.DynamoDB(p.t), g.dynamoWants, denyDynamoDB)
 	return p.with("", "AWS_ENDPOINT_URL_S3="+s3, "AWS_ENDPOINT_URL_DYNAMODB="+dynamo), g
 }
 
@@ -114,15 +115,29 @@ func denyDynamoDB(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, `{"__type":"com.amazon.coral.service#AccessDeniedException","message":"not authorized"}`)
 }
 
-func s3Wants(r *http.Request, _ []byte) ([]wanted, error) {
-	if r.Header.Get("X-Amz-Expected-Bucket-Owner") != awstest.AccessKey {
+// ofBucket are the permissions that requests of a bucket's settings take, by
+// method and query.
+var ofBucket = map[string]string{
+	"PUT ":                  "s3:CreateBucket",
+	"GET publicAccessBlock": "s3:GetBucketPublicAccessBlock", "PUT publicAccessBlock": "s3:PutBucketPublicAccessBlock",
+	"GET versioning": "s3:GetBucketVersioning", "PUT versioning": "s3:PutBucketVersioning",
+	"GET lifecycle": "s3:GetLifecycleConfiguration", "PUT lifecycle": "s3:PutLifecycleConfiguration",
+}
+
+func (g *guard) s3Wants(r *http.Request, _ []byte) ([]wanted, error) {
+	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	query, _, _ := strings.Cut(r.URL.RawQuery, "=")
+	action, isSetting := ofBucket[r.Method+" "+query]
+	if g.owner != "" && action != "s3:CreateBucket" && r.Header.Get("X-Amz-Expected-Bucket-Owner") != g.owner {
 		return nil, fmt.Errorf("it does not name the owner of the bucket")
 	}
-	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	if key == "" {
+	switch {
+	case key == "" && isSetting:
+		return []wanted{{action, "arn:aws:s3:::" + bucket, nil}}, nil
+	case key == "":
 		return []wanted{{"s3:ListBucket", "arn:aws:s3:::" + bucket, map[string][]string{"s3:prefix": {r.URL.Query().Get("prefix")}}}}, nil
 	}
-	action := map[string]string{
+	action = map[string]string{
 		http.MethodGet: "s3:GetObject", http.MethodHead: "s3:GetObject", http.MethodPut: "s3:PutObject", http.MethodDelete: "s3:DeleteObject",
 	}[r.Method]
 	keys := map[string][]string{}
@@ -191,11 +206,16 @@ func (g *guard) dynamoWants(r *http.Request, body []byte) ([]wanted, error) {
 		want(operation, "", request.rowRequest)
 	}
 	for _, w := range all {
-		if len(w.keys["dynamodb:LeadingKeys"]) == 0 {
+		if len(w.keys["dynamodb:LeadingKeys"]) == 0 && !slices.Contains(tableOperations, operation) {
 			return nil, fmt.Errorf("%s names no partition", w.action)
 		}
 	}
 	return all, nil
+}
+
+// tableOperations are about a table and no row.
+var tableOperations = []string{
+	"CreateTable", "DescribeTable", "UpdateTable", "DescribeTimeToLive", "UpdateTimeToLive", "DescribeContinuousBackups", "UpdateContinuousBackups",
 }
 
 // batchRows returns what a batch asks of one table.

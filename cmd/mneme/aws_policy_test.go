@@ -77,6 +77,26 @@ func TestAWSPolicies(t *testing.T) {
 	}
 }
 
+// TestAWSSetupPolicy: the policy for setup is enough to make everything, once and
+// again, and to read no memory.
+func TestAWSSetupPolicy(t *testing.T) {
+	t.Parallel()
+	p := newAWSPlace(t)
+	fresh := p.with(strings.ReplaceAll(p.url, "cmd-", "guarded-"))
+	at, g := fresh.guarded("setup", nil)
+	g.owner = "" // it is not known before the setup
+	at.must("", "setup")
+	at.must("", "setup")
+	if len(g.refused) > 0 {
+		t.Errorf("the policy refuses %q", g.refused)
+	}
+	fresh.must("", "store", "create", "notes")
+	fresh.must("one\n", "write", "notes:/a.md")
+	if e := at.mneme("", "cat", "notes:/a.md"); e.code != 5 || !strings.Contains(e.stderr, "access denied") {
+		t.Errorf("mneme cat: exit code %d, %s", e.code, e.stderr)
+	}
+}
+
 // session is what an agent does in a mount: new files, changes, appends, saves
 // by renaming, directories, and what it removes.
 const session = `set -e

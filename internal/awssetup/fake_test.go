@@ -28,6 +28,7 @@ type fakeAWS struct {
 	protected bool              // the table
 	settings  map[string]string // of the bucket: what a GET with that query gets
 	lacks     string            // the query of a request that the server does not know
+	forbids   string            // or forbids
 }
 
 func (f *fakeAWS) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -58,6 +59,9 @@ func (f *fakeAWS) RoundTrip(req *http.Request) (*http.Response, error) {
 	query, _, _ := strings.Cut(req.URL.RawQuery, "=")
 	if f.lacks != "" && query == f.lacks {
 		return reply(req, 501, `<Error><Code>NotImplemented</Code></Error>`)
+	}
+	if f.forbids != "" && query == f.forbids {
+		return reply(req, 403, `<Error><Code>AccessDenied</Code></Error>`)
 	}
 	if query == "lifecycle" && req.Method == http.MethodGet && f.settings[query] == "" {
 		return reply(req, 404, `<Error><Code>NoSuchLifecycleConfiguration</Code></Error>`)

@@ -42,10 +42,9 @@ func (s *setup) keepVersions(ctx context.Context) error {
 		s.report(Step{What: versioning, Outcome: Unsupported, Note: "it cannot expire noncurrent versions, so that what is deleted would stay for ever"})
 		return nil
 	}
-	if err != nil {
-		return err
+	if stepErr := s.optional(Step{What: expiring, Outcome: Made}, err); err != nil {
+		return stepErr
 	}
-	s.report(Step{What: expiring, Outcome: Made})
 	err = bounded(ctx, versioning, func(ctx context.Context) error {
 		_, err := s.clients.S3.PutBucketVersioning(ctx, &s3.PutBucketVersioningInput{
 			Bucket: &s.bucket, VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled},

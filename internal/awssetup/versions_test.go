@@ -42,6 +42,11 @@ func TestProtection(t *testing.T) {
 			want: map[string]string{"deletion protection": "was there", versioning: "not supported by this server"},
 		},
 		{
+			name: "new, by one who may not set expiry", aws: fakeAWS{forbids: "lifecycle", protected: true},
+			made: []string{"", "publicAccessBlock", "lifecycle"},
+			want: map[string]string{"deletion protection": "was there", expiry: "differs"},
+		},
+		{
 			name: "there, without anything", aws: fakeAWS{owner: own, settings: map[string]string{"publicAccessBlock": blocked}}, updates: 1,
 			want: map[string]string{"deletion protection": "made", versioning: "differs"}, note: "aws s3api put-bucket-versioning --bucket bucket ",
 		},

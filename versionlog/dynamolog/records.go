@@ -80,17 +80,27 @@ func (r records) put(ctx context.Context, storeID string, of span, record []byte
 	return err
 }
 
-// get returns an object. ErrNotFound when there is none.
+// get returns an object, which it asks for again where the transfer breaks off:
+// the client does so only until the body begins. ErrNotFound when there is none.
 func (r records) get(ctx context.Context, name string) ([]byte, error) {
+	data, brokeOff, err := r.getOnce(ctx, name)
+	if brokeOff && ctx.Err() == nil {
+		data, _, err = r.getOnce(ctx, name)
+	}
+	return data, err
+}
+
+func (r records) getOnce(ctx context.Context, name string) (data []byte, brokeOff bool, err error) {
 	out, err := r.s3.GetObject(ctx, &s3.GetObjectInput{Bucket: &r.bucket, Key: &name})
 	if codeOf(err) == "NoSuchKey" {
-		return nil, fmt.Errorf("object %s: %w", name, versionlog.ErrNotFound)
+		return nil, false, fmt.Errorf("object %s: %w", name, versionlog.ErrNotFound)
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer out.Body.Close()
-	return io.ReadAll(out.Body)
+	data, err = io.ReadAll(out.Body)
+	return data, err != nil, err
 }
 
 func codeOf(err error) string {
