@@ -60,6 +60,9 @@ func TestMountPointOfRoot(t *testing.T) {
 		if got := mountsBelow(p.dir); len(got) != 1 || got[0] != p.path(want) {
 			t.Errorf("mounted at %s: %v, want %s", at, got, want)
 		}
+		if r := p.mneme(0, "unmount", "--at", p.path(at+"/notes")); r.code != 3 { // only part of a mount
+			t.Errorf("unmount --at %s/notes: %v", at, r)
+		}
 		p.must("unmount", "--at", p.path(at))
 		if got := mountsBelow(p.dir); got != nil {
 			t.Errorf("after unmount --at %s there is %v", at, got)
