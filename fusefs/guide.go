@@ -41,7 +41,7 @@ func Guide(dir string, stores []*memory.Store, opts *Options) string {
 	b.WriteString("Every version is kept: nothing that you change or remove is lost.\n\n")
 	for _, ms := range stores {
 		if isWritable(ms) {
-			fmt.Fprintf(&b, "In %s a file holds %s.\n", ms.Info().Slug, holds(ms.Info()))
+			fmt.Fprintf(&b, "In %s a file holds %s.\n", quote.Line(ms.Info().Slug), holds(ms.Info()))
 		}
 	}
 	b.WriteString(o.conflictGuide("STORE/.mneme"))
@@ -90,7 +90,7 @@ func (o *Options) conflictGuide(control string) string {
 func (s *store) readmeText() []byte {
 	info := s.memory.Info()
 	var b strings.Builder
-	fmt.Fprintf(&b, "This directory is the memory store %s.\n", info.Slug)
+	fmt.Fprintf(&b, "This directory is the memory store %s.\n", quote.Line(info.Slug))
 	if info.Description != "" {
 		fmt.Fprintf(&b, "Its description: %s\n", quote.Name(info.Description))
 	}

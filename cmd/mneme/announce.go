@@ -49,7 +49,7 @@ func (a *app) printMounted(m mounted, end string) error {
 		if s.ReadOnly {
 			mode = ", read-only"
 		}
-		a.printf("%s is mounted at %s%s\n", s.Slug, a.paint(bold, s.Path), mode)
+		a.printf("%s is mounted at %s%s\n", printable(s.Slug), a.paint(bold, s.Path), mode)
 	}
 	a.printLeft(m.Recovered)
 	if m.Metrics != "" {

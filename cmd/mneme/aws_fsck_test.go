@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -79,6 +80,41 @@ func TestAWSGaps(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAWSRewritten: what this machine has seen is compared with the records, also
+// when another machine has gone on since.
+func TestAWSRewritten(t *testing.T) {
+	t.Parallel()
+	p := newAWSPlace(t)
+	p.must("two\n", "write", "notes:/a.md")
+	p.with("", "XDG_STATE_HOME="+t.TempDir()).must("three\n", "write", "notes:/a.md")
+	p.must("four\n", "write", "notes:/a.md")
+	p.with("", "XDG_STATE_HOME="+t.TempDir()).must("five\n", "write", "notes:/a.md")
+	files, err := filepath.Glob(p.home + "/.local/state/mneme/" + witnessDir + "/*/memstore_*")
+	if err != nil || len(files) != 1 {
+		t.Fatalf("what is remembered: %v, %v", files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = regexp.MustCompile(`"digest":"[0-9a-f]{64}"`).ReplaceAll(text, []byte(`"digest":"`+strings.Repeat("0", 63)+`1"`))
+	if err := os.WriteFile(files[0], text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.must("", "cat", "notes:/a.md"); got != "five\n" {
+		t.Errorf("reads: %q", got)
+	}
+	for _, args := range [][]string{{"write", "notes:/a.md"}, {"fsck", "notes"}} {
+		if e := p.mneme("six\n", args...); e.code != 7 || !strings.Contains(e.stdout+e.stderr, "the history was rewritten") {
+			t.Errorf("%v: exit code %d\n%s%s", args, e.code, e.stdout, e.stderr)
+		}
+	}
+	if got := p.must("", "fsck", "notes", "--accept-loss"); !strings.Contains(got, "notes: accepted: ") || !strings.Contains(got, "no problems") {
+		t.Errorf("accepted: %s", got)
+	}
+	p.must("six\n", "write", "notes:/a.md")
 }
 
 // TestAWSCaches: bytes are fetched once for all commands of a user, a lost

@@ -105,7 +105,7 @@ func (a *app) printBackup(b *backupResult, quiet bool) error {
 		}
 	default:
 		for _, s := range b.Stores {
-			a.printf("%s: %s\n", s.Slug, plural(s.Seq, "commit"))
+			a.printf("%s: %s\n", printable(s.Slug), plural(s.Seq, "commit"))
 		}
 		a.printf("%s backed up to %s\n", plural(uint64(len(b.Stores)), "store"), printable(b.Path))
 	}

@@ -198,7 +198,7 @@ func (a *app) printProblem(store string, p memory.Problem) error {
 	if p.Repaired {
 		word, advice = a.paint(yellow, "repaired"), ""
 	}
-	a.printf("%s: %s: %s\n", store, word, printable(p.Subject+": "+p.What+advice))
+	a.printf("%s: %s: %s\n", printable(store), word, printable(p.Subject+": "+p.What+advice))
 	return a.out.Flush()
 }
 
@@ -216,7 +216,7 @@ func (a *app) printFsck(f fsckJSON) error {
 	case f.Problems > 0:
 		verdict = a.paint(yellow, plural(uint64(f.Problems), "problem")+", all repaired")
 	}
-	a.printf("%s: %s, %s, %s, %s: %s\n", f.Store, plural(uint64(f.Commits), "commit"), plural(uint64(f.Versions), "version"),
+	a.printf("%s: %s, %s, %s, %s: %s\n", printable(f.Store), plural(uint64(f.Commits), "commit"), plural(uint64(f.Versions), "version"),
 		memories(f.Memories), plural(uint64(f.Blobs), "blob"), verdict)
 	return a.out.Flush()
 }

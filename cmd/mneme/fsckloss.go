@@ -82,7 +82,7 @@ func (a *app) printAccepted(l loss, kept string) error {
 	if kept != "" {
 		where = "; log.db-wal as it was is kept in " + kept
 	}
-	a.printf("%s: %s: %s\n", l.name(), a.paint(yellow, "accepted"), printable(l.what+where))
+	a.printf("%s: %s: %s\n", printable(l.name()), a.paint(yellow, "accepted"), printable(l.what+where))
 	return nil
 }
 

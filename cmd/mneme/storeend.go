@@ -49,7 +49,7 @@ func (c *storeArchiveCmd) Run(ctx context.Context, a *app) error {
 		if a.json {
 			return a.printJSON(newStoreJSON(s))
 		}
-		a.printf("Store %s is archived since %s: it can be read, and removed from.\n", s.Slug, localTime(s.ArchivedAt))
+		a.printf("Store %s is archived since %s: it can be read, and removed from.\n", printable(s.Slug), localTime(s.ArchivedAt))
 		return nil
 	})
 }
@@ -94,10 +94,10 @@ func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
 		case err != nil:
 			return err
 		case !a.json && missing != nil:
-			a.printf("There was no store %s any more; what was left of it is removed.\n", s.ID)
+			a.printf("There was no store %s any more; what was left of it is removed.\n", printable(s.ID))
 			return nil
 		case !a.json:
-			a.printf("Store %s is deleted, with its history.\n", s.Slug)
+			a.printf("Store %s is deleted, with its history.\n", printable(s.Slug))
 			return nil
 		}
 		return a.printJSON(struct {
