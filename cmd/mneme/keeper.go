@@ -112,9 +112,15 @@ const (
 
 // keep runs the keeper, and returns the exit code that who served ended with.
 func (c *mountCmd) keep(a *app, parent *os.File) (int, error) {
-	if _, err := c.check(); err != nil { // which names the session, for all who serve
+	wanted, err := c.check() // which names the session, for all who serve
+	if err != nil {
 		return 0, err
 	}
+	claim, err := c.claim(a.url, wanted)
+	if err != nil {
+		return 0, err
+	}
+	defer claim.Close()
 	self, err := os.Executable()
 	if err != nil {
 		return 0, err

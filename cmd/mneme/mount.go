@@ -154,6 +154,9 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 	}
 	if c.Keep && link == nil {
 		code, err := c.keep(a, parent)
+		if err != nil && parent != nil {
+			_ = writeJSON(parent, newErrorReply(err)) // unless who serves has it, and says more
+		}
 		if err != nil {
 			return err
 		}
@@ -192,6 +195,13 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	wanted, err := c.check()
 	if err != nil {
 		return nil, err
+	}
+	if c.keeper == nil { // else the keeper has claimed it
+		claim, err := c.claim(url, wanted)
+		if err != nil {
+			return nil, err
+		}
+		defer claim.Close()
 	}
 	lib, err := openLibrary(ctx, url, openOptions{
 		readOnly: allReadOnly(wanted), refresh: time.Duration(c.Refresh),
@@ -251,6 +261,25 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 		c.log.Warn("note for mneme unmount", "err", noteErr)
 	}
 	return kept, err
+}
+
+// claim claims the session of a mount that can write. A nil file is no claim.
+func (c *mountCmd) claim(url *string, wanted []wantedStore) (*os.File, error) {
+	if allReadOnly(wanted) {
+		return nil, nil
+	}
+	at, err := locate(url)
+	if err != nil {
+		return nil, err
+	}
+	if e, ok := at.(embedded); ok && checkFormat(e.dir, false) != nil {
+		return nil, nil // it cannot be mounted either, and nothing is to be made there
+	}
+	dir, err := conflictsDirOf(at)
+	if err != nil {
+		return nil, err
+	}
+	return claimSession(dir, c.Session)
 }
 
 // logLevel returns the level from which the daemon logs.

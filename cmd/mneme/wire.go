@@ -125,11 +125,7 @@ func openLibrary(ctx context.Context, rawURL *string, opts openOptions) (*librar
 	if err != nil {
 		return nil, err
 	}
-	local := ""
-	if e, ok := at.(embedded); ok {
-		local = e.dir
-	}
-	conflicts, err := conflictsDir(local)
+	conflicts, err := conflictsDirOf(at)
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,15 @@ func conflictsDir(local string) (string, error) {
 	return filepath.Join(state, "mneme", conflictsName), err
 }
 
+// conflictsDirOf is the directory of the conflicts of a location's stores.
+func conflictsDirOf(at location) (string, error) {
+	local := ""
+	if e, ok := at.(embedded); ok {
+		local = e.dir
+	}
+	return conflictsDir(local)
+}
+
 // conflictsOf returns the conflicts of a store.
 func (l *library) conflictsOf(storeID string) *conflict.Store {
 	return conflict.New(filepath.Join(l.conflictsDir, storeID))
