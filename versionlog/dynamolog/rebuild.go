@@ -55,9 +55,25 @@ func Rebuild(ctx context.Context, db database, tableName string, s3 objects, buc
 		}
 	}
 	if !found && store != "" {
-		return fmt.Errorf("rebuild the index: the bucket has no store %s: %w", store, versionlog.ErrNotFound)
+		return fmt.Errorf("rebuild the index: %w", awsconf.Explain(l.undescribed(ctx, store)))
 	}
 	return nil
+}
+
+// undescribed is the error of a store that neither bucket nor table describes.
+func (l *Log) undescribed(ctx context.Context, store string) error {
+	some := false
+	if isStoreID(store) {
+		var err error
+		if some, err = l.records.any(ctx, recordPrefix(store)); err != nil {
+			return err
+		}
+	}
+	if some {
+		return fmt.Errorf("the bucket has records of store %s and no %s, so it was deleted or that object was lost: %w; bring back an earlier version of the object",
+			store, descriptionKey(store), versionlog.ErrNotFound)
+	}
+	return fmt.Errorf("the bucket has no store %s: %w", store, versionlog.ErrNotFound)
 }
 
 // tools returns a Log whose parts work on a table that may hold anything.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -145,6 +146,12 @@ func TestRebuildRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "the record of commit 6 is neither in the bucket nor in the table, and the history goes to 9"},
+		"an object that is no record": {func(t *testing.T, b *backend, _ table, s versionlog.Store) {
+			r := records{s3: b.clients(t, nil).S3, bucket: b.bucket}
+			if err := r.replace(t.Context(), recordKey(s.ID, span{99, 99}), []byte("junk")); err != nil {
+				t.Fatal(err)
+			}
+		}, "restore the object, or remove it if it never was a record"},
 		"a gap": {func(t *testing.T, b *backend, _ table, s versionlog.Store) {
 			r := records{s3: b.clients(t, nil).S3, bucket: b.bucket}
 			if err := r.remove(t.Context(), recordKey(s.ID, span{4, 4})); err != nil {
@@ -228,6 +235,21 @@ func TestRebuildDescribes(t *testing.T) {
 		if diff := cmp.Diff(whole, b.everything(t, s)); diff != "" {
 			t.Errorf("want -, got +:\n%s", diff)
 		}
+	}
+	b.empty(t, s)
+	if err := r.remove(t.Context(), descriptionKey(s.ID)); err != nil {
+		t.Fatal(err)
+	}
+	before := b.everything(t, s)
+	for name, want := range map[string]string{s.ID: "has records of store " + s.ID + " and no " + descriptionKey(s.ID), "other": "has no store other"} {
+		if err := b.rebuild(t, name); !errors.Is(err, versionlog.ErrNotFound) || !strings.Contains(err.Error(), want) {
+			t.Errorf("described nowhere: error %v, want %q", err, want)
+		}
+	}
+	after := b.everything(t, s)
+	maps.DeleteFunc(after, func(name, _ string) bool { return strings.HasPrefix(name, formatPartition) }) // set up again
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("described nowhere: want -, got +:\n%s", diff)
 	}
 }
 

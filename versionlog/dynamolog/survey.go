@@ -166,9 +166,14 @@ func (s *survey) judge(objects, rows []recordCopy) error {
 		}
 	}
 	for _, o := range objects {
-		if o.err != nil && !there[o.of] {
-			return fmt.Errorf("%s: %w; the table has no copy of it: restore the object", o.where, o.err)
+		if o.err == nil || there[o.of] {
+			continue
 		}
+		advice := "the table has no copy of it: restore the object"
+		if o.of.first > s.tip.Seq {
+			advice = "no other copy and no later commit is known: restore the object, or remove it if it never was a record"
+		}
+		return fmt.Errorf("%s: %w; %s", o.where, o.err, advice)
 	}
 	return nil
 }
