@@ -56,7 +56,7 @@ func NewPlan(bucket, table, region, owner string) *Plan {
 		Policies: []NamedPolicy{
 			{"setup", "who runs `mneme setup`, once", policy(arns.setup()...)},
 			{"admin", "people who create, archive and delete stores, repair blobs and rebuild the index", policy(arns.admin()...)},
-			{"read-write", "mounts and people that read and write every store; they can add to its history, and replace and delete none of it in the bucket", policy(arns.readWrite()...)},
+			{"read-write", "mounts and people that read and write every store: they can add objects to the bucket, and neither replace nor delete one", policy(arns.readWrite()...)},
 			{"read-only", "mounts with :ro or --read-only, of every store", policy(arns.readOnly()...)},
 			{"one store, read-write", "a mount of one store, which cannot see another's bytes or rows", policy(arns.storeReadWrite()...)},
 			{"one store, read-only", "a read-only mount of one store", policy(arns.storeReadOnly()...)},
