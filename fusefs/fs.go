@@ -39,6 +39,8 @@ type Options struct {
 	// none. It is called from many goroutines and must not block.
 	Status func() []string
 
+	// Exec lets programs be executed that are files of the mount.
+	Exec bool
 	// Strict refuses to overwrite a memory that the session has never read.
 	Strict bool
 	// Merge merges what lost a race with what won it, by lines, where that is

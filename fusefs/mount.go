@@ -162,6 +162,9 @@ func mountOptions(fs *fileSystem) *fuse.MountOptions {
 	if os.Geteuid() == 0 {
 		o.AllowOther = true
 	}
+	if !fs.opts.Exec {
+		o.Options = append(o.Options, "noexec")
+	}
 	if fs.quiet {
 		o.Options = append(o.Options, "ro")
 		// With it a truncating open would be one that nobody hears of.

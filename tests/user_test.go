@@ -84,7 +84,8 @@ func TestMountAsUser(t *testing.T) {
 			mneme mount notes --background --session mine --at $at >&2
 			cd $at/notes
 			echo one > a.md; echo two >> a.md; mkdir -p d/e; mv a.md d/e/; sed -i s/two/deux/ d/e/a.md
-			stat -c %u:%g d/e/a.md; cat d/e/a.md; ls; id -u'
+			stat -c %u:%g d/e/a.md; cat d/e/a.md; ls; id -u
+			printf "#!/bin/sh\n" > script; chmod 700 script; ./script || echo noexec $?; rm script'
 		if ls $at/notes; then echo root got in; fi
 		mounts
 		user '
@@ -93,7 +94,7 @@ func TestMountAsUser(t *testing.T) {
 			mneme unmount --at $at >&2
 			mneme cat notes:/d/e/a.md'
 		mounts`)
-	if want := "65534:65534\none\ndeux\nd\n65534\n1\n4\none\ndeux\n0\n"; r.code != 0 || r.stdout != want {
+	if want := "65534:65534\none\ndeux\nd\n65534\nnoexec 126\n1\n4\none\ndeux\n0\n"; r.code != 0 || r.stdout != want {
 		t.Errorf("%v\nwant stdout:\n%s", r, want)
 	}
 }

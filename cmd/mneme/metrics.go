@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,8 +28,12 @@ type metricsServer struct {
 	ended  chan error
 }
 
+// metricsKeyVariable names the environment variable with the key of the metrics.
+const metricsKeyVariable = "MNEME_METRICS_KEY"
+
 // serveMetrics begins to serve the metrics of a mount of a library at addr,
-// HOST:PORT; without a host on the loopback interface only.
+// HOST:PORT; without a host on the loopback interface only. To other machines it
+// serves them for the key only.
 func serveMetrics(addr string, mount *fusefs.Server, lib *library) (*metricsServer, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -34,6 +41,10 @@ func serveMetrics(addr string, mount *fusefs.Server, lib *library) (*metricsServ
 	}
 	if host == "" {
 		host = loopback
+	}
+	key := os.Getenv(metricsKeyVariable)
+	if key == "" && !isLoopback(host) {
+		return nil, usagef("--metrics-addr %q can be reached by other machines; set $%s to a secret, which Prometheus is to send as its bearer token, or leave out the host", addr, metricsKeyVariable)
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
@@ -43,7 +54,7 @@ func serveMetrics(addr string, mount *fusefs.Server, lib *library) (*metricsServ
 	registry.MustRegister(&mountCollector{mount, lib},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", guarded(key, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
 	m := &metricsServer{
 		url:    "http://" + listener.Addr().String() + "/metrics",
 		server: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second},
@@ -51,6 +62,33 @@ func serveMetrics(addr string, mount *fusefs.Server, lib *library) (*metricsServ
 	}
 	go func() { m.ended <- m.server.Serve(listener) }()
 	return m, nil
+}
+
+// isLoopback reports whether a host is this machine to itself only.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// guarded serves those who send the key; where there is none, those who have asked for
+// this machine by a name that only it means: a web page that a browser here has open
+// may have given this address to a name of its own.
+func guarded(key string, next http.Handler) http.Handler {
+	want := sha256.Sum256([]byte("Bearer " + key))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if key != "" {
+			got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+			if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				http.Error(w, "the metrics take the key of $"+metricsKeyVariable+" as a bearer token", http.StatusUnauthorized)
+				return
+			}
+		} else if host, _, err := net.SplitHostPort(r.Host); err != nil || !isLoopback(host) {
+			http.Error(w, "ask for these metrics at "+loopback+" or localhost", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // close ends the server and waits for it; nil is none.

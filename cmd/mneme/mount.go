@@ -40,7 +40,7 @@ type mountCmd struct {
 	ReadOnly    bool      `help:"All stores read-only."`
 	Session     string    `placeholder:"ID" help:"Session in whose name files are written. Default: a new one."`
 	Refresh     period    `default:"1s" help:"How late another process's change may be seen. Default: ${default}."`
-	MetricsAddr string    `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics; without HOST on this machine only."`
+	MetricsAddr string    `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics; without HOST on this machine only. Elsewhere it takes a key, $$MNEME_METRICS_KEY, as a bearer token."`
 	CacheSize   byteSize  `default:"1GiB" placeholder:"SIZE" help:"How much of a remote store's bytes to keep on disk, for all mounts together; 0 is none. Default: ${default}."`
 	CacheDir    string    `placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
 	MaxMemory   byteSize  `default:"256MiB" placeholder:"SIZE" help:"How much memory to hold for the programs that use the mount: files being written, scratch files, open files. A call that would pass it gets EDQUOT. Default: ${default}."`
@@ -52,6 +52,7 @@ type mountCmd struct {
 	PrintPrompt bool        `help:"Print what to tell an agent about the mount, for its system prompt, and mount nothing."`
 	Owner       owner       `placeholder:"USER[:GROUP]" help:"Whom the files belong to, by name or number. Default: you."`
 	Mode        permissions `default:"700" placeholder:"MODE" help:"Permissions of directories, in octal; files have the same but for execution. What a program makes or changes has its own until the mount ends. Default: ${default}, for the owner only; 755 lets others read."`
+	Exec        bool        `help:"Let programs be executed that are files of the mount."`
 	LogLevel    string      `enum:"auto,debug,info,warn,error" default:"auto" placeholder:"LEVEL" help:"From what level on the daemon logs: debug, info, warn or error. Default: warn on a terminal, else info."`
 
 	OnConflict    string `enum:"fail,merge" default:"fail" help:"What to do with a write to a file that somebody else has changed: fail, or merge changes to other lines. Default: ${default}."`
@@ -297,7 +298,7 @@ func (c *mountCmd) logLevel(terminal bool) (level slog.Level) {
 func (c *mountCmd) options(lib *library) *fusefs.Options {
 	uid, gid := c.Owner.ids()
 	return &fusefs.Options{
-		UID: uid, GID: gid, Mode: uint32(c.Mode), Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(),
+		UID: uid, GID: gid, Mode: uint32(c.Mode), Exec: c.Exec, Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(),
 		Status: lib.statusLines, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
 		Conflicts: lib.conflictsOf, MaxMemory: int64(c.MaxMemory),
 	}

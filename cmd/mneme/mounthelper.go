@@ -16,7 +16,7 @@ const helperName = "mount.mneme"
 // kernelOptions are options of mount(8) that are not for a file system, or say
 // nothing of a mount of mneme.
 var kernelOptions = []string{
-	"defaults", "rw", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev", "exec", "noexec",
+	"defaults", "rw", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev", "noexec",
 	"suid", "nosuid", "dev", "nodev", "async", "sync", "atime", "noatime", "relatime", "norelatime", "diratime", "nodiratime",
 }
 

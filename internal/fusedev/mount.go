@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -24,6 +25,9 @@ func mount(dir string, on *os.File, o *fuse.MountOptions) (fd int, err error) {
 	return mountByHelper(dir, append(options, "fsname="+o.FsName, "subtype="+o.Name))
 }
 
+// noexec is the option of a mount that no program is executed from.
+const noexec = "noexec"
+
 // mountDirectly takes root. It mounts on a directory that is open, wherever that is
 // by now.
 func mountDirectly(dir string, on *os.File, o *fuse.MountOptions, options []string) (int, error) {
@@ -40,6 +44,10 @@ func mountDirectly(dir string, on *os.File, o *fuse.MountOptions, options []stri
 		return -1, fmt.Errorf("open /dev/fuse: %w", err)
 	}
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
+	if i := slices.Index(options, noexec); i >= 0 { // which is for the mount, and unknown to the file system
+		options = slices.Delete(options, i, i+1)
+		flags |= unix.MS_NOEXEC
+	}
 	options = append(options, fmt.Sprintf("fd=%d,rootmode=%o,user_id=%d,group_id=%d", fd, unix.S_IFDIR, os.Geteuid(), os.Getegid()))
 	if err := unix.Mount(o.FsName, handle(on), "fuse."+o.Name, flags, strings.Join(options, ",")); err != nil {
 		return -1, errors.Join(err, unix.Close(fd))
