@@ -89,10 +89,13 @@ type Texts struct{ Base, Theirs, Yours []byte }
 //
 // As root, the directory has to be one that only root may change
 // (safepath.ErrUntrusted). Links in it that lead elsewhere are errors.
-type Store struct{ dir *safepath.Root }
+type Store struct {
+	dir  *safepath.Root
+	room room
+}
 
 // New returns the conflicts kept in dir, which is made when there is one.
-func New(dir string) *Store { return &Store{dir: safepath.NewRoot(dir)} }
+func New(dir string) *Store { return &Store{dir: safepath.NewRoot(dir), room: newRoom()} }
 
 // Dir is the directory. What is in it besides has names that are no numbers.
 func (s *Store) Dir() string { return s.dir.Path() }

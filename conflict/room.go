@@ -3,15 +3,15 @@ package conflict
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"sync"
 )
 
 // How much is kept of a store's conflicts, open and settled, in number and in bytes of
 // their texts. A single one is kept however large it is.
 const (
-	MaxOfSession      = 200
+	MaxOfSession      = 1000
 	MaxBytesOfSession = 64 << 20
-	MaxOfStore        = 2000
+	MaxOfStore        = 5000
 	MaxBytesOfStore   = 512 << 20
 )
 
@@ -25,13 +25,13 @@ type amount struct {
 	bytes     int64
 }
 
-func (a *amount) add(of About, times int) {
+func (a *amount) add(b brief, times int) {
 	a.conflicts += times
-	a.bytes += int64(times) * of.bytes()
+	a.bytes += int64(times) * b.bytes
 }
 
-func (a amount) exceeds(conflicts int, bytes int64) bool {
-	return a.conflicts > conflicts || a.bytes > bytes && a.conflicts > 1
+func (a amount) exceeds(most amount) bool {
+	return a.conflicts > most.conflicts || a.bytes > most.bytes && a.conflicts > 1
 }
 
 // bytes is how much is kept of a conflict.
@@ -45,45 +45,105 @@ func (a About) bytes() int64 {
 	return bytes
 }
 
+// room is how much is kept at most, and what is known of what is kept.
+type room struct {
+	ofSession, ofStore amount // at most
+
+	mu    sync.Mutex // guards known
+	known map[int]brief
+}
+
+// brief is what of a conflict hardly ever changes.
+type brief struct {
+	session string
+	bytes   int64
+}
+
+func newRoom() room {
+	return room{
+		ofSession: amount{MaxOfSession, MaxBytesOfSession}, ofStore: amount{MaxOfStore, MaxBytesOfStore},
+		known: map[int]brief{},
+	}
+}
+
 // MakeRoom removes the oldest conflicts of a session, the settled ones first, so that it
 // may keep one more, and returns what it has removed. Conflicts of other sessions are
 // never removed: ErrFull. Two callers at once may make room for one only.
 func (s *Store) MakeRoom(one About) (removed []About, err error) {
-	list, err := s.ListAll()
+	kept, err := s.briefs()
 	if err != nil {
 		return nil, err
 	}
-	var own []About
-	var ofSession, ofStore amount
-	ofSession.add(one, 1)
-	ofStore.add(one, 1)
-	for _, about := range list {
-		if ofStore.add(about, 1); about.Session == one.Session {
-			ofSession.add(about, 1)
-			own = append(own, about)
+	ofSession, ofStore := amount{1, one.bytes()}, amount{1, one.bytes()}
+	var own []int // from the first that is to go
+	for _, id := range kept.ids {
+		b := kept.of[id]
+		ofStore.add(b, 1)
+		if b.session == one.Session {
+			ofSession.add(b, 1)
+			own = append(own, id)
 		}
 	}
-	slices.SortStableFunc(own, func(a, b About) int {
-		switch aSettled := !a.Settled.IsZero(); {
-		case aSettled == !b.Settled.IsZero():
-			return a.ID - b.ID
-		case aSettled:
-			return -1
-		}
-		return 1
-	})
-	for ofSession.exceeds(MaxOfSession, MaxBytesOfSession) || ofStore.exceeds(MaxOfStore, MaxBytesOfStore) {
+	for ofSession.exceeds(s.room.ofSession) || ofStore.exceeds(s.room.ofStore) {
 		if len(own) == 0 {
 			return removed, fmt.Errorf("%w: %d, %d bytes", ErrFull, ofStore.conflicts-1, ofStore.bytes-one.bytes())
 		}
 		oldest := own[0]
 		own = own[1:]
-		if err := s.Remove(oldest.ID); err != nil && !errors.Is(err, ErrNotFound) {
+		about, err := s.About(oldest)
+		if err == nil {
+			err = s.Remove(oldest)
+		}
+		if err != nil && !errors.Is(err, ErrNotFound) {
 			return removed, err
 		}
-		removed = append(removed, oldest)
-		ofSession.add(oldest, -1)
-		ofStore.add(oldest, -1)
+		if err == nil {
+			removed = append(removed, about)
+		}
+		ofSession.add(kept.of[oldest], -1)
+		ofStore.add(kept.of[oldest], -1)
 	}
 	return removed, nil
+}
+
+// briefly are conflicts in the order in which they make room.
+type briefly struct {
+	ids []int
+	of  map[int]brief
+}
+
+// briefs returns all conflicts, of which only those are read that are new.
+func (s *Store) briefs() (all briefly, err error) {
+	open, err := s.IDs()
+	if err != nil {
+		return all, err
+	}
+	settled, err := s.SettledIDs() // second: one that is settled meanwhile is in both
+	if err != nil {
+		return all, err
+	}
+	s.room.mu.Lock()
+	defer s.room.mu.Unlock()
+	known := map[int]brief{}
+	for _, id := range append(settled, open...) {
+		if _, twice := known[id]; twice {
+			continue
+		}
+		b, there := s.room.known[id]
+		if !there {
+			about, err := s.About(id)
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return all, err
+			}
+			b = brief{about.Session, about.bytes()}
+		}
+		known[id] = b
+		all.ids = append(all.ids, id)
+	}
+	s.room.known = known
+	all.of = known
+	return all, nil
 }

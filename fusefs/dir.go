@@ -189,7 +189,7 @@ func (fs *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, ou
 		return dir.store.tooMuch("mkdir", canonical, err)
 	}
 	now := time.Now()
-	n := fs.newNode(dir.store, syscall.S_IFDIR|in.Mode&fs.opts.Mode, now)
+	n := fs.newNode(dir.store, syscall.S_IFDIR|in.Mode&0o777, now)
 	n.kept, n.complete = true, true
 	attach(dir, canonical, n)
 	dir.spell(canonical, name)

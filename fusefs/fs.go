@@ -99,8 +99,8 @@ type fileSystem struct {
 	patience patience      // with what is appended
 	grown    chan struct{} // something is appended, where nothing was
 
-	blind   bool          // /proc does not show the processes that requests name
-	looking chan struct{} // has a value while somebody looks through /proc
+	blind bool // /proc does not show the processes that requests name
+	looks looks
 }
 
 // newFileSystem makes the tree of stores, whose heads are still to be loaded.
@@ -128,7 +128,7 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 		patience:      ordinaryPatience,
 		grown:         make(chan struct{}, 1),
 		allKept:       make(chan struct{}),
-		looking:       make(chan struct{}, 1),
+		looks:         looks{of: map[string]*oneLook{}},
 		budget:        newBudget(opts.MaxMemory, stores),
 	}
 	fs.pushed.L = &fs.mu

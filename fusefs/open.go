@@ -284,7 +284,7 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 			return dir.store.tooMuch("create", path, err)
 		}
 		now := time.Now()
-		n = fs.newNode(dir.store, syscall.S_IFREG|in.Mode&fs.opts.Mode, now)
+		n = fs.newNode(dir.store, syscall.S_IFREG|in.Mode&0o777, now)
 		n.local = true
 		n.seen = base{known: true} // that there is nothing
 		n.mkstemp = madeUp(dir, canonical, in.Flags, now)

@@ -3,10 +3,14 @@ package fusefs
 import (
 	"io"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // answer is to a question about a process, which may be in another namespace, or be
@@ -28,48 +32,85 @@ func seesProcesses() bool {
 
 // A question about processes is answered by looking through /proc, and a process can
 // have as many descriptors, and make as many mounts, as it likes. So that no process
-// takes the daemon's time from others, one look is taken at a time in a mount, and each
-// is bounded. What is not found within these bounds is unknown.
+// takes the daemon's time from others, one look at a time is taken for each, and each is
+// bounded. What is not found within these bounds is unknown.
 const (
 	maxDescriptors = 2048                  // that a look goes through, of all processes together
 	maxGenerations = 64                    // of ancestors
 	maxMountinfo   = 1 << 20               // bytes
-	maxLook        = 10 * time.Millisecond // that a look takes
-	maxLookWait    = 20 * time.Millisecond // for the look before
+	maxLook        = 50 * time.Millisecond // of processor time
 )
 
 // look is one look through /proc for a file of the mount.
 type look struct {
 	inode, device string
-	descriptors   int // still to be gone through
-	ends          time.Time
+	descriptors   int           // still to be gone through
+	ends          time.Duration // of this thread's processor time
 }
 
-// withLook takes a look at who has the file with that inode number of this mount open.
-func (fs *fileSystem) withLook(inode uint64, answer func(*look) answer) answer {
-	if fs.blind {
+// looks has the processes for which somebody looks through /proc.
+type looks struct {
+	mu sync.Mutex
+	of map[string]*oneLook // by process
+}
+
+type oneLook struct {
+	sync.Mutex
+	users int
+}
+
+// begin waits until nobody else looks for the process of a thread. What it returns ends
+// the look.
+func (l *looks) begin(thread uint64) (end func()) {
+	status, _ := os.ReadFile(procDir(thread) + "/status")
+	process := field(status, "Tgid")
+	l.mu.Lock()
+	one := l.of[process]
+	if one == nil {
+		one = &oneLook{}
+		l.of[process] = one
+	}
+	one.users++
+	l.mu.Unlock()
+	one.Lock()
+	return func() {
+		one.Unlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if one.users--; one.users == 0 {
+			delete(l.of, process)
+		}
+	}
+}
+
+// withLook takes a look, for a thread, at who has the file with that inode number of
+// this mount open.
+func (fs *fileSystem) withLook(thread, inode uint64, answer func(*look) answer) answer {
+	if fs.blind || thread == 0 {
 		return unknown
 	}
-	wait := time.NewTimer(maxLookWait)
-	defer wait.Stop()
-	select {
-	case fs.looking <- struct{}{}:
-	case <-wait.C:
-		return unknown
-	}
-	defer func() { <-fs.looking }()
+	defer fs.looks.begin(thread)()
+	runtime.LockOSThread() // whose time counts
+	defer runtime.UnlockOSThread()
 	fs.mu.RLock()
 	device := fs.device
 	fs.mu.RUnlock()
 	return answer(&look{
-		inode: strconv.FormatUint(inode, 10), device: device, descriptors: maxDescriptors, ends: time.Now().Add(maxLook),
+		inode: strconv.FormatUint(inode, 10), device: device, descriptors: maxDescriptors, ends: processorTime() + maxLook,
 	})
+}
+
+// processorTime is how long this thread has run.
+func processorTime() time.Duration {
+	var at unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &at) // which every Linux has
+	return time.Duration(at.Nano())
 }
 
 // hasOpen says whether the process of a thread has the file with that inode number of
 // this mount open for writing.
 func (fs *fileSystem) hasOpen(thread uint32, inode uint64) answer {
-	return fs.withLook(inode, func(l *look) answer { return l.hasOpen(uint64(thread)) })
+	return fs.withLook(uint64(thread), inode, func(l *look) answer { return l.hasOpen(uint64(thread)) })
 }
 
 // writtenOn says whether the process of a thread, or one that it descends from, has
@@ -77,7 +118,7 @@ func (fs *fileSystem) hasOpen(thread uint32, inode uint64) answer {
 // sees as many as it can: one of another user, or outside of a container, has no
 // business with the file.
 func (fs *fileSystem) writtenOn(thread uint32, inode uint64) answer {
-	return fs.withLook(inode, func(l *look) answer { return l.writtenOn(uint64(thread)) })
+	return fs.withLook(uint64(thread), inode, func(l *look) answer { return l.writtenOn(uint64(thread)) })
 }
 
 func (l *look) writtenOn(pid uint64) answer {
@@ -104,7 +145,7 @@ func (l *look) writtenOn(pid uint64) answer {
 }
 
 // over reports whether the look has come to an end before it has seen everything.
-func (l *look) over() bool { return l.descriptors <= 0 || time.Now().After(l.ends) }
+func (l *look) over() bool { return l.descriptors <= 0 || processorTime() > l.ends }
 
 func procDir(pid uint64) string { return "/proc/" + strconv.FormatUint(pid, 10) }
 
@@ -112,9 +153,6 @@ func procDir(pid uint64) string { return "/proc/" + strconv.FormatUint(pid, 10) 
 // numbers of "ino" are there since Linux 5.14.
 func (l *look) hasOpen(pid uint64) answer {
 	const batch = 64
-	if pid == 0 {
-		return unknown
-	}
 	dir := procDir(pid)
 	list, err := os.Open(dir + "/fdinfo")
 	if err != nil {

@@ -60,54 +60,75 @@ func TestEmptiedByUnknown(t *testing.T) {
 	}
 }
 
-// TestLookIsBounded: a process with many descriptors is not looked through to the end,
-// and nobody waits for long while another is looked at. What has not been seen is
-// unknown.
+// TestLookIsBounded: a process with many descriptors is not looked through to the end.
+// What has not been seen is unknown.
 func TestLookIsBounded(t *testing.T) {
 	const nowhere = 1 << 40 // no file has such a number
 	r := newRig(t)
-	self := uint32(os.Getpid())
-	want := func(name string, want answer) {
-		t.Helper()
-		if got := r.fs.hasOpen(self, nowhere); got != want {
-			t.Errorf("%s: whether it has the file open is answered %v, want %v", name, got, want)
-		}
-	}
-	most := func(l *look) *look {
-		l.ends = time.Now().Add(time.Hour) // so that it does not depend on the machine
-		return l
-	}
-	count := func(descriptors int) answer {
-		return r.fs.withLook(nowhere, func(l *look) answer {
-			l.descriptors = descriptors
-			return most(l).hasOpen(uint64(self))
-		})
-	}
-	if got := count(1 << 20); got != no {
-		t.Errorf("a process that is looked through to the end: %v, want %v", got, no)
-	}
+	self := uint64(os.Getpid())
 	for range 300 {
 		f, err := os.Open(os.DevNull)
 		r.must(err)
 		defer f.Close()
 	}
-	if got := count(300); got != unknown {
-		t.Errorf("a process with more descriptors than are looked at: %v, want %v", got, unknown)
+	own := 0 // descriptors
+	for _, test := range []struct {
+		name string
+		look func(*look) answer
+		want answer
+	}{
+		{"to the end", func(l *look) answer {
+			l.descriptors, l.ends = 1<<20, time.Hour
+			open := l.hasOpen(self)
+			own = 1<<20 - l.descriptors
+			return open
+		}, no},
+		{"at fewer descriptors than there are", func(l *look) answer {
+			l.descriptors, l.ends = 300, time.Hour
+			return l.hasOpen(self)
+		}, unknown},
+		{"for too long", func(l *look) answer {
+			l.ends = 0
+			return l.hasOpen(self)
+		}, unknown},
+		{"at no ancestors", func(l *look) answer {
+			l.descriptors, l.ends = own, time.Hour
+			return l.writtenOn(self)
+		}, unknown},
+	} {
+		if got := r.fs.withLook(self, nowhere, test.look); got != test.want {
+			t.Errorf("a look %s: %v, want %v", test.name, got, test.want)
+		}
 	}
-	if got := r.fs.withLook(nowhere, func(l *look) answer { l.ends = time.Time{}; return l.hasOpen(uint64(self)) }); got != unknown {
-		t.Errorf("a look that takes too long: %v, want %v", got, unknown)
+}
+
+// TestLooksOfOneProcess: of two looks for threads of one process the second waits for
+// the first; another process's does not.
+func TestLooksOfOneProcess(t *testing.T) {
+	l := looks{of: map[string]*oneLook{}}
+	self := uint64(os.Getpid())
+	end := l.begin(self)
+	l.begin(uint64(os.Getppid()))()
+	waited := make(chan struct{})
+	go func() {
+		defer close(waited)
+		l.begin(self)()
+	}()
+	for users := 0; users < 2; time.Sleep(time.Millisecond) {
+		l.mu.Lock()
+		for _, one := range l.of {
+			users = one.users
+		}
+		l.mu.Unlock()
 	}
-	own := 0
-	r.fs.withLook(nowhere, func(l *look) answer {
-		l.descriptors = 1 << 20
-		most(l).hasOpen(uint64(self))
-		own = 1<<20 - l.descriptors
-		return no
-	})
-	if got := r.fs.withLook(nowhere, func(l *look) answer { l.descriptors = own; return most(l).writtenOn(uint64(self)) }); got != unknown {
-		t.Errorf("ancestors that are not looked at: %v, want %v", got, unknown)
+	select {
+	case <-waited:
+		t.Error("two looks are taken for one process")
+	default:
 	}
-	r.fs.looking <- struct{}{}
-	want("while another is looked at", unknown)
-	<-r.fs.looking
+	end()
+	<-waited
+	if len(l.of) != 0 {
+		t.Errorf("%d processes are remembered", len(l.of))
+	}
 }

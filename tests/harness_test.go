@@ -62,6 +62,7 @@ func runTests(m *testing.M) (code int) {
 	binary = filepath.Join(workDir, "bin", "mneme")
 	args := append([]string{"build", "-buildvcs=false", "-o", binary}, raceFlags...)
 	build := exec.Command("go", append(args, "mneme/cmd/mneme")...)
+	build.Env = append(os.Environ(), cgo())
 	build.Stdout, build.Stderr = os.Stdout, os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "build mneme:", err)
@@ -69,6 +70,10 @@ func runTests(m *testing.M) (code int) {
 	}
 	return m.Run()
 }
+
+// cgo is the variable by which mneme is built without C, as make builds it, but for the
+// race detector, which takes it.
+func cgo() string { return fmt.Sprint("CGO_ENABLED=", len(raceFlags)) }
 
 // result is how a command ended.
 type result struct {

@@ -268,7 +268,7 @@ print(os.listdir("."))`), out: "EPERM\nEPERM\nEPERM\nEPERM\nEPERM\nEPERM\n['f']\
 		{name: "regular files by mknod", script: pyErr(`
 attempt(os.mknod, "f"); attempt(os.mknod, "f"); os.mkdir("d"); attempt(os.mknod, "d"); attempt(os.mknod, "g", 0o600); attempt(os.mknod, "h", stat.S_IFREG | 0o4644); attempt(os.mknod, "x" * 256); attempt(os.mknod, "a\tb")
 print(oct(os.stat("g").st_mode), os.stat("f").st_size); write("g", b"x"); os.mknod(".f.swp"); os.mknod("d/i.tmp"); os.rename("d/i.tmp", "d/i"); print(sorted(os.listdir(".")))`),
-			out:     "ok\nEEXIST\nEEXIST\nok\nEPERM\nENAMETOOLONG\nEINVAL\n0o100600 0\n['.f.swp', 'd', 'f', 'g']\n",
+			out:     "ok\nEEXIST\nEEXIST\nok\nEPERM\nENAMETOOLONG\nEINVAL\n0o100644 0\n['.f.swp', 'd', 'f', 'g']\n",
 			log:     []string{"created f", "created g", "modified g", "created d/i"},
 			scratch: []string{".f.swp"}},
 		{name: "owners and modes", script: pyErr(`
@@ -277,7 +277,7 @@ attempt(os.chown, "f", 1234, -1); attempt(os.chown, "f", -1, 1234); attempt(os.c
 attempt(os.chmod, "f", 0o4755); attempt(os.chmod, "f", 0o2755); attempt(os.chmod, "f", 0o1755); attempt(os.chmod, "d", 0o2755)
 os.umask(0); attempt(os.open, "g", os.O_CREAT | os.O_WRONLY, 0o4755)
 print(oct(os.stat("f").st_mode), os.stat("f").st_uid, sorted(os.listdir(".")))`),
-			out: "EPERM\nEPERM\nok\nEPERM\nEPERM\nEPERM\nEPERM\nEPERM\nEPERM\n0o100600 0 ['d', 'f']\n", log: []string{"created f"}},
+			out: "EPERM\nEPERM\nok\nEPERM\nEPERM\nEPERM\nEPERM\nEPERM\nEPERM\n0o100644 0 ['d', 'f']\n", log: []string{"created f"}},
 		{name: "ioctls", script: `echo x > f; ` + pyErr(`
 fd = os.open("f", os.O_RDONLY)
 attempt(fcntl.ioctl, fd, 0x80086601, b"\0" * 8)  # FS_IOC_GETFLAGS

@@ -182,7 +182,9 @@ func mistaken(name string) bool {
 	}
 	mistaken := filepath.Join(dir, "mneme")
 	args := append([]string{"build", "-buildvcs=false", "-overlay", file, "-o", mistaken}, raceFlags...)
-	if out, err := exec.Command("go", append(args, "mneme/cmd/mneme")...).CombinedOutput(); err != nil {
+	build := exec.Command("go", append(args, "mneme/cmd/mneme")...)
+	build.Env = append(os.Environ(), cgo())
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	return mistaken

@@ -164,13 +164,13 @@ func TestRemount(t *testing.T) {
 	t.Parallel()
 	needTools(t, "python3")
 	e := newEnv(t)
-	m := e.mount(t, "notes")
+	m := e.mount(t, "notes", "--mode=755")
 	m.sh(t, `mkdir -p d/e; echo x > f; echo yy > d/e/g; for i in $(seq 30); do echo $i > d/$i; done; sed -i s/x/xx/ f; mv d/e/g d/h`)
 	// mtime is that of the write, later that of the version, which is a moment later.
 	const stats = `find . -type f -printf '%P %s %TY-%Tm-%Td %m %U %G %n\n' | sort; find . -type f | sort | xargs sha256sum`
 	before := m.sh(t, stats)
 	m.stop(t)
-	m = e.mount(t, "notes")
+	m = e.mount(t, "notes", "--mode=755")
 	if after := m.sh(t, stats); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}

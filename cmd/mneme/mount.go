@@ -242,6 +242,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 		return nil, errors.Join(err, server.Close())
 	}
 	defer func() { err = errors.Join(err, metrics.close()) }()
+	c.dropPrivileges()
 	if err := ready(announced); err != nil {
 		return nil, errors.Join(err, server.Close())
 	}

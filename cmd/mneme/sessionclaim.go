@@ -37,7 +37,7 @@ type claim struct {
 func claimSession(conflictsDir, session string) (*os.File, error) {
 	root, err := safepath.NewRoot(filepath.Join(conflictsDir, sessionsName)).Make(0o700)
 	if err != nil {
-		return nil, fmt.Errorf("claim session %s: %w", session, err)
+		return nil, adviseConflicts(err)
 	}
 	defer root.Close()
 	sweepClaims(root)

@@ -7,8 +7,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// version is what the Makefile writes here: a tag or commit of the source.
-var version string
+// What the Makefile writes here: a tag or short commit of the source, and the commit.
+var version, commit string
 
 // buildVersion says which mneme this is.
 func buildVersion() string {
@@ -27,10 +27,15 @@ func (c *versionCmd) Run(a *app) error {
 	if a.json {
 		return a.printJSON(struct {
 			Version string `json:"version"`
+			Commit  string `json:"commit,omitempty"`
 			Go      string `json:"go"`
-		}{buildVersion(), runtime.Version()})
+		}{buildVersion(), commit, runtime.Version()})
 	}
-	a.printf("mneme %s (%s %s/%s)\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	from := ""
+	if commit != "" {
+		from = "commit " + commit + ", "
+	}
+	a.printf("mneme %s (%s%s %s/%s)\n", buildVersion(), from, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil
 }
 

@@ -134,8 +134,7 @@ func openLibrary(ctx context.Context, rawURL *string, opts openOptions) (*librar
 		return nil, err
 	}
 	if err := safepath.Check(conflicts); err != nil && !opts.readOnly {
-		err = fmt.Errorf("conflicts: %w", adviseOwner(err, "$"+conflictsVariable+" names another directory"))
-		return nil, errors.Join(err, lib.Close())
+		return nil, errors.Join(adviseConflicts(err), lib.Close())
 	}
 	lib.url, lib.conflictsDir = at.String(), conflicts
 	if w := newWitness(at); w != nil && !opts.readOnly {
@@ -143,6 +142,11 @@ func openLibrary(ctx context.Context, rawURL *string, opts openOptions) (*librar
 		lib.SetWitness(advisedWitness{w})
 	}
 	return lib, nil
+}
+
+// adviseConflicts is adviseOwner for the directory of conflicts.
+func adviseConflicts(err error) error {
+	return fmt.Errorf("conflicts: %w", adviseOwner(err, "$"+conflictsVariable+" names another directory"))
 }
 
 // adviseOwner adds to an error about what others may change how to go on.

@@ -15,8 +15,8 @@ func TestPrivate(t *testing.T) {
 		}
 	}
 	open, _ := p.mount("open", "notes", "--owner", "3001:3001", "--mode", "750")
-	if got, want := p.sh(agent, "cd open/notes; echo x > new; stat -c '%a %n' . d d/f new .mneme .mneme/status"),
-		"750 .\n750 d\n640 d/f\n640 new\n550 .mneme\n440 .mneme/status\n"; got != want {
+	if got, want := p.sh(agent, "cd open/notes; umask 0; echo x > new; stat -c '%a %n' . d d/f new .mneme .mneme/status"),
+		"750 .\n750 d\n640 d/f\n666 new\n550 .mneme\n440 .mneme/status\n"; got != want {
 		t.Errorf("with --mode 750 there is\n%swant\n%s", got, want)
 	}
 	_, _ = closed, open
