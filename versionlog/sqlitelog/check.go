@@ -21,7 +21,7 @@ type Problem struct {
 const doRestore = "the records are the truth, and commands show what the rows say: go back to a backup of log.db"
 
 // Check compares every row of a store with the commit records, column by column,
-// and calls report for each that differs. It changes nothing. Whether the records
+// and the indexes with the rows, and calls report for each that differs. It changes nothing. Whether the records
 // hold themselves, and are all there, is for the caller to see; what a record that
 // cannot be read would say is not compared. Commits may be made meanwhile; those
 // after its beginning are not checked. Of the row in the table stores, only what
@@ -33,7 +33,7 @@ func (l *Log) Check(ctx context.Context, storeID string, report func(Problem)) e
 		return err
 	}
 	c := &checker{log: l, store: s, report: report, whole: true, paths: map[string]pathRow{}}
-	for _, step := range []func(context.Context) error{c.commits, c.pathRows, c.strays} {
+	for _, step := range []func(context.Context) error{c.indexes, c.commits, c.pathRows, c.strays} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("store %s: compare rows with records: %w", s.Slug, err)
 		}
@@ -270,4 +270,29 @@ func (c *checker) reading(ctx context.Context, do func(*sqlite.Conn) error) erro
 			return conn.Reading(func() error { return do(conn) })
 		}))
 	})
+}
+
+// indexed is which tables have indexes by which commands find rows.
+var indexed = []string{"commits", "versions", "paths"}
+
+// indexes has SQLite compare the indexes with the rows, once in the life of a Log:
+// they are those of all stores.
+func (c *checker) indexes(ctx context.Context) error {
+	if c.log.indexesChecked.Swap(true) {
+		return nil
+	}
+	for _, table := range indexed {
+		found, err := queryAll(ctx, c.log.db, `PRAGMA integrity_check('`+table+`')`, func(row *sqlite.Row) (string, error) {
+			return row.ColumnText(0), nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, what := range found {
+			if what != "ok" {
+				c.report(Problem{"table " + table, what, doRestore})
+			}
+		}
+	}
+	return nil
 }

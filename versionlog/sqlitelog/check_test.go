@@ -120,6 +120,26 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
+// TestCheckFindsIndexes leaves a version out of the index by which the history of a
+// memory is read, and its rows as they are.
+func TestCheckFindsIndexes(t *testing.T) {
+	database, storeID := newCheckable(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, databaseName), database, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	was := texts(t, raw(t, dir), `SELECT memory_id FROM versions WHERE store = 1 AND seq = 4`)[0]
+	const moved = `UPDATE versions SET memory_id = '%s' WHERE store = 1 AND seq = 4`
+	change(t, dir, fmt.Sprintf(moved, "mem_x"), `PRAGMA writable_schema = ON`,
+		`CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE name = 'versions_memory'`, `DELETE FROM sqlite_schema WHERE name = 'versions_memory'`)
+	change(t, dir, fmt.Sprintf(moved, was), `PRAGMA writable_schema = ON`,
+		`INSERT INTO sqlite_schema SELECT * FROM kept`, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	found := checked(t, read(t, filepath.Join(dir, databaseName)), storeID)
+	if len(found) == 0 || !strings.HasPrefix(found[0], "table versions: ") || !strings.Contains(found[0], "versions_memory") {
+		t.Errorf("found %q", found)
+	}
+}
+
 // TestCheckWhileWritten holds that commits made meanwhile are no problem.
 func TestCheckWhileWritten(t *testing.T) {
 	l := openTest(t, t.TempDir(), nil)
