@@ -108,7 +108,7 @@ func (t awsTable) open(ctx context.Context, opts openOptions) (*library, error) 
 	}
 	log, err := dynamolog.Open(ctx, clients.DynamoDB, t.table, clients.S3, t.bucket, &dynamolog.Options{
 		ReadOnly: opts.readOnly, Refresh: opts.refresh, SnapshotDir: heads,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Logger: slog.New(slog.NewTextHandler(shownLines{os.Stderr}, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", t, err)

@@ -27,7 +27,9 @@ func TestText(t *testing.T) {
 		{"👩🏽\u200d🚀 می\u200cخواهم क्\u200dष", "👩🏽\u200d🚀 می\u200cخواهم क्\u200dष"},
 		{"a\u200db\u200c", `a\u200db\u200c`},
 		{"e\u0301 שָׁ֑", "e\u0301 שָׁ֑"},
-		{"z\u0335\u0335\u0335\u0335\u0335", "z\u0335\u0335\u0335\u0335" + `\u0335`},
+		{"z" + strings.Repeat("\u0335", 8), "z" + strings.Repeat("\u0335", 6) + `\u0335\u0335`},
+		{"क" + strings.Repeat("\u093e", 8), "क" + strings.Repeat("\u093e", 8)}, // each beside the other
+		{"မြွှေး བསྒྲུབས ประเทศที่", "မြွှေး བསྒྲུབས ประเทศที่"},               // Burmese, Tibetan, Thai
 		{"\u0301a/\u0338b \u0301", `\u0301a/\u0338b \u0301`},
 	} {
 		if got := Text(test[0]); got != test[1] {

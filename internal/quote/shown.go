@@ -8,8 +8,8 @@ import (
 )
 
 // maxMarks is how many marks may stand above and below one letter: Hebrew with
-// vowels and accents has four. More of them run into the lines around.
-const maxMarks = 4
+// vowels and accents has four, Tibetan a few more. Others run into the lines around.
+const maxMarks = 6
 
 // Shown reports whether a reader sees the character at s[at:], in its place, for
 // what it is. Those that are not shown are control, format and private
@@ -27,7 +27,7 @@ func Shown(s string, at int) bool {
 		return Selects(s, at)
 	case !strconv.IsPrint(r) || IsBlank(r):
 		return false
-	case unicode.IsMark(r):
+	case stacks(r):
 		return sitsOnLetter(s[:at])
 	}
 	return true
@@ -73,12 +73,15 @@ func Selects(s string, at int) bool {
 	return unicode.Is(unicode.Variation_Selector, r) && unicode.Is(unicode.Mongolian, base)
 }
 
+// stacks reports whether r is a mark that has no place of its own in the line.
+func stacks(r rune) bool { return unicode.In(r, unicode.Mn, unicode.Me) }
+
 // sitsOnLetter reports whether a mark behind before has something to sit on, and
 // room there.
 func sitsOnLetter(before string) bool {
 	for range maxMarks {
 		r, size := utf8.DecodeLastRuneInString(before)
-		if !unicode.IsMark(r) {
+		if !stacks(r) {
 			return size > 0 && !strings.ContainsRune(" /\"\\:", r)
 		}
 		before = before[:len(before)-size]
