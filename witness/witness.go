@@ -123,6 +123,9 @@ func (w *Witness) Accept(ctx context.Context, log versionlog.Log, s versionlog.S
 // Missing says what of a store's history was seen and is not there, or is another
 // now; "" where nothing is missed. Errors say that it could not look.
 func (w *Witness) Missing(ctx context.Context, log versionlog.Log, s versionlog.Store) (string, error) {
+	if _, known := w.read(s.ID); !known {
+		return "", nil
+	}
 	_, what, err := w.compare(ctx, log, s)
 	return what, err
 }

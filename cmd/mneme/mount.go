@@ -218,6 +218,9 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 		}
 	}()
 	stores, err := c.openStores(ctx, lib, wanted)
+	if err == nil {
+		err = lib.checkReaders(ctx, stores)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,6 @@ import (
 	"mneme/internal/safepath"
 	"mneme/memory"
 	"mneme/versionlog"
-	"mneme/witness"
 )
 
 // urlVariable names the environment variable that stands in for --url.
@@ -100,7 +99,7 @@ type library struct {
 	log   versionlog.Log
 	blobs *blobCaches
 
-	witness *witness.Witness // nil: nothing is remembered of what is written
+	witness *advisedWitness // nil: nothing is remembered of what is written
 
 	url          string // without credentials
 	conflictsDir string // has a directory for the conflicts of each store
@@ -137,9 +136,9 @@ func openLibrary(ctx context.Context, rawURL *string, opts openOptions) (*librar
 		return nil, errors.Join(adviseConflicts(err), lib.Close())
 	}
 	lib.url, lib.conflictsDir = at.String(), conflicts
-	if w := newWitness(at); w != nil && !opts.readOnly {
-		lib.witness = w
-		lib.SetWitness(advisedWitness{w})
+	if w := newWitness(at); w != nil {
+		lib.witness = &advisedWitness{w}
+		lib.SetWitness(lib.witness)
 	}
 	return lib, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/witness"
 )
@@ -37,7 +38,30 @@ type advisedWitness struct{ *witness.Witness }
 func (w advisedWitness) Check(ctx context.Context, log versionlog.Log, s versionlog.Store) error {
 	err := w.Witness.Check(ctx, log, s)
 	if errors.Is(err, versionlog.ErrRewritten) {
-		return fmt.Errorf("%w; nothing is written to it; after going back to a backup, `mneme fsck %s --accept-loss` takes it as it is; docs/BACKUP.md says more", err, s.Slug)
+		return advise(err, s)
 	}
 	return err
+}
+
+func advise(err error, s versionlog.Store) error {
+	return fmt.Errorf("%w; it can be read by commands, and is neither written nor mounted; after going back to a backup, `mneme fsck %s --accept-loss` takes it as it is; docs/BACKUP.md says more", err, s.Slug)
+}
+
+// checkReaders refuses stores that are to be mounted read-only and whose history is
+// not the one that this machine has seen: agents would take what they read for it.
+// Others were checked when they were opened.
+func (l *library) checkReaders(ctx context.Context, stores []*memory.Store) error {
+	for _, st := range stores {
+		if l.witness == nil || !st.ReadOnly() {
+			continue
+		}
+		what, err := l.witness.Missing(ctx, l.log, st.Info())
+		if err == nil && what != "" {
+			err = advise(fmt.Errorf("%w: %s", versionlog.ErrRewritten, what), st.Info())
+		}
+		if err != nil {
+			return fmt.Errorf("open store %s: %w", st.Info().Slug, err)
+		}
+	}
+	return nil
 }
