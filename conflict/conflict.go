@@ -168,8 +168,8 @@ func fill(root *os.Root, temp string, about About, texts Texts) (int, error) {
 	return about.ID, durable.SyncDirIn(root, ".")
 }
 
-// writeAbout writes what agents read who look at a conflict: with escapes for what
-// cannot be seen.
+// writeAbout writes a conflict's description, with escapes for characters that
+// cannot be seen: agents read it.
 func writeAbout(root *os.Root, dir string, about About) error {
 	text, err := json.MarshalIndent(about, "", "  ")
 	if err != nil {

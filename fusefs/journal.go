@@ -19,9 +19,9 @@ import (
 // conflict: byte code that a program tries to keep beside its sources must not
 // push out where somebody's text is.
 //
-// Names in it are of other sessions' making, and an agent is told to heed what it
-// says: the place that an error is about stands in double quotes, and a line stays
-// one, of bounded length, whatever names and messages hold.
+// Agents are told to heed what the file says, and other sessions choose the names
+// in it. So the place of an error stands in double quotes, and an entry is one line
+// of bounded length, whatever names and messages hold.
 type journal struct {
 	size    atomic.Int64 // how many entries there are
 	changes atomic.Int64 // how often they have changed
@@ -74,8 +74,8 @@ func (j *journal) put(e journalEntry) {
 	j.changes.Add(1)
 }
 
-// quotePlace puts the place that a text is about in quotes, where it stands first:
-// STORE:/path, or a bare name behind the word for what was tried.
+// quotePlace puts double quotes around the place that a text is about: the first
+// STORE:/path in it, or a bare name behind the operation's name.
 func quotePlace(text, path string) string {
 	before, after, found := strings.Cut(text, path)
 	if !strings.HasPrefix(path, "/") {

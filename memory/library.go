@@ -43,20 +43,20 @@ type Library struct {
 	witness Witness // nil: there is none
 }
 
-// Witness remembers elsewhere how far histories have come. Its methods may be
+// Witness remembers outside the log how far histories have come. Its methods may be
 // called at once from many goroutines.
 type Witness interface {
-	// Check is asked of a store that is about to be opened to be written. An error,
-	// such as versionlog.ErrRewritten, refuses that.
+	// Check is called before a store is opened for writing. If it returns an error,
+	// such as versionlog.ErrRewritten, the store is not opened.
 	Check(ctx context.Context, log versionlog.Log, s versionlog.Store) error
-	// Saw is told of commits of a store that was checked: acknowledged ones, and
-	// those of others as they come. They may come twice, and out of order.
+	// Saw is called with each commit of a checked store that was acknowledged or read
+	// from the log. One commit may come twice, and commits out of order.
 	Saw(storeID string, seq uint64, digest versionlog.Digest)
-	// Forget is told of a store that was deleted.
+	// Forget is called after a store was deleted.
 	Forget(storeID string)
 }
 
-// SetWitness lets w witness what becomes of stores; before any is opened.
+// SetWitness makes w the library's witness. It is called before any store is opened.
 func (l *Library) SetWitness(w Witness) { l.witness = w }
 
 // NewLibrary returns the library of a log and its blobs. It owns neither.
@@ -237,8 +237,8 @@ type Author struct {
 }
 
 // Open returns the store of an id for reading, and for writing in the name of
-// author unless author is nil. versionlog.ErrRewritten when it is to be written
-// and lacks what a witness has seen.
+// author unless author is nil. For writing, it returns versionlog.ErrRewritten when
+// the history lacks a commit that the witness has seen.
 func (l *Library) Open(ctx context.Context, id string, author *Author) (*Store, error) {
 	info, err := l.log.Store(ctx, id)
 	if err != nil {

@@ -39,9 +39,9 @@ type VerifyOptions struct {
 	// Progress is called now and then with how much of a step is done, never
 	// twice at once. Nil: nobody looks.
 	Progress func(step string, done, total int)
-	// Against is a commit that somebody has noted, by its digest and, unless that is
-	// 0, its sequence number: it must be in the history, whose records up to it are
-	// then what they were. Nil: nothing is to be proved.
+	// Against is a commit that was noted earlier, by its digest and sequence number;
+	// number 0 matches any. If the history has it, all records up to it are what they
+	// were then; if not, that is a problem. Nil: nothing is compared.
 	Against *versionlog.Tip
 	// Workers is how many blobs are read at once. 0: 16.
 	Workers int

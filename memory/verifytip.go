@@ -6,21 +6,20 @@ import (
 	"mneme/versionlog"
 )
 
-// ProblemHistory says that a history is not the one that somebody has seen before:
-// it is shorter, or was replaced.
+// ProblemHistory says that a history lacks a commit that was noted earlier: it was
+// cut or replaced.
 const ProblemHistory ProblemKind = "history"
 
 const adviceHistory = "if a backup was put in its place, that is why; else somebody has cut or rewritten it: compare it with a backup"
 
-// sees looks whether a commit is the one that the history is to be proved up to.
+// sees notes whether c is the commit of opts.Against.
 func (v *verifier) sees(c *versionlog.Commit) {
 	if want := v.opts.Against; want != nil && c.Digest == want.Digest && (want.Seq == 0 || want.Seq == c.Seq) {
 		v.proved = true
 	}
 }
 
-// prove reports that the commit which the history is to be proved up to was not
-// in it.
+// prove reports a problem when the commit of opts.Against is not in the history.
 func (v *verifier) prove() {
 	want := v.opts.Against
 	if want == nil || v.proved {

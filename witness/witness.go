@@ -1,7 +1,7 @@
-// Package witness remembers how far the histories of stores had come, in files
-// outside of them, on the machine that writes. A history can be cut, rewritten
-// with digests that fit each other, or put back to an older copy, and is then as
-// sound in itself as before; only somebody who has seen it before can tell.
+// Package witness remembers how far the histories of stores have come, in files
+// outside the stores, on each machine that writes to them. A history that was cut,
+// rewritten with digests that fit each other, or put back to an older copy is
+// sound in itself; it takes a witness of the earlier history to notice.
 package witness
 
 import (
@@ -27,14 +27,14 @@ import (
 // A store's file has the highest sequence number that was seen in it, and is
 // replaced as a whole, without a sync:
 //
-//  1. A commit is noted when it is acknowledged, or was read from the log by a
-//     store that is open to be written; never before it is durable. So a file does
-//     not lead. It may lag, by what a process that was killed had not written yet,
-//     or after a power cut.
-//  2. A store is compared when it is opened to be written, before anything of it is
-//     noted. What does not fit leaves the file as it is until somebody accepts it.
-//  3. A file that cannot be read is none, and one that cannot be written is not: the
-//     commit is made all the same.
+//  1. A file never leads: a commit is noted when it has been acknowledged, or when
+//     a store that is open for writing has read it from the log, and is durable
+//     then. A file may lag, by what a killed process had not written yet, or after
+//     a power cut.
+//  2. A store is compared when it is opened for writing, before anything of it is
+//     noted. If the history does not fit, the file stays as it is until Accept.
+//  3. A file that cannot be read says nothing. If a file cannot be written, nothing
+//     is remembered, and the commit stands.
 type Witness struct {
 	library, dir string
 	every        time.Duration // how often a file is written at most while commits come
@@ -57,9 +57,9 @@ func New(dir, library string) *Witness {
 	return &Witness{library: library, dir: filepath.Join(dir, hex.EncodeToString(sum[:8])), every: 5 * time.Second, notes: map[string]*note{}}
 }
 
-// Check compares a store that is to be written with what is remembered, and from
-// then on notes what is seen of it. versionlog.ErrRewritten when the history lacks
-// what was seen in it.
+// Check compares the history of a store, which is being opened for writing, with
+// what is remembered. From then on Saw notes its commits. It returns
+// versionlog.ErrRewritten when a commit that was seen is missing or another.
 func (w *Witness) Check(ctx context.Context, log versionlog.Log, s versionlog.Store) error {
 	tip, what, err := w.compare(ctx, log, s)
 	if err == nil && what != "" {
@@ -93,7 +93,7 @@ func (w *Witness) Saw(storeID string, seq uint64, digest versionlog.Digest) {
 	}
 }
 
-// Close writes down what is not yet.
+// Close writes what has been noted and is not in the files yet.
 func (w *Witness) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,8 +120,9 @@ func (w *Witness) Accept(ctx context.Context, log versionlog.Log, s versionlog.S
 	return w.replace(&m)
 }
 
-// Missing says what of a store's history was seen and is not there, or is another
-// now; "" where nothing is missed. Errors say that it could not look.
+// Missing describes the commit that was seen and is missing from the history of a
+// store, or is another now; "" when there is none. An error says that the log could
+// not be read.
 func (w *Witness) Missing(ctx context.Context, log versionlog.Log, s versionlog.Store) (string, error) {
 	if _, known := w.read(s.ID); !known {
 		return "", nil
@@ -152,8 +153,8 @@ func (w *Witness) compare(ctx context.Context, log versionlog.Log, s versionlog.
 	return tip, "", nil
 }
 
-// commitAt returns a commit by its sequence number; nil where it cannot be read,
-// which is for those to tell who read it.
+// commitAt returns a commit by its sequence number, nil when its record is damaged:
+// verifying the store reports that.
 func commitAt(ctx context.Context, log versionlog.Log, storeID string, seq uint64) (*versionlog.Commit, error) {
 	for c, err := range log.Commits(ctx, storeID, seq-1) {
 		if errors.Is(err, versionlog.ErrCorrupt) {
@@ -164,8 +165,8 @@ func commitAt(ctx context.Context, log versionlog.Log, storeID string, seq uint6
 	return nil, nil
 }
 
-// Changed names what of a store's description is not what it was when this machine
-// opened it last: nothing changes it but archiving, once.
+// Changed names the parts of a store's description that differ from what is
+// remembered. Archiving, once, is the only change that a description ever sees.
 func (w *Witness) Changed(s versionlog.Store) (fields []string) {
 	m, known := w.read(s.ID)
 	if !known {

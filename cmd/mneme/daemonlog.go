@@ -56,8 +56,8 @@ func newLogger(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(shownLines{w}, &slog.HandlerOptions{Level: level}))
 }
 
-// shownLines writes the lines of a logger, in which names of others stand, so that
-// each stays one line, of bounded length, of characters that can be seen.
+// shownLines writes the lines of a logger. Others' names are in them, so each is
+// bounded in length and has escapes for characters that cannot be seen.
 type shownLines struct{ w io.Writer }
 
 func (s shownLines) Write(line []byte) (int, error) {

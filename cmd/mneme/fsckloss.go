@@ -41,8 +41,9 @@ func (c *fsckCmd) losses(ctx context.Context, a *app, at location) ([]loss, erro
 	return nil, a.out.Flush()
 }
 
-// witnessed compares a store with what this machine has seen of it, and takes it as
-// it is if losses are accepted. What the backend misses, too, is not said twice.
+// witnessed compares a store with what this machine has seen of it, and reports the
+// difference, or accepts it with --accept-loss. A loss that the backend has told of
+// is not reported again.
 func (c *fsckCmd) witnessed(ctx context.Context, a *app, at location, lib *library, s versionlog.Store, lost []loss, report func(memory.Problem)) error {
 	w := newWitness(at)
 	if w == nil {

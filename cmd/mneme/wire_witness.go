@@ -47,9 +47,9 @@ func advise(err error, s versionlog.Store) error {
 	return fmt.Errorf("%w; it can be read by commands, and is neither written nor mounted; after going back to a backup, `mneme fsck %s --accept-loss` takes it as it is; docs/BACKUP.md says more", err, s.Slug)
 }
 
-// checkReaders refuses stores that are to be mounted read-only and whose history is
-// not the one that this machine has seen: agents would take what they read for it.
-// Others were checked when they were opened.
+// checkReaders refuses to mount a store read-only whose history is not the one that
+// this machine has seen: agents would trust what they read. Stores for writing were
+// checked when they were opened.
 func (l *library) checkReaders(ctx context.Context, stores []*memory.Store) error {
 	for _, st := range stores {
 		if l.witness == nil || !st.ReadOnly() {

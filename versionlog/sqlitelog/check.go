@@ -21,12 +21,14 @@ type Problem struct {
 const doRestore = "the records are the truth, and commands show what the rows say: go back to a backup of log.db"
 
 // Check compares every row of a store with the commit records, column by column,
-// and the indexes with the rows, and calls report for each that differs. It changes nothing. Whether the records
-// hold themselves, and are all there, is for the caller to see; what a record that
-// cannot be read would say is not compared. Commits may be made meanwhile; those
-// after its beginning are not checked. Of the row in the table stores, only what
-// the records know is compared: the newest commit. Errors say that it could not
-// look.
+// and the indexes with the rows, and calls report for each difference. It changes
+// nothing.
+//
+// It does not report records that are missing or damaged, and does not compare the
+// rows that such a record explains: package memory verifies the records. Commits
+// may be made meanwhile; Check ignores those after its beginning. The records know
+// of the store's own row only the newest commit, so its other columns are not
+// compared. An error says that the database could not be read.
 func (l *Log) Check(ctx context.Context, storeID string, report func(Problem)) error {
 	s, err := l.store(ctx, storeID)
 	if err != nil {
@@ -263,7 +265,7 @@ func (c *checker) strays(ctx context.Context) error {
 	return err
 }
 
-// reading calls do in a transaction that reads, again where a lock was in the way.
+// reading calls do in a transaction that reads, and again when the database is busy.
 func (c *checker) reading(ctx context.Context, do func(*sqlite.Conn) error) error {
 	return retryBusy(ctx, func() error {
 		return translate(c.log.db.With(ctx, func(conn *sqlite.Conn) error {
@@ -272,11 +274,11 @@ func (c *checker) reading(ctx context.Context, do func(*sqlite.Conn) error) erro
 	})
 }
 
-// indexed is which tables have indexes by which commands find rows.
+// indexed are the tables with indexes that commands find rows by.
 var indexed = []string{"commits", "versions", "paths"}
 
-// indexes has SQLite compare the indexes with the rows, once in the life of a Log:
-// they are those of all stores.
+// indexes makes SQLite compare the indexes with the rows. That covers all stores,
+// so it happens once in the life of a Log.
 func (c *checker) indexes(ctx context.Context) error {
 	if c.log.indexesChecked.Swap(true) {
 		return nil
