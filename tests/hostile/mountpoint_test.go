@@ -85,6 +85,12 @@ func TestUnmountFollowsNobody(t *testing.T) {
 			}
 		}
 	}
+	bound := p.mkdir("bound", 0, 0o755)
+	p.sh(0, `mount --bind srv/m/notes bound`)
+	if r := p.mneme(0, "unmount", "--at", bound); r.code != 3 {
+		t.Errorf("unmount of a part that is bound elsewhere: %v", r)
+	}
+	p.sh(0, `umount bound`)
 	if got := mountsBelow(p.dir); len(got) != 1 || got[0] != dir {
 		t.Errorf("mounted are %v, want %s", got, dir)
 	}
