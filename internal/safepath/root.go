@@ -105,7 +105,11 @@ func (r *Root) Make(perm fs.FileMode) (*os.Root, error) {
 // the way may anybody else write. ErrUntrusted.
 func OpenRoot(path string) (*os.Root, error) {
 	if !asRoot() {
-		return os.OpenRoot(path)
+		root, err := os.OpenRoot(path)
+		if info, statErr := os.Stat(path); err != nil && statErr == nil && !info.IsDir() { // of which os has no errno
+			err = &fs.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
+		}
+		return root, err
 	}
 	d, err := find(path, rules{trusted: true})
 	if err != nil {
