@@ -162,9 +162,9 @@ func (e embedded) plan(string, string) *awssetup.Plan { return nil }
 // comes before everything else, so a directory with other files but not that
 // one is somebody else's.
 //
-// As root, the directory has to be root's alone: who could plant links in it would
-// choose where root writes. Other files, and directories below, are checked by those
-// who open them.
+// As root, the directory has to be root's alone: a user who can plant links in it
+// decides where root writes. Other files, and directories below, are checked when
+// they are opened.
 func checkFormat(dir string, create bool) error {
 	root, err := safepath.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -198,7 +198,7 @@ func checkFormat(dir string, create bool) error {
 	if !create {
 		return errNoStores
 	}
-	if err := safepath.MkdirAll(dir, 0o700); err != nil { // durable, whoever made it
+	if err := safepath.MkdirAll(dir, 0o700); err != nil { // durable, whichever process made it
 		return err
 	}
 	return writeFormat(root)

@@ -101,8 +101,8 @@ func (r *Root) Make(perm fs.FileMode) (*os.Root, error) {
 	return root, err
 }
 
-// OpenRoot opens a directory. As root it has to be root's, and neither there nor on
-// the way may anybody else write. ErrUntrusted.
+// OpenRoot opens a directory. As root, the way there has to be trusted, and the
+// directory itself has to be root's and closed to other writers. ErrUntrusted.
 func OpenRoot(path string) (*os.Root, error) {
 	if !asRoot() {
 		root, err := os.OpenRoot(path)
@@ -168,7 +168,7 @@ func MkdirAll(path string, perm fs.FileMode) error {
 	if d.made {
 		return nil
 	}
-	return durable.SyncDir(filepath.Dir(d.path)) // whoever made it may have been killed before
+	return durable.SyncDir(filepath.Dir(d.path)) // the process that made it may have been killed before
 }
 
 // CheckInfo makes sure, as root, that nobody else may write to the file or directory

@@ -1,14 +1,16 @@
-// Package safepath finds directories by their paths so that nobody leads root
-// elsewhere. Who may rename a directory on the way, or put a symbolic link in its
-// place, chooses what a path means; root, who may write everywhere, would do it in
-// that one's stead. So a path is walked from / name by name, each directory opened
-// without following links, and what was found is used by its handle.
+// Package safepath finds directories by their paths so that no other user leads root
+// elsewhere. A user who may rename a directory on the way, or put a symbolic link in
+// its place, decides what the path means, and root may write wherever it leads. So
+// as root a path is walked from / name by name. Each directory is opened without
+// following links, and what was found is used by its handle.
 //
-// A directory is trusted if it is root's and nobody else may write in it. One that
-// others may write in, but where only owners remove and rename (the sticky bit, as
-// of /tmp), is trusted for names that are root's. Links are followed where only
-// root could have made them. As another user everything is trusted: that one's
-// power does not reach further than that of whoever leads it.
+//   - A directory is trusted if it is root's and no other user may write in it.
+//   - A directory with the sticky bit, such as /tmp, in which others may write but
+//     not rename or remove what is not theirs, is trusted for names that are root's.
+//   - A symbolic link is followed if it is root's, in a directory of the first kind.
+//
+// Another user than root is not protected: every directory is trusted, and every
+// link followed.
 package safepath
 
 import (
@@ -46,9 +48,9 @@ func (d *Dir) Path() string { return d.path }
 // Handle is a path of the directory itself, wherever it is by now.
 func (d *Dir) Handle() string { return fmt.Sprintf("/proc/self/fd/%d", d.Fd()) }
 
-// Find finds a directory, which may be anybody's and in anybody's: of the way there,
-// only links have to be trusted. The directory itself is not touched, as a mount
-// whose file system hangs must not be.
+// Find finds a directory. It may be any user's, and in any user's directory: only
+// the links on the way have to be trusted. The directory itself is not touched, since
+// it may be a mount whose file system hangs.
 func Find(path string) (*Dir, error) { return find(path, rules{}) }
 
 // Make finds a directory the way to which is trusted, and makes what is missing.
@@ -64,7 +66,7 @@ type rules struct {
 	durable bool // so that it survives a crash of the machine
 }
 
-// asRoot reports whether this process could be used by others.
+// asRoot reports whether this process has to be protected.
 var asRoot = sync.OnceValue(func() bool { return os.Geteuid() == 0 })
 
 // walk is on its way.
@@ -178,7 +180,7 @@ func (w *walk) mkdir(in *Dir, name, path string) error {
 	if !w.durable {
 		return nil
 	}
-	if !in.made { // whoever made that one may have been killed before it was durable
+	if !in.made { // the process that made it may have been killed before it was durable
 		if err := durable.SyncDir(filepath.Dir(in.path)); err != nil {
 			return err
 		}
@@ -266,8 +268,8 @@ func (d *Dir) owned() (st unix.Stat_t, err error) {
 	return st, nil
 }
 
-// honestly makes sure that it is not another user who says whose the files are: one
-// who has mounted a file system of his own. That one is not asked.
+// honestly makes sure that the directory is not in a file system that another user
+// serves, which may say anything of owners. It does not ask that file system.
 func (d *Dir) honestly() error {
 	if d.honest || !asRoot() {
 		return nil
@@ -297,9 +299,8 @@ func userName(uid uint32) string {
 	return fmt.Sprintf("user %d", uid)
 }
 
-// isTrusted reports whether root trusts a user: itself, and whoever owns /, since
-// nothing can be kept from that one. In a user namespace that may be another than
-// its root.
+// isTrusted reports whether root trusts a user: itself, and the owner of /, against
+// whom nothing helps. In a user namespace the two may differ.
 func isTrusted(uid uint32) bool { return uid == 0 || uid == rootOwner() }
 
 var rootOwner = sync.OnceValue(func() uint32 {

@@ -140,7 +140,7 @@ func (l *Log) prepareFiles(ctx context.Context, dir string, readOnly bool) (err 
 	if err != nil || found == schemaFormat {
 		return err
 	}
-	if err := safepath.MkdirAll(dir, 0o700); err != nil { // durable, whoever made it
+	if err := safepath.MkdirAll(dir, 0o700); err != nil { // durable, whichever process made it
 		return err
 	}
 	return bringSchema(ctx, path)
