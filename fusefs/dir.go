@@ -207,6 +207,9 @@ func (fs *fileSystem) place(dirID uint64, name string, below int) (*node, string
 		return nil, "", status
 	}
 	canonical, err := memory.ParseName(name)
+	if err == nil && dir.children[canonical] == nil {
+		err = memory.CheckNew(canonical)
+	}
 	if err != nil {
 		return nil, "", dir.store.fail("create", name, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"mneme/cas"
 	"mneme/conflict"
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/spool"
 	"mneme/versionlog"
@@ -153,7 +154,7 @@ func (s *store) revive(ctx context.Context, e *spool.Entry) (*Left, error) {
 	case len(c.Versions) == 0 || c.Seq <= tip.Seq: // it was there already
 		return nil, nil
 	}
-	s.errors.add(e.Path, fmt.Sprintf("%s:%s was saved by session %s, whose mount was killed; it is a memory now", s.slug(), e.Path, e.Session))
+	s.errors.add(e.Path, fmt.Sprintf("%s:%s was saved by session %s, whose mount was killed; it is a memory now", s.slug(), e.Path, quote.Name(e.Session)))
 	s.fs.log.Info("brought back", "store", s.slug(), "path", e.Path, "session", e.Session)
 	return &Left{Store: s.slug(), Path: e.Path, Session: e.Session}, nil
 }
@@ -184,14 +185,14 @@ func (s *store) keepLeftAs(ctx context.Context, id int, e *spool.Entry, theirs *
 	if id == 0 {
 		id, err = s.keepConflict(conflict.About{
 			Store: s.slug(), Path: e.Path, Session: e.Session, Time: time.Now().UTC().Truncate(time.Microsecond),
-			Why:    fmt.Sprintf("%s:%s is not in the history: %s", s.slug(), e.Path, why),
+			Why:    fmt.Sprintf("%s is not in the history: %s", quote.Name(s.slug()+":"+e.Path), why),
 			Theirs: conflict.SideOf(theirs),
 		}, conflict.Texts{Theirs: s.text(theirs), Yours: e.Data})
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.errors.addConflict(e.Path, fmt.Sprintf("%s:%s of session %s is not in the history: %s; its text is kept in .mneme/conflicts/%d/yours", s.slug(), e.Path, e.Session, why, id))
+	s.errors.addConflict(e.Path, fmt.Sprintf("%s:%s of session %s is not in the history: %s; its text is kept in .mneme/conflicts/%d/yours", s.slug(), e.Path, quote.Name(e.Session), why, id))
 	s.fs.log.Info("kept as a conflict", "store", s.slug(), "path", e.Path, "session", e.Session, "conflict", id)
 	return &Left{Store: s.slug(), Path: e.Path, Session: e.Session, Conflict: id}, nil
 }

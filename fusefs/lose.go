@@ -10,6 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/conflict"
+	"mneme/internal/quote"
 	"mneme/versionlog"
 )
 
@@ -42,7 +43,7 @@ func (s *store) refuseStale(n *node, head *versionlog.Version) fuse.Status {
 func (s *store) redo(path string) string {
 	if n := s.findHidden(path); n != nil {
 		if as, ok := n.path(); ok {
-			return fmt.Sprintf("this mount has it as %s: read that, or rename it back, and redo your edit", as)
+			return fmt.Sprintf("this mount has it as %s: read that, or rename it back, and redo your edit", quote.Name(as))
 		}
 	}
 	return redoStale
@@ -73,9 +74,9 @@ func (s *store) changed(path string, base, theirs *versionlog.Version) string {
 
 // by says who made a version, and when.
 func by(v *versionlog.Version) string {
-	who := v.Actor.String()
+	who := quote.Name(v.Actor.String())
 	if v.Session != "" {
-		who = "session " + v.Session
+		who = "session " + quote.Name(v.Session)
 	}
 	return fmt.Sprintf("by %s, %s ago", who, max(0, time.Since(v.Time)).Round(time.Second))
 }
@@ -168,8 +169,8 @@ func (s *store) keepConflict(about conflict.About, texts conflict.Texts) (int, e
 	about.Size = int64(len(texts.Yours))
 	removed, err := s.kept.MakeRoom(about)
 	for _, old := range removed {
-		s.errors.add(".mneme/conflicts", fmt.Sprintf("conflict %d of %s:%s, of session %s, was removed to make room for a newer one: at most %d of a session are kept, or %d MiB",
-			old.ID, s.slug(), old.Path, old.Session, conflict.MaxOfSession, conflict.MaxBytesOfSession>>20))
+		s.errors.add(".mneme/conflicts", fmt.Sprintf("conflict %d of %s, of session %s, was removed to make room for a newer one: at most %d of a session are kept, or %d MiB",
+			old.ID, quote.Name(s.slug()+":"+old.Path), quote.Name(old.Session), conflict.MaxOfSession, conflict.MaxBytesOfSession>>20))
 		s.fs.log.Warn("conflict removed to make room", "store", s.slug(), "path", old.Path, "session", old.Session, "conflict", old.ID)
 	}
 	if err != nil {
@@ -180,7 +181,7 @@ func (s *store) keepConflict(about conflict.About, texts conflict.Texts) (int, e
 
 func (s *store) about(l loss, why string) conflict.About {
 	return conflict.About{
-		Store: s.slug(), Path: l.path, Session: s.fs.opts.Session, Time: time.Now().UTC().Truncate(time.Microsecond), Why: why,
+		Store: s.slug(), Path: l.path, Session: s.fs.opts.Session, Time: time.Now().UTC().Truncate(time.Microsecond), Why: quotePlace(why, l.path),
 		Base: conflict.SideOf(l.base), Theirs: conflict.SideOf(l.theirs),
 	}
 }

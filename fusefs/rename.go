@@ -7,6 +7,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"mneme/internal/quote"
 	"mneme/memory"
 )
 
@@ -94,7 +95,7 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName str
 	named := m.n
 	err := m.s.bury(m.to, m.new, m.n)
 	if err != nil {
-		return nil, m.s.fail("rename "+oldName+" to", newName, err)
+		return nil, m.s.fail("rename "+quote.Name(oldName)+" to", newName, err)
 	}
 	if m.n.isDir() {
 		err = fs.renameDir(m)
@@ -105,7 +106,7 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName str
 		return nil, fuse.Status(errno) // .mneme/errors has more than that
 	}
 	if err != nil {
-		return nil, m.s.fail("rename "+oldName+" to", newName, err)
+		return nil, m.s.fail("rename "+quote.Name(oldName)+" to", newName, err)
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

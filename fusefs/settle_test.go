@@ -83,7 +83,7 @@ func TestConflictsMakeRoom(t *testing.T) {
 	if ids, err := r.s.kept.IDs(); err != nil || !slices.Equal(ids, []int{second}) {
 		t.Errorf("conflicts %v are kept (%v), want %d only", ids, err, second)
 	}
-	if text := string(r.s.errors.lines()); !strings.Contains(text, fmt.Sprintf("conflict %d of notes:", first)) || !strings.Contains(text, "to make room") {
+	if text := string(r.s.errors.lines()); !strings.Contains(text, fmt.Sprintf("conflict %d of \"notes:/a\"", first)) || !strings.Contains(text, "to make room") {
 		t.Errorf("errors do not say what was removed:\n%s", text)
 	}
 	for i := range conflict.MaxBytesOfStore / conflict.MaxBytesOfSession {

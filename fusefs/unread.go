@@ -5,6 +5,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/internal/quote"
 	"mneme/versionlog"
 )
 
@@ -49,7 +50,7 @@ func (s *store) leftUnread(path string) *node {
 // which was moved away from there unread. Caller holds fs.mu.
 func (s *store) refuseUnread(path string, n *node) fuse.Status {
 	at, _ := n.path()
-	s.errors.addConflict(path, fmt.Sprintf("%s:%s was not saved: %s; read %s and redo your edit", s.slug(), path, unreadBecause(n), at))
+	s.errors.addConflict(path, fmt.Sprintf("%s:%s was not saved: %s; read %s and redo your edit", s.slug(), path, unreadBecause(n), quote.Name(at)))
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }
 
@@ -57,7 +58,7 @@ func (s *store) refuseUnread(path string, n *node) fuse.Status {
 func unreadBecause(n *node) string {
 	at, _ := n.path()
 	return fmt.Sprintf("what was there was moved to %s by this session, which has not read what another one had changed in it (now version %d %s)",
-		at, n.head.Seq, by(n.head))
+		quote.Name(at), n.head.Seq, by(n.head))
 }
 
 // vacatedUnread notes what c, of this mount, has moved away unread. Caller holds

@@ -148,9 +148,9 @@ print(sum(put(name, b"two!\nmine") or 1 for name in names))`, "20\n"},
 		"EBUSY\ntwo!\none\n"},
 	{"removed here, made here", `put("f", b"one"); os.unlink("f"); put("f", b"two"); os.rename("f", "g"); put("f", b"three"); attempt(put, "f", b"mine"); head("f")`, "ok\nmine\n"},
 	{"hidden, and changed", `put("f", b"one"); theirs("f", b"two!"); learned("f", 4); os.rename("f", "f~"); attempt(put, "f", b"mine")
-print("this mount has it as /%s/f~: read that" % D in open("../.mneme/errors").read()); print(read("f~")); attempt(put, "f", b"mine"); head("f")`, "EBUSY\nTrue\nb'two!'\nok\nmine\n"},
+print('this mount has it as "/%s/f~": read that' % D in open("../.mneme/errors").read()); print(read("f~")); attempt(put, "f", b"mine"); head("f")`, "EBUSY\nTrue\nb'two!'\nok\nmine\n"},
 	{"moved away unread, made anew", `put("f", b"one"); theirs("f", b"two!"); learned("f", 4); os.rename("f", "f.bck"); attempt(put, "f", b"mine"); attempt(put, "f", b"mine")
-print("was moved to /%s/f.bck by this session" % D in open("../.mneme/errors").read())
+print('was moved to "/%s/f.bck" by this session' % D in open("../.mneme/errors").read())
 attempt(os.unlink, "f.bck"); print(read("f.bck")); attempt(put, "f", b"mine"); attempt(os.unlink, "f.bck"); head("f")`, "EBUSY\nEBUSY\nTrue\nEBUSY\nb'two!'\nok\nok\nmine\n"},
 	{"moved away unread, unheard of", `put("f", b"one"); theirs("f", b"two!"); os.rename("f", "f.bck"); attempt(put, "f", b"mine"); head("f.bck")`, "EBUSY\ntwo!\n"},
 	{"moved away unread, and back", `put("f", b"one"); theirs("f", b"two!"); os.rename("f", "f.bck"); attempt(put, "f", b"mine"); os.rename("f.bck", "f"); attempt(put, "f", b"mine"); read("f"); attempt(put, "f", b"mine"); head("f")`,
@@ -287,7 +287,7 @@ attempt(put, "f", b"a\nb\nmine\n")`, "EBUSY\n"},
 print('/f" was not removed: that would take back what version ' in open("../.mneme/errors").read()); read("f"); attempt(os.unlink, "f"); print(os.listdir("."))`, "EBUSY\nEBUSY\na\nx\nb\n\nTrue\nok\n['here']\n"},
 		{"unlink of its own", `search(); put("f", b"a\nx\nb\nmine\n"); attempt(os.unlink, "f")`, "ok\n"},
 		{"unlink, and written", `search(); sh("rm f; echo mine > f"); head("f"); kept()`, "exit 0\na\nx\nb\n\nkept ('a\\nb\\n', 'a\\nx\\nb\\n', 'mine\\n')\n"},
-		{"backup first", `search(); os.rename("f", "f~"); attempt(put, "f", b"a\nb\nmine\n"); print("this mount has it as /%s/f~: read that" % D in open("../.mneme/errors").read())
+		{"backup first", `search(); os.rename("f", "f~"); attempt(put, "f", b"a\nb\nmine\n"); print('this mount has it as "/%s/f~": read that' % D in open("../.mneme/errors").read())
 print(read("f~")); attempt(put, "f", b"a\nb\nmine\n"); head("f")`, "EBUSY\nTrue\nb'a\\nx\\nb\\n'\nok\na\nb\nmine\n\n"},
 		{"backup first, keeping it", `search(); os.rename("f", "f~"); attempt(put, "f", b"a\nx\nmine\n"); os.unlink("f~"); attempt(put, "f", b"a\nb\n"); head("f")`, "ok\nEBUSY\na\nx\nmine\n\n"},
 		{"removed here, made there", `put("g", b"one"); os.unlink("g"); theirs("g", b"two!"); learned("g", 4); read("g"); attempt(put, "g", b"mine"); read("g"); attempt(put, "g", b"mine"); head("g")`, "EBUSY\nok\nmine\n"},

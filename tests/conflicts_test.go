@@ -54,7 +54,7 @@ func TestConflictsCommand(t *testing.T) {
 	}
 	list := decodeLines[keptConflict](t, e.must(t, "conflicts", "list", "notes", "--json"))
 	if len(list) != 6 || list[1].ID != 2 || list[1].Path != "/b" || list[1].Session != m.session || list[1].Base.Seq != 3 ||
-		list[1].Theirs.Seq != 4 || !strings.Contains(list[1].Why, "notes:/b changed since you read it (version 4 by user:") {
+		list[1].Theirs.Seq != 4 || !strings.Contains(list[1].Why, `"notes:/b" changed since you read it (version 4 by "user:`) {
 		t.Fatalf("listed: %+v", list)
 	}
 	if out := e.must(t, "conflicts", "list", "notes"); strings.Count(out, "\n") != 7 {
