@@ -41,6 +41,9 @@ type Options struct {
 
 	// Exec lets programs be executed that are files of the mount.
 	Exec bool
+	// BeforeServing is called when the kernel has the mount and no request is answered
+	// yet, which is the last time that no thread can be waiting for one; nil is nothing.
+	BeforeServing func()
 	// Strict refuses to overwrite a memory that the session has never read.
 	Strict bool
 	// Merge merges what lost a race with what won it, by lines, where that is

@@ -116,6 +116,9 @@ func (fs *fileSystem) begin(ctx context.Context) error {
 
 // start lets requests be answered.
 func (m *Server) start() {
+	if before := m.fs.opts.BeforeServing; before != nil {
+		before()
+	}
 	m.fs.storePages = m.server.InodeNotifyStoreCache
 	m.close = sync.OnceValue(m.unmount)
 	m.forget = sync.OnceFunc(m.forgetAll)

@@ -41,6 +41,7 @@ type Library struct {
 	log     versionlog.Log
 	blobs   Blobs
 	witness Witness // nil: there is none
+	mayGrow func() error
 }
 
 // Witness remembers outside the log how far histories have come. Its methods may be
@@ -55,6 +56,10 @@ type Witness interface {
 	// Forget is called after a store was deleted.
 	Forget(storeID string)
 }
+
+// SetMayGrow has mayGrow asked for authors who have none of their own. It is called
+// before any store is opened.
+func (l *Library) SetMayGrow(mayGrow func() error) { l.mayGrow = mayGrow }
 
 // SetWitness makes w the library's witness. It is called before any store is opened.
 func (l *Library) SetWitness(w Witness) { l.witness = w }
@@ -232,7 +237,7 @@ type Author struct {
 	// once may pass it together, and one whose reply was lost is not counted.
 	Quota versionlog.Quota
 	// MayGrow is asked before anything is written but a deletion; its error, which says
-	// why there is no room, ends the commit. Nil: there is.
+	// why there is no room, ends the commit. Nil: that of the library.
 	MayGrow func() error
 }
 
@@ -249,6 +254,11 @@ func (l *Library) Open(ctx context.Context, id string, author *Author) (*Store, 
 		return nil, fmt.Errorf("open store %s: %w", info.Slug, err)
 	}
 	s := &Store{info: info, log: l.log, blobs: blobs, author: author}
+	if author != nil {
+		if s.mayGrow = author.MayGrow; s.mayGrow == nil {
+			s.mayGrow = l.mayGrow
+		}
+	}
 	if l.witness != nil && author != nil {
 		if err := l.witness.Check(ctx, l.log, info); err != nil {
 			return nil, fmt.Errorf("open store %s: %w", info.Slug, err)

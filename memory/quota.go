@@ -10,10 +10,10 @@ import (
 
 // MayGrow says why nothing but deletions may be written now; nil: it may.
 func (s *Store) MayGrow() error {
-	if s.author == nil || s.author.MayGrow == nil {
+	if s.mayGrow == nil {
 		return nil
 	}
-	if err := s.author.MayGrow(); err != nil {
+	if err := s.mayGrow(); err != nil {
 		return fmt.Errorf("store %s: %w", s.info.Slug, err)
 	}
 	return nil

@@ -23,6 +23,8 @@ type Store struct {
 	author *Author // nil: read-only
 	added  tally
 
+	mayGrow func() error // nil: always
+
 	witness Witness // nil: nobody hears of commits
 }
 

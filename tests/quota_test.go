@@ -1,7 +1,10 @@
 package tests
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -39,4 +42,48 @@ func TestQuotas(t *testing.T) {
 			e.mustIn(t, "by a person\n", "write", "notes:/people")
 		})
 	}
+}
+
+// TestDeleteWhereTheDiskIsFull fills a disk with one store: another can be deleted all
+// the same, and what that frees can be written.
+func TestDeleteWhereTheDiskIsFull(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	if err := os.MkdirAll(e.stores, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("none", e.stores, "tmpfs", 0, "size=96m,mode=700"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(e.stores, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	e.store("notes")
+	e.mustIn(t, "old\n", "write", "notes:/old")
+	m := e.mount(t, "junk")
+	out := m.sh(t, pyErr(`
+try:
+    for i in range(2000): write("f%d" % i, os.urandom(50000).hex().encode())
+except OSError as err: print(errno.errorcode[err.errno])`))
+	if out != "ENOSPC\n" {
+		t.Errorf("filling a disk of 96 MiB ends with %q", out)
+	}
+	m.stop(t)
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(e.stores, &disk); err != nil {
+		t.Fatal(err)
+	}
+	const free = 5 << 20 // less than commands leave
+	if err := os.WriteFile(filepath.Join(e.stores, "filler"), make([]byte, int64(disk.Bavail)*disk.Frsize-free), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := e.mnemeIn(t, "new\n", "write", "notes:/new"); r.code != 6 || !strings.Contains(r.stderr, "are kept to delete with") {
+		t.Errorf("writing to a full disk: %v", r)
+	}
+	e.must(t, "rm", "notes:/old")
+	e.must(t, "store", "delete", "junk", "--yes")
+	e.mustIn(t, "new\n", "write", "notes:/new")
+	e.must(t, "fsck", "notes")
 }

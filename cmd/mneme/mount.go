@@ -44,7 +44,7 @@ type mountCmd struct {
 	CacheSize   byteSize  `default:"1GiB" placeholder:"SIZE" help:"How much of a remote store's bytes to keep on disk, for all mounts together; 0 is none. Default: ${default}."`
 	CacheDir    string    `placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
 	MaxMemory   byteSize  `default:"256MiB" placeholder:"SIZE" help:"How much memory to hold for the programs that use the mount: files being written, scratch files, open files. A call that would pass it gets EDQUOT. Default: ${default}."`
-	MinFree     *byteSize `placeholder:"SIZE" help:"Refuse saves when less than that is free on the disk of an embedded store (ENOSPC), so that people can still delete. Default: 64MiB, or a twentieth of a smaller disk."`
+	MinFree     *byteSize `placeholder:"SIZE" help:"Refuse saves when less than that is free on the disk of an embedded store (ENOSPC), so that people can still delete. Default: 64MiB, or an eighth of a smaller disk."`
 	quotaFlags
 	Background  bool        `help:"Return when it is mounted, and go on serving."`
 	Keep        bool        `help:"Outlive the process that serves the mount: when it is killed, or replaced, another one takes over, in every container that has the mount. Takes Linux 6.9."`
@@ -245,7 +245,6 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 		return nil, errors.Join(err, server.Close())
 	}
 	defer func() { err = errors.Join(err, metrics.close()) }()
-	c.dropPrivileges()
 	if err := ready(announced); err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
@@ -302,7 +301,7 @@ func (c *mountCmd) logLevel(terminal bool) (level slog.Level) {
 func (c *mountCmd) options(lib *library) *fusefs.Options {
 	uid, gid := c.Owner.ids()
 	return &fusefs.Options{
-		UID: uid, GID: gid, Mode: uint32(c.Mode), Exec: c.Exec, Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(),
+		UID: uid, GID: gid, Mode: uint32(c.Mode), Exec: c.Exec, BeforeServing: c.dropPrivileges, Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(),
 		Status: lib.statusLines, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
 		Conflicts: lib.conflictsOf, MaxMemory: int64(c.MaxMemory),
 	}

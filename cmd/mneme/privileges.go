@@ -10,12 +10,14 @@ import (
 )
 
 // keptCapabilities are what a daemon of root's needs after it has mounted: to unmount,
-// and to see which process has a file open.
-const keptCapabilities = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_DAC_READ_SEARCH
+// to see which process has a file open, and to serve metrics at any port.
+const keptCapabilities = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_NET_BIND_SERVICE
 
 // dropPrivileges gives up all capabilities of this process but those, and what it could
 // gain by executing a program. As another user than root it has none. Go changes all
-// threads of a program without C only: of one with C nothing is dropped, ENOTSUP.
+// threads of a program without C only: of one with C nothing is dropped, ENOTSUP. It
+// stops all of them until each has done so: none may be waiting for this process to
+// answer the kernel, as one that tells the kernel of a change may.
 func dropPrivileges() error {
 	if os.Geteuid() != 0 {
 		return nil

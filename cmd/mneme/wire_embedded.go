@@ -33,8 +33,12 @@ const (
 	formatPrefix   = "mneme embedded store "
 	embeddedFormat = 1
 
-	// defaultMinFree is how many bytes of the disk mounts leave free.
+	// What is left free of the disk, in bytes, unless that is more than an eighth or a
+	// sixteenth of it: by mounts, and by commands, so that a store can still be deleted.
+	// It is several times what the write-ahead log takes, of which as much may have to
+	// be carried over into the database.
 	defaultMinFree = 64 << 20
+	peoplesMinFree = 16 << 20
 )
 
 // embedded is a directory of this machine: the log and small blobs in SQLite,
@@ -75,25 +79,38 @@ func (e embedded) open(ctx context.Context, opts openOptions) (*library, error) 
 			report(memory.Problem{Kind: problemIndex, Subject: p.Subject, What: p.What, Do: p.Do})
 		})
 	}
-	l.checkFree = e.checkFree
+	l.checkFree = func(minFree *byteSize) error { return e.checkMinFree(log, minFree) }
+	l.SetMayGrow(func() error {
+		return e.checkFree(log, func(total int64) int64 { return min(peoplesMinFree, total/16) }, "to delete with")
+	})
 	return l, nil
 }
 
-// checkFree refuses what would be stored in the reserve of the disk.
-func (e embedded) checkFree(minFree *byteSize) error {
+// checkMinFree refuses what a mount would store in the reserve of the disk.
+func (e embedded) checkMinFree(log *sqlitelog.Log, minFree *byteSize) error {
+	return e.checkFree(log, func(total int64) int64 {
+		if minFree != nil {
+			return int64(*minFree)
+		}
+		return min(defaultMinFree, total/8)
+	}, "for people (--min-free)")
+}
+
+// checkFree refuses what would be stored in a part of the disk that is kept for
+// something else. How large it is follows from how large the disk is. Half of it may be
+// in the database, where a deleted store has left room; the other half is for the
+// write-ahead log.
+func (e embedded) checkFree(log *sqlitelog.Log, reserve func(total int64) int64, what string) error {
 	free, total, err := durable.Space(e.dir)
-	if err != nil {
+	if err != nil || free >= reserve(total) {
 		return err
 	}
-	reserve := min(defaultMinFree, total/20)
-	if minFree != nil {
-		reserve = int64(*minFree)
+	reusable, err := log.Reusable(context.Background())
+	if err != nil || free >= reserve(total)/2 && free+reusable >= reserve(total) {
+		return err
 	}
-	if free >= reserve {
-		return nil
-	}
-	return fmt.Errorf("%s are free on the disk of %s, and %s are kept for people to clean up with (--min-free): %w",
-		humanBytes(uint64(free)), e.dir, humanBytes(uint64(reserve)), syscall.ENOSPC)
+	return fmt.Errorf("%s are free on the disk of %s, of which %s are kept %s: %w",
+		humanBytes(uint64(free)), e.dir, humanBytes(uint64(reserve(total))), what, syscall.ENOSPC)
 }
 
 func (e embedded) openLog(ctx context.Context, opts openOptions) (*sqlitelog.Log, error) {

@@ -31,8 +31,8 @@ func TestPrivileges(t *testing.T) {
 			if err != nil {
 				continue // it has ended
 			}
-			const sysAdmin, sysPtrace, readSearch = 1 << 21, 1 << 19, 1 << 2
-			want := fmt.Sprintf("%016x", sysAdmin|sysPtrace|readSearch)
+			const sysAdmin, sysPtrace, bind, readSearch = 1 << 21, 1 << 19, 1 << 10, 1 << 2
+			want := fmt.Sprintf("%016x", sysAdmin|sysPtrace|bind|readSearch)
 			for _, set := range []string{"CapEff", "CapPrm"} {
 				if got := regexp.MustCompile(set + `:\s+(\w+)`).FindStringSubmatch(string(text))[1]; got != want {
 					t.Errorf("%v: %s of %s is %s, want %s", flags, set, thread, got, want)

@@ -71,11 +71,11 @@ func (w *writer) retain(ctx context.Context, ids []string) error {
 		if slices.Contains(ids, s.ID) {
 			continue
 		}
-		if err := w.dropStore(s.num); err != nil {
+		if err := w.run(dropStore, s.num); err != nil {
 			return err
 		}
 	}
-	return nil
+	return dropLeft(ctx, w, func(t leftTable, num int64) error { return w.dropRows(ctx, t, num) })
 }
 
 // copyDatabase writes a copy of db to path, which it tries again when it comes

@@ -85,11 +85,7 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	setArchived = `UPDATE stores SET archived_at = coalesce(archived_at, ?) WHERE num = ?`
 
-	dropPaths    = `DELETE FROM paths WHERE store = ?`
-	dropVersions = `DELETE FROM versions WHERE store = ?`
-	dropCommits  = `DELETE FROM commits WHERE store = ?`
-	dropBlobs    = `DELETE FROM blobs WHERE store = ?`
-	dropStore    = `DELETE FROM stores WHERE num = ?`
+	dropStore = `DELETE FROM stores WHERE num = ?`
 
 	dropBlob = `DELETE FROM blobs WHERE store = ? AND sha256 = ?`
 	// Rows that hold the right bytes are not written to.

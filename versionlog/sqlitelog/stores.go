@@ -66,35 +66,6 @@ func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
 	})
 }
 
-// DeleteStore removes a store with its whole history and the blobs that the
-// log keeps for it. Nothing of them is left in the files, unless somebody reads
-// at that moment; then it goes as the write-ahead log is written over.
-func (l *Log) DeleteStore(ctx context.Context, id string) error {
-	err := l.changeStores(ctx, "delete store "+id, func(ctx context.Context, w *writer) (*storeRow, tipState, error) {
-		s, err := queryOne(ctx, w, storeByID, scanStore, id)
-		if err != nil {
-			return nil, tipDeleted, err
-		}
-		return &s, tipDeleted, w.dropStore(s.num)
-	})
-	if err != nil {
-		return err
-	}
-	l.recent.forget(id)
-	l.writer.emptyWriteAhead(ctx)
-	return nil
-}
-
-// dropStore removes a store's rows.
-func (w *writer) dropStore(num int64) error {
-	for _, drop := range []string{dropPaths, dropVersions, dropCommits, dropBlobs, dropStore} {
-		if err := w.run(drop, num); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // changeStores makes a change to a store, which change returns with the state that
 // it is in then.
 func (l *Log) changeStores(ctx context.Context, what string, change func(context.Context, *writer) (*storeRow, tipState, error)) error {

@@ -109,15 +109,14 @@ func (w *writer) transaction(ctx context.Context, fn func(context.Context) error
 	return err
 }
 
-// emptyWriteAhead carries the write-ahead log over into the database and cuts it
-// to nothing, if nobody reads from it. The store is deleted whatever comes of
-// it.
-func (w *writer) emptyWriteAhead(ctx context.Context) {
+// checkpoint carries the write-ahead log over into the database, as far as nobody reads
+// from it; with TRUNCATE it also cuts it to nothing. What comes of it is not needed.
+func (w *writer) checkpoint(ctx context.Context, mode string) {
 	if _, err := w.takeTurn(ctx); err != nil {
 		return
 	}
 	defer func() { <-w.turn }()
-	_ = w.conn.Script(`PRAGMA wal_checkpoint(TRUNCATE)`)
+	_ = w.conn.Script(`PRAGMA wal_checkpoint(` + mode + `)`)
 }
 
 // Commit appends what p proposes. It costs one sync of the write-ahead log.
