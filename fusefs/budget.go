@@ -19,13 +19,13 @@ const DefaultMaxMemory = 256 << 20
 // can make it hold as much as it likes of five things, and these are counted, in bytes:
 // the stages of files that are written, scratch files among them; open files and
 // directories; the listings that open directories keep; the contents that open files
-// keep, so that they are not fetched again; and directories in which no memory lies.
+// keep, so that they are not fetched again; and directories that it makes.
 //
-// A call that would make the mount hold more than its limit gets EDQUOT. What remains of
-// the limit is kept for what matters more: a content is kept, a scratch file grows and a
-// directory is made while less than half of the limit is held; files and directories are
-// opened for reading up to three quarters, so that what fills the half can be found and
-// removed; the rest is for files that are saved.
+// A call that would make the mount hold more than its limit gets EDQUOT. What is
+// open, with its listings, has a part of the limit of its own, so that neither keeps the
+// other from going on: what is held can be found and removed, and files can be saved,
+// whatever else is held. Of the larger part, scratch files, directories and contents that
+// are kept leave some for files that are saved.
 //
 // Not counted are the tree of what the log has, which is as large as the stores are, and
 // what a request needs until it is answered.
@@ -34,6 +34,7 @@ const DefaultMaxMemory = 256 << 20
 type budget struct {
 	limit   int64
 	held    int64
+	open    int64         // of it, what is open to be read
 	most    int64         // that was held since memory was last returned to the system
 	refused uint64        // calls
 	fallen  chan struct{} // much less is held than before
@@ -45,19 +46,21 @@ type purpose int
 const (
 	forContent purpose = iota // kept for further reads
 	forScratch                // scratch files, and directories of this mount only
+	forSaving                 // files that become memories
 	forReading                // open files and directories
-	forSaving                 // files that become memories, and what .mneme says
+	forControl                // what .mneme says
 )
 
-// quarters of the limit are what may be held when more is wanted.
-var quarters = [...]int64{forContent: 2, forScratch: 2, forReading: 3, forSaving: 4}
+// sixteenths of the limit are what may be held when more is wanted: of what is open for
+// the last two, of all else for the others.
+var sixteenths = [...]int64{forContent: 8, forScratch: 8, forSaving: 10, forReading: 4, forControl: 5}
 
 const (
 	// The costs of a stage with its node, of a handle and of a directory are what
 	// the heap was seen to grow by, rounded up.
 	stageCost     = 1 << 10
 	handleCost    = 512
-	directoryCost = 1 << 10
+	directoryCost = 2 << 10
 	entryCost     = 64 // of a name in a listing, without its bytes
 
 	// returnAt is how far what is held falls before memory is returned to the system,
@@ -70,7 +73,7 @@ const (
 // newBudget makes the budget of a mount of stores. Whatever the limit, a memory can be
 // saved: that takes its stage, a copy of it, and what was appended to it.
 func newBudget(limit int64, stores []*memory.Store) budget {
-	const copies = 4
+	const copies = 6
 	if limit == 0 {
 		limit = DefaultMaxMemory
 	}
@@ -82,7 +85,21 @@ func newBudget(limit int64, stores []*memory.Store) budget {
 
 // fits reports whether more bytes may be held.
 func (b *budget) fits(more int64, why purpose) bool {
-	return b.held+more <= b.limit/4*quarters[why]
+	return b.part(why)+more <= b.limit/16*sixteenths[why]
+}
+
+// part is what is held of the part of the limit that a purpose has.
+func (b *budget) part(why purpose) int64 {
+	if why >= forReading {
+		return b.open
+	}
+	return b.held - b.open
+}
+
+// changeOpen is change for what is open to be read.
+func (b *budget) changeOpen(bytes int64) {
+	b.open += bytes
+	b.change(bytes)
 }
 
 // change counts bytes that are held from now on, or no longer.
@@ -104,12 +121,12 @@ type budgetError struct {
 }
 
 func (e *budgetError) Error() string {
-	of := fmt.Sprintf("%d KiB", e.limit>>10)
-	if e.why != forSaving {
-		of = fmt.Sprintf("%s of %s", [...]string{forScratch: "half", forReading: "three quarters"}[e.why], of)
+	of := fmt.Sprintf("%d of %d KiB", e.limit>>10*sixteenths[e.why]/16, e.limit>>10)
+	what := "close files, and remove scratch files and empty directories"
+	if e.why >= forReading {
+		what = "close files and directories"
 	}
-	return fmt.Sprintf("the mount holds %d KiB for its programs, and this would be more than %s (--max-memory); close files, and remove scratch files and empty directories",
-		e.held>>10, of)
+	return fmt.Sprintf("the mount holds %d KiB for its programs of this kind, and this would be more than %s (--max-memory); %s", e.held>>10, of, what)
 }
 
 // Unwrap makes it EDQUOT.
@@ -121,7 +138,7 @@ func (fs *fileSystem) afford(more int64, why purpose) error {
 		return nil
 	}
 	fs.budget.refused++
-	return &budgetError{fs.budget.held, fs.budget.limit, why}
+	return &budgetError{fs.budget.part(why), fs.budget.limit, why}
 }
 
 // tooMuch answers a request with the error of afford. All of them are one entry of
@@ -150,7 +167,7 @@ func (fs *fileSystem) giveBack(bytes *int64) {
 
 // purposeOf is what n is written for. Caller holds fs.mu.
 func (fs *fileSystem) purposeOf(n *node) purpose {
-	if n.local && fs.classOf(n) == editorScratch {
+	if n.removed || n.local && fs.classOf(n) == editorScratch {
 		return forScratch
 	}
 	return forSaving
@@ -158,11 +175,11 @@ func (fs *fileSystem) purposeOf(n *node) purpose {
 
 // affordOpen lets a file be opened. Caller holds fs.mu.
 func (fs *fileSystem) affordOpen(n *node, flags uint32) fuse.Status {
-	more, why := int64(handleCost), forReading
+	err := fs.afford(handleCost, forReading)
 	if writes(flags) {
-		more, why = more+stageCost, fs.purposeOf(n)
+		err = fs.afford(handleCost+stageCost, fs.purposeOf(n))
 	}
-	if err := fs.afford(more, why); err != nil {
+	if err != nil {
 		return n.store.tooMuch("open", n.name, err)
 	}
 	return fuse.OK
@@ -201,14 +218,15 @@ func (n *node) keep(kept bool) {
 	n.reckonDir()
 }
 
-// reckonDir counts a directory that stays when it is empty. It follows every change of
+// reckonDir counts a directory that stays when it is empty, or that this mount has made:
+// of others there are no more than the store has paths. It follows every change of
 // that, and of whether the table has the directory. Caller holds fs.mu.
 func (n *node) reckonDir() {
 	if n.store == nil {
 		return
 	}
 	fs := n.store.fs
-	if counts := n.kept && fs.nodes[n.id] == n; counts != n.counted {
+	if counts := (n.kept || n.made) && fs.nodes[n.id] == n; counts != n.counted {
 		n.counted = counts
 		if counts {
 			fs.budget.change(directoryCost)
@@ -228,6 +246,15 @@ func (fs *fileSystem) hold(n *node, content []byte) {
 	n.content = content
 }
 
+// changeHandle counts bytes of a handle. Caller holds fs.mu.
+func (fs *fileSystem) changeHandle(h *handle, bytes int64) {
+	if h.stage != nil {
+		fs.budget.change(bytes)
+	} else {
+		fs.budget.changeOpen(bytes)
+	}
+}
+
 // holdList counts the listing that an open directory keeps, in place of an earlier
 // one; or says why it may not. Caller holds fs.mu.
 func (fs *fileSystem) holdList(h *handle, list []dirEntry) error {
@@ -238,7 +265,7 @@ func (fs *fileSystem) holdList(h *handle, list []dirEntry) error {
 	if err := fs.afford(costs-h.held, forReading); err != nil {
 		return err
 	}
-	fs.budget.change(costs - h.held)
+	fs.budget.changeOpen(costs - h.held)
 	h.held = costs
 	return nil
 }

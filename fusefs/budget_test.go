@@ -21,7 +21,7 @@ func (fs *fileSystem) recount() int64 {
 	}
 	for _, n := range fs.nodes {
 		count(n.stage)
-		if n.kept && n.store != nil {
+		if (n.kept || n.made) && n.store != nil {
 			held += directoryCost
 		}
 		if n.generate == nil {
@@ -38,6 +38,16 @@ func (fs *fileSystem) recount() int64 {
 	return held
 }
 
+// recountOpen is how much of that is open. Caller holds fs.mu.
+func (fs *fileSystem) recountOpen() (open int64) {
+	for _, h := range fs.handles {
+		if h.stage == nil {
+			open += h.held
+		}
+	}
+	return open
+}
+
 // wantCounted checks that the budget has what the mount holds.
 func (r *rig) wantCounted() {
 	r.Helper()
@@ -45,6 +55,9 @@ func (r *rig) wantCounted() {
 	defer r.fs.mu.RUnlock()
 	if held := r.fs.recount(); r.fs.budget.held != held {
 		r.Errorf("the budget has %d bytes, the mount holds %d", r.fs.budget.held, held)
+	}
+	if open := r.fs.recountOpen(); r.fs.budget.open != open {
+		r.Errorf("the budget has %d bytes that are open, there are %d", r.fs.budget.open, open)
 	}
 }
 
@@ -102,7 +115,7 @@ func TestBudgetFollows(t *testing.T) {
 	if r.wantCounted(); r.node(id).content == nil {
 		t.Error("an open file does not keep what was read")
 	}
-	r.write("/a", "longer than before")
+	r.write("/a", strings.Repeat("longer than before", 200))
 	r.follow()
 	r.wantCounted()
 	r.release(fh)
@@ -118,9 +131,9 @@ func TestBudgetFollows(t *testing.T) {
 	r.fs.mu.Unlock()
 	wantNone("a temporary file became a memory")
 
-	r.fs.budget.limit = 1 << 10
+	r.fs.budget.limit = 4 << 10
 	fh = r.mustOpen("/a", syscall.O_RDONLY)
-	if got := r.read(id, fh); got != "longer than before" || r.node(id).content != nil {
+	if got := r.read(id, fh); got != strings.Repeat("longer than before", 200) || r.node(id).content != nil {
 		t.Errorf("read %q with little room, and it is kept: %v", got, r.node(id).content != nil)
 	}
 	r.release(fh)
@@ -160,23 +173,29 @@ func TestBudget(t *testing.T) {
 		"files being emptied": {func(r *rig, path string) fuse.Status {
 			_, status := r.open(r.s.find("/a").id, syscall.O_WRONLY|syscall.O_TRUNC)
 			return status
-		}, 1000},
+		}, 500},
 		"open files": {func(r *rig, path string) fuse.Status {
 			_, status := r.open(r.s.find("/a").id, syscall.O_RDONLY)
 			return status
-		}, 1000},
+		}, 400},
 		"files of .mneme": {func(r *rig, path string) fuse.Status {
 			_, status := r.open(r.wantLookup("/.mneme/status", fuse.OK).NodeId, syscall.O_RDONLY)
 			return status
-		}, 500},
+		}, 200},
 		"open directories": {func(r *rig, path string) fuse.Status {
 			var open fuse.OpenOut
 			if status := r.fs.OpenDir(nil, &fuse.OpenIn{InHeader: header(r.s.root.id)}, &open); !status.Ok() {
 				return status
 			}
 			return r.fs.readDir(&fuse.ReadIn{InHeader: header(r.s.root.id), Fh: open.Fh}, func(dirEntry) bool { return true })
-		}, 500},
-		"directories": {func(r *rig, path string) fuse.Status { return r.mkdir(path) }, 500},
+		}, 200},
+		"directories": {func(r *rig, path string) fuse.Status { return r.mkdir(path) }, 200},
+		"directories of memories": {func(r *rig, path string) fuse.Status {
+			if status := r.mkdir(path); !status.Ok() {
+				return status
+			}
+			return r.save(path+"/f", "text", 0)
+		}, 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "/a")
@@ -200,12 +219,12 @@ func TestBudget(t *testing.T) {
 			if text := string(r.s.errors.lines()); strings.Count(text, "\n") != 1 || !strings.Contains(text, "--max-memory") {
 				t.Errorf("want one line of errors that names the limit, got:\n%s", text)
 			}
-			if r.fs.budget.fits(0, forReading) && name != "files being written" {
+			if name != "files being written" && name != "files being emptied" {
 				if status := r.save("/saved", "well", 0); !status.Ok() {
 					t.Errorf("save while that is held: %v", status)
 				}
 			}
-			if strings.Contains(name, "scratch") || name == "directories" { // else what is held has to be closed
+			if name != "open files" && name != "open directories" && name != "files of .mneme" { // which have to be closed
 				if _, status := r.names("/"); !status.Ok() {
 					t.Errorf("what is to be removed cannot be listed: %v", status)
 				}

@@ -190,7 +190,7 @@ func (fs *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, ou
 	}
 	now := time.Now()
 	n := fs.newNode(dir.store, syscall.S_IFDIR|in.Mode&0o777, now)
-	n.kept, n.complete = true, true
+	n.kept, n.made, n.complete = true, true, true
 	attach(dir, canonical, n)
 	dir.spell(canonical, name)
 	dir.touch(now)

@@ -55,7 +55,7 @@ type Options struct {
 	// process when this one is killed; 0: there is none.
 	Keeper int
 	// MaxMemory is how many bytes the mount holds at most for the programs that use
-	// it; see budget. It is at least four times what a memory of a store may have.
+	// it; see budget. It is at least six times what a memory of a store may have.
 	// 0 is DefaultMaxMemory.
 	MaxMemory int64
 	// Conflicts gives the place that keeps the conflicts of a store; nil keeps

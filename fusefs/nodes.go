@@ -46,6 +46,7 @@ type node struct {
 	spellings  map[string]string // how names are listed, by their NFC; see spelling.go
 	respelled  bool              // since the kernel last opened it, so that it has another listing
 	kept       bool              // stays when it is empty
+	made       bool              // by this mount
 	counted    bool              // the budget has it
 	complete   bool              // everything in it is in the tree, see store.knows
 

@@ -36,7 +36,7 @@ func (fs *fileSystem) enter(fh uint64, h *handle) {
 	fs.handles[fh] = h
 	h.node.opens++
 	h.held = handleCost + int64(len(h.text))
-	fs.budget.change(h.held)
+	fs.changeHandle(h, h.held)
 }
 
 // dropHandle forgets a handle and returns it, or nil. Caller holds fs.mu.
@@ -47,7 +47,7 @@ func (fs *fileSystem) dropHandle(fh uint64) *handle {
 	}
 	delete(fs.handles, fh)
 	fs.handing.closed(fh)
-	fs.budget.change(-h.held)
+	fs.changeHandle(h, -h.held)
 	h.node.opens--
 	if h.node.opens == 0 {
 		fs.hold(h.node, nil)
@@ -87,7 +87,7 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 		text := append([]byte{}, n.generate()...) // not nil when it is empty
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
-		if err := fs.afford(handleCost+int64(len(text)), forSaving); err != nil {
+		if err := fs.afford(handleCost+int64(len(text)), forControl); err != nil {
 			return n.store.tooMuch("open", n.name, err)
 		}
 		out.Fh = fs.newHandle(&handle{node: n, text: text})

@@ -34,6 +34,10 @@ func seesProcesses() bool {
 // have as many descriptors, and make as many mounts, as it likes. So that no process
 // takes the daemon's time from others, one look at a time is taken for each, and each is
 // bounded. What is not found within these bounds is unknown.
+//
+// A process may be closing a file of the mount because it executes a program, and waits
+// for the answer. What the kernel tells of it only after that must not be asked for: the
+// links in its "fd", and its "stat" (exec_update_lock; seen on Linux 6.18).
 const (
 	maxDescriptors = 2048                  // that a look goes through, of all processes together
 	maxGenerations = 64                    // of ancestors
@@ -182,11 +186,6 @@ func (l *look) hasOpen(pid uint64) answer {
 // isWriter reports whether a descriptor of the process that a directory of /proc is
 // about is of the file, and can write.
 func (l *look) isWriter(dir, name string) bool {
-	// What is no file may have as much to tell as its owner likes: an epoll descriptor
-	// has a line for all that it waits for.
-	if target, err := os.Readlink(dir + "/fd/" + name); err != nil || !strings.HasPrefix(target, "/") {
-		return false
-	}
 	info, err := os.ReadFile(dir + "/fdinfo/" + name)
 	if err != nil || field(info, "ino") != l.inode {
 		return false

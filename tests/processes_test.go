@@ -80,3 +80,20 @@ END`)
 	}
 	e.checkHistory(t, "notes:/handed", m.session, "created modified")
 }
+
+// TestExecClosesWhatWasEmptied holds that a process whose execution of a program closes
+// a file that it has only made goes on: the daemon asks the kernel for nothing of the
+// process that has to wait for that.
+func TestExecClosesWhatWasEmptied(t *testing.T) {
+	t.Parallel()
+	needTools(t, "python3")
+	e := newEnv(t)
+	m := e.mount(t, "notes")
+	out := m.sh(t, `python3 -c 'import os
+os.open("f", os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC)
+os.execvp("echo", ["echo", "done"])'`)
+	if out != "done\n" {
+		t.Errorf("the program printed %q", out)
+	}
+	e.checkHistory(t, "notes:/f", m.session, "created")
+}

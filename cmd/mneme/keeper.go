@@ -130,6 +130,7 @@ func (c *mountCmd) keep(a *app, parent *os.File) (int, error) {
 		device: -1, journal: -1, events: make(chan keeperEvent),
 	}
 	k.log = newLogger(c.logLevel(parent == nil && a.errTerminal))
+	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may end before the mount
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	k.serving, err = k.start(false, parent)

@@ -31,6 +31,9 @@ type metricsServer struct {
 // metricsKeyVariable names the environment variable with the key of the metrics.
 const metricsKeyVariable = "MNEME_METRICS_KEY"
 
+// minMetricsKey is how many bytes it has at least.
+const minMetricsKey = 16
+
 // serveMetrics begins to serve the metrics of a mount of a library at addr,
 // HOST:PORT; without a host on the loopback interface only. To other machines it
 // serves them for the key only.
@@ -45,6 +48,9 @@ func serveMetrics(addr string, mount *fusefs.Server, lib *library) (*metricsServ
 	key := os.Getenv(metricsKeyVariable)
 	if key == "" && !isLoopback(host) {
 		return nil, usagef("--metrics-addr %q can be reached by other machines; set $%s to a secret, which Prometheus is to send as its bearer token, or leave out the host", addr, metricsKeyVariable)
+	}
+	if key != "" && len(key) < minMetricsKey {
+		return nil, usagef("$%s has %d bytes; want a secret of at least %d, such as `openssl rand -hex 16` makes", metricsKeyVariable, len(key), minMetricsKey)
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {

@@ -32,6 +32,10 @@ func TestMetricsAreGuarded(t *testing.T) {
 			t.Errorf("with key %q, asked of %q with %q: %d, want %d", test.key, test.host, test.authorization, w.Code, test.want)
 		}
 	}
+	t.Setenv(metricsKeyVariable, "short")
+	if _, err := serveMetrics("0.0.0.0:0", nil, nil); classify(err).kind != "usage" {
+		t.Errorf("serving with a short key: %v, want a usage error", err)
+	}
 	t.Setenv(metricsKeyVariable, "")
 	for _, addr := range []string{"0.0.0.0:0", "192.0.2.1:9100", "[::]:0", "myhost:9100"} {
 		if _, err := serveMetrics(addr, nil, nil); classify(err).kind != "usage" {

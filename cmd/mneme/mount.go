@@ -31,6 +31,9 @@ const (
 	ballastSize = 10 << 20
 )
 
+// minMaxMemory is how many bytes a mount has to hold at least, for a few open files.
+const minMaxMemory = 1 << 20
+
 // sessionPrefix begins the ids of sessions that mneme names itself.
 const sessionPrefix = "sesn_"
 
@@ -167,6 +170,7 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 		c.Session = link.session
 	}
 	c.log = newLogger(c.logLevel(parent == nil && a.errTerminal))
+	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may end before the mount
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	kept, err := c.serve(ctx, a.url, func(m mounted) error {
@@ -362,6 +366,9 @@ func (c *mountCmd) check() ([]wantedStore, error) {
 		c.Session = sessionPrefix + versionlog.NewKey()
 	case len(c.Session) > longest || printable(c.Session) != c.Session || strings.Contains(c.Session, " "):
 		return nil, usagef("--session %q: want at most %d bytes of printable text without spaces", c.Session, longest)
+	}
+	if c.MaxMemory < minMaxMemory {
+		return nil, usagef("--max-memory %d: want at least %d bytes, such as 256MiB", c.MaxMemory, minMaxMemory)
 	}
 	var wanted []wantedStore
 	for _, arg := range c.Stores {

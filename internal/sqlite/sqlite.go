@@ -72,6 +72,11 @@ func (db *DB) Open() (*Conn, error) {
 	}
 	c := &Conn{lib: lib, statements: map[string]*sqlite3.Stmt{}}
 	c.main, _ = vfsutil.UnwrapFile[*mainFile](lib.Filename("main").DatabaseFile())
+	for _, foreign := range []sqlite3.DBConfig{sqlite3.DBCONFIG_ENABLE_TRIGGER, sqlite3.DBCONFIG_ENABLE_VIEW} {
+		if _, err := lib.Config(foreign, false); err != nil { // whoever can write the file must not make this process act
+			return nil, errors.Join(err, c.Close())
+		}
+	}
 	if err := c.Script(settings); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
