@@ -116,13 +116,30 @@ func (n *node) setAttr(in *fuse.SetAttrIn) {
 		n.mode = n.mode&syscall.S_IFMT | mode&0o777
 	}
 	if at, ok := in.GetMTime(); ok {
-		n.mtime = at
+		n.mtime = inRange(at)
 	}
 	if at, ok := in.GetATime(); ok {
-		n.atime = at
+		n.atime = inRange(at)
 	}
 	n.ctime = time.Now()
 	n.mark()
+}
+
+// The earliest and the latest time that a file has. Others cannot be noted for another
+// process (RFC 3339); as every file system does, the mount takes the nearest it can have.
+var (
+	earliest = time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)
+	latest   = time.Date(9999, 12, 30, 0, 0, 0, 0, time.UTC)
+)
+
+func inRange(at time.Time) time.Time {
+	if at.Before(earliest) {
+		return earliest
+	}
+	if at.After(latest) {
+		return latest
+	}
+	return at
 }
 
 func (fs *fileSystem) checkSetAttr(in *fuse.SetAttrIn) fuse.Status {

@@ -186,6 +186,24 @@ func TestAppliedIsWhatTheKernelKnows(t *testing.T) {
 	}
 }
 
+// Whatever time a program gives a file, it is noted as it is shown.
+func TestTimesAreNoted(t *testing.T) {
+	r := newRig(t, "/f")
+	journal := r.hand()
+	for _, at := range []uint64{0, 1, 1 << 31, 1 << 40, 1 << 62, 1<<63 - 1, 1 << 63, 1<<64 - 1<<40, 1<<64 - 1} {
+		in := &fuse.SetAttrIn{SetAttrInCommon: fuse.SetAttrInCommon{InHeader: header(r.wantLookup("/f", fuse.OK).NodeId),
+			Valid: fuse.FATTR_MTIME | fuse.FATTR_ATIME, Mtime: at, Mtimensec: 999_999_999, Atime: at}}
+		var out fuse.AttrOut
+		if status := r.fs.SetAttr(nil, in, &out); !status.Ok() {
+			t.Errorf("time %d: %v", int64(at), status)
+		}
+		r.wantNoted(journal)
+		if at < 1<<31 && out.Mtime != at {
+			t.Errorf("time %d is shown as %d", at, out.Mtime)
+		}
+	}
+}
+
 // FuzzReadNotes reads whatever stands in a journal.
 func FuzzReadNotes(f *testing.F) {
 	f.Add([]byte("igreeting"), []byte(`s{"Applied":[3],"NextID":9}`), []byte(`n{"ID":4,"Parent":5}`))
