@@ -33,6 +33,9 @@ var (
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
 func runTests(m *testing.M) (code int) {
+	if text, ok := os.LookupEnv(callsOrder); ok {
+		return makeCalls(text)
+	}
 	if os.Geteuid() != 0 {
 		return m.Run() // each test says why it is skipped
 	}
