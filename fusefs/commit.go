@@ -268,7 +268,7 @@ func conflictWith(head *versionlog.Version, path string, base *versionlog.Versio
 func isFinal(err error) bool {
 	for _, final := range []error{
 		versionlog.ErrConflict, versionlog.ErrOverlap, versionlog.ErrArchived, versionlog.ErrReadOnly, versionlog.ErrTooLarge, versionlog.ErrQuota,
-		versionlog.ErrInvalid, versionlog.ErrNotFound, memory.ErrUntried,
+		versionlog.ErrInvalid, versionlog.ErrRewritten, versionlog.ErrNotFound, memory.ErrUntried,
 	} {
 		if errors.Is(err, final) {
 			return true

@@ -55,7 +55,9 @@ func (s *store) statusText() []byte {
 
 // state says in one line how the store is. Caller holds fs.mu.
 func (s *store) state() string {
-	switch {
+	switch err := s.rewrittenBy(); {
+	case err != nil:
+		return "rewritten: " + err.Error()
 	case s.degraded != nil:
 		return "degraded: " + s.degraded.Error()
 	case s.loading.err != nil:

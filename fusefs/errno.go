@@ -22,6 +22,7 @@ var errnos = []struct {
 }{
 	{cas.ErrNotFound, syscall.EIO},
 	{cas.ErrCorrupt, syscall.EIO},
+	{versionlog.ErrRewritten, syscall.EROFS}, // also where it says that a record is damaged
 	{versionlog.ErrCorrupt, syscall.EIO},
 	{memory.ErrReadOnly, syscall.EROFS},
 	{versionlog.ErrReadOnly, syscall.EROFS},

@@ -45,7 +45,7 @@ func (s *store) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.applied = tip.Seq
+	s.applied, s.appliedDigest = tip.Seq, tip.Digest
 	return nil
 }
 

@@ -32,6 +32,8 @@ type store struct {
 	archived atomic.Bool // refuses every change; never false again
 	settling atomic.Bool // settled is not empty
 
+	rewritten atomic.Pointer[error] // why the store takes no writes, see noteRewritten; nil: it does
+
 	commits, conflicts atomic.Uint64 // made through this mount, and what ended them
 	tries, nanoseconds atomic.Uint64 // to commit, and how long they took
 
@@ -41,26 +43,27 @@ type store struct {
 	ops sync.RWMutex
 
 	// Guarded by fs.mu.
-	applied   uint64              // every commit up to here is in the tree
-	caughtUp  sync.Cond           // applied has grown
-	inflight  map[string]*pending // this mount's commits that the follower has not met, by key
-	unsure    map[string]*draft   // commits of files of which it is not known whether they are in the log, by key
-	owed      map[string]bool     // likewise, the keys of commits of names
-	gone      map[string]uint64   // paths freed: by this mount above applied; while heads load, by all
-	lost      map[string]base     // what the session knows of paths that other sessions freed
-	steps     int                 // how many of them files have, at most; see step
-	unread    map[string]*node    // what this session has moved away, by the path where it was; see unread.go
-	blind     int                 // how often the session opened for overwriting what it had not read
-	settled   []*spool.Slot       // entries of the spool that are settled, see dropSpooled
-	left      []Left              // what the mount left uncommitted when it ended
-	recovered []Left              // what it has found that others left
-	taken     []Left              // what was kept when this mount was taken over
-	lastLoss  loss                // the newest of a rename, which the kernel repeats
-	open      map[string][]int    // the conflicts of this session that are not settled, by path
-	dismissed map[int]bool        // conflicts that this session has dismissed
-	turn      turn                // the newest of an append
-	degraded  error               // why the log cannot be followed; nil when it can
-	loading   loading
+	applied       uint64              // every commit up to here is in the tree
+	appliedDigest versionlog.Digest   // of that commit
+	caughtUp      sync.Cond           // applied has grown
+	inflight      map[string]*pending // this mount's commits that the follower has not met, by key
+	unsure        map[string]*draft   // commits of files of which it is not known whether they are in the log, by key
+	owed          map[string]bool     // likewise, the keys of commits of names
+	gone          map[string]uint64   // paths freed: by this mount above applied; while heads load, by all
+	lost          map[string]base     // what the session knows of paths that other sessions freed
+	steps         int                 // how many of them files have, at most; see step
+	unread        map[string]*node    // what this session has moved away, by the path where it was; see unread.go
+	blind         int                 // how often the session opened for overwriting what it had not read
+	settled       []*spool.Slot       // entries of the spool that are settled, see dropSpooled
+	left          []Left              // what the mount left uncommitted when it ended
+	recovered     []Left              // what it has found that others left
+	taken         []Left              // what was kept when this mount was taken over
+	lastLoss      loss                // the newest of a rename, which the kernel repeats
+	open          map[string][]int    // the conflicts of this session that are not settled, by path
+	dismissed     map[int]bool        // conflicts that this session has dismissed
+	turn          turn                // the newest of an append
+	degraded      error               // why the log cannot be followed; nil when it can
+	loading       loading
 
 	patience time.Duration // of catchUp
 
@@ -93,13 +96,18 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 func (s *store) slug() string { return s.memory.Info().Slug }
 
 func (s *store) readOnly() bool {
-	return s.memory.ReadOnly() || s.archived.Load()
+	return s.memory.ReadOnly() || s.archived.Load() || s.rewrittenBy() != nil
 }
 
 // tip returns the end of the log, and learns whether the store has been
-// archived since it was mounted.
+// archived since it was mounted, or its history is another now: then it is an error.
 func (s *store) tip(ctx context.Context) (versionlog.Tip, error) {
+	shown := s.shown()
 	tip, err := s.memory.Tip(ctx)
+	if err == nil {
+		err = checkTip(shown, tip)
+	}
+	s.noteRewritten(err)
 	if err == nil && !tip.ArchivedAt.IsZero() {
 		s.archived.Store(true)
 	}
@@ -111,13 +119,20 @@ func (s *store) tip(ctx context.Context) (versionlog.Tip, error) {
 func (s *store) refresh() { _, _ = s.tip(s.fs.ctx) }
 
 // follow applies what other sessions commit, until ctx ends. While the log
-// cannot be reached it tries again every second.
+// cannot be reached it tries again every second. It ends when the history is
+// another.
 func (s *store) follow(ctx context.Context) {
 	for {
-		err := s.memory.Follow(ctx, s.applied, func(c *versionlog.Commit) error {
+		err := s.memory.Follow(ctx, s.shown(), func(c *versionlog.Commit) error {
+			if err := s.rewrittenBy(); err != nil {
+				return err
+			}
 			s.meet(ctx, c)
 			return ctx.Err()
 		})
+		if s.noteRewritten(err); s.rewrittenBy() != nil {
+			return
+		}
 		for err != nil { // until the log answers
 			if ctx.Err() != nil {
 				return
@@ -174,7 +189,7 @@ func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
 			s.recognise(c)
 		}
 	}
-	s.applied = c.Seq
+	s.applied, s.appliedDigest = c.Seq, c.Digest
 	s.degraded = nil
 	s.noteGone(c)
 	s.caughtUp.Broadcast()
@@ -220,7 +235,12 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 	s.fs.mu.Unlock()
 
 	start := time.Now()
-	c, err := run(&memory.CommitOptions{Key: key, Fresh: true})
+	var c *versionlog.Commit
+	err := s.rewrittenBy()
+	if err == nil {
+		c, err = run(&memory.CommitOptions{Key: key, Fresh: true})
+		s.noteRewritten(err)
+	}
 	s.tries.Add(1)
 	s.nanoseconds.Add(uint64(time.Since(start)))
 	if isGone(err) {

@@ -72,7 +72,7 @@ func TestWitnessHears(t *testing.T) {
 	errDone := errors.New("done")
 	follow := func(st *memory.Store) {
 		t.Helper()
-		err := st.Follow(t.Context(), 0, func(c *versionlog.Commit) error {
+		err := st.Follow(t.Context(), versionlog.Tip{}, func(c *versionlog.Commit) error {
 			if c.Seq == 2 {
 				return errDone
 			}

@@ -352,6 +352,10 @@ func TestFollow(t *testing.T) {
 
 func testFollow(t *testing.T, f *fixture) {
 	f.write("/before", "x", versionlog.ExpectAbsent())
+	begin, err := f.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	const n = 450 // more than are read at once
 	go func() {
 		for i := range n {
@@ -360,7 +364,7 @@ func testFollow(t *testing.T, f *fixture) {
 	}()
 	ctx, cancel := context.WithCancel(t.Context())
 	next := uint64(2)
-	err := f.Follow(ctx, 1, func(c *versionlog.Commit) error {
+	err = f.Follow(ctx, begin, func(c *versionlog.Commit) error {
 		if c.Seq != next {
 			t.Errorf("commit %d, want %d", c.Seq, next)
 		}
@@ -371,6 +375,11 @@ func testFollow(t *testing.T, f *fixture) {
 	})
 	if !errors.Is(err, context.Canceled) || next != n+2 {
 		t.Errorf("follow: %v after commit %d", err, next-1)
+	}
+	begin.Digest[0] ^= 1
+	err = f.Follow(t.Context(), begin, func(c *versionlog.Commit) error { return fmt.Errorf("commit %d of another history", c.Seq) })
+	if !errors.Is(err, versionlog.ErrRewritten) {
+		t.Errorf("follow from another commit: %v, want ErrRewritten", err)
 	}
 }
 

@@ -152,19 +152,24 @@ func (s *Store) Commits(ctx context.Context, after uint64) iter.Seq2[*versionlog
 }
 
 // Follow calls apply with every commit above after, in order, as they come,
-// until ctx ends or something fails; it returns why, never nil.
-func (s *Store) Follow(ctx context.Context, after uint64, apply func(*versionlog.Commit) error) error {
+// until ctx ends or something fails; it returns why, never nil. It returns
+// versionlog.ErrRewritten when the next commit does not follow the one that the
+// caller has.
+func (s *Store) Follow(ctx context.Context, after versionlog.Tip, apply func(*versionlog.Commit) error) error {
 	follower, ok := s.log.(versionlog.Follower)
 	if !ok {
 		follower = waitThenRead{s.log}
 	}
 	for {
-		commits, err := follower.Next(ctx, s.info.ID, after)
+		commits, err := follower.Next(ctx, s.info.ID, after.Seq)
 		for _, c := range commits {
+			if c.Seq != after.Seq+1 || c.Prev != after.Digest {
+				return fmt.Errorf("%w: commit %d does not follow commit %d, %.12s, which was there before", versionlog.ErrRewritten, c.Seq, after.Seq, after.Digest)
+			}
 			if err := apply(c); err != nil {
 				return err
 			}
-			after = c.Seq
+			after = versionlog.Tip{Seq: c.Seq, Digest: c.Digest}
 			s.saw(c)
 		}
 		if err != nil {

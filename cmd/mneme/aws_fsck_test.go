@@ -117,6 +117,28 @@ func TestAWSRewritten(t *testing.T) {
 	p.must("six\n", "write", "notes:/a.md")
 }
 
+// TestAWSRestoredTable: when the table was restored to an earlier time, nothing is
+// written or mounted, also by a machine that has not seen the store, until the index
+// is rebuilt.
+func TestAWSRestoredTable(t *testing.T) {
+	t.Parallel()
+	p := newAWSPlace(t)
+	_, table, _ := strings.Cut(p.url, "table=")
+	id := regexp.MustCompile(`memstore_[0-9a-z]+`).FindString(p.must("", "store", "show", "notes", "--json"))
+	then := dynamoDB(t, "GetItem", fmt.Sprintf(`{"TableName":%q,"Key":{"store_id":{"S":%q},"sk":{"S":"META"}}}`, table, id))
+	p.must("two\n", "write", "notes:/a.md")
+	dynamoDB(t, "PutItem", fmt.Sprintf(`{"TableName":%q,%s`, table, then[1:]))
+	other := p.with("", "XDG_STATE_HOME="+t.TempDir())
+	for _, args := range [][]string{{"write", "notes:/a.md"}, {"mount", "notes", "--at", t.TempDir()}} {
+		e := other.mneme("three\n", args...)
+		if e.code != 7 || !strings.Contains(e.stderr, "the table ends with commit") || !strings.Contains(e.stderr, "mneme fsck --rebuild-index") {
+			t.Errorf("%v: exit code %d\n%s%s", args, e.code, e.stdout, e.stderr)
+		}
+	}
+	p.must("", "fsck", "notes", "--rebuild-index")
+	p.must("three\n", "write", "notes:/a.md")
+}
+
 // TestAWSCaches: bytes are fetched once for all commands of a user, a lost
 // cache costs nothing but time, and reads work where the home is not writable.
 func TestAWSCaches(t *testing.T) {

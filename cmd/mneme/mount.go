@@ -228,10 +228,8 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	if err != nil {
 		return nil, err
 	}
-	if lib.reach != nil { // one is enough: they share a bucket
-		if err := lib.reach(ctx, stores[0].Info().ID); err != nil {
-			return nil, err
-		}
+	if err := lib.reachAll(ctx, stores); err != nil {
+		return nil, err
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)

@@ -107,9 +107,10 @@ type library struct {
 	// check looks for differences between the parts of a backend that package
 	// memory does not see. Nil: there are none.
 	check func(ctx context.Context, storeID string, report func(memory.Problem)) error
-	// reach makes sure that the blobs of a store can be reached, which opening
-	// does not. Nil: they are where the log is.
-	reach func(ctx context.Context, storeID string) error
+	// reach makes sure that the blobs of a store can be reached, which opening does
+	// not, and of one to be written that it takes commits. Nil: they are where the log
+	// is, and it says so itself.
+	reach func(ctx context.Context, storeID string, toWrite bool) error
 	// checkFree says why nothing more is to be stored on the disk that the library is
 	// on, of which minFree is a reserve, and nil its default. Nil: it is on none.
 	checkFree func(minFree *byteSize) error
@@ -164,6 +165,23 @@ func (l *library) statusLines() []string {
 		lines = append(lines, usageLines(l.requests(), l.blobs.stats())...)
 	}
 	return lines
+}
+
+// reachAll makes sure that stores can be mounted. Of those that are only read one is
+// enough: they share a bucket.
+func (l *library) reachAll(ctx context.Context, stores []*memory.Store) error {
+	if l.reach == nil {
+		return nil
+	}
+	for i, st := range stores {
+		if i > 0 && st.ReadOnly() {
+			continue
+		}
+		if err := l.reach(ctx, st.Info().ID, !st.ReadOnly()); err != nil {
+			return fmt.Errorf("open store %s: %w", st.Info().Slug, err)
+		}
+	}
+	return nil
 }
 
 func newLibrary(log versionlog.Log, blobs *blobCaches) *library {

@@ -118,7 +118,10 @@ func (t awsTable) open(ctx context.Context, opts openOptions) (*library, error) 
 	l.check = func(ctx context.Context, storeID string, report func(memory.Problem)) error {
 		return t.check(ctx, clients, storeID, report)
 	}
-	l.reach = func(ctx context.Context, storeID string) error {
+	l.reach = func(ctx context.Context, storeID string, toWrite bool) error {
+		if toWrite {
+			return log.CheckBucket(ctx, storeID)
+		}
 		return s3cas.Open(clients.S3, t.bucket, "stores/"+storeID).Reach(ctx)
 	}
 	l.requests = requests.Snapshot

@@ -27,7 +27,7 @@ func (s *store) load(ctx context.Context) error {
 // catchUp brings the view to a state that was current at a moment after the
 // call began.
 func (s *store) catchUp(ctx context.Context) error {
-	m, err := s.log.table.meta(ctx, s.id)
+	m, err := s.readMeta(ctx)
 	if errors.Is(err, versionlog.ErrNotFound) {
 		s.forget()
 	}
@@ -89,6 +89,10 @@ func (s *store) reach(m *meta) (after uint64, ok bool) {
 
 // newView begins a view at a META row. The caller holds the mutex.
 func (s *store) newView(m *meta) {
+	if s.parted != nil && s.parted.creation == m.creation {
+		s.stopLocked(fmt.Errorf("commit %d does not follow commit %d, %.12s, which was in the table",
+			s.parted.tip.Seq+1, s.parted.tip.Seq, s.parted.tip.Digest))
+	}
 	first := s.view == nil
 	s.view = newView(m, s.log.bounds)
 	if first {
@@ -147,7 +151,7 @@ func (s *store) applyForeign(c *versionlog.Commit) bool {
 		return true
 	}
 	if c.Seq == v.meta.tip.Seq+1 { // a chain that the view is no part of
-		s.view = nil
+		s.view, s.parted = nil, &v.meta
 	}
 	return false
 }
@@ -155,7 +159,7 @@ func (s *store) applyForeign(c *versionlog.Commit) bool {
 // forget drops what is kept of a store that is gone.
 func (s *store) forget() {
 	s.mu.Lock()
-	s.view = nil
+	s.view, s.agreed = nil, false
 	s.mu.Unlock()
 	s.wake()
 }

@@ -82,7 +82,13 @@ type nothingKnown struct{ versionlog.View }
 func (nothingKnown) Head(string) (*versionlog.Version, error) { return nil, errUnknown }
 
 func (s *store) commit(ctx context.Context, p *versionlog.Proposal) (*versionlog.Commit, error) {
+	if err := s.stoppedBy(); err != nil {
+		return nil, err
+	}
 	if err := s.load(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.agree(ctx); err != nil {
 		return nil, err
 	}
 	absent, known := s.tip(), p.Fresh
@@ -322,8 +328,11 @@ func (s *store) take() *batch {
 }
 
 // build adds what a request becomes to a batch. An outcome is one that needs no
-// transaction.
+// transaction. The caller holds the mutex.
 func (s *store) build(b *batch, r *request) outcome {
+	if s.stopped != nil {
+		return outcome{err: s.stopped}
+	}
 	if b.view == nil {
 		return outcome{err: errUnknown}
 	}

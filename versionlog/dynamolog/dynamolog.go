@@ -155,8 +155,13 @@ type store struct {
 	// catching is held by whoever brings the view up to date, so that those who
 	// want it at once share the reads. It is taken before mu.
 	catching chan struct{}
+	agreeing chan struct{} // held by the caller that compares bucket and table
 
 	mu         sync.Mutex // guards what follows; never held during I/O
+	newest     *meta      // the newest META row that was read, nil for none; the view may be ahead
+	agreed     bool       // whether the bucket was found not to be ahead of the table
+	parted     *meta      // where the view was when a commit did not follow it, nil for never
+	stopped    error      // why nothing more is written to the store, nil while it may be
 	view       *view      // nil until the store is first used
 	queue      []*request
 	committing bool          // whether a committer runs
@@ -180,7 +185,7 @@ func (l *Log) store(id string) *store {
 	defer l.mu.Unlock()
 	s := l.stores[id]
 	if s == nil {
-		s = &store{log: l, id: id, catching: make(chan struct{}, 1), arrived: make(chan struct{}, 1)}
+		s = &store{log: l, id: id, catching: make(chan struct{}, 1), agreeing: make(chan struct{}, 1), arrived: make(chan struct{}, 1)}
 		s.wait.changed = make(chan struct{})
 		l.stores[id] = s
 	}
@@ -204,7 +209,7 @@ func call(ctx context.Context, fn func(context.Context) error) error {
 func isSentinel(err error) bool {
 	for _, sentinel := range []error{
 		versionlog.ErrNotFound, versionlog.ErrExists, versionlog.ErrConflict, versionlog.ErrOverlap, versionlog.ErrArchived,
-		versionlog.ErrReadOnly, versionlog.ErrTooLarge, versionlog.ErrInvalid, versionlog.ErrFormat, versionlog.ErrCorrupt,
+		versionlog.ErrReadOnly, versionlog.ErrTooLarge, versionlog.ErrInvalid, versionlog.ErrFormat, versionlog.ErrRewritten, versionlog.ErrCorrupt,
 	} {
 		if errors.Is(err, sentinel) {
 			return true

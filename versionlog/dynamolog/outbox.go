@@ -156,6 +156,10 @@ func (s *store) pay(debts []debt) (failed []debt, err error) {
 			}
 		} else {
 			err = s.log.records.put(ctx, s.id, of, d.records)
+			if errors.Is(err, errOtherRecord) {
+				s.stop(err)
+				return struct{}{}, nil // its OUT row tells the next process
+			}
 		}
 		mu.Lock()
 		defer mu.Unlock()

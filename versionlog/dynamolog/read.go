@@ -17,7 +17,7 @@ import (
 // GetItem.
 func (l *Log) Tip(ctx context.Context, storeID string) (tip versionlog.Tip, err error) {
 	err = call(ctx, func(ctx context.Context) error {
-		m, err := l.table.meta(ctx, storeID)
+		m, err := l.store(storeID).readMeta(ctx)
 		if err != nil {
 			return err
 		}

@@ -66,7 +66,11 @@ func (r records) replace(ctx context.Context, name string, data []byte) error {
 	return r.upload(ctx, name, data, nil)
 }
 
-// put adds the records of a transaction. What is there already must be the same.
+// errOtherRecord says that the bucket has another record in the place of one.
+var errOtherRecord = errors.New("the object is of another history, or is no record")
+
+// put adds the records of a transaction. What is there already must be the same:
+// errOtherRecord.
 func (r records) put(ctx context.Context, storeID string, of span, record []byte) error {
 	name := recordKey(storeID, of)
 	err := r.upload(ctx, name, record, aws.String("*"))
@@ -75,7 +79,7 @@ func (r records) put(ctx context.Context, storeID string, of span, record []byte
 	}
 	there, err := r.get(ctx, name)
 	if err == nil && !bytes.Equal(there, record) {
-		err = fmt.Errorf("%w: the object %s has not the records of its commits: look with `mneme fsck`", versionlog.ErrCorrupt, name)
+		err = fmt.Errorf("%w: object %s has not the records of the commits in the table: %w", versionlog.ErrCorrupt, name, errOtherRecord)
 	}
 	return err
 }
@@ -113,11 +117,19 @@ func codeOf(err error) string {
 
 // list yields the names of the objects that begin with a prefix, in order.
 func (r records) list(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return r.listAfter(ctx, prefix, "")
+}
+
+// listAfter is list from behind a name, "" for all.
+func (r records) listAfter(ctx context.Context, prefix, after string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		var next *string
+		var start, next *string
+		if after != "" {
+			start = &after
+		}
 		for {
 			bounded, cancel := awsconf.WithTimeout(ctx)
-			out, err := r.s3.ListObjectsV2(bounded, &s3.ListObjectsV2Input{Bucket: &r.bucket, Prefix: &prefix, ContinuationToken: next})
+			out, err := r.s3.ListObjectsV2(bounded, &s3.ListObjectsV2Input{Bucket: &r.bucket, Prefix: &prefix, StartAfter: start, ContinuationToken: next})
 			cancel()
 			if err != nil {
 				yield("", err)

@@ -107,8 +107,9 @@ func TestRequests(t *testing.T) {
 		// Following begins with the tip, and with a look for what others left in the outbox.
 		{"what was committed last", func() { _, err := l.Next(ctx, s.ID, 151); must(err) },
 			map[string]int{"dynamodb GetItem": 2, "dynamodb Query": 1}, map[string]int{"dynamodb Query": 1}},
-		{"write of a path not known", func() { commit(putChange("/d/001", "2", expect)) },
-			map[string]int{"dynamodb BatchGetItem": 1, "dynamodb TransactWriteItems": 1}, behind},
+		// The first commit to a store compares bucket and table, unless a mount has.
+		{"first write, of a path not known", func() { commit(putChange("/d/001", "2", expect)) },
+			map[string]int{"s3 LIST log": 1, "s3 GET log": 1, "dynamodb BatchGetItem": 1, "dynamodb TransactWriteItems": 1}, behind},
 		{"write of a known path", func() { commit(putChange("/d/001", "3", expect)) },
 			map[string]int{"dynamodb TransactWriteItems": 1}, behind},
 		{"create where nothing is known", func() { commit(putChange("/e/new", "1", expect)) },

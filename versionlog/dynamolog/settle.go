@@ -113,7 +113,7 @@ func (s *store) settle(ctx context.Context, b *batch) (landed, moved bool, err e
 		s.wake()
 		return false, true, nil
 	}
-	m, err := s.log.table.meta(ctx, s.id)
+	m, err := s.readMeta(ctx)
 	if err == nil {
 		err = s.follow(ctx, m)
 	} else if errors.Is(err, versionlog.ErrNotFound) {

@@ -142,6 +142,10 @@ func (l *Log) Next(ctx context.Context, storeID string, after uint64) ([]*versio
 	s := l.store(storeID)
 	for {
 		s.mu.Lock()
+		if err := s.stopped; err != nil {
+			s.mu.Unlock()
+			return nil, err
+		}
 		var known []*versionlog.Commit
 		var tip uint64
 		loaded, all := s.view != nil, false
