@@ -46,7 +46,7 @@ func (c *unmountCmd) Run(_ context.Context, a *app) error {
 	case c.Lazy && (alive || site.answers()):
 		err = site.detach()
 	case alive:
-		users = mountUsers(dir)
+		users = mountUsersSoon(dir)
 		err = site.end()
 	default: // dead, or where this process cannot see it: then it commits when it finds the connection aborted
 		err = site.clear()
@@ -115,6 +115,21 @@ func endsWithin(pidfd int, patience time.Duration) (bool, error) {
 		case left == 0:
 			return false, nil
 		}
+	}
+}
+
+// mountUsersSoon is mountUsers, or nobody when that takes long: the kernel tells the
+// links of a process that executes a program only when this has closed what is not
+// inherited, for which it may wait for a mount that does not answer.
+func mountUsersSoon(dir string) []string {
+	const patience = time.Second
+	found := make(chan []string, 1)
+	go func() { found <- mountUsers(dir) }()
+	select {
+	case users := <-found:
+		return users
+	case <-time.After(patience):
+		return nil
 	}
 }
 
