@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mneme/internal/durable"
 	"mneme/internal/safepath"
 )
 
@@ -64,7 +65,7 @@ func lockDead(root *os.Root, dir string) (*Left, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := tryLock(lock); err != nil {
+	if err := durable.TryLock(lock); err != nil {
 		_ = lock.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, nil

@@ -16,8 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"mneme/internal/durable"
 	"mneme/internal/safepath"
 )
@@ -161,7 +159,7 @@ func (s *Spool) begin() error {
 	if err != nil {
 		return errors.Join(err, root.RemoveAll(temp))
 	}
-	err = tryLock(lock)
+	err = durable.TryLock(lock)
 	if err == nil {
 		err = root.Rename(temp, dir)
 	}
@@ -179,16 +177,6 @@ func randomName() string {
 	var b [10]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:])
-}
-
-// tryLock locks a file that no other process has locked. EWOULDBLOCK.
-func tryLock(f *os.File) error {
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
 }
 
 // File is that of the slot's entry.

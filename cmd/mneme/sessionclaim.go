@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mneme/conflict"
+	"mneme/internal/durable"
 	"mneme/internal/safepath"
 )
 
@@ -51,11 +52,7 @@ func claimSession(conflictsDir, session string) (*os.File, error) {
 		case !locked:
 			return nil, errors.Join(claimed(f, session), f.Close())
 		case isNamed(root, f, name):
-			host, _ := os.Hostname()
-			text, err := json.Marshal(claim{session, os.Geteuid(), loginName(), host, os.Getpid(), time.Now().UTC().Truncate(time.Second)})
-			if err == nil {
-				err = errors.Join(f.Truncate(0), writeAll(f, append(text, '\n')))
-			}
+			err := writeClaim(f, session)
 			if err != nil && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) { // the lock is what counts
 				return nil, errors.Join(fmt.Errorf("claim session %s: %w", session, err), f.Close())
 			}
@@ -65,9 +62,17 @@ func claimSession(conflictsDir, session string) (*os.File, error) {
 	}
 }
 
-func writeAll(f *os.File, text []byte) error {
-	_, err := f.WriteAt(text, 0)
-	return err
+// writeClaim says in its file, in place of an earlier claim, that this process has a
+// session.
+func writeClaim(f *os.File, session string) error {
+	host, _ := os.Hostname()
+	text, err := json.Marshal(claim{session, os.Geteuid(), loginName(), host, os.Getpid(), time.Now().UTC().Truncate(time.Second)})
+	if err != nil {
+		return err
+	}
+	err = f.Truncate(0)
+	_, writeErr := f.WriteAt(append(text, '\n'), 0)
+	return errors.Join(err, writeErr)
 }
 
 // lockClaim opens the file of a claim, and locks it unless another process has.
@@ -75,16 +80,11 @@ func lockClaim(root *os.Root, name string) (f *os.File, locked bool, err error) 
 	if f, err = safepath.OpenFile(root, name, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, false, err
 	}
-	for {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err == nil, errors.Is(err, unix.EWOULDBLOCK):
-			return f, err == nil, nil
-		default:
-			return nil, false, errors.Join(err, f.Close())
-		}
+	err = durable.TryLock(f)
+	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, false, errors.Join(err, f.Close())
 	}
+	return f, err == nil, nil
 }
 
 func isNamed(root *os.Root, f *os.File, name string) bool {

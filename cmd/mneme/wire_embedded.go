@@ -100,17 +100,21 @@ func (e embedded) checkMinFree(log *sqlitelog.Log, minFree *byteSize) error {
 // something else. How large it is follows from how large the disk is. Half of it may be
 // in the database, where a deleted store has left room; the other half is for the
 // write-ahead log.
-func (e embedded) checkFree(log *sqlitelog.Log, reserve func(total int64) int64, what string) error {
+func (e embedded) checkFree(log *sqlitelog.Log, reserveOf func(total int64) int64, what string) error {
 	free, total, err := durable.Space(e.dir)
-	if err != nil || free >= reserve(total) {
+	if err != nil {
 		return err
 	}
+	reserve := reserveOf(total)
+	if free >= reserve {
+		return nil
+	}
 	reusable, err := log.Reusable(context.Background())
-	if err != nil || free >= reserve(total)/2 && free+reusable >= reserve(total) {
+	if err != nil || free >= reserve/2 && free+reusable >= reserve {
 		return err
 	}
 	return fmt.Errorf("%s are free on the disk of %s, of which %s are kept %s: %w",
-		humanBytes(uint64(free)), e.dir, humanBytes(uint64(reserve(total))), what, syscall.ENOSPC)
+		humanBytes(uint64(free)), e.dir, humanBytes(uint64(reserve)), what, syscall.ENOSPC)
 }
 
 func (e embedded) openLog(ctx context.Context, opts openOptions) (*sqlitelog.Log, error) {
