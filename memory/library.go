@@ -74,6 +74,7 @@ type StoreOptions struct {
 	Description    string
 	MaxMemoryBytes int64                  // 0 is DefaultMaxMemoryBytes
 	Content        versionlog.ContentRule // "" is versionlog.ContentText
+	Quota          versionlog.Quota
 }
 
 // CreateStore makes a store with that name, whose slug must be free:
@@ -92,6 +93,7 @@ func (l *Library) CreateStore(ctx context.Context, name string, opts *StoreOptio
 	s := versionlog.Store{
 		ID: versionlog.NewStoreID(), Slug: slug, Name: name, Description: opts.Description,
 		Limits:    versionlog.Limits{MaxMemoryBytes: opts.MaxMemoryBytes, Content: opts.Content},
+		Quota:     opts.Quota,
 		CreatedAt: time.Now().UTC().Truncate(time.Microsecond),
 	}
 	if s.Limits.MaxMemoryBytes == 0 {
@@ -119,7 +121,25 @@ func checkStore(s versionlog.Store) error {
 	if c := s.Limits.Content; c != versionlog.ContentText && c != versionlog.ContentAny {
 		return fmt.Errorf("%w: content %q; want %q or %q", ErrBadLimits, c, versionlog.ContentText, versionlog.ContentAny)
 	}
+	if q := s.Quota; min(q.Bytes, q.Memories, q.PerHour) < 0 {
+		return fmt.Errorf("%w: a quota below 0; 0 is any number", ErrBadLimits)
+	}
 	return nil
+}
+
+// UpdateStore changes what a store is for and what it may hold. Stores that are open
+// obey a new quota at once, and another size of memories when they are opened again.
+// Errors: versionlog.ErrNotFound, ErrBadLimits.
+func (l *Library) UpdateStore(ctx context.Context, id string, u versionlog.StoreUpdate) (versionlog.Store, error) {
+	s, err := l.log.Store(ctx, id)
+	if err != nil {
+		return s, err
+	}
+	u.Apply(&s)
+	if err := checkStore(s); err != nil {
+		return s, err
+	}
+	return l.log.UpdateStore(ctx, id, u)
 }
 
 // storeSlug checks a store's name and returns the name of its directory:
@@ -254,6 +274,7 @@ func (l *Library) Open(ctx context.Context, id string, author *Author) (*Store, 
 		return nil, fmt.Errorf("open store %s: %w", info.Slug, err)
 	}
 	s := &Store{info: info, log: l.log, blobs: blobs, author: author}
+	s.hasQuota.Store(info.Quota != versionlog.Quota{})
 	if author != nil {
 		if s.mayGrow = author.MayGrow; s.mayGrow == nil {
 			s.mayGrow = l.mayGrow

@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -20,7 +22,7 @@ func (s *Store) MayGrow() error {
 }
 
 // admit refuses a proposal whose contents are not to be stored: no commit would follow.
-func (s *Store) admit(p *versionlog.Proposal) error {
+func (s *Store) admit(ctx context.Context, p *versionlog.Proposal) error {
 	var more versionlog.Usage
 	grows := false
 	for i := range p.Changes {
@@ -30,10 +32,37 @@ func (s *Store) admit(p *versionlog.Proposal) error {
 	if !grows {
 		return nil
 	}
-	if err := p.Quota.Check(p.Used, more); err != nil {
+	if err := p.Quota.CheckSession(p.Used, more); err != nil {
+		return fmt.Errorf("store %s: %w", s.info.Slug, err)
+	}
+	if err := s.checkStoreQuota(ctx, more); err != nil {
 		return fmt.Errorf("store %s: %w", s.info.Slug, err)
 	}
 	return s.MayGrow()
+}
+
+// checkStoreQuota asks the log about the store's own quota, if it is known to have one.
+func (s *Store) checkStoreQuota(ctx context.Context, more versionlog.Usage) error {
+	if !s.hasQuota.Load() {
+		return nil
+	}
+	now, err := s.log.Store(ctx, s.info.ID)
+	if err != nil {
+		return err
+	}
+	tip, err := s.log.Tip(ctx, s.info.ID)
+	if err != nil {
+		return err
+	}
+	return now.Quota.CheckStore(tip, time.Now(), more)
+}
+
+// refused notes what a refusal by the log tells about the store.
+func (s *Store) refused(err error) {
+	var over *versionlog.QuotaError
+	if errors.As(err, &over) && over.Whose == versionlog.WhoseStore {
+		s.hasQuota.Store(true)
+	}
 }
 
 // tally counts what has been added to a store since it was opened. Its methods may be

@@ -57,6 +57,46 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// TestStoreQuotaKeepsNothing: of what a store's own quota refuses, nothing is stored,
+// though the quota is set while the store is open.
+func TestStoreQuotaKeepsNothing(t *testing.T) {
+	for name, early := range map[string]bool{"set before": true, "set while open": false} {
+		t.Run(name, func(t *testing.T) {
+			blobs := memcas.New()
+			lib := NewLibrary(memlog.New(nil), func(string) (cas.Store, error) { return blobs, nil })
+			opts := &StoreOptions{}
+			if early {
+				opts.Quota.Bytes = 10
+			}
+			info, err := lib.CreateStore(t.Context(), "notes", opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := lib.Open(t.Context(), info.ID, &Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "u"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !early {
+				if _, err := lib.UpdateStore(t.Context(), info.ID, versionlog.StoreUpdate{Quota: &versionlog.Quota{Bytes: 10}}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.Write(t.Context(), "/first", []byte("more than ten"), versionlog.ExpectAny()); !errors.Is(err, versionlog.ErrQuota) {
+					t.Fatalf("the first beyond it: %v, want %v", err, versionlog.ErrQuota)
+				}
+			}
+			for i := range 3 {
+				data := fmt.Appendf(nil, "more than ten, %d", i)
+				if _, err := s.Write(t.Context(), "/more", data, versionlog.ExpectAny()); !errors.Is(err, versionlog.ErrQuota) {
+					t.Errorf("beyond it: %v, want %v", err, versionlog.ErrQuota)
+				}
+				if _, err := blobs.Get(t.Context(), cas.Sum(data)); !errors.Is(err, cas.ErrNotFound) {
+					t.Errorf("what was refused is stored: %v", err)
+				}
+			}
+		})
+	}
+}
+
 // TestTally: versions count for an hour.
 func TestTally(t *testing.T) {
 	var tally tally

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"mneme/cas"
@@ -22,6 +23,8 @@ type Store struct {
 	blobs  cas.Store
 	author *Author // nil: read-only
 	added  tally
+
+	hasQuota atomic.Bool // the store is known to have a quota of its own
 
 	mayGrow func() error // nil: always
 

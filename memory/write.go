@@ -60,7 +60,7 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	if err := s.checkNew(ctx, p.Changes); err != nil {
 		return nil, untried(err)
 	}
-	if err := s.admit(p); err != nil {
+	if err := s.admit(ctx, p); err != nil {
 		return nil, untried(err)
 	}
 	for i, c := range changes {
@@ -73,6 +73,7 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	}
 	commit, err := s.log.Commit(ctx, s.info.ID, p)
 	if err != nil {
+		s.refused(err)
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
 	}
 	s.added.add(commit.Versions, time.Now())

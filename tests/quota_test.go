@@ -44,6 +44,28 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
+// TestStoreQuota holds that the quota of a store bounds all its mounts together, is
+// obeyed by those that are there when it is set, and lets them go on when it is raised.
+func TestStoreQuota(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.store("notes")
+	one, other := e.mount(t, "notes"), e.mount(t, "notes")
+	one.sh(t, `head -c 90 /dev/zero | tr '\0' 1 > f`)
+	e.must(t, "store", "update", "notes", "--quota-bytes", "200")
+	other.sh(t, `head -c 90 /dev/zero | tr '\0' 2 > g`)
+	refused := `{ ! head -c 90 /dev/zero | cat > h; } 2>&1`
+	for _, m := range []*mount{one, other} {
+		if message := m.sh(t, refused); !strings.Contains(message, "Disk quota exceeded") {
+			t.Errorf("what is over the quota is told %q", message)
+		}
+		m.sh(t, `grep -q "the store has used 180 of 200 bytes of history" .mneme/errors`)
+	}
+	other.sh(t, `rm g`)
+	e.must(t, "store", "update", "notes", "--quota-bytes", "300")
+	other.sh(t, `head -c 90 /dev/zero | tr '\0' 3 > h`)
+}
+
 // TestDeleteWhereTheDiskIsFull fills a disk with one store: another can be deleted all
 // the same, and what that frees can be written.
 func TestDeleteWhereTheDiskIsFull(t *testing.T) {

@@ -54,7 +54,7 @@ func Build(view View, store Store, tip Tip, p *Proposal, now time.Time) (*Commit
 	if err := b.checkOverlaps(); err != nil {
 		return nil, err
 	}
-	if err := b.checkQuota(p); err != nil {
+	if err := b.checkQuotas(&store.Quota, tip, p); err != nil {
 		return nil, err
 	}
 	return b.commit(store, tip, p)
@@ -251,11 +251,15 @@ func (b *builder) checkOverlaps() error {
 	return nil
 }
 
-func (b *builder) checkQuota(p *Proposal) error {
+func (b *builder) checkQuotas(ofStore *Quota, tip Tip, p *Proposal) error {
 	if b.onlyRemoves() {
 		return nil
 	}
-	return p.Quota.Check(p.Used, UsageOf(b.versions))
+	more := UsageOf(b.versions)
+	if err := p.Quota.CheckSession(p.Used, more); err != nil {
+		return err
+	}
+	return ofStore.CheckStore(tip, b.at, more)
 }
 
 func parentPath(path string) string { return path[:strings.LastIndexByte(path, '/')] }

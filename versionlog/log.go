@@ -22,7 +22,7 @@ import (
 // a store that does not exist they yield ErrNotFound, and they end with the
 // first error.
 //
-// Durability: when Commit, CreateStore, ArchiveStore or DeleteStore returns
+// Durability: when Commit, CreateStore, UpdateStore, ArchiveStore or DeleteStore returns
 // nil, its effect survives a crash of the process and of the machine. When one
 // returns an error that is none of the sentinels, its effect may or may not
 // have happened, but never half of it; Commit may then be called again with
@@ -50,6 +50,11 @@ type Log interface {
 
 	// Stores returns all stores, archived ones too, ordered by slug.
 	Stores(ctx context.Context) ([]Store, error)
+
+	// UpdateStore changes what a store is for and what it may hold, and returns it as
+	// it is then. A new quota bounds every commit whose call begins after the
+	// return. ErrNotFound.
+	UpdateStore(ctx context.Context, id string, u StoreUpdate) (Store, error)
 
 	// ArchiveStore makes a store refuse commits other than removals with
 	// ErrArchived, at once; at is the time it records. Archiving twice keeps the
@@ -138,9 +143,32 @@ type Tip struct {
 	Seq    uint64    // 0 before the first commit
 	Digest Digest    // chain digest of commit Seq; zero before the first commit
 	Time   time.Time // time of commit Seq; zero before the first commit
+	Totals Totals    // of the commits up to Seq
 
 	ArchivedAt time.Time // when the store was archived; zero while it is in use
 }
+
+// After returns the tip once c, the commit that follows t, is in.
+func (t Tip) After(c *Commit) Tip {
+	more := UsageOf(c.Versions)
+	t.Totals = Totals{
+		Bytes: t.Totals.Bytes + more.Bytes, Memories: t.Totals.Memories + more.Memories,
+		InHour: t.UsedAt(c.Time).LastHour + more.LastHour,
+	}
+	t.Seq, t.Digest, t.Time = c.Seq, c.Digest, c.Time
+	return t
+}
+
+// UsedAt is what the store has used of its quota at a time, which is not before t.Time.
+func (t Tip) UsedAt(now time.Time) Usage {
+	used := Usage{Bytes: t.Totals.Bytes, Memories: t.Totals.Memories}
+	if hourOf(now) == hourOf(t.Time) {
+		used.LastHour = t.Totals.InHour
+	}
+	return used
+}
+
+func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
 
 // ContentKeeper is a Log that can keep blobs itself, so that a commit and the
 // bytes it needs become durable in one step. When Commit returns nil, the

@@ -3,24 +3,32 @@ package versionlog
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // ErrQuota is what every *QuotaError is, under errors.Is.
 var ErrQuota = errors.New("quota is used up")
 
-// Quota bounds what a session adds to the history of a store. A field that is 0 bounds
-// nothing.
+// Quota bounds what a session adds to the history of a store, or all sessions
+// together. A field that is 0 bounds nothing.
 type Quota struct {
 	Bytes    int64 // of contents; each version that has a new one counts as a whole
-	Memories int64 // that it makes, less those that it deletes
+	Memories int64 // that are made, less those that are deleted
 	PerHour  int64 // versions within one hour
 }
 
-// Usage is how much of a Quota a session has used.
+// Usage is how much of a Quota has been used.
 type Usage struct {
 	Bytes    int64
-	Memories int64 // below 0 when it has deleted more than it has made
+	Memories int64 // below 0 for a session that has deleted more than it has made
 	LastHour int64
+}
+
+// Totals is what the commits of a store add up to.
+type Totals struct {
+	Bytes    int64 // of the contents that versions brought
+	Memories int64 // live ones
+	InHour   int64 // versions since the hour of the newest commit began, in UTC
 }
 
 // add counts a version.
@@ -45,27 +53,43 @@ func UsageOf(versions []Version) (u Usage) {
 	return u
 }
 
+// Whose quota a QuotaError speaks of.
+const (
+	WhoseSession = "session"
+	WhoseStore   = "store"
+)
+
 // QuotaError says which bound of a quota a commit would pass.
 type QuotaError struct {
+	Whose             string // WhoseSession or WhoseStore
 	What              string // the plural of what is bounded
 	Used, More, Limit int64
 }
 
 // Error gives the figures.
 func (e *QuotaError) Error() string {
-	return fmt.Sprintf("%v: the session has used %d of %d %s, and this takes %d more", ErrQuota, e.Used, e.Limit, e.What, e.More)
+	return fmt.Sprintf("%v: the %s has used %d of %d %s, and this takes %d more", ErrQuota, e.Whose, e.Used, e.Limit, e.What, e.More)
 }
 
 // Is makes every *QuotaError an ErrQuota.
 func (e *QuotaError) Is(target error) bool { return target == ErrQuota }
 
-// Check says which bound a session passes that has used some and uses more; nil: none.
-// A session that uses no more of a bound does not pass it.
-func (q *Quota) Check(used, more Usage) error {
+// CheckSession says which bound a session would pass that has used some and uses
+// more, as a *QuotaError; nil: none. A session that uses no more of a bound does not
+// pass it.
+func (q *Quota) CheckSession(used, more Usage) error { return q.check(WhoseSession, used, more) }
+
+// CheckStore says the same of a store whose history ends at tip, at a time that is not
+// before that of tip.
+func (q *Quota) CheckStore(tip Tip, now time.Time, more Usage) error {
+	return q.check(WhoseStore, tip.UsedAt(now), more)
+}
+
+func (q *Quota) check(whose string, used, more Usage) error {
 	for _, bound := range []QuotaError{
-		{"bytes of history", used.Bytes, more.Bytes, q.Bytes},
-		{"memories", used.Memories, more.Memories, q.Memories},
-		{"versions an hour", used.LastHour, more.LastHour, q.PerHour},
+		{whose, "bytes of history", used.Bytes, more.Bytes, q.Bytes},
+		{whose, "memories", used.Memories, more.Memories, q.Memories},
+		{whose, "versions an hour", used.LastHour, more.LastHour, q.PerHour},
 	} {
 		if bound.Limit > 0 && bound.More > 0 && bound.Used+bound.More > bound.Limit {
 			return &bound

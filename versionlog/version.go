@@ -16,6 +16,7 @@ type Store struct {
 	Name        string // for people, free text, not unique
 	Description string
 	Limits      Limits
+	Quota       Quota // bounds what its whole history adds up to; an hour is one of the clock, in UTC
 	CreatedAt   time.Time
 	ArchivedAt  time.Time // zero while the store is in use
 }
@@ -25,6 +26,26 @@ type Store struct {
 type Limits struct {
 	MaxMemoryBytes int64       // size of one memory in bytes
 	Content        ContentRule // what the bytes must be
+}
+
+// StoreUpdate is what of a store becomes something else. A field that is nil stays.
+type StoreUpdate struct {
+	Description    *string
+	MaxMemoryBytes *int64
+	Quota          *Quota
+}
+
+// Apply makes the update to s.
+func (u *StoreUpdate) Apply(s *Store) {
+	set(&s.Description, u.Description)
+	set(&s.Limits.MaxMemoryBytes, u.MaxMemoryBytes)
+	set(&s.Quota, u.Quota)
+}
+
+func set[T any](field, to *T) {
+	if to != nil {
+		*field = *to
+	}
 }
 
 // ContentRule says which bytes a memory may consist of.

@@ -20,6 +20,14 @@ type storeJSON struct {
 	Content        string     `json:"content"`
 	CreatedAt      time.Time  `json:"created_at"`
 	ArchivedAt     *time.Time `json:"archived_at"`
+	Quota          *quotaJSON `json:"quota,omitempty"`
+}
+
+// quotaJSON is a quota; a bound that is missing is any number.
+type quotaJSON struct {
+	Bytes    int64 `json:"bytes,omitempty"`
+	Memories int64 `json:"memories,omitempty"`
+	Versions int64 `json:"versions_per_hour,omitempty"`
 }
 
 func newStoreJSON(s versionlog.Store) storeJSON {
@@ -30,6 +38,9 @@ func newStoreJSON(s versionlog.Store) storeJSON {
 	if !s.ArchivedAt.IsZero() {
 		at := s.ArchivedAt.UTC()
 		j.ArchivedAt = &at
+	}
+	if q := s.Quota; q != (versionlog.Quota{}) {
+		j.Quota = &quotaJSON{q.Bytes, q.Memories, q.PerHour}
 	}
 	return j
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"mneme/memory"
 	"mneme/versionlog"
@@ -14,6 +15,7 @@ type storeCmd struct {
 	Create  storeCreateCmd  `cmd:"" help:"Make a store."`
 	List    storeListCmd    `cmd:"" help:"List the stores."`
 	Show    storeShowCmd    `cmd:"" help:"Show one store."`
+	Update  storeUpdateCmd  `cmd:"" help:"Change what a store is for, and what it may hold."`
 	Archive storeArchiveCmd `cmd:"" help:"Make a store read-only, for ever."`
 	Delete  storeDeleteCmd  `cmd:"" help:"Delete a store with its whole history."`
 }
@@ -24,19 +26,22 @@ type storeCreateCmd struct {
 	MaxMemoryBytes byteSize `placeholder:"SIZE" help:"Size of the largest memory. Default: 102400 bytes."`
 	Content        string   `enum:"text,any" default:"text" help:"What memories may hold: text (UTF-8) or any bytes."`
 	IfMissing      bool     `help:"Do nothing if the store is there already."`
+	storeQuotaFlags
 }
 
 func (c *storeCreateCmd) Help() string {
 	return `Examples:
 
     mneme store create notes --description "What we learned about the build"
-    mneme store create repos --content any --max-memory-bytes 10000000`
+    mneme store create repos --content any --max-memory-bytes 10000000
+    mneme store create scratch --quota-bytes 100MB --quota-memories 1000`
 }
 
 func (c *storeCreateCmd) Run(ctx context.Context, a *app) error {
 	return a.withLibrary(ctx, openOptions{create: true}, func(lib *memory.Library) error {
 		s, err := lib.CreateStore(ctx, c.Name, &memory.StoreOptions{
 			Description: c.Description, MaxMemoryBytes: int64(c.MaxMemoryBytes), Content: versionlog.ContentRule(c.Content),
+			Quota: c.quota(versionlog.Quota{}),
 		})
 		if errors.Is(err, versionlog.ErrExists) && c.IfMissing {
 			s, err = lib.FindStore(ctx, c.Name)
@@ -121,8 +126,12 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 			[2]string{"Created", localTime(s.CreatedAt)},
 			[2]string{"Content", string(s.Limits.Content) + ", at most " + strconv.FormatInt(s.Limits.MaxMemoryBytes, 10) + " bytes a memory"},
 			[2]string{"Memories", strconv.Itoa(*state.Memories) + ", " + strconv.FormatInt(*state.Bytes, 10) + " bytes"},
+			[2]string{"History", strconv.FormatInt(state.History, 10) + " bytes"},
 			[2]string{"Sequence", strconv.FormatUint(state.Seq, 10)},
 			[2]string{"Tip", tipText(versionlog.Tip{Seq: state.Seq, Digest: state.Digest})})
+		if text := quotaText(s.Quota, state.used); text != "" {
+			rows = append(rows, [2]string{"Quota", text})
+		}
 		if !s.ArchivedAt.IsZero() {
 			rows = append(rows, [2]string{"Archived", localTime(s.ArchivedAt)})
 		}
@@ -138,12 +147,15 @@ type storeState struct {
 	Digest   versionlog.Digest `json:"head_digest"`            // "" before the first commit
 	Memories *int              `json:"memory_count,omitempty"` // nil: not counted
 	Bytes    *int64            `json:"content_size_bytes,omitempty"`
+	History  int64             `json:"history_size_bytes"`
+
+	used versionlog.Usage
 }
 
 func newStoreState(ctx context.Context, st *memory.Store, count bool) (storeState, error) {
 	state := storeState{storeJSON: newStoreJSON(st.Info())}
 	tip, err := st.Tip(ctx)
-	state.Seq, state.Digest = tip.Seq, tip.Digest
+	state.Seq, state.Digest, state.History, state.used = tip.Seq, tip.Digest, tip.Totals.Bytes, tip.UsedAt(time.Now())
 	if err != nil || !count {
 		return state, err
 	}

@@ -84,6 +84,11 @@ func (s *store) reach(m *meta) (after uint64, ok bool) {
 	if v.meta.ArchivedAt.IsZero() {
 		v.meta.ArchivedAt, v.meta.tip.ArchivedAt = m.ArchivedAt, m.ArchivedAt
 	}
+	if v.meta.updates < m.updates {
+		at := v.meta.ArchivedAt
+		v.meta.Store, v.meta.updates = m.Store, m.updates
+		v.meta.ArchivedAt = at
+	}
 	return 0, true
 }
 

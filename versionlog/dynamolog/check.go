@@ -210,8 +210,11 @@ func (c *checker) rows(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.meta.tip.Digest != c.meta.tip.Digest {
+	switch now := c.meta.tip; {
+	case r.meta.tip.Digest != now.Digest:
 		c.report(Problem{"row " + metaSort, "names another commit as the newest than the records do", doRebuild})
+	case r.meta.tip.Totals != now.Totals && !c.meta.uncounted:
+		c.report(Problem{"row " + metaSort, fmt.Sprintf("counts %+v, and the records %+v", now.Totals, r.meta.tip.Totals), doRebuild})
 	}
 	newer := map[string]bool{} // paths that commits since have changed
 	for i, err := range c.log.table.rows(ctx, between{partition: c.meta.ID, from: "\x00", to: "\U0010ffff"}) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -126,6 +128,10 @@ func TestTableV1(t *testing.T) {
 		}
 	}
 	write(t, l, owing.ID, "/a", "3")
+	quota := versionlog.StoreUpdate{Quota: &versionlog.Quota{Memories: 1}}
+	if _, err := l.UpdateStore(ctx, owing.ID, quota); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a quota for a store that nobody counted: %v", err)
+	}
 	closeOnce(t, l)
 	for _, s := range []versionlog.Store{paid, owing} {
 		if found := b.check(t, s.ID); found != nil {
@@ -136,9 +142,20 @@ func TestTableV1(t *testing.T) {
 	if err := b.rebuild(t, ""); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, b.dump(t, paid, owing)); diff != "" {
+	got := b.dump(t, paid, owing)
+	for id, totals := range map[string]string{paid.ID: "total_bytes=6 total_memories=3 ", owing.ID: "total_bytes=4 total_memories=2 "} {
+		if !strings.Contains(got[id+" META"], totals) {
+			t.Errorf("rebuilt, META of %s is %s, want totals %s", id, got[id+" META"], totals)
+		}
+	}
+	if diff := cmp.Diff(want, withoutQuotas(got)); diff != "" {
 		t.Errorf("rebuilt: want -, got +:\n%s", diff)
 	}
+	l = b.open(t, nil, nil)
+	if _, err := l.UpdateStore(ctx, owing.ID, quota); err != nil {
+		t.Errorf("a quota for a store that is counted: %v", err)
+	}
+	closeOnce(t, l)
 	old := key(formatPartition, formatSort) // as a mneme that knows less finds this one
 	old["format"], old["bucket"] = number(format+1), text(b.bucket)
 	if err := (table{db: clients.DynamoDB, name: b.table}).write(ctx, []types.WriteRequest{putRequest(old)}); err != nil {
@@ -154,6 +171,16 @@ func TestTableV1(t *testing.T) {
 			t.Errorf("%s a table of a newer mneme: %v", what, err)
 		}
 	}
+}
+
+// withoutQuotas takes away what META has only since there are quotas.
+func withoutQuotas(rows map[string]string) map[string]string {
+	since := regexp.MustCompile(`(quota_\w+|updates|counted_seq|total_\w+|in_hour)=\d+ `)
+	rows = maps.Clone(rows)
+	for sort := range rows {
+		rows[sort] = since.ReplaceAllString(rows[sort], "")
+	}
+	return rows
 }
 
 func openError(b *backend, db database, s3 objects, opts *Options) error {

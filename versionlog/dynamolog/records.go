@@ -205,13 +205,18 @@ type description struct {
 	CreatedAt   time.Time  `json:"created_at"`
 	ArchivedAt  *time.Time `json:"archived_at,omitempty"`
 	Creation    string     `json:"creation"`
+	QuotaBytes  int64      `json:"quota_bytes,omitempty"`
+	QuotaCount  int64      `json:"quota_memories,omitempty"`
+	QuotaHour   int64      `json:"quota_per_hour,omitempty"`
+	Updates     int64      `json:"updates,omitempty"`
 }
 
 func (m *meta) describe() ([]byte, error) {
 	d := description{
 		Format: descriptionFormat, ID: m.ID, Slug: m.Slug, Name: m.Name, Description: m.Description,
 		MaxBytes: m.Limits.MaxMemoryBytes, Content: string(m.Limits.Content),
-		CreatedAt: m.CreatedAt.UTC(), Creation: m.creation,
+		QuotaBytes: m.Quota.Bytes, QuotaCount: m.Quota.Memories, QuotaHour: m.Quota.PerHour,
+		CreatedAt: m.CreatedAt.UTC(), Creation: m.creation, Updates: m.updates,
 	}
 	if !m.ArchivedAt.IsZero() {
 		at := m.ArchivedAt.UTC()
@@ -228,9 +233,10 @@ func parseDescription(data []byte) (*meta, error) {
 	if d.Format > descriptionFormat {
 		return nil, fmt.Errorf("it has format %d, this mneme reads up to %d: %w; use a newer mneme", d.Format, descriptionFormat, versionlog.ErrFormat)
 	}
-	m := &meta{creation: d.Creation, Store: versionlog.Store{
+	m := &meta{creation: d.Creation, updates: d.Updates, Store: versionlog.Store{
 		ID: d.ID, Slug: d.Slug, Name: d.Name, Description: d.Description,
 		Limits:    versionlog.Limits{MaxMemoryBytes: d.MaxBytes, Content: versionlog.ContentRule(d.Content)},
+		Quota:     versionlog.Quota{Bytes: d.QuotaBytes, Memories: d.QuotaCount, PerHour: d.QuotaHour},
 		CreatedAt: d.CreatedAt,
 	}}
 	if d.ArchivedAt != nil {

@@ -120,7 +120,7 @@ func (r *replay) apply(c *versionlog.Commit) ([]item, error) {
 	if c.StoreID != r.meta.ID || c.Seq != tip.Seq+1 || c.Prev != tip.Digest {
 		return nil, fmt.Errorf("%w: it is commit %d of store %s, which does not follow commit %d", versionlog.ErrCorrupt, c.Seq, c.StoreID, tip.Seq)
 	}
-	tip.Seq, tip.Digest, tip.Time = c.Seq, c.Digest, c.Time
+	*tip = tip.After(c)
 	for path, v := range leftBy(c) {
 		delete(r.heads, path)
 		r.left[path] = v

@@ -2,6 +2,7 @@ package dynamolog
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -163,16 +164,37 @@ func sortOf(i item) string {
 // meta is a store's META row.
 type meta struct {
 	versionlog.Store
-	creation string // random; tells apart two stores of one id, one after the other
-	tip      versionlog.Tip
+	creation  string // random; tells apart two stores of one id, one after the other
+	updates   int64  // how often the store was updated
+	tip       versionlog.Tip
+	uncounted bool // a mneme that keeps no totals has written: those of tip are not right
 }
 
 func (m *meta) item() item {
 	i := key(m.ID, metaSort)
-	i["slug"], i["name"], i["description"] = text(m.Slug), text(m.Name), text(m.Description)
-	i["max_memory_bytes"], i["content"] = number(m.Limits.MaxMemoryBytes), text(string(m.Limits.Content))
+	i["slug"], i["name"], i["content"] = text(m.Slug), text(m.Name), text(string(m.Limits.Content))
 	i["created_at"], i["archived_at"], i["creation"] = microsOf(m.CreatedAt), microsOf(m.ArchivedAt), text(m.creation)
-	i["head_seq"], i["digest"], i["time"] = number(m.tip.Seq), digestOf(m.tip.Digest), microsOf(m.tip.Time)
+	i["updates"] = number(m.updates)
+	maps.Copy(i, m.settings())
+	maps.Copy(i, m.tipItem(m.tip))
+	return i
+}
+
+// settings returns the attributes that UpdateStore changes.
+func (m *meta) settings() item {
+	return item{
+		"description": text(m.Description), "max_memory_bytes": number(m.Limits.MaxMemoryBytes),
+		"quota_bytes": number(m.Quota.Bytes), "quota_memories": number(m.Quota.Memories), "quota_per_hour": number(m.Quota.PerHour),
+	}
+}
+
+// tipItem returns the attributes that change with every commit.
+func (m *meta) tipItem(t versionlog.Tip) item {
+	i := item{"head_seq": number(t.Seq), "digest": digestOf(t.Digest), "time": microsOf(t.Time)}
+	if !m.uncounted {
+		i["counted_seq"] = number(t.Seq)
+		i["total_bytes"], i["total_memories"], i["in_hour"] = number(t.Totals.Bytes), number(t.Totals.Memories), number(t.Totals.InHour)
+	}
 	return i
 }
 
@@ -182,10 +204,14 @@ func metaOf(i item) (*meta, error) {
 		Store: versionlog.Store{
 			ID: r.text("store_id"), Slug: r.text("slug"), Name: r.text("name"), Description: r.text("description"),
 			Limits:    versionlog.Limits{MaxMemoryBytes: r.int("max_memory_bytes"), Content: versionlog.ContentRule(r.text("content"))},
+			Quota:     versionlog.Quota{Bytes: r.int("quota_bytes"), Memories: r.int("quota_memories"), PerHour: r.int("quota_per_hour")},
 			CreatedAt: r.time("created_at"), ArchivedAt: r.time("archived_at"),
 		},
-		creation: r.text("creation"),
-		tip:      versionlog.Tip{Seq: uint64(r.int("head_seq")), Digest: r.digest("digest"), Time: r.time("time")},
+		creation: r.text("creation"), updates: r.int("updates"), uncounted: r.int("counted_seq") != r.int("head_seq"),
+		tip: versionlog.Tip{
+			Seq: uint64(r.int("head_seq")), Digest: r.digest("digest"), Time: r.time("time"),
+			Totals: versionlog.Totals{Bytes: r.int("total_bytes"), Memories: r.int("total_memories"), InHour: r.int("in_hour")},
+		},
 	}
 	m.tip.ArchivedAt = m.ArchivedAt
 	return m, r.err

@@ -21,7 +21,7 @@ import (
 
 // snapshotFormat is the number of the format of snapshots. A snapshot of another
 // is ignored.
-const snapshotFormat = 1
+const snapshotFormat = 2
 
 // snapshot is what stands at the beginning of a snapshot file. Heads as many as
 // it says follow, and then the SHA-256 of all before it. It is a copy of what
@@ -73,7 +73,7 @@ func (s *store) resume(ctx context.Context) error {
 		return nil
 	}
 	savedAt := saved.meta.tip.Seq
-	saved.meta.Store, saved.meta.tip.ArchivedAt = m.Store, m.ArchivedAt
+	saved.meta.Store, saved.meta.updates, saved.meta.tip.ArchivedAt = m.Store, m.updates, m.ArchivedAt
 	for i, err := range s.log.table.rows(ctx, between{partition: s.id, from: logSort(savedAt + 1), to: logSort(m.tip.Seq)}) {
 		if err != nil {
 			return err
@@ -88,6 +88,7 @@ func (s *store) resume(ctx context.Context) error {
 			}
 		}
 	}
+	saved.meta.tip.Totals, saved.meta.uncounted = m.tip.Totals, m.uncounted
 	s.adopt(saved, savedAt)
 	return nil
 }

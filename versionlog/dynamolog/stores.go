@@ -144,6 +144,49 @@ func (l *Log) Stores(ctx context.Context) (stores []versionlog.Store, err error)
 	return stores, nil
 }
 
+// UpdateStore changes what a store is for and may hold. ErrUnsupported: the table
+// is of a mneme that did not count what a quota needs; rebuilding it counts.
+func (l *Log) UpdateStore(ctx context.Context, id string, u versionlog.StoreUpdate) (updated versionlog.Store, err error) {
+	err = l.changeStores(ctx, "update store "+id, func(ctx context.Context) error {
+		for attempt := 0; ; attempt++ {
+			m, err := l.table.meta(ctx, id)
+			if err != nil {
+				return err
+			}
+			u.Apply(&m.Store)
+			if m.uncounted && m.Quota != (versionlog.Quota{}) {
+				return fmt.Errorf("%w: the table has no count of what the quota bounds, since an earlier mneme made it", errors.ErrUnsupported)
+			}
+			err = l.transact(ctx, m.update(l.table.name), put(l.table.name, descriptionOut(id)))
+			if err == nil {
+				updated = m.Store
+				l.store(id).describeLater()
+				return nil
+			}
+			if !isConditionFailed(err) {
+				return err
+			}
+			if err := backoff(ctx, attempt); err != nil { // another has updated it
+				return err
+			}
+		}
+	})
+	return updated, err
+}
+
+// update writes what UpdateStore may change, unless another has since m was read.
+func (m *meta) update(table string) types.TransactWriteItem {
+	attributes := m.settings()
+	attributes["updates"] = number(m.updates + 1)
+	set, names, values := setAll(attributes)
+	names["#creation"], values[":creation0"], values[":updates0"] = "creation", text(m.creation), number(m.updates)
+	return types.TransactWriteItem{Update: &types.Update{
+		TableName: &table, Key: key(m.ID, metaSort), UpdateExpression: &set,
+		ConditionExpression:      aws.String("#creation = :creation0 AND (#updates = :updates0 OR attribute_not_exists(#updates))"),
+		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+	}}
+}
+
 // ArchiveStore makes a store refuse commits other than removals.
 func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
 	return l.changeStores(ctx, "archive store "+id, func(ctx context.Context) error {

@@ -3,6 +3,9 @@ package dynamolog
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"mneme/versionlog"
 
@@ -122,20 +125,31 @@ func (b *batch) seal(table string) {
 
 // advance moves META from the tip of the view to that of the batch.
 func (b *batch) advance(table string) types.TransactWriteItem {
-	m, tip := &b.base, b.tip()
+	m := &b.base
+	set, names, values := setAll(m.tipItem(b.tip()))
+	maps.Copy(names, map[string]string{"#archived": "archived_at", "#creation": "creation", "#updates": "updates"})
+	maps.Copy(values, item{
+		":seq0": number(m.tip.Seq), ":digest0": digestOf(m.tip.Digest),
+		":archived0": microsOf(m.ArchivedAt), ":creation0": text(m.creation), ":updates0": number(m.updates),
+	})
 	return types.TransactWriteItem{Update: &types.Update{
 		TableName: &table, Key: key(m.ID, metaSort),
-		UpdateExpression:    aws.String("SET #seq = :seq, #digest = :digest, #time = :time"),
-		ConditionExpression: aws.String("#seq = :seq0 AND #digest = :digest0 AND #archived = :archived0 AND #creation = :creation0"),
-		ExpressionAttributeNames: map[string]string{
-			"#seq": "head_seq", "#digest": "digest", "#time": "time", "#archived": "archived_at", "#creation": "creation",
-		},
-		ExpressionAttributeValues: item{
-			":seq": number(tip.Seq), ":digest": digestOf(tip.Digest), ":time": microsOf(tip.Time),
-			":seq0": number(m.tip.Seq), ":digest0": digestOf(m.tip.Digest),
-			":archived0": microsOf(m.ArchivedAt), ":creation0": text(m.creation),
-		},
+		UpdateExpression:          &set,
+		ConditionExpression:       aws.String("#head_seq = :seq0 AND #digest = :digest0 AND #archived = :archived0 AND #creation = :creation0 AND (#updates = :updates0 OR attribute_not_exists(#updates))"),
+		ExpressionAttributeNames:  names,
+		ExpressionAttributeValues: values,
 	}}
+}
+
+// setAll returns an update expression for attributes, with its names and values.
+func setAll(attributes item) (expression string, names map[string]string, values item) {
+	names, values = map[string]string{}, item{}
+	var set []string
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		set = append(set, "#"+name+" = :"+name)
+		names["#"+name], values[":"+name] = name, attributes[name]
+	}
+	return "SET " + strings.Join(set, ", "), names, values
 }
 
 // head changes what lives at a path. That it is what the view says follows from

@@ -175,7 +175,7 @@ func (v *view) apply(c *versionlog.Commit) bool {
 			v.set(one.Path, fact{version: one, asOf: c.Seq})
 		}
 	}
-	tip.Seq, tip.Digest, tip.Time = c.Seq, c.Digest, c.Time
+	*tip = tip.After(c)
 	if len(v.ring) == v.bounds.ring {
 		v.ring = append(v.ring[:0:0], v.ring[v.bounds.ring/4:]...)
 	}
@@ -412,9 +412,8 @@ func (a *ahead) add(c *versionlog.Commit) {
 // tip returns the end of the history with the commits on top.
 func (a *ahead) tip() versionlog.Tip {
 	tip := a.meta.tip
-	if n := len(a.commits); n > 0 {
-		c := a.commits[n-1]
-		tip.Seq, tip.Digest, tip.Time = c.Seq, c.Digest, c.Time
+	for _, c := range a.commits {
+		tip = tip.After(c)
 	}
 	return tip
 }

@@ -181,7 +181,7 @@ func (l *staleTip) Tip(ctx context.Context, id string) (versionlog.Tip, error) {
 		return tip, err
 	}
 	for c, err := range l.Commits(ctx, id, tip.Seq-5) {
-		return versionlog.Tip{Seq: c.Seq, Digest: c.Digest, Time: c.Time}, err
+		return versionlog.Tip{}.After(c), err
 	}
 	return tip, err
 }

@@ -2,6 +2,7 @@ package logtest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -26,6 +27,8 @@ var commitTests = map[string]func(*suite){
 	"Invalid":            testInvalid,
 	"TooLarge":           testTooLarge,
 	"Quota":              testQuota,
+	"StoreQuota":         testStoreQuota,
+	"Totals":             testTotals,
 	"Chain":              testChain,
 	"ClockGoesBack":      testClockGoesBack,
 	"LargeDirectoryMove": testLargeMove,
@@ -311,6 +314,74 @@ func testQuota(s *suite) {
 	}
 }
 
+// testStoreQuota: the quota of a store bounds what all sessions add together, from
+// when it is set on, in every log that has the store open.
+func testStoreQuota(s *suite) {
+	setQuota := func(q versionlog.Quota) {
+		s.Helper()
+		s.store.Quota = q
+		got, err := s.log.UpdateStore(s.Context(), s.store.ID, versionlog.StoreUpdate{Quota: &q})
+		s.must(err)
+		s.equal(got, s.store)
+		got, err = s.log.Store(s.Context(), s.store.ID)
+		s.must(err)
+		s.equal(got, s.store)
+	}
+	over := func(changes ...versionlog.Change) {
+		s.Helper()
+		s.unchanged(func() {
+			_, err := s.try(changes...)
+			var quota *versionlog.QuotaError
+			if s.wantErr(err, versionlog.ErrQuota); !errors.As(err, &quota) || quota.Whose != versionlog.WhoseStore {
+				s.Errorf("the error is %+v, want that of the store's quota", quota)
+			}
+		})
+	}
+	s.put("/a", "1234567890") // counts, though there was no quota
+	s.put("/b", "1")
+	setQuota(versionlog.Quota{Bytes: 15})
+	s.commit(put("/a", "4444", anything), rename("/b", "/c", anything))
+	over(put("/a", "1", anything))
+	s.commit(rename("/c", "/b", anything), remove("/a", anything)) // adds nothing
+	over(put("/a", "1", anything))                                 // and frees nothing
+
+	setQuota(versionlog.Quota{Memories: 2})
+	s.put("/a", "1")
+	over(put("/c", "1", anything))
+	s.commit(put("/a", "2", anything))
+	s.commit(remove("/b", anything))
+	s.put("/c", "1")
+
+	setQuota(versionlog.Quota{PerHour: 12}) // ten by now
+	s.commit(put("/a", "3", anything), put("/c", "3", anything))
+	over(rename("/a", "/b", anything))
+	s.commit(remove("/c", anything))
+	s.clock.move(time.Hour)
+	s.put("/c", "4")
+
+	setQuota(versionlog.Quota{})
+	s.put("/d", "1234567890")
+	s.put("/e", "1")
+	s.must(s.log.ArchiveStore(s.Context(), s.store.ID, s.clock.now()))
+	s.store.ArchivedAt = s.tip().ArchivedAt
+	setQuota(versionlog.Quota{Bytes: 1})
+}
+
+// testTotals: the tip says what the commits add up to, in a log that is opened again, too.
+func testTotals(s *suite) {
+	s.put("/a", "12345")
+	s.commit(put("/a", "123", anything), put("/b", "1234", anything))
+	s.commit(rename("/a", "/c", anything), remove("/b", anything))
+	s.equal(s.tip().Totals, versionlog.Totals{Bytes: 12, Memories: 1, InHour: 5})
+	s.clock.move(time.Hour)
+	s.put("/d", "")
+	s.equal(s.tip().Totals, versionlog.Totals{Bytes: 12, Memories: 2, InHour: 1})
+	if s.cfg.Reopen != nil {
+		s.log = s.cfg.Reopen(s, s.log)
+		s.equal(s.tip().Totals, versionlog.Totals{Bytes: 12, Memories: 2, InHour: 1})
+	}
+}
+
 func testChain(s *suite) {
 	v := s.put("/a", "1")
 	s.commit(rename("/a", "/b", versionlog.ExpectVersion(v.ID)), put("/c <&>\u2028", "1", anything))
@@ -339,7 +410,7 @@ func (s *suite) verifyChain() {
 		if again, err := versionlog.EncodeRecord(decoded); err != nil || !bytes.Equal(again, record) {
 			s.Errorf("record %d reads back as another, %v", c.Seq, err)
 		}
-		tip = versionlog.Tip{Seq: c.Seq, Digest: c.Digest, Time: c.Time}
+		tip = tip.After(c)
 	}
 	s.equal(s.tip(), tip)
 }

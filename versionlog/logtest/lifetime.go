@@ -27,8 +27,9 @@ func testCancelled(s *suite) {
 			"Head": headErr, "Last": lastErr, "Version": versionErr,
 			"CreateStore":  s.log.CreateStore(ctx, versionlog.Store{ID: versionlog.NewStoreID(), Slug: "x"}),
 			"ArchiveStore": s.log.ArchiveStore(ctx, id, s.clock.now()), "DeleteStore": s.log.DeleteStore(ctx, id),
-			"Wait":  s.log.Wait(ctx, id, 99),
-			"Heads": firstError(s.log.Heads(ctx, id, "/")), "History": firstError(s.log.History(ctx, id, v.MemoryID)),
+			"UpdateStore": updateError(s.log.UpdateStore(ctx, id, versionlog.StoreUpdate{})),
+			"Wait":        s.log.Wait(ctx, id, 99),
+			"Heads":       firstError(s.log.Heads(ctx, id, "/")), "History": firstError(s.log.History(ctx, id, v.MemoryID)),
 			"Commits": firstError(s.log.Commits(ctx, id, 0)), "Children": firstError(s.log.Children(ctx, id, "/")),
 		} {
 			s.Log(what)

@@ -36,7 +36,8 @@ func testTip(s *suite) {
 	for i := range 3 {
 		c, err := s.try(put("/a", fmt.Sprint(i), anything))
 		s.must(err)
-		s.equal(s.tip(), versionlog.Tip{Seq: uint64(i + 1), Digest: c.Digest, Time: c.Time})
+		totals := versionlog.Totals{Bytes: int64(i + 1), Memories: 1, InHour: int64(i + 1)}
+		s.equal(s.tip(), versionlog.Tip{Seq: uint64(i + 1), Digest: c.Digest, Time: c.Time, Totals: totals})
 	}
 }
 

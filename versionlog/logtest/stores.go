@@ -41,6 +41,7 @@ var storeTests = map[string]func(*suite){
 		}
 		s.equal(slugs, []string{a.Slug, b.Slug, s.store.Slug, z.Slug})
 	},
+	"Update":          testUpdateStore,
 	"Archive":         testArchive,
 	"ArchivedCommits": testArchivedCommits,
 	"Delete":          testDeleteStore,
@@ -48,11 +49,31 @@ var storeTests = map[string]func(*suite){
 	"Apart":           testStoresApart,
 }
 
+func updateError(_ versionlog.Store, err error) error { return err }
+
 func (s *suite) stores() []versionlog.Store {
 	s.Helper()
 	all, err := s.log.Stores(s.Context())
 	s.must(err)
 	return all
+}
+
+func testUpdateStore(s *suite) {
+	other := s.addStore("other")
+	text, size, quota := "something else", int64(1<<20), versionlog.Quota{Bytes: 1, Memories: 2, PerHour: 3}
+	for _, u := range []versionlog.StoreUpdate{{Description: &text}, {MaxMemoryBytes: &size}, {Quota: &quota}} {
+		u.Apply(&s.store)
+		got, err := s.log.UpdateStore(s.Context(), s.store.ID, u)
+		s.must(err)
+		s.equal(got, s.store)
+		s.equal(s.stores(), []versionlog.Store{s.store, other})
+	}
+	made := s.store // what it is made with counts as well
+	made.ID, made.Slug = versionlog.NewStoreID(), "made"
+	s.must(s.log.CreateStore(s.Context(), made))
+	got, err := s.log.StoreNamed(s.Context(), "made")
+	s.must(err)
+	s.equal(got, made)
 }
 
 func testArchive(s *suite) {
@@ -129,10 +150,11 @@ func (s *suite) isUnknown(id string, v versionlog.Version) {
 	for what, err := range map[string]error{
 		"Store": storeErr, "Commit": commitErr, "Tip": tipErr, "Head": headErr, "Last": lastErr, "Version": versionErr,
 		"ArchiveStore": s.log.ArchiveStore(ctx, id, s.clock.now()), "DeleteStore": s.log.DeleteStore(ctx, id),
-		"Wait":    s.log.Wait(ctx, id, 0),
-		"Heads":   firstError(s.log.Heads(ctx, id, "/")),
-		"History": firstError(s.log.History(ctx, id, v.MemoryID)),
-		"Commits": firstError(s.log.Commits(ctx, id, 0)), "Children": firstError(s.log.Children(ctx, id, "/")),
+		"UpdateStore": updateError(s.log.UpdateStore(ctx, id, versionlog.StoreUpdate{})),
+		"Wait":        s.log.Wait(ctx, id, 0),
+		"Heads":       firstError(s.log.Heads(ctx, id, "/")),
+		"History":     firstError(s.log.History(ctx, id, v.MemoryID)),
+		"Commits":     firstError(s.log.Commits(ctx, id, 0)), "Children": firstError(s.log.Children(ctx, id, "/")),
 	} {
 		s.Log(what)
 		s.wantErr(err, versionlog.ErrNotFound)

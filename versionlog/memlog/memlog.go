@@ -31,6 +31,7 @@ type Log struct {
 type store struct {
 	versionlog.Store
 	commits  []*versionlog.Commit
+	newest   versionlog.Tip // but for ArchivedAt
 	byKey    map[string]*versionlog.Commit
 	last     map[string]place // by path
 	memories map[string][]versionlog.Version
@@ -136,6 +137,16 @@ func (l *Log) Stores(ctx context.Context) (found []versionlog.Store, err error) 
 	return found, err
 }
 
+// UpdateStore changes a store.
+func (l *Log) UpdateStore(ctx context.Context, id string, u versionlog.StoreUpdate) (updated versionlog.Store, err error) {
+	err = l.withStore(ctx, id, func(s *store) error {
+		u.Apply(&s.Store)
+		updated = s.Store
+		return nil
+	})
+	return updated, err
+}
+
 // ArchiveStore makes a store refuse commits other than removals.
 func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
 	return l.withStore(ctx, id, func(s *store) error {
@@ -176,7 +187,7 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 }
 
 func (s *store) add(c *versionlog.Commit) {
-	s.commits = append(s.commits, c)
+	s.commits, s.newest = append(s.commits, c), s.newest.After(c)
 	s.byKey[c.Key] = c
 	for _, v := range c.Versions {
 		if v.Op == versionlog.OpRenamed {
@@ -188,11 +199,8 @@ func (s *store) add(c *versionlog.Commit) {
 }
 
 func (s *store) tip() versionlog.Tip {
-	tip := versionlog.Tip{ArchivedAt: s.ArchivedAt}
-	if len(s.commits) > 0 {
-		c := s.commits[len(s.commits)-1]
-		tip.Seq, tip.Digest, tip.Time = c.Seq, c.Digest, c.Time
-	}
+	tip := s.newest
+	tip.ArchivedAt = s.ArchivedAt
 	return tip
 }
 

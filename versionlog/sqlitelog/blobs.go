@@ -219,7 +219,7 @@ func (b *Blobs) ready(ctx context.Context) (num int64, ok bool, err error) {
 		return 0, false, err
 	}
 	if num = b.num.Load(); num == 0 {
-		s, err := queryOne(ctx, b.log.db, storeByID, scanStore, b.storeID)
+		s, err := b.log.stores.row(ctx, b.storeID)
 		if err != nil {
 			return 0, false, err
 		}

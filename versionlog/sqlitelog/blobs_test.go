@@ -271,8 +271,18 @@ func commitContents(ctx context.Context, l *Log, storeID string) error {
 // one by the first who writes; who reads it meanwhile goes on.
 func TestEarlierFormat(t *testing.T) {
 	dir, s := newLog(t)
+	for _, column := range strings.Split(quotaColumns[2:], ", ") {
+		change(t, dir, `ALTER TABLE stores DROP COLUMN `+column)
+	}
 	change(t, dir, `DROP INDEX versions_left`, `DROP TABLE blobs`, `PRAGMA user_version = 1`)
 	r := openTest(t, dir, &Options{ReadOnly: true})
+	wantTotals := func(l *Log, want versionlog.Totals) {
+		t.Helper()
+		if tip, err := l.Tip(t.Context(), s.ID); err != nil || tip.Totals != want {
+			t.Errorf("tip is %+v, %v, want totals of %+v", tip, err, want)
+		}
+	}
+	wantTotals(r, versionlog.Totals{Bytes: 1, Memories: 1, InHour: 1})
 	if head, err := r.Head(t.Context(), s.ID, "/a"); err != nil || head.Size != 1 {
 		t.Errorf("head is %+v, %v", head, err)
 	}
@@ -285,8 +295,15 @@ func TestEarlierFormat(t *testing.T) {
 	if _, err := w.Commit(t.Context(), s.ID, withContent("/a", "new", versionlog.ExpectAny())); err != nil {
 		t.Fatal(err)
 	}
+	wantTotals(w, versionlog.Totals{Bytes: 4, Memories: 1, InHour: 2})
+	wantTotals(r, versionlog.Totals{Bytes: 4, Memories: 1, InHour: 2})
+	// One of an earlier mneme who has the log open still writes, and does not count.
+	change(t, dir, `UPDATE stores SET counted_seq = 1, total_bytes = 0, total_memories = 0, in_hour = 0`)
+	wantTotals(w, versionlog.Totals{Bytes: 4, Memories: 1, InHour: 2})
+	put(t, w, s.ID, "/a", "12345")
+	wantTotals(w, versionlog.Totals{Bytes: 9, Memories: 1, InHour: 3})
 	wantBlob(t, b, "new")
-	if head, err := r.Head(t.Context(), s.ID, "/a"); err != nil || head.Seq != 2 {
+	if head, err := r.Head(t.Context(), s.ID, "/a"); err != nil || head.Seq != 3 {
 		t.Errorf("head is %+v, %v", head, err)
 	}
 	fresh, _ := newLog(t)

@@ -63,7 +63,7 @@ func Retain(ctx context.Context, dir string, ids []string) error {
 }
 
 func (w *writer) retain(ctx context.Context, ids []string) error {
-	stores, err := queryAll(ctx, w, allStores, scanStore)
+	stores, err := queryAll(ctx, w, readStores(schemaFormat), scanStore)
 	if err != nil {
 		return err
 	}

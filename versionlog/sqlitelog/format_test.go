@@ -74,25 +74,36 @@ func newLog(t testing.TB) (dir string, s versionlog.Store) {
 // change of it is a change of format.
 func TestSchemaGolden(t *testing.T) {
 	dir, _ := newLog(t)
-	want, err := os.ReadFile("testdata/schema-v3.sql")
+	want, err := os.ReadFile("testdata/schema-v4.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), schemaOf(t, dir)); diff != "" {
 		t.Errorf("want -, got +:\n%s", diff)
 	}
-	for _, earlier := range []string{"testdata/schema-v1.sql", "testdata/schema-v2.sql"} {
-		schema, err := os.ReadFile(earlier)
+	db := raw(t, dir)
+	if id, format := texts(t, db, `PRAGMA application_id`), texts(t, db, `PRAGMA user_version`); !slices.Equal(id, []string{fmt.Sprint(0x6d6e656d)}) || !slices.Equal(format, []string{"4"}) {
+		t.Errorf("application_id %v, user_version %v", id, format)
+	}
+}
+
+// TestEarlierSchemas: a log of each earlier format becomes one of this.
+func TestEarlierSchemas(t *testing.T) {
+	fresh, _ := newLog(t)
+	want := schemaOf(t, fresh)
+	for format := 1; format < schemaFormat; format++ {
+		dir := t.TempDir()
+		schema, err := os.ReadFile(fmt.Sprintf("testdata/schema-v%d.sql", format))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.HasPrefix(string(want), string(schema)) {
-			t.Errorf("format 3 is not %s and something more", earlier)
+		change(t, dir, string(schema), fmt.Sprintf(`PRAGMA application_id = %d`, applicationID), fmt.Sprintf(`PRAGMA user_version = %d`, format))
+		l := openTest(t, dir, nil)
+		s := addStore(t, l, "s")
+		put(t, l, s.ID, "/a", "1")
+		if diff := cmp.Diff(want, schemaOf(t, dir)); diff != "" {
+			t.Errorf("format %d became: want -, got +:\n%s", format, diff)
 		}
-	}
-	db := raw(t, dir)
-	if id, format := texts(t, db, `PRAGMA application_id`), texts(t, db, `PRAGMA user_version`); !slices.Equal(id, []string{fmt.Sprint(0x6d6e656d)}) || !slices.Equal(format, []string{"3"}) {
-		t.Errorf("application_id %v, user_version %v", id, format)
 	}
 }
 
@@ -105,9 +116,9 @@ func schemaOf(t *testing.T, dir string) string {
 
 func TestNewerFormat(t *testing.T) {
 	dir, _ := newLog(t)
-	change(t, dir, `PRAGMA user_version = 4`)
+	change(t, dir, `PRAGMA user_version = 5`)
 	for _, readOnly := range []bool{false, true} {
-		refused(t, dir, readOnly, versionlog.ErrFormat, dir, "format 4", "up to 3", "use a newer mneme")
+		refused(t, dir, readOnly, versionlog.ErrFormat, dir, "format 5", "up to 4", "use a newer mneme")
 	}
 }
 

@@ -3,7 +3,6 @@ package sqlitelog
 import (
 	"context"
 	"sync"
-	"time"
 
 	"mneme/internal/sqlite"
 	"mneme/versionlog"
@@ -14,7 +13,8 @@ import (
 // for a store's number and tip first, and a mount before every file it opens to
 // write. What is committed is judged by the database itself.
 type knownStores struct {
-	db *sqlite.DB
+	db     *sqlite.DB
+	format int // of the database, as far as its rows of stores are read
 
 	mu   sync.Mutex // guards what follows
 	as   moment
@@ -38,7 +38,7 @@ func (k *knownStores) row(ctx context.Context, id string) (storeRow, error) {
 	if s, ok := k.get(&now, id); ok {
 		return s, ctx.Err()
 	}
-	s, err := queryOne(ctx, k.db, storeByID, scanStore, id)
+	s, err := queryOne(ctx, k.db, readStores(k.format)+`WHERE id = ?`, scanStore, id)
 	if err == nil && now.known {
 		// Should something have been committed meanwhile, it is not now any more.
 		k.mu.Lock()
@@ -59,15 +59,15 @@ func (k *knownStores) get(as *moment, id string) (storeRow, bool) {
 }
 
 // advance notes the new tip of a store whose row was known within the transaction
-// of c, unless there has been another commit since.
-func (k *knownStores) advance(before *moment, c *versionlog.Commit) {
+// that made it, unless there has been another commit since.
+func (k *knownStores) advance(before *moment, storeID string, tip versionlog.Tip) {
 	now := k.moment()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s, ok := k.rows[c.StoreID]
+	s, ok := k.rows[storeID]
 	if !ok || k.as != *before || !now.known || !now.stamp.Follows(&before.stamp) {
 		return
 	}
-	s.tip.Seq, s.tip.Digest, s.tip.Time = c.Seq, c.Digest, time.UnixMicro(c.Time.UnixMicro()).UTC()
-	k.as, k.rows[c.StoreID] = now, s
+	s.tip, s.counted = tip, tip.Seq
+	k.as, k.rows[storeID] = now, s
 }

@@ -95,7 +95,7 @@ type storeThen struct {
 
 // read may be called again after an error.
 func (d *databaseThen) read(c *sqlite.Conn, known map[int64]knownTip) error {
-	err := c.Each(allStores, func(row *sqlite.Row) error {
+	err := c.Each(readStores(1), func(row *sqlite.Row) error {
 		s, err := scanStore(row)
 		d.stores[s.num] = storeThen{storeRow: s}
 		return err

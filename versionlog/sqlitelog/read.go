@@ -103,6 +103,9 @@ func (l *Log) store(ctx context.Context, id string) (storeRow, error) {
 // Tip returns the end of a store's history.
 func (l *Log) Tip(ctx context.Context, storeID string) (versionlog.Tip, error) {
 	s, err := l.store(ctx, storeID)
+	if err == nil && !s.isCounted() {
+		s, err = queryOne(ctx, l.db, countStore(l.stores.format), scanStore, s.num)
+	}
 	return s.end(), err
 }
 
@@ -111,13 +114,7 @@ func (l *Log) Tip(ctx context.Context, storeID string) (versionlog.Tip, error) {
 func (l *Log) KnownTip(storeID string) (versionlog.Tip, bool) {
 	now := l.stores.moment()
 	s, ok := l.stores.get(&now, storeID)
-	return s.end(), ok
-}
-
-func (s *storeRow) end() versionlog.Tip {
-	tip := s.tip
-	tip.ArchivedAt = s.ArchivedAt
-	return tip
+	return s.end(), ok && s.isCounted()
 }
 
 // Head returns the live version of a path.

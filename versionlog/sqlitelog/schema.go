@@ -17,9 +17,11 @@ const (
 	// applicationID marks the database as a log of mneme: "mnem" in ASCII.
 	applicationID = 0x6d6e656d
 	// schemaFormat is the format of the tables, kept as user_version.
-	schemaFormat = 3
+	schemaFormat = 4
 	// blobsFormat is the first format that has the table blobs.
 	blobsFormat = 2
+	// quotasFormat is the first format that has quotas and totals of stores.
+	quotasFormat = 4
 )
 
 //go:embed schema-v1.sql
@@ -31,8 +33,11 @@ var schemaV2 string
 //go:embed schema-v3.sql
 var schemaV3 string
 
+//go:embed schema-v4.sql
+var schemaV4 string
+
 // schemas are what each format adds to the one before, from format 1 on.
-var schemas = [schemaFormat]string{schemaV1, schemaV2, schemaV3}
+var schemas = [schemaFormat]string{schemaV1, schemaV2, schemaV3, schemaV4}
 
 // inspect looks at a database without changing it and returns its format, 0
 // when there is nothing yet. The error says why it cannot be used as a log. Of a
@@ -126,6 +131,9 @@ func addTables(conn *sqlite.Conn, dir string) error {
 		if err := conn.Script(schema); err != nil {
 			return translate(err)
 		}
+	}
+	if err := conn.Run(countStores); err != nil {
+		return translate(err)
 	}
 	return translate(conn.Script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaFormat)))
 }

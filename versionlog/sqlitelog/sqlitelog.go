@@ -126,11 +126,13 @@ func (l *Log) prepareFiles(ctx context.Context, dir string, readOnly bool) (err 
 	path := l.path(databaseName)
 	if readOnly {
 		found, err := inspect(ctx, path, nil)
+		l.stores.format = found
 		if err == nil && found == 0 {
 			err = fmt.Errorf("no log there: %w", fs.ErrNotExist)
 		}
 		return err
 	}
+	l.stores.format = schemaFormat
 	// Before anybody opens the database to write: whoever does may write over what
 	// is left in the write-ahead log.
 	found, losses, err := inspectLosses(ctx, l.root)

@@ -9,8 +9,6 @@ import (
 	"mneme/versionlog"
 )
 
-const storeColumns = `num, id, slug, name, description, max_bytes, content, created_at, archived_at, tip_seq, tip_digest, tip_time`
-
 const versionColumns = `v.id, v.memory_id, v.parent, v.seq, v.op, v.path, v.from_path, v.sha256, v.size,
 	c.actor_kind, c.actor_id, c.session, c.time, c.message`
 
@@ -22,10 +20,6 @@ const pathTables = `paths p CROSS JOIN versions v ON v.store = p.store AND v.seq
 // The reads. Limits are written out: SQLite plans a statement with LIMIT ? again
 // every time it runs, which takes as long as the rest of a commit.
 const (
-	storeByID   = `SELECT ` + storeColumns + ` FROM stores WHERE id = ?`
-	storeBySlug = `SELECT ` + storeColumns + ` FROM stores WHERE slug = ?`
-	allStores   = `SELECT ` + storeColumns + ` FROM stores ORDER BY slug`
-
 	headAt = `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ? AND p.live = 1`
 	lastAt = `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ?`
 
@@ -79,10 +73,12 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	setPath = `INSERT INTO paths (store, path, seq, ord, live) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET seq = excluded.seq, ord = excluded.ord, live = excluded.live`
-	setTip = `UPDATE stores SET tip_seq = ?, tip_digest = ?, tip_time = ? WHERE num = ?`
+	setTip = `UPDATE stores SET tip_seq = ?1, counted_seq = ?1, tip_digest = ?2, tip_time = ?3,
+		total_bytes = ?4, total_memories = ?5, in_hour = ?6 WHERE num = ?7`
 
-	insertStore = `INSERT INTO stores (id, slug, name, description, max_bytes, content, created_at, archived_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	insertStore = `INSERT INTO stores (id, slug, name, description, max_bytes, content, created_at, archived_at,
+		quota_bytes, quota_memories, quota_per_hour) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	updateStore = `UPDATE stores SET description = ?, max_bytes = ?, quota_bytes = ?, quota_memories = ?, quota_per_hour = ? WHERE num = ?`
 	setArchived = `UPDATE stores SET archived_at = coalesce(archived_at, ?) WHERE num = ?`
 
 	dropStore = `DELETE FROM stores WHERE num = ?`
@@ -92,28 +88,6 @@ const (
 	keepBlob = `INSERT INTO blobs (store, sha256, data) VALUES (?, ?, ?)
 		ON CONFLICT DO UPDATE SET data = excluded.data WHERE data <> excluded.data`
 )
-
-// storeRow is a row of the table stores.
-type storeRow struct {
-	versionlog.Store
-	num int64
-	tip versionlog.Tip
-}
-
-func scanStore(row *sqlite.Row) (storeRow, error) {
-	s := storeRow{
-		Store: versionlog.Store{
-			ID: row.ColumnText(1), Slug: row.ColumnText(2), Name: row.ColumnText(3), Description: row.ColumnText(4),
-			Limits:    versionlog.Limits{MaxMemoryBytes: row.ColumnInt64(5), Content: versionlog.ContentRule(row.ColumnText(6))},
-			CreatedAt: timeIn(row, 7), ArchivedAt: timeIn(row, 8),
-		},
-		num: row.ColumnInt64(0),
-		tip: versionlog.Tip{Seq: uint64(row.ColumnInt64(9)), Time: timeIn(row, 11)},
-	}
-	var err error
-	s.tip.Digest, err = digestIn(row, 10)
-	return s, err
-}
 
 func scanVersion(row *sqlite.Row) (versionlog.Version, error) {
 	v := versionlog.Version{

@@ -15,7 +15,7 @@ func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
 	}
 	return l.changeStores(ctx, "create store "+s.Slug, func(ctx context.Context, w *writer) (*storeRow, tipState, error) {
 		err := w.run(insertStore, s.ID, s.Slug, s.Name, s.Description, s.Limits.MaxMemoryBytes, string(s.Limits.Content),
-			microsOf(s.CreatedAt), microsOf(s.ArchivedAt))
+			microsOf(s.CreatedAt), microsOf(s.ArchivedAt), s.Quota.Bytes, s.Quota.Memories, s.Quota.PerHour)
 		if isConstraint(err) {
 			err = versionlog.ErrExists
 		}
@@ -35,7 +35,7 @@ func (l *Log) Store(ctx context.Context, id string) (versionlog.Store, error) {
 
 // StoreNamed returns the store of a slug.
 func (l *Log) StoreNamed(ctx context.Context, slug string) (versionlog.Store, error) {
-	s, err := queryOne(ctx, l.db, storeBySlug, scanStore, slug)
+	s, err := queryOne(ctx, l.db, readStores(l.stores.format)+`WHERE slug = ?`, scanStore, slug)
 	if err != nil {
 		return s.Store, fmt.Errorf("store %s: %w", slug, err)
 	}
@@ -44,7 +44,7 @@ func (l *Log) StoreNamed(ctx context.Context, slug string) (versionlog.Store, er
 
 // Stores returns all stores, ordered by slug.
 func (l *Log) Stores(ctx context.Context) ([]versionlog.Store, error) {
-	rows, err := queryAll(ctx, l.db, allStores, scanStore)
+	rows, err := queryAll(ctx, l.db, readStores(l.stores.format)+`ORDER BY slug`, scanStore)
 	if err != nil {
 		return nil, fmt.Errorf("list stores: %w", err)
 	}
@@ -53,6 +53,21 @@ func (l *Log) Stores(ctx context.Context) ([]versionlog.Store, error) {
 		stores[i] = row.Store
 	}
 	return stores, nil
+}
+
+// UpdateStore changes what a store is for and may hold.
+func (l *Log) UpdateStore(ctx context.Context, id string, u versionlog.StoreUpdate) (updated versionlog.Store, err error) {
+	err = l.changeStores(ctx, "update store "+id, func(ctx context.Context, w *writer) (*storeRow, tipState, error) {
+		s, err := queryOne(ctx, w, storeByID, scanStore, id)
+		if err != nil {
+			return nil, tipInUse, err
+		}
+		u.Apply(&s.Store)
+		updated = s.Store
+		return &s, tipInUse, w.run(updateStore, s.Description, s.Limits.MaxMemoryBytes,
+			s.Quota.Bytes, s.Quota.Memories, s.Quota.PerHour, s.num)
+	})
+	return updated, err
 }
 
 // ArchiveStore makes a store refuse commits other than removals.

@@ -128,14 +128,21 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 	var appended bool
 	var before moment
 	var num int64
+	var tip versionlog.Tip
 	err := l.writer.transaction(ctx, func(ctx context.Context) (err error) {
 		before = l.stores.moment()
 		s, err := queryOne(ctx, l.writer, storeByID, scanStore, storeID)
 		if err != nil {
 			return err
 		}
+		if !s.isCounted() {
+			if s, err = queryOne(ctx, l.writer, countStore(schemaFormat), scanStore, s.num); err != nil {
+				return err
+			}
+		}
 		num = s.num
 		c, appended, err = l.propose(ctx, &s, p)
+		tip = s.tip
 		return err
 	})
 	if err != nil {
@@ -143,7 +150,7 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 	}
 	if appended {
 		l.tips.note(num, knownTip{storeID: storeID, seq: c.Seq, digest: c.Digest})
-		l.stores.advance(&before, c)
+		l.stores.advance(&before, storeID, tip)
 		l.recent.add(c)
 		l.changes.touch()
 	}
@@ -155,7 +162,7 @@ var errKeyUsed = errors.New("there is a commit of that key")
 
 // propose judges p within a transaction and says whether it became a commit.
 // That p is in the history already shows in what it would become: a commit of
-// the same key, or none.
+// the same key, or none. The tip of s becomes that of the commit.
 func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal) (*versionlog.Commit, bool, error) {
 	w := l.writer
 	c, err := versionlog.Build(&view{ctx: ctx, writer: w, store: s.num}, s.Store, s.tip, p, l.now())
@@ -165,7 +172,7 @@ func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal) 
 		}
 	}
 	if err == nil && len(c.Versions) > 0 {
-		if err = w.insert(s.num, c); !errors.Is(err, errKeyUsed) {
+		if err = w.insert(s, c); !errors.Is(err, errKeyUsed) {
 			return c, true, err
 		}
 	}
@@ -194,14 +201,14 @@ func (w *writer) keep(store int64, d versionlog.Digest, data []byte) error {
 	return w.run(keepBlob, store, d[:], data)
 }
 
-func (w *writer) insert(store int64, c *versionlog.Commit) error {
+func (w *writer) insert(s *storeRow, c *versionlog.Commit) error {
 	record, err := versionlog.EncodeRecord(c)
 	if err != nil {
 		return err
 	}
 	seq, micros := int64(c.Seq), c.Time.UnixMicro()
 	// First: nothing of c is in when it turns out to be in already.
-	err = w.run(insertCommit, store, seq, c.Key, micros, string(c.Actor.Kind), c.Actor.ID, c.Session, c.Message, record)
+	err = w.run(insertCommit, s.num, seq, c.Key, micros, string(c.Actor.Kind), c.Actor.ID, c.Session, c.Message, record)
 	if isConstraint(err) {
 		return fmt.Errorf("%w: %w", errKeyUsed, err)
 	}
@@ -209,11 +216,13 @@ func (w *writer) insert(store int64, c *versionlog.Commit) error {
 		return err
 	}
 	for i := range c.Versions {
-		if err := w.insertVersion(store, i, &c.Versions[i]); err != nil {
+		if err := w.insertVersion(s.num, i, &c.Versions[i]); err != nil {
 			return err
 		}
 	}
-	return w.run(setTip, seq, blobOf(c.Digest), micros, store)
+	s.tip = s.tip.After(c)
+	totals := &s.tip.Totals
+	return w.run(setTip, seq, blobOf(c.Digest), micros, totals.Bytes, totals.Memories, totals.InHour, s.num)
 }
 
 func (w *writer) insertVersion(store int64, ordinal int, v *versionlog.Version) error {
