@@ -128,3 +128,44 @@ func BenchmarkOpen(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkRenameDirectory moves a directory to and fro, in one commit.
+func BenchmarkRenameDirectory(b *testing.B) {
+	for _, files := range []int{1000, 10_000} {
+		b.Run(fmt.Sprint("files=", files), func(b *testing.B) { benchmarkRenameDirectory(b, files) })
+	}
+}
+
+func benchmarkRenameDirectory(b *testing.B, files int) {
+	l, err := Open(b.Context(), b.TempDir(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	s := versionlog.Store{ID: versionlog.NewStoreID(), Slug: "s"}
+	if err := l.CreateStore(b.Context(), s); err != nil {
+		b.Fatal(err)
+	}
+	commit := func(change func(i int) versionlog.Change) {
+		changes := make([]versionlog.Change, files)
+		for i := range changes {
+			changes[i] = change(i)
+			changes[i].Expect = versionlog.ExpectAny()
+		}
+		if _, err := l.Commit(b.Context(), s.ID, &versionlog.Proposal{Key: versionlog.NewKey(), Fresh: true, Changes: changes}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	path := func(dir string, i int) string { return fmt.Sprintf("/notes/%s/%04d/note.md", dir, i) }
+	commit(func(i int) versionlog.Change {
+		return versionlog.Change{Action: versionlog.Put, Path: path("a", i), Digest: cas.Sum([]byte(fmt.Sprint(i))), Size: 10}
+	})
+	from, to := "a", "b"
+	for b.Loop() {
+		commit(func(i int) versionlog.Change {
+			return versionlog.Change{Action: versionlog.Rename, Path: path(from, i), To: path(to, i)}
+		})
+		from, to = to, from
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*files), "µs/file")
+}

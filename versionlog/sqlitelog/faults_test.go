@@ -107,7 +107,7 @@ func TestEndedWithin(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, _, err = l.propose(inner, &row, putProposal("/a", "2"))
+		_, _, err = l.propose(inner, &row, putProposal("/a", "2"), nil)
 		cancel()
 		return err
 	})

@@ -129,6 +129,7 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 	var before moment
 	var num int64
 	var tip versionlog.Tip
+	drafted := l.draft(ctx, storeID, p)
 	err := l.writer.transaction(ctx, func(ctx context.Context) (err error) {
 		before = l.stores.moment()
 		s, err := queryOne(ctx, l.writer, storeByID, scanStore, storeID)
@@ -141,7 +142,7 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 			}
 		}
 		num = s.num
-		c, appended, err = l.propose(ctx, &s, p)
+		c, appended, err = l.propose(ctx, &s, p, drafted)
 		tip = s.tip
 		return err
 	})
@@ -163,16 +164,23 @@ var errKeyUsed = errors.New("there is a commit of that key")
 // propose judges p within a transaction and says whether it became a commit.
 // That p is in the history already shows in what it would become: a commit of
 // the same key, or none. The tip of s becomes that of the commit.
-func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal) (*versionlog.Commit, bool, error) {
+func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal, drafted *draft) (*versionlog.Commit, bool, error) {
 	w := l.writer
-	c, err := versionlog.Build(&view{ctx: ctx, writer: w, store: s.num}, s.Store, s.tip, p, l.now())
+	var c *versionlog.Commit
+	var record []byte
+	var err error
+	if drafted != nil && drafted.state == *s {
+		c, record = drafted.commit, drafted.record
+	} else {
+		c, record, err = build(ctx, w, s, p, l.now())
+	}
 	if err == nil {
 		if err := w.keepContents(s.num, p.Changes); err != nil {
 			return nil, false, err
 		}
 	}
 	if err == nil && len(c.Versions) > 0 {
-		if err = w.insert(s, c); !errors.Is(err, errKeyUsed) {
+		if err = w.insert(s, c, record); !errors.Is(err, errKeyUsed) {
 			return c, true, err
 		}
 	}
@@ -201,14 +209,10 @@ func (w *writer) keep(store int64, d versionlog.Digest, data []byte) error {
 	return w.run(keepBlob, store, d[:], data)
 }
 
-func (w *writer) insert(s *storeRow, c *versionlog.Commit) error {
-	record, err := versionlog.EncodeRecord(c)
-	if err != nil {
-		return err
-	}
+func (w *writer) insert(s *storeRow, c *versionlog.Commit, record []byte) error {
 	seq, micros := int64(c.Seq), c.Time.UnixMicro()
 	// First: nothing of c is in when it turns out to be in already.
-	err = w.run(insertCommit, s.num, seq, c.Key, micros, string(c.Actor.Kind), c.Actor.ID, c.Session, c.Message, record)
+	err := w.run(insertCommit, s.num, seq, c.Key, micros, string(c.Actor.Kind), c.Actor.ID, c.Session, c.Message, record)
 	if isConstraint(err) {
 		return fmt.Errorf("%w: %w", errKeyUsed, err)
 	}
@@ -243,10 +247,10 @@ func (w *writer) insertVersion(store int64, ordinal int, v *versionlog.Version) 
 	return w.run(setPath, store, v.Path, seq, ordinal, live)
 }
 
-// view is what Build sees of a store, within the write transaction.
+// view is what Build sees of a store, within a transaction.
 type view struct {
 	ctx    context.Context // of the one call that the view serves
-	writer *writer
+	source source
 	store  int64
 }
 
@@ -255,7 +259,7 @@ func (v *view) Head(path string) (*versionlog.Version, error) { return v.one(hea
 func (v *view) Newest(memoryID string) (*versionlog.Version, error) { return v.one(newestOf, memoryID) }
 
 func (v *view) one(text, of string) (*versionlog.Version, error) {
-	found, err := queryOne(v.ctx, v.writer, text, scanVersion, v.store, of)
+	found, err := queryOne(v.ctx, v.source, text, scanVersion, v.store, of)
 	if errors.Is(err, versionlog.ErrNotFound) {
 		return nil, nil
 	}
@@ -266,5 +270,5 @@ func (v *view) one(text, of string) (*versionlog.Version, error) {
 }
 
 func (v *view) Below(path string) iter.Seq2[versionlog.Version, error] {
-	return liveBelow(v.ctx, v.writer, v.store, path)
+	return liveBelow(v.ctx, v.source, v.store, path)
 }

@@ -1,0 +1,60 @@
+package sqlitelog
+
+import (
+	"context"
+	"time"
+
+	"mneme/internal/sqlite"
+	"mneme/versionlog"
+)
+
+// draftFrom is how many changes a proposal has, at least, that is drafted first.
+const draftFrom = 100
+
+// draft is the commit that a proposal becomes in one state of its store. It is made
+// while others write; only if the store is still in that state when the writer's turn
+// comes, the draft is the commit, and all that is left to do then is to write it.
+type draft struct {
+	state  storeRow
+	commit *versionlog.Commit
+	record []byte
+}
+
+// draft returns nil for a proposal that is not worth it, or makes no commit: the
+// writer says why.
+func (l *Log) draft(ctx context.Context, storeID string, p *versionlog.Proposal) *draft {
+	if len(p.Changes) < draftFrom {
+		return nil
+	}
+	d := &draft{}
+	err := l.db.With(ctx, func(c *sqlite.Conn) error {
+		return c.Reading(func() (err error) {
+			from := inTransaction{c}
+			if d.state, err = queryOne(ctx, from, storeByID, scanStore, storeID); err != nil {
+				return err
+			}
+			d.commit, d.record, err = build(ctx, from, &d.state, p, l.now())
+			return err
+		})
+	})
+	if err != nil || len(d.commit.Versions) == 0 {
+		return nil
+	}
+	return d
+}
+
+// build returns what p becomes in a state of its store, with its record.
+func build(ctx context.Context, from source, s *storeRow, p *versionlog.Proposal, now time.Time) (*versionlog.Commit, []byte, error) {
+	c, err := versionlog.Build(&view{ctx: ctx, source: from, store: s.num}, s.Store, s.tip, p, now)
+	if err != nil || len(c.Versions) == 0 {
+		return c, nil, err
+	}
+	record, err := versionlog.EncodeRecord(c)
+	return c, record, err
+}
+
+// inTransaction is the source of a transaction that a connection is in.
+type inTransaction struct{ conn *sqlite.Conn }
+
+// With implements source.
+func (t inTransaction) With(_ context.Context, do func(*sqlite.Conn) error) error { return do(t.conn) }
