@@ -121,6 +121,19 @@ type Log interface {
 	// it and another come.
 	PathHistory(ctx context.Context, storeID, path string) iter.Seq2[Version, error]
 
+	// Newest returns the newest version of a memory, its deletion too. ErrNotFound when
+	// there never was such a memory.
+	Newest(ctx context.Context, storeID, memoryID string) (Version, error)
+
+	// At returns the store as it was right after the commit of a sequence number; 0 is
+	// before the first. ErrNotFound when there is no such commit. A local log has an
+	// index of the past; a remote one may have to read the history up to there.
+	At(ctx context.Context, storeID string, seq uint64) (State, error)
+
+	// SeqAt returns the sequence number of the newest commit that was made at a time or
+	// before; 0 when there is none. ErrNotFound (no such store).
+	SeqAt(ctx context.Context, storeID string, at time.Time) (uint64, error)
+
 	// Commits yields the commits with a sequence number above after, oldest
 	// first and without gaps, up to at least the tip at the time of the call.
 	Commits(ctx context.Context, storeID string, after uint64) iter.Seq2[*Commit, error]

@@ -2,9 +2,11 @@ package dynamolog
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"mneme/versionlog"
 )
@@ -44,6 +46,34 @@ func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[v
 			}
 		}
 	}
+}
+
+// Newest returns the newest version of a memory.
+func (l *Log) Newest(ctx context.Context, storeID, memoryID string) (versionlog.Version, error) {
+	for v, err := range l.History(ctx, storeID, memoryID) {
+		return v, err
+	}
+	return versionlog.Version{}, fmt.Errorf("store %s: memory %s: %w", storeID, memoryID, versionlog.ErrNotFound)
+}
+
+// At returns the store as it was after a commit. It reads the history up to there.
+func (l *Log) At(ctx context.Context, storeID string, seq uint64) (versionlog.State, error) {
+	if _, err := l.Store(ctx, storeID); err != nil {
+		return nil, err
+	}
+	return versionlog.Replay(seq, l.Commits(ctx, storeID, 0))
+}
+
+// SeqAt returns the newest commit that was made at a time or before. It reads the
+// history up to there.
+func (l *Log) SeqAt(ctx context.Context, storeID string, at time.Time) (seq uint64, err error) {
+	for c, err := range l.Commits(ctx, storeID, 0) {
+		if err != nil || c.Time.After(at) {
+			return seq, err
+		}
+		seq = c.Seq
+	}
+	return seq, nil
 }
 
 // lateVersions returns the versions of a memory in commits whose rows may still

@@ -44,6 +44,7 @@ func Run(t *testing.T, cfg Config) {
 		{"Paths", pathTests},
 		{"Read", readTests},
 		{"Children", childrenTests},
+		{"State", stateTests},
 		{"Wait", waitTests},
 		{"Lifetime", lifetimeTests},
 	} {

@@ -253,6 +253,7 @@ func (m *machine) replay(t *rapid.T) {
 		}
 	}
 	m.replayPaths(t)
+	checkPast(m.ctx, t, m.log, m.store)
 	want := map[string]string{}
 	for path, head := range m.heads {
 		want[path] = head.version

@@ -147,14 +147,18 @@ func (s *suite) isUnknown(id string, v versionlog.Version) {
 	_, headErr := s.log.Head(ctx, id, v.Path)
 	_, lastErr := s.log.Last(ctx, id, v.Path)
 	_, versionErr := s.log.Version(ctx, id, v.ID)
+	_, newestErr := s.log.Newest(ctx, id, v.MemoryID)
+	_, stateErr := s.log.At(ctx, id, 0)
+	_, seqErr := s.log.SeqAt(ctx, id, s.clock.now())
 	for what, err := range map[string]error{
 		"Store": storeErr, "Commit": commitErr, "Tip": tipErr, "Head": headErr, "Last": lastErr, "Version": versionErr,
 		"ArchiveStore": s.log.ArchiveStore(ctx, id, s.clock.now()), "DeleteStore": s.log.DeleteStore(ctx, id),
 		"UpdateStore": updateError(s.log.UpdateStore(ctx, id, versionlog.StoreUpdate{})),
-		"Wait":        s.log.Wait(ctx, id, 0),
-		"Heads":       firstError(s.log.Heads(ctx, id, "/")),
-		"History":     firstError(s.log.History(ctx, id, v.MemoryID)),
-		"Commits":     firstError(s.log.Commits(ctx, id, 0)), "Children": firstError(s.log.Children(ctx, id, "/")),
+		"Newest":      newestErr, "At": stateErr, "SeqAt": seqErr,
+		"Wait":    s.log.Wait(ctx, id, 0),
+		"Heads":   firstError(s.log.Heads(ctx, id, "/")),
+		"History": firstError(s.log.History(ctx, id, v.MemoryID)),
+		"Commits": firstError(s.log.Commits(ctx, id, 0)), "Children": firstError(s.log.Children(ctx, id, "/")),
 	} {
 		s.Log(what)
 		s.wantErr(err, versionlog.ErrNotFound)

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"mneme/versionlog"
 )
@@ -105,6 +106,40 @@ func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[v
 		slices.Reverse(found)
 		return found
 	})
+}
+
+// Newest returns the newest version of a memory.
+func (l *Log) Newest(ctx context.Context, storeID, memoryID string) (v versionlog.Version, err error) {
+	err = l.withStore(ctx, storeID, func(s *store) error {
+		all := s.memories[memoryID]
+		if len(all) == 0 {
+			return fmt.Errorf("store %s: memory %s: %w", s.Slug, memoryID, versionlog.ErrNotFound)
+		}
+		v = all[len(all)-1]
+		return nil
+	})
+	return v, err
+}
+
+// At returns the store as it was after a commit.
+func (l *Log) At(ctx context.Context, storeID string, seq uint64) (versionlog.State, error) {
+	if _, err := l.Store(ctx, storeID); err != nil {
+		return nil, err
+	}
+	return versionlog.Replay(seq, l.Commits(ctx, storeID, 0))
+}
+
+// SeqAt returns the newest commit that was made at a time or before.
+func (l *Log) SeqAt(ctx context.Context, storeID string, at time.Time) (seq uint64, err error) {
+	err = l.withStore(ctx, storeID, func(s *store) error {
+		for _, c := range s.commits {
+			if !c.Time.After(at) {
+				seq = c.Seq
+			}
+		}
+		return nil
+	})
+	return seq, err
 }
 
 // PathHistory yields every version that took place at a path, newest first.

@@ -169,3 +169,57 @@ func benchmarkRenameDirectory(b *testing.B, files int) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*files), "µs/file")
 }
+
+// BenchmarkPast lists a directory of 20 memories as it was, in a store of 100,000
+// versions of 5,000 paths.
+func BenchmarkPast(b *testing.B) {
+	l, err := Open(b.Context(), b.TempDir(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	s := versionlog.Store{ID: versionlog.NewStoreID(), Slug: "s"}
+	if err := l.CreateStore(b.Context(), s); err != nil {
+		b.Fatal(err)
+	}
+	const commits, each, paths = 1000, 100, 5000
+	for i := range commits {
+		p := &versionlog.Proposal{Key: versionlog.NewKey(), Fresh: true}
+		for j := range each {
+			n := (i*each + j*31) % paths
+			p.Changes = append(p.Changes, versionlog.Change{
+				Action: versionlog.Put, Path: fmt.Sprintf("/dir%03d/%02d.md", n%250, n/250), Digest: cas.Sum([]byte(fmt.Sprint(i))), Size: 10,
+				Expect: versionlog.ExpectAny(),
+			})
+		}
+		if _, err := l.Commit(b.Context(), s.ID, p); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"/", "/dir007"} {
+		b.Run("dir="+dir[1:]+"/now", func(b *testing.B) {
+			for b.Loop() {
+				for _, err := range l.Children(b.Context(), s.ID, dir) {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+		for _, seq := range []uint64{10, commits / 2, commits} {
+			b.Run(fmt.Sprintf("dir=%s/seq=%d", dir[1:], seq), func(b *testing.B) {
+				state, err := l.At(b.Context(), s.ID, seq)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for b.Loop() {
+					for _, err := range state.Children(b.Context(), dir) {
+						if err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+			})
+		}
+	}
+}

@@ -274,7 +274,7 @@ func TestEarlierFormat(t *testing.T) {
 	for _, column := range strings.Split(quotaColumns[2:], ", ") {
 		change(t, dir, `ALTER TABLE stores DROP COLUMN `+column)
 	}
-	change(t, dir, `DROP INDEX versions_left`, `DROP TABLE blobs`, `PRAGMA user_version = 1`)
+	change(t, dir, `DROP INDEX versions_path`, `DROP INDEX versions_left`, `DROP TABLE blobs`, `PRAGMA user_version = 1`)
 	r := openTest(t, dir, &Options{ReadOnly: true})
 	wantTotals := func(l *Log, want versionlog.Totals) {
 		t.Helper()
@@ -283,6 +283,11 @@ func TestEarlierFormat(t *testing.T) {
 		}
 	}
 	wantTotals(r, versionlog.Totals{Bytes: 1, Memories: 1, InHour: 1})
+	if then, err := r.At(t.Context(), s.ID, 1); err != nil {
+		t.Error(err)
+	} else if head, err := then.Head(t.Context(), "/a"); err != nil || head.Seq != 1 {
+		t.Errorf("the head at 1 is %+v, %v", head, err)
+	}
 	if head, err := r.Head(t.Context(), s.ID, "/a"); err != nil || head.Size != 1 {
 		t.Errorf("head is %+v, %v", head, err)
 	}

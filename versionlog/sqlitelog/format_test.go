@@ -242,22 +242,47 @@ func TestOpenObeysContext(t *testing.T) {
 	}
 }
 
+// planOf returns how SQLite runs a statement.
+func planOf(t *testing.T, db *sqlite3.Conn, text string) (plan []string) {
+	t.Helper()
+	stmt, _, err := db.Prepare(`EXPLAIN QUERY PLAN ` + text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for stmt.Step() {
+		plan = append(plan, stmt.ColumnText(3))
+	}
+	if err := errors.Join(stmt.Err(), stmt.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
 // TestPathHistoryIsIndexed: what freed a path is found without reading the
 // history of the store.
 func TestPathHistoryIsIndexed(t *testing.T) {
 	dir, _ := newLog(t)
-	db := raw(t, dir)
-	stmt, _, err := db.Prepare(`EXPLAIN QUERY PLAN ` + leftBefore)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stmt.Close()
-	var plan []string
-	for stmt.Step() {
-		plan = append(plan, stmt.ColumnText(3))
-	}
 	want := "SEARCH v USING INDEX versions_left (<expr>=? AND <expr>=? AND seq<?)"
-	if err := stmt.Err(); err != nil || len(plan) != 2 || plan[0] != want {
-		t.Errorf("the plan is %q, %v, want %q first", plan, err, want)
+	if plan := planOf(t, raw(t, dir), leftBefore); len(plan) != 2 || plan[0] != want {
+		t.Errorf("the plan is %q, want %q first", plan, want)
+	}
+}
+
+// TestPastIsIndexed: so is what lived at a path, whatever the commits were that brought
+// it there.
+func TestPastIsIndexed(t *testing.T) {
+	dir, _ := newLog(t)
+	db, then := raw(t, dir), headsThen(nil, 1, 1)
+	for _, text := range []string{then.at, then.between(10)} {
+		plan := planOf(t, db, text)
+		for _, want := range []string{
+			"SEARCH v USING INDEX versions_path (store=? AND path=? AND seq=?)",
+			"SEARCH x USING COVERING INDEX versions_path (store=? AND path=? AND seq<?)",
+			"SEARCH y USING INDEX versions_left (<expr>=? AND <expr>=? AND seq>? AND seq<?)",
+		} {
+			if !slices.Contains(plan, want) {
+				t.Errorf("the plan is %q, want %q in it", plan, want)
+			}
+		}
 	}
 }

@@ -2,7 +2,6 @@ package sqlitelog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -160,16 +159,7 @@ func (l *Log) Version(ctx context.Context, storeID, id string) (versionlog.Versi
 // paths.
 func (l *Log) Heads(ctx context.Context, storeID, prefix string) iter.Seq2[versionlog.Version, error] {
 	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[versionlog.Version, error] {
-		if prefix == "/" {
-			return liveBelow(ctx, l.db, s.num, "")
-		}
-		return func(yield func(versionlog.Version, error) bool) {
-			head, err := queryOne(ctx, l.db, headAt, scanVersion, s.num, prefix)
-			if !errors.Is(err, versionlog.ErrNotFound) && (!yield(head, err) || err != nil) {
-				return
-			}
-			liveBelow(ctx, l.db, s.num, prefix)(yield)
-		}
+		return headsNow(l.db, s.num).under(ctx, prefix)
 	})
 }
 
@@ -177,7 +167,7 @@ func (l *Log) Heads(ctx context.Context, storeID, prefix string) iter.Seq2[versi
 // of their paths.
 func (l *Log) Children(ctx context.Context, storeID, dir string) iter.Seq2[versionlog.Version, error] {
 	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[versionlog.Version, error] {
-		return liveIn(ctx, l.db, s.num, strings.TrimSuffix(dir, "/"))
+		return headsNow(l.db, s.num).in(ctx, strings.TrimSuffix(dir, "/"))
 	})
 }
 
@@ -186,6 +176,19 @@ func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[v
 	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[versionlog.Version, error] {
 		return l.versionsBefore(ctx, s.num, memoryID, math.MaxInt64)
 	})
+}
+
+// Newest returns the newest version of a memory.
+func (l *Log) Newest(ctx context.Context, storeID, memoryID string) (versionlog.Version, error) {
+	s, err := l.store(ctx, storeID)
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	v, err := queryOne(ctx, l.db, newestOf, scanVersion, s.num, memoryID)
+	if err != nil {
+		return v, fmt.Errorf("store %s: memory %s: %w", s.Slug, memoryID, err)
+	}
+	return v, nil
 }
 
 // versionsBefore yields the versions of a memory below a sequence number, newest
@@ -242,69 +245,20 @@ func within[T any](ctx context.Context, l *Log, storeID string, walk func(storeR
 			yield(none, err)
 			return
 		}
-		for v, err := range walk(s) {
+		named(s.Slug, walk(s))(yield)
+	}
+}
+
+// named names errors after a store.
+func named[T any](slug string, walk iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for v, err := range walk {
 			if err != nil {
-				yield(none, fmt.Errorf("store %s: %w", s.Slug, err))
+				yield(v, fmt.Errorf("store %s: %w", slug, err))
 				return
 			}
 			if !yield(v, nil) {
 				return
-			}
-		}
-	}
-}
-
-const afterSlash = "0" // the byte after '/'
-
-// liveBelow yields the live versions whose path begins with above and a slash.
-func liveBelow(ctx context.Context, in source, store int64, above string) iter.Seq2[versionlog.Version, error] {
-	return paged(pageRows, func(last *versionlog.Version, room []versionlog.Version) ([]versionlog.Version, error) {
-		from := above + "/"
-		if last != nil {
-			from = last.Path
-		}
-		return queryInto(ctx, room, in, headsBetween(pageRows), scanVersion, store, from, above+afterSlash)
-	})
-}
-
-// liveIn yields one live version of each name below above and a slash. Where a
-// page ends within a subdirectory, the next one begins behind that. Where that
-// leaves little of a page, the next ones are single rows.
-func liveIn(ctx context.Context, in source, store int64, above string) iter.Seq2[versionlog.Version, error] {
-	const afterAll = "\xff" // no path has this byte, so it sorts behind all that lies below
-	const inARow = 32       // single rows, before a page is tried again
-	return func(yield func(versionlog.Version, error) bool) {
-		from := above + "/"
-		for singles := 0; ; {
-			size := pageNames
-			if singles > 0 {
-				size = 1
-				singles--
-			}
-			names := 0
-			page, err := queryAll(ctx, in, headsBetween(size), scanVersion, store, from, above+afterSlash)
-			if err != nil {
-				yield(versionlog.Version{}, err)
-				return
-			}
-			for _, v := range page {
-				if v.Path < from { // below the subdirectory that the row before has told of
-					continue
-				}
-				names++
-				from = v.Path
-				if name, _, deeper := strings.Cut(v.Path[len(above)+1:], "/"); deeper {
-					from = above + "/" + name + "/" + afterAll
-				}
-				if !yield(v, nil) {
-					return
-				}
-			}
-			if len(page) < size {
-				return
-			}
-			if names*4 <= size {
-				singles = inARow
 			}
 		}
 	}

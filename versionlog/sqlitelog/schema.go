@@ -22,6 +22,8 @@ const (
 	blobsFormat = 2
 	// quotasFormat is the first format that has quotas and totals of stores.
 	quotasFormat = 4
+	// pastFormat is the first format that has an index of what came to each path.
+	pastFormat = 4
 )
 
 //go:embed schema-v1.sql

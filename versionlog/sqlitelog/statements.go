@@ -20,7 +20,6 @@ const pathTables = `paths p CROSS JOIN versions v ON v.store = p.store AND v.seq
 // The reads. Limits are written out: SQLite plans a statement with LIMIT ? again
 // every time it runs, which takes as long as the rest of a commit.
 const (
-	headAt = `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ? AND p.live = 1`
 	lastAt = `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ?`
 
 	versionByID = `SELECT ` + versionColumns + ` FROM ` + versionTables + ` WHERE v.store = ? AND v.seq = ? AND v.ord = ? AND v.id = ?`
@@ -42,12 +41,6 @@ const (
 	contentsElsewhere = `SELECT DISTINCT v.sha256 FROM versions v WHERE v.store = ? AND v.sha256 IS NOT NULL
 		AND NOT EXISTS (SELECT 1 FROM blobs b WHERE b.store = v.store AND b.sha256 = v.sha256)`
 )
-
-// headsBetween reads so many heads whose paths are between two others.
-func headsBetween(limit int) string {
-	return `SELECT ` + versionColumns + ` FROM ` + pathTables +
-		` WHERE p.store = ? AND p.path > ? AND p.path < ? AND p.live = 1 ORDER BY p.path LIMIT ` + strconv.Itoa(limit)
-}
 
 // historyBefore reads so many versions of a memory below a sequence number.
 func historyBefore(limit int) string {

@@ -270,5 +270,5 @@ func (v *view) one(text, of string) (*versionlog.Version, error) {
 }
 
 func (v *view) Below(path string) iter.Seq2[versionlog.Version, error] {
-	return liveBelow(v.ctx, v.source, v.store, path)
+	return headsNow(v.source, v.store).below(v.ctx, path)
 }

@@ -68,3 +68,5 @@ CREATE INDEX versions_left ON versions ( -- what freed each path
   CASE op WHEN 'renamed' THEN from_path ELSE path END,
   seq
 ) WHERE op IN ('deleted', 'renamed');
+
+CREATE INDEX versions_path ON versions (store, path, seq);
