@@ -77,19 +77,20 @@ func (c *fsckCmd) Run(ctx context.Context, a *app) (err error) {
 	return c.checkAll(ctx, a, at, lost)
 }
 
-// checkAll verifies the stores, and says of which lost something.
+// checkAll verifies what the stores share, and the stores, and says which lost
+// something.
 func (c *fsckCmd) checkAll(ctx context.Context, a *app, at location, lost []loss) (err error) {
-	bad := 0
+	var found damage
 	for _, l := range lost {
 		if l.store.Slug == "" { // it is not among the stores
-			bad++
+			found.bad++
 			if err := a.printProblem(l.store.ID, l.problem()); err != nil {
 				return err
 			}
 		}
 	}
 	defer func() {
-		if bad > 0 && !errors.Is(err, errDamaged) {
+		if found != (damage{}) && !errors.Is(err, errDamaged) {
 			err = errors.Join(fmt.Errorf("%w: see above for what to do", errDamaged), err)
 		}
 	}()
@@ -98,31 +99,63 @@ func (c *fsckCmd) checkAll(ctx context.Context, a *app, at location, lost []loss
 		return err
 	}
 	defer func() { err = errors.Join(err, lib.Close()) }()
+	if found.shared, err = a.checkShared(ctx, lib); err != nil {
+		return err
+	}
 	stores, err := c.stores(ctx, lib)
 	if err != nil {
 		return err
 	}
-	if len(stores) == 0 && bad == 0 && !a.json {
+	if len(stores) == 0 && found == (damage{}) && !a.json {
 		a.printf("No stores.\n")
 	}
-	all := len(stores) + bad
+	all := len(stores) + found.bad
 	for _, s := range stores {
 		sum, err := c.check(ctx, a, at, lib, s, lost)
 		if err != nil {
 			return err
 		}
 		if sum.Problems > sum.Repaired {
-			bad++
+			found.bad++
 		}
 	}
-	if bad > 0 {
-		advice := ""
-		if !at.remote() {
-			advice = "; if this is a copy that was made of stores in use, have `mneme backup` make it"
-		}
-		return fmt.Errorf("%w: see above for what to do (%d of %d stores)%s", errDamaged, bad, all, advice)
+	return found.err(all, at.remote())
+}
+
+// damage is what checkAll has found.
+type damage struct {
+	bad    int  // stores
+	shared bool // what they share
+}
+
+func (d damage) err(all int, remote bool) error {
+	if d == (damage{}) {
+		return nil
 	}
-	return nil
+	shared, advice := "", ""
+	if d.shared {
+		shared = ", and what they share"
+	}
+	if !remote {
+		advice = "; if this is a copy that was made of stores in use, have `mneme backup` make it"
+	}
+	return fmt.Errorf("%w: see above for what to do (%d of %d stores%s)%s", errDamaged, d.bad, all, shared, advice)
+}
+
+// checkShared prints what is wrong with what all stores share, and reports whether
+// there is something.
+func (a *app) checkShared(ctx context.Context, lib *library) (found bool, err error) {
+	if lib.checkShared == nil {
+		return false, nil
+	}
+	var printErr error
+	err = lib.checkShared(ctx, func(p memory.Problem) {
+		found = true
+		if err := a.printProblem("", p); printErr == nil {
+			printErr = err
+		}
+	})
+	return found, errors.Join(err, printErr)
 }
 
 func (c *fsckCmd) rebuild(ctx context.Context, a *app, at location) error {
@@ -184,7 +217,8 @@ func (c *fsckCmd) check(ctx context.Context, a *app, at location, lib *library, 
 	return out, a.printFsck(out)
 }
 
-// printProblem writes a finding at once, in one line.
+// printProblem writes a finding at once, in one line. Without a store it is of what
+// all share.
 func (a *app) printProblem(store string, p memory.Problem) error {
 	if a.json {
 		if err := a.printJSON(problemJSON{
@@ -193,6 +227,9 @@ func (a *app) printProblem(store string, p memory.Problem) error {
 			return err
 		}
 		return a.out.Flush()
+	}
+	if store == "" {
+		store = "all stores"
 	}
 	word, advice := a.paint(red, "problem"), "; "+p.Do
 	if p.Repaired {

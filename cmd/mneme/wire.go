@@ -107,6 +107,8 @@ type library struct {
 	// check looks for differences between the parts of a backend that package
 	// memory does not see. Nil: there are none.
 	check func(ctx context.Context, storeID string, report func(memory.Problem)) error
+	// checkShared does so for what all stores share. Nil: nothing.
+	checkShared func(ctx context.Context, report func(memory.Problem)) error
 	// reach makes sure that the blobs of a store can be reached, which opening does
 	// not, and of one to be written that it takes commits. Nil: they are where the log
 	// is, and it says so itself.

@@ -74,10 +74,14 @@ func (e embedded) open(ctx context.Context, opts openOptions) (*library, error) 
 	}
 	blobs := func(storeID string) (cas.Store, error) { return e.blobs(log, storeID) }
 	l := newLibrary(log, &blobCaches{backend: blobs, direct: opts.direct})
+	problem := func(p sqlitelog.Problem) memory.Problem {
+		return memory.Problem{Kind: problemIndex, Subject: p.Subject, What: p.What, Do: p.Do}
+	}
 	l.check = func(ctx context.Context, storeID string, report func(memory.Problem)) error {
-		return log.Check(ctx, storeID, func(p sqlitelog.Problem) {
-			report(memory.Problem{Kind: problemIndex, Subject: p.Subject, What: p.What, Do: p.Do})
-		})
+		return log.Check(ctx, storeID, func(p sqlitelog.Problem) { report(problem(p)) })
+	}
+	l.checkShared = func(ctx context.Context, report func(memory.Problem)) error {
+		return log.CheckDatabase(ctx, func(p sqlitelog.Problem) { report(problem(p)) })
 	}
 	l.checkFree = func(minFree *byteSize) error { return e.checkMinFree(log, minFree) }
 	l.SetMayGrow(func() error {

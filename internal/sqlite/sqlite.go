@@ -83,6 +83,16 @@ func (db *DB) Open() (*Conn, error) {
 	return c, nil
 }
 
+// OpenMemory opens a connection to an empty database that is in no file. It is the
+// caller's to close.
+func OpenMemory() (*Conn, error) {
+	lib, err := sqlite3.Open(":memory:")
+	if err != nil {
+		return nil, err
+	}
+	return &Conn{lib: lib, statements: map[string]*sqlite3.Stmt{}, main: &mainFile{}}, nil
+}
+
 // With calls do with a connection. It waits for one as long as ctx allows.
 func (db *DB) With(ctx context.Context, do func(*Conn) error) error {
 	select {

@@ -2,11 +2,14 @@ package sqlitelog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
+	"mneme/cas"
 	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
@@ -21,11 +24,11 @@ type Problem struct {
 const doRestore = "the records are the truth, and commands show what the rows say: go back to a backup of log.db"
 
 // Check compares every row of a store with the commit records, column by column,
-// and the indexes with the rows, and calls report for each difference. It changes
-// nothing.
+// and calls report for each difference. It changes nothing.
 //
 // It does not report records that are missing or damaged, and does not compare the
-// rows that such a record explains: package memory verifies the records. Commits
+// rows that such a record explains: package memory verifies the records, and the
+// contents of versions. Contents of no version are verified here. Commits
 // may be made meanwhile; Check ignores those after its beginning. The records know
 // of the store's own row only the newest commit, so its other columns are not
 // compared. An error says that the database could not be read.
@@ -34,8 +37,8 @@ func (l *Log) Check(ctx context.Context, storeID string, report func(Problem)) e
 	if err != nil {
 		return err
 	}
-	c := &checker{log: l, store: s, report: report, whole: true, paths: map[string]pathRow{}}
-	for _, step := range []func(context.Context) error{c.indexes, c.commits, c.pathRows, c.strays} {
+	c := newChecker(l, s, report)
+	for _, step := range []func(context.Context) error{c.commits, c.pathRows, c.strays, c.contents} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("store %s: compare rows with records: %w", s.Slug, err)
 		}
@@ -50,6 +53,12 @@ type checker struct {
 	report func(Problem)
 	whole  bool               // every record could be read
 	paths  map[string]pathRow // what follows from the records
+
+	digests map[cas.Digest]struct{} // of the contents of all versions
+}
+
+func newChecker(l *Log, s storeRow, report func(Problem)) *checker {
+	return &checker{log: l, store: s, report: report, whole: true, paths: map[string]pathRow{}, digests: map[cas.Digest]struct{}{}}
 }
 
 // pathRow is a row of the table paths.
@@ -68,7 +77,8 @@ type commitRow struct {
 
 // versionRow is a row of the table versions.
 type versionRow struct {
-	ord int
+	ord      int
+	noDigest bool // what it has in its place is none
 	versionlog.Version
 }
 
@@ -101,9 +111,9 @@ func (c *checker) commits(ctx context.Context) error {
 				return err
 			}
 			return conn.Each(versionRowsBetween, func(row *sqlite.Row) error {
-				v, err := scanVersionRow(row)
+				v := scanVersionRow(row)
 				versions[int64(v.Seq)] = append(versions[int64(v.Seq)], v)
-				return err
+				return nil
 			}, c.store.num, after, upto)
 		})
 		if err != nil {
@@ -133,14 +143,15 @@ func scanCommitRow(row *sqlite.Row) commitRow {
 	return r
 }
 
-func scanVersionRow(row *sqlite.Row) (versionRow, error) {
+func scanVersionRow(row *sqlite.Row) versionRow {
 	v := versionRow{ord: row.ColumnInt(1), Version: versionlog.Version{
 		Seq: uint64(row.ColumnInt64(0)), ID: row.ColumnText(2), MemoryID: row.ColumnText(3), Parent: row.ColumnText(4),
 		Op: versionlog.Op(row.ColumnText(5)), Path: row.ColumnText(6), From: row.ColumnText(7), Size: row.ColumnInt64(9),
 	}}
 	var err error
 	v.Digest, err = digestIn(row, 8)
-	return v, err
+	v.noDigest = err != nil
+	return v
 }
 
 // commit compares a commit's rows with its record, and notes what follows for the
@@ -184,6 +195,9 @@ func (c *checker) commit(row *commitRow, versions []versionRow) {
 			c.paths[v.From] = pathRow{row.seq, ord, false}
 		}
 		c.paths[v.Path] = pathRow{row.seq, ord, v.Live()}
+		if !v.Digest.IsZero() {
+			c.digests[v.Digest] = struct{}{}
+		}
 	}
 }
 
@@ -194,7 +208,7 @@ func (r *versionRow) wrong(ord int, v *versionlog.Version) (columns []string) {
 		same bool
 	}{
 		{"ord", r.ord == ord}, {"id", r.ID == v.ID}, {"memory_id", r.MemoryID == v.MemoryID}, {"parent", r.Parent == v.Parent},
-		{"op", r.Op == v.Op}, {"path", r.Path == v.Path}, {"from_path", r.From == v.From}, {"sha256", r.Digest == v.Digest}, {"size", r.Size == v.Size},
+		{"op", r.Op == v.Op}, {"path", r.Path == v.Path}, {"from_path", r.From == v.From}, {"sha256", r.Digest == v.Digest && !r.noDigest}, {"size", r.Size == v.Size},
 	} {
 		if !column.same {
 			columns = append(columns, column.name)
@@ -265,6 +279,41 @@ func (c *checker) strays(ctx context.Context) error {
 	return err
 }
 
+// contents verifies the contents of no version.
+func (c *checker) contents(ctx context.Context) error {
+	blobs := c.log.Blobs(c.store.ID)
+	if _, ok, err := blobs.ready(ctx); err != nil || !ok {
+		return err
+	}
+	keys := paged(pageRows, func(last *cas.Digest, room []cas.Digest) ([]cas.Digest, error) {
+		after := []byte{}
+		if last != nil {
+			after = last[:]
+		}
+		return queryInto(ctx, room, c.log.db, blobKeysAfter(pageRows), scanDigest, c.store.num, after)
+	})
+	for d, err := range keys {
+		if err != nil {
+			return err
+		}
+		if _, needed := c.digests[d]; needed {
+			continue
+		}
+		if _, err := blobs.Get(ctx, d); errors.Is(err, cas.ErrCorrupt) {
+			c.report(Problem{"blob " + d.String(), "the bytes are damaged; no version needs them", "the next write of these bytes puts them right; find out which program has changed log.db"})
+		} else if err != nil && !errors.Is(err, cas.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// blobKeysAfter reads so many keys above one. The others are no digests, of which
+// CheckDatabase tells.
+func blobKeysAfter(limit int) string {
+	return `SELECT sha256 FROM blobs WHERE store = ? AND sha256 > ? AND length(sha256) = 32 ORDER BY sha256 LIMIT ` + strconv.Itoa(limit)
+}
+
 // reading calls do in a transaction that reads, and again when the database is busy.
 func (c *checker) reading(ctx context.Context, do func(*sqlite.Conn) error) error {
 	return retryBusy(ctx, func() error {
@@ -272,29 +321,4 @@ func (c *checker) reading(ctx context.Context, do func(*sqlite.Conn) error) erro
 			return conn.Reading(func() error { return do(conn) })
 		}))
 	})
-}
-
-// indexed are the tables with indexes that commands find rows by.
-var indexed = []string{"commits", "versions", "paths"}
-
-// indexes makes SQLite compare the indexes with the rows. That covers all stores,
-// so it happens once in the life of a Log.
-func (c *checker) indexes(ctx context.Context) error {
-	if c.log.indexesChecked.Swap(true) {
-		return nil
-	}
-	for _, table := range indexed {
-		found, err := queryAll(ctx, c.log.db, `PRAGMA integrity_check('`+table+`')`, func(row *sqlite.Row) (string, error) {
-			return row.ColumnText(0), nil
-		})
-		if err != nil {
-			return err
-		}
-		for _, what := range found {
-			if what != "ok" {
-				c.report(Problem{"table " + table, what, doRestore})
-			}
-		}
-	}
-	return nil
 }

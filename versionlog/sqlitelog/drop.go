@@ -98,12 +98,16 @@ var leftTables = []leftTable{
 	{"paths", "path", "0", func(r *sqlite.Row) any { return r.ColumnText(0) }},
 }
 
-// left finds a store that is gone and has rows in the table. It goes from store to
-// store, not from row to row.
+// left finds a store that is gone and has rows in the table.
 func (t leftTable) left() string {
+	return t.numbers() + ` SELECT num FROM s WHERE num IS NOT NULL AND num NOT IN (SELECT num FROM stores) LIMIT 1`
+}
+
+// numbers begins a query with s, the numbers of the stores that have rows in the
+// table. It goes from store to store, not from row to row.
+func (t leftTable) numbers() string {
 	return `WITH RECURSIVE s(num) AS (SELECT min(store) FROM ` + t.name + `
-			UNION ALL SELECT (SELECT min(store) FROM ` + t.name + ` WHERE store > num) FROM s WHERE num IS NOT NULL)
-		SELECT num FROM s WHERE num IS NOT NULL AND num NOT IN (SELECT num FROM stores) LIMIT 1`
+			UNION ALL SELECT (SELECT min(store) FROM ` + t.name + ` WHERE store > num) FROM s WHERE num IS NOT NULL)`
 }
 
 // dropRows removes the first rows of a store from a table, within a transaction.

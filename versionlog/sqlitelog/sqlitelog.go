@@ -54,8 +54,7 @@ type Log struct {
 	refresh time.Duration
 	now     func() time.Time
 
-	hasBlobs       atomic.Bool // the database is known to be of a format that has them
-	indexesChecked atomic.Bool // Check has compared them with the rows
+	hasBlobs atomic.Bool // the database is known to be of a format that has them
 }
 
 var (
