@@ -77,7 +77,7 @@ func (r *replay) live(v versionlog.Version) bool { return r.heads[v.Path].ID == 
 func (r *replay) compare(found map[string]versionlog.Version, skip map[string]bool) []Problem {
 	var problems []Problem
 	differs := func(path, what string) {
-		problems = append(problems, Problem{Kind: ProblemHead, Subject: path, What: what, Do: adviceRebuild})
+		problems = append(problems, Problem{Kind: ProblemHead, Subject: path, What: what})
 	}
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		have, want := found[path], r.heads[path]

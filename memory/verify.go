@@ -43,6 +43,9 @@ type VerifyOptions struct {
 	// number 0 matches any. If the history has it, all records up to it are what they
 	// were then; if not, that is a problem. Nil: nothing is compared.
 	Against *versionlog.Tip
+	// DoIndex is what a person can do about an index that is not what follows from the
+	// records. "": that is not said.
+	DoIndex string
 	// Workers is how many blobs are read at once. 0: 16.
 	Workers int
 }
@@ -99,8 +102,9 @@ type verifier struct {
 	tip    versionlog.Tip // as of the beginning
 	last   *versionlog.Commit
 	replay *replay
-	lost   run  // of commits just before the one looked at
-	proved bool // the commit of opts.Against was seen
+	lost   run               // of commits just before the one looked at
+	proved bool              // the commit of opts.Against was seen
+	inIts  versionlog.Digest // of the commit with its number
 }
 
 // run is a range of sequence numbers; the zero value is none.
@@ -149,16 +153,21 @@ func (v *verifier) records(ctx context.Context) error {
 	if v.last != nil && v.last.Seq == v.tip.Seq && v.last.Digest != v.tip.Digest {
 		v.report(Problem{
 			Kind: ProblemRecord, Subject: fmt.Sprintf("commit %d", v.tip.Seq),
-			What: "it is not the one that the store's index names as its newest", Do: adviceRebuild,
+			What: "it is not the one that the store's index names as its newest", Do: v.doIndex(),
 		})
 	}
 	return nil
 }
 
-const (
-	adviceRecord  = "what it changed cannot be told any more; take the store's files or the log's records from a backup"
-	adviceRebuild = "the records are the truth: `mneme fsck --rebuild-index` makes the index from them where the backend can, else restore log.db from a backup"
-)
+const adviceRecord = "what it changed cannot be told any more; take the store's files or the log's records from a backup"
+
+func (v *verifier) doIndex() string {
+	const truth = "the records are the truth"
+	if v.opts.DoIndex == "" {
+		return truth
+	}
+	return truth + ": " + v.opts.DoIndex
+}
 
 // lose notes that a commit cannot be read.
 func (v *verifier) lose(seq uint64, why string) {
@@ -228,6 +237,7 @@ func (v *verifier) heads(ctx context.Context) error {
 		}
 	}
 	for _, p := range v.replay.compare(found, touched) {
+		p.Do = v.doIndex()
 		v.report(p)
 	}
 	return nil

@@ -345,14 +345,17 @@ func TestVerifyCannotLook(t *testing.T) {
 // TestVerifyAgainst proves histories up to a commit that was noted.
 func TestVerifyAgainst(t *testing.T) {
 	d, st := newDamaged(t)
-	var digests []versionlog.Digest
-	for c, err := range d.Log.Commits(t.Context(), st.Info().ID, 0) {
-		if err != nil {
-			t.Fatal(err)
+	otherLog, other := newDamaged(t) // the same writes, another history
+	digestsOf := func(log versionlog.Log, st *memory.Store) (digests []versionlog.Digest) {
+		for c, err := range log.Commits(t.Context(), st.Info().ID, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			digests = append(digests, c.Digest)
 		}
-		digests = append(digests, c.Digest)
+		return digests
 	}
-	_, other := newDamaged(t) // the same writes, another history
+	digests, others := digestsOf(d.Log, st), digestsOf(otherLog.Log, other)
 	for _, c := range []struct {
 		name    string
 		st      *memory.Store
@@ -362,19 +365,28 @@ func TestVerifyAgainst(t *testing.T) {
 		{"the newest", st, versionlog.Tip{Seq: 6, Digest: digests[5]}, ""},
 		{"an earlier one", st, versionlog.Tip{Seq: 2, Digest: digests[1]}, ""},
 		{"by its digest alone", st, versionlog.Tip{Digest: digests[3]}, ""},
-		{"at another number", st, versionlog.Tip{Seq: 3, Digest: digests[1]}, "history commit 3: it is another than the one of digest " + digests[1].String()},
-		{"rewritten", other, versionlog.Tip{Seq: 2, Digest: digests[1]}, "history commit 2: it is another than the one of digest " + digests[1].String()},
-		{"rewritten, by the digest alone", other, versionlog.Tip{Digest: digests[1]}, "history commits: none has the digest " + digests[1].String()},
-		{"cut", st, versionlog.Tip{Seq: 7, Digest: digests[1]}, "history commit 7: it is not there, the history ends at 6"},
+		{"at another number", st, versionlog.Tip{Seq: 3, Digest: digests[1]}, "history history: commit 3 has the digest " + digests[2].String() + ", not " + digests[1].String()},
+		{"rewritten", other, versionlog.Tip{Seq: 2, Digest: digests[1]}, "history history: commit 2 has the digest " + others[1].String() + ", not " + digests[1].String()},
+		{"rewritten, by the digest alone", other, versionlog.Tip{Digest: digests[1]}, "history history: it has no commit of digest " + digests[1].String()},
+		{"cut", st, versionlog.Tip{Seq: 7, Digest: digests[1]}, "history history: it has no commit 7"},
 	} {
+		if c.want != "" {
+			tip, err := c.st.Tip(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.want += fmt.Sprintf("; it ends with commit 6, %v", tip.Digest)
+		}
 		found, _ := findings(t, c.st, &memory.VerifyOptions{Against: &c.against})
 		if got := strings.Join(found, "\n"); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 	replaceCommit(d, 3, func(c *versionlog.Commit) { c.Message = "forged" }) // which claims the digest
-	found, _ := findings(t, st, &memory.VerifyOptions{Against: &versionlog.Tip{Digest: digests[2]}})
-	if len(found) == 0 || !strings.HasPrefix(found[0], "history ") {
-		t.Errorf("a forged record proves the history: %q", found)
+	for seq, want := range []string{0: "history history: it has no commit of digest", 3: "history history: commit 3 cannot be read"} {
+		found, _ := findings(t, st, &memory.VerifyOptions{Against: &versionlog.Tip{Seq: uint64(seq), Digest: digests[2]}})
+		if want != "" && (len(found) == 0 || !strings.HasPrefix(found[0], want)) {
+			t.Errorf("a forged record proves the history: %q", found)
+		}
 	}
 }

@@ -50,6 +50,15 @@ type note struct {
 	written time.Time // the file, by this process
 }
 
+// MissingError says which commit was seen and is missing, or is another now. It is
+// versionlog.ErrRewritten, under errors.Is.
+type MissingError struct{ What string }
+
+func (e *MissingError) Error() string { return versionlog.ErrRewritten.Error() + ": " + e.What }
+
+// Unwrap returns versionlog.ErrRewritten.
+func (e *MissingError) Unwrap() error { return versionlog.ErrRewritten }
+
 // New returns the witness of a library, whose files are in a directory of their
 // own below dir, which is made when there is one.
 func New(dir, library string) *Witness {
@@ -59,11 +68,11 @@ func New(dir, library string) *Witness {
 
 // Check compares the history of a store, which is being opened for writing, with
 // what is remembered. From then on Saw notes its commits. It returns
-// versionlog.ErrRewritten when a commit that was seen is missing or another.
+// a *MissingError when a commit that was seen is missing or another.
 func (w *Witness) Check(ctx context.Context, log versionlog.Log, s versionlog.Store) error {
 	tip, what, err := w.compare(ctx, log, s)
 	if err == nil && what != "" {
-		err = fmt.Errorf("%w: %s", versionlog.ErrRewritten, what)
+		err = &MissingError{what}
 	}
 	if err != nil {
 		return err

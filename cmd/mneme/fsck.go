@@ -55,6 +55,8 @@ type fsckJSON struct {
 	Bytes    int64  `json:"bytes_read"`
 	Problems int    `json:"problems"`
 	Repaired int    `json:"repaired"`
+
+	unproved bool // it does not have the tip of --against
 }
 
 func (c *fsckCmd) Run(ctx context.Context, a *app) (err error) {
@@ -90,7 +92,7 @@ func (c *fsckCmd) checkAll(ctx context.Context, a *app, at location, lost []loss
 		}
 	}
 	defer func() {
-		if found != (damage{}) && !errors.Is(err, errDamaged) {
+		if found != (damage{}) && !errors.Is(err, errDamaged) && !errors.Is(err, versionlog.ErrRewritten) {
 			err = errors.Join(fmt.Errorf("%w: see above for what to do", errDamaged), err)
 		}
 	}()
@@ -117,6 +119,9 @@ func (c *fsckCmd) checkAll(ctx context.Context, a *app, at location, lost []loss
 		}
 		if sum.Problems > sum.Repaired {
 			found.bad++
+		}
+		if sum.unproved && sum.Problems == sum.Repaired+1 && !found.shared { // sound in itself
+			return fmt.Errorf("%w: the history of store %s does not have the tip %v", versionlog.ErrRewritten, s.Slug, c.Against)
 		}
 	}
 	return found.err(all, at.remote())
@@ -188,6 +193,7 @@ func (c *fsckCmd) check(ctx context.Context, a *app, at location, lib *library, 
 		if p.Repaired {
 			out.Repaired++
 		}
+		out.unproved = out.unproved || p.Kind == memory.ProblemHistory
 		bar.clear()
 		if err := a.printProblem(s.Slug, p); printErr == nil {
 			printErr = err
@@ -201,7 +207,7 @@ func (c *fsckCmd) check(ctx context.Context, a *app, at location, lib *library, 
 	if err := c.witnessed(ctx, a, at, lib, s, lost, report); err != nil {
 		return out, err
 	}
-	opts := &memory.VerifyOptions{PresenceOnly: c.Quick, Progress: bar.show, Against: (*versionlog.Tip)(c.Against)}
+	opts := &memory.VerifyOptions{PresenceOnly: c.Quick, Progress: bar.show, Against: (*versionlog.Tip)(c.Against), DoIndex: lib.doIndex}
 	if c.Repair {
 		opts.Salvage = lib.blobs.salvage
 	}

@@ -56,9 +56,15 @@ func (c *fsckCmd) witnessed(ctx context.Context, a *app, at location, lib *libra
 	if changed := w.Changed(s); missing == "" && changed != nil {
 		missing = "this machine has seen it with another " + strings.Join(changed, ", ")
 	}
+	var behind error
+	if missing != "" {
+		behind = lib.indexBehind(ctx, s.ID)
+	}
 	twice := slices.ContainsFunc(lost, func(l loss) bool { return l.store.ID == s.ID })
 	switch {
 	case missing == "" || twice:
+	case behind != nil: // nothing is to be accepted
+		report(memory.Problem{Kind: problemLoss, Subject: "store", What: missing, Do: "the records say something else than the index: " + lib.doIndex})
 	case c.AcceptLoss:
 		return errors.Join(w.Accept(ctx, lib.log, s), a.printAccepted(loss{s, missing}, ""), a.out.Flush())
 	default:

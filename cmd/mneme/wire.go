@@ -101,6 +101,8 @@ type library struct {
 
 	witness *advisedWitness // nil: nothing is remembered of what is written
 
+	doIndex string // what a person can do about an index that is not what follows from the records
+
 	url          string // without credentials
 	conflictsDir string // has a directory for the conflicts of each store
 
@@ -140,7 +142,7 @@ func openLibrary(ctx context.Context, rawURL *string, opts openOptions) (*librar
 	}
 	lib.url, lib.conflictsDir = at.String(), conflicts
 	if w := newWitness(at); w != nil {
-		lib.witness = &advisedWitness{w}
+		lib.witness = &advisedWitness{w, lib}
 		lib.SetWitness(lib.witness)
 	}
 	return lib, nil

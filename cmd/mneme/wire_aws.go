@@ -115,6 +115,7 @@ func (t awsTable) open(ctx context.Context, opts openOptions) (*library, error) 
 	}
 	clients.ExpectBucketOwner(log.BucketOwner())
 	l := newLibrary(log, caches)
+	l.doIndex = "`mneme fsck --rebuild-index` makes the index from them, or tells why it cannot"
 	l.check = func(ctx context.Context, storeID string, report func(memory.Problem)) error {
 		return t.check(ctx, clients, storeID, report)
 	}

@@ -74,6 +74,7 @@ func (e embedded) open(ctx context.Context, opts openOptions) (*library, error) 
 	}
 	blobs := func(storeID string) (cas.Store, error) { return e.blobs(log, storeID) }
 	l := newLibrary(log, &blobCaches{backend: blobs, direct: opts.direct})
+	l.doIndex = "go back to a backup of log.db"
 	problem := func(p sqlitelog.Problem) memory.Problem {
 		return memory.Problem{Kind: problemIndex, Subject: p.Subject, What: p.What, Do: p.Do}
 	}

@@ -32,19 +32,39 @@ func newWitness(at location) *witness.Witness {
 }
 
 // advisedWitness says what to do when a history is not the one that was seen.
-type advisedWitness struct{ *witness.Witness }
+type advisedWitness struct {
+	*witness.Witness
+	lib *library
+}
 
 // Check implements memory.Witness.
 func (w advisedWitness) Check(ctx context.Context, log versionlog.Log, s versionlog.Store) error {
 	err := w.Witness.Check(ctx, log, s)
-	if errors.Is(err, versionlog.ErrRewritten) {
-		return advise(err, s)
+	if missing := (*witness.MissingError)(nil); errors.As(err, &missing) {
+		return w.lib.advise(ctx, missing, s)
 	}
 	return err
 }
 
-func advise(err error, s versionlog.Store) error {
-	return fmt.Errorf("%w; it can be read by commands, and is neither written nor mounted; after going back to a backup, `mneme fsck %s --accept-loss` takes it as it is; docs/BACKUP.md says more", err, s.Slug)
+// advise adds to what is missing of a history what to do. Where the index is behind
+// the records, nothing is lost, and the backend says what brings it up to them.
+func (l *library) advise(ctx context.Context, missing *witness.MissingError, s versionlog.Store) error {
+	if behind := l.indexBehind(ctx, s.ID); behind != nil {
+		return behind
+	}
+	return fmt.Errorf("%w; it can be read by commands, and is neither written nor mounted; after going back to a backup, `mneme fsck %s --accept-loss` takes it as it is; docs/BACKUP.md says more", missing, s.Slug)
+}
+
+// indexBehind says that the index of a store lacks commits of which there are records;
+// nil where it does not, or that cannot be seen.
+func (l *library) indexBehind(ctx context.Context, storeID string) error {
+	if l.reach == nil {
+		return nil
+	}
+	if err := l.reach(ctx, storeID, true); errors.Is(err, versionlog.ErrRewritten) {
+		return err
+	}
+	return nil
 }
 
 // checkReaders refuses to mount a store read-only whose history is not the one that
@@ -57,7 +77,7 @@ func (l *library) checkReaders(ctx context.Context, stores []*memory.Store) erro
 		}
 		what, err := l.witness.Missing(ctx, l.log, st.Info())
 		if err == nil && what != "" {
-			err = advise(fmt.Errorf("%w: %s", versionlog.ErrRewritten, what), st.Info())
+			err = l.advise(ctx, &witness.MissingError{What: what}, st.Info())
 		}
 		if err != nil {
 			return fmt.Errorf("open store %s: %w", st.Info().Slug, err)

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"mneme/versionlog"
+	"mneme/witness"
 )
 
 // TestWitnessAtTheEnd holds that all that was written is remembered once a library
@@ -64,5 +67,26 @@ func TestWitnessAtTheEnd(t *testing.T) {
 	end(lib)
 	if got := remembered(); !strings.Contains(got, `"seq":3,`) {
 		t.Errorf("in the end %s is remembered, want sequence number 3", got)
+	}
+}
+
+// goneBack is a log that has found by itself that its history went back.
+type goneBack struct{ versionlog.Log }
+
+func (goneBack) Tip(context.Context, string) (versionlog.Tip, error) {
+	return versionlog.Tip{}, versionlog.ErrRewritten
+}
+
+// TestWitnessAdvisesOnItsOwn: what to accept is said of what this machine has seen, not
+// of what a backend finds.
+func TestWitnessAdvisesOnItsOwn(t *testing.T) {
+	s := versionlog.Store{ID: "memstore_1", Slug: "notes"}
+	w := advisedWitness{witness.New(t.TempDir(), "file:///x"), &library{}}
+	if err := w.Check(t.Context(), goneBack{}, s); err != versionlog.ErrRewritten {
+		t.Errorf("of a backend: %v", err)
+	}
+	advised := w.lib.advise(t.Context(), &witness.MissingError{What: "x"}, s)
+	if !errors.Is(advised, versionlog.ErrRewritten) || !strings.Contains(advised.Error(), "--accept-loss") {
+		t.Errorf("of what was seen: %v", advised)
 	}
 }
