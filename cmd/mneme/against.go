@@ -2,48 +2,82 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"strconv"
 	"strings"
 
 	"mneme/cas"
+	"mneme/internal/quote"
 	"mneme/versionlog"
+	"mneme/witness"
 )
 
-// point is a commit on the command line, by which a history is recognized, as
-// `mneme store show` prints it: SEQ:DIGEST, or DIGEST alone.
-type point versionlog.Tip
+// tipText is a tip as parseTip reads it, "none" before the first commit.
+func tipText(tip versionlog.Tip) string {
+	switch {
+	case tip.Seq == 0 && tip.Digest.IsZero():
+		return "none"
+	case tip.Seq == 0:
+		return tip.Digest.String()
+	}
+	return strconv.FormatUint(tip.Seq, 10) + ":" + tip.Digest.String()
+}
 
-// UnmarshalText reads a point.
-func (p *point) UnmarshalText(text []byte) error {
-	number, digest, both := strings.Cut(string(text), ":")
+// parseTip reads a tip on the command line, as `mneme store show` prints it:
+// SEQ:DIGEST, or DIGEST alone.
+func parseTip(text string) (tip versionlog.Tip, err error) {
+	number, digest, both := strings.Cut(text, ":")
 	if !both {
 		number, digest = "", number
 	}
-	var err error
-	if p.Digest, err = cas.ParseDigest(digest); err != nil {
-		return fmt.Errorf("%w; want DIGEST or SEQ:DIGEST, as the tip in `mneme store show`", err)
+	if tip.Digest, err = cas.ParseDigest(digest); err != nil {
+		return tip, usagef("--against: %w; want DIGEST or SEQ:DIGEST, as the tip in `mneme store show`, or the file of a signed note and --verify-key", err)
 	}
 	if !both {
-		return nil
+		return tip, nil
 	}
-	if p.Seq, err = strconv.ParseUint(number, 10, 64); err != nil || p.Seq == 0 {
-		return fmt.Errorf("%q is no sequence number; want SEQ:DIGEST, as the tip in `mneme store show`", number)
+	if tip.Seq, err = strconv.ParseUint(number, 10, 64); err != nil || tip.Seq == 0 {
+		return tip, usagef("--against: %q is no sequence number; want SEQ:DIGEST, as the tip in `mneme store show`", number)
+	}
+	return tip, nil
+}
+
+// readNoted returns the commit that a history is to be proved by, nil where there is none:
+// a tip, or what a signed note says. Of which store that is only a note tells.
+func (c *fsckCmd) readNoted() (t *witness.SignedTip, err error) {
+	switch {
+	case c.Against == "" && c.VerifyKey == "":
+		return nil, nil
+	case c.Against == "":
+		return nil, usagef("--verify-key is for the file of a note; want `mneme fsck STORE --against NOTE --verify-key KEY`")
+	case c.Store == "":
+		return nil, usagef("--against is about one store; want `mneme fsck STORE --against %s`", quote.Text(c.Against))
+	case c.VerifyKey == "":
+		tip, err := parseTip(c.Against)
+		return &witness.SignedTip{Tip: tip}, err
+	}
+	f, err := os.Open(c.Against)
+	if err != nil {
+		return nil, fmt.Errorf("note: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, witness.MaxNote+1))
+	if err != nil {
+		return nil, fmt.Errorf("note: %w", err)
+	}
+	said, err := witness.ReadNote(text, c.VerifyKey)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", quote.Text(c.Against), err)
+	}
+	return &said, nil
+}
+
+// checkNoted makes sure that a note is about a store.
+func checkNoted(t *witness.SignedTip, s versionlog.Store) error {
+	if t != nil && t.StoreID != "" && t.StoreID != s.ID {
+		return fmt.Errorf("%w about store %s: it is about %s, and %s is %s; want a note that `mneme store sign %s` has printed",
+			witness.ErrNote, s.Slug, quote.Name(t.StoreID), s.Slug, s.ID, s.Slug)
 	}
 	return nil
-}
-
-func (p *point) String() string {
-	if p.Seq == 0 {
-		return p.Digest.String()
-	}
-	return strconv.FormatUint(p.Seq, 10) + ":" + p.Digest.String()
-}
-
-// tipText is a tip as point reads it, "none" before the first commit.
-func tipText(tip versionlog.Tip) string {
-	if tip.Seq == 0 {
-		return "none"
-	}
-	p := point(tip)
-	return p.String()
 }

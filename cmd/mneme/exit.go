@@ -12,6 +12,7 @@ import (
 	"mneme/internal/safepath"
 	"mneme/memory"
 	"mneme/versionlog"
+	"mneme/witness"
 )
 
 // class is a kind of failure: its exit code, and its name in JSON. Both are
@@ -30,7 +31,7 @@ var (
 // classes are looked through in order. Lost data comes first: a blob that is
 // not found is damage, not a typing error.
 var classes = []class{
-	{code: 7, kind: "integrity", errs: []error{cas.ErrCorrupt, cas.ErrNotFound, versionlog.ErrCorrupt, versionlog.ErrRewritten, errDamaged}},
+	{code: 7, kind: "integrity", errs: []error{cas.ErrCorrupt, cas.ErrNotFound, versionlog.ErrCorrupt, versionlog.ErrRewritten, witness.ErrNote, errDamaged}},
 	{code: 6, kind: "limit", errs: []error{
 		memory.ErrTooBig, memory.ErrNotText, memory.ErrPathTooLong, versionlog.ErrTooLarge, versionlog.ErrQuota,
 		syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.ENAMETOOLONG,
@@ -42,7 +43,7 @@ var classes = []class{
 	{code: 3, kind: "not_found", errs: []error{versionlog.ErrNotFound, awsconf.ErrMissing, conflict.ErrNotFound}},
 	{code: 2, kind: "usage", errs: []error{
 		errUsage, memory.ErrBadName, memory.ErrBadLimits, memory.ErrBadPath, memory.ErrPathEncoding, memory.ErrBadVersion,
-		versionlog.ErrInvalid,
+		versionlog.ErrInvalid, witness.ErrKey,
 	}},
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"mneme/memory"
 	"mneme/versionlog"
+	"mneme/witness"
 )
 
 // errDamaged says that fsck found problems.
@@ -17,8 +18,11 @@ type fsckCmd struct {
 	Quick        bool   `help:"Ask whether the bytes of every version are there, without reading them."`
 	Repair       bool   `help:"Put bytes back that are lost, where this machine's cache still has them."`
 	RebuildIndex bool   `help:"First make the index (the DynamoDB table's rows) anew from the records in S3, and put records back there that only the table has: of all stores that the bucket has, or of STORE alone. No store need be known any more; a lost table wants mneme setup before."`
-	Against      *point `placeholder:"TIP" help:"Prove that STORE's history has this commit, and so everything before it as it was: DIGEST or SEQ:DIGEST, as 'mneme store show' prints the tip."`
+	Against      string `placeholder:"TIP" help:"Prove that STORE's history has this commit, and so everything before it as it was: DIGEST or SEQ:DIGEST, as 'mneme store show' prints the tip, or with --verify-key the file of a note, as 'mneme store sign' prints it."`
+	VerifyKey    string `placeholder:"KEY" help:"The key by which the note is verified, as 'mneme store sign --new-key' has printed it."`
 	AcceptLoss   bool   `help:"Go on without what was acknowledged and is missing, as after going back to a backup: this machine takes the histories as they are. Of embedded stores, what is left of log.db-wal is kept in a copy beside it."`
+
+	noted *witness.SignedTip // by which the history is to be proved; nil: by none
 }
 
 func (c *fsckCmd) Help() string {
@@ -64,8 +68,8 @@ func (c *fsckCmd) Run(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.Against != nil && c.Store == "" {
-		return usagef("--against is about one store; want `mneme fsck STORE --against %v`", c.Against)
+	if c.noted, err = c.readNoted(); err != nil {
+		return err
 	}
 	if c.RebuildIndex {
 		if err := c.rebuild(ctx, a, at); err != nil {
@@ -121,7 +125,7 @@ func (c *fsckCmd) checkAll(ctx context.Context, a *app, at location, lost []loss
 			found.bad++
 		}
 		if sum.unproved && sum.Problems == sum.Repaired+1 && !found.shared { // sound in itself
-			return fmt.Errorf("%w: the history of store %s does not have the tip %v", versionlog.ErrRewritten, s.Slug, c.Against)
+			return fmt.Errorf("%w: the history of store %s does not have the tip %s", versionlog.ErrRewritten, s.Slug, tipText(c.noted.Tip))
 		}
 	}
 	return found.err(all, at.remote())
@@ -180,6 +184,9 @@ func (c *fsckCmd) stores(ctx context.Context, lib *library) ([]versionlog.Store,
 
 // check verifies one store and prints what it finds.
 func (c *fsckCmd) check(ctx context.Context, a *app, at location, lib *library, s versionlog.Store, lost []loss) (fsckJSON, error) {
+	if err := checkNoted(c.noted, s); err != nil {
+		return fsckJSON{}, err
+	}
 	st, err := lib.Open(ctx, s.ID, nil)
 	if err != nil {
 		return fsckJSON{}, err
@@ -207,7 +214,10 @@ func (c *fsckCmd) check(ctx context.Context, a *app, at location, lib *library, 
 	if err := c.witnessed(ctx, a, at, lib, s, lost, report); err != nil {
 		return out, err
 	}
-	opts := &memory.VerifyOptions{PresenceOnly: c.Quick, Progress: bar.show, Against: (*versionlog.Tip)(c.Against), DoIndex: lib.doIndex}
+	opts := &memory.VerifyOptions{PresenceOnly: c.Quick, Progress: bar.show, DoIndex: lib.doIndex}
+	if c.noted != nil {
+		opts.Against = &c.noted.Tip
+	}
 	if c.Repair {
 		opts.Salvage = lib.blobs.salvage
 	}

@@ -16,6 +16,7 @@ type storeCmd struct {
 	List    storeListCmd    `cmd:"" help:"List the stores."`
 	Show    storeShowCmd    `cmd:"" help:"Show one store."`
 	Update  storeUpdateCmd  `cmd:"" help:"Change what a store is for, and what it may hold."`
+	Sign    storeSignCmd    `cmd:"" help:"Sign the tip of a store, so that its history can be proved later."`
 	Archive storeArchiveCmd `cmd:"" help:"Make a store read-only, for ever."`
 	Delete  storeDeleteCmd  `cmd:"" help:"Delete a store with its whole history."`
 }

@@ -75,6 +75,7 @@ var owners = map[string][]string{
 	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awssetup", "internal/awstest"},
 	"github.com/alecthomas/kong":     {"cmd/mneme"},
 	"github.com/prometheus/":         {"cmd/mneme"},
+	"golang.org/x/mod":               {"witness"},
 }
 
 const sqliteLibrary = "github.com/ncruces/"
