@@ -30,8 +30,8 @@ const doRestore = "the records are the truth, and commands show what the rows sa
 // rows that such a record explains: package memory verifies the records, and the
 // contents of versions. Contents of no version are verified here. Commits
 // may be made meanwhile; Check ignores those after its beginning. The records know
-// of the store's own row only the newest commit, so its other columns are not
-// compared. An error says that the database could not be read.
+// of the store's own row only the newest commit and what all add up to, so its other
+// columns are not compared. An error says that the database could not be read.
 func (l *Log) Check(ctx context.Context, storeID string, report func(Problem)) error {
 	s, err := l.store(ctx, storeID)
 	if err != nil {
@@ -53,6 +53,7 @@ type checker struct {
 	report func(Problem)
 	whole  bool               // every record could be read
 	paths  map[string]pathRow // what follows from the records
+	tip    versionlog.Tip     // that follows from them
 
 	digests map[cas.Digest]struct{} // of the contents of all versions
 }
@@ -129,6 +130,9 @@ func (c *checker) commits(ctx context.Context) error {
 		c.whole = c.whole && int64(len(commits)) == upto-after
 		after = upto
 	}
+	if c.whole && c.store.isCounted() && c.tip.Totals != c.store.tip.Totals {
+		c.report(Problem{"row stores", fmt.Sprintf("it counts %+v, the records %+v", c.store.tip.Totals, c.tip.Totals), doRestore})
+	}
 	return nil
 }
 
@@ -178,6 +182,7 @@ func (c *checker) commit(row *commitRow, versions []versionRow) {
 	if wrong != nil {
 		c.differs("commits", row.seq, notTheRecords(wrong))
 	}
+	c.tip = c.tip.After(record)
 	if row.seq == int64(c.store.tip.Seq) && !c.store.tip.Time.Equal(record.Time) {
 		c.report(Problem{"row stores", "it has another time for the newest commit than the record", doRestore})
 	}
