@@ -106,8 +106,8 @@ func (l *slowLog) Commit(ctx context.Context, store string, p *versionlog.Propos
 	return c, err
 }
 
-func (l *slowLog) Heads(ctx context.Context, store, prefix string) iter.Seq2[versionlog.Version, error] {
-	return l.paged(func() iter.Seq2[versionlog.Version, error] { return l.Log.Heads(ctx, store, prefix) })
+func (l *slowLog) Heads(ctx context.Context, store, prefix, after string) iter.Seq2[versionlog.Version, error] {
+	return l.paged(func() iter.Seq2[versionlog.Version, error] { return l.Log.Heads(ctx, store, prefix, after) })
 }
 
 func (l *slowLog) Children(ctx context.Context, store, dir string) iter.Seq2[versionlog.Version, error] {

@@ -29,7 +29,7 @@ func (s *Store) History(ctx context.Context, path string) iter.Seq2[versionlog.V
 		next, stop := iter.Pull2(others(s.log.PathHistory(ctx, s.info.ID, path), last.MemoryID))
 		defer stop()
 		other, otherErr, more := next()
-		for v, err := range s.log.History(ctx, s.info.ID, last.MemoryID) {
+		for v, err := range s.log.History(ctx, s.info.ID, last.MemoryID, 0) {
 			for ; err == nil && more && (otherErr != nil || other.ID > v.ID); other, otherErr, more = next() {
 				if !yield(other, otherErr) || otherErr != nil {
 					return
@@ -157,7 +157,7 @@ func (s *Store) Restore(ctx context.Context, path string, v versionlog.Version) 
 		c.Expect = versionlog.ExpectVersion(head.ID)
 	case errors.Is(err, versionlog.ErrNotFound):
 		c.Expect = versionlog.ExpectAbsent()
-		newest, err := s.newest(ctx, v.MemoryID)
+		newest, err := s.log.Newest(ctx, s.info.ID, v.MemoryID)
 		if err != nil {
 			return versionlog.Version{}, err
 		}
@@ -168,13 +168,6 @@ func (s *Store) Restore(ctx context.Context, path string, v versionlog.Version) 
 		return versionlog.Version{}, err
 	}
 	return s.put(ctx, c, &CommitOptions{Message: "restore " + v.ID})
-}
-
-func (s *Store) newest(ctx context.Context, memoryID string) (versionlog.Version, error) {
-	for v, err := range s.log.History(ctx, s.info.ID, memoryID) {
-		return v, err
-	}
-	return versionlog.Version{}, fmt.Errorf("memory %s: %w", memoryID, versionlog.ErrNotFound)
 }
 
 // Parent returns the version that v replaced, or false for a first version.

@@ -53,7 +53,7 @@ func (s *Store) Head(ctx context.Context, path string) (versionlog.Version, erro
 // Heads yields the live versions at and below a path in byte order of their
 // paths; "/" is the whole store.
 func (s *Store) Heads(ctx context.Context, prefix string) iter.Seq2[versionlog.Version, error] {
-	return s.log.Heads(ctx, s.info.ID, prefix)
+	return s.log.Heads(ctx, s.info.ID, prefix, "")
 }
 
 // Children yields one live version for every name in a directory, "/" or one
@@ -147,6 +147,12 @@ func invalidUTF8(data []byte) int {
 		i += n
 	}
 	return len(data)
+}
+
+// CommitsBefore yields the commits below a sequence number that f takes, newest first;
+// 0 is from the newest on.
+func (s *Store) CommitsBefore(ctx context.Context, before uint64, f versionlog.Filter) iter.Seq2[*versionlog.Commit, error] {
+	return s.log.CommitsBefore(ctx, s.info.ID, before, f)
 }
 
 // Commits yields the commits above a sequence number, oldest first.

@@ -50,9 +50,9 @@ func (d *damaged) Commits(ctx context.Context, id string, after uint64) iter.Seq
 	}
 }
 
-func (d *damaged) Heads(ctx context.Context, id, prefix string) iter.Seq2[versionlog.Version, error] {
+func (d *damaged) Heads(ctx context.Context, id, prefix, after string) iter.Seq2[versionlog.Version, error] {
 	return func(yield func(versionlog.Version, error) bool) {
-		for v, err := range d.Log.Heads(ctx, id, prefix) {
+		for v, err := range d.Log.Heads(ctx, id, prefix, after) {
 			ok := true
 			if d.head != nil {
 				v, ok = d.head(v)

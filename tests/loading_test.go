@@ -29,14 +29,14 @@ type gatedLog struct {
 	down atomic.Bool
 }
 
-func (l *gatedLog) Heads(ctx context.Context, store, prefix string) iter.Seq2[versionlog.Version, error] {
+func (l *gatedLog) Heads(ctx context.Context, store, prefix, after string) iter.Seq2[versionlog.Version, error] {
 	if prefix == "/" {
 		select {
 		case <-l.gate:
 		case <-ctx.Done():
 		}
 	}
-	return l.Log.Heads(ctx, store, prefix)
+	return l.Log.Heads(ctx, store, prefix, after)
 }
 
 func (l *gatedLog) Head(ctx context.Context, store, path string) (versionlog.Version, error) {

@@ -92,9 +92,10 @@ type Log interface {
 	Last(ctx context.Context, storeID, path string) (Version, error)
 
 	// Heads yields the live versions whose path is prefix itself or lies below
-	// it, in byte order of their paths. The prefix "/" is the whole store. A
-	// commit made during the walk may be seen in part.
-	Heads(ctx context.Context, storeID, prefix string) iter.Seq2[Version, error]
+	// it, in byte order of their paths, from behind the path after on; "" is from the
+	// first. The prefix "/" is the whole store. A commit made during the walk may be
+	// seen in part.
+	Heads(ctx context.Context, storeID, prefix, after string) iter.Seq2[Version, error]
 
 	// Children yields what lies directly in a directory ("/" is the root, else
 	// no slash at the end): the live version of each memory in it, and for each
@@ -108,9 +109,9 @@ type Log interface {
 	// Version returns a version of a store by its id. ErrNotFound.
 	Version(ctx context.Context, storeID, id string) (Version, error)
 
-	// History yields every version of a memory, newest first. A memory that
-	// never was yields nothing.
-	History(ctx context.Context, storeID, memoryID string) iter.Seq2[Version, error]
+	// History yields every version of a memory that is below a sequence number, newest
+	// first; 0 is from the newest on. A memory that never was yields nothing.
+	History(ctx context.Context, storeID, memoryID string, before uint64) iter.Seq2[Version, error]
 
 	// PathHistory yields every version that took place at a path, newest first:
 	// those that made, changed or brought a memory there, and those that deleted
@@ -137,6 +138,10 @@ type Log interface {
 	// Commits yields the commits with a sequence number above after, oldest
 	// first and without gaps, up to at least the tip at the time of the call.
 	Commits(ctx context.Context, storeID string, after uint64) iter.Seq2[*Commit, error]
+
+	// CommitsBefore yields the commits below a sequence number that f takes, newest
+	// first; 0 is from the newest on. A local log reads no others.
+	CommitsBefore(ctx context.Context, storeID string, before uint64, f Filter) iter.Seq2[*Commit, error]
 
 	// Wait returns nil when the store has, or may have, a commit above after.
 	// It may return early without one; callers look at Commits and wait again.

@@ -15,7 +15,7 @@ type State interface {
 	// Head returns the version that lived at a path. ErrNotFound.
 	Head(ctx context.Context, path string) (Version, error)
 	// Heads yields the versions that lived at prefix or below, as Log.Heads does.
-	Heads(ctx context.Context, prefix string) iter.Seq2[Version, error]
+	Heads(ctx context.Context, prefix, after string) iter.Seq2[Version, error]
 	// Children yields what lay directly in a directory, as Log.Children does.
 	Children(ctx context.Context, dir string) iter.Seq2[Version, error]
 }
@@ -76,19 +76,20 @@ func (r replayed) Head(ctx context.Context, path string) (Version, error) {
 	return Version{}, fmt.Errorf("%s: %w", path, ErrNotFound)
 }
 
-func (r replayed) Heads(ctx context.Context, prefix string) iter.Seq2[Version, error] {
+func (r replayed) Heads(ctx context.Context, prefix, after string) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
-		if v, err := r.Head(ctx, prefix); err == nil && !yield(v, nil) {
+		if v, err := r.Head(ctx, prefix); err == nil && prefix > after && !yield(v, nil) {
 			return
 		}
-		r.below(ctx, strings.TrimSuffix(prefix, "/")+"/")(yield)
+		r.below(ctx, strings.TrimSuffix(prefix, "/")+"/", after)(yield)
 	}
 }
 
-// below yields the versions whose paths begin with a directory's, with its slash.
-func (r replayed) below(ctx context.Context, dir string) iter.Seq2[Version, error] {
+// below yields the versions whose paths begin with a directory's, with its slash, and
+// are behind after.
+func (r replayed) below(ctx context.Context, dir, after string) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
-		for _, v := range r[r.from(dir):] {
+		for _, v := range r[r.from(max(dir, after+"\x00")):] {
 			if !strings.HasPrefix(v.Path, dir) {
 				return
 			}
@@ -107,7 +108,7 @@ func (r replayed) Children(ctx context.Context, dir string) iter.Seq2[Version, e
 	return func(yield func(Version, error) bool) {
 		dir := strings.TrimSuffix(dir, "/") + "/"
 		last := ""
-		for v, err := range r.below(ctx, dir) {
+		for v, err := range r.below(ctx, dir, "") {
 			name := ""
 			if err == nil {
 				name, _, _ = strings.Cut(v.Path[len(dir):], "/")

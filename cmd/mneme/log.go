@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"iter"
-	"slices"
 	"strconv"
 
 	"mneme/memory"
@@ -62,10 +60,14 @@ func (c *logCmd) limit(a *app) int {
 // printStore reports whether it left out more than was asked for.
 func (c *logCmd) printStore(ctx context.Context, a *app, st *memory.Store) (more bool, err error) {
 	t := newLogTable("PATH")
-	limit := c.limit(a)
-	for commit, err := range newestCommits(ctx, st, uint64(limit)) {
+	n, limit := 0, c.limit(a)
+	for commit, err := range st.CommitsBefore(ctx, 0, versionlog.Filter{}) {
 		if err != nil {
 			return false, err
+		}
+		if n++; limit > 0 && n > limit {
+			more = c.N == 0
+			break
 		}
 		if a.json {
 			if err := a.printJSON(newCommitJSON(commit)); err != nil {
@@ -73,8 +75,6 @@ func (c *logCmd) printStore(ctx context.Context, a *app, st *memory.Store) (more
 			}
 			continue
 		}
-		limit--
-		more = c.N == 0 && limit == 0 && commit.Seq > 1
 		for i, v := range commit.Versions {
 			path := v.Path
 			if v.Op == versionlog.OpRenamed {
@@ -165,52 +165,4 @@ func logRow(v versionlog.Version, subject string) []string {
 		size = strconv.FormatInt(v.Size, 10)
 	}
 	return []string{strconv.FormatUint(v.Seq, 10), localTime(v.Time), string(v.Op), subject, actorName(v.Actor), size, v.Message}
-}
-
-// commitsAtOnce is how many commits newestCommits holds at a time.
-const commitsAtOnce = 1000
-
-// newestCommits yields the newest n commits, or all when n is 0, newest first.
-// A log gives them oldest first.
-func newestCommits(ctx context.Context, st *memory.Store, n uint64) iter.Seq2[*versionlog.Commit, error] {
-	return func(yield func(*versionlog.Commit, error) bool) {
-		tip, err := st.Tip(ctx)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		end := uint64(0)
-		if n > 0 && n < tip.Seq {
-			end = tip.Seq - n
-		}
-		for high := tip.Seq; high > end; {
-			low := max(end, high-min(high, commitsAtOnce))
-			commits, err := collectCommits(ctx, st, low, high)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, c := range slices.Backward(commits) {
-				if !yield(c, nil) {
-					return
-				}
-			}
-			high = low
-		}
-	}
-}
-
-// collectCommits returns the commits above low, up to high.
-func collectCommits(ctx context.Context, st *memory.Store, low, high uint64) ([]*versionlog.Commit, error) {
-	var commits []*versionlog.Commit
-	for c, err := range st.Commits(ctx, low) {
-		if err != nil {
-			return nil, err
-		}
-		if c.Seq > high {
-			break
-		}
-		commits = append(commits, c)
-	}
-	return commits, nil
 }

@@ -85,14 +85,18 @@ func (c *showCmd) showCommit(ctx context.Context, a *app, store, number string) 
 		return usagef("%q is no sequence number of store %s; `mneme log %s` lists them", number, store, shellWord(store))
 	}
 	return a.withStore(ctx, store, reading, func(st *memory.Store) error {
-		commits, err := collectCommits(ctx, st, max(seq, 1)-1, seq)
-		if err != nil {
-			return err
+		var commit *versionlog.Commit
+		for c, err := range st.Commits(ctx, max(seq, 1)-1) {
+			if err != nil {
+				return err
+			}
+			commit = c
+			break
 		}
-		if len(commits) == 0 {
+		if commit == nil || commit.Seq != seq {
 			return fmt.Errorf("sequence number %d of store %s: %w; `mneme log %[2]s` lists them", seq, st.Info().Slug, versionlog.ErrNotFound)
 		}
-		for i, v := range commits[0].Versions {
+		for i, v := range commit.Versions {
 			if i > 0 && !a.json {
 				a.printf("\n")
 			}

@@ -218,8 +218,13 @@ func (s *store) read(ctx context.Context, v *view, n *needs) error {
 	}
 	newest := map[string]*versionlog.Version{}
 	for id := range n.memories {
-		if newest[id], err = s.log.newest(ctx, s.id, id); err != nil {
+		v, err := s.log.Newest(ctx, s.id, id)
+		if err == nil {
+			newest[id] = &v
+		} else if !errors.Is(err, versionlog.ErrNotFound) {
 			return err
+		} else {
+			newest[id] = nil
 		}
 	}
 	s.mu.Lock()

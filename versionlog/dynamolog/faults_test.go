@@ -161,9 +161,9 @@ func (w *work) run() error {
 		func() error { _, err := w.log.Head(w.ctx, id, "/again"); return err },
 		func() error { _, err := w.log.Last(w.ctx, id, "/a"); return err },
 		func() error { _, err := w.log.Version(w.ctx, id, w.acked[0].Versions[0].ID); return err },
-		func() error { return drainSeq(w.log.History(w.ctx, id, w.acked[0].Versions[0].MemoryID)) },
-		func() error { return drainSeq(w.log.Heads(w.ctx, id, "/")) },
-		func() error { return drainSeq(w.log.Heads(w.ctx, id, "/d")) },
+		func() error { return drainSeq(w.log.History(w.ctx, id, w.acked[0].Versions[0].MemoryID, 0)) },
+		func() error { return drainSeq(w.log.Heads(w.ctx, id, "/", "")) },
+		func() error { return drainSeq(w.log.Heads(w.ctx, id, "/d", "")) },
 		func() error { return drainSeq(w.log.Children(w.ctx, id, "/")) },
 		func() error { return drainSeq(w.log.Commits(w.ctx, id, 0)) },
 		func() error { _, err := w.log.Next(w.ctx, id, 0); return err },
@@ -264,7 +264,7 @@ func (w *work) inspect(t *testing.T, b *backend) {
 			t.Errorf("the failed commit, tried again: %+v, %v", c, err)
 		}
 	}
-	if err := drainSeq(l.Heads(ctx, w.store.ID, "/")); err != nil { // as a mount does, and so pays what is owed
+	if err := drainSeq(l.Heads(ctx, w.store.ID, "/", "")); err != nil { // as a mount does, and so pays what is owed
 		t.Error(err)
 	}
 	if err := l.Close(); err != nil {

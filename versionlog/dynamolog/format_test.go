@@ -80,13 +80,13 @@ func state(t *testing.T, l *Log, slug string) (s versionlog.Store, heads []versi
 		}
 		commits = append(commits, c)
 	}
-	for v, err := range l.Heads(t.Context(), s.ID, "/") {
+	for v, err := range l.Heads(t.Context(), s.ID, "/", "") {
 		if err != nil {
 			t.Fatal(err)
 		}
 		heads = append(heads, v)
 	}
-	for v, err := range l.History(t.Context(), s.ID, commits[0].Versions[0].MemoryID) {
+	for v, err := range l.History(t.Context(), s.ID, commits[0].Versions[0].MemoryID, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -85,9 +85,9 @@ func TestSharedOwed(t *testing.T) {
 			t.Errorf("version %s: %+v, %v", v.ID, found, err)
 		}
 	}
-	for v := range reader.Heads(ctx, s.ID, "/") {
+	for v := range reader.Heads(ctx, s.ID, "/", "") {
 		n := 0
-		for _, err := range reader.History(ctx, s.ID, v.MemoryID) {
+		for _, err := range reader.History(ctx, s.ID, v.MemoryID, 0) {
 			if n++; err != nil {
 				t.Fatal(err)
 			}

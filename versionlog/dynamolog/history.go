@@ -11,10 +11,13 @@ import (
 	"mneme/versionlog"
 )
 
-// History yields every version of a memory, newest first. The rows of a memory
+// History yields the versions of a memory below a sequence number, newest first. The rows of a memory
 // are written behind its commits, so it looks for those still to be written,
 // too: it costs one GetItem, a Query for these, and a Query per page.
-func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[versionlog.Version, error] {
+func (l *Log) History(ctx context.Context, storeID, memoryID string, before uint64) iter.Seq2[versionlog.Version, error] {
+	if before == 0 {
+		before = maxSeq
+	}
 	return func(yield func(versionlog.Version, error) bool) {
 		var late []versionlog.Version
 		err := call(ctx, func(ctx context.Context) error {
@@ -23,13 +26,14 @@ func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[v
 			}
 			var err error
 			late, err = l.lateVersions(ctx, storeID, memoryID)
+			late = slices.DeleteFunc(late, func(v versionlog.Version) bool { return v.Seq >= before })
 			return err
 		})
 		if err != nil {
 			yield(versionlog.Version{}, err)
 			return
 		}
-		if !l.yieldVersions(ctx, l.memoryRows(ctx, storeID, memoryID), func(v versionlog.Version, err error) bool {
+		if !l.yieldVersions(ctx, l.memoryRows(ctx, storeID, memoryID, before), func(v versionlog.Version, err error) bool {
 			for err == nil && len(late) > 0 && late[0].ID >= v.ID {
 				if late[0].ID > v.ID && !yield(late[0], nil) {
 					return false
@@ -50,7 +54,7 @@ func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[v
 
 // Newest returns the newest version of a memory.
 func (l *Log) Newest(ctx context.Context, storeID, memoryID string) (versionlog.Version, error) {
-	for v, err := range l.History(ctx, storeID, memoryID) {
+	for v, err := range l.History(ctx, storeID, memoryID, 0) {
 		return v, err
 	}
 	return versionlog.Version{}, fmt.Errorf("store %s: memory %s: %w", storeID, memoryID, versionlog.ErrNotFound)
@@ -74,6 +78,56 @@ func (l *Log) SeqAt(ctx context.Context, storeID string, at time.Time) (seq uint
 		seq = c.Seq
 	}
 	return seq, nil
+}
+
+// commitsAtOnce is how many commits CommitsBefore holds at a time; tests change it.
+var commitsAtOnce uint64 = 1000
+
+// CommitsBefore yields the commits below a sequence number that f takes, newest first.
+// It reads all, in groups, each as Commits does.
+func (l *Log) CommitsBefore(ctx context.Context, storeID string, before uint64, f versionlog.Filter) iter.Seq2[*versionlog.Commit, error] {
+	return func(yield func(*versionlog.Commit, error) bool) {
+		tip, err := l.Tip(ctx, storeID)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		high := tip.Seq
+		if before != 0 {
+			high = min(high, before-1)
+		}
+		for high > 0 {
+			low := high - min(high, commitsAtOnce)
+			commits, err := l.commitsUpTo(ctx, storeID, low, high)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, c := range slices.Backward(commits) {
+				if f.Takes(c) && !yield(c, nil) {
+					return
+				}
+			}
+			if commits[0].Time.Before(f.From) {
+				return
+			}
+			high = low
+		}
+	}
+}
+
+// commitsUpTo returns the commits above low, up to high.
+func (l *Log) commitsUpTo(ctx context.Context, storeID string, low, high uint64) ([]*versionlog.Commit, error) {
+	commits := make([]*versionlog.Commit, 0, high-low)
+	for c, err := range l.Commits(ctx, storeID, low) {
+		if err != nil {
+			return nil, err
+		}
+		if commits = append(commits, c); c.Seq == high {
+			break
+		}
+	}
+	return commits, nil
 }
 
 // lateVersions returns the versions of a memory in commits whose rows may still
@@ -122,22 +176,12 @@ func (s *store) recent(ctx context.Context, of span) ([]*versionlog.Commit, erro
 }
 
 // memoryRows yields the rows of a memory's versions, newest first.
-func (l *Log) memoryRows(ctx context.Context, storeID, memoryID string) iter.Seq2[item, error] {
+func (l *Log) memoryRows(ctx context.Context, storeID, memoryID string, before uint64) iter.Seq2[item, error] {
 	if memoryID == "" || len(memoryID) > 128 || strings.Contains(memoryID, "#") {
 		return func(func(item, error) bool) {}
 	}
 	b := startingWith(storeID, memPrefix+memoryID+"#")
+	b.to = fmt.Sprintf("%s%s#%020d", memPrefix, memoryID, before)
 	b.backwards = true
 	return l.table.rows(ctx, b)
-}
-
-// newest returns the newest version of a memory, nil when there is none.
-func (l *Log) newest(ctx context.Context, storeID, memoryID string) (*versionlog.Version, error) {
-	for v, err := range l.History(ctx, storeID, memoryID) {
-		if err != nil {
-			return nil, err
-		}
-		return &v, nil
-	}
-	return nil, nil
 }

@@ -18,6 +18,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", "12"); err != nil {
 		panic(err)
 	}
+	commitsAtOnce = 7
 	firstPause = 2 * time.Millisecond
 	os.Exit(m.Run())
 }

@@ -84,10 +84,7 @@ func (l *Log) endsAt(ctx context.Context, storeID, path string) (head, left *ver
 // brought it there.
 func (l *Log) stay(ctx context.Context, storeID, path string, end *versionlog.Version) iter.Seq2[versionlog.Version, error] {
 	return func(yield func(versionlog.Version, error) bool) {
-		for v, err := range l.History(ctx, storeID, end.MemoryID) {
-			if err == nil && v.ID > end.ID {
-				continue
-			}
+		for v, err := range l.History(ctx, storeID, end.MemoryID, end.Seq+1) {
 			if !yield(v, err) || err != nil || v.Path == path && v.Arrives() {
 				return
 			}

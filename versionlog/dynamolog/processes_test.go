@@ -89,7 +89,7 @@ func TestOutboxOfTheKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	var history []versionlog.Version
-	for v, err := range reader.History(t.Context(), s.ID, head.MemoryID) {
+	for v, err := range reader.History(t.Context(), s.ID, head.MemoryID, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +207,7 @@ func TestManyHeads(t *testing.T) {
 	}
 	l = b.open(t, nil, nil)
 	seen := 0
-	for v, err := range l.Heads(t.Context(), s.ID, "/") {
+	for v, err := range l.Heads(t.Context(), s.ID, "/", "") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +240,7 @@ func TestManyHeads(t *testing.T) {
 	small := b.open(t, nil, nil)
 	small.bounds = bounds{facts: 100, heads: n / 2, ring: 8}
 	most, seen := 0, 0
-	for _, err := range small.Heads(t.Context(), s.ID, "/") {
+	for _, err := range small.Heads(t.Context(), s.ID, "/", "") {
 		if err != nil {
 			t.Fatal(err)
 		}

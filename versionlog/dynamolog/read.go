@@ -172,16 +172,18 @@ func (l *Log) recorded(ctx context.Context, storeID string, of span) ([]*version
 // Heads yields the live versions at and below prefix in the order of their
 // paths: of the whole store from memory when the Log knows it, else a Query per
 // page of up to 1,000 rows or 1 MB.
-func (l *Log) Heads(ctx context.Context, storeID, prefix string) iter.Seq2[versionlog.Version, error] {
+func (l *Log) Heads(ctx context.Context, storeID, prefix, after string) iter.Seq2[versionlog.Version, error] {
 	return func(yield func(versionlog.Version, error) bool) {
-		if prefix == "/" {
+		if prefix == "/" && after == "" {
 			l.allHeads(ctx, storeID, yield)
 			return
 		}
 		at, err := l.Head(ctx, storeID, prefix)
 		switch {
 		case err == nil:
-			yield(at, nil) // and nothing below
+			if prefix > after {
+				yield(at, nil) // and nothing below
+			}
 			return
 		case errors.Is(err, versionlog.ErrNotFound):
 			if err = call(ctx, func(ctx context.Context) error { _, err := l.table.meta(ctx, storeID); return err }); err == nil {
@@ -193,7 +195,7 @@ func (l *Log) Heads(ctx context.Context, storeID, prefix string) iter.Seq2[versi
 			return
 		}
 		if len(prefix) < maxPath {
-			l.yieldVersions(ctx, l.table.below(ctx, storeID, prefix+"/"), yield)
+			l.yieldVersions(ctx, l.table.belowAfter(ctx, storeID, strings.TrimSuffix(prefix, "/")+"/", after), yield)
 		}
 	}
 }

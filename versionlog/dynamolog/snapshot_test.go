@@ -15,7 +15,7 @@ import (
 func headsOf(t testing.TB, l *Log, storeID string) []versionlog.Version {
 	t.Helper()
 	var heads []versionlog.Version
-	for v, err := range l.Heads(t.Context(), storeID, "/") {
+	for v, err := range l.Heads(t.Context(), storeID, "/", "") {
 		if err != nil {
 			t.Fatal(err)
 		}

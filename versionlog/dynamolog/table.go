@@ -187,8 +187,17 @@ func (t table) rows(ctx context.Context, b between) iter.Seq2[item, error] {
 
 // below yields the rows whose sort key begins with a prefix, see startingWith.
 func (t table) below(ctx context.Context, partition, prefix string) iter.Seq2[item, error] {
+	return t.belowAfter(ctx, partition, prefix, "")
+}
+
+// belowAfter yields those of them whose sort key is behind after.
+func (t table) belowAfter(ctx context.Context, partition, prefix, after string) iter.Seq2[item, error] {
 	return func(yield func(item, error) bool) {
-		for i, err := range t.rows(ctx, startingWith(partition, prefix)) {
+		b := startingWith(partition, prefix)
+		if after != "" {
+			b.from = max(b.from, after+"\x00")
+		}
+		for i, err := range t.rows(ctx, b) {
 			if err == nil && !strings.HasPrefix(sortOf(i), prefix) {
 				continue // the end of the range, which is no part of it
 			}

@@ -140,7 +140,7 @@ func (v *outsideView) Head(path string) (*versionlog.Version, error) {
 
 func (v *outsideView) Below(path string) iter.Seq2[versionlog.Version, error] {
 	return func(yield func(versionlog.Version, error) bool) {
-		for head, err := range v.log.Heads(v.ctx, v.id, path) {
+		for head, err := range v.log.Heads(v.ctx, v.id, path, "") {
 			if head.Path != path && !yield(head, err) {
 				return
 			}

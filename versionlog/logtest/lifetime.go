@@ -29,7 +29,7 @@ func testCancelled(s *suite) {
 			"ArchiveStore": s.log.ArchiveStore(ctx, id, s.clock.now()), "DeleteStore": s.log.DeleteStore(ctx, id),
 			"UpdateStore": updateError(s.log.UpdateStore(ctx, id, versionlog.StoreUpdate{})),
 			"Wait":        s.log.Wait(ctx, id, 99),
-			"Heads":       firstError(s.log.Heads(ctx, id, "/")), "History": firstError(s.log.History(ctx, id, v.MemoryID)),
+			"Heads":       firstError(s.log.Heads(ctx, id, "/", "")), "History": firstError(s.log.History(ctx, id, v.MemoryID, 0)),
 			"Commits": firstError(s.log.Commits(ctx, id, 0)), "Children": firstError(s.log.Children(ctx, id, "/")),
 		} {
 			s.Log(what)

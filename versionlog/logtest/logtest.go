@@ -205,7 +205,7 @@ func (s *suite) head(path string) versionlog.Version {
 
 func (s *suite) heads(prefix string) []versionlog.Version {
 	s.Helper()
-	return collect(s.T, s.log.Heads(s.Context(), s.store.ID, prefix))
+	return collect(s.T, s.log.Heads(s.Context(), s.store.ID, prefix, ""))
 }
 
 func (s *suite) commits(after uint64) []*versionlog.Commit {
@@ -215,7 +215,7 @@ func (s *suite) commits(after uint64) []*versionlog.Commit {
 
 func (s *suite) history(memoryID string) []versionlog.Version {
 	s.Helper()
-	return collect(s.T, s.log.History(s.Context(), s.store.ID, memoryID))
+	return collect(s.T, s.log.History(s.Context(), s.store.ID, memoryID, 0))
 }
 
 // unchanged calls fn and makes sure that the history is what it was.

@@ -210,7 +210,7 @@ func (m *machine) check(t *rapid.T) {
 		want = append(want, path+" "+head.version+" "+cas.Sum([]byte(head.content)).String())
 	}
 	slices.Sort(want)
-	heads := collect(t, m.log.Heads(m.ctx, m.store, "/"))
+	heads := collect(t, m.log.Heads(m.ctx, m.store, "/", ""))
 	for _, v := range heads {
 		got = append(got, v.Path+" "+v.ID+" "+v.Digest.String())
 	}
@@ -228,7 +228,7 @@ func (m *machine) check(t *rapid.T) {
 		return
 	}
 	v := rapid.SampledFrom(heads).Draw(t, "head")
-	if newest := collect(t, m.log.History(m.ctx, m.store, v.MemoryID))[0]; newest != v {
+	if newest := collect(t, m.log.History(m.ctx, m.store, v.MemoryID, 0))[0]; newest != v {
 		t.Fatalf("the history of %s ends with %+v, its head is %+v", v.Path, newest, v)
 	}
 }

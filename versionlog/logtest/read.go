@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"mneme/versionlog"
 )
@@ -19,6 +20,8 @@ var readTests = map[string]func(*suite){
 	"History":     testHistory,
 	"PathHistory": testPathHistory,
 	"Commits":     testCommits,
+	"Resumes":     testResumes,
+	"Filter":      testFilter,
 	"StopsEarly":  testStopsEarly,
 	"SlowWalk":    testSlowWalk,
 }
@@ -221,13 +224,13 @@ func testStopsEarly(s *suite) {
 	s.put("/a", "2")
 	s.put("/b", "1")
 	for range 20 { // whatever a walk holds on to, leaving it gives it back
-		for range s.log.Heads(s.Context(), s.store.ID, "/") {
+		for range s.log.Heads(s.Context(), s.store.ID, "/", "") {
 			break
 		}
-		for range s.log.Heads(s.Context(), s.store.ID, "/a") {
+		for range s.log.Heads(s.Context(), s.store.ID, "/a", "") {
 			break
 		}
-		for range s.log.History(s.Context(), s.store.ID, v.MemoryID) {
+		for range s.log.History(s.Context(), s.store.ID, v.MemoryID, 0) {
 			break
 		}
 		for range s.log.PathHistory(s.Context(), s.store.ID, "/a") {
@@ -244,7 +247,7 @@ func testStopsEarly(s *suite) {
 func testSlowWalk(s *suite) {
 	s.put("/a", "1")
 	s.put("/b", "1")
-	for v, err := range s.log.Heads(s.Context(), s.store.ID, "/") {
+	for v, err := range s.log.Heads(s.Context(), s.store.ID, "/", "") {
 		s.must(err)
 		s.put(v.Path, "2")
 		s.equal(s.head(v.Path).Parent, v.ID)
@@ -290,6 +293,76 @@ func testKnownTip(s *suite) {
 	for _, l := range logs {
 		if tip, known := l.(versionlog.TipKnower).KnownTip(s.store.ID); known && tip.ArchivedAt.IsZero() {
 			s.Error("the known tip does not say that the store is archived")
+		}
+	}
+}
+
+// testResumes: a listing that goes on behind what was seen is the rest of it.
+func testResumes(s *suite) {
+	for _, path := range []string{"/a", "/d/1", "/d/2", "/d/3", "/d!", "/d0", "/e/f/g"} {
+		for i := range 3 {
+			s.put(path, fmt.Sprint(i))
+		}
+	}
+	ctx, state := s.Context(), s.at(s.store.ID, s.tip().Seq)
+	for _, prefix := range []string{"/", "/d", "/a", "/none"} {
+		all := collect(s.T, s.log.Heads(ctx, s.store.ID, prefix, ""))
+		for _, after := range []string{"/", "/a", "/b", "/d", "/d/", "/d/1", "/d/2\x00", "/d/3", "/d0", "/z"} {
+			want := slices.DeleteFunc(slices.Clone(all), func(v versionlog.Version) bool { return v.Path <= after })
+			for _, got := range [][]versionlog.Version{
+				collect(s.T, s.log.Heads(ctx, s.store.ID, prefix, after)), collect(s.T, state.Heads(ctx, prefix, after)),
+			} {
+				if !slices.Equal(got, want) {
+					s.Errorf("heads of %s after %s are %q, want %q", prefix, after, paths(got), paths(want))
+				}
+			}
+		}
+	}
+	all := s.history(s.heads("/")[0].MemoryID)
+	for before := range uint64(6) {
+		want := slices.DeleteFunc(slices.Clone(all), func(v versionlog.Version) bool { return before > 0 && v.Seq >= before })
+		if got := collect(s.T, s.log.History(ctx, s.store.ID, all[0].MemoryID, before)); !slices.Equal(got, want) {
+			s.Errorf("the history before %d is %+v, want %+v", before, got, want)
+		}
+	}
+}
+
+// testFilter: commits come newest first, from any number down, and only those that are
+// asked for; whoever changes them meanwhile.
+func testFilter(s *suite) {
+	var memories []string
+	for i := range 40 {
+		p := proposal(put(fmt.Sprint("/", i%3), fmt.Sprint(i), anything))
+		p.Session, p.Actor.ID = fmt.Sprint("s", i%2), fmt.Sprint("a", i%5)
+		if i%7 == 6 {
+			p.Changes = append(p.Changes, put("/gone", "1", anything))
+		}
+		if i%7 == 0 && i > 0 {
+			p.Changes = append(p.Changes, remove("/gone", anything))
+		}
+		c, err := s.log.Commit(s.Context(), s.store.ID, p)
+		s.must(err)
+		if memories = append(memories, c.Versions[0].MemoryID); i%10 == 9 {
+			s.clock.move(time.Minute)
+		}
+	}
+	all := s.commits(0)
+	slices.Reverse(all)
+	for _, f := range []versionlog.Filter{
+		{}, {Session: "s1"}, {ActorID: "a2"}, {Session: "s0", ActorID: "a3"}, {Session: "none"},
+		{Op: versionlog.OpDeleted}, {Op: versionlog.OpCreated}, {Op: versionlog.OpRenamed}, {MemoryID: memories[1]}, {MemoryID: "mem_none"},
+		{MemoryID: memories[1], Op: versionlog.OpCreated}, {MemoryID: memories[1], Op: versionlog.OpDeleted},
+		{From: all[20].Time}, {To: all[20].Time}, {From: all[25].Time, To: all[15].Time}, {From: all[20].Time.Add(1)}, {To: all[20].Time.Add(-1)},
+		{From: all[0].Time.Add(time.Hour)}, {To: all[39].Time.Add(-time.Hour)}, {Session: "s1", MemoryID: memories[1], From: all[25].Time},
+	} {
+		for _, before := range []uint64{0, 1, 2, 17, 40, 41, 1 << 63} {
+			var want []*versionlog.Commit
+			for _, c := range all {
+				if (before == 0 || c.Seq < before) && f.Takes(c) {
+					want = append(want, c)
+				}
+			}
+			s.equal(collect(s.T, s.log.CommitsBefore(s.Context(), s.store.ID, before, f)), want)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func checkPast(ctx context.Context, t fataler, log versionlog.Log, storeID strin
 		if err != nil {
 			t.Fatal(fmt.Sprintf("at %d: %v", seq, err))
 		}
-		heads := collect(t, state.Heads(ctx, "/"))
+		heads := collect(t, state.Heads(ctx, "/", ""))
 		if got := paths(heads); !slices.Equal(got, slices.Sorted(maps.Keys(want))) {
 			t.Fatal(fmt.Sprintf("at %d: heads are %q, want %q", seq, got, slices.Sorted(maps.Keys(want))))
 		}
@@ -88,7 +88,7 @@ func checkPast(ctx context.Context, t fataler, log versionlog.Log, storeID strin
 			below := slices.DeleteFunc(slices.Clone(heads), func(v versionlog.Version) bool {
 				return v.Path != dir && !strings.HasPrefix(v.Path, strings.TrimSuffix(dir, "/")+"/")
 			})
-			if got := collect(t, state.Heads(ctx, dir)); !slices.Equal(got, below) {
+			if got := collect(t, state.Heads(ctx, dir, "")); !slices.Equal(got, below) {
 				t.Fatal(fmt.Sprintf("at %d: heads under %s are %q, want %q", seq, dir, paths(got), paths(below)))
 			}
 		}
@@ -113,12 +113,12 @@ func testPast(s *suite) {
 	s.put("/d/x", "7")
 	checkPast(s.Context(), s, s.log, s.store.ID)
 	state := s.at(s.store.ID, s.tip().Seq)
-	want := collect(s.T, state.Heads(s.Context(), "/"))
+	want := collect(s.T, state.Heads(s.Context(), "/", ""))
 	s.put("/later", "1")
 	s.commit(remove("/d/x", anything))
-	s.equal(collect(s.T, state.Heads(s.Context(), "/")), want) // it stays
+	s.equal(collect(s.T, state.Heads(s.Context(), "/", "")), want) // it stays
 	other := s.addStore("other")
-	if found := collect(s.T, s.at(other.ID, 0).Heads(s.Context(), "/")); len(found) > 0 {
+	if found := collect(s.T, s.at(other.ID, 0).Heads(s.Context(), "/", "")); len(found) > 0 {
 		s.Errorf("a store without commits holds %q", paths(found))
 	}
 }
@@ -141,7 +141,7 @@ func testPastPages(s *suite) {
 	}
 	for seq, want := range map[uint64]int{0: 0, 5: 150, 10: 300, 11: 270, 19: 30} {
 		state := s.at(s.store.ID, seq)
-		s.equal(len(collect(s.T, state.Heads(s.Context(), "/"))), want)
+		s.equal(len(collect(s.T, state.Heads(s.Context(), "/", ""))), want)
 		s.equal(len(collect(s.T, state.Children(s.Context(), "/p"))), want)
 	}
 }
@@ -150,14 +150,14 @@ func testPastStopsEarly(s *suite) {
 	s.put("/a", "1")
 	s.put("/b", "1")
 	state := s.at(s.store.ID, 2)
-	for v, err := range state.Heads(s.Context(), "/") {
+	for v, err := range state.Heads(s.Context(), "/", "") {
 		s.must(err)
 		s.equal(v.Path, "/a")
 		break
 	}
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
-	s.wantErr(firstError(state.Heads(ctx, "/")), context.Canceled)
+	s.wantErr(firstError(state.Heads(ctx, "/", "")), context.Canceled)
 	s.wantErr(firstError(state.Children(ctx, "/")), context.Canceled)
 	_, err := state.Head(ctx, "/a")
 	s.wantErr(err, context.Canceled)

@@ -153,11 +153,12 @@ func (s *suite) isUnknown(id string, v versionlog.Version) {
 	for what, err := range map[string]error{
 		"Store": storeErr, "Commit": commitErr, "Tip": tipErr, "Head": headErr, "Last": lastErr, "Version": versionErr,
 		"ArchiveStore": s.log.ArchiveStore(ctx, id, s.clock.now()), "DeleteStore": s.log.DeleteStore(ctx, id),
-		"UpdateStore": updateError(s.log.UpdateStore(ctx, id, versionlog.StoreUpdate{})),
-		"Newest":      newestErr, "At": stateErr, "SeqAt": seqErr,
+		"UpdateStore":   updateError(s.log.UpdateStore(ctx, id, versionlog.StoreUpdate{})),
+		"CommitsBefore": firstError(s.log.CommitsBefore(ctx, id, 0, versionlog.Filter{})),
+		"Newest":        newestErr, "At": stateErr, "SeqAt": seqErr,
 		"Wait":    s.log.Wait(ctx, id, 0),
-		"Heads":   firstError(s.log.Heads(ctx, id, "/")),
-		"History": firstError(s.log.History(ctx, id, v.MemoryID)),
+		"Heads":   firstError(s.log.Heads(ctx, id, "/", "")),
+		"History": firstError(s.log.History(ctx, id, v.MemoryID, 0)),
 		"Commits": firstError(s.log.Commits(ctx, id, 0)), "Children": firstError(s.log.Children(ctx, id, "/")),
 	} {
 		s.Log(what)

@@ -45,9 +45,9 @@ func (l *Log) at(ctx context.Context, storeID, path string, live bool) (v versio
 
 // Heads yields the live versions at and below prefix in the order of their
 // paths.
-func (l *Log) Heads(ctx context.Context, storeID, prefix string) iter.Seq2[versionlog.Version, error] {
+func (l *Log) Heads(ctx context.Context, storeID, prefix, after string) iter.Seq2[versionlog.Version, error] {
 	return l.walk(ctx, storeID, func(s *store) []versionlog.Version {
-		return s.liveBelow(prefix, func(string) bool { return true })
+		return s.liveBelow(prefix, func(path string) bool { return path > after })
 	})
 }
 
@@ -99,12 +99,12 @@ func (l *Log) Version(ctx context.Context, storeID, id string) (v versionlog.Ver
 	return v, err
 }
 
-// History yields every version of a memory, newest first.
-func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[versionlog.Version, error] {
+// History yields the versions of a memory below a sequence number, newest first.
+func (l *Log) History(ctx context.Context, storeID, memoryID string, before uint64) iter.Seq2[versionlog.Version, error] {
 	return l.walk(ctx, storeID, func(s *store) []versionlog.Version {
 		found := slices.Clone(s.memories[memoryID])
 		slices.Reverse(found)
-		return found
+		return slices.DeleteFunc(found, func(v versionlog.Version) bool { return before != 0 && v.Seq >= before })
 	})
 }
 
@@ -190,6 +190,26 @@ func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Se
 		}
 		for _, c := range commits {
 			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// CommitsBefore yields the commits below a sequence number that f takes, newest first.
+func (l *Log) CommitsBefore(ctx context.Context, storeID string, before uint64, f versionlog.Filter) iter.Seq2[*versionlog.Commit, error] {
+	return func(yield func(*versionlog.Commit, error) bool) {
+		var commits []*versionlog.Commit
+		err := l.withStore(ctx, storeID, func(s *store) error {
+			commits = s.commits
+			return nil
+		})
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, c := range slices.Backward(commits) {
+			if (before == 0 || c.Seq < before) && f.Takes(c) && !yield(c, nil) {
 				return
 			}
 		}

@@ -101,7 +101,7 @@ func benchmarkWalk(b *testing.B, each int) {
 		}
 	}
 	for name, walk := range map[string]iter.Seq2[versionlog.Version, error]{
-		"heads": l.Heads(b.Context(), s.ID, "/"), "names": l.Children(b.Context(), s.ID, "/"),
+		"heads": l.Heads(b.Context(), s.ID, "/", ""), "names": l.Children(b.Context(), s.ID, "/"),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -77,7 +77,7 @@ func checkCopy(t *testing.T, dir, storeID string, seq uint64) {
 		t.Error("the copy's tip is not its last record")
 	}
 	blobs := l.Blobs(storeID)
-	for v, err := range l.Heads(t.Context(), storeID, "/") {
+	for v, err := range l.Heads(t.Context(), storeID, "/", "") {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -200,7 +200,7 @@ func TestSlowWalkAndCheckpoint(t *testing.T) {
 	dir, s := newLog(t)
 	l := openTest(t, dir, nil)
 	put(t, l, s.ID, "/b", "1")
-	for range l.Heads(t.Context(), s.ID, "/") {
+	for range l.Heads(t.Context(), s.ID, "/", "") {
 		put(t, l, s.ID, "/a", fmt.Sprint(time.Now()))
 		err := l.writer.conn.Each(`PRAGMA wal_checkpoint(TRUNCATE)`, func(row *sqlite.Row) error {
 			if busy := row.ColumnInt(0); busy != 0 {

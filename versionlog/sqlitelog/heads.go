@@ -62,26 +62,30 @@ func (h *heads) page(ctx context.Context, room []versionlog.Version, limit int, 
 	return queryInto(ctx, room, h.source, h.between(limit), scanVersion, append(slices.Clip(h.args), from, to)...)
 }
 
-// under yields the one at prefix and those below it; "/" is the root.
-func (h *heads) under(ctx context.Context, prefix string) iter.Seq2[versionlog.Version, error] {
+// under yields the one at prefix and those below it, as far as they are behind after;
+// "/" is the root.
+func (h *heads) under(ctx context.Context, prefix, after string) iter.Seq2[versionlog.Version, error] {
 	if prefix == "/" {
-		return h.below(ctx, "")
+		return h.below(ctx, "", after)
+	}
+	if prefix <= after {
+		return h.below(ctx, prefix, after)
 	}
 	return func(yield func(versionlog.Version, error) bool) {
 		head, err := h.one(ctx, prefix)
 		if !errors.Is(err, versionlog.ErrNotFound) && (!yield(head, err) || err != nil) {
 			return
 		}
-		h.below(ctx, prefix)(yield)
+		h.below(ctx, prefix, "")(yield)
 	}
 }
 
 const afterSlash = "0" // the byte after '/'
 
-// below yields those whose path begins with above and a slash.
-func (h *heads) below(ctx context.Context, above string) iter.Seq2[versionlog.Version, error] {
+// below yields those whose path begins with above and a slash, and is behind after.
+func (h *heads) below(ctx context.Context, above, after string) iter.Seq2[versionlog.Version, error] {
 	return paged(pageRows, func(last *versionlog.Version, room []versionlog.Version) ([]versionlog.Version, error) {
-		from := above + "/"
+		from := max(above+"/", after)
 		if last != nil {
 			from = last.Path
 		}

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"strings"
+	"time"
 
 	"mneme/internal/sqlite"
 	"mneme/versionlog"
@@ -157,9 +158,9 @@ func (l *Log) Version(ctx context.Context, storeID, id string) (versionlog.Versi
 
 // Heads yields the live versions at and below prefix in the order of their
 // paths.
-func (l *Log) Heads(ctx context.Context, storeID, prefix string) iter.Seq2[versionlog.Version, error] {
+func (l *Log) Heads(ctx context.Context, storeID, prefix, after string) iter.Seq2[versionlog.Version, error] {
 	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[versionlog.Version, error] {
-		return headsNow(l.db, s.num).under(ctx, prefix)
+		return headsNow(l.db, s.num).under(ctx, prefix, after)
 	})
 }
 
@@ -171,11 +172,19 @@ func (l *Log) Children(ctx context.Context, storeID, dir string) iter.Seq2[versi
 	})
 }
 
-// History yields every version of a memory, newest first.
-func (l *Log) History(ctx context.Context, storeID, memoryID string) iter.Seq2[versionlog.Version, error] {
+// History yields the versions of a memory below a sequence number, newest first.
+func (l *Log) History(ctx context.Context, storeID, memoryID string, before uint64) iter.Seq2[versionlog.Version, error] {
 	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[versionlog.Version, error] {
-		return l.versionsBefore(ctx, s.num, memoryID, math.MaxInt64)
+		return l.versionsBefore(ctx, s.num, memoryID, highest(before))
 	})
+}
+
+// highest returns a bound of sequence numbers, which 0 is none for.
+func highest(before uint64) int64 {
+	if before == 0 || before > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(before)
 }
 
 // Newest returns the newest version of a memory.
@@ -220,6 +229,27 @@ func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Se
 				err = gap
 			}
 			return page, err
+		})
+	})
+}
+
+// CommitsBefore yields the commits below a sequence number that f takes, newest first.
+func (l *Log) CommitsBefore(ctx context.Context, storeID string, before uint64, f versionlog.Filter) iter.Seq2[*versionlog.Commit, error] {
+	from, to := int64(math.MinInt64), int64(math.MaxInt64)
+	if !f.From.IsZero() {
+		from = f.From.Add(time.Microsecond - 1).UnixMicro() // a time between two microseconds is not before it
+	}
+	if !f.To.IsZero() {
+		to = f.To.UnixMicro()
+	}
+	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[*versionlog.Commit, error] {
+		below := highest(before)
+		return paged(pageRecords, func(last **versionlog.Commit, room []*versionlog.Commit) ([]*versionlog.Commit, error) {
+			if last != nil {
+				below = int64((*last).Seq)
+			}
+			return queryInto(ctx, room, l.db, recordsBefore(pageRecords, f.MemoryID != ""), scanRecord,
+				s.num, below, f.Session, f.ActorID, from, to, string(f.Op), f.MemoryID)
 		})
 	})
 }

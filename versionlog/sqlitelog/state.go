@@ -42,8 +42,8 @@ func (s *state) Head(ctx context.Context, path string) (versionlog.Version, erro
 	return v, nil
 }
 
-func (s *state) Heads(ctx context.Context, prefix string) iter.Seq2[versionlog.Version, error] {
-	return named(s.store, s.heads.under(ctx, prefix))
+func (s *state) Heads(ctx context.Context, prefix, after string) iter.Seq2[versionlog.Version, error] {
+	return named(s.store, s.heads.under(ctx, prefix, after))
 }
 
 func (s *state) Children(ctx context.Context, dir string) iter.Seq2[versionlog.Version, error] {

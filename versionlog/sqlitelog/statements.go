@@ -53,6 +53,20 @@ func recordsAfter(limit int) string {
 	return `SELECT record FROM commits WHERE store = ? AND seq > ? ORDER BY seq LIMIT ` + strconv.Itoa(limit)
 }
 
+// recordsBefore reads so many commits below a sequence number: of a session, of an
+// actor, between two times, and with a version of an operation and of a memory. What is
+// "" is not asked for. The commits of a memory are found by its versions.
+func recordsBefore(limit int, ofMemory bool) string {
+	text := `SELECT record FROM commits c WHERE store = ?1 AND seq < ?2 AND (?3 = '' OR session = ?3) AND (?4 = '' OR actor_id = ?4)
+		AND time BETWEEN ?5 AND ?6`
+	if ofMemory {
+		text += ` AND seq IN (SELECT v.seq FROM versions v WHERE v.store = ?1 AND v.memory_id = ?8 AND (?7 = '' OR v.op = ?7))`
+	} else {
+		text += ` AND (?7 = '' OR ?8 <> '' OR EXISTS (SELECT 1 FROM versions v WHERE v.store = ?1 AND v.seq = c.seq AND v.op = ?7))`
+	}
+	return text + ` ORDER BY seq DESC LIMIT ` + strconv.Itoa(limit)
+}
+
 // pathRowsAfter reads so many rows of paths behind one.
 func pathRowsAfter(limit int) string {
 	return `SELECT path, seq, ord, live FROM paths WHERE store = ? AND path > ? ORDER BY path LIMIT ` + strconv.Itoa(limit)

@@ -270,5 +270,5 @@ func (v *view) one(text, of string) (*versionlog.Version, error) {
 }
 
 func (v *view) Below(path string) iter.Seq2[versionlog.Version, error] {
-	return headsNow(v.source, v.store).below(v.ctx, path)
+	return headsNow(v.source, v.store).below(v.ctx, path, "")
 }
