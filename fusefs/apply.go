@@ -115,7 +115,7 @@ func (s *store) place(v versionlog.Version) {
 	}
 	s.endHiddenDir(dir, name)
 	if n == nil {
-		n = s.fs.newNode(s, fileMode(s), v.Time)
+		n = s.fs.newNode(s, s.fileMode(&v), v.Time)
 		attach(dir, name, n)
 		n.head = &v
 		s.inherit(n, v.Path)
@@ -190,7 +190,7 @@ func (s *store) makeDirs(path string, at time.Time) *node {
 			n = nil
 		}
 		if n == nil {
-			n = s.newChild(dir, path[:end], dirMode(s), at)
+			n = s.newChild(dir, path[:end], s.dirMode(path[:end]), at)
 			dir.touch(at)
 		}
 		dir = n

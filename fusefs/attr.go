@@ -13,9 +13,6 @@ const blockSize = 4096
 // being executed.
 const DefaultMode = 0o700
 
-func fileMode(s *store) uint32 { return syscall.S_IFREG | s.fs.perm(0o666) }
-func dirMode(s *store) uint32  { return syscall.S_IFDIR | s.fs.perm(0o777) }
-
 func (n *node) attrTimeout() time.Duration {
 	if n.generate != nil || n.reborn() || n.loads() && !n.store.knows(n) {
 		return 0 // nobody is told when what loads changes a directory's times
@@ -92,6 +89,11 @@ func (fs *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.A
 	}
 	if status := fs.checkSetAttr(in); !status.Ok() {
 		return status
+	}
+	if mode, ok := in.GetMode(); ok {
+		if status := fs.keepMode(n, mode); !status.Ok() {
+			return status
+		}
 	}
 	if size, ok := in.GetSize(); ok {
 		if status := fs.truncate(n, in, size); !status.Ok() {

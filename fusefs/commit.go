@@ -134,7 +134,7 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 			}
 		}
 		if !d.lost {
-			err := fs.commitDraft(d)
+			err := n.store.keepingMode(n, d.path, d.base, func() error { return fs.commitDraft(d) })
 			switch {
 			case err == nil && resumed: // now what was written since
 				message = ""

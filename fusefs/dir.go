@@ -176,17 +176,29 @@ func (fs *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, ou
 	if status := fs.reach(in.NodeId, name); !status.Ok() {
 		return status
 	}
+	if status := fs.beforeMkdir(in, name); !status.Ok() {
+		return status
+	}
+	n, status := fs.mkdir(in, name, out)
+	if status.Ok() {
+		status = fs.keepMode(n, in.Mode) // forgets a private one that had the name before
+	}
+	return status
+}
+
+// mkdir makes a directory, and answers the request.
+func (fs *fileSystem) mkdir(in *fuse.MkdirIn, name string, out *fuse.EntryOut) (*node, fuse.Status) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	dir, canonical, status := fs.place(in.NodeId, name, 1)
 	if !status.Ok() {
-		return status
+		return nil, status
 	}
 	if dir.children[canonical] != nil {
-		return fuse.Status(syscall.EEXIST)
+		return nil, fuse.Status(syscall.EEXIST)
 	}
 	if err := fs.afford(directoryCost, forScratch); err != nil {
-		return dir.store.tooMuch("mkdir", canonical, err)
+		return nil, dir.store.tooMuch("mkdir", canonical, err)
 	}
 	now := time.Now()
 	n := fs.newNode(dir.store, syscall.S_IFDIR|in.Mode&0o777, now)
@@ -195,7 +207,7 @@ func (fs *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, ou
 	dir.spell(canonical, name)
 	dir.touch(now)
 	fs.reply(n, canonical == name, out)
-	return fuse.OK
+	return n, fuse.OK
 }
 
 // place checks that something may be made under a name in a directory, with

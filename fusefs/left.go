@@ -12,6 +12,7 @@ import (
 	"mneme/conflict"
 	"mneme/internal/quote"
 	"mneme/memory"
+	"mneme/private"
 	"mneme/spool"
 	"mneme/versionlog"
 )
@@ -140,10 +141,18 @@ func (s *store) revive(ctx context.Context, e *spool.Entry) (*Left, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.Mode != 0 {
+		if err := s.private.Note(private.Change{Key: e.Path, Mode: e.Mode}); err != nil {
+			return nil, err
+		}
+	}
 	put := memory.Change{Action: versionlog.Put, Path: e.Path, Content: e.Data, Expect: versionlog.ExpectAbsent()}
 	c, err := s.memory.Batch(ctx, []memory.Change{put}, &memory.CommitOptions{
 		Key: e.Key, Message: fmt.Sprintf("saved by session %q, whose mount was killed", e.Session),
 	})
+	if refusesContent(err) {
+		_ = s.private.Note(s.forgetPath(e.Path)...) // else another memory there is private
+	}
 	switch theirs, taken := conflictHead(err, e.Path); {
 	case taken:
 		return s.keepLeft(ctx, e, theirs, "its mount was killed, and another memory is there now")

@@ -41,6 +41,9 @@ const (
 // begin notes where the follower has to begin. What is wrong with the store, or
 // with the way to it, is known then.
 func (s *store) begin(ctx context.Context) error {
+	if err := s.loadPrivate(); err != nil {
+		return err
+	}
 	tip, err := s.tip(ctx)
 	if err != nil {
 		return err
@@ -55,6 +58,9 @@ func (s *store) load(ctx context.Context) {
 	const shortest, longest = 100 * time.Millisecond, 10 * time.Second
 	for pause := shortest; ; pause = min(2*pause, longest) {
 		err := s.walk(ctx)
+		if err == nil && !s.readOnly() {
+			s.tidyPrivate()
+		}
 		if err == nil || ctx.Err() != nil {
 			return
 		}
@@ -148,10 +154,10 @@ func (s *store) learn(v versionlog.Version) bool {
 			return true
 		}
 		if n == nil {
-			mode := dirMode(s)
+			mode := s.dirMode(path)
 			if path == v.Path {
 				s.endHiddenDir(dir, name)
-				mode = fileMode(s)
+				mode = s.fileMode(&v)
 			}
 			n = s.newChild(dir, path, mode, v.Time)
 		}

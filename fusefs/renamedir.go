@@ -9,6 +9,16 @@ import (
 
 // renameDir moves a directory with all memories below it in one commit.
 func (fs *fileSystem) renameDir(m *move) error {
+	end, err := m.s.movePrivate(m.fromPath, m.toPath+"/"+m.new)
+	if err != nil {
+		return err
+	}
+	err = fs.moveDir(m)
+	end(err == nil)
+	return err
+}
+
+func (fs *fileSystem) moveDir(m *move) error {
 	from, to, done, err := fs.beginRenameDir(m)
 	if done || err != nil {
 		return err

@@ -144,7 +144,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 	if inLog && !self {
 		r.also = []memory.Change{{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID)}}
 	}
-	return fs.replace(r)
+	return m.s.keepingMode(m.n, target, theirs, func() error { return fs.replace(r) })
 }
 
 // movedInLog brings v, by which a file has moved, into the tree. What v has moved is

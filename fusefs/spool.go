@@ -67,13 +67,16 @@ func (n *node) toSpool(st *stage, why occasion) *draft {
 func (fs *fileSystem) spool(d *draft, why occasion) fuse.Status {
 	s, st := d.n.store, d.st
 	fs.mu.RLock()
-	now := st.spooled
+	now, mode := st.spooled, d.n.mode&0o777
 	fs.mu.RUnlock()
 	if d.key != "" {
 		if err := s.memory.MayGrow(); err != nil {
 			return s.fail("save", d.path, err)
 		}
 		e := spool.Entry{Key: d.key, Path: d.path, Session: fs.opts.Session, Time: time.Now().UTC().Truncate(time.Microsecond), Data: d.data}
+		if d.n.isPrivate(mode) {
+			e.Mode = mode
+		}
 		if now != nil {
 			e.File = now.slot.File()
 		}

@@ -13,6 +13,7 @@ import (
 
 	"mneme/conflict"
 	"mneme/memory"
+	"mneme/private"
 	"mneme/spool"
 	"mneme/versionlog"
 )
@@ -26,8 +27,9 @@ type store struct {
 	control *node // .mneme, which no directory lists
 	errors  journal
 
-	kept  *conflict.Store // the conflicts; nil: none are kept
-	spool *spool.Spool    // what survives the mount of files that are not committed; nil: nothing does
+	kept    *conflict.Store // the conflicts; nil: none are kept
+	spool   *spool.Spool    // what survives the mount of files that are not committed; nil: nothing does
+	private *private.Modes  // of files and directories that others may not enter as they may the mount
 
 	archived atomic.Bool // refuses every change; never false again
 	settling atomic.Bool // settled is not empty
@@ -81,8 +83,10 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 		fs: fs, memory: ms, inflight: map[string]*pending{}, unsure: map[string]*draft{}, owed: map[string]bool{},
 		gone: map[string]uint64{}, lost: map[string]base{}, unread: map[string]*node{}, open: map[string][]int{}, dismissed: map[int]bool{}, patience: time.Second,
 	}
+	s.private = private.New("")
 	if fs.opts.Conflicts != nil {
 		s.kept = fs.opts.Conflicts(ms.Info().ID)
+		s.private = private.New(s.kept.Dir())
 		s.spool = spool.New(s.kept.Dir(), max(minSpoolBytes, 2*ms.Info().Limits.MaxMemoryBytes))
 	}
 	s.caughtUp.L = &fs.mu

@@ -26,8 +26,9 @@ type Entry struct {
 	Path    string    `json:"path"`
 	Session string    `json:"session"`
 	Time    time.Time `json:"time"`
-	File    uint64    `json:"file"` // tells the files of one spool apart; 0: Write gives it one
-	Number  uint64    `json:"n"`    // of two entries of one file, the higher one is the file; filled in by Write
+	Mode    uint32    `json:"mode,omitempty"` // permission bits, if it is private; see package private
+	File    uint64    `json:"file"`           // tells the files of one spool apart; 0: Write gives it one
+	Number  uint64    `json:"n"`              // of two entries of one file, the higher one is the file; filled in by Write
 	Data    []byte    `json:"-"`
 }
 

@@ -13,6 +13,7 @@ import (
 	"mneme/conflict"
 	"mneme/internal/safepath"
 	"mneme/memory"
+	"mneme/private"
 	"mneme/versionlog"
 	"mneme/versionlog/sqlitelog"
 )
@@ -105,7 +106,11 @@ func (b *embeddedBackup) files(ctx context.Context) (err error) {
 		if err := b.contents(ctx, s); err != nil {
 			return fmt.Errorf("store %s: %w", s.Slug, err)
 		}
-		n, err := conflict.New(filepath.Join(b.conflicts, s.ID)).CopyTo(filepath.Join(b.to.dir, conflictsName, s.ID))
+		from, to := filepath.Join(b.conflicts, s.ID), filepath.Join(b.to.dir, conflictsName, s.ID)
+		n, err := conflict.New(from).CopyTo(to)
+		if err == nil {
+			err = private.New(from).CopyTo(to)
+		}
 		if err != nil {
 			return fmt.Errorf("store %s: %w", s.Slug, err)
 		}

@@ -18,6 +18,7 @@ var floors = map[string]int{
 	"conflict":             2,
 	"spool":                2,
 	"witness":              2,
+	"private":              2,
 	"cas/dircas":           2,
 	"cas/s3cas":            2,
 	"cas/memcas":           2,

@@ -1,0 +1,300 @@
+package fusefs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/memory"
+	"mneme/private"
+	"mneme/versionlog"
+)
+
+// The history has no modes, and a mount gives each file the mount's. A file or
+// directory whose mode lets others do less than that is private: the mode is
+// remembered beside the conflicts, durably before the call returns that set it, and
+// the next mount gives the file what both modes allow. The owner's bits are not
+// remembered: they keep nobody out.
+//
+// A memory is remembered by its id, so that whoever renames it leaves it private. A
+// directory, which has none, is remembered by its path, and so is a file that is
+// about to become a memory, until that has an id.
+
+// others are the permission bits of everybody but the owner.
+const others = 0o077
+
+// unusedLife is how long a directory is remembered in which there is no memory. It
+// may be one that another mount has made.
+const unusedLife = 30 * 24 * time.Hour
+
+// fileMode is the mode of a memory that the log tells of.
+func (s *store) fileMode(v *versionlog.Version) uint32 {
+	return syscall.S_IFREG | s.permOf(fileBits, v.MemoryID, v.Path)
+}
+
+// dirMode is the mode of a directory at a path that the log tells of.
+func (s *store) dirMode(path string) uint32 { return syscall.S_IFDIR | s.permOf(dirBits, path) }
+
+// The permission bits that files and directories have where the mount has all.
+const (
+	fileBits = 0o666
+	dirBits  = 0o777
+)
+
+// permOf is what the mount's mode and those that are remembered of keys leave of
+// permission bits.
+func (s *store) permOf(bits uint32, keys ...string) uint32 {
+	perm := s.fs.perm(bits)
+	if s.private.Empty() {
+		return perm
+	}
+	for _, key := range keys {
+		if mode, known := s.private.Get(key); known {
+			perm &= mode | ^uint32(others)
+		}
+	}
+	return perm
+}
+
+// loadPrivate reads what is remembered. That it cannot be read is an error where the
+// mount lets others in.
+func (s *store) loadPrivate() error {
+	err := s.private.Load()
+	if err != nil && s.fs.opts.Mode&others == 0 {
+		s.fs.log.Warn("nobody else may enter this mount", "store", s.slug(), "err", err)
+		err = nil
+	}
+	s.root.mode = s.dirMode("/")
+	return err
+}
+
+// isPrivate reports whether others may do less under a mode than under the mount's.
+func (n *node) isPrivate(mode uint32) bool {
+	bits := uint32(fileBits)
+	if n.isDir() {
+		bits = dirBits
+	}
+	return n.store.fs.perm(bits)&others&^mode != 0
+}
+
+// change is what has to be noted of a key of n for a mode to be remembered, if
+// anything has. In a mount that lets nobody else in, a mode that gives others no more
+// than is remembered changes nothing.
+func (n *node) change(key string, mode uint32) (c private.Change, needed bool) {
+	was, known := n.store.private.Get(key)
+	switch {
+	case n.isPrivate(mode):
+		return private.Change{Key: key, Mode: mode & 0o777}, !known || was != mode&0o777
+	case known && mode&^was&others != 0:
+		return private.Change{Key: key, Forget: true}, true
+	}
+	return c, false
+}
+
+// notePrivate makes changes durable. Where there are too many, it makes room.
+func (s *store) notePrivate(changes ...private.Change) error {
+	err := s.private.Note(changes...)
+	if errors.Is(err, private.ErrFull) && s.tidyPrivate() {
+		err = s.private.Note(changes...)
+	}
+	return err
+}
+
+// keepMode remembers the mode that n is given. What is no memory yet is remembered
+// when it becomes one.
+func (fs *fileSystem) keepMode(n *node, mode uint32) fuse.Status {
+	fs.mu.RLock()
+	n = n.now()
+	path, there := n.path()
+	key := path
+	switch {
+	case n.isDir() && path == "":
+		key = "/"
+	case !n.isDir() && n.head != nil:
+		key = n.head.MemoryID
+	case !n.isDir():
+		there = false
+	}
+	there = there && !n.removed
+	fs.mu.RUnlock()
+	if c, needed := n.change(key, mode); there && needed {
+		if err := n.store.notePrivate(c); err != nil {
+			return n.store.fail("chmod", path, err)
+		}
+	}
+	return fuse.OK
+}
+
+// keepingMode has a commit make n the memory at a path, in the place of before, and
+// remembers its mode: by the path until the memory has an id that is known. nil
+// before is no memory. Where the commit may be made though it has failed, the path
+// stays remembered.
+func (s *store) keepingMode(n *node, path string, before *versionlog.Version, commit func() error) error {
+	if err := s.beforeMemory(n, path, before); err != nil {
+		return err
+	}
+	err := commit()
+	var changes []private.Change
+	switch {
+	case err == nil:
+		changes = s.afterMemory(n)
+	case refusesContent(err) || err == s.fs.opts.ConflictErrno:
+		changes = s.forgetPath(path)
+	}
+	if err := s.notePrivate(changes...); err != nil { // the path stays remembered
+		s.fs.log.Warn("a private file", "store", s.slug(), "path", path, "err", err)
+	}
+	return err
+}
+
+// beforeMemory remembers the mode of n by a path.
+func (s *store) beforeMemory(n *node, path string, before *versionlog.Version) error {
+	s.fs.mu.RLock()
+	mode := n.mode
+	s.fs.mu.RUnlock()
+	if !n.isPrivate(mode) {
+		return nil
+	}
+	if before != nil {
+		if _, needed := n.change(before.MemoryID, mode); !needed {
+			return nil
+		}
+	}
+	if c, needed := n.change(path, mode); needed {
+		return s.notePrivate(c)
+	}
+	return nil
+}
+
+// afterMemory is what has to be noted of n, which has become a memory.
+func (s *store) afterMemory(n *node) []private.Change {
+	s.fs.mu.RLock()
+	n = n.now()
+	path, there := n.path()
+	mode, head := n.mode, n.head
+	s.fs.mu.RUnlock()
+	if !there || head == nil || !n.isPrivate(mode) && s.private.Empty() {
+		return nil
+	}
+	changes := s.forgetPath(path)
+	if c, needed := n.change(head.MemoryID, mode); needed {
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// forgetPath is the change that forgets a path, if it is remembered.
+func (s *store) forgetPath(path string) []private.Change {
+	if _, known := s.private.Get(path); known {
+		return []private.Change{{Key: path, Forget: true}}
+	}
+	return nil
+}
+
+// beforeMkdir remembers the mode of a directory that is to be made.
+func (fs *fileSystem) beforeMkdir(in *fuse.MkdirIn, name string) fuse.Status {
+	canonical, err := memory.ParseName(name)
+	if err != nil {
+		return fuse.OK // which Mkdir refuses
+	}
+	fs.mu.RLock()
+	parent := fs.node(in.NodeId)
+	path, there := "", false
+	if parent != nil && parent.isDir() && parent.children[canonical] == nil {
+		path, there = parent.childPath(canonical)
+	}
+	fs.mu.RUnlock()
+	if !there || !parent.isPrivate(in.Mode) {
+		return fuse.OK
+	}
+	if c, needed := parent.change(path, in.Mode); needed {
+		if err := parent.store.notePrivate(c); err != nil {
+			return parent.store.fail("mkdir", path, err)
+		}
+	}
+	return fuse.OK
+}
+
+// movePrivate remembers under another path what is private at and below a directory
+// that is about to be renamed. The caller ends it, with whether it was.
+func (s *store) movePrivate(from, to string) (end func(moved bool), err error) {
+	found := s.private.Find(func(key string, _ private.Entry) bool {
+		return key == from || strings.HasPrefix(key, from+"/")
+	})
+	var there, old, undo []private.Change
+	for key, e := range found {
+		there = append(there, private.Change{Key: to + key[len(from):], Mode: e.Mode})
+		old = append(old, private.Change{Key: key, Forget: true})
+		undo = append(undo, private.Change{Key: to + key[len(from):], Forget: true})
+	}
+	if err := s.notePrivate(there...); err != nil {
+		return nil, err
+	}
+	return func(moved bool) {
+		if moved {
+			undo = old
+		}
+		if err := s.private.Note(undo...); err != nil {
+			s.fs.log.Warn("a private directory", "store", s.slug(), "err", fmt.Errorf("rename: %w", err))
+		}
+	}, nil
+}
+
+// tidyPrivate forgets what is not there any more, and remembers by their ids the
+// memories that a mount which was killed had remembered by path. It reports whether
+// there is less to remember.
+func (s *store) tidyPrivate() bool {
+	if s.private.Empty() {
+		return false
+	}
+	changes := s.untidy()
+	if err := s.private.Note(changes...); err != nil {
+		s.fs.log.Warn("forget which files were private", "store", s.slug(), "err", err)
+		return false
+	}
+	return len(changes) > 0
+}
+
+func (s *store) untidy() (changes []private.Change) {
+	known := s.private.Find(func(string, private.Entry) bool { return true })
+	s.fs.mu.RLock()
+	defer s.fs.mu.RUnlock()
+	if !s.loading.done {
+		return nil // what has not come yet may be there
+	}
+	there := map[string]bool{}
+	for _, n := range s.fs.nodes {
+		if n.store != s || n.head == nil {
+			continue
+		}
+		if _, asked := known[n.head.MemoryID]; asked && !there[n.head.MemoryID] {
+			_, there[n.head.MemoryID] = n.logPath()
+		}
+	}
+	for key, e := range known {
+		if !strings.HasPrefix(key, "/") {
+			if !there[key] {
+				changes = append(changes, private.Change{Key: key, Forget: true})
+			}
+			continue
+		}
+		n := s.root
+		if key != "/" {
+			n = s.find(key)
+		}
+		switch {
+		case n != nil && !n.isDir() && !n.local && n.head != nil:
+			changes = append(changes, private.Change{Key: key, Forget: true})
+			if !there[n.head.MemoryID] {
+				changes = append(changes, private.Change{Key: n.head.MemoryID, Mode: e.Mode})
+			}
+		case n == nil && time.Since(e.Since) > unusedLife:
+			changes = append(changes, private.Change{Key: key, Forget: true})
+		}
+	}
+	return changes
+}
