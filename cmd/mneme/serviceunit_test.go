@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// ownNamespace are the directives that give a service a mount namespace of its own, as
+// of systemd 258 (exec_needs_mount_namespace in its src/core/execute.c), and those that
+// imply one of them. What such a service mounts nobody else sees.
+var ownNamespace = strings.Fields(`
+	BindLogSockets BindPaths BindReadOnlyPaths DynamicUser ExecPaths ExtensionDirectories ExtensionImages IPCNamespacePath InaccessiblePaths
+	JoinsNamespaceOf LogNamespace MountAPIVFS MountFlags MountImages NetworkNamespacePath NoExecPaths PrivateBPF PrivateDevices PrivateIPC
+	PrivateMounts PrivateNetwork PrivatePIDs PrivateTmp PrivateUsers ProcSubset ProtectControlGroups ProtectHome ProtectHostname
+	ProtectKernelLogs ProtectKernelModules ProtectKernelTunables ProtectProc ProtectSystem ReadOnlyPaths ReadWritePaths RootDirectory
+	RootEphemeral RootHash RootImage TemporaryFileSystem`)
+
+// The unit for systemd mounts where everybody sees it, with no more rights and no more
+// of the machine than a mount needs.
+func TestServiceUnitIsConfined(t *testing.T) {
+	unit, err := os.ReadFile(filepath.Join("..", "..", "contrib", "systemd", "mneme@.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := map[string]string{}
+	for line := range strings.Lines(string(unit)) {
+		name, value, found := strings.Cut(strings.TrimSpace(line), "=")
+		if !found || strings.HasPrefix(name, "#") {
+			continue
+		}
+		if slices.Contains(ownNamespace, name) {
+			t.Errorf("with %s nobody else would see the mount", name)
+		}
+		set[name] = value
+	}
+	for name, want := range map[string]string{
+		"CapabilityBoundingSet": "CAP_SYS_ADMIN CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_NET_BIND_SERVICE", "AmbientCapabilities": "",
+		"NoNewPrivileges": "yes", "SystemCallFilter": "@system-service @mount", "SystemCallErrorNumber": "EPERM", "SystemCallArchitectures": "native",
+		"RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6", "RestrictNamespaces": "yes", "RestrictRealtime": "yes", "RestrictSUIDSGID": "yes",
+		"LockPersonality": "yes", "MemoryDenyWriteExecute": "yes", "DevicePolicy": "closed", "DeviceAllow": "/dev/fuse rw", "KeyringMode": "private",
+		"UMask": "0077", "OOMPolicy": "continue",
+	} {
+		if got, found := set[name]; !found || got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	for _, name := range []string{"MemoryMax", "TasksMax", "LimitNOFILE"} {
+		if set[name] == "" {
+			t.Errorf("there is no %s", name)
+		}
+	}
+}
