@@ -146,13 +146,13 @@ func inRange(at time.Time) time.Time {
 
 func (fs *fileSystem) checkSetAttr(in *fuse.SetAttrIn) fuse.Status {
 	if mode, ok := in.GetMode(); ok && mode&^0o777 != 0 {
-		return fuse.EPERM // setuid, setgid, sticky
+		return fs.refuse(in.NodeId, "", noSetuid)
 	}
 	if uid, ok := in.GetUID(); ok && uid != fs.opts.UID {
-		return fuse.EPERM
+		return fs.refuse(in.NodeId, "", noOwners)
 	}
 	if gid, ok := in.GetGID(); ok && gid != fs.opts.GID {
-		return fuse.EPERM
+		return fs.refuse(in.NodeId, "", noOwners)
 	}
 	return fuse.OK
 }

@@ -86,6 +86,14 @@ func (o *Options) conflictGuide(control string) string {
 	return b.String()
 }
 
+// execGuide says what to do with programs, of whose refusal the kernel tells nobody.
+func (o *Options) execGuide() string {
+	if o.Exec {
+		return ""
+	}
+	return "- No file is executed from here (Permission denied), whatever its mode: give a script to its interpreter (sh FILE, python3 FILE).\n"
+}
+
 // readmeText is the content of .mneme/README.
 func (s *store) readmeText() []byte {
 	info := s.memory.Info()
@@ -105,9 +113,9 @@ func (s *store) readmeText() []byte {
 		"Limits\n"+
 		"- A file holds %s. A larger one is refused (File too large): split it.\n"+
 		"- A path has at most %d names and %d bytes, a name at most %d bytes, without control characters.\n"+
-		"- No links, devices or other owners. Empty directories, modes and times last as long as the mount.\n"+
+		"- No links, devices or other owners. Empty directories, modes and times last as long as the mount.\n%s"+
 		"- Files with names of temporary files (x.tmp) become memories two seconds after they are closed.\n\n",
-		holds(info), memory.MaxSegments, memory.MaxPathBytes, memory.MaxNameBytes)
+		holds(info), memory.MaxSegments, memory.MaxPathBytes, memory.MaxNameBytes, s.fs.opts.execGuide())
 	b.WriteString("Other sessions and errors\n" + s.fs.opts.conflictGuide(".mneme"))
 	if s.kept != nil {
 		b.WriteString("Beside yours are base (what you had read) and theirs (what was there instead). " +

@@ -31,7 +31,7 @@ type journal struct {
 }
 
 type journalEntry struct {
-	path     string
+	path     string // or a kind of errors, see addKind
 	text     string
 	at       time.Time
 	times    int
@@ -47,6 +47,12 @@ func (j *journal) add(path, text string) { j.put(journalEntry{path: path, text: 
 // session had changed the memory.
 func (j *journal) addConflict(path, text string) {
 	j.put(journalEntry{path: path, text: text, conflict: true})
+}
+
+// addKind notes an error about a path where that of another path of the same kind
+// takes its place.
+func (j *journal) addKind(kind, path, text string) {
+	j.put(journalEntry{path: kind, text: quotePlace(text, path)})
 }
 
 // secondTry is how soon the kernel repeats a request that has failed. It is the

@@ -10,7 +10,7 @@ import (
 // when the call returns, since no close will come. Nothing else can be made.
 func (fs *fileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
 	if in.Mode&syscall.S_IFMT != syscall.S_IFREG {
-		return fs.refuse(in.NodeId)
+		return fs.refuse(in.NodeId, name, noDevices)
 	}
 	create := fuse.CreateIn{InHeader: in.InHeader, Flags: syscall.O_WRONLY | syscall.O_CREAT | syscall.O_EXCL, Mode: in.Mode}
 	var created fuse.CreateOut

@@ -229,7 +229,7 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 		return status
 	}
 	if special(in.Mode) {
-		return fuse.EPERM
+		return fs.refuse(in.NodeId, name, noSetuid)
 	}
 	if status, answered := fs.PromptCreate(in, name, out); answered {
 		return status

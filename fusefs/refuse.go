@@ -1,34 +1,56 @@
 package fusefs
 
 import (
+	"fmt"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// refuse answers a request for something that no store can hold.
-func (fs *fileSystem) refuse(id uint64) fuse.Status {
+// refusal is a kind of thing that no store can hold. .mneme/errors has one line for
+// each, about the newest that was refused.
+type refusal struct{ op, why string }
+
+var (
+	noSymlinks = refusal{"create", "a store has no symbolic links; copy the file, or write its place into a file"}
+	noLinks    = refusal{"create", "a store has no hard links; copy the file"}
+	noDevices  = refusal{"create", "a store has no devices, pipes or sockets; make them elsewhere, such as in /tmp"}
+	noOwners   = refusal{"change", "all files of a mount have one owner; leave it as it is"}
+	noSetuid   = refusal{"change", "a store has no setuid, setgid or sticky files; leave these bits out"}
+)
+
+// refuse answers a request for a name in a directory, or for a file itself where name
+// is "".
+func (fs *fileSystem) refuse(id uint64, name string, r refusal) fuse.Status {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
-	if _, status := fs.writable(id); !status.Ok() {
+	n, status := fs.writable(id)
+	if !status.Ok() {
 		return status
 	}
+	path, _ := n.path()
+	if name != "" {
+		path, _ = n.childPath(name)
+	}
+	n.store.errors.addKind(r.why, path, fmt.Sprintf("%s %s:%s: %s (%v)", r.op, n.store.slug(), path, r.why, syscall.EPERM))
 	return fuse.EPERM
 }
 
 // Symlink implements fuse.RawFileSystem.
-func (fs *fileSystem) Symlink(_ <-chan struct{}, header *fuse.InHeader, _, _ string, _ *fuse.EntryOut) fuse.Status {
-	return fs.refuse(header.NodeId)
+func (fs *fileSystem) Symlink(_ <-chan struct{}, header *fuse.InHeader, _, name string, _ *fuse.EntryOut) fuse.Status {
+	return fs.refuse(header.NodeId, name, noSymlinks)
 }
 
 // Link implements fuse.RawFileSystem.
-func (fs *fileSystem) Link(_ <-chan struct{}, in *fuse.LinkIn, _ string, _ *fuse.EntryOut) fuse.Status {
-	return fs.refuse(in.NodeId)
+func (fs *fileSystem) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, _ *fuse.EntryOut) fuse.Status {
+	return fs.refuse(in.NodeId, name, noLinks)
 }
 
 // Fallocate implements fuse.RawFileSystem. Programs fall back to writing.
 func (fs *fileSystem) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
-	if status := fs.refuse(in.NodeId); status == fuse.EROFS {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	if _, status := fs.writable(in.NodeId); status == fuse.EROFS {
 		return status
 	}
 	return fuse.Status(syscall.EOPNOTSUPP)
