@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,9 @@ var unseen = []string{
 	"a\ufe0f", "\ufe0f", " \ufe0f", "\ufe00x", "a\ufe01", "a\U000e0100", "\u180b", "❤\ufe0f\ufe0f", "\ufff0x", "a\ufffeb", "\ufdd0", "\U0010ffff",
 }
 
+// blank are names that show as nothing, with characters that names may have.
+var blank = []string{" ", "   ", "\u00a0", "\u3000", "\u202f", "\u1680", " \u3000\u2003 "}
+
 // spelled are names that people have, with characters of the same kinds.
 var spelled = []string{
 	"❤\ufe0f.md", "1\ufe0f\u20e3", "ℹ\ufe0f", "‼\ufe0e", "👩🏽\u200d🚀", "🏳\ufe0f\u200d🌈", "🇩🇪",
@@ -27,7 +31,7 @@ var spelled = []string{
 func TestNewNames(t *testing.T) {
 	f := newFixture(t, nil)
 	f.write("/from", "x", versionlog.ExpectAny())
-	for _, name := range unseen {
+	for _, name := range slices.Concat(unseen, blank) {
 		for _, path := range []string{"/" + name, "/dir/" + name + "/x"} {
 			if v, err := f.Write(t.Context(), path, []byte("x"), versionlog.ExpectAny()); !errors.Is(err, memory.ErrBadPath) {
 				t.Errorf("write %q: %v, %v; want ErrBadPath", path, v.ID, err)
@@ -36,6 +40,8 @@ func TestNewNames(t *testing.T) {
 				t.Errorf("rename to %q: %v, want ErrBadPath", path, err)
 			}
 		}
+	}
+	for _, name := range unseen {
 		if _, err := f.lib.CreateStore(t.Context(), "store "+name, nil); !errors.Is(err, memory.ErrBadName) {
 			t.Errorf("store %q: %v, want ErrBadName", name, err)
 		}

@@ -85,8 +85,14 @@ func CheckPath(path string) error {
 // or name, of a memory that is not there yet: ErrBadPath when it has a character
 // that real names do not have, since it shows as nothing, or as a space. What is
 // only rare, or unknown to this program, is no reason: other blanks, private
-// characters, spaces at the ends. mneme shows such names with escapes.
+// characters, spaces at the ends. mneme shows such names with escapes. A name of
+// nothing but blanks is one that nobody sees.
 func CheckNew(path string) error {
+	for name := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		if name != "" && strings.TrimFunc(name, unicode.IsSpace) == "" {
+			return fmt.Errorf("%w: %s is a name of blanks only, which cannot be seen; it needs another character", ErrBadPath, quote.Name(name))
+		}
+	}
 	for i, r := range path {
 		switch {
 		case r < utf8.RuneSelf:
