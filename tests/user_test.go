@@ -58,7 +58,7 @@ func withoutFuse3(t *testing.T) string {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"mneme", "bash", "cat", "sh", "grep", "env"} {
+	for _, name := range []string{"mneme", "bash", "cat", "sh", "grep", "env", "find", "mkdir"} {
 		for _, from := range filepath.SplitList(searchPath()) {
 			file := filepath.Join(from, name)
 			if _, err := os.Stat(file); err == nil {
@@ -149,6 +149,27 @@ func TestMountAsUserWithoutFuse3(t *testing.T) {
 		mounts`)
 	if r.code != 0 || r.stdout != "code 1\ncode 1\n0\n" || strings.Count(r.stderr, "apt-get install fuse3") != 2 {
 		t.Errorf("mount without fusermount3: %v", r)
+	}
+}
+
+// A mount that fails leaves no directory and no log that were not there before.
+func TestFailedMountLeavesNothing(t *testing.T) {
+	t.Parallel()
+	e := newUser(t)
+	path := withoutFuse3(t)
+	if err := os.WriteFile(filepath.Join(path, "fusermount3"), []byte("#!/bin/sh\necho no >&2; exit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := e.inside(t, path, `
+		user 'mneme store create notes >&2
+			failed() { test -e $at && echo there || echo gone; find $HOME -name "*.log" | grep -c . || true; }
+			! mneme mount notes --at $at; failed
+			! mneme mount notes --background --at $at; failed
+			! mneme mount nothing --background --at $at; failed
+			mkdir $at; ! mneme mount notes --at $at; failed'
+		mounts`)
+	if want := "gone\n0\ngone\n0\ngone\n0\nthere\n0\n0\n"; r.code != 0 || r.stdout != want {
+		t.Errorf("%v\nwant stdout:\n%s", r, want)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"syscall"
@@ -47,6 +48,7 @@ func (c *mountCmd) runBackground(a *app) error {
 	if err != nil {
 		return err
 	}
+	_, logErr := os.Lstat(logPath)
 	log, err := openDaemonLog(logPath)
 	if err != nil {
 		return err
@@ -80,6 +82,9 @@ func (c *mountCmd) runBackground(a *app) error {
 	}
 	if reply.Error != nil {
 		_ = daemon.Wait() // its exit code says the same
+		if errors.Is(logErr, fs.ErrNotExist) {
+			_ = os.Remove(logPath) // which this call has made, and says no more than the error
+		}
 		return reply.Error
 	}
 	if !a.terminal && !a.json {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -54,6 +55,9 @@ func (c *mountCmd) connect(ctx context.Context, stores []*memory.Store, o *fusef
 	dir := site.Path()
 	o.On = site.File
 	server, err := fusefs.Mount(ctx, dir, stores, o)
+	if err != nil && site.Made() {
+		_ = syscall.Rmdir(dir) // unless something is in it by now
+	}
 	if err == nil && c.keeper != nil {
 		err = c.keeper.tell(tellMounted, server.Device(), int(server.Journal().File().Fd()))
 		if err == nil {

@@ -3,7 +3,6 @@ package fusedev
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,7 +84,7 @@ func Detach(root *safepath.Dir, force bool) error {
 }
 
 func detachByHelper(dir string) error {
-	out, err := exec.Command("fusermount3", "-u", "-z", "--", dir).CombinedOutput()
+	out, err := helper("-u", "-z", "--", dir).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("fusermount3 -u -z: %w: %s", err, strings.TrimSpace(string(out)))
 	}

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -58,6 +59,14 @@ func mountDirectly(dir string, on *os.File, o *fuse.MountOptions, options []stri
 // handle is a path of an open file itself, whatever has its name by now.
 func handle(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
+// helper is a command of fusermount3, which gets no signal of a terminal: it belongs to
+// no process group of this process.
+func helper(args ...string) *exec.Cmd {
+	cmd := exec.Command("fusermount3", args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
 // mountByHelper lets fusermount3 mount, which hands the device over through the
 // socket that _FUSE_COMMFD names.
 func mountByHelper(dir string, options []string) (int, error) {
@@ -67,7 +76,7 @@ func mountByHelper(dir string, options []string) (int, error) {
 	}
 	ours, theirs := os.NewFile(uintptr(pair[0]), "fusermount3"), os.NewFile(uintptr(pair[1]), "fusermount3")
 	defer ours.Close()
-	cmd := exec.Command("fusermount3", "-o", strings.Join(options, ","), "--", dir)
+	cmd := helper("-o", strings.Join(options, ","), "--", dir)
 	cmd.Env = append(os.Environ(), "_FUSE_COMMFD=3")
 	cmd.ExtraFiles = []*os.File{theirs}
 	out, err := cmd.CombinedOutput()

@@ -45,6 +45,9 @@ type Dir struct {
 // Path is where the directory was found: absolute, and without symbolic links.
 func (d *Dir) Path() string { return d.path }
 
+// Made reports whether it was made when it was looked for.
+func (d *Dir) Made() bool { return d.made }
+
 // Handle is a path of the directory itself, wherever it is by now.
 func (d *Dir) Handle() string { return fmt.Sprintf("/proc/self/fd/%d", d.Fd()) }
 
