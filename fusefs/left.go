@@ -1,10 +1,12 @@
 package fusefs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +38,8 @@ func (m *Server) Recover() {
 	}
 }
 
-// Kept returns what this mount has left itself, once it has ended.
+// Kept returns what this mount has left itself, once it has ended, with the conflicts
+// that its session has not settled.
 func (m *Server) Kept() []Left { return m.left(true) }
 
 func (m *Server) left(own bool) (all []Left) {
@@ -45,6 +48,7 @@ func (m *Server) left(own bool) (all []Left) {
 	for _, s := range m.fs.stores {
 		if own {
 			all = append(all, s.left...)
+			all = append(all, s.openConflicts()...)
 			for _, l := range s.taken {
 				if s.isOpen(l.Conflict) { // else the session has done it again
 					all = append(all, l)
@@ -54,6 +58,21 @@ func (m *Server) left(own bool) (all []Left) {
 			all = append(all, s.recovered...)
 		}
 	}
+	return all
+}
+
+// openConflicts are the conflicts of this session that are not settled, but for those
+// that Kept names otherwise. Caller holds fs.mu.
+func (s *store) openConflicts() (all []Left) {
+	for path, ids := range s.open {
+		for _, id := range ids {
+			same := func(l Left) bool { return l.Conflict == id }
+			if !slices.ContainsFunc(s.left, same) && !slices.ContainsFunc(s.taken, same) {
+				all = append(all, Left{Store: s.slug(), Path: path, Session: s.fs.opts.Session, Conflict: id})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Left) int { return cmp.Compare(a.Conflict, b.Conflict) })
 	return all
 }
 

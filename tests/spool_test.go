@@ -165,9 +165,10 @@ func TestUnmountNamesWhatIsKept(t *testing.T) {
 	e := newEnv(t)
 	m := e.mount(t, "notes")
 	m.sh(t, "echo draft > '#x#'; echo one > a; cp a a~")
+	m.sh(t, `echo one > b; exec 3<> b; cat <&3; echo theirs | mneme write notes:/b; echo mine >&3 || exec 3>&- || true`)
 	m.over = true
 	out := e.must(t, "unmount", "--at", m.at)
-	if !strings.Contains(out, "notes:/#x# of session "+m.session) || !strings.Contains(out, "conflicts show notes 1") || strings.Contains(out, "a~") {
+	if !strings.Contains(out, "notes:/#x# of session "+m.session) || !strings.Contains(out, "conflicts show notes 2") || !strings.Contains(out, "notes:/b of session ") || strings.Count(out, "kept") != 2 || strings.Contains(out, "a~") {
 		t.Errorf("unmount says:\n%s", out)
 	}
 	m = e.mount(t, "notes", "--at="+m.at)

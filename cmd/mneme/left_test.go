@@ -1,0 +1,28 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+)
+
+// What a mount has kept is named as far as a person reads it, and listed by a command.
+func TestPrintLeft(t *testing.T) {
+	var out bytes.Buffer
+	a := newApp(os.Stdin, os.Stdout, os.Stderr)
+	a.out = bufio.NewWriter(&out)
+	var files []leftFile
+	for i := range 1000 {
+		files = append(files, leftFile{Store: "notes", Path: "/f", SessionID: "s", Conflict: i + 1})
+	}
+	a.printLeft(append(files, leftFile{Store: "book", Path: "/g", SessionID: "s", Conflict: 1}, leftFile{Store: "notes", Path: "/back", SessionID: "t"}))
+	if err := a.out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "\n"); n != 8 || !strings.Contains(out.String(), "995 more are kept") ||
+		!strings.Contains(out.String(), "conflicts list notes`") || !strings.Contains(out.String(), "book:/g") {
+		t.Errorf("%d lines:\n%s", n, out.String())
+	}
+}
