@@ -63,7 +63,16 @@ func (s *store) fail(op, path string, err error) fuse.Status {
 	if isConflict(err) {
 		errno = s.fs.opts.ConflictErrno
 	}
-	s.errors.add(path, fmt.Sprintf("%s %s (%v)", op, s.located(path, err), errno))
+	text := s.located(path, err)
+	if s.fs.opts.Advise != nil {
+		if advice := s.fs.opts.Advise(err); advice != "" {
+			text += "; " + advice
+		}
+	}
+	if !strings.HasSuffix(text, errno.Error()) {
+		text += fmt.Sprintf(" (%v)", errno)
+	}
+	s.errors.add(path, op+" "+text)
 	if errno == syscall.EIO {
 		s.fs.log.Error("request failed", "store", s.slug(), "op", op, "path", path, "err", err)
 	}

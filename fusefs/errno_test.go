@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -53,11 +54,21 @@ func TestFailNamesThePlaceOnce(t *testing.T) {
 	r.s.fail("write", "/d/a", size)
 	r.s.fail("read", "/d/b", fmt.Errorf("%s: lost", other))
 	r.s.fail("create", "a\x01", memory.ErrBadPath)
+	r.s.fail("close", "/d/full", fmt.Errorf("the disk: %w", syscall.ENOSPC))
+	r.fs.opts.Advise = func(err error) string {
+		if errors.Is(err, versionlog.ErrQuota) {
+			return "use less"
+		}
+		return ""
+	}
+	r.s.fail("close", "/d/much", versionlog.ErrQuota)
 	lines := strings.Split(string(r.s.errors.lines()), "\n")
 	for i, want := range []string{
 		" write \"" + place + "\"" + strings.TrimPrefix(size.Error(), "/d/a") + " (file too large)",
 		" read \"" + other + "\": lost (input/output error)",
 		` create "a\x01": ` + memory.ErrBadPath.Error() + " (invalid argument)",
+		` close "notes:/d/full": the disk: no space left on device`,
+		` close "notes:/d/much": ` + versionlog.ErrQuota.Error() + "; use less (disk quota exceeded)",
 	} {
 		if _, got, _ := strings.Cut(lines[i], "Z"); got != want {
 			t.Errorf("line %d is %q, want %q", i, got, want)

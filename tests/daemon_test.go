@@ -42,7 +42,7 @@ func TestMountHelper(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"level=INFO msg=mounted version=", "stores=\"[notes book:ro]\" session=host-1", "msg=ending cause=\"terminated", "msg=ended hangs=false",
+		"level=INFO msg=mounted version=", "stores=\"[notes book:ro]\" session=host-1", "msg=ending cause=\"terminated", "msg=ended\n",
 	} {
 		if strings.Count(string(text), want) != 1 {
 			t.Errorf("want %q once in the log:\n%s", want, text)

@@ -121,7 +121,7 @@ Example:
 
 func (c *conflictsShowCmd) Run(ctx context.Context, a *app) error {
 	return a.withConflicts(ctx, c.Store, reading, func(_ *memory.Store, kept *conflict.Store) error {
-		about, texts, err := readConflict(kept, int(c.N))
+		about, texts, err := c.read(kept)
 		if err != nil {
 			return err
 		}
@@ -162,9 +162,10 @@ func newConflictJSON(about conflict.About, texts conflict.Texts) conflictJSON {
 	}}
 }
 
-func readConflict(kept *conflict.Store, id int) (about conflict.About, texts conflict.Texts, err error) {
+func (c *conflictArg) read(kept *conflict.Store) (about conflict.About, texts conflict.Texts, err error) {
+	id := int(c.N)
 	if about, err = kept.About(id); err != nil {
-		return about, texts, fmt.Errorf("%w; `mneme conflicts list` shows those that are kept", err)
+		return about, texts, fmt.Errorf("%w; `mneme conflicts list %s` shows those that are kept", err, shellWord(c.Store))
 	}
 	for name, data := range map[string]*[]byte{
 		conflict.BaseFile: &texts.Base, conflict.TheirsFile: &texts.Theirs, conflict.YoursFile: &texts.Yours,
@@ -190,7 +191,7 @@ func (c *conflictsDiffCmd) Help() string {
 
 func (c *conflictsDiffCmd) Run(ctx context.Context, a *app) error {
 	return a.withConflicts(ctx, c.Store, reading, func(_ *memory.Store, kept *conflict.Store) error {
-		about, texts, err := readConflict(kept, int(c.N))
+		about, texts, err := c.read(kept)
 		if err != nil {
 			return err
 		}
@@ -228,7 +229,7 @@ Examples:
 
 func (c *conflictsResolveCmd) Run(ctx context.Context, a *app) error {
 	return a.withConflicts(ctx, c.Store, writing, func(st *memory.Store, kept *conflict.Store) error {
-		about, texts, err := readConflict(kept, int(c.N))
+		about, texts, err := c.read(kept)
 		if err != nil {
 			return err
 		}

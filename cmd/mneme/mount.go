@@ -46,7 +46,7 @@ type mountCmd struct {
 	MetricsAddr string    `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics; without HOST on this machine only. Elsewhere it takes a key, $$MNEME_METRICS_KEY, as a bearer token."`
 	CacheSize   byteSize  `default:"1GiB" placeholder:"SIZE" help:"How much of a remote store's bytes to keep on disk, for all mounts together; 0 is none. Default: ${default}."`
 	CacheDir    string    `placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
-	MaxMemory   byteSize  `default:"256MiB" placeholder:"SIZE" help:"How much memory to hold for the programs that use the mount: files being written, scratch files, open files. A call that would pass it gets EDQUOT. Default: ${default}."`
+	MaxMemory   byteSize  `default:"256MiB" placeholder:"SIZE" help:"How much of the machine's memory (RAM) the mount holds for the programs that use it: files being written, scratch files, open files. A call that would pass it gets EDQUOT. How large a file may be is up to the store: 'mneme store create --max-memory-bytes'. Default: ${default}."`
 	MinFree     *byteSize `placeholder:"SIZE" help:"Refuse saves when less than that is free on the disk of an embedded store (ENOSPC), so that people can still delete. Default: 64MiB, or an eighth of a smaller disk."`
 	quotaFlags
 	Background  bool        `help:"Return when it is mounted, and go on serving."`
@@ -54,7 +54,7 @@ type mountCmd struct {
 	Replace     bool        `help:"Have the mount at DIR, made with --keep, served by the program as it is installed now."`
 	PrintPrompt bool        `help:"Print what to tell an agent about the mount, for its system prompt, and mount nothing."`
 	Owner       owner       `placeholder:"USER[:GROUP]" help:"Whom the files belong to, by name or number. Default: you."`
-	Mode        permissions `default:"700" placeholder:"MODE" help:"Permissions of directories, in octal; files have the same but for execution. What a program makes or changes has its own until the mount ends. Default: ${default}, for the owner only; 755 lets others read."`
+	Mode        permissions `default:"700" placeholder:"MODE" help:"Permissions of directories, in octal; files have the same but for execution. What a program makes or changes has its own until the mount ends; what it closes to others stays so. Default: ${default}, for the owner only; 755 lets others read."`
 	Exec        bool        `help:"Let programs be executed that are files of the mount."`
 	LogLevel    string      `enum:"auto,debug,info,warn,error" default:"auto" placeholder:"LEVEL" help:"From what level on the daemon logs: debug, info, warn or error. Default: warn on a terminal, else info."`
 
@@ -261,7 +261,11 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	err = server.Close()
 	c.keeper.tellEnded()
 	inUse = errors.Is(err, fusefs.ErrHangs)
-	c.log.Info("ended", "hangs", inUse)
+	if inUse {
+		c.log.Error("ended", "err", err)
+	} else {
+		c.log.Info("ended")
+	}
 	kept = newLeft(server.Kept())
 	if noteErr := writeNote(c.pid(), kept); noteErr != nil {
 		c.log.Warn("note for mneme unmount", "err", noteErr)
@@ -305,7 +309,7 @@ func (c *mountCmd) options(lib *library) *fusefs.Options {
 	return &fusefs.Options{
 		UID: uid, GID: gid, Mode: uint32(c.Mode), Exec: c.Exec, BeforeServing: c.dropPrivileges, Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(),
 		Status: lib.statusLines, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
-		Conflicts: lib.conflictsOf, MaxMemory: int64(c.MaxMemory),
+		Conflicts: lib.conflictsOf, MaxMemory: int64(c.MaxMemory), Advise: adviseQuota,
 	}
 }
 

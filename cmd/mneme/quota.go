@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,15 +11,15 @@ import (
 // quotaFlags bound what a session adds to each store.
 type quotaFlags struct {
 	QuotaBytes    byteSize `default:"4GiB" placeholder:"SIZE" help:"How many bytes of history the mount may add to a store, each version a whole copy; 0 is any number. Default: ${default}."`
-	QuotaMemories int64    `default:"100000" placeholder:"N" help:"How many memories it may make there, less those it deletes; 0 is any number. Default: ${default}."`
-	QuotaVersions int64    `default:"100000" placeholder:"N" help:"How many versions it may make there within an hour; 0 is any number. Default: ${default}."`
+	QuotaMemories bound    `default:"100000" placeholder:"N" help:"How many memories it may make there, less those it deletes; 0 is any number. Default: ${default}."`
+	QuotaVersions bound    `default:"100000" placeholder:"N" help:"How many versions it may make there within an hour; 0 is any number. Default: ${default}."`
 }
 
 // storeQuotaFlags bound what all sessions together add to one store.
 type storeQuotaFlags struct {
 	QuotaBytes    *byteSize `placeholder:"SIZE" help:"How many bytes of history the store may have, each version a whole copy; 0 is any number. Then nothing but deletions is taken (EDQUOT). Default: any number."`
-	QuotaMemories *int64    `placeholder:"N" help:"How many memories it may have; 0 is any number. Default: any number."`
-	QuotaVersions *int64    `placeholder:"N" help:"How many versions may be made within an hour of the clock, by all sessions together; 0 is any number. Default: any number."`
+	QuotaMemories *bound    `placeholder:"N" help:"How many memories it may have; 0 is any number. Default: any number."`
+	QuotaVersions *bound    `placeholder:"N" help:"How many versions may be made within an hour of the clock, by all sessions together; 0 is any number. Default: any number."`
 }
 
 // quota returns the quota that becomes of one.
@@ -27,10 +28,10 @@ func (f storeQuotaFlags) quota(of versionlog.Quota) versionlog.Quota {
 		of.Bytes = int64(*f.QuotaBytes)
 	}
 	if f.QuotaMemories != nil {
-		of.Memories = *f.QuotaMemories
+		of.Memories = int64(*f.QuotaMemories)
 	}
 	if f.QuotaVersions != nil {
-		of.PerHour = *f.QuotaVersions
+		of.PerHour = int64(*f.QuotaVersions)
 	}
 	return of
 }
@@ -56,5 +57,24 @@ func quotaText(q versionlog.Quota, used versionlog.Usage) string {
 }
 
 func (f quotaFlags) quota() versionlog.Quota {
-	return versionlog.Quota{Bytes: int64(f.QuotaBytes), Memories: f.QuotaMemories, PerHour: f.QuotaVersions}
+	return versionlog.Quota{Bytes: int64(f.QuotaBytes), Memories: int64(f.QuotaMemories), PerHour: int64(f.QuotaVersions)}
+}
+
+// adviseQuota says what can be done about an error of a quota; "" of another one.
+func adviseQuota(err error) string {
+	var passed *versionlog.QuotaError
+	if !errors.As(err, &passed) {
+		return ""
+	}
+	first, option := "", "--quota-bytes"
+	switch {
+	case strings.HasPrefix(passed.What, "memories"):
+		first, option = "remove some, or ", "--quota-memories"
+	case strings.HasPrefix(passed.What, "versions"):
+		first, option = "wait, or ", "--quota-versions"
+	}
+	if passed.Whose == versionlog.WhoseStore {
+		return first + "ask the person who keeps the store to allow more: `mneme store update " + option + "`"
+	}
+	return first + "ask the person who mounted the store to allow more: `mneme mount " + option + "`"
 }

@@ -93,7 +93,7 @@ func printStatus(a *app, s statusJSON, verbose bool) {
 	a.printFields([][2]string{{"Stores at", s.URL}})
 	t := &table{header: []string{"STORE", "SEQ", "MEMORIES", "BYTES", "STATE"}, right: []string{"SEQ", "MEMORIES", "BYTES"}, shrink: []string{"STORE"}}
 	for _, st := range s.Stores {
-		state := "in use"
+		state := "active"
 		if st.ArchivedAt != nil {
 			state = "archived"
 		}

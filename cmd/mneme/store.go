@@ -24,7 +24,7 @@ type storeCmd struct {
 type storeCreateCmd struct {
 	Name           string   `arg:"" help:"What people call it. Its directory is named after it: \"Team Notes\" becomes team-notes."`
 	Description    string   `help:"What it is for, told to agents."`
-	MaxMemoryBytes byteSize `placeholder:"SIZE" help:"Size of the largest memory. Default: 102400 bytes."`
+	MaxMemoryBytes byteSize `placeholder:"SIZE" help:"How large a single memory, one file, may be. (What a mount takes of RAM: 'mneme mount --max-memory'.) Default: 102400 bytes."`
 	Content        string   `enum:"text,any" default:"text" help:"What memories may hold: text (UTF-8) or any bytes."`
 	IfMissing      bool     `help:"Do nothing if the store is there already."`
 	storeQuotaFlags
@@ -81,7 +81,7 @@ func (c *storeListCmd) Run(ctx context.Context, a *app) error {
 	t := &table{header: []string{"STORE", "CREATED", "STATE", "CONTENT", "MAX BYTES", "DESCRIPTION"}, right: []string{"MAX BYTES"},
 		shrink: []string{"DESCRIPTION", "STORE"}}
 	for _, s := range stores {
-		state := "in use"
+		state := "active"
 		if !s.ArchivedAt.IsZero() {
 			if !c.All {
 				continue

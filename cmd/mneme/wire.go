@@ -23,7 +23,16 @@ import (
 const urlVariable = "MNEME_URL"
 
 // errNoStores says that nothing was ever stored where the URL points.
-var errNoStores = fmt.Errorf("no memory stores there yet: %w; `mneme store create NAME` makes the first", versionlog.ErrNotFound)
+var errNoStores error = noStores{}
+
+// noStores is a versionlog.ErrNotFound that does not say so, too.
+type noStores struct{}
+
+func (noStores) Error() string {
+	return "no memory stores there yet; `mneme store create NAME` makes the first"
+}
+
+func (noStores) Unwrap() error { return versionlog.ErrNotFound }
 
 // allowNothing passes over errNoStores where no URL was given: before the first
 // store is made, there is nothing at the default place. A URL that points
