@@ -41,9 +41,14 @@ type Server struct {
 	journal *handover.Journal // nil: the mount has no keeper
 	leaving atomic.Bool       // another process takes over
 
-	done   chan struct{} // closed when everything has ended
-	close  func() error
-	forget func() // makes the kernel forget everything, once
+	answered chan struct{} // closed when the requests that came have been answered
+	done     chan struct{} // closed when everything has ended
+	close    func() error
+	forget   func() // makes the kernel forget everything, once
+}
+
+func newServer(fs *fileSystem, meter *meter, server *fusedev.Server, dir string, cancel context.CancelFunc) *Server {
+	return &Server{fs: fs, meter: meter, server: server, dir: dir, cancel: cancel, answered: make(chan struct{}), done: make(chan struct{})}
 }
 
 // Mount mounts stores at dir, an existing directory, each below the name of
@@ -86,7 +91,7 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 		fs.tasks.Wait()
 		return nil, fmt.Errorf("mount at %s: %w", dir, err)
 	}
-	m := &Server{fs: fs, meter: meter, server: server, dir: dir, cancel: cancel, done: make(chan struct{})}
+	m := newServer(fs, meter, server, dir, cancel)
 	err = m.attach()
 	if err == nil && o.Keeper != 0 {
 		if err = m.hand(); err != nil {
@@ -187,6 +192,7 @@ func (m *Server) serve() {
 	}
 	go m.fs.notify.run(m.server)
 	m.server.Serve()
+	close(m.answered)
 	if m.leaving.Load() {
 		select {} // the process ends, and what it holds is another's
 	}

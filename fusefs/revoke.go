@@ -8,11 +8,13 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// How long the parts of an unmount may take, five seconds in all.
+// How long the parts of an unmount may take, five seconds in all. What is kept as
+// conflicts in the end may take longer where the parts before it have been quick.
 const (
 	commitPatience = 3 * time.Second // until what is not committed is kept as a conflict
 	forgetPatience = time.Second / 2
 	endPatience    = time.Second / 2
+	fullPatience   = 4 * time.Second // from the beginning; `mneme unmount` waits a little longer
 )
 
 // unmount ends a mount, which other mount namespaces may have copies of. They keep
@@ -26,7 +28,8 @@ const (
 //     mapping has changed, it writes that back, which is still served. Without its
 //     attributes it lets nobody open, list or stat anything, whatever names it has.
 //  4. What the stages have got since the first step is committed.
-//  5. The mount leaves the directory tree, and the device is closed.
+//  5. The mount leaves the directory tree, scratch files are kept as conflicts, and
+//     the device is closed.
 //
 // To abort the connection first would be simpler, and leave to whoever has a file
 // open or mapped what the kernel has in its page cache, and in a quiet mount every
@@ -37,6 +40,7 @@ func (m *Server) unmount() error {
 		return nil
 	default:
 	}
+	keepUntil := time.Now().Add(fullPatience)
 	late := time.AfterFunc(commitPatience, m.cancel)
 	defer late.Stop()
 	saved := endsWithin(commitPatience+endPatience, func() {
@@ -51,7 +55,9 @@ func (m *Server) unmount() error {
 		err = fmt.Errorf("unmount %s: %w", m.dir, err)
 	}
 	m.server.Stop()
-	if !endsWithin(endPatience, m.Wait) || !saved {
+	answered := endsWithin(endPatience, func() { <-m.answered })
+	ended := answered && endsWithin(max(endPatience, time.Until(keepUntil)), m.Wait)
+	if !ended || !saved {
 		err = errors.Join(err, fmt.Errorf("%s: %w", m.dir, ErrHangs))
 	}
 	return err

@@ -123,7 +123,7 @@ func TakeOver(ctx context.Context, dir string, device int, journal *handover.Jou
 		cancel()
 		return nil, err
 	}
-	m := &Server{fs: fs, meter: meter, server: server, dir: dir, cancel: cancel, done: make(chan struct{})}
+	m := newServer(fs, meter, server, dir, cancel)
 	if err := errors.Join(m.attach(), m.noteIn(journal, in.greeting, in.state.Applied)); err != nil {
 		cancel()
 		return nil, errors.Join(err, server.Close())

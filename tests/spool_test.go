@@ -3,10 +3,14 @@ package tests
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -181,6 +185,35 @@ func TestUnmountNamesWhatIsKept(t *testing.T) {
 	m.over = true
 	if out := e.must(t, "unmount", "--at", m.at); strings.Contains(out, "kept") {
 		t.Errorf("unmount says:\n%s", out)
+	}
+}
+
+// TestUnmountTakesItsTimeToKeep holds that what steps of an unmount have not needed of
+// its five seconds is there for those that need more: of what is kept, all is told.
+func TestUnmountTakesItsTimeToKeep(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	m := e.mount(t, "notes")
+	m.sh(t, "echo draft > '#x#'")
+	kept, err := filepath.Glob(filepath.Join(e.stores, "conflicts", "memstore_*"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("there are %q (%v)", kept, err)
+	}
+	last, err := os.OpenFile(filepath.Join(kept[0], "last"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		err = syscall.Flock(int(last.Fd()), syscall.LOCK_EX) // which gives out the numbers of conflicts
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.over = true
+	unmounted := make(chan result)
+	go func() { unmounted <- e.mneme("unmount", "--at", m.at) }()
+	awaitUntil(t, "the mount has left the directory tree", func() bool { return len(mountsBelow(m.at)) == 0 })
+	time.Sleep(time.Second)
+	_ = last.Close()
+	if r := <-unmounted; r.code != 0 || !strings.Contains(r.stdout, "notes:/#x# of session "+m.session) {
+		t.Errorf("unmount: %v", r)
 	}
 }
 
