@@ -58,8 +58,9 @@ type program struct {
 // reads and writes for it is in its arena, outside Go's heap.
 type caller struct {
 	*program
-	random *rand.Rand
-	tree   string // in which most names are for a while
+	number uint64     // of those of the program
+	random *rand.Rand // of the call
+	tree   string     // in which most names are for a while
 	arena  []byte
 	texts  []byte  // with which the arena is filled
 	room   uintptr // for a mapping of a file, dataSize long
@@ -90,7 +91,7 @@ func makeCalls(text string) int {
 	}
 	syscall.Umask(0)
 	for i := range p.Threads {
-		c := &caller{program: p, random: rand.New(rand.NewPCG(p.Seed, uint64(i))), made: map[string]made{}}
+		c := &caller{program: p, number: uint64(i), made: map[string]made{}}
 		if err := c.allocate(); err != nil {
 			return fatal(err)
 		}
@@ -123,6 +124,7 @@ func (c *caller) live(done int) {
 			c.running.Done()
 			return
 		}
+		c.random = rand.New(rand.NewPCG(c.Seed, c.number<<32+uint64(done))) // whatever the calls before have come to
 		c.any()
 		done++
 	}
@@ -132,7 +134,7 @@ func (c *caller) live(done int) {
 // watch interrupts threads in the middle of calls until all have ended, and says what
 // they did. A call that does not end is an error.
 func (p *program) watch(ended <-chan struct{}) int {
-	random := rand.New(rand.NewPCG(p.Seed, 1<<32))
+	random := rand.New(rand.NewPCG(p.Seed, 1<<63))
 	for {
 		select {
 		case <-ended:
@@ -157,9 +159,7 @@ func (p *program) watch(ended <-chan struct{}) int {
 func (p *program) report() int {
 	all := map[string]made{}
 	for _, c := range p.callers {
-		for name, n := range c.made {
-			all[name] = made{all[name].Calls + n.Calls, all[name].Successes + n.Successes}
-		}
+		addCalls(all, c.made)
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(all); err != nil {
 		return fatal(err)

@@ -232,9 +232,7 @@ func (c *caller) lockSome() {
 // which fail where there is no file.
 func (c *caller) mapSome() {
 	if !c.mapped {
-		_, c.mapped = c.sys("mmap", unix.SYS_MMAP, c.room, pick(c, []uintptr{1, 4096, 65536, 200000, dataSize}), pick(c, []uintptr{unix.PROT_READ, unix.PROT_READ | unix.PROT_WRITE, unix.PROT_READ | unix.PROT_WRITE, unix.PROT_EXEC, 0}),
-			pick(c, []uintptr{unix.MAP_SHARED, unix.MAP_SHARED, unix.MAP_PRIVATE, unix.MAP_SHARED_VALIDATE})|c.some(unix.MAP_POPULATE, unix.MAP_NORESERVE)|unix.MAP_FIXED,
-			c.fd(), pick(c, []uintptr{0, 0, 4096, 1 << 20, 1 << 60}))
+		c.mapOne()
 		return
 	}
 	switch c.random.IntN(6) {
@@ -249,6 +247,21 @@ func (c *caller) mapSome() {
 	default: // unmapped, and nothing else gets the room
 		c.sys("unmap", unix.SYS_MMAP, c.room, dataSize, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED, ^uintptr(0), 0)
 		c.mapped = false
+	}
+}
+
+// mapOne maps a file and moves the mapping to its room. That MAP_FIXED maps it there and
+// fails would leave a hole in the room, which Go's heap may get.
+func (c *caller) mapOne() {
+	size := pick(c, []uintptr{1, 4096, 65536, 200000, dataSize})
+	access := pick(c, []uintptr{unix.PROT_READ, unix.PROT_READ | unix.PROT_WRITE, unix.PROT_READ | unix.PROT_WRITE, unix.PROT_EXEC, 0})
+	flags := pick(c, []uintptr{unix.MAP_SHARED, unix.MAP_SHARED, unix.MAP_PRIVATE, unix.MAP_SHARED_VALIDATE}) | c.some(unix.MAP_POPULATE, unix.MAP_NORESERVE)
+	at, ok := c.sys("mmap", unix.SYS_MMAP, 0, size, access, flags, c.fd(), pick(c, []uintptr{0, 0, 4096, 1 << 20, 1 << 60}))
+	if !ok {
+		return
+	}
+	if _, c.mapped = c.sys("mremap", unix.SYS_MREMAP, at, size, size, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED, c.room); !c.mapped {
+		c.sys("munmap", unix.SYS_MUNMAP, at, size)
 	}
 }
 

@@ -7,3 +7,6 @@ var raceFlags = []string{"-race"}
 
 // slowness is how much longer things may take.
 const slowness = 4
+
+// shortRuns is how often TestSystemCalls runs if nobody asks for more.
+const shortRuns = 2

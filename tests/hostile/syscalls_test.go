@@ -22,7 +22,8 @@ import (
 	"time"
 )
 
-// Each run of TestSystemCalls makes as many calls of any by each thread.
+// Each run of TestSystemCalls makes as many calls of any by each thread. It takes some
+// 5 s on 2 cores.
 const (
 	callers       = 3    // processes
 	callerThreads = 3    // of each
@@ -32,21 +33,22 @@ const (
 // torture makes tests run long.
 func torture() bool { return os.Getenv("MNEME_TORTURE") == "1" }
 
-// runsOf is how often a random test runs, from which seed on, and until when: not at all,
-// or, as torture, from any seed for an hour. MNEME_RUNS and MNEME_SEED say otherwise.
-func runsOf(t *testing.T) (runs, first uint64, end time.Time) {
+// runsOf is how often a random test runs, from which seed on, and until when: as often
+// as it says, always the same; or, as torture, from any seed for an hour. MNEME_RUNS and
+// MNEME_SEED say otherwise.
+func runsOf(t *testing.T, short uint64) (runs, first uint64, end time.Time) {
 	number := func(name string, otherwise uint64) uint64 {
 		if n, err := strconv.ParseUint(os.Getenv(name), 10, 64); err == nil {
 			return n
 		}
 		return otherwise
 	}
-	runs, first, end = 0, 1, time.Now().Add(time.Hour)
+	runs, first, end = short, 1, time.Now().AddDate(1, 0, 0)
 	if torture() {
-		runs, first = 1<<40, rand.Uint64()
+		runs, first, end = 1<<40, rand.Uint64(), time.Now().Add(time.Hour)
 	}
 	if asked := number("MNEME_RUNS", 0); asked != 0 {
-		runs, end = asked, end.AddDate(1, 0, 0)
+		runs, end = asked, time.Now().AddDate(1, 0, 0)
 	}
 	first = number("MNEME_SEED", first)
 	t.Logf("MNEME_SEED=%d", first)
@@ -77,29 +79,33 @@ func newBattlefield(t *testing.T, seed uint64) *battlefield {
 	})
 	b.must("store", "create", "one")
 	b.must("store", "create", "two", "--content", "any", "--max-memory-bytes", "1MiB")
-	for name, m := range map[string]struct {
+	for _, m := range []struct {
+		name   string
 		budget int64
 		flags  []string
 	}{
-		"plain": {64 << 20, nil},
-		"keep":  {64 << 20, []string{"--keep"}},
-		"small": {8 << 20, []string{"--quota-bytes=2MiB", "--quota-memories=60", "--quota-versions=300"}},
-		"read":  {64 << 20, []string{"--read-only"}},
+		{"plain", 64 << 20, nil},
+		{"keep", 64 << 20, []string{"--keep"}},
+		{"small", 8 << 20, []string{"--quota-bytes=2MiB", "--quota-memories=60", "--quota-versions=300"}},
+		{"read", 64 << 20, []string{"--read-only"}},
 	} {
 		args := append([]string{"one", "two", "--owner", "3001:3001", fmt.Sprint("--max-memory=", m.budget)}, m.flags...)
-		dir, pid := b.mount(name, args...)
+		dir, pid := b.mount(m.name, args...)
 		target := &target{dir: dir, pid: pid, serves: pid, budget: m.budget}
-		if name == "keep" {
+		if m.name == "keep" {
 			target.serves = children(t, pid)[0]
 		}
-		b.mounts[name] = target
+		b.mounts[m.name] = target
 	}
 	return b
 }
 
+// names are those of the mounts.
+func (b *battlefield) names() []string { return slices.Sorted(maps.Keys(b.mounts)) }
+
 // trees are the directories of all stores in all mounts.
 func (b *battlefield) trees() (trees []string) {
-	for _, name := range slices.Sorted(maps.Keys(b.mounts)) {
+	for _, name := range b.names() {
 		trees = append(trees, b.mounts[name].dir+"/one", b.mounts[name].dir+"/two")
 	}
 	return trees
@@ -121,7 +127,11 @@ func (b *battlefield) attack(binary string, o order) (ended func() map[string]ma
 		b.Fatal(err)
 	}
 	done := make(chan error, 1)
-	go func() { done <- cmd.Wait(); cancel() }()
+	go func() {
+		done <- cmd.Wait()
+		cancel()
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has started, if it has not ended well
+	}()
 	return func() (all map[string]made) {
 		if err := <-done; err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 			b.Errorf("a process that makes calls: %v\n%.20000s", err, stderr.String())
@@ -162,7 +172,8 @@ func pickFrom(random *rand.Rand, from ...string) string { return from[random.Int
 // wantHeld checks that no mount holds more than it may.
 func (b *battlefield) wantHeld() {
 	b.Helper()
-	for name, m := range b.mounts {
+	for _, name := range b.names() {
+		m := b.mounts[name]
 		status := b.sh(agent, "cat "+m.dir+"/one/.mneme/status")
 		var held, limit int64
 		found := regexp.MustCompile(`(?m)^held-bytes: .*$`).FindString(status)
@@ -179,7 +190,8 @@ func (b *battlefield) wantHeld() {
 func (b *battlefield) wantAlive(t *testing.T) {
 	t.Helper()
 	const base = 150 // MiB; what it takes for requests and the tree, and its garbage
-	for name, m := range b.mounts {
+	for _, name := range b.names() {
+		m := b.mounts[name]
 		for _, pid := range []int{m.pid, m.serves} {
 			if err := syscall.Kill(pid, 0); err != nil {
 				b.Fatalf("%s: the process that served it is gone", name)
@@ -203,7 +215,8 @@ func (b *battlefield) logs() string {
 // that its quota is spent.
 func (b *battlefield) wantSaves() {
 	b.Helper()
-	for name, m := range b.mounts {
+	for _, name := range b.names() {
+		m := b.mounts[name]
 		if name == "read" {
 			continue
 		}
@@ -246,7 +259,7 @@ time.sleep(1000)`, b.mounts["plain"].dir+"/one")
 		b.Fatalf("a process with files open: %v\n%s%s", err, said, rest)
 	}
 	b.sh(0, "echo theirs | mneme write one:/held")
-	for _, name := range slices.Sorted(maps.Keys(b.mounts)) {
+	for _, name := range b.names() {
 		text := b.must("unmount", "--at", b.mounts[name].dir)
 		if name == "plain" && !strings.Contains(text, "Not in the history, but kept: one:/held~ ") {
 			b.Errorf("unmount of %s says\n%s", name, text)
@@ -259,7 +272,7 @@ time.sleep(1000)`, b.mounts["plain"].dir+"/one")
 	}
 }
 
-// essential are calls without which a run shows nothing.
+// essential are calls without which the runs show nothing.
 var essential = []string{
 	"openat", "write", "pwrite64", "writev", "read", "ftruncate", "truncate", "fsync", "close", "dup3", "rename", "renameat2", "mkdirat", "unlinkat",
 	"fchmod", "utimensat", "listxattr", "flock", "fcntl", "mmap", "msync", "splice", "getdents64",
@@ -269,10 +282,11 @@ var essential = []string{
 // TestSystemCalls: whatever system calls an agent makes, with whatever arguments, in
 // several processes and threads that are interrupted and killed, beside another session:
 // every call ends, no daemon does, none holds more memory than it may, saves go on, the
-// stores are sound, and unmounting says what was kept. MNEME_RUNS and MNEME_SEED make it
-// look for longer, and again; which call meets which the scheduler chooses.
+// stores are sound, and unmounting says what was kept. A seed chooses the calls; which
+// call meets which, and which descriptors are open then, the scheduler chooses.
 func TestSystemCalls(t *testing.T) {
-	runs, first, end := runsOf(t)
+	runs, first, end := runsOf(t, shortRuns)
+	total := map[string]made{}
 	for i := uint64(0); i < runs && time.Now().Before(end) && !t.Failed(); i++ {
 		seed := first + i
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -288,21 +302,35 @@ func TestSystemCalls(t *testing.T) {
 			go func() {
 				all := map[string]made{}
 				for _, wait := range waits {
-					for name, n := range wait() {
-						all[name] = made{all[name].Calls + n.Calls, all[name].Successes + n.Successes}
-					}
+					addCalls(all, wait())
 				}
 				ended <- all
 			}()
-			b.judge(t, ended)
+			addCalls(total, b.judge(t, ended))
 		})
+	}
+	calls, succeeded := 0, 0
+	for _, name := range slices.Sorted(maps.Keys(total)) {
+		calls, succeeded = calls+total[name].Calls, succeeded+total[name].Successes
+		t.Logf("%8d %8d %s", total[name].Calls, total[name].Successes, name)
+	}
+	t.Logf("%d calls, of which %d succeeded", calls, succeeded)
+	for _, name := range essential {
+		if total[name].Successes == 0 && !t.Failed() {
+			t.Errorf("none of %d calls of %s succeeded", total[name].Calls, name)
+		}
 	}
 }
 
-// judge makes the other session's changes until all calls have ended, and checks what
-// is left.
-func (b *battlefield) judge(t *testing.T, ended <-chan map[string]made) {
-	var all map[string]made
+func addCalls(all, more map[string]made) {
+	for name, n := range more {
+		all[name] = made{all[name].Calls + n.Calls, all[name].Successes + n.Successes}
+	}
+}
+
+// judge makes the other session's changes until all calls have ended, checks what is
+// left, and returns the calls.
+func (b *battlefield) judge(t *testing.T, ended <-chan map[string]made) (all map[string]made) {
 	for i := 0; all == nil; i++ {
 		select {
 		case all = <-ended:
@@ -313,17 +341,6 @@ func (b *battlefield) judge(t *testing.T, ended <-chan map[string]made) {
 			}
 		}
 	}
-	calls, succeeded := 0, 0
-	for name, n := range all {
-		calls, succeeded = calls+n.Calls, succeeded+n.Successes
-		t.Logf("%8d %8d %s", n.Calls, n.Successes, name)
-	}
-	t.Logf("%d calls, of which %d succeeded", calls, succeeded)
-	for _, name := range essential {
-		if all[name].Successes == 0 {
-			t.Errorf("none of %d calls of %s succeeded", all[name].Calls, name)
-		}
-	}
 	b.wantAlive(t)
 	b.wantHeld()
 	b.wantSaves()
@@ -331,4 +348,5 @@ func (b *battlefield) judge(t *testing.T, ended <-chan map[string]made) {
 	if r := b.mneme(0, "fsck"); cmp.Or(r.code, strings.Count(r.stderr, "goroutine ")) != 0 {
 		t.Errorf("fsck: %v", r)
 	}
+	return all
 }
