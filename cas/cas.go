@@ -8,17 +8,18 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"iter"
+
+	"mneme/errkind"
 )
 
 var (
 	// ErrNotFound says that a store holds no blob of the digest asked for.
-	ErrNotFound = errors.New("blob not found")
+	ErrNotFound = errkind.New(errkind.Corrupt, "blob not found")
 	// ErrCorrupt says that the stored bytes do not hash to their digest. The
 	// bytes are never returned with it.
-	ErrCorrupt = errors.New("blob is corrupt")
+	ErrCorrupt = errkind.New(errkind.Corrupt, "blob is corrupt")
 )
 
 // Digest is the SHA-256 of a blob's bytes. No normalisation is applied to the

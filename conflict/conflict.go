@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"mneme/errkind"
 	"mneme/internal/durable"
 	"mneme/internal/quote"
 	"mneme/internal/safepath"
@@ -37,7 +38,7 @@ const (
 )
 
 // ErrNotFound says that there is no conflict of that number.
-var ErrNotFound = errors.New("no such conflict")
+var ErrNotFound = errkind.New(errkind.NotFound, "no such conflict")
 
 // About describes a conflict.
 type About struct {

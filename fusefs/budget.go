@@ -3,12 +3,12 @@ package fusefs
 import (
 	"fmt"
 	"runtime/debug"
-	"syscall"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
-
+	"mneme/errkind"
 	"mneme/memory"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
 // DefaultMaxMemory is how many bytes a mount holds at most for the programs that use
@@ -129,8 +129,8 @@ func (e *budgetError) Error() string {
 	return fmt.Sprintf("the mount holds %d KiB for its programs of this kind, and this would be more than %s (--max-memory); %s", e.held>>10, of, what)
 }
 
-// Unwrap makes it EDQUOT.
-func (e *budgetError) Unwrap() error { return syscall.EDQUOT }
+// Kind is errkind.OverQuota.
+func (e *budgetError) Kind() errkind.Kind { return errkind.OverQuota }
 
 // afford says why more bytes may not be held; nil: they may. Caller holds fs.mu.
 func (fs *fileSystem) afford(more int64, why purpose) error {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"mneme/cas"
+	"mneme/errkind"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -266,15 +267,7 @@ func conflictWith(head *versionlog.Version, path string, base *versionlog.Versio
 // isFinal reports whether a commit that ended with err is certainly not in the
 // log.
 func isFinal(err error) bool {
-	for _, final := range []error{
-		versionlog.ErrConflict, versionlog.ErrOverlap, versionlog.ErrArchived, versionlog.ErrReadOnly, versionlog.ErrTooLarge, versionlog.ErrQuota,
-		versionlog.ErrInvalid, versionlog.ErrRewritten, versionlog.ErrNotFound, memory.ErrUntried,
-	} {
-		if errors.Is(err, final) {
-			return true
-		}
-	}
-	return false
+	return errkind.Of(err).Final() || errors.Is(err, memory.ErrUntried)
 }
 
 // draft takes from the stage what is to be committed, or says why nothing is. At

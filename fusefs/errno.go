@@ -1,57 +1,44 @@
 package fusefs
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"mneme/cas"
-	"mneme/memory"
-	"mneme/versionlog"
+	"mneme/errkind"
 )
 
-// errnos is what every error looks like to a program that uses the mount. The
-// first that matches counts. Lost data comes first: the name exists, so it must
-// not look like a missing file.
-var errnos = []struct {
-	err   error
-	errno syscall.Errno
-}{
-	{cas.ErrNotFound, syscall.EIO},
-	{cas.ErrCorrupt, syscall.EIO},
-	{versionlog.ErrRewritten, syscall.EROFS}, // also where it says that a record is damaged
-	{versionlog.ErrCorrupt, syscall.EIO},
-	{memory.ErrReadOnly, syscall.EROFS},
-	{versionlog.ErrReadOnly, syscall.EROFS},
-	{versionlog.ErrArchived, syscall.EROFS},
-	{memory.ErrTooBig, syscall.EFBIG},
-	{memory.ErrNotText, syscall.EILSEQ},
-	{memory.ErrPathEncoding, syscall.EILSEQ},
-	{memory.ErrPathTooLong, syscall.ENAMETOOLONG},
-	{memory.ErrBadPath, syscall.EINVAL},
-	{versionlog.ErrTooLarge, syscall.EXDEV},
-	{versionlog.ErrOverlap, syscall.ENOTDIR},
-	{versionlog.ErrConflict, DefaultConflictErrno},
-	{versionlog.ErrQuota, syscall.EDQUOT},
-	{syscall.ENOSPC, syscall.ENOSPC},
-	{syscall.EDQUOT, syscall.EDQUOT},
-	{versionlog.ErrNotFound, syscall.ENOENT},
+// errnos is what an error of each kind looks like to a program that uses the mount.
+// What is not in it is trouble with the store itself, and EIO: lost data above all,
+// since the name exists and must not look like a missing file.
+var errnos = map[errkind.Kind]syscall.Errno{
+	errkind.Rewritten:    syscall.EROFS,
+	errkind.Fenced:       syscall.EROFS,
+	errkind.NoSpace:      syscall.ENOSPC,
+	errkind.OverQuota:    syscall.EDQUOT,
+	errkind.TooLarge:     syscall.EFBIG,
+	errkind.TooMany:      syscall.EXDEV,
+	errkind.NameTooLong:  syscall.ENAMETOOLONG,
+	errkind.NotText:      syscall.EILSEQ,
+	errkind.ReadOnly:     syscall.EROFS,
+	errkind.Archived:     syscall.EROFS,
+	errkind.Conflict:     DefaultConflictErrno,
+	errkind.Overlap:      syscall.ENOTDIR,
+	errkind.NotFound:     syscall.ENOENT,
+	errkind.PathEncoding: syscall.EILSEQ,
+	errkind.Invalid:      syscall.EINVAL,
 }
 
-// errnoOf translates an error. An errno that this package chose stands for
-// itself; one that comes from below with a message around it is trouble with
-// the store's own files, and EIO unless the table has it. So is all else.
+// errnoOf translates an error. An errno that this package chose stands for itself; one
+// that comes from below with a message around it is of a kind.
 func errnoOf(err error) syscall.Errno {
 	if errno, ok := err.(syscall.Errno); ok {
 		return errno
 	}
-	for _, e := range errnos {
-		if errors.Is(err, e.err) {
-			return e.errno
-		}
+	if errno, ok := errnos[errkind.Of(err)]; ok {
+		return errno
 	}
 	return syscall.EIO
 }

@@ -35,7 +35,7 @@ func TestErrnoOf(t *testing.T) {
 		{fmt.Errorf("x: %w", versionlog.ErrTooLarge), syscall.EXDEV},
 		{fmt.Errorf("x: %w", versionlog.ErrNotFound), syscall.ENOENT},
 		{&fs.PathError{Err: syscall.ENOSPC}, syscall.ENOSPC},
-		{&fs.PathError{Err: syscall.EDQUOT}, syscall.EDQUOT},
+		{&fs.PathError{Err: syscall.EDQUOT}, syscall.ENOSPC},
 		{&fs.PathError{Err: syscall.EACCES}, syscall.EIO},
 		{&fs.PathError{Err: syscall.ENOENT}, syscall.EIO},
 		{fmt.Errorf("anything else"), syscall.EIO},

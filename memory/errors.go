@@ -3,24 +3,26 @@ package memory
 import (
 	"errors"
 	"fmt"
+
+	"mneme/errkind"
 )
 
 var (
 	// ErrTooBig is what every *SizeError is, under errors.Is.
-	ErrTooBig = errors.New("memory is too big")
+	ErrTooBig = errkind.New(errkind.TooLarge, "memory is too big")
 	// ErrNotText is what every *TextError is, under errors.Is.
-	ErrNotText = errors.New("content is not UTF-8 text")
+	ErrNotText = errkind.New(errkind.NotText, "content is not UTF-8 text")
 	// ErrReadOnly says that the store was opened for reading only.
-	ErrReadOnly = errors.New("open read-only")
+	ErrReadOnly = errkind.New(errkind.ReadOnly, "open read-only")
 	// ErrBadName says that a store's name or reference makes no sense.
-	ErrBadName = errors.New("bad store name")
+	ErrBadName = errkind.New(errkind.Invalid, "bad store name")
 	// ErrBadLimits says that a store's limits make no sense.
-	ErrBadLimits = errors.New("bad store limits")
+	ErrBadLimits = errkind.New(errkind.Invalid, "bad store limits")
 	// ErrUntried says that a commit failed before the log was asked for it, so
 	// that it is certainly not in the log.
 	ErrUntried = errors.New("not committed")
 	// ErrBadVersion says that a version cannot serve for what was asked of it.
-	ErrBadVersion = errors.New("version does not fit")
+	ErrBadVersion = errkind.New(errkind.Invalid, "version does not fit")
 )
 
 // SizeError says that a memory would be longer than its store allows.
@@ -42,6 +44,9 @@ func (e *SizeError) Error() string {
 // Is makes every *SizeError an ErrTooBig.
 func (e *SizeError) Is(target error) bool { return target == ErrTooBig }
 
+// Kind is errkind.TooLarge.
+func (e *SizeError) Kind() errkind.Kind { return errkind.TooLarge }
+
 // TextError says where content stops being UTF-8.
 type TextError struct {
 	Path   string
@@ -55,6 +60,9 @@ func (e *TextError) Error() string {
 
 // Is makes every *TextError an ErrNotText.
 func (e *TextError) Is(target error) bool { return target == ErrNotText }
+
+// Kind is errkind.NotText.
+func (e *TextError) Kind() errkind.Kind { return errkind.NotText }
 
 // untriedError is an error that is ErrUntried, too.
 type untriedError struct{ error }

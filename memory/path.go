@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -9,6 +8,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"mneme/errkind"
 	"mneme/internal/quote"
 )
 
@@ -25,11 +25,11 @@ const ReservedName = ".mneme"
 
 var (
 	// ErrBadPath says that a path or name breaks a rule other than the two below.
-	ErrBadPath = errors.New("bad path")
+	ErrBadPath = errkind.New(errkind.Invalid, "bad path")
 	// ErrPathEncoding says that a path or name is not UTF-8.
-	ErrPathEncoding = errors.New("path is not UTF-8")
+	ErrPathEncoding = errkind.New(errkind.PathEncoding, "path is not UTF-8")
 	// ErrPathTooLong says that a path, or a name in it, is too long or too deep.
-	ErrPathTooLong = errors.New("path is too long")
+	ErrPathTooLong = errkind.New(errkind.NameTooLong, "path is too long")
 )
 
 // ParsePath returns the canonical form of a memory's path: "/" and 1 to 20

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"mneme/errkind"
 	"mneme/internal/durable"
 	"mneme/internal/safepath"
 )
@@ -27,8 +28,8 @@ const (
 	maxFile = 2 * maxLive
 )
 
-// ErrFull says that no more is remembered. It is EDQUOT.
-var ErrFull = fmt.Errorf("too many files and directories are more private than the mount; remove some, or make their directory private instead: %w", syscall.EDQUOT)
+// ErrFull says that no more is remembered.
+var ErrFull = errkind.New(errkind.OverQuota, "too many files and directories are more private than the mount; remove some, or make their directory private instead")
 
 // Entry is the mode of one file or directory.
 type Entry struct {

@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"mneme/errkind"
 	"mneme/internal/durable"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func modes(t *testing.T, m *Modes) map[string]uint32 {
@@ -153,7 +153,7 @@ func TestFull(t *testing.T) {
 		many[i].Key += strings.Repeat("x", 80)
 	}
 	err := m.Note(many...)
-	if !errors.Is(err, ErrFull) || !errors.Is(err, syscall.EDQUOT) {
+	if !errors.Is(err, ErrFull) || errkind.Of(err) != errkind.OverQuota {
 		t.Fatalf("past the bound: %v", err)
 	}
 	want := modes(t, m)

@@ -1,35 +1,36 @@
 package versionlog
 
 import (
-	"errors"
 	"fmt"
 	"strings"
+
+	"mneme/errkind"
 )
 
 var (
 	// ErrNotFound says that a store, a head or a version does not exist.
-	ErrNotFound = errors.New("not found")
+	ErrNotFound = errkind.New(errkind.NotFound, "not found")
 	// ErrExists says that a store's id or slug is taken.
-	ErrExists = errors.New("exists already")
+	ErrExists = errkind.New(errkind.Exists, "exists already")
 	// ErrConflict is what every *ConflictError is, under errors.Is.
-	ErrConflict = errors.New("conflict")
+	ErrConflict = errkind.New(errkind.Conflict, "conflict")
 	// ErrOverlap is what every *OverlapError is, under errors.Is.
-	ErrOverlap = errors.New("path overlaps another memory's path")
+	ErrOverlap = errkind.New(errkind.Overlap, "path overlaps another memory's path")
 	// ErrArchived says that the store takes removals only.
-	ErrArchived = errors.New("archived; it can only be read, and removed from")
+	ErrArchived = errkind.New(errkind.Archived, "archived; it can only be read, and removed from")
 	// ErrReadOnly says that the log was opened for reading only.
-	ErrReadOnly = errors.New("log is open read-only")
+	ErrReadOnly = errkind.New(errkind.ReadOnly, "log is open read-only")
 	// ErrTooLarge says that a proposal has more changes than fit one commit.
-	ErrTooLarge = errors.New("too many changes for one commit")
+	ErrTooLarge = errkind.New(errkind.TooMany, "too many changes for one commit")
 	// ErrInvalid says that a proposal contradicts itself or the history.
-	ErrInvalid = errors.New("invalid proposal")
+	ErrInvalid = errkind.New(errkind.Invalid, "invalid proposal")
 	// ErrFormat says that the data was written by a newer mneme.
-	ErrFormat = errors.New("format is newer than this mneme understands")
+	ErrFormat = errkind.New(errkind.Newer, "format is newer than this mneme understands")
 	// ErrRewritten says that the history behind a log went back, or was replaced:
 	// it lacks commits that were acknowledged, and takes no others.
-	ErrRewritten = errors.New("acknowledged history is missing")
+	ErrRewritten = errkind.New(errkind.Rewritten, "acknowledged history is missing")
 	// ErrCorrupt says that the log's own data does not agree with itself.
-	ErrCorrupt = errors.New("log is corrupt")
+	ErrCorrupt = errkind.New(errkind.Corrupt, "log is corrupt")
 )
 
 // ConflictError says which expectations did not hold, and what is there.
@@ -64,6 +65,9 @@ func (e *ConflictError) Error() string {
 // Is makes every *ConflictError an ErrConflict.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
+// Kind is errkind.Conflict.
+func (e *ConflictError) Kind() errkind.Kind { return errkind.Conflict }
+
 // OverlapError says that Path cannot be a memory because another live memory's
 // path lies above or below it.
 type OverlapError struct {
@@ -84,3 +88,6 @@ func (e *OverlapError) Error() string {
 
 // Is makes every *OverlapError an ErrOverlap.
 func (e *OverlapError) Is(target error) bool { return target == ErrOverlap }
+
+// Kind is errkind.Overlap.
+func (e *OverlapError) Kind() errkind.Kind { return errkind.Overlap }

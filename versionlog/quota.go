@@ -1,13 +1,14 @@
 package versionlog
 
 import (
-	"errors"
 	"fmt"
 	"time"
+
+	"mneme/errkind"
 )
 
 // ErrQuota is what every *QuotaError is, under errors.Is.
-var ErrQuota = errors.New("quota is used up")
+var ErrQuota = errkind.New(errkind.OverQuota, "quota is used up")
 
 // Quota bounds what a session adds to the history of a store, or all sessions
 // together. A field that is 0 bounds nothing.
@@ -73,6 +74,9 @@ func (e *QuotaError) Error() string {
 
 // Is makes every *QuotaError an ErrQuota.
 func (e *QuotaError) Is(target error) bool { return target == ErrQuota }
+
+// Kind is errkind.OverQuota.
+func (e *QuotaError) Kind() errkind.Kind { return errkind.OverQuota }
 
 // CheckSession says which bound a session would pass that has used some and uses
 // more, as a *QuotaError; nil: none. A session that uses no more of a bound does not

@@ -10,6 +10,7 @@ import (
 	signednote "golang.org/x/mod/sumdb/note"
 
 	"mneme/cas"
+	"mneme/errkind"
 	"mneme/internal/quote"
 	"mneme/versionlog"
 )
@@ -25,9 +26,9 @@ const keyName = "mneme"
 
 var (
 	// ErrNote says that a note proves nothing: it is damaged, or not signed by the key.
-	ErrNote = errors.New("the note proves nothing")
+	ErrNote = errkind.New(errkind.Corrupt, "the note proves nothing")
 	// ErrKey says that a text is no key.
-	ErrKey = errors.New("no key")
+	ErrKey = errkind.New(errkind.Invalid, "no key")
 )
 
 // SignedTip is what a note says: the tip that a store had.

@@ -67,7 +67,7 @@ type errorJSON struct {
 func (e *errorJSON) Error() string { return e.Message }
 
 func newErrorReply(err error) errorReply {
-	return errorReply{&errorJSON{Kind: classify(err).kind, Message: err.Error()}}
+	return errorReply{&errorJSON{Kind: classify(err).name, Message: err.Error()}}
 }
 
 // report tells the user of an error. There is nobody left to tell when that

@@ -3,85 +3,78 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"syscall"
 
-	"mneme/cas"
-	"mneme/conflict"
-	"mneme/internal/awsconf"
-	"mneme/internal/safepath"
-	"mneme/memory"
-	"mneme/versionlog"
-	"mneme/witness"
+	"mneme/errkind"
 )
 
-// class is a kind of failure: its exit code, and its name in JSON. Both are
+// class is what a failure looks like: its exit code, and its name in JSON. Both are
 // documented and stable.
 type class struct {
 	code int
-	kind string
-	errs []error
+	name string
 }
 
 var (
-	success = class{code: 0, kind: "ok"}
-	failure = class{code: 1, kind: "error"}
+	success   = class{0, "ok"}
+	failure   = class{1, "error"}
+	usage     = class{2, "usage"}
+	notFound  = class{3, "not_found"}
+	conflicts = class{4, "conflict"}
+	denied    = class{5, "denied"}
+	limit     = class{6, "limit"}
+	integrity = class{7, "integrity"}
 )
 
-// classes are looked through in order. Lost data comes first: a blob that is
-// not found is damage, not a typing error.
-var classes = []class{
-	{code: 7, kind: "integrity", errs: []error{cas.ErrCorrupt, cas.ErrNotFound, versionlog.ErrCorrupt, versionlog.ErrRewritten, witness.ErrNote, errDamaged}},
-	{code: 6, kind: "limit", errs: []error{
-		memory.ErrTooBig, memory.ErrNotText, memory.ErrPathTooLong, versionlog.ErrTooLarge, versionlog.ErrQuota,
-		syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.ENAMETOOLONG,
-	}},
-	{code: 5, kind: "denied", errs: []error{
-		memory.ErrReadOnly, versionlog.ErrReadOnly, versionlog.ErrArchived, syscall.EROFS, fs.ErrPermission, safepath.ErrUntrusted,
-	}},
-	{code: 4, kind: "conflict", errs: []error{versionlog.ErrConflict, versionlog.ErrOverlap, versionlog.ErrExists, errMounted, errInUse}},
-	{code: 3, kind: "not_found", errs: []error{versionlog.ErrNotFound, awsconf.ErrMissing, conflict.ErrNotFound}},
-	{code: 2, kind: "usage", errs: []error{
-		errUsage, memory.ErrBadName, memory.ErrBadLimits, memory.ErrBadPath, memory.ErrPathEncoding, memory.ErrBadVersion,
-		versionlog.ErrInvalid, witness.ErrKey,
-	}},
+// classes are those of the kinds of errors; of any other it is failure.
+var classes = map[errkind.Kind]class{
+	errkind.None:         success,
+	errkind.Rewritten:    integrity,
+	errkind.Corrupt:      integrity,
+	errkind.NoSpace:      limit,
+	errkind.OverQuota:    limit,
+	errkind.TooLarge:     limit,
+	errkind.TooMany:      limit,
+	errkind.NameTooLong:  limit,
+	errkind.NotText:      limit,
+	errkind.Fenced:       denied,
+	errkind.ReadOnly:     denied,
+	errkind.Archived:     denied,
+	errkind.Denied:       denied,
+	errkind.Conflict:     conflicts,
+	errkind.Overlap:      conflicts,
+	errkind.Exists:       conflicts,
+	errkind.InUse:        conflicts,
+	errkind.NotFound:     notFound,
+	errkind.Missing:      notFound,
+	errkind.PathEncoding: usage,
+	errkind.Invalid:      usage,
 }
 
 // classify finds the class of an error; nil is success.
 func classify(err error) class {
-	if err == nil {
-		return success
-	}
 	var remote *errorJSON
 	if errors.As(err, &remote) {
-		return classOfKind(remote.Kind)
+		return classNamed(remote.Kind)
 	}
-	for _, c := range classes {
-		for _, target := range c.errs {
-			if errors.Is(err, target) {
-				return c
-			}
-		}
+	if c, ok := classes[errkind.Of(err)]; ok {
+		return c
 	}
 	return failure
 }
 
-func classOfKind(kind string) class {
+func classNamed(name string) class {
 	for _, c := range classes {
-		if c.kind == kind {
+		if c.name == name {
 			return c
 		}
 	}
 	return failure
 }
 
-// errUsage is what every usageError is, under errors.Is.
-var errUsage = errors.New("usage")
-
 // usageError is a mistake in how mneme was called.
 type usageError struct{ error }
 
-func (e usageError) Is(target error) bool { return target == errUsage }
-func (e usageError) Unwrap() error        { return e.error }
+func (e usageError) Kind() errkind.Kind { return errkind.Invalid }
+func (e usageError) Unwrap() error      { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"mneme/errkind"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/witness"
 )
 
 // errDamaged says that fsck found problems.
-var errDamaged = errors.New("the store is damaged")
+var errDamaged = errkind.New(errkind.Corrupt, "the store is damaged")
 
 type fsckCmd struct {
 	Store        string `arg:"" optional:"" help:"Its name or id. Default: all stores."`

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mneme/errkind"
 	"mneme/internal/fusedev"
 	"mneme/internal/mountinfo"
 	"mneme/internal/safepath"
@@ -17,10 +18,10 @@ import (
 )
 
 // errMounted says that there is a living mount already.
-var errMounted = errors.New("mneme is mounted there already")
+var errMounted = errkind.New(errkind.InUse, "mneme is mounted there already")
 
 // errInUse says that mounts on this machine show a store that is to end.
-var errInUse = errors.New("in use")
+var errInUse = errkind.New(errkind.InUse, "in use")
 
 var errNoFusermount = errors.New("mounting as another user than root takes fusermount3, which is missing; `sudo apt-get install fuse3` brings it")
 

@@ -1,11 +1,12 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mneme/errkind"
 )
 
 func TestHelperArgs(t *testing.T) {
@@ -22,7 +23,7 @@ func TestHelperArgs(t *testing.T) {
 		{"notes /m --bad", "", false},
 	} {
 		got, fake, err := helperArgs(strings.Fields(tc.args))
-		if (err != nil) != (tc.want == "") || err != nil && !errors.Is(err, errUsage) || strings.Join(got, " ") != tc.want || fake != tc.fake {
+		if (err != nil) != (tc.want == "") || err != nil && errkind.Of(err) != errkind.Invalid || strings.Join(got, " ") != tc.want || fake != tc.fake {
 			t.Errorf("%s: %q, %v, %v", tc.args, got, fake, err)
 		}
 	}

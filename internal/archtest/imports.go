@@ -34,6 +34,8 @@ var floors = map[string]int{
 
 	"internal/awssetup": 1,
 
+	"errkind": -1, // the floor that all stand on
+
 	"internal/durable":   0,
 	"internal/awsconf":   0,
 	"internal/fault":     0,

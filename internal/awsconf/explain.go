@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"mneme/errkind"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/smithy-go"
@@ -91,7 +93,7 @@ func (e *explained) Is(target error) bool {
 }
 
 // ErrMissing says that there is no such bucket or table.
-var ErrMissing = errors.New("the bucket or the table does not exist")
+var ErrMissing = errkind.New(errkind.Missing, "the bucket or the table does not exist")
 
 // Explain adds to an error of the SDK what a person can do about it. The result
 // wraps err, so that errors.Is and errors.As go on working. Nil, what is

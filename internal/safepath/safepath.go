@@ -26,12 +26,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mneme/errkind"
 	"mneme/internal/durable"
 	"mneme/internal/mountinfo"
 )
 
 // ErrUntrusted says that root would use what somebody else may change.
-var ErrUntrusted = errors.New("root does not use what others may change")
+var ErrUntrusted = errkind.New(errkind.Denied, "root does not use what others may change")
 
 // Dir is a directory that was found. It stays the same whatever is renamed.
 type Dir struct {

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"mneme/errkind"
 	"mneme/internal/awsconf"
 	"mneme/versionlog"
 
@@ -200,22 +201,17 @@ func call(ctx context.Context, fn func(context.Context) error) error {
 	bounded, cancel := awsconf.WithTimeout(ctx)
 	defer cancel()
 	err := fn(bounded)
-	if err != nil && ctx.Err() != nil && !isSentinel(err) {
+	if err != nil && ctx.Err() != nil && !isVerdict(err) {
 		return ctx.Err()
 	}
 	return awsconf.Explain(err)
 }
 
-func isSentinel(err error) bool {
-	for _, sentinel := range []error{
-		versionlog.ErrNotFound, versionlog.ErrExists, versionlog.ErrConflict, versionlog.ErrOverlap, versionlog.ErrArchived,
-		versionlog.ErrReadOnly, versionlog.ErrTooLarge, versionlog.ErrInvalid, versionlog.ErrFormat, versionlog.ErrRewritten, versionlog.ErrCorrupt,
-	} {
-		if errors.Is(err, sentinel) {
-			return true
-		}
-	}
-	return false
+// isVerdict reports whether an error says what the log holds, rather than that it could
+// not be asked.
+func isVerdict(err error) bool {
+	k := errkind.Of(err)
+	return k.Final() || k == errkind.Corrupt
 }
 
 // pause waits, unless ctx ends before.

@@ -212,7 +212,7 @@ func attempt(t *testing.T, b *backend, faults ...fault.Fault) map[string]int {
 	if len(faults) == 0 && err != nil {
 		t.Fatal(err)
 	}
-	if err != nil && isSentinel(err) {
+	if err != nil && isVerdict(err) {
 		t.Errorf("a fault became the error %v", err)
 	}
 	l.settledOrFailing()

@@ -48,7 +48,7 @@ func (s *store) finish(b *batch) {
 		switch {
 		case landed:
 			s.succeed(b)
-		case settleErr != nil && isSentinel(settleErr): // such as a store that was deleted
+		case settleErr != nil && isVerdict(settleErr): // such as a store that was deleted
 			b.fail(settleErr)
 		case settleErr != nil || ctx.Err() != nil:
 			b.fail(fmt.Errorf("append to the log: %w", errors.Join(awsconf.Explain(err), awsconf.Explain(settleErr))))

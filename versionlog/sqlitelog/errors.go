@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"mneme/errkind"
 	"mneme/versionlog"
 
 	"github.com/ncruces/go-sqlite3"
@@ -14,7 +15,7 @@ import (
 
 // ErrBusy says that another process held the log for longer than a caller
 // waits, 10 seconds.
-var ErrBusy = errors.New("another process holds the log")
+var ErrBusy = errkind.New(errkind.Unavailable, "another process holds the log")
 
 // busyTimeout is how long a lock is waited for. Tests shorten it.
 var busyTimeout = 10 * time.Second
