@@ -2,6 +2,7 @@ package tests
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -277,6 +278,62 @@ func TestUnmountOfStoppedDaemon(t *testing.T) {
 	}
 	if got := strings.Count(e.must(t, "cat", "notes:/f"), "\n"); got < n {
 		t.Errorf("%d lines were acknowledged, %d are there", n, got)
+	}
+}
+
+// executes has a file of a mount open, which it closes by executing another program.
+const executes = `import os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+print("open", flush=True)
+sys.stdin.read(1)
+os.execv("/bin/true", ["true"])`
+
+// virtualMemory is how many KiB a process has mapped. It can be read of one that
+// executes a program.
+func virtualMemory(pid int) (kib int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, after, _ := strings.Cut(string(text), "\nVmSize:")
+	_, _ = fmt.Sscan(after, &kib)
+	return kib
+}
+
+// TestUnmountDoesNotWaitForUsers holds that `mneme unmount` ends though a process that
+// uses the mount cannot be asked what it has open: it executes a program, and waits
+// for the daemon to hear of the files that are closed by that.
+func TestUnmountDoesNotWaitForUsers(t *testing.T) {
+	t.Parallel()
+	needTools(t, "python3")
+	e := newEnv(t)
+	m := e.mount(t, "notes")
+	user := exec.Command("python3", "-c", executes, filepath.Join(m.dir, "f"))
+	user.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	in, errIn := user.StdinPipe()
+	out, errOut := user.StdoutPipe()
+	if err := errors.Join(errIn, errOut, user.Start()); err != nil {
+		t.Fatal(err)
+	}
+	line(t, bufio.NewReader(out))
+	before := virtualMemory(user.Process.Pid)
+	m.over = true
+	if err := syscall.Kill(m.pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	awaitUntil(t, "the daemon is stopped", func() bool { return len(m.threads("TD")) == len(m.threads("")) })
+	if _, err := in.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	awaitUntil(t, "the program has no memory of its own any more", func() bool { return virtualMemory(user.Process.Pid) < before/2 })
+	if r := e.mneme("unmount", "--at", m.at); r.code != 1 || !strings.Contains(r.stderr, "has not ended") {
+		t.Errorf("unmount: %v", r)
+	}
+	if left := mountsBelow(m.at); len(left) > 0 {
+		t.Errorf("left mounted: %v", left)
+	}
+	if err := errors.Join(user.Wait(), syscall.Kill(m.pid, syscall.SIGCONT)); err != nil {
+		t.Error(err)
+	}
+	if !m.wait(mountPatience) {
+		t.Errorf("the daemon goes on\n%s", m.stderr)
 	}
 }
 
