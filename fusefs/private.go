@@ -134,16 +134,17 @@ func (fs *fileSystem) keepMode(n *node, mode uint32) fuse.Status {
 // before is no memory. Where the commit may be made though it has failed, the path
 // stays remembered.
 func (s *store) keepingMode(n *node, path string, before *versionlog.Version, commit func() error) error {
-	if err := s.beforeMemory(n, path, before); err != nil {
+	undo, err := s.beforeMemory(n, path, before)
+	if err != nil {
 		return err
 	}
-	err := commit()
+	err = commit()
 	var changes []private.Change
 	switch {
 	case err == nil:
 		changes = s.afterMemory(n)
 	case refusesContent(err) || err == s.fs.opts.ConflictErrno:
-		changes = s.forgetPath(path)
+		changes = undo
 	}
 	if err := s.notePrivate(changes...); err != nil { // the path stays remembered
 		s.fs.log.Warn("a private file", "store", s.slug(), "path", path, "err", err)
@@ -151,23 +152,31 @@ func (s *store) keepingMode(n *node, path string, before *versionlog.Version, co
 	return err
 }
 
-// beforeMemory remembers the mode of n by a path.
-func (s *store) beforeMemory(n *node, path string, before *versionlog.Version) error {
+// beforeMemory remembers the mode of n by a path, and returns what undoes that.
+func (s *store) beforeMemory(n *node, path string, before *versionlog.Version) (undo []private.Change, err error) {
 	s.fs.mu.RLock()
 	mode := n.mode
 	s.fs.mu.RUnlock()
 	if !n.isPrivate(mode) {
-		return nil
+		return nil, nil
 	}
 	if before != nil {
 		if _, needed := n.change(before.MemoryID, mode); !needed {
-			return nil
+			return nil, nil
 		}
 	}
-	if c, needed := n.change(path, mode); needed {
-		return s.notePrivate(c)
+	c, needed := n.change(path, mode)
+	if !needed {
+		return nil, nil
 	}
-	return nil
+	undo = []private.Change{s.asItIs(path)}
+	return undo, s.notePrivate(c)
+}
+
+// asItIs is the change that makes what is remembered of a key what it is now.
+func (s *store) asItIs(key string) private.Change {
+	mode, known := s.private.Get(key)
+	return private.Change{Key: key, Mode: mode, Forget: !known}
 }
 
 // afterMemory is what has to be noted of n, which has become a memory.
@@ -227,9 +236,10 @@ func (s *store) movePrivate(from, to string) (end func(moved bool), err error) {
 	})
 	var there, old, undo []private.Change
 	for key, e := range found {
-		there = append(there, private.Change{Key: to + key[len(from):], Mode: e.Mode})
+		moved := to + key[len(from):]
+		there = append(there, private.Change{Key: moved, Mode: e.Mode})
 		old = append(old, private.Change{Key: key, Forget: true})
-		undo = append(undo, private.Change{Key: to + key[len(from):], Forget: true})
+		undo = append(undo, s.asItIs(moved))
 	}
 	if err := s.notePrivate(there...); err != nil {
 		return nil, err

@@ -168,6 +168,30 @@ func TestPrivateBeforeItIsAMemory(t *testing.T) {
 	r.wantModes("644 /lost")
 }
 
+// What fails leaves what is private as it was.
+func TestPrivateAfterFailure(t *testing.T) {
+	dir := t.TempDir()
+	r := newRig(t, "/from/deep/file", "/to/deep/file")
+	r.remount(0o755, dir)
+	for path, mode := range map[string]uint32{"/from": 0o711, "/from/deep": 0o700, "/to": 0o700, "/to/deep": 0o750} {
+		r.wantOK(r.chmod(path, mode))
+	}
+	if status := r.rename("/from", "/to", 0); status != fuse.Status(syscall.ENOTEMPTY) {
+		t.Errorf("rename over what is not empty: %v", status)
+	}
+	r.remount(0o755, dir)
+	r.wantModes("711 /from", "700 /from/deep", "700 /to", "750 /to/deep")
+
+	r.remove("/to/deep/file")
+	r.follow()
+	r.log.early = func() { r.write("/to/file", "another's") }
+	if status := r.create("/to", 0o600); status.Ok() {
+		t.Error("a file was made in the place of another session's directory")
+	}
+	r.remount(0o755, dir)
+	r.wantModes("700 /to")
+}
+
 // A temporary file whose mount was killed is as private when it comes back.
 func TestPrivateComesBack(t *testing.T) {
 	dir := t.TempDir()
