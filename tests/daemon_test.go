@@ -88,3 +88,21 @@ func TestService(t *testing.T) {
 		}
 	}
 }
+
+// TestMountThatCannotServe holds that a mount leaves no directory of its own where what
+// comes after mounting fails.
+func TestMountThatCannotServe(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.store("notes")
+	at := filepath.Join(e.dir, "made")
+	for _, want := range []bool{false, true} {
+		r := e.mneme("mount", "notes", "--at", at, "--background", "--metrics-addr", "192.0.2.1:9") // which is nobody's
+		if _, err := os.Stat(at); r.code == 0 || (err == nil) != want || len(mountsBelow(at)) > 0 {
+			t.Errorf("%v\nafter that there is %v, %v", r, err, mountsBelow(at))
+		}
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

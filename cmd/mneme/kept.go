@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -54,17 +55,33 @@ func (c *mountCmd) connect(ctx context.Context, stores []*memory.Store, o *fusef
 	defer site.Close()
 	dir := site.Path()
 	o.On = site.File
-	server, err := fusefs.Mount(ctx, dir, stores, o)
-	if err != nil && site.Made() {
-		_ = syscall.Rmdir(dir) // unless something is in it by now
+	if site.Made() {
+		c.made = dir
 	}
-	if err == nil && c.keeper != nil {
+	server, err := fusefs.Mount(ctx, dir, stores, o)
+	if err != nil {
+		return nil, "", errors.Join(err, c.removeMade())
+	}
+	if c.keeper != nil {
 		err = c.keeper.tell(tellMounted, server.Device(), int(server.Journal().File().Fd()))
 		if err == nil {
 			err = c.keeper.tell(tellServing)
 		}
 	}
 	return server, dir, err
+}
+
+// removeMade removes the directory that was made to mount at, of a mount that failed,
+// unless something is in it by now.
+func (c *mountCmd) removeMade() error {
+	if c.made == "" {
+		return nil
+	}
+	err := syscall.Rmdir(c.made)
+	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.ENOENT) {
+		return nil
+	}
+	return err
 }
 
 // takeOver goes on with a mount when its keeper says so.

@@ -64,6 +64,7 @@ type mountCmd struct {
 
 	log    *slog.Logger
 	keeper *keeperLink // of a process that has one, else nil
+	made   string      // the directory that was made to mount at; "" where there was one
 }
 
 func (c *mountCmd) Help() string {
@@ -244,11 +245,11 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	announced.Recovered = newLeft(server.Recovered())
 	metrics, err := c.startMetrics(server, lib, &announced)
 	if err != nil {
-		return nil, errors.Join(err, server.Close())
+		return nil, errors.Join(err, server.Close(), c.removeMade())
 	}
 	defer func() { err = errors.Join(err, metrics.close()) }()
 	if err := ready(announced); err != nil {
-		return nil, errors.Join(err, server.Close())
+		return nil, errors.Join(err, server.Close(), c.removeMade())
 	}
 	what := "mounted"
 	if c.keeper.takesOver() {
