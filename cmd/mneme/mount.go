@@ -257,6 +257,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	}
 	c.log.Info(what, "version", buildVersion(), "pid", os.Getpid(), "dir", dir, "stores", wanted, "session", c.Session)
 	c.tellService(serviceReady)
+	defer c.noteCaller(ctx, lib, wanted)()
 	c.log.Info("ending", "cause", c.awaitEnd(ctx, server))
 	c.tellService(serviceStopping)
 	err = server.Close()

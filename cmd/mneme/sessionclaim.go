@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,12 +10,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"mneme/conflict"
 	"mneme/internal/durable"
+	"mneme/internal/quote"
 	"mneme/internal/safepath"
 )
 
@@ -31,6 +34,8 @@ type claim struct {
 	Host    string    `json:"host"`
 	PID     int       `json:"pid"` // of the daemon, or its keeper
 	Since   time.Time `json:"since"`
+
+	Caller string `json:"caller,omitempty"` // in AWS: an ARN, as STS tells it
 }
 
 // claimSession claims a session for this process, until it ends or closes the file.
@@ -42,8 +47,7 @@ func claimSession(conflictsDir, session string) (*os.File, error) {
 	}
 	defer root.Close()
 	sweepClaims(root)
-	sum := sha256.Sum256([]byte(session))
-	name := hex.EncodeToString(sum[:16])
+	name := claimName(session)
 	for {
 		f, locked, err := lockClaim(root, name)
 		switch {
@@ -62,11 +66,18 @@ func claimSession(conflictsDir, session string) (*os.File, error) {
 	}
 }
 
+func claimName(session string) string {
+	sum := sha256.Sum256([]byte(session))
+	return hex.EncodeToString(sum[:16])
+}
+
 // writeClaim says in its file, in place of an earlier claim, that this process has a
 // session.
 func writeClaim(f *os.File, session string) error {
 	host, _ := os.Hostname()
-	text, err := json.Marshal(claim{session, os.Geteuid(), loginName(), host, os.Getpid(), time.Now().UTC().Truncate(time.Second)})
+	text, err := json.Marshal(claim{
+		Session: session, UID: os.Geteuid(), User: loginName(), Host: host, PID: os.Getpid(), Since: time.Now().UTC().Truncate(time.Second),
+	})
 	if err != nil {
 		return err
 	}
@@ -74,6 +85,62 @@ func writeClaim(f *os.File, session string) error {
 	_, writeErr := f.WriteAt(append(text, '\n'), 0)
 	return errors.Join(err, writeErr)
 }
+
+// noteCaller adds to the mount's claim, beside its work, with whose credentials it
+// works, where that can be told. It returns what gives that up, and waits for it.
+func (c *mountCmd) noteCaller(ctx context.Context, lib *library, wanted []wantedStore) (end func()) {
+	if lib.caller == nil || allReadOnly(wanted) {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var noting sync.WaitGroup
+	noting.Go(func() {
+		caller, err := lib.caller(ctx)
+		if err == nil {
+			err = noteCaller(lib.conflictsDir, c.Session, c.pid(), caller)
+		}
+		if err != nil {
+			c.log.Debug("note whose credentials these are", "err", err)
+		}
+	})
+	return func() {
+		cancel()
+		noting.Wait()
+	}
+}
+
+// noteCaller adds to the claim that the mount of a process has on a session with whose
+// credentials it works. A claim of another process is left alone.
+func noteCaller(conflictsDir, session string, pid int, caller string) error {
+	root, err := safepath.OpenRoot(filepath.Join(conflictsDir, sessionsName))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	f, err := safepath.OpenFile(root, claimName(session), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := safepath.ReadAll(f)
+	if err != nil {
+		return err
+	}
+	var c claim
+	if err := json.Unmarshal(text, &c); err != nil || c.Session != session || c.PID != pid {
+		return err
+	}
+	c.Caller = caller[:min(len(caller), maxCaller)]
+	if text, err = json.Marshal(c); err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	_, err = f.WriteAt(text, 0)
+	return errors.Join(err, f.Truncate(int64(len(text)))) // after, so that readers find a whole claim
+}
+
+// maxCaller is how long an ARN is at most, in bytes (IAM quotas).
+const maxCaller = 2048
 
 // lockClaim opens the file of a claim, and locks it unless another process has.
 func lockClaim(root *os.Root, name string) (f *os.File, locked bool, err error) {
@@ -100,6 +167,9 @@ func claimed(f *os.File, session string) error {
 	text, err := safepath.ReadAll(f)
 	if err == nil && json.Unmarshal(text, &c) == nil {
 		of = fmt.Sprintf("the mount of process %d, of user %s, since %s", c.PID, printable(c.User), localTime(c.Since))
+		if c.Caller != "" {
+			of += ", with the credentials of " + quote.Name(c.Caller)
+		}
 	}
 	return fmt.Errorf("session %s is %w by %s; each mount is one session: leave out --session, or choose another", session, errInUse, of)
 }

@@ -124,6 +124,8 @@ type library struct {
 	// not, and of one to be written that it takes commits. Nil: they are where the log
 	// is, and it says so itself.
 	reach func(ctx context.Context, storeID string, toWrite bool) error
+	// caller returns whose credentials the backend works with. Nil: it has none.
+	caller func(ctx context.Context) (string, error)
 	// checkFree says why nothing more is to be stored on the disk that the library is
 	// on, of which minFree is a reserve, and nil its default. Nil: it is on none.
 	checkFree func(minFree *byteSize) error

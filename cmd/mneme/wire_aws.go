@@ -125,6 +125,7 @@ func (t awsTable) open(ctx context.Context, opts openOptions) (*library, error) 
 		}
 		return s3cas.Open(clients.S3, t.bucket, "stores/"+storeID).Reach(ctx)
 	}
+	l.caller = clients.Caller
 	l.requests = requests.Snapshot
 	return l, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
 )
@@ -64,6 +65,9 @@ type Clients struct {
 	S3       *s3.Client
 	DynamoDB *dynamodb.Client
 	Region   string
+
+	sts       *sts.Client
+	plainHTTP bool // Options.PlainHTTP
 
 	http  *http.Client
 	owner atomic.Pointer[string] // see ExpectBucketOwner; nil is none
@@ -134,7 +138,7 @@ func LoadFrom(ctx context.Context, opts *Options, fixed *Fixed) (*Clients, error
 	}
 	retryer := newRetryer(cmp.Or(fixed.FirstPause, firstPause))
 	client := &http.Client{Transport: transport(cfg.HTTPClient, opts, fixed.Attempt), CheckRedirect: followNone}
-	clients := &Clients{Region: cfg.Region, http: client}
+	clients := &Clients{Region: cfg.Region, http: client, plainHTTP: opts.PlainHTTP, sts: newSTS(cfg, client)}
 	clients.S3 = s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.HTTPClient, o.Retryer = client, retryer
 		if fixed.S3Endpoint != "" {
