@@ -78,7 +78,7 @@ func TestAWSPolicies(t *testing.T) {
 }
 
 // TestAWSSetupPolicy: the policy for setup is enough to make everything, once and
-// again, and to read no memory.
+// again, and to read no memory and no history.
 func TestAWSSetupPolicy(t *testing.T) {
 	t.Parallel()
 	p := newAWSPlace(t)
@@ -92,9 +92,12 @@ func TestAWSSetupPolicy(t *testing.T) {
 	}
 	fresh.must("", "store", "create", "notes")
 	fresh.must("one\n", "write", "notes:/a.md")
-	if e := at.mneme("", "cat", "notes:/a.md"); e.code != 5 || !strings.Contains(e.stderr, "access denied") {
-		t.Errorf("mneme cat: exit code %d, %s", e.code, e.stderr)
+	for _, args := range [][]string{{"cat", "notes:/a.md"}, {"log", "notes"}, {"ls", "notes"}} {
+		if e := at.mneme("", args...); e.code != 5 || !strings.Contains(e.stderr, "access denied") {
+			t.Errorf("mneme %v: exit code %d, %s%s", args, e.code, e.stdout, e.stderr)
+		}
 	}
+	at.must("", "setup") // of a table with stores
 }
 
 // session is what an agent does in a mount: new files, changes, appends, saves

@@ -109,8 +109,10 @@ func (a arns) setup() []Statement {
 			"s3:GetBucketVersioning", "s3:PutBucketVersioning", "s3:GetLifecycleConfiguration", "s3:PutLifecycleConfiguration"}, a.ofBucket()),
 		allow("Table", []string{
 			"dynamodb:CreateTable", "dynamodb:DescribeTable", "dynamodb:UpdateTable", "dynamodb:DescribeTimeToLive", "dynamodb:UpdateTimeToLive",
-			"dynamodb:DescribeContinuousBackups", "dynamodb:UpdateContinuousBackups", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem",
+			"dynamodb:DescribeContinuousBackups", "dynamodb:UpdateContinuousBackups",
 		}, a.ofTable()),
+		allow("Format", []string{"dynamodb:GetItem", "dynamodb:PutItem"}, a.ofTable()).when(leadingOperator, leadingKeys, "FORMAT"),
+		allow("Stores", []string{"dynamodb:Query"}, a.ofTable()).when(leadingOperator, leadingKeys, "STORES"),
 	}
 }
 

@@ -137,3 +137,15 @@ func TestEveryTableOfStoresIsKnown(t *testing.T) {
 		t.Errorf("known are %q, tables with rows of stores are %q", known, there)
 	}
 }
+
+// TestForeignTriggerDoesNotRun: a process that can write the database does not make one
+// that commits to it act.
+func TestForeignTriggerDoesNotRun(t *testing.T) {
+	dir, s := newLog(t)
+	change(t, dir, `CREATE TABLE stolen (x)`, `CREATE TRIGGER spy AFTER INSERT ON commits BEGIN INSERT INTO stolen VALUES (new.record); END`)
+	l := openTest(t, dir, nil)
+	put(t, l, s.ID, "/b", "2")
+	if stolen := texts(t, raw(t, dir), `SELECT count(*) FROM stolen`); stolen[0] != "0" {
+		t.Errorf("the trigger has run %s times", stolen[0])
+	}
+}
