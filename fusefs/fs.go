@@ -134,7 +134,7 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 		patience:      ordinaryPatience,
 		grown:         make(chan struct{}, 1),
 		allKept:       make(chan struct{}),
-		looks:         looks{of: map[string]*oneLook{}},
+		looks:         newLooks(),
 		budget:        newBudget(opts.MaxMemory, stores),
 	}
 	fs.pushed.L = &fs.mu

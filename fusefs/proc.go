@@ -3,12 +3,9 @@ package fusefs
 import (
 	"io"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,91 +27,14 @@ func seesProcesses() bool {
 	return err == nil && self == strconv.Itoa(os.Getpid())
 }
 
-// A question about processes is answered by looking through /proc, and a process can
-// have as many descriptors, and make as many mounts, as it likes. So that no process
-// takes the daemon's time from others, one look at a time is taken for each, and each is
-// bounded. What is not found within these bounds is unknown.
-//
 // A process may be closing a file of the mount because it executes a program, and waits
 // for the answer. What the kernel tells of it only after that must not be asked for: the
-// links in its "fd", and its "stat" (exec_update_lock; seen on Linux 6.18).
-const (
-	maxDescriptors = 2048                  // that a look goes through, of all processes together
-	maxGenerations = 64                    // of ancestors
-	maxMountinfo   = 1 << 20               // bytes
-	maxLook        = 50 * time.Millisecond // of processor time
-)
-
-// look is one look through /proc for a file of the mount.
-type look struct {
-	inode, device string
-	descriptors   int           // still to be gone through
-	ends          time.Duration // of this thread's processor time
-}
-
-// looks has the processes for which somebody looks through /proc.
-type looks struct {
-	mu sync.Mutex
-	of map[string]*oneLook // by process
-}
-
-type oneLook struct {
-	sync.Mutex
-	users int
-}
-
-// begin waits until nobody else looks for the process of a thread. What it returns ends
-// the look.
-func (l *looks) begin(thread uint64) (end func()) {
-	status, _ := os.ReadFile(procDir(thread) + "/status")
-	process := field(status, "Tgid")
-	l.mu.Lock()
-	one := l.of[process]
-	if one == nil {
-		one = &oneLook{}
-		l.of[process] = one
-	}
-	one.users++
-	l.mu.Unlock()
-	one.Lock()
-	return func() {
-		one.Unlock()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if one.users--; one.users == 0 {
-			delete(l.of, process)
-		}
-	}
-}
-
-// withLook takes a look, for a thread, at who has the file with that inode number of
-// this mount open.
-func (fs *fileSystem) withLook(thread, inode uint64, answer func(*look) answer) answer {
-	if fs.blind || thread == 0 {
-		return unknown
-	}
-	defer fs.looks.begin(thread)()
-	runtime.LockOSThread() // whose time counts
-	defer runtime.UnlockOSThread()
-	fs.mu.RLock()
-	device := fs.device
-	fs.mu.RUnlock()
-	return answer(&look{
-		inode: strconv.FormatUint(inode, 10), device: device, descriptors: maxDescriptors, ends: processorTime() + maxLook,
-	})
-}
-
-// processorTime is how long this thread has run.
-func processorTime() time.Duration {
-	var at unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &at) // which every Linux has
-	return time.Duration(at.Nano())
-}
+// targets of the links in its "fd", and its "stat" (exec_update_lock; seen on Linux 6.18).
 
 // hasOpen says whether the process of a thread has the file with that inode number of
 // this mount open for writing.
 func (fs *fileSystem) hasOpen(thread uint32, inode uint64) answer {
-	return fs.withLook(uint64(thread), inode, func(l *look) answer { return l.hasOpen(uint64(thread)) })
+	return fs.withLook(uint64(thread), inode, func(l *look) answer { return l.hasOpen(uint64(thread), l.process) })
 }
 
 // writtenOn says whether the process of a thread, or one that it descends from, has
@@ -125,10 +45,11 @@ func (fs *fileSystem) writtenOn(thread uint32, inode uint64) answer {
 	return fs.withLook(uint64(thread), inode, func(l *look) answer { return l.writtenOn(uint64(thread)) })
 }
 
-func (l *look) writtenOn(pid uint64) answer {
-	if open := l.hasOpen(pid); open != no {
+func (l *look) writtenOn(thread uint64) answer {
+	if open := l.hasOpen(thread, l.process); open != no {
 		return open
 	}
+	pid := thread
 	for range maxGenerations {
 		status, err := os.ReadFile(procDir(pid) + "/status")
 		if err != nil {
@@ -138,26 +59,26 @@ func (l *look) writtenOn(pid uint64) answer {
 		if err != nil || pid <= 1 {
 			return no
 		}
-		switch open := l.hasOpen(pid); {
+		switch open := l.hasOpen(pid, pid); {
 		case open == yes:
 			return yes
-		case l.over():
+		case l.givenUp:
 			return unknown
 		}
 	}
 	return unknown
 }
 
-// over reports whether the look has come to an end before it has seen everything.
-func (l *look) over() bool { return l.descriptors <= 0 || processorTime() > l.ends }
-
 func procDir(pid uint64) string { return "/proc/" + strconv.FormatUint(pid, 10) }
 
-// hasOpen looks through what proc_pid_fdinfo(5) says of a process. Inode
-// numbers of "ino" are there since Linux 5.14.
-func (l *look) hasOpen(pid uint64) answer {
+// hasOpen looks through what /proc says of the descriptors of a thread of a process.
+func (l *look) hasOpen(thread, process uint64) answer {
 	const batch = 64
-	dir := procDir(pid)
+	if l.looks.rests(process) {
+		l.givenUp = true
+		return unknown
+	}
+	dir := procDir(thread)
 	list, err := os.Open(dir + "/fdinfo")
 	if err != nil {
 		return unknown
@@ -173,6 +94,7 @@ func (l *look) hasOpen(pid uint64) answer {
 		}
 		for _, name := range names {
 			if l.over() {
+				l.giveUp(process)
 				return unknown
 			}
 			l.descriptors--
@@ -184,14 +106,33 @@ func (l *look) hasOpen(pid uint64) answer {
 }
 
 // isWriter reports whether a descriptor of the process that a directory of /proc is
-// about is of the file, and can write.
+// about is of the file, and can write. The mode of the link in "fd" tells what can
+// write, the first lines in "fdinfo" (proc_pid_fdinfo(5)) the file; inode numbers of
+// "ino" are there since Linux 5.14. For "fdinfo" the kernel makes up all lines whatever
+// is read of them, which for inotify, whose descriptors do not write, are many.
 func (l *look) isWriter(dir, name string) bool {
-	info, err := os.ReadFile(dir + "/fdinfo/" + name)
+	var link unix.Stat_t
+	if err := unix.Lstat(dir+"/fd/"+name, &link); err == nil && link.Mode&0o200 == 0 {
+		return false
+	}
+	info, err := l.looks.read(dir + "/fdinfo/" + name)
 	if err != nil || field(info, "ino") != l.inode {
 		return false
 	}
 	flags, _ := strconv.ParseUint(field(info, "flags"), 8, 64)
 	return flags&syscall.O_ACCMODE != syscall.O_RDONLY && deviceOf(dir, field(info, "mnt_id")) == l.device
+}
+
+// readStart reads the first lines of a file in /proc.
+func readStart(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text := make([]byte, 256)
+	n, err := f.Read(text)
+	return text[:max(0, n)], err
 }
 
 // field returns the value of a line "name:\tvalue", or "".

@@ -4,7 +4,6 @@ import (
 	"os"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
@@ -57,78 +56,5 @@ func TestEmptiedByUnknown(t *testing.T) {
 			r.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
 			r.wantStored("/f", "")
 		})
-	}
-}
-
-// TestLookIsBounded: a process with many descriptors is not looked through to the end.
-// What has not been seen is unknown.
-func TestLookIsBounded(t *testing.T) {
-	const nowhere = 1 << 40 // no file has such a number
-	r := newRig(t)
-	self := uint64(os.Getpid())
-	for range 300 {
-		f, err := os.Open(os.DevNull)
-		r.must(err)
-		defer f.Close()
-	}
-	own := 0 // descriptors
-	for _, test := range []struct {
-		name string
-		look func(*look) answer
-		want answer
-	}{
-		{"to the end", func(l *look) answer {
-			l.descriptors, l.ends = 1<<20, time.Hour
-			open := l.hasOpen(self)
-			own = 1<<20 - l.descriptors
-			return open
-		}, no},
-		{"at fewer descriptors than there are", func(l *look) answer {
-			l.descriptors, l.ends = 300, time.Hour
-			return l.hasOpen(self)
-		}, unknown},
-		{"for too long", func(l *look) answer {
-			l.ends = 0
-			return l.hasOpen(self)
-		}, unknown},
-		{"at no ancestors", func(l *look) answer {
-			l.descriptors, l.ends = own, time.Hour
-			return l.writtenOn(self)
-		}, unknown},
-	} {
-		if got := r.fs.withLook(self, nowhere, test.look); got != test.want {
-			t.Errorf("a look %s: %v, want %v", test.name, got, test.want)
-		}
-	}
-}
-
-// TestLooksOfOneProcess: of two looks for threads of one process the second waits for
-// the first; another process's does not.
-func TestLooksOfOneProcess(t *testing.T) {
-	l := looks{of: map[string]*oneLook{}}
-	self := uint64(os.Getpid())
-	end := l.begin(self)
-	l.begin(uint64(os.Getppid()))()
-	waited := make(chan struct{})
-	go func() {
-		defer close(waited)
-		l.begin(self)()
-	}()
-	for users := 0; users < 2; time.Sleep(time.Millisecond) {
-		l.mu.Lock()
-		for _, one := range l.of {
-			users = one.users
-		}
-		l.mu.Unlock()
-	}
-	select {
-	case <-waited:
-		t.Error("two looks are taken for one process")
-	default:
-	}
-	end()
-	<-waited
-	if len(l.of) != 0 {
-		t.Errorf("%d processes are remembered", len(l.of))
 	}
 }
