@@ -36,6 +36,9 @@ func runTests(m *testing.M) (code int) {
 	if text, ok := os.LookupEnv(callsOrder); ok {
 		return makeCalls(text)
 	}
+	if text, ok := os.LookupEnv(savesOrder); ok {
+		return makeSaves(text)
+	}
 	if os.Geteuid() != 0 {
 		return m.Run() // each test says why it is skipped
 	}
