@@ -23,8 +23,9 @@ import (
 //     processors can take, so that a request without a look finds one.
 //  3. Of maxLook only ownLook is every look's. The rest comes from what all looks of the
 //     mount may spend together, lookShare of one processor.
-//  4. A process at which a look was given up is passed over for restAfter times as long
-//     as the look has taken. A single read, which nothing can end, is bounded only so.
+//  4. A process with which a look has come to its end is passed over for restAfter times
+//     as long as the look has taken. A single read, which nothing can end, is bounded
+//     only so.
 //
 // What is found of an ordinary process, of which a look takes less than ownLook, does not
 // depend on what others do.
@@ -52,14 +53,8 @@ type look struct {
 	givenUp       bool          // before it has seen everything
 }
 
-// over reports whether the look has to end, whatever it has seen.
+// over reports whether the look has come to its end, whatever it has seen.
 func (l *look) over() bool { return l.descriptors <= 0 || l.looks.processorTime() > l.ends }
-
-// giveUp ends a look in the middle of a process's descriptors.
-func (l *look) giveUp(process uint64) {
-	l.givenUp = true
-	l.looks.rest(process, l.looks.processorTime()-l.began)
-}
 
 // looks are those of a mount.
 type looks struct {
@@ -186,7 +181,7 @@ func (l *looks) rests(process uint64) bool {
 	return l.now().Before(l.resting[process])
 }
 
-// rest has a process passed over at which a look was given up that has taken so long.
+// rest has a process passed over with which a look has come to its end that took so long.
 func (l *looks) rest(process uint64, taken time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

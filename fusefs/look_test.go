@@ -47,6 +47,7 @@ func TestLookIsBounded(t *testing.T) {
 			return l.writtenOn(self)
 		}, unknown},
 	} {
+		clear(r.fs.looks.resting)
 		if got := r.fs.withLook(self, nowhere, test.look); got != test.want {
 			t.Errorf("a look %s: %v, want %v", test.name, got, test.want)
 		}
@@ -162,6 +163,23 @@ func TestCostlyProcessRests(t *testing.T) {
 	f.wall = f.wall.Add(restAfter * time.Millisecond)
 	if got, n := f.take(maxLook, atSelf); got != unknown || n != 1 {
 		t.Errorf("a later look: %v, after %d descriptors; want %v after 1", got, n, unknown)
+	}
+	f = newFakeLooks(0)
+	last, err := unix.FcntlInt(os.Stderr.Fd(), unix.F_DUPFD_CLOEXEC, 900) // the last in the list
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(last)
+	f.looks.read = func(name string) ([]byte, error) {
+		if filepath.Base(name) == strconv.Itoa(last) {
+			f.processor += time.Second
+		}
+		return readStart(name)
+	}
+	for _, want := range []answer{no, unknown} {
+		if got, _ := f.take(maxLook, atSelf); got != want {
+			t.Errorf("a look at a process whose last descriptor takes long: %v, want %v", got, want)
+		}
 	}
 	f = newFakeLooks(0)
 	f.rest(uint64(os.Getppid()), time.Second)

@@ -71,14 +71,23 @@ func (l *look) writtenOn(thread uint64) answer {
 
 func procDir(pid uint64) string { return "/proc/" + strconv.FormatUint(pid, 10) }
 
-// hasOpen looks through what /proc says of the descriptors of a thread of a process.
+// hasOpen looks through what /proc says of the descriptors of a thread of a process,
+// unless that process is to be passed over.
 func (l *look) hasOpen(thread, process uint64) answer {
-	const batch = 64
 	if l.looks.rests(process) {
 		l.givenUp = true
 		return unknown
 	}
-	dir := procDir(thread)
+	open := l.scan(procDir(thread))
+	if l.over() { // be it with the last descriptor
+		l.looks.rest(process, l.looks.processorTime()-l.began)
+	}
+	return open
+}
+
+// scan is hasOpen of the process that a directory of /proc is about.
+func (l *look) scan(dir string) answer {
+	const batch = 64
 	list, err := os.Open(dir + "/fdinfo")
 	if err != nil {
 		return unknown
@@ -94,7 +103,7 @@ func (l *look) hasOpen(thread, process uint64) answer {
 		}
 		for _, name := range names {
 			if l.over() {
-				l.giveUp(process)
+				l.givenUp = true
 				return unknown
 			}
 			l.descriptors--
