@@ -77,17 +77,31 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// Is makes what credentials are refused for an fs.ErrPermission, and a missing
-// bucket or table an ErrMissing.
-func (e *explained) Is(target error) bool {
+// Kind says whether credentials are refused, a bucket or table is missing, or a server
+// does not do what it is asked for now.
+func (e *explained) Kind() errkind.Kind {
 	begins := func(advice ...string) bool {
 		return slices.ContainsFunc(advice, func(a string) bool { return strings.HasPrefix(e.text, a) })
 	}
+	switch {
+	case begins(accessDenied, noCredentials, badKey, badSecret, expired):
+		return errkind.Denied
+	case begins(noBucket, noTable):
+		return errkind.Missing
+	case begins(throttled, serverTrouble):
+		return errkind.Unavailable
+	}
+	return errkind.Unknown
+}
+
+// Is makes what credentials are refused for an fs.ErrPermission, and a missing
+// bucket or table an ErrMissing.
+func (e *explained) Is(target error) bool {
 	switch target {
 	case fs.ErrPermission:
-		return begins(accessDenied, noCredentials, badKey, badSecret, expired)
+		return e.Kind() == errkind.Denied
 	case ErrMissing:
-		return begins(noBucket, noTable)
+		return e.Kind() == errkind.Missing
 	}
 	return false
 }
