@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,7 +16,10 @@ import (
 // flood is what a process of the agent's does in the mount "flooded", until it is
 // killed: a Python program in that directory of the store, which says "ready" when it
 // has prepared itself.
-type flood struct{ name, program string }
+type flood struct {
+	name, program string
+	delay         time.Duration // that others' saves may have all the same; 0 is mostDelay
+}
 
 // ready begins a program.
 const ready = `
@@ -45,7 +49,7 @@ def close_all():
 `
 
 var floods = []flood{
-	{"scratch files up to the budget", withFiles + `
+	{name: "scratch files up to the budget", program: withFiles + `
 ready()
 while True:
     files = []
@@ -59,7 +63,7 @@ while True:
         os.close(file)
         os.unlink("scratch%d~" % i)
 `},
-	{"closing among 15,000 descriptors, in 4 generations", withFiles + closing + `
+	{name: "closing among 15,000 descriptors, in 4 generations", program: withFiles + closing + `
 for i in range(15000):
     os.open("/dev/null", os.O_RDWR)
 for generation in range(3):
@@ -67,13 +71,13 @@ for generation in range(3):
         os.wait()
 close_all()
 `},
-	{"closing in 8 processes", closing + `
+	{name: "closing in 8 processes", program: closing + `
 for sibling in range(7):
     if os.fork() == 0:
         break
 close_all()
 `},
-	{"closing in 8 processes with 15,000 descriptors", withFiles + closing + `
+	{name: "closing in 8 processes with 15,000 descriptors", program: withFiles + closing + `
 for i in range(15000):
     os.open("/dev/null", os.O_RDWR)
 for sibling in range(7):
@@ -81,7 +85,7 @@ for sibling in range(7):
         break
 close_all()
 `},
-	{"closing among 100 inotify descriptors with 1,000 watches", withFiles + closing + `
+	{name: "closing among 100 inotify descriptors with 1,000 watches", program: withFiles + closing + `
 import ctypes, tempfile
 libc = ctypes.CDLL(None)
 with tempfile.TemporaryDirectory(dir="/dev/shm") as dir:
@@ -94,7 +98,7 @@ with tempfile.TemporaryDirectory(dir="/dev/shm") as dir:
             libc.inotify_add_watch(notify, name, 0xfff)
 close_all()
 `},
-	{"closing beside a file with 10,000 locks", withFiles + closing + `
+	{name: "closing beside a file with 10,000 locks", program: withFiles + closing + `
 import fcntl, tempfile
 file = tempfile.TemporaryFile(dir="/dev/shm")
 for i in range(10000):
@@ -103,7 +107,7 @@ for i in range(100):
     os.dup(file.fileno())
 close_all()
 `},
-	{"directories up to the budget", `
+	{name: "directories up to the budget", program: `
 ready()
 while True:
     made = 0
@@ -116,7 +120,7 @@ while True:
     for i in range(made):
         os.rmdir("d%d" % i)
 `},
-	{"renaming a directory of 2,000 files", `
+	{name: "renaming a directory of 2,000 files", program: `
 os.makedirs("from0")
 for i in range(2000):
     with open("from0/%d" % i, "w") as file:
@@ -126,8 +130,8 @@ i = 0
 while True:
     os.rename("from%d" % i, "from%d" % (i + 1))
     i += 1
-`},
-	{"rewriting a file of 100 KB", `
+`, delay: 300 * time.Millisecond}, // one commit, and the next one of its mount waits for it
+	{name: "rewriting a file of 100 KB", program: `
 ready()
 i = 0
 while True:
@@ -139,7 +143,7 @@ while True:
 
 // TestFairness: while one process of a session makes its mount work as hard as it can,
 // 99 of 100 saves, of another process in the same mount and of another session in a
-// mount of its own, take no longer than five times what they take otherwise. It is
+// mount of its own, take no longer than five times what they take otherwise, or than 50 ms. It is
 // measured side by side, so it runs only as torture, or with MNEME_RUNS.
 func TestFairness(t *testing.T) {
 	if !torture() && os.Getenv("MNEME_RUNS") == "" {
@@ -160,8 +164,8 @@ func TestFairness(t *testing.T) {
 				q, l := quiet[mount], flooded[mount]
 				ratio := float64(l.percentile(99)) / float64(q.percentile(99))
 				fmt.Fprintf(&table, "\n%-56s %-8s %10v %10v %10v %10v %7.1f", f.name, mount, q.percentile(50), q.percentile(99), l.percentile(50), l.percentile(99), ratio)
-				if ratio > mostRatio {
-					t.Errorf("99 of 100 saves in the %s mount take up to %v, %.1f times the %v without the flood; want at most %d times", mount, l.percentile(99), ratio, q.percentile(99), mostRatio)
+				if most := max(mostRatio*q.percentile(99), cmp.Or(f.delay, mostDelay)); l.percentile(99) > most {
+					t.Errorf("99 of 100 saves in the %s mount take up to %v, %.1f times the %v without the flood; want at most %v", mount, l.percentile(99), ratio, q.percentile(99), most)
 				}
 			}
 		})
@@ -171,6 +175,7 @@ func TestFairness(t *testing.T) {
 
 const (
 	mostRatio  = 5
+	mostDelay  = 50 * time.Millisecond
 	saves      = 1000
 	savesPause = 2 * time.Millisecond
 )
