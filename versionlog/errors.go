@@ -35,8 +35,8 @@ var (
 
 // ConflictError says which expectations did not hold, and what is there.
 type ConflictError struct {
-	StoreID   string
-	Conflicts []Conflict // at least one
+	StoreID   string     `json:"store_id"`
+	Conflicts []Conflict `json:"conflicts"` // at least one
 }
 
 // Conflict is one expectation that did not hold.
