@@ -317,10 +317,14 @@ func testQuota(s *suite) {
 // testStoreQuota: the quota of a store bounds what all sessions add together, from
 // when it is set on, in every log that has the store open.
 func testStoreQuota(s *suite) {
+	setter := s.log
+	if s.cfg.Share != nil {
+		setter = s.cfg.Share(s, s.log)
+	}
 	setQuota := func(q versionlog.Quota) {
 		s.Helper()
 		s.store.Quota = q
-		got, err := s.log.UpdateStore(s.Context(), s.store.ID, versionlog.StoreUpdate{Quota: &q})
+		got, err := setter.UpdateStore(s.Context(), s.store.ID, versionlog.StoreUpdate{Quota: &q})
 		s.must(err)
 		s.equal(got, s.store)
 		got, err = s.log.Store(s.Context(), s.store.ID)
