@@ -34,7 +34,7 @@ func Build(view View, store Store, tip Tip, p *Proposal, now time.Time) (*Commit
 		at = tip.Time
 	}
 	b := builder{
-		view: view, at: at, heads: map[string]*Version{}, revived: map[string]bool{},
+		view: view, at: at, adopts: p.Finished != nil, heads: map[string]*Version{}, revived: map[string]bool{},
 		arriving: map[string]bool{}, leaving: map[string]bool{},
 	}
 	if err := b.checkExpectations(store.ID, p.Changes); err != nil {
@@ -44,6 +44,12 @@ func Build(view View, store Store, tip Tip, p *Proposal, now time.Time) (*Commit
 		if err := b.apply(c); err != nil {
 			return nil, err
 		}
+	}
+	if p.Finished != nil {
+		if err := b.checkOverlaps(); err != nil {
+			return nil, err
+		}
+		return b.adopt(store, tip, p.Finished)
 	}
 	if len(b.versions) == 0 {
 		return &Commit{StoreID: store.ID, Seq: tip.Seq, Digest: tip.Digest, Time: tip.Time}, nil
@@ -69,6 +75,11 @@ func (p *Proposal) validate() error {
 	}
 	if len(p.Changes) > MaxChanges {
 		return fmt.Errorf("%d changes, at most %d: %w", len(p.Changes), MaxChanges, ErrTooLarge)
+	}
+	if p.Finished != nil {
+		if err := p.Finished.Verify(); err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
 	}
 	for _, text := range []string{p.Key, string(p.Actor.Kind), p.Actor.ID, p.Session, p.Message} {
 		if !utf8.ValidString(text) {
@@ -119,9 +130,10 @@ func (c *Change) validate() error {
 type builder struct {
 	view     View
 	at       time.Time           // of the commit
+	adopts   bool                // a finished commit, whose memories have their ids
 	heads    map[string]*Version // by path, as of before the commit
 	versions []Version
-	revived  map[string]bool // ids of deleted memories that the commit brings back
+	revived  map[string]bool // ids of memories that the commit brings back, or adopts
 	arriving map[string]bool // paths that the commit makes live
 	leaving  map[string]bool // paths that the commit frees
 }
@@ -205,6 +217,11 @@ func (b *builder) identify(v *Version, memoryID string) error {
 	newest, err := b.view.Newest(memoryID)
 	if err != nil {
 		return err
+	}
+	if newest == nil && b.adopts && !b.revived[memoryID] {
+		b.revived[memoryID] = true
+		v.MemoryID = memoryID
+		return nil
 	}
 	if newest == nil || newest.Live() || b.revived[memoryID] {
 		return fmt.Errorf("%w: %s: memory %s is not a deleted memory of this store", ErrInvalid, v.Path, memoryID)

@@ -158,6 +158,9 @@ type Proposal struct {
 	// Whoever proposes counts; a commit that only deletes is never refused for it.
 	Quota Quota
 	Used  Usage
+	// Finished is the commit that the changes have become elsewhere, see Import; nil: it
+	// is made now.
+	Finished *Commit
 	// Changes are made together. Each path may stand in one change only, as
 	// Path or as To; every expectation speaks of the state before the commit.
 	Changes []Change

@@ -45,6 +45,7 @@ func Run(t *testing.T, cfg Config) {
 		{"Read", readTests},
 		{"Children", childrenTests},
 		{"State", stateTests},
+		{"Import", importTests},
 		{"Wait", waitTests},
 		{"Lifetime", lifetimeTests},
 	} {

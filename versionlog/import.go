@@ -1,0 +1,119 @@
+package versionlog
+
+import (
+	"context"
+	"fmt"
+	"iter"
+)
+
+// Import appends commits that were made elsewhere to the history of a store, as they
+// are: numbers, ids, times, keys, salts and digests stay. The commits are those of one
+// history, in order. One that the store has already is passed over, for one read, so an
+// import that failed can be repeated; it is best begun behind the tip. Several may
+// import the same history at once.
+//
+// Every commit is held against the state that it is to follow, as Build does with a
+// proposal; quotas do not bound it, and an archived store takes it. The caller stores
+// the contents before.
+//
+// Errors: ErrRewritten when the store has another commit of that number, ErrInvalid when
+// a commit does not follow or does not verify, and those of Log.Commit. The commits
+// before it are in then.
+func Import(ctx context.Context, log Log, storeID string, commits iter.Seq2[*Commit, error]) error {
+	tip, err := log.Tip(ctx, storeID)
+	if err != nil {
+		return err
+	}
+	for c, err := range commits {
+		if err != nil {
+			return err
+		}
+		var failed error
+		if c.Seq > tip.Seq {
+			if failed = importOne(ctx, log, storeID, c); failed == nil {
+				continue
+			}
+			// Another may have imported it meanwhile.
+			if tip, err = log.Tip(ctx, storeID); err != nil {
+				return err
+			}
+		}
+		if c.Seq > tip.Seq {
+			return fmt.Errorf("import commit %d: %w", c.Seq, failed)
+		}
+		if err := isThere(ctx, log, storeID, c); err != nil {
+			return fmt.Errorf("import commit %d: %w", c.Seq, err)
+		}
+	}
+	return nil
+}
+
+// isThere returns nil when a store has a commit, and ErrRewritten when it has another
+// one of that number.
+func isThere(ctx context.Context, log Log, storeID string, c *Commit) error {
+	if c.Seq == 0 {
+		return fmt.Errorf("%w: it has no number", ErrInvalid)
+	}
+	for have, err := range log.Commits(ctx, storeID, c.Seq-1) {
+		if err == nil && have.Digest != c.Digest {
+			err = fmt.Errorf("%w: the store has another one, %.12s", ErrRewritten, have.Digest)
+		}
+		return err
+	}
+	return ErrNotFound // its store has just been deleted
+}
+
+func importOne(ctx context.Context, log Log, storeID string, c *Commit) error {
+	p := &Proposal{Key: c.Key, Actor: c.Actor, Session: c.Session, Message: c.Message, Finished: c}
+	for i := range c.Versions {
+		p.Changes = append(p.Changes, changeOf(&c.Versions[i]))
+	}
+	made, err := log.Commit(ctx, storeID, p)
+	if err == nil && made.Digest != c.Digest {
+		return fmt.Errorf("%w: commit %d has its key", ErrInvalid, made.Seq)
+	}
+	return err
+}
+
+// changeOf is the change that a version was made by.
+func changeOf(v *Version) Change {
+	c := Change{Action: Put, Path: v.Path, Expect: ExpectVersion(v.Parent), Digest: v.Digest, Size: v.Size}
+	switch v.Op {
+	case OpCreated:
+		c.Expect, c.MemoryID = ExpectAbsent(), v.MemoryID
+	case OpDeleted:
+		c.Action = Remove
+	case OpRenamed:
+		c.Action, c.Path, c.To = Rename, v.From, v.Path
+	}
+	return c
+}
+
+// adopt returns a finished commit, which verifies, if it is what its proposal becomes
+// after tip.
+func (b *builder) adopt(store Store, tip Tip, c *Commit) (*Commit, error) {
+	switch {
+	case c.StoreID != store.ID:
+		return nil, fmt.Errorf("%w: it is of store %q", ErrInvalid, c.StoreID)
+	case c.Seq != tip.Seq+1 || c.Prev != tip.Digest:
+		return nil, fmt.Errorf("%w: it does not follow commit %d, %.12s", ErrInvalid, tip.Seq, tip.Digest)
+	case c.Time.Before(tip.Time):
+		return nil, fmt.Errorf("%w: it is of %v, and the one before of %v", ErrInvalid, c.Time, tip.Time)
+	case len(c.Versions) != len(b.versions):
+		return nil, fmt.Errorf("%w: %d of its %d versions change something", ErrInvalid, len(b.versions), len(c.Versions))
+	}
+	for i := range c.Versions {
+		want := b.versions[i]
+		want.ID = c.Versions[i].ID
+		want.Seq, want.Actor, want.Session, want.Time, want.Message = c.Seq, c.Actor, c.Session, c.Time, c.Message
+		seq, ordinal, err := LocateVersion(want.ID)
+		if err != nil || seq != c.Seq || ordinal != i {
+			return nil, fmt.Errorf("%w: version %q is not version %d of commit %d", ErrInvalid, want.ID, i, c.Seq)
+		}
+		if c.Versions[i] != want {
+			return nil, fmt.Errorf("%w: version %s does not follow from the one before", ErrInvalid, want.ID)
+		}
+	}
+	adopted := *c
+	return &adopted, nil
+}

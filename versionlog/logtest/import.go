@@ -1,0 +1,140 @@
+package logtest
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+
+	"mneme/versionlog"
+)
+
+var importTests = map[string]func(*suite){
+	"Whole":    testImport,
+	"GoesOn":   testImportGoesOn,
+	"Refuses":  testImportRefuses,
+	"Parallel": testImportInParallel,
+}
+
+// imported is a store with a history of every kind of change, and another log with the
+// store and nothing in it.
+func (s *suite) imported() (commits []*versionlog.Commit, to versionlog.Log) {
+	s.Helper()
+	s.put("/a", "1")
+	s.commit(put("/d/x", "1", anything), put("/d/y", "2", anything))
+	s.put("/a", "2")
+	s.commit(rename("/d/x", "/e/x", anything), rename("/d/y", "/e/y", anything))
+	v := s.commit(remove("/a", anything))[0]
+	revive := put("/back", "3", versionlog.ExpectAbsent())
+	revive.MemoryID = v.MemoryID
+	s.commit(revive, put("/d", "a directory was here", anything))
+	s.clock.move(1e9)
+	s.commit(remove("/e/x", anything), put("/e/y", "4", anything))
+	to = s.cfg.Open(s.T, s.clock.now)
+	s.must(to.CreateStore(s.Context(), s.store))
+	return s.commits(0), to
+}
+
+func each(commits []*versionlog.Commit) iter.Seq2[*versionlog.Commit, error] {
+	return func(yield func(*versionlog.Commit, error) bool) {
+		for _, c := range commits {
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// testImport: what comes of an import is the same store, byte for byte, which goes on
+// like any other.
+func testImport(s *suite) {
+	commits, to := s.imported()
+	quota := versionlog.Quota{Bytes: 1, Memories: 1, PerHour: 1} // bounds no import
+	_, err := to.UpdateStore(s.Context(), s.store.ID, versionlog.StoreUpdate{Quota: &quota})
+	s.must(err)
+	s.must(versionlog.Import(s.Context(), to, s.store.ID, s.log.Commits(s.Context(), s.store.ID, 0)))
+	_, err = to.UpdateStore(s.Context(), s.store.ID, versionlog.StoreUpdate{Quota: &s.store.Quota})
+	s.must(err)
+	tip, heads := s.tip(), s.heads("/")
+	s.log = to
+	s.equal(s.commits(0), commits)
+	s.equal(s.tip(), tip)
+	s.equal(s.heads("/"), heads)
+	checkPast(s.Context(), s, s.log, s.store.ID)
+	s.verifyChain()
+	s.equal(s.put("/more", "5").Seq, tip.Seq+1)
+	s.must(to.ArchiveStore(s.Context(), s.store.ID, s.clock.now()))
+	s.must(versionlog.Import(s.Context(), to, s.store.ID, each(commits)))
+}
+
+// testImportGoesOn: it may be cut anywhere, and repeated from anywhere before.
+func testImportGoesOn(s *suite) {
+	commits, to := s.imported()
+	for i := range commits {
+		for _, from := range []int{max(0, i-2), i} {
+			s.must(versionlog.Import(s.Context(), to, s.store.ID, each(commits[from:i+1])))
+		}
+	}
+	s.log = to
+	s.equal(s.commits(0), commits)
+}
+
+func testImportRefuses(s *suite) {
+	commits, to := s.imported()
+	refused := func(want error, commits ...*versionlog.Commit) {
+		s.Helper()
+		log := s.log
+		s.log = to
+		s.unchanged(func() { s.wantErr(versionlog.Import(s.Context(), to, s.store.ID, each(commits)), want) })
+		s.log = log
+	}
+	changed := func(c *versionlog.Commit, change func(*versionlog.Commit)) *versionlog.Commit {
+		other := *c
+		other.Versions, other.Seals = slices.Clone(c.Versions), slices.Clone(c.Seals)
+		change(&other)
+		return &other
+	}
+	refused(versionlog.ErrInvalid, commits[1])
+	s.must(versionlog.Import(s.Context(), to, s.store.ID, each(commits[:2])))
+	for _, change := range []func(*versionlog.Commit){
+		func(c *versionlog.Commit) { c.StoreID = versionlog.NewStoreID() },
+		func(c *versionlog.Commit) { c.Seq++ },
+		func(c *versionlog.Commit) { c.Prev[0]++ },
+		func(c *versionlog.Commit) { c.Digest[0]++ },
+		func(c *versionlog.Commit) { c.Message += "!" },
+		func(c *versionlog.Commit) { c.Versions[0].Path = "/other" },
+		func(c *versionlog.Commit) { c.Versions[0].Size++ },
+		func(c *versionlog.Commit) { c.Seals[0].Salt[0]++ },
+		func(c *versionlog.Commit) { c.Versions = nil },
+	} {
+		refused(versionlog.ErrInvalid, changed(commits[2], change))
+	}
+	refused(versionlog.ErrRewritten, changed(commits[1], func(c *versionlog.Commit) { c.Digest[0]++ }))
+	refused(versionlog.ErrInvalid, changed(commits[0], func(c *versionlog.Commit) { c.Seq = 0 }))
+
+	// Another history than the store's: it has a commit of its own by now.
+	p := proposal(put("/own", "1", anything))
+	_, err := to.Commit(s.Context(), s.store.ID, p)
+	s.must(err)
+	refused(versionlog.ErrRewritten, commits...)
+	refused(versionlog.ErrInvalid, commits[3])
+	s.wantErr(versionlog.Import(s.Context(), to, versionlog.NewStoreID(), each(commits)), versionlog.ErrNotFound)
+}
+
+// testImportInParallel: several import one history, and all come to its end.
+func testImportInParallel(s *suite) {
+	commits, to := s.imported()
+	var all sync.WaitGroup
+	errs := make([]error, 4)
+	for i := range errs {
+		log := to
+		if s.cfg.Share != nil {
+			log = s.cfg.Share(s, to)
+		}
+		all.Go(func() { errs[i] = versionlog.Import(s.Context(), log, s.store.ID, each(commits)) })
+	}
+	all.Wait()
+	s.equal(fmt.Sprint(errs), fmt.Sprint(make([]error, 4)))
+	s.log = to
+	s.equal(s.commits(0), commits)
+}
