@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Kind is a kind of error. Where an error is of several, which wraps others, the first
-// of the list counts: it is closed, and in the order of how much is at stake.
+// Kind is a kind of error. The list is closed, and in the order of how much is at stake:
+// of an error that wraps others, the first kind counts.
 type Kind int
 
 // The kinds.
@@ -143,14 +143,12 @@ func own(err error) Kind {
 }
 
 // ofErrno is the kind of what the operating system says of the store's own files. A
-// commit that ends with one may be in the history. What it means that a file is missing
-// knows only who looked for it.
+// commit that ends with one may be in the history. A file that is missing means something
+// only to the caller that looked for it.
 func ofErrno(errno syscall.Errno) Kind {
 	switch errno {
 	case syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG:
 		return NoSpace
-	case syscall.ENAMETOOLONG:
-		return NameTooLong
 	case syscall.EACCES, syscall.EPERM, syscall.EROFS:
 		return Denied
 	}

@@ -38,6 +38,15 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// TestSystemIsNotFinal: whatever the operating system says, a commit may have been made.
+func TestSystemIsNotFinal(t *testing.T) {
+	for errno := syscall.Errno(1); errno < 200; errno++ {
+		if k := Of(errno); k.Final() {
+			t.Errorf("%v is %v, which is final", errno, k)
+		}
+	}
+}
+
 // TestKinds: every kind has a name of its own; one that may be settled otherwise is not
 // final, and none that says the request is wrong is worth another try.
 func TestKinds(t *testing.T) {

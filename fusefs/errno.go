@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -8,6 +9,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/errkind"
+	"mneme/versionlog"
 )
 
 // errnos is what an error of each kind looks like to a program that uses the mount.
@@ -60,7 +62,7 @@ func (s *store) fail(op, path string, err error) fuse.Status {
 		text += fmt.Sprintf(" (%v)", errno)
 	}
 	s.errors.add(path, op+" "+text)
-	if errno == syscall.EIO {
+	if errno == syscall.EIO || errors.Is(err, versionlog.ErrInvalid) { // the latter is a mistake of mneme's
 		s.fs.log.Error("request failed", "store", s.slug(), "op", op, "path", path, "err", err)
 	}
 	return fuse.Status(errno)

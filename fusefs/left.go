@@ -46,19 +46,28 @@ func (m *Server) left(own bool) (all []Left) {
 	m.fs.mu.RLock()
 	defer m.fs.mu.RUnlock()
 	for _, s := range m.fs.stores {
-		if own {
-			all = append(all, s.left...)
-			all = append(all, s.openConflicts()...)
-			for _, l := range s.taken {
-				if s.isOpen(l.Conflict) { // else the session has done it again
-					all = append(all, l)
-				}
-			}
-		} else {
+		if !own {
 			all = append(all, s.recovered...)
+			continue
 		}
+		kept := append(slices.Clone(s.left), s.openConflicts()...)
+		for _, l := range s.taken {
+			if s.isOpen(l.Conflict) { // else the session has done it again
+				kept = append(kept, l)
+			}
+		}
+		all = append(all, s.unsettled(kept)...)
 	}
 	return all
+}
+
+// unsettled returns those of which the conflict has not been settled by anybody.
+func (s *store) unsettled(left []Left) []Left {
+	ids, err := s.kept.IDs()
+	if err != nil { // better one too many
+		return left
+	}
+	return slices.DeleteFunc(left, func(l Left) bool { return l.Conflict != 0 && !slices.Contains(ids, l.Conflict) })
 }
 
 // openConflicts are the conflicts of this session that are not settled, but for those

@@ -23,9 +23,9 @@ import (
 //     processors can take, so that a request without a look finds one.
 //  3. Of maxLook only ownLook is every look's. The rest comes from what all looks of the
 //     mount may spend together, lookShare of one processor.
-//  4. A process with which a look has come to its end is passed over for restAfter times
-//     as long as the look has taken. A single read, which nothing can end, is bounded
-//     only so.
+//  4. A process with which a look has come to its end, and which took half of it or more,
+//     is passed over for restAfter times as long as that took. A single read, which
+//     nothing can end, is bounded only so.
 //
 // What is found of an ordinary process, of which a look takes less than ownLook, does not
 // depend on what others do.
@@ -181,7 +181,7 @@ func (l *looks) rests(process uint64) bool {
 	return l.now().Before(l.resting[process])
 }
 
-// rest has a process passed over with which a look has come to its end that took so long.
+// rest has a process passed over of which a look has taken so long.
 func (l *looks) rest(process uint64, taken time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -78,9 +78,13 @@ func (l *look) hasOpen(thread, process uint64) answer {
 		l.givenUp = true
 		return unknown
 	}
+	began, left := l.looks.processorTime(), l.descriptors
 	open := l.scan(procDir(thread))
 	if l.over() { // be it with the last descriptor
-		l.looks.rest(process, l.looks.processorTime()-l.began)
+		taken := l.looks.processorTime() - began
+		if 2*taken >= l.ends-l.began || 2*(left-l.descriptors) >= maxDescriptors { // not for what others have taken
+			l.looks.rest(process, taken)
+		}
 	}
 	return open
 }

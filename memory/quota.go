@@ -35,8 +35,10 @@ func (s *Store) admit(ctx context.Context, p *versionlog.Proposal) error {
 	if err := p.Quota.CheckSession(p.Used, more); err != nil {
 		return fmt.Errorf("store %s: %w", s.info.Slug, err)
 	}
-	if err := s.checkStoreQuota(ctx, more); err != nil {
-		return fmt.Errorf("store %s: %w", s.info.Slug, err)
+	if p.Fresh { // of another, the log knows whether it has used its part already
+		if err := s.checkStoreQuota(ctx, more); err != nil {
+			return fmt.Errorf("store %s: %w", s.info.Slug, err)
+		}
 	}
 	return s.MayGrow()
 }

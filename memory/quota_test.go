@@ -64,7 +64,7 @@ func TestStoreQuotaKeepsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			blobs := memcas.New()
 			lib := NewLibrary(memlog.New(nil), func(string) (cas.Store, error) { return blobs, nil })
-			opts := &StoreOptions{}
+			opts, ten := &StoreOptions{}, int64(10)
 			if early {
 				opts.Quota.Bytes = 10
 			}
@@ -77,7 +77,7 @@ func TestStoreQuotaKeepsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !early {
-				if _, err := lib.UpdateStore(t.Context(), info.ID, versionlog.StoreUpdate{Quota: &versionlog.Quota{Bytes: 10}}); err != nil {
+				if _, err := lib.UpdateStore(t.Context(), info.ID, versionlog.StoreUpdate{QuotaBytes: &ten}); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := s.Write(t.Context(), "/first", []byte("more than ten"), versionlog.ExpectAny()); !errors.Is(err, versionlog.ErrQuota) {
@@ -94,6 +94,41 @@ func TestStoreQuotaKeepsNothing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRepeatAtTheQuota: a commit that is made, and repeated since its reply was lost, is
+// not refused for what it has used itself; what cannot be asked is not said to be untried.
+func TestRepeatAtTheQuota(t *testing.T) {
+	blobs := memcas.New()
+	lib := NewLibrary(memlog.New(nil), func(string) (cas.Store, error) { return blobs, nil })
+	info, err := lib.CreateStore(t.Context(), "notes", &StoreOptions{Quota: versionlog.Quota{Bytes: 15}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("the disk is full")
+	author := &Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "u"}}
+	s, err := lib.Open(t.Context(), info.ID, author)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := []Change{{Action: versionlog.Put, Path: "/a", Content: []byte("ten bytes!"), Expect: versionlog.ExpectAbsent()}}
+	key := versionlog.NewKey()
+	made, err := s.Batch(t.Context(), changes, &CommitOptions{Key: key, Fresh: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.Batch(t.Context(), changes, &CommitOptions{Key: key})
+	if err != nil || again.Digest != made.Digest {
+		t.Errorf("repeated: %+v, %v", again, err)
+	}
+	s.mayGrow = func() error { return full }
+	changes[0].Path, changes[0].Content = "/b", []byte("x")
+	for _, fresh := range []bool{true, false} {
+		_, err := s.Batch(t.Context(), changes, &CommitOptions{Key: key, Fresh: fresh})
+		if !errors.Is(err, full) || errors.Is(err, ErrUntried) != fresh {
+			t.Errorf("on a full disk, for the first time %v: %v", fresh, err)
+		}
 	}
 }
 

@@ -51,25 +51,11 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	if p.Key == "" {
 		p.Key, p.Fresh = versionlog.NewKey(), true
 	}
-	for i, c := range changes {
-		var err error
-		if p.Changes[i], err = s.prepare(c); err != nil {
-			return nil, untried(err)
+	if err := s.complete(ctx, p, changes); err != nil {
+		if !p.Fresh { // an earlier try may be in the history
+			return nil, err
 		}
-	}
-	if err := s.checkNew(ctx, p.Changes); err != nil {
 		return nil, untried(err)
-	}
-	if err := s.admit(ctx, p); err != nil {
-		return nil, untried(err)
-	}
-	for i, c := range changes {
-		if c.Action != versionlog.Put {
-			continue
-		}
-		if err := s.store(ctx, &p.Changes[i], c); err != nil {
-			return nil, untried(err)
-		}
 	}
 	commit, err := s.log.Commit(ctx, s.info.ID, p)
 	if err != nil {
@@ -79,6 +65,32 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	s.added.add(commit.Versions, time.Now())
 	s.saw(commit)
 	return commit, nil
+}
+
+// complete makes a proposal of changes, whose contents are stored then, as far as the
+// log does not keep them itself.
+func (s *Store) complete(ctx context.Context, p *versionlog.Proposal, changes []Change) error {
+	for i, c := range changes {
+		var err error
+		if p.Changes[i], err = s.prepare(c); err != nil {
+			return err
+		}
+	}
+	if err := s.checkNew(ctx, p.Changes); err != nil {
+		return err
+	}
+	if err := s.admit(ctx, p); err != nil {
+		return err
+	}
+	for i, c := range changes {
+		if c.Action != versionlog.Put {
+			continue
+		}
+		if err := s.store(ctx, &p.Changes[i], c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkNew applies CheckNew to the paths that changes bring memories to. A memory

@@ -170,9 +170,11 @@ func TestUnmountNamesWhatIsKept(t *testing.T) {
 	m := e.mount(t, "notes")
 	m.sh(t, "echo draft > '#x#'; echo one > a; cp a a~")
 	m.sh(t, `echo one > b; exec 3<> b; cat <&3; echo theirs | mneme write notes:/b; echo mine >&3 || exec 3>&- || true`)
+	m.sh(t, `echo one > c; exec 3<> c; cat <&3; echo theirs | mneme write notes:/c; echo mine >&3 || exec 3>&- || true`)
+	e.must(t, "conflicts", "dismiss", "notes", "2") // c's, by a person
 	m.over = true
 	out := e.must(t, "unmount", "--at", m.at)
-	if !strings.Contains(out, "notes:/#x# of session "+m.session) || !strings.Contains(out, "conflicts show notes 2") || !strings.Contains(out, "notes:/b of session ") || strings.Count(out, "kept") != 2 || strings.Contains(out, "a~") {
+	if !strings.Contains(out, "notes:/#x# of session "+m.session) || !strings.Contains(out, "conflicts show notes 3") || !strings.Contains(out, "notes:/b of session ") || strings.Count(out, "kept") != 2 || strings.Contains(out, "a~") || strings.Contains(out, "notes:/c") {
 		t.Errorf("unmount says:\n%s", out)
 	}
 	m = e.mount(t, "notes", "--at="+m.at)
@@ -210,7 +212,7 @@ func TestUnmountTakesItsTimeToKeep(t *testing.T) {
 	unmounted := make(chan result)
 	go func() { unmounted <- e.mneme("unmount", "--at", m.at) }()
 	awaitUntil(t, "the mount has left the directory tree", func() bool { return len(mountsBelow(m.at)) == 0 })
-	time.Sleep(time.Second)
+	time.Sleep(700 * time.Millisecond)
 	_ = last.Close()
 	if r := <-unmounted; r.code != 0 || !strings.Contains(r.stdout, "notes:/#x# of session "+m.session) {
 		t.Errorf("unmount: %v", r)

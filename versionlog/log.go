@@ -140,7 +140,7 @@ type Log interface {
 	Commits(ctx context.Context, storeID string, after uint64) iter.Seq2[*Commit, error]
 
 	// CommitsBefore yields the commits below a sequence number that f takes, newest
-	// first; 0 is from the newest on. A local log reads no others.
+	// first; 0 is from the newest on. A log may have to look at all others for it.
 	CommitsBefore(ctx context.Context, storeID string, before uint64, f Filter) iter.Seq2[*Commit, error]
 
 	// Wait returns nil when the store has, or may have, a commit above after.
@@ -161,7 +161,7 @@ type Tip struct {
 	Seq    uint64    // 0 before the first commit
 	Digest Digest    // chain digest of commit Seq; zero before the first commit
 	Time   time.Time // time of commit Seq; zero before the first commit
-	Totals Totals    // of the commits up to Seq
+	Totals Totals    // of the commits up to Seq; zero where data of an earlier mneme does not tell
 
 	ArchivedAt time.Time // when the store was archived; zero while it is in use
 }
@@ -201,8 +201,8 @@ type ContentKeeper interface {
 
 // TipKnower is a Log that can often tell a store's tip at once.
 type TipKnower interface {
-	// KnownTip returns what Tip would, if it need not wait for that: neither for
-	// I/O nor for other calls.
+	// KnownTip returns what Tip would, but for Totals, if it need not wait for that:
+	// neither for I/O nor for other calls.
 	KnownTip(storeID string) (tip Tip, known bool)
 }
 

@@ -32,14 +32,17 @@ type Limits struct {
 type StoreUpdate struct {
 	Description    *string
 	MaxMemoryBytes *int64
-	Quota          *Quota
+
+	QuotaBytes, QuotaMemories, QuotaPerHour *int64
 }
 
 // Apply makes the update to s.
 func (u *StoreUpdate) Apply(s *Store) {
 	set(&s.Description, u.Description)
 	set(&s.Limits.MaxMemoryBytes, u.MaxMemoryBytes)
-	set(&s.Quota, u.Quota)
+	set(&s.Quota.Bytes, u.QuotaBytes)
+	set(&s.Quota.Memories, u.QuotaMemories)
+	set(&s.Quota.PerHour, u.QuotaPerHour)
 }
 
 func set[T any](field, to *T) {

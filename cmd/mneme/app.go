@@ -77,7 +77,7 @@ func (a *app) report(err error) {
 		_ = writeJSON(a.err, newErrorReply(err))
 		return
 	}
-	_, _ = fmt.Fprintf(a.err, "mneme: %s\n", quote.Line(err.Error()))
+	_, _ = fmt.Fprintf(a.err, "mneme: %s\n", quote.Line(err.Error()+advisePerson(err)))
 }
 
 func (a *app) printJSON(value any) error { return writeJSON(a.out, value) }

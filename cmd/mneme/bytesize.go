@@ -27,7 +27,7 @@ func (s *byteSize) UnmarshalText(text []byte) error {
 		return wrong
 	}
 	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || n < 0 || n*factor >= math.MaxInt64 {
+	if err != nil || n < 0 || n*factor >= math.MaxInt64 || factor == 1 && n != math.Trunc(n) {
 		return wrong
 	}
 	*s = byteSize(n * factor)

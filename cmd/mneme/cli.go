@@ -18,7 +18,7 @@ type cli struct {
 
 	Insecure bool `name:"insecure" env:"${insecurevariable}" help:"Talk to S3 or DynamoDB in plain text where the endpoint is http:// and not on this machine."`
 
-	Store     storeCmd     `cmd:"" help:"Create, list, sign, archive and delete stores."`
+	Store     storeCmd     `cmd:"" help:"Create, list, update, sign, archive and delete stores."`
 	Mount     mountCmd     `cmd:"" help:"Mount stores as directories."`
 	Unmount   unmountCmd   `cmd:"" help:"Unmount them; returns when everything is saved."`
 	Ls        lsCmd        `cmd:"" help:"List the memories of a store or directory."`

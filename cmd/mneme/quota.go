@@ -17,28 +17,16 @@ type quotaFlags struct {
 
 // storeQuotaFlags bound what all sessions together add to one store.
 type storeQuotaFlags struct {
-	QuotaBytes    *byteSize `placeholder:"SIZE" help:"How many bytes of history the store may have, each version a whole copy; 0 is any number. Then nothing but deletions is taken (EDQUOT). Default: any number."`
+	QuotaBytes    *byteSize `placeholder:"SIZE" help:"How many bytes of history the store may have, each version a whole copy; 0 is any number. What would add more is refused (EDQUOT). Default: any number."`
 	QuotaMemories *bound    `placeholder:"N" help:"How many memories it may have; 0 is any number. Default: any number."`
 	QuotaVersions *bound    `placeholder:"N" help:"How many versions may be made within an hour of the clock, by all sessions together; 0 is any number. Default: any number."`
 }
 
-// quota returns the quota that becomes of one.
-func (f storeQuotaFlags) quota(of versionlog.Quota) versionlog.Quota {
-	if f.QuotaBytes != nil {
-		of.Bytes = int64(*f.QuotaBytes)
+// update returns the update of the store that they ask for.
+func (f storeQuotaFlags) update() versionlog.StoreUpdate {
+	return versionlog.StoreUpdate{
+		QuotaBytes: (*int64)(f.QuotaBytes), QuotaMemories: (*int64)(f.QuotaMemories), QuotaPerHour: (*int64)(f.QuotaVersions),
 	}
-	if f.QuotaMemories != nil {
-		of.Memories = int64(*f.QuotaMemories)
-	}
-	if f.QuotaVersions != nil {
-		of.PerHour = int64(*f.QuotaVersions)
-	}
-	return of
-}
-
-// given reports whether any of the flags is.
-func (f storeQuotaFlags) given() bool {
-	return f.QuotaBytes != nil || f.QuotaMemories != nil || f.QuotaVersions != nil
 }
 
 // quotaText says how much of a quota has been used; "" where it bounds nothing.
@@ -60,21 +48,37 @@ func (f quotaFlags) quota() versionlog.Quota {
 	return versionlog.Quota{Bytes: int64(f.QuotaBytes), Memories: int64(f.QuotaMemories), PerHour: int64(f.QuotaVersions)}
 }
 
+// advisePerson says what a person can do about an error of a store's quota; "" of another
+// one.
+func advisePerson(err error) string {
+	var passed *versionlog.QuotaError
+	if !errors.As(err, &passed) || passed.Whose != versionlog.WhoseStore {
+		return ""
+	}
+	_, option := quotaOption(passed)
+	return "; `mneme store update STORE " + option + "` allows more"
+}
+
 // adviseQuota says what can be done about an error of a quota; "" of another one.
 func adviseQuota(err error) string {
 	var passed *versionlog.QuotaError
 	if !errors.As(err, &passed) {
 		return ""
 	}
-	first, option := "", "--quota-bytes"
-	switch {
-	case strings.HasPrefix(passed.What, "memories"):
-		first, option = "remove some, or ", "--quota-memories"
-	case strings.HasPrefix(passed.What, "versions"):
-		first, option = "wait, or ", "--quota-versions"
-	}
+	first, option := quotaOption(passed)
 	if passed.Whose == versionlog.WhoseStore {
 		return first + "ask the person who keeps the store to allow more: `mneme store update " + option + "`"
 	}
 	return first + "ask the person who mounted the store to allow more: `mneme mount " + option + "`"
+}
+
+// quotaOption returns the option that sets a quota, and what else helps.
+func quotaOption(passed *versionlog.QuotaError) (first, option string) {
+	switch {
+	case strings.HasPrefix(passed.What, "memories"):
+		return "remove some, or ", "--quota-memories"
+	case strings.HasPrefix(passed.What, "versions"):
+		return "wait, or ", "--quota-versions"
+	}
+	return "", "--quota-bytes"
 }

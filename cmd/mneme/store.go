@@ -40,9 +40,12 @@ func (c *storeCreateCmd) Help() string {
 
 func (c *storeCreateCmd) Run(ctx context.Context, a *app) error {
 	return a.withLibrary(ctx, openOptions{create: true}, func(lib *memory.Library) error {
+		var quota versionlog.Store
+		update := c.update()
+		update.Apply(&quota)
 		s, err := lib.CreateStore(ctx, c.Name, &memory.StoreOptions{
 			Description: c.Description, MaxMemoryBytes: int64(c.MaxMemoryBytes), Content: versionlog.ContentRule(c.Content),
-			Quota: c.quota(versionlog.Quota{}),
+			Quota: quota.Quota,
 		})
 		if errors.Is(err, versionlog.ErrExists) && c.IfMissing {
 			s, err = lib.FindStore(ctx, c.Name)

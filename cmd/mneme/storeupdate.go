@@ -25,18 +25,15 @@ Examples:
 }
 
 func (c *storeUpdateCmd) Run(ctx context.Context, a *app) error {
-	if c.Description == nil && c.MaxMemoryBytes == nil && !c.given() {
-		return usagef("nothing to change: say what, such as --quota-bytes 1GiB")
-	}
 	return a.withLibrary(ctx, writing, func(lib *memory.Library) error {
 		s, err := lib.FindStore(ctx, c.Store)
 		if err != nil {
 			return err
 		}
-		u := versionlog.StoreUpdate{Description: c.Description, MaxMemoryBytes: (*int64)(c.MaxMemoryBytes)}
-		if c.given() {
-			q := c.quota(s.Quota)
-			u.Quota = &q
+		u := c.update()
+		u.Description, u.MaxMemoryBytes = c.Description, (*int64)(c.MaxMemoryBytes)
+		if u == (versionlog.StoreUpdate{}) {
+			return usagef("nothing to change: say what, such as --quota-bytes 1GiB")
 		}
 		if s, err = lib.UpdateStore(ctx, s.ID, u); err != nil {
 			return err

@@ -18,10 +18,44 @@ func (s *store) load(ctx context.Context) error {
 	s.mu.Lock()
 	loaded := s.view != nil
 	s.mu.Unlock()
-	if loaded {
+	if !loaded {
+		if err := s.catchUp(ctx); err != nil {
+			return err
+		}
+	}
+	return s.count(ctx)
+}
+
+// count makes the totals of the view right where a mneme that keeps none has written,
+// from all commits; the next one of this mneme keeps them.
+func (s *store) count(ctx context.Context) error {
+	s.mu.Lock()
+	counted := s.view == nil || !s.view.meta.uncounted
+	s.mu.Unlock()
+	if counted {
 		return nil
 	}
-	return s.catchUp(ctx)
+	var tip versionlog.Tip
+	for c, err := range s.log.Commits(ctx, s.id, 0) {
+		if err != nil {
+			return err
+		}
+		tip = tip.After(c)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.view
+	if v == nil || !v.meta.uncounted {
+		return nil
+	}
+	since, ok := v.since(tip.Seq)
+	for _, c := range since {
+		tip = tip.After(c)
+	}
+	if ok && tip.Seq == v.meta.tip.Seq && tip.Digest == v.meta.tip.Digest {
+		v.meta.tip.Totals, v.meta.uncounted = tip.Totals, false
+	}
+	return nil
 }
 
 // catchUp brings the view to a state that was current at a moment after the

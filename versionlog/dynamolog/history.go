@@ -80,8 +80,11 @@ func (l *Log) SeqAt(ctx context.Context, storeID string, at time.Time) (seq uint
 	return seq, nil
 }
 
-// commitsAtOnce is how many commits CommitsBefore holds at a time; tests change it.
+// commitsAtOnce is how many commits CommitsBefore holds at a time at most, and firstCommits
+// at first, for callers who want a few; tests change the former.
 var commitsAtOnce uint64 = 1000
+
+const firstCommits = 32
 
 // CommitsBefore yields the commits below a sequence number that f takes, newest first.
 // It reads all, in groups, each as Commits does.
@@ -96,8 +99,8 @@ func (l *Log) CommitsBefore(ctx context.Context, storeID string, before uint64, 
 		if before != 0 {
 			high = min(high, before-1)
 		}
-		for high > 0 {
-			low := high - min(high, commitsAtOnce)
+		for size := uint64(firstCommits); high > 0; size *= 2 {
+			low := high - min(high, size, commitsAtOnce)
 			commits, err := l.commitsUpTo(ctx, storeID, low, high)
 			if err != nil {
 				yield(nil, err)
@@ -108,7 +111,7 @@ func (l *Log) CommitsBefore(ctx context.Context, storeID string, before uint64, 
 					return
 				}
 			}
-			if commits[0].Time.Before(f.From) {
+			if len(commits) == 0 || commits[0].Time.Before(f.From) { // none: the store was deleted, and another made
 				return
 			}
 			high = low

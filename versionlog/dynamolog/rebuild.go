@@ -116,7 +116,7 @@ func (l *Log) describeStores(ctx context.Context, store string) error {
 }
 
 // describeAgain writes the description of a store that the table knows, if the
-// bucket has none that can be read, or one from before the store was archived.
+// bucket has none that can be read, or one from before the store was updated or archived.
 func (l *Log) describeAgain(ctx context.Context, m *meta) error {
 	data, err := l.records.get(ctx, descriptionKey(m.ID))
 	if errors.Is(err, versionlog.ErrNotFound) {
@@ -134,7 +134,7 @@ func (l *Log) describeAgain(ctx context.Context, m *meta) error {
 	case there.creation != m.creation:
 		return fmt.Errorf("%w: the bucket describes the store of that id that was made at %s, the table has the one of %s; neither was touched",
 			versionlog.ErrCorrupt, there.CreatedAt.UTC().Format(time.RFC3339), m.CreatedAt.UTC().Format(time.RFC3339))
-	case there.ArchivedAt.IsZero() && !m.ArchivedAt.IsZero():
+	case there.ArchivedAt.IsZero() && !m.ArchivedAt.IsZero(), there.updates < m.updates:
 		return l.putDescription(ctx, m.ID)
 	}
 	return nil
@@ -278,9 +278,8 @@ func (l *Log) closeStore(ctx context.Context, id string, m *meta) error {
 		return nil
 	}
 	err := l.transact(ctx, types.TransactWriteItem{Delete: &types.Delete{
-		TableName: &l.table.name, Key: key(id, metaSort), ConditionExpression: aws.String("#seq = :seq AND #digest = :digest AND #creation = :creation"),
-		ExpressionAttributeNames:  map[string]string{"#seq": "head_seq", "#digest": "digest", "#creation": "creation"},
-		ExpressionAttributeValues: item{":seq": number(m.tip.Seq), ":digest": digestOf(m.tip.Digest), ":creation": text(m.creation)},
+		TableName: &l.table.name, Key: key(id, metaSort), ConditionExpression: aws.String(asJudged),
+		ExpressionAttributeNames: judgedNames, ExpressionAttributeValues: m.judgedValues(),
 	}})
 	if isConditionFailed(err) {
 		return errBusy

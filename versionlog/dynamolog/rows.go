@@ -167,7 +167,7 @@ type meta struct {
 	creation  string // random; tells apart two stores of one id, one after the other
 	updates   int64  // how often the store was updated
 	tip       versionlog.Tip
-	uncounted bool // a mneme that keeps no totals has written: those of tip are not right
+	uncounted bool // a mneme that keeps no totals has written: those of tip are not right, see store.count
 }
 
 func (m *meta) item() item {

@@ -122,7 +122,7 @@ func (s *store) settle(ctx context.Context, b *batch) (landed, moved bool, err e
 	if err != nil {
 		return false, false, err
 	}
-	return false, m.tip != b.base.tip || m.creation != b.base.creation, nil
+	return false, !m.judgedAlike(&b.base), nil
 }
 
 // refuse tells a caller that its transaction is refused for good. Of several

@@ -144,8 +144,7 @@ func (l *Log) Stores(ctx context.Context) (stores []versionlog.Store, err error)
 	return stores, nil
 }
 
-// UpdateStore changes what a store is for and may hold. ErrUnsupported: the table
-// is of a mneme that did not count what a quota needs; rebuilding it counts.
+// UpdateStore changes what a store is for and may hold.
 func (l *Log) UpdateStore(ctx context.Context, id string, u versionlog.StoreUpdate) (updated versionlog.Store, err error) {
 	err = l.changeStores(ctx, "update store "+id, func(ctx context.Context) error {
 		for attempt := 0; ; attempt++ {
@@ -154,9 +153,6 @@ func (l *Log) UpdateStore(ctx context.Context, id string, u versionlog.StoreUpda
 				return err
 			}
 			u.Apply(&m.Store)
-			if m.uncounted && m.Quota != (versionlog.Quota{}) {
-				return fmt.Errorf("%w: the table has no count of what the quota bounds, since an earlier mneme made it", errors.ErrUnsupported)
-			}
 			err = l.transact(ctx, m.update(l.table.name), put(l.table.name, descriptionOut(id)))
 			if err == nil {
 				updated = m.Store

@@ -123,19 +123,38 @@ func (b *batch) seal(table string) {
 	}
 }
 
+// asJudged is the condition that META is what a proposal was judged on. An earlier mneme
+// wrote no "updates".
+const asJudged = "#head_seq = :seq0 AND #digest = :digest0 AND #archived_at = :archived0 AND #creation = :creation0 AND " +
+	"(#updates = :updates0 OR attribute_not_exists(#updates))"
+
+var judgedNames = map[string]string{
+	"#head_seq": "head_seq", "#digest": "digest", "#archived_at": "archived_at", "#creation": "creation", "#updates": "updates",
+}
+
+func (m *meta) judgedValues() item {
+	return item{
+		":seq0": number(m.tip.Seq), ":digest0": digestOf(m.tip.Digest), ":archived0": microsOf(m.ArchivedAt),
+		":creation0": text(m.creation), ":updates0": number(m.updates),
+	}
+}
+
+// judgedAlike reports whether a proposal is judged on both alike.
+func (m *meta) judgedAlike(other *meta) bool {
+	return m.tip.Seq == other.tip.Seq && m.tip.Digest == other.tip.Digest && m.ArchivedAt.Equal(other.ArchivedAt) &&
+		m.creation == other.creation && m.updates == other.updates
+}
+
 // advance moves META from the tip of the view to that of the batch.
 func (b *batch) advance(table string) types.TransactWriteItem {
 	m := &b.base
 	set, names, values := setAll(m.tipItem(b.tip()))
-	maps.Copy(names, map[string]string{"#archived": "archived_at", "#creation": "creation", "#updates": "updates"})
-	maps.Copy(values, item{
-		":seq0": number(m.tip.Seq), ":digest0": digestOf(m.tip.Digest),
-		":archived0": microsOf(m.ArchivedAt), ":creation0": text(m.creation), ":updates0": number(m.updates),
-	})
+	maps.Copy(names, judgedNames)
+	maps.Copy(values, m.judgedValues())
 	return types.TransactWriteItem{Update: &types.Update{
 		TableName: &table, Key: key(m.ID, metaSort),
 		UpdateExpression:          &set,
-		ConditionExpression:       aws.String("#head_seq = :seq0 AND #digest = :digest0 AND #archived = :archived0 AND #creation = :creation0 AND (#updates = :updates0 OR attribute_not_exists(#updates))"),
+		ConditionExpression:       aws.String(asJudged),
 		ExpressionAttributeNames:  names,
 		ExpressionAttributeValues: values,
 	}}

@@ -324,7 +324,7 @@ func testStoreQuota(s *suite) {
 	setQuota := func(q versionlog.Quota) {
 		s.Helper()
 		s.store.Quota = q
-		got, err := setter.UpdateStore(s.Context(), s.store.ID, versionlog.StoreUpdate{Quota: &q})
+		got, err := setter.UpdateStore(s.Context(), s.store.ID, wholeQuota(q))
 		s.must(err)
 		s.equal(got, s.store)
 		got, err = s.log.Store(s.Context(), s.store.ID)

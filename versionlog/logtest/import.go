@@ -50,10 +50,10 @@ func each(commits []*versionlog.Commit) iter.Seq2[*versionlog.Commit, error] {
 func testImport(s *suite) {
 	commits, to := s.imported()
 	quota := versionlog.Quota{Bytes: 1, Memories: 1, PerHour: 1} // bounds no import
-	_, err := to.UpdateStore(s.Context(), s.store.ID, versionlog.StoreUpdate{Quota: &quota})
+	_, err := to.UpdateStore(s.Context(), s.store.ID, wholeQuota(quota))
 	s.must(err)
 	s.must(versionlog.Import(s.Context(), to, s.store.ID, s.log.Commits(s.Context(), s.store.ID, 0)))
-	_, err = to.UpdateStore(s.Context(), s.store.ID, versionlog.StoreUpdate{Quota: &s.store.Quota})
+	_, err = to.UpdateStore(s.Context(), s.store.ID, wholeQuota(s.store.Quota))
 	s.must(err)
 	tip, heads := s.tip(), s.heads("/")
 	s.log = to

@@ -49,6 +49,11 @@ var storeTests = map[string]func(*suite){
 	"Apart":           testStoresApart,
 }
 
+// wholeQuota is the update that makes q the quota.
+func wholeQuota(q versionlog.Quota) versionlog.StoreUpdate {
+	return versionlog.StoreUpdate{QuotaBytes: &q.Bytes, QuotaMemories: &q.Memories, QuotaPerHour: &q.PerHour}
+}
+
 func updateError(_ versionlog.Store, err error) error { return err }
 
 func (s *suite) stores() []versionlog.Store {
@@ -60,8 +65,11 @@ func (s *suite) stores() []versionlog.Store {
 
 func testUpdateStore(s *suite) {
 	other := s.addStore("other")
-	text, size, quota := "something else", int64(1<<20), versionlog.Quota{Bytes: 1, Memories: 2, PerHour: 3}
-	for _, u := range []versionlog.StoreUpdate{{Description: &text}, {MaxMemoryBytes: &size}, {Quota: &quota}} {
+	text, size, one := "something else", int64(1<<20), int64(1)
+	for _, u := range []versionlog.StoreUpdate{
+		{Description: &text}, {MaxMemoryBytes: &size}, {QuotaBytes: &one}, {QuotaMemories: &one}, {QuotaPerHour: &one},
+		wholeQuota(versionlog.Quota{Bytes: 1, Memories: 2, PerHour: 3}),
+	} {
 		u.Apply(&s.store)
 		got, err := s.log.UpdateStore(s.Context(), s.store.ID, u)
 		s.must(err)

@@ -131,7 +131,7 @@ func (c *checker) commits(ctx context.Context) error {
 		after = upto
 	}
 	if c.whole && c.store.isCounted() && c.tip.Totals != c.store.tip.Totals {
-		c.report(Problem{"row stores", fmt.Sprintf("it counts %+v, the records %+v", c.store.tip.Totals, c.tip.Totals), doRestore})
+		c.report(Problem{"row stores", fmt.Sprintf("it counts %v, the records %v", totalsText(c.store.tip.Totals), totalsText(c.tip.Totals)), doRestore})
 	}
 	return nil
 }
@@ -204,6 +204,10 @@ func (c *checker) commit(row *commitRow, versions []versionRow) {
 			c.digests[v.Digest] = struct{}{}
 		}
 	}
+}
+
+func totalsText(t versionlog.Totals) string {
+	return fmt.Sprintf("%d bytes of history, %d memories and %d versions in the last hour", t.Bytes, t.Memories, t.InHour)
 }
 
 // wrong returns the columns that differ from a version of the record.
@@ -305,7 +309,7 @@ func (c *checker) contents(ctx context.Context) error {
 			continue
 		}
 		if _, err := blobs.Get(ctx, d); errors.Is(err, cas.ErrCorrupt) {
-			c.report(Problem{"blob " + d.String(), "the bytes are damaged; no version needs them", "the next write of these bytes puts them right; find out which program has changed log.db"})
+			c.report(Problem{"blob " + d.String(), "the bytes are damaged; no version that was checked needs them", "the next write of these bytes puts them right; find out which program has changed log.db"})
 		} else if err != nil && !errors.Is(err, cas.ErrNotFound) {
 			return err
 		}

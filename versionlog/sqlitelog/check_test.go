@@ -109,7 +109,7 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 		{`UPDATE paths SET seq = 99 WHERE store = 1 AND path = '/2'`, "row paths 99: it is outside the history"},
 		{`UPDATE stores SET tip_seq = 8 WHERE num = 1`, "row commits 9: it is outside the history"},
 		{`UPDATE stores SET tip_time = tip_time + 1 WHERE num = 1`, "row stores: it has another time for the newest commit than the record"},
-		{`UPDATE stores SET total_bytes = total_bytes - 1 WHERE num = 1`, "row stores: it counts {Bytes:"},
+		{`UPDATE stores SET total_bytes = total_bytes - 1 WHERE num = 1`, "row stores: it counts "},
 	} {
 		found := checked(t, database, storeID, test.statement)
 		if !strings.Contains(strings.Join(found, "\n"), test.want) {

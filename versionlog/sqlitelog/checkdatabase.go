@@ -92,6 +92,9 @@ func (c *databaseChecker) schema(ctx context.Context) error {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(missing)) {
+		if missing[key].sql == "" { // SQLite makes it with its table
+			continue
+		}
 		c.report(Problem{key, "it is missing", doMake + missing[key].plain().sql})
 	}
 	return nil

@@ -19,6 +19,8 @@ type knownStores struct {
 	mu   sync.Mutex // guards what follows
 	as   moment
 	rows map[string]storeRow // by id
+
+	counted map[string]versionlog.Tip // by id: tips whose totals somebody has had to count
 }
 
 // moment is a state of the database, if it is known.
@@ -49,6 +51,28 @@ func (k *knownStores) row(ctx context.Context, id string) (storeRow, error) {
 		k.rows[id] = s
 	}
 	return s, err
+}
+
+// count counts the totals of a row, if need be; from where it did so last.
+func (k *knownStores) count(ctx context.Context, s *storeRow) error {
+	if s.isCounted() {
+		return nil
+	}
+	k.mu.Lock()
+	if last, ok := k.counted[s.ID]; ok && last.Seq > s.counted && last.Seq <= s.tip.Seq {
+		s.counted, s.tip.Totals = last.Seq, last.Totals
+	}
+	k.mu.Unlock()
+	if err := s.count(ctx, k.db); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.counted == nil {
+		k.counted = map[string]versionlog.Tip{}
+	}
+	k.counted[s.ID] = s.tip
+	return nil
 }
 
 func (k *knownStores) get(as *moment, id string) (storeRow, bool) {

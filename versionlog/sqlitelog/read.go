@@ -103,8 +103,8 @@ func (l *Log) store(ctx context.Context, id string) (storeRow, error) {
 // Tip returns the end of a store's history.
 func (l *Log) Tip(ctx context.Context, storeID string) (versionlog.Tip, error) {
 	s, err := l.store(ctx, storeID)
-	if err == nil && !s.isCounted() {
-		s, err = queryOne(ctx, l.db, countStore(l.stores.format), scanStore, s.num)
+	if err == nil && l.stores.format >= quotasFormat && !s.isCounted() {
+		err = l.stores.count(ctx, &s)
 	}
 	return s.end(), err
 }
@@ -114,7 +114,7 @@ func (l *Log) Tip(ctx context.Context, storeID string) (versionlog.Tip, error) {
 func (l *Log) KnownTip(storeID string) (versionlog.Tip, bool) {
 	now := l.stores.moment()
 	s, ok := l.stores.get(&now, storeID)
-	return s.end(), ok && s.isCounted()
+	return s.end(), ok
 }
 
 // Head returns the live version of a path.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
 
@@ -59,13 +58,12 @@ func (l *Log) SeqAt(ctx context.Context, storeID string, at time.Time) (uint64, 
 	if err != nil {
 		return 0, err
 	}
-	micros := func(row *sqlite.Row) (int64, error) { return row.ColumnInt64(0), nil }
 	later := sort.Search(int(s.tip.Seq), func(i int) bool {
 		if err != nil {
 			return false
 		}
 		var made int64
-		made, err = queryOne(ctx, l.db, timeOf, micros, s.num, int64(i+1))
+		made, err = queryOne(ctx, l.db, timeOf, scanMicros, s.num, int64(i+1))
 		return made > at.UnixMicro()
 	})
 	if err != nil {

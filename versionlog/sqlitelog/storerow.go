@@ -1,6 +1,11 @@
 package sqlitelog
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
 	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
@@ -72,12 +77,33 @@ const (
 		total_memories = ` + memoriesOf + `, in_hour = ` + inHourOf + ` WHERE counted_seq <> tip_seq`
 )
 
-// countStore reads a row of a format with totals that are counted now: what is in the
-// row is not enough in an earlier format, nor where a mneme of one still writes.
-func countStore(format int) string {
-	quota := `quota_bytes, quota_memories, quota_per_hour`
-	if format < quotasFormat {
-		quota = `0, 0, 0`
+// count makes the totals those of all commits, from the commit on up to which they count:
+// a mneme of an earlier format may have made others since.
+func (s *storeRow) count(ctx context.Context, from source) error {
+	if s.isCounted() {
+		return nil
 	}
-	return `SELECT ` + storeColumns + `, ` + quota + `, tip_seq, ` + bytesOf + `, ` + memoriesOf + `, ` + inHourOf + ` FROM stores WHERE num = ?`
+	tip := versionlog.Tip{Seq: s.counted, Totals: s.tip.Totals}
+	if s.counted > 0 {
+		made, err := queryOne(ctx, from, timeOf, scanMicros, s.num, int64(s.counted))
+		if err != nil {
+			return err
+		}
+		tip.Time = time.UnixMicro(made).UTC()
+	}
+	for tip.Seq < s.tip.Seq {
+		page, err := queryAll(ctx, from, recordsAfter(pageRecords), scanRecord, s.num, int64(tip.Seq))
+		if page, gap := dense(s.ID, tip.Seq, page); len(page) == 0 {
+			return errors.Join(err, gap, fmt.Errorf("%w: commit %d is missing", versionlog.ErrCorrupt, tip.Seq+1))
+		}
+		for _, c := range page {
+			if tip = tip.After(c); tip.Seq == s.tip.Seq {
+				break
+			}
+		}
+	}
+	s.tip.Totals, s.counted = tip.Totals, tip.Seq
+	return nil
 }
+
+func scanMicros(row *sqlite.Row) (int64, error) { return row.ColumnInt64(0), nil }

@@ -136,10 +136,8 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 		if err != nil {
 			return err
 		}
-		if !s.isCounted() {
-			if s, err = queryOne(ctx, l.writer, countStore(schemaFormat), scanStore, s.num); err != nil {
-				return err
-			}
+		if err := s.count(ctx, l.writer); err != nil {
+			return err
 		}
 		num = s.num
 		c, appended, err = l.propose(ctx, &s, p, drafted)
