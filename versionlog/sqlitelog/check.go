@@ -309,7 +309,11 @@ func (c *checker) contents(ctx context.Context) error {
 			continue
 		}
 		if _, err := blobs.Get(ctx, d); errors.Is(err, cas.ErrCorrupt) {
-			c.report(Problem{"blob " + d.String(), "the bytes are damaged; no version that was checked needs them", "the next write of these bytes puts them right; find out which program has changed log.db"})
+			what := "the bytes are damaged; no version needs them"
+			if !c.whole {
+				what = "the bytes are damaged; no version of the records that can be read needs them"
+			}
+			c.report(Problem{"blob " + d.String(), what, "the next write of these bytes puts them right; find out which program has changed log.db"})
 		} else if err != nil && !errors.Is(err, cas.ErrNotFound) {
 			return err
 		}
