@@ -53,6 +53,8 @@ type Witness interface {
 	// Saw is called with each commit of a checked store that was acknowledged or read
 	// from the log. One commit may come twice, and commits out of order.
 	Saw(storeID string, seq uint64, digest versionlog.Digest)
+	// Updated is called after a store was updated: what it was before, and is now.
+	Updated(before, now versionlog.Store)
 	// Forget is called after a store was deleted.
 	Forget(storeID string)
 }
@@ -131,15 +133,20 @@ func checkStore(s versionlog.Store) error {
 // obey a new quota at once, and another size of memories when they are opened again.
 // Errors: versionlog.ErrNotFound, ErrBadLimits.
 func (l *Library) UpdateStore(ctx context.Context, id string, u versionlog.StoreUpdate) (versionlog.Store, error) {
-	s, err := l.log.Store(ctx, id)
+	before, err := l.log.Store(ctx, id)
 	if err != nil {
-		return s, err
+		return before, err
 	}
-	u.Apply(&s)
-	if err := checkStore(s); err != nil {
-		return s, err
+	wanted := before
+	u.Apply(&wanted)
+	if err := checkStore(wanted); err != nil {
+		return before, err
 	}
-	return l.log.UpdateStore(ctx, id, u)
+	now, err := l.log.UpdateStore(ctx, id, u)
+	if err == nil && l.witness != nil {
+		l.witness.Updated(before, now)
+	}
+	return now, err
 }
 
 // storeSlug checks a store's name and returns the name of its directory:

@@ -111,6 +111,17 @@ func (w *Witness) Close() {
 	}
 }
 
+// Updated remembers what a store has become by an update, unless it had been changed
+// before in a way that nobody has accepted.
+func (w *Witness) Updated(before, now versionlog.Store) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if m, known := w.read(now.ID); known && w.Changed(before) == nil {
+		m.Store = describe(now)
+		_ = w.replace(&m)
+	}
+}
+
 // Forget forgets a store, which was deleted.
 func (w *Witness) Forget(storeID string) {
 	w.mu.Lock()
@@ -175,7 +186,8 @@ func commitAt(ctx context.Context, log versionlog.Log, storeID string, seq uint6
 }
 
 // Changed names the parts of a store's description that differ from what is
-// remembered. Archiving, once, is the only change that a description ever sees.
+// remembered. Archiving, once, is the only change that is expected; an update by this
+// user, on this machine, is remembered at once.
 func (w *Witness) Changed(s versionlog.Store) (fields []string) {
 	m, known := w.read(s.ID)
 	if !known {
@@ -197,15 +209,25 @@ func (w *Witness) Changed(s versionlog.Store) (fields []string) {
 	return fields
 }
 
-// write writes a note down unless another process has seen more. Caller holds w.mu.
+// write writes a note down unless another process has seen more. What a store is,
+// another may know better, which has updated it. Caller holds w.mu.
 func (w *Witness) write(n *note) {
 	if !n.dirty {
 		return
 	}
 	n.dirty, n.written = false, time.Now()
-	if m, known := w.read(n.Store.ID); !known || m.Seq <= n.Seq {
-		_ = w.replace(&n.memo)
+	m, known := w.read(n.Store.ID)
+	if known && m.Seq > n.Seq {
+		return
 	}
+	if known {
+		archived := n.Store.ArchivedAt
+		n.Store = m.Store
+		if m.Store.ArchivedAt.IsZero() {
+			n.Store.ArchivedAt = archived
+		}
+	}
+	_ = w.replace(&n.memo)
 }
 
 func (w *Witness) replace(m *memo) error {

@@ -275,3 +275,30 @@ func TestChanged(t *testing.T) {
 	want("", archive)
 	want("time of archiving", func(*versionlog.Store) {})
 }
+
+// TestUpdated: an update is remembered, also where another process that has the store
+// open writes down what it sees; a change that was there before it stays one.
+func TestUpdated(t *testing.T) {
+	dir, l := t.TempDir(), newLog(t, 2)
+	mount, command := New(dir, "file:///x"), New(dir, "file:///x")
+	for _, w := range []*Witness{mount, command} {
+		if err := w.Check(t.Context(), l, store); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+	}
+	updated, forged := store, store
+	updated.Description = "updated"
+	command.Updated(store, updated)
+	c := commit(t, l)
+	mount.Saw(store.ID, c.Seq, c.Digest)
+	mount.Close()
+	if got := New(dir, "file:///x").Changed(updated); got != nil {
+		t.Errorf("the update counts as a change of %q", got)
+	}
+	forged.Name, updated.Name = "forged", "forged"
+	command.Updated(forged, updated)
+	if got := New(dir, "file:///x").Changed(updated); len(got) != 1 || got[0] != "name" {
+		t.Errorf("changed is %q, want the name that was forged before the update", got)
+	}
+}

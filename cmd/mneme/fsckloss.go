@@ -53,7 +53,9 @@ func (c *fsckCmd) witnessed(ctx context.Context, a *app, at location, lib *libra
 	if err != nil {
 		return err
 	}
+	why := "you went back to a backup"
 	if changed := w.Changed(s); missing == "" && changed != nil {
+		why += ", or it was updated elsewhere (`mneme store update`)"
 		missing = "this machine has seen it with another " + strings.Join(changed, ", ")
 	}
 	var behind error
@@ -70,7 +72,7 @@ func (c *fsckCmd) witnessed(ctx context.Context, a *app, at location, lib *libra
 	default:
 		report(memory.Problem{
 			Kind: problemLoss, Subject: "store", What: missing,
-			Do: fmt.Sprintf("if you went back to a backup, that is why, and `mneme fsck %s --accept-loss` takes it as it is; else somebody has changed it behind mneme: compare it with a backup", s.Slug),
+			Do: fmt.Sprintf("if %s, that is why, and `mneme fsck %s --accept-loss` takes it as it is; else somebody has changed it behind mneme: compare it with a backup", why, s.Slug),
 		})
 	}
 	return nil
