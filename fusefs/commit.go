@@ -470,7 +470,7 @@ func (fs *fileSystem) commitUnheard(n *node, st *stage, why occasion) {
 		return
 	}
 	fs.mu.Lock()
-	l := loss{base: st.base, theirs: n.theirs(), yours: slices.Clone(st.data), why: syscall.Errno(status).Error()}
+	l := loss{base: st.base, theirs: n.theirs(), yours: slices.Clone(st.data), why: syscall.Errno(status).Error(), told: true}
 	l.path, _ = n.target()
 	unkept := st.dirty && st.err == 0 && (st.conflict == 0 || st.conflictAt != st.changes)
 	id, changes := st.conflict, st.changes

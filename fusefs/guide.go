@@ -114,6 +114,7 @@ func (s *store) readmeText() []byte {
 		"- A file holds %s. A larger one is refused (File too large): split it.\n"+
 		"- A path has at most %d names and %d bytes, a name at most %d bytes, without control characters.\n"+
 		"- No links, devices or other owners. Empty directories, modes and times last as long as the mount.\n%s"+
+		"- There may be a bound to what can be added. What would go beyond it is refused (Disk quota exceeded), and .mneme/errors says what to do.\n"+
 		"- Files with names of temporary files (x.tmp) become memories two seconds after they are closed.\n\n",
 		holds(info), memory.MaxSegments, memory.MaxPathBytes, memory.MaxNameBytes, s.fs.opts.execGuide())
 	b.WriteString("Other sessions and errors\n" + s.fs.opts.conflictGuide(".mneme"))

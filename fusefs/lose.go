@@ -27,6 +27,7 @@ type loss struct {
 	yours  []byte
 	back   *step  // where it would have taken one back; else nil
 	why    string // where it is neither that nor that somebody else wrote; else ""
+	told   bool   // why is only what a line of .mneme/errors has said in full
 }
 
 // refuseStale answers who is about to overwrite what the session has not read.
@@ -70,6 +71,23 @@ func (s *store) changed(path string, base, theirs *versionlog.Version) string {
 		return fmt.Sprintf("%s:%s was removed or renamed %s", s.slug(), path, since)
 	}
 	return fmt.Sprintf("%s:%s changed %s (version %d %s)", s.slug(), path, since, theirs.Seq, by(theirs))
+}
+
+// ofAnother returns the version by which another session has changed a memory since
+// base: what this session's own renames have made of it is that session's, too.
+func (s *store) ofAnother(theirs, base *versionlog.Version) *versionlog.Version {
+	if theirs == nil || base == nil || theirs.Op != versionlog.OpRenamed || theirs.Session != s.fs.opts.Session {
+		return theirs
+	}
+	for v, err := range s.memory.History(s.fs.ctx, theirs.Path) {
+		if err != nil || v.Seq <= base.Seq {
+			break
+		}
+		if v.MemoryID == theirs.MemoryID && v.Session != theirs.Session {
+			return &v
+		}
+	}
+	return theirs
 }
 
 // by says who made a version, and when.
@@ -127,7 +145,7 @@ func (s *store) keep(l loss, id int) int {
 		id = 0 // settled: what is lost now is another conflict
 	}
 	s.fs.mu.RUnlock()
-	text := s.changed(l.path, l.base, l.theirs)
+	text := s.changed(l.path, l.base, s.ofAnother(l.theirs, l.base))
 	switch {
 	case l.back != nil:
 		text = s.takingBack(l.path, "saved", l.back)
@@ -136,6 +154,9 @@ func (s *store) keep(l loss, id int) int {
 		}
 	case l.why != "":
 		text = fmt.Sprintf("%s:%s was not saved: %s", s.slug(), l.path, l.why)
+		if l.told {
+			redo = "a line before says what to do"
+		}
 	}
 	if s.kept == nil {
 		s.errors.addConflict(l.path, text+"; "+redo)

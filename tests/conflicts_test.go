@@ -267,3 +267,15 @@ func TestTerminateKeepsWhatCannotBeCommitted(t *testing.T) {
 		t.Errorf("kept:\n%s", out)
 	}
 }
+
+// TestConflictNamesWhoChanged: a session that has renamed what another one changed is
+// told of the other one, not of itself.
+func TestConflictNamesWhoChanged(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	m := e.mount(t, "notes")
+	m.sh(t, `mkdir q; echo one > q/f; exec 3<> q/f; cat <&3; echo theirs | mneme write notes:/q/f; mv q qq; echo mine >&3 || true; exec 3>&- || true`)
+	if errors := m.sh(t, "cat .mneme/errors"); !strings.Contains(errors, `"notes:/qq/f" changed since you read it`) || !strings.Contains(errors, `by "user:`) || strings.Contains(errors, "by session "+m.session) {
+		t.Errorf("the errors are %q, want them to name the person", errors)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -44,7 +45,7 @@ func parseTip(text string) (tip versionlog.Tip, err error) {
 }
 
 // readNoted returns the commit that a history is to be proved by, nil where there is none:
-// a tip, or what a signed note says. Of which store that is only a note tells.
+// a tip, or what a signed note says, which names its store, too.
 func (c *fsckCmd) readNoted() (t *witness.SignedTip, err error) {
 	switch {
 	case c.Against == "" && c.VerifyKey == "":
@@ -67,6 +68,9 @@ func (c *fsckCmd) readNoted() (t *witness.SignedTip, err error) {
 		return nil, fmt.Errorf("note: %w", err)
 	}
 	said, err := witness.ReadNote(text, c.VerifyKey)
+	if errors.Is(err, witness.ErrKey) {
+		return nil, fmt.Errorf("--verify-key %s: %w; want the key itself, as `mneme store sign --new-key` has printed it", quote.Text(c.VerifyKey), err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", quote.Text(c.Against), err)
 	}
