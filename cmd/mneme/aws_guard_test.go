@@ -69,7 +69,10 @@ func (p *awsPlace) policyNamed(name string, filled names) awssetup.Policy {
 func (p *awsPlace) guarded(policy string, filled names) (*awsPlace, *guard) {
 	p.t.Helper()
 	_, table, _ := strings.Cut(p.url, "?table=")
-	g := &guard{policy: p.policyNamed(policy, filled), table: table, owner: awstest.AccessKey, allowed: map[string]bool{}}
+	g := &guard{policy: p.policyNamed(policy, filled), table: table, allowed: map[string]bool{}}
+	if policy != "setup" { // before which it is not known
+		g.owner = awstest.AccessKey
+	}
 	s3, dynamo := g.proxy(p.t, awstest.S3(p.t), g.s3Wants, denyS3), g.proxy(p.t, awstest.DynamoDB(p.t), g.dynamoWants, denyDynamoDB)
 	return p.with("", "AWS_ENDPOINT_URL_S3="+s3, "AWS_ENDPOINT_URL_DYNAMODB="+dynamo), g
 }
@@ -287,4 +290,11 @@ func matchesAny(patterns []string, text string) bool {
 		ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(text, "/", "\x00"))
 		return err == nil && ok
 	})
+}
+
+// refusals returns what the policy has refused so far.
+func (g *guard) refusals() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.refused)
 }

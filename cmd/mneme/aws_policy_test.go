@@ -59,7 +59,7 @@ func TestAWSPolicies(t *testing.T) {
 				}
 			}
 			t.Run("mount", func(t *testing.T) { at.useMount(t, g, c.writes) })
-			for _, r := range g.refused {
+			for _, r := range g.refusals() {
 				if !c.othersOutOfReach || !strings.Contains(r, "LeadingKeys:[STORES]") { // fsck does without
 					t.Errorf("the policy refuses %s", r)
 				}
@@ -84,11 +84,10 @@ func TestAWSSetupPolicy(t *testing.T) {
 	p := newAWSPlace(t)
 	fresh := p.with(strings.ReplaceAll(p.url, "cmd-", "guarded-"))
 	at, g := fresh.guarded("setup", nil)
-	g.owner = "" // it is not known before the setup
 	at.must("", "setup")
 	at.must("", "setup")
-	if len(g.refused) > 0 {
-		t.Errorf("the policy refuses %q", g.refused)
+	if refused := g.refusals(); len(refused) > 0 {
+		t.Errorf("the policy refuses %q", refused)
 	}
 	fresh.must("", "store", "create", "notes")
 	fresh.must("one\n", "write", "notes:/a.md")
