@@ -9,6 +9,13 @@ import (
 	"mneme/versionlog"
 )
 
+// benchLog returns a log with one store.
+func benchLog(b *testing.B) (*Log, versionlog.Store) {
+	b.Helper()
+	l := openTest(b, b.TempDir(), nil)
+	return l, addStore(b, l, "s")
+}
+
 func BenchmarkCommit(b *testing.B) {
 	for name, size := range map[string]int{"none": -1, "4KB": 4 << 10, "64KB": 64 << 10} {
 		b.Run("content="+name, func(b *testing.B) { benchmarkCommit(b, size) })
@@ -18,15 +25,7 @@ func BenchmarkCommit(b *testing.B) {
 // benchmarkCommit writes a new memory or a new version of one, with contents of
 // size bytes unless that is negative.
 func benchmarkCommit(b *testing.B, size int) {
-	l, err := Open(b.Context(), b.TempDir(), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	s := versionlog.Store{ID: versionlog.NewStoreID(), Slug: "s"}
-	if err := l.CreateStore(b.Context(), s); err != nil {
-		b.Fatal(err)
-	}
+	l, s := benchLog(b)
 	i := 0
 	for b.Loop() {
 		i++
@@ -47,16 +46,8 @@ func benchmarkCommit(b *testing.B, size int) {
 }
 
 func BenchmarkHead(b *testing.B) {
-	l, err := Open(b.Context(), b.TempDir(), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	s := versionlog.Store{ID: versionlog.NewStoreID(), Slug: "s"}
-	if err := l.CreateStore(b.Context(), s); err != nil {
-		b.Fatal(err)
-	}
-	_, err = l.Commit(b.Context(), s.ID, &versionlog.Proposal{Key: versionlog.NewKey(), Changes: []versionlog.Change{{
+	l, s := benchLog(b)
+	_, err := l.Commit(b.Context(), s.ID, &versionlog.Proposal{Key: versionlog.NewKey(), Changes: []versionlog.Change{{
 		Action: versionlog.Put, Path: "/a", Digest: cas.Sum(nil), Expect: versionlog.ExpectAny(),
 	}}})
 	if err != nil {
@@ -80,15 +71,7 @@ func BenchmarkWalk(b *testing.B) {
 }
 
 func benchmarkWalk(b *testing.B, each int) {
-	l, err := Open(b.Context(), b.TempDir(), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	s := versionlog.Store{ID: versionlog.NewStoreID(), Slug: "s"}
-	if err := l.CreateStore(b.Context(), s); err != nil {
-		b.Fatal(err)
-	}
+	l, s := benchLog(b)
 	for from := 0; from < 10000; from += 50 {
 		p := &versionlog.Proposal{Key: versionlog.NewKey()}
 		for i := from; i < from+50; i++ {
@@ -137,15 +120,7 @@ func BenchmarkRenameDirectory(b *testing.B) {
 }
 
 func benchmarkRenameDirectory(b *testing.B, files int) {
-	l, err := Open(b.Context(), b.TempDir(), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	s := versionlog.Store{ID: versionlog.NewStoreID(), Slug: "s"}
-	if err := l.CreateStore(b.Context(), s); err != nil {
-		b.Fatal(err)
-	}
+	l, s := benchLog(b)
 	commit := func(change func(i int) versionlog.Change) {
 		changes := make([]versionlog.Change, files)
 		for i := range changes {
@@ -173,15 +148,7 @@ func benchmarkRenameDirectory(b *testing.B, files int) {
 // BenchmarkPast lists a directory of 20 memories as it was, in a store of 100,000
 // versions of 5,000 paths.
 func BenchmarkPast(b *testing.B) {
-	l, err := Open(b.Context(), b.TempDir(), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	s := versionlog.Store{ID: versionlog.NewStoreID(), Slug: "s"}
-	if err := l.CreateStore(b.Context(), s); err != nil {
-		b.Fatal(err)
-	}
+	l, s := benchLog(b)
 	const commits, each, paths = 1000, 100, 5000
 	for i := range commits {
 		p := &versionlog.Proposal{Key: versionlog.NewKey(), Fresh: true}

@@ -215,21 +215,26 @@ func (l *Log) versionsBefore(ctx context.Context, store int64, memoryID string, 
 // missing or not the one that belongs there is versionlog.ErrCorrupt.
 func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Seq2[*versionlog.Commit, error] {
 	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[*versionlog.Commit, error] {
-		return paged(pageRecords, func(last **versionlog.Commit, room []*versionlog.Commit) ([]*versionlog.Commit, error) {
-			from := after
-			if last != nil {
-				from = (*last).Seq
-			}
-			if from > math.MaxInt64 {
-				return nil, nil
-			}
-			page, err := queryInto(ctx, room, l.db, recordsAfter(pageRecords), scanRecord, s.num, int64(from))
-			page, gap := dense(s.ID, from, page)
-			if gap != nil {
-				err = gap
-			}
-			return page, err
-		})
+		return commitsAfter(ctx, l.db, &s, after)
+	})
+}
+
+// commitsAfter yields the commits of a store above after, as Commits does.
+func commitsAfter(ctx context.Context, in source, s *storeRow, after uint64) iter.Seq2[*versionlog.Commit, error] {
+	return paged(pageRecords, func(last **versionlog.Commit, room []*versionlog.Commit) ([]*versionlog.Commit, error) {
+		from := after
+		if last != nil {
+			from = (*last).Seq
+		}
+		if from > math.MaxInt64 {
+			return nil, nil
+		}
+		page, err := queryInto(ctx, room, in, recordsAfter(pageRecords), scanRecord, s.num, int64(from))
+		page, gap := dense(s.ID, from, page)
+		if gap != nil {
+			err = gap
+		}
+		return page, err
 	})
 }
 

@@ -2,7 +2,6 @@ package sqlitelog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -91,16 +90,16 @@ func (s *storeRow) count(ctx context.Context, from source) error {
 		}
 		tip.Time = time.UnixMicro(made).UTC()
 	}
-	for tip.Seq < s.tip.Seq {
-		page, err := queryAll(ctx, from, recordsAfter(pageRecords), scanRecord, s.num, int64(tip.Seq))
-		if page, gap := dense(s.ID, tip.Seq, page); len(page) == 0 {
-			return errors.Join(err, gap, fmt.Errorf("%w: commit %d is missing", versionlog.ErrCorrupt, tip.Seq+1))
+	for c, err := range commitsAfter(ctx, from, s, s.counted) {
+		if err != nil {
+			return err
 		}
-		for _, c := range page {
-			if tip = tip.After(c); tip.Seq == s.tip.Seq {
-				break
-			}
+		if tip = tip.After(c); tip.Seq == s.tip.Seq {
+			break
 		}
+	}
+	if tip.Seq != s.tip.Seq {
+		return fmt.Errorf("%w: commit %d is missing", versionlog.ErrCorrupt, tip.Seq+1)
 	}
 	s.tip.Totals, s.counted = tip.Totals, tip.Seq
 	return nil
