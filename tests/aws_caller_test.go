@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"mneme/internal/awstest"
+	"mneme/internal/testing/awstest"
 )
 
 // TestSessionNamesTheCaller: a mount that is refused a session is told with whose

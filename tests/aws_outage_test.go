@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"mneme/internal/awstest"
+	"mneme/internal/testing/awstest"
 )
 
 // ownServers gives the test's stores servers of the test's own.

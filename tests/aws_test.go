@@ -8,7 +8,7 @@ import (
 	"mneme/cas"
 	"mneme/cas/s3cas"
 	"mneme/internal/awsconf"
-	"mneme/internal/awstest"
+	"mneme/internal/testing/awstest"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/dynamolog"

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mneme/internal/barefs"
+	"mneme/internal/testing/barefs"
 )
 
 // bareStores are where the bytes of a bare file system may be.

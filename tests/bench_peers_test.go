@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"mneme/internal/awsconf"
-	"mneme/internal/awstest"
+	"mneme/internal/testing/awstest"
 )
 
 // counted is a server behind a proxy that counts the requests to it.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"mneme/internal/awstest"
+	"mneme/internal/testing/awstest"
 )
 
 //go:embed testdata/bench/writing.md

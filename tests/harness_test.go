@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"mneme/internal/awstest"
-	"mneme/internal/skip"
+	"mneme/internal/testing/awstest"
+	"mneme/internal/testing/skip"
 )
 
 const (

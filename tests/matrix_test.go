@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"mneme/internal/awstest"
+	"mneme/internal/testing/awstest"
 	"mneme/memory"
 	"mneme/versionlog"
 )

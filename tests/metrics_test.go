@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"mneme/internal/awstest"
+	"mneme/internal/testing/awstest"
 )
 
 // TestMetrics holds that --metrics-addr tells what a mount has done, to this

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"mneme/internal/crashfs"
+	"mneme/internal/testing/crashfs"
 	"mneme/versionlog/sqlitelog"
 )
 

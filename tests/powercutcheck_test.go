@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"mneme/internal/crashfs"
+	"mneme/internal/testing/crashfs"
 	"mneme/memory"
 	"mneme/versionlog"
 )

@@ -19,8 +19,8 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/s3cas"
-	"mneme/internal/awstest"
-	"mneme/internal/fault"
+	"mneme/internal/testing/awstest"
+	"mneme/internal/testing/fault"
 )
 
 // operation is one call of a store that has "stored" in it.

@@ -17,8 +17,8 @@ import (
 	"mneme/cas/castest"
 	"mneme/cas/s3cas"
 	"mneme/internal/awsconf"
-	"mneme/internal/awstest"
-	"mneme/internal/fault"
+	"mneme/internal/testing/awstest"
+	"mneme/internal/testing/fault"
 )
 
 var prefixes atomic.Int64

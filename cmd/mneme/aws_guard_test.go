@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"mneme/internal/awssetup"
-	"mneme/internal/awstest"
+	"mneme/internal/testing/awstest"
 )
 
 // guard stands before the servers and lets through what a policy allows, as IAM

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"mneme/internal/awssetup"
-	"mneme/internal/awstest"
-	"mneme/internal/skip"
+	"mneme/internal/testing/awstest"
+	"mneme/internal/testing/skip"
 )
 
 // TestAWSPolicies: what `mneme setup --print` allows is enough for whom it is

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"mneme/internal/awstest"
+	"mneme/internal/testing/awstest"
 )
 
 // place of one test on the shared servers.

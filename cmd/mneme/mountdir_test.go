@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mneme/internal/skip"
+	"mneme/internal/testing/skip"
 	"mneme/versionlog"
 )
 

@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -38,7 +39,6 @@ var floors = map[string]int{
 
 	"internal/durable":   0,
 	"internal/awsconf":   0,
-	"internal/fault":     0,
 	"internal/fusedev":   0,
 	"internal/handover":  0,
 	"internal/mountinfo": 0,
@@ -63,8 +63,9 @@ var backends = []string{
 	"versionlog/sqlitelog", "versionlog/dynamolog", "versionlog/memlog",
 }
 
-// testOnly are the packages that serve tests and stand on no floor.
-var testOnly = []string{"internal/archtest", "internal/awstest", "internal/barefs", "internal/crashfs", "internal/skip", "tests"}
+// testOnly are the packages that serve tests, with all below them. They stand
+// on no floor.
+var testOnly = []string{"internal/archtest", "internal/testing", "tests"}
 
 // standardOnly are the packages that import nothing from outside but the
 // standard library.
@@ -73,9 +74,9 @@ var standardOnly = []string{"cas", "versionlog"}
 // owners say which packages may import a library, tests included but for SQLite.
 var owners = map[string][]string{
 	sqliteLibrary:                    {"internal/sqlite", "versionlog/sqlitelog"},
-	"github.com/hanwen/go-fuse":      {"fusefs", "internal/fusedev", "internal/barefs", "internal/crashfs"},
+	"github.com/hanwen/go-fuse":      {"fusefs", "internal/fusedev", "internal/testing/barefs", "internal/testing/crashfs"},
 	"github.com/dgraph-io/ristretto": {"cache"},
-	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awssetup", "internal/awstest"},
+	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awssetup", "internal/testing/awstest"},
 	"github.com/alecthomas/kong":     {"cmd/mneme"},
 	"github.com/prometheus/":         {"cmd/mneme"},
 	"golang.org/x/mod":               {"witness"},
@@ -90,7 +91,7 @@ func checkImports(f *file) []string {
 			broken = append(broken, fmt.Sprintf("%s: imports %s: %s", f.name, imported, why))
 		}
 	}
-	if _, known := floors[f.pkg()]; !known && !within(f.pkg(), testOnly) {
+	if _, known := floors[f.pkg()]; !known && !servesTests(f.pkg()) {
 		broken = append(broken, fmt.Sprintf("%s: package %s has no floor; give it one in internal/archtest", f.name, f.pkg()))
 	}
 	return broken
@@ -102,24 +103,24 @@ func forbidden(f *file, imported string) string {
 		if f.test && library == sqliteLibrary {
 			continue // tests damage a store behind mneme's back
 		}
-		if strings.HasPrefix(imported, library) && !within(f.pkg(), pkgs) {
+		if strings.HasPrefix(imported, library) && !slices.Contains(pkgs, f.pkg()) {
 			return "only " + strings.Join(pkgs, ", ") + " may"
 		}
 	}
 	own, isOwn := strings.CutPrefix(imported, module+"/")
-	if f.test || within(f.pkg(), testOnly) {
+	if f.test || servesTests(f.pkg()) {
 		return ""
 	}
 	if !isOwn {
-		if within(f.pkg(), standardOnly) && strings.Contains(strings.Split(imported, "/")[0], ".") {
+		if slices.Contains(standardOnly, f.pkg()) && strings.Contains(strings.Split(imported, "/")[0], ".") {
 			return "the contracts use the standard library only"
 		}
 		return ""
 	}
-	if within(own, testOnly) {
+	if servesTests(own) {
 		return "it is for tests only"
 	}
-	if within(own, backends) && f.pkg() != "cmd/mneme" {
+	if slices.Contains(backends, own) && f.pkg() != "cmd/mneme" {
 		return "only cmd/mneme names a backend"
 	}
 	if floors[own] >= floors[f.pkg()] && !sideways[[2]string{f.pkg(), own}] {
@@ -128,13 +129,9 @@ func forbidden(f *file, imported string) string {
 	return ""
 }
 
-// within reports whether pkg is one of the roots; "tests" has packages below
-// it.
-func within(pkg string, roots []string) bool {
-	for _, root := range roots {
-		if pkg == root || root == "tests" && strings.HasPrefix(pkg, "tests/") {
-			return true
-		}
-	}
-	return false
+// servesTests reports whether pkg is one of testOnly or below one.
+func servesTests(pkg string) bool {
+	return slices.ContainsFunc(testOnly, func(root string) bool {
+		return pkg == root || strings.HasPrefix(pkg, root+"/")
+	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"mneme/internal/awsconf"
-	"mneme/internal/awstest"
+	"mneme/internal/testing/awstest"
 )
 
 const own, foreign = "111111111111", "222222222222"

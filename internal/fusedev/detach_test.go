@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mneme/internal/mountinfo"
-	"mneme/internal/skip"
+	"mneme/internal/testing/skip"
 )
 
 // A mount is made in the directory that is open, and taken out of the tree where it

@@ -19,7 +19,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"mneme/internal/skip"
+	"mneme/internal/testing/skip"
 )
 
 const patient = 30 * time.Second // for what takes milliseconds

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mneme/internal/skip"
+	"mneme/internal/testing/skip"
 )
 
 const someone = 3001

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"mneme/internal/skip"
+	"mneme/internal/testing/skip"
 )
 
 const (

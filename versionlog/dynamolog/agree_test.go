@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"mneme/internal/awstest"
-	"mneme/internal/fault"
+	"mneme/internal/testing/awstest"
+	"mneme/internal/testing/fault"
 	"mneme/versionlog"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"

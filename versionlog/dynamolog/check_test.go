@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"mneme/internal/awstest"
+	"mneme/internal/testing/awstest"
 	"mneme/versionlog"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"

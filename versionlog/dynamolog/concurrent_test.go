@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"mneme/internal/awstest"
-	"mneme/internal/fault"
+	"mneme/internal/testing/awstest"
+	"mneme/internal/testing/fault"
 	"mneme/versionlog"
 )
 

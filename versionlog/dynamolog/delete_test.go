@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"mneme/internal/awstest"
-	"mneme/internal/fault"
+	"mneme/internal/testing/awstest"
+	"mneme/internal/testing/fault"
 	"mneme/versionlog"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"

@@ -9,7 +9,7 @@ import (
 
 	"mneme/cas"
 	"mneme/internal/awsconf"
-	"mneme/internal/awstest"
+	"mneme/internal/testing/awstest"
 	"mneme/versionlog"
 	"mneme/versionlog/logtest"
 )

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"mneme/internal/awstest"
+	"mneme/internal/testing/awstest"
 	"mneme/versionlog"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"

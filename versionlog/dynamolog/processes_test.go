@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"mneme/internal/awsconf"
-	"mneme/internal/awstest"
-	"mneme/internal/fault"
+	"mneme/internal/testing/awstest"
+	"mneme/internal/testing/fault"
 	"mneme/versionlog"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"

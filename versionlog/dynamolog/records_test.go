@@ -5,8 +5,8 @@ import (
 	"io"
 	"testing"
 
-	"mneme/internal/awstest"
-	"mneme/internal/fault"
+	"mneme/internal/testing/awstest"
+	"mneme/internal/testing/fault"
 )
 
 // TestTransferBreaksOff holds that an object whose transfer breaks off is asked

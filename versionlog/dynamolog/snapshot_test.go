@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"mneme/cas"
-	"mneme/internal/awstest"
+	"mneme/internal/testing/awstest"
 	"mneme/versionlog"
 
 	"github.com/google/go-cmp/cmp"

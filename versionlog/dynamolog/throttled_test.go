@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"mneme/internal/awstest"
-	"mneme/internal/fault"
+	"mneme/internal/testing/awstest"
+	"mneme/internal/testing/fault"
 
 	"github.com/google/go-cmp/cmp"
 )

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"testing"
 
-	"mneme/internal/awstest"
-	"mneme/internal/fault"
+	"mneme/internal/testing/awstest"
+	"mneme/internal/testing/fault"
 	"mneme/versionlog"
 )
 

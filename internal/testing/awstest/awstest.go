@@ -1,7 +1,7 @@
 // Package awstest starts real servers of S3 and DynamoDB for tests, on 127.0.0.1
 // and free ports, with empty data of their own. scripts/install-test-servers.sh
 // installs them; a test that needs one that is missing is skipped by
-// internal/skip, which fails under MNEME_NOSKIP=1.
+// internal/testing/skip, which fails under MNEME_NOSKIP=1.
 //
 // The servers end with the test process, however it ends.
 package awstest

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mneme/internal/fault"
+	"mneme/internal/testing/fault"
 )
 
 // server answers every request with the body it got and counts them.

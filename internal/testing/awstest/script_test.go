@@ -10,7 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"mneme/internal/awstest"
+	"mneme/internal/testing/awstest"
 )
 
 // TestScript runs `make aws-up` and `make aws-down` as a person does, in a
@@ -19,7 +19,7 @@ func TestScript(t *testing.T) {
 	awstest.S3(t) // skips where the servers are missing
 	project := t.TempDir()
 	for _, name := range []string{"aws.sh", "install-test-servers.sh"} {
-		script, err := os.ReadFile(filepath.Join("..", "..", "scripts", name))
+		script, err := os.ReadFile(filepath.Join("..", "..", "..", "scripts", name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"mneme/internal/awsconf"
-	"mneme/internal/awstest"
+	"mneme/internal/testing/awstest"
 )
 
 // childVariable makes the test program start a server, say so, and wait.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"mneme/internal/skip"
+	"mneme/internal/testing/skip"
 )
 
 const (
