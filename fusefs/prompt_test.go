@@ -5,7 +5,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
@@ -181,7 +180,7 @@ func TestPromptToWrite(t *testing.T) {
 		"not known":     {func(r *rig) { r.log.knows = false }, later, later},
 		"not followed":  {func(r *rig) { r.write("/other", "theirs") }, later, later},
 		"followed":      {func(r *rig) { r.write("/other", "theirs"); r.follow() }, now, now},
-		"archived":      {func(r *rig) { r.must(r.log.ArchiveStore(r.Context(), r.s.memory.Info().ID, time.Now())) }, later, later},
+		"archived":      {func(r *rig) { r.archive() }, later, later},
 		"strict":        {func(r *rig) { r.fs.opts.Strict = true }, later, now},
 		"stale":         {func(r *rig) { r.wantText("/d/a", "/d/a"); r.write("/d/a", "theirs"); r.follow() }, later, now},
 		"its new name":  {func(r *rig) { r.write("/d/new", "theirs"); r.follow() }, now, later},

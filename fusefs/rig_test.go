@@ -160,6 +160,13 @@ type rig struct {
 	stop  context.CancelFunc
 }
 
+// archive archives the store.
+func (r *rig) archive() {
+	r.Helper()
+	lib := memory.NewLibrary(r.log, nil)
+	r.must(lib.ArchiveStore(r.Context(), r.s.memory.Info().ID, versionlog.Actor{}))
+}
+
 // newRig makes a store that holds files with their own path as content, and
 // a mount that has yet to load and to follow.
 func newRig(t *testing.T, files ...string) *rig {

@@ -53,8 +53,6 @@ type Witness interface {
 	// Saw is called with each commit of a checked store that was acknowledged or read
 	// from the log. One commit may come twice, and commits out of order.
 	Saw(storeID string, seq uint64, digest versionlog.Digest)
-	// Updated is called after a store was updated: what it was before, and is now.
-	Updated(before, now versionlog.Store)
 	// Forget is called after a store was deleted.
 	Forget(storeID string)
 }
@@ -77,6 +75,10 @@ type StoreOptions struct {
 	MaxMemoryBytes int64                  // 0 is DefaultMaxMemoryBytes
 	Content        versionlog.ContentRule // "" is versionlog.ContentText
 	Quota          versionlog.Quota
+	Metadata       map[string]string // see versionlog.Store; at most 16 pairs
+	// Actor is who creates it, which the first commit of its history says. The zero
+	// Actor makes a store whose history is empty, such as one to import into.
+	Actor versionlog.Actor
 }
 
 // CreateStore makes a store with that name, whose slug must be free:
@@ -96,6 +98,7 @@ func (l *Library) CreateStore(ctx context.Context, name string, opts *StoreOptio
 		ID: versionlog.NewStoreID(), Slug: slug, Name: name, Description: opts.Description,
 		Limits:    versionlog.Limits{MaxMemoryBytes: opts.MaxMemoryBytes, Content: opts.Content},
 		Quota:     opts.Quota,
+		Metadata:  opts.Metadata,
 		CreatedAt: time.Now().UTC().Truncate(time.Microsecond),
 	}
 	if s.Limits.MaxMemoryBytes == 0 {
@@ -110,10 +113,30 @@ func (l *Library) CreateStore(ctx context.Context, name string, opts *StoreOptio
 	if err := l.log.CreateStore(ctx, s); err != nil {
 		return versionlog.Store{}, err
 	}
-	return s, nil
+	if opts.Actor != (versionlog.Actor{}) {
+		if err := l.happen(ctx, s.ID, versionlog.StoreCreated(s), opts.Actor); err != nil {
+			return s, fmt.Errorf("the store is there, but its history does not say who created it: %w", err)
+		}
+	}
+	return l.log.Store(ctx, s.ID)
+}
+
+// happen commits an event to a store.
+func (l *Library) happen(ctx context.Context, id string, e *versionlog.Event, by versionlog.Actor) error {
+	c, err := l.log.Commit(ctx, id, &versionlog.Proposal{Key: versionlog.NewKey(), Fresh: true, Actor: by, Event: e})
+	if err == nil && l.witness != nil {
+		l.witness.Saw(id, c.Seq, c.Digest)
+	}
+	return err
 }
 
 func checkStore(s versionlog.Store) error {
+	if n := utf8.RuneCountInString(s.Name); n < 1 || n > MaxStoreName || !utf8.ValidString(s.Name) {
+		return fmt.Errorf("%w: it has %d characters, want UTF-8 of 1 to %d", ErrBadName, n, MaxStoreName)
+	}
+	if err := versionlog.CheckMeta(s.Metadata); err != nil {
+		return fmt.Errorf("%w: %w", ErrBadLimits, err)
+	}
 	if n := utf8.RuneCountInString(s.Description); n > MaxStoreDescription || !utf8.ValidString(s.Description) {
 		return fmt.Errorf("%w: the description has %d characters, want UTF-8 of at most %d", ErrBadLimits, n, MaxStoreDescription)
 	}
@@ -129,10 +152,11 @@ func checkStore(s versionlog.Store) error {
 	return nil
 }
 
-// UpdateStore changes what a store is for and what it may hold. Stores that are open
+// UpdateStore changes what a store is called, what it is for and what it may hold; its
+// slug stays. Stores that are open
 // obey a new quota at once, and another size of memories when they are opened again.
-// Errors: versionlog.ErrNotFound, ErrBadLimits.
-func (l *Library) UpdateStore(ctx context.Context, id string, u versionlog.StoreUpdate) (versionlog.Store, error) {
+// Errors: versionlog.ErrNotFound, versionlog.ErrArchived, ErrBadName, ErrBadLimits.
+func (l *Library) UpdateStore(ctx context.Context, id string, u versionlog.StoreUpdate, by versionlog.Actor) (versionlog.Store, error) {
 	before, err := l.log.Store(ctx, id)
 	if err != nil {
 		return before, err
@@ -142,11 +166,15 @@ func (l *Library) UpdateStore(ctx context.Context, id string, u versionlog.Store
 	if err := checkStore(wanted); err != nil {
 		return before, err
 	}
-	now, err := l.log.UpdateStore(ctx, id, u)
-	if err == nil && l.witness != nil {
-		l.witness.Updated(before, now)
+	if u.Name != nil {
+		if err := checkNewStoreName(*u.Name); err != nil {
+			return before, err
+		}
 	}
-	return now, err
+	if err := l.happen(ctx, id, versionlog.StoreUpdated(u), by); err != nil {
+		return before, fmt.Errorf("update store %s: %w", before.Slug, err)
+	}
+	return l.log.Store(ctx, id)
 }
 
 // storeSlug checks a store's name and returns the name of its directory:
@@ -203,7 +231,30 @@ func (l *Library) FindStore(ctx context.Context, ref string) (versionlog.Store, 
 	if err == nil && ref != s.Slug && ref != s.Name {
 		err = versionlog.ErrNotFound
 	}
+	if errors.Is(err, versionlog.ErrNotFound) && ref != slug {
+		s, err = l.storeCalled(ctx, ref)
+	}
 	return s, findError(ref, err)
+}
+
+// storeCalled returns the one store of a name, which it need not have been made with.
+func (l *Library) storeCalled(ctx context.Context, name string) (found versionlog.Store, err error) {
+	for s, err := range l.log.Stores(ctx, "") {
+		if err != nil {
+			return s, err
+		}
+		if s.Name != name {
+			continue
+		}
+		if found.ID != "" {
+			return s, fmt.Errorf("%w: %s is the name of both %s and %s; say which by that", ErrBadName, quote.Name(name), found.Slug, s.Slug)
+		}
+		found = s
+	}
+	if found.ID == "" {
+		return found, versionlog.ErrNotFound
+	}
+	return found, nil
 }
 
 func findError(ref string, err error) error {
@@ -218,13 +269,13 @@ func findError(ref string, err error) error {
 
 // Stores returns all stores ordered by slug, archived ones too.
 func (l *Library) Stores(ctx context.Context) ([]versionlog.Store, error) {
-	return l.log.Stores(ctx)
+	return versionlog.AllStores(ctx, l.log)
 }
 
 // ArchiveStore makes a store read-only for ever, but for removals through the
-// library.
-func (l *Library) ArchiveStore(ctx context.Context, id string) error {
-	return l.log.ArchiveStore(ctx, id, time.Now())
+// library. versionlog.ErrNotFound.
+func (l *Library) ArchiveStore(ctx context.Context, id string, by versionlog.Actor) error {
+	return l.happen(ctx, id, versionlog.StoreArchived(), by)
 }
 
 // DeleteStore removes a store, its history and its blobs. When it fails
@@ -301,11 +352,10 @@ func (l *Library) FindVersion(ctx context.Context, id string) (versionlog.Store,
 	if _, _, err := versionlog.LocateVersion(id); err != nil {
 		return versionlog.Store{}, versionlog.Version{}, fmt.Errorf("%w: %w", ErrBadVersion, err)
 	}
-	stores, err := l.log.Stores(ctx)
-	if err != nil {
-		return versionlog.Store{}, versionlog.Version{}, err
-	}
-	for _, s := range stores {
+	for s, err := range l.log.Stores(ctx, "") {
+		if err != nil {
+			return versionlog.Store{}, versionlog.Version{}, err
+		}
 		v, err := l.log.Version(ctx, s.ID, id)
 		if err == nil {
 			return s, v, nil

@@ -28,10 +28,6 @@ func (h *heard) Saw(_ string, seq uint64, d versionlog.Digest) {
 	h.said = append(h.said, fmt.Sprint("saw ", seq, " ", !d.IsZero()))
 }
 
-func (h *heard) Updated(before, now versionlog.Store) {
-	h.said = append(h.said, fmt.Sprint("updated from ", before.Quota.Bytes, " to ", now.Quota.Bytes))
-}
-
 func (h *heard) Forget(string) { h.said = append(h.said, "forget") }
 
 func (h *heard) want(t *testing.T, want ...string) {
@@ -91,10 +87,10 @@ func TestWitnessHears(t *testing.T) {
 	follow(st)
 	h.want(t, "saw 1 true")
 	bytes := int64(7)
-	if _, err := f.lib.UpdateStore(t.Context(), id, versionlog.StoreUpdate{QuotaBytes: &bytes}); err != nil {
+	if _, err := f.lib.UpdateStore(t.Context(), id, versionlog.StoreUpdate{QuotaBytes: &bytes}, author.Actor); err != nil {
 		t.Fatal(err)
 	}
-	h.want(t, "updated from 0 to 7")
+	h.want(t, "saw 3 true")
 	if err := f.lib.DeleteStore(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}

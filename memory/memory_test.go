@@ -298,7 +298,7 @@ func TestReadOnlyAndArchived(t *testing.T) {
 	if _, err := ro.Write(t.Context(), "/a", []byte("x"), versionlog.ExpectAny()); !errors.Is(err, memory.ErrReadOnly) {
 		t.Errorf("write to a read-only store: %v", err)
 	}
-	if err := f.lib.ArchiveStore(t.Context(), f.Info().ID); err != nil {
+	if err := f.lib.ArchiveStore(t.Context(), f.Info().ID, author.Actor); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Write(t.Context(), "/a", []byte("x"), versionlog.ExpectAny()); !errors.Is(err, versionlog.ErrArchived) {

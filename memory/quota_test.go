@@ -77,7 +77,7 @@ func TestStoreQuotaKeepsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !early {
-				if _, err := lib.UpdateStore(t.Context(), info.ID, versionlog.StoreUpdate{QuotaBytes: &ten}); err != nil {
+				if _, err := lib.UpdateStore(t.Context(), info.ID, versionlog.StoreUpdate{QuotaBytes: &ten}, versionlog.Actor{}); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := s.Write(t.Context(), "/first", []byte("more than ten"), versionlog.ExpectAny()); !errors.Is(err, versionlog.ErrQuota) {

@@ -50,15 +50,24 @@ func (s *Store) Head(ctx context.Context, path string) (versionlog.Version, erro
 	return v, nil
 }
 
-// Heads yields the live versions at and below a path in byte order of their
+// Heads yields the live versions of memories at and below a path in byte order of their
 // paths; "/" is the whole store.
 func (s *Store) Heads(ctx context.Context, prefix string) iter.Seq2[versionlog.Version, error] {
-	return s.log.Heads(ctx, s.info.ID, prefix, "")
+	return func(yield func(versionlog.Version, error) bool) {
+		for v, err := range s.log.Heads(ctx, s.info.ID, prefix, "") {
+			if err == nil && v.IsDir() {
+				continue
+			}
+			if !yield(v, err) {
+				return
+			}
+		}
+	}
 }
 
 // Children yields one live version for every name in a directory, "/" or one
-// that went through ParsePath: the memory of that name, or one somewhere below
-// a directory of that name.
+// that went through ParsePath: the memory of that name, or that of the directory of
+// that name, or one somewhere below it.
 func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[versionlog.Version, error] {
 	return s.log.Children(ctx, s.info.ID, dir)
 }

@@ -24,9 +24,16 @@ type Change struct {
 
 // CommitOptions go with a commit; the zero value is the default.
 type CommitOptions struct {
-	Key     string // idempotency key, see versionlog.Proposal; "" makes a fresh one
-	Fresh   bool   // Key was just made and never used, see versionlog.Proposal
-	Message string // for people
+	Key     string            // idempotency key, see versionlog.Proposal; "" makes a fresh one
+	Fresh   bool              // Key was just made and never used, see versionlog.Proposal
+	Message string            // for people
+	Meta    map[string]string // for programs, see versionlog.Commit; at most 16 pairs
+
+	// Actor and Session are who makes the commit, where that is not the author for whom
+	// the store was opened: a server writes in the name of whomever it has authenticated.
+	// The zero Actor is that author, in his session.
+	Actor   versionlog.Actor
+	Session string
 }
 
 // Batch makes all changes in one commit, or none. When it returns nil the
@@ -45,8 +52,11 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	}
 	p := &versionlog.Proposal{
 		Key: opts.Key, Fresh: opts.Fresh, Actor: s.author.Actor, Session: s.author.Session,
-		Message: opts.Message, Changes: make([]versionlog.Change, len(changes)),
+		Message: opts.Message, Meta: opts.Meta, Epoch: s.info.Epoch, Changes: make([]versionlog.Change, len(changes)),
 		Quota: s.author.Quota, Used: s.added.usage(time.Now()),
+	}
+	if opts.Actor != (versionlog.Actor{}) {
+		p.Actor, p.Session = opts.Actor, opts.Session
 	}
 	if p.Key == "" {
 		p.Key, p.Fresh = versionlog.NewKey(), true

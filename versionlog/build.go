@@ -26,8 +26,11 @@ type View interface {
 // commit unless it has no versions, all in one transaction. Errors are those
 // of Log.Commit and those of the view.
 func Build(view View, store Store, tip Tip, p *Proposal, now time.Time) (*Commit, error) {
-	if err := p.validate(); err != nil {
+	if err := p.Validate(); err != nil {
 		return nil, err
+	}
+	if p.Finished == nil && p.Epoch != 0 && p.Epoch != store.Epoch {
+		return nil, fmt.Errorf("%w: it is of epoch %d, and the store is in epoch %d", ErrFenced, p.Epoch, store.Epoch)
 	}
 	at := now.UTC().Truncate(time.Microsecond)
 	if at.Before(tip.Time) { // a writer whose clock is behind
@@ -37,28 +40,25 @@ func Build(view View, store Store, tip Tip, p *Proposal, now time.Time) (*Commit
 		view: view, at: at, adopts: p.Finished != nil, heads: map[string]*Version{}, revived: map[string]bool{},
 		arriving: map[string]bool{}, leaving: map[string]bool{},
 	}
-	if err := b.checkExpectations(store.ID, p.Changes); err != nil {
-		return nil, err
-	}
-	for _, c := range p.Changes {
-		if err := b.apply(c); err != nil {
-			return nil, err
-		}
-	}
-	if p.Finished != nil {
-		if err := b.checkOverlaps(); err != nil {
-			return nil, err
-		}
+	if p.Finished != nil && p.Event != nil {
 		return b.adopt(store, tip, p.Finished)
 	}
-	if len(b.versions) == 0 {
-		return &Commit{StoreID: store.ID, Seq: tip.Seq, Digest: tip.Digest, Time: tip.Time}, nil
+	if p.Event != nil {
+		return p.becomes(store, tip, at)
 	}
-	if !store.ArchivedAt.IsZero() && !b.onlyRemoves() {
-		return nil, ErrArchived
-	}
-	if err := b.checkOverlaps(); err != nil {
+	if err := b.judge(store.ID, p.Changes); err != nil {
 		return nil, err
+	}
+	if p.Finished != nil {
+		return b.adopt(store, tip, p.Finished)
+	}
+	switch {
+	case len(b.versions) == 0:
+		return alreadyTheCase(store, tip), nil
+	case store.Replica:
+		return nil, ErrReplica
+	case !store.ArchivedAt.IsZero() && !b.onlyRemoves():
+		return nil, ErrArchived
 	}
 	if err := b.checkQuotas(&store.Quota, tip, p); err != nil {
 		return nil, err
@@ -66,12 +66,30 @@ func Build(view View, store Store, tip Tip, p *Proposal, now time.Time) (*Commit
 	return b.commit(store, tip, p)
 }
 
-func (p *Proposal) validate() error {
+// judge makes the versions of changes, if they may be made together.
+func (b *builder) judge(storeID string, changes []Change) error {
+	if err := b.checkExpectations(storeID, changes); err != nil {
+		return err
+	}
+	for _, c := range changes {
+		if err := b.apply(c); err != nil {
+			return err
+		}
+	}
+	if len(b.versions) == 0 {
+		return nil
+	}
+	return b.checkOverlaps()
+}
+
+// Validate returns ErrInvalid or ErrTooLarge where a proposal can be told to become no
+// commit, whatever the store.
+func (p *Proposal) Validate() error {
 	if p.Key == "" || len(p.Key) > 128 {
 		return fmt.Errorf("%w: the key has %d bytes, want 1 to 128", ErrInvalid, len(p.Key))
 	}
-	if len(p.Changes) == 0 {
-		return fmt.Errorf("%w: no changes", ErrInvalid)
+	if (len(p.Changes) == 0) == (p.Event == nil) {
+		return fmt.Errorf("%w: %d changes; want some, or an event", ErrInvalid, len(p.Changes))
 	}
 	if len(p.Changes) > MaxChanges {
 		return fmt.Errorf("%d changes, at most %d: %w", len(p.Changes), MaxChanges, ErrTooLarge)
@@ -85,6 +103,12 @@ func (p *Proposal) validate() error {
 		if !utf8.ValidString(text) {
 			return fmt.Errorf("%w: %q is not UTF-8", ErrInvalid, text)
 		}
+	}
+	if err := CheckMeta(p.Meta); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if p.Event != nil {
+		return p.Event.check()
 	}
 	seen := make(map[string]bool, len(p.Changes))
 	for _, c := range p.Changes {
@@ -110,9 +134,12 @@ func (c *Change) paths() []string {
 
 func (c *Change) validate() error {
 	for _, path := range c.paths() {
-		if len(path) < 2 || path[0] != '/' || path[len(path)-1] == '/' || !utf8.ValidString(path) {
+		if !isPath(path) {
 			return fmt.Errorf("%w: path %q", ErrInvalid, path)
 		}
+	}
+	if !utf8.ValidString(c.Spelling) {
+		return fmt.Errorf("%w: the spelling %q is not UTF-8", ErrInvalid, c.Spelling)
 	}
 	switch {
 	case c.Expect.kind == 0:
@@ -121,10 +148,18 @@ func (c *Change) validate() error {
 		return fmt.Errorf("%w: %s: put without content", ErrInvalid, c.Path)
 	case c.Content != nil && (c.Action != Put || int64(len(c.Content)) != c.Size):
 		return fmt.Errorf("%w: %s: content of %d bytes, want %d", ErrInvalid, c.Path, len(c.Content), c.Size)
-	case c.Action < Put || c.Action > Rename:
+	case c.Action == Put && isDir(c.Path), c.Action == MakeDir && !isDir(c.Path), c.Action == Rename && isDir(c.Path) != isDir(c.To):
+		return fmt.Errorf("%w: path %q: the path of a directory ends in a slash, and no other", ErrInvalid, c.Path)
+	case c.Action < Put || c.Action > MakeDir:
 		return fmt.Errorf("%w: %s: no such action", ErrInvalid, c.Path)
 	}
 	return nil
+}
+
+// isPath reports whether a path is one of a memory or of a directory.
+func isPath(path string) bool {
+	name := strings.TrimSuffix(path, "/")
+	return len(name) >= 2 && name[0] == '/' && name[len(name)-1] != '/' && utf8.ValidString(path)
 }
 
 type builder struct {
@@ -136,6 +171,7 @@ type builder struct {
 	revived  map[string]bool // ids of memories that the commit brings back, or adopts
 	arriving map[string]bool // paths that the commit makes live
 	leaving  map[string]bool // paths that the commit frees
+	staying  map[string]bool // directories to make that are there already
 }
 
 func (b *builder) checkExpectations(storeID string, changes []Change) error {
@@ -155,6 +191,11 @@ func (b *builder) checkExpectations(storeID string, changes []Change) error {
 			conflicts = append(conflicts, Conflict{Path: c.To, Expected: ExpectAbsent(), Head: b.heads[c.To]})
 		}
 	}
+	implied, err := b.directoriesInTheWay(changes)
+	if err != nil {
+		return err
+	}
+	conflicts = append(conflicts, implied...)
 	if conflicts != nil {
 		return &ConflictError{StoreID: storeID, Conflicts: conflicts}
 	}
@@ -163,7 +204,7 @@ func (b *builder) checkExpectations(storeID string, changes []Change) error {
 
 // possible reports whether the change may be made to a path of that head.
 func (c *Change) possible(head *Version) bool {
-	if c.Action != Put && head == nil {
+	if head == nil && (c.Action == Remove || c.Action == Rename) {
 		return false
 	}
 	return c.Expect.Holds(head)
@@ -173,17 +214,26 @@ func (c *Change) possible(head *Version) bool {
 // tries again after a lost reply, or two that write the same bytes, have
 // nothing to lose, so the version they expected does not matter.
 func (c *Change) satisfied(head *Version) bool {
-	return c.Action == Put && head != nil && head.Digest == c.Digest && c.Expect.kind != expectAbsent
+	switch {
+	case head == nil || c.Expect.kind == expectAbsent:
+		return false
+	case c.Action == MakeDir:
+		return true
+	}
+	return c.Action == Put && head.Digest == c.Digest
 }
 
 func (b *builder) apply(c Change) error {
 	head := b.heads[c.Path]
-	if c.satisfied(head) {
+	if c.satisfied(head) || b.staying[c.Path] {
 		return nil
 	}
-	v := Version{Path: c.Path}
+	v := Version{Path: c.Path, Spelling: c.Spelling}
 	if head != nil {
 		v.MemoryID, v.Parent, v.Digest, v.Size = head.MemoryID, head.ID, head.Digest, head.Size
+		if v.Spelling == "" && c.Action == Put {
+			v.Spelling = head.Spelling
+		}
 	}
 	switch c.Action {
 	case Put:
@@ -195,8 +245,14 @@ func (b *builder) apply(c Change) error {
 				return err
 			}
 		}
+	case MakeDir:
+		v.Op = OpCreated
+		b.arriving[c.Path] = true
+		if err := b.identify(&v, c.MemoryID); err != nil {
+			return err
+		}
 	case Remove:
-		v.Op, v.Digest, v.Size = OpDeleted, Digest{}, 0
+		v.Op, v.Spelling, v.Digest, v.Size = OpDeleted, "", Digest{}, 0
 		b.leaving[c.Path] = true
 	case Rename:
 		v.Op, v.Path, v.From = OpRenamed, c.To, c.Path
@@ -231,9 +287,17 @@ func (b *builder) identify(v *Version, memoryID string) error {
 	return nil
 }
 
+// onlyRemoves reports whether the commit does nothing but remove, and keep directories
+// that it empties.
 func (b *builder) onlyRemoves() bool {
+	emptied := map[string]bool{}
 	for i := range b.versions {
-		if b.versions[i].Op != OpDeleted {
+		if v := &b.versions[i]; v.Op == OpDeleted {
+			emptied[dirOf(v.Path)] = true
+		}
+	}
+	for i := range b.versions {
+		if v := &b.versions[i]; v.Op != OpDeleted && !(v.Op == OpCreated && emptied[v.Path]) {
 			return false
 		}
 	}
@@ -241,28 +305,54 @@ func (b *builder) onlyRemoves() bool {
 }
 
 // checkOverlaps makes sure that no path is both a memory and a directory once
-// the commit is in.
+// the commit is in, and that no directory goes without what is in it.
 func (b *builder) checkOverlaps() error {
 	for path := range b.arriving {
-		for above := parentPath(path); above != ""; above = parentPath(above) {
-			if b.arriving[above] {
-				return &OverlapError{Path: path}
-			}
-			head, err := b.view.Head(above)
-			if err != nil {
-				return err
-			}
-			if head != nil && !b.leaving[above] {
-				return &OverlapError{Path: path, With: *head}
+		if err := b.checkAbove(path); err != nil {
+			return err
+		}
+		if isDir(path) {
+			continue
+		}
+		if below, err := b.staysBelow(path); err != nil || below != nil {
+			return overlap(path, below, err)
+		}
+	}
+	for path := range b.leaving {
+		if !isDir(path) {
+			continue
+		}
+		if below, err := b.staysBelow(path); err != nil || below != nil {
+			return overlap(path, below, err)
+		}
+		for other := range b.arriving {
+			if strings.HasPrefix(other, path) {
+				return &OverlapError{Path: other}
 			}
 		}
-		for below, err := range b.view.Below(path) {
-			if err != nil {
-				return err
-			}
-			if !b.leaving[below.Path] {
-				return &OverlapError{Path: path, With: below}
-			}
+	}
+	return nil
+}
+
+func overlap(path string, with *Version, err error) error {
+	if err != nil {
+		return err
+	}
+	return &OverlapError{Path: path, With: *with}
+}
+
+// checkAbove makes sure that no memory is above an arriving path.
+func (b *builder) checkAbove(path string) error {
+	for above := parentPath(path); above != ""; above = parentPath(above) {
+		if b.arriving[above] {
+			return &OverlapError{Path: path}
+		}
+		head, err := b.view.Head(above)
+		if err != nil {
+			return err
+		}
+		if head != nil && !b.leaving[above] {
+			return &OverlapError{Path: path, With: *head}
 		}
 	}
 	return nil
@@ -279,24 +369,22 @@ func (b *builder) checkQuotas(ofStore *Quota, tip Tip, p *Proposal) error {
 	return ofStore.CheckStore(tip, b.at, more)
 }
 
+// parentPath returns what is above a path, which for a directory is its path without
+// the slash: there no memory can be either.
 func parentPath(path string) string { return path[:strings.LastIndexByte(path, '/')] }
 
 func (b *builder) commit(store Store, tip Tip, p *Proposal) (*Commit, error) {
 	c := &Commit{
-		StoreID: store.ID, Seq: tip.Seq + 1, Time: b.at,
-		Actor: p.Actor, Session: p.Session, Message: p.Message, Key: p.Key,
+		Format: RecordFormat, StoreID: store.ID, Seq: tip.Seq + 1, Epoch: store.Epoch, Time: b.at,
+		Actor: p.Actor, Session: p.Session, Message: p.Message, Key: p.Key, Meta: p.Meta,
 		Prev: tip.Digest, Versions: b.versions, Seals: make([]Seal, len(b.versions)),
-	}
-	if c.Seq > maxSeq {
-		return nil, fmt.Errorf("sequence numbers are used up: %w", ErrInvalid)
 	}
 	for i := range c.Versions {
 		v := &c.Versions[i]
 		v.ID = newVersionID(c.Seq, i)
 		v.Seq, v.Actor, v.Session, v.Time, v.Message = c.Seq, c.Actor, c.Session, c.Time, c.Message
 		_, _ = rand.Read(c.Seals[i].Salt[:])
-		c.Seals[i].Payload = payloadDigest(c.Seals[i].Salt, v)
+		c.Seals[i].Payload = payloadDigest(c.Format, c.Seals[i].Salt, v)
 	}
-	c.Digest = chainDigest(c)
-	return c, nil
+	return c.finish()
 }

@@ -20,6 +20,10 @@ var (
 	ErrArchived = errkind.New(errkind.Archived, "archived; it can only be read, and removed from")
 	// ErrReadOnly says that the log was opened for reading only.
 	ErrReadOnly = errkind.New(errkind.ReadOnly, "log is open read-only")
+	// ErrReplica says that the store is a copy, which takes commits by Import only.
+	ErrReplica = errkind.New(errkind.ReadOnly, "a replica; it takes the commits of the store that it copies, and no others")
+	// ErrFenced says that a proposal, or a commit to import, is of an epoch that is over.
+	ErrFenced = errkind.New(errkind.Fenced, "another copy of the store was promoted")
 	// ErrTooLarge says that a proposal has more changes than fit one commit.
 	ErrTooLarge = errkind.New(errkind.TooMany, "too many changes for one commit")
 	// ErrInvalid says that a proposal contradicts itself or the history.
@@ -77,6 +81,9 @@ type OverlapError struct {
 
 // Error names both paths.
 func (e *OverlapError) Error() string {
+	if isDir(e.Path) && e.With.Path != "" {
+		return fmt.Sprintf("%s: the directory is not empty, it holds %q", e.Path, e.With.Path)
+	}
 	if e.With.Path == "" {
 		return fmt.Sprintf("%s: another path of the same commit lies above it", e.Path)
 	}

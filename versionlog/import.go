@@ -64,7 +64,7 @@ func isThere(ctx context.Context, log Log, storeID string, c *Commit) error {
 }
 
 func importOne(ctx context.Context, log Log, storeID string, c *Commit) error {
-	p := &Proposal{Key: c.Key, Actor: c.Actor, Session: c.Session, Message: c.Message, Finished: c}
+	p := &Proposal{Key: c.Key, Actor: c.Actor, Session: c.Session, Message: c.Message, Meta: c.Meta, Event: c.Event, Finished: c}
 	for i := range c.Versions {
 		p.Changes = append(p.Changes, changeOf(&c.Versions[i]))
 	}
@@ -77,10 +77,13 @@ func importOne(ctx context.Context, log Log, storeID string, c *Commit) error {
 
 // changeOf is the change that a version was made by.
 func changeOf(v *Version) Change {
-	c := Change{Action: Put, Path: v.Path, Expect: ExpectVersion(v.Parent), Digest: v.Digest, Size: v.Size}
+	c := Change{Action: Put, Path: v.Path, Spelling: v.Spelling, Expect: ExpectVersion(v.Parent), Digest: v.Digest, Size: v.Size}
 	switch v.Op {
 	case OpCreated:
 		c.Expect, c.MemoryID = ExpectAbsent(), v.MemoryID
+		if v.IsDir() {
+			c.Action = MakeDir
+		}
 	case OpDeleted:
 		c.Action = Remove
 	case OpRenamed:
@@ -97,6 +100,12 @@ func (b *builder) adopt(store Store, tip Tip, c *Commit) (*Commit, error) {
 		return nil, fmt.Errorf("%w: it is of store %q", ErrInvalid, c.StoreID)
 	case c.Seq != tip.Seq+1 || c.Prev != tip.Digest:
 		return nil, fmt.Errorf("%w: it does not follow commit %d, %.12s", ErrInvalid, tip.Seq, tip.Digest)
+	case c.Epoch < store.Epoch:
+		return nil, fmt.Errorf("%w: commit %d is of epoch %d, and the store is in epoch %d", ErrFenced, c.Seq, c.Epoch, store.Epoch)
+	case c.Epoch == store.Epoch && c.Event != nil && c.Event.Kind == EventPromoted:
+		return nil, fmt.Errorf("%w: it promotes a store to epoch %d, which it is in", ErrInvalid, c.Epoch)
+	case c.Epoch > store.Epoch && (c.Event == nil || c.Event.Kind != EventPromoted):
+		return nil, fmt.Errorf("%w: it is of epoch %d, which nothing before it begins", ErrInvalid, c.Epoch)
 	case c.Time.Before(tip.Time):
 		return nil, fmt.Errorf("%w: it is of %v, and the one before of %v", ErrInvalid, c.Time, tip.Time)
 	case len(c.Versions) != len(b.versions):

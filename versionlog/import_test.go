@@ -35,7 +35,7 @@ func (m mapView) Newest(memoryID string) (*Version, error) {
 // TestAdoptRefuses: a commit whose digests are all right is not adopted unless it
 // follows from the state before.
 func TestAdoptRefuses(t *testing.T) {
-	store, at := Store{ID: "memstore_1"}, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	store, at := Store{ID: "memstore_1", Epoch: 1}, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	propose := func(view View, tip Tip, changes ...Change) *Commit {
 		t.Helper()
 		c, err := Build(view, store, tip, &Proposal{Key: NewKey(), Changes: changes}, at)
@@ -64,7 +64,7 @@ func TestAdoptRefuses(t *testing.T) {
 		for i := range c.Versions {
 			v := &c.Versions[i]
 			v.Seq, v.Time = c.Seq, c.Time
-			c.Seals[i].Payload = payloadDigest(c.Seals[i].Salt, v)
+			c.Seals[i].Payload = payloadDigest(c.Format, c.Seals[i].Salt, v)
 		}
 		c.Digest = chainDigest(&c)
 		p := &Proposal{Key: c.Key, Finished: &c}
@@ -81,6 +81,7 @@ func TestAdoptRefuses(t *testing.T) {
 		"of another store":         func(c *Commit) { c.StoreID = "memstore_2" },
 		"a gap":                    func(c *Commit) { c.Seq++ },
 		"of another history":       func(c *Commit) { c.Prev[0]++ },
+		"of a later epoch":         func(c *Commit) { c.Epoch = 2 },
 		"earlier":                  func(c *Commit) { c.Time = c.Time.Add(-time.Second) },
 		"another parent":           func(c *Commit) { c.Versions[0].Parent = first.Versions[2].ID },
 		"another memory":           func(c *Commit) { c.Versions[0].MemoryID = first.Versions[2].MemoryID },

@@ -22,8 +22,7 @@ import (
 // a store that does not exist they yield ErrNotFound, and they end with the
 // first error.
 //
-// Durability: when Commit, CreateStore, UpdateStore, ArchiveStore or DeleteStore returns
-// nil, its effect survives a crash of the process and of the machine. When one
+// Durability: when Commit, CreateStore or DeleteStore returns nil, its effect survives a crash of the process and of the machine. When one
 // returns an error that is none of the sentinels, its effect may or may not
 // have happened, but never half of it; Commit may then be called again with
 // the same Proposal.Key to settle which.
@@ -33,13 +32,15 @@ import (
 //
 // Paths: a Log takes a path as it is given and compares bytes. Callers bring
 // it to canonical form first (package memory does). Its only rules are a
-// leading slash and that no live path lies below another live path.
+// leading slash and that no live path lies below that of a live memory. The path of a
+// directory ends in a slash, that of a memory does not.
 //
 // Retries: a backend retries what its transport calls for, bounded and within
 // the context; callers do not. Every method obeys ctx.
 type Log interface {
-	// CreateStore adds a store. ID and Slug must be set, else ErrInvalid, and
-	// unused, else ErrExists. Slugs of deleted stores are free again.
+	// CreateStore adds a store, whose history is empty. ID and Slug must be set, else
+	// ErrInvalid, and unused, else ErrExists. Slugs of deleted stores are free again. An
+	// Epoch of 0 is 1.
 	CreateStore(ctx context.Context, s Store) error
 
 	// Store returns the store of an id, archived ones too. ErrNotFound.
@@ -48,33 +49,28 @@ type Log interface {
 	// StoreNamed returns the store of a slug, archived ones too. ErrNotFound.
 	StoreNamed(ctx context.Context, slug string) (Store, error)
 
-	// Stores returns all stores, archived ones too, ordered by slug.
-	Stores(ctx context.Context) ([]Store, error)
-
-	// UpdateStore changes what a store is for and what it may hold, and returns it as
-	// it is then. A new quota bounds every commit whose call begins after the
-	// return. ErrNotFound.
-	UpdateStore(ctx context.Context, id string, u StoreUpdate) (Store, error)
-
-	// ArchiveStore makes a store refuse commits other than removals with
-	// ErrArchived, at once; at is the time it records. Archiving twice keeps the
-	// first time.
-	// It cannot be undone. ErrNotFound.
-	ArchiveStore(ctx context.Context, id string, at time.Time) error
+	// Stores yields all stores, archived ones too, in byte order of their slugs, from
+	// behind the slug after on; "" is from the first.
+	Stores(ctx context.Context, after string) iter.Seq2[Store, error]
 
 	// DeleteStore removes a store with its whole history. ErrNotFound.
 	DeleteStore(ctx context.Context, id string) error
 
-	// Commit appends what p proposes, or nothing at all.
+	// Commit appends what p proposes, or nothing at all. An event takes effect on the
+	// store with it: Store returns what Store.After says, a new quota bounds every commit
+	// whose call begins after the return, and an archived store refuses commits other
+	// than removals at once, for ever.
 	//
 	// It returns the commit. A proposal whose every change is already the case
-	// (see Change) returns a Commit without versions, which carries the tip it
+	// (see Change), or whose event would change nothing, returns a Commit for which
+	// Changes is false, which carries the tip it
 	// was judged at and is not part of the history. When a commit with p's key
 	// is in the history already, that commit is returned and nothing else
 	// happens.
 	//
 	// Errors: *ConflictError when an expectation does not hold, *OverlapError
-	// when a path would lie below another, ErrArchived, ErrNotFound (no such
+	// when a path would lie below a memory, or a directory goes that is not empty,
+	// ErrArchived, ErrReplica, ErrFenced, ErrNotFound (no such
 	// store), ErrTooLarge (more changes than the backend takes in one commit;
 	// nothing was tried), *QuotaError, ErrInvalid (the proposal contradicts itself),
 	// ErrReadOnly.
@@ -91,15 +87,15 @@ type Log interface {
 	// there never was one.
 	Last(ctx context.Context, storeID, path string) (Version, error)
 
-	// Heads yields the live versions whose path is prefix itself or lies below
-	// it, in byte order of their paths, from behind the path after on; "" is from the
+	// Heads yields the live versions, of directories too, whose path is prefix itself or
+	// lies below it, in byte order of their paths, from behind the path after on; "" is from the
 	// first. The prefix "/" is the whole store. A commit made during the walk may be
 	// seen in part.
 	Heads(ctx context.Context, storeID, prefix, after string) iter.Seq2[Version, error]
 
 	// Children yields what lies directly in a directory ("/" is the root, else
 	// no slash at the end): the live version of each memory in it, and for each
-	// directory in it one live version of a memory somewhere below; all in byte
+	// directory in it its own or one of something below; all in byte
 	// order of the paths of what it yields. Where a memory lies, or nothing, it
 	// yields nothing. It costs a remote log about one request per subdirectory
 	// or page, not one per memory. A commit made during the walk may be seen in
@@ -156,6 +152,18 @@ type Log interface {
 	Close() error
 }
 
+// AllStores returns what Stores yields.
+func AllStores(ctx context.Context, log Log) ([]Store, error) {
+	var all []Store
+	for s, err := range log.Stores(ctx, "") {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
 // Tip is the end of a store's history.
 type Tip struct {
 	Seq    uint64    // 0 before the first commit
@@ -174,6 +182,9 @@ func (t Tip) After(c *Commit) Tip {
 		InHour: t.UsedAt(c.Time).LastHour + more.LastHour,
 	}
 	t.Seq, t.Digest, t.Time = c.Seq, c.Digest, c.Time
+	if c.Event != nil && c.Event.Kind == EventArchived {
+		t.ArchivedAt = c.Time
+	}
 	return t
 }
 

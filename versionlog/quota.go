@@ -14,7 +14,7 @@ var ErrQuota = errkind.New(errkind.OverQuota, "quota is used up")
 // together. A field that is 0 bounds nothing.
 type Quota struct {
 	Bytes    int64 // of contents; each version that has a new one counts as a whole
-	Memories int64 // that are made, less those that are deleted
+	Memories int64 // that are made, less those that are deleted; directories are none
 	PerHour  int64 // versions within one hour
 }
 
@@ -35,6 +35,9 @@ type Totals struct {
 // add counts a version.
 func (u *Usage) add(v *Version) {
 	u.LastHour++
+	if v.IsDir() {
+		return
+	}
 	switch v.Op {
 	case OpCreated:
 		u.Bytes += v.Size

@@ -113,7 +113,7 @@ func (r replayed) Children(ctx context.Context, dir string) iter.Seq2[Version, e
 			if err == nil {
 				name, _, _ = strings.Cut(v.Path[len(dir):], "/")
 			}
-			if name == last && err == nil {
+			if err == nil && (name == "" || name == last) { // the directory itself, or another of the same name
 				continue
 			}
 			last = name

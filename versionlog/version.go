@@ -1,6 +1,9 @@
 package versionlog
 
 import (
+	"maps"
+	"reflect"
+	"strings"
 	"time"
 
 	"mneme/cas"
@@ -15,10 +18,29 @@ type Store struct {
 	Slug        string // unique in its log; the name of its directory in a mount
 	Name        string // for people, free text, not unique
 	Description string
+	Metadata    map[string]string // what programs note of it, see MaxMetaPairs; nil: nothing
 	Limits      Limits
 	Quota       Quota // bounds what its whole history adds up to; an hour is one of the clock, in UTC
 	CreatedAt   time.Time
+	UpdatedAt   time.Time // of its last update, or when it was archived; zero: never
 	ArchivedAt  time.Time // zero while the store is in use
+
+	// Epoch counts, from 1, how often a copy of the store was promoted. It only grows,
+	// and each commit carries it; a log refuses commits of an older one (ErrFenced).
+	Epoch uint64
+	// Replica says that this copy takes commits by Import only, until it is promoted
+	// (ErrReplica). It is no part of the history.
+	Replica bool
+}
+
+// equal reports whether two stores are described alike.
+func (s *Store) equal(other *Store) bool {
+	a, b := *s, *other
+	if !maps.Equal(a.Metadata, b.Metadata) {
+		return false
+	}
+	a.Metadata, b.Metadata = nil, nil
+	return reflect.DeepEqual(a, b)
 }
 
 // Limits bound what a store's memories may hold. The log keeps them; package
@@ -30,15 +52,39 @@ type Limits struct {
 
 // StoreUpdate is what of a store becomes something else. A field that is nil stays.
 type StoreUpdate struct {
+	Name           *string
 	Description    *string
+	Metadata       map[string]*string // pairs to set, and with nil to remove
 	MaxMemoryBytes *int64
 
 	QuotaBytes, QuotaMemories, QuotaPerHour *int64
 }
 
-// Apply makes the update to s.
+// Empty reports whether nothing becomes something else.
+func (u *StoreUpdate) Empty() bool {
+	return len(u.Metadata) == 0 && reflect.DeepEqual(StoreUpdate{Metadata: u.Metadata}, *u)
+}
+
+// Apply makes the update to s, whose Metadata becomes another map.
 func (u *StoreUpdate) Apply(s *Store) {
+	set(&s.Name, u.Name)
 	set(&s.Description, u.Description)
+	if len(u.Metadata) > 0 {
+		s.Metadata = maps.Clone(s.Metadata)
+	}
+	for key, value := range u.Metadata {
+		if value == nil {
+			delete(s.Metadata, key)
+			continue
+		}
+		if s.Metadata == nil {
+			s.Metadata = map[string]string{}
+		}
+		s.Metadata[key] = *value
+	}
+	if len(s.Metadata) == 0 {
+		s.Metadata = nil
+	}
 	set(&s.Limits.MaxMemoryBytes, u.MaxMemoryBytes)
 	set(&s.Quota.Bytes, u.QuotaBytes)
 	set(&s.Quota.Memories, u.QuotaMemories)
@@ -69,7 +115,6 @@ const (
 	OpModified Op = "modified"
 	OpRenamed  Op = "renamed"
 	OpDeleted  Op = "deleted"
-	OpRedacted Op = "redacted" // reserved: no commit of format 1 carries it
 )
 
 // Actor is who made a commit.
@@ -92,7 +137,10 @@ const (
 // String returns the actor as "kind:id".
 func (a Actor) String() string { return string(a.Kind) + ":" + a.ID }
 
-// Version is one immutable change of one memory.
+// Version is one immutable change of one memory, or of one directory: a directory that
+// was made on purpose is in the history as well, and stays while nothing is in it. Its
+// path ends in a slash, it has no content, and but for that its life is that of a
+// memory. A directory that only memories imply has no versions.
 type Version struct {
 	ID       string // "memver_…"; sorts in the order of the history within a store
 	MemoryID string // "mem_…"; the same through renames
@@ -101,6 +149,7 @@ type Version struct {
 	Op       Op
 	Path     string // where the memory is after this version (was, for OpDeleted)
 	From     string // where it was before, for OpRenamed; else ""
+	Spelling string // Path as its author spelled it, where that is another form of it; else ""
 	Digest   Digest // of the content; zero for OpDeleted
 	Size     int64  // of the content in bytes; 0 for OpDeleted
 	Actor    Actor
@@ -112,6 +161,14 @@ type Version struct {
 // Live reports whether the memory exists after this version.
 func (v *Version) Live() bool { return v.Op != OpDeleted }
 
+// IsDir reports whether v is a version of a directory.
+func (v *Version) IsDir() bool { return isDir(v.Path) }
+
+func isDir(path string) bool { return strings.HasSuffix(path, "/") }
+
+// Redacted reports whether path, content, size and salt of v were erased.
+func (v *Version) Redacted() bool { return v.Path == "" }
+
 // At reports whether v took place at path: it left the memory there, deleted it
 // there, or renamed it away.
 func (v *Version) At(path string) bool { return v.Path == path || v.Op == OpRenamed && v.From == path }
@@ -119,20 +176,28 @@ func (v *Version) At(path string) bool { return v.Path == path || v.Op == OpRena
 // Arrives reports whether v brought a memory to its path, at which there was none.
 func (v *Version) Arrives() bool { return v.Op == OpCreated || v.Op == OpRenamed }
 
-// Commit is one atomic step of a store's history.
+// Commit is one atomic step of a store's history: versions, or one event.
 type Commit struct {
+	Format   int // of its record, 1 to RecordFormat; it says what the digests bind
 	StoreID  string
 	Seq      uint64
+	Epoch    uint64    // of the store
 	Time     time.Time // microseconds, UTC; never before the previous commit's
 	Actor    Actor
 	Session  string
 	Message  string
-	Key      string // the proposal's idempotency key
-	Prev     Digest // chain digest of commit Seq-1; zero for the first
-	Digest   Digest // chain digest of this commit, see docs/FORMAT.md
+	Key      string            // the proposal's idempotency key
+	Meta     map[string]string // what its author notes of it (model, tool, sources, …), see MaxMetaPairs
+	Prev     Digest            // chain digest of commit Seq-1; zero for the first
+	Digest   Digest            // chain digest of this commit, see docs/FORMAT.md
+	Event    *Event            // nil: it has versions
 	Versions []Version
 	Seals    []Seal // Seals[i] binds Versions[i] to the chain
 }
+
+// Changes reports whether the commit is a step of the history. What a proposal becomes
+// that was the case already is not.
+func (c *Commit) Changes() bool { return len(c.Versions) > 0 || c.Event != nil }
 
 // Seal ties the erasable fields of a version (path, from, digest, size) to the
 // digest chain. Only Payload enters the chain, so erasing the fields together
@@ -157,6 +222,9 @@ type Proposal struct {
 	Actor   Actor
 	Session string
 	Message string
+	Meta    map[string]string // see Commit.Meta
+	// Epoch is that of the store as the caller knows it; 0: any.
+	Epoch uint64
 	// Quota bounds what the session adds to the store, which has used Used of it.
 	// Whoever proposes counts; a commit that only deletes is never refused for it.
 	Quota Quota
@@ -167,6 +235,8 @@ type Proposal struct {
 	// Changes are made together. Each path may stand in one change only, as
 	// Path or as To; every expectation speaks of the state before the commit.
 	Changes []Change
+	// Event is proposed instead of changes.
+	Event *Event
 }
 
 // Action is the kind of a change.
@@ -179,11 +249,17 @@ const (
 	// that content, the change is already the case, whatever version was
 	// expected; only an expectation of absence still fails.
 	Put Action = iota + 1
-	// Remove deletes the memory at Path, which must be there.
+	// Remove deletes the memory at Path, which must be there, or the directory, with
+	// which everything below it must go.
 	Remove
 	// Rename moves the memory at Path, which must be there, to To, which must
-	// be absent.
+	// be absent; or the directory, with everything below it.
 	Rename
+	// MakeDir makes a directory at Path, which ends in a slash. Where a directory is
+	// already, also one that only memories imply, and stays, the change is already the
+	// case; only an expectation of absence fails. It does not, where the directory has
+	// what the same proposal takes away: so a directory stays that loses its last memory.
+	MakeDir
 )
 
 // Change is one part of a proposal.
@@ -191,8 +267,10 @@ type Change struct {
 	Action Action
 	Path   string
 	To     string // Rename
-	Digest Digest // Put; the blob must be durable before Commit is called, unless Content has it
-	Size   int64  // Put: length of the blob in bytes
+	// Spelling, for what comes to Path, or by a Rename to To, becomes that of the version.
+	Spelling string
+	Digest   Digest // Put; the blob must be durable before Commit is called, unless Content has it
+	Size     int64  // Put: length of the blob in bytes
 	// Content, for a Put to a ContentKeeper, is the blob itself, whose digest
 	// the caller vouches for. Nil is none: an empty blob is an empty slice.
 	Content []byte

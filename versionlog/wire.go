@@ -80,6 +80,7 @@ type wireVersion struct {
 	Op       Op        `json:"op"`
 	Path     string    `json:"path"`
 	From     string    `json:"from,omitempty"`
+	Spelling string    `json:"spelling,omitempty"`
 	Digest   Digest    `json:"sha256,omitzero"`
 	Size     int64     `json:"size"`
 	Actor    Actor     `json:"actor"`

@@ -15,7 +15,9 @@ type memo struct {
 	Library string            `json:"library"` // which the store is in
 	Seq     uint64            `json:"seq"`     // of the newest commit that was seen; 0: none
 	Digest  versionlog.Digest `json:"digest"`  // of that commit
-	Store   description       `json:"store"`   // as it was when it was opened last
+	Store   description       `json:"store"`   // as it was when it was opened last,
+	// Described is the newest commit then; 0 in files of a mneme that knew no events.
+	Described uint64 `json:"described,omitempty"`
 }
 
 // description is a store as a file has it.
@@ -38,5 +40,14 @@ func describe(s versionlog.Store) description {
 }
 
 func (w *Witness) memo(tip versionlog.Tip, s versionlog.Store) memo {
-	return memo{Format: format, Library: w.library, Seq: tip.Seq, Digest: tip.Digest, Store: describe(s)}
+	return memo{Format: format, Library: w.library, Seq: tip.Seq, Digest: tip.Digest, Store: describe(s), Described: tip.Seq}
+}
+
+// store returns the store, as far as it is described.
+func (d description) store() versionlog.Store {
+	return versionlog.Store{
+		ID: d.ID, Slug: d.Slug, Name: d.Name, Description: d.Description,
+		Limits:    versionlog.Limits{MaxMemoryBytes: d.MaxMemoryBytes, Content: versionlog.ContentRule(d.Content)},
+		CreatedAt: d.CreatedAt, ArchivedAt: d.ArchivedAt,
+	}
 }

@@ -78,8 +78,12 @@ func (w *Witness) Check(ctx context.Context, log versionlog.Log, s versionlog.St
 		return err
 	}
 	n := &note{memo: w.memo(tip, s), dirty: true}
-	if was, known := w.read(s.ID); known && w.Changed(s) != nil {
-		n.Store = was.Store // until somebody accepts the change
+	changed, err := w.Changed(ctx, log, s)
+	if err != nil {
+		return err
+	}
+	if was, known := w.read(s.ID); known && changed != nil {
+		n.Store, n.Described = was.Store, was.Described // until somebody accepts the change
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,17 +112,6 @@ func (w *Witness) Close() {
 	defer w.mu.Unlock()
 	for _, n := range w.notes {
 		w.write(n)
-	}
-}
-
-// Updated remembers what a store has become by an update, unless it had been changed
-// before in a way that nobody has accepted.
-func (w *Witness) Updated(before, now versionlog.Store) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if m, known := w.read(now.ID); known && w.Changed(before) == nil {
-		m.Store = describe(now)
-		_ = w.replace(&m)
 	}
 }
 
@@ -186,14 +179,33 @@ func commitAt(ctx context.Context, log versionlog.Log, storeID string, seq uint6
 }
 
 // Changed names the parts of a store's description that differ from what is
-// remembered. Archiving, once, is the only change that is expected; an update by this
-// user, on this machine, is remembered at once.
-func (w *Witness) Changed(s versionlog.Store) (fields []string) {
+// remembered, and from what events in the history have made of that since. An error
+// says that the log could not be read.
+func (w *Witness) Changed(ctx context.Context, log versionlog.Log, s versionlog.Store) ([]string, error) {
 	m, known := w.read(s.ID)
 	if !known {
-		return nil
+		return nil, nil
 	}
-	was, is := m.Store, describe(s)
+	fields := m.Store.differs(describe(s))
+	if fields == nil {
+		return nil, nil
+	}
+	was := m.Store.store()
+	for c, err := range log.Commits(ctx, s.ID, m.Described) {
+		if errors.Is(err, versionlog.ErrCorrupt) { // verifying the store reports that
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		was = was.After(c, true)
+	}
+	return describe(was).differs(describe(s)), nil
+}
+
+// differs names what differs in a later description. That a store is archived without
+// an event is a mneme's doing that knew none.
+func (was description) differs(is description) (fields []string) {
 	for _, field := range []struct {
 		name string
 		same bool
@@ -210,7 +222,7 @@ func (w *Witness) Changed(s versionlog.Store) (fields []string) {
 }
 
 // write writes a note down unless another process has seen more. What a store is,
-// another may know better, which has updated it. Caller holds w.mu.
+// another may know better. Caller holds w.mu.
 func (w *Witness) write(n *note) {
 	if !n.dirty {
 		return
@@ -220,12 +232,8 @@ func (w *Witness) write(n *note) {
 	if known && m.Seq > n.Seq {
 		return
 	}
-	if known {
-		archived := n.Store.ArchivedAt
-		n.Store = m.Store
-		if m.Store.ArchivedAt.IsZero() {
-			n.Store.ArchivedAt = archived
-		}
+	if known && m.Described > n.Described {
+		n.Store, n.Described = m.Store, m.Described
 	}
 	_ = w.replace(&n.memo)
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -247,8 +248,9 @@ func TestChanged(t *testing.T) {
 		t.Helper()
 		s := store
 		change(&s)
-		if got := strings.Join(w.Changed(s), ", "); got != what {
-			t.Errorf("changed is %q, want %q", got, what)
+		changed, err := w.Changed(t.Context(), l, s)
+		if got := strings.Join(changed, ", "); got != what || err != nil {
+			t.Errorf("changed is %q, %v, want %q", got, err, what)
 		}
 	}
 	archive := func(s *versionlog.Store) { s.ArchivedAt = s.CreatedAt.Add(time.Hour) }
@@ -276,29 +278,56 @@ func TestChanged(t *testing.T) {
 	want("time of archiving", func(*versionlog.Store) {})
 }
 
-// TestUpdated: an update is remembered, also where another process that has the store
-// open writes down what it sees; a change that was there before it stays one.
+// TestUpdated: what events in the history tell of is no change, whoever made them and
+// whenever; what nothing tells of is one, also behind an event.
 func TestUpdated(t *testing.T) {
 	dir, l := t.TempDir(), newLog(t, 2)
 	mount, command := New(dir, "file:///x"), New(dir, "file:///x")
-	for _, w := range []*Witness{mount, command} {
-		if err := w.Check(t.Context(), l, store); err != nil {
+	check := func(w *Witness, s versionlog.Store) {
+		t.Helper()
+		if err := w.Check(t.Context(), l, s); err != nil {
 			t.Fatal(err)
 		}
-		w.Close()
 	}
-	updated, forged := store, store
-	updated.Description = "updated"
-	command.Updated(store, updated)
-	c := commit(t, l)
-	mount.Saw(store.ID, c.Seq, c.Digest)
+	changed := func(s versionlog.Store, want ...string) {
+		t.Helper()
+		got, err := New(dir, "file:///x").Changed(t.Context(), l, s)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("changed is %q, %v, want %q", got, err, want)
+		}
+	}
+	check(mount, store)
 	mount.Close()
-	if got := New(dir, "file:///x").Changed(updated); got != nil {
-		t.Errorf("the update counts as a change of %q", got)
+	happen := func(e *versionlog.Event) versionlog.Store {
+		t.Helper()
+		c, err := l.Commit(t.Context(), store.ID, &versionlog.Proposal{Key: versionlog.NewKey(), Event: e})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mount.Saw(store.ID, c.Seq, c.Digest)
+		now, err := l.Store(t.Context(), store.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now
 	}
-	forged.Name, updated.Name = "forged", "forged"
-	command.Updated(forged, updated)
-	if got := New(dir, "file:///x").Changed(updated); len(got) != 1 || got[0] != "name" {
-		t.Errorf("changed is %q, want the name that was forged before the update", got)
-	}
+	text, size := "updated", int64(1)
+	updated := happen(versionlog.StoreUpdated(versionlog.StoreUpdate{Description: &text, MaxMemoryBytes: &size}))
+	changed(updated)
+	commit(t, l)
+	mount.Close() // which was opened before the update
+	changed(updated)
+	forged := updated
+	forged.Name, forged.Description = "forged", "forged"
+	changed(forged, "name", "description")
+	check(command, updated)
+	command.Close()
+	changed(updated)
+	archived := happen(versionlog.StoreArchived())
+	changed(archived)
+	check(mount, forged) // writes go on, and it is not forgotten
+	mount.Close()
+	changed(archived)
+	archived.Slug = "forged"
+	changed(archived, "slug")
 }

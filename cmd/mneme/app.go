@@ -128,9 +128,14 @@ func openStore(ctx context.Context, lib *memory.Library, ref string, opts openOp
 	}
 	var author *memory.Author
 	if !opts.readOnly {
-		author = &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: loginName()}}
+		author = &memory.Author{Actor: userActor()}
 	}
 	return lib.Open(ctx, info.ID, author)
+}
+
+// userActor is the person at the command line.
+func userActor() versionlog.Actor {
+	return versionlog.Actor{Kind: versionlog.ActorUser, ID: loginName()}
 }
 
 func loginName() string {

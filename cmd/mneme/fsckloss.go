@@ -54,8 +54,12 @@ func (c *fsckCmd) witnessed(ctx context.Context, a *app, at location, lib *libra
 		return err
 	}
 	why := "you went back to a backup"
-	if changed := w.Changed(s); missing == "" && changed != nil {
-		why += ", or it was updated elsewhere (`mneme store update`)"
+	changed, err := w.Changed(ctx, lib.log, s)
+	if err != nil {
+		return err
+	}
+	if missing == "" && changed != nil {
+		why += ", or an earlier mneme updated it, which did not write that into its history"
 		missing = "this machine has seen it with another " + strings.Join(changed, ", ")
 	}
 	var behind error

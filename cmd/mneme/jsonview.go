@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"time"
 	"unicode/utf8"
 
@@ -19,8 +20,20 @@ type storeJSON struct {
 	MaxMemoryBytes int64      `json:"max_memory_bytes"`
 	Content        string     `json:"content"`
 	CreatedAt      time.Time  `json:"created_at"`
+	UpdatedAt      time.Time  `json:"updated_at"` // that of its creation until then
 	ArchivedAt     *time.Time `json:"archived_at"`
 	Quota          *quotaJSON `json:"quota,omitempty"`
+	Metadata       metaJSON   `json:"metadata"`
+}
+
+// metaJSON are pairs of metadata; none are an empty object.
+type metaJSON map[string]string
+
+func (m metaJSON) MarshalJSON() ([]byte, error) {
+	if m == nil {
+		return []byte("{}"), nil
+	}
+	return json.Marshal(map[string]string(m))
 }
 
 // quotaJSON is a quota; a bound that is missing is any number.
@@ -34,6 +47,10 @@ func newStoreJSON(s versionlog.Store) storeJSON {
 	j := storeJSON{
 		ID: s.ID, Type: "memory_store", Name: s.Name, Slug: s.Slug, Description: s.Description,
 		MaxMemoryBytes: s.Limits.MaxMemoryBytes, Content: string(s.Limits.Content), CreatedAt: s.CreatedAt.UTC(),
+		UpdatedAt: s.CreatedAt.UTC(), Metadata: s.Metadata,
+	}
+	if !s.UpdatedAt.IsZero() {
+		j.UpdatedAt = s.UpdatedAt.UTC()
 	}
 	if !s.ArchivedAt.IsZero() {
 		at := s.ArchivedAt.UTC()
@@ -123,13 +140,23 @@ type commitJSON struct {
 	CreatedBy map[string]string `json:"created_by"`
 	SessionID string            `json:"session_id,omitempty"`
 	Message   string            `json:"message,omitempty"`
+	Metadata  map[string]string `json:"metadata,omitempty"`
+	Event     *eventJSON        `json:"event,omitempty"` // of the store as a whole, instead of versions
 	Versions  []versionJSON     `json:"versions"`
+}
+
+type eventJSON struct {
+	Kind   string            `json:"kind"`
+	Fields map[string]string `json:"fields,omitempty"`
 }
 
 func newCommitJSON(c *versionlog.Commit) commitJSON {
 	j := commitJSON{
 		Type: "commit", StoreID: c.StoreID, Seq: c.Seq, Digest: c.Digest, CreatedAt: c.Time.UTC(),
-		CreatedBy: newActorJSON(c.Actor), SessionID: c.Session, Message: c.Message, Versions: []versionJSON{},
+		CreatedBy: newActorJSON(c.Actor), SessionID: c.Session, Message: c.Message, Metadata: c.Meta, Versions: []versionJSON{},
+	}
+	if c.Event != nil {
+		j.Event = &eventJSON{string(c.Event.Kind), c.Event.Fields}
 	}
 	for _, v := range c.Versions {
 		j.Versions = append(j.Versions, newVersionJSON(c.StoreID, v))

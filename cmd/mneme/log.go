@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	"mneme/memory"
 	"mneme/versionlog"
@@ -74,6 +77,9 @@ func (c *logCmd) printStore(ctx context.Context, a *app, st *memory.Store) (more
 				return false, err
 			}
 			continue
+		}
+		if commit.Event != nil {
+			t.add(eventRow(commit)...)
 		}
 		for i, v := range commit.Versions {
 			path := v.Path
@@ -157,6 +163,22 @@ func newLogTable(subject string) *table {
 
 var opColors = map[versionlog.Op]string{
 	versionlog.OpCreated: green, versionlog.OpModified: yellow, versionlog.OpRenamed: cyan, versionlog.OpDeleted: red,
+}
+
+// eventRow is the row of what happened to the store as a whole.
+func eventRow(c *versionlog.Commit) []string {
+	var said []string
+	if c.Event.Kind == versionlog.EventUpdated {
+		for _, name := range slices.Sorted(maps.Keys(c.Event.Fields)) {
+			said = append(said, name+"="+strconv.Quote(c.Event.Fields[name]))
+		}
+	}
+	if c.Message != "" {
+		said = append(said, c.Message)
+	}
+	return []string{
+		strconv.FormatUint(c.Seq, 10), localTime(c.Time), "store " + string(c.Event.Kind), "-", actorName(c.Actor), "-", strings.Join(said, " "),
+	}
 }
 
 func logRow(v versionlog.Version, subject string) []string {

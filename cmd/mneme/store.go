@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,11 +24,12 @@ type storeCmd struct {
 }
 
 type storeCreateCmd struct {
-	Name           string   `arg:"" help:"What people call it. Its directory is named after it: \"Team Notes\" becomes team-notes."`
-	Description    string   `help:"What it is for, told to agents."`
-	MaxMemoryBytes byteSize `placeholder:"SIZE" help:"How large a single memory, one file, may be. (What a mount takes of RAM: 'mneme mount --max-memory'.) Default: 102400 bytes."`
-	Content        string   `enum:"text,any" default:"text" help:"What memories may hold: text (UTF-8) or any bytes."`
-	IfMissing      bool     `help:"Do nothing if the store is there already."`
+	Name           string            `arg:"" help:"What people call it. Its directory is named after it: \"Team Notes\" becomes team-notes."`
+	Description    string            `help:"What it is for, told to agents."`
+	MaxMemoryBytes byteSize          `placeholder:"SIZE" help:"How large a single memory, one file, may be. (What a mount takes of RAM: 'mneme mount --max-memory'.) Default: 102400 bytes."`
+	Content        string            `enum:"text,any" default:"text" help:"What memories may hold: text (UTF-8) or any bytes."`
+	Metadata       map[string]string `placeholder:"KEY=VALUE" help:"A note that programs read, such as owner=me; may be given up to 16 times."`
+	IfMissing      bool              `help:"Do nothing if the store is there already."`
 	storeQuotaFlags
 }
 
@@ -45,7 +48,7 @@ func (c *storeCreateCmd) Run(ctx context.Context, a *app) error {
 		update.Apply(&quota)
 		s, err := lib.CreateStore(ctx, c.Name, &memory.StoreOptions{
 			Description: c.Description, MaxMemoryBytes: int64(c.MaxMemoryBytes), Content: versionlog.ContentRule(c.Content),
-			Quota: quota.Quota,
+			Quota: quota.Quota, Metadata: c.Metadata, Actor: userActor(),
 		})
 		if errors.Is(err, versionlog.ErrExists) && c.IfMissing {
 			s, err = lib.FindStore(ctx, c.Name)
@@ -138,6 +141,9 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 		}
 		if !s.ArchivedAt.IsZero() {
 			rows = append(rows, [2]string{"Archived", localTime(s.ArchivedAt)})
+		}
+		for _, key := range slices.Sorted(maps.Keys(s.Metadata)) {
+			rows = append(rows, [2]string{"Metadata", key + "=" + s.Metadata[key]})
 		}
 		a.printFields(rows)
 		return nil

@@ -40,7 +40,7 @@ func (c *storeArchiveCmd) Run(ctx context.Context, a *app) error {
 				return err
 			}
 		}
-		if err := lib.ArchiveStore(ctx, s.ID); err != nil {
+		if err := lib.ArchiveStore(ctx, s.ID, userActor()); err != nil {
 			return err
 		}
 		if s, err = lib.FindStore(ctx, s.ID); err != nil {

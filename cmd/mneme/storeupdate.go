@@ -4,13 +4,15 @@ import (
 	"context"
 
 	"mneme/memory"
-	"mneme/versionlog"
 )
 
 type storeUpdateCmd struct {
-	Store          string    `arg:"" help:"Its name or id."`
-	Description    *string   `help:"What it is for, told to agents."`
-	MaxMemoryBytes *byteSize `placeholder:"SIZE" help:"Size of the largest memory. Mounts obey it when they are made again."`
+	Store          string            `arg:"" help:"Its name or id."`
+	Name           *string           `help:"What people call it. What it is called in commands and mounts stays."`
+	Description    *string           `help:"What it is for, told to agents."`
+	MaxMemoryBytes *byteSize         `placeholder:"SIZE" help:"Size of the largest memory. Mounts obey it when they are made again."`
+	Metadata       map[string]string `placeholder:"KEY=VALUE" help:"A note that programs read, such as owner=me; may be given up to 16 times."`
+	RemoveMetadata []string          `placeholder:"KEY" help:"A note that is taken away."`
 	storeQuotaFlags
 }
 
@@ -21,7 +23,8 @@ Examples:
 
     mneme store update notes --description "What we learned about the build"
     mneme store update notes --quota-bytes 1GiB --quota-versions 10000
-    mneme store update notes --quota-bytes 0`
+    mneme store update notes --quota-bytes 0
+    mneme store update notes --metadata owner=build-team --remove-metadata draft`
 }
 
 func (c *storeUpdateCmd) Run(ctx context.Context, a *app) error {
@@ -31,11 +34,18 @@ func (c *storeUpdateCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		u := c.update()
-		u.Description, u.MaxMemoryBytes = c.Description, (*int64)(c.MaxMemoryBytes)
-		if u == (versionlog.StoreUpdate{}) {
+		u.Name, u.Description, u.MaxMemoryBytes = c.Name, c.Description, (*int64)(c.MaxMemoryBytes)
+		u.Metadata = map[string]*string{}
+		for key, value := range c.Metadata {
+			u.Metadata[key] = &value
+		}
+		for _, key := range c.RemoveMetadata {
+			u.Metadata[key] = nil
+		}
+		if u.Empty() {
 			return usagef("nothing to change: say what, such as --quota-bytes 1GiB")
 		}
-		if s, err = lib.UpdateStore(ctx, s.ID, u); err != nil {
+		if s, err = lib.UpdateStore(ctx, s.ID, u, userActor()); err != nil {
 			return err
 		}
 		if a.json {

@@ -93,7 +93,7 @@ func (b *embeddedBackup) files(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.copy.Close()) }()
-	stores, err := b.copy.Stores(ctx)
+	stores, err := versionlog.AllStores(ctx, b.copy)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (b *embeddedBackup) content(ctx context.Context, s versionlog.Store, d cas.
 // leaveOutDeleted takes the stores out of the copy that were deleted since it
 // began.
 func (b *embeddedBackup) leaveOutDeleted(ctx context.Context) error {
-	now, err := b.source.Stores(ctx)
+	now, err := versionlog.AllStores(ctx, b.source)
 	if err != nil {
 		return err
 	}

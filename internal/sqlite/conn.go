@@ -12,6 +12,7 @@ type Conn struct {
 	lib        *sqlite3.Conn
 	statements map[string]*sqlite3.Stmt // prepared, by their text
 	main       *mainFile
+	rewrite    func(text string) string // nil: statements are as they are given
 }
 
 // Close closes the connection.
@@ -64,7 +65,11 @@ func (c *Conn) bound(text string, args []any) (*sqlite3.Stmt, error) {
 	stmt := c.statements[text]
 	if stmt == nil {
 		var err error
-		if stmt, _, err = c.lib.Prepare(text); err != nil {
+		prepared := text
+		if c.rewrite != nil {
+			prepared = c.rewrite(text)
+		}
+		if stmt, _, err = c.lib.Prepare(prepared); err != nil {
 			return nil, err
 		}
 		c.statements[text] = stmt

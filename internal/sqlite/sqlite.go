@@ -44,6 +44,7 @@ type DB struct {
 	room     chan struct{} // a token for each connection that With has in use
 	idle     chan *Conn
 	index    atomic.Pointer[os.File] // of the write-ahead log; nil until it is used
+	rewrite  func(text string) string
 }
 
 // New returns the database at path, of which With uses so many connections at
@@ -51,6 +52,10 @@ type DB struct {
 func New(path string, readOnly bool, connections int) *DB {
 	return &DB{path: path, readOnly: readOnly, room: make(chan struct{}, connections), idle: make(chan *Conn, connections)}
 }
+
+// Rewrite has each statement rewritten before it is prepared. It is called before the
+// first connection is opened.
+func (db *DB) Rewrite(rewrite func(text string) string) { db.rewrite = rewrite }
 
 // Open opens a connection that is the caller's to close. Neither the database nor a
 // file beside it may be a link, nor as root one that others may write to
@@ -70,7 +75,7 @@ func (db *DB) Open() (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{lib: lib, statements: map[string]*sqlite3.Stmt{}}
+	c := &Conn{lib: lib, statements: map[string]*sqlite3.Stmt{}, rewrite: db.rewrite}
 	c.main, _ = vfsutil.UnwrapFile[*mainFile](lib.Filename("main").DatabaseFile())
 	for _, foreign := range []sqlite3.DBConfig{sqlite3.DBCONFIG_ENABLE_TRIGGER, sqlite3.DBCONFIG_ENABLE_VIEW} {
 		if _, err := lib.Config(foreign, false); err != nil { // whoever can write the file must not make this process act

@@ -10,6 +10,7 @@ import (
 
 	"mneme/internal/testing/awstest"
 	"mneme/internal/testing/fault"
+	"mneme/versionlog"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -124,7 +125,7 @@ func TestPutsHaveChecksums(t *testing.T) {
 	l := b.open(t, transport, nil)
 	s := addStore(t, l, "notes")
 	write(t, l, s.ID, "/a", "1")
-	if err := l.ArchiveStore(t.Context(), s.ID, l.now()); err != nil {
+	if err := happen(t.Context(), l, s.ID, versionlog.StoreArchived()); err != nil {
 		t.Fatal(err)
 	}
 	closeOnce(t, l)

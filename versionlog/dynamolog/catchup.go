@@ -115,13 +115,8 @@ func (s *store) reach(m *meta) (after uint64, ok bool) {
 		s.newView(m)
 		return 0, true
 	}
-	if v.meta.ArchivedAt.IsZero() {
-		v.meta.ArchivedAt, v.meta.tip.ArchivedAt = m.ArchivedAt, m.ArchivedAt
-	}
-	if v.meta.updates < m.updates {
-		at := v.meta.ArchivedAt
-		v.meta.Store, v.meta.updates = m.Store, m.updates
-		v.meta.ArchivedAt = at
+	if v.meta.tip.Seq == m.tip.Seq {
+		v.meta.Store, v.meta.tip.ArchivedAt = m.Store, m.ArchivedAt
 	}
 	return 0, true
 }

@@ -94,7 +94,7 @@ func history(t testing.TB, l *Log, slug string) versionlog.Store {
 	revive.MemoryID = first.Versions[0].MemoryID
 	commit(revive)
 	commit(versionlog.Change{Action: versionlog.Rename, Path: "/d/b", To: "/d/b/b", Expect: expect})
-	if err := l.ArchiveStore(t.Context(), s.ID, time.Date(2027, 1, 1, 0, 0, 0, 5000, time.UTC)); err != nil {
+	if err := happen(t.Context(), l, s.ID, versionlog.StoreArchived()); err != nil {
 		t.Fatal(err)
 	}
 	commit(versionlog.Change{Action: versionlog.Remove, Path: "/d/c", Expect: expect})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"mneme/versionlog"
@@ -59,8 +60,7 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 
 // validate returns the errors that do not depend on the store.
 func validate(p *versionlog.Proposal) error {
-	_, err := versionlog.Build(nothingKnown{}, versionlog.Store{}, versionlog.Tip{}, p, time.Time{})
-	if !errors.Is(err, errUnknown) {
+	if err := p.Validate(); err != nil {
 		return err
 	}
 	rows := rowsPerTransaction
@@ -75,11 +75,6 @@ func validate(p *versionlog.Proposal) error {
 	}
 	return nil
 }
-
-// nothingKnown is the view that stops Build after it has looked at the proposal.
-type nothingKnown struct{ versionlog.View }
-
-func (nothingKnown) Head(string) (*versionlog.Version, error) { return nil, errUnknown }
 
 func (s *store) commit(ctx context.Context, p *versionlog.Proposal) (*versionlog.Commit, error) {
 	if err := s.stoppedBy(); err != nil {
@@ -152,7 +147,7 @@ func (s *store) judge(ctx context.Context, p *versionlog.Proposal, absent uint64
 		return c, err
 	}
 	c, err := versionlog.Build(v, v.meta.Store, v.meta.tip, p, s.log.now())
-	if err == nil && len(c.Versions) > 0 {
+	if err == nil && c.Changes() {
 		return nil, errJudge
 	}
 	return c, err
@@ -160,7 +155,7 @@ func (s *store) judge(ctx context.Context, p *versionlog.Proposal, absent uint64
 
 // submit hands a proposal to the committer and waits for the outcome.
 func (s *store) submit(ctx context.Context, p *versionlog.Proposal, absent uint64) (*versionlog.Commit, error) {
-	r := &request{proposal: p, absent: absent, done: make(chan outcome, 1)}
+	r := &request{proposal: p, absent: absent, done: make(chan outcome, 1), alone: p.Event != nil}
 	s.mu.Lock()
 	s.queue = append(s.queue, r)
 	select {
@@ -208,6 +203,9 @@ func (v *view) needs(p *versionlog.Proposal) *needs {
 			target = c.To
 			n.head(v, c.Path)
 		}
+		if dir, isDir := strings.CutSuffix(c.Path, "/"); isDir && (c.Action == versionlog.Rename || c.Action == versionlog.Remove) {
+			n.whatStays(v, p, dir) // whether the directory is empty
+		}
 		if head := n.head(v, target); head != nil || c.Action == versionlog.Remove {
 			continue
 		}
@@ -217,17 +215,22 @@ func (v *view) needs(p *versionlog.Proposal) *needs {
 		if n.heads[target] {
 			continue
 		}
-		leave := leaving(p, target)
-		if found, err := v.below(target); err != nil || !found.all && len(found.versions) <= leave {
-			n.below[target] = leave
-		}
-		if c.Action == versionlog.Put && c.MemoryID != "" {
+		n.whatStays(v, p, strings.TrimSuffix(target, "/"))
+		if c.MemoryID != "" {
 			if _, err := v.Newest(c.MemoryID); err != nil {
 				n.memories[c.MemoryID] = true
 			}
 		}
 	}
 	return n
+}
+
+// whatStays notes that the view does not know whether anything below a path stays.
+func (n *needs) whatStays(v *view, p *versionlog.Proposal, path string) {
+	leave := leaving(p, path)
+	if found, err := v.below(path); err != nil || !found.all && len(found.versions) <= leave {
+		n.below[path] = leave
+	}
 }
 
 func (n *needs) head(v *view, path string) *versionlog.Version {
@@ -241,7 +244,7 @@ func (n *needs) head(v *view, path string) *versionlog.Version {
 // leaving counts the paths below one that a proposal frees.
 func leaving(p *versionlog.Proposal, above string) (n int) {
 	for _, c := range p.Changes {
-		if c.Action != versionlog.Put && isBelow(c.Path, above) {
+		if (c.Action == versionlog.Remove || c.Action == versionlog.Rename) && isBelow(c.Path, above) {
 			n++
 		}
 	}
@@ -339,11 +342,11 @@ func (s *store) build(b *batch, r *request) outcome {
 	if c, err := b.view.byKey(r.proposal.Key, r.absent); c != nil || err != nil {
 		return outcome{c, err}
 	}
-	c, err := versionlog.Build(b, b.view.meta.Store, b.tip(), r.proposal, s.log.now())
+	c, err := versionlog.Build(b, b.store, b.tip(), r.proposal, s.log.now())
 	switch {
 	case errors.Is(err, errUnknown):
 		return outcome{err: errUnknown}
-	case err != nil || len(c.Versions) == 0:
+	case err != nil || !c.Changes():
 		return outcome{err: errJudge}
 	}
 	if err := b.append(r, c); err != nil {

@@ -50,7 +50,7 @@ func TestDeletedByTwo(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if stores, err := logs[2].Stores(ctx); err != nil || len(stores) != 0 {
+	if stores, err := versionlog.AllStores(ctx, logs[2]); err != nil || len(stores) != 0 {
 		t.Errorf("stores: %v, %v", stores, err)
 	}
 	if _, err := logs[2].StoreNamed(ctx, "notes"); !errors.Is(err, versionlog.ErrNotFound) {

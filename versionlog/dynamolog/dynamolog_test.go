@@ -1,6 +1,7 @@
 package dynamolog
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"sync"
@@ -111,6 +112,18 @@ func addStore(t testing.TB, l *Log, slug string) versionlog.Store {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// happen commits an event.
+func happen(ctx context.Context, l *Log, storeID string, e *versionlog.Event) error {
+	_, err := l.Commit(ctx, storeID, eventProposal(e))
+	return err
+}
+
+func eventProposal(e *versionlog.Event) *versionlog.Proposal {
+	p := proposal()
+	p.Event = e
+	return p
 }
 
 func proposal(changes ...versionlog.Change) *versionlog.Proposal {

@@ -50,8 +50,6 @@ func callSite(req *http.Request, body []byte) string {
 		switch {
 		case bytes.Contains(body, []byte(`"Delete"`)):
 			about = "delete"
-		case bytes.Contains(body, []byte(`"Update"`)):
-			about = "archive"
 		default:
 			about = "create"
 		}
@@ -89,8 +87,9 @@ type work struct {
 	again func() (*Log, error) // opens another log over the same transport
 }
 
-func (w *work) commit(changes ...versionlog.Change) error {
-	p := proposal(changes...)
+func (w *work) commit(changes ...versionlog.Change) error { return w.propose(proposal(changes...)) }
+
+func (w *work) propose(p *versionlog.Proposal) error {
 	c, err := w.log.Commit(w.ctx, w.store.ID, p)
 	again := *p
 	again.Fresh = false
@@ -156,7 +155,7 @@ func (w *work) run() error {
 			return err
 		},
 		func() error { _, err := w.log.StoreNamed(w.ctx, w.store.Slug); return err },
-		func() error { _, err := w.log.Stores(w.ctx); return err },
+		func() error { _, err := versionlog.AllStores(w.ctx, w.log); return err },
 		func() error { _, err := w.log.Tip(w.ctx, id); return err },
 		func() error { _, err := w.log.Head(w.ctx, id, "/again"); return err },
 		func() error { _, err := w.log.Last(w.ctx, id, "/a"); return err },
@@ -174,7 +173,7 @@ func (w *work) run() error {
 			return err
 		},
 		func() error { return w.log.DeleteStore(w.ctx, other.ID) },
-		func() error { return w.log.ArchiveStore(w.ctx, id, time.Now()) },
+		func() error { return w.propose(eventProposal(versionlog.StoreArchived())) },
 		func() error {
 			return w.commit(versionlog.Change{Action: versionlog.Remove, Path: "/d/c", Expect: expect})
 		},
@@ -281,7 +280,7 @@ var callSites = []string{
 	"BatchGetItem /", "BatchGetItem META", "BatchWriteItem / delete", "BatchWriteItem MEM", "BatchWriteItem OUT delete",
 	"GetItem -", "GetItem FORMAT", "GetItem KEY", "GetItem META", "GetItem STORE",
 	"Query /", "Query LOG", "Query MEM", "Query OUT", "Query store",
-	"TransactWriteItems LOG", "TransactWriteItems archive", "TransactWriteItems create", "TransactWriteItems delete",
+	"TransactWriteItems LOG", "TransactWriteItems create", "TransactWriteItems delete",
 	"s3 DELETE log", "s3 DELETE store.json", "s3 GET log", "s3 LIST other", "s3 PUT log", "s3 PUT store.json",
 }
 

@@ -169,7 +169,7 @@ func TestTableV1(t *testing.T) {
 
 // withoutQuotas takes away what META has only since there are quotas.
 func withoutQuotas(rows map[string]string) map[string]string {
-	since := regexp.MustCompile(`(quota_\w+|updates|counted_seq|total_\w+|in_hour)=\d+ `)
+	since := regexp.MustCompile(`(quota_\w+|epoch|updated_at|counted_seq|total_\w+|in_hour)=\d+ `)
 	rows = maps.Clone(rows)
 	for sort := range rows {
 		rows[sort] = since.ReplaceAllString(rows[sort], "")

@@ -129,7 +129,7 @@ func TestReadOnlySendsReads(t *testing.T) {
 	_, err := l.Commit(ctx, s.ID, proposal(putChange("/a", "1", versionlog.ExpectAny())))
 	for what, err := range map[string]error{
 		"commit": err, "create": l.CreateStore(ctx, versionlog.Store{ID: versionlog.NewStoreID(), Slug: "x"}),
-		"archive": l.ArchiveStore(ctx, s.ID, time.Now()), "delete": l.DeleteStore(ctx, s.ID),
+		"archive": happen(ctx, l, s.ID, versionlog.StoreArchived()), "delete": l.DeleteStore(ctx, s.ID),
 	} {
 		if !errors.Is(err, versionlog.ErrReadOnly) {
 			t.Errorf("%s: %v", what, err)

@@ -343,7 +343,7 @@ func (l *Log) Children(ctx context.Context, storeID, dir string) iter.Seq2[versi
 			}
 			for _, i := range rows {
 				path := sortOf(i)
-				if !strings.HasPrefix(path, below) || subdirectory != "" && strings.HasPrefix(path, subdirectory) {
+				if !strings.HasPrefix(path, below) || path == below || subdirectory != "" && strings.HasPrefix(path, subdirectory) {
 					continue
 				}
 				subdirectory = ""

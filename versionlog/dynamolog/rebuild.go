@@ -89,7 +89,7 @@ func tools(ctx context.Context, db database, tableName string, s3 objects, bucke
 // describeStores writes the descriptions that the bucket lacks of stores that
 // the table knows: of all, or of the one that store names.
 func (l *Log) describeStores(ctx context.Context, store string) error {
-	known, err := l.Stores(ctx)
+	known, err := versionlog.AllStores(ctx, l)
 	if store != "" {
 		var one versionlog.Store
 		if one, err = l.StoreNamed(ctx, store); errors.Is(err, versionlog.ErrNotFound) {
@@ -134,7 +134,7 @@ func (l *Log) describeAgain(ctx context.Context, m *meta) error {
 	case there.creation != m.creation:
 		return fmt.Errorf("%w: the bucket describes the store of that id that was made at %s, the table has the one of %s; neither was touched",
 			versionlog.ErrCorrupt, there.CreatedAt.UTC().Format(time.RFC3339), m.CreatedAt.UTC().Format(time.RFC3339))
-	case there.ArchivedAt.IsZero() && !m.ArchivedAt.IsZero(), there.updates < m.updates:
+	case there.ArchivedAt.IsZero() && !m.ArchivedAt.IsZero(), there.UpdatedAt.Before(m.UpdatedAt), there.Epoch < m.Epoch:
 		return l.putDescription(ctx, m.ID)
 	}
 	return nil

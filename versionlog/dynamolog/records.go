@@ -208,7 +208,11 @@ type description struct {
 	QuotaBytes  int64      `json:"quota_bytes,omitempty"`
 	QuotaCount  int64      `json:"quota_memories,omitempty"`
 	QuotaHour   int64      `json:"quota_per_hour,omitempty"`
-	Updates     int64      `json:"updates,omitempty"`
+	UpdatedAt   time.Time  `json:"updated_at,omitzero"`
+	Epoch       uint64     `json:"epoch,omitempty"`
+	Replica     bool       `json:"replica,omitempty"`
+
+	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
 func (m *meta) describe() ([]byte, error) {
@@ -216,7 +220,10 @@ func (m *meta) describe() ([]byte, error) {
 		Format: descriptionFormat, ID: m.ID, Slug: m.Slug, Name: m.Name, Description: m.Description,
 		MaxBytes: m.Limits.MaxMemoryBytes, Content: string(m.Limits.Content),
 		QuotaBytes: m.Quota.Bytes, QuotaCount: m.Quota.Memories, QuotaHour: m.Quota.PerHour,
-		CreatedAt: m.CreatedAt.UTC(), Creation: m.creation, Updates: m.updates,
+		CreatedAt: m.CreatedAt.UTC(), Creation: m.creation, UpdatedAt: m.UpdatedAt.UTC(), Replica: m.Replica, Metadata: m.Metadata,
+	}
+	if m.Epoch > 1 { // as it was written before there were epochs
+		d.Epoch = m.Epoch
 	}
 	if !m.ArchivedAt.IsZero() {
 		at := m.ArchivedAt.UTC()
@@ -233,11 +240,11 @@ func parseDescription(data []byte) (*meta, error) {
 	if d.Format > descriptionFormat {
 		return nil, fmt.Errorf("it has format %d, this mneme reads up to %d: %w; use a newer mneme", d.Format, descriptionFormat, versionlog.ErrFormat)
 	}
-	m := &meta{creation: d.Creation, updates: d.Updates, Store: versionlog.Store{
+	m := &meta{creation: d.Creation, Store: versionlog.Store{
 		ID: d.ID, Slug: d.Slug, Name: d.Name, Description: d.Description,
 		Limits:    versionlog.Limits{MaxMemoryBytes: d.MaxBytes, Content: versionlog.ContentRule(d.Content)},
 		Quota:     versionlog.Quota{Bytes: d.QuotaBytes, Memories: d.QuotaCount, PerHour: d.QuotaHour},
-		CreatedAt: d.CreatedAt,
+		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, Epoch: max(d.Epoch, 1), Replica: d.Replica, Metadata: d.Metadata,
 	}}
 	if d.ArchivedAt != nil {
 		m.ArchivedAt = *d.ArchivedAt

@@ -12,10 +12,11 @@ import (
 // replay is a store as its records in the bucket tell it: the rows that the
 // table should hold.
 type replay struct {
-	meta  *meta
-	heads map[string]*versionlog.Version
-	left  map[string]*versionlog.Version
-	emit  func(item) error // is given every row; LOG, KEY and MEM as the records come, the rest at the end
+	meta      *meta
+	described uint64 // the epoch that the description tells of
+	heads     map[string]*versionlog.Version
+	left      map[string]*versionlog.Version
+	emit      func(item) error // is given every row; LOG, KEY and MEM as the records come, the rest at the end
 }
 
 // recordsAtATime is how many objects a replay reads in parallel.
@@ -33,6 +34,7 @@ func (l *Log) replayStore(ctx context.Context, storeID string, upTo uint64, emit
 	if r.meta, err = parseDescription(data); err != nil || r.meta.ID != storeID {
 		return nil, fmt.Errorf("object %s: %w: it does not describe the store: %w", descriptionKey(storeID), versionlog.ErrCorrupt, err)
 	}
+	r.described = r.meta.Epoch
 	spans, err := l.recordSpans(ctx, storeID)
 	if err != nil {
 		return nil, err
@@ -121,6 +123,10 @@ func (r *replay) apply(c *versionlog.Commit) ([]item, error) {
 		return nil, fmt.Errorf("%w: it is commit %d of store %s, which does not follow commit %d", versionlog.ErrCorrupt, c.Seq, c.StoreID, tip.Seq)
 	}
 	*tip = tip.After(c)
+	// What the description says of it may be from before or after the commit. A copy
+	// whose part in a promotion it does not tell is a replica, which writes nothing.
+	replica := r.meta.Replica || c.Epoch > r.described
+	r.meta.Store = r.meta.After(c, replica)
 	for path, v := range leftBy(c) {
 		delete(r.heads, path)
 		r.left[path] = v

@@ -64,6 +64,8 @@ func number[T int64 | uint64 | int](n T) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: fmt.Sprint(n)}
 }
 
+func boolean(b bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: b} }
+
 func microsOf(t time.Time) types.AttributeValue {
 	if t.IsZero() {
 		return number(0)
@@ -103,6 +105,38 @@ func (r *row) bytes(name string) []byte {
 		return nil
 	}
 	return a.Value
+}
+
+func (r *row) boolean(name string) bool {
+	switch a := r.item[name].(type) {
+	case nil:
+	case *types.AttributeValueMemberBOOL:
+		return a.Value
+	default:
+		r.fail(name)
+	}
+	return false
+}
+
+// texts returns a map of texts, nil when it is empty.
+func (r *row) texts(name string) map[string]string {
+	a, ok := r.item[name].(*types.AttributeValueMemberM)
+	if !ok && r.item[name] != nil {
+		r.fail(name)
+	}
+	if !ok || len(a.Value) == 0 {
+		return nil
+	}
+	found := map[string]string{}
+	for key, value := range a.Value {
+		one, ok := value.(*types.AttributeValueMemberS)
+		if !ok {
+			r.fail(name)
+			return nil
+		}
+		found[key] = one.Value
+	}
+	return found
 }
 
 func (r *row) int(name string) int64 {
@@ -165,26 +199,30 @@ func sortOf(i item) string {
 type meta struct {
 	versionlog.Store
 	creation  string // random; tells apart two stores of one id, one after the other
-	updates   int64  // how often the store was updated
 	tip       versionlog.Tip
 	uncounted bool // a mneme that keeps no totals has written: those of tip are not right, see store.count
 }
 
 func (m *meta) item() item {
 	i := key(m.ID, metaSort)
-	i["slug"], i["name"], i["content"] = text(m.Slug), text(m.Name), text(string(m.Limits.Content))
-	i["created_at"], i["archived_at"], i["creation"] = microsOf(m.CreatedAt), microsOf(m.ArchivedAt), text(m.creation)
-	i["updates"] = number(m.updates)
-	maps.Copy(i, m.settings())
+	i["slug"], i["creation"] = text(m.Slug), text(m.creation)
+	maps.Copy(i, settingsOf(&m.Store))
 	maps.Copy(i, m.tipItem(m.tip))
 	return i
 }
 
-// settings returns the attributes that UpdateStore changes.
-func (m *meta) settings() item {
+// settingsOf returns the attributes that events change.
+func settingsOf(s *versionlog.Store) item {
+	metadata := map[string]types.AttributeValue{}
+	for key, value := range s.Metadata {
+		metadata[key] = text(value)
+	}
 	return item{
-		"description": text(m.Description), "max_memory_bytes": number(m.Limits.MaxMemoryBytes),
-		"quota_bytes": number(m.Quota.Bytes), "quota_memories": number(m.Quota.Memories), "quota_per_hour": number(m.Quota.PerHour),
+		"name": text(s.Name), "description": text(s.Description), "metadata": &types.AttributeValueMemberM{Value: metadata},
+		"max_memory_bytes": number(s.Limits.MaxMemoryBytes), "content": text(string(s.Limits.Content)),
+		"quota_bytes": number(s.Quota.Bytes), "quota_memories": number(s.Quota.Memories), "quota_per_hour": number(s.Quota.PerHour),
+		"created_at": microsOf(s.CreatedAt), "updated_at": microsOf(s.UpdatedAt), "archived_at": microsOf(s.ArchivedAt),
+		"epoch": number(s.Epoch), "replica": boolean(s.Replica),
 	}
 }
 
@@ -205,9 +243,11 @@ func metaOf(i item) (*meta, error) {
 			ID: r.text("store_id"), Slug: r.text("slug"), Name: r.text("name"), Description: r.text("description"),
 			Limits:    versionlog.Limits{MaxMemoryBytes: r.int("max_memory_bytes"), Content: versionlog.ContentRule(r.text("content"))},
 			Quota:     versionlog.Quota{Bytes: r.int("quota_bytes"), Memories: r.int("quota_memories"), PerHour: r.int("quota_per_hour")},
-			CreatedAt: r.time("created_at"), ArchivedAt: r.time("archived_at"),
+			Metadata:  r.texts("metadata"),
+			CreatedAt: r.time("created_at"), UpdatedAt: r.time("updated_at"), ArchivedAt: r.time("archived_at"),
+			Epoch: uint64(max(r.int("epoch"), 1)), Replica: r.boolean("replica"),
 		},
-		creation: r.text("creation"), updates: r.int("updates"), uncounted: r.int("counted_seq") != r.int("head_seq"),
+		creation: r.text("creation"), uncounted: r.int("counted_seq") != r.int("head_seq"),
 		tip: versionlog.Tip{
 			Seq: uint64(r.int("head_seq")), Digest: r.digest("digest"), Time: r.time("time"),
 			Totals: versionlog.Totals{Bytes: r.int("total_bytes"), Memories: r.int("total_memories"), InHour: r.int("in_hour")},
@@ -222,7 +262,7 @@ func versionItem(storeID, sort string, v *versionlog.Version) item {
 	i := key(storeID, sort)
 	i["id"], i["memory_id"], i["seq"], i["op"] = text(v.ID), text(v.MemoryID), number(v.Seq), text(string(v.Op))
 	i["size"], i["time"], i["actor_kind"], i["actor_id"] = number(v.Size), microsOf(v.Time), text(string(v.Actor.Kind)), text(v.Actor.ID)
-	for name, value := range map[string]string{"parent": v.Parent, "from": v.From, "session": v.Session, "message": v.Message} {
+	for name, value := range map[string]string{"parent": v.Parent, "from": v.From, "spelling": v.Spelling, "session": v.Session, "message": v.Message} {
 		if value != "" {
 			i[name] = text(value)
 		}
@@ -243,6 +283,7 @@ func versionOf(i item) (versionlog.Version, error) {
 		Op: versionlog.Op(r.text("op")), Path: r.text("path"), From: r.text("from"), Digest: r.digest("sha256"), Size: r.int("size"),
 		Actor:   versionlog.Actor{Kind: versionlog.ActorKind(r.text("actor_kind")), ID: r.text("actor_id")},
 		Session: r.text("session"), Time: r.time("time"), Message: r.text("message"),
+		Spelling: r.text("spelling"),
 	}
 	if v.Path == "" {
 		v.Path = r.text("sk")

@@ -71,11 +71,17 @@ func (s *store) succeed(b *batch) {
 			break // whoever uses the view next brings it up to date
 		}
 	}
+	if s.view != nil && s.view.meta.tip.Digest == b.tip().Digest {
+		s.view.meta.Store = b.store
+	}
 	s.disagreements = 0
 	s.last.size, s.last.end = len(b.commits), time.Now()
 	s.mu.Unlock()
 	s.wake()
 	s.recordLater(b.commits, joinRecords(b.records))
+	if b.hasEvent() {
+		s.describeLater()
+	}
 	for i, r := range b.requests {
 		r.done <- outcome{commit: b.commits[i]}
 	}

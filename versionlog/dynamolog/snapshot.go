@@ -73,7 +73,6 @@ func (s *store) resume(ctx context.Context) error {
 		return nil
 	}
 	savedAt := saved.meta.tip.Seq
-	saved.meta.Store, saved.meta.updates, saved.meta.tip.ArchivedAt = m.Store, m.updates, m.ArchivedAt
 	for i, err := range s.log.table.rows(ctx, between{partition: s.id, from: logSort(savedAt + 1), to: logSort(m.tip.Seq)}) {
 		if err != nil {
 			return err
@@ -88,6 +87,7 @@ func (s *store) resume(ctx context.Context) error {
 			}
 		}
 	}
+	saved.meta.Store, saved.meta.tip.ArchivedAt = m.Store, m.ArchivedAt
 	saved.meta.tip.Totals, saved.meta.uncounted = m.tip.Totals, m.uncounted
 	s.adopt(saved, savedAt)
 	return nil

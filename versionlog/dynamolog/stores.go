@@ -5,7 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"time"
+	"iter"
 
 	"mneme/internal/awsconf"
 	"mneme/versionlog"
@@ -24,6 +24,7 @@ func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
 			return fmt.Errorf("%w: id %q or slug %q cannot be a store's", versionlog.ErrInvalid, s.ID, s.Slug)
 		}
 		m := &meta{Store: s, creation: rand.Text()}
+		m.Epoch = max(m.Epoch, 1)
 		slug, listed := key(slugPrefix+s.Slug, slugSort), key(storesPartition, s.Slug)
 		slug["id"], listed["id"] = text(s.ID), text(s.ID)
 		name := l.table.name
@@ -111,109 +112,50 @@ func (l *Log) StoreNamed(ctx context.Context, slug string) (s versionlog.Store, 
 	return s, err
 }
 
-// Stores returns all stores, ordered by slug.
-func (l *Log) Stores(ctx context.Context) (stores []versionlog.Store, err error) {
-	err = call(ctx, func(ctx context.Context) error {
-		var refs []ref
-		for i, err := range l.table.rows(ctx, between{partition: storesPartition, from: "\x00", to: "\U0010ffff"}) {
-			if err != nil {
-				return err
-			}
-			r := row{item: i}
-			refs = append(refs, ref{r.text("id"), metaSort})
-		}
-		found, err := l.table.getAll(ctx, refs)
-		if err != nil {
+// Stores yields the stores behind a slug, ordered by slug.
+func (l *Log) Stores(ctx context.Context, after string) iter.Seq2[versionlog.Store, error] {
+	return func(yield func(versionlog.Store, error) bool) {
+		var stores []versionlog.Store
+		err := call(ctx, func(ctx context.Context) (err error) {
+			stores, err = l.storesBehind(ctx, after)
 			return err
+		})
+		if err != nil {
+			yield(versionlog.Store{}, fmt.Errorf("list stores: %w", err))
+			return
 		}
-		for _, r := range refs {
-			if found[r] == nil { // deleted just now
-				continue
+		for _, s := range stores {
+			if !yield(s, nil) {
+				return
 			}
-			m, err := metaOf(found[r])
-			if err != nil {
-				return err
-			}
-			stores = append(stores, m.Store)
 		}
-		return nil
-	})
+	}
+}
+
+func (l *Log) storesBehind(ctx context.Context, after string) (stores []versionlog.Store, err error) {
+	var refs []ref
+	for i, err := range l.table.rows(ctx, between{partition: storesPartition, from: after + "\x00", to: "\U0010ffff"}) {
+		if err != nil {
+			return nil, err
+		}
+		r := row{item: i}
+		refs = append(refs, ref{r.text("id"), metaSort})
+	}
+	found, err := l.table.getAll(ctx, refs)
 	if err != nil {
-		return nil, fmt.Errorf("list stores: %w", err)
+		return nil, err
+	}
+	for _, r := range refs {
+		if found[r] == nil { // deleted just now
+			continue
+		}
+		m, err := metaOf(found[r])
+		if err != nil {
+			return nil, err
+		}
+		stores = append(stores, m.Store)
 	}
 	return stores, nil
-}
-
-// UpdateStore changes what a store is for and may hold.
-func (l *Log) UpdateStore(ctx context.Context, id string, u versionlog.StoreUpdate) (updated versionlog.Store, err error) {
-	err = l.changeStores(ctx, "update store "+id, func(ctx context.Context) error {
-		for attempt := 0; ; attempt++ {
-			m, err := l.table.meta(ctx, id)
-			if err != nil {
-				return err
-			}
-			u.Apply(&m.Store)
-			err = l.transact(ctx, m.update(l.table.name), put(l.table.name, descriptionOut(id)))
-			if err == nil {
-				updated = m.Store
-				l.store(id).describeLater()
-				return nil
-			}
-			if !isConditionFailed(err) {
-				return err
-			}
-			if err := backoff(ctx, attempt); err != nil { // another has updated it
-				return err
-			}
-		}
-	})
-	return updated, err
-}
-
-// update writes what UpdateStore may change, unless another has since m was read.
-func (m *meta) update(table string) types.TransactWriteItem {
-	attributes := m.settings()
-	attributes["updates"] = number(m.updates + 1)
-	set, names, values := setAll(attributes)
-	names["#creation"], values[":creation0"], values[":updates0"] = "creation", text(m.creation), number(m.updates)
-	return types.TransactWriteItem{Update: &types.Update{
-		TableName: &table, Key: key(m.ID, metaSort), UpdateExpression: &set,
-		ConditionExpression:      aws.String("#creation = :creation0 AND (#updates = :updates0 OR attribute_not_exists(#updates))"),
-		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
-	}}
-}
-
-// ArchiveStore makes a store refuse commits other than removals.
-func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
-	return l.changeStores(ctx, "archive store "+id, func(ctx context.Context) error {
-		m, err := l.table.meta(ctx, id)
-		if err != nil || !m.ArchivedAt.IsZero() {
-			return err
-		}
-		err = l.transact(ctx, types.TransactWriteItem{Update: &types.Update{
-			TableName: &l.table.name, Key: key(id, metaSort),
-			UpdateExpression:         aws.String("SET #archived = :at"),
-			ConditionExpression:      aws.String("#archived = :never AND #creation = :creation"),
-			ExpressionAttributeNames: map[string]string{"#archived": "archived_at", "#creation": "creation"},
-			ExpressionAttributeValues: item{
-				":at": microsOf(at), ":never": number(0), ":creation": text(m.creation),
-			},
-		}}, put(l.table.name, descriptionOut(id)))
-		if err != nil {
-			// Another has archived it, or the reply was lost, or it is gone.
-			m, lookErr := l.table.meta(ctx, id)
-			if errors.Is(lookErr, versionlog.ErrNotFound) {
-				return lookErr
-			}
-			if lookErr != nil || m.ArchivedAt.IsZero() {
-				return err
-			}
-		}
-		s := l.store(id)
-		s.describeLater()
-		s.wake()
-		return nil
-	})
 }
 
 // DeleteStore removes a store with its history and all its objects: first what

@@ -39,7 +39,8 @@ const commitRows = maxRows - rowsPerTransaction
 // batch is what becomes one transaction: commits one after another, on a view.
 type batch struct {
 	ahead
-	base     meta // of the view
+	base     meta             // of the view
+	store    versionlog.Store // after the commits
 	items    []types.TransactWriteItem
 	requests []*request // requests[i] became commits[i]
 	records  [][]byte
@@ -55,7 +56,7 @@ func newBatch(v *view) *batch {
 		keys:  map[string]bool{}, left: map[string]*versionlog.Version{},
 	}
 	if v != nil {
-		b.base = v.meta
+		b.base, b.store = v.meta, v.meta.Store
 	}
 	return b
 }
@@ -101,6 +102,7 @@ func (b *batch) append(r *request, c *versionlog.Commit) error {
 		b.left[path] = version
 	}
 	b.add(c)
+	b.store = b.store.After(c, r.proposal.Finished != nil)
 	b.size += size
 	b.recorded += len(record) + 1
 	b.keys[c.Key] = true
@@ -115,6 +117,9 @@ func (b *batch) seal(table string) {
 		putNew(table, logItem(b.base.ID, b.tip().Seq, joinRecords(b.records))),
 		put(table, outItem(b.base.ID, b.commits)), b.advance(table),
 	}
+	if b.hasEvent() {
+		b.items = append(b.items, put(table, descriptionOut(b.base.ID)))
+	}
 	for path, head := range b.heads {
 		b.items = append(b.items, b.head(table, path, head))
 	}
@@ -123,32 +128,40 @@ func (b *batch) seal(table string) {
 	}
 }
 
-// asJudged is the condition that META is what a proposal was judged on. An earlier mneme
-// wrote no "updates".
+// hasEvent reports whether the batch changes the store as a whole. Then it has one
+// commit, since such a request is alone.
+func (b *batch) hasEvent() bool { return len(b.commits) > 0 && b.commits[0].Event != nil }
+
+// asJudged is the condition that META is what a proposal was judged on: all that does
+// not follow from the history up to its tip. An earlier mneme wrote no "replica".
 const asJudged = "#head_seq = :seq0 AND #digest = :digest0 AND #archived_at = :archived0 AND #creation = :creation0 AND " +
-	"(#updates = :updates0 OR attribute_not_exists(#updates))"
+	"(#replica = :replica0 OR attribute_not_exists(#replica))"
 
 var judgedNames = map[string]string{
-	"#head_seq": "head_seq", "#digest": "digest", "#archived_at": "archived_at", "#creation": "creation", "#updates": "updates",
+	"#head_seq": "head_seq", "#digest": "digest", "#archived_at": "archived_at", "#creation": "creation", "#replica": "replica",
 }
 
 func (m *meta) judgedValues() item {
 	return item{
 		":seq0": number(m.tip.Seq), ":digest0": digestOf(m.tip.Digest), ":archived0": microsOf(m.ArchivedAt),
-		":creation0": text(m.creation), ":updates0": number(m.updates),
+		":creation0": text(m.creation), ":replica0": boolean(m.Replica),
 	}
 }
 
 // judgedAlike reports whether a proposal is judged on both alike.
 func (m *meta) judgedAlike(other *meta) bool {
 	return m.tip.Seq == other.tip.Seq && m.tip.Digest == other.tip.Digest && m.ArchivedAt.Equal(other.ArchivedAt) &&
-		m.creation == other.creation && m.updates == other.updates
+		m.creation == other.creation && m.Replica == other.Replica
 }
 
 // advance moves META from the tip of the view to that of the batch.
 func (b *batch) advance(table string) types.TransactWriteItem {
 	m := &b.base
-	set, names, values := setAll(m.tipItem(b.tip()))
+	attributes := m.tipItem(b.tip())
+	if b.hasEvent() {
+		maps.Copy(attributes, settingsOf(&b.store))
+	}
+	set, names, values := setAll(attributes)
 	maps.Copy(names, judgedNames)
 	maps.Copy(values, m.judgedValues())
 	return types.TransactWriteItem{Update: &types.Update{

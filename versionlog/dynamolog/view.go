@@ -176,6 +176,7 @@ func (v *view) apply(c *versionlog.Commit) bool {
 		}
 	}
 	*tip = tip.After(c)
+	v.meta.Store = v.meta.After(c, v.meta.Replica) // what another process made of a replica, META tells: see reach
 	if len(v.ring) == v.bounds.ring {
 		v.ring = append(v.ring[:0:0], v.ring[v.bounds.ring/4:]...)
 	}

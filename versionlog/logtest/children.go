@@ -38,8 +38,9 @@ func checkChildren(t fataler, heads []versionlog.Version, dir string, got []vers
 	for _, v := range heads {
 		live[v.Path] = v
 		if rest, ok := strings.CutPrefix(v.Path, below); ok {
-			name, _, _ := strings.Cut(rest, "/")
-			names[name] = true
+			if name, _, _ := strings.Cut(rest, "/"); name != "" { // of a directory itself
+				names[name] = true
+			}
 		}
 	}
 	if !slices.IsSorted(paths(got)) {

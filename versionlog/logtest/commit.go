@@ -189,7 +189,7 @@ func testKey(s *suite) {
 		s.must(err)
 		s.equal(again, first)
 	})
-	s.must(s.log.ArchiveStore(s.Context(), s.store.ID, s.clock.now()))
+	s.archive()
 	again, err := s.log.Commit(s.Context(), s.store.ID, p)
 	s.must(err)
 	s.equal(again, first)
@@ -324,10 +324,12 @@ func testStoreQuota(s *suite) {
 	setQuota := func(q versionlog.Quota) {
 		s.Helper()
 		s.store.Quota = q
-		got, err := setter.UpdateStore(s.Context(), s.store.ID, wholeQuota(q))
+		c, err := setter.Commit(s.Context(), s.store.ID, event(versionlog.StoreUpdated(wholeQuota(q))))
 		s.must(err)
-		s.equal(got, s.store)
-		got, err = s.log.Store(s.Context(), s.store.ID)
+		if s.store.UpdatedAt = c.Time; !c.Changes() {
+			s.Fatal("the quota was so already")
+		}
+		got, err := s.log.Store(s.Context(), s.store.ID)
 		s.must(err)
 		s.equal(got, s.store)
 	}
@@ -366,9 +368,6 @@ func testStoreQuota(s *suite) {
 	setQuota(versionlog.Quota{})
 	s.put("/d", "1234567890")
 	s.put("/e", "1")
-	s.must(s.log.ArchiveStore(s.Context(), s.store.ID, s.clock.now()))
-	s.store.ArchivedAt = s.tip().ArchivedAt
-	setQuota(versionlog.Quota{Bytes: 1})
 }
 
 // testTotals: the tip says what the commits add up to, in a log that is opened again, too.

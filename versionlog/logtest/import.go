@@ -50,11 +50,11 @@ func each(commits []*versionlog.Commit) iter.Seq2[*versionlog.Commit, error] {
 func testImport(s *suite) {
 	commits, to := s.imported()
 	quota := versionlog.Quota{Bytes: 1, Memories: 1, PerHour: 1} // bounds no import
-	_, err := to.UpdateStore(s.Context(), s.store.ID, wholeQuota(quota))
-	s.must(err)
+	bounded := s.store
+	bounded.ID, bounded.Slug, bounded.Quota = s.store.ID, "bounded", quota
+	s.must(to.DeleteStore(s.Context(), s.store.ID))
+	s.must(to.CreateStore(s.Context(), bounded))
 	s.must(versionlog.Import(s.Context(), to, s.store.ID, s.log.Commits(s.Context(), s.store.ID, 0)))
-	_, err = to.UpdateStore(s.Context(), s.store.ID, wholeQuota(s.store.Quota))
-	s.must(err)
 	tip, heads := s.tip(), s.heads("/")
 	s.log = to
 	s.equal(s.commits(0), commits)
@@ -62,8 +62,9 @@ func testImport(s *suite) {
 	s.equal(s.heads("/"), heads)
 	checkPast(s.Context(), s, s.log, s.store.ID)
 	s.verifyChain()
-	s.equal(s.put("/more", "5").Seq, tip.Seq+1)
-	s.must(to.ArchiveStore(s.Context(), s.store.ID, s.clock.now()))
+	s.event(versionlog.StoreUpdated(wholeQuota(s.store.Quota)))
+	s.equal(s.put("/more", "5").Seq, tip.Seq+2)
+	s.archive()
 	s.must(versionlog.Import(s.Context(), to, s.store.ID, each(commits)))
 }
 

@@ -16,18 +16,16 @@ func testCancelled(s *suite) {
 	s.unchanged(func() {
 		_, storeErr := s.log.Store(ctx, id)
 		_, namedErr := s.log.StoreNamed(ctx, s.store.Slug)
-		_, storesErr := s.log.Stores(ctx)
 		_, commitErr := s.log.Commit(ctx, id, proposal(put("/a", "2", anything)))
 		_, tipErr := s.log.Tip(ctx, id)
 		_, headErr := s.log.Head(ctx, id, "/a")
 		_, lastErr := s.log.Last(ctx, id, "/a")
 		_, versionErr := s.log.Version(ctx, id, v.ID)
 		for what, err := range map[string]error{
-			"Store": storeErr, "StoreNamed": namedErr, "Stores": storesErr, "Commit": commitErr, "Tip": tipErr,
+			"Store": storeErr, "StoreNamed": namedErr, "Stores": firstError(s.log.Stores(ctx, "")), "Commit": commitErr, "Tip": tipErr,
 			"Head": headErr, "Last": lastErr, "Version": versionErr,
-			"CreateStore":  s.log.CreateStore(ctx, versionlog.Store{ID: versionlog.NewStoreID(), Slug: "x"}),
-			"ArchiveStore": s.log.ArchiveStore(ctx, id, s.clock.now()), "DeleteStore": s.log.DeleteStore(ctx, id),
-			"UpdateStore": updateError(s.log.UpdateStore(ctx, id, versionlog.StoreUpdate{})),
+			"CreateStore": s.log.CreateStore(ctx, versionlog.Store{ID: versionlog.NewStoreID(), Slug: "x"}),
+			"DeleteStore": s.log.DeleteStore(ctx, id),
 			"Wait":        s.log.Wait(ctx, id, 99),
 			"Heads":       firstError(s.log.Heads(ctx, id, "/", "")), "History": firstError(s.log.History(ctx, id, v.MemoryID, 0)),
 			"Commits": firstError(s.log.Commits(ctx, id, 0)), "Children": firstError(s.log.Children(ctx, id, "/")),
@@ -48,7 +46,9 @@ func testReopen(s *suite) {
 	s.must(err)
 	s.commit(rename("/a", "/b", anything), put("/c", "1", anything))
 	s.commit(remove("/c", anything))
-	s.must(s.log.ArchiveStore(s.Context(), s.addStore("other").ID, s.clock.now()))
+	name, value := "another name", "claude"
+	s.event(versionlog.StoreUpdated(versionlog.StoreUpdate{Name: &name, Metadata: map[string]*string{"model": &value}}))
+	s.in(s.addStore("other"), func() { s.archive() })
 	stores, tip, heads, commits := s.stores(), s.tip(), s.heads("/"), s.commits(0)
 	history := s.history(first.Versions[0].MemoryID)
 

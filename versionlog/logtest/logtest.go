@@ -39,6 +39,8 @@ func Run(t *testing.T, cfg Config) {
 		tests map[string]func(*suite)
 	}{
 		{"Stores", storeTests},
+		{"Events", eventTests},
+		{"Directories", directoryTests},
 		{"Commit", commitTests},
 		{"Conflict", conflictTests},
 		{"Paths", pathTests},
@@ -111,7 +113,7 @@ func (s *suite) addStore(slug string) versionlog.Store {
 	store := versionlog.Store{
 		ID: versionlog.NewStoreID(), Slug: slug, Name: "Näme of " + slug, Description: "what\nit is for",
 		Limits:    versionlog.Limits{MaxMemoryBytes: 102_400, Content: versionlog.ContentText},
-		CreatedAt: time.Date(2026, 2, 1, 0, 0, 0, 123_000, time.UTC),
+		CreatedAt: time.Date(2026, 2, 1, 0, 0, 0, 123_000, time.UTC), Epoch: 1,
 	}
 	s.must(s.log.CreateStore(s.Context(), store))
 	return store

@@ -289,7 +289,7 @@ func testKnownTip(s *suite) {
 			}
 		}
 	}
-	s.must(s.log.ArchiveStore(s.Context(), s.store.ID, s.clock.now()))
+	s.archive()
 	for _, l := range logs {
 		if tip, known := l.(versionlog.TipKnower).KnownTip(s.store.ID); known && tip.ArchivedAt.IsZero() {
 			s.Error("the known tip does not say that the store is archived")

@@ -1,8 +1,6 @@
 package logtest
 
 import (
-	"time"
-
 	"mneme/versionlog"
 )
 
@@ -34,19 +32,26 @@ var storeTests = map[string]func(*suite){
 	},
 	"OrderedBySlug": func(s *suite) {
 		b, a, z := s.addStore("b"), s.addStore("a"), s.addStore("z")
-		s.must(s.log.ArchiveStore(s.Context(), a.ID, s.clock.now()))
+		s.in(a, func() { s.archive() })
 		var slugs []string
 		for _, store := range s.stores() {
 			slugs = append(slugs, store.Slug)
 		}
-		s.equal(slugs, []string{a.Slug, b.Slug, s.store.Slug, z.Slug})
+		all := []string{a.Slug, b.Slug, s.store.Slug, z.Slug}
+		s.equal(slugs, all)
+		for i, slug := range all {
+			var behind []string
+			for _, store := range collect(s.T, s.log.Stores(s.Context(), slug)) {
+				behind = append(behind, store.Slug)
+			}
+			s.equal(len(behind), len(all)-i-1)
+			s.equal(append(all[:i+1:i+1], behind...), all)
+		}
+		s.equal(len(collect(s.T, s.log.Stores(s.Context(), "b!"))), 2)
 	},
-	"Update":          testUpdateStore,
-	"Archive":         testArchive,
-	"ArchivedCommits": testArchivedCommits,
-	"Delete":          testDeleteStore,
-	"Unknown":         testUnknownStore,
-	"Apart":           testStoresApart,
+	"Delete":  testDeleteStore,
+	"Unknown": testUnknownStore,
+	"Apart":   testStoresApart,
 }
 
 // wholeQuota is the update that makes q the quota.
@@ -54,70 +59,9 @@ func wholeQuota(q versionlog.Quota) versionlog.StoreUpdate {
 	return versionlog.StoreUpdate{QuotaBytes: &q.Bytes, QuotaMemories: &q.Memories, QuotaPerHour: &q.PerHour}
 }
 
-func updateError(_ versionlog.Store, err error) error { return err }
-
 func (s *suite) stores() []versionlog.Store {
 	s.Helper()
-	all, err := s.log.Stores(s.Context())
-	s.must(err)
-	return all
-}
-
-func testUpdateStore(s *suite) {
-	other := s.addStore("other")
-	text, size, one := "something else", int64(1<<20), int64(1)
-	for _, u := range []versionlog.StoreUpdate{
-		{Description: &text}, {MaxMemoryBytes: &size}, {QuotaBytes: &one}, {QuotaMemories: &one}, {QuotaPerHour: &one},
-		wholeQuota(versionlog.Quota{Bytes: 1, Memories: 2, PerHour: 3}),
-	} {
-		u.Apply(&s.store)
-		got, err := s.log.UpdateStore(s.Context(), s.store.ID, u)
-		s.must(err)
-		s.equal(got, s.store)
-		s.equal(s.stores(), []versionlog.Store{s.store, other})
-	}
-	made := s.store // what it is made with counts as well
-	made.ID, made.Slug = versionlog.NewStoreID(), "made"
-	s.must(s.log.CreateStore(s.Context(), made))
-	got, err := s.log.StoreNamed(s.Context(), "made")
-	s.must(err)
-	s.equal(got, made)
-}
-
-func testArchive(s *suite) {
-	at := time.Date(2026, 5, 1, 0, 0, 0, 5000, time.UTC)
-	s.must(s.log.ArchiveStore(s.Context(), s.store.ID, at))
-	s.must(s.log.ArchiveStore(s.Context(), s.store.ID, at.Add(time.Hour))) // keeps the first
-	s.store.ArchivedAt = at
-	s.equal(s.tip(), versionlog.Tip{ArchivedAt: at})
-	got, err := s.log.Store(s.Context(), s.store.ID)
-	s.must(err)
-	s.equal(got, s.store)
-	got, err = s.log.StoreNamed(s.Context(), s.store.Slug)
-	s.must(err)
-	s.equal(got, s.store)
-}
-
-func testArchivedCommits(s *suite) {
-	s.put("/a", "1")
-	s.put("/b", "1")
-	s.must(s.log.ArchiveStore(s.Context(), s.store.ID, s.clock.now()))
-	s.unchanged(func() {
-		for _, c := range []versionlog.Change{put("/a", "2", anything), put("/c", "1", anything), rename("/a", "/c", anything)} {
-			_, err := s.try(c)
-			s.wantErr(err, versionlog.ErrArchived)
-			_, err = s.try(c, remove("/b", anything))
-			s.wantErr(err, versionlog.ErrArchived)
-		}
-		if c, err := s.try(put("/a", "1", anything)); err != nil || len(c.Versions) != 0 {
-			s.Errorf("a put of what is there: %v, %v", c, err)
-		}
-	})
-	s.commit(remove("/a", anything))
-	s.equal(paths(s.heads("/")), []string{"/b"})
-	if tip := s.tip(); tip.Seq != 3 || tip.ArchivedAt.IsZero() {
-		s.Errorf("the tip of the archived store is %+v, want sequence 3 and when it was archived", tip)
-	}
+	return collect(s.T, s.log.Stores(s.Context(), ""))
 }
 
 func testDeleteStore(s *suite) {
@@ -160,8 +104,8 @@ func (s *suite) isUnknown(id string, v versionlog.Version) {
 	_, seqErr := s.log.SeqAt(ctx, id, s.clock.now())
 	for what, err := range map[string]error{
 		"Store": storeErr, "Commit": commitErr, "Tip": tipErr, "Head": headErr, "Last": lastErr, "Version": versionErr,
-		"ArchiveStore": s.log.ArchiveStore(ctx, id, s.clock.now()), "DeleteStore": s.log.DeleteStore(ctx, id),
-		"UpdateStore":   updateError(s.log.UpdateStore(ctx, id, versionlog.StoreUpdate{})),
+		"DeleteStore":   s.log.DeleteStore(ctx, id),
+		"Event":         eventError(s.log.Commit(ctx, id, event(versionlog.StoreArchived()))),
 		"CommitsBefore": firstError(s.log.CommitsBefore(ctx, id, 0, versionlog.Filter{})),
 		"Newest":        newestErr, "At": stateErr, "SeqAt": seqErr,
 		"Wait":    s.log.Wait(ctx, id, 0),

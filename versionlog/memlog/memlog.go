@@ -96,6 +96,7 @@ func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
 				return fmt.Errorf("create store %s: %w", s.Slug, versionlog.ErrExists)
 			}
 		}
+		s.Epoch = max(s.Epoch, 1)
 		l.stores[s.ID] = &store{Store: s, byKey: map[string]*versionlog.Commit{},
 			last: map[string]place{}, memories: map[string][]versionlog.Version{}}
 		return nil
@@ -125,37 +126,29 @@ func (l *Log) StoreNamed(ctx context.Context, slug string) (found versionlog.Sto
 	return found, err
 }
 
-// Stores returns all stores, ordered by slug.
-func (l *Log) Stores(ctx context.Context) (found []versionlog.Store, err error) {
-	err = l.locked(ctx, func() error {
-		for _, s := range l.stores {
-			found = append(found, s.Store)
+// Stores yields the stores behind a slug, ordered by slug.
+func (l *Log) Stores(ctx context.Context, after string) iter.Seq2[versionlog.Store, error] {
+	return func(yield func(versionlog.Store, error) bool) {
+		var found []versionlog.Store
+		err := l.locked(ctx, func() error {
+			for _, s := range l.stores {
+				if s.Slug > after {
+					found = append(found, s.Store)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			yield(versionlog.Store{}, err)
+			return
 		}
 		slices.SortFunc(found, func(a, b versionlog.Store) int { return cmp.Compare(a.Slug, b.Slug) })
-		return nil
-	})
-	return found, err
-}
-
-// UpdateStore changes a store.
-func (l *Log) UpdateStore(ctx context.Context, id string, u versionlog.StoreUpdate) (updated versionlog.Store, err error) {
-	err = l.withStore(ctx, id, func(s *store) error {
-		u.Apply(&s.Store)
-		updated = s.Store
-		return nil
-	})
-	return updated, err
-}
-
-// ArchiveStore makes a store refuse commits other than removals.
-func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
-	return l.withStore(ctx, id, func(s *store) error {
-		if s.ArchivedAt.IsZero() {
-			s.ArchivedAt = at.UTC().Truncate(time.Microsecond)
+		for _, s := range found {
+			if !yield(s, nil) {
+				return
+			}
 		}
-		l.wake()
-		return nil
-	})
+	}
 }
 
 // DeleteStore removes a store with its whole history.
@@ -173,9 +166,10 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 		if c = s.byKey[p.Key]; c != nil {
 			return nil
 		}
-		if c, err = versionlog.Build(s, s.Store, s.tip(), p, l.now()); err != nil || len(c.Versions) == 0 {
+		if c, err = versionlog.Build(s, s.Store, s.tip(), p, l.now()); err != nil || !c.Changes() {
 			return err
 		}
+		s.Store = s.After(c, p.Finished != nil)
 		s.add(c)
 		l.wake()
 		return nil

@@ -62,7 +62,7 @@ func (l *Log) Children(ctx context.Context, storeID, dir string) iter.Seq2[versi
 			name, _, deeper := strings.Cut(rest, "/")
 			again := deeper && name == last
 			last = name
-			return ok && !again
+			return ok && name != "" && !again
 		})
 	})
 }

@@ -271,9 +271,10 @@ func commitContents(ctx context.Context, l *Log, storeID string) error {
 // one by the first who writes; who reads it meanwhile goes on.
 func TestEarlierFormat(t *testing.T) {
 	dir, s := newLog(t)
-	for _, column := range strings.Split(quotaColumns[2:], ", ") {
+	for _, column := range strings.Split(quotaColumns[2:]+eventColumns, ", ") {
 		change(t, dir, `ALTER TABLE stores DROP COLUMN `+column)
 	}
+	change(t, dir, `ALTER TABLE versions DROP COLUMN spelling`)
 	change(t, dir, `DROP INDEX versions_path`, `DROP INDEX versions_left`, `DROP TABLE blobs`, `PRAGMA user_version = 1`)
 	r := openTest(t, dir, &Options{ReadOnly: true})
 	wantTotals := func(l *Log, want versionlog.Totals) {

@@ -86,7 +86,7 @@ type versionRow struct {
 const (
 	commitRowsBetween = `SELECT key, actor_kind, actor_id, session, message, seq, time, record FROM commits
 		WHERE store = ? AND seq > ? AND seq <= ? ORDER BY seq`
-	versionRowsBetween = `SELECT seq, ord, id, memory_id, parent, op, path, from_path, sha256, size FROM versions
+	versionRowsBetween = `SELECT seq, ord, id, memory_id, parent, op, path, from_path, sha256, size, ` + spellingColumn + ` FROM versions v
 		WHERE store = ? AND seq > ? AND seq <= ? ORDER BY seq, ord`
 
 	// strayRows are rows of no commit.
@@ -151,6 +151,7 @@ func scanVersionRow(row *sqlite.Row) versionRow {
 	v := versionRow{ord: row.ColumnInt(1), Version: versionlog.Version{
 		Seq: uint64(row.ColumnInt64(0)), ID: row.ColumnText(2), MemoryID: row.ColumnText(3), Parent: row.ColumnText(4),
 		Op: versionlog.Op(row.ColumnText(5)), Path: row.ColumnText(6), From: row.ColumnText(7), Size: row.ColumnInt64(9),
+		Spelling: row.ColumnText(10),
 	}}
 	var err error
 	v.Digest, err = digestIn(row, 8)
@@ -218,6 +219,7 @@ func (r *versionRow) wrong(ord int, v *versionlog.Version) (columns []string) {
 	}{
 		{"ord", r.ord == ord}, {"id", r.ID == v.ID}, {"memory_id", r.MemoryID == v.MemoryID}, {"parent", r.Parent == v.Parent},
 		{"op", r.Op == v.Op}, {"path", r.Path == v.Path}, {"from_path", r.From == v.From}, {"sha256", r.Digest == v.Digest && !r.noDigest}, {"size", r.Size == v.Size},
+		{"spelling", r.Spelling == v.Spelling},
 	} {
 		if !column.same {
 			columns = append(columns, column.name)

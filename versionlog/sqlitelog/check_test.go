@@ -99,8 +99,9 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	for _, test := range []struct{ statement, want string }{
 		{`UPDATE commits SET actor_id = 'you', session = '', message = 'n' WHERE store = 1 AND seq = 9`, "row commits 9: actor_id, session, message: not what the record says"},
 		{`UPDATE versions SET path = '/z', size = 2 WHERE store = 1 AND seq = 4`, "row versions 4: path, size: not what the record says"},
+		{`UPDATE versions SET spelling = '/Z' WHERE store = 1 AND seq = 4`, "row versions 4: spelling: not what the record says"},
 		{`DELETE FROM versions WHERE store = 1 AND seq = 9 AND ord = 2`, "row versions 9: there are 2, the record has 3"},
-		{`INSERT INTO versions SELECT store, seq, 3, id, memory_id, parent, op, path, from_path, sha256, size FROM versions WHERE store = 1 AND seq = 9 AND ord = 0`, "row versions 9: there are 4, the record has 3"},
+		{`INSERT INTO versions SELECT store, seq, 3, id, memory_id, parent, op, path, from_path, sha256, size, spelling FROM versions WHERE store = 1 AND seq = 9 AND ord = 0`, "row versions 9: there are 4, the record has 3"},
 		{`DELETE FROM paths WHERE store = 1 AND path = '/2'`, "row paths /2: it is missing"},
 		{`INSERT INTO paths VALUES (1, '/z', 4, 0, 1)`, "row paths /z: it follows from no record"},
 		{`UPDATE paths SET live = 1 WHERE store = 1 AND path = '/1'`, "row paths /1: it is not what follows from the records"},

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"mneme/versionlog"
 	"mneme/versionlog/logtest"
 )
 
@@ -28,7 +29,7 @@ func child(role string) error {
 	storeID := os.Getenv("MNEME_TEST_STORE")
 	switch role {
 	case "open":
-		_, err := l.Stores(ctx)
+		_, err := versionlog.AllStores(ctx, l)
 		return err
 	case "work":
 		h := &logtest.History{}

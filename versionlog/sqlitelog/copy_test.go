@@ -122,7 +122,7 @@ func TestCopyHasNothingDeleted(t *testing.T) {
 		if n := occurrences(t, dir, secret); n > 0 {
 			t.Errorf("it is in the copy %d times", n)
 		}
-		if stores, err := openTest(t, dir, &Options{ReadOnly: true}).Stores(t.Context()); err != nil || len(stores) != 1 {
+		if stores, err := versionlog.AllStores(t.Context(), openTest(t, dir, &Options{ReadOnly: true})); err != nil || len(stores) != 1 {
 			t.Errorf("the copy has %v, %v; want one store", stores, err)
 		}
 	}

@@ -37,7 +37,7 @@ func (l *Log) draft(ctx context.Context, storeID string, p *versionlog.Proposal)
 			return err
 		})
 	})
-	if err != nil || len(d.commit.Versions) == 0 {
+	if err != nil || !d.commit.Changes() {
 		return nil
 	}
 	return d
@@ -46,7 +46,7 @@ func (l *Log) draft(ctx context.Context, storeID string, p *versionlog.Proposal)
 // build returns what p becomes in a state of its store, with its record.
 func build(ctx context.Context, from source, s *storeRow, p *versionlog.Proposal, now time.Time) (*versionlog.Commit, []byte, error) {
 	c, err := versionlog.Build(&view{ctx: ctx, source: from, store: s.num}, s.Store, s.tip, p, now)
-	if err != nil || len(c.Versions) == 0 {
+	if err != nil || !c.Changes() {
 		return c, nil, err
 	}
 	record, err := versionlog.EncodeRecord(c)

@@ -74,7 +74,7 @@ func newLog(t testing.TB) (dir string, s versionlog.Store) {
 // change of it is a change of format.
 func TestSchemaGolden(t *testing.T) {
 	dir, _ := newLog(t)
-	want, err := os.ReadFile("testdata/schema-v4.sql")
+	want, err := os.ReadFile("testdata/schema-v5.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestSchemaGolden(t *testing.T) {
 		t.Errorf("want -, got +:\n%s", diff)
 	}
 	db := raw(t, dir)
-	if id, format := texts(t, db, `PRAGMA application_id`), texts(t, db, `PRAGMA user_version`); !slices.Equal(id, []string{fmt.Sprint(0x6d6e656d)}) || !slices.Equal(format, []string{"4"}) {
+	if id, format := texts(t, db, `PRAGMA application_id`), texts(t, db, `PRAGMA user_version`); !slices.Equal(id, []string{fmt.Sprint(0x6d6e656d)}) || !slices.Equal(format, []string{fmt.Sprint(schemaFormat)}) {
 		t.Errorf("application_id %v, user_version %v", id, format)
 	}
 }
@@ -116,9 +116,9 @@ func schemaOf(t *testing.T, dir string) string {
 
 func TestNewerFormat(t *testing.T) {
 	dir, _ := newLog(t)
-	change(t, dir, `PRAGMA user_version = 5`)
+	change(t, dir, fmt.Sprintf(`PRAGMA user_version = %d`, schemaFormat+1))
 	for _, readOnly := range []bool{false, true} {
-		refused(t, dir, readOnly, versionlog.ErrFormat, dir, "format 5", "up to 4", "use a newer mneme")
+		refused(t, dir, readOnly, versionlog.ErrFormat, dir, fmt.Sprint("format ", schemaFormat+1), fmt.Sprint("up to ", schemaFormat), "use a newer mneme")
 	}
 }
 
@@ -188,7 +188,7 @@ func TestReadOnly(t *testing.T) {
 	_, commitErr := l.Commit(ctx, s.ID, putProposal("/a", "2"))
 	for what, err := range map[string]error{
 		"Commit": commitErr, "CreateStore": l.CreateStore(ctx, versionlog.Store{ID: "x", Slug: "x"}),
-		"ArchiveStore": l.ArchiveStore(ctx, s.ID, s.CreatedAt), "DeleteStore": l.DeleteStore(ctx, s.ID),
+		"event": happen(ctx, l, s.ID, versionlog.StoreArchived()), "DeleteStore": l.DeleteStore(ctx, s.ID),
 	} {
 		if !errors.Is(err, versionlog.ErrReadOnly) {
 			t.Errorf("%s: %v", what, err)

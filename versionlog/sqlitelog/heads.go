@@ -25,7 +25,7 @@ const headAt = `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.st
 func headsNow(from source, store int64) *heads {
 	return &heads{source: from, at: headAt, args: []any{store}, between: func(limit int) string {
 		return `SELECT ` + versionColumns + ` FROM ` + pathTables +
-			` WHERE p.store = ? AND p.path > ? AND p.path < ? AND p.live = 1 ORDER BY p.path LIMIT ` + strconv.Itoa(limit)
+			` WHERE p.store = ? AND p.path >= ? AND p.path < ? AND p.live = 1 ORDER BY p.path LIMIT ` + strconv.Itoa(limit)
 	}}
 }
 
@@ -38,7 +38,7 @@ const (
 	pathsThen = `paths p CROSS JOIN versions v INDEXED BY versions_path ON v.store = p.store AND v.path = p.path AND v.seq =
 		(SELECT max(x.seq) FROM versions x WHERE x.store = p.store AND x.path = p.path AND x.seq <= ?1)
 		CROSS JOIN commits c ON c.store = p.store AND c.seq = v.seq`
-	lived = `v.sha256 IS NOT NULL AND NOT EXISTS (SELECT 1 FROM versions y
+	lived = `v.op <> 'deleted' AND NOT EXISTS (SELECT 1 FROM versions y
 		WHERE y.store + 0 = ?2 AND CASE y.op WHEN 'renamed' THEN y.from_path ELSE y.path END = +p.path
 		AND y.op IN ('deleted', 'renamed') AND y.seq > v.seq AND y.seq <= ?1)`
 
@@ -48,7 +48,7 @@ const (
 func headsThen(from source, store, seq int64) *heads {
 	return &heads{source: from, at: headThen, args: []any{seq, store}, between: func(limit int) string {
 		return `SELECT ` + versionColumns + ` FROM ` + pathsThen +
-			` WHERE p.store = ?2 AND p.path > ?3 AND p.path < ?4 AND ` + lived + ` ORDER BY p.path LIMIT ` + strconv.Itoa(limit)
+			` WHERE p.store = ?2 AND p.path >= ?3 AND p.path < ?4 AND ` + lived + ` ORDER BY p.path LIMIT ` + strconv.Itoa(limit)
 	}}
 }
 
@@ -57,7 +57,7 @@ func (h *heads) one(ctx context.Context, path string) (versionlog.Version, error
 	return queryOne(ctx, h.source, h.at, scanVersion, append(slices.Clip(h.args), path)...)
 }
 
-// page returns so many between two paths, in the room given.
+// page returns so many from a path on and before another, in the room given.
 func (h *heads) page(ctx context.Context, room []versionlog.Version, limit int, from, to string) ([]versionlog.Version, error) {
 	return queryInto(ctx, room, h.source, h.between(limit), scanVersion, append(slices.Clip(h.args), from, to)...)
 }
@@ -80,14 +80,17 @@ func (h *heads) under(ctx context.Context, prefix, after string) iter.Seq2[versi
 	}
 }
 
-const afterSlash = "0" // the byte after '/'
+const (
+	afterSlash = "0"    // the byte after '/'
+	next       = "\x00" // what makes of a path the one that follows it
+)
 
 // below yields those whose path begins with above and a slash, and is behind after.
 func (h *heads) below(ctx context.Context, above, after string) iter.Seq2[versionlog.Version, error] {
 	return paged(pageRows, func(last *versionlog.Version, room []versionlog.Version) ([]versionlog.Version, error) {
-		from := max(above+"/", after)
+		from := max(above+"/", after+next)
 		if last != nil {
-			from = last.Path
+			from = last.Path + next
 		}
 		return h.page(ctx, room, pageRows, from, above+afterSlash)
 	})
@@ -100,7 +103,7 @@ func (h *heads) in(ctx context.Context, above string) iter.Seq2[versionlog.Versi
 	const afterAll = "\xff" // no path has this byte, so it sorts behind all that lies below
 	const inARow = 32       // single rows, before a page is tried again
 	return func(yield func(versionlog.Version, error) bool) {
-		from := above + "/"
+		from := above + "/" + next // behind the directory itself
 		for singles := 0; ; {
 			size := pageNames
 			if singles > 0 {
@@ -118,7 +121,7 @@ func (h *heads) in(ctx context.Context, above string) iter.Seq2[versionlog.Versi
 					continue
 				}
 				names++
-				from = v.Path
+				from = v.Path + next
 				if name, _, deeper := strings.Cut(v.Path[len(above)+1:], "/"); deeper {
 					from = above + "/" + name + "/" + afterAll
 				}

@@ -82,16 +82,14 @@ func (k *knownStores) get(as *moment, id string) (storeRow, bool) {
 	return s, ok && as.known && k.as == *as
 }
 
-// advance notes the new tip of a store whose row was known within the transaction
-// that made it, unless there has been another commit since.
-func (k *knownStores) advance(before *moment, storeID string, tip versionlog.Tip) {
+// advance notes what a commit made of a store whose row was known within its
+// transaction, unless there has been another commit since.
+func (k *knownStores) advance(before *moment, s storeRow) {
 	now := k.moment()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s, ok := k.rows[storeID]
-	if !ok || k.as != *before || !now.known || !now.stamp.Follows(&before.stamp) {
+	if _, ok := k.rows[s.ID]; !ok || k.as != *before || !now.known || !now.stamp.Follows(&before.stamp) {
 		return
 	}
-	s.tip, s.counted = tip, tip.Seq
-	k.as, k.rows[storeID] = now, s
+	k.as, k.rows[s.ID] = now, s
 }

@@ -55,7 +55,7 @@ func newAcknowledged(t *testing.T) *acknowledged {
 		commitContent(t, l, made[i%2].ID, fmt.Sprintf("/%d", i), strings.Repeat(fmt.Sprint(i), 1000))
 		note()
 	}
-	if err := l.ArchiveStore(t.Context(), made[0].ID, l.now()); err != nil {
+	if err := happen(t.Context(), l, made[0].ID, versionlog.StoreArchived()); err != nil {
 		t.Fatal(err)
 	}
 	note()
@@ -212,6 +212,18 @@ func TestTipsLag(t *testing.T) {
 	}
 }
 
+// TestNoLongerArchived: a store that was archived is missed as one, though its commits are
+// all there.
+func TestNoLongerArchived(t *testing.T) {
+	a := newAcknowledged(t)
+	dir := a.with(t, nil)
+	change(t, dir, `UPDATE stores SET archived_at = NULL`)
+	losses, err := Losses(t.Context(), dir)
+	if want := "store s0: it was archived, and is not any more"; err != nil || !strings.Contains(fmt.Sprint(losses), want) {
+		t.Errorf("it says %v, %v; want %q", losses, err, want)
+	}
+}
+
 // TestLossesAreNamed holds the words for each kind of loss.
 func TestLossesAreNamed(t *testing.T) {
 	a := newAcknowledged(t)
@@ -227,16 +239,16 @@ func TestLossesAreNamed(t *testing.T) {
 		want  []string
 	}{
 		{"cut", map[string][]byte{walName: wal[:mid]}, []string{
-			fmt.Sprintf("store s0: 3 acknowledged commits after sequence number 3 are missing: log.db-wal ends at byte %d, where it was cut", mid),
+			fmt.Sprintf("store s0: 4 acknowledged commits after sequence number 3 are missing: log.db-wal ends at byte %d, where it was cut", mid),
 			"store s1: 3 acknowledged commits after sequence number 3",
 		}},
 		{"one commit", map[string][]byte{walName: wal[:a.states[12].wal]}, []string{"store s1: 1 acknowledged commits after sequence number 5 are missing"}},
 		{"flipped", map[string][]byte{walName: flipped}, []string{
 			fmt.Sprintf("log.db-wal is damaged at byte %d, and the %d frames behind it are not read", mid, (int64(len(wal))-mid)/(4096+24)), "store s1",
 		}},
-		{"header", map[string][]byte{walName: header}, []string{"it is missing as a whole, with 6 acknowledged commits", "the header of log.db-wal is damaged, and its"}},
-		{"the first store", map[string][]byte{walName: first}, []string{"it is missing as a whole, with 6 acknowledged commits"}},
-		{"archived", map[string][]byte{walName: wal[:a.states[13].wal]}, []string{"store s0: it was archived, and is not any more"}},
+		{"header", map[string][]byte{walName: header}, []string{"it is missing as a whole, with 7 acknowledged commits", "the header of log.db-wal is damaged, and its"}},
+		{"the first store", map[string][]byte{walName: first}, []string{"it is missing as a whole, with 7 acknowledged commits"}},
+		{"archived", map[string][]byte{walName: wal[:a.states[13].wal]}, []string{"store s0: 1 acknowledged commits after sequence number 6 are missing"}},
 		{"copied without", map[string][]byte{walName: nil}, []string{"log.db-wal is missing or empty, without which the database may have been copied"}},
 	} {
 		losses, err := Losses(t.Context(), a.with(t, c.files))

@@ -17,11 +17,14 @@ const (
 	// applicationID marks the database as a log of mneme: "mnem" in ASCII.
 	applicationID = 0x6d6e656d
 	// schemaFormat is the format of the tables, kept as user_version.
-	schemaFormat = 4
+	schemaFormat = 5
 	// blobsFormat is the first format that has the table blobs.
 	blobsFormat = 2
 	// quotasFormat is the first format that has quotas and totals of stores.
 	quotasFormat = 4
+	// eventsFormat is the first format in which stores have metadata and epochs, and
+	// versions a spelling.
+	eventsFormat = 5
 	// pastFormat is the first format that has an index of what came to each path.
 	pastFormat = 4
 )
@@ -38,8 +41,11 @@ var schemaV3 string
 //go:embed schema-v4.sql
 var schemaV4 string
 
+//go:embed schema-v5.sql
+var schemaV5 string
+
 // schemas are what each format adds to the one before, from format 1 on.
-var schemas = [schemaFormat]string{schemaV1, schemaV2, schemaV3, schemaV4}
+var schemas = [schemaFormat]string{schemaV1, schemaV2, schemaV3, schemaV4, schemaV5}
 
 // inspect looks at a database without changing it and returns its format, 0
 // when there is nothing yet. The error says why it cannot be used as a log. Of a

@@ -96,6 +96,9 @@ func (l *Log) open(ctx context.Context, dir string, readOnly bool) error {
 		return err
 	}
 	l.db = database(l.path(databaseName), readOnly)
+	if format := l.stores.format; format < schemaFormat {
+		l.db.Rewrite(func(text string) string { return inFormat(text, format) })
+	}
 	l.stores.db = l.db
 	l.changes = newChanges(l.root)
 	if readOnly {

@@ -1,6 +1,7 @@
 package sqlitelog
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sync"
@@ -73,6 +74,12 @@ func putProposal(path, content string) *versionlog.Proposal {
 	return &versionlog.Proposal{Key: versionlog.NewKey(), Changes: []versionlog.Change{{
 		Action: versionlog.Put, Path: path, Digest: cas.Sum([]byte(content)), Size: int64(len(content)), Expect: versionlog.ExpectAny(),
 	}}}
+}
+
+// happen commits an event.
+func happen(ctx context.Context, l *Log, storeID string, e *versionlog.Event) error {
+	_, err := l.Commit(ctx, storeID, &versionlog.Proposal{Key: versionlog.NewKey(), Event: e})
+	return err
 }
 
 func put(t testing.TB, l *Log, storeID, path, content string) *versionlog.Commit {

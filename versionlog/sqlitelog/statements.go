@@ -3,14 +3,26 @@ package sqlitelog
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
 
+// spellingColumn is a column that databases of earlier formats do not have.
+const spellingColumn = `v.spelling`
+
+// inFormat returns a statement as a database of a format understands it.
+func inFormat(text string, format int) string {
+	if format < eventsFormat {
+		text = strings.ReplaceAll(text, spellingColumn, `''`)
+	}
+	return text
+}
+
 const versionColumns = `v.id, v.memory_id, v.parent, v.seq, v.op, v.path, v.from_path, v.sha256, v.size,
-	c.actor_kind, c.actor_id, c.session, c.time, c.message`
+	c.actor_kind, c.actor_id, c.session, c.time, c.message, ` + spellingColumn
 
 const versionTables = `versions v JOIN commits c ON c.store = v.store AND c.seq = v.seq`
 
@@ -76,17 +88,18 @@ func pathRowsAfter(limit int) string {
 const (
 	insertCommit = `INSERT INTO commits (store, seq, key, time, actor_kind, actor_id, session, message, record)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	insertVersion = `INSERT INTO versions (store, seq, ord, id, memory_id, parent, op, path, from_path, sha256, size)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertVersion = `INSERT INTO versions (store, seq, ord, id, memory_id, parent, op, path, from_path, sha256, size, spelling)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	setPath = `INSERT INTO paths (store, path, seq, ord, live) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET seq = excluded.seq, ord = excluded.ord, live = excluded.live`
 	setTip = `UPDATE stores SET tip_seq = ?1, counted_seq = ?1, tip_digest = ?2, tip_time = ?3,
 		total_bytes = ?4, total_memories = ?5, in_hour = ?6 WHERE num = ?7`
 
 	insertStore = `INSERT INTO stores (id, slug, name, description, max_bytes, content, created_at, archived_at,
-		quota_bytes, quota_memories, quota_per_hour) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	updateStore = `UPDATE stores SET description = ?, max_bytes = ?, quota_bytes = ?, quota_memories = ?, quota_per_hour = ? WHERE num = ?`
-	setArchived = `UPDATE stores SET archived_at = coalesce(archived_at, ?) WHERE num = ?`
+		quota_bytes, quota_memories, quota_per_hour, metadata, updated_at, epoch, replica)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	updateStore = `UPDATE stores SET name = ?, description = ?, max_bytes = ?, content = ?, created_at = ?, archived_at = ?,
+		quota_bytes = ?, quota_memories = ?, quota_per_hour = ?, metadata = ?, updated_at = ?, epoch = ?, replica = ? WHERE num = ?`
 
 	dropStore = `DELETE FROM stores WHERE num = ?`
 
@@ -102,6 +115,7 @@ func scanVersion(row *sqlite.Row) (versionlog.Version, error) {
 		Op: versionlog.Op(row.ColumnText(4)), Path: row.ColumnText(5), From: row.ColumnText(6), Size: row.ColumnInt64(8),
 		Actor:   versionlog.Actor{Kind: versionlog.ActorKind(row.ColumnText(9)), ID: row.ColumnText(10)},
 		Session: row.ColumnText(11), Time: time.UnixMicro(row.ColumnInt64(12)).UTC(), Message: row.ColumnText(13),
+		Spelling: row.ColumnText(14),
 	}
 	var err error
 	v.Digest, err = digestIn(row, 7)

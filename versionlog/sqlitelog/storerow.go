@@ -2,6 +2,7 @@ package sqlitelog
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -17,21 +18,27 @@ type storeRow struct {
 	counted uint64 // the commit up to which the totals of tip count
 }
 
-// The columns of a row: those of every format, and what quotasFormat adds.
+// The columns of a row: those of every format, and what quotasFormat and eventsFormat
+// add.
 const (
 	storeColumns = `num, id, slug, name, description, max_bytes, content, created_at, archived_at, tip_seq, tip_digest, tip_time`
 	quotaColumns = `, quota_bytes, quota_memories, quota_per_hour, counted_seq, total_bytes, total_memories, in_hour`
+	eventColumns = `, metadata, updated_at, epoch, replica`
 )
 
 // storeByID reads a row of the newest format.
-const storeByID = `SELECT ` + storeColumns + quotaColumns + ` FROM stores WHERE id = ?`
+const storeByID = `SELECT ` + storeColumns + quotaColumns + eventColumns + ` FROM stores WHERE id = ?`
 
 // readStores is how the rows of a format are read, followed by a condition or an order.
 func readStores(format int) string {
-	if format < quotasFormat {
-		return `SELECT ` + storeColumns + ` FROM stores `
+	columns := storeColumns
+	if format >= quotasFormat {
+		columns += quotaColumns
 	}
-	return `SELECT ` + storeColumns + quotaColumns + ` FROM stores `
+	if format >= eventsFormat {
+		columns += eventColumns
+	}
+	return `SELECT ` + columns + ` FROM stores `
 }
 
 func scanStore(row *sqlite.Row) (storeRow, error) {
@@ -39,7 +46,7 @@ func scanStore(row *sqlite.Row) (storeRow, error) {
 		Store: versionlog.Store{
 			ID: row.ColumnText(1), Slug: row.ColumnText(2), Name: row.ColumnText(3), Description: row.ColumnText(4),
 			Limits:    versionlog.Limits{MaxMemoryBytes: row.ColumnInt64(5), Content: versionlog.ContentRule(row.ColumnText(6))},
-			CreatedAt: timeIn(row, 7), ArchivedAt: timeIn(row, 8),
+			CreatedAt: timeIn(row, 7), ArchivedAt: timeIn(row, 8), Epoch: 1,
 		},
 		num: row.ColumnInt64(0),
 		tip: versionlog.Tip{Seq: uint64(row.ColumnInt64(9)), Time: timeIn(row, 11)},
@@ -52,7 +59,60 @@ func scanStore(row *sqlite.Row) (storeRow, error) {
 	s.Quota = versionlog.Quota{Bytes: row.ColumnInt64(12), Memories: row.ColumnInt64(13), PerHour: row.ColumnInt64(14)}
 	s.counted = uint64(row.ColumnInt64(15))
 	s.tip.Totals = versionlog.Totals{Bytes: row.ColumnInt64(16), Memories: row.ColumnInt64(17), InHour: row.ColumnInt64(18)}
+	if row.ColumnCount() == 19 || err != nil {
+		return s, err
+	}
+	s.UpdatedAt, s.Epoch, s.Replica = timeIn(row, 20), uint64(row.ColumnInt64(21)), row.ColumnInt64(22) != 0
+	s.Metadata, err = metadataIn(row.ColumnText(19))
 	return s, err
+}
+
+// metadataIn and metadataText: the empty text stands for none.
+func metadataIn(text string) (pairs map[string]string, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), &pairs); err != nil {
+		return nil, fmt.Errorf("%w: metadata of a store: %w", versionlog.ErrCorrupt, err)
+	}
+	return pairs, nil
+}
+
+func metadataText(pairs map[string]string) (string, error) {
+	if len(pairs) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(pairs)
+	return string(text), err
+}
+
+// createStore adds a row.
+func (w *writer) createStore(s *versionlog.Store) error {
+	metadata, err := metadataText(s.Metadata)
+	if err != nil {
+		return err
+	}
+	return w.run(insertStore, s.ID, s.Slug, s.Name, s.Description, s.Limits.MaxMemoryBytes, string(s.Limits.Content),
+		microsOf(s.CreatedAt), microsOf(s.ArchivedAt), s.Quota.Bytes, s.Quota.Memories, s.Quota.PerHour,
+		metadata, microsOf(s.UpdatedAt), int64(max(s.Epoch, 1)), boolOf(s.Replica))
+}
+
+// updateStore writes what events change of a row.
+func (w *writer) updateStore(s *storeRow) error {
+	metadata, err := metadataText(s.Metadata)
+	if err != nil {
+		return err
+	}
+	return w.run(updateStore, s.Name, s.Description, s.Limits.MaxMemoryBytes, string(s.Limits.Content), microsOf(s.CreatedAt),
+		microsOf(s.ArchivedAt), s.Quota.Bytes, s.Quota.Memories, s.Quota.PerHour,
+		metadata, microsOf(s.UpdatedAt), int64(s.Epoch), boolOf(s.Replica), s.num)
+}
+
+func boolOf(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // isCounted reports whether the totals are those of all commits.
@@ -68,7 +128,7 @@ func (s *storeRow) end() versionlog.Tip {
 // The totals of a store as its versions and commits tell them.
 const (
 	bytesOf    = `(SELECT coalesce(sum(size), 0) FROM versions WHERE store = num AND op IN ('created', 'modified'))`
-	memoriesOf = `(SELECT count(*) FROM paths WHERE store = num AND live = 1)`
+	memoriesOf = `(SELECT count(*) FROM paths WHERE store = num AND live = 1 AND substr(path, -1) <> '/')`
 	inHourOf   = `(SELECT count(*) FROM commits c JOIN versions v ON v.store = c.store AND v.seq = c.seq
 		WHERE c.store = num AND c.time / 3600000000 = tip_time / 3600000000)`
 

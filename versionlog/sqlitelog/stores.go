@@ -3,7 +3,8 @@ package sqlitelog
 import (
 	"context"
 	"fmt"
-	"time"
+	"iter"
+	"strconv"
 
 	"mneme/versionlog"
 )
@@ -14,8 +15,7 @@ func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
 		return fmt.Errorf("create store %q: %w: id and slug must be set", s.Slug, versionlog.ErrInvalid)
 	}
 	return l.changeStores(ctx, "create store "+s.Slug, func(ctx context.Context, w *writer) (*storeRow, tipState, error) {
-		err := w.run(insertStore, s.ID, s.Slug, s.Name, s.Description, s.Limits.MaxMemoryBytes, string(s.Limits.Content),
-			microsOf(s.CreatedAt), microsOf(s.ArchivedAt), s.Quota.Bytes, s.Quota.Memories, s.Quota.PerHour)
+		err := w.createStore(&s)
 		if isConstraint(err) {
 			err = versionlog.ErrExists
 		}
@@ -42,43 +42,25 @@ func (l *Log) StoreNamed(ctx context.Context, slug string) (versionlog.Store, er
 	return s.Store, nil
 }
 
-// Stores returns all stores, ordered by slug.
-func (l *Log) Stores(ctx context.Context) ([]versionlog.Store, error) {
-	rows, err := queryAll(ctx, l.db, readStores(l.stores.format)+`ORDER BY slug`, scanStore)
-	if err != nil {
-		return nil, fmt.Errorf("list stores: %w", err)
-	}
-	stores := make([]versionlog.Store, len(rows))
-	for i, row := range rows {
-		stores[i] = row.Store
-	}
-	return stores, nil
-}
-
-// UpdateStore changes what a store is for and may hold.
-func (l *Log) UpdateStore(ctx context.Context, id string, u versionlog.StoreUpdate) (updated versionlog.Store, err error) {
-	err = l.changeStores(ctx, "update store "+id, func(ctx context.Context, w *writer) (*storeRow, tipState, error) {
-		s, err := queryOne(ctx, w, storeByID, scanStore, id)
-		if err != nil {
-			return nil, tipInUse, err
+// Stores yields the stores behind a slug, ordered by slug.
+func (l *Log) Stores(ctx context.Context, after string) iter.Seq2[versionlog.Store, error] {
+	text := readStores(l.stores.format) + `WHERE slug > ? ORDER BY slug LIMIT ` + strconv.Itoa(pageRows)
+	rows := paged(pageRows, func(last *storeRow, room []storeRow) ([]storeRow, error) {
+		if last != nil {
+			after = last.Slug
 		}
-		u.Apply(&s.Store)
-		updated = s.Store
-		return &s, tipInUse, w.run(updateStore, s.Description, s.Limits.MaxMemoryBytes,
-			s.Quota.Bytes, s.Quota.Memories, s.Quota.PerHour, s.num)
+		return queryInto(ctx, room, l.db, text, scanStore, after)
 	})
-	return updated, err
-}
-
-// ArchiveStore makes a store refuse commits other than removals.
-func (l *Log) ArchiveStore(ctx context.Context, id string, at time.Time) error {
-	return l.changeStores(ctx, "archive store "+id, func(ctx context.Context, w *writer) (*storeRow, tipState, error) {
-		s, err := queryOne(ctx, w, storeByID, scanStore, id)
-		if err != nil {
-			return nil, tipArchived, err
+	return func(yield func(versionlog.Store, error) bool) {
+		for row, err := range rows {
+			if err != nil {
+				err = fmt.Errorf("list stores: %w", err)
+			}
+			if !yield(row.Store, err) {
+				return
+			}
 		}
-		return &s, tipArchived, w.run(setArchived, microsOf(at), s.num)
-	})
+	}
 }
 
 // changeStores makes a change to a store, which change returns with the state that

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"time"
 
 	"mneme/internal/sqlite"
@@ -127,29 +128,28 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 	var c *versionlog.Commit
 	var appended bool
 	var before moment
-	var num int64
-	var tip versionlog.Tip
+	var s storeRow
 	drafted := l.draft(ctx, storeID, p)
 	err := l.writer.transaction(ctx, func(ctx context.Context) (err error) {
 		before = l.stores.moment()
-		s, err := queryOne(ctx, l.writer, storeByID, scanStore, storeID)
-		if err != nil {
+		if s, err = queryOne(ctx, l.writer, storeByID, scanStore, storeID); err != nil {
 			return err
 		}
 		if err := s.count(ctx, l.writer); err != nil {
 			return err
 		}
-		num = s.num
 		c, appended, err = l.propose(ctx, &s, p, drafted)
-		tip = s.tip
 		return err
 	})
 	if err != nil {
 		return nil, err // the caller knows the store by a better name than its id
 	}
 	if appended {
-		l.tips.note(num, knownTip{storeID: storeID, seq: c.Seq, digest: c.Digest})
-		l.stores.advance(&before, storeID, tip)
+		l.tips.note(s.num, knownTip{storeID: storeID, seq: c.Seq, digest: c.Digest})
+		if c.Event != nil && c.Event.Kind == versionlog.EventArchived {
+			l.tips.note(s.num, knownTip{storeID: storeID, seq: c.Seq, digest: c.Digest, state: tipArchived})
+		}
+		l.stores.advance(&before, s)
 		l.recent.add(c)
 		l.changes.touch()
 	}
@@ -161,13 +161,13 @@ var errKeyUsed = errors.New("there is a commit of that key")
 
 // propose judges p within a transaction and says whether it became a commit.
 // That p is in the history already shows in what it would become: a commit of
-// the same key, or none. The tip of s becomes that of the commit.
+// the same key, or none. Then s becomes what it is after the commit.
 func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal, drafted *draft) (*versionlog.Commit, bool, error) {
 	w := l.writer
 	var c *versionlog.Commit
 	var record []byte
 	var err error
-	if drafted != nil && drafted.state == *s {
+	if drafted != nil && reflect.DeepEqual(drafted.state, *s) {
 		c, record = drafted.commit, drafted.record
 	} else {
 		c, record, err = build(ctx, w, s, p, l.now())
@@ -177,8 +177,8 @@ func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal, 
 			return nil, false, err
 		}
 	}
-	if err == nil && len(c.Versions) > 0 {
-		if err = w.insert(s, c, record); !errors.Is(err, errKeyUsed) {
+	if err == nil && c.Changes() {
+		if err = w.insert(s, c, record, p.Finished != nil); !errors.Is(err, errKeyUsed) {
 			return c, true, err
 		}
 	}
@@ -207,7 +207,8 @@ func (w *writer) keep(store int64, d versionlog.Digest, data []byte) error {
 	return w.run(keepBlob, store, d[:], data)
 }
 
-func (w *writer) insert(s *storeRow, c *versionlog.Commit, record []byte) error {
+// insert appends a commit, which another log has made if it is imported.
+func (w *writer) insert(s *storeRow, c *versionlog.Commit, record []byte, imported bool) error {
 	seq, micros := int64(c.Seq), c.Time.UnixMicro()
 	// First: nothing of c is in when it turns out to be in already.
 	err := w.run(insertCommit, s.num, seq, c.Key, micros, string(c.Actor.Kind), c.Actor.ID, c.Session, c.Message, record)
@@ -222,14 +223,20 @@ func (w *writer) insert(s *storeRow, c *versionlog.Commit, record []byte) error 
 			return err
 		}
 	}
-	s.tip = s.tip.After(c)
+	if c.Event != nil {
+		s.Store = s.After(c, imported)
+		if err := w.updateStore(s); err != nil {
+			return err
+		}
+	}
+	s.tip, s.counted = s.tip.After(c), c.Seq
 	totals := &s.tip.Totals
 	return w.run(setTip, seq, blobOf(c.Digest), micros, totals.Bytes, totals.Memories, totals.InHour, s.num)
 }
 
 func (w *writer) insertVersion(store int64, ordinal int, v *versionlog.Version) error {
 	seq := int64(v.Seq)
-	err := w.run(insertVersion, store, seq, ordinal, v.ID, v.MemoryID, v.Parent, string(v.Op), v.Path, v.From, blobOf(v.Digest), v.Size)
+	err := w.run(insertVersion, store, seq, ordinal, v.ID, v.MemoryID, v.Parent, string(v.Op), v.Path, v.From, blobOf(v.Digest), v.Size, v.Spelling)
 	if err != nil {
 		return err
 	}
@@ -238,11 +245,7 @@ func (w *writer) insertVersion(store int64, ordinal int, v *versionlog.Version) 
 			return err
 		}
 	}
-	live := 0
-	if v.Live() {
-		live = 1
-	}
-	return w.run(setPath, store, v.Path, seq, ordinal, live)
+	return w.run(setPath, store, v.Path, seq, ordinal, boolOf(v.Live()))
 }
 
 // view is what Build sees of a store, within a transaction.

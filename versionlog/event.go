@@ -1,0 +1,282 @@
+package versionlog
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Event is what a control commit records instead of versions: something that happened
+// to the store as a whole. It has a sequence number and stands in the digest chain like
+// any commit, so that a copy of the history has it too.
+type Event struct {
+	Kind EventKind
+	// Fields are what became of it, by name: see the kinds. Values are text; numbers are
+	// decimal.
+	Fields map[string]string
+}
+
+// EventKind is what happened to a store.
+type EventKind string
+
+// The kinds of events, with their fields.
+const (
+	// EventCreated begins the history of a store. It has the fields that describe a
+	// store, see storeFields, and created_at, microseconds since 1970.
+	EventCreated EventKind = "created"
+	// EventUpdated has those of the store's fields that were changed;
+	// "metadata_removed." and a key, with no value, is a pair that was taken away.
+	EventUpdated EventKind = "updated"
+	// EventArchived has no fields.
+	EventArchived EventKind = "archived"
+	// EventPromoted has no fields; the epoch of its commit, and of those that follow, is
+	// higher than that of the commits before.
+	EventPromoted EventKind = "promoted"
+	// EventRetention says which versions were let go by a rule.
+	EventRetention EventKind = "retention"
+	// EventRedacted has the field versions, the ids of versions whose path, content,
+	// size and salt were erased, with a space between; the message says why.
+	EventRedacted EventKind = "redacted"
+)
+
+// The names of fields.
+const (
+	fieldName           = "name"
+	fieldDescription    = "description"
+	fieldMaxMemoryBytes = "max_memory_bytes"
+	fieldContent        = "content"
+	fieldQuotaBytes     = "quota_bytes"
+	fieldQuotaMemories  = "quota_memories"
+	fieldQuotaPerHour   = "quota_per_hour"
+	fieldCreatedAt      = "created_at"
+	fieldVersions       = "versions"
+
+	metadataPrefix        = "metadata."
+	metadataRemovedPrefix = "metadata_removed."
+)
+
+// StoreCreated is the event that begins the history of s.
+func StoreCreated(s Store) *Event {
+	e := StoreUpdated(StoreUpdate{
+		Name: &s.Name, Description: &s.Description, MaxMemoryBytes: &s.Limits.MaxMemoryBytes,
+		QuotaBytes: &s.Quota.Bytes, QuotaMemories: &s.Quota.Memories, QuotaPerHour: &s.Quota.PerHour,
+	})
+	e.Kind = EventCreated
+	e.Fields[fieldContent] = string(s.Limits.Content)
+	e.Fields[fieldCreatedAt] = strconv.FormatInt(s.CreatedAt.UnixMicro(), 10)
+	for key, value := range s.Metadata {
+		e.Fields[metadataPrefix+key] = value
+	}
+	return e
+}
+
+// StoreUpdated is the event of an update.
+func StoreUpdated(u StoreUpdate) *Event {
+	e := &Event{Kind: EventUpdated, Fields: map[string]string{}}
+	for name, value := range map[string]*string{fieldName: u.Name, fieldDescription: u.Description} {
+		if value != nil {
+			e.Fields[name] = *value
+		}
+	}
+	for name, value := range map[string]*int64{
+		fieldMaxMemoryBytes: u.MaxMemoryBytes,
+		fieldQuotaBytes:     u.QuotaBytes, fieldQuotaMemories: u.QuotaMemories, fieldQuotaPerHour: u.QuotaPerHour,
+	} {
+		if value != nil {
+			e.Fields[name] = strconv.FormatInt(*value, 10)
+		}
+	}
+	for key, value := range u.Metadata {
+		if value == nil {
+			e.Fields[metadataRemovedPrefix+key] = ""
+		} else {
+			e.Fields[metadataPrefix+key] = *value
+		}
+	}
+	return e
+}
+
+// StoreArchived is the event that makes a store refuse commits other than removals.
+func StoreArchived() *Event { return &Event{Kind: EventArchived} }
+
+// StorePromoted is the event that begins a new epoch of a store, and makes a replica
+// active.
+func StorePromoted() *Event { return &Event{Kind: EventPromoted} }
+
+// RedactedVersions returns the ids of the versions that the event erased.
+func (e *Event) RedactedVersions() []string {
+	if e == nil || e.Kind != EventRedacted {
+		return nil
+	}
+	return strings.Fields(e.Fields[fieldVersions])
+}
+
+// update reads the fields of a creation or an update. Names that it does not know are
+// passed over.
+func (e *Event) update() (u StoreUpdate, err error) {
+	texts := map[string]**string{fieldName: &u.Name, fieldDescription: &u.Description}
+	numbers := map[string]**int64{
+		fieldMaxMemoryBytes: &u.MaxMemoryBytes,
+		fieldQuotaBytes:     &u.QuotaBytes, fieldQuotaMemories: &u.QuotaMemories, fieldQuotaPerHour: &u.QuotaPerHour,
+	}
+	for name, value := range e.Fields {
+		if to := texts[name]; to != nil {
+			*to = &value
+		} else if to := numbers[name]; to != nil {
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil || n < 0 {
+				return u, fmt.Errorf("field %s is %.40q", name, value)
+			}
+			*to = &n
+		} else if key, removed := strings.CutPrefix(name, metadataRemovedPrefix); removed {
+			u.patch(key, nil)
+		} else if key, is := strings.CutPrefix(name, metadataPrefix); is {
+			u.patch(key, &value)
+		}
+	}
+	return u, nil
+}
+
+func (u *StoreUpdate) patch(key string, value *string) {
+	if u.Metadata == nil {
+		u.Metadata = map[string]*string{}
+	}
+	u.Metadata[key] = value
+}
+
+// validate reports what of a record's event cannot be.
+func (e *Event) validate() error {
+	switch e.Kind {
+	case EventCreated, EventUpdated:
+		_, err := e.update()
+		return err
+	case EventArchived, EventPromoted, EventRetention, EventRedacted:
+		return nil
+	}
+	return fmt.Errorf("it has the event %.40q, which this mneme does not know", e.Kind)
+}
+
+// check reports what is wrong with an event that is proposed, as ErrInvalid.
+func (e *Event) check() error {
+	for name, value := range e.Fields {
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
+			return fmt.Errorf("%w: %q is not UTF-8", ErrInvalid, name+"="+value)
+		}
+	}
+	if err := e.validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+// After returns what the store is once c is in. Imported says that another log made c:
+// whoever was promoted then, it was not this copy of the store.
+func (s Store) After(c *Commit, imported bool) Store {
+	if c.Event == nil {
+		return s
+	}
+	switch c.Event.Kind {
+	case EventCreated, EventUpdated:
+		u, err := c.Event.update()
+		if err != nil { // which validate has refused
+			return s
+		}
+		u.Apply(&s)
+		if content := c.Event.Fields[fieldContent]; content != "" {
+			s.Limits.Content = ContentRule(content)
+		}
+		if micros, err := strconv.ParseInt(c.Event.Fields[fieldCreatedAt], 10, 64); err == nil {
+			s.CreatedAt = time.UnixMicro(micros).UTC()
+		}
+		if c.Event.Kind == EventUpdated {
+			s.UpdatedAt = c.Time
+		}
+	case EventArchived:
+		s.ArchivedAt, s.UpdatedAt = c.Time, c.Time
+	case EventPromoted:
+		s.Epoch, s.Replica = c.Epoch, imported
+	}
+	return s
+}
+
+// The limits of metadata, of stores and of commits alike.
+const (
+	MaxMetaPairs = 16
+	MaxMetaKey   = 64  // characters, at least 1
+	MaxMetaValue = 512 // characters
+)
+
+// CheckMeta reports what is wrong with pairs of metadata.
+func CheckMeta(meta map[string]string) error {
+	if len(meta) > MaxMetaPairs {
+		return fmt.Errorf("%d pairs of metadata, at most %d", len(meta), MaxMetaPairs)
+	}
+	for key, value := range meta {
+		if n := utf8.RuneCountInString(key); n < 1 || n > MaxMetaKey || !utf8.ValidString(key) {
+			return fmt.Errorf("the metadata key %.80q has %d characters; want UTF-8 of 1 to %d", key, n, MaxMetaKey)
+		}
+		if n := utf8.RuneCountInString(value); n > MaxMetaValue || !utf8.ValidString(value) {
+			return fmt.Errorf("the value of the metadata %q has %d characters; want UTF-8 of at most %d", key, n, MaxMetaValue)
+		}
+	}
+	return nil
+}
+
+// becomes decides what an event makes of a store after tip: the commit, one that says
+// that it is the case already, or why it cannot be.
+func (p *Proposal) becomes(store Store, tip Tip, at time.Time) (*Commit, error) {
+	c := &Commit{
+		Format: RecordFormat, StoreID: store.ID, Seq: tip.Seq + 1, Epoch: store.Epoch, Time: at,
+		Actor: p.Actor, Session: p.Session, Message: p.Message, Key: p.Key, Meta: p.Meta,
+		Prev: tip.Digest, Event: p.Event, Versions: []Version{}, Seals: []Seal{},
+	}
+	switch p.Event.Kind {
+	case EventCreated:
+		if tip.Seq > 0 {
+			return nil, fmt.Errorf("%w: a store is created before its first commit", ErrInvalid)
+		}
+	case EventUpdated:
+		if !store.ArchivedAt.IsZero() {
+			return nil, ErrArchived
+		}
+		now := store.After(c, false)
+		if err := CheckMeta(now.Metadata); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		if now.UpdatedAt = store.UpdatedAt; now.equal(&store) {
+			return alreadyTheCase(store, tip), nil
+		}
+	case EventArchived:
+		if !store.ArchivedAt.IsZero() {
+			return alreadyTheCase(store, tip), nil
+		}
+	case EventPromoted:
+		c.Epoch = store.Epoch + 1
+		return c.finish()
+	case EventRetention, EventRedacted:
+		return nil, fmt.Errorf("%w: no store can be asked for the event %q", ErrInvalid, p.Event.Kind)
+	}
+	if store.Replica {
+		return nil, ErrReplica
+	}
+	return c.finish()
+}
+
+// finish chains a commit to the one before.
+func (c *Commit) finish() (*Commit, error) {
+	if c.Seq > maxSeq {
+		return nil, fmt.Errorf("sequence numbers are used up: %w", ErrInvalid)
+	}
+	c.Digest = chainDigest(c)
+	return c, nil
+}
+
+// alreadyTheCase is what a proposal becomes that changes nothing.
+func alreadyTheCase(store Store, tip Tip) *Commit {
+	return &Commit{StoreID: store.ID, Seq: tip.Seq, Digest: tip.Digest, Time: tip.Time}
+}
+
+var errTwoKinds = errors.New("it has both versions and an event")

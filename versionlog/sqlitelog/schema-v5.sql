@@ -1,0 +1,5 @@
+ALTER TABLE stores ADD COLUMN metadata   TEXT    NOT NULL DEFAULT ''; -- JSON; the empty text is none
+ALTER TABLE stores ADD COLUMN updated_at INTEGER;
+ALTER TABLE stores ADD COLUMN epoch      INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE stores ADD COLUMN replica    INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE versions ADD COLUMN spelling TEXT    NOT NULL DEFAULT '';
