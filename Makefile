@@ -32,6 +32,7 @@ check:           ## gofmt, vet, staticcheck, go.mod, and every test with the rac
 	go vet ./...
 	go tool staticcheck ./...
 	go mod tidy -diff
+	@go test -vet=off -count=1 -v -run '^TestArrows$$' ./internal/archtest # prints the arrows between the files of each package
 	scripts/install-test-tools.sh
 	scripts/install-test-servers.sh
 	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off -race -timeout 20m $$(go list ./... | grep -v '/tests$$')
