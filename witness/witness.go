@@ -52,7 +52,10 @@ type note struct {
 
 // MissingError says which commit was seen and is missing, or is another now. It is
 // versionlog.ErrRewritten, under errors.Is.
-type MissingError struct{ What string }
+type MissingError struct {
+	Store string // its slug
+	What  string
+}
 
 func (e *MissingError) Error() string { return versionlog.ErrRewritten.Error() + ": " + e.What }
 
@@ -72,7 +75,7 @@ func New(dir, library string) *Witness {
 func (w *Witness) Check(ctx context.Context, log versionlog.Log, s versionlog.Store) error {
 	tip, what, err := w.compare(ctx, log, s)
 	if err == nil && what != "" {
-		err = &MissingError{what}
+		err = &MissingError{s.Slug, what}
 	}
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/term"
 
+	"mneme/backend"
 	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -67,7 +68,7 @@ type errorJSON struct {
 func (e *errorJSON) Error() string { return e.Message }
 
 func newErrorReply(err error) errorReply {
-	return errorReply{&errorJSON{Kind: classify(err).name, Message: err.Error()}}
+	return errorReply{&errorJSON{Kind: classify(err).name, Message: err.Error() + advice(err)}}
 }
 
 // report tells the user of an error. There is nobody left to tell when that
@@ -77,7 +78,7 @@ func (a *app) report(err error) {
 		_ = writeJSON(a.err, newErrorReply(err))
 		return
 	}
-	_, _ = fmt.Fprintf(a.err, "mneme: %s\n", quote.Line(err.Error()+advisePerson(err)))
+	_, _ = fmt.Fprintf(a.err, "mneme: %s\n", quote.Line(err.Error()+advice(err)))
 }
 
 func (a *app) printJSON(value any) error { return writeJSON(a.out, value) }
@@ -99,18 +100,18 @@ func writeJSON(w io.Writer, value any) error {
 func (a *app) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.out, format, args...) }
 
 // withLibrary opens the library for the time of do.
-func (a *app) withLibrary(ctx context.Context, opts openOptions, do func(*memory.Library) error) (err error) {
+func (a *app) withLibrary(ctx context.Context, opts backend.Options, do func(*backend.Library) error) (err error) {
 	lib, err := openLibrary(ctx, a.url, opts)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lib.Close()) }()
-	return do(lib.Library)
+	return do(lib)
 }
 
 // withStore opens the store that ref means for the time of do.
-func (a *app) withStore(ctx context.Context, ref string, opts openOptions, do func(*memory.Store) error) error {
-	return a.withLibrary(ctx, opts, func(lib *memory.Library) error {
+func (a *app) withStore(ctx context.Context, ref string, opts backend.Options, do func(*memory.Store) error) error {
+	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
 		st, err := openStore(ctx, lib, ref, opts)
 		if err != nil {
 			return err
@@ -121,13 +122,13 @@ func (a *app) withStore(ctx context.Context, ref string, opts openOptions, do fu
 
 // openStore opens the store that ref means in the user's name, unless opts say
 // read-only.
-func openStore(ctx context.Context, lib *memory.Library, ref string, opts openOptions) (*memory.Store, error) {
+func openStore(ctx context.Context, lib *backend.Library, ref string, opts backend.Options) (*memory.Store, error) {
 	info, err := lib.FindStore(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
 	var author *memory.Author
-	if !opts.readOnly {
+	if !opts.ReadOnly {
 		author = &memory.Author{Actor: userActor()}
 	}
 	return lib.Open(ctx, info.ID, author)

@@ -91,7 +91,7 @@ func TestAWSRewritten(t *testing.T) {
 	p.with("", "XDG_STATE_HOME="+t.TempDir()).must("three\n", "write", "notes:/a.md")
 	p.must("four\n", "write", "notes:/a.md")
 	p.with("", "XDG_STATE_HOME="+t.TempDir()).must("five\n", "write", "notes:/a.md")
-	files, err := filepath.Glob(p.home + "/.local/state/mneme/" + witnessDir + "/*/memstore_*")
+	files, err := filepath.Glob(p.home + "/.local/state/mneme/tips/*/memstore_*")
 	if err != nil || len(files) != 1 {
 		t.Fatalf("what is remembered: %v, %v", files, err)
 	}

@@ -180,7 +180,7 @@ func TestAWSPlainHTTP(t *testing.T) {
 	p := newAWSPlace(t).with("", "AWS_ENDPOINT_URL_S3=http://s3.example.org")
 	for _, args := range [][]string{{"store", "list"}, {"setup"}, {"fsck", "--rebuild-index"}, {"mount", "notes", "--at", t.TempDir()}} {
 		e := p.mneme("", args...)
-		if e.code != 1 || !strings.Contains(e.stderr, "http://s3.example.org is plain HTTP") || !strings.Contains(e.stderr, "--insecure or MNEME_INSECURE=1") {
+		if e.code != 1 || !strings.Contains(e.stderr, "http://s3.example.org is plain HTTP") || !strings.Contains(e.stderr, "MNEME_INSECURE=1 or --insecure") {
 			t.Errorf("mneme %s: exit code %d, %s", strings.Join(args, " "), e.code, e.stderr)
 		}
 	}

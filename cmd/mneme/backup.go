@@ -12,9 +12,8 @@ import (
 	"strings"
 	"syscall"
 
-	"mneme/cas"
+	"mneme/backend"
 	"mneme/internal/safepath"
-	"mneme/versionlog"
 )
 
 type backupCmd struct {
@@ -35,29 +34,14 @@ Examples:
     mneme backup - | zstd > stores.tar.zst`
 }
 
-// backupResult is what a backup holds.
-type backupResult struct {
-	Type      string        `json:"type"`
-	Path      string        `json:"path"`
-	Stores    []backupStore `json:"stores"`
-	Files     int           `json:"files"` // of contents that are not in the database
-	Conflicts int           `json:"conflicts"`
-	Lost      int           `json:"lost"` // contents that the stores themselves have lost
-
-	lost []lostContent
-}
-
-// backupStore is a store in a backup, up to a sequence number.
-type backupStore struct {
-	Slug string `json:"store"`
-	ID   string `json:"id"`
-	Seq  uint64 `json:"head_seq"`
-}
-
-// lostContent is a content that a store should have, and has not.
-type lostContent struct {
-	store  versionlog.Store
-	digest cas.Digest
+// backupJSON is what a backup holds.
+type backupJSON struct {
+	Type      string                `json:"type"`
+	Path      string                `json:"path"`
+	Stores    []backend.BackupStore `json:"stores"`
+	Files     int                   `json:"files"` // of contents that are not in the database
+	Conflicts int                   `json:"conflicts"`
+	Lost      int                   `json:"lost"` // contents that the stores themselves have lost
 }
 
 func (c *backupCmd) Run(ctx context.Context, a *app) error {
@@ -65,9 +49,8 @@ func (c *backupCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if at.remote() {
-		_, err := at.backup(ctx, "", nil, nil)
-		return err
+	if at.Recovery.Backup == nil {
+		return usagef("%v: mneme backup copies embedded stores; the history of these is in the bucket, so turn on its versioning and copy or replicate it (see docs/AWS.md), from which `mneme fsck --rebuild-index` makes the table", at)
 	}
 	if c.Dest == "-" && a.terminal {
 		return usagef("a tar is not for a terminal; redirect standard output, or name a file or directory")
@@ -81,8 +64,8 @@ func (c *backupCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	bar := a.progress("backup")
-	done, err := dest.fill(ctx, a, func(dir string) (*backupResult, error) {
-		return at.backup(ctx, dir, c.Stores, bar.show)
+	done, err := dest.fill(ctx, a, func(dir string) (*backend.Backup, error) {
+		return at.Recovery.Backup(ctx, dir, c.Stores, bar.show)
 	})
 	bar.clear()
 	if ctx.Err() != nil && err != nil {
@@ -91,30 +74,30 @@ func (c *backupCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
-	return a.printBackup(done, c.Dest == "-")
+	return a.printBackup(done, dest.path)
 }
 
-// printBackup tells what was copied, unless standard output holds the copy.
-func (a *app) printBackup(b *backupResult, quiet bool) error {
-	b.Type, b.Lost = "backup", len(b.lost)
+// printBackup tells what was copied to where, unless standard output, "", holds the copy.
+func (a *app) printBackup(b *backend.Backup, path string) error {
 	switch {
-	case quiet:
+	case path == "":
 	case a.json:
-		if err := a.printJSON(b); err != nil {
+		j := backupJSON{Type: "backup", Path: path, Stores: b.Stores, Files: b.Files, Conflicts: b.Conflicts, Lost: len(b.Lost)}
+		if err := a.printJSON(j); err != nil {
 			return err
 		}
 	default:
 		for _, s := range b.Stores {
 			a.printf("%s: %s\n", printable(s.Slug), plural(s.Seq, "commit"))
 		}
-		a.printf("%s backed up to %s\n", plural(uint64(len(b.Stores)), "store"), printable(b.Path))
+		a.printf("%s backed up to %s\n", plural(uint64(len(b.Stores)), "store"), printable(path))
 	}
-	if len(b.lost) == 0 {
+	if len(b.Lost) == 0 {
 		return nil
 	}
-	first := b.lost[0]
+	first := b.Lost[0]
 	return fmt.Errorf("%w: the copy is complete but for %s that the store itself has lost, the first of them blob %v of %s; `mneme fsck %[4]s` says what to do",
-		errDamaged, plural(uint64(len(b.lost)), "content"), first.digest, first.store.Slug)
+		errDamaged, plural(uint64(len(b.Lost)), "content"), first.Digest, first.Store.Slug)
 }
 
 // backupDest is where a backup goes: a directory, a tar or standard output.
@@ -124,7 +107,7 @@ type backupDest struct {
 }
 
 // newBackupDest makes sure that a backup of the stores at a location may go there.
-func newBackupDest(name string, of location) (*backupDest, error) {
+func newBackupDest(name string, of *backend.Location) (*backupDest, error) {
 	if name == "-" {
 		return &backupDest{tar: true}, nil
 	}
@@ -143,8 +126,8 @@ func newBackupDest(name string, of location) (*backupDest, error) {
 		path = filepath.Join(parent, filepath.Base(path))
 	}
 	d := &backupDest{path: path, tar: strings.HasSuffix(name, ".tar")}
-	if e, ok := of.(embedded); ok {
-		if source, err := filepath.EvalSymlinks(e.dir); err == nil && (path == source || strings.HasPrefix(path, source+"/")) {
+	if of.Dir != "" {
+		if source, err := filepath.EvalSymlinks(of.Dir); err == nil && (path == source || strings.HasPrefix(path, source+"/")) {
 			return nil, usagef("%s is in the directory of the stores themselves, %s; name a place outside", name, source)
 		}
 	}
@@ -182,13 +165,13 @@ const partial = ".partial-"
 
 // fill has a copy made in a directory beside the destination and then gives it its
 // name.
-func (d *backupDest) fill(ctx context.Context, a *app, copyTo func(dir string) (*backupResult, error)) (_ *backupResult, err error) {
+func (d *backupDest) fill(ctx context.Context, a *app, copyTo func(dir string) (*backend.Backup, error)) (_ *backend.Backup, err error) {
 	parent, base := os.TempDir(), "mneme"
 	if d.path != "" {
 		parent, base = filepath.Split(d.path)
 	}
 	if err := safepath.CheckNew(filepath.Join(parent, base)); err != nil {
-		return nil, adviseOwner(err, "or name another place")
+		return nil, err
 	}
 	stage, err := os.MkdirTemp(parent, base+partial+"*")
 	if err != nil {
@@ -203,13 +186,12 @@ func (d *backupDest) fill(ctx context.Context, a *app, copyTo func(dir string) (
 	if err != nil {
 		return nil, err
 	}
-	b.Path = d.path
-	slices.SortFunc(b.lost, func(x, y lostContent) int { return strings.Compare(x.store.Slug, y.store.Slug) })
+	slices.SortFunc(b.Lost, func(x, y backend.LostContent) int { return strings.Compare(x.Store.Slug, y.Store.Slug) })
 	switch {
 	case d.path == "":
-		return b, writeTar(ctx, a.out, dir)
+		return b, writeTar(ctx, a.out, dir, b.LastFile)
 	case d.tar:
-		return b, publishTar(ctx, dir, filepath.Join(stage, "tar"), d.path)
+		return b, publishTar(ctx, dir, b.LastFile, filepath.Join(stage, "tar"), d.path)
 	}
 	return b, publishDir(dir, d.path)
 }

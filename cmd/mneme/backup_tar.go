@@ -27,12 +27,12 @@ func publishDir(dir, path string) error {
 }
 
 // publishTar packs a finished copy into a file and gives that its name.
-func publishTar(ctx context.Context, dir, temp, path string) error {
+func publishTar(ctx context.Context, dir, last, temp, path string) error {
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	err = writeTar(ctx, f, dir)
+	err = writeTar(ctx, f, dir, last)
 	if err == nil {
 		err = durable.Sync(f)
 	}
@@ -42,21 +42,20 @@ func publishTar(ctx context.Context, dir, temp, path string) error {
 	return durable.RenameNew(temp, path)
 }
 
-// writeTar packs a copy. The file that makes it a library comes last, so that what
-// is unpacked in part is none.
-func writeTar(ctx context.Context, w io.Writer, dir string) error {
+// writeTar packs a copy, one file of it last.
+func writeTar(ctx context.Context, w io.Writer, dir, last string) error {
 	t := tar.NewWriter(w)
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil {
 			err = ctx.Err()
 		}
-		if err != nil || path == filepath.Join(dir, formatFile) {
+		if err != nil || path == filepath.Join(dir, last) {
 			return err
 		}
 		return addToTar(ctx, t, dir, path)
 	})
 	if err == nil {
-		err = addToTar(ctx, t, dir, filepath.Join(dir, formatFile))
+		err = addToTar(ctx, t, dir, filepath.Join(dir, last))
 	}
 	if err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
+
+	"mneme/backend"
 )
 
 // cli is the grammar of the command line.
@@ -99,7 +101,7 @@ func (a *app) run(ctx context.Context, args []string) error {
 	}
 	a.url, a.json = grammar.URL, grammar.JSON
 	// The processes of a mount, which this one starts, take it from here, too.
-	if err := os.Setenv(insecureVariable, strconv.FormatBool(grammar.Insecure)); err != nil {
+	if err := os.Setenv(backend.InsecureVariable, strconv.FormatBool(grammar.Insecure)); err != nil {
 		return err
 	}
 	return command.Run()
@@ -107,7 +109,7 @@ func (a *app) run(ctx context.Context, args []string) error {
 
 func newParser(ctx context.Context, grammar *cli, a *app) (*kong.Kong, error) {
 	return kong.New(grammar,
-		kong.Vars{"mountdir": defaultMountDir, "urlvariable": urlVariable, "insecurevariable": insecureVariable, "screenful": strconv.Itoa(screenful)},
+		kong.Vars{"mountdir": defaultMountDir, "urlvariable": urlVariable, "insecurevariable": backend.InsecureVariable, "screenful": strconv.Itoa(screenful)},
 		kong.Name("mneme"), kong.Description(description),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.Writers(a.out, a.err), kong.Exit(a.exit),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"mneme/backend"
 	"mneme/memory"
 )
 
@@ -208,7 +209,7 @@ func (a *app) values(ctx context.Context, v *kong.Value, word string) []string {
 }
 
 func (a *app) storeNames(ctx context.Context, suffix string) (names []string) {
-	_ = a.withLibrary(ctx, reading, func(lib *memory.Library) error {
+	_ = a.withLibrary(ctx, reading, func(lib *backend.Library) error {
 		stores, err := lib.Stores(ctx)
 		for _, s := range stores {
 			names = append(names, s.Slug+suffix)

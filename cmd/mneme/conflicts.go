@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"mneme/backend"
 	"mneme/conflict"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -37,7 +38,7 @@ Examples:
 
 // withConflictsDir is withLibrary for commands that need to know where conflicts
 // are kept.
-func (a *app) withConflictsDir(ctx context.Context, opts openOptions, do func(*library) error) (err error) {
+func (a *app) withConflictsDir(ctx context.Context, opts backend.Options, do func(*backend.Library) error) (err error) {
 	lib, err := openLibrary(ctx, a.url, opts)
 	if err != nil {
 		return err
@@ -47,13 +48,13 @@ func (a *app) withConflictsDir(ctx context.Context, opts openOptions, do func(*l
 }
 
 // withConflicts opens a store and its conflicts for the time of do.
-func (a *app) withConflicts(ctx context.Context, ref string, opts openOptions, do func(*memory.Store, *conflict.Store) error) error {
-	return a.withConflictsDir(ctx, opts, func(lib *library) error {
-		st, err := openStore(ctx, lib.Library, ref, opts)
+func (a *app) withConflicts(ctx context.Context, ref string, opts backend.Options, do func(*memory.Store, *conflict.Store) error) error {
+	return a.withConflictsDir(ctx, opts, func(lib *backend.Library) error {
+		st, err := openStore(ctx, lib, ref, opts)
 		if err != nil {
 			return err
 		}
-		return do(st, lib.conflictsOf(st.Info().ID))
+		return do(st, lib.Conflicts(st.Info().ID))
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"mneme/internal/quote"
 	"mneme/internal/safepath"
+	"mneme/internal/xdg"
 )
 
 // daemonLogVariable names the file that a daemon in the background logs to.
@@ -21,13 +22,12 @@ const daemonLogVariable = "MNEME_DAEMON_LOG"
 
 // daemonLogPath is the log of the daemon in the background that serves dir.
 func daemonLogPath(dir string) (string, error) {
-	state, err := xdgDir("XDG_STATE_HOME", ".local/state")
+	logs, err := xdg.State()
 	if err != nil {
 		return "", err
 	}
-	logs := filepath.Join(state, "mneme")
 	if err := safepath.MkdirAll(logs, 0o700); err != nil {
-		return "", fmt.Errorf("log of the daemon: %w", adviseOwner(err, "$XDG_STATE_HOME names another place"))
+		return "", fmt.Errorf("log of the daemon: %w; $XDG_STATE_HOME names another place", err)
 	}
 	return filepath.Join(logs, strings.ReplaceAll(strings.Trim(dir, "/"), "/", "-")+".log"), nil
 }
@@ -35,7 +35,7 @@ func daemonLogPath(dir string) (string, error) {
 func openDaemonLog(path string) (*os.File, error) {
 	root, err := safepath.OpenRoot(filepath.Dir(path))
 	if err != nil {
-		return nil, fmt.Errorf("log of the daemon: %w", adviseOwner(err, "$XDG_STATE_HOME names another place"))
+		return nil, fmt.Errorf("log of the daemon: %w; $XDG_STATE_HOME names another place", err)
 	}
 	defer root.Close()
 	return safepath.OpenFile(root, filepath.Base(path), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"mneme/backend"
 	"mneme/errkind"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -86,12 +87,12 @@ func (c *fsckCmd) Run(ctx context.Context, a *app) (err error) {
 
 // checkAll verifies what the stores share, and the stores, and says which lost
 // something.
-func (c *fsckCmd) checkAll(ctx context.Context, a *app, at location, lost []loss) (err error) {
+func (c *fsckCmd) checkAll(ctx context.Context, a *app, at *backend.Location, lost []backend.Loss) (err error) {
 	var found damage
 	for _, l := range lost {
-		if l.store.Slug == "" { // it is not among the stores
+		if l.Store.Slug == "" { // it is not among the stores
 			found.bad++
-			if err := a.printProblem(l.store.ID, l.problem()); err != nil {
+			if err := a.printProblem(l.Store.ID, lossProblem(l)); err != nil {
 				return err
 			}
 		}
@@ -101,7 +102,7 @@ func (c *fsckCmd) checkAll(ctx context.Context, a *app, at location, lost []loss
 			err = errors.Join(fmt.Errorf("%w: see above for what to do", errDamaged), err)
 		}
 	}()
-	lib, err := at.open(ctx, openOptions{readOnly: !c.Repair, direct: true})
+	lib, err := openAt(ctx, at, backend.Options{ReadOnly: !c.Repair, Direct: true})
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (c *fsckCmd) checkAll(ctx context.Context, a *app, at location, lost []loss
 	}
 	all := len(stores) + found.bad
 	for _, s := range stores {
-		sum, err := c.check(ctx, a, at, lib, s, lost)
+		sum, err := c.check(ctx, a, lib, s, lost)
 		if err != nil {
 			return err
 		}
@@ -126,10 +127,10 @@ func (c *fsckCmd) checkAll(ctx context.Context, a *app, at location, lost []loss
 			found.bad++
 		}
 		if sum.unproved && sum.Problems == sum.Repaired+1 && !found.shared { // sound in itself
-			return fmt.Errorf("%w: the history of store %s does not have the tip %s", versionlog.ErrRewritten, s.Slug, tipText(c.noted.Tip))
+			return advised{fmt.Errorf("%w: the history of store %s does not have the tip %s", versionlog.ErrRewritten, s.Slug, tipText(c.noted.Tip))}
 		}
 	}
-	return found.err(all, at.remote())
+	return found.err(all, at)
 }
 
 // damage is what checkAll has found.
@@ -138,7 +139,7 @@ type damage struct {
 	shared bool // what they share
 }
 
-func (d damage) err(all int, remote bool) error {
+func (d damage) err(all int, at *backend.Location) error {
 	if d == (damage{}) {
 		return nil
 	}
@@ -146,7 +147,7 @@ func (d damage) err(all int, remote bool) error {
 	if d.shared {
 		shared = ", and what they share"
 	}
-	if !remote {
+	if at.Recovery.Backup != nil {
 		advice = "; if this is a copy that was made of stores in use, have `mneme backup` make it"
 	}
 	return fmt.Errorf("%w: see above for what to do (%d of %d stores%s)%s", errDamaged, d.bad, all, shared, advice)
@@ -154,12 +155,9 @@ func (d damage) err(all int, remote bool) error {
 
 // checkShared prints what is wrong with what all stores share, and reports whether
 // there is something.
-func (a *app) checkShared(ctx context.Context, lib *library) (found bool, err error) {
-	if lib.checkShared == nil {
-		return false, nil
-	}
+func (a *app) checkShared(ctx context.Context, lib *backend.Library) (found bool, err error) {
 	var printErr error
-	err = lib.checkShared(ctx, func(p memory.Problem) {
+	err = lib.CheckShared(ctx, func(p memory.Problem) {
 		found = true
 		if err := a.printProblem("", p); printErr == nil {
 			printErr = err
@@ -168,14 +166,17 @@ func (a *app) checkShared(ctx context.Context, lib *library) (found bool, err er
 	return found, errors.Join(err, printErr)
 }
 
-func (c *fsckCmd) rebuild(ctx context.Context, a *app, at location) error {
+func (c *fsckCmd) rebuild(ctx context.Context, a *app, at *backend.Location) error {
+	if at.Recovery.Rebuild == nil {
+		return usagef("%v: the index of an embedded store stands in one file with its records; there is nothing to rebuild it from but a backup", at)
+	}
 	bar := a.progress("rebuild")
-	err := at.rebuild(ctx, c.Store, bar.show)
+	err := at.Recovery.Rebuild(ctx, c.Store, bar.show)
 	bar.clear()
 	return err
 }
 
-func (c *fsckCmd) stores(ctx context.Context, lib *library) ([]versionlog.Store, error) {
+func (c *fsckCmd) stores(ctx context.Context, lib *backend.Library) ([]versionlog.Store, error) {
 	if c.Store == "" {
 		return lib.Stores(ctx)
 	}
@@ -184,7 +185,7 @@ func (c *fsckCmd) stores(ctx context.Context, lib *library) ([]versionlog.Store,
 }
 
 // check verifies one store and prints what it finds.
-func (c *fsckCmd) check(ctx context.Context, a *app, at location, lib *library, s versionlog.Store, lost []loss) (fsckJSON, error) {
+func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s versionlog.Store, lost []backend.Loss) (fsckJSON, error) {
 	if err := checkNoted(c.noted, s); err != nil {
 		return fsckJSON{}, err
 	}
@@ -208,23 +209,23 @@ func (c *fsckCmd) check(ctx context.Context, a *app, at location, lib *library, 
 		}
 	}
 	for _, l := range lost {
-		if l.store.ID == s.ID {
-			report(l.problem())
+		if l.Store.ID == s.ID {
+			report(lossProblem(l))
 		}
 	}
-	if err := c.witnessed(ctx, a, at, lib, s, lost, report); err != nil {
+	if err := c.witnessed(ctx, a, lib, s, lost, report); err != nil {
 		return out, err
 	}
-	opts := &memory.VerifyOptions{PresenceOnly: c.Quick, Progress: bar.show, DoIndex: lib.doIndex}
+	opts := &memory.VerifyOptions{PresenceOnly: c.Quick, Progress: bar.show, DoIndex: doIndex(lib.Location)}
 	if c.noted != nil {
 		opts.Against = &c.noted.Tip
 	}
 	if c.Repair {
-		opts.Salvage = lib.blobs.salvage
+		opts.Salvage = lib.Salvage
 	}
 	sum, err := st.Verify(ctx, opts, report)
-	if err == nil && lib.check != nil {
-		err = lib.check(ctx, s.ID, report)
+	if err == nil {
+		err = lib.Check(ctx, s.ID, report)
 	}
 	if err = errors.Join(err, printErr); err != nil {
 		return out, err

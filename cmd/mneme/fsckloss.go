@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"mneme/backend"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -14,24 +16,28 @@ import (
 // problemLoss is what was acknowledged and is not there.
 const problemLoss memory.ProblemKind = "loss"
 
-func (l loss) problem() memory.Problem {
+func lossProblem(l backend.Loss) memory.Problem {
 	return memory.Problem{
-		Kind: problemLoss, Subject: "history", What: l.what,
+		Kind: problemLoss, Subject: "history", What: l.What,
 		Do: "copy the directory again with `mneme backup`, go back to a backup, or go on without what is missing: `mneme fsck --accept-loss`",
 	}
 }
 
 // losses returns what is missing of the stores that are to be checked, unless it is
 // to be missed no more.
-func (c *fsckCmd) losses(ctx context.Context, a *app, at location) ([]loss, error) {
-	lost, kept, err := at.losses(ctx, c.AcceptLoss)
-	if err != nil {
-		return nil, err
+func (c *fsckCmd) losses(ctx context.Context, a *app, at *backend.Location) ([]backend.Loss, error) {
+	if at.Recovery.Losses == nil {
+		return nil, nil
 	}
 	if !c.AcceptLoss {
-		return slices.DeleteFunc(lost, func(l loss) bool {
-			return c.Store != "" && l.store.Slug != "" && c.Store != l.store.Slug && c.Store != l.store.ID
-		}), nil
+		lost, err := at.Recovery.Losses(ctx)
+		return slices.DeleteFunc(lost, func(l backend.Loss) bool {
+			return c.Store != "" && l.Store.Slug != "" && c.Store != l.Store.Slug && c.Store != l.Store.ID
+		}), err
+	}
+	lost, kept, err := at.Recovery.AcceptLosses(ctx)
+	if err != nil {
+		return nil, err
 	}
 	for _, l := range lost {
 		if err := a.printAccepted(l, kept); err != nil {
@@ -44,35 +50,27 @@ func (c *fsckCmd) losses(ctx context.Context, a *app, at location) ([]loss, erro
 // witnessed compares a store with what this machine has seen of it, and reports the
 // difference, or accepts it with --accept-loss. A loss that the backend has told of
 // is not reported again.
-func (c *fsckCmd) witnessed(ctx context.Context, a *app, at location, lib *library, s versionlog.Store, lost []loss, report func(memory.Problem)) error {
-	w := newWitness(at)
-	if w == nil {
-		return nil
-	}
-	missing, err := w.Missing(ctx, lib.log, s)
+func (c *fsckCmd) witnessed(ctx context.Context, a *app, lib *backend.Library, s versionlog.Store, lost []backend.Loss, report func(memory.Problem)) error {
+	missing, changed, err := lib.Seen(ctx, s)
 	if err != nil {
 		return err
 	}
 	why := "you went back to a backup"
-	changed, err := w.Changed(ctx, lib.log, s)
-	if err != nil {
-		return err
-	}
 	if missing == "" && changed != nil {
 		why += ", or an earlier mneme updated it, which did not write that into its history"
 		missing = "this machine has seen it with another " + strings.Join(changed, ", ")
 	}
 	var behind error
 	if missing != "" {
-		behind = lib.indexBehind(ctx, s.ID)
+		behind = lib.IndexBehind(ctx, s.ID)
 	}
-	twice := slices.ContainsFunc(lost, func(l loss) bool { return l.store.ID == s.ID })
+	twice := slices.ContainsFunc(lost, func(l backend.Loss) bool { return l.Store.ID == s.ID })
 	switch {
 	case missing == "" || twice:
 	case behind != nil: // nothing is to be accepted
-		report(memory.Problem{Kind: problemLoss, Subject: "store", What: missing, Do: "the records say something else than the index: " + lib.doIndex})
+		report(memory.Problem{Kind: problemLoss, Subject: "store", What: missing, Do: "the records say something else than the index: " + doIndex(lib.Location)})
 	case c.AcceptLoss:
-		return errors.Join(w.Accept(ctx, lib.log, s), a.printAccepted(loss{s, missing}, ""), a.out.Flush())
+		return errors.Join(lib.Accept(ctx, s), a.printAccepted(backend.Loss{Store: s, What: missing}, ""), a.out.Flush())
 	default:
 		report(memory.Problem{
 			Kind: problemLoss, Subject: "store", What: missing,
@@ -82,27 +80,31 @@ func (c *fsckCmd) witnessed(ctx context.Context, a *app, at location, lib *libra
 	return nil
 }
 
-func (a *app) printAccepted(l loss, kept string) error {
+func (a *app) printAccepted(l backend.Loss, kept string) error {
 	if a.json {
 		return a.printJSON(struct {
 			Type  string `json:"type"`
 			Store string `json:"store"`
 			Loss  string `json:"loss"`
 			Kept  string `json:"kept,omitempty"`
-		}{"accepted", l.name(), l.what, kept})
+		}{"accepted", lostName(l), l.What, kept})
 	}
 	where := ""
 	if kept != "" {
 		where = "; log.db-wal as it was is kept in " + kept
 	}
-	a.printf("%s: %s: %s\n", printable(l.name()), a.paint(yellow, "accepted"), printable(l.what+where))
+	a.printf("%s: %s: %s\n", printable(lostName(l)), a.paint(yellow, "accepted"), printable(l.What+where))
 	return nil
 }
 
-// name is that of the store, or its id.
-func (l loss) name() string {
-	if l.store.Slug == "" {
-		return l.store.ID
+// lostName is that of the store, or its id.
+func lostName(l backend.Loss) string { return cmp.Or(l.Store.Slug, l.Store.ID) }
+
+// doIndex is what a person can do about an index that is not what follows from the
+// records.
+func doIndex(at *backend.Location) string {
+	if at.Recovery.Rebuild == nil {
+		return "go back to a backup of log.db"
 	}
-	return l.store.Slug
+	return "`mneme fsck --rebuild-index` makes the index from them, or tells why it cannot"
 }

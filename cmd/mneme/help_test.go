@@ -121,7 +121,7 @@ func makeExampleHome(t *testing.T, home string) {
 		t.Fatal(err)
 	}
 	url := "file://" + filepath.Join(home, "stores")
-	lib, err := openLibrary(t.Context(), &url, openOptions{create: true})
+	lib, err := openLibrary(t.Context(), &url, creating)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func makeExampleHome(t *testing.T, home string) {
 			t.Fatal(err)
 		}
 	}
-	notes, err := openStore(t.Context(), lib.Library, "notes", writing)
+	notes, err := openStore(t.Context(), lib, "notes", writing)
 	if err != nil {
 		t.Fatal(err)
 	}

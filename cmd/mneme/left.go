@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"mneme/fusefs"
 	"mneme/internal/durable"
 	"mneme/internal/safepath"
+	"mneme/internal/xdg"
 )
 
 // leftFile is a file that was not committed when its mount ended.
@@ -63,8 +63,8 @@ const (
 
 // noteDir is where notes are.
 func noteDir() (*safepath.Root, error) {
-	state, err := xdgDir("XDG_STATE_HOME", ".local/state")
-	return safepath.NewRoot(filepath.Join(state, "mneme")), err
+	state, err := xdg.State()
+	return safepath.NewRoot(state), err
 }
 
 func noteName(pid int) string { return notePrefix + strconv.Itoa(pid) }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"mneme/backend"
 	"mneme/fusefs"
 )
 
@@ -37,7 +38,7 @@ const minMetricsKey = 16
 // serveMetrics begins to serve the metrics of a mount of a library at addr,
 // HOST:PORT; without a host on the loopback interface only. To other machines it
 // serves them for the key only.
-func serveMetrics(addr string, mount *fusefs.Server, lib *library) (*metricsServer, error) {
+func serveMetrics(addr string, mount *fusefs.Server, lib *backend.Library) (*metricsServer, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, usagef("--metrics-addr %q: want HOST:PORT or :PORT", addr)
@@ -117,7 +118,7 @@ func (m *metricsServer) close() error {
 // mountCollector reads the counters of a mount when it is asked for them.
 type mountCollector struct {
 	mount *fusefs.Server
-	lib   *library
+	lib   *backend.Library
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -172,18 +173,16 @@ func (c *mountCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(out, descHeld, float64(stats.Held))
 	gauge(out, descMaxMemory, float64(stats.MaxHeld))
 	counter(out, descRefused, stats.Refused)
-	if c.lib.requests != nil {
-		for _, r := range c.lib.requests() {
-			summary(out, descBackend, r.Count, r.Took, r.Kind)
-			counter(out, descSent, r.Sent, r.Kind)
-			counter(out, descReceived, r.Received, r.Kind)
-		}
+	for _, r := range c.lib.Requests() {
+		summary(out, descBackend, r.Count, r.Took, r.Kind)
+		counter(out, descSent, r.Sent, r.Kind)
+		counter(out, descReceived, r.Received, r.Kind)
 	}
 	c.collectCaches(out)
 }
 
 func (c *mountCollector) collectCaches(out chan<- prometheus.Metric) {
-	sum := c.lib.blobs.stats()
+	sum := c.lib.CacheStats()
 	counter(out, descCacheHits, sum.MemoryHits, "memory")
 	counter(out, descCacheHits, sum.DiskHits, "disk")
 	counter(out, descCacheMisses, sum.Misses)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"mneme/backend"
+	"mneme/errkind"
 	"mneme/fusefs"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -209,9 +212,9 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 		}
 		defer claim.Close()
 	}
-	lib, err := openLibrary(ctx, url, openOptions{
-		readOnly: allReadOnly(wanted), refresh: time.Duration(c.Refresh),
-		cache: cacheOptions{dir: c.CacheDir, size: &c.CacheSize},
+	lib, err := openLibrary(ctx, url, backend.Options{
+		ReadOnly: allReadOnly(wanted), Refresh: time.Duration(c.Refresh),
+		CacheDir: c.CacheDir, CacheBytes: cmp.Or(int64(c.CacheSize), -1),
 	})
 	if err != nil {
 		return nil, err
@@ -224,12 +227,12 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	}()
 	stores, err := c.openStores(ctx, lib, wanted)
 	if err == nil {
-		err = lib.checkReaders(ctx, stores)
+		err = lib.CheckReaders(ctx, stores)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := lib.reachAll(ctx, stores); err != nil {
+	if err := lib.Reach(ctx, stores); err != nil {
 		return nil, err
 	}
 	if os.Getenv("GOGC") == "" {
@@ -284,10 +287,10 @@ func (c *mountCmd) claim(url *string, wanted []wantedStore) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e, ok := at.(embedded); ok && checkFormat(e.dir, false) != nil {
+	if at.Check() != nil {
 		return nil, nil // it cannot be mounted either, and nothing is to be made there
 	}
-	dir, err := conflictsDirOf(at)
+	dir, err := at.ConflictsDir()
 	if err != nil {
 		return nil, err
 	}
@@ -306,12 +309,12 @@ func (c *mountCmd) logLevel(terminal bool) (level slog.Level) {
 }
 
 // options are those of the mount, of stores in lib.
-func (c *mountCmd) options(lib *library) *fusefs.Options {
+func (c *mountCmd) options(lib *backend.Library) *fusefs.Options {
 	uid, gid := c.Owner.ids()
 	return &fusefs.Options{
 		UID: uid, GID: gid, Mode: uint32(c.Mode), Exec: c.Exec, BeforeServing: c.dropPrivileges, Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(),
-		Status: lib.statusLines, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
-		Conflicts: lib.conflictsOf, MaxMemory: int64(c.MaxMemory), Advise: adviseQuota,
+		Status: func() []string { return statusLines(lib) }, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
+		Conflicts: lib.Conflicts, MaxMemory: int64(c.MaxMemory), Advise: adviseQuota,
 	}
 }
 
@@ -325,7 +328,7 @@ func (c *mountCmd) printPrompt(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withConflictsDir(ctx, reading, func(lib *library) error {
+	return a.withConflictsDir(ctx, reading, func(lib *backend.Library) error {
 		stores, err := c.openStores(ctx, lib, wanted)
 		if err != nil {
 			return err
@@ -350,7 +353,7 @@ func (c *mountCmd) tellService(state string) {
 }
 
 // startMetrics serves metrics where they are wanted, and nil where they are not.
-func (c *mountCmd) startMetrics(server *fusefs.Server, lib *library, announced *mounted) (*metricsServer, error) {
+func (c *mountCmd) startMetrics(server *fusefs.Server, lib *backend.Library, announced *mounted) (*metricsServer, error) {
 	if c.MetricsAddr == "" {
 		return nil, nil
 	}
@@ -402,13 +405,17 @@ func allReadOnly(wanted []wantedStore) bool {
 	return !slices.ContainsFunc(wanted, func(w wantedStore) bool { return !w.readOnly })
 }
 
-func (c *mountCmd) openStores(ctx context.Context, lib *library, wanted []wantedStore) ([]*memory.Store, error) {
+func (c *mountCmd) openStores(ctx context.Context, lib *backend.Library, wanted []wantedStore) ([]*memory.Store, error) {
 	author := &memory.Author{
 		Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: c.Session}, Session: c.Session,
 		Quota: c.quota(),
 	}
-	if lib.checkFree != nil {
-		author.MayGrow = func() error { return lib.checkFree(c.MinFree) }
+	author.MayGrow = func() error {
+		err := lib.CheckFree((*int64)(c.MinFree))
+		if errkind.Of(err) == errkind.NoSpace {
+			err = fmt.Errorf("%w (--min-free)", err)
+		}
+		return err
 	}
 	seen := map[string]string{}
 	var stores []*memory.Store

@@ -52,13 +52,14 @@ func (a *app) checkUnmounted(s versionlog.Store, readers bool) error {
 	if err != nil {
 		return err
 	}
+	opened := func(pid int) bool { return at.Dir != "" && hasOpenBelow(pid, at.Dir) }
 	var users []string
 	for _, m := range mounts {
 		user := fmt.Sprintf("%s (process %d)", m.dir, m.pid)
 		switch {
 		case m.shows(s.ID, readers):
 			users = append(users, user)
-		case len(m.stores) == 0 && slices.ContainsFunc(append(children(m.pid), m.pid), at.opened): // a keeper has none itself
+		case len(m.stores) == 0 && slices.ContainsFunc(append(children(m.pid), m.pid), opened): // a keeper has none itself
 			users = append(users, user+", which does not answer")
 		case len(m.stores) == 0 && !a.json:
 			_, _ = fmt.Fprintf(a.err, "The mount at %s does not answer; whether it shows store %s cannot be said.\n", printable(user), s.Slug)
@@ -82,6 +83,10 @@ func (m liveMount) shows(id string, readers bool) bool {
 // hasOpenBelow reports whether a process has a file below dir open, as far as
 // this user may look.
 func hasOpenBelow(pid int, dir string) bool {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false
+	}
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	return slices.ContainsFunc(links, func(link string) bool {
 		target, err := os.Readlink(link)

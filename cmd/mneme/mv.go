@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"mneme/memory"
+	"mneme/backend"
 	"mneme/versionlog"
 )
 
@@ -47,7 +47,7 @@ func (c *mvCmd) Run(ctx context.Context, a *app) error {
 	}
 	a.follow(from)
 	a.follow(to)
-	return a.withLibrary(ctx, writing, func(lib *memory.Library) error {
+	return a.withLibrary(ctx, writing, func(lib *backend.Library) error {
 		st, err := openStore(ctx, lib, from.ref(), writing)
 		if err != nil {
 			return err

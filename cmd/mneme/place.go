@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"mneme/backend"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -108,7 +109,7 @@ func isDir(ctx context.Context, st *memory.Store, path string) bool {
 }
 
 // withPlace opens the store of a place for the time of do.
-func (a *app) withPlace(ctx context.Context, p place, opts openOptions, do func(*memory.Store) error) error {
+func (a *app) withPlace(ctx context.Context, p place, opts backend.Options, do func(*memory.Store) error) error {
 	a.follow(p)
 	return a.withStore(ctx, p.ref(), opts, do)
 }

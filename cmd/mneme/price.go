@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"mneme/backend"
 	"mneme/cache"
-	"mneme/internal/awsconf"
+	"mneme/internal/bytesize"
 )
 
 // priceDate says when the prices below were those of AWS's price lists for
@@ -43,7 +44,7 @@ const (
 
 // estimateUSD is about what requests cost. Reads are counted as strongly
 // consistent, so it is rather too high.
-func estimateUSD(requests []awsconf.RequestCount) float64 {
+func estimateUSD(requests []backend.RequestCount) float64 {
 	usd := 0.0
 	for _, r := range requests {
 		units, price := units(r)
@@ -53,7 +54,7 @@ func estimateUSD(requests []awsconf.RequestCount) float64 {
 }
 
 // units returns how many units of which price a kind of requests took.
-func units(r awsconf.RequestCount) (n float64, price int) {
+func units(r backend.RequestCount) (n float64, price int) {
 	count := float64(r.Count)
 	switch operation, isDynamo := strings.CutPrefix(r.Kind, "dynamodb "); {
 	case !isDynamo && strings.HasSuffix(r.Kind, "DELETE"):
@@ -72,17 +73,17 @@ func units(r awsconf.RequestCount) (n float64, price int) {
 
 // usageLines tells what was asked of S3 and DynamoDB, and what the caches
 // spared, as lines of .mneme/status.
-func usageLines(requests []awsconf.RequestCount, c cache.Stats) []string {
+func usageLines(requests []backend.RequestCount, c cache.Stats) []string {
 	reads := c.MemoryHits + c.DiskHits + c.Misses
 	percent := func(n uint64) string { return fmt.Sprintf("%d %%", (200*n+reads)/max(2*reads, 1)) }
 	lines := []string{
 		fmt.Sprintf("cache: %s of blobs, %s from memory, %s from disk, %s fetched (%s)",
-			plural(reads, "read"), percent(c.MemoryHits), percent(c.DiskHits), percent(c.Misses), humanBytes(c.FetchedBytes)),
-		fmt.Sprintf("cache-size: %s in memory, %s on disk", humanBytes(uint64(max(c.MemoryBytes, 0))), humanBytes(uint64(max(c.DiskBytes, 0)))),
+			plural(reads, "read"), percent(c.MemoryHits), percent(c.DiskHits), percent(c.Misses), bytesize.Text(c.FetchedBytes)),
+		fmt.Sprintf("cache-size: %s in memory, %s on disk", bytesize.Text(uint64(max(c.MemoryBytes, 0))), bytesize.Text(uint64(max(c.DiskBytes, 0)))),
 	}
 	for _, r := range requests {
 		lines = append(lines, fmt.Sprintf("%s: %s, %s sent, %s received", strings.ToLower(strings.ReplaceAll(r.Kind, " ", "-")),
-			plural(r.Count, "request"), humanBytes(r.Sent), humanBytes(r.Received)))
+			plural(r.Count, "request"), bytesize.Text(r.Sent), bytesize.Text(r.Received)))
 	}
 	return append(lines, fmt.Sprintf("cost: about US$ %.6f for these requests (us-east-1, prices of %s)", estimateUSD(requests), priceDate))
 }

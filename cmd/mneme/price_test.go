@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"mneme/backend"
 	"mneme/cache"
-	"mneme/internal/awsconf"
 )
 
 // TestPricesAreThoseOfTheDocs: docs/AWS.md and the code have one table.
@@ -40,29 +40,29 @@ func TestPricesAreThoseOfTheDocs(t *testing.T) {
 
 func TestEstimate(t *testing.T) {
 	for _, c := range []struct {
-		requests awsconf.RequestCount
+		requests backend.RequestCount
 		usd      float64 // per million requests
 	}{
-		{awsconf.RequestCount{Kind: "s3 GET", Received: 1 << 30}, 0.4},
-		{awsconf.RequestCount{Kind: "s3 HEAD"}, 0.4},
-		{awsconf.RequestCount{Kind: "s3 PUT"}, 5},
-		{awsconf.RequestCount{Kind: "s3 LIST"}, 5},
-		{awsconf.RequestCount{Kind: "s3 DELETE"}, 0},
-		{awsconf.RequestCount{Kind: "dynamodb GetItem", Received: 300e6}, 0.125},
-		{awsconf.RequestCount{Kind: "dynamodb Query", Received: 1e6 * 40960}, 1.25},
-		{awsconf.RequestCount{Kind: "dynamodb TransactWriteItems", Sent: 1e6 * 2880}, 5},
-		{awsconf.RequestCount{Kind: "dynamodb TransactWriteItems", Sent: 1e6 * 5760}, 10},
-		{awsconf.RequestCount{Kind: "dynamodb BatchWriteItem", Sent: 1e6 * 700}, 1.25},
+		{backend.RequestCount{Kind: "s3 GET", Received: 1 << 30}, 0.4},
+		{backend.RequestCount{Kind: "s3 HEAD"}, 0.4},
+		{backend.RequestCount{Kind: "s3 PUT"}, 5},
+		{backend.RequestCount{Kind: "s3 LIST"}, 5},
+		{backend.RequestCount{Kind: "s3 DELETE"}, 0},
+		{backend.RequestCount{Kind: "dynamodb GetItem", Received: 300e6}, 0.125},
+		{backend.RequestCount{Kind: "dynamodb Query", Received: 1e6 * 40960}, 1.25},
+		{backend.RequestCount{Kind: "dynamodb TransactWriteItems", Sent: 1e6 * 2880}, 5},
+		{backend.RequestCount{Kind: "dynamodb TransactWriteItems", Sent: 1e6 * 5760}, 10},
+		{backend.RequestCount{Kind: "dynamodb BatchWriteItem", Sent: 1e6 * 700}, 1.25},
 	} {
 		c.requests.Count = 1e6
-		if usd := estimateUSD([]awsconf.RequestCount{c.requests}); math.Abs(usd-c.usd) > 1e-9 {
+		if usd := estimateUSD([]backend.RequestCount{c.requests}); math.Abs(usd-c.usd) > 1e-9 {
 			t.Errorf("%+v: US$ %v, want %v", c.requests, usd, c.usd)
 		}
 	}
 }
 
 func TestUsageLines(t *testing.T) {
-	lines := usageLines([]awsconf.RequestCount{
+	lines := usageLines([]backend.RequestCount{
 		{Kind: "dynamodb GetItem", Count: 1, Sent: 100, Received: 2000}, {Kind: "s3 GET", Count: 5, Received: 12345},
 	}, cache.Stats{MemoryHits: 6, DiskHits: 3, Misses: 1, FetchedBytes: 999, MemoryBytes: 4096, DiskBytes: 8192})
 	want := `cache: 10 reads of blobs, 60 % from memory, 30 % from disk, 10 % fetched (999 B)

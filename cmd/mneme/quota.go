@@ -48,9 +48,9 @@ func (f quotaFlags) quota() versionlog.Quota {
 	return versionlog.Quota{Bytes: int64(f.QuotaBytes), Memories: int64(f.QuotaMemories), PerHour: int64(f.QuotaVersions)}
 }
 
-// advisePerson says what a person can do about an error of a store's quota; "" of another
+// adviseStoreQuota says what a person can do about an error of a store's quota; "" of another
 // one.
-func advisePerson(err error) string {
+func adviseStoreQuota(err error) string {
 	var passed *versionlog.QuotaError
 	if !errors.As(err, &passed) || passed.Whose != versionlog.WhoseStore {
 		return ""

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mneme/backend"
 	"mneme/conflict"
 	"mneme/internal/durable"
 	"mneme/internal/quote"
@@ -43,7 +44,7 @@ type claim struct {
 func claimSession(conflictsDir, session string) (*os.File, error) {
 	root, err := safepath.NewRoot(filepath.Join(conflictsDir, sessionsName)).Make(0o700)
 	if err != nil {
-		return nil, adviseConflicts(err)
+		return nil, fmt.Errorf("conflicts: %w; $%s names another directory", err, backend.ConflictsVariable)
 	}
 	defer root.Close()
 	sweepClaims(root)
@@ -88,16 +89,20 @@ func writeClaim(f *os.File, session string) error {
 
 // noteCaller adds to the mount's claim, beside its work, with whose credentials it
 // works, where that can be told. It returns what gives that up, and waits for it.
-func (c *mountCmd) noteCaller(ctx context.Context, lib *library, wanted []wantedStore) (end func()) {
-	if lib.caller == nil || allReadOnly(wanted) {
+func (c *mountCmd) noteCaller(ctx context.Context, lib *backend.Library, wanted []wantedStore) (end func()) {
+	if allReadOnly(wanted) {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var noting sync.WaitGroup
 	noting.Go(func() {
-		caller, err := lib.caller(ctx)
+		caller, err := lib.Caller(ctx)
+		var conflicts string
 		if err == nil {
-			err = noteCaller(lib.conflictsDir, c.Session, c.pid(), caller)
+			conflicts, err = lib.Location.ConflictsDir()
+		}
+		if err == nil && caller != "" {
+			err = noteCaller(conflicts, c.Session, c.pid(), caller)
 		}
 		if err != nil {
 			c.log.Debug("note whose credentials these are", "err", err)

@@ -6,7 +6,7 @@ import (
 	"os"
 	"regexp"
 
-	"mneme/internal/awssetup"
+	"mneme/backend"
 )
 
 type setupCmd struct {
@@ -38,20 +38,20 @@ func (c *setupCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	plan := at.plan(firstNonEmpty(os.Getenv(regionVariable), os.Getenv("AWS_DEFAULT_REGION")), c.BucketOwner)
-	if plan == nil {
+	opts := &backend.SetupOptions{Move: c.Move, Owner: c.BucketOwner}
+	if at.Setup == nil {
 		if a.json {
 			return a.printJSON(struct {
 				URL string `json:"url"`
-			}{at.String()})
+			}{at.URL})
 		}
 		a.printf("%v needs no setup. `mneme store create NAME` makes a store there.\n", at)
 		return nil
 	}
 	if c.Print {
-		return a.printPlan(at, plan)
+		return a.printPlan(at, at.Setup.Plan(opts))
 	}
-	orphaned, err := at.setup(ctx, setupOptions{move: c.Move, owner: c.BucketOwner}, func(s awssetup.Step) { a.printStep(s) })
+	orphaned, err := at.Setup.Run(ctx, opts, a.printStep)
 	switch {
 	case err != nil || a.json:
 	case orphaned:
@@ -70,22 +70,13 @@ var accountName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 // region from before all else.
 const regionVariable = "AWS_REGION"
 
-func firstNonEmpty(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
-}
-
 // printStep writes a step as soon as it is done: a table takes a while.
-func (a *app) printStep(s awssetup.Step) {
+func (a *app) printStep(s backend.SetupStep) {
 	if a.json {
 		_ = a.printJSON(s)
 	} else {
 		color := green
-		if s.Outcome == awssetup.Differs || s.Outcome == awssetup.Unsupported {
+		if s.Outcome == backend.SetupDiffers || s.Outcome == backend.SetupUnsupported {
 			color = yellow
 		}
 		note := ""
@@ -97,7 +88,7 @@ func (a *app) printStep(s awssetup.Step) {
 	_ = a.out.Flush() // the last flush tells of trouble
 }
 
-func (a *app) printPlan(at location, plan *awssetup.Plan) error {
+func (a *app) printPlan(at *backend.Location, plan *backend.SetupPlan) error {
 	if a.json {
 		return a.printJSON(plan)
 	}
@@ -106,7 +97,7 @@ func (a *app) printPlan(at location, plan *awssetup.Plan) error {
 		a.printf("%s\n", command)
 	}
 	a.printf("\n# IAM policies. * stands for your account (and region, if none was named). In those for\n"+
-		"# one store, put what `mneme store show NAME` says in place of %s and %s.\n", awssetup.StoreIDPlaceholder, awssetup.SlugPlaceholder)
+		"# one store, put what `mneme store show NAME` says in place of %s and %s.\n", plan.StoreID, plan.StoreSlug)
 	for _, p := range plan.Policies {
 		text, err := json.MarshalIndent(p.Policy, "", "  ")
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mneme/backend"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -109,7 +110,7 @@ func (c *showCmd) showCommit(ctx context.Context, a *app, store, number string) 
 }
 
 func (c *showCmd) showID(ctx context.Context, a *app) error {
-	return a.withLibrary(ctx, reading, func(lib *memory.Library) error {
+	return a.withLibrary(ctx, reading, func(lib *backend.Library) error {
 		s, v, err := lib.FindVersion(ctx, c.What)
 		if err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"mneme/memory"
+	"mneme/backend"
 	"mneme/versionlog"
 )
 
@@ -40,10 +40,10 @@ func (c *statusCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	s := statusJSON{URL: at.String(), Stores: []storeState{}, Mounts: []mountJSON{}}
+	s := statusJSON{URL: at.URL, Stores: []storeState{}, Mounts: []mountJSON{}}
 	// Mounts are shown even when the stores cannot be asked.
 	var storesErr error
-	s.Stores, storesErr = storeStates(ctx, a, !at.remote())
+	s.Stores, storesErr = storeStates(ctx, a, at.Dir != "")
 	s.known = storesErr == nil
 	mounts, err := listMounts()
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *statusCmd) Run(ctx context.Context, a *app) error {
 // only if it is to be counted.
 func storeStates(ctx context.Context, a *app, count bool) ([]storeState, error) {
 	states := []storeState{}
-	err := a.withLibrary(ctx, reading, func(lib *memory.Library) error {
+	err := a.withLibrary(ctx, reading, func(lib *backend.Library) error {
 		stores, err := lib.Stores(ctx)
 		if err != nil {
 			return err

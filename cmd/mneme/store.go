@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"mneme/backend"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -42,7 +43,7 @@ func (c *storeCreateCmd) Help() string {
 }
 
 func (c *storeCreateCmd) Run(ctx context.Context, a *app) error {
-	return a.withLibrary(ctx, openOptions{create: true}, func(lib *memory.Library) error {
+	return a.withLibrary(ctx, creating, func(lib *backend.Library) error {
 		var quota versionlog.Store
 		update := c.update()
 		update.Apply(&quota)
@@ -77,7 +78,7 @@ func (c *storeListCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	var stores []versionlog.Store
-	err = a.withLibrary(ctx, reading, func(lib *memory.Library) (err error) {
+	err = a.withLibrary(ctx, reading, func(lib *backend.Library) (err error) {
 		stores, err = lib.Stores(ctx)
 		return err
 	})

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"mneme/memory"
+	"mneme/backend"
 	"mneme/versionlog"
 )
 
@@ -30,7 +30,7 @@ Example:
 }
 
 func (c *storeArchiveCmd) Run(ctx context.Context, a *app) error {
-	return a.withLibrary(ctx, writing, func(lib *memory.Library) error {
+	return a.withLibrary(ctx, writing, func(lib *backend.Library) error {
 		s, err := lib.FindStore(ctx, c.Store)
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ Examples:
 }
 
 func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
-	return a.withConflictsDir(ctx, writing, func(lib *library) error {
+	return a.withConflictsDir(ctx, writing, func(lib *backend.Library) error {
 		s, err := lib.FindStore(ctx, c.Store)
 		missing := err
 		if errors.Is(missing, versionlog.ErrNotFound) && c.Yes && strings.HasPrefix(c.Store, "memstore_") {
@@ -88,7 +88,7 @@ func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
 			return missing
 		}
 		if err == nil {
-			err = lib.conflictsOf(s.ID).RemoveAll()
+			err = lib.Conflicts(s.ID).RemoveAll()
 		}
 		switch {
 		case err != nil:

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"mneme/backend"
 	"mneme/internal/durable"
 	"mneme/witness"
 )
@@ -41,8 +42,8 @@ func (c *storeSignCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withConflictsDir(ctx, reading, func(lib *library) error {
-		t, err := lib.tipToSign(ctx, c.Store)
+	return a.withConflictsDir(ctx, reading, func(lib *backend.Library) error {
+		t, err := tipToSign(ctx, lib, c.Store)
 		if err != nil {
 			return err
 		}
@@ -63,20 +64,14 @@ func (c *storeSignCmd) Run(ctx context.Context, a *app) error {
 
 // tipToSign returns the tip of a store whose history is, as far as this machine has
 // seen it, the one that was there.
-func (l *library) tipToSign(ctx context.Context, ref string) (t witness.SignedTip, err error) {
-	st, err := openStore(ctx, l.Library, ref, reading)
+func tipToSign(ctx context.Context, lib *backend.Library, ref string) (t witness.SignedTip, err error) {
+	st, err := openStore(ctx, lib, ref, reading)
 	if err != nil {
 		return t, err
 	}
 	s := st.Info()
-	if l.witness != nil {
-		missing, err := l.witness.Missing(ctx, l.log, s)
-		if err == nil && missing != "" {
-			err = l.advise(ctx, &witness.MissingError{What: missing}, s)
-		}
-		if err != nil {
-			return t, err
-		}
+	if err := lib.CheckSeen(ctx, s); err != nil {
+		return t, err
 	}
 	tip, err := st.Tip(ctx)
 	if err == nil && tip.Seq == 0 {

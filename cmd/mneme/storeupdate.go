@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"mneme/memory"
+	"mneme/backend"
 )
 
 type storeUpdateCmd struct {
@@ -28,7 +28,7 @@ Examples:
 }
 
 func (c *storeUpdateCmd) Run(ctx context.Context, a *app) error {
-	return a.withLibrary(ctx, writing, func(lib *memory.Library) error {
+	return a.withLibrary(ctx, writing, func(lib *backend.Library) error {
 		s, err := lib.FindStore(ctx, c.Store)
 		if err != nil {
 			return err

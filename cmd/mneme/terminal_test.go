@@ -74,7 +74,7 @@ func mnemeCommand(t *testing.T, env []string, args ...string) *exec.Cmd {
 // the newest only, and fits the lines. Elsewhere nothing is left out.
 func TestLogOnTerminal(t *testing.T) {
 	url := "file://" + filepath.Join(t.TempDir(), "stores")
-	lib, err := openLibrary(t.Context(), &url, openOptions{create: true})
+	lib, err := openLibrary(t.Context(), &url, creating)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestLogOnTerminal(t *testing.T) {
 	if _, err := lib.CreateStore(t.Context(), "notes", nil); err != nil {
 		t.Fatal(err)
 	}
-	st, err := openStore(t.Context(), lib.Library, "notes", writing)
+	st, err := openStore(t.Context(), lib, "notes", writing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestTerminalIsNotSteered(t *testing.T) {
 	const escaped = `\x1b]0;x\a\u009b31m\u202e\u200b\u2028\ufeff\U000e0041\u3164`
 	const inJSON = `\u001b]0;x\u0007\u009b31m\u202e\u200b\u2028\ufeff\udb40\udc41\u3164`
 	url := "file://" + filepath.Join(t.TempDir(), "stores")
-	lib, err := openLibrary(t.Context(), &url, openOptions{create: true})
+	lib, err := openLibrary(t.Context(), &url, creating)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestTerminalIsNotSteered(t *testing.T) {
 	if _, err := st.Batch(t.Context(), []memory.Change{change}, &memory.CommitOptions{Message: hostile}); err != nil {
 		t.Fatal(err)
 	}
-	kept := lib.conflictsOf(info.ID)
+	kept := lib.Conflicts(info.ID)
 	if _, err := kept.Keep(conflict.About{Store: "notes", Path: "/f", Session: hostile, Time: time.Now(), Why: hostile}, conflict.Texts{Yours: []byte(text)}); err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,12 @@ import (
 // floors are the packages by how high they stand. Code imports from lower
 // floors only.
 var floors = map[string]int{
-	"cmd/mneme": 4,
+	"cmd/mneme": 5,
 
-	"fusefs":    3,
-	"replicate": 3,
+	"fusefs":    4,
+	"replicate": 4,
+
+	"backend": 3,
 
 	"memory":               2,
 	"cache":                2,
@@ -39,12 +41,14 @@ var floors = map[string]int{
 
 	"internal/durable":   0,
 	"internal/awsconf":   0,
+	"internal/bytesize":  0,
 	"internal/fusedev":   0,
 	"internal/handover":  0,
 	"internal/mountinfo": 0,
 	"internal/quote":     0,
 	"internal/safepath":  0,
 	"internal/sqlite":    0,
+	"internal/xdg":       0,
 }
 
 // sideways is what may be imported from the same floor, importer first.
@@ -57,11 +61,14 @@ var sideways = map[[2]string]bool{
 	{"internal/sqlite", "internal/safepath"}:    true,
 }
 
-// backends implement a contract; only the command line names them.
+// backends implement a contract; only package backend names them.
 var backends = []string{
 	"cas/dircas", "cas/s3cas", "cas/memcas",
 	"versionlog/sqlitelog", "versionlog/dynamolog", "versionlog/memlog",
 }
+
+// openers may open what a URL points to. Faces get what is open.
+var openers = []string{"cmd/mneme"}
 
 // testOnly are the packages that serve tests, with all below them. They stand
 // on no floor.
@@ -120,8 +127,11 @@ func forbidden(f *file, imported string) string {
 	if servesTests(own) {
 		return "it is for tests only"
 	}
-	if slices.Contains(backends, own) && f.pkg() != "cmd/mneme" {
-		return "only cmd/mneme names a backend"
+	if slices.Contains(backends, own) && f.pkg() != "backend" {
+		return "only backend names a backend"
+	}
+	if own == "backend" && !slices.Contains(openers, f.pkg()) {
+		return "only " + strings.Join(openers, ", ") + " opens a URL"
 	}
 	if floors[own] >= floors[f.pkg()] && !sideways[[2]string{f.pkg(), own}] {
 		return fmt.Sprintf("floor %d imports from below only, it is on floor %d", floors[f.pkg()], floors[own])

@@ -1,4 +1,4 @@
-package main
+package backend
 
 import (
 	"context"
@@ -32,19 +32,15 @@ type embeddedBackup struct {
 	conflicts string // of from
 	source    *sqlitelog.Log
 	copy      *sqlitelog.Log
-	progress  func(step string, done, total int)
+	progress  Progress
 
 	mu   sync.Mutex // guards what follows, and calls of progress
 	done int        // contents of the store that is being copied
-	out  backupResult
+	out  Backup
 }
 
-func (e embedded) backup(ctx context.Context, dir string, refs []string, progress func(step string, done, total int)) (_ *backupResult, err error) {
-	conflicts, err := conflictsDir(e.dir)
-	if err != nil {
-		return nil, err
-	}
-	source, err := e.openLog(ctx, reading)
+func (e embedded) backup(ctx context.Context, conflicts, dir string, refs []string, progress Progress) (_ *Backup, err error) {
+	source, err := e.openLog(ctx, &Options{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +55,7 @@ func (e embedded) backup(ctx context.Context, dir string, refs []string, progres
 	if err := b.leaveOutDeleted(ctx); err != nil {
 		return nil, err
 	}
+	b.out.LastFile = formatFile
 	root, err := safepath.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -102,7 +99,7 @@ func (b *embeddedBackup) files(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		b.out.Stores = append(b.out.Stores, backupStore{ID: s.ID, Slug: s.Slug, Seq: tip.Seq})
+		b.out.Stores = append(b.out.Stores, BackupStore{ID: s.ID, Slug: s.Slug, Seq: tip.Seq})
 		if err := b.contents(ctx, s); err != nil {
 			return fmt.Errorf("store %s: %w", s.Slug, err)
 		}
@@ -171,7 +168,7 @@ func (b *embeddedBackup) content(ctx context.Context, s versionlog.Store, d cas.
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if lost {
-		b.out.lost = append(b.out.lost, lostContent{store: s, digest: d})
+		b.out.Lost = append(b.out.Lost, LostContent{Store: s, Digest: d})
 	} else {
 		b.out.Files++
 	}
@@ -192,7 +189,7 @@ func (b *embeddedBackup) leaveOutDeleted(ctx context.Context) error {
 		ids = append(ids, s.ID)
 	}
 	deleted := func(id string) bool { return !slices.Contains(ids, id) }
-	if !slices.ContainsFunc(b.out.Stores, func(s backupStore) bool { return deleted(s.ID) }) {
+	if !slices.ContainsFunc(b.out.Stores, func(s BackupStore) bool { return deleted(s.ID) }) {
 		return nil
 	}
 	for _, s := range b.out.Stores {
@@ -205,7 +202,7 @@ func (b *embeddedBackup) leaveOutDeleted(ctx context.Context) error {
 			}
 		}
 	}
-	b.out.lost = slices.DeleteFunc(b.out.lost, func(l lostContent) bool { return deleted(l.store.ID) })
-	b.out.Stores = slices.DeleteFunc(b.out.Stores, func(s backupStore) bool { return deleted(s.ID) })
+	b.out.Lost = slices.DeleteFunc(b.out.Lost, func(l LostContent) bool { return deleted(l.Store.ID) })
+	b.out.Stores = slices.DeleteFunc(b.out.Stores, func(s BackupStore) bool { return deleted(s.ID) })
 	return sqlitelog.Retain(ctx, b.to.dir, ids)
 }

@@ -1,4 +1,4 @@
-package main
+package backend
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"mneme/cas"
 	"mneme/cas/dircas"
 	"mneme/cas/sizecas"
-	"mneme/internal/awssetup"
+	"mneme/internal/bytesize"
 	"mneme/internal/durable"
 	"mneme/internal/safepath"
 	"mneme/memory"
@@ -46,45 +46,56 @@ const (
 type embedded struct{ dir string }
 
 // locateEmbedded reads a file URL.
-func locateEmbedded(raw string, u *url.URL) (location, error) {
+func locateEmbedded(u *url.URL) (*Location, error) {
 	switch {
 	case u.Host != "":
-		return nil, wrongURL(raw, fmt.Sprintf("%q stands where a host would (file:// and an absolute path make three slashes)", u.Host))
+		return nil, fmt.Errorf("%q stands where a host would (file:// and an absolute path make three slashes)", u.Host)
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, wrongURL(raw, "it has a query or fragment (write ? as %3F and # as %23)")
+		return nil, errors.New("it has a query or fragment (write ? as %3F and # as %23)")
 	case u.Opaque != "" || !filepath.IsAbs(u.Path) || strings.ContainsRune(u.Path, 0):
-		return nil, wrongURL(raw, "it has no absolute path")
+		return nil, errors.New("it has no absolute path")
 	}
-	return embedded{filepath.Clean(u.Path)}, nil
+	return embedded{filepath.Clean(u.Path)}.location(), nil
 }
 
-func (e embedded) String() string { return (&url.URL{Scheme: "file", Path: e.dir}).String() }
+// fileURL is the URL of a directory.
+func fileURL(dir string) string { return (&url.URL{Scheme: "file", Path: dir}).String() }
 
-func (e embedded) opened(pid int) bool {
-	dir, err := filepath.EvalSymlinks(e.dir)
-	return err == nil && hasOpenBelow(pid, dir)
+func (e embedded) String() string { return fileURL(e.dir) }
+
+func (e embedded) location() *Location {
+	l := &Location{URL: e.String(), Dir: e.dir, open: e.open, check: func() error { return checkFormat(e.dir, false) }}
+	l.Recovery = Recovery{
+		Losses: e.losses, AcceptLosses: e.acceptLosses,
+		Backup: func(ctx context.Context, dir string, refs []string, progress Progress) (*Backup, error) {
+			conflicts, err := l.ConflictsDir()
+			if err != nil {
+				return nil, err
+			}
+			return e.backup(ctx, conflicts, dir, refs, progress)
+		},
+	}
+	return l
 }
 
-func (e embedded) remote() bool { return false }
-
-func (e embedded) open(ctx context.Context, opts openOptions) (*library, error) {
+func (e embedded) open(ctx context.Context, opts *Options) (*Library, error) {
 	log, err := e.openLog(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
 	blobs := func(storeID string) (cas.Store, error) { return e.blobs(log, storeID) }
-	l := newLibrary(log, &blobCaches{backend: blobs, direct: opts.direct})
-	l.doIndex = "go back to a backup of log.db"
 	problem := func(p sqlitelog.Problem) memory.Problem {
-		return memory.Problem{Kind: problemIndex, Subject: p.Subject, What: p.What, Do: p.Do}
+		return memory.Problem{Kind: ProblemIndex, Subject: p.Subject, What: p.What, Do: p.Do}
 	}
-	l.check = func(ctx context.Context, storeID string, report func(memory.Problem)) error {
-		return log.Check(ctx, storeID, func(p sqlitelog.Problem) { report(problem(p)) })
-	}
-	l.checkShared = func(ctx context.Context, report func(memory.Problem)) error {
-		return log.CheckDatabase(ctx, func(p sqlitelog.Problem) { report(problem(p)) })
-	}
-	l.checkFree = func(minFree *byteSize) error { return e.checkMinFree(log, minFree) }
+	l := newLibrary(log, &blobCaches{backend: blobs, direct: opts.Direct}, parts{
+		check: func(ctx context.Context, storeID string, report func(memory.Problem)) error {
+			return log.Check(ctx, storeID, func(p sqlitelog.Problem) { report(problem(p)) })
+		},
+		checkShared: func(ctx context.Context, report func(memory.Problem)) error {
+			return log.CheckDatabase(ctx, func(p sqlitelog.Problem) { report(problem(p)) })
+		},
+		checkFree: func(minFree *int64) error { return e.checkMinFree(log, minFree) },
+	})
 	l.SetMayGrow(func() error {
 		return e.checkFree(log, func(total int64) int64 { return min(peoplesMinFree, total/16) }, "to delete with")
 	})
@@ -92,13 +103,13 @@ func (e embedded) open(ctx context.Context, opts openOptions) (*library, error) 
 }
 
 // checkMinFree refuses what a mount would store in the reserve of the disk.
-func (e embedded) checkMinFree(log *sqlitelog.Log, minFree *byteSize) error {
+func (e embedded) checkMinFree(log *sqlitelog.Log, minFree *int64) error {
 	return e.checkFree(log, func(total int64) int64 {
 		if minFree != nil {
-			return int64(*minFree)
+			return *minFree
 		}
 		return min(defaultMinFree, total/8)
-	}, "for people (--min-free)")
+	}, "for people")
 }
 
 // checkFree refuses what would be stored in a part of the disk that is kept for
@@ -119,19 +130,19 @@ func (e embedded) checkFree(log *sqlitelog.Log, reserveOf func(total int64) int6
 		return err
 	}
 	return fmt.Errorf("%s are free on the disk of %s, of which %s are kept %s: %w",
-		humanBytes(uint64(free)), e.dir, humanBytes(uint64(reserve)), what, syscall.ENOSPC)
+		bytesize.Text(uint64(free)), e.dir, bytesize.Text(uint64(reserve)), what, syscall.ENOSPC)
 }
 
-func (e embedded) openLog(ctx context.Context, opts openOptions) (*sqlitelog.Log, error) {
-	if err := checkFormat(e.dir, opts.create); err != nil {
-		return nil, fmt.Errorf("%v: %w", e, adviseOwner(err, "--url names another store"))
+func (e embedded) openLog(ctx context.Context, opts *Options) (*sqlitelog.Log, error) {
+	if err := checkFormat(e.dir, opts.Create); err != nil {
+		return nil, fmt.Errorf("%v: %w", e, err)
 	}
-	log, err := sqlitelog.Open(ctx, e.dir, &sqlitelog.Options{ReadOnly: opts.readOnly, Refresh: opts.refresh})
+	log, err := sqlitelog.Open(ctx, e.dir, &sqlitelog.Options{ReadOnly: opts.ReadOnly, Refresh: opts.Refresh})
 	if errors.Is(err, fs.ErrNotExist) { // whoever made the format file was killed right after
-		err = errNoStores
+		err = ErrNoStores
 	}
 	if errors.Is(err, versionlog.ErrRewritten) {
-		err = fmt.Errorf("%w; nothing is written, so that what is left is not written over; `mneme fsck` says more, docs/BACKUP.md what to do", err)
+		err = fmt.Errorf("%w; nothing is written, so that what is left is not written over", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", e, err)
@@ -139,23 +150,32 @@ func (e embedded) openLog(ctx context.Context, opts openOptions) (*sqlitelog.Log
 	return log, nil
 }
 
-func (e embedded) losses(ctx context.Context, accept bool) (lost []loss, kept string, err error) {
+func (e embedded) losses(ctx context.Context) ([]Loss, error) {
 	if checkFormat(e.dir, false) != nil { // open says what is wrong
+		return nil, nil
+	}
+	found, err := sqlitelog.Losses(ctx, e.dir)
+	return e.lost(found, err)
+}
+
+func (e embedded) acceptLosses(ctx context.Context) (lost []Loss, kept string, err error) {
+	if checkFormat(e.dir, false) != nil {
 		return nil, "", nil
 	}
-	var found []sqlitelog.Loss
-	if accept {
-		found, kept, err = sqlitelog.AcceptLosses(ctx, e.dir)
-	} else {
-		found, err = sqlitelog.Losses(ctx, e.dir)
-	}
+	found, kept, err := sqlitelog.AcceptLosses(ctx, e.dir)
+	lost, err = e.lost(found, err)
+	return lost, kept, err
+}
+
+func (e embedded) lost(found []sqlitelog.Loss, err error) ([]Loss, error) {
+	var lost []Loss
 	for _, l := range found {
-		lost = append(lost, loss{versionlog.Store{ID: l.StoreID, Slug: l.Slug}, l.What})
+		lost = append(lost, Loss{versionlog.Store{ID: l.StoreID, Slug: l.Slug}, l.What})
 	}
 	if err != nil {
 		err = fmt.Errorf("%v: %w", e, err)
 	}
-	return lost, kept, err
+	return lost, err
 }
 
 // blobs opens the blobs of a store: those that the log keeps, and larger ones
@@ -173,16 +193,6 @@ func (e embedded) blobFiles(storeID string) (*dircas.Store, error) {
 	return dircas.Open(filepath.Join(e.dir, storesDir, storeID, blobsDir), nil)
 }
 
-func (e embedded) rebuild(context.Context, string, func(string, int, int)) error {
-	return usagef("%v: the index of an embedded store stands in one file with its records; there is nothing to rebuild it from but a backup", e)
-}
-
-func (e embedded) setup(context.Context, setupOptions, func(awssetup.Step)) (bool, error) {
-	return false, nil
-}
-
-func (e embedded) plan(string, string) *awssetup.Plan { return nil }
-
 // checkFormat makes sure that dir is an embedded store this mneme understands,
 // making it one if it is empty or missing and create is set. The format file
 // comes before everything else, so a directory with other files but not that
@@ -195,7 +205,7 @@ func checkFormat(dir string, create bool) error {
 	root, err := safepath.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if !create {
-			return errNoStores
+			return ErrNoStores
 		}
 		if err = safepath.MkdirAll(dir, 0o700); err == nil {
 			root, err = safepath.OpenRoot(dir)
@@ -218,11 +228,11 @@ func checkFormat(dir string, create bool) error {
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), durable.TempPrefix) { // another process about to write the format file
-			return usagef("the directory holds other files (%s) and is not a mneme store; name an empty or new one", e.Name())
+			return invalidf("the directory holds other files (%s) and is not a mneme store; name an empty or new one", e.Name())
 		}
 	}
 	if !create {
-		return errNoStores
+		return ErrNoStores
 	}
 	if err := safepath.MkdirAll(dir, 0o700); err != nil { // durable, whichever process made it
 		return err

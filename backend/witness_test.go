@@ -1,4 +1,4 @@
-package main
+package backend
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/witness"
 )
@@ -17,7 +18,7 @@ import (
 func TestWitnessAtTheEnd(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", state)
-	url := "file://" + filepath.Join(t.TempDir(), "stores")
+	url := fileURL(filepath.Join(t.TempDir(), "stores"))
 	remembered := func() string {
 		files, err := filepath.Glob(filepath.Join(state, "mneme", witnessDir, "*", "*"))
 		if err != nil || len(files) == 0 {
@@ -29,33 +30,34 @@ func TestWitnessAtTheEnd(t *testing.T) {
 		}
 		return string(text)
 	}
-	open := func(opts openOptions) *library {
-		lib, err := openLibrary(t.Context(), &url, opts)
+	open := func(opts Options) *Library {
+		lib, err := Open(t.Context(), url, &opts)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return lib
 	}
-	end := func(lib *library) {
+	end := func(lib *Library) {
 		if err := lib.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	lib := open(openOptions{create: true})
-	if _, err := lib.CreateStore(t.Context(), "notes", nil); err != nil {
+	lib := open(Options{Create: true})
+	notes, err := lib.CreateStore(t.Context(), "notes", nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	end(lib)
-	lib = open(reading)
-	if _, err := openStore(t.Context(), lib.Library, "notes", reading); err != nil {
+	lib = open(Options{ReadOnly: true})
+	if _, err := lib.Open(t.Context(), notes.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	end(lib)
 	if got := remembered(); got != "" {
 		t.Errorf("before anything is written, %s is remembered", got)
 	}
-	lib = open(writing)
-	st, err := openStore(t.Context(), lib.Library, "notes", writing)
+	lib = open(Options{})
+	st, err := lib.Open(t.Context(), notes.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "u"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,16 +79,21 @@ func (goneBack) Tip(context.Context, string) (versionlog.Tip, error) {
 	return versionlog.Tip{}, versionlog.ErrRewritten
 }
 
-// TestWitnessAdvisesOnItsOwn: what to accept is said of what this machine has seen, not
-// of what a backend finds.
-func TestWitnessAdvisesOnItsOwn(t *testing.T) {
+// TestWitnessTellsLossFromBackend: what this machine has seen and misses is one error, and
+// what a backend finds by itself another, for only the first may be accepted.
+func TestWitnessTellsLossFromBackend(t *testing.T) {
 	s := versionlog.Store{ID: "memstore_1", Slug: "notes"}
-	w := advisedWitness{witness.New(t.TempDir(), "file:///x"), &library{}}
+	w := watcher{witness.New(t.TempDir(), "file:///x"), &Library{}}
 	if err := w.Check(t.Context(), goneBack{}, s); err != versionlog.ErrRewritten {
 		t.Errorf("of a backend: %v", err)
 	}
-	advised := w.lib.advise(t.Context(), &witness.MissingError{What: "x"}, s)
-	if !errors.Is(advised, versionlog.ErrRewritten) || !strings.Contains(advised.Error(), "--accept-loss") {
-		t.Errorf("of what was seen: %v", advised)
+	seen := &witness.MissingError{Store: s.Slug, What: "x"}
+	if err := w.lib.explain(t.Context(), seen, s); err != seen {
+		t.Errorf("of what was seen: %v", err)
+	}
+	behind := errors.Join(versionlog.ErrRewritten)
+	w.lib.reach = func(context.Context, string, bool) error { return behind }
+	if err := w.lib.explain(t.Context(), seen, s); err != behind {
+		t.Errorf("of an index that is behind: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package backend
 
 import (
 	"bytes"
@@ -15,8 +15,9 @@ import (
 // TestBackupBesideDeletion holds that a store which is deleted while its files are
 // copied is not in the copy.
 func TestBackupBesideDeletion(t *testing.T) {
-	from, to := embedded{t.TempDir()}, embedded{t.TempDir()}
-	lib, err := from.open(t.Context(), openOptions{create: true})
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	from, to := embedded{t.TempDir()}.location(), embedded{t.TempDir()}.location()
+	lib, err := from.Open(t.Context(), &Options{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func TestBackupBesideDeletion(t *testing.T) {
 		}
 	}
 	deleted := false
-	out, err := from.backup(t.Context(), to.dir, nil, func(string, int, int) {
+	out, err := from.Recovery.Backup(t.Context(), to.Dir, nil, func(string, int, int) {
 		if deleted {
 			return
 		}
@@ -49,13 +50,13 @@ func TestBackupBesideDeletion(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err != nil || !deleted || len(out.Stores) != 1 || out.Stores[0].Slug != "b" || len(out.lost) > 0 {
+	if err != nil || !deleted || len(out.Stores) != 1 || out.Stores[0].Slug != "b" || len(out.Lost) > 0 {
 		t.Fatalf("backup: %+v, %v", out, err)
 	}
-	if _, err := os.Stat(filepath.Join(to.dir, storesDir, stores["a"].ID)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(to.Dir, storesDir, stores["a"].ID)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("files of the deleted store: %v", err)
 	}
-	copied, err := to.open(t.Context(), openOptions{readOnly: true, direct: true})
+	copied, err := to.Open(t.Context(), &Options{ReadOnly: true, Direct: true})
 	if err != nil {
 		t.Fatal(err)
 	}

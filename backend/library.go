@@ -1,0 +1,169 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"mneme/cache"
+	"mneme/cas"
+	"mneme/conflict"
+	"mneme/memory"
+	"mneme/versionlog"
+	"mneme/witness"
+)
+
+// Options are the optional settings of Open. Nil and zero fields are the defaults.
+type Options struct {
+	// ReadOnly opens for reading only; nothing is made or changed, on this machine
+	// neither. Default: reading and writing.
+	ReadOnly bool
+	// Create makes an embedded store where there is none. Default: ErrNoStores.
+	Create bool
+	// Direct reads contents from the backend itself, past every cache, and makes nothing
+	// of what this machine keeps of conflicts: for what verifies stores.
+	Direct bool
+	// Refresh is how late another process's commit may be seen. Default: the backend's.
+	Refresh time.Duration
+	// CacheDir is where contents and heads of a backend on another machine are kept.
+	// Default: mneme's part of the user's cache directory; without one nothing is kept.
+	CacheDir string
+	// CacheBytes is how much of contents is kept there, for all processes together.
+	// Default: that of cache.Options; less than 0: nothing.
+	CacheBytes int64
+	// Logger gets what a backend has to say while it works. Default: nobody does.
+	Logger *slog.Logger
+}
+
+// Library is a memory.Library together with what stands behind it. Its methods may be
+// called at once from many goroutines, Close after all others.
+type Library struct {
+	*memory.Library
+	Location *Location
+
+	log          versionlog.Log
+	blobs        *blobCaches
+	witness      *witness.Witness // nil: nothing is remembered of what is written
+	conflictsDir string
+	parts
+}
+
+// parts are what a backend has beside its log and its blobs; nil is nothing.
+type parts struct {
+	check       func(ctx context.Context, storeID string, report func(memory.Problem)) error
+	checkShared func(ctx context.Context, report func(memory.Problem)) error
+	reach       func(ctx context.Context, storeID string, toWrite bool) error
+	caller      func(ctx context.Context) (string, error)
+	checkFree   func(minFree *int64) error
+	requests    func() []RequestCount
+}
+
+// RequestCount is how many requests of a kind were sent to a backend, and what they
+// took.
+type RequestCount struct {
+	// Kind is the service in lower case, a space, and the operation as the service calls
+	// it, such as "s3 GET".
+	Kind  string
+	Count uint64
+	// Sent and Received are bytes of bodies, without heads.
+	Sent, Received uint64
+	// Took is how long it was until their replies began, or failed to come, all
+	// together.
+	Took time.Duration
+}
+
+// ProblemIndex is what Check finds: an index that is not what follows from the records.
+const ProblemIndex memory.ProblemKind = "index"
+
+func newLibrary(log versionlog.Log, blobs *blobCaches, p parts) *Library {
+	return &Library{Library: memory.NewLibrary(log, blobs.open), log: log, blobs: blobs, parts: p}
+}
+
+// Close writes down what this machine is to remember of the stores, and releases the
+// backend. No store of the library may be in use.
+func (l *Library) Close() error {
+	if l.witness != nil {
+		l.witness.Close()
+	}
+	l.blobs.close()
+	return l.log.Close()
+}
+
+// Conflicts returns what is kept of a store's conflicts, on this machine.
+func (l *Library) Conflicts(storeID string) *conflict.Store {
+	return conflict.New(filepath.Join(l.conflictsDir, storeID))
+}
+
+// Check looks for differences between the parts of a backend that package memory does
+// not see, of one store: memory.Store.Verify does not find them. It calls report for
+// each, and changes nothing. An error says that it could not look.
+func (l *Library) Check(ctx context.Context, storeID string, report func(memory.Problem)) error {
+	if l.parts.check == nil {
+		return nil
+	}
+	return l.parts.check(ctx, storeID, report)
+}
+
+// CheckShared is Check for what all stores share.
+func (l *Library) CheckShared(ctx context.Context, report func(memory.Problem)) error {
+	if l.parts.checkShared == nil {
+		return nil
+	}
+	return l.parts.checkShared(ctx, report)
+}
+
+// Reach makes sure that stores can be mounted: that their contents can be reached,
+// which opening does not, and that those to be written take commits. Of those that are
+// only read one is enough, for they share a place.
+func (l *Library) Reach(ctx context.Context, stores []*memory.Store) error {
+	if l.parts.reach == nil {
+		return nil
+	}
+	for i, st := range stores {
+		if i > 0 && st.ReadOnly() {
+			continue
+		}
+		if err := l.parts.reach(ctx, st.Info().ID, !st.ReadOnly()); err != nil {
+			return fmt.Errorf("open store %s: %w", st.Info().Slug, err)
+		}
+	}
+	return nil
+}
+
+// Caller returns whose credentials the backend works with; "" where it takes none, or
+// that cannot be told.
+func (l *Library) Caller(ctx context.Context) (string, error) {
+	if l.parts.caller == nil {
+		return "", nil
+	}
+	return l.parts.caller(ctx)
+}
+
+// CheckFree returns why nothing more is to be stored on the disk that the library is
+// on, of which minFree bytes are a reserve; nil is its default, 64 MiB or an eighth of a
+// smaller disk. The error is of kind errkind.NoSpace. Where the library is on no disk of
+// this machine, it is nil.
+func (l *Library) CheckFree(minFree *int64) error {
+	if l.parts.checkFree == nil {
+		return nil
+	}
+	return l.parts.checkFree(minFree)
+}
+
+// Requests counts what was asked of the backend since the library was opened, sorted by
+// kind; nil where nothing is counted, because it costs nothing.
+func (l *Library) Requests() []RequestCount {
+	if l.parts.requests == nil {
+		return nil
+	}
+	return l.parts.requests()
+}
+
+// CacheStats adds up what the caches of all stores did.
+func (l *Library) CacheStats() cache.Stats { return l.blobs.stats() }
+
+// Salvage finds a content in the cache on this disk, for memory.VerifyOptions. What it
+// returns may be damaged.
+func (l *Library) Salvage(d cas.Digest) ([]byte, bool) { return l.blobs.salvage(d) }

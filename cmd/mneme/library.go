@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"mneme/backend"
+)
+
+// urlVariable names the environment variable that stands in for --url.
+const urlVariable = "MNEME_URL"
+
+// What most commands need of a library.
+var (
+	reading  = backend.Options{ReadOnly: true}
+	writing  = backend.Options{}
+	creating = backend.Options{Create: true}
+)
+
+// locate reads a URL; nil is that of the user's own stores.
+func locate(rawURL *string) (*backend.Location, error) {
+	if rawURL != nil {
+		return backend.Locate(*rawURL)
+	}
+	own, err := backend.DefaultURL()
+	if err != nil {
+		return nil, fmt.Errorf("%w, or give --url", err)
+	}
+	return backend.Locate(own)
+}
+
+// openLibrary opens the library of a URL; nil is the user's own.
+func openLibrary(ctx context.Context, rawURL *string, opts backend.Options) (*backend.Library, error) {
+	at, err := locate(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	return openAt(ctx, at, opts)
+}
+
+// openAt opens what is at a location. Warnings of the backend go to standard error.
+func openAt(ctx context.Context, at *backend.Location, opts backend.Options) (*backend.Library, error) {
+	opts.Logger = slog.New(slog.NewTextHandler(shownLines{os.Stderr}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return at.Open(ctx, &opts)
+}
+
+// allowNothing passes over backend.ErrNoStores where no URL was given: before the first
+// store is made, there is nothing at the default place. A URL that points nowhere is a
+// mistake.
+func (a *app) allowNothing(err error) error {
+	if a.url == nil && errors.Is(err, backend.ErrNoStores) {
+		return nil
+	}
+	return err
+}
+
+// statusLines are lines of .mneme/status: where the stores are, and what was asked of a
+// backend that costs.
+func statusLines(lib *backend.Library) []string {
+	lines := []string{statusURL + ": " + lib.Location.URL}
+	if requests := lib.Requests(); requests != nil {
+		lines = append(lines, usageLines(requests, lib.CacheStats())...)
+	}
+	return lines
+}
