@@ -11,6 +11,9 @@ import (
 	"strconv"
 )
 
+// recordTime is how times stand in records and digests.
+const recordTime = "2006-01-02T15:04:05.000000Z"
+
 // Verify checks that the commit's payloads and its own digest hold. That Prev
 // is the digest of the commit before is for the caller to check, and that versions
 // that were redacted are named by an event of the history.

@@ -9,39 +9,6 @@ import (
 	"unicode/utf8"
 )
 
-// Event is what a control commit records instead of versions: something that happened
-// to the store as a whole. It has a sequence number and stands in the digest chain like
-// any commit, so that a copy of the history has it too.
-type Event struct {
-	Kind EventKind
-	// Fields are what became of it, by name: see the kinds. Values are text; numbers are
-	// decimal.
-	Fields map[string]string
-}
-
-// EventKind is what happened to a store.
-type EventKind string
-
-// The kinds of events, with their fields.
-const (
-	// EventCreated begins the history of a store. It has the fields that describe a
-	// store, see storeFields, and created_at, microseconds since 1970.
-	EventCreated EventKind = "created"
-	// EventUpdated has those of the store's fields that were changed;
-	// "metadata_removed." and a key, with no value, is a pair that was taken away.
-	EventUpdated EventKind = "updated"
-	// EventArchived has no fields.
-	EventArchived EventKind = "archived"
-	// EventPromoted has no fields; the epoch of its commit, and of those that follow, is
-	// higher than that of the commits before.
-	EventPromoted EventKind = "promoted"
-	// EventRetention says which versions were let go by a rule.
-	EventRetention EventKind = "retention"
-	// EventRedacted has the field versions, the ids of versions whose path, content,
-	// size and salt were erased, with a space between; the message says why.
-	EventRedacted EventKind = "redacted"
-)
-
 // The names of fields.
 const (
 	fieldName           = "name"
@@ -223,60 +190,6 @@ func CheckMeta(meta map[string]string) error {
 		}
 	}
 	return nil
-}
-
-// becomes decides what an event makes of a store after tip: the commit, one that says
-// that it is the case already, or why it cannot be.
-func (p *Proposal) becomes(store Store, tip Tip, at time.Time) (*Commit, error) {
-	c := &Commit{
-		Format: RecordFormat, StoreID: store.ID, Seq: tip.Seq + 1, Epoch: store.Epoch, Time: at,
-		Actor: p.Actor, Session: p.Session, Message: p.Message, Key: p.Key, Meta: p.Meta,
-		Prev: tip.Digest, Event: p.Event, Versions: []Version{}, Seals: []Seal{},
-	}
-	switch p.Event.Kind {
-	case EventCreated:
-		if tip.Seq > 0 {
-			return nil, fmt.Errorf("%w: a store is created before its first commit", ErrInvalid)
-		}
-	case EventUpdated:
-		if !store.ArchivedAt.IsZero() {
-			return nil, ErrArchived
-		}
-		now := store.After(c, false)
-		if err := CheckMeta(now.Metadata); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-		}
-		if now.UpdatedAt = store.UpdatedAt; now.equal(&store) {
-			return alreadyTheCase(store, tip), nil
-		}
-	case EventArchived:
-		if !store.ArchivedAt.IsZero() {
-			return alreadyTheCase(store, tip), nil
-		}
-	case EventPromoted:
-		c.Epoch = store.Epoch + 1
-		return c.finish()
-	case EventRetention, EventRedacted:
-		return nil, fmt.Errorf("%w: no store can be asked for the event %q", ErrInvalid, p.Event.Kind)
-	}
-	if store.Replica {
-		return nil, ErrReplica
-	}
-	return c.finish()
-}
-
-// finish chains a commit to the one before.
-func (c *Commit) finish() (*Commit, error) {
-	if c.Seq > maxSeq {
-		return nil, fmt.Errorf("sequence numbers are used up: %w", ErrInvalid)
-	}
-	c.Digest = chainDigest(c)
-	return c, nil
-}
-
-// alreadyTheCase is what a proposal becomes that changes nothing.
-func alreadyTheCase(store Store, tip Tip) *Commit {
-	return &Commit{StoreID: store.ID, Seq: tip.Seq, Digest: tip.Digest, Time: tip.Time}
 }
 
 var errTwoKinds = errors.New("it has both versions and an event")

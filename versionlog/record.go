@@ -8,12 +8,6 @@ import (
 	"time"
 )
 
-// RecordFormat is the format of the records of new commits, and the newest that this
-// package reads. docs/FORMAT.md describes it.
-const RecordFormat = 2
-
-const recordTime = "2006-01-02T15:04:05.000000Z"
-
 type record struct {
 	Format   int               `json:"format"`
 	StoreID  string            `json:"store_id"`

@@ -199,6 +199,43 @@ type Commit struct {
 // that was the case already is not.
 func (c *Commit) Changes() bool { return len(c.Versions) > 0 || c.Event != nil }
 
+// RecordFormat is the format of the records of new commits, and the newest that this
+// package reads. docs/FORMAT.md describes it.
+const RecordFormat = 2
+
+// Event is what a control commit records instead of versions: something that happened
+// to the store as a whole. It has a sequence number and stands in the digest chain like
+// any commit, so that a copy of the history has it too.
+type Event struct {
+	Kind EventKind
+	// Fields are what became of it, by name: see the kinds. Values are text; numbers are
+	// decimal.
+	Fields map[string]string
+}
+
+// EventKind is what happened to a store.
+type EventKind string
+
+// The kinds of events, with their fields.
+const (
+	// EventCreated begins the history of a store. It has the fields that describe a
+	// store, see storeFields, and created_at, microseconds since 1970.
+	EventCreated EventKind = "created"
+	// EventUpdated has those of the store's fields that were changed;
+	// "metadata_removed." and a key, with no value, is a pair that was taken away.
+	EventUpdated EventKind = "updated"
+	// EventArchived has no fields.
+	EventArchived EventKind = "archived"
+	// EventPromoted has no fields; the epoch of its commit, and of those that follow, is
+	// higher than that of the commits before.
+	EventPromoted EventKind = "promoted"
+	// EventRetention says which versions were let go by a rule.
+	EventRetention EventKind = "retention"
+	// EventRedacted has the field versions, the ids of versions whose path, content,
+	// size and salt were erased, with a space between; the message says why.
+	EventRedacted EventKind = "redacted"
+)
+
 // Seal ties the erasable fields of a version (path, from, digest, size) to the
 // digest chain. Only Payload enters the chain, so erasing the fields together
 // with the Salt leaves the chain valid and the fields unguessable.

@@ -24,37 +24,6 @@ var eventTests = map[string]func(*suite){
 	"CommitMeta":      testCommitMeta,
 }
 
-func event(e *versionlog.Event) *versionlog.Proposal {
-	p := fresh()
-	p.Event = e
-	return p
-}
-
-func eventError(_ *versionlog.Commit, err error) error { return err }
-
-// event makes an event happen, which must be a commit of its own.
-func (s *suite) event(e *versionlog.Event) *versionlog.Commit {
-	s.Helper()
-	before := s.tip()
-	c, err := s.log.Commit(s.Context(), s.store.ID, event(e))
-	s.must(err)
-	if !c.Changes() || c.Seq != before.Seq+1 || c.Prev != before.Digest || len(c.Versions) > 0 {
-		s.Fatalf("the event became %+v after %+v", c, before)
-	}
-	s.equal(c.Event, e)
-	return c
-}
-
-func (s *suite) archive() *versionlog.Commit { return s.event(versionlog.StoreArchived()) }
-
-// in does something with another store than that of the suite.
-func (s *suite) in(store versionlog.Store, do func()) {
-	mine := s.store
-	s.store = store
-	do()
-	s.store = mine
-}
-
 // isStored checks that the log has s.store as it is.
 func (s *suite) isStored() {
 	s.Helper()

@@ -168,6 +168,37 @@ func rename(path, to string, expect versionlog.Expectation) versionlog.Change {
 	return versionlog.Change{Action: versionlog.Rename, Path: path, To: to, Expect: expect}
 }
 
+func event(e *versionlog.Event) *versionlog.Proposal {
+	p := fresh()
+	p.Event = e
+	return p
+}
+
+func eventError(_ *versionlog.Commit, err error) error { return err }
+
+// event makes an event happen, which must be a commit of its own.
+func (s *suite) event(e *versionlog.Event) *versionlog.Commit {
+	s.Helper()
+	before := s.tip()
+	c, err := s.log.Commit(s.Context(), s.store.ID, event(e))
+	s.must(err)
+	if !c.Changes() || c.Seq != before.Seq+1 || c.Prev != before.Digest || len(c.Versions) > 0 {
+		s.Fatalf("the event became %+v after %+v", c, before)
+	}
+	s.equal(c.Event, e)
+	return c
+}
+
+func (s *suite) archive() *versionlog.Commit { return s.event(versionlog.StoreArchived()) }
+
+// in does something with another store than that of the suite.
+func (s *suite) in(store versionlog.Store, do func()) {
+	mine := s.store
+	s.store = store
+	do()
+	s.store = mine
+}
+
 var anything = versionlog.ExpectAny()
 
 func (s *suite) try(changes ...versionlog.Change) (*versionlog.Commit, error) {

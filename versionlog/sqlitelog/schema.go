@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"mneme/internal/durable"
 	"mneme/internal/sqlite"
@@ -46,6 +47,14 @@ var schemaV5 string
 
 // schemas are what each format adds to the one before, from format 1 on.
 var schemas = [schemaFormat]string{schemaV1, schemaV2, schemaV3, schemaV4, schemaV5}
+
+// inFormat returns a statement as a database of a format understands it.
+func inFormat(text string, format int) string {
+	if format < eventsFormat {
+		text = strings.ReplaceAll(text, spellingColumn, `''`)
+	}
+	return text
+}
 
 // inspect looks at a database without changing it and returns its format, 0
 // when there is nothing yet. The error says why it cannot be used as a log. Of a

@@ -3,7 +3,6 @@ package sqlitelog
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"mneme/internal/sqlite"
@@ -12,14 +11,6 @@ import (
 
 // spellingColumn is a column that databases of earlier formats do not have.
 const spellingColumn = `v.spelling`
-
-// inFormat returns a statement as a database of a format understands it.
-func inFormat(text string, format int) string {
-	if format < eventsFormat {
-		text = strings.ReplaceAll(text, spellingColumn, `''`)
-	}
-	return text
-}
 
 const versionColumns = `v.id, v.memory_id, v.parent, v.seq, v.op, v.path, v.from_path, v.sha256, v.size,
 	c.actor_kind, c.actor_id, c.session, c.time, c.message, ` + spellingColumn
@@ -156,4 +147,11 @@ func microsOf(t time.Time) any {
 		return nil
 	}
 	return t.UnixMicro()
+}
+
+func boolOf(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

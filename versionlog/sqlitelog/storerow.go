@@ -86,35 +86,6 @@ func metadataText(pairs map[string]string) (string, error) {
 	return string(text), err
 }
 
-// createStore adds a row.
-func (w *writer) createStore(s *versionlog.Store) error {
-	metadata, err := metadataText(s.Metadata)
-	if err != nil {
-		return err
-	}
-	return w.run(insertStore, s.ID, s.Slug, s.Name, s.Description, s.Limits.MaxMemoryBytes, string(s.Limits.Content),
-		microsOf(s.CreatedAt), microsOf(s.ArchivedAt), s.Quota.Bytes, s.Quota.Memories, s.Quota.PerHour,
-		metadata, microsOf(s.UpdatedAt), int64(max(s.Epoch, 1)), boolOf(s.Replica))
-}
-
-// updateStore writes what events change of a row.
-func (w *writer) updateStore(s *storeRow) error {
-	metadata, err := metadataText(s.Metadata)
-	if err != nil {
-		return err
-	}
-	return w.run(updateStore, s.Name, s.Description, s.Limits.MaxMemoryBytes, string(s.Limits.Content), microsOf(s.CreatedAt),
-		microsOf(s.ArchivedAt), s.Quota.Bytes, s.Quota.Memories, s.Quota.PerHour,
-		metadata, microsOf(s.UpdatedAt), int64(s.Epoch), boolOf(s.Replica), s.num)
-}
-
-func boolOf(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // isCounted reports whether the totals are those of all commits.
 func (s *storeRow) isCounted() bool { return s.counted == s.tip.Seq }
 

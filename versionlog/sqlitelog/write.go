@@ -248,6 +248,28 @@ func (w *writer) insertVersion(store int64, ordinal int, v *versionlog.Version) 
 	return w.run(setPath, store, v.Path, seq, ordinal, boolOf(v.Live()))
 }
 
+// createStore adds a row.
+func (w *writer) createStore(s *versionlog.Store) error {
+	metadata, err := metadataText(s.Metadata)
+	if err != nil {
+		return err
+	}
+	return w.run(insertStore, s.ID, s.Slug, s.Name, s.Description, s.Limits.MaxMemoryBytes, string(s.Limits.Content),
+		microsOf(s.CreatedAt), microsOf(s.ArchivedAt), s.Quota.Bytes, s.Quota.Memories, s.Quota.PerHour,
+		metadata, microsOf(s.UpdatedAt), int64(max(s.Epoch, 1)), boolOf(s.Replica))
+}
+
+// updateStore writes what events change of a row.
+func (w *writer) updateStore(s *storeRow) error {
+	metadata, err := metadataText(s.Metadata)
+	if err != nil {
+		return err
+	}
+	return w.run(updateStore, s.Name, s.Description, s.Limits.MaxMemoryBytes, string(s.Limits.Content), microsOf(s.CreatedAt),
+		microsOf(s.ArchivedAt), s.Quota.Bytes, s.Quota.Memories, s.Quota.PerHour,
+		metadata, microsOf(s.UpdatedAt), int64(s.Epoch), boolOf(s.Replica), s.num)
+}
+
 // view is what Build sees of a store, within a transaction.
 type view struct {
 	ctx    context.Context // of the one call that the view serves

@@ -1,0 +1,60 @@
+package versionlog
+
+import (
+	"fmt"
+	"time"
+)
+
+// becomes decides what an event makes of a store after tip: the commit, one that says
+// that it is the case already, or why it cannot be.
+func (p *Proposal) becomes(store Store, tip Tip, at time.Time) (*Commit, error) {
+	c := &Commit{
+		Format: RecordFormat, StoreID: store.ID, Seq: tip.Seq + 1, Epoch: store.Epoch, Time: at,
+		Actor: p.Actor, Session: p.Session, Message: p.Message, Key: p.Key, Meta: p.Meta,
+		Prev: tip.Digest, Event: p.Event, Versions: []Version{}, Seals: []Seal{},
+	}
+	switch p.Event.Kind {
+	case EventCreated:
+		if tip.Seq > 0 {
+			return nil, fmt.Errorf("%w: a store is created before its first commit", ErrInvalid)
+		}
+	case EventUpdated:
+		if !store.ArchivedAt.IsZero() {
+			return nil, ErrArchived
+		}
+		now := store.After(c, false)
+		if err := CheckMeta(now.Metadata); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		if now.UpdatedAt = store.UpdatedAt; now.equal(&store) {
+			return alreadyTheCase(store, tip), nil
+		}
+	case EventArchived:
+		if !store.ArchivedAt.IsZero() {
+			return alreadyTheCase(store, tip), nil
+		}
+	case EventPromoted:
+		c.Epoch = store.Epoch + 1
+		return c.finish()
+	case EventRetention, EventRedacted:
+		return nil, fmt.Errorf("%w: no store can be asked for the event %q", ErrInvalid, p.Event.Kind)
+	}
+	if store.Replica {
+		return nil, ErrReplica
+	}
+	return c.finish()
+}
+
+// finish chains a commit to the one before.
+func (c *Commit) finish() (*Commit, error) {
+	if c.Seq > maxSeq {
+		return nil, fmt.Errorf("sequence numbers are used up: %w", ErrInvalid)
+	}
+	c.Digest = chainDigest(c)
+	return c, nil
+}
+
+// alreadyTheCase is what a proposal becomes that changes nothing.
+func alreadyTheCase(store Store, tip Tip) *Commit {
+	return &Commit{StoreID: store.ID, Seq: tip.Seq, Digest: tip.Digest, Time: tip.Time}
+}
