@@ -70,7 +70,12 @@ func (l *slowLog) Tip(ctx context.Context, store string) (versionlog.Tip, error)
 	return l.Log.Tip(ctx, store)
 }
 
-func (l *slowLog) KnownTip(store string) (versionlog.Tip, bool) {
+// Capabilities hides that of memlog, whose commits would come past l.
+func (l *slowLog) Capabilities() versionlog.Capabilities {
+	return versionlog.Capabilities{KnownTip: l.knownTip}
+}
+
+func (l *slowLog) knownTip(store string) (versionlog.Tip, bool) {
 	if !l.knows {
 		return versionlog.Tip{}, false
 	}

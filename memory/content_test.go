@@ -21,7 +21,9 @@ type keeper struct {
 	refuse error
 }
 
-func (k *keeper) KeepsContent(n int) bool { return n <= 10 }
+func (k *keeper) Capabilities() versionlog.Capabilities {
+	return versionlog.Capabilities{MaxContent: 10}
+}
 
 func (k *keeper) Commit(ctx context.Context, storeID string, p *versionlog.Proposal) (*versionlog.Commit, error) {
 	if k.refuse != nil {

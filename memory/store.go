@@ -80,8 +80,8 @@ func (s *Store) Tip(ctx context.Context) (versionlog.Tip, error) {
 
 // KnownTip returns what Tip would, if the log knows it at once.
 func (s *Store) KnownTip() (tip versionlog.Tip, known bool) {
-	if knower, ok := s.log.(versionlog.TipKnower); ok {
-		return knower.KnownTip(s.info.ID)
+	if knownTip := s.log.Capabilities().KnownTip; knownTip != nil {
+		return knownTip(s.info.ID)
 	}
 	return tip, false
 }
@@ -174,12 +174,12 @@ func (s *Store) Commits(ctx context.Context, after uint64) iter.Seq2[*versionlog
 // versionlog.ErrRewritten when the next commit does not follow the one that the
 // caller has.
 func (s *Store) Follow(ctx context.Context, after versionlog.Tip, apply func(*versionlog.Commit) error) error {
-	follower, ok := s.log.(versionlog.Follower)
-	if !ok {
-		follower = waitThenRead{s.log}
+	next := s.log.Capabilities().Next
+	if next == nil {
+		next = waitThenRead{s.log}.Next
 	}
 	for {
-		commits, err := follower.Next(ctx, s.info.ID, after.Seq)
+		commits, err := next(ctx, s.info.ID, after.Seq)
 		for _, c := range commits {
 			if c.Seq != after.Seq+1 || c.Prev != after.Digest {
 				return fmt.Errorf("%w: commit %d does not follow commit %d, %.12s, which was there before", versionlog.ErrRewritten, c.Seq, after.Seq, after.Digest)
@@ -203,7 +203,7 @@ func (s *Store) saw(c *versionlog.Commit) {
 	}
 }
 
-// waitThenRead makes a Follower of any log.
+// waitThenRead has Next for any log.
 type waitThenRead struct{ log versionlog.Log }
 
 // maxFollowed bounds how many commits are in memory at once.

@@ -147,6 +147,9 @@ type Log interface {
 	// or Commit, has come upon the commit. Errors: those of ctx, ErrNotFound.
 	Wait(ctx context.Context, storeID string, after uint64) error
 
+	// Capabilities returns the same for as long as the log is open.
+	Capabilities() Capabilities
+
 	// Close releases what the log holds. No other method may be running or be
 	// called after.
 	Close() error
@@ -199,29 +202,25 @@ func (t Tip) UsedAt(now time.Time) Usage {
 
 func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
 
-// ContentKeeper is a Log that can keep blobs itself, so that a commit and the
-// bytes it needs become durable in one step. When Commit returns nil, the
-// Content of every change is stored, whether or not the change was the case
-// already, and a damaged copy of it that the log had is whole again. When it
-// fails, none of them need be. The blobs are read where the backend says; they
-// go with their store when that is deleted.
-type ContentKeeper interface {
-	// KeepsContent reports whether a Change may carry n bytes as its Content.
-	KeepsContent(n int) bool
-}
+// Capabilities are what a log can do besides. A field that is zero is something that it
+// cannot. A log that wraps another has those of that one, but for what it does otherwise.
+type Capabilities struct {
+	// MaxContent is how many bytes a Change may carry as its Content; 0: none may. Such
+	// a log keeps blobs itself, so that a commit and the bytes it needs become durable in
+	// one step. When Commit returns nil, the Content of every change is stored, whether
+	// or not the change was the case already, and a damaged copy of it that the log had
+	// is whole again. When it fails, none of them need be. The blobs are read where the
+	// backend says; they go with their store when that is deleted.
+	MaxContent int
 
-// TipKnower is a Log that can often tell a store's tip at once.
-type TipKnower interface {
 	// KnownTip returns what Tip would, but for Totals, if it need not wait for that:
 	// neither for I/O nor for other calls.
-	KnownTip(storeID string) (tip Tip, known bool)
-}
+	KnownTip func(storeID string) (tip Tip, known bool)
 
-// Follower is a Log that hands out commits as they arrive, for one who has
-// everything up to after: Next blocks until there is at least one commit above
-// after, and returns those it has, in order and without gaps from after on. It
-// spares a remote log the strongly consistent read that Commits makes. It
-// notices a commit as soon as Wait does, and its errors are those of Wait.
-type Follower interface {
-	Next(ctx context.Context, storeID string, after uint64) ([]*Commit, error)
+	// Next hands out commits as they arrive, to a caller that has everything up to after:
+	// it blocks until there is at least one commit above after, and returns those it
+	// has, in order and without gaps from after on. It spares a remote log the strongly
+	// consistent read that Commits makes. It notices a commit as soon as Wait does, and
+	// its errors are those of Wait.
+	Next func(ctx context.Context, storeID string, after uint64) ([]*Commit, error)
 }

@@ -308,7 +308,7 @@ type Change struct {
 	Spelling string
 	Digest   Digest // Put; the blob must be durable before Commit is called, unless Content has it
 	Size     int64  // Put: length of the blob in bytes
-	// Content, for a Put to a ContentKeeper, is the blob itself, whose digest
+	// Content, for a Put to a log that keeps it (see Capabilities), is the blob itself, whose digest
 	// the caller vouches for. Nil is none: an empty blob is an empty slice.
 	Content []byte
 	// MemoryID, for a Put at a path without a head, brings the deleted memory

@@ -83,10 +83,7 @@ type Log struct {
 	stores map[string]*store
 }
 
-var (
-	_ versionlog.Log      = (*Log)(nil)
-	_ versionlog.Follower = (*Log)(nil)
-)
+var _ versionlog.Log = (*Log)(nil)
 
 // Open opens the log that Setup made in a table, for that bucket. Errors:
 // ErrOtherBucket, versionlog.ErrFormat when a newer mneme made it, one that asks

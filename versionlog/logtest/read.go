@@ -271,27 +271,27 @@ func testKnownTip(s *suite) {
 	for i := range 20 {
 		s.put("/a", fmt.Sprint(i))
 		for _, l := range logs {
-			knower, ok := l.(versionlog.TipKnower)
-			if !ok {
+			knownTip := l.Capabilities().KnownTip
+			if knownTip == nil {
 				return
 			}
-			got, known := knower.KnownTip(s.store.ID)
+			got, known := knownTip(s.store.ID)
 			want, err := l.Tip(s.Context(), s.store.ID)
 			s.must(err)
 			if known && got != want {
 				s.Errorf("known tip %+v, tip %+v", got, want)
 			}
-			if tip, known := knower.KnownTip(s.store.ID); known && tip != want {
+			if tip, known := knownTip(s.store.ID); known && tip != want {
 				s.Errorf("known tip %+v after it was asked for, want %+v", tip, want)
 			}
-			if _, known := knower.KnownTip("memstore_none"); known {
+			if _, known := knownTip("memstore_none"); known {
 				s.Error("the tip of a store that does not exist is known")
 			}
 		}
 	}
 	s.archive()
 	for _, l := range logs {
-		if tip, known := l.(versionlog.TipKnower).KnownTip(s.store.ID); known && tip.ArchivedAt.IsZero() {
+		if tip, known := l.Capabilities().KnownTip(s.store.ID); known && tip.ArchivedAt.IsZero() {
 			s.Error("the known tip does not say that the store is archived")
 		}
 	}

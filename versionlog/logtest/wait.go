@@ -34,7 +34,7 @@ func forBoth(tests map[string]func(*suite, waiter)) map[string]func(*suite) {
 	for name, test := range tests {
 		both[name] = func(s *suite) { test(s, waitForCommit) }
 		both["Next"+name] = func(s *suite) {
-			if _, ok := s.log.(versionlog.Follower); ok {
+			if s.log.Capabilities().Next != nil {
 				test(s, nextCommits)
 			}
 		}
@@ -57,7 +57,7 @@ func waitForCommit(ctx context.Context, s *suite, l versionlog.Log, after uint64
 
 // nextCommits makes sure that what Next returns is what Commits begins with.
 func nextCommits(ctx context.Context, s *suite, l versionlog.Log, after uint64) error {
-	got, err := l.(versionlog.Follower).Next(ctx, s.store.ID, after)
+	got, err := l.Capabilities().Next(ctx, s.store.ID, after)
 	if err != nil {
 		return err
 	}
@@ -177,8 +177,8 @@ func testNextInOrder(s *suite) {
 	if s.cfg.Share != nil {
 		reader = s.cfg.Share(s, s.log)
 	}
-	follower, ok := reader.(versionlog.Follower)
-	if !ok {
+	nextOf := reader.Capabilities().Next
+	if nextOf == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.Context(), wakeTimeout)
@@ -195,7 +195,7 @@ func testNextInOrder(s *suite) {
 	}()
 	var got []*versionlog.Commit
 	for len(got) < commits {
-		next, err := follower.Next(ctx, s.store.ID, uint64(len(got)))
+		next, err := nextOf(ctx, s.store.ID, uint64(len(got)))
 		s.must(err)
 		got = append(got, next...)
 	}

@@ -43,10 +43,7 @@ type place struct {
 	live    bool
 }
 
-var (
-	_ versionlog.Log      = (*Log)(nil)
-	_ versionlog.Follower = (*Log)(nil)
-)
+var _ versionlog.Log = (*Log)(nil)
 
 // New returns an empty log.
 func New(opts *Options) *Log {

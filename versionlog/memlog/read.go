@@ -253,3 +253,6 @@ func (l *Log) Next(ctx context.Context, storeID string, after uint64) (commits [
 		}
 	}
 }
+
+// Capabilities has Next.
+func (l *Log) Capabilities() versionlog.Capabilities { return versionlog.Capabilities{Next: l.Next} }

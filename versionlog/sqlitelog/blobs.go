@@ -18,9 +18,6 @@ import (
 // and its directory add; from half a mebibyte on, a file is as fast.
 const MaxContent = 128 << 10
 
-// KeepsContent implements versionlog.ContentKeeper.
-func (l *Log) KeepsContent(n int) bool { return n <= MaxContent }
-
 // Blobs are the contents of one store that the log keeps. The zero value is
 // not ready for use; see Log.Blobs.
 type Blobs struct {

@@ -109,7 +109,7 @@ func (l *Log) Tip(ctx context.Context, storeID string) (versionlog.Tip, error) {
 	return s.end(), err
 }
 
-// KnownTip implements versionlog.TipKnower. It knows the tip as of the last call
+// KnownTip is one of the log's Capabilities. It knows the tip as of the last call
 // that asked for it or committed, unless another process has committed since.
 func (l *Log) KnownTip(storeID string) (versionlog.Tip, bool) {
 	now := l.stores.moment()

@@ -57,12 +57,7 @@ type Log struct {
 	hasBlobs atomic.Bool // the database is known to be of a format that has them
 }
 
-var (
-	_ versionlog.Log           = (*Log)(nil)
-	_ versionlog.Follower      = (*Log)(nil)
-	_ versionlog.ContentKeeper = (*Log)(nil)
-	_ versionlog.TipKnower     = (*Log)(nil)
-)
+var _ versionlog.Log = (*Log)(nil)
 
 // Open opens the log in directory dir, and creates both when they are not
 // there and opts do not say ReadOnly. Errors: versionlog.ErrFormat when a newer

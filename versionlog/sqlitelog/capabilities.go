@@ -1,0 +1,8 @@
+package sqlitelog
+
+import "mneme/versionlog"
+
+// Capabilities has all.
+func (l *Log) Capabilities() versionlog.Capabilities {
+	return versionlog.Capabilities{MaxContent: MaxContent, KnownTip: l.KnownTip, Next: l.Next}
+}
