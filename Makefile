@@ -35,14 +35,14 @@ check:           ## gofmt, vet, staticcheck, go.mod, and every test with the rac
 	@go test -vet=off -count=1 -v -run '^TestArrows$$' ./internal/archtest # prints the arrows between the files of each package
 	scripts/install-test-tools.sh
 	scripts/install-test-servers.sh
-	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off -race -timeout 20m $$(go list ./... | grep -v '/tests$$')
-	MNEME_NOSKIP=1 go test -vet=off -tags racedaemon -timeout 30m ./tests
+	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off -race -timeout 20m $$(go list ./... | grep -v /tests/) ./tests/hostile
+	MNEME_NOSKIP=1 go test -vet=off -tags racedaemon -p 1 -timeout 30m $$(go list ./tests/... | grep -v /hostile)
 
 torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
 	scripts/install-test-tools.sh
 	scripts/install-test-servers.sh
 	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -p 1 -count=1 -timeout 12h -v \
-		-run 'Kill|Keeper|Mounts|Coherence|Races|GoSources|Terminate|Dead|PowerCut|Histories|Model|Interleavings|Parallel|Appends|Stopped|OnAWS/(Appends|Stopped)|SystemCalls|Fairness' ./tests ./tests/hostile ./memory ./fusefs
+		-run 'Kill|Keeper|Mounts|Coherence|Races|GoSources|Terminate|Dead|PowerCut|Histories|Model|Interleavings|Parallel|Appends|Stopped|OnAWS/(Appends|Stopped)|SystemCalls|Fairness' ./tests/... ./memory ./fusefs
 	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -tags racedaemon -count=1 -timeout 12h -v -run SystemCalls ./tests/hostile
 	@set -e; for target in memory/FuzzParsePath memory/FuzzMerge versionlog/FuzzDecodeRecord versionlog/FuzzLocateVersion conflict/FuzzKeep internal/quote/FuzzQuote internal/handover/FuzzParse fusefs/FuzzReadNotes witness/FuzzReadNote; do \
 		echo "$$target"; go test ./$${target%/*} -run '^$$' -fuzz "^$${target#*/}$$" -fuzztime 5m; \
@@ -50,10 +50,10 @@ torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
 
 bench:           ## measure against ext4 and others, and write docs/BENCHMARKS*.md; best on an idle machine
 	scripts/install-bench-tools.sh
-	MNEME_NOSKIP=1 go test -run '^$$' -bench '^Benchmark(Reading|Writing)$$' -benchtime 1x -timeout 40m ./tests
+	MNEME_NOSKIP=1 go test -run '^$$' -bench '^Benchmark(Reading|Writing)$$' -benchtime 1x -timeout 40m ./tests/bench
 
 bench-quick:     ## the main ratios to ext4, in about a minute
-	go test -run '^$$' -bench 'Quick$$' -benchtime 1x -timeout 10m ./tests
+	go test -run '^$$' -bench 'Quick$$' -benchtime 1x -timeout 10m ./tests/bench
 
 aws-up: build    ## start servers of S3 and DynamoDB on this machine, to try the AWS backend
 	@scripts/aws.sh up

@@ -167,9 +167,7 @@ type rig struct {
 
 // archive archives the store.
 func (r *rig) archive() {
-	r.Helper()
-	lib := memory.NewLibrary(r.log, nil)
-	r.must(lib.ArchiveStore(r.Context(), r.s.memory.Info().ID, versionlog.Actor{}))
+	r.must(memory.NewLibrary(r.log, nil).ArchiveStore(r.Context(), r.s.memory.Info().ID, versionlog.Actor{}))
 }
 
 // newRig makes a store that holds files with their own path as content, and

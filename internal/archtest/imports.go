@@ -107,7 +107,7 @@ func checkImports(f *file) []string {
 // forbidden says why a file may not import a package, or "".
 func forbidden(f *file, imported string) string {
 	for library, pkgs := range owners {
-		if f.test && library == sqliteLibrary {
+		if library == sqliteLibrary && (f.test || servesTests(f.pkg())) {
 			continue // tests damage a store behind mneme's back
 		}
 		if strings.HasPrefix(imported, library) && !slices.Contains(pkgs, f.pkg()) {

@@ -15,6 +15,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"mneme/tests/harness"
 )
 
 // callsOrder names the variable that makes the test binary a program which makes
@@ -42,7 +44,7 @@ const (
 	lifetime  = 200      // calls of a thread; then another one goes on
 
 	// longestCall is longer than the 45 s that the kernel waits for a lease.
-	longestCall = slowness * 60 * time.Second
+	longestCall = harness.Slowness * 60 * time.Second
 )
 
 // program is one process of the agent's. Its threads use the same descriptors.

@@ -10,19 +10,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	"mneme/internal/testing/skip"
+	"mneme/tests/harness"
 )
 
 const (
 	agent = 3001 // the user whom the tests take for hostile, and its group
 	other = 3002 // another one
 
-	patience = slowness * 20 * time.Second // of one command
+	patience = harness.Slowness * 20 * time.Second // of one command
 )
 
 var (
@@ -47,11 +48,11 @@ func runTests(m *testing.M) (code int) {
 		err = os.Chmod(workDir, 0o755) // other users take part
 	}
 	if err == nil {
-		err = noteSources()
+		err = harness.NoteSources()
 	}
 	if err == nil {
 		binary = filepath.Join(workDir, "bin", "mneme")
-		err = build()
+		err = harness.Build(binary)
 	}
 	if err == nil {
 		code = m.Run()
@@ -63,55 +64,17 @@ func runTests(m *testing.M) (code int) {
 	return code
 }
 
-func build() error {
-	args := append([]string{"build", "-buildvcs=false", "-o", binary}, raceFlags...)
-	build := exec.Command("go", append(args, "mneme/cmd/mneme")...)
-	build.Env = append(os.Environ(), fmt.Sprint("CGO_ENABLED=", len(raceFlags))) // as make builds it; the race detector takes C
-	out, err := build.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("build mneme: %w\n%s", err, out)
-	}
-	return nil
-}
-
-// noteSources looks at all sources, which go test notes: it does not repeat an old
-// result after one of them has changed.
-func noteSources() error {
-	return filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
-		switch name := entry.Name(); {
-		case err != nil:
-			return err
-		case entry.IsDir() && name != ".." && strings.HasPrefix(name, "."):
-			return fs.SkipDir
-		case strings.HasSuffix(name, ".go") || strings.HasPrefix(name, "go."):
-			_, _ = os.Stat(path) // one that is gone again is fine
-		}
-		return nil
-	})
-}
-
 // cleanUp unmounts what is mounted below a directory, and removes it. That
 // something is mounted is an error.
 func cleanUp(dir string) error {
-	left := mountsBelow(dir)
-	for _, at := range left {
+	left := harness.MountsBelow(dir)
+	for _, at := range slices.Backward(left) { // the newest first
 		_ = syscall.Unmount(at, syscall.MNT_DETACH|syscall.MNT_FORCE)
 	}
 	if left != nil {
 		return fmt.Errorf("left mounted: %v", left)
 	}
 	return os.RemoveAll(dir)
-}
-
-// mountsBelow returns the mounts at and below a directory, the newest first.
-func mountsBelow(dir string) (found []string) {
-	text, _ := os.ReadFile("/proc/self/mountinfo")
-	for line := range strings.Lines(string(text)) {
-		if at := strings.Fields(line)[4]; at == dir || strings.HasPrefix(at, dir+"/") {
-			found = append([]string{at}, found...)
-		}
-	}
-	return found
 }
 
 // place is a directory of root's for one test, which every user may enter.
@@ -288,7 +251,7 @@ func (p *place) mount(at string, args ...string) (dir string, pid int) {
 		p.Fatalf("%v: %s", err, text)
 	}
 	p.Cleanup(func() {
-		if len(mountsBelow(dir)) > 0 {
+		if len(harness.MountsBelow(dir)) > 0 {
 			if r := p.mneme(0, "unmount", "--at", dir); r.code != 0 {
 				p.Errorf("unmount %s: %v", dir, r)
 			}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mneme/tests/harness"
 )
 
 // Root mounts nowhere that another user could lead it to, and makes no directories
@@ -36,7 +38,7 @@ func TestMountPoint(t *testing.T) {
 			}
 		}
 	}
-	if left := mountsBelow(p.dir); left != nil {
+	if left := harness.MountsBelow(p.dir); left != nil {
 		t.Errorf("mounted are %v", left)
 	}
 	if found := p.sh(0, "find victim all agent/own -mindepth 1"); found != "victim/empty\n" {
@@ -57,14 +59,14 @@ func TestMountPointOfRoot(t *testing.T) {
 	} {
 		p.must("mount", "notes", "--at", p.path(at), "--background", "--owner", "3001")
 		p.sh(agent, "echo "+filepath.Base(at)+" > "+want+"/notes/f")
-		if got := mountsBelow(p.dir); len(got) != 1 || got[0] != p.path(want) {
+		if got := harness.MountsBelow(p.dir); len(got) != 1 || got[0] != p.path(want) {
 			t.Errorf("mounted at %s: %v, want %s", at, got, want)
 		}
 		if r := p.mneme(0, "unmount", "--at", p.path(at+"/notes")); r.code != 3 { // only part of a mount
 			t.Errorf("unmount --at %s/notes: %v", at, r)
 		}
 		p.must("unmount", "--at", p.path(at))
-		if got := mountsBelow(p.dir); got != nil {
+		if got := harness.MountsBelow(p.dir); got != nil {
 			t.Errorf("after unmount --at %s there is %v", at, got)
 		}
 	}
@@ -91,7 +93,7 @@ func TestUnmountFollowsNobody(t *testing.T) {
 		t.Errorf("unmount of a part that is bound elsewhere: %v", r)
 	}
 	p.sh(0, `umount bound`)
-	if got := mountsBelow(p.dir); len(got) != 1 || got[0] != dir {
+	if got := harness.MountsBelow(p.dir); len(got) != 1 || got[0] != dir {
 		t.Errorf("mounted are %v, want %s", got, dir)
 	}
 }

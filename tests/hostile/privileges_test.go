@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"mneme/tests/harness"
 )
 
 // A daemon of root's has no more capabilities than it needs, in any thread, and gets
@@ -24,7 +26,7 @@ func TestPrivileges(t *testing.T) {
 			t.Fatalf("the daemon has %d threads (%v)", len(threads), err)
 		}
 		for _, thread := range threads {
-			if raceFlags != nil {
+			if harness.RaceFlags != nil {
 				break // a program with C, as the race detector makes it, keeps them
 			}
 			text, err := os.ReadFile(thread)

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"mneme/tests/harness"
 )
 
 // A mount with the capabilities of the unit for systemd, and without new ones, works:
@@ -32,7 +34,7 @@ func TestServiceCapabilities(t *testing.T) {
 	text := p.succeed(p.run(0, "setpriv", "--bounding-set="+bounds, "--inh-caps=-all", "--no-new-privs", binary,
 		"mount", "notes", "--json", "--background", "--keep", "--at", dir, "--owner", "3001:3001"), "mount")
 	t.Cleanup(func() {
-		if len(mountsBelow(dir)) > 0 {
+		if len(harness.MountsBelow(dir)) > 0 {
 			p.must("unmount", "--at", dir)
 		}
 	})
@@ -51,7 +53,7 @@ func TestServiceCapabilities(t *testing.T) {
 		t.Errorf("the mount has %q", got)
 	}
 	p.must("unmount", "--at", dir)
-	if got := p.must("log", "notes:/f", "--json"); strings.Count(got, `"memver_`) == 0 || len(mountsBelow(dir)) != 0 {
-		t.Errorf("after the end there is %v, and the log is %s", mountsBelow(dir), got)
+	if got := p.must("log", "notes:/f", "--json"); strings.Count(got, `"memver_`) == 0 || len(harness.MountsBelow(dir)) != 0 {
+		t.Errorf("after the end there is %v, and the log is %s", harness.MountsBelow(dir), got)
 	}
 }

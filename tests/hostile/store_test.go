@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"mneme/tests/harness"
 )
 
 // big is a script that prints a text that is kept as a file.
@@ -46,7 +48,7 @@ func TestDirectoriesOfOthers(t *testing.T) {
 	if found := p.sh(0, `find own group tmp/stores user -mindepth 1 -user 0`); found != "" {
 		t.Errorf("root has made\n%s", found)
 	}
-	if left := mountsBelow(p.dir); left != nil {
+	if left := harness.MountsBelow(p.dir); left != nil {
 		t.Errorf("mounted are %v", left)
 	}
 	// What is root's own works, by a link of root's, too; and the user's for the user,

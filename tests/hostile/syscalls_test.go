@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mneme/tests/harness"
 )
 
 // Each run of TestSystemCalls makes as many calls of any by each thread. It takes some
@@ -197,7 +199,7 @@ func (b *battlefield) wantAlive(t *testing.T) {
 				b.Fatalf("%s: the process that served it is gone", name)
 			}
 		}
-		if most := resident(t, m.serves); raceFlags == nil && most > base+int(m.budget>>20) {
+		if most := resident(t, m.serves); harness.RaceFlags == nil && most > base+int(m.budget>>20) {
 			t.Errorf("%s: the daemon had %d MiB", name, most)
 		}
 	}
@@ -285,7 +287,7 @@ var essential = []string{
 // stores are sound, and unmounting says what was kept. A seed chooses the calls; which
 // call meets which, and which descriptors are open then, the scheduler chooses.
 func TestSystemCalls(t *testing.T) {
-	runs, first, end := runsOf(t, shortRuns)
+	runs, first, end := runsOf(t, shortRuns())
 	total := map[string]made{}
 	for i := uint64(0); i < runs && time.Now().Before(end) && !t.Failed(); i++ {
 		seed := first + i
@@ -349,4 +351,12 @@ func (b *battlefield) judge(t *testing.T, ended <-chan map[string]made) (all map
 		t.Errorf("fsck: %v", r)
 	}
 	return all
+}
+
+// shortRuns is how often TestSystemCalls runs if nobody asks for more.
+func shortRuns() uint64 {
+	if harness.RaceFlags != nil {
+		return 2
+	}
+	return 5
 }

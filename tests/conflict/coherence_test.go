@@ -1,0 +1,30 @@
+package conflict
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"mneme/tests/harness"
+)
+
+// TestCoherence changes files through one mount at random while they are read
+// through another, with and without opens. Every look must find one content, and
+// one that the path held at most the refresh interval ago.
+func TestCoherence(t *testing.T) {
+	t.Parallel()
+	for _, store := range []string{"notes:ro", "notes"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			e := harness.NewEnv(t)
+			w, r := e.Mount(t, "notes"), e.Mount(t, store)
+			// The interval, and what a busy machine takes to run a process.
+			bound := time.Second + harness.Slowness*2*time.Second
+			c := w.Child(t, "coherence", w.Dir, r.Dir, strconv.Itoa(harness.Times(400, 10_000)), "7", bound.String())
+			if err := c.Wait(t, 3*harness.LongPatience); err != nil {
+				t.Errorf("%v\n%s\n%s", err, c.Stdout, c.Stderr)
+			}
+			t.Log(c.Stdout)
+		})
+	}
+}

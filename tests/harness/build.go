@@ -1,0 +1,62 @@
+package harness
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+)
+
+// Build builds the mneme under test at a path. The packages of tests share what
+// they have built, so that it is linked once, and again when a source has changed.
+func Build(path string) error {
+	shared, err := os.UserCacheDir()
+	if err != nil {
+		return err
+	}
+	shared = filepath.Join(shared, "mneme-tests", fmt.Sprint("mneme", len(RaceFlags)))
+	if err := os.MkdirAll(filepath.Dir(shared), 0o700); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(shared+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
+	args := append([]string{"build", "-buildvcs=false", "-o", shared}, RaceFlags...)
+	build := exec.Command("go", append(args, "mneme/cmd/mneme")...)
+	build.Env = append(os.Environ(), CGO())
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build mneme: %w\n%s", err, out)
+	}
+	return copyProgram(shared, path)
+}
+
+func copyProgram(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	program, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(program, source); err != nil {
+		program.Close()
+		return err
+	}
+	return program.Close()
+}
+
+// CGO is the variable by which mneme is built without C, as make builds it, but for the
+// race detector, which takes it.
+func CGO() string { return fmt.Sprint("CGO_ENABLED=", len(RaceFlags)) }

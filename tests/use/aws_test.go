@@ -1,0 +1,26 @@
+package use
+
+import "testing"
+
+// TestOnAWS runs the tests of what people and programs do with a mount once
+// more, on S3 and DynamoDB instead of the embedded store.
+func TestOnAWS(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"Shell", TestShell}, {"Coreutils", TestCoreutils}, {"Editors", TestEditors}, {"Sync", TestSync}, {"Languages", TestLanguages},
+		{"AnyContent", TestAnyContent}, {"TooBig", TestTooBig}, {"NotText", TestNotText}, {"Names", TestNames},
+		{"NamesFromElsewhere", TestNamesFromElsewhere}, {"OtherLimits", TestOtherLimits}, {"Refused", TestRefused},
+		{"FsyncThroughAnyDescriptor", TestFsyncThroughAnyDescriptor}, {"Handles", TestHandles}, {"Directories", TestDirectories},
+		{"Remount", TestRemount}, {"Scratch", TestScratch}, {"TemporaryNames", TestTemporaryNames},
+		{"UnmountSavesOpenFiles", TestUnmountSavesOpenFiles}, {"ChangesArrive", TestChangesArrive},
+		{"OpenReadersKeepTheirVersion", TestOpenReadersKeepTheirVersion}, {"XattrsTellTheVersion", TestXattrsTellTheVersion},
+		{"CommandLineBesideMount", TestCommandLineBesideMount}, {"ConditionalWriteBesideMount", TestConditionalWriteBesideMount},
+		{"ReadOnly", TestReadOnly}, {"ReadOnlyFollows", TestReadOnlyFollows}, {"ArchivedWhileMounted", TestArchivedWhileMounted},
+		{"Metrics", TestMetrics}, {"EndOfMountedStore", TestEndOfMountedStore}, {"PlacesInMounts", TestPlacesInMounts},
+	} {
+		t.Run(test.name, test.run)
+	}
+}

@@ -1,0 +1,110 @@
+package use
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"mneme/tests/harness"
+)
+
+// traffic is a mount of a store with 20 directories of 20 files.
+const (
+	trafficFiles = 400
+	makeTraffic  = `for d in $(seq 20); do mkdir d$d; for f in $(seq 20); do echo "text $d $f" > d$d/f$f; done; done`
+	walkTraffic  = `grep -r text . > "$HOME/out"; test $(wc -l < "$HOME/out") = 400; find . -type f > /dev/null; ls -lR > /dev/null; cat d*/f* > /dev/null`
+)
+
+// secondWalk returns what a second walk causes. Of the first one some files must
+// be in the kernel before they are asked for.
+func secondWalk(t *testing.T, m *harness.Mount) map[string]int {
+	t.Helper()
+	walk := func() map[string]int { return m.During(t, func() { m.Sh(t, walkTraffic) }) }
+	if caused := walk(); caused["READ"] >= trafficFiles {
+		t.Errorf("the first walk over %d files causes %v; none was pushed before it was asked for", trafficFiles, caused)
+	}
+	return walk()
+}
+
+// TestQuietWhenReadOnly holds that a mount without a writable store answers
+// what it has answered before without being asked again, and still shows what
+// others change.
+func TestQuietWhenReadOnly(t *testing.T) {
+	t.Parallel()
+	e := harness.NewEnv(t)
+	w := e.Mount(t, "notes")
+	w.Sh(t, makeTraffic)
+	m := e.Mount(t, "notes:ro", "--metrics-addr=:0")
+	caused := secondWalk(t, m)
+	total := 0
+	for _, n := range caused {
+		total += n
+	}
+	if total > 10 {
+		t.Errorf("walking %d files again, four times, causes %v", trafficFiles, caused)
+	}
+	for i := range 5 {
+		w.Sh(t, fmt.Sprintf(`echo "longer than before %d" > d3/f3; rm d4/f%d; echo new > d5/new%d; mv d6/f%d d7/moved%d; mkdir -p deep%d/er; echo x > deep%d/er/f`, i, i+1, i, i+1, i, i, i))
+		sees(t, m, fmt.Sprintf(`test "$(cat d3/f3)" = "longer than before %d"; test ! -e d4/f%d; test "$(ls d4 | wc -l)" = %d; test "$(cat d5/new%d)" = new
+			test "$(ls d5 | wc -l)" = %d; test ! -e d6/f%d; test -e d7/moved%d; test "$(ls d7 | wc -l)" = %d; test "$(cat deep%d/er/f)" = x; test "$(ls | wc -l)" = %d`,
+			i, i+1, 19-i, i, 21+i, i+1, i, 21+i, i, 21+i))
+	}
+}
+
+// TestFewRequestsWhenWritable holds what a second pass over a writable mount
+// costs: an open for each file that is read, and next to nothing else.
+func TestFewRequestsWhenWritable(t *testing.T) {
+	t.Parallel()
+	e := harness.NewEnv(t)
+	e.Mount(t, "notes").Sh(t, makeTraffic)
+	m := e.Mount(t, "notes", "--metrics-addr=:0")
+	caused := secondWalk(t, m)
+	const reads = 2 * trafficFiles // grep and cat
+	for kind, most := range map[string]int{
+		"OPEN": reads + 5, "GETATTR": reads / 20, "LOOKUP": 10, "READ": 5, "FLUSH": 0, "READDIRPLUS": 50, "READDIR": 0,
+		"GETXATTR": 10, "LISTXATTR": 0,
+	} {
+		if caused[kind] > most {
+			t.Errorf("%d requests of kind %s, want at most %d; all: %v", caused[kind], kind, most, caused)
+		}
+	}
+}
+
+// TestListingsAfterReads holds that what the kernel doubts after it has read
+// files is renewed by the next listing, and not file by file.
+func TestListingsAfterReads(t *testing.T) {
+	t.Parallel()
+	e := harness.NewEnv(t)
+	e.Mount(t, "notes").Sh(t, makeTraffic)
+	m := e.Mount(t, "notes", "--metrics-addr=:0")
+	m.Sh(t, `ls -lR > /dev/null; cat d*/f* > /dev/null`)
+	caused := m.During(t, func() { m.Sh(t, `find . -newermt 2100-01-01; find . -size +1000`) })
+	if caused["GETATTR"] > trafficFiles/20 || caused["READDIRPLUS"] > 50 {
+		t.Errorf("two walks after reading %d files cause %v", trafficFiles, caused)
+	}
+}
+
+// TestControlFilesWithoutOpens holds that the files of .mneme can be read whole
+// and show what is new in a mount whose files the kernel opens by itself.
+func TestControlFilesWithoutOpens(t *testing.T) {
+	t.Parallel()
+	e := harness.NewEnv(t)
+	m := e.Mount(t, "notes:ro")
+	for i := range 12 {
+		e.MustIn(t, fmt.Sprintf("text %d\n", i), "write", fmt.Sprintf("notes:/f%d", i))
+		sees(t, m, fmt.Sprintf(`grep -qx 'memories: %d' .mneme/status; test "$(tail -n 1 .mneme/status | cut -d : -f 1)" = url
+			test "$(stat -c %%s .mneme/status)" = "$(cat .mneme/status | wc -c)"
+			test "$(stat -c %%s .mneme/README)" = "$(cat .mneme/README | wc -c)"; grep -q read-only .mneme/README`, i+1))
+	}
+	if out := m.Sh(t, `cat .mneme/errors; ls .mneme`); out != "README\nerrors\nstatus\n" {
+		t.Errorf("there is %q", out)
+	}
+	e.Spoil(t, e.Versions(t, "notes:/f3")[0].SHA256, `UPDATE blobs SET data = x'' WHERE sha256 = ?`)
+	for range 2 {
+		m.Sh(t, `! cat f3 2> /dev/null`)
+	}
+	sees(t, m, `test "$(grep -c 'read .*:/f3' .mneme/errors)" = 1`)
+	if out := m.Sh(t, `cat .mneme/errors`); !strings.Contains(out, "blob is corrupt") {
+		t.Errorf("the errors are %q", out)
+	}
+}
