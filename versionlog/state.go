@@ -2,6 +2,7 @@ package versionlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -25,30 +26,46 @@ type State interface {
 // ErrNotFound: the commits end before.
 func Replay(seq uint64, commits iter.Seq2[*Commit, error]) (State, error) {
 	if seq == 0 {
-		return replayed(nil), nil
+		return replayed(nil).state(), nil
 	}
 	heads := map[string]Version{}
 	for c, err := range commits {
 		if err != nil {
 			return nil, err
 		}
-		for _, v := range c.Versions {
-			if v.Op == OpRenamed {
-				delete(heads, v.From)
-			}
-		}
-		for _, v := range c.Versions {
-			if v.Live() {
-				heads[v.Path] = v
+		for path, head := range c.Heads() {
+			if head != nil {
+				heads[path] = *head
 			} else {
-				delete(heads, v.Path)
+				delete(heads, path)
 			}
 		}
 		if c.Seq == seq {
-			return newReplayed(heads), nil
+			return newReplayed(heads).state(), nil
 		}
 	}
 	return nil, fmt.Errorf("commit %d: %w", seq, ErrNotFound)
+}
+
+// Heads yields the paths that the commit changes and what lives there after it: nil where
+// it leaves nothing. A path that is left and taken again is yielded twice, in that order.
+func (c *Commit) Heads() iter.Seq2[string, *Version] {
+	return func(yield func(string, *Version) bool) {
+		for i := range c.Versions {
+			v := &c.Versions[i]
+			switch {
+			case v.Op == OpRenamed && !yield(v.From, nil):
+				return
+			case !v.Live() && !yield(v.Path, nil):
+				return
+			}
+		}
+		for i := range c.Versions {
+			if v := &c.Versions[i]; v.Live() && !yield(v.Path, v) {
+				return
+			}
+		}
+	}
 }
 
 // replayed are the versions of a State, in the order of their paths.
@@ -63,62 +80,90 @@ func newReplayed(heads map[string]Version) replayed {
 	return r
 }
 
-// from returns where the paths begin that are not before one.
-func (r replayed) from(path string) int {
-	i, _ := slices.BinarySearchFunc(r, path, func(v Version, path string) int { return strings.Compare(v.Path, path) })
-	return i
+func (r replayed) state() State {
+	return Sorted(func(ctx context.Context, path string) iter.Seq2[Version, error] {
+		return func(yield func(Version, error) bool) {
+			i, _ := slices.BinarySearchFunc(r, path, func(v Version, path string) int { return strings.Compare(v.Path, path) })
+			for _, v := range r[i:] {
+				if !yield(v, nil) {
+					return
+				}
+			}
+		}
+	})
 }
 
-func (r replayed) Head(ctx context.Context, path string) (Version, error) {
-	if i := r.from(path); i < len(r) && r[i].Path == path {
-		return r[i], ctx.Err()
+// Sorted is a State that is made of one function: it yields what lived at a path and at
+// all that are behind it, in byte order.
+type Sorted func(ctx context.Context, path string) iter.Seq2[Version, error]
+
+// from yields what s does, and the error of a context that has ended.
+func (s Sorted) from(ctx context.Context, path string) iter.Seq2[Version, error] {
+	return func(yield func(Version, error) bool) {
+		if err := ctx.Err(); err != nil {
+			yield(Version{}, err)
+			return
+		}
+		for v, err := range s(ctx, path) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if !yield(v, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Head is part of State.
+func (s Sorted) Head(ctx context.Context, path string) (Version, error) {
+	for v, err := range s.from(ctx, path) {
+		if err != nil {
+			return Version{}, err
+		}
+		if v.Path == path {
+			return v, nil
+		}
+		break
 	}
 	return Version{}, fmt.Errorf("%s: %w", path, ErrNotFound)
 }
 
-func (r replayed) Heads(ctx context.Context, prefix, after string) iter.Seq2[Version, error] {
+// Heads is part of State.
+func (s Sorted) Heads(ctx context.Context, prefix, after string) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
-		if v, err := r.Head(ctx, prefix); err == nil && prefix > after && !yield(v, nil) {
+		v, err := s.Head(ctx, prefix)
+		switch {
+		case err != nil && !errors.Is(err, ErrNotFound):
+			yield(Version{}, err)
+			return
+		case err == nil && prefix > after && !yield(v, nil):
 			return
 		}
-		r.below(ctx, strings.TrimSuffix(prefix, "/")+"/", after)(yield)
-	}
-}
-
-// below yields the versions whose paths begin with a directory's, with its slash, and
-// are behind after.
-func (r replayed) below(ctx context.Context, dir, after string) iter.Seq2[Version, error] {
-	return func(yield func(Version, error) bool) {
-		for _, v := range r[r.from(max(dir, after+"\x00")):] {
-			if !strings.HasPrefix(v.Path, dir) {
-				return
-			}
-			if err := ctx.Err(); err != nil {
-				yield(Version{}, err)
-				return
-			}
-			if !yield(v, nil) {
+		below := strings.TrimSuffix(prefix, "/") + "/"
+		for v, err := range s.from(ctx, max(below, after+"\x00")) {
+			if err == nil && !strings.HasPrefix(v.Path, below) || !yield(v, err) {
 				return
 			}
 		}
 	}
 }
 
-func (r replayed) Children(ctx context.Context, dir string) iter.Seq2[Version, error] {
+// Children is part of State. Behind the first version in a subdirectory it begins anew.
+func (s Sorted) Children(ctx context.Context, dir string) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
-		dir := strings.TrimSuffix(dir, "/") + "/"
-		last := ""
-		for v, err := range r.below(ctx, dir, "") {
-			name := ""
-			if err == nil {
-				name, _, _ = strings.Cut(v.Path[len(dir):], "/")
-			}
-			if err == nil && (name == "" || name == last) { // the directory itself, or another of the same name
-				continue
-			}
-			last = name
-			if !yield(v, err) {
-				return
+		below := strings.TrimSuffix(dir, "/") + "/"
+		for at := below + "\x00"; at != ""; { // behind the directory itself
+			from := at
+			at = ""
+			for v, err := range s.from(ctx, from) {
+				if err == nil && !strings.HasPrefix(v.Path, below) || !yield(v, err) || err != nil {
+					return
+				}
+				if name, _, deeper := strings.Cut(v.Path[len(below):], "/"); deeper {
+					at = below + name + "0" // what follows the slash
+					break
+				}
 			}
 		}
 	}

@@ -110,3 +110,13 @@ func (c *Conflict) UnmarshalJSON(data []byte) error {
 	*c = Conflict{w.Path, w.Expected, (*Version)(w.Head)}
 	return nil
 }
+
+// EncodeVersion returns the JSON form of a version, which is that of a conflict's head.
+func EncodeVersion(v *Version) ([]byte, error) { return json.Marshal((*wireVersion)(v)) }
+
+// DecodeVersion reads what EncodeVersion writes. It passes over members that it does not
+// know.
+func DecodeVersion(data []byte) (v Version, err error) {
+	err = json.Unmarshal(data, (*wireVersion)(&v))
+	return v, err
+}

@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"versionlog/dynamolog": 2,
 	"versionlog/memlog":    2,
 	"versionlog/logtest":   2,
+	"versionlog/snapshot":  2,
 
 	"cas":        1,
 	"versionlog": 1,
@@ -53,12 +54,13 @@ var floors = map[string]int{
 
 // sideways is what may be imported from the same floor, importer first.
 var sideways = map[[2]string]bool{
-	{"versionlog", "cas"}:                       true,
-	{"internal/fusedev", "internal/mountinfo"}:  true,
-	{"internal/fusedev", "internal/safepath"}:   true,
-	{"internal/safepath", "internal/durable"}:   true,
-	{"internal/safepath", "internal/mountinfo"}: true,
-	{"internal/sqlite", "internal/safepath"}:    true,
+	{"versionlog", "cas"}:                           true,
+	{"internal/fusedev", "internal/mountinfo"}:      true,
+	{"internal/fusedev", "internal/safepath"}:       true,
+	{"internal/safepath", "internal/durable"}:       true,
+	{"internal/safepath", "internal/mountinfo"}:     true,
+	{"internal/sqlite", "internal/safepath"}:        true,
+	{"versionlog/dynamolog", "versionlog/snapshot"}: true,
 }
 
 // backends implement a contract; only package backend names them.
@@ -86,6 +88,7 @@ var owners = map[string][]string{
 	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awssetup", "internal/testing/awstest"},
 	"github.com/alecthomas/kong":     {"cmd/mneme"},
 	"github.com/prometheus/":         {"cmd/mneme"},
+	"github.com/klauspost/compress":  {"versionlog/snapshot"},
 	"golang.org/x/mod":               {"witness"},
 }
 

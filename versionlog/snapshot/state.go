@@ -1,0 +1,136 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"mneme/versionlog"
+)
+
+// State returns the store as it was right after the snapshot's commit. It reads the pages
+// that it needs. Whether that commit is in the history, the caller knows; At makes sure.
+func (s *Snapshot) State() versionlog.State { return versionlog.Sorted(s.from) }
+
+// At returns the store as it was after a commit, seq, that is not before the snapshot's.
+// commits and errors are those of Fold.
+func (s *Snapshot) At(seq uint64, commits iter.Seq2[*versionlog.Commit, error]) (versionlog.State, error) {
+	changed := map[string]*versionlog.Version{}
+	_, err := s.follow(seq, commits, func(c *versionlog.Commit) {
+		for path, v := range c.Heads() {
+			changed[path] = v
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	later := make([]since, 0, len(changed))
+	for path, v := range changed {
+		later = append(later, since{path, v})
+	}
+	slices.SortFunc(later, func(a, b since) int { return strings.Compare(a.path, b.path) })
+	return versionlog.Sorted(func(ctx context.Context, path string) iter.Seq2[versionlog.Version, error] {
+		return overlay(s.from(ctx, path), notBefore(later, path))
+	}), nil
+}
+
+// since is what lives at a path since the snapshot: nil for nothing.
+type since struct {
+	path string
+	head *versionlog.Version
+}
+
+func (s since) key() string { return s.path }
+
+// overlay yields the versions of a state with what has changed since.
+func overlay(state iter.Seq2[versionlog.Version, error], later []since) iter.Seq2[versionlog.Version, error] {
+	return func(yield func(versionlog.Version, error) bool) {
+		later := later
+		next := func(end string) bool { // yields what comes before a path; "" is none
+			for ; len(later) > 0 && (end == "" || later[0].path < end); later = later[1:] {
+				if head := later[0].head; head != nil && !yield(*head, nil) {
+					return false
+				}
+			}
+			return true
+		}
+		for v, err := range state {
+			if err != nil {
+				yield(v, err)
+				return
+			}
+			if !next(v.Path) {
+				return
+			}
+			if len(later) > 0 && later[0].path == v.Path {
+				continue
+			}
+			if !yield(v, nil) {
+				return
+			}
+		}
+		next("")
+	}
+}
+
+// from yields the heads at a path and behind.
+func (s *Snapshot) from(ctx context.Context, path string) iter.Seq2[versionlog.Version, error] {
+	return func(yield func(versionlog.Version, error) bool) {
+		for h, err := range entries(&s.heads, path, func(i int) ([]head, error) { return s.headsOf(ctx, i) }) {
+			if !yield(versionlog.Version(h), err) {
+				return
+			}
+		}
+	}
+}
+
+// cachedPages is how many pages of heads a snapshot keeps at most, of 64 to 256 KB each.
+const cachedPages = 16
+
+// cache are the pages of heads that were read last.
+type cache struct {
+	mu    sync.Mutex // guards what follows; never held during I/O
+	pages []cached   // that of the newest use at the end
+}
+
+type cached struct {
+	number int
+	heads  []head
+}
+
+func (c *cache) get(number int) ([]head, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.pages, func(one cached) bool { return one.number == number })
+	if i < 0 {
+		return nil, false
+	}
+	one := c.pages[i]
+	c.pages = append(slices.Delete(c.pages, i, i+1), one)
+	return one.heads, true
+}
+
+func (c *cache) put(number int, heads []head) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.pages) == cachedPages {
+		c.pages = slices.Delete(c.pages, 0, 1)
+	}
+	c.pages = append(c.pages, cached{number, heads})
+}
+
+// headsOf returns the heads of a page.
+func (s *Snapshot) headsOf(ctx context.Context, number int) ([]head, error) {
+	if heads, ok := s.cache.get(number); ok {
+		return heads, nil
+	}
+	heads, err := read(ctx, s, &s.heads, number, decodeHead)
+	if err != nil {
+		return nil, fmt.Errorf("heads: %w", err)
+	}
+	s.cache.put(number, heads)
+	return heads, nil
+}
