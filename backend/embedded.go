@@ -137,7 +137,10 @@ func (e embedded) openLog(ctx context.Context, opts *Options) (*sqlitelog.Log, e
 	if err := checkFormat(e.dir, opts.Create); err != nil {
 		return nil, fmt.Errorf("%v: %w", e, err)
 	}
-	log, err := sqlitelog.Open(ctx, e.dir, &sqlitelog.Options{ReadOnly: opts.ReadOnly, Refresh: opts.Refresh})
+	log, err := sqlitelog.Open(ctx, e.dir, &sqlitelog.Options{
+		ReadOnly: opts.ReadOnly, Refresh: opts.Refresh,
+		Files: func(storeID string) (sqlitelog.Files, error) { return e.blobFiles(storeID) },
+	})
 	if errors.Is(err, fs.ErrNotExist) { // whoever made the format file was killed right after
 		err = ErrNoStores
 	}

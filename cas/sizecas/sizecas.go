@@ -47,7 +47,8 @@ func (s *Store) Put(ctx context.Context, data []byte) (cas.Digest, error) {
 }
 
 // Get implements cas.Store. A copy that is damaged in one store is no matter
-// while the other has a good one.
+// while the other has a good one. One that moves from large to small meanwhile is
+// found.
 func (s *Store) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
 	data, err := s.small.Get(ctx, d)
 	if err == nil || !errors.Is(err, cas.ErrNotFound) && !errors.Is(err, cas.ErrCorrupt) {
@@ -55,7 +56,7 @@ func (s *Store) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
 	}
 	data, second := s.large.Get(ctx, d)
 	if errors.Is(second, cas.ErrNotFound) {
-		return nil, err
+		return s.small.Get(ctx, d)
 	}
 	return data, second
 }
@@ -74,7 +75,10 @@ func (s *Store) Has(ctx context.Context, d cas.Digest) (bool, error) {
 	if found || err != nil {
 		return found, err
 	}
-	return s.large.Has(ctx, d)
+	if found, err = s.large.Has(ctx, d); found || err != nil {
+		return found, err
+	}
+	return s.small.Has(ctx, d)
 }
 
 // List implements cas.Lister.
@@ -101,7 +105,8 @@ func (s *Store) List(ctx context.Context) iter.Seq2[cas.Digest, error] {
 }
 
 // Delete implements cas.Deleter. A blob that one of the stores could not give
-// up is still there.
+// up is still there. The small one comes last, since a blob may move there.
 func (s *Store) Delete(ctx context.Context, d cas.Digest) error {
-	return errors.Join(s.small.Delete(ctx, d), s.large.Delete(ctx, d))
+	err := s.large.Delete(ctx, d)
+	return errors.Join(err, s.small.Delete(ctx, d))
 }

@@ -13,6 +13,7 @@ type Conn struct {
 	statements map[string]*sqlite3.Stmt // prepared, by their text
 	main       *mainFile
 	rewrite    func(text string) string // nil: statements are as they are given
+	unsynced   bool                     // see Unsynced
 }
 
 // Close closes the connection.
@@ -111,7 +112,7 @@ func (c *Conn) Begin() error { return c.Run(`BEGIN IMMEDIATE`) }
 // Commit makes the transaction durable. Where it fails, the transaction is to be
 // rolled back.
 func (c *Conn) Commit() error {
-	if c.main.ahead == nil {
+	if c.main.ahead == nil || c.unsynced {
 		return c.Run(`COMMIT`)
 	}
 	ahead := c.main.ahead
@@ -131,4 +132,17 @@ func (c *Conn) Rollback() error {
 		return nil
 	}
 	return c.Run(`ROLLBACK`)
+}
+
+// Unsynced calls do, whose transactions are not synced: after a power cut they may be
+// missing, never without those that came after them. The next one that is synced makes
+// them durable, too.
+func (c *Conn) Unsynced(do func() error) error {
+	if err := c.Run(`PRAGMA synchronous = NORMAL`); err != nil {
+		return errors.Join(err, c.Run(synchronous))
+	}
+	c.unsynced = true // gathering ends with a sync
+	err := do()
+	c.unsynced = false
+	return errors.Join(err, c.Run(synchronous))
 }

@@ -27,7 +27,10 @@ const KeptWriteAhead = 32 << 20
 // settings hold for every connection. What is deleted is overwritten with zeroes,
 // so that nobody finds it in free pages. Locks are not waited for: SQLite's own
 // waiting cannot be interrupted.
-var settings = fmt.Sprintf(`PRAGMA cache_size = -512; PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; PRAGMA journal_size_limit = %d`, KeptWriteAhead)
+var settings = fmt.Sprintf(`PRAGMA cache_size = -512; %s; PRAGMA secure_delete = ON; PRAGMA journal_size_limit = %d`, synchronous, KeptWriteAhead)
+
+// synchronous makes every transaction durable.
+const synchronous = `PRAGMA synchronous = FULL`
 
 // Row is a row that a statement has come to. Columns count from 0; the memory of
 // raw ones is SQLite's, until the statement goes on.

@@ -56,7 +56,7 @@ func (b *Blobs) Put(ctx context.Context, data []byte) (cas.Digest, error) {
 
 // Delete implements cas.Deleter.
 func (b *Blobs) Delete(ctx context.Context, d cas.Digest) error {
-	err := b.write(ctx, func(w *writer, num int64) error { return w.run(dropBlob, num, d[:]) })
+	err := b.write(ctx, func(w *writer, num int64) error { return b.remove(ctx, w, num, d) })
 	if err != nil && !errors.Is(err, versionlog.ErrNotFound) {
 		return fmt.Errorf("delete %v: %w", d, err)
 	}
@@ -91,17 +91,19 @@ func (b *Blobs) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
 
 func (b *Blobs) read(ctx context.Context, d cas.Digest) ([]byte, error) {
 	data, err := b.one(ctx, blobData, d)
+	damaged := err == nil && cas.Sum(data) != d
+	if errors.Is(err, versionlog.ErrNotFound) || damaged {
+		data, err = b.unpack(ctx, d)
+	}
 	switch {
-	case errors.Is(err, versionlog.ErrNotFound):
+	case damaged && errors.Is(err, cas.ErrNotFound):
+		return nil, cas.ErrCorrupt
+	case errors.Is(err, versionlog.ErrNotFound): // the store
 		return nil, cas.ErrNotFound
 	case errors.Is(err, versionlog.ErrCorrupt): // pages of the database
 		return nil, fmt.Errorf("%w: %w", cas.ErrCorrupt, err)
-	case err != nil:
-		return nil, err
-	case cas.Sum(data) != d:
-		return nil, cas.ErrCorrupt
 	}
-	return data, nil
+	return data, err
 }
 
 // batchSize is how many blobs one transaction reads. Its locks cost as much as a
@@ -114,7 +116,7 @@ func (b *Blobs) BatchSize() int { return batchSize }
 // GetBatch implements cas.BatchGetter.
 func (b *Blobs) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
 	all := make([][]byte, len(ds))
-	num, ok, err := b.ready(ctx)
+	num, ok, err := b.ready(ctx, blobsFormat)
 	if err != nil || !ok {
 		return all
 	}
@@ -156,6 +158,9 @@ func readBatch(c *sqlite.Conn, store int64, ds []cas.Digest, into [][]byte) erro
 func (b *Blobs) Has(ctx context.Context, d cas.Digest) (bool, error) {
 	_, err := b.one(ctx, blobThere, d)
 	if errors.Is(err, versionlog.ErrNotFound) {
+		_, err = b.one(ctx, packedThere, d)
+	}
+	if errors.Is(err, versionlog.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
@@ -164,41 +169,54 @@ func (b *Blobs) Has(ctx context.Context, d cas.Digest) (bool, error) {
 	return true, nil
 }
 
-// List implements cas.Lister.
+// List implements cas.Lister: first those that are whole, then those that are packed.
 func (b *Blobs) List(ctx context.Context) iter.Seq2[cas.Digest, error] {
-	pages := paged(pageRows, func(last *cas.Digest, room []cas.Digest) ([]cas.Digest, error) {
-		after := []byte{}
-		if last != nil {
-			after = last[:]
-		}
-		num, ok, err := b.ready(ctx)
-		if err != nil || !ok {
-			return nil, err
-		}
-		return queryInto(ctx, room, b.log.db, blobsAfter(pageRows), scanDigest, num, after)
-	})
 	return func(yield func(cas.Digest, error) bool) {
-		for d, err := range pages {
-			if errors.Is(err, versionlog.ErrNotFound) {
-				return
-			}
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
-				yield(cas.Digest{}, fmt.Errorf("list: %w", err))
-				return
-			}
-			if !yield(d, nil) {
-				return
+		for _, part := range []struct {
+			format int
+			text   string
+		}{{blobsFormat, blobsAfter(pageRows)}, {packedFormat, packedAfter(pageRows)}} {
+			for d, err := range b.listed(ctx, part.format, part.text) {
+				if errors.Is(err, versionlog.ErrNotFound) {
+					return
+				}
+				if err == nil {
+					err = ctx.Err()
+				}
+				if err != nil {
+					yield(cas.Digest{}, fmt.Errorf("list: %w", err))
+					return
+				}
+				if !yield(d, nil) {
+					return
+				}
 			}
 		}
 	}
 }
 
+// listed yields what a statement reads page by page, in a database of a format.
+func (b *Blobs) listed(ctx context.Context, format int, text string) iter.Seq2[cas.Digest, error] {
+	return paged(pageRows, func(last *cas.Digest, room []cas.Digest) ([]cas.Digest, error) {
+		after := []byte{0} // before all; SQLite takes a part of an empty one for NULL
+		if last != nil {
+			after = last[:]
+		}
+		num, ok, err := b.ready(ctx, format)
+		if err != nil || !ok {
+			return nil, err
+		}
+		return queryInto(ctx, room, b.log.db, text, scanDigest, num, after)
+	})
+}
+
 // one runs one of the statements that read a blob.
 func (b *Blobs) one(ctx context.Context, text string, d cas.Digest) ([]byte, error) {
-	num, ok, err := b.ready(ctx)
+	format := blobsFormat
+	if text == packedThere {
+		format = packedFormat
+	}
+	num, ok, err := b.ready(ctx, format)
 	if err != nil {
 		return nil, err
 	}
@@ -208,10 +226,10 @@ func (b *Blobs) one(ctx context.Context, text string, d cas.Digest) ([]byte, err
 	return queryOne(ctx, b.log.db, text, scanBytes, num, d[:])
 }
 
-// ready returns what reading takes: the store's number, and whether the database
-// has blobs. A log that is open read-only may be of a format without them, until
+// ready returns what reading takes: the store's number, and whether the database is of
+// a format or a later one. A log that is open read-only may be of an earlier one, until
 // another process brings it to a newer one.
-func (b *Blobs) ready(ctx context.Context) (num int64, ok bool, err error) {
+func (b *Blobs) ready(ctx context.Context, format int) (num int64, ok bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, false, err
 	}
@@ -223,19 +241,21 @@ func (b *Blobs) ready(ctx context.Context) (num int64, ok bool, err error) {
 		num = s.num
 		b.num.Store(num)
 	}
-	if b.log.hasBlobs.Load() {
+	if b.log.format.Load() >= int64(format) {
 		return num, true, nil
 	}
-	var format int
+	var found int
 	err = retryBusy(ctx, func() error {
 		return b.log.db.With(ctx, func(c *sqlite.Conn) (err error) {
-			format, err = readFormat(c, b.log.root.Name())
+			found, err = readFormat(c, b.log.root.Name())
 			return err
 		})
 	})
-	ok = err == nil && format >= blobsFormat
-	b.log.hasBlobs.Store(ok)
-	return num, ok, err
+	if err != nil {
+		return num, false, err
+	}
+	b.log.format.Store(int64(found))
+	return num, found >= format, nil
 }
 
 const (
@@ -246,6 +266,14 @@ const (
 // blobsAfter reads so many digests above one.
 func blobsAfter(limit int) string {
 	return `SELECT sha256 FROM blobs WHERE store = ? AND sha256 > ? ORDER BY sha256 LIMIT ` + strconv.Itoa(limit)
+}
+
+// packedAfter reads so many digests above one, of contents that are packed and not in
+// the table blobs, by the index packed_content.
+func packedAfter(limit int) string {
+	return `SELECT sha256 FROM packed p WHERE store = ?1 AND substr(sha256, 1, 8) >= substr(?2, 1, 8) AND sha256 > ?2 AND data IS NOT NULL
+		AND NOT EXISTS (SELECT 1 FROM blobs b WHERE b.store = p.store AND b.sha256 = p.sha256)
+		ORDER BY substr(sha256, 1, 8), sha256 LIMIT ` + strconv.Itoa(limit)
 }
 
 // bytesIn returns the bytes of a row's column, which are never nil.

@@ -293,7 +293,7 @@ func (c *checker) strays(ctx context.Context) error {
 // contents verifies the contents of no version.
 func (c *checker) contents(ctx context.Context) error {
 	blobs := c.log.Blobs(c.store.ID)
-	if _, ok, err := blobs.ready(ctx); err != nil || !ok {
+	if _, ok, err := blobs.ready(ctx, blobsFormat); err != nil || !ok {
 		return err
 	}
 	keys := paged(pageRows, func(last *cas.Digest, room []cas.Digest) ([]cas.Digest, error) {

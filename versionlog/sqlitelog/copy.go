@@ -85,6 +85,7 @@ func copyDatabase(ctx context.Context, db *sqlite.DB, path string, progress func
 	if err != nil {
 		return err
 	}
+	_ = conn.Script(incremental) // the copy is to be; of the database itself only an empty one can become so
 	var total int64
 	err = retryBusy(ctx, func() (err error) {
 		total, err = conn.Size()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -144,12 +145,19 @@ func TestDiskFull(t *testing.T) {
 func TestCorruptPages(t *testing.T) {
 	dir, s := newLog(t)
 	path := filepath.Join(dir, databaseName)
+	roots := texts(t, raw(t, dir), `SELECT rootpage FROM sqlite_schema WHERE rootpage > 0`)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range data[4096:] { // all but the first page
-		data[4096+i] = 0xee
+	for _, root := range roots { // all but those of the definitions, without which nothing is opened
+		page, err := strconv.Atoi(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 4096 {
+			data[(page-1)*4096+i] = 0xee
+		}
 	}
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)

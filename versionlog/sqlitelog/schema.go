@@ -28,6 +28,8 @@ const (
 	eventsFormat = 5
 	// pastFormat is the first format that has an index of what came to each path.
 	pastFormat = 4
+	// packedFormat is the first format that has the table packed.
+	packedFormat = 5
 )
 
 //go:embed schema-v1.sql
@@ -130,6 +132,10 @@ func bringSchema(ctx context.Context, path string) error {
 }
 
 func bringIn(ctx context.Context, conn *sqlite.Conn, dir string) error {
+	// It says so to an empty file only: others keep their size when they hold less.
+	if err := retryBusy(ctx, func() error { return translate(conn.Script(incremental)) }); err != nil {
+		return err
+	}
 	if err := retryBusy(ctx, func() error { return translate(conn.Begin()) }); err != nil {
 		return err
 	}

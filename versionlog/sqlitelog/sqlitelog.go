@@ -40,6 +40,10 @@ type Options struct {
 	ReadOnly bool             // refuse commits and changes of stores with versionlog.ErrReadOnly
 	Refresh  time.Duration    // how often Wait looks by itself, should events be missing; 0 is 1 s
 	Now      func() time.Time // the clock that stamps commits; nil is time.Now
+
+	// Files opens the contents of a store that the log does not keep itself: those of
+	// the past are packed into the log, and removed there. Nil: there are none.
+	Files func(storeID string) (Files, error)
 }
 
 // Log is a versionlog.Log in a directory.
@@ -54,7 +58,9 @@ type Log struct {
 	refresh time.Duration
 	now     func() time.Time
 
-	hasBlobs atomic.Bool // the database is known to be of a format that has them
+	format atomic.Int64                        // of the database, or an earlier one
+	files  func(storeID string) (Files, error) // nil: there are none
+	packer *packer                             // nil when read-only
 }
 
 var _ versionlog.Log = (*Log)(nil)
@@ -68,7 +74,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*Log, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	l := &Log{refresh: opts.Refresh, now: opts.Now}
+	l := &Log{refresh: opts.Refresh, now: opts.Now, files: opts.Files}
 	if l.refresh <= 0 {
 		l.refresh = time.Second
 	}
@@ -106,7 +112,11 @@ func (l *Log) open(ctx context.Context, dir string, readOnly bool) error {
 		return err
 	}
 	l.tips = openTips(l.root)
-	return l.changes.openForTouch()
+	if err := l.changes.openForTouch(); err != nil {
+		return err
+	}
+	l.packer = startPacker(l)
+	return nil
 }
 
 // prepareFiles leaves a directory with a database that this mneme understands;
@@ -165,9 +175,10 @@ func (l *Log) path(name string) string { return filepath.Join(l.root.Name(), nam
 // database does not yet touch the file.
 func database(path string, readOnly bool) *sqlite.DB { return sqlite.New(path, readOnly, maxReaders) }
 
-// Close releases the database and ends the watch for changes.
+// Close releases the database and ends packing and the watch for changes.
 func (l *Log) Close() error {
 	var errs []error
+	l.packer.close()
 	if l.changes != nil {
 		errs = append(errs, l.changes.close())
 	}

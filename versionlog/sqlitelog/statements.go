@@ -42,7 +42,9 @@ const (
 	highestNumber = `SELECT seq FROM sqlite_sequence WHERE name = 'stores'`
 
 	contentsElsewhere = `SELECT DISTINCT v.sha256 FROM versions v WHERE v.store = ? AND v.sha256 IS NOT NULL
-		AND NOT EXISTS (SELECT 1 FROM blobs b WHERE b.store = v.store AND b.sha256 = v.sha256)`
+		AND NOT EXISTS (SELECT 1 FROM blobs b WHERE b.store = v.store AND b.sha256 = v.sha256)
+		AND NOT EXISTS (SELECT 1 FROM packed p WHERE p.store = v.store AND substr(p.sha256, 1, 8) = substr(v.sha256, 1, 8)
+			AND p.sha256 = v.sha256 AND p.data IS NOT NULL)`
 )
 
 // historyBefore reads so many versions of a memory below a sequence number.

@@ -152,6 +152,7 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 		l.stores.advance(&before, s)
 		l.recent.add(c)
 		l.changes.touch()
+		l.packer.committed()
 	}
 	return c, nil
 }

@@ -70,3 +70,31 @@ CREATE INDEX versions_left ON versions ( -- what freed each path
 ) WHERE op IN ('deleted', 'renamed');
 
 CREATE INDEX versions_path ON versions (store, path, seq);
+
+CREATE TABLE packed (
+  id     INTEGER PRIMARY KEY,
+  store  INTEGER NOT NULL,
+  sha256 BLOB    NOT NULL,
+  base   INTEGER, -- the row whose bytes are the dictionary of data; NULL is none
+  place  INTEGER NOT NULL, -- in its tree; 0 is the root
+  data   BLOB -- a frame of zstd; NULL marks a content that others lean on and that is whole
+) STRICT;
+
+CREATE INDEX packed_content ON packed (store, substr(sha256, 1, 8));
+
+CREATE INDEX packed_base ON packed (base) WHERE base IS NOT NULL;
+
+CREATE INDEX versions_content ON versions (store, substr(sha256, 1, 8));
+
+CREATE TABLE packing (
+  store INTEGER PRIMARY KEY,
+  seq   INTEGER NOT NULL, -- what the versions before this one have replaced is packed
+  ord   INTEGER NOT NULL,
+  gone  INTEGER NOT NULL -- how many contents were removed for good
+) STRICT;
+
+CREATE TABLE files_left ( -- files whose contents are packed, to be removed
+  store  INTEGER NOT NULL,
+  sha256 BLOB    NOT NULL,
+  PRIMARY KEY (store, sha256)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,254 @@
+package sqlitelog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"mneme/cas"
+	"mneme/cas/memcas"
+	"mneme/cas/sizecas"
+	"mneme/internal/sqlite"
+	"mneme/versionlog"
+)
+
+// packAll packs and shrinks until nothing is left to do.
+func packAll(t testing.TB, l *Log) {
+	t.Helper()
+	for {
+		worked, err := l.packer.step(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !worked {
+			break
+		}
+	}
+	for {
+		worked, err := l.shrink(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !worked {
+			break
+		}
+	}
+	l.writer.checkpoint(t.Context(), "TRUNCATE")
+}
+
+// words is text of so many bytes, which compresses to about the half.
+func words(r *rand.Rand, n int) []byte {
+	var b bytes.Buffer
+	for b.Len() < n {
+		for range 2 + r.IntN(8) {
+			b.WriteByte(byte('a' + r.IntN(26)*r.IntN(26)/26))
+		}
+		b.WriteByte(" \n"[r.IntN(12)/11])
+	}
+	return b.Bytes()[:n]
+}
+
+// dirSize is how many bytes the files of a directory have.
+func dirSize(t testing.TB, dir string) (total int64) {
+	t.Helper()
+	err := filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() {
+			total += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return total
+}
+
+// checkPacked makes sure that every content of a store's versions can be read and
+// verified, that heads are whole, that chains end, and that fsck finds nothing.
+func checkPacked(t testing.TB, l *Log, storeID string) {
+	t.Helper()
+	ctx := t.Context()
+	b := cas.Store(l.Blobs(storeID))
+	if files, _ := l.filesOf(storeID); files != nil {
+		b = sizecas.New(l.Blobs(storeID), MaxContent, files.(sizecas.Backend))
+	}
+	for c, err := range l.Commits(ctx, storeID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range c.Versions {
+			if v.Digest.IsZero() {
+				continue
+			}
+			if _, err := b.Get(ctx, v.Digest); err != nil {
+				t.Fatalf("commit %d, %s: %v", c.Seq, v.Path, err)
+			}
+		}
+	}
+	for v, err := range l.Heads(ctx, storeID, "/", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		num, _, err := l.Blobs(storeID).ready(ctx, packedFormat)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := l.filesOf(storeID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &contents{source: l.db, store: num, files: files}
+		if _, _, err := c.whole(ctx, v.Digest); err != nil {
+			t.Errorf("the head at %s is not whole: %v", v.Path, err)
+		}
+	}
+	rows, err := queryAll(ctx, l.db, packedColumns, scanPacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byID := map[int64]packed{}
+	for _, row := range rows {
+		byID[row.id] = row
+	}
+	for _, row := range rows {
+		n := 0
+		for at := row; at.frame != nil; at = byID[at.base] {
+			if n++; at.base == 0 {
+				break
+			}
+		}
+		if n > maxChain {
+			t.Errorf("%v takes %d frames", row.digest, n)
+		}
+	}
+	for _, check := range []func(report func(Problem)) error{
+		func(r func(Problem)) error { return l.Check(ctx, storeID, r) },
+		func(r func(Problem)) error { return l.CheckDatabase(ctx, r) },
+	} {
+		if err := check(func(p Problem) { t.Errorf("%+v", p) }); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestAppendsAreSmall: a file of 100 KB that grows by a byte a thousand times takes
+// little more than once its size, and the records of the commits.
+func TestAppendsAreSmall(t *testing.T) {
+	dir := t.TempDir()
+	l := openTest(t, dir, nil)
+	s := addStore(t, l, "s")
+	text := words(rand.New(rand.NewPCG(1, 1)), 100_000)
+	for range 1000 {
+		text = append(text, 'x')
+		commitContent(t, l, s.ID, "/log.md", string(text))
+	}
+	packAll(t, l)
+	checkPacked(t, l, s.ID)
+	size, contents := dirSize(t, dir), contentBytes(t, l)
+	t.Logf("%d bytes, of which contents %d", size, contents)
+	if size > 1600<<10 || contents > 200_000 {
+		t.Errorf("%d bytes, of which contents %d", size, contents)
+	}
+}
+
+// contentBytes is how many bytes the contents take in the database.
+func contentBytes(t testing.TB, l *Log) int64 {
+	t.Helper()
+	n, err := queryOne(t.Context(), l.db, `SELECT (SELECT coalesce(sum(length(data) + 32), 0) FROM blobs) +
+		(SELECT coalesce(sum(length(data) + 36), 0) FROM packed)`, func(row *sqlite.Row) (int64, error) { return row.ColumnInt64(0), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// isRefusal reports whether a commit says what is not possible.
+func isRefusal(err error) bool {
+	return errors.Is(err, versionlog.ErrConflict) || errors.Is(err, versionlog.ErrOverlap) || errors.Is(err, versionlog.ErrInvalid)
+}
+
+// edited returns a text with a few words changed.
+func edited(r *rand.Rand, data []byte) []byte {
+	at := r.IntN(len(data) + 1)
+	end := min(at+r.IntN(20), len(data))
+	return slices.Concat(data[:at], words(r, 1+r.IntN(30)), data[end:])
+}
+
+// TestPackedAtRandom has several logs on one database commit, take back, copy, rename,
+// delete and pack at random. Every content stays what it is, heads are whole, and chains
+// end.
+func TestPackedAtRandom(t *testing.T) {
+	for seed := range 6 {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { packAtRandom(t, rand.New(rand.NewPCG(uint64(seed), 1))) })
+	}
+}
+
+func packAtRandom(t *testing.T, r *rand.Rand) {
+	dir := t.TempDir()
+	files := memcas.New()
+	opts := &Options{Files: func(string) (Files, error) { return files, nil }}
+	logs := []*Log{openTest(t, dir, opts), openTest(t, dir, opts), openTest(t, dir, opts)}
+	s := addStore(t, logs[0], "s")
+	var past [][]byte
+	paths := []string{"/a", "/b", "/c", "/d/e"}
+	draw := func(of ...string) string { return of[r.IntN(len(of))] }
+	for range 150 {
+		l := logs[r.IntN(len(logs))]
+		path := draw(paths...)
+		change := versionlog.Change{Action: versionlog.Put, Path: path, Expect: versionlog.ExpectAny()}
+		switch draw("edit", "edit", "edit", "edit", "edit", "edit", "repeat", "new", "large", "rename", "delete", "pack", "pack", "other") {
+		case "edit":
+			data := []byte("first")
+			if head, err := l.Head(t.Context(), s.ID, path); err == nil {
+				if data, err = sizecas.New(l.Blobs(s.ID), MaxContent, files).Get(t.Context(), head.Digest); err != nil {
+					t.Fatalf("head of %s: %v", path, err)
+				}
+			}
+			change.Content = edited(r, data)
+		case "repeat":
+			if len(past) == 0 {
+				continue
+			}
+			change.Content = past[r.IntN(len(past))]
+		case "new":
+			change.Content = words(r, 100+r.IntN(3000))
+		case "large":
+			change.Content = words(r, MaxContent+r.IntN(1000))
+		case "rename":
+			change = versionlog.Change{Action: versionlog.Rename, Path: path, To: draw(paths...), Expect: versionlog.ExpectAny()}
+		case "delete":
+			change.Action = versionlog.Remove
+		case "other": // as somebody who writes a content that becomes no head
+			if _, err := l.Blobs(s.ID).Put(t.Context(), words(r, 500)); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		case "pack":
+			if _, err := l.packer.step(t.Context(), 1); err != nil {
+				t.Fatalf("pack: %v", err)
+			}
+			continue
+		}
+		if change.Content != nil {
+			past = append(past, change.Content)
+			change.Digest, change.Size = cas.Sum(change.Content), int64(len(change.Content))
+			if len(change.Content) > MaxContent {
+				if _, err := files.Put(t.Context(), change.Content); err != nil {
+					t.Fatal(err)
+				}
+				change.Content = nil
+			}
+		}
+		if _, err := l.Commit(t.Context(), s.ID, &versionlog.Proposal{Key: versionlog.NewKey(), Changes: []versionlog.Change{change}}); err != nil &&
+			!isRefusal(err) {
+			t.Fatal(err)
+		}
+	}
+	packAll(t, logs[0])
+	checkPacked(t, logs[1], s.ID)
+}

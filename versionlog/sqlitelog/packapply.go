@@ -1,0 +1,251 @@
+package sqlitelog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mneme/cas"
+	"mneme/versionlog"
+)
+
+// errMoved says that a slice was planned on what is not the case any more. It is planned
+// anew.
+var errMoved = errors.New("the store has changed since")
+
+const (
+	setProgress = `INSERT INTO packing (store, seq, ord, gone) VALUES (?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET seq = excluded.seq, ord = excluded.ord, gone = excluded.gone`
+	insertPacked = `INSERT INTO packed (store, sha256, base, place, data) VALUES (?, ?, ?, ?, ?)`
+	updatePacked = `UPDATE packed SET base = ?, place = ?, data = ? WHERE id = ?`
+	dropPacked   = `DELETE FROM packed WHERE id = ?`
+	leaveFile    = `INSERT INTO files_left (store, sha256) VALUES (?, ?) ON CONFLICT DO NOTHING`
+	filesLeft    = `SELECT sha256 FROM files_left WHERE store = ?`
+	fileGone     = `DELETE FROM files_left WHERE store = ? AND sha256 = ?`
+)
+
+// unsynced is a transaction that need not be durable, and that does not wait for other
+// processes: errLocked.
+func (w *writer) unsynced(ctx context.Context, fn func(context.Context) error) error {
+	if _, err := w.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer func() { <-w.turn }()
+	return w.conn.Unsynced(func() error {
+		if err := translate(w.conn.Begin()); err != nil {
+			return err
+		}
+		err := fn(context.WithoutCancel(ctx))
+		if err == nil {
+			err = translate(w.conn.Commit())
+		}
+		if err != nil {
+			_ = w.conn.Rollback()
+		}
+		return err
+	})
+}
+
+// apply makes a slice the case. errMoved.
+func (l *Log) apply(ctx context.Context, s *slice) error {
+	transaction := l.writer.unsynced
+	if len(s.files) > 0 { // which are removed then
+		transaction = l.writer.transaction
+	}
+	return transaction(ctx, func(ctx context.Context) error { return l.writer.apply(ctx, s) })
+}
+
+func (w *writer) apply(ctx context.Context, s *slice) error {
+	if err := w.stillHolds(ctx, s); err != nil {
+		return err
+	}
+	for _, row := range s.rows {
+		if err := w.putPacked(ctx, s.store, row); err != nil {
+			return err
+		}
+	}
+	for _, d := range s.gone {
+		if err := w.run(dropBlob, s.store, d[:]); err != nil {
+			return err
+		}
+	}
+	for _, d := range s.files {
+		if err := w.run(leaveFile, s.store, d[:]); err != nil {
+			return err
+		}
+	}
+	for _, data := range s.whole {
+		if err := w.keep(s.store, cas.Sum(data), data); err != nil {
+			return err
+		}
+	}
+	return w.run(setProgress, s.store, s.to.seq, s.to.ord, s.from.removed)
+}
+
+// stillHolds makes sure that a slice may be applied.
+func (w *writer) stillHolds(ctx context.Context, s *slice) error {
+	there, err := exists(queryOne(ctx, w, `SELECT 1 FROM stores WHERE num = ?`, scanMicros, s.store))
+	if err != nil {
+		return err
+	}
+	now, err := progressIn(ctx, w, s.store)
+	if err != nil {
+		return err
+	}
+	if !there || now != s.from {
+		return errMoved
+	}
+	c := &contents{source: w, store: s.store}
+	for _, d := range s.gone {
+		if isHead, err := c.isHead(ctx, d, s.tip); err != nil || isHead {
+			return errors.Join(err, errMoved)
+		}
+	}
+	return nil
+}
+
+// putPacked writes a row as it is planned.
+func (w *writer) putPacked(ctx context.Context, store int64, row *plannedRow) error {
+	c := &contents{source: w, store: store}
+	var base any
+	if !row.base.IsZero() {
+		b, err := c.row(ctx, row.base)
+		if err != nil || b == nil {
+			return errors.Join(err, errMoved)
+		}
+		base = b.id
+	}
+	var frame any // nil is NULL
+	if row.frame != nil {
+		frame = row.frame
+	}
+	old, err := c.row(ctx, row.digest)
+	switch {
+	case err != nil:
+		return err
+	case old == nil:
+		return w.run(insertPacked, store, row.digest[:], base, int64(row.place), frame)
+	case row.frame == nil && old.frame != nil: // no mark, for somebody else has packed it
+		return errMoved
+	}
+	return w.run(updatePacked, base, int64(row.place), frame, old.id)
+}
+
+// remove takes a content away for good. What leans on it leans on what that leant on
+// then. A slice that was planned before is not applied.
+func (b *Blobs) remove(ctx context.Context, w *writer, num int64, d cas.Digest) error {
+	files, err := b.log.filesOf(b.storeID)
+	if err != nil {
+		return err
+	}
+	c := &contents{source: w, store: num, files: files}
+	row, err := c.row(ctx, d)
+	if err != nil {
+		return err
+	}
+	if row != nil {
+		if err := w.leave(ctx, c, row); err != nil {
+			return err
+		}
+	}
+	if err := w.run(dropBlob, num, d[:]); err != nil {
+		return err
+	}
+	now, err := progressIn(ctx, w, num)
+	if err != nil {
+		return err
+	}
+	return w.run(setProgress, num, now.seq, now.ord, now.removed+1)
+}
+
+// leave removes a row, on which nothing leans then.
+func (w *writer) leave(ctx context.Context, c *contents, row *packed) error {
+	leaning, err := queryAll(ctx, w, packedOn, scanPacked, row.id)
+	if err != nil {
+		return err
+	}
+	var base []byte
+	var baseID any
+	if row.base != 0 {
+		under, err := c.rowByID(ctx, row.base)
+		if err == nil && under != nil {
+			if base, err = c.bytes(ctx, under); err == nil {
+				baseID = under.id
+			}
+		}
+		if onlyOther(err) != nil {
+			return err
+		}
+	}
+	for i := range leaning {
+		p := &leaning[i]
+		data, err := c.unpack(ctx, p)
+		if isDamage(err) { // it is lost already
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		frame, err := compress(data, base)
+		if err != nil {
+			return fmt.Errorf("content %v, which leans on it: %w", p.digest, err)
+		}
+		if err := w.run(updatePacked, baseID, int64(p.place), frame, p.id); err != nil {
+			return err
+		}
+	}
+	return w.run(dropPacked, row.id)
+}
+
+// bytes returns the bytes of a row, be it a mark.
+func (c *contents) bytes(ctx context.Context, row *packed) ([]byte, error) {
+	if row.frame == nil {
+		data, _, err := c.whole(ctx, row.digest)
+		return data, err
+	}
+	return c.unpack(ctx, row)
+}
+
+// removeFiles removes the files of a store whose contents are packed.
+func (l *Log) removeFiles(ctx context.Context, num int64, storeID string) error {
+	left, err := queryAll(ctx, l.db, filesLeft, scanDigest, num)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	files, err := l.filesOf(storeID)
+	if err != nil || files == nil {
+		return err
+	}
+	for _, d := range left {
+		if err := l.removeFile(ctx, num, d, files); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeFile removes a file, unless it is a head's again or the frame is not right.
+func (l *Log) removeFile(ctx context.Context, num int64, d cas.Digest, files Files) error {
+	c := &contents{source: l.db, store: num, files: files}
+	isHead, err := c.isHead(ctx, d, 0)
+	if err != nil {
+		return err
+	}
+	row, err := c.row(ctx, d)
+	if err != nil {
+		return err
+	}
+	if !isHead && row != nil && row.frame != nil {
+		if _, err = c.decode(ctx, row, false); err == nil {
+			err = files.Delete(ctx, d)
+		}
+		if onlyOther(err) != nil {
+			return err
+		}
+	}
+	err = l.writer.unsynced(ctx, func(context.Context) error { return l.writer.run(fileGone, num, d[:]) })
+	if errors.Is(err, versionlog.ErrNotFound) {
+		return nil
+	}
+	return err
+}

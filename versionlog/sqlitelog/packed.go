@@ -1,0 +1,241 @@
+package sqlitelog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mneme/cas"
+	"mneme/internal/sqlite"
+	"mneme/versionlog"
+)
+
+// Files are the contents of a store that are not in the database, since they are
+// larger than MaxContent.
+type Files interface {
+	cas.Store
+	cas.Deleter
+}
+
+// A packed is a content of the past as the table packed has it: a frame of zstd,
+// with the bytes of another content, its base, as the dictionary, where that is
+// smaller. The versions of a memory make a tree: the root leans on the memory's
+// head, every other one on an earlier version. That costs one frame more when a new
+// head comes, that of the root. Chains from each version to the next one, as git
+// has them, would grow at their end with each head, and all of them had to be
+// encoded anew.
+//
+// These hold after every transaction:
+//
+//  1. Heads are whole. A content is whole when its bytes are in the table blobs, or
+//     in a file, as they are; a reader looks there first. A commit writes its
+//     contents whole and need not look at packed. What is removed there is no
+//     head's, by the transaction's own look. Where bytes that are packed become a
+//     head's without coming with the commit, packing makes them whole.
+//  2. A content that is packed stays packed, also while it is whole again: others
+//     may lean on it.
+//  3. A base is a row, too. That of a whole content is a mark, without a frame. A mark
+//     gets a frame only when none leans on it any more.
+//  4. Chains end. A row leans on one with a lower place in its tree, or the root on
+//     a mark. See place: no content takes more than maxChain frames.
+//  5. A frame is in the database once it was decoded to the bytes it stands for, and
+//     only the same transaction removes them from blobs. A file goes when that is
+//     durable.
+type packed struct {
+	id     int64
+	digest cas.Digest
+	base   int64 // 0 is none
+	place  place
+	frame  []byte // nil is a mark
+}
+
+// place is a position in a tree, in the order of the history. A content leans on the
+// one whose position has the last digit other than 0 one lower, in base placeBase: of
+// 1, 2 and 3 on the one before, of 8 on 4, of 48 on 32. So a chain is as long as the sum
+// of the digits, and what leans on something far away is rare.
+type place int64
+
+const (
+	placeBase = 4
+	treeSize  = placeBase * placeBase * placeBase * placeBase * placeBase // digits of at most 15 in sum
+
+	// maxChain is how many frames are decoded at most for one content: those of a tree,
+	// whose root leans on a head.
+	maxChain = 16
+
+	// maxLeaning is how many roots lean on one mark: they are encoded anew together.
+	maxLeaning = 16
+)
+
+// base returns the place that p leans on, for all but the root.
+func (p place) base() place {
+	step := place(1)
+	for p%(step*placeBase) == 0 {
+		step *= placeBase
+	}
+	return p - step
+}
+
+const (
+	packedColumns = `SELECT id, sha256, coalesce(base, 0), place, data FROM packed `
+	packedAt      = packedColumns + `WHERE store = ?1 AND substr(sha256, 1, 8) = substr(?2, 1, 8) AND sha256 = ?2`
+	packedByID    = packedColumns + `WHERE id = ?`
+	packedOn      = packedColumns + `WHERE base = ?`
+	packedThere   = `SELECT sha256 FROM packed WHERE store = ?1 AND substr(sha256, 1, 8) = substr(?2, 1, 8) AND sha256 = ?2 AND data IS NOT NULL`
+)
+
+func scanPacked(row *sqlite.Row) (packed, error) {
+	p := packed{id: row.ColumnInt64(0), base: row.ColumnInt64(2), place: place(row.ColumnInt64(3)), frame: row.ColumnBlob(4, nil)}
+	var err error
+	p.digest, err = digestIn(row, 1)
+	if p.frame == nil && !sqlite.IsNull(row, 4) {
+		p.frame = []byte{}
+	}
+	return p, err
+}
+
+// contents reads the contents of a store within a transaction.
+type contents struct {
+	source source // of the transaction
+	store  int64
+	files  Files // nil: there are none
+}
+
+// whole returns the bytes of a content that is whole, and whether a file has them.
+// cas.ErrNotFound, cas.ErrCorrupt.
+func (c *contents) whole(ctx context.Context, d cas.Digest) (data []byte, inFile bool, err error) {
+	data, err = queryOne(ctx, c.source, blobData, scanBytes, c.store, d[:])
+	if err == nil && cas.Sum(data) == d {
+		return data, false, nil
+	}
+	if err != nil && !errors.Is(err, versionlog.ErrNotFound) {
+		return nil, false, err
+	}
+	missing := cas.ErrCorrupt
+	if err != nil {
+		missing = cas.ErrNotFound
+	}
+	if c.files == nil {
+		return nil, false, missing
+	}
+	data, err = c.files.Get(ctx, d)
+	if errors.Is(err, cas.ErrNotFound) {
+		err = missing
+	}
+	return data, err == nil, err
+}
+
+// row returns the row of a content, nil where there is none.
+func (c *contents) row(ctx context.Context, d cas.Digest) (*packed, error) {
+	return c.one(ctx, packedAt, c.store, d[:])
+}
+
+func (c *contents) rowByID(ctx context.Context, id int64) (*packed, error) {
+	return c.one(ctx, packedByID, id)
+}
+
+func (c *contents) one(ctx context.Context, text string, args ...any) (*packed, error) {
+	p, err := queryOne(ctx, c.source, text, scanPacked, args...)
+	if errors.Is(err, versionlog.ErrNotFound) {
+		return nil, nil
+	}
+	return &p, err
+}
+
+// unpack returns the bytes of a row with a frame. cas.ErrCorrupt.
+func (c *contents) unpack(ctx context.Context, p *packed) ([]byte, error) {
+	data, err := c.decode(ctx, p, false)
+	if errors.Is(err, cas.ErrCorrupt) {
+		// Somebody may have put back what one of them leans on.
+		data, err = c.decode(ctx, p, true)
+	}
+	return data, err
+}
+
+// decode decodes a chain of frames; with mended, it begins with the first content that
+// is whole.
+func (c *contents) decode(ctx context.Context, p *packed, mended bool) ([]byte, error) {
+	var chain []*packed
+	var data []byte
+	var err error
+	for link := p; ; {
+		if link.frame == nil || mended && link != p {
+			data, _, err = c.whole(ctx, link.digest)
+			if err == nil {
+				break
+			}
+			if link.frame == nil {
+				return nil, fmt.Errorf("%w: it is kept against %v: %w", cas.ErrCorrupt, link.digest, err)
+			}
+		}
+		if chain = append(chain, link); len(chain) > maxChain {
+			return nil, fmt.Errorf("%w: it is kept against more than %d others", cas.ErrCorrupt, maxChain)
+		}
+		if link.base == 0 {
+			data = nil
+			break
+		}
+		base := link.base
+		if link, err = c.rowByID(ctx, base); err != nil {
+			return nil, err
+		}
+		if link == nil {
+			return nil, fmt.Errorf("%w: it is kept against row %d, which is not there", cas.ErrCorrupt, base)
+		}
+	}
+	for i := len(chain) - 1; i >= 0; i-- {
+		if data, err = decompress(chain[i].frame, data); err != nil {
+			return nil, err
+		}
+	}
+	if cas.Sum(data) != p.digest {
+		return nil, cas.ErrCorrupt
+	}
+	return data, nil
+}
+
+// unpack returns the bytes of a content that is packed. cas.ErrNotFound, cas.ErrCorrupt.
+func (b *Blobs) unpack(ctx context.Context, d cas.Digest) ([]byte, error) {
+	num, ok, err := b.ready(ctx, packedFormat)
+	if err == nil && !ok {
+		err = cas.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	files, err := b.log.filesOf(b.storeID)
+	if err != nil {
+		return nil, err
+	}
+	var data []byte
+	try := func() error {
+		return b.log.db.With(ctx, func(conn *sqlite.Conn) error {
+			return conn.Reading(func() error {
+				c := &contents{source: inTransaction{conn}, store: num, files: files}
+				p, err := c.row(ctx, d)
+				if err == nil && (p == nil || p.frame == nil) {
+					err = cas.ErrNotFound
+				}
+				if err == nil {
+					data, err = c.unpack(ctx, p)
+				}
+				return err
+			})
+		})
+	}
+	err = retryBusy(ctx, func() error { return translate(try()) })
+	if errors.Is(err, cas.ErrCorrupt) {
+		// A file that it leans on may have been packed and removed since the transaction
+		// began.
+		err = retryBusy(ctx, func() error { return translate(try()) })
+	}
+	return data, err
+}
+
+// filesOf returns the files of a store, nil where there are none.
+func (l *Log) filesOf(storeID string) (Files, error) {
+	if l.files == nil {
+		return nil, nil
+	}
+	return l.files(storeID)
+}

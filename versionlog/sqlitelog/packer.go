@@ -1,0 +1,218 @@
+package sqlitelog
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mneme/internal/sqlite"
+	"mneme/versionlog"
+)
+
+// When a log packs. Tests do it themselves.
+var (
+	packQuiet    = 20 * time.Millisecond  // without a commit, after which it packs
+	packPatience = 250 * time.Millisecond // after which it packs a slice beside commits
+	packSettled  = 200 * time.Millisecond // without a commit, after which files are made smaller
+
+	// packAtClose is how many commits a log leaves to the next process, that ends too
+	// early to pack.
+	packAtClose int64 = 4
+)
+
+const (
+	// packRetry is how soon it tries again what failed, such as on a full disk.
+	packRetry = time.Minute
+
+	// persistAfter is how many versions the cursor in the database may stay behind where
+	// nothing had to be changed.
+	persistAfter = 16
+)
+
+// packer packs what commits leave, behind them: one goroutine of a log. A slice is
+// planned while others write. It takes the writers' turn for a few milliseconds, and
+// not while commits follow closely on one another, or only now and then.
+type packer struct {
+	log  *Log
+	wake chan struct{}
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	last  atomic.Int64     // when this log made its last commit, or was opened, in nanoseconds since 1970
+	wrote atomic.Bool      // it has made one
+	ahead map[int64]cursor // of stores by number, of the goroutine
+}
+
+func startPacker(l *Log) *packer {
+	ctx, stop := context.WithCancel(context.Background())
+	p := &packer{log: l, wake: make(chan struct{}, 1), stop: stop, ahead: map[int64]cursor{}}
+	p.last.Store(time.Now().UnixNano())
+	p.wake <- struct{}{}
+	p.done.Go(func() { p.run(ctx) })
+	return p
+}
+
+// committed says that this log has made a commit.
+func (p *packer) committed() {
+	p.last.Store(time.Now().UnixNano())
+	p.wrote.Store(true)
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close ends packing. A log that has committed and leaves much packs one slice.
+func (p *packer) close() {
+	if p == nil {
+		return
+	}
+	p.stop()
+	p.done.Wait()
+	if !p.wrote.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if worked, _ := p.step(ctx, packAtClose); worked {
+		_, _ = p.log.shrink(ctx)
+	}
+}
+
+func (p *packer) run(ctx context.Context) {
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.wake:
+		case <-again:
+		}
+		again = nil
+		for p.calm(ctx) {
+			worked, err := p.step(ctx, 1)
+			if err != nil {
+				again = time.After(packRetry)
+			}
+			if err != nil || !worked {
+				break
+			}
+		}
+		p.settle(ctx)
+	}
+}
+
+// calm waits for a pause between commits, with patience. False: ctx has ended.
+func (p *packer) calm(ctx context.Context) bool {
+	for began := time.Now(); ; {
+		since := time.Since(time.Unix(0, p.last.Load()))
+		if since >= packQuiet || time.Since(began) >= packPatience {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(packQuiet - since):
+		}
+	}
+}
+
+// backlog is a store that has something to pack, maybe.
+type backlog struct {
+	num  int64
+	id   string
+	tip  int64
+	from cursor
+}
+
+const backlogs = `SELECT s.num, s.id, s.tip_seq, coalesce(p.seq, 0), coalesce(p.ord, 0),
+		EXISTS (SELECT 1 FROM files_left f WHERE f.store = s.num)
+	FROM stores s LEFT JOIN packing p ON p.store = s.num`
+
+// step packs one slice of a store that has at least so many commits to pack, and reports
+// whether there was one.
+func (p *packer) step(ctx context.Context, least int64) (bool, error) {
+	type entry struct {
+		backlog
+		files bool
+	}
+	all, err := queryAll(ctx, p.log.db, backlogs, func(row *sqlite.Row) (entry, error) {
+		return entry{backlog{row.ColumnInt64(0), row.ColumnText(1), row.ColumnInt64(2), cursor{row.ColumnInt64(3), row.ColumnInt64(4)}}, row.ColumnInt(5) != 0}, nil
+	})
+	if err != nil {
+		return false, err
+	}
+	for _, b := range all {
+		if b.files {
+			if err := p.log.removeFiles(ctx, b.num, b.id); err != nil {
+				return false, err
+			}
+		}
+		if ahead := p.ahead[b.num]; b.from.before(ahead) {
+			b.from = ahead
+		}
+		if b.tip-b.from.seq+1 >= least && b.tip > 0 {
+			return p.slice(ctx, &b.backlog)
+		}
+	}
+	return false, nil
+}
+
+// slice packs one slice of a store.
+func (p *packer) slice(ctx context.Context, b *backlog) (bool, error) {
+	l := p.log
+	files, err := l.filesOf(b.id)
+	if err != nil {
+		return false, err
+	}
+	var s *slice
+	err = l.db.With(ctx, func(c *sqlite.Conn) error {
+		return c.Reading(func() (err error) {
+			s, err = plan(ctx, inTransaction{c}, b.num, files, p.ahead[b.num])
+			return err
+		})
+	})
+	if errors.Is(err, versionlog.ErrNotFound) { // the store
+		return false, nil
+	}
+	if err != nil {
+		return false, translate(err)
+	}
+	if !s.empty() || s.to.seq-s.from.seq >= persistAfter {
+		err = l.apply(ctx, s)
+	}
+	if errors.Is(err, errMoved) {
+		return true, nil
+	}
+	if err == nil {
+		p.ahead[b.num] = s.to
+		if len(s.files) > 0 {
+			err = l.removeFiles(ctx, b.num, b.id)
+		}
+	}
+	return err == nil, err
+}
+
+// settle makes the files smaller when nobody has committed for a while.
+func (p *packer) settle(ctx context.Context) {
+	for {
+		last := p.last.Load()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(packSettled - time.Since(time.Unix(0, last))):
+		}
+		if p.last.Load() != last {
+			return
+		}
+		if worked, err := p.log.shrink(ctx); err != nil || !worked {
+			break
+		}
+	}
+	if info, err := os.Stat(p.log.path(databaseName + sqlite.WriteAheadSuffix)); err == nil && info.Size() > keptAhead {
+		p.log.writer.checkpoint(ctx, "TRUNCATE")
+	}
+}

@@ -1,0 +1,333 @@
+package sqlitelog
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"mneme/cas"
+	"mneme/cas/memcas"
+	"mneme/internal/sqlite"
+	"mneme/versionlog"
+)
+
+// versionsOf commits so many versions of a file and returns their contents.
+func versionsOf(t testing.TB, l *Log, storeID, path string, n int) (all []string) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(uint64(n), 3))
+	text := words(r, 3000)
+	for range n {
+		text = edited(r, text)
+		all = append(all, string(text))
+		if _, err := l.Commit(t.Context(), storeID, withContent(path, string(text), versionlog.ExpectAny())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// rowOf returns the row of a content, which must be packed.
+func rowOf(t testing.TB, l *Log, storeID, content string) *packed {
+	t.Helper()
+	num, _, err := l.Blobs(storeID).ready(t.Context(), packedFormat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &contents{source: l.db, store: num}
+	row, err := c.row(t.Context(), cas.Sum([]byte(content)))
+	if err != nil || row == nil || row.frame == nil {
+		t.Fatalf("row is %+v, %v; want one with a frame", row, err)
+	}
+	return row
+}
+
+// TestDeepChain: the place with the longest chain takes as many frames as there may be.
+func TestDeepChain(t *testing.T) {
+	deepest := place(0)
+	for p := place(1); p < treeSize; p++ {
+		links := 1 // of the root to a head
+		for at := p; at != 0; at = at.base() {
+			links++
+		}
+		if links > maxChain {
+			t.Fatalf("place %d takes %d frames", p, links)
+		}
+		if links == maxChain {
+			deepest = p
+		}
+	}
+	if deepest == 0 {
+		t.Errorf("no chain has %d frames", maxChain)
+	}
+}
+
+// TestRemoveContent: what leans on a content that is removed for good stays readable, and
+// the content does not come back by a slice that was planned before.
+func TestRemoveContent(t *testing.T) {
+	dir := t.TempDir()
+	l := openTest(t, dir, nil)
+	s := addStore(t, l, "s")
+	all := versionsOf(t, l, s.ID, "/a", 20)
+	planned, err := plan(t.Context(), l.db, 1, nil, cursor{})
+	if err != nil || planned.empty() {
+		t.Fatalf("%+v, %v", planned, err)
+	}
+	b := l.Blobs(s.ID)
+	if err := b.Delete(t.Context(), cas.Sum([]byte(all[3]))); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.apply(t.Context(), planned); !errors.Is(err, errMoved) {
+		t.Errorf("a slice from before the removal: %v", err)
+	}
+	packAll(t, l)
+	for _, i := range []int{0, 4, 16, 19} { // a root, one that others lean on, and a head
+		if err := b.Delete(t.Context(), cas.Sum([]byte(all[i]))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, content := range all {
+		if slices.Contains([]int{0, 3, 4, 16, 19}, i) {
+			wantNoBlob(t, b, content)
+		} else {
+			wantBlob(t, b, content)
+		}
+	}
+}
+
+// TestDamagedFrame: a frame that does not decode is damage, and so is all that leans on
+// it, until somebody puts the bytes back.
+func TestDamagedFrame(t *testing.T) {
+	dir := t.TempDir()
+	l := openTest(t, dir, nil)
+	s := addStore(t, l, "s")
+	all := versionsOf(t, l, s.ID, "/a", 4)
+	packAll(t, l)
+	b := l.Blobs(s.ID)
+	row := rowOf(t, l, s.ID, all[1])
+	for _, damage := range []string{`data = x'00'`, `data = x'28b52ffd'`, `base = 4711`, `base = id`} {
+		change(t, dir, fmt.Sprintf(`UPDATE packed SET %s WHERE id = %d`, damage, row.id))
+		for _, content := range all[1:3] {
+			if _, err := b.Get(t.Context(), cas.Sum([]byte(content))); !errors.Is(err, cas.ErrCorrupt) {
+				t.Errorf("%s: error is %v", damage, err)
+			}
+		}
+		wantBlob(t, b, all[0])
+		wantBlob(t, b, all[3])
+	}
+	if _, err := b.Put(t.Context(), []byte(all[1])); err != nil {
+		t.Fatal(err)
+	}
+	wantBlob(t, b, all[1])
+	wantBlob(t, b, all[2])
+	// The copy that was put back is not taken for what the frame has.
+	if _, err := l.Commit(t.Context(), s.ID, withContent("/a", all[1], versionlog.ExpectAny())); err != nil {
+		t.Fatal(err)
+	}
+	commitContent(t, l, s.ID, "/a", "short")
+	packAll(t, l)
+	wantBlob(t, b, all[1])
+}
+
+// TestPackOnFullDisk: packing that finds no room changes nothing.
+func TestPackOnFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	l := openTest(t, dir, nil)
+	s := addStore(t, l, "s")
+	all := versionsOf(t, l, s.ID, "/a", 10)
+	limit := func(pages int) {
+		if err := l.writer.conn.Script(fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(t, dir, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	limit(1)
+	_, err := l.packer.step(t.Context(), 1)
+	if err != nil && !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("error is %v", err)
+	}
+	for _, content := range all {
+		wantBlob(t, l.Blobs(s.ID), content)
+	}
+	limit(1 << 30)
+	packAll(t, l)
+	checkPacked(t, l, s.ID)
+}
+
+// TestPackBesideLock: another process that holds the log is not waited for, and a commit
+// that comes in between is seen.
+func TestPackBesideLock(t *testing.T) {
+	dir := t.TempDir()
+	l := openTest(t, dir, nil)
+	s := addStore(t, l, "s")
+	all := versionsOf(t, l, s.ID, "/a", 5)
+	p := hold(t, dir, s.ID)
+	if _, err := l.packer.step(t.Context(), 1); !errors.Is(err, errLocked) {
+		t.Errorf("error is %v", err)
+	}
+	p.in.Close()
+	p.wait(t)
+	planned, err := plan(t.Context(), l.db, 1, nil, cursor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commitContent(t, l, s.ID, "/a", all[0]) // a head again
+	if err := l.apply(t.Context(), planned); !errors.Is(err, errMoved) {
+		t.Errorf("a slice that packs what has become a head: %v", err)
+	}
+	packAll(t, l)
+	checkPacked(t, l, s.ID)
+}
+
+// TestUnsyncedCommitIsSeen: a transaction without a sync is there for other processes,
+// and those after it are synced again.
+func TestUnsyncedCommitIsSeen(t *testing.T) {
+	dir := t.TempDir()
+	l := openTest(t, dir, nil)
+	s := addStore(t, l, "s")
+	all := versionsOf(t, l, s.ID, "/a", 3)
+	if _, err := l.packer.step(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	other := openTest(t, dir, &Options{ReadOnly: true})
+	wantBlob(t, other.Blobs(s.ID), all[0])
+	rowOf(t, other, s.ID, all[0])
+	var level int64
+	err := l.writer.conn.Each(`PRAGMA synchronous`, func(row *sqlite.Row) error {
+		level = row.ColumnInt64(0)
+		return nil
+	})
+	if err != nil || level != 2 {
+		t.Errorf("synchronous is %d, %v", level, err)
+	}
+}
+
+// TestLargeContents: a large content of the past moves from its file into the database,
+// also when the process is killed in between, and back when it is a head's again.
+func TestLargeContents(t *testing.T) {
+	dir := t.TempDir()
+	files := memcas.New()
+	l := openTest(t, dir, &Options{Files: func(string) (Files, error) { return files, nil }})
+	s := addStore(t, l, "s")
+	large := string(words(rand.New(rand.NewPCG(5, 5)), 200_000))
+	commit := func(content string) {
+		t.Helper()
+		if _, err := files.Put(t.Context(), []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		put(t, l, s.ID, "/a", content)
+	}
+	inFile := func(content string) bool {
+		ok, err := files.Has(t.Context(), cas.Sum([]byte(content)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	for i := range 3 {
+		commit(large + fmt.Sprint(i))
+	}
+	planned, err := plan(t.Context(), l.db, 1, files, cursor{})
+	if err == nil {
+		err = l.apply(t.Context(), planned)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !inFile(large + "0") { // as one who was killed here has left it
+		t.Error("a file went before its time")
+	}
+	packAll(t, l)
+	if inFile(large+"0") || inFile(large+"1") || !inFile(large+"2") {
+		t.Error("not the right files are left")
+	}
+	wantBlob(t, l.Blobs(s.ID), large+"0")
+	wantBlob(t, l.Blobs(s.ID), large+"1")
+	put(t, l, s.ID, "/b", large+"1") // by one who knows that the bytes are there
+	packAll(t, l)
+	checkPacked(t, l, s.ID)
+	if n := contentBytes(t, l); n > 250_000 {
+		t.Errorf("contents take %d bytes", n)
+	}
+	if err := l.Blobs(s.ID).Delete(t.Context(), cas.Sum([]byte(large+"1"))); err != nil {
+		t.Fatal(err)
+	}
+	wantNoBlob(t, l.Blobs(s.ID), large+"1")
+	wantBlob(t, l.Blobs(s.ID), large+"0")
+}
+
+// TestPackedCopies: copies and deletions of stores take what is packed along.
+func TestPackedCopies(t *testing.T) {
+	dir := t.TempDir()
+	l := openTest(t, dir, nil)
+	s, other := addStore(t, l, "s"), addStore(t, l, "other")
+	all := versionsOf(t, l, s.ID, "/a", 30)
+	versionsOf(t, l, other.ID, "/a", 30)
+	packAll(t, l)
+	to := t.TempDir()
+	if err := l.CopyTo(t.Context(), to, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := Retain(t.Context(), to, []string{s.ID}); err != nil {
+		t.Fatal(err)
+	}
+	copied := openTest(t, to, nil)
+	checkPacked(t, copied, s.ID)
+	rowOf(t, copied, s.ID, all[7])
+	if elsewhere, err := copied.ContentsElsewhere(t.Context(), s.ID); err != nil || len(elsewhere) != 0 {
+		t.Errorf("contents elsewhere: %v, %v", elsewhere, err)
+	}
+	if err := l.DeleteStore(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	checkPacked(t, l, other.ID)
+	for _, table := range leftTables {
+		if left := texts(t, raw(t, dir), `SELECT count(*) FROM `+table.name+` WHERE store = 1`); left[0] != "0" {
+			t.Errorf("%s rows are left in %s", left[0], table.name)
+		}
+	}
+}
+
+// TestPackedNames: contents that are packed are listed once, wherever they are.
+func TestPackedNames(t *testing.T) {
+	dir := t.TempDir()
+	l := openTest(t, dir, nil)
+	s := addStore(t, l, "s")
+	all := versionsOf(t, l, s.ID, "/a", 30)
+	packAll(t, l)
+	commitContent(t, l, s.ID, "/a", all[4]) // whole and packed
+	seen := map[cas.Digest]int{}
+	for d, err := range l.Blobs(s.ID).List(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[d]++
+	}
+	for i, content := range all {
+		if n := seen[cas.Sum([]byte(content))]; n != 1 {
+			t.Errorf("content %d is listed %d times", i, n)
+		}
+		if has, err := l.Blobs(s.ID).Has(t.Context(), cas.Sum([]byte(content))); err != nil || !has {
+			t.Errorf("content %d: has is %v, %v", i, has, err)
+		}
+	}
+	if len(seen) != len(all) {
+		t.Errorf("%d are listed", len(seen))
+	}
+}
+
+// TestPackedQueries: what packing asks is answered by an index.
+func TestPackedQueries(t *testing.T) {
+	dir, _ := newLog(t)
+	db := raw(t, dir)
+	for _, text := range []string{packedAt, packedByID, packedOn, packedThere, versionsFrom, contentBefore, headOf, headsWith, leaningOn, packedAfter(7)} {
+		for _, step := range planOf(t, db, text) {
+			if strings.HasPrefix(step, "SCAN") && step != "SCAN CONSTANT ROW" && step != "SCAN v" || strings.Contains(step, "TEMP B-TREE FOR ORDER") {
+				t.Errorf("%s: %s", text, step)
+			}
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package sqlitelog
+
+import (
+	"context"
+	"fmt"
+
+	"mneme/internal/sqlite"
+)
+
+// incremental makes a database that is empty, or a copy, one that shrink can make
+// smaller.
+const incremental = `PRAGMA auto_vacuum = INCREMENTAL`
+
+const (
+	// keptFree is how many free pages a database keeps at least, for the commits to
+	// come, or a sixteenth of it; shrinkPages is how many one transaction gives back.
+	keptFree    = 16
+	shrinkPages = 256
+
+	// keptAhead is how many bytes of the write-ahead log stay on disk while nobody
+	// commits.
+	keptAhead = 1 << 20
+)
+
+// shrink makes the database smaller by some of its free pages, and reports whether it
+// did. One of an earlier format keeps its size, but for copies.
+func (l *Log) shrink(ctx context.Context) (bool, error) {
+	type space struct {
+		free, pages int64
+		able        bool
+	}
+	now, err := queryOne(ctx, l.db, `SELECT freelist_count, page_count, auto_vacuum FROM pragma_freelist_count, pragma_page_count, pragma_auto_vacuum`,
+		func(row *sqlite.Row) (space, error) {
+			return space{row.ColumnInt64(0), row.ColumnInt64(1), row.ColumnInt(2) == 2}, nil
+		})
+	spare := now.free - max(keptFree, now.pages/16)
+	if err != nil || !now.able || spare <= 0 {
+		return false, err
+	}
+	err = l.writer.unsynced(ctx, func(context.Context) error {
+		return translate(l.writer.conn.Script(fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, min(spare, shrinkPages))))
+	})
+	return err == nil, err
+}
