@@ -62,5 +62,5 @@ aws-down:        ## stop them; their data stays in .aws/
 	@scripts/aws.sh down
 
 clean:           ## remove what build and test made
-	rm -rf bin
+	rm -rf bin "$${XDG_CACHE_HOME:-$$HOME/.cache}/mneme-tests"
 	go clean -testcache
