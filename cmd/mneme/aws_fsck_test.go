@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// fill gives the place a history worth checking: two stores, five commits.
+// fill gives the place a history worth checking: two stores, seven commits.
 func (p *awsPlace) fill() {
 	p.t.Helper()
 	p.must("two\n", "write", "notes:/a.md")
@@ -19,8 +19,8 @@ func (p *awsPlace) fill() {
 	p.must("", "rm", "other:/x")
 }
 
-const sound = `notes: 3 commits, 3 versions, 1 memory, 2 blobs: no problems
-other: 2 commits, 2 versions, 0 memories, 1 blob: no problems
+const sound = `notes: 4 commits, 3 versions, 1 memory, 2 blobs: no problems
+other: 3 commits, 2 versions, 0 memories, 1 blob: no problems
 `
 
 // TestAWSRebuild: a lost table comes back from the bucket alone.

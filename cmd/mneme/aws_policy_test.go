@@ -30,7 +30,7 @@ func TestAWSPolicies(t *testing.T) {
 		{"diff", "notes:/dir/b.md"}, {"cat", "notes:/dir/b.md"},
 	}
 	writes := [][]string{
-		{"write", "notes:/new"}, {"mv", "notes:/new", "notes:/newer"}, {"rm", "notes:/newer"}, {"restore", "notes:/dir/b.md", "1"}, {"fsck", "notes", "--repair"},
+		{"write", "notes:/new"}, {"mv", "notes:/new", "notes:/newer"}, {"rm", "notes:/newer"}, {"restore", "notes:/dir/b.md", "2"}, {"fsck", "notes", "--repair"},
 	}
 	administration := [][]string{{"store", "create", "more"}, {"store", "delete", "notes", "--yes"}}
 	everywhere := [][]string{{"store", "list"}, {"status"}, {"fsck"}}
