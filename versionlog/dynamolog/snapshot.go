@@ -1,15 +1,14 @@
 package dynamolog
 
 import (
+	"archive/zip"
 	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/gob"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,22 +16,8 @@ import (
 
 	"mneme/internal/durable"
 	"mneme/versionlog"
+	"mneme/versionlog/snapshot"
 )
-
-// snapshotFormat is the number of the format of snapshots. A snapshot of another
-// is ignored.
-const snapshotFormat = 2
-
-// snapshot is what stands at the beginning of a snapshot file. Heads as many as
-// it says follow, and then the SHA-256 of all before it. It is a copy of what
-// the table has, so a file that is lost or damaged costs a walk and no more.
-type snapshot struct {
-	Format   int
-	StoreID  string
-	Creation string
-	Tip      versionlog.Tip
-	Heads    int
-}
 
 // snapshotDir returns the directory of a table's snapshots, "" when there are to
 // be none.
@@ -54,9 +39,9 @@ func (s *store) resume(ctx context.Context) error {
 	if tried || s.log.snapshots == "" {
 		return nil
 	}
-	saved, err := s.readSnapshot()
+	saved, err := s.readSnapshot(ctx)
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
+		if ctx.Err() == nil && !errors.Is(err, fs.ErrNotExist) {
 			s.log.logger.Warn("the local copy of the heads is of no use, reading them again", "store", s.id, "op", "resume", "err", err)
 		}
 		return nil
@@ -113,34 +98,55 @@ func (s *store) adopt(v *view, savedAt uint64) {
 
 func (s *store) snapshotPath() string { return filepath.Join(s.log.snapshots, s.id) }
 
-// readSnapshot returns the view of a snapshot.
-func (s *store) readSnapshot() (*view, error) {
+// openSnapshot opens the snapshot of the store, a copy of what the table has: one that is
+// lost or damaged costs a walk and no more. The file is not needed any longer.
+func (s *store) openSnapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	data, err := os.ReadFile(s.snapshotPath())
 	if err != nil {
 		return nil, err
 	}
-	n := len(data) - sha256.Size
-	if n < 0 || sha256.Sum256(data[:n]) != [sha256.Size]byte(data[n:]) {
-		return nil, fmt.Errorf("%s: %w: it does not match its checksum", s.snapshotPath(), versionlog.ErrCorrupt)
+	files, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", s.snapshotPath(), versionlog.ErrCorrupt, err)
 	}
-	decoder := gob.NewDecoder(bytes.NewReader(data[:n]))
-	var head snapshot
-	if err := decoder.Decode(&head); err != nil {
+	saved, err := snapshot.Open(ctx, snapshot.FromFS(files))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.snapshotPath(), err)
+	}
+	if saved.StoreID != s.id {
+		return nil, fmt.Errorf("%s: it is of store %q", s.snapshotPath(), saved.StoreID)
+	}
+	return saved, nil
+}
+
+// snapshotBefore returns the snapshot of the store if there is one, it is not of a later
+// commit, and all of it is whole.
+func (s *store) snapshotBefore(ctx context.Context, seq uint64) *snapshot.Snapshot {
+	if s.log.snapshots == "" {
+		return nil
+	}
+	saved, err := s.openSnapshot(ctx)
+	if err != nil || saved.Tip.Seq > seq || saved.Check(ctx) != nil {
+		return nil
+	}
+	return saved
+}
+
+// readSnapshot returns the view of the snapshot.
+func (s *store) readSnapshot(ctx context.Context) (*view, error) {
+	saved, err := s.openSnapshot(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if head.Format != snapshotFormat || head.StoreID != s.id {
-		return nil, fmt.Errorf("%s: it has format %d and is of store %s", s.snapshotPath(), head.Format, head.StoreID)
-	}
-	v := newView(&meta{Store: versionlog.Store{ID: s.id}, creation: head.Creation, tip: head.Tip}, s.log.bounds)
-	if head.Heads > v.bounds.heads {
-		return nil, fmt.Errorf("%s: it has %d heads", s.snapshotPath(), head.Heads)
-	}
-	for range head.Heads {
-		one := new(versionlog.Version)
-		if err := decoder.Decode(one); err != nil {
-			return nil, err
+	v := newView(&meta{Store: versionlog.Store{ID: s.id}, creation: saved.Creation, tip: saved.Tip}, s.log.bounds)
+	for one, err := range saved.Heads(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.snapshotPath(), err)
 		}
-		v.known[one.Path] = fact{version: one, asOf: one.Seq}
+		if len(v.known) == v.bounds.heads {
+			return nil, fmt.Errorf("%s: it has more than %d heads", s.snapshotPath(), v.bounds.heads)
+		}
+		v.known[one.Path] = fact{version: &one, asOf: one.Seq}
 	}
 	v.knowAll()
 	return v, nil
@@ -155,16 +161,20 @@ func (s *store) saveSnapshot() {
 		s.mu.Unlock()
 		return
 	}
-	head := snapshot{Format: snapshotFormat, StoreID: s.id, Creation: v.meta.creation, Tip: v.meta.tip, Heads: len(v.known)}
+	at := snapshot.Point{StoreID: s.id, Creation: v.meta.creation, Tip: v.meta.tip}
+	at.Tip.ArchivedAt = time.Time{}
+	if v.meta.uncounted {
+		at.Tip.Totals = versionlog.Totals{}
+	}
 	heads := v.all()
-	s.savedAt = v.meta.tip.Seq
+	s.savedAt = at.Tip.Seq
 	s.mu.Unlock()
-	if err := s.writeSnapshot(head, heads); err != nil {
+	if err := s.writeSnapshot(at, heads); err != nil {
 		s.log.logger.Warn("the local copy of the heads could not be written", "store", s.id, "op", "save", "err", err)
 	}
 }
 
-func (s *store) writeSnapshot(head snapshot, heads []*versionlog.Version) error {
+func (s *store) writeSnapshot(at snapshot.Point, heads []*versionlog.Version) error {
 	if err := durable.MkdirAll(s.log.snapshots, 0o700); err != nil {
 		return err
 	}
@@ -177,24 +187,34 @@ func (s *store) writeSnapshot(head snapshot, heads []*versionlog.Version) error 
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
-	sum := sha256.New()
 	buffered := bufio.NewWriterSize(f, 1<<16)
-	encoder := gob.NewEncoder(io.MultiWriter(buffered, sum))
-	if err := encoder.Encode(head); err != nil {
-		return err
-	}
-	for _, one := range heads {
-		if err := encoder.Encode(one); err != nil {
-			return err
+	files := zip.NewWriter(buffered)
+	err = snapshot.Write(context.Background(), intoZip{files}, at, func(yield func(versionlog.Version, error) bool) {
+		for _, one := range heads {
+			if !yield(*one, nil) {
+				return
+			}
 		}
-	}
-	if _, err := buffered.Write(sum.Sum(nil)); err != nil {
+	})
+	if err != nil {
 		return err
 	}
-	if err := errors.Join(buffered.Flush(), f.Close()); err != nil {
+	if err := errors.Join(files.Close(), buffered.Flush(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), s.snapshotPath()) // not synced: the checksum tells a file that a crash cut short
+	return os.Rename(f.Name(), s.snapshotPath()) // not synced: the hashes tell a file that a crash cut short
+}
+
+// intoZip puts the objects of a snapshot into one file, as they are.
+type intoZip struct{ files *zip.Writer }
+
+func (z intoZip) Put(_ context.Context, name string, data []byte) error {
+	w, err := z.files.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	return err
 }
 
 // removeSnapshot removes the snapshot of a store that is gone.

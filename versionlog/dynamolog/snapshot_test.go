@@ -1,6 +1,10 @@
 package dynamolog
 
 import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +12,7 @@ import (
 	"mneme/cas"
 	"mneme/internal/testing/awstest"
 	"mneme/versionlog"
+	"mneme/versionlog/snapshot"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -87,6 +92,32 @@ func TestSnapshot(t *testing.T) {
 			l.store(s.ID).view.meta.tip.Seq += 5 // as after a table was restored from a backup
 			l.store(s.ID).saveSnapshot()
 		}, walks},
+		"of an earlier mneme": {func(t *testing.T, _ *backend, _ versionlog.Store, path string) {
+			if err := os.WriteFile(path, []byte("\x2c\x7f\x03\x01\x01\x08snapshot"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, walks},
+		"of a later mneme": {func(t *testing.T, _ *backend, _ versionlog.Store, path string) {
+			f, err := os.Create(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files := zip.NewWriter(f)
+			err = intoZip{files}.Put(t.Context(), "manifest", []byte("mneme snapshot 2 and more\n"))
+			if err := errors.Join(err, files.Close(), f.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}, walks},
+		"of another store": {func(t *testing.T, b *backend, s versionlog.Store, path string) {
+			l := b.open(t, nil, &Options{SnapshotDir: filepath.Dir(filepath.Dir(path))})
+			other := addStore(t, l, "other")
+			write(t, l, other.ID, "/other", "1")
+			headsOf(t, l, other.ID)
+			closeOnce(t, l)
+			if err := os.Rename(l.store(other.ID).snapshotPath(), path); err != nil {
+				t.Fatal(err)
+			}
+		}, walks},
 		"gone": {func(t *testing.T, _ *backend, _ versionlog.Store, path string) {
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
@@ -129,6 +160,150 @@ func TestSnapshot(t *testing.T) {
 			if found := b.check(t, s.ID); found != nil {
 				t.Errorf("Check reports %q", found)
 			}
+			saved, err := l.store(s.ID).openSnapshot(t.Context())
+			if tip := l.store(s.ID).view.meta.tip; err != nil || saved.Check(t.Context()) != nil || saved.Tip != tip {
+				t.Errorf("it left a snapshot of %+v, %v, want %+v", saved, err, tip)
+			}
 		})
+	}
+}
+
+// TestSnapshotBits flips a bit of every byte of a snapshot's file: what is read is an error,
+// or what was written.
+func TestSnapshotBits(t *testing.T) {
+	t.Parallel()
+	s := (&Log{bounds: defaultBounds, snapshots: t.TempDir(), stores: map[string]*store{}}).store("memstore_1")
+	var heads []*versionlog.Version
+	for i := range uint64(3) {
+		heads = append(heads, &versionlog.Version{ID: fmt.Sprint("memver_", i), Seq: i + 1, Op: versionlog.OpCreated, Path: fmt.Sprint("/notes-", i)})
+	}
+	at := snapshot.Point{StoreID: s.id, Creation: "1", Tip: versionlog.Tip{Seq: 3, Digest: cas.Sum(nil)}}
+	if err := s.writeSnapshot(at, heads); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(s.snapshotPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := 0
+	for i := range whole {
+		data := bytes.Clone(whole)
+		data[i] ^= 1 << (i % 8)
+		if err := os.WriteFile(s.snapshotPath(), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		v, err := s.readSnapshot(t.Context())
+		if err != nil {
+			damaged++
+			continue
+		}
+		if diff := cmp.Diff(heads, v.all()); diff != "" || v.meta.tip != at.Tip || v.meta.creation != at.Creation {
+			t.Errorf("bit of byte %d: want -, got +:\n%s", i, diff)
+		}
+	}
+	if damaged < len(whole)/2 {
+		t.Errorf("%d of %d bytes matter", damaged, len(whole))
+	}
+}
+
+// TestSnapshotOfLittle: of a view that has not counted, the snapshot tells no totals; and
+// one with more heads than a view may have is not read, nor one of another store.
+func TestSnapshotOfLittle(t *testing.T) {
+	t.Parallel()
+	s := (&Log{bounds: defaultBounds, snapshots: t.TempDir(), stores: map[string]*store{}}).store("memstore_1")
+	tip := versionlog.Tip{Seq: 3, Digest: cas.Sum(nil), Totals: versionlog.Totals{Bytes: 1}}
+	s.view = newView(&meta{creation: "1", tip: tip, uncounted: true}, s.log.bounds)
+	for _, path := range []string{"/a", "/b"} {
+		s.view.known[path] = fact{version: &versionlog.Version{Path: path}}
+	}
+	s.view.knowAll()
+	s.saveSnapshot()
+	saved, err := s.openSnapshot(t.Context())
+	if tip.Totals = (versionlog.Totals{}); err != nil || saved.Tip != tip {
+		t.Errorf("the snapshot is of %+v, %v, want %+v", saved, err, tip)
+	}
+	s.log.bounds.heads = 2
+	if _, err := s.readSnapshot(t.Context()); err != nil {
+		t.Error(err)
+	}
+	s.log.bounds.heads = 1
+	if v, err := s.readSnapshot(t.Context()); err == nil {
+		t.Errorf("%d heads were read, at most 1 may be known", len(v.known))
+	}
+	other := s.log.store("memstore_2")
+	if err := os.Rename(s.snapshotPath(), other.snapshotPath()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.openSnapshot(t.Context()); err == nil {
+		t.Error("a snapshot of another store was opened")
+	}
+}
+
+// TestAtSnapshot asks a log that has a snapshot of the third of six commits for the past.
+// The snapshots have one head of the three: so it is seen which are believed.
+func TestAtSnapshot(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, awstest.DynamoDB(t))
+	l := b.open(t, nil, &Options{SnapshotDir: t.TempDir()})
+	s := addStore(t, l, "notes")
+	var third *versionlog.Commit
+	for i := range 3 {
+		third = write(t, l, s.ID, fmt.Sprint("/d/", i), "1")
+	}
+	all := headsOf(t, l, s.ID)
+	write(t, l, s.ID, "/d/1", "2")
+	for _, change := range []versionlog.Change{
+		{Action: versionlog.Rename, Path: "/d/2", To: "/e", Expect: versionlog.ExpectAny()},
+		{Action: versionlog.Remove, Path: "/d/0", Expect: versionlog.ExpectAny()},
+	} {
+		if _, err := l.Commit(t.Context(), s.ID, proposal(change)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		digest versionlog.Digest
+		damage bool
+		want   [7][]string // by sequence number
+	}{
+		"of this history": {third.Digest, false, [7][]string{
+			nil, {"/d/0"}, {"/d/0", "/d/1"}, {"/d/0"}, {"/d/0", "/d/1"}, {"/d/0", "/d/1", "/e"}, {"/d/1", "/e"}}},
+		"of another history": {cas.Sum(nil), false, [7][]string{
+			nil, {"/d/0"}, {"/d/0", "/d/1"}, {"/d/0", "/d/1", "/d/2"}, {"/d/0", "/d/1", "/d/2"}, {"/d/0", "/d/1", "/e"}, {"/d/1", "/e"}}},
+		"damaged": {third.Digest, true, [7][]string{
+			nil, {"/d/0"}, {"/d/0", "/d/1"}, {"/d/0", "/d/1", "/d/2"}, {"/d/0", "/d/1", "/d/2"}, {"/d/0", "/d/1", "/e"}, {"/d/1", "/e"}}},
+	} {
+		at := snapshot.Point{StoreID: s.ID, Tip: versionlog.Tip{Seq: 3, Digest: test.digest}}
+		if err := l.store(s.ID).writeSnapshot(at, []*versionlog.Version{&all[0]}); err != nil {
+			t.Fatal(err)
+		}
+		if test.damage {
+			data, err := os.ReadFile(l.store(s.ID).snapshotPath())
+			if err != nil {
+				t.Fatal(err)
+			}
+			data[bytes.Index(data, []byte("pages/"))+100] ^= 1
+			if err := os.WriteFile(l.store(s.ID).snapshotPath(), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for seq, want := range test.want {
+			state, err := l.At(t.Context(), s.ID, uint64(seq))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for v, err := range state.Heads(t.Context(), "/", "") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, v.Path)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: at %d: want -, got +:\n%s", name, seq, diff)
+			}
+		}
+		if _, err := l.At(t.Context(), s.ID, 7); !errors.Is(err, versionlog.ErrNotFound) {
+			t.Errorf("%s: behind the end: %v", name, err)
+		}
 	}
 }

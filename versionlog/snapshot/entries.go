@@ -25,6 +25,18 @@ func decodeHead(line []byte) (head, error) {
 	return head(v), err
 }
 
+// place is the part of a head that says where it stands.
+type place struct {
+	Path string `json:"path"`
+}
+
+func (p place) key() string { return p.Path }
+
+func decodePlace(line []byte) (p place, err error) {
+	err = json.Unmarshal(line, &p)
+	return p, err
+}
+
 // stretch are the versions of a memory in one stretch of the history, by the sequence
 // numbers of their commits: those that are the same when divided by stretchLength.
 type stretch struct {

@@ -54,7 +54,7 @@ func (s *Snapshot) fold(ctx context.Context, sink Sink, seq uint64, commits iter
 	}
 	w := &writer{sink: sink, paging: paging}
 	m := merger{s, w}
-	if next.heads, err = m.merge(ctx, &s.heads, keepLine(decodeHead), heads, ""); err != nil {
+	if next.heads, err = m.merge(ctx, &s.heads, keepLine(decodePlace), heads, ""); err != nil {
 		return err
 	}
 	if next.memories, err = m.merge(ctx, &s.memories, keepLine(decodeStretch), toLonger(memories), ""); err != nil {
