@@ -38,10 +38,6 @@ const tableKey = "table" // of the URL's query
 // in plain HTTP, a boolean.
 const InsecureVariable = "MNEME_INSECURE"
 
-// ErrPlainHTTP says that an endpoint of another machine would be spoken to in plain HTTP,
-// which InsecureVariable does not allow.
-var ErrPlainHTTP = awsconf.ErrPlainHTTP
-
 // connect makes the clients. Nil requests count nothing.
 func (t awsTable) connect(ctx context.Context, requests *awsconf.Requests) (*awsconf.Clients, error) {
 	insecure, _ := strconv.ParseBool(os.Getenv(InsecureVariable)) // what is no boolean allows nothing

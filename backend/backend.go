@@ -22,7 +22,6 @@ import (
 
 	"mneme/errkind"
 	"mneme/internal/xdg"
-	"mneme/versionlog"
 )
 
 // scheme is a backend.
@@ -37,16 +36,6 @@ var schemes = []scheme{
 	{"file", "file:///absolute/path", locateEmbedded},
 	{"aws", "aws://BUCKET?table=TABLE", locateAWS},
 }
-
-// ErrNoStores says that nothing was ever stored where a URL points. It is a
-// versionlog.ErrNotFound, under errors.Is.
-var ErrNoStores error = noStores{}
-
-// noStores is a versionlog.ErrNotFound that does not say so, too.
-type noStores struct{}
-
-func (noStores) Error() string { return "no memory stores there yet" }
-func (noStores) Unwrap() error { return versionlog.ErrNotFound }
 
 // errInvalid is the kind of what contradicts the rules, without a text of its own.
 type errInvalid struct{ error }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mneme/errkind"
+	"mneme/internal/testing/skip"
 	"mneme/versionlog"
 )
 
@@ -140,5 +141,37 @@ func TestConflictsDir(t *testing.T) {
 	}
 	if err := lib.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestConflictsOfOthers: root keeps no conflicts where another user may change them, and
+// reads all the same.
+func TestConflictsOfOthers(t *testing.T) {
+	if os.Getuid() != 0 {
+		skip.Because(t, "only root can give a directory away")
+	}
+	dir, conflicts := t.TempDir(), t.TempDir()
+	if err := os.Chown(conflicts, 3002, 3002); err != nil {
+		t.Fatal(err)
+	}
+	lib, err := Open(t.Context(), "file://"+dir, &Options{Create: true})
+	if err == nil {
+		err = lib.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(ConflictsVariable, conflicts)
+	if _, err := Open(t.Context(), "file://"+dir, nil); errkind.Of(err) != errkind.Denied || !strings.HasSuffix(err.Error(), "$MNEME_CONFLICTS names another directory") {
+		t.Errorf("for writing: %v", err)
+	}
+	for _, opts := range []Options{{ReadOnly: true}, {Direct: true}} {
+		lib, err := Open(t.Context(), "file://"+dir, &opts)
+		if err == nil {
+			err = lib.Close()
+		}
+		if err != nil {
+			t.Errorf("%+v: %v", opts, err)
+		}
 	}
 }

@@ -231,7 +231,7 @@ func checkFormat(dir string, create bool) error {
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), durable.TempPrefix) { // another process about to write the format file
-			return invalidf("the directory holds other files (%s) and is not a mneme store; name an empty or new one", e.Name())
+			return invalidf("the directory holds other files (%s) and no stores; name an empty or new one", e.Name())
 		}
 	}
 	if !create {

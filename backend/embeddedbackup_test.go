@@ -53,6 +53,14 @@ func TestBackupBesideDeletion(t *testing.T) {
 	if err != nil || !deleted || len(out.Stores) != 1 || out.Stores[0].Slug != "b" || len(out.Lost) > 0 {
 		t.Fatalf("backup: %+v, %v", out, err)
 	}
+	last := filepath.Join(to.Dir, out.LastFile)
+	if text, err := os.ReadFile(last); err != nil {
+		t.Error(err)
+	} else if err := os.Remove(last); err != nil || to.Check() == nil {
+		t.Errorf("without %s the copy is one, %v", last, err)
+	} else if err := os.WriteFile(last, text, 0o600); err != nil {
+		t.Error(err)
+	}
 	if _, err := os.Stat(filepath.Join(to.Dir, storesDir, stores["a"].ID)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("files of the deleted store: %v", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"mneme/cas"
-	"mneme/internal/awssetup"
 	"mneme/versionlog"
 )
 
@@ -19,10 +18,6 @@ type Setup struct {
 	// Of opts it needs the owner.
 	Plan func(opts *SetupOptions) *SetupPlan
 }
-
-// ErrOtherOwner says that what a Setup found is of another account than
-// SetupOptions.Owner.
-var ErrOtherOwner = awssetup.ErrForeignBucket
 
 // SetupOptions are the optional settings of a Setup. Nil is the default.
 type SetupOptions struct {

@@ -57,11 +57,11 @@ func (s *store) statusText() []byte {
 func (s *store) state() string {
 	switch err := s.rewrittenBy(); {
 	case err != nil:
-		return "rewritten: " + err.Error()
+		return "rewritten: " + s.withAdvice(err.Error(), err)
 	case s.degraded != nil:
-		return "degraded: " + s.degraded.Error()
+		return "degraded: " + s.withAdvice(s.degraded.Error(), s.degraded)
 	case s.loading.err != nil:
-		return "degraded: the list of memories is not complete yet: " + s.loading.err.Error()
+		return "degraded: the list of memories is not complete yet: " + s.withAdvice(s.loading.err.Error(), s.loading.err)
 	case !s.loading.done:
 		return "loading the list of memories"
 	}

@@ -52,12 +52,7 @@ func (s *store) fail(op, path string, err error) fuse.Status {
 	if isConflict(err) {
 		errno = s.fs.opts.ConflictErrno
 	}
-	text := s.located(path, err)
-	if s.fs.opts.Advise != nil {
-		if advice := s.fs.opts.Advise(err); advice != "" {
-			text += "; " + advice
-		}
-	}
+	text := s.withAdvice(s.located(path, err), err)
 	if !strings.HasSuffix(text, errno.Error()) {
 		text += fmt.Sprintf(" (%v)", errno)
 	}
@@ -66,6 +61,16 @@ func (s *store) fail(op, path string, err error) fuse.Status {
 		s.fs.log.Error("request failed", "store", s.slug(), "op", op, "path", path, "err", err)
 	}
 	return fuse.Status(errno)
+}
+
+// withAdvice adds to the text of an error what can be done about it.
+func (s *store) withAdvice(text string, err error) string {
+	if s.fs.opts.Advise != nil {
+		if advice := s.fs.opts.Advise(err); advice != "" {
+			text += "; " + advice
+		}
+	}
+	return text
 }
 
 // located is an error and the place that it is about, once.

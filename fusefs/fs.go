@@ -58,8 +58,8 @@ type Options struct {
 	// it; see budget. It is at least six times what a memory of a store may have.
 	// 0 is DefaultMaxMemory.
 	MaxMemory int64
-	// Advise says what can be done about an error, for .mneme/errors; "" or a nil Advise
-	// is nothing.
+	// Advise says what can be done about an error, for .mneme/errors and .mneme/status;
+	// "" or a nil Advise is nothing.
 	Advise func(error) string
 	// Conflicts gives the place that keeps the conflicts of a store; nil keeps
 	// none.

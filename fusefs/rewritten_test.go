@@ -3,6 +3,7 @@ package fusefs
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -64,6 +65,7 @@ func TestRewritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "/a")
+			r.fs.opts.Advise = func(error) string { return "look with fsck" }
 			r.must(r.s.walk(t.Context()))
 			l := &otherHistory{Log: r.log.Log}
 			r.log.Log = l
@@ -71,10 +73,10 @@ func TestRewritten(t *testing.T) {
 			l.tip = nil
 			l.commit.Store(nil)
 			status, entries := string(r.s.statusText()), string(r.s.errors.lines())
-			if !strings.Contains(status, "access: read-only\n") || !strings.Contains(status, "\nstate: rewritten: ") {
+			if !strings.Contains(status, "access: read-only\n") || !regexp.MustCompile(`\nstate: rewritten: .*; look with fsck\n`).MatchString(status) {
 				t.Errorf("status:\n%s", status)
 			}
-			if !strings.Contains(entries, versionlog.ErrRewritten.Error()) || !strings.Contains(entries, "takes no more writes") {
+			if !strings.Contains(entries, versionlog.ErrRewritten.Error()) || !strings.Contains(entries, "takes no more writes") || !strings.Contains(entries, "; look with fsck (") {
 				t.Errorf("errors: %q", entries)
 			}
 			if status := r.rename("/a", "/d", 0); syscall.Errno(status) != syscall.EROFS {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"mneme/errkind"
+	"mneme/versionlog"
 )
 
 var (
@@ -21,9 +22,30 @@ var (
 	// ErrUntried says that a commit failed before the log was asked for it, so
 	// that it is certainly not in the log.
 	ErrUntried = errors.New("not committed")
+	// ErrNoStore says that there is no store which a person's word means. It is a
+	// versionlog.ErrNotFound, under errors.Is.
+	ErrNoStore error = noStore{}
 	// ErrBadVersion says that a version cannot serve for what was asked of it.
 	ErrBadVersion = errkind.New(errkind.Invalid, "version does not fit")
 )
+
+// noStore is a versionlog.ErrNotFound that does not say so twice.
+type noStore struct{}
+
+func (noStore) Error() string { return versionlog.ErrNotFound.Error() }
+func (noStore) Unwrap() error { return versionlog.ErrNotFound }
+
+// VersionRefError says that what should name a version of a memory cannot. It is an
+// ErrBadVersion, under errors.Is.
+type VersionRefError struct{ Store, Path, Ref string }
+
+// Error says what would name one.
+func (e *VersionRefError) Error() string {
+	return fmt.Sprintf("%v: %q is neither a version id (memver_…) nor a sequence number", ErrBadVersion, e.Ref)
+}
+
+// Unwrap returns ErrBadVersion.
+func (e *VersionRefError) Unwrap() error { return ErrBadVersion }
 
 // SizeError says that a memory would be longer than its store allows.
 type SizeError struct {

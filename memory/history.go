@@ -83,7 +83,7 @@ func (s *Store) Resolve(ctx context.Context, path, ref string) (versionlog.Versi
 		return s.versionAt(ctx, path, last.MemoryID, seq)
 	}
 	if _, _, err = versionlog.LocateVersion(ref); err != nil {
-		return v, fmt.Errorf("%w: %q is neither a version id (memver_…) nor a sequence number; `mneme log %s:%s` lists both", ErrBadVersion, ref, s.info.Slug, path)
+		return v, &VersionRefError{Store: s.info.Slug, Path: path, Ref: ref}
 	}
 	if v, err = s.log.Version(ctx, s.info.ID, ref); err != nil {
 		return v, err

@@ -259,7 +259,7 @@ func (l *Library) storeCalled(ctx context.Context, name string) (found versionlo
 
 func findError(ref string, err error) error {
 	if errors.Is(err, versionlog.ErrNotFound) {
-		return fmt.Errorf("store %s: %w; `mneme store list` shows the stores, `mneme store create` makes one", quote.Name(ref), versionlog.ErrNotFound)
+		return fmt.Errorf("store %s: %w", quote.Name(ref), ErrNoStore)
 	}
 	if err != nil {
 		return fmt.Errorf("store %s: %w", quote.Name(ref), err)

@@ -17,6 +17,11 @@ type Problem struct {
 	What     string // what is wrong with it
 	Do       string // what a person can do about it
 	Repaired bool   // it was mended
+
+	// Version is one whose bytes a ProblemBlob is about, and Current says that it is
+	// the newest of a memory that is there.
+	Version versionlog.Version
+	Current bool
 }
 
 // ProblemKind says which check found a problem.

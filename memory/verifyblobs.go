@@ -76,11 +76,12 @@ func (v *verifier) blob(ctx context.Context, d cas.Digest) (int64, *Problem, err
 	if errors.Is(err, cas.ErrNotFound) {
 		p.What = "the bytes are gone"
 	}
-	what, place := "an earlier version", fmt.Sprintf("%s:%s", v.store.info.Slug, use.example.Path)
-	p.Do = fmt.Sprintf("nothing else needs them; a file with this SHA-256 from a backup, written anywhere in the store, mends it (`mneme write %s:/restored`)", v.store.info.Slug)
-	if v.replay.live(use.example) {
+	p.Version, p.Current = use.example, v.replay.live(use.example)
+	what := "an earlier version"
+	p.Do = "nothing else needs them; a file with this SHA-256 from a backup, written anywhere in the store, mends it"
+	if p.Current {
 		what = "the current version"
-		p.Do = fmt.Sprintf("write it again from a copy (`mneme write %s`), or bring an earlier version back (`mneme log %s`, `mneme restore %s VERSION`)", place, place, place)
+		p.Do = "write it again from a copy, or bring an earlier version back"
 	}
 	p.What += fmt.Sprintf("; they are %s of %s (%s)", what, use.example.Path, use.example.ID)
 	if use.versions > 1 {

@@ -162,7 +162,7 @@ func TestLastingFaults(t *testing.T) {
 		{"cut", fault.CutBody, "get", io.ErrUnexpectedEOF, "the transfer broke off"},
 		{"wrong bytes", fault.WrongBytes, "get", cas.ErrCorrupt, ""},
 		{"denied", fault.Answer(403, "AccessDenied"), "", nil, "access denied"},
-		{"no bucket", fault.Answer(404, "NoSuchBucket"), "", nil, "mneme setup"},
+		{"no bucket", fault.Answer(404, "NoSuchBucket"), "", nil, "correct its name"},
 	}
 	for _, test := range tests {
 		for _, op := range operations() {

@@ -5,36 +5,103 @@ import (
 	"fmt"
 
 	"mneme/backend"
+	"mneme/cas"
 	"mneme/internal/safepath"
+	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/witness"
 )
+
+// advices are what a person can do about errors. The first one that fits counts.
+var advices = []struct {
+	err error
+	do  string
+}{
+	{backend.ErrNoStores, "`mneme store create NAME` makes the first"},
+	{memory.ErrNoStore, "`mneme store list` shows the stores, `mneme store create` makes one"},
+
+	{backend.ErrPlainHTTP, "--insecure does so, too"},
+	{backend.ErrNotAllowed, "`mneme setup --print` shows the policies they need"},
+	{backend.ErrMissing, "`mneme setup` makes what is missing"},
+	{backend.ErrNotSetUp, "make it one with `mneme setup`; if it was lost, `mneme fsck --rebuild-index` then makes its rows anew from the bucket"},
+	{backend.ErrOlder, "end the mounts of that, and bring it up to date with `mneme setup`"},
+	{backend.ErrOtherPlace, "if the objects were copied to the bucket of the URL on purpose: `mneme setup --move`"},
+	{backend.ErrOtherOwner, "correct the URL, or, if you mean it, say whose it is: `mneme setup --bucket-owner ACCOUNT`"},
+
+	{safepath.ErrUntrusted, "run mneme as that user, or use a directory that is root's alone, as all above it are"},
+
+	{backend.ErrIndex, "end all that writes to the store and run `mneme fsck --rebuild-index`, which brings the table up to the bucket, or tells why it cannot"},
+	{versionlog.ErrRewritten, "`mneme fsck` says more, docs/BACKUP.md what to do"},
+	{versionlog.ErrCorrupt, "look with `mneme fsck`"},
+	{cas.ErrCorrupt, "look with `mneme fsck`"},
+}
+
+// advice says what a person can do about an error; "" where nothing is to be added. What
+// is below the command line says what is wrong, and knows no commands.
+func advice(err error) string {
+	var missing *witness.MissingError
+	var version *memory.VersionRefError
+	switch {
+	case errors.As(err, &advised{}):
+		return ""
+	case errors.As(err, &missing):
+		return fmt.Sprintf("it can be read by commands, and is neither written nor mounted; "+
+			"after going back to a backup, `mneme fsck %s --accept-loss` takes it as it is; docs/BACKUP.md says more", missing.Store)
+	case errors.As(err, &version):
+		return fmt.Sprintf("`mneme log %s` lists both", place{store: version.Store, path: version.Path}.word())
+	}
+	for _, a := range advices {
+		if errors.Is(err, a.err) {
+			return a.do
+		}
+	}
+	return adviseStoreQuota(err)
+}
+
+// withAdvice is the text of an error, and what a person can do about it.
+func withAdvice(err error) string {
+	if do := advice(err); do != "" {
+		return err.Error() + "; " + do
+	}
+	return err.Error()
+}
+
+// adviseMount says what can be done about an error of a mount: by a person, whom an
+// agent may have to ask.
+func adviseMount(err error) string {
+	if do := adviseQuota(err); do != "" {
+		return do
+	}
+	return advice(err)
+}
 
 // advised is an error about which nothing is to be added.
 type advised struct{ error }
 
 func (a advised) Unwrap() error { return a.error }
 
-// advice says what a person can do about an error, as the end of its text; "" where
-// nothing is to be said. What is below the command line knows no commands.
-func advice(err error) string {
-	var missing *witness.MissingError
+// adviseDeletion adds to why a store was not deleted, or not as a whole, what to do.
+func adviseDeletion(err error, storeID string) error {
 	switch {
-	case errors.As(err, &advised{}):
-		return ""
-	case errors.Is(err, backend.ErrNoStores):
-		return "; `mneme store create NAME` makes the first"
-	case errors.Is(err, backend.ErrOtherOwner):
-		return ": correct the URL, or, if you mean it, say whose it is: `mneme setup --bucket-owner ACCOUNT`"
-	case errors.Is(err, backend.ErrPlainHTTP):
-		return " or --insecure"
-	case errors.Is(err, safepath.ErrUntrusted):
-		return "; run mneme as that user, or use a directory that is root's alone, as all above it are"
-	case errors.As(err, &missing):
-		return fmt.Sprintf("; it can be read by commands, and is neither written nor mounted; "+
-			"after going back to a backup, `mneme fsck %s --accept-loss` takes it as it is; docs/BACKUP.md says more", missing.Store)
-	case errors.Is(err, versionlog.ErrRewritten):
-		return "; `mneme fsck` says more, docs/BACKUP.md what to do"
+	case errors.Is(err, backend.ErrLeft):
+		return fmt.Errorf("%w; `mneme store delete %s --yes` removes them", err, storeID)
+	case errors.Is(err, backend.ErrRebuilding):
+		return fmt.Errorf("%w; run `mneme fsck %s --rebuild-index` first", err, storeID)
 	}
-	return adviseStoreQuota(err)
+	return err
+}
+
+// adviseProblem says what can be done about a problem of a store, with the commands that
+// do it.
+func adviseProblem(at *backend.Location, store string, p memory.Problem) string {
+	switch {
+	case p.Kind == backend.ProblemIndex && at.Recovery.Rebuild != nil:
+		return p.Do + ": `mneme fsck --rebuild-index`"
+	case p.Kind == memory.ProblemBlob && p.Current:
+		return fmt.Sprintf("write it again from a copy (`mneme write %s`), or bring an earlier version back (`mneme log %[1]s`, `mneme restore %[1]s VERSION`)",
+			place{store: store, path: p.Version.Path}.word())
+	case p.Kind == memory.ProblemBlob:
+		return fmt.Sprintf("%s (`mneme write %s`)", p.Do, place{store: store, path: "/restored"}.word())
+	}
+	return p.Do
 }

@@ -68,7 +68,7 @@ type errorJSON struct {
 func (e *errorJSON) Error() string { return e.Message }
 
 func newErrorReply(err error) errorReply {
-	return errorReply{&errorJSON{Kind: classify(err).name, Message: err.Error() + advice(err)}}
+	return errorReply{&errorJSON{Kind: classify(err).name, Message: withAdvice(err)}}
 }
 
 // report tells the user of an error. There is nobody left to tell when that
@@ -78,7 +78,7 @@ func (a *app) report(err error) {
 		_ = writeJSON(a.err, newErrorReply(err))
 		return
 	}
-	_, _ = fmt.Fprintf(a.err, "mneme: %s\n", quote.Line(err.Error()+advice(err)))
+	_, _ = fmt.Fprintf(a.err, "mneme: %s\n", quote.Line(withAdvice(err)))
 }
 
 func (a *app) printJSON(value any) error { return writeJSON(a.out, value) }

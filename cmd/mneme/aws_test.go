@@ -136,7 +136,7 @@ func TestAWSTrouble(t *testing.T) {
 		{"a table with no format", p.with("aws://" + bucket + "?table=" + foreign.empty), list, 1, "mneme setup"},
 		{"a table of a newer mneme", p.with("aws://" + bucket + "?table=" + foreign.newer), list, 1, "format 99, .*use a newer mneme"},
 		{"setup on that", p.with("aws://" + bucket + "?table=" + foreign.newer), []string{"setup"}, 1, "use a newer mneme"},
-		{"a table of an older mneme", p.with("aws://" + bucket + "?table=" + foreign.older), write, 1, "of an older mneme: end the mounts of that.*mneme setup"},
+		{"a table of an older mneme", p.with("aws://" + bucket + "?table=" + foreign.older), write, 1, "of an older mneme; end the mounts of that.*mneme setup"},
 		{"another region", p.with("", "AWS_REGION=eu-west-1"), write, 1, "region|AWS_REGION|signature"},
 		{"no region", p.with("", "AWS_REGION="), list, 1, "no AWS region is set: set AWS_REGION"},
 		{"no credentials", p.with("", "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY="), list, 5, "no AWS credentials were found: set AWS_ACCESS_KEY_ID"},
@@ -180,7 +180,7 @@ func TestAWSPlainHTTP(t *testing.T) {
 	p := newAWSPlace(t).with("", "AWS_ENDPOINT_URL_S3=http://s3.example.org")
 	for _, args := range [][]string{{"store", "list"}, {"setup"}, {"fsck", "--rebuild-index"}, {"mount", "notes", "--at", t.TempDir()}} {
 		e := p.mneme("", args...)
-		if e.code != 1 || !strings.Contains(e.stderr, "http://s3.example.org is plain HTTP") || !strings.Contains(e.stderr, "MNEME_INSECURE=1 or --insecure") {
+		if e.code != 1 || !strings.Contains(e.stderr, "http://s3.example.org is plain HTTP") || !strings.Contains(e.stderr, "MNEME_INSECURE=1; --insecure") {
 			t.Errorf("mneme %s: exit code %d, %s", strings.Join(args, " "), e.code, e.stderr)
 		}
 	}

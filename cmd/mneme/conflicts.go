@@ -36,20 +36,9 @@ Examples:
     mneme conflicts dismiss notes 7`
 }
 
-// withConflictsDir is withLibrary for commands that need to know where conflicts
-// are kept.
-func (a *app) withConflictsDir(ctx context.Context, opts backend.Options, do func(*backend.Library) error) (err error) {
-	lib, err := openLibrary(ctx, a.url, opts)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, lib.Close()) }()
-	return do(lib)
-}
-
 // withConflicts opens a store and its conflicts for the time of do.
 func (a *app) withConflicts(ctx context.Context, ref string, opts backend.Options, do func(*memory.Store, *conflict.Store) error) error {
-	return a.withConflictsDir(ctx, opts, func(lib *backend.Library) error {
+	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
 		st, err := openStore(ctx, lib, ref, opts)
 		if err != nil {
 			return err

@@ -53,7 +53,20 @@ func newLogger(level slog.Level) *slog.Logger {
 		os.Unsetenv(daemonLogVariable)
 		w = &rotatedFile{path: path, file: os.Stderr}
 	}
-	return slog.New(slog.NewTextHandler(shownLines{w}, &slog.HandlerOptions{Level: level}))
+	return textLogger(w, level)
+}
+
+// textLogger returns a logger of lines with their time.
+func textLogger(w io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(shownLines{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: adviseAttr}))
+}
+
+// adviseAttr adds advice to an error that is logged.
+func adviseAttr(_ []string, a slog.Attr) slog.Attr {
+	if err, ok := a.Value.Any().(error); ok {
+		return slog.String(a.Key, withAdvice(err))
+	}
+	return a
 }
 
 // shownLines writes the lines of a logger. Others' names are in them, so each is
@@ -109,11 +122,11 @@ func (h *journalHandler) Enabled(_ context.Context, level slog.Level) bool { ret
 
 func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {
 	var line bytes.Buffer
-	text := slog.NewTextHandler(&line, &slog.HandlerOptions{Level: h.level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+	text := slog.NewTextHandler(&line, &slog.HandlerOptions{Level: h.level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
 			return slog.Attr{}
 		}
-		return a
+		return adviseAttr(groups, a)
 	}}).WithAttrs(h.attrs)
 	err := text.Handle(ctx, r)
 	h.mu.Lock()

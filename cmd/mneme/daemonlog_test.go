@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"mneme/backend"
 )
 
 // TestRotatedFile renames the log away, and removes it, while it is written.
@@ -45,6 +48,21 @@ func TestJournalHandler(t *testing.T) {
 	want := "<6>msg=mounted store=notes dir=\"/mnt/a b\"\n<4>msg=\"two\\nlines\" store=notes\n<3>msg=failed store=notes err=x\\u3164y\n"
 	if out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+// TestLogAdvises: a log says of an error what a person can do about it.
+func TestLogAdvises(t *testing.T) {
+	var text, journal strings.Builder
+	for _, log := range []*slog.Logger{
+		textLogger(&text, slog.LevelInfo), slog.New(&journalHandler{w: &journal, level: slog.LevelInfo, mu: &sync.Mutex{}}),
+	} {
+		log.Error("failed", "err", fmt.Errorf("append: %w", backend.ErrIndex))
+	}
+	for _, got := range []string{text.String(), journal.String()} {
+		if !strings.Contains(got, "msg=failed") || !strings.Contains(got, "; end all that writes to the store and run `mneme fsck --rebuild-index`") {
+			t.Errorf("the log says %q", got)
+		}
 	}
 }
 

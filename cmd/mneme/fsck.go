@@ -66,6 +66,11 @@ type fsckJSON struct {
 }
 
 func (c *fsckCmd) Run(ctx context.Context, a *app) (err error) {
+	defer func() {
+		if errkind.Of(err) == errkind.Corrupt { // to look with fsck is no advice here
+			err = advised{err}
+		}
+	}()
 	at, err := locate(a.url)
 	if err != nil {
 		return err
@@ -204,6 +209,7 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s ver
 		}
 		out.unproved = out.unproved || p.Kind == memory.ProblemHistory
 		bar.clear()
+		p.Do = adviseProblem(lib.Location, s.Slug, p)
 		if err := a.printProblem(s.Slug, p); printErr == nil {
 			printErr = err
 		}

@@ -43,7 +43,7 @@ func openLibrary(ctx context.Context, rawURL *string, opts backend.Options) (*ba
 
 // openAt opens what is at a location. Warnings of the backend go to standard error.
 func openAt(ctx context.Context, at *backend.Location, opts backend.Options) (*backend.Library, error) {
-	opts.Logger = slog.New(slog.NewTextHandler(shownLines{os.Stderr}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	opts.Logger = textLogger(os.Stderr, slog.LevelWarn)
 	return at.Open(ctx, &opts)
 }
 

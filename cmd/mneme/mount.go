@@ -314,7 +314,7 @@ func (c *mountCmd) options(lib *backend.Library) *fusefs.Options {
 	return &fusefs.Options{
 		UID: uid, GID: gid, Mode: uint32(c.Mode), Exec: c.Exec, BeforeServing: c.dropPrivileges, Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(),
 		Status: func() []string { return statusLines(lib) }, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
-		Conflicts: lib.Conflicts, MaxMemory: int64(c.MaxMemory), Advise: adviseQuota,
+		Conflicts: lib.Conflicts, MaxMemory: int64(c.MaxMemory), Advise: adviseMount,
 	}
 }
 
@@ -328,7 +328,7 @@ func (c *mountCmd) printPrompt(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withConflictsDir(ctx, reading, func(lib *backend.Library) error {
+	return a.withLibrary(ctx, reading, func(lib *backend.Library) error {
 		stores, err := c.openStores(ctx, lib, wanted)
 		if err != nil {
 			return err

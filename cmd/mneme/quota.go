@@ -56,7 +56,7 @@ func adviseStoreQuota(err error) string {
 		return ""
 	}
 	_, option := quotaOption(passed)
-	return "; `mneme store update STORE " + option + "` allows more"
+	return "`mneme store update STORE " + option + "` allows more"
 }
 
 // adviseQuota says what can be done about an error of a quota; "" of another one.

@@ -21,6 +21,14 @@ func TestAdviseQuota(t *testing.T) {
 			t.Errorf("%+v of a store: %q, want %s", more, got, option)
 		}
 	}
+	// Agents are told whom to ask, and of other errors what persons are.
+	if err := quota.CheckStore(versionlog.Tip{}, time.Now(), versionlog.Usage{Bytes: 2}); adviseMount(err) != adviseQuota(err) {
+		t.Errorf("in a mount: %q", adviseMount(err))
+	}
+	advise := (&mountCmd{}).options(nil).Advise
+	if got := advise(versionlog.ErrCorrupt); got != advice(versionlog.ErrCorrupt) || got == "" {
+		t.Errorf("in a mount, of damage: %q", got)
+	}
 	if got := adviseQuota(versionlog.ErrConflict); got != "" {
 		t.Errorf("of another error: %q", got)
 	}

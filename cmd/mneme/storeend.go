@@ -69,7 +69,7 @@ Examples:
 }
 
 func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
-	return a.withConflictsDir(ctx, writing, func(lib *backend.Library) error {
+	return a.withLibrary(ctx, writing, func(lib *backend.Library) error {
 		s, err := lib.FindStore(ctx, c.Store)
 		missing := err
 		if errors.Is(missing, versionlog.ErrNotFound) && c.Yes && strings.HasPrefix(c.Store, "memstore_") {
@@ -92,7 +92,7 @@ func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
 		}
 		switch {
 		case err != nil:
-			return err
+			return adviseDeletion(err, s.ID)
 		case !a.json && missing != nil:
 			a.printf("There was no store %s any more; what was left of it is removed.\n", printable(s.ID))
 			return nil

@@ -42,7 +42,7 @@ func (c *storeSignCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withConflictsDir(ctx, reading, func(lib *backend.Library) error {
+	return a.withLibrary(ctx, reading, func(lib *backend.Library) error {
 		t, err := tipToSign(ctx, lib, c.Store)
 		if err != nil {
 			return err

@@ -29,6 +29,7 @@ func Check(root string) ([]string, error) {
 		broken = append(broken, checkImports(f)...)
 		broken = append(broken, checkSize(f)...)
 	}
+	broken = append(broken, checkAdvice(files)...)
 	return append(broken, checkPackageComments(files)...), nil
 }
 

@@ -198,7 +198,7 @@ func TestExplain(t *testing.T) {
 		call   func(*testing.T, *awsconf.Clients) error
 		want   string
 	}{
-		{"no bucket", s3Error(404, "NoSuchBucket"), get, "make it with `mneme setup`"},
+		{"no bucket", s3Error(404, "NoSuchBucket"), get, "or make it"},
 		{"no table", dynamoError(400, "ResourceNotFoundException", "no"), getItem, "the table does not exist"},
 		{"another region", s3Error(301, "PermanentRedirect"), get, "set AWS_REGION to the bucket's"},
 		{"another region, signed", s3Error(400, "AuthorizationHeaderMalformed"), get, "set AWS_REGION to the bucket's"},

@@ -29,9 +29,9 @@ const (
 	badClock      = "the clock of this machine is off by more than the server allows: set it (`timedatectl set-ntp true`)"
 	throttled     = "the server asks for fewer requests and went on doing so: try again later, or raise the table's limits"
 	serverTrouble = "the server is in trouble and stayed so: try again later"
-	noBucket      = "the bucket does not exist: correct its name in the URL, or make it with `mneme setup`"
+	noBucket      = "the bucket does not exist: correct its name in the URL, or make it"
 	accessDenied  = "access denied: these credentials may not "
-	noTable       = "the table does not exist in this region: correct its name or AWS_REGION, or make it with `mneme setup`"
+	noTable       = "the table does not exist in this region: correct its name or AWS_REGION, or make it"
 )
 
 // hints are what a person can do about an error code. Codes whose advice
@@ -94,17 +94,22 @@ func (e *explained) Kind() errkind.Kind {
 	return errkind.Unknown
 }
 
-// Is makes what credentials are refused for an fs.ErrPermission, and a missing
-// bucket or table an ErrMissing.
+// Is makes what credentials are refused for an fs.ErrPermission, what they may not an
+// ErrNotAllowed, and a missing bucket or table an ErrMissing.
 func (e *explained) Is(target error) bool {
 	switch target {
 	case fs.ErrPermission:
 		return e.Kind() == errkind.Denied
+	case ErrNotAllowed:
+		return strings.HasPrefix(e.text, accessDenied)
 	case ErrMissing:
 		return e.Kind() == errkind.Missing
 	}
 	return false
 }
+
+// ErrNotAllowed says that the caller is known, and its policies do not allow a request.
+var ErrNotAllowed = errkind.New(errkind.Denied, "these credentials may not do that")
 
 // ErrMissing says that there is no such bucket or table.
 var ErrMissing = errkind.New(errkind.Missing, "the bucket or the table does not exist")
@@ -157,7 +162,7 @@ func apiHint(err error, api smithy.APIError) string {
 		if errors.As(err, &owner) {
 			text += ", or the bucket does not belong to " + owner.owner + ", which the table names as its owner"
 		}
-		return text + "; `mneme setup --print` shows the policies they need"
+		return text
 	}
 	switch code {
 	case "InvalidSignatureException":

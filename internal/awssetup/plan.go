@@ -54,7 +54,7 @@ func NewPlan(bucket, table, region, owner string) *Plan {
 	}
 	return &Plan{
 		Policies: []NamedPolicy{
-			{"setup", "who runs `mneme setup`, once", policy(arns.setup()...)},
+			{"setup", "the person who sets it up, once", policy(arns.setup()...)},
 			{"admin", "people who create, archive and delete stores, repair blobs and rebuild the index", policy(arns.admin()...)},
 			{"read-write", "mounts and people that read and write every store: they can add objects to the bucket, and neither replace nor delete one", policy(arns.readWrite()...)},
 			{"read-only", "mounts with :ro or --read-only, of every store", policy(arns.readOnly()...)},

@@ -104,7 +104,7 @@ func (s *setup) waitActive(ctx context.Context, table *types.TableDescription) (
 		select {
 		case <-time.After(pollPeriod):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("table %s: not ready after %v; run `mneme setup` again: %w", s.table, readyTimeout, ctx.Err())
+			return nil, fmt.Errorf("table %s: not ready after %v; run the setup again: %w", s.table, readyTimeout, ctx.Err())
 		}
 	}
 	return table, nil

@@ -99,14 +99,22 @@ func (s *store) compareBucket(ctx context.Context, m *meta) error {
 			return err
 		}
 		if newest > now.tip.Seq {
-			return fmt.Errorf("%w: the bucket has commit %d, and the table ends with commit %d, as when it was restored to an earlier time; %s",
-				versionlog.ErrRewritten, newest, now.tip.Seq, rebuildAdvice)
+			return fmt.Errorf("%w: the bucket has commit %d, and the table ends with commit %d, as when it was restored to an earlier time",
+				ErrIndex, newest, now.tip.Seq)
 		}
 	}
 	return nil
 }
 
-const rebuildAdvice = "end all that writes to the store and run `mneme fsck --rebuild-index`, which brings the table up to the bucket, or tells why it cannot"
+// ErrIndex is the versionlog.ErrRewritten of a table that does not agree with its bucket.
+// Rebuild brings it up to that, or tells why it cannot, once nothing writes to the store.
+var ErrIndex error = indexError{}
+
+// indexError is a versionlog.ErrRewritten that does not say so twice.
+type indexError struct{}
+
+func (indexError) Error() string { return versionlog.ErrRewritten.Error() }
+func (indexError) Unwrap() error { return versionlog.ErrRewritten }
 
 // compareRecord compares a record in the bucket with the tip. One that is damaged
 // says nothing: fsck reports it.
@@ -117,7 +125,7 @@ func (s *store) compareRecord(ctx context.Context, of span, tip versionlog.Tip) 
 	}
 	for _, c := range copyOf("", of, s.id, data).commits {
 		if c.seq == tip.Seq && c.digest != tip.Digest {
-			return fmt.Errorf("%w: commit %d is %v in the bucket, and %.12s in the table; %s", versionlog.ErrRewritten, c.seq, c, tip.Digest, rebuildAdvice)
+			return fmt.Errorf("%w: commit %d is %v in the bucket, and %.12s in the table", ErrIndex, c.seq, c, tip.Digest)
 		}
 	}
 	return nil
@@ -138,8 +146,8 @@ func (s *store) readMeta(ctx context.Context) (*meta, error) {
 	}
 	if seen != nil && seen.creation == m.creation &&
 		(m.tip.Seq < seen.tip.Seq || m.tip.Seq == seen.tip.Seq && m.tip.Digest != seen.tip.Digest) {
-		return nil, fmt.Errorf("%w: commit %d, %.12s, was in the table, which ends with commit %d, %.12s, now; %s",
-			versionlog.ErrRewritten, seen.tip.Seq, seen.tip.Digest, m.tip.Seq, m.tip.Digest, rebuildAdvice)
+		return nil, fmt.Errorf("%w: commit %d, %.12s, was in the table, which ends with commit %d, %.12s, now",
+			ErrIndex, seen.tip.Seq, seen.tip.Digest, m.tip.Seq, m.tip.Digest)
 	}
 	s.mu.Lock()
 	if s.newest == nil || s.newest.creation != m.creation || s.newest.tip.Seq < m.tip.Seq {
@@ -161,7 +169,7 @@ func (s *store) stopLocked(cause error) {
 	if s.stopped != nil {
 		return
 	}
-	s.stopped = fmt.Errorf("%w: %w; nothing more is written to the store; %s", versionlog.ErrRewritten, cause, rebuildAdvice)
+	s.stopped = fmt.Errorf("%w: %w; nothing more is written to the store", ErrIndex, cause)
 	s.log.logger.Error("the store has two histories", "store", s.id, "err", s.stopped)
 }
 

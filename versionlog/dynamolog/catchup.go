@@ -98,7 +98,7 @@ func (l *Log) missing(ctx context.Context, storeID string, seq uint64) error {
 	if _, err := l.table.meta(ctx, storeID); err != nil {
 		return err
 	}
-	return fmt.Errorf("store %s: %w: no record of commit %d: look with `mneme fsck`", storeID, versionlog.ErrCorrupt, seq)
+	return fmt.Errorf("store %s: %w: no record of commit %d", storeID, versionlog.ErrCorrupt, seq)
 }
 
 // reach reports whether the view is at a META row or beyond, and if not, which

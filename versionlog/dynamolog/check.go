@@ -24,11 +24,11 @@ type Problem struct {
 }
 
 const (
-	doRebuild = "run `mneme fsck --rebuild-index`"
-	doSweep   = "any process that writes to the store mends it, within a minute; if none can, run `mneme fsck --rebuild-index`"
-	doRestore = "the table still has it: run `mneme fsck --rebuild-index`, which puts it back"
-	doMend    = "run `mneme fsck --rebuild-index`, which puts it back if the table has it; if not, restore the object"
-	doCatchUp = "if the table was restored to an earlier time, run `mneme fsck --rebuild-index`, which brings it up to them if they follow"
+	doRebuild = "rebuild the index"
+	doSweep   = "any process that writes to the store mends it, within a minute; if none can, rebuild the index"
+	doRestore = "the table still has it, and puts it back when you rebuild the index"
+	doMend    = "if the table does not have it, restore the object; if it does, rebuild the index"
+	doCatchUp = "if the table was restored to an earlier time, it is brought up to them, if they follow, when you rebuild the index"
 )
 
 // Check compares the records of a store in the bucket with the rows in the

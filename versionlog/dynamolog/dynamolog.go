@@ -86,9 +86,9 @@ type Log struct {
 var _ versionlog.Log = (*Log)(nil)
 
 // Open opens the log that Setup made in a table, for that bucket. Errors:
-// ErrOtherBucket, versionlog.ErrFormat when a newer mneme made it, one that asks
-// for Setup when an older one did and it is not to be read only, and those of the
-// AWS SDK, explained.
+// ErrOtherBucket, ErrNotSetUp, versionlog.ErrFormat when a newer mneme made it,
+// ErrOlder when an older one did and it is not to be read only, and those of the AWS
+// SDK, explained.
 func Open(ctx context.Context, db database, tableName string, s3 objects, bucket string, opts *Options) (*Log, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -110,7 +110,7 @@ func Open(ctx context.Context, db database, tableName string, s3 objects, bucket
 	ctx, cancel := awsconf.WithTimeout(ctx)
 	defer cancel()
 	var err error
-	if l.owner, err = l.table.checkFormat(ctx, bucket); err != nil && !(l.readOnly && errors.Is(err, errOlder)) {
+	if l.owner, err = l.table.checkFormat(ctx, bucket); err != nil && !(l.readOnly && errors.Is(err, ErrOlder)) {
 		return nil, fmt.Errorf("open log in table %s: %w", tableName, awsconf.Explain(err))
 	}
 	l.life, l.endLife = context.WithCancel(context.WithoutCancel(ctx))

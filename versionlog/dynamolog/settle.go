@@ -155,7 +155,7 @@ func (s *store) disagree(b *batch, moved bool) {
 		s.view = nil // perhaps it is the view that is wrong
 		s.mu.Unlock()
 		if giveUp {
-			b.fail(fmt.Errorf("append to the log: %w: the table's rows do not agree with its tip: look with `mneme fsck`", versionlog.ErrCorrupt))
+			b.fail(fmt.Errorf("append to the log: %w: the table's rows do not agree with its tip", versionlog.ErrCorrupt))
 			return
 		}
 	}

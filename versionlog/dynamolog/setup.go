@@ -14,9 +14,11 @@ import (
 )
 
 var (
-	errNotSetUp = errors.New("the table holds no mneme log: make it one with `mneme setup`; " +
-		"if it was lost, `mneme fsck --rebuild-index` then makes its rows anew from the bucket")
-	errOlder   = errors.New("the table is of an older mneme: end the mounts of that, and bring it up to date with `mneme setup`")
+	// ErrNotSetUp says that a table is not one that Setup has made.
+	ErrNotSetUp = errors.New("the table holds no log of mneme's")
+	// ErrOlder says that a table has to be brought up to date by Setup, when the
+	// processes of an older mneme have ended.
+	ErrOlder   = errors.New("the table is of an older mneme")
 	errForeign = errors.New("the table is not mneme's: its key is not (store_id, sk); name another table in the URL")
 )
 
@@ -27,15 +29,14 @@ var ErrOtherBucket = errors.New("the table belongs to another bucket")
 type bucketError struct{ table, its, named string }
 
 func (e *bucketError) Error() string {
-	return fmt.Sprintf("the table is the index of bucket %s, not of bucket %s: correct the URL (aws://%s?table=%s), or name another table; "+
-		"if the objects were copied to %s on purpose: `mneme --url 'aws://%s?table=%s' setup --move`",
-		e.its, e.named, e.its, e.table, e.named, e.named, e.table)
+	return fmt.Sprintf("the table is the index of bucket %s, not of bucket %s: correct the URL (aws://%s?table=%s), or name another table",
+		e.its, e.named, e.its, e.table)
 }
 
 func (e *bucketError) Is(target error) bool { return target == ErrOtherBucket }
 
 // checkFormat makes sure that the table holds a log of that bucket in a format
-// that this mneme writes. errOlder is one that it only reads. It returns the
+// that this mneme writes. ErrOlder is one that it only reads. It returns the
 // owner of the table's bucket, "" for none that is known.
 func (t table) checkFormat(ctx context.Context, bucket string) (owner string, err error) {
 	i, err := t.get(ctx, formatPartition, formatSort, false)
@@ -43,7 +44,7 @@ func (t table) checkFormat(ctx context.Context, bucket string) (owner string, er
 		return "", explainKeys(err)
 	}
 	if i == nil {
-		return "", errNotSetUp
+		return "", ErrNotSetUp
 	}
 	r := row{item: i}
 	n, its, owner := r.int("format"), r.text("bucket"), r.text("bucket_owner")
@@ -58,11 +59,11 @@ func (t table) checkRow(r *row, n int64, its, bucket string) error {
 	case n > format:
 		return fmt.Errorf("the table has format %d, this mneme reads up to %d: %w; use a newer mneme", n, format, versionlog.ErrFormat)
 	case its == "": // made before tables knew their bucket
-		return errNotSetUp
+		return ErrNotSetUp
 	case its != bucket:
 		return &bucketError{table: t.name, its: its, named: bucket}
 	case n < format:
-		return errOlder
+		return ErrOlder
 	}
 	return nil
 }
@@ -115,9 +116,9 @@ func (t table) setUp(ctx context.Context, bucket string, opts *SetupOptions) err
 		if err := t.mayMove(ctx, other, opts.Move); err != nil {
 			return err
 		}
-	case errors.Is(err, errNotSetUp):
+	case errors.Is(err, ErrNotSetUp):
 		its = ""
-	case err != nil && !errors.Is(err, errOlder):
+	case err != nil && !errors.Is(err, ErrOlder):
 		return err
 	case err == nil && (opts.BucketOwner == "" || opts.BucketOwner == owner):
 		return nil

@@ -191,10 +191,19 @@ func (l *Log) DeleteStore(ctx context.Context, id string) error {
 		return err
 	}
 	if err := l.removeRest(ctx, id); err != nil {
-		return fmt.Errorf("delete store %s: it is deleted, but rows or objects of it are left; `mneme store delete %s --yes` removes them: %w", id, id, awsconf.Explain(err))
+		return fmt.Errorf("delete store %s: %w: %w", id, ErrLeft, awsconf.Explain(err))
 	}
 	return nil
 }
+
+var (
+	// ErrLeft says that a store is deleted, and not all of it is gone. Deleting it again,
+	// by its id, removes the rest.
+	ErrLeft = errors.New("it is deleted, but rows or objects of it are left")
+	// ErrRebuilding says that a store cannot be found, but is not deleted: Rebuild is at
+	// work on it, or has to be run again.
+	ErrRebuilding = errors.New("its index is being rebuilt, or that was interrupted")
+)
 
 // mayRemoveRest returns nil when something is left of a store that was deleted,
 // and ErrNotFound when nothing is.
@@ -228,7 +237,7 @@ func (l *Log) mayRemoveDescribed(ctx context.Context, id string, description []b
 		return err
 	}
 	if r := (row{item: i}); i != nil && r.text("id") == id {
-		return fmt.Errorf("its index is being rebuilt, or that was interrupted: run `mneme fsck %s --rebuild-index` first", id)
+		return ErrRebuilding
 	}
 	return nil
 }
