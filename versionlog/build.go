@@ -279,8 +279,8 @@ func (b *builder) identify(v *Version, memoryID string) error {
 		v.MemoryID = memoryID
 		return nil
 	}
-	if newest == nil || newest.Live() || b.revived[memoryID] {
-		return fmt.Errorf("%w: %s: memory %s is not a deleted memory of this store", ErrInvalid, v.Path, memoryID)
+	if newest == nil || newest.Live() || newest.IsDir() != v.IsDir() || b.revived[memoryID] {
+		return fmt.Errorf("%w: %s: %s is not the id of something of this kind that was deleted from this store", ErrInvalid, v.Path, memoryID)
 	}
 	b.revived[memoryID] = true
 	v.MemoryID, v.Parent = memoryID, newest.ID

@@ -72,6 +72,9 @@ func (s *store) resume(ctx context.Context) error {
 			}
 		}
 	}
+	if saved.meta.tip.Digest != m.tip.Digest { // the row of a commit may be seen after META that tells of it
+		return nil
+	}
 	saved.meta.Store, saved.meta.tip.ArchivedAt = m.Store, m.ArchivedAt
 	saved.meta.tip.Totals, saved.meta.uncounted = m.tip.Totals, m.uncounted
 	s.adopt(saved, savedAt)

@@ -35,6 +35,10 @@ func TestCheckerCatches(t *testing.T) {
 		"stale tip":              func(l versionlog.Log) versionlog.Log { return &staleTip{Log: l} },
 		"half a commit":          func(l versionlog.Log) versionlog.Log { return &halving{Log: l} },
 		"conflict without heads": func(l versionlog.Log) versionlog.Log { return &headless{Log: l} },
+		"directory made twice":   func(l versionlog.Log) versionlog.Log { return &generous{Log: l} },
+		"full directory removed": func(l versionlog.Log) versionlog.Log { return &rough{Log: l} },
+		"no fence":               func(l versionlog.Log) versionlog.Log { return &fenceless{Log: l} },
+		"import anywhere":        func(l versionlog.Log) versionlog.Log { return &grafting{Log: l} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(50) {
@@ -191,8 +195,52 @@ type halving struct{ versionlog.Log }
 
 func (l *halving) Commit(ctx context.Context, id string, p *versionlog.Proposal) (*versionlog.Commit, error) {
 	half := *p
-	half.Changes = p.Changes[:1]
+	half.Changes = p.Changes[:min(1, len(p.Changes))]
 	return l.Log.Commit(ctx, id, &half)
+}
+
+// generous lets whoever makes a directory have it, though another has made it.
+type generous struct{ versionlog.Log }
+
+func (l *generous) Commit(ctx context.Context, id string, p *versionlog.Proposal) (*versionlog.Commit, error) {
+	for i := range p.Changes {
+		if p.Changes[i].Action == versionlog.MakeDir && p.Changes[i].Expect.Holds(nil) {
+			p.Changes[i].Expect = versionlog.ExpectAny()
+		}
+	}
+	return l.Log.Commit(ctx, id, p)
+}
+
+// rough says that a directory is removed, though something is in it.
+type rough struct{ versionlog.Log }
+
+func (l *rough) Commit(ctx context.Context, id string, p *versionlog.Proposal) (*versionlog.Commit, error) {
+	c, err := l.Log.Commit(ctx, id, p)
+	if errors.Is(err, versionlog.ErrOverlap) && len(p.Changes) == 1 && p.Changes[0].Action == versionlog.Remove {
+		tip, err := l.Tip(ctx, id)
+		return &versionlog.Commit{Seq: tip.Seq, Digest: tip.Digest}, err
+	}
+	return c, err
+}
+
+// fenceless takes commits of any epoch.
+type fenceless struct{ versionlog.Log }
+
+func (l *fenceless) Commit(ctx context.Context, id string, p *versionlog.Proposal) (*versionlog.Commit, error) {
+	p.Epoch = 0
+	return l.Log.Commit(ctx, id, p)
+}
+
+// grafting makes a commit of its own of one that does not follow.
+type grafting struct{ versionlog.Log }
+
+func (l *grafting) Commit(ctx context.Context, id string, p *versionlog.Proposal) (*versionlog.Commit, error) {
+	c, err := l.Log.Commit(ctx, id, p)
+	if p.Finished != nil && errors.Is(err, versionlog.ErrInvalid) {
+		p.Finished = nil
+		return l.Log.Commit(ctx, id, p)
+	}
+	return c, err
 }
 
 // headless leaves the heads out of its conflicts.

@@ -257,7 +257,12 @@ func testChildrenOfDirs(s *suite) {
 func testReviveDir(s *suite) {
 	s.makeDir("/d/")
 	gone := s.commit(remove("/d/", anything))[0]
-	again := makeDir("/d2/", absent)
+	file := s.put("/m", "1")
+	s.commit(remove("/m", anything))
+	wrong, again := put("/m", "1", absent), makeDir("/d2/", absent)
+	wrong.MemoryID, again.MemoryID = gone.MemoryID, file.MemoryID
+	s.refuse(versionlog.ErrInvalid, wrong)
+	s.refuse(versionlog.ErrInvalid, again)
 	again.MemoryID = gone.MemoryID
 	v := s.commit(again)[0]
 	s.equal([]string{v.MemoryID, v.Parent, string(v.Op)}, []string{gone.MemoryID, gone.ID, string(versionlog.OpCreated)})

@@ -31,22 +31,29 @@ const (
 	CallHead   CallKind = "head"
 	CallLast   CallKind = "last"
 	CallTip    CallKind = "tip"
+
+	CallPromote CallKind = "promote"
+	CallImport  CallKind = "import"
 )
 
 // Call is one call and its outcome, in a form that can be sent as JSON.
 type Call struct {
 	Kind    CallKind
 	StoreID string
-	Path    string   // head, last
-	Changes []Change // commit
-	Invoked int64    // ns on the machine's monotonic clock
+	Path    string            // head, last
+	Changes []Change          // commit
+	Under   uint64            // commit: the epoch that it is proposed in, 0 for any; import: the one it is of
+	After   uint64            // import: the sequence number that the commit follows,
+	AfterIs versionlog.Digest // and its digest
+	Invoked int64             // ns on the machine's monotonic clock
 	Replied int64
 
 	Outcome   Outcome
 	Conflicts map[string]string    // for a conflict: version id of the head by path, "" for none
-	Seq       uint64               // commit, tip
-	Prev      versionlog.Digest    // commit
-	Digest    versionlog.Digest    // commit, tip: of the chain
+	Seq       uint64               // commit, promote, import, tip
+	Epoch     uint64               // promote; commit, where it made one
+	Prev      versionlog.Digest    // commit, promote, import
+	Digest    versionlog.Digest    // commit, promote, import, tip: of the chain
 	Versions  []versionlog.Version // commit; head and last: one
 }
 
@@ -60,6 +67,8 @@ const (
 	OutcomeConflict Outcome = "conflict"
 	OutcomeOverlap  Outcome = "overlap"
 	OutcomeNotFound Outcome = "not found"
+	OutcomeFenced   Outcome = "fenced"
+	OutcomeInvalid  Outcome = "invalid"
 )
 
 // Change is a versionlog.Change whose expectation is spelled out.
@@ -115,11 +124,46 @@ func propose(changes []Change) *versionlog.Proposal {
 
 // Commit proposes changes to l under a fresh key and records the call.
 func (h *History) Commit(ctx context.Context, l versionlog.Log, storeID string, changes ...Change) Call {
-	call := Call{Kind: CallCommit, StoreID: storeID, Changes: changes}
+	return h.CommitUnder(ctx, l, storeID, 0, changes...)
+}
+
+// CommitUnder proposes changes in an epoch, 0 for any.
+func (h *History) CommitUnder(ctx context.Context, l versionlog.Log, storeID string, epoch uint64, changes ...Change) Call {
+	p := propose(changes)
+	p.Epoch = epoch
+	return h.commit(ctx, l, p, Call{Kind: CallCommit, StoreID: storeID, Changes: changes, Under: epoch})
+}
+
+// Promote begins a new epoch of a store and records the call.
+func (h *History) Promote(ctx context.Context, l versionlog.Log, storeID string) Call {
+	return h.commit(ctx, l, event(versionlog.StorePromoted()), Call{Kind: CallPromote, StoreID: storeID})
+}
+
+// Import makes a commit that follows the tip of a store, elsewhere, imports it and
+// records the call.
+func (h *History) Import(ctx context.Context, l versionlog.Log, storeID string) (Call, error) {
+	store, err := l.Store(ctx, storeID)
+	if err != nil {
+		return Call{}, err
+	}
+	tip, err := l.Tip(ctx, storeID)
+	if err != nil {
+		return Call{}, err
+	}
+	text := versionlog.NewKey()
+	p := event(versionlog.StoreUpdated(versionlog.StoreUpdate{Description: &text}))
+	if p.Finished, err = versionlog.Build(nil, store, tip, p, time.Now()); err != nil {
+		return Call{}, err
+	}
+	call := Call{Kind: CallImport, StoreID: storeID, Under: p.Finished.Epoch, After: tip.Seq, AfterIs: tip.Digest}
+	return h.commit(ctx, l, p, call), nil
+}
+
+func (h *History) commit(ctx context.Context, l versionlog.Log, p *versionlog.Proposal, call Call) Call {
 	return h.record(call, func(call *Call) error {
-		c, err := l.Commit(ctx, storeID, propose(changes))
+		c, err := l.Commit(ctx, call.StoreID, p)
 		if err == nil {
-			call.Seq, call.Prev, call.Digest, call.Versions = c.Seq, c.Prev, c.Digest, c.Versions
+			call.Seq, call.Epoch, call.Prev, call.Digest, call.Versions = c.Seq, c.Epoch, c.Prev, c.Digest, c.Versions
 		}
 		return err
 	})
@@ -180,6 +224,10 @@ func (c *Call) fail(err error) {
 		c.Outcome = OutcomeOverlap
 	case errors.Is(err, versionlog.ErrNotFound):
 		c.Outcome = OutcomeNotFound
+	case errors.Is(err, versionlog.ErrFenced):
+		c.Outcome = OutcomeFenced
+	case errors.Is(err, versionlog.ErrInvalid):
+		c.Outcome = OutcomeInvalid
 	default:
 		c.Outcome = Outcome(err.Error())
 	}

@@ -33,6 +33,9 @@ func runMachine(t *testing.T, cfg Config) {
 			"rename": m.rename,
 			"revive": m.revive,
 			"move":   m.moveDirectory,
+			"mkdir":  m.makeDir,
+			"rmdir":  m.removeDir,
+			"event":  m.event,
 			"":       m.check,
 		})
 		m.replay(rt)
@@ -54,8 +57,17 @@ type memory struct {
 	content string
 }
 
+// digest is that of the content, zero for a directory.
+func (m *memory) digest() (d versionlog.Digest) {
+	if m.content != "" {
+		d = cas.Sum([]byte(m.content))
+	}
+	return d
+}
+
 var (
 	machinePaths    = rapid.SampledFrom([]string{"/a", "/a/b", "/ab", "/d/e", "/d/f", "/d", "/d/e/g"})
+	machineDirs     = rapid.SampledFrom([]string{"/d/", "/a/", "/d/e/", "/n/"})
 	machineContents = rapid.SampledFrom([]string{"1", "2", "3"})
 )
 
@@ -203,11 +215,67 @@ func (m *machine) moveDirectory(t *rapid.T) {
 	}
 }
 
+// makeDir makes a directory, with and without one in its place.
+func (m *machine) makeDir(t *rapid.T) {
+	path := machineDirs.Draw(t, "path")
+	expect, holds := m.expectation(t, path)
+	there := m.heads[path] != nil || len(m.below(path)) > 0
+	change := makeDir(path, expect)
+	switch {
+	case m.heads[path] != nil && expect != versionlog.ExpectAbsent(), there && m.heads[path] == nil && expect == versionlog.ExpectAny():
+		m.propose(t, nil, 0, change)
+	case !holds || there:
+		m.propose(t, versionlog.ErrConflict, 0, change)
+	case m.blocked(path, ""):
+		m.propose(t, versionlog.ErrOverlap, 0, change)
+	default:
+		v := m.propose(t, nil, 1, change)[0]
+		m.heads[path] = &memory{id: v.MemoryID, version: v.ID}
+	}
+}
+
+// removeDir removes a directory that is empty, and tries to where there is none or
+// where something is in it.
+func (m *machine) removeDir(t *rapid.T) {
+	path := machineDirs.Draw(t, "path")
+	switch {
+	case m.heads[path] == nil:
+		m.propose(t, versionlog.ErrConflict, 0, remove(path, anything))
+	case len(m.below(path)) > 0:
+		m.propose(t, versionlog.ErrOverlap, 0, remove(path, anything))
+	default:
+		m.propose(t, nil, 1, remove(path, anything))
+		delete(m.heads, path)
+	}
+}
+
+// below returns what is in a directory.
+func (m *machine) below(dir string) (paths []string) {
+	for path := range m.heads {
+		if path != dir && strings.HasPrefix(path, dir) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// event changes the store as a whole, and no head.
+func (m *machine) event(t *rapid.T) {
+	text := versionlog.NewKey()
+	c, err := m.log.Commit(m.ctx, m.store, event(versionlog.StoreUpdated(versionlog.StoreUpdate{Description: &text})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.seq++; c.Seq != m.seq {
+		t.Fatalf("the event is commit %d, want %d", c.Seq, m.seq)
+	}
+}
+
 // check compares the log with the map.
 func (m *machine) check(t *rapid.T) {
 	var want, got []string
 	for path, head := range m.heads {
-		want = append(want, path+" "+head.version+" "+cas.Sum([]byte(head.content)).String())
+		want = append(want, path+" "+head.version+" "+head.digest().String())
 	}
 	slices.Sort(want)
 	heads := collect(t, m.log.Heads(m.ctx, m.store, "/", ""))

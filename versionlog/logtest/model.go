@@ -16,6 +16,7 @@ import (
 // the contract and shares no code with versionlog.Build.
 type model struct {
 	seq    uint64
+	epoch  uint64 // as many promotions there were
 	digest versionlog.Digest
 	paths  map[string]lastAt
 }
@@ -39,7 +40,7 @@ func checkStore(calls []Call, timeout time.Duration) error {
 		return fmt.Errorf("not decided within %v", timeout)
 	}
 	for _, c := range calls {
-		if !slices.Contains([]Outcome{OutcomeOK, OutcomeConflict, OutcomeOverlap, OutcomeNotFound}, c.Outcome) {
+		if !slices.Contains([]Outcome{OutcomeOK, OutcomeConflict, OutcomeOverlap, OutcomeNotFound, OutcomeFenced, OutcomeInvalid}, c.Outcome) {
 			return fmt.Errorf("a call ended with an error: %s", c.Outcome)
 		}
 	}
@@ -49,7 +50,7 @@ func checkStore(calls []Call, timeout time.Duration) error {
 func order(calls []Call) error {
 	span := func(c *Call) Span {
 		s := Span{Invoked: c.Invoked, Replied: c.Replied}
-		if c.Kind == CallCommit && len(c.Versions) > 0 {
+		if c.Outcome == OutcomeOK && (len(c.Versions) > 0 && c.Kind == CallCommit || c.Kind == CallPromote || c.Kind == CallImport) {
 			s.Seq = c.Seq
 		}
 		return s
@@ -68,7 +69,7 @@ var storeModel = porcupine.Model{
 	},
 	Equal: func(a, b any) bool {
 		x, y := a.(*model), b.(*model)
-		return x.seq == y.seq && x.digest == y.digest && maps.Equal(x.paths, y.paths)
+		return x.seq == y.seq && x.epoch == y.epoch && x.digest == y.digest && maps.Equal(x.paths, y.paths)
 	},
 }
 
@@ -79,6 +80,17 @@ func (m *model) after(c *Call) *model {
 	switch c.Kind {
 	case CallCommit:
 		return m.afterCommit(c)
+	case CallPromote:
+		return m.afterEvent(c, c.Outcome == OutcomeOK && c.Epoch == m.epoch+2, 1)
+	case CallImport:
+		switch {
+		case c.After != m.seq || c.AfterIs != m.digest:
+			ok = c.Outcome == OutcomeInvalid
+		case c.Under < m.epoch+1:
+			ok = c.Outcome == OutcomeFenced
+		default:
+			return m.afterEvent(c, c.Outcome == OutcomeOK && c.Epoch == m.epoch+1, 0)
+		}
 	case CallHead:
 		at, there := m.paths[c.Path]
 		ok = matches(c, at, there && at.live)
@@ -105,16 +117,34 @@ func matches(c *Call, at lastAt, there bool) bool {
 	return at == lastAt{id: v.ID, memory: v.MemoryID, digest: v.Digest, live: at.live}
 }
 
+// afterEvent returns the state after a commit that changes no path.
+func (m *model) afterEvent(c *Call, ok bool, promotions uint64) *model {
+	if !ok || c.Seq != m.seq+1 || c.Prev != m.digest {
+		return nil
+	}
+	return &model{seq: c.Seq, epoch: m.epoch + promotions, digest: c.Digest, paths: m.paths}
+}
+
 func (m *model) afterCommit(c *Call) *model {
+	if c.Under != 0 && c.Under != m.epoch+1 {
+		if c.Outcome == OutcomeFenced {
+			return m
+		}
+		return nil
+	}
 	if conflicts := m.conflicts(c.Changes); len(conflicts) > 0 {
-		if c.Outcome == OutcomeConflict && maps.Equal(conflicts, c.Conflicts) {
+		if c.Outcome == OutcomeConflict && maps.EqualFunc(conflicts, c.Conflicts, slices.Contains) {
 			return m
 		}
 		return nil
 	}
 	var todo []Change
 	for _, change := range c.Changes {
-		if at := m.paths[change.Path]; change.Action != versionlog.Put || !at.live || at.digest != change.Digest {
+		at := m.paths[change.Path]
+		switch {
+		case change.Action == versionlog.Put && at.live && at.digest == change.Digest:
+		case change.Action == versionlog.MakeDir && (at.live || m.staysBelow(change.Path, c.Changes) != nil):
+		default:
 			todo = append(todo, change)
 		}
 	}
@@ -129,7 +159,7 @@ func (m *model) afterCommit(c *Call) *model {
 
 // append returns the state after a commit that is not refused for a conflict.
 func (m *model) append(c *Call, todo []Change) *model {
-	next := &model{seq: m.seq + 1, digest: c.Digest, paths: maps.Clone(m.paths)}
+	next := &model{seq: m.seq + 1, epoch: m.epoch, digest: c.Digest, paths: maps.Clone(m.paths)}
 	if next.paths == nil {
 		next.paths = map[string]lastAt{}
 	}
@@ -146,7 +176,7 @@ func (m *model) append(c *Call, todo []Change) *model {
 		}
 		next.apply(change, v)
 	}
-	if next.overlaps() {
+	if next.overlaps() || next.orphans(todo) {
 		if c.Outcome == OutcomeOverlap {
 			return m
 		}
@@ -158,30 +188,72 @@ func (m *model) append(c *Call, todo []Change) *model {
 	return next
 }
 
-// conflicts returns the heads of the paths whose expectation does not hold.
-func (m *model) conflicts(changes []Change) map[string]string {
-	found := map[string]string{}
+// conflicts returns the paths whose expectation does not hold, and which heads may be
+// told to be in the way: that of the path, or any of those that imply a directory.
+func (m *model) conflicts(changes []Change) map[string][]string {
+	found := map[string][]string{}
 	for _, c := range changes {
 		at := m.paths[c.Path]
 		id := ""
 		if at.live {
 			id = at.id
 		}
-		if !c.possible(at) {
-			found[c.Path] = id
+		implied := m.staysBelow(c.Path, changes)
+		switch {
+		case c.Action == versionlog.MakeDir && !at.live && implied != nil && c.Expect == ExpectAbsent:
+			found[c.Path] = implied
+		case !c.possible(at):
+			found[c.Path] = []string{id}
 		}
-		if to := m.paths[c.To]; c.Action == versionlog.Rename && to.live {
-			found[c.To] = to.id
+		if c.Action != versionlog.Rename {
+			continue
+		}
+		if to := m.paths[c.To]; to.live {
+			found[c.To] = []string{to.id}
+		} else if implied := m.staysBelow(c.To, changes); implied != nil {
+			found[c.To] = implied
 		}
 	}
 	return found
 }
 
+// staysBelow returns the heads below a directory that changes do not free; of a memory's
+// path nil.
+func (m *model) staysBelow(dir string, changes []Change) (ids []string) {
+	if !strings.HasSuffix(dir, "/") {
+		return nil
+	}
+	for path, at := range m.paths {
+		freed := slices.ContainsFunc(changes, func(c Change) bool {
+			return c.Path == path && (c.Action == versionlog.Remove || c.Action == versionlog.Rename)
+		})
+		if at.live && path != dir && strings.HasPrefix(path, dir) && !freed {
+			ids = append(ids, at.id)
+		}
+	}
+	return ids
+}
+
+// orphans reports whether something lives below a directory that changes took away.
+func (m *model) orphans(changes []Change) bool {
+	for _, c := range changes {
+		if c.Action != versionlog.Remove && c.Action != versionlog.Rename || !strings.HasSuffix(c.Path, "/") {
+			continue
+		}
+		for path, at := range m.paths {
+			if at.live && strings.HasPrefix(path, c.Path) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (c *Change) possible(at lastAt) bool {
-	if c.Action == versionlog.Put && at.live && at.digest == c.Digest {
+	if at.live && (c.Action == versionlog.MakeDir || c.Action == versionlog.Put && at.digest == c.Digest) {
 		return c.Expect != ExpectAbsent
 	}
-	if c.Action != versionlog.Put && !at.live {
+	if (c.Action == versionlog.Remove || c.Action == versionlog.Rename) && !at.live {
 		return false
 	}
 	switch c.Expect {
@@ -220,7 +292,7 @@ func (m *model) follows(v *versionlog.Version, c Change) bool {
 func (m *model) apply(c Change, v versionlog.Version) {
 	at := lastAt{id: v.ID, memory: v.MemoryID, digest: v.Digest}
 	switch c.Action {
-	case versionlog.Put:
+	case versionlog.Put, versionlog.MakeDir:
 		at.live = true
 		m.paths[c.Path] = at
 	case versionlog.Remove:

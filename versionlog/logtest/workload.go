@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ type Workload struct {
 }
 
 var (
-	workPaths    = []string{"/a", "/b", "/d/x", "/d"}
+	workPaths    = []string{"/a", "/b", "/d/x", "/d", "/d/", "/e/"}
 	workContents = []versionlog.Digest{cas.Sum([]byte("1")), cas.Sum([]byte("2")), cas.Sum([]byte("3"))}
 )
 
@@ -51,6 +52,7 @@ type client struct {
 	rand    *rand.Rand
 	seen    map[string]versionlog.Version // by path: what this client saw last there
 	first   map[string]string             // by path: id of the version it saw there first
+	epoch   uint64                        // of the store when it last committed; 0: not known
 }
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
@@ -68,8 +70,17 @@ func (c *client) step(ctx context.Context) {
 		c.h.Last(ctx, c.log, c.storeID, path)
 	case n < 40:
 		c.h.Tip(ctx, c.log, c.storeID)
+	case n < 43:
+		c.h.Promote(ctx, c.log, c.storeID)
+	case n < 48:
+		_, _ = c.h.Import(ctx, c.log, c.storeID) // what it asks for before is not judged
 	default:
-		call := c.h.Commit(ctx, c.log, c.storeID, c.changes(path)...)
+		under := uint64(0)
+		if c.rand.IntN(3) == 0 {
+			under = c.epoch
+		}
+		call := c.h.CommitUnder(ctx, c.log, c.storeID, under, c.changes(path)...)
+		c.epoch = call.Epoch
 		for _, v := range call.Versions {
 			c.saw(v)
 		}
@@ -98,11 +109,15 @@ func (c *client) changes(path string) []Change {
 
 func (c *client) change(path string) Change {
 	change := Change{Action: versionlog.Put, Path: path, Digest: pick(c.rand, workContents), Size: 1}
+	isDir := strings.HasSuffix(path, "/")
+	if isDir {
+		change = Change{Action: versionlog.MakeDir, Path: path}
+	}
 	switch n := c.rand.IntN(100); {
 	case n < 15:
 		change = Change{Action: versionlog.Remove, Path: path}
 	case n < 30:
-		if to := pick(c.rand, workPaths); to != path {
+		if to := pick(c.rand, workPaths); to != path && strings.HasSuffix(to, "/") == isDir {
 			change = Change{Action: versionlog.Rename, Path: path, To: to}
 		}
 	}
