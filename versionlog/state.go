@@ -48,12 +48,14 @@ func Replay(seq uint64, commits iter.Seq2[*Commit, error]) (State, error) {
 }
 
 // Heads yields the paths that the commit changes and what lives there after it: nil where
-// it leaves nothing. A path that is left and taken again is yielded twice, in that order.
+// it leaves nothing. A path that is left and taken again is yielded twice, in that order,
+// and one that was erased not at all.
 func (c *Commit) Heads() iter.Seq2[string, *Version] {
 	return func(yield func(string, *Version) bool) {
 		for i := range c.Versions {
 			v := &c.Versions[i]
 			switch {
+			case v.Redacted():
 			case v.Op == OpRenamed && !yield(v.From, nil):
 				return
 			case !v.Live() && !yield(v.Path, nil):
@@ -61,7 +63,7 @@ func (c *Commit) Heads() iter.Seq2[string, *Version] {
 			}
 		}
 		for i := range c.Versions {
-			if v := &c.Versions[i]; v.Live() && !yield(v.Path, v) {
+			if v := &c.Versions[i]; v.Live() && !v.Redacted() && !yield(v.Path, v) {
 				return
 			}
 		}

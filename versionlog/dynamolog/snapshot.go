@@ -165,7 +165,6 @@ func (s *store) saveSnapshot() {
 		return
 	}
 	at := snapshot.Point{StoreID: s.id, Creation: v.meta.creation, Tip: v.meta.tip}
-	at.Tip.ArchivedAt = time.Time{}
 	if v.meta.uncounted {
 		at.Tip.Totals = versionlog.Totals{}
 	}

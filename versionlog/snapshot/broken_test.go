@@ -103,11 +103,11 @@ func TestOtherHistory(t *testing.T) {
 		"fork, itself":        {20, yielding(forked[19:]), ErrOtherHistory},
 		"other store":         {21, yielding([]*versionlog.Commit{&other}), ErrOtherHistory},
 		"broken chain":        {30, yielding(broken[19:]), ErrOtherHistory},
-		"gap":                 {30, yielding(slices.Delete(slices.Clone(commits[19:]), 3, 4)), versionlog.ErrInvalid},
-		"twice":               {30, yielding(append([]*versionlog.Commit{commits[19]}, commits[19:]...)), versionlog.ErrInvalid},
-		"too late":            {30, yielding(commits[21:]), versionlog.ErrInvalid},
-		"too early":           {30, yielding(commits[18:]), versionlog.ErrInvalid},
-		"before":              {19, yielding(commits[19:]), versionlog.ErrInvalid},
+		"gap":                 {30, yielding(slices.Delete(slices.Clone(commits[19:]), 3, 4)), ErrOrder},
+		"twice":               {30, yielding(append([]*versionlog.Commit{commits[19]}, commits[19:]...)), ErrOrder},
+		"too late":            {30, yielding(commits[21:]), ErrOrder},
+		"too early":           {30, yielding(commits[18:]), ErrOrder},
+		"before":              {19, yielding(commits[19:]), ErrOrder},
 		"ends before":         {31, yielding(commits[19:]), versionlog.ErrNotFound},
 		"itself, not there":   {20, yielding(commits[20:20]), versionlog.ErrNotFound},
 		"error":               {30, failing, context.DeadlineExceeded},
@@ -289,9 +289,9 @@ func TestWriteRefuses(t *testing.T) {
 		heads []versionlog.Version
 		want  error
 	}{
-		"wrong order": {[]versionlog.Version{{Path: "/b"}, {Path: "/a"}}, versionlog.ErrInvalid},
-		"twice":       {[]versionlog.Version{{Path: "/a"}, {Path: "/a"}}, versionlog.ErrInvalid},
-		"too long":    {[]versionlog.Version{long}, versionlog.ErrTooLarge},
+		"wrong order": {[]versionlog.Version{{Path: "/b"}, {Path: "/a"}}, ErrOrder},
+		"twice":       {[]versionlog.Version{{Path: "/a"}, {Path: "/a"}}, ErrOrder},
+		"too long":    {[]versionlog.Version{long}, ErrTooLarge},
 		"not UTF-8":   {[]versionlog.Version{{Path: "/\xff"}}, versionlog.ErrInvalid},
 	} {
 		o := newObjects()

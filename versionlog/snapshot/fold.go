@@ -24,9 +24,9 @@ const (
 // it was folded, a snapshot is the same, byte for byte, as long as nothing compresses
 // differently.
 //
-// Errors: ErrOtherHistory when the commits are not those that follow the snapshot,
-// versionlog.ErrNotFound when they end before seq, those of commits, of the source and of
-// sink.
+// Errors: ErrOtherHistory when the commits are not of the snapshot's history, ErrOrder when
+// some are missing or seq is before the snapshot, versionlog.ErrNotFound when they end
+// before seq, ErrTooLarge, those of commits, of the source and of sink.
 func (s *Snapshot) Fold(ctx context.Context, sink Sink, seq uint64, commits iter.Seq2[*versionlog.Commit, error]) error {
 	return s.fold(ctx, sink, seq, commits, defaultPaging)
 }
@@ -71,7 +71,7 @@ func (s *Snapshot) fold(ctx context.Context, sink Sink, seq uint64, commits iter
 func (s *Snapshot) follow(seq uint64, commits iter.Seq2[*versionlog.Commit, error], take func(*versionlog.Commit)) (versionlog.Tip, error) {
 	tip, ours := s.Tip, s.Tip.Seq == 0 // whether the snapshot's commit is in the history
 	if seq < tip.Seq {
-		return tip, fmt.Errorf("%w: a snapshot of commit %d does not tell of commit %d", versionlog.ErrInvalid, tip.Seq, seq)
+		return tip, fmt.Errorf("commit %d from a snapshot of commit %d: %w", seq, tip.Seq, ErrOrder)
 	}
 	if ours && seq == 0 {
 		return tip, nil
@@ -87,7 +87,7 @@ func (s *Snapshot) follow(seq uint64, commits iter.Seq2[*versionlog.Commit, erro
 			take(c)
 			tip = tip.After(c)
 		default:
-			return tip, fmt.Errorf("%w: commit %d does not follow commit %d", versionlog.ErrInvalid, c.Seq, tip.Seq)
+			return tip, fmt.Errorf("commit %d behind commit %d: %w", c.Seq, tip.Seq, ErrOrder)
 		}
 		if ours = true; tip.Seq == seq {
 			return tip, nil
@@ -161,7 +161,7 @@ func (m merger) merge(ctx context.Context, l *list, decode decode[line], ch chan
 			m.w.took(l.Pages[i])
 			continue
 		}
-		old, err := read(ctx, m.old, l, i, decode)
+		old, err := read(ctx, m.old.source, l, i, decode)
 		if err != nil {
 			return list{}, err
 		}

@@ -42,22 +42,21 @@ type tip struct {
 	Bytes    int64             `json:"total_bytes"`
 	Memories int64             `json:"total_memories"`
 	InHour   int64             `json:"in_hour"`
+	Archived time.Time         `json:"archived_at,omitzero"`
 }
 
-// list is what one kind of page holds together, in the order of the keys.
-type list struct {
-	Count int    `json:"count"` // of lines
-	Pages []page `json:"pages,omitempty"`
+func tipOf(t versionlog.Tip) tip {
+	return tip{t.Seq, t.Digest, t.Time, t.Totals.Bytes, t.Totals.Memories, t.Totals.InHour, t.ArchivedAt}
 }
 
-// encodeManifest returns the object that Open reads.
-func (s *Snapshot) encodeManifest() ([]byte, error) {
-	t := &s.Tip
-	body, err := json.Marshal(manifest{
-		StoreID: s.StoreID, Creation: s.Creation,
-		Tip:          tip{t.Seq, t.Digest, t.Time, t.Totals.Bytes, t.Totals.Memories, t.Totals.InHour},
-		HistoryAfter: s.HistoryAfter, KeysAfter: s.KeysAfter, Heads: s.heads, Memories: s.memories, Keys: s.keys,
-	})
+func (t tip) tip() versionlog.Tip {
+	totals := versionlog.Totals{Bytes: t.Bytes, Memories: t.Memories, InHour: t.InHour}
+	return versionlog.Tip{Seq: t.Seq, Digest: t.Digest, Time: t.Time, Totals: totals, ArchivedAt: t.Archived}
+}
+
+// encode returns the object that a manifest is.
+func (m *manifest) encode() ([]byte, error) {
+	body, err := json.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +68,7 @@ func header(body []byte) []byte {
 	return fmt.Appendf(nil, "%s%d %x\n", magic, Format, sha256.Sum256(body))
 }
 
-func decodeManifest(data []byte) (*Snapshot, error) {
+func decodeManifest(data []byte) (*manifest, error) {
 	if len(data) > maxManifest {
 		return nil, fmt.Errorf("%w: it is larger than %d bytes", versionlog.ErrCorrupt, maxManifest)
 	}
@@ -93,14 +92,7 @@ func decodeManifest(data []byte) (*Snapshot, error) {
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", versionlog.ErrCorrupt, err)
 	}
-	t := &m.Tip
-	return &Snapshot{
-		Point: Point{StoreID: m.StoreID, Creation: m.Creation, Tip: versionlog.Tip{
-			Seq: t.Seq, Digest: t.Digest, Time: t.Time,
-			Totals: versionlog.Totals{Bytes: t.Bytes, Memories: t.Memories, InHour: t.InHour},
-		}},
-		HistoryAfter: m.HistoryAfter, KeysAfter: m.KeysAfter, heads: m.Heads, memories: m.Memories, keys: m.Keys,
-	}, nil
+	return &m, nil
 }
 
 // check makes sure that a manifest agrees with itself and that its pages are within their
@@ -113,21 +105,6 @@ func (m *manifest) check() error {
 		if err := l.check(); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-	}
-	return nil
-}
-
-func (l *list) check() error {
-	count := 0
-	for i := range l.Pages {
-		p := &l.Pages[i]
-		if i > 0 && p.First <= l.Pages[i-1].First {
-			return fmt.Errorf("page %d does not come after the one before", i)
-		}
-		count += p.Count
-	}
-	if count != l.Count {
-		return fmt.Errorf("its pages have %d lines, not %d", count, l.Count)
 	}
 	return nil
 }

@@ -1,15 +1,11 @@
 package snapshot
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
-	"slices"
-	"strings"
 	"sync"
 
 	"mneme/cas"
@@ -67,12 +63,12 @@ var decoder = sync.OnceValue(func() *zstd.Decoder {
 	return d
 })
 
-// lines returns the lines of a page as they were written.
-func (s *Snapshot) lines(ctx context.Context, p *page) ([]byte, error) {
+// get returns the lines of a page as they were written.
+func (p *page) get(ctx context.Context, source Source) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	data, err := s.source.Get(ctx, p.name(), p.Size)
+	data, err := source.Get(ctx, p.name(), p.Size)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, versionlog.ErrNotFound) {
 		// Not wrapped: it is not what was looked for that does not exist.
 		return nil, fmt.Errorf("snapshot: page %s: %w: %v", p.SHA256, versionlog.ErrCorrupt, err)
@@ -96,87 +92,4 @@ func (p *page) decompress(data []byte) ([]byte, error) {
 		err = fmt.Errorf("it has %d bytes, not lines of %d", len(raw), p.Raw)
 	}
 	return raw, err
-}
-
-// entry is what a line holds.
-type entry interface {
-	key() string // by which the lines of a list are ordered
-}
-
-// decode reads a line.
-type decode[T entry] func(line []byte) (T, error)
-
-// split reads the lines of page i of a list and makes sure that they are as many as they
-// should be, in their order, and between the first of this page and that of the next.
-func split[T entry](l *list, i int, raw []byte, decode decode[T]) ([]T, error) {
-	p := &l.Pages[i]
-	entries := make([]T, 0, p.Count)
-	before := ""
-	for line := range bytes.Lines(raw) {
-		one, err := decode(line[:len(line)-1])
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", len(entries), err)
-		}
-		key, n := one.key(), len(entries)
-		if n == 0 && key != p.First || n > 0 && key <= before || i+1 < len(l.Pages) && key >= l.Pages[i+1].First {
-			return nil, fmt.Errorf("line %d is not where it should be", n)
-		}
-		entries, before = append(entries, one), key
-	}
-	if len(entries) != p.Count {
-		return nil, fmt.Errorf("it has %d lines, not %d", len(entries), p.Count)
-	}
-	return entries, nil
-}
-
-// read returns what page i of a list holds.
-func read[T entry](ctx context.Context, s *Snapshot, l *list, i int, decode decode[T]) ([]T, error) {
-	raw, err := s.lines(ctx, &l.Pages[i])
-	if err != nil {
-		return nil, err
-	}
-	entries, err := split(l, i, raw, decode)
-	if err != nil {
-		return nil, fmt.Errorf("snapshot: page %s: %w: %w", l.Pages[i].SHA256, versionlog.ErrCorrupt, err)
-	}
-	return entries, nil
-}
-
-// find returns the page of a list in which a key is, if it is in the list.
-func (l *list) find(key string) int {
-	i, found := slices.BinarySearchFunc(l.Pages, key, func(p page, key string) int { return strings.Compare(p.First, key) })
-	if !found {
-		i--
-	}
-	return max(i, 0)
-}
-
-// notBefore returns the entries that are not before a key.
-func notBefore[T entry](entries []T, key string) []T {
-	i, _ := slices.BinarySearchFunc(entries, key, func(one T, key string) int { return strings.Compare(one.key(), key) })
-	return entries[i:]
-}
-
-// entries yields what a list holds from a key on, page by page as get returns them.
-func entries[T entry](l *list, key string, get func(i int) ([]T, error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for i := l.find(key); i < len(l.Pages); i++ {
-			page, err := get(i)
-			if err != nil {
-				var none T
-				yield(none, err)
-				return
-			}
-			for _, one := range notBefore(page, key) {
-				if !yield(one, nil) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// all yields what a list of s holds from a key on.
-func all[T entry](ctx context.Context, s *Snapshot, l *list, key string, decode decode[T]) iter.Seq2[T, error] {
-	return entries(l, key, func(i int) ([]T, error) { return read(ctx, s, l, i, decode) })
 }

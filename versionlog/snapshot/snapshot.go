@@ -6,39 +6,27 @@ package snapshot
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"iter"
 
 	"mneme/errkind"
 	"mneme/versionlog"
 )
 
-// ErrOtherHistory says that a snapshot is not of the history it was held against.
-var ErrOtherHistory = errkind.New(errkind.Rewritten, "snapshot is of another history")
-
-// Source has the objects of snapshots by their names.
-type Source interface {
-	// Get returns an object. Of one that has more than limit bytes it returns an error, or
-	// more than limit bytes. The error is an fs.ErrNotExist or a versionlog.ErrNotFound
-	// where there is no such object.
-	Get(ctx context.Context, name string, limit int) ([]byte, error)
-}
-
-// Sink keeps the objects of snapshots.
-type Sink interface {
-	// Put keeps an object. It is given the manifest last, and pages before, whose names
-	// are made of their contents.
-	Put(ctx context.Context, name string, data []byte) error
-}
+var (
+	// ErrOtherHistory says that a snapshot is not of the history it was held against.
+	ErrOtherHistory = errkind.New(errkind.Rewritten, "snapshot is of another history")
+	// ErrOrder says that commits or heads do not come in the order in which they should.
+	ErrOrder = errkind.New(errkind.Invalid, "not in order")
+	// ErrTooLarge says that something is too large to be read again.
+	ErrTooLarge = errkind.New(errkind.TooLarge, "too large for a snapshot")
+)
 
 // Point says of which commit of which history a snapshot is.
 type Point struct {
 	StoreID  string
 	Creation string         // tells apart stores of one id, one after the other; "" where nothing does
-	Tip      versionlog.Tip // right after the commit, but for ArchivedAt, which is zero
+	Tip      versionlog.Tip // right after the commit
 }
 
 // Snapshot is one snapshot. Its methods may be called at once from many goroutines.
@@ -68,12 +56,15 @@ func Open(ctx context.Context, source Source) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
-	s, err := decodeManifest(data)
+	m, err := decodeManifest(data)
 	if err != nil {
 		return nil, fmt.Errorf("manifest of snapshot: %w", err)
 	}
-	s.source = source
-	return s, nil
+	return &Snapshot{
+		Point:        Point{StoreID: m.StoreID, Creation: m.Creation, Tip: m.Tip.tip()},
+		HistoryAfter: m.HistoryAfter, KeysAfter: m.KeysAfter,
+		source: source, heads: m.Heads, memories: m.Memories, keys: m.Keys,
+	}, nil
 }
 
 // Pages yields the names of the objects besides the manifest.
@@ -89,57 +80,18 @@ func (s *Snapshot) Pages() iter.Seq[string] {
 	}
 }
 
-// Check reads all of the snapshot and returns an error unless it is whole.
-func (s *Snapshot) Check(ctx context.Context) error {
-	for _, err := range s.Heads(ctx) {
-		if err != nil {
-			return err
-		}
+// put puts the manifest.
+func (s *Snapshot) put(ctx context.Context, sink Sink) error {
+	m := manifest{
+		StoreID: s.StoreID, Creation: s.Creation, Tip: tipOf(s.Tip), HistoryAfter: s.HistoryAfter, KeysAfter: s.KeysAfter,
+		Heads: s.heads, Memories: s.memories, Keys: s.keys,
 	}
-	for _, err := range all(ctx, s, &s.memories, "", decodeStretch) {
-		if err != nil {
-			return err
-		}
-	}
-	for _, err := range s.Keys(ctx) {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Versions returns the sequence numbers of the commits above HistoryAfter that have a
-// version of a memory, oldest first.
-func (s *Snapshot) Versions(ctx context.Context, memoryID string) ([]uint64, error) {
-	var seqs []uint64
-	for one, err := range all(ctx, s, &s.memories, stretchKey(memoryID, 0), decodeStretch) {
-		if err != nil {
-			return nil, err
-		}
-		if one.MemoryID != memoryID {
-			break
-		}
-		seqs = append(seqs, one.Seqs...)
-	}
-	return seqs, nil
-}
-
-// Keys yields the idempotency keys of the commits above KeysAfter in their order.
-func (s *Snapshot) Keys(ctx context.Context) iter.Seq2[Key, error] {
-	return all(ctx, s, &s.keys, "", decodeKey)
-}
-
-// FromFS returns the objects that are files.
-func FromFS(files fs.FS) Source { return fileSource{files} }
-
-type fileSource struct{ files fs.FS }
-
-func (f fileSource) Get(_ context.Context, name string, limit int) ([]byte, error) {
-	file, err := f.files.Open(name)
+	data, err := m.encode()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	data, err := io.ReadAll(io.LimitReader(file, int64(limit)+1))
-	return data, errors.Join(err, file.Close())
+	if len(data) > maxManifest {
+		return fmt.Errorf("manifest of %d bytes, at most %d fit: %w", len(data), maxManifest, ErrTooLarge)
+	}
+	return sink.Put(ctx, manifestName, data)
 }

@@ -236,6 +236,28 @@ func TestLong(t *testing.T) {
 	}
 }
 
+// TestFoldErased: versions whose paths were erased are no heads, but their commits are among
+// those of their memories.
+func TestFoldErased(t *testing.T) {
+	commits := chain(4, 1)
+	commits[0].Versions = []versionlog.Version{{MemoryID: "mem_1", Seq: 1, Op: versionlog.OpCreated}, {MemoryID: "mem_2", Seq: 1, Op: versionlog.OpCreated, Path: "/b"}}
+	commits[1].Versions = []versionlog.Version{{MemoryID: "mem_1", Seq: 2, Op: versionlog.OpModified, Path: "/a"}}
+	commits[2].Versions = []versionlog.Version{{MemoryID: "mem_2", Seq: 3, Op: versionlog.OpRenamed}}
+	commits[3].Versions = []versionlog.Version{{MemoryID: "mem_2", Seq: 4, Op: versionlog.OpDeleted}}
+	o := folded(t, commits, 2)
+	if err := o.open(t).Fold(t.Context(), o, 4, yielding(commits[1:])); err != nil {
+		t.Fatal(err)
+	}
+	s := o.open(t)
+	want := []versionlog.Version{commits[1].Versions[0], commits[0].Versions[1]}
+	if diff := cmp.Diff(want, collect(t, s.Heads(t.Context()))); diff != "" {
+		t.Errorf("heads: want -, got +:\n%s", diff)
+	}
+	if seqs, err := s.Versions(t.Context(), "mem_2"); err != nil || !slices.Equal(seqs, []uint64{1, 3, 4}) {
+		t.Errorf("versions of %v, %v", seqs, err)
+	}
+}
+
 // TestFoldReuses: a commit of one path changes the last page of keys, one page of heads
 // and one of memories, and reads no others.
 func TestFoldReuses(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync"
 
 	"mneme/versionlog"
 )
@@ -87,47 +86,12 @@ func (s *Snapshot) from(ctx context.Context, path string) iter.Seq2[versionlog.V
 	}
 }
 
-// cachedPages is how many pages of heads a snapshot keeps at most, of 64 to 256 KB each.
-const cachedPages = 16
-
-// cache are the pages of heads that were read last.
-type cache struct {
-	mu    sync.Mutex // guards what follows; never held during I/O
-	pages []cached   // that of the newest use at the end
-}
-
-type cached struct {
-	number int
-	heads  []head
-}
-
-func (c *cache) get(number int) ([]head, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i := slices.IndexFunc(c.pages, func(one cached) bool { return one.number == number })
-	if i < 0 {
-		return nil, false
-	}
-	one := c.pages[i]
-	c.pages = append(slices.Delete(c.pages, i, i+1), one)
-	return one.heads, true
-}
-
-func (c *cache) put(number int, heads []head) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.pages) == cachedPages {
-		c.pages = slices.Delete(c.pages, 0, 1)
-	}
-	c.pages = append(c.pages, cached{number, heads})
-}
-
 // headsOf returns the heads of a page.
 func (s *Snapshot) headsOf(ctx context.Context, number int) ([]head, error) {
 	if heads, ok := s.cache.get(number); ok {
 		return heads, nil
 	}
-	heads, err := read(ctx, s, &s.heads, number, decodeHead)
+	heads, err := read(ctx, s.source, &s.heads, number, decodeHead)
 	if err != nil {
 		return nil, fmt.Errorf("heads: %w", err)
 	}

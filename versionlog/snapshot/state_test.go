@@ -142,6 +142,36 @@ func TestHeads(t *testing.T) {
 	}
 }
 
+// stuck is a source all whose pages but the first are never there.
+type stuck struct {
+	*objects
+	first string
+}
+
+func (s stuck) Get(ctx context.Context, name string, limit int) ([]byte, error) {
+	if name != s.first {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.objects.Get(ctx, name, limit)
+}
+
+// TestHeadsStopEarly: a caller that wants no more does not wait for pages.
+func TestHeadsStopEarly(t *testing.T) {
+	o := folded(t, chain(300, 300), 300)
+	s := o.open(t)
+	s.source = stuck{o, s.heads.Pages[0].name()}
+	for range s.Heads(t.Context()) {
+		break
+	}
+	s.source = stuck{newObjects(), s.heads.Pages[0].name()}
+	for _, err := range s.Heads(t.Context()) {
+		if !errors.Is(err, versionlog.ErrCorrupt) {
+			t.Errorf("without the first page: %v", err)
+		}
+	}
+}
+
 // TestAhead: what is read ahead has ended when the caller goes on.
 func TestAhead(t *testing.T) {
 	var running atomic.Int32

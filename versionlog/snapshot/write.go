@@ -37,10 +37,10 @@ type writer struct {
 // add puts a line behind those before.
 func (w *writer) add(ctx context.Context, l line) error {
 	if len(l.text) >= maxLine {
-		return fmt.Errorf("%w: the line of %q has %d bytes, at most %d fit a snapshot", versionlog.ErrTooLarge, l.at, len(l.text), maxLine)
+		return fmt.Errorf("%q: %d bytes, at most %d fit: %w", l.at, len(l.text), maxLine, ErrTooLarge)
 	}
 	if l.at <= w.last {
-		return fmt.Errorf("%w: %q does not come after %q", versionlog.ErrInvalid, l.at, w.last)
+		return fmt.Errorf("%q behind %q: %w", l.at, w.last, ErrOrder)
 	}
 	if w.count == 0 {
 		w.first = l.at
@@ -89,7 +89,7 @@ func (w *writer) end(ctx context.Context) (list, error) {
 
 // Write makes a snapshot of a store's heads as of a commit, in the order of their paths,
 // and returns nil when sink has all of it. It knows nothing of the history before the
-// commit.
+// commit. Errors: ErrOrder, ErrTooLarge, those of heads and of sink.
 func Write(ctx context.Context, sink Sink, at Point, heads iter.Seq2[versionlog.Version, error]) error {
 	return write(ctx, sink, at, heads, defaultPaging)
 }
@@ -113,16 +113,4 @@ func write(ctx context.Context, sink Sink, at Point, heads iter.Seq2[versionlog.
 		return err
 	}
 	return s.put(ctx, sink)
-}
-
-// put puts the manifest.
-func (s *Snapshot) put(ctx context.Context, sink Sink) error {
-	data, err := s.encodeManifest()
-	if err != nil {
-		return err
-	}
-	if len(data) > maxManifest {
-		return fmt.Errorf("%w: the manifest of the snapshot has %d bytes, at most %d can be read", versionlog.ErrTooLarge, len(data), maxManifest)
-	}
-	return sink.Put(ctx, manifestName, data)
 }
