@@ -48,7 +48,7 @@ func advice(err error) string {
 		return fmt.Sprintf("it can be read by commands, and is neither written nor mounted; "+
 			"after going back to a backup, `mneme fsck %s --accept-loss` takes it as it is; docs/BACKUP.md says more", missing.Store)
 	case errors.As(err, &version):
-		return fmt.Sprintf("`mneme log %s` lists both", place{store: version.Store, path: version.Path}.word())
+		return fmt.Sprintf("`mneme log %s` lists both", shellWord(version.Store+":"+version.Path))
 	}
 	for _, a := range advices {
 		if errors.Is(err, a.err) {
@@ -99,9 +99,9 @@ func adviseProblem(at *backend.Location, store string, p memory.Problem) string 
 		return p.Do + ": `mneme fsck --rebuild-index`"
 	case p.Kind == memory.ProblemBlob && p.Current:
 		return fmt.Sprintf("write it again from a copy (`mneme write %s`), or bring an earlier version back (`mneme log %[1]s`, `mneme restore %[1]s VERSION`)",
-			place{store: store, path: p.Version.Path}.word())
+			shellWord(store+":"+p.Version.Path))
 	case p.Kind == memory.ProblemBlob:
-		return fmt.Sprintf("%s (`mneme write %s`)", p.Do, place{store: store, path: "/restored"}.word())
+		return fmt.Sprintf("%s (`mneme write %s`)", p.Do, shellWord(store+":/restored"))
 	}
 	return p.Do
 }

@@ -109,6 +109,16 @@ func (a *app) withLibrary(ctx context.Context, opts backend.Options, do func(*ba
 	return do(lib)
 }
 
+// allowNothing passes over backend.ErrNoStores where no URL was given: before the first
+// store is made, there is nothing at the default place. A URL that points nowhere is a
+// mistake.
+func (a *app) allowNothing(err error) error {
+	if a.url == nil && errors.Is(err, backend.ErrNoStores) {
+		return nil
+	}
+	return err
+}
+
 // withStore opens the store that ref means for the time of do.
 func (a *app) withStore(ctx context.Context, ref string, opts backend.Options, do func(*memory.Store) error) error {
 	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {

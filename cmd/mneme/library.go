@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -45,16 +44,6 @@ func openLibrary(ctx context.Context, rawURL *string, opts backend.Options) (*ba
 func openAt(ctx context.Context, at *backend.Location, opts backend.Options) (*backend.Library, error) {
 	opts.Logger = textLogger(os.Stderr, slog.LevelWarn)
 	return at.Open(ctx, &opts)
-}
-
-// allowNothing passes over backend.ErrNoStores where no URL was given: before the first
-// store is made, there is nothing at the default place. A URL that points nowhere is a
-// mistake.
-func (a *app) allowNothing(err error) error {
-	if a.url == nil && errors.Is(err, backend.ErrNoStores) {
-		return nil
-	}
-	return err
 }
 
 // statusLines are lines of .mneme/status: where the stores are, and what was asked of a

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
-	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -73,4 +72,4 @@ func commandNames(files []*file) []string {
 }
 
 // grammarFile is where the commands of mneme are declared.
-var grammarFile = path.Join(path.Dir(mainFile), "cli.go")
+const grammarFile = "cmd/mneme/cli.go"
