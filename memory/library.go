@@ -47,8 +47,8 @@ type Library struct {
 // Witness remembers outside the log how far histories have come. Its methods may be
 // called at once from many goroutines.
 type Witness interface {
-	// Check is called before a store is opened for writing. If it returns an error,
-	// such as versionlog.ErrRewritten, the store is not opened.
+	// Check is called before a store is opened for writing, updated or archived. If it
+	// returns an error, such as versionlog.ErrRewritten, that is not done.
 	Check(ctx context.Context, log versionlog.Log, s versionlog.Store) error
 	// Saw is called with each commit of a checked store that was acknowledged or read
 	// from the log. One commit may come twice, and commits out of order.
@@ -114,18 +114,23 @@ func (l *Library) CreateStore(ctx context.Context, name string, opts *StoreOptio
 		return versionlog.Store{}, err
 	}
 	if opts.Actor != (versionlog.Actor{}) {
-		if err := l.happen(ctx, s.ID, versionlog.StoreCreated(s), opts.Actor); err != nil {
+		if err := l.happen(ctx, s, versionlog.StoreCreated(s), opts.Actor); err != nil {
 			return s, fmt.Errorf("the store is there, but its history does not say who created it: %w", err)
 		}
 	}
 	return l.log.Store(ctx, s.ID)
 }
 
-// happen commits an event to a store.
-func (l *Library) happen(ctx context.Context, id string, e *versionlog.Event, by versionlog.Actor) error {
-	c, err := l.log.Commit(ctx, id, &versionlog.Proposal{Key: versionlog.NewKey(), Fresh: true, Actor: by, Event: e})
+// happen commits an event to a store, which the witness must know as it is.
+func (l *Library) happen(ctx context.Context, s versionlog.Store, e *versionlog.Event, by versionlog.Actor) error {
+	if l.witness != nil {
+		if err := l.witness.Check(ctx, l.log, s); err != nil {
+			return err
+		}
+	}
+	c, err := l.log.Commit(ctx, s.ID, &versionlog.Proposal{Key: versionlog.NewKey(), Fresh: true, Actor: by, Event: e})
 	if err == nil && l.witness != nil {
-		l.witness.Saw(id, c.Seq, c.Digest)
+		l.witness.Saw(s.ID, c.Seq, c.Digest)
 	}
 	return err
 }
@@ -171,7 +176,7 @@ func (l *Library) UpdateStore(ctx context.Context, id string, u versionlog.Store
 			return before, err
 		}
 	}
-	if err := l.happen(ctx, id, versionlog.StoreUpdated(u), by); err != nil {
+	if err := l.happen(ctx, before, versionlog.StoreUpdated(u), by); err != nil {
 		return before, fmt.Errorf("update store %s: %w", before.Slug, err)
 	}
 	return l.log.Store(ctx, id)
@@ -247,7 +252,7 @@ func (l *Library) storeCalled(ctx context.Context, name string) (found versionlo
 			continue
 		}
 		if found.ID != "" {
-			return s, fmt.Errorf("%w: %s is the name of both %s and %s; say which by that", ErrBadName, quote.Name(name), found.Slug, s.Slug)
+			return s, fmt.Errorf("%w: it is the name of both %s and %s; use one of these instead", ErrBadName, found.Slug, s.Slug)
 		}
 		found = s
 	}
@@ -275,7 +280,14 @@ func (l *Library) Stores(ctx context.Context) ([]versionlog.Store, error) {
 // ArchiveStore makes a store read-only for ever, but for removals through the
 // library. versionlog.ErrNotFound.
 func (l *Library) ArchiveStore(ctx context.Context, id string, by versionlog.Actor) error {
-	return l.happen(ctx, id, versionlog.StoreArchived(), by)
+	s, err := l.log.Store(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := l.happen(ctx, s, versionlog.StoreArchived(), by); err != nil {
+		return fmt.Errorf("archive store %s: %w", s.Slug, err)
+	}
+	return nil
 }
 
 // DeleteStore removes a store, its history and its blobs. When it fails

@@ -90,7 +90,13 @@ func TestWitnessHears(t *testing.T) {
 	if _, err := f.lib.UpdateStore(t.Context(), id, versionlog.StoreUpdate{QuotaBytes: &bytes}, author.Actor); err != nil {
 		t.Fatal(err)
 	}
-	h.want(t, "saw 3 true")
+	h.want(t, "check notes", "saw 3 true")
+	h.refuse = true
+	_, err = f.lib.UpdateStore(t.Context(), id, versionlog.StoreUpdate{QuotaBytes: &bytes}, author.Actor)
+	if archiving := f.lib.ArchiveStore(t.Context(), id, author.Actor); !errors.Is(err, versionlog.ErrRewritten) || !errors.Is(archiving, versionlog.ErrRewritten) {
+		t.Errorf("update: %v, archive: %v, want ErrRewritten", err, archiving)
+	}
+	h.want(t, "check notes", "check notes")
 	if err := f.lib.DeleteStore(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
