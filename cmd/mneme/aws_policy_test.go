@@ -43,7 +43,7 @@ func TestAWSPolicies(t *testing.T) {
 		{policy: "read-only", allowed: slices.Concat(reads, everywhere), refused: slices.Concat(writes[:1], administration)},
 		{policy: "read-write", allowed: slices.Concat(reads, writes, everywhere), refused: administration, writes: true},
 		{policy: "admin", allowed: slices.Concat(reads, writes, everywhere, [][]string{
-			{"store", "create", "third"}, {"store", "archive", "third", "--yes"}, {"store", "delete", "third", "--yes"}, {"fsck", "notes", "--rebuild-index"},
+			{"store", "create", "third"}, {"store", "update", "third", "--description", "more"}, {"store", "archive", "third", "--yes"}, {"store", "delete", "third", "--yes"}, {"fsck", "notes", "--rebuild-index"},
 		}), writes: true},
 		{policy: "one store, read-only", allowed: reads, refused: slices.Concat(writes[:1], everywhere[:1], administration), othersOutOfReach: true},
 		{policy: "one store, read-write", allowed: slices.Concat(reads, writes), refused: slices.Concat(everywhere[:1], administration), othersOutOfReach: true, writes: true},

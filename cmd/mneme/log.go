@@ -169,16 +169,28 @@ var opColors = map[versionlog.Op]string{
 func eventRow(c *versionlog.Commit) []string {
 	var said []string
 	if c.Event.Kind == versionlog.EventUpdated {
-		for _, name := range slices.Sorted(maps.Keys(c.Event.Fields)) {
-			said = append(said, name+"="+strconv.Quote(c.Event.Fields[name]))
-		}
+		said = eventFields(c.Event)
 	}
 	if c.Message != "" {
 		said = append(said, c.Message)
 	}
 	return []string{
-		strconv.FormatUint(c.Seq, 10), localTime(c.Time), "store " + string(c.Event.Kind), "-", actorName(c.Actor), "-", strings.Join(said, " "),
+		strconv.FormatUint(c.Seq, 10), localTime(c.Time), eventChange(c.Event), "-", actorName(c.Actor), "-", strings.Join(said, ", "),
 	}
+}
+
+func eventChange(e *versionlog.Event) string { return "store " + string(e.Kind) }
+
+// eventFields are what an event says, each in words.
+func eventFields(e *versionlog.Event) (said []string) {
+	for _, name := range slices.Sorted(maps.Keys(e.Fields)) {
+		if key, removed := strings.CutPrefix(name, "metadata_removed."); removed {
+			said = append(said, "metadata."+key+" removed")
+			continue
+		}
+		said = append(said, name+"="+strconv.Quote(e.Fields[name]))
+	}
+	return said
 }
 
 func logRow(v versionlog.Version, subject string) []string {

@@ -22,7 +22,7 @@ func (c *showCmd) Help() string {
 
     mneme show notes:/todo.md       (the newest version)
     mneme show notes:/todo.md 7     (that of sequence number 7)
-    mneme show notes 7              (everything that commit changed)
+    mneme show notes 7              (everything that commit changed, also of the store itself)
     mneme show memver_0000000000001005zvgzwkzawr`
 }
 
@@ -97,6 +97,9 @@ func (c *showCmd) showCommit(ctx context.Context, a *app, store, number string) 
 		if commit == nil || commit.Seq != seq {
 			return fmt.Errorf("sequence number %d of store %s: %w; `mneme log %[2]s` lists them", seq, st.Info().Slug, versionlog.ErrNotFound)
 		}
+		if commit.Event != nil {
+			return showEvent(a, st, commit)
+		}
 		for i, v := range commit.Versions {
 			if i > 0 && !a.json {
 				a.printf("\n")
@@ -121,6 +124,25 @@ func (c *showCmd) showID(ctx context.Context, a *app) error {
 		}
 		return showVersion(ctx, a, st, v)
 	})
+}
+
+// showEvent shows what happened to the store as a whole.
+func showEvent(a *app, st *memory.Store, c *versionlog.Commit) error {
+	if a.json {
+		return a.printJSON(newCommitJSON(c))
+	}
+	fields := [][2]string{
+		{"Store", st.Info().Slug}, {"Change", eventChange(c.Event)}, {"Sequence", strconv.FormatUint(c.Seq, 10)},
+		{"Time", localTime(c.Time)}, {"By", c.Actor.String()},
+	}
+	if c.Message != "" {
+		fields = append(fields, [2]string{"Message", c.Message})
+	}
+	for _, text := range eventFields(c.Event) {
+		fields = append(fields, [2]string{"Field", text})
+	}
+	a.printFields(fields)
+	return nil
 }
 
 func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Version) error {

@@ -131,7 +131,11 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 			rows = append(rows, [2]string{"Description", s.Description})
 		}
 		rows = append(rows,
-			[2]string{"Created", localTime(s.CreatedAt)},
+			[2]string{"Created", localTime(s.CreatedAt)})
+		if !s.UpdatedAt.IsZero() {
+			rows = append(rows, [2]string{"Updated", localTime(s.UpdatedAt)})
+		}
+		rows = append(rows,
 			[2]string{"Content", string(s.Limits.Content) + ", at most " + strconv.FormatInt(s.Limits.MaxMemoryBytes, 10) + " bytes a memory"},
 			[2]string{"Memories", strconv.Itoa(*state.Memories) + ", " + strconv.FormatInt(*state.Bytes, 10) + " bytes"},
 			[2]string{"History", strconv.FormatInt(state.History, 10) + " bytes"},

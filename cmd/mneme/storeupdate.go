@@ -40,6 +40,9 @@ func (c *storeUpdateCmd) Run(ctx context.Context, a *app) error {
 			u.Metadata[key] = &value
 		}
 		for _, key := range c.RemoveMetadata {
+			if _, set := c.Metadata[key]; set {
+				return usagef("--metadata sets %q and --remove-metadata takes it away; want one", key)
+			}
 			u.Metadata[key] = nil
 		}
 		if u.Empty() {
