@@ -21,7 +21,11 @@ import (
 func child(role string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	l, err := Open(ctx, os.Getenv("MNEME_TEST_DIR"), &Options{Refresh: never})
+	dir, opts := os.Getenv("MNEME_TEST_DIR"), &Options{Refresh: never}
+	if role == "crash-pack" {
+		packPace, opts.Files = restless, filesBelow(dir)
+	}
+	l, err := Open(ctx, dir, opts)
 	if err != nil {
 		return err
 	}
@@ -45,6 +49,8 @@ func child(role string) error {
 		return commitAtEveryLine(ctx, l, storeID)
 	case "crash-content":
 		return commitContents(ctx, l, storeID)
+	case "crash-pack":
+		return commitAndPack(ctx, l, storeID)
 	case "crash":
 		for i := 0; ; i++ {
 			if _, err := l.Commit(ctx, storeID, putProposal("/a", fmt.Sprint(i))); err != nil {

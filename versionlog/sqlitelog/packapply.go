@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"mneme/cas"
-	"mneme/versionlog"
 )
 
 // errMoved says that a slice was planned on what is not the case any more. It is planned
@@ -207,45 +206,56 @@ func (c *contents) bytes(ctx context.Context, row *packed) ([]byte, error) {
 }
 
 // removeFiles removes the files of a store whose contents are packed.
-func (l *Log) removeFiles(ctx context.Context, num int64, storeID string) error {
-	left, err := queryAll(ctx, l.db, filesLeft, scanDigest, num)
-	if err != nil || len(left) == 0 {
-		return err
-	}
-	files, err := l.filesOf(storeID)
+func (p *packer) removeFiles(ctx context.Context, num int64, storeID string) error {
+	files, err := p.log.filesOf(storeID)
 	if err != nil || files == nil {
 		return err
 	}
-	for _, d := range left {
-		if err := l.removeFile(ctx, num, d, files); err != nil {
+	var left, packed []cas.Digest
+	err = p.reading(ctx, func(from source) error {
+		if left, err = queryAll(ctx, from, filesLeft, scanDigest, num); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// removeFile removes a file, unless it is a head's again or the frame is not right.
-func (l *Log) removeFile(ctx context.Context, num int64, d cas.Digest, files Files) error {
-	c := &contents{source: l.db, store: num, files: files}
-	isHead, err := c.isHead(ctx, d, 0)
-	if err != nil {
-		return err
-	}
-	row, err := c.row(ctx, d)
-	if err != nil {
-		return err
-	}
-	if !isHead && row != nil && row.frame != nil {
-		if _, err = c.decode(ctx, row, false); err == nil {
+		for _, d := range left {
+			ok, err := (&contents{source: from, store: num, files: files}).isSpare(ctx, d)
+			if err != nil {
+				return err
+			}
+			if ok {
+				packed = append(packed, d)
+			}
+		}
+		return nil
+	})
+	for _, d := range packed {
+		if err == nil {
 			err = files.Delete(ctx, d)
 		}
-		if onlyOther(err) != nil {
-			return err
+	}
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	w := p.log.writer
+	return w.unsynced(ctx, func(context.Context) error {
+		for _, d := range left {
+			if err := w.run(fileGone, num, d[:]); err != nil {
+				return err
+			}
 		}
-	}
-	err = l.writer.unsynced(ctx, func(context.Context) error { return l.writer.run(fileGone, num, d[:]) })
-	if errors.Is(err, versionlog.ErrNotFound) {
 		return nil
+	})
+}
+
+// isSpare reports whether the file of a content may go: it is no head's again, and the
+// frame yields it.
+func (c *contents) isSpare(ctx context.Context, d cas.Digest) (bool, error) {
+	if isHead, err := c.isHead(ctx, d, 0); err != nil || isHead {
+		return false, err
 	}
-	return err
+	row, err := c.row(ctx, d)
+	if err != nil || row == nil || row.frame == nil {
+		return false, err
+	}
+	_, err = c.decode(ctx, row, false)
+	return err == nil, onlyOther(err)
 }

@@ -12,16 +12,19 @@ import (
 	"mneme/versionlog"
 )
 
-// When a log packs. Tests do it themselves.
-var (
-	packQuiet    = 20 * time.Millisecond  // without a commit, after which it packs
-	packPatience = 250 * time.Millisecond // after which it packs a slice beside commits
-	packSettled  = 200 * time.Millisecond // without a commit, after which files are made smaller
+// pace is when a log packs.
+type pace struct {
+	quiet    time.Duration // without a commit, after which it packs
+	patience time.Duration // after which it packs a slice beside commits
+	settled  time.Duration // without a commit, after which files are made smaller
 
-	// packAtClose is how many commits a log leaves to the next process, that ends too
-	// early to pack.
-	packAtClose int64 = 4
-)
+	// atClose is how many commits a log leaves to the next process, that ends too early
+	// to pack.
+	atClose int64
+}
+
+// packPace is the pace of logs that are opened. Tests pack themselves.
+var packPace = pace{quiet: 20 * time.Millisecond, patience: 250 * time.Millisecond, settled: 200 * time.Millisecond, atClose: 4}
 
 const (
 	// packRetry is how soon it tries again what failed, such as on a full disk.
@@ -37,18 +40,26 @@ const (
 // not while commits follow closely on one another, or only now and then.
 type packer struct {
 	log  *Log
+	pace pace
 	wake chan struct{}
 	stop context.CancelFunc
 	done sync.WaitGroup
 
-	last  atomic.Int64     // when this log made its last commit, or was opened, in nanoseconds since 1970
-	wrote atomic.Bool      // it has made one
-	ahead map[int64]cursor // of stores by number, of the goroutine
+	last  atomic.Int64 // when this log made its last commit, or was opened, in nanoseconds since 1970
+	wrote atomic.Bool  // it has made one
+	// What follows is the goroutine's.
+	ahead   map[int64]cursor                                       // of stores by number
+	reading func(ctx context.Context, do func(source) error) error // calls do in a transaction that reads
 }
 
 func startPacker(l *Log) *packer {
 	ctx, stop := context.WithCancel(context.Background())
-	p := &packer{log: l, wake: make(chan struct{}, 1), stop: stop, ahead: map[int64]cursor{}}
+	p := &packer{log: l, pace: packPace, wake: make(chan struct{}, 1), stop: stop, ahead: map[int64]cursor{}}
+	p.reading = func(ctx context.Context, do func(source) error) error {
+		return l.db.With(ctx, func(c *sqlite.Conn) error {
+			return c.Reading(func() error { return do(inTransaction{c}) })
+		})
+	}
 	p.last.Store(time.Now().UnixNano())
 	p.wake <- struct{}{}
 	p.done.Go(func() { p.run(ctx) })
@@ -77,12 +88,26 @@ func (p *packer) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if worked, _ := p.step(ctx, packAtClose); worked {
-		_, _ = p.log.shrink(ctx)
+	// On the connection that is there already: to open another one takes longer than this.
+	w := p.log.writer
+	p.reading = func(ctx context.Context, do func(source) error) error {
+		if _, err := w.takeTurn(ctx); err != nil {
+			return err
+		}
+		defer func() { <-w.turn }()
+		return w.conn.Reading(func() error { return do(w) })
+	}
+	if worked, _ := p.step(ctx, p.pace.atClose); worked {
+		_, _ = p.shrink(ctx)
 	}
 }
 
 func (p *packer) run(ctx context.Context) {
+	select { // most commands end before this, and have better things to do
+	case <-ctx.Done():
+		return
+	case <-time.After(p.pace.settled):
+	}
 	var again <-chan time.Time
 	for {
 		select {
@@ -109,13 +134,13 @@ func (p *packer) run(ctx context.Context) {
 func (p *packer) calm(ctx context.Context) bool {
 	for began := time.Now(); ; {
 		since := time.Since(time.Unix(0, p.last.Load()))
-		if since >= packQuiet || time.Since(began) >= packPatience {
+		if since >= p.pace.quiet || time.Since(began) >= p.pace.patience {
 			return ctx.Err() == nil
 		}
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(packQuiet - since):
+		case <-time.After(p.pace.quiet - since):
 		}
 	}
 }
@@ -139,15 +164,19 @@ func (p *packer) step(ctx context.Context, least int64) (bool, error) {
 		backlog
 		files bool
 	}
-	all, err := queryAll(ctx, p.log.db, backlogs, func(row *sqlite.Row) (entry, error) {
-		return entry{backlog{row.ColumnInt64(0), row.ColumnText(1), row.ColumnInt64(2), cursor{row.ColumnInt64(3), row.ColumnInt64(4)}}, row.ColumnInt(5) != 0}, nil
+	var all []entry
+	err := p.reading(ctx, func(from source) (err error) {
+		all, err = queryAll(ctx, from, backlogs, func(row *sqlite.Row) (entry, error) {
+			return entry{backlog{row.ColumnInt64(0), row.ColumnText(1), row.ColumnInt64(2), cursor{row.ColumnInt64(3), row.ColumnInt64(4)}}, row.ColumnInt(5) != 0}, nil
+		})
+		return err
 	})
 	if err != nil {
 		return false, err
 	}
 	for _, b := range all {
 		if b.files {
-			if err := p.log.removeFiles(ctx, b.num, b.id); err != nil {
+			if err := p.removeFiles(ctx, b.num, b.id); err != nil {
 				return false, err
 			}
 		}
@@ -169,11 +198,9 @@ func (p *packer) slice(ctx context.Context, b *backlog) (bool, error) {
 		return false, err
 	}
 	var s *slice
-	err = l.db.With(ctx, func(c *sqlite.Conn) error {
-		return c.Reading(func() (err error) {
-			s, err = plan(ctx, inTransaction{c}, b.num, files, p.ahead[b.num])
-			return err
-		})
+	err = p.reading(ctx, func(from source) (err error) {
+		s, err = plan(ctx, from, b.num, files, p.ahead[b.num])
+		return err
 	})
 	if errors.Is(err, versionlog.ErrNotFound) { // the store
 		return false, nil
@@ -190,7 +217,7 @@ func (p *packer) slice(ctx context.Context, b *backlog) (bool, error) {
 	if err == nil {
 		p.ahead[b.num] = s.to
 		if len(s.files) > 0 {
-			err = l.removeFiles(ctx, b.num, b.id)
+			err = p.removeFiles(ctx, b.num, b.id)
 		}
 	}
 	return err == nil, err
@@ -203,12 +230,12 @@ func (p *packer) settle(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(packSettled - time.Since(time.Unix(0, last))):
+		case <-time.After(p.pace.settled - time.Since(time.Unix(0, last))):
 		}
 		if p.last.Load() != last {
 			return
 		}
-		if worked, err := p.log.shrink(ctx); err != nil || !worked {
+		if worked, err := p.shrink(ctx); err != nil || !worked {
 			break
 		}
 	}

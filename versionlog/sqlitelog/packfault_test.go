@@ -1,15 +1,20 @@
 package sqlitelog
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"mneme/cas"
+	"mneme/cas/dircas"
 	"mneme/cas/memcas"
 	"mneme/internal/sqlite"
 	"mneme/versionlog"
@@ -329,5 +334,69 @@ func TestPackedQueries(t *testing.T) {
 				t.Errorf("%s: %s", text, step)
 			}
 		}
+	}
+}
+
+// filesBelow are the large contents of a log in a directory.
+func filesBelow(dir string) func(string) (Files, error) {
+	return func(id string) (Files, error) { return dircas.Open(filepath.Join(dir, "files", id), nil) }
+}
+
+// commitAndPack commits contents, every now and then large ones, and says which are in,
+// until it is killed. Meanwhile the log packs.
+func commitAndPack(ctx context.Context, l *Log, storeID string) error {
+	files, err := l.filesOf(storeID)
+	if err != nil {
+		return err
+	}
+	r := rand.New(rand.NewPCG(uint64(os.Getpid()), 1))
+	text := words(r, 3000)
+	for i := 0; ; i++ {
+		text = edited(r, text)
+		data := text
+		if i%7 == 6 {
+			data = bytes.Repeat(text, 1+MaxContent/len(text))
+		}
+		p := withContent(fmt.Sprint("/", i%3), string(data), versionlog.ExpectAny())
+		if len(data) > MaxContent {
+			p.Changes[0].Content = nil
+			if _, err := files.Put(ctx, data); err != nil {
+				return err
+			}
+		}
+		c, err := l.Commit(ctx, storeID, p)
+		if err != nil {
+			return err
+		}
+		fmt.Println(c.Seq)
+	}
+}
+
+// TestKilledPacking: a process may be killed while it packs.
+func TestKilledPacking(t *testing.T) {
+	dir := t.TempDir()
+	l := openTest(t, dir, &Options{Files: filesBelow(dir)})
+	s := addStore(t, l, "s")
+	for round := range 4 {
+		p := start(t, "crash-pack", dir, s.ID)
+		last := uint64(0)
+		for range 20 + 7*round {
+			if _, err := fmt.Fscanln(p.out, &last); err != nil {
+				t.Fatal(err, p.stderr.String())
+			}
+		}
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = p.cmd.Wait() // it was killed
+		if tip, err := l.Tip(t.Context(), s.ID); err != nil || tip.Seq < last {
+			t.Fatalf("tip is %+v, %v; %d was acknowledged", tip, err, last)
+		}
+		checkReadable(t, l, s.ID)
+	}
+	packAll(t, l)
+	checkPacked(t, l, s.ID)
+	if left := texts(t, raw(t, dir), `SELECT count(*) FROM files_left`); left[0] != "0" {
+		t.Errorf("%s files are left", left[0])
 	}
 }

@@ -24,21 +24,26 @@ const (
 
 // shrink makes the database smaller by some of its free pages, and reports whether it
 // did. One of an earlier format keeps its size, but for copies.
-func (l *Log) shrink(ctx context.Context) (bool, error) {
+func (p *packer) shrink(ctx context.Context) (bool, error) {
 	type space struct {
 		free, pages int64
 		able        bool
 	}
-	now, err := queryOne(ctx, l.db, `SELECT freelist_count, page_count, auto_vacuum FROM pragma_freelist_count, pragma_page_count, pragma_auto_vacuum`,
-		func(row *sqlite.Row) (space, error) {
-			return space{row.ColumnInt64(0), row.ColumnInt64(1), row.ColumnInt(2) == 2}, nil
-		})
+	var now space
+	err := p.reading(ctx, func(from source) (err error) {
+		now, err = queryOne(ctx, from, `SELECT freelist_count, page_count, auto_vacuum FROM pragma_freelist_count, pragma_page_count, pragma_auto_vacuum`,
+			func(row *sqlite.Row) (space, error) {
+				return space{row.ColumnInt64(0), row.ColumnInt64(1), row.ColumnInt(2) == 2}, nil
+			})
+		return err
+	})
 	spare := now.free - max(keptFree, now.pages/16)
 	if err != nil || !now.able || spare <= 0 {
 		return false, err
 	}
-	err = l.writer.unsynced(ctx, func(context.Context) error {
-		return translate(l.writer.conn.Script(fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, min(spare, shrinkPages))))
+	w := p.log.writer
+	err = w.unsynced(ctx, func(context.Context) error {
+		return translate(w.conn.Script(fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, min(spare, shrinkPages))))
 	})
 	return err == nil, err
 }

@@ -92,7 +92,7 @@ func put(t testing.TB, l *Log, storeID, path, content string) *versionlog.Commit
 }
 
 func TestMain(m *testing.M) {
-	packQuiet, packPatience, packAtClose = time.Hour, time.Hour, 1<<60 // tests pack themselves
+	packPace = calmPace // tests pack themselves
 	if role := os.Getenv("MNEME_TEST_CHILD"); role != "" {
 		if err := child(role); err != nil {
 			fmt.Fprintln(os.Stderr, err)
