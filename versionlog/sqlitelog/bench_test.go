@@ -3,6 +3,7 @@ package sqlitelog
 import (
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"testing"
 
 	"mneme/cas"
@@ -12,6 +13,7 @@ import (
 // benchLog returns a log with one store.
 func benchLog(b *testing.B) (*Log, versionlog.Store) {
 	b.Helper()
+	atPace(b, ownPace)
 	l := openTest(b, b.TempDir(), nil)
 	return l, addStore(b, l, "s")
 }
@@ -188,5 +190,45 @@ func BenchmarkPast(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkContent reads the content of a head, and of versions that take more and more
+// frames.
+func BenchmarkContent(b *testing.B) {
+	for _, size := range []int{4 << 10, 100 << 10} {
+		l, s := benchLog(b)
+		r := rand.New(rand.NewPCG(1, 1))
+		text := words(r, size)
+		var all []cas.Digest
+		for range treeSize + 1 {
+			text = edited(r, text)
+			text = append(text, words(r, max(0, size-len(text)))...)[:size]
+			all = append(all, cas.Sum(text))
+			if _, err := l.Commit(b.Context(), s.ID, withContent("/a", string(text), versionlog.ExpectAny())); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for {
+			if worked, err := l.packer.step(b.Context(), 1); err != nil {
+				b.Fatal(err)
+			} else if !worked {
+				break
+			}
+		}
+		blobs := l.Blobs(s.ID)
+		for _, at := range []struct {
+			name  string
+			index int
+		}{{"head", treeSize}, {"frames=1", 0}, {"frames=4", 3}, {"frames=16", treeSize - 1}} {
+			b.Run(fmt.Sprintf("size=%d/%s", size, at.name), func(b *testing.B) {
+				for b.Loop() {
+					if _, err := blobs.Get(b.Context(), all[at.index]); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+		closeOnce(b, l)
 	}
 }

@@ -267,6 +267,9 @@ func packAtRandom(t *testing.T, r *rand.Rand) {
 // restless is the pace of a log that packs whenever it can.
 var restless = pace{quiet: time.Millisecond, patience: time.Millisecond, settled: time.Millisecond, atClose: 1}
 
+// ownPace is that of logs outside tests.
+var ownPace = packPace
+
 // calmPace is that of one that does not pack by itself.
 var calmPace = pace{quiet: never, patience: never, settled: never, atClose: 1 << 60}
 
