@@ -3,6 +3,7 @@ package versionlog
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -151,6 +152,9 @@ func (s Store) After(c *Commit, imported bool) Store {
 		if err != nil { // which validate has refused
 			return s
 		}
+		if c.Event.Kind == EventCreated { // nothing was before it
+			s.Metadata, s.UpdatedAt, s.ArchivedAt, s.Epoch = nil, time.Time{}, time.Time{}, c.Epoch
+		}
 		u.Apply(&s)
 		if content := c.Event.Fields[fieldContent]; content != "" {
 			s.Limits.Content = ContentRule(content)
@@ -167,6 +171,47 @@ func (s Store) After(c *Commit, imported bool) Store {
 		s.Epoch, s.Replica = c.Epoch, imported
 	}
 	return s
+}
+
+// Told is what the commits of a history say of its store; zero before the first.
+type Told struct {
+	store  Store
+	begins bool // with the creation of the store, so that all follows
+}
+
+// Add takes in the next commit.
+func (t *Told) Add(c *Commit) {
+	if c.Seq == 1 {
+		t.begins = c.Event != nil && c.Event.Kind == EventCreated
+	}
+	t.store = t.store.After(c, false)
+}
+
+// Contradicts names the fields of s that are not what the commits say. No commit tells
+// of its id and its slug, nor whether it is a replica; and a history that does not begin
+// with the creation of the store tells of nothing.
+func (t *Told) Contradicts(s *Store) (fields []string) {
+	if !t.begins {
+		return nil
+	}
+	told := &t.store
+	for _, field := range []struct {
+		name string
+		same bool
+	}{
+		{fieldName, s.Name == told.Name}, {fieldDescription, s.Description == told.Description},
+		{"metadata", maps.Equal(s.Metadata, told.Metadata)},
+		{fieldMaxMemoryBytes, s.Limits.MaxMemoryBytes == told.Limits.MaxMemoryBytes}, {fieldContent, s.Limits.Content == told.Limits.Content},
+		{fieldQuotaBytes, s.Quota.Bytes == told.Quota.Bytes}, {fieldQuotaMemories, s.Quota.Memories == told.Quota.Memories},
+		{fieldQuotaPerHour, s.Quota.PerHour == told.Quota.PerHour}, {fieldCreatedAt, s.CreatedAt.Equal(told.CreatedAt)},
+		{"updated_at", s.UpdatedAt.Equal(told.UpdatedAt)}, {"archived_at", s.ArchivedAt.Equal(told.ArchivedAt)},
+		{"epoch", s.Epoch == told.Epoch},
+	} {
+		if !field.same {
+			fields = append(fields, field.name)
+		}
+	}
+	return fields
 }
 
 // The limits of metadata, of stores and of commits alike.

@@ -216,6 +216,9 @@ func (c *checker) rows(ctx context.Context) error {
 	case r.meta.tip.Totals != now.Totals && !c.meta.uncounted:
 		c.report(Problem{"row " + metaSort, fmt.Sprintf("counts %+v, and the records %+v", now.Totals, r.meta.tip.Totals), doRebuild})
 	}
+	if wrong := r.told.Contradicts(&c.meta.Store); wrong != nil && r.meta.tip.Digest == c.meta.tip.Digest {
+		c.report(Problem{"row " + metaSort, "is not what follows from the records: " + strings.Join(wrong, ", "), doRebuild})
+	}
 	newer := map[string]bool{} // paths that commits since have changed
 	for i, err := range c.log.table.rows(ctx, between{partition: c.meta.ID, from: "\x00", to: "\U0010ffff"}) {
 		if err != nil {

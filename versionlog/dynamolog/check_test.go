@@ -76,6 +76,9 @@ func history(t testing.TB, l *Log, slug string) versionlog.Store {
 	if err := l.CreateStore(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
+	if err := happen(t.Context(), l, s.ID, versionlog.StoreCreated(s)); err != nil {
+		t.Fatal(err)
+	}
 	commit := func(changes ...versionlog.Change) *versionlog.Commit {
 		t.Helper()
 		c, err := l.Commit(t.Context(), s.ID, proposal(changes...))
@@ -221,6 +224,15 @@ func TestCheckFinds(t *testing.T) {
 		"log row lost": {func(_ *testing.T, _ *backend, tab table, id string) error {
 			return tab.write(ctx, []types.WriteRequest{deleteRequest(id, logSort(2))})
 		}, "row " + logSort(2) + " is missing", false},
+		"settings changed": {func(t *testing.T, b *backend, tab table, id string) error {
+			i, err := tab.get(ctx, id, metaSort, false)
+			i["quota_bytes"], i["name"] = number(77), text("other")
+			m, metaErr := metaOf(i)
+			data, describeErr := m.describe()
+			name := descriptionKey(id)
+			_, putErr := b.clients(t, nil).S3.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.bucket, Key: &name, Body: bytes.NewReader(data)})
+			return errors.Join(err, metaErr, describeErr, putErr, tab.write(ctx, []types.WriteRequest{putRequest(i)}))
+		}, "row META is not what follows from the records: name, quota_bytes", false},
 		"slug lost": {func(_ *testing.T, _ *backend, tab table, id string) error {
 			return tab.write(ctx, []types.WriteRequest{deleteRequest(slugPrefix+"notes", slugSort)})
 		}, "row SLUG#notes STORE does not name", false},

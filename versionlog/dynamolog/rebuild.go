@@ -225,7 +225,10 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 	if err != nil && found.meta != nil {
 		err = errors.Join(err, l.putBack(ctx, found.meta))
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return l.putDescription(ctx, id) // the records say more than the one that is there
 }
 
 // errBusy says that a store changed while its index was rebuilt.

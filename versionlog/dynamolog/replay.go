@@ -14,6 +14,7 @@ import (
 type replay struct {
 	meta      *meta
 	described uint64 // the epoch that the description tells of
+	told      versionlog.Told
 	heads     map[string]*versionlog.Version
 	left      map[string]*versionlog.Version
 	emit      func(item) error // is given every row; LOG, KEY and MEM as the records come, the rest at the end
@@ -127,6 +128,7 @@ func (r *replay) apply(c *versionlog.Commit) ([]item, error) {
 	// whose part in a promotion it does not tell is a replica, which writes nothing.
 	replica := r.meta.Replica || c.Epoch > r.described
 	r.meta.Store = r.meta.After(c, replica)
+	r.told.Add(c)
 	for path, v := range leftBy(c) {
 		delete(r.heads, path)
 		r.left[path] = v

@@ -29,9 +29,9 @@ const doRestore = "the records are the truth, and commands show what the rows sa
 // It does not report records that are missing or damaged, and does not compare the
 // rows that such a record explains: package memory verifies the records, and the
 // contents of versions. Contents of no version are verified here. Commits
-// may be made meanwhile; Check ignores those after its beginning. The records know
-// of the store's own row only the newest commit and what all add up to, so its other
-// columns are not compared. An error says that the database could not be read.
+// may be made meanwhile; Check ignores those after its beginning. Of the store's own row
+// the records know the newest commit and what all add up to, and, where they begin with
+// its creation, what it is. An error says that the database could not be read.
 func (l *Log) Check(ctx context.Context, storeID string, report func(Problem)) error {
 	s, err := l.store(ctx, storeID)
 	if err != nil {
@@ -54,6 +54,7 @@ type checker struct {
 	whole  bool               // every record could be read
 	paths  map[string]pathRow // what follows from the records
 	tip    versionlog.Tip     // that follows from them
+	told   versionlog.Told    // by them, of the store
 
 	digests map[cas.Digest]struct{} // of the contents of all versions
 }
@@ -133,6 +134,9 @@ func (c *checker) commits(ctx context.Context) error {
 	if c.whole && c.store.isCounted() && c.tip.Totals != c.store.tip.Totals {
 		c.report(Problem{"row stores", fmt.Sprintf("it counts %v, the records %v", totalsText(c.store.tip.Totals), totalsText(c.tip.Totals)), doRestore})
 	}
+	if wrong := c.told.Contradicts(&c.store.Store); c.whole && wrong != nil {
+		c.report(Problem{"row stores", strings.Join(wrong, ", ") + ": not what the records say", doRestore})
+	}
 	return nil
 }
 
@@ -184,6 +188,7 @@ func (c *checker) commit(row *commitRow, versions []versionRow) {
 		c.differs("commits", row.seq, notTheRecords(wrong))
 	}
 	c.tip = c.tip.After(record)
+	c.told.Add(record)
 	if row.seq == int64(c.store.tip.Seq) && !c.store.tip.Time.Equal(record.Time) {
 		c.report(Problem{"row stores", "it has another time for the newest commit than the record", doRestore})
 	}
