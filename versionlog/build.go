@@ -15,7 +15,8 @@ import (
 type View interface {
 	// Head returns the live version of a path, or nil.
 	Head(path string) (*Version, error)
-	// Below yields live versions whose path lies below path, in any order.
+	// Below yields the live versions whose paths begin with path and a slash, in any
+	// order: also that of the directory itself. The path has no slash at its end.
 	Below(path string) iter.Seq2[Version, error]
 	// Newest returns the newest version of a memory, or nil.
 	Newest(memoryID string) (*Version, error)

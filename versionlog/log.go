@@ -22,10 +22,10 @@ import (
 // a store that does not exist they yield ErrNotFound, and they end with the
 // first error.
 //
-// Durability: when Commit, CreateStore or DeleteStore returns nil, its effect survives a crash of the process and of the machine. When one
-// returns an error that is none of the sentinels, its effect may or may not
-// have happened, but never half of it; Commit may then be called again with
-// the same Proposal.Key to settle which.
+// Durability: when Commit, CreateStore or DeleteStore returns nil, its effect survives a
+// crash of the process and of the machine. When one returns an error that is none of
+// the sentinels, its effect may or may not have happened, but never half of it; Commit
+// may then be called again with the same Proposal.Key to settle which.
 //
 // Concurrency: all methods may be called at once from many goroutines, and
 // many processes may use one backend.
@@ -61,19 +61,17 @@ type Log interface {
 	// whose call begins after the return, and an archived store refuses commits other
 	// than removals at once, for ever.
 	//
-	// It returns the commit. A proposal whose every change is already the case
-	// (see Change), or whose event would change nothing, returns a Commit for which
-	// Changes is false, which carries the tip it
-	// was judged at and is not part of the history. When a commit with p's key
-	// is in the history already, that commit is returned and nothing else
-	// happens.
+	// It returns the commit. A proposal whose every change is already the case (see
+	// Change), or whose event would change nothing, returns a Commit for which Changes
+	// is false: it carries the tip that the proposal was judged at, and is not part of
+	// the history. When a commit with p's key is in the history already, that commit is
+	// returned and nothing else happens.
 	//
-	// Errors: *ConflictError when an expectation does not hold, *OverlapError
-	// when a path would lie below a memory, or a directory goes that is not empty,
-	// ErrArchived, ErrReplica, ErrFenced, ErrNotFound (no such
-	// store), ErrTooLarge (more changes than the backend takes in one commit;
-	// nothing was tried), *QuotaError, ErrInvalid (the proposal contradicts itself),
-	// ErrReadOnly.
+	// Errors: *ConflictError when an expectation does not hold, *OverlapError when a path
+	// would lie below a memory, or when a directory goes that is not empty, ErrArchived,
+	// ErrReplica, ErrFenced, ErrNotFound (no such store), ErrTooLarge (more changes than
+	// the backend takes in one commit; nothing was tried), *QuotaError, ErrInvalid (the
+	// proposal contradicts itself), ErrReadOnly.
 	Commit(ctx context.Context, storeID string, p *Proposal) (*Commit, error)
 
 	// Tip returns the end of a store's history. ErrNotFound.
