@@ -139,7 +139,7 @@ func (s *store) place(v versionlog.Version) {
 // has been told of it, and of what came after, by the follower.
 // Caller holds fs.mu.
 func (s *store) show(v versionlog.Version) {
-	if v.Seq > s.applied || !s.loading.done {
+	if !v.IsDir() && (v.Seq > s.applied || !s.loading.done) {
 		s.place(v)
 	}
 }
