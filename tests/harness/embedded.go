@@ -4,11 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"encoding/hex"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	_ "github.com/ncruces/go-sqlite3/driver" // as sqlite3
 
 	"mneme/cas"
@@ -33,8 +36,8 @@ func (e *Env) database(t testing.TB) *sql.DB {
 	return db
 }
 
-// EmbeddedBlobs reads every content that the embedded store has, by SHA-256: the small
-// ones from its database, the others from their files.
+// EmbeddedBlobs reads every content that the embedded store has, by SHA-256, as
+// docs/FORMAT.md says: the large ones from their files, the others from the database.
 func (e *Env) EmbeddedBlobs(t testing.TB) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -44,23 +47,7 @@ func (e *Env) EmbeddedBlobs(t testing.TB) map[string]string {
 		}
 		found[sum] = data
 	}
-	db := e.database(t)
-	defer db.Close()
-	rows, err := db.Query(`SELECT sha256, data FROM blobs`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var sum, data []byte
-		if err := rows.Scan(&sum, &data); err != nil {
-			t.Fatal(err)
-		}
-		add(hex.EncodeToString(sum), string(data))
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	// First, since they may move to the database meanwhile.
 	files, err := filepath.Glob(filepath.Join(e.Stores, "stores", "*", "blobs", "??", "*"))
 	if err != nil {
 		t.Fatal(err)
@@ -70,10 +57,94 @@ func (e *Env) EmbeddedBlobs(t testing.TB) map[string]string {
 			continue
 		}
 		data, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		add(filepath.Base(file), string(data))
+	}
+	db := e.database(t)
+	defer db.Close()
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	eachRow(t, tx, `SELECT sha256, data FROM blobs`, func(rows *sql.Rows) error {
+		var sum, data []byte
+		err := rows.Scan(&sum, &data)
+		add(hex.EncodeToString(sum), string(data))
+		return err
+	})
+	for sum, data := range unpacked(t, tx, found) {
+		add(sum, data)
+	}
+	return found
+}
+
+func eachRow(t testing.TB, tx *sql.Tx, query string, row func(*sql.Rows) error) {
+	t.Helper()
+	rows, err := tx.Query(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unpacked returns what the table packed has, given what is whole.
+func unpacked(t testing.TB, tx *sql.Tx, whole map[string]string) map[string]string {
+	t.Helper()
+	type packed struct {
+		sum  string
+		base sql.NullInt64
+		data []byte
+	}
+	rows := map[int64]packed{}
+	eachRow(t, tx, `SELECT id, sha256, base, data FROM packed`, func(r *sql.Rows) error {
+		var id int64
+		var sum []byte
+		var p packed
+		err := r.Scan(&id, &sum, &p.base, &p.data)
+		p.sum = hex.EncodeToString(sum)
+		rows[id] = p
+		return err
+	})
+	var bytesOf func(id int64) []byte
+	bytesOf = func(id int64) []byte {
+		p := rows[id]
+		if p.data == nil {
+			return []byte(whole[p.sum])
+		}
+		var opts []zstd.DOption
+		if p.base.Valid {
+			opts = append(opts, zstd.WithDecoderDictRaw(0, bytesOf(p.base.Int64)))
+		}
+		d, err := zstd.NewReader(nil, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		data, err := d.DecodeAll(p.data, nil)
+		if err != nil {
+			t.Errorf("packed content %s: %v", p.sum, err)
+		}
+		return data
+	}
+	found := map[string]string{}
+	for id, p := range rows {
+		if p.data != nil {
+			found[p.sum] = string(bytesOf(id))
+		}
 	}
 	return found
 }
