@@ -123,7 +123,7 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 	fs := &fileSystem{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		opts:          opts,
-		log:           opts.Logger,
+		log:           cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)),
 		ctx:           ctx,
 		notify:        newNotifier(),
 		since:         time.Now(),

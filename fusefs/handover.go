@@ -48,14 +48,7 @@ type stateNote struct {
 // errorsNote is what .mneme/errors of a store says.
 type errorsNote struct {
 	Store  int
-	Errors []errorNote
-}
-
-type errorNote struct {
-	Path, Text string
-	At         time.Time
-	Times      int
-	Conflict   bool `json:",omitempty"`
+	Errors []journalEntry
 }
 
 // nodeNote is a node.
@@ -369,23 +362,17 @@ func (h *handing) noteErrors() {
 }
 
 // notes returns the entries for another process.
-func (j *journal) notes() []errorNote {
+func (j *journal) notes() []journalEntry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	notes := make([]errorNote, 0, len(j.entries))
-	for _, e := range j.entries {
-		notes = append(notes, errorNote{e.path, e.text, e.at, e.times, e.conflict})
-	}
-	return notes
+	return slices.Clone(j.entries)
 }
 
 // inherit makes a journal that is empty one of those entries.
-func (j *journal) inherit(notes []errorNote) {
+func (j *journal) inherit(entries []journalEntry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, n := range notes[max(0, len(notes)-journalLines):] {
-		j.entries = append(j.entries, journalEntry{n.Path, n.Text, n.At, n.Times, n.Conflict})
-	}
+	j.entries = append(j.entries, entries[max(0, len(entries)-journalLines):]...)
 	j.size.Store(int64(len(j.entries)))
 	j.changes.Add(1)
 }

@@ -16,7 +16,7 @@ type inherited struct {
 	handles  map[uint64]*handleNote
 	lost     map[lostPath]*baseNote
 	stages   map[uint64]*inheritedStage
-	errors   map[int][]errorNote
+	errors   map[int][]journalEntry
 }
 
 type lostPath struct {
@@ -36,7 +36,7 @@ func readNotes(notes [][]byte) (*inherited, error) {
 	in := &inherited{
 		nodes: map[uint64]*nodeNote{}, handles: map[uint64]*handleNote{},
 		lost: map[lostPath]*baseNote{}, stages: map[uint64]*inheritedStage{},
-		errors: map[int][]errorNote{},
+		errors: map[int][]journalEntry{},
 	}
 	for _, note := range notes {
 		if len(note) == 0 {

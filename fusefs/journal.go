@@ -30,29 +30,30 @@ type journal struct {
 	entries []journalEntry // by time
 }
 
+// journalEntry is an error. Notes of the handover have it as JSON.
 type journalEntry struct {
-	path     string // or a kind of errors, see addKind
-	text     string
-	at       time.Time
-	times    int
-	conflict bool
+	Path     string // or a kind of errors, see addKind
+	Text     string
+	At       time.Time
+	Times    int
+	Conflict bool `json:",omitempty"`
 }
 
 const journalLines = 100
 
 // add notes an error of a path.
-func (j *journal) add(path, text string) { j.put(journalEntry{path: path, text: text}) }
+func (j *journal) add(path, text string) { j.put(journalEntry{Path: path, Text: text}) }
 
 // addConflict notes a write to a path that was refused, or kept, since another
 // session had changed the memory.
 func (j *journal) addConflict(path, text string) {
-	j.put(journalEntry{path: path, text: text, conflict: true})
+	j.put(journalEntry{Path: path, Text: text, Conflict: true})
 }
 
 // addKind notes an error about a path where that of another path of the same kind
 // takes its place.
 func (j *journal) addKind(kind, path, text string) {
-	j.put(journalEntry{path: kind, text: quotePlace(text, path)})
+	j.put(journalEntry{Path: kind, Text: quotePlace(text, path)})
 }
 
 // secondTry is how soon the kernel repeats a request that has failed. It is the
@@ -60,19 +61,19 @@ func (j *journal) addKind(kind, path, text string) {
 const secondTry = 100 * time.Millisecond
 
 func (j *journal) put(e journalEntry) {
-	e.text, e.at, e.times = quote.Line(quotePlace(e.text, e.path)), time.Now(), 1
+	e.Text, e.At, e.Times = quote.Line(quotePlace(e.Text, e.Path)), time.Now(), 1
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if i := j.find(e.path); i >= 0 {
+	if i := j.find(e.Path); i >= 0 {
 		was := j.entries[i]
-		e.times = was.times
-		if e.at.Sub(was.at) > secondTry {
-			e.times++
+		e.Times = was.Times
+		if e.At.Sub(was.At) > secondTry {
+			e.Times++
 		}
 		j.entries = slices.Delete(j.entries, i, i+1)
 	}
 	if len(j.entries) == journalLines {
-		i := max(0, slices.IndexFunc(j.entries, func(e journalEntry) bool { return !e.conflict }))
+		i := max(0, slices.IndexFunc(j.entries, func(e journalEntry) bool { return !e.Conflict }))
 		j.entries = slices.Delete(j.entries, i, i+1)
 	}
 	j.entries = append(j.entries, e)
@@ -97,7 +98,7 @@ func quotePlace(text, path string) string {
 
 // find returns the place of a path's entry, or -1. Caller holds j.mu.
 func (j *journal) find(path string) int {
-	return slices.IndexFunc(j.entries, func(e journalEntry) bool { return e.path == path })
+	return slices.IndexFunc(j.entries, func(e journalEntry) bool { return e.Path == path })
 }
 
 // written takes the error of a path away, to which a write has succeeded.
@@ -120,9 +121,9 @@ func (j *journal) lines() []byte {
 	defer j.mu.Unlock()
 	var out strings.Builder
 	for _, e := range j.entries {
-		fmt.Fprintf(&out, "%s %s", e.at.UTC().Format(time.RFC3339), e.text)
-		if e.times > 1 {
-			fmt.Fprintf(&out, " (%d times)", e.times)
+		fmt.Fprintf(&out, "%s %s", e.At.UTC().Format(time.RFC3339), e.Text)
+		if e.Times > 1 {
+			fmt.Fprintf(&out, " (%d times)", e.Times)
 		}
 		out.WriteByte('\n')
 	}

@@ -31,7 +31,7 @@ func TestJournal(t *testing.T) {
 	// later makes the next error of a path another one than the kernel's second try.
 	later := func(j *journal) {
 		for i := range j.entries {
-			j.entries[i].at = j.entries[i].at.Add(-2 * secondTry)
+			j.entries[i].At = j.entries[i].At.Add(-2 * secondTry)
 		}
 	}
 	t.Run("newest of each path", func(t *testing.T) {

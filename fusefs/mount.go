@@ -64,9 +64,6 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 	if opts != nil {
 		o = *opts
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
 	if o.On == nil {
 		real, err := realDir(dir) // as the kernel will name it
 		if err != nil {

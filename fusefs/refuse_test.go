@@ -39,7 +39,7 @@ func TestRefusalIsNoted(t *testing.T) {
 			}
 		}
 		for i := range r.s.errors.entries {
-			r.s.errors.entries[i].at = r.s.errors.entries[i].at.Add(-2 * secondTry)
+			r.s.errors.entries[i].At = r.s.errors.entries[i].At.Add(-2 * secondTry)
 		}
 	}
 	times := func(n int) string { return fmt.Sprintf(" (%v) (%d times)", syscall.EPERM, n) }

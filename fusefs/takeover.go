@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -88,9 +87,6 @@ func (fs *fileSystem) noteAnswer() {
 // journal are the mount's from then on. It returns when the mount is served again.
 func TakeOver(ctx context.Context, dir string, device int, journal *handover.Journal, stores []*memory.Store, opts *Options) (*Server, error) {
 	o := *opts
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
 	notes, err := journal.Notes()
 	if err != nil {
 		return nil, err
