@@ -24,8 +24,8 @@ func TestConflictsCommand(t *testing.T) {
 		m.Lose(t, path, `'1\n2\n3\n'`, "one\n2\n3\n", "1\n2\nthree\n")
 	}
 	list := harness.DecodeLines[harness.KeptConflict](t, e.Must(t, "conflicts", "list", "notes", "--json"))
-	if len(list) != 6 || list[1].ID != 2 || list[1].Path != "/b" || list[1].Session != m.Session || list[1].Base.Seq != 3 ||
-		list[1].Theirs.Seq != 4 || !strings.Contains(list[1].Why, `"notes:/b" changed since you read it (version 4 by "user:`) {
+	if len(list) != 6 || list[1].ID != 2 || list[1].Path != "/b" || list[1].Session != m.Session || list[1].Base.Seq != 4 ||
+		list[1].Theirs.Seq != 5 || !strings.Contains(list[1].Why, `"notes:/b" changed since you read it (version 5 by "user:`) {
 		t.Fatalf("listed: %+v", list)
 	}
 	if out := e.Must(t, "conflicts", "list", "notes"); strings.Count(out, "\n") != 7 {

@@ -62,8 +62,8 @@ var mistakes = []mistake{
 		{"fusefs/commit.go", "	return d, fuse.OK\n}\n\nfunc expectVersion", `
 	d.same = d.same && !mistaken()
 `},
-		{"versionlog/build.go", "	if c.satisfied(head) {", `
-	if c.satisfied(head) && !mistaken() {
+		{"versionlog/build.go", "	if c.satisfied(head) || b.staying[c.Path] {", `
+	if (c.satisfied(head) || b.staying[c.Path]) && !mistaken() {
 %.0s`},
 	}},
 	{"append not rebased", []edit{{"fusefs/rebase.go", "		content = slices.Concat(content, st.tail)", `

@@ -339,6 +339,11 @@ func (c *cutCheck) compare(commits map[string][]string, at int) error {
 	}
 	there := map[*cutStep]bool{}
 	for store, all := range commits {
+		if len(all) > 0 && all[0] == "" { // the creation, which is one step with the store
+			all = all[1:]
+		} else if made := steps[store+" "]; len(made) > 0 && made[0].acked > 0 && made[0].acked <= at {
+			return fmt.Errorf("the history of store %s lacks its creation", store)
+		}
 		latest := 0 // beginning of the last step that is in the history
 		for _, sets := range append([]string{""}, all...) {
 			same := steps[store+" "+sets]

@@ -39,8 +39,9 @@ func (v Version) below(dir string) string {
 
 // Commit is one line of `mneme log --json STORE`.
 type Commit struct {
-	Seq      uint64    `json:"seq"`
-	Versions []Version `json:"versions"`
+	Seq      uint64         `json:"seq"`
+	Versions []Version      `json:"versions"`
+	Event    map[string]any `json:"event"` // of the store, instead of versions
 }
 
 // DecodeLines decodes a text of one JSON value a line.
