@@ -67,6 +67,26 @@ func (s *Store) Heads(ctx context.Context, prefix string) iter.Seq2[versionlog.V
 	}
 }
 
+// Tree yields what Heads does and the live versions of directories besides, each before
+// what is in it.
+func (s *Store) Tree(ctx context.Context, prefix string) iter.Seq2[versionlog.Version, error] {
+	return s.log.Heads(ctx, s.info.ID, prefix, "")
+}
+
+// Dir returns the live version of a directory that was made; the zero Version where
+// there is none, or only memories imply it.
+func (s *Store) Dir(ctx context.Context, path string) (versionlog.Version, error) {
+	path, err := ParsePath(path)
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	v, err := s.log.Head(ctx, s.info.ID, path+"/")
+	if errors.Is(err, versionlog.ErrNotFound) {
+		return versionlog.Version{}, nil
+	}
+	return v, err
+}
+
 // Children yields one live version of a memory for every name in a directory, "/" or one
 // that went through ParsePath: the memory of that name, or one somewhere below
 // a directory of that name.

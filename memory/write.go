@@ -11,14 +11,14 @@ import (
 	"mneme/versionlog"
 )
 
-// Change is one part of a Batch.
+// Change is one part of a Batch. The path of a directory ends in a slash.
 type Change struct {
 	Action  versionlog.Action
 	Path    string
 	To      string                 // Rename
 	Content []byte                 // Put
 	Digest  cas.Digest             // of Content, where the caller has it; zero: it is computed
-	Revive  string                 // Put: id of the deleted memory to bring back, or ""
+	Revive  string                 // Put, MakeDir: id of what was deleted and is to come back, or ""
 	Expect  versionlog.Expectation // of the head at Path
 }
 
@@ -112,6 +112,10 @@ func (s *Store) checkNew(ctx context.Context, changes []versionlog.Change) error
 			if err := CheckNew(c.To); err != nil {
 				return err
 			}
+		case c.Action == versionlog.MakeDir && c.MemoryID == "":
+			if err := CheckNew(c.Path); err != nil {
+				return err
+			}
 		case c.Action == versionlog.Put && c.MemoryID == "":
 			bad := CheckNew(c.Path)
 			if bad == nil {
@@ -165,7 +169,11 @@ func (s *Store) Keep(ctx context.Context, data []byte) error {
 
 // prepare checks a change by the rules of paths and content.
 func (s *Store) prepare(c Change) (versionlog.Change, error) {
-	path, err := ParsePath(c.Path)
+	parse := parseAny
+	if c.Action == versionlog.Put {
+		parse = ParsePath
+	}
+	path, err := parse(c.Path)
 	if err != nil {
 		return versionlog.Change{}, err
 	}
@@ -174,9 +182,20 @@ func (s *Store) prepare(c Change) (versionlog.Change, error) {
 	case versionlog.Put:
 		err = s.Check(path, c.Content)
 	case versionlog.Rename:
-		out.To, err = ParsePath(c.To)
+		out.To, err = parseAny(c.To)
 	}
 	return out, err
+}
+
+// parseAny is ParsePath for the path of a memory or, with a slash at its end, of a
+// directory.
+func parseAny(path string) (string, error) {
+	dir, isDir := strings.CutSuffix(path, "/")
+	if !isDir || dir == "" {
+		return ParsePath(path)
+	}
+	dir, err := ParsePath(dir)
+	return dir + "/", err
 }
 
 // Write makes data the content of path and returns the version that holds it:
@@ -205,11 +224,38 @@ func (s *Store) Remove(ctx context.Context, path string, expect versionlog.Expec
 	return commit.Versions[0], nil
 }
 
-// RemoveTree deletes every memory at and below prefix in one commit and
+// MakeDir makes a directory that stays while nothing is in it, and returns its version.
+// The expectation is of the directory: ExpectAbsent fails where there is one, also one
+// that only memories imply; where it may be there and is implied, the zero Version is
+// returned.
+func (s *Store) MakeDir(ctx context.Context, path string, expect versionlog.Expectation, opts *CommitOptions) (versionlog.Version, error) {
+	c, err := s.Batch(ctx, []Change{{Action: versionlog.MakeDir, Path: path + "/", Expect: expect}}, opts)
+	if err != nil || len(c.Versions) > 0 {
+		return firstOf(c), err
+	}
+	return s.Dir(ctx, path)
+}
+
+func firstOf(c *versionlog.Commit) (v versionlog.Version) {
+	if c != nil && len(c.Versions) > 0 {
+		v = c.Versions[0]
+	}
+	return v
+}
+
+// RemoveDir removes a directory that MakeDir made, in which nothing may be:
+// *versionlog.OverlapError. versionlog.ErrNotFound when there is none, or only memories
+// imply it.
+func (s *Store) RemoveDir(ctx context.Context, path string, opts *CommitOptions) (versionlog.Version, error) {
+	c, err := s.Batch(ctx, []Change{{Action: versionlog.Remove, Path: path + "/", Expect: versionlog.ExpectExists()}}, opts)
+	return firstOf(c), absentAsNotFound(err)
+}
+
+// RemoveTree deletes every memory and directory at and below prefix in one commit and
 // returns it. versionlog.ErrNotFound when there is none.
 func (s *Store) RemoveTree(ctx context.Context, prefix string) (*versionlog.Commit, error) {
 	var changes []Change
-	for v, err := range s.Heads(ctx, prefix) {
+	for v, err := range s.Tree(ctx, prefix) {
 		if err != nil {
 			return nil, s.wrap(prefix, err)
 		}
@@ -221,12 +267,12 @@ func (s *Store) RemoveTree(ctx context.Context, prefix string) (*versionlog.Comm
 	return s.Batch(ctx, changes, nil)
 }
 
-// Rename moves the memory at from, or every memory below it, to to in one
-// commit. What is at to must be absent. versionlog.ErrNotFound when there is
+// Rename moves the memory at from, or the directory with all that is below it, to to in
+// one commit. What is at to must be absent. versionlog.ErrNotFound when there is
 // nothing at from.
 func (s *Store) Rename(ctx context.Context, from, to string, opts *CommitOptions) (*versionlog.Commit, error) {
 	var changes []Change
-	for v, err := range s.Heads(ctx, from) {
+	for v, err := range s.Tree(ctx, from) {
 		if err != nil {
 			return nil, s.wrap(from, err)
 		}
