@@ -42,11 +42,8 @@ func (r *replay) hasGap(after uint64) bool {
 // before it.
 func (r *replay) commit(c *versionlog.Commit) (wrong []string) {
 	for _, v := range c.Versions { // what one version leaves another may take
-		switch v.Op {
-		case versionlog.OpRenamed:
-			delete(r.heads, v.From)
-		case versionlog.OpDeleted:
-			delete(r.heads, v.Path)
+		if before, known := r.newest[v.MemoryID]; known && r.live(before) { // v may be erased, and not tell from where
+			delete(r.heads, before.Path)
 		}
 	}
 	for _, v := range c.Versions {
@@ -58,7 +55,7 @@ func (r *replay) commit(c *versionlog.Commit) (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("version %s of %s was %s, but never created", v.ID, v.Path, v.Op))
 		}
 		r.newest[v.MemoryID] = v
-		if !v.Live() {
+		if !v.Live() || v.Redacted() {
 			continue
 		}
 		r.heads[v.Path] = v

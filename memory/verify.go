@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"mneme/cas"
@@ -72,7 +74,7 @@ type Verification struct {
 // Blobs are read from the store's cas.Store: open the library without a cache
 // of them, which would hide what is lost.
 func (s *Store) Verify(ctx context.Context, opts *VerifyOptions, report func(Problem)) (Verification, error) {
-	v := verifier{store: s, replay: newReplay()}
+	v := verifier{store: s, replay: newReplay(), erased: erasures{}}
 	if opts != nil {
 		v.opts = *opts
 	}
@@ -107,6 +109,7 @@ type verifier struct {
 	tip    versionlog.Tip // as of the beginning
 	last   *versionlog.Commit
 	replay *replay
+	erased erasures
 	lost   run               // of commits just before the one looked at
 	proved bool              // the commit of opts.Against was seen
 	inIts  versionlog.Digest // of the commit with its number
@@ -154,11 +157,44 @@ func (v *verifier) records(ctx context.Context) error {
 		}
 	}
 	v.flushLost()
+	if err := v.unexplained(ctx); err != nil {
+		return err
+	}
 	v.prove()
 	if v.last != nil && v.last.Seq == v.tip.Seq && v.last.Digest != v.tip.Digest {
 		v.report(Problem{
 			Kind: ProblemRecord, Subject: fmt.Sprintf("commit %d", v.tip.Seq),
 			What: "it is not the one that the store's index names as its newest", Do: v.doIndex(),
+		})
+	}
+	return nil
+}
+
+// unexplained reports the versions that were erased though no event says so. The event may
+// be one that came meanwhile, or in a commit that cannot be read.
+func (v *verifier) unexplained(ctx context.Context) error {
+	if len(v.erased) == 0 {
+		return nil
+	}
+	for c, err := range v.store.Commits(ctx, v.tip.Seq) {
+		if errors.Is(err, versionlog.ErrCorrupt) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, id := range c.Event.RedactedVersions() {
+			delete(v.erased, id)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(v.erased)) {
+		seq, _, err := versionlog.LocateVersion(id)
+		if err == nil && v.replay.hasGap(seq) {
+			continue
+		}
+		v.report(Problem{
+			Kind: ProblemRecord, Subject: fmt.Sprintf("commit %d", seq),
+			What: fmt.Sprintf("version %s was erased, and no later event says so", id), Do: adviceRecord,
 		})
 	}
 	return nil
@@ -211,9 +247,13 @@ func (v *verifier) commit(c *versionlog.Commit) {
 	if follows && c.Prev != before {
 		wrong("it does not follow the commit before it: the chain of digests is broken")
 	}
+	if what := epochs(v.last, c); what != "" {
+		wrong(what)
+	}
 	for _, what := range v.replay.commit(c) {
 		wrong(what)
 	}
+	v.erased.add(c)
 	v.last = c
 	v.done.Commits++
 	v.done.Versions += len(c.Versions)
@@ -224,14 +264,16 @@ func (v *verifier) commit(c *versionlog.Commit) {
 // a later commit touched are left out.
 func (v *verifier) heads(ctx context.Context) error {
 	found := map[string]versionlog.Version{}
-	for head, err := range v.store.Heads(ctx, "/") {
+	for head, err := range v.store.log.Heads(ctx, v.store.info.ID, "/", "") {
 		if err != nil {
 			return err
 		}
 		found[head.Path] = head
+		if !head.IsDir() {
+			v.done.Memories++
+		}
 		v.opts.Progress("heads", len(found), len(v.replay.heads))
 	}
-	v.done.Memories = len(found)
 	touched := map[string]bool{}
 	for c, err := range v.store.Commits(ctx, v.tip.Seq) {
 		if err != nil {
