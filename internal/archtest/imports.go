@@ -88,7 +88,7 @@ var owners = map[string][]string{
 	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awssetup", "internal/testing/awstest"},
 	"github.com/alecthomas/kong":     {"cmd/mneme"},
 	"github.com/prometheus/":         {"cmd/mneme"},
-	"github.com/klauspost/compress":  {"versionlog/sqlitelog", "versionlog/snapshot", "tests"},
+	"github.com/klauspost/compress":  {"versionlog/sqlitelog", "versionlog/snapshot", "tests/harness"},
 	"golang.org/x/mod":               {"witness"},
 }
 
