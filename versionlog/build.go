@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"iter"
+	"maps"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -96,7 +97,7 @@ func (p *Proposal) Validate() error {
 		return fmt.Errorf("%d changes, at most %d: %w", len(p.Changes), MaxChanges, ErrTooLarge)
 	}
 	if p.Finished != nil {
-		if err := p.Finished.Verify(); err != nil {
+		if err := p.Finished.checkRecord(); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 	}
@@ -434,7 +435,7 @@ func parentPath(path string) string { return path[:strings.LastIndexByte(path, '
 func (b *builder) commit(store Store, tip Tip, p *Proposal) (*Commit, error) {
 	c := &Commit{
 		Format: RecordFormat, StoreID: store.ID, Seq: tip.Seq + 1, Epoch: store.Epoch, Time: b.at,
-		Actor: p.Actor, Session: p.Session, Message: p.Message, Key: p.Key, Meta: p.Meta,
+		Actor: p.Actor, Session: p.Session, Message: p.Message, Key: p.Key, Meta: maps.Clone(p.Meta),
 		Prev: tip.Digest, Versions: b.versions, Seals: make([]Seal, len(b.versions)),
 	}
 	for i := range c.Versions {

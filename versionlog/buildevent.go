@@ -2,6 +2,7 @@ package versionlog
 
 import (
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -10,13 +11,13 @@ import (
 func (p *Proposal) becomes(store Store, tip Tip, at time.Time) (*Commit, error) {
 	c := &Commit{
 		Format: RecordFormat, StoreID: store.ID, Seq: tip.Seq + 1, Epoch: store.Epoch, Time: at,
-		Actor: p.Actor, Session: p.Session, Message: p.Message, Key: p.Key, Meta: p.Meta,
-		Prev: tip.Digest, Event: p.Event, Versions: []Version{}, Seals: []Seal{},
+		Actor: p.Actor, Session: p.Session, Message: p.Message, Key: p.Key, Meta: maps.Clone(p.Meta),
+		Prev: tip.Digest, Event: p.Event.clone(), Versions: []Version{}, Seals: []Seal{},
 	}
 	switch p.Event.Kind {
 	case EventCreated:
 		if tip.Seq > 0 {
-			return nil, fmt.Errorf("%w: a store is created before its first commit", ErrInvalid)
+			return nil, errCreatedLate
 		}
 	case EventUpdated:
 		if !store.ArchivedAt.IsZero() {
@@ -45,10 +46,16 @@ func (p *Proposal) becomes(store Store, tip Tip, at time.Time) (*Commit, error) 
 	return c.finish()
 }
 
+// errCreatedLate says that an event would create a store that has a history.
+var errCreatedLate = fmt.Errorf("%w: a store is created before its first commit", ErrInvalid)
+
 // finish chains a commit to the one before.
 func (c *Commit) finish() (*Commit, error) {
 	if c.Seq > maxSeq {
 		return nil, fmt.Errorf("sequence numbers are used up: %w", ErrInvalid)
+	}
+	if c.Epoch > maxEpoch {
+		return nil, fmt.Errorf("epochs are used up: %w", ErrInvalid)
 	}
 	c.Digest = chainDigest(c)
 	return c, nil

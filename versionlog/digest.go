@@ -51,8 +51,8 @@ func (c *Commit) verifyAdditions() error {
 	if c.Format == 1 && (c.Epoch != 1 || len(c.Meta) > 0 || c.Event != nil || spelled) {
 		return errors.New("it has what format 1 has not")
 	}
-	if c.Epoch == 0 {
-		return errors.New("it has no epoch")
+	if c.Epoch == 0 || c.Epoch > maxEpoch {
+		return fmt.Errorf("it has the epoch %d; want 1 to %d", c.Epoch, uint64(maxEpoch))
 	}
 	if c.Event == nil {
 		return nil

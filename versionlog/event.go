@@ -108,6 +108,20 @@ func (e *Event) update() (u StoreUpdate, err error) {
 	return u, nil
 }
 
+// createdAt reads the time of a creation, which JSON must be able to tell; where it has
+// none, it is the zero time.
+func (e *Event) createdAt() (at time.Time, err error) {
+	text := e.Fields[fieldCreatedAt]
+	if text == "" {
+		return at, nil
+	}
+	micros, err := strconv.ParseInt(text, 10, 64)
+	if at = time.UnixMicro(micros).UTC(); err != nil || at.Year() < 1 || at.Year() > 9999 {
+		return at, fmt.Errorf("field %s is %.40q; want microseconds since 1970, in the years 1 to 9999", fieldCreatedAt, text)
+	}
+	return at, nil
+}
+
 func (u *StoreUpdate) patch(key string, value *string) {
 	if u.Metadata == nil {
 		u.Metadata = map[string]*string{}
@@ -119,8 +133,20 @@ func (u *StoreUpdate) patch(key string, value *string) {
 func (e *Event) validate() error {
 	switch e.Kind {
 	case EventCreated, EventUpdated:
-		_, err := e.update()
-		return err
+		u, err := e.update()
+		if err != nil {
+			return err
+		}
+		var set Store
+		if u.Apply(&set); e.Kind == EventCreated {
+			if _, err = e.createdAt(); err != nil {
+				return err
+			}
+			if c := ContentRule(e.Fields[fieldContent]); c != "" && c != ContentText && c != ContentAny {
+				return fmt.Errorf("field %s is %.40q; want %q or %q", fieldContent, c, ContentText, ContentAny)
+			}
+		}
+		return CheckMeta(set.Metadata)
 	case EventArchived, EventPromoted, EventRetention, EventRedacted:
 		return nil
 	}
@@ -140,6 +166,14 @@ func (e *Event) check() error {
 	return nil
 }
 
+// clone returns an event that shares nothing with e.
+func (e *Event) clone() *Event {
+	if e == nil {
+		return nil
+	}
+	return &Event{Kind: e.Kind, Fields: maps.Clone(e.Fields)}
+}
+
 // After returns what the store is once c is in. Imported says that another log made c:
 // whoever was promoted then, it was not this copy of the store.
 func (s Store) After(c *Commit, imported bool) Store {
@@ -156,14 +190,15 @@ func (s Store) After(c *Commit, imported bool) Store {
 			s.Metadata, s.UpdatedAt, s.ArchivedAt, s.Epoch = nil, time.Time{}, time.Time{}, c.Epoch
 		}
 		u.Apply(&s)
+		if c.Event.Kind == EventUpdated {
+			s.UpdatedAt = c.Time
+			return s
+		}
 		if content := c.Event.Fields[fieldContent]; content != "" {
 			s.Limits.Content = ContentRule(content)
 		}
-		if micros, err := strconv.ParseInt(c.Event.Fields[fieldCreatedAt], 10, 64); err == nil {
-			s.CreatedAt = time.UnixMicro(micros).UTC()
-		}
-		if c.Event.Kind == EventUpdated {
-			s.UpdatedAt = c.Time
+		if at, err := c.Event.createdAt(); err == nil && c.Event.Fields[fieldCreatedAt] != "" {
+			s.CreatedAt = at
 		}
 	case EventArchived:
 		s.ArchivedAt, s.UpdatedAt = c.Time, c.Time

@@ -23,6 +23,9 @@ const MaxChanges = 1 << 16
 
 const maxSeq = 1<<48 - 1 // a sequence number has 48 bits in a version's id
 
+// maxEpoch is the last epoch: each of a history begins with a commit.
+const maxEpoch = maxSeq
+
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
 // NewStoreID returns a fresh id for a store.

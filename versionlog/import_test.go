@@ -3,6 +3,9 @@ package versionlog
 import (
 	"errors"
 	"iter"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +107,130 @@ func TestAdoptRefuses(t *testing.T) {
 	} {
 		if err := adopt(change); !errors.Is(err, ErrInvalid) && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrOverlap) {
 			t.Errorf("%s: %v, want it refused", name, err)
+		}
+	}
+}
+
+// TestAdoptRefusesEvents: an event from elsewhere does no more to a store than one that is
+// proposed.
+func TestAdoptRefusesEvents(t *testing.T) {
+	at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	store, tip := Store{ID: "memstore_1", Epoch: 3}, Tip{Seq: 7, Digest: Digest{7}, Time: at}
+	adopt := func(tip Tip, epoch uint64, e *Event) (*Commit, error) {
+		c := &Commit{
+			Format: RecordFormat, StoreID: store.ID, Seq: tip.Seq + 1, Epoch: epoch, Time: at,
+			Key: NewKey(), Prev: tip.Digest, Event: e, Versions: []Version{}, Seals: []Seal{},
+		}
+		c.Digest = chainDigest(c)
+		return Build(mapView{}, store, tip, &Proposal{Key: c.Key, Event: e, Finished: c}, at)
+	}
+	fields := func(kind EventKind, pairs ...string) *Event {
+		e := &Event{Kind: kind, Fields: map[string]string{}}
+		for i := 0; i < len(pairs); i += 2 {
+			e.Fields[pairs[i]] = pairs[i+1]
+		}
+		return e
+	}
+	manyPairs := fields(EventUpdated)
+	for i := range MaxMetaPairs + 1 {
+		manyPairs.Fields[metadataPrefix+strconv.Itoa(i)] = "1"
+	}
+	for name, c := range map[string]struct {
+		tip   Tip
+		epoch uint64
+		event *Event
+	}{
+		"created again":              {tip, 3, fields(EventCreated, "name", "other")},
+		"too many pairs":             {tip, 3, manyPairs},
+		"too long a value":           {tip, 3, fields(EventUpdated, "metadata.a", strings.Repeat("x", MaxMetaValue+1))},
+		"no key":                     {tip, 3, fields(EventUpdated, "metadata.", "x")},
+		"content of no kind":         {Tip{}, 3, fields(EventCreated, "content", "other")},
+		"created at no time":         {Tip{}, 3, fields(EventCreated, "created_at", "yesterday")},
+		"created when no year is":    {Tip{}, 3, fields(EventCreated, "created_at", "9223372036854775807")},
+		"promoted to the last epoch": {tip, math.MaxUint64, StorePromoted()},
+		"promoted to its own epoch":  {tip, 3, StorePromoted()},
+		"promoted to one before":     {tip, 2, StorePromoted()},
+		"updated in a later epoch":   {tip, 4, fields(EventUpdated, "name", "other")},
+	} {
+		if got, err := adopt(c.tip, c.epoch, c.event); !errors.Is(err, ErrInvalid) && !errors.Is(err, ErrFenced) {
+			t.Errorf("%s: %v, %v; want it refused", name, got, err)
+		}
+	}
+	for name, e := range map[string]*Event{"updated": fields(EventUpdated, "name", "other"), "archived": StoreArchived()} {
+		if _, err := adopt(tip, 3, e); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := adopt(tip, 9, StorePromoted()); err != nil {
+		t.Errorf("promoted over several epochs: %v", err)
+	}
+}
+
+// TestEpochsEnd: a promotion does not begin the count of epochs anew.
+func TestEpochsEnd(t *testing.T) {
+	_, err := Build(mapView{}, Store{ID: "memstore_1", Epoch: maxEpoch}, Tip{}, &Proposal{Key: NewKey(), Event: StorePromoted()}, time.Now())
+	if !errors.Is(err, ErrInvalid) {
+		t.Errorf("a promotion beyond the last epoch: %v, want ErrInvalid", err)
+	}
+}
+
+// TestUpdateLeavesCreation: what only the creation of a store says, no update changes.
+func TestUpdateLeavesCreation(t *testing.T) {
+	before := Store{ID: "memstore_1", Epoch: 1, Limits: Limits{Content: ContentText}, CreatedAt: time.Unix(1, 0).UTC()}
+	e := &Event{Kind: EventUpdated, Fields: map[string]string{"content": "any", "created_at": "5", "name": "new"}}
+	c := &Commit{Epoch: 1, Time: time.Unix(2, 0).UTC(), Event: e}
+	want := before
+	want.Name, want.UpdatedAt = "new", c.Time
+	if got := before.After(c, false); !got.equal(&want) {
+		t.Errorf("the store is %+v, want %+v", got, want)
+	}
+}
+
+// TestAdoptRefusesWhatNoRecordHolds: a commit whose record reads as another is not
+// adopted: it could not be read back.
+func TestAdoptRefusesWhatNoRecordHolds(t *testing.T) {
+	store, at := Store{ID: "memstore_1", Epoch: 1}, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	put := Change{Action: Put, Path: "/a", Digest: Digest{1}, Size: 1, Expect: ExpectAny()}
+	made, err := Build(mapView{}, store, Tip{}, &Proposal{Key: NewKey(), Changes: []Change{put}}, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Commit){
+		"a memory that is not UTF-8": func(c *Commit) { c.Versions[0].MemoryID = "mem_\xff" },
+		"a time of another zone":     func(c *Commit) { c.Time = c.Time.In(time.FixedZone("", 3600)) },
+		"a fraction of a time":       func(c *Commit) { c.Time = c.Time.Add(1) },
+		"a year of five digits":      func(c *Commit) { c.Time = c.Time.AddDate(10000, 0, 0) },
+	} {
+		c := *made
+		c.Versions, c.Seals = slices.Clone(c.Versions), slices.Clone(c.Seals)
+		change(&c)
+		c.Versions[0].Time = c.Time
+		c.Digest = chainDigest(&c)
+		_, err := Build(mapView{}, store, Tip{}, &Proposal{Key: c.Key, Changes: []Change{changeOf(&c.Versions[0])}, Finished: &c}, at)
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v, want ErrInvalid", name, err)
+		}
+	}
+}
+
+// TestCommitOwnsItsMaps: the maps of a proposal are its caller's, also afterwards.
+func TestCommitOwnsItsMaps(t *testing.T) {
+	store := Store{ID: "memstore_1", Epoch: 1}
+	put := Change{Action: Put, Path: "/a", Digest: Digest{1}, Size: 1, Expect: ExpectAny()}
+	for _, p := range []*Proposal{
+		{Key: NewKey(), Changes: []Change{put}, Meta: map[string]string{"a": "1"}},
+		{Key: NewKey(), Event: &Event{Kind: EventUpdated, Fields: map[string]string{"name": "1"}}, Meta: map[string]string{"a": "1"}},
+	} {
+		c, err := Build(mapView{}, store, Tip{}, p, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Meta["a"] = "2"
+		if p.Event != nil {
+			p.Event.Kind, p.Event.Fields["name"] = EventArchived, "2"
+		}
+		if err := c.Verify(); err != nil {
+			t.Errorf("the commit of %+v: %v", p, err)
 		}
 	}
 }

@@ -46,8 +46,10 @@ type recordVersion struct {
 
 // EncodeRecord returns the commit as the record that backends keep, in its own format:
 // JSON that is enough to rebuild every index from.
-func EncodeRecord(c *Commit) ([]byte, error) {
-	r := record{
+func EncodeRecord(c *Commit) ([]byte, error) { return json.Marshal(recordOf(c)) }
+
+func recordOf(c *Commit) *record {
+	r := &record{
 		Format: c.Format, StoreID: c.StoreID, Seq: c.Seq, Epoch: c.Epoch, Time: c.Time.Format(recordTime),
 		Actor: c.Actor, Session: c.Session, Message: c.Message, Key: c.Key, Meta: c.Meta,
 		Prev: c.Prev, Event: (*recordEvent)(c.Event), Digest: c.Digest, Versions: make([]recordVersion, len(c.Versions)),
@@ -64,7 +66,31 @@ func EncodeRecord(c *Commit) ([]byte, error) {
 			r.Versions[i].Salt = hex.EncodeToString(c.Seals[i].Salt[:])
 		}
 	}
-	return json.Marshal(r)
+	return r
+}
+
+// checkRecord verifies a commit, and that its record reads as the commit: texts are
+// UTF-8, and the time is one of UTC, in whole microseconds.
+func (c *Commit) checkRecord() error {
+	if err := c.Verify(); err != nil {
+		return err
+	}
+	data, err := EncodeRecord(c)
+	if err != nil {
+		return err
+	}
+	var r record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return err
+	}
+	read, err := r.commit()
+	if err == nil && !read.Time.Equal(c.Time) {
+		err = fmt.Errorf("it is of %v, and its record of %v", c.Time, read.Time)
+	}
+	if err != nil {
+		return fmt.Errorf("no record can hold it: %w", err)
+	}
+	return nil
 }
 
 // DecodeRecord reads a record and checks that its payloads and its own digest
