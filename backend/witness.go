@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 
 	"mneme/internal/xdg"
 	"mneme/memory"
@@ -108,8 +109,16 @@ func (l *Library) Seen(ctx context.Context, s versionlog.Store) (missing string,
 	if missing, err = l.witness.Missing(ctx, l.log, s); err != nil || missing != "" {
 		return missing, nil, err
 	}
-	changed, err = l.witness.Changed(ctx, l.log, s)
-	return "", changed, err
+	for {
+		if changed, err = l.witness.Changed(ctx, l.log, s); err != nil || changed == nil {
+			return "", nil, err
+		}
+		now, err := l.log.Store(ctx, s.ID)
+		if err != nil || reflect.DeepEqual(now, s) {
+			return "", changed, err
+		}
+		s = now // it was updated meanwhile
+	}
 }
 
 // Accept has this machine remember a store as it is now, whatever it remembered.

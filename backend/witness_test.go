@@ -10,6 +10,7 @@ import (
 
 	"mneme/memory"
 	"mneme/versionlog"
+	"mneme/versionlog/memlog"
 	"mneme/witness"
 )
 
@@ -95,5 +96,37 @@ func TestWitnessTellsLossFromBackend(t *testing.T) {
 	w.lib.reach = func(context.Context, string, bool) error { return behind }
 	if err := w.lib.explain(t.Context(), seen, s); err != behind {
 		t.Errorf("of an index that is behind: %v", err)
+	}
+}
+
+// TestSeenBesideUpdate: a store that is updated while it is compared has not changed
+// behind its history.
+func TestSeenBesideUpdate(t *testing.T) {
+	log := memlog.New(nil)
+	s := versionlog.Store{ID: "memstore_1", Slug: "notes"}
+	if err := log.CreateStore(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	w := witness.New(t.TempDir(), "file:///x")
+	if err := w.Check(t.Context(), log, s); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	update := func(text string) versionlog.Store {
+		p := &versionlog.Proposal{Key: versionlog.NewKey(), Event: versionlog.StoreUpdated(versionlog.StoreUpdate{Description: &text})}
+		if _, err := log.Commit(t.Context(), s.ID, p); err != nil {
+			t.Fatal(err)
+		}
+		now, err := log.Store(t.Context(), s.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now
+	}
+	before := update("once")
+	update("and again")
+	lib := &Library{log: log, witness: w}
+	if missing, changed, err := lib.Seen(t.Context(), before); missing != "" || changed != nil || err != nil {
+		t.Errorf("missing is %q, changed %q, %v; want nothing", missing, changed, err)
 	}
 }

@@ -80,6 +80,10 @@ func (w *Witness) Check(ctx context.Context, log versionlog.Log, s versionlog.St
 	if err != nil {
 		return err
 	}
+	// What is remembered with the tip has all events up to it.
+	if s, err = log.Store(ctx, s.ID); err != nil {
+		return err
+	}
 	n := &note{memo: w.memo(tip, s), dirty: true}
 	changed, err := w.Changed(ctx, log, s)
 	if err != nil {

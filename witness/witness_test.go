@@ -331,3 +331,39 @@ func TestUpdated(t *testing.T) {
 	archived.Slug = "forged"
 	changed(archived, "slug")
 }
+
+// late is a log in which something happens just before it is asked for its tip.
+type late struct {
+	versionlog.Log
+	happens func()
+}
+
+func (l late) Tip(ctx context.Context, id string) (versionlog.Tip, error) {
+	l.happens()
+	return l.Log.Tip(ctx, id)
+}
+
+// TestUpdatedMeanwhile: an update between the look at a store and the look at its history
+// is no change either.
+func TestUpdatedMeanwhile(t *testing.T) {
+	dir, l := t.TempDir(), newLog(t, 1)
+	text := "updated"
+	w := New(dir, "file:///x")
+	err := w.Check(t.Context(), late{l, func() {
+		p := &versionlog.Proposal{Key: versionlog.NewKey(), Event: versionlog.StoreUpdated(versionlog.StoreUpdate{Description: &text})}
+		if _, err := l.Commit(t.Context(), store.ID, p); err != nil {
+			t.Fatal(err)
+		}
+	}}, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	now, err := l.Store(t.Context(), store.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := New(dir, "file:///x").Changed(t.Context(), l, now); err != nil || changed != nil {
+		t.Errorf("changed is %q, %v, want nothing", changed, err)
+	}
+}
