@@ -11,8 +11,8 @@ type storeUpdateCmd struct {
 	Name           *string           `help:"What people call it. What it is called in commands and mounts stays."`
 	Description    *string           `help:"What it is for, told to agents."`
 	MaxMemoryBytes *byteSize         `placeholder:"SIZE" help:"Size of the largest memory. Mounts obey it when they are made again."`
-	Metadata       map[string]string `placeholder:"KEY=VALUE" help:"A note that programs read, such as owner=me; may be given up to 16 times."`
-	RemoveMetadata []string          `placeholder:"KEY" help:"A note that is taken away."`
+	Metadata       map[string]string `placeholder:"KEY=VALUE" mapsep:"none" help:"A note that programs read, such as owner=me; may be given up to 16 times."`
+	RemoveMetadata []string          `placeholder:"KEY" sep:"none" help:"A note that is taken away."`
 	storeQuotaFlags
 }
 
