@@ -33,6 +33,12 @@ type Store struct {
 	Replica bool
 }
 
+// Clone returns a store that shares nothing with s.
+func (s Store) Clone() Store {
+	s.Metadata = maps.Clone(s.Metadata)
+	return s
+}
+
 // equal reports whether two stores are described alike.
 func (s *Store) equal(other *Store) bool {
 	a, b := *s, *other

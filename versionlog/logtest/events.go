@@ -13,6 +13,7 @@ var eventTests = map[string]func(*suite){
 	"Created":         testCreatedEvent,
 	"Update":          testUpdateStore,
 	"Metadata":        testStoreMetadata,
+	"OwnMaps":         testOwnMaps,
 	"Archive":         testArchive,
 	"ArchivedCommits": testArchivedCommits,
 	"Repeated":        testRepeatedEvent,
@@ -113,6 +114,30 @@ func testStoreMetadata(s *suite) {
 		})
 	}
 	s.isStored()
+}
+
+// testOwnMaps: what a caller does to a map that it has given or been given changes nothing.
+func testOwnMaps(s *suite) {
+	made := versionlog.Store{ID: versionlog.NewStoreID(), Slug: "made", Epoch: 1, Metadata: map[string]string{"a": "1"}}
+	s.must(s.log.CreateStore(s.Context(), made))
+	made.Metadata["a"], made.Metadata["b"] = "2", "2"
+	made.Metadata = map[string]string{"a": "1"}
+	s.in(made, func() {
+		for range 2 { // a log may remember what it was asked before
+			_, err := s.log.Tip(s.Context(), made.ID)
+			s.must(err)
+			for _, read := range []func() (versionlog.Store, error){
+				func() (versionlog.Store, error) { return s.log.Store(s.Context(), made.ID) },
+				func() (versionlog.Store, error) { return s.log.StoreNamed(s.Context(), made.Slug) },
+				func() (versionlog.Store, error) { return s.stores()[0], nil },
+			} {
+				got, err := read()
+				s.must(err)
+				got.Metadata["a"] = "3"
+				s.isStored()
+			}
+		}
+	})
 }
 
 func testArchive(s *suite) {

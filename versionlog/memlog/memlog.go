@@ -93,6 +93,7 @@ func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
 				return fmt.Errorf("create store %s: %w", s.Slug, versionlog.ErrExists)
 			}
 		}
+		s = s.Clone()
 		s.Epoch = max(s.Epoch, 1)
 		l.stores[s.ID] = &store{Store: s, byKey: map[string]*versionlog.Commit{},
 			last: map[string]place{}, memories: map[string][]versionlog.Version{}}
@@ -103,7 +104,7 @@ func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
 // Store returns the store of an id.
 func (l *Log) Store(ctx context.Context, id string) (found versionlog.Store, err error) {
 	err = l.withStore(ctx, id, func(s *store) error {
-		found = s.Store
+		found = s.Store.Clone()
 		return nil
 	})
 	return found, err
@@ -114,7 +115,7 @@ func (l *Log) StoreNamed(ctx context.Context, slug string) (found versionlog.Sto
 	err = l.locked(ctx, func() error {
 		for _, s := range l.stores {
 			if s.Slug == slug {
-				found = s.Store
+				found = s.Store.Clone()
 				return nil
 			}
 		}
@@ -130,7 +131,7 @@ func (l *Log) Stores(ctx context.Context, after string) iter.Seq2[versionlog.Sto
 		err := l.locked(ctx, func() error {
 			for _, s := range l.stores {
 				if s.Slug > after {
-					found = append(found, s.Store)
+					found = append(found, s.Store.Clone())
 				}
 			}
 			return nil

@@ -30,7 +30,7 @@ func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
 // Store returns the store of an id.
 func (l *Log) Store(ctx context.Context, id string) (versionlog.Store, error) {
 	s, err := l.store(ctx, id)
-	return s.Store, err
+	return s.Store.Clone(), err // the row may be known to others
 }
 
 // StoreNamed returns the store of a slug.
