@@ -113,7 +113,7 @@ func TestAWSTrouble(t *testing.T) {
 	bucketless := newAWSPlace(t)
 	_, its, _ := strings.Cut(bucketless.url, "?table=")
 	gone := bucketless.with("aws://" + its + "-gone?table=" + its)
-	dynamoDB(t, "PutItem", fmt.Sprintf(`{"TableName":%q,"Item":{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"2"},"bucket":{"S":%q}}}`, its, its+"-gone"))
+	dynamoDB(t, "PutItem", fmt.Sprintf(`{"TableName":%q,"Item":{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"3"},"bucket":{"S":%q}}}`, its, its+"-gone"))
 	list := []string{"store", "list"}
 	tests := []struct {
 		name string
@@ -209,7 +209,7 @@ func TestAWSBucketOwner(t *testing.T) {
 	if got := dynamoDB(t, "GetItem", fmt.Sprintf(`{"TableName":%q,"Key":{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"}}}`, table)); !strings.Contains(got, `"bucket_owner":{"S":"test"}`) {
 		t.Errorf("the table names no owner: %s", got)
 	}
-	dynamoDB(t, "PutItem", fmt.Sprintf(`{"TableName":%q,"Item":{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"2"},"bucket":{"S":%q},"bucket_owner":{"S":"somebody"}}}`, table, bucket))
+	dynamoDB(t, "PutItem", fmt.Sprintf(`{"TableName":%q,"Item":{"store_id":{"S":"FORMAT"},"sk":{"S":"FORMAT"},"format":{"N":"3"},"bucket":{"S":%q},"bucket_owner":{"S":"somebody"}}}`, table, bucket))
 	for _, args := range [][]string{
 		{"write", "notes:/b.md"}, {"fsck", "notes"}, {"fsck", "--rebuild-index"}, {"mount", "notes", "--at", t.TempDir()}, {"setup"},
 	} {

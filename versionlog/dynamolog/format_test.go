@@ -167,6 +167,45 @@ func TestTableV1(t *testing.T) {
 	}
 }
 
+// TestTableV2: a mneme that knows no events, whose tables have format 2, writes to no
+// table that has some; a table of its is read, and brought up to date by setting it up.
+func TestTableV2(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	b := newBackend(t, awstest.DynamoDB(t))
+	clients := b.clients(t, nil)
+	l := b.open(t, nil, nil)
+	s := addStore(t, l, "notes")
+	write(t, l, s.ID, "/a", "1")
+	closeOnce(t, l)
+	older := key(formatPartition, formatSort)
+	older["format"], older["bucket"] = number(2), text(b.bucket)
+	tab := table{db: clients.DynamoDB, name: b.table}
+	if err := tab.write(ctx, []types.WriteRequest{putRequest(older)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := openError(b, clients.DynamoDB, clients.S3, nil); !errors.Is(err, ErrOlder) {
+		t.Errorf("opened for writing, the error is %v, want ErrOlder", err)
+	}
+	if _, err := b.open(t, nil, &Options{ReadOnly: true}).Head(ctx, s.ID, "/a"); err != nil {
+		t.Error(err)
+	}
+	if err := Setup(ctx, clients.DynamoDB, b.table, b.bucket, nil); err != nil {
+		t.Fatal(err)
+	}
+	i, err := tab.get(ctx, formatPartition, formatSort, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := (row{item: i}); r.int("format") != 3 {
+		t.Errorf("set up, the table has format %d, want 3", r.int("format"))
+	}
+	l = b.open(t, nil, nil)
+	if err := happen(ctx, l, s.ID, versionlog.StoreArchived()); err != nil {
+		t.Error(err)
+	}
+}
+
 // withoutQuotas takes away what META has only since there are quotas.
 func withoutQuotas(rows map[string]string) map[string]string {
 	since := regexp.MustCompile(`(quota_\w+|epoch|updated_at|counted_seq|total_\w+|in_hour)=\d+ `)

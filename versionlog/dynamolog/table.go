@@ -17,7 +17,7 @@ import (
 )
 
 // format is the number of the table's format, which the FORMAT row holds.
-const format = 2
+const format = 3
 
 const (
 	maxBatchGet   = 100 // keys of one BatchGetItem
