@@ -230,7 +230,12 @@ func (l *Library) FindStore(ctx context.Context, ref string) (versionlog.Store, 
 	}
 	slug, err := storeSlug(ref)
 	if err != nil {
-		return versionlog.Store{}, err
+		// No store was made with it, but one may be called so by now.
+		s, called := l.storeCalled(ctx, ref)
+		if errors.Is(called, versionlog.ErrNotFound) {
+			return versionlog.Store{}, err
+		}
+		return s, findError(ref, called)
 	}
 	s, err := l.log.StoreNamed(ctx, slug)
 	if err == nil && ref != s.Slug && ref != s.Name {

@@ -102,3 +102,21 @@ func TestWitnessHears(t *testing.T) {
 	}
 	h.want(t, "forget")
 }
+
+// TestFindStoreByItsNewName: a store is found by whatever name it was given, also one that
+// no directory could be named after.
+func TestFindStoreByItsNewName(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.Info().ID
+	for _, name := range []string{"メモ", "Team Notes", "+", "notes"} {
+		if _, err := f.lib.UpdateStore(t.Context(), id, versionlog.StoreUpdate{Name: &name}, author.Actor); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := f.lib.FindStore(t.Context(), name); err != nil || s.ID != id {
+			t.Errorf("by the name %q: %v, %v", name, s.ID, err)
+		}
+	}
+	if _, err := f.lib.FindStore(t.Context(), "メモ"); !errors.Is(err, memory.ErrBadName) {
+		t.Errorf("by the name that it has no longer: %v, want ErrBadName", err)
+	}
+}
