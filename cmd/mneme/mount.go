@@ -428,8 +428,8 @@ func (c *mountCmd) openStores(ctx context.Context, lib *backend.Library, wanted 
 			return nil, usagef("%q and %q are the same store; mount it once", other, w.ref)
 		}
 		seen[info.ID] = w.ref
-		if !w.readOnly && !info.ArchivedAt.IsZero() {
-			return nil, fmt.Errorf("store %s: %w; mount it with `%s:ro`", info.Slug, versionlog.ErrArchived, w.ref)
+		if closed := takesNoWrites(info); closed != nil && !w.readOnly {
+			return nil, fmt.Errorf("store %s: %w; mount it with `%s:ro`", info.Slug, closed, w.ref)
 		}
 		as := author
 		if w.readOnly {
@@ -442,4 +442,15 @@ func (c *mountCmd) openStores(ctx context.Context, lib *backend.Library, wanted 
 		stores = append(stores, st)
 	}
 	return stores, nil
+}
+
+// takesNoWrites returns why a store is never written to, or nil.
+func takesNoWrites(s versionlog.Store) error {
+	switch {
+	case !s.ArchivedAt.IsZero():
+		return versionlog.ErrArchived
+	case s.Replica:
+		return versionlog.ErrReplica
+	}
+	return nil
 }
