@@ -2,6 +2,7 @@ package sizecas_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"testing"
 
@@ -129,6 +130,58 @@ func TestDamageOfOneCopy(t *testing.T) {
 			put(t, p, data)
 			if got, err := p.Get(t.Context(), d); err != nil || !bytes.Equal(got, data) {
 				t.Errorf("Get after Put: %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// moving is a store of large blobs that moves each one to the small ones just before it
+// is looked for.
+type moving struct {
+	*memcas.Store
+	small *memcas.Store
+}
+
+func (m moving) move(ctx context.Context, d cas.Digest) {
+	if data, err := m.Store.Get(ctx, d); err == nil {
+		_, _ = m.small.Put(ctx, data)
+		_ = m.Store.Delete(ctx, d)
+	}
+}
+
+func (m moving) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
+	m.move(ctx, d)
+	return m.Store.Get(ctx, d)
+}
+
+func (m moving) Has(ctx context.Context, d cas.Digest) (bool, error) {
+	m.move(ctx, d)
+	return m.Store.Has(ctx, d)
+}
+
+// TestMovedMeanwhile: a blob that goes from the large ones to the small ones is found.
+func TestMovedMeanwhile(t *testing.T) {
+	for name, look := range map[string]func(s *sizecas.Store, d cas.Digest) error{
+		"Get": func(s *sizecas.Store, d cas.Digest) error {
+			_, err := s.Get(t.Context(), d)
+			return err
+		},
+		"Has": func(s *sizecas.Store, d cas.Digest) error {
+			found, err := s.Has(t.Context(), d)
+			if !found {
+				err = errors.Join(err, cas.ErrNotFound)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			small, large := memcas.New(), memcas.New()
+			d, err := large.Put(t.Context(), []byte("large"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := look(sizecas.New(small, 3, moving{large, small}), d); err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -289,11 +289,43 @@ func TestPackedCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkPacked(t, l, other.ID)
-	for _, table := range leftTables {
-		if left := texts(t, raw(t, dir), `SELECT count(*) FROM `+table.name+` WHERE store = 1`); left[0] != "0" {
-			t.Errorf("%s rows are left in %s", left[0], table.name)
+	for _, table := range []string{"blobs", "packed", "packing", "files_left", "commits", "versions", "paths"} {
+		if left := texts(t, raw(t, dir), `SELECT count(*) FROM `+table+` WHERE store = 1`); left[0] != "0" {
+			t.Errorf("%s rows are left in %s", left[0], table)
 		}
 	}
+}
+
+// TestSharedContent: a content that several memories have stays whole until the last of
+// them has another one. Not more roots lean on it than can be encoded anew together.
+func TestSharedContent(t *testing.T) {
+	dir := t.TempDir()
+	l := openTest(t, dir, nil)
+	s := addStore(t, l, "s")
+	r := rand.New(rand.NewPCG(2, 2))
+	shared := strings.Repeat(string(words(r, 200)), 10)
+	const memories = 3 * maxLeaning
+	for i := range memories {
+		path := fmt.Sprint("/", i)
+		commitContent(t, l, s.ID, path, string(edited(r, []byte(shared))))
+		commitContent(t, l, s.ID, path, shared)
+		if i%8 == 7 {
+			packAll(t, l)
+		}
+	}
+	leaning, err := queryOne(t.Context(), l.db, leaningOn, scanMicros, 1, blobOf(cas.Sum([]byte(shared))))
+	if err != nil || leaning == 0 || leaning > maxLeaning+8 { // of a slice, all may
+		t.Errorf("%d lean on the content, %v", leaning, err)
+	}
+	for i := range memories {
+		if i%16 == 1 {
+			checkPacked(t, l, s.ID)
+		}
+		commitContent(t, l, s.ID, fmt.Sprint("/", i), fmt.Sprint("short ", i))
+		packAll(t, l)
+	}
+	checkPacked(t, l, s.ID)
+	rowOf(t, l, s.ID, shared)
 }
 
 // TestPackedNames: contents that are packed are listed once, wherever they are.
