@@ -401,7 +401,8 @@ func (p *planner) baseAfter(ctx context.Context, before cas.Digest) (*plannedRow
 		return nil, 0, err
 	}
 	at := row.place + 1
-	for row.place > at.base() && !row.base.IsZero() {
+	for above := at; row.place > at.base() && row.place < above && !row.base.IsZero(); { // of damaged rows, places may not go down
+		above = row.place
 		if row, err = p.row(ctx, row.base); err != nil || row == nil {
 			return nil, 0, err
 		}

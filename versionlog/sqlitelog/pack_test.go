@@ -129,7 +129,7 @@ func checkPacked(t testing.TB, l *Log, storeID string) {
 	for _, row := range rows {
 		n := 0
 		for at := row; at.frame != nil; at = byID[at.base] {
-			if n++; at.base == 0 {
+			if n++; at.base == 0 || n > maxChain {
 				break
 			}
 		}

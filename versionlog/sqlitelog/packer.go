@@ -33,6 +33,9 @@ const (
 	// persistAfter is how many versions the cursor in the database may stay behind where
 	// nothing had to be changed.
 	persistAfter = 16
+
+	// maxMoved is how many slices in a row it plans anew at once.
+	maxMoved = 10
 )
 
 // packer packs what commits leave, behind them: one goroutine of a log. A slice is
@@ -48,6 +51,7 @@ type packer struct {
 	last  atomic.Int64 // when this log made its last commit, or was opened, in nanoseconds since 1970
 	wrote atomic.Bool  // it has made one
 	// What follows is the goroutine's.
+	moved   int                                                    // slices in a row that could not be applied
 	ahead   map[int64]cursor                                       // of stores by number
 	reading func(ctx context.Context, do func(source) error) error // calls do in a transaction that reads
 }
@@ -212,9 +216,11 @@ func (p *packer) slice(ctx context.Context, b *backlog) (bool, error) {
 		err = l.apply(ctx, s)
 	}
 	if errors.Is(err, errMoved) {
-		return true, nil
+		if p.moved++; p.moved < maxMoved {
+			return true, nil
+		}
 	}
-	if err == nil {
+	if p.moved = 0; err == nil {
 		p.ahead[b.num] = s.to
 		if len(s.files) > 0 {
 			err = p.removeFiles(ctx, b.num, b.id)

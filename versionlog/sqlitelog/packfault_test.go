@@ -123,6 +123,12 @@ func TestDamagedFrame(t *testing.T) {
 		wantBlob(t, b, all[0])
 		wantBlob(t, b, all[3])
 	}
+	// What comes then is packed against something else.
+	change(t, dir, fmt.Sprintf(`UPDATE packed SET place = 3 WHERE id IN (%d, %d)`, row.id, rowOf(t, l, s.ID, all[2]).id))
+	commitContent(t, l, s.ID, "/a", all[3]+" and more")
+	packAll(t, l)
+	wantBlob(t, b, all[3])
+	change(t, dir, fmt.Sprintf(`UPDATE packed SET place = 1 WHERE id = %d`, row.id))
 	if _, err := b.Put(t.Context(), []byte(all[1])); err != nil {
 		t.Fatal(err)
 	}
