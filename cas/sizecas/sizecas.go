@@ -105,8 +105,13 @@ func (s *Store) List(ctx context.Context) iter.Seq2[cas.Digest, error] {
 }
 
 // Delete implements cas.Deleter. A blob that one of the stores could not give
-// up is still there. The small one comes last, since a blob may move there.
+// up is still there. The small one comes first, since it may keep others against a
+// blob that the large one has; and last, if a blob has moved there meanwhile.
 func (s *Store) Delete(ctx context.Context, d cas.Digest) error {
-	err := s.large.Delete(ctx, d)
-	return errors.Join(err, s.small.Delete(ctx, d))
+	err := errors.Join(s.small.Delete(ctx, d), s.large.Delete(ctx, d))
+	moved, hasErr := s.small.Has(ctx, d)
+	if moved {
+		return errors.Join(err, s.small.Delete(ctx, d))
+	}
+	return errors.Join(err, hasErr)
 }

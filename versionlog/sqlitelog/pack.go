@@ -254,10 +254,12 @@ func (p *planner) asPlanned(ctx context.Context, row *packed) (*plannedRow, erro
 	as := &plannedRow{digest: row.digest, place: row.place, frame: row.frame}
 	if row.base != 0 {
 		base, err := p.rowByID(ctx, row.base)
-		if err != nil || base == nil {
+		if err != nil {
 			return nil, err
 		}
-		as.base = base.digest
+		if base != nil { // otherwise it decodes to nothing
+			as.base = base.digest
+		}
 	}
 	return as, nil
 }
@@ -293,7 +295,7 @@ func (p *planner) put(row, head *plannedRow) {
 // pack plans that a content is packed that a memory had at a commit.
 func (p *planner) pack(ctx context.Context, d cas.Digest, memoryID string, seq int64) error {
 	data, inFile, err := p.contents.whole(ctx, d)
-	if err != nil {
+	if err != nil || len(data) > maxPacked { // whatever its version says
 		return onlyOther(err)
 	}
 	row, err := p.row(ctx, d)
@@ -306,8 +308,11 @@ func (p *planner) pack(ctx context.Context, d cas.Digest, memoryID string, seq i
 	}
 	if row == nil || row.frame == nil {
 		as, err := p.encode(ctx, d, data, memoryID, seq, head)
-		if err != nil || len(as.frame) > len(data)-len(data)/8 {
-			return err
+		if err != nil {
+			return onlyOther(err)
+		}
+		if len(as.frame) > len(data)-len(data)/8 {
+			return nil
 		}
 		if row != nil {
 			if err := p.leanElsewhere(ctx, d, head); err != nil {
@@ -401,9 +406,9 @@ func (p *planner) baseAfter(ctx context.Context, before cas.Digest) (*plannedRow
 		return nil, 0, err
 	}
 	at := row.place + 1
-	for above := at; row.place > at.base() && row.place < above && !row.base.IsZero(); { // of damaged rows, places may not go down
-		above = row.place
-		if row, err = p.row(ctx, row.base); err != nil || row == nil {
+	for row.place > at.base() && !row.base.IsZero() {
+		above := row.place
+		if row, err = p.row(ctx, row.base); err != nil || row == nil || row.place >= above { // damaged
 			return nil, 0, err
 		}
 	}

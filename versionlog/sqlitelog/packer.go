@@ -126,7 +126,7 @@ func (p *packer) run(ctx context.Context) {
 			if err != nil {
 				again = time.After(packRetry)
 			}
-			if err != nil || !worked {
+			if !worked {
 				break
 			}
 		}
@@ -162,7 +162,7 @@ const backlogs = `SELECT s.num, s.id, s.tip_seq, coalesce(p.seq, 0), coalesce(p.
 	FROM stores s LEFT JOIN packing p ON p.store = s.num`
 
 // step packs one slice of a store that has at least so many commits to pack, and reports
-// whether there was one.
+// whether there was one. The error is that of stores before it.
 func (p *packer) step(ctx context.Context, least int64) (bool, error) {
 	type entry struct {
 		backlog
@@ -178,20 +178,25 @@ func (p *packer) step(ctx context.Context, least int64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	var errs []error
 	for _, b := range all {
-		if b.files {
-			if err := p.removeFiles(ctx, b.num, b.id); err != nil {
-				return false, err
-			}
-		}
 		if ahead := p.ahead[b.num]; b.from.before(ahead) {
 			b.from = ahead
 		}
-		if b.tip-b.from.seq+1 >= least && b.tip > 0 {
-			return p.slice(ctx, &b.backlog)
+		var worked bool
+		var err error
+		if b.files {
+			err = p.removeFiles(ctx, b.num, b.id)
+		}
+		if err == nil && b.tip-b.from.seq+1 >= least && b.tip > 0 {
+			worked, err = p.slice(ctx, &b.backlog)
+		}
+		errs = append(errs, err)
+		if worked || errors.Is(err, errLocked) || ctx.Err() != nil { // otherwise what is wrong with one store is no matter to others
+			return worked, errors.Join(errs...)
 		}
 	}
-	return false, nil
+	return false, errors.Join(errs...)
 }
 
 // slice packs one slice of a store.

@@ -2,7 +2,6 @@ package sqlitelog
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math/bits"
 
@@ -20,7 +19,8 @@ const maxPacked = 8 << 20
 const fastBelow = 32 << 10
 
 // compress returns a frame of zstd with data, and with base as its dictionary
-// unless that is nil. `zstd -d -D base` reads it, too.
+// unless that is nil. `zstd -d -D base` reads it, too. cas.ErrCorrupt: it does not
+// decode to data.
 func compress(data, base []byte) ([]byte, error) {
 	level := zstd.SpeedDefault
 	if len(data) < fastBelow && len(base) < fastBelow {
@@ -40,7 +40,7 @@ func compress(data, base []byte) ([]byte, error) {
 	frame := e.EncodeAll(data, nil)
 	back, err := decompress(frame, base)
 	if err == nil && !bytes.Equal(back, data) {
-		err = errors.New("it decodes to other bytes")
+		err = fmt.Errorf("%w: the frame has other bytes", cas.ErrCorrupt)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("compress %d bytes: %w", len(data), err)

@@ -1,0 +1,119 @@
+package sqlitelog
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"mneme/cas"
+	"mneme/cas/memcas"
+	"mneme/cas/sizecas"
+	"mneme/versionlog"
+)
+
+// packSome packs until there is nothing left to do, in so many steps.
+func packSome(t *testing.T, l *Log, steps int) {
+	t.Helper()
+	for range steps {
+		worked, err := l.packer.step(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !worked {
+			return
+		}
+	}
+	t.Fatal("packing does not end")
+}
+
+// TestPackOnDamage: packing ends on rows that lean on themselves, on each other or on
+// nothing, and loses nothing that is whole.
+func TestPackOnDamage(t *testing.T) {
+	for _, damage := range []string{
+		`base = id`, `base = 4711`, `base = (SELECT max(id) FROM packed)`, `base = id, place = 3`, `place = -5`, `place = 4711`, `base = NULL`,
+		`data = NULL`, `data = x'00'`, `sha256 = zeroblob(32)`,
+	} {
+		t.Run(damage, func(t *testing.T) {
+			dir := t.TempDir()
+			l := openTest(t, dir, nil)
+			s := addStore(t, l, "s")
+			all := versionsOf(t, l, s.ID, "/a", 8)
+			packSome(t, l, 9)
+			change(t, dir, `UPDATE packed SET `+damage+` WHERE data IS NOT NULL`)
+			written := versionsOf(t, l, s.ID, "/b", 4)
+			for _, content := range []string{all[1], all[6], all[0]} { // heads again
+				written = append(written, versionsOf(t, l, s.ID, "/a", 3)...)
+				if _, err := l.Commit(t.Context(), s.ID, withContent("/a", content, versionlog.ExpectAny())); err != nil {
+					t.Fatal(err)
+				}
+				written = append(written, content)
+				packSome(t, l, 9)
+			}
+			for _, content := range written {
+				wantBlob(t, l.Blobs(s.ID), content)
+			}
+		})
+	}
+}
+
+// TestPackBesideDamage: a store that cannot be packed does not keep others from it, and
+// a content that cannot be packed does not keep others of its store from it.
+func TestPackBesideDamage(t *testing.T) {
+	dir := t.TempDir()
+	broken := errors.New("broken")
+	var bad string
+	l := openTest(t, dir, &Options{Files: func(id string) (Files, error) {
+		if id == bad {
+			return nil, broken
+		}
+		return nil, nil
+	}})
+	first, second := addStore(t, l, "first"), addStore(t, l, "second")
+	bad = first.ID
+	versionsOf(t, l, first.ID, "/a", 3)
+	large := strings.Repeat("large ", maxPacked/6+1)
+	if _, err := l.Commit(t.Context(), second.ID, withContent("/large", large, versionlog.ExpectAny())); err != nil {
+		t.Fatal(err)
+	}
+	change(t, dir, `UPDATE versions SET size = 200 WHERE path = '/large'`)
+	commitContent(t, l, second.ID, "/large", "small")
+	all := versionsOf(t, l, second.ID, "/a", 3)
+	if _, err := l.packer.step(t.Context(), 1); !errors.Is(err, broken) {
+		t.Errorf("error is %v", err)
+	}
+	rowOf(t, l, second.ID, all[0])
+	wantBlob(t, l.Blobs(second.ID), large)
+}
+
+// TestRemoveLargeContent: what leans on a content in a file stays readable when that is
+// removed for good.
+func TestRemoveLargeContent(t *testing.T) {
+	files := memcas.New()
+	l := openTest(t, t.TempDir(), &Options{Files: func(string) (Files, error) { return files, nil }})
+	s := addStore(t, l, "s")
+	b := sizecas.New(l.Blobs(s.ID), MaxContent, files)
+	large := string(words(rand.New(rand.NewPCG(5, 5)), 200_000))
+	var all []cas.Digest
+	for i := range 3 {
+		d, err := b.Put(t.Context(), fmt.Append(nil, large, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, d)
+		put(t, l, s.ID, "/a", fmt.Sprint(large, i))
+	}
+	packSome(t, l, 9)
+	if err := b.Delete(t.Context(), all[2]); err != nil {
+		t.Fatal(err)
+	}
+	if has, err := b.Has(t.Context(), all[2]); err != nil || has {
+		t.Errorf("what is removed is there: %v, %v", has, err)
+	}
+	for _, d := range all[:2] {
+		if _, err := b.Get(t.Context(), d); err != nil {
+			t.Error(err)
+		}
+	}
+}
