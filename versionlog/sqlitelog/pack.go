@@ -84,6 +84,9 @@ const (
 
 	contentAt = `SELECT sha256, size FROM versions WHERE store = ? AND seq = ? AND ord = ?`
 
+	// What follows names its index: SQLite would rather read all versions of the store,
+	// since those are in the order that is asked for.
+
 	// contentBefore reads the last other content of a memory before a version.
 	contentBefore = `SELECT sha256 FROM versions INDEXED BY versions_memory WHERE store = ? AND memory_id = ? AND seq < ? AND sha256 IS NOT NULL AND sha256 <> ?
 		ORDER BY seq DESC LIMIT 1`

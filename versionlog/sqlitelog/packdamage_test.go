@@ -117,3 +117,25 @@ func TestRemoveLargeContent(t *testing.T) {
 		}
 	}
 }
+
+// TestPackingGoesOn: a slice of versions that leave nothing to pack is not looked at again
+// by the next process.
+func TestPackingGoesOn(t *testing.T) {
+	l := openTest(t, t.TempDir(), nil)
+	s := addStore(t, l, "s")
+	p := &versionlog.Proposal{Key: versionlog.NewKey()}
+	for i := range sliceVersions + 1 {
+		p.Changes = append(p.Changes, versionlog.Change{
+			Action: versionlog.Put, Path: fmt.Sprint("/", i), Digest: cas.Sum(nil), Expect: versionlog.ExpectAbsent(),
+		})
+	}
+	if _, err := l.Commit(t.Context(), s.ID, p); err != nil {
+		t.Fatal(err)
+	}
+	if worked, err := l.packer.step(t.Context(), 1); err != nil || !worked {
+		t.Fatal(worked, err)
+	}
+	if at, err := progressIn(t.Context(), l.db, 1); err != nil || at.cursor != (cursor{1, sliceVersions}) {
+		t.Errorf("packing has come to %v, %v", at, err)
+	}
+}

@@ -30,8 +30,8 @@ const (
 	// packRetry is how soon it tries again what failed, such as on a full disk.
 	packRetry = time.Minute
 
-	// persistAfter is how many versions the cursor in the database may stay behind where
-	// nothing had to be changed.
+	// persistAfter is how many commits the cursor in the database may stay behind where
+	// nothing had to be changed and nothing is left.
 	persistAfter = 16
 
 	// maxMoved is how many slices in a row it plans anew at once.
@@ -217,7 +217,7 @@ func (p *packer) slice(ctx context.Context, b *backlog) (bool, error) {
 	if err != nil {
 		return false, translate(err)
 	}
-	if !s.empty() || s.to.seq-s.from.seq >= persistAfter {
+	if !s.empty() || s.to.seq <= s.tip || s.to.seq-s.from.seq >= persistAfter {
 		err = l.apply(ctx, s)
 	}
 	if errors.Is(err, errMoved) {

@@ -362,8 +362,8 @@ func TestPackedNames(t *testing.T) {
 	}
 }
 
-// TestPackedQueries: what packing asks is answered by an index, without reading the
-// history.
+// TestPackedQueries: what packing asks, and the history of a memory, is answered by an
+// index and not by all versions of the store.
 func TestPackedQueries(t *testing.T) {
 	dir, _ := newLog(t)
 	db := raw(t, dir)
@@ -379,6 +379,9 @@ func TestPackedQueries(t *testing.T) {
 		contentBefore:  "SEARCH versions USING INDEX versions_memory (store=? AND memory_id=? AND seq<?)",
 		headOf:         "SEARCH versions USING INDEX versions_memory (store=? AND memory_id=?)",
 		headsWith:      "SEARCH versions USING INDEX versions_content (store=? AND <expr>=? AND seq>?)",
+
+		newestOf:         "SEARCH v USING INDEX versions_memory (store=? AND memory_id=?)",
+		historyBefore(7): "SEARCH v USING INDEX versions_memory (store=? AND memory_id=? AND seq<?)",
 	} {
 		if plan := planOf(t, db, text); !slices.Contains(plan, want) || slices.ContainsFunc(plan, func(step string) bool { return strings.Contains(step, "TEMP B-TREE") && text != packedAfter(7) }) {
 			t.Errorf("%s: the plan is %q, want %q in it", text, plan, want)

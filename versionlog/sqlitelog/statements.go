@@ -15,7 +15,13 @@ const spellingColumn = `v.spelling`
 const versionColumns = `v.id, v.memory_id, v.parent, v.seq, v.op, v.path, v.from_path, v.sha256, v.size,
 	c.actor_kind, c.actor_id, c.session, c.time, c.message, ` + spellingColumn
 
-const versionTables = `versions v JOIN commits c ON c.store = v.store AND c.seq = v.seq`
+const versionTables = `versions v` + commitsOfVersions
+
+// memoryTables are versionTables for the versions of one memory. SQLite would rather read
+// all versions of the store, since those are in the order that is asked for.
+const memoryTables = `versions v INDEXED BY versions_memory` + commitsOfVersions
+
+const commitsOfVersions = ` JOIN commits c ON c.store = v.store AND c.seq = v.seq`
 
 const pathTables = `paths p CROSS JOIN versions v ON v.store = p.store AND v.seq = p.seq AND v.ord = p.ord
 	CROSS JOIN commits c ON c.store = p.store AND c.seq = p.seq`
@@ -26,7 +32,7 @@ const (
 	lastAt = `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ?`
 
 	versionByID = `SELECT ` + versionColumns + ` FROM ` + versionTables + ` WHERE v.store = ? AND v.seq = ? AND v.ord = ? AND v.id = ?`
-	newestOf    = `SELECT ` + versionColumns + ` FROM ` + versionTables + ` WHERE v.store = ? AND v.memory_id = ? ORDER BY v.seq DESC LIMIT 1`
+	newestOf    = `SELECT ` + versionColumns + ` FROM ` + memoryTables + ` WHERE v.store = ? AND v.memory_id = ? ORDER BY v.seq DESC LIMIT 1`
 
 	// leftBefore is the version that freed a path last below a sequence number.
 	// The conditions are those of the index versions_left, word for word; in a log
@@ -49,7 +55,7 @@ const (
 
 // historyBefore reads so many versions of a memory below a sequence number.
 func historyBefore(limit int) string {
-	return `SELECT ` + versionColumns + ` FROM ` + versionTables +
+	return `SELECT ` + versionColumns + ` FROM ` + memoryTables +
 		` WHERE v.store = ? AND v.memory_id = ? AND v.seq < ? ORDER BY v.seq DESC LIMIT ` + strconv.Itoa(limit)
 }
 
