@@ -139,3 +139,15 @@ func TestPackingGoesOn(t *testing.T) {
 		t.Errorf("packing has come to %v, %v", at, err)
 	}
 }
+
+// TestEditsAreSmall: the frame of a content with a few edits is small, whatever its size.
+func TestEditsAreSmall(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	for _, size := range []int{4 << 10, fastBelow, 100 << 10, slowFrom, 2 << 20, 4 << 20} {
+		base := words(r, size)
+		frame, err := compress(edited(r, edited(r, base)), base)
+		if err != nil || len(frame) > 256+size/1000 {
+			t.Errorf("two edits to %d bytes take %d, %v", size, len(frame), err)
+		}
+	}
+}

@@ -18,13 +18,21 @@ const maxPacked = 8 << 20
 // cost more time than the frame is long, and win nothing.
 const fastBelow = 32 << 10
 
+// slowFrom is the size in bytes from which the tables of the default level forget so much
+// of the dictionary that little of it is found again. Those of the better one reach back
+// over some 4 MiB of it, and take no longer then.
+const slowFrom = 512 << 10
+
 // compress returns a frame of zstd with data, and with base as its dictionary
 // unless that is nil. `zstd -d -D base` reads it, too. cas.ErrCorrupt: it does not
 // decode to data.
 func compress(data, base []byte) ([]byte, error) {
 	level := zstd.SpeedDefault
-	if len(data) < fastBelow && len(base) < fastBelow {
+	switch largest := max(len(data), len(base)); {
+	case largest < fastBelow:
 		level = zstd.SpeedFastest
+	case largest >= slowFrom:
+		level = zstd.SpeedBetterCompression
 	}
 	opts := []zstd.EOption{
 		zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true),
