@@ -100,6 +100,9 @@ func (p *Proposal) Validate() error {
 		if err := p.Finished.checkRecord(); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
+		if p.Finished.Key != p.Key || !p.Event.equal(p.Finished.Event) {
+			return fmt.Errorf("%w: the finished commit is one of another proposal", ErrInvalid)
+		}
 	}
 	for _, text := range []string{p.Key, string(p.Actor.Kind), p.Actor.ID, p.Session, p.Message} {
 		if !utf8.ValidString(text) {

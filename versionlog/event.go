@@ -166,6 +166,13 @@ func (e *Event) check() error {
 	return nil
 }
 
+func (e *Event) equal(other *Event) bool {
+	if e == nil || other == nil {
+		return e == other
+	}
+	return e.Kind == other.Kind && maps.Equal(e.Fields, other.Fields)
+}
+
 // clone returns an event that shares nothing with e.
 func (e *Event) clone() *Event {
 	if e == nil {

@@ -234,3 +234,28 @@ func TestCommitOwnsItsMaps(t *testing.T) {
 		}
 	}
 }
+
+// TestFinishedIsOfItsProposal: a proposal brings no commit in that is another's.
+func TestFinishedIsOfItsProposal(t *testing.T) {
+	store, at := Store{ID: "memstore_1", Epoch: 1}, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	put := Change{Action: Put, Path: "/a", Digest: Digest{1}, Size: 1, Expect: ExpectAny()}
+	propose := func(p *Proposal) *Commit {
+		c, err := Build(mapView{}, store, Tip{}, p, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	versions, archived := propose(&Proposal{Key: NewKey(), Changes: []Change{put}}), propose(&Proposal{Key: NewKey(), Event: StoreArchived()})
+	view := mapView{"/a": &versions.Versions[0]} // so that the change is the case already
+	for name, p := range map[string]*Proposal{
+		"of another key":   {Key: NewKey(), Finished: archived, Event: StoreArchived()},
+		"an event":         {Key: archived.Key, Finished: archived, Changes: []Change{put}},
+		"no event":         {Key: versions.Key, Finished: versions, Event: StoreArchived()},
+		"of another event": {Key: archived.Key, Finished: archived, Event: StorePromoted()},
+	} {
+		if c, err := Build(view, store, Tip{}, p, at); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v, %v; want ErrInvalid", name, c, err)
+		}
+	}
+}

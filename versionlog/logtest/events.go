@@ -260,6 +260,19 @@ func testEpoch(s *suite) {
 	s.must(under(2, "/b"))
 	s.must(under(0, "/c"))
 	s.equal(s.commits(3)[0].Epoch, uint64(2))
+
+	// A lost reply is settled by the key: the promotion tried again is no other one.
+	p := event(versionlog.StorePromoted())
+	p.Epoch, p.Fresh = 2, false
+	first, err := s.log.Commit(s.Context(), s.store.ID, p)
+	s.must(err)
+	s.unchanged(func() {
+		again, err := s.log.Commit(s.Context(), s.store.ID, p)
+		s.must(err)
+		s.equal(again, first)
+	})
+	s.store.Epoch = 3
+	s.isStored()
 	s.verifyChain()
 }
 
