@@ -180,7 +180,6 @@ type builder struct {
 }
 
 func (b *builder) checkExpectations(storeID string, changes []Change) error {
-	var conflicts []Conflict
 	for _, c := range changes {
 		for _, path := range c.paths() {
 			head, err := b.view.Head(path)
@@ -189,16 +188,19 @@ func (b *builder) checkExpectations(storeID string, changes []Change) error {
 			}
 			b.heads[path] = head
 		}
-		if head := b.heads[c.Path]; !c.satisfied(head) && !c.possible(head) {
+	}
+	implied, err := b.directoriesInTheWay(changes)
+	if err != nil {
+		return err
+	}
+	var conflicts []Conflict
+	for _, c := range changes {
+		if head := b.heads[c.Path]; !c.satisfied(head) && !b.staying[c.Path] && !c.possible(head) {
 			conflicts = append(conflicts, Conflict{Path: c.Path, Expected: c.Expect, Head: head})
 		}
 		if c.Action == Rename && b.heads[c.To] != nil {
 			conflicts = append(conflicts, Conflict{Path: c.To, Expected: ExpectAbsent(), Head: b.heads[c.To]})
 		}
-	}
-	implied, err := b.directoriesInTheWay(changes)
-	if err != nil {
-		return err
 	}
 	conflicts = append(conflicts, implied...)
 	if conflicts != nil {

@@ -87,7 +87,9 @@ func testImpliedDirectory(s *suite) {
 	v := s.put("/d/x/y", "1")
 	for _, dir := range []string{"/d/", "/d/x/"} {
 		s.refuse(versionlog.ErrConflict, makeDir(dir, absent))
-		s.alreadySo(makeDir(dir, anything))
+		for _, expect := range []versionlog.Expectation{anything, versionlog.ExpectExists(), versionlog.ExpectVersion(v.ID)} {
+			s.alreadySo(makeDir(dir, expect))
+		}
 		s.refuse(versionlog.ErrConflict, remove(dir, anything))
 	}
 	s.makeDir("/d/x/z/")

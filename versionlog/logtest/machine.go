@@ -222,7 +222,7 @@ func (m *machine) makeDir(t *rapid.T) {
 	there := m.heads[path] != nil || len(m.below(path)) > 0
 	change := makeDir(path, expect)
 	switch {
-	case m.heads[path] != nil && expect != versionlog.ExpectAbsent(), there && m.heads[path] == nil && expect == versionlog.ExpectAny():
+	case there && expect != versionlog.ExpectAbsent():
 		m.propose(t, nil, 0, change)
 	case !holds || there:
 		m.propose(t, versionlog.ErrConflict, 0, change)

@@ -200,8 +200,10 @@ func (m *model) conflicts(changes []Change) map[string][]string {
 		}
 		implied := m.staysBelow(c.Path, changes)
 		switch {
-		case c.Action == versionlog.MakeDir && !at.live && implied != nil && c.Expect == ExpectAbsent:
-			found[c.Path] = implied
+		case c.Action == versionlog.MakeDir && !at.live && implied != nil:
+			if c.Expect == ExpectAbsent {
+				found[c.Path] = implied
+			}
 		case !c.possible(at):
 			found[c.Path] = []string{id}
 		}
