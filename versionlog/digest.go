@@ -42,6 +42,9 @@ func (c *Commit) Verify() error {
 	if chainDigest(c) != c.Digest {
 		return errors.New("it does not match its digest")
 	}
+	if c.Event != nil {
+		return c.Event.validate()
+	}
 	return nil
 }
 
@@ -54,13 +57,10 @@ func (c *Commit) verifyAdditions() error {
 	if c.Epoch == 0 || c.Epoch > maxEpoch {
 		return fmt.Errorf("it has the epoch %d; want 1 to %d", c.Epoch, uint64(maxEpoch))
 	}
-	if c.Event == nil {
-		return nil
-	}
-	if len(c.Versions) > 0 {
+	if c.Event != nil && len(c.Versions) > 0 {
 		return errTwoKinds
 	}
-	return c.Event.validate()
+	return nil
 }
 
 // verifyErased checks that nothing is left of what a redaction erases.

@@ -150,7 +150,7 @@ func (e *Event) validate() error {
 	case EventArchived, EventPromoted, EventRetention, EventRedacted:
 		return nil
 	}
-	return fmt.Errorf("it has the event %.40q, which this mneme does not know", e.Kind)
+	return fmt.Errorf("%w: it has the event %.40q; use a newer mneme", ErrFormat, e.Kind)
 }
 
 // check reports what is wrong with an event that is proposed, as ErrInvalid.
@@ -161,7 +161,7 @@ func (e *Event) check() error {
 		}
 	}
 	if err := e.validate(); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
+		return fmt.Errorf("%w: %v", ErrInvalid, err) // that a later mneme may know it does not count
 	}
 	return nil
 }

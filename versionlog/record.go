@@ -113,6 +113,9 @@ func DecodeRecord(data []byte) (*Commit, error) {
 		return nil, fmt.Errorf("commit record: %w: %w", ErrCorrupt, err)
 	}
 	c, err := r.commit()
+	if errors.Is(err, ErrFormat) {
+		return nil, fmt.Errorf("commit record %d: %w", r.Seq, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("commit record %d: %w: %w", r.Seq, ErrCorrupt, err)
 	}

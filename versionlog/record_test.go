@@ -201,6 +201,25 @@ func TestRecordOfOtherFormat(t *testing.T) {
 	}
 }
 
+// TestRecordOfUnknownEvent: a record that is whole, with an event of a later mneme, is not
+// taken for damage; a damaged one is not taken for newer.
+func TestRecordOfUnknownEvent(t *testing.T) {
+	c := goldenCommits()["testdata/record-v2-event.json"]
+	c.Event = &Event{Kind: "forked"}
+	seal(c)
+	record, err := EncodeRecord(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := DecodeRecord(record); !errors.Is(err, ErrFormat) || errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "use a newer mneme") {
+		t.Errorf("of an unknown event: %v, want ErrFormat", err)
+	}
+	damaged := bytes.Replace(golden(t, "testdata/record-v2-event.json"), []byte(`"updated"`), []byte(`"forked"`), 1)
+	if _, err := DecodeRecord(damaged); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrFormat) {
+		t.Errorf("damaged: %v, want ErrCorrupt", err)
+	}
+}
+
 func FuzzDecodeRecord(f *testing.F) {
 	for name := range goldenRecords {
 		f.Add(golden(f, name))
