@@ -22,6 +22,21 @@ var (
 	ErrCorrupt = errkind.New(errkind.Corrupt, "blob is corrupt")
 )
 
+// NeedsError is an ErrCorrupt of a blob that is kept as what differs from another one:
+// that one is damaged or gone, and its bytes, put again, mend both.
+type NeedsError struct {
+	Blob Digest // the other one
+	Err  error  // what is wrong with it
+}
+
+// Error names the other blob.
+func (e *NeedsError) Error() string {
+	return fmt.Sprintf("%v: it is kept against %v: %v", ErrCorrupt, e.Blob, e.Err)
+}
+
+// Unwrap makes it an ErrCorrupt.
+func (e *NeedsError) Unwrap() []error { return []error{ErrCorrupt, e.Err} }
+
 // Digest is the SHA-256 of a blob's bytes. No normalisation is applied to the
 // bytes first.
 type Digest [sha256.Size]byte

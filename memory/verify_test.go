@@ -257,6 +257,8 @@ func TestVerifyFindsDamage(t *testing.T) {
 			[]string{"blob blob " + digestOf("one").String() + ": the bytes are gone; they are an earlier version of /a"}},
 		{"a deleted memory's blob is damaged", blobError("four", cas.ErrCorrupt),
 			[]string{"blob blob " + digestOf("four").String() + ": the bytes are damaged; they are an earlier version of /d"}},
+		{"what a deleted memory's blob is kept against is damaged", blobError("four", &cas.NeedsError{Blob: digestOf("base"), Err: cas.ErrCorrupt}),
+			[]string{"blob blob " + digestOf("four").String() + ": the bytes are kept against blob " + digestOf("base").String() + ", which is damaged; they are an earlier version of /d"}},
 		{"a renamed memory's blob is damaged", blobError("two", cas.ErrCorrupt),
 			[]string{"blob blob " + digestOf("two").String() + ": the bytes are damaged; they are the current version of /dir/c"}},
 	} {

@@ -76,6 +76,11 @@ func (v *verifier) blob(ctx context.Context, d cas.Digest) (int64, *Problem, err
 	if errors.Is(err, cas.ErrNotFound) {
 		p.What = "the bytes are gone"
 	}
+	var needs *cas.NeedsError
+	needsOther := errors.As(err, &needs)
+	if needsOther {
+		p.What = fmt.Sprintf("the bytes are kept against blob %v, which is damaged", needs.Blob)
+	}
 	p.Version, p.Current = use.example, v.replay.live(use.example)
 	what := "an earlier version"
 	p.Do = "nothing else needs them; a file with this SHA-256 from a backup, written anywhere in the store, mends it"
@@ -86,6 +91,9 @@ func (v *verifier) blob(ctx context.Context, d cas.Digest) (int64, *Problem, err
 	p.What += fmt.Sprintf("; they are %s of %s (%s)", what, use.example.Path, use.example.ID)
 	if use.versions > 1 {
 		p.What += fmt.Sprintf(" and of %d more", use.versions-1)
+	}
+	if needsOther {
+		p.Do = "the bytes of that blob mend these, too; or " + p.Do
 	}
 	return read, p, v.salvage(ctx, d, p)
 }

@@ -228,10 +228,6 @@ func (p *planner) makeWhole(ctx context.Context, d cas.Digest) error {
 	return onlyOther(err)
 }
 
-func isDamage(err error) bool {
-	return errors.Is(err, cas.ErrNotFound) || errors.Is(err, cas.ErrCorrupt)
-}
-
 // onlyOther drops an error that says that bytes are damaged or missing: those who verify
 // them say so, and they are left as they are.
 func onlyOther(err error) error {

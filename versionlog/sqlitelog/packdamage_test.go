@@ -151,3 +151,38 @@ func TestEditsAreSmall(t *testing.T) {
 		}
 	}
 }
+
+// TestDamagedBase: what cannot be read since its base is damaged names that, so that
+// whoever has its bytes can put them back.
+func TestDamagedBase(t *testing.T) {
+	for _, c := range []struct {
+		base   int // the content that is damaged
+		damage string
+	}{
+		{1, `UPDATE packed SET data = x'00' WHERE sha256 = %[1]s`},
+		{1, `UPDATE packed SET data = (SELECT data FROM packed WHERE place = 0 AND data IS NOT NULL) WHERE sha256 = %[1]s`}, // a sound frame
+		{3, `UPDATE blobs SET data = x'00' WHERE sha256 = %[1]s`},
+	} {
+		t.Run(c.damage, func(t *testing.T) {
+			dir := t.TempDir()
+			l := openTest(t, dir, nil)
+			s := addStore(t, l, "s")
+			all := versionsOf(t, l, s.ID, "/a", 4)
+			packSome(t, l, 9)
+			base := cas.Sum([]byte(all[c.base]))
+			change(t, dir, fmt.Sprintf(c.damage, fmt.Sprintf("x'%v'", base)))
+			b := l.Blobs(s.ID)
+			_, err := b.Get(t.Context(), cas.Sum([]byte(all[2])))
+			var needs *cas.NeedsError
+			if !errors.As(err, &needs) || needs.Blob != base || !errors.Is(err, cas.ErrCorrupt) {
+				t.Errorf("error is %v, want one that names %v", err, base)
+			}
+			if _, err := b.Put(t.Context(), []byte(all[c.base])); err != nil {
+				t.Fatal(err)
+			}
+			for _, content := range all {
+				wantBlob(t, b, content)
+			}
+		})
+	}
+}

@@ -125,6 +125,10 @@ func (c *contents) whole(ctx context.Context, d cas.Digest) (data []byte, inFile
 	return data, err == nil, err
 }
 
+func isDamage(err error) bool {
+	return errors.Is(err, cas.ErrNotFound) || errors.Is(err, cas.ErrCorrupt)
+}
+
 // row returns the row of a content, nil where there is none.
 func (c *contents) row(ctx context.Context, d cas.Digest) (*packed, error) {
 	return c.one(ctx, packedAt, c.store, d[:])
@@ -165,7 +169,10 @@ func (c *contents) decode(ctx context.Context, p *packed, mended bool) ([]byte, 
 				break
 			}
 			if link.frame == nil {
-				return nil, fmt.Errorf("%w: it is kept against %v: %w", cas.ErrCorrupt, link.digest, err)
+				if isDamage(err) {
+					err = &cas.NeedsError{Blob: link.digest, Err: err}
+				}
+				return nil, err
 			}
 		}
 		if chain = append(chain, link); len(chain) > maxChain {
@@ -183,15 +190,32 @@ func (c *contents) decode(ctx context.Context, p *packed, mended bool) ([]byte, 
 			return nil, fmt.Errorf("%w: it is kept against row %d, which is not there", cas.ErrCorrupt, base)
 		}
 	}
-	for i := len(chain) - 1; i >= 0; i-- {
-		if data, err = decompress(chain[i].frame, data); err != nil {
-			return nil, err
+	if len(chain) == 0 { // p itself is whole
+		return data, nil
+	}
+	return decompressChain(chain, data)
+}
+
+// decompressChain decodes frames of which each leans on the one behind it, and the last
+// one on base. cas.ErrCorrupt; a cas.NeedsError names the one behind that is damaged.
+func decompressChain(chain []*packed, base []byte) ([]byte, error) {
+	data, err := base, error(nil)
+	for i := len(chain) - 1; i >= 0 && err == nil; i-- {
+		data, err = decompress(chain[i].frame, data)
+	}
+	if err == nil && cas.Sum(data) == chain[0].digest {
+		return data, nil
+	}
+	data = base
+	for i := len(chain) - 1; i > 0; i-- {
+		if data, err = decompress(chain[i].frame, data); err == nil && cas.Sum(data) != chain[i].digest {
+			err = cas.ErrCorrupt
+		}
+		if err != nil {
+			return nil, &cas.NeedsError{Blob: chain[i].digest, Err: err}
 		}
 	}
-	if cas.Sum(data) != p.digest {
-		return nil, cas.ErrCorrupt
-	}
-	return data, nil
+	return nil, cas.ErrCorrupt
 }
 
 // unpack returns the bytes of a content that is packed. cas.ErrNotFound, cas.ErrCorrupt.
