@@ -282,6 +282,9 @@ func (b *builder) identify(v *Version, memoryID string) error {
 		return err
 	}
 	if newest == nil && b.adopts && !b.revived[memoryID] {
+		if _, err := MemoryTime(memoryID); err != nil { // of which backends make keys
+			return fmt.Errorf("%w: %s: %w", ErrInvalid, v.Path, err)
+		}
 		b.revived[memoryID] = true
 		v.MemoryID = memoryID
 		return nil

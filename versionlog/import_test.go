@@ -88,6 +88,7 @@ func TestAdoptRefuses(t *testing.T) {
 		"earlier":                  func(c *Commit) { c.Time = c.Time.Add(-time.Second) },
 		"another parent":           func(c *Commit) { c.Versions[0].Parent = first.Versions[2].ID },
 		"another memory":           func(c *Commit) { c.Versions[0].MemoryID = first.Versions[2].MemoryID },
+		"a memory of no such id":   func(c *Commit) { c.Versions[3].MemoryID = "mem_a#b" },
 		"a memory that lives":      func(c *Commit) { c.Versions[3].MemoryID = first.Versions[0].MemoryID },
 		"a parent from nowhere":    func(c *Commit) { c.Versions[3].Parent = first.Versions[0].ID },
 		"onto a head":              func(c *Commit) { c.Versions[3].Path = "/d/b" },
