@@ -14,6 +14,7 @@ type Conn struct {
 	main       *mainFile
 	rewrite    func(text string) string // nil: statements are as they are given
 	unsynced   bool                     // see Unsynced
+	lax        bool                     // transactions are perhaps not synced
 }
 
 // Close closes the connection.
@@ -107,7 +108,14 @@ func (c *Conn) Reading(do func() error) error {
 }
 
 // Begin begins a transaction that writes.
-func (c *Conn) Begin() error { return c.Run(`BEGIN IMMEDIATE`) }
+func (c *Conn) Begin() error {
+	if c.lax && !c.unsynced {
+		if err := c.strict(); err != nil {
+			return err
+		}
+	}
+	return c.Run(`BEGIN IMMEDIATE`)
+}
 
 // Commit makes the transaction durable. Where it fails, the transaction is to be
 // rolled back.
@@ -138,11 +146,19 @@ func (c *Conn) Rollback() error {
 // missing, never without those that came after them. The next one that is synced makes
 // them durable, too.
 func (c *Conn) Unsynced(do func() error) error {
+	c.lax = true
 	if err := c.Run(`PRAGMA synchronous = NORMAL`); err != nil {
-		return errors.Join(err, c.Run(synchronous))
+		return errors.Join(err, c.strict())
 	}
 	c.unsynced = true // gathering ends with a sync
 	err := do()
 	c.unsynced = false
-	return errors.Join(err, c.Run(synchronous))
+	return errors.Join(err, c.strict())
+}
+
+// strict has transactions synced again.
+func (c *Conn) strict() error {
+	err := c.Run(synchronous)
+	c.lax = c.lax && err != nil
+	return err
 }

@@ -462,26 +462,3 @@ func TestReading(t *testing.T) {
 		t.Errorf("%d texts after it", n)
 	}
 }
-
-// TestUnsynced: transactions in Unsynced are not synced, however often it is called, and
-// those behind it are.
-func TestUnsynced(t *testing.T) {
-	_, c := newDB(t)
-	w := watch(c)
-	for i := range 3 {
-		w.calls = nil
-		if err := c.Unsynced(func() error { return add(c, "a") }); err != nil {
-			t.Fatal(err)
-		}
-		if slices.Contains(w.calls, "sync") {
-			t.Errorf("time %d: an unsynced transaction does %v", i, w.calls)
-		}
-		w.calls = nil
-		if err := add(c, "b"); err != nil {
-			t.Fatal(err)
-		}
-		if want := []string{"write", "sync"}; !slices.Equal(w.calls, want) {
-			t.Errorf("time %d: a commit does %v, want %v", i, w.calls, want)
-		}
-	}
-}
