@@ -11,11 +11,15 @@ import (
 // Caller holds fs.mu.
 func (s *store) apply(c *versionlog.Commit) {
 	for _, v := range c.Versions { // what leaves makes room for what arrives
-		if v.Op == versionlog.OpDeleted {
+		if v.Op == versionlog.OpDeleted && !v.IsDir() {
 			s.vacate(v.Path, v)
 		}
 	}
 	for _, v := range c.Versions {
+		if v.IsDir() {
+			s.applyDir(v)
+			continue
+		}
 		switch v.Op {
 		case versionlog.OpCreated, versionlog.OpModified:
 			s.place(v)
@@ -76,6 +80,10 @@ func (s *store) vacated(c *versionlog.Commit) {
 		if freed == "" {
 			continue
 		}
+		if v.IsDir() {
+			s.vacateDir(freed, v)
+			continue
+		}
 		s.vacate(freed, v)
 		s.note(freed, base{known: true})
 	}
@@ -83,7 +91,7 @@ func (s *store) vacated(c *versionlog.Commit) {
 
 // prune removes directories that only held what is gone.
 func (s *store) prune(dir *node) {
-	for dir != s.root && len(dir.children) == 0 && !dir.hides() && !dir.kept && dir.parent != nil {
+	for dir != s.root && len(dir.children) == 0 && !dir.hides() && !dir.kept && dir.marker == 0 && dir.parent != nil {
 		if !s.knows(dir) {
 			s.doubt(dir)
 			return
@@ -139,7 +147,11 @@ func (s *store) place(v versionlog.Version) {
 // has been told of it, and of what came after, by the follower.
 // Caller holds fs.mu.
 func (s *store) show(v versionlog.Version) {
-	if !v.IsDir() && (v.Seq > s.applied || !s.loading.done) {
+	switch {
+	case v.Seq <= s.applied && s.loading.done:
+	case v.IsDir():
+		s.placeDir(v)
+	default:
 		s.place(v)
 	}
 }

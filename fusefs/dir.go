@@ -163,8 +163,7 @@ func (fs *fileSystem) ReleaseDir(in *fuse.ReleaseIn) { fs.PromptReleaseDir(in) }
 // that made them returns.
 func (fs *fileSystem) FsyncDir(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK }
 
-// Mkdir implements fuse.RawFileSystem. The directory is this mount's own until
-// a memory lands in it.
+// Mkdir implements fuse.RawFileSystem. The directory is in the log when it returns.
 func (fs *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
 	fs.mu.RLock()
 	parent, status := fs.writable(in.NodeId)
@@ -179,35 +178,13 @@ func (fs *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, ou
 	if status := fs.beforeMkdir(in, name); !status.Ok() {
 		return status
 	}
-	n, status := fs.mkdir(in, name, out)
+	parent.store.ops.RLock()
+	n, status := fs.makeDir(in, name, out)
+	parent.store.ops.RUnlock()
 	if status.Ok() {
 		status = fs.keepMode(n, in.Mode) // forgets a private one that had the name before
 	}
 	return status
-}
-
-// mkdir makes a directory, and answers the request.
-func (fs *fileSystem) mkdir(in *fuse.MkdirIn, name string, out *fuse.EntryOut) (*node, fuse.Status) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	dir, canonical, status := fs.place(in.NodeId, name, 1)
-	if !status.Ok() {
-		return nil, status
-	}
-	if dir.children[canonical] != nil {
-		return nil, fuse.Status(syscall.EEXIST)
-	}
-	if err := fs.afford(directoryCost, forScratch); err != nil {
-		return nil, dir.store.tooMuch("mkdir", canonical, err)
-	}
-	now := time.Now()
-	n := fs.newNode(dir.store, syscall.S_IFDIR|in.Mode&0o777, now)
-	n.kept, n.made, n.complete = true, true, true
-	attach(dir, canonical, n)
-	dir.spell(canonical, name)
-	dir.touch(now)
-	fs.reply(n, canonical == name, out)
-	return n, fuse.OK
 }
 
 // place checks that something may be made under a name in a directory, with
@@ -250,34 +227,52 @@ func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name strin
 	if status := fs.reachContent(header.NodeId, name); !status.Ok() {
 		return status
 	}
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	dir, status := fs.writable(header.NodeId)
+	parent, n, path, status := fs.mayRmdir(header.NodeId, canonical)
 	if !status.Ok() {
 		return status
 	}
-	n := dir.children[canonical]
+	if path != "" {
+		status = parent.store.removeDir(path)
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	n.removed = false
+	switch {
+	case n.parent != parent || parent.children[canonical] != n: // the follower has brought its removal
+		return status
+	case status != fuse.OK && status != fuse.ENOENT, len(n.children) > 0:
+		return status
+	}
+	if path != "" {
+		n.marker = 0
+	}
+	fs.rmdir(parent, n, canonical, name)
+	return status
+}
+
+// mayRmdir checks that a directory can be removed, in which nothing is made until the
+// caller has done so, or not. The path is "" where the log does not have it itself.
+func (fs *fileSystem) mayRmdir(dirID uint64, canonical string) (dir, n *node, path string, status fuse.Status) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	dir, status = fs.writable(dirID)
+	if !status.Ok() {
+		return nil, nil, "", status
+	}
+	n = dir.children[canonical]
 	switch {
 	case n == nil && dir == dir.store.root && canonical == memory.ReservedName:
-		return fuse.EROFS
+		return nil, nil, "", fuse.EROFS
 	case n == nil:
-		return fuse.ENOENT
+		return nil, nil, "", fuse.ENOENT
 	case !n.isDir():
-		return fuse.ENOTDIR
+		return nil, nil, "", fuse.ENOTDIR
 	case len(n.children) > 0:
-		return fuse.Status(syscall.ENOTEMPTY)
+		return nil, nil, "", fuse.Status(syscall.ENOTEMPTY)
 	}
 	n.removed = true
-	dir.touch(time.Now())
-	dir.keep(true)
-	dir.mark()
-	if canonical != name {
-		fs.notify.entry(dir, canonical)
+	if n.marker != 0 && !n.hides() { // what is hidden there is still in the log
+		path, _ = n.path()
 	}
-	if n.hides() {
-		n.hideDir()
-	} else {
-		fs.detach(n)
-	}
-	return fuse.OK
+	return dir, n, path, fuse.OK
 }

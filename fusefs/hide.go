@@ -39,6 +39,10 @@ func (s *store) unhide(n *node) {
 	}
 	delete(o.dir.hidden, o.name)
 	for dir := o.dir; dir.isHiddenDir() && !dir.hides(); {
+		if path, ok := dir.path(); ok && dir.marker != 0 { // it was removed, and the log still has it
+			s.emptied[path] = dir.marker
+			s.settling.Store(true)
+		}
 		up := dir.parent
 		delete(up.hiddenDirs, dir.name)
 		dir.parent = nil

@@ -77,7 +77,7 @@ func (s *store) load(ctx context.Context) {
 
 // walk brings all heads into the tree, page by page.
 func (s *store) walk(ctx context.Context) error {
-	_, err := s.learnAll(s.memory.Heads(ctx, "/"), func(path string) {
+	_, err := s.learnAll(s.memory.Tree(ctx, "/"), func(path string) {
 		s.loading.cursor = max(s.loading.cursor, path)
 		s.loading.err = nil
 	})
@@ -133,6 +133,9 @@ func (s *store) learnAll(heads iter.Seq2[versionlog.Version, error], reached fun
 func (s *store) learn(v versionlog.Version) bool {
 	if s.loading.done {
 		return true // once all heads are here, the follower alone brings what is new
+	}
+	if v.IsDir() {
+		return s.learnDir(v)
 	}
 	if s.overtaken(v) {
 		return s.find(v.Path) != nil
@@ -200,6 +203,7 @@ func (s *store) newChild(dir *node, path string, mode uint32, at time.Time) *nod
 	// In a directory that is new since its name was known to be free, nothing
 	// is but what the follower brings.
 	n.complete = known && n.isDir()
+	n.marker = s.markerOf(n, path)
 	_, name := split(path)
 	attach(dir, name, n)
 	if known {
@@ -233,6 +237,9 @@ func (s *store) overtaken(v versionlog.Version) bool {
 // holdsNewer reports whether below dir there is a memory of a later commit.
 // Caller holds fs.mu.
 func (n *node) holdsNewer(seq uint64) bool {
+	if n.marker > seq {
+		return true
+	}
 	for _, c := range n.hidden {
 		if c.head.Seq > seq {
 			return true

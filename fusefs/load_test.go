@@ -21,17 +21,17 @@ func TestLookupWhileLoading(t *testing.T) {
 		r.wantLookup("/z", fuse.OK)
 		r.wantReads(1)
 		r.wantLookup("/d/e/f", fuse.OK)
-		r.wantReads(3) // two for the directory, which tell of the file
+		r.wantReads(4) // three for the directory, which tell of the file
 		for _, path := range []string{"/nothing", "/d/nothing", "/d/e/nothing", "/b"} {
 			out := r.wantLookup(path, fuse.ENOENT)
 			if out.EntryTimeout() < time.Hour {
 				t.Errorf("the kernel keeps for %v that there is no %s", out.EntryTimeout(), path)
 			}
 		}
-		r.wantReads(11)
+		r.wantReads(16)
 		r.wantLookup("/nothing", fuse.ENOENT)
 		r.wantLookup("/z", fuse.OK)
-		r.wantReads(11)
+		r.wantReads(16)
 		r.wantLookup("/.mneme/status", fuse.OK)
 		if text := string(r.s.statusText()); !strings.Contains(text, "state: loading") {
 			t.Errorf("the status is %s", text)

@@ -47,6 +47,7 @@ type node struct {
 	respelled  bool              // since the kernel last opened it, so that it has another listing
 	kept       bool              // stays when it is empty
 	made       bool              // by this mount
+	marker     uint64            // the commit that made it, or moved it here; 0: the log does not have it itself
 	counted    bool              // the budget has it
 	complete   bool              // everything in it is in the tree, see store.knows
 

@@ -107,9 +107,8 @@ func (s *store) ask(path string) error {
 		for {
 			v, err := s.memory.Head(s.fs.ctx, path)
 			if errors.Is(err, versionlog.ErrNotFound) {
-				v, err = versionlog.Version{}, nil
-				for v, err = range s.memory.Children(s.fs.ctx, path) {
-					break // one is enough to know that there is a directory
+				if v, err = s.memory.Dir(s.fs.ctx, path); err == nil && v.ID == "" {
+					v, err = s.firstIn(path)
 				}
 			}
 			if err != nil || s.answered(path, v) {
@@ -118,6 +117,15 @@ func (s *store) ask(path string) error {
 		}
 	})
 	return err
+}
+
+// firstIn returns something that is in a directory, as far as the log has it: one is
+// enough to know that there is a directory.
+func (s *store) firstIn(path string) (v versionlog.Version, err error) {
+	for v, err = range s.memory.Entries(s.fs.ctx, path) {
+		break
+	}
+	return v, err
 }
 
 // answered brings what the log has at a path, or as an example of what is below
@@ -155,7 +163,7 @@ func (s *store) list(dir *node) error {
 			prefix = "/"
 		}
 		for again := true; again; { // a memory that has gone meanwhile may have stood for a directory
-			gone, err := s.learnAll(s.memory.Children(s.fs.ctx, prefix), func(string) {})
+			gone, err := s.learnAll(s.memory.Entries(s.fs.ctx, prefix), func(string) {})
 			if err != nil {
 				return nil, err
 			}

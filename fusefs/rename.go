@@ -179,6 +179,9 @@ func (fs *fileSystem) take(m *move) {
 		if t.removed = t == m.target; t.removed {
 			m.s.unspool(t)
 		}
+		if t.marker != 0 { // which is what m.n is in the log from now on
+			m.n.marker = t.marker
+		}
 		t.ctime = now
 		t.noteWas()
 		fs.detach(t)

@@ -63,7 +63,7 @@ func (fs *fileSystem) beginRenameDir(m *move) (from, to string, done bool, err e
 		return "", "", false, syscall.ENOTDIR
 	case target != nil && (len(target.children) > 0 || target.hides()):
 		return "", "", false, syscall.ENOTEMPTY
-	case m.n.holdsMemories():
+	case m.n.holdsMemories() || m.n.hasMarkers():
 		return from, to, false, nil
 	}
 	fs.take(m)
@@ -158,6 +158,12 @@ func (n *node) holdsMemories() bool {
 // Caller holds fs.mu.
 func (s *store) renamed(c *versionlog.Commit) {
 	for _, v := range c.Versions {
+		if v.IsDir() {
+			if v.Live() { // else there is one in its place already
+				s.placeDir(v)
+			}
+			continue
+		}
 		n := s.findHidden(v.Path)
 		if n == nil {
 			n = s.find(v.Path)

@@ -479,7 +479,7 @@ func (r *rig) differs() (wrong string) {
 	if fmt.Sprint(heads) != fmt.Sprint(tree) {
 		return fmt.Sprintf("the log has  %v\nthe tree has %v", heads, tree)
 	}
-	return wrong
+	return wrong + r.dirsDiffer()
 }
 
 // inHistory reports whether some version of the store holds a text.
@@ -487,7 +487,7 @@ func (r *rig) inHistory(text string) bool {
 	for c, err := range r.other.Commits(r.Context(), 0) {
 		r.must(err)
 		for _, v := range c.Versions {
-			if v.Live() {
+			if v.Live() && !v.IsDir() {
 				data, err := r.other.Content(r.Context(), v)
 				r.must(err)
 				if strings.Contains(string(data), text) {

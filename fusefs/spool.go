@@ -157,15 +157,16 @@ func (s *store) settleSlot(slot *spool.Slot) {
 	s.settling.Store(true)
 }
 
-// dropSpooled takes what is settled out of the spool. A request that settles
+// dropSpooled takes what is settled out of the spool, and removed directories that hide
+// nothing any more out of the log. A request that settles
 // something ends with it. Callers hold no lock.
 func (s *store) dropSpooled() {
 	if !s.settling.Load() {
 		return
 	}
 	s.fs.mu.Lock()
-	settled := s.settled
-	s.settled = nil
+	settled, emptied := s.settled, s.emptied
+	s.settled, s.emptied = nil, map[string]uint64{}
 	s.settling.Store(false)
 	s.fs.mu.Unlock()
 	for _, slot := range settled {
@@ -173,4 +174,5 @@ func (s *store) dropSpooled() {
 			s.fs.log.Warn("spool", "store", s.slug(), "err", err)
 		}
 	}
+	s.removeEmptied(emptied)
 }

@@ -32,7 +32,7 @@ type store struct {
 	private *private.Modes  // of files and directories that others may not enter as they may the mount
 
 	archived atomic.Bool // refuses every change; never false again
-	settling atomic.Bool // settled is not empty
+	settling atomic.Bool // settled or emptied is not empty
 
 	rewritten atomic.Pointer[error] // why the store takes no writes, see noteRewritten; nil: it does
 
@@ -57,6 +57,7 @@ type store struct {
 	unread        map[string]*node    // what this session has moved away, by the path where it was; see unread.go
 	blind         int                 // how often the session opened for overwriting what it had not read
 	settled       []*spool.Slot       // entries of the spool that are settled, see dropSpooled
+	emptied       map[string]uint64   // directories that were removed, and hide nothing any more, with their markers, likewise
 	left          []Left              // what the mount left uncommitted when it ended
 	recovered     []Left              // what it has found that others left
 	taken         []Left              // what was kept when this mount was taken over
@@ -80,7 +81,7 @@ type pending struct {
 
 func newStore(fs *fileSystem, ms *memory.Store) *store {
 	s := &store{
-		fs: fs, memory: ms, inflight: map[string]*pending{}, unsure: map[string]*draft{}, owed: map[string]bool{},
+		fs: fs, memory: ms, inflight: map[string]*pending{}, emptied: map[string]uint64{}, unsure: map[string]*draft{}, owed: map[string]bool{},
 		gone: map[string]uint64{}, lost: map[string]base{}, unread: map[string]*node{}, open: map[string][]int{}, dismissed: map[int]bool{}, patience: time.Second,
 	}
 	s.private = private.New("")

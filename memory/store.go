@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"unicode/utf8"
 
@@ -87,31 +85,11 @@ func (s *Store) Dir(ctx context.Context, path string) (versionlog.Version, error
 	return v, err
 }
 
-// Children yields one live version of a memory for every name in a directory, "/" or one
-// that went through ParsePath: the memory of that name, or one somewhere below
-// a directory of that name.
-func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[versionlog.Version, error] {
-	return func(yield func(versionlog.Version, error) bool) {
-		for v, err := range s.log.Children(ctx, s.info.ID, dir) {
-			if err == nil && v.IsDir() {
-				var found bool
-				if v, found, err = s.firstBelow(ctx, v.Path); err == nil && !found {
-					continue
-				}
-			}
-			if !yield(v, err) {
-				return
-			}
-		}
-	}
-}
-
-// firstBelow returns the first memory below a directory, whose path has its slash.
-func (s *Store) firstBelow(ctx context.Context, dir string) (v versionlog.Version, found bool, err error) {
-	for v, err = range s.Heads(ctx, strings.TrimSuffix(dir, "/")) {
-		return v, err == nil, err
-	}
-	return v, false, nil
+// Entries yields one live version for every name in a directory, "/" or one that went
+// through ParsePath: the memory of that name; or that of the directory of that name, or
+// one somewhere below it.
+func (s *Store) Entries(ctx context.Context, dir string) iter.Seq2[versionlog.Version, error] {
+	return s.log.Children(ctx, s.info.ID, dir)
 }
 
 // Tip returns the end of the store's history, and whether it is archived by
@@ -211,8 +189,8 @@ func (s *Store) Commits(ctx context.Context, after uint64) iter.Seq2[*versionlog
 	return s.log.Commits(ctx, s.info.ID, after)
 }
 
-// Follow calls apply with every commit above after, in order, as they come, with its
-// versions of memories, until ctx ends or something fails; it returns why, never nil. It returns
+// Follow calls apply with every commit above after, in order, as they come,
+// until ctx ends or something fails; it returns why, never nil. It returns
 // versionlog.ErrRewritten when the next commit does not follow the one that the
 // caller has.
 func (s *Store) Follow(ctx context.Context, after versionlog.Tip, apply func(*versionlog.Commit) error) error {
@@ -226,7 +204,7 @@ func (s *Store) Follow(ctx context.Context, after versionlog.Tip, apply func(*ve
 			if c.Seq != after.Seq+1 || c.Prev != after.Digest {
 				return fmt.Errorf("%w: commit %d does not follow commit %d, %.12s, which was there before", versionlog.ErrRewritten, c.Seq, after.Seq, after.Digest)
 			}
-			if err := apply(withoutDirs(c)); err != nil {
+			if err := apply(c); err != nil {
 				return err
 			}
 			after = versionlog.Tip{Seq: c.Seq, Digest: c.Digest}
@@ -236,23 +214,6 @@ func (s *Store) Follow(ctx context.Context, after versionlog.Tip, apply func(*ve
 			return err
 		}
 	}
-}
-
-// withoutDirs returns a commit without its versions of directories, which is the commit
-// itself where there are none.
-func withoutDirs(c *versionlog.Commit) *versionlog.Commit {
-	isDir := func(v versionlog.Version) bool { return v.IsDir() }
-	if !slices.ContainsFunc(c.Versions, isDir) {
-		return c
-	}
-	memories := *c
-	memories.Versions, memories.Seals = nil, nil
-	for i, v := range c.Versions {
-		if !v.IsDir() {
-			memories.Versions, memories.Seals = append(memories.Versions, v), append(memories.Seals, c.Seals[i])
-		}
-	}
-	return &memories
 }
 
 // saw tells the witness, if there is one, of a commit that the log has.

@@ -268,7 +268,7 @@ func (s *Store) RemoveTree(ctx context.Context, prefix string) (*versionlog.Comm
 }
 
 // Rename moves the memory at from, or the directory with all that is below it, to to in
-// one commit. What is at to must be absent. versionlog.ErrNotFound when there is
+// one commit. What is at to must be absent, or a directory in which nothing is. versionlog.ErrNotFound when there is
 // nothing at from.
 func (s *Store) Rename(ctx context.Context, from, to string, opts *CommitOptions) (*versionlog.Commit, error) {
 	var changes []Change
@@ -283,6 +283,15 @@ func (s *Store) Rename(ctx context.Context, from, to string, opts *CommitOptions
 	}
 	if changes == nil {
 		return nil, s.wrap(from, versionlog.ErrNotFound)
+	}
+	if first := &changes[0]; first.Path == from+"/" {
+		target, err := s.Dir(ctx, to)
+		if err != nil {
+			return nil, s.wrap(to, err)
+		}
+		if target.ID != "" { // which takes its place
+			first.Action, first.To = versionlog.Remove, ""
+		}
 	}
 	return s.Batch(ctx, changes, opts)
 }

@@ -56,8 +56,9 @@ type entry struct {
 
 func (c *lsCmd) entries(ctx context.Context, st *memory.Store, p place) ([]entry, error) {
 	var entries []entry
+	empty := false // a directory that is there, with nothing in it
 	base := strings.TrimSuffix(p.path, "/") + "/"
-	for v, err := range st.Heads(ctx, p.path) {
+	for v, err := range st.Tree(ctx, p.path) {
 		if err != nil {
 			return nil, err
 		}
@@ -65,15 +66,22 @@ func (c *lsCmd) entries(ctx context.Context, st *memory.Store, p place) ([]entry
 		if !below {
 			return []entry{{name: v.Path, head: &v}}, nil // p is this memory
 		}
+		if last := len(entries) - 1; last >= 0 && c.Recursive && entries[last].head == nil && strings.HasPrefix(name, entries[last].name) {
+			entries = entries[:last] // only directories in which nothing is are worth a line
+		}
 		dir, _, deeper := strings.Cut(name, "/")
 		switch {
+		case name == "": // p itself
+			empty = true
+		case v.IsDir() && c.Recursive:
+			entries = append(entries, entry{name: name})
 		case !deeper || c.Recursive:
 			entries = append(entries, entry{name: name, head: &v})
 		case len(entries) == 0 || entries[len(entries)-1].name != dir+"/":
 			entries = append(entries, entry{name: dir + "/"})
 		}
 	}
-	if entries == nil && p.path != "/" {
+	if entries == nil && p.path != "/" && !empty {
 		return nil, fmt.Errorf("%s: %w", p, versionlog.ErrNotFound)
 	}
 	return entries, nil

@@ -85,7 +85,7 @@ func explainMissing(ctx context.Context, st *memory.Store, path string, err erro
 	}
 	store := st.Info().Slug
 	at := place{store: store, path: path}
-	for v, headsErr := range st.Heads(ctx, path) {
+	for v, headsErr := range st.Tree(ctx, path) {
 		if headsErr == nil && v.Path != path {
 			return fmt.Errorf("%s is a directory, not a memory: %w; `mneme ls %s` lists it", at, versionlog.ErrNotFound, at.word())
 		}
@@ -102,7 +102,7 @@ func explainMissing(ctx context.Context, st *memory.Store, path string, err erro
 
 // isDir reports whether memories lie below a path.
 func isDir(ctx context.Context, st *memory.Store, path string) bool {
-	for v, err := range st.Heads(ctx, path) {
+	for v, err := range st.Tree(ctx, path) {
 		return err == nil && v.Path != path
 	}
 	return false

@@ -73,8 +73,14 @@ func (c *rmCmd) removeTree(ctx context.Context, a *app) error {
 		if a.json {
 			return a.printJSON(newCommitJSON(commit))
 		}
+		n := 0
+		for i := range commit.Versions {
+			if !commit.Versions[i].IsDir() {
+				n++
+			}
+		}
 		a.printf("%s removed from %s in one commit, sequence number %d; the history keeps them.\n",
-			memories(len(commit.Versions)), printable(p.String()), commit.Seq)
+			memories(n), printable(p.String()), commit.Seq)
 		return nil
 	})
 }

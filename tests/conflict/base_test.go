@@ -33,6 +33,12 @@ def theirs(name, data):
         put(there(name), data)
     insist(write)
 def removed(name): insist(lambda: (read(there(name)), os.unlink(there(name))))
+def removedDir(name): insist(lambda: os.rmdir(there(name)))
+def missed(name):  # until the mount knows that it is gone
+    for i in range(500):
+        if not os.path.lexists(name): return
+        time.sleep(.01)
+    raise TimeoutError(name)
 def moved(name, to): insist(lambda: os.rename(there(name), there(to)))
 def head(name): print(mneme("cat", place(name)).decode())
 def read(name): return open(name, "rb").read()

@@ -74,7 +74,8 @@ func (e *Env) Versions(t testing.TB, place string) []Version {
 	return all
 }
 
-// Commits returns the history of a store, oldest first.
+// Commits returns the history of a store, oldest first, with its versions of memories:
+// directories are left out.
 func (e *Env) Commits(t testing.TB, store string) []Commit {
 	t.Helper()
 	all := DecodeLines[Commit](t, e.Must(t, "log", "--json", store))
@@ -83,6 +84,10 @@ func (e *Env) Commits(t testing.TB, store string) []Commit {
 		if c.Seq != uint64(i+1) {
 			t.Fatalf("commit %d of store %s has sequence number %d; the sequence is dense", i+1, store, c.Seq)
 		}
+		if (len(c.Versions) == 0) != (c.Event != nil) {
+			t.Fatalf("commit %d has %d versions, and the event %v", c.Seq, len(c.Versions), c.Event)
+		}
+		all[i].Versions = slices.DeleteFunc(c.Versions, func(v Version) bool { return strings.HasSuffix(v.Path, "/") })
 	}
 	return all
 }

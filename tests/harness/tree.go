@@ -27,7 +27,9 @@ func (e *Env) Listing(t testing.TB, store string) map[string]string {
 		Path string `json:"path"`
 		Sum  string `json:"content_sha256"`
 	}](t, e.Must(t, "ls", "-r", "--json", store)) {
-		files[m.Path] = m.Sum
+		if !strings.HasSuffix(m.Path, "/") { // a directory in which nothing is
+			files[m.Path] = m.Sum
+		}
 	}
 	return files
 }
@@ -98,9 +100,6 @@ func CheckChains(t testing.TB, commits []Commit) {
 	newest := map[string]Version{}
 	ids := map[string]bool{}
 	for _, c := range commits {
-		if (len(c.Versions) == 0) != (c.Event != nil) {
-			t.Fatalf("commit %d has %d versions, and the event %v", c.Seq, len(c.Versions), c.Event)
-		}
 		for _, v := range c.Versions {
 			last, known := newest[v.MemoryID]
 			switch {

@@ -387,7 +387,7 @@ func TestCopiesWithXattrs(t *testing.T) {
 	out := t.TempDir()
 	m.Sh(t, `set -e; OUT=`+out+`; mkdir d; echo one > d/f
 cp --preserve=xattr d/f copied; cp -a d archived; rsync -aX d/ synced; rsync -aX d/ synced; tar --xattrs --xattrs-include='*' -cf - d | tar --xattrs --xattrs-include='*' -xf - -C archived
-rsync -aX d/ $OUT/d; cp --preserve=xattr d/f $OUT/f; test "$(python3 -c 'import os; print(os.getxattr("'$OUT'/f", "user.mneme.seq").decode())')" = 2
+rsync -aX d/ $OUT/d; cp --preserve=xattr d/f $OUT/f; test "$(python3 -c 'import os; print(os.getxattr("'$OUT'/f", "user.mneme.seq").decode())')" = 3
 cp --preserve=xattr $OUT/f back; rsync -aX $OUT/d/ again; mv $OUT/f moved`)
 	for name, place := range map[string]string{
 		"copied": "notes:/copied", "archived/f": "notes:/archived/f", "synced/f": "notes:/synced/f", "archived/d/f": "notes:/archived/d/f",

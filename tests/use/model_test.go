@@ -101,16 +101,12 @@ func (r *modelRun) remount() {
 	r.agent = r.mount.Agent(r.t)
 }
 
-// endMount closes everything and makes the mount anew, which leaves empty
-// directories behind.
+// endMount closes everything and makes the mount anew, which shows what there was.
 func (r *modelRun) endMount(rt *rapid.T) {
 	r.closeAll(rt)
 	r.compareStore(rt)
 	r.remount()
-	r.root.dropEmpty()
-	if len(r.root.kids) == 0 {
-		r.agent.Must(r.t, harness.Call{Op: "mkdir1", Path: r.dir})
-	}
+	r.compareTree(rt)
 	r.done["remount"]++
 }
 
@@ -251,17 +247,6 @@ func (n *modelNode) tree() map[string]string {
 		}
 	}
 	return tree
-}
-
-// dropEmpty drops directories without a file anywhere below, as the end of a
-// mount does.
-func (n *modelNode) dropEmpty() {
-	maps.DeleteFunc(n.kids, func(_ string, kid *modelNode) bool {
-		if kid.dir() {
-			kid.dropEmpty()
-		}
-		return kid.dir() && len(kid.kids) == 0
-	})
 }
 
 // holds reports whether kid is n or below it.

@@ -24,8 +24,8 @@ func TestPlacesInMounts(t *testing.T) {
 	m.Sh(t, "mkdir -p d; echo one > d/f; echo two > d/f; echo gone > gone; rm gone")
 	// Without MNEME_URL the user's own stores would be meant.
 	says(`unset MNEME_URL; cd d
-		mneme cat ./f; mneme cat ./f@2; mneme log ../gone --json | wc -l; mneme ls ..; mneme ls "$PWD"
-		mneme restore ./f@2 > /dev/null; mneme cat "$PWD/f"; echo three | mneme write ./new > /dev/null; mneme diff ./f@2 > /dev/null
+		mneme cat ./f; mneme cat ./f@3; mneme log ../gone --json | wc -l; mneme ls ..; mneme ls "$PWD"
+		mneme restore ./f@3 > /dev/null; mneme cat "$PWD/f"; echo three | mneme write ./new > /dev/null; mneme diff ./f@3 > /dev/null
 		mneme mv ./new ../moved; mneme rm ../moved; mneme show ../moved | grep -c deleted`,
 		"two\none\n2\nd/\nf\none\n1\n")
 	says(`unset MNEME_URL; ln -s "$PWD/d" "$HOME/link"; mneme cat "$HOME/link/f"; ! mneme ls "$PWD/.." 2> "$HOME/err"; grep -c "mount of whole stores" "$HOME/err"

@@ -161,21 +161,32 @@ func numbered(n int, prefix string) (log []string) {
 }
 
 // TestRemount holds what a new mount of a store shows: everything that was
-// committed, as it was.
+// committed, as it was, and directories in which nothing is, which commands list, too.
 func TestRemount(t *testing.T) {
 	t.Parallel()
 	harness.NeedTools(t, "python3")
 	e := harness.NewEnv(t)
 	m := e.Mount(t, "notes", "--mode=755")
-	m.Sh(t, `mkdir -p d/e; echo x > f; echo yy > d/e/g; for i in $(seq 30); do echo $i > d/$i; done; sed -i s/x/xx/ f; mv d/e/g d/h`)
+	m.Sh(t, `mkdir -p d/e; echo x > f; echo yy > d/e/g; for i in $(seq 30); do echo $i > d/$i; done; sed -i s/x/xx/ f; mv d/e/g d/h; mkdir -p .git/refs empty/in; mkdir gone; rmdir gone`)
 	// mtime is that of the write, later that of the version, which is a moment later.
-	const stats = `find . -type f -printf '%P %s %TY-%Tm-%Td %m %U %G %n\n' | sort; find . -type f | sort | xargs sha256sum`
+	const stats = `find . -type d | sort; find . -type f -printf '%P %s %TY-%Tm-%Td %m %U %G %n\n' | sort; find . -type f | sort | xargs sha256sum`
 	before := m.Sh(t, stats)
 	m.Stop(t)
 	m = e.Mount(t, "notes", "--mode=755")
 	if after := m.Sh(t, stats); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
+	if got, want := e.Must(t, "ls", "-r", "notes:/empty")+e.Must(t, "ls", "notes:/empty")+e.Must(t, "ls", "notes:/empty/in"), "in/\nin/\n"; got != want {
+		t.Errorf("mneme ls shows %q, want %q", got, want)
+	}
+	e.Must(t, "mv", "notes:/empty", "notes:/other")
+	if got := e.Must(t, "rm", "-r", "notes:/other"); !strings.HasPrefix(got, "0 memories removed from notes:/other") {
+		t.Errorf("mneme rm says %q", got)
+	}
+	if r := e.Mneme("ls", "notes:/other"); r.Code != 3 {
+		t.Errorf("mneme ls of what was removed: %v", r)
+	}
+	m.Eventually(t, `! test -e empty && ! test -e other`)
 }
 
 // TestScratch holds that editors' scratch files leave no versions and are gone
@@ -211,14 +222,14 @@ func TestRemoveDirOfBackedUp(t *testing.T) {
 		mv old/f backup/f~; mv old/sub/g backup/g~; test -z "$(ls -A old/sub)"
 		rmdir old/sub; rm -rf old; test ! -e old; ! mkdir old/sub 2> /dev/null
 		mv kept/h backup/h~; mkdir new; mv -T new kept; test -z "$(ls -A kept)"; cat backup/*~`)
-	if got := e.Mount(t, "notes").Sh(t, `cat old/f old/sub/g; ls -A`); got != "f\ng\nold\n" {
+	if got := e.Mount(t, "notes").Sh(t, `cat old/f old/sub/g; ls -A`); got != "f\ng\nbackup\nkept\nold\n" {
 		t.Errorf("another mount sees %q", got)
 	}
 	m.Sh(t, `rm backup/f~; rm -r backup`)
 	e.CheckChanges(t, "notes", "", "created old/f", "created old/sub/g", "created kept/h", "deleted kept/h", "deleted old/f", "deleted old/sub/g")
 	m.Sh(t, `mkdir d; echo x > d/x; mv d/x x~; rmdir d`)
 	m.Stop(t)
-	if got := e.Mount(t, "notes").Sh(t, `ls -AR`); got != ".:\nd\n\n./d:\nx\n" {
+	if got := e.Mount(t, "notes").Sh(t, `ls -AR`); got != ".:\nd\nkept\n\n./d:\nx\n\n./kept:\n" {
 		t.Errorf("the next mount has %q", got)
 	}
 }

@@ -1,0 +1,209 @@
+package fusefs
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// A directory is in the log itself: mkdir and rmdir are commits, of which one of several
+// sessions makes the first. It stays when what was in it goes. A directory that the log
+// does not have, since only memories imply it, goes with the last of them, but from the
+// mounts that made that happen, where it stays until they end.
+
+// placeDir makes a directory of the log be in the tree. Caller holds fs.mu.
+func (s *store) placeDir(v versionlog.Version) {
+	path := strings.TrimSuffix(v.Path, "/")
+	if s.gone[v.Path] > v.Seq {
+		return // removed since
+	}
+	if n := s.findHidden(path); n != nil && n.head.Seq < v.Seq {
+		s.reveal(n, path)
+	}
+	n := s.makeDirs(path, v.Time)
+	n.marker = max(n.marker, v.Seq)
+}
+
+// vacateDir takes a directory out of the tree that v has removed or moved away, unless
+// something is in it here. Caller holds fs.mu.
+func (s *store) vacateDir(path string, v versionlog.Version) {
+	n := s.findDir(strings.TrimSuffix(path, "/"))
+	if n == nil || n == s.root || n.marker >= v.Seq {
+		return
+	}
+	n.marker = 0
+	n.keep(false)
+	s.prune(n)
+}
+
+// applyDir brings a version of a directory into the tree. Caller holds fs.mu.
+func (s *store) applyDir(v versionlog.Version) {
+	if freed := freedBy(v); freed != "" {
+		s.vacateDir(freed, v)
+	}
+	if v.Live() {
+		s.placeDir(v)
+	}
+}
+
+// learnDir is learn for a directory. Caller holds fs.mu.
+func (s *store) learnDir(v versionlog.Version) bool {
+	path := strings.TrimSuffix(v.Path, "/")
+	own := s.fs.opts.Session
+	switch {
+	case s.gone[v.Path] > v.Seq:
+		return s.findDir(path) != nil
+	case own != "" && v.Session == own && v.Seq > s.applied:
+		return true
+	}
+	s.placeDir(v)
+	return true
+}
+
+// makeDir commits a directory, and answers the request that makes it.
+func (fs *fileSystem) makeDir(in *fuse.MkdirIn, name string, out *fuse.EntryOut) (n *node, status fuse.Status) {
+	fs.mu.Lock()
+	dir, canonical, status := fs.place(in.NodeId, name, 1)
+	path := ""
+	if status.Ok() {
+		path, _ = dir.childPath(canonical)
+		if dir.children[canonical] != nil {
+			status = fuse.Status(syscall.EEXIST)
+		} else if err := fs.afford(directoryCost, forScratch); err != nil {
+			status = dir.store.tooMuch("mkdir", canonical, err)
+		}
+	}
+	if status.Ok() {
+		hidden, marker := dir.hiddenDirs[canonical], dir.store.emptied[path]
+		if hidden != nil {
+			marker = hidden.marker
+		}
+		if hidden != nil || marker != 0 { // the log still has it
+			delete(dir.store.emptied, path)
+			n = fs.newDir(dir, canonical, in.Mode, time.Now(), marker)
+			n.parent.spell(canonical, name)
+			fs.reply(n, canonical == name, out)
+		}
+	}
+	fs.mu.Unlock()
+	if !status.Ok() || n != nil {
+		return n, status
+	}
+	s := dir.store
+	err := s.commit([]memory.Change{{Action: versionlog.MakeDir, Path: path + "/", Expect: versionlog.ExpectAbsent()}}, func(c *versionlog.Commit) {
+		n = fs.madeDir(dir, canonical, path, in.Mode, &c.Versions[0])
+		n.parent.spell(canonical, name)
+		fs.reply(n, canonical == name, out)
+	})
+	switch {
+	case isConflict(err):
+		return nil, fuse.Status(syscall.EEXIST) // the tree shows what is there, see learnOfConflict
+	case err != nil:
+		return nil, s.fail("mkdir", path, err)
+	}
+	return n, fuse.OK
+}
+
+// madeDir brings a directory into the tree that this mount has made in the log. The
+// directory that it is in may have been moved or removed meanwhile by another session.
+// Caller holds fs.mu.
+func (fs *fileSystem) madeDir(dir *node, name, path string, mode uint32, v *versionlog.Version) *node {
+	s := dir.store
+	if at, ok := dir.childPath(name); !ok || at != path || dir.children[name] != nil {
+		s.placeDir(*v)
+		n := s.findDir(path)
+		n.mode = n.mode&^0o777 | mode&0o777
+		return n
+	}
+	return fs.newDir(dir, name, mode, v.Time, v.Seq)
+}
+
+// newDir makes the node of a directory in which nothing is. Caller holds fs.mu.
+func (fs *fileSystem) newDir(dir *node, name string, mode uint32, at time.Time, marker uint64) *node {
+	n := fs.newNode(dir.store, syscall.S_IFDIR|mode&0o777, at)
+	n.marker, n.kept, n.made, n.complete = marker, true, true, true
+	attach(dir, name, n)
+	dir.touch(at)
+	return n
+}
+
+// removeDir commits the removal of a directory that the log has, which is empty here:
+// fuse.OK when it is gone from the log.
+func (s *store) removeDir(path string) fuse.Status {
+	err := s.commit([]memory.Change{{Action: versionlog.Remove, Path: path + "/", Expect: versionlog.ExpectExists()}}, func(*versionlog.Commit) {})
+	switch {
+	case err == nil:
+		return fuse.OK
+	case isConflict(err):
+		_ = s.catchUp()
+		return fuse.ENOENT
+	case errors.Is(err, versionlog.ErrOverlap):
+		_ = s.catchUp() // who is told that something is in it finds it
+		return fuse.Status(syscall.ENOTEMPTY)
+	}
+	return s.fail("rmdir", path, err)
+}
+
+// removeEmptied takes directories out of the log that were removed here while they hid
+// memories, and hide none any more, unless something has come there. Callers hold no
+// lock.
+func (s *store) removeEmptied(emptied map[string]uint64) {
+	paths := slices.Sorted(maps.Keys(emptied))
+	for _, path := range slices.Backward(paths) { // what is in one, first
+		status := s.removeDir(path)
+		s.fs.mu.Lock()
+		if n := s.findDir(path); n != nil && !status.Ok() && status != fuse.ENOENT {
+			n.marker = max(n.marker, emptied[path])
+		}
+		s.fs.mu.Unlock()
+	}
+}
+
+// markerOf returns the marker of a directory that comes back which is yet to be taken out
+// of the log, and leaves it there; 0 for others. Caller holds fs.mu.
+func (s *store) markerOf(n *node, path string) uint64 {
+	marker := s.emptied[path]
+	if !n.isDir() {
+		return 0
+	}
+	delete(s.emptied, path)
+	return marker
+}
+
+// hasMarkers reports whether the log has the directory itself, or one below it.
+// Caller holds fs.mu.
+func (n *node) hasMarkers() bool {
+	if n.marker != 0 {
+		return true
+	}
+	for _, c := range n.children {
+		if c.isDir() && c.hasMarkers() {
+			return true
+		}
+	}
+	return false
+}
+
+// rmdir takes an empty directory out of the tree. Caller holds fs.mu.
+func (fs *fileSystem) rmdir(dir, n *node, canonical, name string) {
+	n.removed = true
+	dir.touch(time.Now())
+	dir.keep(true)
+	dir.mark()
+	if canonical != name {
+		fs.notify.entry(dir, canonical)
+	}
+	if n.hides() {
+		n.hideDir()
+	} else {
+		fs.detach(n)
+	}
+}
