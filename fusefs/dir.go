@@ -221,12 +221,15 @@ func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name strin
 	if status, answered := fs.dismiss(header.NodeId, canonical, true); answered {
 		return status
 	}
-	if _, status := fs.current(header.NodeId); !status.Ok() {
+	in, status := fs.current(header.NodeId)
+	if !status.Ok() {
 		return status
 	}
 	if status := fs.reachContent(header.NodeId, name); !status.Ok() {
 		return status
 	}
+	in.store.ops.RLock() // so that it is not renamed meanwhile
+	defer in.store.ops.RUnlock()
 	parent, n, path, status := fs.mayRmdir(header.NodeId, canonical)
 	if !status.Ok() {
 		return status

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -254,4 +255,23 @@ func TestLogDirsUnsure(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRmdirBesideRename: a directory is removed under the name that it has when that is
+// committed, though one above it is renamed at the same time.
+func TestRmdirBesideRename(t *testing.T) {
+	r := newRig(t, "/a")
+	r.must(r.s.walk(t.Context()))
+	r.wantOK(r.mkdir("/d"))
+	r.wantOK(r.mkdir("/d/e"))
+	done := make(chan fuse.Status, 1)
+	r.log.early = func() {
+		go func() { done <- r.rename("/d", "/n", 0) }()
+		time.Sleep(50 * time.Millisecond) // it would be made by then
+	}
+	r.wantOK(r.tryRmdir("/d/e"))
+	r.wantOK(<-done)
+	r.follow()
+	r.wantDirs("/n/")
+	r.wantNames("/n")
 }
