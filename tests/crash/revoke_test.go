@@ -311,9 +311,10 @@ func TestUnmountDoesNotWaitForUsers(t *testing.T) {
 	user.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, errIn := user.StdinPipe()
 	out, errOut := user.StdoutPipe()
-	if err := errors.Join(errIn, errOut, user.Start()); err != nil {
+	if err := errors.Join(errIn, errOut); err != nil {
 		t.Fatal(err)
 	}
+	harness.StartTied(t, user)
 	line(t, bufio.NewReader(out))
 	before := virtualMemory(user.Process.Pid)
 	m.Over = true
