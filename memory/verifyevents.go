@@ -13,7 +13,7 @@ func epochs(before, c *versionlog.Commit) string {
 	case before == nil || c.Epoch == before.Epoch:
 	case c.Epoch < before.Epoch:
 		return fmt.Sprintf("it is of epoch %d, and the one before it of epoch %d", c.Epoch, before.Epoch)
-	case c.Seq == before.Seq+1 && (c.Event == nil || c.Event.Kind != versionlog.EventPromoted):
+	case c.Seq == before.Seq+1 && !c.IsEvent(versionlog.EventPromoted):
 		return fmt.Sprintf("it is of epoch %d, which no promotion begins", c.Epoch)
 	}
 	return ""

@@ -224,7 +224,7 @@ type Told struct {
 // Add takes in the next commit.
 func (t *Told) Add(c *Commit) {
 	if c.Seq == 1 {
-		t.begins = c.Event != nil && c.Event.Kind == EventCreated
+		t.begins = c.IsEvent(EventCreated)
 	}
 	t.store = t.store.After(c, false)
 }

@@ -102,11 +102,11 @@ func (b *builder) adopt(store Store, tip Tip, c *Commit) (*Commit, error) {
 		return nil, fmt.Errorf("%w: it does not follow commit %d, %.12s", ErrInvalid, tip.Seq, tip.Digest)
 	case c.Epoch < store.Epoch:
 		return nil, fmt.Errorf("%w: commit %d is of epoch %d, and the store is in epoch %d", ErrFenced, c.Seq, c.Epoch, store.Epoch)
-	case tip.Seq > 0 && c.Event != nil && c.Event.Kind == EventCreated:
+	case tip.Seq > 0 && c.IsEvent(EventCreated):
 		return nil, errCreatedLate
-	case c.Epoch == store.Epoch && c.Event != nil && c.Event.Kind == EventPromoted:
+	case c.Epoch == store.Epoch && c.IsEvent(EventPromoted):
 		return nil, fmt.Errorf("%w: it promotes a store to epoch %d, which it is in", ErrInvalid, c.Epoch)
-	case c.Epoch > store.Epoch && (c.Event == nil || c.Event.Kind != EventPromoted):
+	case c.Epoch > store.Epoch && !c.IsEvent(EventPromoted):
 		return nil, fmt.Errorf("%w: it is of epoch %d, which nothing before it begins", ErrInvalid, c.Epoch)
 	case c.Time.Before(tip.Time):
 		return nil, fmt.Errorf("%w: it is of %v, and the one before of %v", ErrInvalid, c.Time, tip.Time)

@@ -183,7 +183,7 @@ func (t Tip) After(c *Commit) Tip {
 		InHour: t.UsedAt(c.Time).LastHour + more.LastHour,
 	}
 	t.Seq, t.Digest, t.Time = c.Seq, c.Digest, c.Time
-	if c.Event != nil && c.Event.Kind == EventArchived {
+	if c.IsEvent(EventArchived) {
 		t.ArchivedAt = c.Time
 	}
 	return t

@@ -205,6 +205,9 @@ type Commit struct {
 // that was the case already is not.
 func (c *Commit) Changes() bool { return len(c.Versions) > 0 || c.Event != nil }
 
+// IsEvent reports whether the commit holds an event of a kind.
+func (c *Commit) IsEvent(kind EventKind) bool { return c.Event != nil && c.Event.Kind == kind }
+
 // RecordFormat is the format of the records of new commits, and the newest that this
 // package reads. docs/FORMAT.md describes it.
 const RecordFormat = 2

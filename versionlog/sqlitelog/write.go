@@ -146,7 +146,7 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 	}
 	if appended {
 		l.tips.note(s.num, knownTip{storeID: storeID, seq: c.Seq, digest: c.Digest})
-		if c.Event != nil && c.Event.Kind == versionlog.EventArchived {
+		if c.IsEvent(versionlog.EventArchived) {
 			l.tips.note(s.num, knownTip{storeID: storeID, seq: c.Seq, digest: c.Digest, state: tipArchived})
 		}
 		l.stores.advance(&before, s)
