@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"iter"
-	"maps"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -441,11 +440,8 @@ func (b *builder) below(path string, freed map[string]bool) (*Version, error) {
 func parentPath(path string) string { return path[:strings.LastIndexByte(path, '/')] }
 
 func (b *builder) commit(store Store, tip Tip, p *Proposal) (*Commit, error) {
-	c := &Commit{
-		Format: RecordFormat, StoreID: store.ID, Seq: tip.Seq + 1, Epoch: store.Epoch, Time: b.at,
-		Actor: p.Actor, Session: p.Session, Message: p.Message, Key: p.Key, Meta: maps.Clone(p.Meta),
-		Prev: tip.Digest, Versions: b.versions, Seals: make([]Seal, len(b.versions)),
-	}
+	c := p.following(store, tip, b.at)
+	c.Versions, c.Seals = b.versions, make([]Seal, len(b.versions))
 	for i := range c.Versions {
 		v := &c.Versions[i]
 		v.ID = newVersionID(c.Seq, i)

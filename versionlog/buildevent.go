@@ -9,11 +9,8 @@ import (
 // becomes decides what an event makes of a store after tip: the commit, one that says
 // that it is the case already, or why it cannot be.
 func (p *Proposal) becomes(store Store, tip Tip, at time.Time) (*Commit, error) {
-	c := &Commit{
-		Format: RecordFormat, StoreID: store.ID, Seq: tip.Seq + 1, Epoch: store.Epoch, Time: at,
-		Actor: p.Actor, Session: p.Session, Message: p.Message, Key: p.Key, Meta: maps.Clone(p.Meta),
-		Prev: tip.Digest, Event: p.Event.clone(), Versions: []Version{}, Seals: []Seal{},
-	}
+	c := p.following(store, tip, at)
+	c.Event = p.Event.clone()
 	switch p.Event.Kind {
 	case EventCreated:
 		if tip.Seq > 0 {
@@ -48,6 +45,16 @@ func (p *Proposal) becomes(store Store, tip Tip, at time.Time) (*Commit, error) 
 
 // errCreatedLate says that an event would create a store that has a history.
 var errCreatedLate = fmt.Errorf("%w: a store is created before its first commit", ErrInvalid)
+
+// following returns the commit that p becomes after tip, made at a time, without its
+// versions and its event, and not chained yet, see finish.
+func (p *Proposal) following(store Store, tip Tip, at time.Time) *Commit {
+	return &Commit{
+		Format: RecordFormat, StoreID: store.ID, Seq: tip.Seq + 1, Epoch: store.Epoch, Time: at,
+		Actor: p.Actor, Session: p.Session, Message: p.Message, Key: p.Key, Meta: maps.Clone(p.Meta),
+		Prev: tip.Digest, Versions: []Version{}, Seals: []Seal{},
+	}
+}
 
 // finish chains a commit to the one before.
 func (c *Commit) finish() (*Commit, error) {
