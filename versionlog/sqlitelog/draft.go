@@ -27,15 +27,12 @@ func (l *Log) draft(ctx context.Context, storeID string, p *versionlog.Proposal)
 		return nil
 	}
 	d := &draft{}
-	err := l.db.With(ctx, func(c *sqlite.Conn) error {
-		return c.Reading(func() (err error) {
-			from := inTransaction{c}
-			if d.state, err = queryOne(ctx, from, storeByID, scanStore, storeID); err != nil {
-				return err
-			}
-			d.commit, d.record, err = build(ctx, from, &d.state, p, l.now())
+	err := l.reading(ctx, func(from source) (err error) {
+		if d.state, err = queryOne(ctx, from, storeByID, scanStore, storeID); err != nil {
 			return err
-		})
+		}
+		d.commit, d.record, err = build(ctx, from, &d.state, p, l.now())
+		return err
 	})
 	if err != nil || !d.commit.Changes() {
 		return nil
@@ -58,3 +55,10 @@ type inTransaction struct{ conn *sqlite.Conn }
 
 // With implements source.
 func (t inTransaction) With(_ context.Context, do func(*sqlite.Conn) error) error { return do(t.conn) }
+
+// reading calls do in a transaction that only reads.
+func (l *Log) reading(ctx context.Context, do func(source) error) error {
+	return l.db.With(ctx, func(c *sqlite.Conn) error {
+		return c.Reading(func() error { return do(inTransaction{c}) })
+	})
+}

@@ -233,18 +233,16 @@ func (b *Blobs) unpack(ctx context.Context, d cas.Digest) ([]byte, error) {
 	}
 	var data []byte
 	try := func() error {
-		return b.log.db.With(ctx, func(conn *sqlite.Conn) error {
-			return conn.Reading(func() error {
-				c := &contents{source: inTransaction{conn}, store: num, files: files}
-				p, err := c.row(ctx, d)
-				if err == nil && (p == nil || p.frame == nil) {
-					err = cas.ErrNotFound
-				}
-				if err == nil {
-					data, err = c.unpack(ctx, p)
-				}
-				return err
-			})
+		return b.log.reading(ctx, func(from source) error {
+			c := &contents{source: from, store: num, files: files}
+			p, err := c.row(ctx, d)
+			if err == nil && (p == nil || p.frame == nil) {
+				err = cas.ErrNotFound
+			}
+			if err == nil {
+				data, err = c.unpack(ctx, p)
+			}
+			return err
 		})
 	}
 	err = retryBusy(ctx, func() error { return translate(try()) })

@@ -58,12 +58,7 @@ type packer struct {
 
 func startPacker(l *Log) *packer {
 	ctx, stop := context.WithCancel(context.Background())
-	p := &packer{log: l, pace: packPace, wake: make(chan struct{}, 1), stop: stop, ahead: map[int64]cursor{}}
-	p.reading = func(ctx context.Context, do func(source) error) error {
-		return l.db.With(ctx, func(c *sqlite.Conn) error {
-			return c.Reading(func() error { return do(inTransaction{c}) })
-		})
-	}
+	p := &packer{log: l, pace: packPace, wake: make(chan struct{}, 1), stop: stop, ahead: map[int64]cursor{}, reading: l.reading}
 	p.last.Store(time.Now().UnixNano())
 	p.wake <- struct{}{}
 	p.done.Go(func() { p.run(ctx) })
