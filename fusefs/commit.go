@@ -94,7 +94,7 @@ func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 // commitUpTo is commitFile for what the stage was at a mark, if that can be told
 // from what was written since; nil is the newest.
 func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) fuse.Status {
-	defer n.store.dropSpooled()
+	defer n.store.dropSettled()
 	n.store.ops.RLock()
 	defer n.store.ops.RUnlock()
 	n.commitMu.Lock()

@@ -110,7 +110,7 @@ func (fs *fileSystem) endSpools() {
 		if s.spool == nil {
 			continue
 		}
-		s.dropSpooled()
+		s.dropSettled()
 		own := s.spool.End()
 		if own == nil {
 			continue

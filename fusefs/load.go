@@ -203,7 +203,7 @@ func (s *store) newChild(dir *node, path string, mode uint32, at time.Time) *nod
 	// In a directory that is new since its name was known to be free, nothing
 	// is but what the follower brings.
 	n.complete = known && n.isDir()
-	n.marker = s.markerOf(n, path)
+	n.marker = s.takeMarker(n, path)
 	_, name := split(path)
 	attach(dir, name, n)
 	if known {

@@ -146,7 +146,7 @@ func (s *store) removeDir(path string) fuse.Status {
 		_ = s.catchUp()
 		return fuse.ENOENT
 	case errors.Is(err, versionlog.ErrOverlap):
-		_ = s.catchUp() // who is told that something is in it finds it
+		_ = s.catchUp() // so that whoever is told that the directory is not empty finds what is in it
 		return fuse.Status(syscall.ENOTEMPTY)
 	}
 	return s.fail("rmdir", path, err)
@@ -167,9 +167,9 @@ func (s *store) removeEmptied(emptied map[string]uint64) {
 	}
 }
 
-// markerOf returns the marker of a directory that comes back which is yet to be taken out
-// of the log, and leaves it there; 0 for others. Caller holds fs.mu.
-func (s *store) markerOf(n *node, path string) uint64 {
+// takeMarker returns the marker of a directory that was yet to be taken out of the log and
+// comes back, so that it stays there; 0 for others. Caller holds fs.mu.
+func (s *store) takeMarker(n *node, path string) uint64 {
 	marker := s.emptied[path]
 	if !n.isDir() {
 		return 0

@@ -50,7 +50,7 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 	}
 	n, status := fs.rename(in, from, oldName, newName)
 	from.store.ops.Unlock()
-	from.store.dropSpooled()
+	from.store.dropSettled()
 	if status.Ok() && n != nil {
 		status = fs.commitIdle(n)
 	}

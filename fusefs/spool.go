@@ -157,10 +157,10 @@ func (s *store) settleSlot(slot *spool.Slot) {
 	s.settling.Store(true)
 }
 
-// dropSpooled takes what is settled out of the spool, and removed directories that hide
-// nothing any more out of the log. A request that settles
-// something ends with it. Callers hold no lock.
-func (s *store) dropSpooled() {
+// dropSettled takes what is settled out of the spool, and removed directories that hide
+// nothing any more out of the log. A request that settles something ends with it. Callers
+// hold no lock.
+func (s *store) dropSettled() {
 	if !s.settling.Load() {
 		return
 	}

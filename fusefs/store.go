@@ -56,7 +56,7 @@ type store struct {
 	steps         int                 // how many of them files have, at most; see step
 	unread        map[string]*node    // what this session has moved away, by the path where it was; see unread.go
 	blind         int                 // how often the session opened for overwriting what it had not read
-	settled       []*spool.Slot       // entries of the spool that are settled, see dropSpooled
+	settled       []*spool.Slot       // entries of the spool that are settled, see dropSettled
 	emptied       map[string]uint64   // directories that were removed, and hide nothing any more, with their markers, likewise
 	left          []Left              // what the mount left uncommitted when it ended
 	recovered     []Left              // what it has found that others left

@@ -32,7 +32,7 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 	if status := s.excludeCommits(nameIn{dir, name}); !status.Ok() {
 		return status
 	}
-	defer s.dropSpooled()
+	defer s.dropSettled()
 	defer s.ops.Unlock()
 	fs.mu.Lock()
 	n, path := dir.children[canonical], ""
