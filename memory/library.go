@@ -348,7 +348,7 @@ func (l *Library) Open(ctx context.Context, id string, author *Author) (*Store, 
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", info.Slug, err)
 	}
-	s := &Store{info: info, log: l.log, blobs: blobs, author: author}
+	s := &Store{info: info, log: l.log, can: l.log.Capabilities(), blobs: blobs, author: author}
 	s.hasQuota.Store(info.Quota != versionlog.Quota{})
 	if author != nil {
 		if s.mayGrow = author.MayGrow; s.mayGrow == nil {

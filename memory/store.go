@@ -20,6 +20,7 @@ import (
 type Store struct {
 	info   versionlog.Store
 	log    versionlog.Log
+	can    versionlog.Capabilities // of log
 	blobs  cas.Store
 	author *Author // nil: read-only
 	added  tally
@@ -100,8 +101,8 @@ func (s *Store) Tip(ctx context.Context) (versionlog.Tip, error) {
 
 // KnownTip returns what Tip would, if the log knows it at once.
 func (s *Store) KnownTip() (tip versionlog.Tip, known bool) {
-	if knownTip := s.log.Capabilities().KnownTip; knownTip != nil {
-		return knownTip(s.info.ID)
+	if s.can.KnownTip != nil {
+		return s.can.KnownTip(s.info.ID)
 	}
 	return tip, false
 }
@@ -194,7 +195,7 @@ func (s *Store) Commits(ctx context.Context, after uint64) iter.Seq2[*versionlog
 // versionlog.ErrRewritten when the next commit does not follow the one that the
 // caller has.
 func (s *Store) Follow(ctx context.Context, after versionlog.Tip, apply func(*versionlog.Commit) error) error {
-	next := s.log.Capabilities().Next
+	next := s.can.Next
 	if next == nil {
 		next = waitThenRead{s.log}.Next
 	}

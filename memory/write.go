@@ -137,7 +137,7 @@ func (s *Store) checkNew(ctx context.Context, changes []versionlog.Change) error
 // keeps contents of that size, together with the commit.
 func (s *Store) store(ctx context.Context, c *versionlog.Change, put Change) error {
 	data := put.Content
-	if most := s.log.Capabilities().MaxContent; most > 0 && len(data) <= most {
+	if most := s.can.MaxContent; most > 0 && len(data) <= most {
 		if data == nil {
 			data = []byte{}
 		}
