@@ -267,9 +267,9 @@ func (s *Store) RemoveTree(ctx context.Context, prefix string) (*versionlog.Comm
 	return s.Batch(ctx, changes, nil)
 }
 
-// Rename moves the memory at from, or the directory with all that is below it, to to in
-// one commit. What is at to must be absent, or a directory in which nothing is. versionlog.ErrNotFound when there is
-// nothing at from.
+// Rename moves the memory at from, or the directory with all that is below it, to the path
+// to in one commit. There must be nothing at to, or a directory in which nothing is.
+// versionlog.ErrNotFound when there is nothing at from.
 func (s *Store) Rename(ctx context.Context, from, to string, opts *CommitOptions) (*versionlog.Commit, error) {
 	var changes []Change
 	for v, err := range s.Tree(ctx, from) {

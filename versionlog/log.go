@@ -86,18 +86,17 @@ type Log interface {
 	Last(ctx context.Context, storeID, path string) (Version, error)
 
 	// Heads yields the live versions, of directories too, whose path is prefix itself or
-	// lies below it, in byte order of their paths, from behind the path after on; "" is from the
-	// first. The prefix "/" is the whole store. A commit made during the walk may be
-	// seen in part.
+	// lies below it, in byte order of their paths. The first is the one that follows the
+	// path after, if that is not "". The prefix "/" is the whole store. A commit made
+	// during the walk may be seen in part.
 	Heads(ctx context.Context, storeID, prefix, after string) iter.Seq2[Version, error]
 
-	// Children yields what lies directly in a directory ("/" is the root, else
-	// no slash at the end): the live version of each memory in it, and for each
-	// directory in it its own or one of something below; all in byte
-	// order of the paths of what it yields. Where a memory lies, or nothing, it
-	// yields nothing. It costs a remote log about one request per subdirectory
-	// or page, not one per memory. A commit made during the walk may be seen in
-	// part.
+	// Children yields what lies directly in a directory ("/" is the root, else no slash
+	// at the end): the live version of each memory in it, and for each directory in it
+	// its own live version or that of something below it; all in byte order of the paths
+	// of what it yields. If dir is the path of a memory, or of nothing, it yields nothing.
+	// It costs a remote log about one request per subdirectory or page, not one per
+	// memory. A commit made during the walk may be seen in part.
 	Children(ctx context.Context, storeID, dir string) iter.Seq2[Version, error]
 
 	// Version returns a version of a store by its id. ErrNotFound.
