@@ -96,6 +96,10 @@ const (
 		UNION SELECT 'paths', p.seq FROM paths p JOIN stores s ON s.num = p.store WHERE p.store = ?1 AND (p.seq < 1 OR p.seq > s.tip_seq)`
 )
 
+// strayFrames are frames of commits that have records themselves, or are not there.
+const strayFrames = `SELECT 'packed_records', r.seq FROM packed_records r WHERE r.store = ?1 AND r.last - r.seq + 1 <>
+	(SELECT count(*) FROM commits c WHERE c.store = ?1 AND c.seq BETWEEN r.seq AND r.last AND length(c.record) = 0)`
+
 // commits compares the rows of commits and versions, page by page.
 func (c *checker) commits(ctx context.Context) error {
 	tip := int64(c.store.tip.Seq)
@@ -103,13 +107,9 @@ func (c *checker) commits(ctx context.Context) error {
 		var commits []commitRow
 		versions := map[int64][]versionRow{}
 		upto := min(after+int64(pageRecords), tip)
-		err := c.reading(ctx, func(conn *sqlite.Conn) error {
-			commits = commits[:0]
+		err := c.reading(ctx, func(conn *sqlite.Conn) (err error) {
 			clear(versions)
-			if err := conn.Each(commitRowsBetween, func(row *sqlite.Row) error {
-				commits = append(commits, scanCommitRow(row))
-				return nil
-			}, c.store.num, after, upto); err != nil {
+			if commits, err = c.commitRows(ctx, conn, after, upto); err != nil {
 				return err
 			}
 			return conn.Each(versionRowsBetween, func(row *sqlite.Row) error {
@@ -140,15 +140,24 @@ func (c *checker) commits(ctx context.Context) error {
 	return nil
 }
 
-func scanCommitRow(row *sqlite.Row) commitRow {
-	r := commitRow{
-		key: row.ColumnText(0), kind: row.ColumnText(1), id: row.ColumnText(2), session: row.ColumnText(3), message: row.ColumnText(4),
-		seq: row.ColumnInt64(5), micros: row.ColumnInt64(6),
+// commitRows reads the rows of commits above after up to one, with their records.
+func (c *checker) commitRows(ctx context.Context, conn *sqlite.Conn, after, upto int64) ([]commitRow, error) {
+	from := inTransaction{conn}
+	of := &records{source: from, store: c.store.num}
+	var kept []recordRow
+	rows, err := queryAll(ctx, from, commitRowsBetween, func(row *sqlite.Row) (commitRow, error) {
+		kept = append(kept, recordRow{row.ColumnInt64(5), row.ColumnBlob(7, nil)})
+		return commitRow{
+			key: row.ColumnText(0), kind: row.ColumnText(1), id: row.ColumnText(2), session: row.ColumnText(3), message: row.ColumnText(4),
+			seq: row.ColumnInt64(5), micros: row.ColumnInt64(6),
+		}, nil
+	}, c.store.num, after, upto)
+	for i := range rows {
+		if record, err := of.commit(ctx, kept[i]); err == nil {
+			rows[i].record = record
+		}
 	}
-	if record, err := versionlog.DecodeRecord(row.ColumnBlob(7, nil)); err == nil {
-		r.record = record
-	}
-	return r
+	return rows, err
 }
 
 func scanVersionRow(row *sqlite.Row) versionRow {
@@ -280,17 +289,27 @@ func (c *checker) pathRows(ctx context.Context) error {
 	return nil
 }
 
-// strays looks for rows outside the history.
+// strays looks for rows outside the history, and for frames of records that commits
+// have themselves.
 func (c *checker) strays(ctx context.Context) error {
 	type stray struct {
 		table string
 		seq   int64
 	}
-	found, err := queryAll(ctx, c.log.db, strayRows, func(row *sqlite.Row) (stray, error) {
-		return stray{row.ColumnText(0), row.ColumnInt64(1)}, nil
-	}, c.store.num)
+	scan := func(row *sqlite.Row) (stray, error) { return stray{row.ColumnText(0), row.ColumnInt64(1)}, nil }
+	found, err := queryAll(ctx, c.log.db, strayRows, scan, c.store.num)
 	for _, s := range found {
 		c.differs(s.table, s.seq, "it is outside the history")
+	}
+	if err != nil {
+		return err
+	}
+	if _, ok, err := c.log.Blobs(c.store.ID).ready(ctx, packedFormat); err != nil || !ok {
+		return err
+	}
+	found, err = queryAll(ctx, c.log.db, strayFrames, scan, c.store.num)
+	for _, s := range found {
+		c.differs(s.table, s.seq, "it is not of just those commits that have no record of their own")
 	}
 	return err
 }

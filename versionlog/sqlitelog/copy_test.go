@@ -50,7 +50,7 @@ func TestCopyTo(t *testing.T) {
 	}
 }
 
-func commitContent(t *testing.T, l *Log, storeID, path, content string) {
+func commitContent(t testing.TB, l *Log, storeID, path, content string) {
 	t.Helper()
 	if _, err := l.Commit(t.Context(), storeID, withContent(path, content, versionlog.ExpectAny())); err != nil {
 		t.Fatal(err)

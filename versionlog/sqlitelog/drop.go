@@ -94,6 +94,7 @@ type leftTable struct {
 var leftTables = []leftTable{
 	{"blobs", "sha256", "length(data)", func(r *sqlite.Row) any { return r.ColumnBlob(0, nil) }},
 	{"packed", "substr(sha256, 1, 8)", "coalesce(length(data), 0)", func(r *sqlite.Row) any { return r.ColumnBlob(0, nil) }},
+	{"packed_records", "seq", "length(data)", func(r *sqlite.Row) any { return r.ColumnInt64(0) }},
 	{"packing", "seq", "0", func(r *sqlite.Row) any { return r.ColumnInt64(0) }},
 	{"files_left", "sha256", "0", func(r *sqlite.Row) any { return r.ColumnBlob(0, nil) }},
 	{"commits", "seq", "length(record)", func(r *sqlite.Row) any { return r.ColumnInt64(0) }},

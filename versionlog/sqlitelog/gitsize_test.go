@@ -24,6 +24,7 @@ func BenchmarkHistoryOnDisk(b *testing.B) {
 }
 
 func historyOnDisk(b *testing.B) {
+	withLongFrames(b)
 	dir, work := b.TempDir(), b.TempDir()
 	git := func(args ...string) {
 		b.Helper()

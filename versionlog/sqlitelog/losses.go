@@ -52,7 +52,7 @@ func inspectLosses(ctx context.Context, dir *os.Root) (format int, losses []Loss
 		if len(known) == 0 {
 			return nil
 		}
-		err := translate(c.Reading(func() error { return then.read(c, known) }))
+		err := translate(c.Reading(func() error { return then.read(ctx, c, known) }))
 		if errors.Is(err, versionlog.ErrCorrupt) { // whoever reads those pages is told
 			known, err = nil, nil
 		}
@@ -94,7 +94,7 @@ type storeThen struct {
 }
 
 // read may be called again after an error.
-func (d *databaseThen) read(c *sqlite.Conn, known map[int64]knownTip) error {
+func (d *databaseThen) read(ctx context.Context, c *sqlite.Conn, known map[int64]knownTip) error {
 	err := c.Each(readStores(1), func(row *sqlite.Row) error {
 		s, err := scanStore(row)
 		d.stores[s.num] = storeThen{storeRow: s}
@@ -110,11 +110,11 @@ func (d *databaseThen) read(c *sqlite.Conn, known map[int64]knownTip) error {
 	if err != nil {
 		return err
 	}
-	return digestsThen(c, known, d.stores)
+	return digestsThen(ctx, c, known, d.stores)
 }
 
 // digestsThen adds the digests of the commits that are remembered.
-func digestsThen(c *sqlite.Conn, known map[int64]knownTip, rows map[int64]storeThen) error {
+func digestsThen(ctx context.Context, c *sqlite.Conn, known map[int64]knownTip, rows map[int64]storeThen) error {
 	for num, s := range rows {
 		k, ok := known[num]
 		if !ok || k.seq > s.tip.Seq || k.seq == 0 {
@@ -122,18 +122,35 @@ func digestsThen(c *sqlite.Conn, known map[int64]knownTip, rows map[int64]storeT
 		}
 		if k.seq == s.tip.Seq {
 			s.digest = s.tip.Digest
-		} else if err := c.Each(recordAt, func(row *sqlite.Row) error {
-			record, err := scanRecord(row)
-			if err == nil {
-				s.digest = record.Digest
+		} else {
+			var err error
+			if s.digest, err = digestAt(ctx, inTransaction{c}, num, int64(k.seq)); err != nil {
+				return err
 			}
-			return nil // what is wrong with a record, Verify says
-		}, num, int64(k.seq)); err != nil {
-			return err
 		}
 		rows[num] = s
 	}
 	return nil
+}
+
+// digestAt returns the digest of a commit, or none where its record is missing or
+// damaged, which Verify says.
+func digestAt(ctx context.Context, from source, store, seq int64) (versionlog.Digest, error) {
+	row, err := queryOne(ctx, from, recordAt, scanRecordRow, store, seq)
+	if errors.Is(err, versionlog.ErrNotFound) {
+		return versionlog.Digest{}, nil
+	}
+	if err != nil {
+		return versionlog.Digest{}, err
+	}
+	c, err := (&records{source: from, store: store}).commit(ctx, row)
+	if errors.Is(err, versionlog.ErrCorrupt) || errors.Is(err, versionlog.ErrFormat) {
+		return versionlog.Digest{}, nil
+	}
+	if err != nil {
+		return versionlog.Digest{}, err
+	}
+	return c.Digest, nil
 }
 
 // missing says what is remembered of a store and not in the database, or "".

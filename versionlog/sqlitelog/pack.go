@@ -25,12 +25,12 @@ const leastPacked = 128
 // packing goes on.
 type cursor struct{ seq, ord int64 }
 
-// progress is a row of the table packing: how far a store is packed, and how many of
-// its contents were removed for good, none of which a slice planned before may bring
-// back.
+// progress is how far a store is packed, and how many of its contents were removed for
+// good, none of which a slice planned before may bring back.
 type progress struct {
 	cursor
 	removed int64
+	framed  int64 // the last commit whose record is in a frame
 }
 
 // slice is what one step of packing changes in a store. It is planned in a transaction
@@ -45,10 +45,12 @@ type slice struct {
 	gone  []cas.Digest  // contents that are whole no more
 	files []cas.Digest  // those of them that files have
 	whole [][]byte      // contents to be made whole again
+
+	frames []plannedFrame // of records
 }
 
 // empty reports whether there is nothing to do but to move the cursor.
-func (s *slice) empty() bool { return len(s.rows)+len(s.gone)+len(s.whole) == 0 }
+func (s *slice) empty() bool { return len(s.rows)+len(s.gone)+len(s.whole)+len(s.frames) == 0 }
 
 // plannedRow is a row of the table packed as it is to be.
 type plannedRow struct {
@@ -120,6 +122,9 @@ func plan(ctx context.Context, from source, store int64, files Files, ahead curs
 	if p.next.tip, err = queryOne(ctx, from, `SELECT tip_seq FROM stores WHERE num = ?`, scanMicros, store); err != nil {
 		return nil, err
 	}
+	if err := p.frames(ctx); err != nil {
+		return nil, err
+	}
 	versions, err := queryAll(ctx, from, versionsFrom, scanReplacement, store, p.next.to.seq, p.next.to.ord)
 	if err != nil {
 		return nil, err
@@ -148,11 +153,12 @@ func (c cursor) before(other cursor) bool {
 // progressIn returns how far a store is packed.
 func progressIn(ctx context.Context, from source, store int64) (progress, error) {
 	p, err := queryOne(ctx, from, progressOf, func(row *sqlite.Row) (progress, error) {
-		return progress{cursor{row.ColumnInt64(0), row.ColumnInt64(1)}, row.ColumnInt64(2)}, nil
+		return progress{cursor: cursor{row.ColumnInt64(0), row.ColumnInt64(1)}, removed: row.ColumnInt64(2)}, nil
 	}, store)
-	if errors.Is(err, versionlog.ErrNotFound) { // not at all
-		return progress{}, nil
+	if err != nil && !errors.Is(err, versionlog.ErrNotFound) { // no contents at all
+		return p, err
 	}
+	p.framed, err = framedIn(ctx, from, store)
 	return p, err
 }
 

@@ -63,6 +63,11 @@ func (w *writer) apply(ctx context.Context, s *slice) error {
 			return err
 		}
 	}
+	for i := range s.frames {
+		if err := w.putFrame(s.store, &s.frames[i]); err != nil {
+			return err
+		}
+	}
 	for _, d := range s.gone {
 		if err := w.run(dropBlob, s.store, d[:]); err != nil {
 			return err

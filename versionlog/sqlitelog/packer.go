@@ -146,13 +146,15 @@ func (p *packer) calm(ctx context.Context) bool {
 
 // backlog is a store that has something to pack, maybe.
 type backlog struct {
-	num  int64
-	id   string
-	tip  int64
-	from cursor
+	num    int64
+	id     string
+	tip    int64
+	from   cursor
+	framed int64
 }
 
 const backlogs = `SELECT s.num, s.id, s.tip_seq, coalesce(p.seq, 0), coalesce(p.ord, 0),
+		coalesce((SELECT r.last FROM packed_records r WHERE r.store = s.num ORDER BY r.seq DESC LIMIT 1), 0),
 		EXISTS (SELECT 1 FROM files_left f WHERE f.store = s.num)
 	FROM stores s LEFT JOIN packing p ON p.store = s.num`
 
@@ -166,7 +168,7 @@ func (p *packer) step(ctx context.Context, least int64) (bool, error) {
 	var all []entry
 	err := p.reading(ctx, func(from source) (err error) {
 		all, err = queryAll(ctx, from, backlogs, func(row *sqlite.Row) (entry, error) {
-			return entry{backlog{row.ColumnInt64(0), row.ColumnText(1), row.ColumnInt64(2), cursor{row.ColumnInt64(3), row.ColumnInt64(4)}}, row.ColumnInt(5) != 0}, nil
+			return entry{backlog{row.ColumnInt64(0), row.ColumnText(1), row.ColumnInt64(2), cursor{row.ColumnInt64(3), row.ColumnInt64(4)}, row.ColumnInt64(5)}, row.ColumnInt(6) != 0}, nil
 		})
 		return err
 	})
@@ -183,7 +185,7 @@ func (p *packer) step(ctx context.Context, least int64) (bool, error) {
 		if b.files {
 			err = p.removeFiles(ctx, b.num, b.id)
 		}
-		if err == nil && b.tip-b.from.seq+1 >= least && b.tip > 0 {
+		if err == nil && b.tip > 0 && (b.tip-b.from.seq+1 >= least || b.tip-b.framed >= int64(frameRecords)) {
 			worked, err = p.slice(ctx, &b.backlog)
 		}
 		errs = append(errs, err)
@@ -226,7 +228,7 @@ func (p *packer) slice(ctx context.Context, b *backlog) (bool, error) {
 			err = p.removeFiles(ctx, b.num, b.id)
 		}
 	}
-	return err == nil, err
+	return err == nil && (b.from.before(s.to) || !s.empty()), err
 }
 
 // settle makes the files smaller when nobody has committed for a while.

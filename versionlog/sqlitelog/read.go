@@ -8,89 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
-
-// source is where a statement runs: on one of the readers' connections, or on the
-// one that writes.
-type source interface {
-	With(ctx context.Context, do func(*sqlite.Conn) error) error
-}
-
-// queryOne runs a statement that yields one row at most; none is ErrNotFound.
-// Every statement is short, so ctx counts before and after one, never within.
-func queryOne[T any](ctx context.Context, from source, text string, scan func(*sqlite.Row) (T, error), args ...any) (T, error) {
-	var found T
-	missing := true
-	err := each(ctx, from, text, func() { missing = true }, func(row *sqlite.Row) (err error) {
-		found, err = scan(row)
-		missing = false
-		return err
-	}, args)
-	if err == nil && missing {
-		err = versionlog.ErrNotFound
-	}
-	return found, err
-}
-
-// queryAll runs a statement and returns all its rows; with an error, those
-// before it.
-func queryAll[T any](ctx context.Context, from source, text string, scan func(*sqlite.Row) (T, error), args ...any) ([]T, error) {
-	return queryInto(ctx, nil, from, text, scan, args...)
-}
-
-// queryInto is queryAll with a slice whose room is used for the rows.
-func queryInto[T any](ctx context.Context, room []T, from source, text string, scan func(*sqlite.Row) (T, error), args ...any) ([]T, error) {
-	found := room[:0]
-	err := each(ctx, from, text, func() { found = found[:0] }, func(row *sqlite.Row) error {
-		v, err := scan(row)
-		if err == nil {
-			found = append(found, v)
-		}
-		return err
-	}, args)
-	return found, err
-}
-
-// each runs a statement and calls row with every row. It calls begin first, and
-// again whenever it has to start over because of a lock.
-func each(ctx context.Context, from source, text string, begin func(), row func(*sqlite.Row) error, args []any) error {
-	return retryBusy(ctx, func() error {
-		begin()
-		return translate(from.With(ctx, func(c *sqlite.Conn) error { return c.Each(text, row, args...) }))
-	})
-}
-
-// paged yields what fetch returns, page after page, until one is not full.
-// fetch is given the last row of the page before, nil at first. With an error
-// it may return the rows before the bad one. The room for them is that of the
-// page before.
-func paged[T any](size int, fetch func(last *T, room []T) ([]T, error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var last *T
-		var page []T
-		for {
-			var err error
-			page, err = fetch(last, page)
-			for i := range page {
-				if !yield(page[i], nil) {
-					return
-				}
-			}
-			if err != nil {
-				var none T
-				yield(none, err)
-				return
-			}
-			if len(page) < size {
-				return
-			}
-			row := page[len(page)-1]
-			last = &row
-		}
-	}
-}
 
 func (l *Log) store(ctx context.Context, id string) (storeRow, error) {
 	s, err := l.stores.row(ctx, id)
@@ -221,6 +140,7 @@ func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Se
 
 // commitsAfter yields the commits of a store above after, as Commits does.
 func commitsAfter(ctx context.Context, in source, s *storeRow, after uint64) iter.Seq2[*versionlog.Commit, error] {
+	of := &records{source: in, store: s.num}
 	return paged(pageRecords, func(last **versionlog.Commit, room []*versionlog.Commit) ([]*versionlog.Commit, error) {
 		from := after
 		if last != nil {
@@ -229,7 +149,7 @@ func commitsAfter(ctx context.Context, in source, s *storeRow, after uint64) ite
 		if from > math.MaxInt64 {
 			return nil, nil
 		}
-		page, err := queryInto(ctx, room, in, recordsAfter(pageRecords), scanRecord, s.num, int64(from))
+		page, err := of.all(ctx, room, recordsAfter(pageRecords), s.num, int64(from))
 		page, gap := dense(s.ID, from, page)
 		if gap != nil {
 			err = gap
@@ -249,11 +169,12 @@ func (l *Log) CommitsBefore(ctx context.Context, storeID string, before uint64, 
 	}
 	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[*versionlog.Commit, error] {
 		below := highest(before)
+		of := &records{source: l.db, store: s.num}
 		return paged(pageRecords, func(last **versionlog.Commit, room []*versionlog.Commit) ([]*versionlog.Commit, error) {
 			if last != nil {
 				below = int64((*last).Seq)
 			}
-			return queryInto(ctx, room, l.db, recordsBefore(pageRecords, f.MemoryID != ""), scanRecord,
+			return of.all(ctx, room, recordsBefore(pageRecords, f.MemoryID != ""),
 				s.num, below, f.Session, f.ActorID, from, to, string(f.Op), f.MemoryID)
 		})
 	})

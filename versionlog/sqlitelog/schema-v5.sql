@@ -20,6 +20,13 @@ CREATE TABLE packing (
   ord   INTEGER NOT NULL,
   gone  INTEGER NOT NULL -- how many contents were removed for good
 ) STRICT;
+CREATE TABLE packed_records ( -- records of commits that follow one another, which have an empty one themselves
+  store INTEGER NOT NULL,
+  seq   INTEGER NOT NULL, -- of the first of them
+  last  INTEGER NOT NULL, -- and of the last
+  data  BLOB    NOT NULL, -- a frame of zstd with a record a line
+  PRIMARY KEY (store, seq)
+) STRICT;
 CREATE TABLE files_left ( -- files whose contents are packed, to be removed
   store  INTEGER NOT NULL,
   sha256 BLOB    NOT NULL,

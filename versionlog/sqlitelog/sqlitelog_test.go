@@ -2,9 +2,11 @@ package sqlitelog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,24 +21,57 @@ const never = time.Hour
 
 func TestLog(t *testing.T) {
 	open := func(t testing.TB, dir string, now func() time.Time) versionlog.Log {
-		l, err := Open(t.Context(), dir, &Options{Now: now, Refresh: never})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { closeOnce(t, l) })
-		return l
+		return &packingLog{Log: openTest(t, dir, &Options{Now: now, Refresh: never}), t: t}
 	}
 	logtest.Run(t, logtest.Config{
 		Open: func(t testing.TB, now func() time.Time) versionlog.Log { return open(t, t.TempDir(), now) },
 		Reopen: func(t testing.TB, l versionlog.Log) versionlog.Log {
-			old := l.(*Log)
+			old := l.(*packingLog).Log
 			closeOnce(t, old)
 			return open(t, old.root.Name(), old.now)
 		},
 		Share: func(t testing.TB, l versionlog.Log) versionlog.Log {
-			return open(t, l.(*Log).root.Name(), l.(*Log).now)
+			old := l.(*packingLog).Log
+			return open(t, old.root.Name(), old.now)
 		},
 	})
+}
+
+// packingLog packs after every fifth commit that it makes, so that the suite meets what is
+// packed, what is not, and what others pack meanwhile.
+type packingLog struct {
+	*Log
+	t       testing.TB
+	commits atomic.Int64
+}
+
+func (l *packingLog) Commit(ctx context.Context, storeID string, p *versionlog.Proposal) (*versionlog.Commit, error) {
+	c, err := l.Log.Commit(ctx, storeID, p)
+	if err == nil && l.commits.Add(1)%5 == 0 {
+		packMore(l.t, l.Log)
+	}
+	return c, err
+}
+
+// packMore packs what there is to pack, but for what others are packing or writing.
+func packMore(t testing.TB, l *Log) {
+	t.Helper()
+	for {
+		worked, err := l.packer.step(context.Background(), 1)
+		if err != nil && !errors.Is(err, errLocked) && !errors.Is(err, errMoved) {
+			t.Error(err)
+		}
+		if !worked || err != nil {
+			return
+		}
+	}
+}
+
+// withLongFrames is for tests that measure what is on disk.
+func withLongFrames(t testing.TB) {
+	short := frameRecords
+	frameRecords = 64
+	t.Cleanup(func() { frameRecords = short })
 }
 
 var closed sync.Map // the logs that closeOnce has closed
@@ -100,6 +135,6 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	pageRows, pageRecords, pageNames = 7, 5, 4 // so that the suite meets the end of many a page
+	pageRows, pageRecords, pageNames, frameRecords = 7, 5, 4, 3 // so that the suite meets the end of many a page
 	os.Exit(m.Run())
 }

@@ -41,9 +41,9 @@ const (
 		` WHERE v.store + 0 = ? AND CASE v.op WHEN 'renamed' THEN v.from_path ELSE v.path END = ?
 		AND v.op IN ('deleted', 'renamed') AND v.seq < ? ORDER BY v.seq DESC LIMIT 1`
 
-	recordByKey = `SELECT record FROM commits WHERE store = ? AND key = ?`
+	recordByKey = `SELECT seq, record FROM commits WHERE store = ? AND key = ?`
+	recordAt    = `SELECT seq, record FROM commits WHERE store = ? AND seq = ?`
 
-	recordAt = `SELECT record FROM commits WHERE store = ? AND seq = ?`
 	// highestNumber is the highest number that a store ever had.
 	highestNumber = `SELECT seq FROM sqlite_sequence WHERE name = 'stores'`
 
@@ -61,14 +61,14 @@ func historyBefore(limit int) string {
 
 // recordsAfter reads so many commits above a sequence number.
 func recordsAfter(limit int) string {
-	return `SELECT record FROM commits WHERE store = ? AND seq > ? ORDER BY seq LIMIT ` + strconv.Itoa(limit)
+	return `SELECT seq, record FROM commits WHERE store = ? AND seq > ? ORDER BY seq LIMIT ` + strconv.Itoa(limit)
 }
 
 // recordsBefore reads so many commits below a sequence number: of a session, of an
 // actor, between two times, and with a version of an operation and of a memory. What is
 // "" is not asked for. The commits of a memory are found by its versions.
 func recordsBefore(limit int, ofMemory bool) string {
-	text := `SELECT record FROM commits c WHERE store = ?1 AND seq < ?2 AND (?3 = '' OR session = ?3) AND (?4 = '' OR actor_id = ?4)
+	text := `SELECT seq, record FROM commits c WHERE store = ?1 AND seq < ?2 AND (?3 = '' OR session = ?3) AND (?4 = '' OR actor_id = ?4)
 		AND time BETWEEN ?5 AND ?6`
 	if ofMemory {
 		text += ` AND seq IN (SELECT v.seq FROM versions v WHERE v.store = ?1 AND v.memory_id = ?8 AND (?7 = '' OR v.op = ?7))`
@@ -119,10 +119,6 @@ func scanVersion(row *sqlite.Row) (versionlog.Version, error) {
 	var err error
 	v.Digest, err = digestIn(row, 7)
 	return v, err
-}
-
-func scanRecord(row *sqlite.Row) (*versionlog.Commit, error) {
-	return versionlog.DecodeRecord(row.ColumnBlob(0, nil))
 }
 
 // digestIn and blobOf: NULL stands for the zero digest.

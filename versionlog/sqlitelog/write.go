@@ -183,7 +183,7 @@ func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal, 
 			return c, true, err
 		}
 	}
-	earlier, keyErr := queryOne(ctx, w, recordByKey, scanRecord, s.num, p.Key)
+	earlier, keyErr := (&records{source: w, store: s.num}).one(ctx, recordByKey, s.num, p.Key)
 	if !errors.Is(keyErr, versionlog.ErrNotFound) {
 		return earlier, false, keyErr
 	}

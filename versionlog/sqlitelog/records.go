@@ -1,0 +1,117 @@
+package sqlitelog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"mneme/internal/sqlite"
+	"mneme/versionlog"
+)
+
+// recordRow is what a row of the table commits has as its record: nothing where the
+// record is in a frame.
+type recordRow struct {
+	seq    int64
+	record []byte
+}
+
+func scanRecordRow(row *sqlite.Row) (recordRow, error) {
+	return recordRow{row.ColumnInt64(0), row.ColumnBlob(1, nil)}, nil
+}
+
+// frameOf finds the frame that the record of a commit is in. Records go into frames and
+// never come back, so a row and its frame may be read in two transactions.
+const frameOf = `SELECT seq, data FROM packed_records WHERE store = ? AND seq <= ? ORDER BY seq DESC LIMIT 1`
+
+// records reads records of one store, the frames of those that are packed as well. It
+// keeps the frame that it read last, for the next of those that follow one another.
+type records struct {
+	source source
+	store  int64
+	frame  recordFrame
+}
+
+// recordFrame are the records of commits that follow one another.
+type recordFrame struct {
+	first int64
+	lines [][]byte
+}
+
+// all returns the commits of the rows that a query finds, whose columns are those of
+// recordRow; with an error, those before it. The room for them is used.
+func (r *records) all(ctx context.Context, room []*versionlog.Commit, text string, args ...any) ([]*versionlog.Commit, error) {
+	rows, err := queryAll(ctx, r.source, text, scanRecordRow, args...)
+	found := room[:0]
+	for _, row := range rows {
+		c, decodeErr := r.commit(ctx, row)
+		if decodeErr != nil {
+			return found, decodeErr
+		}
+		found = append(found, c)
+	}
+	return found, err
+}
+
+// one returns the commit of the row that a query finds. versionlog.ErrNotFound.
+func (r *records) one(ctx context.Context, text string, args ...any) (*versionlog.Commit, error) {
+	row, err := queryOne(ctx, r.source, text, scanRecordRow, args...)
+	if err != nil {
+		return nil, err
+	}
+	return r.commit(ctx, row)
+}
+
+// commit decodes the record of a row. versionlog.ErrCorrupt, versionlog.ErrFormat.
+func (r *records) commit(ctx context.Context, row recordRow) (*versionlog.Commit, error) {
+	record := row.record
+	if len(record) == 0 {
+		var err error
+		if record, err = r.packed(ctx, row.seq); err != nil {
+			return nil, fmt.Errorf("commit record %d: %w", row.seq, err)
+		}
+	}
+	c, err := versionlog.DecodeRecord(record)
+	if err == nil && int64(c.Seq) != row.seq {
+		err = fmt.Errorf("commit record %d: %w: it is that of commit %d", row.seq, versionlog.ErrCorrupt, c.Seq)
+	}
+	return c, err
+}
+
+// packed returns the record of a commit that is in a frame. versionlog.ErrCorrupt.
+func (r *records) packed(ctx context.Context, seq int64) ([]byte, error) {
+	if record := r.frame.at(seq); record != nil {
+		return record, nil
+	}
+	frame, err := queryOne(ctx, r.source, frameOf, scanFrame, r.store, seq)
+	if errors.Is(err, versionlog.ErrNotFound) {
+		return nil, fmt.Errorf("%w: it is empty, and in no frame", versionlog.ErrCorrupt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.frame = frame
+	if record := r.frame.at(seq); record != nil {
+		return record, nil
+	}
+	return nil, fmt.Errorf("%w: it is empty, and not in the frame of %d", versionlog.ErrCorrupt, frame.first)
+}
+
+func scanFrame(row *sqlite.Row) (recordFrame, error) {
+	f := recordFrame{first: row.ColumnInt64(0)}
+	data, err := decompress(row.ColumnRawBlob(1), nil)
+	if err != nil {
+		return f, fmt.Errorf("%w: the frame of %d: %w", versionlog.ErrCorrupt, f.first, err)
+	}
+	f.lines = bytes.Split(data, []byte{'\n'})
+	return f, nil
+}
+
+// at returns the record of a commit; nil where the frame has none.
+func (f *recordFrame) at(seq int64) []byte {
+	if seq < f.first || seq-f.first >= int64(len(f.lines)) {
+		return nil
+	}
+	return f.lines[seq-f.first]
+}

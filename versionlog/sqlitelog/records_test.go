@@ -1,0 +1,249 @@
+package sqlitelog
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mneme/versionlog"
+)
+
+// commitsOf returns the commits of a store above a sequence number, and what ended them.
+func commitsOf(t testing.TB, l *Log, storeID string, after uint64) (all []*versionlog.Commit, err error) {
+	t.Helper()
+	for c, err := range l.Commits(t.Context(), storeID, after) {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// inFrames returns which commits have no record of their own.
+func inFrames(t testing.TB, dir string) string {
+	t.Helper()
+	return strings.Join(texts(t, raw(t, dir), `SELECT seq FROM commits WHERE length(record) = 0 ORDER BY seq`), " ")
+}
+
+// frames returns which frames there are.
+func frames(t testing.TB, dir string) string {
+	t.Helper()
+	return strings.Join(texts(t, raw(t, dir), `SELECT seq || '-' || last FROM packed_records ORDER BY seq`), " ")
+}
+
+// newFramed makes a log with so many commits, whose records are in frames as far as they
+// fill some.
+func newFramed(t testing.TB, commits int) (dir string, l *Log, storeID string) {
+	t.Helper()
+	dir = t.TempDir()
+	l = openTest(t, dir, nil)
+	storeID = addStore(t, l, "s").ID
+	for i := range commits {
+		commitContent(t, l, storeID, fmt.Sprint("/", i), "x")
+	}
+	packAll(t, l)
+	return dir, l, storeID
+}
+
+// TestRecordsInFrames: a history reads the same, whichever of its records are in frames.
+func TestRecordsInFrames(t *testing.T) {
+	dir := t.TempDir()
+	l := openTest(t, dir, nil)
+	s := addDescribed(t, l, "s")
+	var last *versionlog.Proposal
+	for i := range 10 {
+		last = withContent(fmt.Sprint("/", i%3), fmt.Sprint("content ", i), versionlog.ExpectAny())
+		last.Session, last.Message = fmt.Sprint("session ", i%2), strings.Repeat("line\n", i)
+		if _, err := l.Commit(t.Context(), s.ID, last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reads := func(l *Log) (all [][]*versionlog.Commit) {
+		for after := range uint64(12) {
+			found, err := commitsOf(t, l, s.ID, after)
+			if err != nil {
+				t.Error(err)
+			}
+			all = append(all, found)
+		}
+		var newestFirst []*versionlog.Commit
+		for c, err := range l.CommitsBefore(t.Context(), s.ID, 11, versionlog.Filter{Session: "session 1"}) {
+			if err != nil {
+				t.Error(err)
+			}
+			newestFirst = append(newestFirst, c)
+		}
+		return append(all, newestFirst)
+	}
+	want := reads(l)
+	packAll(t, l)
+	if got := inFrames(t, dir); got != "1 2 3 4 5 6 7 8 9" {
+		t.Fatalf("in frames are %s", got)
+	}
+	wantSame := func(l *Log) {
+		t.Helper()
+		if diff := cmp.Diff(want, reads(l)); diff != "" {
+			t.Errorf("before -, now +:\n%s", diff)
+		}
+	}
+	wantSame(l)
+	wantSame(openTest(t, dir, &Options{ReadOnly: true}))
+	copied := t.TempDir()
+	if err := l.CopyTo(t.Context(), copied, nil); err != nil {
+		t.Fatal(err)
+	}
+	wantSame(openTest(t, copied, nil))
+	commitContent(t, l, s.ID, "/more", "x") // the twelfth, which fills a frame
+	packAll(t, l)
+	again, err := l.Commit(t.Context(), s.ID, last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want[10][0], again); diff != "" {
+		t.Errorf("a repeated commit, then -, now +:\n%s", diff)
+	}
+	checkPacked(t, l, s.ID)
+}
+
+// TestFramesAroundDamage: a record that cannot be read, or is too long, stays where it is,
+// and those around it go into frames.
+func TestFramesAroundDamage(t *testing.T) {
+	dir, l, id := newFramed(t, 0)
+	for seq := range 12 {
+		p := putProposal(fmt.Sprint("/", seq), "x")
+		p.Message = strings.Repeat("x", map[int]int{6: frameBytes, 8: frameBytes * 2 / 3, 9: frameBytes * 2 / 3}[seq])
+		if _, err := l.Commit(t.Context(), id, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(t, dir, `UPDATE commits SET record = x'7b' WHERE seq = 2`)
+	packAll(t, l)
+	if got, want := frames(t, dir), "1-1 3-4 5-6 8-9 10-12"; got != want {
+		t.Errorf("frames are %s, want %s", got, want)
+	}
+	if found, err := commitsOf(t, l, id, 0); len(found) != 1 || !errors.Is(err, versionlog.ErrCorrupt) {
+		t.Errorf("%d commits, then %v; want the one before the damaged one", len(found), err)
+	}
+	if found, err := commitsOf(t, l, id, 2); len(found) != 10 || err != nil {
+		t.Errorf("%d commits behind the damaged one, %v", len(found), err)
+	}
+	for i := range frameRecords {
+		put(t, l, id, "/more", fmt.Sprint(i))
+	}
+	change(t, dir, `UPDATE commits SET record = x'7b' WHERE seq > 12`)
+	packAll(t, l)
+	if worked, err := l.packer.step(t.Context(), 1); worked || err != nil {
+		t.Errorf("where all is damaged, packing goes on: %v, %v", worked, err)
+	}
+}
+
+// TestDamagedRecordFrame: a frame that is damaged takes its own records with it and no
+// others, and the check of the rows goes on.
+func TestDamagedRecordFrame(t *testing.T) {
+	dir, l, id := newFramed(t, 9)
+	closeOnce(t, l)
+	change(t, dir, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	database := read(t, filepath.Join(dir, databaseName))
+	if found := checked(t, database, id); found != nil {
+		t.Fatalf("of a sound log: %q", found)
+	}
+	const other = "row packed_records 4: it is not of just those commits that have no record of their own"
+	for _, test := range []struct{ statement, want string }{
+		{`UPDATE packed_records SET data = x'00' WHERE seq = 4`, ""},
+		{`UPDATE packed_records SET data = (SELECT data FROM packed_records WHERE seq = 1) WHERE seq = 4`, ""},
+		{`UPDATE packed_records SET seq = 0 - 4, last = 0 - 2 WHERE seq = 4`, strings.ReplaceAll(other, " 4:", " -4:")},
+		{`UPDATE commits SET record = x'7b' WHERE seq = 5`, other},
+		{`DELETE FROM commits WHERE seq = 5`, "row versions 5: it is of no commit\n" + other},
+	} {
+		if got := strings.Join(checked(t, database, id, test.statement), "\n"); got != test.want {
+			t.Errorf("%s: %q, want %q", test.statement, got, test.want)
+		}
+	}
+	for _, statement := range []string{`UPDATE packed_records SET data = x'00' WHERE seq = 4`, `DELETE FROM packed_records WHERE seq = 4`} {
+		change(t, dir, statement)
+		l := openTest(t, dir, nil)
+		for after, want := range []int{3, 2, 1, 0, 0, 0, 3, 2, 1} {
+			found, err := commitsOf(t, l, id, uint64(after))
+			if len(found) != want || (err != nil) != (after < 6) || err != nil && !errors.Is(err, versionlog.ErrCorrupt) {
+				t.Errorf("%s: after %d: %d commits, then %v", statement, after, len(found), err)
+			}
+		}
+		closeOnce(t, l)
+	}
+}
+
+// TestFramesOnce: frames that were planned before another process made them are not
+// applied.
+func TestFramesOnce(t *testing.T) {
+	dir, l, id := newFramed(t, 2)
+	for i := range 5 {
+		commitContent(t, l, id, fmt.Sprint("/n", i), "x")
+	}
+	planned, err := plan(t.Context(), l.db, 1, nil, cursor{})
+	if err != nil || len(planned.frames) != 2 {
+		t.Fatalf("%d frames, %v", len(planned.frames), err)
+	}
+	other := &slice{store: planned.store, from: planned.from, to: planned.from.cursor, frames: planned.frames[:1]}
+	if err := openTest(t, dir, nil).apply(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.apply(t.Context(), planned); !errors.Is(err, errMoved) {
+		t.Errorf("a slice from before: %v", err)
+	}
+	packAll(t, l)
+	if got, want := frames(t, dir), "1-3 4-6"; got != want {
+		t.Errorf("frames are %s, want %s", got, want)
+	}
+	checkPacked(t, l, id)
+}
+
+// TestReadBesideFraming: whoever reads while records go into frames misses none.
+func TestReadBesideFraming(t *testing.T) {
+	dir, l, id := newFramed(t, 0)
+	reader := openTest(t, dir, &Options{ReadOnly: true})
+	const commits = 60
+	for i := range commits {
+		put(t, l, id, fmt.Sprint("/", i), "x")
+	}
+	var all sync.WaitGroup
+	packed := make(chan struct{})
+	for range 2 {
+		all.Go(func() {
+			for done := false; !done; {
+				select {
+				case <-packed:
+					done = true
+				default:
+				}
+				found, err := commitsOf(t, reader, id, 0)
+				if len(found) != commits || err != nil {
+					t.Errorf("%d commits, %v", len(found), err)
+					return
+				}
+			}
+		})
+	}
+	packAll(t, l)
+	close(packed)
+	all.Wait()
+	if n := len(strings.Fields(inFrames(t, dir))); n != commits {
+		t.Errorf("%d records are in frames", n)
+	}
+}
+
+// TestDeletedFrames: a store that is deleted leaves no frames.
+func TestDeletedFrames(t *testing.T) {
+	dir, l, id := newFramed(t, 9)
+	if err := l.DeleteStore(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if got := frames(t, dir); got != "" {
+		t.Errorf("the frames %s are left", got)
+	}
+}
