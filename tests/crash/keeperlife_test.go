@@ -374,13 +374,18 @@ func waitSaid(t testing.TB, m *harness.Mount, what string) {
 }
 
 // TestKeeperKeepsMuch kills who serves a mount in which very much is being written,
-// and the next one while it keeps that.
+// and the next one while it keeps that. A busy machine may take longer, but not much
+// longer than with nothing to keep.
 func TestKeeperKeepsMuch(t *testing.T) {
 	t.Parallel()
 	const files = 300
 	e := harness.NewEnv(t)
 	m := keptMount(t, e)
 	m.Sh(t, "echo one > f")
+	began := time.Now()
+	killServing(t, m)
+	m.Sh(t, "cat f")
+	limit := max(harness.Slowness*2*time.Second, 4*time.Since(began))
 	m.Sh(t, fmt.Sprintf(`python3 - %d %d <<'END'
 import os, sys, time
 files = [os.open("new%%d" %% i, os.O_WRONLY | os.O_CREAT) for i in range(int(sys.argv[1]))]
@@ -388,8 +393,8 @@ for i, f in enumerate(files): os.write(f, b"text %%d\n" %% i)
 began = time.monotonic()
 os.kill(int(sys.argv[2]), 9)
 if open("f").read() != "one\n": sys.exit("another text")
-if time.monotonic() - began > %d: sys.exit("it takes %%.1f s" %% (time.monotonic() - began))
-END`, files, serving(t, m), harness.Slowness*2))
+if time.monotonic() - began > %g: sys.exit("it takes %%.1f s" %% (time.monotonic() - began))
+END`, files, serving(t, m), limit.Seconds()))
 	killServing(t, m)
 	m.Sh(t, "cat f")
 	m.Stop(t)
