@@ -93,6 +93,8 @@ threads = [threading.Thread(target=again, args=job, daemon=True) for job in [
 print("working", flush=True)
 for t in threads: t.start()
 sys.stdin.readline()
+end = time.monotonic() + 20
+while not (saved and appended and written) and time.monotonic() < end: time.sleep(0.01) # on a busy machine
 done.set()
 for t in threads: t.join(10)
 if any(t.is_alive() for t in threads): faults.insert(0, "a call does not return")
