@@ -98,7 +98,7 @@ const (
 	// headsWith finds a head of a content among its newest versions above a sequence
 	// number. A content that has more of them counts as a head's.
 	headsWith = `WITH v AS (SELECT path, seq, ord, sha256 FROM versions INDEXED BY versions_content
-			WHERE store = ?1 AND substr(sha256, 1, 8) = substr(?2, 1, 8) AND seq > ?3 ORDER BY seq DESC LIMIT 1001)
+			WHERE store = ?1 AND sha256 IS NOT NULL AND substr(sha256, 1, 8) = substr(?2, 1, 8) AND seq > ?3 ORDER BY seq DESC LIMIT 1001)
 		SELECT 1 WHERE EXISTS (SELECT 1 FROM v CROSS JOIN paths p ON p.store = ?1 AND p.path = v.path AND p.seq = v.seq AND p.ord = v.ord
 			WHERE p.live = 1 AND v.sha256 = ?2) OR (SELECT count(*) FROM v) > 1000`
 )

@@ -13,7 +13,7 @@ CREATE TABLE packed (
 ) STRICT;
 CREATE INDEX packed_content ON packed (store, substr(sha256, 1, 8));
 CREATE INDEX packed_base ON packed (base) WHERE base IS NOT NULL;
-CREATE INDEX versions_content ON versions (store, substr(sha256, 1, 8)); -- which versions have a content
+CREATE INDEX versions_content ON versions (store, substr(sha256, 1, 8)) WHERE sha256 IS NOT NULL; -- which versions have a content
 CREATE TABLE packing (
   store INTEGER PRIMARY KEY,
   seq   INTEGER NOT NULL, -- what the versions before this one have replaced is packed

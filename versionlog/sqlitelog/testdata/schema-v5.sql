@@ -84,7 +84,7 @@ CREATE INDEX packed_content ON packed (store, substr(sha256, 1, 8));
 
 CREATE INDEX packed_base ON packed (base) WHERE base IS NOT NULL;
 
-CREATE INDEX versions_content ON versions (store, substr(sha256, 1, 8));
+CREATE INDEX versions_content ON versions (store, substr(sha256, 1, 8)) WHERE sha256 IS NOT NULL;
 
 CREATE TABLE packing (
   store INTEGER PRIMARY KEY,
