@@ -8,7 +8,9 @@ set -eu
 # shellcheck source=scripts/debian-packages.sh
 . "$(dirname "$0")/debian-packages.sh"
 need findmnt util-linux
+need git git
 need fusermount3 fuse3
+need python3 python3
 need rclone rclone
 need rg ripgrep
 need s3fs s3fs

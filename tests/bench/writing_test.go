@@ -24,9 +24,10 @@ var writingPage string
 func BenchmarkWriting(b *testing.B) {
 	for range b.N {
 		r := newReport(b)
-		harness.NeedTools(b, "rclone", "s3fs", "strace", "findmnt")
+		harness.NeedTools(b, "findmnt", "git", "python3", "rclone", "s3fs", "strace")
 		r.saves()
 		r.imports()
+		r.onDisk()
 		r.savePeers()
 		r.seen()
 		r.requestsToS3()
