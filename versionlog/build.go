@@ -265,6 +265,9 @@ func (b *builder) apply(c Change) error {
 		b.leaving[c.Path] = true
 		b.arriving[c.To] = true
 	}
+	if v.Spelling == v.Path {
+		v.Spelling = ""
+	}
 	b.versions = append(b.versions, v)
 	return nil
 }

@@ -1,6 +1,7 @@
 package versionlog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -77,7 +78,7 @@ func importOne(ctx context.Context, log Log, storeID string, c *Commit) error {
 
 // changeOf is the change that a version was made by.
 func changeOf(v *Version) Change {
-	c := Change{Action: Put, Path: v.Path, Spelling: v.Spelling, Expect: ExpectVersion(v.Parent), Digest: v.Digest, Size: v.Size}
+	c := Change{Action: Put, Path: v.Path, Spelling: cmp.Or(v.Spelling, v.Path), Expect: ExpectVersion(v.Parent), Digest: v.Digest, Size: v.Size}
 	switch v.Op {
 	case OpCreated:
 		c.Expect, c.MemoryID = ExpectAbsent(), v.MemoryID

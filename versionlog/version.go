@@ -313,7 +313,8 @@ type Change struct {
 	Action Action
 	Path   string
 	To     string // Rename
-	// Spelling, for what comes to Path, or by a Rename to To, becomes that of the version.
+	// Spelling, for what comes to Path, or by a Rename to To, becomes that of the version; the
+	// path itself stands for none. A Put without one leaves the head's as it is.
 	Spelling string
 	Digest   Digest // Put; the blob must be durable before Commit is called, unless Content has it
 	Size     int64  // Put: length of the blob in bytes

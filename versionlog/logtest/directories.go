@@ -214,6 +214,8 @@ func testSpelling(s *suite) {
 	s.equal(s.head(nfc), v)
 	v = s.put(nfc, "2") // whoever writes it again need not spell it
 	s.equal(v.Spelling, nfd)
+	s.equal(s.commit(spelled(put(nfc, "3", anything), nfc))[0].Spelling, "") // as it is stored
+	s.equal(s.put(nfc, "4").Spelling, "")
 	s.equal(s.commit(rename(nfc, nfc+"2", anything))[0].Spelling, "")
 	v = s.commit(spelled(rename(nfc+"2", nfc, anything), nfd))[0]
 	s.equal(v.Spelling, nfd)
@@ -230,6 +232,11 @@ func testSpelling(s *suite) {
 	}
 	s.verifyChain()
 	checkPast(s.Context(), s, s.log, s.store.ID)
+	commits, to := s.commits(0), s.cfg.Open(s.T, s.clock.now)
+	s.must(to.CreateStore(s.Context(), s.store))
+	s.must(versionlog.Import(s.Context(), to, s.store.ID, each(commits)))
+	s.log = to
+	s.equal(s.commits(0), commits)
 }
 
 // testDirsTogether: directories may be made in one commit with what comes into them.
