@@ -156,7 +156,7 @@ func (s *Store) Restore(ctx context.Context, path string, v versionlog.Version) 
 	case err == nil:
 		c.Expect = versionlog.ExpectVersion(head.ID)
 	case errors.Is(err, versionlog.ErrNotFound):
-		c.Expect = versionlog.ExpectAbsent()
+		c.Expect, c.Spelling = versionlog.ExpectAbsent(), Spelled(path, v.Spelling)
 		newest, err := s.log.Newest(ctx, s.info.ID, v.MemoryID)
 		if err != nil {
 			return versionlog.Version{}, err

@@ -66,6 +66,35 @@ func ParsePrefix(path string) (string, error) {
 	return ParsePath(strings.TrimSuffix(path, "/"))
 }
 
+// parseAny is ParsePath for the path of a memory or, with a slash at its end, of a
+// directory.
+func parseAny(path string) (string, error) {
+	dir, isDir := strings.CutSuffix(path, "/")
+	if !isDir || dir == "" {
+		return ParsePath(path)
+	}
+	dir, err := ParsePath(dir)
+	return dir + "/", err
+}
+
+// Spelled returns spelling, if it is a form of path, of a memory or of a directory, in
+// which a directory can list each name; else path. The text of a version's spelling may
+// be anything.
+func Spelled(path, spelling string) string {
+	if spelling == "" || spelling == path {
+		return path
+	}
+	if canonical, err := parseAny(spelling); err != nil || canonical != path {
+		return path
+	}
+	for name := range strings.SplitSeq(spelling, "/") {
+		if len(name) > MaxNameBytes {
+			return path
+		}
+	}
+	return spelling
+}
+
 // CheckPath checks the rules of a whole path whose segments went through
 // ParseName.
 func CheckPath(path string) error {

@@ -8,18 +8,20 @@ import (
 	"time"
 
 	"mneme/cas"
+	"mneme/internal/quote"
 	"mneme/versionlog"
 )
 
 // Change is one part of a Batch. The path of a directory ends in a slash.
 type Change struct {
-	Action  versionlog.Action
-	Path    string
-	To      string                 // Rename
-	Content []byte                 // Put
-	Digest  cas.Digest             // of Content, where the caller has it; zero: it is computed
-	Revive  string                 // Put, MakeDir: id of what was deleted and is to come back, or ""
-	Expect  versionlog.Expectation // of the head at Path
+	Action   versionlog.Action
+	Path     string
+	To       string                 // Rename
+	Spelling string                 // a form of the path that comes to be, see versionlog.Change
+	Content  []byte                 // Put
+	Digest   cas.Digest             // of Content, where the caller has it; zero: it is computed
+	Revive   string                 // Put, MakeDir: id of what was deleted and is to come back, or ""
+	Expect   versionlog.Expectation // of the head at Path
 }
 
 // CommitOptions go with a commit; the zero value is the default.
@@ -177,25 +179,18 @@ func (s *Store) prepare(c Change) (versionlog.Change, error) {
 	if err != nil {
 		return versionlog.Change{}, err
 	}
-	out := versionlog.Change{Action: c.Action, Path: path, Expect: c.Expect, MemoryID: c.Revive, Size: int64(len(c.Content))}
+	out := versionlog.Change{Action: c.Action, Path: path, Spelling: c.Spelling, Expect: c.Expect, MemoryID: c.Revive, Size: int64(len(c.Content))}
 	switch c.Action {
 	case versionlog.Put:
 		err = s.Check(path, c.Content)
 	case versionlog.Rename:
-		out.To, err = parseAny(c.To)
+		path, err = parseAny(c.To)
+		out.To = path
+	}
+	if err == nil && c.Spelling != "" && Spelled(path, c.Spelling) != c.Spelling {
+		err = fmt.Errorf("%w: %s is not a form of %s", ErrBadPath, quote.Name(c.Spelling), quote.Name(path))
 	}
 	return out, err
-}
-
-// parseAny is ParsePath for the path of a memory or, with a slash at its end, of a
-// directory.
-func parseAny(path string) (string, error) {
-	dir, isDir := strings.CutSuffix(path, "/")
-	if !isDir || dir == "" {
-		return ParsePath(path)
-	}
-	dir, err := ParsePath(dir)
-	return dir + "/", err
 }
 
 // Write makes data the content of path and returns the version that holds it:
@@ -269,8 +264,15 @@ func (s *Store) RemoveTree(ctx context.Context, prefix string) (*versionlog.Comm
 
 // Rename moves the memory at from, or the directory with all that is below it, to the path
 // to in one commit. There must be nothing at to, or a directory in which nothing is.
-// versionlog.ErrNotFound when there is nothing at from.
+// versionlog.ErrNotFound when there is nothing at from. As to is spelled, so will be that
+// part of all paths.
 func (s *Store) Rename(ctx context.Context, from, to string, opts *CommitOptions) (*versionlog.Commit, error) {
+	spelling := to
+	to, err := ParsePath(to)
+	if err != nil {
+		return nil, err
+	}
+	spelling = Spelled(to, spelling)
 	var changes []Change
 	for v, err := range s.Tree(ctx, from) {
 		if err != nil {
@@ -278,7 +280,8 @@ func (s *Store) Rename(ctx context.Context, from, to string, opts *CommitOptions
 		}
 		changes = append(changes, Change{
 			Action: versionlog.Rename, Path: v.Path, To: to + strings.TrimPrefix(v.Path, from),
-			Expect: versionlog.ExpectVersion(v.ID),
+			Spelling: spelling + below(Spelled(v.Path, v.Spelling), strings.Count(from, "/")),
+			Expect:   versionlog.ExpectVersion(v.ID),
 		})
 	}
 	if changes == nil {
@@ -290,10 +293,22 @@ func (s *Store) Rename(ctx context.Context, from, to string, opts *CommitOptions
 			return nil, s.wrap(to, err)
 		}
 		if target.ID != "" { // which takes its place
-			first.Action, first.To = versionlog.Remove, ""
+			first.Action, first.To, first.Spelling = versionlog.Remove, "", ""
 		}
 	}
 	return s.Batch(ctx, changes, opts)
+}
+
+// below returns what a path has behind its first names, with the slash before it.
+func below(path string, names int) string {
+	for i, r := range path {
+		if r == '/' {
+			if names--; names < 0 {
+				return path[i:]
+			}
+		}
+	}
+	return ""
 }
 
 // absentAsNotFound turns the conflict of a change to a memory that is not
