@@ -40,11 +40,6 @@ func (s *store) find(path string) *node {
 	return n
 }
 
-func split(path string) (dir, name string) {
-	i := strings.LastIndexByte(path, '/')
-	return path[:i], path[i+1:]
-}
-
 // vacate makes a path absent because of v.
 func (s *store) vacate(path string, v versionlog.Version) {
 	if n := s.findHidden(path); n != nil && n.head.Seq < v.Seq {
@@ -114,8 +109,7 @@ func (s *store) place(v versionlog.Version) {
 		}
 		s.reveal(n, v.Path) // somebody else wrote it: it is to be seen
 	}
-	dirPath, name := split(v.Path)
-	dir := s.makeDirs(dirPath, v.Time)
+	dir, name := s.dirOf(&v)
 	n := dir.children[name]
 	if n != nil && n.isDir() { // empty, or holding only this mount's scratch files
 		s.displace(n)
@@ -174,8 +168,7 @@ func (s *store) relocate(v versionlog.Version) {
 	delete(from.children, n.name) // first: the new path may lead through the old one
 	s.fs.notify.entry(from, n.name)
 	from.touch(v.Time)
-	dirPath, name := split(v.Path)
-	dir := s.makeDirs(dirPath, v.Time)
+	dir, name := s.dirOf(&v)
 	s.endHiddenDir(dir, name)
 	dir.touch(v.Time)
 	m := s.succeed(n, dir, name, v)
@@ -184,6 +177,15 @@ func (s *store) relocate(v versionlog.Version) {
 		m.named = s.fs.notify.entry(dir, name)
 	}
 	s.prune(from)
+}
+
+// dirOf returns the directory that v's path is in, made where it is missing, and the name
+// there.
+func (s *store) dirOf(v *versionlog.Version) (dir *node, name string) {
+	path, name := split(v.Path)
+	dir = s.makeDirs(path, v.Time)
+	s.spellDirs(dir, v)
+	return dir, name
 }
 
 // makeDirs returns the directory of a path, made where it is missing. A file

@@ -52,6 +52,7 @@ type draft struct {
 	st      *stage
 	key     string // idempotency key
 	path    string
+	spelled string // path as a new file has it
 	data    []byte
 	digest  cas.Digest          // of data; zero: not known
 	base    *versionlog.Version // what it replaces; nil: no memory
@@ -189,7 +190,7 @@ func (fs *fileSystem) commitDraft(d *draft) error {
 		seen.refused = seen.refused || d.back
 		return nil
 	}
-	put := memory.Change{Action: versionlog.Put, Path: d.path, Content: d.data, Digest: d.digest, Expect: expectVersion(d.base)}
+	put := memory.Change{Action: versionlog.Put, Path: d.path, Spelling: d.spelled, Content: d.data, Digest: d.digest, Expect: expectVersion(d.base)}
 	fs.mu.Lock()
 	if d.resumed && d.st.attempt != d { // the follower has met it since
 		fs.mu.Unlock()
@@ -317,6 +318,9 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, u
 		if hidden := n.parent.hidden[n.name]; hidden != nil {
 			d.base = hidden.expected(hidden.head)
 		}
+	}
+	if n.local {
+		d.spelled = n.spellingAt(path)
 	}
 	if d.base != nil && !n.local && int64(len(d.data)) == d.base.Size {
 		d.digest = cas.Sum(d.data)

@@ -74,7 +74,7 @@ func (fs *fileSystem) list(dir *node) []dirEntry {
 		if n.shows != nil && n.shows.settled {
 			continue
 		}
-		entries = append(entries, dirEntry{dir.spelled(n.name), n.id, n.mode, n.id + 2}) // above those of . and ..
+		entries = append(entries, dirEntry{n.listedAs(), n.id, n.mode, n.id + 2}) // above those of . and ..
 	}
 	if fs.quiet {
 		slices.SortFunc(entries, func(a, b dirEntry) int { return cmp.Compare(a.id, b.id) })
@@ -101,7 +101,7 @@ func (fs *fileSystem) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.
 		if entry == nil {
 			return false
 		}
-		if n := fs.node(e.id); n != nil && n.parent != nil && n.parent.spelled(n.name) == e.name {
+		if n := fs.node(e.id); n != nil && n.parent != nil && n.listedAs() == e.name {
 			fs.reply(n, n.name == e.name, entry)
 		}
 		return true

@@ -174,7 +174,9 @@ func (s *store) revive(ctx context.Context, e *spool.Entry) (*Left, error) {
 			return nil, err
 		}
 	}
-	put := memory.Change{Action: versionlog.Put, Path: e.Path, Content: e.Data, Expect: versionlog.ExpectAbsent()}
+	put := memory.Change{
+		Action: versionlog.Put, Path: e.Path, Spelling: memory.Spelled(e.Path, e.Spelling), Content: e.Data, Expect: versionlog.ExpectAbsent(),
+	}
 	c, err := s.memory.Batch(ctx, []memory.Change{put}, &memory.CommitOptions{
 		Key: e.Key, Message: fmt.Sprintf("saved by session %q, whose mount was killed", e.Session),
 	})

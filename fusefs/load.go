@@ -166,6 +166,7 @@ func (s *store) learn(v versionlog.Version) bool {
 		}
 	}
 	n.head = s.compact(&v)
+	s.spellDirs(n.parent, &v)
 	s.inherit(n, v.Path)
 	return true
 }

@@ -29,7 +29,10 @@ func (s *store) placeDir(v versionlog.Version) {
 		s.reveal(n, path)
 	}
 	n := s.makeDirs(path, v.Time)
-	n.marker = max(n.marker, v.Seq)
+	if n.marker < v.Seq {
+		n.marker = v.Seq
+		s.spellDirs(n, &v)
+	}
 }
 
 // vacateDir takes a directory out of the tree that v has removed or moved away, unless
@@ -72,9 +75,10 @@ func (s *store) learnDir(v versionlog.Version) bool {
 func (fs *fileSystem) makeDir(in *fuse.MkdirIn, name string, out *fuse.EntryOut) (n *node, status fuse.Status) {
 	fs.mu.Lock()
 	dir, canonical, status := fs.place(in.NodeId, name, 1)
-	path := ""
+	path, spelling := "", ""
 	if status.Ok() {
 		path, _ = dir.childPath(canonical)
+		spelling = dir.spellingOf(path+"/", name+"/")
 		if dir.children[canonical] != nil {
 			status = fuse.Status(syscall.EEXIST)
 		} else if err := fs.afford(directoryCost, forScratch); err != nil {
@@ -89,7 +93,7 @@ func (fs *fileSystem) makeDir(in *fuse.MkdirIn, name string, out *fuse.EntryOut)
 		if hidden != nil || marker != 0 { // the log still has it
 			delete(dir.store.emptied, path)
 			n = fs.newDir(dir, canonical, in.Mode, time.Now(), marker)
-			n.parent.spell(canonical, name)
+			n.spell(name)
 			fs.reply(n, canonical == name, out)
 		}
 	}
@@ -98,9 +102,10 @@ func (fs *fileSystem) makeDir(in *fuse.MkdirIn, name string, out *fuse.EntryOut)
 		return n, status
 	}
 	s := dir.store
-	err := s.commit([]memory.Change{{Action: versionlog.MakeDir, Path: path + "/", Expect: versionlog.ExpectAbsent()}}, func(c *versionlog.Commit) {
+	made := memory.Change{Action: versionlog.MakeDir, Path: path + "/", Spelling: spelling, Expect: versionlog.ExpectAbsent()}
+	err := s.commit([]memory.Change{made}, func(c *versionlog.Commit) {
 		n = fs.madeDir(dir, canonical, path, in.Mode, &c.Versions[0])
-		n.parent.spell(canonical, name)
+		n.spell(name)
 		fs.reply(n, canonical == name, out)
 	})
 	switch {

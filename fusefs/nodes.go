@@ -27,11 +27,12 @@ type node struct {
 	id    uint64
 	store *store // nil for the root of the mount
 
-	parent  *node     // nil for the root, and once the node has no name any more
-	name    string    // NFC
-	lookups uint64    // references that the kernel holds
-	looked  time.Time // when it got the last of them
-	opens   int       // open handles
+	parent   *node     // nil for the root, and once the node has no name any more
+	name     string    // NFC
+	spelling string    // how a program has spelled it here; "": none has. See spelling.go
+	lookups  uint64    // references that the kernel holds
+	looked   time.Time // when it got the last of them
+	opens    int       // open handles
 
 	mode  uint32 // type and permission bits
 	mtime time.Time
@@ -40,16 +41,15 @@ type node struct {
 	told  int64     // the time of creation that the kernel was told last; 0: none. See birth.go
 
 	// Directories.
-	children   map[string]*node  // never nil; that of a file always is
-	hidden     map[string]*node  // memories that have scratch names in this mount; see hide.go
-	hiddenDirs map[string]*node  // directories that were removed, and hide memories
-	spellings  map[string]string // how names are listed, by their NFC; see spelling.go
-	respelled  bool              // since the kernel last opened it, so that it has another listing
-	kept       bool              // stays when it is empty
-	made       bool              // by this mount
-	marker     uint64            // the commit that made it, or moved it here; 0: the log does not have it itself
-	counted    bool              // the budget has it
-	complete   bool              // everything in it is in the tree, see store.knows
+	children   map[string]*node // never nil; that of a file always is
+	hidden     map[string]*node // memories that have scratch names in this mount; see hide.go
+	hiddenDirs map[string]*node // directories that were removed, and hide memories
+	respelled  bool             // a name in it, since the kernel last opened it, so that it has another listing
+	kept       bool             // stays when it is empty
+	made       bool             // by this mount
+	marker     uint64           // the commit that made it, or moved it here; 0: the log does not have it itself
+	counted    bool             // the budget has it
+	complete   bool             // everything in it is in the tree, see store.knows
 
 	// readBelow says that a file in the directory was read since the directory
 	// was last listed. A read makes the kernel doubt the file's time of access,
@@ -204,6 +204,11 @@ func (n *node) childPath(name string) (string, bool) {
 	return dir + "/" + name, ok
 }
 
+func split(path string) (dir, name string) {
+	i := strings.LastIndexByte(path, '/')
+	return path[:i], path[i+1:]
+}
+
 // node returns the node of an id the kernel uses.
 func (fs *fileSystem) node(id uint64) *node { return fs.nodes[id] }
 
@@ -250,7 +255,7 @@ func (fs *fileSystem) lookup(dir *node, name, canonical string, thread uint32, o
 	if r := fs.retries[thread]; r != nil {
 		r.looked = true
 	}
-	fs.askedFor(dir, canonical, name)
+	fs.askedFor(dir, n, name)
 	fs.reply(n, canonical == name, out)
 	return fuse.OK
 }

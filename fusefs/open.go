@@ -296,7 +296,7 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 			}
 		}
 		attach(dir, canonical, n)
-		dir.spell(canonical, name)
+		n.spell(name)
 		dir.touch(now)
 		delete(dir.store.lost, path)
 		dir.store.markLost(path)

@@ -19,7 +19,8 @@ type move struct {
 	fromPath string // of n
 	toPath   string // of to
 	old, new string
-	target   *node // what is in the way; nil
+	as       string // new, as the program spells it
+	target   *node  // what is in the way; nil
 }
 
 // Rename implements fuse.RawFileSystem.
@@ -110,7 +111,6 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName str
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	m.to.spell(m.new, newName)
 	if m.old != oldName {
 		fs.notify.entry(m.from, m.old)
 	}
@@ -144,7 +144,8 @@ func (fs *fileSystem) newMove(in *fuse.RenameIn, from *node, oldName, newName st
 	fromPath, _ := n.path()
 	toPath, _ := to.path() // place has seen that it has one
 	return &move{
-		s: from.store, n: n, from: from, to: to, fromPath: fromPath, toPath: toPath, old: old, new: name, target: to.children[name],
+		s: from.store, n: n, from: from, to: to, fromPath: fromPath, toPath: toPath, old: old, new: name, as: listable(name, newName),
+		target: to.children[name],
 	}, fuse.OK
 }
 
@@ -193,6 +194,7 @@ func (fs *fileSystem) take(m *move) {
 	m.from.mark()
 	m.from.touch(now)
 	attach(m.to, m.new, m.n)
+	m.n.spell(m.as)
 	m.to.touch(now)
 	m.n.ctime = now
 	m.n.mkstemp, m.n.probe = false, false

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cmp"
 	"syscall"
 
 	"mneme/memory"
@@ -49,7 +50,7 @@ func (fs *fileSystem) moveDir(m *move) error {
 
 // beginRenameDir checks the rename of a directory against the tree. One that
 // holds no memories moves at once, under the same lock, so that none can arrive
-// in between.
+// in between. The new path is spelled as the program does.
 func (fs *fileSystem) beginRenameDir(m *move) (from, to string, done bool, err error) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -64,7 +65,7 @@ func (fs *fileSystem) beginRenameDir(m *move) (from, to string, done bool, err e
 	case target != nil && (len(target.children) > 0 || target.hides()):
 		return "", "", false, syscall.ENOTEMPTY
 	case m.n.holdsMemories() || m.n.hasMarkers():
-		return from, to, false, nil
+		return from, cmp.Or(m.to.spellingOf(to, m.as), to), false, nil
 	}
 	fs.take(m)
 	return from, to, true, nil

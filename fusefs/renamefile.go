@@ -94,6 +94,10 @@ func (fs *fileSystem) renameInLog(m *move) error {
 	m.resolve()
 	source, known := m.n.logPath()
 	target, ok := m.to.childPath(m.new)
+	spelling := ""
+	if ok {
+		spelling = m.to.spellingOf(target, m.as)
+	}
 	theirs := m.replaced()
 	inLog := m.n.origin != nil || !m.n.local && m.n.head != nil
 	self := inLog && known && source == target // a hidden file, changed, that comes back
@@ -120,7 +124,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 	}
 
 	if inLog && theirs == nil && !self {
-		change := memory.Change{Action: versionlog.Rename, Path: source, To: target, Expect: versionlog.ExpectExists()}
+		change := memory.Change{Action: versionlog.Rename, Path: source, To: target, Spelling: spelling, Expect: versionlog.ExpectExists()}
 		err := m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) { fs.movedInLog(m, source, c.Versions[0]) })
 		if _, taken := conflictHead(err, target); taken {
 			fs.mu.Lock()
@@ -140,7 +144,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 			return err
 		}
 	}
-	r := &replacement{move: m, path: target, data: data, changes: changes, theirs: theirs, key: m.s.spooledKey(st, changes)}
+	r := &replacement{move: m, path: target, spelled: spelling, data: data, changes: changes, theirs: theirs, key: m.s.spooledKey(st, changes)}
 	if inLog && !self {
 		r.also = []memory.Change{{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID)}}
 	}

@@ -16,6 +16,7 @@ import (
 type replacement struct {
 	move    *move
 	path    string
+	spelled string // path as the program has it
 	data    []byte
 	changes uint64              // of the file's stage
 	theirs  *versionlog.Version // what is at path; nil: no memory
@@ -59,7 +60,7 @@ func (fs *fileSystem) replace(r *replacement) error {
 		if r.key = ""; key == "" {
 			key = versionlog.NewKey()
 		}
-		put := memory.Change{Action: versionlog.Put, Path: r.path, Content: r.data, Expect: expectVersion(r.base)}
+		put := memory.Change{Action: versionlog.Put, Path: r.path, Spelling: r.spelled, Content: r.data, Expect: expectVersion(r.base)}
 		err := r.move.s.commitWith(key, func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
 			opts.Message = r.message
 			c, err := r.move.s.memory.Batch(fs.ctx, append([]memory.Change{put}, r.also...), opts)

@@ -159,6 +159,7 @@ func (l *slowLog) paged(walk func() iter.Seq2[versionlog.Version, error]) iter.S
 type rig struct {
 	*testing.T
 	log   *slowLog
+	blobs cas.Store
 	fs    *fileSystem
 	s     *store
 	other *memory.Store
@@ -174,9 +175,8 @@ func (r *rig) archive() {
 // a mount that has yet to load and to follow.
 func newRig(t *testing.T, files ...string) *rig {
 	t.Helper()
-	r := &rig{T: t, log: &slowLog{Log: memlog.New(nil)}}
-	blobs := memcas.New()
-	lib := memory.NewLibrary(r.log, func(string) (cas.Store, error) { return blobs, nil })
+	r := &rig{T: t, log: &slowLog{Log: memlog.New(nil)}, blobs: memcas.New()}
+	lib := memory.NewLibrary(r.log, func(string) (cas.Store, error) { return r.blobs, nil })
 	info, err := lib.CreateStore(t.Context(), "notes", nil)
 	r.must(err)
 	r.other, err = lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "other"}})

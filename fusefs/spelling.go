@@ -1,50 +1,121 @@
 package fusefs
 
 import (
+	"cmp"
+	"strings"
+
 	"mneme/memory"
+	"mneme/versionlog"
 )
 
 // A name with accents has several spellings, which are one file: the tree and the
 // log know it by its NFC. Programs compare bytes: a program that copies from a Mac
 // and then removes what it finds and did not copy, is to find the names that it
-// made. So a directory lists a name as it was last made, or renamed to, in this
-// mount; or else as somebody first asked for it.
+// made. A directory lists a name
+//
+//  1. as this mount has made it, or renamed it to, since the history last said how;
+//  2. or else as the history says: its versions have the spelling of their paths;
+//  3. where that is in NFC, as somebody first asked for it here;
+//  4. or else in NFC.
+//
+// The history says of a file what its own version does, and of a directory that the
+// log has itself, likewise. A directory that memories imply is spelled as the newest
+// version below it that says otherwise than NFC.
 
-// spell notes how a name in dir, which is canonical in NFC, was spelled. A spelling
-// is kept for names only that have more than one.
-func (n *node) spell(canonical, name string) {
-	if oneForm(canonical) {
-		return
+// spell notes how a program has made n, or renamed it to, or asks for it. Caller
+// holds fs.mu.
+func (n *node) spell(name string) { n.spelling = listable(n.name, name) }
+
+// listable is what a directory can list for a spelling of a name in NFC.
+func listable(canonical, name string) string {
+	if oneForm(canonical) || len(name) > memory.MaxNameBytes {
+		return canonical
 	}
-	if n.spellings == nil {
-		n.spellings = map[string]string{}
-	}
-	if len(name) > memory.MaxNameBytes { // of which a listing cannot tell
-		name = canonical
-	}
-	n.spellings[canonical] = name
+	return name
 }
 
-// spelled is how dir lists a name.
-func (n *node) spelled(canonical string) string {
-	if name, ok := n.spellings[canonical]; ok {
-		return name
+// listedAs is how n's directory lists it. Caller holds fs.mu.
+func (n *node) listedAs() string {
+	if oneForm(n.name) {
+		return n.name
 	}
-	return canonical
+	return cmp.Or(n.spelling, n.spelledByHead(), n.name)
 }
 
-// askedFor notes how a name that is in dir was spelled by somebody who looked it
-// up. Caller holds fs.mu.
-func (fs *fileSystem) askedFor(dir *node, canonical, name string) {
-	if canonical == name || dir.store == nil || dir.isControl() {
+// spelledByHead is the spelling of a file's name that the log has; "": none but NFC.
+// Caller holds fs.mu.
+func (n *node) spelledByHead() string {
+	if n.head == nil || n.head.Spelling == "" {
+		return ""
+	}
+	if path, ok := n.path(); ok {
+		if _, name := split(memory.Spelled(path, n.head.Spelling)); name != n.name {
+			return name
+		}
+	}
+	return ""
+}
+
+// askedFor notes how n, which is in dir, was spelled by somebody who looked it up, if
+// that is to be listed. Caller holds fs.mu.
+func (fs *fileSystem) askedFor(dir, n *node, name string) {
+	if n.name == name || dir.store == nil || dir.isControl() || n.spelling != "" || n.spelledByHead() != "" {
 		return
 	}
-	if _, known := dir.spellings[canonical]; known {
-		return
-	}
-	dir.spell(canonical, name)
+	n.spell(name)
+	fs.relist(dir)
+}
+
+// relist makes the kernel read a directory again, in which a name has another
+// spelling. Caller holds fs.mu.
+func (fs *fileSystem) relist(dir *node) {
 	dir.respelled = true
-	if fs.quiet { // where the kernel opens directories by itself
+	if fs.quiet && dir.lookups > 0 { // where the kernel opens directories by itself
 		fs.notify.enqueue(notice{node: dir.id, pages: true})
+	}
+}
+
+// spellingOf is how path, which name has in n, is spelled by a version that makes it: as
+// the directories are listed, and with name as it is; "" where it has one form only.
+// Caller holds fs.mu.
+func (n *node) spellingOf(path, name string) string {
+	if oneForm(path) {
+		return ""
+	}
+	for dir := n; dir != dir.store.root; dir = dir.parent {
+		name = dir.listedAs() + "/" + name
+	}
+	return memory.Spelled(path, "/"+name)
+}
+
+// spellingAt is spellingOf of n and a path, if it is there. Caller holds fs.mu.
+func (n *node) spellingAt(path string) string {
+	if oneForm(path) {
+		return ""
+	}
+	if at, ok := n.path(); !ok || at != path {
+		return ""
+	}
+	return n.parent.spellingOf(path, n.listedAs())
+}
+
+// spellDirs spells a directory that v is in, or is of, and those above it as v does,
+// where the log does not have them themselves by other versions. Caller holds fs.mu.
+func (s *store) spellDirs(dir *node, v *versionlog.Version) {
+	if v.Spelling == "" {
+		return
+	}
+	path := strings.TrimSuffix(memory.Spelled(v.Path, v.Spelling), "/")
+	if !v.IsDir() {
+		path, _ = split(path)
+	}
+	for ; dir != s.root; dir = dir.parent {
+		var name string
+		path, name = split(path)
+		name = listable(dir.name, name)
+		if (dir.marker == 0 || dir.marker == v.Seq) && name != dir.name && name != dir.spelling {
+			dir.spelling = name
+			s.fs.relist(dir.parent)
+		}
 	}
 }

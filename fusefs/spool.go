@@ -50,7 +50,7 @@ func (n *node) toSpool(st *stage, why occasion) *draft {
 		n.store.unspoolStage(st)
 		return nil
 	}
-	d := &draft{n: n, st: st, path: path, changes: st.changes, scratch: true}
+	d := &draft{n: n, st: st, path: path, spelled: n.spellingAt(path), changes: st.changes, scratch: true}
 	switch now := st.spooled; {
 	case now == nil && len(st.data) == 0:
 		return nil // as whoever has just made it
@@ -73,7 +73,7 @@ func (fs *fileSystem) spool(d *draft, why occasion) fuse.Status {
 		if err := s.memory.MayGrow(); err != nil {
 			return s.fail("save", d.path, err)
 		}
-		e := spool.Entry{Key: d.key, Path: d.path, Session: fs.opts.Session, Time: time.Now().UTC().Truncate(time.Microsecond), Data: d.data}
+		e := spool.Entry{Key: d.key, Path: d.path, Spelling: d.spelled, Session: fs.opts.Session, Time: time.Now().UTC().Truncate(time.Microsecond), Data: d.data}
 		if d.n.isPrivate(mode) {
 			e.Mode = mode
 		}

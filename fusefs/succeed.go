@@ -85,6 +85,10 @@ func (n *node) used() bool { return n.lookups > 0 || n.opens > 0 || n.stage != n
 // it was based on. Caller holds fs.mu.
 func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *node {
 	s.giveWay(n, v)
+	spelling := n.spelling
+	if n.head == nil || n.head.Spelling != v.Spelling || n.name != name {
+		spelling = "" // v says how
+	}
 	m := n
 	if n.used() {
 		m = s.fs.newNode(s, n.mode, v.Time)
@@ -100,6 +104,9 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 		m.seen.told = n.size()
 	}
 	attach(dir, name, m)
+	if m.spelling = spelling; !oneForm(name) {
+		s.fs.relist(dir)
+	}
 	if m != n {
 		if n.line == nil {
 			n.line = &line{}

@@ -22,14 +22,15 @@ import (
 
 // Entry is what a spool keeps of a file.
 type Entry struct {
-	Key     string    `json:"key"` // idempotency key of the commit that makes it a memory
-	Path    string    `json:"path"`
-	Session string    `json:"session"`
-	Time    time.Time `json:"time"`
-	Mode    uint32    `json:"mode,omitempty"` // permission bits, if it is private; see package private
-	File    uint64    `json:"file"`           // tells the files of one spool apart; 0: Write gives it one
-	Number  uint64    `json:"n"`              // of two entries of one file, the higher one is the file; filled in by Write
-	Data    []byte    `json:"-"`
+	Key      string    `json:"key"` // idempotency key of the commit that makes it a memory
+	Path     string    `json:"path"`
+	Spelling string    `json:"spelling,omitempty"` // of Path, see versionlog.Version
+	Session  string    `json:"session"`
+	Time     time.Time `json:"time"`
+	Mode     uint32    `json:"mode,omitempty"` // permission bits, if it is private; see package private
+	File     uint64    `json:"file"`           // tells the files of one spool apart; 0: Write gives it one
+	Number   uint64    `json:"n"`              // of two entries of one file, the higher one is the file; filled in by Write
+	Data     []byte    `json:"-"`
 }
 
 const (
