@@ -97,7 +97,7 @@ var leftTables = []leftTable{
 	{"packed_records", "seq", "length(data)", func(r *sqlite.Row) any { return r.ColumnInt64(0) }},
 	{"packing", "seq", "0", func(r *sqlite.Row) any { return r.ColumnInt64(0) }},
 	{"files_left", "sha256", "0", func(r *sqlite.Row) any { return r.ColumnBlob(0, nil) }},
-	{"commits", "seq", "length(record)", func(r *sqlite.Row) any { return r.ColumnInt64(0) }},
+	{"commits", "seq", "length(record) + octet_length(message)", func(r *sqlite.Row) any { return r.ColumnInt64(0) }},
 	{"versions", "seq", "0", func(r *sqlite.Row) any { return r.ColumnInt64(0) }},
 	{"paths", "path", "0", func(r *sqlite.Row) any { return r.ColumnText(0) }},
 }

@@ -88,3 +88,30 @@ func TestDeleteInSlices(t *testing.T) {
 		t.Errorf("another store has %srows, want %s", now, want)
 	}
 }
+
+// TestDeleteLongMessages: a slice of a deletion is no longer where the records are in
+// frames, and the rows of their commits still have long messages.
+func TestDeleteLongMessages(t *testing.T) {
+	_, l, id := newFramed(t, 0)
+	for i := range 12 {
+		p := withContent(fmt.Sprint("/", i), "x", versionlog.ExpectAny())
+		p.Message = strings.Repeat("ä", dropSlice/8)
+		if _, err := l.Commit(t.Context(), id, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	packAll(t, l)
+	if err := l.writer.transaction(t.Context(), func(context.Context) error { return l.writer.run(dropStore, int64(1)) }); err != nil {
+		t.Fatal(err)
+	}
+	slices := 0
+	err := dropLeft(t.Context(), l.db, func(table leftTable, num int64) error {
+		if table.name == "commits" {
+			slices++
+		}
+		return l.writer.transaction(t.Context(), func(ctx context.Context) error { return l.writer.dropRows(ctx, table, num) })
+	})
+	if err != nil || slices < 3 {
+		t.Errorf("12 commits whose messages are a quarter of a slice each go in %d slices, %v", slices, err)
+	}
+}
