@@ -74,6 +74,7 @@ type pathRow struct {
 type commitRow struct {
 	key, kind, id, session, message string
 	seq, micros                     int64
+	data                            []byte // of the record, until it is decoded
 	record                          *versionlog.Commit
 }
 
@@ -144,18 +145,18 @@ func (c *checker) commits(ctx context.Context) error {
 func (c *checker) commitRows(ctx context.Context, conn *sqlite.Conn, after, upto int64) ([]commitRow, error) {
 	from := inTransaction{conn}
 	of := &records{source: from, store: c.store.num}
-	var kept []recordRow
 	rows, err := queryAll(ctx, from, commitRowsBetween, func(row *sqlite.Row) (commitRow, error) {
-		kept = append(kept, recordRow{row.ColumnInt64(5), row.ColumnBlob(7, nil)})
 		return commitRow{
 			key: row.ColumnText(0), kind: row.ColumnText(1), id: row.ColumnText(2), session: row.ColumnText(3), message: row.ColumnText(4),
-			seq: row.ColumnInt64(5), micros: row.ColumnInt64(6),
+			seq: row.ColumnInt64(5), micros: row.ColumnInt64(6), data: row.ColumnBlob(7, nil),
 		}, nil
 	}, c.store.num, after, upto)
 	for i := range rows {
-		if record, err := of.commit(ctx, kept[i]); err == nil {
-			rows[i].record = record
+		record, recordErr := of.commit(ctx, recordRow{rows[i].seq, rows[i].data})
+		if recordErr != nil && !isUnreadable(recordErr) {
+			return nil, recordErr
 		}
+		rows[i].record, rows[i].data = record, nil
 	}
 	return rows, err
 }

@@ -144,7 +144,7 @@ func digestAt(ctx context.Context, from source, store, seq int64) (versionlog.Di
 		return versionlog.Digest{}, err
 	}
 	c, err := (&records{source: from, store: store}).commit(ctx, row)
-	if errors.Is(err, versionlog.ErrCorrupt) || errors.Is(err, versionlog.ErrFormat) {
+	if isUnreadable(err) {
 		return versionlog.Digest{}, nil
 	}
 	if err != nil {

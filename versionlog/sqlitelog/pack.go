@@ -206,13 +206,6 @@ func (c *contents) isHead(ctx context.Context, d cas.Digest, after int64) (bool,
 	return exists(queryOne(ctx, c.source, headsWith, scanMicros, c.store, d[:], after))
 }
 
-func exists[T any](_ T, err error) (bool, error) {
-	if errors.Is(err, versionlog.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // makeWhole plans that a head's content is whole, if it is only packed.
 func (p *planner) makeWhole(ctx context.Context, d cas.Digest) error {
 	row, err := p.contents.row(ctx, d)

@@ -2,6 +2,7 @@ package sqlitelog
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"mneme/internal/sqlite"
@@ -28,6 +29,14 @@ func queryOne[T any](ctx context.Context, from source, text string, scan func(*s
 		err = versionlog.ErrNotFound
 	}
 	return found, err
+}
+
+// exists reports whether queryOne has found a row.
+func exists[T any](_ T, err error) (bool, error) {
+	if errors.Is(err, versionlog.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // queryAll runs a statement and returns all its rows; with an error, those

@@ -23,7 +23,10 @@ func scanRecordRow(row *sqlite.Row) (recordRow, error) {
 
 // frameOf finds the frame that the record of a commit is in. Records go into frames and
 // never come back, so a row and its frame may be read in two transactions.
-const frameOf = `SELECT seq, data FROM packed_records WHERE store = ? AND seq <= ? ORDER BY seq DESC LIMIT 1`
+const frameOf = `SELECT seq, last, data FROM packed_records WHERE store = ? AND seq <= ? ORDER BY seq DESC LIMIT 1`
+
+// framesTable finds the table of frames, which logs of earlier formats do not have.
+const framesTable = `SELECT 1 FROM sqlite_schema WHERE name = 'packed_records'`
 
 // records reads records of one store, the frames of those that are packed as well. It
 // keeps the frame that it read last, for the next of those that follow one another.
@@ -44,11 +47,12 @@ type recordFrame struct {
 func (r *records) all(ctx context.Context, room []*versionlog.Commit, text string, args ...any) ([]*versionlog.Commit, error) {
 	rows, err := queryAll(ctx, r.source, text, scanRecordRow, args...)
 	found := room[:0]
-	for _, row := range rows {
-		c, decodeErr := r.commit(ctx, row)
+	for i := range rows {
+		c, decodeErr := r.commit(ctx, rows[i])
 		if decodeErr != nil {
 			return found, decodeErr
 		}
+		rows[i].record = nil // they may be long
 		found = append(found, c)
 	}
 	return found, err
@@ -69,14 +73,20 @@ func (r *records) commit(ctx context.Context, row recordRow) (*versionlog.Commit
 	if len(record) == 0 {
 		var err error
 		if record, err = r.packed(ctx, row.seq); err != nil {
-			return nil, fmt.Errorf("commit record %d: %w", row.seq, err)
+			return nil, err
 		}
 	}
 	c, err := versionlog.DecodeRecord(record)
 	if err == nil && int64(c.Seq) != row.seq {
-		err = fmt.Errorf("commit record %d: %w: it is that of commit %d", row.seq, versionlog.ErrCorrupt, c.Seq)
+		return nil, fmt.Errorf("commit record %d: %w: it is that of commit %d", row.seq, versionlog.ErrCorrupt, c.Seq)
 	}
 	return c, err
+}
+
+// isUnreadable reports whether an error of commit is about the record, which is damaged,
+// missing or a newer mneme's, and not about reading the database.
+func isUnreadable(err error) bool {
+	return errors.Is(err, versionlog.ErrCorrupt) || errors.Is(err, versionlog.ErrFormat)
 }
 
 // packed returns the record of a commit that is in a frame. versionlog.ErrCorrupt.
@@ -85,8 +95,8 @@ func (r *records) packed(ctx context.Context, seq int64) ([]byte, error) {
 		return record, nil
 	}
 	frame, err := queryOne(ctx, r.source, frameOf, scanFrame, r.store, seq)
-	if errors.Is(err, versionlog.ErrNotFound) {
-		return nil, fmt.Errorf("%w: it is empty, and in no frame", versionlog.ErrCorrupt)
+	if errors.Is(err, versionlog.ErrNotFound) || err != nil && r.hasNoFrames(ctx) {
+		return nil, fmt.Errorf("commit record %d: %w: it is empty, and in no frame", seq, versionlog.ErrCorrupt)
 	}
 	if err != nil {
 		return nil, err
@@ -95,14 +105,24 @@ func (r *records) packed(ctx context.Context, seq int64) ([]byte, error) {
 	if record := r.frame.at(seq); record != nil {
 		return record, nil
 	}
-	return nil, fmt.Errorf("%w: it is empty, and not in the frame of %d", versionlog.ErrCorrupt, frame.first)
+	return nil, fmt.Errorf("commit record %d: %w: it is empty, and not in the frame of %d", seq, versionlog.ErrCorrupt, frame.first)
+}
+
+// hasNoFrames reports whether the log is of an earlier format. Another process may bring
+// it to this one at any time, so it is looked at, and only where a frame cannot be read.
+func (r *records) hasNoFrames(ctx context.Context) bool {
+	there, err := exists(queryOne(ctx, r.source, framesTable, scanMicros))
+	return err == nil && !there
 }
 
 func scanFrame(row *sqlite.Row) (recordFrame, error) {
 	f := recordFrame{first: row.ColumnInt64(0)}
-	data, err := decompress(row.ColumnRawBlob(1), nil)
+	data, err := decompress(row.ColumnRawBlob(2), nil)
+	if isDamage(err) { // the same error for all of them, so that fsck reports them together
+		return f, fmt.Errorf("%w: the frame with the records of commits %d to %d does not decode", versionlog.ErrCorrupt, f.first, row.ColumnInt64(1))
+	}
 	if err != nil {
-		return f, fmt.Errorf("%w: the frame of %d: %w", versionlog.ErrCorrupt, f.first, err)
+		return f, err
 	}
 	f.lines = bytes.Split(data, []byte{'\n'})
 	return f, nil

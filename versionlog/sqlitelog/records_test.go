@@ -1,8 +1,10 @@
 package sqlitelog
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mneme/cas"
 	"mneme/versionlog"
 )
 
@@ -178,6 +181,48 @@ func TestDamagedRecordFrame(t *testing.T) {
 	}
 }
 
+// TestDamagedFrameIsOneProblem: the error for each record of a frame that does not decode
+// is the same, and speaks of no content.
+func TestDamagedFrameIsOneProblem(t *testing.T) {
+	dir, l, id := newFramed(t, 9)
+	change(t, dir, `UPDATE packed_records SET data = x'00' WHERE seq = 4`)
+	for after := range uint64(6) {
+		_, err := commitsOf(t, l, id, after)
+		if err == nil || !strings.HasSuffix(err.Error(), "the frame with the records of commits 4 to 6 does not decode") || errors.Is(err, cas.ErrCorrupt) {
+			t.Errorf("after %d: %v", after, err)
+		}
+	}
+}
+
+// failingContext fails once, when it has been asked so often whether it has ended.
+type failingContext struct {
+	context.Context
+	asked int
+}
+
+func (c *failingContext) Err() error {
+	if c.asked--; c.asked == -1 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestCheckReadsFrames: a frame that could not be read is an error of the check, not a
+// record that is damaged.
+func TestCheckReadsFrames(t *testing.T) {
+	_, l, id := newFramed(t, 9)
+	for asked := 0; ; asked++ {
+		ctx := &failingContext{t.Context(), asked}
+		err := l.Check(ctx, id, func(p Problem) { t.Errorf("failing at %d: %v", asked, p) })
+		if ctx.asked >= 0 {
+			break // it has ended before
+		}
+		if err == nil {
+			t.Errorf("failing at %d is no error", asked)
+		}
+	}
+}
+
 // TestFramesOnce: frames that were planned before another process made them are not
 // applied.
 func TestFramesOnce(t *testing.T) {
@@ -245,5 +290,85 @@ func TestDeletedFrames(t *testing.T) {
 	}
 	if got := frames(t, dir); got != "" {
 		t.Errorf("the frames %s are left", got)
+	}
+}
+
+// TestRecordsNotForFrames: a record that has a line break, or is that of another commit,
+// stays where it is.
+func TestRecordsNotForFrames(t *testing.T) {
+	dir, l, id := newFramed(t, 0)
+	for i := range 9 {
+		put(t, l, id, fmt.Sprint("/", i), "x")
+	}
+	change(t, dir, `UPDATE commits SET record = CAST(replace(CAST(record AS TEXT), '{"format"', '{' || char(10) || '"format"') AS BLOB) WHERE seq = 2`,
+		`UPDATE commits SET record = (SELECT record FROM commits WHERE seq = 5) WHERE seq = 6`)
+	packAll(t, l)
+	if got, want := frames(t, dir), "1-1 3-4 5-5 7-8"; got != want {
+		t.Errorf("frames are %s, want %s", got, want)
+	}
+	if found, err := commitsOf(t, l, id, 0); len(found) != 5 || !errors.Is(err, versionlog.ErrCorrupt) {
+		t.Errorf("%d commits, then %v; want those before the sixth", len(found), err)
+	}
+}
+
+// TestFramesOfLongRecords: a slice has no more frames than writers may wait for.
+func TestFramesOfLongRecords(t *testing.T) {
+	_, l, id := newFramed(t, 0)
+	for i := range 4 * frameRecords {
+		p := putProposal(fmt.Sprint("/", i), "x")
+		p.Message = strings.Repeat("x", sliceBytes/2)
+		if _, err := l.Commit(t.Context(), id, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	planned, err := plan(t.Context(), l.db, 1, nil, cursor{})
+	if err != nil || len(planned.frames) != 1 {
+		t.Errorf("%d frames, %v; want one", len(planned.frames), err)
+	}
+}
+
+// TestFramesMakeRoom: records that go into frames leave pages that are free.
+func TestFramesMakeRoom(t *testing.T) {
+	withLongFrames(t)
+	dir, l, id := newFramed(t, 0)
+	for i := range 4 * frameRecords {
+		put(t, l, id, "/a", fmt.Sprint(i))
+	}
+	l.writer.checkpoint(t.Context(), "TRUNCATE")
+	before := dirSize(t, dir)
+	packAll(t, l)
+	if after := dirSize(t, dir); after >= before {
+		t.Errorf("%d commits take %d bytes in frames, and %d before", 4*frameRecords, after, before)
+	}
+}
+
+// TestEmptyRecordInEarlierFormat: where there are no frames yet, an empty record is
+// damaged as any other, and the log becomes one of this format.
+func TestEmptyRecordInEarlierFormat(t *testing.T) {
+	dir, l, id := newFramed(t, 1)
+	closeOnce(t, l)
+	known := read(t, filepath.Join(dir, tipsName))
+	l = openTest(t, dir, nil)
+	put(t, l, id, "/b", "x")
+	closeOnce(t, l)
+	if err := os.WriteFile(filepath.Join(dir, tipsName), known, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, column := range strings.Split(eventColumns[2:], ", ") {
+		change(t, dir, `ALTER TABLE stores DROP COLUMN `+column)
+	}
+	change(t, dir, `ALTER TABLE versions DROP COLUMN spelling`, `DROP TABLE packed`, `DROP TABLE packing`, `DROP TABLE packed_records`,
+		`DROP TABLE files_left`, `DROP INDEX versions_content`, `PRAGMA user_version = 4`, `UPDATE commits SET record = x'' WHERE seq = 1`)
+	for _, readOnly := range []bool{true, false} {
+		l := openTest(t, dir, &Options{ReadOnly: readOnly})
+		if found, err := commitsOf(t, l, id, 0); len(found) > 0 || !errors.Is(err, versionlog.ErrCorrupt) {
+			t.Errorf("%d commits, then %v, want %v", len(found), err, versionlog.ErrCorrupt)
+		}
+		if found, err := commitsOf(t, l, id, 1); len(found) != 1 || err != nil {
+			t.Errorf("%d commits behind the damaged one, %v", len(found), err)
+		}
+		if err := l.Check(t.Context(), id, func(p Problem) { t.Errorf("%v", p) }); err != nil {
+			t.Error(err)
+		}
 	}
 }
