@@ -43,12 +43,14 @@ type packingLog struct {
 	*Log
 	t       testing.TB
 	commits atomic.Int64
+	packing sync.Mutex // packing is for one goroutine
 }
 
 func (l *packingLog) Commit(ctx context.Context, storeID string, p *versionlog.Proposal) (*versionlog.Commit, error) {
 	c, err := l.Log.Commit(ctx, storeID, p)
-	if err == nil && l.commits.Add(1)%5 == 0 {
+	if err == nil && l.commits.Add(1)%5 == 0 && l.packing.TryLock() {
 		packMore(l.t, l.Log)
+		l.packing.Unlock()
 	}
 	return c, err
 }
