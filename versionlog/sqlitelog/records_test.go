@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mneme/cas"
+	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
 
@@ -178,6 +179,35 @@ func TestDamagedRecordFrame(t *testing.T) {
 			}
 		}
 		closeOnce(t, l)
+	}
+}
+
+// countingSource counts what is read.
+type countingSource struct {
+	source
+	reads int
+}
+
+func (s *countingSource) With(ctx context.Context, do func(*sqlite.Conn) error) error {
+	s.reads++
+	return s.source.With(ctx, do)
+}
+
+// TestFrameIsReadOnce: a walk over commits that follow one another reads each frame once.
+func TestFrameIsReadOnce(t *testing.T) {
+	_, l, id := newFramed(t, 9)
+	s, err := l.store(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counting := &countingSource{source: l.db}
+	for _, err := range commitsAfter(t.Context(), counting, &s, 0) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if pages, frames := 2, 3; counting.reads != pages+frames {
+		t.Errorf("%d reads, want %d", counting.reads, pages+frames)
 	}
 }
 
