@@ -2,6 +2,7 @@ package sqlitelog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -192,7 +193,8 @@ func dense(storeID string, after uint64, page []*versionlog.Commit) ([]*versionl
 	return page, nil
 }
 
-// within looks the store up and then walks it. Errors are named after it.
+// within looks the store up and then walks it. Errors are named after it. Where it turns
+// out to be damaged, it is looked up again: it may have been deleted meanwhile.
 func within[T any](ctx context.Context, l *Log, storeID string, walk func(storeRow) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -201,7 +203,14 @@ func within[T any](ctx context.Context, l *Log, storeID string, walk func(storeR
 			yield(none, err)
 			return
 		}
-		named(s.Slug, walk(s))(yield)
+		named(s.Slug, walk(s))(func(v T, err error) bool {
+			if errors.Is(err, versionlog.ErrCorrupt) {
+				if _, gone := l.store(ctx, storeID); errors.Is(gone, versionlog.ErrNotFound) {
+					err = gone
+				}
+			}
+			return yield(v, err)
+		})
 	}
 }
 

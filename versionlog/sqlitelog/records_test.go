@@ -312,6 +312,25 @@ func TestReadBesideFraming(t *testing.T) {
 	}
 }
 
+// TestDeletedWhileRead: a walk over the history of a store that is being deleted does not
+// say that it is damaged.
+func TestDeletedWhileRead(t *testing.T) {
+	for _, statement := range []string{`DELETE FROM packed_records`, `DELETE FROM commits WHERE seq < 8`} {
+		dir, l, id := newFramed(t, 12)
+		commits := 0
+		var last error
+		for _, err := range l.Commits(t.Context(), id, 0) {
+			if commits++; commits == 1 {
+				change(t, dir, `DELETE FROM stores`, statement) // as DeleteStore does, slice by slice
+			}
+			last = err
+		}
+		if !errors.Is(last, versionlog.ErrNotFound) || errors.Is(last, versionlog.ErrCorrupt) {
+			t.Errorf("%s: after %d commits: %v, want %v", statement, commits-1, last, versionlog.ErrNotFound)
+		}
+	}
+}
+
 // TestDeletedFrames: a store that is deleted leaves no frames.
 func TestDeletedFrames(t *testing.T) {
 	dir, l, id := newFramed(t, 9)
