@@ -253,6 +253,23 @@ func TestCheckReadsFrames(t *testing.T) {
 	}
 }
 
+// TestInterruptedWalk: a walk that is interrupted while it reads a frame does not call the
+// record damaged.
+func TestInterruptedWalk(t *testing.T) {
+	_, l, id := newFramed(t, 9)
+	for asked, whole := 0, false; !whole; asked++ {
+		whole = true
+		for _, err := range l.Commits(&endingContext{t.Context(), asked}, id, 0) {
+			if err == nil {
+				continue
+			}
+			if whole = false; !errors.Is(err, context.Canceled) {
+				t.Errorf("interrupted at %d: %v", asked, err)
+			}
+		}
+	}
+}
+
 // TestFramesOnce: frames that were planned before another process made them are not
 // applied.
 func TestFramesOnce(t *testing.T) {
