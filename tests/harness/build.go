@@ -16,7 +16,7 @@ func Build(path string) error {
 	if err != nil {
 		return err
 	}
-	shared = filepath.Join(shared, "mneme-tests", fmt.Sprint("mneme", len(RaceFlags)))
+	shared = filepath.Join(shared, "mneme-tests", fmt.Sprint("mneme", cgo))
 	if err := os.MkdirAll(filepath.Dir(shared), 0o700); err != nil {
 		return err
 	}
@@ -59,4 +59,4 @@ func copyProgram(from, to string) error {
 
 // CGO is the variable by which mneme is built without C, as make builds it, but for the
 // race detector, which takes it.
-func CGO() string { return fmt.Sprint("CGO_ENABLED=", len(RaceFlags)) }
+func CGO() string { return fmt.Sprint("CGO_ENABLED=", cgo) }

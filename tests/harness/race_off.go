@@ -6,5 +6,7 @@ package harness
 // race detector only where they are built with it.
 var RaceFlags []string
 
+const cgo = 0
+
 // Slowness is how much longer things may take.
 const Slowness = 1
