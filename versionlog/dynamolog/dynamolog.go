@@ -26,9 +26,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// drainTimeout bounds how long Close waits for what is left to be written
-// behind commits.
-const drainTimeout = 10 * time.Second
+const (
+	// drainTimeout bounds how long Close waits for what is left to be written
+	// behind commits.
+	drainTimeout = 10 * time.Second
+
+	// settleTimeout bounds one transaction and what it takes to settle it. It
+	// is less than callers wait, so that they hear the cause.
+	settleTimeout = 9 * time.Second
+)
 
 // Options adjust a Log. Nil is the default.
 type Options struct {
@@ -74,8 +80,9 @@ type Log struct {
 	closing chan struct{}  // closed when Close begins
 	work    sync.WaitGroup // what goes on behind the calls
 
-	bounds bounds
-	drain  time.Duration // how long Close waits
+	bounds   bounds
+	drain    time.Duration // how long Close waits
+	settling time.Duration // how long a transaction may take, until it is settled
 
 	snapshots string // directory of this table's snapshots, "" for none
 
@@ -96,7 +103,7 @@ func Open(ctx context.Context, db database, tableName string, s3 objects, bucket
 	l := &Log{
 		table: table{db: db, name: tableName}, records: records{s3: s3, bucket: bucket},
 		readOnly: opts.ReadOnly, refresh: opts.Refresh, now: opts.Now, logger: opts.Logger,
-		bounds: defaultBounds, drain: drainTimeout, snapshots: snapshotDir(opts.SnapshotDir, bucket, tableName), stores: map[string]*store{}, closing: make(chan struct{}),
+		bounds: defaultBounds, drain: drainTimeout, settling: settleTimeout, snapshots: snapshotDir(opts.SnapshotDir, bucket, tableName), stores: map[string]*store{}, closing: make(chan struct{}),
 	}
 	if l.refresh <= 0 {
 		l.refresh = time.Second

@@ -194,6 +194,7 @@ func attempt(t *testing.T, b *backend, faults ...fault.Fault) map[string]int {
 		l, err := b.openOnce(t, transport)
 		if err == nil {
 			l.bounds = bounds{facts: 1, ring: 8} // so that it has to ask
+			l.settling = 2 * time.Second
 		}
 		return l, err
 	}

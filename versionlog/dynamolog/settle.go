@@ -15,15 +15,9 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-const (
-	// finishTimeout bounds one transaction and what it takes to settle it. It
-	// is less than callers wait, so that they hear the cause.
-	finishTimeout = 9 * time.Second
-
-	// maxDisagreements is how often a store's transactions may be refused
-	// although the store is where the view says.
-	maxDisagreements = 3
-)
+// maxDisagreements is how often a store's transactions may be refused although the
+// store is where the view says.
+const maxDisagreements = 3
 
 const (
 	conditionFailed  = "ConditionalCheckFailed"
@@ -33,7 +27,7 @@ const (
 // finish sends a batch and tells its callers. It goes on under the life of the
 // log when they leave.
 func (s *store) finish(b *batch) {
-	ctx, cancel := context.WithTimeout(s.log.life, finishTimeout)
+	ctx, cancel := context.WithTimeout(s.log.life, s.log.settling)
 	defer cancel()
 	for attempt := 0; ; attempt++ {
 		err := backoff(ctx, attempt)

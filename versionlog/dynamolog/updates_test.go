@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"reflect"
 	"testing"
+	"time"
 
 	"mneme/internal/testing/awstest"
 	"mneme/internal/testing/fault"
@@ -52,6 +53,7 @@ func TestRebuildKeepsUpdates(t *testing.T) {
 	transport := fault.New(nil)
 	transport.Arm(fault.Fault{Site: "s3 PUT *", Action: fault.FailBefore})
 	l = b.open(t, transport, nil)
+	l.drain = 100 * time.Millisecond
 	bytes := int64(5)
 	err := happen(t.Context(), l, s.ID, versionlog.StoreUpdated(versionlog.StoreUpdate{QuotaBytes: &bytes}))
 	if err != nil {

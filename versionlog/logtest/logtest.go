@@ -30,6 +30,20 @@ type Config struct {
 	// Share opens a second Log on what l keeps, as another process would. Nil
 	// for a log that cannot be shared.
 	Share func(t testing.TB, l versionlog.Log) versionlog.Log
+	// Remote says that each call is requests to a server. What the suite repeats, so
+	// that calls may meet in some way, it repeats less often then.
+	Remote bool
+	// Runs is how many histories the state machine draws at most; 0 is as many as rapid
+	// wants.
+	Runs int
+}
+
+// repeats is how many commits are followed one by one.
+func (c *Config) repeats() int {
+	if c.Remote {
+		return 50
+	}
+	return 200
 }
 
 // Run holds a backend against the contract.

@@ -21,7 +21,9 @@ func runMachine(t *testing.T, cfg Config) {
 	log := cfg.Open(t, newClock().now)
 	runs := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		runs++
+		if runs++; cfg.Runs > 0 && runs > cfg.Runs {
+			return
+		}
 		m := &machine{ctx: t.Context(), log: log, store: versionlog.NewStoreID(), heads: map[string]*memory{}, gone: map[string]string{}}
 		err := log.CreateStore(t.Context(), versionlog.Store{ID: m.store, Slug: fmt.Sprint("run-", runs)})
 		if err != nil {

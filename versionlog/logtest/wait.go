@@ -144,7 +144,7 @@ func testWaitDeleted(s *suite, wait waiter) {
 // testNoneIsLost follows a log commit by commit while it is written to. A wait
 // that slept through a commit would hold both sides up.
 func testNoneIsLost(s *suite, wait waiter) {
-	const commits = 200
+	commits := s.cfg.repeats()
 	ctx, cancel := context.WithTimeout(s.Context(), wakeTimeout)
 	defer cancel()
 	reader := s.log
@@ -154,7 +154,7 @@ func testNoneIsLost(s *suite, wait waiter) {
 	seen := make(chan uint64)
 	go func() {
 		defer close(seen)
-		for after := uint64(0); after < commits; after++ {
+		for after := uint64(0); after < uint64(commits); after++ {
 			if err := wait(ctx, s, reader, after); err != nil {
 				s.Errorf("wait for a commit above %d: %v", after, err)
 				return
@@ -172,7 +172,7 @@ func testNoneIsLost(s *suite, wait waiter) {
 
 // testNextInOrder follows a log that another writes to as fast as it can.
 func testNextInOrder(s *suite) {
-	const commits = 200
+	commits := s.cfg.repeats()
 	reader := s.log
 	if s.cfg.Share != nil {
 		reader = s.cfg.Share(s, s.log)
