@@ -249,12 +249,16 @@ func TestKillCommandWhileItWrites(t *testing.T) {
 	acked := map[int]bool{}
 	n := harness.Times(60, 600)
 	killed := 0
-	start := time.Now()
-	e.MustIn(t, "first", "write", "notes:/first.md")
-	usual := time.Since(start)
+	var usual time.Duration
 	for i := range n {
 		text := fmt.Sprintf("write %d\n%s", i, strings.Repeat("some text to fill a page or two\n", rand.IntN(3000)))
 		texts[harness.SumOf(text)] = i
+		if i%10 == 0 { // nobody kills this one
+			start := time.Now()
+			e.MustIn(t, text, "write", "notes:/key.md")
+			usual, acked[i] = time.Since(start), true
+			continue
+		}
 		cmd := e.Command(text, "write", "notes:/key.md")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -305,8 +309,8 @@ func TestKillCommandWhileItWrites(t *testing.T) {
 	}
 	e.Settled(t, "notes", m)
 	t.Logf("%d writes, %d killed, %d of those had written", n, killed, unacked)
-	if killed == 0 || killed == n {
-		t.Errorf("%d of %d writes were killed, which shows nothing", killed, n)
+	if killed == 0 {
+		t.Errorf("none of %d writes was killed, which shows nothing", n)
 	}
 }
 
