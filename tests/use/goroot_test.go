@@ -86,10 +86,7 @@ func long(t testing.TB, m *harness.Mount, script string, args ...string) string 
 // history.
 func TestGoSources(t *testing.T) {
 	e := harness.NewEnv(t)
-	limit := harness.Times(4000, 1<<30)
-	if testing.Short() || harness.RaceFlags != nil {
-		limit = 1500
-	}
+	limit := harness.Times(1500, 1<<30)
 	local := filepath.Join(e.Dir, "local")
 	paths := goSources(t, local, limit)
 	if len(paths) < 1000 {
