@@ -24,7 +24,7 @@ type pace struct {
 }
 
 // packPace is the pace of logs that are opened. Tests pack themselves.
-var packPace = pace{quiet: 20 * time.Millisecond, patience: time.Second, settled: 200 * time.Millisecond, atClose: 4}
+var packPace = pace{quiet: 20 * time.Millisecond, patience: 5 * time.Second, settled: 200 * time.Millisecond, atClose: 4}
 
 const (
 	// packRetry is how soon it tries again what failed, such as on a full disk.
