@@ -12,7 +12,7 @@ import (
 // How much one slice of packing looks at and changes: the writers of all processes
 // wait while it is applied, and its contents are in memory while it is planned.
 const (
-	sliceBytes    = 512 << 10 // of contents that are packed, but for the last one
+	sliceBytes    = 512 << 10 // of contents that are packed, but for the last one; and likewise of records
 	sliceContents = 64
 	sliceVersions = 500
 )
@@ -155,7 +155,7 @@ func progressIn(ctx context.Context, from source, store int64) (progress, error)
 	p, err := queryOne(ctx, from, progressOf, func(row *sqlite.Row) (progress, error) {
 		return progress{cursor: cursor{row.ColumnInt64(0), row.ColumnInt64(1)}, removed: row.ColumnInt64(2)}, nil
 	}, store)
-	if err != nil && !errors.Is(err, versionlog.ErrNotFound) { // no contents at all
+	if err != nil && !errors.Is(err, versionlog.ErrNotFound) { // without a row no content is packed
 		return p, err
 	}
 	p.framed, err = framedIn(ctx, from, store)

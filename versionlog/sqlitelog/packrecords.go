@@ -96,8 +96,8 @@ func firstRun(rows []recordRow) (run []recordRow, length int) {
 
 // fits reports whether the record can be read, and be a line.
 func (r recordRow) fits() bool {
-	c, err := versionlog.DecodeRecord(r.record)
-	return err == nil && int64(c.Seq) == r.seq && !bytes.ContainsRune(r.record, '\n')
+	_, err := r.decode()
+	return err == nil && !bytes.ContainsRune(r.record, '\n')
 }
 
 // putFrame writes a frame, and empties the records that it has.

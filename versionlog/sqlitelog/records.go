@@ -21,6 +21,16 @@ func scanRecordRow(row *sqlite.Row) (recordRow, error) {
 	return recordRow{row.ColumnInt64(0), row.ColumnBlob(1, nil)}, nil
 }
 
+// decode returns the commit of a row that has its record. versionlog.ErrCorrupt, also
+// where the record is another commit's; versionlog.ErrFormat.
+func (r recordRow) decode() (*versionlog.Commit, error) {
+	c, err := versionlog.DecodeRecord(r.record)
+	if err == nil && int64(c.Seq) != r.seq {
+		return nil, fmt.Errorf("commit record %d: %w: it is that of commit %d", r.seq, versionlog.ErrCorrupt, c.Seq)
+	}
+	return c, err
+}
+
 // frameOf finds the frame that the record of a commit is in. Records go into frames and
 // never come back, so a row and its frame may be read in two transactions.
 const frameOf = `SELECT seq, last, data FROM packed_records WHERE store = ? AND seq <= ? ORDER BY seq DESC LIMIT 1`
@@ -69,18 +79,13 @@ func (r *records) one(ctx context.Context, text string, args ...any) (*versionlo
 
 // commit decodes the record of a row. versionlog.ErrCorrupt, versionlog.ErrFormat.
 func (r *records) commit(ctx context.Context, row recordRow) (*versionlog.Commit, error) {
-	record := row.record
-	if len(record) == 0 {
+	if len(row.record) == 0 {
 		var err error
-		if record, err = r.packed(ctx, row.seq); err != nil {
+		if row.record, err = r.packed(ctx, row.seq); err != nil {
 			return nil, err
 		}
 	}
-	c, err := versionlog.DecodeRecord(record)
-	if err == nil && int64(c.Seq) != row.seq {
-		return nil, fmt.Errorf("commit record %d: %w: it is that of commit %d", row.seq, versionlog.ErrCorrupt, c.Seq)
-	}
-	return c, err
+	return row.decode()
 }
 
 // isUnreadable reports whether an error of commit is about the record, which is damaged,
