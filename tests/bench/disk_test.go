@@ -39,15 +39,15 @@ func (r *report) onDisk() {
 }
 
 // takes returns how many megabytes an embedded library takes after work in its one mount,
-// when it is packed.
+// when it is packed: when its size has not changed for 15 s.
 func (r *report) takes(work func(*harness.Mount)) float64 {
 	e := harness.NewEnv(r.B)
 	m := e.Mount(r.B, "notes")
 	work(m)
-	least := bytesBelow(e.Stores)
+	size := bytesBelow(e.Stores)
 	for last := time.Now(); time.Since(last) < 15*time.Second; time.Sleep(100 * time.Millisecond) {
-		if now := bytesBelow(e.Stores); now != least {
-			least, last = now, time.Now()
+		if now := bytesBelow(e.Stores); now != size {
+			size, last = now, time.Now()
 		}
 	}
 	m.Stop(r.B)
