@@ -10,10 +10,10 @@ import (
 	"sync"
 
 	"mneme/cas"
-	"mneme/conflict"
 	"mneme/internal/safepath"
 	"mneme/memory"
 	"mneme/private"
+	"mneme/session/conflict"
 	"mneme/versionlog"
 	"mneme/versionlog/sqlitelog"
 )

@@ -9,8 +9,8 @@ import (
 
 	"mneme/cache"
 	"mneme/cas"
-	"mneme/conflict"
 	"mneme/memory"
+	"mneme/session/conflict"
 	"mneme/versionlog"
 	"mneme/witness"
 )

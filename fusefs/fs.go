@@ -20,8 +20,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"mneme/conflict"
 	"mneme/memory"
+	"mneme/session/conflict"
 )
 
 // Options configure a mount; the zero value is the default.

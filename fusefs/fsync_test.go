@@ -6,7 +6,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"mneme/conflict"
+	"mneme/session/conflict"
 )
 
 // writeAt writes through a handle as a thread does.

@@ -7,8 +7,8 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
-	"mneme/conflict"
 	"mneme/memory"
+	"mneme/session/conflict"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
 )

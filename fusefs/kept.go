@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"mneme/conflict"
+	"mneme/session/conflict"
 )
 
 // makeKept makes .mneme/conflicts, which shows what is kept of the store's

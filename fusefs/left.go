@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"mneme/cas"
-	"mneme/conflict"
 	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/private"
+	"mneme/session/conflict"
 	"mneme/spool"
 	"mneme/versionlog"
 )

@@ -9,8 +9,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"mneme/conflict"
 	"mneme/internal/quote"
+	"mneme/session/conflict"
 	"mneme/versionlog"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"mneme/conflict"
+	"mneme/session/conflict"
 )
 
 // readOnce reads a file as cat does.

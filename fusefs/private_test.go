@@ -13,9 +13,9 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"mneme/conflict"
 	"mneme/memory"
 	"mneme/private"
+	"mneme/session/conflict"
 	"mneme/spool"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"mneme/conflict"
+	"mneme/session/conflict"
 )
 
 // A conflict is settled when its session writes to its path again, since the

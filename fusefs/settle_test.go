@@ -9,7 +9,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"mneme/conflict"
+	"mneme/session/conflict"
 	"mneme/versionlog"
 )
 

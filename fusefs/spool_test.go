@@ -11,7 +11,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"mneme/conflict"
+	"mneme/session/conflict"
 	"mneme/spool"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"mneme/conflict"
 	"mneme/memory"
 	"mneme/private"
+	"mneme/session/conflict"
 	"mneme/spool"
 	"mneme/versionlog"
 )

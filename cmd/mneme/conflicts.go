@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"mneme/backend"
-	"mneme/conflict"
 	"mneme/memory"
+	"mneme/session/conflict"
 	"mneme/versionlog"
 )
 

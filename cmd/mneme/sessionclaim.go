@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mneme/backend"
-	"mneme/conflict"
 	"mneme/internal/durable"
 	"mneme/internal/quote"
 	"mneme/internal/safepath"
+	"mneme/session/conflict"
 )
 
 // sessionsName is the directory of claims, beside the conflicts of the stores.

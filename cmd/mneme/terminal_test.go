@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mneme/conflict"
 	"mneme/memory"
+	"mneme/session/conflict"
 	"mneme/versionlog"
 )
 

@@ -14,11 +14,15 @@ var floors = map[string]int{
 	"fusefs":    4,
 	"replicate": 4,
 
-	"backend": 3,
+	"backend":            3,
+	"session":            3,
+	"fusefs/tree":        3,
+	"fusefs/kernelcache": 3,
+	"fusefs/virtual":     3,
 
 	"memory":               2,
 	"cache":                2,
-	"conflict":             2,
+	"session/conflict":     2,
 	"spool":                2,
 	"witness":              2,
 	"private":              2,

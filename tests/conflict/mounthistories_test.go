@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"mneme/conflict"
 	"mneme/memory"
+	"mneme/session/conflict"
 	"mneme/tests/harness"
 	"mneme/versionlog"
 )

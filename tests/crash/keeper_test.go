@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"mneme/conflict"
+	"mneme/session/conflict"
 	"mneme/tests/harness"
 )
 
