@@ -46,7 +46,7 @@ func (s *store) vacate(path string, v versionlog.Version) {
 		s.reveal(n, path)
 	}
 	n := s.find(path)
-	if n == nil || n.isDir() || n.local || n.head == nil || n.head.Seq >= v.Seq {
+	if !n.isMemory() || n.isMemorySince(v.Seq) {
 		return
 	}
 	s.leave(n, v.Time)
@@ -125,11 +125,11 @@ func (s *store) place(v versionlog.Version) {
 		n.named = s.fs.notify.entry(dir, name)
 		return
 	}
-	if n.head != nil && !n.local && n.head.Seq >= v.Seq {
+	if n.isMemorySince(v.Seq) {
 		return
 	}
 	s.inherit(n, v.Path)
-	hides, hidden := n.origin != nil, n.head
+	hides, hidden := n.isHidden(), n.head
 	s.succeed(n, dir, name, v)
 	if hides { // nobody can give it its name back any more
 		s.unhide(n)
@@ -153,7 +153,7 @@ func (s *store) show(v versionlog.Version) {
 // relocate follows a rename.
 func (s *store) relocate(v versionlog.Version) {
 	n := s.find(v.From)
-	known := n != nil && n.head != nil && !n.local && n.head.MemoryID == v.MemoryID && n.head.Seq < v.Seq
+	known := n.isMemory() && n.head.MemoryID == v.MemoryID && !n.isMemorySince(v.Seq)
 	free := s.find(v.Path) == nil && s.findHidden(v.Path) == nil && !s.overtaken(v)
 	if !known || !free {
 		s.vacate(v.From, v)
@@ -225,10 +225,10 @@ func (s *store) displace(n *node) {
 // what was hidden there. Caller holds fs.mu.
 func (s *store) displaced(n *node) {
 	switch {
-	case n.origin != nil:
+	case n.isHidden():
 		s.unhide(n)
 		s.place(*n.head)
-	case !n.isDir() && !n.local:
+	case n.isMemory():
 		s.remember(n.was, n.seen)
 	}
 	for name, h := range n.hidden { // what is there instead says that it is gone

@@ -38,7 +38,7 @@ func (fs *fileSystem) fillAttr(n *node, out *fuse.Attr) {
 	out.Ino = n.id
 	out.Mode = n.mode
 	out.Nlink = 1 // for directories too, which says that nobody counts subdirectories
-	if n.removed || n.succeeded() {
+	if n.isGone() {
 		out.Nlink = 0
 	}
 	out.Uid, out.Gid = fs.opts.UID, fs.opts.GID

@@ -313,7 +313,7 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, u
 	if moved {
 		d.base = d.theirs // only its path is another
 	}
-	if n.local && n.parent != nil {
+	if n.hasLocalName() {
 		d.base = nil
 		if hidden := n.parent.hidden[n.name]; hidden != nil {
 			d.base = hidden.expected(hidden.head)
@@ -373,7 +373,7 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 		return
 	}
 	n.learn(seen)
-	if n.local || n.head == nil || n.head.Seq < v.Seq {
+	if !n.isMemorySince(v.Seq) {
 		fs.hold(n, nil)
 		n.head = &v
 		fs.notify.birth(n)

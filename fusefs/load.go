@@ -229,7 +229,7 @@ func (s *store) overtaken(v versionlog.Version) bool {
 			return false
 		}
 		if !n.isDir() { // there or above it
-			return n.head != nil && !n.local && n.head.Seq > v.Seq
+			return n.isMemorySince(v.Seq + 1)
 		}
 	}
 	return n.holdsNewer(v.Seq)
@@ -252,7 +252,7 @@ func (n *node) holdsNewer(seq uint64) bool {
 		}
 	}
 	for _, c := range n.children {
-		if c.isDir() && c.holdsNewer(seq) || c.head != nil && !c.local && c.head.Seq > seq {
+		if c.isDir() && c.holdsNewer(seq) || c.isMemorySince(seq+1) {
 			return true
 		}
 	}

@@ -21,11 +21,11 @@ var madeForNames = regexp.MustCompile(`^(?:` +
 func (n *node) madeFor() string {
 	path, _ := n.path()
 	m := madeForNames.FindStringSubmatch(n.name)
-	if m == nil || !n.local || n.parent == nil {
+	if m == nil || !n.hasLocalName() {
 		return path
 	}
 	name := strings.Join(m[1:], "") // one of them
-	if target := n.parent.children[name]; target == nil || target.isDir() || target.local {
+	if target := n.parent.children[name]; !target.isMemory() {
 		return path
 	}
 	return strings.TrimSuffix(path, n.name) + name

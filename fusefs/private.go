@@ -297,7 +297,7 @@ func (s *store) untidy() (changes []private.Change) {
 			n = s.find(key)
 		}
 		switch {
-		case n != nil && !n.isDir() && !n.local && n.head != nil:
+		case n.isMemory():
 			changes = append(changes, private.Change{Key: key, Forget: true})
 			if !there[n.head.MemoryID] {
 				changes = append(changes, private.Change{Key: n.head.MemoryID, Mode: e.Mode})

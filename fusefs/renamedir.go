@@ -114,7 +114,7 @@ func newcomers(dir *node, moved map[string]uint64) []newcomer {
 		for _, child := range n.children {
 			walk(child)
 		}
-		if path, ok := n.path(); ok && !n.isDir() && !n.local && n.head != nil && n.head.Seq > moved[path] {
+		if path, ok := n.path(); ok && n.isMemorySince(moved[path]+1) {
 			found = append(found, newcomer{n, path})
 		}
 	}
@@ -148,7 +148,7 @@ func (n *node) holdsMemories() bool {
 		return true
 	}
 	for _, c := range n.children {
-		if c.isDir() && c.holdsMemories() || !c.isDir() && !c.local {
+		if c.isDir() && c.holdsMemories() || c.isMemory() {
 			return true
 		}
 	}

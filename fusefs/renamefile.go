@@ -15,7 +15,7 @@ func (fs *fileSystem) renameFile(m *move) error {
 		return syscall.EISDIR
 	}
 	fs.mu.Lock()
-	displaced, hiddenFrom := m.target != nil && m.target.origin != nil, ""
+	displaced, hiddenFrom := m.target != nil && m.target.isHidden(), ""
 	if displaced {
 		hiddenFrom, _ = m.target.logPath()
 		if status := m.s.admitRemoval(m.target); !status.Ok() { // as in Unlink
@@ -42,7 +42,7 @@ func (fs *fileSystem) staysLocal(m *move) bool {
 	case editorScratch:
 		return true
 	case temporary:
-		return m.n.local && m.n.origin == nil
+		return m.n.isMountOnly()
 	}
 	return false
 }
@@ -53,10 +53,10 @@ func (fs *fileSystem) renamedLocally(m *move) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	m.resolve()
-	if target := m.to.children[m.new]; target != nil && !target.local || !fs.staysLocal(m) {
+	if m.to.children[m.new].isMemory() || !fs.staysLocal(m) {
 		return false
 	}
-	memoryMoves := !m.n.local && m.n.head != nil
+	memoryMoves := m.n.isMemory()
 	if !m.to.hasPlace() || memoryMoves && m.movedAway() {
 		return false
 	}
@@ -99,7 +99,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		spelling = m.to.spellingOf(target, m.as)
 	}
 	theirs := m.replaced()
-	inLog := m.n.origin != nil || !m.n.local && m.n.head != nil
+	inLog := m.n.isInLog()
 	self := inLog && known && source == target // a hidden file, changed, that comes back
 	away := m.movedAway()
 	head, st := m.n.head, m.n.stage
@@ -177,7 +177,7 @@ func (fs *fileSystem) movedInLog(m *move, source string, v versionlog.Version) {
 // replaced is the head in the log of the path that the file moves to, or nil.
 // Caller holds fs.mu.
 func (m *move) replaced() *versionlog.Version {
-	if m.target != nil && !m.target.local {
+	if m.target.isMemory() {
 		return m.target.head
 	}
 	if hidden := m.to.hidden[m.new]; hidden != nil {
@@ -192,7 +192,7 @@ func (s *store) rebased(n *node, v versionlog.Version) {
 	if n.head == nil || n.head.ID != v.Parent {
 		// With content of another session's that the tree has yet to see. There is
 		// no head when it has seen so far that the memory before that was deleted.
-		if n.origin != nil {
+		if n.isHidden() {
 			s.unhide(n)
 			s.place(v)
 		} else {

@@ -113,7 +113,7 @@ func (r *replacement) sameBytes(seq uint64) *versionlog.Version {
 // to: the target, or what this mount hides there; nil when there is neither.
 // Caller holds fs.mu.
 func (m *move) holder() *node {
-	if m.target != nil && !m.target.local {
+	if m.target.isMemory() {
 		return m.target
 	}
 	return m.to.hidden[m.new]
@@ -190,7 +190,7 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	m, head := r.move, r.head
 	m.s.wrote(r.path)
 	newer := r.newer
-	if t := m.to.children[m.new]; t != nil && !t.local && t.head != nil && t.head.Seq > head.Seq {
+	if t := m.to.children[m.new]; t.isMemorySince(head.Seq + 1) {
 		newer = t.head
 	}
 	// Another session has written the very same bytes, and the follower has met that it

@@ -114,7 +114,7 @@ func sameText(a, b *versionlog.Version) bool {
 // been replaced: a new writer starts from the new one, and the handles that
 // share the old stage are refused should they write. Caller holds fs.mu.
 func (n *node) outdated(st *stage) bool {
-	return !st.dirty && !n.local && n.head != nil && (st.base == nil || st.base.ID != n.head.ID)
+	return !st.dirty && n.isMemory() && (st.base == nil || st.base.ID != n.head.ID)
 }
 
 // endWrite is the end of a writer. Of a file that still is not committed when
@@ -143,7 +143,7 @@ func (fs *fileSystem) endWrite(n *node, st *stage) {
 func (fs *fileSystem) giveUp(n *node) {
 	n.stage = nil
 	fs.notify.content(n)
-	if n.head == nil && n.parent != nil {
+	if n.head == nil && n.hasName() {
 		if path, ok := n.path(); ok {
 			n.store.remember(path, n.seen)
 		}

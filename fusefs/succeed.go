@@ -40,7 +40,7 @@ func (n *node) now() *node {
 func (n *node) target() (path string, there bool) {
 	m := n.now()
 	if m != n && m.local { // it has a scratch name in this mount, which the log does not
-		if path, there = m.logPath(); m.origin != nil && there {
+		if path, there = m.logPath(); m.isHidden() && there {
 			return path, true
 		}
 		return n.was, false
@@ -70,7 +70,7 @@ func (s *store) made(path string) *node {
 	if path == "" {
 		return nil
 	}
-	if n := s.find(path); n != nil && !n.isDir() && !n.local {
+	if n := s.find(path); n.isMemory() {
 		return n
 	}
 	return nil

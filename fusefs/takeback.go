@@ -95,7 +95,7 @@ func (b base) onlyRead() bool {
 // holder is the file for which the session knows what is written to n: n, what
 // took its place, or what this mount hides there. Caller holds fs.mu.
 func (n *node) holder() *node {
-	if n.local && n.parent != nil {
+	if n.hasLocalName() {
 		if hidden := n.parent.hidden[n.name]; hidden != nil {
 			return hidden
 		}

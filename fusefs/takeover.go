@@ -394,7 +394,7 @@ func (in *inherited) path(note *nodeNote) string {
 // that is in no version it reads text. Caller holds fs.mu.
 func (fs *fileSystem) adoptHandle(n *node, note *handleNote, stages map[uint64]*stage, text []byte) {
 	h := &handle{node: n}
-	if n.local && n.parent == nil {
+	if n.local && !n.hasName() {
 		h.text = append([]byte{}, text...)
 	}
 	if note.Stage != 0 {

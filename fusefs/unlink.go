@@ -39,7 +39,7 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 	if n != nil {
 		path, _ = n.logPath()
 	}
-	if n != nil && !n.isDir() && (!n.local || n.origin != nil) {
+	if n.isInLog() {
 		if status := s.admitRemoval(n); !status.Ok() {
 			fs.mu.Unlock()
 			return status
@@ -127,16 +127,16 @@ func (s *store) removal(n *node, at string) (now *node, path string, head *versi
 	n = n.now()
 	path, ok := n.logPath()
 	expect = versionlog.ExpectExists()
-	if n.origin != nil {
+	if n.isHidden() {
 		expect = versionlog.ExpectVersion(n.head.ID)
-	} else if ok && !n.local && n.head != nil && n.seen.known {
+	} else if ok && n.isMemory() && n.seen.known {
 		expect = versionlog.ExpectVersion(n.head.ID)
 		if known := n.expected(n.head); known != nil {
 			expect = versionlog.ExpectVersion(known.ID)
 		}
 	}
 	switch {
-	case n.local && (n.origin == nil || !ok):
+	case n.isMountOnly() || n.isHidden() && !ok:
 		s.unhide(n)
 		s.fs.unlinked(n)
 		return n, "", nil, expect

@@ -16,7 +16,7 @@ var xattrNames = []string{"version", "seq", "sha256", "memory_id", "actor", "ses
 // xattr returns the value of a name after xattrPrefix, of a committed file.
 // Caller holds fs.mu.
 func (n *node) xattr(name string) (string, bool) {
-	if n.head == nil || n.local {
+	if !n.isMemory() {
 		return "", false
 	}
 	switch name {
