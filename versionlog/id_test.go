@@ -1,6 +1,9 @@
 package versionlog
 
 import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
 	"regexp"
 	"strings"
 	"testing"
@@ -60,11 +63,55 @@ func TestLocateVersionRefuses(t *testing.T) {
 	}
 }
 
+// TestIDBytes says that an id and its 16 bytes are one and the same, in the same order.
+func TestIDBytes(t *testing.T) {
+	codecs := []struct {
+		prefix string
+		format func([16]byte) string
+		parse  func(string) ([16]byte, error)
+	}{{versionPrefix, FormatVersionID, ParseVersionID}, {memoryPrefix, FormatMemoryID, ParseMemoryID}}
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, codec := range codecs {
+		last, lastID := [16]byte{}, codec.format([16]byte{})
+		if lastID != codec.prefix+strings.Repeat("0", 26) {
+			t.Errorf("zeros are %q", lastID)
+		}
+		for range 1000 {
+			var b [16]byte
+			binary.BigEndian.PutUint64(b[:8], random.Uint64())
+			binary.BigEndian.PutUint64(b[8:], random.Uint64())
+			id := codec.format(b)
+			got, err := codec.parse(id)
+			if err != nil || got != b {
+				t.Fatalf("%x is %q, which parses to %x, %v", b, id, got, err)
+			}
+			if bytes.Compare(b[:], last[:]) != strings.Compare(id, lastID) {
+				t.Fatalf("%q and %q do not sort as %x and %x", id, lastID, b, last)
+			}
+			last, lastID = b, id
+		}
+	}
+	if b, err := ParseVersionID(newMemoryID(time.Now())); err == nil || b != [16]byte{} {
+		t.Errorf("the id of a memory is that of the version %x, %v", b, err)
+	}
+	if b, err := ParseMemoryID(newVersionID(1, 0)); err == nil || b != [16]byte{} {
+		t.Errorf("the id of a version is that of the memory %x, %v", b, err)
+	}
+	id := newVersionID(1, 0)
+	if n := testing.AllocsPerRun(100, func() { _, _ = ParseVersionID(id) }); n != 0 {
+		t.Errorf("parsing an id allocates %v times", n)
+	}
+}
+
 func FuzzLocateVersion(f *testing.F) {
 	f.Add(newVersionID(1, 0))
 	f.Add("memver_")
 	f.Fuzz(func(t *testing.T, id string) {
 		seq, ordinal, err := LocateVersion(id)
+		b, parseErr := ParseVersionID(id)
+		if (err == nil) != (parseErr == nil) || err == nil && FormatVersionID(b) != id {
+			t.Fatalf("%q parses to %q, %v; it is located with %v", id, FormatVersionID(b), parseErr, err)
+		}
 		if err == nil && (seq > maxSeq || ordinal < 0 || ordinal >= MaxChanges || len(id) != len(versionPrefix)+26 || strings.ContainsAny(id, "\r\n")) {
 			t.Fatalf("%q is at %d, %d", id, seq, ordinal)
 		}
