@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/testing/logfault"
 )
 
 // TestReadWhileAppending reads a file while the session appends to it: what
@@ -72,7 +74,7 @@ func (r *rig) saveTemporary(path string) {
 // what the other session has done only within the first rename.
 func (r *rig) wantRefusedAgain(from, to string) {
 	r.Helper()
-	r.log.late = r.follow
+	r.log.Next(logfault.AfterCommit, r.follow)
 	for range 2 {
 		if status := r.rename(from, to, 0); status != fuse.Status(DefaultConflictErrno) {
 			r.Fatalf("rename over another session's file: %v, want a conflict", status)

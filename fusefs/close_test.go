@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/testing/logfault"
 )
 
 // TestWriteIsNotDivided: the close of a handle commits what was written through that
@@ -34,11 +36,11 @@ func TestWriteIsNotDivided(t *testing.T) {
 		mine, other := r.mustOpen("/f", appending), r.mustOpen("/f", appending)
 		r.writeAt(other, 2, syscall.O_APPEND, 0, "+other")
 		r.writeAt(mine, 1, syscall.O_APPEND, pageEnd-3, "+mi")
-		r.log.early = func() { r.write("/f", "theirs") }
+		r.log.Next(logfault.BeforeCommit, func() { r.write("/f", "theirs") })
 		r.flushBy(other, 2)
 		r.wantStored("/f", "theirs+other")
 		r.writeAt(mine, 1, syscall.O_APPEND, 0, "ne")
-		r.log.early = func() { r.write("/f", "again") }
+		r.log.Next(logfault.BeforeCommit, func() { r.write("/f", "again") })
 		r.flushBy(mine, 1)
 		r.wantStored("/f", "again+mine")
 	})
@@ -47,12 +49,12 @@ func TestWriteIsNotDivided(t *testing.T) {
 		mine, other, third := r.mustOpen("/f", appending), r.mustOpen("/f", appending), r.mustOpen("/f", appending)
 		r.writeAt(third, 3, syscall.O_APPEND, 0, "+third")
 		closed := make(chan fuse.Status)
-		r.log.early = func() {
+		r.log.Next(logfault.BeforeCommit, func() {
 			r.writeAt(other, 2, syscall.O_APPEND, 0, "+other")
 			_, upTo := r.fs.leaves(r.fs.handles[other], 2)
 			r.writeAt(mine, 1, syscall.O_APPEND, pageEnd-3, "+mi")
 			go func() { closed <- r.fs.commitUpTo(r.fs.handles[other].node, r.fs.handles[other].stage, saved, upTo) }()
-		}
+		})
 		r.flushBy(third, 3)
 		if status := <-closed; !status.Ok() {
 			t.Errorf("close: %v", status)

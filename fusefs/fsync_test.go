@@ -6,6 +6,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/internal/testing/logfault"
 	"mneme/session/conflict"
 )
 
@@ -110,9 +111,9 @@ func TestFsyncIsAboutTheFile(t *testing.T) {
 		r := newRig(t, "/f")
 		writer, reader := r.mustOpen("/f", appending), r.mustOpen("/f", syscall.O_RDONLY)
 		r.appendTo(writer, "+1")
-		r.log.fate = func() fate { return unheard }
+		r.log.SetFate(func() logfault.Fate { return logfault.Unheard })
 		r.wantSynced(reader, fuse.EIO)
-		r.log.fate = nil
+		r.log.SetFate(nil)
 		r.wantSynced(reader, fuse.OK)
 		r.wantStored("/f", "/f+1")
 	})

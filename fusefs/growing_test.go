@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/testing/logfault"
 )
 
 // TestAppendedWithoutClose: what was appended to a file that stays open is committed
@@ -44,9 +46,9 @@ func TestAppendedWithoutClose(t *testing.T) {
 		fh := r.mustOpen("/f", flags)
 		r.appendTo(fh, "+1")
 		later := time.Now().Add(r.fs.patience.idle)
-		r.log.fate = func() fate { return unmade }
+		r.log.SetFate(func() logfault.Fate { return logfault.Unmade })
 		r.fs.commitAppended(later)
-		r.log.fate = nil
+		r.log.SetFate(nil)
 		r.fs.commitAppended(later)
 		r.wantStored("/f", "/f") // it is not tried all the time
 		r.appendTo(fh, "+2")

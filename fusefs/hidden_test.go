@@ -8,6 +8,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/internal/testing/logfault"
 	"mneme/versionlog"
 )
 
@@ -44,10 +45,10 @@ func TestHiddenMovesWhereItsNameIsTaken(t *testing.T) {
 	r := newRig(t, "/a")
 	r.must(r.s.walk(t.Context()))
 	r.hide("/a", "/a~")
-	r.log.early = func() {
+	r.log.Next(logfault.BeforeCommit, func() {
 		r.write("/a~", "theirs")
 		r.follow()
-	}
+	})
 	if status := r.rename("/a~", "/c", 0); !status.Ok() {
 		t.Fatal(status)
 	}
@@ -63,11 +64,11 @@ func TestUnlinkLeavesWhatIsElsewhere(t *testing.T) {
 	r := newRig(t, "/a")
 	r.must(r.s.walk(t.Context()))
 	r.wantLookup("/a", fuse.OK)
-	r.log.early = func() {
+	r.log.Next(logfault.BeforeCommit, func() {
 		r.move("/a", "/z")
 		r.write("/a", "anew")
 		r.follow()
-	}
+	})
 	if status := r.unlink("/a"); !status.Ok() {
 		t.Fatal(status)
 	}
@@ -112,12 +113,12 @@ func TestUnlinkBackup(t *testing.T) {
 				r := newRig(t, "/a")
 				r.must(r.s.walk(t.Context()))
 				r.hide("/a", "/a~")
-				r.log.early = func() {
+				r.log.Next(logfault.BeforeCommit, func() {
 					theirs(r)
 					if followed {
 						r.follow()
 					}
-				}
+				})
 				if status := r.unlink("/a~"); !status.Ok() {
 					t.Errorf("unlink: %v", status)
 				}
@@ -136,7 +137,7 @@ func TestEditedBackupMoves(t *testing.T) {
 	r.must(r.s.walk(t.Context()))
 	r.hide("/a", "/a~")
 	r.close(r.dirtyWith("/a~", "edited", syscall.O_WRONLY|syscall.O_TRUNC))
-	r.log.early = func() { r.write("/a~", "theirs"); r.follow() }
+	r.log.Next(logfault.BeforeCommit, func() { r.write("/a~", "theirs"); r.follow() })
 	if status := r.rename("/a~", "/c", 0); !status.Ok() {
 		t.Fatal(status)
 	}
@@ -180,7 +181,7 @@ func TestRenameDirWithoutWhatIsHidden(t *testing.T) {
 	r := newRig(t, "/d/a", "/d/b")
 	r.must(r.s.walk(t.Context()))
 	r.hide("/d/a", "/a~")
-	r.log.early = func() { r.move("/d/a", "/z") }
+	r.log.Next(logfault.BeforeCommit, func() { r.move("/d/a", "/z") })
 	if status := r.rename("/d", "/e", 0); !status.Ok() {
 		t.Fatal(status)
 	}
@@ -254,7 +255,7 @@ func TestRemoveDirOfHidden(t *testing.T) {
 			r.wantText("/d", "d")
 		}, []string{"/b/x", "/d"}},
 		"changed as a file is made": {func(r *rig) {
-			r.log.early = func() { r.write("/d/s/f", "theirs") }
+			r.log.Next(logfault.BeforeCommit, func() { r.write("/d/s/f", "theirs") })
 			r.save("/d", "file", 0)
 			r.wantText("/d/s/f", "theirs")
 		}, []string{"/b/x", "/d/s/f", "/d/s/g"}},

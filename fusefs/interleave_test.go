@@ -14,6 +14,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/internal/testing/logfault"
 	"mneme/session/conflict"
 	"mneme/spool"
 	"mneme/versionlog"
@@ -233,10 +234,10 @@ func (f *interleaving) closeOne(i int) {
 // commit.
 func (f *interleaving) step() {
 	if f.chance(2) {
-		f.log.early = f.theirs
+		f.log.Next(logfault.BeforeCommit, f.theirs)
 	}
 	if f.chance(2) {
-		f.log.late = f.theirs
+		f.log.Next(logfault.AfterCommit, f.theirs)
 	}
 	path, to := f.pick(minePaths), f.pick(minePaths)
 	switch f.random.IntN(15) {
@@ -374,13 +375,13 @@ func TestInterleavings(t *testing.T) {
 			if seed%3 == 0 {
 				f.s.spool = spool.New(kept.Dir(), minSpoolBytes)
 			}
-			f.log.knows = seed%8 >= 4
+			f.log.SetKnowsTip(seed%8 >= 4)
 			if seed%4 >= 2 {
-				f.log.fate = func() fate {
+				f.log.SetFate(func() logfault.Fate {
 					ends := fates[f.random.IntN(len(fates))]
 					f.note("  a commit is %s", []string{"made", "made, unheard", "not made"}[ends])
 					return ends
-				}
+				})
 			}
 			loads := 0
 			if seed%2 == 1 {
@@ -392,7 +393,7 @@ func TestInterleavings(t *testing.T) {
 					f.must(f.s.walk(context.Background()))
 				}
 				f.step()
-				f.log.early, f.log.late = nil, nil
+				f.log.Forget()
 				if f.wantCounted(); t.Failed() {
 					f.wrong("that is not what is counted")
 				}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/internal/testing/logfault"
 	"mneme/versionlog"
 )
 
@@ -65,10 +66,10 @@ func (r *rig) wantLost(fh uint64, path string) {
 func TestRenameOntoWhatIsNewer(t *testing.T) {
 	r := newRig(t, "/f")
 	var fh uint64
-	r.log.late = func() {
+	r.log.Next(logfault.AfterCommit, func() {
 		r.write("/g", "newer")
 		fh = r.dirty("/g", "mine")
-	}
+	})
 	if status := r.rename("/f", "/g", 0); !status.Ok() {
 		t.Fatal(status)
 	}
@@ -85,10 +86,10 @@ func TestRenameOfWhatIsMadeAnew(t *testing.T) {
 	fh := r.dirty("/f", "mine")
 	r.remove("/f")
 	r.write("/f", "anew")
-	r.log.late = func() {
+	r.log.Next(logfault.AfterCommit, func() {
 		before := r.s.applied
 		r.followWhile(func(c *versionlog.Commit) bool { return c.Seq == before+1 })
-	}
+	})
 	if status := r.rename("/f", "/g", 0); !status.Ok() {
 		t.Fatal(status)
 	}
@@ -143,9 +144,9 @@ func TestMadeWhereAnotherMovedAway(t *testing.T) {
 	r.write("/f", "theirs")
 	_, err := r.other.Rename(t.Context(), "/f", "/g", nil)
 	r.must(err)
-	r.log.late = func() {
+	r.log.Next(logfault.AfterCommit, func() {
 		r.followWhile(func(c *versionlog.Commit) bool { return c.Session != "mine" })
-	}
+	})
 	for _, text := range []string{"mine", "my own"} {
 		if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte(text)); !status.Ok() {
 			t.Fatal(status)
@@ -338,12 +339,12 @@ func TestMovedAgainKnown(t *testing.T) {
 	r.wantLookup("/a", fuse.OK)
 	r.write("/a", "changed")
 	r.follow()
-	r.log.early = func() {
+	r.log.Next(logfault.BeforeCommit, func() {
 		r.remove("/a")
 		r.follow()
 		r.write("/a", "anew")
 		r.follow()
-	}
+	})
 	if status := r.rename("/a", "/c", 0); !status.Ok() {
 		t.Fatal(status)
 	}
@@ -393,19 +394,19 @@ func TestGoneIsSeenGone(t *testing.T) {
 			r.must(r.s.walk(t.Context()))
 			r.s.patience = time.Minute
 			r.wantLookup("/f", fuse.OK)
-			r.log.early = func() {
+			r.log.Next(logfault.BeforeCommit, func() {
 				r.write("/f", "changed")
 				changed, err := r.other.Tip(t.Context())
 				r.must(err)
 				r.remove("/f")
-				r.log.late = func() {
+				r.log.Next(logfault.AfterCommit, func() {
 					r.followWhile(func(c *versionlog.Commit) bool { return c.Seq <= changed.Seq })
 					r.fs.tasks.Go(func() {
 						time.Sleep(50 * time.Millisecond) // the follower is late
 						r.follow()
 					})
-				}
-			}
+				})
+			})
 			if err := try(r); err != nil {
 				t.Error(err)
 			}
@@ -424,7 +425,7 @@ func TestRenameDirWhileLoading(t *testing.T) {
 			r := newRig(t, "/d/a", "/d/b", "/d/s/a")
 			r.readOnce("/d/a")
 			r.readOnce("/d/s/a")
-			r.log.late = func() { r.write(path, text); r.must(r.s.walk(t.Context())) }
+			r.log.Next(logfault.AfterCommit, func() { r.write(path, text); r.must(r.s.walk(t.Context())) })
 			if status := r.rename("/d", "/e", 0); !status.Ok() {
 				t.Fatal(status)
 			}

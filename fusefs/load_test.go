@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/testing/logfault"
 )
 
 // TestLookupWhileLoading: what has not come yet is found, and what is not there
@@ -17,7 +19,7 @@ import (
 func TestLookupWhileLoading(t *testing.T) {
 	r := newRig(t, "/a", "/d/e/f", "/z")
 	r.walkTo(0, func() {
-		r.log.reads.Store(0)
+		r.log.ResetReads()
 		r.wantLookup("/z", fuse.OK)
 		r.wantReads(1)
 		r.wantLookup("/d/e/f", fuse.OK)
@@ -45,7 +47,7 @@ func TestLookupWhileLoading(t *testing.T) {
 		}
 		r.wantLookup("/nothing/at/all", fuse.OK)
 	})
-	r.log.reads.Store(0)
+	r.log.ResetReads()
 	r.wantLookup("/never", fuse.ENOENT)
 	r.wantReads(0)
 	r.wantAsLog()
@@ -56,7 +58,7 @@ func TestLookupWhileLoading(t *testing.T) {
 
 func (r *rig) wantReads(n int64) {
 	r.Helper()
-	if got := r.log.reads.Load(); got != n {
+	if got := r.log.Reads(); got != n {
 		r.Errorf("the log was read %d times, want %d", got, n)
 	}
 }
@@ -73,7 +75,7 @@ func TestListWhileLoading(t *testing.T) {
 		r.write("/m/4", "x")
 		r.remove("/m/1")
 		r.follow()
-		r.log.reads.Store(0)
+		r.log.ResetReads()
 		r.wantNames("/m", "2", "3", "4")
 		r.wantReads(0)
 	})
@@ -85,7 +87,7 @@ func TestListWhileLoading(t *testing.T) {
 // as it should be once the log is back.
 func TestLoadFails(t *testing.T) {
 	r := newRig(t, "/a", "/b/c", "/d/e")
-	r.log.fail.Store(true)
+	r.log.SetDown(true)
 	r.wantLookup("/a", fuse.EIO)
 	r.wantLookup("/nothing", fuse.EIO)
 	if names, status := r.names("/"); status != fuse.EIO {
@@ -121,7 +123,7 @@ func TestLoadFails(t *testing.T) {
 		t.Errorf("the status is %s, want %s", r.s.statusText(), want)
 	}
 	state("degraded: the list of memories is not complete yet: the log is down")
-	r.log.fail.Store(false)
+	r.log.SetDown(false)
 	r.wantLookup("/b/c", fuse.OK)
 	state("ok\n")
 	r.wantAsLog()
@@ -424,7 +426,7 @@ func TestDirectoryStaysWhileItsRestLoads(t *testing.T) {
 func TestOwnCommitsWhileLoading(t *testing.T) {
 	rig := func(t *testing.T) *rig {
 		r := newRig(t, "/a")
-		r.log.late = func() { r.must(r.s.walk(r.Context())) }
+		r.log.Next(logfault.AfterCommit, func() { r.must(r.s.walk(r.Context())) })
 		return r
 	}
 	t.Run("write", func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/internal/testing/logfault"
 	"mneme/versionlog"
 )
 
@@ -25,7 +26,7 @@ func TestSessionsWhileLoading(t *testing.T) {
 	paths := []string{"/a", "/b", "/a/a", "/a/b", "/b/a/a", "/b/a/b", "/c/d/e/f", "/zz", "/zz/y", "/m/x"}
 	r := newRig(t, append(still, "/a", "/b")...)
 	random := newRandom(t)
-	r.log.page = func() { time.Sleep(time.Duration(random(2000)) * time.Microsecond) }
+	r.log.Each(logfault.AfterPage, func() { time.Sleep(time.Duration(random(2000)) * time.Microsecond) })
 	var wg sync.WaitGroup
 	r.fs.tasks.Go(func() { r.s.load(r.fs.ctx) })
 	r.s.patience = time.Second
@@ -44,10 +45,10 @@ func TestSessionsWhileLoading(t *testing.T) {
 				_, _ = r.other.Rename(t.Context(), from, to, nil)
 			}
 			if random(8) == 0 {
-				r.log.fail.Store(!r.log.fail.Load())
+				r.log.SetDown(!r.log.IsDown())
 			}
 		}
-		r.log.fail.Store(false)
+		r.log.SetDown(false)
 	})
 	wg.Go(func() {
 		for range 60 {

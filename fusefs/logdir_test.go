@@ -10,6 +10,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/internal/testing/logfault"
 	"mneme/versionlog"
 )
 
@@ -219,33 +220,33 @@ func TestLogDirsRenamed(t *testing.T) {
 
 // TestLogDirsUnsure: of a mkdir and an rmdir whose reply is lost, the log says what came.
 func TestLogDirsUnsure(t *testing.T) {
-	for name, of := range map[string]fate{"unheard": unheard, "unmade": unmade} {
+	for name, of := range map[string]logfault.Fate{"unheard": logfault.Unheard, "unmade": logfault.Unmade} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "/a")
 			r.must(r.s.walk(t.Context()))
-			fail := func() { r.log.fate = func() fate { return of } }
+			fail := func() { r.log.SetFate(func() logfault.Fate { return of }) }
 			fail()
 			if status := r.mkdir("/d"); status.Ok() {
 				t.Error("mkdir was acknowledged")
 			}
-			r.log.fate = nil
+			r.log.SetFate(nil)
 			r.follow()
 			want := fuse.OK
-			if of == unmade {
+			if of == logfault.Unmade {
 				want = fuse.ENOENT
 			}
 			r.wantLookup("/d", want)
-			if of == unmade {
+			if of == logfault.Unmade {
 				r.wantOK(r.mkdir("/d"))
 			}
 			fail()
 			if status := r.tryRmdir("/d"); status.Ok() {
 				t.Error("rmdir was acknowledged")
 			}
-			r.log.fate = nil
+			r.log.SetFate(nil)
 			r.follow()
 			want = fuse.ENOENT
-			if of == unmade {
+			if of == logfault.Unmade {
 				want = fuse.OK
 			}
 			r.wantLookup("/d", want)
@@ -265,10 +266,10 @@ func TestRmdirBesideRename(t *testing.T) {
 	r.wantOK(r.mkdir("/d"))
 	r.wantOK(r.mkdir("/d/e"))
 	done := make(chan fuse.Status, 1)
-	r.log.early = func() {
+	r.log.Next(logfault.BeforeCommit, func() {
 		go func() { done <- r.rename("/d", "/n", 0) }()
 		time.Sleep(50 * time.Millisecond) // it would be made by then
-	}
+	})
 	r.wantOK(r.tryRmdir("/d/e"))
 	r.wantOK(<-done)
 	r.follow()

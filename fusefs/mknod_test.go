@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/testing/logfault"
 )
 
 // TestMknod makes files without opening them: one is in the history when the call
@@ -27,7 +29,7 @@ func TestMknod(t *testing.T) {
 		t.Errorf("the log has %q (%v)", data, err)
 	}
 	nodes := len(r.fs.nodes)
-	r.log.fate = func() fate { return unmade }
+	r.log.SetFate(func() logfault.Fate { return logfault.Unmade })
 	if _, status := mknod("g"); status != fuse.EIO {
 		t.Errorf("mknod without the log: %v, want EIO", status)
 	}

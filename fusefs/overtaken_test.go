@@ -10,6 +10,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/internal/testing/logfault"
 	"mneme/session/conflict"
 )
 
@@ -58,12 +59,12 @@ func TestRenameTakesWhatHasTheName(t *testing.T) {
 	r := newRig(t, "/a")
 	r.must(r.s.walk(t.Context()))
 	r.wantLookup("/a", fuse.OK)
-	r.log.early = func() {
+	r.log.Next(logfault.BeforeCommit, func() {
 		r.move("/a", "/z")
 		r.follow()
 		r.write("/a", "anew")
 		r.follow()
-	}
+	})
 	if status := r.rename("/a", "/c", 0); !status.Ok() {
 		t.Fatal(status)
 	}
@@ -95,10 +96,10 @@ func TestRenameDoesNotKnowWhatItFinds(t *testing.T) {
 	r := newRig(t, "/f")
 	r.readOnce("/f")
 	r.saveTemporary("/f.tmp")
-	r.log.late = func() {
+	r.log.Next(logfault.AfterCommit, func() {
 		r.write("/f", "theirs")
 		r.must(r.s.walk(t.Context()))
-	}
+	})
 	if status := r.rename("/f.tmp", "/f", 0); !status.Ok() {
 		t.Fatal(status)
 	}
@@ -145,7 +146,7 @@ func TestToldOfConflictSeesIt(t *testing.T) {
 			r.must(r.s.walk(t.Context()))
 			r.readOnce("/f")
 			r.saveTemporary("/f.tmp")
-			r.log.early = func() { r.write("/f", "theirs"); r.write("/h", "theirs") }
+			r.log.Next(logfault.BeforeCommit, func() { r.write("/f", "theirs"); r.write("/h", "theirs") })
 			if status := try(r); status != fuse.EBUSY {
 				t.Fatalf("%v, want EBUSY", status)
 			}
@@ -208,7 +209,7 @@ func TestHideWhatIsGone(t *testing.T) {
 			if status := r.rename("/y", "/x~", 0); !status.Ok() { // y's last name
 				t.Fatal(status)
 			}
-			r.log.early = func() { theirs(r); r.follow() }
+			r.log.Next(logfault.BeforeCommit, func() { theirs(r); r.follow() })
 			_ = r.rename("/x", "/x~", 0) // deletes y, then would hide x
 			r.follow()
 			if status := r.save("/x", "new", 0); !status.Ok() {
@@ -259,8 +260,8 @@ func TestConflictThatIsOver(t *testing.T) {
 			r := newRig(t, "/f")
 			r.must(r.s.walk(t.Context()))
 			fh := r.dirtyWith("/f", "mine", flags)
-			r.log.early = func() { r.write("/f", "theirs") }
-			r.log.late = func() { r.remove("/f"); r.follow() } // before the reply, a conflict with theirs, is here
+			r.log.Next(logfault.BeforeCommit, func() { r.write("/f", "theirs") })
+			r.log.Next(logfault.AfterCommit, func() { r.remove("/f"); r.follow() }) // before the reply, a conflict with theirs, is here
 			status := r.close(fh)
 			if name == "append" && !status.Ok() {
 				t.Errorf("close of what was appended: %v", status)
@@ -294,7 +295,7 @@ func TestRenameDirWithFileTurnedDirectory(t *testing.T) {
 	r := newRig(t, "/d/a", "/d/n")
 	r.must(r.s.walk(t.Context()))
 	r.wantLookup("/d/n", fuse.OK)
-	r.log.early = func() { r.remove("/d/n"); r.write("/d/n/x", "theirs") }
+	r.log.Next(logfault.BeforeCommit, func() { r.remove("/d/n"); r.write("/d/n/x", "theirs") })
 	if status := r.rename("/d", "/e", 0); !status.Ok() {
 		t.Fatal(status)
 	}
@@ -445,7 +446,7 @@ func TestCloseTellsWhatTheOpenHeard(t *testing.T) {
 			r := newRig(t, "/d/f")
 			r.must(r.s.walk(t.Context()))
 			r.readOnce("/d/f")
-			r.log.tip = func() { r.write("/d/f", "theirs"); r.follow() }
+			r.log.Next(logfault.BeforeTip, func() { r.write("/d/f", "theirs"); r.follow() })
 			fh := r.dirty("/d/.#f", "mine")
 			q := r.fs.notify
 			q.closed = false // now there is a kernel to wait for

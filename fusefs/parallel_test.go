@@ -14,6 +14,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"mneme/internal/testing/logfault"
 	"mneme/session/conflict"
 	"mneme/spool"
 )
@@ -335,7 +336,7 @@ func TestParallel(t *testing.T) {
 			}
 			p.fs.opts.Merge = seed%8 >= 4
 			if seed%4 >= 2 {
-				p.log.fate = func() fate { return fates[rand.N(len(fates))] }
+				p.log.SetFate(func() logfault.Fate { return fates[rand.N(len(fates))] })
 			}
 			judged := seed%2 == 1
 			p.fs.tasks.Go(func() { p.s.follow(p.fs.ctx) })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/internal/testing/logfault"
 	"mneme/memory"
 	"mneme/private"
 	"mneme/session/conflict"
@@ -146,11 +147,11 @@ func TestPrivateBeforeItIsAMemory(t *testing.T) {
 	r := newRig(t, "/taken")
 	r.remount(0o755, dir)
 	var killed []byte
-	r.log.late = func() {
+	r.log.Next(logfault.AfterCommit, func() {
 		text, err := os.ReadFile(filepath.Join(dir, private.FileName))
 		r.must(err)
 		killed = text
-	}
+	})
 	r.wantOK(r.create("/made", 0o600))
 	r.must(os.WriteFile(filepath.Join(dir, private.FileName), killed, 0o600))
 	r.remount(0o755, dir)
@@ -160,7 +161,7 @@ func TestPrivateBeforeItIsAMemory(t *testing.T) {
 	r.remount(0o755, dir)
 	r.wantModes("600 /moved")
 
-	r.log.early = func() { r.write("/lost", "another's") }
+	r.log.Next(logfault.BeforeCommit, func() { r.write("/lost", "another's") })
 	if status := r.create("/lost", 0o600); status != fuse.Status(DefaultConflictErrno) {
 		t.Errorf("made where another session was faster: %v", status)
 	}
@@ -184,7 +185,7 @@ func TestPrivateAfterFailure(t *testing.T) {
 
 	r.remove("/to/deep/file")
 	r.follow()
-	r.log.early = func() { r.write("/to/file", "another's") }
+	r.log.Next(logfault.BeforeCommit, func() { r.write("/to/file", "another's") })
 	if status := r.create("/to", 0o600); status.Ok() {
 		t.Error("a file was made in the place of another session's directory")
 	}

@@ -177,7 +177,7 @@ func TestPromptToWrite(t *testing.T) {
 		opens, makes string
 	}{
 		"current":       {func(*rig) {}, now, now},
-		"not known":     {func(r *rig) { r.log.knows = false }, later, later},
+		"not known":     {func(r *rig) { r.log.SetKnowsTip(false) }, later, later},
 		"not followed":  {func(r *rig) { r.write("/other", "theirs") }, later, later},
 		"followed":      {func(r *rig) { r.write("/other", "theirs"); r.follow() }, now, now},
 		"archived":      {func(r *rig) { r.archive() }, later, later},
@@ -191,7 +191,7 @@ func TestPromptToWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "/d/a", "/d/b")
-			r.log.knows = true
+			r.log.SetKnowsTip(true)
 			r.must(r.s.walk(t.Context()))
 			file, dir := r.wantLookup("/d/a", fuse.OK), r.wantLookup("/d", fuse.OK)
 			test.before(r)
@@ -228,7 +228,7 @@ func TestPromptToWrite(t *testing.T) {
 // TestPromptCreateLeaves what it cannot tell at once, and what is refused, to others.
 func TestPromptCreateLeaves(t *testing.T) {
 	r := newRig(t, "/d/a", "/d/b")
-	r.log.knows = true
+	r.log.SetKnowsTip(true)
 	dir := r.wantLookup("/d", fuse.OK).NodeId
 	create := func(name string, mode uint32) string {
 		return promptly(r.fs.PromptCreate(&fuse.CreateIn{InHeader: header(dir), Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: mode}, name, &fuse.CreateOut{}))

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/testing/logfault"
 )
 
 // TestDirectoryWhoseExampleGoes looks for a directory while the memory by which the
@@ -12,11 +14,11 @@ import (
 func TestDirectoryWhoseExampleGoes(t *testing.T) {
 	t.Run("lookup", func(t *testing.T) {
 		r := newRig(t, "/d/a", "/d/b")
-		r.log.page = func() {
-			r.log.page = nil
+		r.log.Each(logfault.AfterPage, func() {
+			r.log.Each(logfault.AfterPage, nil)
 			r.remove("/d/a")
 			r.follow()
-		}
+		})
 		r.wantLookup("/d", fuse.OK)
 		r.wantLookup("/d/b", fuse.OK)
 	})
@@ -24,12 +26,12 @@ func TestDirectoryWhoseExampleGoes(t *testing.T) {
 		r := newRig(t, "/d/0", "/d/1", "/d/s/a", "/d/s/b")
 		r.wantLookup("/d", fuse.OK)
 		pages := 0
-		r.log.page = func() {
+		r.log.Each(logfault.AfterPage, func() {
 			if pages++; pages == 2 {
 				r.remove("/d/s/a")
 				r.follow()
 			}
-		}
+		})
 		r.wantNames("/d", "0", "1", "s")
 		r.wantLookup("/d/s/b", fuse.OK)
 	})
@@ -45,12 +47,12 @@ func TestListOfWhatIsWrittenOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "/d/a", "/d/b", "/e")
 			pages := 0
-			r.log.page = func() {
+			r.log.Each(logfault.AfterPage, func() {
 				if pages++; pages <= 200 {
 					change(r, pages)
 					r.follow()
 				}
-			}
+			})
 			r.wantNames("/d", "a", "b")
 			if pages > 20 {
 				t.Errorf("the directory was read in %d pages", pages)

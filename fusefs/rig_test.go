@@ -2,163 +2,31 @@ package fusefs
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"iter"
-	"log/slog"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/cas"
-	"mneme/cas/memcas"
+	"mneme/internal/testing/logfault"
 	"mneme/memory"
-	"mneme/session/conflict"
 	"mneme/versionlog"
-	"mneme/versionlog/memlog"
-)
-
-// slowLog hands heads out in pages of two that are old by the time they
-// arrive, counts the reads, and fails when it is told to.
-type slowLog struct {
-	versionlog.Log
-	page  func()       // called between reading a page and handing it out
-	head  func()       // called between the next read of one head and handing it out
-	tip   func()       // called before the next look at the tip
-	early func()       // called before the next commit of the mount's
-	late  func()       // called between it and its reply
-	fate  func() fate  // of every commit of the mount's; nil: all go well
-	knows bool         // the tip, at once
-	fail  atomic.Bool  // all reads of heads end in errDown
-	reads atomic.Int64 // of heads
-}
-
-var errDown = errors.New("the log is down")
-
-// fate is what becomes of a commit. But for the first, the mount is told errDown.
-type fate int
-
-const (
-	fine    fate = iota
-	unheard      // made, and its reply is lost
-	unmade
 )
 
 // fates are as likely as commits go well or not at random.
-var fates = []fate{fine, fine, fine, fine, fine, fine, unheard, unmade}
+var fates = []logfault.Fate{
+	logfault.Made, logfault.Made, logfault.Made, logfault.Made, logfault.Made, logfault.Made, logfault.Unheard, logfault.Unmade,
+}
 
 const slowPage = 2
-
-func (l *slowLog) Head(ctx context.Context, store, path string) (versionlog.Version, error) {
-	l.reads.Add(1)
-	if l.fail.Load() {
-		return versionlog.Version{}, errDown
-	}
-	v, err := l.Log.Head(ctx, store, path)
-	callOnce(&l.head)
-	return v, err
-}
-
-func (l *slowLog) Tip(ctx context.Context, store string) (versionlog.Tip, error) {
-	callOnce(&l.tip)
-	return l.Log.Tip(ctx, store)
-}
-
-// Capabilities hides that of memlog, whose commits would come past l.
-func (l *slowLog) Capabilities() versionlog.Capabilities {
-	return versionlog.Capabilities{KnownTip: l.knownTip}
-}
-
-func (l *slowLog) knownTip(store string) (versionlog.Tip, bool) {
-	if !l.knows {
-		return versionlog.Tip{}, false
-	}
-	tip, err := l.Log.Tip(context.Background(), store)
-	return tip, err == nil
-}
-
-// callOnce calls a hook, if it is set, which ends it.
-func callOnce(hook *func()) {
-	if then := *hook; then != nil {
-		*hook = nil
-		then()
-	}
-}
-
-func (l *slowLog) Commit(ctx context.Context, store string, p *versionlog.Proposal) (*versionlog.Commit, error) {
-	if p.Session != "mine" {
-		return l.Log.Commit(ctx, store, p)
-	}
-	callOnce(&l.early)
-	ends := fine
-	if l.fate != nil {
-		ends = l.fate()
-	}
-	if ends == unmade {
-		return nil, errDown
-	}
-	c, err := l.Log.Commit(ctx, store, p)
-	callOnce(&l.late)
-	if ends == unheard {
-		return nil, errDown
-	}
-	return c, err
-}
-
-func (l *slowLog) Heads(ctx context.Context, store, prefix, after string) iter.Seq2[versionlog.Version, error] {
-	return l.paged(func() iter.Seq2[versionlog.Version, error] { return l.Log.Heads(ctx, store, prefix, after) })
-}
-
-func (l *slowLog) Children(ctx context.Context, store, dir string) iter.Seq2[versionlog.Version, error] {
-	return l.paged(func() iter.Seq2[versionlog.Version, error] { return l.Log.Children(ctx, store, dir) })
-}
-
-func (l *slowLog) paged(walk func() iter.Seq2[versionlog.Version, error]) iter.Seq2[versionlog.Version, error] {
-	return func(yield func(versionlog.Version, error) bool) {
-		last := ""
-		for {
-			l.reads.Add(1)
-			var page []versionlog.Version
-			for v, err := range walk() {
-				if err != nil {
-					yield(v, err)
-					return
-				}
-				if v.Path > last && len(page) < slowPage {
-					page = append(page, v)
-				}
-			}
-			if l.page != nil {
-				l.page()
-			}
-			if l.fail.Load() {
-				yield(versionlog.Version{}, errDown)
-				return
-			}
-			for _, v := range page {
-				if !yield(v, nil) {
-					return
-				}
-			}
-			if len(page) < slowPage {
-				return
-			}
-			last = page[len(page)-1].Path
-		}
-	}
-}
 
 // rig is a store, a mount of it whose requests the test makes itself, and
 // another session.
 type rig struct {
 	*testing.T
-	log   *slowLog
+	log   *logfault.Log
 	blobs cas.Store
 	fs    *fileSystem
 	s     *store
@@ -169,44 +37,6 @@ type rig struct {
 // archive archives the store.
 func (r *rig) archive() {
 	r.must(memory.NewLibrary(r.log, nil).ArchiveStore(r.Context(), r.s.memory.Info().ID, versionlog.Actor{}))
-}
-
-// newRig makes a store that holds files with their own path as content, and
-// a mount that has yet to load and to follow.
-func newRig(t *testing.T, files ...string) *rig {
-	t.Helper()
-	r := &rig{T: t, log: &slowLog{Log: memlog.New(nil)}, blobs: memcas.New()}
-	lib := memory.NewLibrary(r.log, func(string) (cas.Store, error) { return r.blobs, nil })
-	info, err := lib.CreateStore(t.Context(), "notes", nil)
-	r.must(err)
-	r.other, err = lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "other"}})
-	r.must(err)
-	for _, path := range files {
-		r.write(path, path)
-	}
-	mine, err := lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "mine"}, Session: "mine"})
-	r.must(err)
-	ctx, stop := context.WithCancel(t.Context())
-	r.fs = newFileSystem(ctx, []*memory.Store{mine}, Options{Logger: slog.New(slog.DiscardHandler), Session: "mine"})
-	r.fs.notify.closed = true // so that nobody waits for a kernel
-	r.s, r.stop = r.fs.stores[0], stop
-	r.s.patience = time.Microsecond // nobody follows beside, unless the test has somebody
-	r.must(r.s.begin(ctx))
-	r.log.reads.Store(0)
-	r.Cleanup(func() {
-		stop()
-		r.fs.tasks.Wait()
-	})
-	return r
-}
-
-// keep keeps what loses a race in a directory.
-func (r *rig) keep() {
-	r.s.kept = conflict.New(r.TempDir())
-	r.Cleanup(func() { // before the directory is removed
-		r.stop()
-		r.fs.tasks.Wait()
-	})
 }
 
 func (r *rig) must(err error) {
@@ -228,46 +58,6 @@ func (r *rig) remove(path string) {
 	r.Helper()
 	_, err := r.other.Remove(r.Context(), path, versionlog.ExpectAny())
 	r.must(err)
-}
-
-// follow brings what is in the log into the tree, as the follower does.
-func (r *rig) follow() {
-	r.Helper()
-	r.followWhile(func(*versionlog.Commit) bool { return true })
-}
-
-// followWhile is follow up to the first commit that is not to be met.
-func (r *rig) followWhile(more func(*versionlog.Commit) bool) {
-	r.Helper()
-	for c, err := range r.other.Commits(r.Context(), r.s.applied) {
-		r.must(err)
-		if !more(c) {
-			return
-		}
-		r.s.meet(r.Context(), c)
-	}
-}
-
-// walkTo lets the walk hand out n pages before it calls then, with the next
-// one read, and ends it.
-func (r *rig) walkTo(n int, then func()) {
-	r.Helper()
-	pages := 0
-	r.log.page = func() {
-		if pages == n {
-			r.log.page = nil
-			then()
-		}
-		pages++
-	}
-	r.must(r.s.walk(r.Context()))
-}
-
-// node is the one of an id. A scratch file that lingers may become a memory beside.
-func (r *rig) node(id uint64) *node {
-	r.fs.mu.RLock()
-	defer r.fs.mu.RUnlock()
-	return r.fs.nodes[id]
 }
 
 func header(id uint64) fuse.InHeader { return fuse.InHeader{NodeId: id} }
@@ -419,67 +209,6 @@ func (r *rig) wantText(path, want string) {
 		r.Errorf("%s holds %q, want %q", path, got, want)
 	}
 	r.close(fh)
-}
-
-// wantAsLog compares the tree with the log once everything has loaded.
-func (r *rig) wantAsLog() {
-	r.Helper()
-	r.follow()
-	heads := map[string]string{}
-	for v, err := range r.other.Heads(r.Context(), "/") {
-		r.must(err)
-		heads[v.Path] = fmt.Sprint(v.ID, " ", v.Size)
-	}
-	r.fs.mu.RLock()
-	defer r.fs.mu.RUnlock()
-	if !r.s.loading.done {
-		r.Error("the heads have not loaded")
-	}
-	if diff := cmp.Diff(heads, filesOf(r.s.root, "")); diff != "" {
-		r.Errorf("the tree differs from the log (-log +tree):\n%s", diff)
-	}
-}
-
-// differs says how the tree differs from the log, of which all has been followed,
-// or "". What is hidden counts where the log has it; scratch files do not.
-func (r *rig) differs() (wrong string) {
-	heads := map[string]string{}
-	for v, err := range r.other.Heads(r.Context(), "/") {
-		r.must(err)
-		heads[v.Path] = v.ID
-	}
-	tree := map[string]string{}
-	var walk func(n *node, path string)
-	walk = func(n *node, path string) {
-		for name, d := range n.hiddenDirs {
-			if walk(d, path+"/"+name); d.parent != n || d.name != name || !d.hides() {
-				wrong = fmt.Sprintf("%s/%s is hidden, and hides nothing", path, name)
-			}
-		}
-		for name, c := range n.hidden {
-			if c.origin == nil || c.parent == nil {
-				wrong = fmt.Sprintf("what is hidden at %s/%s has no other name", path, name)
-			}
-			tree[path+"/"+name] = c.head.ID
-		}
-		for name, c := range n.children {
-			switch {
-			case r.fs.nodes[c.id] != c:
-				wrong = fmt.Sprintf("%s/%s cannot be opened", path, name)
-			case c.isDir():
-				walk(c, path+"/"+name)
-			case !c.local:
-				tree[path+"/"+name] = c.head.ID
-			}
-		}
-	}
-	r.fs.mu.RLock()
-	defer r.fs.mu.RUnlock()
-	walk(r.s.root, "")
-	if fmt.Sprint(heads) != fmt.Sprint(tree) {
-		return fmt.Sprintf("the log has  %v\nthe tree has %v", heads, tree)
-	}
-	return wrong + r.dirsDiffer()
 }
 
 // inHistory reports whether some version of the store holds a text.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/testing/logfault"
 )
 
 // TestEqualBytesAreNoConflict writes what another session writes, too, whether the mount
@@ -49,7 +51,7 @@ func TestRenameOverTheSameBytes(t *testing.T) {
 	r.must(r.s.walk(t.Context()))
 	r.readOnce("/f")
 	r.saveTemporary("/f.tmp")
-	r.log.early = func() { r.write("/f", "mine") } // the very same bytes
+	r.log.Next(logfault.BeforeCommit, func() { r.write("/f", "mine") }) // the very same bytes
 	if status := r.rename("/f.tmp", "/f", 0); !status.Ok() {
 		t.Fatal(status)
 	}
@@ -70,7 +72,7 @@ func renamedOverSameBytes(t *testing.T, then func(*rig)) *rig {
 	r.readOnce("/b")
 	r.write("/b", "/a")
 	r.follow()
-	r.log.late = func() { then(r) }
+	r.log.Next(logfault.AfterCommit, func() { then(r) })
 	if status := r.rename("/a", "/b", 0); !status.Ok() {
 		t.Errorf("rename: %v", status)
 	}
@@ -119,10 +121,10 @@ func TestRenameOverTheSameBytesThatGo(t *testing.T) {
 	r.must(r.s.walk(t.Context()))
 	r.readOnce("/f")
 	r.saveTemporary("/f.tmp")
-	r.log.early = func() {
+	r.log.Next(logfault.BeforeCommit, func() {
 		r.write("/f", "mine")
-		r.log.head = func() { r.remove("/f"); r.follow() }
-	}
+		r.log.Next(logfault.AfterHead, func() { r.remove("/f"); r.follow() })
+	})
 	if status := r.rename("/f.tmp", "/f", 0); !status.Ok() {
 		t.Fatal(status)
 	}

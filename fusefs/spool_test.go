@@ -11,6 +11,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/internal/testing/logfault"
 	"mneme/session/conflict"
 	"mneme/spool"
 )
@@ -161,10 +162,10 @@ func TestKilledBeforeItIsSettled(t *testing.T) {
 			if status := r.save("/x.tmp", "text", syscall.O_EXCL); !status.Ok() {
 				t.Fatal(status)
 			}
-			r.log.late = func() { // committed, and not heard of
+			r.log.Next(logfault.AfterCommit, func() { // committed, and not heard of
 				r.die()
 				r.recovers()
-			}
+			})
 			if status := commit(r); !status.Ok() {
 				t.Fatal(status)
 			}
@@ -217,9 +218,9 @@ func TestOutageWhileRecovering(t *testing.T) {
 		t.Fatal(status)
 	}
 	r.die()
-	r.log.fate = func() fate { return unmade }
+	r.log.SetFate(func() logfault.Fate { return logfault.Unmade })
 	r.recovers()
-	r.log.fate = nil
+	r.log.SetFate(nil)
 	r.recovers("/x.tmp")
 }
 

@@ -7,23 +7,25 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/testing/logfault"
 )
 
 // outages calls a test, in a mount of some files, for all that can have become of a
 // commit of a path that ended with an error, met by the follower or not.
 func outages(t *testing.T, files []string, path string, test func(r *rig, fh uint64)) {
-	for name, of := range map[string]fate{"unheard": unheard, "unmade": unmade} {
+	for name, of := range map[string]logfault.Fate{"unheard": logfault.Unheard, "unmade": logfault.Unmade} {
 		for _, followed := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, followed), func(t *testing.T) {
 				r := newRig(t, files...)
 				r.keep()
 				r.must(r.s.walk(t.Context()))
 				fh := r.dirty(path, "mine1")
-				r.log.fate = func() fate { return of }
+				r.log.SetFate(func() logfault.Fate { return of })
 				if status := r.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}); status != fuse.EIO {
 					t.Fatal(status)
 				}
-				r.log.fate = nil
+				r.log.SetFate(nil)
 				if followed {
 					r.follow()
 				}
@@ -88,17 +90,17 @@ func TestRenameOverAfterOutage(t *testing.T) {
 // TestRenameBesideOutage renames a file while its fsync is under way, and ends with an
 // error.
 func TestRenameBesideOutage(t *testing.T) {
-	for _, of := range []fate{unheard, unmade} {
+	for _, of := range []logfault.Fate{logfault.Unheard, logfault.Unmade} {
 		r := newRig(t, "/f")
 		r.must(r.s.walk(t.Context()))
 		fh := r.dirty("/f", "mine1")
 		renamed := make(chan fuse.Status)
-		r.log.fate = func() fate {
-			r.log.fate = nil
+		r.log.SetFate(func() logfault.Fate {
+			r.log.SetFate(nil)
 			go func() { renamed <- r.rename("/f", "/g", 0) }()
 			time.Sleep(20 * time.Millisecond) // in which it comes to wait for the fsync
 			return of
-		}
+		})
 		if status := r.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}); status != fuse.EIO {
 			t.Fatal(status)
 		}
@@ -123,7 +125,7 @@ func TestMovedAfterOutage(t *testing.T) {
 // cannot be cleared up: the rename is refused, and the file is saved later.
 func TestRenameInOutage(t *testing.T) {
 	outages(t, nil, "/n", func(r *rig, fh uint64) {
-		r.log.fate = func() fate { r.log.fate = nil; return unmade }
+		r.log.SetFate(func() logfault.Fate { r.log.SetFate(nil); return logfault.Unmade })
 		if status := r.rename("/n", "/g", 0); status != fuse.EIO {
 			r.Fatalf("rename: %v, want EIO", status)
 		}
@@ -188,7 +190,7 @@ func TestAppendAfterTruncate(t *testing.T) {
 				add("+one")
 				want = "theirs+one+more"
 			}
-			r.log.early = func() { r.write("/f", "theirs") }
+			r.log.Next(logfault.BeforeCommit, func() { r.write("/f", "theirs") })
 			if status := r.truncate(entry.NodeId, 0); status != fuse.Status(DefaultConflictErrno) {
 				t.Fatalf("truncate: %v, want a conflict", status)
 			}

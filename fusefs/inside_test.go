@@ -1,0 +1,159 @@
+package fusefs
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mneme/cas"
+	"mneme/cas/memcas"
+	"mneme/internal/testing/logfault"
+	"mneme/memory"
+	"mneme/session/conflict"
+	"mneme/versionlog"
+	"mneme/versionlog/memlog"
+)
+
+// newRig makes a store that holds files with their own path as content, and
+// a mount that has yet to load and to follow.
+func newRig(t *testing.T, files ...string) *rig {
+	t.Helper()
+	r := &rig{T: t, blobs: memcas.New()}
+	r.log = logfault.New(memlog.New(nil), &logfault.Options{Session: "mine", PageSize: slowPage})
+	lib := memory.NewLibrary(r.log, func(string) (cas.Store, error) { return r.blobs, nil })
+	info, err := lib.CreateStore(t.Context(), "notes", nil)
+	r.must(err)
+	r.other, err = lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "other"}})
+	r.must(err)
+	for _, path := range files {
+		r.write(path, path)
+	}
+	mine, err := lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "mine"}, Session: "mine"})
+	r.must(err)
+	ctx, stop := context.WithCancel(t.Context())
+	r.fs = newFileSystem(ctx, []*memory.Store{mine}, Options{Logger: slog.New(slog.DiscardHandler), Session: "mine"})
+	r.fs.notify.closed = true // so that nobody waits for a kernel
+	r.s, r.stop = r.fs.stores[0], stop
+	r.s.patience = time.Microsecond // nobody follows beside, unless the test has somebody
+	r.must(r.s.begin(ctx))
+	r.log.ResetReads()
+	r.Cleanup(func() {
+		stop()
+		r.fs.tasks.Wait()
+	})
+	return r
+}
+
+// keep keeps what loses a race in a directory.
+func (r *rig) keep() {
+	r.s.kept = conflict.New(r.TempDir())
+	r.Cleanup(func() { // before the directory is removed
+		r.stop()
+		r.fs.tasks.Wait()
+	})
+}
+
+// follow brings what is in the log into the tree, as the follower does.
+func (r *rig) follow() {
+	r.Helper()
+	r.followWhile(func(*versionlog.Commit) bool { return true })
+}
+
+// followWhile is follow up to the first commit that is not to be met.
+func (r *rig) followWhile(more func(*versionlog.Commit) bool) {
+	r.Helper()
+	for c, err := range r.other.Commits(r.Context(), r.s.applied) {
+		r.must(err)
+		if !more(c) {
+			return
+		}
+		r.s.meet(r.Context(), c)
+	}
+}
+
+// walkTo lets the walk hand out n pages before it calls then, with the next
+// one read, and ends it.
+func (r *rig) walkTo(n int, then func()) {
+	r.Helper()
+	pages := 0
+	r.log.Each(logfault.AfterPage, func() {
+		if pages == n {
+			r.log.Each(logfault.AfterPage, nil)
+			then()
+		}
+		pages++
+	})
+	r.must(r.s.walk(r.Context()))
+}
+
+// node is the one of an id. A scratch file that lingers may become a memory beside.
+func (r *rig) node(id uint64) *node {
+	r.fs.mu.RLock()
+	defer r.fs.mu.RUnlock()
+	return r.fs.nodes[id]
+}
+
+// wantAsLog compares the tree with the log once everything has loaded.
+func (r *rig) wantAsLog() {
+	r.Helper()
+	r.follow()
+	heads := map[string]string{}
+	for v, err := range r.other.Heads(r.Context(), "/") {
+		r.must(err)
+		heads[v.Path] = fmt.Sprint(v.ID, " ", v.Size)
+	}
+	r.fs.mu.RLock()
+	defer r.fs.mu.RUnlock()
+	if !r.s.loading.done {
+		r.Error("the heads have not loaded")
+	}
+	if diff := cmp.Diff(heads, filesOf(r.s.root, "")); diff != "" {
+		r.Errorf("the tree differs from the log (-log +tree):\n%s", diff)
+	}
+}
+
+// differs says how the tree differs from the log, of which all has been followed,
+// or "". What is hidden counts where the log has it; scratch files do not.
+func (r *rig) differs() (wrong string) {
+	heads := map[string]string{}
+	for v, err := range r.other.Heads(r.Context(), "/") {
+		r.must(err)
+		heads[v.Path] = v.ID
+	}
+	tree := map[string]string{}
+	var walk func(n *node, path string)
+	walk = func(n *node, path string) {
+		for name, d := range n.hiddenDirs {
+			if walk(d, path+"/"+name); d.parent != n || d.name != name || !d.hides() {
+				wrong = fmt.Sprintf("%s/%s is hidden, and hides nothing", path, name)
+			}
+		}
+		for name, c := range n.hidden {
+			if c.origin == nil || c.parent == nil {
+				wrong = fmt.Sprintf("what is hidden at %s/%s has no other name", path, name)
+			}
+			tree[path+"/"+name] = c.head.ID
+		}
+		for name, c := range n.children {
+			switch {
+			case r.fs.nodes[c.id] != c:
+				wrong = fmt.Sprintf("%s/%s cannot be opened", path, name)
+			case c.isDir():
+				walk(c, path+"/"+name)
+			case !c.local:
+				tree[path+"/"+name] = c.head.ID
+			}
+		}
+	}
+	r.fs.mu.RLock()
+	defer r.fs.mu.RUnlock()
+	walk(r.s.root, "")
+	if fmt.Sprint(heads) != fmt.Sprint(tree) {
+		return fmt.Sprintf("the log has  %v\nthe tree has %v", heads, tree)
+	}
+	return wrong + r.dirsDiffer()
+}
