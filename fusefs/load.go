@@ -203,8 +203,10 @@ func (s *store) newChild(dir *node, path string, mode uint32, at time.Time) *nod
 	known := s.covers(dir, path)
 	// In a directory that is new since its name was known to be free, nothing
 	// is but what the follower brings.
-	n.complete = known && n.isDir()
-	n.marker = s.takeMarker(n, path)
+	if n.isDir() {
+		n.complete = known
+		n.marker = s.takeMarker(path)
+	}
 	_, name := split(path)
 	attach(dir, name, n)
 	if known {

@@ -174,11 +174,8 @@ func (s *store) removeEmptied(emptied map[string]uint64) {
 
 // takeMarker returns the marker of a directory that was yet to be taken out of the log and
 // comes back, so that it stays there; 0 for others. Caller holds fs.mu.
-func (s *store) takeMarker(n *node, path string) uint64 {
+func (s *store) takeMarker(path string) uint64 {
 	marker := s.emptied[path]
-	if !n.isDir() {
-		return 0
-	}
 	delete(s.emptied, path)
 	return marker
 }

@@ -40,16 +40,10 @@ type node struct {
 	atime time.Time // zero: as mtime
 	told  int64     // the time of creation that the kernel was told last; 0: none. See birth.go
 
+	*directory // never nil; a file's is noDirectory
+
 	// Directories.
-	children   map[string]*node // never nil; that of a file always is
-	hidden     map[string]*node // memories that have scratch names in this mount; see hide.go
-	hiddenDirs map[string]*node // directories that were removed, and hide memories
-	respelled  bool             // a name in it, since the kernel last opened it, so that it has another listing
-	kept       bool             // stays when it is empty
-	made       bool             // by this mount
-	marker     uint64           // the commit that made it, or moved it here; 0: the log does not have it itself
-	counted    bool             // the budget has it
-	complete   bool             // everything in it is in the tree, see store.knows
+	respelled bool // a name in it, since the kernel last opened it, so that it has another listing
 
 	// readBelow says that a file in the directory was read since the directory
 	// was last listed. A read makes the kernel doubt the file's time of access,
@@ -94,13 +88,28 @@ type node struct {
 	commitMu sync.Mutex
 }
 
+// directory is what only directories have.
+type directory struct {
+	children   map[string]*node // by name
+	hidden     map[string]*node // memories that have scratch names in this mount; see hide.go
+	hiddenDirs map[string]*node // directories that were removed, and hide memories
+	kept       bool             // stays when it is empty
+	made       bool             // by this mount
+	marker     uint64           // the commit that made it, or moved it here; 0: the log does not have it itself
+	counted    bool             // the budget has it
+	complete   bool             // everything in it is in the tree, see store.knows
+}
+
+// noDirectory is what a file has in it: nothing. It does not change.
+var noDirectory = &directory{}
+
 // origin is the place where a file with a scratch name is still committed.
 type origin struct {
 	dir  *node
 	name string
 }
 
-func (n *node) isDir() bool { return n.children != nil }
+func (n *node) isDir() bool { return n.directory != noDirectory }
 
 // isControl reports whether n is .mneme or in it.
 func (n *node) isControl() bool {
@@ -113,9 +122,9 @@ func (n *node) isControl() bool {
 
 // newNode makes a node and enters it in the table.
 func (fs *fileSystem) newNode(s *store, mode uint32, now time.Time) *node {
-	n := &node{id: fs.nextID, store: s, mode: mode, mtime: now, ctime: now}
+	n := &node{id: fs.nextID, store: s, mode: mode, mtime: now, ctime: now, directory: noDirectory}
 	if mode&syscall.S_IFMT == syscall.S_IFDIR {
-		n.children = map[string]*node{}
+		n.directory = &directory{children: map[string]*node{}}
 	}
 	fs.nextID++
 	fs.nodes[n.id] = n

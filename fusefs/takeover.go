@@ -311,7 +311,9 @@ func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 		return
 	}
 	n.mode, n.told = note.Mode, note.Told
-	n.keep(n.kept || note.Kept && n.isDir())
+	if n.isDir() {
+		n.keep(n.kept || note.Kept)
+	}
 	if n.isDir() || n.head != nil && note.Head != nil && n.head.ID == note.Head.ID {
 		n.mtime, n.ctime, n.atime = note.MTime, note.CTime, note.ATime
 	}
