@@ -255,7 +255,7 @@ func (s *store) endHiddenDir(dir *node, name string) {
 // Caller holds fs.mu.
 func (n *node) noteWas() {
 	if path, ok := n.path(); ok {
-		n.was = path
+		n.setAside().was = path
 	}
 	for _, c := range n.children {
 		c.noteWas()

@@ -121,7 +121,7 @@ func (n *node) setAttr(in *fuse.SetAttrIn) {
 		n.mtime = inRange(at)
 	}
 	if at, ok := in.GetATime(); ok {
-		n.atime = inRange(at)
+		n.setAside().atime = inRange(at)
 	}
 	n.ctime = time.Now()
 	n.mark()

@@ -27,14 +27,17 @@ func (s *store) hide(dir *node, name string, n *node) {
 	}
 	dir.hidden[name] = n
 	n.local = true
-	n.origin = &origin{dir: dir, name: name}
+	n.setAside().origin = &origin{dir: dir, name: name}
 }
 
 // unhide ends what hide began: n is a scratch file and nothing more.
 func (s *store) unhide(n *node) {
 	o := n.origin
-	n.origin = nil
-	if o == nil || o.dir.hidden[o.name] != n {
+	if o == nil {
+		return
+	}
+	n.setAside().origin = nil
+	if o.dir.hidden[o.name] != n {
 		return
 	}
 	delete(o.dir.hidden, o.name)

@@ -27,20 +27,19 @@ type node struct {
 	id    uint64
 	store *store // nil for the root of the mount
 
-	parent   *node     // nil for the root, and once the node has no name any more
-	name     string    // NFC
-	spelling string    // how a program has spelled it here; "": none has. See spelling.go
-	lookups  uint64    // references that the kernel holds
-	looked   time.Time // when it got the last of them
-	opens    int       // open handles
+	parent  *node     // nil for the root, and once the node has no name any more
+	name    string    // NFC
+	lookups uint64    // references that the kernel holds
+	looked  time.Time // when it got the last of them
+	opens   int       // open handles
 
 	mode  uint32 // type and permission bits
 	mtime time.Time
 	ctime time.Time
-	atime time.Time // zero: as mtime
-	told  int64     // the time of creation that the kernel was told last; 0: none. See birth.go
+	told  int64 // the time of creation that the kernel was told last; 0: none. See birth.go
 
 	*directory // never nil; a file's is noDirectory
+	*aside     // never nil; nothingAside, until something is set
 
 	// Directories.
 	respelled bool // a name in it, since the kernel last opened it, so that it has another listing
@@ -54,16 +53,11 @@ type node struct {
 	// Files.
 	head    *versionlog.Version // the content when there is no stage
 	local   bool                // head, if any, is not what the log has at this path
-	origin  *origin             // of a local file that is hidden elsewhere
 	stage   *stage              // nil while nobody writes
 	seen    base                // what the session knows of it
-	was     string              // the path it had before another session took that away
-	line    *line               // that it is in; nil: it stands for itself. See succeed.go
 	named   uint64              // number of the notice that tells of its name, if it took another's place
 	content []byte              // the bytes of head, once read, while open
 	removed bool                // unlinked in this mount
-	mkstemp bool                // made under a name that is to be temporary
-	probe   bool                // made with O_EXCL under a name of vim's, see isProbe
 	reread  bool                // the kernel's pages are outdated: the next open drops them
 	notice  uint64              // number of the notice that says so
 	written bool                // was opened for writing, or cut; see push.go
@@ -103,6 +97,28 @@ type directory struct {
 // noDirectory is what a file has in it: nothing. It does not change.
 var noDirectory = &directory{}
 
+// aside is what few nodes have.
+type aside struct {
+	spelling string    // how a program has spelled it here; "": none has. See spelling.go
+	origin   *origin   // of a local file that is hidden elsewhere
+	was      string    // the path it had before another session took that away
+	line     *line     // that it is in; nil: it stands for itself. See succeed.go
+	atime    time.Time // zero: as mtime
+	mkstemp  bool      // made under a name that is to be temporary
+	probe    bool      // made with O_EXCL under a name of vim's, see isProbe
+}
+
+// nothingAside is what most nodes have. It does not change.
+var nothingAside = &aside{}
+
+// setAside returns what n has aside, for a change.
+func (n *node) setAside() *aside {
+	if n.aside == nothingAside {
+		n.aside = &aside{}
+	}
+	return n.aside
+}
+
 // origin is the place where a file with a scratch name is still committed.
 type origin struct {
 	dir  *node
@@ -122,7 +138,7 @@ func (n *node) isControl() bool {
 
 // newNode makes a node and enters it in the table.
 func (fs *fileSystem) newNode(s *store, mode uint32, now time.Time) *node {
-	n := &node{id: fs.nextID, store: s, mode: mode, mtime: now, ctime: now, directory: noDirectory}
+	n := &node{id: fs.nextID, store: s, mode: mode, mtime: now, ctime: now, directory: noDirectory, aside: nothingAside}
 	if mode&syscall.S_IFMT == syscall.S_IFDIR {
 		n.directory = &directory{children: map[string]*node{}}
 	}
@@ -141,7 +157,7 @@ func attach(dir *node, name string, n *node) {
 	n.parent, n.name = dir, name
 	n.mark()
 	if n.succeeded() {
-		n.line = nil
+		n.setAside().line = nil
 	}
 	dir.children[name] = n
 	if old := dir.hiddenDirs[name]; old != nil && n.isDir() {

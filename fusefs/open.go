@@ -287,8 +287,10 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 		n = fs.newNode(dir.store, syscall.S_IFREG|in.Mode&0o777, now)
 		n.local = true
 		n.seen = base{known: true} // that there is nothing
-		n.mkstemp = madeUp(dir, canonical, in.Flags, now)
-		n.probe = in.Flags&syscall.O_EXCL != 0 && isProbe(canonical)
+		if mkstemp, probe := madeUp(dir, canonical, in.Flags, now), in.Flags&syscall.O_EXCL != 0 && isProbe(canonical); mkstemp || probe {
+			a := n.setAside()
+			a.mkstemp, a.probe = mkstemp, probe
+		}
 		if hidden := dir.hidden[canonical]; hidden != nil {
 			if status := fs.admit(hidden, syscall.O_WRONLY); !status.Ok() {
 				fs.collect(n)

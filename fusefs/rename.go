@@ -197,5 +197,8 @@ func (fs *fileSystem) take(m *move) {
 	m.n.spell(m.as)
 	m.to.touch(now)
 	m.n.ctime = now
-	m.n.mkstemp, m.n.probe = false, false
+	if m.n.mkstemp || m.n.probe {
+		a := m.n.setAside()
+		a.mkstemp, a.probe = false, false
+	}
 }

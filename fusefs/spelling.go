@@ -24,7 +24,17 @@ import (
 
 // spell notes how a program has made n, or renamed it to, or asks for it. Caller
 // holds fs.mu.
-func (n *node) spell(name string) { n.spelling = listable(n.name, name) }
+func (n *node) spell(name string) { n.setSpelling(listable(n.name, name)) }
+
+// setSpelling sets how a program spells n; a name of one form is spelled so.
+func (n *node) setSpelling(spelling string) {
+	if oneForm(n.name) {
+		spelling = ""
+	}
+	if n.spelling != spelling {
+		n.setAside().spelling = spelling
+	}
+}
 
 // listable is what a directory can list for a spelling of a name in NFC.
 func listable(canonical, name string) string {
@@ -114,7 +124,7 @@ func (s *store) spellDirs(dir *node, v *versionlog.Version) {
 		path, name = split(path)
 		name = listable(dir.name, name)
 		if (dir.marker == 0 || dir.marker == v.Seq) && name != dir.name && name != dir.spelling {
-			dir.spelling = name
+			dir.setSpelling(name)
 			s.fs.relist(dir.parent)
 		}
 	}

@@ -104,20 +104,23 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 		m.seen.told = n.size()
 	}
 	attach(dir, name, m)
-	if m.spelling = spelling; !oneForm(name) {
+	if m.setSpelling(spelling); !oneForm(name) {
 		s.fs.relist(dir)
 	}
 	if m != n {
 		if n.line == nil {
-			n.line = &line{}
+			n.setAside().line = &line{}
 		}
-		n.line.last, m.line = m, n.line
+		n.line.last, m.setAside().line = m, n.line
 	}
 	s.fs.hold(m, nil)
 	m.head, m.local = &v, false
 	m.mark()
 	m.fetched.Store(0)
-	m.mtime, m.ctime, m.atime = v.Time, v.Time, time.Time{}
+	m.mtime, m.ctime = v.Time, v.Time
+	if !m.atime.IsZero() {
+		m.setAside().atime = time.Time{}
+	}
 	if m != n {
 		m.named = s.fs.notify.entry(dir, name)
 	}
@@ -133,9 +136,9 @@ func (n *node) lead(m *node) {
 	switch {
 	case last == m:
 	case there:
-		n.line = &line{last: m}
+		n.setAside().line = &line{last: m}
 	case last.line == nil:
-		last.line = &line{last: m}
+		last.setAside().line = &line{last: m}
 	default:
 		last.line.last = m
 	}
@@ -190,7 +193,7 @@ func (fs *fileSystem) found(n *node, thread uint32, flags uint32) (*node, fuse.S
 		if other := n.store.made(n.was); other != nil {
 			return other, fuse.OK
 		}
-		n.line = nil // what it was has another name by now: under this one it is made anew
+		n.setAside().line = nil // what it was has another name by now: under this one it is made anew
 		return n, fuse.OK
 	}
 	return nil, fs.lookAgain(n, thread, flags, r)

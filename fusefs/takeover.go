@@ -298,7 +298,7 @@ func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 		attach(parent, note.Name, n)
 	case n == nil && note.Head != nil && !isDirMode(note.Mode):
 		n = fs.newNode(s, note.Mode, note.Head.Time)
-		n.head, n.removed, n.was = note.Head, note.Removed, note.Was
+		n.head, n.removed, n.setAside().was = note.Head, note.Removed, note.Was
 	}
 	if parent != nil && parent.isDir() && (n == nil || n.parent == nil) {
 		fs.notify.entry(parent, note.Name)
@@ -315,7 +315,10 @@ func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 		n.keep(n.kept || note.Kept)
 	}
 	if n.isDir() || n.head != nil && note.Head != nil && n.head.ID == note.Head.ID {
-		n.mtime, n.ctime, n.atime = note.MTime, note.CTime, note.ATime
+		n.mtime, n.ctime = note.MTime, note.CTime
+		if !note.ATime.IsZero() || !n.atime.IsZero() {
+			n.setAside().atime = note.ATime
+		}
 	}
 	if n.isDir() {
 		return
@@ -365,7 +368,7 @@ func (fs *fileSystem) adoptedFor(in *inherited, id uint64) *node {
 		return nil
 	}
 	n := fs.newNode(fs.stores[note.Store], note.Mode, fs.since)
-	n.local, n.removed, n.was = true, note.Removed, in.path(note)
+	n.local, n.removed, n.setAside().was = true, note.Removed, in.path(note)
 	fs.renumber(n, id)
 	return n
 }
