@@ -194,9 +194,10 @@ func (fs *fileSystem) affordStage(n *node, st *stage, size, more int64) error {
 	return fs.afford(max(0, size-int64(cap(st.data)))+more, fs.purposeOf(n))
 }
 
-// reckon counts a stage of n as what it holds by now. It follows every change of that,
-// and the end of the stage. Caller holds fs.mu.
+// reckon counts a stage of n as what it holds by now, and n as what it is with it. It
+// follows every change of that, and the end of the stage. Caller holds fs.mu.
 func (fs *fileSystem) reckon(n *node, st *stage) {
+	n.tally()
 	if st == nil {
 		return
 	}

@@ -48,7 +48,8 @@ func (fs *fileSystem) recountOpen() (open int64) {
 	return open
 }
 
-// wantCounted checks that the budget has what the mount holds.
+// wantCounted checks that the budget has what the mount holds, and that the stores
+// have counted the files that the tree has.
 func (r *rig) wantCounted() {
 	r.Helper()
 	r.fs.mu.RLock()
@@ -58,6 +59,11 @@ func (r *rig) wantCounted() {
 	}
 	if open := r.fs.recountOpen(); r.fs.budget.open != open {
 		r.Errorf("the budget has %d bytes that are open, there are %d", r.fs.budget.open, open)
+	}
+	for _, s := range r.fs.stores {
+		if files := s.root.files(); s.tally != files {
+			r.Errorf("the store counts %+v, the tree has %+v", s.tally, files)
+		}
 	}
 }
 

@@ -382,7 +382,7 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 		n.store.unhide(hidden)
 	}
 	n.parent.settle()
-	n.local = false
+	n.setLocal(false)
 	st.base = &v
 	fs.settle(d)
 }
@@ -398,6 +398,7 @@ func (fs *fileSystem) settle(d *draft) {
 	if st.changes == d.changes {
 		st.dirty, st.wrote = false, false
 		st.first = time.Time{}
+		d.n.tally()
 	}
 	if d.tails && st.tails {
 		st.tail = st.tail[min(d.tail, len(st.tail)):]

@@ -31,14 +31,14 @@ func (s *store) statusText() []byte {
 		access = "read-only"
 	}
 	s.fs.mu.RLock()
-	memories, dirty := s.count(s.root)
+	tally := s.tally
 	applied, blind, state := s.applied, s.blind, s.state()
 	held := fmt.Sprintf("%d of %d", s.fs.budget.held, s.fs.budget.limit)
 	s.fs.mu.RUnlock()
 	var b strings.Builder
 	for _, line := range [][2]any{
 		{"store", info.Slug}, {"id", info.ID}, {"access", access}, {"session", s.fs.opts.Session},
-		{"state", state}, {"sequence", applied}, {"memories", memories}, {"uncommitted", dirty}, {"blind-overwrites", blind},
+		{"state", state}, {"sequence", applied}, {"memories", tally.memories}, {"uncommitted", tally.uncommitted}, {"blind-overwrites", blind},
 		{"held-bytes", held},
 		{"max-memory-bytes", info.Limits.MaxMemoryBytes}, {"content", info.Limits.Content},
 		{"mounted", s.fs.since.UTC().Format(time.RFC3339)},
@@ -66,21 +66,4 @@ func (s *store) state() string {
 		return "loading the list of memories"
 	}
 	return "ok"
-}
-
-// count returns how many memories lie below dir, and how many files differ
-// from the log. Caller holds fs.mu.
-func (s *store) count(dir *node) (memories, uncommitted int) {
-	for _, n := range dir.children {
-		switch {
-		case n.isDir():
-			m, u := s.count(n)
-			memories, uncommitted = memories+m, uncommitted+u
-		case n.local || n.stage != nil && n.stage.dirty:
-			uncommitted++
-		default:
-			memories++
-		}
-	}
-	return memories, uncommitted
 }

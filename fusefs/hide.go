@@ -26,7 +26,7 @@ func (s *store) hide(dir *node, name string, n *node) {
 		dir.hidden = map[string]*node{}
 	}
 	dir.hidden[name] = n
-	n.local = true
+	n.setLocal(true)
 	n.setAside().origin = &origin{dir: dir, name: name}
 }
 

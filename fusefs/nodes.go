@@ -41,6 +41,8 @@ type node struct {
 	*directory // never nil; a file's is noDirectory
 	*aside     // never nil; nothingAside, until something is set
 
+	tallied tallied // what the store counts it as
+
 	// Directories.
 	respelled bool // a name in it, since the kernel last opened it, so that it has another listing
 
@@ -160,6 +162,7 @@ func attach(dir *node, name string, n *node) {
 		n.setAside().line = nil
 	}
 	dir.children[name] = n
+	n.tally()
 	if old := dir.hiddenDirs[name]; old != nil && n.isDir() {
 		delete(dir.hiddenDirs, name)
 		n.adopt(old)
@@ -172,6 +175,7 @@ func (fs *fileSystem) detach(n *node) {
 		delete(n.parent.children, n.name)
 	}
 	n.parent = nil
+	n.tally()
 	n.mark()
 	fs.collect(n)
 }

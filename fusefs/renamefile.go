@@ -61,7 +61,7 @@ func (fs *fileSystem) renamedLocally(m *move) bool {
 		return false
 	}
 	fs.take(m)
-	m.n.local = true
+	m.n.setLocal(true)
 	if memoryMoves {
 		m.s.hide(m.from, m.old, m.n)
 	} else if m.n.stage != nil && m.n.stage.writers == 0 && classify(m.to, m.new) == temporary {
@@ -82,7 +82,7 @@ func (fs *fileSystem) comesBack(m *move) bool {
 	}
 	m.s.unhide(m.n)
 	fs.take(m)
-	m.n.local = false
+	m.n.setLocal(false)
 	return true
 }
 
@@ -169,7 +169,7 @@ func (fs *fileSystem) movedInLog(m *move, source string, v versionlog.Version) {
 	}
 	m.s.unhide(m.n)
 	fs.take(m)
-	m.n.local = false
+	m.n.setLocal(false)
 	m.s.rebased(m.n, v)
 	m.to.settle()
 }

@@ -204,7 +204,8 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	unread := m.s.isUnread(m.n) // another session's, that moves along
 	fs.take(m)
 	fs.hold(m.n, nil)
-	m.n.head, m.n.local = head, false
+	m.n.head = head
+	m.n.setLocal(false)
 	m.to.settle()
 	seen := r.seen.wrote(head)
 	switch {

@@ -55,10 +55,9 @@ func (m *Server) Stats() Stats {
 func (s *store) stats() StoreStats {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
-	memories, uncommitted := s.count(s.root)
 	return StoreStats{
 		Store: s.slug(), Applied: s.applied, Commits: s.commits.Load(),
 		Tries: s.tries.Load(), Took: time.Duration(s.nanoseconds.Load()), Conflicts: s.conflicts.Load(),
-		Degraded: s.degraded != nil, Uncommitted: uncommitted, Memories: memories,
+		Degraded: s.degraded != nil, Uncommitted: s.tally.uncommitted, Memories: s.tally.memories,
 	}
 }

@@ -45,6 +45,7 @@ type store struct {
 	ops sync.RWMutex
 
 	// Guarded by fs.mu.
+	tally         tally
 	applied       uint64              // every commit up to here is in the tree
 	appliedDigest versionlog.Digest   // of that commit
 	caughtUp      sync.Cond           // applied has grown

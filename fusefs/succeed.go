@@ -94,7 +94,8 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 		m = s.fs.newNode(s, n.mode, v.Time)
 		m.seen = n.seen
 		n.noteWas()
-		n.parent, n.local = nil, false
+		n.parent = nil
+		n.setLocal(false)
 		n.mark()
 		if st := n.stage; st != nil && st.dirty && !st.tails && !sameText(st.base, &v) {
 			st.overtaken = true
@@ -114,7 +115,8 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 		n.line.last, m.setAside().line = m, n.line
 	}
 	s.fs.hold(m, nil)
-	m.head, m.local = &v, false
+	m.head = &v
+	m.setLocal(false)
 	m.mark()
 	m.fetched.Store(0)
 	m.mtime, m.ctime = v.Time, v.Time
