@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -80,7 +81,7 @@ func (s *store) vacated(c *versionlog.Commit) {
 			continue
 		}
 		s.vacate(freed, v)
-		s.note(freed, base{known: true})
+		s.note(freed, session.Nothing())
 	}
 }
 

@@ -5,43 +5,9 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/session"
 	"mneme/versionlog"
 )
-
-// base is what the session knows of a path: the version it read there last, or
-// wrote. Whatever it replaces there, it means to replace that version. The zero
-// value is that it knows nothing.
-//
-// Two versions with the same bytes are the same to who has read one of them.
-type base struct {
-	known   bool
-	version *versionlog.Version // nil: that there is no memory
-
-	steps   []step // how it came to know that by reading; newest last, never changed in place. See step
-	refused bool   // a write was refused, and nobody has read the file since
-	again   bool   // somebody has: the next write is meant
-	own     string // the newest version that the session made on top of what it may not have read
-	told    int64  // how long the kernel took the file to be before the newest change; 0: not known
-}
-
-// stale reports whether somebody else has put something there since that the
-// session does not know. That a memory is gone is not stale: whoever makes it
-// anew was told by the lookup that it is not there, and the history has it.
-func (b base) stale(head *versionlog.Version) bool {
-	if !b.known || head == nil {
-		return false
-	}
-	return b.version == nil || b.version.ID != head.ID && b.version.Digest != head.Digest
-}
-
-// expected is what a writer of n means to replace, given the head that the log
-// has there. Caller holds fs.mu.
-func (n *node) expected(head *versionlog.Version) *versionlog.Version {
-	if n.seen.stale(head) {
-		return n.seen.version
-	}
-	return head
-}
 
 // see notes that the session opens n for reading. What it reads while the file
 // is being written here is no version: only of what is appended does it know
@@ -71,17 +37,17 @@ func (n *node) see() {
 // refused a write, has to be seen reading this one. rsync opens what it is about
 // to replace, and reads nothing of it. Caller holds fs.mu.
 func (n *node) mustRead() bool {
-	return (n.seen.refused || n.seen.stale(n.head)) && n.head != nil && n.head.Size > 0 && !n.staged() && !n.succeeded()
+	return (n.seen.WasRefused() || n.seen.Stale(n.head)) && n.head != nil && n.head.Size > 0 && !n.staged() && !n.succeeded()
 }
 
 // saw notes that the session has got a version of n to read, for what stands at
 // n's path by now. Caller holds fs.mu.
 func (n *node) saw(v *versionlog.Version) {
 	m := n.now()
-	if m != n && m.seen.known && m.seen.version != nil && m.seen.version.Seq >= v.Seq {
+	if m != n && m.seen.Head() != nil && m.seen.Head().Seq >= v.Seq {
 		return
 	}
-	m.learn(m.seen.read(v))
+	m.learn(m.seen.Read(v))
 	if path, there := n.target(); !there {
 		n.store.note(path, m.seen)
 	}
@@ -113,7 +79,7 @@ func (fs *fileSystem) firstRead(h *handle, head *versionlog.Version) {
 
 // note keeps what the session knows of a path, for the file that stands for it,
 // in the tree or hidden, or for whoever makes one; of "" nothing. Caller holds fs.mu.
-func (s *store) note(path string, b base) {
+func (s *store) note(path string, known session.Knowledge) {
 	if path == "" {
 		return
 	}
@@ -123,19 +89,19 @@ func (s *store) note(path string, b base) {
 	}
 	switch {
 	case n == nil:
-		s.remember(path, b)
-	case !n.seen.known:
-		n.seen = b
+		s.remember(path, known)
+	case !n.seen.IsKnown():
+		n.seen = known
 		n.mark()
 	}
 }
 
 // remember keeps what the session knows of a path at which there is no node
 // any more, for the one that somebody makes there. Caller holds fs.mu.
-func (s *store) remember(path string, b base) {
+func (s *store) remember(path string, known session.Knowledge) {
 	const most = 1 << 16
-	if _, there := s.lost[path]; b.known && (there || len(s.lost) < most) {
-		s.lost[path] = b
+	if _, there := s.lost[path]; known.IsKnown() && (there || len(s.lost) < most) {
+		s.lost[path] = known
 		s.markLost(path)
 	}
 }
@@ -143,8 +109,8 @@ func (s *store) remember(path string, b base) {
 // inherit gives a node what the session knows of its path from before.
 // Caller holds fs.mu.
 func (s *store) inherit(n *node, path string) {
-	if b, ok := s.lost[path]; ok && !n.seen.known {
-		n.seen = b
+	if known, ok := s.lost[path]; ok && !n.seen.IsKnown() {
+		n.seen = known
 		n.mark()
 		delete(s.lost, path)
 		s.markLost(path)
@@ -159,7 +125,7 @@ func (fs *fileSystem) admit(n *node, flags uint32) fuse.Status {
 	switch {
 	case n.head == nil || onlyAppends(flags):
 		return fuse.OK
-	case n.seen.stale(n.head):
+	case n.seen.Stale(n.head):
 		if flags&syscall.O_ACCMODE == syscall.O_RDWR && flags&syscall.O_TRUNC == 0 || fs.opts.Merge {
 			return fuse.OK
 		}
@@ -171,7 +137,7 @@ func (fs *fileSystem) admit(n *node, flags uint32) fuse.Status {
 // admitBlind lets a session replace a memory that it never read, unless the
 // mount is strict. Caller holds fs.mu.
 func (fs *fileSystem) admitBlind(n *node) fuse.Status {
-	if n.seen.known || n.head == nil {
+	if n.seen.IsKnown() || n.head == nil {
 		return fuse.OK
 	}
 	if fs.opts.Strict {

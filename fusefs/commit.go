@@ -12,6 +12,7 @@ import (
 	"mneme/cas"
 	"mneme/errkind"
 	"mneme/memory"
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -65,7 +66,7 @@ type draft struct {
 	resumed bool                // tried before, and not known to have failed
 	lost    bool                // not to be committed, because of theirs
 	theirs  *versionlog.Version // nil: no memory
-	steps   []step              // that it may take back
+	judge   []session.Change    // that it may take back
 	back    bool                // merged, since it would have taken one back
 }
 
@@ -128,7 +129,7 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 		}
 		if !d.lost && !resumed && !judged {
 			judged = true
-			if taken := n.store.takesBack(d.steps, d.base, d.data); taken != nil {
+			if taken := n.store.takesBack(d.judge, d.base, d.data); taken != nil {
 				if message, back = fs.mergeBack(d, taken); back {
 					continue
 				}
@@ -186,8 +187,10 @@ func (fs *fileSystem) commitDraft(d *draft) error {
 		defer fs.mu.Unlock()
 		fs.settle(d)
 		s.wrote(d.path)
-		seen := &d.n.holder().seen
-		seen.refused = seen.refused || d.back
+		if d.back {
+			holder := d.n.holder()
+			holder.seen = holder.seen.Refused()
+		}
 		return nil
 	}
 	put := memory.Change{Action: versionlog.Put, Path: d.path, Spelling: d.spelled, Content: d.data, Digest: d.digest, Expect: expectVersion(d.base)}
@@ -316,7 +319,7 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, u
 	if n.hasLocalName() {
 		d.base = nil
 		if hidden := n.parent.hidden[n.name]; hidden != nil {
-			d.base = hidden.expected(hidden.head)
+			d.base = hidden.seen.Expected(hidden.head)
 		}
 	}
 	if n.local {
@@ -326,8 +329,8 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, u
 		d.digest = cas.Sum(d.data)
 		d.same = d.digest == d.base.Digest
 	}
-	if seen := n.holder().seen; !d.tails && !d.same && !st.fresh && !seen.again {
-		d.steps = seen.steps
+	if !d.tails && !d.same && !st.fresh {
+		d.judge = n.holder().seen.ToJudge()
 	}
 	return d, fuse.OK
 }
@@ -344,16 +347,18 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 	n, st := d.n, d.st
 	n.store.wrote(v.Path)
 	n.store.unspoolStage(st)
-	// Who appends to what it has not read, or merges, does not know it now.
 	seen := n.holder().seen
-	if !d.tails && d.message == "" || d.base == nil || seen.known && !seen.stale(d.base) {
-		again := d.tails && seen.again
-		seen = seen.wrote(&v)
-		seen.again = again
-	} else {
-		seen = seen.added(&v, d.base)
+	switch {
+	case d.tails:
+		seen = seen.Appended(&v, d.base)
+	case d.message != "":
+		seen = seen.Merged(&v, d.base)
+	default:
+		seen = seen.Wrote(&v)
 	}
-	seen.refused = seen.refused || d.back
+	if d.back {
+		seen = seen.Refused()
+	}
 	if path, ok := n.path(); !ok || path != v.Path {
 		// Another session's commit has taken n's place.
 		n.store.show(v)
@@ -361,7 +366,7 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 			m.learn(seen)
 			n.lead(m)
 		} else if m := n.now(); m != n && sameText(m.head, &v) { // renamed since, by this mount
-			m.seen = m.seen.wrote(m.head)
+			m.seen = m.seen.Wrote(m.head)
 			m.mark()
 		}
 		fs.hold(n, nil)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mneme/internal/handover"
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -66,26 +67,7 @@ type nodeNote struct {
 	ATime   time.Time           `json:",omitzero"`
 	Told    int64               `json:",omitempty"` // see birth.go
 	Head    *versionlog.Version `json:",omitempty"`
-	Seen    *baseNote           `json:",omitempty"`
-}
-
-// baseNote is a base.
-type baseNote struct {
-	Known   bool                `json:",omitempty"`
-	IsHead  bool                `json:",omitempty"` // the version is the node's head
-	Version *versionlog.Version `json:",omitempty"`
-	Steps   []stepNote          `json:",omitempty"`
-	Refused bool                `json:",omitempty"`
-	Again   bool                `json:",omitempty"`
-	Own     string              `json:",omitempty"`
-	Told    int64               `json:",omitempty"`
-}
-
-type stepNote struct {
-	From  *versionlog.Version `json:",omitempty"`
-	Known bool                `json:",omitempty"`
-	To    *versionlog.Version
-	Cut   int64 `json:",omitempty"`
+	Seen    *session.State      `json:",omitempty"`
 }
 
 // handleNote is an open file or directory.
@@ -98,7 +80,7 @@ type handleNote struct {
 type lostNote struct {
 	Store int
 	Path  string
-	Seen  *baseNote
+	Seen  *session.State
 }
 
 // stageNote is how a stage is.
@@ -169,8 +151,8 @@ func (s *store) markLost(path string) {
 
 func (h *handing) lost(s *store, path string) {
 	note := lostNote{Store: h.index(s), Path: path}
-	if b, there := s.lost[path]; there {
-		note.Seen = newBaseNote(b, nil)
+	if known, there := s.lost[path]; there {
+		note.Seen = known.State(nil)
 	}
 	h.json(noteLost, note)
 }
@@ -289,7 +271,7 @@ func (h *handing) noteNodes() {
 				delete(h.noted, n)
 				h.batch.Add([]byte{noteGone}, number(n.id))
 			}
-		case h.noted[n] || n.lookups > 0 || n.opens > 0 || n.stage != nil || n.seen.known:
+		case h.noted[n] || n.lookups > 0 || n.opens > 0 || n.stage != nil || n.seen.IsKnown():
 			h.noteNode(n)
 		}
 	}
@@ -312,7 +294,7 @@ func (h *handing) noteNode(n *node) {
 	if up != nil {
 		note.Parent, note.Name = up.id, n.name
 	}
-	note.Seen = newBaseNote(n.seen, n.head)
+	note.Seen = n.seen.State(n.head)
 	h.json(noteNode, note)
 }
 
@@ -426,28 +408,3 @@ func (h *handing) json(kind byte, v any) {
 func (h *handing) index(s *store) int { return slices.Index(h.fs.stores, s) }
 
 func number(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
-
-func newBaseNote(b base, head *versionlog.Version) *baseNote {
-	note := &baseNote{Known: b.known, Refused: b.refused, Again: b.again, Own: b.own, Told: b.told}
-	if note.IsHead = b.version != nil && b.version == head; !note.IsHead {
-		note.Version = b.version
-	}
-	for _, one := range b.steps {
-		note.Steps = append(note.Steps, stepNote{one.from, one.known, one.to, one.cut})
-	}
-	return note
-}
-
-func (note *baseNote) base(head *versionlog.Version) base {
-	if note == nil {
-		return base{}
-	}
-	b := base{known: note.Known, version: note.Version, refused: note.Refused, again: note.Again, own: note.Own, told: note.Told}
-	if note.IsHead {
-		b.version = head
-	}
-	for _, one := range note.Steps {
-		b.steps = append(b.steps, step{one.From, one.Known, one.To, one.Cut})
-	}
-	return b
-}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/internal/handover"
@@ -47,7 +48,7 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 	for id, n := range r.fs.nodes {
 		note := in.nodes[id]
 		switch {
-		case note == nil && (n.lookups > 0 && n != r.fs.root || n.opens > 0 || n.seen.known):
+		case note == nil && (n.lookups > 0 && n != r.fs.root || n.opens > 0 || n.seen.IsKnown()):
 			r.Errorf("%s, node %d, is not noted", n.name, id)
 		case note == nil:
 		case n.parent != nil && r.fs.nodes[n.parent.id] == n.parent && (note.Parent != n.parent.id || note.Name != n.name), n.parent == nil && note.Parent != 0:
@@ -57,9 +58,8 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 		case !note.MTime.Equal(n.mtime) || note.Mode != n.mode || note.Kept && !n.kept && len(n.children) == 0:
 			r.Errorf("node %d, %s, is noted as of %v, mode %o; it is of %v, mode %o", id, n.name, note.MTime, note.Mode, n.mtime, n.mode)
 		default:
-			if got := note.Seen.base(note.Head); got.known != n.seen.known || got.refused != n.seen.refused || got.again != n.seen.again ||
-				got.own != n.seen.own || got.told != n.seen.told || !sameText(got.version, n.seen.version) || len(got.steps) != len(n.seen.steps) {
-				r.Errorf("node %d, %s: the session is noted to know %+v, it knows %+v", id, n.name, got, n.seen)
+			if diff := cmp.Diff(n.seen.State(nil), note.Seen.Knowledge(note.Head).State(nil)); diff != "" {
+				r.Errorf("node %d, %s: the session is noted to know something else than it does:\n%s", id, n.name, diff)
 			}
 		}
 	}
@@ -83,9 +83,9 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 			r.Errorf("handle %d of %s: noted is %+v, written %q", fh, h.node.name, st, h.stage.data)
 		}
 	}
-	for path, b := range r.s.lost {
-		if got := in.lost[lostPath{0, path}]; got == nil || !sameText(got.base(nil).version, b.version) {
-			r.Errorf("of %s the session knows %+v, noted is %+v", path, b, got)
+	for path, known := range r.s.lost {
+		if diff := cmp.Diff(known.State(nil), in.lost[lostPath{0, path}]); diff != "" {
+			r.Errorf("of %s the session is noted to know something else than it does:\n%s", path, diff)
 		}
 	}
 	if in.state.NextID != r.fs.nextID || in.state.NextFH != r.fs.nextFH {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"mneme/session"
 )
 
 // inherited is what a journal says of the mount that another process has served.
@@ -14,7 +16,7 @@ type inherited struct {
 	state    stateNote
 	nodes    map[uint64]*nodeNote
 	handles  map[uint64]*handleNote
-	lost     map[lostPath]*baseNote
+	lost     map[lostPath]*session.State
 	stages   map[uint64]*inheritedStage
 	errors   map[int][]journalEntry
 }
@@ -35,7 +37,7 @@ var errNote = errors.New("a note of the handover is not one that this version of
 func readNotes(notes [][]byte) (*inherited, error) {
 	in := &inherited{
 		nodes: map[uint64]*nodeNote{}, handles: map[uint64]*handleNote{},
-		lost: map[lostPath]*baseNote{}, stages: map[uint64]*inheritedStage{},
+		lost: map[lostPath]*session.State{}, stages: map[uint64]*inheritedStage{},
 		errors: map[int][]journalEntry{},
 	}
 	for _, note := range notes {

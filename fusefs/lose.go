@@ -10,6 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/internal/quote"
+	"mneme/session"
 	"mneme/session/conflict"
 	"mneme/versionlog"
 )
@@ -25,18 +26,18 @@ type loss struct {
 	base   *versionlog.Version // nil: no memory
 	theirs *versionlog.Version // nil: no memory
 	yours  []byte
-	back   *step  // where it would have taken one back; else nil
-	why    string // where it is neither that nor that somebody else wrote; else ""
-	told   bool   // why is only what a line of .mneme/errors has said in full
+	back   *session.Change // where it would have taken one back; else nil
+	why    string          // where it is neither that nor that somebody else wrote; else ""
+	told   bool            // why is only what a line of .mneme/errors has said in full
 }
 
 // refuseStale answers who is about to overwrite what the session has not read.
 // Caller holds fs.mu.
 func (s *store) refuseStale(n *node, head *versionlog.Version) fuse.Status {
 	path, _ := n.logPath()
-	n.seen.refused = true
+	n.seen = n.seen.Refused()
 	n.mark()
-	s.errors.addConflict(path, s.changed(path, n.seen.version, head)+"; "+s.redo(path))
+	s.errors.addConflict(path, s.changed(path, n.seen.Head(), head)+"; "+s.redo(path))
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }
 
@@ -101,22 +102,23 @@ func by(v *versionlog.Version) string {
 
 // lose keeps what was written to a stage whose base another session has
 // replaced, and answers whoever wrote it. Until the handles are closed, what
-// else they write is kept, too. back is the step that it would have taken back,
+// else they write is kept, too. back is the change that it would have taken back,
 // nil where there is none. Caller holds n.commitMu and no other lock of the mount
 // below store.ops.
-func (fs *fileSystem) lose(n *node, st *stage, theirs *versionlog.Version, back *step) fuse.Status {
+func (fs *fileSystem) lose(n *node, st *stage, theirs *versionlog.Version, back *session.Change) fuse.Status {
 	fs.mu.Lock()
 	status := fuse.Status(fs.opts.ConflictErrno)
 	path, there := n.target()
 	m := n.now()
 	l := loss{path: path, base: st.base, theirs: theirs, yours: slices.Clone(st.data), back: back}
 	changes, id, done := st.changes, st.conflict, st.conflict != 0 && st.conflictAt == st.changes
-	if !m.seen.known {
-		m.seen = base{known: true, version: st.base} // so that the same write, repeated, fails again
+	if !m.seen.IsKnown() {
+		m.seen = session.Of(st.base) // so that the same write, repeated, fails again
 	}
-	n.holder().seen.refused = true
+	holder := n.holder()
+	holder.seen = holder.seen.Refused()
 	m.mark()
-	n.holder().mark()
+	holder.mark()
 	if !there {
 		n.store.note(path, m.seen)
 	}

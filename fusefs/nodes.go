@@ -13,6 +13,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"mneme/memory"
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -56,7 +57,7 @@ type node struct {
 	head    *versionlog.Version // the content when there is no stage
 	local   bool                // head, if any, is not what the log has at this path
 	stage   *stage              // nil while nobody writes
-	seen    base                // what the session knows of it
+	seen    session.Knowledge   // what the session knows of it
 	named   uint64              // number of the notice that tells of its name, if it took another's place
 	content []byte              // the bytes of head, once read, while open
 	removed bool                // unlinked in this mount

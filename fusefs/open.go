@@ -6,6 +6,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -191,7 +192,7 @@ func (fs *fileSystem) open(n *node, thread, flags uint32, before uint64, out *fu
 	switch {
 	case !writes(flags) && n.mustRead():
 		h.unread = n.head
-	case !writes(flags), readsFirst(flags) && !n.seen.stale(n.head) && !n.seen.refused:
+	case !writes(flags), readsFirst(flags) && !n.seen.Stale(n.head) && !n.seen.WasRefused():
 		n.see()
 	}
 	if flags&syscall.O_TRUNC != 0 || fs.notify.told(n.notice) {
@@ -201,7 +202,7 @@ func (fs *fileSystem) open(n *node, thread, flags uint32, before uint64, out *fu
 		n.written = true
 		h.heard = span{before, fs.notify.newest()}
 		h.stage = n.beginWrite(flags)
-		if h.stage.overtaken || readsFirst(flags) && n.seen.asks() { // it is to be read first
+		if h.stage.overtaken || readsFirst(flags) && n.seen.Asks() { // it is to be read first
 			h.unread = n.head
 		}
 		if flags&syscall.O_TRUNC != 0 {
@@ -286,7 +287,7 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 		now := time.Now()
 		n = fs.newNode(dir.store, syscall.S_IFREG|in.Mode&0o777, now)
 		n.local = true
-		n.seen = base{known: true} // that there is nothing
+		n.seen = session.Nothing() // that there is nothing
 		if mkstemp, probe := madeUp(dir, canonical, in.Flags, now), in.Flags&syscall.O_EXCL != 0 && isProbe(canonical); mkstemp || probe {
 			a := n.setAside()
 			a.mkstemp, a.probe = mkstemp, probe

@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"mneme/memory"
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -110,7 +111,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		data, changes = slices.Clone(st.data), st.changes
 	}
 	if left := m.s.leftUnread(target); ok && left != nil && left != m.n && theirs == nil {
-		l := loss{path: target, base: left.seen.version, theirs: left.head, yours: data, why: unreadBecause(left)}
+		l := loss{path: target, base: left.seen.Head(), theirs: left.head, yours: data, why: unreadBecause(left)}
 		status := m.s.refuseUnread(target, left)
 		fs.mu.Unlock()
 		if loaded && !inLog { // the program may remove it now
@@ -129,7 +130,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		if _, taken := conflictHead(err, target); taken {
 			fs.mu.Lock()
 			defer fs.mu.Unlock()
-			m.s.note(target, base{known: true}) // the kernel will try once more
+			m.s.note(target, session.Nothing()) // the kernel will try once more
 		}
 		return err
 	}

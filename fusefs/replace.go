@@ -8,6 +8,7 @@ import (
 
 	"mneme/cas"
 	"mneme/memory"
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -23,25 +24,25 @@ type replacement struct {
 	head    *versionlog.Version // what is at path after the commit
 	newer   *versionlog.Version // what is there by now, if another session has replaced head
 	base    *versionlog.Version // what it is to replace
-	seen    base                // what the session knows of path
+	seen    session.Knowledge   // of path
 	also    []memory.Change     // in the same commit
 	key     string              // of its first commit; "": a fresh one
 	message string
-	back    *step // that it would have taken back; nil: none
+	back    *session.Change // that it would have taken back; nil: none
 }
 
 // replace commits a replacement, if what is there is what the session knows.
 func (fs *fileSystem) replace(r *replacement) error {
 	fs.mu.Lock()
 	stale := false
-	var steps []step
+	var judge []session.Change
 	r.move.resolve()
 	r.base = r.theirs
 	if holder := r.move.holder(); holder != nil && holder.head != nil {
-		stale = holder.seen.stale(r.theirs) && r.theirs.Digest != cas.Sum(r.data)
-		r.base, r.seen = holder.expected(r.theirs), holder.seen
-		if !stale && !holder.seen.again {
-			steps = holder.seen.steps
+		stale = holder.seen.Stale(r.theirs) && r.theirs.Digest != cas.Sum(r.data)
+		r.base, r.seen = holder.seen.Expected(r.theirs), holder.seen
+		if !stale {
+			judge = holder.seen.ToJudge()
 		}
 		if status := fs.admitBlind(holder); !status.Ok() {
 			fs.mu.Unlock()
@@ -49,7 +50,7 @@ func (fs *fileSystem) replace(r *replacement) error {
 		}
 	}
 	fs.mu.Unlock()
-	if r.back = r.move.s.takesBack(steps, r.theirs, r.data); r.back != nil && !fs.mergeBackOver(r) {
+	if r.back = r.move.s.takesBack(judge, r.theirs, r.data); r.back != nil && !fs.mergeBackOver(r) {
 		return fs.loseRename(r)
 	}
 	for range maxRebases {
@@ -137,9 +138,9 @@ func (fs *fileSystem) mergeOver(r *replacement) bool {
 	return ok
 }
 
-// mergeBackOver is mergeOver for one that takes a step back.
+// mergeBackOver is mergeOver for one that takes a change back.
 func (fs *fileSystem) mergeBackOver(r *replacement) bool {
-	under := r.back.underTaken(r.theirs)
+	under := r.back.Under(r.theirs)
 	merged, ok := r.move.s.mergedBack(r.back, r.theirs, r.data)
 	if ok {
 		r.message, r.data = mergeMessage(r.theirs, under), merged
@@ -158,13 +159,13 @@ func mergeMessage(theirs, base *versionlog.Version) string {
 func (fs *fileSystem) loseRename(r *replacement) error {
 	s := r.move.s
 	fs.mu.Lock()
-	s.note(r.path, base{known: true, version: r.base, refused: true})
+	s.note(r.path, session.Of(r.base).Refused())
 	holder := r.move.holder()
 	if holder == nil { // it was not in the tree before the commit met it
 		holder = s.made(r.path)
 	}
 	if holder != nil {
-		holder.seen.refused = true
+		holder.seen = holder.seen.Refused()
 		holder.mark()
 	}
 	fs.mu.Unlock()
@@ -207,11 +208,12 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	m.n.head = head
 	m.n.setLocal(false)
 	m.to.settle()
-	seen := r.seen.wrote(head)
+	seen := r.seen.Wrote(head)
 	switch {
 	case r.message != "": // who merges does not know what came of it
-		seen = r.seen.added(head, r.base)
-		seen.refused = r.back != nil
+		if seen = r.seen.Added(head, r.base).NotRefused(); r.back != nil {
+			seen = seen.Refused()
+		}
 	case unread && r.also != nil:
 		seen = m.n.seen
 	}

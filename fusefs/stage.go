@@ -57,11 +57,11 @@ func (n *node) staged() bool {
 // in. Caller holds fs.mu.
 func (n *node) beginWrite(flags uint32) *stage {
 	m, fs := n.now(), n.store.fs
-	st, stale := n.stage, m.seen.stale(m.head) && !onlyAppends(flags)
+	st, stale := n.stage, m.seen.Stale(m.head) && !onlyAppends(flags)
 	if st == nil || st.err != 0 || st.overtaken || stale || m != n || n.outdated(st) {
 		n.stage = &stage{base: m.head, loaded: m.head == nil, tails: true}
 		if stale {
-			n.stage.overtake(m.seen.version)
+			n.stage.overtake(m.seen.Head())
 		}
 		fs.reckon(n, st)
 	}
@@ -91,9 +91,9 @@ func (n *node) start(st *stage, appending bool) {
 			st.data, st.loaded = nil, head == nil
 		}
 	case appending && st.tails || st.dirty && !st.tails:
-	case m.seen.stale(head) && !st.dirty && !st.overtaken: // once, or it would never be loaded
-		st.overtake(m.seen.version)
-	case m.seen.stale(head) || m.parent == nil || n.stage != st || !sameText(st.base, head):
+	case m.seen.Stale(head) && !st.dirty && !st.overtaken: // once, or it would never be loaded
+		st.overtake(m.seen.Head())
+	case m.seen.Stale(head) || m.parent == nil || n.stage != st || !sameText(st.base, head):
 		st.overtaken = true
 	}
 	if !appending {

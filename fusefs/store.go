@@ -13,6 +13,7 @@ import (
 
 	"mneme/memory"
 	"mneme/private"
+	"mneme/session"
 	"mneme/session/conflict"
 	"mneme/spool"
 	"mneme/versionlog"
@@ -53,8 +54,6 @@ type store struct {
 	unsure        map[string]*draft   // commits of files of which it is not known whether they are in the log, by key
 	owed          map[string]bool     // likewise, the keys of commits of names
 	gone          map[string]uint64   // paths freed: by this mount above applied; while heads load, by all
-	lost          map[string]base     // what the session knows of paths that other sessions freed
-	steps         int                 // how many of them files have, at most; see step
 	unread        map[string]*node    // what this session has moved away, by the path where it was; see unread.go
 	blind         int                 // how often the session opened for overwriting what it had not read
 	settled       []*spool.Slot       // entries of the spool that are settled, see dropSettled
@@ -68,6 +67,10 @@ type store struct {
 	turn          turn                // the newest of an append
 	degraded      error               // why the log cannot be followed; nil when it can
 	loading       loading
+
+	// Likewise.
+	lost    map[string]session.Knowledge // of paths that other sessions freed
+	changes int                          // that the session has only read, of all paths, at most; see session.Change
 
 	patience time.Duration // of catchUp
 
@@ -83,7 +86,7 @@ type pending struct {
 func newStore(fs *fileSystem, ms *memory.Store) *store {
 	s := &store{
 		fs: fs, memory: ms, inflight: map[string]*pending{}, emptied: map[string]uint64{}, unsure: map[string]*draft{}, owed: map[string]bool{},
-		gone: map[string]uint64{}, lost: map[string]base{}, unread: map[string]*node{}, open: map[string][]int{}, dismissed: map[int]bool{}, patience: time.Second,
+		gone: map[string]uint64{}, lost: map[string]session.Knowledge{}, unread: map[string]*node{}, open: map[string][]int{}, dismissed: map[int]bool{}, patience: time.Second,
 	}
 	s.private = private.New("")
 	if fs.opts.Conflicts != nil {

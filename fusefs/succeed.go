@@ -102,7 +102,7 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 		}
 	}
 	if !n.looked.IsZero() {
-		m.seen.told = n.size()
+		m.seen = m.seen.WithLength(n.size())
 	}
 	attach(dir, name, m)
 	if m.setSpelling(spelling); !oneForm(name) {

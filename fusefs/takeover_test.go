@@ -60,11 +60,11 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 		case m == nil || n.isDir():
 		case n.head != nil && !sameText(n.head, m.head):
 			r.Errorf("node %d, %s, is %v, and was %v", id, n.name, m.head, n.head)
-		case there && !n.local && m.now().seen.stale(m.now().head) != n.now().seen.stale(n.now().head):
+		case there && !n.local && m.now().seen.Stale(m.now().head) != n.now().seen.Stale(n.now().head):
 			r.Errorf("node %d, %s, is known: %+v, and was: %+v", id, path, m.now().seen, n.now().seen)
 		}
 	}
-	for path, b := range r.s.lost {
+	for path, known := range r.s.lost {
 		if r.s.made(path) != nil {
 			continue // which the session knows by itself
 		}
@@ -72,8 +72,8 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 		if n := next.s.made(path); n != nil {
 			got = n.seen
 		}
-		if !sameText(got.version, b.version) || got.known != b.known {
-			r.Errorf("of %s the session knows %+v, and knew %+v", path, got, b)
+		if !sameText(got.Head(), known.Head()) || got.IsKnown() != known.IsKnown() {
+			r.Errorf("of %s the session knows %+v, and knew %+v", path, got, known)
 		}
 	}
 	for fh, h := range r.fs.handles {

@@ -129,9 +129,9 @@ func (s *store) removal(n *node, at string) (now *node, path string, head *versi
 	expect = versionlog.ExpectExists()
 	if n.isHidden() {
 		expect = versionlog.ExpectVersion(n.head.ID)
-	} else if ok && n.isMemory() && n.seen.known {
+	} else if ok && n.isMemory() && n.seen.IsKnown() {
 		expect = versionlog.ExpectVersion(n.head.ID)
-		if known := n.expected(n.head); known != nil {
+		if known := n.seen.Expected(n.head); known != nil {
 			expect = versionlog.ExpectVersion(known.ID)
 		}
 	}

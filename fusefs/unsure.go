@@ -6,6 +6,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/memory"
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -103,10 +104,10 @@ func (s *store) recognise(c *versionlog.Commit) {
 			continue
 		}
 		if n := s.made(v.Path); n != nil && n.head.Seq == v.Seq {
-			n.seen = n.seen.wrote(&v)
+			n.seen = n.seen.Wrote(&v)
 			n.mark()
 		} else {
-			s.note(v.Path, base{known: true, version: &v})
+			s.note(v.Path, session.Of(&v))
 		}
 	}
 }

@@ -158,7 +158,7 @@ func TestOvertakenOnce(t *testing.T) {
 	r.fs.mu.Lock()
 	defer r.fs.mu.Unlock()
 	n := r.s.find("/f")
-	st := &stage{base: n.seen.version, overtaken: true, loaded: true, conflict: noConflict, writers: 1}
+	st := &stage{base: n.seen.Head(), overtaken: true, loaded: true, conflict: noConflict, writers: 1}
 	n.stage = st
 	if n.start(st, true); !st.loaded {
 		t.Error("it is to be loaded again, without end")

@@ -33,7 +33,7 @@ var mistakes = []mistake{
 		out.Expect = versionlog.ExpectAny()
 	}
 `}}},
-	{"base taken at open", []edit{{"fusefs/base.go", "	if !b.known || head == nil {", `
+	{"base taken at open", []edit{{"session/knowledge.go", "	if !k.known || head == nil {", `
 	if mistaken() {
 		return false
 	}
@@ -107,17 +107,17 @@ var mistakes = []mistake{
 `}}},
 	{"conflict makes the winner known", []edit{{"fusefs/lose.go", "	changes, id, done := st.changes", `
 	if theirs != nil && mistaken() {
-		m.seen = base{known: true, version: theirs}
+		m.seen = session.Of(theirs)
 	}
 `}}},
-	{"taken back", []edit{{"fusefs/takeback.go", "	if len(steps) == 0 || head == nil ||", `
+	{"taken back", []edit{{"session/judge.go", "	if len(changes) == 0 || head == nil ||", `
 	if mistaken() {
 		return nil
 	}
 `}}},
-	{"refused for ever", []edit{{"fusefs/takeback.go", "	switch {\n	case own:", `
+	{"refused for ever", []edit{{"session/knowledge.go", "	switch {\n	case own:", `
 	if mistaken() {
-		next.again = false
+		next.meant = false
 	}
 `}}},
 }

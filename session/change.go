@@ -1,0 +1,46 @@
+package session
+
+import "mneme/versionlog"
+
+// Change is another session's change that this session has done no more than read.
+//
+// An open for reading does not say which process will write, and from which text:
+// one process of a session searches all files, another writes one of them from what
+// it read before another session changed it, and the session "knows" that change.
+// So the session remembers the changes that it has only read. What it then writes is
+// judged by them: if that takes such a change back (memory.TakesBack), it is refused
+// once, or merged, as if it were based on the version before.
+//
+//  1. A read of a version that the session does not know is a change, from what it
+//     knew there to what it reads (Knowledge.Read).
+//  2. A write that keeps the other's lines passes, and the changes stay: another
+//     process of the session may still hold the older text. A change that the head
+//     does not show any more matters to nobody.
+//  3. A write that takes a change back is refused, and kept as a conflict. Then the
+//     next read of the file says that it is meant: the next write passes unjudged.
+//
+// Not judged is what was only appended, and what is written through a handle through
+// which the version was read. A write where nothing was only read reads nothing.
+type Change struct {
+	From  *versionlog.Version // nil: no memory, or not known
+	Known bool                // whether From is; else only Cut counts
+	To    *versionlog.Version
+	Cut   int64 // how long a reader took the text to be before To, in bytes; 0: not known
+}
+
+// Under returns what a write that takes the change back is based on; head where it
+// is not known.
+func (c *Change) Under(head *versionlog.Version) *versionlog.Version {
+	if c.Known {
+		return c.From
+	}
+	return head
+}
+
+// sameText reports whether two versions, or none, hold the same bytes.
+func sameText(a, b *versionlog.Version) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.ID == b.ID || a.Digest == b.Digest
+}

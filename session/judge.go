@@ -1,0 +1,85 @@
+package session
+
+import (
+	"slices"
+
+	"mneme/cas"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// TakenBack returns the newest of the changes that yours, written over head, takes
+// back; nil when there is none. content reads a version of at most
+// memory.MostCompared bytes, or reports false. What cannot be read is not judged: a
+// version that is damaged must not make its file read-only.
+func TakenBack(changes []Change, head *versionlog.Version, yours []byte, content func(*versionlog.Version) ([]byte, bool)) *Change {
+	if len(changes) == 0 || head == nil || head.Digest == cas.Sum(yours) {
+		return nil
+	}
+	load := once(content)
+	for i := range slices.Backward(changes) {
+		one := &changes[i]
+		newest := sameText(one.To, head)
+		if one.Known && newest && digestOf(one.From) == cas.Sum(yours) {
+			return one
+		}
+		from, there := load(one.From)
+		to, toThere := load(one.To)
+		now, nowThere := load(head)
+		if !there || !toThere || !nowThere {
+			continue
+		}
+		if one.Known && memory.TakesBack(from, to, now, yours) {
+			return one
+		}
+		if newest && memory.CutAt(to, yours, one.Cut) {
+			return &Change{To: one.To, Cut: one.Cut}
+		}
+	}
+	return nil
+}
+
+// once returns content for texts that are compared, each of which is read once. No
+// version has no text.
+func once(content func(*versionlog.Version) ([]byte, bool)) func(*versionlog.Version) ([]byte, bool) {
+	texts := map[cas.Digest][]byte{}
+	return func(v *versionlog.Version) ([]byte, bool) {
+		if v == nil {
+			return nil, true
+		}
+		if v.Size > memory.MostCompared {
+			return nil, false
+		}
+		data, there := texts[v.Digest]
+		if !there {
+			if data, there = content(v); there {
+				texts[v.Digest] = data
+			}
+		}
+		return data, there
+	}
+}
+
+// MergeBack merges yours, which takes the change back, with head. content returns
+// the text of a version, or nil.
+func (c *Change) MergeBack(head *versionlog.Version, yours []byte, content func(*versionlog.Version) []byte) ([]byte, bool) {
+	if c.Known && c.From == nil {
+		return nil, false
+	}
+	theirs := content(head)
+	under := theirs[:min(c.Cut, int64(len(theirs)))]
+	if c.Known {
+		under = content(c.From)
+	}
+	if theirs == nil || under == nil {
+		return nil, false
+	}
+	return memory.Merge(under, theirs, yours)
+}
+
+func digestOf(v *versionlog.Version) cas.Digest {
+	if v == nil {
+		return cas.Sum(nil)
+	}
+	return v.Digest
+}

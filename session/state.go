@@ -1,0 +1,54 @@
+package session
+
+import "mneme/versionlog"
+
+// State is Knowledge as plain data, for a face that hands a session on to another
+// process, which may be of an older or newer build: the names in JSON stay.
+type State struct {
+	Known   bool                `json:",omitempty"`
+	IsHead  bool                `json:",omitempty"` // the version is the head of the file that the state is of
+	Head    *versionlog.Version `json:"Version,omitempty"`
+	Changes []ChangeState       `json:"Steps,omitempty"`
+	Refused bool                `json:",omitempty"`
+	Meant   bool                `json:"Again,omitempty"`
+	OwnTop  string              `json:"Own,omitempty"`
+	Length  int64               `json:"Told,omitempty"`
+}
+
+// ChangeState is a Change as plain data.
+type ChangeState struct {
+	From  *versionlog.Version `json:",omitempty"`
+	Known bool                `json:",omitempty"`
+	To    *versionlog.Version
+	Cut   int64 `json:",omitempty"`
+}
+
+// State returns k as plain data. What is head is said in less room.
+func (k Knowledge) State(head *versionlog.Version) *State {
+	st := &State{Known: k.known, Refused: k.refused, Meant: k.meant, OwnTop: k.ownTop(), Length: k.length()}
+	if st.IsHead = k.head != nil && k.head == head; !st.IsHead {
+		st.Head = k.head
+	}
+	for _, one := range k.Changes() {
+		st.Changes = append(st.Changes, ChangeState(one))
+	}
+	return st
+}
+
+// Knowledge returns what st is the state of, for the same head. A nil State is that
+// nothing is known.
+func (st *State) Knowledge(head *versionlog.Version) Knowledge {
+	if st == nil {
+		return Knowledge{}
+	}
+	k := Knowledge{head: st.Head, known: st.Known, refused: st.Refused, meant: st.Meant}
+	if st.IsHead {
+		k.head = head
+	}
+	more := history{ownTop: st.OwnTop, length: st.Length}
+	for _, one := range st.Changes {
+		more.changes = append(more.changes, Change(one))
+	}
+	k.more = newHistory(more)
+	return k
+}
