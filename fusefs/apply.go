@@ -120,7 +120,7 @@ func (s *store) place(v versionlog.Version) {
 	if n == nil {
 		n = s.fs.newNode(s, s.fileMode(&v), v.Time)
 		attach(dir, name, n)
-		n.head = &v
+		n.setHead(&v)
 		s.inherit(n, v.Path)
 		dir.touch(v.Time)
 		n.named = s.fs.notify.entry(dir, name)

@@ -369,9 +369,7 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 			m.seen = m.seen.Wrote(m.head)
 			m.mark()
 		}
-		fs.hold(n, nil)
-		n.head = &v
-		n.mark()
+		n.setHead(&v)
 		st.base, st.overtaken = &v, false
 		fs.settle(d)
 		fs.notify.content(n)
@@ -379,8 +377,7 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 	}
 	n.learn(seen)
 	if !n.isMemorySince(v.Seq) {
-		fs.hold(n, nil)
-		n.head = &v
+		n.setHead(&v)
 		fs.notify.birth(n)
 	}
 	if hidden := n.parent.hidden[n.name]; hidden != nil && n.local {

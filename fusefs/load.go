@@ -165,7 +165,7 @@ func (s *store) learn(v versionlog.Version) bool {
 			n = s.newChild(dir, path, mode, v.Time)
 		}
 	}
-	n.head = s.compact(&v)
+	n.setHead(s.compact(&v))
 	s.spellDirs(n.parent, &v)
 	s.inherit(n, v.Path)
 	return true

@@ -128,6 +128,24 @@ type origin struct {
 	name string
 }
 
+// setHead makes v what a reader of n gets while nothing is being written to it. Nothing
+// else changes head. Caller holds fs.mu.
+func (n *node) setHead(v *versionlog.Version) {
+	if n.content != nil && !sameText(n.head, v) {
+		n.store.fs.hold(n, nil)
+	}
+	n.head = v
+	n.mark()
+}
+
+// sameText reports whether two versions, or none, hold the same bytes.
+func sameText(a, b *versionlog.Version) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.ID == b.ID || a.Digest == b.Digest
+}
+
 func (n *node) isDir() bool { return n.directory != noDirectory }
 
 // isControl reports whether n is .mneme or in it.

@@ -204,6 +204,5 @@ func (s *store) rebased(n *node, v versionlog.Version) {
 	if n.stage != nil && n.stage.base != nil && n.stage.base.ID == v.Parent {
 		n.stage.base = &v
 	}
-	n.head = &v
-	n.mark()
+	n.setHead(&v)
 }

@@ -204,8 +204,7 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	m.s.unhide(m.n)
 	unread := m.s.isUnread(m.n) // another session's, that moves along
 	fs.take(m)
-	fs.hold(m.n, nil)
-	m.n.head = head
+	m.n.setHead(head)
 	m.n.setLocal(false)
 	m.to.settle()
 	seen := r.seen.Wrote(head)

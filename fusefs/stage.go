@@ -102,14 +102,6 @@ func (n *node) start(st *stage, appending bool) {
 	n.store.fs.reckon(n, st)
 }
 
-// sameText reports whether two versions, or none, hold the same bytes.
-func sameText(a, b *versionlog.Version) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.ID == b.ID || a.Digest == b.Digest
-}
-
 // outdated reports whether a clean stage is based on a version that has since
 // been replaced: a new writer starts from the new one, and the handles that
 // share the old stage are refused should they write. Caller holds fs.mu.

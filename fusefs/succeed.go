@@ -114,10 +114,8 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 		}
 		n.line.last, m.setAside().line = m, n.line
 	}
-	s.fs.hold(m, nil)
-	m.head = &v
+	m.setHead(&v)
 	m.setLocal(false)
-	m.mark()
 	m.fetched.Store(0)
 	m.mtime, m.ctime = v.Time, v.Time
 	if !m.atime.IsZero() {

@@ -298,7 +298,8 @@ func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 		attach(parent, note.Name, n)
 	case n == nil && note.Head != nil && !isDirMode(note.Mode):
 		n = fs.newNode(s, note.Mode, note.Head.Time)
-		n.head, n.removed, n.setAside().was = note.Head, note.Removed, note.Was
+		n.setHead(note.Head)
+		n.removed, n.setAside().was = note.Removed, note.Was
 	}
 	if parent != nil && parent.isDir() && (n == nil || n.parent == nil) {
 		fs.notify.entry(parent, note.Name)
@@ -331,7 +332,7 @@ func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 	case note.Head == nil: // what was made is in the log by now
 		fs.notify.content(n)
 	case note.Head.ID != theirs.ID:
-		n.head = note.Head
+		n.setHead(note.Head)
 		dir, name := n.parent, n.name
 		s.succeed(n, dir, name, *theirs)
 	}
