@@ -38,7 +38,7 @@ check:           ## gofmt, vet, staticcheck, go.mod, and every test with the rac
 	go vet ./...
 	go tool staticcheck ./...
 	go mod tidy -diff
-	@go test -vet=off -count=1 -v -run '^TestArrows$$' ./internal/archtest # prints the arrows between the files of each package
+	@go test -vet=off -count=1 -v -run '^Test(Arrows|Measures)$$' ./internal/archtest # prints the arrows between the files of each package, and how the mount is built
 	scripts/install-test-tools.sh
 	scripts/install-test-servers.sh
 	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 20m $$(go list ./... | grep -v /tests/) ./tests/hostile

@@ -5,15 +5,19 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
+// parsed are the files of this module, for all tests that want them.
+var parsed = sync.OnceValues(func() ([]*file, error) { return parseTree(filepath.Join("..", "..")) })
+
 func TestThisModule(t *testing.T) {
-	broken, err := Check("../..")
+	files, err := parsed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range broken {
+	for _, b := range Check(files) {
 		t.Error(b)
 	}
 }
@@ -73,6 +77,13 @@ func TestRulesAreAlive(t *testing.T) {
 		}, "cas: 2 package comments"},
 		{"a long file", one("cas", strings.Repeat("\n", maxFileLines)), "503 lines, at most 500"},
 		{"a long function", one("cas", "func f() {\n"+lines(79)+"}"), "func f: 81 lines, at most 80"},
+		{"a call without a lock", one("cas", "func f() { gLocked() }"), "cas.go:3: gLocked is called without a lock"},
+		{"a call after an unlock", one("cas", "func f() { mu.Lock(); mu.Unlock(); gLocked() }"), "gLocked is called without a lock"},
+		{"a call in a goroutine", one("cas", "func f() { mu.Lock(); defer mu.Unlock(); go func() { gLocked() }() }"), "gLocked is called without a lock"},
+		{"a call in a deferred literal", one("cas", "func f() { mu.Lock(); defer mu.Unlock(); defer func() { gLocked() }() }"), "gLocked is called without a lock"},
+		{"a caller's lock given back", one("cas", "func gLocked() { mu.Unlock(); mu.Lock() }"), "mu is unlocked, which the caller has locked"},
+		{"a caller's lock taken", one("cas", "func (t *T) gLocked() { t.mu.Lock(); defer t.mu.Unlock() }"), "t.mu, which the caller holds, is locked"},
+		{"a comment instead of a name", one("cas", "// g is. The caller\n// holds mu.\nfunc g() {}"), `cas.go:3: a comment says "caller holds"`},
 		{"a long main.go", map[string]string{
 			mainFile: "// Command mneme is.\npackage main\n" + strings.Repeat("\n", maxMainLines),
 		}, "42 lines, at most 40"},
@@ -83,10 +94,11 @@ func TestRulesAreAlive(t *testing.T) {
 			for name, source := range test.files {
 				write(t, filepath.Join(root, name), source)
 			}
-			broken, err := Check(root)
+			files, err := parseTree(root)
 			if err != nil {
 				t.Fatal(err)
 			}
+			broken := Check(files)
 			if test.want == "" && len(broken) > 0 {
 				t.Errorf("broken: %q, want nothing", broken)
 			}

@@ -12,22 +12,32 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"text/tabwriter"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "allow the arrows that run back up today")
+var update = flag.Bool("update", false, "allow the arrows that run back up today, or today's measures")
+
+// loaded is this module, for all tests that want it.
+var loaded = sync.OnceValues(func() (*Module, error) { return LoadModule(filepath.Join("..", "..")) })
+
+func thisModule(t *testing.T) *Module {
+	t.Helper()
+	m, err := loaded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
 
 // TestArrows prints how the files of each package refer to each other, and
 // fails if more of these arrows run back up than testdata/arrows.txt allows.
 func TestArrows(t *testing.T) {
 	table := filepath.Join("testdata", "arrows.txt")
-	graphs, err := References(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	graphs := thisModule(t).References()
 	if len(graphs["fusefs"].arrows) == 0 {
 		t.Fatal("no arrows found in fusefs")
 	}
@@ -209,6 +219,15 @@ func TestAllowedIsReadAsWritten(t *testing.T) {
 func graphOf(t *testing.T, sources map[string]string) *graph {
 	t.Helper()
 	fset := token.NewFileSet()
+	p, err := check(fset, "p", parseSources(t, fset, sources), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return references(fset, p)
+}
+
+func parseSources(t *testing.T, fset *token.FileSet, sources map[string]string) []*ast.File {
+	t.Helper()
 	var files []*ast.File
 	for name, source := range sources {
 		f, err := parser.ParseFile(fset, name, source, parser.SkipObjectResolution)
@@ -217,11 +236,7 @@ func graphOf(t *testing.T, sources map[string]string) *graph {
 		}
 		files = append(files, f)
 	}
-	g, err := references(fset, "p", files, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return files
 }
 
 // parseArrows reads arrows like "a>b c>d".

@@ -33,6 +33,7 @@ func (f *file) imports() []string {
 	return paths
 }
 
+// parseTree reads the Go files below root.
 func parseTree(root string) ([]*file, error) {
 	var files []*file
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {

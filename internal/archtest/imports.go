@@ -147,8 +147,11 @@ func forbidden(f *file, imported string) string {
 }
 
 // servesTests reports whether pkg is one of testOnly or below one.
-func servesTests(pkg string) bool {
-	return slices.ContainsFunc(testOnly, func(root string) bool {
+func servesTests(pkg string) bool { return isAmong(pkg, testOnly) }
+
+// isAmong reports whether pkg is one of some packages or below one.
+func isAmong(pkg string, some []string) bool {
+	return slices.ContainsFunc(some, func(root string) bool {
 		return pkg == root || strings.HasPrefix(pkg, root+"/")
 	})
 }

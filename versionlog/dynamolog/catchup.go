@@ -112,7 +112,7 @@ func (s *store) reach(m *meta) (after uint64, ok bool) {
 	case v != nil && v.meta.creation == m.creation && (m.tip.Seq-v.meta.tip.Seq <= maxCatchUp || v.complete):
 		return v.meta.tip.Seq, false
 	default:
-		s.newView(m)
+		s.newViewLocked(m)
 		return 0, true
 	}
 	if v.meta.tip.Seq == m.tip.Seq {
@@ -121,8 +121,8 @@ func (s *store) reach(m *meta) (after uint64, ok bool) {
 	return 0, true
 }
 
-// newView begins a view at a META row. The caller holds the mutex.
-func (s *store) newView(m *meta) {
+// newViewLocked begins a view at a META row.
+func (s *store) newViewLocked(m *meta) {
 	if s.parted != nil && s.parted.creation == m.creation {
 		s.stopLocked(fmt.Errorf("commit %d does not follow commit %d, %.12s, which was in the table",
 			s.parted.tip.Seq+1, s.parted.tip.Seq, s.parted.tip.Digest))

@@ -1,0 +1,78 @@
+package archtest
+
+import (
+	"go/ast"
+	"regexp"
+	"strings"
+)
+
+// commentPackages are the packages, with all below them, in which a comment may still say
+// that a lock is held by the caller. Elsewhere the function's name says it.
+var commentPackages = []string{"fusefs", "internal/fusedev", "internal/testing", "session", "spool", "versionlog/dynamolog", "witness"}
+
+// callerHolds is such a comment.
+var callerHolds = regexp.MustCompile(`(?i)\bcallers?\s+(?:must\s+)?holds?\b`)
+
+// checkLocks checks the functions whose names end in Locked, which are called with a
+// lock held:
+//
+//  1. Only such a function calls one, or code between a Lock or RLock and its Unlock. A
+//     deferred Unlock is at the end of the function. What go starts holds nothing.
+//  2. A function literal holds what is held where it stands if it is called there, or
+//     passed to a function of package slices, maps or sort or to one whose name ends in
+//     Locked. One that a variable whose name ends in Locked is set to, and one below the comment
+//     "//archtest:locked REASON", is called with a lock held. Any other begins without.
+//  3. Such a function does not release a lock that it has not taken, nor take the lock
+//     mu of its own receiver.
+//  4. No comment says that a lock is held by the caller, but in commentPackages.
+//
+// It sees one function after another, and names only: not which lock is meant, nor that a
+// function is passed on as a value. Locks are told apart by how they are written. So a
+// package has one lock that the suffix is about, or one for each type.
+func checkLocks(f *file) []string {
+	if f.test {
+		return nil
+	}
+	w := &lockWalk{file: f, told: map[string]bool{}, meant: linesUnderLock(f)}
+	for _, decl := range f.syntax.Decls {
+		fn, ok := decl.(*ast.FuncDecl)
+		if !ok {
+			w.expression(decl, locks{})
+			continue
+		}
+		if fn.Body != nil {
+			w.own = receiverLock(fn)
+			w.function(fn.Body, startOf(fn.Name.Name, locks{}))
+		}
+	}
+	if !isAmong(f.pkg(), commentPackages) {
+		for _, group := range f.syntax.Comments {
+			if at := callerHolds.FindString(group.Text()); at != "" {
+				w.tell(group, "a comment says %q: end the function's name in Locked instead", strings.Join(strings.Fields(at), " "))
+			}
+		}
+	}
+	return w.broken
+}
+
+// receiverLock returns how a method writes the lock mu of its receiver; "" is none.
+func receiverLock(fn *ast.FuncDecl) string {
+	if fn.Recv == nil || len(fn.Recv.List[0].Names) == 0 {
+		return ""
+	}
+	return fn.Recv.List[0].Names[0].Name + ".mu"
+}
+
+// linesUnderLock returns the lines below comments that say that what follows is called with
+// a lock held.
+func linesUnderLock(f *file) map[int]bool {
+	lines := map[int]bool{}
+	for _, group := range f.syntax.Comments {
+		for _, comment := range group.List {
+			if why, ok := strings.CutPrefix(comment.Text, "//archtest:locked "); ok && strings.TrimSpace(why) != "" {
+				lines[f.fset.Position(group.End()).Line+1] = true
+			}
+		}
+	}
+	return lines
+}
