@@ -2,10 +2,11 @@ package fusefs
 
 import (
 	"os"
-	"strconv"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/openfiles"
 )
 
 // One write(2) of a program can be several requests: Linux (since 5.13) ends one at
@@ -105,17 +106,11 @@ func (fs *fileSystem) leaves(h *handle, thread uint32) (leaves bool, upTo *mark)
 	case wrote.changes <= committed: // nothing, through this handle
 		return true, nil
 	case !content:
-		return fs.writtenOn(thread, node) != no, &until
-	case last == thread || sameProcess(last, thread):
+		return fs.openFiles.AncestryHasOpen(thread, node) != openfiles.No, &until
+	case last == thread || fs.openFiles.SameProcess(last, thread):
 		return false, &until
 	}
-	return fs.hasOpen(last, node) == yes || fs.writtenOn(thread, node) == yes, &until
-}
-
-// sameProcess reports whether two threads are known to be of one process.
-func sameProcess(a, b uint32) bool {
-	_, err := os.Stat(procDir(uint64(b)) + "/task/" + strconv.FormatUint(uint64(a), 10))
-	return err == nil
+	return fs.openFiles.HasOpen(last, node) == openfiles.Yes || fs.openFiles.AncestryHasOpen(thread, node) == openfiles.Yes, &until
 }
 
 // closeFailed gives up what the last writer's close could not commit: whoever

@@ -11,6 +11,7 @@ import (
 
 	"mneme/cas"
 	"mneme/errkind"
+	"mneme/internal/openfiles"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -39,7 +40,7 @@ func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	if leaves, upTo := fs.leaves(h, in.Pid); !leaves {
 		status = fs.commitUpTo(h.node, h.stage, saved, upTo)
 	}
-	if !status.Ok() && fs.writtenOn(in.Pid, h.node.id) != yes {
+	if !status.Ok() && fs.openFiles.AncestryHasOpen(in.Pid, h.node.id) != openfiles.Yes {
 		fs.closeFailed(h.node, h.stage, status)
 	}
 	fs.tellName(h.node)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/internal/openfiles"
 	"mneme/memory"
 	"mneme/session/conflict"
 )
@@ -99,14 +100,12 @@ type fileSystem struct {
 	retries map[uint32]*retry // by thread; see found
 	root    *node
 	stores  []*store
-	device  string // "major:minor" of the mount
 	budget  budget
 
 	patience patience      // with what is appended
 	grown    chan struct{} // something is appended, where nothing was
 
-	blind bool // /proc does not show the processes that requests name
-	looks looks
+	openFiles *openfiles.Scanner // who has which
 }
 
 // newFileSystem makes the tree of stores, whose heads are still to be loaded.
@@ -134,7 +133,7 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 		patience:      ordinaryPatience,
 		grown:         make(chan struct{}, 1),
 		allKept:       make(chan struct{}),
-		looks:         newLooks(),
+		openFiles:     openfiles.New(),
 		budget:        newBudget(opts.MaxMemory, stores),
 	}
 	fs.pushed.L = &fs.mu

@@ -106,7 +106,6 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 
 // begin prepares the stores of a mount.
 func (fs *fileSystem) begin(ctx context.Context) error {
-	fs.blind = !seesProcesses()
 	for _, s := range fs.stores {
 		s.recover(ctx)
 		if err := s.begin(ctx); err != nil {
@@ -144,9 +143,7 @@ func (m *Server) attach() (err error) {
 	if m.attachment, err = fusedev.Attached(m.dir, o.FsName, o.Name); err != nil {
 		return err
 	}
-	m.fs.mu.Lock()
-	defer m.fs.mu.Unlock()
-	m.fs.device = cmp.Or(m.attachment.Device(), "none")
+	m.fs.openFiles.Mounted(m.attachment.Device())
 	return nil
 }
 

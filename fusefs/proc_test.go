@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/openfiles"
 )
 
 // flushBy is the close of a descriptor by a thread.
@@ -45,7 +47,9 @@ func TestEmptiedByUnknown(t *testing.T) {
 	} {
 		t.Run(by.name, func(t *testing.T) {
 			r := newRig(t, "/f")
-			r.fs.blind = by.blind
+			if by.blind {
+				r.fs.openFiles = &openfiles.Scanner{}
+			}
 			fh := r.mustOpen("/f", syscall.O_WRONLY|syscall.O_TRUNC)
 			if status := r.flushBy(fh, by.thread); !status.Ok() {
 				t.Errorf("close: %v", status)

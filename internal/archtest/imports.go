@@ -50,6 +50,7 @@ var floors = map[string]int{
 	"internal/fusedev":   0,
 	"internal/handover":  0,
 	"internal/mountinfo": 0,
+	"internal/openfiles": 0,
 	"internal/quote":     0,
 	"internal/safepath":  0,
 	"internal/sqlite":    0,
