@@ -12,15 +12,6 @@ import (
 	"mneme/versionlog"
 )
 
-// hide reads a memory and renames it as an editor does that makes a backup.
-func (r *rig) hide(path, backup string) {
-	r.Helper()
-	r.readOnce(path)
-	if status := r.rename(path, backup, 0); !status.Ok() {
-		r.Fatal(status)
-	}
-}
-
 // TestHiddenYields saves, where this mount hides a memory that another session has
 // changed, what cannot be merged with that: what they wrote is there.
 func TestHiddenYields(t *testing.T) {
@@ -188,15 +179,6 @@ func TestRenameDirWithoutWhatIsHidden(t *testing.T) {
 	r.follow()
 	if wrong := r.differs(); wrong != "" {
 		t.Error(wrong)
-	}
-}
-
-func (r *rig) rmdir(path string) {
-	r.Helper()
-	dir, name := r.parent(path)
-	in := header(dir)
-	if status := r.fs.Rmdir(nil, &in, name); !status.Ok() {
-		r.Errorf("rmdir %s: %v", path, status)
 	}
 }
 

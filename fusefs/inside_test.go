@@ -101,6 +101,14 @@ func (r *rig) node(id uint64) *node {
 func (r *rig) wantAsLog() {
 	r.Helper()
 	r.follow()
+	if wrong := r.differsInFiles(); wrong != "" {
+		r.Error(wrong)
+	}
+}
+
+// differsInFiles says how the files of the tree differ from what the log has, once
+// everything has loaded, or "". An empty directory counts as one.
+func (r *rig) differsInFiles() string {
 	heads := map[string]string{}
 	for v, err := range r.other.Heads(r.Context(), "/") {
 		r.must(err)
@@ -109,12 +117,39 @@ func (r *rig) wantAsLog() {
 	r.fs.mu.RLock()
 	defer r.fs.mu.RUnlock()
 	if !r.s.loading.done {
-		r.Error("the heads have not loaded")
+		return "the heads have not loaded"
 	}
 	if diff := cmp.Diff(heads, filesOf(r.s.root, "")); diff != "" {
-		r.Errorf("the tree differs from the log (-log +tree):\n%s", diff)
+		return "the tree differs from the log (-log +tree):\n" + diff
 	}
+	return ""
 }
+
+// hiddenInFiles says which files hide something, as only directories may, or "".
+func (r *rig) hiddenInFiles() (wrong string) {
+	r.fs.mu.RLock()
+	defer r.fs.mu.RUnlock()
+	var walk func(n *node, path string)
+	walk = func(n *node, path string) {
+		if !n.isDir() && len(n.hidden)+len(n.hiddenDirs) > 0 {
+			wrong = path + " is a file, and hides something"
+		}
+		for name, c := range n.children {
+			walk(c, path+"/"+name)
+		}
+	}
+	walk(r.s.root, "")
+	return wrong
+}
+
+// awaitTasks waits for what the mount has begun in the background.
+func (r *rig) awaitTasks() { r.fs.tasks.Wait() }
+
+// takeNotices makes the kernel one that takes every notice in at once.
+func (r *rig) takeNotices() { r.fs.notify.sent = 1 << 40 }
+
+// commitAll commits what is written as the mount does that ends.
+func (r *rig) commitAll() { r.fs.commitAll() }
 
 // differs says how the tree differs from the log, of which all has been followed,
 // or "". What is hidden counts where the log has it; scratch files do not.

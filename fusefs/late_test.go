@@ -3,7 +3,6 @@ package fusefs
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -13,53 +12,6 @@ import (
 	"mneme/internal/testing/logfault"
 	"mneme/versionlog"
 )
-
-// dirty opens a file, made if there is none, writes to it, and returns its
-// handle.
-func (r *rig) dirty(path, text string) uint64 {
-	r.Helper()
-	return r.dirtyWith(path, text, syscall.O_WRONLY)
-}
-
-// appended is dirty for appending.
-func (r *rig) appended(path, text string) uint64 {
-	r.Helper()
-	return r.dirtyWith(path, text, syscall.O_WRONLY|syscall.O_APPEND)
-}
-
-func (r *rig) dirtyWith(path, text string, flags uint32) uint64 {
-	r.Helper()
-	var fh uint64
-	status := fuse.OK
-	if entry, found := r.lookup(path); found.Ok() {
-		fh, status = r.open(entry.NodeId, flags)
-	} else {
-		dir, name := r.parent(path)
-		var created fuse.CreateOut
-		in := &fuse.CreateIn{InHeader: header(dir), Flags: flags | syscall.O_CREAT, Mode: 0o644}
-		status = r.fs.Create(nil, in, name, &created)
-		fh = created.Fh
-	}
-	if status.Ok() {
-		_, status = r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Flags: flags}, []byte(text))
-	}
-	if !status.Ok() {
-		r.Fatalf("write to %s: %v", path, status)
-	}
-	return fh
-}
-
-// wantLost closes a handle whose write must have lost, and wants to be told of
-// which path.
-func (r *rig) wantLost(fh uint64, path string) {
-	r.Helper()
-	if status := r.close(fh); status != fuse.Status(DefaultConflictErrno) {
-		r.Errorf("close: %v, want a conflict", status)
-	}
-	if told := string(r.s.errors.lines()); !strings.Contains(told, "notes:"+path+"\" ") {
-		r.Errorf("the errors do not name %s: %q", path, told)
-	}
-}
 
 // TestRenameOntoWhatIsNewer writes to what another session put where a file
 // was renamed to, seen before the rename is.

@@ -56,13 +56,6 @@ func TestLookupWhileLoading(t *testing.T) {
 	}
 }
 
-func (r *rig) wantReads(n int64) {
-	r.Helper()
-	if got := r.log.Reads(); got != n {
-		r.Errorf("the log was read %d times, want %d", got, n)
-	}
-}
-
 // TestListWhileLoading: a directory is complete however little has come, and
 // its subdirectories are not read.
 func TestListWhileLoading(t *testing.T) {
@@ -184,12 +177,6 @@ func TestChangesWhileLoading(t *testing.T) {
 	}
 }
 
-func (r *rig) move(from, to string) {
-	r.Helper()
-	_, err := r.other.Rename(r.Context(), from, to, nil)
-	r.must(err)
-}
-
 // asLogNow looks everything up, whatever has loaded.
 func (r *rig) asLogNow() {
 	r.Helper()
@@ -302,18 +289,6 @@ func TestWritesWhileLoading(t *testing.T) {
 			})
 		}
 	}
-}
-
-func (r *rig) unlink(path string) fuse.Status {
-	dir, name := r.parent(path)
-	in := header(dir)
-	return r.fs.Unlink(nil, &in, name)
-}
-
-func (r *rig) mkdir(path string) fuse.Status {
-	dir, name := r.parent(path)
-	var out fuse.EntryOut
-	return r.fs.Mkdir(nil, &fuse.MkdirIn{InHeader: header(dir), Mode: 0o755}, name, &out)
 }
 
 // TestNothingOlderReplacesNewer: what a lookup has found ahead of the follower

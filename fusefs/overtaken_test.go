@@ -14,18 +14,6 @@ import (
 	"mneme/session/conflict"
 )
 
-// readOnce reads a file as cat does.
-func (r *rig) readOnce(path string) {
-	r.Helper()
-	entry := r.wantLookup(path, fuse.OK)
-	fh, status := r.open(entry.NodeId, syscall.O_RDONLY)
-	if !status.Ok() {
-		r.Fatal(status)
-	}
-	r.read(entry.NodeId, fh)
-	r.close(fh)
-}
-
 // TestRefusedBytesStayRefused renames a file over another while what was written to
 // it is refused: closing it commits nothing.
 func TestRefusedBytesStayRefused(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"mneme/cas"
 	"mneme/internal/testing/logfault"
 	"mneme/memory"
+	"mneme/session/conflict"
 	"mneme/versionlog"
 )
 
@@ -226,4 +227,168 @@ func (r *rig) inHistory(text string) bool {
 		}
 	}
 	return false
+}
+
+// writeAt writes through a handle as a thread does.
+func (r *rig) writeAt(fh uint64, thread, flags uint32, offset uint64, text string) {
+	r.Helper()
+	in := &fuse.WriteIn{InHeader: fuse.InHeader{Caller: fuse.Caller{Pid: thread}}, Fh: fh, Flags: flags, Offset: offset}
+	if _, status := r.fs.Write(nil, in, []byte(text)); !status.Ok() {
+		r.Errorf("write %q: %v", text, status)
+	}
+}
+
+// appendTo writes to the end of the file through a handle.
+func (r *rig) appendTo(fh uint64, text string) {
+	r.Helper()
+	r.writeAt(fh, 0, syscall.O_APPEND, 0, text)
+}
+
+// mustOpen opens the file at a path.
+func (r *rig) mustOpen(path string, flags uint32) (fh uint64) {
+	r.Helper()
+	fh, status := r.open(r.wantLookup(path, fuse.OK).NodeId, flags)
+	if !status.Ok() {
+		r.Fatalf("open of %s: %v", path, status)
+	}
+	return fh
+}
+
+func (r *rig) wantSynced(fh uint64, want fuse.Status) {
+	r.Helper()
+	if status := r.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}); status != want {
+		r.Errorf("fsync: %v, want %v", status, want)
+	}
+}
+
+// wantStored compares a memory's newest version with a text.
+func (r *rig) wantStored(path, want string) {
+	r.Helper()
+	v, err := r.other.Head(r.Context(), path)
+	r.must(err)
+	data, err := r.other.Content(r.Context(), v)
+	r.must(err)
+	if string(data) != want {
+		r.Errorf("the store has %q at %s, want %q", data, path, want)
+	}
+}
+
+// dirty opens a file, made if there is none, writes to it, and returns its
+// handle.
+func (r *rig) dirty(path, text string) uint64 {
+	r.Helper()
+	return r.dirtyWith(path, text, syscall.O_WRONLY)
+}
+
+// appended is dirty for appending.
+func (r *rig) appended(path, text string) uint64 {
+	r.Helper()
+	return r.dirtyWith(path, text, syscall.O_WRONLY|syscall.O_APPEND)
+}
+
+func (r *rig) dirtyWith(path, text string, flags uint32) uint64 {
+	r.Helper()
+	var fh uint64
+	status := fuse.OK
+	if entry, found := r.lookup(path); found.Ok() {
+		fh, status = r.open(entry.NodeId, flags)
+	} else {
+		dir, name := r.parent(path)
+		var created fuse.CreateOut
+		in := &fuse.CreateIn{InHeader: header(dir), Flags: flags | syscall.O_CREAT, Mode: 0o644}
+		status = r.fs.Create(nil, in, name, &created)
+		fh = created.Fh
+	}
+	if status.Ok() {
+		_, status = r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Flags: flags}, []byte(text))
+	}
+	if !status.Ok() {
+		r.Fatalf("write to %s: %v", path, status)
+	}
+	return fh
+}
+
+// wantLost closes a handle whose write must have lost, and wants to be told of
+// which path.
+func (r *rig) wantLost(fh uint64, path string) {
+	r.Helper()
+	if status := r.close(fh); status != fuse.Status(DefaultConflictErrno) {
+		r.Errorf("close: %v, want a conflict", status)
+	}
+	if told := string(r.s.errors.lines()); !strings.Contains(told, "notes:"+path+"\" ") {
+		r.Errorf("the errors do not name %s: %q", path, told)
+	}
+}
+
+// hide reads a memory and renames it as an editor does that makes a backup.
+func (r *rig) hide(path, backup string) {
+	r.Helper()
+	r.readOnce(path)
+	if status := r.rename(path, backup, 0); !status.Ok() {
+		r.Fatal(status)
+	}
+}
+
+func (r *rig) rmdir(path string) {
+	r.Helper()
+	dir, name := r.parent(path)
+	in := header(dir)
+	if status := r.fs.Rmdir(nil, &in, name); !status.Ok() {
+		r.Errorf("rmdir %s: %v", path, status)
+	}
+}
+
+func (r *rig) move(from, to string) {
+	r.Helper()
+	_, err := r.other.Rename(r.Context(), from, to, nil)
+	r.must(err)
+}
+
+func (r *rig) unlink(path string) fuse.Status {
+	dir, name := r.parent(path)
+	in := header(dir)
+	return r.fs.Unlink(nil, &in, name)
+}
+
+func (r *rig) mkdir(path string) fuse.Status {
+	dir, name := r.parent(path)
+	var out fuse.EntryOut
+	return r.fs.Mkdir(nil, &fuse.MkdirIn{InHeader: header(dir), Mode: 0o755}, name, &out)
+}
+
+func (r *rig) wantReads(n int64) {
+	r.Helper()
+	if got := r.log.Reads(); got != n {
+		r.Errorf("the log was read %d times, want %d", got, n)
+	}
+}
+
+// readOnce reads a file as cat does.
+func (r *rig) readOnce(path string) {
+	r.Helper()
+	entry := r.wantLookup(path, fuse.OK)
+	fh, status := r.open(entry.NodeId, syscall.O_RDONLY)
+	if !status.Ok() {
+		r.Fatal(status)
+	}
+	r.read(entry.NodeId, fh)
+	r.close(fh)
+}
+
+// saveTemporary makes a file that is to be renamed.
+func (r *rig) saveTemporary(path string) {
+	r.Helper()
+	if status := r.close(r.dirty(path, "mine")); !status.Ok() {
+		r.Fatal(status)
+	}
+}
+
+// kept reports whether some conflict keeps a text.
+func (r *rig) kept(text string) bool {
+	all, err := r.s.kept.ListAll()
+	r.must(err)
+	return slices.ContainsFunc(all, func(about conflict.About) bool {
+		data, _ := r.s.kept.Read(about.ID, conflict.YoursFile)
+		return strings.Contains(string(data), text)
+	})
 }

@@ -321,13 +321,3 @@ func TestOriginals(t *testing.T) {
 		}
 	}
 }
-
-// kept reports whether some conflict keeps a text.
-func (r *rig) kept(text string) bool {
-	all, err := r.s.kept.ListAll()
-	r.must(err)
-	return slices.ContainsFunc(all, func(about conflict.About) bool {
-		data, _ := r.s.kept.Read(about.ID, conflict.YoursFile)
-		return strings.Contains(string(data), text)
-	})
-}

@@ -13,7 +13,8 @@ import (
 )
 
 // TestSemanticsNamesTests makes sure that every promise of docs/SEMANTICS.md,
-// numbered or below one that is, names tests, and that all that it names exist.
+// numbered or below one that is, names tests, and that all that it names exist. A
+// sub-test of TestScenarios is a file below a directory testdata/scenarios.
 func TestSemanticsNamesTests(t *testing.T) {
 	root := filepath.Join("..", "..")
 	doc, err := os.ReadFile(filepath.Join(root, "docs", "SEMANTICS.md"))
@@ -22,7 +23,7 @@ func TestSemanticsNamesTests(t *testing.T) {
 	}
 	exists := testNames(t, root)
 	promise := regexp.MustCompile(`^(?:[0-9]+\. | +- )`)
-	name := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z]+)`")
+	name := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z_/]+)`")
 	promises := 0
 	for line := range strings.Lines(string(doc)) {
 		found := name.FindAllStringSubmatch(line, -1)
@@ -46,8 +47,14 @@ func TestSemanticsNamesTests(t *testing.T) {
 func testNames(t *testing.T, root string) map[string]bool {
 	names := map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+		if err != nil || d.IsDir() {
 			return err
+		}
+		if dir, base := filepath.Split(path); strings.HasSuffix(filepath.ToSlash(dir), "/testdata/scenarios/") {
+			names["TestScenarios/"+strings.TrimSuffix(base, ".txt")] = true
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		if err != nil {

@@ -1,0 +1,207 @@
+package fusefs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"mneme/internal/testing/logfault"
+)
+
+// run is a scenario in play.
+type run struct {
+	*rig
+	scenario *scenario
+	cases    []string
+	held     []*logfault.Hold
+	begun    sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	entries map[string]fuse.EntryOut
+	handles map[string]handleInUse
+	pages   map[int][]*act // what is to be done when so many pages have come
+}
+
+// handleInUse is an open file as the kernel has it.
+type handleInUse struct {
+	id, fh uint64
+	flags  uint32
+}
+
+// runOptions are those of a mount.
+var runOptions = map[string]func(*run){
+	"loading": func(*run) {}, // nothing has loaded in the beginning
+	"merge":   func(r *run) { r.fs.opts.Merge = true },
+	"strict":  func(r *run) { r.fs.opts.Strict = true },
+	"EBUSY":   func(r *run) { r.fs.opts.ConflictErrno = syscall.EBUSY }, // what a program is told whose write has lost
+	"prompt":  func(r *run) { r.takeNotices() },                         // the kernel takes every notice in at once
+	"patient": func(r *run) { r.s.patience = time.Minute },              // it waits for what it is to hear of
+	"knowing": func(r *run) { r.log.SetKnowsTip(true) },                 // the log tells its tip at once
+}
+
+func checkOptions(names []string) error {
+	for _, name := range names {
+		if runOptions[name] == nil {
+			return fmt.Errorf("%q is no option of a mount", name)
+		}
+	}
+	return nil
+}
+
+func runScenario(t *testing.T, s *scenario, cases []string) {
+	r := &run{
+		rig: newRig(t, s.files...), scenario: s, cases: cases,
+		entries: map[string]fuse.EntryOut{}, handles: map[string]handleInUse{}, pages: map[int][]*act{},
+	}
+	r.log.RequireFresh()
+	r.keep()
+	for _, name := range s.mount {
+		runOptions[name](r)
+	}
+	if !slices.Contains(s.mount, "loading") {
+		r.must(r.s.walk(t.Context()))
+	}
+	for _, st := range s.acts {
+		r.do(st, st.when)
+	}
+	r.letGo()
+}
+
+// do makes a step, or sees to it that it is made when the first of what is left of its
+// time has come.
+func (r *run) do(st *act, when []string) {
+	if !r.inCase(st) {
+		return
+	}
+	if len(when) == 0 {
+		if err := st.run(r, st); err != nil {
+			r.Errorf("%s:%d: %s\n%v", r.scenario.file, st.line, st.text, err)
+		}
+		return
+	}
+	first, later := when[0], func() { r.do(st, when[1:]) }
+	held, isHeld := strings.CutPrefix(first, "held ")
+	page, isPage := strings.CutPrefix(first, "at page ")
+	switch {
+	case isPage:
+		n, _ := strconv.Atoi(page)
+		then := *st
+		then.when = when[1:]
+		r.pages[n] = append(r.pages[n], &then)
+	case isHeld:
+		r.hold(st, hookPoints[held], later)
+	case first == "beside":
+		done := r.begin(later)
+		select {
+		case <-done:
+		case <-time.After(20 * time.Millisecond): // in which it comes to wait
+		}
+	default:
+		r.log.Next(hookPoints[first], later)
+	}
+}
+
+func (r *run) inCase(st *act) bool {
+	return !slices.ContainsFunc(st.cases, func(names []string) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(r.cases, name) })
+	})
+}
+
+// begin does something beside.
+func (r *run) begin(do func()) (done chan struct{}) {
+	done = make(chan struct{})
+	r.begun.Go(func() {
+		defer close(done)
+		do()
+	})
+	return done
+}
+
+// hold begins something whose request is held at a point.
+func (r *run) hold(st *act, p logfault.Point, do func()) {
+	h := r.log.Hold(p)
+	r.held = append(r.held, h)
+	done := r.begin(do)
+	select {
+	case <-h.Reached():
+	case <-done:
+		r.Errorf("%s:%d: %s\nit has ended, and was to be held", r.scenario.file, st.line, st.text)
+	}
+}
+
+// letGo lets all go on that is held, and waits for all that was begun.
+func (r *run) letGo() {
+	for _, h := range r.held {
+		h.Release()
+	}
+	r.held = nil
+	r.begun.Wait()
+}
+
+// load brings in the heads, with what is to happen meanwhile.
+func (r *run) load() error {
+	n := 0
+	var page func()
+	page = func() {
+		r.log.Each(logfault.AfterPage, nil) // what happens may read, too
+		for _, st := range r.pages[n] {
+			r.do(st, st.when)
+		}
+		delete(r.pages, n)
+		n++
+		r.log.Each(logfault.AfterPage, page)
+	}
+	r.log.Each(logfault.AfterPage, page)
+	err := r.s.walk(r.Context())
+	r.log.Each(logfault.AfterPage, nil)
+	if len(r.pages) > 0 {
+		err = errors.Join(err, fmt.Errorf("there were %d pages", n))
+	}
+	return err
+}
+
+// status is a status by name.
+func statusNamed(name string) (status fuse.Status, ok bool) {
+	switch name {
+	case "", "OK":
+		return fuse.OK, true
+	case "conflict":
+		return fuse.Status(DefaultConflictErrno), true
+	}
+	for errno := syscall.Errno(1); errno < 256; errno++ {
+		if unix.ErrnoName(errno) == name {
+			return fuse.Status(errno), true
+		}
+	}
+	return 0, false
+}
+
+func checkStatus(name string) error {
+	if _, ok := statusNamed(name); !ok && name != "fails" && name != "any" {
+		return fmt.Errorf("%q is no status", name)
+	}
+	return nil
+}
+
+// ended compares how a request has ended with how it was to.
+func (s *act) ended(status fuse.Status) error {
+	want, _ := statusNamed(s.ends)
+	switch {
+	case s.ends == "any", s.ends == "fails" && !status.Ok():
+		return nil
+	case s.ends == "fails":
+		return errors.New("it has succeeded")
+	case status != want:
+		return fmt.Errorf("it ended with %v, want %v", status, want)
+	}
+	return nil
+}

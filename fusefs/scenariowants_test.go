@@ -1,0 +1,230 @@
+package fusefs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// wants are what a scenario wants to be so.
+var wants = map[string]verb{
+	"/":       {2, 2, (*run).wantFile},     // path text: a program opens and reads it; "path gone", "path there"
+	"text":    {2, 2, (*run).wantHandle},   // handle text: what is read through it
+	"size":    {2, 2, (*run).wantSize},     // file bytes: what stat says
+	"names":   {1, many, (*run).wantNames}, // directory name name: what it lists
+	"same":    {2, 2, (*run).wantSame},     // name of a lookup, path: the path is that inode
+	"other":   {2, 2, (*run).wantOther},    // name of a lookup, path: it is another one
+	"as":      {1, 3, (*run).wantAsLog},    // "as log"; "as log but scratch": the mount may show files of programs, too
+	"hidden":  {1, 1, (*run).wantHidden},   // "hidden nothing": below a file, nothing is hidden
+	"store":   {2, 2, (*run).wantStore},    // path text: the log has it there
+	"log":     {0, many, (*run).wantLog},   // path path: all that the log has
+	"texts":   {1, many, (*run).wantTexts}, // path text text: its versions, the oldest first
+	"history": {1, 1, (*run).wantHistory},  // text: some version holds it
+	"op":      {2, 2, (*run).wantOp},       // path op: how its newest version came to be
+	"kept":    {1, 1, (*run).wantKept},     // text: a conflict holds it; "kept nothing"
+	"one":     {1, 1, (*run).wantOne},      // "one conflict": no more is kept
+	"errors":  {1, 1, (*run).wantErrors},   // text: .mneme/errors has it
+	"status":  {1, 1, (*run).wantStatus},   // text: .mneme/status has it
+	"reads":   {1, 1, (*run).wantReads},    // number of reads of heads since this was last asked
+}
+
+func differ(what, got, want string) error {
+	if got != want {
+		return fmt.Errorf("%s is %q, want %q", what, got, want)
+	}
+	return nil
+}
+
+func (r *run) wantFile(s *act) error {
+	path, want := s.arg(0), s.args[1]
+	if !want.quoted && (want.text == "gone" || want.text == "there") {
+		status := fuse.OK
+		if want.text == "gone" {
+			status = fuse.ENOENT
+		}
+		if _, got := r.lookup(path); got != status {
+			return fmt.Errorf("the lookup ended with %v, want %v", got, status)
+		}
+		return nil
+	}
+	got, status, err := r.text(path)
+	if err != nil || !status.Ok() {
+		return errors.Join(err, fmt.Errorf("the read ended with %v", status))
+	}
+	return differ("what is read", got, want.text)
+}
+
+func (r *run) wantHandle(s *act) error {
+	got, status, err := r.text(s.arg(0))
+	if err != nil || !status.Ok() {
+		return errors.Join(err, fmt.Errorf("the read ended with %v", status))
+	}
+	return differ("what is read", got, s.arg(1))
+}
+
+func (r *run) wantSize(s *act) error {
+	entry, status, err := r.entry(s.arg(0))
+	if err != nil || !status.Ok() {
+		return errors.Join(err, fmt.Errorf("the lookup ended with %v", status))
+	}
+	return differ("its size", fmt.Sprint(entry.Size), s.arg(1))
+}
+
+func (r *run) wantNames(s *act) error {
+	got, status := r.names(s.arg(0))
+	if want := s.rest(1); !status.Ok() || !slices.Equal(got, want) {
+		return fmt.Errorf("it lists %q (%v), want %q", got, status, want)
+	}
+	return nil
+}
+
+func (r *run) isSame(s *act) (bool, error) {
+	entry, _, err := r.entry(s.arg(0))
+	now, status := r.lookup(s.arg(1))
+	if !status.Ok() {
+		err = errors.Join(err, fmt.Errorf("the lookup ended with %v", status))
+	}
+	return now.NodeId == entry.NodeId, err
+}
+
+func (r *run) wantSame(s *act) error {
+	same, err := r.isSame(s)
+	if err == nil && !same {
+		err = errors.New("it is another inode")
+	}
+	return err
+}
+
+func (r *run) wantOther(s *act) error {
+	same, err := r.isSame(s)
+	if err == nil && same {
+		err = errors.New("it is that inode")
+	}
+	return err
+}
+
+func (r *run) wantAsLog(s *act) error {
+	r.follow()
+	if wrong := r.differs(); wrong != "" {
+		return errors.New(wrong)
+	}
+	if s.arg(2) != "scratch" {
+		if wrong := r.differsInFiles(); wrong != "" {
+			return errors.New(wrong)
+		}
+	}
+	return nil
+}
+
+func (r *run) wantHidden(*act) error {
+	if wrong := r.hiddenInFiles(); wrong != "" {
+		return errors.New(wrong)
+	}
+	return nil
+}
+
+func (r *run) wantStore(s *act) error {
+	_, data, err := r.other.Read(r.Context(), s.arg(0))
+	if err != nil {
+		return err
+	}
+	return differ("what the log has", string(data), s.arg(1))
+}
+
+func (r *run) wantLog(s *act) error {
+	var got []string
+	for v, err := range r.other.Heads(r.Context(), "/") {
+		if err != nil {
+			return err
+		}
+		got = append(got, v.Path)
+	}
+	if want := s.rest(0); !slices.Equal(got, want) {
+		return fmt.Errorf("the log has %q, want %q", got, want)
+	}
+	return nil
+}
+
+func (r *run) wantTexts(s *act) error {
+	var got []string
+	for v, err := range r.other.History(r.Context(), s.arg(0)) {
+		if err != nil {
+			return err
+		}
+		text := "removed"
+		if v.Live() {
+			data, err := r.other.Content(r.Context(), v)
+			if err != nil {
+				return err
+			}
+			text = string(data)
+		}
+		got = append(got, text)
+	}
+	slices.Reverse(got)
+	if want := s.rest(1); !slices.Equal(got, want) {
+		return fmt.Errorf("its versions are %q, want %q", got, want)
+	}
+	return nil
+}
+
+func (r *run) wantHistory(s *act) error {
+	if !r.inHistory(s.arg(0)) {
+		return errors.New("no version holds it")
+	}
+	return nil
+}
+
+func (r *run) wantOp(s *act) error {
+	v, err := r.other.Head(r.Context(), s.arg(0))
+	if err != nil {
+		return err
+	}
+	return differ("how it came to be", string(v.Op), s.arg(1))
+}
+
+func (r *run) wantKept(s *act) error {
+	r.awaitTasks()
+	if !s.args[0].quoted && s.arg(0) == "nothing" {
+		all, err := r.s.kept.ListAll()
+		if err == nil && len(all) > 0 {
+			err = fmt.Errorf("conflicts are kept: %+v", all)
+		}
+		return err
+	}
+	if !r.kept(s.arg(0)) {
+		return errors.New("no conflict holds it")
+	}
+	return nil
+}
+
+func (r *run) wantOne(*act) error {
+	if ids, err := r.s.kept.IDs(); err != nil || len(ids) != 1 {
+		return fmt.Errorf("conflicts %v are kept (%w)", ids, err)
+	}
+	return nil
+}
+
+func (r *run) wantIn(path, want string) error {
+	got, status, err := r.text(path)
+	if err != nil || !status.Ok() {
+		return errors.Join(err, fmt.Errorf("the read ended with %v", status))
+	}
+	if !strings.Contains(got, want) {
+		return fmt.Errorf("%s has\n%s", path, got)
+	}
+	return nil
+}
+
+func (r *run) wantErrors(s *act) error { return r.wantIn("/.mneme/errors", s.arg(0)) }
+func (r *run) wantStatus(s *act) error { return r.wantIn("/.mneme/status", s.arg(0)) }
+
+func (r *run) wantReads(s *act) error {
+	got := r.log.Reads()
+	r.log.ResetReads()
+	return differ("the number of reads", strconv.FormatInt(got, 10), s.arg(0))
+}
