@@ -52,8 +52,7 @@ func (fs *fileSystem) recountOpen() (open int64) {
 // have counted the files that the tree has.
 func (r *rig) wantCounted() {
 	r.Helper()
-	r.fs.mu.RLock()
-	defer r.fs.mu.RUnlock()
+	defer r.looking()()
 	if held := r.fs.recount(); r.fs.budget.held != held {
 		r.Errorf("the budget has %d bytes, the mount holds %d", r.fs.budget.held, held)
 	}

@@ -20,8 +20,7 @@ func (r *rig) hand() *handover.Journal {
 	journal, err := handover.New()
 	r.must(err)
 	r.Cleanup(func() { _ = journal.File().Close() })
-	r.fs.mu.Lock()
-	defer r.fs.mu.Unlock()
+	defer r.locked()()
 	r.fs.handing = newHanding(r.fs, journal, []byte("greeting"), nil)
 	r.must(r.fs.handing.rewrite())
 	return journal
@@ -42,8 +41,7 @@ func (r *rig) inherits(journal *handover.Journal) *inherited {
 // wantNoted compares what another process would find with what there is.
 func (r *rig) wantNoted(journal *handover.Journal) {
 	r.Helper()
-	r.fs.mu.Lock()
-	defer r.fs.mu.Unlock()
+	defer r.locked()()
 	in := r.inherits(journal)
 	for id, n := range r.fs.nodes {
 		note := in.nodes[id]
@@ -168,8 +166,7 @@ func TestAppliedIsWhatTheKernelKnows(t *testing.T) {
 		t.Fatal(status)
 	}
 	told := func() uint64 {
-		r.fs.mu.Lock()
-		defer r.fs.mu.Unlock()
+		defer r.locked()()
 		return r.inherits(journal).state.Applied[0]
 	}
 	before := told()

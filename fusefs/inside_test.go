@@ -90,10 +90,24 @@ func (r *rig) walkTo(n int, then func()) {
 	r.must(r.s.walk(r.Context()))
 }
 
+// looking takes the lock of what is inside, to look at it; locked takes it to change it.
+// Each returns what gives it back.
+func (r *rig) looking() (done func()) {
+	r.fs.mu.RLock()
+	return r.fs.mu.RUnlock
+}
+
+func (r *rig) locked() (done func()) {
+	r.fs.mu.Lock()
+	return r.fs.mu.Unlock
+}
+
+// options are the mount's.
+func (r *rig) options() *Options { return &r.fs.opts }
+
 // node is the one of an id. A scratch file that lingers may become a memory beside.
 func (r *rig) node(id uint64) *node {
-	r.fs.mu.RLock()
-	defer r.fs.mu.RUnlock()
+	defer r.looking()()
 	return r.fs.nodes[id]
 }
 
@@ -114,8 +128,7 @@ func (r *rig) differsInFiles() string {
 		r.must(err)
 		heads[v.Path] = fmt.Sprint(v.ID, " ", v.Size)
 	}
-	r.fs.mu.RLock()
-	defer r.fs.mu.RUnlock()
+	defer r.looking()()
 	if !r.s.loading.done {
 		return "the heads have not loaded"
 	}
@@ -127,12 +140,16 @@ func (r *rig) differsInFiles() string {
 
 // hiddenInFiles says which files hide something, as only directories may, or "".
 func (r *rig) hiddenInFiles() (wrong string) {
-	r.fs.mu.RLock()
-	defer r.fs.mu.RUnlock()
+	defer r.looking()()
 	var walk func(n *node, path string)
 	walk = func(n *node, path string) {
 		if !n.isDir() && len(n.hidden)+len(n.hiddenDirs) > 0 {
 			wrong = path + " is a file, and hides something"
+		}
+		for name := range n.hiddenDirs {
+			if c := n.children[name]; c != nil && !c.isDir() {
+				wrong = path + "/" + name + " is a file, where a directory hides something"
+			}
 		}
 		for name, c := range n.children {
 			walk(c, path+"/"+name)
@@ -184,8 +201,7 @@ func (r *rig) differs() (wrong string) {
 			}
 		}
 	}
-	r.fs.mu.RLock()
-	defer r.fs.mu.RUnlock()
+	defer r.looking()()
 	walk(r.s.root, "")
 	if fmt.Sprint(heads) != fmt.Sprint(tree) {
 		return fmt.Sprintf("the log has  %v\nthe tree has %v", heads, tree)

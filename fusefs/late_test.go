@@ -127,8 +127,7 @@ func TestReleaseLeavesTheNextWriterAlone(t *testing.T) {
 		r.fs.Release(nil, &fuse.ReleaseIn{Fh: fh})
 	}()
 	dropped := func() bool {
-		r.fs.mu.RLock()
-		defer r.fs.mu.RUnlock()
+		defer r.looking()()
 		return r.fs.handles[fh] == nil
 	}
 	for !dropped() {

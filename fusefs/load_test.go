@@ -278,8 +278,7 @@ func TestWritesWhileLoading(t *testing.T) {
 				})
 				r.follow()
 				loaded.follow()
-				r.fs.mu.RLock()
-				defer r.fs.mu.RUnlock()
+				defer r.looking()()
 				if diff := cmp.Diff(shape(loaded.s.root, ""), shape(r.s.root, "")); diff != "" {
 					t.Errorf("the tree is not what it is with everything loaded before (-want +got):\n%s", diff)
 				}

@@ -40,12 +40,12 @@ type handleInUse struct {
 // runOptions are those of a mount.
 var runOptions = map[string]func(*run){
 	"loading": func(*run) {}, // nothing has loaded in the beginning
-	"merge":   func(r *run) { r.fs.opts.Merge = true },
-	"strict":  func(r *run) { r.fs.opts.Strict = true },
-	"EBUSY":   func(r *run) { r.fs.opts.ConflictErrno = syscall.EBUSY }, // what a program is told whose write has lost
-	"prompt":  func(r *run) { r.takeNotices() },                         // the kernel takes every notice in at once
-	"patient": func(r *run) { r.s.patience = time.Minute },              // it waits for what it is to hear of
-	"knowing": func(r *run) { r.log.SetKnowsTip(true) },                 // the log tells its tip at once
+	"merge":   func(r *run) { r.options().Merge = true },
+	"strict":  func(r *run) { r.options().Strict = true },
+	"EBUSY":   func(r *run) { r.options().ConflictErrno = syscall.EBUSY }, // what a program is told whose write has lost
+	"prompt":  func(r *run) { r.takeNotices() },                           // the kernel takes every notice in at once
+	"patient": func(r *run) { r.s.patience = time.Minute },                // it waits for what it is to hear of
+	"knowing": func(r *run) { r.log.SetKnowsTip(true) },                   // the log tells its tip at once
 }
 
 func checkOptions(names []string) error {

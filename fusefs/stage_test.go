@@ -12,8 +12,7 @@ func TestOvertakenOnce(t *testing.T) {
 	r.readOnce("/f")
 	r.write("/f", "theirs")
 	r.follow()
-	r.fs.mu.Lock()
-	defer r.fs.mu.Unlock()
+	defer r.locked()()
 	n := r.s.find("/f")
 	st := &stage{base: n.seen.Head(), overtaken: true, loaded: true, conflict: noConflict, writers: 1}
 	n.stage = st

@@ -128,8 +128,7 @@ func TestPassIsOfWhatWasRead(t *testing.T) {
 func TestChangesAreBounded(t *testing.T) {
 	r := newRig(t)
 	r.must(r.s.walk(t.Context()))
-	r.fs.mu.Lock()
-	defer r.fs.mu.Unlock()
+	defer r.locked()()
 	seq, kept := uint64(0), 0
 	version := func() *versionlog.Version {
 		seq++
