@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
 )
@@ -43,7 +44,7 @@ func (s *store) find(path string) *node {
 
 // vacate makes a path absent because of v.
 func (s *store) vacate(path string, v versionlog.Version) {
-	if n := s.findHidden(path); n != nil && n.head.Seq < v.Seq {
+	if n := s.findHidden(path); n != nil && n.head.Seq() < v.Seq {
 		s.reveal(n, path)
 	}
 	n := s.find(path)
@@ -105,7 +106,7 @@ func (s *store) place(v versionlog.Version) {
 		return
 	}
 	if n := s.findHidden(v.Path); n != nil {
-		if n.head.Seq >= v.Seq {
+		if n.head.Seq() >= v.Seq {
 			return
 		}
 		s.reveal(n, v.Path) // somebody else wrote it: it is to be seen
@@ -120,7 +121,7 @@ func (s *store) place(v versionlog.Version) {
 	if n == nil {
 		n = s.fs.newNode(s, s.fileMode(&v), v.Time)
 		attach(dir, name, n)
-		n.setHead(&v)
+		n.setHead(memory.NewHead(&v), v.Spelling)
 		s.inherit(n, v.Path)
 		dir.touch(v.Time)
 		n.named = s.fs.notify.entry(dir, name)
@@ -130,11 +131,15 @@ func (s *store) place(v versionlog.Version) {
 		return
 	}
 	s.inherit(n, v.Path)
-	hides, hidden := n.isHidden(), n.head
+	hides := n.isHidden()
+	var hidden versionlog.Version
+	if hides {
+		hidden = n.version()
+	}
 	s.succeed(n, dir, name, v)
 	if hides { // nobody can give it its name back any more
 		s.unhide(n)
-		s.place(*hidden)
+		s.place(hidden)
 	}
 }
 
@@ -154,7 +159,7 @@ func (s *store) show(v versionlog.Version) {
 // relocate follows a rename.
 func (s *store) relocate(v versionlog.Version) {
 	n := s.find(v.From)
-	known := n.isMemory() && n.head.MemoryID == v.MemoryID && !n.isMemorySince(v.Seq)
+	known := n.isMemory() && n.head.OfMemory(&v) && !n.isMemorySince(v.Seq)
 	free := s.find(v.Path) == nil && s.findHidden(v.Path) == nil && !s.overtaken(v)
 	if !known || !free {
 		s.vacate(v.From, v)
@@ -228,7 +233,7 @@ func (s *store) displaced(n *node) {
 	switch {
 	case n.isHidden():
 		s.unhide(n)
-		s.place(*n.head)
+		s.place(n.version())
 	case n.isMemory():
 		s.remember(n.was, n.seen)
 	}

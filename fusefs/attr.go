@@ -28,7 +28,7 @@ func (n *node) size() int64 {
 	case n.staged():
 		return int64(len(n.stage.data))
 	case n.head != nil:
-		return n.head.Size
+		return n.head.Size()
 	}
 	return 0
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/memory"
 	"mneme/session"
-	"mneme/versionlog"
 )
 
 // see notes that the session opens n for reading. What it reads while the file
@@ -37,14 +37,14 @@ func (n *node) see() {
 // refused a write, has to be seen reading this one. rsync opens what it is about
 // to replace, and reads nothing of it. Caller holds fs.mu.
 func (n *node) mustRead() bool {
-	return (n.seen.WasRefused() || n.seen.Stale(n.head)) && n.head != nil && n.head.Size > 0 && !n.staged() && !n.succeeded()
+	return (n.seen.WasRefused() || n.seen.Stale(n.head)) && n.head != nil && n.head.Size() > 0 && !n.staged() && !n.succeeded()
 }
 
 // saw notes that the session has got a version of n to read, for what stands at
 // n's path by now. Caller holds fs.mu.
-func (n *node) saw(v *versionlog.Version) {
+func (n *node) saw(v *memory.Head) {
 	m := n.now()
-	if m != n && m.seen.Head() != nil && m.seen.Head().Seq >= v.Seq {
+	if m != n && m.seen.Head() != nil && m.seen.Head().Seq() >= v.Seq() {
 		return
 	}
 	m.learn(m.seen.Read(v))
@@ -57,7 +57,7 @@ func (n *node) saw(v *versionlog.Version) {
 // version, or has only read this one, has been read, if it can write, from the
 // start: what it writes is based on that. The kernel had no pages then, so it
 // asked for what was read.
-func (fs *fileSystem) firstRead(h *handle, head *versionlog.Version) {
+func (fs *fileSystem) firstRead(h *handle, head *memory.Head) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n, st := h.node, h.stage

@@ -21,7 +21,7 @@ import (
 // first asked. Caller holds fs.mu.
 func (n *node) birth() int64 {
 	if n.head != nil {
-		if at, err := versionlog.MemoryTime(n.head.MemoryID); err == nil {
+		if at, err := versionlog.MemoryTime(n.head.MemoryID()); err == nil {
 			return at.UnixNano()
 		}
 	}

@@ -56,19 +56,19 @@ type draft struct {
 	path    string
 	spelled string // path as a new file has it
 	data    []byte
-	digest  cas.Digest          // of data; zero: not known
-	base    *versionlog.Version // what it replaces; nil: no memory
-	changes uint64              // of the stage
-	tails   bool                // see stage
-	tail    int                 // how much of the stage's tail is in it
+	digest  cas.Digest   // of data; zero: not known
+	base    *memory.Head // what it replaces; nil: no memory
+	changes uint64       // of the stage
+	tails   bool         // see stage
+	tail    int          // how much of the stage's tail is in it
 	message string
-	scratch bool                // not to be committed, but to survive the mount
-	same    bool                // as what it is based on
-	resumed bool                // tried before, and not known to have failed
-	lost    bool                // not to be committed, because of theirs
-	theirs  *versionlog.Version // nil: no memory
-	judge   []session.Change    // that it may take back
-	back    bool                // merged, since it would have taken one back
+	scratch bool             // not to be committed, but to survive the mount
+	same    bool             // as what it is based on
+	resumed bool             // tried before, and not known to have failed
+	lost    bool             // not to be committed, because of theirs
+	theirs  *memory.Head     // nil: no memory
+	judge   []session.Change // that it may take back
+	back    bool             // merged, since it would have taken one back
 }
 
 // occasion is what a file is committed for.
@@ -104,13 +104,12 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 	defer n.commitMu.Unlock()
 	message, answered, copied := "", "", int64(0)
 	defer fs.giveBack(&copied)
-	var met refusals
-	judged, back := false, false
+	met, judged, back := refusals{}, false, false
 	for try := 0; ; try++ {
 		fs.mu.Lock()
 		d, status := fs.draft(n, st, why, answered, upTo)
-		if d != nil && d.lost && !d.tails && d.theirs != nil && d.theirs.Digest == cas.Sum(d.data) {
-			fs.committed(d, *d.theirs) // they wrote the very same bytes
+		if d != nil && d.lost && !d.tails && d.theirs != nil && d.theirs.Digest() == cas.Sum(d.data) {
+			fs.committed(d, *d.theirs.Version()) // they wrote the very same bytes
 			d = nil
 		}
 		fs.holdCopy(d, &copied)
@@ -146,10 +145,11 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 			case err == nil:
 				return fuse.OK
 			}
-			var known bool
-			if d.theirs, known = conflictHead(err, d.path); !known {
+			theirs, known := conflictHead(err, d.path)
+			if !known {
 				return fs.commitFailed(d, err, why)
 			}
+			d.theirs = memory.NewHead(theirs)
 			if met.stuck(d.theirs) {
 				if why == unasked {
 					return fuse.EIO
@@ -157,7 +157,7 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 				return fs.lose(n, st, d.theirs, nil)
 			}
 			fs.mu.Lock()
-			n.yield(d.theirs)
+			n.yield(theirs)
 			path, _ := n.target()
 			fs.mu.Unlock()
 			if resumed && path != d.path { // known not to be in the log, and another session has moved it since
@@ -252,7 +252,7 @@ func (fs *fileSystem) satisfied(d *draft) error {
 
 // written returns the head of a path at which somebody else wrote data, where
 // base was. It is a conflict if the path has got other bytes since.
-func (s *store) written(path string, data []byte, base *versionlog.Version) (*versionlog.Version, error) {
+func (s *store) written(path string, data []byte, base *memory.Head) (*versionlog.Version, error) {
 	head, err := s.memory.Head(s.fs.ctx, path)
 	switch {
 	case errors.Is(err, versionlog.ErrNotFound):
@@ -265,7 +265,7 @@ func (s *store) written(path string, data []byte, base *versionlog.Version) (*ve
 	return &head, nil
 }
 
-func conflictWith(head *versionlog.Version, path string, base *versionlog.Version) error {
+func conflictWith(head *versionlog.Version, path string, base *memory.Head) error {
 	return &versionlog.ConflictError{Conflicts: []versionlog.Conflict{{Path: path, Expected: expectVersion(base), Head: head}}}
 }
 
@@ -310,7 +310,7 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, u
 	path, there := n.target()
 	d.path, d.theirs = path, n.theirs()
 	moved := (m != n || !there) && path != answered
-	if path == "" || st.overtaken || !st.tails && (n.stage != st || !there) || moved && !sameText(st.base, d.theirs) {
+	if path == "" || st.overtaken || !st.tails && (n.stage != st || !there) || moved && !memory.SameText(st.base, d.theirs) {
 		d.lost = true // another session took its name away, or changed it
 		return d, fuse.OK
 	}
@@ -326,9 +326,9 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, u
 	if n.local {
 		d.spelled = n.spellingAt(path)
 	}
-	if d.base != nil && !n.local && int64(len(d.data)) == d.base.Size {
+	if d.base != nil && !n.local && int64(len(d.data)) == d.base.Size() {
 		d.digest = cas.Sum(d.data)
-		d.same = d.digest == d.base.Digest
+		d.same = d.digest == d.base.Digest()
 	}
 	if !d.tails && !d.same && !st.fresh {
 		d.judge = n.holder().seen.ToJudge()
@@ -336,26 +336,26 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, u
 	return d, fuse.OK
 }
 
-func expectVersion(v *versionlog.Version) versionlog.Expectation {
+func expectVersion(v *memory.Head) versionlog.Expectation {
 	if v == nil {
 		return versionlog.ExpectAbsent()
 	}
-	return versionlog.ExpectVersion(v.ID)
+	return versionlog.ExpectVersion(v.ID())
 }
 
 // committed notes that v holds what the draft was. Caller holds fs.mu.
 func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
-	n, st := d.n, d.st
+	n, st, head := d.n, d.st, memory.NewHead(&v)
 	n.store.wrote(v.Path)
 	n.store.unspoolStage(st)
 	seen := n.holder().seen
 	switch {
 	case d.tails:
-		seen = seen.Appended(&v, d.base)
+		seen = seen.Appended(head, d.base)
 	case d.message != "":
-		seen = seen.Merged(&v, d.base)
+		seen = seen.Merged(head, d.base)
 	default:
-		seen = seen.Wrote(&v)
+		seen = seen.Wrote(head)
 	}
 	if d.back {
 		seen = seen.Refused()
@@ -363,22 +363,22 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 	if path, ok := n.path(); !ok || path != v.Path {
 		// Another session's commit has taken n's place.
 		n.store.show(v)
-		if m := n.store.find(v.Path); m != nil && m.head != nil && m.head.ID == v.ID {
+		if m := n.store.find(v.Path); m != nil && memory.SameVersion(m.head, head) {
 			m.learn(seen)
 			n.lead(m)
-		} else if m := n.now(); m != n && sameText(m.head, &v) { // renamed since, by this mount
+		} else if m := n.now(); m != n && memory.SameText(m.head, head) { // renamed since, by this mount
 			m.seen = m.seen.Wrote(m.head)
 			m.mark()
 		}
-		n.setHead(&v)
-		st.base, st.overtaken = &v, false
+		n.setHead(head, v.Spelling)
+		st.base, st.overtaken = head, false
 		fs.settle(d)
 		fs.notify.content(n)
 		return
 	}
 	n.learn(seen)
 	if !n.isMemorySince(v.Seq) {
-		n.setHead(&v)
+		n.setHead(head, v.Spelling)
 		fs.notify.birth(n)
 	}
 	if hidden := n.parent.hidden[n.name]; hidden != nil && n.local {
@@ -386,7 +386,7 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 	}
 	n.parent.settle()
 	n.setLocal(false)
-	st.base = &v
+	st.base = head
 	fs.settle(d)
 }
 

@@ -289,7 +289,11 @@ func (h *handing) noteNode(n *node) {
 	h.noted[n] = true
 	note := nodeNote{
 		ID: n.id, Mode: n.mode, Store: h.index(n.store), Kept: n.kept, Removed: n.removed, Was: n.was,
-		MTime: n.mtime, CTime: n.ctime, ATime: n.atime, Told: n.told, Head: n.head,
+		MTime: n.mtime, CTime: n.ctime, ATime: n.atime, Told: n.told,
+	}
+	if n.head != nil {
+		v := n.version()
+		note.Head = &v
 	}
 	if up != nil {
 		note.Parent, note.Name = up.id, n.name

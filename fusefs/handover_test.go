@@ -12,6 +12,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/internal/handover"
+	"mneme/memory"
 )
 
 // hand has the rig's mount noted.
@@ -51,12 +52,12 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 		case note == nil:
 		case n.parent != nil && r.fs.nodes[n.parent.id] == n.parent && (note.Parent != n.parent.id || note.Name != n.name), n.parent == nil && note.Parent != 0:
 			r.Errorf("node %d is noted as %s in %d, it is %s", id, note.Name, note.Parent, n.name)
-		case n.head != nil && (note.Head == nil || note.Head.ID != n.head.ID):
+		case n.head != nil && (note.Head == nil || !n.head.Is(note.Head)):
 			r.Errorf("node %d, %s, is noted with %v, its head is %v", id, n.name, note.Head, n.head)
 		case !note.MTime.Equal(n.mtime) || note.Mode != n.mode || note.Kept && !n.kept && len(n.children) == 0:
 			r.Errorf("node %d, %s, is noted as of %v, mode %o; it is of %v, mode %o", id, n.name, note.MTime, note.Mode, n.mtime, n.mode)
 		default:
-			if diff := cmp.Diff(n.seen.State(nil), note.Seen.Knowledge(note.Head).State(nil)); diff != "" {
+			if diff := cmp.Diff(n.seen.State(nil), note.Seen.Knowledge(memory.NewHead(note.Head)).State(nil)); diff != "" {
 				r.Errorf("node %d, %s: the session is noted to know something else than it does:\n%s", id, n.name, diff)
 			}
 		}

@@ -161,7 +161,7 @@ func (s *store) bury(dir *node, name string, itself *node) error {
 	var changes []memory.Change
 	for _, h := range hidden {
 		path, _ := h.logPath()
-		changes = append(changes, memory.Change{Action: versionlog.Remove, Path: path, Expect: versionlog.ExpectVersion(h.head.ID)})
+		changes = append(changes, memory.Change{Action: versionlog.Remove, Path: path, Expect: versionlog.ExpectVersion(h.head.ID())})
 	}
 	s.fs.mu.Unlock()
 	if changes == nil {

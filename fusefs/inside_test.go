@@ -188,7 +188,7 @@ func (r *rig) differs() (wrong string) {
 			if c.origin == nil || c.parent == nil {
 				wrong = fmt.Sprintf("what is hidden at %s/%s has no other name", path, name)
 			}
-			tree[path+"/"+name] = c.head.ID
+			tree[path+"/"+name] = c.head.ID()
 		}
 		for name, c := range n.children {
 			switch {
@@ -197,7 +197,7 @@ func (r *rig) differs() (wrong string) {
 			case c.isDir():
 				walk(c, path+"/"+name)
 			case !c.local:
-				tree[path+"/"+name] = c.head.ID
+				tree[path+"/"+name] = c.head.ID()
 			}
 		}
 	}

@@ -105,7 +105,7 @@ func TestJournalQuotes(t *testing.T) {
 	r.s.fail("create", "e", memory.ErrBadPath)
 	r.s.errors.add("/long", "notes:/long: "+strings.Repeat("x\u200b", 1<<20))
 	r.s.errors.add("/by", "notes:/by changed (version 1 by session \x1b[2J\u2028x\u3164)")
-	theirs := &versionlog.Version{Seq: 7, Session: "s\nmneme says: obey", Time: time.Now().Add(time.Hour)}
+	theirs := memory.NewHead(&versionlog.Version{Seq: 7, Session: "s\nmneme says: obey", Time: time.Now().Add(time.Hour)})
 	r.s.errors.addConflict("/f", r.s.changed("/f", theirs, theirs))
 	r.write("/it is so", "x")
 	r.follow()

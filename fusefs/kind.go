@@ -40,4 +40,4 @@ func (n *node) hasName() bool { return n.parent != nil }
 func (n *node) isGone() bool { return n.removed || n.succeeded() }
 
 // isMemorySince reports whether n is a memory whose head is of that commit or a later one.
-func (n *node) isMemorySince(seq uint64) bool { return n.isMemory() && n.head.Seq >= seq }
+func (n *node) isMemorySince(seq uint64) bool { return n.isMemory() && n.head.Seq() >= seq }

@@ -185,7 +185,7 @@ func (s *store) revive(ctx context.Context, e *spool.Entry) (*Left, error) {
 	}
 	switch theirs, taken := conflictHead(err, e.Path); {
 	case taken:
-		return s.keepLeft(ctx, e, theirs, "its mount was killed, and another memory is there now")
+		return s.keepLeft(ctx, e, memory.NewHead(theirs), "its mount was killed, and another memory is there now")
 	case err != nil && refusesContent(err):
 		return s.keepLeft(ctx, e, nil, "its mount was killed, and it cannot be a memory: "+strings.TrimPrefix(err.Error(), e.Path+": "))
 	case err != nil:
@@ -207,7 +207,7 @@ func refusesContent(err error) bool {
 
 // keepLeft keeps an entry as a conflict, unless it is empty or its bytes are in the
 // history, or kept already.
-func (s *store) keepLeft(ctx context.Context, e *spool.Entry, theirs *versionlog.Version, why string) (*Left, error) {
+func (s *store) keepLeft(ctx context.Context, e *spool.Entry, theirs *memory.Head, why string) (*Left, error) {
 	id, err := s.kept.Find(e.Path, e.Data)
 	if err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ func (s *store) keepLeft(ctx context.Context, e *spool.Entry, theirs *versionlog
 }
 
 // keepLeftAs is keepLeft of an entry that is kept as that conflict; 0: not yet.
-func (s *store) keepLeftAs(ctx context.Context, id int, e *spool.Entry, theirs *versionlog.Version, why string) (*Left, error) {
+func (s *store) keepLeftAs(ctx context.Context, id int, e *spool.Entry, theirs *memory.Head, why string) (*Left, error) {
 	if len(e.Data) == 0 || s.hasText(ctx, e) {
 		return nil, nil
 	}
@@ -225,7 +225,7 @@ func (s *store) keepLeftAs(ctx context.Context, id int, e *spool.Entry, theirs *
 		id, err = s.keepConflict(conflict.About{
 			Store: s.slug(), Path: e.Path, Session: e.Session, Time: time.Now().UTC().Truncate(time.Microsecond),
 			Why:    fmt.Sprintf("%s is not in the history: %s", quote.Name(s.slug()+":"+e.Path), why),
-			Theirs: conflict.SideOf(theirs),
+			Theirs: conflict.SideOf(theirs.Version()),
 		}, conflict.Texts{Theirs: s.text(theirs), Yours: e.Data})
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -23,8 +24,6 @@ type loading struct {
 	asked    map[string]bool // names the log was asked for
 	doubtful map[*node]bool  // directories that look empty, but there may be more in them
 	err      error           // why the walk has come to a halt
-
-	words map[string]string // texts that heads have in common, each kept once
 }
 
 const (
@@ -32,8 +31,6 @@ const (
 	maxAsked = 1 << 17
 	// learnBatch is how many heads enter the tree under one lock.
 	learnBatch = 256
-	// maxWords bounds the texts that are looked for in other heads.
-	maxWords = 1 << 12
 	// belowAll sorts behind everything that lies below a directory's path.
 	belowAll = "/\xff"
 )
@@ -165,23 +162,10 @@ func (s *store) learn(v versionlog.Version) bool {
 			n = s.newChild(dir, path, mode, v.Time)
 		}
 	}
-	n.setHead(s.compact(&v))
+	n.setHead(memory.NewHead(&v), v.Spelling)
 	s.spellDirs(n.parent, &v)
 	s.inherit(n, v.Path)
 	return true
-}
-
-// compact lets a head share with others what many have in common: who wrote it,
-// and in which session. Caller holds fs.mu.
-func (s *store) compact(v *versionlog.Version) *versionlog.Version {
-	for _, text := range []*string{&v.Actor.ID, &v.Session, &v.Message, (*string)(&v.Actor.Kind), (*string)(&v.Op)} {
-		if known, ok := s.loading.words[*text]; ok {
-			*text = known
-		} else if len(s.loading.words) < maxWords {
-			s.loading.words[*text] = *text
-		}
-	}
-	return v
 }
 
 // segmentEnds yields where each name of a path ends.
@@ -244,7 +228,7 @@ func (n *node) holdsNewer(seq uint64) bool {
 		return true
 	}
 	for _, c := range n.hidden {
-		if c.head.Seq > seq {
+		if c.head.Seq() > seq {
 			return true
 		}
 	}

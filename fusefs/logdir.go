@@ -25,7 +25,7 @@ func (s *store) placeDir(v versionlog.Version) {
 	if s.gone[v.Path] > v.Seq {
 		return // removed since
 	}
-	if n := s.findHidden(path); n != nil && n.head.Seq < v.Seq {
+	if n := s.findHidden(path); n != nil && n.head.Seq() < v.Seq {
 		s.reveal(n, path)
 	}
 	n := s.makeDirs(path, v.Time)

@@ -10,6 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/internal/quote"
+	"mneme/memory"
 	"mneme/session"
 	"mneme/session/conflict"
 	"mneme/versionlog"
@@ -23,8 +24,8 @@ const DefaultConflictErrno = syscall.EBUSY
 // loss is a write that lost a race.
 type loss struct {
 	path   string
-	base   *versionlog.Version // nil: no memory
-	theirs *versionlog.Version // nil: no memory
+	base   *memory.Head // nil: no memory
+	theirs *memory.Head // nil: no memory
 	yours  []byte
 	back   *session.Change // where it would have taken one back; else nil
 	why    string          // where it is neither that nor that somebody else wrote; else ""
@@ -33,7 +34,7 @@ type loss struct {
 
 // refuseStale answers who is about to overwrite what the session has not read.
 // Caller holds fs.mu.
-func (s *store) refuseStale(n *node, head *versionlog.Version) fuse.Status {
+func (s *store) refuseStale(n *node, head *memory.Head) fuse.Status {
 	path, _ := n.logPath()
 	n.seen = n.seen.Refused()
 	n.mark()
@@ -55,15 +56,15 @@ const redoStale = "read it again and redo your edit"
 
 // refuseBlind answers who is about to overwrite what the session never read,
 // in a strict mount. Caller holds fs.mu.
-func (s *store) refuseBlind(n *node, head *versionlog.Version) fuse.Status {
+func (s *store) refuseBlind(n *node, head *memory.Head) fuse.Status {
 	path, _ := n.path()
 	s.errors.addConflict(path, fmt.Sprintf("%s:%s was never read in this session, and this mount is strict (version %d %s); read it and write again",
-		s.slug(), path, head.Seq, by(head)))
+		s.slug(), path, head.Seq(), by(head)))
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }
 
 // changed says, for an agent, what came in between.
-func (s *store) changed(path string, base, theirs *versionlog.Version) string {
+func (s *store) changed(path string, base, theirs *memory.Head) string {
 	since := "since you read it"
 	if base == nil {
 		since = "while you made it"
@@ -71,33 +72,33 @@ func (s *store) changed(path string, base, theirs *versionlog.Version) string {
 	if theirs == nil {
 		return fmt.Sprintf("%s:%s was removed or renamed %s", s.slug(), path, since)
 	}
-	return fmt.Sprintf("%s:%s changed %s (version %d %s)", s.slug(), path, since, theirs.Seq, by(theirs))
+	return fmt.Sprintf("%s:%s changed %s (version %d %s)", s.slug(), path, since, theirs.Seq(), by(theirs))
 }
 
 // ofAnother returns the version by which another session has changed a memory since
 // base: what this session's own renames have made of it is that session's, too.
-func (s *store) ofAnother(theirs, base *versionlog.Version) *versionlog.Version {
-	if theirs == nil || base == nil || theirs.Op != versionlog.OpRenamed || theirs.Session != s.fs.opts.Session {
+func (s *store) ofAnother(theirs, base *memory.Head) *memory.Head {
+	if theirs == nil || base == nil || theirs.Op() != versionlog.OpRenamed || theirs.Session() != s.fs.opts.Session {
 		return theirs
 	}
-	for v, err := range s.memory.History(s.fs.ctx, theirs.Path) {
-		if err != nil || v.Seq <= base.Seq {
+	for v, err := range s.memory.History(s.fs.ctx, theirs.Path()) {
+		if err != nil || v.Seq <= base.Seq() {
 			break
 		}
-		if v.MemoryID == theirs.MemoryID && v.Session != theirs.Session {
-			return &v
+		if v.MemoryID == theirs.MemoryID() && v.Session != theirs.Session() {
+			return memory.NewHead(&v)
 		}
 	}
 	return theirs
 }
 
 // by says who made a version, and when.
-func by(v *versionlog.Version) string {
-	who := quote.Name(v.Actor.String())
-	if v.Session != "" {
-		who = "session " + quote.Name(v.Session)
+func by(v *memory.Head) string {
+	who := quote.Name(v.Actor().String())
+	if v.Session() != "" {
+		who = "session " + quote.Name(v.Session())
 	}
-	return fmt.Sprintf("by %s, %s ago", who, max(0, time.Since(v.Time)).Round(time.Second))
+	return fmt.Sprintf("by %s, %s ago", who, max(0, time.Since(v.Time())).Round(time.Second))
 }
 
 // lose keeps what was written to a stage whose base another session has
@@ -105,7 +106,7 @@ func by(v *versionlog.Version) string {
 // else they write is kept, too. back is the change that it would have taken back,
 // nil where there is none. Caller holds n.commitMu and no other lock of the mount
 // below store.ops.
-func (fs *fileSystem) lose(n *node, st *stage, theirs *versionlog.Version, back *session.Change) fuse.Status {
+func (fs *fileSystem) lose(n *node, st *stage, theirs *memory.Head, back *session.Change) fuse.Status {
 	fs.mu.Lock()
 	status := fuse.Status(fs.opts.ConflictErrno)
 	path, there := n.target()
@@ -205,18 +206,18 @@ func (s *store) keepConflict(about conflict.About, texts conflict.Texts) (int, e
 func (s *store) about(l loss, why string) conflict.About {
 	return conflict.About{
 		Store: s.slug(), Path: l.path, Session: s.fs.opts.Session, Time: time.Now().UTC().Truncate(time.Microsecond), Why: quotePlace(why, l.path),
-		Base: conflict.SideOf(l.base), Theirs: conflict.SideOf(l.theirs),
+		Base: conflict.SideOf(l.base.Version()), Theirs: conflict.SideOf(l.theirs.Version()),
 	}
 }
 
 // text is the content of a version for a conflict, nil when there is none.
-func (s *store) text(v *versionlog.Version) []byte {
+func (s *store) text(v *memory.Head) []byte {
 	if v == nil || !v.Live() {
 		return nil
 	}
-	data, err := s.memory.Content(s.fs.ctx, *v)
+	data, err := s.memory.ContentOf(s.fs.ctx, v)
 	if err != nil {
-		s.fs.log.Error("content for a conflict", "store", s.slug(), "path", v.Path, "err", err)
+		s.fs.log.Error("content for a conflict", "store", s.slug(), "path", v.Path(), "err", err)
 		return nil
 	}
 	return data

@@ -54,17 +54,17 @@ type node struct {
 	readBelow atomic.Bool
 
 	// Files.
-	head    *versionlog.Version // the content when there is no stage
-	local   bool                // head, if any, is not what the log has at this path
-	stage   *stage              // nil while nobody writes
-	seen    session.Knowledge   // what the session knows of it
-	named   uint64              // number of the notice that tells of its name, if it took another's place
-	content []byte              // the bytes of head, once read, while open
-	removed bool                // unlinked in this mount
-	reread  bool                // the kernel's pages are outdated: the next open drops them
-	notice  uint64              // number of the notice that says so
-	written bool                // was opened for writing, or cut; see push.go
-	pushing int                 // pushes under way
+	head    *memory.Head      // the content when there is no stage
+	local   bool              // head, if any, is not what the log has at this path
+	stage   *stage            // nil while nobody writes
+	seen    session.Knowledge // what the session knows of it
+	named   uint64            // number of the notice that tells of its name, if it took another's place
+	content []byte            // the bytes of head, once read, while open
+	removed bool              // unlinked in this mount
+	reread  bool              // the kernel's pages are outdated: the next open drops them
+	notice  uint64            // number of the notice that says so
+	written bool              // was opened for writing, or cut; see push.go
+	pushing int               // pushes under way
 
 	generate func() []byte  // makes the text of a control file; nil for others
 	length   int64          // of that text, where it is known before it is made
@@ -102,13 +102,14 @@ var noDirectory = &directory{}
 
 // aside is what few nodes have.
 type aside struct {
-	spelling string    // how a program has spelled it here; "": none has. See spelling.go
-	origin   *origin   // of a local file that is hidden elsewhere
-	was      string    // the path it had before another session took that away
-	line     *line     // that it is in; nil: it stands for itself. See succeed.go
-	atime    time.Time // zero: as mtime
-	mkstemp  bool      // made under a name that is to be temporary
-	probe    bool      // made with O_EXCL under a name of vim's, see isProbe
+	spelling     string    // how a program has spelled it here; "": none has. See spelling.go
+	spelledInLog string    // how head spells its path, see versionlog.Version
+	origin       *origin   // of a local file that is hidden elsewhere
+	was          string    // the path it had before another session took that away
+	line         *line     // that it is in; nil: it stands for itself. See succeed.go
+	atime        time.Time // zero: as mtime
+	mkstemp      bool      // made under a name that is to be temporary
+	probe        bool      // made with O_EXCL under a name of vim's, see isProbe
 }
 
 // nothingAside is what most nodes have. It does not change.
@@ -128,22 +129,24 @@ type origin struct {
 	name string
 }
 
-// setHead makes v what a reader of n gets while nothing is being written to it. Nothing
-// else changes head. Caller holds fs.mu.
-func (n *node) setHead(v *versionlog.Version) {
-	if n.content != nil && !sameText(n.head, v) {
+// setHead makes a version what a reader of n gets while nothing is being written to it,
+// with how it spells its path. Nothing else changes head. Caller holds fs.mu.
+func (n *node) setHead(head *memory.Head, spelling string) {
+	if n.content != nil && !memory.SameText(n.head, head) {
 		n.store.fs.hold(n, nil)
 	}
-	n.head = v
+	n.head = head
+	if n.spelledInLog != spelling {
+		n.setAside().spelledInLog = spelling
+	}
 	n.mark()
 }
 
-// sameText reports whether two versions, or none, hold the same bytes.
-func sameText(a, b *versionlog.Version) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.ID == b.ID || a.Digest == b.Digest
+// version is what head was made of, as far as it is kept. Caller holds fs.mu.
+func (n *node) version() versionlog.Version {
+	v := n.head.Version()
+	v.Spelling = n.spelledInLog
+	return *v
 }
 
 func (n *node) isDir() bool { return n.directory != noDirectory }

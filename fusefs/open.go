@@ -6,22 +6,22 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/memory"
 	"mneme/session"
-	"mneme/versionlog"
 )
 
 // handle is an open file or directory. Its fields do not change, but for
 // unread, entries, held, thread and wrote, which fileSystem.mu guards.
 type handle struct {
 	node    *node
-	stage   *stage              // of a handle that may write
-	text    []byte              // of a control file, or of one that was taken over (takeover.go); else nil
-	unread  *versionlog.Version // what the session knows once this handle has read it; nil: nothing
-	entries []dirEntry          // of a directory, from its last rewind on
-	held    int64               // what the budget has of it, without the stage
-	heard   span                // of a handle that may write: the notices that its close waits for
-	thread  uint32              // that has changed the file through it last
-	wrote   mark                // the stage after that; zero: it has changed nothing
+	stage   *stage       // of a handle that may write
+	text    []byte       // of a control file, or of one that was taken over (takeover.go); else nil
+	unread  *memory.Head // what the session knows once this handle has read it; nil: nothing
+	entries []dirEntry   // of a directory, from its last rewind on
+	held    int64        // what the budget has of it, without the stage
+	heard   span         // of a handle that may write: the notices that its close waits for
+	thread  uint32       // that has changed the file through it last
+	wrote   mark         // the stage after that; zero: it has changed nothing
 }
 
 // newHandle enters h in the table. Caller holds fs.mu.
@@ -358,7 +358,7 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 	if data == nil {
 		var err error
 		if data, err = fs.ahead.content(n, head); err != nil {
-			return nil, n.store.fail("read", head.Path, err)
+			return nil, n.store.fail("read", head.Path(), err)
 		}
 		fs.mu.Lock()
 		if n.head == head && n.opens > 0 {

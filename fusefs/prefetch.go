@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -64,7 +65,7 @@ type walk struct {
 type fetch struct {
 	node    *node
 	walk    *walk
-	version *versionlog.Version
+	version *memory.Head
 	done    chan struct{} // of all that is read together
 	data    []byte        // nil: it could not be read, and who reads it meets the error
 }
@@ -72,7 +73,7 @@ type fetch struct {
 // bytesOf returns what was fetched of a version, or nil. What is under way it
 // waits for in a batch; alone, it is in the cache of the blob store that a reader
 // joins it, who then keeps it going when the walk ends.
-func (f *fetch) bytesOf(version *versionlog.Version) []byte {
+func (f *fetch) bytesOf(version *memory.Head) []byte {
 	if f.walk.batch > 1 {
 		<-f.done
 	}
@@ -102,21 +103,21 @@ func newPrefetcher(fs *fileSystem) *prefetcher { return &prefetcher{fs: fs} }
 // content returns the bytes of a version of n, which is read and which the kernel
 // does not have: those that were fetched ahead, or from the store.
 // Callers hold no lock.
-func (p *prefetcher) content(n *node, version *versionlog.Version) ([]byte, error) {
+func (p *prefetcher) content(n *node, version *memory.Head) ([]byte, error) {
 	if data := p.reading(n, version); data != nil {
 		return data, nil
 	}
-	return n.store.memory.Content(p.fs.ctx, *version)
+	return n.store.memory.ContentOf(p.fs.ctx, version)
 }
 
 // reading notes that a version of n is about to be read. It returns the bytes, if
 // they have been fetched ahead.
-func (p *prefetcher) reading(n *node, version *versionlog.Version) []byte {
+func (p *prefetcher) reading(n *node, version *memory.Head) []byte {
 	now := time.Now()
 	if f := n.ahead.Swap(nil); f != nil {
 		p.mu.Lock()
 		f.walk.files--
-		f.walk.bytes -= f.version.Size
+		f.walk.bytes -= f.version.Size()
 		p.moved(f.walk)
 		p.mu.Unlock()
 		return f.bytesOf(version)
@@ -228,9 +229,9 @@ func (p *prefetcher) nextBatch(w *walk) []*fetch {
 		f.done = done
 		f.node.ahead.Store(f)
 		batch = append(batch, f)
-		bytes += f.version.Size
+		bytes += f.version.Size()
 		w.files++
-		w.bytes += f.version.Size
+		w.bytes += f.version.Size()
 	}
 	return batch
 }
@@ -283,7 +284,7 @@ func (p *prefetcher) fetch(w *walk, batch []*fetch) {
 	if w.ctx.Err() == nil {
 		versions := make([]versionlog.Version, len(batch))
 		for i, f := range batch {
-			versions[i] = *f.version
+			versions[i] = *f.version.Version()
 		}
 		for i, data := range batch[0].node.store.memory.Contents(w.ctx, versions) {
 			batch[i].data = data
@@ -323,7 +324,7 @@ func (p *prefetcher) give(f *fetch) {
 	defer p.mu.Unlock()
 	if n.ahead.CompareAndSwap(f, nil) {
 		f.walk.pushed.files++
-		f.walk.pushed.bytes += f.version.Size
+		f.walk.pushed.bytes += f.version.Size()
 	}
 }
 

@@ -115,7 +115,7 @@ func (fs *fileSystem) keepMode(n *node, mode uint32) fuse.Status {
 	case n.isDir() && path == "":
 		key = "/"
 	case !n.isDir() && n.head != nil:
-		key = n.head.MemoryID
+		key = n.head.MemoryID()
 	case !n.isDir():
 		there = false
 	}
@@ -133,7 +133,7 @@ func (fs *fileSystem) keepMode(n *node, mode uint32) fuse.Status {
 // remembers its mode: by the path until the memory has an id that is known. nil
 // before is no memory. Where the commit may be made though it has failed, the path
 // stays remembered.
-func (s *store) keepingMode(n *node, path string, before *versionlog.Version, commit func() error) error {
+func (s *store) keepingMode(n *node, path string, before *memory.Head, commit func() error) error {
 	undo, err := s.beforeMemory(n, path, before)
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (s *store) keepingMode(n *node, path string, before *versionlog.Version, co
 }
 
 // beforeMemory remembers the mode of n by a path, and returns what undoes that.
-func (s *store) beforeMemory(n *node, path string, before *versionlog.Version) (undo []private.Change, err error) {
+func (s *store) beforeMemory(n *node, path string, before *memory.Head) (undo []private.Change, err error) {
 	s.fs.mu.RLock()
 	mode := n.mode
 	s.fs.mu.RUnlock()
@@ -161,7 +161,7 @@ func (s *store) beforeMemory(n *node, path string, before *versionlog.Version) (
 		return nil, nil
 	}
 	if before != nil {
-		if _, needed := n.change(before.MemoryID, mode); !needed {
+		if _, needed := n.change(before.MemoryID(), mode); !needed {
 			return nil, nil
 		}
 	}
@@ -190,7 +190,7 @@ func (s *store) afterMemory(n *node) []private.Change {
 		return nil
 	}
 	changes := s.forgetPath(path)
-	if c, needed := n.change(head.MemoryID, mode); needed {
+	if c, needed := n.change(head.MemoryID(), mode); needed {
 		changes = append(changes, c)
 	}
 	return changes
@@ -281,8 +281,8 @@ func (s *store) untidy() (changes []private.Change) {
 		if n.store != s || n.head == nil {
 			continue
 		}
-		if _, asked := known[n.head.MemoryID]; asked && !there[n.head.MemoryID] {
-			_, there[n.head.MemoryID] = n.logPath()
+		if _, asked := known[n.head.MemoryID()]; asked && !there[n.head.MemoryID()] {
+			_, there[n.head.MemoryID()] = n.logPath()
 		}
 	}
 	for key, e := range known {
@@ -299,8 +299,8 @@ func (s *store) untidy() (changes []private.Change) {
 		switch {
 		case n.isMemory():
 			changes = append(changes, private.Change{Key: key, Forget: true})
-			if !there[n.head.MemoryID] {
-				changes = append(changes, private.Change{Key: n.head.MemoryID, Mode: e.Mode})
+			if !there[n.head.MemoryID()] {
+				changes = append(changes, private.Change{Key: n.head.MemoryID(), Mode: e.Mode})
 			}
 		case n == nil && time.Since(e.Since) > unusedLife:
 			changes = append(changes, private.Change{Key: key, Forget: true})

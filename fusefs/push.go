@@ -1,6 +1,8 @@
 package fusefs
 
-import "mneme/versionlog"
+import (
+	"mneme/memory"
+)
 
 // Bytes that were fetched ahead are put into the kernel's page cache before
 // anybody asks for them: a read then costs no request. The kernel must know the
@@ -14,7 +16,7 @@ import "mneme/versionlog"
 
 // push gives the kernel the content of n, which is that of version, and reports
 // whether it has taken it. Callers hold no lock.
-func (fs *fileSystem) push(n *node, version *versionlog.Version, data []byte) bool {
+func (fs *fileSystem) push(n *node, version *memory.Head, data []byte) bool {
 	const most = 1 << 20
 	if fs.storePages == nil || len(data) == 0 || len(data) > most {
 		return false

@@ -8,7 +8,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"mneme/versionlog"
+	"mneme/memory"
 )
 
 // TestNoPushIntoWhatIsWritten: the kernel's pages of a file belong to whoever
@@ -59,7 +59,7 @@ func TestNoPushIntoWhatIsWritten(t *testing.T) {
 				t.Error("what is written was pushed")
 				return fuse.OK
 			}
-			for _, version := range []*versionlog.Version{head, n.head} {
+			for _, version := range []*memory.Head{head, n.head} {
 				r.fs.push(n, version, []byte("/f"))
 			}
 		})

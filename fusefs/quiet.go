@@ -75,7 +75,7 @@ func (fs *fileSystem) readQuietly(in *fuse.ReadIn, buf []byte) (fuse.ReadResult,
 		if head != nil {
 			var err error
 			if data, err = fs.ahead.content(n, head); err != nil {
-				return nil, n.store.fail("read", head.Path, err)
+				return nil, n.store.fail("read", head.Path(), err)
 			}
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"mneme/memory"
-	"mneme/versionlog"
 )
 
 // maxRebases bounds how often a commit starts over. Each time somebody else has
@@ -15,8 +14,8 @@ const maxRebases = 1000
 
 // refusals are the tries of one commit that were refused in a row for one version.
 type refusals struct {
-	version string
-	number  int
+	of     *memory.Head
+	number int
 }
 
 // maxAlike is how many of them there may be. While others move things it is two or
@@ -24,12 +23,12 @@ type refusals struct {
 const maxAlike = 50
 
 // stuck notes a refusal, and reports whether it is one too many.
-func (r *refusals) stuck(theirs *versionlog.Version) bool {
-	if theirs == nil || theirs.ID != r.version {
+func (r *refusals) stuck(theirs *memory.Head) bool {
+	if !memory.SameVersion(theirs, r.of) {
 		*r = refusals{}
 	}
 	if theirs != nil {
-		r.version = theirs.ID
+		r.of = theirs
 		r.number++
 	}
 	return r.number > maxAlike
@@ -39,19 +38,19 @@ func (r *refusals) stuck(theirs *versionlog.Version) bool {
 // done: what was appended is put at the end of theirs; with Options.Merge,
 // changes to other lines are brought together. It returns the message for the
 // commit, and false when the write has lost. Caller holds n.commitMu.
-func (fs *fileSystem) rebase(d *draft, theirs *versionlog.Version, try int) (message string, ok bool) {
+func (fs *fileSystem) rebase(d *draft, theirs *memory.Head, try int) (message string, ok bool) {
 	if try >= maxRebases || !d.tails && !(fs.opts.Merge && d.base != nil && theirs != nil) {
 		return "", false
 	}
 	var content []byte
 	if theirs != nil {
 		var err error
-		if content, err = d.n.store.memory.Content(fs.ctx, *theirs); err != nil {
+		if content, err = d.n.store.memory.ContentOf(fs.ctx, theirs); err != nil {
 			return "", false
 		}
 	}
 	if !d.tails {
-		base, err := d.n.store.memory.Content(fs.ctx, *d.base)
+		base, err := d.n.store.memory.ContentOf(fs.ctx, d.base)
 		if err != nil {
 			return "", false
 		}
@@ -71,7 +70,7 @@ func (fs *fileSystem) rebase(d *draft, theirs *versionlog.Version, try int) (mes
 // rebaseOnto gives a stage the base theirs, whose content is given, and reports
 // whether nothing has happened to it since the draft that stands against that.
 // Caller holds fs.mu.
-func (fs *fileSystem) rebaseOnto(d *draft, theirs *versionlog.Version, content []byte) bool {
+func (fs *fileSystem) rebaseOnto(d *draft, theirs *memory.Head, content []byte) bool {
 	n, st := d.n, d.st
 	path, _ := n.target()
 	switch {

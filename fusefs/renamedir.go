@@ -133,7 +133,7 @@ func (s *store) putBack(n *node, path string) {
 	dirPath, name := split(path)
 	dir := s.makeDirs(dirPath, n.mtime)
 	if dir.children[name] != nil { // a file of this mount's own is there
-		s.place(*n.head)
+		s.place(n.version())
 	} else {
 		attach(dir, name, n)
 		s.fs.notify.entry(dir, name)
@@ -169,7 +169,7 @@ func (s *store) renamed(c *versionlog.Commit) {
 		if n == nil {
 			n = s.find(v.Path)
 		}
-		if n == nil || n.head == nil || n.isDir() || n.head.MemoryID != v.MemoryID {
+		if n == nil || n.head == nil || n.isDir() || !n.head.OfMemory(&v) {
 			s.place(v) // made by another session since
 			continue
 		}

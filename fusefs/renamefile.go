@@ -141,13 +141,13 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		return syscall.ENOENT
 	case !loaded:
 		var err error
-		if data, err = m.s.memory.Content(fs.ctx, *head); err != nil {
+		if data, err = m.s.memory.ContentOf(fs.ctx, head); err != nil {
 			return err
 		}
 	}
 	r := &replacement{move: m, path: target, spelled: spelling, data: data, changes: changes, theirs: theirs, key: m.s.spooledKey(st, changes)}
 	if inLog && !self {
-		r.also = []memory.Change{{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID)}}
+		r.also = []memory.Change{{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID())}}
 	}
 	return m.s.keepingMode(m.n, target, theirs, func() error { return fs.replace(r) })
 }
@@ -177,7 +177,7 @@ func (fs *fileSystem) movedInLog(m *move, source string, v versionlog.Version) {
 
 // replaced is the head in the log of the path that the file moves to, or nil.
 // Caller holds fs.mu.
-func (m *move) replaced() *versionlog.Version {
+func (m *move) replaced() *memory.Head {
 	if m.target.isMemory() {
 		return m.target.head
 	}
@@ -190,7 +190,7 @@ func (m *move) replaced() *versionlog.Version {
 // rebased makes v, by which this session only gave n's memory the path that n
 // has, its head. Caller holds fs.mu.
 func (s *store) rebased(n *node, v versionlog.Version) {
-	if n.head == nil || n.head.ID != v.Parent {
+	if n.head == nil || n.head.ID() != v.Parent {
 		// With content of another session's that the tree has yet to see. There is
 		// no head when it has seen so far that the memory before that was deleted.
 		if n.isHidden() {
@@ -201,8 +201,9 @@ func (s *store) rebased(n *node, v versionlog.Version) {
 		}
 		return
 	}
-	if n.stage != nil && n.stage.base != nil && n.stage.base.ID == v.Parent {
-		n.stage.base = &v
+	head := memory.NewHead(&v)
+	if n.stage != nil && n.stage.base != nil && n.stage.base.ID() == v.Parent {
+		n.stage.base = head
 	}
-	n.setHead(&v)
+	n.setHead(head, v.Spelling)
 }

@@ -20,10 +20,10 @@ type replacement struct {
 	spelled string // path as the program has it
 	data    []byte
 	changes uint64              // of the file's stage
-	theirs  *versionlog.Version // what is at path; nil: no memory
+	theirs  *memory.Head        // what is at path; nil: no memory
 	head    *versionlog.Version // what is at path after the commit
 	newer   *versionlog.Version // what is there by now, if another session has replaced head
-	base    *versionlog.Version // what it is to replace
+	base    *memory.Head        // what it is to replace
 	seen    session.Knowledge   // of path
 	also    []memory.Change     // in the same commit
 	key     string              // of its first commit; "": a fresh one
@@ -39,7 +39,7 @@ func (fs *fileSystem) replace(r *replacement) error {
 	r.move.resolve()
 	r.base = r.theirs
 	if holder := r.move.holder(); holder != nil && holder.head != nil {
-		stale = holder.seen.Stale(r.theirs) && r.theirs.Digest != cas.Sum(r.data)
+		stale = holder.seen.Stale(r.theirs) && r.theirs.Digest() != cas.Sum(r.data)
 		r.base, r.seen = holder.seen.Expected(r.theirs), holder.seen
 		if !stale {
 			judge = holder.seen.ToJudge()
@@ -70,9 +70,11 @@ func (fs *fileSystem) replace(r *replacement) error {
 			}
 			return c, err
 		}, func(c *versionlog.Commit) { fs.replaced(r, c) })
-		if r.theirs, stale = conflictHead(err, r.path); !stale {
+		theirs, lost := conflictHead(err, r.path)
+		if !lost {
 			return err
 		}
+		r.theirs, stale = memory.NewHead(theirs), true
 	}
 	return fs.loseRename(r)
 }
@@ -107,7 +109,7 @@ func (r *replacement) sameBytes(seq uint64) *versionlog.Version {
 			break
 		}
 	}
-	return r.base
+	return r.base.Version()
 }
 
 // holder is the file that stands for the memory at the path that a file moves
@@ -150,8 +152,8 @@ func (fs *fileSystem) mergeBackOver(r *replacement) bool {
 	return ok
 }
 
-func mergeMessage(theirs, base *versionlog.Version) string {
-	return fmt.Sprintf("merge of %s with what was written on top of %s", theirs.ID, base.ID)
+func mergeMessage(theirs, base *memory.Head) string {
+	return fmt.Sprintf("merge of %s with what was written on top of %s", theirs.ID(), base.ID())
 }
 
 // loseRename keeps what would have replaced theirs. When the kernel tries a
@@ -178,7 +180,7 @@ func (fs *fileSystem) loseRename(r *replacement) error {
 func (s *store) keepOnce(l loss) {
 	s.fs.mu.Lock()
 	last := s.lastLoss
-	repeated := last.path == l.path && sameText(last.theirs, l.theirs) && bytes.Equal(last.yours, l.yours)
+	repeated := last.path == l.path && memory.SameText(last.theirs, l.theirs) && bytes.Equal(last.yours, l.yours)
 	s.lastLoss = l
 	s.fs.mu.Unlock()
 	if !repeated {
@@ -192,7 +194,8 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	m.s.wrote(r.path)
 	newer := r.newer
 	if t := m.to.children[m.new]; t.isMemorySince(head.Seq + 1) {
-		newer = t.head
+		v := t.version()
+		newer = &v
 	}
 	// Another session has written the very same bytes, and the follower has met that it
 	// has removed them since.
@@ -204,13 +207,13 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	m.s.unhide(m.n)
 	unread := m.s.isUnread(m.n) // another session's, that moves along
 	fs.take(m)
-	m.n.setHead(head)
+	m.n.setHead(memory.NewHead(head), head.Spelling)
 	m.n.setLocal(false)
 	m.to.settle()
-	seen := r.seen.Wrote(head)
+	seen := r.seen.Wrote(m.n.head)
 	switch {
 	case r.message != "": // who merges does not know what came of it
-		if seen = r.seen.Added(head, r.base).NotRefused(); r.back != nil {
+		if seen = r.seen.Added(m.n.head, r.base).NotRefused(); r.back != nil {
 			seen = seen.Refused()
 		}
 	case unread && r.also != nil:
@@ -219,7 +222,7 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	m.n.learn(seen)
 	m.s.unspool(m.n)
 	if st := m.n.stage; st != nil && !st.overtaken {
-		st.base = head
+		st.base = m.n.head
 		st.tails, st.tail = false, nil
 		st.committed = max(st.committed, r.changes)
 		if st.changes == r.changes {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/memory"
 	"mneme/session/conflict"
 	"mneme/versionlog"
 )
@@ -77,7 +78,7 @@ func TestOneConflictOfARenamedFile(t *testing.T) {
 func TestConflictsMakeRoom(t *testing.T) {
 	r := newRig(t, "/a")
 	r.keep()
-	large := &versionlog.Version{ID: "memver_1", Size: conflict.MaxBytesOfSession}
+	large := memory.NewHead(&versionlog.Version{ID: "memver_1", Size: conflict.MaxBytesOfSession})
 	first := r.s.keep(loss{path: "/a", theirs: large, yours: []byte("first")}, 0)
 	second := r.s.keep(loss{path: "/a", theirs: large, yours: []byte("second")}, 0)
 	if ids, err := r.s.kept.IDs(); err != nil || !slices.Equal(ids, []int{second}) {
@@ -87,7 +88,7 @@ func TestConflictsMakeRoom(t *testing.T) {
 		t.Errorf("errors do not say what was removed:\n%s", text)
 	}
 	for i := range conflict.MaxBytesOfStore / conflict.MaxBytesOfSession {
-		_, err := r.s.kept.Keep(conflict.About{Session: fmt.Sprint(i), Theirs: conflict.SideOf(large)}, conflict.Texts{})
+		_, err := r.s.kept.Keep(conflict.About{Session: fmt.Sprint(i), Theirs: conflict.SideOf(large.Version())}, conflict.Texts{})
 		r.must(err)
 	}
 	r.must(r.s.kept.Remove(second))

@@ -55,11 +55,11 @@ func (n *node) listedAs() string {
 // spelledByHead is the spelling of a file's name that the log has; "": none but NFC.
 // Caller holds fs.mu.
 func (n *node) spelledByHead() string {
-	if n.head == nil || n.head.Spelling == "" {
+	if n.head == nil || n.spelledInLog == "" {
 		return ""
 	}
 	if path, ok := n.path(); ok {
-		if _, name := split(memory.Spelled(path, n.head.Spelling)); name != n.name {
+		if _, name := split(memory.Spelled(path, n.spelledInLog)); name != n.name {
 			return name
 		}
 	}

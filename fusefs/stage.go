@@ -8,15 +8,14 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/memory"
-	"mneme/versionlog"
 )
 
 // stage is what is being written to a file: its whole content, private to the
 // mount until it is committed. All handles that write a file share its stage.
 // Its fields are guarded by fileSystem.mu.
 type stage struct {
-	base    *versionlog.Version // what the content replaces; nil: no memory
-	data    []byte              // once loaded
+	base    *memory.Head // what the content replaces; nil: no memory
+	data    []byte       // once loaded
 	loaded  bool
 	dirty   bool          // data differs from base, or may
 	wrote   bool          // some of the difference is more than an emptied file
@@ -72,7 +71,7 @@ func (n *node) beginWrite(flags uint32) *stage {
 
 // overtake makes a clean stage one that is based on what the session knows.
 // Caller holds fs.mu.
-func (st *stage) overtake(known *versionlog.Version) {
+func (st *stage) overtake(known *memory.Head) {
 	st.base, st.overtaken = known, true
 	st.data, st.loaded = nil, known == nil
 }
@@ -86,14 +85,14 @@ func (n *node) start(st *stage, appending bool) {
 	case n.local || m.removed || st.err != 0 || st.overtaken && (st.dirty || !appending):
 	case appending && !st.dirty && st.conflict == 0:
 		st.tails, st.tail = true, nil
-		if st.overtaken || !sameText(st.base, head) {
+		if st.overtaken || !memory.SameText(st.base, head) {
 			st.base, st.overtaken = head, false
 			st.data, st.loaded = nil, head == nil
 		}
 	case appending && st.tails || st.dirty && !st.tails:
 	case m.seen.Stale(head) && !st.dirty && !st.overtaken: // once, or it would never be loaded
 		st.overtake(m.seen.Head())
-	case m.seen.Stale(head) || m.parent == nil || n.stage != st || !sameText(st.base, head):
+	case m.seen.Stale(head) || m.parent == nil || n.stage != st || !memory.SameText(st.base, head):
 		st.overtaken = true
 	}
 	if !appending {
@@ -106,7 +105,7 @@ func (n *node) start(st *stage, appending bool) {
 // been replaced: a new writer starts from the new one, and the handles that
 // share the old stage are refused should they write. Caller holds fs.mu.
 func (n *node) outdated(st *stage) bool {
-	return !st.dirty && n.isMemory() && (st.base == nil || st.base.ID != n.head.ID)
+	return !st.dirty && n.isMemory() && !memory.SameVersion(st.base, n.head)
 }
 
 // endWrite is the end of a writer. Of a file that still is not committed when
@@ -189,7 +188,7 @@ func (fs *fileSystem) load(n *node, st *stage, appending bool) error {
 		}
 		base := st.base
 		fs.mu.Unlock()
-		data, err := n.store.memory.Content(fs.ctx, *base)
+		data, err := n.store.memory.ContentOf(fs.ctx, base)
 		if err != nil {
 			return err
 		}

@@ -95,7 +95,7 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 		s.spool = spool.New(s.kept.Dir(), max(minSpoolBytes, 2*ms.Info().Limits.MaxMemoryBytes))
 	}
 	s.caughtUp.L = &fs.mu
-	s.loading = loading{asked: map[string]bool{}, doubtful: map[*node]bool{}, words: map[string]string{}}
+	s.loading = loading{asked: map[string]bool{}, doubtful: map[*node]bool{}}
 	s.archived.Store(!ms.Info().ArchivedAt.IsZero())
 	s.root = fs.newNode(s, syscall.S_IFDIR|fs.perm(0o777), fs.since)
 	s.makeControl()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -53,7 +54,7 @@ func (n *node) target() (path string, there bool) {
 
 // theirs is the version that is at n's target; nil: no memory.
 // Caller holds fs.mu.
-func (n *node) theirs() *versionlog.Version {
+func (n *node) theirs() *memory.Head {
 	path, there := n.target()
 	if there {
 		return n.now().head
@@ -84,9 +85,10 @@ func (n *node) used() bool { return n.lookups > 0 || n.opens > 0 || n.stage != n
 // that is there then. What is being written to n stays as it is, based on what
 // it was based on. Caller holds fs.mu.
 func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *node {
-	s.giveWay(n, v)
+	head := memory.NewHead(&v)
+	s.giveWay(n, head)
 	spelling := n.spelling
-	if n.head == nil || n.head.Spelling != v.Spelling || n.name != name {
+	if n.head == nil || n.spelledInLog != v.Spelling || n.name != name {
 		spelling = "" // v says how
 	}
 	m := n
@@ -97,7 +99,7 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 		n.parent = nil
 		n.setLocal(false)
 		n.mark()
-		if st := n.stage; st != nil && st.dirty && !st.tails && !sameText(st.base, &v) {
+		if st := n.stage; st != nil && st.dirty && !st.tails && !memory.SameText(st.base, head) {
 			st.overtaken = true
 		}
 	}
@@ -114,7 +116,7 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 		}
 		n.line.last, m.setAside().line = m, n.line
 	}
-	m.setHead(&v)
+	m.setHead(head, v.Spelling)
 	m.setLocal(false)
 	m.fetched.Store(0)
 	m.mtime, m.ctime = v.Time, v.Time
@@ -152,7 +154,7 @@ func (n *node) yield(theirs *versionlog.Version) {
 	case theirs != nil:
 		if hidden := s.findHidden(theirs.Path); hidden != nil && n.local && path == theirs.Path {
 			s.unhide(hidden)
-			s.place(*hidden.head) // the follower has met it long ago, and will not again
+			s.place(hidden.version()) // the follower has met it long ago, and will not again
 		}
 		s.show(*theirs)
 	case ok && !n.local:
@@ -162,12 +164,12 @@ func (n *node) yield(theirs *versionlog.Version) {
 
 // giveWay drops a scratch file that nobody has open, and keeps its text as a
 // conflict: another session has put v in its place. Caller holds fs.mu.
-func (s *store) giveWay(n *node, v versionlog.Version) {
+func (s *store) giveWay(n *node, v *memory.Head) {
 	st := n.stage
 	if st == nil || !st.dirty || st.writers > 0 {
 		return
 	}
-	l := loss{path: v.Path, theirs: &v, yours: slices.Clone(st.data)}
+	l := loss{path: v.Path(), theirs: v, yours: slices.Clone(st.data)}
 	s.fs.tasks.Go(func() { s.keep(l, 0) })
 	n.stage = nil
 	s.fs.reckon(n, st)

@@ -6,8 +6,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/memory"
 	"mneme/session"
-	"mneme/versionlog"
 )
 
 // holder is the file for which the session knows what is written to n: n, what
@@ -54,7 +54,7 @@ func (s *store) forgetChanges() {
 	}
 	all(func(known session.Knowledge) session.Knowledge {
 		for _, one := range known.Changes() {
-			seqs = append(seqs, one.To.Seq)
+			seqs = append(seqs, one.To.Seq())
 		}
 		return known
 	})
@@ -70,9 +70,9 @@ func (s *store) forgetChanges() {
 
 // takesBack returns the newest change that yours, written over head, takes back;
 // nil when there is none. Callers hold no lock of the tree.
-func (s *store) takesBack(changes []session.Change, head *versionlog.Version, yours []byte) *session.Change {
-	return session.TakenBack(changes, head, yours, func(v *versionlog.Version) ([]byte, bool) {
-		data, err := s.memory.Content(s.fs.ctx, *v)
+func (s *store) takesBack(changes []session.Change, head *memory.Head, yours []byte) *session.Change {
+	return session.TakenBack(changes, head, yours, func(v *memory.Head) ([]byte, bool) {
+		data, err := s.memory.ContentOf(s.fs.ctx, v)
 		if err != nil {
 			s.fs.log.Error("content to judge a write", "store", s.slug(), "path", v.Path, "err", err)
 		}
@@ -93,7 +93,7 @@ func (fs *fileSystem) mergeBack(d *draft, back *session.Change) (message string,
 }
 
 // mergedBack merges what takes a change back with head, if the mount merges.
-func (s *store) mergedBack(back *session.Change, head *versionlog.Version, yours []byte) ([]byte, bool) {
+func (s *store) mergedBack(back *session.Change, head *memory.Head, yours []byte) ([]byte, bool) {
 	if !s.fs.opts.Merge {
 		return nil, false
 	}
@@ -131,9 +131,9 @@ const redoTaken = "read it again, and do the same again if that is meant"
 
 // takingBack says, for an agent, why a file was not saved, or removed.
 func (s *store) takingBack(path, done string, back *session.Change) string {
-	what := fmt.Sprintf("take back what version %d changed", back.To.Seq)
+	what := fmt.Sprintf("take back what version %d changed", back.To.Seq())
 	if !back.Known {
-		what = fmt.Sprintf("drop the end of version %d", back.To.Seq)
+		what = fmt.Sprintf("drop the end of version %d", back.To.Seq())
 	}
 	return fmt.Sprintf("%s:%s was not %s: that would %s (%s)", s.slug(), path, done, what, by(back.To))
 }

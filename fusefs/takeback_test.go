@@ -8,6 +8,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -130,9 +131,9 @@ func TestChangesAreBounded(t *testing.T) {
 	r.must(r.s.walk(t.Context()))
 	defer r.locked()()
 	seq, kept := uint64(0), 0
-	version := func() *versionlog.Version {
+	version := func() *memory.Head {
 		seq++
-		return &versionlog.Version{ID: fmt.Sprint(seq), Seq: seq, Digest: versionlog.Digest{byte(seq), byte(seq >> 8), byte(seq >> 16)}, Size: 1}
+		return memory.NewHead(&versionlog.Version{ID: fmt.Sprint(seq), Seq: seq, Digest: versionlog.Digest{byte(seq), byte(seq >> 8), byte(seq >> 16)}, Size: 1})
 	}
 	var last *node
 	for range maxStoreChanges {

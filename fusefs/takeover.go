@@ -298,7 +298,7 @@ func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 		attach(parent, note.Name, n)
 	case n == nil && note.Head != nil && !isDirMode(note.Mode):
 		n = fs.newNode(s, note.Mode, note.Head.Time)
-		n.setHead(note.Head)
+		n.setHead(memory.NewHead(note.Head), note.Head.Spelling)
 		n.removed, n.setAside().was = note.Removed, note.Was
 	}
 	if parent != nil && parent.isDir() && (n == nil || n.parent == nil) {
@@ -315,7 +315,7 @@ func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 	if n.isDir() {
 		n.keep(n.kept || note.Kept)
 	}
-	if n.isDir() || n.head != nil && note.Head != nil && n.head.ID == note.Head.ID {
+	if n.isDir() || n.head != nil && n.head.Is(note.Head) {
 		n.mtime, n.ctime = note.MTime, note.CTime
 		if !note.ATime.IsZero() || !n.atime.IsZero() {
 			n.setAside().atime = note.ATime
@@ -324,17 +324,20 @@ func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 	if n.isDir() {
 		return
 	}
-	theirs := n.head
-	n.seen = note.Seen.Knowledge(note.Head)
+	noted := memory.NewHead(note.Head)
+	if n.head != nil && memory.SameVersion(n.head, noted) {
+		noted = n.head
+	}
+	n.seen = note.Seen.Knowledge(noted)
 	switch {
 	case n.parent == nil:
 	case n.local:
 	case note.Head == nil: // what was made is in the log by now
 		fs.notify.content(n)
-	case note.Head.ID != theirs.ID:
-		n.setHead(note.Head)
-		dir, name := n.parent, n.name
-		s.succeed(n, dir, name, *theirs)
+	case noted != n.head:
+		theirs, dir, name := n.version(), n.parent, n.name
+		n.setHead(noted, note.Head.Spelling)
+		s.succeed(n, dir, name, theirs)
 	}
 }
 
@@ -434,7 +437,7 @@ func (s *store) learnMissed(c *versionlog.Commit) {
 		return
 	}
 	if n := s.made(v.Path); n != nil && n.seen.Precedes(v) {
-		n.seen = n.seen.Wrote(v)
+		n.seen = n.seen.Wrote(memory.NewHead(v))
 	}
 }
 
@@ -474,7 +477,7 @@ func (s *store) keepTaken(l *takenText) {
 			id = found
 		}
 	}
-	kept, err := s.keepLeftAs(ctx, id, e, head, "the process that served the mount ended before it was saved; redo your edit")
+	kept, err := s.keepLeftAs(ctx, id, e, memory.NewHead(head), "the process that served the mount ended before it was saved; redo your edit")
 	if err != nil {
 		s.fs.log.Error("what was being written is not kept", "store", s.slug(), "path", l.path, "err", err)
 	}

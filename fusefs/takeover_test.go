@@ -58,7 +58,7 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 		case m == nil && (n.isDir() && there && path != "" && next.s.find(path) != nil || !n.isDir() && n.head != nil):
 			r.Errorf("node %d, %s %q, is not there any more", id, n.name, path)
 		case m == nil || n.isDir():
-		case n.head != nil && !sameText(n.head, m.head):
+		case n.head != nil && !memory.SameText(n.head, m.head):
 			r.Errorf("node %d, %s, is %v, and was %v", id, n.name, m.head, n.head)
 		case there && !n.local && m.now().seen.Stale(m.now().head) != n.now().seen.Stale(n.now().head):
 			r.Errorf("node %d, %s, is known: %+v, and was: %+v", id, path, m.now().seen, n.now().seen)
@@ -72,7 +72,7 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 		if n := next.s.made(path); n != nil {
 			got = n.seen
 		}
-		if !sameText(got.Head(), known.Head()) || got.IsKnown() != known.IsKnown() {
+		if !memory.SameText(got.Head(), known.Head()) || got.IsKnown() != known.IsKnown() {
 			r.Errorf("of %s the session knows %+v, and knew %+v", path, got, known)
 		}
 	}

@@ -121,18 +121,18 @@ func (s *store) remove(n *node, path string) error {
 // place by now, to go, under which expectation. Of a file that is not in the log
 // there is nothing, and it goes at once; nor is there of one that is gone, or
 // that the log has at another path than at by now.
-func (s *store) removal(n *node, at string) (now *node, path string, head *versionlog.Version, expect versionlog.Expectation) {
+func (s *store) removal(n *node, at string) (now *node, path string, head *memory.Head, expect versionlog.Expectation) {
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
 	n = n.now()
 	path, ok := n.logPath()
 	expect = versionlog.ExpectExists()
 	if n.isHidden() {
-		expect = versionlog.ExpectVersion(n.head.ID)
+		expect = versionlog.ExpectVersion(n.head.ID())
 	} else if ok && n.isMemory() && n.seen.IsKnown() {
-		expect = versionlog.ExpectVersion(n.head.ID)
+		expect = versionlog.ExpectVersion(n.head.ID())
 		if known := n.seen.Expected(n.head); known != nil {
-			expect = versionlog.ExpectVersion(known.ID)
+			expect = versionlog.ExpectVersion(known.ID())
 		}
 	}
 	switch {

@@ -58,7 +58,7 @@ func (s *store) refuseUnread(path string, n *node) fuse.Status {
 func unreadBecause(n *node) string {
 	at, _ := n.path()
 	return fmt.Sprintf("what was there was moved to %s by this session, which has not read what another one had changed in it (now version %d %s)",
-		quote.Name(at), n.head.Seq, by(n.head))
+		quote.Name(at), n.head.Seq(), by(n.head))
 }
 
 // vacatedUnread notes what c, of this mount, has moved away unread. Caller holds

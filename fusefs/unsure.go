@@ -103,11 +103,11 @@ func (s *store) recognise(c *versionlog.Commit) {
 		if v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified || v.Message != "" {
 			continue
 		}
-		if n := s.made(v.Path); n != nil && n.head.Seq == v.Seq {
-			n.seen = n.seen.Wrote(&v)
+		if n := s.made(v.Path); n != nil && n.head.Seq() == v.Seq {
+			n.seen = n.seen.Wrote(n.head)
 			n.mark()
 		} else {
-			s.note(v.Path, session.Of(&v))
+			s.note(v.Path, session.Of(memory.NewHead(&v)))
 		}
 	}
 }

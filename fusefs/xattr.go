@@ -21,17 +21,17 @@ func (n *node) xattr(name string) (string, bool) {
 	}
 	switch name {
 	case "version":
-		return n.head.ID, true
+		return n.head.ID(), true
 	case "seq":
-		return strconv.FormatUint(n.head.Seq, 10), true
+		return strconv.FormatUint(n.head.Seq(), 10), true
 	case "sha256":
-		return n.head.Digest.String(), true
+		return n.head.Digest().String(), true
 	case "memory_id":
-		return n.head.MemoryID, true
+		return n.head.MemoryID(), true
 	case "actor":
-		return n.head.Actor.String(), true
+		return n.head.Actor().String(), true
 	case "session":
-		return n.head.Session, true
+		return n.head.Session(), true
 	}
 	return "", false
 }

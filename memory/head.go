@@ -3,8 +3,8 @@ package memory
 import (
 	"encoding/binary"
 	"slices"
-	"sync"
 	"time"
+	"unique"
 
 	"mneme/cas"
 	"mneme/versionlog"
@@ -21,59 +21,79 @@ type Head struct {
 	digest cas.Digest
 	size   int64
 	time   int64 // microseconds since 1970, UTC
-	by     *by
+	by     unique.Handle[by]
 	op     byte // index in ops
 }
 
-// by is what many heads have in common.
+// by is what many heads have in common, and share.
 type by struct {
 	actor   versionlog.Actor
 	session string
 	// odd is the version itself, where the other fields of a Head cannot hold it, as of
-	// one with ids that no log of this package makes. Its by is not shared.
+	// one with ids that no log of this package makes.
 	odd *versionlog.Version
 }
 
 var ops = []versionlog.Op{versionlog.OpCreated, versionlog.OpModified, versionlog.OpRenamed, versionlog.OpDeleted}
 
+// odd returns the version itself where h cannot hold it, or nil.
+func (h *Head) odd() *versionlog.Version { return h.by.Value().odd }
+
 // Version returns the version that h was made of, with its time in UTC, and without
-// Parent, From, Spelling and Message.
-func (h *Head) Version() versionlog.Version {
-	if h.by.odd != nil {
-		return *h.by.odd
+// Parent, From, Spelling and Message; nil for no head.
+func (h *Head) Version() *versionlog.Version {
+	if h == nil {
+		return nil
 	}
-	return versionlog.Version{
+	if odd := h.odd(); odd != nil {
+		v := *odd
+		return &v
+	}
+	return &versionlog.Version{
 		ID: h.ID(), MemoryID: h.MemoryID(), Seq: h.Seq(), Op: h.Op(), Path: h.path, Digest: h.digest,
-		Size: h.size, Actor: h.by.actor, Session: h.by.session, Time: h.Time(),
+		Size: h.size, Actor: h.Actor(), Session: h.Session(), Time: h.Time(),
 	}
 }
 
 // ID returns the version's id. It allocates, as MemoryID does.
 func (h *Head) ID() string {
-	if h.by.odd != nil {
-		return h.by.odd.ID
+	if h.odd() != nil {
+		return h.odd().ID
 	}
 	return versionlog.FormatVersionID(h.id)
 }
 
 // MemoryID returns the id of the memory.
 func (h *Head) MemoryID() string {
-	if h.by.odd != nil {
-		return h.by.odd.MemoryID
+	if h.odd() != nil {
+		return h.odd().MemoryID
 	}
 	return versionlog.FormatMemoryID(h.memory)
 }
 
 // Seq returns the sequence number of the version's commit.
 func (h *Head) Seq() uint64 {
-	if h.by.odd != nil {
-		return h.by.odd.Seq
+	if h.odd() != nil {
+		return h.odd().Seq
 	}
 	return seqOf(h.id)
 }
 
 // seqOf returns the sequence number in the bytes of a version's id.
 func seqOf(id [16]byte) uint64 { return binary.BigEndian.Uint64(id[:8]) >> 16 }
+
+// MemoryTime returns when the memory got its first version, in whole milliseconds; false
+// where its id does not say so.
+func (h *Head) MemoryTime() (time.Time, bool) {
+	if h.odd() != nil {
+		at, err := versionlog.MemoryTime(h.MemoryID())
+		return at, err == nil
+	}
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(h.memory[:8]) >> 16)).UTC(), true
+}
+
+// Live reports whether there is a memory: h is not its removal.
+func (h *Head) Live() bool { return h.Op() != versionlog.OpDeleted }
 
 // Path returns where the memory is.
 func (h *Head) Path() string { return h.path }
@@ -86,22 +106,22 @@ func (h *Head) Size() int64 { return h.size }
 
 // Time returns when the version was made, in UTC.
 func (h *Head) Time() time.Time {
-	if h.by.odd != nil {
-		return h.by.odd.Time
+	if h.odd() != nil {
+		return h.odd().Time
 	}
 	return time.UnixMicro(h.time).UTC()
 }
 
 // Actor returns who made the version.
-func (h *Head) Actor() versionlog.Actor { return h.by.actor }
+func (h *Head) Actor() versionlog.Actor { return h.by.Value().actor }
 
 // Session returns the id of the session that made the version; "" is none.
-func (h *Head) Session() string { return h.by.session }
+func (h *Head) Session() string { return h.by.Value().session }
 
 // Op returns what the version did to the memory.
 func (h *Head) Op() versionlog.Op {
-	if h.by.odd != nil {
-		return h.by.odd.Op
+	if h.odd() != nil {
+		return h.odd().Op
 	}
 	return ops[h.op]
 }
@@ -111,8 +131,8 @@ func (h *Head) Is(v *versionlog.Version) bool {
 	if h == nil || v == nil {
 		return h == nil && v == nil
 	}
-	if h.by.odd != nil {
-		return h.by.odd.ID == v.ID
+	if h.odd() != nil {
+		return h.odd().ID == v.ID
 	}
 	id, err := versionlog.ParseVersionID(v.ID)
 	return err == nil && id == h.id
@@ -123,8 +143,8 @@ func (h *Head) OfMemory(v *versionlog.Version) bool {
 	if h == nil || v == nil {
 		return false
 	}
-	if h.by.odd != nil {
-		return h.by.odd.MemoryID == v.MemoryID
+	if h.odd() != nil {
+		return h.odd().MemoryID == v.MemoryID
 	}
 	id, err := versionlog.ParseMemoryID(v.MemoryID)
 	return err == nil && id == h.memory
@@ -136,7 +156,7 @@ func SameVersion(a, b *Head) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	if a.by.odd != nil || b.by.odd != nil {
+	if a.odd() != nil || b.odd() != nil {
 		return a.ID() == b.ID()
 	}
 	return a.id == b.id
@@ -151,28 +171,19 @@ func SameText(a, b *Head) bool {
 	return a.digest == b.digest
 }
 
-// Interner keeps once what many heads have in common: who made them, in which session. It
-// is bounded. It is safe for use by many goroutines, and its zero value is ready for use.
-type Interner struct {
-	mu     sync.Mutex
-	shared map[by]*by
-}
-
-// maxShared is how many authors an Interner knows at most. It forgets all of them then:
-// the heads that it has made keep theirs.
-const maxShared = 4096
-
-// NewHead returns v in little memory. Heads of one Interner share what they have in
-// common.
-func (in *Interner) NewHead(v *versionlog.Version) *Head {
+// NewHead returns v in little memory; nil for nil.
+func NewHead(v *versionlog.Version) *Head {
+	if v == nil {
+		return nil
+	}
 	h := &Head{path: v.Path, digest: v.Digest, size: v.Size, time: v.Time.UnixMicro()}
+	by := by{actor: v.Actor, session: v.Session}
 	if !h.setIDs(v) || !h.setOp(v.Op) || !time.UnixMicro(h.time).Equal(v.Time) {
 		odd := *v
 		odd.Parent, odd.From, odd.Spelling, odd.Message, odd.Time = "", "", "", "", v.Time.UTC()
-		h.by = &by{actor: v.Actor, session: v.Session, odd: &odd}
-		return h
+		by.odd = &odd
 	}
-	h.by = in.share(by{actor: v.Actor, session: v.Session})
+	h.by = unique.Make(by)
 	return h
 }
 
@@ -189,19 +200,4 @@ func (h *Head) setOp(op versionlog.Op) bool {
 	i := slices.Index(ops, op)
 	h.op = byte(max(0, i))
 	return i >= 0
-}
-
-// share returns b as other heads have it.
-func (in *Interner) share(b by) *by {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if known, ok := in.shared[b]; ok {
-		return known
-	}
-	if in.shared == nil || len(in.shared) >= maxShared {
-		in.shared = map[by]*by{}
-	}
-	own := b // b itself would be allocated at each call
-	in.shared[b] = &own
-	return &own
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -23,25 +22,22 @@ func TestHeadIsSmall(t *testing.T) {
 	}
 	f := newFixture(t, nil)
 	v := f.write("/a", "text", versionlog.ExpectAbsent())
-	var heads memory.Interner
-	if n := testing.AllocsPerRun(100, func() { heads.NewHead(&v) }); n != 1 {
+	if n := testing.AllocsPerRun(100, func() { memory.NewHead(&v) }); n != 1 {
 		t.Errorf("the head of a version that a log has made takes %v allocations, want 1", n)
 	}
 }
 
 func TestHeadRoundTrip(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	var heads memory.Interner
-	for range 10_000 { // more authors than are shared
+	for range 10_000 {
 		v := randomVersion(random)
-		wantHead(t, heads.NewHead(&v), v)
+		wantHead(t, memory.NewHead(&v), v)
 	}
 }
 
 // TestHeadOfOddVersion has versions that no log makes.
 func TestHeadOfOddVersion(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	var heads memory.Interner
 	for name, change := range map[string]func(v *versionlog.Version){
 		"the zero value":            func(v *versionlog.Version) { *v = versionlog.Version{} },
 		"the id of another kind":    func(v *versionlog.Version) { v.ID = v.MemoryID },
@@ -59,14 +55,13 @@ func TestHeadOfOddVersion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := randomVersion(random)
 			change(&v)
-			wantHead(t, heads.NewHead(&v), v)
+			wantHead(t, memory.NewHead(&v), v)
 		})
 	}
 }
 
 func TestSameHeads(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
-	var heads memory.Interner
 	first := randomVersion(random)
 	next := randomVersion(random)
 	next.MemoryID, next.Digest = first.MemoryID, first.Digest
@@ -80,10 +75,10 @@ func TestSameHeads(t *testing.T) {
 		for j, w := range versions {
 			var a, b *memory.Head
 			if v != nil {
-				a = heads.NewHead(v)
+				a = memory.NewHead(v)
 			}
 			if w != nil {
-				b = heads.NewHead(w)
+				b = memory.NewHead(w)
 			}
 			sameVersion := i == j
 			sameMemory := v != nil && w != nil && v.MemoryID == w.MemoryID
@@ -104,21 +99,6 @@ func TestSameHeads(t *testing.T) {
 	}
 }
 
-func TestInternerIsSafe(t *testing.T) {
-	var heads memory.Interner
-	var all sync.WaitGroup
-	for worker := range uint64(4) {
-		all.Go(func() {
-			random := rand.New(rand.NewPCG(7, worker))
-			for range 1000 {
-				v := randomVersion(random)
-				wantHead(t, heads.NewHead(&v), v)
-			}
-		})
-	}
-	all.Wait()
-}
-
 func FuzzHead(f *testing.F) {
 	random := rand.New(rand.NewPCG(8, 9))
 	for range 4 {
@@ -126,29 +106,27 @@ func FuzzHead(f *testing.F) {
 		f.Add(v.ID, v.MemoryID, v.Seq, string(v.Op), v.Path, v.Digest[:], v.Size, string(v.Actor.Kind), v.Actor.ID, v.Session, v.Time.Unix(), int64(v.Time.Nanosecond()))
 	}
 	f.Add("", "", uint64(0), "", "", []byte{}, int64(-1), "", "", "", int64(math.MinInt64), int64(-1))
-	var heads memory.Interner
 	f.Fuzz(func(t *testing.T, id, mem string, seq uint64, op, path string, digest []byte, size int64, kind, actor, session string, seconds, nanoseconds int64) {
 		v := versionlog.Version{
 			ID: id, MemoryID: mem, Seq: seq, Op: versionlog.Op(op), Path: path, Size: size, Session: session,
 			Actor: versionlog.Actor{Kind: versionlog.ActorKind(kind), ID: actor}, Time: time.Unix(seconds, nanoseconds).UTC(),
 		}
 		copy(v.Digest[:], digest)
-		wantHead(t, heads.NewHead(&v), v)
+		wantHead(t, memory.NewHead(&v), v)
 	})
 }
 
 func BenchmarkNewHead(b *testing.B) {
 	v := randomVersion(rand.New(rand.NewPCG(1, 2)))
-	var heads memory.Interner
 	b.ReportAllocs()
 	for b.Loop() {
-		heads.NewHead(&v)
+		memory.NewHead(&v)
 	}
 }
 
 func BenchmarkHeadIs(b *testing.B) {
 	v := randomVersion(rand.New(rand.NewPCG(1, 2)))
-	h := new(memory.Interner).NewHead(&v)
+	h := memory.NewHead(&v)
 	b.ReportAllocs()
 	for b.Loop() {
 		h.Is(&v)
@@ -157,7 +135,7 @@ func BenchmarkHeadIs(b *testing.B) {
 
 func BenchmarkHeadVersion(b *testing.B) {
 	v := randomVersion(rand.New(rand.NewPCG(1, 2)))
-	h := new(memory.Interner).NewHead(&v)
+	h := memory.NewHead(&v)
 	b.ReportAllocs()
 	for b.Loop() {
 		h.Version()
@@ -168,9 +146,13 @@ func BenchmarkHeadVersion(b *testing.B) {
 func wantHead(t *testing.T, h *memory.Head, v versionlog.Version) {
 	t.Helper()
 	want := v
+	memoryTime, memoryTimeErr := versionlog.MemoryTime(v.MemoryID)
 	want.Parent, want.From, want.Spelling, want.Message, want.Time = "", "", "", "", v.Time.UTC()
-	if got := h.Version(); got != want {
+	if got := *h.Version(); got != want {
 		t.Errorf("the head is of\n%+v\nwant\n%+v", got, want)
+	}
+	if at, ok := h.MemoryTime(); ok != (memoryTimeErr == nil) || !at.Equal(memoryTime) {
+		t.Errorf("the memory of %s is of %v, want %v", v.MemoryID, at, memoryTime)
 	}
 	one := versionlog.Version{
 		ID: h.ID(), MemoryID: h.MemoryID(), Seq: h.Seq(), Op: h.Op(), Path: h.Path(), Digest: h.Digest(),

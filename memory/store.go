@@ -116,7 +116,23 @@ func (s *Store) Content(ctx context.Context, v versionlog.Version) ([]byte, erro
 	}
 	data, err := s.blobs.Get(ctx, v.Digest)
 	if err != nil {
-		return nil, fmt.Errorf("%s:%s: content of version %s: %w", s.info.Slug, v.Path, v.ID, err)
+		return nil, s.contentError(v.Path, v.ID, err)
+	}
+	return data, nil
+}
+
+func (s *Store) contentError(path, version string, err error) error {
+	return fmt.Errorf("%s:%s: content of version %s: %w", s.info.Slug, path, version, err)
+}
+
+// ContentOf is Content of the version that h is of.
+func (s *Store) ContentOf(ctx context.Context, h *Head) ([]byte, error) {
+	if h.Digest().IsZero() || h.odd() != nil {
+		return s.Content(ctx, *h.Version())
+	}
+	data, err := s.blobs.Get(ctx, h.digest)
+	if err != nil {
+		return nil, s.contentError(h.path, h.ID(), err)
 	}
 	return data, nil
 }

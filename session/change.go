@@ -1,6 +1,6 @@
 package session
 
-import "mneme/versionlog"
+import "mneme/memory"
 
 // Change is another session's change that this session has done no more than read.
 //
@@ -22,25 +22,17 @@ import "mneme/versionlog"
 // Not judged is what was only appended, and what is written through a handle through
 // which the version was read. A write where nothing was only read reads nothing.
 type Change struct {
-	From  *versionlog.Version // nil: no memory, or not known
-	Known bool                // whether From is; else only Cut counts
-	To    *versionlog.Version
+	From  *memory.Head // nil: no memory, or not known
+	Known bool         // whether From is; else only Cut counts
+	To    *memory.Head
 	Cut   int64 // how long a reader took the text to be before To, in bytes; 0: not known
 }
 
 // Under returns what a write that takes the change back is based on; head where it
 // is not known.
-func (c *Change) Under(head *versionlog.Version) *versionlog.Version {
+func (c *Change) Under(head *memory.Head) *memory.Head {
 	if c.Known {
 		return c.From
 	}
 	return head
-}
-
-// sameText reports whether two versions, or none, hold the same bytes.
-func sameText(a, b *versionlog.Version) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.ID == b.ID || a.Digest == b.Digest
 }

@@ -5,21 +5,20 @@ import (
 
 	"mneme/cas"
 	"mneme/memory"
-	"mneme/versionlog"
 )
 
 // TakenBack returns the newest of the changes that yours, written over head, takes
 // back; nil when there is none. content reads a version of at most
 // memory.MostCompared bytes, or reports false. What cannot be read is not judged: a
 // version that is damaged must not make its file read-only.
-func TakenBack(changes []Change, head *versionlog.Version, yours []byte, content func(*versionlog.Version) ([]byte, bool)) *Change {
-	if len(changes) == 0 || head == nil || head.Digest == cas.Sum(yours) {
+func TakenBack(changes []Change, head *memory.Head, yours []byte, content func(*memory.Head) ([]byte, bool)) *Change {
+	if len(changes) == 0 || head == nil || head.Digest() == cas.Sum(yours) {
 		return nil
 	}
 	load := once(content)
 	for i := range slices.Backward(changes) {
 		one := &changes[i]
-		newest := sameText(one.To, head)
+		newest := memory.SameText(one.To, head)
 		if one.Known && newest && digestOf(one.From) == cas.Sum(yours) {
 			return one
 		}
@@ -41,19 +40,19 @@ func TakenBack(changes []Change, head *versionlog.Version, yours []byte, content
 
 // once returns content for texts that are compared, each of which is read once. No
 // version has no text.
-func once(content func(*versionlog.Version) ([]byte, bool)) func(*versionlog.Version) ([]byte, bool) {
+func once(content func(*memory.Head) ([]byte, bool)) func(*memory.Head) ([]byte, bool) {
 	texts := map[cas.Digest][]byte{}
-	return func(v *versionlog.Version) ([]byte, bool) {
+	return func(v *memory.Head) ([]byte, bool) {
 		if v == nil {
 			return nil, true
 		}
-		if v.Size > memory.MostCompared {
+		if v.Size() > memory.MostCompared {
 			return nil, false
 		}
-		data, there := texts[v.Digest]
+		data, there := texts[v.Digest()]
 		if !there {
 			if data, there = content(v); there {
-				texts[v.Digest] = data
+				texts[v.Digest()] = data
 			}
 		}
 		return data, there
@@ -62,7 +61,7 @@ func once(content func(*versionlog.Version) ([]byte, bool)) func(*versionlog.Ver
 
 // MergeBack merges yours, which takes the change back, with head. content returns
 // the text of a version, or nil.
-func (c *Change) MergeBack(head *versionlog.Version, yours []byte, content func(*versionlog.Version) []byte) ([]byte, bool) {
+func (c *Change) MergeBack(head *memory.Head, yours []byte, content func(*memory.Head) []byte) ([]byte, bool) {
 	if c.Known && c.From == nil {
 		return nil, false
 	}
@@ -77,9 +76,9 @@ func (c *Change) MergeBack(head *versionlog.Version, yours []byte, content func(
 	return memory.Merge(under, theirs, yours)
 }
 
-func digestOf(v *versionlog.Version) cas.Digest {
+func digestOf(v *memory.Head) cas.Digest {
 	if v == nil {
 		return cas.Sum(nil)
 	}
-	return v.Digest
+	return v.Digest()
 }

@@ -6,7 +6,6 @@ import (
 
 	"mneme/cas"
 	"mneme/memory"
-	"mneme/versionlog"
 )
 
 // TestTakenBack writes texts over changes that a session has only read.
@@ -35,9 +34,9 @@ func TestTakenBack(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			texts := textsOf(c.does + ", read " + c.head)
-			taken := TakenBack((Knowledge{}).after(c.does).ToJudge(), version(c.head), []byte(lines(c.yours)), func(v *versionlog.Version) ([]byte, bool) {
-				if v.Size > memory.MostCompared || lines(c.yours) == texts[version(c.head).Digest] {
-					t.Errorf("version %d is read, which no judgement needs", v.Seq)
+			taken := TakenBack((Knowledge{}).after(c.does).ToJudge(), version(c.head), []byte(lines(c.yours)), func(v *memory.Head) ([]byte, bool) {
+				if v.Size() > memory.MostCompared || lines(c.yours) == texts[version(c.head).Digest()] {
+					t.Errorf("version %d is read, which no judgement needs", v.Seq())
 				}
 				return texts.content(v)
 			})
@@ -57,9 +56,9 @@ func TestTakenBack(t *testing.T) {
 func TestDamagedVersionIsNotJudged(t *testing.T) {
 	const does = "read 1a;, read 2a;b;"
 	texts := textsOf(does)
-	damaged := func(v *versionlog.Version) ([]byte, bool) {
+	damaged := func(v *memory.Head) ([]byte, bool) {
 		data, _ := texts.content(v)
-		return data, v.Seq != 1
+		return data, v.Seq() != 1
 	}
 	judge := (Knowledge{}).after(does).ToJudge()
 	if taken := TakenBack(judge, version("2a;b;"), []byte("a\nx\n"), damaged); taken != nil {
@@ -84,7 +83,7 @@ func TestMergeBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			texts := textsOf(c.does + ", read " + c.head)
 			change := (Knowledge{}).after(c.does).ToJudge()[0]
-			got, ok := change.MergeBack(version(c.head), []byte(lines(c.yours)), func(v *versionlog.Version) []byte {
+			got, ok := change.MergeBack(version(c.head), []byte(lines(c.yours)), func(v *memory.Head) []byte {
 				data, _ := texts.content(v)
 				return data
 			})
@@ -116,13 +115,13 @@ func textsOf(words string) texts {
 	all := texts{}
 	for word := range strings.FieldsFuncSeq(words, func(r rune) bool { return r == ' ' || r == ',' }) {
 		if v := version(word); v != nil {
-			all[v.Digest] = lines(strings.TrimLeft(word, "0123456789"))
+			all[v.Digest()] = lines(strings.TrimLeft(word, "0123456789"))
 		}
 	}
 	return all
 }
 
-func (all texts) content(v *versionlog.Version) ([]byte, bool) {
-	text, there := all[v.Digest]
+func (all texts) content(v *memory.Head) ([]byte, bool) {
+	text, there := all[v.Digest()]
 	return []byte(text), there
 }

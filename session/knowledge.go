@@ -3,6 +3,7 @@ package session
 import (
 	"slices"
 
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -14,7 +15,7 @@ import (
 // known before stays as it was. To a session that has read one of two versions
 // with the same bytes, they are the same.
 type Knowledge struct {
-	head    *versionlog.Version // nil, if known: that there is no memory
+	head    *memory.Head // nil, if known: that there is no memory
 	known   bool
 	refused bool     // a write was refused, and nobody has read the file since
 	meant   bool     // somebody has: the next write is meant, whatever it takes back
@@ -36,14 +37,14 @@ const maxChanges = 4
 func Nothing() Knowledge { return Knowledge{known: true} }
 
 // Of is the knowledge that v is there; nil is Nothing.
-func Of(v *versionlog.Version) Knowledge { return Knowledge{head: v, known: true} }
+func Of(v *memory.Head) Knowledge { return Knowledge{head: v, known: true} }
 
 // IsKnown reports whether the session knows anything of the path.
 func (k Knowledge) IsKnown() bool { return k.known }
 
 // Head returns the version that the session knows; nil: none, or that there is
 // no memory.
-func (k Knowledge) Head() *versionlog.Version { return k.head }
+func (k Knowledge) Head() *memory.Head { return k.head }
 
 // WasRefused reports whether a write was refused, and nobody has read the file
 // since.
@@ -52,15 +53,15 @@ func (k Knowledge) WasRefused() bool { return k.refused }
 // Stale reports whether another session has put head there since, which this
 // session does not know. That a memory is gone is not stale: a program that makes
 // it anew was told by the lookup that it is not there, and the history has it.
-func (k Knowledge) Stale(head *versionlog.Version) bool {
+func (k Knowledge) Stale(head *memory.Head) bool {
 	if !k.known || head == nil {
 		return false
 	}
-	return k.head == nil || !sameText(k.head, head)
+	return k.head == nil || !memory.SameText(k.head, head)
 }
 
 // Expected returns what a writer means to replace where the log has head.
-func (k Knowledge) Expected(head *versionlog.Version) *versionlog.Version {
+func (k Knowledge) Expected(head *memory.Head) *memory.Head {
 	if k.Stale(head) {
 		return k.head
 	}
@@ -68,27 +69,27 @@ func (k Knowledge) Expected(head *versionlog.Version) *versionlog.Version {
 }
 
 // Read returns what the session knows after it has read v.
-func (k Knowledge) Read(v *versionlog.Version) Knowledge {
-	own := k.ownTop() != "" && k.ownTop() == v.ID
+func (k Knowledge) Read(v *memory.Head) Knowledge {
+	own := k.ownTop() != "" && k.ownTop() == v.ID()
 	next := Knowledge{head: v, known: true, meant: k.refused || k.meant && (own || !k.Stale(v)), more: k.onlyChanges()}
 	switch {
 	case own:
-	case k.Stale(v), !k.known && 0 < k.length() && k.length() < v.Size:
+	case k.Stale(v), !k.known && 0 < k.length() && k.length() < v.Size():
 		next.more = &history{changes: k.changesTo(v)}
 	}
 	return next
 }
 
 // Wrote returns what the session knows after it has made v of what it knew.
-func (k Knowledge) Wrote(v *versionlog.Version) Knowledge {
+func (k Knowledge) Wrote(v *memory.Head) Knowledge {
 	return Knowledge{head: v, known: true, refused: k.refused, more: k.onlyChanges()}
 }
 
 // Added returns what the session knows after it has made v of under, which it may
 // not have read, by appending to it or merging with it. It does not know v then.
-func (k Knowledge) Added(v, under *versionlog.Version) Knowledge {
-	next := history{changes: k.Changes(), length: k.length(), ownTop: v.ID}
-	if k.Stale(under) && k.ownTop() != under.ID {
+func (k Knowledge) Added(v, under *memory.Head) Knowledge {
+	next := history{changes: k.Changes(), length: k.length(), ownTop: v.ID()}
+	if k.Stale(under) && k.ownTop() != under.ID() {
 		next.changes, k.meant = k.changesTo(under), false
 	}
 	k.more = &next
@@ -97,7 +98,7 @@ func (k Knowledge) Added(v, under *versionlog.Version) Knowledge {
 
 // Appended is Added for an append; under is nil where there was no memory. A
 // session that knew under knows v, and what it means to write is still meant.
-func (k Knowledge) Appended(v, under *versionlog.Version) Knowledge {
+func (k Knowledge) Appended(v, under *memory.Head) Knowledge {
 	if !k.knows(under) {
 		return k.Added(v, under)
 	}
@@ -107,7 +108,7 @@ func (k Knowledge) Appended(v, under *versionlog.Version) Knowledge {
 }
 
 // Merged is Added for a merge. A session that knew under knows v.
-func (k Knowledge) Merged(v, under *versionlog.Version) Knowledge {
+func (k Knowledge) Merged(v, under *memory.Head) Knowledge {
 	if !k.knows(under) {
 		return k.Added(v, under)
 	}
@@ -115,7 +116,7 @@ func (k Knowledge) Merged(v, under *versionlog.Version) Knowledge {
 }
 
 // knows reports whether the session knows the version under what it has made.
-func (k Knowledge) knows(under *versionlog.Version) bool {
+func (k Knowledge) knows(under *memory.Head) bool {
 	return under == nil || k.known && !k.Stale(under)
 }
 
@@ -154,7 +155,7 @@ func (k Knowledge) OnlyRead() bool {
 		return false
 	}
 	last := changes[len(changes)-1]
-	return last.Known && sameText(last.To, k.head) && k.head.Size > 0
+	return last.Known && memory.SameText(last.To, k.head) && k.head.Size() > 0
 }
 
 // Precedes reports whether v is the next version after the one that is known.
@@ -162,7 +163,7 @@ func (k Knowledge) Precedes(v *versionlog.Version) bool {
 	if k.head == nil {
 		return k.known && v.Parent == ""
 	}
-	return k.head.ID == v.Parent
+	return k.head.ID() == v.Parent
 }
 
 // Changes returns the changes by others that the session has only read, the newest
@@ -185,7 +186,7 @@ func (k Knowledge) ToJudge() []Change {
 // WithoutOlder drops the changes that were made before a sequence number.
 func (k Knowledge) WithoutOlder(seq uint64) Knowledge {
 	if changes := k.Changes(); len(changes) > 0 {
-		changes = slices.DeleteFunc(slices.Clone(changes), func(one Change) bool { return one.To.Seq < seq })
+		changes = slices.DeleteFunc(slices.Clone(changes), func(one Change) bool { return one.To.Seq() < seq })
 		k.more = newHistory(history{changes: changes, ownTop: k.ownTop(), length: k.length()})
 	}
 	return k
@@ -208,7 +209,7 @@ func (k Knowledge) onlyChanges() *history {
 }
 
 // changesTo returns the changes with one more.
-func (k Knowledge) changesTo(v *versionlog.Version) []Change {
+func (k Knowledge) changesTo(v *memory.Head) []Change {
 	kept := k.Changes()
 	kept = kept[max(0, len(kept)-maxChanges+1):]
 	return append(slices.Clone(kept), Change{From: k.head, Known: k.known, To: v, Cut: k.length()})

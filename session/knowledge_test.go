@@ -10,25 +10,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mneme/cas"
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
 // version returns a version from "3abc": its number, and its text. "-" is none.
-func version(name string) *versionlog.Version {
+func version(name string) *memory.Head {
 	text := lines(strings.TrimLeft(name, "0123456789"))
 	seq, err := strconv.ParseUint(name[:len(name)-len(text)], 10, 64)
 	if err != nil {
 		return nil
 	}
-	return &versionlog.Version{ID: fmt.Sprint("memver_", seq), Seq: seq, Digest: cas.Sum([]byte(text)), Size: int64(len(text))}
+	return memory.NewHead(&versionlog.Version{ID: fmt.Sprint("memver_", seq), Seq: seq, Digest: cas.Sum([]byte(text)), Size: int64(len(text))})
 }
 
 // nameOf is the number of a version, or "-".
-func nameOf(v *versionlog.Version) string {
+func nameOf(v *memory.Head) string {
 	if v == nil {
 		return "-"
 	}
-	return strconv.FormatUint(v.Seq, 10)
+	return strconv.FormatUint(v.Seq(), 10)
 }
 
 // after does to k what the words say: "read 2b", "wrote 2b", "appended 3bc 2b",
@@ -191,9 +192,8 @@ func TestKnowledgeAnswers(t *testing.T) {
 }
 
 func TestPrecedes(t *testing.T) {
-	next := version("2b")
-	next.Parent = version("1a").ID
-	first := version("1a")
+	first, next := version("1a").Version(), version("2b").Version()
+	next.Parent = first.ID
 	for does, want := range map[string][2]bool{
 		"":                    {false, false},
 		"nothing":             {true, false},

@@ -1,6 +1,9 @@
 package session
 
-import "mneme/versionlog"
+import (
+	"mneme/memory"
+	"mneme/versionlog"
+)
 
 // State is Knowledge as plain data, for a face that hands a session on to another
 // process, which may be of an older or newer build: the names in JSON stay.
@@ -24,30 +27,30 @@ type ChangeState struct {
 }
 
 // State returns k as plain data. What is head is said in less room.
-func (k Knowledge) State(head *versionlog.Version) *State {
+func (k Knowledge) State(head *memory.Head) *State {
 	st := &State{Known: k.known, Refused: k.refused, Meant: k.meant, OwnTop: k.ownTop(), Length: k.length()}
 	if st.IsHead = k.head != nil && k.head == head; !st.IsHead {
-		st.Head = k.head
+		st.Head = k.head.Version()
 	}
 	for _, one := range k.Changes() {
-		st.Changes = append(st.Changes, ChangeState(one))
+		st.Changes = append(st.Changes, ChangeState{From: one.From.Version(), Known: one.Known, To: one.To.Version(), Cut: one.Cut})
 	}
 	return st
 }
 
 // Knowledge returns what st is the state of, for the same head. A nil State is that
 // nothing is known.
-func (st *State) Knowledge(head *versionlog.Version) Knowledge {
+func (st *State) Knowledge(head *memory.Head) Knowledge {
 	if st == nil {
 		return Knowledge{}
 	}
-	k := Knowledge{head: st.Head, known: st.Known, refused: st.Refused, meant: st.Meant}
+	k := Knowledge{head: memory.NewHead(st.Head), known: st.Known, refused: st.Refused, meant: st.Meant}
 	if st.IsHead {
 		k.head = head
 	}
 	more := history{ownTop: st.OwnTop, length: st.Length}
 	for _, one := range st.Changes {
-		more.changes = append(more.changes, Change(one))
+		more.changes = append(more.changes, Change{From: memory.NewHead(one.From), Known: one.Known, To: memory.NewHead(one.To), Cut: one.Cut})
 	}
 	k.more = newHistory(more)
 	return k
