@@ -254,13 +254,6 @@ func (r *rig) mustOpen(path string, flags uint32) (fh uint64) {
 	return fh
 }
 
-func (r *rig) wantSynced(fh uint64, want fuse.Status) {
-	r.Helper()
-	if status := r.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}); status != want {
-		r.Errorf("fsync: %v, want %v", status, want)
-	}
-}
-
 // wantStored compares a memory's newest version with a text.
 func (r *rig) wantStored(path, want string) {
 	r.Helper()
