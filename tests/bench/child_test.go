@@ -19,7 +19,7 @@ import (
 // that starting a process is not in the figure: what, directory, then a list of
 // paths ("read", "parallel") or a count and a size in bytes ("write", "safe",
 // "sync").
-// What "see" prints is told there; "start" gets a file and the command that
+// What "see" and "saves" print is told there; "start" gets a file and the command that
 // mounts it.
 func benchChild(args []string) error {
 	var took time.Duration
@@ -35,6 +35,10 @@ func benchChild(args []string) error {
 		took, err = benchSync(dir, args[2], args[3])
 	case "start":
 		took, err = benchStart(dir, args[2:])
+	case "saves":
+		return benchSaves(dir, args[2])
+	case "renames":
+		return benchRenames(dir, args[2])
 	case "see":
 		return benchSee(args[1], args[2], args[3])
 	default:

@@ -73,24 +73,14 @@ func (r *report) start(name string, got series, limit float64, unit string) {
 	r.table("start", "what", "median (least–most)", "target", "met").row(name, got.withSpread()+unit, verdict[0], verdict[1])
 }
 
-// resident measures the memory of a mount that has loaded everything, before and
-// after a walk that reads all, and at its worst.
+// resident adds the memory of a mount to the table.
 func (r *report) resident(e *harness.Env, kind string, memories int, limit float64) {
-	var loaded, walked, peak series
-	for range 3 {
-		m := e.Mount(r.B, storeOf[kind], "--metrics-addr=:0")
-		await(r.B, m, memories)
-		loaded = append(loaded, megabytes(r.B, m, "VmRSS"))
-		bench(r.B, e, "bash", "-c", "cd "+m.Dir+" && ls -lR . > "+out(e)+" && grep -r wizards . > "+out(e)+" || true")
-		time.Sleep(3 * time.Second) // a mount gives back what a walk took when the walk has ended
-		walked = append(walked, megabytes(r.B, m, "VmRSS"))
-		peak = append(peak, megabytes(r.B, m, "VmHWM"))
-		m.Stop(r.B)
-	}
+	took := r.sizes(e, kind, memories)
 	name := fmt.Sprintf("resident memory, %d memories, %s, ", memories, wordOf[kind])
-	r.start(name+"loaded", loaded, limit, " MB")
-	r.start(name+"after reading all", walked, limit, " MB")
-	r.start(name+"at most", peak, 0, " MB")
+	r.start(name+"loaded", took["loaded"], limit, " MB")
+	r.start(name+"after listing all", took["listed"], limit, " MB")
+	r.start(name+"after reading all", took["read"], limit, " MB")
+	r.start(name+"at most", took["at-most"], 0, " MB")
 }
 
 // megabytes reads a size from the daemon's status, in 10^6 bytes.

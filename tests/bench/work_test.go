@@ -51,15 +51,25 @@ func timed(b testing.TB, e *harness.Env, args ...string) func(dir string) time.D
 // runBenchChild runs benchChild in a process of its own and returns what it prints.
 func runBenchChild(b testing.TB, e *harness.Env, args ...string) string {
 	b.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
-	r := e.Run(b, harness.LongPatience, "", func() {}, "env", append([]string{harness.ChildVariable + "=bench", self}, args...)...)
+	r := tryBenchChild(b, e, args...)
 	if r.Code != 0 {
 		b.Fatalf("%v: %v", args, r)
 	}
 	return r.Stdout
+}
+
+// tryBenchChild runs benchChild in a process of its own.
+func tryBenchChild(b testing.TB, e *harness.Env, args ...string) harness.Result {
+	return e.Run(b, harness.LongPatience, "", func() {}, "env", append([]string{harness.ChildVariable + "=bench", selfOf(b)}, args...)...)
+}
+
+// selfOf returns the file of this program.
+func selfOf(b testing.TB) string {
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return self
 }
 
 // grepWork reads all files and says what is in a few. Its output goes to a file:
