@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/cas"
 	"mneme/cas/memcas"
@@ -66,7 +67,10 @@ func (r *rig) follow() {
 // followWhile is follow up to the first commit that is not to be met.
 func (r *rig) followWhile(more func(*versionlog.Commit) bool) {
 	r.Helper()
-	for c, err := range r.other.Commits(r.Context(), r.s.applied) {
+	done := r.looking()
+	applied := r.s.applied
+	done()
+	for c, err := range r.other.Commits(r.Context(), applied) {
 		r.must(err)
 		if !more(c) {
 			return
@@ -138,6 +142,12 @@ func (r *rig) differsInFiles() string {
 	return ""
 }
 
+// handle is the one of a number.
+func (r *rig) handle(fh uint64) *handle {
+	defer r.looking()()
+	return r.fs.handles[fh]
+}
+
 // hiddenInFiles says which files hide something, as only directories may, or "".
 func (r *rig) hiddenInFiles() (wrong string) {
 	defer r.looking()()
@@ -161,6 +171,25 @@ func (r *rig) hiddenInFiles() (wrong string) {
 
 // awaitTasks waits for what the mount has begun in the background.
 func (r *rig) awaitTasks() { r.fs.tasks.Wait() }
+
+// startMove makes a rename look at the tree, as it does before it lets go of the lock.
+func (r *rig) startMove(path, to string) *move {
+	r.Helper()
+	dir, name := r.parent(path)
+	toDir, newName := r.parent(to)
+	defer r.locked()()
+	m, status := r.fs.newMove(&fuse.RenameIn{InHeader: header(dir), Newdir: toDir}, r.fs.nodes[dir], name, newName)
+	if !status.Ok() {
+		r.Fatal(status)
+	}
+	return m
+}
+
+// loseFromTree makes the tree lack a file that the log has, which is a mistake.
+func (r *rig) loseFromTree(path string) {
+	defer r.locked()()
+	r.fs.unlinked(r.s.find(path))
+}
 
 // takeNotices makes the kernel one that takes every notice in at once.
 func (r *rig) takeNotices() { r.fs.notify.sent = 1 << 40 }

@@ -301,18 +301,6 @@ func (r *rig) dirtyWith(path, text string, flags uint32) uint64 {
 	return fh
 }
 
-// wantLost closes a handle whose write must have lost, and wants to be told of
-// which path.
-func (r *rig) wantLost(fh uint64, path string) {
-	r.Helper()
-	if status := r.close(fh); status != fuse.Status(DefaultConflictErrno) {
-		r.Errorf("close: %v, want a conflict", status)
-	}
-	if told := string(r.s.errors.lines()); !strings.Contains(told, "notes:"+path+"\" ") {
-		r.Errorf("the errors do not name %s: %q", path, told)
-	}
-}
-
 // hide reads a memory and renames it as an editor does that makes a backup.
 func (r *rig) hide(path, backup string) {
 	r.Helper()
@@ -366,14 +354,6 @@ func (r *rig) readOnce(path string) {
 	}
 	r.read(entry.NodeId, fh)
 	r.close(fh)
-}
-
-// saveTemporary makes a file that is to be renamed.
-func (r *rig) saveTemporary(path string) {
-	r.Helper()
-	if status := r.close(r.dirty(path, "mine")); !status.Ok() {
-		r.Fatal(status)
-	}
 }
 
 // kept reports whether some conflict keeps a text.

@@ -134,7 +134,7 @@ func (r *run) entry(file string) (fuse.EntryOut, fuse.Status, error) {
 	return entry, fuse.OK, nil
 }
 
-func (r *run) handle(name string) (handleInUse, error) {
+func (r *run) handleNamed(name string) (handleInUse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h, ok := r.handles[name]
@@ -206,7 +206,7 @@ func (r *run) mineOpen(s *act) error {
 
 // text reads a handle; or a file, as a program that opens and closes it.
 func (r *run) text(file string) (string, fuse.Status, error) {
-	h, err := r.handle(file)
+	h, err := r.handleNamed(file)
 	if err != nil {
 		entry, status, entryErr := r.entry(file)
 		if entryErr != nil {
@@ -235,7 +235,7 @@ func (r *run) mineRead(s *act) error {
 }
 
 func (r *run) mineWrite(s *act) error {
-	h, err := r.handle(s.arg(0))
+	h, err := r.handleNamed(s.arg(0))
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (r *run) mineWrite(s *act) error {
 // requestOf is a request about a handle.
 func requestOf(request func(*run, *act, handleInUse) fuse.Status) func(*run, *act) error {
 	return func(r *run, s *act) error {
-		h, err := r.handle(s.arg(0))
+		h, err := r.handleNamed(s.arg(0))
 		if err != nil {
 			return err
 		}

@@ -12,24 +12,26 @@ import (
 
 // wants are what a scenario wants to be so.
 var wants = map[string]verb{
-	"/":       {2, 2, (*run).wantFile},     // path text: a program opens and reads it; "path gone", "path there"
-	"text":    {2, 2, (*run).wantHandle},   // handle text: what is read through it
-	"size":    {2, 2, (*run).wantSize},     // file bytes: what stat says
-	"names":   {1, many, (*run).wantNames}, // directory name name: what it lists
-	"same":    {2, 2, (*run).wantSame},     // name of a lookup, path: the path is that inode
-	"other":   {2, 2, (*run).wantOther},    // name of a lookup, path: it is another one
-	"as":      {1, 3, (*run).wantAsLog},    // "as log"; "as log but scratch": the mount may show files of programs, too
-	"hidden":  {1, 1, (*run).wantHidden},   // "hidden nothing": below a file, nothing is hidden
-	"store":   {2, 2, (*run).wantStore},    // path text: the log has it there
-	"log":     {0, many, (*run).wantLog},   // path path: all that the log has
-	"texts":   {1, many, (*run).wantTexts}, // path text text: its versions, the oldest first
-	"history": {1, 1, (*run).wantHistory},  // text: some version holds it
-	"op":      {2, 2, (*run).wantOp},       // path op: how its newest version came to be
-	"kept":    {1, 1, (*run).wantKept},     // text: a conflict holds it; "kept nothing"
-	"one":     {1, 1, (*run).wantOne},      // "one conflict": no more is kept
-	"errors":  {1, 1, (*run).wantErrors},   // text: .mneme/errors has it
-	"status":  {1, 1, (*run).wantStatus},   // text: .mneme/status has it
-	"reads":   {1, 1, (*run).wantReads},    // number of reads of heads since this was last asked
+	"/":        {2, 2, (*run).wantFile},     // path text: a program opens and reads it; "path gone", "path there"
+	"text":     {2, 2, (*run).wantHandle},   // handle text: what is read through it
+	"cached":   {1, 1, (*run).wantCached},   // file: the kernel keeps what it has read of it, when it is opened
+	"uncached": {1, 1, (*run).wantUncached}, // file: it does not
+	"size":     {2, 2, (*run).wantSize},     // file bytes: what stat says
+	"names":    {1, many, (*run).wantNames}, // directory name name: what it lists
+	"same":     {2, 2, (*run).wantSame},     // name of a lookup, path: the path is that inode
+	"other":    {2, 2, (*run).wantOther},    // name of a lookup, path: it is another one
+	"as":       {1, 3, (*run).wantAsLog},    // "as log"; "as log but scratch": the mount may show files of programs, too
+	"hidden":   {1, 1, (*run).wantHidden},   // "hidden nothing": below a file, nothing is hidden
+	"store":    {2, 2, (*run).wantStore},    // path text: the log has it there
+	"log":      {0, many, (*run).wantLog},   // path path: all that the log has
+	"texts":    {1, many, (*run).wantTexts}, // path text text: its versions, the oldest first
+	"history":  {1, 1, (*run).wantHistory},  // text: some version holds it
+	"op":       {2, 2, (*run).wantOp},       // path op: how its newest version came to be
+	"kept":     {1, 1, (*run).wantKept},     // text: a conflict holds it; "kept nothing"
+	"one":      {1, 1, (*run).wantOne},      // "one conflict": no more is kept
+	"errors":   {1, 1, (*run).wantErrors},   // text: .mneme/errors has it
+	"status":   {1, 1, (*run).wantStatus},   // text: .mneme/status has it
+	"reads":    {1, 1, (*run).wantReads},    // number of reads of heads since this was last asked
 }
 
 func differ(what, got, want string) error {
@@ -64,6 +66,36 @@ func (r *run) wantHandle(s *act) error {
 		return errors.Join(err, fmt.Errorf("the read ended with %v", status))
 	}
 	return differ("what is read", got, s.arg(1))
+}
+
+// isCached reports whether an open lets the kernel keep what it has read.
+func (r *run) isCached(s *act) (bool, error) {
+	entry, status, err := r.entry(s.arg(0))
+	if err != nil || !status.Ok() {
+		return false, errors.Join(err, fmt.Errorf("the lookup ended with %v", status))
+	}
+	var out fuse.OpenOut
+	if status := r.fs.Open(nil, &fuse.OpenIn{InHeader: header(entry.NodeId)}, &out); !status.Ok() {
+		return false, fmt.Errorf("the open ended with %v", status)
+	}
+	r.fs.Release(nil, &fuse.ReleaseIn{Fh: out.Fh})
+	return out.OpenFlags&fuse.FOPEN_KEEP_CACHE != 0, nil
+}
+
+func (r *run) wantCached(s *act) error {
+	cached, err := r.isCached(s)
+	if err == nil && !cached {
+		err = errors.New("the kernel is to read it again")
+	}
+	return err
+}
+
+func (r *run) wantUncached(s *act) error {
+	cached, err := r.isCached(s)
+	if err == nil && cached {
+		err = errors.New("the kernel keeps what it has")
+	}
+	return err
 }
 
 func (r *run) wantSize(s *act) error {

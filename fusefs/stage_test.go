@@ -2,6 +2,8 @@ package fusefs
 
 import (
 	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
 // TestOvertakenOnce prepares a stage that is overtaken, and has been loaded since, to be
@@ -18,5 +20,26 @@ func TestOvertakenOnce(t *testing.T) {
 	n.stage = st
 	if n.start(st, true); !st.loaded {
 		t.Error("it is to be loaded again, without end")
+	}
+}
+
+// TestAppendWithoutProgress appends to a file that the log has and the tree,
+// wrongly, has not: when the same version has stood against it often enough, it
+// loses.
+func TestAppendWithoutProgress(t *testing.T) {
+	r := newRig(t, "/f")
+	r.keep()
+	r.must(r.s.walk(t.Context()))
+	r.wantLookup("/f", fuse.OK)
+	r.loseFromTree("/f")
+	fh := r.appended("/f", "mine")
+	if status := r.close(fh); status != fuse.Status(DefaultConflictErrno) {
+		t.Errorf("close: %v, want a conflict", status)
+	}
+	if n := r.s.tries.Load(); n > 3*maxAlike { // when it is closed, and when it is released
+		t.Errorf("%d commits were tried", n)
+	}
+	if !r.kept("mine") {
+		t.Error("what was appended is not kept")
 	}
 }
