@@ -145,7 +145,7 @@ func (fs *fileSystem) afford(more int64, why purpose) error {
 // .mneme/errors, so that they do not push others out.
 func (s *store) tooMuch(op, path string, err error) fuse.Status {
 	errno := errnoOf(err)
-	s.errors.add("--max-memory", fmt.Sprintf("%s %s (%v)", op, s.located(path, err), errno))
+	s.errors.Add("--max-memory", fmt.Sprintf("%s %s (%v)", op, s.located(path, err), errno))
 	return fuse.Status(errno)
 }
 

@@ -15,7 +15,7 @@ import (
 func (s *store) makeControl() {
 	s.control = s.fs.newNode(s, syscall.S_IFDIR|s.fs.perm(0o555), s.fs.since)
 	s.control.parent, s.control.name = s.root, memory.ReservedName
-	for name, generate := range map[string]func() []byte{"README": s.readmeText, "status": s.statusText, "errors": s.errors.lines} {
+	for name, generate := range map[string]func() []byte{"README": s.readmeText, "status": s.statusText, "errors": s.errors.Lines} {
 		n := s.fs.newNode(s, syscall.S_IFREG|s.fs.perm(0o444), s.fs.since)
 		n.generate = generate
 		attach(s.control, name, n)

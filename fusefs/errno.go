@@ -56,7 +56,7 @@ func (s *store) fail(op, path string, err error) fuse.Status {
 	if !strings.HasSuffix(text, errno.Error()) {
 		text += fmt.Sprintf(" (%v)", errno)
 	}
-	s.errors.add(path, op+" "+text)
+	s.errors.Add(path, op+" "+text)
 	if errno == syscall.EIO || errors.Is(err, versionlog.ErrInvalid) { // the latter is a mistake of mneme's
 		s.fs.log.Error("request failed", "store", s.slug(), "op", op, "path", path, "err", err)
 	}

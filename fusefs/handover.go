@@ -49,7 +49,7 @@ type stateNote struct {
 // errorsNote is what .mneme/errors of a store says.
 type errorsNote struct {
 	Store  int
-	Errors []journalEntry
+	Errors []session.JournalEntry
 }
 
 // nodeNote is a node.
@@ -340,27 +340,11 @@ func (h *handing) noteStage(number, node uint64, state stageState) {
 // noteErrors notes what .mneme/errors says where that has changed.
 func (h *handing) noteErrors() {
 	for i, s := range h.fs.stores {
-		if now := s.errors.changes.Load(); now != h.errors[s] {
+		if now := s.errors.Changes(); now != h.errors[s] {
 			h.errors[s] = now
-			h.json(noteErrors, errorsNote{i, s.errors.notes()})
+			h.json(noteErrors, errorsNote{i, s.errors.Entries()})
 		}
 	}
-}
-
-// notes returns the entries for another process.
-func (j *journal) notes() []journalEntry {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return slices.Clone(j.entries)
-}
-
-// inherit makes a journal that is empty one of those entries.
-func (j *journal) inherit(entries []journalEntry) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.entries = append(j.entries, entries[max(0, len(entries)-journalLines):]...)
-	j.size.Store(int64(len(j.entries)))
-	j.changes.Add(1)
 }
 
 // rewrite notes all there is anew, in the place of all notes. Caller holds fs.mu.

@@ -18,7 +18,7 @@ type inherited struct {
 	handles  map[uint64]*handleNote
 	lost     map[lostPath]*session.State
 	stages   map[uint64]*inheritedStage
-	errors   map[int][]journalEntry
+	errors   map[int][]session.JournalEntry
 }
 
 type lostPath struct {
@@ -38,7 +38,7 @@ func readNotes(notes [][]byte) (*inherited, error) {
 	in := &inherited{
 		nodes: map[uint64]*nodeNote{}, handles: map[uint64]*handleNote{},
 		lost: map[lostPath]*session.State{}, stages: map[uint64]*inheritedStage{},
-		errors: map[int][]journalEntry{},
+		errors: map[int][]session.JournalEntry{},
 	}
 	for _, note := range notes {
 		if len(note) == 0 {

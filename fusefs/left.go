@@ -136,7 +136,7 @@ func (s *store) settle(l *spool.Left, each func(*spool.Entry) (*Left, error)) (a
 			left, settleErr := each(r.Entry)
 			if settleErr != nil {
 				err, open = errors.Join(err, fmt.Errorf("%s: %w", r.Path, settleErr)), true
-				s.errors.add(r.Path, fmt.Sprintf("%s:%s is not in the history, and could not be kept; the next mount tries again: %v", s.slug(), r.Path, settleErr))
+				s.errors.Add(r.Path, fmt.Sprintf("%s:%s is not in the history, and could not be kept; the next mount tries again: %v", s.slug(), r.Path, settleErr))
 				continue
 			}
 			if left != nil {
@@ -193,7 +193,7 @@ func (s *store) revive(ctx context.Context, e *spool.Entry) (*Left, error) {
 	case len(c.Versions) == 0 || c.Seq <= tip.Seq: // it was there already
 		return nil, nil
 	}
-	s.errors.add(e.Path, fmt.Sprintf("%s:%s was saved by session %s, whose mount was killed; it is a memory now", s.slug(), e.Path, quote.Name(e.Session)))
+	s.errors.Add(e.Path, fmt.Sprintf("%s:%s was saved by session %s, whose mount was killed; it is a memory now", s.slug(), e.Path, quote.Name(e.Session)))
 	s.fs.log.Info("brought back", "store", s.slug(), "path", e.Path, "session", e.Session)
 	return &Left{Store: s.slug(), Path: e.Path, Session: e.Session}, nil
 }
@@ -231,7 +231,7 @@ func (s *store) keepLeftAs(ctx context.Context, id int, e *spool.Entry, theirs *
 	if err != nil {
 		return nil, err
 	}
-	s.errors.addConflict(e.Path, fmt.Sprintf("%s:%s of session %s is not in the history: %s; its text is kept in .mneme/conflicts/%d/yours", s.slug(), e.Path, quote.Name(e.Session), why, id))
+	s.errors.AddConflict(e.Path, fmt.Sprintf("%s:%s of session %s is not in the history: %s; its text is kept in .mneme/conflicts/%d/yours", s.slug(), e.Path, quote.Name(e.Session), why, id))
 	s.fs.log.Info("kept as a conflict", "store", s.slug(), "path", e.Path, "session", e.Session, "conflict", id)
 	return &Left{Store: s.slug(), Path: e.Path, Session: e.Session, Conflict: id}, nil
 }

@@ -38,7 +38,7 @@ func (s *store) refuseStale(n *node, head *memory.Head) fuse.Status {
 	path, _ := n.logPath()
 	n.seen = n.seen.Refused()
 	n.mark()
-	s.errors.addConflict(path, s.changed(path, n.seen.Head(), head)+"; "+s.redo(path))
+	s.errors.AddConflict(path, s.changed(path, n.seen.Head(), head)+"; "+s.redo(path))
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }
 
@@ -58,7 +58,7 @@ const redoStale = "read it again and redo your edit"
 // in a strict mount. Caller holds fs.mu.
 func (s *store) refuseBlind(n *node, head *memory.Head) fuse.Status {
 	path, _ := n.path()
-	s.errors.addConflict(path, fmt.Sprintf("%s:%s was never read in this session, and this mount is strict (version %d %s); read it and write again",
+	s.errors.AddConflict(path, fmt.Sprintf("%s:%s was never read in this session, and this mount is strict (version %d %s); read it and write again",
 		s.slug(), path, head.Seq(), by(head)))
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }
@@ -162,7 +162,7 @@ func (s *store) keep(l loss, id int) int {
 		}
 	}
 	if s.kept == nil {
-		s.errors.addConflict(l.path, text+"; "+redo)
+		s.errors.AddConflict(l.path, text+"; "+redo)
 		return noConflict
 	}
 	var err error
@@ -176,10 +176,10 @@ func (s *store) keep(l loss, id int) int {
 	}
 	if err != nil {
 		s.fs.log.Error("conflict not kept", "store", s.slug(), "path", l.path, "err", err)
-		s.errors.addConflict(l.path, fmt.Sprintf("%s; your text could not be kept: %v", text, err))
+		s.errors.AddConflict(l.path, fmt.Sprintf("%s; your text could not be kept: %v", text, err))
 		return noConflict
 	}
-	s.errors.addConflict(l.path, fmt.Sprintf("%s; %s; your text is kept in .mneme/conflicts/%d/yours", text, redo, id))
+	s.errors.AddConflict(l.path, fmt.Sprintf("%s; %s; your text is kept in .mneme/conflicts/%d/yours", text, redo, id))
 	s.fs.log.Info("conflict", "store", s.slug(), "path", l.path, "conflict", id)
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
@@ -193,7 +193,7 @@ func (s *store) keepConflict(about conflict.About, texts conflict.Texts) (int, e
 	about.Size = int64(len(texts.Yours))
 	removed, err := s.kept.MakeRoom(about)
 	for _, old := range removed {
-		s.errors.add(".mneme/conflicts", fmt.Sprintf("conflict %d of %s, of session %s, was removed to make room for a newer one: at most %d of a session are kept, or %d MiB",
+		s.errors.Add(".mneme/conflicts", fmt.Sprintf("conflict %d of %s, of session %s, was removed to make room for a newer one: at most %d of a session are kept, or %d MiB",
 			old.ID, quote.Name(s.slug()+":"+old.Path), quote.Name(old.Session), conflict.MaxOfSession, conflict.MaxBytesOfSession>>20))
 		s.fs.log.Warn("conflict removed to make room", "store", s.slug(), "path", old.Path, "session", old.Session, "conflict", old.ID)
 	}
@@ -205,7 +205,7 @@ func (s *store) keepConflict(about conflict.About, texts conflict.Texts) (int, e
 
 func (s *store) about(l loss, why string) conflict.About {
 	return conflict.About{
-		Store: s.slug(), Path: l.path, Session: s.fs.opts.Session, Time: time.Now().UTC().Truncate(time.Microsecond), Why: quotePlace(why, l.path),
+		Store: s.slug(), Path: l.path, Session: s.fs.opts.Session, Time: time.Now().UTC().Truncate(time.Microsecond), Why: quote.Place(why, l.path),
 		Base: conflict.SideOf(l.base.Version()), Theirs: conflict.SideOf(l.theirs.Version()),
 	}
 }

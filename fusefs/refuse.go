@@ -32,7 +32,7 @@ func (fs *fileSystem) refuse(id uint64, name string, r refusal) fuse.Status {
 	if name != "" {
 		path, _ = n.childPath(name)
 	}
-	n.store.errors.addKind(r.why, path, fmt.Sprintf("%s %s:%s: %s (%v)", r.op, n.store.slug(), path, r.why, syscall.EPERM))
+	n.store.errors.AddKind(r.why, path, fmt.Sprintf("%s %s:%s: %s (%v)", r.op, n.store.slug(), path, r.why, syscall.EPERM))
 	return fuse.EPERM
 }
 

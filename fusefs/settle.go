@@ -62,7 +62,7 @@ func (s *store) openedBefore() {
 // wrote notes that a write of this session to a path has succeeded.
 // Caller holds fs.mu.
 func (s *store) wrote(path string) {
-	s.errors.written(path)
+	s.errors.Written(path)
 	ids := s.open[path]
 	if len(ids) == 0 {
 		return
@@ -119,7 +119,7 @@ func (fs *fileSystem) dismiss(dirID uint64, name string, rmdir bool) (fuse.Statu
 			status = fuse.ENOTDIR
 		}
 	case !shown.own:
-		s.errors.add(s.conflictPath(shown.id), fmt.Sprintf("conflict %d of store %s is another session's; "+
+		s.errors.Add(s.conflictPath(shown.id), fmt.Sprintf("conflict %d of store %s is another session's; "+
 			"only that session, or a person with `mneme conflicts`, can settle it", shown.id, s.slug()))
 		status = fuse.EPERM
 	}
@@ -152,7 +152,7 @@ func (s *store) closed(path string, id int) {
 	left := slices.DeleteFunc(s.open[path], func(other int) bool { return other == id })
 	if s.open[path] = left; len(left) == 0 {
 		delete(s.open, path)
-		s.errors.written(path)
+		s.errors.Written(path)
 	}
 }
 

@@ -84,7 +84,7 @@ func TestConflictsMakeRoom(t *testing.T) {
 	if ids, err := r.s.kept.IDs(); err != nil || !slices.Equal(ids, []int{second}) {
 		t.Errorf("conflicts %v are kept (%v), want %d only", ids, err, second)
 	}
-	if text := string(r.s.errors.lines()); !strings.Contains(text, fmt.Sprintf("conflict %d of \"notes:/a\"", first)) || !strings.Contains(text, "to make room") {
+	if text := string(r.s.errors.Lines()); !strings.Contains(text, fmt.Sprintf("conflict %d of \"notes:/a\"", first)) || !strings.Contains(text, "to make room") {
 		t.Errorf("errors do not say what was removed:\n%s", text)
 	}
 	for i := range conflict.MaxBytesOfStore / conflict.MaxBytesOfSession {
@@ -95,7 +95,7 @@ func TestConflictsMakeRoom(t *testing.T) {
 	if id := r.s.keep(loss{path: "/b", theirs: large, yours: []byte("third")}, 0); id != noConflict {
 		t.Errorf("conflict %d is kept in a store that is full", id)
 	}
-	if text := string(r.s.errors.lines()); !strings.Contains(text, conflict.ErrFull.Error()) {
+	if text := string(r.s.errors.Lines()); !strings.Contains(text, conflict.ErrFull.Error()) {
 		t.Errorf("errors do not say why the text is not kept:\n%s", text)
 	}
 }

@@ -98,7 +98,7 @@ func TestSpooledComesBack(t *testing.T) {
 	r.write("/same.tmp", "text of /same.tmp")
 	r.die()
 	r.recovers("/#z#=", "/.x.AbC123", "/.y.swp=", "/bad.tmp=", "/closed.tmp", "/synced.tmp", "/taken.tmp=", "/tmpabcdefgh", "/x~=")
-	if text := string(r.s.errors.lines()); !strings.Contains(text, `"notes:/closed.tmp" was saved by session "mine"`) || !strings.Contains(text, `"notes:/x~" of session "mine" is not in the history`) {
+	if text := string(r.s.errors.Lines()); !strings.Contains(text, `"notes:/closed.tmp" was saved by session "mine"`) || !strings.Contains(text, `"notes:/x~" of session "mine" is not in the history`) {
 		t.Errorf("errors:\n%s", text)
 	}
 	r.follow() // here with the tree of the dead mount, which gives way

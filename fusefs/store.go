@@ -26,7 +26,7 @@ type store struct {
 	memory  *memory.Store
 	root    *node
 	control *node // .mneme, which no directory lists
-	errors  journal
+	errors  *session.Journal
 
 	kept    *conflict.Store // the conflicts; nil: none are kept
 	spool   *spool.Spool    // what survives the mount of files that are not committed; nil: nothing does
@@ -87,6 +87,7 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 	s := &store{
 		fs: fs, memory: ms, inflight: map[string]*pending{}, emptied: map[string]uint64{}, unsure: map[string]*draft{}, owed: map[string]bool{},
 		gone: map[string]uint64{}, lost: map[string]session.Knowledge{}, unread: map[string]*node{}, open: map[string][]int{}, dismissed: map[int]bool{}, patience: time.Second,
+		errors: &session.Journal{},
 	}
 	s.private = private.New("")
 	if fs.opts.Conflicts != nil {

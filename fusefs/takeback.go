@@ -123,7 +123,7 @@ func (s *store) admitRemoval(n *node) fuse.Status {
 	n.seen = n.seen.Refused()
 	n.mark()
 	changes := n.seen.Changes()
-	s.errors.addConflict(path, s.takingBack(path, "removed", &changes[len(changes)-1])+"; "+redoTaken)
+	s.errors.AddConflict(path, s.takingBack(path, "removed", &changes[len(changes)-1])+"; "+redoTaken)
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }
 

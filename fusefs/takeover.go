@@ -205,7 +205,7 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 	defer fs.mu.Unlock()
 	fs.nextFH = in.state.NextFH
 	for i, s := range fs.stores {
-		s.errors.inherit(in.errors[i])
+		s.errors.Restore(in.errors[i])
 		for _, l := range in.state.Taken {
 			if l.Store == s.slug() {
 				s.taken = append(s.taken, l)

@@ -96,7 +96,7 @@ func (s *store) remove(n *node, path string) error {
 		}
 		s.unhide(n)
 		s.fs.unlinked(n)
-		s.errors.written(path)
+		s.errors.Written(path)
 	})
 	if !isConflict(err) {
 		return err

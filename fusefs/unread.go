@@ -50,7 +50,7 @@ func (s *store) leftUnread(path string) *node {
 // which was moved away from there unread. Caller holds fs.mu.
 func (s *store) refuseUnread(path string, n *node) fuse.Status {
 	at, _ := n.path()
-	s.errors.addConflict(path, fmt.Sprintf("%s:%s was not saved: %s; read %s and redo your edit", s.slug(), path, unreadBecause(n), quote.Name(at)))
+	s.errors.AddConflict(path, fmt.Sprintf("%s:%s was not saved: %s; read %s and redo your edit", s.slug(), path, unreadBecause(n), quote.Name(at)))
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }
 

@@ -60,6 +60,21 @@ func Name(s string) string {
 	return b.String() + rest
 }
 
+// Place puts double quotes around the place that a text is about: the first
+// STORE:/path in it, or a bare name behind the operation's name.
+func Place(text, path string) string {
+	before, after, found := strings.Cut(text, path)
+	if !strings.HasPrefix(path, "/") {
+		before, after, found = strings.Cut(text, " "+path+":")
+		before, after = before+" ", ":"+after
+	}
+	if !found {
+		return text
+	}
+	store := strings.LastIndexByte(before, ' ') + 1
+	return before[:store] + Name(before[store:]+path) + after
+}
+
 // Line is Text for a whole message, of which it has the beginning when it is
 // longer than MaxLine. Lines of the message are joined with "; ".
 func Line(s string) string {

@@ -93,3 +93,19 @@ func FuzzQuote(f *testing.F) {
 		}
 	})
 }
+
+func TestPlace(t *testing.T) {
+	for _, c := range []struct{ text, path, want string }{
+		{"notes:/a b changed", "/a b", `"notes:/a b" changed`},
+		{"notes:/a\nb changed; notes:/a\nb", "/a\nb", `"notes:/a\nb" changed; notes:/a` + "\nb"},
+		{"kept: /f was lost", "/f", `kept: "/f" was lost`},
+		{"/f was lost", "/f", `"/f" was lost`},
+		{"create e: bad path", "e", `create "e": bad path`},
+		{"create: bad path", "e", "create: bad path"},
+		{"something else", "/f", "something else"},
+	} {
+		if got := Place(c.text, c.path); got != c.want {
+			t.Errorf("Place(%q, %q) is %q, want %q", c.text, c.path, got, c.want)
+		}
+	}
+}
