@@ -27,7 +27,7 @@ func (n *node) see() {
 		}
 		v = n.stage.base
 	}
-	if v == nil || n.store.readOnly() || n.reread && !n.store.fs.notify.told(n.notice) {
+	if v == nil || n.store.readOnly() || n.cache.Misled(n.store.fs.notify.Notices) {
 		return
 	}
 	n.saw(v)
@@ -61,7 +61,7 @@ func (fs *fileSystem) firstRead(h *handle, head *memory.Head) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n, st := h.node, h.stage
-	if h.unread != head || n.head != head || n.succeeded() || n.reread && !fs.notify.told(n.notice) {
+	if h.unread != head || n.head != head || n.succeeded() || n.cache.Misled(fs.notify.Notices) {
 		return
 	}
 	h.unread = nil

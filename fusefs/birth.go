@@ -25,23 +25,15 @@ func (n *node) birth() int64 {
 			return at.UnixNano()
 		}
 	}
-	if n.told != 0 {
-		return n.told
+	if n.cache.Birth != 0 {
+		return n.cache.Birth
 	}
 	return n.ctime.UnixNano()
 }
 
 // reborn reports whether the kernel has been told another time of creation than n
 // has by now. Caller holds fs.mu.
-func (n *node) reborn() bool { return n.told != 0 && n.told != n.birth() }
-
-// birth makes the kernel ask for the time of creation again where n, which is
-// another memory than it was, has another. Caller holds fs.mu.
-func (q *notifier) birth(n *node) {
-	if n.reborn() {
-		q.attributes(n)
-	}
-}
+func (n *node) reborn() bool { return n.cache.Birth != 0 && n.cache.Birth != n.birth() }
 
 // Statx implements fuse.RawFileSystem.
 func (fs *fileSystem) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
@@ -56,7 +48,7 @@ func (fs *fileSystem) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.
 	if n == nil {
 		return fuse.Status(syscall.ESTALE)
 	}
-	n.told = n.birth()
+	n.cache.Birth = n.birth()
 	fs.attributes(n, &attr)
 	out.SetTimeout(attr.Timeout())
 	out.Statx = fuse.Statx{
@@ -66,7 +58,7 @@ func (fs *fileSystem) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.
 		Atime: fuse.SxTime{Sec: attr.Atime, Nsec: attr.Atimensec},
 		Mtime: fuse.SxTime{Sec: attr.Mtime, Nsec: attr.Mtimensec},
 		Ctime: fuse.SxTime{Sec: attr.Ctime, Nsec: attr.Ctimensec},
-		Btime: sxTime(time.Unix(0, n.told)),
+		Btime: sxTime(time.Unix(0, n.cache.Birth)),
 	}
 	return fuse.OK
 }

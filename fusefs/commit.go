@@ -44,7 +44,7 @@ func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 		fs.closeFailed(h.node, h.stage, status)
 	}
 	fs.tellName(h.node)
-	fs.notify.awaitAll(h.heard)
+	_ = fs.notify.Await(fs.ctx, h.heard.after, h.heard.upTo)
 	return status
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -49,11 +48,11 @@ func (fs *fileSystem) openDir(n *node, out *fuse.OpenOut) fuse.Status {
 		out.Fh = fs.newHandle(&handle{node: n})
 		return fuse.OK // nobody tells when it changes
 	}
-	if !n.respelled {
+	if !n.cache.Respelled {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	}
-	n.respelled = false
-	if !n.readBelow.Swap(false) {
+	n.cache.Respelled = false
+	if !n.cache.ReadBelow.Swap(false) {
 		out.OpenFlags |= fuse.FOPEN_CACHE_DIR
 	}
 	out.Fh = fs.newHandle(&handle{node: n})
@@ -115,7 +114,7 @@ func (fs *fileSystem) readDir(in *fuse.ReadIn, add func(dirEntry) bool) fuse.Sta
 	}
 	ended, status := fs.readDirPart(in, add)
 	if ended != nil {
-		fs.ahead.listed(ended)
+		fs.ahead.Listed(ended)
 	}
 	return status
 }
@@ -141,7 +140,7 @@ func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*no
 			}
 		}
 		*entries = list
-		dir.listed.Store(time.Now().UnixNano())
+		dir.cache.Listed()
 	}
 	from, _ := slices.BinarySearchFunc(*entries, in.Offset+1, func(e dirEntry, next uint64) int { return cmp.Compare(e.next, next) })
 	for _, e := range (*entries)[from:] {

@@ -5,7 +5,7 @@
 // One tree of nodes is both the index of heads and the inodes that the kernel
 // knows. Requests read and change it under one lock, which is never held
 // during I/O. The kernel keeps names, attributes and pages without a timeout;
-// what it cannot know by itself the notifier tells it.
+// what it cannot know by itself kernelcache.Notices tell it.
 package fusefs
 
 import (
@@ -20,6 +20,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/kernelcache"
 	"mneme/internal/openfiles"
 	"mneme/memory"
 	"mneme/session/conflict"
@@ -74,15 +75,12 @@ type fileSystem struct {
 	opts   Options
 	log    *slog.Logger
 	ctx    context.Context // ends with the mount; bounds what requests wait for
-	notify *notifier
-	ahead  *prefetcher
+	notify invalidator
+	ahead  *kernelcache.Prefetcher
 
 	allKept chan struct{} // closed when toKeep is empty for good
 	toKeep  []*takenText  // what was being written when the mount was taken over, and is not kept yet. Guarded by mu
 	handing *handing      // notes for who may have to go on; nil: nobody would. Guarded by mu
-
-	// storePages puts bytes into the kernel's page cache; nil before it is mounted.
-	storePages func(node uint64, offset int64, data []byte) fuse.Status
 
 	since time.Time
 	quiet bool           // no request opens anything; see quiet.go
@@ -92,7 +90,6 @@ type fileSystem struct {
 	// handles, and the fields of store that say so. It is taken last, after
 	// store.ops and node.commitMu, and never held during I/O.
 	mu      sync.RWMutex
-	pushed  sync.Cond // a node that is to be written is not being pushed any more
 	nodes   map[uint64]*node
 	nextID  uint64
 	handles map[uint64]*handle
@@ -124,7 +121,7 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 		opts:          opts,
 		log:           cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)),
 		ctx:           ctx,
-		notify:        newNotifier(),
+		notify:        invalidator{kernelcache.NewNotices()},
 		since:         time.Now(),
 		nodes:         map[uint64]*node{},
 		nextID:        fuse.FUSE_ROOT_ID,
@@ -136,8 +133,7 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 		openFiles:     openfiles.New(),
 		budget:        newBudget(opts.MaxMemory, stores),
 	}
-	fs.pushed.L = &fs.mu
-	fs.ahead = newPrefetcher(fs)
+	fs.ahead = kernelcache.NewPrefetcher(&fs.mu, source{fs})
 	fs.quiet = !slices.ContainsFunc(stores, func(ms *memory.Store) bool { return !ms.ReadOnly() && ms.Info().ArchivedAt.IsZero() })
 	fs.root = fs.newNode(nil, syscall.S_IFDIR|fs.perm(0o777), fs.since)
 	fs.nextID = nextID

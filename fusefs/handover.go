@@ -256,7 +256,7 @@ func (h *handing) state() stateNote {
 		state.Shown[i] = s.applied
 		state.Taken = append(state.Taken, s.taken...)
 	}
-	if state.Applied == nil || h.fs.notify.idle() {
+	if state.Applied == nil || h.fs.notify.Idle() {
 		state.Applied = state.Shown
 	}
 	return state
@@ -271,7 +271,7 @@ func (h *handing) noteNodes() {
 				delete(h.noted, n)
 				h.batch.Add([]byte{noteGone}, number(n.id))
 			}
-		case h.noted[n] || n.lookups > 0 || n.opens > 0 || n.stage != nil || n.seen.IsKnown():
+		case h.noted[n] || n.cache.Lookups > 0 || n.opens > 0 || n.stage != nil || n.seen.IsKnown():
 			h.noteNode(n)
 		}
 	}
@@ -289,7 +289,7 @@ func (h *handing) noteNode(n *node) {
 	h.noted[n] = true
 	note := nodeNote{
 		ID: n.id, Mode: n.mode, Store: h.index(n.store), Kept: n.kept, Removed: n.removed, Was: n.was,
-		MTime: n.mtime, CTime: n.ctime, ATime: n.atime, Told: n.told,
+		MTime: n.mtime, CTime: n.ctime, ATime: n.atime, Told: n.cache.Birth,
 	}
 	if n.head != nil {
 		v := n.version()

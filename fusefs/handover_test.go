@@ -47,7 +47,7 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 	for id, n := range r.fs.nodes {
 		note := in.nodes[id]
 		switch {
-		case note == nil && (n.lookups > 0 && n != r.fs.root || n.opens > 0 || n.seen.IsKnown()):
+		case note == nil && (n.cache.Lookups > 0 && n != r.fs.root || n.opens > 0 || n.seen.IsKnown()):
 			r.Errorf("%s, node %d, is not noted", n.name, id)
 		case note == nil:
 		case n.parent != nil && r.fs.nodes[n.parent.id] == n.parent && (note.Parent != n.parent.id || note.Name != n.name), n.parent == nil && note.Parent != 0:
@@ -160,6 +160,7 @@ func TestHandover(t *testing.T) {
 // of it have been taken in.
 func TestAppliedIsWhatTheKernelKnows(t *testing.T) {
 	r := newRig(t, "/f")
+	r.fs.keepNotices()
 	r.must(r.s.walk(t.Context()))
 	journal := r.hand()
 	r.wantText("/f", "/f")
@@ -176,9 +177,8 @@ func TestAppliedIsWhatTheKernelKnows(t *testing.T) {
 	if now := told(); now != before || r.s.applied == before {
 		t.Errorf("noted as told is commit %d, though no notice was sent since %d", now, before)
 	}
-	r.fs.notify.mu.Lock()
-	r.fs.notify.sent = r.fs.notify.queued
-	r.fs.notify.mu.Unlock()
+	r.fs.takeNotices(t, &fakeKernel{})
+	r.fs.awaitNotices(t)
 	if now := told(); now != r.s.applied {
 		t.Errorf("noted as told is commit %d, want %d", now, r.s.applied)
 	}

@@ -37,7 +37,7 @@ func newRig(t *testing.T, files ...string) *rig {
 	r.must(err)
 	ctx, stop := context.WithCancel(t.Context())
 	r.fs = newFileSystem(ctx, []*memory.Store{mine}, Options{Logger: slog.New(slog.DiscardHandler), Session: "mine"})
-	r.fs.notify.closed = true // so that nobody waits for a kernel
+	r.fs.notify.Close() // so that nobody waits for a kernel
 	r.s, r.stop = r.fs.stores[0], stop
 	r.s.patience = time.Microsecond // nobody follows beside, unless the test has somebody
 	r.must(r.s.begin(ctx))
@@ -192,7 +192,7 @@ func (r *rig) loseFromTree(path string) {
 }
 
 // takeNotices makes the kernel one that takes every notice in at once.
-func (r *rig) takeNotices() { r.fs.notify.sent = 1 << 40 }
+func (r *rig) takeNotices() { r.fs.withKernel(r.T) }
 
 // commitAll commits what is written as the mount does that ends.
 func (r *rig) commitAll() { r.fs.commitAll() }

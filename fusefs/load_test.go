@@ -39,10 +39,11 @@ func TestLookupWhileLoading(t *testing.T) {
 			t.Errorf("the status is %s", text)
 		}
 		r.write("/nothing/at/all", "x") // the kernel has to hear of it
-		r.fs.notify.pending = nil
-		r.s.root.lookups++
+		r.s.root.cache.Lookups++
+		kernel := r.fs.withKernel(t)
 		r.follow()
-		if !slices.ContainsFunc(r.fs.notify.pending, func(n notice) bool { return n.node == r.s.root.id && n.name == "nothing" }) {
+		r.fs.awaitNotices(t)
+		if !kernel.forgot(r.s.root.id, "nothing") {
 			t.Error("the kernel is not told of a name that it was told did not exist")
 		}
 		r.wantLookup("/nothing/at/all", fuse.OK)

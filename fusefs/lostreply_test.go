@@ -199,7 +199,7 @@ func TestLostReplyOfAppendThatLost(t *testing.T) {
 // TestUnsureIsBounded fails to commit many files, which are closed and gone.
 func TestUnsureIsBounded(t *testing.T) {
 	u := newUnmounted(t)
-	u.fs.notify.closed = true
+	u.fs.notify.Close()
 	u.log.Log = fullLog{u.log.Log}
 	for i := range 100 {
 		fh := u.create(fmt.Sprint("f", i), syscall.O_WRONLY)
@@ -217,7 +217,7 @@ func TestUnsureIsBounded(t *testing.T) {
 // TestLostReplyOfRename loses the reply of a rename over a file, and renames again.
 func TestLostReplyOfRename(t *testing.T) {
 	u := newUnmounted(t)
-	u.fs.notify.closed = true
+	u.fs.notify.Close()
 	u.save("f", "one")
 	u.follow()
 	u.save("f.tmp", "two")
@@ -235,7 +235,7 @@ func TestLostReplyOfRename(t *testing.T) {
 // meets: it is the session's own, which knows what came of it.
 func TestLostReplyIsTheSessions(t *testing.T) {
 	u := newUnmounted(t)
-	u.fs.notify.closed = true
+	u.fs.notify.Close()
 	root := header(u.s.root.id)
 	lost := func(status fuse.Status) {
 		t.Helper()
@@ -285,7 +285,7 @@ func TestLostReplyIsTheSessions(t *testing.T) {
 // TestOwedIsBounded loses the replies of many renames that are not in the log.
 func TestOwedIsBounded(t *testing.T) {
 	u := newUnmounted(t)
-	u.fs.notify.closed = true
+	u.fs.notify.Close()
 	fh := u.create("f", syscall.O_WRONLY)
 	u.write(fh, 0, 0, "text")
 	u.fsync(fh, fuse.OK)
@@ -306,7 +306,7 @@ func TestOwedIsBounded(t *testing.T) {
 func TestDraftIsSettledOnce(t *testing.T) {
 	const flags = syscall.O_WRONLY | syscall.O_APPEND
 	u := newUnmounted(t)
-	u.fs.notify.closed = true
+	u.fs.notify.Close()
 	fh := u.create("f", flags)
 	u.write(fh, flags, 0, "one\n")
 	u.log.lose = 1
@@ -340,7 +340,7 @@ func TestDraftIsSettledOnce(t *testing.T) {
 func TestDraftIsSettledOnceByTwo(t *testing.T) {
 	const flags = syscall.O_WRONLY | syscall.O_APPEND
 	u := newUnmounted(t)
-	u.fs.notify.closed = true
+	u.fs.notify.Close()
 	fh := u.create("f", flags)
 	var want []string
 	for i := range 2000 {
@@ -382,7 +382,7 @@ func TestDraftIsSettledOnceByTwo(t *testing.T) {
 func TestDraftDoesNotComeBack(t *testing.T) {
 	const flags = syscall.O_WRONLY | syscall.O_APPEND
 	u := newUnmounted(t)
-	u.fs.notify.closed = true
+	u.fs.notify.Close()
 	if err := u.s.walk(u.fs.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -408,7 +408,7 @@ func TestDraftDoesNotComeBack(t *testing.T) {
 // TestLostReplyThenRename loses the reply of a commit, renames the file, and writes on.
 func TestLostReplyThenRename(t *testing.T) {
 	u := newUnmounted(t)
-	u.fs.notify.closed = true
+	u.fs.notify.Close()
 	fh := u.create("f", syscall.O_WRONLY)
 	u.write(fh, 0, 0, "one")
 	u.fsync(fh, fuse.OK)

@@ -120,7 +120,7 @@ func (m *Server) start() {
 	if before := m.fs.opts.BeforeServing; before != nil {
 		before()
 	}
-	m.fs.storePages = m.server.InodeNotifyStoreCache
+	m.fs.ahead.Connect(kernel{m.server})
 	m.close = sync.OnceValue(m.unmount)
 	m.forget = sync.OnceFunc(m.forgetAll)
 	m.fs.tasks.Go(m.fs.followAppends)
@@ -184,7 +184,7 @@ func (m *Server) serve() {
 		work.Go(func() { s.follow(m.fs.ctx) })
 		work.Go(s.expireKept)
 	}
-	go m.fs.notify.run(m.server)
+	go m.fs.notify.Run(kernel{m.server})
 	m.server.Serve()
 	close(m.answered)
 	if m.leaving.Load() {
@@ -197,8 +197,8 @@ func (m *Server) serve() {
 		m.fs.log.Warn("close the FUSE device", "err", err)
 	}
 	m.cancel()
-	m.fs.ahead.close()
-	m.fs.notify.close()
+	m.fs.ahead.Close()
+	m.fs.notify.Close()
 	work.Wait()
 	m.fs.tasks.Wait()
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -12,6 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/text/unicode/norm"
 
+	"mneme/fusefs/kernelcache"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -28,30 +28,20 @@ type node struct {
 	id    uint64
 	store *store // nil for the root of the mount
 
-	parent  *node     // nil for the root, and once the node has no name any more
-	name    string    // NFC
-	lookups uint64    // references that the kernel holds
-	looked  time.Time // when it got the last of them
-	opens   int       // open handles
+	parent *node  // nil for the root, and once the node has no name any more
+	name   string // NFC
+	opens  int    // open handles
+
+	cache kernelcache.Inode // what the kernel has of it
 
 	mode  uint32 // type and permission bits
 	mtime time.Time
 	ctime time.Time
-	told  int64 // the time of creation that the kernel was told last; 0: none. See birth.go
 
 	*directory // never nil; a file's is noDirectory
 	*aside     // never nil; nothingAside, until something is set
 
 	tallied tallied // what the store counts it as
-
-	// Directories.
-	respelled bool // a name in it, since the kernel last opened it, so that it has another listing
-
-	// readBelow says that a file in the directory was read since the directory
-	// was last listed. A read makes the kernel doubt the file's time of access,
-	// and the next stat asks for it; a listing that is not cached renews the
-	// attributes of all files with one request.
-	readBelow atomic.Bool
 
 	// Files.
 	head    *memory.Head      // the content when there is no stage
@@ -61,20 +51,11 @@ type node struct {
 	named   uint64            // number of the notice that tells of its name, if it took another's place
 	content []byte            // the bytes of head, once read, while open
 	removed bool              // unlinked in this mount
-	reread  bool              // the kernel's pages are outdated: the next open drops them
-	notice  uint64            // number of the notice that says so
-	written bool              // was opened for writing, or cut; see push.go
-	pushing int               // pushes under way
 
 	generate func() []byte  // makes the text of a control file; nil for others
 	length   int64          // of that text, where it is known before it is made
 	refresh  func()         // finds out what a control directory holds by now; nil for others
 	shows    *shownConflict // of a directory that shows a conflict; nil for others
-
-	// Of the prefetcher.
-	listed  atomic.Int64          // when a directory was last listed, in nanoseconds since 1970
-	fetched atomic.Int64          // when a file's bytes were last asked for, likewise; 0 for those of another version
-	ahead   atomic.Pointer[fetch] // of its bytes before anybody has read them
 
 	// In a quiet mount:
 	renewed int64      // when content was generated, in nanoseconds since 1970
@@ -204,7 +185,7 @@ func (fs *fileSystem) detach(n *node) {
 
 // collect drops n from the table when nobody can name it any more.
 func (fs *fileSystem) collect(n *node) {
-	if n.parent == nil && n != fs.root && n.lookups == 0 && n.opens == 0 {
+	if n.parent == nil && n != fs.root && n.cache.Lookups == 0 && n.opens == 0 {
 		delete(fs.nodes, n.id)
 		fs.reckon(n, n.stage)
 		n.reckonDir()
@@ -354,10 +335,10 @@ func oneForm(name string) bool {
 // reply fills out an entry for n and counts the reference that the kernel
 // gets. exact says that n was asked for by the name it has.
 func (fs *fileSystem) reply(n *node, exact bool, out *fuse.EntryOut) {
-	if n.lookups++; n.lookups == 1 {
+	if n.cache.Lookups++; n.cache.Lookups == 1 {
 		n.mark()
 	}
-	n.looked = time.Now()
+	n.cache.Looked = kernelcache.Now()
 	out.NodeId = n.id
 	out.Generation = 1
 	if exact && oneForm(n.name) && (n.parent == nil || n.parent.refresh == nil) {
@@ -372,7 +353,7 @@ func (fs *fileSystem) Forget(id, count uint64) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if n := fs.node(id); n != nil {
-		n.lookups -= min(count, n.lookups)
+		n.cache.Lookups -= min(count, n.cache.Lookups)
 		fs.collect(n)
 	}
 }

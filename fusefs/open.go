@@ -75,7 +75,7 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 	case n.isDir():
 		return fuse.Status(syscall.EISDIR)
 	}
-	before := fs.notify.newest()
+	before := fs.notify.Newest()
 	if writes(in.Flags) {
 		if n.generate != nil || n.store.readOnly() {
 			return fuse.EROFS
@@ -95,15 +95,41 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 		out.OpenFlags = fuse.FOPEN_DIRECT_IO
 		return fuse.OK
 	}
+	if writes(in.Flags) {
+		if err := n.cache.AwaitPushes(fs.ctx, &fs.mu); err != nil {
+			return fuse.EINTR
+		}
+	}
+	for tries := 0; ; tries++ {
+		status, notice := fs.tryOpen(n, in, before, tries, out)
+		if notice == 0 {
+			return status
+		}
+		if err := fs.notify.Await(fs.ctx, notice-1, notice); err != nil {
+			return fuse.EINTR
+		}
+	}
+}
+
+// tryOpen opens a file, unless the kernel has to know before that its content has changed: it
+// would cut the new bytes at the old size, and what a program then writes back would be the cut
+// text. Then it returns the number of the notice that tells the kernel, and is tried again. When
+// the kernel cannot be told, an open that might do such harm is sent round again: after ESTALE
+// the kernel looks the name up, which tells it, too. A truncating open, for which the kernel holds
+// the inode's lock, has no use for either.
+func (fs *fileSystem) tryOpen(n *node, in *fuse.OpenIn, before uint64, tries int, out *fuse.OpenOut) (status fuse.Status, notice uint64) {
+	const most = 5
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if writes(in.Flags) {
-		fs.startWriting(n)
+	switch {
+	case in.Flags&syscall.O_TRUNC != 0, !n.untold():
+	case tries > 0 && !n.cache.Misled(fs.notify.Notices): // by a notice of now: an earlier one may have come before the kernel knew n
+	case tries < most:
+		return fuse.OK, fs.notify.content(n)
+	case writes(in.Flags) && !onlyAppends(in.Flags):
+		return fs.lookAgain(n, in.Pid, in.Flags, fs.retries[in.Pid]), 0
 	}
-	if !fs.tell(n, in.Flags) {
-		return fs.lookAgain(n, in.Pid, in.Flags, fs.retries[in.Pid])
-	}
-	return fs.openFile(n, in, before, out)
+	return fs.openFile(n, in, before, out), 0
 }
 
 // openFile opens the file that a request names, before which that notice was the
@@ -152,41 +178,13 @@ func readsFirst(flags uint32) bool {
 }
 
 // untold reports whether the kernel has outdated pages of n. Caller holds fs.mu.
-func (n *node) untold() bool { return n.reread && n.lookups > 0 }
-
-// tell returns when the kernel knows that n's content has changed: it would cut
-// the new bytes at the old size, and what a program then writes back would be
-// the cut text. When the kernel cannot be told, it reports false for those who
-// might do that: after ESTALE the kernel looks the name up again, which tells
-// it, too. A truncating open, for which the kernel holds the inode's lock, has
-// no use for either. Caller holds fs.mu, which is released meanwhile.
-func (fs *fileSystem) tell(n *node, flags uint32) bool {
-	const tries = 5
-	if flags&syscall.O_TRUNC != 0 {
-		return true
-	}
-	for range tries {
-		if !n.untold() {
-			return true
-		}
-		// A new one: an earlier one may have come before the kernel knew n.
-		number := fs.notify.enqueue(notice{node: n.id, pages: true})
-		n.notice = number
-		fs.mu.Unlock()
-		fs.notify.await(number)
-		fs.mu.Lock()
-		if n.notice == number && fs.notify.told(number) {
-			return true
-		}
-	}
-	return !writes(flags) || onlyAppends(flags)
-}
+func (n *node) untold() bool { return n.cache.Outdated() && n.cache.Lookups > 0 }
 
 // open makes a handle of a memory's file, for a request of a thread before which that
 // notice was the newest. Caller holds fs.mu.
 func (fs *fileSystem) open(n *node, thread, flags uint32, before uint64, out *fuse.OpenOut) {
 	h := &handle{node: n}
-	if !n.reread {
+	if !n.cache.Outdated() {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	}
 	switch {
@@ -195,12 +193,10 @@ func (fs *fileSystem) open(n *node, thread, flags uint32, before uint64, out *fu
 	case !writes(flags), readsFirst(flags) && !n.seen.Stale(n.head) && !n.seen.WasRefused():
 		n.see()
 	}
-	if flags&syscall.O_TRUNC != 0 || fs.notify.told(n.notice) {
-		n.reread = false
-	}
+	n.cache.Opened(fs.notify.Notices, flags&syscall.O_TRUNC != 0)
 	if writes(flags) {
-		n.written = true
-		h.heard = span{before, fs.notify.newest()}
+		n.cache.Write()
+		h.heard = span{before, fs.notify.Newest()}
 		h.stage = n.beginWrite(flags)
 		if h.stage.overtaken || readsFirst(flags) && n.seen.Asks() { // it is to be read first
 			h.unread = n.head
@@ -235,7 +231,7 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 	if status, answered := fs.PromptCreate(in, name, out); answered {
 		return status
 	}
-	before := fs.notify.newest()
+	before := fs.notify.Newest()
 	if err := dir.store.catchUp(); err != nil && classify(dir, name) == ordinary {
 		return dir.store.fail("create", name, err)
 	}
@@ -245,9 +241,30 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 	if status := fs.buryFor(dir, name); !status.Ok() {
 		return status
 	}
+	for {
+		status, pushed := fs.tryCreate(in, name, before, out)
+		if pushed == nil {
+			return status
+		}
+		if err := pushed.cache.AwaitPushes(fs.ctx, &fs.mu); err != nil {
+			return fuse.EINTR
+		}
+	}
+}
+
+// tryCreate is create, unless the file that has the name gets a push: then it returns that, and
+// is tried again.
+func (fs *fileSystem) tryCreate(in *fuse.CreateIn, name string, before uint64, out *fuse.CreateOut) (status fuse.Status, pushed *node) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	return fs.create(in, name, before, out)
+	dir, canonical, status := fs.place(in.NodeId, name, 0)
+	if !status.Ok() {
+		return status, nil
+	}
+	if n := dir.children[canonical]; n != nil && n.cache.Pushing() && in.Flags&syscall.O_EXCL == 0 {
+		return fuse.OK, n
+	}
+	return fs.create(in, name, before, out), nil
 }
 
 // special reports whether a file is to have bits that no memory has.
@@ -256,21 +273,13 @@ func special(mode uint32) bool {
 }
 
 // create makes a file for a request before which that notice was the newest, or
-// opens the one that another session has made. Caller holds fs.mu, which is
-// released meanwhile if the file's pages are being given to the kernel.
+// opens the one that another session has made. Caller holds fs.mu.
 func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out *fuse.CreateOut) fuse.Status {
 	dir, canonical, status := fs.place(in.NodeId, name, 0)
 	if !status.Ok() {
 		return status
 	}
 	n := dir.children[canonical]
-	for n != nil && n.pushing > 0 {
-		fs.startWriting(n)
-		if dir, canonical, status = fs.place(in.NodeId, name, 0); !status.Ok() {
-			return status
-		}
-		n = dir.children[canonical]
-	}
 	path, _ := dir.childPath(canonical)
 	switch {
 	case n == nil:
@@ -335,7 +344,7 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 	}
 	n := h.node
 	if n.parent != nil {
-		n.parent.readBelow.Store(true)
+		n.parent.cache.ReadBelow.Store(true)
 	}
 	head, data, unread := n.head, n.content, h.unread
 	switch {
@@ -357,7 +366,7 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 	}
 	if data == nil {
 		var err error
-		if data, err = fs.ahead.content(n, head); err != nil {
+		if data, err = fs.content(fs.ctx, n, head); err != nil {
 			return nil, n.store.fail("read", head.Path(), err)
 		}
 		fs.mu.Lock()

@@ -22,13 +22,13 @@ func (fs *fileSystem) PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Statu
 	if n == nil || n.isDir() || n.generate != nil || n.untold() || writes(in.Flags) && !fs.letsWrite(n) {
 		return fuse.OK, false
 	}
-	return fs.openFile(n, in, fs.notify.newest(), out), true
+	return fs.openFile(n, in, fs.notify.Newest(), out), true
 }
 
 // letsWrite reports whether it is known at once that a conflict is no reason to
 // refuse an open of n to write. Caller holds fs.mu.
 func (fs *fileSystem) letsWrite(n *node) bool {
-	return n.pushing == 0 && !fs.opts.Strict && !n.seen.Stale(n.head) && n.store.current()
+	return !n.cache.Pushing() && !fs.opts.Strict && !n.seen.Stale(n.head) && n.store.current()
 }
 
 // PromptCreate implements fusedev.Prompt, for names that are known to be free.
@@ -47,7 +47,7 @@ func (fs *fileSystem) PromptCreate(in *fuse.CreateIn, name string, out *fuse.Cre
 	if !ok || memory.CheckPath(path) != nil || dir.children[canonical] != nil || dir.hidden[canonical] != nil || dir.hiddenDirs[canonical] != nil || !dir.store.current() {
 		return fuse.OK, false
 	}
-	return fs.create(in, name, fs.notify.newest(), out), true
+	return fs.create(in, name, fs.notify.Newest(), out), true
 }
 
 // PromptWrite implements fusedev.Prompt, for stages that have their content and

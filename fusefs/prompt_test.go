@@ -123,7 +123,7 @@ func TestPromptNeverWaits(t *testing.T) {
 		write(r, fh, "mine")
 		r.fs.mu.Lock()
 		n := r.s.find("/d/a")
-		n.reread, n.notice = true, 1
+		r.fs.notify.content(n)
 		r.fs.mu.Unlock()
 		r.wantPrompts("/d/a", fh, "lookup", "getattr", "opendir", "write") // an open waits for the notice
 	})
@@ -184,7 +184,7 @@ func TestPromptToWrite(t *testing.T) {
 		"strict":        {func(r *rig) { r.fs.opts.Strict = true }, later, now},
 		"stale":         {func(r *rig) { r.wantText("/d/a", "/d/a"); r.write("/d/a", "theirs"); r.follow() }, later, now},
 		"its new name":  {func(r *rig) { r.write("/d/new", "theirs"); r.follow() }, now, later},
-		"given pages":   {func(r *rig) { r.s.find("/d/a").pushing = 1 }, later, now},
+		"given pages":   {func(r *rig) { r.pushing("/d/a") }, later, now},
 		"read-only":     {func(r *rig) { r.s.archived.Store(true) }, fuse.EROFS.String(), later},
 		"moved away":    {func(r *rig) { r.write("/d/new", "theirs"); r.follow(); r.hide("/d/new", "/d/new~") }, now, later},
 		"dir not there": {func(r *rig) { r.remove("/d/a"); r.remove("/d/b"); r.follow() }, fuse.Status(syscall.ESTALE).String(), later},

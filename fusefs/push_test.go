@@ -37,7 +37,7 @@ func TestNoPushIntoWhatIsWritten(t *testing.T) {
 			head := n.head
 			begun := make(chan struct{})
 			var pushes sync.WaitGroup
-			r.fs.storePages = func(node uint64, offset int64, data []byte) fuse.Status {
+			r.fs.ahead.Connect(&fakeKernel{stores: func(uint64, []byte) bool {
 				pushes.Go(func() {
 					if status := begin(r, id); !status.Ok() {
 						t.Errorf("%s: %v", name, status)
@@ -49,21 +49,39 @@ func TestNoPushIntoWhatIsWritten(t *testing.T) {
 					t.Errorf("%s returned while the kernel was given pages", name)
 				case <-time.After(50 * time.Millisecond):
 				}
-				return fuse.OK
-			}
-			if !r.fs.push(n, head, []byte("/f")) {
+				return true
+			}})
+			if !r.fs.ahead.Push(n, head, []byte("/f")) {
 				t.Error("what nobody writes was not pushed")
 			}
 			pushes.Wait()
-			r.fs.storePages = func(uint64, int64, []byte) fuse.Status {
+			r.fs.ahead.Connect(&fakeKernel{stores: func(uint64, []byte) bool {
 				t.Error("what is written was pushed")
-				return fuse.OK
-			}
+				return true
+			}})
 			for _, version := range []*memory.Head{head, n.head} {
-				r.fs.push(n, version, []byte("/f"))
+				r.fs.ahead.Push(n, version, []byte("/f"))
 			}
 		})
 	}
+}
+
+// pushing has a push into a file that the kernel knows under way, until the test ends.
+func (r *rig) pushing(path string) {
+	n := r.s.find(path)
+	begun, end := make(chan struct{}), make(chan struct{})
+	r.fs.ahead.Connect(&fakeKernel{stores: func(uint64, []byte) bool {
+		close(begun)
+		<-end
+		return true
+	}})
+	var push sync.WaitGroup
+	push.Go(func() { r.fs.ahead.Push(n, n.head, []byte(path)) })
+	<-begun
+	r.Cleanup(func() {
+		close(end)
+		push.Wait()
+	})
 }
 
 // TestPushIntoAnotherVersion has the kernel forget a file, and another session change
@@ -74,14 +92,14 @@ func TestPushIntoAnotherVersion(t *testing.T) {
 	id := r.wantLookup("/f", fuse.OK).NodeId
 	n := r.s.find("/f")
 	head := n.head
-	r.fs.storePages = func(node uint64, _ int64, data []byte) fuse.Status {
+	r.fs.ahead.Connect(&fakeKernel{stores: func(node uint64, data []byte) bool {
 		r.fs.Forget(id, 1) // before the kernel gets the pages
 		r.write("/f", "no")
 		r.follow()
 		if r.wantLookup("/f", fuse.OK).NodeId == node && string(data) != "no" {
 			t.Errorf("the inode of version 2 is given %q, the bytes of version 1", data)
 		}
-		return fuse.OK
-	}
-	r.fs.push(n, head, []byte("/f"))
+		return true
+	}})
+	r.fs.ahead.Push(n, head, []byte("/f"))
 }

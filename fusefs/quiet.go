@@ -74,7 +74,7 @@ func (fs *fileSystem) readQuietly(in *fuse.ReadIn, buf []byte) (fuse.ReadResult,
 		data = nil
 		if head != nil {
 			var err error
-			if data, err = fs.ahead.content(n, head); err != nil {
+			if data, err = fs.content(fs.ctx, n, head); err != nil {
 				return nil, n.store.fail("read", head.Path(), err)
 			}
 		}

@@ -85,7 +85,7 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName str
 	m, status := fs.newMove(in, from, oldName, newName)
 	// The kernel takes the file that it named for what has moved, and may not know
 	// yet which that is.
-	known := m == nil || fs.notify.told(m.n.named)
+	known := m == nil || fs.notify.Told(m.n.named)
 	fs.mu.Unlock()
 	if m == nil || m.n == m.target {
 		return nil, status

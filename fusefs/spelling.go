@@ -79,9 +79,9 @@ func (fs *fileSystem) askedFor(dir, n *node, name string) {
 // relist makes the kernel read a directory again, in which a name has another
 // spelling. Caller holds fs.mu.
 func (fs *fileSystem) relist(dir *node) {
-	dir.respelled = true
-	if fs.quiet && dir.lookups > 0 { // where the kernel opens directories by itself
-		fs.notify.enqueue(notice{node: dir.id, pages: true})
+	dir.cache.Respelled = true
+	if fs.quiet && dir.cache.Lookups > 0 { // where the kernel opens directories by itself
+		fs.notify.Content(dir.id)
 	}
 }
 

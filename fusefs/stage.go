@@ -368,8 +368,10 @@ func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.St
 	if status := fs.catchUp(n); !status.Ok() {
 		return status
 	}
+	if err := n.cache.AwaitPushes(fs.ctx, &fs.mu); err != nil {
+		return fuse.EINTR
+	}
 	fs.mu.Lock()
-	fs.startWriting(n)
 	if m, status := fs.found(n, in.Pid, syscall.O_WRONLY); m == nil {
 		fs.mu.Unlock()
 		return status

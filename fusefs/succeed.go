@@ -7,6 +7,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/kernelcache"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -78,7 +79,9 @@ func (s *store) made(path string) *node {
 }
 
 // used reports whether anybody may know n by its inode. Caller holds fs.mu.
-func (n *node) used() bool { return n.lookups > 0 || n.opens > 0 || n.stage != nil || n.pushing > 0 }
+func (n *node) used() bool {
+	return n.cache.Lookups > 0 || n.opens > 0 || n.stage != nil || n.cache.Pushing()
+}
 
 // succeed makes v, by another session, the head of n's memory, which has the
 // name in dir: n's own, or the one that it has been given. It returns the node
@@ -103,7 +106,7 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 			st.overtaken = true
 		}
 	}
-	if !n.looked.IsZero() {
+	if n.cache.Looked != 0 {
 		m.seen = m.seen.WithLength(n.size())
 	}
 	attach(dir, name, m)
@@ -118,7 +121,7 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 	}
 	m.setHead(head, v.Spelling)
 	m.setLocal(false)
-	m.fetched.Store(0)
+	m.cache.Supersede()
 	m.mtime, m.ctime = v.Time, v.Time
 	if !m.atime.IsZero() {
 		m.setAside().atime = time.Time{}
@@ -213,14 +216,14 @@ func (fs *fileSystem) lookAgain(n *node, thread, flags uint32, before *retry) fu
 	if len(fs.retries) >= maxRetries {
 		clear(fs.retries)
 	}
-	fs.retries[thread] = &retry{began: time.Now()}
+	fs.retries[thread] = &retry{began: kernelcache.Now()}
 	return fuse.Status(syscall.ESTALE)
 }
 
 // retry is a request whose thread was sent to look its name up again. It may
 // never come back: a signal can end the call.
 type retry struct {
-	began  time.Time
+	began  kernelcache.Instant
 	looked bool // the thread has looked names up since
 }
 
@@ -228,7 +231,7 @@ type retry struct {
 // Caller holds fs.mu.
 func (r *retry) meant(n *node) bool {
 	const recent = 10 * time.Second
-	return r.looked && n.looked.After(r.began) && time.Since(r.began) < recent
+	return r.looked && n.cache.Looked > r.began && r.began.Since() < recent
 }
 
 // maxRetries bounds the threads that are remembered to have been sent to look a
@@ -244,6 +247,6 @@ func (fs *fileSystem) tellName(n *node) {
 	number := m.named
 	fs.mu.RUnlock()
 	if m != n && number != 0 {
-		fs.notify.await(number)
+		_ = fs.notify.Await(fs.ctx, number-1, number)
 	}
 }

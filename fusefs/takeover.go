@@ -13,6 +13,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sync/errgroup"
 
+	"mneme/fusefs/kernelcache"
 	"mneme/internal/fusedev"
 	"mneme/internal/handover"
 	"mneme/memory"
@@ -219,7 +220,7 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 	for of, seen := range in.lost {
 		if s := fs.storeAt(of.store); s != nil && seen != nil {
 			s.lost[of.path] = seen.Knowledge(nil)
-			if n := s.made(of.path); n != nil && n.lookups == 0 { // it has come since
+			if n := s.made(of.path); n != nil && n.cache.Lookups == 0 { // it has come since
 				s.inherit(n, of.path)
 			}
 		}
@@ -311,7 +312,7 @@ func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 	if n.generate != nil || n.isControl() {
 		return
 	}
-	n.mode, n.told = note.Mode, note.Told
+	n.mode, n.cache.Birth = note.Mode, note.Told
 	if n.isDir() {
 		n.keep(n.kept || note.Kept)
 	}
@@ -355,7 +356,7 @@ func (fs *fileSystem) noted(s *store, parent *node, note *nodeNote) *node {
 		return s.control
 	}
 	n := parent.children[note.Name]
-	if n != nil && n.lookups > 0 {
+	if n != nil && n.cache.Lookups > 0 {
 		return nil // another note has it
 	}
 	return n
@@ -380,7 +381,7 @@ func (fs *fileSystem) adoptedFor(in *inherited, id uint64) *node {
 // renumber gives n the number that the kernel knows it by. Caller holds fs.mu.
 func (fs *fileSystem) renumber(n *node, id uint64) {
 	delete(fs.nodes, n.id)
-	n.id, n.lookups, n.looked = id, manyLookups, fs.since
+	n.id, n.cache.Lookups, n.cache.Looked = id, manyLookups, kernelcache.Now()
 	fs.nodes[id] = n
 }
 
@@ -412,7 +413,7 @@ func (fs *fileSystem) adoptHandle(n *node, note *handleNote, stages map[uint64]*
 		}
 		h.stage.writers++
 		fs.reckon(n, h.stage)
-		n.written = true
+		n.cache.Write()
 	}
 	fs.enter(note.FH, h)
 }

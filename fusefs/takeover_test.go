@@ -27,7 +27,7 @@ func (r *rig) takeOver(journal *handover.Journal) (next *rig, left []*takenText)
 	ctx, n.stop = context.WithCancel(r.Context())
 	opts := Options{Logger: slog.New(slog.DiscardHandler), Session: "mine"}
 	n.fs = newFileSystemFrom(ctx, []*memory.Store{r.s.memory}, opts, in.state.NextID)
-	n.fs.notify.closed = true
+	n.fs.notify.Close()
 	n.s = n.fs.stores[0]
 	n.s.patience = time.Microsecond
 	r.must(n.s.begin(ctx))
@@ -54,7 +54,7 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 			path, there = n.path()
 		}
 		switch {
-		case n.lookups == 0 || n.isControl() || n.store == nil:
+		case n.cache.Lookups == 0 || n.isControl() || n.store == nil:
 		case m == nil && (n.isDir() && there && path != "" && next.s.find(path) != nil || !n.isDir() && n.head != nil):
 			r.Errorf("node %d, %s %q, is not there any more", id, n.name, path)
 		case m == nil || n.isDir():

@@ -1,0 +1,68 @@
+package fusefs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/fusefs/kernelcache"
+	"mneme/internal/fusedev"
+)
+
+// invalidator tells the kernel what has changed of nodes. A notice goes out after the change
+// that it is about. Its methods that have a node are called with fs.mu held.
+type invalidator struct{ *kernelcache.Notices }
+
+// span is the notices that were enqueued after one and up to another.
+type span struct{ after, upTo uint64 }
+
+// entry makes the kernel look name up in dir again, and read dir again. It
+// returns the number of the first notice; 0 when none is needed. Caller holds
+// fs.mu.
+func (q invalidator) entry(dir *node, name string) (number uint64) {
+	dir.touch(dir.mtime)
+	if dir.cache.Lookups > 0 {
+		number = q.Name(dir.id, name)
+		q.Content(dir.id) // its cached listing
+	}
+	return number
+}
+
+// attributes makes the kernel ask for n's attributes again.
+// Caller holds fs.mu.
+func (q invalidator) attributes(n *node) {
+	if n.cache.Lookups > 0 {
+		q.Attributes(n.id)
+	}
+}
+
+// content makes the kernel read n again: by a notice, for programs that have it
+// open, and at the next open, which may come before the notice gets through. It
+// returns the number of the notice. Caller holds fs.mu.
+func (q invalidator) content(n *node) (number uint64) { return n.cache.Outdate(q.Notices, n.id) }
+
+// birth makes the kernel ask for the time of creation again where n, which is
+// another memory than it was, has another. Caller holds fs.mu.
+func (q invalidator) birth(n *node) {
+	if n.reborn() {
+		q.attributes(n)
+	}
+}
+
+// kernel is what a mount's connection leads to.
+type kernel struct{ server *fusedev.Server }
+
+// Forget implements kernelcache.Kernel.
+func (k kernel) Forget(inode uint64, pages bool) (known bool) {
+	offset := int64(-1) // attributes only
+	if pages {
+		offset = 0
+	}
+	return k.server.InodeNotify(inode, offset, 0) != fuse.ENOENT
+}
+
+// ForgetName implements kernelcache.Kernel.
+func (k kernel) ForgetName(dir uint64, name string) { _ = k.server.EntryNotify(dir, name) }
+
+// Store implements kernelcache.Kernel.
+func (k kernel) Store(inode uint64, data []byte) (taken bool) {
+	return k.server.InodeNotifyStoreCache(inode, 0, data).Ok()
+}

@@ -1,0 +1,69 @@
+package fusefs
+
+import (
+	"slices"
+	"sync"
+	"testing"
+
+	"mneme/fusefs/kernelcache"
+)
+
+// fakeKernel is a kernel that knows every inode and takes in at once what it is told, unless
+// a name holds it up.
+type fakeKernel struct {
+	before func(name string) // is called before a name is forgotten; nil: nothing
+	stores func(inode uint64, data []byte) bool
+
+	mu    sync.Mutex
+	names []dirName // which it was told to forget
+}
+
+type dirName struct {
+	dir  uint64
+	name string
+}
+
+func (k *fakeKernel) Forget(uint64, bool) (known bool) { return true }
+
+func (k *fakeKernel) ForgetName(dir uint64, name string) {
+	if k.before != nil {
+		k.before(name)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.names = append(k.names, dirName{dir, name})
+}
+
+func (k *fakeKernel) Store(inode uint64, data []byte) bool { return k.stores(inode, data) }
+
+// forgot reports whether the kernel was told to forget a name.
+func (k *fakeKernel) forgot(dir uint64, name string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Contains(k.names, dirName{dir, name})
+}
+
+// keepNotices has a file system keep its notices, for a kernel that is to begin later.
+func (fs *fileSystem) keepNotices() { fs.notify = invalidator{kernelcache.NewNotices()} }
+
+// takeNotices gives a kernel the notices, until the test ends.
+func (fs *fileSystem) takeNotices(t *testing.T, k *fakeKernel) {
+	go fs.notify.Run(k)
+	t.Cleanup(fs.notify.Close)
+}
+
+// withKernel is keepNotices and takeNotices.
+func (fs *fileSystem) withKernel(t *testing.T) *fakeKernel {
+	k := &fakeKernel{}
+	fs.keepNotices()
+	fs.takeNotices(t, k)
+	return k
+}
+
+// awaitNotices returns when the kernel has taken in all notices.
+func (fs *fileSystem) awaitNotices(t *testing.T) {
+	t.Helper()
+	if err := fs.notify.Await(t.Context(), 0, fs.notify.Newest()); err != nil || !fs.notify.Idle() {
+		t.Fatal("the kernel does not take notices in", err)
+	}
+}

@@ -1,0 +1,172 @@
+package kernelcache
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"mneme/memory"
+)
+
+// Inode is what the kernel has of one file or directory, and has been told of it. Its zero value
+// is of one that the kernel does not know.
+//
+// The mount's lock guards it, as it guards whatever has it: but for the atomic fields, and for
+// AwaitPushes, which takes the lock itself, fields and methods are used under that lock.
+//
+// # Pages
+//
+// The kernel keeps the pages of a file until it is told to drop them. Another session's version
+// of a file gets an inode of its own, so that the content of an inode changes by the mount's own
+// writers alone, with few exceptions (a write that was refused, for one). Then the pages are
+// outdated: a notice says so to programs that have the file open, and the next open has the
+// kernel drop them, which may come before the notice gets through.
+//
+// # Pushes
+//
+// What was fetched ahead is pushed: put into the page cache without a request. A push must not
+// replace what a program has just written. An inode that was opened for writing once therefore
+// gets no pushes any more, and the first such open waits for those under way.
+type Inode struct {
+	Lookups   uint64  // references that the kernel holds
+	Looked    Instant // when it got the last of them
+	Birth     int64   // the time of creation that it was told last, in nanoseconds since 1970; 0: none
+	Respelled bool    // of a directory: a name in it, since it was last opened, so that the kernel's listing is outdated
+
+	outdated bool          // the kernel's pages are
+	written  bool          // the file was opened for writing, or truncated
+	pushes   int32         // under way
+	pushed   chan struct{} // closed when pushes is 0 again; nil while nobody waits for that
+	notice   uint64        // number of the notice that says that the pages are outdated
+
+	// ReadBelow says that a file in the directory was read since the directory was last listed.
+	// A read makes the kernel doubt the file's time of access, and the next stat asks for it; a
+	// listing that is not cached renews the attributes of all files with one request.
+	ReadBelow atomic.Bool
+
+	listed  atomic.Int64          // Instant when the directory was last listed
+	fetched atomic.Int64          // Instant when the file's bytes were last asked for; 0: never, of this version
+	ahead   atomic.Pointer[fetch] // of the file's bytes, before anybody has read them
+}
+
+// Outdate notes that the kernel's pages of the inode of that number are outdated, and has the
+// kernel told if it knows the inode. It returns the number of the notice that tells it last, which
+// is 0 if there is none.
+func (c *Inode) Outdate(q *Notices, inode uint64) (notice uint64) {
+	c.outdated = true
+	if c.Lookups > 0 {
+		c.notice = q.Content(inode)
+	}
+	return c.notice
+}
+
+// Outdated reports whether the kernel's pages are outdated, and have not been dropped at an open.
+func (c *Inode) Outdated() bool { return c.outdated }
+
+// Misled reports whether the kernel takes outdated pages for good ones: it has not taken in yet
+// that they are outdated.
+func (c *Inode) Misled(q *Notices) bool { return c.outdated && !q.Told(c.notice) }
+
+// Opened notes that a program has opened the file. If the pages are outdated, the reply says that
+// the kernel is to drop them. anew says that it has dropped them by itself, since the file is
+// truncated.
+func (c *Inode) Opened(q *Notices, anew bool) {
+	if anew || q.Told(c.notice) {
+		c.outdated = false
+	}
+}
+
+// Supersede notes that the file has another content than the one that was fetched.
+func (c *Inode) Supersede() { c.fetched.Store(0) }
+
+// Listed notes that a program lists the directory.
+func (c *Inode) Listed() { c.listed.Store(int64(Now())) }
+
+// Write notes that the file's pages belong to a program that writes them: from now on the inode
+// gets no pushes.
+func (c *Inode) Write() { c.written = true }
+
+// Pushing reports whether a push into the inode is under way.
+func (c *Inode) Pushing() bool { return c.pushes > 0 }
+
+// AwaitPushes is Write, and returns when no push is under way any more, or with ctx, whose error
+// it returns then. It takes the mount's lock, which the caller does not hold. There is no new push
+// afterwards; a caller that finds the inode by a name looks again, under the lock, which one it is.
+func (c *Inode) AwaitPushes(ctx context.Context, mount sync.Locker) error {
+	mount.Lock()
+	c.Write()
+	if c.pushes == 0 {
+		mount.Unlock()
+		return nil
+	}
+	if c.pushed == nil {
+		c.pushed = make(chan struct{})
+	}
+	pushed := c.pushed
+	mount.Unlock()
+	select {
+	case <-pushed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// beginPush counts a push into the inode, if it may have one.
+func (c *Inode) beginPush() bool {
+	if c.Lookups == 0 || c.written {
+		return false
+	}
+	c.pushes++
+	return true
+}
+
+func (c *Inode) endPush() {
+	if c.pushes--; c.pushes == 0 && c.pushed != nil {
+		close(c.pushed)
+		c.pushed = nil
+	}
+}
+
+// Node is a file or directory of a Source, which is equal to itself alone.
+type Node interface {
+	Number() uint64 // of its inode
+	IsDir() bool
+	Cache() *Inode
+}
+
+// fetch is one file's, for a walk. Its bytes are set before done is closed, and
+// do not change after.
+type fetch struct {
+	node Node
+	walk *walk
+	head *memory.Head
+	done chan struct{} // of all that is read together
+	data []byte        // nil: it could not be read, and a reader meets the error
+}
+
+// bytesOf returns what was fetched of a version, or nil. For a batch that is under way it waits,
+// unless ctx ends. A single fetch under way is left: its reader joins it in the cache of the blob
+// store, and keeps it going when the walk ends.
+func (f *fetch) bytesOf(ctx context.Context, head *memory.Head) []byte {
+	if f.walk.batch > 1 {
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+		}
+	}
+	if f.head != head || !f.ended() {
+		return nil
+	}
+	return f.data
+}
+
+// ended reports whether the fetch has ended.
+func (f *fetch) ended() bool {
+	select {
+	case <-f.done:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,33 @@
+// Package kernelcache keeps what the kernel has of a mount true, and gives it what a program
+// is about to read. The kernel keeps names, attributes and pages without a timeout, so that it
+// has to be told when they change (Notices). A program that walks a tree reads files in the
+// order of listings, so that they are fetched before it asks (Prefetcher) and put into the
+// kernel's page cache. Inode is what is known of the kernel's side of one file or directory.
+package kernelcache
+
+import "time"
+
+// Kernel is the connection to the kernel. The kernel takes locks of the inodes concerned, which
+// a request that is being answered may hold: no method is called by the goroutine of a request.
+// After the end of the connection the methods do nothing.
+type Kernel interface {
+	// Forget makes the kernel ask again for the attributes of an inode and, with pages, for its
+	// content; of a directory, that is its listing. It reports whether the kernel knows the inode.
+	Forget(inode uint64, pages bool) (known bool)
+	// ForgetName makes the kernel look a name of a directory up again.
+	ForgetName(dir uint64, name string)
+	// Store puts data into the page cache of an inode, from its start, and reports whether the
+	// kernel has taken it.
+	Store(inode uint64, data []byte) (taken bool)
+}
+
+// Instant is a time on the monotonic clock of this process, in nanoseconds; 0 is never.
+type Instant int64
+
+var began = time.Now()
+
+// Now returns the current time. It is never 0.
+func Now() Instant { return Instant(time.Since(began)) + 1 }
+
+// Since returns how long ago t was.
+func (t Instant) Since() time.Duration { return time.Duration(Now() - t) }
