@@ -74,7 +74,7 @@ func (f *flights) run(ctx context.Context, d cas.Digest, fl *flight, fetch func(
 	fl.cancel(nil)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.forget(d, fl)
+	f.forgetLocked(d, fl)
 	close(fl.done)
 }
 
@@ -84,7 +84,7 @@ func (f *flights) leave(d cas.Digest, fl *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fl.waiters--; fl.waiters == 0 {
-		f.forget(d, fl)
+		f.forgetLocked(d, fl)
 		fl.cancel(nil)
 	}
 }
@@ -100,8 +100,8 @@ func (f *flights) enter() bool {
 	return !f.closed
 }
 
-// forget is called with mu held. By then another fetch for d may be under way.
-func (f *flights) forget(d cas.Digest, fl *flight) {
+// forgetLocked drops a flight that has ended. By then another fetch for d may be under way.
+func (f *flights) forgetLocked(d cas.Digest, fl *flight) {
 	if f.under[d] == fl {
 		delete(f.under, d)
 	}

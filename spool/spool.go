@@ -124,7 +124,7 @@ func (s *Spool) take(size int64) (*Slot, error) {
 		return nil, fmt.Errorf("%d bytes wait to be renamed or removed, %d more are above the limit of %d: %w", s.bytes, size, s.limit, syscall.ENOSPC)
 	}
 	if s.root == nil {
-		if err := s.begin(); err != nil {
+		if err := s.beginLocked(); err != nil {
 			return nil, err
 		}
 	}
@@ -146,9 +146,8 @@ func (s *Spool) take(size int64) (*Slot, error) {
 	return slot, nil
 }
 
-// begin makes the directory. It has its name only once it is locked. Caller holds
-// s.mu.
-func (s *Spool) begin() error {
+// beginLocked makes the directory. It has its name only once it is locked.
+func (s *Spool) beginLocked() error {
 	root, err := s.parent.Make(0o700)
 	if err != nil {
 		return err

@@ -109,7 +109,7 @@ func (w *Witness) Saw(storeID string, seq uint64, digest versionlog.Digest) {
 	}
 	n.Seq, n.Digest, n.dirty = seq, digest, true
 	if time.Since(n.written) >= w.every {
-		w.write(n)
+		w.writeLocked(n)
 	}
 }
 
@@ -118,7 +118,7 @@ func (w *Witness) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, n := range w.notes {
-		w.write(n)
+		w.writeLocked(n)
 	}
 }
 
@@ -228,9 +228,9 @@ func (was description) differs(is description) (fields []string) {
 	return fields
 }
 
-// write writes a note down unless another process has seen more. What a store is,
-// another may know better. Caller holds w.mu.
-func (w *Witness) write(n *note) {
+// writeLocked writes a note down unless another process has seen more. What a store is,
+// another may know better.
+func (w *Witness) writeLocked(n *note) {
 	if !n.dirty {
 		return
 	}

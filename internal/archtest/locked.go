@@ -8,10 +8,10 @@ import (
 
 // commentPackages are the packages, with all below them, in which a comment may still say
 // that a lock is held by the caller. Elsewhere the function's name says it.
-var commentPackages = []string{"fusefs", "internal/fusedev", "internal/testing", "session", "spool", "versionlog/dynamolog", "witness"}
+var commentPackages = []string{"fusefs", "session"}
 
 // callerHolds is such a comment.
-var callerHolds = regexp.MustCompile(`(?i)\bcallers?\s+(?:must\s+)?holds?\b`)
+var callerHolds = regexp.MustCompile(`(?i)\bcallers?\s+(?:(?:who|that|must)\s+)?holds?\b|\bcalled\s+with\s+\S+\s+held\b`)
 
 // checkLocks checks the functions whose names end in Locked, which are called with a
 // lock held:

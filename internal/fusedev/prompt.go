@@ -34,7 +34,7 @@ func (s *Server) prompt(b *buffers, n int) bool {
 	}
 	s.answers.mu.RLock()
 	defer s.answers.mu.RUnlock()
-	if !s.answers.serves(writesBack(b, n)) {
+	if !s.answers.servesLocked(writesBack(b, n)) {
 		s.refuse(b)
 		return true
 	}

@@ -35,9 +35,8 @@ const (
 	stopped
 )
 
-// serves reports whether a request is to be answered by the file system. Caller
-// holds a.mu.
-func (a *answers) serves(writesBack bool) bool {
+// servesLocked reports whether a request is to be answered by the file system.
+func (a *answers) servesLocked(writesBack bool) bool {
 	return a.state == active || a.state == revoked && writesBack
 }
 
@@ -52,7 +51,7 @@ func (a *answers) ended() bool {
 func (a *answers) expect(unique uint64, writesBack bool) bool {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	if !a.serves(writesBack) {
+	if !a.servesLocked(writesBack) {
 		return false
 	}
 	a.listMu.Lock()
@@ -88,7 +87,7 @@ func (a *answers) become(state revocation) (refused []uint64) {
 	defer a.mu.Unlock()
 	a.state = max(a.state, state)
 	for unique, writesBack := range a.list {
-		if !a.serves(writesBack) {
+		if !a.servesLocked(writesBack) {
 			refused = append(refused, unique)
 			delete(a.list, unique)
 		}

@@ -309,7 +309,7 @@ func (s *store) take() *batch {
 		case full || b.keys[r.proposal.Key] || r.alone && len(b.requests) > 0:
 			later = append(later, r)
 		default:
-			o := s.build(b, r)
+			o := s.buildLocked(b, r)
 			if errors.Is(o.err, errFull) {
 				later, full = append(later, r), true
 			} else if o != (outcome{}) {
@@ -330,9 +330,9 @@ func (s *store) take() *batch {
 	return b
 }
 
-// build adds what a request becomes to a batch. An outcome is one that needs no
-// transaction. The caller holds the mutex.
-func (s *store) build(b *batch, r *request) outcome {
+// buildLocked adds what a request becomes to a batch. An outcome is one that needs no
+// transaction.
+func (s *store) buildLocked(b *batch, r *request) outcome {
 	if s.stopped != nil {
 		return outcome{err: s.stopped}
 	}

@@ -67,7 +67,7 @@ func (s *store) owe(d debt) {
 		return
 	}
 	if len(o.queue) >= maxPending {
-		s.planSweep(sweepPause)
+		s.planSweepLocked(sweepPause)
 		return
 	}
 	if o.pending == nil {
@@ -205,11 +205,11 @@ func (s *store) stopRecording() {
 func (s *store) sweepLater(after time.Duration) {
 	s.outbox.mu.Lock()
 	defer s.outbox.mu.Unlock()
-	s.planSweep(after)
+	s.planSweepLocked(after)
 }
 
-// planSweep does it for a caller who holds the outbox's mutex.
-func (s *store) planSweep(after time.Duration) {
+// planSweepLocked does it; the lock is the outbox's.
+func (s *store) planSweepLocked(after time.Duration) {
 	o := &s.outbox
 	if s.log.readOnly || o.sweeping || o.stopped {
 		return

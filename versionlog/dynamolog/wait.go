@@ -110,11 +110,11 @@ func (s *store) noticed(seq uint64) {
 	defer w.mu.Unlock()
 	if seq > w.seen {
 		w.seen = seq
-		w.broadcast()
+		w.broadcastLocked()
 	}
 }
 
-func (w *waiting) broadcast() {
+func (w *waiting) broadcastLocked() {
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
@@ -132,7 +132,7 @@ func (s *store) wake() {
 	} else {
 		w.seen, w.looked = 0, time.Time{}
 	}
-	w.broadcast()
+	w.broadcastLocked()
 }
 
 // Next returns the commits above after as soon as there is one. It costs what

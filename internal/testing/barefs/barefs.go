@@ -208,7 +208,7 @@ func (b *fileSystem) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.D
 // push gives the kernel the files of a directory, which it has listed.
 func (b *fileSystem) push(dir *node) error {
 	b.mu.RLock()
-	files, next := b.filesIn(dir), b.filesIn(b.after(dir))
+	files, next := b.filesInLocked(dir), b.filesInLocked(b.afterLocked(dir))
 	b.mu.RUnlock()
 	contents, err := b.store.read(files, next)
 	if err != nil {
@@ -222,9 +222,8 @@ func (b *fileSystem) push(dir *node) error {
 	return nil
 }
 
-// after returns the directory that a walk comes to after dir, nil being none.
-// Caller holds mu.
-func (b *fileSystem) after(dir *node) *node {
+// afterLocked returns the directory that a walk comes to after dir, nil being none.
+func (b *fileSystem) afterLocked(dir *node) *node {
 	for _, n := range b.nodes[dir.attr.Ino+1:] {
 		if n.children != nil {
 			return n
@@ -233,9 +232,8 @@ func (b *fileSystem) after(dir *node) *node {
 	return nil
 }
 
-// filesIn returns the files of a directory that nobody has written to.
-// Caller holds mu.
-func (b *fileSystem) filesIn(dir *node) []*node {
+// filesInLocked returns the files of a directory that nobody has written to.
+func (b *fileSystem) filesInLocked(dir *node) []*node {
 	var files []*node
 	if dir == nil {
 		return files
@@ -287,7 +285,7 @@ func (b *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut)
 	return fuse.OK
 }
 
-// content returns all bytes of a file. Callers hold no lock.
+// content returns all bytes of a file.
 func (b *fileSystem) content(n *node) ([]byte, error) {
 	b.mu.RLock()
 	data, written := n.data, n.written

@@ -122,8 +122,8 @@ func (f *FS) After(n int, fn func()) {
 	f.hookAt, f.hook = len(f.journal)+n, fn
 }
 
-// note appends to the journal. Callers hold mu.
-func (f *FS) note(op Op) {
+// noteLocked appends to the journal.
+func (f *FS) noteLocked(op Op) {
 	f.journal = append(f.journal, op)
 	if f.hook != nil && len(f.journal) >= f.hookAt {
 		hook := f.hook
@@ -132,8 +132,8 @@ func (f *FS) note(op Op) {
 	}
 }
 
-// number returns a number for a new file or directory. Callers hold mu.
-func (f *FS) number() uint64 {
+// numberLocked returns a number for a new file or directory.
+func (f *FS) numberLocked() uint64 {
 	f.inodes++
 	return f.inodes
 }

@@ -59,8 +59,8 @@ func (d *directory) path(name string) string { return path.Join(d.Path(nil), nam
 func (d *directory) Create(ctx context.Context, name string, _, _ uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
 	d.fs.mu.Lock()
 	defer d.fs.mu.Unlock()
-	made := &file{fs: d.fs, id: d.fs.number()}
-	d.fs.note(Op{Kind: Create, Inode: made.id, Dir: d.id, Name: name, Path: d.path(name)})
+	made := &file{fs: d.fs, id: d.fs.numberLocked()}
+	d.fs.noteLocked(Op{Kind: Create, Inode: made.id, Dir: d.id, Name: name, Path: d.path(name)})
 	out.Mode, out.Nlink = 0o600, 1
 	inode := d.NewPersistentInode(ctx, made, fs.StableAttr{Mode: syscall.S_IFREG, Ino: made.id})
 	return inode, nil, fuse.FOPEN_KEEP_CACHE, 0
@@ -69,8 +69,8 @@ func (d *directory) Create(ctx context.Context, name string, _, _ uint32, out *f
 func (d *directory) Mkdir(ctx context.Context, name string, _ uint32, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
 	d.fs.mu.Lock()
 	defer d.fs.mu.Unlock()
-	made := &directory{fs: d.fs, id: d.fs.number()}
-	d.fs.note(Op{Kind: Mkdir, Inode: made.id, Dir: d.id, Name: name, Path: d.path(name)})
+	made := &directory{fs: d.fs, id: d.fs.numberLocked()}
+	d.fs.noteLocked(Op{Kind: Mkdir, Inode: made.id, Dir: d.id, Name: name, Path: d.path(name)})
 	out.Mode, out.Nlink = 0o700, 2
 	return d.NewPersistentInode(ctx, made, fs.StableAttr{Mode: syscall.S_IFDIR, Ino: made.id}), 0
 }
@@ -78,7 +78,7 @@ func (d *directory) Mkdir(ctx context.Context, name string, _ uint32, out *fuse.
 func (d *directory) Unlink(_ context.Context, name string) syscall.Errno {
 	d.fs.mu.Lock()
 	defer d.fs.mu.Unlock()
-	d.fs.note(Op{Kind: Unlink, Dir: d.id, Name: name, Path: d.path(name)})
+	d.fs.noteLocked(Op{Kind: Unlink, Dir: d.id, Name: name, Path: d.path(name)})
 	return 0
 }
 
@@ -98,14 +98,14 @@ func (d *directory) Rename(_ context.Context, name string, to fs.InodeEmbedder, 
 	}
 	d.fs.mu.Lock()
 	defer d.fs.mu.Unlock()
-	d.fs.note(Op{Kind: Rename, Dir: d.id, Name: name, ToDir: target.id, ToName: toName, Path: d.path(name)})
+	d.fs.noteLocked(Op{Kind: Rename, Dir: d.id, Name: name, ToDir: target.id, ToName: toName, Path: d.path(name)})
 	return 0
 }
 
 func (d *directory) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 	d.fs.mu.Lock()
 	defer d.fs.mu.Unlock()
-	d.fs.note(Op{Kind: FsyncDir, Inode: d.id, Path: d.path("")})
+	d.fs.noteLocked(Op{Kind: FsyncDir, Inode: d.id, Path: d.path("")})
 	return 0
 }
 
@@ -120,7 +120,7 @@ func (f *file) Setattr(ctx context.Context, h fs.FileHandle, in *fuse.SetAttrIn,
 	if size, ok := in.GetSize(); ok {
 		f.fs.mu.Lock()
 		f.data = resize(f.data, int64(size))
-		f.fs.note(Op{Kind: Truncate, Inode: f.id, Size: int64(size), Path: f.Path(nil)})
+		f.fs.noteLocked(Op{Kind: Truncate, Inode: f.id, Size: int64(size), Path: f.Path(nil)})
 		f.fs.mu.Unlock()
 	}
 	return f.Getattr(ctx, h, out)
@@ -145,7 +145,7 @@ func (f *file) Write(_ context.Context, _ fs.FileHandle, data []byte, offset int
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	f.data = overwrite(f.data, data, offset)
-	f.fs.note(Op{Kind: Write, Inode: f.id, Offset: offset, Data: slices.Clone(data), Path: f.Path(nil)})
+	f.fs.noteLocked(Op{Kind: Write, Inode: f.id, Offset: offset, Data: slices.Clone(data), Path: f.Path(nil)})
 	return uint32(len(data)), 0
 }
 
@@ -154,7 +154,7 @@ func (f *file) Flush(context.Context, fs.FileHandle) syscall.Errno { return 0 }
 func (f *file) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
-	f.fs.note(Op{Kind: Fsync, Inode: f.id, Path: f.Path(nil)})
+	f.fs.noteLocked(Op{Kind: Fsync, Inode: f.id, Path: f.Path(nil)})
 	return 0
 }
 
