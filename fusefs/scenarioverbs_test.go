@@ -348,7 +348,7 @@ func (r *run) theirRemove(s *act) error {
 }
 
 func (r *run) theirRemoveTree(s *act) error {
-	_, err := r.other.RemoveTree(r.Context(), s.arg(0))
+	_, err := r.other.RemoveTree(r.Context(), s.arg(0), nil)
 	return err
 }
 

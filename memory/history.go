@@ -140,15 +140,14 @@ func (s *Store) noVersionAt(ctx context.Context, path string, seq uint64) error 
 		s.info.Slug, path, seq, versionlog.ErrNotFound, strings.Join(have, ", "))
 }
 
-// Restore makes the content of an earlier version the content of path again, as a
-// new version of the memory that is there. Where none is, the version's memory
-// comes back with its id if it was deleted; if it lives under another name by now,
-// it stays there, and a new one is made.
-// Restoring what is there already changes nothing and returns the head.
-func (s *Store) Restore(ctx context.Context, path string, v versionlog.Version) (versionlog.Version, error) {
+// Restoring returns the change that makes the content of an earlier version the content
+// of path again, as a new version of the memory that is there. Where none is, the
+// version's memory comes back with its id if it was deleted; if it lives under another
+// name by now, it stays there, and a new one is made.
+func (s *Store) Restoring(ctx context.Context, path string, v versionlog.Version) (Change, error) {
 	data, err := s.Content(ctx, v)
 	if err != nil {
-		return versionlog.Version{}, err
+		return Change{}, err
 	}
 	c := Change{Action: versionlog.Put, Path: path, Content: data}
 	head, err := s.Head(ctx, path)
@@ -159,15 +158,15 @@ func (s *Store) Restore(ctx context.Context, path string, v versionlog.Version) 
 		c.Expect, c.Spelling = versionlog.ExpectAbsent(), Spelled(path, v.Spelling)
 		newest, err := s.log.Newest(ctx, s.info.ID, v.MemoryID)
 		if err != nil {
-			return versionlog.Version{}, err
+			return Change{}, err
 		}
 		if !newest.Live() {
 			c.Revive = v.MemoryID
 		}
 	default:
-		return versionlog.Version{}, err
+		return Change{}, err
 	}
-	return s.put(ctx, c, &CommitOptions{Message: "restore " + v.ID})
+	return c, nil
 }
 
 // Parent returns the version that v replaced, or false for a first version.

@@ -1,6 +1,7 @@
 package memory_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -78,4 +79,20 @@ func TestNamesFromBeforeTheRule(t *testing.T) {
 	if back, err := f.Restore(t.Context(), two.Path, two); err != nil || back.MemoryID != id {
 		t.Errorf("brought back as %s, %v; want %s", back.MemoryID, err, id)
 	}
+}
+
+// Restore restores a version at a path.
+func (f *fixture) Restore(ctx context.Context, path string, v versionlog.Version) (versionlog.Version, error) {
+	c, err := f.Restoring(ctx, path, v)
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	commit, err := f.Batch(ctx, []memory.Change{c}, &memory.CommitOptions{Message: "restore " + v.ID})
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	if len(commit.Versions) == 0 {
+		return f.Head(ctx, path)
+	}
+	return commit.Versions[0], nil
 }

@@ -214,7 +214,7 @@ func (s *Store) put(ctx context.Context, c Change, opts *CommitOptions) (version
 func (s *Store) Remove(ctx context.Context, path string, expect versionlog.Expectation) (versionlog.Version, error) {
 	commit, err := s.Batch(ctx, []Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, nil)
 	if err != nil {
-		return versionlog.Version{}, absentAsNotFound(err)
+		return versionlog.Version{}, AbsentAsNotFound(err)
 	}
 	return commit.Versions[0], nil
 }
@@ -243,12 +243,12 @@ func firstOf(c *versionlog.Commit) (v versionlog.Version) {
 // imply it.
 func (s *Store) RemoveDir(ctx context.Context, path string, opts *CommitOptions) (versionlog.Version, error) {
 	c, err := s.Batch(ctx, []Change{{Action: versionlog.Remove, Path: path + "/", Expect: versionlog.ExpectExists()}}, opts)
-	return firstOf(c), absentAsNotFound(err)
+	return firstOf(c), AbsentAsNotFound(err)
 }
 
 // RemoveTree deletes every memory and directory at and below prefix in one commit and
 // returns it. versionlog.ErrNotFound when there is none.
-func (s *Store) RemoveTree(ctx context.Context, prefix string) (*versionlog.Commit, error) {
+func (s *Store) RemoveTree(ctx context.Context, prefix string, opts *CommitOptions) (*versionlog.Commit, error) {
 	var changes []Change
 	for v, err := range s.Tree(ctx, prefix) {
 		if err != nil {
@@ -259,7 +259,7 @@ func (s *Store) RemoveTree(ctx context.Context, prefix string) (*versionlog.Comm
 	if changes == nil {
 		return nil, s.wrap(prefix, versionlog.ErrNotFound)
 	}
-	return s.Batch(ctx, changes, nil)
+	return s.Batch(ctx, changes, opts)
 }
 
 // Rename moves the memory at from, or the directory with all that is below it, to the path
@@ -311,9 +311,9 @@ func below(path string, names int) string {
 	return ""
 }
 
-// absentAsNotFound turns the conflict of a change to a memory that is not
+// AbsentAsNotFound turns the conflict of a change to a memory that is not
 // there into the error a caller without expectations looks for.
-func absentAsNotFound(err error) error {
+func AbsentAsNotFound(err error) error {
 	var conflict *versionlog.ConflictError
 	if errors.As(err, &conflict) && conflict.Conflicts[0].Head == nil {
 		return fmt.Errorf("%s: %w", conflict.Conflicts[0].Path, versionlog.ErrNotFound)

@@ -1,4 +1,3 @@
-// Package session is what one session may do to a memory store.
 package session
 
 import (

@@ -1,0 +1,104 @@
+package session
+
+import (
+	"context"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// WriteOptions go with a change; nil and the zero value are the default.
+type WriteOptions struct {
+	// Expect is what must be there, of a change to one memory. Nil: what the session knows
+	// or, if it knows nothing and is not strict, anything. What fails under the caller's own
+	// condition is not kept: the caller has it. The error is a *versionlog.ConflictError.
+	Expect  *versionlog.Expectation
+	Key     string            // idempotency key, which may have been used before; "" is a fresh one
+	Message string            // for people
+	Meta    map[string]string // for programs, at most 16 pairs
+	Actor   versionlog.Actor  // zero: the author for whom the store was opened
+}
+
+// commitOptions returns the options of a commit, but for its key.
+func (s *Session) commitOptions(o *WriteOptions) (opts memory.CommitOptions) {
+	if o == nil {
+		return opts
+	}
+	opts.Message, opts.Meta = o.Message, o.Meta
+	if o.Actor != (versionlog.Actor{}) {
+		opts.Actor, opts.Session = o.Actor, s.opts.ID
+	}
+	return opts
+}
+
+func (o *WriteOptions) key() string {
+	if o == nil {
+		return ""
+	}
+	return o.Key
+}
+
+func (o *WriteOptions) expect() *versionlog.Expectation {
+	if o == nil {
+		return nil
+	}
+	return o.Expect
+}
+
+// Batch makes all changes in one commit, or none, under the expectations that they carry,
+// and returns it. The session knows afterwards what it has made. What fails is not kept.
+// Errors are those of memory.Store.Batch. Of opts, Expect is not used.
+func (s *Session) Batch(ctx context.Context, changes []memory.Change, opts *WriteOptions) (*versionlog.Commit, error) {
+	bytes := 0
+	var claims []Claim
+	for _, c := range changes {
+		bytes += len(c.Content)
+		for _, path := range []string{c.Path, c.To} {
+			if canonical, err := memory.ParsePath(path); err == nil { // else the commit is refused
+				claims = append(claims, Claim{Path: canonical})
+			}
+		}
+	}
+	if err := s.opts.Budget.use(1, int64(bytes)); err != nil {
+		return nil, err
+	}
+	release, err := s.Settle(ctx, func() []Claim { return claims })
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return s.commit(ctx, changes, opts)
+}
+
+// commit makes changes in one commit, and notes what the session knows then.
+func (s *Session) commit(ctx context.Context, changes []memory.Change, opts *WriteOptions) (*versionlog.Commit, error) {
+	return s.commitBy(ctx, opts, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
+		return s.store.Batch(ctx, changes, o)
+	})
+}
+
+// commitBy makes one commit by run, and notes what the session knows then.
+func (s *Session) commitBy(ctx context.Context, opts *WriteOptions, run func(context.Context, *memory.CommitOptions) (*versionlog.Commit, error)) (made *versionlog.Commit, err error) {
+	err = s.Commit(ctx, Proposal{Key: opts.key(), Run: func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
+		full := s.commitOptions(opts)
+		full.Key, full.Fresh = o.Key, o.Fresh
+		return run(ctx, &full)
+	}}, func(c *versionlog.Commit) {
+		made = c
+		s.madeBy(c)
+	})
+	return made, err
+}
+
+// madeBy notes what the session knows by a commit that it has made.
+func (s *Session) madeBy(c *versionlog.Commit) {
+	s.Freed(c)
+	for i := range c.Versions {
+		v := &c.Versions[i]
+		if v.IsDir() || v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified {
+			continue
+		}
+		s.Wrote(v.Path)
+		s.known.Update(v.Path, func(k Knowledge) Knowledge { return k.Wrote(memory.NewHead(v)) })
+	}
+}

@@ -1,0 +1,167 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"mneme/memory"
+	"mneme/session/conflict"
+	"mneme/versionlog"
+)
+
+// ErrSameLines says that two texts cannot be merged, since both have changed the same
+// lines. It is a versionlog.ErrConflict, under errors.Is.
+var ErrSameLines = fmt.Errorf("both changed the same lines: %w", versionlog.ErrConflict)
+
+// Conflicts are what is kept of the store's lost writes, of all sessions. A conflict is
+// settled when its session writes to its path again, since the session has then decided
+// what the memory is to be, or when somebody dismisses it. It stays on disk until it
+// expires.
+//
+// Its methods may be called only where Options.Conflicts says where they are kept.
+type Conflicts struct{ s *Session }
+
+// Conflicts returns the conflicts of the store.
+func (s *Session) Conflicts() *Conflicts { return &Conflicts{s} }
+
+func (c *Conflicts) kept() *conflict.Store { return c.s.opts.Conflicts }
+
+// List returns the conflicts that are not settled, in order; all: the settled ones, too.
+// Those that have expired are removed.
+func (c *Conflicts) List(all bool) ([]conflict.About, error) {
+	if err := c.kept().Expire(c.s.now()); err != nil {
+		return nil, err
+	}
+	if all {
+		return c.kept().ListAll()
+	}
+	return c.kept().List()
+}
+
+// Get returns a conflict and its texts. conflict.ErrNotFound.
+func (c *Conflicts) Get(id int) (about conflict.About, texts conflict.Texts, err error) {
+	if about, err = c.kept().About(id); err != nil {
+		return about, texts, err
+	}
+	for name, data := range map[string]*[]byte{
+		conflict.BaseFile: &texts.Base, conflict.TheirsFile: &texts.Theirs, conflict.YoursFile: &texts.Yours,
+	} {
+		if *data, err = c.kept().Read(id, name); err != nil {
+			return about, texts, err
+		}
+	}
+	return about, texts, nil
+}
+
+// Take is what the memory of a conflict is to be.
+type Take int
+
+const (
+	Theirs Take = iota // what is there: nothing is written
+	Yours              // what was kept
+	Merged             // what is there, and what was kept, by lines
+	Given              // Resolution.Data
+)
+
+func (t Take) String() string { return []string{"theirs", "yours", "merge", "data"}[t] }
+
+// Resolution is how a conflict ends.
+type Resolution struct {
+	Take Take
+	Data []byte // of Given
+	// Expect is what must be there; nil: the version that had won. Merged replaces what it
+	// has merged with.
+	Expect  *versionlog.Expectation
+	Message string // for people; "": which conflict was resolved, and how
+}
+
+// Resolve makes the memory what r says, forgets the conflict, and returns the version that
+// holds the content then; the zero Version where nothing was to be written.
+// versionlog.ErrConflict when what is there is not what was expected, and ErrSameLines; the
+// conflict then stays.
+func (c *Conflicts) Resolve(ctx context.Context, id int, r Resolution) (versionlog.Version, error) {
+	about, texts, err := c.Get(id)
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	var v versionlog.Version
+	if r.Take != Theirs {
+		if v, err = c.write(ctx, about, texts, r); err != nil {
+			return v, err
+		}
+	}
+	if err := c.kept().Remove(id); err != nil {
+		return v, err
+	}
+	c.s.settled(about.Path, id)
+	return v, nil
+}
+
+func (c *Conflicts) write(ctx context.Context, about conflict.About, texts conflict.Texts, r Resolution) (versionlog.Version, error) {
+	data, expect := r.Data, versionlog.ExpectAbsent()
+	if about.Theirs != nil {
+		expect = versionlog.ExpectVersion(about.Theirs.Version)
+	}
+	if r.Expect != nil {
+		expect = *r.Expect
+	}
+	switch r.Take {
+	case Yours:
+		data = texts.Yours
+	case Merged:
+		head, current, err := c.s.store.Read(ctx, about.Path)
+		if err != nil {
+			return versionlog.Version{}, err
+		}
+		merged, ok := memory.Merge(texts.Base, current, texts.Yours)
+		if !ok {
+			return versionlog.Version{}, fmt.Errorf("conflict %d: %w", about.ID, ErrSameLines)
+		}
+		data, expect = merged, versionlog.ExpectVersion(head.ID)
+	}
+	message := r.Message
+	if message == "" {
+		message = fmt.Sprintf("resolves conflict %d, taking %s", about.ID, r.Take)
+	}
+	return c.s.Write(ctx, about.Path, data, &WriteOptions{Expect: &expect, Message: message})
+}
+
+// Dismiss settles a conflict without a change; how says by whom. conflict.ErrNotFound.
+func (c *Conflicts) Dismiss(id int, how string) error {
+	about, _ := c.kept().About(id)
+	if err := c.kept().Settle(id, how, c.s.now()); err != nil {
+		return err
+	}
+	c.s.settled(about.Path, id)
+	return nil
+}
+
+// Own returns the conflicts of this session that are not settled, in order.
+func (c *Conflicts) Own() []int {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	var own []int
+	for ids := range maps.Values(c.s.unsettled) {
+		own = append(own, ids...)
+	}
+	slices.Sort(own)
+	return own
+}
+
+// Adopt makes the conflicts that this session's id has left from before a time, and that
+// are not settled, those of the session.
+func (c *Conflicts) Adopt(before time.Time) error {
+	list, err := c.kept().List()
+	if err != nil {
+		return err
+	}
+	for _, about := range list {
+		if about.Session == c.s.opts.ID && about.Time.Before(before) {
+			c.s.opened(about.Path, about.ID)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,357 @@
+package session
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// Known is what a session knows of each path. It may be used by many goroutines at once;
+// its zero value is that the session knows nothing.
+//
+// A path is the one that the log has, also of a memory that a face shows under another
+// name. What is known lies in two rooms: "there", of paths at which there is a memory, as
+// far as the session has heard, and "gone", of others. It moves with the session's own
+// renames, it is copied by another session's, and it stays where another session has
+// freed a path: what is made there later is another version.
+//
+// Invariants. K1: a path is in one room. K2: Came brings from "gone" only what "there"
+// has not. K3: Note never replaces. K4: "gone" has at most maxGone paths, and all of them
+// together maxAllChanges changes. K5: a Knowledge is never changed in place, so that a
+// caller may keep one.
+type Known struct {
+	strict  bool
+	changed func(path string) // nil: nobody cares
+
+	mu      sync.Mutex // guards what follows; a leaf
+	there   map[string]Knowledge
+	gone    map[string]Knowledge
+	changes int                 // the most changes that all of it may have
+	moved   map[string]string   // where this session has moved what it had not read, by the path from which
+	movedTo map[string][]string // the inverse of moved
+}
+
+// How much is known at most. Then what is new is forgotten, or the older half.
+const (
+	maxGone       = 1 << 16 // paths, of about 100 bytes
+	maxAllChanges = 1 << 13 // of about 1 KB
+)
+
+// Of returns what is known of a path.
+func (k *Known) Of(path string) Knowledge {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ofLocked(path)
+}
+
+func (k *Known) ofLocked(path string) Knowledge {
+	if now, ok := k.there[path]; ok {
+		return now
+	}
+	return k.gone[path]
+}
+
+// Set replaces what is known of a path; of "" nothing is.
+func (k *Known) Set(path string, now Knowledge) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.setLocked(path, now)
+}
+
+// Update replaces what is known of a path by what change makes of it. change must not
+// use k.
+func (k *Known) Update(path string, change func(Knowledge) Knowledge) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.setLocked(path, change(k.ofLocked(path)))
+}
+
+// Note sets what is known of a path of which nothing is.
+func (k *Known) Note(path string, now Knowledge) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.ofLocked(path).IsKnown() {
+		k.setLocked(path, now)
+	}
+}
+
+func (k *Known) setLocked(path string, now Knowledge) {
+	if path == "" {
+		return
+	}
+	before, there := k.there[path]
+	if !there {
+		before = k.gone[path]
+	}
+	if there || now.Head() != nil || !now.IsKnown() {
+		delete(k.gone, path)
+		put(&k.there, path, now)
+	} else if !k.setGoneLocked(path, now) {
+		return
+	}
+	k.noteLocked(path)
+	if len(now.Changes()) > len(before.Changes()) {
+		if k.changes++; k.changes >= maxAllChanges {
+			k.forgetChangesLocked()
+		}
+	}
+}
+
+// setGoneLocked puts what is known of a path into "gone", and reports whether there was
+// room.
+func (k *Known) setGoneLocked(path string, now Knowledge) bool {
+	if _, ok := k.gone[path]; !ok && len(k.gone) >= maxGone {
+		return false
+	}
+	put(&k.gone, path, now)
+	return true
+}
+
+func (k *Known) noteLocked(path string) {
+	if k.changed != nil {
+		k.changed(path)
+	}
+}
+
+// put sets an entry of a map, which it makes if there is none. The zero Knowledge is no
+// entry.
+func put(m *map[string]Knowledge, path string, now Knowledge) {
+	if now == (Knowledge{}) {
+		delete(*m, path)
+		return
+	}
+	if *m == nil {
+		*m = map[string]Knowledge{}
+	}
+	(*m)[path] = now
+}
+
+// Came says that there is a memory at a path from now on.
+func (k *Known) Came(path string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now, ok := k.gone[path]
+	if !ok {
+		return
+	}
+	delete(k.gone, path)
+	if !k.there[path].IsKnown() {
+		put(&k.there, path, now)
+	}
+	k.noteLocked(path)
+}
+
+// Left says that there is no memory at a path any more, because of another session.
+func (k *Known) Left(path string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.leftLocked(path)
+}
+
+func (k *Known) leftLocked(path string) {
+	now, ok := k.there[path]
+	if !ok {
+		return
+	}
+	delete(k.there, path)
+	if now.IsKnown() {
+		k.setGoneLocked(path, now)
+	}
+	k.noteLocked(path)
+}
+
+// Freed says that a commit of this session with a sequence number has left nothing at a
+// path. What the session has read there since stays known.
+func (k *Known) Freed(path string, seq uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.freedLocked(path, seq)
+}
+
+func (k *Known) freedLocked(path string, seq uint64) {
+	if now := k.ofLocked(path); now.Head() != nil && now.Head().Seq() > seq {
+		return
+	}
+	delete(k.there, path)
+	k.setGoneLocked(path, Nothing())
+	k.noteLocked(path)
+}
+
+// Renamed follows a rename by this session, by which v is where it is: what was known
+// goes along, and the session knows that nothing is left behind.
+//
+// A rename moves whatever is at a path by then, also what another session has put there
+// and this one has not read. A program that then makes the path anew, as programs do that
+// save a file by renaming the old one away, replaces that as surely as if it had
+// overwritten it. So the path stays refused (MovedUnread) until what has moved away has
+// been read at its new path.
+func (k *Known) Renamed(v *versionlog.Version) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.moveLocked(v.From, v.Path)
+	k.freedLocked(v.From, v.Seq)
+	k.movedAwayLocked(v.From, v)
+}
+
+// MovedAway notes that this session has moved what was at a path to where v is. Renamed
+// does that, too.
+func (k *Known) MovedAway(from string, v *versionlog.Version) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.movedAwayLocked(from, v)
+}
+
+func (k *Known) movedAwayLocked(from string, v *versionlog.Version) {
+	k.setMovedLocked(from, "")
+	if k.isUnread(k.ofLocked(v.Path), memory.NewHead(v)) && len(k.moved) < maxGone {
+		k.setMovedLocked(from, v.Path)
+	}
+}
+
+// Moved follows a rename by this session of which the log knows nothing.
+func (k *Known) Moved(from, to string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.moveLocked(from, to)
+}
+
+// MovedBelow is Moved for all paths below a directory.
+func (k *Known) MovedBelow(from, to string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var paths []string
+	for _, room := range []map[string]Knowledge{k.there, k.gone} {
+		for path := range room {
+			if isBelow(path, from) {
+				paths = append(paths, path)
+			}
+		}
+	}
+	for _, path := range paths {
+		k.moveLocked(path, to+strings.TrimPrefix(path, from))
+	}
+}
+
+// moveLocked makes what is known of from all that is known of to.
+func (k *Known) moveLocked(from, to string) {
+	now := k.ofLocked(from)
+	delete(k.there, from)
+	delete(k.gone, from)
+	delete(k.gone, to)
+	put(&k.there, to, now)
+	k.followMovedLocked(from, to)
+	k.noteLocked(from)
+	k.noteLocked(to)
+}
+
+// Followed follows a rename by another session. What is known of from is known of to,
+// too, unless something else is known of that; free says that there was nothing at to,
+// and what is known of it does not count.
+func (k *Known) Followed(from, to string, free bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.ofLocked(from)
+	if now.IsKnown() && (free || !k.ofLocked(to).IsKnown()) {
+		delete(k.gone, to)
+		put(&k.there, to, now)
+		k.noteLocked(to)
+	}
+	k.leftLocked(from)
+	k.followMovedLocked(from, to)
+}
+
+// MovedUnread returns where the memory is by now that this session has moved away from a
+// path without having read it; "" if there is none, or it has been read there. head
+// returns the memory at a path; nil: none, and then nothing is kept of it.
+func (k *Known) MovedUnread(path string, head func(path string) *memory.Head) (at string, now *memory.Head) {
+	k.mu.Lock()
+	at = k.moved[path]
+	k.mu.Unlock()
+	if at == "" {
+		return "", nil
+	}
+	now = head(at)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.moved[path] != at {
+		return "", nil
+	}
+	if now == nil || !k.isUnread(k.ofLocked(at), now) {
+		k.setMovedLocked(path, "")
+		return "", nil
+	}
+	return at, now
+}
+
+// isUnread reports whether a session that knows that may not replace head.
+func (k *Known) isUnread(now Knowledge, head *memory.Head) bool {
+	return head != nil && (now.Stale(head) || k.strict && !now.IsKnown())
+}
+
+// setMovedLocked notes where what was at a path has been moved unread; "" is nowhere.
+func (k *Known) setMovedLocked(path, to string) {
+	if before := k.moved[path]; before != "" {
+		left := slices.DeleteFunc(k.movedTo[before], func(from string) bool { return from == path })
+		if k.movedTo[before] = left; len(left) == 0 {
+			delete(k.movedTo, before)
+		}
+		delete(k.moved, path)
+	}
+	if to == "" {
+		return
+	}
+	if k.moved == nil {
+		k.moved, k.movedTo = map[string]string{}, map[string][]string{}
+	}
+	k.moved[path] = to
+	k.movedTo[to] = append(k.movedTo[to], path)
+}
+
+// followMovedLocked notes that what has been moved unread has moved again.
+func (k *Known) followMovedLocked(from, to string) {
+	for _, path := range slices.Clone(k.movedTo[from]) {
+		k.setMovedLocked(path, to)
+	}
+}
+
+// All yields what is known of each path, in no order, as it is when the loop begins.
+func (k *Known) All() iter.Seq2[string, Knowledge] {
+	k.mu.Lock()
+	all := maps.Clone(k.there)
+	if all == nil {
+		all = map[string]Knowledge{}
+	}
+	maps.Copy(all, k.gone)
+	k.mu.Unlock()
+	return maps.All(all)
+}
+
+// forgetChangesLocked drops the older half of the changes.
+func (k *Known) forgetChangesLocked() {
+	var seqs []uint64
+	rooms := []map[string]Knowledge{k.there, k.gone}
+	for _, room := range rooms {
+		for _, now := range room {
+			for _, one := range now.Changes() {
+				seqs = append(seqs, one.To.Seq())
+			}
+		}
+	}
+	slices.Sort(seqs)
+	oldest := seqs[max(0, len(seqs)-maxAllChanges/2)]
+	k.changes = 0
+	for _, room := range rooms {
+		for path, now := range room {
+			if len(now.Changes()) > 0 {
+				now = now.WithoutOlder(oldest)
+				room[path] = now
+				k.changes += len(now.Changes())
+			}
+		}
+	}
+}

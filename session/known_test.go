@@ -1,0 +1,265 @@
+package session
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"mneme/cas"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// versionAt makes a version for a test of what is known.
+func versionAt(seq uint64, path, text string) versionlog.Version {
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:], seq<<16)
+	return versionlog.Version{
+		ID: versionlog.FormatVersionID(id), MemoryID: versionlog.FormatMemoryID([16]byte{1}), Seq: seq, Op: versionlog.OpModified, Path: path,
+		Digest: cas.Sum([]byte(text)), Size: int64(len(text)), Time: time.Unix(int64(seq), 0).UTC(),
+	}
+}
+
+func headAt(seq uint64, path, text string) *memory.Head {
+	v := versionAt(seq, path, text)
+	return memory.NewHead(&v)
+}
+
+// knownFile is a file with what is known of it, which goes along wherever it is: what Known
+// does by path alone.
+type knownFile struct {
+	head *memory.Head
+	k    Knowledge
+	at   string
+}
+
+// knownModel is what a face knows that has an object for each file.
+type knownModel struct {
+	random *rand.Rand
+	known  Known
+	seq    uint64
+	files  map[string]*knownFile
+	gone   map[string]Knowledge  // of paths without a file
+	moved  map[string]*knownFile // what was moved away unread, by the path where it was
+	strict bool
+	trace  []string
+}
+
+func (m *knownModel) head(path string) *memory.Head {
+	if f := m.files[path]; f != nil {
+		return f.head
+	}
+	return nil
+}
+
+func (m *knownModel) isUnread(f *knownFile) bool {
+	return f.k.Stale(f.head) || m.strict && !f.k.IsKnown()
+}
+
+// step changes something, in the model and in what is known by path.
+func (m *knownModel) step(path, to string) {
+	m.seq++
+	f := m.files[path]
+	what := m.random.IntN(7)
+	m.trace = append(m.trace, fmt.Sprint(m.seq, ": ", []string{"read", "write", "remove", "rename", "they write", "they remove", "they rename"}[what], " ", path, " ", to))
+	head := headAt(m.seq, path, fmt.Sprint(m.random.IntN(4)))
+	switch {
+	case what == 4:
+		if f == nil {
+			f = &knownFile{k: m.gone[path], at: path}
+			m.files[path] = f
+			delete(m.gone, path)
+		}
+		f.head = head
+		m.known.Came(path)
+	case what == 1: // with a file or without one
+		if f == nil {
+			f = &knownFile{k: Nothing(), at: path}
+			m.files[path] = f
+			delete(m.gone, path)
+		}
+		f.head, f.k = head, f.k.Wrote(head)
+		m.known.Set(path, f.k)
+	case f == nil:
+	case what == 0:
+		f.k = f.k.Read(f.head)
+		m.known.Update(path, func(k Knowledge) Knowledge { return k.Read(f.head) })
+	case what == 2:
+		m.leave(f, Nothing())
+		m.known.Freed(path, m.seq)
+	case what == 5:
+		m.leave(f, f.k)
+		m.known.Left(path)
+	case m.files[to] != nil:
+	case what == 3:
+		v := versionAt(m.seq, to, "")
+		v.Op, v.From, v.Digest = versionlog.OpRenamed, path, f.head.Digest()
+		m.move(f, to, &v)
+		m.gone[path] = Nothing()
+		if delete(m.moved, path); m.isUnread(f) {
+			m.moved[path] = f
+		}
+		m.known.Renamed(&v)
+	case what == 6:
+		v := versionAt(m.seq, to, "")
+		v.Op, v.From, v.Digest = versionlog.OpRenamed, path, f.head.Digest()
+		before := m.gone[to]
+		m.gone[path] = f.k
+		if !f.k.IsKnown() {
+			delete(m.gone, path)
+		}
+		if m.move(f, to, &v); !f.k.IsKnown() {
+			f.k = before
+		}
+		m.known.Followed(path, to, true)
+		m.known.Came(to)
+	}
+}
+
+func (m *knownModel) leave(f *knownFile, k Knowledge) {
+	if delete(m.files, f.at); k.IsKnown() {
+		m.gone[f.at] = k
+	}
+	f.at = ""
+}
+
+func (m *knownModel) move(f *knownFile, to string, v *versionlog.Version) {
+	delete(m.files, f.at)
+	delete(m.gone, to)
+	m.files[to], f.at, f.head = f, to, memory.NewHead(v)
+}
+
+func (m *knownModel) check(t *testing.T, paths []string) {
+	t.Helper()
+	for _, path := range paths {
+		want := m.gone[path]
+		if f := m.files[path]; f != nil {
+			want = f.k
+		}
+		if got := m.known.Of(path); inWords(got) != inWords(want) {
+			t.Fatalf("of %s is known\n%s, want\n%s\n%s", path, inWords(got), inWords(want), strings.Join(m.trace, "\n"))
+		}
+		if _, two := m.known.gone[path]; two && m.known.there[path] != (Knowledge{}) {
+			t.Fatalf("%s is in two rooms\n%s", path, strings.Join(m.trace, "\n"))
+		}
+		at := ""
+		if f := m.moved[path]; f != nil && f.at != "" && m.isUnread(f) {
+			at = f.at
+		} else {
+			delete(m.moved, path)
+		}
+		if got, _ := m.known.MovedUnread(path, m.head); got != at {
+			t.Fatalf("what was at %s has been moved unread to %q, want %q\n%s", path, got, at, strings.Join(m.trace, "\n"))
+		}
+	}
+}
+
+// inWords is what is known, for a comparison.
+func inWords(k Knowledge) string {
+	text := fmt.Sprint("known ", k.known, " refused ", k.refused, " meant ", k.meant)
+	if k.head != nil {
+		text += fmt.Sprint(" head ", k.head.Seq())
+	}
+	for _, one := range k.Changes() {
+		text += fmt.Sprint(" to ", one.To.Seq())
+	}
+	return text
+}
+
+// TestKnownFollows: what is known by path is what is known of each file, wherever its own
+// session and others move it.
+func TestKnownFollows(t *testing.T) {
+	paths := []string{"/a", "/b", "/c", "/d"}
+	for seed := range uint64(40) {
+		m := &knownModel{
+			random: rand.New(rand.NewPCG(seed, 0)), strict: seed%2 == 1,
+			files: map[string]*knownFile{}, gone: map[string]Knowledge{}, moved: map[string]*knownFile{},
+		}
+		m.known.strict = m.strict
+		for range 300 {
+			m.step(paths[m.random.IntN(len(paths))], paths[m.random.IntN(len(paths))])
+			m.check(t, paths)
+		}
+	}
+}
+
+// TestKnownIsBounded: what is made and removed without end, and what is read of it, does not
+// take more and more memory.
+func TestKnownIsBounded(t *testing.T) {
+	var k Known
+	for i := range maxGone + 10 {
+		path := fmt.Sprint("/", i)
+		k.Set(path, Of(headAt(1, path, "text")))
+		k.Left(path)
+	}
+	if len(k.gone) != maxGone || len(k.there) != 0 {
+		t.Errorf("%d paths in gone, %d there", len(k.gone), len(k.there))
+	}
+	if k.Of("/0").Head() == nil {
+		t.Error("the oldest were forgotten, not the newest")
+	}
+	k = Known{}
+	for i := range uint64(maxAllChanges) {
+		path := fmt.Sprint("/", i%maxAllChanges)
+		k.Update(path, func(now Knowledge) Knowledge {
+			return now.Read(headAt(2*i+1, path, fmt.Sprint(i))).Read(headAt(2*i+2, path, fmt.Sprint(i, "more")))
+		})
+	}
+	changes, oldest := 0, uint64(1<<62)
+	for _, now := range k.All() {
+		changes += len(now.Changes())
+		for _, one := range now.Changes() {
+			oldest = min(oldest, one.To.Seq())
+		}
+	}
+	if changes > maxAllChanges || oldest < maxAllChanges/2 {
+		t.Errorf("%d changes, the oldest of %d", changes, oldest)
+	}
+}
+
+// TestKnownMovesBelow: what is known below a directory moves along when a face alone
+// renames that.
+func TestKnownMovesBelow(t *testing.T) {
+	var changed []string
+	k := Known{changed: func(path string) { changed = append(changed, path) }}
+	for _, path := range []string{"/d/a", "/d/s/b", "/dx"} {
+		k.Set(path, Of(headAt(1, path, path)))
+	}
+	k.Set("/d/none", Nothing())
+	changed = nil
+	k.MovedBelow("/d", "/e")
+	for path, want := range map[string]bool{"/d/a": false, "/e/a": true, "/e/s/b": true, "/dx": true, "/e/none": true, "/d/none": false} {
+		if k.Of(path).IsKnown() != want {
+			t.Errorf("%s is known: %v", path, !want)
+		}
+	}
+	if len(changed) != 6 {
+		t.Errorf("told of %q", changed)
+	}
+}
+
+// TestKnownNotes: what is noted does not replace what is known.
+func TestKnownNotes(t *testing.T) {
+	var k Known
+	one, two := headAt(1, "/f", "one"), headAt(2, "/f", "two")
+	k.Note("/f", Of(one))
+	k.Note("/f", Of(two))
+	if k.Of("/f").Head() != one {
+		t.Error("a note has replaced what was known")
+	}
+	k.Freed("/f", 1)
+	if now := k.Of("/f"); !now.IsKnown() || now.Head() != nil {
+		t.Error("it is not known that nothing is left")
+	}
+	k.Set("/f", Of(two))
+	if k.Freed("/f", 1); k.Of("/f").Head() != two {
+		t.Error("what was read since is forgotten")
+	}
+	k.Set("", Of(one))
+	if k.Of("").IsKnown() {
+		t.Error("something is known of no path")
+	}
+}

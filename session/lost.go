@@ -1,0 +1,284 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"mneme/internal/quote"
+	"mneme/memory"
+	"mneme/session/conflict"
+)
+
+// Admit says whether the session may replace head, before anything is written: nil or a
+// *LostError. What it has never read it may replace unless it is strict; Blind counts
+// that. The face may call it with its lock held; it calls Report if it then refuses.
+func (s *Session) Admit(path string, head *memory.Head) *LostError {
+	k := s.known.Of(path)
+	switch {
+	case head == nil:
+		return nil
+	case k.Stale(head):
+		return &LostError{Store: s.slug(), Path: path, Reason: Changed, Base: k.Head(), Theirs: head}
+	case k.IsKnown():
+		return nil
+	case s.opts.Strict:
+		return &LostError{Store: s.slug(), Path: path, Reason: NeverRead, Theirs: head}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.blind++
+	return nil
+}
+
+// Blind returns how often the session was let replace what it had never read.
+func (s *Session) Blind() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.blind
+}
+
+// AdmitRemoval is Admit for the removal of head. It is refused, too, where head is another
+// session's change which this one has only read.
+func (s *Session) AdmitRemoval(path string, head *memory.Head) *LostError {
+	switch k := s.known.Of(path); {
+	case k.Stale(head):
+		return &LostError{Store: s.slug(), Path: path, Reason: Changed, Base: k.Head(), Theirs: head}
+	case k.OnlyRead():
+		changes := k.Changes()
+		return &LostError{Store: s.slug(), Path: path, Reason: TakesBack, Theirs: head, Change: &changes[len(changes)-1]}
+	}
+	return nil
+}
+
+// AdmitNew is Admit for a path at which there is no memory: it is refused where this
+// session has moved away what it has not read. head returns the memory at a path; nil:
+// none.
+func (s *Session) AdmitNew(path string, head func(path string) *memory.Head) *LostError {
+	at, now := s.known.MovedUnread(path, head)
+	if at == "" {
+		return nil
+	}
+	return &LostError{Store: s.slug(), Path: path, Reason: MovedUnread, Base: s.known.Of(at).Head(), Theirs: now, At: at}
+}
+
+// Report notes a refusal of Admit, AdmitRemoval or AdmitNew: the journal has it, and what
+// is done at the path next is refused again until it is read. shown is the name under
+// which the face shows the path (of MovedUnread, At), "" if that is the path. The face may
+// call it with its lock held.
+func (s *Session) Report(err *LostError, shown string) {
+	if err.Reason == Changed || err.Reason == TakesBack {
+		s.known.Update(err.Path, Knowledge.Refused)
+	}
+	err.text = s.refusal(err, shown)
+	s.journal.AddConflict(err.Path, err.text)
+}
+
+// refuse refuses a write of bytes that nobody else has, which are kept.
+func (s *Session) refuse(ctx context.Context, e *LostError, yours []byte) *LostError {
+	l := Loss{Path: e.Path, Base: e.Base, Theirs: e.Theirs, Yours: yours}
+	switch e.Reason {
+	case NeverRead:
+		l.Why = fmt.Sprintf("it was never read in this session, and this %s is strict (version %d %s)", s.face(), e.Theirs.Seq(), s.by(e.Theirs))
+	case MovedUnread:
+		l.Why = s.unreadBecause(quote.Name(e.At), e.Theirs)
+	}
+	e.Conflict, e.text = s.keep(ctx, &l)
+	return e
+}
+
+// lostError keeps a loss, unless it is kept already, and says so.
+func (s *Session) lostError(ctx context.Context, l *Loss) *LostError {
+	e := &LostError{Store: s.slug(), Path: l.Path, Reason: Changed, Base: l.Base, Theirs: l.Theirs, Change: l.Change}
+	switch {
+	case l.Change != nil:
+		e.Reason = TakesBack
+	case l.Why != "":
+		e.Reason = Displaced
+	case l.Theirs == nil:
+		e.Reason = Gone
+	}
+	e.Conflict, e.text = s.keep(ctx, l)
+	l.Conflict = e.Conflict
+	return e
+}
+
+// Keep keeps a text that nobody commits, durably, and notes it in the journal. It returns
+// the conflict; NotKept if it could not be kept.
+func (s *Session) Keep(ctx context.Context, l Loss) (id int) {
+	id, _ = s.keep(ctx, &l)
+	return id
+}
+
+// keep keeps a loss, unless it is kept already, and returns the conflict, with the text
+// that tells of it.
+func (s *Session) keep(ctx context.Context, l *Loss) (id int, text string) {
+	what, redo := s.describe(ctx, l)
+	switch last := s.newestLoss(); {
+	case l.IsKept:
+		return l.Conflict, s.keptText(what, redo, l.Conflict)
+	case l.Once && last.Conflict != 0 && last.Path == l.Path && memory.SameText(last.Theirs, l.Theirs) && bytes.Equal(last.Yours, l.Yours):
+		return last.Conflict, s.keptText(what, redo, last.Conflict)
+	case l.Conflict > 0 && s.isUnsettled(l.Conflict): // else it was settled: what is lost now is another conflict
+		err := s.opts.Conflicts.Rewrite(l.Conflict, l.Yours)
+		if err == nil {
+			return l.Conflict, s.keptText(what, redo, l.Conflict)
+		}
+		if !errors.Is(err, conflict.ErrNotFound) {
+			return s.notKept(l, what, err)
+		}
+	}
+	if l.Once {
+		defer func() { s.setNewestLoss(l, id) }()
+	}
+	if s.opts.Conflicts == nil {
+		text = what + "; " + redo
+		s.journal.AddConflict(l.Path, text)
+		return NotKept, text
+	}
+	id, err := s.keepConflict(s.about(l, what), conflict.Texts{
+		Base: s.content(ctx, l.Base, "conflict"), Theirs: s.content(ctx, l.Theirs, "conflict"), Yours: l.Yours,
+	})
+	if err != nil {
+		return s.notKept(l, what, err)
+	}
+	text = s.keptText(what, redo, id)
+	s.journal.AddConflict(l.Path, text)
+	s.opts.Logger.Info("conflict", "store", s.slug(), "path", l.Path, "conflict", id)
+	s.opened(l.Path, id)
+	return id, text
+}
+
+func (s *Session) notKept(l *Loss, what string, err error) (id int, text string) {
+	s.opts.Logger.Error("conflict not kept", "store", s.slug(), "path", l.Path, "err", err)
+	text = fmt.Sprintf("%s; your text could not be kept: %v", what, err)
+	s.journal.AddConflict(l.Path, text)
+	return NotKept, text
+}
+
+func (s *Session) newestLoss() Loss {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastLoss
+}
+
+func (s *Session) setNewestLoss(l *Loss, id int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastLoss = *l
+	s.lastLoss.Conflict = id
+}
+
+func (s *Session) keptText(what, redo string, id int) string {
+	if id <= 0 {
+		return what + "; " + redo
+	}
+	return fmt.Sprintf("%s; %s; your text is kept in %s", what, redo, s.place(id))
+}
+
+// place says where a reader finds what is kept of a conflict.
+func (s *Session) place(id int) string {
+	if s.opts.Place != nil {
+		return s.opts.Place(id)
+	}
+	return "conflict " + strconv.Itoa(id)
+}
+
+// keepConflict keeps a conflict. What its session has kept for longest makes room for it,
+// which the journal says in one line.
+func (s *Session) keepConflict(about conflict.About, texts conflict.Texts) (int, error) {
+	about.Size = int64(len(texts.Yours))
+	removed, err := s.opts.Conflicts.MakeRoom(about)
+	for _, old := range removed {
+		s.journal.Add(conflictsPlace, fmt.Sprintf("conflict %d of %s, of session %s, was removed to make room for a newer one: at most %d of a session are kept, or %d MiB",
+			old.ID, quote.Name(s.slug()+":"+old.Path), quote.Name(old.Session), conflict.MaxOfSession, conflict.MaxBytesOfSession>>20))
+		s.opts.Logger.Warn("conflict removed to make room", "store", s.slug(), "path", old.Path, "session", old.Session, "conflict", old.ID)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return s.opts.Conflicts.Keep(about, texts)
+}
+
+func (s *Session) about(l *Loss, why string) conflict.About {
+	return conflict.About{
+		Store: s.slug(), Path: l.Path, Session: s.opts.ID, Time: s.now().UTC().Truncate(time.Microsecond), Why: quote.Place(why, l.Path),
+		Base: conflict.SideOf(l.Base.Version()), Theirs: conflict.SideOf(l.Theirs.Version()),
+	}
+}
+
+// How a conflict is settled.
+const (
+	byWriting    = "its session wrote to the path again"
+	byDismissing = "its session dismissed it"
+)
+
+// opened notes a conflict of this session that is not settled.
+func (s *Session) opened(path string, id int) {
+	if path == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsettled[path] = append(s.unsettled[path], id)
+}
+
+// isUnsettled reports whether a conflict of this session is not settled. Its file may have
+// another path by now than it was kept for.
+func (s *Session) isUnsettled(id int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ids := range s.unsettled {
+		if slices.Contains(ids, id) {
+			return true
+		}
+	}
+	return false
+}
+
+// Wrote notes that a write of this session to a path has succeeded: it has decided what
+// the memory is to be, so that its conflicts there are settled. They stay on disk until
+// they expire. Holds does that, too.
+func (s *Session) Wrote(path string) {
+	s.journal.Written(path)
+	s.mu.Lock()
+	ids := s.unsettled[path]
+	delete(s.unsettled, path)
+	s.mu.Unlock()
+	if len(ids) == 0 {
+		return
+	}
+	s.tasks.Go(func() {
+		for _, id := range ids {
+			_ = s.settle(id, byWriting)
+		}
+	})
+}
+
+// settle notes on disk that a conflict is settled. One that is gone is settled.
+func (s *Session) settle(id int, how string) error {
+	err := s.opts.Conflicts.Settle(id, how, s.now())
+	if err != nil && !errors.Is(err, conflict.ErrNotFound) {
+		s.opts.Logger.Error("settle conflict", "store", s.slug(), "conflict", id, "err", err)
+		return err
+	}
+	return nil
+}
+
+// settled notes that a conflict of this session is settled. What the journal says of its
+// path was the last of them.
+func (s *Session) settled(path string, id int) {
+	s.mu.Lock()
+	left := slices.DeleteFunc(s.unsettled[path], func(other int) bool { return other == id })
+	if s.unsettled[path] = left; len(left) == 0 {
+		delete(s.unsettled, path)
+	}
+	s.mu.Unlock()
+	if len(left) == 0 {
+		s.journal.Written(path)
+	}
+}

@@ -1,0 +1,221 @@
+package session
+
+import (
+	"context"
+	"maps"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// IsInDoubt reports whether it is not known what became of a commit of a text.
+func (s *Session) IsInDoubt(t Text) bool { return s.lostDraft(t) != nil }
+
+// GiveUp says that nobody will save a text again. Should its commit be in the log, it is
+// the session's own all the same when it turns up.
+func (s *Session) GiveUp(t Text) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if lost := t.LostReply(); lost != nil {
+		lost.draft = nil
+	}
+}
+
+// lostDraft returns the draft of a text whose reply was lost, or nil.
+func (s *Session) lostDraft(t Text) *Draft {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if lost := t.LostReply(); lost != nil {
+		return lost.draft
+	}
+	return nil
+}
+
+// begin notes that a commit is under way.
+func (s *Session) begin(key string) *pending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.beginLocked(key)
+}
+
+func (s *Session) beginLocked(key string) *pending {
+	one := s.pending[key]
+	if one == nil {
+		one = &pending{key: key}
+		s.pending[key] = one
+	}
+	if one.makers++; one.makers == 1 {
+		one.done = make(chan struct{})
+	}
+	return one
+}
+
+// beginDraft notes that the commit of a draft is under way. It returns nil when the
+// draft was proposed before, and is settled by now: the follower has met it.
+func (s *Session) beginDraft(t Text, d *Draft) *pending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lost := t.LostReply()
+	if lost == nil { // nobody tries it again
+		return s.beginLocked(d.Key)
+	}
+	if d.resumed && lost.draft != d {
+		return nil
+	}
+	s.forgetGivenUpLocked()
+	one := s.beginLocked(d.Key)
+	one.text, one.draft, lost.draft = t, d, d
+	return one
+}
+
+// forgetGivenUpLocked drops the drafts of texts that were given up, when there are many.
+func (s *Session) forgetGivenUpLocked() {
+	if len(s.pending) < maxLost {
+		return
+	}
+	maps.DeleteFunc(s.pending, func(_ string, one *pending) bool {
+		return one.makers == 0 && one.draft != nil && one.text.LostReply().draft != one.draft
+	})
+}
+
+// end notes how a commit has ended. c is nil where it has made nothing.
+func (s *Session) end(one *pending, c *versionlog.Commit, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one.makers--; one.makers == 0 {
+		close(one.done)
+		one.done = nil
+	}
+	asks := one.draft != nil && one.text.LostReply().draft == one.draft
+	switch {
+	case err == nil && c != nil && len(c.Versions) > 0 && s.opts.Followed && c.Seq > s.met:
+		one.brought = true
+	case err == nil || isFinal(err):
+		s.forgetLocked(one)
+	case one.draft != nil:
+		one.draft.resumed = true
+		return
+	case s.opts.Followed:
+		s.forgetNamesLocked()
+		return
+	default:
+		s.forgetLocked(one)
+	}
+	if asks {
+		one.text.LostReply().draft = nil
+	}
+}
+
+func (s *Session) forgetLocked(one *pending) {
+	if one.makers == 0 && !one.brought {
+		delete(s.pending, one.key)
+	}
+}
+
+// forgetNamesLocked drops the lost replies of commits of names, when there are many.
+func (s *Session) forgetNamesLocked() {
+	lost := func(_ string, one *pending) bool { return one.makers == 0 && one.draft == nil && !one.brought }
+	n := 0
+	for key, one := range s.pending {
+		if lost(key, one) {
+			n++
+		}
+	}
+	if n > maxLost {
+		maps.DeleteFunc(s.pending, lost)
+	}
+}
+
+// Met is what a commit of the log is to the session.
+type Met struct {
+	Again bool   // it is under way once more: await it first
+	Own   bool   // its maker has brought it in already
+	Text  Text   // not nil: its reply was lost; the face calls Text.Committed with Draft
+	Draft *Draft // of Text
+	Named bool   // its reply was lost, and it is of names: bring it in as another's, then call Adopt
+}
+
+// AwaitOwn returns when no commit under a key is under way by this session, or ctx ends.
+//
+// A follower of the log calls it with each commit, in order, and then Meet with the
+// face's lock held:
+//
+//	for {
+//		session.AwaitOwn(ctx, c.Key)
+//		face.Lock()
+//		if met = session.Meet(c); !met.Again {
+//			break
+//		}
+//		face.Unlock()
+//	}
+//	… bring c in, as met says …
+//	face.Unlock()
+func (s *Session) AwaitOwn(ctx context.Context, key string) {
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		one := s.pending[key]
+		var done chan struct{}
+		if one != nil {
+			done = one.done
+		}
+		s.mu.Unlock()
+		if done == nil {
+			return
+		}
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Meet says what the next commit of the log is to the session, which has settled it then.
+// See AwaitOwn.
+func (s *Session) Meet(c *versionlog.Commit) Met {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.pending[c.Key]
+	if one != nil && one.makers > 0 {
+		return Met{Again: true}
+	}
+	s.met = c.Seq
+	if one == nil {
+		return Met{}
+	}
+	delete(s.pending, c.Key)
+	switch {
+	case one.brought:
+		return Met{Own: true}
+	case one.draft != nil:
+		if lost := one.text.LostReply(); lost.draft == one.draft {
+			lost.draft = nil
+		}
+		return Met{Text: one.text, Draft: one.draft}
+	}
+	return Met{Named: true}
+}
+
+// Adopt notes what the session knows by a commit of its own that was brought in as
+// another session's. head returns the memory at a path by now, as the face shows it. The
+// face calls Adopt with its lock held.
+//
+// A session that merges does not know what came of it.
+func (s *Session) Adopt(c *versionlog.Commit, head func(path string) *memory.Head) {
+	for i := range c.Versions {
+		v := &c.Versions[i]
+		switch {
+		case v.IsDir():
+		case v.Op == versionlog.OpRenamed:
+			s.known.Freed(v.From, v.Seq)
+		case v.Op == versionlog.OpDeleted:
+			s.known.Freed(v.Path, v.Seq)
+		case v.Message != "":
+		default:
+			if now := head(v.Path); now != nil && now.Is(v) {
+				s.known.Update(v.Path, func(k Knowledge) Knowledge { return k.Wrote(now) })
+			} else {
+				s.known.Note(v.Path, Of(memory.NewHead(v)))
+			}
+		}
+	}
+}

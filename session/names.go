@@ -1,0 +1,132 @@
+package session
+
+import (
+	"cmp"
+	"context"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// Rename moves the memory at from, or the directory with all that is below it, to the path
+// to in one commit, and returns that. Nothing may be at to. What the session knows moves
+// along. What it has not read, but moved, stays protected where it was: until it has read
+// it, it makes nothing new there but by an append.
+//
+// Errors are those of memory.Store.Rename. Of opts, Expect is not used.
+func (s *Session) Rename(ctx context.Context, from, to string, opts *WriteOptions) (*versionlog.Commit, error) {
+	from, err := s.enter(from, 0)
+	if err != nil {
+		return nil, err
+	}
+	below, err := memory.ParsePath(to)
+	if err != nil {
+		return nil, err
+	}
+	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: from, Below: true}, {Path: below, Below: true}} })
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return s.commitBy(ctx, opts, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
+		return s.store.Rename(ctx, from, to, o)
+	})
+}
+
+// Remove deletes the memory at a path, and returns the version that says so. It removes
+// what the session knows or, of a memory that it has never read, whatever is there: the
+// history keeps it.
+//
+// It is refused with a *LostError where another session has changed the memory since, or
+// where the session has done no more than read another session's change: a program that
+// removes that without having been told of it may mean what was there before.
+// versionlog.ErrNotFound when there is no memory.
+func (s *Session) Remove(ctx context.Context, path string, opts *WriteOptions) (versionlog.Version, error) {
+	path, err := s.enter(path, 0)
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: path}} })
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	defer release()
+	known := s.known.Of(path).Head()
+	expect := versionlog.ExpectExists()
+	switch own := opts.expect(); {
+	case own != nil:
+		expect = *own
+	case known != nil:
+		if e := s.AdmitRemoval(path, known); e != nil {
+			s.Report(e, "")
+			return versionlog.Version{}, e
+		}
+		expect = versionlog.ExpectDigest(known.Digest())
+	}
+	c, err := s.commit(ctx, []memory.Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, opts)
+	if err != nil {
+		return versionlog.Version{}, s.removalError(path, opts, memory.AbsentAsNotFound(err))
+	}
+	return c.Versions[0], nil
+}
+
+// removalError is the error of a removal, which says what came in between if the session
+// knows what it meant to remove.
+func (s *Session) removalError(path string, opts *WriteOptions, err error) error {
+	theirs, refused := conflictHead(err, path)
+	if !refused || opts.expect() != nil || theirs == nil {
+		return err
+	}
+	e := s.AdmitRemoval(path, theirs)
+	if e == nil {
+		return err
+	}
+	s.Report(e, "")
+	return e
+}
+
+// RemoveTree deletes every memory and directory at and below a path in one commit, and
+// returns it. "/" is the whole store. versionlog.ErrNotFound when there is none. Of opts,
+// Expect is not used.
+func (s *Session) RemoveTree(ctx context.Context, path string, opts *WriteOptions) (*versionlog.Commit, error) {
+	path, err := memory.ParsePrefix(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.opts.Budget.use(1, 0); err != nil {
+		return nil, err
+	}
+	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: path, Below: true}} })
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return s.commitBy(ctx, opts, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
+		return s.store.RemoveTree(ctx, path, o)
+	})
+}
+
+// Restore makes the content of a version that of a path again, and returns the version that
+// holds it then. It replaces what is there. Of opts, Expect is not used; a Message that is
+// "" says which version it was.
+func (s *Session) Restore(ctx context.Context, path string, v versionlog.Version, opts *WriteOptions) (versionlog.Version, error) {
+	path, err := s.enter(path, 0)
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: path}} })
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	defer release()
+	change, err := s.store.Restoring(ctx, path, v)
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	own := WriteOptions{}
+	if opts != nil {
+		own = *opts
+	}
+	own.Message = cmp.Or(own.Message, "restore "+v.ID)
+	return s.putChange(ctx, change, &own)
+}

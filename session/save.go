@@ -1,0 +1,274 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"mneme/cas"
+	"mneme/errkind"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// ErrUncommitted says that a text stays as it is, since it cannot be committed, and
+// nobody has asked for that (SaveOptions.Unasked).
+var ErrUncommitted = errkind.New(errkind.Conflict, "not committed: another session has changed the memory")
+
+// Save makes a text the next version of its path, or fails with its bytes kept.
+//
+// # The life of a write
+//
+//  1. Claim: the path, so that no other save and no rename of it is under way, and then
+//     the text's turn. If the path has moved by then, it is claimed anew.
+//  2. Draft: what there is to commit, and on top of which version. A draft whose reply was
+//     lost comes first, as it was; then what was written since.
+//  3. Judge, once per Save: a text that takes back a change which the session has only
+//     read (see Change) is merged with it, or loses, as if it were based on the version
+//     before.
+//  4. Propose, under one key: "put this at this path, provided that Base is there".
+//  5. The outcome. Accepted: the text is told (Text.Committed). Nothing to do: another
+//     session wrote the same bytes, and the text is on that version; but two appends of
+//     one line are to be two lines, so that an append goes on with 6. Not known: the draft
+//     keeps its key (see pending), and the error says why. Final, and no conflict: the
+//     error; if a directory has taken the path, the bytes are kept.
+//  6. Refused, as another session was faster: the text is told (Text.Met). An append goes
+//     to the end of what is there; before each new try it waits for a random time that
+//     grows, and a session that has just appended on top of another's version lets others
+//     go first (takeTurn). If the session merges, changes to other lines are brought
+//     together. Then it starts over with 2. After 1,000 tries, or 50 for one and the same
+//     version, it goes on with 7: then the face and the log do not agree on what is there.
+//  7. Lost: what was written, what it was based on and what is there instead are kept on
+//     disk. The path is refused until the session has read it. Then, and not before, the
+//     caller gets a *LostError.
+//
+// # Invariants
+//
+// One key: while the fate of a draft is not known, no other of its text is proposed, and
+// nothing renames or removes its path (Settle).
+//
+// Known base: Base is what the session knows to be there or, where it knows nothing,
+// what was there when it began to write.
+//
+// Bytes before the error: when Save returns a *LostError, the bytes are on disk, or its
+// Conflict says that they could not be kept.
+//
+// No conflict with itself: two saves of one path do not overlap, and a commit of the
+// session's own that turns up late is told to its text, not taken for another session's.
+//
+// Settled once: a draft is told to be committed by its Save or by the follower, never by
+// both.
+//
+// # What was tried before
+//
+// Reading the head right before the commit, instead of naming the version that the writer
+// knew: two sessions that read, think and write then overwrite each other, which is what
+// a versioned memory is to prevent. A lock for all commits of a store, with renames as
+// its writers: the close of every file waited for the slowest rename; so claims are of
+// paths. The text's turn before its claims: a save that waits for a rename of its path
+// holds what the rename needs to settle that very text. A commit at every write: a program
+// that writes in parts makes versions that nobody meant. Giving a draft up when its reply
+// is lost: the next try conflicts with the session's own commit.
+func (s *Session) Save(ctx context.Context, t Text, opts *SaveOptions) error {
+	w := &saving{}
+	if opts != nil {
+		w.SaveOptions = *opts
+	}
+	for {
+		again, err := s.saveInTurn(ctx, t, w)
+		if !again {
+			return err
+		}
+	}
+}
+
+// saving is how far one Save has come.
+type saving struct {
+	SaveOptions
+	claimed string // the path that is claimed
+	try     int
+	refused refusals
+	decided string // the path at which the log has just said what is there; ""
+	judged  bool
+	back    bool   // the text was merged, since it would have taken a change back
+	message string // of the next commit: that it is a merge
+}
+
+// saveInTurn takes the claim and the text's turn. It reports that the path has moved, so
+// that they are to be taken again.
+func (s *Session) saveInTurn(ctx context.Context, t Text, w *saving) (again bool, err error) {
+	if !w.Claimed {
+		release, err := s.claims.Take(ctx, func() []Claim {
+			w.claimed = t.Path()
+			return s.claimsOf(t, w.claimed)
+		})
+		if err != nil {
+			return false, err
+		}
+		defer release()
+	}
+	end, err := t.Turn().Take(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer end()
+	return s.saveClaimed(ctx, t, w)
+}
+
+// claimsOf returns what the save of a text at a path claims: that, and the path for which
+// its lost reply was.
+func (s *Session) claimsOf(t Text, path string) (claims []Claim) {
+	if path != "" {
+		claims = append(claims, Claim{Path: path})
+	}
+	if d := s.lostDraft(t); d != nil && d.Path != path {
+		claims = append(claims, Claim{Path: d.Path})
+	}
+	return claims
+}
+
+func (s *Session) saveClaimed(ctx context.Context, t Text, w *saving) (again bool, err error) {
+	for ; ; w.try++ {
+		d, err := s.nextDraft(t, w)
+		switch {
+		case d == nil:
+			return false, err
+		case d.Aside != nil:
+			return false, d.Aside(ctx)
+		case !w.Claimed && !d.resumed && d.Path != "" && d.Path != w.claimed:
+			return true, nil
+		case d.Lost && !d.Append && d.Theirs != nil && d.Theirs.Digest() == cas.Sum(d.Data):
+			t.Committed(d, d.Theirs, nil) // another session wrote the very same bytes
+			return false, nil
+		}
+		if d.Append && w.try == 0 {
+			s.takeTurn(ctx, d.Path)
+		}
+		switch merged, err := s.judge(ctx, t, d, w); {
+		case err != nil:
+			return false, err
+		case merged:
+			continue
+		}
+		if !d.Lost {
+			resumed := d.resumed
+			err := t.Beside(d, func() error { return s.propose(ctx, t, d) })
+			switch {
+			case err == nil && resumed: // now what was written since
+				w.message = ""
+				continue
+			case err == nil:
+				return false, nil
+			}
+			if err := s.refusedBy(ctx, t, d, w, err); err != nil {
+				return false, err
+			}
+			if resumed && t.Path() != d.Path { // it is not in the log, and another session has moved the path since
+				continue
+			}
+		}
+		var ok bool
+		if w.message, ok = s.rebase(ctx, t, d, w.try); !ok {
+			return false, s.lose(ctx, t, d, nil, w)
+		}
+		if w.decided = ""; !d.Lost {
+			w.decided = d.Path
+		}
+	}
+}
+
+// nextDraft returns what is to be committed next: the draft whose reply was lost, if there
+// is one.
+func (s *Session) nextDraft(t Text, w *saving) (*Draft, error) {
+	if d := s.lostDraft(t); d != nil {
+		return d, nil
+	}
+	d, err := t.Draft(w.decided)
+	if d == nil {
+		return nil, err
+	}
+	if d.Key == "" {
+		d.Key = versionlog.NewKey()
+	}
+	d.message, d.back = w.message, w.back
+	return d, nil
+}
+
+// judge returns an error if a draft takes a change back, and has lost. If it could be
+// merged with that change, the next draft is the merged text.
+func (s *Session) judge(ctx context.Context, t Text, d *Draft, w *saving) (merged bool, err error) {
+	if d.Lost || d.resumed || w.judged {
+		return false, nil
+	}
+	w.judged = true
+	change := s.takenBack(ctx, d)
+	if change == nil {
+		return false, nil
+	}
+	if w.message, w.back = s.mergeBack(ctx, t, d, change); w.back {
+		return true, nil
+	}
+	return false, s.lose(ctx, t, d, change, w)
+}
+
+// refusedBy returns the error with which a save ends whose commit has ended with err; nil
+// if the draft was refused and may be tried anew: then the text knows what is there.
+func (s *Session) refusedBy(ctx context.Context, t Text, d *Draft, w *saving, err error) error {
+	theirs, refused := conflictHead(err, d.Path)
+	if !refused {
+		if errors.Is(err, versionlog.ErrOverlap) && !w.Unasked {
+			s.Keep(ctx, Loss{Path: d.Path, Base: d.Base, Yours: d.Data, Why: err.Error()})
+		}
+		return err
+	}
+	d.Theirs = theirs
+	if w.refused.stuck(theirs) {
+		return s.lose(ctx, t, d, nil, w)
+	}
+	t.Met(d, theirs)
+	return nil
+}
+
+// lose ends a save that has lost, with the bytes kept. change is what they would have
+// taken back, nil where that is not why.
+func (s *Session) lose(ctx context.Context, t Text, d *Draft, change *Change, w *saving) error {
+	if w.Unasked {
+		return ErrUncommitted
+	}
+	l := t.Lost(d)
+	l.Theirs, l.Change = d.Theirs, change
+	if change != nil {
+		l.Base, l.Theirs = change.Under(d.Base), d.Base
+	}
+	s.known.Update(l.Path, func(k Knowledge) Knowledge {
+		if !k.IsKnown() {
+			k = Of(l.Base) // so that the same write, repeated, fails again
+		}
+		return k.Refused()
+	})
+	lost := s.lostError(ctx, &l)
+	t.Kept(l)
+	return lost
+}
+
+// Holds notes that v holds a draft. Text.Committed calls it, with the lock of the face
+// held. After an append, or a merge, the session may not know all that v holds.
+func (s *Session) Holds(d *Draft, v *memory.Head) {
+	s.Wrote(d.Path)
+	s.known.Update(v.Path(), func(k Knowledge) Knowledge {
+		switch head := k.Head(); {
+		case d.Unchanged:
+		case head != nil && head.Seq() > v.Seq() && !memory.SameText(head, v): // read since
+			return k
+		case d.Append:
+			k = k.Appended(v, d.Base)
+		case d.Merged():
+			k = k.Merged(v, d.Base)
+		default:
+			k = k.Wrote(v)
+		}
+		if d.back {
+			k = k.Refused()
+		}
+		return k
+	})
+}

@@ -1,0 +1,313 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// Read returns the memory at a path, which the session knows from then on. If there is
+// none, it knows that: versionlog.ErrNotFound.
+func (s *Session) Read(ctx context.Context, path string) (versionlog.Version, []byte, error) {
+	path, err := s.enter(path, 0)
+	if err != nil {
+		return versionlog.Version{}, nil, err
+	}
+	s.settleBefore(ctx, path)
+	v, data, err := s.store.Read(ctx, path)
+	switch {
+	case errors.Is(err, versionlog.ErrNotFound):
+		s.known.Set(path, Nothing())
+		return v, nil, err
+	case err != nil:
+		return v, nil, err
+	}
+	if err := s.opts.Budget.use(0, int64(len(data))); err != nil {
+		return versionlog.Version{}, nil, err
+	}
+	s.known.Update(path, func(k Knowledge) Knowledge { return k.Read(memory.NewHead(&v)) })
+	return v, slices.Clone(data), nil
+}
+
+// enter checks a path and takes a call, with the bytes that it brings, out of the budget.
+func (s *Session) enter(path string, bytes int) (canonical string, err error) {
+	if canonical, err = memory.ParsePath(path); err != nil {
+		return "", err
+	}
+	return canonical, s.opts.Budget.use(1, int64(bytes))
+}
+
+// settleBefore finds out, before a path is read, what became of a commit of it whose reply
+// was lost, so that the session does not take its own change for another's. If that cannot
+// be found out, what is there is read all the same.
+func (s *Session) settleBefore(ctx context.Context, path string) {
+	claims := []Claim{{Path: path}}
+	if len(s.inDoubt(claims)) == 0 {
+		return
+	}
+	if release, err := s.Settle(ctx, func() []Claim { return claims }); err == nil {
+		release()
+	}
+}
+
+// Write makes data the content of a path, in the place of what the session knows to be
+// there, and returns the version that holds it: one that had the same bytes already, or a
+// new one.
+//
+// If another session has changed the memory since, what Options say happens: the two are
+// merged, or the bytes are kept, and the error is a *LostError. Other errors are those of
+// memory.Store.Batch. If one is not final (errkind.Kind.Final), the memory may have been
+// written; the next call about the path finds that out first.
+func (s *Session) Write(ctx context.Context, path string, data []byte, opts *WriteOptions) (versionlog.Version, error) {
+	path, err := s.enter(path, len(data))
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: path}} })
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	defer release()
+	k := s.known.Of(path)
+	switch {
+	case opts.expect() != nil:
+		return s.put(ctx, path, data, *opts.Expect, opts)
+	case k.IsKnown():
+		if err := s.admitNew(ctx, path, k, data); err != nil {
+			return versionlog.Version{}, err
+		}
+	case s.opts.Strict:
+		head, err := s.headOf(ctx, path)
+		if err != nil {
+			return versionlog.Version{}, err
+		}
+		if e := s.Admit(path, head); e != nil {
+			return versionlog.Version{}, s.refuse(ctx, e, data)
+		}
+	default:
+		return s.put(ctx, path, data, versionlog.ExpectAny(), opts)
+	}
+	return s.save(ctx, &plain{s: s, path: path, base: k.Head(), data: slices.Clone(data), judge: k.ToJudge(), opts: opts})
+}
+
+// admitNew refuses data for a path at which the session knows no memory, since it has
+// moved away unread what was there.
+func (s *Session) admitNew(ctx context.Context, path string, k Knowledge, data []byte) error {
+	if k.Head() != nil {
+		return nil
+	}
+	e := s.AdmitNew(path, func(at string) *memory.Head {
+		head, _ := s.headOf(ctx, at) // what cannot be found out does not stand against it
+		return head
+	})
+	if e == nil {
+		return nil
+	}
+	return s.refuse(ctx, e, data)
+}
+
+// Append puts data at the end of what is at a path by then, or makes the memory, and
+// returns the version that holds it. It never conflicts; sessions that append to one memory
+// without a pause take turns.
+func (s *Session) Append(ctx context.Context, path string, data []byte, opts *WriteOptions) (versionlog.Version, error) {
+	path, err := s.enter(path, len(data))
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: path}} })
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	defer release()
+	head, before, err := s.newest(ctx, path)
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	return s.save(ctx, &plain{s: s, path: path, base: memory.NewHead(head), before: before, data: slices.Clone(data), appends: true, opts: opts})
+}
+
+// newest returns the memory at a path; nil: none.
+func (s *Session) newest(ctx context.Context, path string) (*versionlog.Version, []byte, error) {
+	v, data, err := s.store.Read(ctx, path)
+	switch {
+	case errors.Is(err, versionlog.ErrNotFound):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, err
+	}
+	return &v, data, nil
+}
+
+// Edit makes what edit makes of the newest version the next one, and returns that. Where
+// there is no memory, edit is called with nil. It is called again when another session was
+// faster; its error ends Edit, and nothing is written. An edit that changes nothing makes
+// no version. If there was no memory, and edit returns nil, the Version returned is zero.
+//
+// An edit is done on top of what it has seen, so that it takes back nothing by mistake. What
+// fails is not kept: the edit can be done again.
+func (s *Session) Edit(ctx context.Context, path string, edit func(old []byte) ([]byte, error), opts *WriteOptions) (versionlog.Version, error) {
+	path, err := s.enter(path, 0)
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: path}} })
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	defer release()
+	for try := 0; ; try++ {
+		v, err := s.editOnce(ctx, path, edit, opts)
+		if !errors.Is(err, versionlog.ErrConflict) || opts.expect() != nil || try >= maxRebases {
+			return v, err
+		}
+		s.backOff(ctx, try+1)
+		if err := ctx.Err(); err != nil {
+			return versionlog.Version{}, err
+		}
+	}
+}
+
+func (s *Session) editOnce(ctx context.Context, path string, edit func(old []byte) ([]byte, error), opts *WriteOptions) (versionlog.Version, error) {
+	head, old, err := s.newest(ctx, path)
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	data, err := edit(slices.Clone(old))
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	if err := s.opts.Budget.use(0, int64(len(old)+len(data))); err != nil {
+		return versionlog.Version{}, err
+	}
+	if head != nil {
+		s.known.Update(path, func(k Knowledge) Knowledge { return k.Read(memory.NewHead(head)) })
+	}
+	switch {
+	case head == nil && data == nil:
+		return versionlog.Version{}, nil
+	case head != nil && bytes.Equal(old, data):
+		return *head, nil
+	}
+	expect := expectVersion(memory.NewHead(head))
+	if own := opts.expect(); own != nil {
+		expect = *own
+	}
+	return s.put(ctx, path, data, expect, opts)
+}
+
+// put makes data the content of a path in one commit, under an expectation. What fails is
+// not kept.
+func (s *Session) put(ctx context.Context, path string, data []byte, expect versionlog.Expectation, opts *WriteOptions) (versionlog.Version, error) {
+	return s.putChange(ctx, memory.Change{Action: versionlog.Put, Path: path, Content: data, Expect: expect}, opts)
+}
+
+func (s *Session) putChange(ctx context.Context, change memory.Change, opts *WriteOptions) (versionlog.Version, error) {
+	c, err := s.commit(ctx, []memory.Change{change}, opts)
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	for _, v := range c.Versions {
+		if v.Path == change.Path && v.Live() {
+			return v, nil
+		}
+	}
+	if len(c.Versions) > 0 { // of an earlier commit with that key
+		return c.Versions[0], nil
+	}
+	head, err := s.store.Head(ctx, change.Path) // which has this content already
+	if err == nil {
+		s.known.Update(change.Path, func(k Knowledge) Knowledge { return k.Wrote(memory.NewHead(&head)) })
+	}
+	return head, err
+}
+
+// plain is the Text of a call: bytes for a path.
+type plain struct {
+	s       *Session
+	turn    Turn
+	lost    LostReply
+	path    string
+	base    *memory.Head // nil: no memory
+	before  []byte       // of an append: what base holds
+	data    []byte
+	appends bool
+	judge   []Change
+	opts    *WriteOptions
+	key     bool // the caller's key has been used
+	saved   versionlog.Version
+}
+
+// save makes a plain text a version. The caller has claimed its path.
+func (s *Session) save(ctx context.Context, p *plain) (versionlog.Version, error) {
+	if err := s.Save(ctx, p, &SaveOptions{Claimed: true}); err != nil {
+		if s.IsInDoubt(p) {
+			s.doubt(p)
+		}
+		return versionlog.Version{}, err
+	}
+	return p.saved, nil
+}
+
+// doubt remembers a text whose reply was lost, for the next call about its path. When there
+// are too many, the oldest is given up.
+func (s *Session) doubt(p *plain) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.doubtful = slices.DeleteFunc(s.doubtful, func(t Text) bool { return t.LostReply().draft == nil })
+	if s.doubtful = append(s.doubtful, p); len(s.doubtful) > maxLost {
+		s.doubtful[0].LostReply().draft = nil
+		s.doubtful = slices.Delete(s.doubtful, 0, 1)
+	}
+}
+
+func (p *plain) Turn() *Turn           { return &p.turn }
+func (p *plain) LostReply() *LostReply { return &p.lost }
+func (p *plain) Path() string          { return p.path }
+
+// Draft takes any version with the bytes of base for base: the session has read them.
+func (p *plain) Draft(string) (*Draft, error) {
+	d := &Draft{Path: p.path, Data: slices.Concat(p.before, p.data), Base: p.base, Judge: p.judge, Options: p.s.commitOptions(p.opts)}
+	if p.appends {
+		d.Append, d.Added = true, len(p.data)
+	} else if p.base != nil {
+		d.Expect = versionlog.ExpectDigest(p.base.Digest())
+	}
+	if key := p.opts.key(); key != "" && !p.key {
+		d.Key, d.Used, p.key = key, true, true
+	}
+	return d, nil
+}
+
+func (p *plain) Met(*Draft, *memory.Head) {}
+
+func (p *plain) Rebase(_ *Draft, theirs *memory.Head, content []byte) bool {
+	p.base = theirs
+	if p.appends {
+		p.before = content
+	} else {
+		p.data = content
+	}
+	return true
+}
+
+func (p *plain) Committed(d *Draft, v *memory.Head, c *versionlog.Commit) {
+	p.saved = *v.Version()
+	if c != nil {
+		for _, made := range c.Versions {
+			if v.Is(&made) {
+				p.saved = made
+			}
+		}
+	}
+	p.s.Holds(d, v)
+}
+
+func (p *plain) Lost(d *Draft) Loss { return Loss{Path: p.path, Base: p.base, Yours: d.Data} }
+
+func (p *plain) Kept(Loss) {}
+
+func (p *plain) Beside(_ *Draft, commit func() error) error { return commit() }
