@@ -17,6 +17,7 @@ import (
 	"mneme/backend"
 	"mneme/internal/quote"
 	"mneme/memory"
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -128,6 +129,25 @@ func (a *app) withStore(ctx context.Context, ref string, opts backend.Options, d
 		}
 		return do(st)
 	})
+}
+
+// withSession opens the store that ref means for writing, with a session that knows
+// nothing of it yet, for the time of do.
+func (a *app) withSession(ctx context.Context, ref string, do func(*memory.Store, *session.Session) error) error {
+	return a.withLibrary(ctx, writing, func(lib *backend.Library) error {
+		st, err := openStore(ctx, lib, ref, writing)
+		if err != nil {
+			return err
+		}
+		s := newSession(lib, st)
+		defer s.Close()
+		return do(st, s)
+	})
+}
+
+// newSession returns a session of a store for the time of one command.
+func newSession(lib *backend.Library, st *memory.Store) *session.Session {
+	return session.New(st, &session.Options{Conflicts: lib.Conflicts(st.Info().ID)})
 }
 
 // openStore opens the store that ref means in the user's name, unless opts say

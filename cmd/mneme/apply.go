@@ -9,6 +9,7 @@ import (
 
 	"mneme/cas"
 	"mneme/memory"
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -66,8 +67,8 @@ func (c *applyCmd) Run(ctx context.Context, a *app) error {
 			return usagef("change %d: %w", i+1, err)
 		}
 	}
-	return a.withStore(ctx, c.Store, writing, func(st *memory.Store) error {
-		commit, err := st.Batch(ctx, changes, &memory.CommitOptions{Key: batch.Key, Message: batch.Message})
+	return a.withSession(ctx, c.Store, func(_ *memory.Store, s *session.Session) error {
+		commit, err := s.Batch(ctx, changes, &session.WriteOptions{Key: batch.Key, Message: batch.Message})
 		if err != nil {
 			return err
 		}

@@ -99,9 +99,9 @@ func TestAWSSetupPolicy(t *testing.T) {
 	at.must("", "setup") // of a table with stores
 }
 
-// session is what an agent does in a mount: new files, changes, appends, saves
+// agentSession is what an agent does in a mount: new files, changes, appends, saves
 // by renaming, directories, and what it removes.
-const session = `set -e
+const agentSession = `set -e
 cd "$1/notes"
 mkdir -p work/deep
 echo one >work/deep/a; echo two >>work/deep/a; cat work/deep/a
@@ -127,7 +127,7 @@ func (p *awsPlace) useMount(t *testing.T, g *guard, writes bool) {
 	p.must("", "mount", store, "--background", "--at", dir)
 	script := `cat "$1/notes/dir/b.md"`
 	if writes {
-		script = session
+		script = agentSession
 	}
 	cmd := exec.Command("sh", "-c", script, "sh", dir)
 	if out, err := cmd.CombinedOutput(); err != nil {

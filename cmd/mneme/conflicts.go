@@ -7,10 +7,10 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"time"
 
 	"mneme/backend"
 	"mneme/memory"
+	"mneme/session"
 	"mneme/session/conflict"
 	"mneme/versionlog"
 )
@@ -37,13 +37,15 @@ Examples:
 }
 
 // withConflicts opens a store and its conflicts for the time of do.
-func (a *app) withConflicts(ctx context.Context, ref string, opts backend.Options, do func(*memory.Store, *conflict.Store) error) error {
+func (a *app) withConflicts(ctx context.Context, ref string, opts backend.Options, do func(*memory.Store, *session.Conflicts) error) error {
 	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
 		st, err := openStore(ctx, lib, ref, opts)
 		if err != nil {
 			return err
 		}
-		return do(st, lib.Conflicts(st.Info().ID))
+		s := newSession(lib, st)
+		defer s.Close()
+		return do(st, s.Conflicts())
 	})
 }
 
@@ -53,15 +55,8 @@ type conflictsListCmd struct {
 }
 
 func (c *conflictsListCmd) Run(ctx context.Context, a *app) error {
-	return a.withConflicts(ctx, c.Store, reading, func(_ *memory.Store, kept *conflict.Store) error {
-		if err := kept.Expire(time.Now()); err != nil {
-			return err
-		}
-		read := kept.List
-		if c.All {
-			read = kept.ListAll
-		}
-		list, err := read()
+	return a.withConflicts(ctx, c.Store, reading, func(_ *memory.Store, kept *session.Conflicts) error {
+		list, err := kept.List(c.All)
 		if err != nil {
 			return err
 		}
@@ -110,7 +105,7 @@ Example:
 }
 
 func (c *conflictsShowCmd) Run(ctx context.Context, a *app) error {
-	return a.withConflicts(ctx, c.Store, reading, func(_ *memory.Store, kept *conflict.Store) error {
+	return a.withConflicts(ctx, c.Store, reading, func(_ *memory.Store, kept *session.Conflicts) error {
 		about, texts, err := c.read(kept)
 		if err != nil {
 			return err
@@ -152,19 +147,12 @@ func newConflictJSON(about conflict.About, texts conflict.Texts) conflictJSON {
 	}}
 }
 
-func (c *conflictArg) read(kept *conflict.Store) (about conflict.About, texts conflict.Texts, err error) {
-	id := int(c.N)
-	if about, err = kept.About(id); err != nil {
-		return about, texts, fmt.Errorf("%w; `mneme conflicts list %s` shows those that are kept", err, shellWord(c.Store))
+func (c *conflictArg) read(kept *session.Conflicts) (about conflict.About, texts conflict.Texts, err error) {
+	about, texts, err = kept.Get(int(c.N))
+	if errors.Is(err, conflict.ErrNotFound) {
+		err = fmt.Errorf("%w; `mneme conflicts list %s` shows those that are kept", err, shellWord(c.Store))
 	}
-	for name, data := range map[string]*[]byte{
-		conflict.BaseFile: &texts.Base, conflict.TheirsFile: &texts.Theirs, conflict.YoursFile: &texts.Yours,
-	} {
-		if *data, err = kept.Read(id, name); err != nil {
-			return about, texts, err
-		}
-	}
-	return about, texts, nil
+	return about, texts, err
 }
 
 type conflictsDiffCmd struct {
@@ -180,7 +168,7 @@ func (c *conflictsDiffCmd) Help() string {
 }
 
 func (c *conflictsDiffCmd) Run(ctx context.Context, a *app) error {
-	return a.withConflicts(ctx, c.Store, reading, func(_ *memory.Store, kept *conflict.Store) error {
+	return a.withConflicts(ctx, c.Store, reading, func(_ *memory.Store, kept *session.Conflicts) error {
 		about, texts, err := c.read(kept)
 		if err != nil {
 			return err
@@ -218,72 +206,82 @@ Examples:
 }
 
 func (c *conflictsResolveCmd) Run(ctx context.Context, a *app) error {
-	return a.withConflicts(ctx, c.Store, writing, func(st *memory.Store, kept *conflict.Store) error {
-		about, texts, err := c.read(kept)
+	return a.withConflicts(ctx, c.Store, writing, func(st *memory.Store, kept *session.Conflicts) error {
+		about, _, err := c.read(kept)
 		if err != nil {
 			return err
 		}
-		if c.Take == "theirs" {
-			return kept.Remove(int(c.N))
-		}
-		data, expect, err := c.content(ctx, a, st, about, texts)
+		r, err := c.resolution(ctx, a, st, about)
 		if err != nil {
 			return err
 		}
-		message := fmt.Sprintf("resolves conflict %d, taking %s", c.N, c.Take)
-		put := memory.Change{Action: versionlog.Put, Path: about.Path, Content: data, Expect: expect}
-		commit, err := st.Batch(ctx, []memory.Change{put}, &memory.CommitOptions{Message: message})
-		if errors.Is(err, versionlog.ErrConflict) {
-			return fmt.Errorf("%w; it has changed again: --take merge, or look at it and say --if-version", err)
-		}
+		v, err := kept.Resolve(ctx, int(c.N), r)
 		if err != nil {
-			return err
+			return c.advise(err)
 		}
-		if err := kept.Remove(int(c.N)); err != nil {
-			return err
+		if r.Take == session.Theirs {
+			return nil
 		}
-		if len(commit.Versions) > 0 {
-			return a.printVersion(st, commit.Versions[0])
-		}
-		head, err := st.Head(ctx, about.Path)
-		if err != nil {
-			return err
-		}
-		return a.printVersion(st, head)
+		return a.printVersion(st, v)
 	})
 }
 
-// content returns what the memory is to hold, and what it is to replace.
-func (c *conflictsResolveCmd) content(ctx context.Context, a *app, st *memory.Store, about conflict.About, texts conflict.Texts) ([]byte, versionlog.Expectation, error) {
-	expect := versionlog.ExpectAbsent()
-	if about.Theirs != nil {
-		expect = versionlog.ExpectVersion(about.Theirs.Version)
+// resolution is what the memory is to hold, and what it is to replace.
+func (c *conflictsResolveCmd) resolution(ctx context.Context, a *app, st *memory.Store, about conflict.About) (session.Resolution, error) {
+	r := session.Resolution{Message: fmt.Sprintf("resolves conflict %d, taking %s", c.N, c.Take)}
+	if c.Take == "theirs" {
+		return r, nil
 	}
 	if c.IfVersion != "" {
-		var err error
-		if expect, err = expectVersion(ctx, st, about.Path, c.IfVersion); err != nil {
-			return nil, expect, err
+		expect, err := expectVersion(ctx, st, about.Path, c.IfVersion)
+		if err != nil {
+			return r, err
 		}
+		r.Expect = &expect
 	}
 	switch c.Take {
 	case "yours":
-		return texts.Yours, expect, nil
+		r.Take = session.Yours
+		return r, nil
 	case "merge":
-		return c.merged(ctx, st, about, texts)
-	case "-":
-		data, err := a.readInput(about.Path, st.Info().Limits.MaxMemoryBytes)
+		r.Take = session.Merged
+		return r, nil
+	}
+	var err error
+	r.Take = session.Given
+	r.Data, err = c.given(a, st, about.Path)
+	return r, err
+}
+
+// given reads the text that a person has edited.
+func (c *conflictsResolveCmd) given(a *app, st *memory.Store, path string) ([]byte, error) {
+	limit := st.Info().Limits.MaxMemoryBytes
+	if c.Take == "-" {
+		data, err := a.readInput(path, limit)
 		if err == nil && len(data) == 0 {
 			err = usagef("there is nothing on standard input; to empty the memory all the same, --take /dev/null")
 		}
-		return data, expect, err
+		return data, err
 	}
 	file, err := os.Open(c.Take)
 	if err != nil {
-		return nil, expect, usagef("--take %s: %w; want yours, theirs, merge or a file", c.Take, err)
+		return nil, usagef("--take %s: %w; want yours, theirs, merge or a file", c.Take, err)
 	}
 	defer file.Close()
-	data, err := readContent(io.Reader(file), about.Path, st.Info().Limits.MaxMemoryBytes)
-	return data, expect, err
+	return readContent(io.Reader(file), path, limit)
+}
+
+// advise adds to why a conflict was not resolved what can be done about it.
+func (c *conflictsResolveCmd) advise(err error) error {
+	switch {
+	case errors.Is(err, session.ErrSameLines):
+		return fmt.Errorf("%w; `mneme conflicts diff` shows them; edit a file and --take that", err)
+	case errors.Is(err, versionlog.ErrConflict):
+		return fmt.Errorf("%w; it has changed again: --take merge, or look at it and say --if-version", err)
+	case c.Take == "merge" && errors.Is(err, versionlog.ErrNotFound):
+		return fmt.Errorf("%w; --take yours makes it anew", err)
+	}
+	return err
 }
 
 type conflictsDismissCmd struct {
@@ -299,24 +297,11 @@ Example:
 }
 
 func (c *conflictsDismissCmd) Run(ctx context.Context, a *app) error {
-	return a.withConflicts(ctx, c.Store, writing, func(_ *memory.Store, kept *conflict.Store) error {
-		err := kept.Settle(int(c.N), "dismissed by a person", time.Now())
+	return a.withConflicts(ctx, c.Store, writing, func(_ *memory.Store, kept *session.Conflicts) error {
+		err := kept.Dismiss(int(c.N), "dismissed by a person")
 		if errors.Is(err, conflict.ErrNotFound) {
 			return fmt.Errorf("%w; `mneme conflicts list` shows those that are kept", err)
 		}
 		return err
 	})
-}
-
-func (c *conflictsResolveCmd) merged(ctx context.Context, st *memory.Store, about conflict.About, texts conflict.Texts) ([]byte, versionlog.Expectation, error) {
-	head, current, err := st.Read(ctx, about.Path)
-	if err != nil {
-		return nil, versionlog.Expectation{}, fmt.Errorf("%w; --take yours makes it anew", err)
-	}
-	merged, ok := memory.Merge(texts.Base, current, texts.Yours)
-	if !ok {
-		return nil, versionlog.Expectation{}, fmt.Errorf(
-			"conflict %d: both changed the same lines: %w; `mneme conflicts diff` shows them; edit a file and --take that", c.N, versionlog.ErrConflict)
-	}
-	return merged, versionlog.ExpectVersion(head.ID), nil
 }

@@ -59,7 +59,9 @@ func (c *mvCmd) Run(ctx context.Context, a *app) error {
 		if target.ID != st.Info().ID {
 			return usagef("%s and %s are different stores; mv works within one, `mneme cat` and `mneme write` copy between two", st.Info().Slug, target.Slug)
 		}
-		commit, err := st.Rename(ctx, from.path, to.path, nil)
+		s := newSession(lib, st)
+		defer s.Close()
+		commit, err := s.Rename(ctx, from.path, to.path, nil)
 		switch {
 		case errors.Is(err, versionlog.ErrConflict), errors.Is(err, versionlog.ErrOverlap):
 			return fmt.Errorf("%w; nothing may be where it is moved to", err)

@@ -10,6 +10,7 @@ import (
 
 	"mneme/backend"
 	"mneme/memory"
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -112,6 +113,12 @@ func isDir(ctx context.Context, st *memory.Store, path string) bool {
 func (a *app) withPlace(ctx context.Context, p place, opts backend.Options, do func(*memory.Store) error) error {
 	a.follow(p)
 	return a.withStore(ctx, p.ref(), opts, do)
+}
+
+// withSessionAt is withSession for the store of a place.
+func (a *app) withSessionAt(ctx context.Context, p place, do func(*memory.Store, *session.Session) error) error {
+	a.follow(p)
+	return a.withSession(ctx, p.ref(), do)
 }
 
 // follow makes the stores that the mount of a place shows those of the command.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mneme/memory"
+	"mneme/session"
 )
 
 type restoreCmd struct {
@@ -25,7 +26,7 @@ func (c *restoreCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withPlace(ctx, p, writing, func(st *memory.Store) error {
+	return a.withSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
 		path, version, err := oneVersion(ctx, st, p.path, c.Version)
 		if err != nil {
 			return err
@@ -37,7 +38,7 @@ func (c *restoreCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return explainMissing(ctx, st, path, err)
 		}
-		restored, err := st.Restore(ctx, path, v)
+		restored, err := s.Restore(ctx, path, v, nil)
 		if err != nil {
 			return err
 		}

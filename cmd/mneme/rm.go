@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"mneme/memory"
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -33,15 +34,16 @@ func (c *rmCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withPlace(ctx, p, writing, func(st *memory.Store) error {
-		expect := versionlog.ExpectExists()
+	return a.withSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
+		opts := &session.WriteOptions{}
 		if c.IfVersion != "" {
-			var err error
-			if expect, err = expectVersion(ctx, st, p.path, c.IfVersion); err != nil {
+			expect, err := expectVersion(ctx, st, p.path, c.IfVersion)
+			if err != nil {
 				return err
 			}
+			opts.Expect = &expect
 		}
-		v, err := st.Remove(ctx, p.path, expect)
+		v, err := s.Remove(ctx, p.path, opts)
 		if errors.Is(err, versionlog.ErrNotFound) && isDir(ctx, st, p.path) {
 			return fmt.Errorf("%s is a directory, not a memory: %w; `mneme rm -r %s` removes everything below it", p, versionlog.ErrNotFound, p.word())
 		}
@@ -60,13 +62,13 @@ func (c *rmCmd) removeTree(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withPlace(ctx, p, writing, func(st *memory.Store) error {
+	return a.withSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
 		if p.path == "/" && !c.Yes {
 			if err := a.confirm(fmt.Sprintf("%s is the whole store; this removes everything in it", p), st.Info().Slug); err != nil {
 				return err
 			}
 		}
-		commit, err := st.RemoveTree(ctx, p.path)
+		commit, err := s.RemoveTree(ctx, p.path, nil)
 		if err != nil {
 			return explainMissing(ctx, st, p.path, err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"mneme/cas"
 	"mneme/memory"
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -39,7 +40,7 @@ func (c *writeCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withPlace(ctx, p, writing, func(st *memory.Store) error {
+	return a.withSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
 		expect, err := c.expectation(ctx, st, p.path)
 		if err != nil {
 			return err
@@ -51,19 +52,11 @@ func (c *writeCmd) Run(ctx context.Context, a *app) error {
 		if len(data) == 0 && !c.AllowEmpty {
 			return usagef("there is nothing on standard input; --allow-empty makes %s an empty memory all the same", p)
 		}
-		change := memory.Change{Action: versionlog.Put, Path: p.path, Content: data, Expect: expect}
-		commit, err := st.Batch(ctx, []memory.Change{change}, &memory.CommitOptions{Message: c.Message})
+		v, err := s.Write(ctx, p.path, data, &session.WriteOptions{Expect: &expect, Message: c.Message})
 		if err != nil {
 			return err
 		}
-		if len(commit.Versions) > 0 {
-			return a.printVersion(st, commit.Versions[0])
-		}
-		head, err := st.Head(ctx, p.path) // which has this content already
-		if err != nil {
-			return err
-		}
-		return a.printVersion(st, head)
+		return a.printVersion(st, v)
 	})
 }
 
