@@ -14,7 +14,7 @@ const blockSize = 4096
 const DefaultMode = 0o700
 
 func (n *node) attrTimeout() time.Duration {
-	if n.generate != nil || n.reborn() || n.loads() && !n.store.knows(n) {
+	if n.reborn() || n.loads() && !n.store.knows(n) {
 		return 0 // nobody is told when what loads changes a directory's times
 	}
 	return forever
@@ -23,8 +23,6 @@ func (n *node) attrTimeout() time.Duration {
 // size is the length of what a reader gets. Caller holds fs.mu.
 func (n *node) size() int64 {
 	switch {
-	case n.generate != nil:
-		return max(n.length, int64(len(n.content))) // 0 where an open makes the text
 	case n.staged():
 		return int64(len(n.stage.data))
 	case n.head != nil:
@@ -59,17 +57,7 @@ func (fs *fileSystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.A
 	if status, answered := fs.PromptGetAttr(in, out); answered {
 		return status
 	}
-	fs.mu.RLock()
-	n := fs.node(in.NodeId)
-	fs.mu.RUnlock()
-	if n == nil {
-		return fuse.Status(syscall.ESTALE)
-	}
-	fs.renew(n)
-	fs.mu.RLock()
-	defer fs.mu.RUnlock()
-	fs.attributes(n, out)
-	return fuse.OK
+	return fuse.Status(syscall.ESTALE)
 }
 
 // attributes tells what n looks like, and for how long. Caller holds fs.mu.

@@ -51,16 +51,21 @@ func (fs *fileSystem) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.
 	n.cache.Birth = n.birth()
 	fs.attributes(n, &attr)
 	out.SetTimeout(attr.Timeout())
-	out.Statx = fuse.Statx{
+	out.Statx = statxOf(&attr.Attr, time.Unix(0, n.cache.Birth))
+	return fuse.OK
+}
+
+// statxOf is an answer to Statx about what was made at a time.
+func statxOf(attr *fuse.Attr, made time.Time) fuse.Statx {
+	return fuse.Statx{
 		Mask:    unix.STATX_BASIC_STATS | unix.STATX_BTIME,
 		Blksize: attr.Blksize, Nlink: attr.Nlink, Uid: attr.Uid, Gid: attr.Gid, Mode: uint16(attr.Mode),
 		Ino: attr.Ino, Size: attr.Size, Blocks: attr.Blocks,
 		Atime: fuse.SxTime{Sec: attr.Atime, Nsec: attr.Atimensec},
 		Mtime: fuse.SxTime{Sec: attr.Mtime, Nsec: attr.Mtimensec},
 		Ctime: fuse.SxTime{Sec: attr.Ctime, Nsec: attr.Ctimensec},
-		Btime: sxTime(time.Unix(0, n.cache.Birth)),
+		Btime: sxTime(made),
 	}
-	return fuse.OK
 }
 
 func sxTime(t time.Time) fuse.SxTime {

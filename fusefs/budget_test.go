@@ -24,15 +24,19 @@ func (fs *fileSystem) recount() int64 {
 		if (n.kept || n.made) && n.store != nil {
 			held += directoryCost
 		}
-		if n.generate == nil {
-			held += int64(len(n.content))
-		}
+		held += int64(len(n.content))
 	}
 	for _, h := range fs.handles {
 		count(h.stage)
 		held += handleCost + int64(len(h.text))
 		for _, e := range h.entries {
 			held += entryCost + int64(len(e.name))
+		}
+	}
+	for _, h := range fs.virtual.handles {
+		held += handleCost + int64(len(h.text))
+		for _, e := range h.entries {
+			held += entryCost + int64(len(e.Name))
 		}
 	}
 	return held
@@ -44,6 +48,9 @@ func (fs *fileSystem) recountOpen() (open int64) {
 		if h.stage == nil {
 			open += h.held
 		}
+	}
+	for _, h := range fs.virtual.handles {
+		open += h.held
 	}
 	return open
 }

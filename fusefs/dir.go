@@ -24,7 +24,6 @@ func (fs *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.Open
 	if status, answered := fs.PromptOpenDir(in, out); answered {
 		return status
 	}
-	fs.freshen(in.NodeId)
 	if status := fs.reachAll(in.NodeId); !status.Ok() {
 		return status
 	}
@@ -43,10 +42,6 @@ func (fs *fileSystem) openDir(n *node, out *fuse.OpenOut) fuse.Status {
 		if err := fs.afford(handleCost, forReading); err != nil {
 			return n.store.tooMuch("open", n.name, err)
 		}
-	}
-	if n.refresh != nil {
-		out.Fh = fs.newHandle(&handle{node: n})
-		return fuse.OK // nobody tells when it changes
 	}
 	if !n.cache.Respelled {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
@@ -70,9 +65,6 @@ func (fs *fileSystem) list(dir *node) []dirEntry {
 	}
 	entries := make([]dirEntry, 0, len(dir.children)+2)
 	for _, n := range dir.children {
-		if n.shows != nil && n.shows.settled {
-			continue
-		}
 		entries = append(entries, dirEntry{n.listedAs(), n.id, n.mode, n.id + 2}) // above those of . and ..
 	}
 	if fs.quiet {
@@ -108,7 +100,6 @@ func (fs *fileSystem) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.
 }
 
 func (fs *fileSystem) readDir(in *fuse.ReadIn, add func(dirEntry) bool) fuse.Status {
-	fs.renewAll(in.NodeId)
 	if status := fs.reachAll(in.NodeId); !status.Ok() {
 		return status
 	}
@@ -216,9 +207,6 @@ func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name strin
 	canonical, err := memory.ParseName(name)
 	if err != nil {
 		return absent(err)
-	}
-	if status, answered := fs.dismiss(header.NodeId, canonical, true); answered {
-		return status
 	}
 	in, status := fs.current(header.NodeId)
 	if !status.Ok() {

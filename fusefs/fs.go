@@ -94,6 +94,7 @@ type fileSystem struct {
 	nextID  uint64
 	handles map[uint64]*handle
 	nextFH  uint64
+	virtual virtuals          // what is below .mneme
 	retries map[uint32]*retry // by thread; see found
 	root    *node
 	stores  []*store
@@ -126,6 +127,7 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 		nodes:         map[uint64]*node{},
 		nextID:        fuse.FUSE_ROOT_ID,
 		handles:       map[uint64]*handle{},
+		virtual:       newVirtuals(),
 		retries:       map[uint32]*retry{},
 		patience:      ordinaryPatience,
 		grown:         make(chan struct{}, 1),
@@ -182,9 +184,11 @@ func (fs *fileSystem) current(id uint64) (*node, fuse.Status) {
 func (fs *fileSystem) writable(id uint64) (*node, fuse.Status) {
 	n := fs.node(id)
 	switch {
+	case fs.virtual.has(id):
+		return nil, fuse.EROFS
 	case n == nil:
 		return nil, fuse.Status(syscall.ESTALE)
-	case n.store == nil || n.store.readOnly() || n.isControl():
+	case n.store == nil || n.store.readOnly():
 		return nil, fuse.EROFS
 	}
 	return n, fuse.OK

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"time"
 
@@ -105,12 +106,14 @@ type handing struct {
 	batch    handover.Batch
 	greeting []byte
 
-	nodes  map[*node]bool            // marked
-	noted  map[*node]bool            // the journal has them
-	stages map[*stage]*stagedHanding // that may be written to, or hold what is in no version
-	errors map[*store]int64          // the changes of .mneme/errors that are noted
-	last   stateNote
-	stage  uint64 // the newest number of a stage
+	nodes        map[*node]bool            // marked
+	noted        map[*node]bool            // the journal has them
+	stages       map[*stage]*stagedHanding // that may be written to, or hold what is in no version
+	errors       map[*store]int64          // the changes of .mneme/errors that are noted
+	virtual      map[*virtualInode]bool    // marked
+	notedVirtual map[*virtualInode]bool    // the journal has them
+	last         stateNote
+	stage        uint64 // the newest number of a stage
 }
 
 // unknownChanges are those of no stage: all of it is to be noted.
@@ -130,7 +133,7 @@ func newHanding(fs *fileSystem, journal *handover.Journal, greeting []byte, appl
 	return &handing{
 		fs: fs, journal: journal, greeting: greeting, last: stateNote{Applied: applied},
 		nodes: map[*node]bool{}, noted: map[*node]bool{}, stages: map[*stage]*stagedHanding{},
-		errors: map[*store]int64{},
+		errors: map[*store]int64{}, virtual: map[*virtualInode]bool{}, notedVirtual: map[*virtualInode]bool{},
 	}
 }
 
@@ -227,6 +230,7 @@ func (h *handing) note() {
 // noteAll is note where the caller holds fs.mu.
 func (h *handing) noteAll() {
 	h.noteNodes()
+	h.noteVirtual()
 	h.noteStages()
 	h.noteErrors()
 	if state := h.state(); !h.batch.Empty() || !equalState(state, h.last) {
@@ -302,6 +306,54 @@ func (h *handing) noteNode(n *node) {
 	h.json(noteNode, note)
 }
 
+// markVirtualLocked notes that the kernel has come to know v, or has forgotten it.
+func (h *handing) markVirtualLocked(v *virtualInode) {
+	if h != nil {
+		h.virtual[v] = true
+	}
+}
+
+// openedVirtual notes a new handle. Caller holds fs.mu.
+func (h *handing) openedVirtual(fh uint64, of *virtualInode) {
+	if h != nil {
+		h.virtual[of] = true
+		h.json(noteHandle, handleNote{FH: fh, Node: of.id})
+	}
+}
+
+// noteVirtual notes which of what is below .mneme the kernel knows.
+func (h *handing) noteVirtual() {
+	for v := range h.virtual {
+		delete(h.virtual, v)
+		switch {
+		case h.fs.virtual.inodes[v.id] == v:
+			h.notedVirtual[v] = true
+			h.noteVirtualNode(v)
+		case h.notedVirtual[v]:
+			delete(h.notedVirtual, v)
+			h.batch.Add([]byte{noteGone}, number(v.id))
+		}
+	}
+}
+
+// noteVirtualNode notes v, which is below .mneme, as a file of its directory: 0 where the
+// kernel does not know that.
+func (h *handing) noteVirtualNode(v *virtualInode) {
+	note := nodeNote{ID: v.id, Name: path.Base(v.at.path), Mode: v.node.Mode()}
+	note.Store = slices.IndexFunc(h.fs.stores, func(s *store) bool { return s.id() == v.at.store })
+	up := path.Dir(v.at.path)
+	if up == "/" {
+		root := h.fs.stores[note.Store].root
+		if !h.noted[root] {
+			h.noteNode(root)
+		}
+		note.Parent = root.id
+	} else if dir := h.fs.virtual.places[virtualPlace{v.at.store, up}]; dir != nil {
+		note.Parent = dir.id
+	}
+	h.json(noteNode, note)
+}
+
 // noteStages notes what has become of the stages.
 func (h *handing) noteStages() {
 	for st, sh := range h.stages {
@@ -358,6 +410,11 @@ func (h *handing) rewrite() error {
 		h.nodes[n] = true
 	}
 	h.noteNodes()
+	clear(h.notedVirtual)
+	for _, v := range h.fs.virtual.inodes {
+		h.virtual[v] = true
+	}
+	h.noteVirtual()
 	for _, s := range h.fs.stores {
 		for path := range s.lost {
 			h.lost(s, path)
@@ -376,6 +433,9 @@ func (h *handing) rewrite() error {
 	h.noteStages()
 	for fh, of := range h.fs.handles {
 		h.opened(fh, of)
+	}
+	for fh, of := range h.fs.virtual.handles {
+		h.openedVirtual(fh, of.inode)
 	}
 	h.noteStages() // of handles whose stages were not known
 	clear(h.errors)

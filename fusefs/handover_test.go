@@ -63,11 +63,17 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 		}
 	}
 	for id := range in.nodes {
-		if r.fs.nodes[id] == nil {
+		if r.fs.nodes[id] == nil && r.fs.virtual.inodes[id] == nil {
 			r.Errorf("node %d is noted, and gone", id)
 		}
 	}
-	if got, want := slices.Sorted(maps.Keys(in.handles)), slices.Sorted(maps.Keys(r.fs.handles)); !slices.Equal(got, want) {
+	for id, v := range r.fs.virtual.inodes {
+		if note := in.nodes[id]; note == nil || in.path(note) != v.at.path || note.Mode != v.node.Mode() {
+			r.Errorf("node %d, %s, is noted as %+v", id, v.at.path, note)
+		}
+	}
+	open := slices.AppendSeq(slices.Collect(maps.Keys(r.fs.handles)), maps.Keys(r.fs.virtual.handles))
+	if got, want := slices.Sorted(maps.Keys(in.handles)), slices.Sorted(slices.Values(open)); !slices.Equal(got, want) {
 		r.Errorf("handles %v are noted, there are %v", got, want)
 	}
 	for fh, h := range r.fs.handles {

@@ -109,6 +109,12 @@ func (r *rig) locked() (done func()) {
 // options are the mount's.
 func (r *rig) options() *Options { return &r.fs.opts }
 
+// front is what answers the kernel.
+func (r *rig) front() *front { return newFront(r.fs) }
+
+// virtuals is what the kernel has of what is below .mneme.
+func (r *rig) virtuals() *virtuals { return &r.fs.virtual }
+
 // node is the one of an id. A scratch file that lingers may become a memory beside.
 func (r *rig) node(id uint64) *node {
 	defer r.looking()()

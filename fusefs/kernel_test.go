@@ -16,6 +16,7 @@ type fakeKernel struct {
 
 	mu    sync.Mutex
 	names []dirName // which it was told to forget
+	pages []uint64  // inodes, likewise
 }
 
 type dirName struct {
@@ -23,7 +24,14 @@ type dirName struct {
 	name string
 }
 
-func (k *fakeKernel) Forget(uint64, bool) (known bool) { return true }
+func (k *fakeKernel) Forget(inode uint64, pages bool) (known bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if pages {
+		k.pages = append(k.pages, inode)
+	}
+	return true
+}
 
 func (k *fakeKernel) ForgetName(dir uint64, name string) {
 	if k.before != nil {

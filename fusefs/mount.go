@@ -81,7 +81,7 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 	for _, s := range fs.stores {
 		fs.tasks.Go(func() { s.load(life) })
 	}
-	meter := &meter{FileSystem: fs}
+	meter := &meter{FileSystem: newFront(fs)}
 	server, err := fusedev.Mount(meter, dir, o.On, mountOptions(fs))
 	if err != nil {
 		cancel()

@@ -22,8 +22,8 @@ import (
 const forever = 240 * time.Hour
 
 // node is a file or directory of the mount. Its id is its inode number, for as
-// long as the mount or the kernel knows it. All fields but id, store,
-// generate and refresh are guarded by fileSystem.mu.
+// long as the mount or the kernel knows it. All fields but id and store are guarded by
+// fileSystem.mu.
 type node struct {
 	id    uint64
 	store *store // nil for the root of the mount
@@ -52,14 +52,7 @@ type node struct {
 	content []byte            // the bytes of head, once read, while open
 	removed bool              // unlinked in this mount
 
-	generate func() []byte  // makes the text of a control file; nil for others
-	length   int64          // of that text, where it is known before it is made
-	refresh  func()         // finds out what a control directory holds by now; nil for others
-	shows    *shownConflict // of a directory that shows a conflict; nil for others
-
-	// In a quiet mount:
-	renewed int64      // when content was generated, in nanoseconds since 1970
-	entries []dirEntry // what the kernel is reading of a directory
+	entries []dirEntry // what the kernel is reading of a directory in a quiet mount
 
 	// commitMu makes commits of the node's stage follow one another. It is
 	// taken after store.ops and before fileSystem.mu.
@@ -131,15 +124,6 @@ func (n *node) version() versionlog.Version {
 }
 
 func (n *node) isDir() bool { return n.directory != noDirectory }
-
-// isControl reports whether n is .mneme or in it.
-func (n *node) isControl() bool {
-	s := n.store
-	for s != nil && n != nil && n != s.control {
-		n = n.parent
-	}
-	return s != nil && n != nil
-}
 
 // newNode makes a node and enters it in the table.
 func (fs *fileSystem) newNode(s *store, mode uint32, now time.Time) *node {
@@ -253,8 +237,6 @@ func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name stri
 	if err != nil {
 		return absent(err)
 	}
-	fs.renewAll(header.NodeId)
-	fs.freshen(header.NodeId)
 	if status := fs.reach(header.NodeId, canonical); !status.Ok() {
 		return status
 	}
@@ -270,15 +252,12 @@ func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name stri
 // lookup answers a thread that looks a name up. Caller holds fs.mu.
 func (fs *fileSystem) lookup(dir *node, name, canonical string, thread uint32, out *fuse.EntryOut) fuse.Status {
 	n := dir.children[canonical]
-	if n == nil && dir.store != nil && dir == dir.store.root && canonical == memory.ReservedName {
-		n = dir.store.control
-	}
 	if n == nil {
 		delete(fs.retries, thread) // what was to be tried again ends here
 		if dir.isTooLong(canonical) {
 			return fuse.Status(syscall.ENAMETOOLONG)
 		}
-		if canonical == name && oneForm(name) && dir.refresh == nil && dir.lacks(name) {
+		if canonical == name && oneForm(name) && dir.lacks(name) {
 			out.SetEntryTimeout(forever)
 			return fuse.OK // a negative entry, which the kernel keeps
 		}
@@ -313,7 +292,7 @@ func absent(err error) fuse.Status {
 // isTooLong reports whether the path of a name in dir is longer, or deeper, than
 // that of a memory may be. Caller holds fs.mu.
 func (n *node) isTooLong(name string) bool {
-	if n.store == nil || n.isControl() {
+	if n.store == nil {
 		return false
 	}
 	path, ok := n.childPath(name)
@@ -341,7 +320,7 @@ func (fs *fileSystem) reply(n *node, exact bool, out *fuse.EntryOut) {
 	n.cache.Looked = kernelcache.Now()
 	out.NodeId = n.id
 	out.Generation = 1
-	if exact && oneForm(n.name) && (n.parent == nil || n.parent.refresh == nil) {
+	if exact && oneForm(n.name) {
 		out.SetEntryTimeout(forever)
 	}
 	out.SetAttrTimeout(n.attrTimeout())

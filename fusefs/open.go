@@ -15,7 +15,7 @@ import (
 type handle struct {
 	node    *node
 	stage   *stage       // of a handle that may write
-	text    []byte       // of a control file, or of one that was taken over (takeover.go); else nil
+	text    []byte       // of one that was taken over (takeover.go); else nil
 	unread  *memory.Head // what the session knows once this handle has read it; nil: nothing
 	entries []dirEntry   // of a directory, from its last rewind on
 	held    int64        // what the budget has of it, without the stage
@@ -77,23 +77,12 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 	}
 	before := fs.notify.Newest()
 	if writes(in.Flags) {
-		if n.generate != nil || n.store.readOnly() {
+		if n.store.readOnly() {
 			return fuse.EROFS
 		}
 		if status := fs.catchUp(n); !status.Ok() { // so that what is written is based on the newest version
 			return status
 		}
-	}
-	if n.generate != nil {
-		text := append([]byte{}, n.generate()...) // not nil when it is empty
-		fs.mu.Lock()
-		defer fs.mu.Unlock()
-		if err := fs.afford(handleCost+int64(len(text)), forControl); err != nil {
-			return n.store.tooMuch("open", n.name, err)
-		}
-		out.Fh = fs.newHandle(&handle{node: n, text: text})
-		out.OpenFlags = fuse.FOPEN_DIRECT_IO
-		return fuse.OK
 	}
 	if writes(in.Flags) {
 		if err := n.cache.AwaitPushes(fs.ctx, &fs.mu); err != nil {
@@ -357,13 +346,10 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 		}
 		fs.mu.RUnlock()
 		return fuse.ReadResultData(buf[:size]), fuse.OK
-	case head == nil && n.generate == nil:
+	case head == nil:
 		data = []byte{}
 	}
 	fs.mu.RUnlock()
-	if n.generate != nil && data == nil { // opened before the mount was taken over
-		data = append([]byte{}, n.generate()...)
-	}
 	if data == nil {
 		var err error
 		if data, err = fs.content(fs.ctx, n, head); err != nil {

@@ -68,7 +68,7 @@ func (s source) Head(of kernelcache.Node) *memory.Head {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
 	n := of.(*node)
-	if n.stage != nil || n.generate != nil {
+	if n.stage != nil {
 		return nil
 	}
 	return n.head

@@ -19,7 +19,7 @@ func (fs *fileSystem) PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Statu
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n := fs.node(in.NodeId)
-	if n == nil || n.isDir() || n.generate != nil || n.untold() || writes(in.Flags) && !fs.letsWrite(n) {
+	if n == nil || n.isDir() || n.untold() || writes(in.Flags) && !fs.letsWrite(n) {
 		return fuse.OK, false
 	}
 	return fs.openFile(n, in, fs.notify.Newest(), out), true
@@ -96,7 +96,7 @@ func (fs *fileSystem) PromptOpenDir(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.St
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n := fs.node(in.NodeId)
-	if n == nil || n.refresh != nil || n.loads() {
+	if n == nil || n.loads() {
 		return fuse.OK, false
 	}
 	return fs.openDir(n, out), true
@@ -120,18 +120,18 @@ func (fs *fileSystem) PromptLookup(header *fuse.InHeader, name string, out *fuse
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	dir := fs.node(header.NodeId)
-	if dir == nil || !dir.isDir() || dir.isControl() || dir.refresh != nil || dir.loads() {
+	if dir == nil || !dir.isDir() || dir.loads() {
 		return fuse.OK, false
 	}
 	return fs.lookup(dir, name, canonical, header.Pid, out), true
 }
 
-// PromptGetAttr implements fusedev.Prompt, for all but the texts of .mneme.
+// PromptGetAttr implements fusedev.Prompt.
 func (fs *fileSystem) PromptGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (fuse.Status, bool) {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
 	n := fs.node(in.NodeId)
-	if n == nil || n.generate != nil {
+	if n == nil {
 		return fuse.OK, false
 	}
 	fs.attributes(n, out)

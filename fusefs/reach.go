@@ -46,7 +46,7 @@ func (fs *fileSystem) reach(dirID uint64, name string) fuse.Status {
 // loads reports whether n is a directory whose store's heads still load.
 // Caller holds fs.mu.
 func (n *node) loads() bool {
-	return n != nil && n.isDir() && n.store != nil && !n.store.loading.done && !n.isControl()
+	return n != nil && n.isDir() && n.store != nil && !n.store.loading.done
 }
 
 // reachAll makes sure that the tree has everything that is in a directory.

@@ -31,7 +31,7 @@ func TestRefusalIsNoted(t *testing.T) {
 			setAttr(fuse.FATTR_MODE, 0o4755, 0),
 			setAttr(fuse.FATTR_UID, 0, 4711),
 			r.fs.Create(nil, create, "set", &fuse.CreateOut{}),
-			r.fs.Symlink(nil, &fuse.InHeader{NodeId: r.s.control.id}, "x", "y", out),
+			r.fs.Symlink(nil, &fuse.InHeader{NodeId: r.wantLookup("/.mneme", fuse.OK).NodeId}, "x", "y", out),
 		} {
 			want := fuse.EPERM
 			if i == 7 {

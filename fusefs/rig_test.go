@@ -72,7 +72,7 @@ func (r *rig) lookup(path string) (fuse.EntryOut, fuse.Status) {
 		}
 		in := header(out.NodeId)
 		out = fuse.EntryOut{}
-		if status := r.fs.Lookup(nil, &in, name, &out); !status.Ok() || out.NodeId == 0 {
+		if status := r.front().Lookup(nil, &in, name, &out); !status.Ok() || out.NodeId == 0 {
 			if status.Ok() {
 				status = fuse.ENOENT // a negative entry
 			}
@@ -135,14 +135,14 @@ func (r *rig) wantNames(dir string, want ...string) {
 // open opens the file that the kernel knows by an id.
 func (r *rig) open(id uint64, flags uint32) (fh uint64, status fuse.Status) {
 	var out fuse.OpenOut
-	status = r.fs.Open(nil, &fuse.OpenIn{InHeader: header(id), Flags: flags}, &out)
+	status = r.front().Open(nil, &fuse.OpenIn{InHeader: header(id), Flags: flags}, &out)
 	return out.Fh, status
 }
 
 // read returns the beginning of an open file.
 func (r *rig) read(id, fh uint64) string {
 	r.Helper()
-	result, status := r.fs.Read(nil, &fuse.ReadIn{InHeader: header(id), Fh: fh}, make([]byte, 4096))
+	result, status := r.front().Read(nil, &fuse.ReadIn{InHeader: header(id), Fh: fh}, make([]byte, 4096))
 	if !status.Ok() {
 		r.Errorf("read: %v", status)
 		return ""

@@ -219,9 +219,9 @@ func (r *run) text(file string) (string, fuse.Status, error) {
 		if !status.Ok() {
 			return "", status, nil
 		}
-		defer r.fs.Release(nil, &fuse.ReleaseIn{Fh: h.fh})
+		defer r.front().Release(nil, &fuse.ReleaseIn{InHeader: header(h.id), Fh: h.fh})
 	}
-	result, status := r.fs.Read(nil, &fuse.ReadIn{InHeader: header(h.id), Fh: h.fh}, make([]byte, 1<<20))
+	result, status := r.front().Read(nil, &fuse.ReadIn{InHeader: header(h.id), Fh: h.fh}, make([]byte, 1<<20))
 	if !status.Ok() {
 		return "", status, nil
 	}

@@ -2,13 +2,8 @@ package fusefs
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
-	"syscall"
 	"time"
-
-	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/session/conflict"
 )
@@ -85,65 +80,24 @@ func (s *store) settleConflict(id int, how string) error {
 	return nil
 }
 
-// shownConflict is the conflict that a directory of .mneme/conflicts shows. Its
-// fields are guarded by fileSystem.mu.
-type shownConflict struct {
-	id      int
-	own     bool            // of this session, which may dismiss it
-	settled bool            // and so not listed
-	removed map[string]bool // files that a program has removed, on its way to the directory
+// shownConflicts are a store's conflicts as .mneme shows them (virtual.Conflicts).
+type shownConflicts struct {
+	*conflict.Store
+	s *store
 }
 
-// dismiss answers a request that removes a name below .mneme/conflicts: a file of
-// a conflict, or with rmdir a conflict, which is settled then. It reports false
-// for every other place.
-func (fs *fileSystem) dismiss(dirID uint64, name string, rmdir bool) (fuse.Status, bool) {
-	fs.mu.Lock()
-	dir := fs.node(dirID)
-	if dir == nil || dir.refresh == nil || dir.store.readOnly() {
-		fs.mu.Unlock()
-		return fuse.OK, false
+// Own is true of the session's own.
+func (c shownConflicts) Own(about conflict.About) bool { return about.Session == c.s.fs.opts.Session }
+
+// Dismiss settles a conflict since the session says so.
+func (c shownConflicts) Dismiss(about conflict.About) error {
+	if err := c.s.settleConflict(about.ID, byDismissing); err != nil {
+		return err
 	}
-	s, n := dir.store, dir.children[name]
-	shown := dir.shows
-	if shown == nil && n != nil { // dir is the directory of all conflicts
-		shown = n.shows
-	}
-	status := fuse.OK
-	switch {
-	case n == nil:
-		status = fuse.ENOENT
-	case n.isDir() != rmdir:
-		status = fuse.Status(syscall.EISDIR)
-		if rmdir {
-			status = fuse.ENOTDIR
-		}
-	case !shown.own:
-		s.errors.Add(s.conflictPath(shown.id), fmt.Sprintf("conflict %d of store %s is another session's; "+
-			"only that session, or a person with `mneme conflicts`, can settle it", shown.id, s.slug()))
-		status = fuse.EPERM
-	}
-	if !status.Ok() || !rmdir {
-		if status.Ok() {
-			shown.removed[name] = true
-			fs.detach(n)
-		}
-		fs.mu.Unlock()
-		return status, true
-	}
-	fs.mu.Unlock()
-	about, _ := s.kept.About(shown.id)
-	if err := s.settleConflict(shown.id, byDismissing); err != nil {
-		return s.fail("remove", s.conflictPath(shown.id), err), true
-	}
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	s.dismissed[shown.id] = true
-	if dir.children[name] == n {
-		fs.detach(n)
-	}
-	s.closed(about.Path, shown.id)
-	return fuse.OK, true
+	c.s.fs.mu.Lock()
+	defer c.s.fs.mu.Unlock()
+	c.s.closed(about.Path, about.ID)
+	return nil
 }
 
 // closed notes that an open conflict of this session is settled. What
@@ -156,7 +110,20 @@ func (s *store) closed(path string, id int) {
 	}
 }
 
-// conflictPath is the path of a conflict in the mount, for a message.
-func (s *store) conflictPath(id int) string {
-	return "/.mneme/conflicts/" + strconv.Itoa(id)
+// expireKept removes conflicts that are too old, now and once a day.
+func (s *store) expireKept() {
+	if s.kept == nil || s.readOnly() {
+		return
+	}
+	s.openedBefore()
+	for {
+		if err := s.kept.Expire(time.Now()); err != nil {
+			s.fs.log.Warn("expire conflicts", "store", s.slug(), "err", err)
+		}
+		select {
+		case <-s.fs.ctx.Done():
+			return
+		case <-time.After(24 * time.Hour):
+		}
+	}
 }

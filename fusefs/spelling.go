@@ -69,7 +69,7 @@ func (n *node) spelledByHead() string {
 // askedFor notes how n, which is in dir, was spelled by somebody who looked it up, if
 // that is to be listed. Caller holds fs.mu.
 func (fs *fileSystem) askedFor(dir, n *node, name string) {
-	if n.name == name || dir.store == nil || dir.isControl() || n.spelling != "" || n.spelledByHead() != "" {
+	if n.name == name || dir.store == nil || n.spelling != "" || n.spelledByHead() != "" {
 		return
 	}
 	n.spell(name)

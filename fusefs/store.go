@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"mneme/fusefs/virtual"
 	"mneme/memory"
 	"mneme/private"
 	"mneme/session"
@@ -22,11 +23,10 @@ import (
 // store is one attached memory store: its part of the tree, kept current by a
 // follower of its log.
 type store struct {
-	fs      *fileSystem
-	memory  *memory.Store
-	root    *node
-	control *node // .mneme, which no directory lists
-	errors  *session.Journal
+	fs     *fileSystem
+	memory *memory.Store
+	root   *node
+	errors *session.Journal
 
 	kept    *conflict.Store // the conflicts; nil: none are kept
 	spool   *spool.Spool    // what survives the mount of files that are not committed; nil: nothing does
@@ -63,7 +63,6 @@ type store struct {
 	taken         []Left              // what was kept when this mount was taken over
 	lastLoss      loss                // the newest of a rename, which the kernel repeats
 	open          map[string][]int    // the conflicts of this session that are not settled, by path
-	dismissed     map[int]bool        // conflicts that this session has dismissed
 	turn          turn                // the newest of an append
 	degraded      error               // why the log cannot be followed; nil when it can
 	loading       loading
@@ -86,7 +85,7 @@ type pending struct {
 func newStore(fs *fileSystem, ms *memory.Store) *store {
 	s := &store{
 		fs: fs, memory: ms, inflight: map[string]*pending{}, emptied: map[string]uint64{}, unsure: map[string]*draft{}, owed: map[string]bool{},
-		gone: map[string]uint64{}, lost: map[string]session.Knowledge{}, unread: map[string]*node{}, open: map[string][]int{}, dismissed: map[int]bool{}, patience: time.Second,
+		gone: map[string]uint64{}, lost: map[string]session.Knowledge{}, unread: map[string]*node{}, open: map[string][]int{}, patience: time.Second,
 		errors: &session.Journal{},
 	}
 	s.private = private.New("")
@@ -99,11 +98,11 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 	s.loading = loading{asked: map[string]bool{}, doubtful: map[*node]bool{}}
 	s.archived.Store(!ms.Info().ArchivedAt.IsZero())
 	s.root = fs.newNode(s, syscall.S_IFDIR|fs.perm(0o777), fs.since)
-	s.makeControl()
 	return s
 }
 
 func (s *store) slug() string { return s.memory.Info().Slug }
+func (s *store) id() string   { return s.memory.Info().ID }
 
 func (s *store) readOnly() bool {
 	return s.memory.ReadOnly() || s.archived.Load() || s.rewrittenBy() != nil
@@ -118,10 +117,19 @@ func (s *store) tip(ctx context.Context) (versionlog.Tip, error) {
 		err = checkTip(shown, tip)
 	}
 	s.noteRewritten(err)
-	if err == nil && !tip.ArchivedAt.IsZero() {
-		s.archived.Store(true)
+	if err == nil && !tip.ArchivedAt.IsZero() && !s.archived.Swap(true) {
+		s.tellREADME()
 	}
 	return tip, err
+}
+
+// tellREADME has the kernel read .mneme/README again.
+func (s *store) tellREADME() {
+	s.fs.mu.RLock()
+	defer s.fs.mu.RUnlock()
+	if v := s.fs.virtual.places[virtualPlace{s.id(), virtual.Root + "/README"}]; v != nil {
+		s.fs.notify.Content(v.id)
+	}
 }
 
 // refresh learns whether the store has been archived. When the log cannot be

@@ -108,13 +108,15 @@ func TakeOver(ctx context.Context, dir string, device int, journal *handover.Jou
 	for _, s := range fs.stores {
 		s.load(ctx) // all of it: what is not there now is gone
 	}
+	front := newFront(fs)
+	front.adopt(in)
 	missed, err := fs.missed(ctx, in)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
 	fs.keepAll(fs.adopt(in, missed))
-	meter := &meter{FileSystem: fs}
+	meter := &meter{FileSystem: front}
 	server, err := fusedev.Resume(meter, device, in.greeting, mountOptions(fs))
 	if err != nil {
 		cancel()
@@ -215,7 +217,9 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 	}
 	empty := in.empty()
 	for _, note := range in.order() {
-		fs.adoptNode(note, empty[note.ID])
+		if !fs.virtual.has(note.ID) {
+			fs.adoptNode(note, empty[note.ID])
+		}
 	}
 	for of, seen := range in.lost {
 		if s := fs.storeAt(of.store); s != nil && seen != nil {
@@ -309,9 +313,6 @@ func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 		return
 	}
 	fs.renumber(n, note.ID)
-	if n.generate != nil || n.isControl() {
-		return
-	}
 	n.mode, n.cache.Birth = note.Mode, note.Told
 	if n.isDir() {
 		n.keep(n.kept || note.Kept)
@@ -352,8 +353,6 @@ func (fs *fileSystem) noted(s *store, parent *node, note *nodeNote) *node {
 		return nil
 	case parent == fs.root:
 		return s.root
-	case parent == s.root && note.Name == memory.ReservedName:
-		return s.control
 	}
 	n := parent.children[note.Name]
 	if n != nil && n.cache.Lookups > 0 {
@@ -369,7 +368,7 @@ func (fs *fileSystem) adoptedFor(in *inherited, id uint64) *node {
 		return n
 	}
 	note := in.nodes[id]
-	if note == nil || fs.storeAt(note.Store) == nil || isDirMode(note.Mode) {
+	if note == nil || fs.storeAt(note.Store) == nil || isDirMode(note.Mode) || fs.virtual.has(id) {
 		return nil
 	}
 	n := fs.newNode(fs.stores[note.Store], note.Mode, fs.since)

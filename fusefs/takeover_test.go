@@ -36,6 +36,8 @@ func (r *rig) takeOver(journal *handover.Journal) (next *rig, left []*takenText)
 		n.stop()
 		n.fs.tasks.Wait()
 	})
+	n.s.kept = r.s.kept
+	n.front().adopt(in)
 	missed, err := n.fs.missed(ctx, in)
 	r.must(err)
 	return &n, n.fs.adopt(in, missed)
@@ -50,11 +52,11 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 	for id, n := range r.fs.nodes {
 		m := next.fs.nodes[id]
 		path, there := "", false
-		if n.store != nil && !n.isControl() {
+		if n.store != nil {
 			path, there = n.path()
 		}
 		switch {
-		case n.cache.Lookups == 0 || n.isControl() || n.store == nil:
+		case n.cache.Lookups == 0 || n.store == nil:
 		case m == nil && (n.isDir() && there && path != "" && next.s.find(path) != nil || !n.isDir() && n.head != nil):
 			r.Errorf("node %d, %s %q, is not there any more", id, n.name, path)
 		case m == nil || n.isDir():

@@ -20,7 +20,7 @@ const (
 
 // tally counts n as what it is by now, in place of what it was. It follows every change
 // of its place, and of whether it differs from the log. What is below a directory comes
-// and goes with it. Caller holds fs.mu.
+// and goes with it.
 func (n *node) tally() {
 	is := n.countsAs()
 	if is == n.tallied {
@@ -35,13 +35,12 @@ func (n *node) tally() {
 }
 
 // setLocal notes that n's head is not what the log has at its path, or that it is.
-// Caller holds fs.mu.
 func (n *node) setLocal(local bool) {
 	n.local = local
 	n.tally()
 }
 
-// countsAs is what n is by now. Caller holds fs.mu.
+// countsAs is what n is by now.
 func (n *node) countsAs() tallied {
 	switch {
 	case n.store == nil || !n.isPlaced():
@@ -54,11 +53,10 @@ func (n *node) countsAs() tallied {
 	return aMemory
 }
 
-// isPlaced reports whether n is in the tree of its store: what is below .mneme is not.
-// Caller holds fs.mu.
+// isPlaced reports whether n is in the tree of its store.
 func (n *node) isPlaced() bool {
 	for root := n.store.root; n != root; n = n.parent {
-		if n == nil || n == n.store.control {
+		if n == nil {
 			return false
 		}
 	}

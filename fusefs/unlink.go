@@ -18,9 +18,6 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 	if err != nil {
 		return absent(err)
 	}
-	if status, answered := fs.dismiss(header.NodeId, canonical, false); answered {
-		return status
-	}
 	dir, status := fs.current(header.NodeId)
 	if !status.Ok() {
 		return status

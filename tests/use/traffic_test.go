@@ -108,3 +108,29 @@ func TestControlFilesWithoutOpens(t *testing.T) {
 		t.Errorf("the errors are %q", out)
 	}
 }
+
+// TestControlFilesAreKept holds that what never changes below .mneme is read once, and
+// that of what the kernel has of it nothing is out of date: the guide of a store that is
+// archived, and the conflicts that are left.
+func TestControlFilesAreKept(t *testing.T) {
+	t.Parallel()
+	e := harness.NewEnv(t)
+	m := e.Mount(t, "notes", "--metrics-addr=:0")
+	m.Lose(t, "f", "one", "two", "mine")
+	const read = `cat .mneme/README .mneme/conflicts/1/base .mneme/conflicts/1/theirs > "$HOME/out"; stat -c %s .mneme/README .mneme/conflicts/1/base`
+	m.Sh(t, read)
+	sizes := strings.Fields(m.Sh(t, read+`; wc -c < .mneme/README`))
+	if caused := m.During(t, func() { m.Sh(t, read+"; "+read) }); caused["READ"]+caused["GETATTR"] > 0 {
+		t.Errorf("reading what never changes causes %v", caused)
+	}
+	if len(sizes) != 3 || sizes[0] != sizes[2] || sizes[1] != "3" {
+		t.Errorf("the sizes are %q, the first is that of the third, the second 3", sizes)
+	}
+	if caused := m.During(t, func() { m.Sh(t, "cat .mneme/status .mneme/errors .mneme/conflicts/1/yours") }); caused["READ"] < 3 {
+		t.Errorf("reading what changes causes %v", caused)
+	}
+	e.Must(t, "conflicts", "resolve", "notes", "1", "--take", "theirs")
+	e.Must(t, "store", "archive", "notes", "--yes", "--force")
+	m.Sh(t, `! echo x 2> "$HOME/err" > g; grep -q Read-only "$HOME/err"`)
+	m.Eventually(t, `grep -q 'The store is read-only here' .mneme/README; test "$(stat -c %s .mneme/README)" = "$(wc -c < .mneme/README)"; test ! -e .mneme/conflicts/1`)
+}

@@ -3,24 +3,25 @@ package fusefs
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"time"
 
+	"mneme/fusefs/virtual"
 	"mneme/internal/quote"
-	"mneme/memory"
 )
 
-// makeControl makes .mneme with its files. They are generated when they are
-// opened; nothing below it can be changed.
-func (s *store) makeControl() {
-	s.control = s.fs.newNode(s, syscall.S_IFDIR|s.fs.perm(0o555), s.fs.since)
-	s.control.parent, s.control.name = s.root, memory.ReservedName
-	for name, generate := range map[string]func() []byte{"README": s.readmeText, "status": s.statusText, "errors": s.errors.Lines} {
-		n := s.fs.newNode(s, syscall.S_IFREG|s.fs.perm(0o444), s.fs.since)
-		n.generate = generate
-		attach(s.control, name, n)
+// told is what .mneme tells of a store (virtual.Store).
+type told struct{ *store }
+
+func (t told) README() []byte { return t.readmeText() }
+func (t told) Status() []byte { return t.statusText() }
+func (t told) Errors() []byte { return t.errors.Lines() }
+
+// Conflicts are shown where the store can be written.
+func (t told) Conflicts() virtual.Conflicts {
+	if t.kept == nil || t.readOnly() {
+		return nil
 	}
-	s.makeKept()
+	return shownConflicts{t.kept, t.store}
 }
 
 // statusText is the content of .mneme/status: "key: value" lines.

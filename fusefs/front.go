@@ -1,0 +1,299 @@
+package fusefs
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/fusefs/virtual"
+	"mneme/internal/fusedev"
+	"mneme/memory"
+)
+
+// front answers what is asked below .mneme, and passes the rest on. Nothing there is in
+// the tree: a request that names a directory looks the name up anew, and what it finds
+// is known by the number of its place for as long as the kernel knows it, or somebody
+// has it open. Changes it passes on, too: they are refused like all that nobody may do.
+type front struct {
+	fusedev.FileSystem // fs
+	fs                 *fileSystem
+	roots              map[string]virtualRoot // by the store's id
+}
+
+// virtualRoot is .mneme in a store.
+type virtualRoot struct {
+	*store
+	dir virtual.Dir
+}
+
+func newFront(fs *fileSystem) *front {
+	f := &front{FileSystem: fs, fs: fs, roots: map[string]virtualRoot{}}
+	for _, s := range fs.stores {
+		f.roots[s.id()] = virtualRoot{s, virtual.Control(told{s}, fs.since, &virtual.Options{NoOpen: fs.quiet})}
+	}
+	return f
+}
+
+// node returns what the kernel knows by a number, and its store; nil: nothing.
+func (f *front) node(id uint64) (*store, virtual.Node) {
+	f.fs.mu.RLock()
+	defer f.fs.mu.RUnlock()
+	v := f.fs.virtual.inodes[id]
+	if v == nil {
+		return nil, nil
+	}
+	return f.roots[v.at.store].store, v.node
+}
+
+// control returns .mneme, if it is that which is looked up.
+func (f *front) control(header *fuse.InHeader, name string) (root virtualRoot, ok bool) {
+	if name != memory.ReservedName {
+		return root, false
+	}
+	f.fs.mu.RLock()
+	defer f.fs.mu.RUnlock()
+	n := f.fs.node(header.NodeId)
+	if n == nil || n.store == nil || n.store.root != n {
+		return root, false
+	}
+	return f.roots[n.store.id()], true
+}
+
+// PromptLookup implements fusedev.Prompt.
+func (f *front) PromptLookup(header *fuse.InHeader, name string, out *fuse.EntryOut) (fuse.Status, bool) {
+	if f.fs.virtual.has(header.NodeId) {
+		return fuse.OK, false
+	}
+	if root, ok := f.control(header, name); ok {
+		f.reply(root.store, root.dir, true, out)
+		return fuse.OK, true
+	}
+	return f.FileSystem.PromptLookup(header, name, out)
+}
+
+// Lookup implements fuse.RawFileSystem.
+func (f *front) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	if root, ok := f.control(header, name); ok {
+		f.reply(root.store, root.dir, true, out)
+		return fuse.OK
+	}
+	if !f.fs.virtual.has(header.NodeId) {
+		return f.FileSystem.Lookup(cancel, header, name, out)
+	}
+	canonical, err := memory.ParseName(name)
+	if err != nil {
+		return absent(err)
+	}
+	s, n := f.node(header.NodeId)
+	dir, isDir := n.(virtual.Dir)
+	switch {
+	case n == nil:
+		return fuse.Status(syscall.ESTALE)
+	case !isDir:
+		return fuse.ENOTDIR
+	}
+	found, err := dir.Lookup(canonical)
+	kept := dir.Fixed() && canonical == name
+	switch {
+	case err == nil:
+		f.reply(s, found, kept, out)
+		return fuse.OK
+	case err == syscall.ENOENT && kept:
+		out.SetEntryTimeout(forever)
+		return fuse.OK // a negative entry, which the kernel keeps
+	case err == syscall.ENOENT:
+		return fuse.ENOENT
+	}
+	return s.fail("look up", path.Join(n.Path(), canonical), err)
+}
+
+// reply fills out an entry for a node, and counts the reference that the kernel gets.
+// kept says that the kernel may keep the name.
+func (f *front) reply(s *store, n virtual.Node, kept bool, out *fuse.EntryOut) {
+	out.Attr = f.attr(n)
+	out.SetAttrTimeout(lifeOf(n))
+	if kept {
+		out.SetEntryTimeout(forever)
+	}
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	v := f.fs.virtual.enterLocked(s.id(), n, f.fs.virtual.numberLocked(virtualPlace{s.id(), n.Path()}))
+	v.lookups++
+	f.fs.handing.markVirtualLocked(v)
+	out.NodeId, out.Ino, out.Generation = v.id, v.id, 1
+}
+
+// Forget implements fuse.RawFileSystem.
+func (f *front) Forget(id, count uint64) {
+	if !f.fs.virtual.has(id) {
+		f.FileSystem.Forget(id, count)
+		return
+	}
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if v := f.fs.virtual.inodes[id]; v != nil {
+		v.lookups -= min(count, v.lookups)
+		f.collectVirtualLocked(v)
+	}
+}
+
+func (f *front) collectVirtualLocked(v *virtualInode) {
+	if f.fs.virtual.collectLocked(v) {
+		f.fs.handing.markVirtualLocked(v)
+	}
+}
+
+// lifeOf is how long the kernel may keep what a node looks like.
+func lifeOf(n virtual.Node) time.Duration {
+	if file, ok := n.(virtual.File); ok && !file.Constant() {
+		return 0
+	}
+	return forever
+}
+
+// attr is what a node looks like, but for its number. It may take locks.
+func (f *front) attr(n virtual.Node) (attr fuse.Attr) {
+	changed := n.Time()
+	if file, ok := n.(virtual.File); ok {
+		var size int64
+		size, changed = file.Stat()
+		attr.Size, attr.Blocks = uint64(size), uint64(size+511)/512
+	}
+	attr.Mode = n.Mode()&syscall.S_IFMT | f.fs.perm(n.Mode()&0o777)
+	attr.Nlink = 1
+	attr.Uid, attr.Gid = f.fs.opts.UID, f.fs.opts.GID
+	attr.Blksize = blockSize
+	attr.SetTimes(&changed, &changed, &changed)
+	return attr
+}
+
+// GetAttr implements fuse.RawFileSystem.
+func (f *front) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	if !f.fs.virtual.has(in.NodeId) {
+		return f.FileSystem.GetAttr(cancel, in, out)
+	}
+	_, n := f.node(in.NodeId)
+	if n == nil {
+		return fuse.Status(syscall.ESTALE)
+	}
+	out.Attr = f.attr(n)
+	out.Ino = in.NodeId
+	out.SetTimeout(lifeOf(n))
+	return fuse.OK
+}
+
+// Statx implements fuse.RawFileSystem.
+func (f *front) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
+	if !f.fs.virtual.has(in.NodeId) {
+		return f.FileSystem.Statx(cancel, in, out)
+	}
+	_, n := f.node(in.NodeId)
+	if n == nil {
+		return fuse.Status(syscall.ESTALE)
+	}
+	attr := f.attr(n)
+	attr.Ino = in.NodeId
+	out.SetTimeout(lifeOf(n))
+	out.Statx = statxOf(&attr, n.Time())
+	return fuse.OK
+}
+
+// GetXAttr implements fuse.RawFileSystem.
+func (f *front) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
+	if f.fs.virtual.has(header.NodeId) && strings.HasPrefix(attr, xattrPrefix) {
+		return 0, fuse.ENOATTR
+	}
+	return f.FileSystem.GetXAttr(cancel, header, attr, dest)
+}
+
+// ListXAttr implements fuse.RawFileSystem.
+func (f *front) ListXAttr(cancel <-chan struct{}, header *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+	if f.fs.virtual.has(header.NodeId) {
+		return 0, fuse.OK
+	}
+	return f.FileSystem.ListXAttr(cancel, header, dest)
+}
+
+// Unlink implements fuse.RawFileSystem.
+func (f *front) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
+	if f.fs.virtual.has(header.NodeId) {
+		return f.remove(header.NodeId, name, false)
+	}
+	return f.FileSystem.Unlink(cancel, header, name)
+}
+
+// Rmdir implements fuse.RawFileSystem.
+func (f *front) Rmdir(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
+	if f.fs.virtual.has(header.NodeId) {
+		return f.remove(header.NodeId, name, true)
+	}
+	return f.FileSystem.Rmdir(cancel, header, name)
+}
+
+// remove removes a name below .mneme: a file of a conflict, or with rmdir a conflict,
+// which is dismissed by that.
+func (f *front) remove(id uint64, name string, rmdir bool) fuse.Status {
+	canonical, err := memory.ParseName(name)
+	if err != nil {
+		return absent(err)
+	}
+	s, n := f.node(id)
+	dir, isDir := n.(virtual.Dir)
+	switch {
+	case n == nil:
+		return fuse.Status(syscall.ESTALE)
+	case !isDir:
+		return fuse.ENOTDIR
+	case s.readOnly():
+		return fuse.EROFS
+	}
+	at := n.Path() // of the conflict
+	if rmdir {
+		at = path.Join(at, canonical)
+	}
+	err = dir.Remove(canonical, rmdir)
+	errno, isErrno := err.(syscall.Errno)
+	switch {
+	case err == nil:
+		return fuse.OK
+	case errors.Is(err, virtual.ErrNotYours):
+		s.errors.Add(at, fmt.Sprintf("conflict %s of store %s is another session's; "+
+			"only that session, or a person with `mneme conflicts`, can settle it", path.Base(at), s.slug()))
+		return fuse.EPERM
+	case isErrno:
+		return fuse.Status(errno)
+	}
+	return s.fail("remove", at, err)
+}
+
+// adopt looks up again what the kernel knows below .mneme, and gives it the numbers that
+// it had. It leaves out what is not there any more: the kernel is told that the name has
+// to be looked up. All else is adopted after it.
+func (f *front) adopt(in *inherited) {
+	for id, note := range in.nodes {
+		at, s := in.path(note), f.fs.storeAt(note.Store)
+		if s == nil || at != virtual.Root && !strings.HasPrefix(at, virtual.Root+"/") {
+			continue
+		}
+		f.fs.virtual.inherited[id] = true
+		n, err := virtual.Find(f.roots[s.id()].dir, at)
+		if err != nil || n.Mode()&syscall.S_IFMT != note.Mode&syscall.S_IFMT {
+			continue
+		}
+		f.fs.mu.Lock()
+		f.fs.virtual.enterLocked(s.id(), n, id).lookups = manyLookups
+		f.fs.mu.Unlock()
+	}
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	for _, note := range in.handles {
+		if v := f.fs.virtual.inodes[note.Node]; v != nil {
+			f.enterLocked(note.FH, &virtualHandle{inode: v})
+		}
+	}
+}

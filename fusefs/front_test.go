@@ -1,0 +1,267 @@
+package fusefs
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/fusefs/virtual"
+	"mneme/session/conflict"
+)
+
+// newFrontRig is newRig with a conflict of this session, and one of another.
+func newFrontRig(t *testing.T) *rig {
+	r := newRig(t, "/a")
+	r.must(r.s.walk(t.Context()))
+	r.keep()
+	for _, session := range []string{"mine", "other"} {
+		_, err := r.s.kept.Keep(conflict.About{Path: "/a", Session: session}, conflict.Texts{Base: []byte("base"), Theirs: []byte("theirs"), Yours: []byte("yours")})
+		r.must(err)
+	}
+	return r
+}
+
+// listPlus lists a directory as the kernel does first, which comes to know what is in it.
+func (r *rig) listPlus(id uint64) {
+	r.Helper()
+	f := r.front()
+	var open fuse.OpenOut
+	r.must(errOf(f.OpenDir(nil, &fuse.OpenIn{InHeader: header(id)}, &open)))
+	for offset := uint64(0); ; {
+		buf := make([]byte, 600) // a few at a time
+		out := fuse.NewDirEntryList(buf, offset)
+		r.must(errOf(f.ReadDirPlus(nil, &fuse.ReadIn{InHeader: header(id), Fh: open.Fh, Offset: offset}, out)))
+		if out.Offset == offset {
+			break
+		}
+		offset = out.Offset
+	}
+	f.ReleaseDir(&fuse.ReleaseIn{InHeader: header(id), Fh: open.Fh})
+}
+
+// TestVirtualNodesAreForgotten: of what is below .mneme nothing stays that the kernel has
+// forgotten and nobody has open.
+func TestVirtualNodesAreForgotten(t *testing.T) {
+	r := newFrontRig(t)
+	known, nodes := r.virtuals(), len(r.fs.nodes)
+	journal := r.hand()
+	paths := []string{"/.mneme/README", "/.mneme/status", "/.mneme/errors", "/.mneme/conflicts/1/yours", "/.mneme/conflicts/2/about", "/.mneme/conflicts/1/yours"}
+	for _, path := range paths {
+		r.wantLookup(path, fuse.OK)
+	}
+	for _, path := range []string{"/.mneme", "/.mneme/conflicts", "/.mneme/conflicts/1"} {
+		r.listPlus(r.wantLookup(path, fuse.OK).NodeId)
+	}
+	fh, status := r.open(r.wantLookup("/.mneme/errors", fuse.OK).NodeId, syscall.O_RDONLY)
+	r.must(errOf(status))
+	r.wantNoted(journal)
+	if now := len(r.fs.nodes); now != nodes {
+		t.Errorf("the tree had %d nodes, and has %d", nodes, now)
+	}
+	if n := len(known.inodes); n != 12 || len(known.places) != n {
+		t.Errorf("the kernel knows %d nodes at %d places, want 12", n, len(known.places))
+	}
+	f := r.front()
+	for id, v := range known.inodes {
+		f.Forget(id, v.lookups-1)
+		if known.inodes[id] == nil {
+			t.Errorf("%s has gone before it was forgotten", v.at.path)
+		}
+		f.Forget(id, 1)
+	}
+	if open := slices.Collect(maps.Keys(known.places)); len(open) != 1 || open[0].path != "/.mneme/errors" {
+		t.Errorf("open is one file, left are %v", open)
+	}
+	id := known.handles[fh].inode.id
+	r.wantCounted()
+	f.Release(nil, &fuse.ReleaseIn{InHeader: header(id), Fh: fh})
+	r.wantNoted(journal)
+	r.wantCounted()
+	if left := len(known.inodes) + len(known.places) + len(known.handles); left > 0 {
+		t.Errorf("left is %+v", *known)
+	}
+	for _, id := range []uint64{id, virtual.Number(r.s.id(), "/.mneme/nothing")} {
+		if status := f.GetAttr(nil, &fuse.GetAttrIn{InHeader: header(id)}, &fuse.AttrOut{}); status != fuse.Status(syscall.ESTALE) {
+			t.Errorf("attributes of what is not known: %v", status)
+		}
+	}
+}
+
+// TestVirtualNumbers: a place has the same number wherever it is told, and no other place
+// has it.
+func TestVirtualNumbers(t *testing.T) {
+	r := newFrontRig(t)
+	f, known := r.front(), r.virtuals()
+	taken := virtual.Number(r.s.id(), "/.mneme/status")
+	known.inodes[taken] = &virtualInode{id: taken, lookups: 1} // of another place
+	status := r.wantLookup("/.mneme/status", fuse.OK)
+	if status.NodeId != (taken+1)|1<<63 || status.Ino != status.NodeId || r.wantLookup("/.mneme/status", fuse.OK).NodeId != status.NodeId {
+		t.Errorf("the number is %#x, want the one after %#x", status.NodeId, taken)
+	}
+	dir := r.wantLookup("/.mneme", fuse.OK).NodeId
+	var open fuse.OpenOut
+	r.must(errOf(f.OpenDir(nil, &fuse.OpenIn{InHeader: header(dir)}, &open)))
+	var listed []string
+	r.must(errOf(f.readDir(&fuse.ReadIn{InHeader: header(dir), Fh: open.Fh}, func(_ *store, _ virtual.Dir, e fuse.DirEntry) bool {
+		listed = append(listed, fmt.Sprintf("%s %d %#x", e.Name, e.Off, e.Ino))
+		return true
+	})))
+	var want []string
+	for i, name := range []string{".", "..", "README", "conflicts", "errors", "status"} {
+		id := r.s.root.id
+		if name != ".." {
+			id = r.wantLookup("/.mneme/"+strings.Trim(name, "."), fuse.OK).NodeId
+		}
+		want = append(want, fmt.Sprintf("%s %d %#x", name, i+1, id))
+	}
+	if !slices.Equal(listed, want) {
+		t.Errorf("listed are\n%q, want\n%q", listed, want)
+	}
+}
+
+// TestVirtualIsReadOnly makes every request below .mneme that would change something.
+func TestVirtualIsReadOnly(t *testing.T) {
+	r := newFrontRig(t)
+	f := r.front()
+	file := header(r.wantLookup("/a", fuse.OK).NodeId)
+	root := header(r.s.root.id)
+	for _, path := range []string{"/.mneme", "/.mneme/conflicts", "/.mneme/conflicts/1", "/.mneme/status", "/.mneme/conflicts/1/yours"} {
+		in := header(r.wantLookup(path, fuse.OK).NodeId)
+		attr := &fuse.SetAttrIn{SetAttrInCommon: fuse.SetAttrInCommon{InHeader: in, Valid: fuse.FATTR_MODE, Mode: 0o777}}
+		create := &fuse.CreateIn{InHeader: in, Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: 0o644}
+		for what, status := range map[string]fuse.Status{
+			"create":       f.Create(nil, create, "x", &fuse.CreateOut{}),
+			"mkdir":        f.Mkdir(nil, &fuse.MkdirIn{InHeader: in, Mode: 0o755}, "x", &fuse.EntryOut{}),
+			"mknod":        f.Mknod(nil, &fuse.MknodIn{InHeader: in, Mode: syscall.S_IFREG | 0o644}, "x", &fuse.EntryOut{}),
+			"pipe":         f.Mknod(nil, &fuse.MknodIn{InHeader: in, Mode: syscall.S_IFIFO | 0o644}, "x", &fuse.EntryOut{}),
+			"symlink":      f.Symlink(nil, &in, "/", "x", &fuse.EntryOut{}),
+			"link":         f.Link(nil, &fuse.LinkIn{InHeader: in, Oldnodeid: file.NodeId}, "x", &fuse.EntryOut{}),
+			"chmod":        f.SetAttr(nil, attr, &fuse.AttrOut{}),
+			"rename":       f.Rename(nil, &fuse.RenameIn{InHeader: in, Newdir: in.NodeId}, "about", "x"),
+			"rename in":    f.Rename(nil, &fuse.RenameIn{InHeader: root, Newdir: in.NodeId}, "a", "x"),
+			"rename out":   f.Rename(nil, &fuse.RenameIn{InHeader: in, Newdir: r.s.root.id}, "about", "x"),
+			"setxattr":     f.SetXAttr(nil, &fuse.SetXAttrIn{InHeader: in}, "user.mneme.seq", nil),
+			"removexattr":  f.RemoveXAttr(nil, &in, "user.x"),
+			"fallocate":    f.Fallocate(nil, &fuse.FallocateIn{InHeader: in}),
+			"unlink .":     or(f.Unlink(nil, &in, "nothing"), fuse.ENOENT, fuse.ENOTDIR),
+			"rmdir":        or(f.Rmdir(nil, &in, "nothing"), fuse.ENOENT, fuse.ENOTDIR),
+			"open":         or(openFor(f, in, syscall.O_RDWR), fuse.Status(syscall.EISDIR)),
+			"truncate":     or(openFor(f, in, syscall.O_RDONLY|syscall.O_TRUNC), fuse.Status(syscall.EISDIR)),
+			"write status": or(r.fs.refuseQuietly(in.NodeId)),
+		} {
+			if status != fuse.EROFS {
+				t.Errorf("%s in %s: %v", what, path, status)
+			}
+		}
+		if size, status := f.ListXAttr(nil, &in, nil); size != 0 || !status.Ok() {
+			t.Errorf("%s has attributes of %d bytes: %v", path, size, status)
+		}
+		if _, status := f.GetXAttr(nil, &in, "user.mneme.seq", nil); status != fuse.ENOATTR {
+			t.Errorf("an attribute of %s: %v", path, status)
+		}
+	}
+	r.wantText("/a", "/a")
+}
+
+// or is EROFS for a status that is one of others.
+func or(status fuse.Status, others ...fuse.Status) fuse.Status {
+	if slices.Contains(others, status) {
+		return fuse.EROFS
+	}
+	return status
+}
+
+func openFor(f *front, in fuse.InHeader, flags uint32) fuse.Status {
+	return f.Open(nil, &fuse.OpenIn{InHeader: in, Flags: flags}, &fuse.OpenOut{})
+}
+
+// TestFrontTakenOver: another process knows what is below .mneme by the numbers that the
+// kernel has, also those that were given by counting; what is open can be read, and what
+// is not there any more is looked up again.
+func TestFrontTakenOver(t *testing.T) {
+	r := newFrontRig(t)
+	r.s.errors.Add("/a", "notes:/a: wrong")
+	counted, known := uint64(77), r.virtuals()
+	known.inherited[counted] = true
+	n, err := virtual.Find(r.front().roots[r.s.id()].dir, "/.mneme/conflicts")
+	r.must(err)
+	known.enterLocked(r.s.id(), n, counted).lookups = 1
+	journal := r.hand()
+	ids := map[string]uint64{}
+	for _, path := range []string{"/.mneme", "/.mneme/errors", "/.mneme/conflicts", "/.mneme/conflicts/1", "/.mneme/conflicts/1/base", "/.mneme/conflicts/2"} {
+		ids[path] = r.wantLookup(path, fuse.OK).NodeId
+	}
+	if ids["/.mneme/conflicts"] != counted {
+		t.Errorf("the kernel knows the directory by %d, it is told %d", counted, ids["/.mneme/conflicts"])
+	}
+	fh, status := r.open(ids["/.mneme/errors"], syscall.O_RDONLY)
+	r.must(errOf(status))
+	var dir fuse.OpenOut
+	r.must(errOf(r.front().OpenDir(nil, &fuse.OpenIn{InHeader: header(counted)}, &dir)))
+	r.must(r.s.kept.Remove(2))
+
+	next, _ := r.takeOver(journal)
+	f := next.front()
+	for path, id := range ids {
+		var out fuse.AttrOut
+		switch status := f.GetAttr(nil, &fuse.GetAttrIn{InHeader: header(id)}, &out); {
+		case path == "/.mneme/conflicts/2":
+			if status != fuse.Status(syscall.ESTALE) {
+				t.Errorf("what is not there any more: %v", status)
+			}
+			next.wantLookup(path, fuse.ENOENT)
+		case !status.Ok() || out.Ino != id || next.wantLookup(path, fuse.OK).NodeId != id:
+			t.Errorf("%s is known by %d: %v, %d", path, id, status, out.Ino)
+		}
+	}
+	if text := next.read(ids["/.mneme/errors"], fh); !strings.Contains(text, "wrong") {
+		t.Errorf("the open file holds %q", text)
+	}
+	var names []string
+	r.must(errOf(f.readDir(&fuse.ReadIn{InHeader: header(counted), Fh: dir.Fh, Offset: 2}, func(_ *store, _ virtual.Dir, e fuse.DirEntry) bool {
+		names = append(names, e.Name)
+		return true
+	})))
+	if !slices.Equal(names, []string{"1"}) {
+		t.Errorf("the open directory goes on with %q", names)
+	}
+	next.wantCounted()
+	for id, fh := range map[uint64]uint64{ids["/.mneme/errors"]: fh, counted: dir.Fh} {
+		f.Release(nil, &fuse.ReleaseIn{InHeader: header(id), Fh: fh})
+	}
+	if next.wantCounted(); len(next.virtuals().handles) > 0 {
+		t.Errorf("left are %v", next.virtuals().handles)
+	}
+}
+
+// TestREADMETurns: the kernel keeps the text of .mneme/README, and is told when it is
+// another.
+func TestREADMETurns(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		r := newRig(t)
+		kernel := r.fs.withKernel(t)
+		if known {
+			r.wantLookup("/.mneme/README", fuse.OK)
+		}
+		r.archive()
+		for range 2 {
+			r.s.refresh()
+		}
+		r.fs.awaitNotices(t)
+		var want []uint64
+		if known {
+			want = []uint64{virtual.Number(r.s.id(), "/.mneme/README")}
+		}
+		if !slices.Equal(kernel.pages, want) {
+			t.Errorf("the kernel is told to read %v again, want %v", kernel.pages, want)
+		}
+		if text := string(r.s.readmeText()); !strings.Contains(text, "read-only") {
+			t.Errorf("it is now %q", text)
+		}
+	}
+}

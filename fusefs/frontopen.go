@@ -1,0 +1,244 @@
+package fusefs
+
+import (
+	"path"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/fusefs/virtual"
+)
+
+// Open implements fuse.RawFileSystem. Who reads a file reads what its text was when it
+// was opened.
+func (f *front) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if !f.fs.virtual.has(in.NodeId) {
+		return f.FileSystem.Open(cancel, in, out)
+	}
+	s, n := f.node(in.NodeId)
+	file, isFile := n.(virtual.File)
+	switch {
+	case f.fs.quiet:
+		return fuse.ENOSYS
+	case n == nil:
+		return fuse.Status(syscall.ESTALE)
+	case !isFile:
+		return fuse.Status(syscall.EISDIR)
+	case writes(in.Flags):
+		return fuse.EROFS
+	}
+	text, err := file.Text()
+	if err == syscall.ENOENT { // it has gone since it was looked up
+		return fuse.Status(syscall.ESTALE)
+	}
+	if err != nil {
+		return s.fail("open", n.Path(), err)
+	}
+	out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_NOFLUSH
+	if file.Constant() {
+		out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
+	}
+	return f.opened(s, in.NodeId, append([]byte{}, text...), forControl, out)
+}
+
+// OpenDir implements fuse.RawFileSystem.
+func (f *front) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if !f.fs.virtual.has(in.NodeId) {
+		return f.FileSystem.OpenDir(cancel, in, out)
+	}
+	s, n := f.node(in.NodeId)
+	dir, isDir := n.(virtual.Dir)
+	switch {
+	case f.fs.quiet:
+		return fuse.ENOSYS
+	case n == nil:
+		return fuse.Status(syscall.ESTALE)
+	case !isDir:
+		return fuse.ENOTDIR
+	case dir.Fixed():
+		out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_CACHE_DIR
+	}
+	return f.opened(s, in.NodeId, nil, forReading, out)
+}
+
+// opened makes a handle of what has a number.
+func (f *front) opened(s *store, id uint64, text []byte, why purpose, out *fuse.OpenOut) fuse.Status {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	v := f.fs.virtual.inodes[id]
+	if v == nil {
+		return fuse.Status(syscall.ESTALE)
+	}
+	if err := f.fs.afford(handleCost+int64(len(text)), why); err != nil {
+		return s.tooMuch("open", path.Base(v.at.path), err)
+	}
+	f.fs.nextFH++
+	f.enterLocked(f.fs.nextFH, &virtualHandle{inode: v, text: text})
+	f.fs.handing.openedVirtual(f.fs.nextFH, v)
+	out.Fh = f.fs.nextFH
+	return fuse.OK
+}
+
+// enterLocked gives a handle its number.
+func (f *front) enterLocked(fh uint64, h *virtualHandle) {
+	f.fs.virtual.handles[fh] = h
+	h.inode.opens++
+	h.held = handleCost + int64(len(h.text))
+	f.fs.budget.changeOpen(h.held)
+}
+
+// PromptRelease implements fusedev.Prompt.
+func (f *front) PromptRelease(in *fuse.ReleaseIn) bool {
+	return f.released(in) || f.FileSystem.PromptRelease(in)
+}
+
+// Release implements fuse.RawFileSystem.
+func (f *front) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
+	if !f.released(in) {
+		f.FileSystem.Release(cancel, in)
+	}
+}
+
+// PromptReleaseDir implements fusedev.Prompt.
+func (f *front) PromptReleaseDir(in *fuse.ReleaseIn) bool {
+	return f.released(in) || f.FileSystem.PromptReleaseDir(in)
+}
+
+// ReleaseDir implements fuse.RawFileSystem.
+func (f *front) ReleaseDir(in *fuse.ReleaseIn) { f.PromptReleaseDir(in) }
+
+// released ends a handle, and reports whether it is one of what is below .mneme.
+func (f *front) released(in *fuse.ReleaseIn) bool {
+	if !f.fs.virtual.has(in.NodeId) {
+		return false
+	}
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if h := f.fs.virtual.handles[in.Fh]; h != nil {
+		delete(f.fs.virtual.handles, in.Fh)
+		f.fs.handing.closed(in.Fh)
+		f.fs.budget.changeOpen(-h.held)
+		h.inode.opens--
+		f.collectVirtualLocked(h.inode)
+	}
+	return true
+}
+
+// Read implements fuse.RawFileSystem.
+func (f *front) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	if !f.fs.virtual.has(in.NodeId) {
+		return f.FileSystem.Read(cancel, in, buf)
+	}
+	s, n := f.node(in.NodeId)
+	file, isFile := n.(virtual.File)
+	f.fs.mu.RLock()
+	h := f.fs.virtual.handles[in.Fh]
+	f.fs.mu.RUnlock()
+	if !isFile || h == nil && !f.fs.quiet {
+		return nil, fuse.EBADF
+	}
+	var text []byte
+	if h != nil {
+		text = h.text // which does not change
+	}
+	if text == nil {
+		var err error
+		if text, err = file.Text(); err != nil {
+			return nil, s.fail("read", n.Path(), err)
+		}
+	}
+	start := min(in.Offset, uint64(len(text)))
+	end := min(start+uint64(len(buf)), uint64(len(text)))
+	return fuse.ReadResultData(text[start:end]), fuse.OK
+}
+
+// ReadDir implements fuse.RawFileSystem.
+func (f *front) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	if !f.fs.virtual.has(in.NodeId) {
+		return f.FileSystem.ReadDir(cancel, in, out)
+	}
+	return f.readDir(in, func(_ *store, _ virtual.Dir, e fuse.DirEntry) bool { return out.AddDirEntry(e) })
+}
+
+// ReadDirPlus implements fuse.RawFileSystem.
+func (f *front) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	if !f.fs.virtual.has(in.NodeId) {
+		return f.FileSystem.ReadDirPlus(cancel, in, out)
+	}
+	return f.readDir(in, func(s *store, dir virtual.Dir, e fuse.DirEntry) bool {
+		entry := out.AddDirLookupEntry(e)
+		if entry == nil {
+			return false
+		}
+		if e.Name == "." || e.Name == ".." {
+			return true
+		}
+		if n, err := dir.Lookup(e.Name); err == nil { // else it has gone meanwhile
+			f.reply(s, n, dir.Fixed(), entry)
+		}
+		return true
+	})
+}
+
+// readDir adds what fits of a directory. An offset is a place in what the handle has; in
+// a quiet mount, in what is there, which is always the same.
+func (f *front) readDir(in *fuse.ReadIn, add func(*store, virtual.Dir, fuse.DirEntry) bool) fuse.Status {
+	s, n := f.node(in.NodeId)
+	dir, isDir := n.(virtual.Dir)
+	f.fs.mu.RLock()
+	h := f.fs.virtual.handles[in.Fh]
+	var entries []fuse.DirEntry
+	if h != nil && in.Offset > 0 {
+		entries = h.entries
+	}
+	f.fs.mu.RUnlock()
+	if !isDir || h == nil && !f.fs.quiet {
+		return fuse.EBADF
+	}
+	if entries == nil {
+		var status fuse.Status
+		if entries, status = f.list(s, dir, in.NodeId, h); !status.Ok() {
+			return status
+		}
+	}
+	for _, e := range entries[min(in.Offset, uint64(len(entries))):] {
+		if !add(s, dir, e) {
+			break
+		}
+	}
+	return fuse.OK
+}
+
+// list returns what a directory holds, as of now, and keeps it in a handle, if there is
+// one.
+func (f *front) list(s *store, dir virtual.Dir, id uint64, h *virtualHandle) ([]fuse.DirEntry, fuse.Status) {
+	names, err := dir.List()
+	if err != nil {
+		return nil, s.fail("list", dir.Path(), err)
+	}
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	up := s.root.id
+	if dir.Path() != virtual.Root {
+		up = f.fs.virtual.numberLocked(virtualPlace{s.id(), path.Dir(dir.Path())})
+	}
+	entries := []fuse.DirEntry{{Name: ".", Ino: id, Mode: dir.Mode()}, {Name: "..", Ino: up, Mode: syscall.S_IFDIR}}
+	for _, e := range names {
+		number := f.fs.virtual.numberLocked(virtualPlace{s.id(), path.Join(dir.Path(), e.Name)})
+		entries = append(entries, fuse.DirEntry{Name: e.Name, Ino: number, Mode: e.Mode})
+	}
+	costs := int64(handleCost)
+	for i := range entries {
+		entries[i].Off = uint64(i) + 1
+		costs += entryCost + int64(len(entries[i].Name))
+	}
+	if h == nil {
+		return entries, fuse.OK
+	}
+	if err := f.fs.afford(costs-h.held, forReading); err != nil {
+		return nil, s.tooMuch("list", path.Base(dir.Path()), err)
+	}
+	f.fs.budget.changeOpen(costs - h.held)
+	h.held, h.entries = costs, entries
+	return entries, fuse.OK
+}

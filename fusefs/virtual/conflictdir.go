@@ -1,0 +1,94 @@
+package virtual
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+	"time"
+
+	"mneme/session/conflict"
+)
+
+// conflictDir is the directory of one conflict, as it was when it was looked up.
+type conflictDir struct {
+	place
+	kept Conflicts
+	gone *removals
+	id   int
+	own  *conflict.About // of one that this session may dismiss; nil: it may not
+}
+
+// conflictFiles are the files that a conflict may have, in the order of their names.
+var conflictFiles = []string{conflict.AboutFile, conflict.BaseFile, conflict.TheirsFile, conflict.YoursFile}
+
+func (d *conflictDir) Fixed() bool { return false }
+
+func (d *conflictDir) Lookup(name string) (Node, error) {
+	if !slices.Contains(conflictFiles, name) || d.gone.isRemoved(d.id, name) {
+		return nil, syscall.ENOENT
+	}
+	f := &conflictFile{place: d.file(name), kept: d.kept, id: d.id, name: name}
+	data, err := f.Text()
+	if err != nil {
+		return nil, err
+	}
+	f.size = int64(len(data))
+	return f, nil
+}
+
+func (d *conflictDir) List() ([]Entry, error) {
+	var entries []Entry
+	for _, name := range conflictFiles {
+		switch _, err := d.Lookup(name); {
+		case err == nil:
+			entries = append(entries, Entry{name, syscall.S_IFREG})
+		case !errors.Is(err, syscall.ENOENT):
+			return nil, err
+		}
+	}
+	return entries, nil
+}
+
+// Remove takes a file out of sight: who removes a directory with all that is in it
+// removes that first. What it holds stays until the conflict expires.
+func (d *conflictDir) Remove(name string, dir bool) error {
+	_, err := d.Lookup(name)
+	switch {
+	case err != nil:
+		return err
+	case dir:
+		return syscall.ENOTDIR
+	case d.own == nil:
+		return ErrNotYours
+	}
+	d.gone.remove(d.id, name)
+	return nil
+}
+
+// conflictFile is a file of a conflict, as it was when it was looked up.
+type conflictFile struct {
+	place
+	kept Conflicts
+	id   int
+	name string
+	size int64
+}
+
+// Constant is true of what was read, and of what was there instead. Its session may
+// lose more in the same conflict, and settle it.
+func (f *conflictFile) Constant() bool {
+	return f.name == conflict.BaseFile || f.name == conflict.TheirsFile
+}
+
+func (f *conflictFile) Stat() (int64, time.Time) { return f.size, f.made }
+
+func (f *conflictFile) Text() ([]byte, error) {
+	data, err := f.kept.Read(f.id, f.name)
+	switch {
+	case errors.Is(err, conflict.ErrNotFound), err == nil && data == nil:
+		return nil, syscall.ENOENT // it has been settled meanwhile, or has none
+	case err != nil:
+		return nil, err
+	}
+	return data, nil
+}

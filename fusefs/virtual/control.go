@@ -1,0 +1,56 @@
+package virtual
+
+import (
+	"syscall"
+	"time"
+)
+
+// Options configure a directory of control files; the zero value is the default.
+type Options struct {
+	// NoOpen says that nobody opens files: each request stands for itself, and a text
+	// is made when somebody asks for its size. See text.
+	NoOpen bool
+}
+
+// Control is .mneme in a store, made at that time; nil options are the default.
+func Control(s Store, made time.Time, opts *Options) Dir {
+	c := &control{place: place{Root, syscall.S_IFDIR | 0o555, made}}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	add := func(name string, n Node) {
+		c.names = append(c.names, Entry{name, n.Mode() & syscall.S_IFMT})
+		c.nodes = append(c.nodes, n)
+	}
+	add("README", &readme{c.file("README"), s.README})
+	if kept := s.Conflicts(); kept != nil {
+		add("conflicts", newConflicts(kept, made))
+	}
+	for _, t := range []*text{{place: c.file("errors"), write: s.Errors}, {place: c.file("status"), write: s.Status}} {
+		t.shared, t.changed = o.NoOpen, made
+		add(t.path[len(Root)+1:], t)
+	}
+	return c
+}
+
+// control is .mneme itself.
+type control struct {
+	place
+	names []Entry // in the order of their names
+	nodes []Node  // of each
+}
+
+func (c *control) Fixed() bool            { return true }
+func (c *control) List() ([]Entry, error) { return c.names, nil }
+
+func (c *control) Lookup(name string) (Node, error) {
+	for i, e := range c.names {
+		if e.Name == name {
+			return c.nodes[i], nil
+		}
+	}
+	return nil, syscall.ENOENT
+}
+
+func (c *control) Remove(string, bool) error { return syscall.EROFS }

@@ -1,0 +1,138 @@
+// Package virtual is what is below .mneme in a store: texts about the mount, which
+// nobody can write. One type per directory. Of a node nothing is kept: whoever looks a
+// name up gets a new one, which says how the file is by then.
+package virtual
+
+import (
+	"errors"
+	"hash/fnv"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+
+	"mneme/session/conflict"
+)
+
+// Root is the path of the directory in the store. No directory lists it.
+const Root = "/.mneme"
+
+// Node is a file or directory: a File or a Dir.
+type Node interface {
+	// Path is its place in the store: "/.mneme/errors".
+	Path() string
+	// Mode is its type and the permissions that it has at most.
+	Mode() uint32
+	// Time is when it was made.
+	Time() time.Time
+}
+
+// Dir is a directory. Its methods may have to wait for the disk. A name that is not
+// there is syscall.ENOENT, by itself; other errors say what is wrong with the disk.
+type Dir interface {
+	Node
+	// Fixed reports whether there always are the same names in it.
+	Fixed() bool
+	Lookup(name string) (Node, error)
+	// List returns the names in it. What can be looked up need not be among them.
+	List() ([]Entry, error)
+	// Remove answers the removal of a name, as a directory or as a file: with
+	// syscall.EROFS, EISDIR or ENOTDIR by itself, or with ErrNotYours.
+	Remove(name string, dir bool) error
+}
+
+// Entry is a name in a directory.
+type Entry struct {
+	Name string
+	Mode uint32 // the type
+}
+
+// File is a file.
+type File interface {
+	Node
+	// Constant reports whether its text stays as it is, unless the mount is told of a
+	// change: the kernel may keep it.
+	Constant() bool
+	// Stat returns the length of the text, and when that has changed. It is 0 where
+	// there is a text of its own for each reader.
+	Stat() (size int64, changed time.Time)
+	// Text returns the text, which the caller may keep.
+	Text() ([]byte, error)
+}
+
+// Store is what a mount tells of a store. Its methods may be called at once from many
+// goroutines.
+type Store interface {
+	README() []byte // which is always the same, unless the mount is told
+	Status() []byte
+	Errors() []byte
+	// Conflicts are those that the directory conflicts shows; nil: there is none.
+	Conflicts() Conflicts
+}
+
+// Conflicts are what is kept of a store's conflicts, whichever session lost. Other
+// processes add and remove some, so that every look at the directory looks at the disk.
+// The methods may be called at once from many goroutines.
+type Conflicts interface {
+	// IDs returns the numbers of those that are not settled, in order.
+	IDs() ([]int, error)
+	// About and Read are those of conflict.Store, for settled ones, too.
+	About(id int) (conflict.About, error)
+	Read(id int, name string) ([]byte, error)
+	// Own reports whether this session may dismiss it.
+	Own(conflict.About) bool
+	// Dismiss settles it.
+	Dismiss(conflict.About) error
+}
+
+// ErrNotYours says that another session's conflict was to be removed.
+var ErrNotYours = errors.New("the conflict is another session's")
+
+// Number is the inode number of a place in a store: the same in every process that
+// serves a mount of it. Numbers of other files are small.
+func Number(store, path string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(store + path))
+	return h.Sum64() | 1<<63
+}
+
+// Find returns what is at a path below root, or syscall.ENOENT.
+func Find(root Dir, path string) (Node, error) {
+	rest, ok := strings.CutPrefix(path, root.Path())
+	var n Node = root
+	for rest != "" && ok {
+		var dir Dir
+		var name string
+		name, rest, _ = strings.Cut(rest[1:], "/")
+		if rest != "" {
+			rest = "/" + rest
+		}
+		if dir, ok = n.(Dir); !ok {
+			break
+		}
+		var err error
+		if n, err = dir.Lookup(name); err != nil {
+			return nil, err
+		}
+	}
+	if !ok {
+		return nil, syscall.ENOENT
+	}
+	return n, nil
+}
+
+// place is what all nodes have.
+type place struct {
+	path string
+	mode uint32
+	made time.Time
+}
+
+func (p *place) Path() string    { return p.path }
+func (p *place) Mode() uint32    { return p.mode }
+func (p *place) Time() time.Time { return p.made }
+
+// file returns the place of a file in p, a directory.
+func (p *place) file(name string) place {
+	return place{path.Join(p.path, name), syscall.S_IFREG | 0o444, p.made}
+}
