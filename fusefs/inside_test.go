@@ -197,6 +197,19 @@ func (r *rig) loseFromTree(path string) {
 	r.fs.unlinked(r.s.find(path))
 }
 
+// unsettled returns how many drafts and how many commits of names may be in the log, though
+// they ended with an error.
+func (r *rig) unsettled() (drafts, names int) {
+	defer r.looking()()
+	return len(r.s.unsure), len(r.s.owed)
+}
+
+// waitTurns makes the next append to a file wait, as after one that went on top of another
+// session's.
+func (r *rig) waitTurns(path string, d time.Duration) {
+	r.s.turn = turn{path: path, at: time.Now().Add(time.Second), took: d}
+}
+
 // takeNotices makes the kernel one that takes every notice in at once.
 func (r *rig) takeNotices() { r.fs.withKernel(r.T) }
 

@@ -71,7 +71,9 @@ func runScenario(t *testing.T, s *scenario, cases []string) {
 		r.must(r.s.walk(t.Context()))
 	}
 	for _, st := range s.acts {
+		hangs := time.AfterFunc(time.Minute, func() { panic(fmt.Sprintf("%s:%d: %s\nit does not end", s.file, st.line, st.text)) })
 		r.do(st, st.when)
+		hangs.Stop()
 	}
 	r.letGo()
 }
