@@ -3,15 +3,16 @@ package archtest
 import (
 	"go/ast"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// commentPackages are the packages, with all below them, in which a comment may still say
-// that a lock is held by the caller. Elsewhere the function's name says it.
-var commentPackages = []string{"fusefs", "session"}
+// commentPackages are the packages in which a comment may still say that a lock is held by
+// the caller. Elsewhere the function's name says it.
+var commentPackages = []string{"fusefs"}
 
 // callerHolds is such a comment.
-var callerHolds = regexp.MustCompile(`(?i)\bcallers?\s+(?:(?:who|that|must)\s+)?holds?\b|\bcalled\s+with\s+\S+\s+held\b`)
+var callerHolds = regexp.MustCompile(`(?i)\bcallers?\s+(?:(?:who|that|must)\s+)?holds?\b|\bcalled\s+with\s+\S*[mM]u\s+held\b`)
 
 // checkLocks checks the functions whose names end in Locked, which are called with a
 // lock held:
@@ -45,7 +46,7 @@ func checkLocks(f *file) []string {
 			w.function(fn.Body, startOf(fn.Name.Name, locks{}))
 		}
 	}
-	if !isAmong(f.pkg(), commentPackages) {
+	if !slices.Contains(commentPackages, f.pkg()) {
 		for _, group := range f.syntax.Comments {
 			if at := callerHolds.FindString(group.Text()); at != "" {
 				w.tell(group, "a comment says %q: end the function's name in Locked instead", strings.Join(strings.Fields(at), " "))
