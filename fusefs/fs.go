@@ -171,7 +171,7 @@ func (fs *fileSystem) current(id uint64) (*node, fuse.Status) {
 	if !status.Ok() {
 		return nil, status
 	}
-	_ = dir.store.catchUp()
+	_ = dir.store.catchUp(dir.store.fs.ctx)
 	if dir.store.readOnly() { // archived since it was mounted
 		return nil, fuse.EROFS
 	}

@@ -148,10 +148,10 @@ func (s *store) removeDir(path string) fuse.Status {
 	case err == nil:
 		return fuse.OK
 	case isConflict(err):
-		_ = s.catchUp()
+		_ = s.catchUp(s.fs.ctx)
 		return fuse.ENOENT
 	case errors.Is(err, versionlog.ErrOverlap):
-		_ = s.catchUp() // so that whoever is told that the directory is not empty finds what is in it
+		_ = s.catchUp(s.fs.ctx) // so that whoever is told that the directory is not empty finds what is in it
 		return fuse.Status(syscall.ENOTEMPTY)
 	}
 	return s.fail("rmdir", path, err)

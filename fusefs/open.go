@@ -150,7 +150,7 @@ func (fs *fileSystem) openFile(n *node, in *fuse.OpenIn, before uint64, out *fus
 // committed either: who ignores errors at close, as a shell's own echo does, is
 // told now. Scratch files are not committed.
 func (fs *fileSystem) catchUp(n *node) fuse.Status {
-	err := n.store.catchUp()
+	err := n.store.catchUp(n.store.fs.ctx)
 	fs.mu.RLock()
 	scratch := fs.classOf(n) != ordinary
 	fs.mu.RUnlock()
@@ -221,7 +221,7 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 		return status
 	}
 	before := fs.notify.Newest()
-	if err := dir.store.catchUp(); err != nil && classify(dir, name) == ordinary {
+	if err := dir.store.catchUp(dir.store.fs.ctx); err != nil && classify(dir, name) == ordinary {
 		return dir.store.fail("create", name, err)
 	}
 	if status := fs.reach(in.NodeId, name); !status.Ok() {

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -313,9 +314,10 @@ func (p *parallel) settled() {
 	p.Helper()
 	tip, err := p.other.Tip(p.Context())
 	p.must(err)
-	p.fs.mu.Lock()
-	defer p.fs.mu.Unlock()
-	if waitFor(&p.s.caughtUp, 30*time.Second, func() bool { return p.s.applied >= tip.Seq }); p.s.applied < tip.Seq {
+	ctx, cancel := context.WithTimeout(p.Context(), 30*time.Second)
+	defer cancel()
+	if p.s.awaitApplied(ctx, tip.Seq) != nil {
+		defer p.looking()()
 		p.complain("the follower is at %d, the log at %d", p.s.applied, tip.Seq)
 	}
 }

@@ -42,11 +42,11 @@ func TestRewritten(t *testing.T) {
 	for name, happen := range map[string]func(r *rig, l *otherHistory){
 		"the tip is behind": func(r *rig, l *otherHistory) {
 			l.tip = func(tip versionlog.Tip) versionlog.Tip { tip.Seq--; return tip }
-			_ = r.s.catchUp()
+			_ = r.s.catchUp(t.Context())
 		},
 		"the tip is another commit": func(r *rig, l *otherHistory) {
 			l.tip = func(tip versionlog.Tip) versionlog.Tip { tip.Digest[0] ^= 1; return tip }
-			_ = r.s.catchUp()
+			_ = r.s.catchUp(t.Context())
 		},
 		"a commit follows another": func(r *rig, _ *otherHistory) {
 			r.s.appliedDigest[0] ^= 1

@@ -49,7 +49,7 @@ type store struct {
 	tally         tally
 	applied       uint64              // every commit up to here is in the tree
 	appliedDigest versionlog.Digest   // of that commit
-	caughtUp      sync.Cond           // applied has grown
+	followed      chan struct{}       // closed, and nil, when applied grows; see awaitApplied
 	inflight      map[string]*pending // this mount's commits that the follower has not met, by key
 	unsure        map[string]*draft   // commits of files of which it is not known whether they are in the log, by key
 	owed          map[string]bool     // likewise, the keys of commits of names
@@ -94,7 +94,6 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 		s.private = private.New(s.kept.Dir())
 		s.spool = spool.New(s.kept.Dir(), max(minSpoolBytes, 2*ms.Info().Limits.MaxMemoryBytes))
 	}
-	s.caughtUp.L = &fs.mu
 	s.loading = loading{asked: map[string]bool{}, doubtful: map[*node]bool{}}
 	s.archived.Store(!ms.Info().ArchivedAt.IsZero())
 	s.root = fs.newNode(s, syscall.S_IFDIR|fs.perm(0o777), fs.since)
@@ -210,23 +209,45 @@ func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
 	s.applied, s.appliedDigest = c.Seq, c.Digest
 	s.degraded = nil
 	s.noteGone(c)
-	s.caughtUp.Broadcast()
+	if s.followed != nil {
+		close(s.followed)
+		s.followed = nil
+	}
 }
 
 // catchUp waits until the tree shows every commit that is in the log now, but
 // not for long: what follows checks the log again when it commits. The error is
-// that of a log which cannot be asked.
-func (s *store) catchUp() error {
-	tip, err := s.tip(s.fs.ctx)
-	if err != nil {
+// that of a log which cannot be asked, or of ctx.
+func (s *store) catchUp(ctx context.Context) error {
+	tip, err := s.tip(ctx)
+	if err != nil || s.shown().Seq >= tip.Seq {
 		return err
 	}
-	s.fs.mu.Lock()
-	defer s.fs.mu.Unlock()
-	if s.applied < tip.Seq {
-		waitFor(&s.caughtUp, s.patience, func() bool { return s.applied >= tip.Seq })
+	patience, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	_ = s.awaitApplied(patience, tip.Seq)
+	return ctx.Err()
+}
+
+// awaitApplied waits until every commit up to seq is in the tree, or ctx ends.
+func (s *store) awaitApplied(ctx context.Context, seq uint64) error {
+	for {
+		s.fs.mu.Lock()
+		if s.applied >= seq {
+			s.fs.mu.Unlock()
+			return nil
+		}
+		if s.followed == nil {
+			s.followed = make(chan struct{})
+		}
+		followed := s.followed
+		s.fs.mu.Unlock()
+		select {
+		case <-followed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	return nil
 }
 
 // current reports whether the tree is known to show every commit that is in the
@@ -262,7 +283,7 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 	s.tries.Add(1)
 	s.nanoseconds.Add(uint64(time.Since(start)))
 	if isGone(err) {
-		_ = s.catchUp() // who is told that a memory is gone finds it gone
+		_ = s.catchUp(s.fs.ctx) // who is told that a memory is gone finds it gone
 	}
 
 	s.fs.mu.Lock()

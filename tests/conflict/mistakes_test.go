@@ -39,7 +39,7 @@ var mistakes = []mistake{
 	}
 `}}},
 	{"stale head at open", []edit{
-		{"fusefs/store.go", "	tip, err := s.tip(s.fs.ctx)\n	if err != nil {", `
+		{"fusefs/store.go", "	tip, err := s.tip(ctx)\n	if err != nil || s.shown", `
 	if mistaken() {
 		return nil
 	}
