@@ -180,7 +180,7 @@ func (q *Notices) next() (n notice, number uint64, ok bool) {
 		q.mu.Lock()
 		q.running = true
 		closed := q.closed
-		if ok = !closed && len(q.pending) > 0; ok {
+		if ok = len(q.pending) > 0; ok { // after Close nothing is
 			n, number = q.pending[0], q.sent+1
 			q.pending = q.pending[1:]
 		}

@@ -24,8 +24,8 @@ const (
 // when two files are read that are not cached, one soon after the other, in directories that have
 // been listed; a file that is opened by its name is fetched alone. From then on the walk is
 // followed in the order of listings: the rest of the directory, and the directories after it, as
-// far up as they have been listed. Fetched bytes wait at the inode, and are pushed once the kernel
-// knows it; a read that comes before joins the fetch.
+// far up as they have been listed. Fetched bytes wait at the inode as long as the walk goes on,
+// and are pushed once the kernel knows it; a read that comes before joins the fetch.
 //
 // Its methods may be called at once from many goroutines that do not hold the mount's lock.
 type Prefetcher struct {
@@ -56,6 +56,7 @@ func (p *Prefetcher) Read(ctx context.Context, n Node, head *memory.Head) []byte
 	c := n.Cache()
 	if f := c.ahead.Swap(nil); f != nil {
 		p.mu.Lock()
+		delete(f.walk.waiting, f)
 		f.walk.files--
 		f.walk.bytes -= f.head.Size()
 		p.movedLocked(f.walk)
@@ -153,10 +154,9 @@ func (p *Prefetcher) movedLocked(w *walk) {
 	}
 }
 
-// endLocked forgets a walk and cancels what is being fetched for it alone.
+// endLocked forgets a walk.
 func (p *Prefetcher) endLocked(w *walk) {
-	w.idle.Stop()
-	w.cancel()
+	w.end()
 	p.walks = slices.DeleteFunc(p.walks, func(other *walk) bool { return other == w })
 }
 
@@ -197,7 +197,7 @@ func (p *Prefetcher) fetch(w *walk, batch []*fetch) {
 			batch[i].data = data
 		}
 	}
-	p.noteEnd(w, batch, time.Since(start)/time.Duration(len(batch)))
+	p.noteEnd(w, time.Since(start)/time.Duration(len(batch)))
 	close(batch[0].done)
 	for _, f := range batch {
 		p.give(f)
@@ -205,16 +205,14 @@ func (p *Prefetcher) fetch(w *walk, batch []*fetch) {
 }
 
 // noteEnd notes the end of a batch whose files took so long each.
-func (p *Prefetcher) noteEnd(w *walk, batch []*fetch, took time.Duration) {
+func (p *Prefetcher) noteEnd(w *walk, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w.ctx.Err() != nil {
-		for _, f := range batch {
-			f.node.Cache().Supersede()
-		}
-	} else if p.took == 0 {
+	switch {
+	case w.ctx.Err() != nil:
+	case p.took == 0:
 		p.took = took
-	} else {
+	default:
 		p.took += (took - p.took) / 4
 	}
 	p.fetching--
@@ -230,6 +228,7 @@ func (p *Prefetcher) give(f *fetch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ahead.CompareAndSwap(f, nil) {
+		delete(f.walk.waiting, f)
 		f.walk.pushed.files++
 		f.walk.pushed.bytes += f.head.Size()
 	}

@@ -28,6 +28,8 @@ type walk struct {
 	files  int      // ahead of the reader
 	bytes  int64    // likewise
 	pushed amount   // of these, what the kernel has, so that nobody will ask for it
+
+	waiting map[*fetch]struct{} // at their inodes, for a reader or the kernel
 }
 
 type amount struct {
@@ -37,10 +39,22 @@ type amount struct {
 
 // newWalk begins in a directory. The walk ends itself when it has not moved for a while.
 func newWalk(s Source, dir Node, idle func(w *walk)) *walk {
-	w := &walk{batch: s.BatchSize(dir), top: dir, dir: dir, frames: [][]Node{s.List(dir, nil)}}
+	w := &walk{batch: s.BatchSize(dir), top: dir, dir: dir, frames: [][]Node{s.List(dir, nil)}, waiting: map[*fetch]struct{}{}}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.idle = time.AfterFunc(walkPatience, func() { idle(w) })
 	return w
+}
+
+// end cancels what is being fetched for the walk alone, and lets go of what nobody has asked for.
+func (w *walk) end() {
+	w.idle.Stop()
+	w.cancel()
+	for f := range w.waiting {
+		if c := f.node.Cache(); c.ahead.CompareAndSwap(f, nil) {
+			c.Supersede()
+		}
+	}
+	clear(w.waiting)
 }
 
 // nextBatch returns what a walk comes to next, as much as is worth reading
@@ -59,6 +73,7 @@ func (w *walk) nextBatch(s Source) []*fetch {
 		}
 		f.done = done
 		f.node.Cache().ahead.Store(f)
+		w.waiting[f] = struct{}{}
 		batch = append(batch, f)
 		bytes += f.head.Size()
 		w.files++
