@@ -155,8 +155,11 @@ func onlyAppends(flags uint32) bool {
 
 // loseMore is lose for a change that was just made to an overtaken stage.
 func (fs *fileSystem) loseMore(n *node, st *stage) fuse.Status {
-	n.commitMu.Lock()
-	defer n.commitMu.Unlock()
+	end, err := n.turn.Take(fs.ctx)
+	if err != nil {
+		return n.store.fail("write", fs.where(n), err)
+	}
+	defer end()
 	fs.mu.RLock()
 	theirs := n.theirs()
 	fs.mu.RUnlock()

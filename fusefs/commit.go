@@ -10,43 +10,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"mneme/cas"
-	"mneme/errkind"
-	"mneme/internal/openfiles"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
 )
-
-// Flush implements fuse.RawFileSystem: the close of one descriptor.
-//
-// It commits what was written through that handle, and all before it, unless another
-// close is to do that: see leaves.
-//
-// When it returns, the kernel has been told of what the mount heard while the
-// handle was made, about other files too: before, it held the directory in which
-// it wanted a file made. emacs makes its lock file, and then asks whether the file
-// that it is about to save has changed.
-func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
-	if fs.quiet {
-		return fuse.ENOSYS
-	}
-	fs.mu.RLock()
-	h := fs.handles[in.Fh]
-	fs.mu.RUnlock()
-	if h == nil || h.stage == nil {
-		return fuse.OK
-	}
-	status := fuse.OK
-	if leaves, upTo := fs.leaves(h, in.Pid); !leaves {
-		status = fs.commitUpTo(h.node, h.stage, saved, upTo)
-	}
-	if !status.Ok() && fs.openFiles.AncestryHasOpen(in.Pid, h.node.id) != openfiles.Yes {
-		fs.closeFailed(h.node, h.stage, status)
-	}
-	fs.tellName(h.node)
-	_ = fs.notify.Await(fs.ctx, h.heard.after, h.heard.upTo)
-	return status
-}
 
 // draft is what one commit of a file takes from its stage.
 type draft struct {
@@ -98,16 +65,56 @@ func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
 // from what was written since; nil is the newest.
 func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) fuse.Status {
 	defer n.store.dropSettled()
-	n.store.ops.RLock()
-	defer n.store.ops.RUnlock()
-	n.commitMu.Lock()
-	defer n.commitMu.Unlock()
-	message, answered, copied := "", "", int64(0)
+	tries := commitTries{why: why, upTo: upTo}
+	for {
+		var claimed []session.Claim
+		release, err := n.store.claims.Take(fs.ctx, func() []session.Claim {
+			fs.mu.RLock()
+			defer fs.mu.RUnlock()
+			claimed = n.saveClaims(st)
+			return claimed
+		})
+		if err != nil {
+			return fs.commitFailed(&draft{n: n, st: st, path: fs.where(n)}, err, why)
+		}
+		status, again := fs.commitClaimed(n, st, claimed, &tries)
+		release()
+		if !again {
+			return status
+		}
+	}
+}
+
+// commitTries is how far a commit has come that may have to claim another path, since
+// its file moves.
+type commitTries struct {
+	why      occasion
+	upTo     *mark
+	try      int
+	message  string
+	answered string // see draft
+	met      refusals
+	judged   bool
+	back     bool // see draft
+}
+
+// commitClaimed is commitUpTo for a caller who has claims. It reports whether the file
+// has moved and others have to be taken.
+func (fs *fileSystem) commitClaimed(n *node, st *stage, claimed []session.Claim, c *commitTries) (status fuse.Status, again bool) {
+	end, err := n.turn.Take(fs.ctx)
+	if err != nil {
+		return fs.commitFailed(&draft{n: n, st: st, path: fs.where(n)}, err, c.why), false
+	}
+	defer end()
+	var copied int64
 	defer fs.giveBack(&copied)
-	met, judged, back := refusals{}, false, false
-	for try := 0; ; try++ {
+	for ; ; c.try++ {
 		fs.mu.Lock()
-		d, status := fs.draft(n, st, why, answered, upTo)
+		if !slices.Equal(n.saveClaims(st), claimed) {
+			fs.mu.Unlock()
+			return fuse.OK, true
+		}
+		d, status := fs.draft(n, st, c.why, c.answered, c.upTo)
 		if d != nil && d.lost && !d.tails && d.theirs != nil && d.theirs.Digest() == cas.Sum(d.data) {
 			fs.committed(d, *d.theirs.Version()) // they wrote the very same bytes
 			d = nil
@@ -115,46 +122,43 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 		fs.holdCopy(d, &copied)
 		fs.mu.Unlock()
 		if d == nil {
-			return status
+			return status, false
 		}
 		if d.scratch {
-			return fs.spool(d, why)
+			return fs.spool(d, c.why), false
 		}
 		resumed := d.resumed
 		if !resumed {
-			d.message, d.back = message, back
+			d.message, d.back = c.message, c.back
 		}
-		if d.tails && try == 0 {
+		if d.tails && c.try == 0 {
 			n.store.takeTurn(d.path)
 		}
-		if !d.lost && !resumed && !judged {
-			judged = true
+		if !d.lost && !resumed && !c.judged {
+			c.judged = true
 			if taken := n.store.takesBack(d.judge, d.base, d.data); taken != nil {
-				if message, back = fs.mergeBack(d, taken); back {
+				if c.message, c.back = fs.mergeBack(d, taken); c.back {
 					continue
 				}
-				return fs.loseBack(d, taken)
+				return fs.loseBack(d, taken), false
 			}
 		}
 		if !d.lost {
 			err := n.store.keepingMode(n, d.path, d.base, func() error { return fs.commitDraft(d) })
 			switch {
 			case err == nil && resumed: // now what was written since
-				message = ""
+				c.message = ""
 				continue
 			case err == nil:
-				return fuse.OK
+				return fuse.OK, false
 			}
 			theirs, known := conflictHead(err, d.path)
 			if !known {
-				return fs.commitFailed(d, err, why)
+				return fs.commitFailed(d, err, c.why), false
 			}
 			d.theirs = memory.NewHead(theirs)
-			if met.stuck(d.theirs) {
-				if why == unasked {
-					return fuse.EIO
-				}
-				return fs.lose(n, st, d.theirs, nil)
+			if c.met.stuck(d.theirs) {
+				return fs.loseUnless(c.why == unasked, n, st, d.theirs), false
 			}
 			fs.mu.Lock()
 			n.yield(theirs)
@@ -165,16 +169,27 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 			}
 		}
 		var ok bool
-		if message, ok = fs.rebase(d, d.theirs, try); !ok {
-			if why == unasked {
-				return fuse.EIO
-			}
-			return fs.lose(n, st, d.theirs, nil)
+		if c.message, ok = fs.rebase(d, d.theirs, c.try); !ok {
+			return fs.loseUnless(c.why == unasked, n, st, d.theirs), false
 		}
-		if answered = ""; !d.lost {
-			answered = d.path
+		if c.answered = ""; !d.lost {
+			c.answered = d.path
 		}
 	}
+}
+
+// saveClaims is what a commit of a stage of n claims: the path where it is to go, and
+// that of a commit whose reply was lost. A file without a place claims nothing.
+// Caller holds fs.mu.
+func (n *node) saveClaims(st *stage) (claims []session.Claim) {
+	path, _ := n.target()
+	if path != "" {
+		claims = append(claims, session.Claim{Path: path})
+	}
+	if d := st.attempt; d != nil && d.path != path {
+		claims = append(claims, session.Claim{Path: d.path})
+	}
+	return claims
 }
 
 // commitDraft commits a draft, and brings it into the tree.
@@ -267,12 +282,6 @@ func (s *store) written(path string, data []byte, base *memory.Head) (*versionlo
 
 func conflictWith(head *versionlog.Version, path string, base *memory.Head) error {
 	return &versionlog.ConflictError{Conflicts: []versionlog.Conflict{{Path: path, Expected: expectVersion(base), Head: head}}}
-}
-
-// isFinal reports whether a commit that ended with err is certainly not in the
-// log.
-func isFinal(err error) bool {
-	return errkind.Of(err).Final() || errors.Is(err, memory.ErrUntried)
 }
 
 // draft takes from the stage what is to be committed, or says why nothing is. At
@@ -406,14 +415,6 @@ func (fs *fileSystem) settle(d *draft) {
 	if d.tails && st.tails {
 		st.tail = st.tail[min(d.tail, len(st.tail)):]
 		fs.reckon(d.n, st)
-	}
-}
-
-// settle notes that a memory has landed in dir: from now on the directory
-// exists because of it.
-func (n *node) settle() {
-	for ; n != nil; n = n.parent {
-		n.keep(false)
 	}
 }
 

@@ -168,9 +168,12 @@ func (fs *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, ou
 	if status := fs.beforeMkdir(in, name); !status.Ok() {
 		return status
 	}
-	parent.store.ops.RLock()
+	release, status := parent.store.claimDir(fs.ctx, nameIn{parent, name})
+	if !status.Ok() {
+		return status
+	}
 	n, status := fs.makeDir(in, name, out)
-	parent.store.ops.RUnlock()
+	release()
 	if status.Ok() {
 		status = fs.keepMode(n, in.Mode) // forgets a private one that had the name before
 	}
@@ -215,8 +218,11 @@ func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name strin
 	if status := fs.reachContent(header.NodeId, name); !status.Ok() {
 		return status
 	}
-	in.store.ops.RLock() // so that it is not renamed meanwhile
-	defer in.store.ops.RUnlock()
+	release, status := in.store.claimDir(fs.ctx, nameIn{in, name}) // so that it is not renamed meanwhile
+	if !status.Ok() {
+		return status
+	}
+	defer release()
 	parent, n, path, status := fs.mayRmdir(header.NodeId, canonical)
 	if !status.Ok() {
 		return status

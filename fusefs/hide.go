@@ -142,8 +142,8 @@ func (s *store) findHidden(path string) *node {
 }
 
 // bury removes from the log what is hidden in the directory that had a name, which
-// something else is about to get: a hidden file itself, or another. Callers hold
-// the store's ops.
+// something else is about to get: a hidden file itself, or another. Callers have
+// claimed the name.
 func (s *store) bury(dir *node, name string, itself *node) error {
 	s.fs.mu.Lock()
 	var hidden []*node
@@ -183,10 +183,11 @@ func (fs *fileSystem) buryFor(dir *node, name string) fuse.Status {
 	if !there {
 		return fuse.OK
 	}
-	if status := dir.store.excludeCommits(nameIn{dir, name}); !status.Ok() {
+	release, status := dir.store.claimNames(fs.ctx, nameIn{dir, name})
+	if !status.Ok() {
 		return status
 	}
-	defer dir.store.ops.Unlock()
+	defer release()
 	if err := dir.store.bury(dir, canonical, nil); err != nil {
 		return dir.store.fail("create", name, err)
 	}

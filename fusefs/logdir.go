@@ -11,6 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/memory"
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -159,11 +160,15 @@ func (s *store) removeDir(path string) fuse.Status {
 
 // removeEmptied takes directories out of the log that were removed here while they hid
 // memories, and hide none any more, unless something has come there. Callers hold no
-// lock.
+// lock and no claim.
 func (s *store) removeEmptied(emptied map[string]uint64) {
 	paths := slices.Sorted(maps.Keys(emptied))
 	for _, path := range slices.Backward(paths) { // what is in one, first
-		status := s.removeDir(path)
+		status := fuse.EINTR
+		if release, err := s.claims.Take(s.fs.ctx, func() []session.Claim { return []session.Claim{{Path: path}} }); err == nil {
+			status = s.removeDir(path)
+			release()
+		}
 		s.fs.mu.Lock()
 		if n := s.findDir(path); n != nil && !status.Ok() && status != fuse.ENOENT {
 			n.marker = max(n.marker, emptied[path])
@@ -207,5 +212,13 @@ func (fs *fileSystem) rmdir(dir, n *node, canonical, name string) {
 		n.hideDir()
 	} else {
 		fs.detach(n)
+	}
+}
+
+// settle notes that a memory has landed in dir: from now on the directory
+// exists because of it.
+func (n *node) settle() {
+	for ; n != nil; n = n.parent {
+		n.keep(false)
 	}
 }

@@ -276,3 +276,39 @@ func TestRmdirBesideRename(t *testing.T) {
 	r.wantDirs("/n/")
 	r.wantNames("/n")
 }
+
+// TestRenameDirBesideDirs renames a directory while another session makes, removes or
+// moves directories below it and below its new name. The tree has the directories that
+// the log has, whenever it hears of those.
+func TestRenameDirBesideDirs(t *testing.T) {
+	for _, beside := range []struct {
+		name string
+		do   func(r *rig)
+		left []string // in the directory
+	}{
+		{"removed", func(r *rig) { r.othersRmdir("/d/s") }, []string{"f"}},
+		{"moved away", func(r *rig) { r.must(errOfOthers(r.other.Rename(r.Context(), "/d/s", "/x", nil))) }, []string{"f"}},
+		{"made", func(r *rig) { r.othersDir("/d/new") }, []string{"f", "s"}},
+		{"made in the new place", func(r *rig) { r.othersDir("/e/new") }, []string{"f", "new", "s"}},
+		{"moved to the new place", func(r *rig) { r.must(errOfOthers(r.other.Rename(r.Context(), "/d/s", "/e/new", nil))) }, []string{"f", "new"}},
+	} {
+		for _, heard := range []bool{false, true} {
+			t.Run(fmt.Sprint(beside.name, heard), func(t *testing.T) {
+				r := newRig(t, "/d/f")
+				r.othersDir("/d/s")
+				r.must(r.s.walk(t.Context()))
+				r.log.Next(logfault.BeforeCommit, func() {
+					beside.do(r)
+					if heard {
+						r.follow()
+					}
+				})
+				r.wantOK(r.rename("/d", "/e", 0))
+				r.wantNoDifference()
+				r.wantNames("/e", beside.left...)
+			})
+		}
+	}
+}
+
+func errOfOthers(_ *versionlog.Commit, err error) error { return err }

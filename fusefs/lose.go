@@ -104,8 +104,7 @@ func by(v *memory.Head) string {
 // lose keeps what was written to a stage whose base another session has
 // replaced, and answers whoever wrote it. Until the handles are closed, what
 // else they write is kept, too. back is the change that it would have taken back,
-// nil where there is none. Caller holds n.commitMu and no other lock of the mount
-// below store.ops.
+// nil where there is none. The caller has the node's turn and holds no lock.
 func (fs *fileSystem) lose(n *node, st *stage, theirs *memory.Head, back *session.Change) fuse.Status {
 	fs.mu.Lock()
 	status := fuse.Status(fs.opts.ConflictErrno)
@@ -134,6 +133,14 @@ func (fs *fileSystem) lose(n *node, st *stage, theirs *memory.Head, back *sessio
 	defer fs.mu.Unlock()
 	st.conflict, st.conflictAt = id, changes
 	return status
+}
+
+// loseUnless is lose, but where nobody has asked for the commit.
+func (fs *fileSystem) loseUnless(unasked bool, n *node, st *stage, theirs *memory.Head) fuse.Status {
+	if unasked {
+		return fuse.EIO
+	}
+	return fs.lose(n, st, theirs, nil)
 }
 
 // noConflict stands for a conflict that could not be kept.

@@ -3,7 +3,6 @@ package fusefs
 import (
 	"errors"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -54,9 +53,7 @@ type node struct {
 
 	entries []dirEntry // what the kernel is reading of a directory in a quiet mount
 
-	// commitMu makes commits of the node's stage follow one another. It is
-	// taken after store.ops and before fileSystem.mu.
-	commitMu sync.Mutex
+	turn session.Turn // commits of the node's stages follow one another
 }
 
 // directory is what only directories have.

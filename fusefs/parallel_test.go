@@ -61,6 +61,7 @@ type thread struct {
 	number int
 	random *rand.Rand
 	judged bool // it alone writes to its files, so that it knows what has to come of that
+	dirs   bool // it does nothing but rename directories
 	open   []*openFile
 }
 
@@ -247,6 +248,10 @@ func (t *thread) makeDir(path string) {
 // step makes a request or a few.
 func (t *thread) step() {
 	dirs := []string{"/d", "/e", "/d/s", "/e/s"}
+	if t.dirs {
+		t.move(dirs[t.random.IntN(4)], dirs[t.random.IntN(4)], 0)
+		return
+	}
 	flags := []uint32{
 		syscall.O_WRONLY | syscall.O_TRUNC, syscall.O_WRONLY, syscall.O_WRONLY | syscall.O_APPEND, syscall.O_RDWR, syscall.O_RDONLY,
 	}[t.random.IntN(5)]
@@ -322,14 +327,15 @@ func (p *parallel) settled() {
 	}
 }
 
-// TestParallel is TestInterleavings with several threads, and the follower itself: what
+// TestParallel is TestInterleavings with several threads, two of which only rename
+// directories, and the follower itself: what
 // happens in the middle of what depends on the scheduler, so that a seed does not
 // repeat it. In every other run the threads write to files of their own, and are
 // judged by what was acknowledged; in every other two, commits or their replies are lost.
 func TestParallel(t *testing.T) {
 	for seed := range seeds(200, 10_000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			const threads = 4
+			const threads, movers = 4, 2
 			kept := conflict.New(t.TempDir()) // first, so that it is removed last
 			p := &parallel{rig: newRig(t, "/a", "/d/a", "/1a", "/d/2a")}
 			p.s.kept, p.s.patience = kept, time.Second
@@ -346,8 +352,8 @@ func TestParallel(t *testing.T) {
 				p.must(p.s.walk(t.Context()))
 			}
 			var work sync.WaitGroup
-			for i := 1; i <= threads; i++ {
-				th := &thread{parallel: p, number: i, random: rand.New(rand.NewPCG(seed, uint64(i))), judged: judged}
+			for i := 1; i <= threads+movers; i++ {
+				th := &thread{parallel: p, number: i, random: rand.New(rand.NewPCG(seed, uint64(i))), judged: judged, dirs: i > threads}
 				work.Go(func() {
 					for range 15 {
 						th.step()

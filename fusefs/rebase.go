@@ -37,7 +37,7 @@ func (r *refusals) stuck(theirs *memory.Head) bool {
 // rebase gives a stage whose commit was overtaken another base, if that can be
 // done: what was appended is put at the end of theirs; with Options.Merge,
 // changes to other lines are brought together. It returns the message for the
-// commit, and false when the write has lost. Caller holds n.commitMu.
+// commit, and false when the write has lost. The caller has the node's turn.
 func (fs *fileSystem) rebase(d *draft, theirs *memory.Head, try int) (message string, ok bool) {
 	if try >= maxRebases || !d.tails && !(fs.opts.Merge && d.base != nil && theirs != nil) {
 		return "", false

@@ -46,11 +46,12 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 	if status := fs.reachContent(in.Newdir, newName); !status.Ok() {
 		return status
 	}
-	if status := from.store.excludeCommits(nameIn{from, oldName}, nameIn{to, newName}); !status.Ok() {
+	release, status := from.store.claimNames(fs.ctx, nameIn{from, oldName}, nameIn{to, newName})
+	if !status.Ok() {
 		return status
 	}
 	n, status := fs.rename(in, from, oldName, newName)
-	from.store.ops.Unlock()
+	release()
 	from.store.dropSettled()
 	if status.Ok() && n != nil {
 		status = fs.commitIdle(n)
@@ -78,8 +79,8 @@ func (fs *fileSystem) commitIdle(n *node) fuse.Status {
 	return status
 }
 
-// rename does it, and returns what has moved; nil when nothing had to. Caller holds
-// the store's ops.
+// rename does it, and returns what has moved; nil when nothing had to. The caller
+// has claimed both names.
 func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName string) (*node, fuse.Status) {
 	fs.mu.Lock()
 	m, status := fs.newMove(in, from, oldName, newName)

@@ -30,16 +30,26 @@ func (fs *fileSystem) moveDir(m *move) error {
 		}, func(c *versionlog.Commit) {
 			moved := movedBy(c)
 			stay := newcomers(m.n, moved)
+			loose, dirs := strayDirs(m.n, moved)
 			if t := m.to.children[m.new]; t != nil && t != m.n {
 				stay = append(stay, newcomers(t, moved)...)
+				dirs = append(dirs, markedBelow(t)...)
 			}
 			m.s.uncover(m.n, moved)
 			fs.take(m)
 			for _, n := range stay { // first: what has moved may have to go where they are
 				m.s.putBack(n.file, n.path)
 			}
+			for _, d := range dirs {
+				n := m.s.makeDirs(d.path, c.Time)
+				n.marker = max(n.marker, d.marker)
+			}
 			m.s.renamed(c)
 			m.to.settle()
+			for _, n := range loose {
+				n.keep(false)
+				m.s.prune(n)
+			}
 		})
 		if !isConflict(err) {
 			break
@@ -120,6 +130,48 @@ func newcomers(dir *node, moved map[string]uint64) []newcomer {
 	}
 	walk(dir)
 	return found
+}
+
+// markedDir is a directory that the log has itself, at a path where a rename does not
+// leave its node.
+type markedDir struct {
+	path   string
+	marker uint64
+}
+
+// strayDirs ends what directories at and below dir are to the log that a rename has not
+// moved: they are to stay where another session has made them or, until the follower
+// tells that it has moved or removed them, has had them. Caller holds fs.mu.
+func strayDirs(dir *node, moved map[string]uint64) (stray []*node, stay []markedDir) {
+	if path, ok := dir.path(); ok && dir.marker > moved[path+"/"] {
+		stay = append(stay, markedDir{path, dir.marker})
+		dir.marker = 0
+		stray = append(stray, dir)
+	}
+	for _, below := range []map[string]*node{dir.children, dir.hiddenDirs} {
+		for _, child := range below {
+			if child.isDir() {
+				more, stays := strayDirs(child, moved)
+				stray, stay = append(stray, more...), append(stay, stays...)
+			}
+		}
+	}
+	return stray, stay
+}
+
+// markedBelow returns the directories below dir that the log has itself.
+// Caller holds fs.mu.
+func markedBelow(dir *node) (marked []markedDir) {
+	for _, child := range dir.children {
+		if !child.isDir() {
+			continue
+		}
+		if path, ok := child.path(); ok && child.marker != 0 {
+			marked = append(marked, markedDir{path, child.marker})
+		}
+		marked = append(marked, markedBelow(child)...)
+	}
+	return marked
 }
 
 // putBack gives n the place that it has in the log. Caller holds fs.mu.

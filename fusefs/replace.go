@@ -36,7 +36,9 @@ func (fs *fileSystem) replace(r *replacement) error {
 	fs.mu.Lock()
 	stale := false
 	var judge []session.Change
-	r.move.resolve()
+	if t := r.move.target; t != nil {
+		r.move.target = t.now() // what moves is still what r was drawn up for, whatever has its old name
+	}
 	r.base = r.theirs
 	if holder := r.move.holder(); holder != nil && holder.head != nil {
 		stale = holder.seen.Stale(r.theirs) && r.theirs.Digest() != cas.Sum(r.data)

@@ -28,7 +28,7 @@ import (
 // not take memories of more than half as much.
 const minSpoolBytes = 256 << 20
 
-// spooled is what the spool has of a stage. n.commitMu guards it as well as fs.mu:
+// spooled is what the spool has of a stage. The node's turn guards it as well as fs.mu:
 // who has either may read it.
 type spooled struct {
 	slot    *spool.Slot
@@ -62,8 +62,7 @@ func (n *node) toSpool(st *stage, why occasion) *draft {
 	return d
 }
 
-// spool keeps a scratch file's bytes. Caller holds n.commitMu and no other lock of
-// the mount below store.ops.
+// spool keeps a scratch file's bytes. The caller has the node's turn and holds no lock.
 func (fs *fileSystem) spool(d *draft, why occasion) fuse.Status {
 	s, st := d.n.store, d.st
 	fs.mu.RLock()
@@ -159,7 +158,7 @@ func (s *store) settleSlot(slot *spool.Slot) {
 
 // dropSettled takes what is settled out of the spool, and removed directories that hide
 // nothing any more out of the log. A request that settles something ends with it. Callers
-// hold no lock.
+// hold no lock and no claim.
 func (s *store) dropSettled() {
 	if !s.settling.Load() {
 		return

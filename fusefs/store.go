@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -40,10 +39,7 @@ type store struct {
 	commits, conflicts atomic.Uint64 // made through this mount, and what ended them
 	tries, nanoseconds atomic.Uint64 // to commit, and how long they took
 
-	// ops is held for reading while content is committed, and for writing
-	// while names change, so that a commit and a rename of the same file never
-	// overlap.
-	ops sync.RWMutex
+	claims session.Claims // of the paths that are being committed, renamed or removed; see claims.go
 
 	// Guarded by fs.mu.
 	tally         tally

@@ -101,7 +101,7 @@ func (s *store) mergedBack(back *session.Change, head *memory.Head, yours []byte
 }
 
 // loseBack refuses a draft that takes a change back: it is based on what was there
-// before. Caller holds n.commitMu and no other lock of the mount below store.ops.
+// before. The caller has the node's turn and holds no lock.
 func (fs *fileSystem) loseBack(d *draft, back *session.Change) fuse.Status {
 	fs.mu.Lock()
 	d.st.base = back.Under(d.base)

@@ -26,11 +26,12 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 	if status := fs.reach(header.NodeId, name); !status.Ok() {
 		return status
 	}
-	if status := s.excludeCommits(nameIn{dir, name}); !status.Ok() {
+	release, status := s.claimNames(fs.ctx, nameIn{dir, name})
+	if !status.Ok() {
 		return status
 	}
 	defer s.dropSettled()
-	defer s.ops.Unlock()
+	defer release()
 	fs.mu.Lock()
 	n, path := dir.children[canonical], ""
 	if n != nil {
@@ -77,7 +78,7 @@ func (fs *fileSystem) unlinked(n *node) {
 // at the path where the caller has seen that. That somebody else rewrote what the
 // session knows is a conflict; what somebody else has removed or renamed is not
 // there. Where n is only hidden, neither is an error: the tree will show it.
-// Caller holds s.ops.
+// The caller has claimed both.
 func (s *store) remove(n *node, path string) error {
 	n, path, head, expect := s.removal(n, path)
 	switch {

@@ -1,10 +1,10 @@
 package fusefs
 
 import (
+	"errors"
 	"maps"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
-
+	"mneme/errkind"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -15,6 +15,12 @@ import (
 // synced or closed again, or when its name is to change; that of names is not.
 // Either may turn up when the log is followed.
 
+// isFinal reports whether a commit that ended with err is certainly not in the
+// log.
+func isFinal(err error) bool {
+	return errkind.Of(err).Final() || errors.Is(err, memory.ErrUntried)
+}
+
 // forgetUnsure drops drafts whose files have been given up, when there are many:
 // should one turn out to be in the log, it is met as another session's.
 // Caller holds fs.mu.
@@ -24,64 +30,6 @@ func (s *store) forgetUnsure() {
 		return
 	}
 	maps.DeleteFunc(s.unsure, func(_ string, d *draft) bool { return d.n.stage != d.st })
-}
-
-// nameIn is a name in a directory, canonical or not.
-type nameIn struct {
-	dir  *node
-	name string
-}
-
-// excludeCommits takes ops for a change of names, and returns OK holding it. Of what
-// has these names, and of all below, it is known then what became of the commits whose
-// replies were lost: each is tried again first, under the path that it was for.
-func (s *store) excludeCommits(of ...nameIn) fuse.Status {
-	for {
-		s.ops.Lock()
-		drafts := s.unsureOf(of)
-		if len(drafts) == 0 {
-			return fuse.OK
-		}
-		s.ops.Unlock()
-		for _, d := range drafts {
-			status := s.fs.commitFile(d.n, d.st, saved)
-			s.fs.mu.RLock()
-			unknown := d.st.attempt == d
-			s.fs.mu.RUnlock()
-			if unknown {
-				return status
-			}
-		}
-	}
-}
-
-// unsureOf returns the drafts of files at or below some names of which it is not known
-// whether they are in the log. Caller holds s.ops.
-func (s *store) unsureOf(names []nameIn) (drafts []*draft) {
-	s.fs.mu.RLock()
-	defer s.fs.mu.RUnlock()
-	for _, p := range names {
-		canonical, err := memory.ParseName(p.name)
-		if err != nil {
-			continue // the request itself refuses it
-		}
-		for _, d := range s.unsure {
-			if d.st.attempt == d && d.n.now().isAtOrBelow(p.dir.children[canonical]) {
-				drafts = append(drafts, d)
-			}
-		}
-	}
-	return drafts
-}
-
-// isAtOrBelow reports whether n is top or lies below it. Caller holds fs.mu.
-func (n *node) isAtOrBelow(top *node) bool {
-	for ; n != nil && top != nil; n = n.parent {
-		if n == top {
-			return true
-		}
-	}
-	return false
 }
 
 // owe notes that a commit may be in the log though its reply was lost: should the

@@ -13,6 +13,11 @@ type Claim struct {
 	Below bool
 }
 
+// Covers reports whether a path is in the reach of the claim.
+func (c Claim) Covers(path string) bool {
+	return path == c.Path || c.Below && isBelow(path, strings.TrimSuffix(c.Path, "/"))
+}
+
 // Claims exclude what must not overlap: two commits of one file, a rename and a commit
 // of what it moves, the making of a name in a directory that moves. Operations on
 // different paths do not wait for each other.
