@@ -166,6 +166,13 @@ func TestVirtualIsReadOnly(t *testing.T) {
 		}
 	}
 	r.wantText("/a", "/a")
+
+	conflicts := header(r.wantLookup("/.mneme/conflicts", fuse.OK).NodeId)
+	r.archive()
+	r.s.refresh()
+	if status := f.Rmdir(nil, &conflicts, "1"); status != fuse.EROFS {
+		t.Errorf("a conflict of a store that is archived is dismissed: %v", status)
+	}
 }
 
 // or is EROFS for a status that is one of others.
@@ -204,10 +211,12 @@ func TestFrontTakenOver(t *testing.T) {
 	var dir fuse.OpenOut
 	r.must(errOf(r.front().OpenDir(nil, &fuse.OpenIn{InHeader: header(counted)}, &dir)))
 	r.must(r.s.kept.Remove(2))
+	r.must(r.fs.handing.rewrite())
 
 	next, _ := r.takeOver(journal)
 	f := next.front()
 	for path, id := range ids {
+		f.Forget(id, 1) // of how many references is not known
 		var out fuse.AttrOut
 		switch status := f.GetAttr(nil, &fuse.GetAttrIn{InHeader: header(id)}, &out); {
 		case path == "/.mneme/conflicts/2":

@@ -134,6 +134,26 @@ func TestKeeperRemembers(t *testing.T) {
 	e.Must(t, "fsck")
 }
 
+// TestKeeperBelowControl holds that who stands below .mneme, or has something there open,
+// goes on with the next process.
+func TestKeeperBelowControl(t *testing.T) {
+	t.Parallel()
+	e := harness.NewEnv(t)
+	m := keptMount(t, e)
+	m.Lose(t, "f", "one", "two", "mine")
+	for range 2 {
+		got := m.Sh(t, fmt.Sprintf(`
+			exec 3< .mneme/errors 4< .mneme/conflicts/1/base 5< .mneme/README 6< .mneme/conflicts/1/yours
+			cat .mneme/README > "$HOME/readme"; cd .mneme/conflicts/1; before=$(stat -c %%i . .. ../.. yours)
+			kill -9 %d; while kill -0 %[1]d 2> /dev/null; do sleep 0.01; done
+			cat yours; grep -c ':/f"' <&3; cat <&4; cat <&6; cmp - "$HOME/readme" <&5; echo; ls; ls ..; test "$(stat -c %%i . .. ../.. yours)" = "$before"`, serving(t, m)))
+		if want := "mine1\nonemine\nabout\nbase\ntheirs\nyours\n1\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	m.Sh(t, "rm -r .mneme/conflicts/1; test ! -e .mneme/conflicts/1")
+}
+
 // TestKeeperWithAThreadThatStays kills who serves a mount while one of its threads
 // cannot end, as one cannot that waits in the kernel for a page which a read of the
 // mount holds: here somebody who traces it does not let it go. Another one takes over
