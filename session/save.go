@@ -257,7 +257,7 @@ func (s *Session) Holds(d *Draft, v *memory.Head) {
 	s.known.Update(v.Path(), func(k Knowledge) Knowledge {
 		switch head := k.Head(); {
 		case d.Unchanged:
-		case head != nil && head.Seq() > v.Seq() && !memory.SameText(head, v): // read since
+		case head != nil && head.Seq() > v.Seq(): // read since
 			return k
 		case d.Append:
 			k = k.Appended(v, d.Base)
