@@ -131,6 +131,15 @@ func TestWriteExpects(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	r.mustWrite("/f", "and on")
+	r.theirs("/f", "theirs")
+	_, err = r.s.Write(t.Context(), "/f", []byte("lost"), nil)
+	wantLost(t, err, Changed)
+	_, err = r.s.Write(t.Context(), "/f", []byte("decided"), &WriteOptions{Expect: &anything})
+	r.must(err)
+	if r.s.Close(); r.s.Journal().Len() != 0 {
+		t.Error("the error stays though the session has written again")
+	}
+	r.wantKept()
 }
 
 // TestWriteKey: a key makes a write once, however often it is called.
@@ -260,10 +269,17 @@ func TestEdit(t *testing.T) {
 	if v, err := r.s.Edit(t.Context(), "/none", func([]byte) ([]byte, error) { return nil, nil }, nil); err != nil || v.ID != "" {
 		t.Errorf("%+v, %v", v, err)
 	}
+	r.mustWrite("/g", "one\n")
+	r.theirs("/g", "one\ntwo\n")
+	_, err = r.s.Edit(t.Context(), "/g", add, nil)
+	r.must(err)
+	_, err = r.s.Write(t.Context(), "/g", []byte("ONE\n"), nil) // by who has not seen what the edit has
+	wantLost(t, err, TakesBack)
+	r.wantKept("ONE\n")
 	expect := versionlog.ExpectAbsent()
 	_, err = r.s.Edit(t.Context(), "/f", add, &WriteOptions{Expect: &expect})
 	wantErr(t, err, versionlog.ErrConflict)
-	r.wantKept()
+	r.wantKept("ONE\n")
 }
 
 // TestRename: what a session knows moves along; what it has moved unread it does not make

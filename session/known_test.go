@@ -241,6 +241,24 @@ func TestKnownMovesBelow(t *testing.T) {
 	}
 }
 
+// TestKnownFollowsToAnother: where something else is, another session's rename brings what was
+// known of it only if nothing is known there.
+func TestKnownFollowsToAnother(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		var k Known
+		a, b := headAt(1, "/a", "a"), headAt(2, "/b", "b")
+		k.Set("/a", Of(a))
+		want := a
+		if known {
+			k.Set("/b", Of(b))
+			want = b
+		}
+		if k.Followed("/a", "/b", false); k.Of("/b").Head() != want || k.Of("/a").Head() != a {
+			t.Errorf("known %v: of /b %v, of /a %v", known, k.Of("/b").Head(), k.Of("/a").Head())
+		}
+	}
+}
+
 // TestKnownNotes: what is noted does not replace what is known.
 func TestKnownNotes(t *testing.T) {
 	var k Known

@@ -106,6 +106,30 @@ func TestKeepAfterSettling(t *testing.T) {
 	}
 }
 
+// TestLose: what is written to a text that has lost is kept as it comes, as one conflict,
+// also when another session moves the file.
+func TestLose(t *testing.T) {
+	r := newRig(t, keeping(t), "/f")
+	r.read("/f")
+	st := r.open("/f", false)
+	r.theirs("/f", "theirs")
+	r.follow()
+	id := 0
+	for _, text := range []string{"mine", "mine and more"} {
+		st.write(text)
+		lost := wantLost(t, r.s.Lose(t.Context(), st, r.heads[st.path]), Changed)
+		if r.wantKept(text); id != 0 && lost.Conflict != id {
+			t.Errorf("conflicts %d and %d", id, lost.Conflict)
+		}
+		if id = lost.Conflict; text == "mine" {
+			r.theyRename("/f", "/g")
+			r.follow()
+		}
+	}
+	wantLost(t, st.save(), Changed)
+	r.wantKept("mine and more")
+}
+
 // TestKeepOnce: a request that is repeated loses the same text once.
 func TestKeepOnce(t *testing.T) {
 	r := newRig(t, keeping(t))

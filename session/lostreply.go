@@ -130,8 +130,8 @@ func (s *Session) forgetNamesLocked() {
 type Met struct {
 	Again bool   // it is under way once more: await it first
 	Own   bool   // its maker has brought it in already
-	Text  Text   // not nil: its reply was lost; the face calls Text.Committed with Draft
-	Draft *Draft // of Text
+	Text  Text   // not nil: its reply was lost; the face does what Text.Committed does, with its lock held
+	Draft *Draft // of Text, which the commit's first version holds
 	Named bool   // its reply was lost, and it is of names: bring it in as another's, then call Adopt
 }
 

@@ -176,6 +176,29 @@ func TestSettleBelow(t *testing.T) {
 	r.wantAsLog()
 }
 
+// TestSettleMoved: a text that another session has moved since is settled by a claim of where
+// it was, and of where it is; both are claimed meanwhile.
+func TestSettleMoved(t *testing.T) {
+	for _, path := range []string{"/f", "/g"} {
+		r := newRig(t, nil, "/f")
+		st := r.open("/f", true)
+		st.write("mine")
+		r.log.SetFates(logfault.Unmade)
+		wantErr(t, st.save(), errDown)
+		r.theyRename("/f", "/g")
+		r.follow()
+		r.log.Next(logfault.BeforeCommit, func() { r.wantClaimed("/f"); r.wantClaimed("/g") })
+		release, err := r.s.Settle(t.Context(), func() []Claim { return []Claim{{Path: path}} })
+		r.must(err)
+		release()
+		if r.s.IsInDoubt(st) {
+			t.Errorf("after a claim of %s it is not known what became of the text", path)
+		}
+		r.wantAsLog()
+		r.wantSettled()
+	}
+}
+
 // TestSettleFails: while it cannot be known what became of a text, its name does not
 // change; the text is saved later.
 func TestSettleFails(t *testing.T) {

@@ -228,6 +228,18 @@ func (s *Session) refusedBy(ctx context.Context, t Text, d *Draft, w *saving, er
 	return nil
 }
 
+// Lose keeps a text that has lost to theirs before anybody has asked to save it, and
+// returns the *LostError: a program whose writes will not be committed hears of it with
+// the first of them. It waits for the text's turn.
+func (s *Session) Lose(ctx context.Context, t Text, theirs *memory.Head) error {
+	end, err := t.Turn().Take(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return s.lose(ctx, t, &Draft{Theirs: theirs}, nil, &saving{})
+}
+
 // lose ends a save that has lost, with the bytes kept. change is what they would have
 // taken back, nil where that is not why.
 func (s *Session) lose(ctx context.Context, t Text, d *Draft, change *Change, w *saving) error {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mneme/internal/testing/logfault"
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -180,12 +181,62 @@ func TestAppendFollowsAMove(t *testing.T) {
 	r := newRig(t, nil, "/f")
 	st := r.open("/f", true)
 	st.write("mine")
-	r.log.Next(logfault.BeforeCommit, func() { r.theyRename("/f", "/g"); r.follow() })
+	r.log.Next(logfault.BeforeCommit, func() {
+		r.theyRename("/f", "/g")
+		r.follow()
+		r.log.Next(logfault.BeforeCommit, func() { r.wantClaimed("/g") })
+	})
 	r.must(st.save())
 	r.wantText("/g", "/fmine")
 	r.wantText("/f", "")
 	r.wantAsLog()
 	r.wantSettled()
+}
+
+// wantClaimed wants a path to be claimed.
+func (r *rig) wantClaimed(path string) {
+	r.Helper()
+	if w := r.s.claims.ask([]Claim{{Path: path}}); w == nil {
+		r.Errorf("%s is not claimed", path)
+		r.s.claims.release([]Claim{{Path: path}})
+	} else {
+		r.s.claims.withdraw(w)
+	}
+}
+
+// deaf is a text whose face does not take in what it is told.
+type deaf struct{ *staged }
+
+func (st *deaf) Met(*Draft, *memory.Head) {}
+
+// TestSaveDecides: what the log has just said is there counts, whatever the face shows.
+func TestSaveDecides(t *testing.T) {
+	r := newRig(t, &Options{Merge: true})
+	r.theirs("/f", "a\nb\nc\n")
+	r.follow()
+	r.read("/f")
+	st := &deaf{r.open("/f", false)}
+	st.write("a\nb\nmine\n")
+	r.theirs("/f", "theirs\nb\nc\n")
+	r.must(r.s.Save(t.Context(), st, nil))
+	r.wantText("/f", "theirs\nb\nmine\n")
+}
+
+// TestLostAndSettled: a text that is kept, and whose conflict was settled since, is not kept
+// again unless more is written to it.
+func TestLostAndSettled(t *testing.T) {
+	r := newRig(t, keeping(t), "/f")
+	r.read("/f")
+	st := r.open("/f", false)
+	st.write("mine")
+	r.theirs("/f", "theirs")
+	lost := wantLost(t, st.save(), Changed)
+	r.must(r.s.Conflicts().Dismiss(lost.Conflict, byDismissing))
+	wantLost(t, st.save(), Changed)
+	r.wantKept()
+	st.write("more")
+	wantLost(t, st.save(), Changed)
+	r.wantKept("more")
 }
 
 // TestSaveUnasked: what nobody has asked for stays as it is when it cannot be committed,
