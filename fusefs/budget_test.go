@@ -59,14 +59,15 @@ func (fs *fileSystem) recountOpen() (open int64) {
 // have counted the files that the tree has.
 func (r *rig) wantCounted() {
 	r.Helper()
+	fs := r.fs
 	defer r.looking()()
-	if held := r.fs.recount(); r.fs.budget.held != held {
-		r.Errorf("the budget has %d bytes, the mount holds %d", r.fs.budget.held, held)
+	if held := fs.recount(); fs.budget.held != held {
+		r.Errorf("the budget has %d bytes, the mount holds %d", fs.budget.held, held)
 	}
-	if open := r.fs.recountOpen(); r.fs.budget.open != open {
-		r.Errorf("the budget has %d bytes that are open, there are %d", r.fs.budget.open, open)
+	if open := fs.recountOpen(); fs.budget.open != open {
+		r.Errorf("the budget has %d bytes that are open, there are %d", fs.budget.open, open)
 	}
-	for _, s := range r.fs.stores {
+	for _, s := range fs.stores {
 		if files := s.root.files(); s.tally != files {
 			r.Errorf("the store counts %+v, the tree has %+v", s.tally, files)
 		}
@@ -93,12 +94,13 @@ func (r *rig) makeWith(path string, offset uint64, text string) fuse.Status {
 // TestBudgetFollows: what is dropped counts no more, however that comes about.
 func TestBudgetFollows(t *testing.T) {
 	r := newRig(t, "/a")
+	fs := r.fs
 	r.must(r.s.walk(t.Context()))
-	none := r.fs.budget.held
+	none := fs.budget.held
 	wantNone := func(after string) {
 		t.Helper()
-		if r.wantCounted(); r.fs.budget.held != none {
-			t.Errorf("%d bytes are held after %s, want %d", r.fs.budget.held, after, none)
+		if r.wantCounted(); fs.budget.held != none {
+			t.Errorf("%d bytes are held after %s, want %d", fs.budget.held, after, none)
 		}
 	}
 	forget := func(id uint64) { r.fs.Forget(id, 1000) }
@@ -107,18 +109,18 @@ func TestBudgetFollows(t *testing.T) {
 	id := r.wantLookup("/x~", fuse.OK).NodeId
 	r.must(errOf(r.unlink("/x~")))
 	forget(id)
-	r.fs.mu.Lock()
+	unlock := r.locked()
 	r.s.root.keep(false)
-	r.fs.mu.Unlock()
+	unlock()
 	wantNone("a scratch file was removed")
 
 	r.must(errOf(r.mkdir("/d")))
 	id = r.wantLookup("/d", fuse.OK).NodeId
 	r.rmdir("/d")
 	forget(id)
-	r.fs.mu.Lock()
+	unlock = r.locked()
 	r.s.root.keep(false)
-	r.fs.mu.Unlock()
+	unlock()
 	wantNone("a directory was removed")
 
 	fh := r.mustOpen("/a", syscall.O_RDONLY)
@@ -137,13 +139,13 @@ func TestBudgetFollows(t *testing.T) {
 	n := r.s.find("/t.tmp")
 	st := n.stage
 	st.writers++ // as linger
-	r.fs.commitUnheard(n, st, lingered)
-	r.fs.mu.Lock()
-	r.fs.endLinger(n, st)
-	r.fs.mu.Unlock()
+	fs.commitUnheard(n, st, lingered)
+	unlock = r.locked()
+	fs.endLinger(n, st)
+	unlock()
 	wantNone("a temporary file became a memory")
 
-	r.fs.budget.limit = 4 << 10
+	fs.budget.limit = 4 << 10
 	fh = r.mustOpen("/a", syscall.O_RDONLY)
 	if got := r.read(id, fh); got != strings.Repeat("longer than before", 200) || r.node(id).content != nil {
 		t.Errorf("read %q with little room, and it is kept: %v", got, r.node(id).content != nil)
@@ -175,7 +177,7 @@ func TestBudget(t *testing.T) {
 			if fh, status := r.make(path + "~"); !status.Ok() {
 				return status
 			} else {
-				return r.truncate(r.fs.handles[fh].node.id, 64<<10)
+				return r.truncate(r.handle(fh).node.id, 64<<10)
 			}
 		}, 4},
 		"scratch files that were closed": {func(r *rig, path string) fuse.Status {
@@ -212,12 +214,12 @@ func TestBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "/a")
 			r.must(r.s.walk(t.Context()))
-			r.fs.budget.limit = limit
+			r.budget().limit = limit
 			well, most := 0, int64(0)
 			status := fuse.OK
 			for ; status.Ok() && well < 10_000; well++ {
 				status = flood.grow(r, "/"+strconv.Itoa(well))
-				most = max(most, r.fs.budget.held)
+				most = max(most, r.budget().held)
 			}
 			if status != fuse.Status(syscall.EDQUOT) || well <= flood.least {
 				t.Fatalf("call %d ended with %v; want EDQUOT, after %d calls or more", well, status, flood.least)
@@ -242,12 +244,12 @@ func TestBudget(t *testing.T) {
 				}
 			}
 			r.wantCounted()
-			for fh, h := range r.fs.handles {
+			for fh, h := range r.handles() {
 				h.node.removed = true // so that nothing is committed
 				r.release(fh)
 			}
 			r.wantCounted()
-			if handles := len(r.fs.handles); handles > 0 {
+			if handles := len(r.handles()); handles > 0 {
 				t.Fatalf("%d handles are left", handles)
 			}
 		})

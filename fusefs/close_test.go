@@ -51,9 +51,9 @@ func TestWriteIsNotDivided(t *testing.T) {
 		closed := make(chan fuse.Status)
 		r.log.Next(logfault.BeforeCommit, func() {
 			r.writeAt(other, 2, syscall.O_APPEND, 0, "+other")
-			_, upTo := r.fs.leaves(r.fs.handles[other], 2)
+			upTo := r.leaves(other, 2)
 			r.writeAt(mine, 1, syscall.O_APPEND, pageEnd-3, "+mi")
-			go func() { closed <- r.fs.commitUpTo(r.fs.handles[other].node, r.fs.handles[other].stage, saved, upTo) }()
+			go func() { closed <- r.commitUpTo(other, upTo) }()
 		})
 		r.flushBy(third, 3)
 		if status := <-closed; !status.Ok() {
@@ -61,9 +61,9 @@ func TestWriteIsNotDivided(t *testing.T) {
 		}
 		r.wantStored("/f", "/f+third+other")
 		r.flushBy(mine, 1)
-		_, upTo := r.fs.leaves(r.fs.handles[third], 3) // of what has been committed
+		upTo := r.leaves(third, 3) // of what has been committed
 		r.writeAt(mine, 1, syscall.O_APPEND, pageEnd-3, "+mo")
-		r.fs.commitUpTo(r.fs.handles[third].node, r.fs.handles[third].stage, saved, upTo)
+		r.commitUpTo(third, upTo)
 		r.wantStored("/f", "/f+third+other+mi")
 	})
 	t.Run("a file that is written from the start", func(t *testing.T) {

@@ -55,7 +55,7 @@ func TestFailNamesThePlaceOnce(t *testing.T) {
 	r.s.fail("read", "/d/b", fmt.Errorf("%s: lost", other))
 	r.s.fail("create", "a\x01", memory.ErrBadPath)
 	r.s.fail("close", "/d/full", fmt.Errorf("the disk: %w", syscall.ENOSPC))
-	r.fs.opts.Advise = func(err error) string {
+	r.options().Advise = func(err error) string {
 		if errors.Is(err, versionlog.ErrQuota) {
 			return "use less"
 		}

@@ -253,7 +253,7 @@ func TestFrontTakenOver(t *testing.T) {
 func TestREADMETurns(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		r := newRig(t)
-		kernel := r.fs.withKernel(t)
+		kernel := r.withKernel()
 		if known {
 			r.wantLookup("/.mneme/README", fuse.OK)
 		}
@@ -261,7 +261,7 @@ func TestREADMETurns(t *testing.T) {
 		for range 2 {
 			r.s.refresh()
 		}
-		r.fs.awaitNotices(t)
+		r.awaitNotices()
 		var want []uint64
 		if known {
 			want = []uint64{virtual.Number(r.s.id(), "/.mneme/README")}

@@ -19,24 +19,24 @@ func TestAppendedWithoutClose(t *testing.T) {
 		r := newRig(t, "/f")
 		fh := r.mustOpen("/f", flags)
 		r.appendTo(fh, "+1")
-		if !r.fs.commitAppended(time.Now()) {
+		if !r.commitAppended(time.Now()) {
 			t.Error("nothing is waiting")
 		}
 		r.wantStored("/f", "/f")
 		r.write("/f", "theirs")
-		r.fs.commitAppended(time.Now().Add(r.fs.patience.idle))
+		r.commitAppended(time.Now().Add(r.patience().idle))
 		r.wantStored("/f", "theirs+1")
-		if r.fs.commitAppended(time.Now()) {
+		if r.commitAppended(time.Now()) {
 			t.Error("something is waiting")
 		}
 	})
 	t.Run("growing", func(t *testing.T) {
 		r := newRig(t, "/f")
-		r.fs.patience.idle = time.Hour
+		r.patience().idle = time.Hour
 		fh := r.mustOpen("/f", flags)
 		r.writeAt(fh, 1, syscall.O_APPEND, 0, "+1")
 		r.writeAt(fh, 1, syscall.O_APPEND, uint64(os.Getpagesize())-2, "+2") // of which more may come
-		r.fs.commitAppended(time.Now().Add(r.fs.patience.growing))
+		r.commitAppended(time.Now().Add(r.patience().growing))
 		r.wantStored("/f", "/f+1")
 		r.flushBy(fh, 1)
 		r.wantStored("/f", "/f+1+2")
@@ -45,14 +45,14 @@ func TestAppendedWithoutClose(t *testing.T) {
 		r := newRig(t, "/f")
 		fh := r.mustOpen("/f", flags)
 		r.appendTo(fh, "+1")
-		later := time.Now().Add(r.fs.patience.idle)
+		later := time.Now().Add(r.patience().idle)
 		r.log.SetFate(func() logfault.Fate { return logfault.Unmade })
-		r.fs.commitAppended(later)
+		r.commitAppended(later)
 		r.log.SetFate(nil)
-		r.fs.commitAppended(later)
+		r.commitAppended(later)
 		r.wantStored("/f", "/f") // it is not tried all the time
 		r.appendTo(fh, "+2")
-		r.fs.commitAppended(later.Add(r.fs.patience.growing))
+		r.commitAppended(later.Add(r.patience().growing))
 		r.wantStored("/f", "/f+1+2")
 		if status := r.close(fh); status != fuse.OK {
 			t.Errorf("close: %v", status)
@@ -60,8 +60,8 @@ func TestAppendedWithoutClose(t *testing.T) {
 	})
 	t.Run("by itself", func(t *testing.T) {
 		r := newRig(t, "/f")
-		r.fs.patience.idle = time.Millisecond
-		r.fs.tasks.Go(r.fs.followAppends)
+		r.patience().idle = time.Millisecond
+		r.followAppends()
 		fh := r.mustOpen("/f", flags)
 		for _, want := range []string{"/f+", "/f++"} {
 			r.appendTo(fh, "+")

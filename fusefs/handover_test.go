@@ -18,12 +18,13 @@ import (
 // hand has the rig's mount noted.
 func (r *rig) hand() *handover.Journal {
 	r.Helper()
+	fs := r.fs
 	journal, err := handover.New()
 	r.must(err)
 	r.Cleanup(func() { _ = journal.File().Close() })
 	defer r.locked()()
-	r.fs.handing = newHanding(r.fs, journal, []byte("greeting"), nil)
-	r.must(r.fs.handing.rewrite())
+	fs.handing = newHanding(r.fs, journal, []byte("greeting"), nil)
+	r.must(fs.handing.rewrite())
 	return journal
 }
 
@@ -31,7 +32,8 @@ func (r *rig) hand() *handover.Journal {
 // next answer. Caller holds fs.mu.
 func (r *rig) inherits(journal *handover.Journal) *inherited {
 	r.Helper()
-	r.fs.handing.noteAll()
+	fs := r.fs
+	fs.handing.noteAll()
 	notes, err := journal.Notes()
 	r.must(err)
 	in, err := readNotes(notes)
@@ -42,15 +44,16 @@ func (r *rig) inherits(journal *handover.Journal) *inherited {
 // wantNoted compares what another process would find with what there is.
 func (r *rig) wantNoted(journal *handover.Journal) {
 	r.Helper()
+	fs := r.fs
 	defer r.locked()()
 	in := r.inherits(journal)
-	for id, n := range r.fs.nodes {
+	for id, n := range fs.nodes {
 		note := in.nodes[id]
 		switch {
-		case note == nil && (n.cache.Lookups > 0 && n != r.fs.root || n.opens > 0 || n.seen.IsKnown()):
+		case note == nil && (n.cache.Lookups > 0 && n != fs.root || n.opens > 0 || n.seen.IsKnown()):
 			r.Errorf("%s, node %d, is not noted", n.name, id)
 		case note == nil:
-		case n.parent != nil && r.fs.nodes[n.parent.id] == n.parent && (note.Parent != n.parent.id || note.Name != n.name), n.parent == nil && note.Parent != 0:
+		case n.parent != nil && fs.nodes[n.parent.id] == n.parent && (note.Parent != n.parent.id || note.Name != n.name), n.parent == nil && note.Parent != 0:
 			r.Errorf("node %d is noted as %s in %d, it is %s", id, note.Name, note.Parent, n.name)
 		case n.head != nil && (note.Head == nil || !n.head.Is(note.Head)):
 			r.Errorf("node %d, %s, is noted with %v, its head is %v", id, n.name, note.Head, n.head)
@@ -63,20 +66,20 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 		}
 	}
 	for id := range in.nodes {
-		if r.fs.nodes[id] == nil && r.fs.virtual.inodes[id] == nil {
+		if fs.nodes[id] == nil && fs.virtual.inodes[id] == nil {
 			r.Errorf("node %d is noted, and gone", id)
 		}
 	}
-	for id, v := range r.fs.virtual.inodes {
+	for id, v := range fs.virtual.inodes {
 		if note := in.nodes[id]; note == nil || in.path(note) != v.at.path || note.Mode != v.node.Mode() {
 			r.Errorf("node %d, %s, is noted as %+v", id, v.at.path, note)
 		}
 	}
-	open := slices.AppendSeq(slices.Collect(maps.Keys(r.fs.handles)), maps.Keys(r.fs.virtual.handles))
+	open := slices.AppendSeq(slices.Collect(maps.Keys(fs.handles)), maps.Keys(fs.virtual.handles))
 	if got, want := slices.Sorted(maps.Keys(in.handles)), slices.Sorted(slices.Values(open)); !slices.Equal(got, want) {
 		r.Errorf("handles %v are noted, there are %v", got, want)
 	}
-	for fh, h := range r.fs.handles {
+	for fh, h := range fs.handles {
 		note := in.handles[fh]
 		if note == nil || h.stage == nil {
 			continue
@@ -93,8 +96,8 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 			r.Errorf("of %s the session is noted to know something else than it does:\n%s", path, diff)
 		}
 	}
-	if in.state.NextID != r.fs.nextID || in.state.NextFH != r.fs.nextFH {
-		r.Errorf("the next numbers are noted as %+v, they are %d and %d", in.state, r.fs.nextID, r.fs.nextFH)
+	if in.state.NextID != fs.nextID || in.state.NextFH != fs.nextFH {
+		r.Errorf("the next numbers are noted as %+v, they are %d and %d", in.state, fs.nextID, fs.nextFH)
 	}
 }
 
@@ -156,9 +159,9 @@ func TestHandover(t *testing.T) {
 		t.Fatal(status)
 	}
 	check("removed")
-	r.fs.mu.Lock()
-	r.must(r.fs.handing.rewrite())
-	r.fs.mu.Unlock()
+	unlock := r.locked()
+	r.must(r.handing().rewrite())
+	unlock()
 	check("rewritten")
 }
 
@@ -166,7 +169,7 @@ func TestHandover(t *testing.T) {
 // of it have been taken in.
 func TestAppliedIsWhatTheKernelKnows(t *testing.T) {
 	r := newRig(t, "/f")
-	r.fs.keepNotices()
+	r.keepNotices()
 	r.must(r.s.walk(t.Context()))
 	journal := r.hand()
 	r.wantText("/f", "/f")
@@ -183,8 +186,8 @@ func TestAppliedIsWhatTheKernelKnows(t *testing.T) {
 	if now := told(); now != before || r.s.applied == before {
 		t.Errorf("noted as told is commit %d, though no notice was sent since %d", now, before)
 	}
-	r.fs.takeNotices(t, &fakeKernel{})
-	r.fs.awaitNotices(t)
+	r.give(&fakeKernel{})
+	r.awaitNotices()
 	if now := told(); now != r.s.applied {
 		t.Errorf("noted as told is commit %d, want %d", now, r.s.applied)
 	}

@@ -37,14 +37,15 @@ func newRig(t *testing.T, files ...string) *rig {
 	r.must(err)
 	ctx, stop := context.WithCancel(t.Context())
 	r.fs = newFileSystem(ctx, []*memory.Store{mine}, Options{Logger: slog.New(slog.DiscardHandler), Session: "mine"})
-	r.fs.notify.Close() // so that nobody waits for a kernel
-	r.s, r.stop = r.fs.stores[0], stop
+	fs := r.fs
+	fs.notify.Close() // so that nobody waits for a kernel
+	r.s, r.stop = fs.stores[0], stop
 	r.s.patience = time.Microsecond // nobody follows beside, unless the test has somebody
 	r.must(r.s.begin(ctx))
 	r.log.ResetReads()
 	r.Cleanup(func() {
 		stop()
-		r.fs.tasks.Wait()
+		fs.tasks.Wait()
 	})
 	return r
 }
@@ -208,6 +209,58 @@ func (r *rig) unsettled() (drafts, names int) {
 // session's.
 func (r *rig) waitTurns(path string, d time.Duration) {
 	r.s.turn = turn{path: path, at: time.Now().Add(time.Second), took: d}
+}
+
+// inUse returns how many inodes and handles there are.
+func (r *rig) inUse() (inodes, handles int) {
+	fs := r.fs
+	defer r.looking()()
+	return len(fs.nodes), len(fs.handles)
+}
+
+// handles are those that are open.
+func (r *rig) handles() map[uint64]*handle { return r.fs.handles }
+
+// staged returns how long the text is that is being written through a handle.
+func (r *rig) staged(fh uint64) int {
+	h := r.handle(fh)
+	defer r.looking()()
+	return len(h.stage.data)
+}
+
+// class is what a file is by its name. Callers hold the lock.
+func (r *rig) class(n *node) scratchKind { return r.fs.classOf(n) }
+
+func (r *rig) budget() *budget     { return &r.fs.budget }
+func (r *rig) handing() *handing   { return r.fs.handing }
+func (r *rig) noteAnswer()         { r.fs.noteAnswer() }
+func (r *rig) patience() *patience { return &r.fs.patience }
+
+// inBackground does what the mount does beside requests, until the mount ends.
+func (r *rig) inBackground(do func(*store, context.Context)) {
+	fs := r.fs
+	fs.tasks.Go(func() { do(r.s, fs.ctx) })
+}
+
+// commitAppended commits what was appended long before a time.
+func (r *rig) commitAppended(at time.Time) (waiting bool) { return r.fs.commitAppended(at) }
+
+// followAppends has that done as time goes by.
+func (r *rig) followAppends() {
+	fs := r.fs
+	fs.tasks.Go(fs.followAppends)
+}
+
+// leaves returns up to where the close of a handle by a thread would commit.
+func (r *rig) leaves(fh uint64, thread uint32) (upTo *mark) {
+	_, upTo = r.fs.leaves(r.handle(fh), thread)
+	return upTo
+}
+
+// commitUpTo commits what was written to a handle's file up to a moment.
+func (r *rig) commitUpTo(fh uint64, upTo *mark) fuse.Status {
+	h := r.handle(fh)
+	return r.fs.commitUpTo(h.node, h.stage, saved, upTo)
 }
 
 // takeNotices makes the kernel one that takes every notice in at once.

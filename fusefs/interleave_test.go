@@ -98,9 +98,9 @@ func (r *rig) theirChange(random *rand.Rand, path, to string, text func(who stri
 func (f *interleaving) followSome() {
 	left := []int{0, 1, 2, 1000}[f.random.IntN(4)]
 	f.followWhile(func(c *versionlog.Commit) bool {
-		f.fs.mu.RLock()
+		looked := f.looking()
 		own := f.s.inflight[c.Key]
-		f.fs.mu.RUnlock()
+		looked()
 		if own != nil {
 			select {
 			case <-own.done:
@@ -173,9 +173,7 @@ func overwritten(open []*openFile, n *node) {
 func (f *interleaving) writeTo(o *openFile) {
 	text := f.text("m")
 	if o.flags&syscall.O_APPEND == 0 { // all of it
-		f.fs.mu.RLock()
-		text += strings.Repeat(".", max(0, len(f.fs.handles[o.fh].stage.data)-len(text)))
-		f.fs.mu.RUnlock()
+		text += strings.Repeat(".", max(0, f.staged(o.fh)-len(text)))
 		overwritten(f.open, o.node)
 	}
 	_, status := f.fs.Write(nil, &fuse.WriteIn{Fh: o.fh, Flags: o.flags}, []byte(text))
@@ -195,9 +193,9 @@ func (f *interleaving) writeTo(o *openFile) {
 // acknowledged, and in a conflict if it was refused.
 func (f *interleaving) ended(o *openFile, call string, status fuse.Status) {
 	f.note("%s %s: %v", call, o.path, status)
-	f.fs.mu.RLock()
+	looked := f.looking()
 	private := o.node.local || o.node.now().removed
-	f.fs.mu.RUnlock()
+	looked()
 	if private {
 		return
 	}

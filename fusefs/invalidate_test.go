@@ -18,22 +18,22 @@ func TestRenameOfWhatTheKernelDoesNotKnow(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		r := newRig(t, "/d/f")
 		r.must(r.s.walk(t.Context()))
-		r.fs.keepNotices()
+		r.keepNotices()
 		kernel := &fakeKernel{}
 		r.wantLookup("/d/f", fuse.OK)
 		r.write("/d/f", "theirs")
 		r.follow()
 		if told {
-			r.fs.takeNotices(t, kernel)
-			r.fs.awaitNotices(t)
+			r.give(kernel)
+			r.awaitNotices()
 		}
 		if status := r.rename("/d/f", "/d/g", 0); !status.Ok() {
 			t.Fatal(status)
 		}
 		if !told {
-			r.fs.takeNotices(t, kernel)
+			r.give(kernel)
 		}
-		r.fs.awaitNotices(t)
+		r.awaitNotices()
 		if kernel.forgot(r.s.root.children["d"].id, "g") == told {
 			t.Errorf("told of the change: %v; of the rename: %v", told, !told)
 		}
@@ -47,18 +47,18 @@ func TestCloseTellsWhatTheOpenHeard(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprint("late ", late), func(t *testing.T) {
 			r := newRig(t, "/d/f")
-			r.fs.keepNotices()
+			r.keepNotices()
 			r.must(r.s.walk(t.Context()))
 			r.readOnce("/d/f")
 			r.log.Next(logfault.BeforeTip, func() { r.write("/d/f", "theirs"); r.follow() })
 			fh := r.dirty("/d/.#f", "mine")
 			var told atomic.Bool
-			r.fs.takeNotices(t, &fakeKernel{before: func(name string) {
+			r.give(&fakeKernel{before: func(name string) {
 				if name != "f" {
 					return
 				}
 				time.Sleep(10 * time.Millisecond)
-				for last := r.fs.notify.Newest(); late && !r.fs.notify.Told(last); {
+				for last := r.notices().Newest(); late && !r.notices().Told(last); {
 					time.Sleep(time.Millisecond) // the others are taken in before
 				}
 				told.Store(true)
@@ -68,7 +68,7 @@ func TestCloseTellsWhatTheOpenHeard(t *testing.T) {
 			}
 
 			done := r.locked()
-			r.fs.notify.content(r.s.find("/d/f"))
+			r.notices().content(r.s.find("/d/f"))
 			done()
 			fh = r.dirty("/d/.#g", "mine")
 			if heard := r.handle(fh).heard; heard.after < heard.upTo {

@@ -75,3 +75,11 @@ func (fs *fileSystem) awaitNotices(t *testing.T) {
 		t.Fatal("the kernel does not take notices in", err)
 	}
 }
+
+// What tests of a rig do with its notices.
+func (r *rig) notices() invalidator           { return r.fs.notify }
+func (r *rig) ahead() *kernelcache.Prefetcher { return r.fs.ahead }
+func (r *rig) keepNotices()                   { r.fs.keepNotices() }
+func (r *rig) give(k *fakeKernel)             { r.fs.takeNotices(r.T, k) }
+func (r *rig) awaitNotices()                  { r.fs.awaitNotices(r.T) }
+func (r *rig) withKernel() *fakeKernel        { return r.fs.withKernel(r.T) }

@@ -40,9 +40,9 @@ func TestLookupWhileLoading(t *testing.T) {
 		}
 		r.write("/nothing/at/all", "x") // the kernel has to hear of it
 		r.s.root.cache.Lookups++
-		kernel := r.fs.withKernel(t)
+		kernel := r.withKernel()
 		r.follow()
-		r.fs.awaitNotices(t)
+		r.awaitNotices()
 		if !kernel.forgot(r.s.root.id, "nothing") {
 			t.Error("the kernel is not told of a name that it was told did not exist")
 		}
@@ -105,7 +105,7 @@ func TestLoadFails(t *testing.T) {
 	if status := r.rename("/a", "/x", 0); status != fuse.EIO {
 		t.Errorf("rename: %v", status)
 	}
-	r.fs.tasks.Go(func() { r.s.load(r.fs.ctx) })
+	r.inBackground((*store).load)
 	state := func(want string) {
 		t.Helper()
 		for range 3000 {
@@ -167,7 +167,7 @@ func TestChangesWhileLoading(t *testing.T) {
 							}
 							r.follow()
 							touch()
-							r.fs.tasks.Wait()
+							r.awaitTasks()
 							r.asLogNow()
 						})
 						r.wantAsLog()

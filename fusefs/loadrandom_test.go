@@ -28,9 +28,9 @@ func TestSessionsWhileLoading(t *testing.T) {
 	random := newRandom(t)
 	r.log.Each(logfault.AfterPage, func() { time.Sleep(time.Duration(random(2000)) * time.Microsecond) })
 	var wg sync.WaitGroup
-	r.fs.tasks.Go(func() { r.s.load(r.fs.ctx) })
+	r.inBackground((*store).load)
 	r.s.patience = time.Second
-	r.fs.tasks.Go(func() { r.s.follow(r.fs.ctx) })
+	r.inBackground((*store).follow)
 	wg.Go(func() {
 		for range 60 {
 			from, to := paths[random(len(paths))], paths[random(len(paths))]
@@ -68,7 +68,7 @@ func TestSessionsWhileLoading(t *testing.T) {
 	wg.Wait()
 	r.settle()
 	r.stop()
-	r.fs.tasks.Wait()
+	r.awaitTasks()
 	r.dropEmpty(r.s.root)
 	r.wantAsLog()
 }
@@ -122,9 +122,9 @@ func (r *rig) settle() {
 	tip, err := r.other.Tip(r.Context())
 	r.must(err)
 	for range 6000 {
-		r.fs.mu.RLock()
+		looked := r.looking()
 		done := r.s.loading.done && r.s.applied >= tip.Seq
-		r.fs.mu.RUnlock()
+		looked()
 		if done {
 			return
 		}

@@ -28,13 +28,13 @@ func TestMknod(t *testing.T) {
 	if _, data, err := r.other.Read(t.Context(), "/f"); err != nil || len(data) != 0 {
 		t.Errorf("the log has %q (%v)", data, err)
 	}
-	nodes := len(r.fs.nodes)
+	nodes, _ := r.inUse()
 	r.log.SetFate(func() logfault.Fate { return logfault.Unmade })
 	if _, status := mknod("g"); status != fuse.EIO {
 		t.Errorf("mknod without the log: %v, want EIO", status)
 	}
 	r.wantLookup("/g", fuse.ENOENT)
-	if len(r.fs.nodes) != nodes || len(r.fs.handles) != 0 {
-		t.Errorf("%d nodes and %d handles are left, want %d and none", len(r.fs.nodes), len(r.fs.handles), nodes)
+	if left, handles := r.inUse(); left != nodes || handles != 0 {
+		t.Errorf("%d nodes and %d handles are left, want %d and none", left, handles, nodes)
 	}
 }

@@ -153,12 +153,12 @@ func (t *thread) openAt(path string, flags uint32) *openFile {
 
 func (t *thread) writeTo(o *openFile) {
 	text := t.text("m")
-	t.fs.mu.RLock()
 	if o.flags&syscall.O_APPEND == 0 { // all of it
-		text += strings.Repeat(".", max(0, len(t.fs.handles[o.fh].stage.data)-len(text)))
+		text += strings.Repeat(".", max(0, t.staged(o.fh)-len(text)))
+		looked := t.looking()
 		overwritten(t.open, o.node)
+		looked()
 	}
-	t.fs.mu.RUnlock()
 	_, status := t.fs.Write(nil, &fuse.WriteIn{InHeader: t.header(o.node.id), Fh: o.fh, Flags: o.flags}, []byte(text))
 	t.note("%d: write %s to %s: %v", t.number, text, o.path, status)
 	switch {
@@ -174,14 +174,14 @@ func (t *thread) writeTo(o *openFile) {
 
 // ends makes a close or fsync, and judges it as interleaving.ended does.
 func (t *thread) ends(o *openFile, name string, call func() fuse.Status) {
-	t.fs.mu.RLock()
-	private := o.node.local && t.fs.classOf(o.node) != ordinary // whatever it is by the time of the commit
-	t.fs.mu.RUnlock()
+	looked := t.looking()
+	private := o.node.local && t.class(o.node) != ordinary // whatever it is by the time of the commit
+	looked()
 	status := call()
 	t.note("%d: %s %s: %v", t.number, name, o.path, status)
-	t.fs.mu.RLock()
+	looked = t.looking()
 	private = private || o.node.local || o.node.now().local || o.node.now().removed
-	t.fs.mu.RUnlock()
+	looked()
 	if private || !t.judged {
 		return
 	}
@@ -342,12 +342,12 @@ func TestParallel(t *testing.T) {
 			if seed%3 == 2 {
 				p.s.spool = spool.New(kept.Dir(), minSpoolBytes)
 			}
-			p.fs.opts.Merge = seed%8 >= 4
+			p.options().Merge = seed%8 >= 4
 			if seed%4 >= 2 {
 				p.log.SetFate(func() logfault.Fate { return fates[rand.N(len(fates))] })
 			}
 			judged := seed%2 == 1
-			p.fs.tasks.Go(func() { p.s.follow(p.fs.ctx) })
+			p.inBackground((*store).follow)
 			if seed%3 == 0 {
 				p.must(p.s.walk(t.Context()))
 			}

@@ -25,7 +25,7 @@ import (
 func (r *rig) remount(mode uint32, dir string) {
 	r.Helper()
 	r.stop()
-	r.fs.tasks.Wait()
+	r.awaitTasks()
 	if r.s.spool != nil {
 		if left := r.s.spool.End(); left != nil {
 			r.must(left.Close())
@@ -33,7 +33,7 @@ func (r *rig) remount(mode uint32, dir string) {
 	}
 	ctx, stop := context.WithCancel(r.Context())
 	r.fs = newFileSystem(ctx, []*memory.Store{r.s.memory}, Options{Logger: slog.New(slog.DiscardHandler), Session: "mine", Mode: mode})
-	r.fs.notify.Close()
+	r.notices().Close()
 	r.s, r.stop = r.fs.stores[0], stop
 	r.s.patience = time.Microsecond
 	r.s.private, r.s.kept, r.s.spool = private.New(dir), conflict.New(dir), spool.New(dir, minSpoolBytes)

@@ -122,10 +122,10 @@ func TestPromptNeverWaits(t *testing.T) {
 		r := loaded(t)
 		fh := open(r, "/d/a", syscall.O_WRONLY)
 		write(r, fh, "mine")
-		r.fs.mu.Lock()
+		unlock := r.locked()
 		n := r.s.find("/d/a")
-		r.fs.notify.content(n)
-		r.fs.mu.Unlock()
+		r.notices().content(n)
+		unlock()
 		r.wantPrompts("/d/a", fh, "lookup", "getattr", "opendir", "write") // an open waits for the notice
 	})
 	t.Run("loading", func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestPromptToWrite(t *testing.T) {
 		"not followed":  {func(r *rig) { r.write("/other", "theirs") }, later, later},
 		"followed":      {func(r *rig) { r.write("/other", "theirs"); r.follow() }, now, now},
 		"archived":      {func(r *rig) { r.archive() }, later, later},
-		"strict":        {func(r *rig) { r.fs.opts.Strict = true }, later, now},
+		"strict":        {func(r *rig) { r.options().Strict = true }, later, now},
 		"stale":         {func(r *rig) { r.wantText("/d/a", "/d/a"); r.write("/d/a", "theirs"); r.follow() }, later, now},
 		"its new name":  {func(r *rig) { r.write("/d/new", "theirs"); r.follow() }, now, later},
 		"given pages":   {func(r *rig) { r.pushing("/d/a") }, later, now},

@@ -37,7 +37,7 @@ func TestNoPushIntoWhatIsWritten(t *testing.T) {
 			head := n.head
 			begun := make(chan struct{})
 			var pushes sync.WaitGroup
-			r.fs.ahead.Connect(&fakeKernel{stores: func(uint64, []byte) bool {
+			r.ahead().Connect(&fakeKernel{stores: func(uint64, []byte) bool {
 				pushes.Go(func() {
 					if status := begin(r, id); !status.Ok() {
 						t.Errorf("%s: %v", name, status)
@@ -51,16 +51,16 @@ func TestNoPushIntoWhatIsWritten(t *testing.T) {
 				}
 				return true
 			}})
-			if !r.fs.ahead.Push(n, head, []byte("/f")) {
+			if !r.ahead().Push(n, head, []byte("/f")) {
 				t.Error("what nobody writes was not pushed")
 			}
 			pushes.Wait()
-			r.fs.ahead.Connect(&fakeKernel{stores: func(uint64, []byte) bool {
+			r.ahead().Connect(&fakeKernel{stores: func(uint64, []byte) bool {
 				t.Error("what is written was pushed")
 				return true
 			}})
 			for _, version := range []*memory.Head{head, n.head} {
-				r.fs.ahead.Push(n, version, []byte("/f"))
+				r.ahead().Push(n, version, []byte("/f"))
 			}
 		})
 	}
@@ -70,13 +70,13 @@ func TestNoPushIntoWhatIsWritten(t *testing.T) {
 func (r *rig) pushing(path string) {
 	n := r.s.find(path)
 	begun, end := make(chan struct{}), make(chan struct{})
-	r.fs.ahead.Connect(&fakeKernel{stores: func(uint64, []byte) bool {
+	r.ahead().Connect(&fakeKernel{stores: func(uint64, []byte) bool {
 		close(begun)
 		<-end
 		return true
 	}})
 	var push sync.WaitGroup
-	push.Go(func() { r.fs.ahead.Push(n, n.head, []byte(path)) })
+	push.Go(func() { r.ahead().Push(n, n.head, []byte(path)) })
 	<-begun
 	r.Cleanup(func() {
 		close(end)
@@ -92,7 +92,7 @@ func TestPushIntoAnotherVersion(t *testing.T) {
 	id := r.wantLookup("/f", fuse.OK).NodeId
 	n := r.s.find("/f")
 	head := n.head
-	r.fs.ahead.Connect(&fakeKernel{stores: func(node uint64, data []byte) bool {
+	r.ahead().Connect(&fakeKernel{stores: func(node uint64, data []byte) bool {
 		r.fs.Forget(id, 1) // before the kernel gets the pages
 		r.write("/f", "no")
 		r.follow()
@@ -101,5 +101,5 @@ func TestPushIntoAnotherVersion(t *testing.T) {
 		}
 		return true
 	}})
-	r.fs.ahead.Push(n, head, []byte("/f"))
+	r.ahead().Push(n, head, []byte("/f"))
 }

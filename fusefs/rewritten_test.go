@@ -65,7 +65,7 @@ func TestRewritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "/a")
-			r.fs.opts.Advise = func(error) string { return "look with fsck" }
+			r.options().Advise = func(error) string { return "look with fsck" }
 			r.must(r.s.walk(t.Context()))
 			l := &otherHistory{Log: r.log.Log}
 			r.log.Log = l

@@ -23,16 +23,16 @@ func TestLossAfterSettling(t *testing.T) {
 	if same := r.s.keep(loss{path: "/a", yours: []byte("one more")}, first); same != first {
 		t.Fatalf("what a handle went on to lose is conflict %d, want %d", same, first)
 	}
-	r.fs.mu.Lock()
+	unlock := r.locked()
 	r.s.wrote("/a")
 	second := r.s.open["/a"]
-	r.fs.mu.Unlock()
+	unlock()
 	if second != nil {
 		t.Errorf("open after a write: %v", second)
 	}
 	next := r.s.keep(loss{path: "/a", yours: []byte("one more, and more")}, first)
 	r.stop()
-	r.fs.tasks.Wait()
+	r.awaitTasks()
 	open, err := r.s.kept.IDs()
 	r.must(err)
 	if next == first || !slices.Equal(open, []int{next}) {

@@ -290,7 +290,7 @@ func TestScratchIsKeptWhenTheMountEnds(t *testing.T) {
 	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: created.Fh}, []byte("unsaved")); !status.Ok() {
 		t.Fatal(status)
 	}
-	r.fs.commitAll()
+	r.commitAll()
 	r.fs.endSpools()
 	r.wantLeft(r.s.left, []string{"/#a#=", "/.open.swp=", "/notes~="})
 	for _, text := range []string{"x", "number"} {

@@ -19,38 +19,40 @@ import (
 // now, and what it would keep as conflicts.
 func (r *rig) takeOver(journal *handover.Journal) (next *rig, left []*takenText) {
 	r.Helper()
-	r.fs.mu.Lock()
+	unlock := r.locked()
 	in := r.inherits(journal)
-	r.fs.mu.Unlock()
+	unlock()
 	n := *r
 	var ctx context.Context
 	ctx, n.stop = context.WithCancel(r.Context())
 	opts := Options{Logger: slog.New(slog.DiscardHandler), Session: "mine"}
 	n.fs = newFileSystemFrom(ctx, []*memory.Store{r.s.memory}, opts, in.state.NextID)
-	n.fs.notify.Close()
-	n.s = n.fs.stores[0]
+	fs := n.fs
+	fs.notify.Close()
+	n.s = fs.stores[0]
 	n.s.patience = time.Microsecond
 	r.must(n.s.begin(ctx))
 	n.s.load(ctx)
 	r.Cleanup(func() {
 		n.stop()
-		n.fs.tasks.Wait()
+		fs.tasks.Wait()
 	})
 	n.s.kept = r.s.kept
 	n.front().adopt(in)
-	missed, err := n.fs.missed(ctx, in)
+	missed, err := fs.missed(ctx, in)
 	r.must(err)
-	return &n, n.fs.adopt(in, missed)
+	return &n, fs.adopt(in, missed)
 }
 
 // wantTakenOver compares a mount with what has taken it over when all was followed.
 func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 	r.Helper()
+	fs, after := r.fs, next.fs
 	if wrong := next.differs(); wrong != "" {
 		r.Errorf("the tree that has taken over: %s", wrong)
 	}
-	for id, n := range r.fs.nodes {
-		m := next.fs.nodes[id]
+	for id, n := range fs.nodes {
+		m := after.nodes[id]
 		path, there := "", false
 		if n.store != nil {
 			path, there = n.path()
@@ -78,8 +80,8 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 			r.Errorf("of %s the session knows %+v, and knew %+v", path, got, known)
 		}
 	}
-	for fh, h := range r.fs.handles {
-		g := next.fs.handles[fh]
+	for fh, h := range fs.handles {
+		g := after.handles[fh]
 		if g == nil {
 			r.Errorf("handle %d of %s is gone", fh, h.node.name)
 			continue
@@ -96,7 +98,7 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 			r.Errorf("what handle %d of %s wrote is not kept: %q", fh, h.node.name, h.stage.data)
 		}
 	}
-	if next.fs.nextFH < r.fs.nextFH || next.fs.nextID < r.fs.nextID {
+	if after.nextFH < fs.nextFH || after.nextID < fs.nextID {
 		r.Errorf("numbers are given away twice")
 	}
 }
@@ -108,7 +110,7 @@ func TestOwnCommitIsKnown(t *testing.T) {
 	journal := r.hand()
 	r.wantText("/f", "/f")
 	r.wantText("/g", "/g")
-	r.fs.noteAnswer()
+	r.noteAnswer()
 	write := func(path, text string, expect versionlog.Expectation) {
 		t.Helper()
 		_, err := r.s.memory.Write(t.Context(), path, []byte(text), expect)
@@ -144,7 +146,7 @@ func TestReadersKeepTheirVersion(t *testing.T) {
 	if status := r.unlink("/unlinked"); !status.Ok() {
 		t.Fatal(status)
 	}
-	r.fs.noteAnswer()
+	r.noteAnswer()
 	r.write("/changed", "new")
 	r.move("/moved", "/elsewhere")
 	r.remove("/removed")

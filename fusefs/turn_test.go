@@ -11,7 +11,7 @@ import (
 // on top of another session's version, and only then.
 func TestTurns(t *testing.T) {
 	r := newRig(t, "/f", "/g")
-	r.fs.opts.Session = "mine"
+	r.options().Session = "mine"
 	r.must(r.s.walk(t.Context()))
 	write := func(path string, flags uint32) {
 		t.Helper()
