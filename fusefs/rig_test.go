@@ -337,13 +337,6 @@ func (r *rig) mkdir(path string) fuse.Status {
 	return r.fs.Mkdir(nil, &fuse.MkdirIn{InHeader: header(dir), Mode: 0o755}, name, &out)
 }
 
-func (r *rig) wantReads(n int64) {
-	r.Helper()
-	if got := r.log.Reads(); got != n {
-		r.Errorf("the log was read %d times, want %d", got, n)
-	}
-}
-
 // readOnce reads a file as cat does.
 func (r *rig) readOnce(path string) {
 	r.Helper()

@@ -34,7 +34,8 @@ import (
 //
 //	before commit: …               the step is made within the mount's next commit; also: after commit
 //	                               (before its reply), before tip, after head
-//	at page 1: …                   when load has brought in one page of heads, and read the next
+//	at page 1: …                   when load has brought in one page of heads, and read the next;
+//	                               "at any page": one more case for each page
 //	held before commit: mine: …    the request is begun, and its commit held, until
 //	beside: mine: …                the request is begun beside, and may wait for one that is held
 //	go                             what is held goes on; all that was begun ends
@@ -102,7 +103,10 @@ type verb struct {
 	run         func(*run, *act) error
 }
 
-const many = 1 << 10
+const (
+	many    = 1 << 10
+	anyPage = "at any page"
+)
 
 // hookPoints are the moments of a request that a step can be made at.
 var hookPoints = map[string]logfault.Point{
@@ -154,6 +158,13 @@ func parseScenario(file, text string) (*scenario, error) {
 		if err := s.parseLine(number, strings.TrimSpace(line)); err != nil {
 			wrong = append(wrong, fmt.Errorf("%s:%d: %w: %s", file, number, err, strings.TrimSpace(line)))
 		}
+	}
+	if slices.ContainsFunc(s.acts, func(a *act) bool { return slices.Contains(a.when, anyPage) }) {
+		var pages []string
+		for n := range len(s.files)/slowPage + 1 {
+			pages = append(pages, fmt.Sprint("at page ", n))
+		}
+		s.cases = append(s.cases, pages)
 	}
 	if len(s.acts) == 0 && len(wrong) == 0 {
 		wrong = append(wrong, fmt.Errorf("%s: nothing happens", file))
@@ -207,6 +218,7 @@ func (s *scenario) takePrefix(st *act, prefix string) bool {
 		_, err := strconv.Atoi(page)
 		isPage = err == nil
 	}
+	isPage = isPage || prefix == anyPage
 	point, held := strings.CutPrefix(prefix, "held ")
 	_, isPoint := hookPoints[point]
 	switch {

@@ -91,6 +91,9 @@ func (r *run) do(st *act, when []string) {
 		return
 	}
 	first, later := when[0], func() { r.do(st, when[1:]) }
+	if first == anyPage {
+		first = r.cases[len(r.cases)-1]
+	}
 	held, isHeld := strings.CutPrefix(first, "held ")
 	page, isPage := strings.CutPrefix(first, "at page ")
 	switch {

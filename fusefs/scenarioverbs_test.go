@@ -25,11 +25,14 @@ func init() { // not in place: steps lead back to it
 		"follow":  {0, 2, (*run).followSteps}, // all; "follow 1", so many commits; "follow theirs", up to the first of mine
 		"go":      {0, 0, func(r *run, _ *act) error { r.letGo(); return nil }},
 		"commits": {1, many, (*run).setFates}, // made, unheard, unmade; "commits always unmade", "commits always made"
-		"reads":   {1, 1, (*run).setReads},    // fail, work
+		"reads":   {1, 1, (*run).setReads},    // fail, work; "reads count", from now on
 		"lose":    {1, 1, (*run).loseBlob},    // text: its blob is gone
 
 		// What programs ask of the mount.
 		"mine lookup":   {1, 5, (*run).mineLookup},           // file [as name]
+		"mine lookups":  {1, many, (*run).mineLookups},       // path path: each, however that ends
+		"mine list":     {1, 1, (*run).mineList},             // path
+		"mine lists":    {1, many, (*run).mineLists},         // path path: each, however that ends
 		"mine open":     {2, 9, (*run).mineOpen},             // file r|w|r+|w+|a [create] [excl] [as handle]
 		"mine read":     {1, 1, (*run).mineRead},             // handle; or a file, which is opened and closed
 		"mine write":    {2, 6, (*run).mineWrite},            // handle text [at offset]
@@ -104,6 +107,10 @@ func (r *run) setFates(s *act) error {
 }
 
 func (r *run) setReads(s *act) error {
+	if s.arg(0) == "count" {
+		r.log.ResetReads()
+		return nil
+	}
 	r.log.SetDown(s.arg(0) == "fail")
 	return nil
 }
@@ -163,6 +170,25 @@ func (r *run) mineLookup(s *act) error {
 		r.mu.Unlock()
 	}
 	return s.ended(status)
+}
+
+func (r *run) mineLookups(s *act) error {
+	for _, path := range s.rest(0) {
+		_, _ = r.lookup(path)
+	}
+	return nil
+}
+
+func (r *run) mineList(s *act) error {
+	_, status := r.names(s.arg(0))
+	return s.ended(status)
+}
+
+func (r *run) mineLists(s *act) error {
+	for _, path := range s.rest(0) {
+		_, _ = r.names(path)
+	}
+	return nil
 }
 
 var openFlags = map[string]uint32{

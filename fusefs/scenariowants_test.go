@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
@@ -16,6 +19,8 @@ var wants = map[string]verb{
 	"text":     {2, 2, (*run).wantHandle},   // handle text: what is read through it
 	"cached":   {1, 1, (*run).wantCached},   // file: the kernel keeps what it has read of it, when it is opened
 	"uncached": {1, 1, (*run).wantUncached}, // file: it does not
+	"absent":   {1, 1, (*run).wantAbsent},   // path: there is nothing, and the kernel may keep that
+	"shown":    {0, 0, (*run).wantShown},    // whatever is looked up and listed is what the log has
 	"size":     {2, 2, (*run).wantSize},     // file bytes: what stat says
 	"names":    {1, many, (*run).wantNames}, // directory name name: what it lists
 	"same":     {2, 2, (*run).wantSame},     // name of a lookup, path: the path is that inode
@@ -96,6 +101,63 @@ func (r *run) wantUncached(s *act) error {
 		err = errors.New("the kernel keeps what it has")
 	}
 	return err
+}
+
+func (r *run) wantAbsent(s *act) error {
+	out, status := r.lookup(s.arg(0))
+	if status != fuse.ENOENT || out.EntryTimeout() < time.Hour {
+		return fmt.Errorf("the lookup ended with %v, which the kernel keeps for %v", status, out.EntryTimeout())
+	}
+	return nil
+}
+
+func (r *run) wantShown(*act) error {
+	r.awaitTasks()
+	got, want := map[string]string{}, map[string]string{}
+	if err := r.showBelow("", got); err != nil {
+		return err
+	}
+	for v, err := range r.other.Heads(r.Context(), "/") {
+		if err != nil {
+			return err
+		}
+		data, err := r.other.Content(r.Context(), v)
+		if err != nil {
+			return err
+		}
+		want[v.Path] = string(data)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		return fmt.Errorf("the mount differs from the log (-log +mount):\n%s", diff)
+	}
+	return nil
+}
+
+// showBelow reads all files below a directory. But for the top, none is empty.
+func (r *run) showBelow(dir string, files map[string]string) error {
+	names, status := r.names(dir)
+	if !status.Ok() || dir != "" && len(names) == 0 {
+		return fmt.Errorf("%s/ lists %q (%v)", dir, names, status)
+	}
+	for _, name := range names {
+		path := dir + "/" + name
+		entry, status := r.lookup(path)
+		if !status.Ok() {
+			return fmt.Errorf("the lookup of %s ended with %v", path, status)
+		}
+		if entry.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+			if err := r.showBelow(path, files); err != nil {
+				return err
+			}
+			continue
+		}
+		text, status, err := r.text(path)
+		if err != nil || !status.Ok() {
+			return errors.Join(err, fmt.Errorf("the read of %s ended with %v", path, status))
+		}
+		files[path] = text
+	}
+	return nil
 }
 
 func (r *run) wantSize(s *act) error {
