@@ -31,6 +31,7 @@ func TestRulesAreAlive(t *testing.T) {
 		want  string // part of a line; "" when nothing is broken
 	}{
 		{"a good tree", map[string]string{
+			"cas/locked.go":                 "package cas\n\n// f is. The caller holds no lock.\nfunc f() { mu.Lock(); defer mu.Unlock(); gLocked() }\n",
 			"cas/cas.go":                    "// Package cas is.\npackage cas\nimport _ \"io\"\n",
 			"versionlog/log.go":             "// Package versionlog is.\npackage versionlog\nimport _ \"mneme/cas\"\n",
 			"memory/memory.go":              "// Package memory is.\npackage memory\nimport _ \"mneme/versionlog\"\nimport _ \"example.com/diff\"\n",
@@ -83,7 +84,7 @@ func TestRulesAreAlive(t *testing.T) {
 		{"a call in a deferred literal", one("cas", "func f() { mu.Lock(); defer mu.Unlock(); defer func() { gLocked() }() }"), "gLocked is called without a lock"},
 		{"a caller's lock given back", one("cas", "func gLocked() { mu.Unlock(); mu.Lock() }"), "mu is unlocked, which the caller has locked"},
 		{"a caller's lock taken", one("cas", "func (t *T) gLocked() { t.mu.Lock(); defer t.mu.Unlock() }"), "t.mu, which the caller holds, is locked"},
-		{"a comment instead of a name", one("cas", "// g is. The caller\n// holds mu.\nfunc g() {}"), `cas.go:3: a comment says "caller holds"`},
+		{"a comment instead of a name", one("cas", "// g is. The caller\n// holds mu.\nfunc g() {}"), `cas.go:3: a comment says "caller holds mu"`},
 		{"a long main.go", map[string]string{
 			mainFile: "// Command mneme is.\npackage main\n" + strings.Repeat("\n", maxMainLines),
 		}, "42 lines, at most 40"},

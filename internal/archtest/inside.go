@@ -23,7 +23,7 @@ func callerComments(files []*file) measure {
 			continue
 		}
 		for _, group := range f.syntax.Comments {
-			if n := len(callerHolds.FindAllString(group.Text(), -1)); n > 0 {
+			if n := len(callersHold(group.Text())); n > 0 {
 				counted.value += n
 				byPackage[f.pkg()] += n
 			}

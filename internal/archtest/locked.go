@@ -11,8 +11,19 @@ import (
 // the caller. Elsewhere the function's name says it.
 var commentPackages = []string{"fusefs"}
 
-// callerHolds is such a comment.
-var callerHolds = regexp.MustCompile(`(?i)\bcallers?\s+(?:(?:who|that|must)\s+)?holds?\b|\bcalled\s+with\s+\S*[mM]u\s+held\b`)
+// callerHolds is such a comment, but for one that says that they hold none.
+var callerHolds = regexp.MustCompile(`(?i)\bcallers?\s+(?:(?:who|that|must)\s+)?holds?\s+(\w+)|\bcalled\s+with\s+\S*mu\s+held\b`)
+
+// callersHold returns the places of a text that say that a lock is held by the caller.
+func callersHold(text string) []string {
+	var found []string
+	for _, match := range callerHolds.FindAllStringSubmatch(text, -1) {
+		if match[1] != "no" && match[1] != "none" {
+			found = append(found, strings.Join(strings.Fields(match[0]), " "))
+		}
+	}
+	return found
+}
 
 // checkLocks checks the functions whose names end in Locked, which are called with a
 // lock held:
@@ -48,8 +59,8 @@ func checkLocks(f *file) []string {
 	}
 	if !slices.Contains(commentPackages, f.pkg()) {
 		for _, group := range f.syntax.Comments {
-			if at := callerHolds.FindString(group.Text()); at != "" {
-				w.tell(group, "a comment says %q: end the function's name in Locked instead", strings.Join(strings.Fields(at), " "))
+			for _, said := range callersHold(group.Text()) {
+				w.tell(group, "a comment says %q: end the function's name in Locked instead", said)
 			}
 		}
 	}
