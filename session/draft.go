@@ -12,8 +12,8 @@ import (
 // mount, a file renamed over a memory, the bytes of a call. The session asks for it anew
 // whenever it starts over.
 //
-// Its methods are called without locks and, for one Text, one after another (Turn). But
-// LostReply is called at any time, with the session's lock held.
+// Its methods are called without locks and, for one Text, one after another (Turn). Two may
+// be called at any time: Path, and LostReply, which must not take a lock.
 type Text interface {
 	// Turn is shared by the texts whose saves are to follow one another.
 	Turn() *Turn

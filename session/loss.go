@@ -18,7 +18,6 @@ const (
 	NeverRead                 // the session has never read it, and is strict
 	TakesBack                 // it would take back another session's change, which was only read
 	MovedUnread               // what was there was moved away by this session, which has not read it
-	Displaced                 // the path cannot be a memory's any more: Why says why
 )
 
 // NotKept stands for the conflict of a loss that could not be kept.

@@ -97,8 +97,6 @@ func (s *Session) lostError(ctx context.Context, l *Loss) *LostError {
 	switch {
 	case l.Change != nil:
 		e.Reason = TakesBack
-	case l.Why != "":
-		e.Reason = Displaced
 	case l.Theirs == nil:
 		e.Reason = Gone
 	}

@@ -59,8 +59,8 @@ func TestMessages(t *testing.T) {
 		{Loss{Why: "it is a directory", Noted: true}, `notes:/f was not saved: it is a directory; a line before says what to do`},
 	} {
 		test.loss.Path = "/f"
-		if e := r.s.lostError(t.Context(), &test.loss); escaped(e.Error()) != escaped(test.want) || e.Conflict != NotKept {
-			t.Errorf("told (conflict %d)\n%s, want\n%s", e.Conflict, e, test.want)
+		if id, text := r.s.keep(t.Context(), &test.loss); escaped(text) != escaped(test.want) || id != NotKept {
+			t.Errorf("told (conflict %d)\n%s, want\n%s", id, text, test.want)
 		}
 	}
 }

@@ -1,28 +1,30 @@
 package session
 
 // pending is a commit of this session that its follower has yet to meet, or of which
-// nobody knows whether it is in the log. Each is known by its key.
+// nobody knows whether it is in the log. Each is known by its key. How it goes on:
 //
-//		under way ──────► brought in ──────► met: the session's own
-//		    │  ▲
-//		    ▼  │ the next Save of the text
-//		reply lost ─────► met: the text is told (Meet), and its next Save finds it so
+//	under way ──► brought in ──► met: the session's own
+//	 │     ▲
+//	 ▼     │ the next Save of the text
+//	reply lost ──► met: the text is told, and its next Save finds it so
 //
-//	 1. While a commit is under way, the follower waits with it (AwaitOwn): its maker is
-//	    the first to bring it in. So a session never meets its own change as another's.
-//	 2. A commit that succeeded stays here until the follower has met it. One that was
-//	    refused is not in the log, and is forgotten.
-//	 3. A commit that ends with an error that is not final may be in the log: its reply is
-//	    lost. If it is of a text, the text has its draft from then on (LostReply), and
-//	    the next Save proposes the very same draft under the same key: the log answers
-//	    with the commit that it has made, or makes it now. Until that is known nothing
-//	    else of the text is proposed, and nothing renames or removes its path (Settle).
-//	 4. A commit of names is not tried again. When it turns up, it is brought in as
-//	    another session's would be, and the session then knows what came of it (Adopt).
-//	 5. A draft is settled once: by the Save that proposes it again, or by the follower
-//	    that meets it, whichever takes it out of here first.
+// In words:
 //
-// A follower is not needed for 3: without one, 2 and 4 fall away.
+//  1. While a commit is under way, the follower waits with it (AwaitOwn): the maker is the
+//     first to bring it in. So a session never takes its own change for another's.
+//  2. A commit that succeeded stays here until the follower has met it. One that was
+//     refused is not in the log, and is forgotten.
+//  3. A commit that ends with an error that is not final may be in the log: its reply is
+//     lost. If it is of a text, the text has its draft from then on (LostReply), and the
+//     next Save proposes the very same draft under the same key. The log answers with the
+//     commit that it has made, or makes it now. Until that is known nothing else of the
+//     text is proposed, and nothing renames or removes its path (Settle).
+//  4. A commit of names is not tried again. When it turns up, it is brought in as another
+//     session's would be, and then the session knows what came of it (Adopt).
+//  5. A draft is settled once: by the Save that proposes it again, or by the follower that
+//     meets it, whichever is the first to find it here.
+//
+// In a session that is not followed there is only 3.
 type pending struct {
 	key     string
 	makers  int           // that are making it at the moment
