@@ -59,7 +59,7 @@ func (s *store) vacate(path string, v versionlog.Version) {
 func (s *store) leave(n *node, at time.Time) {
 	dir := n.parent
 	n.noteWas()
-	s.remember(n.was, n.seen)
+	s.known.Left(n.was)
 	s.fs.notify.entry(dir, n.name)
 	s.fs.notify.attributes(n)
 	dir.touch(at)
@@ -122,7 +122,7 @@ func (s *store) place(v versionlog.Version) {
 		n = s.fs.newNode(s, s.fileMode(&v), v.Time)
 		attach(dir, name, n)
 		n.setHead(memory.NewHead(&v), v.Spelling)
-		s.inherit(n, v.Path)
+		s.known.Came(v.Path)
 		dir.touch(v.Time)
 		n.named = s.fs.notify.entry(dir, name)
 		return
@@ -130,7 +130,7 @@ func (s *store) place(v versionlog.Version) {
 	if n.isMemorySince(v.Seq) {
 		return
 	}
-	s.inherit(n, v.Path)
+	s.known.Came(v.Path)
 	hides := n.isHidden()
 	var hidden versionlog.Version
 	if hides {
@@ -161,15 +161,14 @@ func (s *store) relocate(v versionlog.Version) {
 	n := s.find(v.From)
 	known := n.isMemory() && n.head.OfMemory(&v) && !n.isMemorySince(v.Seq)
 	free := s.find(v.Path) == nil && s.findHidden(v.Path) == nil && !s.overtaken(v)
+	if known {
+		s.known.Followed(v.From, v.Path, s.find(v.Path) == nil && s.findHidden(v.Path) == nil)
+	}
 	if !known || !free {
 		s.vacate(v.From, v)
-		if known {
-			s.remember(v.Path, n.seen)
-		}
 		s.place(v)
 		return
 	}
-	s.remember(v.From, n.seen)
 	from := n.parent
 	delete(from.children, n.name) // first: the new path may lead through the old one
 	s.fs.notify.entry(from, n.name)
@@ -178,7 +177,7 @@ func (s *store) relocate(v versionlog.Version) {
 	s.endHiddenDir(dir, name)
 	dir.touch(v.Time)
 	m := s.succeed(n, dir, name, v)
-	s.inherit(m, v.Path)
+	s.known.Came(v.Path)
 	if m == n { // else succeed has told of the name
 		m.named = s.fs.notify.entry(dir, name)
 	}
@@ -235,7 +234,7 @@ func (s *store) displaced(n *node) {
 		s.unhide(n)
 		s.place(n.version())
 	case n.isMemory():
-		s.remember(n.was, n.seen)
+		s.known.Left(n.was)
 	}
 	for name, h := range n.hidden { // what is there instead says that it is gone
 		s.reveal(h, n.was+"/"+name)

@@ -37,19 +37,20 @@ func (n *node) see() {
 // refused a write, has to be seen reading this one. rsync opens what it is about
 // to replace, and reads nothing of it. Caller holds fs.mu.
 func (n *node) mustRead() bool {
-	return (n.seen.WasRefused() || n.seen.Stale(n.head)) && n.head != nil && n.head.Size() > 0 && !n.staged() && !n.succeeded()
+	return (n.known().WasRefused() || n.known().Stale(n.head)) && n.head != nil && n.head.Size() > 0 && !n.staged() && !n.succeeded()
 }
 
 // saw notes that the session has got a version of n to read, for what stands at
 // n's path by now. Caller holds fs.mu.
 func (n *node) saw(v *memory.Head) {
-	m := n.now()
-	if m != n && m.seen.Head() != nil && m.seen.Head().Seq() >= v.Seq() {
-		return
-	}
-	m.learn(m.seen.Read(v))
-	if path, there := n.target(); !there {
-		n.store.note(path, m.seen)
+	s, m, known := n.store, n.now(), n.known()
+	path, there := n.target()
+	switch {
+	case m.removed, (m != n || !there) && known.Head() != nil && known.Head().Seq() >= v.Seq():
+	case there:
+		n.learn(func(known session.Knowledge) session.Knowledge { return known.Read(v) })
+	default:
+		s.note(path, known.Read(v))
 	}
 }
 
@@ -77,46 +78,6 @@ func (fs *fileSystem) firstRead(h *handle, head *memory.Head) {
 	}
 }
 
-// note keeps what the session knows of a path, for the file that stands for it,
-// in the tree or hidden, or for whoever makes one; of "" nothing. Caller holds fs.mu.
-func (s *store) note(path string, known session.Knowledge) {
-	if path == "" {
-		return
-	}
-	n := s.made(path)
-	if n == nil {
-		n = s.findHidden(path)
-	}
-	switch {
-	case n == nil:
-		s.remember(path, known)
-	case !n.seen.IsKnown():
-		n.seen = known
-		n.mark()
-	}
-}
-
-// remember keeps what the session knows of a path at which there is no node
-// any more, for the one that somebody makes there. Caller holds fs.mu.
-func (s *store) remember(path string, known session.Knowledge) {
-	const most = 1 << 16
-	if _, there := s.lost[path]; known.IsKnown() && (there || len(s.lost) < most) {
-		s.lost[path] = known
-		s.markLost(path)
-	}
-}
-
-// inherit gives a node what the session knows of its path from before.
-// Caller holds fs.mu.
-func (s *store) inherit(n *node, path string) {
-	if known, ok := s.lost[path]; ok && !n.seen.IsKnown() {
-		n.seen = known
-		n.mark()
-		delete(s.lost, path)
-		s.markLost(path)
-	}
-}
-
 // admit decides whether a file may be opened with flags that write: not when
 // what would be overwritten is not what the session knows. What appends does
 // not overwrite; and a handle that can read may do that first, so what it
@@ -125,7 +86,7 @@ func (fs *fileSystem) admit(n *node, flags uint32) fuse.Status {
 	switch {
 	case n.head == nil || onlyAppends(flags):
 		return fuse.OK
-	case n.seen.Stale(n.head):
+	case n.known().Stale(n.head):
 		if flags&syscall.O_ACCMODE == syscall.O_RDWR && flags&syscall.O_TRUNC == 0 || fs.opts.Merge {
 			return fuse.OK
 		}
@@ -137,7 +98,7 @@ func (fs *fileSystem) admit(n *node, flags uint32) fuse.Status {
 // admitBlind lets a session replace a memory that it never read, unless the
 // mount is strict. Caller holds fs.mu.
 func (fs *fileSystem) admitBlind(n *node) fuse.Status {
-	if n.seen.IsKnown() || n.head == nil {
+	if n.known().IsKnown() || n.head == nil {
 		return fuse.OK
 	}
 	if fs.opts.Strict {

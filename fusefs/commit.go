@@ -204,8 +204,7 @@ func (fs *fileSystem) commitDraft(d *draft) error {
 		fs.settle(d)
 		s.wrote(d.path)
 		if d.back {
-			holder := d.n.holder()
-			holder.seen = holder.seen.Refused()
+			d.n.learn(session.Knowledge.Refused)
 		}
 		return nil
 	}
@@ -329,7 +328,7 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, u
 	if n.hasLocalName() {
 		d.base = nil
 		if hidden := n.parent.hidden[n.name]; hidden != nil {
-			d.base = hidden.seen.Expected(hidden.head)
+			d.base = hidden.known().Expected(hidden.head)
 		}
 	}
 	if n.local {
@@ -340,7 +339,7 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, u
 		d.same = d.digest == d.base.Digest()
 	}
 	if !d.tails && !d.same && !st.fresh {
-		d.judge = n.holder().seen.ToJudge()
+		d.judge = n.known().ToJudge()
 	}
 	return d, fuse.OK
 }
@@ -357,7 +356,7 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 	n, st, head := d.n, d.st, memory.NewHead(&v)
 	n.store.wrote(v.Path)
 	n.store.unspoolStage(st)
-	seen := n.holder().seen
+	seen := n.store.known.Of(n.knownAt())
 	switch {
 	case d.tails:
 		seen = seen.Appended(head, d.base)
@@ -373,11 +372,10 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 		// Another session's commit has taken n's place.
 		n.store.show(v)
 		if m := n.store.find(v.Path); m != nil && memory.SameVersion(m.head, head) {
-			m.learn(seen)
+			n.store.known.Set(v.Path, seen)
 			n.lead(m)
 		} else if m := n.now(); m != n && memory.SameText(m.head, head) { // renamed since, by this mount
-			m.seen = m.seen.Wrote(m.head)
-			m.mark()
+			m.learn(func(known session.Knowledge) session.Knowledge { return known.Wrote(m.head) })
 		}
 		n.setHead(head, v.Spelling)
 		st.base, st.overtaken = head, false
@@ -385,7 +383,7 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 		fs.notify.content(n)
 		return
 	}
-	n.learn(seen)
+	n.store.known.Set(v.Path, seen)
 	if !n.isMemorySince(v.Seq) {
 		n.setHead(head, v.Spelling)
 		fs.notify.birth(n)

@@ -31,7 +31,7 @@ const (
 	noteGone     = 'g' // a node, which nobody knows any more
 	noteHandle   = 'h' // handleNote
 	noteClosed   = 'c' // a handle
-	noteLost     = 'l' // lostNote, which replaces the path's earlier one
+	noteKnown    = 'l' // knownNote, which replaces the path's earlier one
 	noteErrors   = 'r' // errorsNote, which replaces the store's earlier one
 	noteStage    = 'e' // stageNote, which replaces the stage's earlier one
 	noteText     = 't' // a stage, and all bytes of it
@@ -77,8 +77,8 @@ type handleNote struct {
 	Stage    uint64 `json:",omitempty"` // 0: it cannot write
 }
 
-// lostNote is what the session knows of a path without a node; nil: nothing.
-type lostNote struct {
+// knownNote is what the session knows of a path; nil: nothing.
+type knownNote struct {
 	Store int
 	Path  string
 	Seen  *session.State
@@ -109,6 +109,7 @@ type handing struct {
 	nodes        map[*node]bool            // marked
 	noted        map[*node]bool            // the journal has them
 	stages       map[*stage]*stagedHanding // that may be written to, or hold what is in no version
+	known        map[knownPath]bool        // marked
 	errors       map[*store]int64          // the changes of .mneme/errors that are noted
 	virtual      map[*virtualInode]bool    // marked
 	notedVirtual map[*virtualInode]bool    // the journal has them
@@ -133,7 +134,7 @@ func newHanding(fs *fileSystem, journal *handover.Journal, greeting []byte, appl
 	return &handing{
 		fs: fs, journal: journal, greeting: greeting, last: stateNote{Applied: applied},
 		nodes: map[*node]bool{}, noted: map[*node]bool{}, stages: map[*stage]*stagedHanding{},
-		errors: map[*store]int64{}, virtual: map[*virtualInode]bool{}, notedVirtual: map[*virtualInode]bool{},
+		errors: map[*store]int64{}, known: map[knownPath]bool{}, virtual: map[*virtualInode]bool{}, notedVirtual: map[*virtualInode]bool{},
 	}
 }
 
@@ -144,20 +145,24 @@ func (n *node) mark() {
 	}
 }
 
-// markLost notes that what the session knows of a path has changed. Caller holds
+// markKnown notes that what the session knows of a path has changed. Caller holds
 // fs.mu.
-func (s *store) markLost(path string) {
+func (s *store) markKnown(path string) {
 	if h := s.fs.handing; h != nil {
-		h.lost(s, path)
+		h.known[knownPath{h.index(s), path}] = true
 	}
 }
 
-func (h *handing) lost(s *store, path string) {
-	note := lostNote{Store: h.index(s), Path: path}
-	if known, there := s.lost[path]; there {
-		note.Seen = known.State(nil)
+// noteKnown notes what the session knows of each path of which that has changed.
+func (h *handing) noteKnown() {
+	for of := range h.known {
+		delete(h.known, of)
+		note := knownNote{Store: of.store, Path: of.path}
+		if known := h.fs.stores[of.store].known.Of(of.path); known != (session.Knowledge{}) {
+			note.Seen = known.State(nil)
+		}
+		h.json(noteKnown, note)
 	}
-	h.json(noteLost, note)
 }
 
 // opened notes a new handle. Caller holds fs.mu.
@@ -230,6 +235,7 @@ func (h *handing) note() {
 // noteAll is note where the caller holds fs.mu.
 func (h *handing) noteAll() {
 	h.noteNodes()
+	h.noteKnown()
 	h.noteVirtual()
 	h.noteStages()
 	h.noteErrors()
@@ -275,7 +281,7 @@ func (h *handing) noteNodes() {
 				delete(h.noted, n)
 				h.batch.Add([]byte{noteGone}, number(n.id))
 			}
-		case h.noted[n] || n.cache.Lookups > 0 || n.opens > 0 || n.stage != nil || n.seen.IsKnown():
+		case h.noted[n] || n.cache.Lookups > 0 || n.opens > 0 || n.stage != nil:
 			h.noteNode(n)
 		}
 	}
@@ -302,7 +308,6 @@ func (h *handing) noteNode(n *node) {
 	if up != nil {
 		note.Parent, note.Name = up.id, n.name
 	}
-	note.Seen = n.seen.State(n.head)
 	h.json(noteNode, note)
 }
 
@@ -416,10 +421,11 @@ func (h *handing) rewrite() error {
 	}
 	h.noteVirtual()
 	for _, s := range h.fs.stores {
-		for path := range s.lost {
-			h.lost(s, path)
+		for path := range s.known.All() {
+			s.markKnown(path)
 		}
 	}
+	h.noteKnown()
 	for _, l := range h.fs.toKeep {
 		h.stage++
 		l.number = h.stage

@@ -12,7 +12,6 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/internal/handover"
-	"mneme/memory"
 )
 
 // hand has the rig's mount noted.
@@ -50,7 +49,7 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 	for id, n := range fs.nodes {
 		note := in.nodes[id]
 		switch {
-		case note == nil && (n.cache.Lookups > 0 && n != fs.root || n.opens > 0 || n.seen.IsKnown()):
+		case note == nil && (n.cache.Lookups > 0 && n != fs.root || n.opens > 0):
 			r.Errorf("%s, node %d, is not noted", n.name, id)
 		case note == nil:
 		case n.parent != nil && fs.nodes[n.parent.id] == n.parent && (note.Parent != n.parent.id || note.Name != n.name), n.parent == nil && note.Parent != 0:
@@ -59,10 +58,6 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 			r.Errorf("node %d, %s, is noted with %v, its head is %v", id, n.name, note.Head, n.head)
 		case !note.MTime.Equal(n.mtime) || note.Mode != n.mode || note.Kept && !n.kept && len(n.children) == 0:
 			r.Errorf("node %d, %s, is noted as of %v, mode %o; it is of %v, mode %o", id, n.name, note.MTime, note.Mode, n.mtime, n.mode)
-		default:
-			if diff := cmp.Diff(n.seen.State(nil), note.Seen.Knowledge(memory.NewHead(note.Head)).State(nil)); diff != "" {
-				r.Errorf("node %d, %s: the session is noted to know something else than it does:\n%s", id, n.name, diff)
-			}
 		}
 	}
 	for id := range in.nodes {
@@ -91,8 +86,8 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 			r.Errorf("handle %d of %s: noted is %+v, written %q", fh, h.node.name, st, h.stage.data)
 		}
 	}
-	for path, known := range r.s.lost {
-		if diff := cmp.Diff(known.State(nil), in.lost[lostPath{0, path}]); diff != "" {
+	for path, known := range r.s.known.All() {
+		if diff := cmp.Diff(known.State(nil), in.known[knownPath{0, path}]); diff != "" {
 			r.Errorf("of %s the session is noted to know something else than it does:\n%s", path, diff)
 		}
 	}

@@ -59,7 +59,7 @@ func (s *store) unhide(n *node) {
 // hidden: what the session knows of that stays known.
 func (s *store) reveal(n *node, path string) {
 	s.unhide(n)
-	s.remember(path, n.seen)
+	s.known.Left(path)
 }
 
 // hideDir takes a directory that hides memories out of the tree.

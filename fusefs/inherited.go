@@ -16,12 +16,12 @@ type inherited struct {
 	state    stateNote
 	nodes    map[uint64]*nodeNote
 	handles  map[uint64]*handleNote
-	lost     map[lostPath]*session.State
+	known    map[knownPath]*session.State
 	stages   map[uint64]*inheritedStage
 	errors   map[int][]session.JournalEntry
 }
 
-type lostPath struct {
+type knownPath struct {
 	store int
 	path  string
 }
@@ -37,7 +37,7 @@ var errNote = errors.New("a note of the handover is not one that this version of
 func readNotes(notes [][]byte) (*inherited, error) {
 	in := &inherited{
 		nodes: map[uint64]*nodeNote{}, handles: map[uint64]*handleNote{},
-		lost: map[lostPath]*session.State{}, stages: map[uint64]*inheritedStage{},
+		known: map[knownPath]*session.State{}, stages: map[uint64]*inheritedStage{},
 		errors: map[int][]session.JournalEntry{},
 	}
 	for _, note := range notes {
@@ -71,10 +71,10 @@ func (in *inherited) read(kind byte, rest []byte) error {
 		err := json.Unmarshal(rest, &h)
 		in.handles[h.FH] = &h
 		return err
-	case noteLost:
-		var l lostNote
+	case noteKnown:
+		var l knownNote
 		err := json.Unmarshal(rest, &l)
-		in.lost[lostPath{l.Store, l.Path}] = l.Seen
+		in.known[knownPath{l.Store, l.Path}] = l.Seen
 		return err
 	case noteErrors:
 		var e errorsNote

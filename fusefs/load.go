@@ -164,7 +164,7 @@ func (s *store) learn(v versionlog.Version) bool {
 	}
 	n.setHead(memory.NewHead(&v), v.Spelling)
 	s.spellDirs(n.parent, &v)
-	s.inherit(n, v.Path)
+	s.known.Came(v.Path)
 	return true
 }
 

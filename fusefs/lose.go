@@ -36,9 +36,9 @@ type loss struct {
 // Caller holds fs.mu.
 func (s *store) refuseStale(n *node, head *memory.Head) fuse.Status {
 	path, _ := n.logPath()
-	n.seen = n.seen.Refused()
-	n.mark()
-	s.errors.AddConflict(path, s.changed(path, n.seen.Head(), head)+"; "+s.redo(path))
+	base := n.known().Head()
+	n.learn(session.Knowledge.Refused)
+	s.errors.AddConflict(path, s.changed(path, base, head)+"; "+s.redo(path))
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }
 
@@ -109,18 +109,18 @@ func (fs *fileSystem) lose(n *node, st *stage, theirs *memory.Head, back *sessio
 	fs.mu.Lock()
 	status := fuse.Status(fs.opts.ConflictErrno)
 	path, there := n.target()
-	m := n.now()
 	l := loss{path: path, base: st.base, theirs: theirs, yours: slices.Clone(st.data), back: back}
 	changes, id, done := st.changes, st.conflict, st.conflict != 0 && st.conflictAt == st.changes
-	if !m.seen.IsKnown() {
-		m.seen = session.Of(st.base) // so that the same write, repeated, fails again
+	refused := func(known session.Knowledge) session.Knowledge {
+		if !known.IsKnown() {
+			known = session.Of(st.base) // so that the same write, repeated, fails again
+		}
+		return known.Refused()
 	}
-	holder := n.holder()
-	holder.seen = holder.seen.Refused()
-	m.mark()
-	holder.mark()
-	if !there {
-		n.store.note(path, m.seen)
+	if there {
+		n.learn(refused)
+	} else {
+		n.store.note(path, refused(n.known()))
 	}
 	st.overtaken = true
 	fs.notify.content(n)

@@ -43,13 +43,12 @@ type node struct {
 	tallied tallied // what the store counts it as
 
 	// Files.
-	head    *memory.Head      // the content when there is no stage
-	local   bool              // head, if any, is not what the log has at this path
-	stage   *stage            // nil while nobody writes
-	seen    session.Knowledge // what the session knows of it
-	named   uint64            // number of the notice that tells of its name, if it took another's place
-	content []byte            // the bytes of head, once read, while open
-	removed bool              // unlinked in this mount
+	head    *memory.Head // the content when there is no stage
+	local   bool         // head, if any, is not what the log has at this path
+	stage   *stage       // nil while nobody writes
+	named   uint64       // number of the notice that tells of its name, if it took another's place
+	content []byte       // the bytes of head, once read, while open
+	removed bool         // unlinked in this mount
 
 	entries []dirEntry // what the kernel is reading of a directory in a quiet mount
 

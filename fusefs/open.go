@@ -179,7 +179,7 @@ func (fs *fileSystem) open(n *node, thread, flags uint32, before uint64, out *fu
 	switch {
 	case !writes(flags) && n.mustRead():
 		h.unread = n.head
-	case !writes(flags), readsFirst(flags) && !n.seen.Stale(n.head) && !n.seen.WasRefused():
+	case !writes(flags), readsFirst(flags) && !n.known().Stale(n.head) && !n.known().WasRefused():
 		n.see()
 	}
 	n.cache.Opened(fs.notify.Notices, flags&syscall.O_TRUNC != 0)
@@ -187,7 +187,7 @@ func (fs *fileSystem) open(n *node, thread, flags uint32, before uint64, out *fu
 		n.cache.Write()
 		h.heard = span{before, fs.notify.Newest()}
 		h.stage = n.beginWrite(flags)
-		if h.stage.overtaken || readsFirst(flags) && n.seen.Asks() { // it is to be read first
+		if h.stage.overtaken || readsFirst(flags) && n.known().Asks() { // it is to be read first
 			h.unread = n.head
 		}
 		if flags&syscall.O_TRUNC != 0 {
@@ -285,7 +285,6 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 		now := time.Now()
 		n = fs.newNode(dir.store, syscall.S_IFREG|in.Mode&0o777, now)
 		n.local = true
-		n.seen = session.Nothing() // that there is nothing
 		if mkstemp, probe := madeUp(dir, canonical, in.Flags, now), in.Flags&syscall.O_EXCL != 0 && isProbe(canonical); mkstemp || probe {
 			a := n.setAside()
 			a.mkstemp, a.probe = mkstemp, probe
@@ -299,8 +298,9 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 		attach(dir, canonical, n)
 		n.spell(name)
 		dir.touch(now)
-		delete(dir.store.lost, path)
-		dir.store.markLost(path)
+		if dir.hidden[canonical] == nil {
+			dir.store.known.Set(path, session.Nothing())
+		}
 		fs.open(n, in.Pid, in.Flags|syscall.O_TRUNC, before, &out.OpenOut)
 		fs.handles[out.Fh].stage.tails = in.Flags&syscall.O_APPEND != 0
 	case n.isDir():

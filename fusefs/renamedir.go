@@ -36,7 +36,14 @@ func (fs *fileSystem) moveDir(m *move) error {
 				dirs = append(dirs, markedBelow(t)...)
 			}
 			m.s.uncover(m.n, moved)
+			follow := m.s.knownBelow(m.n)
+			for _, v := range c.Versions {
+				if !v.IsDir() {
+					m.s.known.Moved(v.From, v.Path)
+				}
+			}
 			fs.take(m)
+			follow()
 			for _, n := range stay { // first: what has moved may have to go where they are
 				m.s.putBack(n.file, n.path)
 			}
@@ -77,7 +84,9 @@ func (fs *fileSystem) beginRenameDir(m *move) (from, to string, done bool, err e
 	case m.n.holdsMemories() || m.n.hasMarkers():
 		return from, cmp.Or(m.to.spellingOf(to, m.as), to), false, nil
 	}
+	follow := m.s.knownBelow(m.n)
 	fs.take(m)
+	follow()
 	return from, to, true, nil
 }
 

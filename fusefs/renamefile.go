@@ -61,11 +61,16 @@ func (fs *fileSystem) renamedLocally(m *move) bool {
 	if !m.to.hasPlace() || memoryMoves && m.movedAway() {
 		return false
 	}
+	from := m.n.knownAt()
 	fs.take(m)
 	m.n.setLocal(true)
 	if memoryMoves {
 		m.s.hide(m.from, m.old, m.n)
-	} else if m.n.stage != nil && m.n.stage.writers == 0 && classify(m.to, m.new) == temporary {
+	}
+	if at := m.n.knownAt(); at != from && m.to.hidden[m.new] == nil {
+		m.s.known.Moved(from, at)
+	}
+	if !memoryMoves && m.n.stage != nil && m.n.stage.writers == 0 && classify(m.to, m.new) == temporary {
 		fs.linger(m.n)
 	}
 	return true
@@ -111,7 +116,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		data, changes = slices.Clone(st.data), st.changes
 	}
 	if left := m.s.leftUnread(target); ok && left != nil && left != m.n && theirs == nil {
-		l := loss{path: target, base: left.seen.Head(), theirs: left.head, yours: data, why: unreadBecause(left)}
+		l := loss{path: target, base: left.known().Head(), theirs: left.head, yours: data, why: unreadBecause(left)}
 		status := m.s.refuseUnread(target, left)
 		fs.mu.Unlock()
 		if loaded && !inLog { // the program may remove it now
@@ -168,6 +173,7 @@ func (fs *fileSystem) movedInLog(m *move, source string, v versionlog.Version) {
 			return
 		}
 	}
+	m.s.known.Moved(source, v.Path)
 	m.s.unhide(m.n)
 	fs.take(m)
 	m.n.setLocal(false)

@@ -41,10 +41,10 @@ func (fs *fileSystem) replace(r *replacement) error {
 	}
 	r.base = r.theirs
 	if holder := r.move.holder(); holder != nil && holder.head != nil {
-		stale = holder.seen.Stale(r.theirs) && r.theirs.Digest() != cas.Sum(r.data)
-		r.base, r.seen = holder.seen.Expected(r.theirs), holder.seen
+		stale = holder.known().Stale(r.theirs) && r.theirs.Digest() != cas.Sum(r.data)
+		r.base, r.seen = holder.known().Expected(r.theirs), holder.known()
 		if !stale {
-			judge = holder.seen.ToJudge()
+			judge = holder.known().ToJudge()
 		}
 		if status := fs.admitBlind(holder); !status.Ok() {
 			fs.mu.Unlock()
@@ -169,8 +169,7 @@ func (fs *fileSystem) loseRename(r *replacement) error {
 		holder = s.made(r.path)
 	}
 	if holder != nil {
-		holder.seen = holder.seen.Refused()
-		holder.mark()
+		holder.learn(session.Knowledge.Refused)
 	}
 	fs.mu.Unlock()
 	s.keepOnce(loss{path: r.path, base: r.base, theirs: r.theirs, yours: r.data, back: r.back})
@@ -207,6 +206,7 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 		m.s.unhide(hidden)
 	}
 	m.s.unhide(m.n)
+	from, own := m.n.knownAt(), m.n.known()
 	unread := m.s.isUnread(m.n) // another session's, that moves along
 	fs.take(m)
 	m.n.setHead(memory.NewHead(head), head.Spelling)
@@ -219,9 +219,12 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 			seen = seen.Refused()
 		}
 	case unread && r.also != nil:
-		seen = m.n.seen
+		seen = own
 	}
-	m.n.learn(seen)
+	if from != r.path {
+		m.s.known.Set(from, session.Knowledge{})
+	}
+	m.s.known.Set(r.path, seen)
 	m.s.unspool(m.n)
 	if st := m.n.stage; st != nil && !st.overtaken {
 		st.base = m.n.head

@@ -56,11 +56,11 @@ func (n *node) staged() bool {
 // in. Caller holds fs.mu.
 func (n *node) beginWrite(flags uint32) *stage {
 	m, fs := n.now(), n.store.fs
-	st, stale := n.stage, m.seen.Stale(m.head) && !onlyAppends(flags)
+	st, stale := n.stage, m.known().Stale(m.head) && !onlyAppends(flags)
 	if st == nil || st.err != 0 || st.overtaken || stale || m != n || n.outdated(st) {
 		n.stage = &stage{base: m.head, loaded: m.head == nil, tails: true}
 		if stale {
-			n.stage.overtake(m.seen.Head())
+			n.stage.overtake(m.known().Head())
 		}
 		fs.reckon(n, st)
 	}
@@ -90,9 +90,9 @@ func (n *node) start(st *stage, appending bool) {
 			st.data, st.loaded = nil, head == nil
 		}
 	case appending && st.tails || st.dirty && !st.tails:
-	case m.seen.Stale(head) && !st.dirty && !st.overtaken: // once, or it would never be loaded
-		st.overtake(m.seen.Head())
-	case m.seen.Stale(head) || m.parent == nil || n.stage != st || !memory.SameText(st.base, head):
+	case m.known().Stale(head) && !st.dirty && !st.overtaken: // once, or it would never be loaded
+		st.overtake(m.known().Head())
+	case m.known().Stale(head) || m.parent == nil || n.stage != st || !memory.SameText(st.base, head):
 		st.overtaken = true
 	}
 	if !appending {
@@ -136,7 +136,7 @@ func (fs *fileSystem) giveUp(n *node) {
 	fs.notify.content(n)
 	if n.head == nil && n.hasName() {
 		if path, ok := n.path(); ok {
-			n.store.remember(path, n.seen)
+			n.store.known.Left(path)
 		}
 		dir := n.parent
 		fs.notify.entry(dir, n.name)

@@ -26,6 +26,7 @@ type store struct {
 	memory *memory.Store
 	root   *node
 	errors *session.Journal
+	known  *session.Known // what the session knows of each path
 
 	kept    *conflict.Store // the conflicts; nil: none are kept
 	spool   *spool.Spool    // what survives the mount of files that are not committed; nil: nothing does
@@ -63,10 +64,6 @@ type store struct {
 	degraded      error               // why the log cannot be followed; nil when it can
 	loading       loading
 
-	// Likewise.
-	lost    map[string]session.Knowledge // of paths that other sessions freed
-	changes int                          // that the session has only read, of all paths, at most; see session.Change
-
 	patience time.Duration // of catchUp
 
 	flights singleflight.Group // what requests read from the log while heads load
@@ -81,9 +78,10 @@ type pending struct {
 func newStore(fs *fileSystem, ms *memory.Store) *store {
 	s := &store{
 		fs: fs, memory: ms, inflight: map[string]*pending{}, emptied: map[string]uint64{}, unsure: map[string]*draft{}, owed: map[string]bool{},
-		gone: map[string]uint64{}, lost: map[string]session.Knowledge{}, unread: map[string]*node{}, open: map[string][]int{}, patience: time.Second,
+		gone: map[string]uint64{}, unread: map[string]*node{}, open: map[string][]int{}, patience: time.Second,
 		errors: &session.Journal{},
 	}
+	s.known = session.New(ms, &session.Options{ID: fs.opts.Session, Strict: fs.opts.Strict, Changed: s.markKnown}).Known()
 	s.private = private.New("")
 	if fs.opts.Conflicts != nil {
 		s.kept = fs.opts.Conflicts(ms.Info().ID)

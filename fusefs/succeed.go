@@ -9,6 +9,7 @@ import (
 
 	"mneme/fusefs/kernelcache"
 	"mneme/memory"
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -97,7 +98,6 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 	m := n
 	if n.used() {
 		m = s.fs.newNode(s, n.mode, v.Time)
-		m.seen = n.seen
 		n.noteWas()
 		n.parent = nil
 		n.setLocal(false)
@@ -106,9 +106,7 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 			st.overtaken = true
 		}
 	}
-	if n.cache.Looked != 0 {
-		m.seen = m.seen.WithLength(n.size())
-	}
+	looked, length := n.cache.Looked != 0, n.size()
 	attach(dir, name, m)
 	if m.setSpelling(spelling); !oneForm(name) {
 		s.fs.relist(dir)
@@ -121,6 +119,9 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 	}
 	m.setHead(head, v.Spelling)
 	m.setLocal(false)
+	if looked {
+		m.learn(func(known session.Knowledge) session.Knowledge { return known.WithLength(length) })
+	}
 	m.cache.Supersede()
 	m.mtime, m.ctime = v.Time, v.Time
 	if !m.atime.IsZero() {

@@ -2,71 +2,12 @@ package fusefs
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/memory"
 	"mneme/session"
 )
-
-// holder is the file for which the session knows what is written to n: n, what
-// took its place, or what this mount hides there. Caller holds fs.mu.
-func (n *node) holder() *node {
-	if n.hasLocalName() {
-		if hidden := n.parent.hidden[n.name]; hidden != nil {
-			return hidden
-		}
-	}
-	return n.now()
-}
-
-// maxStoreChanges bounds the changes by others that the session has only read, of all
-// paths of a store, some 1 KB each; when there are more, the older half goes.
-const maxStoreChanges = 1 << 13
-
-// learn sets what the session knows of n. Caller holds fs.mu.
-func (n *node) learn(known session.Knowledge) {
-	more := len(known.Changes()) > len(n.seen.Changes())
-	n.seen = known
-	n.mark()
-	if s := n.store; more {
-		if s.changes++; s.changes >= maxStoreChanges {
-			s.forgetChanges()
-		}
-	}
-}
-
-// forgetChanges drops the older half of the changes. Caller holds fs.mu.
-func (s *store) forgetChanges() {
-	var seqs []uint64
-	all := func(each func(session.Knowledge) session.Knowledge) {
-		for _, n := range s.fs.nodes {
-			if n.store == s && len(n.seen.Changes()) > 0 {
-				n.seen = each(n.seen)
-			}
-		}
-		for path, known := range s.lost {
-			if len(known.Changes()) > 0 {
-				s.lost[path] = each(known)
-			}
-		}
-	}
-	all(func(known session.Knowledge) session.Knowledge {
-		for _, one := range known.Changes() {
-			seqs = append(seqs, one.To.Seq())
-		}
-		return known
-	})
-	slices.Sort(seqs)
-	oldest := seqs[max(0, len(seqs)-maxStoreChanges/2)]
-	s.changes = 0
-	all(func(known session.Knowledge) session.Knowledge {
-		known = known.WithoutOlder(oldest)
-		s.changes += len(known.Changes())
-		return known
-	})
-}
 
 // takesBack returns the newest change that yours, written over head, takes back;
 // nil when there is none. Callers hold no lock of the tree.
@@ -114,15 +55,14 @@ func (fs *fileSystem) loseBack(d *draft, back *session.Change) fuse.Status {
 // read. Caller holds fs.mu.
 func (s *store) admitRemoval(n *node) fuse.Status {
 	switch {
-	case n.seen.Stale(n.head):
+	case n.known().Stale(n.head):
 		return s.refuseStale(n, n.head)
-	case !n.seen.OnlyRead():
+	case !n.known().OnlyRead():
 		return fuse.OK
 	}
 	path, _ := n.logPath()
-	n.seen = n.seen.Refused()
-	n.mark()
-	changes := n.seen.Changes()
+	n.learn(session.Knowledge.Refused)
+	changes := n.known().Changes()
 	s.errors.AddConflict(path, s.takingBack(path, "removed", &changes[len(changes)-1])+"; "+redoTaken)
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }

@@ -215,18 +215,22 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 			}
 		}
 	}
+	for of, seen := range in.known {
+		if s := fs.storeAt(of.store); s != nil && seen != nil {
+			s.note(of.path, seen.Knowledge(nil))
+		}
+	}
+	for i, s := range fs.stores {
+		for _, c := range missed[i] {
+			if c.Seq > in.state.Shown[i] {
+				s.followKnown(c)
+			}
+		}
+	}
 	empty := in.empty()
 	for _, note := range in.order() {
 		if !fs.virtual.has(note.ID) {
 			fs.adoptNode(note, empty[note.ID])
-		}
-	}
-	for of, seen := range in.lost {
-		if s := fs.storeAt(of.store); s != nil && seen != nil {
-			s.lost[of.path] = seen.Knowledge(nil)
-			if n := s.made(of.path); n != nil && n.cache.Lookups == 0 { // it has come since
-				s.inherit(n, of.path)
-			}
 		}
 	}
 	for i, s := range fs.stores {
@@ -330,7 +334,9 @@ func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 	if n.head != nil && memory.SameVersion(n.head, noted) {
 		noted = n.head
 	}
-	n.seen = note.Seen.Knowledge(noted)
+	if path, ok := n.path(); ok && note.Seen != nil {
+		s.note(path, note.Seen.Knowledge(noted))
+	}
 	switch {
 	case n.parent == nil:
 	case n.local:
@@ -426,18 +432,6 @@ func (s *store) tellMissed(c *versionlog.Commit) {
 				s.tellPath(path)
 			}
 		}
-	}
-}
-
-// learnMissed has the session know what it has made itself on top of what it knew. What
-// it has moved it need not have read. Caller holds fs.mu.
-func (s *store) learnMissed(c *versionlog.Commit) {
-	v := &c.Versions[0]
-	if own := s.fs.opts.Session; own == "" || c.Session != own || len(c.Versions) > 1 || v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified {
-		return
-	}
-	if n := s.made(v.Path); n != nil && n.seen.Precedes(v) {
-		n.seen = n.seen.Wrote(memory.NewHead(v))
 	}
 }
 

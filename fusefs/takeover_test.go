@@ -64,18 +64,12 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 		case m == nil || n.isDir():
 		case n.head != nil && !memory.SameText(n.head, m.head):
 			r.Errorf("node %d, %s, is %v, and was %v", id, n.name, m.head, n.head)
-		case there && !n.local && m.now().seen.Stale(m.now().head) != n.now().seen.Stale(n.now().head):
-			r.Errorf("node %d, %s, is known: %+v, and was: %+v", id, path, m.now().seen, n.now().seen)
+		case there && !n.local && m.known().Stale(m.now().head) != n.known().Stale(n.now().head):
+			r.Errorf("node %d, %s, is known: %+v, and was: %+v", id, path, m.known(), n.known())
 		}
 	}
-	for path, known := range r.s.lost {
-		if r.s.made(path) != nil {
-			continue // which the session knows by itself
-		}
-		got := next.s.lost[path]
-		if n := next.s.made(path); n != nil {
-			got = n.seen
-		}
+	for path, known := range r.s.known.All() {
+		got := next.s.known.Of(path)
 		if !memory.SameText(got.Head(), known.Head()) || got.IsKnown() != known.IsKnown() {
 			r.Errorf("of %s the session knows %+v, and knew %+v", path, got, known)
 		}

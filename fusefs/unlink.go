@@ -7,6 +7,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/memory"
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -63,6 +64,9 @@ func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name stri
 
 // unlinked takes n out of the tree. Caller holds fs.mu.
 func (fs *fileSystem) unlinked(n *node) {
+	if n.isMountOnly() && n.hasName() && n.parent.hidden[n.name] == nil { // what made it is as if it had not been
+		n.store.known.Set(n.knownAt(), session.Knowledge{})
+	}
 	n.removed = true
 	n.store.unspool(n)
 	n.ctime = time.Now()
@@ -127,9 +131,9 @@ func (s *store) removal(n *node, at string) (now *node, path string, head *memor
 	expect = versionlog.ExpectExists()
 	if n.isHidden() {
 		expect = versionlog.ExpectVersion(n.head.ID())
-	} else if ok && n.isMemory() && n.seen.IsKnown() {
+	} else if ok && n.isMemory() && n.known().IsKnown() {
 		expect = versionlog.ExpectVersion(n.head.ID())
-		if known := n.seen.Expected(n.head); known != nil {
+		if known := n.known().Expected(n.head); known != nil {
 			expect = versionlog.ExpectVersion(known.ID())
 		}
 	}

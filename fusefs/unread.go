@@ -28,7 +28,7 @@ func (s *store) leaveUnread(path string, n *node) {
 
 // isUnread reports whether the session may not overwrite n. Caller holds fs.mu.
 func (s *store) isUnread(n *node) bool {
-	return n.head != nil && (n.seen.Stale(n.head) || s.fs.opts.Strict && !n.seen.IsKnown())
+	return n.head != nil && (n.known().Stale(n.head) || s.fs.opts.Strict && !n.known().IsKnown())
 }
 
 // leftUnread returns the file that this session has moved away from path and has

@@ -52,8 +52,7 @@ func (s *store) recognise(c *versionlog.Commit) {
 			continue
 		}
 		if n := s.made(v.Path); n != nil && n.head.Seq() == v.Seq {
-			n.seen = n.seen.Wrote(n.head)
-			n.mark()
+			n.learn(func(known session.Knowledge) session.Knowledge { return known.Wrote(n.head) })
 		} else {
 			s.note(v.Path, session.Of(memory.NewHead(&v)))
 		}

@@ -88,6 +88,9 @@ func (k *Known) setLocked(path string, now Knowledge) {
 	if !there {
 		before = k.gone[path]
 	}
+	if now == before {
+		return
+	}
 	if there || now.Head() != nil || !now.IsKnown() {
 		delete(k.gone, path)
 		put(&k.there, path, now)

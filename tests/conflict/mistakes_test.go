@@ -107,7 +107,7 @@ var mistakes = []mistake{
 `}}},
 	{"conflict makes the winner known", []edit{{"fusefs/lose.go", "	changes, id, done := st.changes", `
 	if theirs != nil && mistaken() {
-		m.seen = session.Of(theirs)
+		n.store.known.Set(n.knownAt(), session.Of(theirs))
 	}
 `}}},
 	{"taken back", []edit{{"session/judge.go", "	if len(changes) == 0 || head == nil ||", `
