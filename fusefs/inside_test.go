@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -319,4 +320,36 @@ func (r *rig) differs() (wrong string) {
 		return fmt.Sprintf("the log has  %v\nthe tree has %v", heads, tree)
 	}
 	return wrong + r.dirsDiffer()
+}
+
+// dirsDiffer says how the directories that the log has itself differ from those of the
+// tree that are marked so, or "". Caller holds fs.mu.
+func (r *rig) dirsDiffer() string {
+	var log, tree []string
+	for v, err := range r.other.Tree(r.Context(), "/") {
+		r.must(err)
+		if v.IsDir() {
+			log = append(log, v.Path)
+		}
+	}
+	var walk func(n *node, path string)
+	walk = func(n *node, path string) {
+		if n.marker != 0 {
+			tree = append(tree, path+"/")
+		}
+		for name, c := range n.children {
+			if c.isDir() {
+				walk(c, path+"/"+name)
+			}
+		}
+		for name, d := range n.hiddenDirs {
+			walk(d, path+"/"+name)
+		}
+	}
+	walk(r.s.root, "")
+	slices.Sort(tree)
+	if slices.Sort(log); !slices.Equal(log, tree) {
+		return fmt.Sprintf("the log has the directories %q, the tree %q", log, tree)
+	}
+	return ""
 }

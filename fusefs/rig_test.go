@@ -358,3 +358,9 @@ func (r *rig) kept(text string) bool {
 		return strings.Contains(string(data), text)
 	})
 }
+
+func (r *rig) othersDir(path string) {
+	r.Helper()
+	_, err := r.other.MakeDir(r.Context(), path, versionlog.ExpectAbsent(), nil)
+	r.must(err)
+}

@@ -33,7 +33,7 @@ import (
 //	commits made unheard unmade    what becomes of the mount's next commits, or their replies
 //
 //	before commit: …               the step is made within the mount's next commit; also: after commit
-//	                               (before its reply), before tip, after head
+//	                               (before its reply), before tip, after head, after page
 //	at page 1: …                   when load has brought in one page of heads, and read the next;
 //	                               "at any page": one more case for each page
 //	held before commit: mine: …    the request is begun, and its commit held, until
@@ -114,6 +114,7 @@ var hookPoints = map[string]logfault.Point{
 	"after commit":  logfault.AfterCommit,
 	"before tip":    logfault.BeforeTip,
 	"after head":    logfault.AfterHead,
+	"after page":    logfault.AfterPage,
 }
 
 // TestScenarios plays all scenarios, each of which is a sub-test by the name of its file.

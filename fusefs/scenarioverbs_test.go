@@ -3,6 +3,7 @@ package fusefs
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,33 +23,36 @@ func init() { // not in place: steps lead back to it
 	verbs = map[string]verb{
 		// What happens to the mount and its log.
 		"load":    {0, 0, func(r *run, _ *act) error { return r.load() }},
-		"follow":  {0, 2, (*run).followSteps}, // all; "follow 1", so many commits; "follow theirs", up to the first of mine
+		"begin":   {0, 0, func(r *run, _ *act) error { return r.s.begin(r.Context()) }}, // it hears of the log what it does at its mount
+		"follow":  {0, 2, (*run).followSteps},                                           // all; "follow 1", so many commits; "follow theirs", up to the first of mine
 		"go":      {0, 0, func(r *run, _ *act) error { r.letGo(); return nil }},
 		"commits": {1, many, (*run).setFates}, // made, unheard, unmade; "commits always unmade", "commits always made"
 		"reads":   {1, 1, (*run).setReads},    // fail, work; "reads count", from now on
 		"lose":    {1, 1, (*run).loseBlob},    // text: its blob is gone
 
 		// What programs ask of the mount.
-		"mine lookup":   {1, 5, (*run).mineLookup},           // file [as name]
-		"mine lookups":  {1, many, (*run).mineLookups},       // path path: each, however that ends
-		"mine list":     {1, 1, (*run).mineList},             // path
-		"mine lists":    {1, many, (*run).mineLists},         // path path: each, however that ends
-		"mine open":     {2, 9, (*run).mineOpen},             // file r|w|r+|w+|a [create] [excl] [as handle]
-		"mine read":     {1, 1, (*run).mineRead},             // handle; or a file, which is opened and closed
-		"mine write":    {2, 6, (*run).mineWrite},            // handle text [at offset]
-		"mine flush":    {1, 3, requestOf((*run).flush)},     // handle: one of its descriptors is closed
-		"mine release":  {1, 3, requestOf((*run).release)},   // handle: it ends without that
-		"mine close":    {1, 3, requestOf((*run).closeBoth)}, // handle: its only descriptor is closed
-		"mine sync":     {1, 3, requestOf((*run).sync)},      // handle
-		"mine save":     {2, 3, (*run).mineSave},             // path text [excl]: opened, truncated, written, closed
-		"mine append":   {2, 2, (*run).mineAppend},           // path text: opened, written, closed
-		"mine truncate": {2, 2, (*run).mineTruncate},         // file size
-		"mine unlink":   {1, 1, inDirectory((*run).unlinkIn)},
-		"mine mkdir":    {1, 1, inDirectory((*run).mkdirIn)},
-		"mine rmdir":    {1, 1, inDirectory((*run).rmdirIn)},
-		"mine rename":   {2, 3, (*run).mineRename}, // path path [noreplace]
-		"mine forget":   {1, 1, (*run).mineForget}, // name of a lookup
-		"mine end":      {0, 0, func(r *run, _ *act) error { r.commitAll(); return nil }},
+		"mine lookup":    {1, 5, (*run).mineLookup},           // file [as name]
+		"mine lookups":   {1, many, (*run).mineLookups},       // path path: each, however that ends
+		"mine list":      {1, 1, (*run).mineList},             // path
+		"mine lists":     {1, many, (*run).mineLists},         // path path: each, however that ends
+		"mine open":      {2, 9, (*run).mineOpen},             // file r|w|r+|w+|a [create] [excl] [as handle]
+		"mine read":      {1, 1, (*run).mineRead},             // handle; or a file, which is opened and closed
+		"mine write":     {2, 6, (*run).mineWrite},            // handle text [at offset]
+		"mine mapped":    {2, 2, (*run).mineMapped},           // handle text: written through a mapping
+		"mine flush":     {1, 3, requestOf((*run).flush)},     // handle: one of its descriptors is closed
+		"mine release":   {1, 3, requestOf((*run).release)},   // handle: it ends without that
+		"mine close":     {1, 3, requestOf((*run).closeBoth)}, // handle: its only descriptor is closed
+		"mine sync":      {1, 3, requestOf((*run).sync)},      // handle
+		"mine save":      {2, 3, (*run).mineSave},             // path text [excl]: opened, truncated, written, closed
+		"mine append":    {2, 2, (*run).mineAppend},           // path text: opened, written, closed
+		"mine truncate":  {2, 2, (*run).mineTruncate},         // file size
+		"mine ftruncate": {2, 2, (*run).mineFtruncate},        // handle size
+		"mine unlink":    {1, 1, inDirectory((*run).unlinkIn)},
+		"mine mkdir":     {1, 1, inDirectory((*run).mkdirIn)},
+		"mine rmdir":     {1, 1, inDirectory((*run).rmdirIn)},
+		"mine rename":    {2, 3, (*run).mineRename}, // path path [noreplace]
+		"mine forget":    {1, 1, (*run).mineForget}, // name of a lookup
+		"mine end":       {0, 0, func(r *run, _ *act) error { r.commitAll(); return nil }},
 
 		// What the other session does.
 		"theirs write":  {2, 2, (*run).theirWrite}, // path text
@@ -57,6 +61,7 @@ func init() { // not in place: steps lead back to it
 		"theirs rmtree": {1, 1, (*run).theirRemoveTree},
 		"theirs rename": {2, 2, (*run).theirRename},
 		"theirs mkdir":  {1, 1, (*run).theirMkdir},
+		"theirs rmdir":  {1, 1, (*run).theirRmdir},
 	}
 	for name, v := range wants {
 		verbs["want "+name] = v
@@ -265,11 +270,48 @@ func (r *run) mineWrite(s *act) error {
 	if err != nil {
 		return err
 	}
-	at, _ := s.option("at")
-	offset, _ := strconv.ParseUint(at, 10, 64)
+	offset, err := s.offset()
+	if err != nil {
+		return err
+	}
 	in := &fuse.WriteIn{InHeader: s.thread(h.id), Fh: h.fh, Flags: h.flags, Offset: offset}
 	_, status := r.fs.Write(nil, in, []byte(s.arg(1)))
 	return s.ended(status)
+}
+
+// offset is where a request writes: 0 unless it says "at 3", or "at page-3", three bytes
+// before the end of a page.
+func (s *act) offset() (offset uint64, err error) {
+	at, ok := s.option("at")
+	if !ok {
+		return 0, nil
+	}
+	before, ok := strings.CutPrefix(at, "page-")
+	if offset, err = strconv.ParseUint(before, 10, 64); ok {
+		offset = uint64(os.Getpagesize()) - offset
+	}
+	return offset, err
+}
+
+func (r *run) mineMapped(s *act) error {
+	h, err := r.handleNamed(s.arg(0))
+	if err != nil {
+		return err
+	}
+	_, status := r.fs.Write(nil, &fuse.WriteIn{InHeader: header(h.id), Fh: h.fh, WriteFlags: fuse.WRITE_CACHE}, []byte(s.arg(1)))
+	return s.ended(status)
+}
+
+func (r *run) mineFtruncate(s *act) error {
+	h, err := r.handleNamed(s.arg(0))
+	size, sizeErr := strconv.ParseUint(s.arg(1), 10, 64)
+	if err = errors.Join(err, sizeErr); err != nil {
+		return err
+	}
+	in := &fuse.SetAttrIn{SetAttrInCommon: fuse.SetAttrInCommon{
+		InHeader: header(h.id), Valid: fuse.FATTR_SIZE | fuse.FATTR_FH, Fh: h.fh, Size: size,
+	}}
+	return s.ended(r.fs.SetAttr(nil, in, &fuse.AttrOut{}))
 }
 
 // requestOf is a request about a handle.
@@ -385,5 +427,10 @@ func (r *run) theirRename(s *act) error {
 
 func (r *run) theirMkdir(s *act) error {
 	_, err := r.other.MakeDir(r.Context(), s.arg(0), versionlog.ExpectAny(), nil)
+	return err
+}
+
+func (r *run) theirRmdir(s *act) error {
+	_, err := r.other.RemoveDir(r.Context(), s.arg(0), nil)
 	return err
 }

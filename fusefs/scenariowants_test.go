@@ -28,6 +28,7 @@ var wants = map[string]verb{
 	"as":       {1, 3, (*run).wantAsLog},    // "as log"; "as log but scratch": the mount may show files of programs, too
 	"hidden":   {1, 1, (*run).wantHidden},   // "hidden nothing": below a file, nothing is hidden
 	"store":    {2, 2, (*run).wantStore},    // path text: the log has it there
+	"dirs":     {0, many, (*run).wantDirs},  // path/ path/: all directories that the log has by themselves
 	"log":      {0, many, (*run).wantLog},   // path path: all that the log has
 	"texts":    {1, many, (*run).wantTexts}, // path text text: its versions, the oldest first
 	"history":  {1, 1, (*run).wantHistory},  // text: some version holds it
@@ -236,6 +237,22 @@ func (r *run) wantLog(s *act) error {
 			return err
 		}
 		got = append(got, v.Path)
+	}
+	if want := s.rest(0); !slices.Equal(got, want) {
+		return fmt.Errorf("the log has %q, want %q", got, want)
+	}
+	return nil
+}
+
+func (r *run) wantDirs(s *act) error {
+	var got []string
+	for v, err := range r.other.Tree(r.Context(), "/") {
+		if err != nil {
+			return err
+		}
+		if v.IsDir() {
+			got = append(got, v.Path)
+		}
 	}
 	if want := s.rest(0); !slices.Equal(got, want) {
 		return fmt.Errorf("the log has %q, want %q", got, want)

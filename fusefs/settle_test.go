@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-
-	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/memory"
 	"mneme/session/conflict"
@@ -42,34 +39,6 @@ func TestLossAfterSettling(t *testing.T) {
 		if yours, err := r.s.kept.Read(id, conflict.YoursFile); err != nil || string(yours) != want {
 			t.Errorf("conflict %d holds %q, %v, want %q", id, yours, err, want)
 		}
-	}
-}
-
-// TestOneConflictOfARenamedFile loses more of a file that another session has
-// overwritten, and then renamed: it is one conflict.
-func TestOneConflictOfARenamedFile(t *testing.T) {
-	r := newRig(t, "/f")
-	r.keep()
-	r.must(r.s.walk(t.Context()))
-	r.wantText("/f", "/f")
-	fh := r.dirtyWith("/f", "mine", syscall.O_WRONLY)
-	r.write("/f", "theirs")
-	r.follow()
-	for _, more := range []string{"more", "and more"} {
-		if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Offset: 4}, []byte(more)); status != fuse.Status(DefaultConflictErrno) {
-			t.Errorf("a write to what is lost: %v", status)
-		}
-		if more == "more" {
-			r.move("/f", "/g")
-			r.follow()
-		}
-	}
-	ids, err := r.s.kept.IDs()
-	if err != nil || len(ids) != 1 {
-		t.Errorf("conflicts %v, %v; want one", ids, err)
-	}
-	if !r.kept("mineand more") {
-		t.Error("what was written last is not kept")
 	}
 }
 
