@@ -112,7 +112,7 @@ func (s *Session) admitNew(ctx context.Context, path string, k Knowledge, data [
 
 // Append puts data at the end of what is at a path by then, or makes the memory, and
 // returns the version that holds it. It never conflicts; sessions that append to one memory
-// without a pause take turns.
+// without a pause take turns. Of opts, Expect is not used.
 func (s *Session) Append(ctx context.Context, path string, data []byte, opts *WriteOptions) (versionlog.Version, error) {
 	path, err := s.enter(path, len(data))
 	if err != nil {
