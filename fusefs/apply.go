@@ -124,7 +124,7 @@ func (s *store) place(v versionlog.Version) {
 		n.setHead(memory.NewHead(&v), v.Spelling)
 		s.known.Came(v.Path)
 		dir.touch(v.Time)
-		n.named = s.fs.notify.entry(dir, name)
+		n.setNamed(s.fs.notify.entry(dir, name))
 		return
 	}
 	if n.isMemorySince(v.Seq) {
@@ -179,7 +179,7 @@ func (s *store) relocate(v versionlog.Version) {
 	m := s.succeed(n, dir, name, v)
 	s.known.Came(v.Path)
 	if m == n { // else succeed has told of the name
-		m.named = s.fs.notify.entry(dir, name)
+		m.setNamed(s.fs.notify.entry(dir, name))
 	}
 	s.prune(from)
 }

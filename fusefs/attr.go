@@ -24,7 +24,7 @@ func (n *node) attrTimeout() time.Duration {
 func (n *node) size() int64 {
 	switch {
 	case n.staged():
-		return int64(len(n.stage.data))
+		return int64(len(n.stage().data))
 	case n.head != nil:
 		return n.head.Size()
 	}

@@ -21,13 +21,13 @@ import (
 // another. Caller holds fs.mu.
 func (n *node) see() {
 	v := n.head
-	if n.staged() && n.stage.dirty {
-		if !n.stage.tails {
+	if n.staged() && n.stage().dirty {
+		if !n.stage().tails {
 			return
 		}
-		v = n.stage.base
+		v = n.stage().base
 	}
-	if v == nil || n.store.readOnly() || n.cache.Misled(n.store.fs.notify.Notices) {
+	if v == nil || n.store.readOnly() || n.had().cache.Misled(n.store.fs.notify.Notices) {
 		return
 	}
 	n.saw(v)
@@ -62,12 +62,12 @@ func (fs *fileSystem) firstRead(h *handle, head *memory.Head) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n, st := h.node, h.stage
-	if h.unread != head || n.head != head || n.succeeded() || n.cache.Misled(fs.notify.Notices) {
+	if h.unread != head || n.head != head || n.succeeded() || n.had().cache.Misled(fs.notify.Notices) {
 		return
 	}
 	h.unread = nil
 	n.saw(head)
-	if st == nil || st != n.stage || st.dirty || st.err != 0 || st.conflict != 0 {
+	if st == nil || st != n.stage() || st.dirty || st.err != 0 || st.conflict != 0 {
 		return
 	}
 	st.fresh = true
@@ -116,7 +116,7 @@ func onlyAppends(flags uint32) bool {
 
 // loseMore is lose for a change that was just made to an overtaken stage.
 func (fs *fileSystem) loseMore(n *node, st *stage) fuse.Status {
-	end, err := n.turn.Take(fs.ctx)
+	end, err := n.own().turn.Take(fs.ctx)
 	if err != nil {
 		return n.store.fail("write", fs.where(n), err)
 	}

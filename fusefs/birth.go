@@ -25,15 +25,15 @@ func (n *node) birth() int64 {
 			return at.UnixNano()
 		}
 	}
-	if n.cache.Birth != 0 {
-		return n.cache.Birth
+	if n.had().cache.Birth != 0 {
+		return n.had().cache.Birth
 	}
 	return n.ctime.UnixNano()
 }
 
 // reborn reports whether the kernel has been told another time of creation than n
 // has by now. Caller holds fs.mu.
-func (n *node) reborn() bool { return n.cache.Birth != 0 && n.cache.Birth != n.birth() }
+func (n *node) reborn() bool { return n.had().cache.Birth != 0 && n.had().cache.Birth != n.birth() }
 
 // Statx implements fuse.RawFileSystem.
 func (fs *fileSystem) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
@@ -48,10 +48,10 @@ func (fs *fileSystem) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.
 	if n == nil {
 		return fuse.Status(syscall.ESTALE)
 	}
-	n.cache.Birth = n.birth()
+	n.Cache().Birth = n.birth()
 	fs.attributes(n, &attr)
 	out.SetTimeout(attr.Timeout())
-	out.Statx = statxOf(&attr.Attr, time.Unix(0, n.cache.Birth))
+	out.Statx = statxOf(&attr.Attr, time.Unix(0, n.had().cache.Birth))
 	return fuse.OK
 }
 

@@ -202,7 +202,7 @@ func (fs *fileSystem) reckon(n *node, st *stage) {
 		return
 	}
 	holds := int64(0)
-	if st.writers > 0 || n.stage == st && fs.nodes[n.id] == n {
+	if st.writers > 0 || n.stage() == st && fs.nodes[n.id] == n {
 		holds = stageCost + int64(cap(st.data)+cap(st.tail))
 	}
 	fs.budget.change(holds - st.held)
@@ -243,8 +243,10 @@ func (fs *fileSystem) hold(n *node, content []byte) {
 	if content != nil && !fs.budget.fits(int64(len(content)), forContent) {
 		return
 	}
-	fs.budget.change(int64(len(content) - len(n.content)))
-	n.content = content
+	fs.budget.change(int64(len(content) - len(n.content())))
+	if content != nil || n.content() != nil {
+		n.ownFile().content = content
+	}
 }
 
 // changeHandle counts bytes of a handle. Caller holds fs.mu.

@@ -20,11 +20,11 @@ func (fs *fileSystem) recount() int64 {
 		}
 	}
 	for _, n := range fs.nodes {
-		count(n.stage)
+		count(n.stage())
 		if (n.kept || n.made) && n.store != nil {
 			held += directoryCost
 		}
-		held += int64(len(n.content))
+		held += int64(len(n.content()))
 	}
 	for _, h := range fs.handles {
 		count(h.stage)
@@ -126,7 +126,7 @@ func TestBudgetFollows(t *testing.T) {
 	fh := r.mustOpen("/a", syscall.O_RDONLY)
 	id = r.wantLookup("/a", fuse.OK).NodeId
 	r.read(id, fh)
-	if r.wantCounted(); r.node(id).content == nil {
+	if r.wantCounted(); r.node(id).content() == nil {
 		t.Error("an open file does not keep what was read")
 	}
 	r.write("/a", strings.Repeat("longer than before", 200))
@@ -137,7 +137,7 @@ func TestBudgetFollows(t *testing.T) {
 
 	r.must(errOf(r.save("/t.tmp", "text", 0)))
 	n := r.s.find("/t.tmp")
-	st := n.stage
+	st := n.stage()
 	st.writers++ // as linger
 	fs.commitUnheard(n, st, lingered)
 	unlock = r.locked()
@@ -147,8 +147,8 @@ func TestBudgetFollows(t *testing.T) {
 
 	fs.budget.limit = 4 << 10
 	fh = r.mustOpen("/a", syscall.O_RDONLY)
-	if got := r.read(id, fh); got != strings.Repeat("longer than before", 200) || r.node(id).content != nil {
-		t.Errorf("read %q with little room, and it is kept: %v", got, r.node(id).content != nil)
+	if got := r.read(id, fh); got != strings.Repeat("longer than before", 200) || r.node(id).content() != nil {
+		t.Errorf("read %q with little room, and it is kept: %v", got, r.node(id).content() != nil)
 	}
 	r.release(fh)
 	wantNone("an open file was closed")

@@ -368,7 +368,7 @@ func TestSavesInTurn(t *testing.T) {
 					r.write("/a", "theirs")
 					r.follow()
 				}
-				end, err := r.fs.handles[fh].node.turn.Take(t.Context())
+				end, err := r.fs.handles[fh].node.own().turn.Take(t.Context())
 				r.must(err)
 				ended := make(chan fuse.Status, 1)
 				go func() {

@@ -101,7 +101,7 @@ type commitTries struct {
 // commitClaimed is commitUpTo for a caller who has claims. It reports whether the file
 // has moved and others have to be taken.
 func (fs *fileSystem) commitClaimed(n *node, st *stage, claimed []session.Claim, c *commitTries) (status fuse.Status, again bool) {
-	end, err := n.turn.Take(fs.ctx)
+	end, err := n.own().turn.Take(fs.ctx)
 	if err != nil {
 		return fs.commitFailed(&draft{n: n, st: st, path: fs.where(n)}, err, c.why), false
 	}
@@ -318,7 +318,7 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, u
 	path, there := n.target()
 	d.path, d.theirs = path, n.theirs()
 	moved := (m != n || !there) && path != answered
-	if path == "" || st.overtaken || !st.tails && (n.stage != st || !there) || moved && !memory.SameText(st.base, d.theirs) {
+	if path == "" || st.overtaken || !st.tails && (n.stage() != st || !there) || moved && !memory.SameText(st.base, d.theirs) {
 		d.lost = true // another session took its name away, or changed it
 		return d, fuse.OK
 	}
@@ -452,7 +452,7 @@ func (fs *fileSystem) commitAll() {
 	}
 	fs.mu.RLock()
 	for _, n := range fs.nodes {
-		add(n, n.stage)
+		add(n, n.stage())
 	}
 	for _, h := range fs.handles { // also of a stage whose place that of a later writer has taken
 		add(h.node, h.stage)

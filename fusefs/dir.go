@@ -43,11 +43,11 @@ func (fs *fileSystem) openDir(n *node, out *fuse.OpenOut) fuse.Status {
 			return n.store.tooMuch("open", n.name, err)
 		}
 	}
-	if !n.cache.Respelled {
+	if !n.had().cache.Respelled {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	}
-	n.cache.Respelled = false
-	if !n.cache.ReadBelow.Swap(false) {
+	n.Cache().Respelled = false
+	if !n.Cache().ReadBelow.Swap(false) {
 		out.OpenFlags |= fuse.FOPEN_CACHE_DIR
 	}
 	out.Fh = fs.newHandle(&handle{node: n})
@@ -119,7 +119,7 @@ func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*no
 	if h := fs.handles[in.Fh]; h != nil {
 		dir, entries = h.node, &h.entries
 	} else if n := fs.node(in.NodeId); fs.quiet && n != nil && n.isDir() {
-		dir, entries = n, &n.entries
+		dir, entries = n, &n.own().list
 	} else {
 		return nil, fuse.EBADF
 	}
@@ -131,7 +131,7 @@ func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*no
 			}
 		}
 		*entries = list
-		dir.cache.Listed()
+		dir.Cache().Listed()
 	}
 	from, _ := slices.BinarySearchFunc(*entries, in.Offset+1, func(e dirEntry, next uint64) int { return cmp.Compare(e.next, next) })
 	for _, e := range (*entries)[from:] {
@@ -142,7 +142,9 @@ func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*no
 	if from < len(*entries) {
 		return nil, fuse.OK
 	}
-	dir.entries = nil // only a quiet mount has them there
+	if dir.had().list != nil { // in a quiet mount
+		dir.own().list = nil
+	}
 	return dir, fuse.OK
 }
 

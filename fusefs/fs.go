@@ -88,7 +88,7 @@ type fileSystem struct {
 
 	// mu guards the node table, the tree with every node and stage, the
 	// handles, and the fields of store that say so. It is taken last, after
-	// store.claims and node.turn, and never held during I/O.
+	// store.claims and inode.turn, and never held during I/O.
 	mu      sync.RWMutex
 	nodes   map[uint64]*node
 	nextID  uint64

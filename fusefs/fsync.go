@@ -61,8 +61,8 @@ func (fs *fileSystem) writersOf(h *handle) (writers []writer) {
 	for _, fh := range others {
 		add(fs.handles[fh].node, fs.handles[fh].stage)
 	}
-	if m := h.node.now(); m.stage.unsynced() { // a temporary file's, which nobody has open to write
-		add(m, m.stage)
+	if m := h.node.now(); m.stage().unsynced() { // a temporary file's, which nobody has open to write
+		add(m, m.stage())
 	}
 	return writers
 }

@@ -281,7 +281,7 @@ func (h *handing) noteNodes() {
 				delete(h.noted, n)
 				h.batch.Add([]byte{noteGone}, number(n.id))
 			}
-		case h.noted[n] || n.cache.Lookups > 0 || n.opens > 0 || n.stage != nil:
+		case h.noted[n] || n.lookups() > 0 || n.opens() > 0 || n.stage() != nil:
 			h.noteNode(n)
 		}
 	}
@@ -299,7 +299,7 @@ func (h *handing) noteNode(n *node) {
 	h.noted[n] = true
 	note := nodeNote{
 		ID: n.id, Mode: n.mode, Store: h.index(n.store), Kept: n.kept, Removed: n.removed, Was: n.was,
-		MTime: n.mtime, CTime: n.ctime, ATime: n.atime, Told: n.cache.Birth,
+		MTime: n.mtime, CTime: n.ctime, ATime: n.atime, Told: n.had().cache.Birth,
 	}
 	if n.head != nil {
 		v := n.version()
@@ -381,7 +381,7 @@ func (h *handing) noteStages() {
 			sh.state = state
 			h.noteStage(sh.number, sh.node.id, state)
 		}
-		if st.writers == 0 && (state != stageDirty || sh.node.stage != st) {
+		if st.writers == 0 && (state != stageDirty || sh.node.stage() != st) {
 			if state == stageDirty {
 				h.noteStage(sh.number, sh.node.id, stageDead)
 			}

@@ -49,7 +49,7 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 	for id, n := range fs.nodes {
 		note := in.nodes[id]
 		switch {
-		case note == nil && (n.cache.Lookups > 0 && n != fs.root || n.opens > 0):
+		case note == nil && (n.lookups() > 0 && n != fs.root || n.opens() > 0):
 			r.Errorf("%s, node %d, is not noted", n.name, id)
 		case note == nil:
 		case n.parent != nil && fs.nodes[n.parent.id] == n.parent && (note.Parent != n.parent.id || note.Name != n.name), n.parent == nil && note.Parent != 0:

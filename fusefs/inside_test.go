@@ -219,7 +219,7 @@ func (r *rig) known(path string) uint64 {
 	if path == "/" {
 		n = r.s.root
 	}
-	n.cache.Lookups++
+	n.Cache().Lookups++
 	return n.id
 }
 

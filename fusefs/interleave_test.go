@@ -26,12 +26,12 @@ type interleaving struct {
 	*rig
 	random *rand.Rand
 	texts  int // made so far
-	open   []*openFile
+	open   []*openedFile
 	trace  []string
 }
 
-// openFile is a handle that writes.
-type openFile struct {
+// openedFile is a handle that writes.
+type openedFile struct {
 	fh      uint64
 	node    *node
 	path    string
@@ -138,9 +138,9 @@ func (f *interleaving) repeated(call func() fuse.Status, paths ...string) (statu
 }
 
 // openAt opens a file, made if there is none and it is to be written.
-func (f *interleaving) openAt(path string, flags uint32) *openFile {
+func (f *interleaving) openAt(path string, flags uint32) *openedFile {
 	for range 2 {
-		o := &openFile{path: path, flags: flags}
+		o := &openedFile{path: path, flags: flags}
 		entry, status := f.lookup(path)
 		if status.Ok() {
 			o.fh, status = f.rig.open(entry.NodeId, flags)
@@ -162,7 +162,7 @@ func (f *interleaving) openAt(path string, flags uint32) *openFile {
 }
 
 // overwritten notes that what was written to the handles of a file has been replaced.
-func overwritten(open []*openFile, n *node) {
+func overwritten(open []*openedFile, n *node) {
 	for _, o := range open {
 		if o.node.now() == n.now() {
 			o.written = nil
@@ -170,7 +170,7 @@ func overwritten(open []*openFile, n *node) {
 	}
 }
 
-func (f *interleaving) writeTo(o *openFile) {
+func (f *interleaving) writeTo(o *openedFile) {
 	text := f.text("m")
 	if o.flags&syscall.O_APPEND == 0 { // all of it
 		text += strings.Repeat(".", max(0, f.staged(o.fh)-len(text)))
@@ -191,7 +191,7 @@ func (f *interleaving) writeTo(o *openFile) {
 
 // ended judges a close or fsync: what was written is in the history if it was
 // acknowledged, and in a conflict if it was refused.
-func (f *interleaving) ended(o *openFile, call string, status fuse.Status) {
+func (f *interleaving) ended(o *openedFile, call string, status fuse.Status) {
 	f.note("%s %s: %v", call, o.path, status)
 	looked := f.looking()
 	private := o.node.local || o.node.now().removed
@@ -206,7 +206,7 @@ func (f *interleaving) ended(o *openFile, call string, status fuse.Status) {
 
 // lost says what is lost of what was written to a handle, when a close or fsync of it
 // has ended with a status, or "".
-func (r *rig) lost(o *openFile, status fuse.Status) string {
+func (r *rig) lost(o *openedFile, status fuse.Status) string {
 	for _, text := range o.written {
 		switch {
 		case status.Ok() && !o.refused && !r.inHistory(text):

@@ -19,7 +19,7 @@ type span struct{ after, upTo uint64 }
 // fs.mu.
 func (q invalidator) entry(dir *node, name string) (number uint64) {
 	dir.touch(dir.mtime)
-	if dir.cache.Lookups > 0 {
+	if dir.lookups() > 0 {
 		number = q.Name(dir.id, name)
 		q.Content(dir.id) // its cached listing
 	}
@@ -29,7 +29,7 @@ func (q invalidator) entry(dir *node, name string) (number uint64) {
 // attributes makes the kernel ask for n's attributes again.
 // Caller holds fs.mu.
 func (q invalidator) attributes(n *node) {
-	if n.cache.Lookups > 0 {
+	if n.lookups() > 0 {
 		q.Attributes(n.id)
 	}
 }
@@ -37,7 +37,12 @@ func (q invalidator) attributes(n *node) {
 // content makes the kernel read n again: by a notice, for programs that have it
 // open, and at the next open, which may come before the notice gets through. It
 // returns the number of the notice. Caller holds fs.mu.
-func (q invalidator) content(n *node) (number uint64) { return n.cache.Outdate(q.Notices, n.id) }
+func (q invalidator) content(n *node) (number uint64) {
+	if n.inode.Load() == nil {
+		return 0
+	}
+	return n.Cache().Outdate(q.Notices, n.id)
+}
 
 // birth makes the kernel ask for the time of creation again where n, which is
 // another memory than it was, has another. Caller holds fs.mu.

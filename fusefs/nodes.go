@@ -1,14 +1,10 @@
 package fusefs
 
 import (
-	"errors"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
-	"unicode/utf8"
-
-	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/text/unicode/norm"
 
 	"mneme/fusefs/kernelcache"
 	"mneme/memory"
@@ -29,9 +25,6 @@ type node struct {
 
 	parent *node  // nil for the root, and once the node has no name any more
 	name   string // NFC
-	opens  int    // open handles
-
-	cache kernelcache.Inode // what the kernel has of it
 
 	mode  uint32 // type and permission bits
 	mtime time.Time
@@ -40,19 +33,14 @@ type node struct {
 	*directory // never nil; a file's is noDirectory
 	*aside     // never nil; nothingAside, until something is set
 
+	inode atomic.Pointer[inode] // what the kernel and programs have of it, see letGo; nil: nobody has anything
+
 	tallied tallied // what the store counts it as
 
 	// Files.
 	head    *memory.Head // the content when there is no stage
 	local   bool         // head, if any, is not what the log has at this path
-	stage   *stage       // nil while nobody writes
-	named   uint64       // number of the notice that tells of its name, if it took another's place
-	content []byte       // the bytes of head, once read, while open
 	removed bool         // unlinked in this mount
-
-	entries []dirEntry // what the kernel is reading of a directory in a quiet mount
-
-	turn session.Turn // commits of the node's stages follow one another
 }
 
 // directory is what only directories have.
@@ -102,7 +90,7 @@ type origin struct {
 // setHead makes a version what a reader of n gets while nothing is being written to it,
 // with how it spells its path. Nothing else changes head. Caller holds fs.mu.
 func (n *node) setHead(head *memory.Head, spelling string) {
-	if n.content != nil && !memory.SameText(n.head, head) {
+	if n.content() != nil && !memory.SameText(n.head, head) {
 		n.store.fs.hold(n, nil)
 	}
 	n.head = head
@@ -137,7 +125,7 @@ func (fs *fileSystem) newNode(s *store, mode uint32, now time.Time) *node {
 func attach(dir *node, name string, n *node) {
 	fs := n.store.fs
 	fs.nodes[n.id] = n
-	fs.reckon(n, n.stage)
+	fs.reckon(n, n.stage())
 	n.reckonDir()
 	n.parent, n.name = dir, name
 	n.mark()
@@ -165,9 +153,10 @@ func (fs *fileSystem) detach(n *node) {
 
 // collect drops n from the table when nobody can name it any more.
 func (fs *fileSystem) collect(n *node) {
-	if n.parent == nil && n != fs.root && n.cache.Lookups == 0 && n.opens == 0 {
+	n.letGo()
+	if n.parent == nil && n != fs.root && n.lookups() == 0 && n.opens() == 0 {
 		delete(fs.nodes, n.id)
-		fs.reckon(n, n.stage)
+		fs.reckon(n, n.stage())
 		n.reckonDir()
 		n.mark()
 	}
@@ -224,111 +213,111 @@ func split(path string) (dir, name string) {
 // node returns the node of an id the kernel uses.
 func (fs *fileSystem) node(id uint64) *node { return fs.nodes[id] }
 
-// Lookup implements fuse.RawFileSystem.
-func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	if status, answered := fs.PromptLookup(header, name, out); answered {
-		return status
-	}
-	canonical, err := memory.ParseName(name)
-	if err != nil {
-		return absent(err)
-	}
-	if status := fs.reach(header.NodeId, canonical); !status.Ok() {
-		return status
-	}
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	dir := fs.node(header.NodeId)
-	if dir == nil || !dir.isDir() {
-		return fuse.Status(syscall.ESTALE)
-	}
-	return fs.lookup(dir, name, canonical, header.Pid, out)
+// inode is what the kernel has of a node, and what programs have open of it. A node has
+// one while somebody has: the kernel refers to it, it is open, something is being
+// written to it, or bytes of it are fetched ahead. Of 100,000 files few have one.
+//
+// fileSystem.mu guards its fields but cache, which says so itself.
+type inode struct {
+	cache kernelcache.Inode // what the kernel has of it
+	named uint64            // number of the notice that tells of its name, if it took another's place
+	file  *openFile         // nil: nobody has it open, nor is anything being written to it
+	list  []dirEntry        // in a mount without opens: what the kernel is reading of a directory
+	turn  session.Turn      // commits of the node's stages follow one another
 }
 
-// lookup answers a thread that looks a name up. Caller holds fs.mu.
-func (fs *fileSystem) lookup(dir *node, name, canonical string, thread uint32, out *fuse.EntryOut) fuse.Status {
-	n := dir.children[canonical]
-	if n == nil {
-		delete(fs.retries, thread) // what was to be tried again ends here
-		if dir.isTooLong(canonical) {
-			return fuse.Status(syscall.ENAMETOOLONG)
+// openFile is a node that is open, or to which something is being written.
+type openFile struct {
+	opens   int    // open handles
+	stage   *stage // nil while nobody writes
+	content []byte // the bytes of head, once read
+}
+
+// unknown is the inode of a node that nobody has. It does not change.
+var unknown = &inode{file: &openFile{}}
+
+// had returns n's inode to be looked at. What is to be changed is that of Cache, or of ownFile.
+func (n *node) had() *inode {
+	if in := n.inode.Load(); in != nil {
+		return in
+	}
+	return unknown
+}
+
+// own returns n's inode, made where there is none.
+func (n *node) own() *inode {
+	for {
+		if in := n.inode.Load(); in != nil {
+			return in
 		}
-		if canonical == name && oneForm(name) && dir.lacks(name) {
-			out.SetEntryTimeout(forever)
-			return fuse.OK // a negative entry, which the kernel keeps
+		n.inode.CompareAndSwap(nil, &inode{})
+	}
+}
+
+// ownFile returns n as an open file.
+func (n *node) ownFile() *openFile {
+	in := n.own()
+	if in.file == nil {
+		in.file = &openFile{}
+	}
+	return in.file
+}
+
+// Cache implements kernelcache.Node. It needs no lock.
+func (n *node) Cache() *kernelcache.Inode { return &n.own().cache }
+
+// Number and IsDir implement kernelcache.Node.
+func (n *node) Number() uint64 { return n.id }
+func (n *node) IsDir() bool    { return n.isDir() }
+
+// lookups is how many references the kernel holds to n.
+func (n *node) lookups() uint64 { return n.had().cache.Lookups }
+
+// opens is how many handles n has.
+func (n *node) opens() int { return n.file().opens }
+
+// stage is what is being written to n; nil: nothing.
+func (n *node) stage() *stage { return n.file().stage }
+
+// content is the bytes of n's head, if they are kept; else nil.
+func (n *node) content() []byte { return n.file().content }
+
+func (n *node) file() *openFile {
+	if f := n.had().file; f != nil {
+		return f
+	}
+	return unknown.file
+}
+
+func (n *node) setStage(st *stage) {
+	if st != nil {
+		n.ownFile().stage = st
+	} else if n.stage() != nil {
+		n.ownFile().stage = nil
+		n.letGo()
+	}
+}
+
+// setNamed notes the number of the notice that tells of n's name; 0: nobody has to be told.
+func (n *node) setNamed(notice uint64) {
+	if notice != 0 || n.inode.Load() != nil {
+		n.own().named = notice
+	}
+}
+
+// letGo drops what n has for nobody any more.
+func (n *node) letGo() {
+	in := n.inode.Load()
+	if in == nil {
+		return
+	}
+	if f := in.file; f != nil && f.opens == 0 && f.stage == nil {
+		if f.content != nil {
+			n.store.fs.hold(n, nil)
 		}
-		return fuse.ENOENT
+		in.file = nil
 	}
-	if r := fs.retries[thread]; r != nil {
-		r.looked = true
-	}
-	fs.askedFor(dir, n, name)
-	fs.reply(n, canonical == name, out)
-	return fuse.OK
-}
-
-// lacks reports whether the kernel will be told when dir, which does not have a
-// name, gets it. Caller holds fs.mu.
-func (n *node) lacks(name string) bool {
-	if n.store == nil {
-		return true
-	}
-	path, ok := n.childPath(name)
-	return ok && n.store.covers(n, path)
-}
-
-// absent answers for a name that no file can have, because of err.
-func absent(err error) fuse.Status {
-	if errors.Is(err, memory.ErrPathTooLong) {
-		return fuse.Status(syscall.ENAMETOOLONG)
-	}
-	return fuse.ENOENT
-}
-
-// isTooLong reports whether the path of a name in dir is longer, or deeper, than
-// that of a memory may be. Caller holds fs.mu.
-func (n *node) isTooLong(name string) bool {
-	if n.store == nil {
-		return false
-	}
-	path, ok := n.childPath(name)
-	return ok && errors.Is(memory.CheckPath(path), memory.ErrPathTooLong)
-}
-
-// oneForm reports whether a name in NFC is the only spelling of itself. The
-// kernel takes two spellings for two names and would keep the one when the
-// other is removed, so it is not to keep any.
-func oneForm(name string) bool {
-	for i := range len(name) {
-		if name[i] >= utf8.RuneSelf {
-			return norm.NFD.IsNormalString(name)
-		}
-	}
-	return true
-}
-
-// reply fills out an entry for n and counts the reference that the kernel
-// gets. exact says that n was asked for by the name it has.
-func (fs *fileSystem) reply(n *node, exact bool, out *fuse.EntryOut) {
-	if n.cache.Lookups++; n.cache.Lookups == 1 {
-		n.mark()
-	}
-	n.cache.Looked = kernelcache.Now()
-	out.NodeId = n.id
-	out.Generation = 1
-	if exact && oneForm(n.name) {
-		out.SetEntryTimeout(forever)
-	}
-	out.SetAttrTimeout(n.attrTimeout())
-	fs.fillAttr(n, &out.Attr)
-}
-
-// Forget implements fuse.RawFileSystem.
-func (fs *fileSystem) Forget(id, count uint64) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	if n := fs.node(id); n != nil {
-		n.cache.Lookups -= min(count, n.cache.Lookups)
-		fs.collect(n)
+	if in.file == nil && in.cache.Idle() {
+		n.inode.Store(nil)
 	}
 }

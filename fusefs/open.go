@@ -35,7 +35,7 @@ func (fs *fileSystem) newHandle(h *handle) uint64 {
 // enter gives a handle its number in the table. Caller holds fs.mu.
 func (fs *fileSystem) enter(fh uint64, h *handle) {
 	fs.handles[fh] = h
-	h.node.opens++
+	h.node.ownFile().opens++
 	h.held = handleCost + int64(len(h.text))
 	fs.changeHandle(h, h.held)
 }
@@ -49,8 +49,8 @@ func (fs *fileSystem) dropHandle(fh uint64) *handle {
 	delete(fs.handles, fh)
 	fs.handing.closed(fh)
 	fs.changeHandle(h, -h.held)
-	h.node.opens--
-	if h.node.opens == 0 {
+	h.node.ownFile().opens--
+	if h.node.opens() == 0 {
 		fs.hold(h.node, nil)
 	}
 	fs.collect(h.node)
@@ -85,7 +85,7 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 		}
 	}
 	if writes(in.Flags) {
-		if err := n.cache.AwaitPushes(fs.ctx, &fs.mu); err != nil {
+		if err := n.Cache().AwaitPushes(fs.ctx, &fs.mu); err != nil {
 			return fuse.EINTR
 		}
 	}
@@ -112,7 +112,7 @@ func (fs *fileSystem) tryOpen(n *node, in *fuse.OpenIn, before uint64, tries int
 	defer fs.mu.Unlock()
 	switch {
 	case in.Flags&syscall.O_TRUNC != 0, !n.untold():
-	case tries > 0 && !n.cache.Misled(fs.notify.Notices): // by a notice of now: an earlier one may have come before the kernel knew n
+	case tries > 0 && !n.had().cache.Misled(fs.notify.Notices): // by a notice of now: an earlier one may have come before the kernel knew n
 	case tries < most:
 		return fuse.OK, fs.notify.content(n)
 	case writes(in.Flags) && !onlyAppends(in.Flags):
@@ -167,13 +167,13 @@ func readsFirst(flags uint32) bool {
 }
 
 // untold reports whether the kernel has outdated pages of n. Caller holds fs.mu.
-func (n *node) untold() bool { return n.cache.Outdated() && n.cache.Lookups > 0 }
+func (n *node) untold() bool { return n.had().cache.Outdated() && n.lookups() > 0 }
 
 // open makes a handle of a memory's file, for a request of a thread before which that
 // notice was the newest. Caller holds fs.mu.
 func (fs *fileSystem) open(n *node, thread, flags uint32, before uint64, out *fuse.OpenOut) {
 	h := &handle{node: n}
-	if !n.cache.Outdated() {
+	if !n.had().cache.Outdated() {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	}
 	switch {
@@ -182,9 +182,9 @@ func (fs *fileSystem) open(n *node, thread, flags uint32, before uint64, out *fu
 	case !writes(flags), readsFirst(flags) && !n.known().Stale(n.head) && !n.known().WasRefused():
 		n.see()
 	}
-	n.cache.Opened(fs.notify.Notices, flags&syscall.O_TRUNC != 0)
+	n.Cache().Opened(fs.notify.Notices, flags&syscall.O_TRUNC != 0)
 	if writes(flags) {
-		n.cache.Write()
+		n.Cache().Write()
 		h.heard = span{before, fs.notify.Newest()}
 		h.stage = n.beginWrite(flags)
 		if h.stage.overtaken || readsFirst(flags) && n.known().Asks() { // it is to be read first
@@ -235,7 +235,7 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 		if pushed == nil {
 			return status
 		}
-		if err := pushed.cache.AwaitPushes(fs.ctx, &fs.mu); err != nil {
+		if err := pushed.Cache().AwaitPushes(fs.ctx, &fs.mu); err != nil {
 			return fuse.EINTR
 		}
 	}
@@ -250,7 +250,7 @@ func (fs *fileSystem) tryCreate(in *fuse.CreateIn, name string, before uint64, o
 	if !status.Ok() {
 		return status, nil
 	}
-	if n := dir.children[canonical]; n != nil && n.cache.Pushing() && in.Flags&syscall.O_EXCL == 0 {
+	if n := dir.children[canonical]; n != nil && n.had().cache.Pushing() && in.Flags&syscall.O_EXCL == 0 {
 		return fuse.OK, n
 	}
 	return fs.create(in, name, before, out), nil
@@ -333,16 +333,16 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 	}
 	n := h.node
 	if n.parent != nil {
-		n.parent.cache.ReadBelow.Store(true)
+		n.parent.Cache().ReadBelow.Store(true)
 	}
-	head, data, unread := n.head, n.content, h.unread
+	head, data, unread := n.head, n.content(), h.unread
 	switch {
 	case h.text != nil:
 		data = h.text
 	case n.staged(): // copied, since it changes
 		size := 0
-		if in.Offset < uint64(len(n.stage.data)) {
-			size = copy(buf, n.stage.data[in.Offset:])
+		if in.Offset < uint64(len(n.stage().data)) {
+			size = copy(buf, n.stage().data[in.Offset:])
 		}
 		fs.mu.RUnlock()
 		return fuse.ReadResultData(buf[:size]), fuse.OK
@@ -356,7 +356,7 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 			return nil, n.store.fail("read", head.Path(), err)
 		}
 		fs.mu.Lock()
-		if n.head == head && n.opens > 0 {
+		if n.head == head && n.opens() > 0 {
 			fs.hold(n, data)
 		}
 		fs.mu.Unlock()

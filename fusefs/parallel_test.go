@@ -62,7 +62,7 @@ type thread struct {
 	random *rand.Rand
 	judged bool // it alone writes to its files, so that it knows what has to come of that
 	dirs   bool // it does nothing but rename directories
-	open   []*openFile
+	open   []*openedFile
 }
 
 func (t *thread) chance(n int) bool { return t.random.IntN(n) == 0 }
@@ -117,9 +117,9 @@ func (t *thread) changing(call func() fuse.Status) (status fuse.Status) {
 }
 
 // openAt opens a file, made if there is none and it is to be written.
-func (t *thread) openAt(path string, flags uint32) *openFile {
+func (t *thread) openAt(path string, flags uint32) *openedFile {
 	for range 2 {
-		o := &openFile{path: path, flags: flags}
+		o := &openedFile{path: path, flags: flags}
 		t.names.RLock()
 		_, _, entry := t.walk(path)
 		t.names.RUnlock()
@@ -151,7 +151,7 @@ func (t *thread) openAt(path string, flags uint32) *openFile {
 	return nil
 }
 
-func (t *thread) writeTo(o *openFile) {
+func (t *thread) writeTo(o *openedFile) {
 	text := t.text("m")
 	if o.flags&syscall.O_APPEND == 0 { // all of it
 		text += strings.Repeat(".", max(0, t.staged(o.fh)-len(text)))
@@ -173,7 +173,7 @@ func (t *thread) writeTo(o *openFile) {
 }
 
 // ends makes a close or fsync, and judges it as interleaving.ended does.
-func (t *thread) ends(o *openFile, name string, call func() fuse.Status) {
+func (t *thread) ends(o *openedFile, name string, call func() fuse.Status) {
 	looked := t.looking()
 	private := o.node.local && t.class(o.node) != ordinary // whatever it is by the time of the commit
 	looked()

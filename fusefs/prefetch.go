@@ -19,11 +19,6 @@ func (fs *fileSystem) content(ctx context.Context, n *node, head *memory.Head) (
 	return n.store.memory.ContentOf(ctx, head)
 }
 
-// Number, IsDir and Cache implement kernelcache.Node.
-func (n *node) Number() uint64            { return n.id }
-func (n *node) IsDir() bool               { return n.isDir() }
-func (n *node) Cache() *kernelcache.Inode { return &n.cache }
-
 // source is a mount's tree as files are fetched ahead from it.
 type source struct{ fs *fileSystem }
 
@@ -68,7 +63,7 @@ func (s source) Head(of kernelcache.Node) *memory.Head {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
 	n := of.(*node)
-	if n.stage != nil {
+	if n.stage() != nil {
 		return nil
 	}
 	return n.head

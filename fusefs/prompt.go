@@ -28,7 +28,7 @@ func (fs *fileSystem) PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Statu
 // letsWrite reports whether it is known at once that a conflict is no reason to
 // refuse an open of n to write. Caller holds fs.mu.
 func (fs *fileSystem) letsWrite(n *node) bool {
-	return !n.cache.Pushing() && !fs.opts.Strict && !n.known().Stale(n.head) && n.store.current()
+	return !n.had().cache.Pushing() && !fs.opts.Strict && !n.known().Stale(n.head) && n.store.current()
 }
 
 // PromptCreate implements fusedev.Prompt, for names that are known to be free.

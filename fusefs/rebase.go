@@ -83,8 +83,8 @@ func (fs *fileSystem) rebaseOnto(d *draft, theirs *memory.Head, content []byte) 
 	case d.tails || st.changes != d.changes:
 		return false
 	}
-	if was := n.stage; was == nil || was.overtaken || was == st {
-		n.stage = st
+	if was := n.stage(); was == nil || was.overtaken || was == st {
+		n.setStage(st)
 		fs.reckon(n, was)
 	}
 	st.base, st.data, st.loaded, st.overtaken = theirs, content, true, false

@@ -63,7 +63,7 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 // has got the name of a memory.
 func (fs *fileSystem) commitIdle(n *node) fuse.Status {
 	fs.mu.Lock()
-	st := n.stage
+	st := n.stage()
 	idle := st != nil && st.writers == 0 && st.dirty && !n.local
 	if idle {
 		st.writers++
@@ -86,7 +86,7 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName str
 	m, status := fs.newMove(in, from, oldName, newName)
 	// The kernel takes the file that it named for what has moved, and may not know
 	// yet which that is.
-	known := m == nil || fs.notify.Told(m.n.named)
+	known := m == nil || fs.notify.Told(m.n.had().named)
 	fs.mu.Unlock()
 	if m == nil || m.n == m.target {
 		return nil, status

@@ -70,7 +70,7 @@ func (fs *fileSystem) renamedLocally(m *move) bool {
 	if at := m.n.knownAt(); at != from && m.to.hidden[m.new] == nil {
 		m.s.known.Moved(from, at)
 	}
-	if !memoryMoves && m.n.stage != nil && m.n.stage.writers == 0 && classify(m.to, m.new) == temporary {
+	if !memoryMoves && m.n.stage() != nil && m.n.stage().writers == 0 && classify(m.to, m.new) == temporary {
 		fs.linger(m.n)
 	}
 	return true
@@ -83,7 +83,7 @@ func (fs *fileSystem) comesBack(m *move) bool {
 	defer fs.mu.Unlock()
 	m.resolve()
 	o := m.n.origin
-	if o == nil || o.dir != m.to || o.name != m.new || m.n.stage != nil || m.target != nil {
+	if o == nil || o.dir != m.to || o.name != m.new || m.n.stage() != nil || m.target != nil {
 		return false
 	}
 	m.s.unhide(m.n)
@@ -108,7 +108,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 	inLog := m.n.isInLog()
 	self := inLog && known && source == target // a hidden file, changed, that comes back
 	away := m.movedAway()
-	head, st := m.n.head, m.n.stage
+	head, st := m.n.head, m.n.stage()
 	var data []byte
 	var changes uint64
 	loaded := m.n.staged()
@@ -208,8 +208,8 @@ func (s *store) rebased(n *node, v versionlog.Version) {
 		return
 	}
 	head := memory.NewHead(&v)
-	if n.stage != nil && n.stage.base != nil && n.stage.base.ID() == v.Parent {
-		n.stage.base = head
+	if n.stage() != nil && n.stage().base != nil && n.stage().base.ID() == v.Parent {
+		n.stage().base = head
 	}
 	n.setHead(head, v.Spelling)
 }

@@ -226,7 +226,7 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 	}
 	m.s.known.Set(r.path, seen)
 	m.s.unspool(m.n)
-	if st := m.n.stage; st != nil && !st.overtaken {
+	if st := m.n.stage(); st != nil && !st.overtaken {
 		st.base = m.n.head
 		st.tails, st.tail = false, nil
 		st.committed = max(st.committed, r.changes)
@@ -235,7 +235,7 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 			st.data, st.loaded = nil, false
 		}
 		if st.writers == 0 && !st.dirty {
-			m.n.stage = nil
+			m.n.setStage(nil)
 		}
 		fs.reckon(m.n, st)
 	}

@@ -158,7 +158,7 @@ func (n *node) within(name string) bool {
 // linger makes a memory of a temporary file unless that is renamed, removed
 // or opened again within temporaryLife. Caller holds fs.mu.
 func (fs *fileSystem) linger(n *node) {
-	changes := n.stage.changes
+	changes := n.stage().changes
 	fs.tasks.Go(func() {
 		select {
 		case <-fs.ctx.Done():
@@ -166,7 +166,7 @@ func (fs *fileSystem) linger(n *node) {
 		case <-time.After(temporaryLife):
 		}
 		fs.mu.Lock()
-		st := n.stage
+		st := n.stage()
 		idle := st != nil && st.writers == 0 && st.changes == changes && n.local
 		if idle {
 			st.writers++
@@ -187,10 +187,10 @@ func (fs *fileSystem) endLinger(n *node, st *stage) {
 	st.writers--
 	defer fs.reckon(n, st)
 	switch {
-	case st.writers > 0 || n.stage != st:
+	case st.writers > 0 || n.stage() != st:
 	case st.err != 0:
 		fs.giveUp(n)
 	case !n.local:
-		n.stage = nil
+		n.setStage(nil)
 	}
 }

@@ -79,8 +79,8 @@ func (fs *fileSystem) askedFor(dir, n *node, name string) {
 // relist makes the kernel read a directory again, in which a name has another
 // spelling. Caller holds fs.mu.
 func (fs *fileSystem) relist(dir *node) {
-	dir.cache.Respelled = true
-	if fs.quiet && dir.cache.Lookups > 0 { // where the kernel opens directories by itself
+	dir.Cache().Respelled = true
+	if fs.quiet && dir.lookups() > 0 { // where the kernel opens directories by itself
 		fs.notify.Content(dir.id)
 	}
 }

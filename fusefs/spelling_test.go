@@ -159,10 +159,10 @@ func TestSpelledAsAsked(t *testing.T) {
 	const composed, half, decomposed = "\u1ec7", "\u1eb9\u0302", "e\u0323\u0302"
 	r := newRig(t, "/"+composed)
 	r.must(r.s.walk(t.Context()))
-	listed := func() { r.s.root.cache.Respelled = false }
+	listed := func() { r.s.root.Cache().Respelled = false }
 	relisted := func(name string) {
 		t.Helper()
-		if !r.s.root.cache.Respelled {
+		if !r.s.root.Cache().Respelled {
 			t.Error("the kernel is not told that a name is listed otherwise")
 		}
 		wantListed("/", []string{name}, r)
@@ -217,11 +217,11 @@ func TestSpelledImplied(t *testing.T) {
 	r.put("/"+nfc+"/f", "/"+nfd+"/f", "1")
 	r.write("/\u00fc/\u00fc/x", "1")
 	wantListed("/", []string{nfc, "\u00fc"}, r, other, r.loaded())
-	before := other.s.root.cache.Respelled
+	before := other.s.root.Cache().Respelled
 	r.put("/\u00fc/\u00fc/y", "/u\u0308/u\u0308/y", "1")
 	wantListed("/", []string{nfc, "u\u0308"}, r, r.loaded())
 	wantListed("/\u00fc", []string{"u\u0308"}, r, r.loaded())
-	if other.follow(); before || !other.s.root.cache.Respelled {
+	if other.follow(); before || !other.s.root.Cache().Respelled {
 		t.Error("the kernel is not told that a name is listed otherwise")
 	}
 	wantListed("/", []string{nfc, "u\u0308"}, other)

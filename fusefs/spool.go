@@ -43,7 +43,7 @@ type spooled struct {
 // nothing. Caller holds fs.mu.
 func (n *node) toSpool(st *stage, why occasion) *draft {
 	path, ok := n.path()
-	if n.store.spool == nil || !ok || n.stage != st {
+	if n.store.spool == nil || !ok || n.stage() != st {
 		return nil
 	}
 	if n.beyond(st) {
@@ -134,8 +134,8 @@ func (s *store) spooledKey(st *stage, changes uint64) string {
 
 // unspool notes that nothing of n's stage is to survive the mount. Caller holds fs.mu.
 func (s *store) unspool(n *node) {
-	if n.stage != nil {
-		s.unspoolStage(n.stage)
+	if n.stage() != nil {
+		s.unspoolStage(n.stage())
 	}
 }
 

@@ -138,7 +138,7 @@ func TestSettledDoesNotComeBack(t *testing.T) {
 		}
 	}
 	n := r.node(r.wantLookup("/5.tmp", fuse.OK).NodeId)
-	r.fs.commitUnheard(n, n.stage, lingered)
+	r.fs.commitUnheard(n, n.stage(), lingered)
 	r.die()
 	r.recovers()
 	r.follow()
@@ -153,7 +153,7 @@ func TestKilledBeforeItIsSettled(t *testing.T) {
 		"renamed":               func(r *rig) fuse.Status { return r.rename("/x.tmp", "/b", 0) },
 		"lingered": func(r *rig) fuse.Status {
 			n := r.node(r.wantLookup("/x.tmp", fuse.OK).NodeId)
-			return r.fs.commitFile(n, n.stage, lingered)
+			return r.fs.commitFile(n, n.stage(), lingered)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -49,24 +49,24 @@ type stage struct {
 
 // staged reports whether readers get the stage's data instead of the head's.
 func (n *node) staged() bool {
-	return n.stage != nil && n.stage.loaded && n.stage.err == 0 && !n.stage.overtaken
+	return n.stage() != nil && n.stage().loaded && n.stage().err == 0 && !n.stage().overtaken
 }
 
 // beginWrite returns the stage for one more writer of n, which admit has let
 // in. Caller holds fs.mu.
 func (n *node) beginWrite(flags uint32) *stage {
 	m, fs := n.now(), n.store.fs
-	st, stale := n.stage, m.known().Stale(m.head) && !onlyAppends(flags)
+	st, stale := n.stage(), m.known().Stale(m.head) && !onlyAppends(flags)
 	if st == nil || st.err != 0 || st.overtaken || stale || m != n || n.outdated(st) {
-		n.stage = &stage{base: m.head, loaded: m.head == nil, tails: true}
+		n.setStage(&stage{base: m.head, loaded: m.head == nil, tails: true})
 		if stale {
-			n.stage.overtake(m.known().Head())
+			n.stage().overtake(m.known().Head())
 		}
 		fs.reckon(n, st)
 	}
-	n.stage.writers++
-	fs.reckon(n, n.stage)
-	return n.stage
+	n.stage().writers++
+	fs.reckon(n, n.stage())
+	return n.stage()
 }
 
 // overtake makes a clean stage one that is based on what the session knows.
@@ -92,7 +92,7 @@ func (n *node) start(st *stage, appending bool) {
 	case appending && st.tails || st.dirty && !st.tails:
 	case m.known().Stale(head) && !st.dirty && !st.overtaken: // once, or it would never be loaded
 		st.overtake(m.known().Head())
-	case m.known().Stale(head) || m.parent == nil || n.stage != st || !memory.SameText(st.base, head):
+	case m.known().Stale(head) || m.parent == nil || n.stage() != st || !memory.SameText(st.base, head):
 		st.overtaken = true
 	}
 	if !appending {
@@ -114,13 +114,13 @@ func (n *node) outdated(st *stage) bool {
 func (fs *fileSystem) endWrite(n *node, st *stage) {
 	st.writers--
 	defer fs.reckon(n, st)
-	if st.writers > 0 || n.stage != st {
+	if st.writers > 0 || n.stage() != st {
 		return
 	}
 	failed := st.dirty || st.err != 0
 	switch {
 	case n.removed, !n.local && !failed:
-		n.stage = nil
+		n.setStage(nil)
 	case n.local && st.err == 0 && fs.classOf(n) == editorScratch:
 	case n.local && st.err == 0 && fs.classOf(n) == temporary:
 		fs.linger(n)
@@ -132,7 +132,7 @@ func (fs *fileSystem) endWrite(n *node, st *stage) {
 // giveUp drops what could not be committed: the file is what it was before.
 // Who wrote it was told at write, fsync or close. Caller holds fs.mu.
 func (fs *fileSystem) giveUp(n *node) {
-	n.stage = nil
+	n.setStage(nil)
 	fs.notify.content(n)
 	if n.head == nil && n.hasName() {
 		if path, ok := n.path(); ok {
@@ -149,7 +149,7 @@ func (fs *fileSystem) classOf(n *node) scratchKind {
 	if n.parent == nil {
 		return ordinary
 	}
-	if n.probe && (n.stage == nil || len(n.stage.data) == 0) {
+	if n.probe && (n.stage() == nil || len(n.stage().data) == 0) {
 		return editorScratch
 	}
 	if kind := classify(n.parent, n.name); kind != ordinary || !n.mkstemp {
@@ -368,7 +368,7 @@ func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.St
 	if status := fs.catchUp(n); !status.Ok() {
 		return status
 	}
-	if err := n.cache.AwaitPushes(fs.ctx, &fs.mu); err != nil {
+	if err := n.Cache().AwaitPushes(fs.ctx, &fs.mu); err != nil {
 		return fuse.EINTR
 	}
 	fs.mu.Lock()

@@ -17,7 +17,7 @@ func TestOvertakenOnce(t *testing.T) {
 	defer r.locked()()
 	n := r.s.find("/f")
 	st := &stage{base: n.known().Head(), overtaken: true, loaded: true, conflict: noConflict, writers: 1}
-	n.stage = st
+	n.setStage(st)
 	if n.start(st, true); !st.loaded {
 		t.Error("it is to be loaded again, without end")
 	}

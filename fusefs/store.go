@@ -189,7 +189,7 @@ func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
 	case own != nil && own.applied:
 	case d != nil: // its reply was lost, and nobody has asked again yet
 		s.fs.committed(d, c.Versions[0])
-		if d.n.stage != d.st || d.st.err != 0 { // given up: the kernel has what was before it
+		if d.n.stage() != d.st || d.st.err != 0 { // given up: the kernel has what was before it
 			s.fs.notify.content(d.n)
 		}
 		delete(s.unsure, c.Key)

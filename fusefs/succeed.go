@@ -81,7 +81,7 @@ func (s *store) made(path string) *node {
 
 // used reports whether anybody may know n by its inode. Caller holds fs.mu.
 func (n *node) used() bool {
-	return n.cache.Lookups > 0 || n.opens > 0 || n.stage != nil || n.cache.Pushing()
+	return n.lookups() > 0 || n.opens() > 0 || n.stage() != nil || n.had().cache.Pushing()
 }
 
 // succeed makes v, by another session, the head of n's memory, which has the
@@ -102,11 +102,11 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 		n.parent = nil
 		n.setLocal(false)
 		n.mark()
-		if st := n.stage; st != nil && st.dirty && !st.tails && !memory.SameText(st.base, head) {
+		if st := n.stage(); st != nil && st.dirty && !st.tails && !memory.SameText(st.base, head) {
 			st.overtaken = true
 		}
 	}
-	looked, length := n.cache.Looked != 0, n.size()
+	looked, length := n.had().cache.Looked != 0, n.size()
 	attach(dir, name, m)
 	if m.setSpelling(spelling); !oneForm(name) {
 		s.fs.relist(dir)
@@ -122,13 +122,13 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 	if looked {
 		m.learn(func(known session.Knowledge) session.Knowledge { return known.WithLength(length) })
 	}
-	m.cache.Supersede()
+	m.Cache().Supersede()
 	m.mtime, m.ctime = v.Time, v.Time
 	if !m.atime.IsZero() {
 		m.setAside().atime = time.Time{}
 	}
 	if m != n {
-		m.named = s.fs.notify.entry(dir, name)
+		m.setNamed(s.fs.notify.entry(dir, name))
 	}
 	return m
 }
@@ -169,13 +169,13 @@ func (n *node) yield(theirs *versionlog.Version) {
 // giveWay drops a scratch file that nobody has open, and keeps its text as a
 // conflict: another session has put v in its place. Caller holds fs.mu.
 func (s *store) giveWay(n *node, v *memory.Head) {
-	st := n.stage
+	st := n.stage()
 	if st == nil || !st.dirty || st.writers > 0 {
 		return
 	}
 	l := loss{path: v.Path(), theirs: v, yours: slices.Clone(st.data)}
 	s.fs.tasks.Go(func() { s.keep(l, 0) })
-	n.stage = nil
+	n.setStage(nil)
 	s.fs.reckon(n, st)
 	s.unhide(n)
 }
@@ -232,7 +232,7 @@ type retry struct {
 // Caller holds fs.mu.
 func (r *retry) meant(n *node) bool {
 	const recent = 10 * time.Second
-	return r.looked && n.cache.Looked > r.began && r.began.Since() < recent
+	return r.looked && n.had().cache.Looked > r.began && r.began.Since() < recent
 }
 
 // maxRetries bounds the threads that are remembered to have been sent to look a
@@ -245,7 +245,7 @@ const maxRetries = 4096
 func (fs *fileSystem) tellName(n *node) {
 	fs.mu.RLock()
 	m := n.now()
-	number := m.named
+	number := m.had().named
 	fs.mu.RUnlock()
 	if m != n && number != 0 {
 		_ = fs.notify.Await(fs.ctx, number-1, number)

@@ -65,7 +65,7 @@ func (m *Server) noteIn(journal *handover.Journal, greeting []byte, applied []ui
 	m.journal = journal
 	m.fs.handing = newHanding(m.fs, journal, greeting, applied)
 	for _, n := range m.fs.nodes {
-		if st := n.stage; st != nil {
+		if st := n.stage(); st != nil {
 			m.fs.handing.staged(n, st)
 		}
 	}
@@ -251,10 +251,10 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 		st := &stage{base: n.head, loaded: n.head == nil, tails: true}
 		switch {
 		case is.State == stageSaved && n.parent != nil && n.head != nil:
-			n.stage = st
+			n.setStage(st)
 		case is.State == stageDirty && len(is.text) == 0 && n.parent != nil: // it was made, or emptied
 			st.empty()
-			n.stage = st
+			n.setStage(st)
 		default:
 			st = &stage{err: syscall.EIO}
 			fs.notify.content(n)
@@ -272,8 +272,8 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 		}
 	}
 	for n := range texts {
-		if n.stage != nil && n.stage.writers == 0 { // nobody writes to it any more
-			n.stage = nil
+		if n.stage() != nil && n.stage().writers == 0 { // nobody writes to it any more
+			n.setStage(nil)
 		}
 	}
 	return left
@@ -317,7 +317,7 @@ func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 		return
 	}
 	fs.renumber(n, note.ID)
-	n.mode, n.cache.Birth = note.Mode, note.Told
+	n.mode, n.Cache().Birth = note.Mode, note.Told
 	if n.isDir() {
 		n.keep(n.kept || note.Kept)
 	}
@@ -361,7 +361,7 @@ func (fs *fileSystem) noted(s *store, parent *node, note *nodeNote) *node {
 		return s.root
 	}
 	n := parent.children[note.Name]
-	if n != nil && n.cache.Lookups > 0 {
+	if n != nil && n.lookups() > 0 {
 		return nil // another note has it
 	}
 	return n
@@ -386,7 +386,8 @@ func (fs *fileSystem) adoptedFor(in *inherited, id uint64) *node {
 // renumber gives n the number that the kernel knows it by. Caller holds fs.mu.
 func (fs *fileSystem) renumber(n *node, id uint64) {
 	delete(fs.nodes, n.id)
-	n.id, n.cache.Lookups, n.cache.Looked = id, manyLookups, kernelcache.Now()
+	n.id = id
+	n.Cache().Lookups, n.Cache().Looked = manyLookups, kernelcache.Now()
 	fs.nodes[id] = n
 }
 
@@ -418,7 +419,7 @@ func (fs *fileSystem) adoptHandle(n *node, note *handleNote, stages map[uint64]*
 		}
 		h.stage.writers++
 		fs.reckon(n, h.stage)
-		n.cache.Write()
+		n.Cache().Write()
 	}
 	fs.enter(note.FH, h)
 }

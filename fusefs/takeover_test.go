@@ -58,7 +58,7 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 			path, there = n.path()
 		}
 		switch {
-		case n.cache.Lookups == 0 || n.store == nil:
+		case n.lookups() == 0 || n.store == nil:
 		case m == nil && (n.isDir() && there && path != "" && next.s.find(path) != nil || !n.isDir() && n.head != nil):
 			r.Errorf("node %d, %s %q, is not there any more", id, n.name, path)
 		case m == nil || n.isDir():

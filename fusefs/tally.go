@@ -47,7 +47,7 @@ func (n *node) countsAs() tallied {
 		return nothing
 	case n.isDir():
 		return aDirectory
-	case n.local || n.stage != nil && n.stage.dirty:
+	case n.local || n.stage() != nil && n.stage().dirty:
 		return uncommitted
 	}
 	return aMemory

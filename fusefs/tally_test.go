@@ -15,7 +15,7 @@ func (n *node) files() (sum tally) {
 			below := c.files()
 			sum.memories += below.memories
 			sum.uncommitted += below.uncommitted
-		case c.local || c.stage != nil && c.stage.dirty:
+		case c.local || c.stage() != nil && c.stage().dirty:
 			sum.uncommitted++
 		default:
 			sum.memories++

@@ -29,7 +29,7 @@ func (s *store) forgetUnsure() {
 	if len(s.unsure) < many {
 		return
 	}
-	maps.DeleteFunc(s.unsure, func(_ string, d *draft) bool { return d.n.stage != d.st })
+	maps.DeleteFunc(s.unsure, func(_ string, d *draft) bool { return d.n.stage() != d.st })
 }
 
 // owe notes that a commit may be in the log though its reply was lost: should the

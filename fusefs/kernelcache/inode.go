@@ -89,6 +89,10 @@ func (c *Inode) Write() { c.written = true }
 // Pushing reports whether a push into the inode is under way.
 func (c *Inode) Pushing() bool { return c.pushes > 0 }
 
+// Idle reports whether the kernel does not know the inode, and nothing is fetched ahead or pushed
+// of it: then it is as good as a new one.
+func (c *Inode) Idle() bool { return c.Lookups == 0 && c.pushes == 0 && c.ahead.Load() == nil }
+
 // AwaitPushes is Write, and returns when no push is under way any more, or with ctx, whose error
 // it returns then. It takes the mount's lock, which the caller does not hold. There is no new push
 // afterwards; a caller that finds the inode by a name looks again, under the lock, which one it is.

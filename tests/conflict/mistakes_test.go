@@ -74,7 +74,7 @@ var mistakes = []mistake{
 	{"pages not invalidated", []edit{{"fusefs/succeed.go", "	if n.used() {", `
 	if n.used() && !mistaken() {
 %.0s`}}},
-	{"negative entry kept", []edit{{"fusefs/apply.go", "		n.named = s.fs.notify.entry(dir, name)", `
+	{"negative entry kept", []edit{{"fusefs/apply.go", "		n.setNamed(s.fs.notify.entry(dir, name))", `
 		if mistaken() {
 			return
 		}

@@ -1,0 +1,125 @@
+package fusefs
+
+import (
+	"errors"
+	"syscall"
+	"unicode/utf8"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/text/unicode/norm"
+
+	"mneme/fusefs/kernelcache"
+	"mneme/memory"
+)
+
+// Lookup implements fuse.RawFileSystem.
+func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	if status, answered := fs.PromptLookup(header, name, out); answered {
+		return status
+	}
+	canonical, err := memory.ParseName(name)
+	if err != nil {
+		return absent(err)
+	}
+	if status := fs.reach(header.NodeId, canonical); !status.Ok() {
+		return status
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	dir := fs.node(header.NodeId)
+	if dir == nil || !dir.isDir() {
+		return fuse.Status(syscall.ESTALE)
+	}
+	return fs.lookup(dir, name, canonical, header.Pid, out)
+}
+
+// lookup answers a thread that looks a name up. Caller holds fs.mu.
+func (fs *fileSystem) lookup(dir *node, name, canonical string, thread uint32, out *fuse.EntryOut) fuse.Status {
+	n := dir.children[canonical]
+	if n == nil {
+		delete(fs.retries, thread) // what was to be tried again ends here
+		if dir.isTooLong(canonical) {
+			return fuse.Status(syscall.ENAMETOOLONG)
+		}
+		if canonical == name && oneForm(name) && dir.lacks(name) {
+			out.SetEntryTimeout(forever)
+			return fuse.OK // a negative entry, which the kernel keeps
+		}
+		return fuse.ENOENT
+	}
+	if r := fs.retries[thread]; r != nil {
+		r.looked = true
+	}
+	fs.askedFor(dir, n, name)
+	fs.reply(n, canonical == name, out)
+	return fuse.OK
+}
+
+// lacks reports whether the kernel will be told when dir, which does not have a
+// name, gets it. Caller holds fs.mu.
+func (n *node) lacks(name string) bool {
+	if n.store == nil {
+		return true
+	}
+	path, ok := n.childPath(name)
+	return ok && n.store.covers(n, path)
+}
+
+// absent answers for a name that no file can have, because of err.
+func absent(err error) fuse.Status {
+	if errors.Is(err, memory.ErrPathTooLong) {
+		return fuse.Status(syscall.ENAMETOOLONG)
+	}
+	return fuse.ENOENT
+}
+
+// isTooLong reports whether the path of a name in dir is longer, or deeper, than
+// that of a memory may be. Caller holds fs.mu.
+func (n *node) isTooLong(name string) bool {
+	if n.store == nil {
+		return false
+	}
+	path, ok := n.childPath(name)
+	return ok && errors.Is(memory.CheckPath(path), memory.ErrPathTooLong)
+}
+
+// oneForm reports whether a name in NFC is the only spelling of itself. The
+// kernel takes two spellings for two names and would keep the one when the
+// other is removed, so it is not to keep any.
+func oneForm(name string) bool {
+	for i := range len(name) {
+		if name[i] >= utf8.RuneSelf {
+			return norm.NFD.IsNormalString(name)
+		}
+	}
+	return true
+}
+
+// reply fills out an entry for n and counts the reference that the kernel
+// gets. exact says that n was asked for by the name it has.
+func (fs *fileSystem) reply(n *node, exact bool, out *fuse.EntryOut) {
+	cache := n.Cache()
+	if cache.Lookups++; cache.Lookups == 1 {
+		n.mark()
+	}
+	cache.Looked = kernelcache.Now()
+	out.NodeId = n.id
+	out.Generation = 1
+	if exact && oneForm(n.name) {
+		out.SetEntryTimeout(forever)
+	}
+	out.SetAttrTimeout(n.attrTimeout())
+	fs.fillAttr(n, &out.Attr)
+}
+
+// Forget implements fuse.RawFileSystem.
+func (fs *fileSystem) Forget(id, count uint64) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if n := fs.node(id); n != nil {
+		if n.lookups() > 0 {
+			n.Cache().Lookups -= min(count, n.lookups())
+		}
+		fs.collect(n)
+	}
+}
