@@ -98,14 +98,10 @@ func (f *front) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name strin
 		return fuse.ENOTDIR
 	}
 	found, err := dir.Lookup(canonical)
-	kept := dir.Fixed() && canonical == name
 	switch {
 	case err == nil:
-		f.reply(s, found, kept, out)
+		f.reply(s, found, dir.Fixed() && canonical == name, out)
 		return fuse.OK
-	case err == syscall.ENOENT && kept:
-		out.SetEntryTimeout(forever)
-		return fuse.OK // a negative entry, which the kernel keeps
 	case err == syscall.ENOENT:
 		return fuse.ENOENT
 	}
@@ -288,6 +284,7 @@ func (f *front) adopt(in *inherited) {
 		f.fs.mu.Lock()
 		f.fs.virtual.enterLocked(s.id(), n, id).lookups = manyLookups
 		f.fs.mu.Unlock()
+		f.fs.notify.Content(id) // what is kept without a timeout may be of another program, or out of date
 	}
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()

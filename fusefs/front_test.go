@@ -11,6 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/fusefs/virtual"
+	"mneme/memory"
 	"mneme/session/conflict"
 )
 
@@ -245,6 +246,27 @@ func TestFrontTakenOver(t *testing.T) {
 	}
 	if next.wantCounted(); len(next.virtuals().handles) > 0 {
 		t.Errorf("left are %v", next.virtuals().handles)
+	}
+}
+
+// TestFrontTellsAnew: what the kernel keeps without a timeout may be of another program, or
+// of before the store was archived, and is read again.
+func TestFrontTellsAnew(t *testing.T) {
+	r := newFrontRig(t)
+	journal := r.hand()
+	var want []uint64
+	for _, path := range []string{"/.mneme", "/.mneme/README"} {
+		want = append(want, r.wantLookup(path, fuse.OK).NodeId)
+	}
+	next := newFileSystem(t.Context(), []*memory.Store{r.s.memory}, *r.options())
+	kernel := next.withKernel(t)
+	unlock := r.locked()
+	in := r.inherits(journal)
+	unlock()
+	newFront(next).adopt(in)
+	next.awaitNotices(t)
+	if got := slices.Sorted(slices.Values(kernel.pages)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		t.Errorf("the kernel is told to read %v again, want %v", got, want)
 	}
 }
 
