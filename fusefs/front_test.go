@@ -249,6 +249,23 @@ func TestFrontTakenOver(t *testing.T) {
 	}
 }
 
+// TestForgottenAndKnownAgain: the number of a place is that of another node when the kernel
+// has forgotten it and looks the name up again, which may be noted together.
+func TestForgottenAndKnownAgain(t *testing.T) {
+	r := newFrontRig(t)
+	journal := r.hand()
+	for range 30 { // in any order
+		id := r.wantLookup("/.mneme/status", fuse.OK).NodeId
+		r.wantNoted(journal)
+		r.front().Forget(id, 1)
+		r.wantLookup("/.mneme/status", fuse.OK)
+		if r.wantNoted(journal); t.Failed() {
+			break
+		}
+		r.front().Forget(id, 1)
+	}
+}
+
 // TestFrontTellsAnew: what the kernel keeps without a timeout may be of another program, or
 // of before the store was archived, and is read again.
 func TestFrontTellsAnew(t *testing.T) {

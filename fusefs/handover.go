@@ -111,8 +111,8 @@ type handing struct {
 	stages       map[*stage]*stagedHanding // that may be written to, or hold what is in no version
 	known        map[knownPath]bool        // marked
 	errors       map[*store]int64          // the changes of .mneme/errors that are noted
-	virtual      map[*virtualInode]bool    // marked
-	notedVirtual map[*virtualInode]bool    // the journal has them
+	virtual      map[uint64]bool           // numbers that are marked of what is below .mneme
+	notedVirtual map[uint64]bool           // likewise, the journal has them
 	last         stateNote
 	stage        uint64 // the newest number of a stage
 }
@@ -134,7 +134,7 @@ func newHanding(fs *fileSystem, journal *handover.Journal, greeting []byte, appl
 	return &handing{
 		fs: fs, journal: journal, greeting: greeting, last: stateNote{Applied: applied},
 		nodes: map[*node]bool{}, noted: map[*node]bool{}, stages: map[*stage]*stagedHanding{},
-		errors: map[*store]int64{}, known: map[knownPath]bool{}, virtual: map[*virtualInode]bool{}, notedVirtual: map[*virtualInode]bool{},
+		errors: map[*store]int64{}, known: map[knownPath]bool{}, virtual: map[uint64]bool{}, notedVirtual: map[uint64]bool{},
 	}
 }
 
@@ -314,29 +314,29 @@ func (h *handing) noteNode(n *node) {
 // markVirtualLocked notes that the kernel has come to know v, or has forgotten it.
 func (h *handing) markVirtualLocked(v *virtualInode) {
 	if h != nil {
-		h.virtual[v] = true
+		h.virtual[v.id] = true
 	}
 }
 
 // openedVirtual notes a new handle. Caller holds fs.mu.
 func (h *handing) openedVirtual(fh uint64, of *virtualInode) {
 	if h != nil {
-		h.virtual[of] = true
+		h.virtual[of.id] = true
 		h.json(noteHandle, handleNote{FH: fh, Node: of.id})
 	}
 }
 
 // noteVirtual notes which of what is below .mneme the kernel knows.
 func (h *handing) noteVirtual() {
-	for v := range h.virtual {
-		delete(h.virtual, v)
-		switch {
-		case h.fs.virtual.inodes[v.id] == v:
-			h.notedVirtual[v] = true
+	for id := range h.virtual {
+		delete(h.virtual, id)
+		switch v := h.fs.virtual.inodes[id]; {
+		case v != nil:
+			h.notedVirtual[id] = true
 			h.noteVirtualNode(v)
-		case h.notedVirtual[v]:
-			delete(h.notedVirtual, v)
-			h.batch.Add([]byte{noteGone}, number(v.id))
+		case h.notedVirtual[id]:
+			delete(h.notedVirtual, id)
+			h.batch.Add([]byte{noteGone}, number(id))
 		}
 	}
 }
@@ -416,8 +416,8 @@ func (h *handing) rewrite() error {
 	}
 	h.noteNodes()
 	clear(h.notedVirtual)
-	for _, v := range h.fs.virtual.inodes {
-		h.virtual[v] = true
+	for id := range h.fs.virtual.inodes {
+		h.virtual[id] = true
 	}
 	h.noteVirtual()
 	for _, s := range h.fs.stores {
