@@ -35,9 +35,6 @@ func (fs *fileSystem) recount() int64 {
 	}
 	for _, h := range fs.virtual.handles {
 		held += handleCost + int64(len(h.text))
-		for _, e := range h.entries {
-			held += entryCost + int64(len(e.Name))
-		}
 	}
 	return held
 }
@@ -50,7 +47,7 @@ func (fs *fileSystem) recountOpen() (open int64) {
 		}
 	}
 	for _, h := range fs.virtual.handles {
-		open += h.held
+		open += h.costs()
 	}
 	return open
 }

@@ -45,6 +45,16 @@ func (r *rig) listPlus(id uint64) {
 	f.ReleaseDir(&fuse.ReleaseIn{InHeader: header(id), Fh: open.Fh})
 }
 
+// listFrom returns what is listed of a directory behind an offset.
+func (r *rig) listFrom(dir, offset uint64) (entries []fuse.DirEntry) {
+	r.Helper()
+	r.must(errOf(r.front().readDir(&fuse.ReadIn{InHeader: header(dir), Offset: offset}, func(_ *store, _ virtual.Dir, e fuse.DirEntry) bool {
+		entries = append(entries, e)
+		return true
+	})))
+	return entries
+}
+
 // TestVirtualNodesAreForgotten: of what is below .mneme nothing stays that the kernel has
 // forgotten and nobody has open.
 func TestVirtualNodesAreForgotten(t *testing.T) {
@@ -58,7 +68,8 @@ func TestVirtualNodesAreForgotten(t *testing.T) {
 	for _, path := range []string{"/.mneme", "/.mneme/conflicts", "/.mneme/conflicts/1"} {
 		r.listPlus(r.wantLookup(path, fuse.OK).NodeId)
 	}
-	fh, status := r.open(r.wantLookup("/.mneme/errors", fuse.OK).NodeId, syscall.O_RDONLY)
+	id := r.wantLookup("/.mneme/errors", fuse.OK).NodeId
+	fh, status := r.open(id, syscall.O_RDONLY)
 	r.must(errOf(status))
 	r.wantNoted(journal)
 	if now := len(r.fs.nodes); now != nodes {
@@ -78,7 +89,6 @@ func TestVirtualNodesAreForgotten(t *testing.T) {
 	if open := slices.Collect(maps.Keys(known.places)); len(open) != 1 || open[0].path != "/.mneme/errors" {
 		t.Errorf("open is one file, left are %v", open)
 	}
-	id := known.handles[fh].inode.id
 	r.wantCounted()
 	f.Release(nil, &fuse.ReleaseIn{InHeader: header(id), Fh: fh})
 	r.wantNoted(journal)
@@ -97,7 +107,7 @@ func TestVirtualNodesAreForgotten(t *testing.T) {
 // has it.
 func TestVirtualNumbers(t *testing.T) {
 	r := newFrontRig(t)
-	f, known := r.front(), r.virtuals()
+	known := r.virtuals()
 	taken := virtual.Number(r.s.id(), "/.mneme/status")
 	known.inodes[taken] = &virtualInode{id: taken, lookups: 1} // of another place
 	status := r.wantLookup("/.mneme/status", fuse.OK)
@@ -105,13 +115,10 @@ func TestVirtualNumbers(t *testing.T) {
 		t.Errorf("the number is %#x, want the one after %#x", status.NodeId, taken)
 	}
 	dir := r.wantLookup("/.mneme", fuse.OK).NodeId
-	var open fuse.OpenOut
-	r.must(errOf(f.OpenDir(nil, &fuse.OpenIn{InHeader: header(dir)}, &open)))
 	var listed []string
-	r.must(errOf(f.readDir(&fuse.ReadIn{InHeader: header(dir), Fh: open.Fh}, func(_ *store, _ virtual.Dir, e fuse.DirEntry) bool {
+	for _, e := range r.listFrom(dir, 0) {
 		listed = append(listed, fmt.Sprintf("%s %d %#x", e.Name, e.Off, e.Ino))
-		return true
-	})))
+	}
 	var want []string
 	for i, name := range []string{".", "..", "README", "conflicts", "errors", "status"} {
 		id := r.s.root.id
@@ -122,6 +129,31 @@ func TestVirtualNumbers(t *testing.T) {
 	}
 	if !slices.Equal(listed, want) {
 		t.Errorf("listed are\n%q, want\n%q", listed, want)
+	}
+}
+
+// TestVirtualListGoesOn: a program that lists conflicts while some come and go gets each of
+// the others once.
+func TestVirtualListGoesOn(t *testing.T) {
+	r := newFrontRig(t)
+	dir := r.wantLookup("/.mneme/conflicts", fuse.OK).NodeId
+	var names []string
+	offset := uint64(0)
+	next := func(most int) {
+		entries := r.listFrom(dir, offset)
+		for _, e := range entries[:min(most, len(entries))] {
+			names, offset = append(names, e.Name), e.Off
+		}
+	}
+	next(3)
+	r.must(r.s.kept.Remove(1))
+	_, err := r.s.kept.Keep(conflict.About{Path: "/a"}, conflict.Texts{})
+	r.must(err)
+	next(1)
+	r.must(r.s.kept.Remove(2))
+	next(10)
+	if want := []string{".", "..", "1", "2", "3"}; !slices.Equal(names, want) {
+		t.Errorf("listed are %q, want %q", names, want)
 	}
 }
 
@@ -145,7 +177,7 @@ func TestVirtualIsReadOnly(t *testing.T) {
 			"chmod":        f.SetAttr(nil, attr, &fuse.AttrOut{}),
 			"rename":       f.Rename(nil, &fuse.RenameIn{InHeader: in, Newdir: in.NodeId}, "about", "x"),
 			"rename in":    f.Rename(nil, &fuse.RenameIn{InHeader: root, Newdir: in.NodeId}, "a", "x"),
-			"rename out":   f.Rename(nil, &fuse.RenameIn{InHeader: in, Newdir: r.s.root.id}, "about", "x"),
+			"rename out":   f.Rename(nil, &fuse.RenameIn{InHeader: in, Newdir: root.NodeId}, "about", "x"),
 			"setxattr":     f.SetXAttr(nil, &fuse.SetXAttrIn{InHeader: in}, "user.mneme.seq", nil),
 			"removexattr":  f.RemoveXAttr(nil, &in, "user.x"),
 			"fallocate":    f.Fallocate(nil, &fuse.FallocateIn{InHeader: in}),
@@ -233,10 +265,9 @@ func TestFrontTakenOver(t *testing.T) {
 		t.Errorf("the open file holds %q", text)
 	}
 	var names []string
-	r.must(errOf(f.readDir(&fuse.ReadIn{InHeader: header(counted), Fh: dir.Fh, Offset: 2}, func(_ *store, _ virtual.Dir, e fuse.DirEntry) bool {
+	for _, e := range next.listFrom(counted, 2) {
 		names = append(names, e.Name)
-		return true
-	})))
+	}
 	if !slices.Equal(names, []string{"1"}) {
 		t.Errorf("the open directory goes on with %q", names)
 	}

@@ -69,22 +69,25 @@ func (f *front) opened(s *store, id uint64, text []byte, why purpose, out *fuse.
 	if v == nil {
 		return fuse.Status(syscall.ESTALE)
 	}
-	if err := f.fs.afford(handleCost+int64(len(text)), why); err != nil {
+	h := &virtualHandle{inode: v, text: text}
+	if err := f.fs.afford(h.costs(), why); err != nil {
 		return s.tooMuch("open", path.Base(v.at.path), err)
 	}
 	f.fs.nextFH++
-	f.enterLocked(f.fs.nextFH, &virtualHandle{inode: v, text: text})
+	f.enterLocked(f.fs.nextFH, h)
 	f.fs.handing.openedVirtual(f.fs.nextFH, v)
 	out.Fh = f.fs.nextFH
 	return fuse.OK
 }
 
+// costs is what the budget has of a handle.
+func (h *virtualHandle) costs() int64 { return handleCost + int64(len(h.text)) }
+
 // enterLocked gives a handle its number.
 func (f *front) enterLocked(fh uint64, h *virtualHandle) {
 	f.fs.virtual.handles[fh] = h
 	h.inode.opens++
-	h.held = handleCost + int64(len(h.text))
-	f.fs.budget.changeOpen(h.held)
+	f.fs.budget.changeOpen(h.costs())
 }
 
 // PromptRelease implements fusedev.Prompt.
@@ -117,7 +120,7 @@ func (f *front) released(in *fuse.ReleaseIn) bool {
 	if h := f.fs.virtual.handles[in.Fh]; h != nil {
 		delete(f.fs.virtual.handles, in.Fh)
 		f.fs.handing.closed(in.Fh)
-		f.fs.budget.changeOpen(-h.held)
+		f.fs.budget.changeOpen(-h.costs())
 		h.inode.opens--
 		f.collectVirtualLocked(h.inode)
 	}
@@ -180,65 +183,40 @@ func (f *front) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.D
 	})
 }
 
-// readDir adds what fits of a directory. An offset is a place in what the handle has; in
-// a quiet mount, in what is there, which is always the same.
+// readDir adds what fits of a directory, which is listed anew: an offset is the place of
+// an entry, after . and .., and says what comes next also where no handle does, and in
+// another process.
 func (f *front) readDir(in *fuse.ReadIn, add func(*store, virtual.Dir, fuse.DirEntry) bool) fuse.Status {
 	s, n := f.node(in.NodeId)
 	dir, isDir := n.(virtual.Dir)
-	f.fs.mu.RLock()
-	h := f.fs.virtual.handles[in.Fh]
-	var entries []fuse.DirEntry
-	if h != nil && in.Offset > 0 {
-		entries = h.entries
-	}
-	f.fs.mu.RUnlock()
-	if !isDir || h == nil && !f.fs.quiet {
+	if !isDir {
 		return fuse.EBADF
 	}
-	if entries == nil {
-		var status fuse.Status
-		if entries, status = f.list(s, dir, in.NodeId, h); !status.Ok() {
-			return status
-		}
+	entries, err := dir.List()
+	if err != nil {
+		return s.fail("list", dir.Path(), err)
 	}
-	for _, e := range entries[min(in.Offset, uint64(len(entries))):] {
-		if !add(s, dir, e) {
+	for _, e := range f.numbered(s, dir, in.NodeId, entries) {
+		if e.Off > in.Offset && !add(s, dir, e) {
 			break
 		}
 	}
 	return fuse.OK
 }
 
-// list returns what a directory holds, as of now, and keeps it in a handle, if there is
-// one.
-func (f *front) list(s *store, dir virtual.Dir, id uint64, h *virtualHandle) ([]fuse.DirEntry, fuse.Status) {
-	names, err := dir.List()
-	if err != nil {
-		return nil, s.fail("list", dir.Path(), err)
-	}
-	f.fs.mu.Lock()
-	defer f.fs.mu.Unlock()
+// numbered is what a directory lists, as the kernel is told.
+func (f *front) numbered(s *store, dir virtual.Dir, id uint64, entries []virtual.Entry) []fuse.DirEntry {
+	const dots = 2
+	f.fs.mu.RLock()
+	defer f.fs.mu.RUnlock()
 	up := s.root.id
 	if dir.Path() != virtual.Root {
 		up = f.fs.virtual.numberLocked(virtualPlace{s.id(), path.Dir(dir.Path())})
 	}
-	entries := []fuse.DirEntry{{Name: ".", Ino: id, Mode: dir.Mode()}, {Name: "..", Ino: up, Mode: syscall.S_IFDIR}}
-	for _, e := range names {
+	list := []fuse.DirEntry{{Name: ".", Ino: id, Mode: dir.Mode(), Off: 1}, {Name: "..", Ino: up, Mode: syscall.S_IFDIR, Off: dots}}
+	for _, e := range entries {
 		number := f.fs.virtual.numberLocked(virtualPlace{s.id(), path.Join(dir.Path(), e.Name)})
-		entries = append(entries, fuse.DirEntry{Name: e.Name, Ino: number, Mode: e.Mode})
+		list = append(list, fuse.DirEntry{Name: e.Name, Ino: number, Mode: e.Mode, Off: dots + e.Place})
 	}
-	costs := int64(handleCost)
-	for i := range entries {
-		entries[i].Off = uint64(i) + 1
-		costs += entryCost + int64(len(entries[i].Name))
-	}
-	if h == nil {
-		return entries, fuse.OK
-	}
-	if err := f.fs.afford(costs-h.held, forReading); err != nil {
-		return nil, s.tooMuch("list", path.Base(dir.Path()), err)
-	}
-	f.fs.budget.changeOpen(costs - h.held)
-	h.held, h.entries = costs, entries
-	return entries, fuse.OK
+	return list
 }

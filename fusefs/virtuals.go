@@ -1,10 +1,6 @@
 package fusefs
 
-import (
-	"github.com/hanwen/go-fuse/v2/fuse"
-
-	"mneme/fusefs/virtual"
-)
+import "mneme/fusefs/virtual"
 
 // virtuals is what the kernel has of what is below .mneme in the stores. But for
 // inherited it is guarded by fileSystem.mu, which is not held while something is looked
@@ -40,10 +36,8 @@ type virtualInode struct {
 
 // virtualHandle is an open file or directory.
 type virtualHandle struct {
-	inode   *virtualInode
-	text    []byte          // nil: it was opened before the mount was taken over
-	entries []fuse.DirEntry // of a directory, from its last rewind on
-	held    int64           // what the budget has of it
+	inode *virtualInode
+	text  []byte // of a file; nil: it was opened before the mount was taken over
 }
 
 // has reports whether a number is one of these. It takes no lock.

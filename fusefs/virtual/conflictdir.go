@@ -38,10 +38,10 @@ func (d *conflictDir) Lookup(name string) (Node, error) {
 
 func (d *conflictDir) List() ([]Entry, error) {
 	var entries []Entry
-	for _, name := range conflictFiles {
+	for i, name := range conflictFiles {
 		switch _, err := d.Lookup(name); {
 		case err == nil:
-			entries = append(entries, Entry{name, syscall.S_IFREG})
+			entries = append(entries, Entry{name, syscall.S_IFREG, uint64(i) + 1})
 		case !errors.Is(err, syscall.ENOENT):
 			return nil, err
 		}

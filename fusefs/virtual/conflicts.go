@@ -65,7 +65,7 @@ func (c *conflicts) List() ([]Entry, error) {
 	}
 	entries := make([]Entry, 0, len(ids))
 	for _, id := range ids {
-		entries = append(entries, Entry{strconv.Itoa(id), syscall.S_IFDIR})
+		entries = append(entries, Entry{strconv.Itoa(id), syscall.S_IFDIR, uint64(id)})
 	}
 	return entries, nil
 }

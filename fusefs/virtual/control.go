@@ -20,7 +20,7 @@ func Control(s Store, made time.Time, opts *Options) Dir {
 		o = *opts
 	}
 	add := func(name string, n Node) {
-		c.names = append(c.names, Entry{name, n.Mode() & syscall.S_IFMT})
+		c.names = append(c.names, Entry{name, n.Mode() & syscall.S_IFMT, uint64(len(c.names)) + 1})
 		c.nodes = append(c.nodes, n)
 	}
 	add("README", &readme{c.file("README"), s.README})

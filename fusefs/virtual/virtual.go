@@ -34,7 +34,8 @@ type Dir interface {
 	// Fixed reports whether there always are the same names in it.
 	Fixed() bool
 	Lookup(name string) (Node, error)
-	// List returns the names in it. What can be looked up need not be among them.
+	// List returns the names in it, in the order of their places. What can be looked up
+	// need not be among them.
 	List() ([]Entry, error)
 	// Remove answers the removal of a name, as a directory or as a file: with
 	// syscall.EROFS, EISDIR or ENOTDIR by itself, or with ErrNotYours.
@@ -45,6 +46,9 @@ type Dir interface {
 type Entry struct {
 	Name string
 	Mode uint32 // the type
+	// Place is where it stands in the list, from 1 on: the same in every list, whatever
+	// else comes and goes, and in every process.
+	Place uint64
 }
 
 // File is a file.
