@@ -26,9 +26,11 @@ func init() { // not in place: steps lead back to it
 		"begin":   {0, 0, func(r *run, _ *act) error { return r.s.begin(r.Context()) }}, // it hears of the log what it does at its mount
 		"follow":  {0, 2, (*run).followSteps},                                           // all; "follow 1", so many commits; "follow theirs", up to the first of mine
 		"go":      {0, 0, func(r *run, _ *act) error { r.letGo(); return nil }},
-		"commits": {1, many, (*run).setFates}, // made, unheard, unmade; "commits always unmade", "commits always made"
-		"reads":   {1, 1, (*run).setReads},    // fail, work; "reads count", from now on
-		"lose":    {1, 1, (*run).loseBlob},    // text: its blob is gone
+		"commits": {1, many, (*run).setFates},                                 // made, unheard, unmade; "commits always unmade", "commits always made"
+		"reads":   {1, 1, (*run).setReads},                                    // fail, work; "reads count", from now on
+		"killed":  {0, 0, func(r *run, _ *act) error { r.die(); return nil }}, // the daemon is, and another one begins
+		"spool":   {1, 1, (*run).setSpool},                                    // full, works
+		"lose":    {1, 1, (*run).loseBlob},                                    // text: its blob is gone
 
 		// What programs ask of the mount.
 		"mine lookup":    {1, 5, (*run).mineLookup},           // file [as name]
@@ -117,6 +119,16 @@ func (r *run) setReads(s *act) error {
 		return nil
 	}
 	r.log.SetDown(s.arg(0) == "fail")
+	return nil
+}
+
+func (r *run) setSpool(s *act) error {
+	full := s.arg(0) == "full"
+	if full {
+		r.whole = r.openSpool(10)
+	} else {
+		r.useSpool(r.whole)
+	}
 	return nil
 }
 

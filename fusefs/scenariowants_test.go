@@ -15,29 +15,30 @@ import (
 
 // wants are what a scenario wants to be so.
 var wants = map[string]verb{
-	"/":        {2, 2, (*run).wantFile},     // path text: a program opens and reads it; "path gone", "path there"
-	"text":     {2, 2, (*run).wantHandle},   // handle text: what is read through it
-	"cached":   {1, 1, (*run).wantCached},   // file: the kernel keeps what it has read of it, when it is opened
-	"uncached": {1, 1, (*run).wantUncached}, // file: it does not
-	"absent":   {1, 1, (*run).wantAbsent},   // path: there is nothing, and the kernel may keep that
-	"shown":    {0, 0, (*run).wantShown},    // whatever is looked up and listed is what the log has
-	"size":     {2, 2, (*run).wantSize},     // file bytes: what stat says
-	"names":    {1, many, (*run).wantNames}, // directory name name: what it lists
-	"same":     {2, 2, (*run).wantSame},     // name of a lookup, path: the path is that inode
-	"other":    {2, 2, (*run).wantOther},    // name of a lookup, path: it is another one
-	"as":       {1, 3, (*run).wantAsLog},    // "as log"; "as log but scratch": the mount may show files of programs, too
-	"hidden":   {1, 1, (*run).wantHidden},   // "hidden nothing": below a file, nothing is hidden
-	"store":    {2, 2, (*run).wantStore},    // path text: the log has it there
-	"dirs":     {0, many, (*run).wantDirs},  // path/ path/: all directories that the log has by themselves
-	"log":      {0, many, (*run).wantLog},   // path path: all that the log has
-	"texts":    {1, many, (*run).wantTexts}, // path text text: its versions, the oldest first
-	"history":  {1, 1, (*run).wantHistory},  // text: some version holds it
-	"op":       {2, 2, (*run).wantOp},       // path op: how its newest version came to be
-	"kept":     {1, 1, (*run).wantKept},     // text: a conflict holds it; "kept nothing"
-	"one":      {1, 1, (*run).wantOne},      // "one conflict": no more is kept
-	"errors":   {1, 1, (*run).wantErrors},   // text: .mneme/errors has it
-	"status":   {1, 1, (*run).wantStatus},   // text: .mneme/status has it
-	"reads":    {1, 1, (*run).wantReads},    // number of reads of heads since this was last asked
+	"/":         {2, 2, (*run).wantFile},         // path text: a program opens and reads it; "path gone", "path there"
+	"text":      {2, 2, (*run).wantHandle},       // handle text: what is read through it
+	"cached":    {1, 1, (*run).wantCached},       // file: the kernel keeps what it has read of it, when it is opened
+	"uncached":  {1, 1, (*run).wantUncached},     // file: it does not
+	"absent":    {1, 1, (*run).wantAbsent},       // path: there is nothing, and the kernel may keep that
+	"shown":     {0, 0, (*run).wantShown},        // whatever is looked up and listed is what the log has
+	"size":      {2, 2, (*run).wantSize},         // file bytes: what stat says
+	"names":     {1, many, (*run).wantNames},     // directory name name: what it lists
+	"same":      {2, 2, (*run).wantSame},         // name of a lookup, path: the path is that inode
+	"other":     {2, 2, (*run).wantOther},        // name of a lookup, path: it is another one
+	"as":        {1, 3, (*run).wantAsLog},        // "as log"; "as log but scratch": the mount may show files of programs, too
+	"hidden":    {1, 1, (*run).wantHidden},       // "hidden nothing": below a file, nothing is hidden
+	"store":     {2, 2, (*run).wantStore},        // path text: the log has it there
+	"dirs":      {0, many, (*run).wantDirs},      // path/ path/: all directories that the log has by themselves
+	"recovered": {0, many, (*run).wantRecovered}, // path path=: what comes back of a mount that was killed, = as a conflict
+	"log":       {0, many, (*run).wantLog},       // path path: all that the log has
+	"texts":     {1, many, (*run).wantTexts},     // path text text: its versions, the oldest first
+	"history":   {1, 1, (*run).wantHistory},      // text: some version holds it
+	"op":        {2, 2, (*run).wantOp},           // path op: how its newest version came to be
+	"kept":      {1, 1, (*run).wantKept},         // text: a conflict holds it; "kept nothing"
+	"one":       {1, 1, (*run).wantOne},          // "one conflict": no more is kept
+	"errors":    {1, 1, (*run).wantErrors},       // text: .mneme/errors has it
+	"status":    {1, 1, (*run).wantStatus},       // text: .mneme/status has it
+	"reads":     {1, 1, (*run).wantReads},        // number of reads of heads since this was last asked
 }
 
 func differ(what, got, want string) error {
@@ -256,6 +257,13 @@ func (r *run) wantDirs(s *act) error {
 	}
 	if want := s.rest(0); !slices.Equal(got, want) {
 		return fmt.Errorf("the log has %q, want %q", got, want)
+	}
+	return nil
+}
+
+func (r *run) wantRecovered(s *act) error {
+	if got, want := r.recover(), s.rest(0); !slices.Equal(got, want) {
+		return fmt.Errorf("it is %q, want %q", got, want)
 	}
 	return nil
 }

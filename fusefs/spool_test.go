@@ -56,13 +56,19 @@ func (r *rig) die() {
 // "path=" is kept.
 func (r *rig) recovers(want ...string) {
 	r.Helper()
-	r.s.recover(r.Context())
-	r.wantLeft(r.s.recovered, want)
+	if got := r.recover(); !slices.Equal(got, want) {
+		r.Errorf("came back: %q, want %q", got, want)
+	}
 }
 
-func (r *rig) wantLeft(left []Left, want []string) {
-	r.Helper()
-	var got []string
+// recover settles what was left, and says what came of it.
+func (r *rig) recover() []string {
+	r.s.recover(r.Context())
+	return endsOf(r.s.recovered)
+}
+
+// endsOf says what came of texts: "path" is a memory, "path=" is kept.
+func endsOf(left []Left) (got []string) {
 	for _, l := range left {
 		text := l.Path
 		if l.Conflict > 0 {
@@ -71,51 +77,18 @@ func (r *rig) wantLeft(left []Left, want []string) {
 		got = append(got, text)
 	}
 	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		r.Errorf("came back: %q, want %q", got, want)
-	}
+	return got
 }
 
-// TestSpooledComesBack kills the daemon after programs have closed or synced files
-// with scratch names: each is a memory of the next mount, or a conflict.
-func TestSpooledComesBack(t *testing.T) {
-	r := newSpooled(t, "/a", "/taken.tmp.d")
-	for _, path := range []string{"/closed.tmp", "/synced.tmp", "/tmpabcdefgh", "/.x.AbC123", "/x~", "/.y.swp", "/#z#", "/taken.tmp", "/same.tmp"} {
-		if status := r.save(path, "text of "+path, syscall.O_EXCL); !status.Ok() {
-			t.Fatalf("save %s: %v", path, status)
-		}
-	}
-	if status := r.sync("/synced.tmp"); !status.Ok() {
-		t.Fatal(status)
-	}
-	if status := r.save("/bad.tmp", "\xff", syscall.O_EXCL); !status.Ok() {
-		t.Fatal(status)
-	}
-	if status := r.save("/a~", "/a", syscall.O_EXCL); !status.Ok() { // a copy of what is there
-		t.Fatal(status)
-	}
-	r.write("/taken.tmp", "theirs")
-	r.write("/same.tmp", "text of /same.tmp")
-	r.die()
-	r.recovers("/#z#=", "/.x.AbC123", "/.y.swp=", "/bad.tmp=", "/closed.tmp", "/synced.tmp", "/taken.tmp=", "/tmpabcdefgh", "/x~=")
-	if text := string(r.s.errors.Lines()); !strings.Contains(text, `"notes:/closed.tmp" was saved by session "mine"`) || !strings.Contains(text, `"notes:/x~" of session "mine" is not in the history`) {
-		t.Errorf("errors:\n%s", text)
-	}
-	r.follow() // here with the tree of the dead mount, which gives way
-	r.wantText("/taken.tmp", "theirs")
-	for _, path := range []string{"/x~", "/.y.swp", "/#z#", "/taken.tmp"} {
-		if !r.kept("text of " + path) {
-			t.Errorf("%s is not kept", path)
-		}
-	}
-	for _, path := range []string{"/closed.tmp", "/synced.tmp", "/tmpabcdefgh", "/.x.AbC123"} {
-		if !r.inHistory("text of " + path) {
-			t.Errorf("%s is not in the history", path)
-		}
-	}
-	r.die()
-	r.recovers()
+// openSpool gives the mount a spool of its own, with room for so many bytes, and returns the
+// one that it had.
+func (r *rig) openSpool(bytes int64) (had *spool.Spool) {
+	had = r.s.spool
+	r.useSpool(spool.New(r.s.kept.Dir(), bytes))
+	return had
 }
+
+func (r *rig) useSpool(s *spool.Spool) { r.s.spool = s }
 
 // TestSettledDoesNotComeBack kills the daemon after files with scratch names were
 // renamed, removed, replaced or committed: none of them comes back.
@@ -145,39 +118,29 @@ func TestSettledDoesNotComeBack(t *testing.T) {
 	r.wantText("/5.tmp", "text of /4.tmp")
 }
 
-// TestKilledBeforeItIsSettled kills the daemon when a save has been committed, and
-// the spool does not say so yet: there is no second version, whichever commit it was.
+// TestKilledBeforeItIsSettled kills the daemon when a temporary file that nobody has
+// renamed has been committed, and the spool does not say so yet: there is no second version.
 func TestKilledBeforeItIsSettled(t *testing.T) {
-	for name, commit := range map[string]func(*rig) fuse.Status{
-		"renamed over a memory": func(r *rig) fuse.Status { return r.rename("/x.tmp", "/a", 0) },
-		"renamed":               func(r *rig) fuse.Status { return r.rename("/x.tmp", "/b", 0) },
-		"lingered": func(r *rig) fuse.Status {
-			n := r.node(r.wantLookup("/x.tmp", fuse.OK).NodeId)
-			return r.fs.commitFile(n, n.stage(), lingered)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newSpooled(t, "/a")
-			r.readOnce("/a")
-			if status := r.save("/x.tmp", "text", syscall.O_EXCL); !status.Ok() {
-				t.Fatal(status)
-			}
-			r.log.Next(logfault.AfterCommit, func() { // committed, and not heard of
-				r.die()
-				r.recovers()
-			})
-			if status := commit(r); !status.Ok() {
-				t.Fatal(status)
-			}
-			tip, err := r.other.Tip(t.Context())
-			r.must(err)
-			if tip.Seq != 2 {
-				t.Errorf("%d commits, want 2", tip.Seq)
-			}
-			if r.kept("text") {
-				t.Error("it is kept as a conflict, too")
-			}
-		})
+	r := newSpooled(t, "/a")
+	r.readOnce("/a")
+	if status := r.save("/x.tmp", "text", syscall.O_EXCL); !status.Ok() {
+		t.Fatal(status)
+	}
+	r.log.Next(logfault.AfterCommit, func() { // committed, and not heard of
+		r.die()
+		r.recovers()
+	})
+	n := r.node(r.wantLookup("/x.tmp", fuse.OK).NodeId)
+	if status := r.fs.commitFile(n, n.stage(), lingered); !status.Ok() {
+		t.Fatal(status)
+	}
+	tip, err := r.other.Tip(t.Context())
+	r.must(err)
+	if tip.Seq != 2 {
+		t.Errorf("%d commits, want 2", tip.Seq)
+	}
+	if r.kept("text") {
+		t.Error("it is kept as a conflict, too")
 	}
 }
 
@@ -210,61 +173,6 @@ func TestKilledWhileRecovering(t *testing.T) {
 	}
 }
 
-// TestOutageWhileRecovering holds that what cannot be brought back now waits for the
-// next mount.
-func TestOutageWhileRecovering(t *testing.T) {
-	r := newSpooled(t)
-	if status := r.save("/x.tmp", "text", syscall.O_EXCL); !status.Ok() {
-		t.Fatal(status)
-	}
-	r.die()
-	r.log.SetFate(func() logfault.Fate { return logfault.Unmade })
-	r.recovers()
-	r.log.SetFate(nil)
-	r.recovers("/x.tmp")
-}
-
-// TestSpoolOfTheLiving holds that a mount leaves the spool of one that lives alone.
-func TestSpoolOfTheLiving(t *testing.T) {
-	r := newSpooled(t)
-	if status := r.save("/x.tmp", "text", syscall.O_EXCL); !status.Ok() {
-		t.Fatal(status)
-	}
-	r.recovers()
-	r.wantText("/x.tmp", "text")
-}
-
-// TestFsyncThatCannotBeSpooled holds that fsync and close of a scratch file fail
-// when its bytes cannot be kept, and succeed again when they can.
-func TestFsyncThatCannotBeSpooled(t *testing.T) {
-	r := newSpooled(t)
-	if status := r.save("/x.tmp", "one", syscall.O_EXCL); !status.Ok() {
-		t.Fatal(status)
-	}
-	entry := r.wantLookup("/x.tmp", fuse.OK)
-	fh, status := r.open(entry.NodeId, syscall.O_WRONLY)
-	if !status.Ok() {
-		t.Fatal(status)
-	}
-	if _, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh}, []byte("two")); !status.Ok() {
-		t.Fatal(status)
-	}
-	whole := r.s.spool
-	r.s.spool = spool.New(r.s.kept.Dir(), 10)
-	if status := r.fs.Fsync(nil, &fuse.FsyncIn{InHeader: header(entry.NodeId), Fh: fh}); status != fuse.Status(syscall.ENOSPC) {
-		t.Errorf("fsync: %v, want ENOSPC", status)
-	}
-	r.s.spool = whole
-	if status := r.fs.Fsync(nil, &fuse.FsyncIn{InHeader: header(entry.NodeId), Fh: fh}); !status.Ok() {
-		t.Errorf("fsync: %v", status)
-	}
-	r.die()
-	r.recovers("/x.tmp")
-	if !r.inHistory("two") {
-		t.Error("what was synced is not in the history")
-	}
-}
-
 // TestScratchIsKeptWhenTheMountEnds ends a mount in order: what has content, and is
 // not in the history, is kept once.
 func TestScratchIsKeptWhenTheMountEnds(t *testing.T) {
@@ -292,7 +200,9 @@ func TestScratchIsKeptWhenTheMountEnds(t *testing.T) {
 	}
 	r.commitAll()
 	r.fs.endSpools()
-	r.wantLeft(r.s.left, []string{"/#a#=", "/.open.swp=", "/notes~="})
+	if got, want := endsOf(r.s.left), []string{"/#a#=", "/.open.swp=", "/notes~="}; !slices.Equal(got, want) {
+		t.Errorf("left: %q, want %q", got, want)
+	}
 	for _, text := range []string{"x", "number"} {
 		if !r.inHistory(text) {
 			t.Errorf("%q is not in the history", text)
