@@ -11,7 +11,6 @@ import (
 	"mneme/errkind"
 	"mneme/internal/testing/logfault"
 	"mneme/memory"
-	"mneme/session/conflict"
 	"mneme/versionlog"
 )
 
@@ -277,8 +276,11 @@ func TestEdit(t *testing.T) {
 	wantLost(t, err, TakesBack)
 	r.wantKept("ONE\n")
 	expect := versionlog.ExpectAbsent()
-	_, err = r.s.Edit(t.Context(), "/f", add, &WriteOptions{Expect: &expect})
-	wantErr(t, err, versionlog.ErrConflict)
+	edits := 0
+	_, err = r.s.Edit(t.Context(), "/f", func([]byte) ([]byte, error) { edits++; return nil, nil }, &WriteOptions{Expect: &expect})
+	if wantErr(t, err, versionlog.ErrConflict); edits != 1 {
+		t.Errorf("an edit under a condition that fails was done %d times", edits)
+	}
 	r.wantKept("ONE\n")
 }
 
@@ -389,74 +391,6 @@ func TestBatch(t *testing.T) {
 	}
 	r.mustWrite("/a", "and on")
 	r.mustWrite("/n", "and on")
-}
-
-// TestResolve: a conflict ends as its resolution says, or stays.
-func TestResolve(t *testing.T) {
-	for _, test := range []struct {
-		take Take
-		want string
-	}{{Yours, "mine\nb\nc\n"}, {Theirs, "a\nb\ntheirs\n"}, {Merged, "mine\nb\ntheirs\n"}, {Given, "given"}} {
-		r := direct(t, keeping(t))
-		r.theirs("/f", "a\nb\nc\n")
-		r.mustRead("/f", "a\nb\nc\n")
-		r.theirs("/f", "a\nb\ntheirs\n")
-		_, err := r.s.Write(t.Context(), "/f", []byte("mine\nb\nc\n"), nil)
-		id := wantLost(t, err, Changed).Conflict
-		conflicts := r.s.Conflicts()
-		about, texts, err := conflicts.Get(id)
-		if err != nil || about.Path != "/f" || string(texts.Yours) != "mine\nb\nc\n" || string(texts.Base) != "a\nb\nc\n" || string(texts.Theirs) != "a\nb\ntheirs\n" {
-			t.Errorf("%+v, %q, %v", about, texts, err)
-		}
-		v, err := conflicts.Resolve(t.Context(), id, Resolution{Take: test.take, Data: []byte("given")})
-		r.must(err)
-		if want := fmt.Sprintf("resolves conflict %d, taking %s", id, test.take); test.take != Theirs && v.Message != want {
-			t.Errorf("message %q, want %q", v.Message, want)
-		}
-		r.wantText("/f", test.want)
-		r.wantKept()
-		if own := conflicts.Own(); len(own) > 0 {
-			t.Errorf("still open: %v", own)
-		}
-		_, err = conflicts.Resolve(t.Context(), id, Resolution{})
-		wantErr(t, err, conflict.ErrNotFound)
-	}
-}
-
-// TestResolveIsConditional: what has changed again is not replaced, and what cannot be
-// merged stays.
-func TestResolveIsConditional(t *testing.T) {
-	r := direct(t, keeping(t), "/f")
-	r.mustRead("/f", "/f")
-	r.theirs("/f", "theirs")
-	_, err := r.s.Write(t.Context(), "/f", []byte("mine"), nil)
-	id := wantLost(t, err, Changed).Conflict
-	now := r.theirs("/f", "theirs again")
-	_, err = r.s.Conflicts().Resolve(t.Context(), id, Resolution{Take: Yours})
-	wantErr(t, err, versionlog.ErrConflict)
-	_, err = r.s.Conflicts().Resolve(t.Context(), id, Resolution{Take: Merged})
-	wantErr(t, err, ErrSameLines)
-	r.wantKept("mine")
-	expect := versionlog.ExpectVersion(now.ID)
-	_, err = r.s.Conflicts().Resolve(t.Context(), id, Resolution{Take: Yours, Expect: &expect})
-	r.must(err)
-	r.wantText("/f", "mine")
-}
-
-// TestDismiss: a conflict that is dismissed is listed no more, and can still be read.
-func TestDismiss(t *testing.T) {
-	r := direct(t, keeping(t))
-	id := r.s.Keep(t.Context(), Loss{Path: "/f", Yours: []byte("mine")})
-	conflicts := r.s.Conflicts()
-	r.must(conflicts.Dismiss(id, byDismissing))
-	wantErr(t, conflicts.Dismiss(id+1, byDismissing), conflict.ErrNotFound)
-	open, err := conflicts.List(false)
-	r.must(err)
-	all, err := conflicts.List(true)
-	r.must(err)
-	if len(open) != 0 || len(all) != 1 || all[0].How != byDismissing || len(conflicts.Own()) != 0 || r.s.Journal().Len() != 0 {
-		t.Errorf("%v, %v", open, all)
-	}
 }
 
 // TestBudget: calls and bytes beyond it are refused, and cost nothing.

@@ -112,6 +112,24 @@ func TestSaveWithoutProgress(t *testing.T) {
 	r.wantKept("/fmine\n")
 }
 
+// TestSaveGivesUp: an append ends, with its bytes kept, when others are faster again and
+// again.
+func TestSaveGivesUp(t *testing.T) {
+	r := newRig(t, keeping(t), "/f")
+	st := r.open("/f", true)
+	st.write("mine\n")
+	tries := 0
+	r.log.Each(logfault.BeforeCommit, func() {
+		tries++
+		r.theirs("/f", fmt.Sprint(tries))
+	})
+	wantLost(t, st.save(), Changed)
+	if tries != maxRebases+1 {
+		t.Errorf("%d tries", tries)
+	}
+	r.wantKept(fmt.Sprint(maxRebases, "mine\n"))
+}
+
 // TestTurns: a session that appends lets others go first when it has just appended on top
 // of another session's version, and only then.
 func TestTurns(t *testing.T) {
