@@ -51,11 +51,14 @@ func (c *conflicts) lookup(name string) (*conflictDir, error) {
 		}
 		return d, nil
 	}
-	// What is there of one that is damaged can be read.
-	if _, err := c.kept.Read(id, conflict.YoursFile); errors.Is(err, conflict.ErrNotFound) {
+	_, err = c.kept.Read(id, conflict.YoursFile)
+	switch {
+	case errors.Is(err, conflict.ErrNotFound):
 		return nil, syscall.ENOENT
+	case err != nil:
+		return nil, err
 	}
-	return d, nil
+	return d, nil // it is damaged, and what is there of it can be read
 }
 
 func (c *conflicts) List() ([]Entry, error) {

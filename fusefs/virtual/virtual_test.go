@@ -289,8 +289,14 @@ func TestDamagedConflicts(t *testing.T) {
 	if _, err := all.List(); err != failed {
 		t.Errorf("a list of what cannot be read: %v", err)
 	}
-	d, err = all.Lookup("1")
+	for _, name := range []string{"1", "77"} {
+		if n, err := all.Lookup(name); err != failed {
+			t.Errorf("conflict %s, of which nobody can tell whether it is there: %v, %v", name, n, err)
+		}
+	}
+	d, err = newConflicts(own{m.kept}, since).Lookup("1")
 	m.must(err)
+	d.(*conflictDir).kept = broken{own{m.kept}, failed, nil}
 	if _, err := d.(Dir).Lookup("yours"); err != failed {
 		t.Errorf("a file that cannot be read: %v", err)
 	}
