@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"mneme/errkind"
 	"mneme/internal/testing/logfault"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -186,4 +187,22 @@ func TestFinal(t *testing.T) {
 	}
 	wantErr(t, r.unlink("/none"), versionlog.ErrConflict)
 	r.wantSettled()
+}
+
+// TestFinalByKind: of every kind of error it is known whether a commit that ends with it may
+// be in the log, be it of a text or of names.
+func TestFinalByKind(t *testing.T) {
+	for _, kind := range errkind.All() {
+		r := newRig(t, nil)
+		err := errkind.New(kind, "failed")
+		st := r.open("/f", false)
+		r.s.end(r.s.beginDraft(st, &Draft{Key: "text"}), nil, fmt.Errorf("commit: %w", err))
+		wantErr(t, r.s.Commit(t.Context(), Proposal{Key: "names", Run: func(context.Context, *memory.CommitOptions) (*versionlog.Commit, error) {
+			return nil, err
+		}}, nil), err)
+		want := map[bool]int{true: 0, false: 2}[kind.Final()]
+		if got := len(r.s.pending); got != want || r.s.IsInDoubt(st) == kind.Final() {
+			t.Errorf("%v: %d commits may be in the log, want %d", kind, got, want)
+		}
+	}
 }
