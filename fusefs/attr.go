@@ -68,7 +68,7 @@ func (fs *fileSystem) attributes(n *node, out *fuse.AttrOut) {
 
 // SetAttr implements fuse.RawFileSystem: truncation, chmod, utimens; chown
 // only to the owner that is there.
-func (fs *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+func (fs *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
 	fs.mu.RLock()
 	n, status := fs.writable(in.NodeId)
 	fs.mu.RUnlock()
@@ -78,13 +78,21 @@ func (fs *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.A
 	if status := fs.checkSetAttr(in); !status.Ok() {
 		return status
 	}
+	if _, ok := in.GetSize(); !ok {
+		cancel = nil // nothing that waits
+	}
+	req := *in
+	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status { return fs.setAttrBeside(c, n, &req, out) })
+}
+
+func (fs *fileSystem) setAttrBeside(c *call, n *node, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
 	if mode, ok := in.GetMode(); ok {
 		if status := fs.keepMode(n, mode); !status.Ok() {
 			return status
 		}
 	}
 	if size, ok := in.GetSize(); ok {
-		if status := fs.truncate(n, in, size); !status.Ok() {
+		if status := fs.truncate(c, n, in, size); !status.Ok() {
 			return status
 		}
 	}
@@ -94,6 +102,10 @@ func (fs *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.A
 	if m := n.now(); m != n {
 		m.setAttr(in)
 		fs.notify.attributes(m)
+	}
+	if !c.answers() { // the kernel has what was before
+		fs.notify.content(n)
+		return fuse.EINTR
 	}
 	out.SetTimeout(n.attrTimeout())
 	fs.fillAttr(n, &out.Attr)

@@ -198,7 +198,7 @@ func TestBudget(t *testing.T) {
 			if status := r.fs.OpenDir(nil, &fuse.OpenIn{InHeader: header(r.s.root.id)}, &open); !status.Ok() {
 				return status
 			}
-			return r.fs.readDir(&fuse.ReadIn{InHeader: header(r.s.root.id), Fh: open.Fh}, func(dirEntry) bool { return true })
+			return r.fs.readDir(nil, &fuse.ReadIn{InHeader: header(r.s.root.id), Fh: open.Fh}, func(dirEntry) bool { return true })
 		}, 200},
 		"directories": {func(r *rig, path string) fuse.Status { return r.mkdir(path) }, 200},
 		"directories of memories": {func(r *rig, path string) fuse.Status {

@@ -131,7 +131,7 @@ func TestRenameDirExcludesBelow(t *testing.T) {
 		{request{"rename out", renaming("/d/g", "/y")}, fuse.OK, "/e/f /e/s/f /x /y"},
 		{request{"rename in", renaming("/x", "/d/y")}, fuse.OK, "/e/f /e/g /e/s/f /e/y"},
 		{request{"rename of a directory below", renaming("/d/s", "/t")}, fuse.OK, "/e/f /e/g /t/f /x"},
-		{request{"mkdir", makingDir("/d/new")}, fuse.OK, "/e/f /e/g /e/s/f /x"},
+		{request{"mkdir", makingDir("/d/new")}, fuse.OK, "/e/f /e/g /e/new/ /e/s/f /x"},
 		{request{"mkdir at the new name", makingDir("/e")}, fuse.Status(syscall.EEXIST), "/e/f /e/g /e/s/f /x"},
 		{request{"rename to the new name", renaming("/x", "/e")}, fuse.Status(syscall.EISDIR), "/e/f /e/g /e/s/f /x"},
 	} {
@@ -168,13 +168,17 @@ func TestRenameDirExcludesBelow(t *testing.T) {
 	}
 }
 
-// contents is what the log has: paths, with the texts that are not where they were at
+// contents is what the log has: the paths of directories that it has itself, and of memories, with the texts that are not where they were at
 // first.
 func (r *rig) contents() string {
 	r.Helper()
 	var there []string
-	for v, err := range r.other.Heads(r.Context(), "/") {
+	for v, err := range r.other.Tree(r.Context(), "/") {
 		r.must(err)
+		if v.IsDir() {
+			there = append(there, v.Path)
+			continue
+		}
 		data, err := r.other.Content(r.Context(), v)
 		r.must(err)
 		if text := string(data); !strings.HasPrefix(text, "/") {

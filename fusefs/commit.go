@@ -472,10 +472,14 @@ func (fs *fileSystem) commitAll() {
 // commitUnheard is commitFile where no program hears of an error: what cannot
 // be committed is kept as a conflict.
 func (fs *fileSystem) commitUnheard(n *node, st *stage, why occasion) {
-	status := fs.commitFile(n, st, why)
-	if status.Ok() {
-		return
+	if status := fs.commitFile(n, st, why); !status.Ok() {
+		fs.keepUnheard(n, st, status)
 	}
+}
+
+// keepUnheard keeps what could not be committed of a stage as a conflict, unless it is
+// kept already: nobody hears of the error.
+func (fs *fileSystem) keepUnheard(n *node, st *stage, status fuse.Status) {
 	fs.mu.Lock()
 	l := loss{base: st.base, theirs: n.theirs(), yours: slices.Clone(st.data), why: syscall.Errno(status).Error(), told: true}
 	l.path, _ = n.target()

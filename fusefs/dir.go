@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"syscall"
@@ -20,20 +21,26 @@ type dirEntry struct {
 }
 
 // OpenDir implements fuse.RawFileSystem.
-func (fs *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+func (fs *fileSystem) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if status, answered := fs.PromptOpenDir(in, out); answered {
 		return status
 	}
-	if status := fs.reachAll(in.NodeId); !status.Ok() {
-		return status
-	}
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	n := fs.node(in.NodeId)
-	if n == nil {
-		return fuse.Status(syscall.ESTALE)
-	}
-	return fs.openDir(n, out)
+	id := in.NodeId
+	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status {
+		if status := fs.reachAll(c.ctx, id); !status.Ok() {
+			return status
+		}
+		fs.mu.Lock()
+		defer fs.mu.Unlock()
+		n := fs.node(id)
+		switch {
+		case n == nil:
+			return fuse.Status(syscall.ESTALE)
+		case !c.answers():
+			return fuse.EINTR
+		}
+		return fs.openDir(n, out)
+	})
 }
 
 // openDir makes a handle of a directory. Caller holds fs.mu.
@@ -79,15 +86,15 @@ func (fs *fileSystem) list(dir *node) []dirEntry {
 }
 
 // ReadDir implements fuse.RawFileSystem.
-func (fs *fileSystem) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return fs.readDir(in, func(e dirEntry) bool {
+func (fs *fileSystem) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	return fs.readDir(cancel, in, func(e dirEntry) bool {
 		return out.AddDirEntry(fuse.DirEntry{Name: e.name, Ino: e.id, Mode: e.mode, Off: e.next})
 	})
 }
 
 // ReadDirPlus implements fuse.RawFileSystem.
-func (fs *fileSystem) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return fs.readDir(in, func(e dirEntry) bool {
+func (fs *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	return fs.readDir(cancel, in, func(e dirEntry) bool {
 		entry := out.AddDirLookupEntry(fuse.DirEntry{Name: e.name, Ino: e.id, Mode: e.mode, Off: e.next})
 		if entry == nil {
 			return false
@@ -99,8 +106,8 @@ func (fs *fileSystem) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.
 	})
 }
 
-func (fs *fileSystem) readDir(in *fuse.ReadIn, add func(dirEntry) bool) fuse.Status {
-	if status := fs.reachAll(in.NodeId); !status.Ok() {
+func (fs *fileSystem) readDir(cancel <-chan struct{}, in *fuse.ReadIn, add func(dirEntry) bool) fuse.Status {
+	if status := fs.reachListed(cancel, in); !status.Ok() {
 		return status
 	}
 	ended, status := fs.readDirPart(in, add)
@@ -108,6 +115,18 @@ func (fs *fileSystem) readDir(in *fuse.ReadIn, add func(dirEntry) bool) fuse.Sta
 		fs.ahead.Listed(ended)
 	}
 	return status
+}
+
+// reachListed is reachAll for a request that lists a directory.
+func (fs *fileSystem) reachListed(cancel <-chan struct{}, in *fuse.ReadIn) fuse.Status {
+	id := in.NodeId
+	fs.mu.RLock()
+	loads := fs.node(id).loads()
+	fs.mu.RUnlock()
+	if !loads {
+		return fuse.OK
+	}
+	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status { return fs.reachAll(c.ctx, id) })
 }
 
 // readDirPart adds what fits, and returns the directory when that was its end.
@@ -156,25 +175,36 @@ func (fs *fileSystem) ReleaseDir(in *fuse.ReleaseIn) { fs.PromptReleaseDir(in) }
 func (fs *fileSystem) FsyncDir(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK }
 
 // Mkdir implements fuse.RawFileSystem. The directory is in the log when it returns.
-func (fs *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+func (fs *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
 	fs.mu.RLock()
 	parent, status := fs.writable(in.NodeId)
 	fs.mu.RUnlock()
 	if !status.Ok() {
 		return status
 	}
-	parent.store.refresh()
-	if status := fs.reach(in.NodeId, name); !status.Ok() {
+	req := *in
+	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status {
+		defer fs.tellUnheard(c, kernelName{req.NodeId, name})
+		return fs.mkdirBeside(c, parent, &req, name, out)
+	})
+}
+
+func (fs *fileSystem) mkdirBeside(c *call, parent *node, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+	parent.store.refresh(c.ctx)
+	if status := fs.reach(c.ctx, in.NodeId, name); !status.Ok() {
 		return status
 	}
 	if status := fs.beforeMkdir(in, name); !status.Ok() {
 		return status
 	}
-	release, status := parent.store.claimDir(fs.ctx, nameIn{parent, name})
+	release, status := parent.store.claimDir(c.ctx, nameIn{parent, name})
 	if !status.Ok() {
 		return status
 	}
-	n, status := fs.makeDir(in, name, out)
+	var n *node
+	if status = fuse.EINTR; c.ctx.Err() == nil {
+		n, status = fs.makeDir(c, in, name, out)
+	}
 	release()
 	if status.Ok() {
 		status = fs.keepMode(n, in.Mode) // forgets a private one that had the name before
@@ -208,24 +238,35 @@ func (fs *fileSystem) place(dirID uint64, name string, below int) (*node, string
 }
 
 // Rmdir implements fuse.RawFileSystem.
-func (fs *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
+func (fs *fileSystem) Rmdir(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
 	canonical, err := memory.ParseName(name)
 	if err != nil {
 		return absent(err)
 	}
-	in, status := fs.current(header.NodeId)
+	id := header.NodeId
+	return fs.beside(cancel, header.Pid, func(c *call) fuse.Status {
+		defer fs.tellUnheard(c, kernelName{id, name})
+		return fs.rmdirBeside(c.ctx, id, name, canonical)
+	})
+}
+
+func (fs *fileSystem) rmdirBeside(ctx context.Context, dirID uint64, name, canonical string) fuse.Status {
+	in, status := fs.current(ctx, dirID)
 	if !status.Ok() {
 		return status
 	}
-	if status := fs.reachContent(header.NodeId, name); !status.Ok() {
+	if status := fs.reachContent(ctx, dirID, name); !status.Ok() {
 		return status
 	}
-	release, status := in.store.claimDir(fs.ctx, nameIn{in, name}) // so that it is not renamed meanwhile
+	release, status := in.store.claimDir(ctx, nameIn{in, name}) // so that it is not renamed meanwhile
 	if !status.Ok() {
 		return status
 	}
 	defer release()
-	parent, n, path, status := fs.mayRmdir(header.NodeId, canonical)
+	if ctx.Err() != nil {
+		return fuse.EINTR
+	}
+	parent, n, path, status := fs.mayRmdir(dirID, canonical)
 	if !status.Ok() {
 		return status
 	}

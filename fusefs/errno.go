@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -48,6 +49,9 @@ func errnoOf(err error) syscall.Errno {
 // fail answers a request with err's errno, and notes the error where people
 // and agents find it.
 func (s *store) fail(op, path string, err error) fuse.Status {
+	if errors.Is(err, context.Canceled) && s.fs.ctx.Err() == nil { // by whom the request is
+		return fuse.EINTR
+	}
 	errno := errnoOf(err)
 	if isConflict(err) {
 		errno = s.fs.opts.ConflictErrno

@@ -15,7 +15,7 @@ import (
 // handle was made, about other files too: before, it held the directory in which
 // it wanted a file made. emacs makes its lock file, and then asks whether the file
 // that it is about to save has changed.
-func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
+func (fs *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	if fs.quiet {
 		return fuse.ENOSYS
 	}
@@ -25,14 +25,21 @@ func (fs *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	if h == nil || h.stage == nil {
 		return fuse.OK
 	}
-	status := fuse.OK
-	if leaves, upTo := fs.leaves(h, in.Pid); !leaves {
-		status = fs.commitUpTo(h.node, h.stage, saved, upTo)
-	}
-	if !status.Ok() && fs.openFiles.AncestryHasOpen(in.Pid, h.node.id) != openfiles.Yes {
-		fs.closeFailed(h.node, h.stage, status)
-	}
-	fs.tellName(h.node)
-	_ = fs.notify.Await(fs.ctx, h.heard.after, h.heard.upTo)
-	return status
+	thread := in.Pid
+	return fs.beside(cancel, thread, func(c *call) fuse.Status {
+		status := fuse.OK
+		if leaves, upTo := fs.leaves(h, thread); !leaves {
+			status = fs.commitUpTo(h.node, h.stage, saved, upTo)
+		}
+		switch {
+		case status.Ok():
+		case !c.answers():
+			fs.keepUnheard(h.node, h.stage, status)
+		case fs.openFiles.AncestryHasOpen(thread, h.node.id) != openfiles.Yes:
+			fs.closeFailed(h.node, h.stage, status)
+		}
+		fs.tellName(c.ctx, h.node)
+		_ = fs.notify.Await(c.ctx, h.heard.after, h.heard.upTo)
+		return status
+	})
 }

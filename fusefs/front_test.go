@@ -202,7 +202,7 @@ func TestVirtualIsReadOnly(t *testing.T) {
 
 	conflicts := header(r.wantLookup("/.mneme/conflicts", fuse.OK).NodeId)
 	r.archive()
-	r.s.refresh()
+	r.s.refresh(t.Context())
 	if status := f.Rmdir(nil, &conflicts, "1"); status != fuse.EROFS {
 		t.Errorf("a conflict of a store that is archived is dismissed: %v", status)
 	}
@@ -329,7 +329,7 @@ func TestREADMETurns(t *testing.T) {
 		}
 		r.archive()
 		for range 2 {
-			r.s.refresh()
+			r.s.refresh(t.Context())
 		}
 		r.awaitNotices()
 		var want []uint64

@@ -103,7 +103,8 @@ type fileSystem struct {
 	patience patience      // with what is appended
 	grown    chan struct{} // something is appended, where nothing was
 
-	openFiles *openfiles.Scanner // who has which
+	openFiles *openfiles.Scanner       // who has which
+	signalled func(thread uint32) bool // whether a signal waits for it that is to stop it
 }
 
 // newFileSystem makes the tree of stores, whose heads are still to be loaded.
@@ -135,6 +136,7 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 		openFiles:     openfiles.New(),
 		budget:        newBudget(opts.MaxMemory, stores),
 	}
+	fs.signalled = func(thread uint32) bool { return len(fs.openFiles.Pending(thread)) > 0 }
 	fs.ahead = kernelcache.NewPrefetcher(&fs.mu, source{fs})
 	fs.quiet = !slices.ContainsFunc(stores, func(ms *memory.Store) bool { return !ms.ReadOnly() && ms.Info().ArchivedAt.IsZero() })
 	fs.root = fs.newNode(nil, syscall.S_IFDIR|fs.perm(0o777), fs.since)
@@ -164,14 +166,16 @@ func (fs *fileSystem) perm(mode uint32) uint32 {
 // current returns the directory of an id for a request that changes names in it,
 // when the tree shows what the log has; or why the request is refused. That the
 // log cannot be asked is left to the commit.
-func (fs *fileSystem) current(id uint64) (*node, fuse.Status) {
+func (fs *fileSystem) current(ctx context.Context, id uint64) (*node, fuse.Status) {
 	fs.mu.RLock()
 	dir, status := fs.writable(id)
 	fs.mu.RUnlock()
 	if !status.Ok() {
 		return nil, status
 	}
-	_ = dir.store.catchUp(dir.store.fs.ctx)
+	if err := dir.store.catchUp(ctx); err != nil && ctx.Err() != nil {
+		return nil, fuse.EINTR
+	}
 	if dir.store.readOnly() { // archived since it was mounted
 		return nil, fuse.EROFS
 	}

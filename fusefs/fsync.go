@@ -11,7 +11,7 @@ import (
 // descriptor: whatever was written to the file through any of its descriptors is
 // committed, also when this one can only read, as that of sync(1), or names an inode
 // whose place another session's version has taken since.
-func (fs *fileSystem) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+func (fs *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	fs.mu.RLock()
 	h := fs.handles[in.Fh]
 	writers := fs.writersOf(h)
@@ -19,16 +19,19 @@ func (fs *fileSystem) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	if h == nil {
 		return fuse.OK
 	}
-	first := fuse.OK
-	for _, w := range writers {
-		if status := fs.commitFile(w.node, w.stage, synced); first.Ok() {
-			first = status
+	if len(writers) == 0 {
+		return fuse.OK
+	}
+	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status {
+		first := fuse.OK
+		for _, w := range writers { // what cannot be committed stays for the next fsync, or the close
+			if status := fs.commitFile(w.node, w.stage, synced); first.Ok() {
+				first = status
+			}
 		}
-	}
-	if len(writers) > 0 {
-		fs.tellName(h.node)
-	}
-	return first
+		fs.tellName(c.ctx, h.node)
+		return first
+	})
 }
 
 // writer is a stage of a file, with the node that it was begun for.

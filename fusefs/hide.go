@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"context"
 	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -175,7 +176,7 @@ func (s *store) bury(dir *node, name string, itself *node) error {
 }
 
 // buryFor is bury for a request that makes a file.
-func (fs *fileSystem) buryFor(dir *node, name string) fuse.Status {
+func (fs *fileSystem) buryFor(ctx context.Context, dir *node, name string) fuse.Status {
 	canonical, err := memory.ParseName(name)
 	fs.mu.RLock()
 	there := err == nil && dir.hiddenDirs[canonical] != nil
@@ -183,7 +184,7 @@ func (fs *fileSystem) buryFor(dir *node, name string) fuse.Status {
 	if !there {
 		return fuse.OK
 	}
-	release, status := dir.store.claimNames(fs.ctx, nameIn{dir, name})
+	release, status := dir.store.claimNames(ctx, nameIn{dir, name})
 	if !status.Ok() {
 		return status
 	}

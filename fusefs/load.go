@@ -292,5 +292,5 @@ func (s *store) doubt(dir *node) {
 		return
 	}
 	s.loading.doubtful[dir] = true
-	s.fs.tasks.Go(func() { _ = s.list(dir) }) // the walk will get there, too
+	s.fs.tasks.Go(func() { _ = s.list(s.fs.ctx, dir) }) // the walk will get there, too
 }

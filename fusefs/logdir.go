@@ -73,7 +73,7 @@ func (s *store) learnDir(v versionlog.Version) bool {
 }
 
 // makeDir commits a directory, and answers the request that makes it.
-func (fs *fileSystem) makeDir(in *fuse.MkdirIn, name string, out *fuse.EntryOut) (n *node, status fuse.Status) {
+func (fs *fileSystem) makeDir(asked *call, in *fuse.MkdirIn, name string, out *fuse.EntryOut) (n *node, status fuse.Status) {
 	fs.mu.Lock()
 	dir, canonical, status := fs.place(in.NodeId, name, 1)
 	path, spelling := "", ""
@@ -95,7 +95,7 @@ func (fs *fileSystem) makeDir(in *fuse.MkdirIn, name string, out *fuse.EntryOut)
 			delete(dir.store.emptied, path)
 			n = fs.newDir(dir, canonical, in.Mode, time.Now(), marker)
 			n.spell(name)
-			fs.reply(n, canonical == name, out)
+			fs.replyIf(asked.answers(), n, canonical == name, out)
 		}
 	}
 	fs.mu.Unlock()
@@ -107,7 +107,7 @@ func (fs *fileSystem) makeDir(in *fuse.MkdirIn, name string, out *fuse.EntryOut)
 	err := s.commit([]memory.Change{made}, func(c *versionlog.Commit) {
 		n = fs.madeDir(dir, canonical, path, in.Mode, &c.Versions[0])
 		n.spell(name)
-		fs.reply(n, canonical == name, out)
+		fs.replyIf(asked.answers(), n, canonical == name, out)
 	})
 	switch {
 	case isConflict(err):

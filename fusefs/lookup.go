@@ -13,7 +13,7 @@ import (
 )
 
 // Lookup implements fuse.RawFileSystem.
-func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+func (fs *fileSystem) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	if status, answered := fs.PromptLookup(header, name, out); answered {
 		return status
 	}
@@ -21,16 +21,22 @@ func (fs *fileSystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name stri
 	if err != nil {
 		return absent(err)
 	}
-	if status := fs.reach(header.NodeId, canonical); !status.Ok() {
-		return status
-	}
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	dir := fs.node(header.NodeId)
-	if dir == nil || !dir.isDir() {
-		return fuse.Status(syscall.ESTALE)
-	}
-	return fs.lookup(dir, name, canonical, header.Pid, out)
+	id, thread := header.NodeId, header.Pid
+	return fs.beside(cancel, thread, func(c *call) fuse.Status {
+		if status := fs.reach(c.ctx, id, canonical); !status.Ok() {
+			return status
+		}
+		fs.mu.Lock()
+		defer fs.mu.Unlock()
+		dir := fs.node(id)
+		switch {
+		case dir == nil || !dir.isDir():
+			return fuse.Status(syscall.ESTALE)
+		case !c.answers():
+			return fuse.EINTR
+		}
+		return fs.lookup(dir, name, canonical, thread, out)
+	})
 }
 
 // lookup answers a thread that looks a name up. Caller holds fs.mu.
@@ -110,6 +116,13 @@ func (fs *fileSystem) reply(n *node, exact bool, out *fuse.EntryOut) {
 	}
 	out.SetAttrTimeout(n.attrTimeout())
 	fs.fillAttr(n, &out.Attr)
+}
+
+// replyIf is reply, if anybody waits for it. Caller holds fs.mu.
+func (fs *fileSystem) replyIf(waits bool, n *node, exact bool, out *fuse.EntryOut) {
+	if waits {
+		fs.reply(n, exact, out)
+	}
 }
 
 // Forget implements fuse.RawFileSystem.

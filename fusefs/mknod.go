@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cmp"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -13,21 +14,32 @@ func (fs *fileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name strin
 		return fs.refuse(in.NodeId, name, noDevices)
 	}
 	create := fuse.CreateIn{InHeader: in.InHeader, Flags: syscall.O_WRONLY | syscall.O_CREAT | syscall.O_EXCL, Mode: in.Mode}
+	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status {
+		defer fs.tellUnheard(c, kernelName{create.NodeId, name})
+		return fs.mknod(c, &create, name, out)
+	})
+}
+
+func (fs *fileSystem) mknod(c *call, in *fuse.CreateIn, name string, out *fuse.EntryOut) fuse.Status {
 	var created fuse.CreateOut
-	if status := fs.Create(cancel, &create, name, &created); !status.Ok() {
+	status, answered := fs.PromptCreate(in, name, &created)
+	if !answered {
+		status = fs.makeFile(&call{ctx: c.ctx}, in, name, &created)
+	}
+	if !status.Ok() {
 		return status
 	}
 	fs.mu.RLock()
 	h := fs.handles[created.Fh]
 	fs.mu.RUnlock()
-	status := fs.commitFile(h.node, h.stage, saved)
+	status = fs.commitFile(h.node, h.stage, saved)
 	if !status.Ok() {
 		fs.closeFailed(h.node, h.stage, status)
 	}
-	fs.Release(cancel, &fuse.ReleaseIn{InHeader: in.InHeader, Fh: created.Fh})
-	if !status.Ok() {
+	fs.Release(nil, &fuse.ReleaseIn{InHeader: in.InHeader, Fh: created.Fh})
+	if !status.Ok() || !c.answers() {
 		fs.Forget(created.NodeId, 1) // of which the kernel does not hear
-		return status
+		return cmp.Or(status, fuse.EINTR)
 	}
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()

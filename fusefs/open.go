@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"context"
 	"syscall"
 	"time"
 
@@ -62,7 +63,7 @@ func writes(flags uint32) bool {
 }
 
 // Open implements fuse.RawFileSystem.
-func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+func (fs *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if status, answered := fs.PromptOpen(in, out); answered {
 		return status
 	}
@@ -75,29 +76,29 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 	case n.isDir():
 		return fuse.Status(syscall.EISDIR)
 	}
-	before := fs.notify.Newest()
-	if writes(in.Flags) {
-		if n.store.readOnly() {
-			return fuse.EROFS
+	req, before := *in, fs.notify.Newest()
+	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status {
+		if writes(req.Flags) {
+			if n.store.readOnly() {
+				return fuse.EROFS
+			}
+			if status := fs.catchUp(c.ctx, n); !status.Ok() { // so that what is written is based on the newest version
+				return status
+			}
+			if err := n.Cache().AwaitPushes(c.ctx, &fs.mu); err != nil {
+				return fuse.EINTR
+			}
 		}
-		if status := fs.catchUp(n); !status.Ok() { // so that what is written is based on the newest version
-			return status
+		for tries := 0; ; tries++ {
+			status, notice := fs.tryOpen(c, n, &req, before, tries, out)
+			if notice == 0 {
+				return status
+			}
+			if err := fs.notify.Await(c.ctx, notice-1, notice); err != nil {
+				return fuse.EINTR
+			}
 		}
-	}
-	if writes(in.Flags) {
-		if err := n.Cache().AwaitPushes(fs.ctx, &fs.mu); err != nil {
-			return fuse.EINTR
-		}
-	}
-	for tries := 0; ; tries++ {
-		status, notice := fs.tryOpen(n, in, before, tries, out)
-		if notice == 0 {
-			return status
-		}
-		if err := fs.notify.Await(fs.ctx, notice-1, notice); err != nil {
-			return fuse.EINTR
-		}
-	}
+	})
 }
 
 // tryOpen opens a file, unless the kernel has to know before that its content has changed: it
@@ -106,7 +107,7 @@ func (fs *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 // the kernel cannot be told, an open that might do such harm is sent round again: after ESTALE
 // the kernel looks the name up, which tells it, too. A truncating open, for which the kernel holds
 // the inode's lock, has no use for either.
-func (fs *fileSystem) tryOpen(n *node, in *fuse.OpenIn, before uint64, tries int, out *fuse.OpenOut) (status fuse.Status, notice uint64) {
+func (fs *fileSystem) tryOpen(c *call, n *node, in *fuse.OpenIn, before uint64, tries int, out *fuse.OpenOut) (status fuse.Status, notice uint64) {
 	const most = 5
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -115,8 +116,13 @@ func (fs *fileSystem) tryOpen(n *node, in *fuse.OpenIn, before uint64, tries int
 	case tries > 0 && !n.had().cache.Misled(fs.notify.Notices): // by a notice of now: an earlier one may have come before the kernel knew n
 	case tries < most:
 		return fuse.OK, fs.notify.content(n)
+	case !c.answers():
+		return fuse.EINTR, 0
 	case writes(in.Flags) && !onlyAppends(in.Flags):
 		return fs.lookAgain(n, in.Pid, in.Flags, fs.retries[in.Pid]), 0
+	}
+	if !c.answers() {
+		return fuse.EINTR, 0
 	}
 	return fs.openFile(n, in, before, out), 0
 }
@@ -149,8 +155,8 @@ func (fs *fileSystem) openFile(n *node, in *fuse.OpenIn, before uint64, out *fus
 // catchUp catches n's store up. When its log cannot be asked, nothing could be
 // committed either: who ignores errors at close, as a shell's own echo does, is
 // told now. Scratch files are not committed.
-func (fs *fileSystem) catchUp(n *node) fuse.Status {
-	err := n.store.catchUp(n.store.fs.ctx)
+func (fs *fileSystem) catchUp(ctx context.Context, n *node) fuse.Status {
+	err := n.store.catchUp(ctx)
 	fs.mu.RLock()
 	scratch := fs.classOf(n) != ordinary
 	fs.mu.RUnlock()
@@ -207,7 +213,16 @@ func (fs *fileSystem) open(n *node, thread, flags uint32, before uint64, out *fu
 }
 
 // Create implements fuse.RawFileSystem.
-func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+func (fs *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	if status, answered := fs.PromptCreate(in, name, out); answered {
+		return status
+	}
+	req := *in
+	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status { return fs.makeFile(c, &req, name, out) })
+}
+
+// makeFile is Create for what PromptCreate does not answer.
+func (fs *fileSystem) makeFile(c *call, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	fs.mu.RLock()
 	dir, status := fs.writable(in.NodeId)
 	fs.mu.RUnlock()
@@ -217,25 +232,22 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 	if special(in.Mode) {
 		return fs.refuse(in.NodeId, name, noSetuid)
 	}
-	if status, answered := fs.PromptCreate(in, name, out); answered {
-		return status
-	}
 	before := fs.notify.Newest()
-	if err := dir.store.catchUp(dir.store.fs.ctx); err != nil && classify(dir, name) == ordinary {
+	if err := dir.store.catchUp(c.ctx); err != nil && classify(dir, name) == ordinary {
 		return dir.store.fail("create", name, err)
 	}
-	if status := fs.reach(in.NodeId, name); !status.Ok() {
+	if status := fs.reach(c.ctx, in.NodeId, name); !status.Ok() {
 		return status
 	}
-	if status := fs.buryFor(dir, name); !status.Ok() {
+	if status := fs.buryFor(c.ctx, dir, name); !status.Ok() {
 		return status
 	}
 	for {
-		status, pushed := fs.tryCreate(in, name, before, out)
+		status, pushed := fs.tryCreate(c, in, name, before, out)
 		if pushed == nil {
 			return status
 		}
-		if err := pushed.Cache().AwaitPushes(fs.ctx, &fs.mu); err != nil {
+		if err := pushed.Cache().AwaitPushes(c.ctx, &fs.mu); err != nil {
 			return fuse.EINTR
 		}
 	}
@@ -243,7 +255,7 @@ func (fs *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, 
 
 // tryCreate is create, unless the file that has the name gets a push: then it returns that, and
 // is tried again.
-func (fs *fileSystem) tryCreate(in *fuse.CreateIn, name string, before uint64, out *fuse.CreateOut) (status fuse.Status, pushed *node) {
+func (fs *fileSystem) tryCreate(c *call, in *fuse.CreateIn, name string, before uint64, out *fuse.CreateOut) (status fuse.Status, pushed *node) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	dir, canonical, status := fs.place(in.NodeId, name, 0)
@@ -252,6 +264,9 @@ func (fs *fileSystem) tryCreate(in *fuse.CreateIn, name string, before uint64, o
 	}
 	if n := dir.children[canonical]; n != nil && n.had().cache.Pushing() && in.Flags&syscall.O_EXCL == 0 {
 		return fuse.OK, n
+	}
+	if !c.answers() {
+		return fuse.EINTR, nil
 	}
 	return fs.create(in, name, before, out), nil
 }
@@ -321,9 +336,9 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 }
 
 // Read implements fuse.RawFileSystem.
-func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+func (fs *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	if fs.quiet {
-		return fs.readQuietly(in, buf)
+		return fs.readQuietly(cancel, in, buf)
 	}
 	fs.mu.RLock()
 	h := fs.handles[in.Fh]
@@ -351,9 +366,9 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 	}
 	fs.mu.RUnlock()
 	if data == nil {
-		var err error
-		if data, err = fs.content(fs.ctx, n, head); err != nil {
-			return nil, n.store.fail("read", head.Path(), err)
+		var status fuse.Status
+		if data, status = fs.readHead(cancel, in.Pid, n, head); !status.Ok() {
+			return nil, status
 		}
 		fs.mu.Lock()
 		if n.head == head && n.opens() > 0 {
@@ -367,6 +382,25 @@ func (fs *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 	start := min(in.Offset, uint64(len(data)))
 	end := min(start+uint64(len(buf)), uint64(len(data)))
 	return fuse.ReadResultData(data[start:end]), fuse.OK
+}
+
+// readHead returns the bytes of a head of n for a request of a thread.
+func (fs *fileSystem) readHead(cancel <-chan struct{}, thread uint32, n *node, head *memory.Head) (data []byte, status fuse.Status) {
+	if n.store.memory.Near() {
+		cancel = nil // it would take longer to have another goroutine do it
+	}
+	status = fs.beside(cancel, thread, func(c *call) fuse.Status {
+		got, err := fs.content(c.ctx, n, head)
+		switch {
+		case err != nil:
+			return n.store.fail("read", head.Path(), err)
+		case !c.answers():
+			return fuse.EINTR
+		}
+		data = got
+		return fuse.OK
+	})
+	return data, status
 }
 
 // Release implements fuse.RawFileSystem. What a shared mapping wrote may come

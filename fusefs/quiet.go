@@ -10,7 +10,7 @@ import (
 // are no handles: requests name nodes.
 
 // readQuietly is Read without a handle.
-func (fs *fileSystem) readQuietly(in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+func (fs *fileSystem) readQuietly(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	fs.mu.RLock()
 	n := fs.node(in.NodeId)
 	if n == nil || n.isDir() {
@@ -21,9 +21,9 @@ func (fs *fileSystem) readQuietly(in *fuse.ReadIn, buf []byte) (fuse.ReadResult,
 	fs.mu.RUnlock()
 	var data []byte
 	if head != nil {
-		var err error
-		if data, err = fs.content(fs.ctx, n, head); err != nil {
-			return nil, n.store.fail("read", head.Path(), err)
+		var status fuse.Status
+		if data, status = fs.readHead(cancel, in.Pid, n, head); !status.Ok() {
+			return nil, status
 		}
 	}
 	start := min(in.Offset, uint64(len(data)))

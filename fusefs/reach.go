@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -13,7 +14,7 @@ import (
 // reach makes sure that the tree is right about a name in a directory, while
 // the store's heads still load, too. Every request that looks at a name calls
 // it first, without a lock.
-func (fs *fileSystem) reach(dirID uint64, name string) fuse.Status {
+func (fs *fileSystem) reach(ctx context.Context, dirID uint64, name string) fuse.Status {
 	canonical, err := memory.ParseName(name)
 	if err != nil {
 		return fuse.OK // the request itself refuses it
@@ -33,9 +34,9 @@ func (fs *fileSystem) reach(dirID uint64, name string) fuse.Status {
 	case known || memory.CheckPath(path) != nil:
 		return fuse.OK
 	case doubtful:
-		err = s.list(n)
+		err = s.list(ctx, n)
 	default:
-		err = s.ask(path)
+		err = s.ask(ctx, path)
 	}
 	if err != nil {
 		return s.fail("look up", path, err)
@@ -50,7 +51,7 @@ func (n *node) loads() bool {
 }
 
 // reachAll makes sure that the tree has everything that is in a directory.
-func (fs *fileSystem) reachAll(dirID uint64) fuse.Status {
+func (fs *fileSystem) reachAll(ctx context.Context, dirID uint64) fuse.Status {
 	fs.mu.RLock()
 	dir := fs.node(dirID)
 	if !dir.loads() {
@@ -66,7 +67,7 @@ func (fs *fileSystem) reachAll(dirID uint64) fuse.Status {
 	}
 	fs.mu.RUnlock()
 	for _, n := range unsure {
-		if err := s.list(n); err != nil {
+		if err := s.list(ctx, n); err != nil {
 			return s.fail("list", fs.where(n), err)
 		}
 	}
@@ -75,21 +76,21 @@ func (fs *fileSystem) reachAll(dirID uint64) fuse.Status {
 
 // reachContent is reach for a name and, should it be a directory's, what is
 // directly in it; so that the tree knows whether it holds memories.
-func (fs *fileSystem) reachContent(dirID uint64, name string) fuse.Status {
-	n, status := fs.reachNode(dirID, name)
+func (fs *fileSystem) reachContent(ctx context.Context, dirID uint64, name string) fuse.Status {
+	n, status := fs.reachNode(ctx, dirID, name)
 	if n == nil {
 		return status
 	}
-	return fs.reachAll(n.id)
+	return fs.reachAll(ctx, n.id)
 }
 
 // reachNode is reach, and returns what has the name, or nil.
-func (fs *fileSystem) reachNode(dirID uint64, name string) (*node, fuse.Status) {
+func (fs *fileSystem) reachNode(ctx context.Context, dirID uint64, name string) (*node, fuse.Status) {
 	canonical, err := memory.ParseName(name)
 	if err != nil {
 		return nil, fuse.OK
 	}
-	if status := fs.reach(dirID, canonical); !status.Ok() {
+	if status := fs.reach(ctx, dirID, canonical); !status.Ok() {
 		return nil, status
 	}
 	fs.mu.RLock()
@@ -102,8 +103,8 @@ func (fs *fileSystem) reachNode(dirID uint64, name string) (*node, fuse.Status) 
 }
 
 // ask asks the log what is at a path: a memory, or a directory.
-func (s *store) ask(path string) error {
-	_, err, _ := s.flights.Do("ask "+path, func() (any, error) {
+func (s *store) ask(ctx context.Context, path string) error {
+	return s.share(ctx, "ask "+path, func() error {
 		for {
 			v, err := s.memory.Head(s.fs.ctx, path)
 			if errors.Is(err, versionlog.ErrNotFound) {
@@ -112,11 +113,30 @@ func (s *store) ask(path string) error {
 				}
 			}
 			if err != nil || s.answered(path, v) {
-				return nil, err
+				return err
 			}
 		}
 	})
-	return err
+}
+
+// share lets requests that want to know the same of the log at one time ask it once. One
+// whose ctx ends leaves that to the others.
+func (s *store) share(ctx context.Context, what string, ask func() error) error {
+	do := func() error {
+		_, err, _ := s.flights.Do(what, func() (any, error) { return nil, ask() })
+		return err
+	}
+	if ctx == s.fs.ctx { // nobody can leave
+		return do()
+	}
+	ended := make(chan error, 1)
+	s.fs.tasks.Go(func() { ended <- do() })
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // firstIn returns something that is in a directory, as far as the log has it: one is
@@ -144,7 +164,7 @@ func (s *store) answered(path string, v versionlog.Version) bool {
 }
 
 // list brings what is directly in a directory into the tree.
-func (s *store) list(dir *node) error {
+func (s *store) list(ctx context.Context, dir *node) error {
 	s.fs.mu.RLock()
 	path, _ := dir.path()
 	known, doubtful := s.knows(dir), s.loading.doubtful[dir]
@@ -157,7 +177,7 @@ func (s *store) list(dir *node) error {
 	if known {
 		return nil
 	}
-	_, err, _ := s.flights.Do("list "+path, func() (any, error) {
+	return s.share(ctx, "list "+path, func() error {
 		prefix := path
 		if prefix == "" {
 			prefix = "/"
@@ -165,7 +185,7 @@ func (s *store) list(dir *node) error {
 		for again := true; again; { // a memory that has gone meanwhile may have stood for a directory
 			gone, err := s.learnAll(s.memory.Entries(s.fs.ctx, prefix), func(string) {})
 			if err != nil {
-				return nil, err
+				return err
 			}
 			again = slices.ContainsFunc(gone, func(of string) bool {
 				dir, _ := split(of)
@@ -177,9 +197,8 @@ func (s *store) list(dir *node) error {
 		if n := s.findDir(path); n != nil {
 			s.completed(n)
 		}
-		return nil, nil
+		return nil
 	})
-	return err
 }
 
 // completed notes that the tree has everything that is in dir.

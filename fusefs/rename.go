@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"context"
 	"syscall"
 	"time"
 
@@ -24,11 +25,19 @@ type move struct {
 }
 
 // Rename implements fuse.RawFileSystem.
-func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
+func (fs *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
 	if in.Flags&^unix.RENAME_NOREPLACE != 0 {
 		return fuse.EINVAL // no exchange, no whiteout
 	}
-	from, status := fs.current(in.NodeId)
+	req := *in
+	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status {
+		defer fs.tellUnheard(c, kernelName{req.NodeId, oldName}, kernelName{req.Newdir, newName})
+		return fs.renameBeside(c.ctx, &req, oldName, newName)
+	})
+}
+
+func (fs *fileSystem) renameBeside(ctx context.Context, in *fuse.RenameIn, oldName, newName string) fuse.Status {
+	from, status := fs.current(ctx, in.NodeId)
 	fs.mu.RLock()
 	to, toStatus := fs.writable(in.Newdir)
 	fs.mu.RUnlock()
@@ -40,17 +49,20 @@ func (fs *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, oldName, newN
 	case from.store != to.store:
 		return fuse.EXDEV
 	}
-	if status := fs.reachContent(in.NodeId, oldName); !status.Ok() {
+	if status := fs.reachContent(ctx, in.NodeId, oldName); !status.Ok() {
 		return status
 	}
-	if status := fs.reachContent(in.Newdir, newName); !status.Ok() {
+	if status := fs.reachContent(ctx, in.Newdir, newName); !status.Ok() {
 		return status
 	}
-	release, status := from.store.claimNames(fs.ctx, nameIn{from, oldName}, nameIn{to, newName})
+	release, status := from.store.claimNames(ctx, nameIn{from, oldName}, nameIn{to, newName})
 	if !status.Ok() {
 		return status
 	}
-	n, status := fs.rename(in, from, oldName, newName)
+	var n *node
+	if status = fuse.EINTR; ctx.Err() == nil {
+		n, status = fs.rename(in, from, oldName, newName)
+	}
 	release()
 	from.store.dropSettled()
 	if status.Ok() && n != nil {

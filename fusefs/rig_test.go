@@ -114,7 +114,7 @@ func (r *rig) names(dir string) ([]string, fuse.Status) {
 	}
 	in := &fuse.ReadIn{InHeader: header(entry.NodeId), Fh: open.Fh}
 	var names []string
-	status = r.fs.readDir(in, func(e dirEntry) bool {
+	status = r.fs.readDir(nil, in, func(e dirEntry) bool {
 		if e.name != "." && e.name != ".." {
 			names = append(names, e.name)
 		}

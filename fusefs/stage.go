@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"context"
 	"slices"
 	"syscall"
 	"time"
@@ -177,32 +178,50 @@ func (st *stage) resize(size int) error {
 	return nil
 }
 
-// load prepares a stage for a change, and fills it with the content it is based
-// on. When it returns nil the caller holds fs.mu.
-func (fs *fileSystem) load(n *node, st *stage, appending bool) error {
+// withLoaded prepares a stage for a change, fills it with the content that it is based
+// on, and then does something under fs.mu, unless that fails.
+func (fs *fileSystem) withLoaded(ctx context.Context, n *node, st *stage, appending bool, doLocked func()) error {
 	for {
-		fs.mu.Lock()
-		n.start(st, appending)
-		if st.loaded || st.err != 0 {
+		base := fs.ifLoaded(n, st, appending, doLocked)
+		if base == nil {
 			return nil
 		}
-		base := st.base
-		fs.mu.Unlock()
-		data, err := n.store.memory.ContentOf(fs.ctx, base)
+		data, err := n.store.memory.ContentOf(ctx, base)
 		if err != nil {
 			return err
 		}
-		fs.mu.Lock()
-		if !st.loaded && st.base == base {
-			if err := fs.affordStage(n, st, int64(len(data)), 0); err != nil {
-				fs.mu.Unlock()
-				return err
-			}
-			st.data, st.loaded = slices.Clone(data), true
-			fs.reckon(n, st)
+		if err := fs.fill(n, st, base, data); err != nil {
+			return err
 		}
-		fs.mu.Unlock()
 	}
+}
+
+// ifLoaded is withLoaded for a stage that has its content, or is given up; for another it
+// returns whose content that needs.
+func (fs *fileSystem) ifLoaded(n *node, st *stage, appending bool, doLocked func()) (base *memory.Head) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	n.start(st, appending)
+	if !st.loaded && st.err == 0 {
+		return st.base
+	}
+	doLocked()
+	return nil
+}
+
+// fill gives a stage the content that it is based on, unless that has changed meanwhile.
+func (fs *fileSystem) fill(n *node, st *stage, base *memory.Head, data []byte) error {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if st.loaded || st.base != base {
+		return nil
+	}
+	if err := fs.affordStage(n, st, int64(len(data)), 0); err != nil {
+		return err
+	}
+	st.data, st.loaded = slices.Clone(data), true
+	fs.reckon(n, st)
+	return nil
 }
 
 // limit is how many bytes n may have. Caller holds fs.mu.
@@ -215,17 +234,18 @@ func (fs *fileSystem) limit(n *node) int64 {
 }
 
 // Write implements fuse.RawFileSystem.
-func (fs *fileSystem) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	return fs.write(in, [][]byte{data})
+func (fs *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+	return fs.write(cancel, in, [][]byte{data})
 }
 
 // Writev implements fuse.RawFileSystem.
-func (fs *fileSystem) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
-	return fs.write(in, data)
+func (fs *fileSystem) Writev(cancel <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+	return fs.write(cancel, in, data)
 }
 
-func (fs *fileSystem) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
-	if size, status, answered := fs.promptWrite(in, data); answered {
+func (fs *fileSystem) write(cancel <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+	size, status, answered := fs.promptWrite(in, data)
+	if answered {
 		return size, status
 	}
 	fs.mu.RLock()
@@ -237,15 +257,28 @@ func (fs *fileSystem) write(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Statu
 	if h == nil || h.stage == nil {
 		return 0, fuse.EBADF
 	}
-	n, st := h.node, h.stage
-	if err := fs.load(n, st, appends(in)); err != nil {
-		return 0, n.store.fail("write", fs.where(n), err)
+	n, st, req := h.node, h.stage, *in
+	if n.store.memory.Near() {
+		cancel = nil // see readHead
 	}
-	size, status := fs.writeLoaded(h, in, data)
-	doomed := fs.doomed(n, st)
-	fs.mu.Unlock()
-	if status.Ok() && doomed {
-		return 0, fs.loseMore(n, st)
+	status = fs.beside(cancel, in.Pid, func(c *call) (status fuse.Status) {
+		doomed := false
+		putLocked := func() {
+			if status = fuse.EINTR; c.answers() { // so that the data is still the request's
+				size, status = fs.writeLoaded(h, &req, data)
+				doomed = fs.doomed(n, st)
+			}
+		}
+		switch err := fs.withLoaded(c.ctx, n, st, appends(&req), putLocked); {
+		case err != nil:
+			return n.store.fail("write", fs.where(n), err)
+		case status.Ok() && doomed:
+			return fs.loseMore(n, st)
+		}
+		return status
+	})
+	if !status.Ok() {
+		size = 0
 	}
 	return size, status
 }
@@ -337,138 +370,4 @@ func (fs *fileSystem) poison(n *node, st *stage, errno syscall.Errno) {
 	st.tail, st.attempt = nil, nil
 	fs.reckon(n, st)
 	fs.notify.content(n)
-}
-
-// truncate sets n's size for SetAttr. With a handle the change is committed
-// when that is closed; without one, here.
-func (fs *fileSystem) truncate(n *node, in *fuse.SetAttrIn, size uint64) fuse.Status {
-	if n.isDir() {
-		return fuse.Status(syscall.EISDIR)
-	}
-	fs.mu.RLock()
-	limit := fs.limit(n)
-	fs.mu.RUnlock()
-	if size > uint64(limit) {
-		path := fs.where(n)
-		return n.store.fail("truncate", path, &memory.SizeError{Path: path, Size: int64(min(size, 1<<62)), Limit: limit})
-	}
-	fh, ok := in.GetFh()
-	fs.mu.Lock()
-	h := fs.handles[fh]
-	if ok && h != nil && h.stage != nil {
-		fs.mu.Unlock()
-		status := fs.setSize(n, h.stage, int(size))
-		fs.mu.Lock()
-		defer fs.mu.Unlock()
-		h.changed(in.Pid)
-		return status
-	}
-	fs.mu.Unlock()
-
-	if status := fs.catchUp(n); !status.Ok() {
-		return status
-	}
-	if err := n.Cache().AwaitPushes(fs.ctx, &fs.mu); err != nil {
-		return fuse.EINTR
-	}
-	fs.mu.Lock()
-	if m, status := fs.found(n, in.Pid, syscall.O_WRONLY); m == nil {
-		fs.mu.Unlock()
-		return status
-	}
-	if status := fs.admit(n.now(), syscall.O_WRONLY); !status.Ok() {
-		fs.mu.Unlock()
-		return status
-	}
-	st := n.beginWrite(syscall.O_WRONLY)
-	fs.mu.Unlock()
-	status := fs.truncateNow(n, st, int(size))
-	fs.tellName(n)
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	fs.endWrite(n, st)
-	return status
-}
-
-// truncateNow sets n's size and commits it. When that fails, other writers of
-// the file go on with what they had.
-func (fs *fileSystem) truncateNow(n *node, st *stage, size int) fuse.Status {
-	fs.mu.Lock()
-	more := int64(len(st.data) + len(st.tail)) // for the copy
-	if err := fs.afford(more, fs.purposeOf(n)); err != nil {
-		defer fs.mu.Unlock()
-		return n.store.tooMuch("truncate", n.madeFor(), err)
-	}
-	fs.budget.change(more)
-	defer fs.giveBack(&more)
-	before := st.copied()
-	fs.mu.Unlock()
-	if err := fs.load(n, st, false); err != nil {
-		return n.store.fail("truncate", fs.where(n), err)
-	}
-	if st.changes != before.changes || before.attempt != nil {
-		before = st.copied()
-	}
-	changes := before.changes
-	if size != len(st.data) {
-		changes++
-	}
-	fs.mu.Unlock()
-	status := fs.setSize(n, st, size)
-	if status.Ok() {
-		status = fs.commitFile(n, st, saved)
-	}
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	if status.Ok() || st.err != 0 || st.changes != changes {
-		return status
-	}
-	if before.attempt == nil && st.attempt == nil {
-		before.writers, before.held, before.mapping = st.writers, st.held, st.mapping
-		*st = before
-	} else { // its commit may be in the log
-		st.data, st.dirty, st.wrote = before.data, before.dirty, before.wrote
-	}
-	fs.reckon(n, st)
-	st.changes = changes + 1
-	st.rewrote, st.anyones = st.changes, st.changes
-	fs.notify.content(n)
-	return status
-}
-
-// copied is the stage with bytes of its own. Caller holds fs.mu.
-func (st *stage) copied() stage {
-	c := *st
-	c.data, c.tail = slices.Clone(st.data), slices.Clone(st.tail)
-	return c
-}
-
-func (fs *fileSystem) setSize(n *node, st *stage, size int) fuse.Status {
-	if err := fs.load(n, st, false); err != nil {
-		return n.store.fail("truncate", fs.where(n), err)
-	}
-	status := fuse.Status(st.err)
-	if status.Ok() {
-		if err := fs.affordStage(n, st, int64(size), 0); err != nil {
-			status = n.store.tooMuch("truncate", n.madeFor(), err)
-		}
-	}
-	if status.Ok() {
-		if size != len(st.data) {
-			if err := st.resize(size); err != nil {
-				fs.mu.Unlock()
-				return n.store.fail("truncate", fs.where(n), err)
-			}
-			st.rewrote = st.changes
-			fs.reckon(n, st)
-		}
-		n.mtime = time.Now()
-		n.mark()
-	}
-	doomed := st.dirty && fs.doomed(n, st)
-	fs.mu.Unlock()
-	if status.Ok() && doomed {
-		return fs.loseMore(n, st)
-	}
-	return status
 }

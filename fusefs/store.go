@@ -127,7 +127,7 @@ func (s *store) tellREADME() {
 
 // refresh learns whether the store has been archived. When the log cannot be
 // reached, the commit that follows finds out.
-func (s *store) refresh() { _, _ = s.tip(s.fs.ctx) }
+func (s *store) refresh(ctx context.Context) { _, _ = s.tip(ctx) }
 
 // follow applies what other sessions commit, until ctx ends. While the log
 // cannot be reached it tries again every second. It ends when the history is

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"context"
 	"slices"
 	"syscall"
 	"time"
@@ -242,12 +243,12 @@ const maxRetries = 4096
 // tellName returns when the kernel knows what has n's name now: whoever closes
 // a file and then asks for its name finds what he wrote, or what won. Callers
 // hold no lock, and no request that changes the directory is theirs.
-func (fs *fileSystem) tellName(n *node) {
+func (fs *fileSystem) tellName(ctx context.Context, n *node) {
 	fs.mu.RLock()
 	m := n.now()
 	number := m.had().named
 	fs.mu.RUnlock()
 	if m != n && number != 0 {
-		_ = fs.notify.Await(fs.ctx, number-1, number)
+		_ = fs.notify.Await(ctx, number-1, number)
 	}
 }

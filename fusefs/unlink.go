@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"context"
 	"syscall"
 	"time"
 
@@ -14,25 +15,36 @@ import (
 // Unlink implements fuse.RawFileSystem. It removes the version that the session
 // knows or, of a memory that it never read, whatever is there: the history
 // keeps it.
-func (fs *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
+func (fs *fileSystem) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
 	canonical, err := memory.ParseName(name)
 	if err != nil {
 		return absent(err)
 	}
-	dir, status := fs.current(header.NodeId)
+	id := header.NodeId
+	return fs.beside(cancel, header.Pid, func(c *call) fuse.Status {
+		defer fs.tellUnheard(c, kernelName{id, name})
+		return fs.unlink(c.ctx, id, name, canonical)
+	})
+}
+
+func (fs *fileSystem) unlink(ctx context.Context, dirID uint64, name, canonical string) fuse.Status {
+	dir, status := fs.current(ctx, dirID)
 	if !status.Ok() {
 		return status
 	}
 	s := dir.store
-	if status := fs.reach(header.NodeId, name); !status.Ok() {
+	if status := fs.reach(ctx, dirID, name); !status.Ok() {
 		return status
 	}
-	release, status := s.claimNames(fs.ctx, nameIn{dir, name})
+	release, status := s.claimNames(ctx, nameIn{dir, name})
 	if !status.Ok() {
 		return status
 	}
 	defer s.dropSettled()
 	defer release()
+	if ctx.Err() != nil {
+		return fuse.EINTR
+	}
 	fs.mu.Lock()
 	n, path := dir.children[canonical], ""
 	if n != nil {

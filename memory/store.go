@@ -99,6 +99,9 @@ func (s *Store) Tip(ctx context.Context) (versionlog.Tip, error) {
 	return s.log.Tip(ctx, s.info.ID)
 }
 
+// Near reports whether no call to the log leaves this machine.
+func (s *Store) Near() bool { return s.can.Near }
+
 // KnownTip returns what Tip would, if the log knows it at once.
 func (s *Store) KnownTip() (tip versionlog.Tip, known bool) {
 	if s.can.KnownTip != nil {

@@ -210,6 +210,10 @@ type Capabilities struct {
 	// backend says; they go with their store when that is deleted.
 	MaxContent int
 
+	// Near says that no call leaves this machine, so that none takes long unless another
+	// process holds it up.
+	Near bool
+
 	// KnownTip returns what Tip would, but for Totals, if it need not wait for that:
 	// neither for I/O nor for other calls.
 	KnownTip func(storeID string) (tip Tip, known bool)

@@ -95,7 +95,7 @@ var mistakes = []mistake{
 		return nil
 	}
 `}}},
-	{"close before the commit", []edit{{"fusefs/flush.go", "	if leaves, upTo := fs.leaves(h, in.Pid); !leaves {", `
+	{"close before the commit", []edit{{"fusefs/flush.go", "		if leaves, upTo := fs.leaves(h, thread); !leaves {", `
 	if mistaken() {
 		return fuse.OK
 	}

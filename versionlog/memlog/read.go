@@ -254,5 +254,7 @@ func (l *Log) Next(ctx context.Context, storeID string, after uint64) (commits [
 	}
 }
 
-// Capabilities has Next.
-func (l *Log) Capabilities() versionlog.Capabilities { return versionlog.Capabilities{Next: l.Next} }
+// Capabilities has Near and Next.
+func (l *Log) Capabilities() versionlog.Capabilities {
+	return versionlog.Capabilities{Near: true, Next: l.Next}
+}

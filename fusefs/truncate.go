@@ -1,0 +1,164 @@
+package fusefs
+
+import (
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/memory"
+)
+
+// truncate sets n's size for SetAttr. With a handle the change is committed
+// when that is closed; without one, here.
+func (fs *fileSystem) truncate(c *call, n *node, in *fuse.SetAttrIn, size uint64) fuse.Status {
+	if n.isDir() {
+		return fuse.Status(syscall.EISDIR)
+	}
+	fs.mu.RLock()
+	limit := fs.limit(n)
+	fs.mu.RUnlock()
+	if size > uint64(limit) {
+		path := fs.where(n)
+		return n.store.fail("truncate", path, &memory.SizeError{Path: path, Size: int64(min(size, 1<<62)), Limit: limit})
+	}
+	fh, ok := in.GetFh()
+	fs.mu.Lock()
+	h := fs.handles[fh]
+	if ok && h != nil && h.stage != nil {
+		fs.mu.Unlock()
+		status := fs.setSize(c, n, h.stage, int(size))
+		fs.mu.Lock()
+		defer fs.mu.Unlock()
+		h.changed(in.Pid)
+		return status
+	}
+	fs.mu.Unlock()
+
+	if status := fs.catchUp(c.ctx, n); !status.Ok() {
+		return status
+	}
+	if err := n.Cache().AwaitPushes(c.ctx, &fs.mu); err != nil {
+		return fuse.EINTR
+	}
+	fs.mu.Lock()
+	if m, status := fs.found(n, in.Pid, syscall.O_WRONLY); m == nil {
+		fs.mu.Unlock()
+		return status
+	}
+	if status := fs.admit(n.now(), syscall.O_WRONLY); !status.Ok() {
+		fs.mu.Unlock()
+		return status
+	}
+	st := n.beginWrite(syscall.O_WRONLY)
+	fs.mu.Unlock()
+	status := fs.truncateNow(c, n, st, int(size))
+	fs.tellName(c.ctx, n)
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.endWrite(n, st)
+	return status
+}
+
+// truncateNow sets n's size and commits it. When that fails, other writers of
+// the file go on with what they had.
+func (fs *fileSystem) truncateNow(c *call, n *node, st *stage, size int) fuse.Status {
+	fs.mu.Lock()
+	more := int64(len(st.data) + len(st.tail)) // for the copy
+	if err := fs.afford(more, fs.purposeOf(n)); err != nil {
+		defer fs.mu.Unlock()
+		return n.store.tooMuch("truncate", n.madeFor(), err)
+	}
+	fs.budget.change(more)
+	defer fs.giveBack(&more)
+	before := st.copied()
+	fs.mu.Unlock()
+	var changes uint64
+	noteLocked := func() {
+		if st.changes != before.changes || before.attempt != nil {
+			before = st.copied()
+		}
+		if changes = before.changes; size != len(st.data) {
+			changes++
+		}
+	}
+	if err := fs.withLoaded(c.ctx, n, st, false, noteLocked); err != nil {
+		return n.store.fail("truncate", fs.where(n), err)
+	}
+	status := fs.setSize(nil, n, st, size)
+	if status.Ok() {
+		status = fs.commitFile(n, st, saved)
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if status.Ok() || st.err != 0 || st.changes != changes {
+		return status
+	}
+	if before.attempt == nil && st.attempt == nil {
+		before.writers, before.held, before.mapping = st.writers, st.held, st.mapping
+		*st = before
+	} else { // its commit may be in the log
+		st.data, st.dirty, st.wrote = before.data, before.dirty, before.wrote
+	}
+	fs.reckon(n, st)
+	st.changes = changes + 1
+	st.rewrote, st.anyones = st.changes, st.changes
+	fs.notify.content(n)
+	return status
+}
+
+// copied is the stage with bytes of its own. Caller holds fs.mu.
+func (st *stage) copied() stage {
+	c := *st
+	c.data, c.tail = slices.Clone(st.data), slices.Clone(st.tail)
+	return c
+}
+
+// setSize sets the size of what is being written to n, for a request that is still to be
+// answered then; a nil call is one that is not asked.
+func (fs *fileSystem) setSize(c *call, n *node, st *stage, size int) (status fuse.Status) {
+	ctx := fs.ctx
+	if c != nil {
+		ctx = c.ctx
+	}
+	var failed error
+	doomed := false
+	setLocked := func() {
+		if c != nil && !c.answers() {
+			status = fuse.EINTR
+			return
+		}
+		if status = fuse.Status(st.err); status.Ok() {
+			status, failed = fs.resizeLocked(n, st, size)
+		}
+		doomed = st.dirty && fs.doomed(n, st)
+	}
+	if err := fs.withLoaded(ctx, n, st, false, setLocked); err != nil {
+		failed = err
+	}
+	switch {
+	case failed != nil:
+		return n.store.fail("truncate", fs.where(n), failed)
+	case status.Ok() && doomed:
+		return fs.loseMore(n, st)
+	}
+	return status
+}
+
+// resizeLocked makes a stage size bytes long. An error is yet to be noted.
+func (fs *fileSystem) resizeLocked(n *node, st *stage, size int) (fuse.Status, error) {
+	if err := fs.affordStage(n, st, int64(size), 0); err != nil {
+		return n.store.tooMuch("truncate", n.madeFor(), err), nil
+	}
+	if size != len(st.data) {
+		if err := st.resize(size); err != nil {
+			return fuse.OK, err
+		}
+		st.rewrote = st.changes
+		fs.reckon(n, st)
+	}
+	n.mtime = time.Now()
+	n.mark()
+	return fuse.OK, nil
+}
