@@ -101,7 +101,7 @@ func filesOf(dir *node, path string) map[string]string {
 	for name, n := range dir.children {
 		at := path + "/" + name
 		if !n.isDir() {
-			files[at] = fmt.Sprint(n.head.ID(), " ", n.size())
+			files[at] = fmt.Sprint(n.head.ID(), " ", n.sizeLocked())
 			continue
 		}
 		below := filesOf(n, at)

@@ -13,15 +13,15 @@ const blockSize = 4096
 // being executed.
 const DefaultMode = 0o700
 
-func (n *node) attrTimeout() time.Duration {
-	if n.reborn() || n.loads() && !n.store.knows(n) {
+func (n *node) attrTimeoutLocked() time.Duration {
+	if n.rebornLocked() || n.loadsLocked() && !n.store.knowsLocked(n) {
 		return 0 // nobody is told when what loads changes a directory's times
 	}
 	return forever
 }
 
-// size is the length of what a reader gets. Caller holds fs.mu.
-func (n *node) size() int64 {
+// sizeLocked is the length of what a reader gets.
+func (n *node) sizeLocked() int64 {
 	switch {
 	case n.staged():
 		return int64(len(n.stage().data))
@@ -31,18 +31,18 @@ func (n *node) size() int64 {
 	return 0
 }
 
-// fillAttr tells what n looks like. Caller holds fs.mu.
-func (fs *fileSystem) fillAttr(n *node, out *fuse.Attr) {
+// fillAttrLocked tells what n looks like.
+func (fs *fileSystem) fillAttrLocked(n *node, out *fuse.Attr) {
 	out.Ino = n.id
 	out.Mode = n.mode
 	out.Nlink = 1 // for directories too, which says that nobody counts subdirectories
-	if n.isGone() {
+	if n.isGoneLocked() {
 		out.Nlink = 0
 	}
 	out.Uid, out.Gid = fs.opts.UID, fs.opts.GID
 	out.Blksize = blockSize
 	if !n.isDir() {
-		out.Size = uint64(n.size())
+		out.Size = uint64(n.sizeLocked())
 		out.Blocks = (out.Size + 511) / 512
 	}
 	atime := n.atime
@@ -60,17 +60,17 @@ func (fs *fileSystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.A
 	return fuse.Status(syscall.ESTALE)
 }
 
-// attributes tells what n looks like, and for how long. Caller holds fs.mu.
-func (fs *fileSystem) attributes(n *node, out *fuse.AttrOut) {
-	out.SetTimeout(n.attrTimeout())
-	fs.fillAttr(n, &out.Attr)
+// attributesLocked tells what n looks like, and for how long.
+func (fs *fileSystem) attributesLocked(n *node, out *fuse.AttrOut) {
+	out.SetTimeout(n.attrTimeoutLocked())
+	fs.fillAttrLocked(n, &out.Attr)
 }
 
 // SetAttr implements fuse.RawFileSystem: truncation, chmod, utimens; chown
 // only to the owner that is there.
 func (fs *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
 	fs.mu.RLock()
-	n, status := fs.writable(in.NodeId)
+	n, status := fs.writableLocked(in.NodeId)
 	fs.mu.RUnlock()
 	if !status.Ok() {
 		return status
@@ -98,22 +98,22 @@ func (fs *fileSystem) setAttrBeside(c *call, n *node, in *fuse.SetAttrIn, out *f
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	n.setAttr(in)
-	if m := n.now(); m != n {
-		m.setAttr(in)
-		fs.notify.attributes(m)
+	n.setAttrLocked(in)
+	if m := n.nowLocked(); m != n {
+		m.setAttrLocked(in)
+		fs.notify.attributesLocked(m)
 	}
 	if !c.answers() { // the kernel has what was before
-		fs.notify.content(n)
+		fs.notify.contentLocked(n)
 		return fuse.EINTR
 	}
-	out.SetTimeout(n.attrTimeout())
-	fs.fillAttr(n, &out.Attr)
+	out.SetTimeout(n.attrTimeoutLocked())
+	fs.fillAttrLocked(n, &out.Attr)
 	return fuse.OK
 }
 
-// setAttr sets the mode and the times that a request gives. Caller holds fs.mu.
-func (n *node) setAttr(in *fuse.SetAttrIn) {
+// setAttrLocked sets the mode and the times that a request gives.
+func (n *node) setAttrLocked(in *fuse.SetAttrIn) {
 	if mode, ok := in.GetMode(); ok {
 		n.mode = n.mode&syscall.S_IFMT | mode&0o777
 	}
@@ -124,7 +124,7 @@ func (n *node) setAttr(in *fuse.SetAttrIn) {
 		n.setAside().atime = inRange(at)
 	}
 	n.ctime = time.Now()
-	n.mark()
+	n.markLocked()
 }
 
 // The earliest and the latest time that a file has. Others cannot be noted for another

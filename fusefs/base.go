@@ -9,7 +9,7 @@ import (
 	"mneme/session"
 )
 
-// see notes that the session opens n for reading. What it reads while the file
+// seeLocked notes that the session opens n for reading. What it reads while the file
 // is being written here is no version: only of what is appended does it know
 // more than what it has written itself. And while the kernel does not know of a
 // change yet, it may get the new bytes cut at the old length, which does not
@@ -18,8 +18,8 @@ import (
 // Reads do not count, but for those of mustRead. The kernel asks for whole pages:
 // who goes on in the middle of a page that has been invalidated looks like who
 // begins anew, and would end with the beginning of one version and the end of
-// another. Caller holds fs.mu.
-func (n *node) see() {
+// another.
+func (n *node) seeLocked() {
 	v := n.head
 	if n.staged() && n.stage().dirty {
 		if !n.stage().tails {
@@ -30,27 +30,27 @@ func (n *node) see() {
 	if v == nil || n.store.readOnly() || n.had().cache.Misled(n.store.fs.notify.Notices) {
 		return
 	}
-	n.saw(v)
+	n.sawLocked(v)
 }
 
-// mustRead reports whether a session that knows another version of n, or was
+// mustReadLocked reports whether a session that knows another version of n, or was
 // refused a write, has to be seen reading this one. rsync opens what it is about
-// to replace, and reads nothing of it. Caller holds fs.mu.
-func (n *node) mustRead() bool {
-	return (n.known().WasRefused() || n.known().Stale(n.head)) && n.head != nil && n.head.Size() > 0 && !n.staged() && !n.succeeded()
+// to replace, and reads nothing of it.
+func (n *node) mustReadLocked() bool {
+	return (n.knownLocked().WasRefused() || n.knownLocked().Stale(n.head)) && n.head != nil && n.head.Size() > 0 && !n.staged() && !n.succeededLocked()
 }
 
-// saw notes that the session has got a version of n to read, for what stands at
-// n's path by now. Caller holds fs.mu.
-func (n *node) saw(v *memory.Head) {
-	s, m, known := n.store, n.now(), n.known()
-	path, there := n.target()
+// sawLocked notes that the session has got a version of n to read, for what stands at
+// n's path by now.
+func (n *node) sawLocked(v *memory.Head) {
+	s, m, known := n.store, n.nowLocked(), n.knownLocked()
+	path, there := n.targetLocked()
 	switch {
 	case m.removed, (m != n || !there) && known.Head() != nil && known.Head().Seq() >= v.Seq():
 	case there:
-		n.learn(func(known session.Knowledge) session.Knowledge { return known.Read(v) })
+		n.learnLocked(func(known session.Knowledge) session.Knowledge { return known.Read(v) })
 	default:
-		s.note(path, known.Read(v))
+		s.noteLocked(path, known.Read(v))
 	}
 }
 
@@ -62,11 +62,11 @@ func (fs *fileSystem) firstRead(h *handle, head *memory.Head) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n, st := h.node, h.stage
-	if h.unread != head || n.head != head || n.succeeded() || n.had().cache.Misled(fs.notify.Notices) {
+	if h.unread != head || n.head != head || n.succeededLocked() || n.had().cache.Misled(fs.notify.Notices) {
 		return
 	}
 	h.unread = nil
-	n.saw(head)
+	n.sawLocked(head)
 	if st == nil || st != n.stage() || st.dirty || st.err != 0 || st.conflict != 0 {
 		return
 	}
@@ -74,35 +74,35 @@ func (fs *fileSystem) firstRead(h *handle, head *memory.Head) {
 	if st.overtaken {
 		st.base, st.overtaken = head, false
 		st.data, st.loaded = nil, false
-		fs.reckon(n, st)
+		fs.reckonLocked(n, st)
 	}
 }
 
-// admit decides whether a file may be opened with flags that write: not when
+// admitLocked decides whether a file may be opened with flags that write: not when
 // what would be overwritten is not what the session knows. What appends does
 // not overwrite; and a handle that can read may do that first, so what it
-// writes is judged then. Caller holds fs.mu.
-func (fs *fileSystem) admit(n *node, flags uint32) fuse.Status {
+// writes is judged then.
+func (fs *fileSystem) admitLocked(n *node, flags uint32) fuse.Status {
 	switch {
 	case n.head == nil || onlyAppends(flags):
 		return fuse.OK
-	case n.known().Stale(n.head):
+	case n.knownLocked().Stale(n.head):
 		if flags&syscall.O_ACCMODE == syscall.O_RDWR && flags&syscall.O_TRUNC == 0 || fs.opts.Merge {
 			return fuse.OK
 		}
-		return n.store.refuseStale(n, n.head)
+		return n.store.refuseStaleLocked(n, n.head)
 	}
-	return fs.admitBlind(n)
+	return fs.admitBlindLocked(n)
 }
 
-// admitBlind lets a session replace a memory that it never read, unless the
-// mount is strict. Caller holds fs.mu.
-func (fs *fileSystem) admitBlind(n *node) fuse.Status {
-	if n.known().IsKnown() || n.head == nil {
+// admitBlindLocked lets a session replace a memory that it never read, unless the
+// mount is strict.
+func (fs *fileSystem) admitBlindLocked(n *node) fuse.Status {
+	if n.knownLocked().IsKnown() || n.head == nil {
 		return fuse.OK
 	}
 	if fs.opts.Strict {
-		return n.store.refuseBlind(n, n.head)
+		return n.store.refuseBlindLocked(n, n.head)
 	}
 	n.store.blind++
 	return fuse.OK
@@ -122,7 +122,7 @@ func (fs *fileSystem) loseMore(n *node, st *stage) fuse.Status {
 	}
 	defer end()
 	fs.mu.RLock()
-	theirs := n.theirs()
+	theirs := n.theirsLocked()
 	fs.mu.RUnlock()
 	return fs.lose(n, st, theirs, nil)
 }

@@ -31,7 +31,7 @@ func TestScratchMovesWhereFileIs(t *testing.T) {
 	r.write("/d", "file")
 	r.follow()
 	_ = r.fs.renameFile(m) // Rename goes on
-	if r.s.made("/d") == nil {
+	if r.s.madeLocked("/d") == nil {
 		t.Error("the tree does not have the file")
 	}
 }

@@ -16,10 +16,10 @@ import (
 // once it has been told a time that is not true any more, attributes are not kept
 // until it has asked again.
 
-// birth is when n was made, in nanoseconds since 1970: a memory when it got its first
+// birthLocked is when n was made, in nanoseconds since 1970: a memory when it got its first
 // version, which its id says, anything else when it had last changed as the kernel
-// first asked. Caller holds fs.mu.
-func (n *node) birth() int64 {
+// first asked.
+func (n *node) birthLocked() int64 {
 	if n.head != nil {
 		if at, err := versionlog.MemoryTime(n.head.MemoryID()); err == nil {
 			return at.UnixNano()
@@ -31,9 +31,11 @@ func (n *node) birth() int64 {
 	return n.ctime.UnixNano()
 }
 
-// reborn reports whether the kernel has been told another time of creation than n
-// has by now. Caller holds fs.mu.
-func (n *node) reborn() bool { return n.had().cache.Birth != 0 && n.had().cache.Birth != n.birth() }
+// rebornLocked reports whether the kernel has been told another time of creation than n
+// has by now.
+func (n *node) rebornLocked() bool {
+	return n.had().cache.Birth != 0 && n.had().cache.Birth != n.birthLocked()
+}
 
 // Statx implements fuse.RawFileSystem.
 func (fs *fileSystem) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
@@ -48,8 +50,8 @@ func (fs *fileSystem) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.
 	if n == nil {
 		return fuse.Status(syscall.ESTALE)
 	}
-	n.Cache().Birth = n.birth()
-	fs.attributes(n, &attr)
+	n.Cache().Birth = n.birthLocked()
+	fs.attributesLocked(n, &attr)
 	out.SetTimeout(attr.Timeout())
 	out.Statx = statxOf(&attr.Attr, time.Unix(0, n.had().cache.Birth))
 	return fuse.OK

@@ -132,8 +132,8 @@ func (e *budgetError) Error() string {
 // Kind is errkind.OverQuota.
 func (e *budgetError) Kind() errkind.Kind { return errkind.OverQuota }
 
-// afford says why more bytes may not be held; nil: they may. Caller holds fs.mu.
-func (fs *fileSystem) afford(more int64, why purpose) error {
+// affordLocked says why more bytes may not be held; nil: they may.
+func (fs *fileSystem) affordLocked(more int64, why purpose) error {
 	if fs.budget.fits(more, why) {
 		return nil
 	}
@@ -149,9 +149,9 @@ func (s *store) tooMuch(op, path string, err error) fuse.Status {
 	return fuse.Status(errno)
 }
 
-// holdCopy counts the bytes of a draft, if there is one, in place of those of an earlier
-// one. Caller holds fs.mu.
-func (fs *fileSystem) holdCopy(d *draft, copied *int64) {
+// holdCopyLocked counts the bytes of a draft, if there is one, in place of those of an earlier
+// one.
+func (fs *fileSystem) holdCopyLocked(d *draft, copied *int64) {
 	if d != nil {
 		fs.budget.change(int64(len(d.data)) - *copied)
 		*copied = int64(len(d.data))
@@ -165,19 +165,19 @@ func (fs *fileSystem) giveBack(bytes *int64) {
 	fs.budget.change(-*bytes)
 }
 
-// purposeOf is what n is written for. Caller holds fs.mu.
-func (fs *fileSystem) purposeOf(n *node) purpose {
+// purposeOfLocked is what n is written for.
+func (fs *fileSystem) purposeOfLocked(n *node) purpose {
 	if n.removed || n.local && fs.classOf(n) == editorScratch {
 		return forScratch
 	}
 	return forSaving
 }
 
-// affordOpen lets a file be opened. Caller holds fs.mu.
-func (fs *fileSystem) affordOpen(n *node, flags uint32) fuse.Status {
-	err := fs.afford(handleCost, forReading)
+// affordOpenLocked lets a file be opened.
+func (fs *fileSystem) affordOpenLocked(n *node, flags uint32) fuse.Status {
+	err := fs.affordLocked(handleCost, forReading)
 	if writes(flags) {
-		err = fs.afford(handleCost+stageCost, fs.purposeOf(n))
+		err = fs.affordLocked(handleCost+stageCost, fs.purposeOfLocked(n))
 	}
 	if err != nil {
 		return n.store.tooMuch("open", n.name, err)
@@ -185,18 +185,18 @@ func (fs *fileSystem) affordOpen(n *node, flags uint32) fuse.Status {
 	return fuse.OK
 }
 
-// affordStage says why a stage of n may not become size bytes long, and its tail may
-// not grow by more; nil: it may. Caller holds fs.mu.
-func (fs *fileSystem) affordStage(n *node, st *stage, size, more int64) error {
+// affordStageLocked says why a stage of n may not become size bytes long, and its tail may
+// not grow by more; nil: it may.
+func (fs *fileSystem) affordStageLocked(n *node, st *stage, size, more int64) error {
 	if size <= int64(cap(st.data)) && !st.tails {
 		return nil
 	}
-	return fs.afford(max(0, size-int64(cap(st.data)))+more, fs.purposeOf(n))
+	return fs.affordLocked(max(0, size-int64(cap(st.data)))+more, fs.purposeOfLocked(n))
 }
 
-// reckon counts a stage of n as what it holds by now, and n as what it is with it. It
-// follows every change of that, and the end of the stage. Caller holds fs.mu.
-func (fs *fileSystem) reckon(n *node, st *stage) {
+// reckonLocked counts a stage of n as what it holds by now, and n as what it is with it. It
+// follows every change of that, and the end of the stage.
+func (fs *fileSystem) reckonLocked(n *node, st *stage) {
 	n.tally()
 	if st == nil {
 		return
@@ -213,16 +213,16 @@ func (fs *fileSystem) reckon(n *node, st *stage) {
 	st.unmapUnused()
 }
 
-// keep lets a directory stay when it is empty, or not. Caller holds fs.mu.
-func (n *node) keep(kept bool) {
+// keepLocked lets a directory stay when it is empty, or not.
+func (n *node) keepLocked(kept bool) {
 	n.kept = kept
-	n.reckonDir()
+	n.reckonDirLocked()
 }
 
-// reckonDir counts a directory that stays when it is empty, or that this mount has made:
+// reckonDirLocked counts a directory that stays when it is empty, or that this mount has made:
 // of others there are no more than the store has paths. It follows every change of
-// that, and of whether the table has the directory. Caller holds fs.mu.
-func (n *node) reckonDir() {
+// that, and of whether the table has the directory.
+func (n *node) reckonDirLocked() {
 	if n.store == nil {
 		return
 	}
@@ -237,9 +237,9 @@ func (n *node) reckonDir() {
 	}
 }
 
-// hold keeps the bytes of n's head for further reads while it is open, if there is
-// room; nil drops them. Caller holds fs.mu.
-func (fs *fileSystem) hold(n *node, content []byte) {
+// holdLocked keeps the bytes of n's head for further reads while it is open, if there is
+// room; nil drops them.
+func (fs *fileSystem) holdLocked(n *node, content []byte) {
 	if content != nil && !fs.budget.fits(int64(len(content)), forContent) {
 		return
 	}
@@ -249,8 +249,8 @@ func (fs *fileSystem) hold(n *node, content []byte) {
 	}
 }
 
-// changeHandle counts bytes of a handle. Caller holds fs.mu.
-func (fs *fileSystem) changeHandle(h *handle, bytes int64) {
+// changeHandleLocked counts bytes of a handle.
+func (fs *fileSystem) changeHandleLocked(h *handle, bytes int64) {
 	if h.stage != nil {
 		fs.budget.change(bytes)
 	} else {
@@ -258,14 +258,14 @@ func (fs *fileSystem) changeHandle(h *handle, bytes int64) {
 	}
 }
 
-// holdList counts the listing that an open directory keeps, in place of an earlier
-// one; or says why it may not. Caller holds fs.mu.
-func (fs *fileSystem) holdList(h *handle, list []dirEntry) error {
+// holdListLocked counts the listing that an open directory keeps, in place of an earlier
+// one; or says why it may not.
+func (fs *fileSystem) holdListLocked(h *handle, list []dirEntry) error {
 	costs := int64(handleCost)
 	for _, e := range list {
 		costs += entryCost + int64(len(e.name))
 	}
-	if err := fs.afford(costs-h.held, forReading); err != nil {
+	if err := fs.affordLocked(costs-h.held, forReading); err != nil {
 		return err
 	}
 	fs.budget.changeOpen(costs - h.held)

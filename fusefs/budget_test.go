@@ -107,7 +107,7 @@ func TestBudgetFollows(t *testing.T) {
 	r.must(errOf(r.unlink("/x~")))
 	forget(id)
 	unlock := r.locked()
-	r.s.root.keep(false)
+	r.s.root.keepLocked(false)
 	unlock()
 	wantNone("a scratch file was removed")
 
@@ -116,7 +116,7 @@ func TestBudgetFollows(t *testing.T) {
 	r.rmdir("/d")
 	forget(id)
 	unlock = r.locked()
-	r.s.root.keep(false)
+	r.s.root.keepLocked(false)
 	unlock()
 	wantNone("a directory was removed")
 
@@ -138,7 +138,7 @@ func TestBudgetFollows(t *testing.T) {
 	st.writers++ // as linger
 	fs.commitUnheard(n, st, lingered)
 	unlock = r.locked()
-	fs.endLinger(n, st)
+	fs.endLingerLocked(n, st)
 	unlock()
 	wantNone("a temporary file became a memory")
 

@@ -93,7 +93,7 @@ func (s *store) unsureAt(claims []session.Claim) (drafts []*draft) {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
 	for _, d := range s.unsure {
-		path, there := d.n.target()
+		path, there := d.n.targetLocked()
 		if d.st.attempt == d && there && slices.ContainsFunc(claims, func(c session.Claim) bool { return c.Covers(path) }) {
 			drafts = append(drafts, d)
 		}

@@ -41,28 +41,28 @@ type mark struct {
 	added   uint64 // counts bytes that were added at the end
 }
 
-// changed notes that a thread has changed the file through h. Caller holds fs.mu.
-func (h *handle) changed(thread uint32) { h.thread, h.wrote = thread, h.stage.mark }
+// changedLocked notes that a thread has changed the file through h.
+func (h *handle) changedLocked(thread uint32) { h.thread, h.wrote = thread, h.stage.mark }
 
-// begins notes that a thread goes on to write. Caller holds fs.mu.
-func (st *stage) begins(thread uint32) {
+// beginsLocked notes that a thread goes on to write.
+func (st *stage) beginsLocked(thread uint32) {
 	if thread != st.thread || !st.pageEnd {
 		st.whole = st.mark
 	}
 }
 
-// ends notes that a thread has written up to an offset. Caller holds fs.mu.
-func (st *stage) ends(thread uint32, end uint64) {
+// endsLocked notes that a thread has written up to an offset.
+func (st *stage) endsLocked(thread uint32, end uint64) {
 	st.thread, st.pageEnd = thread, end%uint64(os.Getpagesize()) == 0
 	if !st.pageEnd {
 		st.whole = st.mark
 	}
 }
 
-// later is how many bytes at the end of a stage came after a mark, if that is all
+// laterLocked is how many bytes at the end of a stage came after a mark, if that is all
 // that came: they can be left out. Of what is merged with another session's nothing
-// can. Caller holds fs.mu.
-func (fs *fileSystem) later(st *stage, m *mark) int {
+// can.
+func (fs *fileSystem) laterLocked(st *stage, m *mark) int {
 	if m == nil || m.changes < st.rewrote || st.overtaken || fs.opts.Merge && !st.tails {
 		return 0
 	}
@@ -120,6 +120,6 @@ func (fs *fileSystem) closeFailed(n *node, st *stage, status fuse.Status) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if st.writers == 1 && st.err == 0 && !st.overtaken { // else nobody sees it anyway
-		fs.poison(n, st, syscall.Errno(status))
+		fs.poisonLocked(n, st, syscall.Errno(status))
 	}
 }

@@ -71,7 +71,7 @@ func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) f
 		release, err := n.store.claims.Take(fs.ctx, func() []session.Claim {
 			fs.mu.RLock()
 			defer fs.mu.RUnlock()
-			claimed = n.saveClaims(st)
+			claimed = n.saveClaimsLocked(st)
 			return claimed
 		})
 		if err != nil {
@@ -110,16 +110,16 @@ func (fs *fileSystem) commitClaimed(n *node, st *stage, claimed []session.Claim,
 	defer fs.giveBack(&copied)
 	for ; ; c.try++ {
 		fs.mu.Lock()
-		if !slices.Equal(n.saveClaims(st), claimed) {
+		if !slices.Equal(n.saveClaimsLocked(st), claimed) {
 			fs.mu.Unlock()
 			return fuse.OK, true
 		}
-		d, status := fs.draft(n, st, c.why, c.answered, c.upTo)
+		d, status := fs.draftLocked(n, st, c.why, c.answered, c.upTo)
 		if d != nil && d.lost && !d.tails && d.theirs != nil && d.theirs.Digest() == cas.Sum(d.data) {
-			fs.committed(d, *d.theirs.Version()) // they wrote the very same bytes
+			fs.committedLocked(d, *d.theirs.Version()) // they wrote the very same bytes
 			d = nil
 		}
-		fs.holdCopy(d, &copied)
+		fs.holdCopyLocked(d, &copied)
 		fs.mu.Unlock()
 		if d == nil {
 			return status, false
@@ -161,8 +161,8 @@ func (fs *fileSystem) commitClaimed(n *node, st *stage, claimed []session.Claim,
 				return fs.loseUnless(c.why == unasked, n, st, d.theirs), false
 			}
 			fs.mu.Lock()
-			n.yield(theirs)
-			path, _ := n.target()
+			n.yieldLocked(theirs)
+			path, _ := n.targetLocked()
 			fs.mu.Unlock()
 			if resumed && path != d.path { // known not to be in the log, and another session has moved it since
 				continue
@@ -178,11 +178,10 @@ func (fs *fileSystem) commitClaimed(n *node, st *stage, claimed []session.Claim,
 	}
 }
 
-// saveClaims is what a commit of a stage of n claims: the path where it is to go, and
+// saveClaimsLocked is what a commit of a stage of n claims: the path where it is to go, and
 // that of a commit whose reply was lost. A file without a place claims nothing.
-// Caller holds fs.mu.
-func (n *node) saveClaims(st *stage) (claims []session.Claim) {
-	path, _ := n.target()
+func (n *node) saveClaimsLocked(st *stage) (claims []session.Claim) {
+	path, _ := n.targetLocked()
 	if path != "" {
 		claims = append(claims, session.Claim{Path: path})
 	}
@@ -201,10 +200,10 @@ func (fs *fileSystem) commitDraft(d *draft) error {
 		}
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
-		fs.settle(d)
-		s.wrote(d.path)
+		fs.settleLocked(d)
+		s.wroteLocked(d.path)
 		if d.back {
-			d.n.learn(session.Knowledge.Refused)
+			d.n.learnLocked(session.Knowledge.Refused)
 		}
 		return nil
 	}
@@ -214,7 +213,7 @@ func (fs *fileSystem) commitDraft(d *draft) error {
 		fs.mu.Unlock()
 		return nil
 	}
-	s.forgetUnsure()
+	s.forgetUnsureLocked()
 	s.unsure[d.key], d.st.attempt = d, d
 	fs.mu.Unlock()
 	var satisfied bool
@@ -222,13 +221,14 @@ func (fs *fileSystem) commitDraft(d *draft) error {
 	err := s.commitWith(d.key, func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
 		opts.Message, opts.Fresh = d.message, !d.resumed
 		return s.memory.Batch(fs.ctx, []memory.Change{put}, opts)
+		//archtest:locked commitWith calls it with the lock
 	}, func(c *versionlog.Commit) {
 		if c.Seq <= s.applied && d.st.attempt != d { // the follower has met it since
 			return
 		}
 		if satisfied = len(c.Versions) == 0; !satisfied {
-			fs.committed(d, c.Versions[0])
-			s.hadTurn(d, began)
+			fs.committedLocked(d, c.Versions[0])
+			s.hadTurnLocked(d, began)
 		}
 	})
 	if err == nil && satisfied {
@@ -260,7 +260,7 @@ func (fs *fileSystem) satisfied(d *draft) error {
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	fs.committed(d, *head)
+	fs.committedLocked(d, *head)
 	return nil
 }
 
@@ -283,30 +283,30 @@ func conflictWith(head *versionlog.Version, path string, base *memory.Head) erro
 	return &versionlog.ConflictError{Conflicts: []versionlog.Conflict{{Path: path, Expected: expectVersion(base), Head: head}}}
 }
 
-// draft takes from the stage what is to be committed, or says why nothing is. At
+// draftLocked takes from the stage what is to be committed, or says why nothing is. At
 // the path that is answered, the log has just told the stage's base: the tree,
-// which the follower may not have brought so far, is not asked. Caller holds fs.mu.
-func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, upTo *mark) (*draft, fuse.Status) {
+// which the follower may not have brought so far, is not asked.
+func (fs *fileSystem) draftLocked(n *node, st *stage, why occasion, answered string, upTo *mark) (*draft, fuse.Status) {
 	if st.err != 0 {
 		return nil, fuse.Status(st.err)
 	}
 	if st.attempt != nil {
 		return st.attempt, fuse.OK
 	}
-	m := n.now()
+	m := n.nowLocked()
 	if !st.dirty || m.removed || why.alone() && st.writers > 1 {
 		return nil, fuse.OK
 	}
 	if n.local {
 		kind := fs.classOf(n)
 		if kind == editorScratch || kind == temporary && why != lingered && why != ending {
-			return n.toSpool(st, why), fuse.OK
+			return n.toSpoolLocked(st, why), fuse.OK
 		}
 	}
 	if upTo != nil && upTo.changes <= st.committed { // by another close
 		return nil, fuse.OK
 	}
-	later := fs.later(st, upTo)
+	later := fs.laterLocked(st, upTo)
 	d := &draft{
 		n: n, st: st, data: slices.Clone(st.data[:len(st.data)-later]), base: st.base, changes: st.changes,
 		tails: st.tails, tail: len(st.tail) - later,
@@ -314,9 +314,9 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, u
 	if later > 0 {
 		d.changes = upTo.changes
 	}
-	d.key = n.store.spooledKey(st, d.changes)
-	path, there := n.target()
-	d.path, d.theirs = path, n.theirs()
+	d.key = n.store.spooledKeyLocked(st, d.changes)
+	path, there := n.targetLocked()
+	d.path, d.theirs = path, n.theirsLocked()
 	moved := (m != n || !there) && path != answered
 	if path == "" || st.overtaken || !st.tails && (n.stage() != st || !there) || moved && !memory.SameText(st.base, d.theirs) {
 		d.lost = true // another session took its name away, or changed it
@@ -328,18 +328,18 @@ func (fs *fileSystem) draft(n *node, st *stage, why occasion, answered string, u
 	if n.hasLocalName() {
 		d.base = nil
 		if hidden := n.parent.hidden[n.name]; hidden != nil {
-			d.base = hidden.known().Expected(hidden.head)
+			d.base = hidden.knownLocked().Expected(hidden.head)
 		}
 	}
 	if n.local {
-		d.spelled = n.spellingAt(path)
+		d.spelled = n.spellingAtLocked(path)
 	}
 	if d.base != nil && !n.local && int64(len(d.data)) == d.base.Size() {
 		d.digest = cas.Sum(d.data)
 		d.same = d.digest == d.base.Digest()
 	}
 	if !d.tails && !d.same && !st.fresh {
-		d.judge = n.known().ToJudge()
+		d.judge = n.knownLocked().ToJudge()
 	}
 	return d, fuse.OK
 }
@@ -351,12 +351,12 @@ func expectVersion(v *memory.Head) versionlog.Expectation {
 	return versionlog.ExpectVersion(v.ID())
 }
 
-// committed notes that v holds what the draft was. Caller holds fs.mu.
-func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
+// committedLocked notes that v holds what the draft was.
+func (fs *fileSystem) committedLocked(d *draft, v versionlog.Version) {
 	n, st, head := d.n, d.st, memory.NewHead(&v)
-	n.store.wrote(v.Path)
+	n.store.wroteLocked(v.Path)
 	n.store.unspoolStage(st)
-	seen := n.store.known.Of(n.knownAt())
+	seen := n.store.known.Of(n.knownAtLocked())
 	switch {
 	case d.tails:
 		seen = seen.Appended(head, d.base)
@@ -370,35 +370,35 @@ func (fs *fileSystem) committed(d *draft, v versionlog.Version) {
 	}
 	if path, ok := n.path(); !ok || path != v.Path {
 		// Another session's commit has taken n's place.
-		n.store.show(v)
+		n.store.showLocked(v)
 		if m := n.store.find(v.Path); m != nil && memory.SameVersion(m.head, head) {
 			n.store.known.Set(v.Path, seen)
-			n.lead(m)
-		} else if m := n.now(); m != n && memory.SameText(m.head, head) { // renamed since, by this mount
-			m.learn(func(known session.Knowledge) session.Knowledge { return known.Wrote(m.head) })
+			n.leadLocked(m)
+		} else if m := n.nowLocked(); m != n && memory.SameText(m.head, head) { // renamed since, by this mount
+			m.learnLocked(func(known session.Knowledge) session.Knowledge { return known.Wrote(m.head) })
 		}
-		n.setHead(head, v.Spelling)
+		n.setHeadLocked(head, v.Spelling)
 		st.base, st.overtaken = head, false
-		fs.settle(d)
-		fs.notify.content(n)
+		fs.settleLocked(d)
+		fs.notify.contentLocked(n)
 		return
 	}
 	n.store.known.Set(v.Path, seen)
 	if !n.isMemorySince(v.Seq) {
-		n.setHead(head, v.Spelling)
-		fs.notify.birth(n)
+		n.setHeadLocked(head, v.Spelling)
+		fs.notify.birthLocked(n)
 	}
 	if hidden := n.parent.hidden[n.name]; hidden != nil && n.local {
-		n.store.unhide(hidden)
+		n.store.unhideLocked(hidden)
 	}
-	n.parent.settle()
+	n.parent.settleLocked()
 	n.setLocal(false)
 	st.base = head
-	fs.settle(d)
+	fs.settleLocked(d)
 }
 
-// settle notes that what the stage was as of a draft is committed. Caller holds fs.mu.
-func (fs *fileSystem) settle(d *draft) {
+// settleLocked notes that what the stage was as of a draft is committed.
+func (fs *fileSystem) settleLocked(d *draft) {
 	st := d.st
 	if st.attempt == d {
 		st.attempt = nil
@@ -412,7 +412,7 @@ func (fs *fileSystem) settle(d *draft) {
 	}
 	if d.tails && st.tails {
 		st.tail = st.tail[min(d.tail, len(st.tail)):]
-		fs.reckon(d.n, st)
+		fs.reckonLocked(d.n, st)
 	}
 }
 
@@ -432,7 +432,7 @@ func (fs *fileSystem) commitFailed(d *draft, err error, why occasion) fuse.Statu
 	if errors.Is(err, versionlog.ErrOverlap) || errors.Is(err, memory.ErrTooBig) {
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
-		fs.poison(n, st, syscall.Errno(status))
+		fs.poisonLocked(n, st, syscall.Errno(status))
 	}
 	return status
 }
@@ -445,17 +445,17 @@ func (fs *fileSystem) commitAll() {
 		st *stage
 	}
 	dirty := map[pending]bool{}
-	add := func(n *node, st *stage) {
-		if st != nil && st.dirty && !n.now().removed {
+	addLocked := func(n *node, st *stage) {
+		if st != nil && st.dirty && !n.nowLocked().removed {
 			dirty[pending{n, st}] = true
 		}
 	}
 	fs.mu.RLock()
 	for _, n := range fs.nodes {
-		add(n, n.stage())
+		addLocked(n, n.stage())
 	}
 	for _, h := range fs.handles { // also of a stage whose place that of a later writer has taken
-		add(h.node, h.stage)
+		addLocked(h.node, h.stage)
 	}
 	fs.mu.RUnlock()
 	var work errgroup.Group
@@ -481,8 +481,8 @@ func (fs *fileSystem) commitUnheard(n *node, st *stage, why occasion) {
 // kept already: nobody hears of the error.
 func (fs *fileSystem) keepUnheard(n *node, st *stage, status fuse.Status) {
 	fs.mu.Lock()
-	l := loss{base: st.base, theirs: n.theirs(), yours: slices.Clone(st.data), why: syscall.Errno(status).Error(), told: true}
-	l.path, _ = n.target()
+	l := loss{base: st.base, theirs: n.theirsLocked(), yours: slices.Clone(st.data), why: syscall.Errno(status).Error(), told: true}
+	l.path, _ = n.targetLocked()
 	unkept := st.dirty && st.err == 0 && (st.conflict == 0 || st.conflictAt != st.changes)
 	id, changes := st.conflict, st.changes
 	fs.mu.Unlock()

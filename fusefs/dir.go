@@ -39,14 +39,14 @@ func (fs *fileSystem) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse
 		case !c.answers():
 			return fuse.EINTR
 		}
-		return fs.openDir(n, out)
+		return fs.openDirLocked(n, out)
 	})
 }
 
-// openDir makes a handle of a directory. Caller holds fs.mu.
-func (fs *fileSystem) openDir(n *node, out *fuse.OpenOut) fuse.Status {
+// openDirLocked makes a handle of a directory.
+func (fs *fileSystem) openDirLocked(n *node, out *fuse.OpenOut) fuse.Status {
 	if n.store != nil {
-		if err := fs.afford(handleCost, forReading); err != nil {
+		if err := fs.affordLocked(handleCost, forReading); err != nil {
 			return n.store.tooMuch("open", n.name, err)
 		}
 	}
@@ -57,22 +57,22 @@ func (fs *fileSystem) openDir(n *node, out *fuse.OpenOut) fuse.Status {
 	if !n.Cache().ReadBelow.Swap(false) {
 		out.OpenFlags |= fuse.FOPEN_CACHE_DIR
 	}
-	out.Fh = fs.newHandle(&handle{node: n})
+	out.Fh = fs.newHandleLocked(&handle{node: n})
 	return fuse.OK
 }
 
-// list returns what dir holds, as of now. An open directory keeps its list, in
+// listLocked returns what dir holds, as of now. An open directory keeps its list, in
 // byte order, and offsets are places in it. In a quiet mount many read one list
 // and a newer one may take its place between two requests, so that there an
-// offset is an id, and they are in that order. Caller holds fs.mu.
-func (fs *fileSystem) list(dir *node) []dirEntry {
+// offset is an id, and they are in that order.
+func (fs *fileSystem) listLocked(dir *node) []dirEntry {
 	up := dir
 	if dir.parent != nil {
 		up = dir.parent
 	}
 	entries := make([]dirEntry, 0, len(dir.children)+2)
 	for _, n := range dir.children {
-		entries = append(entries, dirEntry{n.listedAs(), n.id, n.mode, n.id + 2}) // above those of . and ..
+		entries = append(entries, dirEntry{n.listedAsLocked(), n.id, n.mode, n.id + 2}) // above those of . and ..
 	}
 	if fs.quiet {
 		slices.SortFunc(entries, func(a, b dirEntry) int { return cmp.Compare(a.id, b.id) })
@@ -94,13 +94,14 @@ func (fs *fileSystem) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse
 
 // ReadDirPlus implements fuse.RawFileSystem.
 func (fs *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	//archtest:locked readDir calls it with the lock
 	return fs.readDir(cancel, in, func(e dirEntry) bool {
 		entry := out.AddDirLookupEntry(fuse.DirEntry{Name: e.name, Ino: e.id, Mode: e.mode, Off: e.next})
 		if entry == nil {
 			return false
 		}
-		if n := fs.node(e.id); n != nil && n.parent != nil && n.listedAs() == e.name {
-			fs.reply(n, n.name == e.name, entry)
+		if n := fs.node(e.id); n != nil && n.parent != nil && n.listedAsLocked() == e.name {
+			fs.replyLocked(n, n.name == e.name, entry)
 		}
 		return true
 	})
@@ -121,7 +122,7 @@ func (fs *fileSystem) readDir(cancel <-chan struct{}, in *fuse.ReadIn, add func(
 func (fs *fileSystem) reachListed(cancel <-chan struct{}, in *fuse.ReadIn) fuse.Status {
 	id := in.NodeId
 	fs.mu.RLock()
-	loads := fs.node(id).loads()
+	loads := fs.node(id).loadsLocked()
 	fs.mu.RUnlock()
 	if !loads {
 		return fuse.OK
@@ -143,9 +144,9 @@ func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*no
 		return nil, fuse.EBADF
 	}
 	if in.Offset == 0 || *entries == nil {
-		list := fs.list(dir)
+		list := fs.listLocked(dir)
 		if h := fs.handles[in.Fh]; h != nil && dir.store != nil {
-			if err := fs.holdList(h, list); err != nil {
+			if err := fs.holdListLocked(h, list); err != nil {
 				return nil, dir.store.tooMuch("list", dir.name, err)
 			}
 		}
@@ -177,7 +178,7 @@ func (fs *fileSystem) FsyncDir(<-chan struct{}, *fuse.FsyncIn) fuse.Status { ret
 // Mkdir implements fuse.RawFileSystem. The directory is in the log when it returns.
 func (fs *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
 	fs.mu.RLock()
-	parent, status := fs.writable(in.NodeId)
+	parent, status := fs.writableLocked(in.NodeId)
 	fs.mu.RUnlock()
 	if !status.Ok() {
 		return status
@@ -212,11 +213,11 @@ func (fs *fileSystem) mkdirBeside(c *call, parent *node, in *fuse.MkdirIn, name 
 	return status
 }
 
-// place checks that something may be made under a name in a directory, with
+// placeLocked checks that something may be made under a name in a directory, with
 // room for below more segments, and returns the directory and the name's
-// canonical form. Caller holds fs.mu.
-func (fs *fileSystem) place(dirID uint64, name string, below int) (*node, string, fuse.Status) {
-	dir, status := fs.writable(dirID)
+// canonical form.
+func (fs *fileSystem) placeLocked(dirID uint64, name string, below int) (*node, string, fuse.Status) {
+	dir, status := fs.writableLocked(dirID)
 	if !status.Ok() {
 		return nil, "", status
 	}
@@ -285,7 +286,7 @@ func (fs *fileSystem) rmdirBeside(ctx context.Context, dirID uint64, name, canon
 	if path != "" {
 		n.marker = 0
 	}
-	fs.rmdir(parent, n, canonical, name)
+	fs.rmdirLocked(parent, n, canonical, name)
 	return status
 }
 
@@ -294,7 +295,7 @@ func (fs *fileSystem) rmdirBeside(ctx context.Context, dirID uint64, name, canon
 func (fs *fileSystem) mayRmdir(dirID uint64, canonical string) (dir, n *node, path string, status fuse.Status) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	dir, status = fs.writable(dirID)
+	dir, status = fs.writableLocked(dirID)
 	if !status.Ok() {
 		return nil, nil, "", status
 	}

@@ -244,7 +244,7 @@ func TestFrontTakenOver(t *testing.T) {
 	var dir fuse.OpenOut
 	r.must(errOf(r.front().OpenDir(nil, &fuse.OpenIn{InHeader: header(counted)}, &dir)))
 	r.must(r.s.kept.Remove(2))
-	r.must(r.fs.handing.rewrite())
+	r.must(r.fs.handing.rewriteLocked())
 
 	next, _ := r.takeOver(journal)
 	f := next.front()

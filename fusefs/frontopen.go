@@ -70,12 +70,12 @@ func (f *front) opened(s *store, id uint64, text []byte, why purpose, out *fuse.
 		return fuse.Status(syscall.ESTALE)
 	}
 	h := &virtualHandle{inode: v, text: text}
-	if err := f.fs.afford(h.costs(), why); err != nil {
+	if err := f.fs.affordLocked(h.costs(), why); err != nil {
 		return s.tooMuch("open", path.Base(v.at.path), err)
 	}
 	f.fs.nextFH++
 	f.enterLocked(f.fs.nextFH, h)
-	f.fs.handing.openedVirtual(f.fs.nextFH, v)
+	f.fs.handing.openedVirtualLocked(f.fs.nextFH, v)
 	out.Fh = f.fs.nextFH
 	return fuse.OK
 }
@@ -119,7 +119,7 @@ func (f *front) released(in *fuse.ReleaseIn) bool {
 	defer f.fs.mu.Unlock()
 	if h := f.fs.virtual.handles[in.Fh]; h != nil {
 		delete(f.fs.virtual.handles, in.Fh)
-		f.fs.handing.closed(in.Fh)
+		f.fs.handing.closedLocked(in.Fh)
 		f.fs.budget.changeOpen(-h.costs())
 		h.inode.opens--
 		f.collectVirtualLocked(h.inode)

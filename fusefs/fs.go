@@ -144,7 +144,9 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 	for _, ms := range stores {
 		s := newStore(fs, ms)
 		fs.stores = append(fs.stores, s)
-		attach(fs.root, ms.Info().Slug, s.root)
+		fs.mu.Lock()
+		attachLocked(fs.root, ms.Info().Slug, s.root)
+		fs.mu.Unlock()
 	}
 	return fs
 }
@@ -168,7 +170,7 @@ func (fs *fileSystem) perm(mode uint32) uint32 {
 // log cannot be asked is left to the commit.
 func (fs *fileSystem) current(ctx context.Context, id uint64) (*node, fuse.Status) {
 	fs.mu.RLock()
-	dir, status := fs.writable(id)
+	dir, status := fs.writableLocked(id)
 	fs.mu.RUnlock()
 	if !status.Ok() {
 		return nil, status
@@ -182,10 +184,9 @@ func (fs *fileSystem) current(ctx context.Context, id uint64) (*node, fuse.Statu
 	return dir, fuse.OK
 }
 
-// writable returns the node of an id for a request that changes it or, for a
+// writableLocked returns the node of an id for a request that changes it or, for a
 // directory, what is in it; or why that is refused whatever the request is.
-// Caller holds fs.mu.
-func (fs *fileSystem) writable(id uint64) (*node, fuse.Status) {
+func (fs *fileSystem) writableLocked(id uint64) (*node, fuse.Status) {
 	n := fs.node(id)
 	switch {
 	case fs.virtual.has(id):

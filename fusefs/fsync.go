@@ -14,7 +14,7 @@ import (
 func (fs *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	fs.mu.RLock()
 	h := fs.handles[in.Fh]
-	writers := fs.writersOf(h)
+	writers := fs.writersOfLocked(h)
 	fs.mu.RUnlock()
 	if h == nil {
 		return fuse.OK
@@ -40,9 +40,9 @@ type writer struct {
 	stage *stage
 }
 
-// writersOf returns the stages of h's file that fsync commits, h's own first, then
-// the older ones first. Caller holds fs.mu.
-func (fs *fileSystem) writersOf(h *handle) (writers []writer) {
+// writersOfLocked returns the stages of h's file that fsync commits, h's own first, then
+// the older ones first.
+func (fs *fileSystem) writersOfLocked(h *handle) (writers []writer) {
 	if h == nil {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (fs *fileSystem) writersOf(h *handle) (writers []writer) {
 	}
 	var others []uint64
 	for fh, other := range fs.handles {
-		if other.stage.unsynced() && other.node.now() == h.node.now() {
+		if other.stage.unsyncedLocked() && other.node.nowLocked() == h.node.nowLocked() {
 			others = append(others, fh)
 		}
 	}
@@ -64,16 +64,15 @@ func (fs *fileSystem) writersOf(h *handle) (writers []writer) {
 	for _, fh := range others {
 		add(fs.handles[fh].node, fs.handles[fh].stage)
 	}
-	if m := h.node.now(); m.stage().unsynced() { // a temporary file's, which nobody has open to write
+	if m := h.node.nowLocked(); m.stage().unsyncedLocked() { // a temporary file's, which nobody has open to write
 		add(m, m.stage())
 	}
 	return writers
 }
 
-// unsynced reports whether a stage, or none, has something that nothing durable
+// unsyncedLocked reports whether a stage, or none, has something that nothing durable
 // has. What lost a race and is kept as a conflict is no part of the file any more.
-// Caller holds fs.mu.
-func (st *stage) unsynced() bool {
+func (st *stage) unsyncedLocked() bool {
 	switch {
 	case st == nil || st.err != 0:
 		return false

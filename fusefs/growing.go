@@ -26,8 +26,8 @@ type appending struct {
 	failed      time.Time // when they could not be committed
 }
 
-// appended notes that bytes were appended to a stage. Caller holds fs.mu.
-func (fs *fileSystem) appended(st *stage, now time.Time) {
+// appendedLocked notes that bytes were appended to a stage.
+func (fs *fileSystem) appendedLocked(st *stage, now time.Time) {
 	st.last = now
 	if st.first.IsZero() {
 		st.first = now

@@ -138,16 +138,15 @@ func newHanding(fs *fileSystem, journal *handover.Journal, greeting []byte, appl
 	}
 }
 
-// mark notes that n has changed. Caller holds fs.mu.
-func (n *node) mark() {
+// markLocked notes that n has changed.
+func (n *node) markLocked() {
 	if n.store != nil && n.store.fs.handing != nil {
 		n.store.fs.handing.nodes[n] = true
 	}
 }
 
-// markKnown notes that what the session knows of a path has changed. Caller holds
-// fs.mu.
-func (s *store) markKnown(path string) {
+// markKnownLocked notes that what the session knows of a path has changed.
+func (s *store) markKnownLocked(path string) {
 	if h := s.fs.handing; h != nil {
 		h.known[knownPath{h.index(s), path}] = true
 	}
@@ -165,28 +164,28 @@ func (h *handing) noteKnown() {
 	}
 }
 
-// opened notes a new handle. Caller holds fs.mu.
-func (h *handing) opened(fh uint64, of *handle) {
+// openedLocked notes a new handle.
+func (h *handing) openedLocked(fh uint64, of *handle) {
 	if h == nil {
 		return
 	}
 	h.nodes[of.node] = true
 	note := handleNote{FH: fh, Node: of.node.id}
 	if of.stage != nil {
-		note.Stage = h.staged(of.node, of.stage).number
+		note.Stage = h.stagedLocked(of.node, of.stage).number
 	}
 	h.json(noteHandle, note)
 }
 
-// closed notes the end of a handle. Caller holds fs.mu.
-func (h *handing) closed(fh uint64) {
+// closedLocked notes the end of a handle.
+func (h *handing) closedLocked(fh uint64) {
 	if h != nil {
 		h.batch.Add([]byte{noteClosed}, number(fh))
 	}
 }
 
-// staged returns what is known of a stage of n. Caller holds fs.mu.
-func (h *handing) staged(n *node, st *stage) *stagedHanding {
+// stagedLocked returns what is known of a stage of n.
+func (h *handing) stagedLocked(n *node, st *stage) *stagedHanding {
 	sh := h.stages[st]
 	if sh == nil {
 		h.stage++
@@ -197,9 +196,8 @@ func (h *handing) staged(n *node, st *stage) *stagedHanding {
 	return sh
 }
 
-// wrote notes what was just written to a stage, whose changes were those before.
-// Caller holds fs.mu.
-func (h *handing) wrote(st *stage, before uint64, at int64, data [][]byte) {
+// wroteLocked notes what was just written to a stage, whose changes were those before.
+func (h *handing) wroteLocked(st *stage, before uint64, at int64, data [][]byte) {
 	if h == nil {
 		return
 	}
@@ -211,15 +209,15 @@ func (h *handing) wrote(st *stage, before uint64, at int64, data [][]byte) {
 	sh.changes = st.changes
 }
 
-// rebased notes that all bytes of a stage are others. Caller holds fs.mu.
-func (h *handing) rebased(st *stage) {
+// rebasedLocked notes that all bytes of a stage are others.
+func (h *handing) rebasedLocked(st *stage) {
 	if h != nil && h.stages[st] != nil {
 		h.stages[st].changes = unknownChanges
 	}
 }
 
-// keptText notes that a text is kept that was taken over. Caller holds fs.mu.
-func (h *handing) keptText(l *takenText) {
+// keptTextLocked notes that a text is kept that was taken over.
+func (h *handing) keptTextLocked(l *takenText) {
 	if h != nil && l.number != 0 {
 		h.noteStage(l.number, l.node, stageDead)
 	}
@@ -229,23 +227,23 @@ func (h *handing) keptText(l *takenText) {
 func (h *handing) note() {
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
-	h.noteAll()
+	h.noteAllLocked()
 }
 
-// noteAll is note where the caller holds fs.mu.
-func (h *handing) noteAll() {
-	h.noteNodes()
+// noteAllLocked is note where fs.mu is held already.
+func (h *handing) noteAllLocked() {
+	h.noteNodesLocked()
 	h.noteKnown()
-	h.noteVirtual()
-	h.noteStages()
+	h.noteVirtualLocked()
+	h.noteStagesLocked()
 	h.noteErrors()
-	if state := h.state(); !h.batch.Empty() || !equalState(state, h.last) {
+	if state := h.stateLocked(); !h.batch.Empty() || !equalState(state, h.last) {
 		h.json(noteState, state)
 		h.last = state
 	}
 	err := h.journal.Append(&h.batch)
 	if err == nil && h.journal.Long() {
-		err = h.rewrite()
+		err = h.rewriteLocked()
 	}
 	if err != nil { // nobody must go on with what is not whole
 		h.fs.log.Error("should this daemon be killed, the mount ends", "err", err)
@@ -258,9 +256,9 @@ func equalState(a, b stateNote) bool {
 	return a.NextID == b.NextID && a.NextFH == b.NextFH && slices.Equal(a.Applied, b.Applied) && slices.Equal(a.Shown, b.Shown) && len(a.Taken) == len(b.Taken)
 }
 
-// state returns what concerns all nodes. What the tree shows the kernel has been
-// told of once it has taken in all notices. Caller holds fs.mu.
-func (h *handing) state() stateNote {
+// stateLocked returns what concerns all nodes. What the tree shows the kernel has been
+// told of once it has taken in all notices.
+func (h *handing) stateLocked() stateNote {
 	state := stateNote{NextID: h.fs.nextID, NextFH: h.fs.nextFH, Applied: h.last.Applied, Shown: make([]uint64, len(h.fs.stores))}
 	for i, s := range h.fs.stores {
 		state.Shown[i] = s.applied
@@ -272,7 +270,7 @@ func (h *handing) state() stateNote {
 	return state
 }
 
-func (h *handing) noteNodes() {
+func (h *handing) noteNodesLocked() {
 	for n := range h.nodes {
 		delete(h.nodes, n)
 		switch {
@@ -282,19 +280,19 @@ func (h *handing) noteNodes() {
 				h.batch.Add([]byte{noteGone}, number(n.id))
 			}
 		case h.noted[n] || n.lookups() > 0 || n.opens() > 0 || n.stage() != nil:
-			h.noteNode(n)
+			h.noteNodeLocked(n)
 		}
 	}
 }
 
-// noteNode notes a node, and those above it that the journal does not have.
-func (h *handing) noteNode(n *node) {
+// noteNodeLocked notes a node, and those above it that the journal does not have.
+func (h *handing) noteNodeLocked(n *node) {
 	up := n.parent
 	if up != nil && h.fs.nodes[up.id] != up { // it has been removed, with all that was in it
 		up = nil
 	}
 	if up != nil && up.store != nil && !h.noted[up] {
-		h.noteNode(up)
+		h.noteNodeLocked(up)
 	}
 	h.noted[n] = true
 	note := nodeNote{
@@ -302,7 +300,7 @@ func (h *handing) noteNode(n *node) {
 		MTime: n.mtime, CTime: n.ctime, ATime: n.atime, Told: n.had().cache.Birth,
 	}
 	if n.head != nil {
-		v := n.version()
+		v := n.versionLocked()
 		note.Head = &v
 	}
 	if up != nil {
@@ -318,22 +316,22 @@ func (h *handing) markVirtualLocked(v *virtualInode) {
 	}
 }
 
-// openedVirtual notes a new handle. Caller holds fs.mu.
-func (h *handing) openedVirtual(fh uint64, of *virtualInode) {
+// openedVirtualLocked notes a new handle.
+func (h *handing) openedVirtualLocked(fh uint64, of *virtualInode) {
 	if h != nil {
 		h.virtual[of.id] = true
 		h.json(noteHandle, handleNote{FH: fh, Node: of.id})
 	}
 }
 
-// noteVirtual notes which of what is below .mneme the kernel knows.
-func (h *handing) noteVirtual() {
+// noteVirtualLocked notes which of what is below .mneme the kernel knows.
+func (h *handing) noteVirtualLocked() {
 	for id := range h.virtual {
 		delete(h.virtual, id)
 		switch v := h.fs.virtual.inodes[id]; {
 		case v != nil:
 			h.notedVirtual[id] = true
-			h.noteVirtualNode(v)
+			h.noteVirtualNodeLocked(v)
 		case h.notedVirtual[id]:
 			delete(h.notedVirtual, id)
 			h.batch.Add([]byte{noteGone}, number(id))
@@ -341,16 +339,16 @@ func (h *handing) noteVirtual() {
 	}
 }
 
-// noteVirtualNode notes v, which is below .mneme, as a file of its directory: 0 where the
+// noteVirtualNodeLocked notes v, which is below .mneme, as a file of its directory: 0 where the
 // kernel does not know that.
-func (h *handing) noteVirtualNode(v *virtualInode) {
+func (h *handing) noteVirtualNodeLocked(v *virtualInode) {
 	note := nodeNote{ID: v.id, Name: path.Base(v.at.path), Mode: v.node.Mode()}
 	note.Store = slices.IndexFunc(h.fs.stores, func(s *store) bool { return s.id() == v.at.store })
 	up := path.Dir(v.at.path)
 	if up == "/" {
 		root := h.fs.stores[note.Store].root
 		if !h.noted[root] {
-			h.noteNode(root)
+			h.noteNodeLocked(root)
 		}
 		note.Parent = root.id
 	} else if dir := h.fs.virtual.places[virtualPlace{v.at.store, up}]; dir != nil {
@@ -359,16 +357,16 @@ func (h *handing) noteVirtualNode(v *virtualInode) {
 	h.json(noteNode, note)
 }
 
-// noteStages notes what has become of the stages.
-func (h *handing) noteStages() {
+// noteStagesLocked notes what has become of the stages.
+func (h *handing) noteStagesLocked() {
 	for st, sh := range h.stages {
 		state := stageSaved
 		switch {
 		case st.err != 0 || st.overtaken && st.conflict != 0 && st.conflictAt == st.changes:
 			state = stageDead
-		case sh.node.beyond(st):
+		case sh.node.beyondLocked(st):
 			state = stageDead
-		case st.dirty && !sh.node.now().removed:
+		case st.dirty && !sh.node.nowLocked().removed:
 			state = stageDirty
 		case st.overtaken:
 			state = stageDead
@@ -404,25 +402,25 @@ func (h *handing) noteErrors() {
 	}
 }
 
-// rewrite notes all there is anew, in the place of all notes. Caller holds fs.mu.
-func (h *handing) rewrite() error {
+// rewriteLocked notes all there is anew, in the place of all notes.
+func (h *handing) rewriteLocked() error {
 	h.batch.Reset()
 	h.batch.Add([]byte{noteGreeting}, h.greeting)
-	h.last = h.state()
+	h.last = h.stateLocked()
 	h.json(noteState, h.last)
 	clear(h.noted)
 	for _, n := range h.fs.nodes {
 		h.nodes[n] = true
 	}
-	h.noteNodes()
+	h.noteNodesLocked()
 	clear(h.notedVirtual)
 	for id := range h.fs.virtual.inodes {
 		h.virtual[id] = true
 	}
-	h.noteVirtual()
+	h.noteVirtualLocked()
 	for _, s := range h.fs.stores {
 		for path := range s.known.All() {
-			s.markKnown(path)
+			s.markKnownLocked(path)
 		}
 	}
 	h.noteKnown()
@@ -436,14 +434,14 @@ func (h *handing) rewrite() error {
 		sh.state = stageSaved
 		h.noteStage(sh.number, sh.node.id, stageSaved)
 	}
-	h.noteStages()
+	h.noteStagesLocked()
 	for fh, of := range h.fs.handles {
-		h.opened(fh, of)
+		h.openedLocked(fh, of)
 	}
 	for fh, of := range h.fs.virtual.handles {
-		h.openedVirtual(fh, of.inode)
+		h.openedVirtualLocked(fh, of.inode)
 	}
-	h.noteStages() // of handles whose stages were not known
+	h.noteStagesLocked() // of handles whose stages were not known
 	clear(h.errors)
 	h.noteErrors()
 	return h.journal.Rewrite(&h.batch)

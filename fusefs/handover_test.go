@@ -23,7 +23,7 @@ func (r *rig) hand() *handover.Journal {
 	r.Cleanup(func() { _ = journal.File().Close() })
 	defer r.locked()()
 	fs.handing = newHanding(r.fs, journal, []byte("greeting"), nil)
-	r.must(fs.handing.rewrite())
+	r.must(fs.handing.rewriteLocked())
 	return journal
 }
 
@@ -32,7 +32,7 @@ func (r *rig) hand() *handover.Journal {
 func (r *rig) inherits(journal *handover.Journal) *inherited {
 	r.Helper()
 	fs := r.fs
-	fs.handing.noteAll()
+	fs.handing.noteAllLocked()
 	notes, err := journal.Notes()
 	r.must(err)
 	in, err := readNotes(notes)
@@ -81,7 +81,7 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 		}
 		st := in.stages[note.Stage]
 		kept := h.stage.conflict != 0 && h.stage.conflictAt == h.stage.changes
-		unsaved := h.stage.dirty && h.stage.err == 0 && !kept && !h.node.now().removed
+		unsaved := h.stage.dirty && h.stage.err == 0 && !kept && !h.node.nowLocked().removed
 		if st == nil || unsaved != (st.State == stageDirty) || st.State == stageDirty && !bytes.Equal(st.text, h.stage.data) {
 			r.Errorf("handle %d of %s: noted is %+v, written %q", fh, h.node.name, st, h.stage.data)
 		}
@@ -155,7 +155,7 @@ func TestHandover(t *testing.T) {
 	}
 	check("removed")
 	unlock := r.locked()
-	r.must(r.handing().rewrite())
+	r.must(r.handing().rewriteLocked())
 	unlock()
 	check("rewritten")
 }

@@ -31,8 +31,8 @@ func (s *store) hide(dir *node, name string, n *node) {
 	n.setAside().origin = &origin{dir: dir, name: name}
 }
 
-// unhide ends what hide began: n is a scratch file and nothing more.
-func (s *store) unhide(n *node) {
+// unhideLocked ends what hide began: n is a scratch file and nothing more.
+func (s *store) unhideLocked(n *node) {
 	o := n.origin
 	if o == nil {
 		return
@@ -50,16 +50,16 @@ func (s *store) unhide(n *node) {
 		up := dir.parent
 		delete(up.hiddenDirs, dir.name)
 		dir.parent = nil
-		dir.mark()
-		s.fs.collect(dir)
+		dir.markLocked()
+		s.fs.collectLocked(dir)
 		dir = up
 	}
 }
 
-// reveal is unhide where another session has taken the path away at which n is
+// revealLocked is unhide where another session has taken the path away at which n is
 // hidden: what the session knows of that stays known.
-func (s *store) reveal(n *node, path string) {
-	s.unhide(n)
+func (s *store) revealLocked(n *node, path string) {
+	s.unhideLocked(n)
 	s.known.Left(path)
 }
 
@@ -84,9 +84,9 @@ func (n *node) hasPlace() bool {
 // are hidden there.
 func (n *node) hides() bool { return len(n.hidden)+len(n.hiddenDirs) > 0 }
 
-// adopt gives n, the directory that is made under a hidden one's name, what that
+// adoptLocked gives n, the directory that is made under a hidden one's name, what that
 // hides.
-func (n *node) adopt(old *node) {
+func (n *node) adoptLocked(old *node) {
 	for name, h := range old.hidden {
 		if n.hidden == nil {
 			n.hidden = map[string]*node{}
@@ -96,15 +96,15 @@ func (n *node) adopt(old *node) {
 	}
 	for name, d := range old.hiddenDirs {
 		if c := n.children[name]; c != nil && c.isDir() {
-			c.adopt(d)
+			c.adoptLocked(d)
 			continue
 		}
 		d.parent = n
 		d.hideDir()
 	}
 	old.hidden, old.hiddenDirs, old.parent = nil, nil, nil
-	old.mark()
-	n.store.fs.collect(old)
+	old.markLocked()
+	n.store.fs.collectLocked(old)
 }
 
 // eachHidden calls do with everything that is hidden in dir or, where that is in a
@@ -168,9 +168,10 @@ func (s *store) bury(dir *node, name string, itself *node) error {
 	if changes == nil {
 		return nil
 	}
+	//archtest:locked commit calls it with the lock
 	return s.commit(changes, func(*versionlog.Commit) {
 		for _, h := range hidden {
-			s.unhide(h)
+			s.unhideLocked(h)
 		}
 	})
 }

@@ -186,7 +186,7 @@ func (r *rig) startMove(path, to string) *move {
 	dir, name := r.parent(path)
 	toDir, newName := r.parent(to)
 	defer r.locked()()
-	m, status := r.fs.newMove(&fuse.RenameIn{InHeader: header(dir), Newdir: toDir}, r.fs.nodes[dir], name, newName)
+	m, status := r.fs.newMoveLocked(&fuse.RenameIn{InHeader: header(dir), Newdir: toDir}, r.fs.nodes[dir], name, newName)
 	if !status.Ok() {
 		r.Fatal(status)
 	}
@@ -196,7 +196,7 @@ func (r *rig) startMove(path, to string) *move {
 // loseFromTree makes the tree lack a file that the log has, which is a mistake.
 func (r *rig) loseFromTree(path string) {
 	defer r.locked()()
-	r.fs.unlinked(r.s.find(path))
+	r.fs.unlinkedLocked(r.s.find(path))
 }
 
 // unsettled returns how many drafts and how many commits of names may be in the log, though

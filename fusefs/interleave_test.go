@@ -164,7 +164,7 @@ func (f *interleaving) openAt(path string, flags uint32) *openedFile {
 // overwritten notes that what was written to the handles of a file has been replaced.
 func overwritten(open []*openedFile, n *node) {
 	for _, o := range open {
-		if o.node.now() == n.now() {
+		if o.node.nowLocked() == n.nowLocked() {
 			o.written = nil
 		}
 	}
@@ -194,7 +194,7 @@ func (f *interleaving) writeTo(o *openedFile) {
 func (f *interleaving) ended(o *openedFile, call string, status fuse.Status) {
 	f.note("%s %s: %v", call, o.path, status)
 	looked := f.looking()
-	private := o.node.local || o.node.now().removed
+	private := o.node.local || o.node.nowLocked().removed
 	looked()
 	if private {
 		return

@@ -122,7 +122,7 @@ func listing(plus bool) func(r *rig) func(<-chan struct{}) fuse.Status {
 	return func(r *rig) func(<-chan struct{}) fuse.Status {
 		var open fuse.OpenOut
 		unlock, fs := r.locked(), r.fs
-		status := fs.openDir(r.s.root, &open) // without what OpenDir waits for
+		status := fs.openDirLocked(r.s.root, &open) // without what OpenDir waits for
 		unlock()
 		r.wantOK(status)
 		in, out := &fuse.ReadIn{InHeader: header(r.s.root.id), Fh: open.Fh}, fuse.NewDirEntryList(make([]byte, 4096), 0)

@@ -8,17 +8,16 @@ import (
 )
 
 // invalidator tells the kernel what has changed of nodes. A notice goes out after the change
-// that it is about. Its methods that have a node are called with fs.mu held.
+// that it is about. Its methods that have a node are called under fs.mu.
 type invalidator struct{ *kernelcache.Notices }
 
 // span is the notices that were enqueued after one and up to another.
 type span struct{ after, upTo uint64 }
 
-// entry makes the kernel look name up in dir again, and read dir again. It
-// returns the number of the first notice; 0 when none is needed. Caller holds
-// fs.mu.
-func (q invalidator) entry(dir *node, name string) (number uint64) {
-	dir.touch(dir.mtime)
+// entryLocked makes the kernel look name up in dir again, and read dir again. It
+// returns the number of the first notice; 0 when none is needed.
+func (q invalidator) entryLocked(dir *node, name string) (number uint64) {
+	dir.touchLocked(dir.mtime)
 	if dir.lookups() > 0 {
 		number = q.Name(dir.id, name)
 		q.Content(dir.id) // its cached listing
@@ -26,29 +25,28 @@ func (q invalidator) entry(dir *node, name string) (number uint64) {
 	return number
 }
 
-// attributes makes the kernel ask for n's attributes again.
-// Caller holds fs.mu.
-func (q invalidator) attributes(n *node) {
+// attributesLocked makes the kernel ask for n's attributes again.
+func (q invalidator) attributesLocked(n *node) {
 	if n.lookups() > 0 {
 		q.Attributes(n.id)
 	}
 }
 
-// content makes the kernel read n again: by a notice, for programs that have it
+// contentLocked makes the kernel read n again: by a notice, for programs that have it
 // open, and at the next open, which may come before the notice gets through. It
-// returns the number of the notice. Caller holds fs.mu.
-func (q invalidator) content(n *node) (number uint64) {
+// returns the number of the notice.
+func (q invalidator) contentLocked(n *node) (number uint64) {
 	if n.inode.Load() == nil {
 		return 0
 	}
 	return n.Cache().Outdate(q.Notices, n.id)
 }
 
-// birth makes the kernel ask for the time of creation again where n, which is
-// another memory than it was, has another. Caller holds fs.mu.
-func (q invalidator) birth(n *node) {
-	if n.reborn() {
-		q.attributes(n)
+// birthLocked makes the kernel ask for the time of creation again where n, which is
+// another memory than it was, has another.
+func (q invalidator) birthLocked(n *node) {
+	if n.rebornLocked() {
+		q.attributesLocked(n)
 	}
 }
 

@@ -68,7 +68,7 @@ func TestCloseTellsWhatTheOpenHeard(t *testing.T) {
 			}
 
 			done := r.locked()
-			r.notices().content(r.s.find("/d/f"))
+			r.notices().contentLocked(r.s.find("/d/f"))
 			done()
 			fh = r.dirty("/d/.#g", "mine")
 			if heard := r.handle(fh).heard; heard.after < heard.upTo {

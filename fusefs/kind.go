@@ -35,9 +35,9 @@ func (n *node) hasLocalName() bool { return n.local && n.hasName() }
 // hasName reports whether n has a name in a directory.
 func (n *node) hasName() bool { return n.parent != nil }
 
-// isGone reports whether n stays only for those who have it open, so that nobody can
+// isGoneLocked reports whether n stays only for those who have it open, so that nobody can
 // find it by a name.
-func (n *node) isGone() bool { return n.removed || n.succeeded() }
+func (n *node) isGoneLocked() bool { return n.removed || n.succeededLocked() }
 
 // isMemorySince reports whether n is a memory whose head is of that commit or a later one.
 func (n *node) isMemorySince(seq uint64) bool { return n.isMemory() && n.head.Seq() >= seq }

@@ -11,10 +11,10 @@ import (
 // under which this mount hides a memory is that memory's next version: both have one path
 // in the log, and so what is known of one is known of the other.
 
-// knownAt is the path of which the session knows what stands for n: the one that the
-// log has, or where n is in this mount, or was. Caller holds fs.mu.
-func (n *node) knownAt() string {
-	m := n.now()
+// knownAtLocked is the path of which the session knows what stands for n: the one that the
+// log has, or where n is in this mount, or was.
+func (n *node) knownAtLocked() string {
+	m := n.nowLocked()
 	if m.isInLog() {
 		return m.head.Path()
 	}
@@ -24,27 +24,27 @@ func (n *node) knownAt() string {
 	return m.was
 }
 
-// known is what the session knows of what stands for n. Caller holds fs.mu.
-func (n *node) known() session.Knowledge {
-	if n.now().removed {
+// knownLocked is what the session knows of what stands for n.
+func (n *node) knownLocked() session.Knowledge {
+	if n.nowLocked().removed {
 		return session.Knowledge{}
 	}
-	return n.store.known.Of(n.knownAt())
+	return n.store.known.Of(n.knownAtLocked())
 }
 
-// learn replaces that by what change makes of it. Caller holds fs.mu.
-func (n *node) learn(change func(session.Knowledge) session.Knowledge) {
-	if !n.now().removed {
-		n.store.known.Update(n.knownAt(), change)
+// learnLocked replaces that by what change makes of it.
+func (n *node) learnLocked(change func(session.Knowledge) session.Knowledge) {
+	if !n.nowLocked().removed {
+		n.store.known.Update(n.knownAtLocked(), change)
 	}
 }
 
-// note sets what the session knows of a path; where a file stands for it, only if
-// nothing is known. Caller holds fs.mu.
-func (s *store) note(path string, known session.Knowledge) {
+// noteLocked sets what the session knows of a path; where a file stands for it, only if
+// nothing is known.
+func (s *store) noteLocked(path string, known session.Knowledge) {
 	switch {
 	case path == "":
-	case s.made(path) != nil || s.findHidden(path) != nil:
+	case s.madeLocked(path) != nil || s.findHidden(path) != nil:
 		s.known.Note(path, known)
 	default:
 		s.known.Set(path, known)
@@ -52,30 +52,30 @@ func (s *store) note(path string, known session.Knowledge) {
 	}
 }
 
-// knownBelow notes which files below dir the log does not have. When dir has moved, the caller
-// calls follow, by which what the session knows of them moves along. Caller holds fs.mu.
-func (s *store) knownBelow(dir *node) (follow func()) {
+// knownBelowLocked notes which files below dir the log does not have. When dir has moved, the caller
+// calls follow, by which what the session knows of them moves along.
+func (s *store) knownBelowLocked(dir *node) (follow func()) {
 	at := map[*node]string{}
-	var walk func(*node)
-	walk = func(n *node) {
+	var walkLocked func(*node)
+	walkLocked = func(n *node) {
 		for _, child := range n.children {
-			walk(child)
+			walkLocked(child)
 		}
 		if !n.isDir() && n.isMountOnly() {
-			at[n] = n.knownAt()
+			at[n] = n.knownAtLocked()
 		}
 	}
-	walk(dir)
+	walkLocked(dir)
+	//archtest:locked it is called before the caller lets go of the lock
 	return func() {
 		for n, from := range at {
-			s.known.Moved(from, n.knownAt())
+			s.known.Moved(from, n.knownAtLocked())
 		}
 	}
 }
 
-// followKnown has what the session knows follow a commit that the tree shows already.
-// Caller holds fs.mu.
-func (s *store) followKnown(c *versionlog.Commit) {
+// followKnownLocked has what the session knows follow a commit that the tree shows already.
+func (s *store) followKnownLocked(c *versionlog.Commit) {
 	for _, v := range c.Versions {
 		switch {
 		case v.IsDir():
@@ -87,14 +87,14 @@ func (s *store) followKnown(c *versionlog.Commit) {
 	}
 }
 
-// learnMissed has the session know what it has made itself on top of what it knew. What
-// it has moved it need not have read. Caller holds fs.mu.
-func (s *store) learnMissed(c *versionlog.Commit) {
+// learnMissedLocked has the session know what it has made itself on top of what it knew. What
+// it has moved it need not have read.
+func (s *store) learnMissedLocked(c *versionlog.Commit) {
 	v := &c.Versions[0]
 	if own := s.fs.opts.Session; own == "" || c.Session != own || len(c.Versions) > 1 || v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified {
 		return
 	}
-	if n := s.made(v.Path); n != nil && n.known().Precedes(v) {
-		s.known.Set(v.Path, n.known().Wrote(memory.NewHead(v)))
+	if n := s.madeLocked(v.Path); n != nil && n.knownLocked().Precedes(v) {
+		s.known.Set(v.Path, n.knownLocked().Wrote(memory.NewHead(v)))
 	}
 }

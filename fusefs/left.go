@@ -50,9 +50,9 @@ func (m *Server) left(own bool) (all []Left) {
 			all = append(all, s.recovered...)
 			continue
 		}
-		kept := append(slices.Clone(s.left), s.openConflicts()...)
+		kept := append(slices.Clone(s.left), s.openConflictsLocked()...)
 		for _, l := range s.taken {
-			if s.isOpen(l.Conflict) { // else the session has done it again
+			if s.isOpenLocked(l.Conflict) { // else the session has done it again
 				kept = append(kept, l)
 			}
 		}
@@ -70,9 +70,9 @@ func (s *store) unsettled(left []Left) []Left {
 	return slices.DeleteFunc(left, func(l Left) bool { return l.Conflict != 0 && !slices.Contains(ids, l.Conflict) })
 }
 
-// openConflicts are the conflicts of this session that are not settled, but for those
-// that Kept names otherwise. Caller holds fs.mu.
-func (s *store) openConflicts() (all []Left) {
+// openConflictsLocked are the conflicts of this session that are not settled, but for those
+// that Kept names otherwise.
+func (s *store) openConflictsLocked() (all []Left) {
 	for path, ids := range s.open {
 		for _, id := range ids {
 			same := func(l Left) bool { return l.Conflict == id }

@@ -86,9 +86,9 @@ func (s *store) walk(ctx context.Context) error {
 	doubtful := s.loading.doubtful
 	s.loading = loading{done: true}
 	for dir := range doubtful {
-		s.prune(dir)
+		s.pruneLocked(dir)
 	}
-	s.forgetGone()
+	s.forgetGoneLocked()
 	return nil
 }
 
@@ -104,7 +104,7 @@ func (s *store) learnAll(heads iter.Seq2[versionlog.Version, error], reached fun
 		s.fs.mu.Lock()
 		defer s.fs.mu.Unlock()
 		for _, v := range batch {
-			if !s.learn(v) {
+			if !s.learnLocked(v) {
 				gone = append(gone, v.Path)
 			}
 		}
@@ -123,25 +123,25 @@ func (s *store) learnAll(heads iter.Seq2[versionlog.Version, error], reached fun
 	return gone, nil
 }
 
-// learn brings a head that was read from the log into the tree, unless the tree
+// learnLocked brings a head that was read from the log into the tree, unless the tree
 // knows better, by a commit that was followed meanwhile; it returns false when by
 // that there is nothing at the path. The kernel is told only where it may have
-// heard that there is nothing. Caller holds fs.mu.
-func (s *store) learn(v versionlog.Version) bool {
+// heard that there is nothing.
+func (s *store) learnLocked(v versionlog.Version) bool {
 	if s.loading.done {
 		return true // once all heads are here, the follower alone brings what is new
 	}
 	if v.IsDir() {
-		return s.learnDir(v)
+		return s.learnDirLocked(v)
 	}
-	if s.overtaken(v) {
+	if s.overtakenLocked(v) {
 		return s.find(v.Path) != nil
 	}
 	if own := s.fs.opts.Session; own != "" && v.Session == own && v.Seq > s.applied {
 		return true // this mount's own, which the request brings that makes it, or the follower
 	}
 	if s.find(v.Path) != nil || s.findHidden(v.Path) != nil {
-		s.place(v)
+		s.placeLocked(v)
 		return true
 	}
 	n := s.root
@@ -150,20 +150,20 @@ func (s *store) learn(v versionlog.Version) bool {
 		_, name := split(path)
 		dir := n
 		if n = dir.children[name]; n != nil && !n.isDir() { // in the way; place removes it
-			s.place(v)
+			s.placeLocked(v)
 			return true
 		}
 		if n == nil {
 			mode := s.dirMode(path)
 			if path == v.Path {
-				s.endHiddenDir(dir, name)
+				s.endHiddenDirLocked(dir, name)
 				mode = s.fileMode(&v)
 			}
-			n = s.newChild(dir, path, mode, v.Time)
+			n = s.newChildLocked(dir, path, mode, v.Time)
 		}
 	}
-	n.setHead(memory.NewHead(&v), v.Spelling)
-	s.spellDirs(n.parent, &v)
+	n.setHeadLocked(memory.NewHead(&v), v.Spelling)
+	s.spellDirsLocked(n.parent, &v)
 	s.known.Came(v.Path)
 	return true
 }
@@ -180,32 +180,31 @@ func segmentEnds(path string) iter.Seq[int] {
 	}
 }
 
-// newChild makes the node of a path in dir, of which the log has told.
-// Caller holds fs.mu.
-func (s *store) newChild(dir *node, path string, mode uint32, at time.Time) *node {
+// newChildLocked makes the node of a path in dir, of which the log has told.
+func (s *store) newChildLocked(dir *node, path string, mode uint32, at time.Time) *node {
 	n := s.fs.newNode(s, mode, at)
-	known := s.covers(dir, path)
+	known := s.coversLocked(dir, path)
 	// In a directory that is new since its name was known to be free, nothing
 	// is but what the follower brings.
 	if n.isDir() {
 		n.complete = known
-		n.marker = s.takeMarker(path)
+		n.marker = s.takeMarkerLocked(path)
 	}
 	_, name := split(path)
-	attach(dir, name, n)
+	attachLocked(dir, name, n)
 	if known {
-		dir.touch(at)
-		s.fs.notify.entry(dir, name)
+		dir.touchLocked(at)
+		s.fs.notify.entryLocked(dir, name)
 	} else if at.After(dir.mtime) {
 		dir.mtime, dir.ctime = at, at // which the kernel does not keep yet
-		dir.mark()
+		dir.markLocked()
 	}
 	return n
 }
 
-// overtaken reports whether the tree shows that v is not the head of its path
-// any more. Caller holds fs.mu.
-func (s *store) overtaken(v versionlog.Version) bool {
+// overtakenLocked reports whether the tree shows that v is not the head of its path
+// any more.
+func (s *store) overtakenLocked(v versionlog.Version) bool {
 	if s.gone[v.Path] > v.Seq {
 		return true // freed since
 	}
@@ -218,12 +217,11 @@ func (s *store) overtaken(v versionlog.Version) bool {
 			return n.isMemorySince(v.Seq + 1)
 		}
 	}
-	return n.holdsNewer(v.Seq)
+	return n.holdsNewerLocked(v.Seq)
 }
 
-// holdsNewer reports whether below dir there is a memory of a later commit.
-// Caller holds fs.mu.
-func (n *node) holdsNewer(seq uint64) bool {
+// holdsNewerLocked reports whether below dir there is a memory of a later commit.
+func (n *node) holdsNewerLocked(seq uint64) bool {
 	if n.marker > seq {
 		return true
 	}
@@ -233,27 +231,26 @@ func (n *node) holdsNewer(seq uint64) bool {
 		}
 	}
 	for _, d := range n.hiddenDirs {
-		if d.holdsNewer(seq) {
+		if d.holdsNewerLocked(seq) {
 			return true
 		}
 	}
 	for _, c := range n.children {
-		if c.isDir() && c.holdsNewer(seq) || c.isMemorySince(seq+1) {
+		if c.isDir() && c.holdsNewerLocked(seq) || c.isMemorySince(seq+1) {
 			return true
 		}
 	}
 	return false
 }
 
-// covers reports whether the tree is right about a path in dir: when it shows
-// nothing there, nothing is there or below. Caller holds fs.mu.
-func (s *store) covers(dir *node, path string) bool {
+// coversLocked reports whether the tree is right about a path in dir: when it shows
+// nothing there, nothing is there or below.
+func (s *store) coversLocked(dir *node, path string) bool {
 	return s.loading.done || dir.complete || s.loading.asked[path] || path+belowAll <= s.loading.cursor
 }
 
-// knows reports whether the tree has everything that is in dir.
-// Caller holds fs.mu.
-func (s *store) knows(dir *node) bool {
+// knowsLocked reports whether the tree has everything that is in dir.
+func (s *store) knowsLocked(dir *node) bool {
 	if s.loading.done || dir.complete {
 		return true
 	}
@@ -261,20 +258,19 @@ func (s *store) knows(dir *node) bool {
 	return !ok || path+belowAll <= s.loading.cursor
 }
 
-// noteGone remembers which paths a commit frees, so that nothing that was read
-// before brings them back. Caller holds fs.mu.
-func (s *store) noteGone(c *versionlog.Commit) {
+// noteGoneLocked remembers which paths a commit frees, so that nothing that was read
+// before brings them back.
+func (s *store) noteGoneLocked(c *versionlog.Commit) {
 	for _, v := range c.Versions {
 		if freed := freedBy(v); freed != "" {
 			s.gone[freed] = max(s.gone[freed], c.Seq)
 		}
 	}
-	s.forgetGone()
+	s.forgetGoneLocked()
 }
 
-// forgetGone drops what noteGone no longer has to remember.
-// Caller holds fs.mu.
-func (s *store) forgetGone() {
+// forgetGoneLocked drops what noteGone no longer has to remember.
+func (s *store) forgetGoneLocked() {
 	if !s.loading.done {
 		return
 	}
@@ -285,9 +281,9 @@ func (s *store) forgetGone() {
 	}
 }
 
-// doubt notes that a directory looks empty of which the tree does not know
-// everything, and finds out. Caller holds fs.mu.
-func (s *store) doubt(dir *node) {
+// doubtLocked notes that a directory looks empty of which the tree does not know
+// everything, and finds out.
+func (s *store) doubtLocked(dir *node) {
 	if s.loading.doubtful[dir] {
 		return
 	}

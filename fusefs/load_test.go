@@ -95,7 +95,7 @@ func shape(dir *node, path string) map[string]string {
 			}
 			continue
 		}
-		files[at] = fmt.Sprint(n.local, n.head.Seq(), n.head.Op(), n.head.Digest(), n.size())
+		files[at] = fmt.Sprint(n.local, n.head.Seq(), n.head.Op(), n.head.Digest(), n.sizeLocked())
 	}
 	return files
 }

@@ -20,69 +20,69 @@ import (
 // does not have, since only memories imply it, goes with the last of them, but from the
 // mounts that made that happen, where it stays until they end.
 
-// placeDir makes a directory of the log be in the tree. Caller holds fs.mu.
-func (s *store) placeDir(v versionlog.Version) {
+// placeDirLocked makes a directory of the log be in the tree.
+func (s *store) placeDirLocked(v versionlog.Version) {
 	path := strings.TrimSuffix(v.Path, "/")
 	if s.gone[v.Path] > v.Seq {
 		return // removed since
 	}
 	if n := s.findHidden(path); n != nil && n.head.Seq() < v.Seq {
-		s.reveal(n, path)
+		s.revealLocked(n, path)
 	}
-	n := s.makeDirs(path, v.Time)
+	n := s.makeDirsLocked(path, v.Time)
 	if n.marker < v.Seq {
 		n.marker = v.Seq
-		s.spellDirs(n, &v)
+		s.spellDirsLocked(n, &v)
 	}
 }
 
-// vacateDir takes a directory out of the tree that v has removed or moved away, unless
-// something is in it here. Caller holds fs.mu.
-func (s *store) vacateDir(path string, v versionlog.Version) {
-	n := s.findDir(strings.TrimSuffix(path, "/"))
+// vacateDirLocked takes a directory out of the tree that v has removed or moved away, unless
+// something is in it here.
+func (s *store) vacateDirLocked(path string, v versionlog.Version) {
+	n := s.findDirLocked(strings.TrimSuffix(path, "/"))
 	if n == nil || n == s.root || n.marker >= v.Seq {
 		return
 	}
 	n.marker = 0
-	n.keep(false)
-	s.prune(n)
+	n.keepLocked(false)
+	s.pruneLocked(n)
 }
 
-// applyDir brings a version of a directory into the tree. Caller holds fs.mu.
-func (s *store) applyDir(v versionlog.Version) {
+// applyDirLocked brings a version of a directory into the tree.
+func (s *store) applyDirLocked(v versionlog.Version) {
 	if freed := freedBy(v); freed != "" {
-		s.vacateDir(freed, v)
+		s.vacateDirLocked(freed, v)
 	}
 	if v.Live() {
-		s.placeDir(v)
+		s.placeDirLocked(v)
 	}
 }
 
-// learnDir is learn for a directory. Caller holds fs.mu.
-func (s *store) learnDir(v versionlog.Version) bool {
+// learnDirLocked is learn for a directory.
+func (s *store) learnDirLocked(v versionlog.Version) bool {
 	path := strings.TrimSuffix(v.Path, "/")
 	own := s.fs.opts.Session
 	switch {
 	case s.gone[v.Path] > v.Seq:
-		return s.findDir(path) != nil
+		return s.findDirLocked(path) != nil
 	case own != "" && v.Session == own && v.Seq > s.applied:
 		return true
 	}
-	s.placeDir(v)
+	s.placeDirLocked(v)
 	return true
 }
 
 // makeDir commits a directory, and answers the request that makes it.
 func (fs *fileSystem) makeDir(asked *call, in *fuse.MkdirIn, name string, out *fuse.EntryOut) (n *node, status fuse.Status) {
 	fs.mu.Lock()
-	dir, canonical, status := fs.place(in.NodeId, name, 1)
+	dir, canonical, status := fs.placeLocked(in.NodeId, name, 1)
 	path, spelling := "", ""
 	if status.Ok() {
 		path, _ = dir.childPath(canonical)
-		spelling = dir.spellingOf(path+"/", name+"/")
+		spelling = dir.spellingOfLocked(path+"/", name+"/")
 		if dir.children[canonical] != nil {
 			status = fuse.Status(syscall.EEXIST)
-		} else if err := fs.afford(directoryCost, forScratch); err != nil {
+		} else if err := fs.affordLocked(directoryCost, forScratch); err != nil {
 			status = dir.store.tooMuch("mkdir", canonical, err)
 		}
 	}
@@ -93,9 +93,9 @@ func (fs *fileSystem) makeDir(asked *call, in *fuse.MkdirIn, name string, out *f
 		}
 		if hidden != nil || marker != 0 { // the log still has it
 			delete(dir.store.emptied, path)
-			n = fs.newDir(dir, canonical, in.Mode, time.Now(), marker)
-			n.spell(name)
-			fs.replyIf(asked.answers(), n, canonical == name, out)
+			n = fs.newDirLocked(dir, canonical, in.Mode, time.Now(), marker)
+			n.spellLocked(name)
+			fs.replyIfLocked(asked.answers(), n, canonical == name, out)
 		}
 	}
 	fs.mu.Unlock()
@@ -104,40 +104,40 @@ func (fs *fileSystem) makeDir(asked *call, in *fuse.MkdirIn, name string, out *f
 	}
 	s := dir.store
 	made := memory.Change{Action: versionlog.MakeDir, Path: path + "/", Spelling: spelling, Expect: versionlog.ExpectAbsent()}
+	//archtest:locked commit calls it with the lock
 	err := s.commit([]memory.Change{made}, func(c *versionlog.Commit) {
-		n = fs.madeDir(dir, canonical, path, in.Mode, &c.Versions[0])
-		n.spell(name)
-		fs.replyIf(asked.answers(), n, canonical == name, out)
+		n = fs.madeDirLocked(dir, canonical, path, in.Mode, &c.Versions[0])
+		n.spellLocked(name)
+		fs.replyIfLocked(asked.answers(), n, canonical == name, out)
 	})
 	switch {
 	case isConflict(err):
-		return nil, fuse.Status(syscall.EEXIST) // the tree shows what is there, see learnOfConflict
+		return nil, fuse.Status(syscall.EEXIST) // the tree shows what is there, see learnOfConflictLocked
 	case err != nil:
 		return nil, s.fail("mkdir", path, err)
 	}
 	return n, fuse.OK
 }
 
-// madeDir brings a directory into the tree that this mount has made in the log. The
+// madeDirLocked brings a directory into the tree that this mount has made in the log. The
 // directory that it is in may have been moved or removed meanwhile by another session.
-// Caller holds fs.mu.
-func (fs *fileSystem) madeDir(dir *node, name, path string, mode uint32, v *versionlog.Version) *node {
+func (fs *fileSystem) madeDirLocked(dir *node, name, path string, mode uint32, v *versionlog.Version) *node {
 	s := dir.store
 	if at, ok := dir.childPath(name); !ok || at != path || dir.children[name] != nil {
-		s.placeDir(*v)
-		n := s.findDir(path)
+		s.placeDirLocked(*v)
+		n := s.findDirLocked(path)
 		n.mode = n.mode&^0o777 | mode&0o777
 		return n
 	}
-	return fs.newDir(dir, name, mode, v.Time, v.Seq)
+	return fs.newDirLocked(dir, name, mode, v.Time, v.Seq)
 }
 
-// newDir makes the node of a directory in which nothing is. Caller holds fs.mu.
-func (fs *fileSystem) newDir(dir *node, name string, mode uint32, at time.Time, marker uint64) *node {
+// newDirLocked makes the node of a directory in which nothing is.
+func (fs *fileSystem) newDirLocked(dir *node, name string, mode uint32, at time.Time, marker uint64) *node {
 	n := fs.newNode(dir.store, syscall.S_IFDIR|mode&0o777, at)
 	n.marker, n.kept, n.made, n.complete = marker, true, true, true
-	attach(dir, name, n)
-	dir.touch(at)
+	attachLocked(dir, name, n)
+	dir.touchLocked(at)
 	return n
 }
 
@@ -170,55 +170,54 @@ func (s *store) removeEmptied(emptied map[string]uint64) {
 			release()
 		}
 		s.fs.mu.Lock()
-		if n := s.findDir(path); n != nil && !status.Ok() && status != fuse.ENOENT {
+		if n := s.findDirLocked(path); n != nil && !status.Ok() && status != fuse.ENOENT {
 			n.marker = max(n.marker, emptied[path])
 		}
 		s.fs.mu.Unlock()
 	}
 }
 
-// takeMarker returns the marker of a directory that was yet to be taken out of the log and
-// comes back, so that it stays there; 0 for others. Caller holds fs.mu.
-func (s *store) takeMarker(path string) uint64 {
+// takeMarkerLocked returns the marker of a directory that was yet to be taken out of the log and
+// comes back, so that it stays there; 0 for others.
+func (s *store) takeMarkerLocked(path string) uint64 {
 	marker := s.emptied[path]
 	delete(s.emptied, path)
 	return marker
 }
 
-// hasMarkers reports whether the log has the directory itself, or one below it.
-// Caller holds fs.mu.
-func (n *node) hasMarkers() bool {
+// hasMarkersLocked reports whether the log has the directory itself, or one below it.
+func (n *node) hasMarkersLocked() bool {
 	if n.marker != 0 {
 		return true
 	}
 	for _, c := range n.children {
-		if c.isDir() && c.hasMarkers() {
+		if c.isDir() && c.hasMarkersLocked() {
 			return true
 		}
 	}
 	return false
 }
 
-// rmdir takes an empty directory out of the tree. Caller holds fs.mu.
-func (fs *fileSystem) rmdir(dir, n *node, canonical, name string) {
+// rmdirLocked takes an empty directory out of the tree.
+func (fs *fileSystem) rmdirLocked(dir, n *node, canonical, name string) {
 	n.removed = true
-	dir.touch(time.Now())
-	dir.keep(true)
-	dir.mark()
+	dir.touchLocked(time.Now())
+	dir.keepLocked(true)
+	dir.markLocked()
 	if canonical != name {
-		fs.notify.entry(dir, canonical)
+		fs.notify.entryLocked(dir, canonical)
 	}
 	if n.hides() {
 		n.hideDir()
 	} else {
-		fs.detach(n)
+		fs.detachLocked(n)
 	}
 }
 
-// settle notes that a memory has landed in dir: from now on the directory
+// settleLocked notes that a memory has landed in dir: from now on the directory
 // exists because of it.
-func (n *node) settle() {
+func (n *node) settleLocked() {
 	for ; n != nil; n = n.parent {
-		n.keep(false)
+		n.keepLocked(false)
 	}
 }

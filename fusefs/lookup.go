@@ -35,19 +35,19 @@ func (fs *fileSystem) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name
 		case !c.answers():
 			return fuse.EINTR
 		}
-		return fs.lookup(dir, name, canonical, thread, out)
+		return fs.lookupLocked(dir, name, canonical, thread, out)
 	})
 }
 
-// lookup answers a thread that looks a name up. Caller holds fs.mu.
-func (fs *fileSystem) lookup(dir *node, name, canonical string, thread uint32, out *fuse.EntryOut) fuse.Status {
+// lookupLocked answers a thread that looks a name up.
+func (fs *fileSystem) lookupLocked(dir *node, name, canonical string, thread uint32, out *fuse.EntryOut) fuse.Status {
 	n := dir.children[canonical]
 	if n == nil {
 		delete(fs.retries, thread) // what was to be tried again ends here
-		if dir.isTooLong(canonical) {
+		if dir.isTooLongLocked(canonical) {
 			return fuse.Status(syscall.ENAMETOOLONG)
 		}
-		if canonical == name && oneForm(name) && dir.lacks(name) {
+		if canonical == name && oneForm(name) && dir.lacksLocked(name) {
 			out.SetEntryTimeout(forever)
 			return fuse.OK // a negative entry, which the kernel keeps
 		}
@@ -56,19 +56,19 @@ func (fs *fileSystem) lookup(dir *node, name, canonical string, thread uint32, o
 	if r := fs.retries[thread]; r != nil {
 		r.looked = true
 	}
-	fs.askedFor(dir, n, name)
-	fs.reply(n, canonical == name, out)
+	fs.askedForLocked(dir, n, name)
+	fs.replyLocked(n, canonical == name, out)
 	return fuse.OK
 }
 
-// lacks reports whether the kernel will be told when dir, which does not have a
-// name, gets it. Caller holds fs.mu.
-func (n *node) lacks(name string) bool {
+// lacksLocked reports whether the kernel will be told when dir, which does not have a
+// name, gets it.
+func (n *node) lacksLocked(name string) bool {
 	if n.store == nil {
 		return true
 	}
 	path, ok := n.childPath(name)
-	return ok && n.store.covers(n, path)
+	return ok && n.store.coversLocked(n, path)
 }
 
 // absent answers for a name that no file can have, because of err.
@@ -79,9 +79,9 @@ func absent(err error) fuse.Status {
 	return fuse.ENOENT
 }
 
-// isTooLong reports whether the path of a name in dir is longer, or deeper, than
-// that of a memory may be. Caller holds fs.mu.
-func (n *node) isTooLong(name string) bool {
+// isTooLongLocked reports whether the path of a name in dir is longer, or deeper, than
+// that of a memory may be.
+func (n *node) isTooLongLocked(name string) bool {
 	if n.store == nil {
 		return false
 	}
@@ -101,12 +101,12 @@ func oneForm(name string) bool {
 	return true
 }
 
-// reply fills out an entry for n and counts the reference that the kernel
+// replyLocked fills out an entry for n and counts the reference that the kernel
 // gets. exact says that n was asked for by the name it has.
-func (fs *fileSystem) reply(n *node, exact bool, out *fuse.EntryOut) {
+func (fs *fileSystem) replyLocked(n *node, exact bool, out *fuse.EntryOut) {
 	cache := n.Cache()
 	if cache.Lookups++; cache.Lookups == 1 {
-		n.mark()
+		n.markLocked()
 	}
 	cache.Looked = kernelcache.Now()
 	out.NodeId = n.id
@@ -114,14 +114,14 @@ func (fs *fileSystem) reply(n *node, exact bool, out *fuse.EntryOut) {
 	if exact && oneForm(n.name) {
 		out.SetEntryTimeout(forever)
 	}
-	out.SetAttrTimeout(n.attrTimeout())
-	fs.fillAttr(n, &out.Attr)
+	out.SetAttrTimeout(n.attrTimeoutLocked())
+	fs.fillAttrLocked(n, &out.Attr)
 }
 
-// replyIf is reply, if anybody waits for it. Caller holds fs.mu.
-func (fs *fileSystem) replyIf(waits bool, n *node, exact bool, out *fuse.EntryOut) {
+// replyIfLocked is reply, if anybody waits for it.
+func (fs *fileSystem) replyIfLocked(waits bool, n *node, exact bool, out *fuse.EntryOut) {
 	if waits {
-		fs.reply(n, exact, out)
+		fs.replyLocked(n, exact, out)
 	}
 }
 
@@ -133,6 +133,6 @@ func (fs *fileSystem) Forget(id, count uint64) {
 		if n.lookups() > 0 {
 			n.Cache().Lookups -= min(count, n.lookups())
 		}
-		fs.collect(n)
+		fs.collectLocked(n)
 	}
 }

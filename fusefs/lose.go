@@ -32,18 +32,17 @@ type loss struct {
 	told   bool            // why is only what a line of .mneme/errors has said in full
 }
 
-// refuseStale answers who is about to overwrite what the session has not read.
-// Caller holds fs.mu.
-func (s *store) refuseStale(n *node, head *memory.Head) fuse.Status {
+// refuseStaleLocked answers who is about to overwrite what the session has not read.
+func (s *store) refuseStaleLocked(n *node, head *memory.Head) fuse.Status {
 	path, _ := n.logPath()
-	base := n.known().Head()
-	n.learn(session.Knowledge.Refused)
-	s.errors.AddConflict(path, s.changed(path, base, head)+"; "+s.redo(path))
+	base := n.knownLocked().Head()
+	n.learnLocked(session.Knowledge.Refused)
+	s.errors.AddConflict(path, s.changed(path, base, head)+"; "+s.redoLocked(path))
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }
 
-// redo says how to go on after a conflict. Caller holds fs.mu.
-func (s *store) redo(path string) string {
+// redoLocked says how to go on after a conflict.
+func (s *store) redoLocked(path string) string {
 	if n := s.findHidden(path); n != nil {
 		if as, ok := n.path(); ok {
 			return fmt.Sprintf("this mount has it as %s: read that, or rename it back, and redo your edit", quote.Name(as))
@@ -54,9 +53,9 @@ func (s *store) redo(path string) string {
 
 const redoStale = "read it again and redo your edit"
 
-// refuseBlind answers who is about to overwrite what the session never read,
-// in a strict mount. Caller holds fs.mu.
-func (s *store) refuseBlind(n *node, head *memory.Head) fuse.Status {
+// refuseBlindLocked answers who is about to overwrite what the session never read,
+// in a strict mount.
+func (s *store) refuseBlindLocked(n *node, head *memory.Head) fuse.Status {
 	path, _ := n.path()
 	s.errors.AddConflict(path, fmt.Sprintf("%s:%s was never read in this session, and this mount is strict (version %d %s); read it and write again",
 		s.slug(), path, head.Seq(), by(head)))
@@ -108,7 +107,7 @@ func by(v *memory.Head) string {
 func (fs *fileSystem) lose(n *node, st *stage, theirs *memory.Head, back *session.Change) fuse.Status {
 	fs.mu.Lock()
 	status := fuse.Status(fs.opts.ConflictErrno)
-	path, there := n.target()
+	path, there := n.targetLocked()
 	l := loss{path: path, base: st.base, theirs: theirs, yours: slices.Clone(st.data), back: back}
 	changes, id, done := st.changes, st.conflict, st.conflict != 0 && st.conflictAt == st.changes
 	refused := func(known session.Knowledge) session.Knowledge {
@@ -118,12 +117,12 @@ func (fs *fileSystem) lose(n *node, st *stage, theirs *memory.Head, back *sessio
 		return known.Refused()
 	}
 	if there {
-		n.learn(refused)
+		n.learnLocked(refused)
 	} else {
-		n.store.note(path, refused(n.known()))
+		n.store.noteLocked(path, refused(n.knownLocked()))
 	}
 	st.overtaken = true
-	fs.notify.content(n)
+	fs.notify.contentLocked(n)
 	fs.mu.Unlock()
 	if done {
 		return status
@@ -150,8 +149,8 @@ const noConflict = -1
 // not 0 is that of a conflict which l replaces.
 func (s *store) keep(l loss, id int) int {
 	s.fs.mu.RLock()
-	redo := s.redo(l.path)
-	if id > 0 && !s.isOpen(id) {
+	redo := s.redoLocked(l.path)
+	if id > 0 && !s.isOpenLocked(id) {
 		id = 0 // settled: what is lost now is another conflict
 	}
 	s.fs.mu.RUnlock()
@@ -190,7 +189,7 @@ func (s *store) keep(l loss, id int) int {
 	s.fs.log.Info("conflict", "store", s.slug(), "path", l.path, "conflict", id)
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
-	s.opened(l.path, id)
+	s.openedLocked(l.path, id)
 	return id
 }
 

@@ -16,9 +16,9 @@ var madeForNames = regexp.MustCompile(`^(?:` +
 	`|(.+)~` +
 	`)$`)
 
-// madeFor returns the path of the memory that a file is to replace, where its
-// name says so and that memory is there; else its own. Caller holds fs.mu.
-func (n *node) madeFor() string {
+// madeForLocked returns the path of the memory that a file is to replace, where its
+// name says so and that memory is there; else its own.
+func (n *node) madeForLocked() string {
 	path, _ := n.path()
 	m := madeForNames.FindStringSubmatch(n.name)
 	if m == nil || !n.hasLocalName() {

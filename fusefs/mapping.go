@@ -16,9 +16,9 @@ const mapFrom = 1 << 20
 // mapStep is what the size of a mapping is a multiple of.
 const mapStep = 1 << 20
 
-// setLen makes the stage's data size bytes long, with zeros where it grows. ENOMEM.
-// Caller holds fs.mu, and calls reckon next.
-func (st *stage) setLen(size int) error {
+// setLenLocked makes the stage's data size bytes long, with zeros where it grows. ENOMEM.
+// The caller calls reckonLocked next.
+func (st *stage) setLenLocked(size int) error {
 	was := len(st.data)
 	switch {
 	case size <= mapFrom && st.mapping != nil:

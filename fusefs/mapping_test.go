@@ -17,10 +17,10 @@ func TestSetLen(t *testing.T) {
 	var want []byte
 	for i := range 300 {
 		size := sizes[random.IntN(len(sizes))]
-		if err := st.setLen(size); err != nil {
+		if err := st.setLenLocked(size); err != nil {
 			t.Fatal(err)
 		}
-		fs.reckon(n, st)
+		fs.reckonLocked(n, st)
 		want = append(want, make([]byte, max(0, size-len(want)))...)[:size]
 		if !bytes.Equal(st.data, want) {
 			t.Fatalf("after step %d, to %d bytes, the stage holds others", i, size)
@@ -35,7 +35,7 @@ func TestSetLen(t *testing.T) {
 		}
 	}
 	st.writers = 0
-	if fs.reckon(n, st); st.mapping != nil || fs.budget.held != 0 {
+	if fs.reckonLocked(n, st); st.mapping != nil || fs.budget.held != 0 {
 		t.Errorf("what has ended has a mapping: %v, and %d bytes count", st.mapping != nil, fs.budget.held)
 	}
 }

@@ -44,6 +44,6 @@ func (fs *fileSystem) mknod(c *call, in *fuse.CreateIn, name string, out *fuse.E
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
 	*out = created.EntryOut
-	fs.fillAttr(h.node, &out.Attr)
+	fs.fillAttrLocked(h.node, &out.Attr)
 	return fuse.OK
 }

@@ -33,7 +33,7 @@ type node struct {
 	*directory // never nil; a file's is noDirectory
 	*aside     // never nil; nothingAside, until something is set
 
-	inode atomic.Pointer[inode] // what the kernel and programs have of it, see letGo; nil: nobody has anything
+	inode atomic.Pointer[inode] // what the kernel and programs have of it, see letGoLocked; nil: nobody has anything
 
 	tallied tallied // what the store counts it as
 
@@ -87,21 +87,21 @@ type origin struct {
 	name string
 }
 
-// setHead makes a version what a reader of n gets while nothing is being written to it,
-// with how it spells its path. Nothing else changes head. Caller holds fs.mu.
-func (n *node) setHead(head *memory.Head, spelling string) {
+// setHeadLocked makes a version what a reader of n gets while nothing is being written to it,
+// with how it spells its path. Nothing else changes head.
+func (n *node) setHeadLocked(head *memory.Head, spelling string) {
 	if n.content() != nil && !memory.SameText(n.head, head) {
-		n.store.fs.hold(n, nil)
+		n.store.fs.holdLocked(n, nil)
 	}
 	n.head = head
 	if n.spelledInLog != spelling {
 		n.setAside().spelledInLog = spelling
 	}
-	n.mark()
+	n.markLocked()
 }
 
-// version is what head was made of, as far as it is kept. Caller holds fs.mu.
-func (n *node) version() versionlog.Version {
+// versionLocked is what head was made of, as far as it is kept.
+func (n *node) versionLocked() versionlog.Version {
 	v := n.head.Version()
 	v.Spelling = n.spelledInLog
 	return *v
@@ -120,45 +120,45 @@ func (fs *fileSystem) newNode(s *store, mode uint32, now time.Time) *node {
 	return n
 }
 
-// attach gives n its name in dir. It may have lost the one that it had while the
-// caller did not hold fs.mu, and be dropped from the table. Caller holds fs.mu.
-func attach(dir *node, name string, n *node) {
+// attachLocked gives n its name in dir. It may have lost the one that it had while the
+// caller did not hold fs.mu, and be dropped from the table.
+func attachLocked(dir *node, name string, n *node) {
 	fs := n.store.fs
 	fs.nodes[n.id] = n
-	fs.reckon(n, n.stage())
-	n.reckonDir()
+	fs.reckonLocked(n, n.stage())
+	n.reckonDirLocked()
 	n.parent, n.name = dir, name
-	n.mark()
-	if n.succeeded() {
+	n.markLocked()
+	if n.succeededLocked() {
 		n.setAside().line = nil
 	}
 	dir.children[name] = n
 	n.tally()
 	if old := dir.hiddenDirs[name]; old != nil && n.isDir() {
 		delete(dir.hiddenDirs, name)
-		n.adopt(old)
+		n.adoptLocked(old)
 	}
 }
 
-// detach takes n's name away.
-func (fs *fileSystem) detach(n *node) {
+// detachLocked takes n's name away.
+func (fs *fileSystem) detachLocked(n *node) {
 	if n.parent != nil && n.parent.children[n.name] == n {
 		delete(n.parent.children, n.name)
 	}
 	n.parent = nil
 	n.tally()
-	n.mark()
-	fs.collect(n)
+	n.markLocked()
+	fs.collectLocked(n)
 }
 
-// collect drops n from the table when nobody can name it any more.
-func (fs *fileSystem) collect(n *node) {
-	n.letGo()
+// collectLocked drops n from the table when nobody can name it any more.
+func (fs *fileSystem) collectLocked(n *node) {
+	n.letGoLocked()
 	if n.parent == nil && n != fs.root && n.lookups() == 0 && n.opens() == 0 {
 		delete(fs.nodes, n.id)
-		fs.reckon(n, n.stage())
-		n.reckonDir()
-		n.mark()
+		fs.reckonLocked(n, n.stage())
+		n.reckonDirLocked()
+		n.markLocked()
 	}
 }
 
@@ -193,7 +193,7 @@ func (n *node) logPath() (string, bool) {
 func (fs *fileSystem) where(n *node) string {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
-	if path, _ := n.target(); path != "" {
+	if path, _ := n.targetLocked(); path != "" {
 		return path
 	}
 	return n.name
@@ -226,7 +226,7 @@ type inode struct {
 	turn  session.Turn      // commits of the node's stages follow one another
 }
 
-// openFile is a node that is open, or to which something is being written.
+// openFileLocked is a node that is open, or to which something is being written.
 type openFile struct {
 	opens   int    // open handles
 	stage   *stage // nil while nobody writes
@@ -289,12 +289,12 @@ func (n *node) file() *openFile {
 	return unknown.file
 }
 
-func (n *node) setStage(st *stage) {
+func (n *node) setStageLocked(st *stage) {
 	if st != nil {
 		n.ownFile().stage = st
 	} else if n.stage() != nil {
 		n.ownFile().stage = nil
-		n.letGo()
+		n.letGoLocked()
 	}
 }
 
@@ -305,15 +305,15 @@ func (n *node) setNamed(notice uint64) {
 	}
 }
 
-// letGo drops what n has for nobody any more.
-func (n *node) letGo() {
+// letGoLocked drops what n has for nobody any more.
+func (n *node) letGoLocked() {
 	in := n.inode.Load()
 	if in == nil {
 		return
 	}
 	if f := in.file; f != nil && f.opens == 0 && f.stage == nil {
 		if f.content != nil {
-			n.store.fs.hold(n, nil)
+			n.store.fs.holdLocked(n, nil)
 		}
 		in.file = nil
 	}

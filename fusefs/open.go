@@ -25,36 +25,36 @@ type handle struct {
 	wrote   mark         // the stage after that; zero: it has changed nothing
 }
 
-// newHandle enters h in the table. Caller holds fs.mu.
-func (fs *fileSystem) newHandle(h *handle) uint64 {
+// newHandleLocked enters h in the table.
+func (fs *fileSystem) newHandleLocked(h *handle) uint64 {
 	fs.nextFH++
-	fs.enter(fs.nextFH, h)
-	fs.handing.opened(fs.nextFH, h)
+	fs.enterLocked(fs.nextFH, h)
+	fs.handing.openedLocked(fs.nextFH, h)
 	return fs.nextFH
 }
 
-// enter gives a handle its number in the table. Caller holds fs.mu.
-func (fs *fileSystem) enter(fh uint64, h *handle) {
+// enterLocked gives a handle its number in the table.
+func (fs *fileSystem) enterLocked(fh uint64, h *handle) {
 	fs.handles[fh] = h
 	h.node.ownFile().opens++
 	h.held = handleCost + int64(len(h.text))
-	fs.changeHandle(h, h.held)
+	fs.changeHandleLocked(h, h.held)
 }
 
-// dropHandle forgets a handle and returns it, or nil. Caller holds fs.mu.
-func (fs *fileSystem) dropHandle(fh uint64) *handle {
+// dropHandleLocked forgets a handle and returns it, or nil.
+func (fs *fileSystem) dropHandleLocked(fh uint64) *handle {
 	h := fs.handles[fh]
 	if h == nil {
 		return nil
 	}
 	delete(fs.handles, fh)
-	fs.handing.closed(fh)
-	fs.changeHandle(h, -h.held)
+	fs.handing.closedLocked(fh)
+	fs.changeHandleLocked(h, -h.held)
 	h.node.ownFile().opens--
 	if h.node.opens() == 0 {
-		fs.hold(h.node, nil)
+		fs.holdLocked(h.node, nil)
 	}
-	fs.collect(h.node)
+	fs.collectLocked(h.node)
 	return h
 }
 
@@ -112,43 +112,43 @@ func (fs *fileSystem) tryOpen(c *call, n *node, in *fuse.OpenIn, before uint64, 
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	switch {
-	case in.Flags&syscall.O_TRUNC != 0, !n.untold():
+	case in.Flags&syscall.O_TRUNC != 0, !n.untoldLocked():
 	case tries > 0 && !n.had().cache.Misled(fs.notify.Notices): // by a notice of now: an earlier one may have come before the kernel knew n
 	case tries < most:
-		return fuse.OK, fs.notify.content(n)
+		return fuse.OK, fs.notify.contentLocked(n)
 	case !c.answers():
 		return fuse.EINTR, 0
 	case writes(in.Flags) && !onlyAppends(in.Flags):
-		return fs.lookAgain(n, in.Pid, in.Flags, fs.retries[in.Pid]), 0
+		return fs.lookAgainLocked(n, in.Pid, in.Flags, fs.retries[in.Pid]), 0
 	}
 	if !c.answers() {
 		return fuse.EINTR, 0
 	}
-	return fs.openFile(n, in, before, out), 0
+	return fs.openFileLocked(n, in, before, out), 0
 }
 
-// openFile opens the file that a request names, before which that notice was the
-// newest. Caller holds fs.mu.
-func (fs *fileSystem) openFile(n *node, in *fuse.OpenIn, before uint64, out *fuse.OpenOut) fuse.Status {
-	n, status := fs.found(n, in.Pid, in.Flags)
+// openFileLocked opens the file that a request names, before which that notice was the
+// newest.
+func (fs *fileSystem) openFileLocked(n *node, in *fuse.OpenIn, before uint64, out *fuse.OpenOut) fuse.Status {
+	n, status := fs.foundLocked(n, in.Pid, in.Flags)
 	switch {
 	case n == nil:
 		return status
-	case n.succeeded() && readsFirst(in.Flags): // though its name was looked up again
+	case n.succeededLocked() && readsFirst(in.Flags): // though its name was looked up again
 		return fuse.Status(fs.opts.ConflictErrno)
 	}
 	if writes(in.Flags) && n.store.readOnly() {
 		return fuse.EROFS // archived since it was mounted
 	}
 	if writes(in.Flags) {
-		if status := fs.admit(n.now(), in.Flags); !status.Ok() {
+		if status := fs.admitLocked(n.nowLocked(), in.Flags); !status.Ok() {
 			return status
 		}
 	}
-	if status := fs.affordOpen(n, in.Flags); !status.Ok() {
+	if status := fs.affordOpenLocked(n, in.Flags); !status.Ok() {
 		return status
 	}
-	fs.open(n, in.Pid, in.Flags, before, out)
+	fs.openLocked(n, in.Pid, in.Flags, before, out)
 	return fuse.OK
 }
 
@@ -172,44 +172,44 @@ func readsFirst(flags uint32) bool {
 	return flags&(syscall.O_ACCMODE|syscall.O_APPEND|syscall.O_TRUNC) == syscall.O_RDWR
 }
 
-// untold reports whether the kernel has outdated pages of n. Caller holds fs.mu.
-func (n *node) untold() bool { return n.had().cache.Outdated() && n.lookups() > 0 }
+// untoldLocked reports whether the kernel has outdated pages of n.
+func (n *node) untoldLocked() bool { return n.had().cache.Outdated() && n.lookups() > 0 }
 
-// open makes a handle of a memory's file, for a request of a thread before which that
-// notice was the newest. Caller holds fs.mu.
-func (fs *fileSystem) open(n *node, thread, flags uint32, before uint64, out *fuse.OpenOut) {
+// openLocked makes a handle of a memory's file, for a request of a thread before which that
+// notice was the newest.
+func (fs *fileSystem) openLocked(n *node, thread, flags uint32, before uint64, out *fuse.OpenOut) {
 	h := &handle{node: n}
 	if !n.had().cache.Outdated() {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	}
 	switch {
-	case !writes(flags) && n.mustRead():
+	case !writes(flags) && n.mustReadLocked():
 		h.unread = n.head
-	case !writes(flags), readsFirst(flags) && !n.known().Stale(n.head) && !n.known().WasRefused():
-		n.see()
+	case !writes(flags), readsFirst(flags) && !n.knownLocked().Stale(n.head) && !n.knownLocked().WasRefused():
+		n.seeLocked()
 	}
 	n.Cache().Opened(fs.notify.Notices, flags&syscall.O_TRUNC != 0)
 	if writes(flags) {
 		n.Cache().Write()
 		h.heard = span{before, fs.notify.Newest()}
-		h.stage = n.beginWrite(flags)
-		if h.stage.overtaken || readsFirst(flags) && n.known().Asks() { // it is to be read first
+		h.stage = n.beginWriteLocked(flags)
+		if h.stage.overtaken || readsFirst(flags) && n.knownLocked().Asks() { // it is to be read first
 			h.unread = n.head
 		}
 		if flags&syscall.O_TRUNC != 0 {
-			h.stage.empty()
-			h.changed(thread)
+			h.stage.emptyLocked()
+			h.changedLocked(thread)
 			n.mtime = time.Now()
 			n.ctime = n.mtime
 		}
-		fs.reckon(n, h.stage)
+		fs.reckonLocked(n, h.stage)
 	} else {
 		out.OpenFlags |= fuse.FOPEN_NOFLUSH
 	}
 	if h.unread != nil { // and that must be seen here
 		out.OpenFlags &^= fuse.FOPEN_KEEP_CACHE
 	}
-	out.Fh = fs.newHandle(h)
+	out.Fh = fs.newHandleLocked(h)
 }
 
 // Create implements fuse.RawFileSystem.
@@ -224,7 +224,7 @@ func (fs *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name str
 // makeFile is Create for what PromptCreate does not answer.
 func (fs *fileSystem) makeFile(c *call, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	fs.mu.RLock()
-	dir, status := fs.writable(in.NodeId)
+	dir, status := fs.writableLocked(in.NodeId)
 	fs.mu.RUnlock()
 	if !status.Ok() {
 		return status
@@ -258,7 +258,7 @@ func (fs *fileSystem) makeFile(c *call, in *fuse.CreateIn, name string, out *fus
 func (fs *fileSystem) tryCreate(c *call, in *fuse.CreateIn, name string, before uint64, out *fuse.CreateOut) (status fuse.Status, pushed *node) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	dir, canonical, status := fs.place(in.NodeId, name, 0)
+	dir, canonical, status := fs.placeLocked(in.NodeId, name, 0)
 	if !status.Ok() {
 		return status, nil
 	}
@@ -268,7 +268,7 @@ func (fs *fileSystem) tryCreate(c *call, in *fuse.CreateIn, name string, before 
 	if !c.answers() {
 		return fuse.EINTR, nil
 	}
-	return fs.create(in, name, before, out), nil
+	return fs.createLocked(in, name, before, out), nil
 }
 
 // special reports whether a file is to have bits that no memory has.
@@ -276,10 +276,10 @@ func special(mode uint32) bool {
 	return mode&(syscall.S_ISUID|syscall.S_ISGID|syscall.S_ISVTX) != 0
 }
 
-// create makes a file for a request before which that notice was the newest, or
-// opens the one that another session has made. Caller holds fs.mu.
-func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out *fuse.CreateOut) fuse.Status {
-	dir, canonical, status := fs.place(in.NodeId, name, 0)
+// createLocked makes a file for a request before which that notice was the newest, or
+// opens the one that another session has made.
+func (fs *fileSystem) createLocked(in *fuse.CreateIn, name string, before uint64, out *fuse.CreateOut) fuse.Status {
+	dir, canonical, status := fs.placeLocked(in.NodeId, name, 0)
 	if !status.Ok() {
 		return status
 	}
@@ -287,14 +287,14 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 	path, _ := dir.childPath(canonical)
 	switch {
 	case n == nil:
-		if left := dir.store.leftUnread(path); left != nil && !onlyAppends(in.Flags) {
-			return dir.store.refuseUnread(path, left)
+		if left := dir.store.leftUnreadLocked(path); left != nil && !onlyAppends(in.Flags) {
+			return dir.store.refuseUnreadLocked(path, left)
 		}
 		why := forSaving
 		if classify(dir, canonical) == editorScratch {
 			why = forScratch
 		}
-		if err := fs.afford(handleCost+stageCost, why); err != nil {
+		if err := fs.affordLocked(handleCost+stageCost, why); err != nil {
 			return dir.store.tooMuch("create", path, err)
 		}
 		now := time.Now()
@@ -305,33 +305,33 @@ func (fs *fileSystem) create(in *fuse.CreateIn, name string, before uint64, out 
 			a.mkstemp, a.probe = mkstemp, probe
 		}
 		if hidden := dir.hidden[canonical]; hidden != nil {
-			if status := fs.admit(hidden, syscall.O_WRONLY); !status.Ok() {
-				fs.collect(n)
+			if status := fs.admitLocked(hidden, syscall.O_WRONLY); !status.Ok() {
+				fs.collectLocked(n)
 				return status
 			}
 		}
-		attach(dir, canonical, n)
-		n.spell(name)
-		dir.touch(now)
+		attachLocked(dir, canonical, n)
+		n.spellLocked(name)
+		dir.touchLocked(now)
 		if dir.hidden[canonical] == nil {
 			dir.store.known.Set(path, session.Nothing())
 		}
-		fs.open(n, in.Pid, in.Flags|syscall.O_TRUNC, before, &out.OpenOut)
+		fs.openLocked(n, in.Pid, in.Flags|syscall.O_TRUNC, before, &out.OpenOut)
 		fs.handles[out.Fh].stage.tails = in.Flags&syscall.O_APPEND != 0
 	case n.isDir():
 		return fuse.Status(syscall.EISDIR)
 	case in.Flags&syscall.O_EXCL != 0:
 		return fuse.Status(syscall.EEXIST)
 	default: // another session made it since the kernel looked
-		if status := fs.admit(n, in.Flags); !status.Ok() {
+		if status := fs.admitLocked(n, in.Flags); !status.Ok() {
 			return status
 		}
-		if status := fs.affordOpen(n, in.Flags); !status.Ok() {
+		if status := fs.affordOpenLocked(n, in.Flags); !status.Ok() {
 			return status
 		}
-		fs.open(n, in.Pid, in.Flags, before, &out.OpenOut)
+		fs.openLocked(n, in.Pid, in.Flags, before, &out.OpenOut)
 	}
-	fs.reply(n, canonical == name, &out.EntryOut)
+	fs.replyLocked(n, canonical == name, &out.EntryOut)
 	return fuse.OK
 }
 
@@ -372,7 +372,7 @@ func (fs *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) 
 		}
 		fs.mu.Lock()
 		if n.head == head && n.opens() > 0 {
-			fs.hold(n, data)
+			fs.holdLocked(n, data)
 		}
 		fs.mu.Unlock()
 	}
@@ -411,21 +411,21 @@ func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	h := fs.dropHandle(in.Fh)
+	h := fs.dropHandleLocked(in.Fh)
 	if h == nil {
 		return
 	}
-	if h.uncommitted() {
+	if h.uncommittedLocked() {
 		fs.mu.Unlock()
 		fs.commitUnheard(h.node, h.stage, released)
 		fs.mu.Lock()
 	}
-	fs.endWrite(h.node, h.stage)
+	fs.endWriteLocked(h.node, h.stage)
 }
 
-// uncommitted reports whether h is the last handle of what is still to be
-// committed. Caller holds fs.mu.
-func (h *handle) uncommitted() bool {
+// uncommittedLocked reports whether h is the last handle of what is still to be
+// committed.
+func (h *handle) uncommittedLocked() bool {
 	st := h.stage
-	return st != nil && st.writers == 1 && st.dirty && !h.node.now().removed
+	return st != nil && st.writers == 1 && st.dirty && !h.node.nowLocked().removed
 }

@@ -180,7 +180,7 @@ func (t *thread) ends(o *openedFile, name string, call func() fuse.Status) {
 	status := call()
 	t.note("%d: %s %s: %v", t.number, name, o.path, status)
 	looked = t.looking()
-	private = private || o.node.local || o.node.now().local || o.node.now().removed
+	private = private || o.node.local || o.node.nowLocked().local || o.node.nowLocked().removed
 	looked()
 	if private || !t.judged {
 		return

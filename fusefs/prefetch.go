@@ -26,7 +26,7 @@ type source struct{ fs *fileSystem }
 func (s source) List(dir, after kernelcache.Node) []kernelcache.Node {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
-	entries := s.fs.list(dir.(*node))[2:]
+	entries := s.fs.listLocked(dir.(*node))[2:]
 	if after != nil {
 		entries = entries[slices.IndexFunc(entries, func(e dirEntry) bool { return e.id == after.Number() })+1:]
 	}
@@ -72,7 +72,7 @@ func (s source) Head(of kernelcache.Node) *memory.Head {
 // PushableLocked implements kernelcache.Source.
 func (s source) PushableLocked(of kernelcache.Node, head *memory.Head) bool {
 	n := of.(*node)
-	return n.head == head && !n.mustRead()
+	return n.head == head && !n.mustReadLocked()
 }
 
 // BatchSize implements kernelcache.Source.

@@ -108,7 +108,7 @@ func (s *store) notePrivate(changes ...private.Change) error {
 // when it becomes one.
 func (fs *fileSystem) keepMode(n *node, mode uint32) fuse.Status {
 	fs.mu.RLock()
-	n = n.now()
+	n = n.nowLocked()
 	path, there := n.path()
 	key := path
 	switch {
@@ -182,7 +182,7 @@ func (s *store) asItIs(key string) private.Change {
 // afterMemory is what has to be noted of n, which has become a memory.
 func (s *store) afterMemory(n *node) []private.Change {
 	s.fs.mu.RLock()
-	n = n.now()
+	n = n.nowLocked()
 	path, there := n.path()
 	mode, head := n.mode, n.head
 	s.fs.mu.RUnlock()

@@ -19,16 +19,16 @@ func (fs *fileSystem) PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Statu
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n := fs.node(in.NodeId)
-	if n == nil || n.isDir() || n.untold() || writes(in.Flags) && !fs.letsWrite(n) {
+	if n == nil || n.isDir() || n.untoldLocked() || writes(in.Flags) && !fs.letsWriteLocked(n) {
 		return fuse.OK, false
 	}
-	return fs.openFile(n, in, fs.notify.Newest(), out), true
+	return fs.openFileLocked(n, in, fs.notify.Newest(), out), true
 }
 
-// letsWrite reports whether it is known at once that a conflict is no reason to
-// refuse an open of n to write. Caller holds fs.mu.
-func (fs *fileSystem) letsWrite(n *node) bool {
-	return !n.had().cache.Pushing() && !fs.opts.Strict && !n.known().Stale(n.head) && n.store.current()
+// letsWriteLocked reports whether it is known at once that a conflict is no reason to
+// refuse an open of n to write.
+func (fs *fileSystem) letsWriteLocked(n *node) bool {
+	return !n.had().cache.Pushing() && !fs.opts.Strict && !n.knownLocked().Stale(n.head) && n.store.currentLocked()
 }
 
 // PromptCreate implements fusedev.Prompt, for names that are known to be free.
@@ -39,15 +39,15 @@ func (fs *fileSystem) PromptCreate(in *fuse.CreateIn, name string, out *fuse.Cre
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	dir, status := fs.writable(in.NodeId)
-	if !status.Ok() || dir.removed || dir.loads() || special(in.Mode) {
+	dir, status := fs.writableLocked(in.NodeId)
+	if !status.Ok() || dir.removed || dir.loadsLocked() || special(in.Mode) {
 		return fuse.OK, false
 	}
 	path, ok := dir.childPath(canonical)
-	if !ok || memory.CheckPath(path) != nil || dir.children[canonical] != nil || dir.hidden[canonical] != nil || dir.hiddenDirs[canonical] != nil || !dir.store.current() {
+	if !ok || memory.CheckPath(path) != nil || dir.children[canonical] != nil || dir.hidden[canonical] != nil || dir.hiddenDirs[canonical] != nil || !dir.store.currentLocked() {
 		return fuse.OK, false
 	}
-	return fs.create(in, name, fs.notify.Newest(), out), true
+	return fs.createLocked(in, name, fs.notify.Newest(), out), true
 }
 
 // PromptWrite implements fusedev.Prompt, for stages that have their content and
@@ -64,11 +64,11 @@ func (fs *fileSystem) promptWrite(in *fuse.WriteIn, data [][]byte) (uint32, fuse
 		return 0, fuse.OK, false
 	}
 	n, st := h.node, h.stage
-	n.start(st, appends(in))
-	if !st.loaded && st.err == 0 || fs.doomed(n, st) {
+	n.startLocked(st, appends(in))
+	if !st.loaded && st.err == 0 || fs.doomedLocked(n, st) {
 		return 0, fuse.OK, false
 	}
-	size, status := fs.writeLoaded(h, in, data)
+	size, status := fs.writeLoadedLocked(h, in, data)
 	return size, status, true
 }
 
@@ -78,12 +78,12 @@ func (fs *fileSystem) PromptRelease(in *fuse.ReleaseIn) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	h := fs.handles[in.Fh]
-	if h != nil && h.uncommitted() {
+	if h != nil && h.uncommittedLocked() {
 		return false
 	}
-	fs.dropHandle(in.Fh)
+	fs.dropHandleLocked(in.Fh)
 	if h != nil && h.stage != nil {
-		fs.endWrite(h.node, h.stage)
+		fs.endWriteLocked(h.node, h.stage)
 	}
 	return true
 }
@@ -96,17 +96,17 @@ func (fs *fileSystem) PromptOpenDir(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.St
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n := fs.node(in.NodeId)
-	if n == nil || n.loads() {
+	if n == nil || n.loadsLocked() {
 		return fuse.OK, false
 	}
-	return fs.openDir(n, out), true
+	return fs.openDirLocked(n, out), true
 }
 
 // PromptReleaseDir implements fusedev.Prompt.
 func (fs *fileSystem) PromptReleaseDir(in *fuse.ReleaseIn) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	fs.dropHandle(in.Fh)
+	fs.dropHandleLocked(in.Fh)
 	return true
 }
 
@@ -120,10 +120,10 @@ func (fs *fileSystem) PromptLookup(header *fuse.InHeader, name string, out *fuse
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	dir := fs.node(header.NodeId)
-	if dir == nil || !dir.isDir() || dir.loads() {
+	if dir == nil || !dir.isDir() || dir.loadsLocked() {
 		return fuse.OK, false
 	}
-	return fs.lookup(dir, name, canonical, header.Pid, out), true
+	return fs.lookupLocked(dir, name, canonical, header.Pid, out), true
 }
 
 // PromptGetAttr implements fusedev.Prompt.
@@ -134,6 +134,6 @@ func (fs *fileSystem) PromptGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (fuse
 	if n == nil {
 		return fuse.OK, false
 	}
-	fs.attributes(n, out)
+	fs.attributesLocked(n, out)
 	return fuse.OK, true
 }

@@ -124,7 +124,7 @@ func TestPromptNeverWaits(t *testing.T) {
 		write(r, fh, "mine")
 		unlock := r.locked()
 		n := r.s.find("/d/a")
-		r.notices().content(n)
+		r.notices().contentLocked(n)
 		unlock()
 		r.wantPrompts("/d/a", fh, "lookup", "getattr", "opendir", "write") // an open waits for the notice
 	})

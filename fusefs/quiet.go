@@ -38,7 +38,7 @@ func (fs *fileSystem) refuseQuietly(id uint64) fuse.Status {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if n := fs.node(id); n != nil {
-		fs.notify.content(n)
+		fs.notify.contentLocked(n)
 	} else if fs.virtual.has(id) {
 		fs.notify.Content(id)
 	}

@@ -21,14 +21,14 @@ func (fs *fileSystem) reach(ctx context.Context, dirID uint64, name string) fuse
 	}
 	fs.mu.RLock()
 	dir := fs.node(dirID)
-	if !dir.loads() {
+	if !dir.loadsLocked() {
 		fs.mu.RUnlock()
 		return fuse.OK
 	}
 	s, n := dir.store, dir.children[canonical]
 	path, ok := dir.childPath(canonical)
 	doubtful := s.loading.doubtful[n]
-	known := !ok || n != nil && !doubtful || n == nil && s.covers(dir, path)
+	known := !ok || n != nil && !doubtful || n == nil && s.coversLocked(dir, path)
 	fs.mu.RUnlock()
 	switch {
 	case known || memory.CheckPath(path) != nil:
@@ -44,9 +44,8 @@ func (fs *fileSystem) reach(ctx context.Context, dirID uint64, name string) fuse
 	return fuse.OK
 }
 
-// loads reports whether n is a directory whose store's heads still load.
-// Caller holds fs.mu.
-func (n *node) loads() bool {
+// loadsLocked reports whether n is a directory whose store's heads still load.
+func (n *node) loadsLocked() bool {
 	return n != nil && n.isDir() && n.store != nil && !n.store.loading.done
 }
 
@@ -54,7 +53,7 @@ func (n *node) loads() bool {
 func (fs *fileSystem) reachAll(ctx context.Context, dirID uint64) fuse.Status {
 	fs.mu.RLock()
 	dir := fs.node(dirID)
-	if !dir.loads() {
+	if !dir.loadsLocked() {
 		fs.mu.RUnlock()
 		return fuse.OK
 	}
@@ -154,7 +153,7 @@ func (s *store) firstIn(path string) (v versionlog.Version, err error) {
 func (s *store) answered(path string, v versionlog.Version) bool {
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
-	if v.ID != "" && !s.learn(v) && v.Path != path {
+	if v.ID != "" && !s.learnLocked(v) && v.Path != path {
 		return false
 	}
 	if !s.loading.done && len(s.loading.asked) < maxAsked {
@@ -167,12 +166,12 @@ func (s *store) answered(path string, v versionlog.Version) bool {
 func (s *store) list(ctx context.Context, dir *node) error {
 	s.fs.mu.RLock()
 	path, _ := dir.path()
-	known, doubtful := s.knows(dir), s.loading.doubtful[dir]
+	known, doubtful := s.knowsLocked(dir), s.loading.doubtful[dir]
 	s.fs.mu.RUnlock()
 	if known && doubtful {
 		s.fs.mu.Lock()
 		defer s.fs.mu.Unlock()
-		s.completed(dir)
+		s.completedLocked(dir)
 	}
 	if known {
 		return nil
@@ -194,24 +193,22 @@ func (s *store) list(ctx context.Context, dir *node) error {
 		}
 		s.fs.mu.Lock()
 		defer s.fs.mu.Unlock()
-		if n := s.findDir(path); n != nil {
-			s.completed(n)
+		if n := s.findDirLocked(path); n != nil {
+			s.completedLocked(n)
 		}
 		return nil
 	})
 }
 
-// completed notes that the tree has everything that is in dir.
-// Caller holds fs.mu.
-func (s *store) completed(dir *node) {
+// completedLocked notes that the tree has everything that is in dir.
+func (s *store) completedLocked(dir *node) {
 	dir.complete = true
 	delete(s.loading.doubtful, dir)
-	s.prune(dir)
+	s.pruneLocked(dir)
 }
 
-// findDir returns the directory at a path ("" is the root), or nil.
-// Caller holds fs.mu.
-func (s *store) findDir(path string) *node {
+// findDirLocked returns the directory at a path ("" is the root), or nil.
+func (s *store) findDirLocked(path string) *node {
 	n := s.root
 	if path != "" {
 		n = s.find(path)

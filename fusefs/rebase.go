@@ -64,17 +64,16 @@ func (fs *fileSystem) rebase(d *draft, theirs *memory.Head, try int) (message st
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	return message, fs.rebaseOnto(d, theirs, content)
+	return message, fs.rebaseOntoLocked(d, theirs, content)
 }
 
-// rebaseOnto gives a stage the base theirs, whose content is given, and reports
+// rebaseOntoLocked gives a stage the base theirs, whose content is given, and reports
 // whether nothing has happened to it since the draft that stands against that.
-// Caller holds fs.mu.
-func (fs *fileSystem) rebaseOnto(d *draft, theirs *memory.Head, content []byte) bool {
+func (fs *fileSystem) rebaseOntoLocked(d *draft, theirs *memory.Head, content []byte) bool {
 	n, st := d.n, d.st
-	path, _ := n.target()
+	path, _ := n.targetLocked()
 	switch {
-	case n.now().removed || st.err != 0:
+	case n.nowLocked().removed || st.err != 0:
 		return false
 	case path != d.path:
 		return d.tails // which the next try puts at the end of what is there
@@ -84,12 +83,12 @@ func (fs *fileSystem) rebaseOnto(d *draft, theirs *memory.Head, content []byte) 
 		return false
 	}
 	if was := n.stage(); was == nil || was.overtaken || was == st {
-		n.setStage(st)
-		fs.reckon(n, was)
+		n.setStageLocked(st)
+		fs.reckonLocked(n, was)
 	}
 	st.base, st.data, st.loaded, st.overtaken = theirs, content, true, false
-	fs.reckon(n, st)
-	fs.handing.rebased(st)
-	fs.notify.content(n)
+	fs.reckonLocked(n, st)
+	fs.handing.rebasedLocked(st)
+	fs.notify.contentLocked(n)
 	return true
 }

@@ -24,7 +24,7 @@ var (
 func (fs *fileSystem) refuse(id uint64, name string, r refusal) fuse.Status {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
-	n, status := fs.writable(id)
+	n, status := fs.writableLocked(id)
 	if !status.Ok() {
 		return status
 	}
@@ -50,7 +50,7 @@ func (fs *fileSystem) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, _ *f
 func (fs *fileSystem) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
-	if _, status := fs.writable(in.NodeId); status == fuse.EROFS {
+	if _, status := fs.writableLocked(in.NodeId); status == fuse.EROFS {
 		return status
 	}
 	return fuse.Status(syscall.EOPNOTSUPP)

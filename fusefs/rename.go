@@ -39,7 +39,7 @@ func (fs *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName,
 func (fs *fileSystem) renameBeside(ctx context.Context, in *fuse.RenameIn, oldName, newName string) fuse.Status {
 	from, status := fs.current(ctx, in.NodeId)
 	fs.mu.RLock()
-	to, toStatus := fs.writable(in.Newdir)
+	to, toStatus := fs.writableLocked(in.Newdir)
 	fs.mu.RUnlock()
 	switch {
 	case !status.Ok():
@@ -87,7 +87,7 @@ func (fs *fileSystem) commitIdle(n *node) fuse.Status {
 	status := fs.commitFile(n, st, saved)
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	fs.endWrite(n, st)
+	fs.endWriteLocked(n, st)
 	return status
 }
 
@@ -95,7 +95,7 @@ func (fs *fileSystem) commitIdle(n *node) fuse.Status {
 // has claimed both names.
 func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName string) (*node, fuse.Status) {
 	fs.mu.Lock()
-	m, status := fs.newMove(in, from, oldName, newName)
+	m, status := fs.newMoveLocked(in, from, oldName, newName)
 	// The kernel takes the file that it named for what has moved, and may not know
 	// yet which that is.
 	known := m == nil || fs.notify.Told(m.n.had().named)
@@ -125,16 +125,16 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName str
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if m.old != oldName {
-		fs.notify.entry(m.from, m.old)
+		fs.notify.entryLocked(m.from, m.old)
 	}
 	if m.new != newName || m.n != named || !known {
-		fs.notify.entry(m.to, m.new)
+		fs.notify.entryLocked(m.to, m.new)
 	}
 	return m.n, fuse.OK
 }
 
-// newMove checks what does not depend on the log. Caller holds fs.mu.
-func (fs *fileSystem) newMove(in *fuse.RenameIn, from *node, oldName, newName string) (*move, fuse.Status) {
+// newMoveLocked checks what does not depend on the log.
+func (fs *fileSystem) newMoveLocked(in *fuse.RenameIn, from *node, oldName, newName string) (*move, fuse.Status) {
 	old, err := memory.ParseName(oldName)
 	if err != nil {
 		return nil, absent(err)
@@ -150,7 +150,7 @@ func (fs *fileSystem) newMove(in *fuse.RenameIn, from *node, oldName, newName st
 	if n.isDir() {
 		below = 1
 	}
-	to, name, status := fs.place(in.Newdir, newName, below)
+	to, name, status := fs.placeLocked(in.Newdir, newName, below)
 	if !status.Ok() {
 		return nil, status
 	}
@@ -162,53 +162,52 @@ func (fs *fileSystem) newMove(in *fuse.RenameIn, from *node, oldName, newName st
 	}, fuse.OK
 }
 
-// resolve makes m name what is there by now, when another session's versions
-// have taken the place of what it named. Caller holds fs.mu.
-func (m *move) resolve() {
-	m.n = m.n.now()
+// resolveLocked makes m name what is there by now, when another session's versions
+// have taken the place of what it named.
+func (m *move) resolveLocked() {
+	m.n = m.n.nowLocked()
 	if m.target != nil {
-		m.target = m.target.now()
+		m.target = m.target.nowLocked()
 	}
 }
 
-// movedAway reports whether another session has moved what is to move, or has
-// removed it. Caller holds fs.mu and has had m resolved.
-func (m *move) movedAway() bool {
+// movedAwayLocked reports whether another session has moved what is to move, or has
+// removed it. m has been resolved.
+func (m *move) movedAwayLocked() bool {
 	path, ok := m.n.path()
 	return !ok || path != m.fromPath
 }
 
-// take moves the node. Its new directory may have lost its last memory, and so
+// takeLocked moves the node. Its new directory may have lost its last memory, and so
 // its place, to another session's commit meanwhile; then it is made again.
-// Caller holds fs.mu.
-func (fs *fileSystem) take(m *move) {
+func (fs *fileSystem) takeLocked(m *move) {
 	now := time.Now()
 	if !m.to.hasPlace() {
-		m.to = m.s.makeDirs(m.toPath, now)
-		fs.notify.entry(m.to, m.new)
+		m.to = m.s.makeDirsLocked(m.toPath, now)
+		fs.notify.entryLocked(m.to, m.new)
 	}
 	if t := m.to.children[m.new]; t != nil && t != m.n {
 		// What another session has put there since is not what the rename means
 		// to remove: who writes to it is to hear that its place is gone.
 		if t.removed = t == m.target; t.removed {
-			m.s.unspool(t)
+			m.s.unspoolLocked(t)
 		}
 		if t.marker != 0 { // which is what m.n is in the log from now on
 			m.n.marker = t.marker
 		}
 		t.ctime = now
-		t.noteWas()
-		fs.detach(t)
+		t.noteWasLocked()
+		fs.detachLocked(t)
 	}
 	if m.n.parent != nil && m.n.parent.children[m.n.name] == m.n {
 		delete(m.n.parent.children, m.n.name)
 	}
-	m.from.keep(true)
-	m.from.mark()
-	m.from.touch(now)
-	attach(m.to, m.new, m.n)
-	m.n.spell(m.as)
-	m.to.touch(now)
+	m.from.keepLocked(true)
+	m.from.markLocked()
+	m.from.touchLocked(now)
+	attachLocked(m.to, m.new, m.n)
+	m.n.spellLocked(m.as)
+	m.to.touchLocked(now)
 	m.n.ctime = now
 	if m.n.mkstemp || m.n.probe {
 		a := m.n.setAside()

@@ -27,35 +27,36 @@ func (fs *fileSystem) moveDir(m *move) error {
 	for range 5 { // what other sessions write meanwhile moves along
 		err = m.s.commitWith(versionlog.NewKey(), func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
 			return m.s.memory.Rename(fs.ctx, from, to, opts)
+			//archtest:locked commitWith calls it with the lock
 		}, func(c *versionlog.Commit) {
 			moved := movedBy(c)
-			stay := newcomers(m.n, moved)
-			loose, dirs := strayDirs(m.n, moved)
+			stay := newcomersLocked(m.n, moved)
+			loose, dirs := strayDirsLocked(m.n, moved)
 			if t := m.to.children[m.new]; t != nil && t != m.n {
-				stay = append(stay, newcomers(t, moved)...)
-				dirs = append(dirs, markedBelow(t)...)
+				stay = append(stay, newcomersLocked(t, moved)...)
+				dirs = append(dirs, markedBelowLocked(t)...)
 			}
-			m.s.uncover(m.n, moved)
-			follow := m.s.knownBelow(m.n)
+			m.s.uncoverLocked(m.n, moved)
+			follow := m.s.knownBelowLocked(m.n)
 			for _, v := range c.Versions {
 				if !v.IsDir() {
 					m.s.known.Moved(v.From, v.Path)
 				}
 			}
-			fs.take(m)
+			fs.takeLocked(m)
 			follow()
 			for _, n := range stay { // first: what has moved may have to go where they are
-				m.s.putBack(n.file, n.path)
+				m.s.putBackLocked(n.file, n.path)
 			}
 			for _, d := range dirs {
-				n := m.s.makeDirs(d.path, c.Time)
+				n := m.s.makeDirsLocked(d.path, c.Time)
 				n.marker = max(n.marker, d.marker)
 			}
-			m.s.renamed(c)
-			m.to.settle()
+			m.s.renamedLocked(c)
+			m.to.settleLocked()
 			for _, n := range loose {
-				n.keep(false)
-				m.s.prune(n)
+				n.keepLocked(false)
+				m.s.pruneLocked(n)
 			}
 		})
 		if !isConflict(err) {
@@ -81,11 +82,11 @@ func (fs *fileSystem) beginRenameDir(m *move) (from, to string, done bool, err e
 		return "", "", false, syscall.ENOTDIR
 	case target != nil && (len(target.children) > 0 || target.hides()):
 		return "", "", false, syscall.ENOTEMPTY
-	case m.n.holdsMemories() || m.n.hasMarkers():
-		return from, cmp.Or(m.to.spellingOf(to, m.as), to), false, nil
+	case m.n.holdsMemoriesLocked() || m.n.hasMarkersLocked():
+		return from, cmp.Or(m.to.spellingOfLocked(to, m.as), to), false, nil
 	}
-	follow := m.s.knownBelow(m.n)
-	fs.take(m)
+	follow := m.s.knownBelowLocked(m.n)
+	fs.takeLocked(m)
 	follow()
 	return from, to, true, nil
 }
@@ -99,20 +100,19 @@ func movedBy(c *versionlog.Commit) map[string]uint64 {
 	return moved
 }
 
-// uncover ends what is hidden below dir, and has not been moved: another session
+// uncoverLocked ends what is hidden below dir, and has not been moved: another session
 // has moved or removed it before, of which the follower has yet to tell.
-// Caller holds fs.mu.
-func (s *store) uncover(dir *node, moved map[string]uint64) {
+func (s *store) uncoverLocked(dir *node, moved map[string]uint64) {
 	for name, n := range dir.hidden {
 		if path, ok := dir.childPath(name); ok && moved[path] == 0 {
-			s.reveal(n, path)
+			s.revealLocked(n, path)
 		}
 	}
 	for _, d := range dir.hiddenDirs {
-		s.uncover(d, moved)
+		s.uncoverLocked(d, moved)
 	}
 	for _, child := range dir.children {
-		s.uncover(child, moved)
+		s.uncoverLocked(child, moved)
 	}
 }
 
@@ -123,10 +123,10 @@ type newcomer struct {
 	path string
 }
 
-// newcomers returns the memories below dir that have not been moved, or that have
+// newcomersLocked returns the memories below dir that have not been moved, or that have
 // come where something was: heads that load may be newer than the commit that moved
-// it. Caller holds fs.mu.
-func newcomers(dir *node, moved map[string]uint64) []newcomer {
+// it.
+func newcomersLocked(dir *node, moved map[string]uint64) []newcomer {
 	var found []newcomer
 	var walk func(*node)
 	walk = func(n *node) {
@@ -148,10 +148,10 @@ type markedDir struct {
 	marker uint64
 }
 
-// strayDirs ends what directories at and below dir are to the log that a rename has not
+// strayDirsLocked ends what directories at and below dir are to the log that a rename has not
 // moved: they are to stay where another session has made them or, until the follower
-// tells that it has moved or removed them, has had them. Caller holds fs.mu.
-func strayDirs(dir *node, moved map[string]uint64) (stray []*node, stay []markedDir) {
+// tells that it has moved or removed them, has had them.
+func strayDirsLocked(dir *node, moved map[string]uint64) (stray []*node, stay []markedDir) {
 	if path, ok := dir.path(); ok && dir.marker > moved[path+"/"] {
 		stay = append(stay, markedDir{path, dir.marker})
 		dir.marker = 0
@@ -160,7 +160,7 @@ func strayDirs(dir *node, moved map[string]uint64) (stray []*node, stay []marked
 	for _, below := range []map[string]*node{dir.children, dir.hiddenDirs} {
 		for _, child := range below {
 			if child.isDir() {
-				more, stays := strayDirs(child, moved)
+				more, stays := strayDirsLocked(child, moved)
 				stray, stay = append(stray, more...), append(stay, stays...)
 			}
 		}
@@ -168,9 +168,8 @@ func strayDirs(dir *node, moved map[string]uint64) (stray []*node, stay []marked
 	return stray, stay
 }
 
-// markedBelow returns the directories below dir that the log has itself.
-// Caller holds fs.mu.
-func markedBelow(dir *node) (marked []markedDir) {
+// markedBelowLocked returns the directories below dir that the log has itself.
+func markedBelowLocked(dir *node) (marked []markedDir) {
 	for _, child := range dir.children {
 		if !child.isDir() {
 			continue
@@ -178,51 +177,49 @@ func markedBelow(dir *node) (marked []markedDir) {
 		if path, ok := child.path(); ok && child.marker != 0 {
 			marked = append(marked, markedDir{path, child.marker})
 		}
-		marked = append(marked, markedBelow(child)...)
+		marked = append(marked, markedBelowLocked(child)...)
 	}
 	return marked
 }
 
-// putBack gives n the place that it has in the log. Caller holds fs.mu.
-func (s *store) putBack(n *node, path string) {
+// putBackLocked gives n the place that it has in the log.
+func (s *store) putBackLocked(n *node, path string) {
 	from := n.parent
 	if from == nil {
 		return // its place is a directory's by now
 	}
-	s.fs.notify.entry(from, n.name)
-	s.fs.detach(n)
+	s.fs.notify.entryLocked(from, n.name)
+	s.fs.detachLocked(n)
 	dirPath, name := split(path)
-	dir := s.makeDirs(dirPath, n.mtime)
+	dir := s.makeDirsLocked(dirPath, n.mtime)
 	if dir.children[name] != nil { // a file of this mount's own is there
-		s.place(n.version())
+		s.placeLocked(n.versionLocked())
 	} else {
-		attach(dir, name, n)
-		s.fs.notify.entry(dir, name)
+		attachLocked(dir, name, n)
+		s.fs.notify.entryLocked(dir, name)
 	}
-	s.prune(from)
+	s.pruneLocked(from)
 }
 
-// holdsMemories reports whether the log has anything below dir.
-// Caller holds fs.mu.
-func (n *node) holdsMemories() bool {
+// holdsMemoriesLocked reports whether the log has anything below dir.
+func (n *node) holdsMemoriesLocked() bool {
 	if n.hides() {
 		return true
 	}
 	for _, c := range n.children {
-		if c.isDir() && c.holdsMemories() || c.isMemory() {
+		if c.isDir() && c.holdsMemoriesLocked() || c.isMemory() {
 			return true
 		}
 	}
 	return false
 }
 
-// renamed gives the files of a directory that has moved their new versions.
-// Caller holds fs.mu.
-func (s *store) renamed(c *versionlog.Commit) {
+// renamedLocked gives the files of a directory that has moved their new versions.
+func (s *store) renamedLocked(c *versionlog.Commit) {
 	for _, v := range c.Versions {
 		if v.IsDir() {
 			if v.Live() { // else there is one in its place already
-				s.placeDir(v)
+				s.placeDirLocked(v)
 			}
 			continue
 		}
@@ -231,9 +228,9 @@ func (s *store) renamed(c *versionlog.Commit) {
 			n = s.find(v.Path)
 		}
 		if n == nil || n.head == nil || n.isDir() || !n.head.OfMemory(&v) {
-			s.place(v) // made by another session since
+			s.placeLocked(v) // made by another session since
 			continue
 		}
-		s.rebased(n, v)
+		s.rebasedLocked(n, v)
 	}
 }

@@ -19,7 +19,7 @@ func (fs *fileSystem) renameFile(m *move) error {
 	displaced, hiddenFrom := m.target != nil && m.target.isHidden(), ""
 	if displaced {
 		hiddenFrom, _ = m.target.logPath()
-		if status := m.s.admitRemoval(m.target); !status.Ok() { // as in Unlink
+		if status := m.s.admitRemovalLocked(m.target); !status.Ok() { // as in Unlink
 			fs.mu.Unlock()
 			return syscall.Errno(status)
 		}
@@ -36,9 +36,8 @@ func (fs *fileSystem) renameFile(m *move) error {
 	return fs.renameInLog(m)
 }
 
-// staysLocal reports whether the new name keeps the file out of the log.
-// Caller holds fs.mu.
-func (fs *fileSystem) staysLocal(m *move) bool {
+// staysLocalLocked reports whether the new name keeps the file out of the log.
+func (fs *fileSystem) staysLocalLocked(m *move) bool {
 	switch classify(m.to, m.new) {
 	case editorScratch:
 		return true
@@ -53,25 +52,25 @@ func (fs *fileSystem) staysLocal(m *move) bool {
 func (fs *fileSystem) renamedLocally(m *move) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	m.resolve()
-	if m.to.children[m.new].isMemory() || !fs.staysLocal(m) {
+	m.resolveLocked()
+	if m.to.children[m.new].isMemory() || !fs.staysLocalLocked(m) {
 		return false
 	}
 	memoryMoves := m.n.isMemory()
-	if !m.to.hasPlace() || memoryMoves && m.movedAway() {
+	if !m.to.hasPlace() || memoryMoves && m.movedAwayLocked() {
 		return false
 	}
-	from := m.n.knownAt()
-	fs.take(m)
+	from := m.n.knownAtLocked()
+	fs.takeLocked(m)
 	m.n.setLocal(true)
 	if memoryMoves {
 		m.s.hide(m.from, m.old, m.n)
 	}
-	if at := m.n.knownAt(); at != from && m.to.hidden[m.new] == nil {
+	if at := m.n.knownAtLocked(); at != from && m.to.hidden[m.new] == nil {
 		m.s.known.Moved(from, at)
 	}
 	if !memoryMoves && m.n.stage() != nil && m.n.stage().writers == 0 && classify(m.to, m.new) == temporary {
-		fs.linger(m.n)
+		fs.lingerLocked(m.n)
 	}
 	return true
 }
@@ -81,13 +80,13 @@ func (fs *fileSystem) renamedLocally(m *move) bool {
 func (fs *fileSystem) comesBack(m *move) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	m.resolve()
+	m.resolveLocked()
 	o := m.n.origin
 	if o == nil || o.dir != m.to || o.name != m.new || m.n.stage() != nil || m.target != nil {
 		return false
 	}
-	m.s.unhide(m.n)
-	fs.take(m)
+	m.s.unhideLocked(m.n)
+	fs.takeLocked(m)
 	m.n.setLocal(false)
 	return true
 }
@@ -97,17 +96,17 @@ func (fs *fileSystem) comesBack(m *move) bool {
 // was a memory, is deleted in the same commit.
 func (fs *fileSystem) renameInLog(m *move) error {
 	fs.mu.Lock()
-	m.resolve()
+	m.resolveLocked()
 	source, known := m.n.logPath()
 	target, ok := m.to.childPath(m.new)
 	spelling := ""
 	if ok {
-		spelling = m.to.spellingOf(target, m.as)
+		spelling = m.to.spellingOfLocked(target, m.as)
 	}
-	theirs := m.replaced()
+	theirs := m.replacedLocked()
 	inLog := m.n.isInLog()
 	self := inLog && known && source == target // a hidden file, changed, that comes back
-	away := m.movedAway()
+	away := m.movedAwayLocked()
 	head, st := m.n.head, m.n.stage()
 	var data []byte
 	var changes uint64
@@ -115,9 +114,9 @@ func (fs *fileSystem) renameInLog(m *move) error {
 	if loaded {
 		data, changes = slices.Clone(st.data), st.changes
 	}
-	if left := m.s.leftUnread(target); ok && left != nil && left != m.n && theirs == nil {
-		l := loss{path: target, base: left.known().Head(), theirs: left.head, yours: data, why: unreadBecause(left)}
-		status := m.s.refuseUnread(target, left)
+	if left := m.s.leftUnreadLocked(target); ok && left != nil && left != m.n && theirs == nil {
+		l := loss{path: target, base: left.knownLocked().Head(), theirs: left.head, yours: data, why: unreadBecauseLocked(left)}
+		status := m.s.refuseUnreadLocked(target, left)
 		fs.mu.Unlock()
 		if loaded && !inLog { // the program may remove it now
 			m.s.keepOnce(l)
@@ -131,11 +130,12 @@ func (fs *fileSystem) renameInLog(m *move) error {
 
 	if inLog && theirs == nil && !self {
 		change := memory.Change{Action: versionlog.Rename, Path: source, To: target, Spelling: spelling, Expect: versionlog.ExpectExists()}
-		err := m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) { fs.movedInLog(m, source, c.Versions[0]) })
+		//archtest:locked commit calls it with the lock
+		err := m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) { fs.movedInLogLocked(m, source, c.Versions[0]) })
 		if _, taken := conflictHead(err, target); taken {
 			fs.mu.Lock()
 			defer fs.mu.Unlock()
-			m.s.note(target, session.Nothing()) // the kernel will try once more
+			m.s.noteLocked(target, session.Nothing()) // the kernel will try once more
 		}
 		return err
 	}
@@ -150,40 +150,42 @@ func (fs *fileSystem) renameInLog(m *move) error {
 			return err
 		}
 	}
-	r := &replacement{move: m, path: target, spelled: spelling, data: data, changes: changes, theirs: theirs, key: m.s.spooledKey(st, changes)}
+	fs.mu.Lock()
+	key := m.s.spooledKeyLocked(st, changes)
+	fs.mu.Unlock()
+	r := &replacement{move: m, path: target, spelled: spelling, data: data, changes: changes, theirs: theirs, key: key}
 	if inLog && !self {
 		r.also = []memory.Change{{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID())}}
 	}
 	return m.s.keepingMode(m.n, target, theirs, func() error { return fs.replace(r) })
 }
 
-// movedInLog brings v, by which a file has moved, into the tree. What v has moved is
-// what was at its source by then. Caller holds fs.mu.
-func (fs *fileSystem) movedInLog(m *move, source string, v versionlog.Version) {
-	m.resolve()
+// movedInLogLocked brings v, by which a file has moved, into the tree. What v has moved is
+// what was at its source by then.
+func (fs *fileSystem) movedInLogLocked(m *move, source string, v versionlog.Version) {
+	m.resolveLocked()
 	if at, ok := m.n.logPath(); !ok || at != source {
 		_, elsewhere := m.n.path()
-		switch other := m.s.made(source); {
+		switch other := m.s.madeLocked(source); {
 		case other != nil:
 			m.n = other
 		case elsewhere:
 			m.n = nil
-			m.s.place(v)
-			m.to.settle()
+			m.s.placeLocked(v)
+			m.to.settleLocked()
 			return
 		}
 	}
 	m.s.known.Moved(source, v.Path)
-	m.s.unhide(m.n)
-	fs.take(m)
+	m.s.unhideLocked(m.n)
+	fs.takeLocked(m)
 	m.n.setLocal(false)
-	m.s.rebased(m.n, v)
-	m.to.settle()
+	m.s.rebasedLocked(m.n, v)
+	m.to.settleLocked()
 }
 
-// replaced is the head in the log of the path that the file moves to, or nil.
-// Caller holds fs.mu.
-func (m *move) replaced() *memory.Head {
+// replacedLocked is the head in the log of the path that the file moves to, or nil.
+func (m *move) replacedLocked() *memory.Head {
 	if m.target.isMemory() {
 		return m.target.head
 	}
@@ -193,17 +195,17 @@ func (m *move) replaced() *memory.Head {
 	return nil
 }
 
-// rebased makes v, by which this session only gave n's memory the path that n
-// has, its head. Caller holds fs.mu.
-func (s *store) rebased(n *node, v versionlog.Version) {
+// rebasedLocked makes v, by which this session only gave n's memory the path that n
+// has, its head.
+func (s *store) rebasedLocked(n *node, v versionlog.Version) {
 	if n.head == nil || n.head.ID() != v.Parent {
 		// With content of another session's that the tree has yet to see. There is
 		// no head when it has seen so far that the memory before that was deleted.
 		if n.isHidden() {
-			s.unhide(n)
-			s.place(v)
+			s.unhideLocked(n)
+			s.placeLocked(v)
 		} else {
-			s.succeed(n, n.parent, n.name, v)
+			s.succeedLocked(n, n.parent, n.name, v)
 		}
 		return
 	}
@@ -211,5 +213,5 @@ func (s *store) rebased(n *node, v versionlog.Version) {
 	if n.stage() != nil && n.stage().base != nil && n.stage().base.ID() == v.Parent {
 		n.stage().base = head
 	}
-	n.setHead(head, v.Spelling)
+	n.setHeadLocked(head, v.Spelling)
 }

@@ -37,16 +37,16 @@ func (fs *fileSystem) replace(r *replacement) error {
 	stale := false
 	var judge []session.Change
 	if t := r.move.target; t != nil {
-		r.move.target = t.now() // what moves is still what r was drawn up for, whatever has its old name
+		r.move.target = t.nowLocked() // what moves is still what r was drawn up for, whatever has its old name
 	}
 	r.base = r.theirs
-	if holder := r.move.holder(); holder != nil && holder.head != nil {
-		stale = holder.known().Stale(r.theirs) && r.theirs.Digest() != cas.Sum(r.data)
-		r.base, r.seen = holder.known().Expected(r.theirs), holder.known()
+	if holder := r.move.holderLocked(); holder != nil && holder.head != nil {
+		stale = holder.knownLocked().Stale(r.theirs) && r.theirs.Digest() != cas.Sum(r.data)
+		r.base, r.seen = holder.knownLocked().Expected(r.theirs), holder.knownLocked()
 		if !stale {
-			judge = holder.known().ToJudge()
+			judge = holder.knownLocked().ToJudge()
 		}
-		if status := fs.admitBlind(holder); !status.Ok() {
+		if status := fs.admitBlindLocked(holder); !status.Ok() {
 			fs.mu.Unlock()
 			return syscall.Errno(status)
 		}
@@ -71,7 +71,8 @@ func (fs *fileSystem) replace(r *replacement) error {
 				r.head, err = r.made(c)
 			}
 			return c, err
-		}, func(c *versionlog.Commit) { fs.replaced(r, c) })
+			//archtest:locked commitWith calls it with the lock
+		}, func(c *versionlog.Commit) { fs.replacedLocked(r, c) })
 		theirs, lost := conflictHead(err, r.path)
 		if !lost {
 			return err
@@ -114,10 +115,9 @@ func (r *replacement) sameBytes(seq uint64) *versionlog.Version {
 	return r.base.Version()
 }
 
-// holder is the file that stands for the memory at the path that a file moves
+// holderLocked is the file that stands for the memory at the path that a file moves
 // to: the target, or what this mount hides there; nil when there is neither.
-// Caller holds fs.mu.
-func (m *move) holder() *node {
+func (m *move) holderLocked() *node {
 	if m.target.isMemory() {
 		return m.target
 	}
@@ -163,13 +163,13 @@ func mergeMessage(theirs, base *memory.Head) string {
 func (fs *fileSystem) loseRename(r *replacement) error {
 	s := r.move.s
 	fs.mu.Lock()
-	s.note(r.path, session.Of(r.base).Refused())
-	holder := r.move.holder()
+	s.noteLocked(r.path, session.Of(r.base).Refused())
+	holder := r.move.holderLocked()
 	if holder == nil { // it was not in the tree before the commit met it
-		holder = s.made(r.path)
+		holder = s.madeLocked(r.path)
 	}
 	if holder != nil {
-		holder.learn(session.Knowledge.Refused)
+		holder.learnLocked(session.Knowledge.Refused)
 	}
 	fs.mu.Unlock()
 	s.keepOnce(loss{path: r.path, base: r.base, theirs: r.theirs, yours: r.data, back: r.back})
@@ -189,29 +189,29 @@ func (s *store) keepOnce(l loss) {
 	}
 }
 
-// replaced brings a file over target into the tree. Caller holds fs.mu.
-func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
+// replacedLocked brings a file over target into the tree.
+func (fs *fileSystem) replacedLocked(r *replacement, c *versionlog.Commit) {
 	m, head := r.move, r.head
-	m.s.wrote(r.path)
+	m.s.wroteLocked(r.path)
 	newer := r.newer
 	if t := m.to.children[m.new]; t.isMemorySince(head.Seq + 1) {
-		v := t.version()
+		v := t.versionLocked()
 		newer = &v
 	}
 	// Another session has written the very same bytes, and the follower has met that it
 	// has removed them since.
 	gone := len(c.Versions) == 0 && (m.s.gone[r.path] > head.Seq ||
-		m.s.loading.done && head.Seq <= m.s.applied && m.s.made(r.path) == nil && m.s.findHidden(r.path) == nil)
+		m.s.loading.done && head.Seq <= m.s.applied && m.s.madeLocked(r.path) == nil && m.s.findHidden(r.path) == nil)
 	if hidden := m.to.hidden[m.new]; hidden != nil {
-		m.s.unhide(hidden)
+		m.s.unhideLocked(hidden)
 	}
-	m.s.unhide(m.n)
-	from, own := m.n.knownAt(), m.n.known()
-	unread := m.s.isUnread(m.n) // another session's, that moves along
-	fs.take(m)
-	m.n.setHead(memory.NewHead(head), head.Spelling)
+	m.s.unhideLocked(m.n)
+	from, own := m.n.knownAtLocked(), m.n.knownLocked()
+	unread := m.s.isUnreadLocked(m.n) // another session's, that moves along
+	fs.takeLocked(m)
+	m.n.setHeadLocked(memory.NewHead(head), head.Spelling)
 	m.n.setLocal(false)
-	m.to.settle()
+	m.to.settleLocked()
 	seen := r.seen.Wrote(m.n.head)
 	switch {
 	case r.message != "": // who merges does not know what came of it
@@ -225,7 +225,7 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 		m.s.known.Set(from, session.Knowledge{})
 	}
 	m.s.known.Set(r.path, seen)
-	m.s.unspool(m.n)
+	m.s.unspoolLocked(m.n)
 	if st := m.n.stage(); st != nil && !st.overtaken {
 		st.base = m.n.head
 		st.tails, st.tail = false, nil
@@ -235,20 +235,20 @@ func (fs *fileSystem) replaced(r *replacement, c *versionlog.Commit) {
 			st.data, st.loaded = nil, false
 		}
 		if st.writers == 0 && !st.dirty {
-			m.n.setStage(nil)
+			m.n.setStageLocked(nil)
 		}
-		fs.reckon(m.n, st)
+		fs.reckonLocked(m.n, st)
 	}
 	if r.message != "" { // the kernel has other bytes of it
-		m.s.succeed(m.n, m.to, m.new, *head)
+		m.s.succeedLocked(m.n, m.to, m.new, *head)
 	}
 	for _, c := range r.also {
-		m.s.leaveUnread(c.Path, m.n.now())
+		m.s.leaveUnreadLocked(c.Path, m.n.nowLocked())
 	}
 	switch {
 	case newer != nil:
-		m.s.place(*newer)
+		m.s.placeLocked(*newer)
 	case gone:
-		m.s.leave(m.n, time.Now())
+		m.s.leaveLocked(m.n, time.Now())
 	}
 }

@@ -148,7 +148,7 @@ func (r *run) hold(st *act, p logfault.Point, do func()) {
 	}
 }
 
-// letGo lets all go on that is held, and waits for all that was begun.
+// letGoLocked lets all go on that is held, and waits for all that was begun.
 func (r *run) letGo() {
 	for _, h := range r.held {
 		h.Release()

@@ -139,9 +139,9 @@ func classify(dir *node, name string) scratchKind {
 	return ordinary
 }
 
-// beyond reports whether a stage of n holds more than a memory may have, which only an
-// editor's scratch file can. Caller holds fs.mu.
-func (n *node) beyond(st *stage) bool {
+// beyondLocked reports whether a stage of n holds more than a memory may have, which only an
+// editor's scratch file can.
+func (n *node) beyondLocked(st *stage) bool {
 	return int64(len(st.data)) > n.store.memory.Info().Limits.MaxMemoryBytes
 }
 
@@ -155,9 +155,9 @@ func (n *node) within(name string) bool {
 	return false
 }
 
-// linger makes a memory of a temporary file unless that is renamed, removed
-// or opened again within temporaryLife. Caller holds fs.mu.
-func (fs *fileSystem) linger(n *node) {
+// lingerLocked makes a memory of a temporary file unless that is renamed, removed
+// or opened again within temporaryLife.
+func (fs *fileSystem) lingerLocked(n *node) {
 	changes := n.stage().changes
 	fs.tasks.Go(func() {
 		select {
@@ -176,21 +176,21 @@ func (fs *fileSystem) linger(n *node) {
 			fs.commitUnheard(n, st, lingered)
 			fs.mu.Lock()
 			defer fs.mu.Unlock()
-			fs.endLinger(n, st)
+			fs.endLingerLocked(n, st)
 		}
 	})
 }
 
-// endLinger ends the writer that linger was. A file that could not become a
-// memory stays in this mount. Caller holds fs.mu.
-func (fs *fileSystem) endLinger(n *node, st *stage) {
+// endLingerLocked ends the writer that linger was. A file that could not become a
+// memory stays in this mount.
+func (fs *fileSystem) endLingerLocked(n *node, st *stage) {
 	st.writers--
-	defer fs.reckon(n, st)
+	defer fs.reckonLocked(n, st)
 	switch {
 	case st.writers > 0 || n.stage() != st:
 	case st.err != 0:
-		fs.giveUp(n)
+		fs.giveUpLocked(n)
 	case !n.local:
-		n.setStage(nil)
+		n.setStageLocked(nil)
 	}
 }

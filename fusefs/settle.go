@@ -19,16 +19,16 @@ const (
 	byDismissing = "its session dismissed it"
 )
 
-// opened notes an open conflict of this session. Caller holds fs.mu.
-func (s *store) opened(path string, id int) {
+// openedLocked notes an open conflict of this session.
+func (s *store) openedLocked(path string, id int) {
 	if path != "" {
 		s.open[path] = append(s.open[path], id)
 	}
 }
 
-// isOpen reports whether a conflict of this session is not settled. Its file may
-// have another path by now than it was kept for. Caller holds fs.mu.
-func (s *store) isOpen(id int) bool {
+// isOpenLocked reports whether a conflict of this session is not settled. Its file may
+// have another path by now than it was kept for.
+func (s *store) isOpenLocked(id int) bool {
 	for _, ids := range s.open {
 		if slices.Contains(ids, id) {
 			return true
@@ -49,14 +49,13 @@ func (s *store) openedBefore() {
 	defer s.fs.mu.Unlock()
 	for _, about := range list {
 		if about.Session == s.fs.opts.Session && about.Time.Before(s.fs.since) {
-			s.opened(about.Path, about.ID)
+			s.openedLocked(about.Path, about.ID)
 		}
 	}
 }
 
-// wrote notes that a write of this session to a path has succeeded.
-// Caller holds fs.mu.
-func (s *store) wrote(path string) {
+// wroteLocked notes that a write of this session to a path has succeeded.
+func (s *store) wroteLocked(path string) {
 	s.errors.Written(path)
 	ids := s.open[path]
 	if len(ids) == 0 {
@@ -96,13 +95,13 @@ func (c shownConflicts) Dismiss(about conflict.About) error {
 	}
 	c.s.fs.mu.Lock()
 	defer c.s.fs.mu.Unlock()
-	c.s.closed(about.Path, about.ID)
+	c.s.closedLocked(about.Path, about.ID)
 	return nil
 }
 
-// closed notes that an open conflict of this session is settled. What
-// .mneme/errors says of its path was the last of them. Caller holds fs.mu.
-func (s *store) closed(path string, id int) {
+// closedLocked notes that an open conflict of this session is settled. What
+// .mneme/errors says of its path was the last of them.
+func (s *store) closedLocked(path string, id int) {
 	left := slices.DeleteFunc(s.open[path], func(other int) bool { return other == id })
 	if s.open[path] = left; len(left) == 0 {
 		delete(s.open, path)

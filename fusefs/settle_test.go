@@ -21,7 +21,7 @@ func TestLossAfterSettling(t *testing.T) {
 		t.Fatalf("what a handle went on to lose is conflict %d, want %d", same, first)
 	}
 	unlock := r.locked()
-	r.s.wrote("/a")
+	r.s.wroteLocked("/a")
 	second := r.s.open["/a"]
 	unlock()
 	if second != nil {

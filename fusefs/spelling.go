@@ -22,9 +22,8 @@ import (
 // log has itself, likewise. A directory that memories imply is spelled as the newest
 // version below it that says otherwise than NFC.
 
-// spell notes how a program has made n, or renamed it to, or asks for it. Caller
-// holds fs.mu.
-func (n *node) spell(name string) { n.setSpelling(listable(n.name, name)) }
+// spellLocked notes how a program has made n, or renamed it to, or asks for it.
+func (n *node) spellLocked(name string) { n.setSpelling(listable(n.name, name)) }
 
 // setSpelling sets how a program spells n; a name of one form is spelled so.
 func (n *node) setSpelling(spelling string) {
@@ -44,17 +43,16 @@ func listable(canonical, name string) string {
 	return name
 }
 
-// listedAs is how n's directory lists it. Caller holds fs.mu.
-func (n *node) listedAs() string {
+// listedAsLocked is how n's directory lists it.
+func (n *node) listedAsLocked() string {
 	if oneForm(n.name) {
 		return n.name
 	}
-	return cmp.Or(n.spelling, n.spelledByHead(), n.name)
+	return cmp.Or(n.spelling, n.spelledByHeadLocked(), n.name)
 }
 
-// spelledByHead is the spelling of a file's name that the log has; "": none but NFC.
-// Caller holds fs.mu.
-func (n *node) spelledByHead() string {
+// spelledByHeadLocked is the spelling of a file's name that the log has; "": none but NFC.
+func (n *node) spelledByHeadLocked() string {
 	if n.head == nil || n.spelledInLog == "" {
 		return ""
 	}
@@ -66,52 +64,51 @@ func (n *node) spelledByHead() string {
 	return ""
 }
 
-// askedFor notes how n, which is in dir, was spelled by somebody who looked it up, if
-// that is to be listed. Caller holds fs.mu.
-func (fs *fileSystem) askedFor(dir, n *node, name string) {
-	if n.name == name || dir.store == nil || n.spelling != "" || n.spelledByHead() != "" {
+// askedForLocked notes how n, which is in dir, was spelled by somebody who looked it up, if
+// that is to be listed.
+func (fs *fileSystem) askedForLocked(dir, n *node, name string) {
+	if n.name == name || dir.store == nil || n.spelling != "" || n.spelledByHeadLocked() != "" {
 		return
 	}
-	n.spell(name)
-	fs.relist(dir)
+	n.spellLocked(name)
+	fs.relistLocked(dir)
 }
 
-// relist makes the kernel read a directory again, in which a name has another
-// spelling. Caller holds fs.mu.
-func (fs *fileSystem) relist(dir *node) {
+// relistLocked makes the kernel read a directory again, in which a name has another
+// spelling.
+func (fs *fileSystem) relistLocked(dir *node) {
 	dir.Cache().Respelled = true
 	if fs.quiet && dir.lookups() > 0 { // where the kernel opens directories by itself
 		fs.notify.Content(dir.id)
 	}
 }
 
-// spellingOf is how path, which name has in n, is spelled by a version that makes it: as
+// spellingOfLocked is how path, which name has in n, is spelled by a version that makes it: as
 // the directories are listed, and with name as it is; "" where it has one form only.
-// Caller holds fs.mu.
-func (n *node) spellingOf(path, name string) string {
+func (n *node) spellingOfLocked(path, name string) string {
 	if oneForm(path) {
 		return ""
 	}
 	for dir := n; dir != dir.store.root; dir = dir.parent {
-		name = dir.listedAs() + "/" + name
+		name = dir.listedAsLocked() + "/" + name
 	}
 	return memory.Spelled(path, "/"+name)
 }
 
-// spellingAt is spellingOf of n and a path, if it is there. Caller holds fs.mu.
-func (n *node) spellingAt(path string) string {
+// spellingAtLocked is spellingOf of n and a path, if it is there.
+func (n *node) spellingAtLocked(path string) string {
 	if oneForm(path) {
 		return ""
 	}
 	if at, ok := n.path(); !ok || at != path {
 		return ""
 	}
-	return n.parent.spellingOf(path, n.listedAs())
+	return n.parent.spellingOfLocked(path, n.listedAsLocked())
 }
 
-// spellDirs spells a directory that v is in, or is of, and those above it as v does,
-// where the log does not have them themselves by other versions. Caller holds fs.mu.
-func (s *store) spellDirs(dir *node, v *versionlog.Version) {
+// spellDirsLocked spells a directory that v is in, or is of, and those above it as v does,
+// where the log does not have them themselves by other versions.
+func (s *store) spellDirsLocked(dir *node, v *versionlog.Version) {
 	if v.Spelling == "" {
 		return
 	}
@@ -125,7 +122,7 @@ func (s *store) spellDirs(dir *node, v *versionlog.Version) {
 		name = listable(dir.name, name)
 		if (dir.marker == 0 || dir.marker == v.Seq) && name != dir.name && name != dir.spelling {
 			dir.setSpelling(name)
-			s.fs.relist(dir.parent)
+			s.fs.relistLocked(dir.parent)
 		}
 	}
 }

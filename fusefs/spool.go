@@ -39,18 +39,18 @@ type spooled struct {
 	older   *spooled // the newest that is synced, if this one is not
 }
 
-// toSpool is what a scratch file has to have spooled before why is answered; nil:
-// nothing. Caller holds fs.mu.
-func (n *node) toSpool(st *stage, why occasion) *draft {
+// toSpoolLocked is what a scratch file has to have spooled before why is answered; nil:
+// nothing.
+func (n *node) toSpoolLocked(st *stage, why occasion) *draft {
 	path, ok := n.path()
 	if n.store.spool == nil || !ok || n.stage() != st {
 		return nil
 	}
-	if n.beyond(st) {
+	if n.beyondLocked(st) {
 		n.store.unspoolStage(st)
 		return nil
 	}
-	d := &draft{n: n, st: st, path: path, spelled: n.spellingAt(path), changes: st.changes, scratch: true}
+	d := &draft{n: n, st: st, path: path, spelled: n.spellingAtLocked(path), changes: st.changes, scratch: true}
 	switch now := st.spooled; {
 	case now == nil && len(st.data) == 0:
 		return nil // as whoever has just made it
@@ -91,7 +91,7 @@ func (fs *fileSystem) spool(d *draft, why occasion) fuse.Status {
 			fs.mu.Lock()
 			defer fs.mu.Unlock()
 			now.path = "" // the kernel may take the lost pages for written: the next fsync writes them anew
-			s.publish(d, now)
+			s.publishLocked(d, now)
 			return status
 		}
 		fs.mu.Lock()
@@ -100,13 +100,13 @@ func (fs *fileSystem) spool(d *draft, why occasion) fuse.Status {
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	s.publish(d, now)
+	s.publishLocked(d, now)
 	return fuse.OK
 }
 
-// publish makes now what the spool has of a stage. What it replaces is settled: all
-// that is older if now is synced, else what is no more durable. Caller holds fs.mu.
-func (s *store) publish(d *draft, now *spooled) {
+// publishLocked makes now what the spool has of a stage. What it replaces is settled: all
+// that is older if now is synced, else what is no more durable.
+func (s *store) publishLocked(d *draft, now *spooled) {
 	if before := now.older; before != nil && !now.synced && !before.synced {
 		now.older = before.older
 		s.settleSlot(before.slot)
@@ -116,14 +116,14 @@ func (s *store) publish(d *draft, now *spooled) {
 		now.older = nil
 	}
 	d.st.spooled = now
-	if d.n.now().removed { // meanwhile
+	if d.n.nowLocked().removed { // meanwhile
 		s.unspoolStage(d.st)
 	}
 }
 
-// spooledKey is the key of the commit that makes what a stage was as of changes a
-// memory: that of its entry, the first time. Caller holds fs.mu.
-func (s *store) spooledKey(st *stage, changes uint64) string {
+// spooledKeyLocked is the key of the commit that makes what a stage was as of changes a
+// memory: that of its entry, the first time.
+func (s *store) spooledKeyLocked(st *stage, changes uint64) string {
 	if st == nil || st.spooled == nil || st.spooled.changes != changes || st.spooled.key == "" {
 		return versionlog.NewKey()
 	}
@@ -132,8 +132,8 @@ func (s *store) spooledKey(st *stage, changes uint64) string {
 	return key
 }
 
-// unspool notes that nothing of n's stage is to survive the mount. Caller holds fs.mu.
-func (s *store) unspool(n *node) {
+// unspoolLocked notes that nothing of n's stage is to survive the mount.
+func (s *store) unspoolLocked(n *node) {
 	if n.stage() != nil {
 		s.unspoolStage(n.stage())
 	}

@@ -53,35 +53,34 @@ func (n *node) staged() bool {
 	return n.stage() != nil && n.stage().loaded && n.stage().err == 0 && !n.stage().overtaken
 }
 
-// beginWrite returns the stage for one more writer of n, which admit has let
-// in. Caller holds fs.mu.
-func (n *node) beginWrite(flags uint32) *stage {
-	m, fs := n.now(), n.store.fs
-	st, stale := n.stage(), m.known().Stale(m.head) && !onlyAppends(flags)
-	if st == nil || st.err != 0 || st.overtaken || stale || m != n || n.outdated(st) {
-		n.setStage(&stage{base: m.head, loaded: m.head == nil, tails: true})
+// beginWriteLocked returns the stage for one more writer of n, which admit has let
+// in.
+func (n *node) beginWriteLocked(flags uint32) *stage {
+	m, fs := n.nowLocked(), n.store.fs
+	st, stale := n.stage(), m.knownLocked().Stale(m.head) && !onlyAppends(flags)
+	if st == nil || st.err != 0 || st.overtaken || stale || m != n || n.outdatedLocked(st) {
+		n.setStageLocked(&stage{base: m.head, loaded: m.head == nil, tails: true})
 		if stale {
-			n.stage().overtake(m.known().Head())
+			n.stage().overtakeLocked(m.knownLocked().Head())
 		}
-		fs.reckon(n, st)
+		fs.reckonLocked(n, st)
 	}
 	n.stage().writers++
-	fs.reckon(n, n.stage())
+	fs.reckonLocked(n, n.stage())
 	return n.stage()
 }
 
-// overtake makes a clean stage one that is based on what the session knows.
-// Caller holds fs.mu.
-func (st *stage) overtake(known *memory.Head) {
+// overtakeLocked makes a clean stage one that is based on what the session knows.
+func (st *stage) overtakeLocked(known *memory.Head) {
 	st.base, st.overtaken = known, true
 	st.data, st.loaded = nil, known == nil
 }
 
-// start prepares a stage for its next change. A clean one that is to be
+// startLocked prepares a stage for its next change. A clean one that is to be
 // appended to takes the newest head; any other change is lost if it is not
-// based on what is there. Caller holds fs.mu.
-func (n *node) start(st *stage, appending bool) {
-	m, head := n.now(), n.theirs()
+// based on what is there.
+func (n *node) startLocked(st *stage, appending bool) {
+	m, head := n.nowLocked(), n.theirsLocked()
 	switch {
 	case n.local || m.removed || st.err != 0 || st.overtaken && (st.dirty || !appending):
 	case appending && !st.dirty && st.conflict == 0:
@@ -91,58 +90,57 @@ func (n *node) start(st *stage, appending bool) {
 			st.data, st.loaded = nil, head == nil
 		}
 	case appending && st.tails || st.dirty && !st.tails:
-	case m.known().Stale(head) && !st.dirty && !st.overtaken: // once, or it would never be loaded
-		st.overtake(m.known().Head())
-	case m.known().Stale(head) || m.parent == nil || n.stage() != st || !memory.SameText(st.base, head):
+	case m.knownLocked().Stale(head) && !st.dirty && !st.overtaken: // once, or it would never be loaded
+		st.overtakeLocked(m.knownLocked().Head())
+	case m.knownLocked().Stale(head) || m.parent == nil || n.stage() != st || !memory.SameText(st.base, head):
 		st.overtaken = true
 	}
 	if !appending {
 		st.tails, st.tail = false, nil
 	}
-	n.store.fs.reckon(n, st)
+	n.store.fs.reckonLocked(n, st)
 }
 
-// outdated reports whether a clean stage is based on a version that has since
+// outdatedLocked reports whether a clean stage is based on a version that has since
 // been replaced: a new writer starts from the new one, and the handles that
-// share the old stage are refused should they write. Caller holds fs.mu.
-func (n *node) outdated(st *stage) bool {
+// share the old stage are refused should they write.
+func (n *node) outdatedLocked(st *stage) bool {
 	return !st.dirty && n.isMemory() && !memory.SameVersion(st.base, n.head)
 }
 
-// endWrite is the end of a writer. Of a file that still is not committed when
+// endWriteLocked is the end of a writer. Of a file that still is not committed when
 // its last writer ends, only scratch files keep what was written.
-// Caller holds fs.mu.
-func (fs *fileSystem) endWrite(n *node, st *stage) {
+func (fs *fileSystem) endWriteLocked(n *node, st *stage) {
 	st.writers--
-	defer fs.reckon(n, st)
+	defer fs.reckonLocked(n, st)
 	if st.writers > 0 || n.stage() != st {
 		return
 	}
 	failed := st.dirty || st.err != 0
 	switch {
 	case n.removed, !n.local && !failed:
-		n.setStage(nil)
+		n.setStageLocked(nil)
 	case n.local && st.err == 0 && fs.classOf(n) == editorScratch:
 	case n.local && st.err == 0 && fs.classOf(n) == temporary:
-		fs.linger(n)
+		fs.lingerLocked(n)
 	default:
-		fs.giveUp(n)
+		fs.giveUpLocked(n)
 	}
 }
 
-// giveUp drops what could not be committed: the file is what it was before.
-// Who wrote it was told at write, fsync or close. Caller holds fs.mu.
-func (fs *fileSystem) giveUp(n *node) {
-	n.setStage(nil)
-	fs.notify.content(n)
+// giveUpLocked drops what could not be committed: the file is what it was before.
+// Who wrote it was told at write, fsync or close.
+func (fs *fileSystem) giveUpLocked(n *node) {
+	n.setStageLocked(nil)
+	fs.notify.contentLocked(n)
 	if n.head == nil && n.hasName() {
 		if path, ok := n.path(); ok {
 			n.store.known.Left(path)
 		}
 		dir := n.parent
-		fs.notify.entry(dir, n.name)
-		fs.detach(n)
-		n.store.prune(dir)
+		fs.notify.entryLocked(dir, n.name)
+		fs.detachLocked(n)
+		n.store.pruneLocked(dir)
 	}
 }
 
@@ -159,18 +157,18 @@ func (fs *fileSystem) classOf(n *node) scratchKind {
 	return temporary
 }
 
-// empty makes the stage an empty file. Caller holds fs.mu.
-func (st *stage) empty() {
+// emptyLocked makes the stage an empty file.
+func (st *stage) emptyLocked() {
 	st.tails, st.tail = false, nil
 	st.data, st.loaded, st.dirty, st.wrote, st.fresh = nil, true, true, false, false
 	st.changes++
 	st.rewrote = st.changes
 }
 
-// resize makes the stage size bytes long, with zeros where it grows. ENOMEM.
-// Caller holds fs.mu and has loaded the stage.
-func (st *stage) resize(size int) error {
-	if err := st.setLen(size); err != nil {
+// resizeLocked makes the stage size bytes long, with zeros where it grows. ENOMEM.
+// It is loaded.
+func (st *stage) resizeLocked(size int) error {
+	if err := st.setLenLocked(size); err != nil {
 		return err
 	}
 	st.dirty, st.wrote = true, true
@@ -201,7 +199,7 @@ func (fs *fileSystem) withLoaded(ctx context.Context, n *node, st *stage, append
 func (fs *fileSystem) ifLoaded(n *node, st *stage, appending bool, doLocked func()) (base *memory.Head) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	n.start(st, appending)
+	n.startLocked(st, appending)
 	if !st.loaded && st.err == 0 {
 		return st.base
 	}
@@ -216,16 +214,16 @@ func (fs *fileSystem) fill(n *node, st *stage, base *memory.Head, data []byte) e
 	if st.loaded || st.base != base {
 		return nil
 	}
-	if err := fs.affordStage(n, st, int64(len(data)), 0); err != nil {
+	if err := fs.affordStageLocked(n, st, int64(len(data)), 0); err != nil {
 		return err
 	}
 	st.data, st.loaded = slices.Clone(data), true
-	fs.reckon(n, st)
+	fs.reckonLocked(n, st)
 	return nil
 }
 
-// limit is how many bytes n may have. Caller holds fs.mu.
-func (fs *fileSystem) limit(n *node) int64 {
+// limitLocked is how many bytes n may have.
+func (fs *fileSystem) limitLocked(n *node) int64 {
 	limit := n.store.memory.Info().Limits.MaxMemoryBytes
 	if n.local && fs.classOf(n) == editorScratch {
 		return max(limit, maxScratchBytes)
@@ -265,8 +263,8 @@ func (fs *fileSystem) write(cancel <-chan struct{}, in *fuse.WriteIn, data [][]b
 		doomed := false
 		putLocked := func() {
 			if status = fuse.EINTR; c.answers() { // so that the data is still the request's
-				size, status = fs.writeLoaded(h, &req, data)
-				doomed = fs.doomed(n, st)
+				size, status = fs.writeLoadedLocked(h, &req, data)
+				doomed = fs.doomedLocked(n, st)
 			}
 		}
 		switch err := fs.withLoaded(c.ctx, n, st, appends(&req), putLocked); {
@@ -283,14 +281,14 @@ func (fs *fileSystem) write(cancel <-chan struct{}, in *fuse.WriteIn, data [][]b
 	return size, status
 }
 
-// doomed reports whether what is written to a stage will not be committed, so that
-// who writes is to hear of it at once. Caller holds fs.mu.
-func (fs *fileSystem) doomed(n *node, st *stage) bool {
-	return st.overtaken && !fs.opts.Merge && !n.now().removed
+// doomedLocked reports whether what is written to a stage will not be committed, so that
+// who writes is to hear of it at once.
+func (fs *fileSystem) doomedLocked(n *node, st *stage) bool {
+	return st.overtaken && !fs.opts.Merge && !n.nowLocked().removed
 }
 
-// writeLoaded does a write to a handle whose stage is loaded. Caller holds fs.mu.
-func (fs *fileSystem) writeLoaded(h *handle, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+// writeLoadedLocked does a write to a handle whose stage is loaded.
+func (fs *fileSystem) writeLoadedLocked(h *handle, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
 	n, st := h.node, h.stage
 	if st.err != 0 {
 		return 0, fuse.Status(st.err)
@@ -302,21 +300,21 @@ func (fs *fileSystem) writeLoaded(h *handle, in *fuse.WriteIn, data [][]byte) (u
 	at := int64(in.Offset)
 	if appends(in) && at != int64(len(st.data)) {
 		at = int64(len(st.data))
-		fs.notify.content(n)
+		fs.notify.contentLocked(n)
 	}
 	end := at + int64(size)
-	if limit := fs.limit(n); end > limit {
-		return 0, fs.tooBig(n, st, end)
+	if limit := fs.limitLocked(n); end > limit {
+		return 0, fs.tooBigLocked(n, st, end)
 	}
-	if err := fs.affordStage(n, st, end, int64(size)); err != nil {
-		return 0, n.store.tooMuch("write", n.madeFor(), err)
+	if err := fs.affordStageLocked(n, st, end, int64(size)); err != nil {
+		return 0, n.store.tooMuch("write", n.madeForLocked(), err)
 	}
-	st.begins(in.Pid)
+	st.beginsLocked(in.Pid)
 	before := st.changes
 	atEnd := at == int64(len(st.data))
 	if int(end) > len(st.data) {
-		if err := st.resize(int(end)); err != nil {
-			return 0, n.store.fail("write", n.madeFor(), err)
+		if err := st.resizeLocked(int(end)); err != nil {
+			return 0, n.store.fail("write", n.madeForLocked(), err)
 		}
 	}
 	for _, part := range data {
@@ -327,7 +325,7 @@ func (fs *fileSystem) writeLoaded(h *handle, in *fuse.WriteIn, data [][]byte) (u
 	}
 	st.dirty, st.wrote = true, true
 	st.changes++
-	fs.handing.wrote(st, before, end-int64(size), data)
+	fs.handing.wroteLocked(st, before, end-int64(size), data)
 	if atEnd {
 		st.added += uint64(size)
 	} else {
@@ -336,15 +334,15 @@ func (fs *fileSystem) writeLoaded(h *handle, in *fuse.WriteIn, data [][]byte) (u
 	if in.WriteFlags&fuse.WRITE_CACHE != 0 { // of a mapping: the kernel guesses the handle
 		st.anyones = st.changes
 	}
-	st.ends(in.Pid, in.Offset+uint64(size))
-	h.changed(in.Pid)
+	st.endsLocked(in.Pid, in.Offset+uint64(size))
+	h.changedLocked(in.Pid)
 	n.mtime = time.Now()
 	n.ctime = n.mtime
-	n.mark()
+	n.markLocked()
 	if st.tails {
-		fs.appended(st, n.mtime)
+		fs.appendedLocked(st, n.mtime)
 	}
-	fs.reckon(n, st)
+	fs.reckonLocked(n, st)
 	return uint32(size), fuse.OK
 }
 
@@ -355,19 +353,19 @@ func appends(in *fuse.WriteIn) bool {
 	return in.Flags&syscall.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0
 }
 
-// tooBig gives the stage up, which a write would have made at least size bytes
-// long: nothing of it is committed. Caller holds fs.mu.
-func (fs *fileSystem) tooBig(n *node, st *stage, size int64) fuse.Status {
-	path := n.madeFor()
-	status := n.store.fail("write", path, &memory.SizeError{Path: path, Size: size, Partial: true, Limit: fs.limit(n)})
-	fs.poison(n, st, syscall.Errno(status))
+// tooBigLocked gives the stage up, which a write would have made at least size bytes
+// long: nothing of it is committed.
+func (fs *fileSystem) tooBigLocked(n *node, st *stage, size int64) fuse.Status {
+	path := n.madeForLocked()
+	status := n.store.fail("write", path, &memory.SizeError{Path: path, Size: size, Partial: true, Limit: fs.limitLocked(n)})
+	fs.poisonLocked(n, st, syscall.Errno(status))
 	return status
 }
 
-// poison gives a stage of n up for the rest of its handles' lives. Caller holds fs.mu.
-func (fs *fileSystem) poison(n *node, st *stage, errno syscall.Errno) {
+// poisonLocked gives a stage of n up for the rest of its handles' lives.
+func (fs *fileSystem) poisonLocked(n *node, st *stage, errno syscall.Errno) {
 	st.err, st.data, st.dirty = errno, nil, false
 	st.tail, st.attempt = nil, nil
-	fs.reckon(n, st)
-	fs.notify.content(n)
+	fs.reckonLocked(n, st)
+	fs.notify.contentLocked(n)
 }

@@ -16,9 +16,9 @@ func TestOvertakenOnce(t *testing.T) {
 	r.follow()
 	defer r.locked()()
 	n := r.s.find("/f")
-	st := &stage{base: n.known().Head(), overtaken: true, loaded: true, conflict: noConflict, writers: 1}
-	n.setStage(st)
-	if n.start(st, true); !st.loaded {
+	st := &stage{base: n.knownLocked().Head(), overtaken: true, loaded: true, conflict: noConflict, writers: 1}
+	n.setStageLocked(st)
+	if n.startLocked(st, true); !st.loaded {
 		t.Error("it is to be loaded again, without end")
 	}
 }

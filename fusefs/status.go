@@ -33,7 +33,7 @@ func (s *store) statusText() []byte {
 	}
 	s.fs.mu.RLock()
 	tally := s.tally
-	applied, blind, state := s.applied, s.blind, s.state()
+	applied, blind, state := s.applied, s.blind, s.stateLocked()
 	held := fmt.Sprintf("%d of %d", s.fs.budget.held, s.fs.budget.limit)
 	s.fs.mu.RUnlock()
 	var b strings.Builder
@@ -54,8 +54,8 @@ func (s *store) statusText() []byte {
 	return []byte(b.String())
 }
 
-// state says in one line how the store is. Caller holds fs.mu.
-func (s *store) state() string {
+// stateLocked says in one line how the store is.
+func (s *store) stateLocked() string {
 	switch err := s.rewrittenBy(); {
 	case err != nil:
 		return "rewritten: " + s.withAdvice(err.Error(), err)

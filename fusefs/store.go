@@ -81,7 +81,7 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 		gone: map[string]uint64{}, unread: map[string]*node{}, open: map[string][]int{}, patience: time.Second,
 		errors: &session.Journal{},
 	}
-	s.known = session.New(ms, &session.Options{ID: fs.opts.Session, Strict: fs.opts.Strict, Changed: s.markKnown}).Known()
+	s.known = session.New(ms, &session.Options{ID: fs.opts.Session, Strict: fs.opts.Strict, Changed: s.markKnownLocked}).Known()
 	s.private = private.New("")
 	if fs.opts.Conflicts != nil {
 		s.kept = fs.opts.Conflicts(ms.Info().ID)
@@ -188,21 +188,21 @@ func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
 	switch d := s.unsure[c.Key]; {
 	case own != nil && own.applied:
 	case d != nil: // its reply was lost, and nobody has asked again yet
-		s.fs.committed(d, c.Versions[0])
+		s.fs.committedLocked(d, c.Versions[0])
 		if d.n.stage() != d.st || d.st.err != 0 { // given up: the kernel has what was before it
-			s.fs.notify.content(d.n)
+			s.fs.notify.contentLocked(d.n)
 		}
 		delete(s.unsure, c.Key)
 	default:
-		s.apply(c)
+		s.applyLocked(c)
 		if s.owed[c.Key] {
 			delete(s.owed, c.Key)
-			s.recognise(c)
+			s.recogniseLocked(c)
 		}
 	}
 	s.applied, s.appliedDigest = c.Seq, c.Digest
 	s.degraded = nil
-	s.noteGone(c)
+	s.noteGoneLocked(c)
 	if s.followed != nil {
 		close(s.followed)
 		s.followed = nil
@@ -244,9 +244,9 @@ func (s *store) awaitApplied(ctx context.Context, seq uint64) error {
 	}
 }
 
-// current reports whether the tree is known to show every commit that is in the
-// log now, without asking the log. Caller holds fs.mu.
-func (s *store) current() bool {
+// currentLocked reports whether the tree is known to show every commit that is in the
+// log now, without asking the log.
+func (s *store) currentLocked() bool {
 	tip, known := s.memory.KnownTip()
 	return known && tip.ArchivedAt.IsZero() && s.applied >= tip.Seq
 }
@@ -288,11 +288,11 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 	}
 	if isConflict(err) {
 		s.conflicts.Add(1)
-		s.learnOfConflict(err)
+		s.learnOfConflictLocked(err)
 	}
 	if err != nil {
 		if !isFinal(err) && s.unsure[key] == nil {
-			s.owe(key)
+			s.oweLocked(key)
 		}
 		return err
 	}
@@ -303,10 +303,10 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 	if c.Seq <= s.applied { // a repeated commit, which the follower has met
 		delete(s.inflight, key)
 	}
-	s.noteGone(c)
+	s.noteGoneLocked(c)
 	apply(c)
-	s.vacated(c)
-	s.vacatedUnread(c)
+	s.vacatedLocked(c)
+	s.vacatedUnreadLocked(c)
 	return nil
 }
 
@@ -321,20 +321,19 @@ func freedBy(v versionlog.Version) string {
 	return ""
 }
 
-// learnOfConflict shows what a commit was refused for: who is told of it sees it.
-// Caller holds fs.mu.
-func (s *store) learnOfConflict(err error) {
+// learnOfConflictLocked shows what a commit was refused for: who is told of it sees it.
+func (s *store) learnOfConflictLocked(err error) {
 	var lost *versionlog.ConflictError
 	if errors.As(err, &lost) {
 		for _, c := range lost.Conflicts {
 			if c.Head != nil {
-				s.show(*c.Head)
+				s.showLocked(*c.Head)
 			}
 		}
 	}
 }
 
-// isGone reports whether a commit was refused because there is no memory where
+// isGoneLocked reports whether a commit was refused because there is no memory where
 // it expects one.
 func isGone(err error) bool {
 	var lost *versionlog.ConflictError

@@ -25,24 +25,22 @@ import (
 // before the last are here for whoever has them open.
 type line struct{ last *node }
 
-// succeeded reports whether another node has taken n's place.
-// Caller holds fs.mu.
-func (n *node) succeeded() bool { return n.line != nil && n.line.last != n }
+// succeededLocked reports whether another node has taken n's place.
+func (n *node) succeededLocked() bool { return n.line != nil && n.line.last != n }
 
-// now is the node that stands for n's memory by now: n while it has its place.
-// Caller holds fs.mu.
-func (n *node) now() *node {
-	for n.succeeded() {
+// nowLocked is the node that stands for n's memory by now: n while it has its place.
+func (n *node) nowLocked() *node {
+	for n.succeededLocked() {
 		n = n.line.last
 	}
 	return n
 }
 
-// target is the path at which what is written to n is committed, and whether n,
+// targetLocked is the path at which what is written to n is committed, and whether n,
 // or what took its place, is there. Otherwise another session took the place
-// away; "" is a place that never was in the log. Caller holds fs.mu.
-func (n *node) target() (path string, there bool) {
-	m := n.now()
+// away; "" is a place that never was in the log.
+func (n *node) targetLocked() (path string, there bool) {
+	m := n.nowLocked()
 	if m != n && m.local { // it has a scratch name in this mount, which the log does not
 		if path, there = m.logPath(); m.isHidden() && there {
 			return path, true
@@ -55,22 +53,21 @@ func (n *node) target() (path string, there bool) {
 	return m.was, false
 }
 
-// theirs is the version that is at n's target; nil: no memory.
-// Caller holds fs.mu.
-func (n *node) theirs() *memory.Head {
-	path, there := n.target()
+// theirsLocked is the version that is at n's target; nil: no memory.
+func (n *node) theirsLocked() *memory.Head {
+	path, there := n.targetLocked()
 	if there {
-		return n.now().head
+		return n.nowLocked().head
 	}
-	if other := n.store.made(path); other != nil {
+	if other := n.store.madeLocked(path); other != nil {
 		return other.head
 	}
 	return nil
 }
 
-// made returns the file of the log that is at a path where another one has been
-// before, or nil. Caller holds fs.mu.
-func (s *store) made(path string) *node {
+// madeLocked returns the file of the log that is at a path where another one has been
+// before, or nil.
+func (s *store) madeLocked(path string) *node {
 	if path == "" {
 		return nil
 	}
@@ -80,37 +77,37 @@ func (s *store) made(path string) *node {
 	return nil
 }
 
-// used reports whether anybody may know n by its inode. Caller holds fs.mu.
-func (n *node) used() bool {
+// usedLocked reports whether anybody may know n by its inode.
+func (n *node) usedLocked() bool {
 	return n.lookups() > 0 || n.opens() > 0 || n.stage() != nil || n.had().cache.Pushing()
 }
 
-// succeed makes v, by another session, the head of n's memory, which has the
+// succeedLocked makes v, by another session, the head of n's memory, which has the
 // name in dir: n's own, or the one that it has been given. It returns the node
 // that is there then. What is being written to n stays as it is, based on what
-// it was based on. Caller holds fs.mu.
-func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *node {
+// it was based on.
+func (s *store) succeedLocked(n *node, dir *node, name string, v versionlog.Version) *node {
 	head := memory.NewHead(&v)
-	s.giveWay(n, head)
+	s.giveWayLocked(n, head)
 	spelling := n.spelling
 	if n.head == nil || n.spelledInLog != v.Spelling || n.name != name {
 		spelling = "" // v says how
 	}
 	m := n
-	if n.used() {
+	if n.usedLocked() {
 		m = s.fs.newNode(s, n.mode, v.Time)
-		n.noteWas()
+		n.noteWasLocked()
 		n.parent = nil
 		n.setLocal(false)
-		n.mark()
+		n.markLocked()
 		if st := n.stage(); st != nil && st.dirty && !st.tails && !memory.SameText(st.base, head) {
 			st.overtaken = true
 		}
 	}
-	looked, length := n.had().cache.Looked != 0, n.size()
-	attach(dir, name, m)
+	looked, length := n.had().cache.Looked != 0, n.sizeLocked()
+	attachLocked(dir, name, m)
 	if m.setSpelling(spelling); !oneForm(name) {
-		s.fs.relist(dir)
+		s.fs.relistLocked(dir)
 	}
 	if m != n {
 		if n.line == nil {
@@ -118,10 +115,10 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 		}
 		n.line.last, m.setAside().line = m, n.line
 	}
-	m.setHead(head, v.Spelling)
+	m.setHeadLocked(head, v.Spelling)
 	m.setLocal(false)
 	if looked {
-		m.learn(func(known session.Knowledge) session.Knowledge { return known.WithLength(length) })
+		m.learnLocked(func(known session.Knowledge) session.Knowledge { return known.WithLength(length) })
 	}
 	m.Cache().Supersede()
 	m.mtime, m.ctime = v.Time, v.Time
@@ -129,16 +126,16 @@ func (s *store) succeed(n *node, dir *node, name string, v versionlog.Version) *
 		m.setAside().atime = time.Time{}
 	}
 	if m != n {
-		m.setNamed(s.fs.notify.entry(dir, name))
+		m.setNamed(s.fs.notify.entryLocked(dir, name))
 	}
 	return m
 }
 
-// lead makes m what stands for n's memory by now: what was written to n has made
+// leadLocked makes m what stands for n's memory by now: what was written to n has made
 // it, where the memory was gone, or after another session had moved to elsewhere
-// what it had put in n's place. Caller holds fs.mu.
-func (n *node) lead(m *node) {
-	last := n.now()
+// what it had put in n's place.
+func (n *node) leadLocked(m *node) {
+	last := n.nowLocked()
 	_, there := last.path()
 	switch {
 	case last == m:
@@ -151,68 +148,67 @@ func (n *node) lead(m *node) {
 	}
 }
 
-// yield gives n's place to the version that a commit has met there, before the
-// log has been followed so far; nil is that there is none. Caller holds fs.mu.
-func (n *node) yield(theirs *versionlog.Version) {
+// yieldLocked gives n's place to the version that a commit has met there, before the
+// log has been followed so far; nil is that there is none.
+func (n *node) yieldLocked(theirs *versionlog.Version) {
 	s := n.store
 	switch path, ok := n.path(); {
 	case theirs != nil:
 		if hidden := s.findHidden(theirs.Path); hidden != nil && n.local && path == theirs.Path {
-			s.unhide(hidden)
-			s.place(hidden.version()) // the follower has met it long ago, and will not again
+			s.unhideLocked(hidden)
+			s.placeLocked(hidden.versionLocked()) // the follower has met it long ago, and will not again
 		}
-		s.show(*theirs)
+		s.showLocked(*theirs)
 	case ok && !n.local:
-		s.leave(n, time.Now())
+		s.leaveLocked(n, time.Now())
 	}
 }
 
-// giveWay drops a scratch file that nobody has open, and keeps its text as a
-// conflict: another session has put v in its place. Caller holds fs.mu.
-func (s *store) giveWay(n *node, v *memory.Head) {
+// giveWayLocked drops a scratch file that nobody has open, and keeps its text as a
+// conflict: another session has put v in its place.
+func (s *store) giveWayLocked(n *node, v *memory.Head) {
 	st := n.stage()
 	if st == nil || !st.dirty || st.writers > 0 {
 		return
 	}
 	l := loss{path: v.Path(), theirs: v, yours: slices.Clone(st.data)}
 	s.fs.tasks.Go(func() { s.keep(l, 0) })
-	n.setStage(nil)
-	s.fs.reckon(n, st)
-	s.unhide(n)
+	n.setStageLocked(nil)
+	s.fs.reckonLocked(n, st)
+	s.unhideLocked(n)
 }
 
-// found is the file that a request of a thread means which names n, or nil. When
+// foundLocked is the file that a request of a thread means which names n, or nil. When
 // another session has taken n's place, or has removed it, the kernel, told ESTALE,
 // looks the name up again and repeats the request. If one more change came in
 // between, n is what the name meant when the request began: who reads gets that.
 // So does who only appends, or what has n's name now. Else the status says how
-// the request ends. Caller holds fs.mu.
-func (fs *fileSystem) found(n *node, thread uint32, flags uint32) (*node, fuse.Status) {
+// the request ends.
+func (fs *fileSystem) foundLocked(n *node, thread uint32, flags uint32) (*node, fuse.Status) {
 	r := fs.retries[thread]
 	delete(fs.retries, thread)
-	path, there := n.target()
-	switch again := r != nil && r.meant(n); {
-	case !n.succeeded() && (there || n.removed):
+	path, there := n.targetLocked()
+	switch again := r != nil && r.meantLocked(n); {
+	case !n.succeededLocked() && (there || n.removed):
 		return n, fuse.OK
-	case again && (there && path == n.was || !writes(flags) || !n.succeeded() && onlyAppends(flags)):
+	case again && (there && path == n.was || !writes(flags) || !n.succeededLocked() && onlyAppends(flags)):
 		return n, fuse.OK
 	case again && onlyAppends(flags):
-		if other := n.store.made(n.was); other != nil {
+		if other := n.store.madeLocked(n.was); other != nil {
 			return other, fuse.OK
 		}
 		n.setAside().line = nil // what it was has another name by now: under this one it is made anew
 		return n, fuse.OK
 	}
-	return nil, fs.lookAgain(n, thread, flags, r)
+	return nil, fs.lookAgainLocked(n, thread, flags, r)
 }
 
-// lookAgain answers a thread whose request is to begin anew with the name: with
+// lookAgainLocked answers a thread whose request is to begin anew with the name: with
 // ESTALE, which no program sees, since the kernel tries once more. A request that
 // was that second try, and means to change the file, has lost its race.
-// Caller holds fs.mu.
-func (fs *fileSystem) lookAgain(n *node, thread, flags uint32, before *retry) fuse.Status {
+func (fs *fileSystem) lookAgainLocked(n *node, thread, flags uint32, before *retry) fuse.Status {
 	delete(fs.retries, thread)
-	if before != nil && before.meant(n) && writes(flags) {
+	if before != nil && before.meantLocked(n) && writes(flags) {
 		return fuse.Status(fs.opts.ConflictErrno)
 	}
 	if len(fs.retries) >= maxRetries {
@@ -229,9 +225,8 @@ type retry struct {
 	looked bool // the thread has looked names up since
 }
 
-// meant reports whether n is what the request's name meant after it had begun.
-// Caller holds fs.mu.
-func (r *retry) meant(n *node) bool {
+// meantLocked reports whether n is what the request's name meant after it had begun.
+func (r *retry) meantLocked(n *node) bool {
 	const recent = 10 * time.Second
 	return r.looked && n.had().cache.Looked > r.began && r.began.Since() < recent
 }
@@ -245,7 +240,7 @@ const maxRetries = 4096
 // hold no lock, and no request that changes the directory is theirs.
 func (fs *fileSystem) tellName(ctx context.Context, n *node) {
 	fs.mu.RLock()
-	m := n.now()
+	m := n.nowLocked()
 	number := m.had().named
 	fs.mu.RUnlock()
 	if m != n && number != 0 {

@@ -30,7 +30,7 @@ func (fs *fileSystem) mergeBack(d *draft, back *session.Change) (message string,
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	return mergeMessage(d.base, back.Under(d.base)), fs.rebaseOnto(d, d.base, merged)
+	return mergeMessage(d.base, back.Under(d.base)), fs.rebaseOntoLocked(d, d.base, merged)
 }
 
 // mergedBack merges what takes a change back with head, if the mount merges.
@@ -50,19 +50,19 @@ func (fs *fileSystem) loseBack(d *draft, back *session.Change) fuse.Status {
 	return fs.lose(d.n, d.st, d.base, back)
 }
 
-// admitRemoval decides whether a memory may be removed: not when it is not what
+// admitRemovalLocked decides whether a memory may be removed: not when it is not what
 // the session knows, nor when that is another session's change which it has only
-// read. Caller holds fs.mu.
-func (s *store) admitRemoval(n *node) fuse.Status {
+// read.
+func (s *store) admitRemovalLocked(n *node) fuse.Status {
 	switch {
-	case n.known().Stale(n.head):
-		return s.refuseStale(n, n.head)
-	case !n.known().OnlyRead():
+	case n.knownLocked().Stale(n.head):
+		return s.refuseStaleLocked(n, n.head)
+	case !n.knownLocked().OnlyRead():
 		return fuse.OK
 	}
 	path, _ := n.logPath()
-	n.learn(session.Knowledge.Refused)
-	changes := n.known().Changes()
+	n.learnLocked(session.Knowledge.Refused)
+	changes := n.knownLocked().Changes()
 	s.errors.AddConflict(path, s.takingBack(path, "removed", &changes[len(changes)-1])+"; "+redoTaken)
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }

@@ -66,11 +66,11 @@ func (m *Server) noteIn(journal *handover.Journal, greeting []byte, applied []ui
 	m.fs.handing = newHanding(m.fs, journal, greeting, applied)
 	for _, n := range m.fs.nodes {
 		if st := n.stage(); st != nil {
-			m.fs.handing.staged(n, st)
+			m.fs.handing.stagedLocked(n, st)
 		}
 	}
 	m.server.BeforeAnswers(m.fs.noteAnswer)
-	return m.fs.handing.rewrite()
+	return m.fs.handing.rewriteLocked()
 }
 
 // noteAnswer is called before each answer.
@@ -190,7 +190,7 @@ func (fs *fileSystem) keepAll(left []*takenText) {
 				fs.mu.Lock()
 				defer fs.mu.Unlock()
 				fs.toKeep = slices.DeleteFunc(fs.toKeep, func(other *takenText) bool { return other == l })
-				fs.handing.keptText(l)
+				fs.handing.keptTextLocked(l)
 				return nil
 			})
 		}
@@ -217,63 +217,63 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 	}
 	for of, seen := range in.known {
 		if s := fs.storeAt(of.store); s != nil && seen != nil {
-			s.note(of.path, seen.Knowledge(nil))
+			s.noteLocked(of.path, seen.Knowledge(nil))
 		}
 	}
 	for i, s := range fs.stores {
 		for _, c := range missed[i] {
 			if c.Seq > in.state.Shown[i] {
-				s.followKnown(c)
+				s.followKnownLocked(c)
 			}
 		}
 	}
 	empty := in.empty()
 	for _, note := range in.order() {
 		if !fs.virtual.has(note.ID) {
-			fs.adoptNode(note, empty[note.ID])
+			fs.adoptNodeLocked(note, empty[note.ID])
 		}
 	}
 	for i, s := range fs.stores {
 		for _, c := range missed[i] {
-			s.tellMissed(c)
+			s.tellMissedLocked(c)
 			if c.Seq > in.state.Shown[i] {
-				s.learnMissed(c)
+				s.learnMissedLocked(c)
 			}
 		}
 	}
 	stages, texts := map[uint64]*stage{}, map[*node][]byte{}
 	for _, number := range slices.Sorted(maps.Keys(in.stages)) { // the newest of a file is its own
 		is := in.stages[number]
-		n := fs.adoptedFor(in, is.Node)
+		n := fs.adoptedForLocked(in, is.Node)
 		if n == nil {
 			continue
 		}
 		st := &stage{base: n.head, loaded: n.head == nil, tails: true}
 		switch {
 		case is.State == stageSaved && n.parent != nil && n.head != nil:
-			n.setStage(st)
+			n.setStageLocked(st)
 		case is.State == stageDirty && len(is.text) == 0 && n.parent != nil: // it was made, or emptied
-			st.empty()
-			n.setStage(st)
+			st.emptyLocked()
+			n.setStageLocked(st)
 		default:
 			st = &stage{err: syscall.EIO}
-			fs.notify.content(n)
+			fs.notify.contentLocked(n)
 		}
 		stages[number] = st
 		texts[n] = is.text
 		unsaved := is.State == stageDirty || is.State == stageToKeep
-		if path, _ := n.target(); unsaved && len(is.text) > 0 && !n.removed {
+		if path, _ := n.targetLocked(); unsaved && len(is.text) > 0 && !n.removed {
 			left = append(left, &takenText{s: n.store, node: n.id, path: path, text: is.text, again: is.State == stageToKeep})
 		}
 	}
 	for _, note := range in.handles {
-		if n := fs.adoptedFor(in, note.Node); n != nil {
-			fs.adoptHandle(n, note, stages, texts[n])
+		if n := fs.adoptedForLocked(in, note.Node); n != nil {
+			fs.adoptHandleLocked(n, note, stages, texts[n])
 		}
 	}
 	for n := range texts {
 		if n.stage() != nil && n.stage().writers == 0 { // nobody writes to it any more
-			n.setStage(nil)
+			n.setStageLocked(nil)
 		}
 	}
 	return left
@@ -286,40 +286,39 @@ func (fs *fileSystem) storeAt(i int) *store {
 	return fs.stores[i]
 }
 
-// adoptNode gives the node that a note is of its number. An empty file is one that
-// somebody has open who has made or emptied it, and not written yet. Caller holds
-// fs.mu.
-func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
+// adoptNodeLocked gives the node that a note is of its number. An empty file is one that
+// somebody has open who has made or emptied it, and not written yet.
+func (fs *fileSystem) adoptNodeLocked(note *nodeNote, empty bool) {
 	s := fs.storeAt(note.Store)
 	if s == nil {
 		return // the root, whose number is fixed
 	}
 	parent := fs.nodes[note.Parent]
-	n := fs.noted(s, parent, note)
+	n := fs.notedLocked(s, parent, note)
 	switch {
 	case n == nil && parent != nil && parent.isDir() && note.Kept && isDirMode(note.Mode) && !s.readOnly():
 		n = fs.newNode(s, note.Mode, fs.since)
 		n.complete = true
-		attach(parent, note.Name, n)
+		attachLocked(parent, note.Name, n)
 	case n == nil && parent != nil && parent.isDir() && note.Head == nil && empty && !note.Removed && !s.readOnly():
 		n = fs.newNode(s, note.Mode, fs.since)
 		n.local = true
-		attach(parent, note.Name, n)
+		attachLocked(parent, note.Name, n)
 	case n == nil && note.Head != nil && !isDirMode(note.Mode):
 		n = fs.newNode(s, note.Mode, note.Head.Time)
-		n.setHead(memory.NewHead(note.Head), note.Head.Spelling)
+		n.setHeadLocked(memory.NewHead(note.Head), note.Head.Spelling)
 		n.removed, n.setAside().was = note.Removed, note.Was
 	}
 	if parent != nil && parent.isDir() && (n == nil || n.parent == nil) {
-		fs.notify.entry(parent, note.Name)
+		fs.notify.entryLocked(parent, note.Name)
 	}
 	if n == nil || n.isDir() != isDirMode(note.Mode) {
 		return
 	}
-	fs.renumber(n, note.ID)
+	fs.renumberLocked(n, note.ID)
 	n.mode, n.Cache().Birth = note.Mode, note.Told
 	if n.isDir() {
-		n.keep(n.kept || note.Kept)
+		n.keepLocked(n.kept || note.Kept)
 	}
 	if n.isDir() || n.head != nil && n.head.Is(note.Head) {
 		n.mtime, n.ctime = note.MTime, note.CTime
@@ -335,25 +334,25 @@ func (fs *fileSystem) adoptNode(note *nodeNote, empty bool) {
 		noted = n.head
 	}
 	if path, ok := n.path(); ok && note.Seen != nil {
-		s.note(path, note.Seen.Knowledge(noted))
+		s.noteLocked(path, note.Seen.Knowledge(noted))
 	}
 	switch {
 	case n.parent == nil:
 	case n.local:
 	case note.Head == nil: // what was made is in the log by now
-		fs.notify.content(n)
+		fs.notify.contentLocked(n)
 	case noted != n.head:
-		theirs, dir, name := n.version(), n.parent, n.name
-		n.setHead(noted, note.Head.Spelling)
-		s.succeed(n, dir, name, theirs)
+		theirs, dir, name := n.versionLocked(), n.parent, n.name
+		n.setHeadLocked(noted, note.Head.Spelling)
+		s.succeedLocked(n, dir, name, theirs)
 	}
 }
 
 func isDirMode(mode uint32) bool { return mode&syscall.S_IFMT == syscall.S_IFDIR }
 
-// noted returns what the tree has of the log at the place of a note, in a parent
-// that was adopted; nil: nothing. Caller holds fs.mu.
-func (fs *fileSystem) noted(s *store, parent *node, note *nodeNote) *node {
+// notedLocked returns what the tree has of the log at the place of a note, in a parent
+// that was adopted; nil: nothing.
+func (fs *fileSystem) notedLocked(s *store, parent *node, note *nodeNote) *node {
 	switch {
 	case parent == nil:
 		return nil
@@ -367,9 +366,9 @@ func (fs *fileSystem) noted(s *store, parent *node, note *nodeNote) *node {
 	return n
 }
 
-// adoptedFor returns the node of a stage or a handle, made where there is none: for
-// those who have it open. Caller holds fs.mu.
-func (fs *fileSystem) adoptedFor(in *inherited, id uint64) *node {
+// adoptedForLocked returns the node of a stage or a handle, made where there is none: for
+// those who have it open.
+func (fs *fileSystem) adoptedForLocked(in *inherited, id uint64) *node {
 	if n := fs.nodes[id]; n != nil {
 		return n
 	}
@@ -379,12 +378,12 @@ func (fs *fileSystem) adoptedFor(in *inherited, id uint64) *node {
 	}
 	n := fs.newNode(fs.stores[note.Store], note.Mode, fs.since)
 	n.local, n.removed, n.setAside().was = true, note.Removed, in.path(note)
-	fs.renumber(n, id)
+	fs.renumberLocked(n, id)
 	return n
 }
 
-// renumber gives n the number that the kernel knows it by. Caller holds fs.mu.
-func (fs *fileSystem) renumber(n *node, id uint64) {
+// renumberLocked gives n the number that the kernel knows it by.
+func (fs *fileSystem) renumberLocked(n *node, id uint64) {
 	delete(fs.nodes, n.id)
 	n.id = id
 	n.Cache().Lookups, n.Cache().Looked = manyLookups, kernelcache.Now()
@@ -406,9 +405,9 @@ func (in *inherited) path(note *nodeNote) string {
 	return ""
 }
 
-// adoptHandle gives who has a file or directory open its handle back. Of a file
-// that is in no version it reads text. Caller holds fs.mu.
-func (fs *fileSystem) adoptHandle(n *node, note *handleNote, stages map[uint64]*stage, text []byte) {
+// adoptHandleLocked gives who has a file or directory open its handle back. Of a file
+// that is in no version it reads text.
+func (fs *fileSystem) adoptHandleLocked(n *node, note *handleNote, stages map[uint64]*stage, text []byte) {
 	h := &handle{node: n}
 	if n.local && !n.hasName() {
 		h.text = append([]byte{}, text...)
@@ -418,37 +417,35 @@ func (fs *fileSystem) adoptHandle(n *node, note *handleNote, stages map[uint64]*
 			h.stage = &stage{err: syscall.EIO}
 		}
 		h.stage.writers++
-		fs.reckon(n, h.stage)
+		fs.reckonLocked(n, h.stage)
 		n.Cache().Write()
 	}
-	fs.enter(note.FH, h)
+	fs.enterLocked(note.FH, h)
 }
 
-// tellMissed has the kernel told of a commit, which the tree shows already.
-// Caller holds fs.mu.
-func (s *store) tellMissed(c *versionlog.Commit) {
+// tellMissedLocked has the kernel told of a commit, which the tree shows already.
+func (s *store) tellMissedLocked(c *versionlog.Commit) {
 	for _, v := range c.Versions {
 		for _, path := range []string{v.Path, v.From} {
 			if path != "" {
-				s.tellPath(path)
+				s.tellPathLocked(path)
 			}
 		}
 	}
 }
 
-// tellPath has the kernel look up all names of a path again, and what is there.
-// Caller holds fs.mu.
-func (s *store) tellPath(path string) {
+// tellPathLocked has the kernel look up all names of a path again, and what is there.
+func (s *store) tellPathLocked(path string) {
 	n := s.root
 	for name := range strings.SplitSeq(path[1:], "/") {
 		if n == nil || !n.isDir() {
 			return
 		}
-		s.fs.notify.entry(n, name)
+		s.fs.notify.entryLocked(n, name)
 		n = n.children[name]
 	}
 	if n != nil && !n.isDir() {
-		s.fs.notify.content(n)
+		s.fs.notify.contentLocked(n)
 	}
 }
 
@@ -481,6 +478,6 @@ func (s *store) keepTaken(l *takenText) {
 	}
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
-	s.opened(l.path, kept.Conflict)
+	s.openedLocked(l.path, kept.Conflict)
 	s.taken = append(s.taken, *kept)
 }

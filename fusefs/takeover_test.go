@@ -64,8 +64,8 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 		case m == nil || n.isDir():
 		case n.head != nil && !memory.SameText(n.head, m.head):
 			r.Errorf("node %d, %s, is %v, and was %v", id, n.name, m.head, n.head)
-		case there && !n.local && m.known().Stale(m.now().head) != n.known().Stale(n.now().head):
-			r.Errorf("node %d, %s, is known: %+v, and was: %+v", id, path, m.known(), n.known())
+		case there && !n.local && m.knownLocked().Stale(m.nowLocked().head) != n.knownLocked().Stale(n.nowLocked().head):
+			r.Errorf("node %d, %s, is known: %+v, and was: %+v", id, path, m.knownLocked(), n.knownLocked())
 		}
 	}
 	for path, known := range r.s.known.All() {
@@ -83,7 +83,7 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 		if h.stage == nil || g.stage == nil {
 			continue
 		}
-		unsaved := h.stage.dirty && h.stage.err == 0 && len(h.stage.data) > 0 && !h.node.now().removed
+		unsaved := h.stage.dirty && h.stage.err == 0 && len(h.stage.data) > 0 && !h.node.nowLocked().removed
 		if unsaved && g.stage.err == 0 {
 			r.Errorf("handle %d of %s goes on, though what it wrote is not there", fh, h.node.name)
 		}

@@ -17,7 +17,7 @@ func (fs *fileSystem) truncate(c *call, n *node, in *fuse.SetAttrIn, size uint64
 		return fuse.Status(syscall.EISDIR)
 	}
 	fs.mu.RLock()
-	limit := fs.limit(n)
+	limit := fs.limitLocked(n)
 	fs.mu.RUnlock()
 	if size > uint64(limit) {
 		path := fs.where(n)
@@ -31,7 +31,7 @@ func (fs *fileSystem) truncate(c *call, n *node, in *fuse.SetAttrIn, size uint64
 		status := fs.setSize(c, n, h.stage, int(size))
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
-		h.changed(in.Pid)
+		h.changedLocked(in.Pid)
 		return status
 	}
 	fs.mu.Unlock()
@@ -43,21 +43,21 @@ func (fs *fileSystem) truncate(c *call, n *node, in *fuse.SetAttrIn, size uint64
 		return fuse.EINTR
 	}
 	fs.mu.Lock()
-	if m, status := fs.found(n, in.Pid, syscall.O_WRONLY); m == nil {
+	if m, status := fs.foundLocked(n, in.Pid, syscall.O_WRONLY); m == nil {
 		fs.mu.Unlock()
 		return status
 	}
-	if status := fs.admit(n.now(), syscall.O_WRONLY); !status.Ok() {
+	if status := fs.admitLocked(n.nowLocked(), syscall.O_WRONLY); !status.Ok() {
 		fs.mu.Unlock()
 		return status
 	}
-	st := n.beginWrite(syscall.O_WRONLY)
+	st := n.beginWriteLocked(syscall.O_WRONLY)
 	fs.mu.Unlock()
 	status := fs.truncateNow(c, n, st, int(size))
 	fs.tellName(c.ctx, n)
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	fs.endWrite(n, st)
+	fs.endWriteLocked(n, st)
 	return status
 }
 
@@ -66,18 +66,18 @@ func (fs *fileSystem) truncate(c *call, n *node, in *fuse.SetAttrIn, size uint64
 func (fs *fileSystem) truncateNow(c *call, n *node, st *stage, size int) fuse.Status {
 	fs.mu.Lock()
 	more := int64(len(st.data) + len(st.tail)) // for the copy
-	if err := fs.afford(more, fs.purposeOf(n)); err != nil {
+	if err := fs.affordLocked(more, fs.purposeOfLocked(n)); err != nil {
 		defer fs.mu.Unlock()
-		return n.store.tooMuch("truncate", n.madeFor(), err)
+		return n.store.tooMuch("truncate", n.madeForLocked(), err)
 	}
 	fs.budget.change(more)
 	defer fs.giveBack(&more)
-	before := st.copied()
+	before := st.copiedLocked()
 	fs.mu.Unlock()
 	var changes uint64
 	noteLocked := func() {
 		if st.changes != before.changes || before.attempt != nil {
-			before = st.copied()
+			before = st.copiedLocked()
 		}
 		if changes = before.changes; size != len(st.data) {
 			changes++
@@ -101,15 +101,15 @@ func (fs *fileSystem) truncateNow(c *call, n *node, st *stage, size int) fuse.St
 	} else { // its commit may be in the log
 		st.data, st.dirty, st.wrote = before.data, before.dirty, before.wrote
 	}
-	fs.reckon(n, st)
+	fs.reckonLocked(n, st)
 	st.changes = changes + 1
 	st.rewrote, st.anyones = st.changes, st.changes
-	fs.notify.content(n)
+	fs.notify.contentLocked(n)
 	return status
 }
 
-// copied is the stage with bytes of its own. Caller holds fs.mu.
-func (st *stage) copied() stage {
+// copiedLocked is the stage with bytes of its own.
+func (st *stage) copiedLocked() stage {
 	c := *st
 	c.data, c.tail = slices.Clone(st.data), slices.Clone(st.tail)
 	return c
@@ -132,7 +132,7 @@ func (fs *fileSystem) setSize(c *call, n *node, st *stage, size int) (status fus
 		if status = fuse.Status(st.err); status.Ok() {
 			status, failed = fs.resizeLocked(n, st, size)
 		}
-		doomed = st.dirty && fs.doomed(n, st)
+		doomed = st.dirty && fs.doomedLocked(n, st)
 	}
 	if err := fs.withLoaded(ctx, n, st, false, setLocked); err != nil {
 		failed = err
@@ -148,17 +148,17 @@ func (fs *fileSystem) setSize(c *call, n *node, st *stage, size int) (status fus
 
 // resizeLocked makes a stage size bytes long. An error is yet to be noted.
 func (fs *fileSystem) resizeLocked(n *node, st *stage, size int) (fuse.Status, error) {
-	if err := fs.affordStage(n, st, int64(size), 0); err != nil {
-		return n.store.tooMuch("truncate", n.madeFor(), err), nil
+	if err := fs.affordStageLocked(n, st, int64(size), 0); err != nil {
+		return n.store.tooMuch("truncate", n.madeForLocked(), err), nil
 	}
 	if size != len(st.data) {
-		if err := st.resize(size); err != nil {
+		if err := st.resizeLocked(size); err != nil {
 			return fuse.OK, err
 		}
 		st.rewrote = st.changes
-		fs.reckon(n, st)
+		fs.reckonLocked(n, st)
 	}
 	n.mtime = time.Now()
-	n.mark()
+	n.markLocked()
 	return fuse.OK, nil
 }

@@ -30,8 +30,8 @@ func (s *store) takeTurn(path string) {
 	}
 }
 
-// hadTurn notes a commit of a draft that began then. Caller holds fs.mu.
-func (s *store) hadTurn(d *draft, began time.Time) {
+// hadTurnLocked notes a commit of a draft that began then.
+func (s *store) hadTurnLocked(d *draft, began time.Time) {
 	b := d.base
 	if d.tails && b != nil && b.Session() != s.fs.opts.Session && began.Sub(b.Time()).Abs() < contention {
 		s.turn = turn{path: d.path, at: time.Now(), took: time.Since(began)}

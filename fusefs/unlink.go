@@ -51,7 +51,7 @@ func (fs *fileSystem) unlink(ctx context.Context, dirID uint64, name, canonical 
 		path, _ = n.logPath()
 	}
 	if n.isInLog() {
-		if status := s.admitRemoval(n); !status.Ok() {
+		if status := s.admitRemovalLocked(n); !status.Ok() {
 			fs.mu.Unlock()
 			return status
 		}
@@ -69,25 +69,25 @@ func (fs *fileSystem) unlink(ctx context.Context, dirID uint64, name, canonical 
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if canonical != name {
-		fs.notify.entry(dir, canonical)
+		fs.notify.entryLocked(dir, canonical)
 	}
 	return fuse.OK
 }
 
-// unlinked takes n out of the tree. Caller holds fs.mu.
-func (fs *fileSystem) unlinked(n *node) {
+// unlinkedLocked takes n out of the tree.
+func (fs *fileSystem) unlinkedLocked(n *node) {
 	if n.isMountOnly() && n.hasName() && n.parent.hidden[n.name] == nil { // what made it is as if it had not been
-		n.store.known.Set(n.knownAt(), session.Knowledge{})
+		n.store.known.Set(n.knownAtLocked(), session.Knowledge{})
 	}
 	n.removed = true
-	n.store.unspool(n)
+	n.store.unspoolLocked(n)
 	n.ctime = time.Now()
 	if n.parent != nil {
-		n.parent.touch(n.ctime)
-		n.parent.keep(true)
-		n.parent.mark()
+		n.parent.touchLocked(n.ctime)
+		n.parent.keepLocked(true)
+		n.parent.markLocked()
 	}
-	fs.detach(n)
+	fs.detachLocked(n)
 }
 
 // remove takes n out of the tree, and deletes what it is in the log, if anything,
@@ -103,13 +103,14 @@ func (s *store) remove(n *node, path string) error {
 	case path == "":
 		return syscall.ENOENT
 	}
+	//archtest:locked commit calls it with the lock
 	err := s.commit([]memory.Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, func(*versionlog.Commit) {
-		n := n.now()
+		n := n.nowLocked()
 		if at, ok := n.logPath(); ok && at != path {
 			return // another session has moved it there, and made what is removed here
 		}
-		s.unhide(n)
-		s.fs.unlinked(n)
+		s.unhideLocked(n)
+		s.fs.unlinkedLocked(n)
 		s.errors.Written(path)
 	})
 	if !isConflict(err) {
@@ -120,13 +121,13 @@ func (s *store) remove(n *node, path string) error {
 	there, _ := conflictHead(err, path)
 	switch {
 	case n.local: // hidden when it was to go: what it hid is shown
-		s.unhide(n)
-		s.fs.unlinked(n)
+		s.unhideLocked(n)
+		s.fs.unlinkedLocked(n)
 		return nil
 	case there != nil:
 		return err
 	case n.head == head && n.parent != nil:
-		s.leave(n, time.Now())
+		s.leaveLocked(n, time.Now())
 	}
 	return syscall.ENOENT
 }
@@ -138,21 +139,21 @@ func (s *store) remove(n *node, path string) error {
 func (s *store) removal(n *node, at string) (now *node, path string, head *memory.Head, expect versionlog.Expectation) {
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
-	n = n.now()
+	n = n.nowLocked()
 	path, ok := n.logPath()
 	expect = versionlog.ExpectExists()
 	if n.isHidden() {
 		expect = versionlog.ExpectVersion(n.head.ID())
-	} else if ok && n.isMemory() && n.known().IsKnown() {
+	} else if ok && n.isMemory() && n.knownLocked().IsKnown() {
 		expect = versionlog.ExpectVersion(n.head.ID())
-		if known := n.known().Expected(n.head); known != nil {
+		if known := n.knownLocked().Expected(n.head); known != nil {
 			expect = versionlog.ExpectVersion(known.ID())
 		}
 	}
 	switch {
 	case n.isMountOnly() || n.isHidden() && !ok:
-		s.unhide(n)
-		s.fs.unlinked(n)
+		s.unhideLocked(n)
+		s.fs.unlinkedLocked(n)
 		return n, "", nil, expect
 	case !ok || path != at:
 		return n, "", nil, expect

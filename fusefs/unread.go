@@ -16,57 +16,56 @@ import (
 // until what has moved away has been read under its new name, nothing is put in its
 // place. What is only appended replaces nothing.
 
-// leaveUnread notes that this session has just moved n away from path. Caller
-// holds fs.mu.
-func (s *store) leaveUnread(path string, n *node) {
+// leaveUnreadLocked notes that this session has just moved n away from path.
+func (s *store) leaveUnreadLocked(path string, n *node) {
 	const most = 1 << 16
 	delete(s.unread, path)
-	if n != nil && s.isUnread(n) && len(s.unread) < most {
+	if n != nil && s.isUnreadLocked(n) && len(s.unread) < most {
 		s.unread[path] = n
 	}
 }
 
-// isUnread reports whether the session may not overwrite n. Caller holds fs.mu.
-func (s *store) isUnread(n *node) bool {
-	return n.head != nil && (n.known().Stale(n.head) || s.fs.opts.Strict && !n.known().IsKnown())
+// isUnreadLocked reports whether the session may not overwrite n.
+func (s *store) isUnreadLocked(n *node) bool {
+	return n.head != nil && (n.knownLocked().Stale(n.head) || s.fs.opts.Strict && !n.knownLocked().IsKnown())
 }
 
-// leftUnread returns the file that this session has moved away from path and has
-// still not read, or nil. Caller holds fs.mu.
-func (s *store) leftUnread(path string) *node {
+// leftUnreadLocked returns the file that this session has moved away from path and has
+// still not read, or nil.
+func (s *store) leftUnreadLocked(path string) *node {
 	n := s.unread[path]
 	if n == nil {
 		return nil
 	}
-	n = n.now()
-	if _, there := n.logPath(); !there || !s.isUnread(n) {
+	n = n.nowLocked()
+	if _, there := n.logPath(); !there || !s.isUnreadLocked(n) {
 		delete(s.unread, path)
 		return nil
 	}
 	return n
 }
 
-// refuseUnread answers who is about to put something at path, in the place of n,
-// which was moved away from there unread. Caller holds fs.mu.
-func (s *store) refuseUnread(path string, n *node) fuse.Status {
+// refuseUnreadLocked answers who is about to put something at path, in the place of n,
+// which was moved away from there unread.
+func (s *store) refuseUnreadLocked(path string, n *node) fuse.Status {
 	at, _ := n.path()
-	s.errors.AddConflict(path, fmt.Sprintf("%s:%s was not saved: %s; read %s and redo your edit", s.slug(), path, unreadBecause(n), quote.Name(at)))
+	s.errors.AddConflict(path, fmt.Sprintf("%s:%s was not saved: %s; read %s and redo your edit", s.slug(), path, unreadBecauseLocked(n), quote.Name(at)))
 	return fuse.Status(s.fs.opts.ConflictErrno)
 }
 
-// unreadBecause says why nothing is put where n was. Caller holds fs.mu.
-func unreadBecause(n *node) string {
+// unreadBecauseLocked says why nothing is put where n was.
+func unreadBecauseLocked(n *node) string {
 	at, _ := n.path()
 	return fmt.Sprintf("what was there was moved to %s by this session, which has not read what another one had changed in it (now version %d %s)",
 		quote.Name(at), n.head.Seq(), by(n.head))
 }
 
-// vacatedUnread notes what c, of this mount, has moved away unread. Caller holds
-// fs.mu and has brought c into the tree.
-func (s *store) vacatedUnread(c *versionlog.Commit) {
+// vacatedUnreadLocked notes what c, of this mount, has moved away unread. c is in the tree
+// already.
+func (s *store) vacatedUnreadLocked(c *versionlog.Commit) {
 	for _, v := range c.Versions {
 		if v.Op == versionlog.OpRenamed {
-			s.leaveUnread(v.From, s.made(v.Path))
+			s.leaveUnreadLocked(v.From, s.madeLocked(v.Path))
 		}
 	}
 }

@@ -21,10 +21,9 @@ func isFinal(err error) bool {
 	return errkind.Of(err).Final() || errors.Is(err, memory.ErrUntried)
 }
 
-// forgetUnsure drops drafts whose files have been given up, when there are many:
+// forgetUnsureLocked drops drafts whose files have been given up, when there are many:
 // should one turn out to be in the log, it is met as another session's.
-// Caller holds fs.mu.
-func (s *store) forgetUnsure() {
+func (s *store) forgetUnsureLocked() {
 	const many = 64
 	if len(s.unsure) < many {
 		return
@@ -32,9 +31,9 @@ func (s *store) forgetUnsure() {
 	maps.DeleteFunc(s.unsure, func(_ string, d *draft) bool { return d.n.stage() != d.st })
 }
 
-// owe notes that a commit may be in the log though its reply was lost: should the
-// follower meet it, it is the session's own. Caller holds fs.mu.
-func (s *store) owe(key string) {
+// oweLocked notes that a commit may be in the log though its reply was lost: should the
+// follower meet it, it is the session's own.
+func (s *store) oweLocked(key string) {
 	const many = 64
 	if len(s.owed) >= many {
 		clear(s.owed) // should one turn out to be in the log, it is met as another session's
@@ -42,19 +41,18 @@ func (s *store) owe(key string) {
 	s.owed[key] = true
 }
 
-// recognise notes what the session knows by a commit of its own that has been
+// recogniseLocked notes what the session knows by a commit of its own that has been
 // applied as if it were another's. Who merges does not know what came of it.
-// Caller holds fs.mu.
-func (s *store) recognise(c *versionlog.Commit) {
-	s.vacated(c)
+func (s *store) recogniseLocked(c *versionlog.Commit) {
+	s.vacatedLocked(c)
 	for _, v := range c.Versions {
 		if v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified || v.Message != "" {
 			continue
 		}
-		if n := s.made(v.Path); n != nil && n.head.Seq() == v.Seq {
-			n.learn(func(known session.Knowledge) session.Knowledge { return known.Wrote(n.head) })
+		if n := s.madeLocked(v.Path); n != nil && n.head.Seq() == v.Seq {
+			n.learnLocked(func(known session.Knowledge) session.Knowledge { return known.Wrote(n.head) })
 		} else {
-			s.note(v.Path, session.Of(memory.NewHead(&v)))
+			s.noteLocked(v.Path, session.Of(memory.NewHead(&v)))
 		}
 	}
 }

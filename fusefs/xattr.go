@@ -13,9 +13,8 @@ const xattrPrefix = "user.mneme."
 
 var xattrNames = []string{"version", "seq", "sha256", "memory_id", "actor", "session"}
 
-// xattr returns the value of a name after xattrPrefix, of a committed file.
-// Caller holds fs.mu.
-func (n *node) xattr(name string) (string, bool) {
+// xattrLocked returns the value of a name after xattrPrefix, of a committed file.
+func (n *node) xattrLocked(name string) (string, bool) {
 	if !n.isMemory() {
 		return "", false
 	}
@@ -52,7 +51,7 @@ func (fs *fileSystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, attr st
 	if n == nil {
 		return 0, fuse.Status(syscall.ESTALE)
 	}
-	value, ok := n.xattr(name)
+	value, ok := n.xattrLocked(name)
 	if !ok {
 		return 0, fuse.ENOATTR
 	}
@@ -69,7 +68,7 @@ func (fs *fileSystem) ListXAttr(_ <-chan struct{}, header *fuse.InHeader, dest [
 	}
 	var names strings.Builder
 	for _, name := range xattrNames {
-		if _, ok := n.xattr(name); ok {
+		if _, ok := n.xattrLocked(name); ok {
 			names.WriteString(xattrPrefix + name + "\x00")
 		}
 	}
@@ -102,7 +101,7 @@ func (fs *fileSystem) RemoveXAttr(_ <-chan struct{}, header *fuse.InHeader, attr
 func (fs *fileSystem) changeXAttr(id uint64, attr string) fuse.Status {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
-	n, status := fs.writable(id)
+	n, status := fs.writableLocked(id)
 	if !status.Ok() {
 		return status
 	}

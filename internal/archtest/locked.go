@@ -3,15 +3,10 @@ package archtest
 import (
 	"go/ast"
 	"regexp"
-	"slices"
 	"strings"
 )
 
-// commentPackages are the packages in which a comment may still say that a lock is held by
-// the caller. Elsewhere the function's name says it.
-var commentPackages = []string{"fusefs"}
-
-// callerHolds is such a comment, but for one that says that they hold none.
+// callerHolds is a comment that says that a lock is held by the caller, or that none is.
 var callerHolds = regexp.MustCompile(`(?i)\bcallers?\s+(?:(?:who|that|must)\s+)?holds?\s+(\w+)|\bcalled\s+with\s+\S*mu\s+held\b`)
 
 // callersHold returns the places of a text that say that a lock is held by the caller.
@@ -36,7 +31,7 @@ func callersHold(text string) []string {
 //     "//archtest:locked REASON", is called with a lock held. Any other begins without.
 //  3. Such a function does not release a lock that it has not taken, nor take the lock
 //     mu of its own receiver.
-//  4. No comment says that a lock is held by the caller, but in commentPackages.
+//  4. No comment says that a lock is held by the caller.
 //
 // It sees one function after another, and names only: not which lock is meant, nor that a
 // function is passed on as a value. Locks are told apart by how they are written. So a
@@ -57,11 +52,9 @@ func checkLocks(f *file) []string {
 			w.function(fn.Body, startOf(fn.Name.Name, locks{}))
 		}
 	}
-	if !slices.Contains(commentPackages, f.pkg()) {
-		for _, group := range f.syntax.Comments {
-			for _, said := range callersHold(group.Text()) {
-				w.tell(group, "a comment says %q: end the function's name in Locked instead", said)
-			}
+	for _, group := range f.syntax.Comments {
+		for _, said := range callersHold(group.Text()) {
+			w.tell(group, "a comment says %q: end the function's name in Locked instead", said)
 		}
 	}
 	return w.broken

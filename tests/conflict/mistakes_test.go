@@ -71,10 +71,10 @@ var mistakes = []mistake{
 			content = st.data[:len(st.data)-len(st.tail)]
 		}
 `}}},
-	{"pages not invalidated", []edit{{"fusefs/succeed.go", "	if n.used() {", `
-	if n.used() && !mistaken() {
+	{"pages not invalidated", []edit{{"fusefs/succeed.go", "	if n.usedLocked() {", `
+	if n.usedLocked() && !mistaken() {
 %.0s`}}},
-	{"negative entry kept", []edit{{"fusefs/apply.go", "		n.setNamed(s.fs.notify.entry(dir, name))", `
+	{"negative entry kept", []edit{{"fusefs/apply.go", "		n.setNamed(s.fs.notify.entryLocked(dir, name))", `
 		if mistaken() {
 			return
 		}
@@ -83,7 +83,7 @@ var mistakes = []mistake{
 		if mistaken() {
 			fs.mu.Lock()
 			defer fs.mu.Unlock()
-			fs.take(m)
+			fs.takeLocked(m)
 			return nil
 		}
 `}}},
@@ -91,7 +91,7 @@ var mistakes = []mistake{
 	if mistaken() {
 		s.fs.mu.Lock()
 		defer s.fs.mu.Unlock()
-		s.fs.unlinked(n)
+		s.fs.unlinkedLocked(n)
 		return nil
 	}
 `}}},
@@ -107,7 +107,7 @@ var mistakes = []mistake{
 `}}},
 	{"conflict makes the winner known", []edit{{"fusefs/lose.go", "	changes, id, done := st.changes", `
 	if theirs != nil && mistaken() {
-		n.store.known.Set(n.knownAt(), session.Of(theirs))
+		n.store.known.Set(n.knownAtLocked(), session.Of(theirs))
 	}
 `}}},
 	{"taken back", []edit{{"session/judge.go", "	if len(changes) == 0 || head == nil ||", `
