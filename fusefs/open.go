@@ -385,10 +385,19 @@ func (fs *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) 
 }
 
 // readHead returns the bytes of a head of n for a request of a thread.
-func (fs *fileSystem) readHead(cancel <-chan struct{}, thread uint32, n *node, head *memory.Head) (data []byte, status fuse.Status) {
-	if n.store.memory.Near() {
-		cancel = nil // it would take longer to have another goroutine do it
+func (fs *fileSystem) readHead(cancel <-chan struct{}, thread uint32, n *node, head *memory.Head) ([]byte, fuse.Status) {
+	if cancel == nil || n.store.memory.Near() { // it would take longer to have another goroutine do it
+		data, err := fs.content(fs.ctx, n, head)
+		if err != nil {
+			return nil, n.store.fail("read", head.Path(), err)
+		}
+		return data, fuse.OK
 	}
+	return fs.readBeside(cancel, thread, n, head)
+}
+
+// readBeside is readHead for a store that may take long.
+func (fs *fileSystem) readBeside(cancel <-chan struct{}, thread uint32, n *node, head *memory.Head) (data []byte, status fuse.Status) {
 	status = fs.beside(cancel, thread, func(c *call) fuse.Status {
 		got, err := fs.content(c.ctx, n, head)
 		switch {
