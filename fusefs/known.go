@@ -24,6 +24,12 @@ func (n *node) knownAtLocked() string {
 	return m.was
 }
 
+// knownByItselfLocked reports whether the log does not have n, and does not have
+// anything at its path either that this mount hides.
+func (n *node) knownByItselfLocked() bool {
+	return n.hasName() && n.isMountOnly() && n.parent.hidden[n.name] == nil
+}
+
 // knownLocked is what the session knows of what stands for n.
 func (n *node) knownLocked() session.Knowledge {
 	if n.nowLocked().removed {
@@ -61,7 +67,7 @@ func (s *store) knownBelowLocked(dir *node) (follow func()) {
 		for _, child := range n.children {
 			walkLocked(child)
 		}
-		if !n.isDir() && n.isMountOnly() {
+		if !n.isDir() && n.knownByItselfLocked() {
 			at[n] = n.knownAtLocked()
 		}
 	}

@@ -60,14 +60,18 @@ func (fs *fileSystem) renamedLocally(m *move) bool {
 	if !m.to.hasPlace() || memoryMoves && m.movedAwayLocked() {
 		return false
 	}
-	from := m.n.knownAtLocked()
+	from, itself := m.n.knownAtLocked(), m.n.knownByItselfLocked()
 	fs.takeLocked(m)
 	m.n.setLocal(true)
 	if memoryMoves {
 		m.s.hide(m.from, m.old, m.n)
 	}
-	if at := m.n.knownAtLocked(); at != from && m.to.hidden[m.new] == nil {
+	switch at := m.n.knownAtLocked(); {
+	case !m.n.knownByItselfLocked():
+	case itself:
 		m.s.known.Moved(from, at)
+	default:
+		m.s.known.Set(at, session.Nothing())
 	}
 	if !memoryMoves && m.n.stage() != nil && m.n.stage().writers == 0 && classify(m.to, m.new) == temporary {
 		fs.lingerLocked(m.n)

@@ -206,7 +206,7 @@ func (fs *fileSystem) replacedLocked(r *replacement, c *versionlog.Commit) {
 		m.s.unhideLocked(hidden)
 	}
 	m.s.unhideLocked(m.n)
-	from, own := m.n.knownAtLocked(), m.n.knownLocked()
+	from, itself, own := m.n.knownAtLocked(), m.n.knownByItselfLocked(), m.n.knownLocked()
 	unread := m.s.isUnreadLocked(m.n) // another session's, that moves along
 	fs.takeLocked(m)
 	m.n.setHeadLocked(memory.NewHead(head), head.Spelling)
@@ -221,7 +221,7 @@ func (fs *fileSystem) replacedLocked(r *replacement, c *versionlog.Commit) {
 	case unread && r.also != nil:
 		seen = own
 	}
-	if from != r.path {
+	if itself && from != r.path {
 		m.s.known.Set(from, session.Knowledge{})
 	}
 	m.s.known.Set(r.path, seen)

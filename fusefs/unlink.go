@@ -76,7 +76,7 @@ func (fs *fileSystem) unlink(ctx context.Context, dirID uint64, name, canonical 
 
 // unlinkedLocked takes n out of the tree.
 func (fs *fileSystem) unlinkedLocked(n *node) {
-	if n.isMountOnly() && n.hasName() && n.parent.hidden[n.name] == nil { // what made it is as if it had not been
+	if n.knownByItselfLocked() { // what made it is as if it had not been
 		n.store.known.Set(n.knownAtLocked(), session.Knowledge{})
 	}
 	n.removed = true
