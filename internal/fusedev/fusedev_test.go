@@ -187,6 +187,18 @@ func TestWaitingHindersNobody(t *testing.T) {
 	all.Wait()
 }
 
+// An unmount that comes as a request is being taken is no error of the server, which
+// says so of others.
+func TestUnmountedAsARequestIsTaken(t *testing.T) {
+	for err, want := range map[error]string{syscall.ENODEV: "", syscall.ECONNABORTED: "", syscall.EIO: "read from the FUSE device: input/output error\n"} {
+		said := &said{}
+		s := &Server{log: log.New(said, "", 0), stop: -1, gone: make(chan struct{})}
+		if s.end(err); said.String() != want {
+			t.Errorf("of %v the server says %q, want %q", err, said.String(), want)
+		}
+	}
+}
+
 // Many who wait a little, side by side with many who do not.
 func TestSideBySide(t *testing.T) {
 	m := serve(t, newToy())

@@ -56,9 +56,11 @@ func (s *Server) stand() {
 	}
 }
 
-// end is the end of a reader: nothing is to be read any more.
+// end is the end of a reader: nothing is to be read any more. An unmount looks like
+// ENODEV or, where it comes as a request is being taken, like ECONNABORTED
+// (fs/fuse/dev.c, fuse_dev_do_read).
 func (s *Server) end(err error) {
-	if err != errStopped && err != syscall.ENODEV { // which is how an unmount looks
+	if err != errStopped && err != syscall.ENODEV && err != syscall.ECONNABORTED {
 		s.log.Printf("read from the FUSE device: %v", err)
 	}
 	s.finish()
