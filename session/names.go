@@ -42,11 +42,7 @@ func (s *Session) Rename(ctx context.Context, from, to string, opts *WriteOption
 // removes that without having been told of it may mean what was there before.
 // versionlog.ErrNotFound when there is no memory.
 func (s *Session) Remove(ctx context.Context, path string, opts *WriteOptions) (versionlog.Version, error) {
-	path, err := s.enter(path, 0)
-	if err != nil {
-		return versionlog.Version{}, err
-	}
-	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: path}} })
+	path, release, err := s.enterClaimed(ctx, path, 0)
 	if err != nil {
 		return versionlog.Version{}, err
 	}
@@ -110,11 +106,7 @@ func (s *Session) RemoveTree(ctx context.Context, path string, opts *WriteOption
 // holds it then. It replaces what is there. Of opts, Expect is not used; a Message that is
 // "" says which version it was.
 func (s *Session) Restore(ctx context.Context, path string, v versionlog.Version, opts *WriteOptions) (versionlog.Version, error) {
-	path, err := s.enter(path, 0)
-	if err != nil {
-		return versionlog.Version{}, err
-	}
-	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: path}} })
+	path, release, err := s.enterClaimed(ctx, path, 0)
 	if err != nil {
 		return versionlog.Version{}, err
 	}

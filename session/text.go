@@ -41,6 +41,16 @@ func (s *Session) enter(path string, bytes int) (canonical string, err error) {
 	return canonical, s.opts.Budget.use(1, int64(bytes))
 }
 
+// enterClaimed is enter for a call that changes what is at the path, which the call has claimed
+// then: what became of an earlier commit of it is known. The caller calls release once.
+func (s *Session) enterClaimed(ctx context.Context, path string, bytes int) (canonical string, release func(), err error) {
+	if canonical, err = s.enter(path, bytes); err != nil {
+		return "", nil, err
+	}
+	release, err = s.Settle(ctx, func() []Claim { return []Claim{{Path: canonical}} })
+	return canonical, release, err
+}
+
 // settleBefore finds out, before a path is read, what became of a commit of it whose reply
 // was lost, so that the session does not take its own change for another's. If that cannot
 // be found out, what is there is read all the same.
@@ -63,11 +73,7 @@ func (s *Session) settleBefore(ctx context.Context, path string) {
 // memory.Store.Batch. If one is not final (errkind.Kind.Final), the memory may have been
 // written; the next call about the path finds that out first.
 func (s *Session) Write(ctx context.Context, path string, data []byte, opts *WriteOptions) (versionlog.Version, error) {
-	path, err := s.enter(path, len(data))
-	if err != nil {
-		return versionlog.Version{}, err
-	}
-	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: path}} })
+	path, release, err := s.enterClaimed(ctx, path, len(data))
 	if err != nil {
 		return versionlog.Version{}, err
 	}
@@ -114,11 +120,7 @@ func (s *Session) admitNew(ctx context.Context, path string, k Knowledge, data [
 // returns the version that holds it. It never conflicts; sessions that append to one memory
 // without a pause take turns. Of opts, Expect is not used.
 func (s *Session) Append(ctx context.Context, path string, data []byte, opts *WriteOptions) (versionlog.Version, error) {
-	path, err := s.enter(path, len(data))
-	if err != nil {
-		return versionlog.Version{}, err
-	}
-	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: path}} })
+	path, release, err := s.enterClaimed(ctx, path, len(data))
 	if err != nil {
 		return versionlog.Version{}, err
 	}
@@ -150,11 +152,7 @@ func (s *Session) newest(ctx context.Context, path string) (*versionlog.Version,
 // An edit is done on top of what it has seen, so that it takes back nothing by mistake. What
 // fails is not kept: the edit can be done again.
 func (s *Session) Edit(ctx context.Context, path string, edit func(old []byte) ([]byte, error), opts *WriteOptions) (versionlog.Version, error) {
-	path, err := s.enter(path, 0)
-	if err != nil {
-		return versionlog.Version{}, err
-	}
-	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: path}} })
+	path, release, err := s.enterClaimed(ctx, path, 0)
 	if err != nil {
 		return versionlog.Version{}, err
 	}
