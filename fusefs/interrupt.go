@@ -54,7 +54,7 @@ func (c *call) answers() bool {
 	return c.state.CompareAndSwap(waiting, answering) || c.state.Load() == answering
 }
 
-// leaves reports whether the requester could go.
+// leave lets the requester go, and reports whether it could: not once the call answers.
 func (c *call) leave() bool { return c.state.CompareAndSwap(waiting, gone) }
 
 // How long a request that a signal interrupts may take to end by itself, and how often a
