@@ -6,7 +6,6 @@ import (
 
 	"mneme/fusefs/kernelcache"
 	"mneme/memory"
-	"mneme/versionlog"
 )
 
 // content returns the bytes of a head of n, which is read and which the kernel
@@ -80,9 +79,5 @@ func (s source) BatchSize(n kernelcache.Node) int { return n.(*node).store.memor
 
 // Contents implements kernelcache.Source.
 func (s source) Contents(ctx context.Context, n kernelcache.Node, heads []*memory.Head) [][]byte {
-	versions := make([]versionlog.Version, len(heads))
-	for i, h := range heads {
-		versions[i] = *h.Version()
-	}
-	return n.(*node).store.memory.Contents(ctx, versions)
+	return n.(*node).store.memory.Contents(ctx, heads)
 }

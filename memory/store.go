@@ -146,20 +146,20 @@ func (s *Store) BatchSize() int {
 	return max(1, cas.BatchSize(s.blobs))
 }
 
-// Contents returns the bytes of versions in their order, each as Content does.
-// Nil stands for those that could not be read; Content says why.
-func (s *Store) Contents(ctx context.Context, versions []versionlog.Version) [][]byte {
-	all := make([][]byte, len(versions))
-	if len(versions) > 1 {
-		ds := make([]cas.Digest, len(versions))
-		for i, v := range versions {
-			ds[i] = v.Digest
+// Contents returns the bytes of the versions that heads are of, in their order, each as
+// ContentOf does. Nil stands for those that could not be read; ContentOf says why.
+func (s *Store) Contents(ctx context.Context, heads []*Head) [][]byte {
+	all := make([][]byte, len(heads))
+	if len(heads) > 1 {
+		ds := make([]cas.Digest, len(heads))
+		for i, h := range heads {
+			ds[i] = h.digest
 		}
 		all = cas.GetBatch(ctx, s.blobs, ds)
 	}
-	for i, v := range versions {
+	for i, h := range heads {
 		if all[i] == nil {
-			all[i], _ = s.Content(ctx, v)
+			all[i], _ = s.ContentOf(ctx, h)
 		}
 	}
 	return all
