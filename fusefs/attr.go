@@ -54,7 +54,7 @@ func (fs *fileSystem) fillAttrLocked(n *node, out *fuse.Attr) {
 
 // GetAttr implements fuse.RawFileSystem.
 func (fs *fileSystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	if status, answered := fs.PromptGetAttr(in, out); answered {
+	if status, answered := fs.InlineGetAttr(in, out); answered {
 		return status
 	}
 	return fuse.Status(syscall.ESTALE)
@@ -146,13 +146,13 @@ func inRange(at time.Time) time.Time {
 
 func (fs *fileSystem) checkSetAttr(in *fuse.SetAttrIn) fuse.Status {
 	if mode, ok := in.GetMode(); ok && mode&^0o777 != 0 {
-		return fs.refuse(in.NodeId, "", noSetuid)
+		return fs.unsupported(in.NodeId, "", noSetuid)
 	}
 	if uid, ok := in.GetUID(); ok && uid != fs.opts.UID {
-		return fs.refuse(in.NodeId, "", noOwners)
+		return fs.unsupported(in.NodeId, "", noOwners)
 	}
 	if gid, ok := in.GetGID(); ok && gid != fs.opts.GID {
-		return fs.refuse(in.NodeId, "", noOwners)
+		return fs.unsupported(in.NodeId, "", noOwners)
 	}
 	return fuse.OK
 }

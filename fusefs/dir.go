@@ -22,7 +22,7 @@ type dirEntry struct {
 
 // OpenDir implements fuse.RawFileSystem.
 func (fs *fileSystem) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	if status, answered := fs.PromptOpenDir(in, out); answered {
+	if status, answered := fs.InlineOpenDir(in, out); answered {
 		return status
 	}
 	id := in.NodeId
@@ -62,7 +62,7 @@ func (fs *fileSystem) openDirLocked(n *node, out *fuse.OpenOut) fuse.Status {
 }
 
 // listLocked returns what dir holds, as of now. An open directory keeps its list, in
-// byte order, and offsets are places in it. In a quiet mount many read one list
+// byte order, and offsets are places in it. In a mount without opens many read one list
 // and a newer one may take its place between two requests, so that there an
 // offset is an id, and they are in that order.
 func (fs *fileSystem) listLocked(dir *node) []dirEntry {
@@ -74,7 +74,7 @@ func (fs *fileSystem) listLocked(dir *node) []dirEntry {
 	for _, n := range dir.children {
 		entries = append(entries, dirEntry{n.listedAsLocked(), n.id, n.mode, n.id + 2}) // above those of . and ..
 	}
-	if fs.quiet {
+	if fs.noOpen {
 		slices.SortFunc(entries, func(a, b dirEntry) int { return cmp.Compare(a.id, b.id) })
 	} else {
 		slices.SortFunc(entries, func(a, b dirEntry) int { return strings.Compare(a.name, b.name) })
@@ -138,7 +138,7 @@ func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*no
 	var entries *[]dirEntry
 	if h := fs.handles[in.Fh]; h != nil {
 		dir, entries = h.node, &h.entries
-	} else if n := fs.node(in.NodeId); fs.quiet && n != nil && n.isDir() {
+	} else if n := fs.node(in.NodeId); fs.noOpen && n != nil && n.isDir() {
 		dir, entries = n, &n.own().list
 	} else {
 		return nil, fuse.EBADF
@@ -162,14 +162,14 @@ func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*no
 	if from < len(*entries) {
 		return nil, fuse.OK
 	}
-	if dir.had().list != nil { // in a quiet mount
+	if dir.had().list != nil { // in a mount without opens
 		dir.own().list = nil
 	}
 	return dir, fuse.OK
 }
 
 // ReleaseDir implements fuse.RawFileSystem.
-func (fs *fileSystem) ReleaseDir(in *fuse.ReleaseIn) { fs.PromptReleaseDir(in) }
+func (fs *fileSystem) ReleaseDir(in *fuse.ReleaseIn) { fs.InlineReleaseDir(in) }
 
 // FsyncDir implements fuse.RawFileSystem. Names are durable when the request
 // that made them returns.

@@ -16,7 +16,7 @@ import (
 // it wanted a file made. emacs makes its lock file, and then asks whether the file
 // that it is about to save has changed.
 func (fs *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
-	if fs.quiet {
+	if fs.noOpen {
 		return fuse.ENOSYS
 	}
 	fs.mu.RLock()

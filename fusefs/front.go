@@ -34,7 +34,7 @@ type virtualRoot struct {
 func newFront(fs *fileSystem) *front {
 	f := &front{FileSystem: fs, fs: fs, roots: map[string]virtualRoot{}}
 	for _, s := range fs.stores {
-		f.roots[s.id()] = virtualRoot{s, virtual.Control(told{s}, fs.since, &virtual.Options{NoOpen: fs.quiet})}
+		f.roots[s.id()] = virtualRoot{s, virtual.Control(told{s}, fs.since, &virtual.Options{NoOpen: fs.noOpen})}
 	}
 	return f
 }
@@ -64,8 +64,8 @@ func (f *front) control(header *fuse.InHeader, name string) (root virtualRoot, o
 	return f.roots[n.store.id()], true
 }
 
-// PromptLookup implements fusedev.Prompt.
-func (f *front) PromptLookup(header *fuse.InHeader, name string, out *fuse.EntryOut) (fuse.Status, bool) {
+// InlineLookup implements fusedev.Inline.
+func (f *front) InlineLookup(header *fuse.InHeader, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	if f.fs.virtual.has(header.NodeId) {
 		return fuse.OK, false
 	}
@@ -73,7 +73,7 @@ func (f *front) PromptLookup(header *fuse.InHeader, name string, out *fuse.Entry
 		f.reply(root.store, root.dir, true, out)
 		return fuse.OK, true
 	}
-	return f.FileSystem.PromptLookup(header, name, out)
+	return f.FileSystem.InlineLookup(header, name, out)
 }
 
 // Lookup implements fuse.RawFileSystem.

@@ -185,7 +185,7 @@ func TestVirtualIsReadOnly(t *testing.T) {
 			"rmdir":        or(f.Rmdir(nil, &in, "nothing"), fuse.ENOENT, fuse.ENOTDIR),
 			"open":         or(openFor(f, in, syscall.O_RDWR), fuse.Status(syscall.EISDIR)),
 			"truncate":     or(openFor(f, in, syscall.O_RDONLY|syscall.O_TRUNC), fuse.Status(syscall.EISDIR)),
-			"write status": or(r.fs.refuseQuietly(in.NodeId)),
+			"write status": or(r.fs.refuseByNode(in.NodeId)),
 		} {
 			if status != fuse.EROFS {
 				t.Errorf("%s in %s: %v", what, path, status)

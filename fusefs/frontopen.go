@@ -18,7 +18,7 @@ func (f *front) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut)
 	s, n := f.node(in.NodeId)
 	file, isFile := n.(virtual.File)
 	switch {
-	case f.fs.quiet:
+	case f.fs.noOpen:
 		return fuse.ENOSYS
 	case n == nil:
 		return fuse.Status(syscall.ESTALE)
@@ -49,7 +49,7 @@ func (f *front) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 	s, n := f.node(in.NodeId)
 	dir, isDir := n.(virtual.Dir)
 	switch {
-	case f.fs.quiet:
+	case f.fs.noOpen:
 		return fuse.ENOSYS
 	case n == nil:
 		return fuse.Status(syscall.ESTALE)
@@ -90,9 +90,9 @@ func (f *front) enterLocked(fh uint64, h *virtualHandle) {
 	f.fs.budget.changeOpen(h.costs())
 }
 
-// PromptRelease implements fusedev.Prompt.
-func (f *front) PromptRelease(in *fuse.ReleaseIn) bool {
-	return f.released(in) || f.FileSystem.PromptRelease(in)
+// InlineRelease implements fusedev.Inline.
+func (f *front) InlineRelease(in *fuse.ReleaseIn) bool {
+	return f.released(in) || f.FileSystem.InlineRelease(in)
 }
 
 // Release implements fuse.RawFileSystem.
@@ -102,13 +102,13 @@ func (f *front) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
 	}
 }
 
-// PromptReleaseDir implements fusedev.Prompt.
-func (f *front) PromptReleaseDir(in *fuse.ReleaseIn) bool {
-	return f.released(in) || f.FileSystem.PromptReleaseDir(in)
+// InlineReleaseDir implements fusedev.Inline.
+func (f *front) InlineReleaseDir(in *fuse.ReleaseIn) bool {
+	return f.released(in) || f.FileSystem.InlineReleaseDir(in)
 }
 
 // ReleaseDir implements fuse.RawFileSystem.
-func (f *front) ReleaseDir(in *fuse.ReleaseIn) { f.PromptReleaseDir(in) }
+func (f *front) ReleaseDir(in *fuse.ReleaseIn) { f.InlineReleaseDir(in) }
 
 // released ends a handle, and reports whether it is one of what is below .mneme.
 func (f *front) released(in *fuse.ReleaseIn) bool {
@@ -137,7 +137,7 @@ func (f *front) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.
 	f.fs.mu.RLock()
 	h := f.fs.virtual.handles[in.Fh]
 	f.fs.mu.RUnlock()
-	if !isFile || h == nil && !f.fs.quiet {
+	if !isFile || h == nil && !f.fs.noOpen {
 		return nil, fuse.EBADF
 	}
 	var text []byte

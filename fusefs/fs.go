@@ -82,9 +82,9 @@ type fileSystem struct {
 	toKeep  []*takenText  // what was being written when the mount was taken over, and is not kept yet. Guarded by mu
 	handing *handing      // notes for who may have to go on; nil: nobody would. Guarded by mu
 
-	since time.Time
-	quiet bool           // no request opens anything; see quiet.go
-	tasks sync.WaitGroup // work in the background, which ends with ctx
+	since  time.Time
+	noOpen bool           // no request opens anything; see noopen.go
+	tasks  sync.WaitGroup // work in the background, which ends with ctx
 
 	// mu guards the node table, the tree with every node and stage, the
 	// handles, and the fields of store that say so. It is taken last, after
@@ -138,7 +138,7 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 	}
 	fs.signalled = func(thread uint32) bool { return len(fs.openFiles.Pending(thread)) > 0 }
 	fs.ahead = kernelcache.NewPrefetcher(&fs.mu, source{fs})
-	fs.quiet = !slices.ContainsFunc(stores, func(ms *memory.Store) bool { return !ms.ReadOnly() && ms.Info().ArchivedAt.IsZero() })
+	fs.noOpen = !slices.ContainsFunc(stores, func(ms *memory.Store) bool { return !ms.ReadOnly() && ms.Info().ArchivedAt.IsZero() })
 	fs.root = fs.newNode(nil, syscall.S_IFDIR|fs.perm(0o777), fs.since)
 	fs.nextID = nextID
 	for _, ms := range stores {
@@ -159,7 +159,7 @@ func (fs *fileSystem) String() string { return "mneme" }
 // where the kernel would say EACCES.
 func (fs *fileSystem) perm(mode uint32) uint32 {
 	mode &= fs.opts.Mode
-	if fs.quiet {
+	if fs.noOpen {
 		return mode &^ 0o222
 	}
 	return mode

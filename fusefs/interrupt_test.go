@@ -215,16 +215,16 @@ func savingBeside(sync bool, theirs func(r *rig)) func(r *rig) func(<-chan struc
 	}
 }
 
-func readingHandle(quiet bool) func(r *rig) func(<-chan struct{}) fuse.Status {
+func readingHandle(noOpen bool) func(r *rig) func(<-chan struct{}) fuse.Status {
 	return func(r *rig) func(<-chan struct{}) fuse.Status {
 		in := &fuse.ReadIn{InHeader: header(r.id("/f")), Size: 4096}
-		if !quiet {
+		if !noOpen {
 			fh, status := r.open(in.NodeId, syscall.O_RDONLY)
 			r.wantOK(status)
 			in.Fh = fh
 		}
 		fs := r.fs
-		fs.quiet = quiet
+		fs.noOpen = noOpen
 		buf := make([]byte, 4096)
 		return func(cancel <-chan struct{}) fuse.Status {
 			defer func() { in.InHeader, in.Fh, in.Offset = garbage, 0, 1<<30; clear(buf) }()
@@ -355,7 +355,7 @@ func (i *interruption) check(r *rig, k *fakeKernel, before uint64) {
 		r.Errorf("the kernel is thought to have %d references, want %d", got, before)
 	}
 	fs := r.fs
-	fs.quiet = false
+	fs.noOpen = false
 	if open := len(fs.handles); open != i.open {
 		r.Errorf("%d handles are open, want %d", open, i.open)
 	}

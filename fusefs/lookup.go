@@ -14,7 +14,7 @@ import (
 
 // Lookup implements fuse.RawFileSystem.
 func (fs *fileSystem) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	if status, answered := fs.PromptLookup(header, name, out); answered {
+	if status, answered := fs.InlineLookup(header, name, out); answered {
 		return status
 	}
 	canonical, err := memory.ParseName(name)

@@ -58,66 +58,66 @@ func (m *meter) done(k kind, start time.Time) {
 	m.calls[k].nanoseconds.Add(uint64(time.Since(start)))
 }
 
-// prompt counts a request if it was answered at once.
-func (m *meter) prompt(k kind, start time.Time, answered bool) {
+// inline counts a request if it was answered at once.
+func (m *meter) inline(k kind, start time.Time, answered bool) {
 	if answered {
 		m.done(k, start)
 	}
 }
 
-func (m *meter) PromptLookup(header *fuse.InHeader, name string, out *fuse.EntryOut) (fuse.Status, bool) {
+func (m *meter) InlineLookup(header *fuse.InHeader, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	start := time.Now()
-	status, answered := m.FileSystem.PromptLookup(header, name, out)
-	m.prompt(kindLookup, start, answered)
+	status, answered := m.FileSystem.InlineLookup(header, name, out)
+	m.inline(kindLookup, start, answered)
 	return status, answered
 }
 
-func (m *meter) PromptGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (fuse.Status, bool) {
+func (m *meter) InlineGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (fuse.Status, bool) {
 	start := time.Now()
-	status, answered := m.FileSystem.PromptGetAttr(in, out)
-	m.prompt(kindGetAttr, start, answered)
+	status, answered := m.FileSystem.InlineGetAttr(in, out)
+	m.inline(kindGetAttr, start, answered)
 	return status, answered
 }
 
-func (m *meter) PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
+func (m *meter) InlineOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
 	start := time.Now()
-	status, answered := m.FileSystem.PromptOpen(in, out)
-	m.prompt(kindOpen, start, answered)
+	status, answered := m.FileSystem.InlineOpen(in, out)
+	m.inline(kindOpen, start, answered)
 	return status, answered
 }
 
-func (m *meter) PromptCreate(in *fuse.CreateIn, name string, out *fuse.CreateOut) (fuse.Status, bool) {
+func (m *meter) InlineCreate(in *fuse.CreateIn, name string, out *fuse.CreateOut) (fuse.Status, bool) {
 	start := time.Now()
-	status, answered := m.FileSystem.PromptCreate(in, name, out)
-	m.prompt(kindCreate, start, answered)
+	status, answered := m.FileSystem.InlineCreate(in, name, out)
+	m.inline(kindCreate, start, answered)
 	return status, answered
 }
 
-func (m *meter) PromptWrite(in *fuse.WriteIn, data []byte) (uint32, fuse.Status, bool) {
+func (m *meter) InlineWrite(in *fuse.WriteIn, data []byte) (uint32, fuse.Status, bool) {
 	start := time.Now()
-	size, status, answered := m.FileSystem.PromptWrite(in, data)
-	m.prompt(kindWrite, start, answered)
+	size, status, answered := m.FileSystem.InlineWrite(in, data)
+	m.inline(kindWrite, start, answered)
 	return size, status, answered
 }
 
-func (m *meter) PromptRelease(in *fuse.ReleaseIn) bool {
+func (m *meter) InlineRelease(in *fuse.ReleaseIn) bool {
 	start := time.Now()
-	answered := m.FileSystem.PromptRelease(in)
-	m.prompt(kindRelease, start, answered)
+	answered := m.FileSystem.InlineRelease(in)
+	m.inline(kindRelease, start, answered)
 	return answered
 }
 
-func (m *meter) PromptOpenDir(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
+func (m *meter) InlineOpenDir(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
 	start := time.Now()
-	status, answered := m.FileSystem.PromptOpenDir(in, out)
-	m.prompt(kindOpenDir, start, answered)
+	status, answered := m.FileSystem.InlineOpenDir(in, out)
+	m.inline(kindOpenDir, start, answered)
 	return status, answered
 }
 
-func (m *meter) PromptReleaseDir(in *fuse.ReleaseIn) bool {
+func (m *meter) InlineReleaseDir(in *fuse.ReleaseIn) bool {
 	start := time.Now()
-	answered := m.FileSystem.PromptReleaseDir(in)
-	m.prompt(kindReleaseDir, start, answered)
+	answered := m.FileSystem.InlineReleaseDir(in)
+	m.inline(kindReleaseDir, start, answered)
 	return answered
 }
 

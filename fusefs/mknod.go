@@ -11,7 +11,7 @@ import (
 // when the call returns, since no close will come. Nothing else can be made.
 func (fs *fileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
 	if in.Mode&syscall.S_IFMT != syscall.S_IFREG {
-		return fs.refuse(in.NodeId, name, noDevices)
+		return fs.unsupported(in.NodeId, name, noDevices)
 	}
 	create := fuse.CreateIn{InHeader: in.InHeader, Flags: syscall.O_WRONLY | syscall.O_CREAT | syscall.O_EXCL, Mode: in.Mode}
 	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status {
@@ -22,7 +22,7 @@ func (fs *fileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name strin
 
 func (fs *fileSystem) mknod(c *call, in *fuse.CreateIn, name string, out *fuse.EntryOut) fuse.Status {
 	var created fuse.CreateOut
-	status, answered := fs.PromptCreate(in, name, &created)
+	status, answered := fs.InlineCreate(in, name, &created)
 	if !answered {
 		status = fs.makeFile(&call{ctx: c.ctx}, in, name, &created)
 	}

@@ -167,7 +167,7 @@ func mountOptions(fs *fileSystem) *fuse.MountOptions {
 	if !fs.opts.Exec {
 		o.Options = append(o.Options, "noexec")
 	}
-	if fs.quiet {
+	if fs.noOpen {
 		o.Options = append(o.Options, "ro")
 		// With it a truncating open would be one that nobody hears of.
 		o.ExtraCapabilities &^= fuse.CAP_ATOMIC_O_TRUNC

@@ -64,7 +64,7 @@ func writes(flags uint32) bool {
 
 // Open implements fuse.RawFileSystem.
 func (fs *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	if status, answered := fs.PromptOpen(in, out); answered {
+	if status, answered := fs.InlineOpen(in, out); answered {
 		return status
 	}
 	fs.mu.RLock()
@@ -214,14 +214,14 @@ func (fs *fileSystem) openLocked(n *node, thread, flags uint32, before uint64, o
 
 // Create implements fuse.RawFileSystem.
 func (fs *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
-	if status, answered := fs.PromptCreate(in, name, out); answered {
+	if status, answered := fs.InlineCreate(in, name, out); answered {
 		return status
 	}
 	req := *in
 	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status { return fs.makeFile(c, &req, name, out) })
 }
 
-// makeFile is Create for what PromptCreate does not answer.
+// makeFile is Create for what InlineCreate does not answer.
 func (fs *fileSystem) makeFile(c *call, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	fs.mu.RLock()
 	dir, status := fs.writableLocked(in.NodeId)
@@ -230,7 +230,7 @@ func (fs *fileSystem) makeFile(c *call, in *fuse.CreateIn, name string, out *fus
 		return status
 	}
 	if special(in.Mode) {
-		return fs.refuse(in.NodeId, name, noSetuid)
+		return fs.unsupported(in.NodeId, name, noSetuid)
 	}
 	before := fs.notify.Newest()
 	if err := dir.store.catchUp(c.ctx); err != nil && classify(dir, name) == ordinary {
@@ -337,8 +337,8 @@ func (fs *fileSystem) createLocked(in *fuse.CreateIn, name string, before uint64
 
 // Read implements fuse.RawFileSystem.
 func (fs *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
-	if fs.quiet {
-		return fs.readQuietly(cancel, in, buf)
+	if fs.noOpen {
+		return fs.readByNode(cancel, in, buf)
 	}
 	fs.mu.RLock()
 	h := fs.handles[in.Fh]
@@ -415,7 +415,7 @@ func (fs *fileSystem) readBeside(cancel <-chan struct{}, thread uint32, n *node,
 // Release implements fuse.RawFileSystem. What a shared mapping wrote may come
 // after the last flush, and is committed here, where no error reaches anybody.
 func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
-	if fs.PromptRelease(in) {
+	if fs.InlineRelease(in) {
 		return
 	}
 	fs.mu.Lock()

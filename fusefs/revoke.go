@@ -32,7 +32,7 @@ const (
 //     the device is closed.
 //
 // To abort the connection first would be simpler, and leave to whoever has a file
-// open or mapped what the kernel has in its page cache, and in a quiet mount every
+// open or mapped what the kernel has in its page cache, and in a mount without opens every
 // such file to everybody.
 func (m *Server) unmount() error {
 	select {

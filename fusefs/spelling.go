@@ -78,7 +78,7 @@ func (fs *fileSystem) askedForLocked(dir, n *node, name string) {
 // spelling.
 func (fs *fileSystem) relistLocked(dir *node) {
 	dir.Cache().Respelled = true
-	if fs.quiet && dir.lookups() > 0 { // where the kernel opens directories by itself
+	if fs.noOpen && dir.lookups() > 0 { // where the kernel opens directories by itself
 		fs.notify.Content(dir.id)
 	}
 }

@@ -242,15 +242,15 @@ func (fs *fileSystem) Writev(cancel <-chan struct{}, in *fuse.WriteIn, data [][]
 }
 
 func (fs *fileSystem) write(cancel <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
-	size, status, answered := fs.promptWrite(in, data)
+	size, status, answered := fs.inlineWrite(in, data)
 	if answered {
 		return size, status
 	}
 	fs.mu.RLock()
 	h := fs.handles[in.Fh]
 	fs.mu.RUnlock()
-	if fs.quiet {
-		return 0, fs.refuseQuietly(in.NodeId)
+	if fs.noOpen {
+		return 0, fs.refuseByNode(in.NodeId)
 	}
 	if h == nil || h.stage == nil {
 		return 0, fuse.EBADF

@@ -30,22 +30,22 @@ import (
 // but not at the end of the mount.
 type FileSystem interface {
 	fuse.RawFileSystem
-	Prompt
+	Inline
 }
 
-// Prompt is the requests that can often be answered at once. A method reports
+// Inline is the requests that can often be answered at once. A method reports
 // whether it has answered; it must not wait for I/O, for another request, or for
 // the kernel, but return false, whereupon the ordinary method is asked. Forget,
 // GetXAttr and ListXAttr must never wait.
-type Prompt interface {
-	PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (status fuse.Status, answered bool)
-	PromptCreate(in *fuse.CreateIn, name string, out *fuse.CreateOut) (status fuse.Status, answered bool)
-	PromptWrite(in *fuse.WriteIn, data []byte) (size uint32, status fuse.Status, answered bool)
-	PromptRelease(in *fuse.ReleaseIn) (answered bool)
-	PromptOpenDir(in *fuse.OpenIn, out *fuse.OpenOut) (status fuse.Status, answered bool)
-	PromptReleaseDir(in *fuse.ReleaseIn) (answered bool)
-	PromptLookup(header *fuse.InHeader, name string, out *fuse.EntryOut) (status fuse.Status, answered bool)
-	PromptGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (status fuse.Status, answered bool)
+type Inline interface {
+	InlineOpen(in *fuse.OpenIn, out *fuse.OpenOut) (status fuse.Status, answered bool)
+	InlineCreate(in *fuse.CreateIn, name string, out *fuse.CreateOut) (status fuse.Status, answered bool)
+	InlineWrite(in *fuse.WriteIn, data []byte) (size uint32, status fuse.Status, answered bool)
+	InlineRelease(in *fuse.ReleaseIn) (answered bool)
+	InlineOpenDir(in *fuse.OpenIn, out *fuse.OpenOut) (status fuse.Status, answered bool)
+	InlineReleaseDir(in *fuse.ReleaseIn) (answered bool)
+	InlineLookup(header *fuse.InHeader, name string, out *fuse.EntryOut) (status fuse.Status, answered bool)
+	InlineGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (status fuse.Status, answered bool)
 }
 
 // Server serves a mounted file system.

@@ -126,17 +126,17 @@ func (m *served) waiters() int {
 }
 
 // What can be answered at once is not asked of anybody else; what cannot is.
-func TestPromptFirst(t *testing.T) {
+func TestInlineFirst(t *testing.T) {
 	m := serve(t, newToy())
-	if got := m.sh("ls; cat prompt; printf new > prompt; cat prompt"); got != "prompt\nslow\nat once\nnew" {
+	if got := m.sh("ls; cat inline; printf new > inline; cat inline"); got != "inline\nslow\nat once\nnew" {
 		t.Errorf("got %q", got)
 	}
-	m.until("every handle is released", func() bool { return m.count("prompt release") == 3 })
+	m.until("every handle is released", func() bool { return m.count("inline release") == 3 })
 	for kind, want := range map[string]bool{
-		"lookup": false, "open": false, "write": false, "release": false, "prompt open": true, "prompt write": true, "prompt opendir": true, "read": true,
+		"lookup": false, "open": false, "write": false, "release": false, "inline open": true, "inline write": true, "inline opendir": true, "read": true,
 	} {
 		if n := m.count(kind); n > 0 != want {
-			t.Errorf("of the prompt file, %d %s", n, kind)
+			t.Errorf("of the inline file, %d %s", n, kind)
 		}
 	}
 	if got := m.sh("cat slow; printf more > slow; cat slow"); got != "later\nmore" {
@@ -151,7 +151,7 @@ func TestPromptFirst(t *testing.T) {
 }
 
 // A file that is made at once is the one that was asked for.
-func TestPromptCreate(t *testing.T) {
+func TestInlineCreate(t *testing.T) {
 	m := serve(t, newToy())
 	m.sh("umask 027; printf 1 > new; printf 2 > slow-new")
 	m.mu.Lock()
@@ -159,8 +159,8 @@ func TestPromptCreate(t *testing.T) {
 	if want := []string{"new 100640", "slow-new 100640"}; !slices.Equal(m.made, want) {
 		t.Errorf("made %q, want %q", m.made, want)
 	}
-	if m.calls["prompt create"] != 2 || m.calls["create"] != 1 {
-		t.Errorf("%v, want 2 prompt creates and 1 create", m.calls)
+	if m.calls["inline create"] != 2 || m.calls["create"] != 1 {
+		t.Errorf("%v, want 2 inline creates and 1 create", m.calls)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestWaitingHindersNobody(t *testing.T) {
 			}
 		})
 		m.until("it waits", func() bool { return m.waiters() == i+1 })
-		if got, want := m.sh("cat $(yes prompt | head -n 200) | uniq -c"), "    200 at once\n"; got != want {
+		if got, want := m.sh("cat $(yes inline | head -n 200) | uniq -c"), "    200 at once\n"; got != want {
 			t.Errorf("got %q beside those who wait, want %q", got, want)
 		}
 	}
@@ -205,7 +205,7 @@ func TestSideBySide(t *testing.T) {
 	var all sync.WaitGroup
 	for range 6 {
 		all.Go(func() {
-			if got, want := m.sh("cat $(yes slow prompt | head -n 300) | sort | uniq -c"), "    300 at once\n    300 later\n"; got != want {
+			if got, want := m.sh("cat $(yes slow inline | head -n 300) | sort | uniq -c"), "    300 at once\n    300 later\n"; got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})
@@ -228,7 +228,7 @@ func TestKilledWhileWaiting(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if got := m.sh("cat prompt"); got != "at once\n" {
+	if got := m.sh("cat inline"); got != "at once\n" {
 		t.Errorf("got %q", got)
 	}
 	close(f.leave)
@@ -252,7 +252,7 @@ func TestRevoke(t *testing.T) {
 	mapping := exec.Command("python3", "-c", `
 import mmap, os, sys
 os.chdir(sys.argv[1])
-f = os.open("prompt", os.O_RDWR)
+f = os.open("inline", os.O_RDWR)
 m = mmap.mmap(f, 0)
 m[0:2] = b"AT"
 print("mapped", flush=True)
@@ -283,18 +283,18 @@ os.read(0, 1)`, m.dir)
 	if got := <-waiting; !strings.Contains(got, gone) {
 		t.Errorf("whoever waits gets %q", got)
 	}
-	if status := m.InodeNotifyStoreCache(promptID, 0, []byte("pushed!\n")); status != fuse.Status(syscall.ENODEV) {
+	if status := m.InodeNotifyStoreCache(inlineID, 0, []byte("pushed!\n")); status != fuse.Status(syscall.ENODEV) {
 		t.Errorf("pages are given to the kernel: %v", status)
 	}
-	if status := m.InodeNotify(promptID, 0, 0); !status.Ok() {
+	if status := m.InodeNotify(inlineID, 0, 0); !status.Ok() {
 		t.Errorf("dropping pages: %v", status)
 	}
 	m.mu.Lock()
-	if got := string(m.data[promptID]); got != "AT once\n" {
+	if got := string(m.data[inlineID]); got != "AT once\n" {
 		t.Errorf("written back: %q", got)
 	}
 	m.mu.Unlock()
-	text, _ := exec.Command("cat", filepath.Join(m.dir, "prompt")).CombinedOutput()
+	text, _ := exec.Command("cat", filepath.Join(m.dir, "inline")).CombinedOutput()
 	if !strings.Contains(string(text), gone) {
 		t.Errorf("whoever opens a file after that gets %q", text)
 	}
@@ -333,25 +333,25 @@ func TestMountFails(t *testing.T) {
 
 func TestNotices(t *testing.T) {
 	m := serve(t, newToy())
-	m.sh("stat prompt")
-	if status := m.InodeNotifyStoreCache(promptID, 0, []byte("pushed!\n")); !status.Ok() {
+	m.sh("stat inline")
+	if status := m.InodeNotifyStoreCache(inlineID, 0, []byte("pushed!\n")); !status.Ok() {
 		t.Errorf("pushing pages: %v", status)
 	}
-	if got := m.sh("cat prompt"); got != "pushed!\n" || m.count("read") > 0 {
+	if got := m.sh("cat inline"); got != "pushed!\n" || m.count("read") > 0 {
 		t.Errorf("got %q with %d reads after pages were pushed", got, m.count("read"))
 	}
-	if status := m.InodeNotify(promptID, 0, 0); !status.Ok() {
+	if status := m.InodeNotify(inlineID, 0, 0); !status.Ok() {
 		t.Errorf("dropping pages: %v", status)
 	}
-	if got := m.sh("cat prompt"); got != "at once\n" || m.count("read") == 0 {
+	if got := m.sh("cat inline"); got != "at once\n" || m.count("read") == 0 {
 		t.Errorf("got %q with %d reads after pages were dropped", got, m.count("read"))
 	}
-	lookups := m.count("prompt lookup")
-	if status := m.EntryNotify(fuse.FUSE_ROOT_ID, "prompt"); !status.Ok() {
+	lookups := m.count("inline lookup")
+	if status := m.EntryNotify(fuse.FUSE_ROOT_ID, "inline"); !status.Ok() {
 		t.Errorf("dropping a name: %v", status)
 	}
-	m.sh("cat prompt")
-	if m.count("prompt lookup") == lookups {
+	m.sh("cat inline")
+	if m.count("inline lookup") == lookups {
 		t.Error("a name that was dropped is not looked up")
 	}
 	if status := m.InodeNotify(77, 0, 0); status != fuse.ENOENT {
@@ -361,13 +361,13 @@ func TestNotices(t *testing.T) {
 		t.Error(err)
 	}
 	m.wantOver()
-	if status := m.InodeNotify(promptID, 0, 0); status != fuse.ENOENT {
+	if status := m.InodeNotify(inlineID, 0, 0); status != fuse.ENOENT {
 		t.Errorf("a notice after the file system was unmounted: %v", status)
 	}
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
-	if status := m.InodeNotify(promptID, 0, 0); status != fuse.Status(syscall.ENODEV) {
+	if status := m.InodeNotify(inlineID, 0, 0); status != fuse.Status(syscall.ENODEV) {
 		t.Errorf("a notice after the device was closed: %v", status)
 	}
 }

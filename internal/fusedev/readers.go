@@ -27,7 +27,7 @@ func (s *Server) readAndAnswer() (more bool) {
 		case err != nil:
 			s.end(err)
 			return false
-		case s.prompt(b, n):
+		case s.inline(b, n):
 			continue
 		}
 		if s.readers.Add(-1) == 0 && s.guard.set() != nil {

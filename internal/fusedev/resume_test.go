@@ -54,7 +54,7 @@ func TestResume(t *testing.T) {
 	if err := m.CanResume(); err != nil {
 		t.Skip(err)
 	}
-	if got := m.sh("cat prompt"); got != "at once\n" {
+	if got := m.sh("cat inline"); got != "at once\n" {
 		t.Fatalf("got %q", got)
 	}
 	opened := m.shLater("cat slow")
@@ -73,7 +73,7 @@ func TestResume(t *testing.T) {
 	if n := second.count("mkdir"); n != 0 {
 		t.Errorf("mkdir was repeated %d times", n)
 	}
-	if got := m.sh("cat prompt; mkdir new 2>&1 || true"); !strings.HasPrefix(got, "at once\n") || second.count("mkdir") != 1 {
+	if got := m.sh("cat inline; mkdir new 2>&1 || true"); !strings.HasPrefix(got, "at once\n") || second.count("mkdir") != 1 {
 		t.Errorf("what comes later: %q", got)
 	}
 }
@@ -84,7 +84,7 @@ func TestBeforeAnswers(t *testing.T) {
 	var calls atomic.Int64
 	m := serve(t, newToy(), func(s *Server) { s.BeforeAnswers(func() { calls.Add(1) }) })
 	last := int64(0)
-	for _, script := range []string{"cat prompt", "cat slow", "printf new > slow", "ls missing || true"} {
+	for _, script := range []string{"cat inline", "cat slow", "printf new > slow", "ls missing || true"} {
 		m.sh(script + " 2>&1")
 		if now := calls.Load(); now <= last {
 			t.Errorf("%s: no call", script)

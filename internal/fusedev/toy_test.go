@@ -11,7 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// toy has two files: of prompt every request is answered at once, of slow none.
+// toy has two files: of inline every request is answered at once, of slow none.
 // An open of slow, and making a directory, waits for leave.
 type toy struct {
 	fuse.RawFileSystem
@@ -24,26 +24,26 @@ type toy struct {
 	waiting int
 }
 
-const promptID, slowID = 2, 3
+const inlineID, slowID = 2, 3
 
-var ids = map[string]uint64{"prompt": promptID, "slow": slowID}
+var ids = map[string]uint64{"inline": inlineID, "slow": slowID}
 
 func newToy() *toy {
 	leave := make(chan struct{})
 	close(leave)
 	return &toy{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(), leave: leave, calls: map[string]int{},
-		data: map[uint64][]byte{promptID: []byte("at once\n"), slowID: []byte("later\n")},
+		data: map[uint64][]byte{inlineID: []byte("at once\n"), slowID: []byte("later\n")},
 	}
 }
 
 // called notes a request of an inode, and returns whether it is to be answered
 // by who asked.
-func (f *toy) called(name string, id uint64, prompt bool) bool {
+func (f *toy) called(name string, id uint64, inline bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls[name]++
-	return !prompt || id != slowID
+	return !inline || id != slowID
 }
 
 func (f *toy) count(name string) int {
@@ -77,8 +77,8 @@ func (f *toy) write(in *fuse.WriteIn, data []byte) uint32 {
 	return uint32(len(data))
 }
 
-func (f *toy) PromptLookup(_ *fuse.InHeader, name string, out *fuse.EntryOut) (fuse.Status, bool) {
-	if !f.called("prompt lookup", ids[name], true) {
+func (f *toy) InlineLookup(_ *fuse.InHeader, name string, out *fuse.EntryOut) (fuse.Status, bool) {
+	if !f.called("inline lookup", ids[name], true) {
 		return fuse.OK, false
 	}
 	return f.lookup(name, out), true
@@ -89,9 +89,9 @@ func (f *toy) Lookup(_ <-chan struct{}, _ *fuse.InHeader, name string, out *fuse
 	return f.lookup(name, out)
 }
 
-func (f *toy) PromptGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (fuse.Status, bool) {
+func (f *toy) InlineGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (fuse.Status, bool) {
 	out.Attr = f.attr(in.NodeId)
-	return fuse.OK, f.called("prompt getattr", in.NodeId, true)
+	return fuse.OK, f.called("inline getattr", in.NodeId, true)
 }
 
 func (f *toy) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
@@ -104,9 +104,9 @@ func (f *toy) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) 
 	return f.GetAttr(nil, &fuse.GetAttrIn{InHeader: in.InHeader}, out)
 }
 
-func (f *toy) PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
+func (f *toy) InlineOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
-	return fuse.OK, f.called("prompt open", in.NodeId, true)
+	return fuse.OK, f.called("inline open", in.NodeId, true)
 }
 
 func (f *toy) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
@@ -140,14 +140,14 @@ func (f *toy) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResul
 	return fuse.ReadResultData(bytes.Clone(data[min(int(in.Offset), len(data)):])), fuse.OK
 }
 
-// PromptCreate makes a file that is empty for ever, of any name; of slow ones
+// InlineCreate makes a file that is empty for ever, of any name; of slow ones
 // others do.
-func (f *toy) PromptCreate(in *fuse.CreateIn, name string, out *fuse.CreateOut) (fuse.Status, bool) {
-	id := uint64(promptID)
+func (f *toy) InlineCreate(in *fuse.CreateIn, name string, out *fuse.CreateOut) (fuse.Status, bool) {
+	id := uint64(inlineID)
 	if strings.HasPrefix(name, "slow") {
 		id = slowID
 	}
-	if !f.called("prompt create", id, true) {
+	if !f.called("inline create", id, true) {
 		return fuse.OK, false
 	}
 	return f.create(in, name, out), true
@@ -167,8 +167,8 @@ func (f *toy) create(in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.S
 	return fuse.OK
 }
 
-func (f *toy) PromptWrite(in *fuse.WriteIn, data []byte) (uint32, fuse.Status, bool) {
-	if !f.called("prompt write", in.NodeId, true) {
+func (f *toy) InlineWrite(in *fuse.WriteIn, data []byte) (uint32, fuse.Status, bool) {
+	if !f.called("inline write", in.NodeId, true) {
 		return 0, fuse.OK, false
 	}
 	return f.write(in, data), fuse.OK, true
@@ -179,22 +179,22 @@ func (f *toy) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32
 	return f.write(in, slices.Concat(data...)), fuse.OK
 }
 
-func (f *toy) PromptRelease(in *fuse.ReleaseIn) bool {
-	return f.called("prompt release", in.NodeId, true)
+func (f *toy) InlineRelease(in *fuse.ReleaseIn) bool {
+	return f.called("inline release", in.NodeId, true)
 }
 
 func (f *toy) Release(_ <-chan struct{}, in *fuse.ReleaseIn) { f.called("release", in.NodeId, false) }
 
-func (f *toy) PromptOpenDir(in *fuse.OpenIn, _ *fuse.OpenOut) (fuse.Status, bool) {
-	return fuse.OK, f.called("prompt opendir", in.NodeId, true)
+func (f *toy) InlineOpenDir(in *fuse.OpenIn, _ *fuse.OpenOut) (fuse.Status, bool) {
+	return fuse.OK, f.called("inline opendir", in.NodeId, true)
 }
 
-func (f *toy) PromptReleaseDir(in *fuse.ReleaseIn) bool {
-	return f.called("prompt releasedir", in.NodeId, true)
+func (f *toy) InlineReleaseDir(in *fuse.ReleaseIn) bool {
+	return f.called("inline releasedir", in.NodeId, true)
 }
 
 func (f *toy) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	names := []string{"prompt", "slow"}
+	names := []string{"inline", "slow"}
 	for i := int(in.Offset); i < len(names); i++ {
 		entry := out.AddDirLookupEntry(fuse.DirEntry{Name: names[i], Ino: ids[names[i]], Mode: syscall.S_IFREG, Off: uint64(i) + 1})
 		if entry == nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// prompts tries what may be answered at once, of a file by its path and of one
+// inlines tries what may be answered at once, of a file by its path and of one
 // of its handles, and returns what is.
-func (r *rig) prompts(path string, fh uint64) (answered []string) {
+func (r *rig) inlines(path string, fh uint64) (answered []string) {
 	r.Helper()
 	front := r.front()
 	dir, name := r.parent(path)
@@ -25,37 +25,37 @@ func (r *rig) prompts(path string, fh uint64) (answered []string) {
 			answered = append(answered, kind)
 		}
 	}
-	_, yes := front.PromptLookup(&in, name, &fuse.EntryOut{})
+	_, yes := front.InlineLookup(&in, name, &fuse.EntryOut{})
 	note("lookup", yes)
-	_, yes = front.PromptGetAttr(&fuse.GetAttrIn{InHeader: header(entry.NodeId)}, &fuse.AttrOut{})
+	_, yes = front.InlineGetAttr(&fuse.GetAttrIn{InHeader: header(entry.NodeId)}, &fuse.AttrOut{})
 	note("getattr", yes)
 	var out fuse.OpenOut
-	_, yes = front.PromptOpen(&fuse.OpenIn{InHeader: header(entry.NodeId)}, &out)
+	_, yes = front.InlineOpen(&fuse.OpenIn{InHeader: header(entry.NodeId)}, &out)
 	note("open", yes)
 	if yes {
-		front.PromptRelease(&fuse.ReleaseIn{Fh: out.Fh})
+		front.InlineRelease(&fuse.ReleaseIn{Fh: out.Fh})
 	}
-	_, yes = front.PromptOpenDir(&fuse.OpenIn{InHeader: header(dir)}, &out)
+	_, yes = front.InlineOpenDir(&fuse.OpenIn{InHeader: header(dir)}, &out)
 	note("opendir", yes)
 	if yes {
-		front.PromptReleaseDir(&fuse.ReleaseIn{Fh: out.Fh})
+		front.InlineReleaseDir(&fuse.ReleaseIn{Fh: out.Fh})
 	}
-	_, _, yes = front.PromptWrite(&fuse.WriteIn{Fh: fh, Offset: 1}, []byte("x"))
+	_, _, yes = front.InlineWrite(&fuse.WriteIn{Fh: fh, Offset: 1}, []byte("x"))
 	note("write", yes)
-	note("release", front.PromptRelease(&fuse.ReleaseIn{Fh: fh}))
+	note("release", front.InlineRelease(&fuse.ReleaseIn{Fh: fh}))
 	return answered
 }
 
-func (r *rig) wantPrompts(path string, fh uint64, want ...string) {
+func (r *rig) wantInlines(path string, fh uint64, want ...string) {
 	r.Helper()
-	if got := r.prompts(path, fh); !slices.Equal(got, want) {
+	if got := r.inlines(path, fh); !slices.Equal(got, want) {
 		r.Errorf("of %s, %q is answered at once, want %q", path, got, want)
 	}
 }
 
 // Who reads the requests must not be made to wait: for the log, for the kernel,
 // or for a commit.
-func TestPromptNeverWaits(t *testing.T) {
+func TestInlineNeverWaits(t *testing.T) {
 	reading := []string{"lookup", "getattr", "open", "opendir"}
 	open := func(r *rig, path string, flags uint32) uint64 {
 		r.Helper()
@@ -79,16 +79,16 @@ func TestPromptNeverWaits(t *testing.T) {
 
 	t.Run("read", func(t *testing.T) {
 		r := loaded(t)
-		r.wantPrompts("/d/a", open(r, "/d/a", syscall.O_RDONLY), append(reading, "release")...)
+		r.wantInlines("/d/a", open(r, "/d/a", syscall.O_RDONLY), append(reading, "release")...)
 	})
 	t.Run("written", func(t *testing.T) {
 		r := loaded(t)
 		fh := open(r, "/d/a", syscall.O_WRONLY|syscall.O_TRUNC)
-		r.wantPrompts("/d/a", fh, append(reading, "write")...) // its end would commit
+		r.wantInlines("/d/a", fh, append(reading, "write")...) // its end would commit
 		if status := r.fs.Flush(nil, &fuse.FlushIn{Fh: fh}); !status.Ok() {
 			t.Errorf("flush: %v", status)
 		}
-		if !r.fs.PromptRelease(&fuse.ReleaseIn{Fh: fh}) {
+		if !r.fs.InlineRelease(&fuse.ReleaseIn{Fh: fh}) {
 			t.Error("the release of what is committed is not answered at once")
 		}
 		r.wantText("/d/a", "\x00x")
@@ -97,7 +97,7 @@ func TestPromptNeverWaits(t *testing.T) {
 	t.Run("not fetched yet", func(t *testing.T) {
 		r := loaded(t)
 		fh := open(r, "/d/a", syscall.O_WRONLY)
-		r.wantPrompts("/d/a", fh, append(reading, "release")...) // a write needs what is there
+		r.wantInlines("/d/a", fh, append(reading, "release")...) // a write needs what is there
 	})
 	t.Run("overtaken", func(t *testing.T) {
 		r := loaded(t)
@@ -105,7 +105,7 @@ func TestPromptNeverWaits(t *testing.T) {
 		write(r, fh, "mine")
 		r.write("/d/a", "theirs")
 		r.follow()
-		r.wantPrompts("/d/a", fh, reading...) // a write keeps a conflict
+		r.wantInlines("/d/a", fh, reading...) // a write keeps a conflict
 	})
 	t.Run("overtaken since it was synced", func(t *testing.T) {
 		r := loaded(t)
@@ -116,7 +116,7 @@ func TestPromptNeverWaits(t *testing.T) {
 		}
 		r.write("/d/a", "theirs")
 		r.follow()
-		r.wantPrompts("/d/a", fh, append(reading, "release")...)
+		r.wantInlines("/d/a", fh, append(reading, "release")...)
 	})
 	t.Run("unknown to the kernel", func(t *testing.T) {
 		r := loaded(t)
@@ -126,40 +126,40 @@ func TestPromptNeverWaits(t *testing.T) {
 		n := r.s.find("/d/a")
 		r.notices().contentLocked(n)
 		unlock()
-		r.wantPrompts("/d/a", fh, "lookup", "getattr", "opendir", "write") // an open waits for the notice
+		r.wantInlines("/d/a", fh, "lookup", "getattr", "opendir", "write") // an open waits for the notice
 	})
 	t.Run("loading", func(t *testing.T) {
 		r := newRig(t, "/d/a", "/d/b")
 		r.walkTo(0, func() {
 			fh := open(r, "/d/a", syscall.O_RDONLY)
-			r.wantPrompts("/d/a", fh, "getattr", "open", "release") // names are asked of the log
+			r.wantInlines("/d/a", fh, "getattr", "open", "release") // names are asked of the log
 		})
 	})
 	t.Run("control", func(t *testing.T) {
 		r := loaded(t)
-		r.wantPrompts("/.mneme/status", 0, "release") // texts take locks of their own
+		r.wantInlines("/.mneme/status", 0, "release") // texts take locks of their own
 	})
 }
 
-// TestPromptQuiet: a quiet mount refuses opens at once.
-func TestPromptQuiet(t *testing.T) {
+// TestInlineNoOpen: a mount without opens refuses opens at once.
+func TestInlineNoOpen(t *testing.T) {
 	r := newRig(t, "/a")
 	r.must(r.s.walk(t.Context()))
 	id := r.wantLookup("/a", fuse.OK).NodeId
-	r.fs.quiet = true
-	if status, answered := r.fs.PromptOpen(&fuse.OpenIn{InHeader: header(id)}, &fuse.OpenOut{}); status != fuse.ENOSYS || !answered {
+	r.fs.noOpen = true
+	if status, answered := r.fs.InlineOpen(&fuse.OpenIn{InHeader: header(id)}, &fuse.OpenOut{}); status != fuse.ENOSYS || !answered {
 		t.Errorf("open: %v, %v", status, answered)
 	}
-	if status, answered := r.fs.PromptOpenDir(&fuse.OpenIn{InHeader: header(r.s.root.id)}, &fuse.OpenOut{}); status != fuse.ENOSYS || !answered {
+	if status, answered := r.fs.InlineOpenDir(&fuse.OpenIn{InHeader: header(r.s.root.id)}, &fuse.OpenOut{}); status != fuse.ENOSYS || !answered {
 		t.Errorf("opendir: %v, %v", status, answered)
 	}
-	if _, _, answered := r.fs.PromptWrite(&fuse.WriteIn{}, []byte("x")); answered {
+	if _, _, answered := r.fs.InlineWrite(&fuse.WriteIn{}, []byte("x")); answered {
 		t.Error("a write is answered at once")
 	}
 }
 
-// promptly says how a request was answered.
-func promptly(status fuse.Status, answered bool) string {
+// inlineResult says how a request was answered.
+func inlineResult(status fuse.Status, answered bool) string {
 	switch {
 	case !answered:
 		return "later"
@@ -169,9 +169,9 @@ func promptly(status fuse.Status, answered bool) string {
 	return "at once"
 }
 
-// TestPromptToWrite: a file is opened to be written, or made, at once where the
+// TestInlineToWrite: a file is opened to be written, or made, at once where the
 // tree is known to show what is in the log, and nothing is to be refused.
-func TestPromptToWrite(t *testing.T) {
+func TestInlineToWrite(t *testing.T) {
 	const now, later = "at once", "later"
 	for name, test := range map[string]struct {
 		before       func(r *rig)
@@ -200,9 +200,9 @@ func TestPromptToWrite(t *testing.T) {
 				file = entry
 			}
 			var created fuse.CreateOut
-			makes := promptly(r.fs.PromptCreate(&fuse.CreateIn{InHeader: header(dir.NodeId), Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: 0o644}, "new", &created))
+			makes := inlineResult(r.fs.InlineCreate(&fuse.CreateIn{InHeader: header(dir.NodeId), Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: 0o644}, "new", &created))
 			var opened fuse.OpenOut
-			opens := promptly(r.fs.PromptOpen(&fuse.OpenIn{InHeader: header(file.NodeId), Flags: syscall.O_WRONLY | syscall.O_TRUNC}, &opened))
+			opens := inlineResult(r.fs.InlineOpen(&fuse.OpenIn{InHeader: header(file.NodeId), Flags: syscall.O_WRONLY | syscall.O_TRUNC}, &opened))
 			if makes != test.makes || opens != test.opens {
 				t.Fatalf("made %s, want %s; opened %s, want %s", makes, test.makes, opens, test.opens)
 			}
@@ -226,13 +226,13 @@ func TestPromptToWrite(t *testing.T) {
 	}
 }
 
-// TestPromptCreateLeaves what it cannot tell at once, and what is refused, to others.
-func TestPromptCreateLeaves(t *testing.T) {
+// TestInlineCreateLeaves what it cannot tell at once, and what is refused, to others.
+func TestInlineCreateLeaves(t *testing.T) {
 	r := newRig(t, "/d/a", "/d/b")
 	r.log.SetKnowsTip(true)
 	dir := r.wantLookup("/d", fuse.OK).NodeId
 	create := func(name string, mode uint32) string {
-		return promptly(r.fs.PromptCreate(&fuse.CreateIn{InHeader: header(dir), Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: mode}, name, &fuse.CreateOut{}))
+		return inlineResult(r.fs.InlineCreate(&fuse.CreateIn{InHeader: header(dir), Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: mode}, name, &fuse.CreateOut{}))
 	}
 	if got := create("new", 0o644); got != "later" {
 		t.Errorf("while heads load, made %s", got)

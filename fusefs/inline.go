@@ -8,12 +8,12 @@ import (
 
 // What follows answers at once what needs nothing but the tree: it takes fs.mu,
 // and waits for nothing else. The goroutine that reads the requests calls it,
-// see fusedev.Prompt. The ordinary methods try it first and do the rest.
+// see fusedev.Inline. The ordinary methods try it first and do the rest.
 
-// PromptOpen implements fusedev.Prompt, for files that are only read, and for those
+// InlineOpen implements fusedev.Inline, for files that are only read, and for those
 // whose newest version the tree is known to show.
-func (fs *fileSystem) PromptOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
-	if fs.quiet {
+func (fs *fileSystem) InlineOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
+	if fs.noOpen {
 		return fuse.ENOSYS, true
 	}
 	fs.mu.Lock()
@@ -31,8 +31,8 @@ func (fs *fileSystem) letsWriteLocked(n *node) bool {
 	return !n.had().cache.Pushing() && !fs.opts.Strict && !n.knownLocked().Stale(n.head) && n.store.currentLocked()
 }
 
-// PromptCreate implements fusedev.Prompt, for names that are known to be free.
-func (fs *fileSystem) PromptCreate(in *fuse.CreateIn, name string, out *fuse.CreateOut) (fuse.Status, bool) {
+// InlineCreate implements fusedev.Inline, for names that are known to be free.
+func (fs *fileSystem) InlineCreate(in *fuse.CreateIn, name string, out *fuse.CreateOut) (fuse.Status, bool) {
 	canonical, err := memory.ParseName(name)
 	if err != nil {
 		return fuse.OK, false
@@ -50,17 +50,17 @@ func (fs *fileSystem) PromptCreate(in *fuse.CreateIn, name string, out *fuse.Cre
 	return fs.createLocked(in, name, fs.notify.Newest(), out), true
 }
 
-// PromptWrite implements fusedev.Prompt, for stages that have their content and
+// InlineWrite implements fusedev.Inline, for stages that have their content and
 // will be committed.
-func (fs *fileSystem) PromptWrite(in *fuse.WriteIn, data []byte) (uint32, fuse.Status, bool) {
-	return fs.promptWrite(in, [][]byte{data})
+func (fs *fileSystem) InlineWrite(in *fuse.WriteIn, data []byte) (uint32, fuse.Status, bool) {
+	return fs.inlineWrite(in, [][]byte{data})
 }
 
-func (fs *fileSystem) promptWrite(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status, bool) {
+func (fs *fileSystem) inlineWrite(in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status, bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	h := fs.handles[in.Fh]
-	if fs.quiet || h == nil || h.stage == nil {
+	if fs.noOpen || h == nil || h.stage == nil {
 		return 0, fuse.OK, false
 	}
 	n, st := h.node, h.stage
@@ -72,9 +72,9 @@ func (fs *fileSystem) promptWrite(in *fuse.WriteIn, data [][]byte) (uint32, fuse
 	return size, status, true
 }
 
-// PromptRelease implements fusedev.Prompt, for handles that leave nothing to be
+// InlineRelease implements fusedev.Inline, for handles that leave nothing to be
 // committed.
-func (fs *fileSystem) PromptRelease(in *fuse.ReleaseIn) bool {
+func (fs *fileSystem) InlineRelease(in *fuse.ReleaseIn) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	h := fs.handles[in.Fh]
@@ -88,9 +88,9 @@ func (fs *fileSystem) PromptRelease(in *fuse.ReleaseIn) bool {
 	return true
 }
 
-// PromptOpenDir implements fusedev.Prompt, for directories that have loaded.
-func (fs *fileSystem) PromptOpenDir(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
-	if fs.quiet {
+// InlineOpenDir implements fusedev.Inline, for directories that have loaded.
+func (fs *fileSystem) InlineOpenDir(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
+	if fs.noOpen {
 		return fuse.ENOSYS, true
 	}
 	fs.mu.Lock()
@@ -102,17 +102,17 @@ func (fs *fileSystem) PromptOpenDir(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.St
 	return fs.openDirLocked(n, out), true
 }
 
-// PromptReleaseDir implements fusedev.Prompt.
-func (fs *fileSystem) PromptReleaseDir(in *fuse.ReleaseIn) bool {
+// InlineReleaseDir implements fusedev.Inline.
+func (fs *fileSystem) InlineReleaseDir(in *fuse.ReleaseIn) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.dropHandleLocked(in.Fh)
 	return true
 }
 
-// PromptLookup implements fusedev.Prompt, for names in directories that have
+// InlineLookup implements fusedev.Inline, for names in directories that have
 // loaded.
-func (fs *fileSystem) PromptLookup(header *fuse.InHeader, name string, out *fuse.EntryOut) (fuse.Status, bool) {
+func (fs *fileSystem) InlineLookup(header *fuse.InHeader, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	canonical, err := memory.ParseName(name)
 	if err != nil {
 		return absent(err), true // no file can have it; what creates it is told more
@@ -126,8 +126,8 @@ func (fs *fileSystem) PromptLookup(header *fuse.InHeader, name string, out *fuse
 	return fs.lookupLocked(dir, name, canonical, header.Pid, out), true
 }
 
-// PromptGetAttr implements fusedev.Prompt.
-func (fs *fileSystem) PromptGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (fuse.Status, bool) {
+// InlineGetAttr implements fusedev.Inline.
+func (fs *fileSystem) InlineGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (fuse.Status, bool) {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
 	n := fs.node(in.NodeId)

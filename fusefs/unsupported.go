@@ -7,21 +7,21 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// refusal is a kind of thing that no store can hold. .mneme/errors has one line for
+// limitation is a kind of thing that no store can hold. .mneme/errors has one line for
 // each, about the newest that was refused.
-type refusal struct{ op, why string }
+type limitation struct{ op, why string }
 
 var (
-	noSymlinks = refusal{"create", "a store has no symbolic links; copy the file, or write its place into a file"}
-	noLinks    = refusal{"create", "a store has no hard links; copy the file"}
-	noDevices  = refusal{"create", "a store has no devices, pipes or sockets; make them elsewhere, such as in /tmp"}
-	noOwners   = refusal{"change", "all files of a mount have one owner; leave it as it is"}
-	noSetuid   = refusal{"change", "a store has no setuid, setgid or sticky files; leave these bits out"}
+	noSymlinks = limitation{"create", "a store has no symbolic links; copy the file, or write its place into a file"}
+	noLinks    = limitation{"create", "a store has no hard links; copy the file"}
+	noDevices  = limitation{"create", "a store has no devices, pipes or sockets; make them elsewhere, such as in /tmp"}
+	noOwners   = limitation{"change", "all files of a mount have one owner; leave it as it is"}
+	noSetuid   = limitation{"change", "a store has no setuid, setgid or sticky files; leave these bits out"}
 )
 
-// refuse answers a request for a name in a directory, or for a file itself where name
+// unsupported answers a request for a name in a directory, or for a file itself where name
 // is "".
-func (fs *fileSystem) refuse(id uint64, name string, r refusal) fuse.Status {
+func (fs *fileSystem) unsupported(id uint64, name string, l limitation) fuse.Status {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
 	n, status := fs.writableLocked(id)
@@ -32,18 +32,18 @@ func (fs *fileSystem) refuse(id uint64, name string, r refusal) fuse.Status {
 	if name != "" {
 		path, _ = n.childPath(name)
 	}
-	n.store.errors.AddKind(r.why, path, fmt.Sprintf("%s %s:%s: %s (%v)", r.op, n.store.slug(), path, r.why, syscall.EPERM))
+	n.store.errors.AddKind(l.why, path, fmt.Sprintf("%s %s:%s: %s (%v)", l.op, n.store.slug(), path, l.why, syscall.EPERM))
 	return fuse.EPERM
 }
 
 // Symlink implements fuse.RawFileSystem.
 func (fs *fileSystem) Symlink(_ <-chan struct{}, header *fuse.InHeader, _, name string, _ *fuse.EntryOut) fuse.Status {
-	return fs.refuse(header.NodeId, name, noSymlinks)
+	return fs.unsupported(header.NodeId, name, noSymlinks)
 }
 
 // Link implements fuse.RawFileSystem.
 func (fs *fileSystem) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, _ *fuse.EntryOut) fuse.Status {
-	return fs.refuse(in.NodeId, name, noLinks)
+	return fs.unsupported(in.NodeId, name, noLinks)
 }
 
 // Fallocate implements fuse.RawFileSystem. Programs fall back to writing.

@@ -4,13 +4,13 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// A mount in which no store can be written is quiet: it refuses OPEN, OPENDIR
+// A mount in which no store can be written answers without opens: it refuses OPEN, OPENDIR
 // and FLUSH with ENOSYS, whereupon the kernel opens files and directories by
 // itself and, for what it has in its caches, sends no request at all. So there
 // are no handles: requests name nodes.
 
-// readQuietly is Read without a handle.
-func (fs *fileSystem) readQuietly(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+// readByNode is Read without a handle.
+func (fs *fileSystem) readByNode(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	fs.mu.RLock()
 	n := fs.node(in.NodeId)
 	if n == nil || n.isDir() {
@@ -31,10 +31,10 @@ func (fs *fileSystem) readQuietly(cancel <-chan struct{}, in *fuse.ReadIn, buf [
 	return fuse.ReadResultData(data[start:end]), fuse.OK
 }
 
-// refuseQuietly answers a write to a file that the kernel has let somebody open, or
+// refuseByNode answers a write to a file that the kernel has let somebody open, or
 // map, who made it believe that the mount may be written. The bytes are in its page
 // cache, where all see them, and have to go.
-func (fs *fileSystem) refuseQuietly(id uint64) fuse.Status {
+func (fs *fileSystem) refuseByNode(id uint64) fuse.Status {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if n := fs.node(id); n != nil {

@@ -26,9 +26,9 @@ const (
 	opBatchForget = 42
 )
 
-// prompt answers the request of length n if that can be done at once, or if it is
+// inline answers the request of length n if that can be done at once, or if it is
 // to be refused.
-func (s *Server) prompt(b *buffers, n int) bool {
+func (s *Server) inline(b *buffers, n int) bool {
 	if n < int(unsafe.Sizeof(fuse.InHeader{})) {
 		return false // for the protocol to complain of
 	}
@@ -47,7 +47,7 @@ func (s *Server) prompt(b *buffers, n int) bool {
 	switch b.header().Opcode {
 	case opOpen:
 		in, out := request[fuse.OpenIn](b, n), result[fuse.OpenOut](b)
-		status, answered = s.fs.PromptOpen(in, out)
+		status, answered = s.fs.InlineOpen(in, out)
 		size = unsafe.Sizeof(*out)
 	case opWrite:
 		const head = int(unsafe.Sizeof(fuse.WriteIn{}))
@@ -55,19 +55,19 @@ func (s *Server) prompt(b *buffers, n int) bool {
 			return false
 		}
 		out := result[fuse.WriteOut](b)
-		out.Size, status, answered = s.fs.PromptWrite(request[fuse.WriteIn](b, n), b.in[head:n])
+		out.Size, status, answered = s.fs.InlineWrite(request[fuse.WriteIn](b, n), b.in[head:n])
 		size = unsafe.Sizeof(*out)
 	case opRelease:
-		answered = s.fs.PromptRelease(request[fuse.ReleaseIn](b, n))
+		answered = s.fs.InlineRelease(request[fuse.ReleaseIn](b, n))
 	case opOpenDir:
 		in, out := request[fuse.OpenIn](b, n), result[fuse.OpenOut](b)
-		status, answered = s.fs.PromptOpenDir(in, out)
+		status, answered = s.fs.InlineOpenDir(in, out)
 		size = unsafe.Sizeof(*out)
 	case opReleaseDir:
-		answered = s.fs.PromptReleaseDir(request[fuse.ReleaseIn](b, n))
+		answered = s.fs.InlineReleaseDir(request[fuse.ReleaseIn](b, n))
 	case opLookup:
 		out := result[fuse.EntryOut](b)
-		status, answered = s.fs.PromptLookup(b.header(), nameIn(b.in[unsafe.Sizeof(fuse.InHeader{}):n]), out)
+		status, answered = s.fs.InlineLookup(b.header(), nameIn(b.in[unsafe.Sizeof(fuse.InHeader{}):n]), out)
 		size = unsafe.Sizeof(*out)
 	case opCreate:
 		const head = int(unsafe.Sizeof(fuse.CreateIn{}))
@@ -75,11 +75,11 @@ func (s *Server) prompt(b *buffers, n int) bool {
 			return false
 		}
 		out := result[fuse.CreateOut](b)
-		status, answered = s.fs.PromptCreate(request[fuse.CreateIn](b, n), nameIn(b.in[head:n]), out)
+		status, answered = s.fs.InlineCreate(request[fuse.CreateIn](b, n), nameIn(b.in[head:n]), out)
 		size = unsafe.Sizeof(*out)
 	case opGetAttr:
 		in, out := request[fuse.GetAttrIn](b, n), result[fuse.AttrOut](b)
-		status, answered = s.fs.PromptGetAttr(in, out)
+		status, answered = s.fs.InlineGetAttr(in, out)
 		size = unsafe.Sizeof(*out)
 	case opForget, opBatchForget, opInterrupt, opGetXAttr, opListXAttr:
 		s.reply(s.ask(b, n))
