@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"mneme/internal/testing/logfault"
 )
@@ -141,7 +142,7 @@ func TestScenarios(t *testing.T) {
 // play plays a scenario in all cases.
 func (s *scenario) play(t *testing.T, in []string, of [][]string) {
 	if len(of) == 0 {
-		runScenario(t, s, in)
+		synctest.Test(t, func(t *testing.T) { runScenario(t, s, in) })
 		return
 	}
 	for _, name := range of[0] {

@@ -7,8 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -24,8 +26,9 @@ type run struct {
 	scenario *scenario
 	cases    []string
 	held     []*logfault.Hold
-	whole    *spool.Spool // that has room, while another one has not
 	begun    sync.WaitGroup
+	ended    atomic.Int64 // how many of those have ended
+	whole    *spool.Spool // that has room, while another one has not
 
 	mu      sync.Mutex // guards what follows
 	entries map[string]fuse.EntryOut
@@ -79,6 +82,7 @@ func runScenario(t *testing.T, s *scenario, cases []string) {
 		hangs := time.AfterFunc(time.Minute, func() { panic(fmt.Sprintf("%s:%d: %s\nit does not end", s.file, st.line, st.text)) })
 		r.do(st, st.when)
 		hangs.Stop()
+		time.Sleep(time.Microsecond) // no two steps are at one time
 	}
 	r.letGo()
 }
@@ -110,11 +114,8 @@ func (r *run) do(st *act, when []string) {
 	case isHeld:
 		r.hold(st, hookPoints[held], later)
 	case first == "beside":
-		done := r.begin(later)
-		select {
-		case <-done:
-		case <-time.After(20 * time.Millisecond): // in which it comes to wait
-		}
+		r.begin(later)
+		synctest.Wait() // until it has ended or waits
 	default:
 		r.log.Next(hookPoints[first], later)
 	}
@@ -131,6 +132,7 @@ func (r *run) begin(do func()) (done chan struct{}) {
 	done = make(chan struct{})
 	r.begun.Go(func() {
 		defer close(done)
+		defer r.ended.Add(1)
 		do()
 	})
 	return done
@@ -155,6 +157,7 @@ func (r *run) letGo() {
 	}
 	r.held = nil
 	r.begun.Wait()
+	r.ended.Store(0)
 }
 
 // load brings in the heads, with what is to happen meanwhile.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,6 +39,7 @@ var wants = map[string]verb{
 	"one":       {1, 1, (*run).wantOne},          // "one conflict": no more is kept
 	"errors":    {1, 1, (*run).wantErrors},       // text: .mneme/errors has it
 	"status":    {1, 1, (*run).wantStatus},       // text: .mneme/status has it
+	"waiting":   {0, 0, (*run).wantWaiting},      // nothing that was begun beside has ended
 	"reads":     {1, 1, (*run).wantReads},        // number of reads of heads since this was last asked
 }
 
@@ -346,4 +348,12 @@ func (r *run) wantReads(s *act) error {
 	got := r.log.Reads()
 	r.log.ResetReads()
 	return differ("the number of reads", strconv.FormatInt(got, 10), s.arg(0))
+}
+
+func (r *run) wantWaiting(*act) error {
+	synctest.Wait()
+	if r.ended.Load() > 0 {
+		return errors.New("it does not wait")
+	}
+	return nil
 }
