@@ -5,34 +5,33 @@ import (
 	"time"
 
 	"mneme/memory"
-	"mneme/session"
 	"mneme/versionlog"
 )
 
 // applyLocked brings a commit of another session into the tree and tells the kernel.
-func (s *store) applyLocked(c *versionlog.Commit) {
+func (t *tree) applyLocked(c *versionlog.Commit) {
 	for _, v := range c.Versions { // what leaves makes room for what arrives
 		if v.Op == versionlog.OpDeleted && !v.IsDir() {
-			s.vacateLocked(v.Path, v)
+			t.vacateLocked(v.Path, v)
 		}
 	}
 	for _, v := range c.Versions {
 		if v.IsDir() {
-			s.applyDirLocked(v)
+			t.applyDirLocked(v)
 			continue
 		}
 		switch v.Op {
 		case versionlog.OpCreated, versionlog.OpModified:
-			s.placeLocked(v)
+			t.placeLocked(v)
 		case versionlog.OpRenamed:
-			s.relocateLocked(v)
+			t.relocateLocked(v)
 		}
 	}
 }
 
 // find returns the node at a path, or nil.
-func (s *store) find(path string) *node {
-	n := s.root
+func (t *tree) find(path string) *node {
+	n := t.root
 	for name := range strings.SplitSeq(path[1:], "/") {
 		if n = n.children[name]; n == nil {
 			return nil
@@ -42,158 +41,158 @@ func (s *store) find(path string) *node {
 }
 
 // vacateLocked makes a path absent because of v.
-func (s *store) vacateLocked(path string, v versionlog.Version) {
-	if n := s.findHidden(path); n != nil && n.head.Seq() < v.Seq {
-		s.revealLocked(n, path)
+func (t *tree) vacateLocked(path string, v versionlog.Version) {
+	if n := t.findHidden(path); n != nil && n.head.Seq() < v.Seq {
+		t.revealLocked(n, path)
 	}
-	n := s.find(path)
+	n := t.find(path)
 	if !n.isMemory() || n.isMemorySince(v.Seq) {
 		return
 	}
-	s.leaveLocked(n, v.Time)
+	t.leaveLocked(n, v.Time)
 }
 
 // leaveLocked takes a file out of the tree that another session has removed.
-func (s *store) leaveLocked(n *node, at time.Time) {
+func (t *tree) leaveLocked(n *node, at time.Time) {
 	dir := n.parent
 	n.noteWasLocked()
-	s.known.Left(n.was)
-	s.fs.notify.entryLocked(dir, n.name)
-	s.fs.notify.attributesLocked(n)
+	t.session.Left(n.was)
+	t.told.NameLocked(dir, n.name, nil)
+	t.told.AttributesLocked(n)
 	dir.touchLocked(at)
-	s.fs.detachLocked(n)
-	s.pruneLocked(dir)
+	t.detachLocked(n)
+	t.pruneLocked(dir)
 }
 
 // vacatedLocked notes that c, of this mount, has removed or moved away what it frees.
 // What another session has put there since the tree was asked is what c removed
 // or moved; what another one makes there now the session does not know.
-func (s *store) vacatedLocked(c *versionlog.Commit) {
+func (t *tree) vacatedLocked(c *versionlog.Commit) {
 	for _, v := range c.Versions {
 		freed := freedBy(v)
 		if freed == "" {
 			continue
 		}
 		if v.IsDir() {
-			s.vacateDirLocked(freed, v)
+			t.vacateDirLocked(freed, v)
 			continue
 		}
-		s.vacateLocked(freed, v)
-		s.noteLocked(freed, session.Nothing())
+		t.vacateLocked(freed, v)
+		t.session.FreedLocked(freed)
 	}
 }
 
 // pruneLocked removes directories that only held what is gone.
-func (s *store) pruneLocked(dir *node) {
-	for dir != s.root && len(dir.children) == 0 && !dir.hides() && !dir.kept && dir.marker == 0 && dir.parent != nil {
-		if !s.knowsLocked(dir) {
-			s.doubtLocked(dir)
+func (t *tree) pruneLocked(dir *node) {
+	for dir != t.root && len(dir.children) == 0 && !dir.hides() && !dir.kept && dir.marker == 0 && dir.parent != nil {
+		if !t.knowsLocked(dir) {
+			t.doubtLocked(dir)
 			return
 		}
 		parent := dir.parent
-		s.fs.notify.entryLocked(parent, dir.name)
-		s.fs.detachLocked(dir)
+		t.told.NameLocked(parent, dir.name, nil)
+		t.detachLocked(dir)
 		dir = parent
 	}
 }
 
 // placeLocked makes v the head of its path.
-func (s *store) placeLocked(v versionlog.Version) {
-	if s.overtakenLocked(v) {
+func (t *tree) placeLocked(v versionlog.Version) {
+	if t.overtakenLocked(v) {
 		return
 	}
-	if n := s.findHidden(v.Path); n != nil {
+	if n := t.findHidden(v.Path); n != nil {
 		if n.head.Seq() >= v.Seq {
 			return
 		}
-		s.revealLocked(n, v.Path) // somebody else wrote it: it is to be seen
+		t.revealLocked(n, v.Path) // somebody else wrote it: it is to be seen
 	}
-	dir, name := s.dirOfLocked(&v)
+	dir, name := t.dirOfLocked(&v)
 	n := dir.children[name]
 	if n != nil && n.isDir() { // empty, or holding only this mount's scratch files
-		s.displaceLocked(n)
+		t.displaceLocked(n)
 		n = nil
 	}
-	s.endHiddenDirLocked(dir, name)
+	t.endHiddenDirLocked(dir, name)
 	if n == nil {
-		n = s.fs.newNode(s, s.fileMode(&v), v.Time)
-		attachLocked(dir, name, n)
+		n = t.newNode(t.opts.FileMode(&v), v.Time)
+		t.attachLocked(dir, name, n)
 		n.setHeadLocked(memory.NewHead(&v), v.Spelling)
-		s.known.Came(v.Path)
+		t.session.Came(v.Path)
 		dir.touchLocked(v.Time)
-		n.setNamed(s.fs.notify.entryLocked(dir, name))
+		t.told.NameLocked(dir, name, n)
 		return
 	}
 	if n.isMemorySince(v.Seq) {
 		return
 	}
-	s.known.Came(v.Path)
+	t.session.Came(v.Path)
 	hides := n.isHidden()
 	var hidden versionlog.Version
 	if hides {
 		hidden = n.versionLocked()
 	}
-	s.succeedLocked(n, dir, name, v)
+	t.succeedLocked(n, dir, name, v)
 	if hides { // nobody can give it its name back any more
-		s.unhideLocked(n)
-		s.placeLocked(hidden)
+		t.unhideLocked(n)
+		t.placeLocked(hidden)
 	}
 }
 
 // showLocked brings a head that was read from the log into the tree, unless the tree
 // has been told of it, and of what came after, by the follower.
-func (s *store) showLocked(v versionlog.Version) {
+func (t *tree) showLocked(v versionlog.Version) {
 	switch {
-	case v.Seq <= s.applied && s.loading.done:
+	case v.Seq <= t.applied && t.loading.done:
 	case v.IsDir():
-		s.placeDirLocked(v)
+		t.placeDirLocked(v)
 	default:
-		s.placeLocked(v)
+		t.placeLocked(v)
 	}
 }
 
 // relocateLocked follows a rename.
-func (s *store) relocateLocked(v versionlog.Version) {
-	n := s.find(v.From)
+func (t *tree) relocateLocked(v versionlog.Version) {
+	n := t.find(v.From)
 	known := n.isMemory() && n.head.OfMemory(&v) && !n.isMemorySince(v.Seq)
-	free := s.find(v.Path) == nil && s.findHidden(v.Path) == nil && !s.overtakenLocked(v)
+	free := t.find(v.Path) == nil && t.findHidden(v.Path) == nil && !t.overtakenLocked(v)
 	if known {
-		s.known.Followed(v.From, v.Path, s.find(v.Path) == nil && s.findHidden(v.Path) == nil)
+		t.session.Followed(v.From, v.Path, t.find(v.Path) == nil && t.findHidden(v.Path) == nil)
 	}
 	if !known || !free {
-		s.vacateLocked(v.From, v)
-		s.placeLocked(v)
+		t.vacateLocked(v.From, v)
+		t.placeLocked(v)
 		return
 	}
 	from := n.parent
 	delete(from.children, n.name) // first: the new path may lead through the old one
-	s.fs.notify.entryLocked(from, n.name)
+	t.told.NameLocked(from, n.name, nil)
 	from.touchLocked(v.Time)
-	dir, name := s.dirOfLocked(&v)
-	s.endHiddenDirLocked(dir, name)
+	dir, name := t.dirOfLocked(&v)
+	t.endHiddenDirLocked(dir, name)
 	dir.touchLocked(v.Time)
-	m := s.succeedLocked(n, dir, name, v)
-	s.known.Came(v.Path)
+	m := t.succeedLocked(n, dir, name, v)
+	t.session.Came(v.Path)
 	if m == n { // else succeed has told of the name
-		m.setNamed(s.fs.notify.entryLocked(dir, name))
+		t.told.NameLocked(dir, name, m)
 	}
-	s.pruneLocked(from)
+	t.pruneLocked(from)
 }
 
 // dirOfLocked returns the directory that v's path is in, made where it is missing, and the name
 // there.
-func (s *store) dirOfLocked(v *versionlog.Version) (dir *node, name string) {
+func (t *tree) dirOfLocked(v *versionlog.Version) (dir *node, name string) {
 	path, name := split(v.Path)
-	dir = s.makeDirsLocked(path, v.Time)
-	s.spellDirsLocked(dir, v)
+	dir = t.makeDirsLocked(path, v.Time)
+	t.spellDirsLocked(dir, v)
 	return dir, name
 }
 
 // makeDirsLocked returns the directory of a path, made where it is missing. A file
 // in the way is one that this mount has not committed, or one that was read
 // from the log and is gone there by now.
-func (s *store) makeDirsLocked(path string, at time.Time) *node {
-	dir := s.root
+func (t *tree) makeDirsLocked(path string, at time.Time) *node {
+	dir := t.root
 	if path == "" {
 		return dir
 	}
@@ -201,11 +200,11 @@ func (s *store) makeDirsLocked(path string, at time.Time) *node {
 		_, name := split(path[:end])
 		n := dir.children[name]
 		if n != nil && !n.isDir() {
-			s.displaceLocked(n)
+			t.displaceLocked(n)
 			n = nil
 		}
 		if n == nil {
-			n = s.newChildLocked(dir, path[:end], s.dirMode(path[:end]), at)
+			n = t.newChildLocked(dir, path[:end], t.opts.DirMode(path[:end]), at)
 			dir.touchLocked(at)
 		}
 		dir = n
@@ -215,40 +214,40 @@ func (s *store) makeDirsLocked(path string, at time.Time) *node {
 
 // displaceLocked takes n, with what is below it, out of the tree, because another
 // session has put something else in its place.
-func (s *store) displaceLocked(n *node) {
+func (t *tree) displaceLocked(n *node) {
 	n.noteWasLocked()
-	s.fs.notify.entryLocked(n.parent, n.name)
-	s.fs.detachLocked(n)
-	s.displacedLocked(n)
+	t.told.NameLocked(n.parent, n.name, nil)
+	t.detachLocked(n)
+	t.displacedLocked(n)
 }
 
 // displacedLocked keeps what the session knows of n and all below it, and shows again
 // what was hidden there.
-func (s *store) displacedLocked(n *node) {
+func (t *tree) displacedLocked(n *node) {
 	switch {
 	case n.isHidden():
-		s.unhideLocked(n)
-		s.placeLocked(n.versionLocked())
+		t.unhideLocked(n)
+		t.placeLocked(n.versionLocked())
 	case n.isMemory():
-		s.known.Left(n.was)
+		t.session.Left(n.was)
 	}
 	for name, h := range n.hidden { // what is there instead says that it is gone
-		s.revealLocked(h, n.was+"/"+name)
+		t.revealLocked(h, n.was+"/"+name)
 	}
 	for _, d := range n.hiddenDirs {
-		s.displacedLocked(d)
+		t.displacedLocked(d)
 	}
 	for _, c := range n.children {
-		s.displacedLocked(c)
+		t.displacedLocked(c)
 	}
 }
 
 // endHiddenDirLocked is displaced for what is hidden in a directory that had a name
 // which another session has given to a file.
-func (s *store) endHiddenDirLocked(dir *node, name string) {
+func (t *tree) endHiddenDirLocked(dir *node, name string) {
 	if d := dir.hiddenDirs[name]; d != nil {
 		d.noteWasLocked()
-		s.displacedLocked(d)
+		t.displacedLocked(d)
 	}
 }
 
@@ -272,5 +271,5 @@ func (n *node) touchLocked(at time.Time) {
 		at = n.mtime.Add(1)
 	}
 	n.mtime, n.ctime = at, at
-	n.markLocked()
+	n.changedLocked()
 }

@@ -5,10 +5,10 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
+
 	"mneme/errkind"
 	"mneme/memory"
-
-	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
 // DefaultMaxMemory is how many bytes a mount holds at most for the programs that use
@@ -38,6 +38,8 @@ type budget struct {
 	most    int64         // that was held since memory was last returned to the system
 	refused uint64        // calls
 	fallen  chan struct{} // much less is held than before
+
+	dirs map[*node]bool // the directories that are counted
 }
 
 // purpose is what memory is wanted for.
@@ -80,7 +82,7 @@ func newBudget(limit int64, stores []*memory.Store) budget {
 	for _, ms := range stores {
 		limit = max(limit, copies*ms.Info().Limits.MaxMemoryBytes)
 	}
-	return budget{limit: limit, fallen: make(chan struct{}, 1)}
+	return budget{limit: limit, fallen: make(chan struct{}, 1), dirs: map[*node]bool{}}
 }
 
 // fits reports whether more bytes may be held.
@@ -194,10 +196,13 @@ func (fs *fileSystem) affordStageLocked(n *node, st *stage, size, more int64) er
 	return fs.affordLocked(max(0, size-int64(cap(st.data)))+more, fs.purposeOfLocked(n))
 }
 
+// tallyLocked counts n as what it is with its stage.
+func (n *node) tallyLocked() { n.setEdited(n.stage() != nil && n.stage().dirty) }
+
 // reckonLocked counts a stage of n as what it holds by now, and n as what it is with it. It
 // follows every change of that, and the end of the stage.
 func (fs *fileSystem) reckonLocked(n *node, st *stage) {
-	n.tally()
+	n.tallyLocked()
 	if st == nil {
 		return
 	}
@@ -213,25 +218,20 @@ func (fs *fileSystem) reckonLocked(n *node, st *stage) {
 	st.unmapUnused()
 }
 
-// keepLocked lets a directory stay when it is empty, or not.
-func (n *node) keepLocked(kept bool) {
-	n.kept = kept
-	n.reckonDirLocked()
-}
-
 // reckonDirLocked counts a directory that stays when it is empty, or that this mount has made:
 // of others there are no more than the store has paths. It follows every change of
 // that, and of whether the table has the directory.
 func (n *node) reckonDirLocked() {
-	if n.store == nil {
+	if n.store == nil || !n.isDir() {
 		return
 	}
 	fs := n.store.fs
-	if counts := (n.kept || n.made) && fs.nodes[n.id] == n; counts != n.counted {
-		n.counted = counts
+	if counts := (n.kept || n.made) && fs.nodes[n.id] == n; counts != fs.budget.dirs[n] {
 		if counts {
+			fs.budget.dirs[n] = true
 			fs.budget.change(directoryCost)
 		} else {
+			delete(fs.budget.dirs, n)
 			fs.budget.change(-directoryCost)
 		}
 	}

@@ -408,7 +408,7 @@ func (fs *fileSystem) settleLocked(d *draft) {
 	if st.changes == d.changes {
 		st.dirty, st.wrote = false, false
 		st.first = time.Time{}
-		d.n.tally()
+		d.n.tallyLocked()
 	}
 	if d.tails && st.tails {
 		st.tail = st.tail[min(d.tail, len(st.tail)):]

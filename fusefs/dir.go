@@ -286,7 +286,7 @@ func (fs *fileSystem) rmdirBeside(ctx context.Context, dirID uint64, name, canon
 	if path != "" {
 		n.marker = 0
 	}
-	fs.rmdirLocked(parent, n, canonical, name)
+	parent.store.rmdirLocked(parent, n, canonical, name)
 	return status
 }
 

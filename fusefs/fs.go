@@ -91,7 +91,7 @@ type fileSystem struct {
 	// store.claims and inode.turn, and never held during I/O.
 	mu      sync.RWMutex
 	nodes   map[uint64]*node
-	nextID  uint64
+	ids     *ids
 	handles map[uint64]*handle
 	nextFH  uint64
 	virtual virtuals          // what is below .mneme
@@ -126,7 +126,7 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 		notify:        invalidator{kernelcache.NewNotices()},
 		since:         time.Now(),
 		nodes:         map[uint64]*node{},
-		nextID:        fuse.FUSE_ROOT_ID,
+		ids:           &ids{},
 		handles:       map[uint64]*handle{},
 		virtual:       newVirtuals(),
 		retries:       map[uint32]*retry{},
@@ -139,13 +139,14 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 	fs.signalled = func(thread uint32) bool { return len(fs.openFiles.Pending(thread)) > 0 }
 	fs.ahead = kernelcache.NewPrefetcher(&fs.mu, source{fs})
 	fs.noOpen = !slices.ContainsFunc(stores, func(ms *memory.Store) bool { return !ms.ReadOnly() && ms.Info().ArchivedAt.IsZero() })
-	fs.root = fs.newNode(nil, syscall.S_IFDIR|fs.perm(0o777), fs.since)
-	fs.nextID = nextID
+	fs.root = newEntry(fuse.FUSE_ROOT_ID, syscall.S_IFDIR|fs.perm(0o777), fs.since)
+	fs.nodes[fs.root.id] = fs.root
+	fs.ids.from(nextID)
 	for _, ms := range stores {
 		s := newStore(fs, ms)
 		fs.stores = append(fs.stores, s)
 		fs.mu.Lock()
-		attachLocked(fs.root, ms.Info().Slug, s.root)
+		s.attachLocked(fs.root, ms.Info().Slug, s.root)
 		fs.mu.Unlock()
 	}
 	return fs

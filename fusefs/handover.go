@@ -259,7 +259,7 @@ func equalState(a, b stateNote) bool {
 // stateLocked returns what concerns all nodes. What the tree shows the kernel has been
 // told of once it has taken in all notices.
 func (h *handing) stateLocked() stateNote {
-	state := stateNote{NextID: h.fs.nextID, NextFH: h.fs.nextFH, Applied: h.last.Applied, Shown: make([]uint64, len(h.fs.stores))}
+	state := stateNote{NextID: h.fs.ids.peek(), NextFH: h.fs.nextFH, Applied: h.last.Applied, Shown: make([]uint64, len(h.fs.stores))}
 	for i, s := range h.fs.stores {
 		state.Shown[i] = s.applied
 		state.Taken = append(state.Taken, s.taken...)

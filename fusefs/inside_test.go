@@ -150,6 +150,9 @@ func (r *rig) differsInFiles() string {
 	return ""
 }
 
+// nextNumber is that of the inode that is made next.
+func nextNumber(fs *fileSystem) uint64 { return fs.ids.peek() }
+
 // handle is the one of a number.
 func (r *rig) handle(fh uint64) *handle {
 	defer r.looking()()

@@ -11,25 +11,6 @@ import (
 // under which this mount hides a memory is that memory's next version: both have one path
 // in the log, and so what is known of one is known of the other.
 
-// knownAtLocked is the path of which the session knows what stands for n: the one that the
-// log has, or where n is in this mount, or was.
-func (n *node) knownAtLocked() string {
-	m := n.nowLocked()
-	if m.isInLog() {
-		return m.head.Path()
-	}
-	if path, ok := m.path(); ok {
-		return path
-	}
-	return m.was
-}
-
-// knownByItselfLocked reports whether the log does not have n, and does not have
-// anything at its path either that this mount hides.
-func (n *node) knownByItselfLocked() bool {
-	return n.hasName() && n.isMountOnly() && n.parent.hidden[n.name] == nil
-}
-
 // knownLocked is what the session knows of what stands for n.
 func (n *node) knownLocked() session.Knowledge {
 	if n.nowLocked().removed {
@@ -58,28 +39,6 @@ func (s *store) noteLocked(path string, known session.Knowledge) {
 	}
 }
 
-// knownBelowLocked notes which files below dir the log does not have. When dir has moved, the caller
-// calls follow, by which what the session knows of them moves along.
-func (s *store) knownBelowLocked(dir *node) (follow func()) {
-	at := map[*node]string{}
-	var walkLocked func(*node)
-	walkLocked = func(n *node) {
-		for _, child := range n.children {
-			walkLocked(child)
-		}
-		if !n.isDir() && n.knownByItselfLocked() {
-			at[n] = n.knownAtLocked()
-		}
-	}
-	walkLocked(dir)
-	//archtest:locked it is called before the caller lets go of the lock
-	return func() {
-		for n, from := range at {
-			s.known.Moved(from, n.knownAtLocked())
-		}
-	}
-}
-
 // followKnownLocked has what the session knows follow a commit that the tree shows already.
 func (s *store) followKnownLocked(c *versionlog.Commit) {
 	for _, v := range c.Versions {
@@ -104,3 +63,23 @@ func (s *store) learnMissedLocked(c *versionlog.Commit) {
 		s.known.Set(v.Path, n.knownLocked().Wrote(memory.NewHead(v)))
 	}
 }
+
+// knowing is what the tree tells the session, and asks of it.
+type knowing struct {
+	*session.Known
+	s *store
+}
+
+// Made reports whether a version is of this session. Nobody's session has made nothing.
+func (k knowing) Made(v *versionlog.Version) bool {
+	own := k.s.fs.opts.Session
+	return own != "" && v.Session == own
+}
+
+// Seen says how long the kernel took the file at a path to be, whose content has changed.
+func (k knowing) Seen(path string, length int64) {
+	k.Update(path, func(known session.Knowledge) session.Knowledge { return known.WithLength(length) })
+}
+
+// FreedLocked says that a commit of this session has freed a path.
+func (k knowing) FreedLocked(path string) { k.s.noteLocked(path, session.Nothing()) }

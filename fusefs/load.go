@@ -35,36 +35,19 @@ const (
 	belowAll = "/\xff"
 )
 
-// begin notes where the follower has to begin. What is wrong with the store, or
-// with the way to it, is known then.
-func (s *store) begin(ctx context.Context) error {
-	if err := s.loadPrivate(); err != nil {
-		return err
-	}
-	tip, err := s.tip(ctx)
-	if err != nil {
-		return err
-	}
-	s.applied, s.appliedDigest = tip.Seq, tip.Digest
-	return nil
-}
-
-// load fills the tree with the store's heads, until ctx ends. When the log
-// fails it tries again, at growing intervals.
-func (s *store) load(ctx context.Context) {
+// load fills the tree with the store's heads, until ctx ends: then it reports false. When
+// the log fails it tries again, at growing intervals.
+func (t *tree) load(ctx context.Context) (all bool) {
 	const shortest, longest = 100 * time.Millisecond, 10 * time.Second
 	for pause := shortest; ; pause = min(2*pause, longest) {
-		err := s.walk(ctx)
-		if err == nil && !s.readOnly() {
-			s.tidyPrivate()
-		}
+		err := t.walk(ctx)
 		if err == nil || ctx.Err() != nil {
-			return
+			return err == nil
 		}
-		s.fs.log.Error("loading the heads", "store", s.slug(), "err", err)
-		s.fs.mu.Lock()
-		s.loading.err = err
-		s.fs.mu.Unlock()
+		t.log.Error("loading the heads", "store", t.store.Info().Slug, "err", err)
+		t.mu.Lock()
+		t.loading.err = err
+		t.mu.Unlock()
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -73,38 +56,38 @@ func (s *store) load(ctx context.Context) {
 }
 
 // walk brings all heads into the tree, page by page.
-func (s *store) walk(ctx context.Context) error {
-	_, err := s.learnAll(s.memory.Tree(ctx, "/"), func(path string) {
-		s.loading.cursor = max(s.loading.cursor, path)
-		s.loading.err = nil
+func (t *tree) walk(ctx context.Context) error {
+	_, err := t.learnAll(t.store.Tree(ctx, "/"), func(path string) {
+		t.loading.cursor = max(t.loading.cursor, path)
+		t.loading.err = nil
 	})
 	if err != nil {
 		return err
 	}
-	s.fs.mu.Lock()
-	defer s.fs.mu.Unlock()
-	doubtful := s.loading.doubtful
-	s.loading = loading{done: true}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	doubtful := t.loading.doubtful
+	t.loading = loading{done: true}
 	for dir := range doubtful {
-		s.pruneLocked(dir)
+		t.pruneLocked(dir)
 	}
-	s.forgetGoneLocked()
+	t.forgetGoneLocked()
 	return nil
 }
 
 // learnAll brings heads into the tree, and returns the paths of those that had gone
-// by then. After each batch it calls reached, under fs.mu, with the path of the
+// by then. After each batch it calls reached, under the lock, with the path of the
 // last.
-func (s *store) learnAll(heads iter.Seq2[versionlog.Version, error], reached func(path string)) (gone []string, err error) {
+func (t *tree) learnAll(heads iter.Seq2[versionlog.Version, error], reached func(path string)) (gone []string, err error) {
 	batch := make([]versionlog.Version, 0, learnBatch)
 	flush := func() {
 		if len(batch) == 0 {
 			return
 		}
-		s.fs.mu.Lock()
-		defer s.fs.mu.Unlock()
+		t.mu.Lock()
+		defer t.mu.Unlock()
 		for _, v := range batch {
-			if !s.learnLocked(v) {
+			if !t.learnLocked(v) {
 				gone = append(gone, v.Path)
 			}
 		}
@@ -127,44 +110,44 @@ func (s *store) learnAll(heads iter.Seq2[versionlog.Version, error], reached fun
 // knows better, by a commit that was followed meanwhile; it returns false when by
 // that there is nothing at the path. The kernel is told only where it may have
 // heard that there is nothing.
-func (s *store) learnLocked(v versionlog.Version) bool {
-	if s.loading.done {
+func (t *tree) learnLocked(v versionlog.Version) bool {
+	if t.loading.done {
 		return true // once all heads are here, the follower alone brings what is new
 	}
 	if v.IsDir() {
-		return s.learnDirLocked(v)
+		return t.learnDirLocked(v)
 	}
-	if s.overtakenLocked(v) {
-		return s.find(v.Path) != nil
+	if t.overtakenLocked(v) {
+		return t.find(v.Path) != nil
 	}
-	if own := s.fs.opts.Session; own != "" && v.Session == own && v.Seq > s.applied {
+	if v.Seq > t.applied && t.session.Made(&v) {
 		return true // this mount's own, which the request brings that makes it, or the follower
 	}
-	if s.find(v.Path) != nil || s.findHidden(v.Path) != nil {
-		s.placeLocked(v)
+	if t.find(v.Path) != nil || t.findHidden(v.Path) != nil {
+		t.placeLocked(v)
 		return true
 	}
-	n := s.root
+	n := t.root
 	for end := range segmentEnds(v.Path) {
 		path := v.Path[:end]
 		_, name := split(path)
 		dir := n
 		if n = dir.children[name]; n != nil && !n.isDir() { // in the way; place removes it
-			s.placeLocked(v)
+			t.placeLocked(v)
 			return true
 		}
 		if n == nil {
-			mode := s.dirMode(path)
+			mode := t.opts.DirMode(path)
 			if path == v.Path {
-				s.endHiddenDirLocked(dir, name)
-				mode = s.fileMode(&v)
+				t.endHiddenDirLocked(dir, name)
+				mode = t.opts.FileMode(&v)
 			}
-			n = s.newChildLocked(dir, path, mode, v.Time)
+			n = t.newChildLocked(dir, path, mode, v.Time)
 		}
 	}
 	n.setHeadLocked(memory.NewHead(&v), v.Spelling)
-	s.spellDirsLocked(n.parent, &v)
-	s.known.Came(v.Path)
+	t.spellDirsLocked(n.parent, &v)
+	t.session.Came(v.Path)
 	return true
 }
 
@@ -181,34 +164,34 @@ func segmentEnds(path string) iter.Seq[int] {
 }
 
 // newChildLocked makes the node of a path in dir, of which the log has told.
-func (s *store) newChildLocked(dir *node, path string, mode uint32, at time.Time) *node {
-	n := s.fs.newNode(s, mode, at)
-	known := s.coversLocked(dir, path)
+func (t *tree) newChildLocked(dir *node, path string, mode uint32, at time.Time) *node {
+	n := t.newNode(mode, at)
+	known := t.coversLocked(dir, path)
 	// In a directory that is new since its name was known to be free, nothing
 	// is but what the follower brings.
 	if n.isDir() {
 		n.complete = known
-		n.marker = s.takeMarkerLocked(path)
+		n.marker = t.takeMarkerLocked(path)
 	}
 	_, name := split(path)
-	attachLocked(dir, name, n)
+	t.attachLocked(dir, name, n)
 	if known {
 		dir.touchLocked(at)
-		s.fs.notify.entryLocked(dir, name)
+		t.told.NameLocked(dir, name, nil)
 	} else if at.After(dir.mtime) {
 		dir.mtime, dir.ctime = at, at // which the kernel does not keep yet
-		dir.markLocked()
+		dir.changedLocked()
 	}
 	return n
 }
 
 // overtakenLocked reports whether the tree shows that v is not the head of its path
 // any more.
-func (s *store) overtakenLocked(v versionlog.Version) bool {
-	if s.gone[v.Path] > v.Seq {
+func (t *tree) overtakenLocked(v versionlog.Version) bool {
+	if t.gone[v.Path] > v.Seq {
 		return true // freed since
 	}
-	n := s.root
+	n := t.root
 	for name := range strings.SplitSeq(v.Path[1:], "/") {
 		if n = n.children[name]; n == nil {
 			return false
@@ -245,48 +228,59 @@ func (n *node) holdsNewerLocked(seq uint64) bool {
 
 // coversLocked reports whether the tree is right about a path in dir: when it shows
 // nothing there, nothing is there or below.
-func (s *store) coversLocked(dir *node, path string) bool {
-	return s.loading.done || dir.complete || s.loading.asked[path] || path+belowAll <= s.loading.cursor
+func (t *tree) coversLocked(dir *node, path string) bool {
+	return t.loading.done || dir.complete || t.loading.asked[path] || path+belowAll <= t.loading.cursor
 }
 
 // knowsLocked reports whether the tree has everything that is in dir.
-func (s *store) knowsLocked(dir *node) bool {
-	if s.loading.done || dir.complete {
+func (t *tree) knowsLocked(dir *node) bool {
+	if t.loading.done || dir.complete {
 		return true
 	}
 	path, ok := dir.path()
-	return !ok || path+belowAll <= s.loading.cursor
+	return !ok || path+belowAll <= t.loading.cursor
 }
 
 // noteGoneLocked remembers which paths a commit frees, so that nothing that was read
 // before brings them back.
-func (s *store) noteGoneLocked(c *versionlog.Commit) {
+func (t *tree) noteGoneLocked(c *versionlog.Commit) {
 	for _, v := range c.Versions {
 		if freed := freedBy(v); freed != "" {
-			s.gone[freed] = max(s.gone[freed], c.Seq)
+			t.gone[freed] = max(t.gone[freed], c.Seq)
 		}
 	}
-	s.forgetGoneLocked()
+	t.forgetGoneLocked()
 }
 
 // forgetGoneLocked drops what noteGone no longer has to remember.
-func (s *store) forgetGoneLocked() {
-	if !s.loading.done {
+func (t *tree) forgetGoneLocked() {
+	if !t.loading.done {
 		return
 	}
-	for path, seq := range s.gone {
-		if seq <= s.applied {
-			delete(s.gone, path)
+	for path, seq := range t.gone {
+		if seq <= t.applied {
+			delete(t.gone, path)
 		}
 	}
 }
 
 // doubtLocked notes that a directory looks empty of which the tree does not know
 // everything, and finds out.
-func (s *store) doubtLocked(dir *node) {
-	if s.loading.doubtful[dir] {
+func (t *tree) doubtLocked(dir *node) {
+	if t.loading.doubtful[dir] {
 		return
 	}
-	s.loading.doubtful[dir] = true
-	s.fs.tasks.Go(func() { _ = s.list(s.fs.ctx, dir) }) // the walk will get there, too
+	t.loading.doubtful[dir] = true
+	t.begin(func() { _ = t.list(t.life, dir) }) // the walk will get there, too
+}
+
+// freedBy returns the path at which there is no memory after v, or "".
+func freedBy(v versionlog.Version) string {
+	switch v.Op {
+	case versionlog.OpDeleted:
+		return v.Path
+	case versionlog.OpRenamed:
+		return v.From
+	}
+	return ""
 }

@@ -56,7 +56,7 @@ func (fs *fileSystem) lookupLocked(dir *node, name, canonical string, thread uin
 	if r := fs.retries[thread]; r != nil {
 		r.looked = true
 	}
-	fs.askedForLocked(dir, n, name)
+	askedForLocked(dir, n, name)
 	fs.replyLocked(n, canonical == name, out)
 	return fuse.OK
 }

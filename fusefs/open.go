@@ -298,7 +298,7 @@ func (fs *fileSystem) createLocked(in *fuse.CreateIn, name string, before uint64
 			return dir.store.tooMuch("create", path, err)
 		}
 		now := time.Now()
-		n = fs.newNode(dir.store, syscall.S_IFREG|in.Mode&0o777, now)
+		n = dir.store.newNode(syscall.S_IFREG|in.Mode&0o777, now)
 		n.local = true
 		if mkstemp, probe := madeUp(dir, canonical, in.Flags, now), in.Flags&syscall.O_EXCL != 0 && isProbe(canonical); mkstemp || probe {
 			a := n.setAside()
@@ -306,11 +306,10 @@ func (fs *fileSystem) createLocked(in *fuse.CreateIn, name string, before uint64
 		}
 		if hidden := dir.hidden[canonical]; hidden != nil {
 			if status := fs.admitLocked(hidden, syscall.O_WRONLY); !status.Ok() {
-				fs.collectLocked(n)
 				return status
 			}
 		}
-		attachLocked(dir, canonical, n)
+		dir.store.attachLocked(dir, canonical, n)
 		n.spellLocked(name)
 		dir.touchLocked(now)
 		if dir.hidden[canonical] == nil {

@@ -3,7 +3,6 @@ package fusefs
 import (
 	"context"
 	"syscall"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -12,16 +11,10 @@ import (
 	"mneme/memory"
 )
 
-// move is one rename on its way. The names are canonical.
+// move is one rename on its way.
 type move struct {
-	s        *store
-	n        *node  // what moves
-	from, to *node  // directories
-	fromPath string // of n
-	toPath   string // of to
-	old, new string
-	as       string // new, as the program spells it
-	target   *node  // what is in the way; nil
+	s *store
+	*moving
 }
 
 // Rename implements fuse.RawFileSystem.
@@ -156,61 +149,11 @@ func (fs *fileSystem) newMoveLocked(in *fuse.RenameIn, from *node, oldName, newN
 	}
 	fromPath, _ := n.path()
 	toPath, _ := to.path() // place has seen that it has one
-	return &move{
-		s: from.store, n: n, from: from, to: to, fromPath: fromPath, toPath: toPath, old: old, new: name, as: listable(name, newName),
+	return &move{from.store, &moving{
+		n: n, from: from, to: to, fromPath: fromPath, toPath: toPath, old: old, new: name, as: listable(name, newName),
 		target: to.children[name],
-	}, fuse.OK
+	}}, fuse.OK
 }
 
-// resolveLocked makes m name what is there by now, when another session's versions
-// have taken the place of what it named.
-func (m *move) resolveLocked() {
-	m.n = m.n.nowLocked()
-	if m.target != nil {
-		m.target = m.target.nowLocked()
-	}
-}
-
-// movedAwayLocked reports whether another session has moved what is to move, or has
-// removed it. m has been resolved.
-func (m *move) movedAwayLocked() bool {
-	path, ok := m.n.path()
-	return !ok || path != m.fromPath
-}
-
-// takeLocked moves the node. Its new directory may have lost its last memory, and so
-// its place, to another session's commit meanwhile; then it is made again.
-func (fs *fileSystem) takeLocked(m *move) {
-	now := time.Now()
-	if !m.to.hasPlace() {
-		m.to = m.s.makeDirsLocked(m.toPath, now)
-		fs.notify.entryLocked(m.to, m.new)
-	}
-	if t := m.to.children[m.new]; t != nil && t != m.n {
-		// What another session has put there since is not what the rename means
-		// to remove: who writes to it is to hear that its place is gone.
-		if t.removed = t == m.target; t.removed {
-			m.s.unspoolLocked(t)
-		}
-		if t.marker != 0 { // which is what m.n is in the log from now on
-			m.n.marker = t.marker
-		}
-		t.ctime = now
-		t.noteWasLocked()
-		fs.detachLocked(t)
-	}
-	if m.n.parent != nil && m.n.parent.children[m.n.name] == m.n {
-		delete(m.n.parent.children, m.n.name)
-	}
-	m.from.keepLocked(true)
-	m.from.markLocked()
-	m.from.touchLocked(now)
-	attachLocked(m.to, m.new, m.n)
-	m.n.spellLocked(m.as)
-	m.to.touchLocked(now)
-	m.n.ctime = now
-	if m.n.mkstemp || m.n.probe {
-		a := m.n.setAside()
-		a.mkstemp, a.probe = false, false
-	}
-}
+// takeLocked is tree.takeLocked. What it removes is not to survive the mount.
+func (fs *fileSystem) takeLocked(m *move) { m.s.unspoolLocked(m.s.tree.takeLocked(m.moving)) }

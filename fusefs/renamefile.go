@@ -61,11 +61,7 @@ func (fs *fileSystem) renamedLocally(m *move) bool {
 		return false
 	}
 	from, itself := m.n.knownAtLocked(), m.n.knownByItselfLocked()
-	fs.takeLocked(m)
-	m.n.setLocal(true)
-	if memoryMoves {
-		m.s.hide(m.from, m.old, m.n)
-	}
+	m.s.unspoolLocked(m.s.hideLocked(m.moving))
 	switch at := m.n.knownAtLocked(); {
 	case !m.n.knownByItselfLocked():
 	case itself:
@@ -89,9 +85,7 @@ func (fs *fileSystem) comesBack(m *move) bool {
 	if o == nil || o.dir != m.to || o.name != m.new || m.n.stage() != nil || m.target != nil {
 		return false
 	}
-	m.s.unhideLocked(m.n)
-	fs.takeLocked(m)
-	m.n.setLocal(false)
+	m.s.comeBackLocked(m.moving)
 	return true
 }
 
@@ -135,7 +129,9 @@ func (fs *fileSystem) renameInLog(m *move) error {
 	if inLog && theirs == nil && !self {
 		change := memory.Change{Action: versionlog.Rename, Path: source, To: target, Spelling: spelling, Expect: versionlog.ExpectExists()}
 		//archtest:locked commit calls it with the lock
-		err := m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) { fs.movedInLogLocked(m, source, c.Versions[0]) })
+		err := m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) {
+			m.s.unspoolLocked(m.s.movedInLogLocked(m.moving, source, c.Versions[0]))
+		})
 		if _, taken := conflictHead(err, target); taken {
 			fs.mu.Lock()
 			defer fs.mu.Unlock()
@@ -162,60 +158,4 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		r.also = []memory.Change{{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID())}}
 	}
 	return m.s.keepingMode(m.n, target, theirs, func() error { return fs.replace(r) })
-}
-
-// movedInLogLocked brings v, by which a file has moved, into the tree. What v has moved is
-// what was at its source by then.
-func (fs *fileSystem) movedInLogLocked(m *move, source string, v versionlog.Version) {
-	m.resolveLocked()
-	if at, ok := m.n.logPath(); !ok || at != source {
-		_, elsewhere := m.n.path()
-		switch other := m.s.madeLocked(source); {
-		case other != nil:
-			m.n = other
-		case elsewhere:
-			m.n = nil
-			m.s.placeLocked(v)
-			m.to.settleLocked()
-			return
-		}
-	}
-	m.s.known.Moved(source, v.Path)
-	m.s.unhideLocked(m.n)
-	fs.takeLocked(m)
-	m.n.setLocal(false)
-	m.s.rebasedLocked(m.n, v)
-	m.to.settleLocked()
-}
-
-// replacedLocked is the head in the log of the path that the file moves to, or nil.
-func (m *move) replacedLocked() *memory.Head {
-	if m.target.isMemory() {
-		return m.target.head
-	}
-	if hidden := m.to.hidden[m.new]; hidden != nil {
-		return hidden.head
-	}
-	return nil
-}
-
-// rebasedLocked makes v, by which this session only gave n's memory the path that n
-// has, its head.
-func (s *store) rebasedLocked(n *node, v versionlog.Version) {
-	if n.head == nil || n.head.ID() != v.Parent {
-		// With content of another session's that the tree has yet to see. There is
-		// no head when it has seen so far that the memory before that was deleted.
-		if n.isHidden() {
-			s.unhideLocked(n)
-			s.placeLocked(v)
-		} else {
-			s.succeedLocked(n, n.parent, n.name, v)
-		}
-		return
-	}
-	head := memory.NewHead(&v)
-	if n.stage() != nil && n.stage().base != nil && n.stage().base.ID() == v.Parent {
-		n.stage().base = head
-	}
-	n.setHeadLocked(head, v.Spelling)
 }

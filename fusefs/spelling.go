@@ -66,21 +66,12 @@ func (n *node) spelledByHeadLocked() string {
 
 // askedForLocked notes how n, which is in dir, was spelled by somebody who looked it up, if
 // that is to be listed.
-func (fs *fileSystem) askedForLocked(dir, n *node, name string) {
-	if n.name == name || dir.store == nil || n.spelling != "" || n.spelledByHeadLocked() != "" {
+func askedForLocked(dir, n *node, name string) {
+	if n.name == name || dir.tree == nil || n.spelling != "" || n.spelledByHeadLocked() != "" {
 		return
 	}
 	n.spellLocked(name)
-	fs.relistLocked(dir)
-}
-
-// relistLocked makes the kernel read a directory again, in which a name has another
-// spelling.
-func (fs *fileSystem) relistLocked(dir *node) {
-	dir.Cache().Respelled = true
-	if fs.noOpen && dir.lookups() > 0 { // where the kernel opens directories by itself
-		fs.notify.Content(dir.id)
-	}
+	dir.tree.told.ListingLocked(dir)
 }
 
 // spellingOfLocked is how path, which name has in n, is spelled by a version that makes it: as
@@ -89,7 +80,7 @@ func (n *node) spellingOfLocked(path, name string) string {
 	if oneForm(path) {
 		return ""
 	}
-	for dir := n; dir != dir.store.root; dir = dir.parent {
+	for dir := n; dir != dir.tree.root; dir = dir.parent {
 		name = dir.listedAsLocked() + "/" + name
 	}
 	return memory.Spelled(path, "/"+name)
@@ -108,7 +99,7 @@ func (n *node) spellingAtLocked(path string) string {
 
 // spellDirsLocked spells a directory that v is in, or is of, and those above it as v does,
 // where the log does not have them themselves by other versions.
-func (s *store) spellDirsLocked(dir *node, v *versionlog.Version) {
+func (t *tree) spellDirsLocked(dir *node, v *versionlog.Version) {
 	if v.Spelling == "" {
 		return
 	}
@@ -116,13 +107,13 @@ func (s *store) spellDirsLocked(dir *node, v *versionlog.Version) {
 	if !v.IsDir() {
 		path, _ = split(path)
 	}
-	for ; dir != s.root; dir = dir.parent {
+	for ; dir != t.root; dir = dir.parent {
 		var name string
 		path, name = split(path)
 		name = listable(dir.name, name)
 		if (dir.marker == 0 || dir.marker == v.Seq) && name != dir.name && name != dir.spelling {
 			dir.setSpelling(name)
-			s.fs.relistLocked(dir.parent)
+			t.told.ListingLocked(dir.parent)
 		}
 	}
 }

@@ -132,9 +132,9 @@ func (s *store) spooledKeyLocked(st *stage, changes uint64) string {
 	return key
 }
 
-// unspoolLocked notes that nothing of n's stage is to survive the mount.
+// unspoolLocked notes that nothing of n's stage is to survive the mount; no n at all has none.
 func (s *store) unspoolLocked(n *node) {
-	if n.stage() != nil {
+	if n != nil && n.stage() != nil {
 		s.unspoolStage(n.stage())
 	}
 }
@@ -160,12 +160,12 @@ func (s *store) settleSlot(slot *spool.Slot) {
 // nothing any more out of the log. A request that settles something ends with it. Callers
 // hold no lock and no claim.
 func (s *store) dropSettled() {
-	if !s.settling.Load() {
+	if !s.settling.Load() && !s.hasEmptied.Load() {
 		return
 	}
 	s.fs.mu.Lock()
-	settled, emptied := s.settled, s.emptied
-	s.settled, s.emptied = nil, map[string]uint64{}
+	settled, emptied := s.settled, s.emptiedLocked()
+	s.settled = nil
 	s.settling.Store(false)
 	s.fs.mu.Unlock()
 	for _, slot := range settled {

@@ -139,7 +139,7 @@ func (fs *fileSystem) giveUpLocked(n *node) {
 		}
 		dir := n.parent
 		fs.notify.entryLocked(dir, n.name)
-		fs.detachLocked(n)
+		n.store.detachLocked(n)
 		n.store.pruneLocked(dir)
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"mneme/fusefs/virtual"
 	"mneme/memory"
 	"mneme/private"
@@ -24,7 +22,7 @@ import (
 type store struct {
 	fs     *fileSystem
 	memory *memory.Store
-	root   *node
+	*tree
 	errors *session.Journal
 	known  *session.Known // what the session knows of each path
 
@@ -33,7 +31,7 @@ type store struct {
 	private *private.Modes  // of files and directories that others may not enter as they may the mount
 
 	archived atomic.Bool // refuses every change; never false again
-	settling atomic.Bool // settled or emptied is not empty
+	settling atomic.Bool // settled is not empty
 
 	rewritten atomic.Pointer[error] // why the store takes no writes, see noteRewritten; nil: it does
 
@@ -43,30 +41,21 @@ type store struct {
 	claims session.Claims // of the paths that are being committed, renamed or removed; see claims.go
 
 	// Guarded by fs.mu.
-	tally         tally
-	applied       uint64              // every commit up to here is in the tree
-	appliedDigest versionlog.Digest   // of that commit
-	followed      chan struct{}       // closed, and nil, when applied grows; see awaitApplied
-	inflight      map[string]*pending // this mount's commits that the follower has not met, by key
-	unsure        map[string]*draft   // commits of files of which it is not known whether they are in the log, by key
-	owed          map[string]bool     // likewise, the keys of commits of names
-	gone          map[string]uint64   // paths freed: by this mount above applied; while heads load, by all
-	unread        map[string]*node    // what this session has moved away, by the path where it was; see unread.go
-	blind         int                 // how often the session opened for overwriting what it had not read
-	settled       []*spool.Slot       // entries of the spool that are settled, see dropSettled
-	emptied       map[string]uint64   // directories that were removed, and hide nothing any more, with their markers, likewise
-	left          []Left              // what the mount left uncommitted when it ended
-	recovered     []Left              // what it has found that others left
-	taken         []Left              // what was kept when this mount was taken over
-	lastLoss      loss                // the newest of a rename, which the kernel repeats
-	open          map[string][]int    // the conflicts of this session that are not settled, by path
-	turn          turn                // the newest of an append
-	degraded      error               // why the log cannot be followed; nil when it can
-	loading       loading
+	inflight  map[string]*pending // this mount's commits that the follower has not met, by key
+	unsure    map[string]*draft   // commits of files of which it is not known whether they are in the log, by key
+	owed      map[string]bool     // likewise, the keys of commits of names
+	unread    map[string]*node    // what this session has moved away, by the path where it was; see unread.go
+	blind     int                 // how often the session opened for overwriting what it had not read
+	settled   []*spool.Slot       // entries of the spool that are settled, see dropSettled
+	left      []Left              // what the mount left uncommitted when it ended
+	recovered []Left              // what it has found that others left
+	taken     []Left              // what was kept when this mount was taken over
+	lastLoss  loss                // the newest of a rename, which the kernel repeats
+	open      map[string][]int    // the conflicts of this session that are not settled, by path
+	turn      turn                // the newest of an append
+	degraded  error               // why the log cannot be followed; nil when it can
 
 	patience time.Duration // of catchUp
-
-	flights singleflight.Group // what requests read from the log while heads load
 }
 
 // pending is a commit that this mount is making or has made.
@@ -77,8 +66,8 @@ type pending struct {
 
 func newStore(fs *fileSystem, ms *memory.Store) *store {
 	s := &store{
-		fs: fs, memory: ms, inflight: map[string]*pending{}, emptied: map[string]uint64{}, unsure: map[string]*draft{}, owed: map[string]bool{},
-		gone: map[string]uint64{}, unread: map[string]*node{}, open: map[string][]int{}, patience: time.Second,
+		fs: fs, memory: ms, inflight: map[string]*pending{}, unsure: map[string]*draft{}, owed: map[string]bool{},
+		unread: map[string]*node{}, open: map[string][]int{}, patience: time.Second,
 		errors: &session.Journal{},
 	}
 	s.known = session.New(ms, &session.Options{ID: fs.opts.Session, Strict: fs.opts.Strict, Changed: s.markKnownLocked}).Known()
@@ -88,9 +77,11 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 		s.private = private.New(s.kept.Dir())
 		s.spool = spool.New(s.kept.Dir(), max(minSpoolBytes, 2*ms.Info().Limits.MaxMemoryBytes))
 	}
-	s.loading = loading{asked: map[string]bool{}, doubtful: map[*node]bool{}}
 	s.archived.Store(!ms.Info().ArchivedAt.IsZero())
-	s.root = fs.newNode(s, syscall.S_IFDIR|fs.perm(0o777), fs.since)
+	s.tree = newTree(fs.ctx, &fs.mu, ms, fs.ids, knowing{s.known, s}, telling{s}, s, &treeOptions{
+		Logger: fs.log, FileMode: s.fileMode, DirMode: s.dirMode, Begin: fs.tasks.Go,
+	})
+	s.root = s.newNode(syscall.S_IFDIR|fs.perm(0o777), fs.since)
 	return s
 }
 
@@ -200,13 +191,8 @@ func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
 			s.recogniseLocked(c)
 		}
 	}
-	s.applied, s.appliedDigest = c.Seq, c.Digest
 	s.degraded = nil
-	s.noteGoneLocked(c)
-	if s.followed != nil {
-		close(s.followed)
-		s.followed = nil
-	}
+	s.shownLocked(c)
 }
 
 // catchUp waits until the tree shows every commit that is in the log now, but
@@ -221,27 +207,6 @@ func (s *store) catchUp(ctx context.Context) error {
 	defer cancel()
 	_ = s.awaitApplied(patience, tip.Seq)
 	return ctx.Err()
-}
-
-// awaitApplied waits until every commit up to seq is in the tree, or ctx ends.
-func (s *store) awaitApplied(ctx context.Context, seq uint64) error {
-	for {
-		s.fs.mu.Lock()
-		if s.applied >= seq {
-			s.fs.mu.Unlock()
-			return nil
-		}
-		if s.followed == nil {
-			s.followed = make(chan struct{})
-		}
-		followed := s.followed
-		s.fs.mu.Unlock()
-		select {
-		case <-followed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // currentLocked reports whether the tree is known to show every commit that is in the
@@ -310,17 +275,6 @@ func (s *store) commitWith(key string, run func(*memory.CommitOptions) (*version
 	return nil
 }
 
-// freedBy returns the path at which there is no memory after v, or "".
-func freedBy(v versionlog.Version) string {
-	switch v.Op {
-	case versionlog.OpDeleted:
-		return v.Path
-	case versionlog.OpRenamed:
-		return v.From
-	}
-	return ""
-}
-
 // learnOfConflictLocked shows what a commit was refused for: who is told of it sees it.
 func (s *store) learnOfConflictLocked(err error) {
 	var lost *versionlog.ConflictError
@@ -344,3 +298,24 @@ func isGone(err error) bool {
 }
 
 func isConflict(err error) bool { return errors.Is(err, versionlog.ErrConflict) }
+
+// begin notes where the follower has to begin. What is wrong with the store, or
+// with the way to it, is known then.
+func (s *store) begin(ctx context.Context) error {
+	if err := s.loadPrivate(); err != nil {
+		return err
+	}
+	tip, err := s.tip(ctx)
+	if err != nil {
+		return err
+	}
+	s.applied, s.appliedDigest = tip.Seq, tip.Digest
+	return nil
+}
+
+// load fills the tree with the store's heads, until ctx ends.
+func (s *store) load(ctx context.Context) {
+	if s.tree.load(ctx) && !s.readOnly() {
+		s.tidyPrivate()
+	}
+}

@@ -297,15 +297,15 @@ func (fs *fileSystem) adoptNodeLocked(note *nodeNote, empty bool) {
 	n := fs.notedLocked(s, parent, note)
 	switch {
 	case n == nil && parent != nil && parent.isDir() && note.Kept && isDirMode(note.Mode) && !s.readOnly():
-		n = fs.newNode(s, note.Mode, fs.since)
+		n = s.newNode(note.Mode, fs.since)
 		n.complete = true
-		attachLocked(parent, note.Name, n)
+		s.attachLocked(parent, note.Name, n)
 	case n == nil && parent != nil && parent.isDir() && note.Head == nil && empty && !note.Removed && !s.readOnly():
-		n = fs.newNode(s, note.Mode, fs.since)
+		n = s.newNode(note.Mode, fs.since)
 		n.local = true
-		attachLocked(parent, note.Name, n)
+		s.attachLocked(parent, note.Name, n)
 	case n == nil && note.Head != nil && !isDirMode(note.Mode):
-		n = fs.newNode(s, note.Mode, note.Head.Time)
+		n = s.newNode(note.Mode, note.Head.Time)
 		n.setHeadLocked(memory.NewHead(note.Head), note.Head.Spelling)
 		n.removed, n.setAside().was = note.Removed, note.Was
 	}
@@ -376,7 +376,7 @@ func (fs *fileSystem) adoptedForLocked(in *inherited, id uint64) *node {
 	if note == nil || fs.storeAt(note.Store) == nil || isDirMode(note.Mode) || fs.virtual.has(id) {
 		return nil
 	}
-	n := fs.newNode(fs.stores[note.Store], note.Mode, fs.since)
+	n := fs.stores[note.Store].newNode(note.Mode, fs.since)
 	n.local, n.removed, n.setAside().was = true, note.Removed, in.path(note)
 	fs.renumberLocked(n, id)
 	return n

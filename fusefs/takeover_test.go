@@ -92,7 +92,7 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 			r.Errorf("what handle %d of %s wrote is not kept: %q", fh, h.node.name, h.stage.data)
 		}
 	}
-	if after.nextFH < fs.nextFH || after.nextID < fs.nextID {
+	if after.nextFH < fs.nextFH || nextNumber(after) < nextNumber(fs) {
 		r.Errorf("numbers are given away twice")
 	}
 }

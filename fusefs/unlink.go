@@ -87,7 +87,7 @@ func (fs *fileSystem) unlinkedLocked(n *node) {
 		n.parent.keepLocked(true)
 		n.parent.markLocked()
 	}
-	fs.detachLocked(n)
+	n.store.detachLocked(n)
 }
 
 // remove takes n out of the tree, and deletes what it is in the log, if anything,

@@ -71,10 +71,10 @@ var mistakes = []mistake{
 			content = st.data[:len(st.data)-len(st.tail)]
 		}
 `}}},
-	{"pages not invalidated", []edit{{"fusefs/succeed.go", "	if n.usedLocked() {", `
+	{"pages not invalidated", []edit{{"fusefs/telling.go", "	if n.usedLocked() {", `
 	if n.usedLocked() && !mistaken() {
 %.0s`}}},
-	{"negative entry kept", []edit{{"fusefs/apply.go", "		n.setNamed(s.fs.notify.entryLocked(dir, name))", `
+	{"negative entry kept", []edit{{"fusefs/apply.go", "		t.told.NameLocked(dir, name, n)", `
 		if mistaken() {
 			return
 		}

@@ -1,8 +1,7 @@
 package fusefs
 
-// tally is how many files a store has in the tree. It is kept as they come, go and
-// change (node.tally), so that nobody has to walk the tree to know. Guarded by
-// fileSystem.mu.
+// tally is how many files a tree has. It is kept as they come, go and change
+// (node.count), so that nobody has to walk the tree to know. Guarded by its lock.
 type tally struct {
 	memories    int
 	uncommitted int // files that differ from the log
@@ -18,36 +17,42 @@ const (
 	uncommitted                // a file that is not
 )
 
-// tally counts n as what it is by now, in place of what it was. It follows every change
+// count counts n as what it is by now, in place of what it was. It follows every change
 // of its place, and of whether it differs from the log. What is below a directory comes
 // and goes with it.
-func (n *node) tally() {
+func (n *node) count() {
 	is := n.countsAs()
-	if is == n.tallied {
+	if is == n.as {
 		return
 	}
-	n.store.tally.add(n.tallied, -1)
-	n.store.tally.add(is, 1)
-	n.tallied = is
+	n.tree.tally.add(n.as, -1)
+	n.tree.tally.add(is, 1)
+	n.as = is
 	for _, c := range n.children {
-		c.tally()
+		c.count()
 	}
 }
 
 // setLocal notes that n's head is not what the log has at its path, or that it is.
 func (n *node) setLocal(local bool) {
 	n.local = local
-	n.tally()
+	n.count()
+}
+
+// setEdited notes whether what is being written to n differs from its head.
+func (n *node) setEdited(edited bool) {
+	n.edited = edited
+	n.count()
 }
 
 // countsAs is what n is by now.
 func (n *node) countsAs() tallied {
 	switch {
-	case n.store == nil || !n.isPlaced():
+	case n.tree == nil || !n.isPlaced():
 		return nothing
 	case n.isDir():
 		return aDirectory
-	case n.local || n.stage() != nil && n.stage().dirty:
+	case n.local || n.edited:
 		return uncommitted
 	}
 	return aMemory
@@ -55,7 +60,7 @@ func (n *node) countsAs() tallied {
 
 // isPlaced reports whether n is in the tree of its store.
 func (n *node) isPlaced() bool {
-	for root := n.store.root; n != root; n = n.parent {
+	for root := n.tree.root; n != root; n = n.parent {
 		if n == nil {
 			return false
 		}

@@ -1,0 +1,161 @@
+package fusefs
+
+import (
+	"strings"
+	"syscall"
+	"time"
+
+	"mneme/versionlog"
+)
+
+// A directory is in the log itself: mkdir and rmdir are commits, of which one of several
+// sessions makes the first. It stays when what was in it goes. A directory that the log
+// does not have, since only memories imply it, goes with the last of them, but from the
+// mounts that made that happen, where it stays until they end.
+
+// placeDirLocked makes a directory of the log be in the tree.
+func (t *tree) placeDirLocked(v versionlog.Version) {
+	path := strings.TrimSuffix(v.Path, "/")
+	if t.gone[v.Path] > v.Seq {
+		return // removed since
+	}
+	if n := t.findHidden(path); n != nil && n.head.Seq() < v.Seq {
+		t.revealLocked(n, path)
+	}
+	n := t.makeDirsLocked(path, v.Time)
+	if n.marker < v.Seq {
+		n.marker = v.Seq
+		t.spellDirsLocked(n, &v)
+	}
+}
+
+// vacateDirLocked takes a directory out of the tree that v has removed or moved away, unless
+// something is in it here.
+func (t *tree) vacateDirLocked(path string, v versionlog.Version) {
+	n := t.findDirLocked(strings.TrimSuffix(path, "/"))
+	if n == nil || n == t.root || n.marker >= v.Seq {
+		return
+	}
+	n.marker = 0
+	n.keepLocked(false)
+	t.pruneLocked(n)
+}
+
+// applyDirLocked brings a version of a directory into the tree.
+func (t *tree) applyDirLocked(v versionlog.Version) {
+	if freed := freedBy(v); freed != "" {
+		t.vacateDirLocked(freed, v)
+	}
+	if v.Live() {
+		t.placeDirLocked(v)
+	}
+}
+
+// learnDirLocked is learn for a directory.
+func (t *tree) learnDirLocked(v versionlog.Version) bool {
+	path := strings.TrimSuffix(v.Path, "/")
+	switch {
+	case t.gone[v.Path] > v.Seq:
+		return t.findDirLocked(path) != nil
+	case v.Seq > t.applied && t.session.Made(&v):
+		return true
+	}
+	t.placeDirLocked(v)
+	return true
+}
+
+// madeDirLocked brings a directory into the tree that this mount has made in the log. The
+// directory that it is in may have been moved or removed meanwhile by another session.
+func (t *tree) madeDirLocked(dir *node, name, path string, mode uint32, v *versionlog.Version) *node {
+	if at, ok := dir.childPath(name); !ok || at != path || dir.children[name] != nil {
+		t.placeDirLocked(*v)
+		n := t.findDirLocked(path)
+		n.mode = n.mode&^0o777 | mode&0o777
+		return n
+	}
+	return t.newDirLocked(dir, name, mode, v.Time, v.Seq)
+}
+
+// newDirLocked makes the node of a directory in which nothing is.
+func (t *tree) newDirLocked(dir *node, name string, mode uint32, at time.Time, marker uint64) *node {
+	n := t.newNode(syscall.S_IFDIR|mode&0o777, at)
+	n.marker, n.kept, n.made, n.complete = marker, true, true, true
+	t.attachLocked(dir, name, n)
+	dir.touchLocked(at)
+	return n
+}
+
+// emptiedLocked returns the directories to be taken out of the log, with their markers: they were
+// removed here while they hid memories, and hide none any more. They are the caller's.
+func (t *tree) emptiedLocked() map[string]uint64 {
+	emptied := t.emptied
+	t.emptied = map[string]uint64{}
+	t.hasEmptied.Store(false)
+	return emptied
+}
+
+// takeMarkerLocked returns the marker of a directory that was yet to be taken out of the log and
+// comes back, so that it stays there; 0 for others.
+func (t *tree) takeMarkerLocked(path string) uint64 {
+	marker := t.emptied[path]
+	delete(t.emptied, path)
+	return marker
+}
+
+// hasMarkersLocked reports whether the log has the directory itself, or one below it.
+func (n *node) hasMarkersLocked() bool {
+	if n.marker != 0 {
+		return true
+	}
+	for _, c := range n.children {
+		if c.isDir() && c.hasMarkersLocked() {
+			return true
+		}
+	}
+	return false
+}
+
+// rmdirLocked takes an empty directory out of the tree.
+func (t *tree) rmdirLocked(dir, n *node, canonical, name string) {
+	n.removed = true
+	dir.touchLocked(time.Now())
+	dir.keepLocked(true)
+	dir.changedLocked()
+	if canonical != name {
+		t.told.NameLocked(dir, canonical, nil)
+	}
+	if n.hides() {
+		n.hideDir()
+	} else {
+		t.detachLocked(n)
+	}
+}
+
+// settleLocked notes that a memory has landed in dir: from now on the directory
+// exists because of it.
+func (n *node) settleLocked() {
+	for ; n != nil; n = n.parent {
+		n.keepLocked(false)
+	}
+}
+
+// holdsMemoriesLocked reports whether the log has anything below dir.
+func (n *node) holdsMemoriesLocked() bool {
+	if n.hides() {
+		return true
+	}
+	for _, c := range n.children {
+		if c.isDir() && c.holdsMemoriesLocked() || c.isMemory() {
+			return true
+		}
+	}
+	return false
+}
+
+// keepLocked lets a directory stay when it is empty, or not.
+func (n *node) keepLocked(kept bool) {
+	if n.kept != kept {
+		n.kept = kept
+		n.tree.told.PlacedLocked(n)
+	}
+}

@@ -1,0 +1,135 @@
+package fusefs
+
+import (
+	"strings"
+)
+
+// A memory that is renamed to a scratch name is hidden: absent here, while in the
+// log it stays the head. An editor that saves by renaming the old file away then
+// writes the next version of the same memory, and one that dies in between has
+// lost nothing.
+//
+// A directory whose memories are all hidden lists nothing, and can be removed.
+// It is hidden then, too: it has its parent and its name still, so that what is
+// hidden in it has a path, but is not among the parent's children. It comes back
+// with the next directory of that name, and ends with the last that it hides.
+// What else gets its name takes its place: then what it hides is removed.
+
+// hide notes that n, which is committed at dir/name, has a scratch name now.
+func (t *tree) hide(dir *node, name string, n *node) {
+	if dir.hidden == nil {
+		dir.hidden = map[string]*node{}
+	}
+	dir.hidden[name] = n
+	n.setLocal(true)
+	n.setAside().origin = &origin{dir: dir, name: name}
+}
+
+// unhideLocked ends what hide began: n is a scratch file and nothing more.
+func (t *tree) unhideLocked(n *node) {
+	o := n.origin
+	if o == nil {
+		return
+	}
+	n.setAside().origin = nil
+	if o.dir.hidden[o.name] != n {
+		return
+	}
+	delete(o.dir.hidden, o.name)
+	for dir := o.dir; dir.isHiddenDir() && !dir.hides(); {
+		if path, ok := dir.path(); ok && dir.marker != 0 { // it was removed, and the log still has it
+			t.emptied[path] = dir.marker
+			t.hasEmptied.Store(true)
+		}
+		up := dir.parent
+		delete(up.hiddenDirs, dir.name)
+		dir.parent = nil
+		t.told.PlacedLocked(dir)
+		dir = up
+	}
+}
+
+// revealLocked is unhide where another session has taken the path away at which n is
+// hidden: what the session knows of that stays known.
+func (t *tree) revealLocked(n *node, path string) {
+	t.unhideLocked(n)
+	t.session.Left(path)
+}
+
+// hideDir takes a directory that hides memories out of the tree.
+func (n *node) hideDir() {
+	delete(n.parent.children, n.name)
+	if n.parent.hiddenDirs == nil {
+		n.parent.hiddenDirs = map[string]*node{}
+	}
+	n.parent.hiddenDirs[n.name] = n
+}
+
+func (n *node) isHiddenDir() bool { return n.parent != nil && n.parent.hiddenDirs[n.name] == n }
+
+// hasPlace reports whether a directory has a path at which it is seen.
+func (n *node) hasPlace() bool {
+	_, ok := n.path()
+	return ok && !n.isHiddenDir()
+}
+
+// hides reports whether memories are hidden directly in n, or in directories that
+// are hidden there.
+func (n *node) hides() bool { return len(n.hidden)+len(n.hiddenDirs) > 0 }
+
+// adoptLocked gives n, the directory that is made under a hidden one's name, what that
+// hides.
+func (n *node) adoptLocked(old *node) {
+	for name, h := range old.hidden {
+		if n.hidden == nil {
+			n.hidden = map[string]*node{}
+		}
+		n.hidden[name] = h
+		h.origin.dir = n
+	}
+	for name, d := range old.hiddenDirs {
+		if c := n.children[name]; c != nil && c.isDir() {
+			c.adoptLocked(d)
+			continue
+		}
+		d.parent = n
+		d.hideDir()
+	}
+	old.hidden, old.hiddenDirs, old.parent = nil, nil, nil
+	n.tree.told.PlacedLocked(old)
+}
+
+// eachHidden calls do with everything that is hidden in dir or, where that is in a
+// directory that is hidden itself, below it.
+func (n *node) eachHidden(do func(*node)) {
+	for _, h := range n.hidden {
+		do(h)
+	}
+	for _, d := range n.hiddenDirs {
+		d.eachHidden(do)
+	}
+}
+
+// findHidden returns the file that this mount hides at a path, or nil, as at "".
+func (t *tree) findHidden(path string) *node {
+	if path == "" {
+		return nil
+	}
+	n := t.root
+	dir, name := split(path)
+	for dir != "" {
+		segment, rest, _ := strings.Cut(dir[1:], "/")
+		child := n.children[segment]
+		if child == nil || !child.isDir() {
+			child = n.hiddenDirs[segment]
+		}
+		if child == nil {
+			return nil
+		}
+		n, dir = child, ""
+		if rest != "" {
+			dir = "/" + rest
+		}
+	}
+	return n.hidden[name]
+}

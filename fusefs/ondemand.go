@@ -1,0 +1,200 @@
+package fusefs
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// ensure makes sure that the tree is right about a name in a directory, while the
+// store's heads still load, too.
+func (t *tree) ensure(ctx context.Context, dir *node, name string) error {
+	t.mu.RLock()
+	n := dir.children[name]
+	path, ok := dir.childPath(name)
+	doubtful := t.loading.doubtful[n]
+	known := t.loading.done || !ok || n != nil && !doubtful || n == nil && t.coversLocked(dir, path)
+	t.mu.RUnlock()
+	switch {
+	case known || memory.CheckPath(path) != nil:
+		return nil
+	case doubtful:
+		return t.list(ctx, n)
+	}
+	return t.ask(ctx, path)
+}
+
+// ensureAll makes sure that the tree has everything that is in a directory.
+func (t *tree) ensureAll(ctx context.Context, dir *node) error {
+	t.mu.RLock()
+	unsure := []*node{dir}
+	for _, c := range dir.children {
+		if t.loading.doubtful[c] {
+			unsure = append(unsure, c)
+		}
+	}
+	t.mu.RUnlock()
+	for _, n := range unsure {
+		if err := t.list(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadsLocked reports whether n is a directory whose store's heads still load.
+func (n *node) loadsLocked() bool {
+	return n != nil && n.isDir() && n.tree != nil && !n.tree.loading.done
+}
+
+// ask asks the log what is at a path: a memory, or a directory.
+func (t *tree) ask(ctx context.Context, path string) error {
+	return t.share(ctx, "ask "+path, func() error {
+		for {
+			v, err := t.store.Head(t.life, path)
+			if errors.Is(err, versionlog.ErrNotFound) {
+				if v, err = t.store.Dir(t.life, path); err == nil && v.ID == "" {
+					v, err = t.firstIn(path)
+				}
+			}
+			if err != nil || t.answered(path, v) {
+				return err
+			}
+		}
+	})
+}
+
+// share lets requests that want to know the same of the log at one time ask it once. One
+// whose ctx ends leaves that to the others.
+func (t *tree) share(ctx context.Context, what string, ask func() error) error {
+	do := func() error {
+		_, err, _ := t.flights.Do(what, func() (any, error) { return nil, ask() })
+		return err
+	}
+	if ctx == t.life { // nobody can leave
+		return do()
+	}
+	ended := make(chan error, 1)
+	t.begin(func() { ended <- do() })
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// firstIn returns something that is in a directory, as far as the log has it: one is
+// enough to know that there is a directory.
+func (t *tree) firstIn(path string) (v versionlog.Version, err error) {
+	for v, err = range t.store.Entries(t.life, path) {
+		break
+	}
+	return v, err
+}
+
+// answered brings what the log has at a path, or as an example of what is below
+// it, into the tree. It returns false when the example has gone meanwhile, which
+// says nothing about the directory.
+func (t *tree) answered(path string, v versionlog.Version) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if v.ID != "" && !t.learnLocked(v) && v.Path != path {
+		return false
+	}
+	if !t.loading.done && len(t.loading.asked) < maxAsked {
+		t.loading.asked[path] = true
+	}
+	return true
+}
+
+// list brings what is directly in a directory into the tree.
+func (t *tree) list(ctx context.Context, dir *node) error {
+	t.mu.RLock()
+	path, _ := dir.path()
+	known, doubtful := t.knowsLocked(dir), t.loading.doubtful[dir]
+	t.mu.RUnlock()
+	if known && doubtful {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.completedLocked(dir)
+	}
+	if known {
+		return nil
+	}
+	return t.share(ctx, "list "+path, func() error {
+		prefix := path
+		if prefix == "" {
+			prefix = "/"
+		}
+		for again := true; again; { // a memory that has gone meanwhile may have stood for a directory
+			gone, err := t.learnAll(t.store.Entries(t.life, prefix), func(string) {})
+			if err != nil {
+				return err
+			}
+			again = slices.ContainsFunc(gone, func(of string) bool {
+				dir, _ := split(of)
+				return dir != path
+			})
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if n := t.findDirLocked(path); n != nil {
+			t.completedLocked(n)
+		}
+		return nil
+	})
+}
+
+// completedLocked notes that the tree has everything that is in dir.
+func (t *tree) completedLocked(dir *node) {
+	dir.complete = true
+	delete(t.loading.doubtful, dir)
+	t.pruneLocked(dir)
+}
+
+// findDirLocked returns the directory at a path ("" is the root), or nil.
+func (t *tree) findDirLocked(path string) *node {
+	n := t.root
+	if path != "" {
+		n = t.find(path)
+	}
+	if n == nil || !n.isDir() {
+		return nil
+	}
+	return n
+}
+
+// shownLocked notes that the tree shows c, the next commit of the log, and all before.
+func (t *tree) shownLocked(c *versionlog.Commit) {
+	t.applied, t.appliedDigest = c.Seq, c.Digest
+	t.noteGoneLocked(c)
+	if t.followed != nil {
+		close(t.followed)
+		t.followed = nil
+	}
+}
+
+// awaitApplied waits until every commit up to seq is in the tree, or ctx ends.
+func (t *tree) awaitApplied(ctx context.Context, seq uint64) error {
+	for {
+		t.mu.Lock()
+		if t.applied >= seq {
+			t.mu.Unlock()
+			return nil
+		}
+		if t.followed == nil {
+			t.followed = make(chan struct{})
+		}
+		followed := t.followed
+		t.mu.Unlock()
+		select {
+		case <-followed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
