@@ -250,26 +250,3 @@ func (t *tree) endHiddenDirLocked(dir *node, name string) {
 		t.displacedLocked(d)
 	}
 }
-
-// noteWasLocked notes the paths of n and all below it, for those who write there.
-func (n *node) noteWasLocked() {
-	if path, ok := n.path(); ok {
-		n.setAside().was = path
-	}
-	for _, c := range n.children {
-		c.noteWasLocked()
-	}
-	for _, d := range n.hiddenDirs {
-		d.noteWasLocked()
-	}
-}
-
-// touchLocked notes that n has changed, in what it lists or holds. By its mtime the
-// kernel tells whether what it has cached is still so, so that no two are equal.
-func (n *node) touchLocked(at time.Time) {
-	if !at.After(n.mtime) {
-		at = n.mtime.Add(1)
-	}
-	n.mtime, n.ctime = at, at
-	n.changedLocked()
-}

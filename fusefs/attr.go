@@ -115,15 +115,15 @@ func (fs *fileSystem) setAttrBeside(c *call, n *node, in *fuse.SetAttrIn, out *f
 // setAttrLocked sets the mode and the times that a request gives.
 func (n *node) setAttrLocked(in *fuse.SetAttrIn) {
 	if mode, ok := in.GetMode(); ok {
-		n.mode = n.mode&syscall.S_IFMT | mode&0o777
+		n.setMode(n.mode&syscall.S_IFMT | mode&0o777)
 	}
 	if at, ok := in.GetMTime(); ok {
-		n.mtime = inRange(at)
+		n.setMTime(inRange(at))
 	}
 	if at, ok := in.GetATime(); ok {
-		n.setAside().atime = inRange(at)
+		n.setATime(inRange(at))
 	}
-	n.ctime = time.Now()
+	n.setCTime(time.Now())
 	n.markLocked()
 }
 

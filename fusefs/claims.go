@@ -31,7 +31,7 @@ func (s *store) nameClaims(names ...nameIn) (claims []session.Claim) {
 		if path, ok := at.dir.childPath(name); ok {
 			claims = append(claims, session.Claim{Path: path, Below: n != nil && n.isDir() || at.dir.hiddenDirs[name] != nil})
 		}
-		if n != nil && n.origin != nil {
+		if n != nil && n.isHidden() {
 			if path, ok := n.logPath(); ok {
 				claims = append(claims, session.Claim{Path: path})
 			}

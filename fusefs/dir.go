@@ -276,7 +276,7 @@ func (fs *fileSystem) rmdirBeside(ctx context.Context, dirID uint64, name, canon
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	n.removed = false
+	n.setRemoved(false)
 	switch {
 	case n.parent != parent || parent.children[canonical] != n: // the follower has brought its removal
 		return status
@@ -284,7 +284,7 @@ func (fs *fileSystem) rmdirBeside(ctx context.Context, dirID uint64, name, canon
 		return status
 	}
 	if path != "" {
-		n.marker = 0
+		n.unmarkLocked()
 	}
 	parent.store.rmdirLocked(parent, n, canonical, name)
 	return status
@@ -310,7 +310,7 @@ func (fs *fileSystem) mayRmdir(dirID uint64, canonical string) (dir, n *node, pa
 	case len(n.children) > 0:
 		return nil, nil, "", fuse.Status(syscall.ENOTEMPTY)
 	}
-	n.removed = true
+	n.setRemoved(true)
 	if n.marker != 0 && !n.hides() { // what is hidden there is still in the log
 		path, _ = n.path()
 	}

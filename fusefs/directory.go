@@ -2,8 +2,6 @@ package fusefs
 
 import (
 	"strings"
-	"syscall"
-	"time"
 
 	"mneme/versionlog"
 )
@@ -64,26 +62,11 @@ func (t *tree) learnDirLocked(v versionlog.Version) bool {
 	return true
 }
 
-// madeDirLocked brings a directory into the tree that this mount has made in the log. The
-// directory that it is in may have been moved or removed meanwhile by another session.
-func (t *tree) madeDirLocked(dir *node, name, path string, mode uint32, v *versionlog.Version) *node {
-	if at, ok := dir.childPath(name); !ok || at != path || dir.children[name] != nil {
-		t.placeDirLocked(*v)
-		n := t.findDirLocked(path)
-		n.mode = n.mode&^0o777 | mode&0o777
-		return n
-	}
-	return t.newDirLocked(dir, name, mode, v.Time, v.Seq)
-}
+// markedLocked notes that the log has a directory itself since a commit.
+func (n *node) markedLocked(marker uint64) { n.marker = max(n.marker, marker) }
 
-// newDirLocked makes the node of a directory in which nothing is.
-func (t *tree) newDirLocked(dir *node, name string, mode uint32, at time.Time, marker uint64) *node {
-	n := t.newNode(syscall.S_IFDIR|mode&0o777, at)
-	n.marker, n.kept, n.made, n.complete = marker, true, true, true
-	t.attachLocked(dir, name, n)
-	dir.touchLocked(at)
-	return n
-}
+// unmarkLocked notes that it does not.
+func (n *node) unmarkLocked() { n.marker = 0 }
 
 // emptiedLocked returns the directories to be taken out of the log, with their markers: they were
 // removed here while they hid memories, and hide none any more. They are the caller's.
@@ -113,22 +96,6 @@ func (n *node) hasMarkersLocked() bool {
 		}
 	}
 	return false
-}
-
-// rmdirLocked takes an empty directory out of the tree.
-func (t *tree) rmdirLocked(dir, n *node, canonical, name string) {
-	n.removed = true
-	dir.touchLocked(time.Now())
-	dir.keepLocked(true)
-	dir.changedLocked()
-	if canonical != name {
-		t.told.NameLocked(dir, canonical, nil)
-	}
-	if n.hides() {
-		n.hideDir()
-	} else {
-		t.detachLocked(n)
-	}
 }
 
 // settleLocked notes that a memory has landed in dir: from now on the directory

@@ -216,3 +216,45 @@ func (n *node) knownAtLocked() string {
 func (n *node) knownByItselfLocked() bool {
 	return n.hasName() && n.isMountOnly() && n.parent.hidden[n.name] == nil
 }
+
+// setMadeUp notes that a file was made under a name that is to be temporary, or to find out
+// whether files can be made.
+func (n *node) setMadeUp(mkstemp, probe bool) {
+	if mkstemp || probe {
+		a := n.setAside()
+		a.mkstemp, a.probe = mkstemp, probe
+	}
+}
+
+// setRemoved says that a directory is about to be removed, so that nothing is made in it, or
+// that it is not after all.
+func (n *node) setRemoved(removed bool) { n.removed = removed }
+
+func (n *node) setMode(mode uint32)   { n.mode = mode }
+func (n *node) setMTime(at time.Time) { n.mtime = at }
+func (n *node) setCTime(at time.Time) { n.ctime = at }
+func (n *node) setTimes(at time.Time) { n.mtime, n.ctime = at, at }
+func (n *node) setATime(at time.Time) { n.setAside().atime = at }
+
+// touchLocked notes that n has changed, in what it lists or holds. By its mtime the
+// kernel tells whether what it has cached is still so, so that no two are equal.
+func (n *node) touchLocked(at time.Time) {
+	if !at.After(n.mtime) {
+		at = n.mtime.Add(1)
+	}
+	n.mtime, n.ctime = at, at
+	n.changedLocked()
+}
+
+// noteWasLocked notes the paths of n and all below it, for those who write there.
+func (n *node) noteWasLocked() {
+	if path, ok := n.path(); ok {
+		n.setAside().was = path
+	}
+	for _, c := range n.children {
+		c.noteWasLocked()
+	}
+	for _, d := range n.hiddenDirs {
+		d.noteWasLocked()
+	}
+}

@@ -110,6 +110,11 @@ func (n *node) eachHidden(do func(*node)) {
 	}
 }
 
+// isHiddenFrom reports whether n is a memory that a directory has under a name, and that is hidden.
+func (n *node) isHiddenFrom(dir *node, name string) bool {
+	return n.origin != nil && n.origin.dir == dir && n.origin.name == name
+}
+
 // findHidden returns the file that this mount hides at a path, or nil, as at "".
 func (t *tree) findHidden(path string) *node {
 	if path == "" {

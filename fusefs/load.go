@@ -55,6 +55,12 @@ func (t *tree) load(ctx context.Context) (all bool) {
 	}
 }
 
+// beginAt notes that the tree begins as the log is at a tip: what comes after is followed.
+func (t *tree) beginAt(tip versionlog.Tip) { t.applied, t.appliedDigest = tip.Seq, tip.Digest }
+
+// loadedLocked reports whether all heads are in the tree, and why not if the log has failed.
+func (t *tree) loadedLocked() (all bool, err error) { return t.loading.done, t.loading.err }
+
 // walk brings all heads into the tree, page by page.
 func (t *tree) walk(ctx context.Context) error {
 	_, err := t.learnAll(t.store.Tree(ctx, "/"), func(path string) {
@@ -283,4 +289,14 @@ func freedBy(v versionlog.Version) string {
 		return v.From
 	}
 	return ""
+}
+
+// lacksLocked reports whether the kernel will be told when dir, which does not have a
+// name, gets it.
+func (n *node) lacksLocked(name string) bool {
+	if n.tree == nil {
+		return true
+	}
+	path, ok := n.childPath(name)
+	return ok && n.tree.coversLocked(n, path)
 }

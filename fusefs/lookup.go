@@ -3,10 +3,8 @@ package fusefs
 import (
 	"errors"
 	"syscall"
-	"unicode/utf8"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/text/unicode/norm"
 
 	"mneme/fusefs/kernelcache"
 	"mneme/memory"
@@ -61,44 +59,12 @@ func (fs *fileSystem) lookupLocked(dir *node, name, canonical string, thread uin
 	return fuse.OK
 }
 
-// lacksLocked reports whether the kernel will be told when dir, which does not have a
-// name, gets it.
-func (n *node) lacksLocked(name string) bool {
-	if n.store == nil {
-		return true
-	}
-	path, ok := n.childPath(name)
-	return ok && n.store.coversLocked(n, path)
-}
-
 // absent answers for a name that no file can have, because of err.
 func absent(err error) fuse.Status {
 	if errors.Is(err, memory.ErrPathTooLong) {
 		return fuse.Status(syscall.ENAMETOOLONG)
 	}
 	return fuse.ENOENT
-}
-
-// isTooLongLocked reports whether the path of a name in dir is longer, or deeper, than
-// that of a memory may be.
-func (n *node) isTooLongLocked(name string) bool {
-	if n.store == nil {
-		return false
-	}
-	path, ok := n.childPath(name)
-	return ok && errors.Is(memory.CheckPath(path), memory.ErrPathTooLong)
-}
-
-// oneForm reports whether a name in NFC is the only spelling of itself. The
-// kernel takes two spellings for two names and would keep the one when the
-// other is removed, so it is not to keep any.
-func oneForm(name string) bool {
-	for i := range len(name) {
-		if name[i] >= utf8.RuneSelf {
-			return norm.NFD.IsNormalString(name)
-		}
-	}
-	return true
 }
 
 // replyLocked fills out an entry for n and counts the reference that the kernel

@@ -29,12 +29,7 @@ func (fs *fileSystem) makeDir(asked *call, in *fuse.MkdirIn, name string, out *f
 		}
 	}
 	if status.Ok() {
-		hidden, marker := dir.hiddenDirs[canonical], dir.store.emptied[path]
-		if hidden != nil {
-			marker = hidden.marker
-		}
-		if hidden != nil || marker != 0 { // the log still has it
-			delete(dir.store.emptied, path)
+		if marker, there := dir.store.emptiedThereLocked(dir, canonical, path); there {
 			n = dir.store.newDirLocked(dir, canonical, in.Mode, time.Now(), marker)
 			n.spellLocked(name)
 			fs.replyIfLocked(asked.answers(), n, canonical == name, out)
@@ -91,7 +86,7 @@ func (s *store) removeEmptied(emptied map[string]uint64) {
 		}
 		s.fs.mu.Lock()
 		if n := s.findDirLocked(path); n != nil && !status.Ok() && status != fuse.ENOENT {
-			n.marker = max(n.marker, emptied[path])
+			n.markedLocked(emptied[path])
 		}
 		s.fs.mu.Unlock()
 	}

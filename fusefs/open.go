@@ -199,8 +199,7 @@ func (fs *fileSystem) openLocked(n *node, thread, flags uint32, before uint64, o
 		if flags&syscall.O_TRUNC != 0 {
 			h.stage.emptyLocked()
 			h.changedLocked(thread)
-			n.mtime = time.Now()
-			n.ctime = n.mtime
+			n.setTimes(time.Now())
 		}
 		fs.reckonLocked(n, h.stage)
 	} else {
@@ -297,21 +296,16 @@ func (fs *fileSystem) createLocked(in *fuse.CreateIn, name string, before uint64
 		if err := fs.affordLocked(handleCost+stageCost, why); err != nil {
 			return dir.store.tooMuch("create", path, err)
 		}
-		now := time.Now()
-		n = dir.store.newNode(syscall.S_IFREG|in.Mode&0o777, now)
-		n.local = true
-		if mkstemp, probe := madeUp(dir, canonical, in.Flags, now), in.Flags&syscall.O_EXCL != 0 && isProbe(canonical); mkstemp || probe {
-			a := n.setAside()
-			a.mkstemp, a.probe = mkstemp, probe
-		}
 		if hidden := dir.hidden[canonical]; hidden != nil {
 			if status := fs.admitLocked(hidden, syscall.O_WRONLY); !status.Ok() {
 				return status
 			}
 		}
-		dir.store.attachLocked(dir, canonical, n)
+		now := time.Now()
+		mkstemp, probe := madeUp(dir, canonical, in.Flags, now), in.Flags&syscall.O_EXCL != 0 && isProbe(canonical)
+		n = dir.store.makeFileLocked(dir, canonical, in.Mode, now)
+		n.setMadeUp(mkstemp, probe)
 		n.spellLocked(name)
-		dir.touchLocked(now)
 		if dir.hidden[canonical] == nil {
 			dir.store.known.Set(path, session.Nothing())
 		}

@@ -68,7 +68,7 @@ func (s *store) loadPrivate() error {
 		s.fs.log.Warn("nobody else may enter this mount", "store", s.slug(), "err", err)
 		err = nil
 	}
-	s.root.mode = s.dirMode("/")
+	s.root.setMode(s.dirMode("/"))
 	return err
 }
 
@@ -273,7 +273,7 @@ func (s *store) untidy() (changes []private.Change) {
 	known := s.private.Find(func(string, private.Entry) bool { return true })
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
-	if !s.loading.done {
+	if loaded, _ := s.loadedLocked(); !loaded {
 		return nil // what has not come yet may be there
 	}
 	there := map[string]bool{}

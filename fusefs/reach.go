@@ -24,7 +24,7 @@ func (fs *fileSystem) reach(ctx context.Context, dirID uint64, name string) fuse
 	}
 	path, _ := dir.childPath(canonical)
 	fs.mu.RUnlock()
-	if err := dir.tree.ensure(ctx, dir, canonical); err != nil {
+	if err := dir.store.ensure(ctx, dir, canonical); err != nil {
 		return dir.store.fail("look up", path, err)
 	}
 	return fuse.OK
@@ -39,7 +39,7 @@ func (fs *fileSystem) reachAll(ctx context.Context, dirID uint64) fuse.Status {
 	if !loads {
 		return fuse.OK
 	}
-	if err := dir.tree.ensureAll(ctx, dir); err != nil {
+	if err := dir.store.ensureAll(ctx, dir); err != nil {
 		return dir.store.fail("list", fs.where(dir), err)
 	}
 	return fuse.OK

@@ -81,8 +81,7 @@ func (fs *fileSystem) comesBack(m *move) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	m.resolveLocked()
-	o := m.n.origin
-	if o == nil || o.dir != m.to || o.name != m.new || m.n.stage() != nil || m.target != nil {
+	if !m.n.isHiddenFrom(m.to, m.new) || m.n.stage() != nil || m.target != nil {
 		return false
 	}
 	m.s.comeBackLocked(m.moving)

@@ -29,7 +29,7 @@ func (fs *fileSystem) foundLocked(n *node, thread uint32, flags uint32) (*node, 
 		if other := n.store.madeLocked(n.was); other != nil {
 			return other, fuse.OK
 		}
-		n.setAside().line = nil // what it was has another name by now: under this one it is made anew
+		n.standAloneLocked() // what it was has another name by now: under this one it is made anew
 		return n, fuse.OK
 	}
 	return nil, fs.lookAgainLocked(n, thread, flags, r)

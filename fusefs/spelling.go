@@ -2,7 +2,11 @@ package fusefs
 
 import (
 	"cmp"
+	"errors"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 
 	"mneme/memory"
 	"mneme/versionlog"
@@ -116,4 +120,26 @@ func (t *tree) spellDirsLocked(dir *node, v *versionlog.Version) {
 			t.told.ListingLocked(dir.parent)
 		}
 	}
+}
+
+// oneForm reports whether a name in NFC is the only spelling of itself. The
+// kernel takes two spellings for two names and would keep the one when the
+// other is removed, so it is not to keep any.
+func oneForm(name string) bool {
+	for i := range len(name) {
+		if name[i] >= utf8.RuneSelf {
+			return norm.NFD.IsNormalString(name)
+		}
+	}
+	return true
+}
+
+// isTooLongLocked reports whether the path of a name in dir is longer, or deeper, than
+// that of a memory may be.
+func (n *node) isTooLongLocked(name string) bool {
+	if n.tree == nil {
+		return false
+	}
+	path, ok := n.childPath(name)
+	return ok && errors.Is(memory.CheckPath(path), memory.ErrPathTooLong)
 }

@@ -336,8 +336,7 @@ func (fs *fileSystem) writeLoadedLocked(h *handle, in *fuse.WriteIn, data [][]by
 	}
 	st.endsLocked(in.Pid, in.Offset+uint64(size))
 	h.changedLocked(in.Pid)
-	n.mtime = time.Now()
-	n.ctime = n.mtime
+	n.setTimes(time.Now())
 	n.markLocked()
 	if st.tails {
 		fs.appendedLocked(st, n.mtime)

@@ -56,14 +56,15 @@ func (s *store) statusText() []byte {
 
 // stateLocked says in one line how the store is.
 func (s *store) stateLocked() string {
+	loaded, loadErr := s.loadedLocked()
 	switch err := s.rewrittenBy(); {
 	case err != nil:
 		return "rewritten: " + s.withAdvice(err.Error(), err)
 	case s.degraded != nil:
 		return "degraded: " + s.withAdvice(s.degraded.Error(), s.degraded)
-	case s.loading.err != nil:
-		return "degraded: the list of memories is not complete yet: " + s.withAdvice(s.loading.err.Error(), s.loading.err)
-	case !s.loading.done:
+	case loadErr != nil:
+		return "degraded: the list of memories is not complete yet: " + s.withAdvice(loadErr.Error(), loadErr)
+	case !loaded:
 		return "loading the list of memories"
 	}
 	return "ok"

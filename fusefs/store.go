@@ -79,9 +79,8 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 	}
 	s.archived.Store(!ms.Info().ArchivedAt.IsZero())
 	s.tree = newTree(fs.ctx, &fs.mu, ms, fs.ids, knowing{s.known, s}, telling{s}, s, &treeOptions{
-		Logger: fs.log, FileMode: s.fileMode, DirMode: s.dirMode, Begin: fs.tasks.Go,
+		Logger: fs.log, FileMode: s.fileMode, DirMode: s.dirMode, Begin: fs.tasks.Go, RootMode: syscall.S_IFDIR | fs.perm(0o777), Since: fs.since,
 	})
-	s.root = s.newNode(syscall.S_IFDIR|fs.perm(0o777), fs.since)
 	return s
 }
 
@@ -309,7 +308,7 @@ func (s *store) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.applied, s.appliedDigest = tip.Seq, tip.Digest
+	s.beginAt(tip)
 	return nil
 }
 

@@ -46,6 +46,9 @@ func (n *node) targetLocked() (path string, there bool) {
 	return m.was, false
 }
 
+// standAloneLocked makes n stand for itself, whatever has taken its place.
+func (n *node) standAloneLocked() { n.setAside().line = nil }
+
 // theirsLocked is the version that is at n's target; nil: no memory.
 func (n *node) theirsLocked() *memory.Head {
 	path, there := n.targetLocked()

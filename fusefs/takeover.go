@@ -297,17 +297,12 @@ func (fs *fileSystem) adoptNodeLocked(note *nodeNote, empty bool) {
 	n := fs.notedLocked(s, parent, note)
 	switch {
 	case n == nil && parent != nil && parent.isDir() && note.Kept && isDirMode(note.Mode) && !s.readOnly():
-		n = s.newNode(note.Mode, fs.since)
-		n.complete = true
-		s.attachLocked(parent, note.Name, n)
+		n = s.restoreLocked(parent, note.Name, note.Mode, fs.since)
 	case n == nil && parent != nil && parent.isDir() && note.Head == nil && empty && !note.Removed && !s.readOnly():
-		n = s.newNode(note.Mode, fs.since)
-		n.local = true
-		s.attachLocked(parent, note.Name, n)
+		n = s.restoreLocked(parent, note.Name, note.Mode, fs.since)
 	case n == nil && note.Head != nil && !isDirMode(note.Mode):
-		n = s.newNode(note.Mode, note.Head.Time)
+		n = s.restoreGoneLocked(note.Mode, note.Head.Time, note.Was, note.Removed)
 		n.setHeadLocked(memory.NewHead(note.Head), note.Head.Spelling)
-		n.removed, n.setAside().was = note.Removed, note.Was
 	}
 	if parent != nil && parent.isDir() && (n == nil || n.parent == nil) {
 		fs.notify.entryLocked(parent, note.Name)
@@ -316,14 +311,16 @@ func (fs *fileSystem) adoptNodeLocked(note *nodeNote, empty bool) {
 		return
 	}
 	fs.renumberLocked(n, note.ID)
-	n.mode, n.Cache().Birth = note.Mode, note.Told
+	n.setMode(note.Mode)
+	n.Cache().Birth = note.Told
 	if n.isDir() {
 		n.keepLocked(n.kept || note.Kept)
 	}
 	if n.isDir() || n.head != nil && n.head.Is(note.Head) {
-		n.mtime, n.ctime = note.MTime, note.CTime
+		n.setMTime(note.MTime)
+		n.setCTime(note.CTime)
 		if !note.ATime.IsZero() || !n.atime.IsZero() {
-			n.setAside().atime = note.ATime
+			n.setATime(note.ATime)
 		}
 	}
 	if n.isDir() {
@@ -376,8 +373,8 @@ func (fs *fileSystem) adoptedForLocked(in *inherited, id uint64) *node {
 	if note == nil || fs.storeAt(note.Store) == nil || isDirMode(note.Mode) || fs.virtual.has(id) {
 		return nil
 	}
-	n := fs.stores[note.Store].newNode(note.Mode, fs.since)
-	n.local, n.removed, n.setAside().was = true, note.Removed, in.path(note)
+	n := fs.stores[note.Store].restoreGoneLocked(note.Mode, fs.since, in.path(note), note.Removed)
+	n.setLocal(true)
 	fs.renumberLocked(n, id)
 	return n
 }
@@ -385,7 +382,7 @@ func (fs *fileSystem) adoptedForLocked(in *inherited, id uint64) *node {
 // renumberLocked gives n the number that the kernel knows it by.
 func (fs *fileSystem) renumberLocked(n *node, id uint64) {
 	delete(fs.nodes, n.id)
-	n.id = id
+	n.renumber(id)
 	n.Cache().Lookups, n.Cache().Looked = manyLookups, kernelcache.Now()
 	fs.nodes[id] = n
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/singleflight"
 
@@ -48,6 +49,8 @@ type treeOptions struct {
 	FileMode func(v *versionlog.Version) uint32
 	DirMode  func(path string) uint32
 	Begin    func(task func()) // begins work in the background, which ends with the tree's life
+	RootMode uint32            // type and permissions of the root
+	Since    time.Time         // when the root was made
 }
 
 // treeTold is told what changes, by a tree, for those who know its nodes: the kernel, open files,
@@ -90,13 +93,15 @@ type treeSession interface {
 	Seen(path string, length int64)
 }
 
-// newTree returns a tree that has yet to load, and gets a root.
+// newTree returns a tree that has yet to load.
 func newTree(life context.Context, mu *sync.RWMutex, store *memory.Store, numbers *ids, session treeSession, told treeTold, owner *store, opts *treeOptions) *tree {
-	return &tree{
+	t := &tree{
 		mu: mu, store: store, ids: numbers, session: session, told: told, owner: owner, opts: *opts, log: opts.Logger, life: life, begin: opts.Begin,
 		gone: map[string]uint64{}, emptied: map[string]uint64{},
 		loading: loading{asked: map[string]bool{}, doubtful: map[*node]bool{}},
 	}
+	t.root = t.newNode(opts.RootMode, opts.Since)
+	return t
 }
 
 // ids gives inode numbers that are never used again in a mount. Safe for many goroutines.

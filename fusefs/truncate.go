@@ -158,7 +158,7 @@ func (fs *fileSystem) resizeLocked(n *node, st *stage, size int) (fuse.Status, e
 		st.rewrote = st.changes
 		fs.reckonLocked(n, st)
 	}
-	n.mtime = time.Now()
+	n.setMTime(time.Now())
 	n.markLocked()
 	return fuse.OK, nil
 }

@@ -79,15 +79,8 @@ func (fs *fileSystem) unlinkedLocked(n *node) {
 	if n.knownByItselfLocked() { // what made it is as if it had not been
 		n.store.known.Set(n.knownAtLocked(), session.Knowledge{})
 	}
-	n.removed = true
 	n.store.unspoolLocked(n)
-	n.ctime = time.Now()
-	if n.parent != nil {
-		n.parent.touchLocked(n.ctime)
-		n.parent.keepLocked(true)
-		n.parent.markLocked()
-	}
-	n.store.detachLocked(n)
+	n.store.removedLocked(n)
 }
 
 // remove takes n out of the tree, and deletes what it is in the log, if anything,
