@@ -74,7 +74,7 @@ func (t *tree) vacatedLocked(c *versionlog.Commit) {
 			continue
 		}
 		if v.IsDir() {
-			t.vacateDirLocked(freed, v)
+			t.vacatedDirLocked(freed, v)
 			continue
 		}
 		t.vacateLocked(freed, v)

@@ -39,6 +39,15 @@ func (t *tree) vacateDirLocked(path string, v versionlog.Version) {
 	t.pruneLocked(n)
 }
 
+// vacatedDirLocked is vacateDirLocked where this mount has done it: the directory above
+// stays, as it does when a file is removed.
+func (t *tree) vacatedDirLocked(path string, v versionlog.Version) {
+	if n := t.findDirLocked(strings.TrimSuffix(path, "/")); n != nil && n.parent != nil {
+		n.parent.keepLocked(true)
+	}
+	t.vacateDirLocked(path, v)
+}
+
 // applyDirLocked brings a version of a directory into the tree.
 func (t *tree) applyDirLocked(v versionlog.Version) {
 	if freed := freedBy(v); freed != "" {
