@@ -113,7 +113,7 @@ func (fs *fileSystem) readDir(cancel <-chan struct{}, in *fuse.ReadIn, add func(
 	}
 	ended, status := fs.readDirPart(in, add)
 	if ended != nil {
-		fs.ahead.Listed(ended)
+		fs.ahead.Listed(cached{ended})
 	}
 	return status
 }

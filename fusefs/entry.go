@@ -31,10 +31,22 @@ type node struct {
 	*directory // never nil; a file's is noDirectory
 	*aside     // never nil; nothingAside, until something is set
 
-	inode atomic.Pointer[inode] // what the kernel and programs have of it, see letGoLocked; nil: nobody has anything
+	inode atomic.Pointer[held] // what the mount has of it; nil: nobody has anything
 
 	head *memory.Head // of a file: the content when there is no stage
 }
+
+// held is what a tree's user has of a node that somebody knows. The tree only keeps it.
+type held struct{ of any }
+
+// holds returns what is kept for the user; nil: nothing. Neither it nor hold needs the lock.
+func (n *node) holds() *held { return n.inode.Load() }
+
+// hold keeps h, unless something is kept already.
+func (n *node) hold(h *held) { n.inode.CompareAndSwap(nil, h) }
+
+// letGo keeps nothing any more.
+func (n *node) letGo() { n.inode.Store(nil) }
 
 // times are when a node has changed.
 type times struct{ mtime, ctime time.Time }

@@ -41,6 +41,7 @@ func (fs *fileSystem) where(n *node) string {
 //
 // fileSystem.mu guards its fields but cache, which says so itself.
 type inode struct {
+	held                    // by the node, for which this is what it holds
 	cache kernelcache.Inode // what the kernel has of it
 	named uint64            // number of the notice that tells of its name, if it took another's place
 	file  *openFile         // nil: nobody has it open, nor is anything being written to it
@@ -60,19 +61,29 @@ var unknown = &inode{file: &openFile{}}
 
 // had returns n's inode to be looked at. What is to be changed is that of Cache, or of ownFile.
 func (n *node) had() *inode {
-	if in := n.inode.Load(); in != nil {
+	if in := n.known(); in != nil {
 		return in
 	}
 	return unknown
 }
 
+// known returns n's inode; nil: it has none.
+func (n *node) known() *inode {
+	if h := n.holds(); h != nil {
+		return h.of.(*inode)
+	}
+	return nil
+}
+
 // own returns n's inode, made where there is none.
 func (n *node) own() *inode {
 	for {
-		if in := n.inode.Load(); in != nil {
+		if in := n.known(); in != nil {
 			return in
 		}
-		n.inode.CompareAndSwap(nil, &inode{})
+		in := &inode{}
+		in.of = in
+		n.hold(&in.held)
 	}
 }
 
@@ -85,13 +96,20 @@ func (n *node) ownFile() *openFile {
 	return in.file
 }
 
-// Cache implements kernelcache.Node. It needs no lock.
+// Cache returns what the kernel has of n. It needs no lock.
 func (n *node) Cache() *kernelcache.Inode { return &n.own().cache }
 
-// Number and IsDir implement kernelcache.Node.
-func (n *node) Number() uint64 { return n.id }
+// cached is a node as kernelcache sees it.
+type cached struct{ *node }
 
-func (n *node) IsDir() bool { return n.isDir() }
+// Number implements kernelcache.Node.
+func (c cached) Number() uint64 { return c.id }
+
+// IsDir implements kernelcache.Node.
+func (c cached) IsDir() bool { return c.isDir() }
+
+// Cache implements kernelcache.Node. It needs no lock.
+func (c cached) Cache() *kernelcache.Inode { return c.node.Cache() }
 
 // lookups is how many references the kernel holds to n.
 func (n *node) lookups() uint64 { return n.had().cache.Lookups }
@@ -123,14 +141,14 @@ func (n *node) setStageLocked(st *stage) {
 
 // setNamed notes the number of the notice that tells of n's name; 0: nobody has to be told.
 func (n *node) setNamed(notice uint64) {
-	if notice != 0 || n.inode.Load() != nil {
+	if notice != 0 || n.known() != nil {
 		n.own().named = notice
 	}
 }
 
 // letGoLocked drops what n has for nobody any more.
 func (n *node) letGoLocked() {
-	in := n.inode.Load()
+	in := n.known()
 	if in == nil {
 		return
 	}
@@ -141,6 +159,6 @@ func (n *node) letGoLocked() {
 		in.file = nil
 	}
 	if in.file == nil && in.cache.Idle() {
-		n.inode.Store(nil)
+		n.letGo()
 	}
 }

@@ -36,7 +36,7 @@ func (q invalidator) attributesLocked(n *node) {
 // open, and at the next open, which may come before the notice gets through. It
 // returns the number of the notice.
 func (q invalidator) contentLocked(n *node) (number uint64) {
-	if n.inode.Load() == nil {
+	if n.known() == nil {
 		return 0
 	}
 	return n.Cache().Outdate(q.Notices, n.id)

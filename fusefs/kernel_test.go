@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mneme/fusefs/kernelcache"
+	"mneme/memory"
 )
 
 // fakeKernel is a kernel that knows every inode and takes in at once what it is told, unless
@@ -83,3 +84,11 @@ func (r *rig) keepNotices()                   { r.fs.keepNotices() }
 func (r *rig) give(k *fakeKernel)             { r.fs.takeNotices(r.T, k) }
 func (r *rig) awaitNotices()                  { r.fs.awaitNotices(r.T) }
 func (r *rig) withKernel() *fakeKernel        { return r.fs.withKernel(r.T) }
+
+// head is what the tree has of a file.
+func (r *rig) head(path string) *memory.Head { return r.s.find(path).head }
+
+// push gives the kernel the bytes of a head of a file.
+func (r *rig) push(path string, head *memory.Head, data []byte) (pushed bool) {
+	return r.ahead().Push(cached{r.s.find(path)}, head, data)
+}

@@ -12,7 +12,7 @@ import (
 // does not have: those that were fetched ahead, or from the store.
 // Callers hold no lock.
 func (fs *fileSystem) content(ctx context.Context, n *node, head *memory.Head) ([]byte, error) {
-	if data := fs.ahead.Read(ctx, n, head); data != nil {
+	if data := fs.ahead.Read(ctx, cached{n}, head); data != nil {
 		return data, nil
 	}
 	return n.store.memory.ContentOf(ctx, head)
@@ -25,14 +25,14 @@ type source struct{ fs *fileSystem }
 func (s source) List(dir, after kernelcache.Node) []kernelcache.Node {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
-	entries := s.fs.listLocked(dir.(*node))[2:]
+	entries := s.fs.listLocked(dir.(cached).node)[2:]
 	if after != nil {
 		entries = entries[slices.IndexFunc(entries, func(e dirEntry) bool { return e.id == after.Number() })+1:]
 	}
 	nodes := make([]kernelcache.Node, 0, len(entries))
 	for _, e := range entries {
 		if n := s.fs.node(e.id); n != nil {
-			nodes = append(nodes, n)
+			nodes = append(nodes, cached{n})
 		}
 	}
 	return nodes
@@ -42,8 +42,8 @@ func (s source) List(dir, after kernelcache.Node) []kernelcache.Node {
 func (s source) Each(dir kernelcache.Node, do func(kernelcache.Node)) {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
-	for _, n := range dir.(*node).children {
-		do(n)
+	for _, n := range dir.(cached).node.children {
+		do(cached{n})
 	}
 }
 
@@ -51,8 +51,8 @@ func (s source) Each(dir kernelcache.Node, do func(kernelcache.Node)) {
 func (s source) Parent(n kernelcache.Node) kernelcache.Node {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
-	if up := n.(*node).parent; up != nil && up.store != nil {
-		return up
+	if up := n.(cached).parent; up != nil && up.store != nil {
+		return cached{up}
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func (s source) Parent(n kernelcache.Node) kernelcache.Node {
 func (s source) Head(of kernelcache.Node) *memory.Head {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
-	n := of.(*node)
+	n := of.(cached).node
 	if n.stage() != nil {
 		return nil
 	}
@@ -70,14 +70,14 @@ func (s source) Head(of kernelcache.Node) *memory.Head {
 
 // PushableLocked implements kernelcache.Source.
 func (s source) PushableLocked(of kernelcache.Node, head *memory.Head) bool {
-	n := of.(*node)
+	n := of.(cached).node
 	return n.head == head && !n.mustReadLocked()
 }
 
 // BatchSize implements kernelcache.Source.
-func (s source) BatchSize(n kernelcache.Node) int { return n.(*node).store.memory.BatchSize() }
+func (s source) BatchSize(n kernelcache.Node) int { return n.(cached).store.memory.BatchSize() }
 
 // Contents implements kernelcache.Source.
 func (s source) Contents(ctx context.Context, n kernelcache.Node, heads []*memory.Head) [][]byte {
-	return n.(*node).store.memory.Contents(ctx, heads)
+	return n.(cached).store.memory.Contents(ctx, heads)
 }

@@ -33,8 +33,7 @@ func TestNoPushIntoWhatIsWritten(t *testing.T) {
 			r := newRig(t, "/f")
 			r.must(r.s.walk(t.Context()))
 			id := r.wantLookup("/f", fuse.OK).NodeId
-			n := r.s.find("/f")
-			head := n.head
+			head := r.head("/f")
 			begun := make(chan struct{})
 			var pushes sync.WaitGroup
 			r.ahead().Connect(&fakeKernel{stores: func(uint64, []byte) bool {
@@ -51,7 +50,7 @@ func TestNoPushIntoWhatIsWritten(t *testing.T) {
 				}
 				return true
 			}})
-			if !r.ahead().Push(n, head, []byte("/f")) {
+			if !r.push("/f", head, []byte("/f")) {
 				t.Error("what nobody writes was not pushed")
 			}
 			pushes.Wait()
@@ -59,8 +58,8 @@ func TestNoPushIntoWhatIsWritten(t *testing.T) {
 				t.Error("what is written was pushed")
 				return true
 			}})
-			for _, version := range []*memory.Head{head, n.head} {
-				r.ahead().Push(n, version, []byte("/f"))
+			for _, version := range []*memory.Head{head, r.head("/f")} {
+				r.push("/f", version, []byte("/f"))
 			}
 		})
 	}
@@ -68,7 +67,7 @@ func TestNoPushIntoWhatIsWritten(t *testing.T) {
 
 // pushing has a push into a file that the kernel knows under way, until the test ends.
 func (r *rig) pushing(path string) {
-	n := r.s.find(path)
+	head := r.head(path)
 	begun, end := make(chan struct{}), make(chan struct{})
 	r.ahead().Connect(&fakeKernel{stores: func(uint64, []byte) bool {
 		close(begun)
@@ -76,7 +75,7 @@ func (r *rig) pushing(path string) {
 		return true
 	}})
 	var push sync.WaitGroup
-	push.Go(func() { r.ahead().Push(n, n.head, []byte(path)) })
+	push.Go(func() { r.push(path, head, []byte(path)) })
 	<-begun
 	r.Cleanup(func() {
 		close(end)
@@ -90,8 +89,7 @@ func TestPushIntoAnotherVersion(t *testing.T) {
 	r := newRig(t, "/f")
 	r.must(r.s.walk(t.Context()))
 	id := r.wantLookup("/f", fuse.OK).NodeId
-	n := r.s.find("/f")
-	head := n.head
+	head := r.head("/f")
 	r.ahead().Connect(&fakeKernel{stores: func(node uint64, data []byte) bool {
 		r.fs.Forget(id, 1) // before the kernel gets the pages
 		r.write("/f", "no")
@@ -101,5 +99,5 @@ func TestPushIntoAnotherVersion(t *testing.T) {
 		}
 		return true
 	}})
-	r.ahead().Push(n, head, []byte("/f"))
+	r.push("/f", head, []byte("/f"))
 }

@@ -59,7 +59,7 @@ func (t telling) SupersedingLocked(n *node, head *memory.Head) (used bool, lengt
 		}
 		return true, length
 	}
-	if n.inode.Load() != nil {
+	if n.known() != nil {
 		n.Cache().Supersede()
 	}
 	return false, length
