@@ -28,7 +28,7 @@ func (fs *fileSystem) InlineOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Statu
 // letsWriteLocked reports whether it is known at once that a conflict is no reason to
 // refuse an open of n to write.
 func (fs *fileSystem) letsWriteLocked(n *node) bool {
-	return !n.had().cache.Pushing() && !fs.opts.Strict && !n.knownLocked().Stale(n.head) && n.store.currentLocked()
+	return !n.had().cache.Pushing() && n.pushedInsteadLocked() == nil && !fs.opts.Strict && !n.knownLocked().Stale(n.head) && n.store.currentLocked()
 }
 
 // InlineCreate implements fusedev.Inline, for names that are known to be free.

@@ -90,11 +90,11 @@ func (fs *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Op
 			}
 		}
 		for tries := 0; ; tries++ {
-			status, notice := fs.tryOpen(c, n, &req, before, tries, out)
-			if notice == 0 {
+			status, wait := fs.tryOpen(c, n, &req, before, tries, out)
+			if wait == nil {
 				return status
 			}
-			if err := fs.notify.Await(c.ctx, notice-1, notice); err != nil {
+			if err := wait(c.ctx); err != nil {
 				return fuse.EINTR
 			}
 		}
@@ -103,11 +103,12 @@ func (fs *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Op
 
 // tryOpen opens a file, unless the kernel has to know before that its content has changed: it
 // would cut the new bytes at the old size, and what a program then writes back would be the cut
-// text. Then it returns the number of the notice that tells the kernel, and is tried again. When
-// the kernel cannot be told, an open that might do such harm is sent round again: after ESTALE
-// the kernel looks the name up, which tells it, too. A truncating open, for which the kernel holds
-// the inode's lock, has no use for either.
-func (fs *fileSystem) tryOpen(c *call, n *node, in *fuse.OpenIn, before uint64, tries int, out *fuse.OpenOut) (status fuse.Status, notice uint64) {
+// text. Then it returns what waits for that, and is tried again; likewise where an open to append
+// may get another file, into which a push is under way. When the kernel cannot be told, an open
+// that might do such harm is sent round again: after ESTALE the kernel looks the name up, which
+// tells it, too. A truncating open, for which the kernel holds the inode's lock, has no use for
+// either.
+func (fs *fileSystem) tryOpen(c *call, n *node, in *fuse.OpenIn, before uint64, tries int, out *fuse.OpenOut) (status fuse.Status, wait func(context.Context) error) {
 	const most = 5
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -115,16 +116,20 @@ func (fs *fileSystem) tryOpen(c *call, n *node, in *fuse.OpenIn, before uint64, 
 	case in.Flags&syscall.O_TRUNC != 0, !n.untoldLocked():
 	case tries > 0 && !n.had().cache.Misled(fs.notify.Notices): // by a notice of now: an earlier one may have come before the kernel knew n
 	case tries < most:
-		return fuse.OK, fs.notify.contentLocked(n)
+		notice := fs.notify.contentLocked(n)
+		return fuse.OK, func(ctx context.Context) error { return fs.notify.Await(ctx, notice-1, notice) }
 	case !c.answers():
-		return fuse.EINTR, 0
+		return fuse.EINTR, nil
 	case writes(in.Flags) && !onlyAppends(in.Flags):
-		return fs.lookAgainLocked(n, in.Pid, in.Flags, fs.retries[in.Pid]), 0
+		return fs.lookAgainLocked(n, in.Pid, in.Flags, fs.retries[in.Pid]), nil
+	}
+	if other := n.pushedInsteadLocked(); other != nil && writes(in.Flags) {
+		return fuse.OK, func(ctx context.Context) error { return other.Cache().AwaitPushes(ctx, &fs.mu) }
 	}
 	if !c.answers() {
-		return fuse.EINTR, 0
+		return fuse.EINTR, nil
 	}
-	return fs.openFileLocked(n, in, before, out), 0
+	return fs.openFileLocked(n, in, before, out), nil
 }
 
 // openFileLocked opens the file that a request names, before which that notice was the

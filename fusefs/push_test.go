@@ -65,8 +65,9 @@ func TestNoPushIntoWhatIsWritten(t *testing.T) {
 	}
 }
 
-// pushing has a push into a file that the kernel knows under way, until the test ends.
-func (r *rig) pushing(path string) {
+// pushing has a push into a file that the kernel knows under way, until that is ended, or
+// the test.
+func (r *rig) pushing(path string) (ended func()) {
 	head := r.head(path)
 	begun, end := make(chan struct{}), make(chan struct{})
 	r.ahead().Connect(&fakeKernel{stores: func(uint64, []byte) bool {
@@ -77,10 +78,12 @@ func (r *rig) pushing(path string) {
 	var push sync.WaitGroup
 	push.Go(func() { r.push(path, head, []byte(path)) })
 	<-begun
-	r.Cleanup(func() {
+	ended = sync.OnceFunc(func() {
 		close(end)
 		push.Wait()
 	})
+	r.Cleanup(ended)
+	return ended
 }
 
 // TestPushIntoAnotherVersion has the kernel forget a file, and another session change

@@ -26,13 +26,30 @@ func (fs *fileSystem) foundLocked(n *node, thread uint32, flags uint32) (*node, 
 	case again && (there && path == n.was || !writes(flags) || !n.succeededLocked() && onlyAppends(flags)):
 		return n, fuse.OK
 	case again && onlyAppends(flags):
-		if other := n.store.madeLocked(n.was); other != nil {
+		if other := n.insteadLocked(); other != nil {
 			return other, fuse.OK
 		}
 		n.standAloneLocked() // what it was has another name by now: under this one it is made anew
 		return n, fuse.OK
 	}
 	return nil, fs.lookAgainLocked(n, thread, flags, r)
+}
+
+// insteadLocked is the file that has n's name since another session has moved what took n's
+// place elsewhere, or nil.
+func (n *node) insteadLocked() *node {
+	if !n.succeededLocked() {
+		return nil
+	}
+	return n.store.madeLocked(n.was)
+}
+
+// pushedInsteadLocked is insteadLocked while a push into that is under way, else nil.
+func (n *node) pushedInsteadLocked() *node {
+	if other := n.insteadLocked(); other != nil && other.had().cache.Pushing() {
+		return other
+	}
+	return nil
 }
 
 // lookAgainLocked answers a thread whose request is to begin anew with the name: with

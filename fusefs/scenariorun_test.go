@@ -25,7 +25,7 @@ type run struct {
 	*rig
 	scenario *scenario
 	cases    []string
-	held     []*logfault.Hold
+	held     []func() // let go on what is held
 	begun    sync.WaitGroup
 	ended    atomic.Int64 // how many of those have ended
 	whole    *spool.Spool // that has room, while another one has not
@@ -141,7 +141,7 @@ func (r *run) begin(do func()) (done chan struct{}) {
 // hold begins something whose request is held at a point.
 func (r *run) hold(st *act, p logfault.Point, do func()) {
 	h := r.log.Hold(p)
-	r.held = append(r.held, h)
+	r.held = append(r.held, h.Release)
 	done := r.begin(do)
 	select {
 	case <-h.Reached():
@@ -152,8 +152,8 @@ func (r *run) hold(st *act, p logfault.Point, do func()) {
 
 // letGoLocked lets all go on that is held, and waits for all that was begun.
 func (r *run) letGo() {
-	for _, h := range r.held {
-		h.Release()
+	for _, release := range r.held {
+		release()
 	}
 	r.held = nil
 	r.begun.Wait()

@@ -30,6 +30,7 @@ func init() { // not in place: steps lead back to it
 		"reads":   {1, 1, (*run).setReads},                                    // fail, work; "reads count", from now on
 		"killed":  {0, 0, func(r *run, _ *act) error { r.die(); return nil }}, // the daemon is, and another one begins
 		"spool":   {1, 1, (*run).setSpool},                                    // full, works
+		"pushed":  {1, 1, (*run).pushPages},                                   // path: the kernel is given its pages, until go
 		"lose":    {1, 1, (*run).loseBlob},                                    // text: its blob is gone
 
 		// What programs ask of the mount.
@@ -134,6 +135,11 @@ func (r *run) setSpool(s *act) error {
 
 func (r *run) loseBlob(s *act) error {
 	return r.blobs.(cas.Deleter).Delete(r.Context(), cas.Sum([]byte(s.arg(0))))
+}
+
+func (r *run) pushPages(s *act) error {
+	r.held = append(r.held, r.pushing(s.arg(0)))
+	return nil
 }
 
 // thread is what a request says of the thread that makes it.
