@@ -19,8 +19,8 @@ import (
 // The hot paths, without a kernel: what a request costs in the daemon.
 
 // newBench makes a file system that can be written, of 1,000 files in one
-// directory, and returns it with the directory.
-func newBench(b *testing.B) (*fileSystem, *node) {
+// directory, and returns it with the numbers of the directory and of a file in it.
+func newBench(b testing.TB) (fs *fileSystem, dir, file uint64) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	blobs := memcas.New()
@@ -42,7 +42,7 @@ func newBench(b *testing.B) (*fileSystem, *node) {
 	if _, err := ms.Batch(ctx, changes, nil); err != nil {
 		b.Fatal(err)
 	}
-	fs := newFileSystem(ctx, []*memory.Store{ms}, Options{Logger: slog.New(slog.DiscardHandler)})
+	fs = newFileSystem(ctx, []*memory.Store{ms}, Options{Logger: slog.New(slog.DiscardHandler)})
 	if err := fs.stores[0].walk(ctx); err != nil {
 		b.Fatal(err)
 	}
@@ -52,40 +52,50 @@ func newBench(b *testing.B) (*fileSystem, *node) {
 		cancel()
 		follower.Wait()
 	})
-	b.ReportAllocs()
-	return fs, fs.stores[0].find("/dir")
+	n := fs.stores[0].find("/dir")
+	return fs, n.id, n.children["file500"].id
 }
 
-func mustOK(b *testing.B, status fuse.Status) {
+func mustOK(b testing.TB, status fuse.Status) {
 	if !status.Ok() {
 		b.Fatal(status)
 	}
 }
 
+// readOnce opens, reads and releases a file, with a reply in a buffer that stays, as the
+// server has it.
+func readOnce(t testing.TB, fs *fileSystem, header fuse.InHeader, out *fuse.OpenOut, buffer []byte) {
+	mustOK(t, fs.Open(nil, &fuse.OpenIn{InHeader: header}, out))
+	_, status := fs.Read(nil, &fuse.ReadIn{InHeader: header, Fh: out.Fh}, buffer)
+	mustOK(t, status)
+	fs.Release(nil, &fuse.ReleaseIn{InHeader: header, Fh: out.Fh})
+}
+
 func BenchmarkLookup(b *testing.B) {
-	fs, dir := newBench(b)
-	header := &fuse.InHeader{NodeId: dir.id}
+	fs, dir, _ := newBench(b)
+	b.ReportAllocs()
+	header := &fuse.InHeader{NodeId: dir}
+	var out fuse.EntryOut
 	for b.Loop() {
-		mustOK(b, fs.Lookup(nil, header, "file500", &fuse.EntryOut{}))
+		mustOK(b, fs.Lookup(nil, header, "file500", &out))
 	}
 }
 
 func BenchmarkOpenReadRelease(b *testing.B) {
-	fs, dir := newBench(b)
-	header := fuse.InHeader{NodeId: dir.children["file500"].id}
+	fs, _, file := newBench(b)
+	b.ReportAllocs()
+	header := fuse.InHeader{NodeId: file}
 	buffer := make([]byte, 4096)
+	var out fuse.OpenOut
 	for b.Loop() {
-		var out fuse.OpenOut
-		mustOK(b, fs.Open(nil, &fuse.OpenIn{InHeader: header}, &out))
-		_, status := fs.Read(nil, &fuse.ReadIn{InHeader: header, Fh: out.Fh}, buffer)
-		mustOK(b, status)
-		fs.Release(nil, &fuse.ReleaseIn{InHeader: header, Fh: out.Fh})
+		readOnce(b, fs, header, &out, buffer)
 	}
 }
 
 func BenchmarkList1000(b *testing.B) {
-	fs, dir := newBench(b)
-	header := fuse.InHeader{NodeId: dir.id}
+	fs, dir, _ := newBench(b)
+	b.ReportAllocs()
+	header := fuse.InHeader{NodeId: dir}
 	buffer := make([]byte, 128<<10)
 	for b.Loop() {
 		var out fuse.OpenOut
@@ -105,8 +115,9 @@ func BenchmarkList1000(b *testing.B) {
 // BenchmarkSave is a shell's redirection: truncating open, write, close. Log and
 // blobs are in memory.
 func BenchmarkSave(b *testing.B) {
-	fs, dir := newBench(b)
-	header := fuse.InHeader{NodeId: dir.children["file500"].id}
+	fs, _, file := newBench(b)
+	b.ReportAllocs()
+	header := fuse.InHeader{NodeId: file}
 	data := make([]byte, 4096)
 	const flags = 0o1001 // O_WRONLY | O_TRUNC
 	for i := 0; b.Loop(); i++ {

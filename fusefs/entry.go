@@ -176,14 +176,17 @@ func (n *node) changedLocked() {
 // has no place there any more.
 func (n *node) path() (string, bool) {
 	var segments []string
+	size := 0
 	for n.tree.root != n {
 		if n.parent == nil {
 			return "", false
 		}
 		segments = append(segments, n.name)
+		size += len("/") + len(n.name)
 		n = n.parent
 	}
 	var b strings.Builder
+	b.Grow(size)
 	for i := len(segments) - 1; i >= 0; i-- {
 		b.WriteByte('/')
 		b.WriteString(segments[i])

@@ -48,14 +48,30 @@ type claimant struct {
 // The error is that of ctx, which ends the waiting: what is free is granted
 // nevertheless.
 func (c *Claims) Take(ctx context.Context, want func() []Claim) (release func(), err error) {
+	g, err := c.grant(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	return g.release, nil // Take is inlined, so that this may stay on the caller's stack
+}
+
+// grant is claims that are held.
+type grant struct {
+	by     *Claims
+	claims []Claim
+}
+
+func (g *grant) release() { g.by.release(g.claims) }
+
+func (c *Claims) grant(ctx context.Context, want func() []Claim) (grant, error) {
 	claims := cleaned(want())
 	for {
 		if err := c.take(ctx, claims); err != nil {
-			return nil, err
+			return grant{}, err
 		}
 		now := cleaned(want())
 		if slices.Equal(now, claims) {
-			return func() { c.release(claims) }, nil
+			return grant{c, claims}, nil
 		}
 		c.release(claims)
 		claims = now

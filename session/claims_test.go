@@ -352,6 +352,32 @@ func TestTurn(t *testing.T) {
 	release()
 }
 
+// TestClaimsAllocateNothing takes claims and a turn for which nobody waits.
+func TestClaimsAllocateNothing(t *testing.T) {
+	var c Claims
+	c.ask([]Claim{{Path: "/dir", Below: true}, {Path: "/dir/other"}})
+	var turn Turn
+	wanted := []Claim{{Path: "/file"}}
+	if n := testing.AllocsPerRun(100, func() {
+		release, err := c.Take(t.Context(), func() []Claim { return wanted })
+		if err != nil {
+			t.Fatal(err)
+		}
+		release()
+	}); n != 0 {
+		t.Errorf("free claims take %v allocations, want none", n)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		release, err := turn.Take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		release()
+	}); n != 0 {
+		t.Errorf("a free turn takes %v allocations, want none", n)
+	}
+}
+
 func BenchmarkClaims(b *testing.B) {
 	for _, others := range []int{0, 16, 1000} {
 		b.Run(fmt.Sprint(others, " held"), func(b *testing.B) {

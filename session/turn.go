@@ -6,35 +6,62 @@ import (
 )
 
 // Turn lets the saves of one text follow one another. It is taken after Claims, and
-// held during I/O. Its zero value is ready for use; a Turn that was never taken is one
-// word.
+// held during I/O. Its zero value is ready for use. It is one word, and nothing more
+// until somebody waits for it.
 type Turn struct {
-	taken atomic.Pointer[chan struct{}] // has room for one; made when the Turn is first taken
+	taken atomic.Pointer[chan struct{}] // nil: nobody has it, and nobody has ever waited
 }
+
+// alone says that somebody has a Turn for which nobody has waited yet. Who does puts a
+// channel in its place, which is full while the Turn is taken.
+var alone = new(chan struct{})
 
 // Take returns when the turn is the caller's, who calls release once. The error is that
 // of ctx, which ends the waiting: a free turn is granted nevertheless.
 func (t *Turn) Take(ctx context.Context) (release func(), err error) {
+	if err := t.take(ctx); err != nil {
+		return nil, err
+	}
+	return t.release, nil // Take is inlined, so that this may stay on the caller's stack
+}
+
+func (t *Turn) take(ctx context.Context) error {
+	if t.taken.CompareAndSwap(nil, alone) {
+		return nil
+	}
 	taken := t.channel()
 	select {
 	case taken <- struct{}{}:
+		return nil
 	default:
-		select {
-		case taken <- struct{}{}:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
 	}
-	return func() { <-taken }, nil
+	select {
+	case taken <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
+// channel is what somebody waits at, be the turn taken or not.
 func (t *Turn) channel() chan struct{} {
-	if c := t.taken.Load(); c != nil {
-		return *c
+	for {
+		now := t.taken.Load()
+		if now != nil && now != alone {
+			return *now
+		}
+		c := make(chan struct{}, 1)
+		if now == alone {
+			c <- struct{}{}
+		}
+		if t.taken.CompareAndSwap(now, &c) {
+			return c
+		}
 	}
-	c := make(chan struct{}, 1)
-	if !t.taken.CompareAndSwap(nil, &c) {
-		return *t.taken.Load()
+}
+
+func (t *Turn) release() {
+	if !t.taken.CompareAndSwap(alone, nil) {
+		<-*t.taken.Load() // a channel has come, and stays
 	}
-	return c
 }
