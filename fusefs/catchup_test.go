@@ -17,14 +17,11 @@ func TestCatchUp(t *testing.T) {
 	r.write("/f", "theirs")
 	// waiting starts a request, and returns when it waits.
 	waiting := func(ctx context.Context) (ended chan error) {
-		unlock := r.locked()
-		r.s.followed = nil
-		unlock()
 		ended = make(chan error, 1)
 		go func() { ended <- r.s.catchUp(ctx) }()
 		for waits := false; !waits; time.Sleep(time.Millisecond) {
 			unlock := r.looking()
-			waits = r.s.followed != nil
+			waits = r.s.isAwaitedLocked()
 			unlock()
 		}
 		return ended
@@ -35,6 +32,8 @@ func TestCatchUp(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the request that is interrupted: %v, want %v", err, context.Canceled)
 	}
+	r.follow()
+	r.write("/f", "theirs, too")
 	ended = waiting(t.Context())
 	r.follow()
 	if err := <-ended; err != nil {

@@ -135,3 +135,6 @@ func (n *node) keepLocked(kept bool) {
 		n.tree.told.PlacedLocked(n)
 	}
 }
+
+// hasEmptiedDirs reports whether emptiedLocked would return something, without the lock.
+func (t *tree) hasEmptiedDirs() bool { return t.hasEmptied.Load() }

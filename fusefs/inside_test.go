@@ -141,7 +141,7 @@ func (r *rig) differsInFiles() string {
 		heads[v.Path] = fmt.Sprint(v.ID, " ", v.Size)
 	}
 	defer r.looking()()
-	if !r.s.loading.done {
+	if !r.s.isLoadedLocked() {
 		return "the heads have not loaded"
 	}
 	if diff := cmp.Diff(heads, filesOf(r.s.root, "")); diff != "" {

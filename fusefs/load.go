@@ -55,11 +55,11 @@ func (t *tree) load(ctx context.Context) (all bool) {
 	}
 }
 
-// beginAt notes that the tree begins as the log is at a tip: what comes after is followed.
-func (t *tree) beginAt(tip versionlog.Tip) { t.applied, t.appliedDigest = tip.Seq, tip.Digest }
-
 // loadedLocked reports whether all heads are in the tree, and why not if the log has failed.
 func (t *tree) loadedLocked() (all bool, err error) { return t.loading.done, t.loading.err }
+
+// isLoadedLocked reports whether all heads are in the tree.
+func (t *tree) isLoadedLocked() bool { return t.loading.done }
 
 // walk brings all heads into the tree, page by page.
 func (t *tree) walk(ctx context.Context) error {

@@ -123,7 +123,7 @@ func (r *rig) settle() {
 	r.must(err)
 	for range 6000 {
 		looked := r.looking()
-		done := r.s.loading.done && r.s.applied >= tip.Seq
+		done := r.s.isLoadedLocked() && r.s.applied >= tip.Seq
 		looked()
 		if done {
 			return
@@ -135,11 +135,11 @@ func (r *rig) settle() {
 
 // dropEmpty removes the empty directories, which are this mount's own.
 func (r *rig) dropEmpty(dir *node) {
-	for name, n := range dir.children {
+	for _, n := range dir.children {
 		if n.isDir() {
 			r.dropEmpty(n)
 			if len(n.children) == 0 {
-				delete(dir.children, name)
+				r.s.detachLocked(n)
 			}
 		}
 	}

@@ -167,34 +167,3 @@ func (t *tree) findDirLocked(path string) *node {
 	}
 	return n
 }
-
-// shownLocked notes that the tree shows c, the next commit of the log, and all before.
-func (t *tree) shownLocked(c *versionlog.Commit) {
-	t.applied, t.appliedDigest = c.Seq, c.Digest
-	t.noteGoneLocked(c)
-	if t.followed != nil {
-		close(t.followed)
-		t.followed = nil
-	}
-}
-
-// awaitApplied waits until every commit up to seq is in the tree, or ctx ends.
-func (t *tree) awaitApplied(ctx context.Context, seq uint64) error {
-	for {
-		t.mu.Lock()
-		if t.applied >= seq {
-			t.mu.Unlock()
-			return nil
-		}
-		if t.followed == nil {
-			t.followed = make(chan struct{})
-		}
-		followed := t.followed
-		t.mu.Unlock()
-		select {
-		case <-followed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}

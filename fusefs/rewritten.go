@@ -37,10 +37,3 @@ func checkTip(shown, tip versionlog.Tip) error {
 	return fmt.Errorf("%w: this mount shows commit %d, %.12s, and the history ends with commit %d, %.12s",
 		versionlog.ErrRewritten, shown.Seq, shown.Digest, tip.Seq, tip.Digest)
 }
-
-// shown is the commit that the tree has got to.
-func (s *store) shown() versionlog.Tip {
-	s.fs.mu.RLock()
-	defer s.fs.mu.RUnlock()
-	return versionlog.Tip{Seq: s.applied, Digest: s.appliedDigest}
-}

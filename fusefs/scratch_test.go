@@ -86,7 +86,9 @@ func TestMadeUp(t *testing.T) {
 		plain   = syscall.O_WRONLY | syscall.O_CREAT | syscall.O_TRUNC
 	)
 	now := time.Unix(1_800_000_000, 0)
-	dir := &node{name: "notes", directory: &directory{children: map[string]*node{"plan.md": {}}}}
+	r := newRig(t, "/notes/plan.md")
+	r.must(r.s.walk(t.Context()))
+	dir := r.s.find("/notes")
 	for _, tc := range []struct {
 		name  string
 		flags uint32

@@ -160,7 +160,7 @@ func (s *store) settleSlot(slot *spool.Slot) {
 // nothing any more out of the log. A request that settles something ends with it. Callers
 // hold no lock and no claim.
 func (s *store) dropSettled() {
-	if !s.settling.Load() && !s.hasEmptied.Load() {
+	if !s.settling.Load() && !s.hasEmptiedDirs() {
 		return
 	}
 	s.fs.mu.Lock()
