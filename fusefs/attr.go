@@ -45,11 +45,11 @@ func (fs *fileSystem) fillAttrLocked(n *node, out *fuse.Attr) {
 		out.Size = uint64(n.sizeLocked())
 		out.Blocks = (out.Size + 511) / 512
 	}
-	atime := n.atime
+	atime, mtime, ctime := n.atime, n.mtime, n.ctime
 	if atime.IsZero() {
-		atime = n.mtime
+		atime = mtime
 	}
-	out.SetTimes(&atime, &n.mtime, &n.ctime)
+	out.SetTimes(&atime, &mtime, &ctime)
 }
 
 // GetAttr implements fuse.RawFileSystem.

@@ -242,7 +242,7 @@ func TestBudget(t *testing.T) {
 			}
 			r.wantCounted()
 			for fh, h := range r.handles() {
-				h.node.removed = true // so that nothing is committed
+				h.node.setRemoved(true) // so that nothing is committed
 				r.release(fh)
 			}
 			r.wantCounted()
