@@ -164,7 +164,7 @@ func (r *rig) hiddenInFiles() (wrong string) {
 	defer r.looking()()
 	var walk func(n *node, path string)
 	walk = func(n *node, path string) {
-		if !n.isDir() && len(n.hidden)+len(n.hiddenDirs) > 0 {
+		if !n.isDir() && n.hides() {
 			wrong = path + " is a file, and hides something"
 		}
 		for name := range n.hiddenDirs {
