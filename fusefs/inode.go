@@ -106,7 +106,7 @@ type cached struct{ *node }
 func (c cached) Number() uint64 { return c.id }
 
 // IsDir implements kernelcache.Node.
-func (c cached) IsDir() bool { return c.isDir() }
+func (c cached) IsDir() bool { return c.node.isDir() }
 
 // Cache implements kernelcache.Node. It needs no lock.
 func (c cached) Cache() *kernelcache.Inode { return c.node.Cache() }

@@ -292,7 +292,7 @@ func (r *rig) differs() (wrong string) {
 		r.must(err)
 		heads[v.Path] = v.ID
 	}
-	tree := map[string]string{}
+	shown := map[string]string{}
 	var walk func(n *node, path string)
 	walk = func(n *node, path string) {
 		for name, d := range n.hiddenDirs {
@@ -304,7 +304,7 @@ func (r *rig) differs() (wrong string) {
 			if c.origin == nil || c.parent == nil {
 				wrong = fmt.Sprintf("what is hidden at %s/%s has no other name", path, name)
 			}
-			tree[path+"/"+name] = c.head.ID()
+			shown[path+"/"+name] = c.head.ID()
 		}
 		for name, c := range n.children {
 			switch {
@@ -313,14 +313,14 @@ func (r *rig) differs() (wrong string) {
 			case c.isDir():
 				walk(c, path+"/"+name)
 			case !c.local:
-				tree[path+"/"+name] = c.head.ID()
+				shown[path+"/"+name] = c.head.ID()
 			}
 		}
 	}
 	defer r.looking()()
 	walk(r.s.root, "")
-	if fmt.Sprint(heads) != fmt.Sprint(tree) {
-		return fmt.Sprintf("the log has  %v\nthe tree has %v", heads, tree)
+	if fmt.Sprint(heads) != fmt.Sprint(shown) {
+		return fmt.Sprintf("the log has  %v\nthe tree has %v", heads, shown)
 	}
 	return wrong + r.dirsDiffer()
 }
@@ -328,7 +328,7 @@ func (r *rig) differs() (wrong string) {
 // dirsDiffer says how the directories that the log has itself differ from those of the
 // tree that are marked so, or "". Caller holds fs.mu.
 func (r *rig) dirsDiffer() string {
-	var log, tree []string
+	var log, shown []string
 	for v, err := range r.other.Tree(r.Context(), "/") {
 		r.must(err)
 		if v.IsDir() {
@@ -338,7 +338,7 @@ func (r *rig) dirsDiffer() string {
 	var walk func(n *node, path string)
 	walk = func(n *node, path string) {
 		if n.marker != 0 {
-			tree = append(tree, path+"/")
+			shown = append(shown, path+"/")
 		}
 		for name, c := range n.children {
 			if c.isDir() {
@@ -350,9 +350,9 @@ func (r *rig) dirsDiffer() string {
 		}
 	}
 	walk(r.s.root, "")
-	slices.Sort(tree)
-	if slices.Sort(log); !slices.Equal(log, tree) {
-		return fmt.Sprintf("the log has the directories %q, the tree %q", log, tree)
+	slices.Sort(shown)
+	if slices.Sort(log); !slices.Equal(log, shown) {
+		return fmt.Sprintf("the log has the directories %q, the tree %q", log, shown)
 	}
 	return ""
 }

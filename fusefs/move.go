@@ -225,16 +225,16 @@ type newcomer struct {
 // it.
 func newcomersLocked(dir *node, moved map[string]uint64) []newcomer {
 	var found []newcomer
-	var walk func(*node)
-	walk = func(n *node) {
+	var walkLocked func(*node)
+	walkLocked = func(n *node) {
 		for _, child := range n.children {
-			walk(child)
+			walkLocked(child)
 		}
 		if path, ok := n.path(); ok && n.isMemorySince(moved[path]+1) {
 			found = append(found, newcomer{n, path})
 		}
 	}
-	walk(dir)
+	walkLocked(dir)
 	return found
 }
 

@@ -68,6 +68,8 @@ func (s *store) loadPrivate() error {
 		s.fs.log.Warn("nobody else may enter this mount", "store", s.slug(), "err", err)
 		err = nil
 	}
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
 	s.root.setMode(s.dirMode("/"))
 	return err
 }

@@ -49,7 +49,9 @@ func TestRewritten(t *testing.T) {
 			_ = r.s.catchUp(t.Context())
 		},
 		"a commit follows another": func(r *rig, _ *otherHistory) {
-			r.s.appliedDigest[0] ^= 1
+			shown := r.s.shown()
+			shown.Digest[0] ^= 1
+			r.s.beginAt(shown)
 			r.write("/b", "text")
 			r.s.follow(r.Context()) // which ends by itself
 			if r.s.root.children["b"] != nil {

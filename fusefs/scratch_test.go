@@ -8,9 +8,13 @@ import (
 )
 
 func TestClassify(t *testing.T) {
-	plain := &node{name: "notes"}
-	git := &node{name: "heads", parent: &node{name: "refs", parent: &node{name: ".git", parent: plain}}}
-	delayed := &node{name: ".~tmp~", parent: plain}
+	r := newRig(t)
+	made := func(up *node, name string) *node {
+		defer r.locked()()
+		return r.s.newDirLocked(up, name, 0o700, time.Now(), 0)
+	}
+	plain := made(r.s.root, "notes")
+	git, delayed := made(made(made(plain, ".git"), "refs"), "heads"), made(plain, ".~tmp~")
 	for _, tc := range []struct {
 		dir  *node
 		name string

@@ -151,7 +151,7 @@ func (fs *fileSystem) missed(ctx context.Context, in *inherited) ([][]*versionlo
 			if err != nil {
 				return nil, fmt.Errorf("what has happened to store %s: %w", s.slug(), err)
 			}
-			if c.Seq > s.applied {
+			if c.Seq > s.shown().Seq {
 				break // which the follower brings
 			}
 			missed[i] = append(missed[i], c)

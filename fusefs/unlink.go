@@ -90,10 +90,12 @@ func (fs *fileSystem) unlinkedLocked(n *node) {
 // The caller has claimed both.
 func (s *store) remove(n *node, path string) error {
 	n, path, head, expect := s.removal(n, path)
-	switch {
-	case path == "" && n.removed:
-		return nil
-	case path == "":
+	if path == "" {
+		s.fs.mu.RLock()
+		defer s.fs.mu.RUnlock()
+		if n.removed {
+			return nil
+		}
 		return syscall.ENOENT
 	}
 	//archtest:locked commit calls it with the lock
