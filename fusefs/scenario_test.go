@@ -43,6 +43,7 @@ import (
 //
 //	want /a x                      a program opens and reads it: it has that text
 //	want as log                    when all has been followed, the mount shows what the log has
+//	want waiting                   nothing of what was begun beside has ended
 //
 // A word that names a file begins with a slash. Where a request takes a file, it takes too
 // what lookup has called by a name: the kernel uses the inode that it knows by then, whatever
