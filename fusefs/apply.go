@@ -64,9 +64,8 @@ func (t *tree) leaveLocked(n *node, at time.Time) {
 	t.pruneLocked(dir)
 }
 
-// vacatedLocked notes that c, of this mount, has removed or moved away what it frees.
-// What another session has put there since the tree was asked is what c removed
-// or moved; what another one makes there now the session does not know.
+// vacatedLocked takes what c, of this mount, has removed or moved away out of the tree: also
+// what another session has put there since the tree was asked.
 func (t *tree) vacatedLocked(c *versionlog.Commit) {
 	for _, v := range c.Versions {
 		freed := freedBy(v)
@@ -78,7 +77,6 @@ func (t *tree) vacatedLocked(c *versionlog.Commit) {
 			continue
 		}
 		t.vacateLocked(freed, v)
-		t.session.FreedLocked(freed)
 	}
 }
 

@@ -151,15 +151,6 @@ func (s *store) tooMuch(op, path string, err error) fuse.Status {
 	return fuse.Status(errno)
 }
 
-// holdCopyLocked counts the bytes of a draft, if there is one, in place of those of an earlier
-// one.
-func (fs *fileSystem) holdCopyLocked(d *draft, copied *int64) {
-	if d != nil {
-		fs.budget.change(int64(len(d.data)) - *copied)
-		*copied = int64(len(d.data))
-	}
-}
-
 // giveBack counts bytes no longer that a request has held. Caller does not hold fs.mu.
 func (fs *fileSystem) giveBack(bytes *int64) {
 	fs.mu.Lock()
@@ -214,6 +205,7 @@ func (fs *fileSystem) reckonLocked(n *node, st *stage) {
 	st.held = holds
 	if holds == 0 {
 		st.data = nil
+		n.store.session.GiveUp(&st.lost)
 	}
 	st.unmapUnused()
 }

@@ -2,7 +2,7 @@ package fusefs
 
 import (
 	"context"
-	"slices"
+	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -45,33 +45,20 @@ func (s *store) nameClaims(names ...nameIn) (claims []session.Claim) {
 // were lost: each is tried again first, under the path that it was for. Where the status
 // is not OK nothing is claimed.
 func (s *store) claimNames(ctx context.Context, names ...nameIn) (release func(), status fuse.Status) {
-	want := func() []session.Claim { return s.nameClaims(names...) }
-	for {
-		release, err := s.claims.Take(ctx, want)
-		if err != nil {
-			return nil, s.fail("change", names[0].name, err)
-		}
-		drafts := s.unsureAt(want())
-		if len(drafts) == 0 {
-			return release, fuse.OK
-		}
-		release()
-		for _, d := range drafts {
-			status := s.fs.commitFile(d.n, d.st, saved)
-			s.fs.mu.RLock()
-			unknown := d.st.attempt == d
-			s.fs.mu.RUnlock()
-			if unknown {
-				return nil, status
-			}
-		}
+	release, err := s.session.Settle(ctx, func() []session.Claim { return s.nameClaims(names...) }, settleText)
+	if told, isTold := err.(syscall.Errno); isTold {
+		return nil, fuse.Status(told)
 	}
+	if err != nil {
+		return nil, s.fail("change", names[0].name, err)
+	}
+	return release, fuse.OK
 }
 
 // claimDir takes the claim of a directory about to be made or removed, in which nothing
 // is: not of what is below it.
 func (s *store) claimDir(ctx context.Context, at nameIn) (release func(), status fuse.Status) {
-	release, err := s.claims.Take(ctx, func() []session.Claim {
+	release, err := s.session.Claims().Take(ctx, func() []session.Claim {
 		s.fs.mu.RLock()
 		defer s.fs.mu.RUnlock()
 		name, err := memory.ParseName(at.name)
@@ -85,18 +72,4 @@ func (s *store) claimDir(ctx context.Context, at nameIn) (release func(), status
 		return nil, s.fail("change", at.name, err)
 	}
 	return release, fuse.OK
-}
-
-// unsureAt returns the drafts of files in the reach of some claims of which it is not
-// known whether they are in the log.
-func (s *store) unsureAt(claims []session.Claim) (drafts []*draft) {
-	s.fs.mu.RLock()
-	defer s.fs.mu.RUnlock()
-	for _, d := range s.unsure {
-		path, there := d.n.targetLocked()
-		if d.st.attempt == d && there && slices.ContainsFunc(claims, func(c session.Claim) bool { return c.Covers(path) }) {
-			drafts = append(drafts, d)
-		}
-	}
-	return drafts
 }

@@ -197,7 +197,7 @@ func (r *rig) wantNoDifference() {
 	if wrong := r.differs(); wrong != "" {
 		r.Error(wrong)
 	}
-	if !r.s.claims.Idle() {
+	if !r.s.session.Claims().Idle() {
 		r.Error("something is claimed at the end")
 	}
 }
@@ -254,7 +254,7 @@ func TestClaimsFollowTheName(t *testing.T) {
 
 func (r *rig) claim(path string) (release func()) {
 	r.Helper()
-	release, err := r.s.claims.Take(r.Context(), func() []session.Claim { return []session.Claim{{Path: path}} })
+	release, err := r.s.session.Claims().Take(r.Context(), func() []session.Claim { return []session.Claim{{Path: path}} })
 	r.must(err)
 	return release
 }
@@ -264,7 +264,7 @@ func (r *rig) claimed(paths ...string) string {
 	ended, cancel := context.WithCancel(r.Context())
 	cancel()
 	return strings.Join(slices.DeleteFunc(paths, func(path string) bool {
-		release, err := r.s.claims.Take(ended, func() []session.Claim { return []session.Claim{{Path: path}} })
+		release, err := r.s.session.Claims().Take(ended, func() []session.Claim { return []session.Claim{{Path: path}} })
 		if err == nil {
 			release()
 		}
@@ -332,7 +332,7 @@ func TestClaimsOfLostReply(t *testing.T) {
 	if status := r.close(fh); !status.Ok() {
 		t.Errorf("close: %v", status)
 	}
-	if want := []string{"/a", "/a /b", "/b"}; !slices.Equal(claimed, want) {
+	if want := []string{"/a", "/a /b", "/a /b"}; !slices.Equal(claimed, want) {
 		t.Errorf("claimed %q, want %q", claimed, want)
 	}
 	r.wantNoDifference()

@@ -88,7 +88,7 @@ func (fs *fileSystem) leaves(h *handle, thread uint32) (leaves bool, upTo *mark)
 	fs.mu.RLock()
 	st, node := h.stage, h.node.id
 	all := st.err != 0 || st.overtaken || st.anyones > st.committed
-	owed := !st.dirty || st.attempt != nil && st.attempt.resumed // its error, if there is one, is to be heard
+	owed := !st.dirty || h.node.store.session.IsInDoubt(&st.lost) // its error, if there is one, is to be heard
 	content, wrote, committed, last := st.wrote, h.wrote, st.committed, h.thread
 	until := wrote
 	switch {

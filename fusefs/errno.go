@@ -13,6 +13,11 @@ import (
 	"mneme/versionlog"
 )
 
+// DefaultConflictErrno is what a call gets whose write lost a race. Every
+// language has a name for it; Node's libuv calls ESTALE "Unknown system error
+// -116". And the kernel does not repeat a call for it, as it does for ESTALE.
+const DefaultConflictErrno = syscall.EBUSY
+
 // errnos is what an error of each kind looks like to a program that uses the mount.
 // What is not in it is trouble with the store itself, and EIO: lost data above all,
 // since the name exists and must not look like a missing file.

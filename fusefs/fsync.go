@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/session"
 )
 
 // Fsync implements fuse.RawFileSystem. It is about the file, not about the
@@ -56,7 +58,7 @@ func (fs *fileSystem) writersOfLocked(h *handle) (writers []writer) {
 	}
 	var others []uint64
 	for fh, other := range fs.handles {
-		if other.stage.unsyncedLocked() && other.node.nowLocked() == h.node.nowLocked() {
+		if other.stage.unsyncedLocked(other.node.store.session) && other.node.nowLocked() == h.node.nowLocked() {
 			others = append(others, fh)
 		}
 	}
@@ -64,7 +66,7 @@ func (fs *fileSystem) writersOfLocked(h *handle) (writers []writer) {
 	for _, fh := range others {
 		add(fs.handles[fh].node, fs.handles[fh].stage)
 	}
-	if m := h.node.nowLocked(); m.stage().unsyncedLocked() { // a temporary file's, which nobody has open to write
+	if m := h.node.nowLocked(); m.stage().unsyncedLocked(m.store.session) { // a temporary file's, which nobody has open to write
 		add(m, m.stage())
 	}
 	return writers
@@ -72,12 +74,12 @@ func (fs *fileSystem) writersOfLocked(h *handle) (writers []writer) {
 
 // unsyncedLocked reports whether a stage, or none, has something that nothing durable
 // has. What lost a race and is kept as a conflict is no part of the file any more.
-func (st *stage) unsyncedLocked() bool {
+func (st *stage) unsyncedLocked(s *session.Session) bool {
 	switch {
 	case st == nil || st.err != 0:
 		return false
-	case st.overtaken && st.conflict != 0 && st.conflictAt == st.changes:
+	case st.overtaken && st.isKeptLocked():
 		return false
 	}
-	return st.dirty || st.attempt != nil
+	return st.dirty || s.IsInDoubt(&st.lost)
 }

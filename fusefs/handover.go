@@ -362,7 +362,7 @@ func (h *handing) noteStagesLocked() {
 	for st, sh := range h.stages {
 		state := stageSaved
 		switch {
-		case st.err != 0 || st.overtaken && st.conflict != 0 && st.conflictAt == st.changes:
+		case st.err != 0 || st.overtaken && st.isKeptLocked():
 			state = stageDead
 		case sh.node.beyondLocked(st):
 			state = stageDead

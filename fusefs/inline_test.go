@@ -182,7 +182,7 @@ func TestInlineToWrite(t *testing.T) {
 		"not followed":  {func(r *rig) { r.write("/other", "theirs") }, later, later},
 		"followed":      {func(r *rig) { r.write("/other", "theirs"); r.follow() }, now, now},
 		"archived":      {func(r *rig) { r.archive() }, later, later},
-		"strict":        {func(r *rig) { r.options().Strict = true }, later, now},
+		"strict":        {func(r *rig) { r.configure(func(o *Options) { o.Strict = true }) }, later, now},
 		"stale":         {func(r *rig) { r.wantText("/d/a", "/d/a"); r.write("/d/a", "theirs"); r.follow() }, later, now},
 		"its new name":  {func(r *rig) { r.write("/d/new", "theirs"); r.follow() }, now, later},
 		"given pages":   {func(r *rig) { r.pushing("/d/a") }, later, now},

@@ -46,18 +46,43 @@ func newRig(t *testing.T, files ...string) *rig {
 	r.log.ResetReads()
 	r.Cleanup(func() {
 		stop()
-		fs.tasks.Wait()
+		fs.awaitTasks()
 	})
 	return r
 }
 
 // keep keeps what loses a race in a directory.
 func (r *rig) keep() {
-	r.s.kept = conflict.New(r.TempDir())
+	r.keepIn(conflict.New(r.TempDir()))
 	r.Cleanup(func() { // before the directory is removed
 		r.stop()
-		r.fs.tasks.Wait()
+		r.awaitTasks()
 	})
+}
+
+// keepIn is keep for a place that outlives the mount.
+func (r *rig) keepIn(kept *conflict.Store) {
+	r.s.kept = kept
+	r.renew()
+}
+
+// configure changes the mount's options before anything has happened.
+func (r *rig) configure(change func(*Options)) {
+	change(&r.fs.opts)
+	r.renew()
+}
+
+// renew makes the session anew.
+func (r *rig) renew() {
+	r.s.newSession()
+	r.s.tree.session = knowing{r.s.known, r.s}
+}
+
+// isUnderWay reports whether the mount is making a commit.
+func (r *rig) isUnderWay(c *versionlog.Commit) bool {
+	ended, end := context.WithCancel(r.Context())
+	end()
+	return !r.s.session.AwaitOwn(ended, c.Key)
 }
 
 // follow brings what is in the log into the tree, as the follower does.
@@ -181,7 +206,7 @@ func (r *rig) hiddenInFiles() (wrong string) {
 }
 
 // awaitTasks waits for what the mount has begun in the background.
-func (r *rig) awaitTasks() { r.fs.tasks.Wait() }
+func (r *rig) awaitTasks() { r.fs.awaitTasks() }
 
 // startMove makes a rename look at the tree, as it does before it lets go of the lock.
 func (r *rig) startMove(path, to string) *move {
@@ -205,14 +230,7 @@ func (r *rig) loseFromTree(path string) {
 // unsettled returns how many drafts and how many commits of names may be in the log, though
 // they ended with an error.
 func (r *rig) unsettled() (drafts, names int) {
-	defer r.looking()()
-	return len(r.s.unsure), len(r.s.owed)
-}
-
-// waitTurns makes the next append to a file wait, as after one that went on top of another
-// session's.
-func (r *rig) waitTurns(path string, d time.Duration) {
-	r.s.turn = turn{path: path, at: time.Now().Add(time.Second), took: d}
+	return r.s.session.Doubts()
 }
 
 // known makes the kernel one that has looked a directory up, and returns its number.

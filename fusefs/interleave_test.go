@@ -98,15 +98,8 @@ func (r *rig) theirChange(random *rand.Rand, path, to string, text func(who stri
 func (f *interleaving) followSome() {
 	left := []int{0, 1, 2, 1000}[f.random.IntN(4)]
 	f.followWhile(func(c *versionlog.Commit) bool {
-		looked := f.looking()
-		own := f.s.inflight[c.Key]
-		looked()
-		if own != nil {
-			select {
-			case <-own.done:
-			default:
-				return false
-			}
+		if f.isUnderWay(c) {
+			return false
 		}
 		if left--; left < 0 {
 			return false
@@ -369,7 +362,7 @@ func TestInterleavings(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			kept := conflict.New(t.TempDir()) // first, so that it is removed last
 			f := &interleaving{rig: newRig(t, "/a", "/d/a"), random: rand.New(rand.NewPCG(seed, 0))}
-			f.s.kept = kept
+			f.keepIn(kept)
 			if seed%3 == 0 {
 				f.s.spool = spool.New(kept.Dir(), minSpoolBytes)
 			}

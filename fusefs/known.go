@@ -26,6 +26,23 @@ func (n *node) learnLocked(change func(session.Knowledge) session.Knowledge) {
 	}
 }
 
+// holdsLocked notes what the session knows by head, which holds a draft of a file of which
+// it knew that before.
+func (s *store) holdsLocked(before session.Knowledge, d *session.Draft, head *memory.Head) {
+	s.known.Update(head.Path(), func(now session.Knowledge) session.Knowledge {
+		if now.Head() != nil && now.Head().Seq() > head.Seq() { // read since
+			return now
+		}
+		return before
+	})
+	s.session.Holds(d, head)
+}
+
+// isUnreadLocked reports whether the session may not overwrite n.
+func (n *node) isUnreadLocked() bool {
+	return n.head != nil && (n.knownLocked().Stale(n.head) || n.store.fs.opts.Strict && !n.knownLocked().IsKnown())
+}
+
 // noteLocked sets what the session knows of a path; where a file stands for it, only if
 // nothing is known.
 func (s *store) noteLocked(path string, known session.Knowledge) {
@@ -80,6 +97,3 @@ func (k knowing) Made(v *versionlog.Version) bool {
 func (k knowing) Seen(path string, length int64) {
 	k.Update(path, func(known session.Knowledge) session.Knowledge { return known.WithLength(length) })
 }
-
-// FreedLocked says that a commit of this session has freed a path.
-func (k knowing) FreedLocked(path string) { k.s.noteLocked(path, session.Nothing()) }

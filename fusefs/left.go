@@ -52,7 +52,7 @@ func (m *Server) left(own bool) (all []Left) {
 		}
 		kept := append(slices.Clone(s.left), s.openConflictsLocked()...)
 		for _, l := range s.taken {
-			if s.isOpenLocked(l.Conflict) { // else the session has done it again
+			if s.session.Conflicts().IsOwn(l.Conflict) { // else the session has done it again
 				kept = append(kept, l)
 			}
 		}
@@ -73,12 +73,10 @@ func (s *store) unsettled(left []Left) []Left {
 // openConflictsLocked are the conflicts of this session that are not settled, but for those
 // that Kept names otherwise.
 func (s *store) openConflictsLocked() (all []Left) {
-	for path, ids := range s.open {
-		for _, id := range ids {
-			same := func(l Left) bool { return l.Conflict == id }
-			if !slices.ContainsFunc(s.left, same) && !slices.ContainsFunc(s.taken, same) {
-				all = append(all, Left{Store: s.slug(), Path: path, Session: s.fs.opts.Session, Conflict: id})
-			}
+	for id, path := range s.session.Conflicts().Own() {
+		same := func(l Left) bool { return l.Conflict == id }
+		if !slices.ContainsFunc(s.left, same) && !slices.ContainsFunc(s.taken, same) {
+			all = append(all, Left{Store: s.slug(), Path: path, Session: s.fs.opts.Session, Conflict: id})
 		}
 	}
 	slices.SortFunc(all, func(a, b Left) int { return cmp.Compare(a.Conflict, b.Conflict) })
@@ -183,7 +181,7 @@ func (s *store) revive(ctx context.Context, e *spool.Entry) (*Left, error) {
 	if refusesContent(err) {
 		_ = s.private.Note(s.forgetPath(e.Path)...) // else another memory there is private
 	}
-	switch theirs, taken := conflictHead(err, e.Path); {
+	switch theirs, taken := versionlog.ConflictAt(err, e.Path); {
 	case taken:
 		return s.keepLeft(ctx, e, memory.NewHead(theirs), "its mount was killed, and another memory is there now")
 	case err != nil && refusesContent(err):
@@ -200,7 +198,7 @@ func (s *store) revive(ctx context.Context, e *spool.Entry) (*Left, error) {
 
 // refusesContent reports whether a commit would fail as often as it is tried.
 func refusesContent(err error) bool {
-	return isFinal(err) && !errors.Is(err, memory.ErrUntried) ||
+	return memory.IsFinal(err) && !errors.Is(err, memory.ErrUntried) ||
 		errors.Is(err, memory.ErrTooBig) || errors.Is(err, memory.ErrNotText) || errors.Is(err, memory.ErrBadPath) ||
 		errors.Is(err, memory.ErrPathEncoding) || errors.Is(err, memory.ErrPathTooLong)
 }
@@ -222,11 +220,11 @@ func (s *store) keepLeftAs(ctx context.Context, id int, e *spool.Entry, theirs *
 	}
 	var err error
 	if id == 0 {
-		id, err = s.keepConflict(conflict.About{
+		id, err = s.session.Conflicts().Keep(conflict.About{
 			Store: s.slug(), Path: e.Path, Session: e.Session, Time: time.Now().UTC().Truncate(time.Microsecond),
 			Why:    fmt.Sprintf("%s is not in the history: %s", quote.Name(s.slug()+":"+e.Path), why),
 			Theirs: conflict.SideOf(theirs.Version()),
-		}, conflict.Texts{Theirs: s.text(theirs), Yours: e.Data})
+		}, conflict.Texts{Theirs: s.text(ctx, theirs), Yours: e.Data})
 	}
 	if err != nil {
 		return nil, err
@@ -234,6 +232,19 @@ func (s *store) keepLeftAs(ctx context.Context, id int, e *spool.Entry, theirs *
 	s.errors.AddConflict(e.Path, fmt.Sprintf("%s:%s of session %s is not in the history: %s; its text is kept in .mneme/conflicts/%d/yours", s.slug(), e.Path, quote.Name(e.Session), why, id))
 	s.fs.log.Info("kept as a conflict", "store", s.slug(), "path", e.Path, "session", e.Session, "conflict", id)
 	return &Left{Store: s.slug(), Path: e.Path, Session: e.Session, Conflict: id}, nil
+}
+
+// text is the content of a version for a conflict, nil when there is none.
+func (s *store) text(ctx context.Context, v *memory.Head) []byte {
+	if v == nil || !v.Live() {
+		return nil
+	}
+	data, err := s.memory.ContentOf(ctx, v)
+	if err != nil {
+		s.fs.log.Error("content for a conflict", "store", s.slug(), "path", v.Path(), "err", err)
+		return nil
+	}
+	return data
 }
 
 // hasText reports whether the history has the bytes of an entry, where editors put

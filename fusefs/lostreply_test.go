@@ -54,52 +54,6 @@ func TestOwedIsBounded(t *testing.T) {
 	}
 }
 
-// lostAppend appends to a new file, loses the reply, and appends more. The next fsync
-// takes the draft of the first, and waits its turn.
-func (r *rig) lostAppend(more string) (fh uint64, synced chan fuse.Status) {
-	r.Helper()
-	fh = r.appended("/f", "one\n")
-	r.log.SetFates(logfault.Unheard)
-	r.fsync(fh, fuse.EIO)
-	if more != "" {
-		r.appendTo(fh, more)
-	}
-	r.waitTurns("/f", 200*time.Millisecond)
-	synced = make(chan fuse.Status, 1)
-	go func() { synced <- r.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}) }()
-	time.Sleep(30 * time.Millisecond)
-	return fh, synced
-}
-
-// TestDraftIsSettledOnce loses the reply of an append, and syncs again: meanwhile the
-// follower meets the commit, and another session appends.
-func TestDraftIsSettledOnce(t *testing.T) {
-	r := newRig(t)
-	_, synced := r.lostAppend("two\n")
-	r.follow()
-	_, data, err := r.other.Read(t.Context(), "/f")
-	r.must(err)
-	r.write("/f", string(data)+"theirs\n")
-	if status := <-synced; !status.Ok() {
-		t.Fatal(status)
-	}
-	if _, data, err = r.other.Read(t.Context(), "/f"); string(data) != "one\ntheirs\ntwo\n" && string(data) != "one\ntwo\ntheirs\n" {
-		t.Errorf("/f holds %q, %v", data, err)
-	}
-}
-
-// TestDraftDoesNotComeBack loses the reply of a new file's commit, and syncs again:
-// meanwhile another session removes the file.
-func TestDraftDoesNotComeBack(t *testing.T) {
-	r := newRig(t)
-	r.must(r.s.walk(t.Context()))
-	_, synced := r.lostAppend("")
-	r.remove("/f")
-	r.follow()
-	<-synced
-	r.wantAsLog()
-}
-
 // TestDraftIsSettledOnceByTwo loses the reply of an append, appends more and syncs again,
 // while the follower meets the commit, and another session appends, too: each of the two
 // may be the first to know.

@@ -80,7 +80,7 @@ func (s *store) removeEmptied(emptied map[string]uint64) {
 	paths := slices.Sorted(maps.Keys(emptied))
 	for _, path := range slices.Backward(paths) { // what is in one, first
 		status := fuse.EINTR
-		if release, err := s.claims.Take(s.fs.ctx, func() []session.Claim { return []session.Claim{{Path: path}} }); err == nil {
+		if release, err := s.session.Claims().Take(s.fs.ctx, func() []session.Claim { return []session.Claim{{Path: path}} }); err == nil {
 			status = s.removeDir(path)
 			release()
 		}

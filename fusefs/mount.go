@@ -200,7 +200,15 @@ func (m *Server) serve() {
 	m.fs.ahead.Close()
 	m.fs.notify.Close()
 	work.Wait()
-	m.fs.tasks.Wait()
+	m.fs.awaitTasks()
+}
+
+// awaitTasks returns when nothing works in the background any more.
+func (fs *fileSystem) awaitTasks() {
+	fs.tasks.Wait()
+	for _, s := range fs.stores {
+		s.session.Close()
+	}
 }
 
 // Wait returns when the file system is no longer mounted and everything that

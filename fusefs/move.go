@@ -108,7 +108,6 @@ func (t *tree) movedInLogLocked(m *moving, source string, v versionlog.Version) 
 			return nil
 		}
 	}
-	t.session.Moved(source, v.Path)
 	t.unhideLocked(m.n)
 	displaced = t.takeLocked(m)
 	m.n.setLocal(false)
@@ -166,11 +165,6 @@ func (t *tree) movedDirLocked(m *moving, c *versionlog.Commit) {
 	}
 	t.uncoverLocked(m.n, moved)
 	follow := t.knownBelowLocked(m.n)
-	for _, v := range c.Versions {
-		if !v.IsDir() {
-			t.session.Moved(v.From, v.Path)
-		}
-	}
 	t.takeLocked(m)
 	follow()
 	for _, n := range stay { // first: what has moved may have to go where they are

@@ -291,8 +291,10 @@ func (fs *fileSystem) createLocked(in *fuse.CreateIn, name string, before uint64
 	path, _ := dir.childPath(canonical)
 	switch {
 	case n == nil:
-		if left := dir.store.leftUnreadLocked(path); left != nil && !onlyAppends(in.Flags) {
-			return dir.store.refuseUnreadLocked(path, left)
+		if !onlyAppends(in.Flags) {
+			if status := dir.store.answerLocked(dir.store.admitNewLocked(path)); !status.Ok() {
+				return status
+			}
 		}
 		why := forSaving
 		if classify(dir, canonical) == editorScratch {

@@ -339,10 +339,10 @@ func TestParallel(t *testing.T) {
 			kept := conflict.New(t.TempDir()) // first, so that it is removed last
 			p := &parallel{rig: newRig(t, "/a", "/d/a", "/1a", "/d/2a")}
 			p.s.kept, p.s.patience = kept, time.Second
+			p.configure(func(o *Options) { o.Merge = seed%8 >= 4 })
 			if seed%3 == 2 {
 				p.s.spool = spool.New(kept.Dir(), minSpoolBytes)
 			}
-			p.options().Merge = seed%8 >= 4
 			if seed%4 >= 2 {
 				p.log.SetFate(func() logfault.Fate { return fates[rand.N(len(fates))] })
 			}

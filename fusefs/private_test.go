@@ -36,7 +36,8 @@ func (r *rig) remount(mode uint32, dir string) {
 	r.notices().Close()
 	r.s, r.stop = r.fs.stores[0], stop
 	r.s.patience = time.Microsecond
-	r.s.private, r.s.kept, r.s.spool = private.New(dir), conflict.New(dir), spool.New(dir, minSpoolBytes)
+	r.keepIn(conflict.New(dir))
+	r.s.private, r.s.spool = private.New(dir), spool.New(dir, minSpoolBytes)
 	r.s.recover(ctx)
 	r.must(r.s.begin(ctx))
 	r.s.load(ctx)

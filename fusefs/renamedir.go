@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"cmp"
+	"context"
 	"syscall"
 
 	"mneme/memory"
@@ -25,9 +26,9 @@ func (fs *fileSystem) moveDir(m *move) error {
 		return err
 	}
 	for range 5 { // what other sessions write meanwhile moves along
-		err = m.s.commitWith(versionlog.NewKey(), func(opts *memory.CommitOptions) (*versionlog.Commit, error) {
-			return m.s.memory.Rename(fs.ctx, from, to, opts)
-			//archtest:locked commitWith calls it with the lock
+		err = m.s.commitBy(func(ctx context.Context, opts *memory.CommitOptions) (*versionlog.Commit, error) {
+			return m.s.memory.Rename(ctx, from, to, opts)
+			//archtest:locked commitBy calls it with the lock
 		}, func(c *versionlog.Commit) { m.s.movedDirLocked(m.moving, c) })
 		if !isConflict(err) {
 			break

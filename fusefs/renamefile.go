@@ -111,14 +111,15 @@ func (fs *fileSystem) renameInLog(m *move) error {
 	if loaded {
 		data, changes = slices.Clone(st.data), st.changes
 	}
-	if left := m.s.leftUnreadLocked(target); ok && left != nil && left != m.n && theirs == nil {
-		l := loss{path: target, base: left.knownLocked().Head(), theirs: left.head, yours: data, why: unreadBecauseLocked(left)}
-		status := m.s.refuseUnreadLocked(target, left)
-		fs.mu.Unlock()
-		if loaded && !inLog { // the program may remove it now
-			m.s.keepOnce(l)
+	if ok && theirs == nil {
+		if refused := m.s.admitNewLocked(target); refused != nil && !(inLog && refused.At == source) {
+			status, shown := m.s.answerLocked(refused), m.s.shownAsLocked(refused)
+			fs.mu.Unlock()
+			if loaded && !inLog { // the program may remove it now
+				m.s.session.KeepRefused(fs.ctx, refused, shown, data)
+			}
+			return syscall.Errno(status)
 		}
-		return syscall.Errno(status)
 	}
 	fs.mu.Unlock()
 	if !ok || inLog && (!known || away) { // another session's commit took the place away
@@ -131,7 +132,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		err := m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) {
 			m.s.unspoolLocked(m.s.movedInLogLocked(m.moving, source, c.Versions[0]))
 		})
-		if _, taken := conflictHead(err, target); taken {
+		if _, taken := versionlog.ConflictAt(err, target); taken {
 			fs.mu.Lock()
 			defer fs.mu.Unlock()
 			m.s.noteLocked(target, session.Nothing()) // the kernel will try once more
@@ -150,11 +151,11 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		}
 	}
 	fs.mu.Lock()
-	key := m.s.spooledKeyLocked(st, changes)
+	key := st.spooledKeyLocked(changes)
 	fs.mu.Unlock()
-	r := &replacement{move: m, path: target, spelled: spelling, data: data, changes: changes, theirs: theirs, key: key}
+	t := &renameText{move: m, path: target, spelled: spelling, data: data, changes: changes, theirs: theirs, key: key}
 	if inLog && !self {
-		r.also = []memory.Change{{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID())}}
+		t.also = []memory.Change{{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID())}}
 	}
-	return m.s.keepingMode(m.n, target, theirs, func() error { return fs.replace(r) })
+	return fs.replace(t)
 }

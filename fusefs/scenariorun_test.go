@@ -45,9 +45,9 @@ type handleInUse struct {
 // runOptions are those of a mount.
 var runOptions = map[string]func(*run){
 	"loading": func(*run) {}, // nothing has loaded in the beginning
-	"merge":   func(r *run) { r.options().Merge = true },
+	"merge":   func(r *run) { r.configure(func(o *Options) { o.Merge = true }) },
 	"spool":   func(r *run) { r.openSpool(minSpoolBytes) }, // programs' files are kept on disk
-	"strict":  func(r *run) { r.options().Strict = true },
+	"strict":  func(r *run) { r.configure(func(o *Options) { o.Strict = true }) },
 	"EBUSY":   func(r *run) { r.options().ConflictErrno = syscall.EBUSY }, // what a program is told whose write has lost
 	"prompt":  func(r *run) { r.takeNotices() },                           // the kernel takes every notice in at once
 	"patient": func(r *run) { r.s.patience = time.Minute },                // it waits for what it is to hear of

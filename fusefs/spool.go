@@ -39,9 +39,20 @@ type spooled struct {
 	older   *spooled // the newest that is synced, if this one is not
 }
 
+// toSpool is what a scratch file has to have spooled.
+type toSpool struct {
+	n        *node
+	st       *stage
+	path     string
+	spelling string // path as a new file has it
+	changes  uint64 // of the stage
+	key      string // of the commit to come; "": the spool has data already
+	data     []byte
+}
+
 // toSpoolLocked is what a scratch file has to have spooled before why is answered; nil:
 // nothing.
-func (n *node) toSpoolLocked(st *stage, why occasion) *draft {
+func (n *node) toSpoolLocked(st *stage, why occasion) *toSpool {
 	path, ok := n.path()
 	if n.store.spool == nil || !ok || n.stage() != st {
 		return nil
@@ -50,7 +61,7 @@ func (n *node) toSpoolLocked(st *stage, why occasion) *draft {
 		n.store.unspoolStage(st)
 		return nil
 	}
-	d := &draft{n: n, st: st, path: path, spelled: n.spellingAtLocked(path), changes: st.changes, scratch: true}
+	d := &toSpool{n: n, st: st, path: path, spelling: n.spellingAtLocked(path), changes: st.changes}
 	switch now := st.spooled; {
 	case now == nil && len(st.data) == 0:
 		return nil // as whoever has just made it
@@ -63,7 +74,7 @@ func (n *node) toSpoolLocked(st *stage, why occasion) *draft {
 }
 
 // spool keeps a scratch file's bytes. The caller has the node's turn and holds no lock.
-func (fs *fileSystem) spool(d *draft, why occasion) fuse.Status {
+func (fs *fileSystem) spool(d *toSpool, why occasion) fuse.Status {
 	s, st := d.n.store, d.st
 	fs.mu.RLock()
 	now, mode := st.spooled, d.n.mode&0o777
@@ -72,7 +83,7 @@ func (fs *fileSystem) spool(d *draft, why occasion) fuse.Status {
 		if err := s.memory.MayGrow(); err != nil {
 			return s.fail("save", d.path, err)
 		}
-		e := spool.Entry{Key: d.key, Path: d.path, Spelling: d.spelled, Session: fs.opts.Session, Time: time.Now().UTC().Truncate(time.Microsecond), Data: d.data}
+		e := spool.Entry{Key: d.key, Path: d.path, Spelling: d.spelling, Session: fs.opts.Session, Time: time.Now().UTC().Truncate(time.Microsecond), Data: d.data}
 		if d.n.isPrivate(mode) {
 			e.Mode = mode
 		}
@@ -106,7 +117,7 @@ func (fs *fileSystem) spool(d *draft, why occasion) fuse.Status {
 
 // publishLocked makes now what the spool has of a stage. What it replaces is settled: all
 // that is older if now is synced, else what is no more durable.
-func (s *store) publishLocked(d *draft, now *spooled) {
+func (s *store) publishLocked(d *toSpool, now *spooled) {
 	if before := now.older; before != nil && !now.synced && !before.synced {
 		now.older = before.older
 		s.settleSlot(before.slot)
@@ -122,10 +133,10 @@ func (s *store) publishLocked(d *draft, now *spooled) {
 }
 
 // spooledKeyLocked is the key of the commit that makes what a stage was as of changes a
-// memory: that of its entry, the first time.
-func (s *store) spooledKeyLocked(st *stage, changes uint64) string {
-	if st == nil || st.spooled == nil || st.spooled.changes != changes || st.spooled.key == "" {
-		return versionlog.NewKey()
+// memory: that of its entry, the first time; else "".
+func (st *stage) spooledKeyLocked(changes uint64) string {
+	if st == nil || st.spooled == nil || st.spooled.changes != changes {
+		return ""
 	}
 	key := st.spooled.key
 	st.spooled.key = ""

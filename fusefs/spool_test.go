@@ -22,7 +22,7 @@ func newSpooled(t *testing.T, files ...string) *rig {
 	t.Helper()
 	kept := conflict.New(filepath.Join(t.TempDir(), "conflicts")) // first, so that it is removed last
 	r := newRig(t, files...)
-	r.s.kept = kept
+	r.keepIn(kept)
 	r.s.spool = spool.New(r.s.kept.Dir(), minSpoolBytes)
 	r.must(r.s.walk(t.Context()))
 	return r

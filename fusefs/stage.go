@@ -9,21 +9,38 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/memory"
+	"mneme/session"
 )
 
 // stage is what is being written to a file: its whole content, private to the
 // mount until it is committed. All handles that write a file share its stage.
-// Its fields are guarded by fileSystem.mu.
+// Its fields are guarded by fileSystem.mu, but lost, which is the session's.
+//
+// # The life of a write
+//
+// An open for writing gets the file's stage, or makes one on top of the version that is
+// there (beginWriteLocked). A write loads that version's content, says what the write is
+// based on (startLocked) and changes the data. A close of one of the file's descriptors
+// commits it, if no other close is to do that (Flush, leaves): commitFile hands the stage
+// to the session as a stagedText, and session.Save explains how that becomes a version, or
+// loses. The stage ends with its last handle (endWriteLocked).
 type stage struct {
-	base    *memory.Head // what the content replaces; nil: no memory
-	data    []byte       // once loaded
-	loaded  bool
-	dirty   bool          // data differs from base, or may
-	wrote   bool          // some of the difference is more than an emptied file
-	err     syscall.Errno // why the stage is given up; stays until its handles are closed
-	writers int           // open handles
-	held    int64         // what the budget has of it
-	mapping []byte        // that data is in; nil: it is on the heap. See mapFrom
+	written
+
+	writers int               // open handles
+	held    int64             // what the budget has of it
+	mapping []byte            // that data is in; nil: it is on the heap. See mapFrom
+	lost    session.LostReply // a commit of which it is not known whether it is in the log
+}
+
+// written is what a stage holds.
+type written struct {
+	base   *memory.Head // what the content replaces; nil: no memory
+	data   []byte       // once loaded
+	loaded bool
+	dirty  bool          // data differs from base, or may
+	wrote  bool          // some of the difference is more than an emptied file
+	err    syscall.Errno // why the stage is given up; stays until its handles are closed
 
 	progress
 	appending
@@ -41,12 +58,14 @@ type stage struct {
 	// what the session knows and somebody else replaced it long ago. What is
 	// written then is not committed, but kept as a conflict.
 	overtaken  bool
-	conflict   int    // its number; noConflict when it could not be kept, 0 when there is none
+	conflict   int    // its number; session.NotKept when it could not be kept, 0 when there is none
 	conflictAt uint64 // what changes was then
 
-	attempt *draft   // a commit of which it is not known whether it is in the log
 	spooled *spooled // what survives the mount of a file that is not committed; nil: nothing
 }
+
+// isKeptLocked reports whether a conflict has all that was written.
+func (st *stage) isKeptLocked() bool { return st.conflict != 0 && st.conflictAt == st.changes }
 
 // staged reports whether readers get the stage's data instead of the head's.
 func (n *node) staged() bool {
@@ -59,7 +78,7 @@ func (n *node) beginWriteLocked(flags uint32) *stage {
 	m, fs := n.nowLocked(), n.store.fs
 	st, stale := n.stage(), m.knownLocked().Stale(m.head) && !onlyAppends(flags)
 	if st == nil || st.err != 0 || st.overtaken || stale || m != n || n.outdatedLocked(st) {
-		n.setStageLocked(&stage{base: m.head, loaded: m.head == nil, tails: true})
+		n.setStageLocked(&stage{written: written{base: m.head, loaded: m.head == nil, tails: true}})
 		if stale {
 			n.stage().overtakeLocked(m.knownLocked().Head())
 		}
@@ -364,7 +383,8 @@ func (fs *fileSystem) tooBigLocked(n *node, st *stage, size int64) fuse.Status {
 // poisonLocked gives a stage of n up for the rest of its handles' lives.
 func (fs *fileSystem) poisonLocked(n *node, st *stage, errno syscall.Errno) {
 	st.err, st.data, st.dirty = errno, nil, false
-	st.tail, st.attempt = nil, nil
+	st.tail = nil
+	n.store.session.GiveUp(&st.lost)
 	fs.reckonLocked(n, st)
 	fs.notify.contentLocked(n)
 }

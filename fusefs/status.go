@@ -33,7 +33,7 @@ func (s *store) statusText() []byte {
 	}
 	s.fs.mu.RLock()
 	tally := s.tally
-	applied, blind, state := s.applied, s.blind, s.stateLocked()
+	applied, blind, state := s.applied, s.session.Blind(), s.stateLocked()
 	held := fmt.Sprintf("%d of %d", s.fs.budget.held, s.fs.budget.limit)
 	s.fs.mu.RUnlock()
 	var b strings.Builder

@@ -248,7 +248,7 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 		if n == nil {
 			continue
 		}
-		st := &stage{base: n.head, loaded: n.head == nil, tails: true}
+		st := &stage{written: written{base: n.head, loaded: n.head == nil, tails: true}}
 		switch {
 		case is.State == stageSaved && n.parent != nil && n.head != nil:
 			n.setStageLocked(st)
@@ -256,7 +256,7 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 			st.emptyLocked()
 			n.setStageLocked(st)
 		default:
-			st = &stage{err: syscall.EIO}
+			st = &stage{written: written{err: syscall.EIO}}
 			fs.notify.contentLocked(n)
 		}
 		stages[number] = st
@@ -411,7 +411,7 @@ func (fs *fileSystem) adoptHandleLocked(n *node, note *handleNote, stages map[ui
 	}
 	if note.Stage != 0 {
 		if h.stage = stages[note.Stage]; h.stage == nil {
-			h.stage = &stage{err: syscall.EIO}
+			h.stage = &stage{written: written{err: syscall.EIO}}
 		}
 		h.stage.writers++
 		fs.reckonLocked(n, h.stage)
@@ -473,8 +473,8 @@ func (s *store) keepTaken(l *takenText) {
 	if kept == nil {
 		return
 	}
+	s.session.Conflicts().AdoptOne(l.path, kept.Conflict)
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
-	s.openedLocked(l.path, kept.Conflict)
 	s.taken = append(s.taken, *kept)
 }

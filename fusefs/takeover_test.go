@@ -37,7 +37,7 @@ func (r *rig) takeOver(journal *handover.Journal) (next *rig, left []*takenText)
 		n.stop()
 		fs.tasks.Wait()
 	})
-	n.s.kept = r.s.kept
+	n.keepIn(r.s.kept)
 	n.front().adopt(in)
 	missed, err := fs.missed(ctx, in)
 	r.must(err)

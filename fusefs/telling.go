@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"mneme/memory"
+	"mneme/session"
 )
 
 // telling tells the kernel, open files and the notes for the next process what changes in the
@@ -92,8 +93,8 @@ func (s *store) giveWayLocked(n *node, v *memory.Head) {
 	if st == nil || !st.dirty || st.writers > 0 {
 		return
 	}
-	l := loss{path: v.Path(), theirs: v, yours: slices.Clone(st.data)}
-	s.fs.tasks.Go(func() { s.keep(l, 0) })
+	l := session.Loss{Path: v.Path(), Theirs: v, Yours: slices.Clone(st.data)}
+	s.fs.tasks.Go(func() { s.session.Keep(s.fs.ctx, l) })
 	n.setStageLocked(nil)
 	s.fs.reckonLocked(n, st)
 }

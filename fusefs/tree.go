@@ -84,11 +84,9 @@ type treeSession interface {
 	Came(path string)
 	Left(path string)
 	// Followed says that another session has moved a memory, which the tree had. free: there was
-	// nothing at to. Moved says that this session has.
+	// nothing at to. Moved says that this session has, of which the log knows nothing.
 	Followed(from, to string, free bool)
 	Moved(from, to string)
-	// FreedLocked says that a commit of this session has freed a path.
-	FreedLocked(path string)
 	// Seen says how long the kernel took the file at a path to be, whose content has changed.
 	Seen(path string, length int64)
 }

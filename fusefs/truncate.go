@@ -76,7 +76,7 @@ func (fs *fileSystem) truncateNow(c *call, n *node, st *stage, size int) fuse.St
 	fs.mu.Unlock()
 	var changes uint64
 	noteLocked := func() {
-		if st.changes != before.changes || before.attempt != nil {
+		if st.changes != before.changes || st.committed != before.committed {
 			before = st.copiedLocked()
 		}
 		if changes = before.changes; size != len(st.data) {
@@ -95,10 +95,9 @@ func (fs *fileSystem) truncateNow(c *call, n *node, st *stage, size int) fuse.St
 	if status.Ok() || st.err != 0 || st.changes != changes {
 		return status
 	}
-	if before.attempt == nil && st.attempt == nil {
-		before.writers, before.held, before.mapping = st.writers, st.held, st.mapping
-		*st = before
-	} else { // its commit may be in the log
+	if st.base == before.base && st.committed == before.committed && !n.store.session.IsInDoubt(&st.lost) {
+		st.written = before
+	} else { // its commit is in the log, or may be
 		st.data, st.dirty, st.wrote = before.data, before.dirty, before.wrote
 	}
 	fs.reckonLocked(n, st)
@@ -108,9 +107,9 @@ func (fs *fileSystem) truncateNow(c *call, n *node, st *stage, size int) fuse.St
 	return status
 }
 
-// copiedLocked is the stage with bytes of its own.
-func (st *stage) copiedLocked() stage {
-	c := *st
+// copiedLocked is what the stage holds, with bytes of its own.
+func (st *stage) copiedLocked() written {
+	c := st.written
 	c.data, c.tail = slices.Clone(st.data), slices.Clone(st.tail)
 	return c
 }

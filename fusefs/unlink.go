@@ -113,7 +113,7 @@ func (s *store) remove(n *node, path string) error {
 	}
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
-	there, _ := conflictHead(err, path)
+	there, _ := versionlog.ConflictAt(err, path)
 	switch {
 	case n.local: // hidden when it was to go: what it hid is shown
 		s.unhideLocked(n)

@@ -96,3 +96,6 @@ func (e untriedError) Unwrap() error { return e.error }
 
 // Is makes it an ErrUntried.
 func (e untriedError) Is(target error) bool { return target == ErrUntried }
+
+// IsFinal reports whether a commit that ended with err is certainly not in the log.
+func IsFinal(err error) bool { return errkind.Of(err).Final() || errors.Is(err, ErrUntried) }

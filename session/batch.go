@@ -62,7 +62,7 @@ func (s *Session) Batch(ctx context.Context, changes []memory.Change, opts *Writ
 	if err := s.opts.Budget.use(1, int64(bytes)); err != nil {
 		return nil, err
 	}
-	release, err := s.Settle(ctx, func() []Claim { return claims })
+	release, err := s.Settle(ctx, func() []Claim { return claims }, nil)
 	if err != nil {
 		return nil, err
 	}

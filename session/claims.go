@@ -217,3 +217,8 @@ func cleaned(claims []Claim) []Claim {
 func isBelow(path, top string) bool {
 	return len(path) > len(top) && path[len(top)] == '/' && strings.HasPrefix(path, top)
 }
+
+// covers reports whether claims exclude a change of a path.
+func covers(claims []Claim, path string) bool {
+	return path != "" && slices.ContainsFunc(claims, func(c Claim) bool { return c.Covers(path) })
+}

@@ -63,7 +63,7 @@ func (s *Session) propose(ctx context.Context, t Text, d *Draft) error {
 		if err := s.store.Keep(ctx, d.Data); err != nil {
 			return err
 		}
-		t.Committed(d, d.Base, nil)
+		t.Committed(d, d.Base.Version(), nil)
 		return nil
 	}
 	one := s.beginDraft(t, d)
@@ -84,7 +84,7 @@ func (s *Session) propose(ctx context.Context, t Text, d *Draft) error {
 
 // commitDraft makes a draft the next version of its path, and returns that. The commit
 // is nil where another session had written the very same bytes.
-func (s *Session) commitDraft(ctx context.Context, d *Draft) (*versionlog.Commit, *memory.Head, error) {
+func (s *Session) commitDraft(ctx context.Context, d *Draft) (*versionlog.Commit, *versionlog.Version, error) {
 	put := memory.Change{
 		Action: versionlog.Put, Path: d.Path, Spelling: d.Spelling, Content: d.Data, Digest: d.Digest, Expect: d.expect(),
 	}
@@ -96,7 +96,7 @@ func (s *Session) commitDraft(ctx context.Context, d *Draft) (*versionlog.Commit
 	}
 	for i := range c.Versions {
 		if v := &c.Versions[i]; v.Path == d.Path && v.Live() {
-			return c, memory.NewHead(v), nil
+			return c, v, nil
 		}
 	}
 	v, err := s.satisfied(ctx, d, c)
@@ -112,12 +112,12 @@ func (s *Session) commitDraft(ctx context.Context, d *Draft) (*versionlog.Commit
 // For an append that is a conflict: two sessions that add the same line want two. It is
 // one, too, where other bytes are there by now, unless the commit has done something
 // else: then the draft has been the newest version for a moment.
-func (s *Session) satisfied(ctx context.Context, d *Draft, c *versionlog.Commit) (*memory.Head, error) {
-	head, err := s.headOf(ctx, d.Path)
+func (s *Session) satisfied(ctx context.Context, d *Draft, c *versionlog.Commit) (*versionlog.Version, error) {
+	head, err := s.headVersion(ctx, d.Path)
 	if err != nil {
 		return nil, err
 	}
-	same := head != nil && head.Digest() == cas.Sum(d.Data)
+	same := head != nil && head.Digest == cas.Sum(d.Data)
 	switch {
 	case !same && len(c.Versions) > 0:
 		d.Newer = head
@@ -130,21 +130,21 @@ func (s *Session) satisfied(ctx context.Context, d *Draft, c *versionlog.Commit)
 
 // sameBytes returns the version that had the bytes of a draft as of a commit or, where it
 // is not found, what the draft was to replace.
-func (s *Session) sameBytes(ctx context.Context, d *Draft, seq uint64) *memory.Head {
+func (s *Session) sameBytes(ctx context.Context, d *Draft, seq uint64) *versionlog.Version {
 	for v, err := range s.store.History(ctx, d.Path) {
 		if err != nil {
 			break
 		}
 		if v.Seq <= seq {
 			if v.Digest == cas.Sum(d.Data) {
-				return memory.NewHead(&v)
+				return &v
 			}
 			break
 		}
 	}
-	return d.Base
+	return d.Base.Version()
 }
 
-func conflictWith(head *memory.Head, d *Draft) error {
-	return &versionlog.ConflictError{Conflicts: []versionlog.Conflict{{Path: d.Path, Expected: d.expect(), Head: head.Version()}}}
+func conflictWith(head *versionlog.Version, d *Draft) error {
+	return &versionlog.ConflictError{Conflicts: []versionlog.Conflict{{Path: d.Path, Expected: d.expect(), Head: head}}}
 }

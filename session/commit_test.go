@@ -140,8 +140,8 @@ func TestLostRepliesAreBounded(t *testing.T) {
 		st := r.open(fmt.Sprint("/n", i), false)
 		st.write("text")
 		wantErr(t, st.save(), errDown)
-		r.s.GiveUp(st)
-		if r.s.IsInDoubt(st) {
+		r.s.GiveUp(&st.lost)
+		if r.s.IsInDoubt(&st.lost) {
 			t.Fatal("in doubt of what was given up")
 		}
 	}
@@ -160,7 +160,7 @@ func TestGivenUpIsMet(t *testing.T) {
 	st.write("mine")
 	r.log.SetFates(logfault.Unheard)
 	wantErr(t, st.save(), errDown)
-	r.s.GiveUp(st)
+	r.s.GiveUp(&st.lost)
 	r.follow()
 	if len(st.drafts) != 1 || r.s.Admit("/f", r.heads["/f"]) != nil {
 		t.Error("the session does not know its own commit")
@@ -175,14 +175,14 @@ func TestFinal(t *testing.T) {
 	st := r.open("/f", false)
 	st.write("\xff not text")
 	wantErr(t, st.save(), memory.ErrNotText)
-	if r.s.IsInDoubt(st) {
+	if r.s.IsInDoubt(&st.lost) {
 		t.Error("in doubt of what the log was not asked for")
 	}
 	r.wantSettled()
 	r.must(memory.NewLibrary(r.log, nil).ArchiveStore(t.Context(), r.mine.Info().ID, versionlog.Actor{}))
 	st.write("text")
 	wantErr(t, st.save(), versionlog.ErrArchived)
-	if r.s.IsInDoubt(st) {
+	if r.s.IsInDoubt(&st.lost) {
 		t.Error("in doubt of what the log has refused")
 	}
 	wantErr(t, r.unlink("/none"), versionlog.ErrConflict)
@@ -201,7 +201,7 @@ func TestFinalByKind(t *testing.T) {
 			return nil, err
 		}}, nil), err)
 		want := map[bool]int{true: 0, false: 2}[kind.Final()]
-		if got := len(r.s.pending); got != want || r.s.IsInDoubt(st) == kind.Final() {
+		if got := len(r.s.pending); got != want || r.s.IsInDoubt(&st.lost) == kind.Final() {
 			t.Errorf("%v: %d commits may be in the log, want %d", kind, got, want)
 		}
 	}

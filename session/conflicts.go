@@ -2,9 +2,8 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"mneme/memory"
@@ -129,27 +128,45 @@ func (c *Conflicts) write(ctx context.Context, about conflict.About, texts confl
 	return c.s.Write(ctx, about.Path, data, &WriteOptions{Expect: &expect, Message: message})
 }
 
-// Dismiss settles a conflict without a change; how says by whom. conflict.ErrNotFound.
+// Keep keeps a conflict, of whatever session, and returns it. What its session has kept for
+// longest makes room for it, which the journal says in one line.
+func (c *Conflicts) Keep(about conflict.About, texts conflict.Texts) (id int, err error) {
+	return c.s.keepConflict(about, texts)
+}
+
+// Dismiss settles a conflict without a change; how says by whom. conflict.ErrNotFound when
+// it is gone; then it is settled, too.
 func (c *Conflicts) Dismiss(id int, how string) error {
-	about, _ := c.kept().About(id)
-	if err := c.kept().Settle(id, how, c.s.now()); err != nil {
+	about, err := c.kept().About(id)
+	if err != nil {
+		about.Path = c.Own()[id]
+	}
+	err = c.kept().Settle(id, how, c.s.now())
+	if err != nil && !errors.Is(err, conflict.ErrNotFound) {
 		return err
 	}
 	c.s.settled(about.Path, id)
-	return nil
+	return err
 }
 
-// Own returns the conflicts of this session that are not settled, in order.
-func (c *Conflicts) Own() []int {
+// Own returns the conflicts of this session that are not settled, with their paths.
+func (c *Conflicts) Own() map[int]string {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	var own []int
-	for ids := range maps.Values(c.s.unsettled) {
-		own = append(own, ids...)
+	paths := map[int]string{}
+	for path, ids := range c.s.unsettled {
+		for _, id := range ids {
+			paths[id] = path
+		}
 	}
-	slices.Sort(own)
-	return own
+	return paths
 }
+
+// IsOwn reports whether a conflict is one of Own.
+func (c *Conflicts) IsOwn(id int) bool { return c.s.isUnsettled(id) }
+
+// AdoptOne makes a conflict one of this session, which has been kept for it.
+func (c *Conflicts) AdoptOne(path string, id int) { c.s.opened(path, id) }
 
 // Adopt makes the conflicts that this session's id has left from before a time, and that
 // are not settled, those of the session.

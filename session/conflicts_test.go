@@ -76,13 +76,13 @@ func TestDismiss(t *testing.T) {
 	r := direct(t, keeping(t))
 	id := r.s.Keep(t.Context(), Loss{Path: "/f", Yours: []byte("mine")})
 	conflicts := r.s.Conflicts()
-	r.must(conflicts.Dismiss(id, byDismissing))
-	wantErr(t, conflicts.Dismiss(id+1, byDismissing), conflict.ErrNotFound)
+	r.must(conflicts.Dismiss(id, ByDismissing))
+	wantErr(t, conflicts.Dismiss(id+1, ByDismissing), conflict.ErrNotFound)
 	open, err := conflicts.List(false)
 	r.must(err)
 	all, err := conflicts.List(true)
 	r.must(err)
-	if len(open) != 0 || len(all) != 1 || all[0].How != byDismissing || len(conflicts.Own()) != 0 || r.s.Journal().Len() != 0 {
+	if len(open) != 0 || len(all) != 1 || all[0].How != ByDismissing || len(conflicts.Own()) != 0 || r.s.Journal().Len() != 0 {
 		t.Errorf("%v, %v", open, all)
 	}
 }

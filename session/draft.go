@@ -27,7 +27,7 @@ type Text interface {
 	Draft(decided string) (*Draft, error)
 	// Met tells what the log has at the draft's path instead of what the draft was to
 	// replace; nil: no memory.
-	Met(d *Draft, theirs *memory.Head)
+	Met(d *Draft, theirs *versionlog.Version)
 	// Rebase puts the text on theirs. content is what it is then: for an append what
 	// theirs holds, to which the text adds itself, else theirs and the draft merged. Rebase
 	// reports whether it has done so: nothing may have happened to the text since the
@@ -36,9 +36,10 @@ type Text interface {
 	// Committed tells that v holds the draft. c is the commit; nil: v was there already.
 	// The face brings v into what it shows and, with its lock held, calls Holds, and Freed
 	// if the commit has removed something.
-	Committed(d *Draft, v *memory.Head, c *versionlog.Commit)
+	Committed(d *Draft, v *versionlog.Version, c *versionlog.Commit)
 	// Lost tells that the draft has lost, and the whole text with it, and returns what is to
-	// be kept of it: the text as it is by now.
+	// be kept of it: the text as it is by now. Without a draft (Lose) the text says itself
+	// what is there instead.
 	Lost(d *Draft) Loss
 	// Kept tells that a loss is kept, as l.Conflict, and that the text is based on l.Base
 	// from now on.
@@ -78,7 +79,10 @@ type Draft struct {
 
 	Lost   bool         // it has lost already, because of Theirs
 	Theirs *memory.Head // what is there instead of Base; nil: no memory
-	Newer  *memory.Head // what has replaced the version that holds the draft, as far as the session has come upon it
+
+	// Newer is what has replaced the version that holds the draft, as far as the session has
+	// come upon it.
+	Newer *versionlog.Version
 
 	// Aside is called instead of a commit, if it is not nil: the draft is not for the
 	// history.

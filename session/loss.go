@@ -1,7 +1,6 @@
 package session
 
 import (
-	"errors"
 	"fmt"
 
 	"mneme/errkind"
@@ -67,24 +66,4 @@ type Loss struct {
 	Conflict int    // that keeps the text as it was before, and is to keep it as it is; 0: none does
 	IsKept   bool   // Conflict keeps it as it is already
 	Once     bool   // the request may be repeated: if the newest loss of one that may is the same, it is kept already
-}
-
-// conflictHead returns what the log has at path, of a commit that lost a race; false for
-// any other error.
-func conflictHead(err error, path string) (*memory.Head, bool) {
-	var lost *versionlog.ConflictError
-	if !errors.As(err, &lost) {
-		return nil, false
-	}
-	for _, c := range lost.Conflicts {
-		if c.Path == path {
-			return memory.NewHead(c.Head), true
-		}
-	}
-	return nil, false
-}
-
-// isFinal reports whether a commit that ended with err is certainly not in the log.
-func isFinal(err error) bool {
-	return errkind.Of(err).Final() || errors.Is(err, memory.ErrUntried)
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,20 +76,37 @@ func (s *Session) Report(err *LostError, shown string) {
 		s.known.Update(err.Path, Knowledge.Refused)
 	}
 	err.text = s.refusal(err, shown)
-	s.journal.AddConflict(err.Path, err.text)
+	place := err.Path
+	if err.Reason == NeverRead { // it is about what is shown
+		place = cmp.Or(shown, place)
+	}
+	s.journal.AddConflict(place, err.text)
+}
+
+// KeepRefused keeps the bytes of a write that was refused before it began, by a request
+// that may be repeated. shown is as for Report, which the face calls first.
+func (s *Session) KeepRefused(ctx context.Context, e *LostError, shown string, yours []byte) {
+	l := s.refusedLoss(e, shown, yours)
+	l.Once = true
+	e.Conflict, e.text = s.keep(ctx, &l)
 }
 
 // refuse refuses a write of bytes that nobody else has, which are kept.
 func (s *Session) refuse(ctx context.Context, e *LostError, yours []byte) *LostError {
+	l := s.refusedLoss(e, "", yours)
+	e.Conflict, e.text = s.keep(ctx, &l)
+	return e
+}
+
+func (s *Session) refusedLoss(e *LostError, shown string, yours []byte) Loss {
 	l := Loss{Path: e.Path, Base: e.Base, Theirs: e.Theirs, Yours: yours}
 	switch e.Reason {
 	case NeverRead:
 		l.Why = fmt.Sprintf("it was never read in this session, and this %s is strict (version %d %s)", s.face(), e.Theirs.Seq(), s.by(e.Theirs))
 	case MovedUnread:
-		l.Why = s.unreadBecause(quote.Name(e.At), e.Theirs)
+		l.Why = s.unreadBecause(quote.Name(cmp.Or(shown, e.At)), e.Theirs)
 	}
-	e.Conflict, e.text = s.keep(ctx, &l)
-	return e
+	return l
 }
 
 // lostError keeps a loss, unless it is kept already, and says so.
@@ -186,8 +204,7 @@ func (s *Session) place(id int) string {
 	return "conflict " + strconv.Itoa(id)
 }
 
-// keepConflict keeps a conflict. What its session has kept for longest makes room for it,
-// which the journal says in one line.
+// keepConflict keeps a conflict, for which the oldest of its session make room.
 func (s *Session) keepConflict(about conflict.About, texts conflict.Texts) (int, error) {
 	about.Size = int64(len(texts.Yours))
 	removed, err := s.opts.Conflicts.MakeRoom(about)
@@ -209,10 +226,10 @@ func (s *Session) about(l *Loss, why string) conflict.About {
 	}
 }
 
-// How a conflict is settled.
+// How a session settles a conflict.
 const (
 	byWriting    = "its session wrote to the path again"
-	byDismissing = "its session dismissed it"
+	ByDismissing = "its session dismissed it"
 )
 
 // opened notes a conflict of this session that is not settled.

@@ -8,17 +8,39 @@ import (
 	"mneme/versionlog"
 )
 
-// IsInDoubt reports whether it is not known what became of a commit of a text.
-func (s *Session) IsInDoubt(t Text) bool { return s.lostDraft(t) != nil }
+// IsInDoubt reports whether the reply to a commit of a text was lost, and it is still not
+// known what became of it.
+func (s *Session) IsInDoubt(lost *LostReply) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return lost != nil && lost.draft != nil && lost.draft.resumed
+}
 
 // GiveUp says that nobody will save a text again. Should its commit be in the log, it is
 // the session's own all the same when it turns up.
-func (s *Session) GiveUp(t Text) {
+func (s *Session) GiveUp(lost *LostReply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if lost := t.LostReply(); lost != nil {
+	if lost != nil {
 		lost.draft = nil
 	}
+}
+
+// Doubts returns of how many commits of texts, and of names, it is not known whether they
+// are in the log.
+func (s *Session) Doubts() (texts, names int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.pending {
+		switch {
+		case one.makers > 0 || one.brought:
+		case one.draft != nil:
+			texts++
+		default:
+			names++
+		}
+	}
+	return texts, names
 }
 
 // lostDraft returns the draft of a text whose reply was lost, or nil.
@@ -90,7 +112,7 @@ func (s *Session) end(one *pending, c *versionlog.Commit, err error) {
 	switch {
 	case err == nil && c != nil && len(c.Versions) > 0 && s.opts.Followed && c.Seq > s.met:
 		one.brought = true
-	case err == nil || isFinal(err):
+	case err == nil || memory.IsFinal(err):
 		s.forgetLocked(one)
 	case one.draft != nil:
 		one.draft.resumed = true
@@ -135,13 +157,16 @@ type Met struct {
 	Named bool   // its reply was lost, and it is of names: bring it in as another's, then call Adopt
 }
 
-// AwaitOwn returns when no commit under a key is under way by this session, or ctx ends.
+// AwaitOwn returns when no commit under a key is under way by this session. It reports
+// false if ctx has ended first.
 //
 // A follower of the log calls it with each commit, in order, and then Meet with the
 // face's lock held:
 //
 //	for {
-//		session.AwaitOwn(ctx, c.Key)
+//		if !session.AwaitOwn(ctx, c.Key) {
+//			return
+//		}
 //		face.Lock()
 //		if met = session.Meet(c); !met.Again {
 //			break
@@ -150,8 +175,8 @@ type Met struct {
 //	}
 //	… bring c in, as met says …
 //	face.Unlock()
-func (s *Session) AwaitOwn(ctx context.Context, key string) {
-	for ctx.Err() == nil {
+func (s *Session) AwaitOwn(ctx context.Context, key string) bool {
+	for {
 		s.mu.Lock()
 		one := s.pending[key]
 		var done chan struct{}
@@ -160,11 +185,12 @@ func (s *Session) AwaitOwn(ctx context.Context, key string) {
 		}
 		s.mu.Unlock()
 		if done == nil {
-			return
+			return true
 		}
 		select {
 		case <-done:
 		case <-ctx.Done():
+			return false
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestLostReply(t *testing.T) {
 			st.write("one\n")
 			r.log.SetFates(fate)
 			wantErr(t, st.save(), errDown)
-			if !r.s.IsInDoubt(st) {
+			if !r.s.IsInDoubt(&st.lost) {
 				t.Error("what became of the commit is known")
 			}
 			more := "one\ntwo\n"
@@ -166,10 +166,10 @@ func TestSettleBelow(t *testing.T) {
 	r.log.SetFates(logfault.Unheard)
 	wantErr(t, st.save(), errDown)
 	for _, c := range []Claim{{Path: "/d"}, {Path: "/e", Below: true}, {Path: "/d/f2"}, {Path: "/d/f", Below: true}} {
-		release, err := r.s.Settle(t.Context(), func() []Claim { return []Claim{c} })
+		release, err := r.s.Settle(t.Context(), func() []Claim { return []Claim{c} }, nil)
 		r.must(err)
 		release()
-		if known := !r.s.IsInDoubt(st); known != (c.Path == "/d/f") {
+		if known := !r.s.IsInDoubt(&st.lost); known != (c.Path == "/d/f") {
 			t.Errorf("after %v it is known: %v", c, known)
 		}
 	}
@@ -188,10 +188,10 @@ func TestSettleMoved(t *testing.T) {
 		r.theyRename("/f", "/g")
 		r.follow()
 		r.log.Next(logfault.BeforeCommit, func() { r.wantClaimed("/f"); r.wantClaimed("/g") })
-		release, err := r.s.Settle(t.Context(), func() []Claim { return []Claim{{Path: path}} })
+		release, err := r.s.Settle(t.Context(), func() []Claim { return []Claim{{Path: path}} }, nil)
 		r.must(err)
 		release()
-		if r.s.IsInDoubt(st) {
+		if r.s.IsInDoubt(&st.lost) {
 			t.Errorf("after a claim of %s it is not known what became of the text", path)
 		}
 		r.wantAsLog()

@@ -41,7 +41,7 @@ func (s *Session) refusal(e *LostError, shown string) string {
 func (s *Session) describe(ctx context.Context, l *Loss) (what, redo string) {
 	as := ""
 	if s.opts.Alias != nil {
-		as, _ = s.opts.Alias(l.Path)
+		as = s.opts.Alias(l.Path)
 	}
 	redo = s.redo(as)
 	switch {

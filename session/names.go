@@ -23,7 +23,7 @@ func (s *Session) Rename(ctx context.Context, from, to string, opts *WriteOption
 	if err != nil {
 		return nil, err
 	}
-	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: from, Below: true}, {Path: below, Below: true}} })
+	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: from, Below: true}, {Path: below, Below: true}} }, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +69,11 @@ func (s *Session) Remove(ctx context.Context, path string, opts *WriteOptions) (
 // removalError is the error of a removal, which says what came in between if the session
 // knows what it meant to remove.
 func (s *Session) removalError(path string, opts *WriteOptions, err error) error {
-	theirs, refused := conflictHead(err, path)
+	theirs, refused := versionlog.ConflictAt(err, path)
 	if !refused || opts.expect() != nil || theirs == nil {
 		return err
 	}
-	e := s.AdmitRemoval(path, theirs)
+	e := s.AdmitRemoval(path, memory.NewHead(theirs))
 	if e == nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (s *Session) RemoveTree(ctx context.Context, path string, opts *WriteOption
 	if err := s.opts.Budget.use(1, 0); err != nil {
 		return nil, err
 	}
-	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: path, Below: true}} })
+	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: path, Below: true}} }, nil)
 	if err != nil {
 		return nil, err
 	}

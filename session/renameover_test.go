@@ -13,7 +13,7 @@ import (
 type renamed struct {
 	*staged
 	from  string
-	newer *memory.Head
+	newer *versionlog.Version
 }
 
 func (m *renamed) LostReply() *LostReply { return nil }
@@ -27,7 +27,7 @@ func (m *renamed) Draft(decided string) (*Draft, error) {
 	return d, err
 }
 
-func (m *renamed) Committed(d *Draft, v *memory.Head, c *versionlog.Commit) {
+func (m *renamed) Committed(d *Draft, v *versionlog.Version, c *versionlog.Commit) {
 	if m.newer = d.Newer; c != nil {
 		m.r.brought(c)
 	}
@@ -75,7 +75,7 @@ func TestRenameOverInDoubt(t *testing.T) {
 	m.write("/a's")
 	r.log.SetFates(logfault.Unheard)
 	wantErr(t, r.s.Save(t.Context(), m, nil), errDown)
-	if r.s.IsInDoubt(m) {
+	if r.s.IsInDoubt(m.LostReply()) {
 		t.Error("somebody is to repeat it")
 	}
 	r.follow()

@@ -204,7 +204,7 @@ func (r *rig) read(path string) string {
 
 // rename is a rename of a memory by the face.
 func (r *rig) rename(from, to string) error {
-	release, err := r.s.Settle(r.Context(), func() []Claim { return []Claim{{Path: from}, {Path: to}} })
+	release, err := r.s.Settle(r.Context(), func() []Claim { return []Claim{{Path: from}, {Path: to}} }, nil)
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (r *rig) rename(from, to string) error {
 
 // unlink is the removal of a memory by the face.
 func (r *rig) unlink(path string) error {
-	release, err := r.s.Settle(r.Context(), func() []Claim { return []Claim{{Path: path}} })
+	release, err := r.s.Settle(r.Context(), func() []Claim { return []Claim{{Path: path}} }, nil)
 	if err != nil {
 		return err
 	}
@@ -423,12 +423,12 @@ func (st *staged) Draft(decided string) (*Draft, error) {
 	return d, nil
 }
 
-func (st *staged) Met(d *Draft, theirs *memory.Head) {
+func (st *staged) Met(d *Draft, theirs *versionlog.Version) {
 	st.r.mu.Lock()
 	defer st.r.mu.Unlock()
 	switch now := st.r.heads[d.Path]; {
-	case theirs != nil && theirs.Seq() > st.r.applied && (now == nil || now.Seq() < theirs.Seq()):
-		st.r.bringLocked(*theirs.Version())
+	case theirs != nil && theirs.Seq > st.r.applied && (now == nil || now.Seq() < theirs.Seq):
+		st.r.bringLocked(*theirs)
 	case theirs == nil && now != nil && memory.SameVersion(now, d.Base):
 		delete(st.r.heads, d.Path)
 		st.r.s.Known().Left(d.Path)
@@ -452,10 +452,10 @@ func (st *staged) Rebase(d *Draft, theirs *memory.Head, content []byte) bool {
 	return true
 }
 
-func (st *staged) Committed(d *Draft, v *memory.Head, _ *versionlog.Commit) {
+func (st *staged) Committed(d *Draft, v *versionlog.Version, _ *versionlog.Commit) {
 	st.r.mu.Lock()
 	defer st.r.mu.Unlock()
-	st.committedLocked(d, v)
+	st.committedLocked(d, memory.NewHead(v))
 }
 
 func (st *staged) committedLocked(d *Draft, v *memory.Head) {
@@ -479,7 +479,7 @@ func (st *staged) Lost(d *Draft) Loss {
 	st.overtook = true
 	st.losses = append(st.losses, st.data)
 	return Loss{
-		Path: st.path, Base: st.base, Yours: []byte(st.data),
+		Path: st.path, Base: st.base, Theirs: st.r.heads[st.path], Yours: []byte(st.data),
 		Mark: st.changes, Conflict: st.conflict, IsKept: st.conflict != 0 && st.at == st.changes,
 	}
 }

@@ -84,7 +84,7 @@ func (s *Session) Save(ctx context.Context, t Text, opts *SaveOptions) error {
 // saving is how far one Save has come.
 type saving struct {
 	SaveOptions
-	claimed string // the path that is claimed
+	claims  []Claim // that are held
 	try     int
 	refused refusals
 	decided string // the path at which the log has just said what is there; ""
@@ -98,8 +98,8 @@ type saving struct {
 func (s *Session) saveInTurn(ctx context.Context, t Text, w *saving) (again bool, err error) {
 	if !w.Claimed {
 		release, err := s.claims.Take(ctx, func() []Claim {
-			w.claimed = t.Path()
-			return s.claimsOf(t, w.claimed)
+			w.claims = s.claimsOf(t)
+			return w.claims
 		})
 		if err != nil {
 			return false, err
@@ -114,9 +114,10 @@ func (s *Session) saveInTurn(ctx context.Context, t Text, w *saving) (again bool
 	return s.saveClaimed(ctx, t, w)
 }
 
-// claimsOf returns what the save of a text at a path claims: that, and the path for which
-// its lost reply was.
-func (s *Session) claimsOf(t Text, path string) (claims []Claim) {
+// claimsOf returns what the save of a text claims: where it is to go, and the path for
+// which its lost reply was.
+func (s *Session) claimsOf(t Text) (claims []Claim) {
+	path := t.Path()
 	if path != "" {
 		claims = append(claims, Claim{Path: path})
 	}
@@ -134,10 +135,10 @@ func (s *Session) saveClaimed(ctx context.Context, t Text, w *saving) (again boo
 			return false, err
 		case d.Aside != nil:
 			return false, d.Aside(ctx)
-		case !w.Claimed && !d.resumed && d.Path != "" && d.Path != w.claimed:
+		case !w.Claimed && d.Path != "" && !covers(w.claims, d.Path):
 			return true, nil
 		case d.Lost && !d.Append && d.Theirs != nil && d.Theirs.Digest() == cas.Sum(d.Data):
-			t.Committed(d, d.Theirs, nil) // another session wrote the very same bytes
+			t.Committed(d, d.Theirs.Version(), nil) // another session wrote the very same bytes
 			return false, nil
 		}
 		if d.Append && w.try == 0 {
@@ -213,31 +214,31 @@ func (s *Session) judge(ctx context.Context, t Text, d *Draft, w *saving) (merge
 // refusedBy returns the error with which a save ends whose commit has ended with err; nil
 // if the draft was refused and may be tried anew: then the text knows what is there.
 func (s *Session) refusedBy(ctx context.Context, t Text, d *Draft, w *saving, err error) error {
-	theirs, refused := conflictHead(err, d.Path)
+	theirs, refused := versionlog.ConflictAt(err, d.Path)
 	if !refused {
 		if errors.Is(err, versionlog.ErrOverlap) && !w.Unasked {
 			s.Keep(ctx, Loss{Path: d.Path, Base: d.Base, Yours: d.Data, Why: err.Error()})
 		}
 		return err
 	}
-	d.Theirs = theirs
-	if w.refused.stuck(theirs) {
+	d.Theirs = memory.NewHead(theirs)
+	if w.refused.stuck(d.Theirs) {
 		return s.lose(ctx, t, d, nil, w)
 	}
 	t.Met(d, theirs)
 	return nil
 }
 
-// Lose keeps a text that has lost to theirs before anybody has asked to save it, and
-// returns the *LostError: a program whose writes will not be committed hears of it with
-// the first of them. It waits for the text's turn.
-func (s *Session) Lose(ctx context.Context, t Text, theirs *memory.Head) error {
+// Lose keeps a text that has lost before anybody has asked to save it, and returns the
+// *LostError: a program whose writes will not be committed hears of it with the first of
+// them. It waits for the text's turn.
+func (s *Session) Lose(ctx context.Context, t Text) error {
 	end, err := t.Turn().Take(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
-	return s.lose(ctx, t, &Draft{Theirs: theirs}, nil, &saving{})
+	return s.keepLost(ctx, t, t.Lost(nil))
 }
 
 // lose ends a save that has lost, with the bytes kept. change is what they would have
@@ -251,6 +252,10 @@ func (s *Session) lose(ctx context.Context, t Text, d *Draft, change *Change, w 
 	if change != nil {
 		l.Base, l.Theirs = change.Under(d.Base), d.Base
 	}
+	return s.keepLost(ctx, t, l)
+}
+
+func (s *Session) keepLost(ctx context.Context, t Text, l Loss) error {
 	s.known.Update(l.Path, func(k Knowledge) Knowledge {
 		if !k.IsKnown() {
 			k = Of(l.Base) // so that the same write, repeated, fails again

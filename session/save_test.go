@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"mneme/internal/testing/logfault"
-	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -207,7 +206,7 @@ func (r *rig) wantClaimed(path string) {
 // deaf is a text whose face does not take in what it is told.
 type deaf struct{ *staged }
 
-func (st *deaf) Met(*Draft, *memory.Head) {}
+func (st *deaf) Met(*Draft, *versionlog.Version) {}
 
 // TestSaveDecides: what the log has just said is there counts, whatever the face shows.
 func TestSaveDecides(t *testing.T) {
@@ -231,7 +230,7 @@ func TestLostAndSettled(t *testing.T) {
 	st.write("mine")
 	r.theirs("/f", "theirs")
 	lost := wantLost(t, st.save(), Changed)
-	r.must(r.s.Conflicts().Dismiss(lost.Conflict, byDismissing))
+	r.must(r.s.Conflicts().Dismiss(lost.Conflict, ByDismissing))
 	wantLost(t, st.save(), Changed)
 	r.wantKept()
 	st.write("more")

@@ -51,9 +51,9 @@ type Options struct {
 	// Place says where they find what is kept of a conflict: ".mneme/conflicts/7/yours".
 	// Nil: "conflict 7".
 	Place func(id int) string
-	// Alias returns the other name under which the face shows what is at a path, if it
-	// does; nil: never. It is called without locks, when a text is kept.
-	Alias func(path string) (as string, ok bool)
+	// Alias returns the other name under which the face shows what is at a path; "": it has
+	// none. It is called without locks, when a text is kept. Nil: there are no such names.
+	Alias func(path string) string
 	// Changed is called with each path of which something else is known than before. It
 	// is called with locks held and must only take a note. Nil: nobody cares.
 	Changed func(path string)
@@ -117,6 +117,10 @@ func New(store *memory.Store, opts *Options) *Session {
 // running or be called after.
 func (s *Session) Close() { s.tasks.Wait() }
 
+// Claims are what the session excludes from one another at the moment. A face takes them by
+// itself where Settle is not needed.
+func (s *Session) Claims() *Claims { return &s.claims }
+
 // Known is what the session knows of each path.
 func (s *Session) Known() *Known { return &s.known }
 
@@ -154,12 +158,17 @@ func (s *Session) content(ctx context.Context, v *memory.Head, purpose string) [
 
 // headOf returns the version at a path; nil: no memory.
 func (s *Session) headOf(ctx context.Context, path string) (*memory.Head, error) {
-	head, err := s.store.Head(ctx, path)
+	v, err := s.headVersion(ctx, path)
+	return memory.NewHead(v), err
+}
+
+func (s *Session) headVersion(ctx context.Context, path string) (*versionlog.Version, error) {
+	v, err := s.store.Head(ctx, path)
 	switch {
 	case errors.Is(err, versionlog.ErrNotFound):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
-	return memory.NewHead(&head), nil
+	return &v, nil
 }

@@ -4,8 +4,12 @@ import "context"
 
 // Settle returns when it is known of every text at or below what want claims what became
 // of a commit whose reply was lost. It holds the claims then, which release gives back.
-// The error is that of a commit of which it is still not known.
-func (s *Session) Settle(ctx context.Context, want func() []Claim) (release func(), err error) {
+// save saves one of these texts; nil: Save does, and nothing more. The error is that of a
+// save after which it is still not known.
+func (s *Session) Settle(ctx context.Context, want func() []Claim, save func(Text) error) (release func(), err error) {
+	if save == nil {
+		save = func(t Text) error { return s.Save(ctx, t, nil) }
+	}
 	for {
 		var claims []Claim
 		release, err := s.claims.Take(ctx, func() []Claim {
@@ -21,7 +25,7 @@ func (s *Session) Settle(ctx context.Context, want func() []Claim) (release func
 		}
 		release()
 		for _, t := range texts {
-			if err := s.Save(ctx, t, nil); s.IsInDoubt(t) {
+			if err := save(t); err != nil && s.IsInDoubt(t.LostReply()) {
 				return nil, err
 			}
 		}
@@ -45,14 +49,4 @@ func (s *Session) inDoubt(claims []Claim) (texts []Text) {
 		}
 	}
 	return texts
-}
-
-// covers reports whether claims exclude a change of a path.
-func covers(claims []Claim, path string) bool {
-	for _, c := range claims {
-		if path != "" && (path == c.Path || c.Below && isBelow(path, c.Path)) {
-			return true
-		}
-	}
-	return false
 }

@@ -47,7 +47,7 @@ func (s *Session) enterClaimed(ctx context.Context, path string, bytes int) (can
 	if canonical, err = s.enter(path, bytes); err != nil {
 		return "", nil, err
 	}
-	release, err = s.Settle(ctx, func() []Claim { return []Claim{{Path: canonical}} })
+	release, err = s.Settle(ctx, func() []Claim { return []Claim{{Path: canonical}} }, nil)
 	return canonical, release, err
 }
 
@@ -59,7 +59,7 @@ func (s *Session) settleBefore(ctx context.Context, path string) {
 	if len(s.inDoubt(claims)) == 0 {
 		return
 	}
-	if release, err := s.Settle(ctx, func() []Claim { return claims }); err == nil {
+	if release, err := s.Settle(ctx, func() []Claim { return claims }, nil); err == nil {
 		release()
 	}
 }
@@ -242,7 +242,7 @@ type plain struct {
 // save makes a plain text a version. The caller has claimed its path.
 func (s *Session) save(ctx context.Context, p *plain) (versionlog.Version, error) {
 	if err := s.Save(ctx, p, &SaveOptions{Claimed: true}); err != nil {
-		if s.IsInDoubt(p) {
+		if s.IsInDoubt(&p.lost) {
 			s.doubt(p)
 		}
 		return versionlog.Version{}, err
@@ -280,7 +280,7 @@ func (p *plain) Draft(string) (*Draft, error) {
 	return d, nil
 }
 
-func (p *plain) Met(*Draft, *memory.Head) {}
+func (p *plain) Met(*Draft, *versionlog.Version) {}
 
 func (p *plain) Rebase(_ *Draft, theirs *memory.Head, content []byte) bool {
 	p.base = theirs
@@ -292,16 +292,9 @@ func (p *plain) Rebase(_ *Draft, theirs *memory.Head, content []byte) bool {
 	return true
 }
 
-func (p *plain) Committed(d *Draft, v *memory.Head, c *versionlog.Commit) {
-	p.saved = *v.Version()
-	if c != nil {
-		for _, made := range c.Versions {
-			if v.Is(&made) {
-				p.saved = made
-			}
-		}
-	}
-	p.s.Holds(d, v)
+func (p *plain) Committed(d *Draft, v *versionlog.Version, _ *versionlog.Commit) {
+	p.saved = *v
+	p.s.Holds(d, memory.NewHead(v))
 }
 
 func (p *plain) Lost(d *Draft) Loss { return Loss{Path: p.path, Base: p.base, Yours: d.Data} }

@@ -1,6 +1,7 @@
 package versionlog
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -41,6 +42,21 @@ var (
 type ConflictError struct {
 	StoreID   string     `json:"store_id"`
 	Conflicts []Conflict `json:"conflicts"` // at least one
+}
+
+// ConflictAt returns what is at a path instead of what a commit expected there, by the
+// error with which it has ended: nil is no memory, and false another error.
+func ConflictAt(err error, path string) (head *Version, ok bool) {
+	var lost *ConflictError
+	if !errors.As(err, &lost) {
+		return nil, false
+	}
+	for _, c := range lost.Conflicts {
+		if c.Path == path {
+			return c.Head, true
+		}
+	}
+	return nil, false
 }
 
 // Conflict is one expectation that did not hold.

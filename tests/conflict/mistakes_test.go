@@ -44,29 +44,27 @@ var mistakes = []mistake{
 		return nil
 	}
 `},
-		{"fusefs/store.go", "	own := s.inflight[c.Key]\n", `
-	if mistaken() {
-		s.fs.mu.Unlock()
-		time.Sleep(5 * time.Millisecond)
-		s.fs.mu.Lock()
-	}
+		{"fusefs/store.go", "		if !s.session.AwaitOwn(ctx, c.Key) {", `
+		if mistaken() {
+			time.Sleep(5 * time.Millisecond)
+		}
 `},
 	}},
 	{"flush of what is clean commits", []edit{
-		{"fusefs/commit.go", "	if !st.dirty || m.removed || why.alone() && st.writers > 1 {", `
-	if !st.dirty && !mistaken() || m.removed || why.alone() && st.writers > 1 {
+		{"fusefs/save.go", "	if !st.dirty || m.removed || t.why.alone() && st.writers > 1 {", `
+	if !st.dirty && !mistaken() || m.removed || t.why.alone() && st.writers > 1 {
 %.0s`},
-		{"fusefs/commit.go", "	if upTo != nil && upTo.changes <= st.committed { // by another close", `
-	if upTo != nil && upTo.changes <= st.committed && !mistaken() {
+		{"fusefs/save.go", "	if t.upTo != nil && t.upTo.changes <= st.committed { // by another close", `
+	if t.upTo != nil && t.upTo.changes <= st.committed && !mistaken() {
 %.0s`},
-		{"fusefs/commit.go", "	return d, fuse.OK\n}\n\nfunc expectVersion", `
-	d.same = d.same && !mistaken()
+		{"fusefs/save.go", "	if !st.tails && !d.Unchanged && !st.fresh {", `
+	d.Unchanged = d.Unchanged && !mistaken()
 `},
 		{"versionlog/build.go", "	if c.satisfied(head) || b.staying[c.Path] {", `
 	if (c.satisfied(head) || b.staying[c.Path]) && !mistaken() {
 %.0s`},
 	}},
-	{"append not rebased", []edit{{"fusefs/rebase.go", "		content = slices.Concat(content, st.tail)", `
+	{"append not rebased", []edit{{"fusefs/save.go", "		content = slices.Concat(content, st.tail)", `
 		if mistaken() {
 			content = st.data[:len(st.data)-len(st.tail)]
 		}
@@ -100,14 +98,14 @@ var mistakes = []mistake{
 		return fuse.OK
 	}
 `}}},
-	{"conflict not kept", []edit{{"fusefs/lose.go", "	if s.kept == nil {", `
+	{"conflict not kept", []edit{{"session/lost.go", "	if s.opts.Conflicts == nil {", `
 	if mistaken() {
-		return noConflict
+		return NotKept, what + "; " + redo
 	}
 `}}},
-	{"conflict makes the winner known", []edit{{"fusefs/lose.go", "	changes, id, done := st.changes", `
-	if theirs != nil && mistaken() {
-		n.store.known.Set(n.knownAtLocked(), session.Of(theirs))
+	{"conflict makes the winner known", []edit{{"session/save.go", "	s.known.Update(l.Path, func", `
+	if l.Theirs != nil && mistaken() {
+		s.known.Set(l.Path, Of(l.Theirs))
 	}
 `}}},
 	{"taken back", []edit{{"session/judge.go", "	if len(changes) == 0 || head == nil ||", `

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"errors"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -86,26 +87,65 @@ func (fs *fileSystem) admitLocked(n *node, flags uint32) fuse.Status {
 	switch {
 	case n.head == nil || onlyAppends(flags):
 		return fuse.OK
-	case n.knownLocked().Stale(n.head):
-		if flags&syscall.O_ACCMODE == syscall.O_RDWR && flags&syscall.O_TRUNC == 0 || fs.opts.Merge {
-			return fuse.OK
-		}
-		return n.store.refuseStaleLocked(n, n.head)
-	}
-	return fs.admitBlindLocked(n)
-}
-
-// admitBlindLocked lets a session replace a memory that it never read, unless the
-// mount is strict.
-func (fs *fileSystem) admitBlindLocked(n *node) fuse.Status {
-	if n.knownLocked().IsKnown() || n.head == nil {
+	case n.knownLocked().Stale(n.head) && (flags&syscall.O_ACCMODE == syscall.O_RDWR && flags&syscall.O_TRUNC == 0 || fs.opts.Merge):
 		return fuse.OK
 	}
-	if fs.opts.Strict {
-		return n.store.refuseBlindLocked(n, n.head)
+	path := ""
+	if !n.nowLocked().removed {
+		path = n.knownAtLocked()
 	}
-	n.store.blind++
-	return fuse.OK
+	return n.store.answerLocked(n.store.session.Admit(path, n.head))
+}
+
+// admitRemovalLocked decides whether a memory may be removed: not when it is not what
+// the session knows, nor when that is another session's change which it has only
+// read.
+func (s *store) admitRemovalLocked(n *node) fuse.Status {
+	path, _ := n.logPath()
+	return s.answerLocked(s.session.AdmitRemoval(path, n.head))
+}
+
+// admitNewLocked returns why nothing may be put at a path at which there is no memory,
+// nil: it may. What is only appended replaces nothing.
+func (s *store) admitNewLocked(path string) *session.LostError {
+	//archtest:locked AdmitNew calls it under the lock
+	return s.session.AdmitNew(path, func(at string) *memory.Head {
+		if n := s.madeLocked(at); n != nil {
+			return n.head
+		}
+		if n := s.findHidden(at); n != nil {
+			return n.head
+		}
+		return nil
+	})
+}
+
+// answerLocked answers a request that the session refuses, if it does.
+func (s *store) answerLocked(refused *session.LostError) fuse.Status {
+	if refused == nil {
+		return fuse.OK
+	}
+	s.session.Report(refused, s.shownAsLocked(refused))
+	return fuse.Status(s.fs.opts.ConflictErrno)
+}
+
+// shownAsLocked is the name under which this mount shows what a refusal is about; "": no
+// other than the log has.
+func (s *store) shownAsLocked(refused *session.LostError) string {
+	if refused.At != "" {
+		return s.aliasLocked(refused.At)
+	}
+	return s.aliasLocked(refused.Path)
+}
+
+// aliasLocked is the name under which this mount shows what the log has at a path, if
+// that is hidden; else "".
+func (s *store) aliasLocked(path string) string {
+	if n := s.findHidden(path); n != nil {
+		as, _ := n.path()
+		return as
+	}
+	return ""
 }
 
 // onlyAppends reports whether all that a handle can change is to write at the
@@ -114,15 +154,12 @@ func onlyAppends(flags uint32) bool {
 	return flags&syscall.O_APPEND != 0 && flags&syscall.O_TRUNC == 0
 }
 
-// loseMore is lose for a change that was just made to an overtaken stage.
+// loseMore keeps a change that was just made to an overtaken stage.
 func (fs *fileSystem) loseMore(n *node, st *stage) fuse.Status {
-	end, err := n.own().turn.Take(fs.ctx)
-	if err != nil {
-		return n.store.fail("write", fs.where(n), err)
+	err := n.store.session.Lose(fs.ctx, &stagedText{n: n, st: st})
+	var lost *session.LostError
+	if errors.As(err, &lost) {
+		return fuse.Status(fs.opts.ConflictErrno)
 	}
-	defer end()
-	fs.mu.RLock()
-	theirs := n.theirsLocked()
-	fs.mu.RUnlock()
-	return fs.lose(n, st, theirs, nil)
+	return n.store.fail("write", fs.where(n), err)
 }

@@ -1,0 +1,215 @@
+package fusefs
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/cas"
+	"mneme/memory"
+	"mneme/session"
+	"mneme/versionlog"
+)
+
+// renameText is a file that becomes the next version of a memory, whose path it is
+// renamed to: a text of the session, as stagedText is. The rename has claimed the path.
+type renameText struct {
+	move    *move
+	turn    session.Turn
+	path    string
+	spelled string // path as the program has it
+	data    []byte
+	changes uint64            // of the file's stage
+	key     string            // of its first commit; "": a fresh one
+	also    []memory.Change   // in the same commit
+	theirs  *memory.Head      // what is at path; nil: no memory
+	base    *memory.Head      // what it is to replace
+	known   session.Knowledge // of path
+	judge   []session.Change
+	stale   bool // the session does not know theirs
+}
+
+// replace commits a file over a memory, if what is there is what the session knows.
+func (fs *fileSystem) replace(t *renameText) error {
+	if status := fs.beginReplace(t); !status.Ok() {
+		return syscall.Errno(status)
+	}
+	err := t.move.s.session.Save(fs.ctx, t, &session.SaveOptions{Claimed: true})
+	var lost *session.LostError
+	if errors.As(err, &lost) {
+		return fs.opts.ConflictErrno
+	}
+	return err
+}
+
+// beginReplace finds out what is to be replaced, and whether it may be.
+func (fs *fileSystem) beginReplace(t *renameText) fuse.Status {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if target := t.move.target; target != nil {
+		t.move.target = target.nowLocked() // what moves is still what t was drawn up for, whatever has its old name
+	}
+	t.base = t.theirs
+	holder := t.move.holderLocked()
+	if holder == nil || holder.head == nil {
+		return fuse.OK
+	}
+	t.known = holder.knownLocked()
+	t.stale = t.known.Stale(t.theirs) && t.theirs.Digest() != cas.Sum(t.data)
+	t.base = t.known.Expected(t.theirs)
+	if !t.stale {
+		t.judge = t.known.ToJudge()
+	}
+	if t.known.IsKnown() {
+		return fuse.OK
+	}
+	return holder.store.answerLocked(holder.store.session.Admit(holder.knownAtLocked(), holder.head))
+}
+
+// holderLocked is the file that stands for the memory at the path that a file moves
+// to: the target, or what this mount hides there; nil when there is neither.
+func (m *move) holderLocked() *node {
+	if m.target.isMemory() {
+		return m.target
+	}
+	return m.to.hidden[m.new]
+}
+
+func (t *renameText) Turn() *session.Turn           { return &t.turn }
+func (t *renameText) LostReply() *session.LostReply { return nil } // the kernel repeats a rename, or nobody does
+func (t *renameText) Path() string                  { return t.path }
+
+// Draft returns the file, of which only the first draft has the key of its entry in the spool.
+func (t *renameText) Draft(string) (*session.Draft, error) {
+	d := &session.Draft{
+		Path: t.path, Spelling: t.spelled, Data: t.data, Base: t.base, Theirs: t.theirs, Lost: t.stale,
+		Judge: t.judge, Key: t.key, Also: t.also, Mark: t.changes,
+	}
+	t.key = ""
+	return d, nil
+}
+
+// Beside remembers the mode of the file.
+func (t *renameText) Beside(_ *session.Draft, commit func() error) error {
+	m := t.move
+	return m.s.keepingMode(m.n, t.path, t.theirs, func() error { return m.s.tried(commit) })
+}
+
+// Met notes what the log has at the path; the tree shows it already.
+func (t *renameText) Met(_ *session.Draft, theirs *versionlog.Version) {
+	t.theirs = memory.NewHead(theirs)
+}
+
+// Rebase makes the file one of theirs.
+func (t *renameText) Rebase(_ *session.Draft, theirs *memory.Head, content []byte) bool {
+	t.data, t.base, t.stale = content, theirs, false
+	return true
+}
+
+// Lost returns what would have replaced theirs. When the kernel tries a second time, it is
+// kept already.
+func (t *renameText) Lost(*session.Draft) session.Loss {
+	return session.Loss{Path: t.path, Base: t.base, Yours: t.data, Once: true}
+}
+
+// Kept has nothing to note: the file stays as it is.
+func (t *renameText) Kept(session.Loss) {}
+
+// Committed brings the file into the tree, in the target's place.
+func (t *renameText) Committed(d *session.Draft, v *versionlog.Version, c *versionlog.Commit) {
+	m, s := t.move, t.move.s
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	if c != nil {
+		s.countLocked(c)
+	}
+	t.replacedLocked(d, v, c == nil)
+	if c == nil {
+		return
+	}
+	s.session.Freed(c)
+	s.vacatedLocked(c)
+	for _, also := range t.also {
+		if m.n.head != nil {
+			now := m.n.nowLocked().versionLocked()
+			s.known.MovedAway(also.Path, &now)
+		}
+	}
+}
+
+// replacedLocked brings a file over target into the tree: v, which was there already where
+// another session has written the very same bytes.
+func (t *renameText) replacedLocked(d *session.Draft, v *versionlog.Version, there bool) {
+	m, s, fs := t.move, t.move.s, t.move.s.fs
+	s.session.Wrote(t.path)
+	newer := d.Newer
+	if other := m.to.children[m.new]; other.isMemorySince(v.Seq + 1) {
+		other := other.versionLocked()
+		newer = &other
+	}
+	// The follower may have met that another session has removed them since.
+	gone := there && (s.gone[t.path] > v.Seq ||
+		s.loading.done && v.Seq <= s.applied && s.madeLocked(t.path) == nil && s.findHidden(t.path) == nil)
+	if hidden := m.to.hidden[m.new]; hidden != nil {
+		s.unhideLocked(hidden)
+	}
+	s.unhideLocked(m.n)
+	from, itself, own := m.n.knownAtLocked(), m.n.knownByItselfLocked(), m.n.knownLocked()
+	unread := m.n.isUnreadLocked() // another session's, that moves along
+	fs.takeLocked(m)
+	m.n.setHeadLocked(memory.NewHead(v), v.Spelling)
+	m.n.setLocal(false)
+	m.to.settleLocked()
+	if itself && from != t.path {
+		s.known.Set(from, session.Knowledge{})
+	}
+	switch {
+	case d.Merged():
+		s.known.Set(t.path, t.knownMerged(d, m.n.head))
+	case unread && t.also != nil:
+		s.known.Set(t.path, own)
+	default:
+		s.known.Set(t.path, t.known.Wrote(m.n.head))
+	}
+	s.unspoolLocked(m.n)
+	if st := m.n.stage(); st != nil && !st.overtaken {
+		st.replacedLocked(m.n, t.changes)
+	}
+	if d.Merged() { // the kernel has other bytes of it
+		s.succeedLocked(m.n, m.to, m.new, *v)
+	}
+	switch {
+	case newer != nil:
+		s.placeLocked(*newer)
+	case gone:
+		s.leaveLocked(m.n, time.Now())
+	}
+}
+
+// knownMerged is what the session knows of a file that was merged: whoever merges does not
+// know what came of it.
+func (t *renameText) knownMerged(d *session.Draft, head *memory.Head) session.Knowledge {
+	known := t.known.Added(head, d.Base).NotRefused()
+	if d.MergedBack() {
+		known = known.Refused()
+	}
+	return known
+}
+
+// replacedLocked notes that what the stage of n was as of changes has become the head of n,
+// which was renamed over it.
+func (st *stage) replacedLocked(n *node, changes uint64) {
+	st.base = n.head
+	st.tails, st.tail = false, nil
+	st.committed = max(st.committed, changes)
+	if st.changes == changes {
+		st.dirty, st.wrote = false, false
+		st.data, st.loaded = nil, false
+	}
+	if st.writers == 0 && !st.dirty {
+		n.setStageLocked(nil)
+	}
+	n.store.fs.reckonLocked(n, st)
+}

@@ -1,0 +1,68 @@
+package fusefs
+
+import (
+	"slices"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sync/errgroup"
+
+	"mneme/session"
+)
+
+// commitAll commits every file that is not committed but should be, when the
+// mount ends.
+func (fs *fileSystem) commitAll() {
+	dirty := map[writer]bool{}
+	addLocked := func(n *node, st *stage) {
+		if st != nil && st.dirty && !n.nowLocked().removed {
+			dirty[writer{n, st}] = true
+		}
+	}
+	fs.mu.RLock()
+	for _, n := range fs.nodes {
+		addLocked(n, n.stage())
+	}
+	for _, h := range fs.handles { // also of a stage whose place that of a later writer has taken
+		addLocked(h.node, h.stage)
+	}
+	fs.mu.RUnlock()
+	var work errgroup.Group
+	work.SetLimit(16) // each may be a round trip
+	for w := range dirty {
+		work.Go(func() error {
+			fs.commitUnheard(w.node, w.stage, ending)
+			return nil
+		})
+	}
+	_ = work.Wait()
+}
+
+// commitUnheard is commitFile where no program hears of an error: what cannot
+// be committed is kept as a conflict.
+func (fs *fileSystem) commitUnheard(n *node, st *stage, why occasion) {
+	if status := fs.commitFile(n, st, why); !status.Ok() {
+		fs.keepUnheard(n, st, status)
+	}
+}
+
+// keepUnheard keeps what could not be committed of a stage as a conflict, unless it is
+// kept already: nobody hears of the error.
+func (fs *fileSystem) keepUnheard(n *node, st *stage, status fuse.Status) {
+	fs.mu.Lock()
+	l := session.Loss{
+		Base: st.base, Theirs: n.theirsLocked(), Yours: slices.Clone(st.data), Mark: st.changes, Conflict: st.conflict,
+		Why: syscall.Errno(status).Error(), Noted: true,
+	}
+	l.Path, _ = n.targetLocked()
+	unkept := st.dirty && st.err == 0 && !st.isKeptLocked()
+	fs.mu.Unlock()
+	if !unkept {
+		return
+	}
+	fs.log.Error("not committed", "store", n.store.slug(), "path", l.Path, "err", syscall.Errno(status))
+	id := n.store.session.Keep(fs.ctx, l)
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	st.conflict, st.conflictAt = id, l.Mark
+}
