@@ -102,6 +102,11 @@ func python(before, call string) []string {
 	return []string{"python3", "-I", "-c", script}
 }
 
+// unhandled is a Python program that Ctrl-C ends.
+func unhandled(script string) []string {
+	return []string{"/usr/bin/env", "python3", "-I", "-c", "import os, signal; signal.signal(signal.SIGINT, signal.SIG_DFL); " + script}
+}
+
 const (
 	saving   = `f = os.open('f', os.O_WRONLY | os.O_TRUNC); os.write(f, b'mine')`
 	tip      = "dynamodb GetItem"
@@ -211,6 +216,7 @@ func TestInterruptedOnSlowNetwork(t *testing.T) {
 		{"read", "s3 GET blobs", []string{"cat", "f"}, "", "f=read", ""},
 		{"open", tip, python("", "os.open('f', os.O_WRONLY)"), "", "f=open", ""},
 		{"close", commit, python(saving, "os.close(f)"), "", "f=mine", ""},
+		{"end", commit, unhandled(saving + "; os.fsync(f)"), "", "f=mine", ""},
 		{"put", "s3 PUT blobs", python(saving, "os.close(f)"), "", "f=mine", ""},
 		{"lose", commit, python(saving, "os.close(f)"), "theirs", "f=theirs", "mine"},
 		{"rename", commit, python("", "os.rename('f', 'g')"), "", "g=rename", ""},
