@@ -134,8 +134,8 @@ func (fs *fileSystem) tryOpen(c *call, n *node, in *fuse.OpenIn, before uint64, 
 
 // openFileLocked opens the file that a request names, before which that notice was the
 // newest.
-func (fs *fileSystem) openFileLocked(n *node, in *fuse.OpenIn, before uint64, out *fuse.OpenOut) fuse.Status {
-	n, status := fs.foundLocked(n, in.Pid, in.Flags)
+func (fs *fileSystem) openFileLocked(named *node, in *fuse.OpenIn, before uint64, out *fuse.OpenOut) fuse.Status {
+	n, status := fs.foundLocked(named, in.Pid, in.Flags)
 	switch {
 	case n == nil:
 		return status
@@ -154,6 +154,9 @@ func (fs *fileSystem) openFileLocked(n *node, in *fuse.OpenIn, before uint64, ou
 		return status
 	}
 	fs.openLocked(n, in.Pid, in.Flags, before, out)
+	if n != named { // the kernel has its own pages of that, and cuts at its size
+		out.OpenFlags = out.OpenFlags&^fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_DIRECT_IO
+	}
 	return fuse.OK
 }
 

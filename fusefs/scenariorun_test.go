@@ -40,6 +40,7 @@ type run struct {
 type handleInUse struct {
 	id, fh uint64
 	flags  uint32
+	answer uint32 // FOPEN_…
 }
 
 // runOptions are those of a mount.

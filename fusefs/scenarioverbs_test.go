@@ -238,12 +238,12 @@ func (r *run) mineOpen(s *act) error {
 	case status.Ok() && h.flags&syscall.O_EXCL == 0:
 		var out fuse.OpenOut
 		status = r.fs.Open(nil, &fuse.OpenIn{InHeader: s.thread(entry.NodeId), Flags: h.flags &^ syscall.O_CREAT}, &out)
-		h.id, h.fh = entry.NodeId, out.Fh
+		h.id, h.fh, h.answer = entry.NodeId, out.Fh, out.OpenFlags
 	case h.flags&syscall.O_CREAT != 0:
 		dir, name := r.parent(s.arg(0))
 		var out fuse.CreateOut
 		status = r.fs.Create(nil, &fuse.CreateIn{InHeader: s.thread(dir), Flags: h.flags, Mode: 0o644}, name, &out)
-		h.id, h.fh = out.NodeId, out.Fh
+		h.id, h.fh, h.answer = out.NodeId, out.Fh, out.OpenFlags
 	}
 	if name, ok := s.option("as"); ok && status.Ok() {
 		r.mu.Lock()

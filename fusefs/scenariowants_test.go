@@ -20,6 +20,7 @@ var wants = map[string]verb{
 	"text":      {2, 2, (*run).wantHandle},       // handle text: what is read through it
 	"cached":    {1, 1, (*run).wantCached},       // file: the kernel keeps what it has read of it, when it is opened
 	"uncached":  {1, 1, (*run).wantUncached},     // file: it does not
+	"direct":    {1, 1, (*run).wantDirect},       // handle: the kernel neither keeps what is read and written through it, nor has any of it
 	"absent":    {1, 1, (*run).wantAbsent},       // path: there is nothing, and the kernel may keep that
 	"shown":     {0, 0, (*run).wantShown},        // whatever is looked up and listed is what the log has
 	"size":      {2, 2, (*run).wantSize},         // file bytes: what stat says
@@ -103,6 +104,14 @@ func (r *run) wantUncached(s *act) error {
 	cached, err := r.isCached(s)
 	if err == nil && cached {
 		err = errors.New("the kernel keeps what it has")
+	}
+	return err
+}
+
+func (r *run) wantDirect(s *act) error {
+	h, err := r.handleNamed(s.arg(0))
+	if err == nil && h.answer&(fuse.FOPEN_DIRECT_IO|fuse.FOPEN_KEEP_CACHE) != fuse.FOPEN_DIRECT_IO {
+		err = fmt.Errorf("the open was answered with %#x", h.answer)
 	}
 	return err
 }
