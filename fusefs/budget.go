@@ -2,8 +2,6 @@ package fusefs
 
 import (
 	"fmt"
-	"runtime/debug"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -65,11 +63,8 @@ const (
 	directoryCost = 2 << 10
 	entryCost     = 64 // of a name in a listing, without its bytes
 
-	// returnAt is how far what is held falls before memory is returned to the system,
-	// which takes a whole garbage collection.
+	// returnAt is how far what is held falls before memory is returned to the system.
 	returnAt = 16 << 20
-	// returnEvery is how often that is done at most.
-	returnEvery = 2 * time.Second
 )
 
 // newBudget makes the budget of a mount of stores. Whatever the limit, a memory can be
@@ -263,25 +258,4 @@ func (fs *fileSystem) holdListLocked(h *handle, list []dirEntry) error {
 	fs.budget.changeOpen(costs - h.held)
 	h.held = costs
 	return nil
-}
-
-// returnMemory gives the system back what is no longer held, until the mount ends. The
-// runtime would do it in minutes.
-func (fs *fileSystem) returnMemory() {
-	for {
-		select {
-		case <-fs.ctx.Done():
-			return
-		case <-fs.budget.fallen:
-		}
-		select { // more may be on its way
-		case <-fs.ctx.Done():
-			return
-		case <-time.After(returnEvery):
-		}
-		fs.mu.Lock()
-		fs.budget.most = fs.budget.held
-		fs.mu.Unlock()
-		debug.FreeOSMemory()
-	}
 }

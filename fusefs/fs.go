@@ -100,6 +100,8 @@ type fileSystem struct {
 	stores  []*store
 	budget  budget
 
+	returning returning // of memory, to the system
+
 	patience patience      // with what is appended
 	grown    chan struct{} // something is appended, where nothing was
 
@@ -135,6 +137,7 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 		allKept:       make(chan struct{}),
 		openFiles:     openfiles.New(),
 		budget:        newBudget(opts.MaxMemory, stores),
+		returning:     newReturning(),
 	}
 	fs.signalled = func(thread uint32) bool { return len(fs.openFiles.Pending(thread)) > 0 }
 	fs.ahead = kernelcache.NewPrefetcher(&fs.mu, source{fs})

@@ -73,6 +73,7 @@ func (fs *fileSystem) replyLocked(n *node, exact bool, out *fuse.EntryOut) {
 	cache := n.Cache()
 	if cache.Lookups++; cache.Lookups == 1 {
 		n.markLocked()
+		fs.returning.knownLocked()
 	}
 	cache.Looked = kernelcache.Now()
 	out.NodeId = n.id

@@ -215,7 +215,9 @@ func (s *store) begin(ctx context.Context) error {
 
 // load fills the tree with the store's heads, until ctx ends.
 func (s *store) load(ctx context.Context) {
-	if s.tree.load(ctx) && !s.readOnly() {
+	loaded := s.tree.load(ctx)
+	s.fs.returning.memoryPassed()
+	if loaded && !s.readOnly() {
 		s.tidyPrivate()
 	}
 }
