@@ -112,7 +112,7 @@ const (
 	tip      = "dynamodb GetItem"
 	commit   = "dynamodb TransactWriteItems"
 	nothing  = "" // holds a directory
-	stopping = 2 * time.Second * harness.Slowness
+	stopping = 5 * time.Second * harness.Slowness
 )
 
 // inKernel reports whether a process waits for a request to its file system, or for a
