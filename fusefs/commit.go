@@ -44,6 +44,9 @@ func (s *store) tried(commit func() error) error {
 	}
 	s.tries.Add(1)
 	s.nanoseconds.Add(uint64(time.Since(start)))
+	if err == nil {
+		return nil
+	}
 	if isGone(err) {
 		_ = s.catchUp(s.fs.ctx)
 	}

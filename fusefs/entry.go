@@ -175,6 +175,9 @@ func (n *node) changedLocked() {
 // path is where n lies in its store, "" for the store's root, and false when n
 // has no place there any more.
 func (n *node) path() (string, bool) {
+	if n.head != nil && n.isAt(n.head.Path()) { // as a rule
+		return n.head.Path(), true
+	}
 	var segments []string
 	size := 0
 	for n.tree.root != n {
@@ -192,6 +195,18 @@ func (n *node) path() (string, bool) {
 		b.WriteString(segments[i])
 	}
 	return b.String(), true
+}
+
+// isAt reports whether n lies at a path.
+func (n *node) isAt(path string) bool {
+	for ; n != n.tree.root; n = n.parent {
+		dir, isName := strings.CutSuffix(path, n.name)
+		if n.parent == nil || !isName || !strings.HasSuffix(dir, "/") {
+			return false
+		}
+		path = dir[:len(dir)-1]
+	}
+	return path == ""
 }
 
 // logPath is where the log has n: its path, or the one that it is hidden from.

@@ -11,7 +11,10 @@ import (
 // says that the history is not the one that the tree shows: what this mount would
 // append belongs to another. It stays so until the store is mounted again.
 func (s *store) noteRewritten(err error) {
-	if !errors.Is(err, versionlog.ErrRewritten) || !s.rewritten.CompareAndSwap(nil, &err) {
+	if !errors.Is(err, versionlog.ErrRewritten) {
+		return
+	}
+	if why := err; !s.rewritten.CompareAndSwap(nil, &why) {
 		return
 	}
 	s.setDegraded(err)

@@ -304,12 +304,13 @@ func (t *stagedText) Kept(l session.Loss) {
 // big, or whose path cannot be one, is final. Anything else may go away, so the stage
 // stays for the next fsync or close.
 func (t *stagedText) answer(err error) fuse.Status {
+	if err == nil {
+		return fuse.OK
+	}
 	n, st, fs := t.n, t.st, t.n.store.fs
 	var lost *session.LostError
 	told, isTold := err.(syscall.Errno)
 	switch {
-	case err == nil:
-		return fuse.OK
 	case isTold:
 		return fuse.Status(told)
 	case errors.As(err, &lost):

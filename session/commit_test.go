@@ -81,9 +81,13 @@ func TestAwaitOwnEnds(t *testing.T) {
 	one := r.s.begin("key")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r.s.AwaitOwn(ctx, "key")
+	if r.s.AwaitOwn(ctx, "key") {
+		t.Error("it is not under way any more")
+	}
 	r.s.end(one, nil, nil)
-	r.s.AwaitOwn(t.Context(), "key")
+	if !r.s.AwaitOwn(ctx, "key") {
+		t.Error("it is under way still")
+	}
 }
 
 // TestLostReplyOfNames: a commit of names whose reply was lost is the session's own when it

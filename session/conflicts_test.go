@@ -78,6 +78,11 @@ func TestDismiss(t *testing.T) {
 	conflicts := r.s.Conflicts()
 	r.must(conflicts.Dismiss(id, ByDismissing))
 	wantErr(t, conflicts.Dismiss(id+1, ByDismissing), conflict.ErrNotFound)
+	conflicts.AdoptOne("/g", id+1)
+	if !conflicts.IsOwn(id+1) || conflicts.Own()[id+1] != "/g" {
+		t.Errorf("own are %v", conflicts.Own())
+	}
+	wantErr(t, conflicts.Dismiss(id+1, ByDismissing), conflict.ErrNotFound) // which has been removed meanwhile
 	open, err := conflicts.List(false)
 	r.must(err)
 	all, err := conflicts.List(true)

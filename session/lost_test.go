@@ -143,6 +143,35 @@ func TestKeepOnce(t *testing.T) {
 	r.wantKept("one", "two")
 }
 
+// TestKeepRefused: a rename that is refused before it begins, and is repeated, is kept once.
+// What it is about is named as the face shows it.
+func TestKeepRefused(t *testing.T) {
+	r := newRig(t, keeping(t), "/f")
+	r.read("/f")
+	r.theirs("/f", "theirs")
+	r.follow()
+	r.must(r.rename("/f", "/g"))
+	for range 2 {
+		err := r.s.AdmitNew("/f", func(path string) *memory.Head { return r.heads[path] })
+		r.s.Report(err, "/g~")
+		r.s.KeepRefused(t.Context(), err, "/g~", []byte("mine"))
+		if err.Conflict != 1 || !strings.Contains(err.Error(), "moved to \"/g~\"") {
+			t.Errorf("conflict %d: %v", err.Conflict, err)
+		}
+	}
+	r.wantKept("mine")
+}
+
+// TestReportOfWhatIsShown: what was never read is in the journal under the name that the face
+// shows.
+func TestReportOfWhatIsShown(t *testing.T) {
+	r := newRig(t, &Options{Strict: true}, "/f")
+	r.s.Report(r.s.Admit("/f", r.heads["/f"]), "/f~")
+	if lines := string(r.s.Journal().Lines()); !strings.Contains(lines, `"notes:/f~" was never read`) {
+		t.Errorf("the journal says %s", lines)
+	}
+}
+
 // TestKeepMakesRoom: when a session keeps more than it may, its oldest conflict goes, and the
 // journal says so; where the store is full, that the text is not kept.
 func TestKeepMakesRoom(t *testing.T) {

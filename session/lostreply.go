@@ -66,9 +66,7 @@ func (s *Session) beginLocked(key string) *pending {
 		one = &pending{key: key}
 		s.pending[key] = one
 	}
-	if one.makers++; one.makers == 1 {
-		one.done = make(chan struct{})
-	}
+	one.makers++
 	return one
 }
 
@@ -104,7 +102,7 @@ func (s *Session) forgetGivenUpLocked() {
 func (s *Session) end(one *pending, c *versionlog.Commit, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if one.makers--; one.makers == 0 {
+	if one.makers--; one.makers == 0 && one.done != nil {
 		close(one.done)
 		one.done = nil
 	}
@@ -177,13 +175,7 @@ type Met struct {
 //	face.Unlock()
 func (s *Session) AwaitOwn(ctx context.Context, key string) bool {
 	for {
-		s.mu.Lock()
-		one := s.pending[key]
-		var done chan struct{}
-		if one != nil {
-			done = one.done
-		}
-		s.mu.Unlock()
+		done := s.ownEnd(key)
 		if done == nil {
 			return true
 		}
@@ -193,6 +185,21 @@ func (s *Session) AwaitOwn(ctx context.Context, key string) bool {
 			return false
 		}
 	}
+}
+
+// ownEnd returns what is closed when no commit under a key is under way any more; nil: none
+// is.
+func (s *Session) ownEnd(key string) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.pending[key]
+	if one == nil || one.makers == 0 {
+		return nil
+	}
+	if one.done == nil {
+		one.done = make(chan struct{})
+	}
+	return one.done
 }
 
 // Meet says what the next commit of the log is to the session, which has settled it then.

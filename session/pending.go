@@ -28,7 +28,7 @@ package session
 type pending struct {
 	key     string
 	makers  int           // that are making it at the moment
-	done    chan struct{} // closed when there are none any more; nil: there are none
+	done    chan struct{} // closed when there are none any more; made for whoever waits for that
 	brought bool          // its maker has brought it in
 	text    Text          // whose draft it is; nil: it is of names
 	draft   *Draft

@@ -85,6 +85,8 @@ func (s *Session) Save(ctx context.Context, t Text, opts *SaveOptions) error {
 type saving struct {
 	SaveOptions
 	claims  []Claim // that are held
+	asked   int     // how often claims were asked for
+	room    [2][2]Claim
 	try     int
 	refused refusals
 	decided string // the path at which the log has just said what is there; ""
@@ -98,7 +100,8 @@ type saving struct {
 func (s *Session) saveInTurn(ctx context.Context, t Text, w *saving) (again bool, err error) {
 	if !w.Claimed {
 		release, err := s.claims.Take(ctx, func() []Claim {
-			w.claims = s.claimsOf(t)
+			w.asked++
+			w.claims = s.claimsOf(t, w.room[w.asked%2][:0]) // what was asked before is being compared with that
 			return w.claims
 		})
 		if err != nil {
@@ -115,8 +118,8 @@ func (s *Session) saveInTurn(ctx context.Context, t Text, w *saving) (again bool
 }
 
 // claimsOf returns what the save of a text claims: where it is to go, and the path for
-// which its lost reply was.
-func (s *Session) claimsOf(t Text) (claims []Claim) {
+// which its lost reply was. It uses the room of claims.
+func (s *Session) claimsOf(t Text, claims []Claim) []Claim {
 	path := t.Path()
 	if path != "" {
 		claims = append(claims, Claim{Path: path})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"mneme/internal/testing/logfault"
 	"mneme/versionlog"
@@ -172,6 +173,44 @@ func TestSaveClaimsAnew(t *testing.T) {
 	r.wantText("/f", "")
 	r.wantAsLog()
 	r.wantSettled()
+}
+
+// TestSaveClaimsWhatIsInDoubt: while a save waits for its turn, another one of the same text,
+// for another path, loses its reply. That path is claimed, too, before the draft is tried
+// again.
+func TestSaveClaimsWhatIsInDoubt(t *testing.T) {
+	r := newRig(t, nil)
+	st := r.open("/g", false)
+	st.write("mine")
+	end, err := st.turn.Take(t.Context())
+	r.must(err)
+	r.log.SetFates(logfault.Unmade)
+	_, err = r.s.saveClaimed(t.Context(), st, &saving{SaveOptions: SaveOptions{Claimed: true}})
+	wantErr(t, err, errDown)
+	r.mu.Lock()
+	st.path = "/f"
+	r.mu.Unlock()
+	lost := st.lost
+	st.lost = LostReply{} // as before that save
+	saved := make(chan error)
+	go func() { saved <- st.save() }()
+	for r.s.claims.Idle() {
+		time.Sleep(time.Millisecond)
+	}
+	r.s.mu.Lock()
+	st.lost = lost
+	r.s.mu.Unlock()
+	var claimed bool
+	r.log.Next(logfault.BeforeCommit, func() {
+		r.s.claims.mu.Lock()
+		defer r.s.claims.mu.Unlock()
+		claimed = r.s.claims.held.overlaps([]Claim{{Path: "/g"}})
+	})
+	end()
+	r.must(<-saved)
+	if !claimed {
+		t.Error("the path of the draft is not claimed")
+	}
 }
 
 // TestAppendFollowsAMove: an append to a file that another session moves between its draft
