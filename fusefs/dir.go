@@ -139,7 +139,11 @@ func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*no
 	if h := fs.handles[in.Fh]; h != nil {
 		dir, entries = h.node, &h.entries
 	} else if n := fs.node(in.NodeId); fs.noOpen && n != nil && n.isDir() {
-		dir, entries = n, &n.own().list
+		inode := n.own()
+		if inode.list == nil {
+			inode.list = new([]dirEntry)
+		}
+		dir, entries = n, inode.list
 	} else {
 		return nil, fuse.EBADF
 	}

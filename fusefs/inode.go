@@ -45,7 +45,7 @@ type inode struct {
 	cache kernelcache.Inode // what the kernel has of it
 	named uint64            // number of the notice that tells of its name, if it took another's place
 	file  *openFile         // nil: nobody has it open, nor is anything being written to it
-	list  []dirEntry        // in a mount without opens: what the kernel is reading of a directory
+	list  *[]dirEntry       // in a mount without opens: what the kernel is reading of a directory
 	turn  session.Turn      // commits of the node's stages follow one another
 }
 

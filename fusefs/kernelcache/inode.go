@@ -33,20 +33,26 @@ type Inode struct {
 	Birth     int64   // the time of creation that it was told last, in nanoseconds since 1970; 0: none
 	Respelled bool    // of a directory: a name in it, since it was last opened, so that the kernel's listing is outdated
 
-	outdated bool          // the kernel's pages are
-	written  bool          // the file was opened for writing, or truncated
-	pushes   int32         // under way
-	pushed   chan struct{} // closed when pushes is 0 again; nil while nobody waits for that
-	notice   uint64        // number of the notice that says that the pages are outdated
+	outdated bool // the kernel's pages are
+	written  bool // the file was opened for writing, or truncated
 
 	// ReadBelow says that a file in the directory was read since the directory was last listed.
 	// A read makes the kernel doubt the file's time of access, and the next stat asks for it; a
 	// listing that is not cached renews the attributes of all files with one request.
 	ReadBelow atomic.Bool
 
-	listed  atomic.Int64          // Instant when the directory was last listed
-	fetched atomic.Int64          // Instant when the file's bytes were last asked for; 0: never, of this version
-	ahead   atomic.Pointer[fetch] // of the file's bytes, before anybody has read them
+	notice uint64   // number of the notice that says that the pages are outdated
+	pushes *pushing // under way; nil: none
+
+	asked atomic.Int64          // Instant when the directory was last listed, or the file's bytes were last asked for; 0: never, of this version
+	ahead atomic.Pointer[fetch] // of the file's bytes, before anybody has read them
+}
+
+// pushing is pushes into one inode that are under way. Few inodes have any, and all of a
+// store that somebody lists are in memory.
+type pushing struct {
+	count int
+	over  chan struct{} // closed when there is none any more; nil while nobody waits for that
 }
 
 // Outdate notes that the kernel's pages of the inode of that number are outdated, and has the
@@ -77,21 +83,21 @@ func (c *Inode) Opened(q *Notices, anew bool) {
 }
 
 // Supersede notes that the file has another content than the one that was fetched.
-func (c *Inode) Supersede() { c.fetched.Store(0) }
+func (c *Inode) Supersede() { c.asked.Store(0) }
 
 // Listed notes that a program lists the directory.
-func (c *Inode) Listed() { c.listed.Store(int64(Now())) }
+func (c *Inode) Listed() { c.asked.Store(int64(Now())) }
 
 // Write notes that the file's pages belong to a program that writes them: from now on the inode
 // gets no pushes.
 func (c *Inode) Write() { c.written = true }
 
 // Pushing reports whether a push into the inode is under way.
-func (c *Inode) Pushing() bool { return c.pushes > 0 }
+func (c *Inode) Pushing() bool { return c.pushes != nil }
 
 // Idle reports whether the kernel does not know the inode, and nothing is fetched ahead or pushed
 // of it: then it is as good as a new one.
-func (c *Inode) Idle() bool { return c.Lookups == 0 && c.pushes == 0 && c.ahead.Load() == nil }
+func (c *Inode) Idle() bool { return c.Lookups == 0 && c.pushes == nil && c.ahead.Load() == nil }
 
 // AwaitPushes is Write, and returns when no push is under way any more, or with ctx, whose error
 // it returns then. It takes the mount's lock, which the caller does not hold. There is no new push
@@ -99,17 +105,17 @@ func (c *Inode) Idle() bool { return c.Lookups == 0 && c.pushes == 0 && c.ahead.
 func (c *Inode) AwaitPushes(ctx context.Context, mount sync.Locker) error {
 	mount.Lock()
 	c.Write()
-	if c.pushes == 0 {
+	if c.pushes == nil {
 		mount.Unlock()
 		return nil
 	}
-	if c.pushed == nil {
-		c.pushed = make(chan struct{})
+	if c.pushes.over == nil {
+		c.pushes.over = make(chan struct{})
 	}
-	pushed := c.pushed
+	over := c.pushes.over
 	mount.Unlock()
 	select {
-	case <-pushed:
+	case <-over:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -121,15 +127,21 @@ func (c *Inode) beginPush() bool {
 	if c.Lookups == 0 || c.written {
 		return false
 	}
-	c.pushes++
+	if c.pushes == nil {
+		c.pushes = &pushing{}
+	}
+	c.pushes.count++
 	return true
 }
 
 func (c *Inode) endPush() {
-	if c.pushes--; c.pushes == 0 && c.pushed != nil {
-		close(c.pushed)
-		c.pushed = nil
+	if c.pushes.count--; c.pushes.count > 0 {
+		return
 	}
+	if c.pushes.over != nil {
+		close(c.pushes.over)
+	}
+	c.pushes = nil
 }
 
 // Node is a file or directory of a Source, which is equal to itself alone.

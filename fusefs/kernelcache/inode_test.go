@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 )
 
 // TestOutdatedPages follows an inode whose pages become outdated.
@@ -112,4 +113,11 @@ func TestInstant(t *testing.T) {
 			t.Error("a minute ago is not lately")
 		}
 	})
+}
+
+// TestInodeIsSmall: whoever lists a store makes one for each memory.
+func TestInodeIsSmall(t *testing.T) {
+	if size := unsafe.Sizeof(Inode{}); size > 64 {
+		t.Errorf("an inode takes %d bytes, want at most 64", size)
+	}
 }

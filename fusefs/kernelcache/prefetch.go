@@ -63,7 +63,7 @@ func (p *Prefetcher) Read(ctx context.Context, n Node, head *memory.Head) []byte
 		p.mu.Unlock()
 		return f.bytesOf(ctx, head)
 	}
-	if before := Instant(c.fetched.Swap(int64(Now()))); before.wasLately() {
+	if before := Instant(c.asked.Swap(int64(Now()))); before.wasLately() {
 		return nil
 	}
 	dir := p.source.Parent(n)

@@ -123,7 +123,7 @@ func (w *walk) climb(s Source) bool {
 // there is nothing to fetch, or its bytes were asked for lately.
 func (w *walk) fetchOf(n Node, s Source) *fetch {
 	head := s.Head(n)
-	if head == nil || Instant(n.Cache().fetched.Swap(int64(Now()))).wasLately() {
+	if head == nil || Instant(n.Cache().asked.Swap(int64(Now()))).wasLately() {
 		return nil
 	}
 	return &fetch{node: n, walk: w, head: head}
@@ -132,4 +132,4 @@ func (w *walk) fetchOf(n Node, s Source) *fetch {
 func (t Instant) wasLately() bool { return t != 0 && t.Since() < lately }
 
 // wasListed reports whether a directory was listed lately.
-func wasListed(dir Node) bool { return Instant(dir.Cache().listed.Load()).wasLately() }
+func wasListed(dir Node) bool { return Instant(dir.Cache().asked.Load()).wasLately() }
