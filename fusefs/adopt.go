@@ -1,6 +1,8 @@
 package fusefs
 
-import "time"
+import (
+	"time"
+)
 
 // restoreLocked makes again what a mount that was taken over had, and the log does not have: a
 // directory, or a file.

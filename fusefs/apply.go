@@ -29,17 +29,6 @@ func (t *tree) applyLocked(c *versionlog.Commit) {
 	}
 }
 
-// find returns the node at a path, or nil.
-func (t *tree) find(path string) *node {
-	n := t.root
-	for name := range strings.SplitSeq(path[1:], "/") {
-		if n = n.children[name]; n == nil {
-			return nil
-		}
-	}
-	return n
-}
-
 // vacateLocked makes a path absent because of v.
 func (t *tree) vacateLocked(path string, v versionlog.Version) {
 	if n := t.findHidden(path); n != nil && n.head.Seq() < v.Seq {
@@ -77,20 +66,6 @@ func (t *tree) vacatedLocked(c *versionlog.Commit) {
 			continue
 		}
 		t.vacateLocked(freed, v)
-	}
-}
-
-// pruneLocked removes directories that only held what is gone.
-func (t *tree) pruneLocked(dir *node) {
-	for dir != t.root && len(dir.children) == 0 && !dir.hides() && !dir.kept && dir.marker == 0 && dir.parent != nil {
-		if !t.knowsLocked(dir) {
-			t.doubtLocked(dir)
-			return
-		}
-		parent := dir.parent
-		t.told.NameLocked(parent, dir.name, nil)
-		t.detachLocked(dir)
-		dir = parent
 	}
 }
 
@@ -246,5 +221,68 @@ func (t *tree) endHiddenDirLocked(dir *node, name string) {
 	if d := dir.hiddenDirs[name]; d != nil {
 		d.noteWasLocked()
 		t.displacedLocked(d)
+	}
+}
+
+// placeDirLocked makes a directory of the log be in the tree.
+func (t *tree) placeDirLocked(v versionlog.Version) {
+	path := strings.TrimSuffix(v.Path, "/")
+	if t.gone[v.Path] > v.Seq {
+		return // removed since
+	}
+	if n := t.findHidden(path); n != nil && n.head.Seq() < v.Seq {
+		t.revealLocked(n, path)
+	}
+	n := t.makeDirsLocked(path, v.Time)
+	if n.marker < v.Seq {
+		n.marker = v.Seq
+		t.spellDirsLocked(n, &v)
+	}
+}
+
+// vacateDirLocked takes a directory out of the tree that v has removed or moved away, unless
+// something is in it here.
+func (t *tree) vacateDirLocked(path string, v versionlog.Version) {
+	n := t.findDirLocked(strings.TrimSuffix(path, "/"))
+	if n == nil || n == t.root || n.marker >= v.Seq {
+		return
+	}
+	n.marker = 0
+	n.keepLocked(false)
+	t.pruneLocked(n)
+}
+
+// applyDirLocked brings a version of a directory into the tree.
+func (t *tree) applyDirLocked(v versionlog.Version) {
+	if freed := freedBy(v); freed != "" {
+		t.vacateDirLocked(freed, v)
+	}
+	if v.Live() {
+		t.placeDirLocked(v)
+	}
+}
+
+// vacatedDirLocked is vacateDirLocked where this mount has done it: the directory above
+// stays, as it does when a file is removed.
+func (t *tree) vacatedDirLocked(path string, v versionlog.Version) {
+	if n := t.findDirLocked(strings.TrimSuffix(path, "/")); n != nil && n.parent != nil {
+		n.parent.keepLocked(true)
+	}
+	t.vacateDirLocked(path, v)
+}
+
+// yieldLocked gives n's place to the version that a commit has met there, before the
+// log has been followed so far; nil is that there is none.
+func (n *node) yieldLocked(theirs *versionlog.Version) {
+	t := n.tree
+	switch path, ok := n.path(); {
+	case theirs != nil:
+		if hidden := t.findHidden(theirs.Path); hidden != nil && n.local && path == theirs.Path {
+			t.unhideLocked(hidden)
+			t.placeLocked(hidden.versionLocked()) // the follower has met it long ago, and will not again
+		}
+		t.showLocked(*theirs)
+	case ok && !n.local:
+		t.leaveLocked(n, time.Now())
 	}
 }

@@ -1,22 +1,5 @@
 package fusefs
 
-// tally is how many files a tree has. It is kept as they come, go and change
-// (node.count), so that nobody has to walk the tree to know. Guarded by its lock.
-type tally struct {
-	memories    int
-	uncommitted int // files that differ from the log
-}
-
-// tallied is what a node counts as.
-type tallied uint8
-
-const (
-	nothing     tallied = iota // it is not in the tree
-	aDirectory                 // which is not counted
-	aMemory                    // a file that is as the log has it
-	uncommitted                // a file that is not
-)
-
 // count counts n as what it is by now, in place of what it was. It follows every change
 // of its place, and of whether it differs from the log. What is below a directory comes
 // and goes with it.

@@ -2,74 +2,12 @@ package fusefs
 
 import (
 	"strings"
-
-	"mneme/versionlog"
 )
 
 // A directory is in the log itself: mkdir and rmdir are commits, of which one of several
 // sessions makes the first. It stays when what was in it goes. A directory that the log
 // does not have, since only memories imply it, goes with the last of them, but from the
 // mounts that made that happen, where it stays until they end.
-
-// placeDirLocked makes a directory of the log be in the tree.
-func (t *tree) placeDirLocked(v versionlog.Version) {
-	path := strings.TrimSuffix(v.Path, "/")
-	if t.gone[v.Path] > v.Seq {
-		return // removed since
-	}
-	if n := t.findHidden(path); n != nil && n.head.Seq() < v.Seq {
-		t.revealLocked(n, path)
-	}
-	n := t.makeDirsLocked(path, v.Time)
-	if n.marker < v.Seq {
-		n.marker = v.Seq
-		t.spellDirsLocked(n, &v)
-	}
-}
-
-// vacateDirLocked takes a directory out of the tree that v has removed or moved away, unless
-// something is in it here.
-func (t *tree) vacateDirLocked(path string, v versionlog.Version) {
-	n := t.findDirLocked(strings.TrimSuffix(path, "/"))
-	if n == nil || n == t.root || n.marker >= v.Seq {
-		return
-	}
-	n.marker = 0
-	n.keepLocked(false)
-	t.pruneLocked(n)
-}
-
-// vacatedDirLocked is vacateDirLocked where this mount has done it: the directory above
-// stays, as it does when a file is removed.
-func (t *tree) vacatedDirLocked(path string, v versionlog.Version) {
-	if n := t.findDirLocked(strings.TrimSuffix(path, "/")); n != nil && n.parent != nil {
-		n.parent.keepLocked(true)
-	}
-	t.vacateDirLocked(path, v)
-}
-
-// applyDirLocked brings a version of a directory into the tree.
-func (t *tree) applyDirLocked(v versionlog.Version) {
-	if freed := freedBy(v); freed != "" {
-		t.vacateDirLocked(freed, v)
-	}
-	if v.Live() {
-		t.placeDirLocked(v)
-	}
-}
-
-// learnDirLocked is learn for a directory.
-func (t *tree) learnDirLocked(v versionlog.Version) bool {
-	path := strings.TrimSuffix(v.Path, "/")
-	switch {
-	case t.gone[v.Path] > v.Seq:
-		return t.findDirLocked(path) != nil
-	case v.Seq > t.applied && t.session.Made(&v):
-		return true
-	}
-	t.placeDirLocked(v)
-	return true
-}
 
 // markedLocked notes that the log has a directory itself since a commit.
 func (n *node) markedLocked(marker uint64) { n.marker = max(n.marker, marker) }
@@ -138,3 +76,26 @@ func (n *node) keepLocked(kept bool) {
 
 // hasEmptiedDirs reports whether emptiedLocked would return something, without the lock.
 func (t *tree) hasEmptiedDirs() bool { return t.hasEmptied.Load() }
+
+// find returns the node at a path, or nil.
+func (t *tree) find(path string) *node {
+	n := t.root
+	for name := range strings.SplitSeq(path[1:], "/") {
+		if n = n.children[name]; n == nil {
+			return nil
+		}
+	}
+	return n
+}
+
+// findDirLocked returns the directory at a path ("" is the root), or nil.
+func (t *tree) findDirLocked(path string) *node {
+	n := t.root
+	if path != "" {
+		n = t.find(path)
+	}
+	if n == nil || !n.isDir() {
+		return nil
+	}
+	return n
+}

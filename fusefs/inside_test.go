@@ -319,7 +319,7 @@ func (r *rig) differs() (wrong string) {
 			}
 		}
 		for name, c := range n.hidden {
-			if c.origin == nil || c.parent == nil {
+			if !c.isHidden() || c.parent == nil {
 				wrong = fmt.Sprintf("what is hidden at %s/%s has no other name", path, name)
 			}
 			shown[path+"/"+name] = c.head.ID()

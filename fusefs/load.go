@@ -17,15 +17,6 @@ import (
 // nothing older ever replaces something newer. That is what sequence numbers
 // decide, and, for what is gone, store.gone.
 
-// loading is what a store knows of its heads. Guarded by fileSystem.mu.
-type loading struct {
-	done     bool            // all are in the tree; the rest is empty
-	cursor   string          // the walk has come to this path
-	asked    map[string]bool // names the log was asked for
-	doubtful map[*node]bool  // directories that look empty, but there may be more in them
-	err      error           // why the walk has come to a halt
-}
-
 const (
 	// maxAsked bounds the names that are remembered to have been asked for.
 	maxAsked = 1 << 17
@@ -157,146 +148,15 @@ func (t *tree) learnLocked(v versionlog.Version) bool {
 	return true
 }
 
-// segmentEnds yields where each name of a path ends.
-func segmentEnds(path string) iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for i := 1; i < len(path); i++ {
-			if path[i] == '/' && !yield(i) {
-				return
-			}
-		}
-		yield(len(path))
-	}
-}
-
-// newChildLocked makes the node of a path in dir, of which the log has told.
-func (t *tree) newChildLocked(dir *node, path string, mode uint32, at time.Time) *node {
-	n := t.newNode(mode, at)
-	known := t.coversLocked(dir, path)
-	// In a directory that is new since its name was known to be free, nothing
-	// is but what the follower brings.
-	if n.isDir() {
-		n.complete = known
-		n.marker = t.takeMarkerLocked(path)
-	}
-	_, name := split(path)
-	t.attachLocked(dir, name, n)
-	if known {
-		dir.touchLocked(at)
-		t.told.NameLocked(dir, name, nil)
-	} else if at.After(dir.mtime) {
-		dir.mtime, dir.ctime = at, at // which the kernel does not keep yet
-		dir.changedLocked()
-	}
-	return n
-}
-
-// overtakenLocked reports whether the tree shows that v is not the head of its path
-// any more.
-func (t *tree) overtakenLocked(v versionlog.Version) bool {
-	if t.gone[v.Path] > v.Seq {
-		return true // freed since
-	}
-	n := t.root
-	for name := range strings.SplitSeq(v.Path[1:], "/") {
-		if n = n.children[name]; n == nil {
-			return false
-		}
-		if !n.isDir() { // there or above it
-			return n.isMemorySince(v.Seq + 1)
-		}
-	}
-	return n.holdsNewerLocked(v.Seq)
-}
-
-// holdsNewerLocked reports whether below dir there is a memory of a later commit.
-func (n *node) holdsNewerLocked(seq uint64) bool {
-	if n.marker > seq {
+// learnDirLocked is learn for a directory.
+func (t *tree) learnDirLocked(v versionlog.Version) bool {
+	path := strings.TrimSuffix(v.Path, "/")
+	switch {
+	case t.gone[v.Path] > v.Seq:
+		return t.findDirLocked(path) != nil
+	case v.Seq > t.applied && t.session.Made(&v):
 		return true
 	}
-	for _, c := range n.hidden {
-		if c.head.Seq() > seq {
-			return true
-		}
-	}
-	for _, d := range n.hiddenDirs {
-		if d.holdsNewerLocked(seq) {
-			return true
-		}
-	}
-	for _, c := range n.children {
-		if c.isDir() && c.holdsNewerLocked(seq) || c.isMemorySince(seq+1) {
-			return true
-		}
-	}
-	return false
-}
-
-// coversLocked reports whether the tree is right about a path in dir: when it shows
-// nothing there, nothing is there or below.
-func (t *tree) coversLocked(dir *node, path string) bool {
-	return t.loading.done || dir.complete || t.loading.asked[path] || path+belowAll <= t.loading.cursor
-}
-
-// knowsLocked reports whether the tree has everything that is in dir.
-func (t *tree) knowsLocked(dir *node) bool {
-	if t.loading.done || dir.complete {
-		return true
-	}
-	path, ok := dir.path()
-	return !ok || path+belowAll <= t.loading.cursor
-}
-
-// noteGoneLocked remembers which paths a commit frees, so that nothing that was read
-// before brings them back.
-func (t *tree) noteGoneLocked(c *versionlog.Commit) {
-	for _, v := range c.Versions {
-		if freed := freedBy(v); freed != "" {
-			t.gone[freed] = max(t.gone[freed], c.Seq)
-		}
-	}
-	t.forgetGoneLocked()
-}
-
-// forgetGoneLocked drops what noteGone no longer has to remember.
-func (t *tree) forgetGoneLocked() {
-	if !t.loading.done {
-		return
-	}
-	for path, seq := range t.gone {
-		if seq <= t.applied {
-			delete(t.gone, path)
-		}
-	}
-}
-
-// doubtLocked notes that a directory looks empty of which the tree does not know
-// everything, and finds out.
-func (t *tree) doubtLocked(dir *node) {
-	if t.loading.doubtful[dir] {
-		return
-	}
-	t.loading.doubtful[dir] = true
-	t.begin(func() { _ = t.list(t.life, dir) }) // the walk will get there, too
-}
-
-// freedBy returns the path at which there is no memory after v, or "".
-func freedBy(v versionlog.Version) string {
-	switch v.Op {
-	case versionlog.OpDeleted:
-		return v.Path
-	case versionlog.OpRenamed:
-		return v.From
-	}
-	return ""
-}
-
-// lacksLocked reports whether the kernel will be told when dir, which does not have a
-// name, gets it.
-func (n *node) lacksLocked(name string) bool {
-	if n.tree == nil {
-		return true
-	}
-	path, ok := n.childPath(name)
-	return ok && n.tree.coversLocked(n, path)
+	t.placeDirLocked(v)
+	return true
 }

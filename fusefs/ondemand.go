@@ -155,15 +155,3 @@ func (t *tree) completedLocked(dir *node) {
 	delete(t.loading.doubtful, dir)
 	t.pruneLocked(dir)
 }
-
-// findDirLocked returns the directory at a path ("" is the root), or nil.
-func (t *tree) findDirLocked(path string) *node {
-	n := t.root
-	if path != "" {
-		n = t.find(path)
-	}
-	if n == nil || !n.isDir() {
-		return nil
-	}
-	return n
-}

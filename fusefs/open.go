@@ -240,8 +240,13 @@ func (fs *fileSystem) makeFile(c *call, in *fuse.CreateIn, name string, out *fus
 		return fs.unsupported(in.NodeId, name, noSetuid)
 	}
 	before := fs.notify.Newest()
-	if err := dir.store.catchUp(c.ctx); err != nil && classify(dir, name) == ordinary {
-		return dir.store.fail("create", name, err)
+	if err := dir.store.catchUp(c.ctx); err != nil {
+		fs.mu.RLock()
+		kind := classify(dir, name)
+		fs.mu.RUnlock()
+		if kind == ordinary {
+			return dir.store.fail("create", name, err)
+		}
 	}
 	if status := fs.reach(c.ctx, in.NodeId, name); !status.Ok() {
 		return status

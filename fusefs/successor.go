@@ -14,64 +14,8 @@ import (
 // it reads at the size that it knows and keeps what it has read page by page, so
 // that in one inode a reader could get bytes of two versions.
 
-// line is the nodes that have followed one another in one place, of which those
-// before the last are here for whoever has them open.
-type line struct{ last *node }
-
-// succeededLocked reports whether another node has taken n's place.
-func (n *node) succeededLocked() bool { return n.line != nil && n.line.last != n }
-
-// nowLocked is the node that stands for n's memory by now: n while it has its place.
-func (n *node) nowLocked() *node {
-	for n.succeededLocked() {
-		n = n.line.last
-	}
-	return n
-}
-
-// targetLocked is the path at which what is written to n is committed, and whether n,
-// or what took its place, is there. Otherwise another session took the place
-// away; "" is a place that never was in the log.
-func (n *node) targetLocked() (path string, there bool) {
-	m := n.nowLocked()
-	if m != n && m.local { // it has a scratch name in this mount, which the log does not
-		if path, there = m.logPath(); m.isHidden() && there {
-			return path, true
-		}
-		return n.was, false
-	}
-	if path, there = m.path(); there {
-		return path, true
-	}
-	return m.was, false
-}
-
 // standAloneLocked makes n stand for itself, whatever has taken its place.
 func (n *node) standAloneLocked() { n.setAside().line = nil }
-
-// theirsLocked is the version that is at n's target; nil: no memory.
-func (n *node) theirsLocked() *memory.Head {
-	path, there := n.targetLocked()
-	if there {
-		return n.nowLocked().head
-	}
-	if other := n.tree.madeLocked(path); other != nil {
-		return other.head
-	}
-	return nil
-}
-
-// madeLocked returns the file of the log that is at a path where another one has been
-// before, or nil.
-func (t *tree) madeLocked(path string) *node {
-	if path == "" {
-		return nil
-	}
-	if n := t.find(path); n.isMemory() {
-		return n
-	}
-	return nil
-}
 
 // succeedLocked makes v, by another session, the head of n's memory, which has the
 // name in dir: n's own, or the one that it has been given. It returns the node
@@ -131,21 +75,5 @@ func (n *node) leadLocked(m *node) {
 		last.setAside().line = &line{last: m}
 	default:
 		last.line.last = m
-	}
-}
-
-// yieldLocked gives n's place to the version that a commit has met there, before the
-// log has been followed so far; nil is that there is none.
-func (n *node) yieldLocked(theirs *versionlog.Version) {
-	t := n.tree
-	switch path, ok := n.path(); {
-	case theirs != nil:
-		if hidden := t.findHidden(theirs.Path); hidden != nil && n.local && path == theirs.Path {
-			t.unhideLocked(hidden)
-			t.placeLocked(hidden.versionLocked()) // the follower has met it long ago, and will not again
-		}
-		t.showLocked(*theirs)
-	case ok && !n.local:
-		t.leaveLocked(n, time.Now())
 	}
 }

@@ -91,17 +91,6 @@ type treeSession interface {
 	Seen(path string, length int64)
 }
 
-// newTree returns a tree that has yet to load.
-func newTree(life context.Context, mu *sync.RWMutex, store *memory.Store, numbers *ids, session treeSession, told treeTold, owner *store, opts *treeOptions) *tree {
-	t := &tree{
-		mu: mu, store: store, ids: numbers, session: session, told: told, owner: owner, opts: *opts, log: opts.Logger, life: life, begin: opts.Begin,
-		gone: map[string]uint64{}, emptied: map[string]uint64{},
-		loading: loading{asked: map[string]bool{}, doubtful: map[*node]bool{}},
-	}
-	t.root = t.newNode(opts.RootMode, opts.Since)
-	return t
-}
-
 // ids gives inode numbers that are never used again in a mount. Safe for many goroutines.
 type ids struct{ newest atomic.Uint64 }
 
@@ -113,3 +102,100 @@ func (i *ids) peek() uint64 { return i.newest.Load() + 1 }
 
 // from makes the next number that one.
 func (i *ids) from(number uint64) { i.newest.Store(number - 1) }
+
+// node is a file or directory of the mount. Its id is its inode number, for as
+// long as the mount or the kernel knows it. All fields but id and store are guarded by
+// fileSystem.mu.
+type node struct {
+	id    uint64
+	tree  *tree  // nil for the root of the mount
+	store *store // likewise
+
+	parent *node  // nil for the root, and once the node has no name any more
+	name   string // NFC
+
+	mode uint32 // type and permission bits
+	counted
+	local   bool // of a file: head, if any, is not what the log has at this path
+	removed bool // by this mount, or about to be
+
+	times
+
+	*directory // never nil; a file's is noDirectory
+	*aside     // never nil; nothingAside, until something is set
+
+	inode atomic.Pointer[held] // what the mount has of it; nil: nobody has anything
+
+	head *memory.Head // of a file: the content when there is no stage
+}
+
+// held is what a tree's user has of a node that somebody knows. The tree only keeps it.
+type held struct{ of any }
+
+// times are when a node has changed.
+type times struct{ mtime, ctime time.Time }
+
+// counted is what a node counts as, and the part of that which the tree does not see.
+type counted struct {
+	as     tallied
+	edited bool // what is being written to it differs from its head
+}
+
+// directory is what only directories have.
+type directory struct {
+	children   map[string]*node // by name
+	hidden     map[string]*node // memories that have scratch names in this mount; see hide.go
+	hiddenDirs map[string]*node // directories that were removed, and hide memories
+	kept       bool             // stays when it is empty
+	made       bool             // by this mount
+	marker     uint64           // the commit that made it, or moved it here; 0: the log does not have it itself
+	complete   bool             // everything in it is in the tree, see store.knows
+}
+
+// aside is what few nodes have.
+type aside struct {
+	spelling     string    // how a program has spelled it here; "": none has. See spelling.go
+	spelledInLog string    // how head spells its path, see versionlog.Version
+	origin       *origin   // of a local file that is hidden elsewhere
+	was          string    // the path it had before another session took that away
+	line         *line     // that it is in; nil: it stands for itself. See succeed.go
+	atime        time.Time // zero: as mtime
+	mkstemp      bool      // made under a name that is to be temporary
+	probe        bool      // made with O_EXCL under a name of vim's, see isProbe
+}
+
+// origin is the place where a file with a scratch name is still committed.
+type origin struct {
+	dir  *node
+	name string
+}
+
+// loading is what a store knows of its heads. Guarded by fileSystem.mu.
+type loading struct {
+	done     bool            // all are in the tree; the rest is empty
+	cursor   string          // the walk has come to this path
+	asked    map[string]bool // names the log was asked for
+	doubtful map[*node]bool  // directories that look empty, but there may be more in them
+	err      error           // why the walk has come to a halt
+}
+
+// tally is how many files a tree has. It is kept as they come, go and change
+// (node.count), so that nobody has to walk the tree to know. Guarded by its lock.
+type tally struct {
+	memories    int
+	uncommitted int // files that differ from the log
+}
+
+// tallied is what a node counts as.
+type tallied uint8
+
+const (
+	nothing     tallied = iota // it is not in the tree
+	aDirectory                 // which is not counted
+	aMemory                    // a file that is as the log has it
+	uncommitted                // a file that is not
+)
+
+// line is the nodes that have followed one another in one place, of which those
+// before the last are here for whoever has them open.
+type line struct{ last *node }
