@@ -35,16 +35,16 @@ func TestTally(t *testing.T) {
 	}{
 		{"nothing has loaded", func() {}, tally{}},
 		{"all has loaded", func() { r.must(r.s.walk(t.Context())) }, tally{memories: 4}},
-		{"a file is written", func() { fh = r.dirtyWith("/a", "mine", syscall.O_RDWR) }, tally{3, 1}},
+		{"a file is written", func() { fh = r.dirtyWith("/a", "mine", syscall.O_RDWR) }, tally{memories: 3, uncommitted: 1}},
 		{"it is closed", func() { r.must(errOf(r.close(fh))) }, tally{memories: 4}},
-		{"a file is hidden", func() { r.must(errOf(r.rename("/a", "/a~", 0))) }, tally{3, 1}},
+		{"a file is hidden", func() { r.must(errOf(r.rename("/a", "/a~", 0))) }, tally{memories: 3, uncommitted: 1}},
 		{"it comes back", func() { r.must(errOf(r.rename("/a~", "/a", 0))) }, tally{memories: 4}},
-		{"a file is hidden", func() { r.must(errOf(r.rename("/a", "/a~", 0))) }, tally{3, 1}},
+		{"a file is hidden", func() { r.must(errOf(r.rename("/a", "/a~", 0))) }, tally{memories: 3, uncommitted: 1}},
 		{"it comes back under another name", func() { r.must(errOf(r.rename("/a~", "/g", 0))) }, tally{memories: 4}},
-		{"a temporary file is saved", func() { r.must(errOf(r.save("/t.tmp", "text", 0))) }, tally{4, 1}},
+		{"a temporary file is saved", func() { r.must(errOf(r.save("/t.tmp", "text", 0))) }, tally{memories: 4, uncommitted: 1}},
 		{"it replaces a memory", func() { r.must(errOf(r.rename("/t.tmp", "/g", 0))) }, tally{memories: 4}},
-		{"a scratch file is saved", func() { r.must(errOf(r.save("/d/x~", "text", 0))) }, tally{4, 1}},
-		{"its directory is renamed", func() { r.must(errOf(r.rename("/d", "/dd", 0))) }, tally{4, 1}},
+		{"a scratch file is saved", func() { r.must(errOf(r.save("/d/x~", "text", 0))) }, tally{memories: 4, uncommitted: 1}},
+		{"its directory is renamed", func() { r.must(errOf(r.rename("/d", "/dd", 0))) }, tally{memories: 4, uncommitted: 1}},
 		{"another session puts a file in the place of the directory", func() {
 			r.remove("/dd/c")
 			r.write("/dd", "theirs")
@@ -57,7 +57,7 @@ func TestTally(t *testing.T) {
 			r.follow()
 		}, tally{memories: 3}},
 		{"a file is removed", func() { r.must(errOf(r.unlink("/h"))) }, tally{memories: 2}},
-		{"a file is made", func() { fh, _ = r.make("/n") }, tally{2, 1}},
+		{"a file is made", func() { fh, _ = r.make("/n") }, tally{memories: 2, uncommitted: 1}},
 		{"another session has made it", func() {
 			r.write("/n", "theirs")
 			r.follow()
