@@ -73,10 +73,7 @@ func (r *rig) configure(change func(*Options)) {
 }
 
 // renew makes the session anew.
-func (r *rig) renew() {
-	r.s.newSession()
-	r.s.tree.session = knowing{r.s.known, r.s}
-}
+func (r *rig) renew() { r.s.newSession() }
 
 // isUnderWay reports whether the mount is making a commit.
 func (r *rig) isUnderWay(c *versionlog.Commit) bool {

@@ -82,10 +82,18 @@ func (s *store) learnMissedLocked(c *versionlog.Commit) {
 }
 
 // knowing is what the tree tells the session, and asks of it.
-type knowing struct {
-	*session.Known
-	s *store
-}
+type knowing struct{ s *store }
+
+// Came and Left say that the mount has a file at a path from now on, or no longer.
+func (k knowing) Came(path string) { k.s.known.Came(path) }
+func (k knowing) Left(path string) { k.s.known.Left(path) }
+
+// Followed says that another session has moved a memory, which the tree had. free: there was
+// nothing at to.
+func (k knowing) Followed(from, to string, free bool) { k.s.known.Followed(from, to, free) }
+
+// Moved says that this session has moved what the log does not have.
+func (k knowing) Moved(from, to string) { k.s.known.Moved(from, to) }
 
 // Made reports whether a version is of this session. Nobody's session has made nothing.
 func (k knowing) Made(v *versionlog.Version) bool {
@@ -95,5 +103,5 @@ func (k knowing) Made(v *versionlog.Version) bool {
 
 // Seen says how long the kernel took the file at a path to be, whose content has changed.
 func (k knowing) Seen(path string, length int64) {
-	k.Update(path, func(known session.Knowledge) session.Knowledge { return known.WithLength(length) })
+	k.s.known.Update(path, func(known session.Knowledge) session.Knowledge { return known.WithLength(length) })
 }

@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
-
-	"mneme/session"
 )
 
 // TestSetLen: on the heap, in a mapping and on the way between them, a stage holds what
 // was written to it, and zeros elsewhere.
 func TestSetLen(t *testing.T) {
-	fs := &fileSystem{nodes: map[uint64]*node{}, budget: newBudget(0, nil)}
-	n := &node{store: &store{session: session.New(nil, nil)}}
+	r := newRig(t, "/f")
+	r.must(r.s.walk(t.Context()))
+	fs, n := r.fs, r.s.find("/f")
 	st := &stage{writers: 1}
 	random := rand.New(rand.NewPCG(1, 0))
 	sizes := []int{0, 1, 4000, mapFrom - 1, mapFrom, mapFrom + 1, 2 * mapStep, 2*mapStep + 1, 5 * mapStep}

@@ -57,7 +57,7 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 	}
 	s.newSession()
 	s.archived.Store(!ms.Info().ArchivedAt.IsZero())
-	s.tree = newTree(fs.ctx, &fs.mu, ms, fs.ids, knowing{s.known, s}, telling{s}, s, &treeOptions{
+	s.tree = newTree(fs.ctx, &fs.mu, ms, fs.ids, knowing{s}, telling{s}, s, &treeOptions{
 		Logger: fs.log, FileMode: s.fileMode, DirMode: s.dirMode, Begin: fs.tasks.Go, RootMode: syscall.S_IFDIR | fs.perm(0o777), Since: fs.since,
 	})
 	return s
