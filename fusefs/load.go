@@ -22,8 +22,6 @@ const (
 	maxAsked = 1 << 17
 	// learnBatch is how many heads enter the tree under one lock.
 	learnBatch = 256
-	// belowAll sorts behind everything that lies below a directory's path.
-	belowAll = "/\xff"
 )
 
 // load fills the tree with the store's heads, until ctx ends: then it reports false. When

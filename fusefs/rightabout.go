@@ -6,6 +6,9 @@ import (
 	"mneme/versionlog"
 )
 
+// belowAll sorts behind everything that lies below a directory's path.
+const belowAll = "/\xff"
+
 // overtakenLocked reports whether the tree shows that v is not the head of its path
 // any more.
 func (t *tree) overtakenLocked(v versionlog.Version) bool {
