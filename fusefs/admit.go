@@ -6,6 +6,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/memory"
 	"mneme/session"
 )
@@ -20,36 +21,36 @@ import (
 // who goes on in the middle of a page that has been invalidated looks like who
 // begins anew, and would end with the beginning of one version and the end of
 // another.
-func (n *node) seeLocked() {
-	v := n.head
-	if n.staged() && n.stage().dirty {
-		if !n.stage().tails {
+func seeLocked(n *tree.Entry) {
+	v := n.HeadLocked()
+	if isStaged(n) && stageOf(n).dirty {
+		if !stageOf(n).tails {
 			return
 		}
-		v = n.stage().base
+		v = stageOf(n).base
 	}
-	if v == nil || n.store.readOnly() || n.had().cache.Misled(n.store.fs.notify.Notices) {
+	if v == nil || storeOf(n).readOnly() || inodeOf(n).cache.Misled(storeOf(n).fs.notify.Notices) {
 		return
 	}
-	n.sawLocked(v)
+	sawLocked(n, v)
 }
 
 // mustReadLocked reports whether a session that knows another version of n, or was
 // refused a write, has to be seen reading this one. rsync opens what it is about
 // to replace, and reads nothing of it.
-func (n *node) mustReadLocked() bool {
-	return (n.knownLocked().WasRefused() || n.knownLocked().Stale(n.head)) && n.head != nil && n.head.Size() > 0 && !n.staged() && !n.succeededLocked()
+func mustReadLocked(n *tree.Entry) bool {
+	return (knownLocked(n).WasRefused() || knownLocked(n).Stale(n.HeadLocked())) && n.HeadLocked() != nil && n.HeadLocked().Size() > 0 && !isStaged(n) && !n.IsSupersededLocked()
 }
 
 // sawLocked notes that the session has got a version of n to read, for what stands at
 // n's path by now.
-func (n *node) sawLocked(v *memory.Head) {
-	s, m, known := n.store, n.nowLocked(), n.knownLocked()
-	path, there := n.targetLocked()
+func sawLocked(n *tree.Entry, v *memory.Head) {
+	s, m, known := storeOf(n), n.LatestLocked(), knownLocked(n)
+	path, there := n.TargetLocked()
 	switch {
-	case m.removed, (m != n || !there) && known.Head() != nil && known.Head().Seq() >= v.Seq():
+	case m.IsRemovedLocked(), (m != n || !there) && known.Head() != nil && known.Head().Seq() >= v.Seq():
 	case there:
-		n.learnLocked(func(known session.Knowledge) session.Knowledge { return known.Read(v) })
+		learnLocked(n, func(known session.Knowledge) session.Knowledge { return known.Read(v) })
 	default:
 		s.noteLocked(path, known.Read(v))
 	}
@@ -63,12 +64,12 @@ func (fs *fileSystem) firstRead(h *handle, head *memory.Head) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n, st := h.node, h.stage
-	if h.unread != head || n.head != head || n.succeededLocked() || n.had().cache.Misled(fs.notify.Notices) {
+	if h.unread != head || n.HeadLocked() != head || n.IsSupersededLocked() || inodeOf(n).cache.Misled(fs.notify.Notices) {
 		return
 	}
 	h.unread = nil
-	n.sawLocked(head)
-	if st == nil || st != n.stage() || st.dirty || st.err != 0 || st.conflict != 0 {
+	sawLocked(n, head)
+	if st == nil || st != stageOf(n) || st.dirty || st.err != 0 || st.conflict != 0 {
 		return
 	}
 	st.fresh = true
@@ -83,26 +84,26 @@ func (fs *fileSystem) firstRead(h *handle, head *memory.Head) {
 // what would be overwritten is not what the session knows. What appends does
 // not overwrite; and a handle that can read may do that first, so what it
 // writes is judged then.
-func (fs *fileSystem) admitLocked(n *node, flags uint32) fuse.Status {
+func (fs *fileSystem) admitLocked(n *tree.Entry, flags uint32) fuse.Status {
 	switch {
-	case n.head == nil || onlyAppends(flags):
+	case n.HeadLocked() == nil || onlyAppends(flags):
 		return fuse.OK
-	case n.knownLocked().Stale(n.head) && (flags&syscall.O_ACCMODE == syscall.O_RDWR && flags&syscall.O_TRUNC == 0 || fs.opts.Merge):
+	case knownLocked(n).Stale(n.HeadLocked()) && (flags&syscall.O_ACCMODE == syscall.O_RDWR && flags&syscall.O_TRUNC == 0 || fs.opts.Merge):
 		return fuse.OK
 	}
 	path := ""
-	if !n.nowLocked().removed {
-		path = n.knownAtLocked()
+	if !n.LatestLocked().IsRemovedLocked() {
+		path = n.KnownAtLocked()
 	}
-	return n.store.answerLocked(n.store.session.Admit(path, n.head))
+	return storeOf(n).answerLocked(storeOf(n).session.Admit(path, n.HeadLocked()))
 }
 
 // admitRemovalLocked decides whether a memory may be removed: not when it is not what
 // the session knows, nor when that is another session's change which it has only
 // read.
-func (s *store) admitRemovalLocked(n *node) fuse.Status {
-	path, _ := n.logPath()
-	return s.answerLocked(s.session.AdmitRemoval(path, n.head))
+func (s *store) admitRemovalLocked(n *tree.Entry) fuse.Status {
+	path, _ := n.LogPathLocked()
+	return s.answerLocked(s.session.AdmitRemoval(path, n.HeadLocked()))
 }
 
 // admitNewLocked returns why nothing may be put at a path at which there is no memory,
@@ -110,11 +111,11 @@ func (s *store) admitRemovalLocked(n *node) fuse.Status {
 func (s *store) admitNewLocked(path string) *session.LostError {
 	//archtest:locked AdmitNew calls it under the lock
 	return s.session.AdmitNew(path, func(at string) *memory.Head {
-		if n := s.madeLocked(at); n != nil {
-			return n.head
+		if n := s.tree.FindMemoryLocked(at); n != nil {
+			return n.HeadLocked()
 		}
-		if n := s.findHidden(at); n != nil {
-			return n.head
+		if n := s.tree.FindHiddenLocked(at); n != nil {
+			return n.HeadLocked()
 		}
 		return nil
 	})
@@ -141,8 +142,8 @@ func (s *store) shownAsLocked(refused *session.LostError) string {
 // aliasLocked is the name under which this mount shows what the log has at a path, if
 // that is hidden; else "".
 func (s *store) aliasLocked(path string) string {
-	if n := s.findHidden(path); n != nil {
-		as, _ := n.path()
+	if n := s.tree.FindHiddenLocked(path); n != nil {
+		as, _ := n.PathLocked()
 		return as
 	}
 	return ""
@@ -155,11 +156,11 @@ func onlyAppends(flags uint32) bool {
 }
 
 // loseMore keeps a change that was just made to an overtaken stage.
-func (fs *fileSystem) loseMore(n *node, st *stage) fuse.Status {
-	err := n.store.session.Lose(fs.ctx, &stagedText{n: n, st: st})
+func (fs *fileSystem) loseMore(n *tree.Entry, st *stage) fuse.Status {
+	err := storeOf(n).session.Lose(fs.ctx, &stagedText{n: n, st: st})
 	var lost *session.LostError
 	if errors.As(err, &lost) {
 		return fuse.Status(fs.opts.ConflictErrno)
 	}
-	return n.store.fail("write", fs.where(n), err)
+	return storeOf(n).fail("write", fs.where(n), err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/fusefs/tree"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
@@ -33,7 +34,7 @@ func TestApplyFollowsTheLog(t *testing.T) {
 		}
 		fs := newFileSystem(ctx, []*memory.Store{ms}, Options{Logger: slog.New(slog.DiscardHandler)})
 		s := fs.stores[0]
-		if err := s.walk(ctx); err != nil {
+		if err := s.tree.Walk(ctx); err != nil {
 			t.Fatal(err)
 		}
 		// Few names, and directories that are files at other times.
@@ -59,17 +60,17 @@ func TestApplyFollowsTheLog(t *testing.T) {
 				}, nil)
 			},
 			"": func(t *rapid.T) {
-				for c, err := range ms.Commits(ctx, s.applied) {
+				for c, err := range ms.Commits(ctx, s.tree.AppliedLocked()) {
 					if err != nil {
 						t.Fatal(err)
 					}
 					s.meet(ctx, c)
 				}
-				if diff := cmp.Diff(headsOf(ctx, t, ms), filesOf(s.root, "")); diff != "" {
+				if diff := cmp.Diff(headsOf(ctx, t, ms), filesOf(s.tree.Root(), "")); diff != "" {
 					t.Fatalf("the tree differs from the log (-log +tree):\n%s", diff)
 				}
-				if fresh := loaded(ctx, t, ms); !cmp.Equal(fresh, filesOf(s.root, "")) {
-					t.Fatalf("a fresh mount shows %v, this one %v", fresh, filesOf(s.root, ""))
+				if fresh := loaded(ctx, t, ms); !cmp.Equal(fresh, filesOf(s.tree.Root(), "")) {
+					t.Fatalf("a fresh mount shows %v, this one %v", fresh, filesOf(s.tree.Root(), ""))
 				}
 			},
 		})
@@ -78,10 +79,10 @@ func TestApplyFollowsTheLog(t *testing.T) {
 
 func loaded(ctx context.Context, t *rapid.T, ms *memory.Store) map[string]string {
 	fs := newFileSystem(ctx, []*memory.Store{ms}, Options{Logger: slog.New(slog.DiscardHandler)})
-	if err := fs.stores[0].walk(ctx); err != nil {
+	if err := fs.stores[0].tree.Walk(ctx); err != nil {
 		t.Fatal(err)
 	}
-	return filesOf(fs.stores[0].root, "")
+	return filesOf(fs.stores[0].tree.Root(), "")
 }
 
 func headsOf(ctx context.Context, t *rapid.T, ms *memory.Store) map[string]string {
@@ -96,12 +97,12 @@ func headsOf(ctx context.Context, t *rapid.T, ms *memory.Store) map[string]strin
 }
 
 // filesOf lists the files below dir; an empty directory is listed too.
-func filesOf(dir *node, path string) map[string]string {
+func filesOf(dir *tree.Entry, path string) map[string]string {
 	files := map[string]string{}
-	for name, n := range dir.children {
+	for name, n := range dir.ChildrenLocked() {
 		at := path + "/" + name
-		if !n.isDir() {
-			files[at] = fmt.Sprint(n.head.ID(), " ", n.sizeLocked())
+		if !n.IsDir() {
+			files[at] = fmt.Sprint(n.HeadLocked().ID(), " ", sizeLocked(n))
 			continue
 		}
 		below := filesOf(n, at)

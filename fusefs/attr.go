@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/fusefs/tree"
 )
 
 const blockSize = 4096
@@ -13,39 +15,39 @@ const blockSize = 4096
 // being executed.
 const DefaultMode = 0o700
 
-func (n *node) attrTimeoutLocked() time.Duration {
-	if n.rebornLocked() || n.loadsLocked() && !n.store.knowsLocked(n) {
+func attrTimeoutLocked(n *tree.Entry) time.Duration {
+	if rebornLocked(n) || n.LoadingLocked() && !storeOf(n).tree.AllOfLocked(n) {
 		return 0 // nobody is told when what loads changes a directory's times
 	}
 	return forever
 }
 
 // sizeLocked is the length of what a reader gets.
-func (n *node) sizeLocked() int64 {
+func sizeLocked(n *tree.Entry) int64 {
 	switch {
-	case n.staged():
-		return int64(len(n.stage().data))
-	case n.head != nil:
-		return n.head.Size()
+	case isStaged(n):
+		return int64(len(stageOf(n).data))
+	case n.HeadLocked() != nil:
+		return n.HeadLocked().Size()
 	}
 	return 0
 }
 
 // fillAttrLocked tells what n looks like.
-func (fs *fileSystem) fillAttrLocked(n *node, out *fuse.Attr) {
-	out.Ino = n.id
-	out.Mode = n.mode
+func (fs *fileSystem) fillAttrLocked(n *tree.Entry, out *fuse.Attr) {
+	out.Ino = n.ID()
+	out.Mode = n.ModeLocked()
 	out.Nlink = 1 // for directories too, which says that nobody counts subdirectories
-	if n.isGoneLocked() {
+	if n.IsGoneLocked() {
 		out.Nlink = 0
 	}
 	out.Uid, out.Gid = fs.opts.UID, fs.opts.GID
 	out.Blksize = blockSize
-	if !n.isDir() {
-		out.Size = uint64(n.sizeLocked())
+	if !n.IsDir() {
+		out.Size = uint64(sizeLocked(n))
 		out.Blocks = (out.Size + 511) / 512
 	}
-	atime, mtime, ctime := n.atime, n.mtime, n.ctime
+	atime, mtime, ctime := n.ATimeLocked(), n.MTimeLocked(), n.CTimeLocked()
 	if atime.IsZero() {
 		atime = mtime
 	}
@@ -61,8 +63,8 @@ func (fs *fileSystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.A
 }
 
 // attributesLocked tells what n looks like, and for how long.
-func (fs *fileSystem) attributesLocked(n *node, out *fuse.AttrOut) {
-	out.SetTimeout(n.attrTimeoutLocked())
+func (fs *fileSystem) attributesLocked(n *tree.Entry, out *fuse.AttrOut) {
+	out.SetTimeout(attrTimeoutLocked(n))
 	fs.fillAttrLocked(n, &out.Attr)
 }
 
@@ -85,7 +87,7 @@ func (fs *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *f
 	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status { return fs.setAttrBeside(c, n, &req, out) })
 }
 
-func (fs *fileSystem) setAttrBeside(c *call, n *node, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+func (fs *fileSystem) setAttrBeside(c *call, n *tree.Entry, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
 	if mode, ok := in.GetMode(); ok {
 		if status := fs.keepMode(n, mode); !status.Ok() {
 			return status
@@ -98,33 +100,33 @@ func (fs *fileSystem) setAttrBeside(c *call, n *node, in *fuse.SetAttrIn, out *f
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	n.setAttrLocked(in)
-	if m := n.nowLocked(); m != n {
-		m.setAttrLocked(in)
+	setAttrLocked(n, in)
+	if m := n.LatestLocked(); m != n {
+		setAttrLocked(m, in)
 		fs.notify.attributesLocked(m)
 	}
 	if !c.answers() { // the kernel has what was before
 		fs.notify.contentLocked(n)
 		return fuse.EINTR
 	}
-	out.SetTimeout(n.attrTimeoutLocked())
+	out.SetTimeout(attrTimeoutLocked(n))
 	fs.fillAttrLocked(n, &out.Attr)
 	return fuse.OK
 }
 
 // setAttrLocked sets the mode and the times that a request gives.
-func (n *node) setAttrLocked(in *fuse.SetAttrIn) {
+func setAttrLocked(n *tree.Entry, in *fuse.SetAttrIn) {
 	if mode, ok := in.GetMode(); ok {
-		n.setMode(n.mode&syscall.S_IFMT | mode&0o777)
+		n.SetModeLocked(n.ModeLocked()&syscall.S_IFMT | mode&0o777)
 	}
 	if at, ok := in.GetMTime(); ok {
-		n.setMTime(inRange(at))
+		n.SetMTimeLocked(inRange(at))
 	}
 	if at, ok := in.GetATime(); ok {
-		n.setATime(inRange(at))
+		n.SetATimeLocked(inRange(at))
 	}
-	n.setCTime(time.Now())
-	n.markLocked()
+	n.SetCTimeLocked(time.Now())
+	markLocked(n)
 }
 
 // The earliest and the latest time that a file has. Others cannot be noted for another

@@ -43,7 +43,7 @@ func newBench(b testing.TB) (fs *fileSystem, dir, file uint64) {
 		b.Fatal(err)
 	}
 	fs = newFileSystem(ctx, []*memory.Store{ms}, Options{Logger: slog.New(slog.DiscardHandler)})
-	if err := fs.stores[0].walk(ctx); err != nil {
+	if err := fs.stores[0].tree.Walk(ctx); err != nil {
 		b.Fatal(err)
 	}
 	var follower sync.WaitGroup
@@ -52,8 +52,8 @@ func newBench(b testing.TB) (fs *fileSystem, dir, file uint64) {
 		cancel()
 		follower.Wait()
 	})
-	n := fs.stores[0].find("/dir")
-	return fs, n.id, n.children["file500"].id
+	n := fs.stores[0].tree.FindLocked("/dir")
+	return fs, n.ID(), n.ChildLocked("file500").ID()
 }
 
 func mustOK(b testing.TB, status fuse.Status) {

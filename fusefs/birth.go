@@ -7,6 +7,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"mneme/fusefs/tree"
 	"mneme/versionlog"
 )
 
@@ -19,22 +20,22 @@ import (
 // birthLocked is when n was made, in nanoseconds since 1970: a memory when it got its first
 // version, which its id says, anything else when it had last changed as the kernel
 // first asked.
-func (n *node) birthLocked() int64 {
-	if n.head != nil {
-		if at, err := versionlog.MemoryTime(n.head.MemoryID()); err == nil {
+func birthLocked(n *tree.Entry) int64 {
+	if n.HeadLocked() != nil {
+		if at, err := versionlog.MemoryTime(n.HeadLocked().MemoryID()); err == nil {
 			return at.UnixNano()
 		}
 	}
-	if n.had().cache.Birth != 0 {
-		return n.had().cache.Birth
+	if inodeOf(n).cache.Birth != 0 {
+		return inodeOf(n).cache.Birth
 	}
-	return n.ctime.UnixNano()
+	return n.CTimeLocked().UnixNano()
 }
 
 // rebornLocked reports whether the kernel has been told another time of creation than n
 // has by now.
-func (n *node) rebornLocked() bool {
-	return n.had().cache.Birth != 0 && n.had().cache.Birth != n.birthLocked()
+func rebornLocked(n *tree.Entry) bool {
+	return inodeOf(n).cache.Birth != 0 && inodeOf(n).cache.Birth != birthLocked(n)
 }
 
 // Statx implements fuse.RawFileSystem.
@@ -50,10 +51,10 @@ func (fs *fileSystem) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.
 	if n == nil {
 		return fuse.Status(syscall.ESTALE)
 	}
-	n.Cache().Birth = n.birthLocked()
+	cacheOf(n).Birth = birthLocked(n)
 	fs.attributesLocked(n, &attr)
 	out.SetTimeout(attr.Timeout())
-	out.Statx = statxOf(&attr.Attr, time.Unix(0, n.had().cache.Birth))
+	out.Statx = statxOf(&attr.Attr, time.Unix(0, inodeOf(n).cache.Birth))
 	return fuse.OK
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/errkind"
+	"mneme/fusefs/tree"
 	"mneme/memory"
 )
 
@@ -37,7 +38,7 @@ type budget struct {
 	refused uint64        // calls
 	fallen  chan struct{} // much less is held than before
 
-	dirs map[*node]bool // the directories that are counted
+	dirs map[*tree.Entry]bool // the directories that are counted
 }
 
 // purpose is what memory is wanted for.
@@ -77,7 +78,7 @@ func newBudget(limit int64, stores []*memory.Store) budget {
 	for _, ms := range stores {
 		limit = max(limit, copies*ms.Info().Limits.MaxMemoryBytes)
 	}
-	return budget{limit: limit, fallen: make(chan struct{}, 1), dirs: map[*node]bool{}}
+	return budget{limit: limit, fallen: make(chan struct{}, 1), dirs: map[*tree.Entry]bool{}}
 }
 
 // fits reports whether more bytes may be held.
@@ -154,28 +155,28 @@ func (fs *fileSystem) giveBack(bytes *int64) {
 }
 
 // purposeOfLocked is what n is written for.
-func (fs *fileSystem) purposeOfLocked(n *node) purpose {
-	if n.removed || n.local && fs.classOf(n) == editorScratch {
+func (fs *fileSystem) purposeOfLocked(n *tree.Entry) purpose {
+	if n.IsRemovedLocked() || n.IsLocalLocked() && fs.classOfLocked(n) == editorScratch {
 		return forScratch
 	}
 	return forSaving
 }
 
 // affordOpenLocked lets a file be opened.
-func (fs *fileSystem) affordOpenLocked(n *node, flags uint32) fuse.Status {
+func (fs *fileSystem) affordOpenLocked(n *tree.Entry, flags uint32) fuse.Status {
 	err := fs.affordLocked(handleCost, forReading)
 	if writes(flags) {
 		err = fs.affordLocked(handleCost+stageCost, fs.purposeOfLocked(n))
 	}
 	if err != nil {
-		return n.store.tooMuch("open", n.name, err)
+		return storeOf(n).tooMuch("open", n.NameLocked(), err)
 	}
 	return fuse.OK
 }
 
 // affordStageLocked says why a stage of n may not become size bytes long, and its tail may
 // not grow by more; nil: it may.
-func (fs *fileSystem) affordStageLocked(n *node, st *stage, size, more int64) error {
+func (fs *fileSystem) affordStageLocked(n *tree.Entry, st *stage, size, more int64) error {
 	if size <= int64(cap(st.data)) && !st.tails {
 		return nil
 	}
@@ -183,24 +184,24 @@ func (fs *fileSystem) affordStageLocked(n *node, st *stage, size, more int64) er
 }
 
 // tallyLocked counts n as what it is with its stage.
-func (n *node) tallyLocked() { n.setEdited(n.stage() != nil && n.stage().dirty) }
+func tallyLocked(n *tree.Entry) { n.SetEditedLocked(stageOf(n) != nil && stageOf(n).dirty) }
 
 // reckonLocked counts a stage of n as what it holds by now, and n as what it is with it. It
 // follows every change of that, and the end of the stage.
-func (fs *fileSystem) reckonLocked(n *node, st *stage) {
-	n.tallyLocked()
+func (fs *fileSystem) reckonLocked(n *tree.Entry, st *stage) {
+	tallyLocked(n)
 	if st == nil {
 		return
 	}
 	holds := int64(0)
-	if st.writers > 0 || n.stage() == st && fs.nodes[n.id] == n {
+	if st.writers > 0 || stageOf(n) == st && fs.nodes[n.ID()] == n {
 		holds = stageCost + int64(cap(st.data)+cap(st.tail))
 	}
 	fs.budget.change(holds - st.held)
 	st.held = holds
 	if holds == 0 {
 		st.data = nil
-		n.store.session.GiveUp(&st.lost)
+		storeOf(n).session.GiveUp(&st.lost)
 	}
 	st.unmapUnused()
 }
@@ -208,12 +209,12 @@ func (fs *fileSystem) reckonLocked(n *node, st *stage) {
 // reckonDirLocked counts a directory that stays when it is empty, or that this mount has made:
 // of others there are no more than the store has paths. It follows every change of
 // that, and of whether the table has the directory.
-func (n *node) reckonDirLocked() {
-	if n.store == nil || !n.isDir() {
+func reckonDirLocked(n *tree.Entry) {
+	if storeOf(n) == nil || !n.IsDir() {
 		return
 	}
-	fs := n.store.fs
-	if counts := (n.kept || n.made) && fs.nodes[n.id] == n; counts != fs.budget.dirs[n] {
+	fs := storeOf(n).fs
+	if counts := (n.StaysLocked() || n.IsMadeHereLocked()) && fs.nodes[n.ID()] == n; counts != fs.budget.dirs[n] {
 		if counts {
 			fs.budget.dirs[n] = true
 			fs.budget.change(directoryCost)
@@ -226,13 +227,13 @@ func (n *node) reckonDirLocked() {
 
 // holdLocked keeps the bytes of n's head for further reads while it is open, if there is
 // room; nil drops them.
-func (fs *fileSystem) holdLocked(n *node, content []byte) {
+func (fs *fileSystem) holdLocked(n *tree.Entry, content []byte) {
 	if content != nil && !fs.budget.fits(int64(len(content)), forContent) {
 		return
 	}
-	fs.budget.change(int64(len(content) - len(n.content())))
-	if content != nil || n.content() != nil {
-		n.ownFile().content = content
+	fs.budget.change(int64(len(content) - len(keptContent(n))))
+	if content != nil || keptContent(n) != nil {
+		ownOpenFile(n).content = content
 	}
 }
 

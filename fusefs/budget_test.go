@@ -20,11 +20,11 @@ func (fs *fileSystem) recount() int64 {
 		}
 	}
 	for _, n := range fs.nodes {
-		count(n.stage())
-		if (n.kept || n.made) && n.store != nil {
+		count(stageOf(n))
+		if (n.StaysLocked() || n.IsMadeHereLocked()) && storeOf(n) != nil {
 			held += directoryCost
 		}
-		held += int64(len(n.content()))
+		held += int64(len(keptContent(n)))
 	}
 	for _, h := range fs.handles {
 		count(h.stage)
@@ -65,8 +65,8 @@ func (r *rig) wantCounted() {
 		r.Errorf("the budget has %d bytes that are open, there are %d", fs.budget.open, open)
 	}
 	for _, s := range fs.stores {
-		if files := s.root.files(); s.tally != files {
-			r.Errorf("the store counts %+v, the tree has %+v", s.tally, files)
+		if files := filesBelow(s.tree.Root()); s.tree.CountsLocked() != files {
+			r.Errorf("the store counts %+v, the tree has %+v", s.tree.CountsLocked(), files)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (r *rig) makeWith(path string, offset uint64, text string) fuse.Status {
 func TestBudgetFollows(t *testing.T) {
 	r := newRig(t, "/a")
 	fs := r.fs
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	none := fs.budget.held
 	wantNone := func(after string) {
 		t.Helper()
@@ -107,7 +107,7 @@ func TestBudgetFollows(t *testing.T) {
 	r.must(errOf(r.unlink("/x~")))
 	forget(id)
 	unlock := r.locked()
-	r.s.root.keepLocked(false)
+	r.s.tree.Root().SetStaysLocked(false)
 	unlock()
 	wantNone("a scratch file was removed")
 
@@ -116,14 +116,14 @@ func TestBudgetFollows(t *testing.T) {
 	r.rmdir("/d")
 	forget(id)
 	unlock = r.locked()
-	r.s.root.keepLocked(false)
+	r.s.tree.Root().SetStaysLocked(false)
 	unlock()
 	wantNone("a directory was removed")
 
 	fh := r.mustOpen("/a", syscall.O_RDONLY)
 	id = r.wantLookup("/a", fuse.OK).NodeId
 	r.read(id, fh)
-	if r.wantCounted(); r.node(id).content() == nil {
+	if r.wantCounted(); keptContent(r.node(id)) == nil {
 		t.Error("an open file does not keep what was read")
 	}
 	r.write("/a", strings.Repeat("longer than before", 200))
@@ -133,8 +133,8 @@ func TestBudgetFollows(t *testing.T) {
 	wantNone("an open file was closed")
 
 	r.must(errOf(r.save("/t.tmp", "text", 0)))
-	n := r.s.find("/t.tmp")
-	st := n.stage()
+	n := r.s.tree.FindLocked("/t.tmp")
+	st := stageOf(n)
 	st.writers++ // as linger
 	fs.commitUnheard(n, st, lingered)
 	unlock = r.locked()
@@ -144,8 +144,8 @@ func TestBudgetFollows(t *testing.T) {
 
 	fs.budget.limit = 4 << 10
 	fh = r.mustOpen("/a", syscall.O_RDONLY)
-	if got := r.read(id, fh); got != strings.Repeat("longer than before", 200) || r.node(id).content() != nil {
-		t.Errorf("read %q with little room, and it is kept: %v", got, r.node(id).content() != nil)
+	if got := r.read(id, fh); got != strings.Repeat("longer than before", 200) || keptContent(r.node(id)) != nil {
+		t.Errorf("read %q with little room, and it is kept: %v", got, keptContent(r.node(id)) != nil)
 	}
 	r.release(fh)
 	wantNone("an open file was closed")
@@ -174,7 +174,7 @@ func TestBudget(t *testing.T) {
 			if fh, status := r.make(path + "~"); !status.Ok() {
 				return status
 			} else {
-				return r.truncate(r.handle(fh).node.id, 64<<10)
+				return r.truncate(r.handle(fh).node.ID(), 64<<10)
 			}
 		}, 4},
 		"scratch files that were closed": {func(r *rig, path string) fuse.Status {
@@ -182,11 +182,11 @@ func TestBudget(t *testing.T) {
 		}, 16},
 		"files being written": {func(r *rig, path string) fuse.Status { return r.makeWith(path, 0, strings.Repeat("x", 32<<10)) }, 10},
 		"files being emptied": {func(r *rig, path string) fuse.Status {
-			_, status := r.open(r.s.find("/a").id, syscall.O_WRONLY|syscall.O_TRUNC)
+			_, status := r.open(r.s.tree.FindLocked("/a").ID(), syscall.O_WRONLY|syscall.O_TRUNC)
 			return status
 		}, 500},
 		"open files": {func(r *rig, path string) fuse.Status {
-			_, status := r.open(r.s.find("/a").id, syscall.O_RDONLY)
+			_, status := r.open(r.s.tree.FindLocked("/a").ID(), syscall.O_RDONLY)
 			return status
 		}, 400},
 		"files of .mneme": {func(r *rig, path string) fuse.Status {
@@ -195,10 +195,10 @@ func TestBudget(t *testing.T) {
 		}, 200},
 		"open directories": {func(r *rig, path string) fuse.Status {
 			var open fuse.OpenOut
-			if status := r.fs.OpenDir(nil, &fuse.OpenIn{InHeader: header(r.s.root.id)}, &open); !status.Ok() {
+			if status := r.fs.OpenDir(nil, &fuse.OpenIn{InHeader: header(r.s.tree.Root().ID())}, &open); !status.Ok() {
 				return status
 			}
-			return r.fs.readDir(nil, &fuse.ReadIn{InHeader: header(r.s.root.id), Fh: open.Fh}, func(dirEntry) bool { return true })
+			return r.fs.readDir(nil, &fuse.ReadIn{InHeader: header(r.s.tree.Root().ID()), Fh: open.Fh}, func(dirEntry) bool { return true })
 		}, 200},
 		"directories": {func(r *rig, path string) fuse.Status { return r.mkdir(path) }, 200},
 		"directories of memories": {func(r *rig, path string) fuse.Status {
@@ -210,7 +210,7 @@ func TestBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "/a")
-			r.must(r.s.walk(t.Context()))
+			r.must(r.s.tree.Walk(t.Context()))
 			r.budget().limit = limit
 			well, most := 0, int64(0)
 			status := fuse.OK
@@ -242,7 +242,7 @@ func TestBudget(t *testing.T) {
 			}
 			r.wantCounted()
 			for fh, h := range r.handles() {
-				h.node.setRemoved(true) // so that nothing is committed
+				h.node.SetRemovedLocked(true) // so that nothing is committed
 				r.release(fh)
 			}
 			r.wantCounted()

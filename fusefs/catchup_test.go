@@ -11,7 +11,7 @@ import (
 // ends when that is followed, or not for too long.
 func TestCatchUp(t *testing.T) {
 	r := newRig(t)
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	r.s.patience = time.Hour
 	r.must(r.s.catchUp(t.Context())) // there is nothing to wait for
 	r.write("/f", "theirs")
@@ -21,7 +21,7 @@ func TestCatchUp(t *testing.T) {
 		go func() { ended <- r.s.catchUp(ctx) }()
 		for waits := false; !waits; time.Sleep(time.Millisecond) {
 			unlock := r.looking()
-			waits = r.s.isAwaitedLocked()
+			waits = r.s.tree.IsAwaitedLocked()
 			unlock()
 		}
 		return ended

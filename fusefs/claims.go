@@ -6,13 +6,14 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/memory"
 	"mneme/session"
 )
 
 // nameIn is a name in a directory, canonical or not.
 type nameIn struct {
-	dir  *node
+	dir  *tree.Entry
 	name string
 }
 
@@ -27,12 +28,12 @@ func (s *store) nameClaims(names ...nameIn) (claims []session.Claim) {
 		if err != nil {
 			continue // the request itself refuses it
 		}
-		n := at.dir.children[name]
-		if path, ok := at.dir.childPath(name); ok {
-			claims = append(claims, session.Claim{Path: path, Below: n != nil && n.isDir() || at.dir.hiddenDirs[name] != nil})
+		n := at.dir.ChildLocked(name)
+		if path, ok := at.dir.ChildPathLocked(name); ok {
+			claims = append(claims, session.Claim{Path: path, Below: n != nil && n.IsDir() || at.dir.HiddenDirLocked(name) != nil})
 		}
-		if n != nil && n.isHidden() {
-			if path, ok := n.logPath(); ok {
+		if n != nil && n.IsHiddenLocked() {
+			if path, ok := n.LogPathLocked(); ok {
 				claims = append(claims, session.Claim{Path: path})
 			}
 		}
@@ -62,7 +63,7 @@ func (s *store) claimDir(ctx context.Context, at nameIn) (release func(), status
 		s.fs.mu.RLock()
 		defer s.fs.mu.RUnlock()
 		name, err := memory.ParseName(at.name)
-		path, ok := at.dir.childPath(name)
+		path, ok := at.dir.ChildPathLocked(name)
 		if err != nil || !ok {
 			return nil // the request itself refuses it
 		}

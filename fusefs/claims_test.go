@@ -88,7 +88,7 @@ func TestCloseBesideSlowRename(t *testing.T) {
 	for i, slow := range requests("1") {
 		t.Run(slow.name, func(t *testing.T) {
 			r := newRig(t, "/f1", "/g1", "/d1/s/f", "/f2", "/g2", "/d2/s/f")
-			r.must(r.s.walk(t.Context()))
+			r.must(r.s.tree.Walk(t.Context()))
 			for _, dir := range []string{"/d1/empty", "/d2/empty"} {
 				if status := makingDir(dir)(r); !status.Ok() {
 					t.Fatal(status)
@@ -138,7 +138,7 @@ func TestRenameDirExcludesBelow(t *testing.T) {
 		t.Run(late.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, "/d/f", "/d/g", "/d/s/f", "/x")
-				r.must(r.s.walk(t.Context()))
+				r.must(r.s.tree.Walk(t.Context()))
 				do := late.do
 				if path, ok := map[string]string{"close": "/d/f", "close deep below": "/d/s/f"}[late.name]; ok {
 					fh := r.dirty(path, "mine")
@@ -222,7 +222,7 @@ func TestClaimsFollowTheName(t *testing.T) {
 		t.Run(moved.by, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, "/a")
-				r.must(r.s.walk(t.Context()))
+				r.must(r.s.tree.Walk(t.Context()))
 				fh := r.dirty("/a", "mine")
 				release := r.claim("/a")
 				statuses := make(chan fuse.Status, 2)
@@ -276,7 +276,7 @@ func (r *rig) claimed(paths ...string) string {
 // it: the second claims the new name, and the old one no more.
 func TestClaimsFollowTheRetry(t *testing.T) {
 	r := newRig(t, "/a")
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	fh := r.appended("/a", "mine")
 	var claimed []string
 	r.log.Each(logfault.BeforeCommit, func() { claimed = append(claimed, r.claimed("/a", "/b")) })
@@ -299,7 +299,7 @@ func TestClaimsFollowTheRetry(t *testing.T) {
 // mount shows under a backup's name. The path at which the log has it is claimed, too.
 func TestClaimsOfHidden(t *testing.T) {
 	r := newRig(t, "/a", "/b")
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	if status := r.rename("/a", "/a~", 0); !status.Ok() {
 		t.Fatal(status)
 	}
@@ -318,7 +318,7 @@ func TestClaimsOfHidden(t *testing.T) {
 // commit under the old one, whose reply was lost: both names are claimed.
 func TestClaimsOfLostReply(t *testing.T) {
 	r := newRig(t, "/a")
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	fh := r.dirty("/a", "mine")
 	var claimed []string
 	r.log.SetFates(logfault.Unmade)
@@ -342,7 +342,7 @@ func TestClaimsOfLostReply(t *testing.T) {
 // which the log therefore removes. All below the name is claimed.
 func TestClaimsOfHiddenDir(t *testing.T) {
 	r := newRig(t, "/d/a")
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	for _, status := range []fuse.Status{r.rename("/d/a", "/a~", 0), removingDir("/d")(r)} {
 		if !status.Ok() {
 			t.Fatal(status)
@@ -366,13 +366,13 @@ func TestSavesInTurn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, "/a")
-				r.must(r.s.walk(t.Context()))
+				r.must(r.s.tree.Walk(t.Context()))
 				fh := r.dirty("/a", "mine")
 				if refused {
 					r.write("/a", "theirs")
 					r.follow()
 				}
-				end, err := r.fs.handles[fh].node.own().turn.Take(t.Context())
+				end, err := ownInode(r.fs.handles[fh].node).turn.Take(t.Context())
 				r.must(err)
 				ended := make(chan fuse.Status, 1)
 				go func() {

@@ -28,7 +28,7 @@ func (s *store) commitBy(run func(context.Context, *memory.CommitOptions) (*vers
 			s.countLocked(c)
 			s.session.Freed(c)
 			bring(c)
-			s.vacatedLocked(c)
+			s.tree.FreedLocked(c)
 		})
 	})
 }
@@ -64,7 +64,7 @@ func (s *store) countLocked(c *versionlog.Commit) {
 	if len(c.Versions) > 0 {
 		s.commits.Add(1)
 	}
-	s.noteGoneLocked(c)
+	s.tree.NoteFreedLocked(c)
 }
 
 // learnOfConflictLocked shows what a commit was refused for.
@@ -73,7 +73,7 @@ func (s *store) learnOfConflictLocked(err error) {
 	if errors.As(err, &lost) {
 		for _, c := range lost.Conflicts {
 			if c.Head != nil {
-				s.showLocked(*c.Head)
+				s.tree.ShowLocked(*c.Head)
 			}
 		}
 	}

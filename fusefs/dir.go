@@ -9,6 +9,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/memory"
 )
 
@@ -44,17 +45,17 @@ func (fs *fileSystem) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse
 }
 
 // openDirLocked makes a handle of a directory.
-func (fs *fileSystem) openDirLocked(n *node, out *fuse.OpenOut) fuse.Status {
-	if n.store != nil {
+func (fs *fileSystem) openDirLocked(n *tree.Entry, out *fuse.OpenOut) fuse.Status {
+	if storeOf(n) != nil {
 		if err := fs.affordLocked(handleCost, forReading); err != nil {
-			return n.store.tooMuch("open", n.name, err)
+			return storeOf(n).tooMuch("open", n.NameLocked(), err)
 		}
 	}
-	if !n.had().cache.Respelled {
+	if !inodeOf(n).cache.Respelled {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	}
-	n.Cache().Respelled = false
-	if !n.Cache().ReadBelow.Swap(false) {
+	cacheOf(n).Respelled = false
+	if !cacheOf(n).ReadBelow.Swap(false) {
 		out.OpenFlags |= fuse.FOPEN_CACHE_DIR
 	}
 	out.Fh = fs.newHandleLocked(&handle{node: n})
@@ -65,14 +66,14 @@ func (fs *fileSystem) openDirLocked(n *node, out *fuse.OpenOut) fuse.Status {
 // byte order, and offsets are places in it. In a mount without opens many read one list
 // and a newer one may take its place between two requests, so that there an
 // offset is an id, and they are in that order.
-func (fs *fileSystem) listLocked(dir *node) []dirEntry {
+func (fs *fileSystem) listLocked(dir *tree.Entry) []dirEntry {
 	up := dir
-	if dir.parent != nil {
-		up = dir.parent
+	if dir.ParentLocked() != nil {
+		up = dir.ParentLocked()
 	}
-	entries := make([]dirEntry, 0, len(dir.children)+2)
-	for _, n := range dir.children {
-		entries = append(entries, dirEntry{n.listedAsLocked(), n.id, n.mode, n.id + 2}) // above those of . and ..
+	entries := make([]dirEntry, 0, dir.CountLocked()+2)
+	for _, n := range dir.ChildrenLocked() {
+		entries = append(entries, dirEntry{n.ListedAsLocked(), n.ID(), n.ModeLocked(), n.ID() + 2}) // above those of . and ..
 	}
 	if fs.noOpen {
 		slices.SortFunc(entries, func(a, b dirEntry) int { return cmp.Compare(a.id, b.id) })
@@ -82,7 +83,7 @@ func (fs *fileSystem) listLocked(dir *node) []dirEntry {
 			entries[i].next = uint64(i) + 3
 		}
 	}
-	return slices.Insert(entries, 0, dirEntry{".", dir.id, dir.mode, 1}, dirEntry{"..", up.id, up.mode, 2})
+	return slices.Insert(entries, 0, dirEntry{".", dir.ID(), dir.ModeLocked(), 1}, dirEntry{"..", up.ID(), up.ModeLocked(), 2})
 }
 
 // ReadDir implements fuse.RawFileSystem.
@@ -100,8 +101,8 @@ func (fs *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *
 		if entry == nil {
 			return false
 		}
-		if n := fs.node(e.id); n != nil && n.parent != nil && n.listedAsLocked() == e.name {
-			fs.replyLocked(n, n.name == e.name, entry)
+		if n := fs.node(e.id); n != nil && n.ParentLocked() != nil && n.ListedAsLocked() == e.name {
+			fs.replyLocked(n, n.NameLocked() == e.name, entry)
 		}
 		return true
 	})
@@ -122,7 +123,7 @@ func (fs *fileSystem) readDir(cancel <-chan struct{}, in *fuse.ReadIn, add func(
 func (fs *fileSystem) reachListed(cancel <-chan struct{}, in *fuse.ReadIn) fuse.Status {
 	id := in.NodeId
 	fs.mu.RLock()
-	loads := fs.node(id).loadsLocked()
+	loads := fs.node(id).LoadingLocked()
 	fs.mu.RUnlock()
 	if !loads {
 		return fuse.OK
@@ -131,15 +132,15 @@ func (fs *fileSystem) reachListed(cancel <-chan struct{}, in *fuse.ReadIn) fuse.
 }
 
 // readDirPart adds what fits, and returns the directory when that was its end.
-func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*node, fuse.Status) {
+func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*tree.Entry, fuse.Status) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	var dir *node
+	var dir *tree.Entry
 	var entries *[]dirEntry
 	if h := fs.handles[in.Fh]; h != nil {
 		dir, entries = h.node, &h.entries
-	} else if n := fs.node(in.NodeId); fs.noOpen && n != nil && n.isDir() {
-		inode := n.own()
+	} else if n := fs.node(in.NodeId); fs.noOpen && n != nil && n.IsDir() {
+		inode := ownInode(n)
 		if inode.list == nil {
 			inode.list = new([]dirEntry)
 		}
@@ -149,13 +150,13 @@ func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*no
 	}
 	if in.Offset == 0 || *entries == nil {
 		list := fs.listLocked(dir)
-		if h := fs.handles[in.Fh]; h != nil && dir.store != nil {
+		if h := fs.handles[in.Fh]; h != nil && storeOf(dir) != nil {
 			if err := fs.holdListLocked(h, list); err != nil {
-				return nil, dir.store.tooMuch("list", dir.name, err)
+				return nil, storeOf(dir).tooMuch("list", dir.NameLocked(), err)
 			}
 		}
 		*entries = list
-		dir.Cache().Listed()
+		cacheOf(dir).Listed()
 	}
 	from, _ := slices.BinarySearchFunc(*entries, in.Offset+1, func(e dirEntry, next uint64) int { return cmp.Compare(e.next, next) })
 	for _, e := range (*entries)[from:] {
@@ -166,8 +167,8 @@ func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*no
 	if from < len(*entries) {
 		return nil, fuse.OK
 	}
-	if dir.had().list != nil { // in a mount without opens
-		dir.own().list = nil
+	if inodeOf(dir).list != nil { // in a mount without opens
+		ownInode(dir).list = nil
 	}
 	return dir, fuse.OK
 }
@@ -194,19 +195,19 @@ func (fs *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name strin
 	})
 }
 
-func (fs *fileSystem) mkdirBeside(c *call, parent *node, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
-	parent.store.refresh(c.ctx)
+func (fs *fileSystem) mkdirBeside(c *call, parent *tree.Entry, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+	storeOf(parent).refresh(c.ctx)
 	if status := fs.reach(c.ctx, in.NodeId, name); !status.Ok() {
 		return status
 	}
 	if status := fs.beforeMkdir(in, name); !status.Ok() {
 		return status
 	}
-	release, status := parent.store.claimDir(c.ctx, nameIn{parent, name})
+	release, status := storeOf(parent).claimDir(c.ctx, nameIn{parent, name})
 	if !status.Ok() {
 		return status
 	}
-	var n *node
+	var n *tree.Entry
 	if status = fuse.EINTR; c.ctx.Err() == nil {
 		n, status = fs.makeDir(c, in, name, out)
 	}
@@ -220,24 +221,24 @@ func (fs *fileSystem) mkdirBeside(c *call, parent *node, in *fuse.MkdirIn, name 
 // placeLocked checks that something may be made under a name in a directory, with
 // room for below more segments, and returns the directory and the name's
 // canonical form.
-func (fs *fileSystem) placeLocked(dirID uint64, name string, below int) (*node, string, fuse.Status) {
+func (fs *fileSystem) placeLocked(dirID uint64, name string, below int) (*tree.Entry, string, fuse.Status) {
 	dir, status := fs.writableLocked(dirID)
 	if !status.Ok() {
 		return nil, "", status
 	}
 	canonical, err := memory.ParseName(name)
-	if err == nil && dir.children[canonical] == nil {
+	if err == nil && dir.ChildLocked(canonical) == nil {
 		err = memory.CheckNew(canonical)
 	}
 	if err != nil {
-		return nil, "", dir.store.fail("create", name, err)
+		return nil, "", storeOf(dir).fail("create", name, err)
 	}
-	path, ok := dir.childPath(canonical)
-	if !ok || dir.removed {
+	path, ok := dir.ChildPathLocked(canonical)
+	if !ok || dir.IsRemovedLocked() {
 		return nil, "", fuse.ENOENT
 	}
 	if err := memory.CheckPath(path + strings.Repeat("/.", below)); err != nil {
-		return nil, "", dir.store.fail("create", path, err)
+		return nil, "", storeOf(dir).fail("create", path, err)
 	}
 	return dir, canonical, fuse.OK
 }
@@ -263,7 +264,7 @@ func (fs *fileSystem) rmdirBeside(ctx context.Context, dirID uint64, name, canon
 	if status := fs.reachContent(ctx, dirID, name); !status.Ok() {
 		return status
 	}
-	release, status := in.store.claimDir(ctx, nameIn{in, name}) // so that it is not renamed meanwhile
+	release, status := storeOf(in).claimDir(ctx, nameIn{in, name}) // so that it is not renamed meanwhile
 	if !status.Ok() {
 		return status
 	}
@@ -276,47 +277,47 @@ func (fs *fileSystem) rmdirBeside(ctx context.Context, dirID uint64, name, canon
 		return status
 	}
 	if path != "" {
-		status = parent.store.removeDir(path)
+		status = storeOf(parent).removeDir(path)
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	n.setRemoved(false)
+	n.SetRemovedLocked(false)
 	switch {
-	case n.parent != parent || parent.children[canonical] != n: // the follower has brought its removal
+	case n.ParentLocked() != parent || parent.ChildLocked(canonical) != n: // the follower has brought its removal
 		return status
-	case status != fuse.OK && status != fuse.ENOENT, len(n.children) > 0:
+	case status != fuse.OK && status != fuse.ENOENT, n.CountLocked() > 0:
 		return status
 	}
 	if path != "" {
-		n.unmarkLocked()
+		n.UnmarkLocked()
 	}
-	parent.store.rmdirLocked(parent, n, canonical, name)
+	storeOf(parent).tree.RemovedDirLocked(parent, n, canonical, name)
 	return status
 }
 
 // mayRmdir checks that a directory can be removed, in which nothing is made until the
 // caller has done so, or not. The path is "" where the log does not have it itself.
-func (fs *fileSystem) mayRmdir(dirID uint64, canonical string) (dir, n *node, path string, status fuse.Status) {
+func (fs *fileSystem) mayRmdir(dirID uint64, canonical string) (dir, n *tree.Entry, path string, status fuse.Status) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	dir, status = fs.writableLocked(dirID)
 	if !status.Ok() {
 		return nil, nil, "", status
 	}
-	n = dir.children[canonical]
+	n = dir.ChildLocked(canonical)
 	switch {
-	case n == nil && dir == dir.store.root && canonical == memory.ReservedName:
+	case n == nil && dir == storeOf(dir).tree.Root() && canonical == memory.ReservedName:
 		return nil, nil, "", fuse.EROFS
 	case n == nil:
 		return nil, nil, "", fuse.ENOENT
-	case !n.isDir():
+	case !n.IsDir():
 		return nil, nil, "", fuse.ENOTDIR
-	case len(n.children) > 0:
+	case n.CountLocked() > 0:
 		return nil, nil, "", fuse.Status(syscall.ENOTEMPTY)
 	}
-	n.setRemoved(true)
-	if n.marker != 0 && !n.hides() { // what is hidden there is still in the log
-		path, _ = n.path()
+	n.SetRemovedLocked(true)
+	if n.MarkerLocked() != 0 && !n.HidesLocked() { // what is hidden there is still in the log
+		path, _ = n.PathLocked()
 	}
 	return dir, n, path, fuse.OK
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/internal/openfiles"
 )
 
@@ -54,7 +55,7 @@ func (fs *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Statu
 		case status.Ok():
 		case !c.answers():
 			fs.keepUnheard(h.node, h.stage, status)
-		case fs.openFiles.AncestryHasOpen(thread, h.node.id) != openfiles.Yes:
+		case fs.openFiles.AncestryHasOpen(thread, h.node.ID()) != openfiles.Yes:
 			fs.closeFailed(h.node, h.stage, status)
 		}
 		fs.tellName(c.ctx, h.node)
@@ -80,9 +81,9 @@ func (fs *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Statu
 // daemon does not see them, it is committed: only so its error is heard.
 func (fs *fileSystem) leaves(h *handle, thread uint32) (leaves bool, upTo *mark) {
 	fs.mu.RLock()
-	st, node := h.stage, h.node.id
+	st, node := h.stage, h.node.ID()
 	all := st.err != 0 || st.overtaken || st.anyones > st.committed
-	owed := !st.dirty || h.node.store.session.IsInDoubt(&st.lost) // its error, if there is one, is to be heard
+	owed := !st.dirty || storeOf(h.node).session.IsInDoubt(&st.lost) // its error, if there is one, is to be heard
 	content, wrote, committed, last := st.wrote, h.wrote, st.committed, h.thread
 	until := wrote
 	switch {
@@ -110,7 +111,7 @@ func (fs *fileSystem) leaves(h *handle, thread uint32) (leaves bool, upTo *mark)
 // closeFailed gives up what the last writer's close could not commit: whoever
 // opens the file after that close, and before the kernel gets around to
 // releasing the handle, finds what was there before.
-func (fs *fileSystem) closeFailed(n *node, st *stage, status fuse.Status) {
+func (fs *fileSystem) closeFailed(n *tree.Entry, st *stage, status fuse.Status) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if st.writers == 1 && st.err == 0 && !st.overtaken { // else nobody sees it anyway

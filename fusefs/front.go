@@ -58,10 +58,10 @@ func (f *front) control(header *fuse.InHeader, name string) (root virtualRoot, o
 	f.fs.mu.RLock()
 	defer f.fs.mu.RUnlock()
 	n := f.fs.node(header.NodeId)
-	if n == nil || n.store == nil || n.store.root != n {
+	if n == nil || storeOf(n) == nil || storeOf(n).tree.Root() != n {
 		return root, false
 	}
-	return f.roots[n.store.id()], true
+	return f.roots[storeOf(n).id()], true
 }
 
 // InlineLookup implements fusedev.Inline.

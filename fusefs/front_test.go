@@ -18,7 +18,7 @@ import (
 // newFrontRig is newRig with a conflict of this session, and one of another.
 func newFrontRig(t *testing.T) *rig {
 	r := newRig(t, "/a")
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	r.keep()
 	for _, session := range []string{"mine", "other"} {
 		_, err := r.s.kept.Keep(conflict.About{Path: "/a", Session: session}, conflict.Texts{Base: []byte("base"), Theirs: []byte("theirs"), Yours: []byte("yours")})
@@ -121,7 +121,7 @@ func TestVirtualNumbers(t *testing.T) {
 	}
 	var want []string
 	for i, name := range []string{".", "..", "README", "conflicts", "errors", "status"} {
-		id := r.s.root.id
+		id := r.s.tree.Root().ID()
 		if name != ".." {
 			id = r.wantLookup("/.mneme/"+strings.Trim(name, "."), fuse.OK).NodeId
 		}
@@ -162,7 +162,7 @@ func TestVirtualIsReadOnly(t *testing.T) {
 	r := newFrontRig(t)
 	f := r.front()
 	file := header(r.wantLookup("/a", fuse.OK).NodeId)
-	root := header(r.s.root.id)
+	root := header(r.s.tree.Root().ID())
 	for _, path := range []string{"/.mneme", "/.mneme/conflicts", "/.mneme/conflicts/1", "/.mneme/status", "/.mneme/conflicts/1/yours"} {
 		in := header(r.wantLookup(path, fuse.OK).NodeId)
 		attr := &fuse.SetAttrIn{SetAttrInCommon: fuse.SetAttrInCommon{InHeader: in, Valid: fuse.FATTR_MODE, Mode: 0o777}}

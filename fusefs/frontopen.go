@@ -209,7 +209,7 @@ func (f *front) numbered(s *store, dir virtual.Dir, id uint64, entries []virtual
 	const dots = 2
 	f.fs.mu.RLock()
 	defer f.fs.mu.RUnlock()
-	up := s.root.id
+	up := s.tree.Root().ID()
 	if dir.Path() != virtual.Root {
 		up = f.fs.virtual.numberLocked(virtualPlace{s.id(), path.Dir(dir.Path())})
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/fusefs/kernelcache"
+	"mneme/fusefs/tree"
 	"mneme/internal/openfiles"
 	"mneme/memory"
 	"mneme/session/conflict"
@@ -90,13 +91,13 @@ type fileSystem struct {
 	// handles, and the fields of store that say so. It is taken last, after
 	// store.claims and inode.turn, and never held during I/O.
 	mu      sync.RWMutex
-	nodes   map[uint64]*node
-	ids     *ids
+	nodes   map[uint64]*tree.Entry
+	ids     *tree.IDs
 	handles map[uint64]*handle
 	nextFH  uint64
 	virtual virtuals          // what is below .mneme
 	retries map[uint32]*retry // by thread; see found
-	root    *node
+	root    *tree.Entry
 	stores  []*store
 	budget  budget
 
@@ -127,8 +128,8 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 		ctx:           ctx,
 		notify:        invalidator{kernelcache.NewNotices()},
 		since:         time.Now(),
-		nodes:         map[uint64]*node{},
-		ids:           &ids{},
+		nodes:         map[uint64]*tree.Entry{},
+		ids:           &tree.IDs{},
 		handles:       map[uint64]*handle{},
 		virtual:       newVirtuals(),
 		retries:       map[uint32]*retry{},
@@ -142,14 +143,14 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 	fs.signalled = func(thread uint32) bool { return len(fs.openFiles.Pending(thread)) > 0 }
 	fs.ahead = kernelcache.NewPrefetcher(&fs.mu, source{fs})
 	fs.noOpen = !slices.ContainsFunc(stores, func(ms *memory.Store) bool { return !ms.ReadOnly() && ms.Info().ArchivedAt.IsZero() })
-	fs.root = newEntry(fuse.FUSE_ROOT_ID, syscall.S_IFDIR|fs.perm(0o777), fs.since)
-	fs.nodes[fs.root.id] = fs.root
-	fs.ids.from(nextID)
+	fs.root = tree.NewEntry(fuse.FUSE_ROOT_ID, syscall.S_IFDIR|fs.perm(0o777), fs.since)
+	fs.nodes[fs.root.ID()] = fs.root
+	fs.ids.From(nextID)
 	for _, ms := range stores {
 		s := newStore(fs, ms)
 		fs.stores = append(fs.stores, s)
 		fs.mu.Lock()
-		s.attachLocked(fs.root, ms.Info().Slug, s.root)
+		s.tree.AttachLocked(fs.root, ms.Info().Slug, s.tree.Root())
 		fs.mu.Unlock()
 	}
 	return fs
@@ -172,17 +173,17 @@ func (fs *fileSystem) perm(mode uint32) uint32 {
 // current returns the directory of an id for a request that changes names in it,
 // when the tree shows what the log has; or why the request is refused. That the
 // log cannot be asked is left to the commit.
-func (fs *fileSystem) current(ctx context.Context, id uint64) (*node, fuse.Status) {
+func (fs *fileSystem) current(ctx context.Context, id uint64) (*tree.Entry, fuse.Status) {
 	fs.mu.RLock()
 	dir, status := fs.writableLocked(id)
 	fs.mu.RUnlock()
 	if !status.Ok() {
 		return nil, status
 	}
-	if err := dir.store.catchUp(ctx); err != nil && ctx.Err() != nil {
+	if err := storeOf(dir).catchUp(ctx); err != nil && ctx.Err() != nil {
 		return nil, fuse.EINTR
 	}
-	if dir.store.readOnly() { // archived since it was mounted
+	if storeOf(dir).readOnly() { // archived since it was mounted
 		return nil, fuse.EROFS
 	}
 	return dir, fuse.OK
@@ -190,14 +191,14 @@ func (fs *fileSystem) current(ctx context.Context, id uint64) (*node, fuse.Statu
 
 // writableLocked returns the node of an id for a request that changes it or, for a
 // directory, what is in it; or why that is refused whatever the request is.
-func (fs *fileSystem) writableLocked(id uint64) (*node, fuse.Status) {
+func (fs *fileSystem) writableLocked(id uint64) (*tree.Entry, fuse.Status) {
 	n := fs.node(id)
 	switch {
 	case fs.virtual.has(id):
 		return nil, fuse.EROFS
 	case n == nil:
 		return nil, fuse.Status(syscall.ESTALE)
-	case n.store == nil || n.store.readOnly():
+	case storeOf(n) == nil || storeOf(n).readOnly():
 		return nil, fuse.EROFS
 	}
 	return n, fuse.OK

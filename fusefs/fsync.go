@@ -6,6 +6,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/session"
 )
 
@@ -38,7 +39,7 @@ func (fs *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Statu
 
 // writer is a stage of a file, with the node that it was begun for.
 type writer struct {
-	node  *node
+	node  *tree.Entry
 	stage *stage
 }
 
@@ -48,7 +49,7 @@ func (fs *fileSystem) writersOfLocked(h *handle) (writers []writer) {
 	if h == nil {
 		return nil
 	}
-	add := func(n *node, st *stage) {
+	add := func(n *tree.Entry, st *stage) {
 		if !slices.Contains(writers, writer{n, st}) {
 			writers = append(writers, writer{n, st})
 		}
@@ -58,7 +59,7 @@ func (fs *fileSystem) writersOfLocked(h *handle) (writers []writer) {
 	}
 	var others []uint64
 	for fh, other := range fs.handles {
-		if other.stage.unsyncedLocked(other.node.store.session) && other.node.nowLocked() == h.node.nowLocked() {
+		if other.stage.unsyncedLocked(storeOf(other.node).session) && other.node.LatestLocked() == h.node.LatestLocked() {
 			others = append(others, fh)
 		}
 	}
@@ -66,8 +67,8 @@ func (fs *fileSystem) writersOfLocked(h *handle) (writers []writer) {
 	for _, fh := range others {
 		add(fs.handles[fh].node, fs.handles[fh].stage)
 	}
-	if m := h.node.nowLocked(); m.stage().unsyncedLocked(m.store.session) { // a temporary file's, which nobody has open to write
-		add(m, m.stage())
+	if m := h.node.LatestLocked(); stageOf(m).unsyncedLocked(storeOf(m).session) { // a temporary file's, which nobody has open to write
+		add(m, stageOf(m))
 	}
 	return writers
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"mneme/fusefs/tree"
 	"mneme/internal/handover"
 	"mneme/session"
 	"mneme/versionlog"
@@ -106,8 +107,8 @@ type handing struct {
 	batch    handover.Batch
 	greeting []byte
 
-	nodes        map[*node]bool            // marked
-	noted        map[*node]bool            // the journal has them
+	nodes        map[*tree.Entry]bool      // marked
+	noted        map[*tree.Entry]bool      // the journal has them
 	stages       map[*stage]*stagedHanding // that may be written to, or hold what is in no version
 	known        map[knownPath]bool        // marked
 	errors       map[*store]int64          // the changes of .mneme/errors that are noted
@@ -122,7 +123,7 @@ const unknownChanges = math.MaxUint64
 
 // stagedHanding is what the journal has of a stage.
 type stagedHanding struct {
-	node    *node
+	node    *tree.Entry
 	number  uint64
 	state   stageState
 	changes uint64 // of the stage; what it held then is noted if it was dirty
@@ -133,15 +134,15 @@ type stagedHanding struct {
 func newHanding(fs *fileSystem, journal *handover.Journal, greeting []byte, applied []uint64) *handing {
 	return &handing{
 		fs: fs, journal: journal, greeting: greeting, last: stateNote{Applied: applied},
-		nodes: map[*node]bool{}, noted: map[*node]bool{}, stages: map[*stage]*stagedHanding{},
+		nodes: map[*tree.Entry]bool{}, noted: map[*tree.Entry]bool{}, stages: map[*stage]*stagedHanding{},
 		errors: map[*store]int64{}, known: map[knownPath]bool{}, virtual: map[uint64]bool{}, notedVirtual: map[uint64]bool{},
 	}
 }
 
 // markLocked notes that n has changed.
-func (n *node) markLocked() {
-	if n.store != nil && n.store.fs.handing != nil {
-		n.store.fs.handing.nodes[n] = true
+func markLocked(n *tree.Entry) {
+	if storeOf(n) != nil && storeOf(n).fs.handing != nil {
+		storeOf(n).fs.handing.nodes[n] = true
 	}
 }
 
@@ -170,7 +171,7 @@ func (h *handing) openedLocked(fh uint64, of *handle) {
 		return
 	}
 	h.nodes[of.node] = true
-	note := handleNote{FH: fh, Node: of.node.id}
+	note := handleNote{FH: fh, Node: of.node.ID()}
 	if of.stage != nil {
 		note.Stage = h.stagedLocked(of.node, of.stage).number
 	}
@@ -185,13 +186,13 @@ func (h *handing) closedLocked(fh uint64) {
 }
 
 // stagedLocked returns what is known of a stage of n.
-func (h *handing) stagedLocked(n *node, st *stage) *stagedHanding {
+func (h *handing) stagedLocked(n *tree.Entry, st *stage) *stagedHanding {
 	sh := h.stages[st]
 	if sh == nil {
 		h.stage++
 		sh = &stagedHanding{node: n, number: h.stage}
 		h.stages[st] = sh
-		h.noteStage(sh.number, n.id, stageSaved)
+		h.noteStage(sh.number, n.ID(), stageSaved)
 	}
 	return sh
 }
@@ -259,9 +260,9 @@ func equalState(a, b stateNote) bool {
 // stateLocked returns what concerns all nodes. What the tree shows the kernel has been
 // told of once it has taken in all notices.
 func (h *handing) stateLocked() stateNote {
-	state := stateNote{NextID: h.fs.ids.peek(), NextFH: h.fs.nextFH, Applied: h.last.Applied, Shown: make([]uint64, len(h.fs.stores))}
+	state := stateNote{NextID: h.fs.ids.Peek(), NextFH: h.fs.nextFH, Applied: h.last.Applied, Shown: make([]uint64, len(h.fs.stores))}
 	for i, s := range h.fs.stores {
-		state.Shown[i] = s.applied
+		state.Shown[i] = s.tree.AppliedLocked()
 		state.Taken = append(state.Taken, s.taken...)
 	}
 	if state.Applied == nil || h.fs.notify.Idle() {
@@ -274,37 +275,37 @@ func (h *handing) noteNodesLocked() {
 	for n := range h.nodes {
 		delete(h.nodes, n)
 		switch {
-		case h.fs.nodes[n.id] != n:
+		case h.fs.nodes[n.ID()] != n:
 			if h.noted[n] {
 				delete(h.noted, n)
-				h.batch.Add([]byte{noteGone}, number(n.id))
+				h.batch.Add([]byte{noteGone}, number(n.ID()))
 			}
-		case h.noted[n] || n.lookups() > 0 || n.opens() > 0 || n.stage() != nil:
+		case h.noted[n] || lookupsOf(n) > 0 || opensOf(n) > 0 || stageOf(n) != nil:
 			h.noteNodeLocked(n)
 		}
 	}
 }
 
 // noteNodeLocked notes a node, and those above it that the journal does not have.
-func (h *handing) noteNodeLocked(n *node) {
-	up := n.parent
-	if up != nil && h.fs.nodes[up.id] != up { // it has been removed, with all that was in it
+func (h *handing) noteNodeLocked(n *tree.Entry) {
+	up := n.ParentLocked()
+	if up != nil && h.fs.nodes[up.ID()] != up { // it has been removed, with all that was in it
 		up = nil
 	}
-	if up != nil && up.store != nil && !h.noted[up] {
+	if up != nil && storeOf(up) != nil && !h.noted[up] {
 		h.noteNodeLocked(up)
 	}
 	h.noted[n] = true
 	note := nodeNote{
-		ID: n.id, Mode: n.mode, Store: h.index(n.store), Kept: n.kept, Removed: n.removed, Was: n.was,
-		MTime: n.mtime, CTime: n.ctime, ATime: n.atime, Told: n.had().cache.Birth,
+		ID: n.ID(), Mode: n.ModeLocked(), Store: h.index(storeOf(n)), Kept: n.StaysLocked(), Removed: n.IsRemovedLocked(), Was: n.LastPathLocked(),
+		MTime: n.MTimeLocked(), CTime: n.CTimeLocked(), ATime: n.ATimeLocked(), Told: inodeOf(n).cache.Birth,
 	}
-	if n.head != nil {
-		v := n.versionLocked()
+	if n.HeadLocked() != nil {
+		v := n.VersionLocked()
 		note.Head = &v
 	}
 	if up != nil {
-		note.Parent, note.Name = up.id, n.name
+		note.Parent, note.Name = up.ID(), n.NameLocked()
 	}
 	h.json(noteNode, note)
 }
@@ -346,11 +347,11 @@ func (h *handing) noteVirtualNodeLocked(v *virtualInode) {
 	note.Store = slices.IndexFunc(h.fs.stores, func(s *store) bool { return s.id() == v.at.store })
 	up := path.Dir(v.at.path)
 	if up == "/" {
-		root := h.fs.stores[note.Store].root
+		root := h.fs.stores[note.Store].tree.Root()
 		if !h.noted[root] {
 			h.noteNodeLocked(root)
 		}
-		note.Parent = root.id
+		note.Parent = root.ID()
 	} else if dir := h.fs.virtual.places[virtualPlace{v.at.store, up}]; dir != nil {
 		note.Parent = dir.id
 	}
@@ -364,9 +365,9 @@ func (h *handing) noteStagesLocked() {
 		switch {
 		case st.err != 0 || st.overtaken && st.isKeptLocked():
 			state = stageDead
-		case sh.node.beyondLocked(st):
+		case beyondLocked(sh.node, st):
 			state = stageDead
-		case st.dirty && !sh.node.nowLocked().removed:
+		case st.dirty && !sh.node.LatestLocked().IsRemovedLocked():
 			state = stageDirty
 		case st.overtaken:
 			state = stageDead
@@ -377,11 +378,11 @@ func (h *handing) noteStagesLocked() {
 		}
 		if state != sh.state {
 			sh.state = state
-			h.noteStage(sh.number, sh.node.id, state)
+			h.noteStage(sh.number, sh.node.ID(), state)
 		}
-		if st.writers == 0 && (state != stageDirty || sh.node.stage() != st) {
+		if st.writers == 0 && (state != stageDirty || stageOf(sh.node) != st) {
 			if state == stageDirty {
-				h.noteStage(sh.number, sh.node.id, stageDead)
+				h.noteStage(sh.number, sh.node.ID(), stageDead)
 			}
 			delete(h.stages, st)
 		}
@@ -432,7 +433,7 @@ func (h *handing) rewriteLocked() error {
 	}
 	for _, sh := range h.stages {
 		sh.state = stageSaved
-		h.noteStage(sh.number, sh.node.id, stageSaved)
+		h.noteStage(sh.number, sh.node.ID(), stageSaved)
 	}
 	h.noteStagesLocked()
 	for fh, of := range h.fs.handles {

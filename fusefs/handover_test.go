@@ -49,15 +49,15 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 	for id, n := range fs.nodes {
 		note := in.nodes[id]
 		switch {
-		case note == nil && (n.lookups() > 0 && n != fs.root || n.opens() > 0):
-			r.Errorf("%s, node %d, is not noted", n.name, id)
+		case note == nil && (lookupsOf(n) > 0 && n != fs.root || opensOf(n) > 0):
+			r.Errorf("%s, node %d, is not noted", n.NameLocked(), id)
 		case note == nil:
-		case n.parent != nil && fs.nodes[n.parent.id] == n.parent && (note.Parent != n.parent.id || note.Name != n.name), n.parent == nil && note.Parent != 0:
-			r.Errorf("node %d is noted as %s in %d, it is %s", id, note.Name, note.Parent, n.name)
-		case n.head != nil && (note.Head == nil || !n.head.Is(note.Head)):
-			r.Errorf("node %d, %s, is noted with %v, its head is %v", id, n.name, note.Head, n.head)
-		case !note.MTime.Equal(n.mtime) || note.Mode != n.mode || note.Kept && !n.kept && len(n.children) == 0:
-			r.Errorf("node %d, %s, is noted as of %v, mode %o; it is of %v, mode %o", id, n.name, note.MTime, note.Mode, n.mtime, n.mode)
+		case n.ParentLocked() != nil && fs.nodes[n.ParentLocked().ID()] == n.ParentLocked() && (note.Parent != n.ParentLocked().ID() || note.Name != n.NameLocked()), n.ParentLocked() == nil && note.Parent != 0:
+			r.Errorf("node %d is noted as %s in %d, it is %s", id, note.Name, note.Parent, n.NameLocked())
+		case n.HeadLocked() != nil && (note.Head == nil || !n.HeadLocked().Is(note.Head)):
+			r.Errorf("node %d, %s, is noted with %v, its head is %v", id, n.NameLocked(), note.Head, n.HeadLocked())
+		case !note.MTime.Equal(n.MTimeLocked()) || note.Mode != n.ModeLocked() || note.Kept && !n.StaysLocked() && n.CountLocked() == 0:
+			r.Errorf("node %d, %s, is noted as of %v, mode %o; it is of %v, mode %o", id, n.NameLocked(), note.MTime, note.Mode, n.MTimeLocked(), n.ModeLocked())
 		}
 	}
 	for id := range in.nodes {
@@ -81,9 +81,9 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 		}
 		st := in.stages[note.Stage]
 		kept := h.stage.conflict != 0 && h.stage.conflictAt == h.stage.changes
-		unsaved := h.stage.dirty && h.stage.err == 0 && !kept && !h.node.nowLocked().removed
+		unsaved := h.stage.dirty && h.stage.err == 0 && !kept && !h.node.LatestLocked().IsRemovedLocked()
 		if st == nil || unsaved != (st.State == stageDirty) || st.State == stageDirty && !bytes.Equal(st.text, h.stage.data) {
-			r.Errorf("handle %d of %s: noted is %+v, written %q", fh, h.node.name, st, h.stage.data)
+			r.Errorf("handle %d of %s: noted is %+v, written %q", fh, h.node.NameLocked(), st, h.stage.data)
 		}
 	}
 	for path, known := range r.s.known.All() {
@@ -99,7 +99,7 @@ func (r *rig) wantNoted(journal *handover.Journal) {
 // TestHandover notes a mount while programs and another session work at it.
 func TestHandover(t *testing.T) {
 	r := newRig(t, "/f", "/d/g", "/d/e/h")
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	journal := r.hand()
 	check := func(what string) {
 		t.Helper()
@@ -165,7 +165,7 @@ func TestHandover(t *testing.T) {
 func TestAppliedIsWhatTheKernelKnows(t *testing.T) {
 	r := newRig(t, "/f")
 	r.keepNotices()
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	journal := r.hand()
 	r.wantText("/f", "/f")
 	if status := r.fs.Lookup(nil, &fuse.InHeader{NodeId: fuse.FUSE_ROOT_ID}, r.s.slug(), &fuse.EntryOut{}); !status.Ok() {
@@ -178,13 +178,13 @@ func TestAppliedIsWhatTheKernelKnows(t *testing.T) {
 	before := told()
 	r.write("/f", "theirs")
 	r.follow()
-	if now := told(); now != before || r.s.applied == before {
+	if now := told(); now != before || r.s.tree.AppliedLocked() == before {
 		t.Errorf("noted as told is commit %d, though no notice was sent since %d", now, before)
 	}
 	r.give(&fakeKernel{})
 	r.awaitNotices()
-	if now := told(); now != r.s.applied {
-		t.Errorf("noted as told is commit %d, want %d", now, r.s.applied)
+	if now := told(); now != r.s.tree.AppliedLocked() {
+		t.Errorf("noted as told is commit %d, want %d", now, r.s.tree.AppliedLocked())
 	}
 }
 

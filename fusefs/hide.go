@@ -5,6 +5,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -12,24 +13,24 @@ import (
 // bury removes from the log what is hidden in the directory that had a name, which
 // something else is about to get: a hidden file itself, or another. Callers have
 // claimed the name.
-func (s *store) bury(dir *node, name string, itself *node) error {
+func (s *store) bury(dir *tree.Entry, name string, itself *tree.Entry) error {
 	s.fs.mu.Lock()
-	var hidden []*node
-	note := func(h *node) {
+	var hidden []*tree.Entry
+	note := func(h *tree.Entry) {
 		if h != itself {
 			hidden = append(hidden, h)
 		}
 	}
-	if d := dir.hiddenDirs[name]; d != nil {
-		d.eachHidden(note)
+	if d := dir.HiddenDirLocked(name); d != nil {
+		d.EachHiddenLocked(note)
 	}
-	if d := dir.children[name]; d != nil && len(d.children) == 0 { // that it replaces
-		d.eachHidden(note)
+	if d := dir.ChildLocked(name); d != nil && d.CountLocked() == 0 { // that it replaces
+		d.EachHiddenLocked(note)
 	}
 	var changes []memory.Change
 	for _, h := range hidden {
-		path, _ := h.logPath()
-		changes = append(changes, memory.Change{Action: versionlog.Remove, Path: path, Expect: versionlog.ExpectVersion(h.head.ID())})
+		path, _ := h.LogPathLocked()
+		changes = append(changes, memory.Change{Action: versionlog.Remove, Path: path, Expect: versionlog.ExpectVersion(h.HeadLocked().ID())})
 	}
 	s.fs.mu.Unlock()
 	if changes == nil {
@@ -38,27 +39,27 @@ func (s *store) bury(dir *node, name string, itself *node) error {
 	//archtest:locked commit calls it with the lock
 	return s.commit(changes, func(*versionlog.Commit) {
 		for _, h := range hidden {
-			s.unhideLocked(h)
+			s.tree.UnhideLocked(h)
 		}
 	})
 }
 
 // buryFor is bury for a request that makes a file.
-func (fs *fileSystem) buryFor(ctx context.Context, dir *node, name string) fuse.Status {
+func (fs *fileSystem) buryFor(ctx context.Context, dir *tree.Entry, name string) fuse.Status {
 	canonical, err := memory.ParseName(name)
 	fs.mu.RLock()
-	there := err == nil && dir.hiddenDirs[canonical] != nil
+	there := err == nil && dir.HiddenDirLocked(canonical) != nil
 	fs.mu.RUnlock()
 	if !there {
 		return fuse.OK
 	}
-	release, status := dir.store.claimNames(ctx, nameIn{dir, name})
+	release, status := storeOf(dir).claimNames(ctx, nameIn{dir, name})
 	if !status.Ok() {
 		return status
 	}
 	defer release()
-	if err := dir.store.bury(dir, canonical, nil); err != nil {
-		return dir.store.fail("create", name, err)
+	if err := storeOf(dir).bury(dir, canonical, nil); err != nil {
+		return storeOf(dir).fail("create", name, err)
 	}
 	return fuse.OK
 }

@@ -3,6 +3,7 @@ package fusefs
 import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/memory"
 )
 
@@ -19,7 +20,7 @@ func (fs *fileSystem) InlineOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Statu
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n := fs.node(in.NodeId)
-	if n == nil || n.isDir() || n.untoldLocked() || writes(in.Flags) && !fs.letsWriteLocked(n) {
+	if n == nil || n.IsDir() || untoldLocked(n) || writes(in.Flags) && !fs.letsWriteLocked(n) {
 		return fuse.OK, false
 	}
 	return fs.openFileLocked(n, in, fs.notify.Newest(), out), true
@@ -27,8 +28,8 @@ func (fs *fileSystem) InlineOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Statu
 
 // letsWriteLocked reports whether it is known at once that a conflict is no reason to
 // refuse an open of n to write.
-func (fs *fileSystem) letsWriteLocked(n *node) bool {
-	return !n.had().cache.Pushing() && n.pushedInsteadLocked() == nil && !fs.opts.Strict && !n.knownLocked().Stale(n.head) && n.store.currentLocked()
+func (fs *fileSystem) letsWriteLocked(n *tree.Entry) bool {
+	return !inodeOf(n).cache.Pushing() && pushedInsteadLocked(n) == nil && !fs.opts.Strict && !knownLocked(n).Stale(n.HeadLocked()) && storeOf(n).currentLocked()
 }
 
 // InlineCreate implements fusedev.Inline, for names that are known to be free.
@@ -40,11 +41,11 @@ func (fs *fileSystem) InlineCreate(in *fuse.CreateIn, name string, out *fuse.Cre
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	dir, status := fs.writableLocked(in.NodeId)
-	if !status.Ok() || dir.removed || dir.loadsLocked() || special(in.Mode) {
+	if !status.Ok() || dir.IsRemovedLocked() || dir.LoadingLocked() || special(in.Mode) {
 		return fuse.OK, false
 	}
-	path, ok := dir.childPath(canonical)
-	if !ok || memory.CheckPath(path) != nil || dir.children[canonical] != nil || dir.hidden[canonical] != nil || dir.hiddenDirs[canonical] != nil || !dir.store.currentLocked() {
+	path, ok := dir.ChildPathLocked(canonical)
+	if !ok || memory.CheckPath(path) != nil || dir.ChildLocked(canonical) != nil || dir.HiddenAtLocked(canonical) != nil || dir.HiddenDirLocked(canonical) != nil || !storeOf(dir).currentLocked() {
 		return fuse.OK, false
 	}
 	return fs.createLocked(in, name, fs.notify.Newest(), out), true
@@ -64,7 +65,7 @@ func (fs *fileSystem) inlineWrite(in *fuse.WriteIn, data [][]byte) (uint32, fuse
 		return 0, fuse.OK, false
 	}
 	n, st := h.node, h.stage
-	n.startLocked(st, appends(in))
+	startLocked(n, st, appends(in))
 	if !st.loaded && st.err == 0 || fs.doomedLocked(n, st) {
 		return 0, fuse.OK, false
 	}
@@ -96,7 +97,7 @@ func (fs *fileSystem) InlineOpenDir(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.St
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n := fs.node(in.NodeId)
-	if n == nil || n.loadsLocked() {
+	if n == nil || n.LoadingLocked() {
 		return fuse.OK, false
 	}
 	return fs.openDirLocked(n, out), true
@@ -120,7 +121,7 @@ func (fs *fileSystem) InlineLookup(header *fuse.InHeader, name string, out *fuse
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	dir := fs.node(header.NodeId)
-	if dir == nil || !dir.isDir() || dir.loadsLocked() {
+	if dir == nil || !dir.IsDir() || dir.LoadingLocked() {
 		return fuse.OK, false
 	}
 	return fs.lookupLocked(dir, name, canonical, header.Pid, out), true

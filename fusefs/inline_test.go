@@ -73,7 +73,7 @@ func TestInlineNeverWaits(t *testing.T) {
 	}
 	loaded := func(t *testing.T) *rig {
 		r := newRig(t, "/d/a", "/d/b")
-		r.must(r.s.walk(t.Context()))
+		r.must(r.s.tree.Walk(t.Context()))
 		return r
 	}
 
@@ -123,7 +123,7 @@ func TestInlineNeverWaits(t *testing.T) {
 		fh := open(r, "/d/a", syscall.O_WRONLY)
 		write(r, fh, "mine")
 		unlock := r.locked()
-		n := r.s.find("/d/a")
+		n := r.s.tree.FindLocked("/d/a")
 		r.notices().contentLocked(n)
 		unlock()
 		r.wantInlines("/d/a", fh, "lookup", "getattr", "opendir", "write") // an open waits for the notice
@@ -144,13 +144,13 @@ func TestInlineNeverWaits(t *testing.T) {
 // TestInlineNoOpen: a mount without opens refuses opens at once.
 func TestInlineNoOpen(t *testing.T) {
 	r := newRig(t, "/a")
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	id := r.wantLookup("/a", fuse.OK).NodeId
 	r.fs.noOpen = true
 	if status, answered := r.fs.InlineOpen(&fuse.OpenIn{InHeader: header(id)}, &fuse.OpenOut{}); status != fuse.ENOSYS || !answered {
 		t.Errorf("open: %v, %v", status, answered)
 	}
-	if status, answered := r.fs.InlineOpenDir(&fuse.OpenIn{InHeader: header(r.s.root.id)}, &fuse.OpenOut{}); status != fuse.ENOSYS || !answered {
+	if status, answered := r.fs.InlineOpenDir(&fuse.OpenIn{InHeader: header(r.s.tree.Root().ID())}, &fuse.OpenOut{}); status != fuse.ENOSYS || !answered {
 		t.Errorf("opendir: %v, %v", status, answered)
 	}
 	if _, _, answered := r.fs.InlineWrite(&fuse.WriteIn{}, []byte("x")); answered {
@@ -193,7 +193,7 @@ func TestInlineToWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "/d/a", "/d/b")
 			r.log.SetKnowsTip(true)
-			r.must(r.s.walk(t.Context()))
+			r.must(r.s.tree.Walk(t.Context()))
 			file, dir := r.wantLookup("/d/a", fuse.OK), r.wantLookup("/d", fuse.OK)
 			test.before(r)
 			if entry, status := r.lookup("/d/a"); status.Ok() {
@@ -237,7 +237,7 @@ func TestInlineCreateLeaves(t *testing.T) {
 	if got := create("new", 0o644); got != "later" {
 		t.Errorf("while heads load, made %s", got)
 	}
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	for name, mode := range map[string]uint32{
 		"set-user-id": syscall.S_ISUID | 0o755, "a\x01b": 0o644, strings.Repeat("x", 300): 0o644,
 	} {

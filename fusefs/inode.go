@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"mneme/fusefs/kernelcache"
+	"mneme/fusefs/tree"
 	"mneme/session"
 )
 
@@ -11,28 +12,36 @@ import (
 // notifier says otherwise.
 const forever = 240 * time.Hour
 
-// node returns the node of an id the kernel uses.
-func (fs *fileSystem) node(id uint64) *node { return fs.nodes[id] }
+// storeOf returns the store that n is in; nil: n is the root of the mount, above them.
+func storeOf(n *tree.Entry) *store {
+	if t := n.Tree(); t != nil {
+		return t.Owner().(*store)
+	}
+	return nil
+}
+
+// node returns the entry of an id the kernel uses.
+func (fs *fileSystem) node(id uint64) *tree.Entry { return fs.nodes[id] }
 
 // collectLocked drops n from the table when nobody can name it any more.
-func (fs *fileSystem) collectLocked(n *node) {
-	n.letGoLocked()
-	if n.parent == nil && n != fs.root && n.lookups() == 0 && n.opens() == 0 {
-		delete(fs.nodes, n.id)
-		fs.reckonLocked(n, n.stage())
-		n.reckonDirLocked()
-		n.markLocked()
+func (fs *fileSystem) collectLocked(n *tree.Entry) {
+	letGoLocked(n)
+	if n.ParentLocked() == nil && n != fs.root && lookupsOf(n) == 0 && opensOf(n) == 0 {
+		delete(fs.nodes, n.ID())
+		fs.reckonLocked(n, stageOf(n))
+		reckonDirLocked(n)
+		markLocked(n)
 	}
 }
 
 // where is n's path for a message.
-func (fs *fileSystem) where(n *node) string {
+func (fs *fileSystem) where(n *tree.Entry) string {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
-	if path, _ := n.targetLocked(); path != "" {
+	if path, _ := n.TargetLocked(); path != "" {
 		return path
 	}
-	return n.name
+	return n.NameLocked()
 }
 
 // inode is what the kernel has of a node, and what programs have open of it. A node has
@@ -41,12 +50,12 @@ func (fs *fileSystem) where(n *node) string {
 //
 // fileSystem.mu guards its fields but cache, which says so itself.
 type inode struct {
-	held                    // by the node, for which this is what it holds
-	cache kernelcache.Inode // what the kernel has of it
-	named uint64            // number of the notice that tells of its name, if it took another's place
-	file  *openFile         // nil: nobody has it open, nor is anything being written to it
-	list  *[]dirEntry       // in a mount without opens: what the kernel is reading of a directory
-	turn  session.Turn      // commits of the node's stages follow one another
+	tree.Inode                   // by the node, for which this is what it holds
+	cache      kernelcache.Inode // what the kernel has of it
+	named      uint64            // number of the notice that tells of its name, if it took another's place
+	file       *openFile         // nil: nobody has it open, nor is anything being written to it
+	list       *[]dirEntry       // in a mount without opens: what the kernel is reading of a directory
+	turn       session.Turn      // commits of the node's stages follow one another
 }
 
 // openFileLocked is a node that is open, or to which something is being written.
@@ -59,106 +68,106 @@ type openFile struct {
 // unknown is the inode of a node that nobody has. It does not change.
 var unknown = &inode{file: &openFile{}}
 
-// had returns n's inode to be looked at. What is to be changed is that of Cache, or of ownFile.
-func (n *node) had() *inode {
-	if in := n.known(); in != nil {
+// inodeOf returns n's inode to be looked at. What is to be changed is that of Cache, or of ownFile.
+func inodeOf(n *tree.Entry) *inode {
+	if in := inodeOrNil(n); in != nil {
 		return in
 	}
 	return unknown
 }
 
-// known returns n's inode; nil: it has none.
-func (n *node) known() *inode {
-	if h := n.holds(); h != nil {
-		return h.of.(*inode)
+// inodeOrNil returns n's inode; nil: it has none.
+func inodeOrNil(n *tree.Entry) *inode {
+	if h := n.Inode(); h != nil {
+		return h.Of.(*inode)
 	}
 	return nil
 }
 
-// own returns n's inode, made where there is none.
-func (n *node) own() *inode {
+// ownInode returns n's inode, made where there is none.
+func ownInode(n *tree.Entry) *inode {
 	for {
-		if in := n.known(); in != nil {
+		if in := inodeOrNil(n); in != nil {
 			return in
 		}
 		in := &inode{}
-		in.of = in
-		n.hold(&in.held)
+		in.Of = in
+		n.KeepInode(&in.Inode)
 	}
 }
 
-// ownFile returns n as an open file.
-func (n *node) ownFile() *openFile {
-	in := n.own()
+// ownOpenFile returns n as an open file.
+func ownOpenFile(n *tree.Entry) *openFile {
+	in := ownInode(n)
 	if in.file == nil {
 		in.file = &openFile{}
 	}
 	return in.file
 }
 
-// Cache returns what the kernel has of n. It needs no lock.
-func (n *node) Cache() *kernelcache.Inode { return &n.own().cache }
+// cacheOf returns what the kernel has of n. It needs no lock.
+func cacheOf(n *tree.Entry) *kernelcache.Inode { return &ownInode(n).cache }
 
 // cached is a node as kernelcache sees it.
-type cached struct{ *node }
+type cached struct{ *tree.Entry }
 
 // Number implements kernelcache.Node.
-func (c cached) Number() uint64 { return c.id }
+func (c cached) Number() uint64 { return c.ID() }
 
 // IsDir implements kernelcache.Node.
-func (c cached) IsDir() bool { return c.node.isDir() }
+func (c cached) IsDir() bool { return c.Entry.IsDir() }
 
 // Cache implements kernelcache.Node. It needs no lock.
-func (c cached) Cache() *kernelcache.Inode { return c.node.Cache() }
+func (c cached) Cache() *kernelcache.Inode { return cacheOf(c.Entry) }
 
-// lookups is how many references the kernel holds to n.
-func (n *node) lookups() uint64 { return n.had().cache.Lookups }
+// lookupsOf is how many references the kernel holds to n.
+func lookupsOf(n *tree.Entry) uint64 { return inodeOf(n).cache.Lookups }
 
-// opens is how many handles n has.
-func (n *node) opens() int { return n.file().opens }
+// opensOf is how many handles n has.
+func opensOf(n *tree.Entry) int { return openFileOf(n).opens }
 
-// stage is what is being written to n; nil: nothing.
-func (n *node) stage() *stage { return n.file().stage }
+// stageOf is what is being written to n; nil: nothing.
+func stageOf(n *tree.Entry) *stage { return openFileOf(n).stage }
 
-// content is the bytes of n's head, if they are kept; else nil.
-func (n *node) content() []byte { return n.file().content }
+// keptContent is the bytes of n's head, if they are kept; else nil.
+func keptContent(n *tree.Entry) []byte { return openFileOf(n).content }
 
-func (n *node) file() *openFile {
-	if f := n.had().file; f != nil {
+func openFileOf(n *tree.Entry) *openFile {
+	if f := inodeOf(n).file; f != nil {
 		return f
 	}
 	return unknown.file
 }
 
-func (n *node) setStageLocked(st *stage) {
+func setStageLocked(n *tree.Entry, st *stage) {
 	if st != nil {
-		n.ownFile().stage = st
-	} else if n.stage() != nil {
-		n.ownFile().stage = nil
-		n.letGoLocked()
+		ownOpenFile(n).stage = st
+	} else if stageOf(n) != nil {
+		ownOpenFile(n).stage = nil
+		letGoLocked(n)
 	}
 }
 
 // setNamed notes the number of the notice that tells of n's name; 0: nobody has to be told.
-func (n *node) setNamed(notice uint64) {
-	if notice != 0 || n.known() != nil {
-		n.own().named = notice
+func setNamed(n *tree.Entry, notice uint64) {
+	if notice != 0 || inodeOrNil(n) != nil {
+		ownInode(n).named = notice
 	}
 }
 
 // letGoLocked drops what n has for nobody any more.
-func (n *node) letGoLocked() {
-	in := n.known()
+func letGoLocked(n *tree.Entry) {
+	in := inodeOrNil(n)
 	if in == nil {
 		return
 	}
 	if f := in.file; f != nil && f.opens == 0 && f.stage == nil {
 		if f.content != nil {
-			n.store.fs.holdLocked(n, nil)
+			storeOf(n).fs.holdLocked(n, nil)
 		}
 		in.file = nil
 	}
 	if in.file == nil && in.cache.Idle() {
-		n.letGo()
+		n.DropInode()
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/fusefs/tree"
 	"mneme/internal/testing/logfault"
 	"mneme/memory"
 	"mneme/session/conflict"
@@ -92,7 +93,7 @@ func (r *rig) follow() {
 func (r *rig) followWhile(more func(*versionlog.Commit) bool) {
 	r.Helper()
 	done := r.looking()
-	applied := r.s.applied
+	applied := r.s.tree.AppliedLocked()
 	done()
 	for c, err := range r.other.Commits(r.Context(), applied) {
 		r.must(err)
@@ -115,7 +116,7 @@ func (r *rig) walkTo(n int, then func()) {
 		}
 		pages++
 	})
-	r.must(r.s.walk(r.Context()))
+	r.must(r.s.tree.Walk(r.Context()))
 }
 
 // looking takes the lock of what is inside, to look at it; locked takes it to change it.
@@ -140,7 +141,7 @@ func (r *rig) front() *front { return newFront(r.fs) }
 func (r *rig) virtuals() *virtuals { return &r.fs.virtual }
 
 // node is the one of an id. A scratch file that lingers may become a memory beside.
-func (r *rig) node(id uint64) *node {
+func (r *rig) node(id uint64) *tree.Entry {
 	defer r.looking()()
 	return r.fs.nodes[id]
 }
@@ -163,17 +164,17 @@ func (r *rig) differsInFiles() string {
 		heads[v.Path] = fmt.Sprint(v.ID, " ", v.Size)
 	}
 	defer r.looking()()
-	if !r.s.isLoadedLocked() {
+	if !r.s.tree.IsLoadedLocked() {
 		return "the heads have not loaded"
 	}
-	if diff := cmp.Diff(heads, filesOf(r.s.root, "")); diff != "" {
+	if diff := cmp.Diff(heads, filesOf(r.s.tree.Root(), "")); diff != "" {
 		return "the tree differs from the log (-log +tree):\n" + diff
 	}
 	return ""
 }
 
 // nextNumber is that of the inode that is made next.
-func nextNumber(fs *fileSystem) uint64 { return fs.ids.peek() }
+func nextNumber(fs *fileSystem) uint64 { return fs.ids.Peek() }
 
 // handle is the one of a number.
 func (r *rig) handle(fh uint64) *handle {
@@ -184,21 +185,21 @@ func (r *rig) handle(fh uint64) *handle {
 // hiddenInFiles says which files hide something, as only directories may, or "".
 func (r *rig) hiddenInFiles() (wrong string) {
 	defer r.looking()()
-	var walk func(n *node, path string)
-	walk = func(n *node, path string) {
-		if !n.isDir() && n.hides() {
+	var walk func(n *tree.Entry, path string)
+	walk = func(n *tree.Entry, path string) {
+		if !n.IsDir() && n.HidesLocked() {
 			wrong = path + " is a file, and hides something"
 		}
-		for name := range n.hiddenDirs {
-			if c := n.children[name]; c != nil && !c.isDir() {
+		for name := range n.HiddenDirsLocked() {
+			if c := n.ChildLocked(name); c != nil && !c.IsDir() {
 				wrong = path + "/" + name + " is a file, where a directory hides something"
 			}
 		}
-		for name, c := range n.children {
+		for name, c := range n.ChildrenLocked() {
 			walk(c, path+"/"+name)
 		}
 	}
-	walk(r.s.root, "")
+	walk(r.s.tree.Root(), "")
 	return wrong
 }
 
@@ -221,7 +222,7 @@ func (r *rig) startMove(path, to string) *move {
 // loseFromTree makes the tree lack a file that the log has, which is a mistake.
 func (r *rig) loseFromTree(path string) {
 	defer r.locked()()
-	r.fs.unlinkedLocked(r.s.find(path))
+	r.fs.unlinkedLocked(r.s.tree.FindLocked(path))
 }
 
 // unsettled returns how many drafts and how many commits of names may be in the log, though
@@ -233,12 +234,12 @@ func (r *rig) unsettled() (drafts, names int) {
 // known makes the kernel one that has looked a directory up, and returns its number.
 func (r *rig) known(path string) uint64 {
 	defer r.locked()()
-	n := r.s.find(path)
+	n := r.s.tree.FindLocked(path)
 	if path == "/" {
-		n = r.s.root
+		n = r.s.tree.Root()
 	}
-	n.Cache().Lookups++
-	return n.id
+	cacheOf(n).Lookups++
+	return n.ID()
 }
 
 // inUse returns how many inodes and handles there are.
@@ -259,7 +260,7 @@ func (r *rig) staged(fh uint64) int {
 }
 
 // class is what a file is by its name. Callers hold the lock.
-func (r *rig) class(n *node) scratchKind { return r.fs.classOf(n) }
+func (r *rig) class(n *tree.Entry) scratchKind { return r.fs.classOfLocked(n) }
 
 func (r *rig) budget() *budget     { return &r.fs.budget }
 func (r *rig) handing() *handing   { return r.fs.handing }
@@ -308,32 +309,32 @@ func (r *rig) differs() (wrong string) {
 		heads[v.Path] = v.ID
 	}
 	shown := map[string]string{}
-	var walk func(n *node, path string)
-	walk = func(n *node, path string) {
-		for name, d := range n.hiddenDirs {
-			if walk(d, path+"/"+name); d.parent != n || d.name != name || !d.hides() {
+	var walk func(n *tree.Entry, path string)
+	walk = func(n *tree.Entry, path string) {
+		for name, d := range n.HiddenDirsLocked() {
+			if walk(d, path+"/"+name); d.ParentLocked() != n || d.NameLocked() != name || !d.HidesLocked() {
 				wrong = fmt.Sprintf("%s/%s is hidden, and hides nothing", path, name)
 			}
 		}
-		for name, c := range n.hidden {
-			if !c.isHidden() || c.parent == nil {
+		for name, c := range n.HiddenLocked() {
+			if !c.IsHiddenLocked() || c.ParentLocked() == nil {
 				wrong = fmt.Sprintf("what is hidden at %s/%s has no other name", path, name)
 			}
-			shown[path+"/"+name] = c.head.ID()
+			shown[path+"/"+name] = c.HeadLocked().ID()
 		}
-		for name, c := range n.children {
+		for name, c := range n.ChildrenLocked() {
 			switch {
-			case r.fs.nodes[c.id] != c:
+			case r.fs.nodes[c.ID()] != c:
 				wrong = fmt.Sprintf("%s/%s cannot be opened", path, name)
-			case c.isDir():
+			case c.IsDir():
 				walk(c, path+"/"+name)
-			case !c.local:
-				shown[path+"/"+name] = c.head.ID()
+			case !c.IsLocalLocked():
+				shown[path+"/"+name] = c.HeadLocked().ID()
 			}
 		}
 	}
 	defer r.looking()()
-	walk(r.s.root, "")
+	walk(r.s.tree.Root(), "")
 	if fmt.Sprint(heads) != fmt.Sprint(shown) {
 		return fmt.Sprintf("the log has  %v\nthe tree has %v", heads, shown)
 	}
@@ -350,21 +351,21 @@ func (r *rig) dirsDiffer() string {
 			log = append(log, v.Path)
 		}
 	}
-	var walk func(n *node, path string)
-	walk = func(n *node, path string) {
-		if n.marker != 0 {
+	var walk func(n *tree.Entry, path string)
+	walk = func(n *tree.Entry, path string) {
+		if n.MarkerLocked() != 0 {
 			shown = append(shown, path+"/")
 		}
-		for name, c := range n.children {
-			if c.isDir() {
+		for name, c := range n.ChildrenLocked() {
+			if c.IsDir() {
 				walk(c, path+"/"+name)
 			}
 		}
-		for name, d := range n.hiddenDirs {
+		for name, d := range n.HiddenDirsLocked() {
 			walk(d, path+"/"+name)
 		}
 	}
-	walk(r.s.root, "")
+	walk(r.s.tree.Root(), "")
 	slices.Sort(shown)
 	if slices.Sort(log); !slices.Equal(log, shown) {
 		return fmt.Sprintf("the log has the directories %q, the tree %q", log, shown)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/internal/testing/logfault"
 	"mneme/session/conflict"
 	"mneme/spool"
@@ -33,7 +34,7 @@ type interleaving struct {
 // openedFile is a handle that writes.
 type openedFile struct {
 	fh      uint64
-	node    *node
+	node    *tree.Entry
 	path    string
 	flags   uint32
 	written []string // since it was last committed
@@ -111,7 +112,7 @@ func (f *interleaving) followSome() {
 
 // dir is the directory of a path, if it is one.
 func (f *interleaving) dir(path string) (id uint64, name string, ok bool) {
-	dir, name := split(path)
+	dir, name := tree.Split(path)
 	entry, status := f.lookup(dir)
 	return entry.NodeId, name, status.Ok() && (dir == "" || entry.Mode&syscall.S_IFDIR != 0)
 }
@@ -155,9 +156,9 @@ func (f *interleaving) openAt(path string, flags uint32) *openedFile {
 }
 
 // overwritten notes that what was written to the handles of a file has been replaced.
-func overwritten(open []*openedFile, n *node) {
+func overwritten(open []*openedFile, n *tree.Entry) {
 	for _, o := range open {
-		if o.node.nowLocked() == n.nowLocked() {
+		if o.node.LatestLocked() == n.LatestLocked() {
 			o.written = nil
 		}
 	}
@@ -187,7 +188,7 @@ func (f *interleaving) writeTo(o *openedFile) {
 func (f *interleaving) ended(o *openedFile, call string, status fuse.Status) {
 	f.note("%s %s: %v", call, o.path, status)
 	looked := f.looking()
-	private := o.node.local || o.node.nowLocked().removed
+	private := o.node.IsLocalLocked() || o.node.LatestLocked().IsRemovedLocked()
 	looked()
 	if private {
 		return
@@ -234,7 +235,7 @@ func (f *interleaving) step() {
 	switch f.random.IntN(15) {
 	case 0, 1:
 		if o := f.openAt(path, syscall.O_RDONLY); o != nil {
-			f.note("read %q", f.read(o.node.id, o.fh))
+			f.note("read %q", f.read(o.node.ID(), o.fh))
 			f.close(o.fh)
 		}
 	case 2, 3, 4:
@@ -248,7 +249,7 @@ func (f *interleaving) step() {
 		}
 		f.open = append(f.open, o)
 		if flags == syscall.O_RDWR && f.chance(2) {
-			f.note("read %q", f.read(o.node.id, o.fh))
+			f.note("read %q", f.read(o.node.ID(), o.fh))
 		}
 		if f.chance(2) {
 			f.theirs()
@@ -278,7 +279,7 @@ func (f *interleaving) step() {
 			f.note("unlink %s: %v", path, f.repeated(func() fuse.Status { return f.fs.Unlink(nil, &in, name) }, path))
 		}
 	case 13:
-		in, name := header(f.s.root.id), f.pick([]string{"d", "e"})
+		in, name := header(f.s.tree.Root().ID()), f.pick([]string{"d", "e"})
 		if f.chance(2) {
 			f.note("mkdir %s: %v", name, f.fs.Mkdir(nil, &fuse.MkdirIn{InHeader: in, Mode: 0o755}, name, &fuse.EntryOut{}))
 		} else {
@@ -381,7 +382,7 @@ func TestInterleavings(t *testing.T) {
 			journal := f.hand()
 			for i := range 30 {
 				if i == loads {
-					f.must(f.s.walk(context.Background()))
+					f.must(f.s.tree.Walk(context.Background()))
 				}
 				f.step()
 				f.log.Forget()

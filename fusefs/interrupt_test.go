@@ -110,7 +110,7 @@ func opening(flags uint32) func(r *rig) func(<-chan struct{}) fuse.Status {
 
 func creating(name string) func(r *rig) func(<-chan struct{}) fuse.Status {
 	return func(r *rig) func(<-chan struct{}) fuse.Status {
-		in, out := &fuse.CreateIn{InHeader: header(r.s.root.id), Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: 0o644}, &fuse.CreateOut{}
+		in, out := &fuse.CreateIn{InHeader: header(r.s.tree.Root().ID()), Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: 0o644}, &fuse.CreateOut{}
 		return func(cancel <-chan struct{}) fuse.Status {
 			defer func() { in.InHeader, in.Flags, in.Mode = garbage, 1<<30, 0 }()
 			return r.fs.Create(cancel, in, name, out)
@@ -122,10 +122,10 @@ func listing(plus bool) func(r *rig) func(<-chan struct{}) fuse.Status {
 	return func(r *rig) func(<-chan struct{}) fuse.Status {
 		var open fuse.OpenOut
 		unlock, fs := r.locked(), r.fs
-		status := fs.openDirLocked(r.s.root, &open) // without what OpenDir waits for
+		status := fs.openDirLocked(r.s.tree.Root(), &open) // without what OpenDir waits for
 		unlock()
 		r.wantOK(status)
-		in, out := &fuse.ReadIn{InHeader: header(r.s.root.id), Fh: open.Fh}, fuse.NewDirEntryList(make([]byte, 4096), 0)
+		in, out := &fuse.ReadIn{InHeader: header(r.s.tree.Root().ID()), Fh: open.Fh}, fuse.NewDirEntryList(make([]byte, 4096), 0)
 		return func(cancel <-chan struct{}) fuse.Status {
 			defer func() { in.InHeader, in.Fh = garbage, 0 }()
 			if plus {
@@ -188,7 +188,7 @@ func mknoded(r *rig, cancel <-chan struct{}, in *fuse.InHeader, name string) fus
 
 func renamed(to string) func(r *rig, cancel <-chan struct{}, in *fuse.InHeader, name string) fuse.Status {
 	return func(r *rig, cancel <-chan struct{}, in *fuse.InHeader, name string) fuse.Status {
-		rename := &fuse.RenameIn{InHeader: *in, Newdir: r.s.root.id}
+		rename := &fuse.RenameIn{InHeader: *in, Newdir: r.s.tree.Root().ID()}
 		defer func() { rename.InHeader, rename.Newdir = garbage, 1<<60 }()
 		return r.fs.Rename(cancel, rename, name, to)
 	}
@@ -251,7 +251,7 @@ var interruptions = []interruption{
 	{"lookup", forHead, withHeader("/f", looked), untouched, "", 0},
 	{"lookup of a directory", forPage, withHeader("/d", looked), untouched, "", 0},
 	{"opendir", forPage, func(r *rig) func(<-chan struct{}) fuse.Status {
-		in, out := &fuse.OpenIn{InHeader: header(r.s.root.id)}, &fuse.OpenOut{}
+		in, out := &fuse.OpenIn{InHeader: header(r.s.tree.Root().ID())}, &fuse.OpenOut{}
 		return func(cancel <-chan struct{}) fuse.Status {
 			defer func() { in.InHeader = garbage }()
 			return r.fs.OpenDir(cancel, in, out)
@@ -307,7 +307,7 @@ func (i *interruption) run(r *rig) {
 	r.keep()
 	r.othersDir("/empty")
 	if i.waits != forHead && i.waits != forPage {
-		r.must(r.s.walk(r.Context()))
+		r.must(r.s.tree.Walk(r.Context()))
 		r.follow()
 	}
 	k, fs := &fakeKernel{}, r.fs
@@ -360,7 +360,7 @@ func (i *interruption) check(r *rig, k *fakeKernel, before uint64) {
 		r.Errorf("%d handles are open, want %d", open, i.open)
 	}
 	if i.waits == forHead || i.waits == forPage {
-		r.must(r.s.walk(r.Context()))
+		r.must(r.s.tree.Walk(r.Context()))
 	}
 	r.wantNoDifference()
 	if got := r.contents(); got != i.then {
@@ -371,10 +371,10 @@ func (i *interruption) check(r *rig, k *fakeKernel, before uint64) {
 	}
 	name, names, _ := strings.Cut(i.name, " ")
 	changed := names == "" && (name == "mkdir" || name == "mknod" || name == "rename")
-	if changed && !k.forgot(r.s.root.id, "new") {
+	if changed && !k.forgot(r.s.tree.Root().ID(), "new") {
 		r.Error("the kernel is not told to look the new name up again")
 	}
-	if names == "" && (name == "unlink" || name == "rename") && !k.forgot(r.s.root.id, "f") {
+	if names == "" && (name == "unlink" || name == "rename") && !k.forgot(r.s.tree.Root().ID(), "f") {
 		r.Error("the kernel is not told to look the old name up again")
 	}
 }
@@ -384,7 +384,7 @@ func (r *rig) references() (all uint64) {
 	defer r.looking()()
 	fs := r.fs
 	for _, n := range fs.nodes {
-		all += n.lookups()
+		all += lookupsOf(n)
 	}
 	return all
 }

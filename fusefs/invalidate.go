@@ -4,6 +4,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/fusefs/kernelcache"
+	"mneme/fusefs/tree"
 	"mneme/internal/fusedev"
 )
 
@@ -16,36 +17,36 @@ type span struct{ after, upTo uint64 }
 
 // entryLocked makes the kernel look name up in dir again, and read dir again. It
 // returns the number of the first notice; 0 when none is needed.
-func (q invalidator) entryLocked(dir *node, name string) (number uint64) {
-	dir.touchLocked(dir.mtime)
-	if dir.lookups() > 0 {
-		number = q.Name(dir.id, name)
-		q.Content(dir.id) // its cached listing
+func (q invalidator) entryLocked(dir *tree.Entry, name string) (number uint64) {
+	dir.TouchLocked(dir.MTimeLocked())
+	if lookupsOf(dir) > 0 {
+		number = q.Name(dir.ID(), name)
+		q.Content(dir.ID()) // its cached listing
 	}
 	return number
 }
 
 // attributesLocked makes the kernel ask for n's attributes again.
-func (q invalidator) attributesLocked(n *node) {
-	if n.lookups() > 0 {
-		q.Attributes(n.id)
+func (q invalidator) attributesLocked(n *tree.Entry) {
+	if lookupsOf(n) > 0 {
+		q.Attributes(n.ID())
 	}
 }
 
 // contentLocked makes the kernel read n again: by a notice, for programs that have it
 // open, and at the next open, which may come before the notice gets through. It
 // returns the number of the notice.
-func (q invalidator) contentLocked(n *node) (number uint64) {
-	if n.known() == nil {
+func (q invalidator) contentLocked(n *tree.Entry) (number uint64) {
+	if inodeOrNil(n) == nil {
 		return 0
 	}
-	return n.Cache().Outdate(q.Notices, n.id)
+	return cacheOf(n).Outdate(q.Notices, n.ID())
 }
 
 // birthLocked makes the kernel ask for the time of creation again where n, which is
 // another memory than it was, has another.
-func (q invalidator) birthLocked(n *node) {
-	if n.rebornLocked() {
+func (q invalidator) birthLocked(n *tree.Entry) {
+	if rebornLocked(n) {
 		q.attributesLocked(n)
 	}
 }

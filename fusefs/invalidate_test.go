@@ -17,7 +17,7 @@ import (
 func TestRenameOfWhatTheKernelDoesNotKnow(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		r := newRig(t, "/d/f")
-		r.must(r.s.walk(t.Context()))
+		r.must(r.s.tree.Walk(t.Context()))
 		r.keepNotices()
 		kernel := &fakeKernel{}
 		r.wantLookup("/d/f", fuse.OK)
@@ -34,7 +34,7 @@ func TestRenameOfWhatTheKernelDoesNotKnow(t *testing.T) {
 			r.give(kernel)
 		}
 		r.awaitNotices()
-		if kernel.forgot(r.s.root.children["d"].id, "g") == told {
+		if kernel.forgot(r.s.tree.Root().ChildLocked("d").ID(), "g") == told {
 			t.Errorf("told of the change: %v; of the rename: %v", told, !told)
 		}
 	}
@@ -48,7 +48,7 @@ func TestCloseTellsWhatTheOpenHeard(t *testing.T) {
 		t.Run(fmt.Sprint("late ", late), func(t *testing.T) {
 			r := newRig(t, "/d/f")
 			r.keepNotices()
-			r.must(r.s.walk(t.Context()))
+			r.must(r.s.tree.Walk(t.Context()))
 			r.readOnce("/d/f")
 			r.log.Next(logfault.BeforeTip, func() { r.write("/d/f", "theirs"); r.follow() })
 			fh := r.dirty("/d/.#f", "mine")
@@ -68,7 +68,7 @@ func TestCloseTellsWhatTheOpenHeard(t *testing.T) {
 			}
 
 			done := r.locked()
-			r.notices().contentLocked(r.s.find("/d/f"))
+			r.notices().contentLocked(r.s.tree.FindLocked("/d/f"))
 			done()
 			fh = r.dirty("/d/.#g", "mine")
 			if heard := r.handle(fh).heard; heard.after < heard.upTo {

@@ -86,9 +86,9 @@ func (r *rig) awaitNotices()                  { r.fs.awaitNotices(r.T) }
 func (r *rig) withKernel() *fakeKernel        { return r.fs.withKernel(r.T) }
 
 // head is what the tree has of a file.
-func (r *rig) head(path string) *memory.Head { return r.s.find(path).head }
+func (r *rig) head(path string) *memory.Head { return r.s.tree.FindLocked(path).HeadLocked() }
 
 // push gives the kernel the bytes of a head of a file.
 func (r *rig) push(path string, head *memory.Head, data []byte) (pushed bool) {
-	return r.ahead().Push(cached{r.s.find(path)}, head, data)
+	return r.ahead().Push(cached{r.s.tree.FindLocked(path)}, head, data)
 }

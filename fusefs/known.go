@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"mneme/fusefs/tree"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -12,17 +13,17 @@ import (
 // in the log, and so what is known of one is known of the other.
 
 // knownLocked is what the session knows of what stands for n.
-func (n *node) knownLocked() session.Knowledge {
-	if n.nowLocked().removed {
+func knownLocked(n *tree.Entry) session.Knowledge {
+	if n.LatestLocked().IsRemovedLocked() {
 		return session.Knowledge{}
 	}
-	return n.store.known.Of(n.knownAtLocked())
+	return storeOf(n).known.Of(n.KnownAtLocked())
 }
 
 // learnLocked replaces that by what change makes of it.
-func (n *node) learnLocked(change func(session.Knowledge) session.Knowledge) {
-	if !n.nowLocked().removed {
-		n.store.known.Update(n.knownAtLocked(), change)
+func learnLocked(n *tree.Entry, change func(session.Knowledge) session.Knowledge) {
+	if !n.LatestLocked().IsRemovedLocked() {
+		storeOf(n).known.Update(n.KnownAtLocked(), change)
 	}
 }
 
@@ -39,8 +40,8 @@ func (s *store) holdsLocked(before session.Knowledge, d *session.Draft, head *me
 }
 
 // isUnreadLocked reports whether the session may not overwrite n.
-func (n *node) isUnreadLocked() bool {
-	return n.head != nil && (n.knownLocked().Stale(n.head) || n.store.fs.opts.Strict && !n.knownLocked().IsKnown())
+func isUnreadLocked(n *tree.Entry) bool {
+	return n.HeadLocked() != nil && (knownLocked(n).Stale(n.HeadLocked()) || storeOf(n).fs.opts.Strict && !knownLocked(n).IsKnown())
 }
 
 // noteLocked sets what the session knows of a path; where a file stands for it, only if
@@ -48,7 +49,7 @@ func (n *node) isUnreadLocked() bool {
 func (s *store) noteLocked(path string, known session.Knowledge) {
 	switch {
 	case path == "":
-	case s.madeLocked(path) != nil || s.findHidden(path) != nil:
+	case s.tree.FindMemoryLocked(path) != nil || s.tree.FindHiddenLocked(path) != nil:
 		s.known.Note(path, known)
 	default:
 		s.known.Set(path, known)
@@ -76,8 +77,8 @@ func (s *store) learnMissedLocked(c *versionlog.Commit) {
 	if own := s.fs.opts.Session; own == "" || c.Session != own || len(c.Versions) > 1 || v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified {
 		return
 	}
-	if n := s.madeLocked(v.Path); n != nil && n.knownLocked().Precedes(v) {
-		s.known.Set(v.Path, n.knownLocked().Wrote(memory.NewHead(v)))
+	if n := s.tree.FindMemoryLocked(v.Path); n != nil && knownLocked(n).Precedes(v) {
+		s.known.Set(v.Path, knownLocked(n).Wrote(memory.NewHead(v)))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mneme/cas"
+	"mneme/fusefs/tree"
 	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/private"
@@ -159,7 +160,7 @@ func (s *store) settle(l *spool.Left, each func(*spool.Entry) (*Left, error)) (a
 // revive makes an entry of a mount that was killed the memory that it would have
 // become, or else a conflict. Nil: there is nothing to tell.
 func (s *store) revive(ctx context.Context, e *spool.Entry) (*Left, error) {
-	_, name := split(e.Path)
+	_, name := tree.Split(e.Path)
 	if editorNames.MatchString(name) {
 		return s.keepLeft(ctx, e, nil, "its name is that of a program's scratch file, and its mount was killed")
 	}
@@ -272,7 +273,7 @@ var numbered = regexp.MustCompile(`\.~[0-9]+~$`)
 
 // originals returns a path and those of the files that it may be a copy of.
 func originals(path string) []string {
-	dir, name := split(path)
+	dir, name := tree.Split(path)
 	paths := []string{path}
 	if of := strings.TrimSuffix(numbered.ReplaceAllString(name, ""), "~"); of != name && of != "" {
 		paths = append(paths, dir+"/"+of)

@@ -10,13 +10,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/fusefs/tree"
 )
 
 // TestWritesWhileLoading: what this mount does to names that have not come yet
 // ends as it would if they had.
 func TestWritesWhileLoading(t *testing.T) {
 	files := []string{"/a", "/b/1", "/b/2/x", "/c", "/d/e", "/m/n", "/m/o/p", "/z"}
-	root := func(r *rig) *fuse.InHeader { h := header(r.s.root.id); return &h }
+	root := func(r *rig) *fuse.InHeader { h := header(r.s.tree.Root().ID()); return &h }
 	for name, test := range map[string]struct {
 		do   func(*rig) fuse.Status
 		want fuse.Status
@@ -59,7 +61,7 @@ func TestWritesWhileLoading(t *testing.T) {
 		for page := range len(files)/slowPage + 1 {
 			t.Run(fmt.Sprint(name, "/", page), func(t *testing.T) {
 				loaded := newRig(t, files...)
-				loaded.must(loaded.s.walk(t.Context()))
+				loaded.must(loaded.s.tree.Walk(t.Context()))
 				if status := test.do(loaded); status != test.want {
 					t.Fatalf("with everything loaded it ends with %v, want %v", status, test.want)
 				}
@@ -72,7 +74,7 @@ func TestWritesWhileLoading(t *testing.T) {
 				r.follow()
 				loaded.follow()
 				defer r.looking()()
-				if diff := cmp.Diff(shape(loaded.s.root, ""), shape(r.s.root, "")); diff != "" {
+				if diff := cmp.Diff(shape(loaded.s.tree.Root(), ""), shape(r.s.tree.Root(), "")); diff != "" {
 					t.Errorf("the tree is not what it is with everything loaded before (-want +got):\n%s", diff)
 				}
 				if diff := cmp.Diff(loaded.history(), r.history()); diff != "" {
@@ -84,18 +86,18 @@ func TestWritesWhileLoading(t *testing.T) {
 }
 
 // shape is what a tree looks like to one who does not see ids.
-func shape(dir *node, path string) map[string]string {
+func shape(dir *tree.Entry, path string) map[string]string {
 	files := map[string]string{}
-	for name, n := range dir.children {
+	for name, n := range dir.ChildrenLocked() {
 		at := path + "/" + name
-		if n.isDir() {
+		if n.IsDir() {
 			files[at+"/"] = ""
 			for p, v := range shape(n, at) {
 				files[p] = v
 			}
 			continue
 		}
-		files[at] = fmt.Sprint(n.local, n.head.Seq(), n.head.Op(), n.head.Digest(), n.sizeLocked())
+		files[at] = fmt.Sprint(n.IsLocalLocked(), n.HeadLocked().Seq(), n.HeadLocked().Op(), n.HeadLocked().Digest(), sizeLocked(n))
 	}
 	return files
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/internal/testing/logfault"
 	"mneme/versionlog"
 )
@@ -69,16 +70,16 @@ func TestSessionsWhileLoading(t *testing.T) {
 	r.settle()
 	r.stop()
 	r.awaitTasks()
-	r.dropEmpty(r.s.root)
+	r.dropEmpty(r.s.tree.Root())
 	r.wantAsLog()
 }
 
 // randomRequest makes one request that may fail.
 func (r *rig) randomRequest(random func(int) int, paths []string) {
 	path, to := paths[random(len(paths))], paths[random(len(paths))]
-	dir, name := split(path)
+	dir, name := tree.Split(path)
 	entry, status := r.lookup(dir)
-	toDir, newName := split(to)
+	toDir, newName := tree.Split(to)
 	toEntry, toStatus := r.lookup(toDir)
 	if !status.Ok() || !toStatus.Ok() || entry.Mode&syscall.S_IFDIR == 0 && dir != "" || toEntry.Mode&syscall.S_IFDIR == 0 && toDir != "" {
 		return
@@ -102,7 +103,7 @@ func (r *rig) randomRequest(random func(int) int, paths []string) {
 }
 
 func (r *rig) trySave(dir uint64, path, text string) fuse.Status {
-	_, name := split(path)
+	_, name := tree.Split(path)
 	var out fuse.CreateOut
 	in := &fuse.CreateIn{InHeader: header(dir), Flags: syscall.O_WRONLY | syscall.O_CREAT | syscall.O_TRUNC, Mode: 0o644}
 	if status := r.fs.Create(nil, in, name, &out); !status.Ok() {
@@ -123,7 +124,7 @@ func (r *rig) settle() {
 	r.must(err)
 	for range 6000 {
 		looked := r.looking()
-		done := r.s.isLoadedLocked() && r.s.applied >= tip.Seq
+		done := r.s.tree.IsLoadedLocked() && r.s.tree.AppliedLocked() >= tip.Seq
 		looked()
 		if done {
 			return
@@ -134,12 +135,12 @@ func (r *rig) settle() {
 }
 
 // dropEmpty removes the empty directories, which are this mount's own.
-func (r *rig) dropEmpty(dir *node) {
-	for _, n := range dir.children {
-		if n.isDir() {
+func (r *rig) dropEmpty(dir *tree.Entry) {
+	for _, n := range dir.ChildrenLocked() {
+		if n.IsDir() {
 			r.dropEmpty(n)
-			if len(n.children) == 0 {
-				r.s.detachLocked(n)
+			if n.CountLocked() == 0 {
+				r.s.tree.DetachLocked(n)
 			}
 		}
 	}

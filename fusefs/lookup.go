@@ -7,6 +7,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/fusefs/kernelcache"
+	"mneme/fusefs/tree"
 	"mneme/memory"
 )
 
@@ -28,7 +29,7 @@ func (fs *fileSystem) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name
 		defer fs.mu.Unlock()
 		dir := fs.node(id)
 		switch {
-		case dir == nil || !dir.isDir():
+		case dir == nil || !dir.IsDir():
 			return fuse.Status(syscall.ESTALE)
 		case !c.answers():
 			return fuse.EINTR
@@ -38,14 +39,14 @@ func (fs *fileSystem) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name
 }
 
 // lookupLocked answers a thread that looks a name up.
-func (fs *fileSystem) lookupLocked(dir *node, name, canonical string, thread uint32, out *fuse.EntryOut) fuse.Status {
-	n := dir.children[canonical]
+func (fs *fileSystem) lookupLocked(dir *tree.Entry, name, canonical string, thread uint32, out *fuse.EntryOut) fuse.Status {
+	n := dir.ChildLocked(canonical)
 	if n == nil {
 		delete(fs.retries, thread) // what was to be tried again ends here
-		if dir.isTooLongLocked(canonical) {
+		if dir.IsTooLongLocked(canonical) {
 			return fuse.Status(syscall.ENAMETOOLONG)
 		}
-		if canonical == name && oneForm(name) && dir.lacksLocked(name) {
+		if canonical == name && tree.HasOneForm(name) && dir.LacksLocked(name) {
 			out.SetEntryTimeout(forever)
 			return fuse.OK // a negative entry, which the kernel keeps
 		}
@@ -54,7 +55,7 @@ func (fs *fileSystem) lookupLocked(dir *node, name, canonical string, thread uin
 	if r := fs.retries[thread]; r != nil {
 		r.looked = true
 	}
-	askedForLocked(dir, n, name)
+	tree.AskedForLocked(dir, n, name)
 	fs.replyLocked(n, canonical == name, out)
 	return fuse.OK
 }
@@ -69,24 +70,24 @@ func absent(err error) fuse.Status {
 
 // replyLocked fills out an entry for n and counts the reference that the kernel
 // gets. exact says that n was asked for by the name it has.
-func (fs *fileSystem) replyLocked(n *node, exact bool, out *fuse.EntryOut) {
-	cache := n.Cache()
+func (fs *fileSystem) replyLocked(n *tree.Entry, exact bool, out *fuse.EntryOut) {
+	cache := cacheOf(n)
 	if cache.Lookups++; cache.Lookups == 1 {
-		n.markLocked()
+		markLocked(n)
 		fs.returning.knownLocked()
 	}
 	cache.Looked = kernelcache.Now()
-	out.NodeId = n.id
+	out.NodeId = n.ID()
 	out.Generation = 1
-	if exact && oneForm(n.name) {
+	if exact && tree.HasOneForm(n.NameLocked()) {
 		out.SetEntryTimeout(forever)
 	}
-	out.SetAttrTimeout(n.attrTimeoutLocked())
+	out.SetAttrTimeout(attrTimeoutLocked(n))
 	fs.fillAttrLocked(n, &out.Attr)
 }
 
 // replyIfLocked is reply, if anybody waits for it.
-func (fs *fileSystem) replyIfLocked(waits bool, n *node, exact bool, out *fuse.EntryOut) {
+func (fs *fileSystem) replyIfLocked(waits bool, n *tree.Entry, exact bool, out *fuse.EntryOut) {
 	if waits {
 		fs.replyLocked(n, exact, out)
 	}
@@ -97,8 +98,8 @@ func (fs *fileSystem) Forget(id, count uint64) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if n := fs.node(id); n != nil {
-		if n.lookups() > 0 {
-			n.Cache().Lookups -= min(count, n.lookups())
+		if lookupsOf(n) > 0 {
+			cacheOf(n).Lookups -= min(count, lookupsOf(n))
 		}
 		fs.collectLocked(n)
 	}

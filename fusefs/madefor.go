@@ -3,6 +3,8 @@ package fusefs
 import (
 	"regexp"
 	"strings"
+
+	"mneme/fusefs/tree"
 )
 
 // madeForNames are how programs name a file that they are going to rename over
@@ -18,15 +20,15 @@ var madeForNames = regexp.MustCompile(`^(?:` +
 
 // madeForLocked returns the path of the memory that a file is to replace, where its
 // name says so and that memory is there; else its own.
-func (n *node) madeForLocked() string {
-	path, _ := n.path()
-	m := madeForNames.FindStringSubmatch(n.name)
-	if m == nil || !n.hasLocalName() {
+func madeForLocked(n *tree.Entry) string {
+	path, _ := n.PathLocked()
+	m := madeForNames.FindStringSubmatch(n.NameLocked())
+	if m == nil || !n.HasLocalNameLocked() {
 		return path
 	}
 	name := strings.Join(m[1:], "") // one of them
-	if target := n.parent.children[name]; !target.isMemory() {
+	if target := n.ParentLocked().ChildLocked(name); !target.IsMemoryLocked() {
 		return path
 	}
-	return strings.TrimSuffix(path, n.name) + name
+	return strings.TrimSuffix(path, n.NameLocked()) + name
 }

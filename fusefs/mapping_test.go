@@ -10,8 +10,8 @@ import (
 // was written to it, and zeros elsewhere.
 func TestSetLen(t *testing.T) {
 	r := newRig(t, "/f")
-	r.must(r.s.walk(t.Context()))
-	fs, n := r.fs, r.s.find("/f")
+	r.must(r.s.tree.Walk(t.Context()))
+	fs, n := r.fs, r.s.tree.FindLocked("/f")
 	st := &stage{writers: 1}
 	random := rand.New(rand.NewPCG(1, 0))
 	sizes := []int{0, 1, 4000, mapFrom - 1, mapFrom, mapFrom + 1, 2 * mapStep, 2*mapStep + 1, 5 * mapStep}

@@ -9,29 +9,30 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
 )
 
 // makeDir commits a directory, and answers the request that makes it.
-func (fs *fileSystem) makeDir(asked *call, in *fuse.MkdirIn, name string, out *fuse.EntryOut) (n *node, status fuse.Status) {
+func (fs *fileSystem) makeDir(asked *call, in *fuse.MkdirIn, name string, out *fuse.EntryOut) (n *tree.Entry, status fuse.Status) {
 	fs.mu.Lock()
 	dir, canonical, status := fs.placeLocked(in.NodeId, name, 1)
 	path, spelling := "", ""
 	if status.Ok() {
-		path, _ = dir.childPath(canonical)
-		spelling = dir.spellingOfLocked(path+"/", name+"/")
-		if dir.children[canonical] != nil {
+		path, _ = dir.ChildPathLocked(canonical)
+		spelling = dir.SpellingOfLocked(path+"/", name+"/")
+		if dir.ChildLocked(canonical) != nil {
 			status = fuse.Status(syscall.EEXIST)
 		} else if err := fs.affordLocked(directoryCost, forScratch); err != nil {
-			status = dir.store.tooMuch("mkdir", canonical, err)
+			status = storeOf(dir).tooMuch("mkdir", canonical, err)
 		}
 	}
 	if status.Ok() {
-		if marker, there := dir.store.emptiedThereLocked(dir, canonical, path); there {
-			n = dir.store.newDirLocked(dir, canonical, in.Mode, time.Now(), marker)
-			n.spellLocked(name)
+		if marker, there := storeOf(dir).tree.EmptiedThereLocked(dir, canonical, path); there {
+			n = storeOf(dir).tree.MakeDirLocked(dir, canonical, in.Mode, time.Now(), marker)
+			n.SpellLocked(name)
 			fs.replyIfLocked(asked.answers(), n, canonical == name, out)
 		}
 	}
@@ -39,12 +40,12 @@ func (fs *fileSystem) makeDir(asked *call, in *fuse.MkdirIn, name string, out *f
 	if !status.Ok() || n != nil {
 		return n, status
 	}
-	s := dir.store
+	s := storeOf(dir)
 	made := memory.Change{Action: versionlog.MakeDir, Path: path + "/", Spelling: spelling, Expect: versionlog.ExpectAbsent()}
 	//archtest:locked commit calls it with the lock
 	err := s.commit([]memory.Change{made}, func(c *versionlog.Commit) {
-		n = s.madeDirLocked(dir, canonical, path, in.Mode, &c.Versions[0])
-		n.spellLocked(name)
+		n = s.tree.MadeDirLocked(dir, canonical, path, in.Mode, &c.Versions[0])
+		n.SpellLocked(name)
 		fs.replyIfLocked(asked.answers(), n, canonical == name, out)
 	})
 	switch {
@@ -85,8 +86,8 @@ func (s *store) removeEmptied(emptied map[string]uint64) {
 			release()
 		}
 		s.fs.mu.Lock()
-		if n := s.findDirLocked(path); n != nil && !status.Ok() && status != fuse.ENOENT {
-			n.markedLocked(emptied[path])
+		if n := s.tree.FindDirLocked(path); n != nil && !status.Ok() && status != fuse.ENOENT {
+			n.MarkedLocked(emptied[path])
 		}
 		s.fs.mu.Unlock()
 	}

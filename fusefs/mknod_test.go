@@ -13,9 +13,9 @@ import (
 // returns, and of one that is not nothing is left.
 func TestMknod(t *testing.T) {
 	r := newRig(t)
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	mknod := func(name string) (fuse.EntryOut, fuse.Status) {
-		in := &fuse.MknodIn{InHeader: header(r.s.root.id), Mode: syscall.S_IFREG | 0o640}
+		in := &fuse.MknodIn{InHeader: header(r.s.tree.Root().ID()), Mode: syscall.S_IFREG | 0o640}
 		var out fuse.EntryOut
 		status := r.fs.Mknod(nil, in, name, &out)
 		return out, status

@@ -13,11 +13,11 @@ import (
 func (fs *fileSystem) readByNode(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	fs.mu.RLock()
 	n := fs.node(in.NodeId)
-	if n == nil || n.isDir() {
+	if n == nil || n.IsDir() {
 		fs.mu.RUnlock()
 		return nil, fuse.EBADF
 	}
-	head := n.head
+	head := n.HeadLocked()
 	fs.mu.RUnlock()
 	var data []byte
 	if head != nil {

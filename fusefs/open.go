@@ -7,6 +7,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/memory"
 	"mneme/session"
 )
@@ -14,7 +15,7 @@ import (
 // handle is an open file or directory. Its fields do not change, but for
 // unread, entries, held, thread and wrote, which fileSystem.mu guards.
 type handle struct {
-	node    *node
+	node    *tree.Entry
 	stage   *stage       // of a handle that may write
 	text    []byte       // of one that was taken over (takeover.go); else nil
 	unread  *memory.Head // what the session knows once this handle has read it; nil: nothing
@@ -36,7 +37,7 @@ func (fs *fileSystem) newHandleLocked(h *handle) uint64 {
 // enterLocked gives a handle its number in the table.
 func (fs *fileSystem) enterLocked(fh uint64, h *handle) {
 	fs.handles[fh] = h
-	h.node.ownFile().opens++
+	ownOpenFile(h.node).opens++
 	h.held = handleCost + int64(len(h.text))
 	fs.changeHandleLocked(h, h.held)
 }
@@ -50,8 +51,8 @@ func (fs *fileSystem) dropHandleLocked(fh uint64) *handle {
 	delete(fs.handles, fh)
 	fs.handing.closedLocked(fh)
 	fs.changeHandleLocked(h, -h.held)
-	h.node.ownFile().opens--
-	if h.node.opens() == 0 {
+	ownOpenFile(h.node).opens--
+	if opensOf(h.node) == 0 {
 		fs.holdLocked(h.node, nil)
 	}
 	fs.collectLocked(h.node)
@@ -73,19 +74,19 @@ func (fs *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Op
 	switch {
 	case n == nil:
 		return fuse.Status(syscall.ESTALE)
-	case n.isDir():
+	case n.IsDir():
 		return fuse.Status(syscall.EISDIR)
 	}
 	req, before := *in, fs.notify.Newest()
 	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status {
 		if writes(req.Flags) {
-			if n.store.readOnly() {
+			if storeOf(n).readOnly() {
 				return fuse.EROFS
 			}
 			if status := fs.catchUp(c.ctx, n); !status.Ok() { // so that what is written is based on the newest version
 				return status
 			}
-			if err := n.Cache().AwaitPushes(c.ctx, &fs.mu); err != nil {
+			if err := cacheOf(n).AwaitPushes(c.ctx, &fs.mu); err != nil {
 				return fuse.EINTR
 			}
 		}
@@ -108,13 +109,13 @@ func (fs *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Op
 // that might do such harm is sent round again: after ESTALE the kernel looks the name up, which
 // tells it, too. A truncating open, for which the kernel holds the inode's lock, has no use for
 // either.
-func (fs *fileSystem) tryOpen(c *call, n *node, in *fuse.OpenIn, before uint64, tries int, out *fuse.OpenOut) (status fuse.Status, wait func(context.Context) error) {
+func (fs *fileSystem) tryOpen(c *call, n *tree.Entry, in *fuse.OpenIn, before uint64, tries int, out *fuse.OpenOut) (status fuse.Status, wait func(context.Context) error) {
 	const most = 5
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	switch {
-	case in.Flags&syscall.O_TRUNC != 0, !n.untoldLocked():
-	case tries > 0 && !n.had().cache.Misled(fs.notify.Notices): // by a notice of now: an earlier one may have come before the kernel knew n
+	case in.Flags&syscall.O_TRUNC != 0, !untoldLocked(n):
+	case tries > 0 && !inodeOf(n).cache.Misled(fs.notify.Notices): // by a notice of now: an earlier one may have come before the kernel knew n
 	case tries < most:
 		notice := fs.notify.contentLocked(n)
 		return fuse.OK, func(ctx context.Context) error { return fs.notify.Await(ctx, notice-1, notice) }
@@ -123,8 +124,8 @@ func (fs *fileSystem) tryOpen(c *call, n *node, in *fuse.OpenIn, before uint64, 
 	case writes(in.Flags) && !onlyAppends(in.Flags):
 		return fs.lookAgainLocked(n, in.Pid, in.Flags, fs.retries[in.Pid]), nil
 	}
-	if other := n.pushedInsteadLocked(); other != nil && writes(in.Flags) {
-		return fuse.OK, func(ctx context.Context) error { return other.Cache().AwaitPushes(ctx, &fs.mu) }
+	if other := pushedInsteadLocked(n); other != nil && writes(in.Flags) {
+		return fuse.OK, func(ctx context.Context) error { return cacheOf(other).AwaitPushes(ctx, &fs.mu) }
 	}
 	if !c.answers() {
 		return fuse.EINTR, nil
@@ -134,19 +135,19 @@ func (fs *fileSystem) tryOpen(c *call, n *node, in *fuse.OpenIn, before uint64, 
 
 // openFileLocked opens the file that a request names, before which that notice was the
 // newest.
-func (fs *fileSystem) openFileLocked(named *node, in *fuse.OpenIn, before uint64, out *fuse.OpenOut) fuse.Status {
+func (fs *fileSystem) openFileLocked(named *tree.Entry, in *fuse.OpenIn, before uint64, out *fuse.OpenOut) fuse.Status {
 	n, status := fs.foundLocked(named, in.Pid, in.Flags)
 	switch {
 	case n == nil:
 		return status
-	case n.succeededLocked() && readsFirst(in.Flags): // though its name was looked up again
+	case n.IsSupersededLocked() && readsFirst(in.Flags): // though its name was looked up again
 		return fuse.Status(fs.opts.ConflictErrno)
 	}
-	if writes(in.Flags) && n.store.readOnly() {
+	if writes(in.Flags) && storeOf(n).readOnly() {
 		return fuse.EROFS // archived since it was mounted
 	}
 	if writes(in.Flags) {
-		if status := fs.admitLocked(n.nowLocked(), in.Flags); !status.Ok() {
+		if status := fs.admitLocked(n.LatestLocked(), in.Flags); !status.Ok() {
 			return status
 		}
 	}
@@ -163,15 +164,15 @@ func (fs *fileSystem) openFileLocked(named *node, in *fuse.OpenIn, before uint64
 // catchUp catches n's store up. When its log cannot be asked, nothing could be
 // committed either: who ignores errors at close, as a shell's own echo does, is
 // told now. Scratch files are not committed.
-func (fs *fileSystem) catchUp(ctx context.Context, n *node) fuse.Status {
-	err := n.store.catchUp(ctx)
+func (fs *fileSystem) catchUp(ctx context.Context, n *tree.Entry) fuse.Status {
+	err := storeOf(n).catchUp(ctx)
 	fs.mu.RLock()
-	scratch := fs.classOf(n) != ordinary
+	scratch := fs.classOfLocked(n) != ordinary
 	fs.mu.RUnlock()
 	if err == nil || scratch {
 		return fuse.OK
 	}
-	return n.store.fail("open", fs.where(n), err)
+	return storeOf(n).fail("open", fs.where(n), err)
 }
 
 // readsFirst reports whether a handle can read the file before it changes it,
@@ -181,33 +182,33 @@ func readsFirst(flags uint32) bool {
 }
 
 // untoldLocked reports whether the kernel has outdated pages of n.
-func (n *node) untoldLocked() bool { return n.had().cache.Outdated() && n.lookups() > 0 }
+func untoldLocked(n *tree.Entry) bool { return inodeOf(n).cache.Outdated() && lookupsOf(n) > 0 }
 
 // openLocked makes a handle of a memory's file, for a request of a thread before which that
 // notice was the newest.
-func (fs *fileSystem) openLocked(n *node, thread, flags uint32, before uint64, out *fuse.OpenOut) {
+func (fs *fileSystem) openLocked(n *tree.Entry, thread, flags uint32, before uint64, out *fuse.OpenOut) {
 	h := &handle{node: n}
-	if !n.had().cache.Outdated() {
+	if !inodeOf(n).cache.Outdated() {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	}
 	switch {
-	case !writes(flags) && n.mustReadLocked():
-		h.unread = n.head
-	case !writes(flags), readsFirst(flags) && !n.knownLocked().Stale(n.head) && !n.knownLocked().WasRefused():
-		n.seeLocked()
+	case !writes(flags) && mustReadLocked(n):
+		h.unread = n.HeadLocked()
+	case !writes(flags), readsFirst(flags) && !knownLocked(n).Stale(n.HeadLocked()) && !knownLocked(n).WasRefused():
+		seeLocked(n)
 	}
-	n.Cache().Opened(fs.notify.Notices, flags&syscall.O_TRUNC != 0)
+	cacheOf(n).Opened(fs.notify.Notices, flags&syscall.O_TRUNC != 0)
 	if writes(flags) {
-		n.Cache().Write()
+		cacheOf(n).Write()
 		h.heard = span{before, fs.notify.Newest()}
-		h.stage = n.beginWriteLocked(flags)
-		if h.stage.overtaken || readsFirst(flags) && n.knownLocked().Asks() { // it is to be read first
-			h.unread = n.head
+		h.stage = beginWriteLocked(n, flags)
+		if h.stage.overtaken || readsFirst(flags) && knownLocked(n).Asks() { // it is to be read first
+			h.unread = n.HeadLocked()
 		}
 		if flags&syscall.O_TRUNC != 0 {
 			h.stage.emptyLocked()
 			h.changedLocked(thread)
-			n.setTimes(time.Now())
+			n.SetTimesLocked(time.Now())
 		}
 		fs.reckonLocked(n, h.stage)
 	} else {
@@ -240,12 +241,12 @@ func (fs *fileSystem) makeFile(c *call, in *fuse.CreateIn, name string, out *fus
 		return fs.unsupported(in.NodeId, name, noSetuid)
 	}
 	before := fs.notify.Newest()
-	if err := dir.store.catchUp(c.ctx); err != nil {
+	if err := storeOf(dir).catchUp(c.ctx); err != nil {
 		fs.mu.RLock()
-		kind := classify(dir, name)
+		kind := classifyLocked(dir, name)
 		fs.mu.RUnlock()
 		if kind == ordinary {
-			return dir.store.fail("create", name, err)
+			return storeOf(dir).fail("create", name, err)
 		}
 	}
 	if status := fs.reach(c.ctx, in.NodeId, name); !status.Ok() {
@@ -259,7 +260,7 @@ func (fs *fileSystem) makeFile(c *call, in *fuse.CreateIn, name string, out *fus
 		if pushed == nil {
 			return status
 		}
-		if err := pushed.Cache().AwaitPushes(c.ctx, &fs.mu); err != nil {
+		if err := cacheOf(pushed).AwaitPushes(c.ctx, &fs.mu); err != nil {
 			return fuse.EINTR
 		}
 	}
@@ -267,14 +268,14 @@ func (fs *fileSystem) makeFile(c *call, in *fuse.CreateIn, name string, out *fus
 
 // tryCreate is create, unless the file that has the name gets a push: then it returns that, and
 // is tried again.
-func (fs *fileSystem) tryCreate(c *call, in *fuse.CreateIn, name string, before uint64, out *fuse.CreateOut) (status fuse.Status, pushed *node) {
+func (fs *fileSystem) tryCreate(c *call, in *fuse.CreateIn, name string, before uint64, out *fuse.CreateOut) (status fuse.Status, pushed *tree.Entry) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	dir, canonical, status := fs.placeLocked(in.NodeId, name, 0)
 	if !status.Ok() {
 		return status, nil
 	}
-	if n := dir.children[canonical]; n != nil && n.had().cache.Pushing() && in.Flags&syscall.O_EXCL == 0 {
+	if n := dir.ChildLocked(canonical); n != nil && inodeOf(n).cache.Pushing() && in.Flags&syscall.O_EXCL == 0 {
 		return fuse.OK, n
 	}
 	if !c.answers() {
@@ -295,38 +296,38 @@ func (fs *fileSystem) createLocked(in *fuse.CreateIn, name string, before uint64
 	if !status.Ok() {
 		return status
 	}
-	n := dir.children[canonical]
-	path, _ := dir.childPath(canonical)
+	n := dir.ChildLocked(canonical)
+	path, _ := dir.ChildPathLocked(canonical)
 	switch {
 	case n == nil:
 		if !onlyAppends(in.Flags) {
-			if status := dir.store.answerLocked(dir.store.admitNewLocked(path)); !status.Ok() {
+			if status := storeOf(dir).answerLocked(storeOf(dir).admitNewLocked(path)); !status.Ok() {
 				return status
 			}
 		}
 		why := forSaving
-		if classify(dir, canonical) == editorScratch {
+		if classifyLocked(dir, canonical) == editorScratch {
 			why = forScratch
 		}
 		if err := fs.affordLocked(handleCost+stageCost, why); err != nil {
-			return dir.store.tooMuch("create", path, err)
+			return storeOf(dir).tooMuch("create", path, err)
 		}
-		if hidden := dir.hidden[canonical]; hidden != nil {
+		if hidden := dir.HiddenAtLocked(canonical); hidden != nil {
 			if status := fs.admitLocked(hidden, syscall.O_WRONLY); !status.Ok() {
 				return status
 			}
 		}
 		now := time.Now()
-		mkstemp, probe := madeUp(dir, canonical, in.Flags, now), in.Flags&syscall.O_EXCL != 0 && isProbe(canonical)
-		n = dir.store.makeFileLocked(dir, canonical, in.Mode, now)
-		n.setMadeUp(mkstemp, probe)
-		n.spellLocked(name)
-		if dir.hidden[canonical] == nil {
-			dir.store.known.Set(path, session.Nothing())
+		mkstemp, probe := madeUpLocked(dir, canonical, in.Flags, now), in.Flags&syscall.O_EXCL != 0 && isProbe(canonical)
+		n = storeOf(dir).tree.MakeFileLocked(dir, canonical, in.Mode, now)
+		n.SetMadeUpLocked(mkstemp, probe)
+		n.SpellLocked(name)
+		if dir.HiddenAtLocked(canonical) == nil {
+			storeOf(dir).known.Set(path, session.Nothing())
 		}
 		fs.openLocked(n, in.Pid, in.Flags|syscall.O_TRUNC, before, &out.OpenOut)
 		fs.handles[out.Fh].stage.tails = in.Flags&syscall.O_APPEND != 0
-	case n.isDir():
+	case n.IsDir():
 		return fuse.Status(syscall.EISDIR)
 	case in.Flags&syscall.O_EXCL != 0:
 		return fuse.Status(syscall.EEXIST)
@@ -355,17 +356,17 @@ func (fs *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) 
 		return nil, fuse.EBADF
 	}
 	n := h.node
-	if n.parent != nil {
-		n.parent.Cache().ReadBelow.Store(true)
+	if n.ParentLocked() != nil {
+		cacheOf(n.ParentLocked()).ReadBelow.Store(true)
 	}
-	head, data, unread := n.head, n.content(), h.unread
+	head, data, unread := n.HeadLocked(), keptContent(n), h.unread
 	switch {
 	case h.text != nil:
 		data = h.text
-	case n.staged(): // copied, since it changes
+	case isStaged(n): // copied, since it changes
 		size := 0
-		if in.Offset < uint64(len(n.stage().data)) {
-			size = copy(buf, n.stage().data[in.Offset:])
+		if in.Offset < uint64(len(stageOf(n).data)) {
+			size = copy(buf, stageOf(n).data[in.Offset:])
 		}
 		fs.mu.RUnlock()
 		return fuse.ReadResultData(buf[:size]), fuse.OK
@@ -379,7 +380,7 @@ func (fs *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) 
 			return nil, status
 		}
 		fs.mu.Lock()
-		if n.head == head && n.opens() > 0 {
+		if n.HeadLocked() == head && opensOf(n) > 0 {
 			fs.holdLocked(n, data)
 		}
 		fs.mu.Unlock()
@@ -393,11 +394,11 @@ func (fs *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) 
 }
 
 // readHead returns the bytes of a head of n for a request of a thread.
-func (fs *fileSystem) readHead(cancel <-chan struct{}, thread uint32, n *node, head *memory.Head) ([]byte, fuse.Status) {
-	if cancel == nil || n.store.memory.Near() { // it would take longer to have another goroutine do it
+func (fs *fileSystem) readHead(cancel <-chan struct{}, thread uint32, n *tree.Entry, head *memory.Head) ([]byte, fuse.Status) {
+	if cancel == nil || storeOf(n).memory.Near() { // it would take longer to have another goroutine do it
 		data, err := fs.content(fs.ctx, n, head)
 		if err != nil {
-			return nil, n.store.fail("read", head.Path(), err)
+			return nil, storeOf(n).fail("read", head.Path(), err)
 		}
 		return data, fuse.OK
 	}
@@ -405,12 +406,12 @@ func (fs *fileSystem) readHead(cancel <-chan struct{}, thread uint32, n *node, h
 }
 
 // readBeside is readHead for a store that may take long.
-func (fs *fileSystem) readBeside(cancel <-chan struct{}, thread uint32, n *node, head *memory.Head) (data []byte, status fuse.Status) {
+func (fs *fileSystem) readBeside(cancel <-chan struct{}, thread uint32, n *tree.Entry, head *memory.Head) (data []byte, status fuse.Status) {
 	status = fs.beside(cancel, thread, func(c *call) fuse.Status {
 		got, err := fs.content(c.ctx, n, head)
 		switch {
 		case err != nil:
-			return n.store.fail("read", head.Path(), err)
+			return storeOf(n).fail("read", head.Path(), err)
 		case !c.answers():
 			return fuse.EINTR
 		}
@@ -444,5 +445,5 @@ func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 // committed.
 func (h *handle) uncommittedLocked() bool {
 	st := h.stage
-	return st != nil && st.writers == 1 && st.dirty && !h.node.nowLocked().removed
+	return st != nil && st.writers == 1 && st.dirty && !h.node.LatestLocked().IsRemovedLocked()
 }

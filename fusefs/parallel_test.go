@@ -15,6 +15,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"mneme/fusefs/tree"
 	"mneme/internal/testing/logfault"
 	"mneme/session/conflict"
 	"mneme/spool"
@@ -73,7 +74,7 @@ func (t *thread) file() string {
 	if !t.judged {
 		return path
 	}
-	dir, name := split(path)
+	dir, name := tree.Split(path)
 	return fmt.Sprintf("%s/%d%s", dir, t.number, name)
 }
 
@@ -84,7 +85,7 @@ func (t *thread) header(id uint64) fuse.InHeader {
 // walk goes down a path as the kernel does. It returns the directory, 0 if there is
 // none, and what is there; NodeId 0 is nothing.
 func (t *thread) walk(path string) (dir uint64, name string, entry fuse.EntryOut) {
-	entry.NodeId, entry.Mode = t.s.root.id, syscall.S_IFDIR
+	entry.NodeId, entry.Mode = t.s.tree.Root().ID(), syscall.S_IFDIR
 	parts := strings.Split(path[1:], "/")
 	for i, part := range parts {
 		if entry.Mode&syscall.S_IFDIR == 0 {
@@ -159,7 +160,7 @@ func (t *thread) writeTo(o *openedFile) {
 		overwritten(t.open, o.node)
 		looked()
 	}
-	_, status := t.fs.Write(nil, &fuse.WriteIn{InHeader: t.header(o.node.id), Fh: o.fh, Flags: o.flags}, []byte(text))
+	_, status := t.fs.Write(nil, &fuse.WriteIn{InHeader: t.header(o.node.ID()), Fh: o.fh, Flags: o.flags}, []byte(text))
 	t.note("%d: write %s to %s: %v", t.number, text, o.path, status)
 	switch {
 	case status.Ok():
@@ -175,12 +176,12 @@ func (t *thread) writeTo(o *openedFile) {
 // ends makes a close or fsync, and judges it as interleaving.ended does.
 func (t *thread) ends(o *openedFile, name string, call func() fuse.Status) {
 	looked := t.looking()
-	private := o.node.local && t.class(o.node) != ordinary // whatever it is by the time of the commit
+	private := o.node.IsLocalLocked() && t.class(o.node) != ordinary // whatever it is by the time of the commit
 	looked()
 	status := call()
 	t.note("%d: %s %s: %v", t.number, name, o.path, status)
 	looked = t.looking()
-	private = private || o.node.local || o.node.nowLocked().local || o.node.nowLocked().removed
+	private = private || o.node.IsLocalLocked() || o.node.LatestLocked().IsLocalLocked() || o.node.LatestLocked().IsRemovedLocked()
 	looked()
 	if private || !t.judged {
 		return
@@ -194,9 +195,9 @@ func (t *thread) closeOne(i int) {
 	o := t.open[i]
 	t.open = slices.Delete(t.open, i, i+1)
 	t.ends(o, "close", func() fuse.Status {
-		return t.fs.Flush(nil, &fuse.FlushIn{InHeader: t.header(o.node.id), Fh: o.fh})
+		return t.fs.Flush(nil, &fuse.FlushIn{InHeader: t.header(o.node.ID()), Fh: o.fh})
 	})
-	t.fs.Release(nil, &fuse.ReleaseIn{InHeader: t.header(o.node.id), Fh: o.fh})
+	t.fs.Release(nil, &fuse.ReleaseIn{InHeader: t.header(o.node.ID()), Fh: o.fh})
 }
 
 // move renames a file or directory, if the kernel would ask for that.
@@ -262,7 +263,7 @@ func (t *thread) step() {
 			return
 		}
 		if flags == syscall.O_RDONLY || flags == syscall.O_RDWR && t.chance(2) {
-			in := &fuse.ReadIn{InHeader: t.header(o.node.id), Fh: o.fh}
+			in := &fuse.ReadIn{InHeader: t.header(o.node.ID()), Fh: o.fh}
 			if _, status := t.fs.Read(nil, in, make([]byte, 4096)); !status.Ok() {
 				t.complain("read of %s: %v", o.path, status)
 			}
@@ -279,7 +280,7 @@ func (t *thread) step() {
 		if len(t.open) > 0 {
 			o := t.open[t.random.IntN(len(t.open))]
 			t.ends(o, "fsync", func() fuse.Status {
-				return t.fs.Fsync(nil, &fuse.FsyncIn{InHeader: t.header(o.node.id), Fh: o.fh})
+				return t.fs.Fsync(nil, &fuse.FsyncIn{InHeader: t.header(o.node.ID()), Fh: o.fh})
 			})
 		}
 	case 9, 10:
@@ -301,7 +302,7 @@ func (t *thread) step() {
 func (p *parallel) theirs(random *rand.Rand, changes int, judged int) {
 	pick := func() string {
 		path := theirPaths[random.IntN(len(theirPaths))]
-		if dir, name := split(path); judged > 0 && random.IntN(4) > 0 {
+		if dir, name := tree.Split(path); judged > 0 && random.IntN(4) > 0 {
 			path = fmt.Sprintf("%s/%d%s", dir, 1+random.IntN(judged), name)
 		}
 		return path
@@ -321,9 +322,9 @@ func (p *parallel) settled() {
 	p.must(err)
 	ctx, cancel := context.WithTimeout(p.Context(), 30*time.Second)
 	defer cancel()
-	if p.s.awaitApplied(ctx, tip.Seq) != nil {
+	if p.s.tree.AwaitApplied(ctx, tip.Seq) != nil {
 		defer p.looking()()
-		p.complain("the follower is at %d, the log at %d", p.s.applied, tip.Seq)
+		p.complain("the follower is at %d, the log at %d", p.s.tree.AppliedLocked(), tip.Seq)
 	}
 }
 
@@ -349,7 +350,7 @@ func TestParallel(t *testing.T) {
 			judged := seed%2 == 1
 			p.inBackground((*store).follow)
 			if seed%3 == 0 {
-				p.must(p.s.walk(t.Context()))
+				p.must(p.s.tree.Walk(t.Context()))
 			}
 			var work sync.WaitGroup
 			for i := 1; i <= threads+movers; i++ {
@@ -374,7 +375,7 @@ func TestParallel(t *testing.T) {
 			if seed%3 != 0 {
 				work.Go(func() {
 					time.Sleep(rand.N(2 * time.Millisecond))
-					p.must(p.s.walk(t.Context()))
+					p.must(p.s.tree.Walk(t.Context()))
 				})
 			}
 			work.Wait()

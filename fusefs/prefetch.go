@@ -5,17 +5,18 @@ import (
 	"slices"
 
 	"mneme/fusefs/kernelcache"
+	"mneme/fusefs/tree"
 	"mneme/memory"
 )
 
 // content returns the bytes of a head of n, which is read and which the kernel
 // does not have: those that were fetched ahead, or from the store.
 // Callers hold no lock.
-func (fs *fileSystem) content(ctx context.Context, n *node, head *memory.Head) ([]byte, error) {
+func (fs *fileSystem) content(ctx context.Context, n *tree.Entry, head *memory.Head) ([]byte, error) {
 	if data := fs.ahead.Read(ctx, cached{n}, head); data != nil {
 		return data, nil
 	}
-	return n.store.memory.ContentOf(ctx, head)
+	return storeOf(n).memory.ContentOf(ctx, head)
 }
 
 // source is a mount's tree as files are fetched ahead from it.
@@ -25,7 +26,7 @@ type source struct{ fs *fileSystem }
 func (s source) List(dir, after kernelcache.Node) []kernelcache.Node {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
-	entries := s.fs.listLocked(dir.(cached).node)[2:]
+	entries := s.fs.listLocked(dir.(cached).Entry)[2:]
 	if after != nil {
 		entries = entries[slices.IndexFunc(entries, func(e dirEntry) bool { return e.id == after.Number() })+1:]
 	}
@@ -42,7 +43,7 @@ func (s source) List(dir, after kernelcache.Node) []kernelcache.Node {
 func (s source) Each(dir kernelcache.Node, do func(kernelcache.Node)) {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
-	for _, n := range dir.(cached).node.children {
+	for _, n := range dir.(cached).Entry.ChildrenLocked() {
 		do(cached{n})
 	}
 }
@@ -51,7 +52,7 @@ func (s source) Each(dir kernelcache.Node, do func(kernelcache.Node)) {
 func (s source) Parent(n kernelcache.Node) kernelcache.Node {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
-	if up := n.(cached).parent; up != nil && up.store != nil {
+	if up := n.(cached).ParentLocked(); up != nil && storeOf(up) != nil {
 		return cached{up}
 	}
 	return nil
@@ -61,23 +62,25 @@ func (s source) Parent(n kernelcache.Node) kernelcache.Node {
 func (s source) Head(of kernelcache.Node) *memory.Head {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
-	n := of.(cached).node
-	if n.stage() != nil {
+	n := of.(cached).Entry
+	if stageOf(n) != nil {
 		return nil
 	}
-	return n.head
+	return n.HeadLocked()
 }
 
 // PushableLocked implements kernelcache.Source.
 func (s source) PushableLocked(of kernelcache.Node, head *memory.Head) bool {
-	n := of.(cached).node
-	return n.head == head && !n.mustReadLocked()
+	n := of.(cached).Entry
+	return n.HeadLocked() == head && !mustReadLocked(n)
 }
 
 // BatchSize implements kernelcache.Source.
-func (s source) BatchSize(n kernelcache.Node) int { return n.(cached).store.memory.BatchSize() }
+func (s source) BatchSize(n kernelcache.Node) int {
+	return storeOf(n.(cached).Entry).memory.BatchSize()
+}
 
 // Contents implements kernelcache.Source.
 func (s source) Contents(ctx context.Context, n kernelcache.Node, heads []*memory.Head) [][]byte {
-	return n.(cached).store.memory.Contents(ctx, heads)
+	return storeOf(n.(cached).Entry).memory.Contents(ctx, heads)
 }

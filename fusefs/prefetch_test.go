@@ -14,6 +14,7 @@ import (
 	"mneme/cache"
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/fusefs/tree"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
@@ -102,7 +103,7 @@ func newSlow(t *testing.T, dirs, files int, delay time.Duration) (*fileSystem, *
 	}
 	life, cancel := context.WithCancel(ctx)
 	fs := newFileSystem(life, []*memory.Store{ms}, Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err := fs.stores[0].walk(ctx); err != nil {
+	if err := fs.stores[0].tree.Walk(ctx); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -113,9 +114,9 @@ func newSlow(t *testing.T, dirs, files int, delay time.Duration) (*fileSystem, *
 }
 
 // listAll reads a directory as the kernel does.
-func (fs *fileSystem) listAll(t *testing.T, dir *node) {
+func (fs *fileSystem) listAll(t *testing.T, dir *tree.Entry) {
 	t.Helper()
-	in := &fuse.ReadIn{InHeader: fuse.InHeader{NodeId: dir.id}}
+	in := &fuse.ReadIn{InHeader: fuse.InHeader{NodeId: dir.ID()}}
 	for {
 		out := fuse.NewDirEntryList(make([]byte, 4096), in.Offset)
 		if status := fs.ReadDirPlus(nil, in, out); !status.Ok() {
@@ -130,11 +131,11 @@ func (fs *fileSystem) listAll(t *testing.T, dir *node) {
 
 func (fs *fileSystem) readFile(t *testing.T, path string) {
 	t.Helper()
-	n := fs.stores[0].find(path)
-	if status := fs.GetAttr(nil, &fuse.GetAttrIn{InHeader: fuse.InHeader{NodeId: n.id}}, &fuse.AttrOut{}); !status.Ok() {
+	n := fs.stores[0].tree.FindLocked(path)
+	if status := fs.GetAttr(nil, &fuse.GetAttrIn{InHeader: fuse.InHeader{NodeId: n.ID()}}, &fuse.AttrOut{}); !status.Ok() {
 		t.Fatal(path, status)
 	}
-	result, status := fs.Read(nil, &fuse.ReadIn{InHeader: fuse.InHeader{NodeId: n.id}}, make([]byte, 4096))
+	result, status := fs.Read(nil, &fuse.ReadIn{InHeader: fuse.InHeader{NodeId: n.ID()}}, make([]byte, 4096))
 	if !status.Ok() {
 		t.Fatal(path, status)
 	}
@@ -150,12 +151,12 @@ func (fs *fileSystem) readFile(t *testing.T, path string) {
 func TestWalkIsFetchedAhead(t *testing.T) {
 	const dirs, files = 40, 25
 	fs, slow := newSlow(t, dirs, files, 20*time.Millisecond)
-	root := fs.stores[0].root
+	root := fs.stores[0].tree.Root()
 	fs.listAll(t, root)
 	waits := 0
 	for d := range dirs {
 		dir := fmt.Sprintf("/dir%03d", d)
-		fs.listAll(t, fs.stores[0].find(dir))
+		fs.listAll(t, fs.stores[0].tree.FindLocked(dir))
 		for f := range files {
 			path := fmt.Sprintf("%s/file%03d", dir, f)
 			if !slow.asked([]byte("text of " + path)) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/memory"
 	"mneme/private"
 	"mneme/versionlog"
@@ -70,26 +71,26 @@ func (s *store) loadPrivate() error {
 	}
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
-	s.root.setMode(s.dirMode("/"))
+	s.tree.Root().SetModeLocked(s.dirMode("/"))
 	return err
 }
 
 // isPrivate reports whether others may do less under a mode than under the mount's.
-func (n *node) isPrivate(mode uint32) bool {
+func isPrivate(n *tree.Entry, mode uint32) bool {
 	bits := uint32(fileBits)
-	if n.isDir() {
+	if n.IsDir() {
 		bits = dirBits
 	}
-	return n.store.fs.perm(bits)&others&^mode != 0
+	return storeOf(n).fs.perm(bits)&others&^mode != 0
 }
 
-// change is what has to be noted of a key of n for a mode to be remembered, if
+// changeOf is what has to be noted of a key of n for a mode to be remembered, if
 // anything has. In a mount that lets nobody else in, a mode that gives others no more
 // than is remembered changes nothing.
-func (n *node) change(key string, mode uint32) (c private.Change, needed bool) {
-	was, known := n.store.private.Get(key)
+func changeOf(n *tree.Entry, key string, mode uint32) (c private.Change, needed bool) {
+	was, known := storeOf(n).private.Get(key)
 	switch {
-	case n.isPrivate(mode):
+	case isPrivate(n, mode):
 		return private.Change{Key: key, Mode: mode & 0o777}, !known || was != mode&0o777
 	case known && mode&^was&others != 0:
 		return private.Change{Key: key, Forget: true}, true
@@ -108,24 +109,24 @@ func (s *store) notePrivate(changes ...private.Change) error {
 
 // keepMode remembers the mode that n is given. What is no memory yet is remembered
 // when it becomes one.
-func (fs *fileSystem) keepMode(n *node, mode uint32) fuse.Status {
+func (fs *fileSystem) keepMode(n *tree.Entry, mode uint32) fuse.Status {
 	fs.mu.RLock()
-	n = n.nowLocked()
-	path, there := n.path()
+	n = n.LatestLocked()
+	path, there := n.PathLocked()
 	key := path
 	switch {
-	case n.isDir() && path == "":
+	case n.IsDir() && path == "":
 		key = "/"
-	case !n.isDir() && n.head != nil:
-		key = n.head.MemoryID()
-	case !n.isDir():
+	case !n.IsDir() && n.HeadLocked() != nil:
+		key = n.HeadLocked().MemoryID()
+	case !n.IsDir():
 		there = false
 	}
-	there = there && !n.removed
+	there = there && !n.IsRemovedLocked()
 	fs.mu.RUnlock()
-	if c, needed := n.change(key, mode); there && needed {
-		if err := n.store.notePrivate(c); err != nil {
-			return n.store.fail("chmod", path, err)
+	if c, needed := changeOf(n, key, mode); there && needed {
+		if err := storeOf(n).notePrivate(c); err != nil {
+			return storeOf(n).fail("chmod", path, err)
 		}
 	}
 	return fuse.OK
@@ -135,7 +136,7 @@ func (fs *fileSystem) keepMode(n *node, mode uint32) fuse.Status {
 // remembers its mode: by the path until the memory has an id that is known. nil
 // before is no memory. Where the commit may be made though it has failed, the path
 // stays remembered.
-func (s *store) keepingMode(n *node, path string, before *memory.Head, commit func() error) error {
+func (s *store) keepingMode(n *tree.Entry, path string, before *memory.Head, commit func() error) error {
 	undo, err := s.beforeMemory(n, path, before)
 	if err != nil {
 		return err
@@ -155,19 +156,19 @@ func (s *store) keepingMode(n *node, path string, before *memory.Head, commit fu
 }
 
 // beforeMemory remembers the mode of n by a path, and returns what undoes that.
-func (s *store) beforeMemory(n *node, path string, before *memory.Head) (undo []private.Change, err error) {
+func (s *store) beforeMemory(n *tree.Entry, path string, before *memory.Head) (undo []private.Change, err error) {
 	s.fs.mu.RLock()
-	mode := n.mode
+	mode := n.ModeLocked()
 	s.fs.mu.RUnlock()
-	if !n.isPrivate(mode) {
+	if !isPrivate(n, mode) {
 		return nil, nil
 	}
 	if before != nil {
-		if _, needed := n.change(before.MemoryID(), mode); !needed {
+		if _, needed := changeOf(n, before.MemoryID(), mode); !needed {
 			return nil, nil
 		}
 	}
-	c, needed := n.change(path, mode)
+	c, needed := changeOf(n, path, mode)
 	if !needed {
 		return nil, nil
 	}
@@ -182,17 +183,17 @@ func (s *store) asItIs(key string) private.Change {
 }
 
 // afterMemory is what has to be noted of n, which has become a memory.
-func (s *store) afterMemory(n *node) []private.Change {
+func (s *store) afterMemory(n *tree.Entry) []private.Change {
 	s.fs.mu.RLock()
-	n = n.nowLocked()
-	path, there := n.path()
-	mode, head := n.mode, n.head
+	n = n.LatestLocked()
+	path, there := n.PathLocked()
+	mode, head := n.ModeLocked(), n.HeadLocked()
 	s.fs.mu.RUnlock()
-	if !there || head == nil || !n.isPrivate(mode) && s.private.Empty() {
+	if !there || head == nil || !isPrivate(n, mode) && s.private.Empty() {
 		return nil
 	}
 	changes := s.forgetPath(path)
-	if c, needed := n.change(head.MemoryID(), mode); needed {
+	if c, needed := changeOf(n, head.MemoryID(), mode); needed {
 		changes = append(changes, c)
 	}
 	return changes
@@ -215,16 +216,16 @@ func (fs *fileSystem) beforeMkdir(in *fuse.MkdirIn, name string) fuse.Status {
 	fs.mu.RLock()
 	parent := fs.node(in.NodeId)
 	path, there := "", false
-	if parent != nil && parent.isDir() && parent.children[canonical] == nil {
-		path, there = parent.childPath(canonical)
+	if parent != nil && parent.IsDir() && parent.ChildLocked(canonical) == nil {
+		path, there = parent.ChildPathLocked(canonical)
 	}
 	fs.mu.RUnlock()
-	if !there || !parent.isPrivate(in.Mode) {
+	if !there || !isPrivate(parent, in.Mode) {
 		return fuse.OK
 	}
-	if c, needed := parent.change(path, in.Mode); needed {
-		if err := parent.store.notePrivate(c); err != nil {
-			return parent.store.fail("mkdir", path, err)
+	if c, needed := changeOf(parent, path, in.Mode); needed {
+		if err := storeOf(parent).notePrivate(c); err != nil {
+			return storeOf(parent).fail("mkdir", path, err)
 		}
 	}
 	return fuse.OK
@@ -275,16 +276,16 @@ func (s *store) untidy() (changes []private.Change) {
 	known := s.private.Find(func(string, private.Entry) bool { return true })
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
-	if loaded, _ := s.loadedLocked(); !loaded {
+	if loaded, _ := s.tree.LoadedLocked(); !loaded {
 		return nil // what has not come yet may be there
 	}
 	there := map[string]bool{}
 	for _, n := range s.fs.nodes {
-		if n.store != s || n.head == nil {
+		if storeOf(n) != s || n.HeadLocked() == nil {
 			continue
 		}
-		if _, asked := known[n.head.MemoryID()]; asked && !there[n.head.MemoryID()] {
-			_, there[n.head.MemoryID()] = n.logPath()
+		if _, asked := known[n.HeadLocked().MemoryID()]; asked && !there[n.HeadLocked().MemoryID()] {
+			_, there[n.HeadLocked().MemoryID()] = n.LogPathLocked()
 		}
 	}
 	for key, e := range known {
@@ -294,15 +295,15 @@ func (s *store) untidy() (changes []private.Change) {
 			}
 			continue
 		}
-		n := s.root
+		n := s.tree.Root()
 		if key != "/" {
-			n = s.find(key)
+			n = s.tree.FindLocked(key)
 		}
 		switch {
-		case n.isMemory():
+		case n.IsMemoryLocked():
 			changes = append(changes, private.Change{Key: key, Forget: true})
-			if !there[n.head.MemoryID()] {
-				changes = append(changes, private.Change{Key: n.head.MemoryID(), Mode: e.Mode})
+			if !there[n.HeadLocked().MemoryID()] {
+				changes = append(changes, private.Change{Key: n.HeadLocked().MemoryID(), Mode: e.Mode})
 			}
 		case n == nil && time.Since(e.Since) > unusedLife:
 			changes = append(changes, private.Change{Key: key, Forget: true})

@@ -81,7 +81,7 @@ func (r *rig) wantModes(want ...string) {
 	r.Helper()
 	for _, one := range want {
 		mode, path, _ := strings.Cut(one, " ")
-		shown := r.s.root.mode
+		shown := r.s.tree.Root().ModeLocked()
 		if path != "/" {
 			shown = r.wantLookup(path, fuse.OK).Mode
 		}

@@ -31,7 +31,7 @@ func TestNoPushIntoWhatIsWritten(t *testing.T) {
 	for name, begin := range begin {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "/f")
-			r.must(r.s.walk(t.Context()))
+			r.must(r.s.tree.Walk(t.Context()))
 			id := r.wantLookup("/f", fuse.OK).NodeId
 			head := r.head("/f")
 			begun := make(chan struct{})
@@ -90,7 +90,7 @@ func (r *rig) pushing(path string) (ended func()) {
 // it, while its pages are pushed.
 func TestPushIntoAnotherVersion(t *testing.T) {
 	r := newRig(t, "/f")
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	id := r.wantLookup("/f", fuse.OK).NodeId
 	head := r.head("/f")
 	r.ahead().Connect(&fakeKernel{stores: func(node uint64, data []byte) bool {

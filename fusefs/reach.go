@@ -5,6 +5,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/memory"
 )
 
@@ -18,14 +19,14 @@ func (fs *fileSystem) reach(ctx context.Context, dirID uint64, name string) fuse
 	}
 	fs.mu.RLock()
 	dir := fs.node(dirID)
-	if !dir.loadsLocked() {
+	if !dir.LoadingLocked() {
 		fs.mu.RUnlock()
 		return fuse.OK
 	}
-	path, _ := dir.childPath(canonical)
+	path, _ := dir.ChildPathLocked(canonical)
 	fs.mu.RUnlock()
-	if err := dir.store.ensure(ctx, dir, canonical); err != nil {
-		return dir.store.fail("look up", path, err)
+	if err := storeOf(dir).tree.Ensure(ctx, dir, canonical); err != nil {
+		return storeOf(dir).fail("look up", path, err)
 	}
 	return fuse.OK
 }
@@ -34,13 +35,13 @@ func (fs *fileSystem) reach(ctx context.Context, dirID uint64, name string) fuse
 func (fs *fileSystem) reachAll(ctx context.Context, dirID uint64) fuse.Status {
 	fs.mu.RLock()
 	dir := fs.node(dirID)
-	loads := dir.loadsLocked()
+	loads := dir.LoadingLocked()
 	fs.mu.RUnlock()
 	if !loads {
 		return fuse.OK
 	}
-	if err := dir.store.ensureAll(ctx, dir); err != nil {
-		return dir.store.fail("list", fs.where(dir), err)
+	if err := storeOf(dir).tree.EnsureAll(ctx, dir); err != nil {
+		return storeOf(dir).fail("list", fs.where(dir), err)
 	}
 	return fuse.OK
 }
@@ -52,11 +53,11 @@ func (fs *fileSystem) reachContent(ctx context.Context, dirID uint64, name strin
 	if n == nil {
 		return status
 	}
-	return fs.reachAll(ctx, n.id)
+	return fs.reachAll(ctx, n.ID())
 }
 
 // reachNode is reach, and returns what has the name, or nil.
-func (fs *fileSystem) reachNode(ctx context.Context, dirID uint64, name string) (*node, fuse.Status) {
+func (fs *fileSystem) reachNode(ctx context.Context, dirID uint64, name string) (*tree.Entry, fuse.Status) {
 	canonical, err := memory.ParseName(name)
 	if err != nil {
 		return nil, fuse.OK
@@ -67,8 +68,8 @@ func (fs *fileSystem) reachNode(ctx context.Context, dirID uint64, name string) 
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
 	dir := fs.node(dirID)
-	if dir == nil || !dir.isDir() {
+	if dir == nil || !dir.IsDir() {
 		return nil, fuse.OK
 	}
-	return dir.children[canonical], fuse.OK
+	return dir.ChildLocked(canonical), fuse.OK
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"mneme/fusefs/tree"
 	"mneme/internal/quote"
 	"mneme/memory"
 )
@@ -14,7 +15,7 @@ import (
 // move is one rename on its way.
 type move struct {
 	s *store
-	*moving
+	*tree.Move
 }
 
 // Rename implements fuse.RawFileSystem.
@@ -39,7 +40,7 @@ func (fs *fileSystem) renameBeside(ctx context.Context, in *fuse.RenameIn, oldNa
 		return status
 	case !toStatus.Ok():
 		return toStatus
-	case from.store != to.store:
+	case storeOf(from) != storeOf(to):
 		return fuse.EXDEV
 	}
 	if status := fs.reachContent(ctx, in.NodeId, oldName); !status.Ok() {
@@ -48,16 +49,16 @@ func (fs *fileSystem) renameBeside(ctx context.Context, in *fuse.RenameIn, oldNa
 	if status := fs.reachContent(ctx, in.Newdir, newName); !status.Ok() {
 		return status
 	}
-	release, status := from.store.claimNames(ctx, nameIn{from, oldName}, nameIn{to, newName})
+	release, status := storeOf(from).claimNames(ctx, nameIn{from, oldName}, nameIn{to, newName})
 	if !status.Ok() {
 		return status
 	}
-	var n *node
+	var n *tree.Entry
 	if status = fuse.EINTR; ctx.Err() == nil {
 		n, status = fs.rename(in, from, oldName, newName)
 	}
 	release()
-	from.store.dropSettled()
+	storeOf(from).dropSettled()
 	if status.Ok() && n != nil {
 		status = fs.commitIdle(n)
 	}
@@ -66,10 +67,10 @@ func (fs *fileSystem) renameBeside(ctx context.Context, in *fuse.RenameIn, oldNa
 
 // commitIdle commits what was written to a scratch file, closed long ago, that
 // has got the name of a memory.
-func (fs *fileSystem) commitIdle(n *node) fuse.Status {
+func (fs *fileSystem) commitIdle(n *tree.Entry) fuse.Status {
 	fs.mu.Lock()
-	st := n.stage()
-	idle := st != nil && st.writers == 0 && st.dirty && !n.local
+	st := stageOf(n)
+	idle := st != nil && st.writers == 0 && st.dirty && !n.IsLocalLocked()
 	if idle {
 		st.writers++
 	}
@@ -86,25 +87,25 @@ func (fs *fileSystem) commitIdle(n *node) fuse.Status {
 
 // rename does it, and returns what has moved; nil when nothing had to. The caller
 // has claimed both names.
-func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName string) (*node, fuse.Status) {
+func (fs *fileSystem) rename(in *fuse.RenameIn, from *tree.Entry, oldName, newName string) (*tree.Entry, fuse.Status) {
 	fs.mu.Lock()
 	m, status := fs.newMoveLocked(in, from, oldName, newName)
 	// The kernel takes the file that it named for what has moved, and may not know
 	// yet which that is.
-	known := m == nil || fs.notify.Told(m.n.had().named)
+	known := m == nil || fs.notify.Told(inodeOf(m.Entry).named)
 	fs.mu.Unlock()
-	if m == nil || m.n == m.target {
+	if m == nil || m.Entry == m.Target {
 		return nil, status
 	}
-	if m.target != nil && in.Flags&unix.RENAME_NOREPLACE != 0 {
+	if m.Target != nil && in.Flags&unix.RENAME_NOREPLACE != 0 {
 		return nil, fuse.Status(syscall.EEXIST)
 	}
-	named := m.n
-	err := m.s.bury(m.to, m.new, m.n)
+	named := m.Entry
+	err := m.s.bury(m.To, m.New, m.Entry)
 	if err != nil {
 		return nil, m.s.fail("rename "+quote.Name(oldName)+" to", newName, err)
 	}
-	if m.n.isDir() {
+	if m.Entry.IsDir() {
 		err = fs.renameDir(m)
 	} else {
 		err = fs.renameFile(m)
@@ -117,43 +118,43 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *node, oldName, newName str
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if m.old != oldName {
-		fs.notify.entryLocked(m.from, m.old)
+	if m.Old != oldName {
+		fs.notify.entryLocked(m.From, m.Old)
 	}
-	if m.new != newName || m.n != named || !known {
-		fs.notify.entryLocked(m.to, m.new)
+	if m.New != newName || m.Entry != named || !known {
+		fs.notify.entryLocked(m.To, m.New)
 	}
-	return m.n, fuse.OK
+	return m.Entry, fuse.OK
 }
 
 // newMoveLocked checks what does not depend on the log.
-func (fs *fileSystem) newMoveLocked(in *fuse.RenameIn, from *node, oldName, newName string) (*move, fuse.Status) {
+func (fs *fileSystem) newMoveLocked(in *fuse.RenameIn, from *tree.Entry, oldName, newName string) (*move, fuse.Status) {
 	old, err := memory.ParseName(oldName)
 	if err != nil {
 		return nil, absent(err)
 	}
-	n := from.children[old]
+	n := from.ChildLocked(old)
 	if n == nil {
-		if from == from.store.root && old == memory.ReservedName {
+		if from == storeOf(from).tree.Root() && old == memory.ReservedName {
 			return nil, fuse.EROFS
 		}
 		return nil, fuse.ENOENT
 	}
 	below := 0
-	if n.isDir() {
+	if n.IsDir() {
 		below = 1
 	}
 	to, name, status := fs.placeLocked(in.Newdir, newName, below)
 	if !status.Ok() {
 		return nil, status
 	}
-	fromPath, _ := n.path()
-	toPath, _ := to.path() // place has seen that it has one
-	return &move{from.store, &moving{
-		n: n, from: from, to: to, fromPath: fromPath, toPath: toPath, old: old, new: name, as: listable(name, newName),
-		target: to.children[name],
+	fromPath, _ := n.PathLocked()
+	toPath, _ := to.PathLocked() // place has seen that it has one
+	return &move{storeOf(from), &tree.Move{
+		Entry: n, From: from, To: to, FromPath: fromPath, ToPath: toPath, Old: old, New: name, As: tree.Listable(name, newName),
+		Target: to.ChildLocked(name),
 	}}, fuse.OK
 }
 
 // takeLocked is tree.takeLocked. What it removes is not to survive the mount.
-func (fs *fileSystem) takeLocked(m *move) { m.s.unspoolLocked(m.s.tree.takeLocked(m.moving)) }
+func (fs *fileSystem) takeLocked(m *move) { m.s.unspoolLocked(m.s.tree.TakeLocked(m.Move)) }

@@ -11,7 +11,7 @@ import (
 
 // renameDir moves a directory with all memories below it in one commit.
 func (fs *fileSystem) renameDir(m *move) error {
-	end, err := m.s.movePrivate(m.fromPath, m.toPath+"/"+m.new)
+	end, err := m.s.movePrivate(m.FromPath, m.ToPath+"/"+m.New)
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (fs *fileSystem) moveDir(m *move) error {
 		err = m.s.commitBy(func(ctx context.Context, opts *memory.CommitOptions) (*versionlog.Commit, error) {
 			return m.s.memory.Rename(ctx, from, to, opts)
 			//archtest:locked commitBy calls it with the lock
-		}, func(c *versionlog.Commit) { m.s.movedDirLocked(m.moving, c) })
+		}, func(c *versionlog.Commit) { m.s.tree.MovedDirLocked(m.Move, c) })
 		if !isConflict(err) {
 			break
 		}
@@ -43,19 +43,19 @@ func (fs *fileSystem) moveDir(m *move) error {
 func (fs *fileSystem) beginRenameDir(m *move) (from, to string, done bool, err error) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	from, fromOK := m.n.path()
-	to, toOK := m.to.childPath(m.new)
-	target := m.to.children[m.new]
+	from, fromOK := m.Entry.PathLocked()
+	to, toOK := m.To.ChildPathLocked(m.New)
+	target := m.To.ChildLocked(m.New)
 	switch {
 	case !fromOK || !toOK: // pruned by another session's commit
 		return "", "", false, syscall.ENOENT
-	case target != nil && !target.isDir():
+	case target != nil && !target.IsDir():
 		return "", "", false, syscall.ENOTDIR
-	case target != nil && (len(target.children) > 0 || target.hides()):
+	case target != nil && (target.CountLocked() > 0 || target.HidesLocked()):
 		return "", "", false, syscall.ENOTEMPTY
-	case m.n.holdsMemoriesLocked() || m.n.hasMarkersLocked():
-		return from, cmp.Or(m.to.spellingOfLocked(to, m.as), to), false, nil
+	case m.Entry.HoldsMemoriesLocked() || m.Entry.HasMarkersLocked():
+		return from, cmp.Or(m.To.SpellingOfLocked(to, m.As), to), false, nil
 	}
-	m.s.takeDirLocked(m.moving)
+	m.s.tree.TakeDirLocked(m.Move)
 	return from, to, true, nil
 }

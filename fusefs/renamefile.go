@@ -12,21 +12,21 @@ import (
 // renameFile moves a file: a memory, one that is hidden elsewhere, or one that
 // the log does not have.
 func (fs *fileSystem) renameFile(m *move) error {
-	if m.target != nil && m.target.isDir() {
+	if m.Target != nil && m.Target.IsDir() {
 		return syscall.EISDIR
 	}
 	fs.mu.Lock()
-	displaced, hiddenFrom := m.target != nil && m.target.isHidden(), ""
+	displaced, hiddenFrom := m.Target != nil && m.Target.IsHiddenLocked(), ""
 	if displaced {
-		hiddenFrom, _ = m.target.logPath()
-		if status := m.s.admitRemovalLocked(m.target); !status.Ok() { // as in Unlink
+		hiddenFrom, _ = m.Target.LogPathLocked()
+		if status := m.s.admitRemovalLocked(m.Target); !status.Ok() { // as in Unlink
 			fs.mu.Unlock()
 			return syscall.Errno(status)
 		}
 	}
 	fs.mu.Unlock()
 	if displaced { // the last name of a memory that is hidden
-		if err := m.s.remove(m.target, hiddenFrom); err != nil {
+		if err := m.s.remove(m.Target, hiddenFrom); err != nil {
 			return err
 		}
 	}
@@ -38,11 +38,11 @@ func (fs *fileSystem) renameFile(m *move) error {
 
 // staysLocalLocked reports whether the new name keeps the file out of the log.
 func (fs *fileSystem) staysLocalLocked(m *move) bool {
-	switch classify(m.to, m.new) {
+	switch classifyLocked(m.To, m.New) {
 	case editorScratch:
 		return true
 	case temporary:
-		return m.n.isMountOnly()
+		return m.Entry.IsMountOnlyLocked()
 	}
 	return false
 }
@@ -52,25 +52,25 @@ func (fs *fileSystem) staysLocalLocked(m *move) bool {
 func (fs *fileSystem) renamedLocally(m *move) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	m.resolveLocked()
-	if m.to.children[m.new].isMemory() || !fs.staysLocalLocked(m) {
+	m.ResolveLocked()
+	if m.To.ChildLocked(m.New).IsMemoryLocked() || !fs.staysLocalLocked(m) {
 		return false
 	}
-	memoryMoves := m.n.isMemory()
-	if !m.to.hasPlace() || memoryMoves && m.movedAwayLocked() {
+	memoryMoves := m.Entry.IsMemoryLocked()
+	if !m.To.HasPlaceLocked() || memoryMoves && m.MovedAwayLocked() {
 		return false
 	}
-	from, itself := m.n.knownAtLocked(), m.n.knownByItselfLocked()
-	m.s.unspoolLocked(m.s.hideLocked(m.moving))
-	switch at := m.n.knownAtLocked(); {
-	case !m.n.knownByItselfLocked():
+	from, itself := m.Entry.KnownAtLocked(), m.Entry.KnownByItselfLocked()
+	m.s.unspoolLocked(m.s.tree.HideLocked(m.Move))
+	switch at := m.Entry.KnownAtLocked(); {
+	case !m.Entry.KnownByItselfLocked():
 	case itself:
 		m.s.known.Moved(from, at)
 	default:
 		m.s.known.Set(at, session.Nothing())
 	}
-	if !memoryMoves && m.n.stage() != nil && m.n.stage().writers == 0 && classify(m.to, m.new) == temporary {
-		fs.lingerLocked(m.n)
+	if !memoryMoves && stageOf(m.Entry) != nil && stageOf(m.Entry).writers == 0 && classifyLocked(m.To, m.New) == temporary {
+		fs.lingerLocked(m.Entry)
 	}
 	return true
 }
@@ -80,11 +80,11 @@ func (fs *fileSystem) renamedLocally(m *move) bool {
 func (fs *fileSystem) comesBack(m *move) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	m.resolveLocked()
-	if !m.n.isHiddenFrom(m.to, m.new) || m.n.stage() != nil || m.target != nil {
+	m.ResolveLocked()
+	if !m.Entry.IsHiddenFromLocked(m.To, m.New) || stageOf(m.Entry) != nil || m.Target != nil {
 		return false
 	}
-	m.s.comeBackLocked(m.moving)
+	m.s.tree.RevealLocked(m.Move)
 	return true
 }
 
@@ -93,21 +93,21 @@ func (fs *fileSystem) comesBack(m *move) bool {
 // was a memory, is deleted in the same commit.
 func (fs *fileSystem) renameInLog(m *move) error {
 	fs.mu.Lock()
-	m.resolveLocked()
-	source, known := m.n.logPath()
-	target, ok := m.to.childPath(m.new)
+	m.ResolveLocked()
+	source, known := m.Entry.LogPathLocked()
+	target, ok := m.To.ChildPathLocked(m.New)
 	spelling := ""
 	if ok {
-		spelling = m.to.spellingOfLocked(target, m.as)
+		spelling = m.To.SpellingOfLocked(target, m.As)
 	}
-	theirs := m.replacedLocked()
-	inLog := m.n.isInLog()
+	theirs := m.ReplacedLocked()
+	inLog := m.Entry.InLogLocked()
 	self := inLog && known && source == target // a hidden file, changed, that comes back
-	away := m.movedAwayLocked()
-	head, st := m.n.head, m.n.stage()
+	away := m.MovedAwayLocked()
+	head, st := m.Entry.HeadLocked(), stageOf(m.Entry)
 	var data []byte
 	var changes uint64
-	loaded := m.n.staged()
+	loaded := isStaged(m.Entry)
 	if loaded {
 		data, changes = slices.Clone(st.data), st.changes
 	}
@@ -130,7 +130,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		change := memory.Change{Action: versionlog.Rename, Path: source, To: target, Spelling: spelling, Expect: versionlog.ExpectExists()}
 		//archtest:locked commit calls it with the lock
 		err := m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) {
-			m.s.unspoolLocked(m.s.movedInLogLocked(m.moving, source, c.Versions[0]))
+			m.s.unspoolLocked(m.s.tree.MovedLocked(m.Move, source, c.Versions[0]))
 		})
 		if _, taken := versionlog.ConflictAt(err, target); taken {
 			fs.mu.Lock()

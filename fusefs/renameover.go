@@ -8,6 +8,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/cas"
+	"mneme/fusefs/tree"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -48,15 +49,15 @@ func (fs *fileSystem) replace(t *renameText) error {
 func (fs *fileSystem) beginReplace(t *renameText) fuse.Status {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if target := t.move.target; target != nil {
-		t.move.target = target.nowLocked() // what moves is still what t was drawn up for, whatever has its old name
+	if target := t.move.Target; target != nil {
+		t.move.Target = target.LatestLocked() // what moves is still what t was drawn up for, whatever has its old name
 	}
 	t.base = t.theirs
 	holder := t.move.holderLocked()
-	if holder == nil || holder.head == nil {
+	if holder == nil || holder.HeadLocked() == nil {
 		return fuse.OK
 	}
-	t.known = holder.knownLocked()
+	t.known = knownLocked(holder)
 	t.stale = t.known.Stale(t.theirs) && t.theirs.Digest() != cas.Sum(t.data)
 	t.base = t.known.Expected(t.theirs)
 	if !t.stale {
@@ -65,16 +66,16 @@ func (fs *fileSystem) beginReplace(t *renameText) fuse.Status {
 	if t.known.IsKnown() {
 		return fuse.OK
 	}
-	return holder.store.answerLocked(holder.store.session.Admit(holder.knownAtLocked(), holder.head))
+	return storeOf(holder).answerLocked(storeOf(holder).session.Admit(holder.KnownAtLocked(), holder.HeadLocked()))
 }
 
 // holderLocked is the file that stands for the memory at the path that a file moves
 // to: the target, or what this mount hides there; nil when there is neither.
-func (m *move) holderLocked() *node {
-	if m.target.isMemory() {
-		return m.target
+func (m *move) holderLocked() *tree.Entry {
+	if m.Target.IsMemoryLocked() {
+		return m.Target
 	}
-	return m.to.hidden[m.new]
+	return m.To.HiddenAtLocked(m.New)
 }
 
 func (t *renameText) Turn() *session.Turn           { return &t.turn }
@@ -94,7 +95,7 @@ func (t *renameText) Draft(string) (*session.Draft, error) {
 // Beside remembers the mode of the file.
 func (t *renameText) Beside(_ *session.Draft, commit func() error) error {
 	m := t.move
-	return m.s.keepingMode(m.n, t.path, t.theirs, func() error { return m.s.tried(commit) })
+	return m.s.keepingMode(m.Entry, t.path, t.theirs, func() error { return m.s.tried(commit) })
 }
 
 // Met notes what the log has at the path; the tree shows it already.
@@ -130,10 +131,10 @@ func (t *renameText) Committed(d *session.Draft, v *versionlog.Version, c *versi
 		return
 	}
 	s.session.Freed(c)
-	s.vacatedLocked(c)
+	s.tree.FreedLocked(c)
 	for _, also := range t.also {
-		if m.n.head != nil {
-			now := m.n.nowLocked().versionLocked()
+		if m.Entry.HeadLocked() != nil {
+			now := m.Entry.LatestLocked().VersionLocked()
 			s.known.MovedAway(also.Path, &now)
 		}
 	}
@@ -145,46 +146,46 @@ func (t *renameText) replacedLocked(d *session.Draft, v *versionlog.Version, the
 	m, s, fs := t.move, t.move.s, t.move.s.fs
 	s.session.Wrote(t.path)
 	newer := d.Newer
-	if other := m.to.children[m.new]; other.isMemorySince(v.Seq + 1) {
-		other := other.versionLocked()
+	if other := m.To.ChildLocked(m.New); other.IsMemorySinceLocked(v.Seq + 1) {
+		other := other.VersionLocked()
 		newer = &other
 	}
 	// The follower may have met that another session has removed them since.
-	gone := there && (s.gone[t.path] > v.Seq ||
-		s.loading.done && v.Seq <= s.applied && s.madeLocked(t.path) == nil && s.findHidden(t.path) == nil)
-	if hidden := m.to.hidden[m.new]; hidden != nil {
-		s.unhideLocked(hidden)
+	gone := there && (s.tree.FreedSinceLocked(t.path) > v.Seq ||
+		s.tree.IsLoadedLocked() && v.Seq <= s.tree.AppliedLocked() && s.tree.FindMemoryLocked(t.path) == nil && s.tree.FindHiddenLocked(t.path) == nil)
+	if hidden := m.To.HiddenAtLocked(m.New); hidden != nil {
+		s.tree.UnhideLocked(hidden)
 	}
-	s.unhideLocked(m.n)
-	from, itself, own := m.n.knownAtLocked(), m.n.knownByItselfLocked(), m.n.knownLocked()
-	unread := m.n.isUnreadLocked() // another session's, that moves along
+	s.tree.UnhideLocked(m.Entry)
+	from, itself, own := m.Entry.KnownAtLocked(), m.Entry.KnownByItselfLocked(), knownLocked(m.Entry)
+	unread := isUnreadLocked(m.Entry) // another session's, that moves along
 	fs.takeLocked(m)
-	m.n.setHeadLocked(memory.NewHead(v), v.Spelling)
-	m.n.setLocal(false)
-	m.to.settleLocked()
+	m.Entry.SetHeadLocked(memory.NewHead(v), v.Spelling)
+	m.Entry.SetLocalLocked(false)
+	m.To.HoldsMemoryLocked()
 	if itself && from != t.path {
 		s.known.Set(from, session.Knowledge{})
 	}
 	switch {
 	case d.Merged():
-		s.known.Set(t.path, t.knownMerged(d, m.n.head))
+		s.known.Set(t.path, t.knownMerged(d, m.Entry.HeadLocked()))
 	case unread && t.also != nil:
 		s.known.Set(t.path, own)
 	default:
-		s.known.Set(t.path, t.known.Wrote(m.n.head))
+		s.known.Set(t.path, t.known.Wrote(m.Entry.HeadLocked()))
 	}
-	s.unspoolLocked(m.n)
-	if st := m.n.stage(); st != nil && !st.overtaken {
-		st.replacedLocked(m.n, t.changes)
+	s.unspoolLocked(m.Entry)
+	if st := stageOf(m.Entry); st != nil && !st.overtaken {
+		st.replacedLocked(m.Entry, t.changes)
 	}
 	if d.Merged() { // the kernel has other bytes of it
-		s.succeedLocked(m.n, m.to, m.new, *v)
+		s.tree.SupersedeLocked(m.Entry, m.To, m.New, *v)
 	}
 	switch {
 	case newer != nil:
-		s.placeLocked(*newer)
+		s.tree.InstallLocked(*newer)
 	case gone:
-		s.leaveLocked(m.n, time.Now())
+		s.tree.LeftLocked(m.Entry, time.Now())
 	}
 }
 
@@ -200,8 +201,8 @@ func (t *renameText) knownMerged(d *session.Draft, head *memory.Head) session.Kn
 
 // replacedLocked notes that what the stage of n was as of changes has become the head of n,
 // which was renamed over it.
-func (st *stage) replacedLocked(n *node, changes uint64) {
-	st.base = n.head
+func (st *stage) replacedLocked(n *tree.Entry, changes uint64) {
+	st.base = n.HeadLocked()
 	st.tails, st.tail = false, nil
 	st.committed = max(st.committed, changes)
 	if st.changes == changes {
@@ -209,7 +210,7 @@ func (st *stage) replacedLocked(n *node, changes uint64) {
 		st.data, st.loaded = nil, false
 	}
 	if st.writers == 0 && !st.dirty {
-		n.setStageLocked(nil)
+		setStageLocked(n, nil)
 	}
-	n.store.fs.reckonLocked(n, st)
+	storeOf(n).fs.reckonLocked(n, st)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/fusefs/kernelcache"
+	"mneme/fusefs/tree"
 )
 
 // foundLocked is the file that a request of a thread means which names n, or nil. When
@@ -16,20 +17,20 @@ import (
 // between, n is what the name meant when the request began: who reads gets that.
 // So does who only appends, or what has n's name now. Else the status says how
 // the request ends.
-func (fs *fileSystem) foundLocked(n *node, thread uint32, flags uint32) (*node, fuse.Status) {
+func (fs *fileSystem) foundLocked(n *tree.Entry, thread uint32, flags uint32) (*tree.Entry, fuse.Status) {
 	r := fs.retries[thread]
 	delete(fs.retries, thread)
-	path, there := n.targetLocked()
+	path, there := n.TargetLocked()
 	switch again := r != nil && r.meantLocked(n); {
-	case !n.succeededLocked() && (there || n.removed):
+	case !n.IsSupersededLocked() && (there || n.IsRemovedLocked()):
 		return n, fuse.OK
-	case again && (there && path == n.was || !writes(flags) || !n.succeededLocked() && onlyAppends(flags)):
+	case again && (there && path == n.LastPathLocked() || !writes(flags) || !n.IsSupersededLocked() && onlyAppends(flags)):
 		return n, fuse.OK
 	case again && onlyAppends(flags):
-		if other := n.insteadLocked(); other != nil {
+		if other := insteadLocked(n); other != nil {
 			return other, fuse.OK
 		}
-		n.standAloneLocked() // what it was has another name by now: under this one it is made anew
+		n.StandAloneLocked() // what it was has another name by now: under this one it is made anew
 		return n, fuse.OK
 	}
 	return nil, fs.lookAgainLocked(n, thread, flags, r)
@@ -37,16 +38,16 @@ func (fs *fileSystem) foundLocked(n *node, thread uint32, flags uint32) (*node, 
 
 // insteadLocked is the file that has n's name since another session has moved what took n's
 // place elsewhere, or nil.
-func (n *node) insteadLocked() *node {
-	if !n.succeededLocked() {
+func insteadLocked(n *tree.Entry) *tree.Entry {
+	if !n.IsSupersededLocked() {
 		return nil
 	}
-	return n.store.madeLocked(n.was)
+	return storeOf(n).tree.FindMemoryLocked(n.LastPathLocked())
 }
 
 // pushedInsteadLocked is insteadLocked while a push into that is under way, else nil.
-func (n *node) pushedInsteadLocked() *node {
-	if other := n.insteadLocked(); other != nil && other.had().cache.Pushing() {
+func pushedInsteadLocked(n *tree.Entry) *tree.Entry {
+	if other := insteadLocked(n); other != nil && inodeOf(other).cache.Pushing() {
 		return other
 	}
 	return nil
@@ -55,7 +56,7 @@ func (n *node) pushedInsteadLocked() *node {
 // lookAgainLocked answers a thread whose request is to begin anew with the name: with
 // ESTALE, which no program sees, since the kernel tries once more. A request that
 // was that second try, and means to change the file, has lost its race.
-func (fs *fileSystem) lookAgainLocked(n *node, thread, flags uint32, before *retry) fuse.Status {
+func (fs *fileSystem) lookAgainLocked(n *tree.Entry, thread, flags uint32, before *retry) fuse.Status {
 	delete(fs.retries, thread)
 	if before != nil && before.meantLocked(n) && writes(flags) {
 		return fuse.Status(fs.opts.ConflictErrno)
@@ -75,9 +76,9 @@ type retry struct {
 }
 
 // meantLocked reports whether n is what the request's name meant after it had begun.
-func (r *retry) meantLocked(n *node) bool {
+func (r *retry) meantLocked(n *tree.Entry) bool {
 	const recent = 10 * time.Second
-	return r.looked && n.had().cache.Looked > r.began && r.began.Since() < recent
+	return r.looked && inodeOf(n).cache.Looked > r.began && r.began.Since() < recent
 }
 
 // maxRetries bounds the threads that are remembered to have been sent to look a
@@ -87,10 +88,10 @@ const maxRetries = 4096
 // tellName returns when the kernel knows what has n's name now: whoever closes
 // a file and then asks for its name finds what he wrote, or what won. Callers
 // hold no lock, and no request that changes the directory is theirs.
-func (fs *fileSystem) tellName(ctx context.Context, n *node) {
+func (fs *fileSystem) tellName(ctx context.Context, n *tree.Entry) {
 	fs.mu.RLock()
-	m := n.nowLocked()
-	number := m.had().named
+	m := n.LatestLocked()
+	number := inodeOf(m).named
 	fs.mu.RUnlock()
 	if m != n && number != 0 {
 		_ = fs.notify.Await(ctx, number-1, number)

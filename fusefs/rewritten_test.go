@@ -49,12 +49,12 @@ func TestRewritten(t *testing.T) {
 			_ = r.s.catchUp(t.Context())
 		},
 		"a commit follows another": func(r *rig, _ *otherHistory) {
-			shown := r.s.shown()
+			shown := r.s.tree.Shown()
 			shown.Digest[0] ^= 1
-			r.s.beginAt(shown)
+			r.s.tree.BeginAt(shown)
 			r.write("/b", "text")
 			r.s.follow(r.Context()) // which ends by itself
-			if r.s.root.children["b"] != nil {
+			if r.s.tree.Root().ChildLocked("b") != nil {
 				r.Error("the commit of the other history is shown")
 			}
 		},
@@ -68,7 +68,7 @@ func TestRewritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "/a")
 			r.options().Advise = func(error) string { return "look with fsck" }
-			r.must(r.s.walk(t.Context()))
+			r.must(r.s.tree.Walk(t.Context()))
 			l := &otherHistory{Log: r.log.Log}
 			r.log.Log = l
 			happen(r, l)

@@ -10,6 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/cas"
+	"mneme/fusefs/tree"
 	"mneme/internal/testing/logfault"
 	"mneme/memory"
 	"mneme/session/conflict"
@@ -65,7 +66,7 @@ func header(id uint64) fuse.InHeader { return fuse.InHeader{NodeId: id} }
 
 // lookup goes down a path as the kernel does.
 func (r *rig) lookup(path string) (fuse.EntryOut, fuse.Status) {
-	out := fuse.EntryOut{NodeId: r.s.root.id}
+	out := fuse.EntryOut{NodeId: r.s.tree.Root().ID()}
 	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
 		if name == "" {
 			continue
@@ -94,7 +95,7 @@ func (r *rig) wantLookup(path string, want fuse.Status) fuse.EntryOut {
 // parent is the id of the directory a path lies in, and its name there.
 func (r *rig) parent(path string) (uint64, string) {
 	r.Helper()
-	dir, name := split(path)
+	dir, name := tree.Split(path)
 	out, status := r.lookup(dir)
 	if !status.Ok() {
 		r.Fatalf("lookup of %s: %v", dir, status)

@@ -10,6 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/cas"
+	"mneme/fusefs/tree"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -34,23 +35,23 @@ func (o occasion) alone() bool { return o == released || o == lingered }
 // commitFile makes what was written to a file a version, if it changed
 // anything. Scratch files go to the spool instead, temporary ones unless they
 // have lingered.
-func (fs *fileSystem) commitFile(n *node, st *stage, why occasion) fuse.Status {
+func (fs *fileSystem) commitFile(n *tree.Entry, st *stage, why occasion) fuse.Status {
 	return fs.commitUpTo(n, st, why, nil)
 }
 
 // commitUpTo is commitFile for what the stage was at a mark, if that can be told
 // from what was written since; nil is the newest.
-func (fs *fileSystem) commitUpTo(n *node, st *stage, why occasion, upTo *mark) fuse.Status {
-	defer n.store.dropSettled()
+func (fs *fileSystem) commitUpTo(n *tree.Entry, st *stage, why occasion, upTo *mark) fuse.Status {
+	defer storeOf(n).dropSettled()
 	t := &stagedText{n: n, st: st, why: why, upTo: upTo}
 	defer fs.giveBack(&t.copied)
-	return t.answer(n.store.session.Save(fs.ctx, t, &session.SaveOptions{Unasked: why == unasked}))
+	return t.answer(storeOf(n).session.Save(fs.ctx, t, &session.SaveOptions{Unasked: why == unasked}))
 }
 
 // stagedText is a stage as the session saves it: see session.Save for what happens to a
 // write, and session.Text for when each of these methods is called.
 type stagedText struct {
-	n      *node
+	n      *tree.Entry
 	st     *stage
 	why    occasion
 	upTo   *mark
@@ -59,23 +60,23 @@ type stagedText struct {
 }
 
 // Turn is shared by the stages of a file.
-func (t *stagedText) Turn() *session.Turn { return &t.n.own().turn }
+func (t *stagedText) Turn() *session.Turn { return &ownInode(t.n).turn }
 
 // LostReply lies with the stage.
 func (t *stagedText) LostReply() *session.LostReply { return &t.st.lost }
 
 // Path is where the file is by now, or what has taken its place.
 func (t *stagedText) Path() string {
-	fs := t.n.store.fs
+	fs := storeOf(t.n).fs
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
-	path, _ := t.n.targetLocked()
+	path, _ := t.n.TargetLocked()
 	return path
 }
 
 // Draft takes from the stage what is to be committed, or says why nothing is.
 func (t *stagedText) Draft(decided string) (*session.Draft, error) {
-	fs := t.n.store.fs
+	fs := storeOf(t.n).fs
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if t.st.err != 0 {
@@ -93,12 +94,12 @@ func (t *stagedText) Draft(decided string) (*session.Draft, error) {
 // the tree, which the follower may not have brought so far, is not asked.
 func (t *stagedText) draftLocked(decided string) *session.Draft {
 	n, st := t.n, t.st
-	m, fs := n.nowLocked(), n.store.fs
-	if !st.dirty || m.removed || t.why.alone() && st.writers > 1 {
+	m, fs := n.LatestLocked(), storeOf(n).fs
+	if !st.dirty || m.IsRemovedLocked() || t.why.alone() && st.writers > 1 {
 		return nil
 	}
-	if n.local {
-		kind := fs.classOf(n)
+	if n.IsLocalLocked() {
+		kind := fs.classOfLocked(n)
 		if kind == editorScratch || kind == temporary && t.why != lingered && t.why != ending {
 			return t.spoolLocked()
 		}
@@ -107,9 +108,9 @@ func (t *stagedText) draftLocked(decided string) *session.Draft {
 		return nil
 	}
 	later := fs.laterLocked(st, t.upTo)
-	path, there := n.targetLocked()
+	path, there := n.TargetLocked()
 	d := &session.Draft{
-		Path: path, Data: slices.Clone(st.data[:len(st.data)-later]), Base: st.base, Theirs: n.theirsLocked(),
+		Path: path, Data: slices.Clone(st.data[:len(st.data)-later]), Base: st.base, Theirs: n.TheirsLocked(),
 		Append: st.tails, Added: len(st.tail) - later, Mark: st.changes,
 	}
 	if later > 0 {
@@ -117,7 +118,7 @@ func (t *stagedText) draftLocked(decided string) *session.Draft {
 	}
 	d.Key = st.spooledKeyLocked(d.Mark)
 	moved := (m != n || !there) && path != decided
-	if path == "" || st.overtaken || !st.tails && (n.stage() != st || !there) || moved && !memory.SameText(st.base, d.Theirs) {
+	if path == "" || st.overtaken || !st.tails && (stageOf(n) != st || !there) || moved && !memory.SameText(st.base, d.Theirs) {
 		d.Lost = true // another session took its name away, or changed it
 		return d
 	}
@@ -131,28 +132,28 @@ func (t *stagedText) draftLocked(decided string) *session.Draft {
 // settleBaseLocked says what a draft replaces, and by what it is judged.
 func (t *stagedText) settleBaseLocked(d *session.Draft) {
 	n, st := t.n, t.st
-	if n.hasLocalName() {
+	if n.HasLocalNameLocked() {
 		d.Base = nil
-		if hidden := n.parent.hidden[n.name]; hidden != nil {
-			d.Base = hidden.knownLocked().Expected(hidden.head)
+		if hidden := n.ParentLocked().HiddenAtLocked(n.NameLocked()); hidden != nil {
+			d.Base = knownLocked(hidden).Expected(hidden.HeadLocked())
 		}
 	}
-	if n.local {
-		d.Spelling = n.spellingAtLocked(d.Path)
+	if n.IsLocalLocked() {
+		d.Spelling = n.SpellingAtLocked(d.Path)
 	}
-	if d.Base != nil && !n.local && int64(len(d.Data)) == d.Base.Size() {
+	if d.Base != nil && !n.IsLocalLocked() && int64(len(d.Data)) == d.Base.Size() {
 		d.Digest = cas.Sum(d.Data)
 		d.Unchanged = d.Digest == d.Base.Digest()
 	}
 	if !st.tails && !d.Unchanged && !st.fresh {
-		d.Judge = n.knownLocked().ToJudge()
+		d.Judge = knownLocked(n).ToJudge()
 	}
 }
 
 // Beside remembers the mode of a file that becomes a memory.
 func (t *stagedText) Beside(d *session.Draft, commit func() error) error {
 	t.path = d.Path
-	s := t.n.store
+	s := storeOf(t.n)
 	return s.keepingMode(t.n, d.Path, d.Base, func() error {
 		if d.Unchanged {
 			return commit()
@@ -163,20 +164,20 @@ func (t *stagedText) Beside(d *session.Draft, commit func() error) error {
 
 // Met shows what has the file's place in the log.
 func (t *stagedText) Met(_ *session.Draft, theirs *versionlog.Version) {
-	fs := t.n.store.fs
+	fs := storeOf(t.n).fs
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	t.n.yieldLocked(theirs)
+	t.n.MetAtPathLocked(theirs)
 }
 
 // Rebase gives the stage the base theirs.
 func (t *stagedText) Rebase(d *session.Draft, theirs *memory.Head, content []byte) bool {
-	n, st, fs := t.n, t.st, t.n.store.fs
+	n, st, fs := t.n, t.st, storeOf(t.n).fs
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	path, _ := n.targetLocked()
+	path, _ := n.TargetLocked()
 	switch {
-	case n.nowLocked().removed || st.err != 0:
+	case n.LatestLocked().IsRemovedLocked() || st.err != 0:
 		return false
 	case path != d.Path:
 		return d.Append // which the next draft puts at the end of what is there
@@ -185,8 +186,8 @@ func (t *stagedText) Rebase(d *session.Draft, theirs *memory.Head, content []byt
 	case d.Append || st.changes != d.Mark:
 		return false
 	}
-	if was := n.stage(); was == nil || was.overtaken || was == st {
-		n.setStageLocked(st)
+	if was := stageOf(n); was == nil || was.overtaken || was == st {
+		setStageLocked(n, st)
 		fs.reckonLocked(n, was)
 	}
 	st.base, st.data, st.loaded, st.overtaken = theirs, content, true, false
@@ -198,7 +199,7 @@ func (t *stagedText) Rebase(d *session.Draft, theirs *memory.Head, content []byt
 
 // Committed brings the version that holds the draft into the tree.
 func (t *stagedText) Committed(d *session.Draft, v *versionlog.Version, c *versionlog.Commit) {
-	s := t.n.store
+	s := storeOf(t.n)
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
 	if c != nil {
@@ -209,7 +210,7 @@ func (t *stagedText) Committed(d *session.Draft, v *versionlog.Version, c *versi
 
 // committedLocked is Committed also for a commit that the follower has met.
 func (t *stagedText) committedLocked(d *session.Draft, v *versionlog.Version) {
-	n, st, s := t.n, t.st, t.n.store
+	n, st, s := t.n, t.st, storeOf(t.n)
 	head := memory.NewHead(v)
 	if d.Unchanged {
 		s.session.Holds(d, head)
@@ -217,20 +218,20 @@ func (t *stagedText) committedLocked(d *session.Draft, v *versionlog.Version) {
 		return
 	}
 	s.unspoolStage(st)
-	if path, ok := n.path(); !ok || path != v.Path {
+	if path, ok := n.PathLocked(); !ok || path != v.Path {
 		t.committedElsewhereLocked(d, v, head)
 		return
 	}
-	s.holdsLocked(s.known.Of(n.knownAtLocked()), d, head)
-	if !n.isMemorySince(v.Seq) {
-		n.setHeadLocked(head, v.Spelling)
+	s.holdsLocked(s.known.Of(n.KnownAtLocked()), d, head)
+	if !n.IsMemorySinceLocked(v.Seq) {
+		n.SetHeadLocked(head, v.Spelling)
 		s.fs.notify.birthLocked(n)
 	}
-	if hidden := n.parent.hidden[n.name]; hidden != nil && n.local {
-		s.unhideLocked(hidden)
+	if hidden := n.ParentLocked().HiddenAtLocked(n.NameLocked()); hidden != nil && n.IsLocalLocked() {
+		s.tree.UnhideLocked(hidden)
 	}
-	n.parent.settleLocked()
-	n.setLocal(false)
+	n.ParentLocked().HoldsMemoryLocked()
+	n.SetLocalLocked(false)
 	st.base = head
 	t.settledLocked(d)
 }
@@ -238,19 +239,19 @@ func (t *stagedText) committedLocked(d *session.Draft, v *versionlog.Version) {
 // committedElsewhereLocked is committedLocked where another session's commit has taken the
 // file's place.
 func (t *stagedText) committedElsewhereLocked(d *session.Draft, v *versionlog.Version, head *memory.Head) {
-	n, st, s := t.n, t.st, t.n.store
-	before := s.known.Of(n.knownAtLocked())
-	s.showLocked(*v)
-	if m := s.find(v.Path); m != nil && memory.SameVersion(m.head, head) {
+	n, st, s := t.n, t.st, storeOf(t.n)
+	before := s.known.Of(n.KnownAtLocked())
+	s.tree.ShowLocked(*v)
+	if m := s.tree.FindLocked(v.Path); m != nil && memory.SameVersion(m.HeadLocked(), head) {
 		s.holdsLocked(before, d, head)
-		n.leadLocked(m)
+		n.SetSuccessorLocked(m)
 	} else {
 		s.session.Wrote(v.Path)
-		if m := n.nowLocked(); m != n && memory.SameText(m.head, head) { // renamed since, by this mount
-			m.learnLocked(func(known session.Knowledge) session.Knowledge { return known.Wrote(m.head) })
+		if m := n.LatestLocked(); m != n && memory.SameText(m.HeadLocked(), head) { // renamed since, by this mount
+			learnLocked(m, func(known session.Knowledge) session.Knowledge { return known.Wrote(m.HeadLocked()) })
 		}
 	}
-	n.setHeadLocked(head, v.Spelling)
+	n.SetHeadLocked(head, v.Spelling)
 	st.base, st.overtaken = head, false
 	t.settledLocked(d)
 	s.fs.notify.contentLocked(n)
@@ -264,38 +265,38 @@ func (t *stagedText) settledLocked(d *session.Draft) {
 	if st.changes == d.Mark {
 		st.dirty, st.wrote = false, false
 		st.first = time.Time{}
-		t.n.tallyLocked()
+		tallyLocked(t.n)
 	}
 	if d.Append && st.tails {
 		st.tail = st.tail[min(d.Added, len(st.tail)):]
-		t.n.store.fs.reckonLocked(t.n, st)
+		storeOf(t.n).fs.reckonLocked(t.n, st)
 	}
 }
 
 // Lost has whatever else is written to the stage kept, too, until its handles are closed.
 func (t *stagedText) Lost(*session.Draft) session.Loss {
-	n, st, fs := t.n, t.st, t.n.store.fs
+	n, st, fs := t.n, t.st, storeOf(t.n).fs
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	path, _ := n.targetLocked()
+	path, _ := n.TargetLocked()
 	st.overtaken = true
 	fs.notify.contentLocked(n)
 	return session.Loss{
-		Path: path, Base: st.base, Theirs: n.theirsLocked(), Yours: slices.Clone(st.data),
+		Path: path, Base: st.base, Theirs: n.TheirsLocked(), Yours: slices.Clone(st.data),
 		Mark: st.changes, Conflict: st.conflict, IsKept: st.isKeptLocked(),
 	}
 }
 
 // Kept notes the conflict that has the text.
 func (t *stagedText) Kept(l session.Loss) {
-	st, s := t.st, t.n.store
+	st, s := t.st, storeOf(t.n)
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
 	if l.Change != nil {
 		st.base = l.Base
 	}
 	st.conflict, st.conflictAt = l.Conflict, l.Mark
-	if s.madeLocked(l.Path) == nil && s.findHidden(l.Path) == nil {
+	if s.tree.FindMemoryLocked(l.Path) == nil && s.tree.FindHiddenLocked(l.Path) == nil {
 		s.known.Left(l.Path)
 	}
 }
@@ -307,7 +308,7 @@ func (t *stagedText) answer(err error) fuse.Status {
 	if err == nil {
 		return fuse.OK
 	}
-	n, st, fs := t.n, t.st, t.n.store.fs
+	n, st, fs := t.n, t.st, storeOf(t.n).fs
 	var lost *session.LostError
 	told, isTold := err.(syscall.Errno)
 	switch {
@@ -323,10 +324,10 @@ func (t *stagedText) answer(err error) fuse.Status {
 		path = fs.where(n)
 	}
 	if t.why == unasked {
-		fs.log.Warn("appended bytes not committed yet", "store", n.store.slug(), "path", path, "err", err)
+		fs.log.Warn("appended bytes not committed yet", "store", storeOf(n).slug(), "path", path, "err", err)
 		return fuse.EIO
 	}
-	status := n.store.fail("close", path, err)
+	status := storeOf(n).fail("close", path, err)
 	if errors.Is(err, versionlog.ErrOverlap) || errors.Is(err, memory.ErrTooBig) {
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
@@ -339,7 +340,7 @@ func (t *stagedText) answer(err error) fuse.Status {
 // name changes.
 func settleText(t session.Text) error {
 	staged := t.(*stagedText)
-	if status := staged.n.store.fs.commitFile(staged.n, staged.st, saved); !status.Ok() {
+	if status := storeOf(staged.n).fs.commitFile(staged.n, staged.st, saved); !status.Ok() {
 		return syscall.Errno(status)
 	}
 	return nil
@@ -347,12 +348,12 @@ func settleText(t session.Text) error {
 
 // spoolLocked is the draft of a scratch file, which goes to the spool; nil: nothing does.
 func (t *stagedText) spoolLocked() *session.Draft {
-	e := t.n.toSpoolLocked(t.st, t.why)
+	e := toSpoolLocked(t.n, t.st, t.why)
 	if e == nil {
 		return nil
 	}
 	return &session.Draft{Data: e.data, Aside: func(context.Context) error {
-		if status := t.n.store.fs.spool(e, t.why); !status.Ok() {
+		if status := storeOf(t.n).fs.spool(e, t.why); !status.Ok() {
 			return syscall.Errno(status)
 		}
 		return nil

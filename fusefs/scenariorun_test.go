@@ -77,7 +77,7 @@ func runScenario(t *testing.T, s *scenario, cases []string) {
 		runOptions[name](r)
 	}
 	if !slices.Contains(s.mount, "loading") {
-		r.must(r.s.walk(t.Context()))
+		r.must(r.s.tree.Walk(t.Context()))
 	}
 	for _, st := range s.acts {
 		hangs := time.AfterFunc(time.Minute, func() { panic(fmt.Sprintf("%s:%d: %s\nit does not end", s.file, st.line, st.text)) })
@@ -175,7 +175,7 @@ func (r *run) load() error {
 		r.log.Each(logfault.AfterPage, page)
 	}
 	r.log.Each(logfault.AfterPage, page)
-	err := r.s.walk(r.Context())
+	err := r.s.tree.Walk(r.Context())
 	r.log.Each(logfault.AfterPage, nil)
 	if len(r.pages) > 0 {
 		err = errors.Join(err, fmt.Errorf("there were %d pages", n))

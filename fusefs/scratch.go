@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"mneme/fusefs/tree"
 )
 
 // A file whose name says that it is some program's scratch file is not a
@@ -87,7 +89,7 @@ var atomicNames = regexp.MustCompile(`^(.+)\.([1-9][0-9]{8,9})$`)
 //
 // What mkstemp, mktemp and CreateTemp make is open for reading and writing: cp, tar
 // and rsync make every file with O_EXCL, but only write it.
-func madeUp(dir *node, name string, flags uint32, now time.Time) bool {
+func madeUpLocked(dir *tree.Entry, name string, flags uint32, now time.Time) bool {
 	exclusive := flags&syscall.O_EXCL != 0
 	if exclusive && fromMkstemp(name) {
 		return true
@@ -96,7 +98,7 @@ func madeUp(dir *node, name string, flags uint32, now time.Time) bool {
 		return true
 	}
 	m := atomicNames.FindStringSubmatch(name)
-	if m == nil || dir.children[m[1]] == nil {
+	if m == nil || dir.ChildLocked(m[1]) == nil {
 		return false
 	}
 	number, err := strconv.ParseInt(m[2], 10, 64)
@@ -123,7 +125,7 @@ func isProbe(name string) bool {
 }
 
 // classify says what kind of file a name in dir is for.
-func classify(dir *node, name string) scratchKind {
+func classifyLocked(dir *tree.Entry, name string) scratchKind {
 	if editorNames.MatchString(name) {
 		return editorScratch
 	}
@@ -133,7 +135,7 @@ func classify(dir *node, name string) scratchKind {
 	if m := mkstempNames.FindStringSubmatch(name); m != nil && random.MatchString(m[1]) {
 		return temporary
 	}
-	if strings.HasSuffix(name, ".lock") && dir.within(".git") || dir.within(".~tmp~") || dir.within(".rsync-partial") {
+	if strings.HasSuffix(name, ".lock") && isWithinLocked(dir, ".git") || isWithinLocked(dir, ".~tmp~") || isWithinLocked(dir, ".rsync-partial") {
 		return temporary // the latter two are where rsync has files until all of them are there
 	}
 	return ordinary
@@ -141,14 +143,14 @@ func classify(dir *node, name string) scratchKind {
 
 // beyondLocked reports whether a stage of n holds more than a memory may have, which only an
 // editor's scratch file can.
-func (n *node) beyondLocked(st *stage) bool {
-	return int64(len(st.data)) > n.store.memory.Info().Limits.MaxMemoryBytes
+func beyondLocked(n *tree.Entry, st *stage) bool {
+	return int64(len(st.data)) > storeOf(n).memory.Info().Limits.MaxMemoryBytes
 }
 
-// within reports whether a directory is one of that name or lies in one.
-func (n *node) within(name string) bool {
-	for ; n != nil; n = n.parent {
-		if n.name == name {
+// isWithinLocked reports whether a directory is one of that name or lies in one.
+func isWithinLocked(n *tree.Entry, name string) bool {
+	for ; n != nil; n = n.ParentLocked() {
+		if n.NameLocked() == name {
 			return true
 		}
 	}
@@ -157,8 +159,8 @@ func (n *node) within(name string) bool {
 
 // lingerLocked makes a memory of a temporary file unless that is renamed, removed
 // or opened again within temporaryLife.
-func (fs *fileSystem) lingerLocked(n *node) {
-	changes := n.stage().changes
+func (fs *fileSystem) lingerLocked(n *tree.Entry) {
+	changes := stageOf(n).changes
 	fs.tasks.Go(func() {
 		select {
 		case <-fs.ctx.Done():
@@ -166,8 +168,8 @@ func (fs *fileSystem) lingerLocked(n *node) {
 		case <-time.After(temporaryLife):
 		}
 		fs.mu.Lock()
-		st := n.stage()
-		idle := st != nil && st.writers == 0 && st.changes == changes && n.local
+		st := stageOf(n)
+		idle := st != nil && st.writers == 0 && st.changes == changes && n.IsLocalLocked()
 		if idle {
 			st.writers++
 		}
@@ -183,14 +185,14 @@ func (fs *fileSystem) lingerLocked(n *node) {
 
 // endLingerLocked ends the writer that linger was. A file that could not become a
 // memory stays in this mount.
-func (fs *fileSystem) endLingerLocked(n *node, st *stage) {
+func (fs *fileSystem) endLingerLocked(n *tree.Entry, st *stage) {
 	st.writers--
 	defer fs.reckonLocked(n, st)
 	switch {
-	case st.writers > 0 || n.stage() != st:
+	case st.writers > 0 || stageOf(n) != st:
 	case st.err != 0:
 		fs.giveUpLocked(n)
-	case !n.local:
-		n.setStageLocked(nil)
+	case !n.IsLocalLocked():
+		setStageLocked(n, nil)
 	}
 }

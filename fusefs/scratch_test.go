@@ -5,18 +5,20 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mneme/fusefs/tree"
 )
 
 func TestClassify(t *testing.T) {
 	r := newRig(t)
-	made := func(up *node, name string) *node {
+	made := func(up *tree.Entry, name string) *tree.Entry {
 		defer r.locked()()
-		return r.s.newDirLocked(up, name, 0o700, time.Now(), 0)
+		return r.s.tree.MakeDirLocked(up, name, 0o700, time.Now(), 0)
 	}
-	plain := made(r.s.root, "notes")
+	plain := made(r.s.tree.Root(), "notes")
 	git, delayed := made(made(made(plain, ".git"), "refs"), "heads"), made(plain, ".~tmp~")
 	for _, tc := range []struct {
-		dir  *node
+		dir  *tree.Entry
 		name string
 		want scratchKind
 	}{
@@ -63,7 +65,7 @@ func TestClassify(t *testing.T) {
 		{plain, "plan.1234567890", ordinary},
 		{plain, "tmp.javascript", ordinary},
 	} {
-		if got := classify(tc.dir, tc.name); got != tc.want {
+		if got := classifyLocked(tc.dir, tc.name); got != tc.want {
 			t.Errorf("classify(%q) = %v, want %v", tc.name, got, tc.want)
 		}
 	}
@@ -91,8 +93,8 @@ func TestMadeUp(t *testing.T) {
 	)
 	now := time.Unix(1_800_000_000, 0)
 	r := newRig(t, "/notes/plan.md")
-	r.must(r.s.walk(t.Context()))
-	dir := r.s.find("/notes")
+	r.must(r.s.tree.Walk(t.Context()))
+	dir := r.s.tree.FindLocked("/notes")
 	for _, tc := range []struct {
 		name  string
 		flags uint32
@@ -126,7 +128,7 @@ func TestMadeUp(t *testing.T) {
 		{"sha256-" + strings.Repeat("4", 64), mkstemp, false},
 		{"plan.md", mkstemp, false},
 	} {
-		if got := madeUp(dir, tc.name, tc.flags, now); got != tc.want {
+		if got := madeUpLocked(dir, tc.name, tc.flags, now); got != tc.want {
 			t.Errorf("madeUp(%q, %#x) = %v, want %v", tc.name, tc.flags, got, tc.want)
 		}
 	}

@@ -36,7 +36,7 @@ func (r *rig) beside() *rig {
 func (r *rig) loaded() *rig {
 	r.Helper()
 	m := r.beside()
-	m.must(m.s.walk(m.Context()))
+	m.must(m.s.tree.Walk(m.Context()))
 	return m
 }
 
@@ -61,7 +61,7 @@ func wantListed(dir string, names []string, mounts ...*rig) {
 // and one that has loaded nothing yet list them as they were made.
 func TestSpelledInAllMounts(t *testing.T) {
 	r := newRig(t)
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	other := r.loaded()
 	check := func(dir string, names ...string) {
 		t.Helper()
@@ -102,7 +102,7 @@ func TestSpelledInAllMounts(t *testing.T) {
 // where programs asked for another one, and where an editor saves.
 func TestSpelledAnew(t *testing.T) {
 	r := newRig(t)
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	other := r.loaded()
 	check := func(names ...string) {
 		t.Helper()
@@ -158,11 +158,11 @@ func TestSpelledAnew(t *testing.T) {
 func TestSpelledAsAsked(t *testing.T) {
 	const composed, half, decomposed = "\u1ec7", "\u1eb9\u0302", "e\u0323\u0302"
 	r := newRig(t, "/"+composed)
-	r.must(r.s.walk(t.Context()))
-	listed := func() { r.s.root.Cache().Respelled = false }
+	r.must(r.s.tree.Walk(t.Context()))
+	listed := func() { cacheOf(r.s.tree.Root()).Respelled = false }
 	relisted := func(name string) {
 		t.Helper()
-		if !r.s.root.Cache().Respelled {
+		if !cacheOf(r.s.tree.Root()).Respelled {
 			t.Error("the kernel is not told that a name is listed otherwise")
 		}
 		wantListed("/", []string{name}, r)
@@ -174,7 +174,7 @@ func TestSpelledAsAsked(t *testing.T) {
 	relisted(half)
 	r.wantLookup("/"+decomposed, fuse.OK)
 	wantListed("/", []string{half}, r)
-	r.fs.Forget(r.s.root.children[composed].id, 100)
+	r.fs.Forget(r.s.tree.Root().ChildLocked(composed).ID(), 100)
 	listed()
 	r.put("/"+composed, "/"+decomposed, "1")
 	r.follow()
@@ -189,7 +189,7 @@ func TestSpelledSameBytes(t *testing.T) {
 	r := newRig(t)
 	r.put("/"+nfc, "/"+nfd, "1")
 	r.must(r.s.begin(t.Context()))
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	wantListed("/", []string{nfd}, r)
 	r.wantOK(r.save("/new", "1", 0))
 	r.wantOK(r.rename("/new", "/"+nfc, 0))
@@ -200,7 +200,7 @@ func TestSpelledSameBytes(t *testing.T) {
 // TestSpelledWhereItHides makes a directory again that still hides a memory.
 func TestSpelledWhereItHides(t *testing.T) {
 	r := newRig(t, "/"+nfc+"/f")
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	r.hide("/"+nfc+"/f", "/f~")
 	r.rmdir("/" + nfc)
 	r.wantOK(r.mkdir("/" + nfd))
@@ -211,17 +211,17 @@ func TestSpelledWhereItHides(t *testing.T) {
 // that the log has as its own version does.
 func TestSpelledImplied(t *testing.T) {
 	r := newRig(t)
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	other := r.loaded()
 	r.othersDir("/" + nfc)
 	r.put("/"+nfc+"/f", "/"+nfd+"/f", "1")
 	r.write("/\u00fc/\u00fc/x", "1")
 	wantListed("/", []string{nfc, "\u00fc"}, r, other, r.loaded())
-	before := other.s.root.Cache().Respelled
+	before := cacheOf(other.s.tree.Root()).Respelled
 	r.put("/\u00fc/\u00fc/y", "/u\u0308/u\u0308/y", "1")
 	wantListed("/", []string{nfc, "u\u0308"}, r, r.loaded())
 	wantListed("/\u00fc", []string{"u\u0308"}, r, r.loaded())
-	if other.follow(); before || !other.s.root.Cache().Respelled {
+	if other.follow(); before || !cacheOf(other.s.tree.Root()).Respelled {
 		t.Error("the kernel is not told that a name is listed otherwise")
 	}
 	wantListed("/", []string{nfc, "u\u0308"}, other)
@@ -258,7 +258,7 @@ func TestSpelledByAnybody(t *testing.T) {
 	}
 	names := []string{"1" + nfc, "2" + nfc, "3" + nfc, "4" + nfc, "5" + nfc, "6" + nfc, "7" + nfc, "8" + nfc, "K", "z", long}
 	m := r.loaded()
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	wantListed("/", names, r, m, r.beside())
 	wantListed("/6"+nfc, []string{"\u00e9"}, r, m)
 	r.wantOK(r.rename("/6"+nfc, "/9"+nfd, 0))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/spool"
 	"mneme/versionlog"
 )
@@ -41,7 +42,7 @@ type spooled struct {
 
 // toSpool is what a scratch file has to have spooled.
 type toSpool struct {
-	n        *node
+	n        *tree.Entry
 	st       *stage
 	path     string
 	spelling string // path as a new file has it
@@ -52,16 +53,16 @@ type toSpool struct {
 
 // toSpoolLocked is what a scratch file has to have spooled before why is answered; nil:
 // nothing.
-func (n *node) toSpoolLocked(st *stage, why occasion) *toSpool {
-	path, ok := n.path()
-	if n.store.spool == nil || !ok || n.stage() != st {
+func toSpoolLocked(n *tree.Entry, st *stage, why occasion) *toSpool {
+	path, ok := n.PathLocked()
+	if storeOf(n).spool == nil || !ok || stageOf(n) != st {
 		return nil
 	}
-	if n.beyondLocked(st) {
-		n.store.unspoolStage(st)
+	if beyondLocked(n, st) {
+		storeOf(n).unspoolStage(st)
 		return nil
 	}
-	d := &toSpool{n: n, st: st, path: path, spelling: n.spellingAtLocked(path), changes: st.changes}
+	d := &toSpool{n: n, st: st, path: path, spelling: n.SpellingAtLocked(path), changes: st.changes}
 	switch now := st.spooled; {
 	case now == nil && len(st.data) == 0:
 		return nil // as whoever has just made it
@@ -75,16 +76,16 @@ func (n *node) toSpoolLocked(st *stage, why occasion) *toSpool {
 
 // spool keeps a scratch file's bytes. The caller has the node's turn and holds no lock.
 func (fs *fileSystem) spool(d *toSpool, why occasion) fuse.Status {
-	s, st := d.n.store, d.st
+	s, st := storeOf(d.n), d.st
 	fs.mu.RLock()
-	now, mode := st.spooled, d.n.mode&0o777
+	now, mode := st.spooled, d.n.ModeLocked()&0o777
 	fs.mu.RUnlock()
 	if d.key != "" {
 		if err := s.memory.MayGrow(); err != nil {
 			return s.fail("save", d.path, err)
 		}
 		e := spool.Entry{Key: d.key, Path: d.path, Spelling: d.spelling, Session: fs.opts.Session, Time: time.Now().UTC().Truncate(time.Microsecond), Data: d.data}
-		if d.n.isPrivate(mode) {
+		if isPrivate(d.n, mode) {
 			e.Mode = mode
 		}
 		if now != nil {
@@ -127,7 +128,7 @@ func (s *store) publishLocked(d *toSpool, now *spooled) {
 		now.older = nil
 	}
 	d.st.spooled = now
-	if d.n.nowLocked().removed { // meanwhile
+	if d.n.LatestLocked().IsRemovedLocked() { // meanwhile
 		s.unspoolStage(d.st)
 	}
 }
@@ -144,9 +145,9 @@ func (st *stage) spooledKeyLocked(changes uint64) string {
 }
 
 // unspoolLocked notes that nothing of n's stage is to survive the mount; no n at all has none.
-func (s *store) unspoolLocked(n *node) {
-	if n != nil && n.stage() != nil {
-		s.unspoolStage(n.stage())
+func (s *store) unspoolLocked(n *tree.Entry) {
+	if n != nil && stageOf(n) != nil {
+		s.unspoolStage(stageOf(n))
 	}
 }
 
@@ -171,11 +172,11 @@ func (s *store) settleSlot(slot *spool.Slot) {
 // nothing any more out of the log. A request that settles something ends with it. Callers
 // hold no lock and no claim.
 func (s *store) dropSettled() {
-	if !s.settling.Load() && !s.hasEmptiedDirs() {
+	if !s.settling.Load() && !s.tree.HasEmptied() {
 		return
 	}
 	s.fs.mu.Lock()
-	settled, emptied := s.settled, s.emptiedLocked()
+	settled, emptied := s.settled, s.tree.EmptiedLocked()
 	s.settled = nil
 	s.settling.Store(false)
 	s.fs.mu.Unlock()

@@ -24,7 +24,7 @@ func newSpooled(t *testing.T, files ...string) *rig {
 	r := newRig(t, files...)
 	r.keepIn(kept)
 	r.s.spool = spool.New(r.s.kept.Dir(), minSpoolBytes)
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	return r
 }
 
@@ -111,7 +111,7 @@ func TestSettledDoesNotComeBack(t *testing.T) {
 		}
 	}
 	n := r.node(r.wantLookup("/5.tmp", fuse.OK).NodeId)
-	r.fs.commitUnheard(n, n.stage(), lingered)
+	r.fs.commitUnheard(n, stageOf(n), lingered)
 	r.die()
 	r.recovers()
 	r.follow()
@@ -131,7 +131,7 @@ func TestKilledBeforeItIsSettled(t *testing.T) {
 		r.recovers()
 	})
 	n := r.node(r.wantLookup("/x.tmp", fuse.OK).NodeId)
-	if status := r.fs.commitFile(n, n.stage(), lingered); !status.Ok() {
+	if status := r.fs.commitFile(n, stageOf(n), lingered); !status.Ok() {
 		t.Fatal(status)
 	}
 	tip, err := r.other.Tip(t.Context())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/memory"
 	"mneme/session"
 )
@@ -67,26 +68,26 @@ type written struct {
 // isKeptLocked reports whether a conflict has all that was written.
 func (st *stage) isKeptLocked() bool { return st.conflict != 0 && st.conflictAt == st.changes }
 
-// staged reports whether readers get the stage's data instead of the head's.
-func (n *node) staged() bool {
-	return n.stage() != nil && n.stage().loaded && n.stage().err == 0 && !n.stage().overtaken
+// isStaged reports whether readers get the stage's data instead of the head's.
+func isStaged(n *tree.Entry) bool {
+	return stageOf(n) != nil && stageOf(n).loaded && stageOf(n).err == 0 && !stageOf(n).overtaken
 }
 
 // beginWriteLocked returns the stage for one more writer of n, which admit has let
 // in.
-func (n *node) beginWriteLocked(flags uint32) *stage {
-	m, fs := n.nowLocked(), n.store.fs
-	st, stale := n.stage(), m.knownLocked().Stale(m.head) && !onlyAppends(flags)
-	if st == nil || st.err != 0 || st.overtaken || stale || m != n || n.outdatedLocked(st) {
-		n.setStageLocked(&stage{written: written{base: m.head, loaded: m.head == nil, tails: true}})
+func beginWriteLocked(n *tree.Entry, flags uint32) *stage {
+	m, fs := n.LatestLocked(), storeOf(n).fs
+	st, stale := stageOf(n), knownLocked(m).Stale(m.HeadLocked()) && !onlyAppends(flags)
+	if st == nil || st.err != 0 || st.overtaken || stale || m != n || outdatedLocked(n, st) {
+		setStageLocked(n, &stage{written: written{base: m.HeadLocked(), loaded: m.HeadLocked() == nil, tails: true}})
 		if stale {
-			n.stage().overtakeLocked(m.knownLocked().Head())
+			stageOf(n).overtakeLocked(knownLocked(m).Head())
 		}
 		fs.reckonLocked(n, st)
 	}
-	n.stage().writers++
-	fs.reckonLocked(n, n.stage())
-	return n.stage()
+	stageOf(n).writers++
+	fs.reckonLocked(n, stageOf(n))
+	return stageOf(n)
 }
 
 // overtakeLocked makes a clean stage one that is based on what the session knows.
@@ -98,10 +99,10 @@ func (st *stage) overtakeLocked(known *memory.Head) {
 // startLocked prepares a stage for its next change. A clean one that is to be
 // appended to takes the newest head; any other change is lost if it is not
 // based on what is there.
-func (n *node) startLocked(st *stage, appending bool) {
-	m, head := n.nowLocked(), n.theirsLocked()
+func startLocked(n *tree.Entry, st *stage, appending bool) {
+	m, head := n.LatestLocked(), n.TheirsLocked()
 	switch {
-	case n.local || m.removed || st.err != 0 || st.overtaken && (st.dirty || !appending):
+	case n.IsLocalLocked() || m.IsRemovedLocked() || st.err != 0 || st.overtaken && (st.dirty || !appending):
 	case appending && !st.dirty && st.conflict == 0:
 		st.tails, st.tail = true, nil
 		if st.overtaken || !memory.SameText(st.base, head) {
@@ -109,38 +110,38 @@ func (n *node) startLocked(st *stage, appending bool) {
 			st.data, st.loaded = nil, head == nil
 		}
 	case appending && st.tails || st.dirty && !st.tails:
-	case m.knownLocked().Stale(head) && !st.dirty && !st.overtaken: // once, or it would never be loaded
-		st.overtakeLocked(m.knownLocked().Head())
-	case m.knownLocked().Stale(head) || m.parent == nil || n.stage() != st || !memory.SameText(st.base, head):
+	case knownLocked(m).Stale(head) && !st.dirty && !st.overtaken: // once, or it would never be loaded
+		st.overtakeLocked(knownLocked(m).Head())
+	case knownLocked(m).Stale(head) || m.ParentLocked() == nil || stageOf(n) != st || !memory.SameText(st.base, head):
 		st.overtaken = true
 	}
 	if !appending {
 		st.tails, st.tail = false, nil
 	}
-	n.store.fs.reckonLocked(n, st)
+	storeOf(n).fs.reckonLocked(n, st)
 }
 
 // outdatedLocked reports whether a clean stage is based on a version that has since
 // been replaced: a new writer starts from the new one, and the handles that
 // share the old stage are refused should they write.
-func (n *node) outdatedLocked(st *stage) bool {
-	return !st.dirty && n.isMemory() && !memory.SameVersion(st.base, n.head)
+func outdatedLocked(n *tree.Entry, st *stage) bool {
+	return !st.dirty && n.IsMemoryLocked() && !memory.SameVersion(st.base, n.HeadLocked())
 }
 
 // endWriteLocked is the end of a writer. Of a file that still is not committed when
 // its last writer ends, only scratch files keep what was written.
-func (fs *fileSystem) endWriteLocked(n *node, st *stage) {
+func (fs *fileSystem) endWriteLocked(n *tree.Entry, st *stage) {
 	st.writers--
 	defer fs.reckonLocked(n, st)
-	if st.writers > 0 || n.stage() != st {
+	if st.writers > 0 || stageOf(n) != st {
 		return
 	}
 	failed := st.dirty || st.err != 0
 	switch {
-	case n.removed, !n.local && !failed:
-		n.setStageLocked(nil)
-	case n.local && st.err == 0 && fs.classOf(n) == editorScratch:
-	case n.local && st.err == 0 && fs.classOf(n) == temporary:
+	case n.IsRemovedLocked(), !n.IsLocalLocked() && !failed:
+		setStageLocked(n, nil)
+	case n.IsLocalLocked() && st.err == 0 && fs.classOfLocked(n) == editorScratch:
+	case n.IsLocalLocked() && st.err == 0 && fs.classOfLocked(n) == temporary:
 		fs.lingerLocked(n)
 	default:
 		fs.giveUpLocked(n)
@@ -149,28 +150,28 @@ func (fs *fileSystem) endWriteLocked(n *node, st *stage) {
 
 // giveUpLocked drops what could not be committed: the file is what it was before.
 // Who wrote it was told at write, fsync or close.
-func (fs *fileSystem) giveUpLocked(n *node) {
-	n.setStageLocked(nil)
+func (fs *fileSystem) giveUpLocked(n *tree.Entry) {
+	setStageLocked(n, nil)
 	fs.notify.contentLocked(n)
-	if n.head == nil && n.hasName() {
-		if path, ok := n.path(); ok {
-			n.store.known.Left(path)
+	if n.HeadLocked() == nil && n.HasNameLocked() {
+		if path, ok := n.PathLocked(); ok {
+			storeOf(n).known.Left(path)
 		}
-		dir := n.parent
-		fs.notify.entryLocked(dir, n.name)
-		n.store.detachLocked(n)
-		n.store.pruneLocked(dir)
+		dir := n.ParentLocked()
+		fs.notify.entryLocked(dir, n.NameLocked())
+		storeOf(n).tree.DetachLocked(n)
+		storeOf(n).tree.PruneLocked(dir)
 	}
 }
 
-func (fs *fileSystem) classOf(n *node) scratchKind {
-	if n.parent == nil {
+func (fs *fileSystem) classOfLocked(n *tree.Entry) scratchKind {
+	if n.ParentLocked() == nil {
 		return ordinary
 	}
-	if n.probe && (n.stage() == nil || len(n.stage().data) == 0) {
+	if n.IsProbeLocked() && (stageOf(n) == nil || len(stageOf(n).data) == 0) {
 		return editorScratch
 	}
-	if kind := classify(n.parent, n.name); kind != ordinary || !n.mkstemp {
+	if kind := classifyLocked(n.ParentLocked(), n.NameLocked()); kind != ordinary || !n.IsMkstempLocked() {
 		return kind
 	}
 	return temporary
@@ -197,13 +198,13 @@ func (st *stage) resizeLocked(size int) error {
 
 // withLoaded prepares a stage for a change, fills it with the content that it is based
 // on, and then does something under fs.mu, unless that fails.
-func (fs *fileSystem) withLoaded(ctx context.Context, n *node, st *stage, appending bool, doLocked func()) error {
+func (fs *fileSystem) withLoaded(ctx context.Context, n *tree.Entry, st *stage, appending bool, doLocked func()) error {
 	for {
 		base := fs.ifLoaded(n, st, appending, doLocked)
 		if base == nil {
 			return nil
 		}
-		data, err := n.store.memory.ContentOf(ctx, base)
+		data, err := storeOf(n).memory.ContentOf(ctx, base)
 		if err != nil {
 			return err
 		}
@@ -215,10 +216,10 @@ func (fs *fileSystem) withLoaded(ctx context.Context, n *node, st *stage, append
 
 // ifLoaded is withLoaded for a stage that has its content, or is given up; for another it
 // returns whose content that needs.
-func (fs *fileSystem) ifLoaded(n *node, st *stage, appending bool, doLocked func()) (base *memory.Head) {
+func (fs *fileSystem) ifLoaded(n *tree.Entry, st *stage, appending bool, doLocked func()) (base *memory.Head) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	n.startLocked(st, appending)
+	startLocked(n, st, appending)
 	if !st.loaded && st.err == 0 {
 		return st.base
 	}
@@ -227,7 +228,7 @@ func (fs *fileSystem) ifLoaded(n *node, st *stage, appending bool, doLocked func
 }
 
 // fill gives a stage the content that it is based on, unless that has changed meanwhile.
-func (fs *fileSystem) fill(n *node, st *stage, base *memory.Head, data []byte) error {
+func (fs *fileSystem) fill(n *tree.Entry, st *stage, base *memory.Head, data []byte) error {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if st.loaded || st.base != base {
@@ -242,9 +243,9 @@ func (fs *fileSystem) fill(n *node, st *stage, base *memory.Head, data []byte) e
 }
 
 // limitLocked is how many bytes n may have.
-func (fs *fileSystem) limitLocked(n *node) int64 {
-	limit := n.store.memory.Info().Limits.MaxMemoryBytes
-	if n.local && fs.classOf(n) == editorScratch {
+func (fs *fileSystem) limitLocked(n *tree.Entry) int64 {
+	limit := storeOf(n).memory.Info().Limits.MaxMemoryBytes
+	if n.IsLocalLocked() && fs.classOfLocked(n) == editorScratch {
 		return max(limit, maxScratchBytes)
 	}
 	return limit
@@ -275,7 +276,7 @@ func (fs *fileSystem) write(cancel <-chan struct{}, in *fuse.WriteIn, data [][]b
 		return 0, fuse.EBADF
 	}
 	n, st, req := h.node, h.stage, *in
-	if n.store.memory.Near() {
+	if storeOf(n).memory.Near() {
 		cancel = nil // see readHead
 	}
 	status = fs.beside(cancel, in.Pid, func(c *call) (status fuse.Status) {
@@ -288,7 +289,7 @@ func (fs *fileSystem) write(cancel <-chan struct{}, in *fuse.WriteIn, data [][]b
 		}
 		switch err := fs.withLoaded(c.ctx, n, st, appends(&req), putLocked); {
 		case err != nil:
-			return n.store.fail("write", fs.where(n), err)
+			return storeOf(n).fail("write", fs.where(n), err)
 		case status.Ok() && doomed:
 			return fs.loseMore(n, st)
 		}
@@ -302,8 +303,8 @@ func (fs *fileSystem) write(cancel <-chan struct{}, in *fuse.WriteIn, data [][]b
 
 // doomedLocked reports whether what is written to a stage will not be committed, so that
 // who writes is to hear of it at once.
-func (fs *fileSystem) doomedLocked(n *node, st *stage) bool {
-	return st.overtaken && !fs.opts.Merge && !n.nowLocked().removed
+func (fs *fileSystem) doomedLocked(n *tree.Entry, st *stage) bool {
+	return st.overtaken && !fs.opts.Merge && !n.LatestLocked().IsRemovedLocked()
 }
 
 // writeLoadedLocked does a write to a handle whose stage is loaded.
@@ -326,14 +327,14 @@ func (fs *fileSystem) writeLoadedLocked(h *handle, in *fuse.WriteIn, data [][]by
 		return 0, fs.tooBigLocked(n, st, end)
 	}
 	if err := fs.affordStageLocked(n, st, end, int64(size)); err != nil {
-		return 0, n.store.tooMuch("write", n.madeForLocked(), err)
+		return 0, storeOf(n).tooMuch("write", madeForLocked(n), err)
 	}
 	st.beginsLocked(in.Pid)
 	before := st.changes
 	atEnd := at == int64(len(st.data))
 	if int(end) > len(st.data) {
 		if err := st.resizeLocked(int(end)); err != nil {
-			return 0, n.store.fail("write", n.madeForLocked(), err)
+			return 0, storeOf(n).fail("write", madeForLocked(n), err)
 		}
 	}
 	for _, part := range data {
@@ -355,10 +356,10 @@ func (fs *fileSystem) writeLoadedLocked(h *handle, in *fuse.WriteIn, data [][]by
 	}
 	st.endsLocked(in.Pid, in.Offset+uint64(size))
 	h.changedLocked(in.Pid)
-	n.setTimes(time.Now())
-	n.markLocked()
+	n.SetTimesLocked(time.Now())
+	markLocked(n)
 	if st.tails {
-		fs.appendedLocked(st, n.mtime)
+		fs.appendedLocked(st, n.MTimeLocked())
 	}
 	fs.reckonLocked(n, st)
 	return uint32(size), fuse.OK
@@ -373,18 +374,18 @@ func appends(in *fuse.WriteIn) bool {
 
 // tooBigLocked gives the stage up, which a write would have made at least size bytes
 // long: nothing of it is committed.
-func (fs *fileSystem) tooBigLocked(n *node, st *stage, size int64) fuse.Status {
-	path := n.madeForLocked()
-	status := n.store.fail("write", path, &memory.SizeError{Path: path, Size: size, Partial: true, Limit: fs.limitLocked(n)})
+func (fs *fileSystem) tooBigLocked(n *tree.Entry, st *stage, size int64) fuse.Status {
+	path := madeForLocked(n)
+	status := storeOf(n).fail("write", path, &memory.SizeError{Path: path, Size: size, Partial: true, Limit: fs.limitLocked(n)})
 	fs.poisonLocked(n, st, syscall.Errno(status))
 	return status
 }
 
 // poisonLocked gives a stage of n up for the rest of its handles' lives.
-func (fs *fileSystem) poisonLocked(n *node, st *stage, errno syscall.Errno) {
+func (fs *fileSystem) poisonLocked(n *tree.Entry, st *stage, errno syscall.Errno) {
 	st.err, st.data, st.dirty = errno, nil, false
 	st.tail = nil
-	n.store.session.GiveUp(&st.lost)
+	storeOf(n).session.GiveUp(&st.lost)
 	fs.reckonLocked(n, st)
 	fs.notify.contentLocked(n)
 }

@@ -12,15 +12,15 @@ import (
 // appended to: it stays loaded.
 func TestOvertakenOnce(t *testing.T) {
 	r := newRig(t, "/f")
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	r.readOnce("/f")
 	r.write("/f", "theirs")
 	r.follow()
 	defer r.locked()()
-	n := r.s.find("/f")
-	st := &stage{written: written{base: n.knownLocked().Head(), overtaken: true, loaded: true, conflict: session.NotKept}, writers: 1}
-	n.setStageLocked(st)
-	if n.startLocked(st, true); !st.loaded {
+	n := r.s.tree.FindLocked("/f")
+	st := &stage{written: written{base: knownLocked(n).Head(), overtaken: true, loaded: true, conflict: session.NotKept}, writers: 1}
+	setStageLocked(n, st)
+	if startLocked(n, st, true); !st.loaded {
 		t.Error("it is to be loaded again, without end")
 	}
 }
@@ -31,7 +31,7 @@ func TestOvertakenOnce(t *testing.T) {
 func TestAppendWithoutProgress(t *testing.T) {
 	r := newRig(t, "/f")
 	r.keep()
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	r.wantLookup("/f", fuse.OK)
 	r.loseFromTree("/f")
 	fh := r.appended("/f", "mine")

@@ -1,6 +1,8 @@
 package fusefs
 
-import "time"
+import (
+	"time"
+)
 
 // Requests says how many requests of a kind the kernel has sent, and how long
 // it took to answer them, all together.
@@ -56,8 +58,8 @@ func (s *store) stats() StoreStats {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
 	return StoreStats{
-		Store: s.slug(), Applied: s.applied, Commits: s.commits.Load(),
+		Store: s.slug(), Applied: s.tree.AppliedLocked(), Commits: s.commits.Load(),
 		Tries: s.tries.Load(), Took: time.Duration(s.nanoseconds.Load()), Conflicts: s.conflicts.Load(),
-		Degraded: s.degraded != nil, Uncommitted: s.tally.uncommitted, Memories: s.tally.memories,
+		Degraded: s.degraded != nil, Uncommitted: s.tree.CountsLocked().Uncommitted, Memories: s.tree.CountsLocked().Memories,
 	}
 }

@@ -32,14 +32,14 @@ func (s *store) statusText() []byte {
 		access = "read-only"
 	}
 	s.fs.mu.RLock()
-	tally := s.tally
-	applied, blind, state := s.applied, s.session.Blind(), s.stateLocked()
+	tally := s.tree.CountsLocked()
+	applied, blind, state := s.tree.AppliedLocked(), s.session.Blind(), s.stateLocked()
 	held := fmt.Sprintf("%d of %d", s.fs.budget.held, s.fs.budget.limit)
 	s.fs.mu.RUnlock()
 	var b strings.Builder
 	for _, line := range [][2]any{
 		{"store", info.Slug}, {"id", info.ID}, {"access", access}, {"session", s.fs.opts.Session},
-		{"state", state}, {"sequence", applied}, {"memories", tally.memories}, {"uncommitted", tally.uncommitted}, {"blind-overwrites", blind},
+		{"state", state}, {"sequence", applied}, {"memories", tally.Memories}, {"uncommitted", tally.Uncommitted}, {"blind-overwrites", blind},
 		{"held-bytes", held},
 		{"max-memory-bytes", info.Limits.MaxMemoryBytes}, {"content", info.Limits.Content},
 		{"mounted", s.fs.since.UTC().Format(time.RFC3339)},
@@ -56,7 +56,7 @@ func (s *store) statusText() []byte {
 
 // stateLocked says in one line how the store is.
 func (s *store) stateLocked() string {
-	loaded, loadErr := s.loadedLocked()
+	loaded, loadErr := s.tree.LoadedLocked()
 	switch err := s.rewrittenBy(); {
 	case err != nil:
 		return "rewritten: " + s.withAdvice(err.Error(), err)

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"mneme/fusefs/tree"
 	"mneme/fusefs/virtual"
 	"mneme/memory"
 	"mneme/private"
@@ -18,9 +19,9 @@ import (
 // store is one attached memory store: its part of the tree, kept current by a
 // follower of its log.
 type store struct {
-	fs     *fileSystem
-	memory *memory.Store
-	*tree
+	fs      *fileSystem
+	memory  *memory.Store
+	tree    *tree.Tree // its names
 	session *session.Session
 	errors  *session.Journal // the session's
 	known   *session.Known   // likewise, what it knows of each path
@@ -57,7 +58,7 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 	}
 	s.newSession()
 	s.archived.Store(!ms.Info().ArchivedAt.IsZero())
-	s.tree = newTree(fs.ctx, &fs.mu, ms, fs.ids, knowing{s}, telling{s}, s, &treeOptions{
+	s.tree = tree.New(fs.ctx, &fs.mu, ms, fs.ids, knowing{s}, telling{s}, s, &tree.Options{
 		Logger: fs.log, FileMode: s.fileMode, DirMode: s.dirMode, Begin: fs.tasks.Go, RootMode: syscall.S_IFDIR | fs.perm(0o777), Since: fs.since,
 	})
 	return s
@@ -73,7 +74,7 @@ func (s *store) readOnly() bool {
 // tip returns the end of the log, and learns whether the store has been
 // archived since it was mounted, or its history is another now: then it is an error.
 func (s *store) tip(ctx context.Context) (versionlog.Tip, error) {
-	shown := s.shown()
+	shown := s.tree.Shown()
 	tip, err := s.memory.Tip(ctx)
 	if err == nil {
 		err = checkTip(shown, tip)
@@ -103,7 +104,7 @@ func (s *store) refresh(ctx context.Context) { _, _ = s.tip(ctx) }
 // another.
 func (s *store) follow(ctx context.Context) {
 	for {
-		err := s.memory.Follow(ctx, s.shown(), func(c *versionlog.Commit) error {
+		err := s.memory.Follow(ctx, s.tree.Shown(), func(c *versionlog.Commit) error {
 			if err := s.rewrittenBy(); err != nil {
 				return err
 			}
@@ -159,23 +160,23 @@ func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
 	case met.Text != nil: // its reply was lost, and nobody has asked again yet
 		t := met.Text.(*stagedText)
 		t.committedLocked(met.Draft, &c.Versions[0])
-		if t.n.stage() != t.st || t.st.err != 0 { // given up: the kernel has what was before it
+		if stageOf(t.n) != t.st || t.st.err != 0 { // given up: the kernel has what was before it
 			s.fs.notify.contentLocked(t.n)
 		}
 	default:
-		s.applyLocked(c)
+		s.tree.ApplyLocked(c)
 		if met.Named {
 			//archtest:locked Adopt calls it under the lock
 			s.session.Adopt(c, func(path string) *memory.Head {
-				if n := s.madeLocked(path); n != nil {
-					return n.head
+				if n := s.tree.FindMemoryLocked(path); n != nil {
+					return n.HeadLocked()
 				}
 				return nil
 			})
 		}
 	}
 	s.degraded = nil
-	s.shownLocked(c)
+	s.tree.ShownLocked(c)
 }
 
 // catchUp waits until the tree shows every commit that is in the log now, but
@@ -183,12 +184,12 @@ func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
 // that of a log which cannot be asked, or of ctx.
 func (s *store) catchUp(ctx context.Context) error {
 	tip, err := s.tip(ctx)
-	if err != nil || s.shown().Seq >= tip.Seq {
+	if err != nil || s.tree.Shown().Seq >= tip.Seq {
 		return err
 	}
 	patience, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	_ = s.awaitApplied(patience, tip.Seq)
+	_ = s.tree.AwaitApplied(patience, tip.Seq)
 	return ctx.Err()
 }
 
@@ -196,7 +197,7 @@ func (s *store) catchUp(ctx context.Context) error {
 // log now, without asking the log.
 func (s *store) currentLocked() bool {
 	tip, known := s.memory.KnownTip()
-	return known && tip.ArchivedAt.IsZero() && s.applied >= tip.Seq
+	return known && tip.ArchivedAt.IsZero() && s.tree.AppliedLocked() >= tip.Seq
 }
 
 // begin notes where the follower has to begin. What is wrong with the store, or
@@ -209,13 +210,13 @@ func (s *store) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.beginAt(tip)
+	s.tree.BeginAt(tip)
 	return nil
 }
 
 // load fills the tree with the store's heads, until ctx ends.
 func (s *store) load(ctx context.Context) {
-	loaded := s.tree.load(ctx)
+	loaded := s.tree.Load(ctx)
 	s.fs.returning.memoryPassed()
 	if loaded && !s.readOnly() {
 		s.tidyPrivate()

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"mneme/fusefs/kernelcache"
+	"mneme/fusefs/tree"
 	"mneme/internal/fusedev"
 	"mneme/internal/handover"
 	"mneme/memory"
@@ -65,7 +66,7 @@ func (m *Server) noteIn(journal *handover.Journal, greeting []byte, applied []ui
 	m.journal = journal
 	m.fs.handing = newHanding(m.fs, journal, greeting, applied)
 	for _, n := range m.fs.nodes {
-		if st := n.stage(); st != nil {
+		if st := stageOf(n); st != nil {
 			m.fs.handing.stagedLocked(n, st)
 		}
 	}
@@ -151,7 +152,7 @@ func (fs *fileSystem) missed(ctx context.Context, in *inherited) ([][]*versionlo
 			if err != nil {
 				return nil, fmt.Errorf("what has happened to store %s: %w", s.slug(), err)
 			}
-			if c.Seq > s.shown().Seq {
+			if c.Seq > s.tree.Shown().Seq {
 				break // which the follower brings
 			}
 			missed[i] = append(missed[i], c)
@@ -241,20 +242,20 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 			}
 		}
 	}
-	stages, texts := map[uint64]*stage{}, map[*node][]byte{}
+	stages, texts := map[uint64]*stage{}, map[*tree.Entry][]byte{}
 	for _, number := range slices.Sorted(maps.Keys(in.stages)) { // the newest of a file is its own
 		is := in.stages[number]
 		n := fs.adoptedForLocked(in, is.Node)
 		if n == nil {
 			continue
 		}
-		st := &stage{written: written{base: n.head, loaded: n.head == nil, tails: true}}
+		st := &stage{written: written{base: n.HeadLocked(), loaded: n.HeadLocked() == nil, tails: true}}
 		switch {
-		case is.State == stageSaved && n.parent != nil && n.head != nil:
-			n.setStageLocked(st)
-		case is.State == stageDirty && len(is.text) == 0 && n.parent != nil: // it was made, or emptied
+		case is.State == stageSaved && n.ParentLocked() != nil && n.HeadLocked() != nil:
+			setStageLocked(n, st)
+		case is.State == stageDirty && len(is.text) == 0 && n.ParentLocked() != nil: // it was made, or emptied
 			st.emptyLocked()
-			n.setStageLocked(st)
+			setStageLocked(n, st)
 		default:
 			st = &stage{written: written{err: syscall.EIO}}
 			fs.notify.contentLocked(n)
@@ -262,8 +263,8 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 		stages[number] = st
 		texts[n] = is.text
 		unsaved := is.State == stageDirty || is.State == stageToKeep
-		if path, _ := n.targetLocked(); unsaved && len(is.text) > 0 && !n.removed {
-			left = append(left, &takenText{s: n.store, node: n.id, path: path, text: is.text, again: is.State == stageToKeep})
+		if path, _ := n.TargetLocked(); unsaved && len(is.text) > 0 && !n.IsRemovedLocked() {
+			left = append(left, &takenText{s: storeOf(n), node: n.ID(), path: path, text: is.text, again: is.State == stageToKeep})
 		}
 	}
 	for _, note := range in.handles {
@@ -272,8 +273,8 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 		}
 	}
 	for n := range texts {
-		if n.stage() != nil && n.stage().writers == 0 { // nobody writes to it any more
-			n.setStageLocked(nil)
+		if stageOf(n) != nil && stageOf(n).writers == 0 { // nobody writes to it any more
+			setStageLocked(n, nil)
 		}
 	}
 	return left
@@ -296,52 +297,52 @@ func (fs *fileSystem) adoptNodeLocked(note *nodeNote, empty bool) {
 	parent := fs.nodes[note.Parent]
 	n := fs.notedLocked(s, parent, note)
 	switch {
-	case n == nil && parent != nil && parent.isDir() && note.Kept && isDirMode(note.Mode) && !s.readOnly():
-		n = s.restoreLocked(parent, note.Name, note.Mode, fs.since)
-	case n == nil && parent != nil && parent.isDir() && note.Head == nil && empty && !note.Removed && !s.readOnly():
-		n = s.restoreLocked(parent, note.Name, note.Mode, fs.since)
+	case n == nil && parent != nil && parent.IsDir() && note.Kept && isDirMode(note.Mode) && !s.readOnly():
+		n = s.tree.RestoreLocked(parent, note.Name, note.Mode, fs.since)
+	case n == nil && parent != nil && parent.IsDir() && note.Head == nil && empty && !note.Removed && !s.readOnly():
+		n = s.tree.RestoreLocked(parent, note.Name, note.Mode, fs.since)
 	case n == nil && note.Head != nil && !isDirMode(note.Mode):
-		n = s.restoreGoneLocked(note.Mode, note.Head.Time, note.Was, note.Removed)
-		n.setHeadLocked(memory.NewHead(note.Head), note.Head.Spelling)
+		n = s.tree.RestoreGoneLocked(note.Mode, note.Head.Time, note.Was, note.Removed)
+		n.SetHeadLocked(memory.NewHead(note.Head), note.Head.Spelling)
 	}
-	if parent != nil && parent.isDir() && (n == nil || n.parent == nil) {
+	if parent != nil && parent.IsDir() && (n == nil || n.ParentLocked() == nil) {
 		fs.notify.entryLocked(parent, note.Name)
 	}
-	if n == nil || n.isDir() != isDirMode(note.Mode) {
+	if n == nil || n.IsDir() != isDirMode(note.Mode) {
 		return
 	}
 	fs.renumberLocked(n, note.ID)
-	n.setMode(note.Mode)
-	n.Cache().Birth = note.Told
-	if n.isDir() {
-		n.keepLocked(n.kept || note.Kept)
+	n.SetModeLocked(note.Mode)
+	cacheOf(n).Birth = note.Told
+	if n.IsDir() {
+		n.SetStaysLocked(n.StaysLocked() || note.Kept)
 	}
-	if n.isDir() || n.head != nil && n.head.Is(note.Head) {
-		n.setMTime(note.MTime)
-		n.setCTime(note.CTime)
-		if !note.ATime.IsZero() || !n.atime.IsZero() {
-			n.setATime(note.ATime)
+	if n.IsDir() || n.HeadLocked() != nil && n.HeadLocked().Is(note.Head) {
+		n.SetMTimeLocked(note.MTime)
+		n.SetCTimeLocked(note.CTime)
+		if !note.ATime.IsZero() || !n.ATimeLocked().IsZero() {
+			n.SetATimeLocked(note.ATime)
 		}
 	}
-	if n.isDir() {
+	if n.IsDir() {
 		return
 	}
 	noted := memory.NewHead(note.Head)
-	if n.head != nil && memory.SameVersion(n.head, noted) {
-		noted = n.head
+	if n.HeadLocked() != nil && memory.SameVersion(n.HeadLocked(), noted) {
+		noted = n.HeadLocked()
 	}
-	if path, ok := n.path(); ok && note.Seen != nil {
+	if path, ok := n.PathLocked(); ok && note.Seen != nil {
 		s.noteLocked(path, note.Seen.Knowledge(noted))
 	}
 	switch {
-	case n.parent == nil:
-	case n.local:
+	case n.ParentLocked() == nil:
+	case n.IsLocalLocked():
 	case note.Head == nil: // what was made is in the log by now
 		fs.notify.contentLocked(n)
-	case noted != n.head:
-		theirs, dir, name := n.versionLocked(), n.parent, n.name
-		n.setHeadLocked(noted, note.Head.Spelling)
-		s.succeedLocked(n, dir, name, theirs)
+	case noted != n.HeadLocked():
+		theirs, dir, name := n.VersionLocked(), n.ParentLocked(), n.NameLocked()
+		n.SetHeadLocked(noted, note.Head.Spelling)
+		s.tree.SupersedeLocked(n, dir, name, theirs)
 	}
 }
 
@@ -349,15 +350,15 @@ func isDirMode(mode uint32) bool { return mode&syscall.S_IFMT == syscall.S_IFDIR
 
 // notedLocked returns what the tree has of the log at the place of a note, in a parent
 // that was adopted; nil: nothing.
-func (fs *fileSystem) notedLocked(s *store, parent *node, note *nodeNote) *node {
+func (fs *fileSystem) notedLocked(s *store, parent *tree.Entry, note *nodeNote) *tree.Entry {
 	switch {
 	case parent == nil:
 		return nil
 	case parent == fs.root:
-		return s.root
+		return s.tree.Root()
 	}
-	n := parent.children[note.Name]
-	if n != nil && n.lookups() > 0 {
+	n := parent.ChildLocked(note.Name)
+	if n != nil && lookupsOf(n) > 0 {
 		return nil // another note has it
 	}
 	return n
@@ -365,7 +366,7 @@ func (fs *fileSystem) notedLocked(s *store, parent *node, note *nodeNote) *node 
 
 // adoptedForLocked returns the node of a stage or a handle, made where there is none: for
 // those who have it open.
-func (fs *fileSystem) adoptedForLocked(in *inherited, id uint64) *node {
+func (fs *fileSystem) adoptedForLocked(in *inherited, id uint64) *tree.Entry {
 	if n := fs.nodes[id]; n != nil {
 		return n
 	}
@@ -373,17 +374,17 @@ func (fs *fileSystem) adoptedForLocked(in *inherited, id uint64) *node {
 	if note == nil || fs.storeAt(note.Store) == nil || isDirMode(note.Mode) || fs.virtual.has(id) {
 		return nil
 	}
-	n := fs.stores[note.Store].restoreGoneLocked(note.Mode, fs.since, in.path(note), note.Removed)
-	n.setLocal(true)
+	n := fs.stores[note.Store].tree.RestoreGoneLocked(note.Mode, fs.since, in.path(note), note.Removed)
+	n.SetLocalLocked(true)
 	fs.renumberLocked(n, id)
 	return n
 }
 
 // renumberLocked gives n the number that the kernel knows it by.
-func (fs *fileSystem) renumberLocked(n *node, id uint64) {
-	delete(fs.nodes, n.id)
-	n.renumber(id)
-	n.Cache().Lookups, n.Cache().Looked = manyLookups, kernelcache.Now()
+func (fs *fileSystem) renumberLocked(n *tree.Entry, id uint64) {
+	delete(fs.nodes, n.ID())
+	n.RenumberLocked(id)
+	cacheOf(n).Lookups, cacheOf(n).Looked = manyLookups, kernelcache.Now()
 	fs.nodes[id] = n
 }
 
@@ -404,9 +405,9 @@ func (in *inherited) path(note *nodeNote) string {
 
 // adoptHandleLocked gives who has a file or directory open its handle back. Of a file
 // that is in no version it reads text.
-func (fs *fileSystem) adoptHandleLocked(n *node, note *handleNote, stages map[uint64]*stage, text []byte) {
+func (fs *fileSystem) adoptHandleLocked(n *tree.Entry, note *handleNote, stages map[uint64]*stage, text []byte) {
 	h := &handle{node: n}
-	if n.local && !n.hasName() {
+	if n.IsLocalLocked() && !n.HasNameLocked() {
 		h.text = append([]byte{}, text...)
 	}
 	if note.Stage != 0 {
@@ -415,7 +416,7 @@ func (fs *fileSystem) adoptHandleLocked(n *node, note *handleNote, stages map[ui
 		}
 		h.stage.writers++
 		fs.reckonLocked(n, h.stage)
-		n.Cache().Write()
+		cacheOf(n).Write()
 	}
 	fs.enterLocked(note.FH, h)
 }
@@ -433,15 +434,15 @@ func (s *store) tellMissedLocked(c *versionlog.Commit) {
 
 // tellPathLocked has the kernel look up all names of a path again, and what is there.
 func (s *store) tellPathLocked(path string) {
-	n := s.root
+	n := s.tree.Root()
 	for name := range strings.SplitSeq(path[1:], "/") {
-		if n == nil || !n.isDir() {
+		if n == nil || !n.IsDir() {
 			return
 		}
 		s.fs.notify.entryLocked(n, name)
-		n = n.children[name]
+		n = n.ChildLocked(name)
 	}
-	if n != nil && !n.isDir() {
+	if n != nil && !n.IsDir() {
 		s.fs.notify.contentLocked(n)
 	}
 }

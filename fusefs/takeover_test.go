@@ -54,18 +54,18 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 	for id, n := range fs.nodes {
 		m := after.nodes[id]
 		path, there := "", false
-		if n.store != nil {
-			path, there = n.path()
+		if storeOf(n) != nil {
+			path, there = n.PathLocked()
 		}
 		switch {
-		case n.lookups() == 0 || n.store == nil:
-		case m == nil && (n.isDir() && there && path != "" && next.s.find(path) != nil || !n.isDir() && n.head != nil):
-			r.Errorf("node %d, %s %q, is not there any more", id, n.name, path)
-		case m == nil || n.isDir():
-		case n.head != nil && !memory.SameText(n.head, m.head):
-			r.Errorf("node %d, %s, is %v, and was %v", id, n.name, m.head, n.head)
-		case there && !n.local && m.knownLocked().Stale(m.nowLocked().head) != n.knownLocked().Stale(n.nowLocked().head):
-			r.Errorf("node %d, %s, is known: %+v, and was: %+v", id, path, m.knownLocked(), n.knownLocked())
+		case lookupsOf(n) == 0 || storeOf(n) == nil:
+		case m == nil && (n.IsDir() && there && path != "" && next.s.tree.FindLocked(path) != nil || !n.IsDir() && n.HeadLocked() != nil):
+			r.Errorf("node %d, %s %q, is not there any more", id, n.NameLocked(), path)
+		case m == nil || n.IsDir():
+		case n.HeadLocked() != nil && !memory.SameText(n.HeadLocked(), m.HeadLocked()):
+			r.Errorf("node %d, %s, is %v, and was %v", id, n.NameLocked(), m.HeadLocked(), n.HeadLocked())
+		case there && !n.IsLocalLocked() && knownLocked(m).Stale(m.LatestLocked().HeadLocked()) != knownLocked(n).Stale(n.LatestLocked().HeadLocked()):
+			r.Errorf("node %d, %s, is known: %+v, and was: %+v", id, path, knownLocked(m), knownLocked(n))
 		}
 	}
 	for path, known := range r.s.known.All() {
@@ -77,19 +77,19 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 	for fh, h := range fs.handles {
 		g := after.handles[fh]
 		if g == nil {
-			r.Errorf("handle %d of %s is gone", fh, h.node.name)
+			r.Errorf("handle %d of %s is gone", fh, h.node.NameLocked())
 			continue
 		}
 		if h.stage == nil || g.stage == nil {
 			continue
 		}
-		unsaved := h.stage.dirty && h.stage.err == 0 && len(h.stage.data) > 0 && !h.node.nowLocked().removed
+		unsaved := h.stage.dirty && h.stage.err == 0 && len(h.stage.data) > 0 && !h.node.LatestLocked().IsRemovedLocked()
 		if unsaved && g.stage.err == 0 {
-			r.Errorf("handle %d of %s goes on, though what it wrote is not there", fh, h.node.name)
+			r.Errorf("handle %d of %s goes on, though what it wrote is not there", fh, h.node.NameLocked())
 		}
 		kept := func(l *takenText) bool { return string(l.text) == string(h.stage.data) }
 		if unsaved && h.stage.conflict == 0 && !slices.ContainsFunc(left, kept) {
-			r.Errorf("what handle %d of %s wrote is not kept: %q", fh, h.node.name, h.stage.data)
+			r.Errorf("what handle %d of %s wrote is not kept: %q", fh, h.node.NameLocked(), h.stage.data)
 		}
 	}
 	if after.nextFH < fs.nextFH || nextNumber(after) < nextNumber(fs) {
@@ -100,7 +100,7 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 // TestOwnCommitIsKnown kills a mount between a commit and the note of it.
 func TestOwnCommitIsKnown(t *testing.T) {
 	r := newRig(t, "/f", "/g")
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	journal := r.hand()
 	r.wantText("/f", "/f")
 	r.wantText("/g", "/g")
@@ -126,7 +126,7 @@ func TestOwnCommitIsKnown(t *testing.T) {
 // moved and removed what is open.
 func TestReadersKeepTheirVersion(t *testing.T) {
 	r := newRig(t, "/changed", "/moved", "/removed", "/unlinked")
-	r.must(r.s.walk(t.Context()))
+	r.must(r.s.tree.Walk(t.Context()))
 	journal := r.hand()
 	open := map[string][2]uint64{}
 	for _, path := range []string{"/changed", "/moved", "/removed", "/unlinked"} {

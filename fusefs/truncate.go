@@ -7,13 +7,14 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/memory"
 )
 
 // truncate sets n's size for SetAttr. With a handle the change is committed
 // when that is closed; without one, here.
-func (fs *fileSystem) truncate(c *call, n *node, in *fuse.SetAttrIn, size uint64) fuse.Status {
-	if n.isDir() {
+func (fs *fileSystem) truncate(c *call, n *tree.Entry, in *fuse.SetAttrIn, size uint64) fuse.Status {
+	if n.IsDir() {
 		return fuse.Status(syscall.EISDIR)
 	}
 	fs.mu.RLock()
@@ -21,7 +22,7 @@ func (fs *fileSystem) truncate(c *call, n *node, in *fuse.SetAttrIn, size uint64
 	fs.mu.RUnlock()
 	if size > uint64(limit) {
 		path := fs.where(n)
-		return n.store.fail("truncate", path, &memory.SizeError{Path: path, Size: int64(min(size, 1<<62)), Limit: limit})
+		return storeOf(n).fail("truncate", path, &memory.SizeError{Path: path, Size: int64(min(size, 1<<62)), Limit: limit})
 	}
 	fh, ok := in.GetFh()
 	fs.mu.Lock()
@@ -39,7 +40,7 @@ func (fs *fileSystem) truncate(c *call, n *node, in *fuse.SetAttrIn, size uint64
 	if status := fs.catchUp(c.ctx, n); !status.Ok() {
 		return status
 	}
-	if err := n.Cache().AwaitPushes(c.ctx, &fs.mu); err != nil {
+	if err := cacheOf(n).AwaitPushes(c.ctx, &fs.mu); err != nil {
 		return fuse.EINTR
 	}
 	fs.mu.Lock()
@@ -47,11 +48,11 @@ func (fs *fileSystem) truncate(c *call, n *node, in *fuse.SetAttrIn, size uint64
 		fs.mu.Unlock()
 		return status
 	}
-	if status := fs.admitLocked(n.nowLocked(), syscall.O_WRONLY); !status.Ok() {
+	if status := fs.admitLocked(n.LatestLocked(), syscall.O_WRONLY); !status.Ok() {
 		fs.mu.Unlock()
 		return status
 	}
-	st := n.beginWriteLocked(syscall.O_WRONLY)
+	st := beginWriteLocked(n, syscall.O_WRONLY)
 	fs.mu.Unlock()
 	status := fs.truncateNow(c, n, st, int(size))
 	fs.tellName(c.ctx, n)
@@ -63,12 +64,12 @@ func (fs *fileSystem) truncate(c *call, n *node, in *fuse.SetAttrIn, size uint64
 
 // truncateNow sets n's size and commits it. When that fails, other writers of
 // the file go on with what they had.
-func (fs *fileSystem) truncateNow(c *call, n *node, st *stage, size int) fuse.Status {
+func (fs *fileSystem) truncateNow(c *call, n *tree.Entry, st *stage, size int) fuse.Status {
 	fs.mu.Lock()
 	more := int64(len(st.data) + len(st.tail)) // for the copy
 	if err := fs.affordLocked(more, fs.purposeOfLocked(n)); err != nil {
 		defer fs.mu.Unlock()
-		return n.store.tooMuch("truncate", n.madeForLocked(), err)
+		return storeOf(n).tooMuch("truncate", madeForLocked(n), err)
 	}
 	fs.budget.change(more)
 	defer fs.giveBack(&more)
@@ -84,7 +85,7 @@ func (fs *fileSystem) truncateNow(c *call, n *node, st *stage, size int) fuse.St
 		}
 	}
 	if err := fs.withLoaded(c.ctx, n, st, false, noteLocked); err != nil {
-		return n.store.fail("truncate", fs.where(n), err)
+		return storeOf(n).fail("truncate", fs.where(n), err)
 	}
 	status := fs.setSize(nil, n, st, size)
 	if status.Ok() {
@@ -95,7 +96,7 @@ func (fs *fileSystem) truncateNow(c *call, n *node, st *stage, size int) fuse.St
 	if status.Ok() || st.err != 0 || st.changes != changes {
 		return status
 	}
-	if st.base == before.base && st.committed == before.committed && !n.store.session.IsInDoubt(&st.lost) {
+	if st.base == before.base && st.committed == before.committed && !storeOf(n).session.IsInDoubt(&st.lost) {
 		st.written = before
 	} else { // its commit is in the log, or may be
 		st.data, st.dirty, st.wrote = before.data, before.dirty, before.wrote
@@ -116,7 +117,7 @@ func (st *stage) copiedLocked() written {
 
 // setSize sets the size of what is being written to n, for a request that is still to be
 // answered then; a nil call is one that is not asked.
-func (fs *fileSystem) setSize(c *call, n *node, st *stage, size int) (status fuse.Status) {
+func (fs *fileSystem) setSize(c *call, n *tree.Entry, st *stage, size int) (status fuse.Status) {
 	ctx := fs.ctx
 	if c != nil {
 		ctx = c.ctx
@@ -138,7 +139,7 @@ func (fs *fileSystem) setSize(c *call, n *node, st *stage, size int) (status fus
 	}
 	switch {
 	case failed != nil:
-		return n.store.fail("truncate", fs.where(n), failed)
+		return storeOf(n).fail("truncate", fs.where(n), failed)
 	case status.Ok() && doomed:
 		return fs.loseMore(n, st)
 	}
@@ -146,9 +147,9 @@ func (fs *fileSystem) setSize(c *call, n *node, st *stage, size int) (status fus
 }
 
 // resizeLocked makes a stage size bytes long. An error is yet to be noted.
-func (fs *fileSystem) resizeLocked(n *node, st *stage, size int) (fuse.Status, error) {
+func (fs *fileSystem) resizeLocked(n *tree.Entry, st *stage, size int) (fuse.Status, error) {
 	if err := fs.affordStageLocked(n, st, int64(size), 0); err != nil {
-		return n.store.tooMuch("truncate", n.madeForLocked(), err), nil
+		return storeOf(n).tooMuch("truncate", madeForLocked(n), err), nil
 	}
 	if size != len(st.data) {
 		if err := st.resizeLocked(size); err != nil {
@@ -157,7 +158,7 @@ func (fs *fileSystem) resizeLocked(n *node, st *stage, size int) (fuse.Status, e
 		st.rewrote = st.changes
 		fs.reckonLocked(n, st)
 	}
-	n.setMTime(time.Now())
-	n.markLocked()
+	n.SetMTimeLocked(time.Now())
+	markLocked(n)
 	return fuse.OK, nil
 }

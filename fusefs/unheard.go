@@ -7,6 +7,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sync/errgroup"
 
+	"mneme/fusefs/tree"
 	"mneme/session"
 )
 
@@ -14,14 +15,14 @@ import (
 // mount ends.
 func (fs *fileSystem) commitAll() {
 	dirty := map[writer]bool{}
-	addLocked := func(n *node, st *stage) {
-		if st != nil && st.dirty && !n.nowLocked().removed {
+	addLocked := func(n *tree.Entry, st *stage) {
+		if st != nil && st.dirty && !n.LatestLocked().IsRemovedLocked() {
 			dirty[writer{n, st}] = true
 		}
 	}
 	fs.mu.RLock()
 	for _, n := range fs.nodes {
-		addLocked(n, n.stage())
+		addLocked(n, stageOf(n))
 	}
 	for _, h := range fs.handles { // also of a stage whose place that of a later writer has taken
 		addLocked(h.node, h.stage)
@@ -40,7 +41,7 @@ func (fs *fileSystem) commitAll() {
 
 // commitUnheard is commitFile where no program hears of an error: what cannot
 // be committed is kept as a conflict.
-func (fs *fileSystem) commitUnheard(n *node, st *stage, why occasion) {
+func (fs *fileSystem) commitUnheard(n *tree.Entry, st *stage, why occasion) {
 	if status := fs.commitFile(n, st, why); !status.Ok() {
 		fs.keepUnheard(n, st, status)
 	}
@@ -48,20 +49,20 @@ func (fs *fileSystem) commitUnheard(n *node, st *stage, why occasion) {
 
 // keepUnheard keeps what could not be committed of a stage as a conflict, unless it is
 // kept already: nobody hears of the error.
-func (fs *fileSystem) keepUnheard(n *node, st *stage, status fuse.Status) {
+func (fs *fileSystem) keepUnheard(n *tree.Entry, st *stage, status fuse.Status) {
 	fs.mu.Lock()
 	l := session.Loss{
-		Base: st.base, Theirs: n.theirsLocked(), Yours: slices.Clone(st.data), Mark: st.changes, Conflict: st.conflict,
+		Base: st.base, Theirs: n.TheirsLocked(), Yours: slices.Clone(st.data), Mark: st.changes, Conflict: st.conflict,
 		Why: syscall.Errno(status).Error(), Noted: true,
 	}
-	l.Path, _ = n.targetLocked()
+	l.Path, _ = n.TargetLocked()
 	unkept := st.dirty && st.err == 0 && !st.isKeptLocked()
 	fs.mu.Unlock()
 	if !unkept {
 		return
 	}
-	fs.log.Error("not committed", "store", n.store.slug(), "path", l.Path, "err", syscall.Errno(status))
-	id := n.store.session.Keep(fs.ctx, l)
+	fs.log.Error("not committed", "store", storeOf(n).slug(), "path", l.Path, "err", syscall.Errno(status))
+	id := storeOf(n).session.Keep(fs.ctx, l)
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	st.conflict, st.conflictAt = id, l.Mark

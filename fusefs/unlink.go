@@ -7,6 +7,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -32,7 +33,7 @@ func (fs *fileSystem) unlink(ctx context.Context, dirID uint64, name, canonical 
 	if !status.Ok() {
 		return status
 	}
-	s := dir.store
+	s := storeOf(dir)
 	if status := fs.reach(ctx, dirID, name); !status.Ok() {
 		return status
 	}
@@ -46,11 +47,11 @@ func (fs *fileSystem) unlink(ctx context.Context, dirID uint64, name, canonical 
 		return fuse.EINTR
 	}
 	fs.mu.Lock()
-	n, path := dir.children[canonical], ""
+	n, path := dir.ChildLocked(canonical), ""
 	if n != nil {
-		path, _ = n.logPath()
+		path, _ = n.LogPathLocked()
 	}
-	if n.isInLog() {
+	if n.InLogLocked() {
 		if status := s.admitRemovalLocked(n); !status.Ok() {
 			fs.mu.Unlock()
 			return status
@@ -60,7 +61,7 @@ func (fs *fileSystem) unlink(ctx context.Context, dirID uint64, name, canonical 
 	switch {
 	case n == nil:
 		return fuse.ENOENT
-	case n.isDir():
+	case n.IsDir():
 		return fuse.Status(syscall.EISDIR)
 	}
 	if err := s.remove(n, path); err != nil {
@@ -75,12 +76,12 @@ func (fs *fileSystem) unlink(ctx context.Context, dirID uint64, name, canonical 
 }
 
 // unlinkedLocked takes n out of the tree.
-func (fs *fileSystem) unlinkedLocked(n *node) {
-	if n.knownByItselfLocked() { // what made it is as if it had not been
-		n.store.known.Set(n.knownAtLocked(), session.Knowledge{})
+func (fs *fileSystem) unlinkedLocked(n *tree.Entry) {
+	if n.KnownByItselfLocked() { // what made it is as if it had not been
+		storeOf(n).known.Set(n.KnownAtLocked(), session.Knowledge{})
 	}
-	n.store.unspoolLocked(n)
-	n.store.removedLocked(n)
+	storeOf(n).unspoolLocked(n)
+	storeOf(n).tree.RemovedLocked(n)
 }
 
 // remove takes n out of the tree, and deletes what it is in the log, if anything,
@@ -88,23 +89,23 @@ func (fs *fileSystem) unlinkedLocked(n *node) {
 // session knows is a conflict; what somebody else has removed or renamed is not
 // there. Where n is only hidden, neither is an error: the tree will show it.
 // The caller has claimed both.
-func (s *store) remove(n *node, path string) error {
+func (s *store) remove(n *tree.Entry, path string) error {
 	n, path, head, expect := s.removal(n, path)
 	if path == "" {
 		s.fs.mu.RLock()
 		defer s.fs.mu.RUnlock()
-		if n.removed {
+		if n.IsRemovedLocked() {
 			return nil
 		}
 		return syscall.ENOENT
 	}
 	//archtest:locked commit calls it with the lock
 	err := s.commit([]memory.Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, func(*versionlog.Commit) {
-		n := n.nowLocked()
-		if at, ok := n.logPath(); ok && at != path {
+		n := n.LatestLocked()
+		if at, ok := n.LogPathLocked(); ok && at != path {
 			return // another session has moved it there, and made what is removed here
 		}
-		s.unhideLocked(n)
+		s.tree.UnhideLocked(n)
 		s.fs.unlinkedLocked(n)
 		s.errors.Written(path)
 	})
@@ -115,14 +116,14 @@ func (s *store) remove(n *node, path string) error {
 	defer s.fs.mu.Unlock()
 	there, _ := versionlog.ConflictAt(err, path)
 	switch {
-	case n.local: // hidden when it was to go: what it hid is shown
-		s.unhideLocked(n)
+	case n.IsLocalLocked(): // hidden when it was to go: what it hid is shown
+		s.tree.UnhideLocked(n)
 		s.fs.unlinkedLocked(n)
 		return nil
 	case there != nil:
 		return err
-	case n.head == head && n.parent != nil:
-		s.leaveLocked(n, time.Now())
+	case n.HeadLocked() == head && n.ParentLocked() != nil:
+		s.tree.LeftLocked(n, time.Now())
 	}
 	return syscall.ENOENT
 }
@@ -131,27 +132,27 @@ func (s *store) remove(n *node, path string) error {
 // place by now, to go, under which expectation. Of a file that is not in the log
 // there is nothing, and it goes at once; nor is there of one that is gone, or
 // that the log has at another path than at by now.
-func (s *store) removal(n *node, at string) (now *node, path string, head *memory.Head, expect versionlog.Expectation) {
+func (s *store) removal(n *tree.Entry, at string) (now *tree.Entry, path string, head *memory.Head, expect versionlog.Expectation) {
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
-	n = n.nowLocked()
-	path, ok := n.logPath()
+	n = n.LatestLocked()
+	path, ok := n.LogPathLocked()
 	expect = versionlog.ExpectExists()
-	if n.isHidden() {
-		expect = versionlog.ExpectVersion(n.head.ID())
-	} else if ok && n.isMemory() && n.knownLocked().IsKnown() {
-		expect = versionlog.ExpectVersion(n.head.ID())
-		if known := n.knownLocked().Expected(n.head); known != nil {
+	if n.IsHiddenLocked() {
+		expect = versionlog.ExpectVersion(n.HeadLocked().ID())
+	} else if ok && n.IsMemoryLocked() && knownLocked(n).IsKnown() {
+		expect = versionlog.ExpectVersion(n.HeadLocked().ID())
+		if known := knownLocked(n).Expected(n.HeadLocked()); known != nil {
 			expect = versionlog.ExpectVersion(known.ID())
 		}
 	}
 	switch {
-	case n.isMountOnly() || n.isHidden() && !ok:
-		s.unhideLocked(n)
+	case n.IsMountOnlyLocked() || n.IsHiddenLocked() && !ok:
+		s.tree.UnhideLocked(n)
 		s.fs.unlinkedLocked(n)
 		return n, "", nil, expect
 	case !ok || path != at:
 		return n, "", nil, expect
 	}
-	return n, path, n.head, expect
+	return n, path, n.HeadLocked(), expect
 }

@@ -101,7 +101,7 @@ func (fs *fileSystem) known() []uint64 {
 	defer fs.mu.RUnlock()
 	ids := make([]uint64, 0, len(fs.nodes))
 	for id, n := range fs.nodes {
-		if n.lookups() > 0 {
+		if lookupsOf(n) > 0 {
 			ids = append(ids, id)
 		}
 	}

@@ -28,11 +28,11 @@ func (fs *fileSystem) unsupported(id uint64, name string, l limitation) fuse.Sta
 	if !status.Ok() {
 		return status
 	}
-	path, _ := n.path()
+	path, _ := n.PathLocked()
 	if name != "" {
-		path, _ = n.childPath(name)
+		path, _ = n.ChildPathLocked(name)
 	}
-	n.store.errors.AddKind(l.why, path, fmt.Sprintf("%s %s:%s: %s (%v)", l.op, n.store.slug(), path, l.why, syscall.EPERM))
+	storeOf(n).errors.AddKind(l.why, path, fmt.Sprintf("%s %s:%s: %s (%v)", l.op, storeOf(n).slug(), path, l.why, syscall.EPERM))
 	return fuse.EPERM
 }
 

@@ -14,7 +14,7 @@ import (
 // A refusal leaves one line for each kind, which says what would be right.
 func TestRefusalIsNoted(t *testing.T) {
 	r := newRig(t, "/file")
-	root, file := header(r.s.root.id), header(r.wantLookup("/file", fuse.OK).NodeId)
+	root, file := header(r.s.tree.Root().ID()), header(r.wantLookup("/file", fuse.OK).NodeId)
 	out := &fuse.EntryOut{}
 	setAttr := func(valid, mode, uid uint32) fuse.Status {
 		in := &fuse.SetAttrIn{SetAttrInCommon: fuse.SetAttrInCommon{InHeader: file, Valid: valid, Mode: mode}}

@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/fusefs/tree"
 )
 
 const xattrPrefix = "user.mneme."
@@ -14,23 +16,23 @@ const xattrPrefix = "user.mneme."
 var xattrNames = []string{"version", "seq", "sha256", "memory_id", "actor", "session"}
 
 // xattrLocked returns the value of a name after xattrPrefix, of a committed file.
-func (n *node) xattrLocked(name string) (string, bool) {
-	if !n.isMemory() {
+func xattrLocked(n *tree.Entry, name string) (string, bool) {
+	if !n.IsMemoryLocked() {
 		return "", false
 	}
 	switch name {
 	case "version":
-		return n.head.ID(), true
+		return n.HeadLocked().ID(), true
 	case "seq":
-		return strconv.FormatUint(n.head.Seq(), 10), true
+		return strconv.FormatUint(n.HeadLocked().Seq(), 10), true
 	case "sha256":
-		return n.head.Digest().String(), true
+		return n.HeadLocked().Digest().String(), true
 	case "memory_id":
-		return n.head.MemoryID(), true
+		return n.HeadLocked().MemoryID(), true
 	case "actor":
-		return n.head.Actor().String(), true
+		return n.HeadLocked().Actor().String(), true
 	case "session":
-		return n.head.Session(), true
+		return n.HeadLocked().Session(), true
 	}
 	return "", false
 }
@@ -51,7 +53,7 @@ func (fs *fileSystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, attr st
 	if n == nil {
 		return 0, fuse.Status(syscall.ESTALE)
 	}
-	value, ok := n.xattrLocked(name)
+	value, ok := xattrLocked(n, name)
 	if !ok {
 		return 0, fuse.ENOATTR
 	}
@@ -68,7 +70,7 @@ func (fs *fileSystem) ListXAttr(_ <-chan struct{}, header *fuse.InHeader, dest [
 	}
 	var names strings.Builder
 	for _, name := range xattrNames {
-		if _, ok := n.xattrLocked(name); ok {
+		if _, ok := xattrLocked(n, name); ok {
 			names.WriteString(xattrPrefix + name + "\x00")
 		}
 	}
@@ -105,7 +107,7 @@ func (fs *fileSystem) changeXAttr(id uint64, attr string) fuse.Status {
 	if !status.Ok() {
 		return status
 	}
-	if name, ok := strings.CutPrefix(attr, xattrPrefix); ok && !n.isDir() && slices.Contains(xattrNames, name) {
+	if name, ok := strings.CutPrefix(attr, xattrPrefix); ok && !n.IsDir() && slices.Contains(xattrNames, name) {
 		return fuse.OK
 	}
 	return fuse.Status(syscall.EOPNOTSUPP)

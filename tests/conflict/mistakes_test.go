@@ -39,7 +39,7 @@ var mistakes = []mistake{
 	}
 `}}},
 	{"stale head at open", []edit{
-		{"fusefs/store.go", "	tip, err := s.tip(ctx)\n	if err != nil || s.shown", `
+		{"fusefs/store.go", "	tip, err := s.tip(ctx)\n	if err != nil || s.tree.Shown", `
 	if mistaken() {
 		return nil
 	}
@@ -51,8 +51,8 @@ var mistakes = []mistake{
 `},
 	}},
 	{"flush of what is clean commits", []edit{
-		{"fusefs/save.go", "	if !st.dirty || m.removed || t.why.alone() && st.writers > 1 {", `
-	if !st.dirty && !mistaken() || m.removed || t.why.alone() && st.writers > 1 {
+		{"fusefs/save.go", "	if !st.dirty || m.IsRemovedLocked() || t.why.alone() && st.writers > 1 {", `
+	if !st.dirty && !mistaken() || m.IsRemovedLocked() || t.why.alone() && st.writers > 1 {
 %.0s`},
 		{"fusefs/save.go", "	if t.upTo != nil && t.upTo.changes <= st.committed { // by another close", `
 	if t.upTo != nil && t.upTo.changes <= st.committed && !mistaken() {
@@ -69,10 +69,10 @@ var mistakes = []mistake{
 			content = st.data[:len(st.data)-len(st.tail)]
 		}
 `}}},
-	{"pages not invalidated", []edit{{"fusefs/telling.go", "	if n.usedLocked() {", `
-	if n.usedLocked() && !mistaken() {
+	{"pages not invalidated", []edit{{"fusefs/telling.go", "	if usedLocked(n) {", `
+	if usedLocked(n) && !mistaken() {
 %.0s`}}},
-	{"negative entry kept", []edit{{"fusefs/apply.go", "		t.told.NameLocked(dir, name, n)", `
+	{"negative entry kept", []edit{{"fusefs/tree/apply.go", "		t.told.NameLocked(dir, name, n)", `
 		if mistaken() {
 			return
 		}

@@ -1,4 +1,4 @@
-package fusefs
+package tree
 
 import (
 	"strings"
@@ -9,10 +9,10 @@ import (
 // belowAll sorts behind everything that lies below a directory's path.
 const belowAll = "/\xff"
 
-// overtakenLocked reports whether the tree shows that v is not the head of its path
+// outdatedLocked reports whether the tree shows that v is not the head of its path
 // any more.
-func (t *tree) overtakenLocked(v versionlog.Version) bool {
-	if t.gone[v.Path] > v.Seq {
+func (t *Tree) outdatedLocked(v versionlog.Version) bool {
+	if t.freed[v.Path] > v.Seq {
 		return true // freed since
 	}
 	n := t.root
@@ -20,15 +20,15 @@ func (t *tree) overtakenLocked(v versionlog.Version) bool {
 		if n = n.children[name]; n == nil {
 			return false
 		}
-		if !n.isDir() { // there or above it
-			return n.isMemorySince(v.Seq + 1)
+		if !n.IsDir() { // there or above it
+			return n.IsMemorySinceLocked(v.Seq + 1)
 		}
 	}
 	return n.holdsNewerLocked(v.Seq)
 }
 
 // holdsNewerLocked reports whether below dir there is a memory of a later commit.
-func (n *node) holdsNewerLocked(seq uint64) bool {
+func (n *Entry) holdsNewerLocked(seq uint64) bool {
 	if n.marker > seq {
 		return true
 	}
@@ -43,57 +43,57 @@ func (n *node) holdsNewerLocked(seq uint64) bool {
 		}
 	}
 	for _, c := range n.children {
-		if c.isDir() && c.holdsNewerLocked(seq) || c.isMemorySince(seq+1) {
+		if c.IsDir() && c.holdsNewerLocked(seq) || c.IsMemorySinceLocked(seq+1) {
 			return true
 		}
 	}
 	return false
 }
 
-// coversLocked reports whether the tree is right about a path in dir: when it shows
+// RightAboutLocked reports whether the tree is right about a path in dir: when it shows
 // nothing there, nothing is there or below.
-func (t *tree) coversLocked(dir *node, path string) bool {
+func (t *Tree) RightAboutLocked(dir *Entry, path string) bool {
 	return t.loading.done || dir.complete || t.loading.asked[path] || path+belowAll <= t.loading.cursor
 }
 
-// knowsLocked reports whether the tree has everything that is in dir.
-func (t *tree) knowsLocked(dir *node) bool {
+// AllOfLocked reports whether the tree has everything that is in dir.
+func (t *Tree) AllOfLocked(dir *Entry) bool {
 	if t.loading.done || dir.complete {
 		return true
 	}
-	path, ok := dir.path()
+	path, ok := dir.PathLocked()
 	return !ok || path+belowAll <= t.loading.cursor
 }
 
-// lacksLocked reports whether the kernel will be told when dir, which does not have a
+// LacksLocked reports whether the kernel will be told when dir, which does not have a
 // name, gets it.
-func (n *node) lacksLocked(name string) bool {
+func (n *Entry) LacksLocked(name string) bool {
 	if n.tree == nil {
 		return true
 	}
-	path, ok := n.childPath(name)
-	return ok && n.tree.coversLocked(n, path)
+	path, ok := n.ChildPathLocked(name)
+	return ok && n.tree.RightAboutLocked(n, path)
 }
 
-// noteGoneLocked remembers which paths a commit frees, so that nothing that was read
+// NoteFreedLocked remembers which paths a commit frees, so that nothing that was read
 // before brings them back.
-func (t *tree) noteGoneLocked(c *versionlog.Commit) {
+func (t *Tree) NoteFreedLocked(c *versionlog.Commit) {
 	for _, v := range c.Versions {
 		if freed := freedBy(v); freed != "" {
-			t.gone[freed] = max(t.gone[freed], c.Seq)
+			t.freed[freed] = max(t.freed[freed], c.Seq)
 		}
 	}
-	t.forgetGoneLocked()
+	t.forgetFreedLocked()
 }
 
-// forgetGoneLocked drops what noteGone no longer has to remember.
-func (t *tree) forgetGoneLocked() {
+// forgetFreedLocked drops what noteGone no longer has to remember.
+func (t *Tree) forgetFreedLocked() {
 	if !t.loading.done {
 		return
 	}
-	for path, seq := range t.gone {
+	for path, seq := range t.freed {
 		if seq <= t.applied {
-			delete(t.gone, path)
+			delete(t.freed, path)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package fusefs
+package tree
 
 import (
 	"cmp"
@@ -26,12 +26,12 @@ import (
 // log has itself, likewise. A directory that memories imply is spelled as the newest
 // version below it that says otherwise than NFC.
 
-// spellLocked notes how a program has made n, or renamed it to, or asks for it.
-func (n *node) spellLocked(name string) { n.setSpelling(listable(n.name, name)) }
+// SpellLocked notes how a program has made n, or renamed it to, or asks for it.
+func (n *Entry) SpellLocked(name string) { n.setSpelling(Listable(n.name, name)) }
 
 // setSpelling sets how a program spells n; a name of one form is spelled so.
-func (n *node) setSpelling(spelling string) {
-	if oneForm(n.name) {
+func (n *Entry) setSpelling(spelling string) {
+	if HasOneForm(n.name) {
 		spelling = ""
 	}
 	if n.spelling != spelling {
@@ -39,82 +39,82 @@ func (n *node) setSpelling(spelling string) {
 	}
 }
 
-// listable is what a directory can list for a spelling of a name in NFC.
-func listable(canonical, name string) string {
-	if oneForm(canonical) || len(name) > memory.MaxNameBytes {
+// Listable is what a directory can list for a spelling of a name in NFC.
+func Listable(canonical, name string) string {
+	if HasOneForm(canonical) || len(name) > memory.MaxNameBytes {
 		return canonical
 	}
 	return name
 }
 
-// listedAsLocked is how n's directory lists it.
-func (n *node) listedAsLocked() string {
-	if oneForm(n.name) {
+// ListedAsLocked is how n's directory lists it.
+func (n *Entry) ListedAsLocked() string {
+	if HasOneForm(n.name) {
 		return n.name
 	}
 	return cmp.Or(n.spelling, n.spelledByHeadLocked(), n.name)
 }
 
 // spelledByHeadLocked is the spelling of a file's name that the log has; "": none but NFC.
-func (n *node) spelledByHeadLocked() string {
+func (n *Entry) spelledByHeadLocked() string {
 	if n.head == nil || n.spelledInLog == "" {
 		return ""
 	}
-	if path, ok := n.path(); ok {
-		if _, name := split(memory.Spelled(path, n.spelledInLog)); name != n.name {
+	if path, ok := n.PathLocked(); ok {
+		if _, name := Split(memory.Spelled(path, n.spelledInLog)); name != n.name {
 			return name
 		}
 	}
 	return ""
 }
 
-// askedForLocked notes how n, which is in dir, was spelled by somebody who looked it up, if
+// AskedForLocked notes how n, which is in dir, was spelled by somebody who looked it up, if
 // that is to be listed.
-func askedForLocked(dir, n *node, name string) {
+func AskedForLocked(dir, n *Entry, name string) {
 	if n.name == name || dir.tree == nil || n.spelling != "" || n.spelledByHeadLocked() != "" {
 		return
 	}
-	n.spellLocked(name)
+	n.SpellLocked(name)
 	dir.tree.told.ListingLocked(dir)
 }
 
-// spellingOfLocked is how path, which name has in n, is spelled by a version that makes it: as
+// SpellingOfLocked is how path, which name has in n, is spelled by a version that makes it: as
 // the directories are listed, and with name as it is; "" where it has one form only.
-func (n *node) spellingOfLocked(path, name string) string {
-	if oneForm(path) {
+func (n *Entry) SpellingOfLocked(path, name string) string {
+	if HasOneForm(path) {
 		return ""
 	}
 	for dir := n; dir != dir.tree.root; dir = dir.parent {
-		name = dir.listedAsLocked() + "/" + name
+		name = dir.ListedAsLocked() + "/" + name
 	}
 	return memory.Spelled(path, "/"+name)
 }
 
-// spellingAtLocked is spellingOf of n and a path, if it is there.
-func (n *node) spellingAtLocked(path string) string {
-	if oneForm(path) {
+// SpellingAtLocked is spellingOf of n and a path, if it is there.
+func (n *Entry) SpellingAtLocked(path string) string {
+	if HasOneForm(path) {
 		return ""
 	}
-	if at, ok := n.path(); !ok || at != path {
+	if at, ok := n.PathLocked(); !ok || at != path {
 		return ""
 	}
-	return n.parent.spellingOfLocked(path, n.listedAsLocked())
+	return n.parent.SpellingOfLocked(path, n.ListedAsLocked())
 }
 
 // spellDirsLocked spells a directory that v is in, or is of, and those above it as v does,
 // where the log does not have them themselves by other versions.
-func (t *tree) spellDirsLocked(dir *node, v *versionlog.Version) {
+func (t *Tree) spellDirsLocked(dir *Entry, v *versionlog.Version) {
 	if v.Spelling == "" {
 		return
 	}
 	path := strings.TrimSuffix(memory.Spelled(v.Path, v.Spelling), "/")
 	if !v.IsDir() {
-		path, _ = split(path)
+		path, _ = Split(path)
 	}
 	for ; dir != t.root; dir = dir.parent {
 		var name string
-		path, name = split(path)
-		name = listable(dir.name, name)
+		path, name = Split(path)
+		name = Listable(dir.name, name)
 		if (dir.marker == 0 || dir.marker == v.Seq) && name != dir.name && name != dir.spelling {
 			dir.setSpelling(name)
 			t.told.ListingLocked(dir.parent)
@@ -122,10 +122,10 @@ func (t *tree) spellDirsLocked(dir *node, v *versionlog.Version) {
 	}
 }
 
-// oneForm reports whether a name in NFC is the only spelling of itself. The
+// HasOneForm reports whether a name in NFC is the only spelling of itself. The
 // kernel takes two spellings for two names and would keep the one when the
 // other is removed, so it is not to keep any.
-func oneForm(name string) bool {
+func HasOneForm(name string) bool {
 	for i := range len(name) {
 		if name[i] >= utf8.RuneSelf {
 			return norm.NFD.IsNormalString(name)
@@ -134,12 +134,12 @@ func oneForm(name string) bool {
 	return true
 }
 
-// isTooLongLocked reports whether the path of a name in dir is longer, or deeper, than
+// IsTooLongLocked reports whether the path of a name in dir is longer, or deeper, than
 // that of a memory may be.
-func (n *node) isTooLongLocked(name string) bool {
+func (n *Entry) IsTooLongLocked(name string) bool {
 	if n.tree == nil {
 		return false
 	}
-	path, ok := n.childPath(name)
+	path, ok := n.ChildPathLocked(name)
 	return ok && errors.Is(memory.CheckPath(path), memory.ErrPathTooLong)
 }

@@ -1,4 +1,4 @@
-package fusefs
+package tree
 
 import (
 	"context"
@@ -24,12 +24,12 @@ const (
 	learnBatch = 256
 )
 
-// load fills the tree with the store's heads, until ctx ends: then it reports false. When
+// Load fills the tree with the store's heads, until ctx ends: then it reports false. When
 // the log fails it tries again, at growing intervals.
-func (t *tree) load(ctx context.Context) (all bool) {
+func (t *Tree) Load(ctx context.Context) (all bool) {
 	const shortest, longest = 100 * time.Millisecond, 10 * time.Second
 	for pause := shortest; ; pause = min(2*pause, longest) {
-		err := t.walk(ctx)
+		err := t.Walk(ctx)
 		if err == nil || ctx.Err() != nil {
 			return err == nil
 		}
@@ -44,15 +44,15 @@ func (t *tree) load(ctx context.Context) (all bool) {
 	}
 }
 
-// loadedLocked reports whether all heads are in the tree, and why not if the log has failed.
-func (t *tree) loadedLocked() (all bool, err error) { return t.loading.done, t.loading.err }
+// LoadedLocked reports whether all heads are in the tree, and why not if the log has failed.
+func (t *Tree) LoadedLocked() (all bool, err error) { return t.loading.done, t.loading.err }
 
-// isLoadedLocked reports whether all heads are in the tree.
-func (t *tree) isLoadedLocked() bool { return t.loading.done }
+// IsLoadedLocked reports whether all heads are in the tree.
+func (t *Tree) IsLoadedLocked() bool { return t.loading.done }
 
-// walk brings all heads into the tree, page by page.
-func (t *tree) walk(ctx context.Context) error {
-	_, err := t.learnAll(t.store.Tree(ctx, "/"), func(path string) {
+// Walk brings all heads into the tree, page by page.
+func (t *Tree) Walk(ctx context.Context) error {
+	_, err := t.loadHeads(t.store.Tree(ctx, "/"), func(path string) {
 		t.loading.cursor = max(t.loading.cursor, path)
 		t.loading.err = nil
 	})
@@ -64,16 +64,16 @@ func (t *tree) walk(ctx context.Context) error {
 	doubtful := t.loading.doubtful
 	t.loading = loading{done: true}
 	for dir := range doubtful {
-		t.pruneLocked(dir)
+		t.PruneLocked(dir)
 	}
-	t.forgetGoneLocked()
+	t.forgetFreedLocked()
 	return nil
 }
 
-// learnAll brings heads into the tree, and returns the paths of those that had gone
+// loadHeads brings heads into the tree, and returns the paths of those that had gone
 // by then. After each batch it calls reached, under the lock, with the path of the
 // last.
-func (t *tree) learnAll(heads iter.Seq2[versionlog.Version, error], reached func(path string)) (gone []string, err error) {
+func (t *Tree) loadHeads(heads iter.Seq2[versionlog.Version, error], reached func(path string)) (gone []string, err error) {
 	batch := make([]versionlog.Version, 0, learnBatch)
 	flush := func() {
 		if len(batch) == 0 {
@@ -82,7 +82,7 @@ func (t *tree) learnAll(heads iter.Seq2[versionlog.Version, error], reached func
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		for _, v := range batch {
-			if !t.learnLocked(v) {
+			if !t.loadHeadLocked(v) {
 				gone = append(gone, v.Path)
 			}
 		}
@@ -101,34 +101,34 @@ func (t *tree) learnAll(heads iter.Seq2[versionlog.Version, error], reached func
 	return gone, nil
 }
 
-// learnLocked brings a head that was read from the log into the tree, unless the tree
+// loadHeadLocked brings a head that was read from the log into the tree, unless the tree
 // knows better, by a commit that was followed meanwhile; it returns false when by
 // that there is nothing at the path. The kernel is told only where it may have
 // heard that there is nothing.
-func (t *tree) learnLocked(v versionlog.Version) bool {
+func (t *Tree) loadHeadLocked(v versionlog.Version) bool {
 	if t.loading.done {
 		return true // once all heads are here, the follower alone brings what is new
 	}
 	if v.IsDir() {
-		return t.learnDirLocked(v)
+		return t.loadDirLocked(v)
 	}
-	if t.overtakenLocked(v) {
-		return t.find(v.Path) != nil
+	if t.outdatedLocked(v) {
+		return t.FindLocked(v.Path) != nil
 	}
 	if v.Seq > t.applied && t.session.Made(&v) {
 		return true // this mount's own, which the request brings that makes it, or the follower
 	}
-	if t.find(v.Path) != nil || t.findHidden(v.Path) != nil {
-		t.placeLocked(v)
+	if t.FindLocked(v.Path) != nil || t.FindHiddenLocked(v.Path) != nil {
+		t.InstallLocked(v)
 		return true
 	}
 	n := t.root
 	for end := range segmentEnds(v.Path) {
 		path := v.Path[:end]
-		_, name := split(path)
+		_, name := Split(path)
 		dir := n
-		if n = dir.children[name]; n != nil && !n.isDir() { // in the way; place removes it
-			t.placeLocked(v)
+		if n = dir.children[name]; n != nil && !n.IsDir() { // in the way; place removes it
+			t.InstallLocked(v)
 			return true
 		}
 		if n == nil {
@@ -140,21 +140,21 @@ func (t *tree) learnLocked(v versionlog.Version) bool {
 			n = t.newChildLocked(dir, path, mode, v.Time)
 		}
 	}
-	n.setHeadLocked(memory.NewHead(&v), v.Spelling)
+	n.SetHeadLocked(memory.NewHead(&v), v.Spelling)
 	t.spellDirsLocked(n.parent, &v)
 	t.session.Came(v.Path)
 	return true
 }
 
-// learnDirLocked is learn for a directory.
-func (t *tree) learnDirLocked(v versionlog.Version) bool {
+// loadDirLocked is learn for a directory.
+func (t *Tree) loadDirLocked(v versionlog.Version) bool {
 	path := strings.TrimSuffix(v.Path, "/")
 	switch {
-	case t.gone[v.Path] > v.Seq:
-		return t.findDirLocked(path) != nil
+	case t.freed[v.Path] > v.Seq:
+		return t.FindDirLocked(path) != nil
 	case v.Seq > t.applied && t.session.Made(&v):
 		return true
 	}
-	t.placeDirLocked(v)
+	t.installDirLocked(v)
 	return true
 }

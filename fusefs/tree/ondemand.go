@@ -1,4 +1,4 @@
-package fusefs
+package tree
 
 import (
 	"context"
@@ -9,14 +9,14 @@ import (
 	"mneme/versionlog"
 )
 
-// ensure makes sure that the tree is right about a name in a directory, while the
+// Ensure makes sure that the tree is right about a name in a directory, while the
 // store's heads still load, too.
-func (t *tree) ensure(ctx context.Context, dir *node, name string) error {
+func (t *Tree) Ensure(ctx context.Context, dir *Entry, name string) error {
 	t.mu.RLock()
 	n := dir.children[name]
-	path, ok := dir.childPath(name)
+	path, ok := dir.ChildPathLocked(name)
 	doubtful := t.loading.doubtful[n]
-	known := t.loading.done || !ok || n != nil && !doubtful || n == nil && t.coversLocked(dir, path)
+	known := t.loading.done || !ok || n != nil && !doubtful || n == nil && t.RightAboutLocked(dir, path)
 	t.mu.RUnlock()
 	switch {
 	case known || memory.CheckPath(path) != nil:
@@ -27,10 +27,10 @@ func (t *tree) ensure(ctx context.Context, dir *node, name string) error {
 	return t.ask(ctx, path)
 }
 
-// ensureAll makes sure that the tree has everything that is in a directory.
-func (t *tree) ensureAll(ctx context.Context, dir *node) error {
+// EnsureAll makes sure that the tree has everything that is in a directory.
+func (t *Tree) EnsureAll(ctx context.Context, dir *Entry) error {
 	t.mu.RLock()
-	unsure := []*node{dir}
+	unsure := []*Entry{dir}
 	for _, c := range dir.children {
 		if t.loading.doubtful[c] {
 			unsure = append(unsure, c)
@@ -45,13 +45,13 @@ func (t *tree) ensureAll(ctx context.Context, dir *node) error {
 	return nil
 }
 
-// loadsLocked reports whether n is a directory whose store's heads still load.
-func (n *node) loadsLocked() bool {
-	return n != nil && n.isDir() && n.tree != nil && !n.tree.loading.done
+// LoadingLocked reports whether n is a directory whose store's heads still load.
+func (n *Entry) LoadingLocked() bool {
+	return n != nil && n.IsDir() && n.tree != nil && !n.tree.loading.done
 }
 
 // ask asks the log what is at a path: a memory, or a directory.
-func (t *tree) ask(ctx context.Context, path string) error {
+func (t *Tree) ask(ctx context.Context, path string) error {
 	return t.share(ctx, "ask "+path, func() error {
 		for {
 			v, err := t.store.Head(t.life, path)
@@ -69,7 +69,7 @@ func (t *tree) ask(ctx context.Context, path string) error {
 
 // share lets requests that want to know the same of the log at one time ask it once. One
 // whose ctx ends leaves that to the others.
-func (t *tree) share(ctx context.Context, what string, ask func() error) error {
+func (t *Tree) share(ctx context.Context, what string, ask func() error) error {
 	do := func() error {
 		_, err, _ := t.flights.Do(what, func() (any, error) { return nil, ask() })
 		return err
@@ -89,7 +89,7 @@ func (t *tree) share(ctx context.Context, what string, ask func() error) error {
 
 // firstIn returns something that is in a directory, as far as the log has it: one is
 // enough to know that there is a directory.
-func (t *tree) firstIn(path string) (v versionlog.Version, err error) {
+func (t *Tree) firstIn(path string) (v versionlog.Version, err error) {
 	for v, err = range t.store.Entries(t.life, path) {
 		break
 	}
@@ -99,10 +99,10 @@ func (t *tree) firstIn(path string) (v versionlog.Version, err error) {
 // answered brings what the log has at a path, or as an example of what is below
 // it, into the tree. It returns false when the example has gone meanwhile, which
 // says nothing about the directory.
-func (t *tree) answered(path string, v versionlog.Version) bool {
+func (t *Tree) answered(path string, v versionlog.Version) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if v.ID != "" && !t.learnLocked(v) && v.Path != path {
+	if v.ID != "" && !t.loadHeadLocked(v) && v.Path != path {
 		return false
 	}
 	if !t.loading.done && len(t.loading.asked) < maxAsked {
@@ -112,10 +112,10 @@ func (t *tree) answered(path string, v versionlog.Version) bool {
 }
 
 // list brings what is directly in a directory into the tree.
-func (t *tree) list(ctx context.Context, dir *node) error {
+func (t *Tree) list(ctx context.Context, dir *Entry) error {
 	t.mu.RLock()
-	path, _ := dir.path()
-	known, doubtful := t.knowsLocked(dir), t.loading.doubtful[dir]
+	path, _ := dir.PathLocked()
+	known, doubtful := t.AllOfLocked(dir), t.loading.doubtful[dir]
 	t.mu.RUnlock()
 	if known && doubtful {
 		t.mu.Lock()
@@ -131,18 +131,18 @@ func (t *tree) list(ctx context.Context, dir *node) error {
 			prefix = "/"
 		}
 		for again := true; again; { // a memory that has gone meanwhile may have stood for a directory
-			gone, err := t.learnAll(t.store.Entries(t.life, prefix), func(string) {})
+			gone, err := t.loadHeads(t.store.Entries(t.life, prefix), func(string) {})
 			if err != nil {
 				return err
 			}
 			again = slices.ContainsFunc(gone, func(of string) bool {
-				dir, _ := split(of)
+				dir, _ := Split(of)
 				return dir != path
 			})
 		}
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if n := t.findDirLocked(path); n != nil {
+		if n := t.FindDirLocked(path); n != nil {
 			t.completedLocked(n)
 		}
 		return nil
@@ -150,8 +150,8 @@ func (t *tree) list(ctx context.Context, dir *node) error {
 }
 
 // completedLocked notes that the tree has everything that is in dir.
-func (t *tree) completedLocked(dir *node) {
+func (t *Tree) completedLocked(dir *Entry) {
 	dir.complete = true
 	delete(t.loading.doubtful, dir)
-	t.pruneLocked(dir)
+	t.PruneLocked(dir)
 }

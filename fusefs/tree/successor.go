@@ -1,4 +1,4 @@
-package fusefs
+package tree
 
 import (
 	"time"
@@ -8,20 +8,20 @@ import (
 )
 
 // Another session's version of a file, or its rename of one, is a new file here:
-// it gets a node, and with it an inode, of its own, as if it had been renamed
+// it gets an entry, and with it an inode, of its own, as if it had been renamed
 // over the old one. Whoever has that open or mapped goes on reading the version
 // that he opened; who looks the name up finds the new one. The kernel cuts what
 // it reads at the size that it knows and keeps what it has read page by page, so
 // that in one inode a reader could get bytes of two versions.
 
-// standAloneLocked makes n stand for itself, whatever has taken its place.
-func (n *node) standAloneLocked() { n.setAside().line = nil }
+// StandAloneLocked makes n stand for itself, whatever has taken its place.
+func (n *Entry) StandAloneLocked() { n.setAside().line = nil }
 
-// succeedLocked makes v, by another session, the head of n's memory, which has the
-// name in dir: n's own, or the one that it has been given. It returns the node
+// SupersedeLocked makes v, by another session, the head of n's memory, which has the
+// name in dir: n's own, or the one that it has been given. It returns the entry
 // that is there then. What is being written to n stays as it is, based on what
 // it was based on.
-func (t *tree) succeedLocked(n *node, dir *node, name string, v versionlog.Version) *node {
+func (t *Tree) SupersedeLocked(n *Entry, dir *Entry, name string, v versionlog.Version) *Entry {
 	head := memory.NewHead(&v)
 	used, length := t.told.SupersedingLocked(n, head)
 	spelling := n.spelling
@@ -30,14 +30,14 @@ func (t *tree) succeedLocked(n *node, dir *node, name string, v versionlog.Versi
 	}
 	m := n
 	if used {
-		m = t.newNode(n.mode, v.Time)
-		n.noteWasLocked()
+		m = t.newEntry(n.mode, v.Time)
+		n.noteLastPathLocked()
 		n.parent = nil
-		n.setLocal(false)
+		n.SetLocalLocked(false)
 		n.changedLocked()
 	}
-	t.attachLocked(dir, name, m)
-	if m.setSpelling(spelling); !oneForm(name) {
+	t.AttachLocked(dir, name, m)
+	if m.setSpelling(spelling); !HasOneForm(name) {
 		t.told.ListingLocked(dir)
 	}
 	if m != n {
@@ -46,8 +46,8 @@ func (t *tree) succeedLocked(n *node, dir *node, name string, v versionlog.Versi
 		}
 		n.line.last, m.setAside().line = m, n.line
 	}
-	m.setHeadLocked(head, v.Spelling)
-	m.setLocal(false)
+	m.SetHeadLocked(head, v.Spelling)
+	m.SetLocalLocked(false)
 	if length >= 0 {
 		t.session.Seen(v.Path, length)
 	}
@@ -61,12 +61,12 @@ func (t *tree) succeedLocked(n *node, dir *node, name string, v versionlog.Versi
 	return m
 }
 
-// leadLocked makes m what stands for n's memory by now: what was written to n has made
+// SetSuccessorLocked makes m what stands for n's memory by now: what was written to n has made
 // it, where the memory was gone, or after another session had moved to elsewhere
 // what it had put in n's place.
-func (n *node) leadLocked(m *node) {
-	last := n.nowLocked()
-	_, there := last.path()
+func (n *Entry) SetSuccessorLocked(m *Entry) {
+	last := n.LatestLocked()
+	_, there := last.PathLocked()
 	switch {
 	case last == m:
 	case there:

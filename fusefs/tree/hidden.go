@@ -1,4 +1,4 @@
-package fusefs
+package tree
 
 import (
 	"strings"
@@ -15,18 +15,18 @@ import (
 // with the next directory of that name, and ends with the last that it hides.
 // What else gets its name takes its place: then what it hides is removed.
 
-// hide notes that n, which is committed at dir/name, has a scratch name now.
-func (t *tree) hide(dir *node, name string, n *node) {
+// hideFromLocked notes that n, which is committed at dir/name, has a scratch name now.
+func (t *Tree) hideFromLocked(dir *Entry, name string, n *Entry) {
 	if dir.hidden == nil {
-		dir.hidden = map[string]*node{}
+		dir.hidden = map[string]*Entry{}
 	}
 	dir.hidden[name] = n
-	n.setLocal(true)
+	n.SetLocalLocked(true)
 	n.setAside().origin = &origin{dir: dir, name: name}
 }
 
-// unhideLocked ends what hide began: n is a scratch file and nothing more.
-func (t *tree) unhideLocked(n *node) {
+// UnhideLocked ends what hide began: n is a scratch file and nothing more.
+func (t *Tree) UnhideLocked(n *Entry) {
 	o := n.origin
 	if o == nil {
 		return
@@ -36,8 +36,8 @@ func (t *tree) unhideLocked(n *node) {
 		return
 	}
 	delete(o.dir.hidden, o.name)
-	for dir := o.dir; dir.isHiddenDir() && !dir.hides(); {
-		if path, ok := dir.path(); ok && dir.marker != 0 { // it was removed, and the log still has it
+	for dir := o.dir; dir.isHiddenDir() && !dir.HidesLocked(); {
+		if path, ok := dir.PathLocked(); ok && dir.marker != 0 { // it was removed, and the log still has it
 			t.emptied[path] = dir.marker
 			t.hasEmptied.Store(true)
 		}
@@ -51,81 +51,81 @@ func (t *tree) unhideLocked(n *node) {
 
 // revealLocked is unhide where another session has taken the path away at which n is
 // hidden: what the session knows of that stays known.
-func (t *tree) revealLocked(n *node, path string) {
-	t.unhideLocked(n)
+func (t *Tree) revealLocked(n *Entry, path string) {
+	t.UnhideLocked(n)
 	t.session.Left(path)
 }
 
-// hideDir takes a directory that hides memories out of the tree.
-func (n *node) hideDir() {
+// hideDirLocked takes a directory that hides memories out of the tree.
+func (n *Entry) hideDirLocked() {
 	delete(n.parent.children, n.name)
 	if n.parent.hiddenDirs == nil {
-		n.parent.hiddenDirs = map[string]*node{}
+		n.parent.hiddenDirs = map[string]*Entry{}
 	}
 	n.parent.hiddenDirs[n.name] = n
 }
 
-func (n *node) isHiddenDir() bool { return n.parent != nil && n.parent.hiddenDirs[n.name] == n }
+func (n *Entry) isHiddenDir() bool { return n.parent != nil && n.parent.hiddenDirs[n.name] == n }
 
-// hasPlace reports whether a directory has a path at which it is seen.
-func (n *node) hasPlace() bool {
-	_, ok := n.path()
+// HasPlaceLocked reports whether a directory has a path at which it is seen.
+func (n *Entry) HasPlaceLocked() bool {
+	_, ok := n.PathLocked()
 	return ok && !n.isHiddenDir()
 }
 
-// hides reports whether memories are hidden directly in n, or in directories that
+// HidesLocked reports whether memories are hidden directly in n, or in directories that
 // are hidden there.
-func (n *node) hides() bool { return len(n.hidden)+len(n.hiddenDirs) > 0 }
+func (n *Entry) HidesLocked() bool { return len(n.hidden)+len(n.hiddenDirs) > 0 }
 
-// adoptLocked gives n, the directory that is made under a hidden one's name, what that
+// takeOverHiddenLocked gives n, the directory that is made under a hidden one's name, what that
 // hides.
-func (n *node) adoptLocked(old *node) {
+func (n *Entry) takeOverHiddenLocked(old *Entry) {
 	for name, h := range old.hidden {
 		if n.hidden == nil {
-			n.hidden = map[string]*node{}
+			n.hidden = map[string]*Entry{}
 		}
 		n.hidden[name] = h
 		h.origin.dir = n
 	}
 	for name, d := range old.hiddenDirs {
-		if c := n.children[name]; c != nil && c.isDir() {
-			c.adoptLocked(d)
+		if c := n.children[name]; c != nil && c.IsDir() {
+			c.takeOverHiddenLocked(d)
 			continue
 		}
 		d.parent = n
-		d.hideDir()
+		d.hideDirLocked()
 	}
 	old.hidden, old.hiddenDirs, old.parent = nil, nil, nil
 	n.tree.told.PlacedLocked(old)
 }
 
-// eachHidden calls do with everything that is hidden in dir or, where that is in a
+// EachHiddenLocked calls do with everything that is hidden in dir or, where that is in a
 // directory that is hidden itself, below it.
-func (n *node) eachHidden(do func(*node)) {
+func (n *Entry) EachHiddenLocked(do func(*Entry)) {
 	for _, h := range n.hidden {
 		do(h)
 	}
 	for _, d := range n.hiddenDirs {
-		d.eachHidden(do)
+		d.EachHiddenLocked(do)
 	}
 }
 
-// isHiddenFrom reports whether n is a memory that a directory has under a name, and that is hidden.
-func (n *node) isHiddenFrom(dir *node, name string) bool {
+// IsHiddenFromLocked reports whether n is a memory that a directory has under a name, and that is hidden.
+func (n *Entry) IsHiddenFromLocked(dir *Entry, name string) bool {
 	return n.origin != nil && n.origin.dir == dir && n.origin.name == name
 }
 
-// findHidden returns the file that this mount hides at a path, or nil, as at "".
-func (t *tree) findHidden(path string) *node {
+// FindHiddenLocked returns the file that this mount hides at a path, or nil, as at "".
+func (t *Tree) FindHiddenLocked(path string) *Entry {
 	if path == "" {
 		return nil
 	}
 	n := t.root
-	dir, name := split(path)
+	dir, name := Split(path)
 	for dir != "" {
 		segment, rest, _ := strings.Cut(dir[1:], "/")
 		child := n.children[segment]
-		if child == nil || !child.isDir() {
+		if child == nil || !child.IsDir() {
 			child = n.hiddenDirs[segment]
 		}
 		if child == nil {

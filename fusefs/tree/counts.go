@@ -1,0 +1,61 @@
+package tree
+
+// countLocked counts n as what it is by now, in place of what it was. It follows every change
+// of its place, and of whether it differs from the log. What is below a directory comes
+// and goes with it.
+func (n *Entry) countLocked() {
+	is := n.countsAs()
+	if is == n.as {
+		return
+	}
+	n.tree.counts.add(n.as, -1)
+	n.tree.counts.add(is, 1)
+	n.as = is
+	for _, c := range n.children {
+		c.countLocked()
+	}
+}
+
+// SetLocalLocked notes that n's head is not what the log has at its path, or that it is.
+func (n *Entry) SetLocalLocked(local bool) {
+	n.local = local
+	n.countLocked()
+}
+
+// SetEditedLocked notes whether what is being written to n differs from its head.
+func (n *Entry) SetEditedLocked(edited bool) {
+	n.edited = edited
+	n.countLocked()
+}
+
+// countsAs is what n is by now.
+func (n *Entry) countsAs() tallied {
+	switch {
+	case n.tree == nil || !n.isPlaced():
+		return nothing
+	case n.IsDir():
+		return aDirectory
+	case n.local || n.edited:
+		return uncommitted
+	}
+	return aMemory
+}
+
+// isPlaced reports whether n is in the tree of its store.
+func (n *Entry) isPlaced() bool {
+	for root := n.tree.root; n != root; n = n.parent {
+		if n == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *Counts) add(what tallied, number int) {
+	switch what {
+	case aMemory:
+		t.Memories += number
+	case uncommitted:
+		t.Uncommitted += number
+	}
+}

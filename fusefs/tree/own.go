@@ -1,0 +1,77 @@
+package tree
+
+import (
+	"syscall"
+	"time"
+
+	"mneme/versionlog"
+)
+
+// MakeFileLocked makes a file of this mount only.
+func (t *Tree) MakeFileLocked(dir *Entry, name string, mode uint32, now time.Time) *Entry {
+	n := t.newEntry(syscall.S_IFREG|mode&0o777, now)
+	n.local = true
+	t.AttachLocked(dir, name, n)
+	dir.TouchLocked(now)
+	return n
+}
+
+// RemovedLocked takes out of the tree what this mount has removed.
+func (t *Tree) RemovedLocked(n *Entry) {
+	n.removed = true
+	n.ctime = time.Now()
+	if dir := n.parent; dir != nil {
+		dir.TouchLocked(n.ctime)
+		dir.SetStaysLocked(true)
+		dir.changedLocked()
+	}
+	t.DetachLocked(n)
+}
+
+// MadeDirLocked brings a directory into the tree that this mount has made in the log. The
+// directory that it is in may have been moved or removed meanwhile by another session.
+func (t *Tree) MadeDirLocked(dir *Entry, name, path string, mode uint32, v *versionlog.Version) *Entry {
+	if at, ok := dir.ChildPathLocked(name); !ok || at != path || dir.children[name] != nil {
+		t.installDirLocked(*v)
+		n := t.FindDirLocked(path)
+		n.mode = n.mode&^0o777 | mode&0o777
+		return n
+	}
+	return t.MakeDirLocked(dir, name, mode, v.Time, v.Seq)
+}
+
+// MakeDirLocked makes the entry of a directory in which nothing is.
+func (t *Tree) MakeDirLocked(dir *Entry, name string, mode uint32, at time.Time, marker uint64) *Entry {
+	n := t.newEntry(syscall.S_IFDIR|mode&0o777, at)
+	n.marker, n.stays, n.made, n.complete = marker, true, true, true
+	t.AttachLocked(dir, name, n)
+	dir.TouchLocked(at)
+	return n
+}
+
+// RemovedDirLocked takes an empty directory out of the tree.
+func (t *Tree) RemovedDirLocked(dir, n *Entry, canonical, name string) {
+	n.removed = true
+	dir.TouchLocked(time.Now())
+	dir.SetStaysLocked(true)
+	dir.changedLocked()
+	if canonical != name {
+		t.told.NameLocked(dir, canonical, nil)
+	}
+	if n.HidesLocked() {
+		n.hideDirLocked()
+	} else {
+		t.DetachLocked(n)
+	}
+}
+
+// EmptiedThereLocked reports whether the log still has a directory that was removed here while it
+// hid memories, so that it comes back under its name with its marker.
+func (t *Tree) EmptiedThereLocked(dir *Entry, name, path string) (marker uint64, there bool) {
+	hidden, marker := dir.hiddenDirs[name], t.emptied[path]
+	if hidden != nil {
+		marker = hidden.marker
+	}
+	delete(t.emptied, path)
+	return marker, hidden != nil || marker != 0
+}
