@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"mneme/cache"
 	"mneme/cas"
@@ -26,10 +27,10 @@ import (
 // awsTable is a bucket for blobs and records, and a table for the index.
 type awsTable struct{ bucket, table string }
 
-// What S3 and DynamoDB allow as names.
+// What S3 and DynamoDB allow as names. Few commands ask, and none is to wait for it.
 var (
-	bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
-	tableName  = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
+	bucketName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`) })
+	tableName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`) })
 )
 
 const tableKey = "table" // of the URL's query
@@ -58,7 +59,7 @@ func locateAWS(u *url.URL) (*Location, error) {
 		return nil, errors.New("what follows the bucket is no query")
 	case strings.Trim(u.Path, "/") != "":
 		return nil, fmt.Errorf("it has a path, %q; the stores of a table have the whole bucket below stores/", u.Path)
-	case !bucketName.MatchString(u.Host):
+	case !bucketName().MatchString(u.Host):
 		return nil, fmt.Errorf("%q is no bucket's name (3 to 63 lower-case letters, digits, - and .)", u.Host)
 	}
 	for key, values := range query {
@@ -73,7 +74,7 @@ func locateAWS(u *url.URL) (*Location, error) {
 	if table == "" {
 		return nil, errors.New("it names no table")
 	}
-	if !tableName.MatchString(table) {
+	if !tableName().MatchString(table) {
 		return nil, fmt.Errorf("%q is no table's name (3 to 255 letters, digits, _, - and .)", table)
 	}
 	return awsTable{u.Host, table}.location(), nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 
 	"mneme/backend"
@@ -137,12 +136,12 @@ func (p place) ref() string {
 }
 
 // versionSuffix is what may follow the path of a memory: @ and a version.
-var versionSuffix = regexp.MustCompile(`^(.+)@([0-9]+|memver_[0-9a-z]{26})$`)
+var versionSuffix = pattern(`^(.+)@([0-9]+|memver_[0-9a-z]{26})$`)
 
 // splitVersion takes the version off a path, as diff writes it: /todo.md@7. A
 // memory whose name ends so, now or earlier, is meant first.
 func splitVersion(ctx context.Context, st *memory.Store, path string) (memoryPath, version string, err error) {
-	m := versionSuffix.FindStringSubmatch(path)
+	m := versionSuffix().FindStringSubmatch(path)
 	if m == nil {
 		return path, "", nil
 	}

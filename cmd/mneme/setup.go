@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"regexp"
 
 	"mneme/backend"
 )
@@ -30,7 +29,7 @@ func (c *setupCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if c.BucketOwner != "" && !accountName.MatchString(c.BucketOwner) {
+	if c.BucketOwner != "" && !accountName().MatchString(c.BucketOwner) {
 		return usagef("--bucket-owner %q is no account: want its 12 digits, or what your server calls it", c.BucketOwner)
 	}
 	if c.Region != "" {
@@ -64,7 +63,7 @@ func (c *setupCmd) Run(ctx context.Context, a *app) error {
 
 // accountName is what can be the name of an account: 12 digits on AWS, a user on
 // other servers.
-var accountName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+var accountName = pattern(`^[A-Za-z0-9._-]{1,128}$`)
 
 // regionVariable names the environment variable that the AWS SDK takes the
 // region from before all else.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/alecthomas/kong"
 )
@@ -13,12 +14,18 @@ import (
 // What kong says of a command line that it does not understand; see
 // testdata/script/usage.txtar.
 var (
-	unexpectedArgument = regexp.MustCompile(`(?s)^unexpected argument (.*?)(?:, did you mean (.*)\?)?$`)
-	unknownFlag        = regexp.MustCompile(`(?s)^unknown flag (.*?)(?:, did you mean (.*)\?)?$`)
-	missingArgument    = regexp.MustCompile(`^expected "<([^>]+)>`)
-	missingValue       = regexp.MustCompile(`(?s)^(--[a-z0-9-]+): expected \S+ value but got "(.*?)" \(`)
-	quotedCandidate    = regexp.MustCompile(`"([^"]+)"`)
+	unexpectedArgument = pattern(`(?s)^unexpected argument (.*?)(?:, did you mean (.*)\?)?$`)
+	unknownFlag        = pattern(`(?s)^unknown flag (.*?)(?:, did you mean (.*)\?)?$`)
+	missingArgument    = pattern(`^expected "<([^>]+)>`)
+	missingValue       = pattern(`(?s)^(--[a-z0-9-]+): expected \S+ value but got "(.*?)" \(`)
+	quotedCandidate    = pattern(`"([^"]+)"`)
 )
+
+// pattern is a regular expression that is compiled when it is first used: most commands
+// use none.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 // explainMisuse says what would be right instead of a command line that kong
 // refused, and where the help is.
@@ -35,23 +42,23 @@ func explainMisuse(parser *kong.Kong, args []string, err error) error {
 // misuse says what is wrong for the command that kong had come to.
 func misuse(parser *kong.Kong, node *kong.Node, args []string, err error) string {
 	text := err.Error()
-	if m := unexpectedArgument.FindStringSubmatch(text); m != nil {
+	if m := unexpectedArgument().FindStringSubmatch(text); m != nil {
 		if len(node.Children) == 0 {
 			return fmt.Sprintf("%q is an argument too many; want `mneme %s`", m[1], node.Summary())
 		}
 		return fmt.Sprintf("%s has no command %q%s", node.FullPath(), m[1], didYouMean(m[1], m[2]))
 	}
-	if m := unknownFlag.FindStringSubmatch(text); m != nil {
+	if m := unknownFlag().FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("%s has no flag %s%s", node.FullPath(), m[1], didYouMean(m[1], m[2]))
 	}
-	if m := missingArgument.FindStringSubmatch(text); m != nil {
+	if m := missingArgument().FindStringSubmatch(text); m != nil {
 		for _, argument := range node.Positional {
 			if argument.Name == m[1] {
 				return fmt.Sprintf("<%s> is missing: %s", m[1], strings.TrimSuffix(argument.Help, "."))
 			}
 		}
 	}
-	if m := missingValue.FindStringSubmatch(text); m != nil {
+	if m := missingValue().FindStringSubmatch(text); m != nil {
 		return missing(parser, args, m[1], m[2])
 	}
 	return text
@@ -62,7 +69,7 @@ func misuse(parser *kong.Kong, node *kong.Node, args []string, err error) string
 func didYouMean(written, candidates string) string {
 	var close []string
 	begin := strings.TrimLeft(written, "-")
-	for _, m := range quotedCandidate.FindAllStringSubmatch(candidates, -1) {
+	for _, m := range quotedCandidate().FindAllStringSubmatch(candidates, -1) {
 		if name := strings.TrimLeft(m[1], "-"); len(name) > 1 && begin != "" && name[0] == begin[0] {
 			close = append(close, m[1])
 		}
