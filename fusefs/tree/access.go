@@ -27,10 +27,10 @@ func (n *Entry) HeadLocked() *memory.Head { return n.head }
 func (n *Entry) ModeLocked() uint32 { return n.mode }
 
 // MTimeLocked returns when the content of n was changed.
-func (n *Entry) MTimeLocked() time.Time { return n.mtime }
+func (n *Entry) MTimeLocked() time.Time { return n.mtime.time() }
 
 // CTimeLocked returns when n was changed.
-func (n *Entry) CTimeLocked() time.Time { return n.ctime }
+func (n *Entry) CTimeLocked() time.Time { return n.ctime.time() }
 
 // ATimeLocked returns when n was read last, as far as a program has said so; zero: none has.
 func (n *Entry) ATimeLocked() time.Time { return n.atime }

@@ -52,8 +52,8 @@ func (t *Tree) newChildLocked(dir *Entry, path string, mode uint32, at time.Time
 	if known {
 		dir.TouchLocked(at)
 		t.told.NameLocked(dir, name, nil)
-	} else if at.After(dir.mtime) {
-		dir.mtime, dir.ctime = at, at // which the kernel does not keep yet
+	} else if at.After(dir.MTimeLocked()) {
+		dir.SetTimesLocked(at) // which the kernel does not keep yet
 		dir.changedLocked()
 	}
 	return n

@@ -58,7 +58,7 @@ func (n *Entry) IsDir() bool { return n.directory != noDirectory }
 
 // NewEntry makes the entry of a number, which is in no tree: the directory above some.
 func NewEntry(id uint64, mode uint32, now time.Time) *Entry {
-	n := &Entry{id: id, mode: mode, times: times{now, now}, directory: noDirectory, aside: nothingAside}
+	n := &Entry{id: id, mode: mode, times: times{newStamp(now), newStamp(now)}, directory: noDirectory, aside: nothingAside}
 	if mode&syscall.S_IFMT == syscall.S_IFDIR {
 		n.directory = &directory{children: map[string]*Entry{}}
 	}
@@ -134,18 +134,18 @@ func (n *Entry) SetMadeUpLocked(mkstemp, probe bool) {
 func (n *Entry) SetRemovedLocked(removed bool) { n.removed = removed }
 
 func (n *Entry) SetModeLocked(mode uint32)   { n.mode = mode }
-func (n *Entry) SetMTimeLocked(at time.Time) { n.mtime = at }
-func (n *Entry) SetCTimeLocked(at time.Time) { n.ctime = at }
-func (n *Entry) SetTimesLocked(at time.Time) { n.mtime, n.ctime = at, at }
+func (n *Entry) SetMTimeLocked(at time.Time) { n.mtime = newStamp(at) }
+func (n *Entry) SetCTimeLocked(at time.Time) { n.ctime = newStamp(at) }
+func (n *Entry) SetTimesLocked(at time.Time) { n.mtime, n.ctime = newStamp(at), newStamp(at) }
 func (n *Entry) SetATimeLocked(at time.Time) { n.setAside().atime = at }
 
 // TouchLocked notes that n has changed, in what it lists or holds. By its mtime the
 // kernel tells whether what it has cached is still so, so that no two are equal.
 func (n *Entry) TouchLocked(at time.Time) {
-	if !at.After(n.mtime) {
-		at = n.mtime.Add(1)
+	if !at.After(n.MTimeLocked()) {
+		at = n.MTimeLocked().Add(1)
 	}
-	n.mtime, n.ctime = at, at
+	n.SetTimesLocked(at)
 	n.changedLocked()
 }
 

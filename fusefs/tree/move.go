@@ -52,7 +52,7 @@ func (t *Tree) TakeLocked(m *Move) (displaced *Entry) {
 		if old.marker != 0 { // which is what m.n is in the log from now on
 			m.Entry.marker = old.marker
 		}
-		old.ctime = now
+		old.SetCTimeLocked(now)
 		old.noteLastPathLocked()
 		t.DetachLocked(old)
 	}
@@ -65,7 +65,7 @@ func (t *Tree) TakeLocked(m *Move) (displaced *Entry) {
 	t.AttachLocked(m.To, m.New, m.Entry)
 	m.Entry.SpellLocked(m.As)
 	m.To.TouchLocked(now)
-	m.Entry.ctime = now
+	m.Entry.SetCTimeLocked(now)
 	if m.Entry.mkstemp || m.Entry.probe {
 		a := m.Entry.setAside()
 		a.mkstemp, a.probe = false, false
@@ -282,7 +282,7 @@ func (t *Tree) putBackLocked(n *Entry, path string) {
 	t.told.NameLocked(from, n.name, nil)
 	t.DetachLocked(n)
 	dirPath, name := Split(path)
-	dir := t.makeDirsLocked(dirPath, n.mtime)
+	dir := t.makeDirsLocked(dirPath, n.MTimeLocked())
 	if dir.children[name] != nil { // a file of this mount's own is there
 		t.InstallLocked(n.VersionLocked())
 	} else {

@@ -19,9 +19,10 @@ func (t *Tree) MakeFileLocked(dir *Entry, name string, mode uint32, now time.Tim
 // RemovedLocked takes out of the tree what this mount has removed.
 func (t *Tree) RemovedLocked(n *Entry) {
 	n.removed = true
-	n.ctime = time.Now()
+	now := time.Now()
+	n.SetCTimeLocked(now)
 	if dir := n.parent; dir != nil {
-		dir.TouchLocked(n.ctime)
+		dir.TouchLocked(now)
 		dir.SetStaysLocked(true)
 		dir.changedLocked()
 	}

@@ -51,7 +51,7 @@ func (t *Tree) SupersedeLocked(n *Entry, dir *Entry, name string, v versionlog.V
 	if length >= 0 {
 		t.session.Seen(v.Path, length)
 	}
-	m.mtime, m.ctime = v.Time, v.Time
+	m.SetTimesLocked(v.Time)
 	if !m.atime.IsZero() {
 		m.setAside().atime = time.Time{}
 	}

@@ -195,7 +195,7 @@ type Entry struct {
 type Inode struct{ Of any }
 
 // times are when an entry has changed.
-type times struct{ mtime, ctime time.Time }
+type times struct{ mtime, ctime stamp }
 
 // counted is what an entry counts as, and the part of that which the tree does not see.
 type counted struct {
