@@ -197,7 +197,7 @@ func (r *rig) wantNoDifference() {
 	if wrong := r.differs(); wrong != "" {
 		r.Error(wrong)
 	}
-	if !r.s.session.Claims().Idle() {
+	if !r.claims().Idle() {
 		r.Error("something is claimed at the end")
 	}
 }
@@ -254,7 +254,7 @@ func TestClaimsFollowTheName(t *testing.T) {
 
 func (r *rig) claim(path string) (release func()) {
 	r.Helper()
-	release, err := r.s.session.Claims().Take(r.Context(), func() []session.Claim { return []session.Claim{{Path: path}} })
+	release, err := r.claims().Take(r.Context(), func() []session.Claim { return []session.Claim{{Path: path}} })
 	r.must(err)
 	return release
 }
@@ -264,7 +264,7 @@ func (r *rig) claimed(paths ...string) string {
 	ended, cancel := context.WithCancel(r.Context())
 	cancel()
 	return strings.Join(slices.DeleteFunc(paths, func(path string) bool {
-		release, err := r.s.session.Claims().Take(ended, func() []session.Claim { return []session.Claim{{Path: path}} })
+		release, err := r.claims().Take(ended, func() []session.Claim { return []session.Claim{{Path: path}} })
 		if err == nil {
 			release()
 		}
@@ -372,7 +372,7 @@ func TestSavesInTurn(t *testing.T) {
 					r.write("/a", "theirs")
 					r.follow()
 				}
-				end, err := ownInode(r.fs.handles[fh].node).turn.Take(t.Context())
+				end, err := ownInode(r.handle(fh).node).turn.Take(t.Context())
 				r.must(err)
 				ended := make(chan fuse.Status, 1)
 				go func() {

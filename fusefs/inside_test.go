@@ -16,6 +16,7 @@ import (
 	"mneme/fusefs/tree"
 	"mneme/internal/testing/logfault"
 	"mneme/memory"
+	"mneme/session"
 	"mneme/session/conflict"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
@@ -292,6 +293,30 @@ func (r *rig) leaves(fh uint64, thread uint32) (upTo *mark) {
 func (r *rig) commitUpTo(fh uint64, upTo *mark) fuse.Status {
 	h := r.handle(fh)
 	return r.fs.commitUpTo(h.node, h.stage, saved, upTo)
+}
+
+// linger makes a memory of a temporary file, as when it is left alone for long.
+func (r *rig) linger(path string) error {
+	r.Helper()
+	n := r.node(r.wantLookup(path, fuse.OK).NodeId)
+	if status := r.fs.commitFile(n, stageOf(n), lingered); !status.Ok() {
+		return fmt.Errorf("%s is not saved: %v", path, status)
+	}
+	return nil
+}
+
+// claims are those of the session.
+func (r *rig) claims() *session.Claims { return r.s.session.Claims() }
+
+// commitFails fails to commit what was written through a handle, and reports whether that is
+// given up.
+func (r *rig) commitFails(fh uint64, err error) (givenUp bool) {
+	h := r.handle(fh)
+	st := h.stage
+	text := &stagedText{n: h.node, st: st}
+	_ = text.Beside(&session.Draft{Path: text.Path()}, func() error { return err })
+	defer r.looking()()
+	return st.err != 0
 }
 
 // takeNotices makes the kernel one that takes every notice in at once.

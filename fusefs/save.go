@@ -150,16 +150,24 @@ func (t *stagedText) settleBaseLocked(d *session.Draft) {
 	}
 }
 
-// Beside remembers the mode of a file that becomes a memory.
+// Beside remembers the mode of a file that becomes a memory. A stage that can never be
+// committed, since it is too big, or since its path cannot be a memory's, is given up.
+// Whatever else the error is may go away, so the stage stays for the next fsync or close.
 func (t *stagedText) Beside(d *session.Draft, commit func() error) error {
 	t.path = d.Path
 	s := storeOf(t.n)
-	return s.keepingMode(t.n, d.Path, d.Base, func() error {
+	err := s.keepingMode(t.n, d.Path, d.Base, func() error {
 		if d.Unchanged {
 			return commit()
 		}
 		return s.tried(commit)
 	})
+	if t.why != unasked && (errors.Is(err, versionlog.ErrOverlap) || errors.Is(err, memory.ErrTooBig)) {
+		s.fs.mu.Lock()
+		defer s.fs.mu.Unlock()
+		s.fs.poisonLocked(t.n, t.st, errnoOf(err))
+	}
+	return err
 }
 
 // Met shows what has the file's place in the log.
@@ -301,14 +309,12 @@ func (t *stagedText) Kept(l session.Loss) {
 	}
 }
 
-// answer is what the request is told whose save has ended with err. A memory that is too
-// big, or whose path cannot be one, is final. Anything else may go away, so the stage
-// stays for the next fsync or close.
+// answer is what the request is told whose save has ended with err.
 func (t *stagedText) answer(err error) fuse.Status {
 	if err == nil {
 		return fuse.OK
 	}
-	n, st, fs := t.n, t.st, storeOf(t.n).fs
+	n, fs := t.n, storeOf(t.n).fs
 	var lost *session.LostError
 	told, isTold := err.(syscall.Errno)
 	switch {
@@ -327,13 +333,7 @@ func (t *stagedText) answer(err error) fuse.Status {
 		fs.log.Warn("appended bytes not committed yet", "store", storeOf(n).slug(), "path", path, "err", err)
 		return fuse.EIO
 	}
-	status := storeOf(n).fail("close", path, err)
-	if errors.Is(err, versionlog.ErrOverlap) || errors.Is(err, memory.ErrTooBig) {
-		fs.mu.Lock()
-		defer fs.mu.Unlock()
-		fs.poisonLocked(n, st, syscall.Errno(status))
-	}
-	return status
+	return storeOf(n).fail("close", path, err)
 }
 
 // settleText saves a text of which it is not known whether it is in the log, before its

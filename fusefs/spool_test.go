@@ -110,8 +110,7 @@ func TestSettledDoesNotComeBack(t *testing.T) {
 			t.Fatal(status)
 		}
 	}
-	n := r.node(r.wantLookup("/5.tmp", fuse.OK).NodeId)
-	r.fs.commitUnheard(n, stageOf(n), lingered)
+	r.must(r.linger("/5.tmp"))
 	r.die()
 	r.recovers()
 	r.follow()
@@ -130,10 +129,7 @@ func TestKilledBeforeItIsSettled(t *testing.T) {
 		r.die()
 		r.recovers()
 	})
-	n := r.node(r.wantLookup("/x.tmp", fuse.OK).NodeId)
-	if status := r.fs.commitFile(n, stageOf(n), lingered); !status.Ok() {
-		t.Fatal(status)
-	}
+	r.must(r.linger("/x.tmp"))
 	tip, err := r.other.Tip(t.Context())
 	r.must(err)
 	if tip.Seq != 2 {

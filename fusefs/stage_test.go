@@ -5,7 +5,9 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/memory"
 	"mneme/session"
+	"mneme/versionlog"
 )
 
 // TestOvertakenOnce prepares a stage that is overtaken, and has been loaded since, to be
@@ -22,6 +24,18 @@ func TestOvertakenOnce(t *testing.T) {
 	setStageLocked(n, st)
 	if startLocked(n, st, true); !st.loaded {
 		t.Error("it is to be loaded again, without end")
+	}
+}
+
+// TestGivenUpInTurn fails to commit what can never be committed: it is given up before the
+// next save of the file has its turn, so that it is not kept once more.
+func TestGivenUpInTurn(t *testing.T) {
+	r := newRig(t)
+	for path, err := range map[string]error{"/overlap": versionlog.ErrOverlap, "/big": memory.ErrTooBig, "/archived": versionlog.ErrArchived} {
+		givenUp := r.commitFails(r.dirty(path, "mine"), err)
+		if want := err != versionlog.ErrArchived; givenUp != want {
+			t.Errorf("%v: given up: %v, want %v", err, givenUp, want)
+		}
 	}
 }
 
