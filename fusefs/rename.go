@@ -155,6 +155,3 @@ func (fs *fileSystem) newMoveLocked(in *fuse.RenameIn, from *tree.Entry, oldName
 		Target: to.ChildLocked(name),
 	}}, fuse.OK
 }
-
-// takeLocked is tree.takeLocked. What it removes is not to survive the mount.
-func (fs *fileSystem) takeLocked(m *move) { m.s.unspoolLocked(m.s.tree.TakeLocked(m.Move)) }

@@ -143,7 +143,7 @@ func (t *renameText) Committed(d *session.Draft, v *versionlog.Version, c *versi
 // replacedLocked brings a file over target into the tree: v, which was there already where
 // another session has written the very same bytes.
 func (t *renameText) replacedLocked(d *session.Draft, v *versionlog.Version, there bool) {
-	m, s, fs := t.move, t.move.s, t.move.s.fs
+	m, s := t.move, t.move.s
 	s.session.Wrote(t.path)
 	newer := d.Newer
 	if other := m.To.ChildLocked(m.New); other.IsMemorySinceLocked(v.Seq + 1) {
@@ -153,16 +153,10 @@ func (t *renameText) replacedLocked(d *session.Draft, v *versionlog.Version, the
 	// The follower may have met that another session has removed them since.
 	gone := there && (s.tree.FreedSinceLocked(t.path) > v.Seq ||
 		s.tree.IsLoadedLocked() && v.Seq <= s.tree.AppliedLocked() && s.tree.FindMemoryLocked(t.path) == nil && s.tree.FindHiddenLocked(t.path) == nil)
-	if hidden := m.To.HiddenAtLocked(m.New); hidden != nil {
-		s.tree.UnhideLocked(hidden)
-	}
 	s.tree.UnhideLocked(m.Entry)
 	from, itself, own := m.Entry.KnownAtLocked(), m.Entry.KnownByItselfLocked(), knownLocked(m.Entry)
 	unread := isUnreadLocked(m.Entry) // another session's, that moves along
-	fs.takeLocked(m)
-	m.Entry.SetHeadLocked(memory.NewHead(v), v.Spelling)
-	m.Entry.SetLocalLocked(false)
-	m.To.HoldsMemoryLocked()
+	s.unspoolLocked(s.tree.ReplacedLocked(m.Move, v))
 	if itself && from != t.path {
 		s.known.Set(from, session.Knowledge{})
 	}

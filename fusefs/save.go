@@ -231,15 +231,8 @@ func (t *stagedText) committedLocked(d *session.Draft, v *versionlog.Version) {
 		return
 	}
 	s.holdsLocked(s.known.Of(n.KnownAtLocked()), d, head)
-	if !n.IsMemorySinceLocked(v.Seq) {
-		n.SetHeadLocked(head, v.Spelling)
-		s.fs.notify.birthLocked(n)
-	}
-	if hidden := n.ParentLocked().HiddenAtLocked(n.NameLocked()); hidden != nil && n.IsLocalLocked() {
-		s.tree.UnhideLocked(hidden)
-	}
-	n.ParentLocked().HoldsMemoryLocked()
-	n.SetLocalLocked(false)
+	s.tree.CommittedLocked(n, v, head)
+	s.fs.notify.birthLocked(n)
 	st.base = head
 	t.settledLocked(d)
 }
@@ -249,17 +242,14 @@ func (t *stagedText) committedLocked(d *session.Draft, v *versionlog.Version) {
 func (t *stagedText) committedElsewhereLocked(d *session.Draft, v *versionlog.Version, head *memory.Head) {
 	n, st, s := t.n, t.st, storeOf(t.n)
 	before := s.known.Of(n.KnownAtLocked())
-	s.tree.ShowLocked(*v)
-	if m := s.tree.FindLocked(v.Path); m != nil && memory.SameVersion(m.HeadLocked(), head) {
+	if there := s.tree.CommittedElsewhereLocked(n, v, head); there != nil {
 		s.holdsLocked(before, d, head)
-		n.SetSuccessorLocked(m)
 	} else {
 		s.session.Wrote(v.Path)
 		if m := n.LatestLocked(); m != n && memory.SameText(m.HeadLocked(), head) { // renamed since, by this mount
 			learnLocked(m, func(known session.Knowledge) session.Knowledge { return known.Wrote(m.HeadLocked()) })
 		}
 	}
-	n.SetHeadLocked(head, v.Spelling)
 	st.base, st.overtaken = head, false
 	t.settledLocked(d)
 	s.fs.notify.contentLocked(n)

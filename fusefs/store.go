@@ -58,7 +58,8 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 	}
 	s.newSession()
 	s.archived.Store(!ms.Info().ArchivedAt.IsZero())
-	s.tree = tree.New(fs.ctx, &fs.mu, ms, fs.ids, knowing{s}, telling{s}, s, &tree.Options{
+	s.tree = tree.New(fs.ctx, &fs.mu, ms, &tree.Options{
+		IDs: fs.ids, Session: knowing{s}, Told: telling{s}, Owner: s,
 		Logger: fs.log, FileMode: s.fileMode, DirMode: s.dirMode, Begin: fs.tasks.Go, RootMode: syscall.S_IFDIR | fs.perm(0o777), Since: fs.since,
 	})
 	return s

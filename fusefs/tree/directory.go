@@ -45,9 +45,9 @@ func (n *Entry) HasMarkersLocked() bool {
 	return false
 }
 
-// HoldsMemoryLocked notes that a memory has landed in dir: from now on the directory
+// holdsMemoryLocked notes that a memory has landed in dir: from now on the directory
 // exists because of it.
-func (n *Entry) HoldsMemoryLocked() {
+func (n *Entry) holdsMemoryLocked() {
 	for ; n != nil; n = n.parent {
 		n.SetStaysLocked(false)
 	}

@@ -104,7 +104,7 @@ func (t *Tree) MovedLocked(m *Move, source string, v versionlog.Version) (displa
 		case elsewhere:
 			m.Entry = nil
 			t.InstallLocked(v)
-			m.To.HoldsMemoryLocked()
+			m.To.holdsMemoryLocked()
 			return nil
 		}
 	}
@@ -112,7 +112,7 @@ func (t *Tree) MovedLocked(m *Move, source string, v versionlog.Version) (displa
 	displaced = t.TakeLocked(m)
 	m.Entry.SetLocalLocked(false)
 	t.rebasedLocked(m.Entry, v)
-	m.To.HoldsMemoryLocked()
+	m.To.holdsMemoryLocked()
 	return displaced
 }
 
@@ -175,7 +175,7 @@ func (t *Tree) MovedDirLocked(m *Move, c *versionlog.Commit) {
 		n.marker = max(n.marker, d.marker)
 	}
 	t.renamedLocked(c)
-	m.To.HoldsMemoryLocked()
+	m.To.holdsMemoryLocked()
 	for _, n := range loose {
 		n.SetStaysLocked(false)
 		t.PruneLocked(n)

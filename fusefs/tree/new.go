@@ -7,10 +7,11 @@ import (
 	"mneme/memory"
 )
 
-// New returns a tree that has yet to load.
-func New(life context.Context, mu *sync.RWMutex, store *memory.Store, numbers *IDs, session Session, told Invalidator, owner any, opts *Options) *Tree {
+// New returns a tree that has yet to load. mu is the lock of what it is part of; with life ends what is
+// read for several requests at once.
+func New(life context.Context, mu *sync.RWMutex, store *memory.Store, opts *Options) *Tree {
 	t := &Tree{
-		mu: mu, store: store, ids: numbers, session: session, told: told, owner: owner, opts: *opts, log: opts.Logger, life: life, begin: opts.Begin,
+		mu: mu, store: store, life: life, ids: opts.IDs, session: opts.Session, told: opts.Told, owner: opts.Owner, opts: *opts, log: opts.Logger, begin: opts.Begin,
 		freed: map[string]uint64{}, emptied: map[string]uint64{},
 		loading: loading{asked: map[string]bool{}, doubtful: map[*Entry]bool{}},
 	}

@@ -4,6 +4,7 @@ import (
 	"syscall"
 	"time"
 
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -14,6 +15,44 @@ func (t *Tree) MakeFileLocked(dir *Entry, name string, mode uint32, now time.Tim
 	t.AttachLocked(dir, name, n)
 	dir.TouchLocked(now)
 	return n
+}
+
+// CommittedLocked makes head, of v, which holds what was written to n and is at n's path, its head.
+func (t *Tree) CommittedLocked(n *Entry, v *versionlog.Version, head *memory.Head) {
+	if !n.IsMemorySinceLocked(v.Seq) {
+		n.SetHeadLocked(head, v.Spelling)
+	}
+	if hidden := n.parent.hidden[n.name]; hidden != nil && n.local {
+		t.UnhideLocked(hidden)
+	}
+	n.parent.holdsMemoryLocked()
+	n.SetLocalLocked(false)
+}
+
+// CommittedElsewhereLocked is CommittedLocked where another session's commit has taken n's place. It
+// returns what is at v's path, and stands for n from now on; nil: something else is there.
+func (t *Tree) CommittedElsewhereLocked(n *Entry, v *versionlog.Version, head *memory.Head) (there *Entry) {
+	t.ShowLocked(*v)
+	if m := t.FindLocked(v.Path); m != nil && memory.SameVersion(m.head, head) {
+		n.setSuccessorLocked(m)
+		there = m
+	}
+	n.SetHeadLocked(head, v.Spelling)
+	return there
+}
+
+// ReplacedLocked makes v, which a file that replaces a memory was committed as, its head at its new
+// name. displaced is what the rename has removed; nil: nothing.
+func (t *Tree) ReplacedLocked(m *Move, v *versionlog.Version) (displaced *Entry) {
+	if hidden := m.To.hidden[m.New]; hidden != nil {
+		t.UnhideLocked(hidden)
+	}
+	t.UnhideLocked(m.Entry)
+	displaced = t.TakeLocked(m)
+	m.Entry.SetHeadLocked(memory.NewHead(v), v.Spelling)
+	m.Entry.SetLocalLocked(false)
+	m.To.holdsMemoryLocked()
+	return displaced
 }
 
 // RemovedLocked takes out of the tree what this mount has removed.

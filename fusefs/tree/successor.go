@@ -61,10 +61,10 @@ func (t *Tree) SupersedeLocked(n *Entry, dir *Entry, name string, v versionlog.V
 	return m
 }
 
-// SetSuccessorLocked makes m what stands for n's memory by now: what was written to n has made
+// setSuccessorLocked makes m what stands for n's memory by now: what was written to n has made
 // it, where the memory was gone, or after another session had moved to elsewhere
 // what it had put in n's place.
-func (n *Entry) SetSuccessorLocked(m *Entry) {
+func (n *Entry) setSuccessorLocked(m *Entry) {
 	last := n.LatestLocked()
 	_, there := last.PathLocked()
 	switch {

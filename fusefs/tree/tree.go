@@ -105,9 +105,13 @@ type Tree struct {
 	hasEmptied atomic.Bool // emptied is not empty
 }
 
-// Options are what a tree asks.
+// Options are what a tree is part of; all but Owner are needed.
 type Options struct {
-	Logger *slog.Logger
+	IDs     *IDs
+	Session Session
+	Told    Invalidator
+	Owner   any // what the tree belongs to: it does not look at it
+	Logger  *slog.Logger
 	// FileMode and DirMode are the type and permissions of what the log tells of.
 	FileMode func(v *versionlog.Version) uint32
 	DirMode  func(path string) uint32

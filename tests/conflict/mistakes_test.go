@@ -81,7 +81,7 @@ var mistakes = []mistake{
 		if mistaken() {
 			fs.mu.Lock()
 			defer fs.mu.Unlock()
-			fs.takeLocked(m)
+			m.s.tree.TakeLocked(m.Move)
 			return nil
 		}
 `}}},
