@@ -11,7 +11,7 @@ import (
 	"mneme/session"
 )
 
-// seeLocked notes that the session opens n for reading. What it reads while the file
+// noteOpenLocked notes that the session opens n for reading. What it reads while the file
 // is being written here is no version: only of what is appended does it know
 // more than what it has written itself. And while the kernel does not know of a
 // change yet, it may get the new bytes cut at the old length, which does not
@@ -21,10 +21,10 @@ import (
 // who goes on in the middle of a page that has been invalidated looks like who
 // begins anew, and would end with the beginning of one version and the end of
 // another.
-func seeLocked(n *tree.Entry) {
+func noteOpenLocked(n *tree.Entry) {
 	v := n.HeadLocked()
 	if isStaged(n) && stageOf(n).dirty {
-		if !stageOf(n).tails {
+		if !stageOf(n).appendOnly {
 			return
 		}
 		v = stageOf(n).base
@@ -32,7 +32,7 @@ func seeLocked(n *tree.Entry) {
 	if v == nil || storeOf(n).readOnly() || inodeOf(n).cache.Misled(storeOf(n).fs.notify.Notices) {
 		return
 	}
-	sawLocked(n, v)
+	noteReadLocked(n, v)
 }
 
 // mustReadLocked reports whether a session that knows another version of n, or was
@@ -42,15 +42,15 @@ func mustReadLocked(n *tree.Entry) bool {
 	return (knownLocked(n).WasRefused() || knownLocked(n).Stale(n.HeadLocked())) && n.HeadLocked() != nil && n.HeadLocked().Size() > 0 && !isStaged(n) && !n.IsSupersededLocked()
 }
 
-// sawLocked notes that the session has got a version of n to read, for what stands at
+// noteReadLocked notes that the session has got a version of n to read, for what stands at
 // n's path by now.
-func sawLocked(n *tree.Entry, v *memory.Head) {
+func noteReadLocked(n *tree.Entry, v *memory.Head) {
 	s, m, known := storeOf(n), n.LatestLocked(), knownLocked(n)
 	path, there := n.TargetLocked()
 	switch {
 	case m.IsRemovedLocked(), (m != n || !there) && known.Head() != nil && known.Head().Seq() >= v.Seq():
 	case there:
-		learnLocked(n, func(known session.Knowledge) session.Knowledge { return known.Read(v) })
+		updateKnownLocked(n, func(known session.Knowledge) session.Knowledge { return known.Read(v) })
 	default:
 		s.noteLocked(path, known.Read(v))
 	}
@@ -68,7 +68,7 @@ func (fs *fileSystem) firstRead(h *handle, head *memory.Head) {
 		return
 	}
 	h.unread = nil
-	sawLocked(n, head)
+	noteReadLocked(n, head)
 	if st == nil || st != stageOf(n) || st.dirty || st.err != 0 || st.conflict != 0 {
 		return
 	}
@@ -76,7 +76,7 @@ func (fs *fileSystem) firstRead(h *handle, head *memory.Head) {
 	if st.overtaken {
 		st.base, st.overtaken = head, false
 		st.data, st.loaded = nil, false
-		fs.reckonLocked(n, st)
+		fs.accountStageLocked(n, st)
 	}
 }
 

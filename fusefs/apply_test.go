@@ -64,7 +64,7 @@ func TestApplyFollowsTheLog(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					s.meet(ctx, c)
+					s.followOne(ctx, c)
 				}
 				if diff := cmp.Diff(headsOf(ctx, t, ms), filesOf(s.tree.Root(), "")); diff != "" {
 					t.Fatalf("the tree differs from the log (-log +tree):\n%s", diff)

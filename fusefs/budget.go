@@ -156,7 +156,7 @@ func (fs *fileSystem) giveBack(bytes *int64) {
 
 // purposeOfLocked is what n is written for.
 func (fs *fileSystem) purposeOfLocked(n *tree.Entry) purpose {
-	if n.IsRemovedLocked() || n.IsLocalLocked() && fs.classOfLocked(n) == editorScratch {
+	if n.IsRemovedLocked() || n.IsUnloggedLocked() && fs.classOfLocked(n) == editorScratch {
 		return forScratch
 	}
 	return forSaving
@@ -177,7 +177,7 @@ func (fs *fileSystem) affordOpenLocked(n *tree.Entry, flags uint32) fuse.Status 
 // affordStageLocked says why a stage of n may not become size bytes long, and its tail may
 // not grow by more; nil: it may.
 func (fs *fileSystem) affordStageLocked(n *tree.Entry, st *stage, size, more int64) error {
-	if size <= int64(cap(st.data)) && !st.tails {
+	if size <= int64(cap(st.data)) && !st.appendOnly {
 		return nil
 	}
 	return fs.affordLocked(max(0, size-int64(cap(st.data)))+more, fs.purposeOfLocked(n))
@@ -186,16 +186,16 @@ func (fs *fileSystem) affordStageLocked(n *tree.Entry, st *stage, size, more int
 // tallyLocked counts n as what it is with its stage.
 func tallyLocked(n *tree.Entry) { n.SetEditedLocked(stageOf(n) != nil && stageOf(n).dirty) }
 
-// reckonLocked counts a stage of n as what it holds by now, and n as what it is with it. It
+// accountStageLocked counts a stage of n as what it holds by now, and n as what it is with it. It
 // follows every change of that, and the end of the stage.
-func (fs *fileSystem) reckonLocked(n *tree.Entry, st *stage) {
+func (fs *fileSystem) accountStageLocked(n *tree.Entry, st *stage) {
 	tallyLocked(n)
 	if st == nil {
 		return
 	}
 	holds := int64(0)
 	if st.writers > 0 || stageOf(n) == st && fs.nodes[n.ID()] == n {
-		holds = stageCost + int64(cap(st.data)+cap(st.tail))
+		holds = stageCost + int64(cap(st.data)+cap(st.appended))
 	}
 	fs.budget.change(holds - st.held)
 	st.held = holds

@@ -218,10 +218,10 @@ func (fs *fileSystem) mkdirBeside(c *call, parent *tree.Entry, in *fuse.MkdirIn,
 	return status
 }
 
-// placeLocked checks that something may be made under a name in a directory, with
+// newNameLocked checks that something may be made under a name in a directory, with
 // room for below more segments, and returns the directory and the name's
 // canonical form.
-func (fs *fileSystem) placeLocked(dirID uint64, name string, below int) (*tree.Entry, string, fuse.Status) {
+func (fs *fileSystem) newNameLocked(dirID uint64, name string, below int) (*tree.Entry, string, fuse.Status) {
 	dir, status := fs.writableLocked(dirID)
 	if !status.Ok() {
 		return nil, "", status
@@ -257,7 +257,7 @@ func (fs *fileSystem) Rmdir(cancel <-chan struct{}, header *fuse.InHeader, name 
 }
 
 func (fs *fileSystem) rmdirBeside(ctx context.Context, dirID uint64, name, canonical string) fuse.Status {
-	in, status := fs.current(ctx, dirID)
+	in, status := fs.directoryToChange(ctx, dirID)
 	if !status.Ok() {
 		return status
 	}

@@ -29,7 +29,7 @@ import (
 // Flush implements fuse.RawFileSystem: the close of one descriptor.
 //
 // It commits what was written through that handle, and all before it, unless another
-// close is to do that: see leaves.
+// close is to do that: see committedByAnotherClose.
 //
 // When it returns, the kernel has been told of what the mount heard while the
 // handle was made, about other files too: before, it held the directory in which
@@ -48,7 +48,7 @@ func (fs *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Statu
 	thread := in.Pid
 	return fs.beside(cancel, thread, func(c *call) fuse.Status {
 		status := fuse.OK
-		if leaves, upTo := fs.leaves(h, thread); !leaves {
+		if byAnother, upTo := fs.committedByAnotherClose(h, thread); !byAnother {
 			status = fs.commitUpTo(h.node, h.stage, saved, upTo)
 		}
 		switch {
@@ -64,7 +64,7 @@ func (fs *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Statu
 	})
 }
 
-// leaves reports whether a descriptor of h that is closed by a thread leaves what was
+// committedByAnotherClose reports whether a descriptor of h that is closed by a thread leaves what was
 // written to the file for another close to commit; else up to where it is committed,
 // nil for everything.
 //
@@ -79,7 +79,7 @@ func (fs *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Statu
 // What has content is committed by the process that has written it, whoever else has
 // it open; by another one only if neither that process nor its own has it. Where the
 // daemon does not see them, it is committed: only so its error is heard.
-func (fs *fileSystem) leaves(h *handle, thread uint32) (leaves bool, upTo *mark) {
+func (fs *fileSystem) committedByAnotherClose(h *handle, thread uint32) (byAnother bool, upTo *mark) {
 	fs.mu.RLock()
 	st, node := h.stage, h.node.ID()
 	all := st.err != 0 || st.overtaken || st.anyones > st.committed

@@ -170,10 +170,10 @@ func (fs *fileSystem) perm(mode uint32) uint32 {
 	return mode
 }
 
-// current returns the directory of an id for a request that changes names in it,
+// directoryToChange returns the directory of an id for a request that changes names in it,
 // when the tree shows what the log has; or why the request is refused. That the
 // log cannot be asked is left to the commit.
-func (fs *fileSystem) current(ctx context.Context, id uint64) (*tree.Entry, fuse.Status) {
+func (fs *fileSystem) directoryToChange(ctx context.Context, id uint64) (*tree.Entry, fuse.Status) {
 	fs.mu.RLock()
 	dir, status := fs.writableLocked(id)
 	fs.mu.RUnlock()

@@ -64,7 +64,7 @@ func (fs *fileSystem) commitAppended(now time.Time) (more bool) {
 	for _, h := range fs.handles {
 		st := h.stage
 		w := writer{h.node, st}
-		if st == nil || !st.wrote || !st.tails || st.err != 0 || st.overtaken || slices.Contains(due, w) {
+		if st == nil || !st.wrote || !st.appendOnly || st.err != 0 || st.overtaken || slices.Contains(due, w) {
 			continue
 		}
 		more = true

@@ -29,7 +29,7 @@ func (fs *fileSystem) InlineOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Statu
 // letsWriteLocked reports whether it is known at once that a conflict is no reason to
 // refuse an open of n to write.
 func (fs *fileSystem) letsWriteLocked(n *tree.Entry) bool {
-	return !inodeOf(n).cache.Pushing() && pushedInsteadLocked(n) == nil && !fs.opts.Strict && !knownLocked(n).Stale(n.HeadLocked()) && storeOf(n).currentLocked()
+	return !inodeOf(n).cache.Pushing() && pushedInsteadLocked(n) == nil && !fs.opts.Strict && !knownLocked(n).Stale(n.HeadLocked()) && storeOf(n).caughtUpLocked()
 }
 
 // InlineCreate implements fusedev.Inline, for names that are known to be free.
@@ -45,7 +45,7 @@ func (fs *fileSystem) InlineCreate(in *fuse.CreateIn, name string, out *fuse.Cre
 		return fuse.OK, false
 	}
 	path, ok := dir.ChildPathLocked(canonical)
-	if !ok || memory.CheckPath(path) != nil || dir.ChildLocked(canonical) != nil || dir.HiddenAtLocked(canonical) != nil || dir.HiddenDirLocked(canonical) != nil || !storeOf(dir).currentLocked() {
+	if !ok || memory.CheckPath(path) != nil || dir.ChildLocked(canonical) != nil || dir.HiddenAtLocked(canonical) != nil || dir.HiddenDirLocked(canonical) != nil || !storeOf(dir).caughtUpLocked() {
 		return fuse.OK, false
 	}
 	return fs.createLocked(in, name, fs.notify.Newest(), out), true
@@ -66,7 +66,7 @@ func (fs *fileSystem) inlineWrite(in *fuse.WriteIn, data [][]byte) (uint32, fuse
 	}
 	n, st := h.node, h.stage
 	startLocked(n, st, appends(in))
-	if !st.loaded && st.err == 0 || fs.doomedLocked(n, st) {
+	if !st.loaded && st.err == 0 || fs.willBeLostLocked(n, st) {
 		return 0, fuse.OK, false
 	}
 	size, status := fs.writeLoadedLocked(h, in, data)

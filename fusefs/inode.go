@@ -28,7 +28,7 @@ func (fs *fileSystem) collectLocked(n *tree.Entry) {
 	letGoLocked(n)
 	if n.ParentLocked() == nil && n != fs.root && lookupsOf(n) == 0 && opensOf(n) == 0 {
 		delete(fs.nodes, n.ID())
-		fs.reckonLocked(n, stageOf(n))
+		fs.accountStageLocked(n, stageOf(n))
 		reckonDirLocked(n)
 		markLocked(n)
 	}
@@ -52,7 +52,7 @@ func (fs *fileSystem) where(n *tree.Entry) string {
 type inode struct {
 	tree.Inode                   // by the node, for which this is what it holds
 	cache      kernelcache.Inode // what the kernel has of it
-	named      uint64            // number of the notice that tells of its name, if it took another's place
+	nameNotice uint64            // number of the notice that tells of its name, if it took another's place
 	file       *openFile         // nil: nobody has it open, nor is anything being written to it
 	list       *[]dirEntry       // in a mount without opens: what the kernel is reading of a directory
 	turn       session.Turn      // commits of the node's stages follow one another
@@ -151,7 +151,7 @@ func setStageLocked(n *tree.Entry, st *stage) {
 // setNamed notes the number of the notice that tells of n's name; 0: nobody has to be told.
 func setNamed(n *tree.Entry, notice uint64) {
 	if notice != 0 || inodeOrNil(n) != nil {
-		ownInode(n).named = notice
+		ownInode(n).nameNotice = notice
 	}
 }
 

@@ -101,7 +101,7 @@ func (r *rig) followWhile(more func(*versionlog.Commit) bool) {
 		if !more(c) {
 			return
 		}
-		r.s.meet(r.Context(), c)
+		r.s.followOne(r.Context(), c)
 	}
 }
 
@@ -285,7 +285,7 @@ func (r *rig) followAppends() {
 
 // leaves returns up to where the close of a handle by a thread would commit.
 func (r *rig) leaves(fh uint64, thread uint32) (upTo *mark) {
-	_, upTo = r.fs.leaves(r.handle(fh), thread)
+	_, upTo = r.fs.committedByAnotherClose(r.handle(fh), thread)
 	return upTo
 }
 
@@ -353,7 +353,7 @@ func (r *rig) differs() (wrong string) {
 				wrong = fmt.Sprintf("%s/%s cannot be opened", path, name)
 			case c.IsDir():
 				walk(c, path+"/"+name)
-			case !c.IsLocalLocked():
+			case !c.IsUnloggedLocked():
 				shown[path+"/"+name] = c.HeadLocked().ID()
 			}
 		}

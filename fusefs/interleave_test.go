@@ -188,7 +188,7 @@ func (f *interleaving) writeTo(o *openedFile) {
 func (f *interleaving) ended(o *openedFile, call string, status fuse.Status) {
 	f.note("%s %s: %v", call, o.path, status)
 	looked := f.looking()
-	private := o.node.IsLocalLocked() || o.node.LatestLocked().IsRemovedLocked()
+	private := o.node.IsUnloggedLocked() || o.node.LatestLocked().IsRemovedLocked()
 	looked()
 	if private {
 		return

@@ -54,8 +54,8 @@ func (c *call) answers() bool {
 	return c.state.CompareAndSwap(waiting, answering) || c.state.Load() == answering
 }
 
-// leave lets the requester go, and reports whether it could: not once the call answers.
-func (c *call) leave() bool { return c.state.CompareAndSwap(waiting, gone) }
+// abandon lets the requester go, and reports whether it could: not once the call answers.
+func (c *call) abandon() bool { return c.state.CompareAndSwap(waiting, gone) }
 
 // How long a request that a signal interrupts may take to end by itself, and how often a
 // thread that one has interrupted is looked at.
@@ -115,7 +115,7 @@ func (fs *fileSystem) beside(cancel <-chan struct{}, thread uint32, do func(c *c
 		return status
 	case <-time.After(graceful):
 	}
-	if c.leave() {
+	if c.abandon() {
 		return fuse.EINTR
 	}
 	return <-done

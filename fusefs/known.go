@@ -20,8 +20,8 @@ func knownLocked(n *tree.Entry) session.Knowledge {
 	return storeOf(n).known.Of(n.KnownAtLocked())
 }
 
-// learnLocked replaces that by what change makes of it.
-func learnLocked(n *tree.Entry, change func(session.Knowledge) session.Knowledge) {
+// updateKnownLocked replaces that by what change makes of it.
+func updateKnownLocked(n *tree.Entry, change func(session.Knowledge) session.Knowledge) {
 	if !n.LatestLocked().IsRemovedLocked() {
 		storeOf(n).known.Update(n.KnownAtLocked(), change)
 	}
@@ -53,7 +53,7 @@ func (s *store) noteLocked(path string, known session.Knowledge) {
 		s.known.Note(path, known)
 	default:
 		s.known.Set(path, known)
-		s.known.Left(path)
+		s.known.Went(path)
 	}
 }
 
@@ -65,7 +65,7 @@ func (s *store) followKnownLocked(c *versionlog.Commit) {
 		case v.Op == versionlog.OpRenamed:
 			s.known.Followed(v.From, v.Path, false)
 		case v.Op == versionlog.OpDeleted:
-			s.known.Left(v.Path)
+			s.known.Went(v.Path)
 		}
 	}
 }
@@ -85,9 +85,9 @@ func (s *store) learnMissedLocked(c *versionlog.Commit) {
 // knowing is what the tree tells the session, and asks of it.
 type knowing struct{ s *store }
 
-// Came and Left say that the mount has a file at a path from now on, or no longer.
+// Came and Went say that the mount has a file at a path from now on, or no longer.
 func (k knowing) Came(path string) { k.s.known.Came(path) }
-func (k knowing) Left(path string) { k.s.known.Left(path) }
+func (k knowing) Went(path string) { k.s.known.Went(path) }
 
 // Followed says that another session has moved a memory, which the tree had. free: there was
 // nothing at to.

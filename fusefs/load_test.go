@@ -97,7 +97,7 @@ func shape(dir *tree.Entry, path string) map[string]string {
 			}
 			continue
 		}
-		files[at] = fmt.Sprint(n.IsLocalLocked(), n.HeadLocked().Seq(), n.HeadLocked().Op(), n.HeadLocked().Digest(), sizeLocked(n))
+		files[at] = fmt.Sprint(n.IsUnloggedLocked(), n.HeadLocked().Seq(), n.HeadLocked().Op(), n.HeadLocked().Digest(), sizeLocked(n))
 	}
 	return files
 }

@@ -23,7 +23,7 @@ var madeForNames = regexp.MustCompile(`^(?:` +
 func madeForLocked(n *tree.Entry) string {
 	path, _ := n.PathLocked()
 	m := madeForNames.FindStringSubmatch(n.NameLocked())
-	if m == nil || !n.HasLocalNameLocked() {
+	if m == nil || !n.HasUnloggedNameLocked() {
 		return path
 	}
 	name := strings.Join(m[1:], "") // one of them

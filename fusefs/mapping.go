@@ -17,7 +17,7 @@ const mapFrom = 1 << 20
 const mapStep = 1 << 20
 
 // setLenLocked makes the stage's data size bytes long, with zeros where it grows. ENOMEM.
-// The caller calls reckonLocked next.
+// The caller calls accountStageLocked next.
 func (st *stage) setLenLocked(size int) error {
 	was := len(st.data)
 	switch {

@@ -21,7 +21,7 @@ func TestSetLen(t *testing.T) {
 		if err := st.setLenLocked(size); err != nil {
 			t.Fatal(err)
 		}
-		fs.reckonLocked(n, st)
+		fs.accountStageLocked(n, st)
 		want = append(want, make([]byte, max(0, size-len(want)))...)[:size]
 		if !bytes.Equal(st.data, want) {
 			t.Fatalf("after step %d, to %d bytes, the stage holds others", i, size)
@@ -36,7 +36,7 @@ func TestSetLen(t *testing.T) {
 		}
 	}
 	st.writers = 0
-	if fs.reckonLocked(n, st); st.mapping != nil || fs.budget.held != 0 {
+	if fs.accountStageLocked(n, st); st.mapping != nil || fs.budget.held != 0 {
 		t.Errorf("what has ended has a mapping: %v, and %d bytes count", st.mapping != nil, fs.budget.held)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // makeDir commits a directory, and answers the request that makes it.
 func (fs *fileSystem) makeDir(asked *call, in *fuse.MkdirIn, name string, out *fuse.EntryOut) (n *tree.Entry, status fuse.Status) {
 	fs.mu.Lock()
-	dir, canonical, status := fs.placeLocked(in.NodeId, name, 1)
+	dir, canonical, status := fs.newNameLocked(in.NodeId, name, 1)
 	path, spelling := "", ""
 	if status.Ok() {
 		path, _ = dir.ChildPathLocked(canonical)

@@ -122,7 +122,7 @@ func (fs *fileSystem) tryOpen(c *call, n *tree.Entry, in *fuse.OpenIn, before ui
 	case !c.answers():
 		return fuse.EINTR, nil
 	case writes(in.Flags) && !onlyAppends(in.Flags):
-		return fs.lookAgainLocked(n, in.Pid, in.Flags, fs.retries[in.Pid]), nil
+		return fs.sendRoundAgainLocked(n, in.Pid, in.Flags, fs.retries[in.Pid]), nil
 	}
 	if other := pushedInsteadLocked(n); other != nil && writes(in.Flags) {
 		return fuse.OK, func(ctx context.Context) error { return cacheOf(other).AwaitPushes(ctx, &fs.mu) }
@@ -136,7 +136,7 @@ func (fs *fileSystem) tryOpen(c *call, n *tree.Entry, in *fuse.OpenIn, before ui
 // openFileLocked opens the file that a request names, before which that notice was the
 // newest.
 func (fs *fileSystem) openFileLocked(named *tree.Entry, in *fuse.OpenIn, before uint64, out *fuse.OpenOut) fuse.Status {
-	n, status := fs.foundLocked(named, in.Pid, in.Flags)
+	n, status := fs.openTargetLocked(named, in.Pid, in.Flags)
 	switch {
 	case n == nil:
 		return status
@@ -195,7 +195,7 @@ func (fs *fileSystem) openLocked(n *tree.Entry, thread, flags uint32, before uin
 	case !writes(flags) && mustReadLocked(n):
 		h.unread = n.HeadLocked()
 	case !writes(flags), readsFirst(flags) && !knownLocked(n).Stale(n.HeadLocked()) && !knownLocked(n).WasRefused():
-		seeLocked(n)
+		noteOpenLocked(n)
 	}
 	cacheOf(n).Opened(fs.notify.Notices, flags&syscall.O_TRUNC != 0)
 	if writes(flags) {
@@ -210,7 +210,7 @@ func (fs *fileSystem) openLocked(n *tree.Entry, thread, flags uint32, before uin
 			h.changedLocked(thread)
 			n.SetTimesLocked(time.Now())
 		}
-		fs.reckonLocked(n, h.stage)
+		fs.accountStageLocked(n, h.stage)
 	} else {
 		out.OpenFlags |= fuse.FOPEN_NOFLUSH
 	}
@@ -271,7 +271,7 @@ func (fs *fileSystem) makeFile(c *call, in *fuse.CreateIn, name string, out *fus
 func (fs *fileSystem) tryCreate(c *call, in *fuse.CreateIn, name string, before uint64, out *fuse.CreateOut) (status fuse.Status, pushed *tree.Entry) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	dir, canonical, status := fs.placeLocked(in.NodeId, name, 0)
+	dir, canonical, status := fs.newNameLocked(in.NodeId, name, 0)
 	if !status.Ok() {
 		return status, nil
 	}
@@ -292,7 +292,7 @@ func special(mode uint32) bool {
 // createLocked makes a file for a request before which that notice was the newest, or
 // opens the one that another session has made.
 func (fs *fileSystem) createLocked(in *fuse.CreateIn, name string, before uint64, out *fuse.CreateOut) fuse.Status {
-	dir, canonical, status := fs.placeLocked(in.NodeId, name, 0)
+	dir, canonical, status := fs.newNameLocked(in.NodeId, name, 0)
 	if !status.Ok() {
 		return status
 	}
@@ -326,7 +326,7 @@ func (fs *fileSystem) createLocked(in *fuse.CreateIn, name string, before uint64
 			storeOf(dir).known.Set(path, session.Nothing())
 		}
 		fs.openLocked(n, in.Pid, in.Flags|syscall.O_TRUNC, before, &out.OpenOut)
-		fs.handles[out.Fh].stage.tails = in.Flags&syscall.O_APPEND != 0
+		fs.handles[out.Fh].stage.appendOnly = in.Flags&syscall.O_APPEND != 0
 	case n.IsDir():
 		return fuse.Status(syscall.EISDIR)
 	case in.Flags&syscall.O_EXCL != 0:

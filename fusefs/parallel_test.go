@@ -176,12 +176,12 @@ func (t *thread) writeTo(o *openedFile) {
 // ends makes a close or fsync, and judges it as interleaving.ended does.
 func (t *thread) ends(o *openedFile, name string, call func() fuse.Status) {
 	looked := t.looking()
-	private := o.node.IsLocalLocked() && t.class(o.node) != ordinary // whatever it is by the time of the commit
+	private := o.node.IsUnloggedLocked() && t.class(o.node) != ordinary // whatever it is by the time of the commit
 	looked()
 	status := call()
 	t.note("%d: %s %s: %v", t.number, name, o.path, status)
 	looked = t.looking()
-	private = private || o.node.IsLocalLocked() || o.node.LatestLocked().IsLocalLocked() || o.node.LatestLocked().IsRemovedLocked()
+	private = private || o.node.IsUnloggedLocked() || o.node.LatestLocked().IsUnloggedLocked() || o.node.LatestLocked().IsRemovedLocked()
 	looked()
 	if private || !t.judged {
 		return

@@ -42,7 +42,7 @@ func (st *stage) endsLocked(thread uint32, end uint64) {
 // that came: they can be left out. Of what is merged with another session's nothing
 // can.
 func (fs *fileSystem) laterLocked(st *stage, m *mark) int {
-	if m == nil || m.changes < st.rewrote || st.overtaken || fs.opts.Merge && !st.tails {
+	if m == nil || m.changes < st.rewrote || st.overtaken || fs.opts.Merge && !st.appendOnly {
 		return 0
 	}
 	return int(st.added - m.added)

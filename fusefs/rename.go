@@ -31,7 +31,7 @@ func (fs *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName,
 }
 
 func (fs *fileSystem) renameBeside(ctx context.Context, in *fuse.RenameIn, oldName, newName string) fuse.Status {
-	from, status := fs.current(ctx, in.NodeId)
+	from, status := fs.directoryToChange(ctx, in.NodeId)
 	fs.mu.RLock()
 	to, toStatus := fs.writableLocked(in.Newdir)
 	fs.mu.RUnlock()
@@ -70,7 +70,7 @@ func (fs *fileSystem) renameBeside(ctx context.Context, in *fuse.RenameIn, oldNa
 func (fs *fileSystem) commitIdle(n *tree.Entry) fuse.Status {
 	fs.mu.Lock()
 	st := stageOf(n)
-	idle := st != nil && st.writers == 0 && st.dirty && !n.IsLocalLocked()
+	idle := st != nil && st.writers == 0 && st.dirty && !n.IsUnloggedLocked()
 	if idle {
 		st.writers++
 	}
@@ -92,7 +92,7 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *tree.Entry, oldName, newNa
 	m, status := fs.newMoveLocked(in, from, oldName, newName)
 	// The kernel takes the file that it named for what has moved, and may not know
 	// yet which that is.
-	known := m == nil || fs.notify.Told(inodeOf(m.Entry).named)
+	known := m == nil || fs.notify.Told(inodeOf(m.Entry).nameNotice)
 	fs.mu.Unlock()
 	if m == nil || m.Entry == m.Target {
 		return nil, status
@@ -144,7 +144,7 @@ func (fs *fileSystem) newMoveLocked(in *fuse.RenameIn, from *tree.Entry, oldName
 	if n.IsDir() {
 		below = 1
 	}
-	to, name, status := fs.placeLocked(in.Newdir, newName, below)
+	to, name, status := fs.newNameLocked(in.Newdir, newName, below)
 	if !status.Ok() {
 		return nil, status
 	}

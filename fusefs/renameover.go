@@ -197,7 +197,7 @@ func (t *renameText) knownMerged(d *session.Draft, head *memory.Head) session.Kn
 // which was renamed over it.
 func (st *stage) replacedLocked(n *tree.Entry, changes uint64) {
 	st.base = n.HeadLocked()
-	st.tails, st.tail = false, nil
+	st.appendOnly, st.appended = false, nil
 	st.committed = max(st.committed, changes)
 	if st.changes == changes {
 		st.dirty, st.wrote = false, false
@@ -206,5 +206,5 @@ func (st *stage) replacedLocked(n *tree.Entry, changes uint64) {
 	if st.writers == 0 && !st.dirty {
 		setStageLocked(n, nil)
 	}
-	storeOf(n).fs.reckonLocked(n, st)
+	storeOf(n).fs.accountStageLocked(n, st)
 }

@@ -11,13 +11,13 @@ import (
 	"mneme/fusefs/tree"
 )
 
-// foundLocked is the file that a request of a thread means which names n, or nil. When
+// openTargetLocked is the file that a request of a thread means which names n, or nil. When
 // another session has taken n's place, or has removed it, the kernel, told ESTALE,
 // looks the name up again and repeats the request. If one more change came in
 // between, n is what the name meant when the request began: who reads gets that.
 // So does who only appends, or what has n's name now. Else the status says how
 // the request ends.
-func (fs *fileSystem) foundLocked(n *tree.Entry, thread uint32, flags uint32) (*tree.Entry, fuse.Status) {
+func (fs *fileSystem) openTargetLocked(n *tree.Entry, thread uint32, flags uint32) (*tree.Entry, fuse.Status) {
 	r := fs.retries[thread]
 	delete(fs.retries, thread)
 	path, there := n.TargetLocked()
@@ -33,7 +33,7 @@ func (fs *fileSystem) foundLocked(n *tree.Entry, thread uint32, flags uint32) (*
 		n.StandAloneLocked() // what it was has another name by now: under this one it is made anew
 		return n, fuse.OK
 	}
-	return nil, fs.lookAgainLocked(n, thread, flags, r)
+	return nil, fs.sendRoundAgainLocked(n, thread, flags, r)
 }
 
 // insteadLocked is the file that has n's name since another session has moved what took n's
@@ -53,10 +53,10 @@ func pushedInsteadLocked(n *tree.Entry) *tree.Entry {
 	return nil
 }
 
-// lookAgainLocked answers a thread whose request is to begin anew with the name: with
+// sendRoundAgainLocked answers a thread whose request is to begin anew with the name: with
 // ESTALE, which no program sees, since the kernel tries once more. A request that
 // was that second try, and means to change the file, has lost its race.
-func (fs *fileSystem) lookAgainLocked(n *tree.Entry, thread, flags uint32, before *retry) fuse.Status {
+func (fs *fileSystem) sendRoundAgainLocked(n *tree.Entry, thread, flags uint32, before *retry) fuse.Status {
 	delete(fs.retries, thread)
 	if before != nil && before.meantLocked(n) && writes(flags) {
 		return fuse.Status(fs.opts.ConflictErrno)
@@ -91,7 +91,7 @@ const maxRetries = 4096
 func (fs *fileSystem) tellName(ctx context.Context, n *tree.Entry) {
 	fs.mu.RLock()
 	m := n.LatestLocked()
-	number := inodeOf(m).named
+	number := inodeOf(m).nameNotice
 	fs.mu.RUnlock()
 	if m != n && number != 0 {
 		_ = fs.notify.Await(ctx, number-1, number)

@@ -98,7 +98,7 @@ func (t *stagedText) draftLocked(decided string) *session.Draft {
 	if !st.dirty || m.IsRemovedLocked() || t.why.alone() && st.writers > 1 {
 		return nil
 	}
-	if n.IsLocalLocked() {
+	if n.IsUnloggedLocked() {
 		kind := fs.classOfLocked(n)
 		if kind == editorScratch || kind == temporary && t.why != lingered && t.why != ending {
 			return t.spoolLocked()
@@ -111,14 +111,14 @@ func (t *stagedText) draftLocked(decided string) *session.Draft {
 	path, there := n.TargetLocked()
 	d := &session.Draft{
 		Path: path, Data: slices.Clone(st.data[:len(st.data)-later]), Base: st.base, Theirs: n.TheirsLocked(),
-		Append: st.tails, Added: len(st.tail) - later, Mark: st.changes,
+		Append: st.appendOnly, Added: len(st.appended) - later, Mark: st.changes,
 	}
 	if later > 0 {
 		d.Mark = t.upTo.changes
 	}
 	d.Key = st.spooledKeyLocked(d.Mark)
 	moved := (m != n || !there) && path != decided
-	if path == "" || st.overtaken || !st.tails && (stageOf(n) != st || !there) || moved && !memory.SameText(st.base, d.Theirs) {
+	if path == "" || st.overtaken || !st.appendOnly && (stageOf(n) != st || !there) || moved && !memory.SameText(st.base, d.Theirs) {
 		d.Lost = true // another session took its name away, or changed it
 		return d
 	}
@@ -132,20 +132,20 @@ func (t *stagedText) draftLocked(decided string) *session.Draft {
 // settleBaseLocked says what a draft replaces, and by what it is judged.
 func (t *stagedText) settleBaseLocked(d *session.Draft) {
 	n, st := t.n, t.st
-	if n.HasLocalNameLocked() {
+	if n.HasUnloggedNameLocked() {
 		d.Base = nil
 		if hidden := n.ParentLocked().HiddenAtLocked(n.NameLocked()); hidden != nil {
 			d.Base = knownLocked(hidden).Expected(hidden.HeadLocked())
 		}
 	}
-	if n.IsLocalLocked() {
+	if n.IsUnloggedLocked() {
 		d.Spelling = n.SpellingAtLocked(d.Path)
 	}
-	if d.Base != nil && !n.IsLocalLocked() && int64(len(d.Data)) == d.Base.Size() {
+	if d.Base != nil && !n.IsUnloggedLocked() && int64(len(d.Data)) == d.Base.Size() {
 		d.Digest = cas.Sum(d.Data)
 		d.Unchanged = d.Digest == d.Base.Digest()
 	}
-	if !st.tails && !d.Unchanged && !st.fresh {
+	if !st.appendOnly && !d.Unchanged && !st.fresh {
 		d.Judge = knownLocked(n).ToJudge()
 	}
 }
@@ -189,17 +189,17 @@ func (t *stagedText) Rebase(d *session.Draft, theirs *memory.Head, content []byt
 		return false
 	case path != d.Path:
 		return d.Append // which the next draft puts at the end of what is there
-	case d.Append && st.tails:
-		content = slices.Concat(content, st.tail)
+	case d.Append && st.appendOnly:
+		content = slices.Concat(content, st.appended)
 	case d.Append || st.changes != d.Mark:
 		return false
 	}
 	if was := stageOf(n); was == nil || was.overtaken || was == st {
 		setStageLocked(n, st)
-		fs.reckonLocked(n, was)
+		fs.accountStageLocked(n, was)
 	}
 	st.base, st.data, st.loaded, st.overtaken = theirs, content, true, false
-	fs.reckonLocked(n, st)
+	fs.accountStageLocked(n, st)
 	fs.handing.rebasedLocked(st)
 	fs.notify.contentLocked(n)
 	return true
@@ -247,7 +247,7 @@ func (t *stagedText) committedElsewhereLocked(d *session.Draft, v *versionlog.Ve
 	} else {
 		s.session.Wrote(v.Path)
 		if m := n.LatestLocked(); m != n && memory.SameText(m.HeadLocked(), head) { // renamed since, by this mount
-			learnLocked(m, func(known session.Knowledge) session.Knowledge { return known.Wrote(m.HeadLocked()) })
+			updateKnownLocked(m, func(known session.Knowledge) session.Knowledge { return known.Wrote(m.HeadLocked()) })
 		}
 	}
 	st.base, st.overtaken = head, false
@@ -265,9 +265,9 @@ func (t *stagedText) settledLocked(d *session.Draft) {
 		st.first = time.Time{}
 		tallyLocked(t.n)
 	}
-	if d.Append && st.tails {
-		st.tail = st.tail[min(d.Added, len(st.tail)):]
-		storeOf(t.n).fs.reckonLocked(t.n, st)
+	if d.Append && st.appendOnly {
+		st.appended = st.appended[min(d.Added, len(st.appended)):]
+		storeOf(t.n).fs.accountStageLocked(t.n, st)
 	}
 }
 
@@ -295,7 +295,7 @@ func (t *stagedText) Kept(l session.Loss) {
 	}
 	st.conflict, st.conflictAt = l.Conflict, l.Mark
 	if s.tree.FindMemoryLocked(l.Path) == nil && s.tree.FindHiddenLocked(l.Path) == nil {
-		s.known.Left(l.Path)
+		s.known.Went(l.Path)
 	}
 }
 

@@ -169,7 +169,7 @@ func (fs *fileSystem) lingerLocked(n *tree.Entry) {
 		}
 		fs.mu.Lock()
 		st := stageOf(n)
-		idle := st != nil && st.writers == 0 && st.changes == changes && n.IsLocalLocked()
+		idle := st != nil && st.writers == 0 && st.changes == changes && n.IsUnloggedLocked()
 		if idle {
 			st.writers++
 		}
@@ -187,12 +187,12 @@ func (fs *fileSystem) lingerLocked(n *tree.Entry) {
 // memory stays in this mount.
 func (fs *fileSystem) endLingerLocked(n *tree.Entry, st *stage) {
 	st.writers--
-	defer fs.reckonLocked(n, st)
+	defer fs.accountStageLocked(n, st)
 	switch {
 	case st.writers > 0 || stageOf(n) != st:
 	case st.err != 0:
 		fs.giveUpLocked(n)
-	case !n.IsLocalLocked():
+	case !n.IsUnloggedLocked():
 		setStageLocked(n, nil)
 	}
 }

@@ -22,7 +22,7 @@ import (
 // An open for writing gets the file's stage, or makes one on top of the version that is
 // there (beginWriteLocked). A write loads that version's content, says what the write is
 // based on (startLocked) and changes the data. A close of one of the file's descriptors
-// commits it, if no other close is to do that (Flush, leaves): commitFile hands the stage
+// commits it, if no other close is to do that (Flush, committedByAnotherClose): commitFile hands the stage
 // to the session as a stagedText, and session.Save explains how that becomes a version, or
 // loses. The stage ends with its last handle (endWriteLocked).
 type stage struct {
@@ -46,10 +46,10 @@ type written struct {
 	progress
 	appending
 
-	// Of a stage to which nothing was done but to write at the end, tail is
+	// Of a stage to which nothing was done but to write at the end, appended is
 	// what was written: it is put at the end of whatever the file is by then.
-	tails bool
-	tail  []byte
+	appendOnly bool
+	appended   []byte
 
 	// fresh says that base was read through a handle that shares the stage, before
 	// anything was written.
@@ -79,14 +79,14 @@ func beginWriteLocked(n *tree.Entry, flags uint32) *stage {
 	m, fs := n.LatestLocked(), storeOf(n).fs
 	st, stale := stageOf(n), knownLocked(m).Stale(m.HeadLocked()) && !onlyAppends(flags)
 	if st == nil || st.err != 0 || st.overtaken || stale || m != n || outdatedLocked(n, st) {
-		setStageLocked(n, &stage{written: written{base: m.HeadLocked(), loaded: m.HeadLocked() == nil, tails: true}})
+		setStageLocked(n, &stage{written: written{base: m.HeadLocked(), loaded: m.HeadLocked() == nil, appendOnly: true}})
 		if stale {
 			stageOf(n).overtakeLocked(knownLocked(m).Head())
 		}
-		fs.reckonLocked(n, st)
+		fs.accountStageLocked(n, st)
 	}
 	stageOf(n).writers++
-	fs.reckonLocked(n, stageOf(n))
+	fs.accountStageLocked(n, stageOf(n))
 	return stageOf(n)
 }
 
@@ -102,23 +102,23 @@ func (st *stage) overtakeLocked(known *memory.Head) {
 func startLocked(n *tree.Entry, st *stage, appending bool) {
 	m, head := n.LatestLocked(), n.TheirsLocked()
 	switch {
-	case n.IsLocalLocked() || m.IsRemovedLocked() || st.err != 0 || st.overtaken && (st.dirty || !appending):
+	case n.IsUnloggedLocked() || m.IsRemovedLocked() || st.err != 0 || st.overtaken && (st.dirty || !appending):
 	case appending && !st.dirty && st.conflict == 0:
-		st.tails, st.tail = true, nil
+		st.appendOnly, st.appended = true, nil
 		if st.overtaken || !memory.SameText(st.base, head) {
 			st.base, st.overtaken = head, false
 			st.data, st.loaded = nil, head == nil
 		}
-	case appending && st.tails || st.dirty && !st.tails:
+	case appending && st.appendOnly || st.dirty && !st.appendOnly:
 	case knownLocked(m).Stale(head) && !st.dirty && !st.overtaken: // once, or it would never be loaded
 		st.overtakeLocked(knownLocked(m).Head())
 	case knownLocked(m).Stale(head) || m.ParentLocked() == nil || stageOf(n) != st || !memory.SameText(st.base, head):
 		st.overtaken = true
 	}
 	if !appending {
-		st.tails, st.tail = false, nil
+		st.appendOnly, st.appended = false, nil
 	}
-	storeOf(n).fs.reckonLocked(n, st)
+	storeOf(n).fs.accountStageLocked(n, st)
 }
 
 // outdatedLocked reports whether a clean stage is based on a version that has since
@@ -132,16 +132,16 @@ func outdatedLocked(n *tree.Entry, st *stage) bool {
 // its last writer ends, only scratch files keep what was written.
 func (fs *fileSystem) endWriteLocked(n *tree.Entry, st *stage) {
 	st.writers--
-	defer fs.reckonLocked(n, st)
+	defer fs.accountStageLocked(n, st)
 	if st.writers > 0 || stageOf(n) != st {
 		return
 	}
 	failed := st.dirty || st.err != 0
 	switch {
-	case n.IsRemovedLocked(), !n.IsLocalLocked() && !failed:
+	case n.IsRemovedLocked(), !n.IsUnloggedLocked() && !failed:
 		setStageLocked(n, nil)
-	case n.IsLocalLocked() && st.err == 0 && fs.classOfLocked(n) == editorScratch:
-	case n.IsLocalLocked() && st.err == 0 && fs.classOfLocked(n) == temporary:
+	case n.IsUnloggedLocked() && st.err == 0 && fs.classOfLocked(n) == editorScratch:
+	case n.IsUnloggedLocked() && st.err == 0 && fs.classOfLocked(n) == temporary:
 		fs.lingerLocked(n)
 	default:
 		fs.giveUpLocked(n)
@@ -155,7 +155,7 @@ func (fs *fileSystem) giveUpLocked(n *tree.Entry) {
 	fs.notify.contentLocked(n)
 	if n.HeadLocked() == nil && n.HasNameLocked() {
 		if path, ok := n.PathLocked(); ok {
-			storeOf(n).known.Left(path)
+			storeOf(n).known.Went(path)
 		}
 		dir := n.ParentLocked()
 		fs.notify.entryLocked(dir, n.NameLocked())
@@ -179,7 +179,7 @@ func (fs *fileSystem) classOfLocked(n *tree.Entry) scratchKind {
 
 // emptyLocked makes the stage an empty file.
 func (st *stage) emptyLocked() {
-	st.tails, st.tail = false, nil
+	st.appendOnly, st.appended = false, nil
 	st.data, st.loaded, st.dirty, st.wrote, st.fresh = nil, true, true, false, false
 	st.changes++
 	st.rewrote = st.changes
@@ -238,14 +238,14 @@ func (fs *fileSystem) fill(n *tree.Entry, st *stage, base *memory.Head, data []b
 		return err
 	}
 	st.data, st.loaded = slices.Clone(data), true
-	fs.reckonLocked(n, st)
+	fs.accountStageLocked(n, st)
 	return nil
 }
 
 // limitLocked is how many bytes n may have.
 func (fs *fileSystem) limitLocked(n *tree.Entry) int64 {
 	limit := storeOf(n).memory.Info().Limits.MaxMemoryBytes
-	if n.IsLocalLocked() && fs.classOfLocked(n) == editorScratch {
+	if n.IsUnloggedLocked() && fs.classOfLocked(n) == editorScratch {
 		return max(limit, maxScratchBytes)
 	}
 	return limit
@@ -284,7 +284,7 @@ func (fs *fileSystem) write(cancel <-chan struct{}, in *fuse.WriteIn, data [][]b
 		putLocked := func() {
 			if status = fuse.EINTR; c.answers() { // so that the data is still the request's
 				size, status = fs.writeLoadedLocked(h, &req, data)
-				doomed = fs.doomedLocked(n, st)
+				doomed = fs.willBeLostLocked(n, st)
 			}
 		}
 		switch err := fs.withLoaded(c.ctx, n, st, appends(&req), putLocked); {
@@ -301,9 +301,9 @@ func (fs *fileSystem) write(cancel <-chan struct{}, in *fuse.WriteIn, data [][]b
 	return size, status
 }
 
-// doomedLocked reports whether what is written to a stage will not be committed, so that
+// willBeLostLocked reports whether what is written to a stage will not be committed, so that
 // who writes is to hear of it at once.
-func (fs *fileSystem) doomedLocked(n *tree.Entry, st *stage) bool {
+func (fs *fileSystem) willBeLostLocked(n *tree.Entry, st *stage) bool {
 	return st.overtaken && !fs.opts.Merge && !n.LatestLocked().IsRemovedLocked()
 }
 
@@ -339,8 +339,8 @@ func (fs *fileSystem) writeLoadedLocked(h *handle, in *fuse.WriteIn, data [][]by
 	}
 	for _, part := range data {
 		at += int64(copy(st.data[at:], part))
-		if st.tails {
-			st.tail = append(st.tail, part...)
+		if st.appendOnly {
+			st.appended = append(st.appended, part...)
 		}
 	}
 	st.dirty, st.wrote = true, true
@@ -358,10 +358,10 @@ func (fs *fileSystem) writeLoadedLocked(h *handle, in *fuse.WriteIn, data [][]by
 	h.changedLocked(in.Pid)
 	n.SetTimesLocked(time.Now())
 	markLocked(n)
-	if st.tails {
+	if st.appendOnly {
 		fs.appendedLocked(st, n.MTimeLocked())
 	}
-	fs.reckonLocked(n, st)
+	fs.accountStageLocked(n, st)
 	return uint32(size), fuse.OK
 }
 
@@ -384,8 +384,8 @@ func (fs *fileSystem) tooBigLocked(n *tree.Entry, st *stage, size int64) fuse.St
 // poisonLocked gives a stage of n up for the rest of its handles' lives.
 func (fs *fileSystem) poisonLocked(n *tree.Entry, st *stage, errno syscall.Errno) {
 	st.err, st.data, st.dirty = errno, nil, false
-	st.tail = nil
+	st.appended = nil
 	storeOf(n).session.GiveUp(&st.lost)
-	fs.reckonLocked(n, st)
+	fs.accountStageLocked(n, st)
 	fs.notify.contentLocked(n)
 }

@@ -109,7 +109,7 @@ func (s *store) follow(ctx context.Context) {
 			if err := s.rewrittenBy(); err != nil {
 				return err
 			}
-			s.meet(ctx, c)
+			s.followOne(ctx, c)
 			return ctx.Err()
 		})
 		if s.noteRewritten(err); s.rewrittenBy() != nil {
@@ -141,9 +141,9 @@ func (s *store) setDegraded(err error) (was error) {
 	return was
 }
 
-// meet brings the next commit of the log into the tree, unless ctx ends. One that this
+// followOne brings the next commit of the log into the tree, unless ctx ends. One that this
 // mount makes itself is left to the request that makes it.
-func (s *store) meet(ctx context.Context, c *versionlog.Commit) {
+func (s *store) followOne(ctx context.Context, c *versionlog.Commit) {
 	var met session.Met
 	for {
 		if !s.session.AwaitOwn(ctx, c.Key) {
@@ -194,9 +194,9 @@ func (s *store) catchUp(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// currentLocked reports whether the tree is known to show every commit that is in the
+// caughtUpLocked reports whether the tree is known to show every commit that is in the
 // log now, without asking the log.
-func (s *store) currentLocked() bool {
+func (s *store) caughtUpLocked() bool {
 	tip, known := s.memory.KnownTip()
 	return known && tip.ArchivedAt.IsZero() && s.tree.AppliedLocked() >= tip.Seq
 }

@@ -249,7 +249,7 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 		if n == nil {
 			continue
 		}
-		st := &stage{written: written{base: n.HeadLocked(), loaded: n.HeadLocked() == nil, tails: true}}
+		st := &stage{written: written{base: n.HeadLocked(), loaded: n.HeadLocked() == nil, appendOnly: true}}
 		switch {
 		case is.State == stageSaved && n.ParentLocked() != nil && n.HeadLocked() != nil:
 			setStageLocked(n, st)
@@ -336,7 +336,7 @@ func (fs *fileSystem) adoptNodeLocked(note *nodeNote, empty bool) {
 	}
 	switch {
 	case n.ParentLocked() == nil:
-	case n.IsLocalLocked():
+	case n.IsUnloggedLocked():
 	case note.Head == nil: // what was made is in the log by now
 		fs.notify.contentLocked(n)
 	case noted != n.HeadLocked():
@@ -375,7 +375,7 @@ func (fs *fileSystem) adoptedForLocked(in *inherited, id uint64) *tree.Entry {
 		return nil
 	}
 	n := fs.stores[note.Store].tree.RestoreGoneLocked(note.Mode, fs.since, in.path(note), note.Removed)
-	n.SetLocalLocked(true)
+	n.SetUnloggedLocked(true)
 	fs.renumberLocked(n, id)
 	return n
 }
@@ -407,7 +407,7 @@ func (in *inherited) path(note *nodeNote) string {
 // that is in no version it reads text.
 func (fs *fileSystem) adoptHandleLocked(n *tree.Entry, note *handleNote, stages map[uint64]*stage, text []byte) {
 	h := &handle{node: n}
-	if n.IsLocalLocked() && !n.HasNameLocked() {
+	if n.IsUnloggedLocked() && !n.HasNameLocked() {
 		h.text = append([]byte{}, text...)
 	}
 	if note.Stage != 0 {
@@ -415,7 +415,7 @@ func (fs *fileSystem) adoptHandleLocked(n *tree.Entry, note *handleNote, stages 
 			h.stage = &stage{written: written{err: syscall.EIO}}
 		}
 		h.stage.writers++
-		fs.reckonLocked(n, h.stage)
+		fs.accountStageLocked(n, h.stage)
 		cacheOf(n).Write()
 	}
 	fs.enterLocked(note.FH, h)

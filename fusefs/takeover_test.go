@@ -64,7 +64,7 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 		case m == nil || n.IsDir():
 		case n.HeadLocked() != nil && !memory.SameText(n.HeadLocked(), m.HeadLocked()):
 			r.Errorf("node %d, %s, is %v, and was %v", id, n.NameLocked(), m.HeadLocked(), n.HeadLocked())
-		case there && !n.IsLocalLocked() && knownLocked(m).Stale(m.LatestLocked().HeadLocked()) != knownLocked(n).Stale(n.LatestLocked().HeadLocked()):
+		case there && !n.IsUnloggedLocked() && knownLocked(m).Stale(m.LatestLocked().HeadLocked()) != knownLocked(n).Stale(n.LatestLocked().HeadLocked()):
 			r.Errorf("node %d, %s, is known: %+v, and was: %+v", id, path, knownLocked(m), knownLocked(n))
 		}
 	}

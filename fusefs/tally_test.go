@@ -17,7 +17,7 @@ func filesBelow(n *tree.Entry) (sum tree.Counts) {
 			below := filesBelow(c)
 			sum.Memories += below.Memories
 			sum.Uncommitted += below.Uncommitted
-		case c.IsLocalLocked() || stageOf(c) != nil && stageOf(c).dirty:
+		case c.IsUnloggedLocked() || stageOf(c) != nil && stageOf(c).dirty:
 			sum.Uncommitted++
 		default:
 			sum.Memories++

@@ -50,13 +50,13 @@ func (t telling) RenamedLocked(n *tree.Entry, parent string) {
 // whether anybody uses it. length is how long the kernel took the file to be; below 0: it has
 // not looked.
 func (t telling) SupersedingLocked(n *tree.Entry, head *memory.Head) (used bool, length int64) {
-	t.s.giveWayLocked(n, head)
+	t.s.keepScratchLocked(n, head)
 	length = -1
 	if inodeOf(n).cache.Looked != 0 {
 		length = sizeLocked(n)
 	}
 	if usedLocked(n) {
-		if st := stageOf(n); st != nil && st.dirty && !st.tails && !memory.SameText(st.base, head) {
+		if st := stageOf(n); st != nil && st.dirty && !st.appendOnly && !memory.SameText(st.base, head) {
 			st.overtaken = true
 		}
 		return true, length
@@ -75,7 +75,7 @@ func (t telling) PlacedLocked(n *tree.Entry) {
 		return
 	}
 	t.s.fs.nodes[n.ID()] = n
-	t.s.fs.reckonLocked(n, stageOf(n))
+	t.s.fs.accountStageLocked(n, stageOf(n))
 	reckonDirLocked(n)
 }
 
@@ -87,9 +87,9 @@ func usedLocked(n *tree.Entry) bool {
 	return lookupsOf(n) > 0 || opensOf(n) > 0 || stageOf(n) != nil || inodeOf(n).cache.Pushing()
 }
 
-// giveWayLocked drops a scratch file that nobody has open, and keeps its text as a
+// keepScratchLocked drops a scratch file that nobody has open, and keeps its text as a
 // conflict: another session has put v in its place.
-func (s *store) giveWayLocked(n *tree.Entry, v *memory.Head) {
+func (s *store) keepScratchLocked(n *tree.Entry, v *memory.Head) {
 	st := stageOf(n)
 	if st == nil || !st.dirty || st.writers > 0 {
 		return
@@ -97,5 +97,5 @@ func (s *store) giveWayLocked(n *tree.Entry, v *memory.Head) {
 	l := session.Loss{Path: v.Path(), Theirs: v, Yours: slices.Clone(st.data)}
 	s.fs.tasks.Go(func() { s.session.Keep(s.fs.ctx, l) })
 	setStageLocked(n, nil)
-	s.fs.reckonLocked(n, st)
+	s.fs.accountStageLocked(n, st)
 }

@@ -44,7 +44,7 @@ func (fs *fileSystem) truncate(c *call, n *tree.Entry, in *fuse.SetAttrIn, size 
 		return fuse.EINTR
 	}
 	fs.mu.Lock()
-	if m, status := fs.foundLocked(n, in.Pid, syscall.O_WRONLY); m == nil {
+	if m, status := fs.openTargetLocked(n, in.Pid, syscall.O_WRONLY); m == nil {
 		fs.mu.Unlock()
 		return status
 	}
@@ -66,7 +66,7 @@ func (fs *fileSystem) truncate(c *call, n *tree.Entry, in *fuse.SetAttrIn, size 
 // the file go on with what they had.
 func (fs *fileSystem) truncateNow(c *call, n *tree.Entry, st *stage, size int) fuse.Status {
 	fs.mu.Lock()
-	more := int64(len(st.data) + len(st.tail)) // for the copy
+	more := int64(len(st.data) + len(st.appended)) // for the copy
 	if err := fs.affordLocked(more, fs.purposeOfLocked(n)); err != nil {
 		defer fs.mu.Unlock()
 		return storeOf(n).tooMuch("truncate", madeForLocked(n), err)
@@ -101,7 +101,7 @@ func (fs *fileSystem) truncateNow(c *call, n *tree.Entry, st *stage, size int) f
 	} else { // its commit is in the log, or may be
 		st.data, st.dirty, st.wrote = before.data, before.dirty, before.wrote
 	}
-	fs.reckonLocked(n, st)
+	fs.accountStageLocked(n, st)
 	st.changes = changes + 1
 	st.rewrote, st.anyones = st.changes, st.changes
 	fs.notify.contentLocked(n)
@@ -111,7 +111,7 @@ func (fs *fileSystem) truncateNow(c *call, n *tree.Entry, st *stage, size int) f
 // copiedLocked is what the stage holds, with bytes of its own.
 func (st *stage) copiedLocked() written {
 	c := st.written
-	c.data, c.tail = slices.Clone(st.data), slices.Clone(st.tail)
+	c.data, c.appended = slices.Clone(st.data), slices.Clone(st.appended)
 	return c
 }
 
@@ -132,7 +132,7 @@ func (fs *fileSystem) setSize(c *call, n *tree.Entry, st *stage, size int) (stat
 		if status = fuse.Status(st.err); status.Ok() {
 			status, failed = fs.resizeLocked(n, st, size)
 		}
-		doomed = st.dirty && fs.doomedLocked(n, st)
+		doomed = st.dirty && fs.willBeLostLocked(n, st)
 	}
 	if err := fs.withLoaded(ctx, n, st, false, setLocked); err != nil {
 		failed = err
@@ -156,7 +156,7 @@ func (fs *fileSystem) resizeLocked(n *tree.Entry, st *stage, size int) (fuse.Sta
 			return fuse.OK, err
 		}
 		st.rewrote = st.changes
-		fs.reckonLocked(n, st)
+		fs.accountStageLocked(n, st)
 	}
 	n.SetMTimeLocked(time.Now())
 	markLocked(n)

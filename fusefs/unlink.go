@@ -29,7 +29,7 @@ func (fs *fileSystem) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name
 }
 
 func (fs *fileSystem) unlink(ctx context.Context, dirID uint64, name, canonical string) fuse.Status {
-	dir, status := fs.current(ctx, dirID)
+	dir, status := fs.directoryToChange(ctx, dirID)
 	if !status.Ok() {
 		return status
 	}
@@ -116,7 +116,7 @@ func (s *store) remove(n *tree.Entry, path string) error {
 	defer s.fs.mu.Unlock()
 	there, _ := versionlog.ConflictAt(err, path)
 	switch {
-	case n.IsLocalLocked(): // hidden when it was to go: what it hid is shown
+	case n.IsUnloggedLocked(): // hidden when it was to go: what it hid is shown
 		s.tree.UnhideLocked(n)
 		s.fs.unlinkedLocked(n)
 		return nil

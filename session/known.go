@@ -150,7 +150,7 @@ func (k *Known) Came(path string) {
 }
 
 // Left says that there is no memory at a path any more, because of another session.
-func (k *Known) Left(path string) {
+func (k *Known) Went(path string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.leftLocked(path)

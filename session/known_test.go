@@ -92,7 +92,7 @@ func (m *knownModel) step(path, to string) {
 		m.known.Freed(path, m.seq)
 	case what == 5:
 		m.leave(f, f.k)
-		m.known.Left(path)
+		m.known.Went(path)
 	case m.files[to] != nil:
 	case what == 3:
 		v := versionAt(m.seq, to, "")
@@ -193,7 +193,7 @@ func TestKnownIsBounded(t *testing.T) {
 	for i := range maxGone + 10 {
 		path := fmt.Sprint("/", i)
 		k.Set(path, Of(headAt(1, path, "text")))
-		k.Left(path)
+		k.Went(path)
 	}
 	if len(k.gone) != maxGone || len(k.there) != 0 {
 		t.Errorf("%d paths in gone, %d there", len(k.gone), len(k.there))

@@ -176,7 +176,7 @@ func (r *rig) bringLocked(v versionlog.Version) {
 	switch v.Op {
 	case versionlog.OpDeleted:
 		delete(r.heads, v.Path)
-		r.s.Known().Left(v.Path)
+		r.s.Known().Went(v.Path)
 		return
 	case versionlog.OpRenamed:
 		delete(r.heads, v.From)
@@ -342,7 +342,7 @@ type staged struct {
 	path     string
 	base     *memory.Head
 	data     string
-	tail     string // of an append: what has been added since the newest commit
+	appended string // of an append: what has been added since the newest commit
 	appends  bool
 	fresh    bool // base was read through the handle that writes
 	dirty    bool
@@ -386,7 +386,7 @@ func (st *staged) write(text string) {
 				st.data = string(data)
 			}
 		}
-		st.data, st.tail = st.data+text, st.tail+text
+		st.data, st.appended = st.data+text, st.appended+text
 	} else {
 		st.data = text
 	}
@@ -414,7 +414,7 @@ func (st *staged) Draft(decided string) (*Draft, error) {
 	head := st.r.heads[st.path]
 	d := &Draft{Path: st.path, Data: []byte(st.data), Base: st.base, Mark: st.changes, Theirs: head}
 	if st.appends {
-		d.Append, d.Added = true, len(st.tail)
+		d.Append, d.Added = true, len(st.appended)
 	} else if !st.fresh {
 		d.Judge = st.r.s.Known().Of(st.path).ToJudge()
 	}
@@ -431,7 +431,7 @@ func (st *staged) Met(d *Draft, theirs *versionlog.Version) {
 		st.r.bringLocked(*theirs)
 	case theirs == nil && now != nil && memory.SameVersion(now, d.Base):
 		delete(st.r.heads, d.Path)
-		st.r.s.Known().Left(d.Path)
+		st.r.s.Known().Went(d.Path)
 	}
 }
 
@@ -442,7 +442,7 @@ func (st *staged) Rebase(d *Draft, theirs *memory.Head, content []byte) bool {
 	case st.path != d.Path:
 		return d.Append
 	case d.Append:
-		st.base, st.data = theirs, string(content)+st.tail
+		st.base, st.data = theirs, string(content)+st.appended
 	case st.changes != d.Mark:
 		return false
 	default:
@@ -469,7 +469,7 @@ func (st *staged) committedLocked(d *Draft, v *memory.Head) {
 		st.dirty = false
 	}
 	if d.Append {
-		st.tail = st.tail[min(d.Added, len(st.tail)):]
+		st.appended = st.appended[min(d.Added, len(st.appended)):]
 	}
 }
 

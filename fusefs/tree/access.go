@@ -38,8 +38,8 @@ func (n *Entry) ATimeLocked() time.Time { return n.atime }
 // IsRemovedLocked reports whether this mount has removed n, or is about to.
 func (n *Entry) IsRemovedLocked() bool { return n.removed }
 
-// IsLocalLocked reports whether the log has something else at n's path, or nothing.
-func (n *Entry) IsLocalLocked() bool { return n.local }
+// IsUnloggedLocked reports whether the log has something else at n's path, or nothing.
+func (n *Entry) IsUnloggedLocked() bool { return n.unlogged }
 
 // StaysLocked reports whether a directory stays when it is empty.
 func (n *Entry) StaysLocked() bool { return n.stays }

@@ -11,7 +11,7 @@ func (t *Tree) RestoreLocked(dir *Entry, name string, mode uint32, at time.Time)
 	if n.IsDir() {
 		n.complete = true
 	} else {
-		n.local = true
+		n.unlogged = true
 	}
 	t.AttachLocked(dir, name, n)
 	return n

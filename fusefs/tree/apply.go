@@ -45,7 +45,7 @@ func (t *Tree) freeLocked(path string, v versionlog.Version) {
 func (t *Tree) LeftLocked(n *Entry, at time.Time) {
 	dir := n.parent
 	n.noteLastPathLocked()
-	t.session.Left(n.lastPath)
+	t.session.Went(n.lastPath)
 	t.told.NameLocked(dir, n.name, nil)
 	t.told.AttributesLocked(n)
 	dir.TouchLocked(at)
@@ -202,7 +202,7 @@ func (t *Tree) evictedBelowLocked(n *Entry) {
 		t.UnhideLocked(n)
 		t.InstallLocked(n.VersionLocked())
 	case n.IsMemoryLocked():
-		t.session.Left(n.lastPath)
+		t.session.Went(n.lastPath)
 	}
 	for name, h := range n.hidden { // what is there instead says that it is gone
 		t.revealLocked(h, n.lastPath+"/"+name)
@@ -277,12 +277,12 @@ func (n *Entry) MetAtPathLocked(theirs *versionlog.Version) {
 	t := n.tree
 	switch path, ok := n.PathLocked(); {
 	case theirs != nil:
-		if hidden := t.FindHiddenLocked(theirs.Path); hidden != nil && n.local && path == theirs.Path {
+		if hidden := t.FindHiddenLocked(theirs.Path); hidden != nil && n.unlogged && path == theirs.Path {
 			t.UnhideLocked(hidden)
 			t.InstallLocked(hidden.VersionLocked()) // the follower has met it long ago, and will not again
 		}
 		t.ShowLocked(*theirs)
-	case ok && !n.local:
+	case ok && !n.unlogged:
 		t.LeftLocked(n, time.Now())
 	}
 }

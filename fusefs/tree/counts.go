@@ -16,9 +16,9 @@ func (n *Entry) countLocked() {
 	}
 }
 
-// SetLocalLocked notes that n's head is not what the log has at its path, or that it is.
-func (n *Entry) SetLocalLocked(local bool) {
-	n.local = local
+// SetUnloggedLocked notes that n's head is not what the log has at its path, or that it is.
+func (n *Entry) SetUnloggedLocked(unlogged bool) {
+	n.unlogged = unlogged
 	n.countLocked()
 }
 
@@ -35,7 +35,7 @@ func (n *Entry) countsAs() tallied {
 		return nothing
 	case n.IsDir():
 		return aDirectory
-	case n.local || n.edited:
+	case n.unlogged || n.edited:
 		return uncommitted
 	}
 	return aMemory

@@ -21,7 +21,7 @@ func (t *Tree) hideFromLocked(dir *Entry, name string, n *Entry) {
 		dir.hidden = map[string]*Entry{}
 	}
 	dir.hidden[name] = n
-	n.SetLocalLocked(true)
+	n.SetUnloggedLocked(true)
 	n.setAside().origin = &origin{dir: dir, name: name}
 }
 
@@ -53,7 +53,7 @@ func (t *Tree) UnhideLocked(n *Entry) {
 // hidden: what the session knows of that stays known.
 func (t *Tree) revealLocked(n *Entry, path string) {
 	t.UnhideLocked(n)
-	t.session.Left(path)
+	t.session.Went(path)
 }
 
 // hideDirLocked takes a directory that hides memories out of the tree.

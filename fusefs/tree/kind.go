@@ -17,7 +17,7 @@ package tree
 // A directory is there, hidden (hide.go), or removed.
 
 // IsMemoryLocked reports whether n is a memory. No file at all is none.
-func (n *Entry) IsMemoryLocked() bool { return n != nil && !n.IsDir() && !n.local && n.head != nil }
+func (n *Entry) IsMemoryLocked() bool { return n != nil && !n.IsDir() && !n.unlogged && n.head != nil }
 
 // IsHiddenLocked reports whether n is hidden.
 func (n *Entry) IsHiddenLocked() bool { return n.origin != nil }
@@ -26,11 +26,11 @@ func (n *Entry) IsHiddenLocked() bool { return n.origin != nil }
 func (n *Entry) InLogLocked() bool { return n != nil && (n.IsHiddenLocked() || n.IsMemoryLocked()) }
 
 // IsMountOnlyLocked reports whether the log has n nowhere.
-func (n *Entry) IsMountOnlyLocked() bool { return n.local && !n.IsHiddenLocked() }
+func (n *Entry) IsMountOnlyLocked() bool { return n.unlogged && !n.IsHiddenLocked() }
 
-// HasLocalNameLocked reports whether n has a name in a directory of this mount under which
+// HasUnloggedNameLocked reports whether n has a name in a directory of this mount under which
 // the log has something else, or nothing.
-func (n *Entry) HasLocalNameLocked() bool { return n.local && n.HasNameLocked() }
+func (n *Entry) HasUnloggedNameLocked() bool { return n.unlogged && n.HasNameLocked() }
 
 // HasNameLocked reports whether n has a name in a directory.
 func (n *Entry) HasNameLocked() bool { return n.parent != nil }

@@ -78,7 +78,7 @@ func (t *Tree) TakeLocked(m *Move) (displaced *Entry) {
 func (t *Tree) HideLocked(m *Move) (displaced *Entry) {
 	memory := m.Entry.IsMemoryLocked()
 	displaced = t.TakeLocked(m)
-	m.Entry.SetLocalLocked(true)
+	m.Entry.SetUnloggedLocked(true)
 	if memory {
 		t.hideFromLocked(m.From, m.Old, m.Entry)
 	}
@@ -89,7 +89,7 @@ func (t *Tree) HideLocked(m *Move) (displaced *Entry) {
 func (t *Tree) RevealLocked(m *Move) {
 	t.UnhideLocked(m.Entry)
 	t.TakeLocked(m)
-	m.Entry.SetLocalLocked(false)
+	m.Entry.SetUnloggedLocked(false)
 }
 
 // MovedLocked brings v, by which a file has moved, into the tree. What v has moved is
@@ -110,7 +110,7 @@ func (t *Tree) MovedLocked(m *Move, source string, v versionlog.Version) (displa
 	}
 	t.UnhideLocked(m.Entry)
 	displaced = t.TakeLocked(m)
-	m.Entry.SetLocalLocked(false)
+	m.Entry.SetUnloggedLocked(false)
 	t.rebasedLocked(m.Entry, v)
 	m.To.holdsMemoryLocked()
 	return displaced

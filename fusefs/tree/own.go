@@ -11,7 +11,7 @@ import (
 // MakeFileLocked makes a file of this mount only.
 func (t *Tree) MakeFileLocked(dir *Entry, name string, mode uint32, now time.Time) *Entry {
 	n := t.newEntry(syscall.S_IFREG|mode&0o777, now)
-	n.local = true
+	n.unlogged = true
 	t.AttachLocked(dir, name, n)
 	dir.TouchLocked(now)
 	return n
@@ -22,11 +22,11 @@ func (t *Tree) CommittedLocked(n *Entry, v *versionlog.Version, head *memory.Hea
 	if !n.IsMemorySinceLocked(v.Seq) {
 		n.SetHeadLocked(head, v.Spelling)
 	}
-	if hidden := n.parent.hidden[n.name]; hidden != nil && n.local {
+	if hidden := n.parent.hidden[n.name]; hidden != nil && n.unlogged {
 		t.UnhideLocked(hidden)
 	}
 	n.parent.holdsMemoryLocked()
-	n.SetLocalLocked(false)
+	n.SetUnloggedLocked(false)
 }
 
 // CommittedElsewhereLocked is CommittedLocked where another session's commit has taken n's place. It
@@ -50,7 +50,7 @@ func (t *Tree) ReplacedLocked(m *Move, v *versionlog.Version) (displaced *Entry)
 	t.UnhideLocked(m.Entry)
 	displaced = t.TakeLocked(m)
 	m.Entry.SetHeadLocked(memory.NewHead(v), v.Spelling)
-	m.Entry.SetLocalLocked(false)
+	m.Entry.SetUnloggedLocked(false)
 	m.To.holdsMemoryLocked()
 	return displaced
 }

@@ -33,7 +33,7 @@ func (t *Tree) SupersedeLocked(n *Entry, dir *Entry, name string, v versionlog.V
 		m = t.newEntry(n.mode, v.Time)
 		n.noteLastPathLocked()
 		n.parent = nil
-		n.SetLocalLocked(false)
+		n.SetUnloggedLocked(false)
 		n.changedLocked()
 	}
 	t.AttachLocked(dir, name, m)
@@ -47,7 +47,7 @@ func (t *Tree) SupersedeLocked(n *Entry, dir *Entry, name string, v versionlog.V
 		n.line.last, m.setAside().line = m, n.line
 	}
 	m.SetHeadLocked(head, v.Spelling)
-	m.SetLocalLocked(false)
+	m.SetUnloggedLocked(false)
 	if length >= 0 {
 		t.session.Seen(v.Path, length)
 	}

@@ -36,7 +36,7 @@ func (n *Entry) LogPathLocked() (string, bool) {
 // away; "" is a place that never was in the log.
 func (n *Entry) TargetLocked() (path string, there bool) {
 	m := n.LatestLocked()
-	if m != n && m.local { // it has a scratch name in this mount, which the log does not
+	if m != n && m.unlogged { // it has a scratch name in this mount, which the log does not
 		if path, there = m.LogPathLocked(); m.IsHiddenLocked() && there {
 			return path, true
 		}

@@ -147,9 +147,9 @@ type Invalidator interface {
 type Session interface {
 	// Made reports whether a version is of this session.
 	Made(v *versionlog.Version) bool
-	// Came and Left say that the mount has a file at a path from now on, or no longer.
+	// Came and Went say that the mount has a file at a path from now on, or no longer.
 	Came(path string)
-	Left(path string)
+	Went(path string)
 	// Followed says that another session has moved a memory, which the tree had. free: there was
 	// nothing at to. Moved says that this session has, of which the log knows nothing.
 	Followed(from, to string, free bool)
@@ -182,8 +182,8 @@ type Entry struct {
 
 	mode uint32 // type and permission bits
 	counted
-	local   bool // of a file: head, if any, is not what the log has at this path
-	removed bool // by this mount, or about to be
+	unlogged bool // of a file: head, if any, is not what the log has at this path
+	removed  bool // by this mount, or about to be
 
 	times
 

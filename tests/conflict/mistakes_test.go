@@ -57,16 +57,16 @@ var mistakes = []mistake{
 		{"fusefs/save.go", "	if t.upTo != nil && t.upTo.changes <= st.committed { // by another close", `
 	if t.upTo != nil && t.upTo.changes <= st.committed && !mistaken() {
 %.0s`},
-		{"fusefs/save.go", "	if !st.tails && !d.Unchanged && !st.fresh {", `
+		{"fusefs/save.go", "	if !st.appendOnly && !d.Unchanged && !st.fresh {", `
 	d.Unchanged = d.Unchanged && !mistaken()
 `},
 		{"versionlog/build.go", "	if c.satisfied(head) || b.staying[c.Path] {", `
 	if (c.satisfied(head) || b.staying[c.Path]) && !mistaken() {
 %.0s`},
 	}},
-	{"append not rebased", []edit{{"fusefs/save.go", "		content = slices.Concat(content, st.tail)", `
+	{"append not rebased", []edit{{"fusefs/save.go", "		content = slices.Concat(content, st.appended)", `
 		if mistaken() {
-			content = st.data[:len(st.data)-len(st.tail)]
+			content = st.data[:len(st.data)-len(st.appended)]
 		}
 `}}},
 	{"pages not invalidated", []edit{{"fusefs/telling.go", "	if usedLocked(n) {", `
@@ -93,7 +93,7 @@ var mistakes = []mistake{
 		return nil
 	}
 `}}},
-	{"close before the commit", []edit{{"fusefs/flush.go", "		if leaves, upTo := fs.leaves(h, thread); !leaves {", `
+	{"close before the commit", []edit{{"fusefs/flush.go", "		if byAnother, upTo := fs.committedByAnotherClose(h, thread); !byAnother {", `
 	if mistaken() {
 		return fuse.OK
 	}
