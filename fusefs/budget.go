@@ -174,7 +174,7 @@ func (fs *fileSystem) affordOpenLocked(n *tree.Entry, flags uint32) fuse.Status 
 	return fuse.OK
 }
 
-// affordStageLocked says why a stage of n may not become size bytes long, and its tail may
+// affordStageLocked says why a stage of n may not become size bytes long, and what was appended may
 // not grow by more; nil: it may.
 func (fs *fileSystem) affordStageLocked(n *tree.Entry, st *stage, size, more int64) error {
 	if size <= int64(cap(st.data)) && !st.appendOnly {

@@ -54,7 +54,7 @@ func (s *store) tried(commit func() error) error {
 		s.conflicts.Add(1)
 		s.fs.mu.Lock()
 		defer s.fs.mu.Unlock()
-		s.learnOfConflictLocked(err)
+		s.showRefusalLocked(err)
 	}
 	return err
 }
@@ -67,8 +67,8 @@ func (s *store) countLocked(c *versionlog.Commit) {
 	s.tree.NoteFreedLocked(c)
 }
 
-// learnOfConflictLocked shows what a commit was refused for.
-func (s *store) learnOfConflictLocked(err error) {
+// showRefusalLocked shows what a commit was refused for.
+func (s *store) showRefusalLocked(err error) {
 	var lost *versionlog.ConflictError
 	if errors.As(err, &lost) {
 		for _, c := range lost.Conflicts {

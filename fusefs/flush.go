@@ -83,7 +83,7 @@ func (fs *fileSystem) committedByAnotherClose(h *handle, thread uint32) (byAnoth
 	fs.mu.RLock()
 	st, node := h.stage, h.node.ID()
 	all := st.err != 0 || st.overtaken || st.anyones > st.committed
-	owed := !st.dirty || storeOf(h.node).session.IsInDoubt(&st.lost) // its error, if there is one, is to be heard
+	inDoubt := !st.dirty || storeOf(h.node).session.IsInDoubt(&st.lost) // its error, if there is one, is to be heard
 	content, wrote, committed, last := st.wrote, h.wrote, st.committed, h.thread
 	until := wrote
 	switch {
@@ -96,7 +96,7 @@ func (fs *fileSystem) committedByAnotherClose(h *handle, thread uint32) (byAnoth
 	switch {
 	case all:
 		return false, nil
-	case owed:
+	case inDoubt:
 		return false, &until
 	case wrote.changes <= committed: // nothing, through this handle
 		return true, nil

@@ -70,9 +70,9 @@ func (s *store) followKnownLocked(c *versionlog.Commit) {
 	}
 }
 
-// learnMissedLocked has the session know what it has made itself on top of what it knew. What
+// adoptMissedLocked has the session know what it has made itself on top of what it knew. What
 // it has moved it need not have read.
-func (s *store) learnMissedLocked(c *versionlog.Commit) {
+func (s *store) adoptMissedLocked(c *versionlog.Commit) {
 	v := &c.Versions[0]
 	if own := s.fs.opts.Session; own == "" || c.Session != own || len(c.Versions) > 1 || v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified {
 		return

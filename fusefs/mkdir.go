@@ -50,7 +50,7 @@ func (fs *fileSystem) makeDir(asked *call, in *fuse.MkdirIn, name string, out *f
 	})
 	switch {
 	case isConflict(err):
-		return nil, fuse.Status(syscall.EEXIST) // the tree shows what is there, see learnOfConflictLocked
+		return nil, fuse.Status(syscall.EEXIST) // the tree shows what is there, see showRefusalLocked
 	case err != nil:
 		return nil, s.fail("mkdir", path, err)
 	}

@@ -280,17 +280,17 @@ func (fs *fileSystem) write(cancel <-chan struct{}, in *fuse.WriteIn, data [][]b
 		cancel = nil // see readHead
 	}
 	status = fs.beside(cancel, in.Pid, func(c *call) (status fuse.Status) {
-		doomed := false
+		toBeLost := false
 		putLocked := func() {
 			if status = fuse.EINTR; c.answers() { // so that the data is still the request's
 				size, status = fs.writeLoadedLocked(h, &req, data)
-				doomed = fs.willBeLostLocked(n, st)
+				toBeLost = fs.willBeLostLocked(n, st)
 			}
 		}
 		switch err := fs.withLoaded(c.ctx, n, st, appends(&req), putLocked); {
 		case err != nil:
 			return storeOf(n).fail("write", fs.where(n), err)
-		case status.Ok() && doomed:
+		case status.Ok() && toBeLost:
 			return fs.loseMore(n, st)
 		}
 		return status

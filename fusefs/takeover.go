@@ -29,7 +29,7 @@ import (
 //  1. A directory, or a file that has the version that it had, goes on.
 //  2. Where the log has another version by now, the node stands for the one that its
 //     readers have, and the new one takes its place, as if the change had come while
-//     the mount was served (succeed).
+//     the mount was served (tree.SupersedeLocked).
 //  3. What has no place any more is there for those who have it open.
 //
 // Then the kernel is told of what was committed since it last was. Who was writing
@@ -238,7 +238,7 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 		for _, c := range missed[i] {
 			s.tellMissedLocked(c)
 			if c.Seq > in.state.Shown[i] {
-				s.learnMissedLocked(c)
+				s.adoptMissedLocked(c)
 			}
 		}
 	}

@@ -123,7 +123,7 @@ func (fs *fileSystem) setSize(c *call, n *tree.Entry, st *stage, size int) (stat
 		ctx = c.ctx
 	}
 	var failed error
-	doomed := false
+	toBeLost := false
 	setLocked := func() {
 		if c != nil && !c.answers() {
 			status = fuse.EINTR
@@ -132,7 +132,7 @@ func (fs *fileSystem) setSize(c *call, n *tree.Entry, st *stage, size int) (stat
 		if status = fuse.Status(st.err); status.Ok() {
 			status, failed = fs.resizeLocked(n, st, size)
 		}
-		doomed = st.dirty && fs.willBeLostLocked(n, st)
+		toBeLost = st.dirty && fs.willBeLostLocked(n, st)
 	}
 	if err := fs.withLoaded(ctx, n, st, false, setLocked); err != nil {
 		failed = err
@@ -140,7 +140,7 @@ func (fs *fileSystem) setSize(c *call, n *tree.Entry, st *stage, size int) (stat
 	switch {
 	case failed != nil:
 		return storeOf(n).fail("truncate", fs.where(n), failed)
-	case status.Ok() && doomed:
+	case status.Ok() && toBeLost:
 		return fs.loseMore(n, st)
 	}
 	return status

@@ -62,7 +62,7 @@ func (t *Tree) FreedLocked(c *versionlog.Commit) {
 			continue
 		}
 		if v.IsDir() {
-			t.vacatedDirLocked(freed, v)
+			t.freeOwnDirLocked(freed, v)
 			continue
 		}
 		t.freeLocked(freed, v)
@@ -146,7 +146,7 @@ func (t *Tree) relocateLocked(v versionlog.Version) {
 	dir.TouchLocked(v.Time)
 	m := t.SupersedeLocked(n, dir, name, v)
 	t.session.Came(v.Path)
-	if m == n { // else succeed has told of the name
+	if m == n { // else SupersedeLocked has told of the name
 		t.told.NameLocked(dir, name, m)
 	}
 	t.PruneLocked(from)
@@ -215,7 +215,7 @@ func (t *Tree) evictedBelowLocked(n *Entry) {
 	}
 }
 
-// endHiddenDirLocked is displaced for what is hidden in a directory that had a name
+// endHiddenDirLocked is evictedBelowLocked for what is hidden in a directory that had a name
 // which another session has given to a file.
 func (t *Tree) endHiddenDirLocked(dir *Entry, name string) {
 	if d := dir.hiddenDirs[name]; d != nil {
@@ -262,9 +262,9 @@ func (t *Tree) applyDirLocked(v versionlog.Version) {
 	}
 }
 
-// vacatedDirLocked is vacateDirLocked where this mount has done it: the directory above
+// freeOwnDirLocked is freeDirLocked where this mount has done it: the directory above
 // stays, as it does when a file is removed.
-func (t *Tree) vacatedDirLocked(path string, v versionlog.Version) {
+func (t *Tree) freeOwnDirLocked(path string, v versionlog.Version) {
 	if n := t.FindDirLocked(strings.TrimSuffix(path, "/")); n != nil && n.parent != nil {
 		n.parent.SetStaysLocked(true)
 	}

@@ -20,8 +20,8 @@ import (
 const (
 	// maxAsked bounds the names that are remembered to have been asked for.
 	maxAsked = 1 << 17
-	// learnBatch is how many heads enter the tree under one lock.
-	learnBatch = 256
+	// loadBatch is how many heads enter the tree under one lock.
+	loadBatch = 256
 )
 
 // Load fills the tree with the store's heads, until ctx ends: then it reports false. When
@@ -74,7 +74,7 @@ func (t *Tree) Walk(ctx context.Context) error {
 // by then. After each batch it calls reached, under the lock, with the path of the
 // last.
 func (t *Tree) loadHeads(heads iter.Seq2[versionlog.Version, error], reached func(path string)) (gone []string, err error) {
-	batch := make([]versionlog.Version, 0, learnBatch)
+	batch := make([]versionlog.Version, 0, loadBatch)
 	flush := func() {
 		if len(batch) == 0 {
 			return
@@ -94,7 +94,7 @@ func (t *Tree) loadHeads(heads iter.Seq2[versionlog.Version, error], reached fun
 		if err != nil {
 			return gone, err
 		}
-		if batch = append(batch, v); len(batch) == learnBatch {
+		if batch = append(batch, v); len(batch) == loadBatch {
 			flush()
 		}
 	}
@@ -146,7 +146,7 @@ func (t *Tree) loadHeadLocked(v versionlog.Version) bool {
 	return true
 }
 
-// loadDirLocked is learn for a directory.
+// loadDirLocked is loadHeadLocked for a directory.
 func (t *Tree) loadDirLocked(v versionlog.Version) bool {
 	path := strings.TrimSuffix(v.Path, "/")
 	switch {

@@ -30,14 +30,14 @@ func (t *Tree) Ensure(ctx context.Context, dir *Entry, name string) error {
 // EnsureAll makes sure that the tree has everything that is in a directory.
 func (t *Tree) EnsureAll(ctx context.Context, dir *Entry) error {
 	t.mu.RLock()
-	unsure := []*Entry{dir}
+	toAsk := []*Entry{dir}
 	for _, c := range dir.children {
 		if t.loading.doubtful[c] {
-			unsure = append(unsure, c)
+			toAsk = append(toAsk, c)
 		}
 	}
 	t.mu.RUnlock()
-	for _, n := range unsure {
+	for _, n := range toAsk {
 		if err := t.list(ctx, n); err != nil {
 			return err
 		}
