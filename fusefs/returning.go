@@ -6,10 +6,11 @@ import (
 )
 
 // returning gives memory back to the system that has passed through: what the heads of a
-// store leave when they have loaded, and the lists that make the kernel know many files.
-// The runtime would keep it for the next such time, for minutes, beside an agent that
-// has other uses for it. That takes a whole garbage collection, 50 ms of one processor in
-// a store of 100,000 memories, so it waits until all is calm.
+// store leave when they have loaded, the lists that make the kernel know many files, and
+// what was fetched ahead for whoever reads a tree. The runtime would keep it for the next
+// such time, for minutes, beside an agent that has other uses for it. That takes a whole
+// garbage collection, 50 ms of one processor in a store of 100,000 memories, so it waits
+// until all is calm.
 type returning struct {
 	passed chan struct{} // something has
 	known  int           // files, to the kernel, since then

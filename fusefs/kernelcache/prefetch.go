@@ -2,7 +2,6 @@ package kernelcache
 
 import (
 	"context"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +29,7 @@ const (
 // Its methods may be called at once from many goroutines that do not hold the mount's lock.
 type Prefetcher struct {
 	source Source
+	ended  func()
 	pusher pusher
 	work   sync.WaitGroup // one per batch
 
@@ -42,8 +42,10 @@ type Prefetcher struct {
 }
 
 // NewPrefetcher returns one for the tree of a mount. mount is the lock that guards its inodes.
-func NewPrefetcher(mount sync.Locker, source Source) *Prefetcher {
-	return &Prefetcher{source: source, pusher: pusher{mount: mount, source: source}}
+// ended is called, without a lock, when the last walk has stopped: nothing like what passed
+// through follows soon.
+func NewPrefetcher(mount sync.Locker, source Source, ended func()) *Prefetcher {
+	return &Prefetcher{source: source, ended: ended, pusher: pusher{mount: mount, source: source}}
 }
 
 // Connect says to which kernel files are pushed. It is called before the first request.
@@ -138,7 +140,7 @@ func (p *Prefetcher) stopped(w *walk) {
 	last := len(p.walks) == 0
 	p.mu.Unlock()
 	if last {
-		debug.FreeOSMemory() // what passed through; nothing of the kind follows soon
+		p.ended()
 	}
 }
 

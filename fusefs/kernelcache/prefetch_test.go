@@ -146,3 +146,26 @@ func TestReadIsNotPushed(t *testing.T) {
 		}
 	})
 }
+
+// TestEndOfTheLastWalkIsTold has two programs walk, one of which goes on.
+func TestEndOfTheLastWalkIsTold(t *testing.T) {
+	walking(t, 2, 6, func(t *testing.T, w *walker) {
+		w.list(w.root.children[0])
+		w.list(w.root.children[1])
+		for dir := range 2 {
+			w.read(w.file(dir, 0))
+			w.read(w.file(dir, 1))
+		}
+		for f := 2; f < 6; f++ {
+			settle(walkPatience * 3 / 4)
+			w.read(w.file(1, f))
+		}
+		if n := w.ended.Load(); n != 0 {
+			t.Errorf("%d ends are told while somebody walks", n)
+		}
+		settle(2 * walkPatience)
+		if n := w.ended.Load(); n != 1 {
+			t.Errorf("%d ends are told, want one", n)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,7 +160,8 @@ type walker struct {
 	*testing.T
 	*fakeSource
 	*Prefetcher
-	alone []string // the files that it has read without help
+	alone []string     // the files that it has read without help
+	ended atomic.Int32 // how often the last walk has stopped
 }
 
 // walking runs a test with a tree, on a clock that stands still while anybody works.
@@ -167,9 +169,10 @@ func walking(t *testing.T, dirs, files int, test func(t *testing.T, w *walker)) 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(dirs, files, 100)
-		p := NewPrefetcher(&s.mount, s)
-		defer p.Close()
-		test(t, &walker{T: t, fakeSource: s, Prefetcher: p})
+		w := &walker{T: t, fakeSource: s}
+		w.Prefetcher = NewPrefetcher(&s.mount, s, func() { w.ended.Add(1) })
+		defer w.Close()
+		test(t, w)
 	})
 }
 
