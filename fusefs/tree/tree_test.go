@@ -1,0 +1,521 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"mneme/cas"
+	"mneme/cas/memcas"
+	"mneme/internal/testing/logfault"
+	"mneme/memory"
+	"mneme/versionlog"
+	"mneme/versionlog/memlog"
+)
+
+// teller is an Invalidator of which somebody uses what used says.
+type teller struct{ used func(n *Entry) bool }
+
+func (i *teller) NameLocked(dir *Entry, name string, n *Entry) {
+	if n != nil && dir.children[name] != n {
+		panic("told before the change: " + name)
+	}
+}
+func (i *teller) ListingLocked(*Entry)    {}
+func (i *teller) AttributesLocked(*Entry) {}
+func (i *teller) ContentLocked(*Entry)    {}
+func (i *teller) SupersedingLocked(n *Entry, _ *memory.Head) (used bool, length int64) {
+	return i.used(n), -1
+}
+func (i *teller) RenamedLocked(*Entry, string) {}
+func (i *teller) PlacedLocked(*Entry)          {}
+func (i *teller) ChangedLocked(*Entry)         {}
+
+// mine is a session.
+type mine struct{}
+
+func (mine) Made(v *versionlog.Version) bool { return v.Session == "mine" }
+func (mine) Came(string)                     {}
+func (mine) Left(string)                     {}
+func (mine) Followed(string, string, bool)   {}
+func (mine) Moved(string, string)            {}
+func (mine) Seen(string, int64)              {}
+
+// world is a tree, and two sessions that write to its store: the mount's, and another.
+type world struct {
+	*testing.T
+	*Tree
+	mu          sync.RWMutex
+	told        *teller
+	mine, other *memory.Store
+	made        map[uint64]bool   // commits of the mount's that are in the tree
+	newest      map[string]uint64 // what was seen at each path
+	under       uint64            // a commit of the mount's that is not in the tree yet: who follows waits; 0: none
+	log         *logfault.Log
+	tasks       []func() // that the tree has begun
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, log: logfault.New(memlog.New(nil), &logfault.Options{PageSize: 2}), told: &teller{used: func(*Entry) bool { return false }}, made: map[uint64]bool{}, newest: map[string]uint64{}}
+	blobs := memcas.New()
+	cas := func(string) (cas.Store, error) { return blobs, nil }
+	direct, slow := memory.NewLibrary(w.log.Log, cas), memory.NewLibrary(w.log, cas)
+	info, err := slow.CreateStore(t.Context(), "notes", nil)
+	w.must(err)
+	open := func(lib *memory.Library, name string) *memory.Store {
+		s, err := lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: name}, Session: name})
+		w.must(err)
+		return s
+	}
+	w.other, w.mine = open(direct, "other"), open(direct, "mine")
+	w.Tree = New(t.Context(), &w.mu, open(slow, "mine"), &Options{
+		IDs: &IDs{}, Session: mine{}, Told: w.told, Logger: slog.New(slog.DiscardHandler), Since: time.Now(), RootMode: syscall.S_IFDIR | 0o700,
+		FileMode: func(*versionlog.Version) uint32 { return syscall.S_IFREG | 0o600 },
+		DirMode:  func(string) uint32 { return syscall.S_IFDIR | 0o700 },
+		Begin:    func(task func()) { w.tasks = append(w.tasks, task) },
+	})
+	tip, err := w.other.Tip(t.Context())
+	w.must(err)
+	w.BeginAt(tip)
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// locked does something under the lock.
+func (w *world) locked(do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	do()
+}
+
+// follow brings n commits into the tree: those of the mount are there already.
+func (w *world) follow(n int) {
+	for c, err := range w.other.Commits(w.Context(), w.Shown().Seq) {
+		w.must(err)
+		if n--; n < 0 || c.Seq == w.under {
+			return
+		}
+		w.locked(func() {
+			if !w.made[c.Seq] {
+				w.ApplyLocked(c)
+			}
+			w.ShownLocked(c)
+		})
+		w.check(fmt.Sprint("after commit ", c.Seq))
+	}
+}
+
+func (w *world) check(when string) {
+	w.Helper()
+	w.locked(func() {
+		if wrong := w.checkLocked(); wrong != "" {
+			w.Fatalf("%s:\n%s", when, wrong)
+		}
+		w.checkNewestLocked(when, w.root)
+	})
+}
+
+// checkNewestLocked fails where an older version has replaced a newer one (T1).
+func (w *world) checkNewestLocked(when string, dir *Entry) {
+	w.Helper()
+	for _, n := range dir.children {
+		if path, _ := n.PathLocked(); n.IsMemoryLocked() {
+			if n.head.Seq() < w.newest[path] {
+				w.Fatalf("%s: %s is version %d, and was %d", when, path, n.head.Seq(), w.newest[path])
+			}
+			w.newest[path] = n.head.Seq()
+		}
+		w.checkNewestLocked(when, n)
+	}
+}
+
+// wantAsLog compares the tree with the log, of which all has been followed.
+func (w *world) wantAsLog() {
+	w.Helper()
+	var want, got []string
+	for v, err := range w.other.Tree(w.Context(), "/") {
+		w.must(err)
+		if v.IsDir() {
+			want = append(want, v.Path)
+		} else {
+			want = append(want, v.Path+" "+v.ID)
+		}
+	}
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	var walkLocked func(n *Entry)
+	walkLocked = func(n *Entry) {
+		if path, _ := n.PathLocked(); n.marker != 0 {
+			got = append(got, path+"/")
+		}
+		for _, c := range n.children {
+			if path, _ := c.LogPathLocked(); c.InLogLocked() {
+				got = append(got, path+" "+c.head.ID())
+			}
+			walkLocked(c)
+		}
+		for _, d := range n.hiddenDirs {
+			walkLocked(d)
+		}
+	}
+	walkLocked(w.root)
+	for path := range w.emptied { // to be taken out of the log
+		got = append(got, path+"/")
+	}
+	slices.Sort(got)
+	if slices.Sort(want); !slices.Equal(got, want) {
+		w.Fatalf("the tree has\n%s\nthe log\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestTreeFollowsTheLog has the mount's session and another change a store at random while it loads,
+// with requests that ask and files that a program makes and renames, and compares the tree with the
+// log at the end.
+func TestTreeFollowsTheLog(t *testing.T) {
+	for seed := range uint64(1000) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 20))
+			w := newWorld(t)
+			uses := map[*Entry]bool{}
+			w.told.used = func(n *Entry) bool {
+				if _, known := uses[n]; !known {
+					uses[n] = r.IntN(2) == 0
+				}
+				return uses[n]
+			}
+			path := func() string {
+				names := []string{"/a", "/b", "/caf\u00e9"}
+				p := names[r.IntN(3)]
+				for r.IntN(2) == 0 && len(p) < 12 {
+					p += names[r.IntN(3)]
+				}
+				if r.IntN(8) == 0 { // which this mount may have given a memory
+					p += "~"
+				}
+				return p
+			}
+			theirs := func() { _, _ = change(t.Context(), w.other, r, path) }
+			for range 10 {
+				theirs()
+			}
+			tip, err := w.other.Tip(t.Context())
+			w.must(err)
+			w.BeginAt(tip)
+			meanwhile := func() { // something was read, and is not in the tree yet
+				for range r.IntN(3) {
+					theirs()
+					w.follow(r.IntN(3))
+				}
+			}
+			w.log.Each(logfault.AfterPage, meanwhile)
+			w.log.Each(logfault.AfterHead, meanwhile)
+			loaded := r.IntN(40)
+			for step := range 60 {
+				if step == loaded {
+					w.must(w.Walk(t.Context()))
+					w.check("loaded")
+				}
+				switch r.IntN(14) {
+				case 0, 1:
+					theirs()
+				case 2:
+					w.follow(1 + r.IntN(3))
+				case 3:
+					dir, name := Split(path())
+					w.mu.RLock()
+					d := w.FindDirLocked(dir)
+					w.mu.RUnlock()
+					if d != nil {
+						w.must(w.Ensure(t.Context(), d, name))
+						w.check("asked for " + name)
+						w.wantRight(d, name)
+					}
+				case 4, 6, 7:
+					w.locked(func() { w.renameLocked(r, path) })
+					w.check("renamed here")
+				case 5:
+					if len(w.tasks) > 0 {
+						task := w.tasks[0]
+						w.tasks = w.tasks[1:]
+						task()
+						w.check("found out")
+					}
+				default:
+					w.commit(r, path, theirs)
+					w.check("committed here")
+				}
+			}
+			w.log.Forget()
+			w.must(w.Walk(t.Context()))
+			w.follow(1 << 20)
+			for _, task := range w.tasks {
+				task()
+			}
+			w.check("at the end")
+			w.wantAsLog()
+			for n := range uses {
+				w.wantSuccessor(n)
+			}
+		})
+	}
+}
+
+// change makes a session change a store at random.
+func change(ctx context.Context, s *memory.Store, r *rand.Rand, path func() string) (c *versionlog.Commit, err error) {
+	switch r.IntN(8) {
+	case 0, 1, 2:
+		_, err = s.Write(ctx, path(), []byte(fmt.Sprint(r.IntN(5))), versionlog.ExpectAny())
+	case 3:
+		_, err = s.Remove(ctx, path(), versionlog.ExpectAny())
+	case 4, 5:
+		c, err = s.Rename(ctx, path(), path(), nil)
+	case 6:
+		c, err = s.Batch(ctx, []memory.Change{{Action: versionlog.MakeDir, Path: path() + "/", Expect: versionlog.ExpectAbsent()}}, nil)
+	case 7:
+		c, err = s.Batch(ctx, []memory.Change{{Action: versionlog.Remove, Path: path() + "/", Expect: versionlog.ExpectExists()}}, nil)
+	}
+	return c, err
+}
+
+// wantRight compares what the tree says of a name that was asked for with the log, when all of that
+// has been followed: that there is nothing is said only where nothing is (T2).
+func (w *world) wantRight(dir *Entry, name string) {
+	w.Helper()
+	tip, err := w.other.Tip(w.Context())
+	w.must(err)
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	path, ok := dir.PathLocked()
+	if path += "/" + name; !ok || tip.Seq != w.applied || dir.children[name] != nil || dir.hidden[name] != nil || dir.hiddenDirs[name] != nil || !w.RightAboutLocked(dir, path) {
+		return
+	}
+	for v, err := range w.other.Heads(w.Context(), path+"/") {
+		w.must(err)
+		if w.FindHiddenLocked(v.Path) == nil {
+			w.Errorf("the tree says that there is no %s, and the log has %s", path, v.Path)
+		}
+	}
+	if v, err := w.other.Head(w.Context(), path); err == nil {
+		w.Errorf("the tree says that there is no %s, and the log has version %d", path, v.Seq)
+	}
+}
+
+// wantSuccessor checks what stands for an entry whose place was taken.
+func (w *world) wantSuccessor(n *Entry) {
+	w.Helper()
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if latest := n.LatestLocked(); latest != n && (n.parent != nil || latest.IsSupersededLocked()) {
+		w.Errorf("%s stands for %s, which is still there", latest.name, n.name)
+	} else if latest == n && n.parent == nil && n.lastPath == "" && !n.removed {
+		w.Errorf("%s is gone, and was nowhere", n.name)
+	}
+}
+
+// renameLocked is one change of names by this mount of which the log does not hear.
+func (w *world) renameLocked(r *rand.Rand, path func() string) {
+	dir, name := Split(path())
+	d := w.FindDirLocked(dir)
+	if d == nil {
+		return
+	}
+	n, scratch := d.children[name], d.children[name+"~"]
+	switch {
+	case n != nil && n.IsDir() && len(n.children) == 0 && n.HidesLocked():
+		w.RemovedDirLocked(d, n, name, name)
+	case n.IsMemoryLocked() && scratch == nil:
+		w.HideLocked(moveOf(d, n, name+"~"))
+	case n == nil && scratch != nil && scratch.IsHiddenFromLocked(d, name):
+		w.RevealLocked(moveOf(d, scratch, name))
+	case n == nil && scratch == nil && !d.LoadingLocked():
+		w.MakeFileLocked(d, name+"~", 0o600, time.Now())
+	case scratch != nil && scratch.IsMountOnlyLocked() && r.IntN(2) == 0:
+		w.RemovedLocked(scratch)
+	}
+}
+
+// dir returns the directory at a path; nil: there is none.
+func (w *world) dir(path string) *Entry {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.FindDirLocked(path)
+}
+
+// paths returns those of all that is in the tree, in order.
+func (w *world) paths() (paths []string) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	var walkLocked func(n *Entry)
+	walkLocked = func(n *Entry) {
+		for _, c := range n.children {
+			path, _ := c.PathLocked()
+			paths = append(paths, path)
+			walkLocked(c)
+		}
+	}
+	walkLocked(w.root)
+	slices.Sort(paths)
+	return paths
+}
+
+// moveOf is a rename to another name in a directory.
+func moveOf(to, n *Entry, name string) *Move {
+	from, _ := n.PathLocked()
+	path, _ := to.PathLocked()
+	return &Move{Entry: n, From: n.parent, To: to, FromPath: from, ToPath: path, Old: n.name, New: name, As: name, Target: to.children[name]}
+}
+
+// commit makes a commit of the mount: between its making and its coming into the tree another session may
+// commit, which is followed or not.
+func (w *world) commit(r *rand.Rand, path func() string, theirs func()) {
+	p, q := path(), path()
+	if there := w.paths(); len(there) > 0 && r.IntN(3) > 0 {
+		p = there[r.IntN(len(there))]
+	}
+	dir, name := Split(p)
+	toDir, newName := Split(q)
+	d, to := w.dir(dir), w.dir(toDir)
+	if d == nil || to == nil || strings.HasSuffix(p+q, "~") {
+		return
+	}
+	w.must(w.Ensure(w.Context(), d, name))
+	w.must(w.Ensure(w.Context(), to, newName))
+	if below := w.dir(p); below != nil {
+		w.must(w.EnsureAll(w.Context(), below))
+	}
+	if w.dir(dir) != d || w.dir(toDir) != to { // taken away meanwhile
+		return
+	}
+	n, target := d.children[name], to.children[newName]
+	if d.hidden[name] != nil || to.hidden[newName] != nil || d.hiddenDirs[name] != nil || to.hiddenDirs[newName] != nil {
+		return
+	}
+	var m *Move
+	if n != nil {
+		m = moveOf(to, n, newName)
+	}
+	ctx := w.Context()
+	batch := func(changes ...memory.Change) (*versionlog.Commit, error) { return w.mine.Batch(ctx, changes, nil) }
+	bring := func(c *versionlog.Commit, err error, do func(c *versionlog.Commit)) {
+		var lost *versionlog.ConflictError
+		if errors.As(err, &lost) {
+			w.locked(func() {
+				for _, c := range lost.Conflicts {
+					if c.Head != nil {
+						w.ShowLocked(*c.Head)
+					}
+				}
+			})
+		}
+		if err != nil || len(c.Versions) == 0 {
+			return
+		}
+		w.made[c.Seq], w.under = true, c.Seq
+		if r.IntN(3) == 0 { // the follower has come up to it, and waits
+			theirs()
+			w.follow(1 << 20)
+		}
+		if r.IntN(3) == 0 { // what loads has it already
+			w.must(w.EnsureAll(w.Context(), w.root))
+		}
+		w.locked(func() {
+			w.NoteFreedLocked(c)
+			do(c)
+			w.FreedLocked(c)
+		})
+		w.under = 0
+	}
+	put := func(path string, expect versionlog.Expectation) memory.Change {
+		return memory.Change{Action: versionlog.Put, Path: path, Content: fmt.Append(nil, "mine ", r.Uint64()), Expect: expect}
+	}
+	committed := func(n *Entry) func(c *versionlog.Commit) {
+		return func(c *versionlog.Commit) {
+			v := &c.Versions[0]
+			if at, ok := n.PathLocked(); !ok || at != v.Path {
+				if there := w.CommittedElsewhereLocked(n, v, memory.NewHead(v)); there != nil && n.LatestLocked() != there {
+					w.Errorf("what was written to %s stands for nothing", at)
+				}
+			} else {
+				w.CommittedLocked(n, v, memory.NewHead(v))
+			}
+		}
+	}
+	switch r.IntN(6) {
+	case 0: // write
+		if n.IsMemoryLocked() {
+			c, err := batch(put(p, versionlog.ExpectVersion(n.head.ID())))
+			bring(c, err, committed(n))
+		}
+	case 1: // make
+		if n == nil {
+			w.locked(func() { n = w.MakeFileLocked(d, name, 0o600, time.Now()) })
+			c, err := batch(put(p, versionlog.ExpectAbsent()))
+			if bring(c, err, committed(n)); err != nil { // given up
+				w.locked(func() {
+					if n.local && n.parent != nil {
+						w.RemovedLocked(n)
+					}
+				})
+			}
+		}
+	case 2: // remove
+		if n.IsMemoryLocked() {
+			c, err := batch(memory.Change{Action: versionlog.Remove, Path: p, Expect: versionlog.ExpectVersion(n.head.ID())})
+			bring(c, err, func(*versionlog.Commit) {
+				if at, ok := n.LatestLocked().PathLocked(); ok && at == p {
+					w.RemovedLocked(n.LatestLocked())
+				}
+			})
+		}
+	case 3: // rename a file, over another or not
+		switch {
+		case !n.IsMemoryLocked() || n == target || strings.HasPrefix(q, p+"/"):
+		case target == nil:
+			c, err := batch(memory.Change{Action: versionlog.Rename, Path: p, To: q, Expect: versionlog.ExpectExists()})
+			bring(c, err, func(c *versionlog.Commit) { w.MovedLocked(m, p, c.Versions[0]) })
+		case target.IsMemoryLocked():
+			c, err := batch(put(q, versionlog.ExpectVersion(target.head.ID())), memory.Change{Action: versionlog.Remove, Path: p, Expect: versionlog.ExpectVersion(n.head.ID())})
+			bring(c, err, func(c *versionlog.Commit) {
+				m.ResolveLocked()
+				i := slices.IndexFunc(c.Versions, func(v versionlog.Version) bool { return v.Path == q })
+				var newer *versionlog.Version
+				if other := m.To.children[newName]; other.IsMemorySinceLocked(c.Seq + 1) {
+					v := other.VersionLocked()
+					newer = &v
+				}
+				if w.ReplacedLocked(m, &c.Versions[i]); newer != nil {
+					w.InstallLocked(*newer)
+				}
+			})
+		}
+	case 4: // rename a directory
+		if n == nil || !n.IsDir() || target != nil || p == q || strings.HasPrefix(q, p+"/") || !n.HoldsMemoriesLocked() && !n.HasMarkersLocked() {
+			return
+		}
+		c, err := w.mine.Rename(ctx, p, q, nil)
+		bring(c, err, func(c *versionlog.Commit) {
+			m.ResolveLocked()
+			w.MovedDirLocked(m, c)
+		})
+	case 5: // make a directory
+		if n == nil {
+			c, err := batch(memory.Change{Action: versionlog.MakeDir, Path: p + "/", Expect: versionlog.ExpectAbsent()})
+			bring(c, err, func(c *versionlog.Commit) { w.MadeDirLocked(d, name, p, 0o700, &c.Versions[0]) })
+		}
+	}
+}
