@@ -20,9 +20,9 @@ func (t *Tree) checkLocked() (wrong string) {
 		}
 		if !n.IsDir() {
 			switch {
-			case !n.IsMemoryLocked() && !n.local:
+			case !n.IsMemoryLocked() && !n.unlogged:
 				note("%s is no memory, and nothing of the mount's", path)
-			case n.local || n.edited:
+			case n.unlogged || n.edited:
 				counted.Uncommitted++
 			default:
 				counted.Memories++
@@ -42,7 +42,7 @@ func (t *Tree) checkLocked() (wrong string) {
 			walkLocked(c, false)
 		}
 		for name, c := range n.hidden {
-			if c.origin == nil || c.origin.dir != n || c.origin.name != name || !c.local {
+			if c.origin == nil || c.origin.dir != n || c.origin.name != name || !c.unlogged {
 				note("%s hides %q, which does not know that", path, name)
 			}
 			if _, ok := c.PathLocked(); !ok {

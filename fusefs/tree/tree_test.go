@@ -44,7 +44,7 @@ type mine struct{}
 
 func (mine) Made(v *versionlog.Version) bool { return v.Session == "mine" }
 func (mine) Came(string)                     {}
-func (mine) Left(string)                     {}
+func (mine) Went(string)                     {}
 func (mine) Followed(string, string, bool)   {}
 func (mine) Moved(string, string)            {}
 func (mine) Seen(string, int64)              {}
@@ -467,7 +467,7 @@ func (w *world) commit(r *rand.Rand, path func() string, theirs func()) {
 			c, err := batch(put(p, versionlog.ExpectAbsent()))
 			if bring(c, err, committed(n)); err != nil { // given up
 				w.locked(func() {
-					if n.local && n.parent != nil {
+					if n.unlogged && n.parent != nil {
 						w.RemovedLocked(n)
 					}
 				})
