@@ -397,3 +397,23 @@ func (r *rig) dirsDiffer() string {
 	}
 	return ""
 }
+
+// filesOf lists the files below dir; an empty directory is listed too.
+func filesOf(dir *tree.Entry, path string) map[string]string {
+	files := map[string]string{}
+	for name, n := range dir.ChildrenLocked() {
+		at := path + "/" + name
+		if !n.IsDir() {
+			files[at] = fmt.Sprint(n.HeadLocked().ID(), " ", sizeLocked(n))
+			continue
+		}
+		below := filesOf(n, at)
+		if len(below) == 0 {
+			files[at+"/"] = "empty"
+		}
+		for p, v := range below {
+			files[p] = v
+		}
+	}
+	return files
+}

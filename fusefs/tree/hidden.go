@@ -25,7 +25,7 @@ func (t *Tree) hideFromLocked(dir *Entry, name string, n *Entry) {
 	n.setAside().origin = &origin{dir: dir, name: name}
 }
 
-// UnhideLocked ends what hide began: n is a scratch file and nothing more.
+// UnhideLocked ends what HideLocked began: n is a scratch file and nothing more.
 func (t *Tree) UnhideLocked(n *Entry) {
 	o := n.origin
 	if o == nil {
@@ -49,7 +49,7 @@ func (t *Tree) UnhideLocked(n *Entry) {
 	}
 }
 
-// revealLocked is unhide where another session has taken the path away at which n is
+// revealLocked is UnhideLocked where another session has taken the path away at which n is
 // hidden: what the session knows of that stays known.
 func (t *Tree) revealLocked(n *Entry, path string) {
 	t.UnhideLocked(n)

@@ -5,7 +5,7 @@ package tree
 //	memory       the log has it there: head is what it has
 //	hidden       it has a scratch name here; the log has head, at origin
 //	mount-only   the log does not have it: it is yet to be committed, or scratch
-//	superseded   another file has taken its place, and stands for it (now)
+//	superseded   another file has taken its place, and stands for it (LatestLocked)
 //	lost         another session has removed it, or has taken its place away
 //	removed      this mount has removed it
 //
@@ -14,7 +14,7 @@ package tree
 // three have no name any more, and end with those who have them open; one that is lost
 // may be made a memory again by what is written to it.
 //
-// A directory is there, hidden (hide.go), or removed.
+// A directory is there, hidden (hidden.go), or removed.
 
 // IsMemoryLocked reports whether n is a memory. No file at all is none.
 func (n *Entry) IsMemoryLocked() bool { return n != nil && !n.IsDir() && !n.unlogged && n.head != nil }

@@ -15,7 +15,7 @@ import (
 // first tip, and the follower brings every commit above that tip. So once a
 // path has been read, in whatever way, the tree stays right about it, if only
 // nothing older ever replaces something newer. That is what sequence numbers
-// decide, and, for what is gone, store.gone.
+// decide, and, for what is gone, Tree.freed.
 
 const (
 	// maxAsked bounds the names that are remembered to have been asked for.
@@ -127,7 +127,7 @@ func (t *Tree) loadHeadLocked(v versionlog.Version) bool {
 		path := v.Path[:end]
 		_, name := Split(path)
 		dir := n
-		if n = dir.children[name]; n != nil && !n.IsDir() { // in the way; place removes it
+		if n = dir.children[name]; n != nil && !n.IsDir() { // in the way; InstallLocked removes it
 			t.InstallLocked(v)
 			return true
 		}

@@ -11,10 +11,10 @@ import (
 type Move struct {
 	Entry    *Entry // what moves
 	From, To *Entry // directories
-	FromPath string // of n
-	ToPath   string // of to
+	FromPath string // of Entry
+	ToPath   string // of To
 	Old, New string
-	As       string // new, as the program spells it
+	As       string // New, as the program spells it
 	Target   *Entry // what is in the way; nil
 }
 
@@ -49,7 +49,7 @@ func (t *Tree) TakeLocked(m *Move) (displaced *Entry) {
 		if old.removed = old == m.Target; old.removed {
 			displaced = old
 		}
-		if old.marker != 0 { // which is what m.n is in the log from now on
+		if old.marker != 0 { // which is what Entry is in the log from now on
 			m.Entry.marker = old.marker
 		}
 		old.SetCTimeLocked(now)

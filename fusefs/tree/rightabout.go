@@ -86,7 +86,7 @@ func (t *Tree) NoteFreedLocked(c *versionlog.Commit) {
 	t.forgetFreedLocked()
 }
 
-// forgetFreedLocked drops what noteGone no longer has to remember.
+// forgetFreedLocked drops what NoteFreedLocked no longer has to remember.
 func (t *Tree) forgetFreedLocked() {
 	if !t.loading.done {
 		return

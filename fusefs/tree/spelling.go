@@ -90,7 +90,7 @@ func (n *Entry) SpellingOfLocked(path, name string) string {
 	return memory.Spelled(path, "/"+name)
 }
 
-// SpellingAtLocked is spellingOf of n and a path, if it is there.
+// SpellingAtLocked is SpellingOfLocked of n and a path, if it is there.
 func (n *Entry) SpellingAtLocked(path string) string {
 	if HasOneForm(path) {
 		return ""

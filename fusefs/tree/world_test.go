@@ -74,16 +74,21 @@ func newWorld(t *testing.T) *world {
 		return s
 	}
 	w.other, w.mine = open(direct, "other"), open(direct, "mine")
-	w.Tree = New(t.Context(), &w.mu, open(slow, "mine"), &Options{
-		IDs: &IDs{}, Session: mine{}, Told: w.told, Logger: slog.New(slog.DiscardHandler), Since: time.Now(), RootMode: syscall.S_IFDIR | 0o700,
-		FileMode: func(*versionlog.Version) uint32 { return syscall.S_IFREG | 0o600 },
-		DirMode:  func(string) uint32 { return syscall.S_IFDIR | 0o700 },
-		Begin:    func(task func()) { w.tasks = append(w.tasks, task) },
-	})
+	w.Tree = New(t.Context(), &w.mu, open(slow, "mine"), testOptions(w.told, func(task func()) { w.tasks = append(w.tasks, task) }))
 	tip, err := w.other.Tip(t.Context())
 	w.must(err)
 	w.BeginAt(tip)
 	return w
+}
+
+// testOptions are those of a tree that tells somebody what changes.
+func testOptions(told *teller, begin func(task func())) *Options {
+	return &Options{
+		IDs: &IDs{}, Session: mine{}, Told: told, Logger: slog.New(slog.DiscardHandler), Since: time.Now(), RootMode: syscall.S_IFDIR | 0o700,
+		FileMode: func(*versionlog.Version) uint32 { return syscall.S_IFREG | 0o600 },
+		DirMode:  func(string) uint32 { return syscall.S_IFDIR | 0o700 },
+		Begin:    begin,
+	}
 }
 
 func (w *world) must(err error) {
