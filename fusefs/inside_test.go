@@ -403,7 +403,11 @@ func filesOf(dir *tree.Entry, path string) map[string]string {
 	files := map[string]string{}
 	for name, n := range dir.ChildrenLocked() {
 		at := path + "/" + name
-		if !n.IsDir() {
+		switch {
+		case !n.IsDir() && n.HeadLocked() == nil:
+			files[at] = fmt.Sprint("not committed ", sizeLocked(n))
+			continue
+		case !n.IsDir():
 			files[at] = fmt.Sprint(n.HeadLocked().ID(), " ", sizeLocked(n))
 			continue
 		}

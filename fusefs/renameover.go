@@ -58,9 +58,10 @@ func (fs *fileSystem) beginReplace(t *renameText) fuse.Status {
 		return fuse.OK
 	}
 	t.known = knownLocked(holder)
-	t.stale = t.known.Stale(t.theirs) && t.theirs.Digest() != cas.Sum(t.data)
 	t.base = t.known.Expected(t.theirs)
-	if !t.stale {
+	if t.known.Stale(t.theirs) {
+		t.stale = t.theirs.Digest() != cas.Sum(t.data)
+	} else {
 		t.judge = t.known.ToJudge()
 	}
 	if t.known.IsKnown() {
