@@ -121,7 +121,7 @@ func (t *renameText) Kept(session.Loss) {}
 
 // Committed brings the file into the tree, in the target's place.
 func (t *renameText) Committed(d *session.Draft, v *versionlog.Version, c *versionlog.Commit) {
-	m, s := t.move, t.move.s
+	s := t.move.s
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
 	if c != nil {
@@ -134,10 +134,7 @@ func (t *renameText) Committed(d *session.Draft, v *versionlog.Version, c *versi
 	s.session.Freed(c)
 	s.tree.FreedLocked(c)
 	for _, also := range t.also {
-		if m.Entry.HeadLocked() != nil {
-			now := m.Entry.LatestLocked().VersionLocked()
-			s.known.MovedAway(also.Path, &now)
-		}
+		s.known.MovedAway(also.Path, v, c.Seq)
 	}
 }
 

@@ -31,9 +31,16 @@ type Known struct {
 	mu      sync.Mutex // guards what follows; a leaf
 	there   map[string]Knowledge
 	gone    map[string]Knowledge
-	changes int                 // the most changes that all of it may have
-	moved   map[string]string   // where this session has moved what it had not read, by the path from which
-	movedTo map[string][]string // the inverse of moved
+	changes int                    // the most changes that all of it may have
+	moved   map[string]movedUnread // what this session has moved without having read it, by the path from which
+	movedTo map[string][]string    // the inverse of moved: the paths from which, by where it is by now
+}
+
+// movedUnread is a memory that this session has moved without having read it.
+type movedUnread struct {
+	at      string       // where it is by now
+	version *memory.Head // the one that it had then
+	seq     uint64       // of the commit that moved it: what is read of it since has no lower one
 }
 
 // How much is known at most. Then what is new is forgotten, or the older half.
@@ -149,14 +156,14 @@ func (k *Known) Came(path string) {
 	k.noteLocked(path)
 }
 
-// Left says that there is no memory at a path any more, because of another session.
+// Went says that there is no memory at a path any more, because of another session.
 func (k *Known) Went(path string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.leftLocked(path)
+	k.wentLocked(path)
 }
 
-func (k *Known) leftLocked(path string) {
+func (k *Known) wentLocked(path string) {
 	now, ok := k.there[path]
 	if !ok {
 		return
@@ -198,21 +205,21 @@ func (k *Known) Renamed(v *versionlog.Version) {
 	defer k.mu.Unlock()
 	k.moveLocked(v.From, v.Path)
 	k.freedLocked(v.From, v.Seq)
-	k.movedAwayLocked(v.From, v)
+	k.movedAwayLocked(v.From, v, v.Seq)
 }
 
-// MovedAway notes that this session has moved what was at a path to where v is. Renamed
-// does that, too.
-func (k *Known) MovedAway(from string, v *versionlog.Version) {
+// MovedAway notes that a commit of this session with a sequence number has moved what was
+// at a path to where v is. Renamed does that, too.
+func (k *Known) MovedAway(from string, v *versionlog.Version, seq uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.movedAwayLocked(from, v)
+	k.movedAwayLocked(from, v, seq)
 }
 
-func (k *Known) movedAwayLocked(from string, v *versionlog.Version) {
-	k.setMovedLocked(from, "")
-	if k.isUnread(k.ofLocked(v.Path), memory.NewHead(v)) && len(k.moved) < maxGone {
-		k.setMovedLocked(from, v.Path)
+func (k *Known) movedAwayLocked(from string, v *versionlog.Version, seq uint64) {
+	k.setMovedLocked(from, movedUnread{})
+	if head := memory.NewHead(v); k.isUnread(k.ofLocked(v.Path), head) && len(k.moved) < maxGone {
+		k.setMovedLocked(from, movedUnread{at: v.Path, version: head, seq: seq})
 	}
 }
 
@@ -264,31 +271,43 @@ func (k *Known) Followed(from, to string, free bool) {
 		put(&k.there, to, now)
 		k.noteLocked(to)
 	}
-	k.leftLocked(from)
+	k.wentLocked(from)
 	k.followMovedLocked(from, to)
 }
 
 // MovedUnread returns where the memory is by now that this session has moved away from a
 // path without having read it; "" if there is none, or it has been read there. head
-// returns the memory at a path; nil: none, and then nothing is kept of it.
+// returns the memory at a path; nil: none. Where there is none, or another one, nothing is
+// kept of it.
 func (k *Known) MovedUnread(path string, head func(path string) *memory.Head) (at string, now *memory.Head) {
 	k.mu.Lock()
-	at = k.moved[path]
+	was := k.moved[path]
 	k.mu.Unlock()
-	if at == "" {
+	if was.at == "" {
 		return "", nil
 	}
-	now = head(at)
+	now = head(was.at)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.moved[path] != at {
+	if k.moved[path] != was {
 		return "", nil
 	}
-	if now == nil || !k.isUnread(k.ofLocked(at), now) {
-		k.setMovedLocked(path, "")
+	if known := k.ofLocked(was.at); !was.isOf(now) || was.readBy(known) || !k.isUnread(known, now) {
+		k.setMovedLocked(path, movedUnread{})
 		return "", nil
 	}
-	return at, now
+	return was.at, now
+}
+
+// isOf reports whether a version is one of the memory that was moved.
+func (m movedUnread) isOf(head *memory.Head) bool {
+	return head != nil && head.MemoryID() == m.version.MemoryID()
+}
+
+// readBy reports whether a session that knows that has read the memory since it was moved,
+// whatever another one has made of it after.
+func (m movedUnread) readBy(known Knowledge) bool {
+	return m.isOf(known.Head()) && known.Head().Seq() >= m.seq
 }
 
 // isUnread reports whether a session that knows that may not replace head.
@@ -296,29 +315,31 @@ func (k *Known) isUnread(now Knowledge, head *memory.Head) bool {
 	return head != nil && (now.Stale(head) || k.strict && !now.IsKnown())
 }
 
-// setMovedLocked notes where what was at a path has been moved unread; "" is nowhere.
-func (k *Known) setMovedLocked(path, to string) {
-	if before := k.moved[path]; before != "" {
+// setMovedLocked notes what has been moved away from a path unread; the zero value: nothing.
+func (k *Known) setMovedLocked(path string, to movedUnread) {
+	if before := k.moved[path].at; before != "" {
 		left := slices.DeleteFunc(k.movedTo[before], func(from string) bool { return from == path })
 		if k.movedTo[before] = left; len(left) == 0 {
 			delete(k.movedTo, before)
 		}
 		delete(k.moved, path)
 	}
-	if to == "" {
+	if to.at == "" {
 		return
 	}
 	if k.moved == nil {
-		k.moved, k.movedTo = map[string]string{}, map[string][]string{}
+		k.moved, k.movedTo = map[string]movedUnread{}, map[string][]string{}
 	}
 	k.moved[path] = to
-	k.movedTo[to] = append(k.movedTo[to], path)
+	k.movedTo[to.at] = append(k.movedTo[to.at], path)
 }
 
 // followMovedLocked notes that what has been moved unread has moved again.
 func (k *Known) followMovedLocked(from, to string) {
 	for _, path := range slices.Clone(k.movedTo[from]) {
-		k.setMovedLocked(path, to)
+		was := k.moved[path]
+		was.at = to
+		k.setMovedLocked(path, was)
 	}
 }
 
