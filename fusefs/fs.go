@@ -2,9 +2,9 @@
 // read-only root directory that lists the stores, and every store as a
 // directory of plain files.
 //
-// One tree of nodes is both the index of heads and the inodes that the kernel
-// knows. Requests read and change it under one lock, which is never held
-// during I/O. The kernel keeps names, attributes and pages without a timeout;
+// The names of a store are a tree.Tree, its entries the index of heads; what the
+// kernel and programs have of an entry hangs on it (inode). Requests read and change
+// both under one lock, which is never held during I/O. The kernel keeps names, attributes and pages without a timeout;
 // what it cannot know by itself kernelcache.Notices tell it.
 package fusefs
 
