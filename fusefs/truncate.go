@@ -96,10 +96,12 @@ func (fs *fileSystem) truncateNow(c *call, n *tree.Entry, st *stage, size int) f
 	if status.Ok() || st.err != 0 || st.changes != changes {
 		return status
 	}
-	if st.base == before.base && st.committed == before.committed && !storeOf(n).session.IsInDoubt(&st.lost) {
+	switch {
+	case st.committed != before.committed || storeOf(n).session.IsInDoubt(&st.lost), // a commit is in the log, or may be
+		st.base != before.base && !st.overtaken: // it has another path, or is merged
+		st.data, st.loaded, st.dirty, st.wrote = before.data, before.loaded, before.dirty, before.wrote
+	default:
 		st.written = before
-	} else { // its commit is in the log, or may be
-		st.data, st.dirty, st.wrote = before.data, before.dirty, before.wrote
 	}
 	fs.accountStageLocked(n, st)
 	st.changes = changes + 1
