@@ -106,23 +106,23 @@ func (s *Session) end(one *pending, c *versionlog.Commit, err error) {
 		close(one.done)
 		one.done = nil
 	}
-	asks := one.draft != nil && one.text.LostReply().draft == one.draft
+	isKnown := err == nil || memory.IsFinal(err)
+	if one.draft != nil && isKnown {
+		if lost := one.text.LostReply(); lost.draft == one.draft {
+			lost.draft = nil
+		}
+	}
 	switch {
 	case err == nil && c != nil && len(c.Versions) > 0 && s.opts.Followed && c.Seq > s.met:
-		one.brought = true
-	case err == nil || memory.IsFinal(err):
+		one.brought, one.text, one.draft = true, nil, nil
+	case isKnown:
 		s.forgetLocked(one)
 	case one.draft != nil:
 		one.draft.resumed = true
-		return
 	case s.opts.Followed:
 		s.forgetNamesLocked()
-		return
 	default:
 		s.forgetLocked(one)
-	}
-	if asks {
-		one.text.LostReply().draft = nil
 	}
 }
 

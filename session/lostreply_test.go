@@ -364,3 +364,26 @@ func TestDraftIsSettledOnceByTwo(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnCommitsAwaitFollower: however far the follower is behind, a commit of the session is
+// its own, and no text is held until then.
+func TestOwnCommitsAwaitFollower(t *testing.T) {
+	r := newRig(t, nil)
+	st := r.open("/f", false)
+	for i := range 2 * maxLost {
+		st.write(fmt.Sprint(i))
+		r.must(st.save())
+	}
+	for _, one := range r.s.pending {
+		if one.text != nil || one.draft != nil {
+			t.Fatal("what is committed is held until the follower has met it")
+		}
+	}
+	for c, err := range r.other.Commits(t.Context(), 0) {
+		r.must(err)
+		if !r.s.Meet(c).Own {
+			t.Errorf("commit %d is not the session's own", c.Seq)
+		}
+	}
+	r.wantSettled()
+}
