@@ -65,5 +65,5 @@ type Loss struct {
 	Mark     uint64 // the face's own: how far the text had come
 	Conflict int    // that keeps the text as it was before, and is to keep it as it is; 0: none does
 	IsKept   bool   // Conflict keeps it as it is already
-	Once     bool   // the request may be repeated: if the newest loss of one that may is the same, it is kept already
+	Once     bool   // the request may be repeated: if the newest loss of one that may is the same, and is not settled, it is kept already
 }

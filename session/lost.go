@@ -137,7 +137,7 @@ func (s *Session) keep(ctx context.Context, l *Loss) (id int, text string) {
 	switch last := s.newestLoss(); {
 	case l.IsKept:
 		return l.Conflict, s.keptText(what, redo, l.Conflict)
-	case l.Once && last.Conflict != 0 && last.Path == l.Path && memory.SameText(last.Theirs, l.Theirs) && bytes.Equal(last.Yours, l.Yours):
+	case l.Once && s.isUnsettled(last.Conflict) && last.Path == l.Path && memory.SameText(last.Theirs, l.Theirs) && bytes.Equal(last.Yours, l.Yours):
 		return last.Conflict, s.keptText(what, redo, last.Conflict)
 	case l.Conflict > 0 && s.isUnsettled(l.Conflict): // else it was settled: what is lost now is another conflict
 		err := s.opts.Conflicts.Rewrite(l.Conflict, l.Yours)

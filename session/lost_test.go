@@ -143,6 +143,28 @@ func TestKeepOnce(t *testing.T) {
 	r.wantKept("one", "two")
 }
 
+// TestKeepOnceMore: a request that loses what an earlier one has lost keeps it anew where that
+// was settled, or could not be kept.
+func TestKeepOnceMore(t *testing.T) {
+	r := newRig(t, keeping(t), "/a")
+	loss := Loss{Path: "/a", Yours: []byte("one"), Once: true}
+	r.must(r.s.Conflicts().Dismiss(r.s.Keep(t.Context(), loss), ByDismissing))
+	if id := r.s.Keep(t.Context(), loss); id != 2 || !strings.Contains(string(r.s.Journal().Lines()), "conflict 2") {
+		t.Errorf("what was settled is conflict %d; the journal says %s", id, r.s.Journal().Lines())
+	}
+	full := r.s.opts.Conflicts
+	r.s.opts.Conflicts = conflict.New("/dev/null")
+	loss.Yours = []byte("two")
+	if id := r.s.Keep(t.Context(), loss); id != NotKept {
+		t.Fatalf("it was kept as %d", id)
+	}
+	r.s.opts.Conflicts = full
+	if id := r.s.Keep(t.Context(), loss); id != 3 {
+		t.Errorf("what could not be kept is conflict %d by now", id)
+	}
+	r.s.Close()
+}
+
 // TestKeepRefused: a rename that is refused before it begins, and is repeated, is kept once.
 // What it is about is named as the face shows it.
 func TestKeepRefused(t *testing.T) {
