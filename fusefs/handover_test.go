@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/internal/handover"
+	"mneme/session"
 )
 
 // hand has the rig's mount noted.
@@ -223,4 +225,28 @@ func FuzzReadNotes(f *testing.F) {
 			_ = in.path(n)
 		}
 	})
+}
+
+// TestNotesOfLostWrites: writes lose while answers to others are noted.
+func TestNotesOfLostWrites(t *testing.T) {
+	r := newRig(t)
+	journal := r.hand()
+	s, lost := r.s, make(chan struct{})
+	go func() {
+		defer close(lost)
+		for i := range 100 {
+			err := s.session.Lose(t.Context(), &renameText{move: &move{s: s}, path: fmt.Sprint("/", i)})
+			if _, isLost := errors.AsType[*session.LostError](err); !isLost {
+				t.Errorf("%d is not lost: %v", i, err)
+			}
+		}
+	}()
+	for isLost := false; !isLost; {
+		select {
+		case <-lost:
+			isLost = true
+		default:
+		}
+		r.wantNoted(journal)
+	}
 }

@@ -146,7 +146,7 @@ func (s *store) keepingMode(n *tree.Entry, path string, before *memory.Head, com
 	switch {
 	case err == nil:
 		changes = s.afterMemory(n)
-	case refusesContent(err) || err == s.fs.opts.ConflictErrno:
+	case refusesContent(err):
 		changes = undo
 	}
 	if err := s.notePrivate(changes...); err != nil { // the path stays remembered

@@ -113,6 +113,10 @@ func (t *renameText) Rebase(_ *session.Draft, theirs *memory.Head, content []byt
 // Lost returns what would have replaced theirs. When the kernel tries a second time, it is
 // kept already.
 func (t *renameText) Lost(*session.Draft) session.Loss {
+	s := t.move.s
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	s.session.Loses(t.path, t.base)
 	return session.Loss{Path: t.path, Base: t.base, Yours: t.data, Once: true}
 }
 

@@ -279,6 +279,7 @@ func (t *stagedText) Lost(*session.Draft) session.Loss {
 	path, _ := n.TargetLocked()
 	st.overtaken = true
 	fs.notify.contentLocked(n)
+	storeOf(n).session.Loses(path, st.base)
 	return session.Loss{
 		Path: path, Base: st.base, Theirs: n.TheirsLocked(), Yours: slices.Clone(st.data),
 		Mark: st.changes, Conflict: st.conflict, IsKept: st.isKeptLocked(),

@@ -39,7 +39,7 @@ type Text interface {
 	Committed(d *Draft, v *versionlog.Version, c *versionlog.Commit)
 	// Lost tells that the draft has lost, and the whole text with it, and returns what is to
 	// be kept of it: the text as it is by now. Without a draft (Lose) the text says itself
-	// what is there instead.
+	// what is there instead. With its lock held the face calls Loses.
 	Lost(d *Draft) Loss
 	// Kept tells that a loss is kept, as l.Conflict, and that the text is based on l.Base
 	// from now on.

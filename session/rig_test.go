@@ -478,6 +478,7 @@ func (st *staged) Lost(d *Draft) Loss {
 	defer st.r.mu.Unlock()
 	st.overtook = true
 	st.losses = append(st.losses, st.data)
+	st.r.s.Loses(st.path, st.base)
 	return Loss{
 		Path: st.path, Base: st.base, Theirs: st.r.heads[st.path], Yours: []byte(st.data),
 		Mark: st.changes, Conflict: st.conflict, IsKept: st.conflict != 0 && st.at == st.changes,

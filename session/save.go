@@ -259,15 +259,20 @@ func (s *Session) lose(ctx context.Context, t Text, d *Draft, change *Change, w 
 }
 
 func (s *Session) keepLost(ctx context.Context, t Text, l Loss) error {
-	s.known.Update(l.Path, func(k Knowledge) Knowledge {
-		if !k.IsKnown() {
-			k = Of(l.Base) // so that the same write, repeated, fails again
-		}
-		return k.Refused()
-	})
 	lost := s.lostError(ctx, &l)
 	t.Kept(l)
 	return lost
+}
+
+// Loses notes that a text for a path has lost, which was to replace base. Text.Lost calls it,
+// with the lock of the face held.
+func (s *Session) Loses(path string, base *memory.Head) {
+	s.known.Update(path, func(k Knowledge) Knowledge {
+		if !k.IsKnown() {
+			k = Of(base) // so that the same write, repeated, fails again
+		}
+		return k.Refused()
+	})
 }
 
 // Holds notes that v holds a draft. Text.Committed calls it, with the lock of the face

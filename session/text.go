@@ -297,7 +297,10 @@ func (p *plain) Committed(d *Draft, v *versionlog.Version, _ *versionlog.Commit)
 	p.s.Holds(d, memory.NewHead(v))
 }
 
-func (p *plain) Lost(d *Draft) Loss { return Loss{Path: p.path, Base: p.base, Yours: d.Data} }
+func (p *plain) Lost(d *Draft) Loss {
+	p.s.Loses(p.path, p.base)
+	return Loss{Path: p.path, Base: p.base, Yours: d.Data}
+}
 
 func (p *plain) Kept(Loss) {}
 

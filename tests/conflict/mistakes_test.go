@@ -103,7 +103,7 @@ var mistakes = []mistake{
 		return NotKept, what + "; " + redo
 	}
 `}}},
-	{"conflict makes the winner known", []edit{{"session/save.go", "	s.known.Update(l.Path, func", `
+	{"conflict makes the winner known", []edit{{"session/save.go", "	lost := s.lostError(ctx, &l)", `
 	if l.Theirs != nil && mistaken() {
 		s.known.Set(l.Path, Of(l.Theirs))
 	}
