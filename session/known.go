@@ -39,7 +39,7 @@ type Known struct {
 // movedUnread is a memory that this session has moved without having read it.
 type movedUnread struct {
 	at      string       // where it is by now
-	version *memory.Head // the one that it had then
+	version *memory.Head // one of it
 	seq     uint64       // of the commit that moved it: what is read of it since has no lower one
 }
 
@@ -208,11 +208,16 @@ func (k *Known) Renamed(v *versionlog.Version) {
 	k.movedAwayLocked(v.From, v, v.Seq)
 }
 
-// MovedAway notes that a commit of this session with a sequence number has moved what was
-// at a path to where v is. Renamed does that, too.
+// MovedAway notes that a commit of this session with a sequence number has made what was at a
+// path the version v of another memory. Renamed does that where it stays the same memory.
 func (k *Known) MovedAway(from string, v *versionlog.Version, seq uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	for _, path := range slices.Clone(k.movedTo[from]) {
+		was := k.moved[path]
+		was.at, was.version = v.Path, memory.NewHead(v)
+		k.setMovedLocked(path, was)
+	}
 	k.movedAwayLocked(from, v, seq)
 }
 
