@@ -304,6 +304,8 @@ func TestRename(t *testing.T) {
 	if lost := wantLost(t, err, MovedUnread); lost.At != "/e/g" {
 		t.Errorf("%+v", lost)
 	}
+	_, err = r.s.Edit(t.Context(), "/d/g", func([]byte) ([]byte, error) { return []byte("edited"), nil }, nil)
+	wantLost(t, err, MovedUnread)
 	r.wantKept("mine", "mine")
 	r.mustRead("/e/g", "theirs")
 	r.mustWrite("/d/g", "mine")

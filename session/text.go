@@ -106,14 +106,20 @@ func (s *Session) admitNew(ctx context.Context, path string, k Knowledge, data [
 	if k.Head() != nil {
 		return nil
 	}
-	e := s.AdmitNew(path, func(at string) *memory.Head {
-		head, _ := s.headOf(ctx, at) // what cannot be found out does not stand against it
-		return head
-	})
+	e := s.AdmitNew(path, s.headIn(ctx))
 	if e == nil {
 		return nil
 	}
 	return s.refuse(ctx, e, data)
+}
+
+// headIn returns what returns the memory at a path; nil: none, or that cannot be found out,
+// which then stands against nothing.
+func (s *Session) headIn(ctx context.Context) func(path string) *memory.Head {
+	return func(path string) *memory.Head {
+		head, _ := s.headOf(ctx, path)
+		return head
+	}
 }
 
 // Append puts data at the end of what is at a path by then, or makes the memory, and
@@ -149,7 +155,8 @@ func (s *Session) newest(ctx context.Context, path string) (*versionlog.Version,
 // faster; its error ends Edit, and nothing is written. An edit that changes nothing makes
 // no version. If there was no memory, and edit returns nil, the Version returned is zero.
 //
-// An edit is done on top of what it has seen, so that it takes back nothing by mistake. What
+// An edit is done on top of what it has seen, so that it takes back nothing by mistake. Where
+// the session has moved away what it has not read, it makes nothing new: a *LostError. What
 // fails is not kept: the edit can be done again.
 func (s *Session) Edit(ctx context.Context, path string, edit func(old []byte) ([]byte, error), opts *WriteOptions) (versionlog.Version, error) {
 	path, release, err := s.enterClaimed(ctx, path, 0)
@@ -159,7 +166,8 @@ func (s *Session) Edit(ctx context.Context, path string, edit func(old []byte) (
 	defer release()
 	for try := 0; ; try++ {
 		v, err := s.editOnce(ctx, path, edit, opts)
-		if !errors.Is(err, versionlog.ErrConflict) || opts.expect() != nil || try >= maxRebases {
+		_, isLost := errors.AsType[*LostError](err)
+		if !errors.Is(err, versionlog.ErrConflict) || isLost || opts.expect() != nil || try >= maxRebases {
 			return v, err
 		}
 		s.backOff(ctx, try+1)
@@ -193,6 +201,11 @@ func (s *Session) editOnce(ctx context.Context, path string, edit func(old []byt
 	expect := expectVersion(memory.NewHead(head))
 	if own := opts.expect(); own != nil {
 		expect = *own
+	} else if head == nil {
+		if e := s.AdmitNew(path, s.headIn(ctx)); e != nil {
+			s.Report(e, "")
+			return versionlog.Version{}, e
+		}
 	}
 	return s.put(ctx, path, data, expect, opts)
 }
