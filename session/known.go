@@ -4,7 +4,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"mneme/memory"
@@ -233,23 +232,6 @@ func (k *Known) Moved(from, to string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.moveLocked(from, to)
-}
-
-// MovedBelow is Moved for all paths below a directory.
-func (k *Known) MovedBelow(from, to string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	var paths []string
-	for _, room := range []map[string]Knowledge{k.there, k.gone} {
-		for path := range room {
-			if isBelow(path, from) {
-				paths = append(paths, path)
-			}
-		}
-	}
-	for _, path := range paths {
-		k.moveLocked(path, to+strings.TrimPrefix(path, from))
-	}
 }
 
 // moveLocked makes what is known of from all that is known of to.

@@ -259,27 +259,6 @@ func TestKnownIsBounded(t *testing.T) {
 	}
 }
 
-// TestKnownMovesBelow: what is known below a directory moves along when a face alone
-// renames that.
-func TestKnownMovesBelow(t *testing.T) {
-	var changed []string
-	k := Known{changed: func(path string) { changed = append(changed, path) }}
-	for _, path := range []string{"/d/a", "/d/s/b", "/dx"} {
-		k.Set(path, Of(headAt(1, path, path)))
-	}
-	k.Set("/d/none", Nothing())
-	changed = nil
-	k.MovedBelow("/d", "/e")
-	for path, want := range map[string]bool{"/d/a": false, "/e/a": true, "/e/s/b": true, "/dx": true, "/e/none": true, "/d/none": false} {
-		if k.Of(path).IsKnown() != want {
-			t.Errorf("%s is known: %v", path, !want)
-		}
-	}
-	if len(changed) != 6 {
-		t.Errorf("told of %q", changed)
-	}
-}
-
 // TestKnownFollowsToAnother: where something else is, another session's rename brings what was
 // known of it only if nothing is known there.
 func TestKnownFollowsToAnother(t *testing.T) {
