@@ -68,3 +68,19 @@ func TestCloseByAnotherThread(t *testing.T) {
 		}
 	}
 }
+
+// TestSyncBesideListing: fsync looks at all handles, also at that of the directory in which
+// the stores are, which is in no store.
+func TestSyncBesideListing(t *testing.T) {
+	r := newRig(t, "/f")
+	var root fuse.OpenOut
+	if status := r.fs.OpenDir(nil, &fuse.OpenIn{InHeader: header(fuse.FUSE_ROOT_ID)}, &root); !status.Ok() {
+		t.Fatal(status)
+	}
+	defer r.fs.ReleaseDir(&fuse.ReleaseIn{Fh: root.Fh})
+	fh := r.appended("/f", "+mine")
+	if status := r.fs.Fsync(nil, &fuse.FsyncIn{Fh: fh}); !status.Ok() {
+		t.Error(status)
+	}
+	r.wantStored("/f", "/f+mine")
+}

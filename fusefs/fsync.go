@@ -7,7 +7,6 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/fusefs/tree"
-	"mneme/session"
 )
 
 // Fsync implements fuse.RawFileSystem. It is about the file, not about the
@@ -59,7 +58,7 @@ func (fs *fileSystem) writersOfLocked(h *handle) (writers []writer) {
 	}
 	var others []uint64
 	for fh, other := range fs.handles {
-		if other.stage.unsyncedLocked(storeOf(other.node).session) && other.node.LatestLocked() == h.node.LatestLocked() {
+		if other.node.LatestLocked() == h.node.LatestLocked() && other.stage.unsyncedLocked(other.node) {
 			others = append(others, fh)
 		}
 	}
@@ -67,20 +66,20 @@ func (fs *fileSystem) writersOfLocked(h *handle) (writers []writer) {
 	for _, fh := range others {
 		add(fs.handles[fh].node, fs.handles[fh].stage)
 	}
-	if m := h.node.LatestLocked(); stageOf(m).unsyncedLocked(storeOf(m).session) { // a temporary file's, which nobody has open to write
+	if m := h.node.LatestLocked(); stageOf(m).unsyncedLocked(m) { // a temporary file's, which nobody has open to write
 		add(m, stageOf(m))
 	}
 	return writers
 }
 
-// unsyncedLocked reports whether a stage, or none, has something that nothing durable
+// unsyncedLocked reports whether a stage of n, or none, has something that nothing durable
 // has. What lost a race and is kept as a conflict is no part of the file any more.
-func (st *stage) unsyncedLocked(s *session.Session) bool {
+func (st *stage) unsyncedLocked(n *tree.Entry) bool {
 	switch {
 	case st == nil || st.err != 0:
 		return false
 	case st.overtaken && st.isKeptLocked():
 		return false
 	}
-	return st.dirty || s.IsInDoubt(&st.lost)
+	return st.dirty || storeOf(n).session.IsInDoubt(&st.lost)
 }
