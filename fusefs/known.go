@@ -102,7 +102,7 @@ func (k knowing) Made(v *versionlog.Version) bool {
 	return own != "" && v.Session == own
 }
 
-// Seen says how long the kernel took the file at a path to be, whose content has changed.
+// Seen says how long programs took the file at a path to be, whose content has changed.
 func (k knowing) Seen(path string, length int64) {
 	k.s.known.Update(path, func(known session.Knowledge) session.Knowledge { return known.WithLength(length) })
 }

@@ -77,6 +77,7 @@ func (fs *fileSystem) replyLocked(n *tree.Entry, exact bool, out *fuse.EntryOut)
 		fs.returning.knownLocked()
 	}
 	cache.Looked = kernelcache.Now()
+	n.SetLengthToldLocked(true)
 	out.NodeId = n.ID()
 	out.Generation = 1
 	if exact && tree.HasOneForm(n.NameLocked()) {

@@ -385,6 +385,7 @@ func (fs *fileSystem) renumberLocked(n *tree.Entry, id uint64) {
 	delete(fs.nodes, n.ID())
 	n.RenumberLocked(id)
 	cacheOf(n).Lookups, cacheOf(n).Looked = manyLookups, kernelcache.Now()
+	n.SetLengthToldLocked(true)
 	fs.nodes[id] = n
 }
 

@@ -47,12 +47,12 @@ func (t telling) RenamedLocked(n *tree.Entry, parent string) {
 }
 
 // SupersedingLocked asks, before head takes n's place or, if nobody uses n, becomes its head,
-// whether anybody uses it. length is how long the kernel took the file to be; below 0: it has
-// not looked.
+// whether anybody uses it. length is how long programs took the file to be; below 0: none
+// has looked.
 func (t telling) SupersedingLocked(n *tree.Entry, head *memory.Head) (used bool, length int64) {
 	t.s.keepScratchLocked(n, head)
 	length = -1
-	if inodeOf(n).cache.Looked != 0 {
+	if n.IsLengthToldLocked() {
 		length = sizeLocked(n)
 	}
 	if usedLocked(n) {
@@ -61,6 +61,7 @@ func (t telling) SupersedingLocked(n *tree.Entry, head *memory.Head) (used bool,
 		}
 		return true, length
 	}
+	n.SetLengthToldLocked(false)
 	if inodeOrNil(n) != nil {
 		cacheOf(n).Supersede()
 	}

@@ -41,6 +41,12 @@ func (n *Entry) IsRemovedLocked() bool { return n.removed }
 // IsUnloggedLocked reports whether the log has something else at n's path, or nothing.
 func (n *Entry) IsUnloggedLocked() bool { return n.unlogged }
 
+// IsLengthToldLocked reports whether a program may have been told how long n's head is.
+func (n *Entry) IsLengthToldLocked() bool { return n.lengthTold }
+
+// SetLengthToldLocked notes that, or that n has another head.
+func (n *Entry) SetLengthToldLocked(told bool) { n.lengthTold = told }
+
 // StaysLocked reports whether a directory stays when it is empty.
 func (n *Entry) StaysLocked() bool { return n.stays }
 

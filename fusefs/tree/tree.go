@@ -133,7 +133,7 @@ type Invalidator interface {
 	ContentLocked(n *Entry)
 	// SupersedingLocked asks, before head takes n's place or, if nobody uses n, becomes its head,
 	// whether anybody uses it. A scratch file that nobody has open is not used: its text is kept as
-	// a conflict. length is how long the kernel took the file to be; below 0: it has not looked.
+	// a conflict. length is how long programs took the file to be; below 0: none has looked.
 	SupersedingLocked(n *Entry, head *memory.Head) (used bool, length int64)
 	// RenamedLocked says that a rename by this session made n's head of the version parent.
 	RenamedLocked(n *Entry, parent string)
@@ -154,7 +154,7 @@ type Session interface {
 	// nothing at to. Moved says that this session has, of which the log knows nothing.
 	Followed(from, to string, free bool)
 	Moved(from, to string)
-	// Seen says how long the kernel took the file at a path to be, whose content has changed.
+	// Seen says how long programs took the file at a path to be, whose content has changed.
 	Seen(path string, length int64)
 }
 
@@ -182,8 +182,7 @@ type Entry struct {
 
 	mode uint32 // type and permission bits
 	counted
-	unlogged bool // of a file: head, if any, is not what the log has at this path
-	removed  bool // by this mount, or about to be
+	state
 
 	times
 
@@ -197,6 +196,13 @@ type Entry struct {
 
 // Inode is what a tree's user has of an entry that somebody knows. The tree only keeps it.
 type Inode struct{ Of any }
+
+// state is what an entry has come to.
+type state struct {
+	unlogged   bool // of a file: head, if any, is not what the log has at this path
+	removed    bool // by this mount, or about to be
+	lengthTold bool // a program may have been told how long head is, also if the kernel has forgotten the file since
+}
 
 // times are when an entry has changed.
 type times struct{ mtime, ctime stamp }
