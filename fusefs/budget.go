@@ -206,10 +206,10 @@ func (fs *fileSystem) accountStageLocked(n *tree.Entry, st *stage) {
 	st.unmapUnused()
 }
 
-// reckonDirLocked counts a directory that stays when it is empty, or that this mount has made:
+// accountDirLocked counts a directory that stays when it is empty, or that this mount has made:
 // of others there are no more than the store has paths. It follows every change of
 // that, and of whether the table has the directory.
-func reckonDirLocked(n *tree.Entry) {
+func accountDirLocked(n *tree.Entry) {
 	if storeOf(n) == nil || !n.IsDir() {
 		return
 	}

@@ -245,18 +245,10 @@ func (fs *fileSystem) newNameLocked(dirID uint64, name string, below int) (*tree
 
 // Rmdir implements fuse.RawFileSystem.
 func (fs *fileSystem) Rmdir(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
-	canonical, err := memory.ParseName(name)
-	if err != nil {
-		return absent(err)
-	}
-	id := header.NodeId
-	return fs.beside(cancel, header.Pid, func(c *call) fuse.Status {
-		defer fs.tellUnheard(c, kernelName{id, name})
-		return fs.rmdirBeside(c.ctx, id, name, canonical)
-	})
+	return fs.removeBeside(cancel, header, name, fs.rmdir)
 }
 
-func (fs *fileSystem) rmdirBeside(ctx context.Context, dirID uint64, name, canonical string) fuse.Status {
+func (fs *fileSystem) rmdir(ctx context.Context, dirID uint64, name, canonical string) fuse.Status {
 	in, status := fs.directoryToChange(ctx, dirID)
 	if !status.Ok() {
 		return status

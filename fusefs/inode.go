@@ -29,7 +29,7 @@ func (fs *fileSystem) collectLocked(n *tree.Entry) {
 	if n.ParentLocked() == nil && n != fs.root && lookupsOf(n) == 0 && opensOf(n) == 0 {
 		delete(fs.nodes, n.ID())
 		fs.accountStageLocked(n, stageOf(n))
-		reckonDirLocked(n)
+		accountDirLocked(n)
 		markLocked(n)
 	}
 }
@@ -148,8 +148,8 @@ func setStageLocked(n *tree.Entry, st *stage) {
 	}
 }
 
-// setNamed notes the number of the notice that tells of n's name; 0: nobody has to be told.
-func setNamed(n *tree.Entry, notice uint64) {
+// setNameNotice notes the number of the notice that tells of n's name; 0: nobody has to be told.
+func setNameNotice(n *tree.Entry, notice uint64) {
 	if notice != 0 || inodeOrNil(n) != nil {
 		ownInode(n).nameNotice = notice
 	}

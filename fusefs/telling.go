@@ -16,7 +16,7 @@ type telling struct{ s *store }
 func (t telling) NameLocked(dir *tree.Entry, name string, n *tree.Entry) {
 	number := t.s.fs.notify.entryLocked(dir, name)
 	if n != nil {
-		setNamed(n, number)
+		setNameNotice(n, number)
 	}
 }
 
@@ -77,7 +77,7 @@ func (t telling) PlacedLocked(n *tree.Entry) {
 	}
 	t.s.fs.nodes[n.ID()] = n
 	t.s.fs.accountStageLocked(n, stageOf(n))
-	reckonDirLocked(n)
+	accountDirLocked(n)
 }
 
 // ChangedLocked says that something else about n has changed.

@@ -17,6 +17,13 @@ import (
 // knows or, of a memory that it never read, whatever is there: the history
 // keeps it.
 func (fs *fileSystem) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
+	return fs.removeBeside(cancel, header, name, fs.unlink)
+}
+
+// removeBeside has remove take a name out of a directory, beside the requester.
+func (fs *fileSystem) removeBeside(cancel <-chan struct{}, header *fuse.InHeader, name string,
+	remove func(ctx context.Context, dirID uint64, name, canonical string) fuse.Status,
+) fuse.Status {
 	canonical, err := memory.ParseName(name)
 	if err != nil {
 		return absent(err)
@@ -24,7 +31,7 @@ func (fs *fileSystem) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name
 	id := header.NodeId
 	return fs.beside(cancel, header.Pid, func(c *call) fuse.Status {
 		defer fs.tellUnheard(c, kernelName{id, name})
-		return fs.unlink(c.ctx, id, name, canonical)
+		return remove(c.ctx, id, name, canonical)
 	})
 }
 
