@@ -161,9 +161,7 @@ func TestLostRepliesAreBounded(t *testing.T) {
 func TestGivenUpIsMet(t *testing.T) {
 	r := newRig(t, nil)
 	st := r.open("/f", false)
-	st.write("mine")
-	r.log.SetFates(logfault.Unheard)
-	wantErr(t, st.save(), errDown)
+	st.saveUnheard("mine")
 	r.s.GiveUp(&st.lost)
 	r.follow()
 	if len(st.drafts) != 1 || r.s.Admit("/f", r.heads["/f"]) != nil {

@@ -19,6 +19,14 @@ func wantErr(t *testing.T, err, want error) {
 	}
 }
 
+// saveUnheard writes a text and saves it: the commit is made, and its reply is lost.
+func (st *staged) saveUnheard(text string) {
+	st.r.Helper()
+	st.write(text)
+	st.r.log.SetFates(logfault.Unheard)
+	wantErr(st.r.T, st.save(), errDown)
+}
+
 // lost are the ways in which a commit can end with an error that is not final, met by the
 // follower or not.
 func lost(t *testing.T, test func(t *testing.T, fate logfault.Fate, followed bool)) {
@@ -93,9 +101,7 @@ func TestLostReplyTwice(t *testing.T) {
 func TestLostReplyOfAppendThatLost(t *testing.T) {
 	r := newRig(t, nil)
 	st := r.open("/f", true)
-	st.write("x\n")
-	r.log.SetFates(logfault.Unheard)
-	wantErr(t, st.save(), errDown)
+	st.saveUnheard("x\n")
 	r.theirs("/f", "x\nx\n")
 	r.must(st.save())
 	r.wantText("/f", "x\nx\n")
@@ -112,9 +118,7 @@ func TestLostReplyOverwritten(t *testing.T) {
 	for _, followed := range []bool{false, true} {
 		r := newRig(t, keeping(t), "/f")
 		st := r.open("/f", false)
-		st.write("one")
-		r.log.SetFates(logfault.Unheard)
-		wantErr(t, st.save(), errDown)
+		st.saveUnheard("one")
 		theirs := r.theirs("/f", "theirs")
 		if followed {
 			r.follow()
@@ -162,9 +166,7 @@ func TestSettle(t *testing.T) {
 func TestSettleBelow(t *testing.T) {
 	r := newRig(t, nil)
 	st := r.open("/d/f", false)
-	st.write("mine")
-	r.log.SetFates(logfault.Unheard)
-	wantErr(t, st.save(), errDown)
+	st.saveUnheard("mine")
 	for _, c := range []Claim{{Path: "/d"}, {Path: "/e", Below: true}, {Path: "/d/f2"}, {Path: "/d/f", Below: true}} {
 		release, err := r.s.Settle(t.Context(), func() []Claim { return []Claim{c} }, nil)
 		r.must(err)
@@ -300,9 +302,7 @@ func TestRemovedInDoubt(t *testing.T) {
 func TestDraftDoesNotComeBack(t *testing.T) {
 	r := newRig(t, nil)
 	st := r.open("/f", true)
-	st.write("one\n")
-	r.log.SetFates(logfault.Unheard)
-	wantErr(t, st.save(), errDown)
+	st.saveUnheard("one\n")
 	r.s.appended = appendedOn{path: "/f", at: r.s.now(), took: 1}
 	r.s.sleep = func(context.Context, time.Duration) { // the retry waits its turn
 		r.theyRemove("/f")
@@ -319,9 +319,7 @@ func TestDraftDoesNotComeBack(t *testing.T) {
 func TestDraftIsSettledOnce(t *testing.T) {
 	r := newRig(t, nil)
 	st := r.open("/f", true)
-	st.write("one\n")
-	r.log.SetFates(logfault.Unheard)
-	wantErr(t, st.save(), errDown)
+	st.saveUnheard("one\n")
 	st.write("two\n")
 	r.s.appended = appendedOn{path: "/f", at: r.s.now(), took: 1}
 	r.s.sleep = func(context.Context, time.Duration) {
@@ -343,9 +341,7 @@ func TestDraftIsSettledOnceByTwo(t *testing.T) {
 	for i := range 300 {
 		one, two := fmt.Sprintln("one", i), fmt.Sprintln("two", i)
 		want += one + two
-		st.write(one)
-		r.log.SetFates(logfault.Unheard)
-		wantErr(t, st.save(), errDown)
+		st.saveUnheard(one)
 		st.write(two)
 		met := make(chan struct{})
 		go func() {
