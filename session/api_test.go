@@ -196,6 +196,32 @@ func TestWriteAfterLostReply(t *testing.T) {
 	}
 }
 
+// TestSettledCallIsNotMadeAgain: what the next call finds in the log of one whose reply was
+// lost, or makes then, is there once.
+func TestSettledCallIsNotMadeAgain(t *testing.T) {
+	for _, fate := range []logfault.Fate{logfault.Unheard, logfault.Unmade} {
+		r := direct(t, keeping(t), "/f", "/g")
+		r.log.SetFates(fate)
+		_, err := r.s.Append(t.Context(), "/f", []byte("+one"), nil)
+		wantErr(t, err, errDown)
+		_, err = r.s.Append(t.Context(), "/f", []byte("+two"), nil)
+		r.must(err)
+		r.wantText("/f", "/f+one+two")
+
+		r.mustRead("/g", "/g")
+		r.log.SetFates(fate)
+		_, err = r.s.Write(t.Context(), "/g", []byte("one"), nil)
+		wantErr(t, err, errDown)
+		if fate == logfault.Unheard {
+			r.theirs("/g", "theirs")
+		}
+		_, _, err = r.s.Read(t.Context(), "/g")
+		r.must(err)
+		r.wantKept()
+		r.wantSettled()
+	}
+}
+
 // TestDoubtIsBounded: texts of calls whose replies were lost are not remembered without end.
 func TestDoubtIsBounded(t *testing.T) {
 	r := direct(t, nil)
@@ -306,6 +332,12 @@ func TestRename(t *testing.T) {
 	}
 	_, err = r.s.Edit(t.Context(), "/d/g", func([]byte) ([]byte, error) { return []byte("edited"), nil }, nil)
 	wantLost(t, err, MovedUnread)
+	_, err = r.s.Rename(t.Context(), "/d/f", "/d/g", nil)
+	wantLost(t, err, MovedUnread)
+	for _, back := range [][2]string{{"/e/g", "/d/g"}, {"/d/g", "/e/g"}} { // by itself it may
+		_, err = r.s.Rename(t.Context(), back[0], back[1], nil)
+		r.must(err)
+	}
 	r.wantKept("mine", "mine")
 	r.mustRead("/e/g", "theirs")
 	r.mustWrite("/d/g", "mine")
@@ -341,6 +373,16 @@ func TestRemove(t *testing.T) {
 	r.theirs("/g", "theirs")
 	_, err = r.s.Write(t.Context(), "/g", []byte("mine"), nil)
 	wantLost(t, err, Changed) // it knows that there is nothing
+	_, _, err = r.s.Read(t.Context(), "/n")
+	wantErr(t, err, versionlog.ErrNotFound)
+	_, err = r.s.Remove(t.Context(), "/n", nil)
+	wantErr(t, err, versionlog.ErrNotFound)
+	r.theirs("/n", "theirs")
+	_, err = r.s.Remove(t.Context(), "/n", nil)
+	wantLost(t, err, Changed)
+	r.mustRead("/n", "theirs")
+	_, err = r.s.Remove(t.Context(), "/n", nil)
+	r.must(err)
 	c, err := r.s.RemoveTree(t.Context(), "/d", nil)
 	if err != nil || len(c.Versions) != 2 {
 		t.Errorf("%+v, %v", c, err)

@@ -202,8 +202,13 @@ func (k *Known) freedLocked(path string, seq uint64) {
 func (k *Known) Renamed(v *versionlog.Version) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	before := k.ofLocked(v.From)
 	k.moveLocked(v.From, v.Path)
-	k.freedLocked(v.From, v.Seq)
+	if head := before.Head(); head != nil && head.Seq() > v.Seq { // read since, of what another session has put there
+		put(&k.there, v.From, before)
+	} else {
+		k.freedLocked(v.From, v.Seq)
+	}
 	k.movedAwayLocked(v.From, v, v.Seq)
 }
 

@@ -225,6 +225,21 @@ func TestMovedUnreadIsOneMemory(t *testing.T) {
 	}
 }
 
+// TestRenamedBesideARead: what a session has read at the old path since its rename is known there.
+func TestRenamedBesideARead(t *testing.T) {
+	var k Known
+	moved, anew := versionAt(10, "/b", "mine"), headAt(11, "/a", "theirs")
+	moved.From = "/a"
+	k.Set("/a", Of(anew))
+	k.Renamed(&moved)
+	if k.Of("/a").Head() != anew {
+		t.Errorf("of /a is known %s, want the version that was read", inWords(k.Of("/a")))
+	}
+	if !k.Of("/b").Stale(memory.NewHead(&moved)) {
+		t.Errorf("of /b is known %s, which nobody has read", inWords(k.Of("/b")))
+	}
+}
+
 // TestKnownIsBounded: what is made and removed without end, and what is read of it, does not
 // take more and more memory.
 func TestKnownIsBounded(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 // Rename moves the memory at from, or the directory with all that is below it, to the path
 // to in one commit, and returns that. Nothing may be at to. What the session knows moves
 // along. What it has not read, but moved, stays protected where it was: until it has read
-// it, it makes nothing new there but by an append.
+// it, it makes nothing new there but by an append, nor moves anything there: a *LostError.
 //
-// Errors are those of memory.Store.Rename. Of opts, Expect is not used.
+// Other errors are those of memory.Store.Rename. Of opts, Expect is not used.
 func (s *Session) Rename(ctx context.Context, from, to string, opts *WriteOptions) (*versionlog.Commit, error) {
 	from, err := s.enter(from, 0)
 	if err != nil {
@@ -28,6 +28,10 @@ func (s *Session) Rename(ctx context.Context, from, to string, opts *WriteOption
 		return nil, err
 	}
 	defer release()
+	if e := s.AdmitNew(below, s.headIn(ctx)); e != nil && e.At != from {
+		s.Report(e, "")
+		return nil, e
+	}
 	return s.commitBy(ctx, opts, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
 		return s.store.Rename(ctx, from, to, o)
 	})
@@ -47,23 +51,39 @@ func (s *Session) Remove(ctx context.Context, path string, opts *WriteOptions) (
 		return versionlog.Version{}, err
 	}
 	defer release()
-	known := s.known.Of(path).Head()
-	expect := versionlog.ExpectExists()
-	switch own := opts.expect(); {
-	case own != nil:
-		expect = *own
-	case known != nil:
-		if e := s.AdmitRemoval(path, known); e != nil {
-			s.Report(e, "")
-			return versionlog.Version{}, e
-		}
-		expect = versionlog.ExpectDigest(known.Digest())
+	expect, err := s.removal(ctx, path, opts)
+	if err != nil {
+		return versionlog.Version{}, err
 	}
 	c, err := s.commit(ctx, []memory.Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, opts)
 	if err != nil {
 		return versionlog.Version{}, s.removalError(path, opts, memory.AbsentAsNotFound(err))
 	}
 	return c.Versions[0], nil
+}
+
+// removal returns what must be at a path for the memory there to be removed, or why it may not be.
+func (s *Session) removal(ctx context.Context, path string, opts *WriteOptions) (versionlog.Expectation, error) {
+	if own := opts.expect(); own != nil {
+		return *own, nil
+	}
+	k := s.known.Of(path)
+	if !k.IsKnown() {
+		return versionlog.ExpectExists(), nil
+	}
+	known := k.Head()
+	if known == nil { // what is there by now is another session's
+		v, err := s.store.Head(ctx, path)
+		if err != nil {
+			return versionlog.Expectation{}, err
+		}
+		known = memory.NewHead(&v)
+	}
+	if e := s.AdmitRemoval(path, known); e != nil {
+		s.Report(e, "")
+		return versionlog.Expectation{}, e
+	}
+	return versionlog.ExpectDigest(known.Digest()), nil
 }
 
 // removalError is the error of a removal, which says what came in between if the session

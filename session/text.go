@@ -279,8 +279,12 @@ func (p *plain) Turn() *Turn           { return &p.turn }
 func (p *plain) LostReply() *LostReply { return &p.lost }
 func (p *plain) Path() string          { return p.path }
 
-// Draft takes any version with the bytes of base for base: the session has read them.
+// Draft takes any version with the bytes of base for base: the session has read them. What is
+// saved is not saved again.
 func (p *plain) Draft(string) (*Draft, error) {
+	if p.saved.ID != "" {
+		return nil, nil
+	}
 	d := &Draft{Path: p.path, Data: slices.Concat(p.before, p.data), Base: p.base, Judge: p.judge, Options: p.s.commitOptions(p.opts)}
 	if p.appends {
 		d.Append, d.Added = true, len(p.data)
