@@ -428,17 +428,15 @@ func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 		return
 	}
 	fs.mu.Lock()
-	defer fs.mu.Unlock()
 	h := fs.dropHandleLocked(in.Fh)
-	if h == nil {
-		return
-	}
-	if h.uncommittedLocked() {
-		fs.mu.Unlock()
+	uncommitted := h != nil && h.uncommittedLocked()
+	fs.mu.Unlock()
+	if uncommitted {
 		fs.commitUnheard(h.node, h.stage, released)
-		fs.mu.Lock()
 	}
-	fs.endWriteLocked(h.node, h.stage)
+	if h != nil {
+		fs.endWriter(h.node, h.stage, fs.endWriteLocked)
+	}
 }
 
 // uncommittedLocked reports whether h is the last handle of what is still to be

@@ -79,9 +79,7 @@ func (fs *fileSystem) commitIdle(n *tree.Entry) fuse.Status {
 		return fuse.OK
 	}
 	status := fs.commitFile(n, st, saved)
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	fs.endWriteLocked(n, st)
+	fs.endWriter(n, st, fs.endWriteLocked)
 	return status
 }
 

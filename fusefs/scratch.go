@@ -176,9 +176,7 @@ func (fs *fileSystem) lingerLocked(n *tree.Entry) {
 		fs.mu.Unlock()
 		if idle {
 			fs.commitUnheard(n, st, lingered)
-			fs.mu.Lock()
-			defer fs.mu.Unlock()
-			fs.endLingerLocked(n, st)
+			fs.endWriter(n, st, fs.endLingerLocked)
 		}
 	})
 }

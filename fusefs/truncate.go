@@ -56,9 +56,7 @@ func (fs *fileSystem) truncate(c *call, n *tree.Entry, in *fuse.SetAttrIn, size 
 	fs.mu.Unlock()
 	status := fs.truncateNow(c, n, st, int(size))
 	fs.tellName(c.ctx, n)
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	fs.endWriteLocked(n, st)
+	fs.endWriter(n, st, fs.endWriteLocked)
 	return status
 }
 

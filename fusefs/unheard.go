@@ -39,6 +39,26 @@ func (fs *fileSystem) commitAll() {
 	_ = work.Wait()
 }
 
+// endWriter ends a writer of a stage by endLocked. As the last one it commits what others have left to
+// it, whose handles ended while it did something else.
+func (fs *fileSystem) endWriter(n *tree.Entry, st *stage, endLocked func(*tree.Entry, *stage)) {
+	for !fs.endedWriter(n, st, endLocked) {
+		fs.commitUnheard(n, st, released)
+	}
+}
+
+// endedWriter is endWriter, unless something is to be committed first: then it returns false.
+func (fs *fileSystem) endedWriter(n *tree.Entry, st *stage, endLocked func(*tree.Entry, *stage)) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	isScratch := n.IsUnloggedLocked() && fs.classOfLocked(n) != ordinary
+	if st.writers == 1 && st.dirty && !st.isKeptLocked() && !isScratch && !n.LatestLocked().IsRemovedLocked() {
+		return false
+	}
+	endLocked(n, st)
+	return true
+}
+
 // commitUnheard is commitFile where no program hears of an error: what cannot
 // be committed is kept as a conflict.
 func (fs *fileSystem) commitUnheard(n *tree.Entry, st *stage, why occasion) {
