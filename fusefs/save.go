@@ -246,7 +246,7 @@ func (t *stagedText) committedElsewhereLocked(d *session.Draft, v *versionlog.Ve
 		s.holdsLocked(before, d, head)
 	} else {
 		s.session.Wrote(v.Path)
-		if m := n.LatestLocked(); m != n && memory.SameText(m.HeadLocked(), head) { // renamed since, by this mount
+		if m := n.LatestLocked(); (m != n || n.HasNameLocked()) && memory.SameText(m.HeadLocked(), head) { // renamed since, by this mount
 			updateKnownLocked(m, func(known session.Knowledge) session.Knowledge { return known.Wrote(m.HeadLocked()) })
 		}
 	}

@@ -37,7 +37,9 @@ func (t *Tree) CommittedElsewhereLocked(n *Entry, v *versionlog.Version, head *m
 		n.setSuccessorLocked(m)
 		there = m
 	}
-	n.SetHeadLocked(head, v.Spelling)
+	if !n.HasNameLocked() || !n.IsMemorySinceLocked(v.Seq) { // else this mount has moved it since
+		n.SetHeadLocked(head, v.Spelling)
+	}
 	return there
 }
 
