@@ -34,6 +34,8 @@ type rig struct {
 	s     *store
 	other *memory.Store
 	stop  context.CancelFunc
+
+	kernel *fakeKernel // of a mount that has taken another over
 }
 
 // archive archives the store.

@@ -234,6 +234,7 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 			fs.adoptNodeLocked(note, empty[note.ID])
 		}
 	}
+	fs.tellHiddenLocked(in)
 	for i, s := range fs.stores {
 		for _, c := range missed[i] {
 			s.tellMissedLocked(c)
@@ -429,6 +430,15 @@ func (s *store) tellMissedLocked(c *versionlog.Commit) {
 			if path != "" {
 				s.tellPathLocked(path)
 			}
+		}
+	}
+}
+
+// tellHiddenLocked has the kernel look up again what was hidden, and has its own name now.
+func (fs *fileSystem) tellHiddenLocked(in *inherited) {
+	for _, note := range in.nodes {
+		if s := fs.storeAt(note.Store); s != nil && note.Head != nil && note.Parent != 0 && in.path(note) != note.Head.Path {
+			s.tellPathLocked(note.Head.Path)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (r *rig) takeOver(journal *handover.Journal) (next *rig, left []*takenText)
 	opts := Options{Logger: slog.New(slog.DiscardHandler), Session: "mine"}
 	n.fs = newFileSystemFrom(ctx, []*memory.Store{r.s.memory}, opts, in.state.NextID)
 	fs := n.fs
-	fs.notify.Close()
+	n.kernel = fs.withKernel(r.T)
 	n.s = fs.stores[0]
 	n.s.patience = time.Microsecond
 	r.must(n.s.begin(ctx))
@@ -154,4 +154,33 @@ func TestReadersKeepTheirVersion(t *testing.T) {
 	next.wantText("/elsewhere", "/moved")
 	next.wantLookup("/removed", fuse.ENOENT)
 	next.wantLookup("/unlinked", fuse.ENOENT)
+}
+
+// TestHiddenComesBack takes a mount over in which memories are hidden, and a directory of one
+// of them is removed: the kernel, which has been told that there is nothing, looks them up again.
+func TestHiddenComesBack(t *testing.T) {
+	r := newRig(t, "/a", "/d/b", "/c")
+	r.must(r.s.tree.Walk(t.Context()))
+	root := r.known("/")
+	journal := r.hand()
+	r.hide("/a", "/a~")
+	r.hide("/d/b", "/b~")
+	r.rmdir("/d")
+	for _, path := range []string{"/a", "/d"} {
+		r.wantLookup(path, fuse.ENOENT)
+	}
+	r.wantText("/c", "/c")
+	r.noteAnswer()
+	next, _ := r.takeOver(journal)
+	next.awaitNotices()
+	for _, name := range []string{"a", "d"} {
+		if !next.kernel.forgot(root, name) {
+			t.Errorf("the kernel is not told that %s is there", name)
+		}
+	}
+	if next.kernel.forgot(root, "c") {
+		t.Error("the kernel is to look up what it knows")
+	}
+	next.wantText("/a", "/a")
+	next.wantText("/d/b", "/d/b")
 }
