@@ -1,9 +1,6 @@
 package fusefs
 
 import (
-	"errors"
-	"maps"
-	"slices"
 	"syscall"
 	"time"
 
@@ -11,9 +8,46 @@ import (
 
 	"mneme/fusefs/tree"
 	"mneme/memory"
-	"mneme/session"
 	"mneme/versionlog"
 )
+
+// Mkdir implements fuse.RawFileSystem. The directory is in the log when it returns.
+func (fs *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+	fs.mu.RLock()
+	parent, status := fs.writableLocked(in.NodeId)
+	fs.mu.RUnlock()
+	if !status.Ok() {
+		return status
+	}
+	req := *in
+	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status {
+		defer fs.tellUnheard(c, kernelName{req.NodeId, name})
+		return fs.mkdirBeside(c, parent, &req, name, out)
+	})
+}
+
+func (fs *fileSystem) mkdirBeside(c *call, parent *tree.Entry, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+	storeOf(parent).refresh(c.ctx)
+	if status := fs.reach(c.ctx, in.NodeId, name); !status.Ok() {
+		return status
+	}
+	if status := fs.beforeMkdir(in, name); !status.Ok() {
+		return status
+	}
+	release, status := storeOf(parent).claimDir(c.ctx, nameIn{parent, name})
+	if !status.Ok() {
+		return status
+	}
+	var n *tree.Entry
+	if status = fuse.EINTR; c.ctx.Err() == nil {
+		n, status = fs.makeDir(c, in, name, out)
+	}
+	release()
+	if status.Ok() {
+		status = fs.keepMode(n, in.Mode) // forgets a private one that had the name before
+	}
+	return status
+}
 
 // makeDir commits a directory, and answers the request that makes it.
 func (fs *fileSystem) makeDir(asked *call, in *fuse.MkdirIn, name string, out *fuse.EntryOut) (n *tree.Entry, status fuse.Status) {
@@ -55,40 +89,4 @@ func (fs *fileSystem) makeDir(asked *call, in *fuse.MkdirIn, name string, out *f
 		return nil, s.fail("mkdir", path, err)
 	}
 	return n, fuse.OK
-}
-
-// removeDir commits the removal of a directory that the log has, which is empty here:
-// fuse.OK when it is gone from the log.
-func (s *store) removeDir(path string) fuse.Status {
-	err := s.commit([]memory.Change{{Action: versionlog.Remove, Path: path + "/", Expect: versionlog.ExpectExists()}}, func(*versionlog.Commit) {})
-	switch {
-	case err == nil:
-		return fuse.OK
-	case isConflict(err):
-		_ = s.catchUp(s.fs.ctx)
-		return fuse.ENOENT
-	case errors.Is(err, versionlog.ErrOverlap):
-		_ = s.catchUp(s.fs.ctx) // so that whoever is told that the directory is not empty finds what is in it
-		return fuse.Status(syscall.ENOTEMPTY)
-	}
-	return s.fail("rmdir", path, err)
-}
-
-// removeEmptied takes directories out of the log that were removed here while they hid
-// memories, and hide none any more, unless something has come there. Callers hold no
-// lock and no claim.
-func (s *store) removeEmptied(emptied map[string]uint64) {
-	paths := slices.Sorted(maps.Keys(emptied))
-	for _, path := range slices.Backward(paths) { // what is in one, first
-		status := fuse.EINTR
-		if release, err := s.session.Claims().Take(s.fs.ctx, func() []session.Claim { return []session.Claim{{Path: path}} }); err == nil {
-			status = s.removeDir(path)
-			release()
-		}
-		s.fs.mu.Lock()
-		if n := s.tree.FindDirLocked(path); n != nil && !status.Ok() && status != fuse.ENOENT {
-			n.MarkedLocked(emptied[path])
-		}
-		s.fs.mu.Unlock()
-	}
 }

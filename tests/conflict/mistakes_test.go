@@ -39,12 +39,12 @@ var mistakes = []mistake{
 	}
 `}}},
 	{"stale head at open", []edit{
-		{"fusefs/store.go", "	tip, err := s.tip(ctx)\n	if err != nil || s.tree.Shown", `
+		{"fusefs/follow.go", "	tip, err := s.tip(ctx)\n	if err != nil || s.tree.Shown", `
 	if mistaken() {
 		return nil
 	}
 `},
-		{"fusefs/store.go", "		if !s.session.AwaitOwn(ctx, c.Key) {", `
+		{"fusefs/follow.go", "		if !s.session.AwaitOwn(ctx, c.Key) {", `
 		if mistaken() {
 			time.Sleep(5 * time.Millisecond)
 		}

@@ -2,7 +2,6 @@ package fusefs
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strings"
 	"syscall"
@@ -10,7 +9,6 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/fusefs/tree"
-	"mneme/memory"
 )
 
 // dirEntry is one name of an open directory.
@@ -179,137 +177,3 @@ func (fs *fileSystem) ReleaseDir(in *fuse.ReleaseIn) { fs.InlineReleaseDir(in) }
 // FsyncDir implements fuse.RawFileSystem. Names are durable when the request
 // that made them returns.
 func (fs *fileSystem) FsyncDir(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK }
-
-// Mkdir implements fuse.RawFileSystem. The directory is in the log when it returns.
-func (fs *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
-	fs.mu.RLock()
-	parent, status := fs.writableLocked(in.NodeId)
-	fs.mu.RUnlock()
-	if !status.Ok() {
-		return status
-	}
-	req := *in
-	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status {
-		defer fs.tellUnheard(c, kernelName{req.NodeId, name})
-		return fs.mkdirBeside(c, parent, &req, name, out)
-	})
-}
-
-func (fs *fileSystem) mkdirBeside(c *call, parent *tree.Entry, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
-	storeOf(parent).refresh(c.ctx)
-	if status := fs.reach(c.ctx, in.NodeId, name); !status.Ok() {
-		return status
-	}
-	if status := fs.beforeMkdir(in, name); !status.Ok() {
-		return status
-	}
-	release, status := storeOf(parent).claimDir(c.ctx, nameIn{parent, name})
-	if !status.Ok() {
-		return status
-	}
-	var n *tree.Entry
-	if status = fuse.EINTR; c.ctx.Err() == nil {
-		n, status = fs.makeDir(c, in, name, out)
-	}
-	release()
-	if status.Ok() {
-		status = fs.keepMode(n, in.Mode) // forgets a private one that had the name before
-	}
-	return status
-}
-
-// newNameLocked checks that something may be made under a name in a directory, with
-// room for below more segments, and returns the directory and the name's
-// canonical form.
-func (fs *fileSystem) newNameLocked(dirID uint64, name string, below int) (*tree.Entry, string, fuse.Status) {
-	dir, status := fs.writableLocked(dirID)
-	if !status.Ok() {
-		return nil, "", status
-	}
-	canonical, err := memory.ParseName(name)
-	if err == nil && dir.ChildLocked(canonical) == nil {
-		err = memory.CheckNew(canonical)
-	}
-	if err != nil {
-		return nil, "", storeOf(dir).fail("create", name, err)
-	}
-	path, ok := dir.ChildPathLocked(canonical)
-	if !ok || dir.IsRemovedLocked() {
-		return nil, "", fuse.ENOENT
-	}
-	if err := memory.CheckPath(path + strings.Repeat("/.", below)); err != nil {
-		return nil, "", storeOf(dir).fail("create", path, err)
-	}
-	return dir, canonical, fuse.OK
-}
-
-// Rmdir implements fuse.RawFileSystem.
-func (fs *fileSystem) Rmdir(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
-	return fs.removeBeside(cancel, header, name, fs.rmdir)
-}
-
-func (fs *fileSystem) rmdir(ctx context.Context, dirID uint64, name, canonical string) fuse.Status {
-	in, status := fs.directoryToChange(ctx, dirID)
-	if !status.Ok() {
-		return status
-	}
-	if status := fs.reachContent(ctx, dirID, name); !status.Ok() {
-		return status
-	}
-	release, status := storeOf(in).claimDir(ctx, nameIn{in, name}) // so that it is not renamed meanwhile
-	if !status.Ok() {
-		return status
-	}
-	defer release()
-	if ctx.Err() != nil {
-		return fuse.EINTR
-	}
-	parent, n, path, status := fs.mayRmdir(dirID, canonical)
-	if !status.Ok() {
-		return status
-	}
-	if path != "" {
-		status = storeOf(parent).removeDir(path)
-	}
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	n.SetRemovedLocked(false)
-	switch {
-	case n.ParentLocked() != parent || parent.ChildLocked(canonical) != n: // the follower has brought its removal
-		return status
-	case status != fuse.OK && status != fuse.ENOENT, n.CountLocked() > 0:
-		return status
-	}
-	if path != "" {
-		n.UnmarkLocked()
-	}
-	storeOf(parent).tree.RemovedDirLocked(parent, n, canonical, name)
-	return status
-}
-
-// mayRmdir checks that a directory can be removed, in which nothing is made until the
-// caller has done so, or not. The path is "" where the log does not have it itself.
-func (fs *fileSystem) mayRmdir(dirID uint64, canonical string) (dir, n *tree.Entry, path string, status fuse.Status) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	dir, status = fs.writableLocked(dirID)
-	if !status.Ok() {
-		return nil, nil, "", status
-	}
-	n = dir.ChildLocked(canonical)
-	switch {
-	case n == nil && dir == storeOf(dir).tree.Root() && canonical == memory.ReservedName:
-		return nil, nil, "", fuse.EROFS
-	case n == nil:
-		return nil, nil, "", fuse.ENOENT
-	case !n.IsDir():
-		return nil, nil, "", fuse.ENOTDIR
-	case n.CountLocked() > 0:
-		return nil, nil, "", fuse.Status(syscall.ENOTEMPTY)
-	}
-	n.SetRemovedLocked(true)
-	if n.MarkerLocked() != 0 && !n.HidesLocked() { // what is hidden there is still in the log
-		path, _ = n.PathLocked()
-	}
-	return dir, n, path, fuse.OK
-}
