@@ -59,14 +59,17 @@ type written struct {
 	// what the session knows and somebody else replaced it long ago. What is
 	// written then is not committed, but kept as a conflict.
 	overtaken  bool
-	conflict   int    // its number; session.NotKept when it could not be kept, 0 when there is none
+	conflict   int    // its number; session.NotKept when it could not be kept, which is tried again; 0 when there is none
 	conflictAt uint64 // what changes was then
 
 	spooled *spooled // what survives the mount of a file that is not committed; nil: nothing
 }
 
 // isKeptLocked reports whether a conflict has all that was written.
-func (st *stage) isKeptLocked() bool { return st.conflict != 0 && st.conflictAt == st.changes }
+func (st *stage) isKeptLocked() bool { return st.conflict > 0 && st.wasKeptLocked() }
+
+// wasKeptLocked reports whether all that was written was to be kept: it is, or could not be.
+func (st *stage) wasKeptLocked() bool { return st.conflict != 0 && st.conflictAt == st.changes }
 
 // isStaged reports whether readers get the stage's data instead of the head's.
 func isStaged(n *tree.Entry) bool {

@@ -52,7 +52,7 @@ func (fs *fileSystem) endedWriter(n *tree.Entry, st *stage, endLocked func(*tree
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	isScratch := n.IsUnloggedLocked() && fs.classOfLocked(n) != ordinary
-	if st.writers == 1 && st.dirty && !st.isKeptLocked() && !isScratch && !n.LatestLocked().IsRemovedLocked() {
+	if st.writers == 1 && st.dirty && !st.wasKeptLocked() && !isScratch && !n.LatestLocked().IsRemovedLocked() {
 		return false
 	}
 	endLocked(n, st)
