@@ -83,6 +83,7 @@ type knownNote struct {
 	Store int
 	Path  string
 	Seen  *session.State
+	Moved *session.MovedState `json:",omitempty"` // what the session has moved away from it unread
 }
 
 // stageNote is how a stage is.
@@ -157,8 +158,9 @@ func (s *store) markKnownLocked(path string) {
 func (h *handing) noteKnown() {
 	for of := range h.known {
 		delete(h.known, of)
-		note := knownNote{Store: of.store, Path: of.path}
-		if known := h.fs.stores[of.store].known.Of(of.path); known != (session.Knowledge{}) {
+		knows := h.fs.stores[of.store].known
+		note := knownNote{Store: of.store, Path: of.path, Moved: knows.MovedState(of.path)}
+		if known := knows.Of(of.path); known != (session.Knowledge{}) {
 			note.Seen = known.State(nil)
 		}
 		h.json(noteKnown, note)
@@ -421,6 +423,9 @@ func (h *handing) rewriteLocked() error {
 	h.noteVirtualLocked()
 	for _, s := range h.fs.stores {
 		for path := range s.known.All() {
+			s.markKnownLocked(path)
+		}
+		for path := range s.known.AllMoved() {
 			s.markKnownLocked(path)
 		}
 	}

@@ -17,6 +17,7 @@ type inherited struct {
 	nodes    map[uint64]*nodeNote
 	handles  map[uint64]*handleNote
 	known    map[knownPath]*session.State
+	moved    map[knownPath]*session.MovedState
 	stages   map[uint64]*inheritedStage
 	errors   map[int][]session.JournalEntry
 }
@@ -37,7 +38,7 @@ var errNote = errors.New("a note of the handover is not one that this version of
 func readNotes(notes [][]byte) (*inherited, error) {
 	in := &inherited{
 		nodes: map[uint64]*nodeNote{}, handles: map[uint64]*handleNote{},
-		known: map[knownPath]*session.State{}, stages: map[uint64]*inheritedStage{},
+		known: map[knownPath]*session.State{}, moved: map[knownPath]*session.MovedState{}, stages: map[uint64]*inheritedStage{},
 		errors: map[int][]session.JournalEntry{},
 	}
 	for _, note := range notes {
@@ -74,7 +75,8 @@ func (in *inherited) read(kind byte, rest []byte) error {
 	case noteKnown:
 		var l knownNote
 		err := json.Unmarshal(rest, &l)
-		in.known[knownPath{l.Store, l.Path}] = l.Seen
+		of := knownPath{l.Store, l.Path}
+		in.known[of], in.moved[of] = l.Seen, l.Moved
 		return err
 	case noteErrors:
 		var e errorsNote

@@ -77,6 +77,15 @@ func (r *rig) configure(change func(*Options)) {
 // renew makes the session anew.
 func (r *rig) renew() { r.s.newSession() }
 
+// movedUnread is what the session has moved away unread, by the paths where it was.
+func (r *rig) movedUnread() map[string]*session.MovedState {
+	all := map[string]*session.MovedState{}
+	for path := range r.s.known.AllMoved() {
+		all[path] = r.s.known.MovedState(path)
+	}
+	return all
+}
+
 // isUnderWay reports whether the mount is making a commit.
 func (r *rig) isUnderWay(c *versionlog.Commit) bool {
 	ended, end := context.WithCancel(r.Context())

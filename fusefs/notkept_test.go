@@ -21,7 +21,6 @@ func TestNotKeptIsKeptLater(t *testing.T) {
 		inTheWay := filepath.Join(t.TempDir(), "kept")
 		r.must(os.WriteFile(inTheWay, nil, 0o600))
 		r.keepIn(conflict.New(inTheWay))
-		r.must(r.s.tree.Walk(t.Context()))
 		r.readOnce("/f")
 		fh := r.dirty("/f", "mine")
 		r.write("/f", "theirs")

@@ -217,8 +217,12 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 		}
 	}
 	for of, seen := range in.known {
-		if s := fs.storeAt(of.store); s != nil && seen != nil {
+		s, moved := fs.storeAt(of.store), in.moved[of]
+		if s != nil && seen != nil {
 			s.noteLocked(of.path, seen.Knowledge(nil))
+		}
+		if s != nil && moved != nil {
+			s.known.RestoreMoved(of.path, *moved)
 		}
 	}
 	for i, s := range fs.stores {

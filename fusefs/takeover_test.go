@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/internal/handover"
@@ -74,6 +75,9 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 			r.Errorf("of %s the session knows %+v, and knew %+v", path, got, known)
 		}
 	}
+	if diff := cmp.Diff(r.movedUnread(), next.movedUnread()); diff != "" {
+		r.Errorf("what was moved away unread is known otherwise (-was +is):\n%s", diff)
+	}
 	for fh, h := range fs.handles {
 		g := after.handles[fh]
 		if g == nil {
@@ -100,7 +104,6 @@ func (r *rig) wantTakenOver(next *rig, left []*takenText) {
 // TestOwnCommitIsKnown kills a mount between a commit and the note of it.
 func TestOwnCommitIsKnown(t *testing.T) {
 	r := newRig(t, "/f", "/g")
-	r.must(r.s.tree.Walk(t.Context()))
 	journal := r.hand()
 	r.wantText("/f", "/f")
 	r.wantText("/g", "/g")
@@ -126,7 +129,6 @@ func TestOwnCommitIsKnown(t *testing.T) {
 // moved and removed what is open.
 func TestReadersKeepTheirVersion(t *testing.T) {
 	r := newRig(t, "/changed", "/moved", "/removed", "/unlinked")
-	r.must(r.s.tree.Walk(t.Context()))
 	journal := r.hand()
 	open := map[string][2]uint64{}
 	for _, path := range []string{"/changed", "/moved", "/removed", "/unlinked"} {
@@ -160,7 +162,6 @@ func TestReadersKeepTheirVersion(t *testing.T) {
 // of them is removed: the kernel, which has been told that there is nothing, looks them up again.
 func TestHiddenComesBack(t *testing.T) {
 	r := newRig(t, "/a", "/d/b", "/c")
-	r.must(r.s.tree.Walk(t.Context()))
 	root := r.known("/")
 	journal := r.hand()
 	r.hide("/a", "/a~")
@@ -183,4 +184,33 @@ func TestHiddenComesBack(t *testing.T) {
 	}
 	next.wantText("/a", "/a")
 	next.wantText("/d/b", "/d/b")
+}
+
+// TestMovedUnreadIsHandedOn takes a mount over whose session has moved away what it had not read:
+// until it has, it makes nothing new in its place.
+func TestMovedUnreadIsHandedOn(t *testing.T) {
+	for _, rewritten := range []bool{false, true} {
+		r := newRig(t, "/a")
+		journal := r.hand()
+		r.readOnce("/a")
+		r.write("/a", "theirs")
+		r.follow()
+		if status := r.rename("/a", "/b", 0); !status.Ok() {
+			t.Fatal(status)
+		}
+		r.noteAnswer()
+		if rewritten {
+			unlock := r.locked()
+			r.must(r.handing().rewriteLocked())
+			unlock()
+		}
+		next, _ := r.takeOver(journal)
+		if status := next.save("/a", "mine", 0); status != fuse.Status(DefaultConflictErrno) {
+			t.Errorf("what was moved away unread is made anew: %v, want a conflict", status)
+		}
+		next.readOnce("/b")
+		if status := next.save("/a", "mine", 0); !status.Ok() {
+			t.Errorf("what has been read is not made anew: %v", status)
+		}
+	}
 }

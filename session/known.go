@@ -37,9 +37,9 @@ type Known struct {
 
 // movedUnread is a memory that this session has moved without having read it.
 type movedUnread struct {
-	at      string       // where it is by now
-	version *memory.Head // one of it
-	seq     uint64       // of the commit that moved it: what is read of it since has no lower one
+	at     string // where it is by now
+	memory string // its id
+	seq    uint64 // of the commit that moved it: what is read of it since has no lower one
 }
 
 // How much is known at most. Then what is new is forgotten, or the older half.
@@ -219,7 +219,7 @@ func (k *Known) MovedAway(from string, v *versionlog.Version, seq uint64) {
 	defer k.mu.Unlock()
 	for _, path := range slices.Clone(k.movedTo[from]) {
 		was := k.moved[path]
-		was.at, was.version = v.Path, memory.NewHead(v)
+		was.at, was.memory = v.Path, v.MemoryID
 		k.setMovedLocked(path, was)
 	}
 	k.movedAwayLocked(from, v, seq)
@@ -228,7 +228,7 @@ func (k *Known) MovedAway(from string, v *versionlog.Version, seq uint64) {
 func (k *Known) movedAwayLocked(from string, v *versionlog.Version, seq uint64) {
 	k.setMovedLocked(from, movedUnread{})
 	if head := memory.NewHead(v); k.isUnread(k.ofLocked(v.Path), head) && len(k.moved) < maxGone {
-		k.setMovedLocked(from, movedUnread{at: v.Path, version: head, seq: seq})
+		k.setMovedLocked(from, movedUnread{at: v.Path, memory: v.MemoryID, seq: seq})
 	}
 }
 
@@ -293,7 +293,7 @@ func (k *Known) MovedUnread(path string, head func(path string) *memory.Head) (a
 
 // isOf reports whether a version is one of the memory that was moved.
 func (m movedUnread) isOf(head *memory.Head) bool {
-	return head != nil && head.MemoryID() == m.version.MemoryID()
+	return head != nil && head.MemoryID() == m.memory
 }
 
 // readBy reports whether a session that knows that has read the memory since it was moved,
@@ -309,6 +309,9 @@ func (k *Known) isUnread(now Knowledge, head *memory.Head) bool {
 
 // setMovedLocked notes what has been moved away from a path unread; the zero value: nothing.
 func (k *Known) setMovedLocked(path string, to movedUnread) {
+	if k.moved[path] != to {
+		k.noteLocked(path)
+	}
 	if before := k.moved[path].at; before != "" {
 		left := slices.DeleteFunc(k.movedTo[before], func(from string) bool { return from == path })
 		if k.movedTo[before] = left; len(left) == 0 {
@@ -333,6 +336,14 @@ func (k *Known) followMovedLocked(from, to string) {
 		was.at = to
 		k.setMovedLocked(path, was)
 	}
+}
+
+// AllMoved yields the paths from which this session has moved something without having read it, in no
+// order, as they are when the loop begins.
+func (k *Known) AllMoved() iter.Seq[string] {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Keys(maps.Clone(k.moved))
 }
 
 // All yields what is known of each path, in no order, as it is when the loop begins.

@@ -26,6 +26,30 @@ type ChangeState struct {
 	Cut   int64 `json:",omitempty"`
 }
 
+// MovedState is a memory that a session has moved without having read it, as plain data.
+type MovedState struct {
+	At, Memory string // where it is by now, and its id
+	Seq        uint64 // of the commit that moved it
+}
+
+// MovedState returns what was moved away from a path unread; nil: nothing.
+func (k *Known) MovedState(path string) *MovedState {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	was := k.moved[path]
+	if was.at == "" {
+		return nil
+	}
+	return &MovedState{At: was.at, Memory: was.memory, Seq: was.seq}
+}
+
+// RestoreMoved notes what another process knew to have been moved away from a path unread.
+func (k *Known) RestoreMoved(path string, st MovedState) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.setMovedLocked(path, movedUnread{at: st.At, memory: st.Memory, seq: st.Seq})
+}
+
 // State returns k as plain data. What is head is said in less room.
 func (k Knowledge) State(head *memory.Head) *State {
 	st := &State{Known: k.known, Refused: k.refused, Meant: k.meant, OwnTop: k.ownTop(), Length: k.length()}
