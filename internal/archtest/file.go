@@ -41,7 +41,7 @@ func parseTree(root string) ([]*file, error) {
 			return err
 		}
 		if d.IsDir() {
-			if base := d.Name(); name != root && (base == "testdata" || strings.HasPrefix(base, ".")) {
+			if base := d.Name(); name != root && (base == "testdata" || strings.HasPrefix(base, ".") || isModule(name)) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -54,6 +54,12 @@ func parseTree(root string) ([]*file, error) {
 		return err
 	})
 	return files, err
+}
+
+// isModule reports whether a directory is the root of a module of its own.
+func isModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
 }
 
 func parseFile(root, name string) (*file, error) {

@@ -9,16 +9,22 @@ import (
 // floors are the packages by how high they stand. Code imports from lower
 // floors only.
 var floors = map[string]int{
-	"cmd/mneme": 5,
+	"cmd/mneme": 7, // 6 is for a server
+
+	"mcp":    5,
+	"plugin": 5,
 
 	"fusefs":    4,
 	"replicate": 4,
+	"tools":     4,
 
 	"backend":            3,
 	"session":            3,
 	"fusefs/tree":        3,
 	"fusefs/kernelcache": 3,
 	"fusefs/virtual":     3,
+	"pack":               3,
+	"note":               3,
 
 	"memory":               2,
 	"cache":                2,
@@ -44,17 +50,18 @@ var floors = map[string]int{
 
 	"errkind": -1, // the floor that all stand on
 
-	"internal/durable":   0,
-	"internal/awsconf":   0,
-	"internal/bytesize":  0,
-	"internal/fusedev":   0,
-	"internal/handover":  0,
-	"internal/mountinfo": 0,
-	"internal/openfiles": 0,
-	"internal/quote":     0,
-	"internal/safepath":  0,
-	"internal/sqlite":    0,
-	"internal/xdg":       0,
+	"internal/durable":    0,
+	"internal/awsconf":    0,
+	"internal/bytesize":   0,
+	"internal/fusedev":    0,
+	"internal/handover":   0,
+	"internal/mountinfo":  0,
+	"internal/openfiles":  0,
+	"internal/quote":      0,
+	"internal/safepath":   0,
+	"internal/sqlite":     0,
+	"internal/strictjson": 0,
+	"internal/xdg":        0,
 }
 
 // sideways is what may be imported from the same floor, importer first.
@@ -65,6 +72,7 @@ var sideways = map[[2]string]bool{
 	{"internal/safepath", "internal/durable"}:       true,
 	{"internal/safepath", "internal/mountinfo"}:     true,
 	{"internal/sqlite", "internal/safepath"}:        true,
+	{"internal/strictjson", "internal/quote"}:       true,
 	{"versionlog/dynamolog", "versionlog/snapshot"}: true,
 }
 
