@@ -269,47 +269,6 @@ func TestAppend(t *testing.T) {
 	r.wantSettled()
 }
 
-// TestEdit: an edit is done again when another session was faster, and never loses.
-func TestEdit(t *testing.T) {
-	r := direct(t, keeping(t), "/f")
-	add := func(old []byte) ([]byte, error) { return append(old, "+mine"...), nil }
-	r.log.Next(logfault.BeforeCommit, func() { r.theirs("/f", "theirs") })
-	v, err := r.s.Edit(t.Context(), "/f", add, nil)
-	r.must(err)
-	r.wantText("/f", "theirs+mine")
-	r.mustWrite("/f", "known") // since it was seen
-	if same, err := r.s.Edit(t.Context(), "/f", func(old []byte) ([]byte, error) { return old, nil }, nil); err != nil || same.Seq != v.Seq+1 {
-		t.Errorf("an edit that changes nothing: %+v, %v", same, err)
-	}
-	failed := errors.New("no")
-	_, err = r.s.Edit(t.Context(), "/f", func([]byte) ([]byte, error) { return nil, failed }, nil)
-	wantErr(t, err, failed)
-	_, err = r.s.Edit(t.Context(), "/n", func(old []byte) ([]byte, error) {
-		if old != nil {
-			t.Errorf("of no memory it is given %q", old)
-		}
-		return []byte("new"), nil
-	}, nil)
-	r.must(err)
-	if v, err := r.s.Edit(t.Context(), "/none", func([]byte) ([]byte, error) { return nil, nil }, nil); err != nil || v.ID != "" {
-		t.Errorf("%+v, %v", v, err)
-	}
-	r.mustWrite("/g", "one\n")
-	r.theirs("/g", "one\ntwo\n")
-	_, err = r.s.Edit(t.Context(), "/g", add, nil)
-	r.must(err)
-	_, err = r.s.Write(t.Context(), "/g", []byte("ONE\n"), nil) // by who has not seen what the edit has
-	wantLost(t, err, TakesBack)
-	r.wantKept("ONE\n")
-	expect := versionlog.ExpectAbsent()
-	edits := 0
-	_, err = r.s.Edit(t.Context(), "/f", func([]byte) ([]byte, error) { edits++; return nil, nil }, &WriteOptions{Expect: &expect})
-	if wantErr(t, err, versionlog.ErrConflict); edits != 1 {
-		t.Errorf("an edit under a condition that fails was done %d times", edits)
-	}
-	r.wantKept("ONE\n")
-}
-
 // TestRename: what a session knows moves along; what it has moved unread it does not make
 // anew.
 func TestRename(t *testing.T) {
@@ -453,6 +412,12 @@ func TestBudget(t *testing.T) {
 	}
 	_, _, err = r.s.Read(t.Context(), "/f")
 	wantErr(t, err, ErrOverBudget)
+	if over := (*BudgetError)(nil); !errors.As(err, &over) || *over != (BudgetError{What: "bytes", Limit: 10, Used: 10, More: 8}) {
+		t.Errorf("%+v", err)
+	}
+	if calls, bytes := b.Left(); calls != 1 || bytes != 0 {
+		t.Errorf("%d calls and %d bytes are left", calls, bytes)
+	}
 	_, err = r.s.Remove(t.Context(), "/f", nil)
 	r.must(err)
 	_, err = r.s.Remove(t.Context(), "/f", nil)

@@ -59,7 +59,7 @@ func (s *Session) Batch(ctx context.Context, changes []memory.Change, opts *Writ
 			}
 		}
 	}
-	if err := s.opts.Budget.use(1, int64(bytes)); err != nil {
+	if err := s.opts.Budget.Take(1, int64(bytes)); err != nil {
 		return nil, err
 	}
 	release, err := s.Settle(ctx, func() []Claim { return claims }, nil)
@@ -67,31 +67,34 @@ func (s *Session) Batch(ctx context.Context, changes []memory.Change, opts *Writ
 		return nil, err
 	}
 	defer release()
-	return s.commit(ctx, changes, opts)
+	return s.commit(ctx, changes, opts, Knowledge.Wrote)
 }
 
+// knowing is what the session knows of a path after it has made a version there.
+type knowing func(Knowledge, *memory.Head) Knowledge
+
 // commit makes changes in one commit, and notes what the session knows then.
-func (s *Session) commit(ctx context.Context, changes []memory.Change, opts *WriteOptions) (*versionlog.Commit, error) {
-	return s.commitBy(ctx, opts, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
+func (s *Session) commit(ctx context.Context, changes []memory.Change, opts *WriteOptions, knows knowing) (*versionlog.Commit, error) {
+	return s.commitBy(ctx, opts, knows, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
 		return s.store.Batch(ctx, changes, o)
 	})
 }
 
 // commitBy makes one commit by run, and notes what the session knows then.
-func (s *Session) commitBy(ctx context.Context, opts *WriteOptions, run func(context.Context, *memory.CommitOptions) (*versionlog.Commit, error)) (made *versionlog.Commit, err error) {
+func (s *Session) commitBy(ctx context.Context, opts *WriteOptions, knows knowing, run func(context.Context, *memory.CommitOptions) (*versionlog.Commit, error)) (made *versionlog.Commit, err error) {
 	err = s.Commit(ctx, Proposal{Key: opts.key(), Run: func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
 		full := s.commitOptions(opts)
 		full.Key, full.Fresh = o.Key, o.Fresh
 		return run(ctx, &full)
 	}}, func(c *versionlog.Commit) {
 		made = c
-		s.madeBy(c)
+		s.madeBy(c, knows)
 	})
 	return made, err
 }
 
 // madeBy notes what the session knows by a commit that it has made.
-func (s *Session) madeBy(c *versionlog.Commit) {
+func (s *Session) madeBy(c *versionlog.Commit, knows knowing) {
 	s.Freed(c)
 	for i := range c.Versions {
 		v := &c.Versions[i]
@@ -99,6 +102,6 @@ func (s *Session) madeBy(c *versionlog.Commit) {
 			continue
 		}
 		s.Wrote(v.Path)
-		s.known.Update(v.Path, func(k Knowledge) Knowledge { return k.Wrote(memory.NewHead(v)) })
+		s.known.Update(v.Path, func(k Knowledge) Knowledge { return knows(k, memory.NewHead(v)) })
 	}
 }

@@ -103,8 +103,8 @@ func ExampleSession_Edit() {
 	s := session.New(open(lib, store, "ann"), &session.Options{ID: "ann"})
 	defer s.Close()
 	for range 3 {
-		_, err := s.Edit(ctx, "/count", func(old []byte) ([]byte, error) {
-			return append(old, 'I'), nil
+		_, err := s.Edit(ctx, "/count", func(seen session.Seen) ([]byte, error) {
+			return append(seen.Content, 'I'), nil
 		}, nil)
 		if err != nil {
 			panic(err)
@@ -146,5 +146,5 @@ func ExampleBudget() {
 	// Output:
 	// <nil>
 	// <nil>
-	// the budget is used up: 2 calls are allowed
+	// the budget is used up: 2 calls are allowed, 2 are used, and this takes 1
 }

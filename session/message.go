@@ -26,13 +26,13 @@ const conflictsPlace = ".mneme/conflicts"
 func (s *Session) refusal(e *LostError, shown string) string {
 	switch e.Reason {
 	case NeverRead:
-		return fmt.Sprintf("%s:%s was never read in this session, and this %s is strict (version %d %s); read it and write again",
-			e.Store, cmp.Or(shown, e.Path), s.face(), e.Theirs.Seq(), s.by(e.Theirs))
+		return fmt.Sprintf("%s was never read in this session, and this %s is strict (version %d %s); read it and write again",
+			s.name(cmp.Or(shown, e.Path)), s.face(), e.Theirs.Seq(), s.by(e.Theirs))
 	case TakesBack:
 		return s.takingBack(e.Path, "removed", e.Change) + "; " + redoTaken
 	case MovedUnread:
 		at := quote.Name(cmp.Or(shown, e.At))
-		return fmt.Sprintf("%s:%s was not saved: %s; read %s and redo your edit", e.Store, e.Path, s.unreadBecause(at, e.Theirs), at)
+		return fmt.Sprintf("%s was not saved: %s; read %s and redo your edit", s.name(e.Path), s.unreadBecause(at, e.Theirs), at)
 	}
 	return s.changedSince(e.Path, e.Base, e.Theirs) + "; " + s.redo(shown)
 }
@@ -54,7 +54,7 @@ func (s *Session) describe(ctx context.Context, l *Loss) (what, redo string) {
 		if l.Noted {
 			redo = "a line before says what to do"
 		}
-		return fmt.Sprintf("%s:%s was not saved: %s", s.slug(), l.Path, l.Why), redo
+		return fmt.Sprintf("%s was not saved: %s", s.name(l.Path), l.Why), redo
 	}
 	return s.changedSince(l.Path, l.Base, s.ofAnother(ctx, l.Theirs, l.Base)), redo
 }
@@ -68,7 +68,21 @@ func (s *Session) redo(shown string) string {
 	return fmt.Sprintf("this %s has it as %s: read that, or rename it back, and redo your edit", s.face(), quote.Name(shown))
 }
 
+// name is what those that use the session call the memory at a path.
+func (s *Session) name(path string) string {
+	if s.opts.Name != nil {
+		return s.opts.Name(path)
+	}
+	return s.slug() + ":" + path
+}
+
 func (s *Session) face() string { return cmp.Or(s.opts.Face, "session") }
+
+// Changed says, for those that use the session, by whom and when a memory was changed since
+// base. Nil is that there is, or was, no memory.
+func (s *Session) Changed(path string, base, theirs *memory.Head) string {
+	return s.changedSince(path, base, theirs)
+}
 
 // changedSince says what came in between.
 func (s *Session) changedSince(path string, base, theirs *memory.Head) string {
@@ -77,9 +91,9 @@ func (s *Session) changedSince(path string, base, theirs *memory.Head) string {
 		since = "while you made it"
 	}
 	if theirs == nil {
-		return fmt.Sprintf("%s:%s was removed or renamed %s", s.slug(), path, since)
+		return fmt.Sprintf("%s was removed or renamed %s", s.name(path), since)
 	}
-	return fmt.Sprintf("%s:%s changed %s (version %d %s)", s.slug(), path, since, theirs.Seq(), s.by(theirs))
+	return fmt.Sprintf("%s changed %s (version %d %s)", s.name(path), since, theirs.Seq(), s.by(theirs))
 }
 
 // takingBack says that something was not done, since that would take a change back.
@@ -88,7 +102,7 @@ func (s *Session) takingBack(path, done string, change *Change) string {
 	if !change.Known {
 		what = fmt.Sprintf("drop the end of version %d", change.To.Seq())
 	}
-	return fmt.Sprintf("%s:%s was not %s: that would %s (%s)", s.slug(), path, done, what, s.by(change.To))
+	return fmt.Sprintf("%s was not %s: that would %s (%s)", s.name(path), done, what, s.by(change.To))
 }
 
 // unreadBecause says why nothing is put where a memory was that has moved.

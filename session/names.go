@@ -32,7 +32,7 @@ func (s *Session) Rename(ctx context.Context, from, to string, opts *WriteOption
 		s.Report(e, "")
 		return nil, e
 	}
-	return s.commitBy(ctx, opts, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
+	return s.commitBy(ctx, opts, Knowledge.Wrote, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
 		return s.store.Rename(ctx, from, to, o)
 	})
 }
@@ -55,7 +55,7 @@ func (s *Session) Remove(ctx context.Context, path string, opts *WriteOptions) (
 	if err != nil {
 		return versionlog.Version{}, err
 	}
-	c, err := s.commit(ctx, []memory.Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, opts)
+	c, err := s.commit(ctx, []memory.Change{{Action: versionlog.Remove, Path: path, Expect: expect}}, opts, Knowledge.Wrote)
 	if err != nil {
 		return versionlog.Version{}, s.removalError(path, opts, memory.AbsentAsNotFound(err))
 	}
@@ -102,14 +102,15 @@ func (s *Session) removalError(path string, opts *WriteOptions, err error) error
 }
 
 // RemoveTree deletes every memory and directory at and below a path in one commit, and
-// returns it. "/" is the whole store. versionlog.ErrNotFound when there is none. Of opts,
-// Expect is not used.
+// returns it. "/" is the whole store. It is refused as Remove is, for the first memory that
+// Remove would not remove. versionlog.ErrNotFound when there is none. Of opts, Expect is not
+// used.
 func (s *Session) RemoveTree(ctx context.Context, path string, opts *WriteOptions) (*versionlog.Commit, error) {
 	path, err := memory.ParsePrefix(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.opts.Budget.use(1, 0); err != nil {
+	if err := s.opts.Budget.Take(1, 0); err != nil {
 		return nil, err
 	}
 	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: path, Below: true}} }, nil)
@@ -117,9 +118,35 @@ func (s *Session) RemoveTree(ctx context.Context, path string, opts *WriteOption
 		return nil, err
 	}
 	defer release()
-	return s.commitBy(ctx, opts, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
+	if err := s.admitTree(ctx, path); err != nil {
+		return nil, err
+	}
+	return s.commitBy(ctx, opts, Knowledge.Wrote, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
 		return s.store.RemoveTree(ctx, path, o)
 	})
+}
+
+// admitTree is AdmitRemoval for each memory at and below a path of which the session knows
+// something.
+func (s *Session) admitTree(ctx context.Context, path string) error {
+	tree := Claim{Path: path, Below: true}
+	for at, k := range s.known.All() {
+		if !tree.Covers(at) || k.Head() == nil {
+			continue
+		}
+		head, err := s.headOf(ctx, at)
+		if err != nil {
+			return err
+		}
+		if head == nil {
+			continue
+		}
+		if e := s.AdmitRemoval(at, head); e != nil {
+			s.Report(e, "")
+			return e
+		}
+	}
+	return nil
 }
 
 // Restore makes the content of a version that of a path again, and returns the version that
@@ -140,5 +167,5 @@ func (s *Session) Restore(ctx context.Context, path string, v versionlog.Version
 		own = *opts
 	}
 	own.Message = cmp.Or(own.Message, "restore "+v.ID)
-	return s.putChange(ctx, change, &own)
+	return s.putChange(ctx, change, &own, Knowledge.Wrote)
 }

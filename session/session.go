@@ -51,6 +51,9 @@ type Options struct {
 	// Place says where they find what is kept of a conflict: ".mneme/conflicts/7/yours".
 	// Nil: "conflict 7".
 	Place func(id int) string
+	// Name returns what they call the memory at a path, in texts for them. Nil:
+	// "STORE:/path".
+	Name func(path string) string
 	// Alias returns the other name under which the face shows what is at a path; "": it has
 	// none. It is called without locks, when a text is kept. Nil: there are no such names.
 	Alias func(path string) string

@@ -26,7 +26,7 @@ func (s *Session) Read(ctx context.Context, path string) (versionlog.Version, []
 	case err != nil:
 		return v, nil, err
 	}
-	if err := s.opts.Budget.use(0, int64(len(data))); err != nil {
+	if err := s.opts.Budget.Take(0, int64(len(data))); err != nil {
 		return versionlog.Version{}, nil, err
 	}
 	s.known.Update(path, func(k Knowledge) Knowledge { return k.Read(memory.NewHead(&v)) })
@@ -38,7 +38,7 @@ func (s *Session) enter(path string, bytes int) (canonical string, err error) {
 	if canonical, err = memory.ParsePath(path); err != nil {
 		return "", err
 	}
-	return canonical, s.opts.Budget.use(1, int64(bytes))
+	return canonical, s.opts.Budget.Take(1, int64(bytes))
 }
 
 // enterClaimed is enter for a call that changes what is at the path, which the call has claimed
@@ -150,22 +150,26 @@ func (s *Session) newest(ctx context.Context, path string) (*versionlog.Version,
 	return &v, data, nil
 }
 
-// Edit makes what edit makes of the newest version the next one, and returns that. Where
-// there is no memory, edit is called with nil. It is called again when another session was
-// faster; its error ends Edit, and nothing is written. An edit that changes nothing makes
-// no version. If there was no memory, and edit returns nil, the Version returned is zero.
+// Edit makes what edit makes of the newest version the next one, and returns that. edit is
+// called again when another session was faster; its error ends Edit, and nothing is
+// written. An edit that changes nothing makes no version. If there is no memory, and edit
+// returns nil, the Version returned is zero.
 //
-// An edit is done on top of what it has seen, so that it takes back nothing by mistake. Where
-// the session has moved away what it has not read, it makes nothing new: a *LostError. What
-// fails is not kept: the edit can be done again.
-func (s *Session) Edit(ctx context.Context, path string, edit func(old []byte) ([]byte, error), opts *WriteOptions) (versionlog.Version, error) {
+// An edit is done on top of what edit is given, so that it takes back nothing by mistake.
+// The session knows what it has made only if it knew what that was made of: else another
+// session's change is in it, which it has not read. Where the session has moved away what it
+// has not read, it makes nothing new: a *LostError. What fails is not kept: the edit can be
+// done again.
+func (s *Session) Edit(ctx context.Context, path string, edit func(Seen) ([]byte, error), opts *WriteOptions) (versionlog.Version, error) {
 	path, release, err := s.enterClaimed(ctx, path, 0)
 	if err != nil {
 		return versionlog.Version{}, err
 	}
 	defer release()
+	seen := Seen{Known: s.known.Of(path)}
 	for try := 0; ; try++ {
-		v, err := s.editOnce(ctx, path, edit, opts)
+		seen.Try = try
+		v, err := s.editOnce(ctx, path, seen, edit, opts)
 		_, isLost := errors.AsType[*LostError](err)
 		if !errors.Is(err, versionlog.ErrConflict) || isLost || opts.expect() != nil || try >= maxRebases {
 			return v, err
@@ -177,47 +181,55 @@ func (s *Session) Edit(ctx context.Context, path string, edit func(old []byte) (
 	}
 }
 
-func (s *Session) editOnce(ctx context.Context, path string, edit func(old []byte) ([]byte, error), opts *WriteOptions) (versionlog.Version, error) {
-	head, old, err := s.newest(ctx, path)
+// Seen is what an edit is done on.
+type Seen struct {
+	Version *versionlog.Version // the newest; nil: there is no memory
+	Content []byte              // what it holds; the edit may keep and change it
+	Known   Knowledge           // what the session knew of the path when Edit began
+	Try     int                 // how often another session was faster
+}
+
+func (s *Session) editOnce(ctx context.Context, path string, seen Seen, edit func(Seen) ([]byte, error), opts *WriteOptions) (versionlog.Version, error) {
+	v, old, err := s.newest(ctx, path)
 	if err != nil {
 		return versionlog.Version{}, err
 	}
-	data, err := edit(slices.Clone(old))
+	seen.Version, seen.Content = v, slices.Clone(old)
+	data, err := edit(seen)
 	if err != nil {
 		return versionlog.Version{}, err
 	}
-	if err := s.opts.Budget.use(0, int64(len(old)+len(data))); err != nil {
+	if err := s.opts.Budget.Take(0, int64(len(old)+len(data))); err != nil {
 		return versionlog.Version{}, err
-	}
-	if head != nil {
-		s.known.Update(path, func(k Knowledge) Knowledge { return k.Read(memory.NewHead(head)) })
 	}
 	switch {
-	case head == nil && data == nil:
+	case v == nil && data == nil:
 		return versionlog.Version{}, nil
-	case head != nil && bytes.Equal(old, data):
-		return *head, nil
+	case v != nil && bytes.Equal(old, data):
+		return *v, nil
 	}
-	expect := expectVersion(memory.NewHead(head))
+	under := memory.NewHead(v)
+	expect := expectVersion(under)
 	if own := opts.expect(); own != nil {
 		expect = *own
-	} else if head == nil {
+	} else if v == nil {
 		if e := s.AdmitNew(path, s.headIn(ctx)); e != nil {
 			s.Report(e, "")
 			return versionlog.Version{}, e
 		}
 	}
-	return s.put(ctx, path, data, expect, opts)
+	change := memory.Change{Action: versionlog.Put, Path: path, Content: data, Expect: expect}
+	return s.putChange(ctx, change, opts, func(k Knowledge, made *memory.Head) Knowledge { return k.Merged(made, under) })
 }
 
 // put makes data the content of a path in one commit, under an expectation. What fails is
 // not kept.
 func (s *Session) put(ctx context.Context, path string, data []byte, expect versionlog.Expectation, opts *WriteOptions) (versionlog.Version, error) {
-	return s.putChange(ctx, memory.Change{Action: versionlog.Put, Path: path, Content: data, Expect: expect}, opts)
+	return s.putChange(ctx, memory.Change{Action: versionlog.Put, Path: path, Content: data, Expect: expect}, opts, Knowledge.Wrote)
 }
 
-func (s *Session) putChange(ctx context.Context, change memory.Change, opts *WriteOptions) (versionlog.Version, error) {
-	c, err := s.commit(ctx, []memory.Change{change}, opts)
+func (s *Session) putChange(ctx context.Context, change memory.Change, opts *WriteOptions, knows knowing) (versionlog.Version, error) {
+	c, err := s.commit(ctx, []memory.Change{change}, opts, knows)
 	if err != nil {
 		return versionlog.Version{}, err
 	}
@@ -231,7 +243,7 @@ func (s *Session) putChange(ctx context.Context, change memory.Change, opts *Wri
 	}
 	head, err := s.store.Head(ctx, change.Path) // which has this content already
 	if err == nil {
-		s.known.Update(change.Path, func(k Knowledge) Knowledge { return k.Wrote(memory.NewHead(&head)) })
+		s.known.Update(change.Path, func(k Knowledge) Knowledge { return knows(k, memory.NewHead(&head)) })
 	}
 	return head, err
 }
