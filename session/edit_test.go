@@ -81,6 +81,16 @@ func TestEditSeen(t *testing.T) {
 	}
 }
 
+// TestEditTwice: two sessions that make the same change at the same time make two.
+func TestEditTwice(t *testing.T) {
+	r := direct(t, nil, "/f")
+	add := func(seen Seen) ([]byte, error) { return append(seen.Content, "+1"...), nil }
+	r.log.Next(logfault.BeforeCommit, func() { r.theirs("/f", "/f+1") })
+	_, err := r.s.Edit(t.Context(), "/f", add, nil)
+	r.must(err)
+	r.wantText("/f", "/f+1+1")
+}
+
 // TestRefuse: a text that a face made of what was seen is kept, once, and the path stays
 // refused until it is read.
 func TestRefuse(t *testing.T) {

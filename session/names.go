@@ -167,5 +167,5 @@ func (s *Session) Restore(ctx context.Context, path string, v versionlog.Version
 		own = *opts
 	}
 	own.Message = cmp.Or(own.Message, "restore "+v.ID)
-	return s.putChange(ctx, change, &own, Knowledge.Wrote)
+	return s.putChange(ctx, change, &own)
 }

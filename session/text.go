@@ -219,17 +219,24 @@ func (s *Session) editOnce(ctx context.Context, path string, seen Seen, edit fun
 		}
 	}
 	change := memory.Change{Action: versionlog.Put, Path: path, Content: data, Expect: expect}
-	return s.putChange(ctx, change, opts, func(k Knowledge, made *memory.Head) Knowledge { return k.Merged(made, under) })
+	c, err := s.commit(ctx, []memory.Change{change}, opts, func(k Knowledge, made *memory.Head) Knowledge { return k.Merged(made, under) })
+	switch {
+	case err != nil:
+		return versionlog.Version{}, err
+	case len(c.Versions) == 0: // another session has just written the very same bytes: two edits are to be two
+		return versionlog.Version{}, &versionlog.ConflictError{Conflicts: []versionlog.Conflict{{Path: path, Expected: expect}}}
+	}
+	return c.Versions[0], nil
 }
 
 // put makes data the content of a path in one commit, under an expectation. What fails is
 // not kept.
 func (s *Session) put(ctx context.Context, path string, data []byte, expect versionlog.Expectation, opts *WriteOptions) (versionlog.Version, error) {
-	return s.putChange(ctx, memory.Change{Action: versionlog.Put, Path: path, Content: data, Expect: expect}, opts, Knowledge.Wrote)
+	return s.putChange(ctx, memory.Change{Action: versionlog.Put, Path: path, Content: data, Expect: expect}, opts)
 }
 
-func (s *Session) putChange(ctx context.Context, change memory.Change, opts *WriteOptions, knows knowing) (versionlog.Version, error) {
-	c, err := s.commit(ctx, []memory.Change{change}, opts, knows)
+func (s *Session) putChange(ctx context.Context, change memory.Change, opts *WriteOptions) (versionlog.Version, error) {
+	c, err := s.commit(ctx, []memory.Change{change}, opts, Knowledge.Wrote)
 	if err != nil {
 		return versionlog.Version{}, err
 	}
@@ -243,7 +250,7 @@ func (s *Session) putChange(ctx context.Context, change memory.Change, opts *Wri
 	}
 	head, err := s.store.Head(ctx, change.Path) // which has this content already
 	if err == nil {
-		s.known.Update(change.Path, func(k Knowledge) Knowledge { return knows(k, memory.NewHead(&head)) })
+		s.known.Update(change.Path, func(k Knowledge) Knowledge { return k.Wrote(memory.NewHead(&head)) })
 	}
 	return head, err
 }
