@@ -1,6 +1,7 @@
 package strictjson
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -95,6 +96,9 @@ func typeOf(raw []byte) string {
 		return "true or false"
 	case 'n':
 		return "null"
+	}
+	if bytes.ContainsAny(raw, ".eE") {
+		return "a number with a fraction or an exponent"
 	}
 	return "a number"
 }

@@ -88,8 +88,8 @@ func TestObject(t *testing.T) {
 func TestObjectErrors(t *testing.T) {
 	tests := []struct{ value, get, want string }{
 		{`"1"`, "int", "field f: it must be a whole number, not a string"},
-		{`1.0`, "int", "field f: it must be a whole number, not a number"},
-		{`1e3`, "int", "field f: it must be a whole number, not a number"},
+		{`1.0`, "int", "field f: it must be a whole number, not a number with a fraction or an exponent"},
+		{`1e3`, "int", "field f: it must be a whole number, not a number with a fraction or an exponent"},
 		{`9223372036854775808`, "int", "field f: it must be a whole number, not a number"},
 		{`null`, "int", "field f: it must be a whole number, not null"},
 		{`1`, "string", "field f: it must be a string, not a number"},

@@ -1,0 +1,78 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"mneme/errkind"
+)
+
+// run are the commands.
+var run = map[string]func(*Memory, context.Context, *request) (Result, error){
+	"view":        (*Memory).view,
+	"create":      (*Memory).create,
+	"str_replace": (*Memory).replace,
+	"insert":      (*Memory).insert,
+	"delete":      (*Memory).remove,
+	"rename":      (*Memory).rename,
+}
+
+// Call does one call of the memory tool: input is its JSON. It never fails: what goes wrong is
+// a Result that says so. Each call takes one out of the budget, whatever becomes of it.
+func (m *Memory) Call(ctx context.Context, input json.RawMessage) (result Result) {
+	began, command := time.Now(), ""
+	defer func() {
+		if caught := recover(); caught != nil {
+			m.opts.Logger.Error("panic", "type", fmt.Sprintf("%T", caught), "stack", string(debug.Stack()))
+			result = m.failure(&Error{Kind: errkind.Unknown, Unsure: true, text: m.opts.Texts.say(broken)})
+		}
+		m.logCall(command, result, time.Since(began))
+	}()
+	if err := m.opts.Budget.Take(1, int64(len(input))); err != nil {
+		return m.failure(m.explain(err, &address{}, false))
+	}
+	r, e := m.opts.Texts.decode(input, m.opts.MaxInput)
+	if e != nil {
+		return m.failure(e)
+	}
+	command = r.command
+	result, err := run[r.command](m, ctx, r)
+	if err == nil {
+		err = m.opts.Budget.Take(0, int64(len(result.Text)+sizeOf(result.Image)))
+	}
+	if err != nil && result.Made == nil { // what was made is told
+		return m.failure(m.explain(err, &address{}, false))
+	}
+	return result
+}
+
+func sizeOf(i *Image) int {
+	if i == nil {
+		return 0
+	}
+	return len(i.Data)
+}
+
+// failure is the result of a call that has failed.
+func (m *Memory) failure(err error) Result {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = failed(errkind.Unknown, m.opts.Texts.say(noAnswer))
+	}
+	return Result{Text: e.text, Error: e}
+}
+
+// logCall notes a call without a word of what it was about.
+func (m *Memory) logCall(command string, r Result, took time.Duration) {
+	kind := errkind.None
+	if r.Error != nil {
+		kind = r.Error.Kind
+	}
+	m.opts.Logger.LogAttrs(context.Background(), slog.LevelDebug, "call",
+		slog.String("command", command), slog.String("kind", kind.String()), slog.Duration("took", took), slog.Int("bytes", len(r.Text)))
+}

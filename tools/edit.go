@@ -1,0 +1,237 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"mneme/errkind"
+	"mneme/memory"
+	"mneme/session"
+	"mneme/versionlog"
+)
+
+// maxOldShown bounds how much of old_str an error shows, in bytes.
+const maxOldShown = 2000
+
+// staleEdit says that an edit, which was made for what the session has seen of a file, does
+// not fit what another session has made of it since.
+type staleEdit struct {
+	base, theirs *memory.Head // theirs nil: removed or renamed
+	yours        []byte
+}
+
+func (*staleEdit) Error() string { return "the file has changed" }
+
+// edit is session.Session.Edit, but that an edit which ends with a *staleEdit is refused, and
+// its text kept.
+func (m *Memory) edit(ctx context.Context, a *address, command string, edit func(session.Seen) ([]byte, error)) (versionlog.Version, error) {
+	v, err := a.Session.Edit(ctx, a.path, edit, m.writeOptions(command))
+	var stale *staleEdit
+	if errors.As(err, &stale) {
+		err = a.Session.Refuse(ctx, a.path, stale.base, stale.theirs, stale.yours)
+	}
+	if err != nil {
+		return v, m.explain(err, a, true)
+	}
+	return v, nil
+}
+
+// isStale reports whether another session has changed or removed the file since this one has
+// seen it.
+func isStale(seen session.Seen) bool {
+	known := seen.Known.Head()
+	return known != nil && (seen.Version == nil || seen.Known.Stale(memory.NewHead(seen.Version)))
+}
+
+// knownText returns what the session has seen of the file; false when that cannot be read.
+func (a *address) knownText(ctx context.Context, seen session.Seen) (string, bool) {
+	data, err := a.Store.ContentOf(ctx, seen.Known.Head())
+	return string(data), err == nil
+}
+
+// onNewest returns what an edit of the text that the session has seen makes of the newest
+// one: the two merged if the Memory merges, and else a *staleEdit.
+func (m *Memory) onNewest(seen session.Seen, known, yours string) ([]byte, error) {
+	head := memory.NewHead(seen.Version)
+	if m.opts.Merge && head != nil {
+		if merged, ok := memory.Merge([]byte(known), seen.Content, []byte(yours)); ok {
+			return merged, nil
+		}
+	}
+	return nil, &staleEdit{base: seen.Known.Head(), theirs: head, yours: []byte(yours)}
+}
+
+// toEdit returns the address of a file that is to be changed. absent is the error where no
+// store is.
+func (m *Memory) toEdit(path string, absent, directory text) (*address, error) {
+	a, e := m.address(path)
+	switch {
+	case e != nil:
+		return nil, e
+	case a.nobody:
+		return nil, failed(errkind.NotFound, m.opts.Texts.say(absent, a.shown))
+	case a.isRoot():
+		return nil, failed(errkind.NotFound, m.opts.Texts.say(directory, a.shown))
+	case a.Session == nil:
+		return nil, failed(errkind.ReadOnly, m.opts.Texts.say(readOnly, a.shown))
+	}
+	return a, nil
+}
+
+// nothingThere is the error of an edit of a path at which there is no file.
+func (m *Memory) nothingThere(ctx context.Context, a *address, seen session.Seen, absent, directory text) error {
+	if seen.Try > 0 {
+		return failed(errkind.NotFound, m.opts.Texts.say(vanished, a.shown))
+	}
+	if root, err := m.tree(ctx, a); err == nil && root != nil {
+		return failed(errkind.NotFound, m.opts.Texts.say(directory, a.shown))
+	}
+	return failed(errkind.NotFound, m.opts.Texts.say(absent, a.shown))
+}
+
+// replacement is what a str_replace has done.
+type replacement struct {
+	text  string // all of the file
+	first int    // the line at which it begins, from 0 on
+	lines int    // line breaks in what was put there
+	note  string // that it was made on a version which the session has not seen
+}
+
+// replace replaces the one place of old_str, in the newest version, whether or not the
+// session has seen that.
+func (m *Memory) replace(ctx context.Context, r *request) (Result, error) {
+	a, err := m.toEdit(r.path, missingToEdit, directoryToEdit)
+	if err != nil {
+		return Result{}, err
+	}
+	if r.oldText.Reveal() == "" {
+		return Result{}, failed(errkind.Invalid, m.opts.Texts.say(emptyOld))
+	}
+	var done replacement
+	v, err := m.edit(ctx, a, r.command, func(seen session.Seen) (data []byte, err error) {
+		done, err = m.replaceIn(ctx, a, r, seen)
+		if err != nil {
+			return nil, err
+		}
+		return []byte(done.text), nil
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Text: m.opts.Texts.say(replaced, m.snippet(done)) + done.note, Made: []Made{a.made(&v)}}, nil
+}
+
+func (m *Memory) replaceIn(ctx context.Context, a *address, r *request, seen session.Seen) (replacement, error) {
+	t := m.opts.Texts
+	old, now, stale := r.oldText.Reveal(), string(seen.Content), isStale(seen)
+	places := occurrences(now, old)
+	if seen.Version != nil && len(places) == 1 {
+		done := replacedAt(now, places[0], old, r.newText.Reveal())
+		if stale {
+			done.note = t.say(editedNewest, a.Session.Changed(a.path, seen.Known.Head(), memory.NewHead(seen.Version)))
+		}
+		return done, nil
+	}
+	if stale {
+		known, ok := a.knownText(ctx, seen)
+		if at := occurrences(known, old); ok && len(at) == 1 {
+			yours := replacedAt(known, at[0], old, r.newText.Reveal())
+			merged, err := m.onNewest(seen, known, yours.text)
+			yours.text, yours.note = string(merged), t.say(editedNewest, a.Session.Changed(a.path, seen.Known.Head(), memory.NewHead(seen.Version)))
+			return yours, err
+		}
+	}
+	shownOld := clip(old, maxOldShown)
+	switch {
+	case seen.Version == nil:
+		return replacement{}, m.nothingThere(ctx, a, seen, missingToEdit, directoryToEdit)
+	case len(places) == 0:
+		return replacement{}, failed(errkind.Invalid, t.say(noMatch, shownOld, a.shown))
+	}
+	return replacement{}, failed(errkind.Invalid, t.say(manyMatches, shownOld, joinNumbers(linesOf(now, places))))
+}
+
+// occurrences returns the places of old in text, also of those that overlap.
+func occurrences(text, old string) (places []int) {
+	for at := 0; ; {
+		i := strings.Index(text[at:], old)
+		if i < 0 {
+			return places
+		}
+		places = append(places, at+i)
+		_, size := utf8.DecodeRuneInString(text[at+i:])
+		at += i + size
+	}
+}
+
+// linesOf returns the lines, from 1 on, in which places are, each once.
+func linesOf(text string, places []int) (lines []int) {
+	line, from := 1, 0
+	for _, place := range places {
+		line += strings.Count(text[from:place], "\n")
+		from = place
+		lines = append(lines, line)
+	}
+	return slices.Compact(lines)
+}
+
+func replacedAt(text string, place int, old, with string) replacement {
+	return replacement{
+		text:  text[:place] + with + text[place+len(old):],
+		first: strings.Count(text[:place], "\n"),
+		lines: strings.Count(with, "\n"),
+	}
+}
+
+// snippet shows what a replacement has made, with two lines before and behind.
+func (m *Memory) snippet(r replacement) string {
+	last := r.first + 2
+	if m.opts.Texts == Documentation {
+		last += r.lines
+	}
+	last = min(last, strings.Count(r.text, "\n"))
+	shown, _, _ := numbered(r.text, max(0, r.first-2)+1, last+1, m.room(""))
+	return shown
+}
+
+// insert puts a text behind a line. The number of a line is one of what the session has
+// seen: on another session's version it would be another line.
+func (m *Memory) insert(ctx context.Context, r *request) (Result, error) {
+	a, err := m.toEdit(r.path, missingToInsert, directoryToFill)
+	if err != nil {
+		return Result{}, err
+	}
+	note := ""
+	v, err := m.edit(ctx, a, r.command, func(seen session.Seen) ([]byte, error) {
+		note = ""
+		if isStale(seen) {
+			known, ok := a.knownText(ctx, seen)
+			if yours, err := m.insertedIn(known, r); ok && err == nil {
+				note = m.opts.Texts.say(editedNewest, a.Session.Changed(a.path, seen.Known.Head(), memory.NewHead(seen.Version)))
+				return m.onNewest(seen, known, yours)
+			}
+		}
+		if seen.Version == nil {
+			return nil, m.nothingThere(ctx, a, seen, missingToInsert, directoryToFill)
+		}
+		text, err := m.insertedIn(string(seen.Content), r)
+		return []byte(text), err
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Text: m.opts.Texts.say(inserted, a.shown) + note, Made: []Made{a.made(&v)}}, nil
+}
+
+// insertedIn returns a text with another one behind a line of it. One line break at the end
+// of what is inserted is that of its last line.
+func (m *Memory) insertedIn(text string, r *request) (string, error) {
+	lines := strings.Split(text, "\n")
+	if r.line < 0 || r.line > int64(len(lines)) {
+		return "", failed(errkind.Invalid, m.opts.Texts.say(badLine, r.line, len(lines)))
+	}
+	return strings.Join(slices.Insert(lines, int(r.line), strings.TrimSuffix(r.insertText.Reveal(), "\n")), "\n"), nil
+}

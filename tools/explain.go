@@ -1,0 +1,87 @@
+package tools
+
+import (
+	"errors"
+
+	"mneme/errkind"
+	"mneme/memory"
+	"mneme/session"
+	"mneme/versionlog"
+)
+
+// explain returns the error of a store or session as an *Error, for a call about a path.
+// changes says whether the call makes a change. Where the text of a backend may hold what is
+// nobody's business, such as paths of the host, only its kind is told; the log has the rest.
+func (m *Memory) explain(err error, a *address, changes bool) *Error {
+	t := m.opts.Texts
+	var own *Error
+	if errors.As(err, &own) {
+		return own
+	}
+	kind := errkind.Of(err)
+	e := &Error{Kind: kind, Retry: retryOf(kind)}
+	e.Unsure = changes && !kind.Final() && !errors.Is(err, memory.ErrUntried)
+	var loss *session.LostError
+	var size *memory.SizeError
+	var over *session.BudgetError
+	switch {
+	case errors.As(err, &loss):
+		e.Conflict = max(0, loss.Conflict)
+		e.text = t.say(lost, loss)
+	case errors.As(err, &over):
+		e.Retry = Never
+		if e.text = t.say(usedUp, over.Limit); over.What == "bytes" {
+			e.text = t.say(bytesUsedUp, over.Limit)
+		}
+	case errors.As(err, &size):
+		e.text = t.say(tooLarge, a.shown, size.Size, size.Limit)
+	case errors.Is(err, memory.ErrBadPath), errors.Is(err, memory.ErrBadVersion), errors.Is(err, memory.ErrPathTooLong):
+		e.text = t.say(refusedRequest, err)
+	default:
+		e.text = t.ofKind(e, a.shown)
+	}
+	if kind == errkind.Unknown || kind == errkind.Corrupt || kind == errkind.Rewritten || kind == errkind.Denied {
+		m.opts.Logger.Warn("call failed", "kind", kind, "err", err)
+	}
+	return e
+}
+
+// ofKind is the text of an error of which only the kind is told.
+func (t Texts) ofKind(e *Error, shown string) string {
+	switch {
+	case e.Kind == errkind.Corrupt, e.Kind == errkind.Rewritten:
+		return t.say(damaged, shown)
+	case e.Unsure:
+		return t.say(unsureAnswer, shown)
+	}
+	switch e.Kind {
+	case errkind.NoSpace:
+		return t.say(noRoom, "the disk is full")
+	case errkind.OverQuota:
+		return t.say(noRoom, "a quota is used up")
+	case errkind.TooMany, errkind.TooLarge:
+		return t.say(tooMany, shown)
+	case errkind.NotText:
+		return t.say(notText, shown)
+	case errkind.ReadOnly, errkind.Archived:
+		return t.say(readOnly, shown)
+	case errkind.Denied, errkind.Fenced, errkind.Newer, errkind.Unsupported:
+		return t.say(denied, shown)
+	case errkind.Conflict:
+		return t.say(conflicted, shown)
+	case errkind.Exists:
+		return t.say(exists, shown)
+	case errkind.InUse:
+		return t.say(inUse)
+	case errkind.NotFound:
+		return t.say(missing, shown)
+	case errkind.Overlap:
+		return t.say(belowFile, shown)
+	case errkind.NameTooLong, errkind.PathEncoding, errkind.Invalid:
+		return t.say(refusedRequest, e.Kind)
+	}
+	return t.say(noAnswer)
+}
+
+// isNotFound reports whether nothing is at a path, as opposed to what a path stands on.
+func isNotFound(err error) bool { return errors.Is(err, versionlog.ErrNotFound) }

@@ -1,0 +1,138 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// index is the heads of a store, of memories and of directories that were made, in byte
+// order of their paths. A walk over the heads of a store of 10,000 memories takes 20 ms; this
+// takes less than one.
+//
+//  1. Load: the tip first, then the heads, which may show later commits in part, then every
+//     commit above that tip in order, which makes that right.
+//  2. Sync, before each use: the commits above the tip that it is of, if there are any.
+//  3. A commit that does not follow drops the index: versionlog.ErrRewritten.
+//
+// A snapshot does not change, so its readers need no lock.
+type index struct {
+	store *memory.Store
+
+	now atomic.Pointer[snapshot] // nil: not loaded
+	mu  sync.Mutex               // held while it is brought up to date, during I/O
+}
+
+// snapshot is the heads of a store as of a commit.
+type snapshot struct {
+	heads []*memory.Head
+	tip   versionlog.Tip
+}
+
+// sync returns the heads as of a commit that is not older than the newest when it was called.
+func (x *index) sync(ctx context.Context) (*snapshot, error) {
+	if now := x.now.Load(); now != nil {
+		if tip, known := x.store.KnownTip(); known && tip.Seq == now.tip.Seq && tip.Digest == now.tip.Digest {
+			return now, nil
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := x.now.Load()
+	if now == nil {
+		var err error
+		if now, err = x.load(ctx); err != nil {
+			return nil, err
+		}
+	}
+	next, err := x.follow(ctx, now)
+	if err != nil {
+		x.now.Store(nil)
+		return nil, err
+	}
+	x.now.Store(next)
+	return next, nil
+}
+
+func (x *index) load(ctx context.Context) (*snapshot, error) {
+	tip, err := x.store.Tip(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &snapshot{tip: tip}
+	for v, err := range x.store.Tree(ctx, "/") {
+		if err != nil {
+			return nil, err
+		}
+		s.heads = append(s.heads, memory.NewHead(&v))
+	}
+	return s, nil
+}
+
+// follow returns s with the commits above it.
+func (x *index) follow(ctx context.Context, s *snapshot) (*snapshot, error) {
+	changed := map[string]*memory.Head{}
+	tip := s.tip
+	for c, err := range x.store.Commits(ctx, tip.Seq) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Seq != tip.Seq+1 || c.Prev != tip.Digest {
+			return nil, fmt.Errorf("%w: commit %d does not follow commit %d, which was there before", versionlog.ErrRewritten, c.Seq, tip.Seq)
+		}
+		for path, v := range c.Heads() {
+			changed[path] = memory.NewHead(v)
+		}
+		tip = tip.After(c)
+	}
+	if tip.Seq == s.tip.Seq {
+		if now, err := x.store.Tip(ctx); err != nil || now.Seq < tip.Seq || now.Seq == tip.Seq && now.Digest != tip.Digest {
+			return nil, rewritten(err)
+		}
+		return s, nil
+	}
+	return &snapshot{heads: merged(s.heads, changed), tip: tip}, nil
+}
+
+func rewritten(err error) error {
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: the newest commit is not the one that was there before", versionlog.ErrRewritten)
+}
+
+// merged returns heads with what has changed; nil is that nothing is there any more.
+func merged(heads []*memory.Head, changed map[string]*memory.Head) []*memory.Head {
+	next := make([]*memory.Head, 0, len(heads)+len(changed))
+	for _, h := range heads {
+		if _, gone := changed[h.Path()]; !gone {
+			next = append(next, h)
+		}
+	}
+	for _, h := range changed {
+		if h != nil {
+			next = append(next, h)
+		}
+	}
+	slices.SortFunc(next, func(a, b *memory.Head) int { return strings.Compare(a.Path(), b.Path()) })
+	return next
+}
+
+// below returns the heads of what is in a directory, "/" or one without a slash at its end,
+// at whatever depth; with that of the directory itself before them if it was made.
+func (s *snapshot) below(dir string) []*memory.Head {
+	dir = strings.TrimSuffix(dir, "/")
+	return s.heads[s.at(dir+"/"):s.at(dir+"0")] // 0 is what follows the slash
+}
+
+// at returns the place of the first head that is at a path or behind it.
+func (s *snapshot) at(path string) int {
+	i, _ := slices.BinarySearchFunc(s.heads, path, func(h *memory.Head, path string) int { return strings.Compare(h.Path(), path) })
+	return i
+}

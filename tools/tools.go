@@ -1,0 +1,183 @@
+// Package tools is what an agent without a shell does with its memory: the six commands of
+// the tool memory_20250818, and beside them listing, search, history, comparison and
+// restoring. It knows no protocol but that of the commands: lines of JSON, MCP and HTTP are
+// faces over it.
+//
+// A Memory holds the rules: paths, texts, budgets. What protects sessions from each other is
+// package session's. Nothing here logs, counts or traces what a memory holds, or what is
+// asked about it: such texts are of type Secret.
+package tools
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"mneme/internal/quote"
+	"mneme/memory"
+	"mneme/session"
+	"mneme/versionlog"
+)
+
+// Options say how a Memory behaves; nil and the zero value are the default.
+type Options struct {
+	Texts     Texts             // of results and errors
+	Overwrite bool              // create replaces what is there, as a write of the session does
+	Merge     bool              // bring changes of other sessions to other lines together, as the sessions do
+	ViewChars int               // characters of one view; 0: 16,000; below 0: any number
+	MaxInput  int               // bytes of the input of a call; 0: 4 MiB, or four times the largest memory
+	Budget    *session.Budget   // of calls to Call and the other verbs, and of the bytes that they take and return; nil: none
+	Deadline  time.Duration     // of a search; 0: 2 seconds
+	Meta      map[string]string // of every commit, besides "tool"; at most 15 pairs
+	Logger    *slog.Logger      // nil discards
+}
+
+// Place is a store as a Memory has it.
+type Place struct {
+	Store   *memory.Store
+	Session *session.Session // of the store; nil: it is only read
+}
+
+// Memory is what an agent sees of some stores. Its methods may be called at once from many
+// goroutines, and hold no lock while they wait for a store.
+type Memory struct {
+	opts   Options
+	places []*place // in the order of their slugs
+}
+
+// place is a store of a Memory.
+type place struct {
+	Place
+	slug string
+	top  string // its path in the tool
+	idx  index
+}
+
+// New returns the memory of some stores, each of them once: one is /memories, of several each
+// is /memories/SLUG.
+func New(places []Place, opts *Options) *Memory {
+	m := &Memory{}
+	if opts != nil {
+		m.opts = *opts
+	}
+	if m.opts.ViewChars == 0 {
+		m.opts.ViewChars = 16_000
+	}
+	if m.opts.Deadline == 0 {
+		m.opts.Deadline = 2 * time.Second
+	}
+	if m.opts.Logger == nil {
+		m.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	largest := int64(1 << 20)
+	for _, p := range places {
+		info := p.Store.Info()
+		m.places = append(m.places, &place{Place: p, slug: info.Slug, top: topOf(info.Slug, len(places) > 1), idx: index{store: p.Store}})
+		largest = max(largest, info.Limits.MaxMemoryBytes)
+	}
+	if m.opts.MaxInput == 0 {
+		m.opts.MaxInput = int(4 * largest) // a byte may take an escape of six, but for most texts it does not
+	}
+	slices.SortFunc(m.places, func(a, b *place) int { return strings.Compare(a.slug, b.slug) })
+	return m
+}
+
+// Close returns when nothing works in the background any more. The stores and sessions are
+// the caller's.
+func (m *Memory) Close() {}
+
+// Reset makes the budget whole: a quest begins.
+func (m *Memory) Reset() {
+	if m.opts.Budget != nil {
+		m.opts.Budget.Reset()
+	}
+}
+
+// CallsLeft returns how many calls the budget has left; false where there is no bound.
+func (m *Memory) CallsLeft() (calls int, bounded bool) {
+	calls, _ = m.opts.Budget.Left()
+	return calls, calls <= maxCalls
+}
+
+// maxCalls is more calls than a budget has that bounds them.
+const maxCalls = 1 << 60
+
+// StoreInfo is what a Memory says of a store.
+type StoreInfo struct {
+	Path     string // as the tool has it
+	ReadOnly bool
+	versionlog.Store
+}
+
+// Stores returns the stores, in the order of their slugs.
+func (m *Memory) Stores() []StoreInfo {
+	all := make([]StoreInfo, len(m.places))
+	for i, p := range m.places {
+		all[i] = StoreInfo{Path: p.top, ReadOnly: p.Session == nil, Store: p.Store.Info()}
+	}
+	return all
+}
+
+// address is what a path of the tool means.
+type address struct {
+	*place        // nil: Root of several stores, or a store that is not there
+	path   string // in the store; "/" is the store itself
+	shown  string // as texts have it
+	nobody bool   // there is no such store
+}
+
+// isRoot reports whether a is a store, or the root of several.
+func (a *address) isRoot() bool { return !a.nobody && (a.place == nil || a.path == "/") }
+
+// address finds out what a path means.
+func (m *Memory) address(path string) (*address, *Error) {
+	names, e := m.opts.Texts.parsePath(path)
+	if e != nil {
+		return nil, e
+	}
+	a := &address{shown: quote.Text(strings.Join(append([]string{Root}, names...), "/")), path: "/"}
+	switch {
+	case len(m.places) == 1:
+		a.place = m.places[0]
+	case len(names) > 0:
+		i := slices.IndexFunc(m.places, func(p *place) bool { return p.slug == names[0] })
+		if i < 0 {
+			a.nobody = true
+			return a, nil
+		}
+		a.place, names = m.places[i], names[1:]
+	}
+	if len(names) == 0 {
+		return a, nil
+	}
+	a.path = "/" + strings.Join(names, "/")
+	if err := memory.CheckPath(a.path); err != nil {
+		return nil, m.explain(err, a, false)
+	}
+	return a, nil
+}
+
+// read returns the memory at a path of the store, which the session, if there is one, knows
+// then.
+func (p *place) read(ctx context.Context, path string) (versionlog.Version, []byte, error) {
+	if p.Session != nil {
+		return p.Session.Read(ctx, path)
+	}
+	return p.Store.Read(ctx, path)
+}
+
+// writeOptions are those of every commit. command is what the model asked for.
+func (m *Memory) writeOptions(command string) *session.WriteOptions {
+	meta := map[string]string{"tool": "memory", "command": command}
+	for key, value := range m.opts.Meta {
+		meta[key] = value
+	}
+	return &session.WriteOptions{Meta: meta}
+}
+
+// made says, for a result, which version was made.
+func (p *place) made(v *versionlog.Version) Made {
+	return Made{Path: join(p.top, v.Path), Version: v.ID, Seq: v.Seq}
+}
