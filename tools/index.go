@@ -131,6 +131,14 @@ func (s *snapshot) below(dir string) []*memory.Head {
 	return s.heads[s.at(dir+"/"):s.at(dir+"0")] // 0 is what follows the slash
 }
 
+// atAndBelow returns the head of a memory at a path, or what below returns.
+func (s *snapshot) atAndBelow(path string) []*memory.Head {
+	if i := s.at(path); i < len(s.heads) && s.heads[i].Path() == path {
+		return s.heads[i : i+1]
+	}
+	return s.below(path)
+}
+
 // at returns the place of the first head that is at a path or behind it.
 func (s *snapshot) at(path string) int {
 	i, _ := slices.BinarySearchFunc(s.heads, path, func(h *memory.Head, path string) int { return strings.Compare(h.Path(), path) })

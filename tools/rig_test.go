@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"mneme/cas"
@@ -21,6 +22,7 @@ type rig struct {
 	*testing.T
 	*Memory
 	log      *logfault.Log
+	blobs    *blobs
 	lib      *memory.Library
 	stores   []*memory.Store // as the other session has them, in the order of their slugs
 	sessions []*session.Session
@@ -32,7 +34,27 @@ type rigOptions struct {
 	session session.Options
 	stores  []string // slugs, in byte order; nil: notes
 	ro      []string // those that are only read
-	create  memory.StoreOptions
+	create  storeOptions
+}
+
+type storeOptions = memory.StoreOptions
+
+// blobs are contents in memory, which are not handed out any more after some.
+type blobs struct {
+	*memcas.Store
+	left atomic.Int64 // how many more are; below 0: any number
+}
+
+func (b *blobs) blockAfter(number int64) { b.left.Store(number) }
+
+// Get returns a content, or waits until nobody does any more.
+func (b *blobs) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
+	if left := b.left.Load(); left >= 0 && b.left.Add(-1) < 0 {
+		b.left.Store(0)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return b.Store.Get(ctx, d)
 }
 
 func newRig(t *testing.T, o *rigOptions) *rig {
@@ -44,8 +66,9 @@ func newRig(t *testing.T, o *rigOptions) *rig {
 		o.stores = []string{"notes"}
 	}
 	r := &rig{T: t, log: logfault.New(memlog.New(nil), &logfault.Options{Session: "mine"})}
-	blobs := memcas.New()
-	r.lib = memory.NewLibrary(r.log, func(string) (cas.Store, error) { return blobs, nil })
+	r.blobs = &blobs{Store: memcas.New()}
+	r.blobs.blockAfter(-1)
+	r.lib = memory.NewLibrary(r.log, func(string) (cas.Store, error) { return r.blobs, nil })
 	for _, slug := range o.stores {
 		info, err := r.lib.CreateStore(t.Context(), slug, &o.create)
 		r.must(err)
