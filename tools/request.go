@@ -25,12 +25,21 @@ type request struct {
 type field struct {
 	name     string
 	optional bool
+	schema   string // JSON
 	read     func(o *strictjson.Object, name string, r *request) (given bool, err error)
+}
+
+const stringSchema = `{"type":"string"}`
+
+// optional is a field that may be left out.
+func optional(f field) field {
+	f.optional = true
+	return f
 }
 
 // plainText is a field whose value may stand in an error.
 func plainText(name string, to func(*request) *string) field {
-	return field{name: name, read: func(o *strictjson.Object, name string, r *request) (given bool, err error) {
+	return field{name: name, schema: stringSchema, read: func(o *strictjson.Object, name string, r *request) (given bool, err error) {
 		*to(r), given, err = o.OptString(name)
 		return given, err
 	}}
@@ -38,7 +47,7 @@ func plainText(name string, to func(*request) *string) field {
 
 // secretText is a field that holds content.
 func secretText(name string, to func(*request) *Secret) field {
-	return field{name: name, read: func(o *strictjson.Object, name string, r *request) (bool, error) {
+	return field{name: name, schema: stringSchema, read: func(o *strictjson.Object, name string, r *request) (bool, error) {
 		text, given, err := o.OptString(name)
 		*to(r) = NewSecret(text)
 		return given, err
@@ -47,15 +56,15 @@ func secretText(name string, to func(*request) *Secret) field {
 
 var (
 	pathField = plainText("path", func(r *request) *string { return &r.path })
-	viewRange = field{name: "view_range", optional: true, read: func(o *strictjson.Object, name string, r *request) (given bool, err error) {
+	viewRange = field{name: "view_range", optional: true, schema: `{"type":"array","items":{"type":"integer"},"minItems":2,"maxItems":2}`, read: func(o *strictjson.Object, name string, r *request) (given bool, err error) {
 		r.lines, given, err = o.OptInts(name, 2)
 		return given, err
 	}}
-	insertLine = field{name: "insert_line", read: func(o *strictjson.Object, name string, r *request) (given bool, err error) {
+	insertLine = field{name: "insert_line", schema: `{"type":"integer"}`, read: func(o *strictjson.Object, name string, r *request) (given bool, err error) {
 		r.line, given, err = o.OptInt(name)
 		return given, err
 	}}
-	newText = field{name: "new_str", optional: true, read: secretText("new_str", func(r *request) *Secret { return &r.newText }).read}
+	newText = optional(secretText("new_str", func(r *request) *Secret { return &r.newText }))
 )
 
 // commands are the fields of each command, besides its name.

@@ -27,6 +27,7 @@ type cli struct {
 	Cat       catCmd       `cmd:"" help:"Print a memory, or an earlier version of it."`
 	Write     writeCmd     `cmd:"" help:"Make standard input the content of a memory."`
 	Apply     applyCmd     `cmd:"" help:"Make several changes at once, all or none, from JSON on standard input."`
+	Tool      toolCmd      `cmd:"" help:"Do the calls of an agent's memory tool, from lines of JSON."`
 	Rm        rmCmd        `cmd:"" help:"Remove a memory or directory; its history stays."`
 	Mv        mvCmd        `cmd:"" help:"Rename a memory or directory within its store."`
 	Log       logCmd       `cmd:"" help:"Show the history of a store or memory, newest first."`

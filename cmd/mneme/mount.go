@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -36,9 +35,6 @@ const (
 
 // minMaxMemory is how many bytes a mount has to hold at least, for a few open files.
 const minMaxMemory = 1 << 20
-
-// sessionPrefix begins the ids of sessions that mneme names itself.
-const sessionPrefix = "sesn_"
 
 type mountCmd struct {
 	Stores      []string  `arg:"" optional:"" name:"store[:ro]" help:"Stores to mount, each below DIR under its name; :ro makes one read-only."`
@@ -280,21 +276,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 
 // claim claims the session of a mount that can write. A nil file is no claim.
 func (c *mountCmd) claim(url *string, wanted []wantedStore) (*os.File, error) {
-	if allReadOnly(wanted) {
-		return nil, nil
-	}
-	at, err := locate(url)
-	if err != nil {
-		return nil, err
-	}
-	if at.Check() != nil {
-		return nil, nil // it cannot be mounted either, and nothing is to be made there
-	}
-	dir, err := at.ConflictsDir()
-	if err != nil {
-		return nil, err
-	}
-	return claimSession(dir, c.Session)
+	return claimWanted(url, c.Session, wanted)
 }
 
 // logLevel returns the level from which the daemon logs.
@@ -367,42 +349,14 @@ func (c *mountCmd) startMetrics(server *fusefs.Server, lib *backend.Library, ann
 
 // check reads the arguments that kong cannot judge, and fills in the session.
 func (c *mountCmd) check() ([]wantedStore, error) {
-	const longest = 128
-	switch {
-	case c.Session == "":
-		c.Session = sessionPrefix + versionlog.NewKey()
-	case len(c.Session) > longest || printable(c.Session) != c.Session || strings.Contains(c.Session, " "):
-		return nil, usagef("--session %q: want at most %d bytes of printable text without spaces", c.Session, longest)
+	var err error
+	if c.Session, err = sessionName(c.Session); err != nil {
+		return nil, err
 	}
 	if c.MaxMemory < minMaxMemory {
 		return nil, usagef("--max-memory %d: want at least %d bytes, such as 256MiB", c.MaxMemory, minMaxMemory)
 	}
-	var wanted []wantedStore
-	for _, arg := range c.Stores {
-		ref, mode, hasMode := strings.Cut(arg, ":")
-		if ref == "" || hasMode && mode != "ro" {
-			return nil, usagef("%q: want STORE or STORE:ro; a store is mounted as a whole", arg)
-		}
-		wanted = append(wanted, wantedStore{ref: ref, readOnly: hasMode || c.ReadOnly})
-	}
-	return wanted, nil
-}
-
-// wantedStore is an argument of mount.
-type wantedStore struct {
-	ref      string
-	readOnly bool
-}
-
-func (w wantedStore) String() string {
-	if w.readOnly {
-		return w.ref + ":ro"
-	}
-	return w.ref
-}
-
-func allReadOnly(wanted []wantedStore) bool {
-	return !slices.ContainsFunc(wanted, func(w wantedStore) bool { return !w.readOnly })
+	return wantStores(c.Stores, c.ReadOnly)
 }
 
 func (c *mountCmd) openStores(ctx context.Context, lib *backend.Library, wanted []wantedStore) ([]*memory.Store, error) {
@@ -417,40 +371,5 @@ func (c *mountCmd) openStores(ctx context.Context, lib *backend.Library, wanted 
 		}
 		return err
 	}
-	seen := map[string]string{}
-	var stores []*memory.Store
-	for _, w := range wanted {
-		info, err := lib.FindStore(ctx, w.ref)
-		if err != nil {
-			return nil, err
-		}
-		if other, ok := seen[info.ID]; ok {
-			return nil, usagef("%q and %q are the same store; mount it once", other, w.ref)
-		}
-		seen[info.ID] = w.ref
-		if closed := takesNoWrites(info); closed != nil && !w.readOnly {
-			return nil, fmt.Errorf("store %s: %w; mount it with `%s:ro`", info.Slug, closed, w.ref)
-		}
-		as := author
-		if w.readOnly {
-			as = nil
-		}
-		st, err := lib.Open(ctx, info.ID, as)
-		if err != nil {
-			return nil, err
-		}
-		stores = append(stores, st)
-	}
-	return stores, nil
-}
-
-// takesNoWrites returns why a store is never written to, or nil.
-func takesNoWrites(s versionlog.Store) error {
-	switch {
-	case !s.ArchivedAt.IsZero():
-		return versionlog.ErrArchived
-	case s.Replica:
-		return versionlog.ErrReplica
-	}
-	return nil
+	return openWanted(ctx, lib, wanted, author)
 }

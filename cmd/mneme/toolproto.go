@@ -1,0 +1,252 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"mneme/errkind"
+	"mneme/internal/strictjson"
+	"mneme/tools"
+)
+
+// maxToolLine bounds a line of input, in bytes, where the stores do not take longer ones.
+const maxToolLine = 8 << 20
+
+// maxToolID bounds the id of a line, in bytes.
+const maxToolID = 256
+
+// serveTool answers each line of in, in order, until in ends. The next line is read when the
+// answer to the one before is written, so that a reader that stops costs nothing.
+func serveTool(ctx context.Context, m *tools.Memory, in io.Reader, reply func(any) error) error {
+	most := maxToolLine
+	for _, st := range m.Stores() {
+		most = max(most, int(4*st.Limits.MaxMemoryBytes))
+	}
+	lines := &lineReader{in: bufio.NewReader(in), most: most}
+	for {
+		line, err := lines.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, errLongLine):
+			err = reply(toolError(m, nil, fmt.Sprintf("Error: The line is too long: at most %d bytes.", most)))
+		case err != nil:
+			return fmt.Errorf("read standard input: %w", err)
+		case len(line) > 0:
+			err = reply(answerTool(ctx, m, line, most))
+		}
+		if err != nil {
+			return fmt.Errorf("write standard output: %w", err)
+		}
+	}
+}
+
+// toolReply is the answer to a line.
+type toolReply struct {
+	ID        json.RawMessage `json:"id"`
+	Content   any             `json:"content,omitempty"` // a string, or blocks
+	IsError   *bool           `json:"is_error,omitempty"`
+	Kind      string          `json:"kind,omitempty"`
+	Retry     string          `json:"retry,omitempty"`
+	Conflict  int             `json:"conflict,omitempty"`
+	Unsure    bool            `json:"unsure,omitempty"`
+	CallsLeft *int            `json:"calls_left,omitempty"`
+}
+
+// toolResult is the answer to a tool_use block. The API takes no other fields.
+type toolResult struct {
+	Type      string `json:"type"`
+	ToolUseID string `json:"tool_use_id"`
+	Content   any    `json:"content"`
+	IsError   bool   `json:"is_error"`
+}
+
+// toolLine is a line of input: the host's fields, and the model's below input.
+type toolLine struct {
+	id      json.RawMessage
+	use     string // id of a tool_use block; else ""
+	input   json.RawMessage
+	control string
+}
+
+// answerTool does what a line asks for.
+func answerTool(ctx context.Context, m *tools.Memory, line []byte, most int) any {
+	one, err := parseToolLine(line, most)
+	if err != nil {
+		return toolError(m, one.id, "Error: "+err.Error()+`; want {"id": 1, "input": {…}}, {"id": 1, "control": "reset"} or a tool_use block.`)
+	}
+	if one.control != "" {
+		m.Reset()
+		return toolReply{ID: one.id, CallsLeft: callsLeft(m)}
+	}
+	r := m.Call(ctx, one.input)
+	if one.use != "" {
+		return toolResult{Type: "tool_result", ToolUseID: one.use, Content: toolContent(r), IsError: r.Error != nil}
+	}
+	failed := r.Error != nil
+	answer := toolReply{ID: one.id, Content: toolContent(r), IsError: &failed, CallsLeft: callsLeft(m)}
+	if failed {
+		answer.Kind, answer.Retry = r.Error.Kind.String(), r.Error.Retry.String()
+		answer.Conflict, answer.Unsure = r.Error.Conflict, r.Error.Unsure
+	}
+	return answer
+}
+
+// toolContent is a text or, of a picture, blocks as the API takes them.
+func toolContent(r tools.Result) any {
+	if r.Image == nil {
+		return r.Text
+	}
+	return []any{
+		map[string]string{"type": "text", "text": r.Text},
+		map[string]any{"type": "image", "source": map[string]string{
+			"type": "base64", "media_type": r.Image.MediaType, "data": base64.StdEncoding.EncodeToString(r.Image.Data),
+		}},
+	}
+}
+
+// toolError answers a line that asks for nothing. It costs no call.
+func toolError(m *tools.Memory, id json.RawMessage, text string) toolReply {
+	failed := true
+	return toolReply{ID: id, Content: text, IsError: &failed, Kind: errkind.Invalid.String(), Retry: tools.Never.String(), CallsLeft: callsLeft(m)}
+}
+
+func callsLeft(m *tools.Memory) *int {
+	calls, bounded := m.CallsLeft()
+	if !bounded {
+		return nil
+	}
+	return &calls
+}
+
+// parseToolLine reads a line. What the model sent is not judged here: Memory.Call takes it
+// as strictly, and answers the model.
+func parseToolLine(line []byte, most int) (toolLine, error) {
+	o, err := strictjson.Parse(line, &strictjson.Limits{Bytes: most, Depth: 32})
+	if err != nil {
+		return parseOddLine(line, err)
+	}
+	if o.Has("type") {
+		return parseToolUse(o)
+	}
+	one := toolLine{id: o.Raw("id")}
+	if err := checkToolID(one.id); err != nil {
+		one.id = nil
+		return one, err
+	}
+	one.input = o.Raw("input")
+	control, _, err := o.OptString("control")
+	one.control = control
+	switch doneErr := o.Done(); {
+	case err != nil:
+		return one, err
+	case doneErr != nil:
+		return one, doneErr
+	case one.input == nil && control != "reset":
+		return one, errors.New("the line has neither input nor the control reset")
+	case one.input != nil && control != "":
+		return one, errors.New("the line has input and control")
+	}
+	return one, nil
+}
+
+// parseToolUse reads a tool_use block. It is the API's: fields that are unknown here are no
+// concern of the model's.
+func parseToolUse(o *strictjson.Object) (one toolLine, err error) {
+	kind, err := o.String("type")
+	if err == nil {
+		one.use, err = o.String("id")
+	}
+	var name string
+	if err == nil {
+		name, err = o.String("name")
+	}
+	one.input = o.Raw("input")
+	switch {
+	case err != nil:
+		return toolLine{}, err
+	case kind != "tool_use", name != "memory", one.input == nil, one.use == "", len(one.use) > maxToolID:
+		return toolLine{}, errors.New("it is no tool_use block of the tool memory")
+	}
+	return one, nil
+}
+
+// parseOddLine reads a line that is not strict JSON. If that is so because of what the model
+// sent, its answer says what is wrong.
+func parseOddLine(line []byte, why error) (toolLine, error) {
+	var odd struct {
+		Type  string          `json:"type"`
+		ID    json.RawMessage `json:"id"`
+		Input json.RawMessage `json:"input"`
+	}
+	if err := json.Unmarshal(line, &odd); err != nil || checkToolID(odd.ID) != nil {
+		return toolLine{}, why
+	}
+	one := toolLine{id: odd.ID, input: odd.Input}
+	if odd.Type == "tool_use" {
+		if err := json.Unmarshal(odd.ID, &one.use); err != nil {
+			return toolLine{}, why
+		}
+	}
+	if odd.Input == nil || strictjson.Check(odd.Input, nil) == nil {
+		return one, why
+	}
+	return one, nil
+}
+
+// checkToolID checks the id of a line: a number or a text, which is not long.
+func checkToolID(id json.RawMessage) error {
+	switch {
+	case id == nil:
+		return errors.New("the line has no id")
+	case len(id) > maxToolID:
+		return fmt.Errorf("the id is longer than %d bytes", maxToolID)
+	case id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9'):
+		return errors.New("the id is neither a string nor a number")
+	}
+	return nil
+}
+
+// lineReader reads lines of bounded length.
+type lineReader struct {
+	in   *bufio.Reader
+	most int
+}
+
+var errLongLine = errors.New("the line is too long")
+
+// next returns a line without its line break. A line that is too long is read to its end:
+// errLongLine.
+func (r *lineReader) next() ([]byte, error) {
+	var line []byte
+	long := false
+	for {
+		part, err := r.in.ReadSlice('\n')
+		if long = long || len(line)+len(part) > r.most+1; long {
+			line = nil
+		} else {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && (!errors.Is(err, io.EOF) || len(line) == 0 && !long):
+			return nil, err
+		case long:
+			return nil, errLongLine
+		}
+		return trimBreak(line), nil
+	}
+}
+
+func trimBreak(line []byte) []byte {
+	for len(line) > 0 && (line[len(line)-1] == '\n' || line[len(line)-1] == '\r') {
+		line = line[:len(line)-1]
+	}
+	return line
+}
