@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -44,14 +43,13 @@ func (t Texts) parsePath(path string) ([]string, *Error) {
 	if !isBelow || rest != "" && rest[0] != '/' {
 		return nil, failed(errkind.Invalid, t.say(outside, shown(path)))
 	}
-	refuse := func(why error) *Error { return failed(errkind.Of(why), t.say(badPath, shown(path), why)) }
 	if len(path) > maxPath {
-		return nil, refuse(memory.ErrPathTooLong)
+		return nil, t.refusePath(path, memory.ErrPathTooLong)
 	}
 	rest = strings.TrimSuffix(strings.TrimPrefix(rest, "/"), "/")
 	if rest == "" {
 		if strings.HasSuffix(path, "//") {
-			return nil, refuse(errEmptyName)
+			return nil, t.refusePath(path, errEmptyName)
 		}
 		return nil, nil
 	}
@@ -62,14 +60,19 @@ func (t Texts) parsePath(path string) ([]string, *Error) {
 	for i, name := range names {
 		canonical, err := memory.ParseName(name)
 		if err != nil {
-			return nil, refuse(err)
+			return nil, t.refusePath(path, err)
 		}
 		names[i] = canonical
 	}
 	return names, nil
 }
 
-var errEmptyName = errors.New("it has a slash too many")
+// refusePath is the error of a path that no memory can have.
+func (t Texts) refusePath(path string, why error) *Error {
+	return failed(errkind.Of(why), t.say(badPath, shown(path), why))
+}
+
+var errEmptyName = errkind.New(errkind.Invalid, "it has a slash too many")
 
 // escapesName reports whether a name is one that leads out of its directory or hides that it
 // does, as it is or once its percent escapes are decoded, however often. A name in which

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"mneme/internal/quote"
 	"mneme/memory"
@@ -154,9 +155,17 @@ func (m *Memory) address(path string) (*address, *Error) {
 	}
 	a.path = "/" + strings.Join(names, "/")
 	if err := memory.CheckPath(a.path); err != nil {
-		return nil, m.explain(err, a, false)
+		return nil, m.opts.Texts.refusePath(path, err)
 	}
 	return a, nil
+}
+
+// room returns how many characters of a view are left behind its head; below 0 is any number.
+func (m *Memory) room(head string) int {
+	if m.opts.ViewChars < 0 {
+		return -1
+	}
+	return max(1, m.opts.ViewChars-utf8.RuneCountInString(head))
 }
 
 // read returns the memory at a path of the store, which the session, if there is one, knows

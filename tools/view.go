@@ -88,14 +88,6 @@ func (m *Memory) viewText(a *address, content string, lines []int64) (Result, er
 	return Result{Text: head + shown}, nil
 }
 
-// room returns how many characters of a view are left behind its head.
-func (m *Memory) room(head string) int {
-	if m.opts.ViewChars < 0 {
-		return -1
-	}
-	return max(1, m.opts.ViewChars-utf8.RuneCountInString(head))
-}
-
 // numbered returns the lines from first to last with their numbers, as far as room for
 // characters is there; below 0 there is for any number. It returns the last line that is
 // shown, and how many characters of it are not: a first line is cut, others are left out.

@@ -67,6 +67,25 @@ func claimSession(conflictsDir, session string) (*os.File, error) {
 	}
 }
 
+// claimWanted claims a session that can write to one of the stores. A nil file is no claim.
+func claimWanted(url *string, session string, wanted []wantedStore) (*os.File, error) {
+	if allReadOnly(wanted) {
+		return nil, nil
+	}
+	at, err := locate(url)
+	if err != nil {
+		return nil, err
+	}
+	if at.Check() != nil {
+		return nil, nil // it cannot be opened either, and nothing is to be made there
+	}
+	dir, err := at.ConflictsDir()
+	if err != nil {
+		return nil, err
+	}
+	return claimSession(dir, session)
+}
+
 func claimName(session string) string {
 	sum := sha256.Sum256([]byte(session))
 	return hex.EncodeToString(sum[:16])

@@ -9,6 +9,9 @@ import (
 	"mneme/versionlog"
 )
 
+// sessionPrefix begins the ids of sessions that mneme names itself.
+const sessionPrefix = "sesn_"
+
 // The colours of a terminal.
 const (
 	bold   = "\x1b[1m"

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -11,9 +10,6 @@ import (
 	"mneme/memory"
 	"mneme/versionlog"
 )
-
-// sessionPrefix begins the ids of sessions that mneme names itself.
-const sessionPrefix = "sesn_"
 
 // sessionName returns the id that --session gives, or a new one.
 func sessionName(given string) (string, error) {
@@ -55,25 +51,6 @@ func wantStores(args []string, readOnly bool) ([]wantedStore, error) {
 
 func allReadOnly(wanted []wantedStore) bool {
 	return !slices.ContainsFunc(wanted, func(w wantedStore) bool { return !w.readOnly })
-}
-
-// claimWanted claims a session that can write to one of the stores. A nil file is no claim.
-func claimWanted(url *string, session string, wanted []wantedStore) (*os.File, error) {
-	if allReadOnly(wanted) {
-		return nil, nil
-	}
-	at, err := locate(url)
-	if err != nil {
-		return nil, err
-	}
-	if at.Check() != nil {
-		return nil, nil // it cannot be opened either, and nothing is to be made there
-	}
-	dir, err := at.ConflictsDir()
-	if err != nil {
-		return nil, err
-	}
-	return claimSession(dir, session)
 }
 
 // openWanted opens stores for an author, or for reading only.
