@@ -29,7 +29,7 @@ func (m *Memory) Call(ctx context.Context, input json.RawMessage) (result Result
 	defer func() {
 		if caught := recover(); caught != nil {
 			m.opts.Logger.Error("panic", "type", fmt.Sprintf("%T", caught), "stack", string(debug.Stack()))
-			result = m.failure(&Error{Kind: errkind.Unknown, Unsure: true, text: m.opts.Texts.say(broken)})
+			result = m.failure(&Error{Kind: errkind.Unknown, Retry: AfterView, Unsure: true, text: m.opts.Texts.say(broken)})
 		}
 		m.logCall(command, result, time.Since(began))
 	}()

@@ -19,8 +19,8 @@ func (m *Memory) explain(err error, a *address, changes bool) *Error {
 		return own
 	}
 	kind := errkind.Of(err)
-	e := &Error{Kind: kind, Retry: retryOf(kind)}
-	e.Unsure = changes && !kind.Final() && !errors.Is(err, memory.ErrUntried)
+	e := &Error{Kind: kind, Unsure: changes && !kind.Final() && !errors.Is(err, memory.ErrUntried)}
+	e.Retry = e.retry()
 	var loss *session.LostError
 	var size *memory.SizeError
 	var over *session.BudgetError
@@ -44,6 +44,19 @@ func (m *Memory) explain(err error, a *address, changes bool) *Error {
 		m.opts.Logger.Warn("call failed", "kind", kind, "err", err)
 	}
 	return e
+}
+
+// retry says whether another try can help, of an error of a store.
+func (e *Error) retry() Retry {
+	switch {
+	case e.Kind == errkind.Corrupt, e.Kind == errkind.Rewritten:
+		return Never
+	case e.Unsure, e.Kind == errkind.Conflict:
+		return AfterView
+	case e.Kind.Retryable(), e.Kind == errkind.Unknown:
+		return Later
+	}
+	return Never
 }
 
 // ofKind is the text of an error of which only the kind is told.

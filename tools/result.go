@@ -48,16 +48,5 @@ const (
 // String returns it as results in JSON have it.
 func (r Retry) String() string { return []string{"never", "after_view", "later"}[r] }
 
-// retryOf is the Retry of a kind of error of a store.
-func retryOf(kind errkind.Kind) Retry {
-	switch {
-	case kind == errkind.Conflict:
-		return AfterView
-	case kind.Retryable():
-		return Later
-	}
-	return Never
-}
-
 // failed returns an error that no further try helps.
 func failed(kind errkind.Kind, text string) *Error { return &Error{Kind: kind, text: text} }

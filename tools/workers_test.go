@@ -84,7 +84,7 @@ func TestLostReplies(t *testing.T) {
 	for _, marker := range []string{"made", "not made"} {
 		got := r.fail("Error: The store did not answer; whether the change was made is not known. View /memories/f before you try again.",
 			"str_replace", "path", "/memories/f", "old_str", "one\n", "new_str", "one\n"+marker+"\n")
-		if e := got.Error; !e.Unsure || e.Kind != errkind.Unknown || e.Retry != Never {
+		if e := got.Error; !e.Unsure || e.Kind != errkind.Unknown || e.Retry != AfterView {
 			t.Errorf("%+v", e)
 		}
 	}
