@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"mneme/errkind"
 	"mneme/internal/quote"
@@ -33,9 +34,14 @@ func (m *Memory) viewDirectory(ctx context.Context, a *address, lines []int64) (
 	case lines != nil:
 		return Result{}, failed(errkind.Invalid, m.opts.Texts.say(rangeOfDir, a.shown))
 	}
-	var rows []string
-	m.opts.Texts.rows(root, a.shown, listedLevels, &rows)
-	return Result{Text: m.cutRows(m.opts.Texts.say(directoryHead, a.shown), rows, firstDirectory(root, a.shown))}, nil
+	head := m.opts.Texts.say(directoryHead, a.shown)
+	l := &listing{Texts: m.opts.Texts, room: m.room(head)}
+	l.b.WriteString(head)
+	l.add(root, a.shown, listedLevels)
+	if l.left > 0 {
+		l.b.WriteString(m.opts.Texts.say(listingCut, l.left, firstDirectory(root, a.shown)))
+	}
+	return Result{Text: l.b.String()}, nil
 }
 
 // tree returns what a listing has of a directory; nil: there is none.
@@ -49,7 +55,7 @@ func (m *Memory) tree(ctx context.Context, a *address) (*entry, error) {
 		return root, nil
 	}
 	for _, p := range m.places {
-		root.add([]string{p.slug, ""}, 0)
+		root.in(p.slug, true)
 		if _, err := p.grow(ctx, root, "/", []string{p.slug}); err != nil {
 			return nil, err
 		}
@@ -67,60 +73,104 @@ func (p *place) grow(ctx context.Context, root *entry, dir string, top []string)
 	prefix := len(strings.TrimSuffix(dir, "/")) + 1
 	for _, h := range heads.below(dir) {
 		found = true
-		root.add(append(top, strings.SplitN(h.Path()[prefix:], "/", listedLevels+1)...), h.Size())
+		root.add(top, h.Path()[prefix:], h.Size())
 	}
 	return found, nil
 }
 
-// add adds a file of a size at the path of some names. A directory has an empty name at its
-// end.
-func (e *entry) add(names []string, size int64) {
-	for level, name := range names {
+// add adds a file of a size at a path below some names. The path of a directory ends in a
+// slash.
+func (e *entry) add(top []string, path string, size int64) {
+	e.size += size
+	levels := listedLevels
+	for _, name := range top {
+		e = e.in(name, true)
 		e.size += size
-		if name == "" || level == listedLevels {
+		levels--
+	}
+	for range levels {
+		name, rest, isDir := strings.Cut(path, "/")
+		if name == "" {
 			return
 		}
-		if e.below == nil {
-			e.below = map[string]*entry{}
-		}
-		one := e.below[name]
-		if one == nil {
-			one = &entry{name: name}
-			e.below[name] = one
-		}
-		if e = one; level+1 < len(names) {
-			e.isDir = true
-		}
+		e = e.in(name, isDir)
+		e.size += size
+		path = rest
 	}
-	e.size += size
 }
 
-// rows adds the row of an entry and those of what is in it, down to some levels.
-func (t Texts) rows(e *entry, shown string, levels int, rows *[]string) {
-	row := t.size(e.size) + "\t" + shown
-	if t == SDK && e.isDir && levels < listedLevels {
+// in returns what has a name in a directory.
+func (e *entry) in(name string, isDir bool) *entry {
+	if e.below == nil {
+		e.below = map[string]*entry{}
+	}
+	one := e.below[name]
+	if one == nil {
+		one = &entry{name: name}
+		e.below[name] = one
+	}
+	one.isDir = one.isDir || isDir
+	return one
+}
+
+// listing is a listing as it is written.
+type listing struct {
+	Texts
+	b    strings.Builder
+	room int // for characters; below 0: for any number
+	left int // entries for which there was none
+}
+
+// add writes the row of an entry and those of what is in it, down to some levels.
+func (l *listing) add(e *entry, shown string, levels int) {
+	if l.left > 0 {
+		l.count(e, levels)
+		return
+	}
+	row := "\n" + l.size(e.size) + "\t" + shown
+	if l.Texts == SDK && e.isDir && levels < listedLevels {
 		row += "/"
 	}
-	*rows = append(*rows, row)
+	if l.room >= 0 && levels < listedLevels {
+		if l.room -= utf8.RuneCountInString(row); l.room < 0 {
+			l.count(e, levels)
+			return
+		}
+	}
+	l.b.WriteString(row)
+	if levels > 0 {
+		for _, one := range e.sorted() {
+			l.add(one, shown+"/"+quote.Text(one.name), levels-1)
+		}
+	}
+}
+
+// count counts an entry and what is in it, down to some levels, as left out.
+func (l *listing) count(e *entry, levels int) {
+	l.left++
 	if levels == 0 {
 		return
 	}
-	for _, one := range e.sorted() {
-		t.rows(one, shown+"/"+quote.Text(one.name), levels-1, rows)
+	for _, one := range e.below {
+		if !one.isHidden() {
+			l.count(one, levels-1)
+		}
 	}
 }
 
 // sorted returns what is in a directory by name, but for what is hidden.
 func (e *entry) sorted() []*entry {
 	var shown []*entry
-	for name, one := range e.below {
-		if name[0] != '.' && name != "node_modules" {
+	for _, one := range e.below {
+		if !one.isHidden() {
 			shown = append(shown, one)
 		}
 	}
 	slices.SortFunc(shown, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
 	return shown
 }
+
+func (e *entry) isHidden() bool { return e.name[0] == '.' || e.name == "node_modules" }
 
 // firstDirectory returns the first directory in a listing, for an example.
 func firstDirectory(root *entry, shown string) string {
@@ -130,22 +180,6 @@ func firstDirectory(root *entry, shown string) string {
 		}
 	}
 	return shown
-}
-
-// cutRows joins a heading and rows, as many as a view has room for.
-func (m *Memory) cutRows(head string, rows []string, example string) string {
-	var b strings.Builder
-	b.WriteString(head)
-	room := m.room(head)
-	for i, row := range rows {
-		if room >= 0 && i > 0 {
-			if room -= len(row) + 1; room < 0 {
-				return b.String() + m.opts.Texts.say(listingCut, len(rows)-i, example)
-			}
-		}
-		b.WriteString("\n" + row)
-	}
-	return b.String()
 }
 
 // size returns a number of bytes for a listing, in units of 1024.

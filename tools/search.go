@@ -85,7 +85,7 @@ func (m *Memory) Search(ctx context.Context, q Query) (matches []Match, c Covera
 	if q.Limit != 0 {
 		s.limit = min(q.Limit, MaxMatches)
 	}
-	if s.find, err = q.finder(); err == nil && s.limit < 1 {
+	if s.finder, err = q.finder(); err == nil && s.limit < 1 {
 		err = errors.New("limit must be at least 1")
 	}
 	if err != nil {
@@ -105,8 +105,12 @@ func (m *Memory) Search(ctx context.Context, q Query) (matches []Match, c Covera
 	return s.matches, s.coverage, nil
 }
 
-// finder returns what finds the next match in a text: its place, or -1.
-func (q Query) finder() (func(text []byte) int, error) {
+// finder finds matches in a text: it returns the place of the first that is not before a
+// place, or -1.
+type finder func(from int) int
+
+// finder returns what makes the finder of a text.
+func (q Query) finder() (func(text []byte) finder, error) {
 	text := q.Text.Reveal()
 	switch {
 	case text == "":
@@ -114,25 +118,49 @@ func (q Query) finder() (func(text []byte) int, error) {
 	case len(text) > maxPattern:
 		return nil, fmt.Errorf("what to search for is longer than %d bytes", maxPattern)
 	case !q.Regexp && !q.IgnoreCase:
-		literal := []byte(text)
-		return func(text []byte) int { return bytes.Index(text, literal) }, nil
-	case !q.Regexp:
-		text = regexp.QuoteMeta(text)
+		return func(data []byte) finder { return literally(data, []byte(text)) }, nil
 	}
-	flags := "(?m)"
+	pattern, flags := text, "(?m)"
+	if !q.Regexp {
+		pattern = regexp.QuoteMeta(text)
+	}
 	if q.IgnoreCase {
 		flags = "(?mi)"
 	}
-	pattern, err := regexp.Compile(flags + text)
+	compiled, err := regexp.Compile(flags + pattern)
 	if err != nil {
 		return nil, errors.New("it is no regular expression as RE2 has them") // why would show it
 	}
-	return func(text []byte) int {
-		if place := pattern.FindIndex(text); place != nil {
-			return place[0]
+	small := bytes.ToLower([]byte(text))
+	return func(data []byte) finder {
+		if !q.Regexp && isASCII(small) && isASCII(data) { // ten times as fast
+			return literally(bytes.ToLower(data), small)
+		}
+		return func(from int) int {
+			if place := compiled.FindIndex(data[from:]); place != nil {
+				return from + place[0]
+			}
+			return -1
+		}
+	}, nil
+}
+
+func literally(data, literal []byte) finder {
+	return func(from int) int {
+		if i := bytes.Index(data[from:], literal); i >= 0 {
+			return from + i
 		}
 		return -1
-	}, nil
+	}
+}
+
+func isASCII(data []byte) bool {
+	for _, b := range data {
+		if b >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // located is a memory of a place.
@@ -194,7 +222,7 @@ func isBefore(p *place, path string, after *address) bool {
 // search is one search.
 type search struct {
 	limit    int
-	find     func(text []byte) int
+	finder   func(text []byte) finder
 	batches  [][]located
 	answers  []chan []answer
 	matches  []Match
@@ -314,15 +342,15 @@ func (s *search) look(ctx context.Context, batch []located) []answer {
 
 // linesIn returns the first lines of a memory that match, and whether there are more.
 func (s *search) linesIn(one located, data []byte) (lines []Match, more bool) {
+	next := s.finder(data)
 	for number, from := 1, 0; from <= len(data); {
-		place := s.find(data[from:])
-		if place < 0 {
+		at := next(from)
+		if at < 0 {
 			return lines, false
 		}
 		if len(lines) == maxOfMemory {
 			return lines, true
 		}
-		at := from + place
 		start := bytes.LastIndexByte(data[:at], '\n') + 1
 		end := len(data)
 		if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
