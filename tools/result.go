@@ -21,6 +21,7 @@ type Made struct {
 	Path    string // as the tool has it: /memories/…
 	Version string // its id
 	Seq     uint64 // its number in the store's sequence
+	Created bool   // there was no file before
 }
 
 // Error says what went wrong, for an agent, and whether trying again can help.

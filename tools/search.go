@@ -2,12 +2,12 @@ package tools
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,11 +91,11 @@ func (m *Memory) Search(ctx context.Context, q Query) (matches []Match, c Covera
 	if err != nil {
 		return nil, c, failed(errkind.Invalid, m.opts.Texts.say(refusedRequest, err))
 	}
-	found, e := m.toSearch(ctx, q)
+	_, found, e := m.find(ctx, q.Under, q.After)
 	if e != nil {
 		return nil, c, e
 	}
-	s.divide(found)
+	s.divide(slices.DeleteFunc(found, located.isDir))
 	limited, cancel := context.WithTimeout(ctx, m.opts.Deadline)
 	defer cancel()
 	s.run(limited)
@@ -161,62 +161,6 @@ func isASCII(data []byte) bool {
 		}
 	}
 	return true
-}
-
-// located is a memory of a place.
-type located struct {
-	*place
-	head *memory.Head
-}
-
-func (l located) path() string { return join(l.top, l.head.Path()) }
-
-// toSearch returns the memories that a query is about, and how many come before After.
-func (m *Memory) toSearch(ctx context.Context, q Query) ([]located, *Error) {
-	under, e := m.address(cmp.Or(q.Under, Root))
-	if e != nil {
-		return nil, e
-	}
-	if under.nobody {
-		return nil, failed(errkind.NotFound, m.opts.Texts.say(missing, under.shown))
-	}
-	var after *address
-	if q.After != "" {
-		if after, e = m.address(q.After); e != nil {
-			return nil, e
-		}
-	}
-	var found []located
-	for _, p := range m.places {
-		if under.place != nil && under.place != p {
-			continue
-		}
-		now, err := p.idx.sync(ctx)
-		if err != nil {
-			return nil, m.explain(err, under, false)
-		}
-		for _, h := range now.atAndBelow(under.path) {
-			if h.Path()[len(h.Path())-1] != '/' && !isBefore(p, h.Path(), after) {
-				found = append(found, located{p, h})
-			}
-		}
-	}
-	if found == nil && after == nil && !under.isRoot() {
-		return nil, failed(errkind.NotFound, m.opts.Texts.say(missing, under.shown))
-	}
-	return found, nil
-}
-
-// isBefore reports whether a memory was looked through by the search that ended after an
-// address; nil: none did.
-func isBefore(p *place, path string, after *address) bool {
-	if after == nil || after.place == nil {
-		return false
-	}
-	if p != after.place {
-		return p.slug < after.slug
-	}
-	return path <= after.path
 }
 
 // search is one search.

@@ -129,4 +129,6 @@ func (r *rig) search(q Query) ([]Match, Coverage) {
 	return matches, c
 }
 
+var memoryAny = versionlog.ExpectAny()
+
 var anyContent = storeOptions{Content: versionlog.ContentAny}

@@ -188,5 +188,5 @@ func (m *Memory) writeOptions(command string) *session.WriteOptions {
 
 // made says, for a result, which version was made.
 func (p *place) made(v *versionlog.Version) Made {
-	return Made{Path: join(p.top, v.Path), Version: v.ID, Seq: v.Seq}
+	return Made{Path: join(p.top, v.Path), Version: v.ID, Seq: v.Seq, Created: v.Op == versionlog.OpCreated}
 }

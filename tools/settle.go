@@ -1,0 +1,116 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"mneme/errkind"
+	"mneme/memory"
+	"mneme/session"
+	"mneme/session/conflict"
+	"mneme/versionlog"
+)
+
+// conflictsOf takes a call, and returns the place of a store, which may be left out if there
+// is one only. Its conflicts are those of its session.
+func (m *Memory) conflictsOf(store string) (*place, *Error) {
+	if err := m.opts.Budget.Take(1, 0); err != nil {
+		return nil, m.explain(err, &address{}, false)
+	}
+	i := slices.IndexFunc(m.places, func(p *place) bool { return p.slug == store || store == "" && len(m.places) == 1 })
+	if i < 0 {
+		return nil, failed(errkind.NotFound, m.opts.Texts.say(noStore, shown(store), m.storePaths()))
+	}
+	if m.places[i].Session == nil {
+		return nil, failed(errkind.ReadOnly, m.opts.Texts.say(readOnly, m.places[i].top))
+	}
+	return m.places[i], nil
+}
+
+// Conflicts returns what is kept of lost texts of a store and not settled, of all sessions.
+// Its error is an *Error, as those of the following are.
+func (m *Memory) Conflicts(_ context.Context, store string) ([]conflict.About, error) {
+	p, e := m.conflictsOf(store)
+	if e != nil {
+		return nil, e
+	}
+	list, err := p.Session.Conflicts().List(false)
+	if err != nil {
+		return nil, m.explain(err, &address{shown: p.top}, false)
+	}
+	return list, nil
+}
+
+// Conflict returns a conflict with its texts.
+func (m *Memory) Conflict(_ context.Context, store string, id int) (conflict.About, conflict.Texts, error) {
+	p, e := m.conflictsOf(store)
+	if e != nil {
+		return conflict.About{}, conflict.Texts{}, e
+	}
+	about, texts, err := p.Session.Conflicts().Get(id)
+	if err != nil {
+		return about, conflict.Texts{}, m.noConflict(err, p, id, false)
+	}
+	return about, texts, nil
+}
+
+// Resolve makes the file of a conflict what r says, and forgets the conflict. The zero Made is
+// that there was nothing to write.
+func (m *Memory) Resolve(ctx context.Context, store string, id int, r session.Resolution) (Made, error) {
+	p, e := m.conflictsOf(store)
+	if e != nil {
+		return Made{}, e
+	}
+	v, err := p.Session.Conflicts().Resolve(ctx, id, r)
+	switch {
+	case err != nil:
+		return Made{}, m.noConflict(err, p, id, true)
+	case v == (versionlog.Version{}):
+		return Made{}, nil
+	}
+	return p.made(&v), nil
+}
+
+// Dismiss settles a conflict without a change.
+func (m *Memory) Dismiss(_ context.Context, store string, id int) error {
+	p, e := m.conflictsOf(store)
+	if e != nil {
+		return e
+	}
+	if err := p.Session.Conflicts().Dismiss(id, session.ByDismissing); err != nil {
+		return m.noConflict(err, p, id, false)
+	}
+	return nil
+}
+
+func (m *Memory) noConflict(err error, p *place, id int, changes bool) *Error {
+	switch {
+	case errors.Is(err, conflict.ErrNotFound):
+		return failed(errkind.NotFound, m.opts.Texts.say(missingConflict, id, p.top))
+	case errors.Is(err, session.ErrSameLines):
+		return failed(errkind.Conflict, m.opts.Texts.say(sameLines, id))
+	}
+	return m.explain(err, &address{place: p, shown: p.top}, changes)
+}
+
+// Follow calls changed with the path of every file that a commit of a store changes, its old
+// path, too, if it was renamed, until ctx ends or something fails; it returns why. Commits of
+// the own session are among them.
+func (m *Memory) Follow(ctx context.Context, store string, changed func(path string)) error {
+	i := slices.IndexFunc(m.places, func(p *place) bool { return p.slug == store })
+	if i < 0 {
+		return memory.ErrNoStore
+	}
+	p := m.places[i]
+	tip, err := p.Store.Tip(ctx)
+	if err != nil {
+		return err
+	}
+	return p.Store.Follow(ctx, tip, func(c *versionlog.Commit) error {
+		for path := range c.Heads() {
+			changed(join(p.top, path))
+		}
+		return nil
+	})
+}

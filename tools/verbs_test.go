@@ -1,0 +1,285 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mneme/errkind"
+	"mneme/memory"
+	"mneme/session"
+)
+
+// wantError fails the test unless err is an *Error of a kind, whose text begins so.
+func wantError(t *testing.T, err error, kind errkind.Kind, text string) {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != kind || !strings.HasPrefix(e.Error(), text) {
+		t.Errorf("error %v, want %v: %s", err, kind, text)
+	}
+}
+
+// TestList: pages put together are the whole, and what is deeper is one directory.
+func TestList(t *testing.T) {
+	r := newRig(t, &rigOptions{stores: []string{"a", "a-b"}})
+	for _, path := range []string{"/x/y/z/1", "/x/y/2", "/x-y/3", "/.h", "/b"} {
+		r.theirs(path, "12345")
+	}
+	_, err := r.stores[0].Write(t.Context(), "/x/y/z/4/5", []byte("12"), memoryAny)
+	r.must(err)
+	_, err = r.stores[0].MakeDir(t.Context(), "/empty", memoryAny, nil)
+	r.must(err)
+	_, err = r.stores[1].Write(t.Context(), "/f", nil, memoryAny)
+	r.must(err)
+	list := func(q ListQuery) (rows []string) {
+		for pages := 0; ; pages++ {
+			page, err := r.List(t.Context(), q)
+			r.must(err)
+			for _, e := range page.Entries {
+				row := fmt.Sprintf("%s %d", strings.TrimPrefix(e.Path, Root), e.Size)
+				if e.IsDir {
+					row += fmt.Sprintf(" in %d", e.Files)
+				} else if e.Version == "" || e.Seq == 0 || e.Updated.IsZero() {
+					t.Errorf("%+v", e)
+				}
+				rows = append(rows, row)
+			}
+			if q.After = page.Next; q.After == "" || pages > 20 {
+				return rows
+			}
+		}
+	}
+	for _, test := range []struct {
+		q    ListQuery
+		want string
+	}{
+		{ListQuery{}, "/a/.h 5|/a/b 5|/a/empty 0 in 0|/a/x-y 5 in 1|/a/x 12 in 3|/a-b/f 0"},
+		{ListQuery{Depth: 1}, "/a 27 in 6|/a-b 0 in 1"},
+		{ListQuery{Path: "/memories/a/x", Depth: 1}, "/a/x/y 12 in 3"},
+		{ListQuery{Path: "/memories/a/x", Depth: 10}, "/a/x/y/2 5|/a/x/y/z/1 5|/a/x/y/z/4/5 2"},
+		{ListQuery{Path: "/memories/a/b"}, "/a/b 5"},
+		{ListQuery{Path: "/memories/a-b"}, "/a-b/f 0"},
+	} {
+		if got := strings.Join(list(test.q), "|"); got != test.want {
+			t.Errorf("%+v: %s, want %s", test.q, got, test.want)
+		}
+		test.q.Limit = 1
+		if got := strings.Join(list(test.q), "|"); got != test.want {
+			t.Errorf("in pages, %+v: %s, want %s", test.q, got, test.want)
+		}
+	}
+	_, err = r.List(t.Context(), ListQuery{Path: "/memories/none"})
+	wantError(t, err, errkind.NotFound, "The path /memories/none does not exist.")
+	_, err = r.List(t.Context(), ListQuery{Limit: -1})
+	wantError(t, err, errkind.Invalid, "Error: The request is refused")
+	below, err := r.Below(t.Context(), "/memories/a/x")
+	if err != nil || len(below) != 3 || below[0].Path != "/memories/a/x/y/2" || below[0].Version == "" {
+		t.Errorf("%+v, %v", below, err)
+	}
+}
+
+// TestRead: a read of the newest version is one of the session, and long files come in parts.
+func TestRead(t *testing.T) {
+	r := newRig(t, nil)
+	first := r.theirs("/f", "one\ntwo\n")
+	r.theirs("/f", "one\ntwo\nthree")
+	old, err := r.Read(t.Context(), ReadQuery{Path: "/memories/f", Version: "1"})
+	r.must(err)
+	if old.Text != "one\ntwo\n" || old.Version != first.ID || old.Seq != 1 || old.Op != "created" || old.From != 1 || old.To != 3 || old.Of != 3 {
+		t.Errorf("%+v", old)
+	}
+	if r.sessions[0].Known().Of("/f").IsKnown() {
+		t.Error("an old version makes the file known")
+	}
+	page, err := r.Read(t.Context(), ReadQuery{Path: "/memories/f", Version: "2", FromLine: 2, Lines: 1})
+	r.must(err)
+	if page.Text != "two\n" || page.From != 2 || page.To != 2 || page.Of != 3 || !r.sessions[0].Known().Of("/f").IsKnown() {
+		t.Errorf("%+v", page)
+	}
+	for chars, want := range map[int]string{3: "one", 4: "one\n", 9: "one\ntwo\n", 0: "one\ntwo\nthree"} {
+		if page, err := r.Read(t.Context(), ReadQuery{Path: "/memories/f", MaxChars: chars}); err != nil || page.Text != want {
+			t.Errorf("%d characters: %+v, %v", chars, page, err)
+		}
+	}
+	_, err = r.Read(t.Context(), ReadQuery{Path: "/memories/none"})
+	wantError(t, err, errkind.NotFound, "The path /memories/none does not exist.")
+	_, err = r.Read(t.Context(), ReadQuery{Path: "/memories/f", Version: "x"})
+	wantError(t, err, errkind.Invalid, "Error: The request is refused: version does not fit")
+}
+
+// TestWrite: a write has the session's condition or its own, and a removal of several is of
+// all or none.
+func TestWrite(t *testing.T) {
+	r := newRig(t, nil)
+	write := func(text, ifVersion string) (Made, error) {
+		return r.Write(t.Context(), WriteQuery{Path: "/memories/f", Text: NewSecret(text), IfVersion: ifVersion, Message: "why"})
+	}
+	made, err := write("one", IfNone)
+	r.must(err)
+	if made.Path != "/memories/f" || !made.Created || made.Seq != 1 {
+		t.Errorf("%+v", made)
+	}
+	_, err = write("x", IfNone)
+	wantError(t, err, errkind.Conflict, "Error: /memories/f is not what was expected: it has changed. View it and try again.")
+	made, err = write("two", made.Version)
+	r.must(err)
+	if made, err = write("three", "2"); err != nil || made.Seq != 3 || made.Created {
+		t.Errorf("%+v, %v", made, err)
+	}
+	_, err = write("x", "2")
+	wantError(t, err, errkind.Conflict, "Error: /memories/f is not")
+	_, err = write("x", "yesterday")
+	wantError(t, err, errkind.Invalid, "Error: The request is refused: version does not fit: \"yesterday\"")
+	r.theirs("/f", "theirs")
+	_, err = write("mine", "")
+	wantError(t, err, errkind.Conflict, "Error: /memories/f changed since you read it")
+	r.kept("mine")
+	_, err = r.Write(t.Context(), WriteQuery{Path: "/memories/f/g", Text: NewSecret("x")})
+	wantError(t, err, errkind.Overlap, "Error: The path /memories/f is a file, not a directory.")
+	r.theirs("/g", "x")
+	_, err = r.Memory.Remove(t.Context(), []string{"/memories/g", "/memories/f"})
+	wantError(t, err, errkind.Conflict, "Error: /memories/f changed since you read it")
+	_, err = r.Memory.Remove(t.Context(), []string{"/memories/g", "/memories/none"})
+	wantError(t, err, errkind.NotFound, "Error: The path /memories/none does not exist")
+	r.holds("/g", "x")
+	r.do("Here's", "view", "path", "/memories/f")
+	removed, err := r.Memory.Remove(t.Context(), []string{"/memories/g", "/memories/f"})
+	if err != nil || len(removed) != 2 || removed[0].Seq != removed[1].Seq {
+		t.Errorf("%+v, %v", removed, err)
+	}
+}
+
+// TestHistory: the versions of a file and of a directory, their differences, and what was
+// deleted comes back.
+func TestHistory(t *testing.T) {
+	r := newRig(t, nil)
+	r.theirs("/d/f", "one\n")
+	r.theirs("/d/f", "two\n")
+	r.theirs("/d/g", "x")
+	r.must(remove(r, "/d/f"))
+	seqs := func(q HistoryQuery) (all []uint64) {
+		for pages := 0; pages < 20; pages++ {
+			page, err := r.History(t.Context(), q)
+			r.must(err)
+			for _, v := range page.Versions {
+				all = append(all, v.Seq)
+			}
+			if q.Before = page.Next; q.Before == 0 {
+				break
+			}
+		}
+		return all
+	}
+	for _, test := range []struct {
+		q    HistoryQuery
+		want []uint64
+	}{
+		{HistoryQuery{Path: "/memories/d/f"}, []uint64{4, 2, 1}},
+		{HistoryQuery{Path: "/memories/d/f", Limit: 1}, []uint64{4, 2, 1}},
+		{HistoryQuery{Path: "/memories/d/f", Before: 2}, []uint64{1}},
+		{HistoryQuery{Path: "/memories/d", Limit: 2}, []uint64{4, 3, 2, 1}},
+		{HistoryQuery{}, []uint64{4, 3, 2, 1}},
+	} {
+		if got := seqs(test.q); !slices.Equal(got, test.want) {
+			t.Errorf("%+v: %v, want %v", test.q, got, test.want)
+		}
+	}
+	_, err := r.History(t.Context(), HistoryQuery{Path: "/memories/none"})
+	wantError(t, err, errkind.NotFound, "The path /memories/none does not exist.")
+	d, err := r.Diff(t.Context(), "/memories/d/f", "1", "2")
+	r.must(err)
+	if !strings.Contains(d.Text, "-one\n+two\n") || d.From.Seq != 1 || d.To.Seq != 2 || d.Cut {
+		t.Errorf("%+v", d)
+	}
+	if again, err := r.Diff(t.Context(), "/memories/d/f", "", "2"); err != nil || again != d {
+		t.Errorf("%+v, %v", again, err)
+	}
+	made, err := r.Restore(t.Context(), "/memories/d/f", "1")
+	if err != nil || made.Seq != 5 {
+		t.Errorf("%+v, %v", made, err)
+	}
+	r.holds("/d/f", "one\n")
+	r.theirs("/d/f", "theirs\n")
+	_, err = r.Restore(t.Context(), "/memories/d/f", "2")
+	wantError(t, err, errkind.Conflict, "Error: /memories/d/f changed since you read it")
+	r.holds("/d/f", "theirs\n")
+	r.kept()
+}
+
+// TestConflicts: what is kept can be read and settled.
+func TestConflicts(t *testing.T) {
+	r := newRig(t, &rigOptions{stores: []string{"docs", "notes"}, ro: []string{"docs"}})
+	st := r.stores[1]
+	for i := range 3 {
+		path := fmt.Sprintf("/f%d", i)
+		_, err := st.Write(t.Context(), path, []byte("base"), memoryAny)
+		r.must(err)
+		r.do("Here's", "view", "path", "/memories/notes"+path)
+		_, err = st.Write(t.Context(), path, []byte("theirs"), memoryAny)
+		r.must(err)
+		_, err = r.Write(t.Context(), WriteQuery{Path: "/memories/notes" + path, Text: NewSecret("mine")})
+		wantError(t, err, errkind.Conflict, "Error: /memories/notes"+path+" changed")
+	}
+	list, err := r.Conflicts(t.Context(), "notes")
+	if err != nil || len(list) != 3 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	_, texts, err := r.Conflict(t.Context(), "notes", 1)
+	if err != nil || string(texts.Base)+string(texts.Theirs)+string(texts.Yours) != "basetheirsmine" {
+		t.Errorf("%q, %v", texts, err)
+	}
+	made, err := r.Resolve(t.Context(), "notes", 1, session.Resolution{Take: session.Yours})
+	if err != nil || made.Path != "/memories/notes/f0" {
+		t.Errorf("%+v, %v", made, err)
+	}
+	_, err = r.Resolve(t.Context(), "notes", 2, session.Resolution{Take: session.Merged})
+	wantError(t, err, errkind.Conflict, "Error: Conflict 2 cannot be merged")
+	r.must(r.Dismiss(t.Context(), "notes", 2))
+	wantError(t, r.Dismiss(t.Context(), "notes", 9), errkind.NotFound, "Error: There is no conflict 9 of /memories/notes.")
+	_, err = r.Conflicts(t.Context(), "docs")
+	wantError(t, err, errkind.ReadOnly, "Error: /memories/docs is read-only here")
+	_, err = r.Conflicts(t.Context(), "")
+	wantError(t, err, errkind.NotFound, "Error: There is no store at ")
+	if list, err := r.Conflicts(t.Context(), "notes"); err != nil || len(list) != 1 || list[0].ID != 3 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// TestFollow: a follower is told of every file that changes.
+func TestFollow(t *testing.T) {
+	r := newRig(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r.theirs("/before", "x")
+	changed := make(chan string)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- r.Follow(ctx, "notes", func(path string) {
+			select {
+			case changed <- path:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	for i, told := 0, false; !told; i++ { // it begins at the tip of when it is called
+		r.theirs("/f", fmt.Sprint(i))
+		select {
+		case path := <-changed:
+			if told = true; path != "/memories/f" {
+				t.Errorf("%s has changed", path)
+			}
+		case <-time.After(time.Millisecond):
+		}
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := r.Follow(t.Context(), "none", nil); !errors.Is(err, memory.ErrNoStore) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,171 @@
+package tools
+
+import (
+	"context"
+	"strconv"
+
+	"mneme/errkind"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// WriteQuery is what a file is to hold.
+type WriteQuery struct {
+	Path      string
+	Text      Secret
+	IfVersion string // only if that is the newest: an id or sequence number; IfNone: only if there is no file; "": as the session knows it
+	Message   string // why, for the history
+}
+
+// IfNone is the condition that there is no file.
+const IfNone = "none"
+
+// Write makes a text the content of a file. Without a condition it replaces what the session
+// knows to be there: if another session has changed that, the text is kept. Its error is an
+// *Error.
+func (m *Memory) Write(ctx context.Context, w WriteQuery) (Made, error) {
+	if err := m.opts.Budget.Take(1, int64(len(w.Text.Reveal()))); err != nil {
+		return Made{}, m.explain(err, &address{}, false)
+	}
+	a, err := m.toMake(w.Path)
+	if err != nil {
+		return Made{}, err
+	}
+	opts := m.writeOptions("write")
+	opts.Message = w.Message
+	if w.IfVersion != "" {
+		expect, err := m.expectation(ctx, a, w.IfVersion)
+		if err != nil {
+			return Made{}, err
+		}
+		opts.Expect = &expect
+	}
+	v, err := a.Session.Write(ctx, a.path, []byte(w.Text.Reveal()), opts)
+	if err != nil {
+		return Made{}, m.notWritten(err, a)
+	}
+	return a.made(&v), nil
+}
+
+// notWritten is the error of a write or restoring.
+func (m *Memory) notWritten(err error, a *address) error {
+	if errkind.Of(err) == errkind.Overlap {
+		return m.notMade(err, a, exists)
+	}
+	return m.explain(err, a, true)
+}
+
+// expectation is the condition that a version is the newest.
+func (m *Memory) expectation(ctx context.Context, a *address, ref string) (versionlog.Expectation, error) {
+	if ref == IfNone {
+		return versionlog.ExpectAbsent(), nil
+	}
+	seq, err := strconv.ParseUint(ref, 10, 64)
+	if err != nil {
+		if _, _, err := versionlog.LocateVersion(ref); err != nil {
+			return versionlog.Expectation{}, m.explain(&memory.VersionRefError{Path: a.path, Ref: clip(ref, maxWord)}, a, false)
+		}
+		return versionlog.ExpectVersion(ref), nil
+	}
+	head, err := a.Store.Head(ctx, a.path)
+	switch {
+	case err != nil && !isNotFound(err):
+		return versionlog.Expectation{}, m.explain(err, a, false)
+	case err != nil || head.Seq != seq:
+		return versionlog.Expectation{}, &Error{Kind: errkind.Conflict, Retry: AfterView, text: m.opts.Texts.say(conflicted, a.shown)}
+	}
+	return versionlog.ExpectVersion(head.ID), nil
+}
+
+// Remove deletes files of one store, all or none: each as it is now, unless another session
+// has changed it since this one has read it. Its error is an *Error.
+func (m *Memory) Remove(ctx context.Context, paths []string) ([]Made, error) {
+	if err := m.opts.Budget.Take(1, 0); err != nil {
+		return nil, m.explain(err, &address{}, false)
+	}
+	var changes []memory.Change
+	var first *address
+	for _, path := range paths {
+		a, err := m.toEdit(path, missingToMove, missingToMove)
+		if err != nil {
+			return nil, err
+		}
+		if first == nil {
+			first = a
+		}
+		if a.place != first.place {
+			return nil, failed(errkind.Invalid, m.opts.Texts.say(otherStore, first.shown, a.shown))
+		}
+		head, err := a.removable(ctx)
+		if isNotFound(err) {
+			return nil, failed(errkind.NotFound, m.opts.Texts.say(missingToMove, a.shown))
+		}
+		if err != nil {
+			return nil, m.explain(err, a, false)
+		}
+		changes = append(changes, memory.Change{Action: versionlog.Remove, Path: a.path, Expect: versionlog.ExpectVersion(head)})
+	}
+	if first == nil {
+		return nil, nil
+	}
+	c, err := first.Session.Batch(ctx, changes, m.writeOptions("delete"))
+	if err != nil {
+		return nil, m.explain(err, first, true)
+	}
+	return first.madeAll(c.Versions), nil
+}
+
+// removable returns the id of the version that is at an address, if the session may remove
+// it.
+func (a *address) removable(ctx context.Context) (id string, err error) {
+	v, err := a.Store.Head(ctx, a.path)
+	if err != nil {
+		return "", err
+	}
+	if e := a.Session.AdmitRemoval(a.path, memory.NewHead(&v)); e != nil {
+		a.Session.Report(e, "")
+		return "", e
+	}
+	return v.ID, nil
+}
+
+// Restore makes the content of an earlier version that of a file again. It is refused if
+// another session has changed the file since this one has read it; nothing is kept then,
+// since the content is a version already. Its error is an *Error.
+func (m *Memory) Restore(ctx context.Context, path, version string) (Made, error) {
+	if err := m.opts.Budget.Take(1, 0); err != nil {
+		return Made{}, m.explain(err, &address{}, false)
+	}
+	a, err := m.toMake(path)
+	if err != nil {
+		return Made{}, err
+	}
+	v, err := a.Store.Resolve(ctx, a.path, version)
+	if err != nil {
+		return Made{}, m.explain(err, a, false)
+	}
+	if err := a.admit(ctx); err != nil {
+		return Made{}, m.explain(err, a, false)
+	}
+	made, err := a.Session.Restore(ctx, a.path, v, m.writeOptions("restore"))
+	if err != nil {
+		return Made{}, m.notWritten(err, a)
+	}
+	return a.made(&made), nil
+}
+
+// admit asks whether the session may replace what is at an address.
+func (a *address) admit(ctx context.Context) error {
+	head, err := a.Store.Head(ctx, a.path)
+	if isNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if e := a.Session.Admit(a.path, memory.NewHead(&head)); e != nil {
+		a.Session.Report(e, "")
+		return e
+	}
+	return nil
+}
