@@ -91,6 +91,55 @@ func TestLostReplies(t *testing.T) {
 	r.do("Here's the content of /memories/f with line numbers:\n     1\tone\n     2\tmade\n     3\t", "view", "path", "/memories/f")
 }
 
+// TestManyWorkersUnheard: also where replies are lost, or commits themselves, a worker that
+// views the file before it tries again has its edit there once.
+func TestManyWorkersUnheard(t *testing.T) {
+	const workers = 30
+	r := newRig(t, nil)
+	var start strings.Builder
+	for i := range workers {
+		fmt.Fprintf(&start, "slot %03d: empty\n", i)
+	}
+	r.theirs("/f", start.String())
+	var commits, unsure atomic.Int64
+	r.log.SetFate(func() logfault.Fate {
+		return []logfault.Fate{logfault.Made, logfault.Unheard, logfault.Made, logfault.Unmade}[commits.Add(1)%4]
+	})
+	var all sync.WaitGroup
+	for i := range workers {
+		all.Go(func() {
+			slot := fmt.Sprintf("slot %03d: ", i)
+			for {
+				got := r.call("str_replace", "path", "/memories/f", "old_str", slot+"empty\n", "new_str", slot+"done\n"+slot+"more\n")
+				if got.Error == nil {
+					return
+				}
+				if !got.Error.Unsure {
+					t.Errorf("%s%s", slot, got.Text)
+					return
+				}
+				unsure.Add(1)
+				if strings.Contains(r.call("view", "path", "/memories/f").Text, slot+"done") {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	_, data, err := r.stores[0].Read(t.Context(), "/f")
+	r.must(err)
+	for i := range workers {
+		for _, what := range []string{"done", "more"} {
+			if marker := fmt.Sprintf("slot %03d: %s\n", i, what); strings.Count(string(data), marker) != 1 {
+				t.Errorf("%q is there %d times", marker, strings.Count(string(data), marker))
+			}
+		}
+	}
+	if unsure.Load() < workers/4 {
+		t.Errorf("only %d replies were lost", unsure.Load())
+	}
+}
+
 // TestBudget: of calls by many at once exactly as many are done as the budget has, and those
 // that are refused change nothing.
 func TestBudget(t *testing.T) {
