@@ -19,6 +19,8 @@ var floors = map[string]int{
 	"tools":     4,
 
 	"backend":            3,
+	"note":               3,
+	"pack":               3,
 	"session":            3,
 	"fusefs/tree":        3,
 	"fusefs/kernelcache": 3,
