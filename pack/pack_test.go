@@ -195,6 +195,21 @@ func TestForgedFrames(t *testing.T) {
 	if f.parse(request{MaxBytes: 2000, Seq: 1}).boundary != earlier.boundary {
 		t.Error("the boundary of a commit changes")
 	}
+	if (moment{1, versionlog.Digest{1}}).boundary(f.Store) == (moment{1, versionlog.Digest{2}}).boundary(f.Store) {
+		t.Error("the boundary can be known without the digest of the commit")
+	}
+}
+
+// TestEverySize: no size is passed, whatever is the last that fits.
+func TestEverySize(t *testing.T) {
+	f := newFixture(t, nil)
+	for i := range 25 {
+		f.write(fmt.Sprintf("/%d.md", i), strings.Repeat("x", i))
+	}
+	for n := MinBytes; n < 2200; n++ {
+		f.parse(request{MaxBytes: n})
+		f.parse(request{MaxBytes: n, Since: ptr(5)})
+	}
 }
 
 // TestHostileNames: slugs, paths and actors that no face of mneme makes are shown in one
