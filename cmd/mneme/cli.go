@@ -30,10 +30,12 @@ type cli struct {
 	Tool      toolCmd      `cmd:"" help:"Do the calls of an agent's memory tool, from lines of JSON."`
 	Rm        rmCmd        `cmd:"" help:"Remove a memory or directory; its history stays."`
 	Mv        mvCmd        `cmd:"" help:"Rename a memory or directory within its store."`
+	Note      noteCmd      `cmd:"" help:"Print what to tell an agent about its stores."`
 	Log       logCmd       `cmd:"" help:"Show the history of a store or memory, newest first."`
 	Show      showCmd      `cmd:"" help:"Show a version and what it changed."`
 	Diff      diffCmd      `cmd:"" help:"Compare two versions of a memory."`
 	Restore   restoreCmd   `cmd:"" help:"Make an earlier version of a memory current again."`
+	Pack      packCmd      `cmd:"" help:"Print a store as one block of bounded size, for a prompt."`
 	Conflicts conflictsCmd `cmd:"" help:"Look at writes that lost a race, and settle them."`
 	Backup    backupCmd    `cmd:"" help:"Copy the embedded stores, as of one moment, while they are in use."`
 	Fsck      fsckCmd      `cmd:"" help:"Check that nothing of a store is lost or damaged."`

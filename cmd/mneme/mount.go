@@ -21,6 +21,7 @@ import (
 	"mneme/errkind"
 	"mneme/fusefs"
 	"mneme/memory"
+	"mneme/note"
 	"mneme/versionlog"
 )
 
@@ -57,9 +58,7 @@ type mountCmd struct {
 	Exec        bool        `help:"Let programs be executed that are files of the mount."`
 	LogLevel    string      `enum:"auto,debug,info,warn,error" default:"auto" placeholder:"LEVEL" help:"From what level on the daemon logs: debug, info, warn or error. Default: warn on a terminal, else info."`
 
-	OnConflict    string `enum:"fail,merge" default:"fail" help:"What to do with a write to a file that somebody else has changed: fail, or merge changes to other lines. Default: ${default}."`
-	Strict        bool   `help:"Refuse to overwrite a memory that was not read in this session."`
-	ConflictErrno string `enum:"ebusy,estale" default:"ebusy" help:"The error that a lost write gets: ebusy, which all programs can name, or estale. Default: ${default}."`
+	sharingFlags
 
 	log    *slog.Logger
 	keeper *keeperLink // of a process that has one, else nil
@@ -78,9 +77,6 @@ Examples:
     mneme mount notes --read-only     (for a session that reads untrusted input)
     mneme mount notes --at /mnt/memory --print-prompt >> system-prompt.txt`
 }
-
-// conflictErrnos are the values of --conflict-errno.
-var conflictErrnos = map[string]syscall.Errno{"estale": syscall.ESTALE, "ebusy": syscall.EBUSY}
 
 // owner is a user and a group. The zero value is the caller.
 type owner struct {
@@ -315,14 +311,11 @@ func (c *mountCmd) printPrompt(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		prompt := fusefs.Guide(dir, stores, c.options(lib))
-		if a.json {
-			return a.printJSON(struct {
-				Prompt string `json:"prompt"`
-			}{prompt})
+		var mounts []note.Mount
+		for _, st := range stores {
+			mounts = append(mounts, note.Mount{Path: filepath.Join(dir, st.Info().Slug), Store: st.Info(), ReadOnly: st.ReadOnly()})
 		}
-		a.printf("%s", prompt)
-		return nil
+		return a.printNote(note.Text(mounts, c.noteOptions()))
 	})
 }
 

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"syscall"
+
+	"mneme/note"
+)
+
+// sharingFlags say how a session shares a store with others.
+type sharingFlags struct {
+	OnConflict    string `enum:"fail,merge" default:"fail" help:"What to do with a write to a file that somebody else has changed: fail, or merge changes to other lines. Default: ${default}."`
+	Strict        bool   `help:"Refuse to overwrite a memory that was not read in this session."`
+	ConflictErrno string `enum:"ebusy,estale" default:"ebusy" help:"The error that a lost write gets: ebusy, which all programs can name, or estale. Default: ${default}."`
+}
+
+// conflictErrnos are the values of --conflict-errno.
+var conflictErrnos = map[string]syscall.Errno{"estale": syscall.ESTALE, "ebusy": syscall.EBUSY}
+
+// noteOptions are those of the note about such a session's stores.
+func (f *sharingFlags) noteOptions() *note.Options {
+	return &note.Options{
+		ConflictErrno: conflictErrnos[f.ConflictErrno], Merge: f.OnConflict == "merge", Strict: f.Strict,
+		History: "Where the program mneme is at hand, `mneme log PATH` lists the versions of a file, and `mneme restore PATH N` makes one current again; else a person can.",
+	}
+}
+
+// printNote prints what to tell an agent.
+func (a *app) printNote(text string) error {
+	if a.json {
+		return a.printJSON(struct {
+			Prompt string `json:"prompt"`
+		}{text})
+	}
+	a.printf("%s", text)
+	return nil
+}
