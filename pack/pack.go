@@ -38,7 +38,7 @@ func Render(ctx context.Context, st *memory.Store, maxBytes int, opts *Options) 
 		o = *opts
 	}
 	if maxBytes < MinBytes || maxBytes > MaxBytes {
-		return Pack{}, fmt.Errorf("%w: %d bytes at most; want %d to %d", ErrOptions, maxBytes, MinBytes, MaxBytes)
+		return Pack{}, fmt.Errorf("%w: a text of %d bytes at most; want %d to %d bytes", ErrOptions, maxBytes, MinBytes, MaxBytes)
 	}
 	var err error
 	if o.Prefix, err = o.check(); err != nil {

@@ -269,11 +269,13 @@ func TestCut(t *testing.T) {
 	f.write("/old.md", "tiny")
 	f.write("/lines.md", lines)
 	f.write("/letters.md", letters)
+	wide := strings.Repeat(strings.Repeat("w", 150)+"\n", 20)
+	f.write("/wide.md", wide)
 	for n := MinBytes; n < 2600; n += 7 {
-		for _, pins := range [][]string{{"/lines.md"}, {"/letters.md"}, nil} {
+		for _, pins := range [][]string{{"/lines.md"}, {"/letters.md"}, {"/wide.md"}, nil} {
 			read := f.parse(request{MaxBytes: n, Pins: pins})
 			for path, text := range read.contents {
-				whole := map[string]string{"/old.md": "tiny", "/lines.md": lines, "/letters.md": letters}[path]
+				whole := map[string]string{"/old.md": "tiny", "/lines.md": lines, "/letters.md": letters, "/wide.md": wide}[path]
 				if text == whole {
 					continue
 				}
@@ -291,6 +293,23 @@ func TestCut(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestOneCommit: memories that one commit made come in the order of their paths.
+func TestOneCommit(t *testing.T) {
+	f := newFixture(t, nil)
+	var changes []memory.Change
+	var want []string
+	for i := range 40 {
+		path := fmt.Sprintf("/%02d", i)
+		want = append(want, "newest "+path)
+		changes = append(changes, memory.Change{Action: versionlog.Put, Path: path, Content: []byte("x"), Expect: versionlog.ExpectAny()})
+	}
+	_, err := f.Batch(t.Context(), changes, nil)
+	f.check(err)
+	if diff := cmp.Diff(want, f.parse(request{MaxBytes: 9000}).titles); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
 	}
 }
 
