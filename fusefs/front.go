@@ -269,14 +269,23 @@ func (f *front) remove(id uint64, name string, rmdir bool) fuse.Status {
 
 // adopt looks up again what the kernel knows below .mneme, and gives it the numbers that
 // it had. It leaves out what is not there any more: the kernel is told that the name has
-// to be looked up. All else is adopted after it.
+// to be looked up. So it does with packs that nobody has open, since one takes time to make.
+// All else is adopted after it.
 func (f *front) adopt(in *inherited) {
+	opened := map[uint64]bool{}
+	for _, note := range in.handles {
+		opened[note.Node] = true
+	}
 	for id, note := range in.nodes {
 		at, s := in.path(note), f.fs.storeAt(note.Store)
 		if s == nil || at != virtual.Root && !strings.HasPrefix(at, virtual.Root+"/") {
 			continue
 		}
 		f.fs.virtual.inherited[id] = true
+		f.fs.notify.Content(id) // what is kept without a timeout may be of another program, or out of date
+		if strings.HasPrefix(at, virtual.Packs+"/") && !opened[id] {
+			continue
+		}
 		n, err := virtual.Find(f.roots[s.id()].dir, at)
 		if err != nil || n.Mode()&syscall.S_IFMT != note.Mode&syscall.S_IFMT {
 			continue
@@ -284,7 +293,6 @@ func (f *front) adopt(in *inherited) {
 		f.fs.mu.Lock()
 		f.fs.virtual.enterLocked(s.id(), n, id).lookups = manyLookups
 		f.fs.mu.Unlock()
-		f.fs.notify.Content(id) // what is kept without a timeout may be of another program, or out of date
 	}
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()

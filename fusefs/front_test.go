@@ -75,8 +75,8 @@ func TestVirtualNodesAreForgotten(t *testing.T) {
 	if now := len(r.fs.nodes); now != nodes {
 		t.Errorf("the tree had %d nodes, and has %d", nodes, now)
 	}
-	if n := len(known.inodes); n != 12 || len(known.places) != n {
-		t.Errorf("the kernel knows %d nodes at %d places, want 12", n, len(known.places))
+	if n := len(known.inodes); n != 14 || len(known.places) != n {
+		t.Errorf("the kernel knows %d nodes at %d places, want 14", n, len(known.places))
 	}
 	f := r.front()
 	for id, v := range known.inodes {
@@ -120,7 +120,7 @@ func TestVirtualNumbers(t *testing.T) {
 		listed = append(listed, fmt.Sprintf("%s %d %#x", e.Name, e.Off, e.Ino))
 	}
 	var want []string
-	for i, name := range []string{".", "..", "README", "conflicts", "errors", "status"} {
+	for i, name := range []string{".", "..", "README", "conflicts", "errors", "note", "pack", "status"} {
 		id := r.s.tree.Root().ID()
 		if name != ".." {
 			id = r.wantLookup("/.mneme/"+strings.Trim(name, "."), fuse.OK).NodeId
@@ -233,13 +233,15 @@ func TestFrontTakenOver(t *testing.T) {
 	known.enterLocked(r.s.id(), n, counted).lookups = 1
 	journal := r.hand()
 	ids := map[string]uint64{}
-	for _, path := range []string{"/.mneme", "/.mneme/errors", "/.mneme/conflicts", "/.mneme/conflicts/1", "/.mneme/conflicts/1/base", "/.mneme/conflicts/2"} {
+	for _, path := range []string{"/.mneme", "/.mneme/errors", "/.mneme/conflicts", "/.mneme/conflicts/1", "/.mneme/conflicts/1/base", "/.mneme/conflicts/2", "/.mneme/pack", "/.mneme/pack/600", "/.mneme/pack/700"} {
 		ids[path] = r.wantLookup(path, fuse.OK).NodeId
 	}
 	if ids["/.mneme/conflicts"] != counted {
 		t.Errorf("the kernel knows the directory by %d, it is told %d", counted, ids["/.mneme/conflicts"])
 	}
 	fh, status := r.open(ids["/.mneme/errors"], syscall.O_RDONLY)
+	r.must(errOf(status))
+	pack, status := r.open(ids["/.mneme/pack/600"], syscall.O_RDONLY)
 	r.must(errOf(status))
 	var dir fuse.OpenOut
 	r.must(errOf(r.front().OpenDir(nil, &fuse.OpenIn{InHeader: header(counted)}, &dir)))
@@ -257,12 +259,20 @@ func TestFrontTakenOver(t *testing.T) {
 				t.Errorf("what is not there any more: %v", status)
 			}
 			next.wantLookup(path, fuse.ENOENT)
+		case path == "/.mneme/pack/700": // it is made when somebody asks for it
+			if status != fuse.Status(syscall.ESTALE) {
+				t.Errorf("a pack that nobody has open: %v", status)
+			}
+			next.wantLookup(path, fuse.OK)
 		case !status.Ok() || out.Ino != id || next.wantLookup(path, fuse.OK).NodeId != id:
 			t.Errorf("%s is known by %d: %v, %d", path, id, status, out.Ino)
 		}
 	}
 	if text := next.read(ids["/.mneme/errors"], fh); !strings.Contains(text, "wrong") {
 		t.Errorf("the open file holds %q", text)
+	}
+	if text := next.read(ids["/.mneme/pack/600"], pack); !strings.HasPrefix(text, "memory pack 1 ") {
+		t.Errorf("the open pack holds %q", text)
 	}
 	var names []string
 	for _, e := range next.listFrom(counted, 2) {
@@ -272,7 +282,7 @@ func TestFrontTakenOver(t *testing.T) {
 		t.Errorf("the open directory goes on with %q", names)
 	}
 	next.wantCounted()
-	for id, fh := range map[uint64]uint64{ids["/.mneme/errors"]: fh, counted: dir.Fh} {
+	for id, fh := range map[uint64]uint64{ids["/.mneme/errors"]: fh, ids["/.mneme/pack/600"]: pack, counted: dir.Fh} {
 		f.Release(nil, &fuse.ReleaseIn{InHeader: header(id), Fh: fh})
 	}
 	if next.wantCounted(); len(next.virtuals().handles) > 0 {
@@ -303,7 +313,7 @@ func TestFrontTellsAnew(t *testing.T) {
 	r := newFrontRig(t)
 	journal := r.hand()
 	var want []uint64
-	for _, path := range []string{"/.mneme", "/.mneme/README"} {
+	for _, path := range []string{"/.mneme", "/.mneme/README", "/.mneme/pack", "/.mneme/pack/600"} {
 		want = append(want, r.wantLookup(path, fuse.OK).NodeId)
 	}
 	next := newFileSystem(t.Context(), []*memory.Store{r.s.memory}, *r.options())
@@ -318,14 +328,15 @@ func TestFrontTellsAnew(t *testing.T) {
 	}
 }
 
-// TestREADMETurns: the kernel keeps the text of .mneme/README, and is told when it is
-// another.
-func TestREADMETurns(t *testing.T) {
+// TestGuideTurns: the kernel keeps the texts of .mneme/README and .mneme/note, and is told
+// when they are others.
+func TestGuideTurns(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		r := newRig(t)
 		kernel := r.withKernel()
 		if known {
 			r.wantLookup("/.mneme/README", fuse.OK)
+			r.wantLookup("/.mneme/note", fuse.OK)
 		}
 		r.archive()
 		for range 2 {
@@ -334,13 +345,18 @@ func TestREADMETurns(t *testing.T) {
 		r.awaitNotices()
 		var want []uint64
 		if known {
-			want = []uint64{virtual.Number(r.s.id(), "/.mneme/README")}
+			want = []uint64{virtual.Number(r.s.id(), "/.mneme/README"), virtual.Number(r.s.id(), "/.mneme/note")}
 		}
 		if !slices.Equal(kernel.pages, want) {
 			t.Errorf("the kernel is told to read %v again, want %v", kernel.pages, want)
 		}
-		if text := string(r.s.readmeText()); !strings.Contains(text, "read-only") {
-			t.Errorf("it is now %q", text)
+		for _, path := range []string{"/.mneme/README", "/.mneme/note"} {
+			id := r.wantLookup(path, fuse.OK).NodeId
+			fh, status := r.open(id, syscall.O_RDONLY)
+			r.must(errOf(status))
+			if text := r.read(id, fh); !strings.Contains(text, "read-only") {
+				t.Errorf("%s is now %q", path, text)
+			}
 		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"mneme/fusefs/tree"
 	"mneme/internal/openfiles"
 	"mneme/memory"
+	"mneme/note"
 	"mneme/session/conflict"
 )
 
@@ -41,6 +42,10 @@ type Options struct {
 	// Status returns further lines for .mneme/status, "key: value" each; nil is
 	// none. It is called from many goroutines and must not block.
 	Status func() []string
+
+	// Note returns what to tell an agent about a store, whose path is its name in the
+	// mount, for .mneme/note; nil says what package note does. It must not block.
+	Note func(note.Mount) string
 
 	// Exec lets programs be executed that are files of the mount.
 	Exec bool

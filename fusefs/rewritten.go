@@ -18,7 +18,7 @@ func (s *store) noteRewritten(err error) {
 		return
 	}
 	s.setDegraded(err)
-	s.tellREADME()
+	s.tellGuide()
 	s.errors.Add("/", fmt.Sprintf("the store takes no more writes, mount it again when its history is as it was: %s (%v)", s.withAdvice(s.located("/", err), err), errnoOf(err)))
 	s.fs.log.Error("the history is another than the mount's, nothing more is written", "store", s.slug(), "err", err)
 }

@@ -1,20 +1,40 @@
 package fusefs
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
 
 	"mneme/fusefs/virtual"
 	"mneme/internal/quote"
+	"mneme/pack"
+	"mneme/versionlog"
 )
 
 // told is what .mneme tells of a store (virtual.Store).
 type told struct{ *store }
 
 func (t told) README() []byte { return t.readmeText() }
+func (t told) Note() []byte   { return t.noteText() }
 func (t told) Status() []byte { return t.statusText() }
 func (t told) Errors() []byte { return t.errors.Lines() }
+
+// packPatience bounds how long a pack may take: whoever looks one up waits for it.
+const packPatience = 30 * time.Second
+
+// Pack renders a pack of the store.
+func (t told) Pack(ask virtual.PackRequest) ([]byte, uint64, error) {
+	ctx, cancel := context.WithTimeout(t.fs.ctx, packPatience)
+	defer cancel()
+	p, err := pack.Render(ctx, t.memory, ask.MaxBytes, &pack.Options{Seq: ask.Seq, Since: ask.Since})
+	if errors.Is(err, pack.ErrOptions) || errors.Is(err, versionlog.ErrNotFound) {
+		return nil, 0, syscall.ENOENT
+	}
+	return p.Text, p.Seq, err
+}
 
 // Conflicts are shown where the store can be written.
 func (t told) Conflicts() virtual.Conflicts {

@@ -82,17 +82,19 @@ func (s *store) tip(ctx context.Context) (versionlog.Tip, error) {
 	}
 	s.noteRewritten(err)
 	if err == nil && !tip.ArchivedAt.IsZero() && !s.archived.Swap(true) {
-		s.tellREADME()
+		s.tellGuide()
 	}
 	return tip, err
 }
 
-// tellREADME has the kernel read .mneme/README again.
-func (s *store) tellREADME() {
+// tellGuide has the kernel read .mneme/README and .mneme/note again.
+func (s *store) tellGuide() {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
-	if v := s.fs.virtual.places[virtualPlace{s.id(), virtual.Root + "/README"}]; v != nil {
-		s.fs.notify.Content(v.id)
+	for _, name := range []string{"/README", "/note"} {
+		if v := s.fs.virtual.places[virtualPlace{s.id(), virtual.Root + name}]; v != nil {
+			s.fs.notify.Content(v.id)
+		}
 	}
 }
 

@@ -14,9 +14,6 @@ import (
 	"mneme/versionlog"
 )
 
-// DefaultConflictErrno is what a write gets that lost a race, unless Options say otherwise.
-const DefaultConflictErrno = syscall.EBUSY
-
 // InstructionsKey is the key of a store's metadata whose value are instructions for all who
 // use the store.
 const InstructionsKey = "instructions"
@@ -32,7 +29,7 @@ type Mount struct {
 // Options say how the stores behave; nil and the zero value are the default.
 type Options struct {
 	Tool          bool          // the agent has the memory tool instead of files
-	ConflictErrno syscall.Errno // what a write gets that lost a race; 0 is DefaultConflictErrno
+	ConflictErrno syscall.Errno // what a write gets that lost a race; 0 is EBUSY
 	Merge         bool          // changes to different lines are merged
 	Strict        bool          // only what was read can be overwritten
 	History       string        // sentences that say how to look at earlier versions; "": a person can
@@ -77,7 +74,7 @@ func orDefault(opts *Options) Options {
 	if opts != nil {
 		o = *opts
 	}
-	o.ConflictErrno = cmp.Or(o.ConflictErrno, DefaultConflictErrno)
+	o.ConflictErrno = cmp.Or(o.ConflictErrno, syscall.EBUSY)
 	return o
 }
 

@@ -36,7 +36,9 @@ func (f *fixture) change(r *rand.Rand) {
 	}
 	text := func() []byte { return []byte(texts[r.IntN(len(texts))]) }
 	// What is not possible in this state is no change.
-	switch ctx := f.Context(); r.IntN(8) {
+	switch ctx := f.Context(); r.IntN(9) {
+	case 8:
+		_, _ = f.Batch(ctx, []memory.Change{{Action: versionlog.MakeDir, Path: path() + "/", Expect: versionlog.ExpectAny()}}, nil)
 	case 0:
 		_, _ = f.Remove(ctx, path(), versionlog.ExpectAny())
 	case 1:

@@ -27,10 +27,13 @@ func Control(s Store, made time.Time, opts *Options) Dir {
 	if kept := s.Conflicts(); kept != nil {
 		add("conflicts", newConflicts(kept, made))
 	}
-	for _, t := range []*text{{place: c.file("errors"), write: s.Errors}, {place: c.file("status"), write: s.Status}} {
-		t.shared, t.changed = o.NoOpen, made
-		add(t.path[len(Root)+1:], t)
+	addText := func(name string, write func() []byte) {
+		add(name, &text{place: c.file(name), write: write, shared: o.NoOpen, changed: made})
 	}
+	addText("errors", s.Errors)
+	add("note", &readme{c.file("note"), s.Note})
+	add("pack", newPacks(s, made))
+	addText("status", s.Status)
 	return c
 }
 

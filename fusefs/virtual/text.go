@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// readme is .mneme/README.
+// readme is .mneme/README, or note.
 type readme struct {
 	place
 	write func() []byte

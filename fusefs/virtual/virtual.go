@@ -68,10 +68,21 @@ type File interface {
 // goroutines.
 type Store interface {
 	README() []byte // which is always the same, unless the mount is told
+	Note() []byte   // likewise
 	Status() []byte
 	Errors() []byte
 	// Conflicts are those that the directory conflicts shows; nil: there is none.
 	Conflicts() Conflicts
+	// Pack returns what a request asks for, and the number of the commit as of which it
+	// is; syscall.ENOENT: there is no such commit. What has a number is always the same.
+	Pack(PackRequest) (text []byte, seq uint64, err error)
+}
+
+// PackRequest is what the name of a file in .mneme/pack asks for.
+type PackRequest struct {
+	MaxBytes int     // of the text
+	Seq      uint64  // of the commit after which the store is shown; 0 is the newest
+	Since    *uint64 // only what has changed after that commit; nil: everything
 }
 
 // Conflicts are what is kept of a store's conflicts, whichever session lost. Other

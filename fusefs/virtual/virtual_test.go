@@ -20,9 +20,12 @@ type mount struct {
 	*testing.T
 	status int
 	kept   *conflict.Store // nil: none are shown
+	newest uint64          // commit
+	packs  int             // made
 }
 
 func (m *mount) README() []byte { return []byte("read me\n") }
+func (m *mount) Note() []byte   { return []byte("note\n") }
 func (m *mount) Errors() []byte { return nil }
 func (m *mount) Status() []byte {
 	m.status++
@@ -93,7 +96,7 @@ func (m *mount) wantText(n Node, want string) {
 func TestControl(t *testing.T) {
 	m := &mount{T: t}
 	root := Control(m, since, nil)
-	m.wantNames(root, "README", "errors", "status")
+	m.wantNames(root, "README", "errors", "note", "pack", "status")
 	for path, want := range map[string]struct {
 		mode     uint32
 		constant bool
@@ -102,6 +105,7 @@ func TestControl(t *testing.T) {
 	}{
 		"/README": {syscall.S_IFREG | 0o444, true, 8, "read me\n"},
 		"/errors": {syscall.S_IFREG | 0o444, false, 0, ""},
+		"/note":   {syscall.S_IFREG | 0o444, true, 5, "note\n"},
 		"/status": {syscall.S_IFREG | 0o444, false, 0, "status: 1\n"},
 	} {
 		f := m.find(root, path).(File)
@@ -157,7 +161,7 @@ func TestSharedText(t *testing.T) {
 func TestConflicts(t *testing.T) {
 	m := &mount{T: t, kept: conflict.New(t.TempDir())}
 	root := Control(m, since, nil)
-	m.wantNames(root, "README", "conflicts", "errors", "status")
+	m.wantNames(root, "README", "conflicts", "errors", "note", "pack", "status")
 	all := m.dir(root, "/conflicts")
 	m.wantNames(all)
 	mine, theirs := m.keep("mine"), m.keepWith("other", nil)

@@ -96,7 +96,7 @@ func TestControlFilesWithoutOpens(t *testing.T) {
 			test "$(stat -c %%s .mneme/status)" = "$(cat .mneme/status | wc -c)"
 			test "$(stat -c %%s .mneme/README)" = "$(cat .mneme/README | wc -c)"; grep -q read-only .mneme/README`, i+1))
 	}
-	if out := m.Sh(t, `cat .mneme/errors; ls .mneme`); out != "README\nerrors\nstatus\n" {
+	if out := m.Sh(t, `cat .mneme/errors; ls .mneme`); out != "README\nerrors\nnote\npack\nstatus\n" {
 		t.Errorf("there is %q", out)
 	}
 	e.Spoil(t, e.Versions(t, "notes:/f3")[0].SHA256, `UPDATE blobs SET data = x'' WHERE sha256 = ?`)
@@ -117,6 +117,7 @@ func TestControlFilesAreKept(t *testing.T) {
 	e := harness.NewEnv(t)
 	m := e.Mount(t, "notes", "--metrics-addr=:0")
 	m.Lose(t, "f", "one", "two", "mine")
+	m.Sh(t, `grep -q 'read and write' .mneme/note`)
 	const read = `cat .mneme/README .mneme/conflicts/1/base .mneme/conflicts/1/theirs > "$HOME/out"; stat -c %s .mneme/README .mneme/conflicts/1/base`
 	m.Sh(t, read)
 	sizes := strings.Fields(m.Sh(t, read+`; wc -c < .mneme/README`))
@@ -133,4 +134,5 @@ func TestControlFilesAreKept(t *testing.T) {
 	e.Must(t, "store", "archive", "notes", "--yes", "--force")
 	m.Sh(t, `! echo x 2> "$HOME/err" > g; grep -q Read-only "$HOME/err"`)
 	m.Eventually(t, `grep -q 'The store is read-only here' .mneme/README; test "$(stat -c %s .mneme/README)" = "$(wc -c < .mneme/README)"; test ! -e .mneme/conflicts/1`)
+	m.Sh(t, `grep -q read-only .mneme/note; test "$(stat -c %s .mneme/note)" = "$(wc -c < .mneme/note)"`)
 }

@@ -1,0 +1,153 @@
+package virtual
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Packs is the path of the directory of packs in the store.
+const Packs = Root + "/pack"
+
+const (
+	maxPack     = 1 << 20  // bytes; a larger one is for a person to ask for, elsewhere
+	maxKeptPack = 64 << 10 // bytes of the text that stays in memory from look-up to reading
+)
+
+// packs is .mneme/pack. It lists nothing: a name is a request. N is the store in N bytes, and
+// N@SEQ that after a commit; N@S.. is what has changed after commit S, and N@S..SEQ that up
+// to another.
+//
+// All names that are just a number show the store as of one commit, the newest when the first
+// of them was looked up, so that a prompt which is made of it twice is made of the same bytes.
+type packs struct {
+	place
+	store Store
+
+	mu     sync.Mutex  // guards what follows
+	pinned uint64      // of names that are just a number; 0: none was looked up
+	asked  PackRequest // with a number, of kept
+	kept   []byte      // the newest text, if it is short; nil: none
+}
+
+func newPacks(s Store, made time.Time) *packs {
+	return &packs{place: place{Packs, syscall.S_IFDIR | 0o555, made}, store: s}
+}
+
+func (p *packs) Fixed() bool               { return false }
+func (p *packs) List() ([]Entry, error)    { return nil, nil }
+func (p *packs) Remove(string, bool) error { return syscall.EROFS }
+
+// Lookup makes the text, since the length of a file is asked for before it is read.
+func (p *packs) Lookup(name string) (Node, error) {
+	ask, ok := parsePack(name)
+	if !ok {
+		return nil, syscall.ENOENT
+	}
+	pinned := ask.Seq == 0 && ask.Since == nil
+	f := &packFile{place: p.file(name), dir: p, constant: pinned || ask.Seq != 0}
+	if pinned {
+		ask.Seq = p.pin(0)
+	}
+	text, seq, err := p.store.Pack(ask)
+	if err == nil && pinned && p.pin(seq) != seq {
+		ask.Seq = p.pin(seq) // another was first
+		text, seq, err = p.store.Pack(ask)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ask.Seq = seq
+	f.ask, f.size = ask, int64(len(text))
+	f.constant = f.constant && seq != 0 // what 0 is will be another commit
+	p.keep(ask, text)
+	return f, nil
+}
+
+// pin pins a commit, unless one is pinned already or seq is 0, and returns which one is.
+func (p *packs) pin(seq uint64) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pinned == 0 {
+		p.pinned = seq
+	}
+	return p.pinned
+}
+
+func (p *packs) keep(ask PackRequest, text []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.kept = nil; len(text) <= maxKeptPack {
+		p.asked, p.kept = ask, text
+	}
+}
+
+// text returns the text of a request with a number.
+func (p *packs) text(ask PackRequest) ([]byte, error) {
+	p.mu.Lock()
+	kept, asked := p.kept, p.asked
+	p.mu.Unlock()
+	if kept != nil && asked.is(ask) {
+		return kept, nil
+	}
+	text, _, err := p.store.Pack(ask)
+	return text, err
+}
+
+func (a PackRequest) is(b PackRequest) bool {
+	sameSince := (a.Since == nil) == (b.Since == nil) && (a.Since == nil || *a.Since == *b.Since)
+	return a.MaxBytes == b.MaxBytes && a.Seq == b.Seq && sameSince
+}
+
+// parsePack reads a name.
+func parsePack(name string) (ask PackRequest, ok bool) {
+	size, at, hasAt := strings.Cut(name, "@")
+	n, ok := parseNumber(size)
+	if !ok || n > maxPack {
+		return ask, false
+	}
+	if ask.MaxBytes = int(n); !hasAt {
+		return ask, true
+	}
+	since, seq, hasSince := strings.Cut(at, "..")
+	if !hasSince {
+		ask.Seq, ok = parseNumber(at)
+		return ask, ok && ask.Seq > 0
+	}
+	first, ok := parseNumber(since)
+	if ask.Since = &first; !ok || seq == "" {
+		return ask, ok
+	}
+	ask.Seq, ok = parseNumber(seq)
+	return ask, ok && ask.Seq > 0
+}
+
+// parseNumber reads a number as it is written: each has one name.
+func parseNumber(text string) (n uint64, ok bool) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	return n, err == nil && strconv.FormatUint(n, 10) == text
+}
+
+// packFile is a pack, as of the commit that was the newest when it was looked up, if its name
+// does not say which.
+type packFile struct {
+	place
+	dir      *packs
+	ask      PackRequest // with a number
+	constant bool
+	size     int64
+}
+
+func (f *packFile) Constant() bool        { return f.constant }
+func (f *packFile) Text() ([]byte, error) { return f.dir.text(f.ask) }
+
+// Stat tells another time for another commit, so that the kernel drops what it has of a file
+// that is not constant.
+func (f *packFile) Stat() (int64, time.Time) {
+	if f.constant {
+		return f.size, f.made
+	}
+	return f.size, f.made.Add(time.Duration(f.ask.Seq))
+}

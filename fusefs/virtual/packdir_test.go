@@ -1,0 +1,99 @@
+package virtual
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Pack is a text that says what was asked for.
+func (m *mount) Pack(ask PackRequest) ([]byte, uint64, error) {
+	if m.packs++; ask.Seq > m.newest {
+		return nil, 0, syscall.ENOENT
+	}
+	if ask.Seq == 0 {
+		ask.Seq = m.newest
+	}
+	text := fmt.Sprintf("%d@%d", ask.MaxBytes, ask.Seq)
+	if ask.Since != nil {
+		text = fmt.Sprintf("%d@%d..%d", ask.MaxBytes, *ask.Since, ask.Seq)
+	}
+	return []byte(text), ask.Seq, nil
+}
+
+// TestPacks reads packs by their names.
+func TestPacks(t *testing.T) {
+	m := &mount{T: t, newest: 7}
+	root := Control(m, since, nil)
+	dir := m.dir(root, "/pack")
+	m.wantNames(dir)
+	if dir.Fixed() || dir.Mode() != syscall.S_IFDIR|0o555 {
+		t.Errorf("the directory is %v, %o", dir.Fixed(), dir.Mode())
+	}
+	look := func(name, want string, constant bool) File {
+		t.Helper()
+		f := m.find(root, "/pack/"+name).(File)
+		m.wantText(f, want)
+		if size, _ := f.Stat(); size != int64(len(want)) || f.Constant() != constant || f.Mode() != syscall.S_IFREG|0o444 {
+			t.Errorf("%s has %d bytes, %v, %o", name, size, f.Constant(), f.Mode())
+		}
+		return f
+	}
+	look("8000@3", "8000@3", true)
+	first := look("8000", "8000@7", true)
+	open := look("900@3..", "900@3..7", false)
+	m.newest = 9
+	look("8000", "8000@7", true)
+	look("700", "700@7", true)
+	look("8000@9", "8000@9", true)
+	look("900@0..4", "900@0..4", true)
+	later := look("900@3..", "900@3..9", false)
+	m.wantText(first, "8000@7")
+	m.wantText(open, "900@3..7") // which is what it was looked up as
+	_, before := open.Stat()
+	if _, after := later.Stat(); !after.After(before) {
+		t.Errorf("another text is of %v, and the one before of %v", after, before)
+	}
+	for _, name := range []string{"", ".", "..", "x", "08", "+8", "8 ", "8k", "-8", "1048577", "99999999999999999999", "8000@", "8000@0", "8000@10", "8000@01", "8000@x",
+		"8000@..", "8000@..3", "8000@1..0", "8000@1..10", "8000@01..", "8000@1...", "8000@1..3..4", "@3", "8000@3@4"} {
+		if n, err := dir.Lookup(name); err != syscall.ENOENT {
+			t.Errorf("%q is %v, %v", name, n, err)
+		}
+	}
+	if err := dir.Remove("8000", false); err != syscall.EROFS {
+		t.Errorf("removal: %v", err)
+	}
+}
+
+// TestPackIsMadeOnce: one that is read where it was looked up is made once, and one that is
+// long is not kept in memory.
+func TestPackIsMadeOnce(t *testing.T) {
+	m := &mount{T: t, newest: 7}
+	root := Control(m, since, nil)
+	f := m.find(root, "/pack/8000").(File)
+	m.wantText(f, "8000@7")
+	m.wantText(f, "8000@7")
+	if m.packs != 1 {
+		t.Errorf("it was made %d times", m.packs)
+	}
+	p := m.dir(root, "/pack").(*packs)
+	if p.keep(PackRequest{MaxBytes: 1}, []byte(strings.Repeat("x", maxKeptPack+1))); p.kept != nil {
+		t.Errorf("%d bytes are kept", len(p.kept))
+	}
+	m.wantText(f, "8000@7")
+}
+
+// TestPackOfNothing: a store without a commit has no number to be pinned.
+func TestPackOfNothing(t *testing.T) {
+	m := &mount{T: t}
+	root := Control(m, since, nil)
+	f := m.find(root, "/pack/8000").(File)
+	if m.wantText(f, "8000@0"); f.Constant() {
+		t.Error("the kernel may keep a text that will be another")
+	}
+	m.newest = 2
+	m.wantText(m.find(root, "/pack/8000"), "8000@2")
+	m.newest = 3
+	m.wantText(m.find(root, "/pack/8000"), "8000@2")
+}
