@@ -2,9 +2,11 @@ package pack
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,7 +120,7 @@ func TestGolden(t *testing.T) {
 	f := newFixture(t, nil)
 	f.write("/MEMORY.md", "# Memory\n\n- plan.md: what is next\n")
 	f.write("/plan.md", "Water the plants")
-	f.write("/projects/a/notes.md", strings.Repeat("A line of notes.\n", 40))
+	f.write("/projects/a/b/notes.md", strings.Repeat("A line of notes.\n", 40))
 	for i := range 12 {
 		f.write(fmt.Sprintf("/archive/2025/week-%02d.md", i), "old\n")
 	}
@@ -274,9 +276,9 @@ func TestCut(t *testing.T) {
 	letters := strings.Repeat("é", 600)
 	f.write("/old.md", "tiny")
 	f.write("/lines.md", lines)
-	f.write("/letters.md", letters)
 	wide := strings.Repeat(strings.Repeat("w", 150)+"\n", 20)
 	f.write("/wide.md", wide)
+	f.write("/letters.md", letters)
 	for n := MinBytes; n < 2600; n += 7 {
 		for _, pins := range [][]string{{"/lines.md"}, {"/letters.md"}, {"/wide.md"}, nil} {
 			read := f.parse(request{MaxBytes: n, Pins: pins})
@@ -305,18 +307,55 @@ func TestCut(t *testing.T) {
 // TestOneCommit: memories that one commit made come in the order of their paths.
 func TestOneCommit(t *testing.T) {
 	f := newFixture(t, nil)
-	var changes []memory.Change
 	var want []string
-	for i := range 40 {
-		path := fmt.Sprintf("/%02d", i)
-		want = append(want, "newest "+path)
-		changes = append(changes, memory.Change{Action: versionlog.Put, Path: path, Content: []byte("x"), Expect: versionlog.ExpectAny()})
+	for _, odd := range []int{0, 1} {
+		var changes []memory.Change
+		var titles []string
+		for i := range 40 {
+			path := fmt.Sprintf("/%02d", 2*i+odd)
+			titles = append(titles, "newest "+path)
+			changes = append(changes, memory.Change{Action: versionlog.Put, Path: path, Content: []byte("x"), Expect: versionlog.ExpectAny()})
+		}
+		_, err := f.Batch(t.Context(), changes, nil)
+		f.check(err)
+		want = append(titles, want...)
 	}
-	_, err := f.Batch(t.Context(), changes, nil)
-	f.check(err)
 	if diff := cmp.Diff(want, f.parse(request{MaxBytes: 9000}).titles); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
+}
+
+// redacted is a log in which the versions of a commit are erased.
+type redacted struct {
+	versionlog.Log
+	seq uint64
+}
+
+func (l redacted) Commits(ctx context.Context, storeID string, after uint64) iter.Seq2[*versionlog.Commit, error] {
+	return func(yield func(*versionlog.Commit, error) bool) {
+		for c, err := range l.Log.Commits(ctx, storeID, after) {
+			if err == nil && c.Seq == l.seq {
+				for _, v := range c.Versions {
+					c = c.Erase(v.ID)
+				}
+			}
+			if !yield(c, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestRedacted: a version that was erased is no change.
+func TestRedacted(t *testing.T) {
+	f := newFixture(t, nil)
+	f.write("/a.md", "alpha")
+	f.write("/a.md", "secret")
+	lib := memory.NewLibrary(redacted{f.log, 2}, func(string) (cas.Store, error) { return f.blobs, nil })
+	var err error
+	f.Store, err = lib.Open(t.Context(), f.Info().ID, nil)
+	f.check(err)
+	f.has(request{MaxBytes: 1000, Since: ptr(0)}, "up to 2: 1 memory below /", "created /a.md v1", "alpha", "1 of 1", "!secret")
 }
 
 // TestManyBytesThatAreNoText: reading ends, though no memory can be shown.
