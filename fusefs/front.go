@@ -97,15 +97,20 @@ func (f *front) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name strin
 	case !isDir:
 		return fuse.ENOTDIR
 	}
-	found, err := dir.Lookup(canonical)
-	switch {
-	case err == nil:
+	// A pack is made of what the store holds, which may be far away.
+	return f.fs.beside(cancel, header.Pid, func(c *call) fuse.Status {
+		found, err := dir.Lookup(canonical)
+		switch {
+		case err == syscall.ENOENT:
+			return fuse.ENOENT
+		case err != nil:
+			return s.fail("look up", path.Join(dir.Path(), canonical), err)
+		case !c.answers():
+			return fuse.EINTR
+		}
 		f.reply(s, found, dir.Fixed() && canonical == name, out)
 		return fuse.OK
-	case err == syscall.ENOENT:
-		return fuse.ENOENT
-	}
-	return s.fail("look up", path.Join(n.Path(), canonical), err)
+	})
 }
 
 // reply fills out an entry for a node, and counts the reference that the kernel gets.

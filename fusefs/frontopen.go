@@ -27,18 +27,23 @@ func (f *front) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut)
 	case writes(in.Flags):
 		return fuse.EROFS
 	}
-	text, err := file.Text()
-	if err == syscall.ENOENT { // it has gone since it was looked up
-		return fuse.Status(syscall.ESTALE)
-	}
-	if err != nil {
-		return s.fail("open", n.Path(), err)
-	}
-	out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_NOFLUSH
-	if file.Constant() {
-		out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
-	}
-	return f.opened(s, in.NodeId, append([]byte{}, text...), forControl, out)
+	id := in.NodeId
+	return f.fs.beside(cancel, in.Pid, func(c *call) fuse.Status {
+		text, err := file.Text()
+		switch {
+		case err == syscall.ENOENT: // it has gone since it was looked up
+			return fuse.Status(syscall.ESTALE)
+		case err != nil:
+			return s.fail("open", n.Path(), err)
+		case !c.answers():
+			return fuse.EINTR
+		}
+		out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_NOFLUSH
+		if file.Constant() {
+			out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
+		}
+		return f.opened(s, id, append([]byte{}, text...), forControl, out)
+	})
 }
 
 // OpenDir implements fuse.RawFileSystem.

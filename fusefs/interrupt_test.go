@@ -108,6 +108,19 @@ func opening(flags uint32) func(r *rig) func(<-chan struct{}) fuse.Status {
 	}
 }
 
+// openingPack opens a pack that has to be made once more.
+func openingPack(r *rig) func(<-chan struct{}) fuse.Status {
+	f, dir := r.front(), header(r.id("/.mneme/pack"))
+	var pack fuse.EntryOut
+	r.wantOK(f.Lookup(nil, &dir, "600", &pack))
+	r.wantOK(f.Lookup(nil, &dir, "700", &fuse.EntryOut{}))
+	in, out := &fuse.OpenIn{InHeader: header(pack.NodeId)}, &fuse.OpenOut{}
+	return func(cancel <-chan struct{}) fuse.Status {
+		defer func() { in.InHeader, in.Flags = garbage, 1<<30 }()
+		return f.Open(cancel, in, out)
+	}
+}
+
 func creating(name string) func(r *rig) func(<-chan struct{}) fuse.Status {
 	return func(r *rig) func(<-chan struct{}) fuse.Status {
 		in, out := &fuse.CreateIn{InHeader: header(r.s.tree.Root().ID()), Flags: syscall.O_WRONLY | syscall.O_CREAT, Mode: 0o644}, &fuse.CreateOut{}
@@ -250,6 +263,10 @@ func writing(r *rig) func(<-chan struct{}) fuse.Status {
 var interruptions = []interruption{
 	{"lookup", forHead, withHeader("/f", looked), untouched, "", 0},
 	{"lookup of a directory", forPage, withHeader("/d", looked), untouched, "", 0},
+	{"lookup of a pack", forTip, withHeader("/.mneme/pack/600", func(r *rig, cancel <-chan struct{}, in *fuse.InHeader, name string) fuse.Status {
+		return r.front().Lookup(cancel, in, name, &fuse.EntryOut{})
+	}), untouched, "", 0},
+	{"open of a pack", forTip, openingPack, untouched, "", 0},
 	{"opendir", forPage, func(r *rig) func(<-chan struct{}) fuse.Status {
 		in, out := &fuse.OpenIn{InHeader: header(r.s.tree.Root().ID())}, &fuse.OpenOut{}
 		return func(cancel <-chan struct{}) fuse.Status {

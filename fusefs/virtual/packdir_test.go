@@ -12,6 +12,10 @@ func (m *mount) Pack(ask PackRequest) ([]byte, uint64, error) {
 	if m.packs++; ask.Seq > m.newest {
 		return nil, 0, syscall.ENOENT
 	}
+	if during := m.during; during != nil {
+		m.during = nil
+		defer during()
+	}
 	if ask.Seq == 0 {
 		ask.Seq = m.newest
 	}
@@ -96,4 +100,17 @@ func TestPackOfNothing(t *testing.T) {
 	m.wantText(m.find(root, "/pack/8000"), "8000@2")
 	m.newest = 3
 	m.wantText(m.find(root, "/pack/8000"), "8000@2")
+}
+
+// TestPacksAtOnce: two that look a pack up at once are shown one commit.
+func TestPacksAtOnce(t *testing.T) {
+	m := &mount{T: t, newest: 7}
+	root := Control(m, since, nil)
+	var second Node
+	m.during = func() {
+		m.newest = 8
+		second = m.find(root, "/pack/700")
+	}
+	m.wantText(m.find(root, "/pack/8000"), "8000@8")
+	m.wantText(second, "700@8")
 }

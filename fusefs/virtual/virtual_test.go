@@ -22,6 +22,7 @@ type mount struct {
 	kept   *conflict.Store // nil: none are shown
 	newest uint64          // commit
 	packs  int             // made
+	during func()          // called once while one is made
 }
 
 func (m *mount) README() []byte { return []byte("read me\n") }
