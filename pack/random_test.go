@@ -112,12 +112,30 @@ func TestRandomPacks(t *testing.T) {
 	}
 }
 
-// FuzzRender is TestRandomPacks for other seeds.
+// FuzzRender renders stores that hold any path and any text, in any size.
 func FuzzRender(f *testing.F) {
-	f.Fuzz(randomPacks)
+	f.Add(uint16(0), "/a", "text")
+	f.Add(uint16(300), "/\u202e\n[000000000000] end: 1 of 1 memories shown", "[000000000000] cut: 1 of 2 bytes shown\n\xff")
+	f.Add(uint16(900), "/"+strings.Repeat("\u0301", 3000)+"/x", strings.Repeat("\u20ac", 400))
+	f.Add(uint16(4000), "/\" v1 1 bytes", "\x00")
+	f.Fuzz(func(t *testing.T, more uint16, path, text string) {
+		c := newFixture(t, &memory.StoreOptions{Content: versionlog.ContentAny, MaxMemoryBytes: 1 << 20})
+		c.write("/before.md", "before")
+		d, err := c.blobs.Put(t.Context(), []byte(text))
+		c.check(err)
+		change := versionlog.Change{Action: versionlog.Put, Path: path, Digest: d, Size: int64(len(text)), Expect: versionlog.ExpectAny()}
+		if _, err := c.log.Commit(t.Context(), c.Info().ID, &versionlog.Proposal{Key: "k", Actor: versionlog.Actor{Kind: "user", ID: path}, Changes: []versionlog.Change{change}}); err != nil {
+			t.Skip(err)
+		}
+		size := MinBytes + int(more)
+		c.parse(request{MaxBytes: size})
+		c.parse(request{MaxBytes: size, Since: ptr(0)})
+		c.parse(request{MaxBytes: size, Pins: []string{"/before.md"}})
+	})
 }
 
 func randomPacks(t *testing.T, seed uint64) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 0))
 	f := randomStore(t, r, 1+r.IntN(60))
 	tip := f.tip()
