@@ -180,6 +180,7 @@ func TestTerminalIsNotSteered(t *testing.T) {
 	for _, args := range [][]string{
 		{"cat", "notes:/f"}, {"log", "notes"}, {"log", "notes:/f"}, {"show", "notes:/f"}, {"diff", "notes:/f"}, {"ls", "-l", "notes"},
 		{"store", "list"}, {"store", "show", "notes"}, {"conflicts", "list", "notes"}, {"conflicts", "show", "notes", "1"}, {"conflicts", "diff", "notes", "1"},
+		{"pack", "notes", "--max-bytes", "4000"}, {"pack", "notes", "--max-bytes", "4000", "--since", "0"}, {"note", "notes"},
 	} {
 		out := onTerminal(t, env, args...)
 		if steers := strings.IndexAny(out, "\x1b\a\r\u009b\u202e\u200b\u2028\ufeff\U000e0041\u3164"); steers >= 0 {
