@@ -29,7 +29,7 @@ type packs struct {
 	mu     sync.Mutex  // guards what follows
 	pinned uint64      // of names that are just a number; 0: none was looked up
 	asked  PackRequest // with a number, of kept
-	kept   []byte      // the newest text, if it is short; nil: none
+	kept   []byte      // the last text that was short; nil: none
 }
 
 func newPacks(s Store, made time.Time) *packs {
@@ -51,10 +51,10 @@ func (p *packs) Lookup(name string) (Node, error) {
 	if pinned {
 		ask.Seq = p.pin(0)
 	}
-	text, seq, err := p.store.Pack(ask)
+	text, seq, err := p.text(ask)
 	if err == nil && pinned && p.pin(seq) != seq {
 		ask.Seq = p.pin(seq) // another was first
-		text, seq, err = p.store.Pack(ask)
+		text, seq, err = p.text(ask)
 	}
 	if err != nil {
 		return nil, err
@@ -62,7 +62,6 @@ func (p *packs) Lookup(name string) (Node, error) {
 	ask.Seq = seq
 	f.ask, f.size = ask, int64(len(text))
 	f.constant = f.constant && seq != 0 // what 0 is will be another commit
-	p.keep(ask, text)
 	return f, nil
 }
 
@@ -76,24 +75,22 @@ func (p *packs) pin(seq uint64) uint64 {
 	return p.pinned
 }
 
-func (p *packs) keep(ask PackRequest, text []byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.kept = nil; len(text) <= maxKeptPack {
-		p.asked, p.kept = ask, text
-	}
-}
-
-// text returns the text of a request with a number.
-func (p *packs) text(ask PackRequest) ([]byte, error) {
+// text returns the text of a request, and the number of the commit as of which it is.
+func (p *packs) text(ask PackRequest) ([]byte, uint64, error) {
 	p.mu.Lock()
 	kept, asked := p.kept, p.asked
 	p.mu.Unlock()
 	if kept != nil && asked.is(ask) {
-		return kept, nil
+		return kept, ask.Seq, nil
 	}
-	text, _, err := p.store.Pack(ask)
-	return text, err
+	text, seq, err := p.store.Pack(ask)
+	if err == nil && seq != 0 && len(text) <= maxKeptPack {
+		ask.Seq = seq
+		p.mu.Lock()
+		p.asked, p.kept = ask, text
+		p.mu.Unlock()
+	}
+	return text, seq, err
 }
 
 func (a PackRequest) is(b PackRequest) bool {
@@ -140,8 +137,12 @@ type packFile struct {
 	size     int64
 }
 
-func (f *packFile) Constant() bool        { return f.constant }
-func (f *packFile) Text() ([]byte, error) { return f.dir.text(f.ask) }
+func (f *packFile) Constant() bool { return f.constant }
+
+func (f *packFile) Text() ([]byte, error) {
+	text, _, err := f.dir.text(f.ask)
+	return text, err
+}
 
 // Stat tells another time for another commit, so that the kernel drops what it has of a file
 // that is not constant.

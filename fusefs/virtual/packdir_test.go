@@ -23,7 +23,7 @@ func (m *mount) Pack(ask PackRequest) ([]byte, uint64, error) {
 	if ask.Since != nil {
 		text = fmt.Sprintf("%d@%d..%d", ask.MaxBytes, *ask.Since, ask.Seq)
 	}
-	return []byte(text), ask.Seq, nil
+	return []byte(m.padding + text), ask.Seq, nil
 }
 
 // TestPacks reads packs by their names.
@@ -78,12 +78,17 @@ func TestPackIsMadeOnce(t *testing.T) {
 	f := m.find(root, "/pack/8000").(File)
 	m.wantText(f, "8000@7")
 	m.wantText(f, "8000@7")
+	m.wantText(m.find(root, "/pack/8000"), "8000@7") // which is looked up each time
+	m.wantText(m.find(root, "/pack/8000@7"), "8000@7")
 	if m.packs != 1 {
 		t.Errorf("it was made %d times", m.packs)
 	}
-	p := m.dir(root, "/pack").(*packs)
-	if p.keep(PackRequest{MaxBytes: 1}, []byte(strings.Repeat("x", maxKeptPack+1))); p.kept != nil {
-		t.Errorf("%d bytes are kept", len(p.kept))
+	m.padding = strings.Repeat("x", maxKeptPack)
+	long := m.find(root, "/pack/9000")
+	m.wantText(long, m.padding+"9000@7")
+	m.wantText(long, m.padding+"9000@7")
+	if p := m.dir(root, "/pack").(*packs); m.packs != 4 || len(p.kept) > maxKeptPack {
+		t.Errorf("after %d packs %d bytes are kept", m.packs, len(p.kept))
 	}
 	m.wantText(f, "8000@7")
 }

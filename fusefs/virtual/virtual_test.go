@@ -23,6 +23,8 @@ type mount struct {
 	newest uint64          // commit
 	packs  int             // made
 	during func()          // called once while one is made
+
+	padding string // that packs begin with
 }
 
 func (m *mount) README() []byte { return []byte("read me\n") }
