@@ -14,6 +14,7 @@ const Packs = Root + "/pack"
 const (
 	maxPack     = 1 << 20  // bytes; a larger one is for a person to ask for, elsewhere
 	maxKeptPack = 64 << 10 // bytes of the text that stays in memory from look-up to reading
+	packsAtOnce = 2        // that are made, each of which has the heads of the store in memory
 )
 
 // packs is .mneme/pack. It lists nothing: a name is a request. N is the store in N bytes, and
@@ -25,6 +26,7 @@ const (
 type packs struct {
 	place
 	store Store
+	turns chan struct{} // has room for those that are made at once
 
 	mu     sync.Mutex  // guards what follows
 	pinned uint64      // of names that are just a number; 0: none was looked up
@@ -33,7 +35,7 @@ type packs struct {
 }
 
 func newPacks(s Store, made time.Time) *packs {
-	return &packs{place: place{Packs, syscall.S_IFDIR | 0o555, made}, store: s}
+	return &packs{place: place{Packs, syscall.S_IFDIR | 0o555, made}, store: s, turns: make(chan struct{}, packsAtOnce)}
 }
 
 func (p *packs) Fixed() bool               { return false }
@@ -83,7 +85,7 @@ func (p *packs) text(ask PackRequest) ([]byte, uint64, error) {
 	if kept != nil && asked.is(ask) {
 		return kept, ask.Seq, nil
 	}
-	text, seq, err := p.store.Pack(ask)
+	text, seq, err := p.render(ask)
 	if err == nil && seq != 0 && len(text) <= maxKeptPack {
 		ask.Seq = seq
 		p.mu.Lock()
@@ -91,6 +93,13 @@ func (p *packs) text(ask PackRequest) ([]byte, uint64, error) {
 		p.mu.Unlock()
 	}
 	return text, seq, err
+}
+
+// render makes a pack when its turn comes.
+func (p *packs) render(ask PackRequest) (text []byte, seq uint64, err error) {
+	p.turns <- struct{}{}
+	defer func() { <-p.turns }()
+	return p.store.Pack(ask)
 }
 
 func (a PackRequest) is(b PackRequest) bool {

@@ -2,9 +2,12 @@ package virtual
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 )
 
 // Pack is a text that says what was asked for.
@@ -118,4 +121,35 @@ func TestPacksAtOnce(t *testing.T) {
 	}
 	m.wantText(m.find(root, "/pack/8000"), "8000@8")
 	m.wantText(second, "700@8")
+}
+
+// manyPacks is a store that is asked for packs at once.
+type manyPacks struct {
+	mount
+	inside atomic.Int32
+	free   chan struct{}
+}
+
+func (m *manyPacks) Pack(PackRequest) ([]byte, uint64, error) {
+	m.inside.Add(1)
+	defer m.inside.Add(-1)
+	<-m.free
+	return []byte("pack"), 1, nil
+}
+
+// TestPacksInTurn: however many programs want packs, few are made at once.
+func TestPacksInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &manyPacks{mount: mount{T: t}, free: make(chan struct{})}
+		dir := m.dir(Control(m, since, nil), "/pack")
+		for i := range 9 {
+			go func() { _, _ = dir.Lookup(strconv.Itoa(1000 + i)) }()
+		}
+		synctest.Wait()
+		if n := m.inside.Load(); n != packsAtOnce {
+			t.Errorf("%d are made at once, want %d", n, packsAtOnce)
+		}
+		close(m.free)
+		synctest.Wait()
+	})
 }
