@@ -22,7 +22,7 @@ func (t told) Note() []byte   { return t.noteText() }
 func (t told) Status() []byte { return t.statusText() }
 func (t told) Errors() []byte { return t.errors.Lines() }
 
-// packPatience bounds how long a pack may take: whoever looks one up waits for it.
+// packPatience bounds how long a pack may take, for which a program waits.
 const packPatience = 30 * time.Second
 
 // Pack renders a pack of the store.

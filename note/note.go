@@ -14,8 +14,7 @@ import (
 	"mneme/versionlog"
 )
 
-// InstructionsKey is the key of a store's metadata whose value are instructions for all who
-// use the store.
+// InstructionsKey is the key in a store's metadata of the instructions for all its users.
 const InstructionsKey = "instructions"
 
 // Mount is a store as an agent has it.

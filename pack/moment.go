@@ -38,8 +38,8 @@ func momentOf(ctx context.Context, st *memory.Store, seq uint64) (moment, error)
 	return moment{}, fmt.Errorf("commit %d of %s: %w", seq, shown(st.Info().Slug), versionlog.ErrNotFound)
 }
 
-// boundary is what frames begin with: 48 bits that nobody could know who wrote what the
-// store holds then.
+// boundary is what frames begin with: 48 bits that the authors of what the store holds at
+// that moment could not know.
 func (at moment) boundary(st *memory.Store) string {
 	h := sha256.New()
 	h.Write([]byte(st.Info().ID))

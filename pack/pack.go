@@ -6,11 +6,12 @@
 // the history, and a provider's prompt cache goes on hitting. Three things may change it:
 // content that was damaged, mended or redacted.
 //
-// A pack is UTF-8 and is never longer than it may be. Whoever wrote a memory chose its
-// path and its content. The content stands as it is between frames, lines that begin with
-// a boundary in brackets. The boundary is made of the digest of the newest commit, which
-// nobody knew who wrote what the pack holds: no memory can imitate a frame. A path that
-// could be taken for something else is quoted. docs/FORMAT.md describes the text.
+// A pack is UTF-8 and is never longer than it may be. The paths and contents in it were
+// chosen by others. A content stands as it is between frames, which are lines that begin
+// with a boundary in brackets. The boundary is made of the digest of the newest commit in
+// the pack. The author of a memory could not know that digest, so no memory can imitate a
+// frame. A path that could be taken for something else is quoted. docs/FORMAT.md describes
+// the text.
 package pack
 
 import (

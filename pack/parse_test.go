@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// parsed is a pack as a reader takes it, who knows docs/FORMAT.md only.
+// parsed is a pack as a reader understands it that knows docs/FORMAT.md only.
 type parsed struct {
 	boundary string
 	seq      uint64

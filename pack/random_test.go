@@ -169,8 +169,8 @@ func randomPacks(t *testing.T, seed uint64) {
 	}
 }
 
-// TestRandomChanges: whoever has a store as it was, and is told the changes since, knows
-// which memories there are and which of them are others.
+// TestRandomChanges: from a store as it was and the changes since, a reader knows which
+// memories there are and which of them have another version.
 func TestRandomChanges(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1))
