@@ -54,7 +54,10 @@ func TestPacks(t *testing.T) {
 	look("8000", "8000@7", true)
 	look("700", "700@7", true)
 	look("8000@9", "8000@9", true)
+	look("900@4", "900@4", true)
 	look("900@0..4", "900@0..4", true)
+	look("900@1..4", "900@1..4", true)
+	look("900@4", "900@4", true)
 	later := look("900@3..", "900@3..9", false)
 	m.wantText(first, "8000@7")
 	m.wantText(open, "900@3..7") // which is what it was looked up as
