@@ -25,8 +25,6 @@ var floors = map[string]int{
 	"fusefs/tree":        3,
 	"fusefs/kernelcache": 3,
 	"fusefs/virtual":     3,
-	"pack":               3,
-	"note":               3,
 
 	"memory":               2,
 	"cache":                2,
