@@ -289,7 +289,7 @@ func TestRename(t *testing.T) {
 	if lost := wantLost(t, err, MovedUnread); lost.At != "/e/g" {
 		t.Errorf("%+v", lost)
 	}
-	_, err = r.s.Edit(t.Context(), "/d/g", func([]byte) ([]byte, error) { return []byte("edited"), nil }, nil)
+	_, err = r.s.Edit(t.Context(), "/d/g", func(Seen) ([]byte, error) { return []byte("edited"), nil }, nil)
 	wantLost(t, err, MovedUnread)
 	_, err = r.s.Rename(t.Context(), "/d/f", "/d/g", nil)
 	wantLost(t, err, MovedUnread)

@@ -131,7 +131,7 @@ func (s *Session) RemoveTree(ctx context.Context, path string, opts *WriteOption
 func (s *Session) admitTree(ctx context.Context, path string) error {
 	tree := Claim{Path: path, Below: true}
 	for at, k := range s.known.All() {
-		if !tree.Covers(at) || k.Head() == nil {
+		if !tree.Covers(at) || !k.IsKnown() {
 			continue
 		}
 		head, err := s.headOf(ctx, at)
