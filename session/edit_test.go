@@ -141,4 +141,7 @@ func TestRemoveTreeAdmits(t *testing.T) {
 	if len(c.Versions) != 2 {
 		t.Errorf("%+v", c)
 	}
+	r.theirs("/d/f", "anew") // where the session knows that nothing is
+	_, err = r.s.RemoveTree(t.Context(), "/d", nil)
+	wantLost(t, err, Changed)
 }
