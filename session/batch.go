@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 
 	"mneme/memory"
@@ -50,19 +51,13 @@ func (o *WriteOptions) expect() *versionlog.Expectation {
 // Errors are those of memory.Store.Batch. Of opts, Expect is not used.
 func (s *Session) Batch(ctx context.Context, changes []memory.Change, opts *WriteOptions) (*versionlog.Commit, error) {
 	bytes := 0
-	var claims []Claim
 	for _, c := range changes {
 		bytes += len(c.Content)
-		for _, path := range []string{c.Path, c.To} {
-			if canonical, err := memory.ParsePath(path); err == nil { // else the commit is refused
-				claims = append(claims, Claim{Path: canonical})
-			}
-		}
 	}
 	if err := s.opts.Budget.Take(1, int64(bytes)); err != nil {
 		return nil, err
 	}
-	release, err := s.Settle(ctx, func() []Claim { return claims }, nil)
+	release, err := s.Settle(ctx, func() []Claim { return claimsOfChanges(changes) }, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -70,38 +65,38 @@ func (s *Session) Batch(ctx context.Context, changes []memory.Change, opts *Writ
 	return s.commit(ctx, changes, opts, Knowledge.Wrote)
 }
 
-// knowing is what the session knows of a path after it has made a version there.
-type knowing func(Knowledge, *memory.Head) Knowledge
+func claimsOfChanges(changes []memory.Change) (claims []Claim) {
+	for _, c := range changes {
+		for _, path := range []string{c.Path, c.To} {
+			if canonical, err := memory.ParsePath(path); err == nil { // else the commit is refused
+				claims = append(claims, Claim{Path: canonical})
+			}
+		}
+	}
+	return claims
+}
 
 // commit makes changes in one commit, and notes what the session knows then.
 func (s *Session) commit(ctx context.Context, changes []memory.Change, opts *WriteOptions, knows knowing) (*versionlog.Commit, error) {
-	return s.commitBy(ctx, opts, knows, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
+	return s.commitBy(ctx, claimsOfChanges(changes), opts, knows, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
 		return s.store.Batch(ctx, changes, o)
 	})
 }
 
-// commitBy makes one commit by run, and notes what the session knows then.
-func (s *Session) commitBy(ctx context.Context, opts *WriteOptions, knows knowing, run func(context.Context, *memory.CommitOptions) (*versionlog.Commit, error)) (made *versionlog.Commit, err error) {
-	err = s.Commit(ctx, Proposal{Key: opts.key(), Run: func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
+// commitBy makes one commit by run, for which the caller has claims, and notes what the session knows
+// then.
+func (s *Session) commitBy(ctx context.Context, claims []Claim, opts *WriteOptions, knows knowing, run func(context.Context, *memory.CommitOptions) (*versionlog.Commit, error)) (made *versionlog.Commit, err error) {
+	key := cmp.Or(opts.key(), versionlog.NewKey())
+	err = s.Commit(ctx, Proposal{Key: key, Run: func(ctx context.Context, _ *memory.CommitOptions) (*versionlog.Commit, error) {
 		full := s.commitOptions(opts)
-		full.Key, full.Fresh = o.Key, o.Fresh
+		full.Key, full.Fresh = key, opts.key() == ""
 		return run(ctx, &full)
 	}}, func(c *versionlog.Commit) {
 		made = c
 		s.madeBy(c, knows)
 	})
-	return made, err
-}
-
-// madeBy notes what the session knows by a commit that it has made.
-func (s *Session) madeBy(c *versionlog.Commit, knows knowing) {
-	s.Freed(c)
-	for i := range c.Versions {
-		v := &c.Versions[i]
-		if v.IsDir() || v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified {
-			continue
-		}
-		s.Wrote(v.Path)
-		s.known.Update(v.Path, func(k Knowledge) Knowledge { return knows(k, memory.NewHead(v)) })
+	if err != nil && !memory.IsFinal(err) && !s.opts.Followed {
+		s.loseCall(lostCall{key, claims, knows})
 	}
+	return made, err
 }

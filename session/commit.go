@@ -57,6 +57,19 @@ func (s *Session) Freed(c *versionlog.Commit) {
 	}
 }
 
+// madeBy notes what the session knows by a commit that it has made.
+func (s *Session) madeBy(c *versionlog.Commit, knows knowing) {
+	s.Freed(c)
+	for i := range c.Versions {
+		v := &c.Versions[i]
+		if v.IsDir() || v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified {
+			continue
+		}
+		s.Wrote(v.Path)
+		s.known.Update(v.Path, func(k Knowledge) Knowledge { return knows(k, memory.NewHead(v)) })
+	}
+}
+
 // propose commits a draft, or makes sure of its bytes where it changes nothing.
 func (s *Session) propose(ctx context.Context, t Text, d *Draft) error {
 	if d.Unchanged {

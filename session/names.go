@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"mneme/memory"
 	"mneme/versionlog"
@@ -23,7 +24,8 @@ func (s *Session) Rename(ctx context.Context, from, to string, opts *WriteOption
 	if err != nil {
 		return nil, err
 	}
-	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: from, Below: true}, {Path: below, Below: true}} }, nil)
+	claims := []Claim{{Path: from, Below: true}, {Path: below, Below: true}}
+	release, err := s.Settle(ctx, func() []Claim { return slices.Clone(claims) }, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +34,7 @@ func (s *Session) Rename(ctx context.Context, from, to string, opts *WriteOption
 		s.Report(e, "")
 		return nil, e
 	}
-	return s.commitBy(ctx, opts, Knowledge.Wrote, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
+	return s.commitBy(ctx, claims, opts, Knowledge.Wrote, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
 		return s.store.Rename(ctx, from, to, o)
 	})
 }
@@ -113,7 +115,8 @@ func (s *Session) RemoveTree(ctx context.Context, path string, opts *WriteOption
 	if err := s.opts.Budget.Take(1, 0); err != nil {
 		return nil, err
 	}
-	release, err := s.Settle(ctx, func() []Claim { return []Claim{{Path: path, Below: true}} }, nil)
+	claims := []Claim{{Path: path, Below: true}}
+	release, err := s.Settle(ctx, func() []Claim { return slices.Clone(claims) }, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +124,7 @@ func (s *Session) RemoveTree(ctx context.Context, path string, opts *WriteOption
 	if err := s.admitTree(ctx, path); err != nil {
 		return nil, err
 	}
-	return s.commitBy(ctx, opts, Knowledge.Wrote, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
+	return s.commitBy(ctx, claims, opts, Knowledge.Wrote, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
 		return s.store.RemoveTree(ctx, path, o)
 	})
 }

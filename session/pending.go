@@ -1,5 +1,7 @@
 package session
 
+import "mneme/memory"
+
 // pending is a commit of this session that its follower has yet to meet, or of which
 // nobody knows whether it is in the log. Each is known by its key. How it goes on:
 //
@@ -24,7 +26,7 @@ package session
 //  5. A draft is settled once: by the Save that proposes it again, or by the follower that
 //     meets it, whichever is the first to find it here.
 //
-// In a session that is not followed there is only 3.
+// In a session that is not followed there is only 3, and lostCall.
 type pending struct {
 	key     string
 	makers  int           // that are making it at the moment
@@ -33,6 +35,18 @@ type pending struct {
 	text    Text          // whose draft it is; nil: it is of names
 	draft   *Draft
 }
+
+// lostCall is a call whose reply was lost, and which is not tried again, as a text is: it was of
+// names, or of whatever is there. The next call about its paths finds out what became of it. In a
+// session that is followed, Meet does that.
+type lostCall struct {
+	key    string
+	claims []Claim
+	knows  knowing
+}
+
+// knowing is what the session knows of a path after it has made a version there.
+type knowing func(Knowledge, *memory.Head) Knowledge
 
 // maxLost bounds the lost replies, of each kind, of which nobody asks any more. A commit
 // that is forgotten is met as another session's.

@@ -83,6 +83,7 @@ type Session struct {
 	appended  appendedOn          // the newest append on top of another session's version
 	lastLoss  Loss                // the newest that was kept once, see Loss.Once
 	doubtful  []Text              // texts of calls whose reply was lost, the oldest first
+	lostCalls []lostCall          // other calls, likewise
 	blind     int                 // how often the session was let replace what it had never read
 
 	now   func() time.Time

@@ -2,10 +2,10 @@ package session
 
 import "context"
 
-// Settle returns when it is known of every text at or below what want claims what became
-// of a commit whose reply was lost. It holds the claims then, which release gives back.
-// save saves one of these texts; nil: Save does, and nothing more. The error is that of a
-// save after which it is still not known.
+// Settle returns when it is known of every text, and of every call of names, at or below what want
+// claims what became of a commit whose reply was lost. It holds the claims then, which release gives back.
+// save saves one of these texts; nil: Save does, and nothing more. The error is why it is
+// still not known.
 func (s *Session) Settle(ctx context.Context, want func() []Claim, save func(Text) error) (release func(), err error) {
 	if save == nil {
 		save = func(t Text) error { return s.Save(ctx, t, nil) }
@@ -19,11 +19,16 @@ func (s *Session) Settle(ctx context.Context, want func() []Claim, save func(Tex
 		if err != nil {
 			return nil, err
 		}
-		texts := s.inDoubt(claims)
-		if len(texts) == 0 {
+		texts, calls := s.inDoubt(claims), s.lostCallsAt(claims)
+		if len(texts)+len(calls) == 0 {
 			return release, nil
 		}
 		release()
+		for _, call := range calls {
+			if err := s.findOut(ctx, call); err != nil {
+				return nil, err
+			}
+		}
 		for _, t := range texts {
 			if err := save(t); err != nil && s.IsInDoubt(t.LostReply()) {
 				return nil, err

@@ -56,7 +56,7 @@ func (s *Session) enterClaimed(ctx context.Context, path string, bytes int) (can
 // be found out, what is there is read all the same.
 func (s *Session) settleBefore(ctx context.Context, path string) {
 	claims := []Claim{{Path: path}}
-	if len(s.inDoubt(claims)) == 0 {
+	if len(s.inDoubt(claims)) == 0 && len(s.lostCallsAt(claims)) == 0 {
 		return
 	}
 	if release, err := s.Settle(ctx, func() []Claim { return claims }, nil); err == nil {
