@@ -121,6 +121,9 @@ func New(store *memory.Store, opts *Options) *Session {
 // running or be called after.
 func (s *Session) Close() { s.tasks.Wait() }
 
+// ID returns the session's id, as its versions carry it.
+func (s *Session) ID() string { return s.opts.ID }
+
 // Claims are what the session excludes from one another at the moment. A face takes them by
 // itself where Settle is not needed.
 func (s *Session) Claims() *Claims { return &s.claims }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"mneme/errkind"
@@ -28,7 +26,7 @@ func (m *Memory) Call(ctx context.Context, input json.RawMessage) (result Result
 	began, command := time.Now(), ""
 	defer func() {
 		if caught := recover(); caught != nil {
-			m.opts.Logger.Error("panic", "type", fmt.Sprintf("%T", caught), "stack", string(debug.Stack()))
+			m.logPanic(caught)
 			result = m.failure(&Error{Kind: errkind.Unknown, Retry: AfterView, Unsure: true, text: m.opts.Texts.say(broken)})
 		}
 		m.logCall(command, result, time.Since(began))

@@ -6,26 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"unicode/utf8"
 
 	"mneme/errkind"
-	"mneme/memory"
 )
 
 // The bounds of a search.
 const (
 	DefaultMatches = 50
 	MaxMatches     = 200
-	maxPattern     = 1000      // bytes
-	maxOfMemory    = 5         // lines of one memory
-	maxMatchText   = 300       // characters of a line
-	maxSearched    = 256 << 20 // bytes, in all
-	maxBatch       = 4 << 20   // bytes of memories that are read together, unless one alone has more
+	maxPattern     = 1000 // bytes
+	maxOfMemory    = 5    // lines of one memory
+	maxMatchText   = 300  // characters of a line
 )
 
 // Query is what to search for.
@@ -95,10 +89,11 @@ func (m *Memory) Search(ctx context.Context, q Query) (matches []Match, c Covera
 	if e != nil {
 		return nil, c, e
 	}
-	s.divide(slices.DeleteFunc(found, located.isDir))
+	found = slices.DeleteFunc(found, located.isDir)
 	limited, cancel := context.WithTimeout(ctx, m.opts.Deadline)
 	defer cancel()
-	s.run(limited)
+	s.coverage.Memories = len(found)
+	s.coverage.Why = (&scan[answer]{m: m, look: s.lookAt, take: s.take}).run(limited, found)
 	if err := ctx.Err(); err != nil {
 		return nil, s.coverage, m.explain(err, &address{}, false)
 	}
@@ -167,8 +162,6 @@ func isASCII(data []byte) bool {
 type search struct {
 	limit    int
 	finder   func(text []byte) finder
-	batches  [][]located
-	answers  []chan []answer
 	matches  []Match
 	coverage Coverage
 }
@@ -180,85 +173,23 @@ type answer struct {
 	isText, isReadable bool
 }
 
-// divide makes batches of memories to be read together, up to the bound of a search.
-func (s *search) divide(all []located) {
-	s.coverage.Memories = len(all)
-	var total, size int64
-	var batch []located
-	for _, one := range all {
-		if total += one.head.Size(); total > maxSearched && len(s.batches)+len(batch) > 0 {
-			s.coverage.Why = "size"
-			break
-		}
-		if len(batch) > 0 && (len(batch) >= one.Store.BatchSize() || size+one.head.Size() > maxBatch || batch[0].place != one.place) {
-			s.batches, batch, size = append(s.batches, batch), nil, 0
-		}
-		batch, size = append(batch, one), size+one.head.Size()
-	}
-	if batch != nil {
-		s.batches = append(s.batches, batch)
-	}
-	for range s.batches {
-		s.answers = append(s.answers, make(chan []answer, 1))
-	}
-}
-
-// run looks through the batches, some at a time, and takes what is found in their order,
-// until there is enough or ctx ends.
-func (s *search) run(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	defer workers.Wait()
-	defer cancel()
-	for range min(4, 2*runtime.GOMAXPROCS(0), len(s.batches)) {
-		workers.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(s.batches) || ctx.Err() != nil {
-					return
-				}
-				s.answers[i] <- s.look(ctx, s.batches[i])
-			}
-		})
-	}
-	for i, batch := range s.batches {
-		select {
-		case found := <-s.answers[i]:
-			if ctx.Err() != nil { // what cannot be read may be no fault of the memories
-				s.coverage.Why = "deadline"
-				return
-			}
-			if !s.take(batch, found) {
-				s.coverage.Why = "limit"
-				return
-			}
-		case <-ctx.Done():
-			s.coverage.Why = "deadline"
-			return
-		}
-	}
-}
-
-// take notes what was found in a batch. It reports false when there are enough lines: a
+// take notes what was found in a memory. It reports false when there are enough lines: a
 // memory whose lines do not fit is not taken in part, unless it is the first.
-func (s *search) take(batch []located, found []answer) bool {
-	for i, one := range found {
-		room := s.limit - len(s.matches)
-		if len(one.lines) > room && len(s.matches) > 0 {
-			return false
-		}
-		if len(one.lines) > room {
-			one.lines, one.more = one.lines[:room], true
-		}
-		s.matches = append(s.matches, one.lines...)
-		c := &s.coverage
-		c.Searched++
-		c.After = batch[i].path()
-		count(&c.Shortened, one.more)
-		count(&c.Damaged, !one.isReadable)
-		count(&c.NotText, one.isReadable && !one.isText)
+func (s *search) take(from located, one answer) bool {
+	room := s.limit - len(s.matches)
+	if len(one.lines) > room && len(s.matches) > 0 {
+		return false
 	}
+	if len(one.lines) > room {
+		one.lines, one.more = one.lines[:room], true
+	}
+	s.matches = append(s.matches, one.lines...)
+	c := &s.coverage
+	c.Searched++
+	c.After = from.path()
+	count(&c.Shortened, one.more)
+	count(&c.Damaged, !one.isReadable)
+	count(&c.NotText, one.isReadable && !one.isText)
 	return true
 }
 
@@ -268,18 +199,11 @@ func count(number *int, is bool) {
 	}
 }
 
-// look reads a batch and finds what is in it.
-func (s *search) look(ctx context.Context, batch []located) []answer {
-	heads := make([]*memory.Head, len(batch))
-	for i, one := range batch {
-		heads[i] = one.head
-	}
-	found := make([]answer, len(batch))
-	for i, data := range batch[0].Store.Contents(ctx, heads) {
-		found[i].isReadable = data != nil || heads[i].Size() == 0
-		if found[i].isText = isText(data); found[i].isText {
-			found[i].lines, found[i].more = s.linesIn(batch[i], data)
-		}
+// lookAt finds what is in a memory.
+func (s *search) lookAt(one located, data []byte, isRead bool) answer {
+	found := answer{isReadable: isRead, isText: isText(data)}
+	if found.isText {
+		found.lines, found.more = s.linesIn(one, data)
 	}
 	return found
 }

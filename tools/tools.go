@@ -45,6 +45,7 @@ type Place struct {
 // goroutines, and hold no lock while they wait for a store.
 type Memory struct {
 	opts   Options
+	given  []Place  // as New got them
 	places []*place // in the order of their slugs
 }
 
@@ -59,7 +60,7 @@ type place struct {
 // New returns the memory of some stores, each of them once: one is /memories, of several each
 // is /memories/SLUG.
 func New(places []Place, opts *Options) *Memory {
-	m := &Memory{}
+	m := &Memory{given: slices.Clone(places)}
 	if opts != nil {
 		m.opts = *opts
 	}

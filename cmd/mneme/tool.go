@@ -14,18 +14,23 @@ import (
 	"mneme/versionlog"
 )
 
+// agentStores say which stores an agent has without a mount.
+type agentStores struct {
+	Store    []string `name:"store" sep:"none" placeholder:"NAME[:ro]" help:"A store that the agent has; may be given again. :ro makes one read-only."`
+	ReadOnly bool     `help:"All stores read-only."`
+	Session  string   `placeholder:"ID" help:"Session in whose name memories are written. Default: a new one."`
+	LogLevel string   `enum:"debug,info,warn,error" default:"warn" placeholder:"LEVEL" help:"From what level on it logs to standard error: debug, info, warn or error. Default: ${default}."`
+}
+
 // agentFlags are those of commands that give an agent memory without a mount.
 type agentFlags struct {
-	Store      []string `name:"store" sep:"none" placeholder:"NAME[:ro]" help:"A store that the agent has; may be given again. Of several each is below /memories/NAME. :ro makes one read-only."`
-	ReadOnly   bool     `help:"All stores read-only."`
-	Session    string   `placeholder:"ID" help:"Session in whose name memories are written. Default: a new one."`
-	Strict     bool     `help:"Refuse to overwrite a memory that was not viewed in this session."`
-	OnConflict string   `enum:"fail,merge" default:"fail" help:"What to do with a change to a file that somebody else has changed: fail, or merge changes to other lines. Default: ${default}."`
-	LogLevel   string   `enum:"debug,info,warn,error" default:"warn" placeholder:"LEVEL" help:"From what level on it logs to standard error: debug, info, warn or error. Default: ${default}."`
+	agentStores
+	Strict     bool   `help:"Refuse to overwrite a memory that was not viewed in this session."`
+	OnConflict string `enum:"fail,merge" default:"fail" help:"What to do with a change to a file that somebody else has changed: fail, or merge changes to other lines. Default: ${default}."`
 }
 
 // logger returns the logger that --log-level asks for.
-func (f *agentFlags) logger() *slog.Logger {
+func (f *agentStores) logger() *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(f.LogLevel)) // kong has seen that it is one
 	return newLogger(level)
@@ -108,7 +113,7 @@ type toolCmd struct {
 }
 
 func (c *toolCmd) Help() string {
-	return `Does the calls of the memory tool (memory_20250818) of an agent that has no shell. It reads one JSON object a line from standard input and writes one answer a line, in order; one process is one session. End of input ends it.
+	return `Does the calls of the memory tool (memory_20250818) of an agent that has no shell. It reads one JSON object a line from standard input and writes one answer a line, in order; one process is one session. Of one store /memories is that store, of several each is below /memories/NAME. End of input ends it.
 
 A line is {"id": 1, "input": {…}}, where input is what the model sent; or the tool_use block as the API returned it, whose answer is the tool_result block to send back. {"id": 2, "control": "reset"} begins a new quest, with all its calls: the host says that, never the model, whose JSON is only ever below input.
 

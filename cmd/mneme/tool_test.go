@@ -9,14 +9,15 @@ import (
 	"strings"
 	"testing"
 
+	"mneme/internal/strictjson"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/tools"
 	"mneme/versionlog"
 )
 
-// serveLines answers lines by a Memory of a new store, and returns the answers.
-func serveLines(t *testing.T, in io.Reader, taken func(toolReply) error) {
+// serveToolLines answers lines by a Memory of a new store, and returns the answers.
+func serveToolLines(t *testing.T, in io.Reader, taken func(toolReply) error) {
 	t.Helper()
 	url := "file://" + t.TempDir()
 	lib, err := openLibrary(t.Context(), &url, creating)
@@ -58,10 +59,10 @@ func TestToolLines(t *testing.T) {
 	deep := `{"id":3,"input":{"command":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}}`
 	lines := []string{
 		long, big, deep, `{"id":4,"input":{"command":"view","path":"/memories/` + "\xff" + `"}}`, `{"id":5,"input":{"command":"view","path":"/memories/\ud800"}}`,
-		`{"id":"` + strings.Repeat("i", maxToolID) + `","input":{}}`, "", "\r", fmt.Sprintf(view, 6) + "\r", `{"id":7,"input":[]}`, `{"id":8,"input":"view"}`, fmt.Sprintf(view, 9),
+		`{"id":"` + strings.Repeat("i", strictjson.MaxID) + `","input":{}}`, "", "\r", fmt.Sprintf(view, 6) + "\r", `{"id":7,"input":[]}`, `{"id":8,"input":"view"}`, fmt.Sprintf(view, 9),
 	}
 	var got []string
-	serveLines(t, strings.NewReader(strings.Join(lines, "\n")), func(r toolReply) error {
+	serveToolLines(t, strings.NewReader(strings.Join(lines, "\n")), func(r toolReply) error {
 		text, _ := r.Content.(string)
 		got = append(got, fmt.Sprintf("%s %.60s", r.ID, text))
 		return nil
@@ -93,7 +94,7 @@ func TestToolBurst(t *testing.T) {
 	var before, now runtime.MemStats
 	runtime.ReadMemStats(&before)
 	next := 0
-	serveLines(t, in, func(r toolReply) error {
+	serveToolLines(t, in, func(r toolReply) error {
 		if string(r.ID) != fmt.Sprint(next) {
 			t.Fatalf("%s is answered, want %d", r.ID, next)
 		}

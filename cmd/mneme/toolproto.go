@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -17,33 +16,18 @@ import (
 // maxToolLine bounds a line of input, in bytes, where the stores do not take longer ones.
 const maxToolLine = 8 << 20
 
-// maxToolID bounds the id of a line, in bytes.
-const maxToolID = 256
-
-// serveTool answers each line of in, in order, until in ends. The next line is read when the
-// answer to the one before is written, so that a reader that stops costs nothing.
+// serveTool answers each line of in, in order, until in ends.
 func serveTool(ctx context.Context, m *tools.Memory, in io.Reader, reply func(any) error) error {
 	most := maxToolLine
 	for _, st := range m.Stores() {
 		most = max(most, int(4*st.Limits.MaxMemoryBytes))
 	}
-	lines := &lineReader{in: bufio.NewReader(in), most: most}
-	for {
-		line, err := lines.next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.Is(err, errLongLine):
-			err = reply(toolError(m, nil, fmt.Sprintf("Error: The line is too long: at most %d bytes.", most)))
-		case err != nil:
-			return fmt.Errorf("read standard input: %w", err)
-		case len(line) > 0:
-			err = reply(answerTool(ctx, m, line, most))
+	return serveLines(in, most, func(line []byte) any {
+		if line == nil {
+			return toolError(m, nil, fmt.Sprintf("Error: The line is too long: at most %d bytes.", most))
 		}
-		if err != nil {
-			return fmt.Errorf("write standard output: %w", err)
-		}
-	}
+		return answerTool(ctx, m, line, most)
+	}, reply)
 }
 
 // toolReply is the answer to a line.
@@ -135,7 +119,7 @@ func parseToolLine(line []byte, most int) (toolLine, error) {
 		return parseToolUse(o)
 	}
 	one := toolLine{id: o.Raw("id")}
-	if err := checkToolID(one.id); err != nil {
+	if err := strictjson.CheckID(one.id); err != nil {
 		one.id = nil
 		return one, err
 	}
@@ -170,7 +154,7 @@ func parseToolUse(o *strictjson.Object) (one toolLine, err error) {
 	switch {
 	case err != nil:
 		return toolLine{}, err
-	case kind != "tool_use", name != "memory", one.input == nil, one.use == "", len(one.use) > maxToolID:
+	case kind != "tool_use", name != "memory", one.input == nil, one.use == "", len(one.use) > strictjson.MaxID:
 		return toolLine{}, errors.New("it is no tool_use block of the tool memory")
 	}
 	return one, nil
@@ -184,7 +168,7 @@ func parseOddLine(line []byte, why error) (toolLine, error) {
 		ID    json.RawMessage `json:"id"`
 		Input json.RawMessage `json:"input"`
 	}
-	if err := json.Unmarshal(line, &odd); err != nil || checkToolID(odd.ID) != nil {
+	if err := json.Unmarshal(line, &odd); err != nil || strictjson.CheckID(odd.ID) != nil {
 		return toolLine{}, why
 	}
 	one := toolLine{id: odd.ID, input: odd.Input}
@@ -197,56 +181,4 @@ func parseOddLine(line []byte, why error) (toolLine, error) {
 		return one, why
 	}
 	return one, nil
-}
-
-// checkToolID checks the id of a line: a number or a text, which is not long.
-func checkToolID(id json.RawMessage) error {
-	switch {
-	case id == nil:
-		return errors.New("the line has no id")
-	case len(id) > maxToolID:
-		return fmt.Errorf("the id is longer than %d bytes", maxToolID)
-	case id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9'):
-		return errors.New("the id is neither a string nor a number")
-	}
-	return nil
-}
-
-// lineReader reads lines of bounded length.
-type lineReader struct {
-	in   *bufio.Reader
-	most int
-}
-
-var errLongLine = errors.New("the line is too long")
-
-// next returns a line without its line break. A line that is too long is read to its end:
-// errLongLine.
-func (r *lineReader) next() ([]byte, error) {
-	var line []byte
-	long := false
-	for {
-		part, err := r.in.ReadSlice('\n')
-		if long = long || len(line)+len(part) > r.most+1; long {
-			line = nil
-		} else {
-			line = append(line, part...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil && (!errors.Is(err, io.EOF) || len(line) == 0 && !long):
-			return nil, err
-		case long:
-			return nil, errLongLine
-		}
-		return trimBreak(line), nil
-	}
-}
-
-func trimBreak(line []byte) []byte {
-	for len(line) > 0 && (line[len(line)-1] == '\n' || line[len(line)-1] == '\r') {
-		line = line[:len(line)-1]
-	}
-	return line
 }

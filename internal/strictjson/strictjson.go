@@ -112,14 +112,12 @@ func (o *Object) Object(name string) (*Object, error) {
 
 // OptObject returns a field that is an object, if it is given.
 func (o *Object) OptObject(name string) (inner *Object, given bool, err error) {
-	return optional(o, name, "an object", func(raw []byte) (*Object, Problem) {
-		if raw[0] != '{' {
-			return nil, WrongType
-		}
-		inner := &Object{}
-		_ = json.Unmarshal(raw, &inner.fields) // it was checked with what is around it
-		return inner, 0
-	})
+	return optional(o, name, "an object", objectOf)
+}
+
+// OptObjects returns a field that is an array of objects, if it is given.
+func (o *Object) OptObjects(name string) (inner []*Object, given bool, err error) {
+	return optional(o, name, "an array of objects", func(raw []byte) ([]*Object, Problem) { return arrayOf(raw, objectOf) })
 }
 
 const wholeNumber = "a whole number"
@@ -152,6 +150,15 @@ func stringOf(raw []byte) (s string, problem Problem) {
 	}
 	_ = json.Unmarshal(raw, &s) // it was checked
 	return s, 0
+}
+
+func objectOf(raw []byte) (*Object, Problem) {
+	if raw[0] != '{' {
+		return nil, WrongType
+	}
+	inner := &Object{}
+	_ = json.Unmarshal(raw, &inner.fields) // it was checked with what is around it
+	return inner, 0
 }
 
 func intOf(raw []byte) (int64, Problem) {

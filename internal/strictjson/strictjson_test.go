@@ -58,7 +58,7 @@ func TestObject(t *testing.T) {
 		}
 		return o
 	}
-	o := parse(` {"s":"a\"\u00e9","n": -7 ,"b":false,"r":[1, -1],"t":["x",""],"o":{"in":{"k":1}},"z":null} `)
+	o := parse(` {"s":"a\"\u00e9","n": -7 ,"b":false,"r":[1, -1],"t":["x",""],"os":[{},{"a":2}],"o":{"in":{"k":1}},"z":null} `)
 	s, err := o.String("s")
 	want(t, s, `a"é`, err)
 	n, err := o.Int("n")
@@ -69,6 +69,10 @@ func TestObject(t *testing.T) {
 	want(t, r, []int64{1, -1}, err)
 	texts, _, err := o.OptStrings("t")
 	want(t, texts, []string{"x", ""}, err)
+	several, _, err := o.OptObjects("os")
+	want(t, len(several), 2, err)
+	one, err := several[1].Int("a")
+	want(t, one, int64(2), err)
 	inner, err := o.Object("o")
 	want(t, err, error(nil), err)
 	inner, err = inner.Object("in")
@@ -99,6 +103,8 @@ func TestObjectErrors(t *testing.T) {
 		{`[1,"2"]`, "ints", "field f: it must be an array of 2 whole numbers, not an array"},
 		{`{}`, "ints", "field f: it must be an array of 2 whole numbers, not an object"},
 		{`["a",1]`, "strings", "field f: it must be an array of strings, not an array"},
+		{`[{},1]`, "objects", "field f: it must be an array of objects, not an array"},
+		{`{}`, "objects", "field f: it must be an array of objects, not an object"},
 		{`[]`, "object", "field f: it must be an object, not an array"},
 		{``, "string", "field f: it is missing"},
 		{``, "int", "field f: it is missing"},
@@ -124,6 +130,8 @@ func TestObjectErrors(t *testing.T) {
 			_, _, err = o.OptInts("f", 2)
 		case "strings":
 			_, _, err = o.OptStrings("f")
+		case "objects":
+			_, _, err = o.OptObjects("f")
 		case "object":
 			_, err = o.Object("f")
 		}
