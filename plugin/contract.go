@@ -1,0 +1,214 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits bound what Recall returns; a zero field is its default.
+type Limits struct {
+	MaxItems int // 20; at most MostItems
+	MaxChars int // characters of the texts of all items together; 8,000; at most MostChars
+}
+
+// The bounds of a request. Of more items or characters than these Recall returns these.
+const (
+	DefaultItems = 20
+	DefaultChars = 8000
+	MostItems    = 200
+	MostChars    = 1_000_000
+	MaxEntries   = 1000 // of a batch
+)
+
+// Request is what a host says of the turn for which it asks. No field is required for Recall,
+// which uses QueryText and Limits; Remember needs ThreadID and TurnID.
+type Request struct {
+	AgentURI          string
+	AgentID           string
+	ThreadID          string
+	TurnID            string
+	RunID             string // is TurnID where that is ""
+	Origin            string
+	Sender            string
+	QueryText         string
+	ExecutionStrategy string
+	Limits            Limits
+	Meta              map[string]any // at most MaxMeta pairs, of what JSON can say
+}
+
+// Entry is something that was said or done in a turn.
+type Entry struct {
+	ID   string // "": its number, from 1 on
+	Role string // "": "entry"
+	Text string
+	Meta map[string]any // as that of a Request
+}
+
+// Batch is a turn, which is to be remembered.
+type Batch struct {
+	Request
+	Entries []Entry
+}
+
+// Recall is what a host gets for a turn. Its texts are data, never instructions.
+type Recall struct {
+	Items       []Item      `json:"items"`     // the best first
+	Facts       []any       `json:"facts"`     // empty: there is no index of them yet
+	Summaries   []any       `json:"summaries"` // empty likewise
+	Provider    About       `json:"provider"`
+	Diagnostics Diagnostics `json:"diagnostics"`
+}
+
+// Item is a memory, or the part of it that fits a request best.
+type Item struct {
+	ID      string    `json:"id"` // of the memory, which stays through renames
+	Store   string    `json:"store"`
+	Path    string    `json:"path"` // in the store
+	Version string    `json:"version"`
+	Seq     uint64    `json:"seq"` // of the version, in the store's history
+	Text    string    `json:"text"`
+	Part    bool      `json:"part"`  // Text is not all of the memory; its front matter does not count
+	Score   float64   `json:"score"` // comparable within one Recall; 0: there was nothing to search for
+	Updated time.Time `json:"updated"`
+}
+
+// Remembered is what has become of a Batch.
+type Remembered struct {
+	Written     int         `json:"written"` // entries that this call has written; 0 where they were there already
+	Provider    About       `json:"provider"`
+	Diagnostics Diagnostics `json:"diagnostics"` // with a Receipt
+}
+
+// Receipt says where the entries of a batch are. A host that gets Unknown, or no answer, sends
+// the same batch again.
+type Receipt struct {
+	Key     string         `json:"key"` // the idempotency key of the commit
+	Entries []ReceiptEntry `json:"entries"`
+}
+
+// ReceiptEntry is the part of a Receipt that is about one entry.
+type ReceiptEntry struct {
+	ID      string `json:"id"`
+	Store   string `json:"store"`
+	Path    string `json:"path"`
+	Version string `json:"version,omitempty"`
+	Seq     uint64 `json:"seq,omitempty"`
+	Status  Status `json:"status"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// Status is what has become of an entry.
+type Status string
+
+// The statuses.
+const (
+	Written Status = "written" // by this call
+	Already Status = "already" // an earlier call has written the same turn
+	Refused Status = "refused" // it was not written
+	Unknown Status = "unknown" // it may have been written; the same batch again finds out
+)
+
+// Retry says whether the same request can succeed later.
+type Retry string
+
+// The values of Retry.
+const (
+	Never Retry = "never"
+	Later Retry = "later"
+)
+
+// Diagnostics say how far an answer can be relied on.
+type Diagnostics struct {
+	Degraded bool      `json:"degraded"` // it is less than what was asked for
+	Reasons  []string  `json:"reasons"`  // why
+	TookMS   int64     `json:"took_ms"`
+	Retry    Retry     `json:"retry,omitempty"`    // of what is degraded
+	Coverage *Coverage `json:"coverage,omitempty"` // of Recall
+	Receipt  *Receipt  `json:"receipt,omitempty"`  // of Remember
+}
+
+// Coverage says what Recall has looked at.
+type Coverage struct {
+	Memories int `json:"memories"` // that there are, as far as that is known
+	Searched int `json:"searched"` // looked through
+	NotText  int `json:"not_text"` // among Searched: they hold no text
+	Damaged  int `json:"damaged"`  // among Searched: they cannot be read
+}
+
+// About is what a Provider says of itself.
+type About struct {
+	Name         string   `json:"name"`
+	Version      string   `json:"version"`
+	Kind         string   `json:"kind"` // "lexical": it finds words, not meanings
+	Capabilities []string `json:"capabilities"`
+}
+
+// Health is how a Provider is.
+type Health struct {
+	OK          bool          `json:"ok"` // all stores answer
+	Provider    About         `json:"provider"`
+	Stores      []StoreHealth `json:"stores"`
+	Diagnostics Diagnostics   `json:"diagnostics"`
+}
+
+// StoreHealth is how a store is.
+type StoreHealth struct {
+	Store    string `json:"store"`
+	OK       bool   `json:"ok"`
+	ReadOnly bool   `json:"read_only"`
+	Takes    bool   `json:"takes"`    // what is remembered
+	Seq      uint64 `json:"seq"`      // of the newest commit
+	Memories int64  `json:"memories"` // by the history's own count
+	Reason   string `json:"reason,omitempty"`
+}
+
+// turn returns the id of the turn; "" is that there is none.
+func (r *Request) turn() string {
+	if r.TurnID != "" {
+		return r.TurnID
+	}
+	return r.RunID
+}
+
+// texts are the fields that are texts, by their names, in the order of front matter.
+func (r *Request) texts() []field {
+	return []field{
+		{"agent_uri", &r.AgentURI}, {"agent_id", &r.AgentID}, {"thread_id", &r.ThreadID}, {"turn_id", &r.TurnID}, {"run_id", &r.RunID},
+		{"origin", &r.Origin}, {"sender", &r.Sender}, {"query_text", &r.QueryText}, {"execution_strategy", &r.ExecutionStrategy},
+	}
+}
+
+// field is a field of a request that is a text.
+type field struct {
+	name string
+	text *string
+}
+
+// check returns what is wrong with a request that a program has made. Its text names fields,
+// not what is in them.
+func (r *Request) check() error {
+	for _, f := range r.texts() {
+		if !utf8.ValidString(*f.text) {
+			return fmt.Errorf("field %s: it is not Unicode", f.name)
+		}
+	}
+	if r.Limits.MaxItems < 0 || r.Limits.MaxChars < 0 {
+		return errors.New("field limits: max_items and max_chars must be at least 1")
+	}
+	_, err := metaJSON(r.Meta)
+	return err
+}
+
+// limits are those of the request, or their defaults.
+func (r *Request) limits() Limits {
+	l := r.Limits
+	if l.MaxItems == 0 {
+		l.MaxItems = DefaultItems
+	}
+	if l.MaxChars == 0 {
+		l.MaxChars = DefaultChars
+	}
+	return Limits{MaxItems: min(l.MaxItems, MostItems), MaxChars: min(l.MaxChars, MostChars)}
+}

@@ -1,0 +1,229 @@
+// Package plugin is the memory of a host that calls it between turns: Recall, Remember and
+// Health, with structured data only. Each answers within its deadline, whatever is wrong: with
+// less, and with the reason. It has no errors, and it never returns text that is meant to be an
+// instruction: what to put into a prompt, and how, the host decides.
+//
+// How a call is kept within its deadline is explained at within, what becomes of a turn at
+// Remember. Nothing here logs what a memory holds, or what is asked about it.
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mneme/errkind"
+	"mneme/tools"
+)
+
+// Options say how a Provider behaves; nil and the zero value are the default.
+type Options struct {
+	Deadline time.Duration // of each answer; 0: 2 seconds
+	Version  string        // of mneme
+	Logger   *slog.Logger  // nil discards
+}
+
+// Provider has the memory of a host: all stores for Recall, of which Remember writes to the
+// first that has a session. Its methods may be called at once from many goroutines.
+type Provider struct {
+	opts    Options
+	memory  *tools.Memory
+	writing chan struct{} // held by the turn that is being written
+
+	calls   sync.WaitGroup
+	slots   chan struct{} // one is held by each call, until it has ended
+	overdue atomic.Int64  // calls that were answered and have not ended
+}
+
+// maxCalls is how many calls work at once.
+const maxCalls = 8
+
+// New returns a Provider of the stores of m. They and m stay the caller's.
+func New(m *tools.Memory, opts *Options) *Provider {
+	p := &Provider{memory: m, writing: make(chan struct{}, 1), slots: make(chan struct{}, maxCalls)}
+	if opts != nil {
+		p.opts = *opts
+	}
+	if p.opts.Deadline == 0 {
+		p.opts.Deadline = 2 * time.Second
+	}
+	if p.opts.Logger == nil {
+		p.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return p
+}
+
+// Close returns when no call works any more, not even one that was answered without. No other
+// method may be called after.
+func (p *Provider) Close() { p.calls.Wait() }
+
+// about is what the Provider says of itself.
+func (p *Provider) about() About {
+	a := About{Name: "mneme", Version: p.opts.Version, Kind: "lexical", Capabilities: []string{"recall"}}
+	if p.takes() != nil {
+		a.Capabilities = append(a.Capabilities, "remember")
+	}
+	return a
+}
+
+// takes returns the store that takes what is remembered; nil: all are only read.
+func (p *Provider) takes() *tools.Place {
+	for _, place := range p.memory.Places() {
+		if place.Session != nil {
+			return &place
+		}
+	}
+	return nil
+}
+
+// within returns what work returns or, if that does not come in time, what late returns.
+//
+//  1. A call takes one of maxCalls slots. If there is none before the deadline, or all are held
+//     by calls that are overdue, it is not begun.
+//  2. work gets a context that ends a twentieth before the deadline, so that it can return what
+//     it has by then.
+//  3. At the deadline late answers, from what work has left where both can see it. If work does
+//     not obey its context, it is overdue: it holds its slot until it ends, and Close waits for it.
+//  4. A panic of work is logged without its value, and late answers.
+//
+// late is given the reason, and must not wait for anything that work does.
+func within[T any](ctx context.Context, p *Provider, work func(context.Context) T, late func(reason string) T) T {
+	ctx, cancel := context.WithTimeout(ctx, p.opts.Deadline)
+	defer cancel()
+	if !p.begin(ctx) {
+		return late(reasonBusy)
+	}
+	one := &call{p: p, ended: make(chan struct{})}
+	answer := make(chan T, 1)
+	p.calls.Go(func() {
+		defer one.end()
+		inner, cancel := context.WithTimeout(ctx, p.opts.Deadline-p.opts.Deadline/20)
+		defer cancel()
+		defer p.catch(nil)
+		answer <- work(inner)
+	})
+	select {
+	case <-one.ended:
+	case <-ctx.Done():
+		one.isLate()
+	}
+	select {
+	case got := <-answer:
+		return got
+	default:
+	}
+	switch {
+	case ctx.Err() == nil:
+		return late(reasonPanic)
+	case errors.Is(ctx.Err(), context.Canceled):
+		return late(reasonCanceled)
+	}
+	return late(reasonDeadline)
+}
+
+// begin takes a slot, and reports whether there was one.
+func (p *Provider) begin(ctx context.Context) bool {
+	select {
+	case p.slots <- struct{}{}:
+		return true
+	default:
+	}
+	if p.overdue.Load() >= maxCalls {
+		return false
+	}
+	select {
+	case p.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// call is one call at work.
+type call struct {
+	p     *Provider
+	ended chan struct{}
+
+	mu   sync.Mutex
+	late bool
+	done bool
+}
+
+// isLate notes that the call is answered without what its work returns.
+func (c *call) isLate() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.done {
+		c.late = true
+		c.p.overdue.Add(1)
+	}
+}
+
+// end gives the slot back.
+func (c *call) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done = true
+	if c.late {
+		c.p.overdue.Add(-1)
+	}
+	<-c.p.slots
+	close(c.ended)
+}
+
+// catch, deferred, ends a panic, and calls then if that is not nil.
+func (p *Provider) catch(then func()) {
+	if caught := recover(); caught != nil {
+		p.opts.Logger.Error("panic", "type", fmt.Sprintf("%T", caught), "stack", string(debug.Stack()))
+		if then != nil {
+			then()
+		}
+	}
+}
+
+// The reasons for which an answer is degraded that more than one call has.
+const (
+	reasonBusy     = "busy: too many calls have not ended; the store does not answer"
+	reasonPanic    = "broken: something went wrong in mneme itself; its log says where"
+	reasonDeadline = "deadline: the store did not answer in time"
+	reasonCanceled = "canceled: the caller did not wait for the answer"
+	reasonNoStore  = "no store can be written here"
+)
+
+// diagnostics are those of an answer: with reasons it is degraded.
+func (p *Provider) diagnostics(began time.Time, reasons ...string) Diagnostics {
+	if reasons == nil {
+		reasons = []string{}
+	}
+	return Diagnostics{Degraded: len(reasons) > 0, Reasons: reasons, TookMS: time.Since(began).Milliseconds()}
+}
+
+// reasonOf says why a store did not do something. Of an error of a backend only the kind is
+// told, whose text may hold what is nobody's business; the log has the rest.
+func (p *Provider) reasonOf(store, op string, err error) string {
+	kind := errkind.Of(err)
+	p.opts.Logger.Warn("call failed", "op", op, "store", store, "kind", kind, "err", err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Sprintf("deadline: store %s did not answer in time", store)
+	}
+	why := map[errkind.Kind]string{
+		errkind.Corrupt: "is damaged", errkind.Rewritten: "has another history than before", errkind.Denied: "may not be used",
+		errkind.NoSpace: "has no room: the disk is full", errkind.OverQuota: "has no room: a quota is used up", errkind.ReadOnly: "is read-only",
+		errkind.Archived: "is archived", errkind.TooLarge: "takes no memory of that size", errkind.NotText: "takes text only",
+		errkind.NotFound: "is not there", errkind.Missing: "is not there", errkind.Overlap: "has a file where a directory would be",
+	}[kind]
+	if why == "" {
+		why = "does not answer"
+	}
+	return fmt.Sprintf("%s: store %s %s", kind, store, why)
+}
+
+// logCall notes a call without a word of what it was about.
+func (p *Provider) logCall(method string, d *Diagnostics) {
+	p.opts.Logger.Debug("call", "method", method, "degraded", d.Degraded, "took", time.Duration(d.TookMS)*time.Millisecond)
+}
