@@ -37,6 +37,7 @@ type cli struct {
 	Restore   restoreCmd   `cmd:"" help:"Make an earlier version of a memory current again."`
 	Pack      packCmd      `cmd:"" help:"Print a store as one block of bounded size, for a prompt."`
 	Conflicts conflictsCmd `cmd:"" help:"Look at writes that lost a race, and settle them."`
+	Plugin    pluginCmd    `cmd:"" help:"Recall and remember for an agent's host, from lines of JSON."`
 	Backup    backupCmd    `cmd:"" help:"Copy the embedded stores, as of one moment, while they are in use."`
 	Fsck      fsckCmd      `cmd:"" help:"Check that nothing of a store is lost or damaged."`
 	Setup     setupCmd     `cmd:"" help:"Make the bucket and the table of an aws:// URL, or print policies for it."`
