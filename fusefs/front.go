@@ -277,6 +277,11 @@ func (f *front) remove(id uint64, name string, rmdir bool) fuse.Status {
 // to be looked up. So it does with packs that nobody has open, since one takes time to make.
 // All else is adopted after it.
 func (f *front) adopt(in *inherited) {
+	for i, s := range f.fs.stores {
+		if i < len(in.state.Pinned) { // else nobody had asked for a pack, or the process was an earlier mneme's
+			s.pinned.Store(in.state.Pinned[i])
+		}
+	}
 	opened := map[uint64]bool{}
 	for _, note := range in.handles {
 		opened[note.Node] = true

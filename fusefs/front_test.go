@@ -13,6 +13,7 @@ import (
 	"mneme/fusefs/virtual"
 	"mneme/memory"
 	"mneme/session/conflict"
+	"mneme/versionlog"
 )
 
 // newFrontRig is newRig with a conflict of this session, and one of another.
@@ -218,6 +219,32 @@ func or(status fuse.Status, others ...fuse.Status) fuse.Status {
 
 func openFor(f *front, in fuse.InHeader, flags uint32) fuse.Status {
 	return f.Open(nil, &fuse.OpenIn{InHeader: in, Flags: flags}, &fuse.OpenOut{})
+}
+
+// TestPinTakenOver: packs whose names are just a number show the same commit in the process
+// that takes over, also of a size that nobody has asked for before, and none that nobody has
+// pinned.
+func TestPinTakenOver(t *testing.T) {
+	for _, pinned := range []bool{true, false} {
+		r := newFrontRig(t)
+		journal := r.hand()
+		want := "sequence 2 "
+		if pinned {
+			want = "sequence 1 "
+			r.wantLookup("/.mneme/pack/600", fuse.OK)
+			r.noteAnswer()
+		}
+		_, err := r.other.Write(t.Context(), "/b", []byte("later"), versionlog.ExpectAny())
+		r.must(err)
+		next, _ := r.takeOver(journal)
+		id := next.wantLookup("/.mneme/pack/700", fuse.OK).NodeId
+		fh, status := next.open(id, syscall.O_RDONLY)
+		r.must(errOf(status))
+		if text := next.read(id, fh); !strings.Contains(text, want) {
+			t.Errorf("pinned %v: %s; want %s", pinned, text, want)
+		}
+		next.close(fh)
+	}
 }
 
 // TestFrontTakenOver: another process knows what is below .mneme by the numbers that the

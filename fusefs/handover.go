@@ -45,6 +45,7 @@ type stateNote struct {
 	Shown   []uint64 // by store: every commit up to there the tree showed, which may be more
 	NextID  uint64   // no node has that number, nor a higher one
 	NextFH  uint64   // nor a handle
+	Pinned  []uint64 `json:",omitempty"` // by store: the commit as of which packs show it; 0: none
 	Taken   []Left   `json:",omitempty"` // what those kept who took the mount over
 }
 
@@ -256,15 +257,15 @@ func (h *handing) noteAllLocked() {
 }
 
 func equalState(a, b stateNote) bool {
-	return a.NextID == b.NextID && a.NextFH == b.NextFH && slices.Equal(a.Applied, b.Applied) && slices.Equal(a.Shown, b.Shown) && len(a.Taken) == len(b.Taken)
+	return a.NextID == b.NextID && a.NextFH == b.NextFH && slices.Equal(a.Applied, b.Applied) && slices.Equal(a.Shown, b.Shown) && slices.Equal(a.Pinned, b.Pinned) && len(a.Taken) == len(b.Taken)
 }
 
 // stateLocked returns what concerns all nodes. What the tree shows the kernel has been
 // told of once it has taken in all notices.
 func (h *handing) stateLocked() stateNote {
-	state := stateNote{NextID: h.fs.ids.Peek(), NextFH: h.fs.nextFH, Applied: h.last.Applied, Shown: make([]uint64, len(h.fs.stores))}
+	state := stateNote{NextID: h.fs.ids.Peek(), NextFH: h.fs.nextFH, Applied: h.last.Applied, Shown: make([]uint64, len(h.fs.stores)), Pinned: make([]uint64, len(h.fs.stores))}
 	for i, s := range h.fs.stores {
-		state.Shown[i] = s.tree.AppliedLocked()
+		state.Shown[i], state.Pinned[i] = s.tree.AppliedLocked(), s.pinned.Load()
 		state.Taken = append(state.Taken, s.taken...)
 	}
 	if state.Applied == nil || h.fs.notify.Idle() {

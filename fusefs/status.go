@@ -36,6 +36,12 @@ func (t told) Pack(ask virtual.PackRequest) ([]byte, uint64, error) {
 	return p.Text, p.Seq, err
 }
 
+// Pin pins the commit as of which packs show the store.
+func (t told) Pin(seq uint64) uint64 {
+	t.pinned.CompareAndSwap(0, seq)
+	return t.pinned.Load()
+}
+
 // Conflicts are shown where the store can be written.
 func (t told) Conflicts() virtual.Conflicts {
 	if t.kept == nil || t.readOnly() {

@@ -22,16 +22,16 @@ const (
 // to another.
 //
 // All names that are just a number show the store as of one commit, the newest when the first
-// of them was looked up, so that a prompt which is made of it twice is made of the same bytes.
+// of them was looked up (Store.Pin), so that a prompt which is made of it twice is made of the
+// same bytes.
 type packs struct {
 	place
 	store Store
 	turns chan struct{} // has room for those that are made at once
 
-	mu     sync.Mutex  // guards what follows
-	pinned uint64      // of names that are just a number; 0: none was looked up
-	asked  PackRequest // with a number, of kept
-	kept   []byte      // the last text that was short; nil: none
+	mu    sync.Mutex  // guards what follows
+	asked PackRequest // with a number, of kept
+	kept  []byte      // the last text that was short; nil: none
 }
 
 func newPacks(s Store, made time.Time) *packs {
@@ -51,11 +51,11 @@ func (p *packs) Lookup(name string) (Node, error) {
 	pinned := ask.Seq == 0 && ask.Since == nil
 	f := &packFile{place: p.file(name), dir: p, constant: pinned || ask.Seq != 0}
 	if pinned {
-		ask.Seq = p.pin(0)
+		ask.Seq = p.store.Pin(0)
 	}
 	text, seq, err := p.text(ask)
-	if err == nil && pinned && p.pin(seq) != seq {
-		ask.Seq = p.pin(seq) // another was first
+	if err == nil && pinned && p.store.Pin(seq) != seq {
+		ask.Seq = p.store.Pin(seq) // another was first
 		text, seq, err = p.text(ask)
 	}
 	if err != nil {
@@ -65,16 +65,6 @@ func (p *packs) Lookup(name string) (Node, error) {
 	f.ask, f.size = ask, int64(len(text))
 	f.constant = f.constant && seq != 0 // what 0 is will be another commit
 	return f, nil
-}
-
-// pin pins a commit, unless one is pinned already or seq is 0, and returns which one is.
-func (p *packs) pin(seq uint64) uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.pinned == 0 {
-		p.pinned = seq
-	}
-	return p.pinned
 }
 
 // text returns the text of a request, and the number of the commit as of which it is.

@@ -29,6 +29,12 @@ func (m *mount) Pack(ask PackRequest) ([]byte, uint64, error) {
 	return []byte(m.padding + text), ask.Seq, nil
 }
 
+// Pin is what fusefs does.
+func (m *mount) Pin(seq uint64) uint64 {
+	m.pinned.CompareAndSwap(0, seq)
+	return m.pinned.Load()
+}
+
 // TestPacks reads packs by their names.
 func TestPacks(t *testing.T) {
 	m := &mount{T: t, newest: 7}

@@ -76,6 +76,9 @@ type Store interface {
 	// Pack returns what a request asks for, and the number of the commit as of which it
 	// is; syscall.ENOENT: there is no such commit. What has a number is always the same.
 	Pack(PackRequest) (text []byte, seq uint64, err error)
+	// Pin pins a commit, unless one is pinned already or seq is 0, and returns the number of
+	// the one that is; 0: none.
+	Pin(seq uint64) uint64
 }
 
 // PackRequest is what the name of a file in .mneme/pack asks for.

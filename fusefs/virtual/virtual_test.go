@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ type mount struct {
 	status int
 	kept   *conflict.Store // nil: none are shown
 	newest uint64          // commit
+	pinned atomic.Uint64   // commit
 	packs  int             // made
 	during func()          // called once while one is made
 
