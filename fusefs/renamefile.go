@@ -151,11 +151,17 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		}
 	}
 	fs.mu.Lock()
-	key := st.spooledKeyLocked(changes)
+	key, used := st.spooledKeyLocked(changes)
 	fs.mu.Unlock()
-	t := &renameText{move: m, path: target, spelled: spelling, data: data, changes: changes, theirs: theirs, key: key}
+	t := &renameText{move: m, path: target, spelled: spelling, data: data, changes: changes, theirs: theirs, key: key, used: used}
 	if inLog && !self {
 		t.also = []memory.Change{{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID())}}
 	}
-	return fs.replace(t)
+	err := fs.replace(t)
+	if _, told := err.(syscall.Errno); told || err != nil && memory.IsFinal(err) {
+		fs.mu.Lock()
+		defer fs.mu.Unlock()
+		st.refusedKeyLocked(changes, key)
+	}
+	return err
 }

@@ -24,6 +24,7 @@ type renameText struct {
 	data    []byte
 	changes uint64            // of the file's stage
 	key     string            // of its first commit; "": a fresh one
+	used    bool              // key was proposed before
 	also    []memory.Change   // in the same commit
 	theirs  *memory.Head      // what is at path; nil: no memory
 	base    *memory.Head      // what it is to replace
@@ -87,9 +88,9 @@ func (t *renameText) Path() string                  { return t.path }
 func (t *renameText) Draft(string) (*session.Draft, error) {
 	d := &session.Draft{
 		Path: t.path, Spelling: t.spelled, Data: t.data, Base: t.base, Theirs: t.theirs, Lost: t.stale,
-		Judge: t.judge, Key: t.key, Also: t.also, Mark: t.changes,
+		Judge: t.judge, Key: t.key, Used: t.used, Also: t.also, Mark: t.changes,
 	}
-	t.key = ""
+	t.key, t.used = "", false
 	return d, nil
 }
 

@@ -116,7 +116,7 @@ func (t *stagedText) draftLocked(decided string) *session.Draft {
 	if later > 0 {
 		d.Mark = t.upTo.changes
 	}
-	d.Key = st.spooledKeyLocked(d.Mark)
+	d.Key, d.Used = st.spooledKeyLocked(d.Mark)
 	moved := (m != n || !there) && path != decided
 	if path == "" || st.overtaken || !st.appendOnly && (stageOf(n) != st || !there) || moved && !memory.SameText(st.base, d.Theirs) {
 		d.Lost = true // another session took its name away, or changed it

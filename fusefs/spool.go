@@ -33,7 +33,8 @@ const minSpoolBytes = 256 << 20
 // who has either may read it.
 type spooled struct {
 	slot    *spool.Slot
-	key     string
+	key     string // of the commit to come; "": it is under way, or another one
+	used    bool   // key was proposed before, and refused
 	path    string
 	changes uint64 // of the stage
 	synced  bool
@@ -134,14 +135,22 @@ func (s *store) publishLocked(d *toSpool, now *spooled) {
 }
 
 // spooledKeyLocked is the key of the commit that makes what a stage was as of changes a
-// memory: that of its entry, the first time; else "".
-func (st *stage) spooledKeyLocked(changes uint64) string {
+// memory: that of its entry, the first time; else "". used says that it was proposed before, and
+// refused.
+func (st *stage) spooledKeyLocked(changes uint64) (key string, used bool) {
 	if st == nil || st.spooled == nil || st.spooled.changes != changes {
-		return ""
+		return "", false
 	}
-	key := st.spooled.key
+	key = st.spooled.key
 	st.spooled.key = ""
-	return key
+	return key, st.spooled.used
+}
+
+// refusedKeyLocked gives the key back to its entry, under which no commit was made.
+func (st *stage) refusedKeyLocked(changes uint64, key string) {
+	if key != "" && st.spooled != nil && st.spooled.changes == changes {
+		st.spooled.key, st.spooled.used = key, true
+	}
 }
 
 // unspoolLocked notes that nothing of n's stage is to survive the mount; no n at all has none.
