@@ -13,7 +13,10 @@ type WriteOptions struct {
 	// Expect is what must be there, of a change to one memory. Nil: what the session knows
 	// or, if it knows nothing and is not strict, anything. What fails under the caller's own
 	// condition is not kept: the caller has it. The error is a *versionlog.ConflictError.
-	Expect  *versionlog.Expectation
+	Expect *versionlog.Expectation
+	// Swap says that the same bytes, if they are there already and are not what Expect means,
+	// are a conflict as others are: two writes under one condition are not both done.
+	Swap    bool
 	Key     string            // idempotency key, which may have been used before; "" is a fresh one
 	Message string            // for people
 	Meta    map[string]string // for programs, at most 16 pairs
@@ -38,6 +41,8 @@ func (o *WriteOptions) key() string {
 	}
 	return o.Key
 }
+
+func (o *WriteOptions) swaps() bool { return o != nil && o.Swap && o.Expect != nil }
 
 func (o *WriteOptions) expect() *versionlog.Expectation {
 	if o == nil {

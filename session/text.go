@@ -249,6 +249,9 @@ func (s *Session) putChange(ctx context.Context, change memory.Change, opts *Wri
 		return c.Versions[0], nil
 	}
 	head, err := s.store.Head(ctx, change.Path) // which has this content already
+	if err == nil && opts.swaps() && !change.Expect.Holds(&head) {
+		return versionlog.Version{}, &versionlog.ConflictError{Conflicts: []versionlog.Conflict{{Path: change.Path, Expected: change.Expect, Head: &head}}}
+	}
 	if err == nil {
 		s.known.Update(change.Path, func(k Knowledge) Knowledge { return k.Wrote(memory.NewHead(&head)) })
 	}

@@ -19,7 +19,7 @@ func (m *Memory) create(ctx context.Context, r *request) (Result, error) {
 	opts := m.writeOptions(r.command)
 	if !m.opts.Overwrite {
 		absent := versionlog.ExpectAbsent()
-		opts.Expect = &absent
+		opts.Expect, opts.Swap = &absent, true
 	}
 	v, err := a.Session.Write(ctx, a.path, []byte(r.fileText.Reveal()), opts)
 	if err != nil {

@@ -78,6 +78,23 @@ func (m *Memory) Read(ctx context.Context, q ReadQuery) (ReadPage, error) {
 	return page, nil
 }
 
+// Content returns a file as it is, whatever it holds, for another reader than the agent: the
+// session does not know it then.
+func (m *Memory) Content(ctx context.Context, path string) (VersionInfo, []byte, error) {
+	a, e := m.toRead(path, 1)
+	if e != nil {
+		return VersionInfo{}, nil, e
+	}
+	v, data, err := a.Store.Read(ctx, a.path)
+	if err == nil {
+		err = m.opts.Budget.Take(0, int64(len(data)))
+	}
+	if err != nil {
+		return VersionInfo{}, nil, m.explain(err, a, false)
+	}
+	return a.info(&v), data, nil
+}
+
 // toRead takes calls out of the budget, and returns the address of a file.
 func (m *Memory) toRead(path string, calls int) (*address, *Error) {
 	if err := m.opts.Budget.Take(calls, 0); err != nil {

@@ -85,11 +85,11 @@ var commands = map[string][]field{
 func (t Texts) decode(input json.RawMessage, most int) (*request, *Error) {
 	o, err := strictjson.Parse(input, &strictjson.Limits{Bytes: most})
 	if err != nil {
-		return nil, t.misread(err, "", nil)
+		return nil, t.misread(err, "", "")
 	}
 	r := &request{}
 	if r.command, err = o.String("command"); err != nil {
-		return nil, t.misread(err, "a call", nil)
+		return nil, t.misread(err, "a call", "")
 	}
 	fields, known := commands[r.command]
 	if !known {
@@ -101,11 +101,11 @@ func (t Texts) decode(input json.RawMessage, most int) (*request, *Error) {
 			err = &strictjson.Error{Problem: strictjson.Missing, Field: f.name}
 		}
 		if err != nil {
-			return nil, t.misread(err, r.command, fields)
+			return nil, t.misread(err, r.command, fieldNames(fields))
 		}
 	}
 	if err := o.Done(); err != nil {
-		return nil, t.misread(err, r.command, fields)
+		return nil, t.misread(err, r.command, fieldNames(fields))
 	}
 	return r, nil
 }
@@ -113,8 +113,18 @@ func (t Texts) decode(input json.RawMessage, most int) (*request, *Error) {
 // maxWord bounds how much of an unknown command is shown, in bytes.
 const maxWord = 64
 
-// misread is the error of an input that cannot be decoded.
-func (t Texts) misread(err error, command string, fields []field) *Error {
+// Misread is the error of a call that package strictjson refuses, for a face that has verbs
+// of its own: call is what takes the fields.
+func (t Texts) Misread(err error, call string, fields []string) *Error {
+	quoted := make([]string, len(fields))
+	for i, name := range fields {
+		quoted[i] = "`" + name + "`"
+	}
+	return t.misread(err, call, list(quoted))
+}
+
+// misread is the error of an input that cannot be decoded; takes are the fields of the command.
+func (t Texts) misread(err error, command, takes string) *Error {
 	var wrong *strictjson.Error
 	if !errors.As(err, &wrong) {
 		return failed(errkind.Invalid, t.say(notJSON))
@@ -137,7 +147,7 @@ func (t Texts) misread(err error, command string, fields []field) *Error {
 	case strictjson.Missing:
 		said = t.say(fieldMissing, name, command)
 	case strictjson.Unknown:
-		said = t.say(fieldUnknown, name, command, fieldNames(fields))
+		said = t.say(fieldUnknown, name, command, takes)
 	case strictjson.WrongType:
 		said = t.say(fieldType, name, wrong.Want, wrong.Got)
 	case strictjson.OutOfRange:

@@ -37,6 +37,9 @@ type Error struct {
 // Error returns the text for the agent.
 func (e *Error) Error() string { return e.text }
 
+// Refusal is the error of a call that a face does not do, with a text for the agent.
+func Refusal(text string) *Error { return failed(errkind.Invalid, text) }
+
 // Retry says whether the same call can succeed.
 type Retry int
 

@@ -96,8 +96,9 @@ func (m *Memory) noConflict(err error, p *place, id int, changes bool) *Error {
 
 // Follow calls changed with the path of every file that a commit of a store changes, its old
 // path, too, if it was renamed, until ctx ends or something fails; it returns why. Commits of
-// the own session are among them.
-func (m *Memory) Follow(ctx context.Context, store string, changed func(path string)) error {
+// the own session are among them. began, unless it is nil, is called first: commits after that
+// are told.
+func (m *Memory) Follow(ctx context.Context, store string, began func(), changed func(path string)) error {
 	i := slices.IndexFunc(m.places, func(p *place) bool { return p.slug == store })
 	if i < 0 {
 		return memory.ErrNoStore
@@ -106,6 +107,9 @@ func (m *Memory) Follow(ctx context.Context, store string, changed func(path str
 	tip, err := p.Store.Tip(ctx)
 	if err != nil {
 		return err
+	}
+	if began != nil {
+		began()
 	}
 	return p.Store.Follow(ctx, tip, func(c *versionlog.Commit) error {
 		for path := range c.Heads() {

@@ -258,7 +258,7 @@ func TestFollow(t *testing.T) {
 	changed := make(chan string)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- r.Follow(ctx, "notes", func(path string) {
+		ended <- r.Follow(ctx, "notes", nil, func(path string) {
 			select {
 			case changed <- path:
 			case <-ctx.Done():
@@ -279,7 +279,7 @@ func TestFollow(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if err := r.Follow(t.Context(), "none", nil); !errors.Is(err, memory.ErrNoStore) {
+	if err := r.Follow(t.Context(), "none", nil, nil); !errors.Is(err, memory.ErrNoStore) {
 		t.Error(err)
 	}
 }

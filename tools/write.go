@@ -38,7 +38,7 @@ func (m *Memory) Write(ctx context.Context, w WriteQuery) (Made, error) {
 		if err != nil {
 			return Made{}, err
 		}
-		opts.Expect = &expect
+		opts.Expect, opts.Swap = &expect, true
 	}
 	v, err := a.Session.Write(ctx, a.path, []byte(w.Text.Reveal()), opts)
 	if err != nil {
