@@ -103,9 +103,13 @@ var owners = map[string][]string{
 	"github.com/prometheus/":         {"cmd/mneme"},
 	"github.com/klauspost/compress":  {"versionlog/sqlitelog", "versionlog/snapshot", "tests/harness"},
 	"golang.org/x/mod":               {"witness"},
+	mcpLibrary:                       {"mcp"},
 }
 
-const sqliteLibrary = "github.com/ncruces/"
+const (
+	sqliteLibrary = "github.com/ncruces/"
+	mcpLibrary    = "github.com/modelcontextprotocol/"
+)
 
 func checkImports(f *file) []string {
 	var broken []string

@@ -1,0 +1,170 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"mneme/internal/quote"
+	"mneme/session"
+	"mneme/session/conflict"
+	"mneme/tools"
+)
+
+// The bounds of what the tool conflicts shows.
+const (
+	maxConflicts    = 200
+	maxConflictText = 100_000 // bytes of each of the three texts
+)
+
+type conflictFields struct {
+	ID      int    `json:"id"`
+	Path    string `json:"path"`
+	Session string `json:"session"`
+	Time    string `json:"time"`
+	Why     string `json:"why"`
+	Size    int64  `json:"size"`
+	Base    string `json:"base,omitempty"`   // id of the version; none: there was no file
+	Theirs  string `json:"theirs,omitempty"` // likewise
+}
+
+func (f *face) conflictOf(a *conflict.About) conflictFields {
+	fields := conflictFields{ID: a.ID, Path: f.pathOf(a.Store, a.Path), Session: a.Session, Time: stamp(a.Time), Why: a.Why, Size: a.Size}
+	if a.Base != nil {
+		fields.Base = a.Base.Version
+	}
+	if a.Theirs != nil {
+		fields.Theirs = a.Theirs.Version
+	}
+	return fields
+}
+
+func (c *conflictFields) String() string {
+	return fmt.Sprintf("%d %s, %d bytes, of session %s, %s: %s", c.ID, quote.Text(c.Path), c.Size, quote.Name(c.Session), c.Time, quote.Line(c.Why))
+}
+
+func (f *face) conflicts(ctx context.Context, c *call) (*answer, error) {
+	action := c.oneOf("action", true, "list", "show", "resolve", "dismiss")
+	store, id, take, text := c.optText("store"), 0, "", tools.Secret{}
+	if action != "list" {
+		c.want("id", c.fields != nil && c.fields.Has("id"))
+		id = c.number("id")
+	}
+	if action == "resolve" {
+		if take = c.oneOf("take", true, "yours", "theirs", "merge", "text"); take == "text" {
+			text = c.secret("text")
+		}
+	}
+	if err := c.done(); err != nil {
+		return nil, err
+	}
+	switch action {
+	case "list":
+		return f.listConflicts(ctx, store)
+	case "show":
+		return f.showConflict(ctx, store, id)
+	case "dismiss":
+		if err := f.Dismiss(ctx, store, id); err != nil {
+			return nil, err
+		}
+		return settled(id, "Conflict %d is dismissed; the file is as it was."), nil
+	}
+	return f.resolveConflict(ctx, store, id, take, text)
+}
+
+func (f *face) listConflicts(ctx context.Context, store string) (*answer, error) {
+	list, err := f.Conflicts(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	fields := struct {
+		Conflicts []conflictFields `json:"conflicts"`
+		More      int              `json:"more,omitempty"`
+	}{Conflicts: []conflictFields{}, More: max(0, len(list)-maxConflicts)}
+	var lines []string
+	for i := range list[:len(list)-fields.More] {
+		one := f.conflictOf(&list[i])
+		fields.Conflicts, lines = append(fields.Conflicts, one), append(lines, one.String())
+	}
+	if fields.More > 0 {
+		lines = append(lines, fmt.Sprintf("%d more are not shown; settle these first.", fields.More))
+	}
+	if lines == nil {
+		lines = []string{"There are no conflicts."}
+	}
+	return &answer{text: []string{strings.Join(lines, "\n")}, fields: fields}, nil
+}
+
+type conflictTexts struct {
+	Base   string `json:"base"`
+	Theirs string `json:"theirs"`
+	Yours  string `json:"yours"`
+	Cut    bool   `json:"cut,omitempty"` // one of them is longer
+}
+
+func (f *face) showConflict(ctx context.Context, store string, id int) (*answer, error) {
+	about, kept, err := f.Conflict(ctx, store, id)
+	if err != nil {
+		return nil, err
+	}
+	one := f.conflictOf(&about)
+	texts := conflictTexts{}
+	blocks := []string{one.String()}
+	for _, side := range []struct {
+		name string
+		data []byte
+		to   *string
+	}{{"base", kept.Base, &texts.Base}, {"theirs", kept.Theirs, &texts.Theirs}, {"yours", kept.Yours, &texts.Yours}} {
+		text, cut := shownText(side.data)
+		*side.to, texts.Cut = text, texts.Cut || cut
+		end := ""
+		if cut {
+			end = " (its beginning)"
+		}
+		blocks = append(blocks, side.name+end+":\n"+text)
+	}
+	return &answer{text: blocks, fields: struct {
+		Conflicts []conflictFields `json:"conflicts"`
+		Texts     conflictTexts    `json:"texts"`
+	}{[]conflictFields{one}, texts}}, nil
+}
+
+// shownText returns the beginning of a text, and whether there is more.
+func shownText(data []byte) (text string, cut bool) {
+	if cut = len(data) > maxConflictText; cut {
+		data = data[:maxConflictText]
+		for len(data) > 0 && !utf8.RuneStart(data[len(data)-1]) {
+			data = data[:len(data)-1]
+		}
+		data = data[:max(0, len(data)-1)]
+	}
+	return strings.ToValidUTF8(string(data), "\uFFFD"), cut
+}
+
+// takes are what the argument take means.
+var takes = map[string]session.Take{"yours": session.Yours, "theirs": session.Theirs, "merge": session.Merged, "text": session.Given}
+
+func (f *face) resolveConflict(ctx context.Context, store string, id int, take string, text tools.Secret) (*answer, error) {
+	made, err := f.Resolve(ctx, store, id, session.Resolution{Take: takes[take], Data: []byte(text.Reveal())})
+	if err != nil {
+		return nil, err
+	}
+	if made == (tools.Made{}) {
+		return settled(id, "Conflict %d is settled; there was nothing to write."), nil
+	}
+	return &answer{
+		text: []string{fmt.Sprintf("Conflict %d is settled: %s has version %s (%d).", id, quote.Text(made.Path), made.Version, made.Seq)},
+		fields: struct {
+			madeFields
+			Settled int `json:"settled"`
+		}{madeFields{made.Path, made.Version, made.Seq}, id},
+	}, nil
+}
+
+// settled is the answer of a conflict that is settled without a change; format is for its id.
+func settled(id int, format string) *answer {
+	return &answer{text: []string{fmt.Sprintf(format, id)}, fields: struct {
+		Settled int `json:"settled"`
+	}{id}}
+}

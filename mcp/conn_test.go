@@ -1,0 +1,66 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+)
+
+// TestQueue says that nothing is read, and no more queued, while the client does not take what
+// it was sent.
+func TestQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, theirs := io.Pipe()
+		taken, out := io.Pipe()
+		c := newConn(in, out, 1<<20)
+		if err := c.send(t.Context(), bytes.Repeat([]byte("x"), maxQueued+1)); err != nil {
+			t.Fatal(err)
+		}
+		var sent, read bool
+		go func() { sent = c.send(t.Context(), []byte("second")) == nil }()
+		go func() {
+			_, err := c.Read(t.Context())
+			read = err == nil
+		}()
+		go func() { _, _ = io.WriteString(theirs, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n") }()
+		synctest.Wait()
+		if sent || read {
+			t.Errorf("a line was queued: %v; a message was read: %v", sent, read)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := c.send(ctx, []byte("third")); !errors.Is(err, context.Canceled) {
+			t.Errorf("the send of somebody who is gone returned %v", err)
+		}
+		go func() { _, _ = io.Copy(io.Discard, taken) }()
+		synctest.Wait()
+		if !sent || !read {
+			t.Errorf("when all was taken, a line was queued: %v; a message was read: %v", sent, read)
+		}
+		_ = c.Close()
+		c.drain()
+	})
+}
+
+// TestNobodyReads says that a server whose client neither reads nor goes away ends in time, when
+// its input has ended.
+func TestNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.theirs("/a.md", string(bytes.Repeat([]byte("word "), 20_000)))
+		c := r.client()
+		for range 20 {
+			line, _ := c.line("tools/call", map[string]any{"name": "read", "arguments": map[string]any{"path": "/memories/a.md"}})
+			c.send(line)
+		}
+		_ = c.in.Close()
+		if err := <-c.ended; err != nil {
+			t.Error(err)
+		}
+		close(c.ended)
+		r.Close()
+	})
+}

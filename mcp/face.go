@@ -1,0 +1,50 @@
+package mcp
+
+import (
+	"strings"
+	"time"
+
+	"mneme/tools"
+)
+
+// face is what the tools and resources of a server stand on.
+type face struct {
+	*tools.Memory
+	key      []byte           // signs request states
+	now      func() time.Time // of the expiry of request states
+	searches chan struct{}    // holds as many as run
+}
+
+// maxSearches bounds how many searches run at once: each reads some MiB at a time.
+const maxSearches = 2
+
+// isReadOnly reports whether no store can be written to.
+func (f *face) isReadOnly() bool {
+	for _, s := range f.Stores() {
+		if !s.ReadOnly {
+			return false
+		}
+	}
+	return true
+}
+
+// store returns the store in which a path of the tool is, and the path in it; false if it is in
+// none.
+func (f *face) store(path string) (s tools.StoreInfo, inside string, found bool) {
+	for _, s := range f.Stores() {
+		if inside, below := strings.CutPrefix(path, s.Path); below && (inside == "" || inside[0] == '/') {
+			return s, inside, true
+		}
+	}
+	return tools.StoreInfo{}, "", false
+}
+
+// pathOf returns the path in the tool of a path in a store.
+func (f *face) pathOf(store, path string) string {
+	for _, s := range f.Stores() {
+		if s.ID == store || s.Slug == store {
+			return s.Path + path
+		}
+	}
+	return path
+}

@@ -1,0 +1,69 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"mneme/internal/strictjson"
+)
+
+// maxPaths is how many files one call deletes by name.
+const maxPaths = 100
+
+// memory does a call of the memory tool. What it adds is said of deletions alone: several
+// files can be named, and those of a directory have to be, unless a person agrees.
+func (f *face) memory(ctx context.Context, c *call) (*answer, error) {
+	command := ""
+	if c.err == nil {
+		command, _, _ = c.fields.OptString("command")
+	}
+	if command == "delete" && c.fields.Has("paths") {
+		return f.removeNamed(ctx, c)
+	}
+	if command == "delete" {
+		if path, ok := onlyPath(c.fields); ok {
+			asked, err := f.confirm(ctx, c, path)
+			if asked != nil || err != nil {
+				return asked, err
+			}
+		}
+	}
+	r := f.Call(ctx, c.raw)
+	if r.Error != nil {
+		return failure(r.Error), nil
+	}
+	fields := memoryFields{Text: r.Text}
+	for _, m := range r.Made {
+		fields.Made = append(fields.Made, madeFields{m.Path, m.Version, m.Seq})
+	}
+	return &answer{text: []string{r.Text}, picture: r.Image, fields: fields}, nil
+}
+
+// onlyPath returns the argument path, if there is no other.
+func onlyPath(o *strictjson.Object) (path string, ok bool) {
+	path, given, err := o.OptString("path")
+	return path, given && err == nil && o.Done() == nil
+}
+
+// removeNamed deletes the files that a call names, all or none.
+func (f *face) removeNamed(ctx context.Context, c *call) (*answer, error) {
+	paths, _ := take(c, "paths", (*strictjson.Object).OptStrings)
+	if c.err == nil && (len(paths) == 0 || len(paths) > maxPaths) {
+		c.err = &strictjson.Error{Problem: strictjson.WrongType, Field: "paths", Want: fmt.Sprintf("an array of 1 to %d strings", maxPaths), Got: fmt.Sprintf("one of %d", len(paths))}
+	}
+	if err := c.done(); err != nil {
+		return nil, err
+	}
+	made, err := f.Remove(ctx, paths)
+	if err != nil {
+		return nil, err
+	}
+	fields := memoryFields{}
+	names := make([]string, len(made))
+	for i, m := range made {
+		fields.Made, names[i] = append(fields.Made, madeFields{m.Path, m.Version, m.Seq}), m.Path
+	}
+	fields.Text = "Successfully deleted " + strings.Join(names, ", ")
+	return &answer{text: []string{fields.Text}, fields: fields}, nil
+}

@@ -1,0 +1,238 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"mneme/internal/quote"
+	"mneme/tools"
+)
+
+type listEntry struct {
+	Path        string `json:"path"`
+	Size        int64  `json:"size"`
+	Version     string `json:"version,omitempty"`
+	Seq         uint64 `json:"seq,omitempty"`
+	Updated     string `json:"updated,omitempty"`
+	IsDirectory bool   `json:"directory,omitempty"`
+	Files       *int   `json:"files,omitempty"` // of a directory
+}
+
+func entryOf(e *tools.Entry) listEntry {
+	if e.IsDir {
+		return listEntry{Path: e.Path, Size: e.Size, IsDirectory: true, Files: &e.Files}
+	}
+	return listEntry{Path: e.Path, Size: e.Size, Version: e.Version, Seq: e.Seq, Updated: stamp(e.Updated)}
+}
+
+func (e *listEntry) String() string {
+	if e.IsDirectory {
+		return fmt.Sprintf("%s/ %d files, %d bytes", quote.Text(e.Path), *e.Files, e.Size)
+	}
+	return fmt.Sprintf("%s %d bytes, version %d of %s", quote.Text(e.Path), e.Size, e.Seq, e.Updated)
+}
+
+func (f *face) list(ctx context.Context, c *call) (*answer, error) {
+	q := tools.ListQuery{Path: c.optText("path"), Depth: c.number("depth"), After: c.optText("after"), Limit: c.number("limit")}
+	if err := c.done(); err != nil {
+		return nil, err
+	}
+	page, err := f.List(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	fields := struct {
+		Entries []listEntry `json:"entries"`
+		Next    string      `json:"next,omitempty"`
+	}{[]listEntry{}, page.Next}
+	lines := make([]string, len(page.Entries))
+	for i := range page.Entries {
+		e := entryOf(&page.Entries[i])
+		fields.Entries, lines[i] = append(fields.Entries, e), e.String()
+	}
+	switch {
+	case page.Next != "":
+		lines = append(lines, fmt.Sprintf("There is more; go on with after %q.", page.Next))
+	case len(lines) == 0:
+		lines = []string{"Nothing is there."}
+	}
+	return &answer{text: []string{strings.Join(lines, "\n")}, fields: fields}, nil
+}
+
+type readFields struct {
+	Path    string `json:"path"`
+	Version string `json:"version"`
+	Seq     uint64 `json:"seq"`
+	Updated string `json:"updated"`
+	By      string `json:"by"`
+	Size    int64  `json:"size"`
+	Text    string `json:"text"`
+	Lines   struct {
+		From int `json:"from"`
+		To   int `json:"to"`
+		Of   int `json:"of"`
+	} `json:"lines"`
+	Next int `json:"next_line,omitempty"`
+}
+
+func (f *face) read(ctx context.Context, c *call) (*answer, error) {
+	q := tools.ReadQuery{Path: c.text("path"), Version: c.condition("version"), FromLine: c.number("from_line"), Lines: c.number("lines")}
+	if err := c.done(); err != nil {
+		return nil, err
+	}
+	page, err := f.Read(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	fields := readFields{
+		Path: page.Path, Version: page.Version, Seq: page.Seq, Updated: stamp(page.Time), By: page.By, Size: page.Size, Text: page.Text,
+	}
+	fields.Lines.From, fields.Lines.To, fields.Lines.Of = page.From, page.To, page.Of
+	head := fmt.Sprintf("%s, version %s (%d), lines %d to %d of %d.", quote.Text(page.Path), page.Version, page.Seq, page.From, page.To, page.Of)
+	if page.To < page.Of {
+		fields.Next = page.To + 1
+		head += fmt.Sprintf(" Go on with from_line %d.", fields.Next)
+	}
+	return &answer{text: []string{head, page.Text}, fields: fields}, nil
+}
+
+type matchFields struct {
+	Path    string `json:"path"`
+	Version string `json:"version"`
+	Line    int    `json:"line"`
+	Text    string `json:"text"`
+}
+
+type coverageFields struct {
+	Files      int    `json:"files"`
+	Searched   int    `json:"searched"`
+	Complete   bool   `json:"complete"` // all lines that match are there
+	Stopped    string `json:"stopped,omitempty"`
+	After      string `json:"after,omitempty"`
+	Shortened  int    `json:"with_more_lines,omitempty"`
+	NotText    int    `json:"not_text,omitempty"`
+	Unreadable int    `json:"unreadable,omitempty"`
+}
+
+func (f *face) search(ctx context.Context, c *call) (*answer, error) {
+	q := tools.Query{
+		Text: c.secret("query"), Under: c.optText("path"), Regexp: c.flag("regex"), IgnoreCase: c.flag("ignore_case"),
+		Limit: c.number("limit"), After: c.optText("after"),
+	}
+	if err := c.done(); err != nil {
+		return nil, err
+	}
+	select {
+	case f.searches <- struct{}{}:
+		defer func() { <-f.searches }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	matches, covered, err := f.Search(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	fields := struct {
+		Matches  []matchFields  `json:"matches"`
+		Coverage coverageFields `json:"coverage"`
+	}{[]matchFields{}, coverageOf(covered)}
+	var b strings.Builder
+	for _, m := range matches {
+		fields.Matches = append(fields.Matches, matchFields(m))
+		fmt.Fprintf(&b, "%s:%d: %s\n", quote.Text(m.Path), m.Line, m.Text)
+	}
+	b.WriteString(covered.String())
+	return &answer{text: []string{b.String()}, fields: fields}, nil
+}
+
+func coverageOf(c tools.Coverage) coverageFields {
+	fields := coverageFields{
+		Files: c.Memories, Searched: c.Searched, Stopped: c.Why, Shortened: c.Shortened, NotText: c.NotText, Unreadable: c.Damaged,
+		Complete: c.Why == "" && c.Shortened == 0 && c.Damaged == 0,
+	}
+	if c.Why != "" {
+		fields.After = c.After
+	}
+	return fields
+}
+
+type versionFields struct {
+	Version string `json:"version"`
+	Seq     uint64 `json:"seq"`
+	Op      string `json:"op"`
+	Path    string `json:"path"`
+	From    string `json:"from,omitempty"`
+	Size    int64  `json:"size"`
+	By      string `json:"by"`
+	Session string `json:"session,omitempty"`
+	Time    string `json:"time"`
+	Message string `json:"message,omitempty"`
+}
+
+func (v *versionFields) String() string {
+	text := strconv.FormatUint(v.Seq, 10) + " " + v.Op + " " + quote.Text(v.Path)
+	if v.From != "" {
+		text += " from " + quote.Text(v.From)
+	}
+	text += fmt.Sprintf(", %d bytes, by %s, %s", v.Size, quote.Text(v.By), v.Time)
+	if v.Message != "" {
+		text += ": " + quote.Name(v.Message)
+	}
+	return text
+}
+
+func (f *face) history(ctx context.Context, c *call) (*answer, error) {
+	q := tools.HistoryQuery{Path: c.optText("path"), Before: uint64(c.number("before")), Limit: c.number("limit")}
+	if err := c.done(); err != nil {
+		return nil, err
+	}
+	page, err := f.History(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	fields := struct {
+		Versions []versionFields `json:"versions"`
+		Next     uint64          `json:"next,omitempty"`
+	}{[]versionFields{}, page.Next}
+	lines := make([]string, len(page.Versions))
+	for i, v := range page.Versions {
+		one := versionFields{
+			Version: v.Version, Seq: v.Seq, Op: v.Op, Path: v.Path, From: v.From, Size: v.Size, By: v.By, Session: v.Session,
+			Time: stamp(v.Time), Message: v.Message,
+		}
+		fields.Versions, lines[i] = append(fields.Versions, one), one.String()
+	}
+	if page.Next != 0 {
+		lines = append(lines, fmt.Sprintf("There are older ones; go on with before %d.", page.Next))
+	}
+	if len(lines) == 0 {
+		lines = []string{"There are none."}
+	}
+	return &answer{text: []string{strings.Join(lines, "\n")}, fields: fields}, nil
+}
+
+func (f *face) diff(ctx context.Context, c *call) (*answer, error) {
+	path, from, to := c.text("path"), c.condition("from"), c.condition("to")
+	if err := c.done(); err != nil {
+		return nil, err
+	}
+	d, err := f.Diff(ctx, path, from, to)
+	if err != nil {
+		return nil, err
+	}
+	text := d.Text
+	if text == "" {
+		text = "They are the same."
+	}
+	if d.Cut {
+		text += "The comparison is longer than is shown."
+	}
+	return &answer{text: []string{text}, fields: struct {
+		From string `json:"from"`
+		To   string `json:"to"`
+		Diff string `json:"diff"`
+		Cut  bool   `json:"cut,omitempty"`
+	}{d.From.Version, d.To.Version, d.Text, d.Cut}}, nil
+}

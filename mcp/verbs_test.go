@@ -1,0 +1,265 @@
+package mcp
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"mneme/memory"
+	"mneme/session"
+	"mneme/tools"
+	"mneme/versionlog"
+)
+
+// TestMemory does the commands of the memory tool.
+func TestMemory(t *testing.T) {
+	c := newRig(t, nil).client()
+	made := c.ok("File created successfully at: /memories/plan.md", "memory", "command", "create", "path", "/memories/plan.md", "file_text", "one\ntwo\n")
+	if made.field("text") != made.text() || !strings.Contains(string(made.Fields), `"path":"/memories/plan.md","version":"memver_`) {
+		t.Errorf("structured result: %s", made.Fields)
+	}
+	c.ok("     1\tone\n     2\ttwo", "memory", "command", "view", "path", "/memories/plan.md")
+	c.ok("The memory file has been edited.", "memory", "command", "str_replace", "path", "/memories/plan.md", "old_str", "two", "new_str", "2")
+	c.ok("The file /memories/plan.md has been edited.", "memory", "command", "insert", "path", "/memories/plan.md", "insert_line", 0, "insert_text", "zero")
+	c.holds("/plan.md", "zero\none\n2\n")
+	c.ok("Successfully renamed", "memory", "command", "rename", "old_path", "/memories/plan.md", "new_path", "/memories/done.md")
+	c.ok("Successfully deleted /memories/done.md", "memory", "command", "delete", "path", "/memories/done.md")
+	c.holds("/done.md", "")
+	c.fails("Unknown command \"sudo\"", "invalid", "memory", "command", "sudo")
+	c.fails("The field `file_text` is missing; create needs it.", "invalid", "memory", "command", "create", "path", "/memories/x")
+	c.fails("would escape /memories directory", "invalid", "memory", "command", "view", "path", "/memories/../x")
+	c.fails("The field `command` is missing", "invalid", "memory")
+	c.fails("The field `path` must be a string, not a number", "invalid", "memory", "command", "delete", "path", 1)
+}
+
+// TestMemoryConflict says that an edit that another session has overtaken keeps its text, and
+// names the conflict, which can be settled.
+func TestMemoryConflict(t *testing.T) {
+	c := newRig(t, nil).client()
+	c.theirs("/a.md", "one\ntwo\n")
+	c.ok("one", "memory", "command", "view", "path", "/memories/a.md")
+	c.theirs("/a.md", "one\n2\n")
+	lost := c.fails("/memories/a.md", "conflict", "memory", "command", "str_replace", "path", "/memories/a.md", "old_str", "two", "new_str", "mine")
+	if lost.field("error", "retry") != "after_view" || lost.field("error", "conflict") != 1.0 {
+		t.Errorf("structured error: %s", lost.Fields)
+	}
+	c.ok("1 /memories/a.md", "conflicts", "action", "list")
+	shown := c.ok("yours:\none\nmine\n", "conflicts", "action", "show", "id", 1)
+	if shown.field("texts", "base") != "one\ntwo\n" || shown.field("texts", "theirs") != "one\n2\n" || shown.field("texts", "yours") != "one\nmine\n" {
+		t.Errorf("texts: %s", shown.Fields)
+	}
+	c.fails("cannot be merged", "conflict", "conflicts", "action", "resolve", "id", 1, "take", "merge")
+	c.ok("/memories/a.md has version", "conflicts", "action", "resolve", "id", 1, "take", "text", "text", "both\n")
+	c.holds("/a.md", "both\n")
+	c.ok("There are no conflicts.", "conflicts", "action", "list")
+	c.fails("There is no conflict 1", "not_found", "conflicts", "action", "dismiss", "id", 1)
+	c.fails("The field `take` must be one of yours, theirs, merge, text", "invalid", "conflicts", "action", "resolve", "id", 1, "take", "mine")
+	c.fails("The field `text` is missing", "invalid", "conflicts", "action", "resolve", "id", 1, "take", "text")
+	c.fails("The field `id` is missing", "invalid", "conflicts", "action", "show")
+	c.fails("The field `id` is unknown", "invalid", "conflicts", "action", "list", "id", 1)
+}
+
+// TestDismiss settles conflicts without a change.
+func TestDismiss(t *testing.T) {
+	c := newRig(t, &rigOptions{stores: []string{"notes", "docs:ro"}}).client()
+	for i, settle := range []string{"dismiss", "resolve"} {
+		c.theirs("/a.md", fmt.Sprintf("one %d\n", i))
+		c.ok("one", "read", "path", "/memories/notes/a.md")
+		c.theirs("/a.md", fmt.Sprintf("theirs %d\n", i))
+		c.fails("/memories/notes/a.md", "conflict", "write", "path", "/memories/notes/a.md", "text", "mine")
+		args := []any{"action", settle, "store", "notes", "id", i + 1}
+		if settle == "resolve" {
+			args = append(args, "take", "theirs")
+		}
+		if got := c.ok("onflict", "conflicts", args...); got.field("settled") != float64(i+1) {
+			t.Errorf("%s: %s", settle, got.Fields)
+		}
+		c.holds("/a.md", fmt.Sprintf("theirs %d\n", i))
+	}
+	c.ok("There are no conflicts.", "conflicts", "action", "list", "store", "notes")
+	c.fails("There is no store at ", "not_found", "conflicts", "action", "list")
+	c.fails("read-only here", "read_only", "conflicts", "action", "list", "store", "docs")
+}
+
+// TestWrite writes under conditions.
+func TestWrite(t *testing.T) {
+	c := newRig(t, nil).client()
+	first := c.ok("Wrote /memories/a.md", "write", "path", "/memories/a.md", "text", "one", "if_version", "none", "message", "because")
+	if first.field("created") != true || first.field("path") != "/memories/a.md" {
+		t.Errorf("structured result: %s", first.Fields)
+	}
+	id := first.field("version").(string)
+	second := c.ok("Wrote", "write", "path", "/memories/a.md", "text", "two", "if_version", id)
+	if second.field("created") != false {
+		t.Errorf("structured result: %s", second.Fields)
+	}
+	c.fails("/memories/a.md", "conflict", "write", "path", "/memories/a.md", "text", "three", "if_version", id)
+	c.fails("/memories/a.md", "conflict", "write", "path", "/memories/a.md", "text", "three", "if_version", "none")
+	c.fails("The field `if_version` must be a version id", "invalid", "write", "path", "/memories/a.md", "text", "three", "if_version", "")
+	c.fails("", "invalid", "write", "path", "/memories/a.md", "text", "three", "if_version", "latest")
+	c.holds("/a.md", "two")
+	c.ok("Wrote", "write", "path", "/memories/a.md", "text", "three", "if_version", fmt.Sprint(second.field("seq")))
+	c.holds("/a.md", "three")
+	c.ok(`"because"`, "history", "path", "/memories/a.md")
+}
+
+// TestWriters says that of two that write a file on the same condition one succeeds, over and
+// over, also if both write the same.
+func TestWriters(t *testing.T) {
+	r := newRig(t, nil)
+	r.theirs("/n", "0")
+	done := make(chan int)
+	for range 2 {
+		c := r.client()
+		go func() {
+			n := 0
+			for n < 20 {
+				got := c.tool("read", "path", "/memories/n")
+				next := fmt.Sprintf("%s+", got.field("text"))
+				if !c.tool("write", "path", "/memories/n", "text", next, "if_version", got.field("version")).IsError {
+					n++
+				}
+			}
+			done <- n
+		}()
+	}
+	<-done
+	<-done
+	r.holds("/n", "0"+strings.Repeat("+", 40))
+}
+
+// TestRead reads files in parts, and earlier versions.
+func TestRead(t *testing.T) {
+	c := newRig(t, &rigOptions{create: memory.StoreOptions{MaxMemoryBytes: 1 << 20}}).client()
+	old := c.theirs("/a.md", "old\n")
+	c.theirs("/a.md", "1\n2\n3\n")
+	got := c.ok("/memories/a.md, version memver_", "read", "path", "/memories/a.md", "from_line", 2, "lines", 1)
+	if got.field("text") != "2\n" || got.field("lines", "of") != 4.0 || got.field("next_line") != 3.0 || got.field("by") != "session:other" {
+		t.Errorf("structured result: %s", got.Fields)
+	}
+	if len(got.Content) != 2 || got.Content[1].Text != "2\n" {
+		t.Errorf("the text is %+v", got.Content)
+	}
+	for _, version := range []string{old.ID, fmt.Sprint(old.Seq)} {
+		if got := c.ok("old", "read", "path", "/memories/a.md", "version", version); got.field("version") != old.ID {
+			t.Errorf("version %s: %s", version, got.Fields)
+		}
+	}
+	c.theirs("/long", strings.Repeat("0123456789\n", 20_000))
+	long := c.tool("read", "path", "/memories/long")
+	if next, _ := long.field("next_line").(float64); next < 1000 || next > 10_000 {
+		t.Errorf("of a long file, the next line is %v", next)
+	}
+	c.fails("does not exist", "not_found", "read", "path", "/memories/none")
+	c.fails("The field `from_line` is out of range", "invalid", "read", "path", "/memories/a.md", "from_line", -1)
+}
+
+// TestList lists and goes on.
+func TestList(t *testing.T) {
+	c := newRig(t, nil).client()
+	for _, path := range []string{"/a.md", "/d/e/f.md", "/d/g.md", "/z.md"} {
+		c.theirs(path, "text")
+	}
+	c.ok("/memories/a.md 4 bytes, version 1 of ", "list")
+	got := c.ok("/memories/d/ 2 files, 8 bytes", "list", "path", "/memories", "depth", 1, "limit", 2)
+	if got.field("next") != "/memories/d/" {
+		t.Errorf("structured result: %s", got.Fields)
+	}
+	c.ok("/memories/z.md", "list", "depth", 1, "after", got.field("next"))
+	c.fails("does not exist", "not_found", "list", "path", "/memories/none")
+}
+
+// TestSearch says what was searched and what was not.
+func TestSearch(t *testing.T) {
+	c := newRig(t, &rigOptions{create: memory.StoreOptions{Content: versionlog.ContentAny}}).client()
+	c.theirs("/a.md", "apple\nbanana\nApple pie\n")
+	c.theirs("/b.md", strings.Repeat("apple\n", 10))
+	c.theirs("/raw", "apple\x00")
+	got := c.ok("/memories/a.md:1: apple", "search", "query", "apple")
+	if got.field("coverage", "complete") != false || got.field("coverage", "with_more_lines") != 1.0 || got.field("coverage", "not_text") != 1.0 {
+		t.Errorf("structured result: %s", got.Fields)
+	}
+	if !strings.HasSuffix(got.text(), "Searched 3 of 3 memories. In 1 more lines match than are shown. 1 are not text.") {
+		t.Errorf("text: %q", got.text())
+	}
+	c.ok("/memories/a.md:3: Apple pie", "search", "query", "^app.*e$", "regex", true, "ignore_case", true)
+	limited := c.ok("Stopped (limit)", "search", "query", "apple", "limit", 1)
+	if limited.field("coverage", "stopped") != "limit" || limited.field("coverage", "after") != "/memories/a.md" || limited.field("coverage", "complete") != false {
+		t.Errorf("structured result: %s", limited.Fields)
+	}
+	c.ok("/memories/b.md:1", "search", "query", "apple", "after", "/memories/a.md")
+	if none := c.ok("Searched 3 of 3", "search", "query", "cherry"); none.field("coverage", "complete") != true {
+		t.Errorf("structured result: %s", none.Fields)
+	}
+	c.fails("", "invalid", "search", "query", "(", "regex", true)
+}
+
+// TestPast tells the history, compares and restores.
+func TestPast(t *testing.T) {
+	c := newRig(t, nil).client()
+	first := c.theirs("/a.md", "one\n")
+	c.theirs("/a.md", "two\n")
+	c.ok("2 modified /memories/a.md, 4 bytes, by session:other", "history", "path", "/memories/a.md")
+	page := c.ok("go on with before 2", "history", "limit", 1)
+	if page.field("next") != 2.0 {
+		t.Errorf("structured result: %s", page.Fields)
+	}
+	c.ok("1 created /memories/a.md", "history", "before", page.field("next"))
+	if got := c.ok("-one\n+two\n", "diff", "path", "/memories/a.md"); got.field("from") != first.ID {
+		t.Errorf("structured result: %s", got.Fields)
+	}
+	c.ok("They are the same.", "diff", "path", "/memories/a.md", "from", "2", "to", "2")
+	c.fails("The field `from` must be a string, not a number", "invalid", "diff", "path", "/memories/a.md", "from", 2)
+}
+
+// TestRestore makes an earlier version current again, unless another session has changed the
+// file since it was read.
+func TestRestore(t *testing.T) {
+	c := newRig(t, nil).client()
+	first := c.theirs("/a.md", "one\n")
+	c.theirs("/a.md", "two\n")
+	c.ok("two", "read", "path", "/memories/a.md")
+	c.theirs("/a.md", "three\n")
+	c.fails("/memories/a.md", "conflict", "restore", "path", "/memories/a.md", "version", first.ID)
+	c.holds("/a.md", "three\n")
+	c.ok("three", "read", "path", "/memories/a.md")
+	c.ok("Restored /memories/a.md", "restore", "path", "/memories/a.md", "version", first.ID)
+	c.holds("/a.md", "one\n")
+}
+
+// TestReadOnly says that nothing writes to a read-only store.
+func TestReadOnly(t *testing.T) {
+	t.Run("all", func(t *testing.T) {
+		c := newRig(t, &rigOptions{stores: []string{"notes:ro"}}).client()
+		c.theirs("/a.md", "text")
+		c.ok("text", "read", "path", "/memories/a.md")
+		c.fails("read-only here", "read_only", "memory", "command", "delete", "path", "/memories/a.md")
+		for _, name := range []string{"write", "restore", "conflicts"} {
+			if m := c.try("tools/call", map[string]any{"name": name, "arguments": arguments(requiredOf(name))}); m.Error == nil || m.Error.Code != -32602 {
+				t.Errorf("%s answered %s, %+v", name, m.Result, m.Error)
+			}
+		}
+		c.holds("/a.md", "text")
+	})
+	t.Run("one", func(t *testing.T) {
+		c := newRig(t, &rigOptions{stores: []string{"docs", "notes:ro"}}).client()
+		v := c.theirs("/d/a.md", "text")
+		c.theirs("/d/b.md", "text")
+		c.fails("read-only here", "read_only", "write", "path", "/memories/notes/d/a.md", "text", "x")
+		c.fails("read-only here", "read_only", "restore", "path", "/memories/notes/d/a.md", "version", v.ID)
+		c.fails("read-only here", "read_only", "memory", "command", "delete", "path", "/memories/notes/d")
+		c.fails("read-only here", "read_only", "memory", "command", "delete", "paths", []string{"/memories/notes/d/a.md"})
+		c.ok("Wrote", "write", "path", "/memories/docs/a.md", "text", "x")
+		c.holds("/d/a.md", "text")
+	})
+}
+
+// TestBudget says that calls that are over are refused, and make no change.
+func TestBudget(t *testing.T) {
+	c := newRig(t, &rigOptions{tools: tools.Options{Budget: session.NewBudget(2, 0)}}).client()
+	c.ok("Nothing is there", "list")
+	c.ok("Wrote", "write", "path", "/memories/a.md", "text", "x")
+	c.fails("The budget of 2 memory calls", "over_quota", "write", "path", "/memories/a.md", "text", "y")
+	c.fails("The budget of 2 memory calls", "over_quota", "memory", "command", "delete", "path", "/memories/a.md")
+	c.holds("/a.md", "x")
+}
