@@ -23,6 +23,7 @@ type cli struct {
 	Store     storeCmd     `cmd:"" help:"Create, list, update, sign, archive and delete stores."`
 	Mount     mountCmd     `cmd:"" help:"Mount stores as directories."`
 	Unmount   unmountCmd   `cmd:"" help:"Unmount them; returns when everything is saved."`
+	Mcp       mcpCmd       `cmd:"" name:"mcp" help:"Serve stores to a client of the Model Context Protocol."`
 	Ls        lsCmd        `cmd:"" help:"List the memories of a store or directory."`
 	Cat       catCmd       `cmd:"" help:"Print a memory, or an earlier version of it."`
 	Write     writeCmd     `cmd:"" help:"Make standard input the content of a memory."`
