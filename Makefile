@@ -31,6 +31,7 @@ run: build       ## mount the store notes, in the foreground
 test:            ## run every test; installs the tools and servers they use
 	scripts/install-test-tools.sh
 	scripts/install-test-servers.sh
+	scripts/install-test-node.sh
 	MNEME_NOSKIP=1 go test -vet=off -timeout 30m ./...
 
 check:           ## gofmt, vet, staticcheck, go.mod, and every test with the race detector in the mneme under test
@@ -41,6 +42,7 @@ check:           ## gofmt, vet, staticcheck, go.mod, and every test with the rac
 	@go test -vet=off -count=1 -v -run '^Test(Arrows|Measures)$$' ./internal/archtest # prints the arrows between the files of each package, and how the mount is built
 	scripts/install-test-tools.sh
 	scripts/install-test-servers.sh
+	scripts/install-test-node.sh
 	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 20m $$(go list ./... | grep -v /tests/) ./tests/hostile
 	MNEME_NOSKIP=1 go test -vet=off -tags racedaemon -p 1 -timeout 30m $$(go list ./tests/... | grep -v /hostile)
 
@@ -51,7 +53,7 @@ torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
 		-run 'Kill|Keeper|Mounts|Coherence|Races|GoSources|Terminate|Dead|PowerCut|Histories|Model|Interleavings|Parallel|Appends|Stopped|OnAWS/(Appends|Stopped)|SystemCalls|Fairness' ./tests/... ./memory ./fusefs
 	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -tags racedaemon -count=1 -timeout 12h -v -run SystemCalls ./tests/hostile
 	go test -count=1 -timeout 12h -v -run TestLog/Machine ./versionlog/memlog ./versionlog/sqlitelog -rapid.checks=10000
-	@set -e; for target in memory/FuzzParsePath memory/FuzzMerge memory/FuzzHead versionlog/FuzzDecodeRecord versionlog/FuzzLocateVersion versionlog/snapshot/FuzzOpen session/conflict/FuzzKeep internal/quote/FuzzQuote internal/handover/FuzzParse fusefs/FuzzReadNotes witness/FuzzReadNote internal/strictjson/FuzzCheck tools/FuzzDecode pack/FuzzRender plugin/FuzzAnswer note/FuzzText; do \
+	@set -e; for target in memory/FuzzParsePath memory/FuzzMerge memory/FuzzHead versionlog/FuzzDecodeRecord versionlog/FuzzLocateVersion versionlog/snapshot/FuzzOpen session/conflict/FuzzKeep internal/quote/FuzzQuote internal/handover/FuzzParse fusefs/FuzzReadNotes witness/FuzzReadNote internal/strictjson/FuzzCheck tools/FuzzDecode pack/FuzzRender plugin/FuzzAnswer note/FuzzText mcp/FuzzURI mcp/FuzzLine; do \
 		echo "$$target"; go test ./$${target%/*} -run '^$$' -fuzz "^$${target#*/}$$" -fuzztime 5m; \
 	done
 

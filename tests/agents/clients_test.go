@@ -1,0 +1,66 @@
+package agents
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mneme/tests/harness"
+)
+
+// TestClients does the same by each of the protocol's TypeScript clients, with `mneme mcp` as a
+// child of theirs: node/client.mjs. All have the same to say.
+func TestClients(t *testing.T) {
+	node := harness.FindNode(t, lockFile)
+	want, err := os.ReadFile(filepath.Join("testdata", "clients.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile(filepath.Join("node", "client.mjs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"sdk", "modern", "legacy"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			// Node finds the packages from where the program lies.
+			dir := t.TempDir()
+			program := filepath.Join(dir, "client.mjs")
+			if err := os.WriteFile(program, script, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(node.Modules, filepath.Join(dir, "node_modules")); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), node.Program, program, kind, harness.Binary, newStore(t))
+			cmd.Stderr = os.Stderr
+			got, err := cmd.Output()
+			if diff := cmp.Diff(string(want), string(got)); err != nil || diff != "" {
+				t.Errorf("%v: it says (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+// newStore returns the URL of stores on this machine, with a store notes that has a file.
+func newStore(t *testing.T) string {
+	t.Helper()
+	url := "file://" + filepath.Join(t.TempDir(), "data")
+	mneme(t, url, "", "store", "create", "notes")
+	mneme(t, url, "one\n", "write", "notes:/a.md")
+	return url
+}
+
+// mneme runs the command.
+func mneme(t *testing.T, url, stdin string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), harness.Binary, append([]string{"--url", url}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("mneme %v: %v\n%s", args, err, out)
+	}
+}

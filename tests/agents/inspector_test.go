@@ -1,0 +1,41 @@
+package agents
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mneme/tests/harness"
+)
+
+// TestInspector uses `mneme mcp` by the protocol's inspector, in both eras.
+func TestInspector(t *testing.T) {
+	node := harness.FindNode(t, lockFile)
+	url := newStore(t)
+	for _, tc := range []struct {
+		name, era string
+		args      []string
+		want      string
+	}{
+		{"tools", "modern", []string{"--method", "tools/list", "--strict"}, `"name":"conflicts"`},
+		{"a call", "modern", []string{"--method", "tools/call", "--tool-name", "read", "--tool-args-json", `{"path":"/memories/a.md"}`}, `"text":"one\n"`},
+		{"a call of 2025", "legacy", []string{"--method", "tools/call", "--tool-name", "memory", "--tool-args-json", `{"command":"view","path":"/memories/a.md"}`}, `     1\tone`},
+		{"resources", "modern", []string{"--method", "resources/list"}, `"uri":"mneme://notes/a.md"`},
+		{"a resource", "legacy", []string{"--method", "resources/read", "--uri", "mneme://notes/a.md"}, `"mimeType":"text/markdown"`},
+		{"templates", "modern", []string{"--method", "resources/templates/list"}, `"uriTemplate":"mneme://notes/{+path}"`},
+		{"a prompt", "legacy", []string{"--method", "prompts/get", "--prompt-name", "note"}, `/memories (read and write)`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			args := []string{filepath.Join(node.Modules, "@modelcontextprotocol", "inspector", "clients", "launcher", "build", "index.js"), "--cli", harness.Binary, "--url", url, "mcp", "--store", "notes"}
+			cmd := exec.CommandContext(t.Context(), node.Program, append(append(args, tc.args...), "--protocol-era", tc.era, "--format", "json")...)
+			cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // it keeps secrets there
+			out, err := cmd.Output()
+			if err != nil || !strings.Contains(string(out), tc.want) {
+				t.Errorf("%v: %s\n%s; want %s", cmd.Args[2:], err, out, tc.want)
+			}
+		})
+	}
+}
