@@ -251,7 +251,15 @@ func TestPinTakenOver(t *testing.T) {
 // kernel has, also those that were given by counting; what is open can be read, and what
 // is not there any more is looked up again.
 func TestFrontTakenOver(t *testing.T) {
-	r := newFrontRig(t)
+	t.Run("below its name", func(t *testing.T) { testFrontTakenOver(t, newFrontRig(t)) })
+	t.Run("flat", func(t *testing.T) {
+		r := newFrontRig(t)
+		r.flatten()
+		testFrontTakenOver(t, r)
+	})
+}
+
+func testFrontTakenOver(t *testing.T, r *rig) {
 	r.s.errors.Add("/a", "notes:/a: wrong")
 	counted, known := uint64(77), r.virtuals()
 	known.inherited[counted] = true

@@ -1,6 +1,6 @@
 // Package fusefs serves memory stores as a FUSE file system on Linux: a
 // read-only root directory that lists the stores, and every store as a
-// directory of plain files.
+// directory of plain files; or one store as the whole mount (Options.Flat).
 //
 // The names of a store are a tree.Tree, its entries the index of heads; what the
 // kernel and programs have of an entry hangs on it (inode). Requests read and change
@@ -43,7 +43,10 @@ type Options struct {
 	// none. It is called from many goroutines and must not block.
 	Status func() []string
 
-	// Note returns what to tell an agent about a store, whose path is its name in the
+	// Flat makes the directory of the only store the root of the mount.
+	Flat bool
+
+	// Note returns what to tell an agent about a store, whose path is where it is in the
 	// mount, for .mneme/note; nil says what package note does. It must not block.
 	Note func(note.Mount) string
 
@@ -158,7 +161,30 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 		s.tree.AttachLocked(fs.root, ms.Info().Slug, s.tree.Root())
 		fs.mu.Unlock()
 	}
+	if opts.Flat {
+		fs.flatten()
+	}
 	return fs
+}
+
+// flatten makes the directory of the only store the root of the mount, in that the two swap
+// their numbers. The directory above it stays, and the kernel never hears of its number:
+// a directory without a parent would be one that has lost its name.
+func (fs *fileSystem) flatten() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	root, free := fs.stores[0].tree.Root(), fs.stores[0].tree.Root().ID()
+	fs.renumberLocked(root, fuse.FUSE_ROOT_ID) // which the kernel knows without having looked it up
+	fs.root.RenumberLocked(free)
+	fs.nodes[free] = fs.root
+}
+
+// pathOf is where a store is in the mount.
+func (fs *fileSystem) pathOf(s *store) string {
+	if fs.opts.Flat {
+		return "."
+	}
+	return s.slug()
 }
 
 // String names the file system in go-fuse's own messages.

@@ -61,7 +61,7 @@ func (o *Options) sharing() *note.Options {
 
 // noteText is the content of .mneme/note.
 func (s *store) noteText() []byte {
-	m := note.Mount{Path: s.slug(), Store: s.memory.Info(), ReadOnly: s.readOnly()}
+	m := note.Mount{Path: s.fs.pathOf(s), Store: s.memory.Info(), ReadOnly: s.readOnly()}
 	if s.fs.opts.Note != nil {
 		return []byte(s.fs.opts.Note(m))
 	}

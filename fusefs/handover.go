@@ -47,6 +47,7 @@ type stateNote struct {
 	NextFH  uint64   // nor a handle
 	Pinned  []uint64 `json:",omitempty"` // by store: the commit as of which packs show it; 0: none
 	Taken   []Left   `json:",omitempty"` // what those kept who took the mount over
+	Flat    bool     `json:",omitempty"` // Options.Flat
 }
 
 // errorsNote is what .mneme/errors of a store says.
@@ -263,7 +264,10 @@ func equalState(a, b stateNote) bool {
 // stateLocked returns what concerns all nodes. What the tree shows the kernel has been
 // told of once it has taken in all notices.
 func (h *handing) stateLocked() stateNote {
-	state := stateNote{NextID: h.fs.ids.Peek(), NextFH: h.fs.nextFH, Applied: h.last.Applied, Shown: make([]uint64, len(h.fs.stores)), Pinned: make([]uint64, len(h.fs.stores))}
+	state := stateNote{
+		NextID: h.fs.ids.Peek(), NextFH: h.fs.nextFH, Applied: h.last.Applied, Flat: h.fs.opts.Flat,
+		Shown: make([]uint64, len(h.fs.stores)), Pinned: make([]uint64, len(h.fs.stores)),
+	}
 	for i, s := range h.fs.stores {
 		state.Shown[i], state.Pinned[i] = s.tree.AppliedLocked(), s.pinned.Load()
 		state.Taken = append(state.Taken, s.taken...)

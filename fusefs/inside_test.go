@@ -68,9 +68,15 @@ func (r *rig) keepIn(kept *conflict.Store) {
 	r.renew()
 }
 
+// flatten makes the store the whole mount, before anything has happened.
+func (r *rig) flatten() {
+	r.options().Flat = true
+	r.fs.flatten()
+}
+
 // configure changes the mount's options before anything has happened.
 func (r *rig) configure(change func(*Options)) {
-	change(&r.fs.opts)
+	change(r.options())
 	r.renew()
 }
 

@@ -66,7 +66,7 @@ func (fs *fileSystem) openDirLocked(n *tree.Entry, out *fuse.OpenOut) fuse.Statu
 // offset is an id, and they are in that order.
 func (fs *fileSystem) listLocked(dir *tree.Entry) []dirEntry {
 	up := dir
-	if dir.ParentLocked() != nil {
+	if dir.ParentLocked() != nil && dir.ID() != fuse.FUSE_ROOT_ID {
 		up = dir.ParentLocked()
 	}
 	entries := make([]dirEntry, 0, dir.CountLocked()+2)

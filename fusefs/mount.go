@@ -52,7 +52,7 @@ func newServer(fs *fileSystem, meter *meter, server *fusedev.Server, dir string,
 }
 
 // Mount mounts stores at dir, an existing directory, each below the name of
-// its slug; a store opened read-only, or archived, is read-only in the mount.
+// its slug or, with Options.Flat, the only one as dir itself; a store opened read-only, or archived, is read-only in the mount.
 // When it returns the mount is ready for use, though what the stores hold still
 // loads: a request for what has not come yet asks the log. It stays until Close,
 // or until somebody unmounts it. ctx bounds this call only.
@@ -70,6 +70,9 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 			return nil, err
 		}
 		dir = real
+	}
+	if err := o.checkFlat(stores); err != nil {
+		return nil, err
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	fs := newFileSystem(life, stores, o)
@@ -102,6 +105,14 @@ func Mount(ctx context.Context, dir string, stores []*memory.Store, opts *Option
 	}
 	m.start()
 	return m, nil
+}
+
+// checkFlat makes sure that a flat mount is of one store.
+func (o *Options) checkFlat(stores []*memory.Store) error {
+	if o.Flat && len(stores) != 1 {
+		return fmt.Errorf("a flat mount has one store, not %d", len(stores))
+	}
+	return nil
 }
 
 // begin prepares the stores of a mount.

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"context"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -117,14 +118,31 @@ func (r *rig) names(dir string) ([]string, fuse.Status) {
 	}
 	in := &fuse.ReadIn{InHeader: header(entry.NodeId), Fh: open.Fh}
 	var names []string
+	var above uint64
 	status = r.fs.readDir(nil, in, func(e dirEntry) bool {
-		if e.name != "." && e.name != ".." {
+		switch e.name {
+		case ".":
+		case "..":
+			above = e.id
+		default:
 			names = append(names, e.name)
 		}
 		return true
 	})
 	r.fs.ReleaseDir(&fuse.ReleaseIn{Fh: open.Fh})
+	if want := r.above(dir); status.Ok() && above != want {
+		r.Errorf("above %s is node %d, want %d", dir, above, want)
+	}
 	return names, status
+}
+
+// above is the number of the directory that a directory is in.
+func (r *rig) above(dir string) uint64 {
+	if dir = path.Clean("/" + dir); dir == "/" {
+		return fuse.FUSE_ROOT_ID
+	}
+	id, _ := r.parent(dir)
+	return id
 }
 
 func (r *rig) wantNames(dir string, want ...string) {

@@ -49,6 +49,7 @@ var runOptions = map[string]func(*run){
 	"merge":   func(r *run) { r.configure(func(o *Options) { o.Merge = true }) },
 	"spool":   func(r *run) { r.openSpool(minSpoolBytes) }, // programs' files are kept on disk
 	"strict":  func(r *run) { r.configure(func(o *Options) { o.Strict = true }) },
+	"flat":    (*run).flatten,                                             // the store is the whole mount
 	"EBUSY":   func(r *run) { r.options().ConflictErrno = syscall.EBUSY }, // what a program is told whose write has lost
 	"prompt":  func(r *run) { r.takeNotices() },                           // the kernel takes every notice in at once
 	"patient": func(r *run) { r.s.patience = time.Minute },                // it waits for what it is to hear of

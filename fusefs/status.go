@@ -72,6 +72,9 @@ func (s *store) statusText() []byte {
 	} {
 		b.WriteString(quote.Line(fmt.Sprintf("%s: %v", line[0], line[1])) + "\n")
 	}
+	if s.fs.opts.Flat {
+		b.WriteString("flat: yes\n")
+	}
 	if s.fs.opts.Status != nil {
 		for _, line := range s.fs.opts.Status() {
 			b.WriteString(quote.Line(line) + "\n")

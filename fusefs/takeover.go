@@ -37,7 +37,7 @@ import (
 
 // manyLookups is how many references the kernel is taken to have to a node that was
 // taken over: how many of the answers that gave it one it has got is not known. Such
-// a node stays until the mount ends.
+// a node stays until the mount ends. So does the root of a flat mount.
 const manyLookups = 1 << 40
 
 // Journal is where the mount notes what another process needs to go on, if the mount
@@ -99,6 +99,9 @@ func TakeOver(ctx context.Context, dir string, device int, journal *handover.Jou
 	}
 	if len(in.state.Applied) != len(stores) || len(in.state.Shown) != len(stores) {
 		return nil, fmt.Errorf("the mount has %d stores, not %d", len(in.state.Applied), len(stores))
+	}
+	if in.state.Flat != o.Flat {
+		return nil, fmt.Errorf("the mount is flat: %t, and is to be: %t", in.state.Flat, o.Flat)
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	fs := newFileSystemFrom(life, stores, o, in.state.NextID)
@@ -357,10 +360,10 @@ func isDirMode(mode uint32) bool { return mode&syscall.S_IFMT == syscall.S_IFDIR
 // that was adopted; nil: nothing.
 func (fs *fileSystem) notedLocked(s *store, parent *tree.Entry, note *nodeNote) *tree.Entry {
 	switch {
+	case parent == fs.root, note.ID == fuse.FUSE_ROOT_ID: // the latter in a flat mount
+		return s.tree.Root()
 	case parent == nil:
 		return nil
-	case parent == fs.root:
-		return s.tree.Root()
 	}
 	n := parent.ChildLocked(note.Name)
 	if n != nil && lookupsOf(n) > 0 {
@@ -398,7 +401,7 @@ func (fs *fileSystem) renumberLocked(n *tree.Entry, id uint64) {
 func (in *inherited) path(note *nodeNote) string {
 	var names []string
 	for up := note; len(names) <= len(in.nodes); { // damaged notes may go round in circles
-		if up.Parent == fuse.FUSE_ROOT_ID { // the store's root
+		if up.ID == fuse.FUSE_ROOT_ID || up.Parent == fuse.FUSE_ROOT_ID && !in.state.Flat { // the store's root
 			return "/" + strings.Join(names, "/")
 		}
 		names = append([]string{up.Name}, names...)

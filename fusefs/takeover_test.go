@@ -26,7 +26,7 @@ func (r *rig) takeOver(journal *handover.Journal) (next *rig, left []*takenText)
 	n := *r
 	var ctx context.Context
 	ctx, n.stop = context.WithCancel(r.Context())
-	opts := Options{Logger: slog.New(slog.DiscardHandler), Session: "mine"}
+	opts := Options{Logger: slog.New(slog.DiscardHandler), Session: "mine", Flat: r.options().Flat}
 	n.fs = newFileSystemFrom(ctx, []*memory.Store{r.s.memory}, opts, in.state.NextID)
 	fs := n.fs
 	n.kernel = fs.withKernel(r.T)

@@ -25,13 +25,21 @@ type mountedStore struct {
 	ReadOnly bool   `json:"read_only"`
 }
 
-func newMounted(dir string, pid int, session string, stores []*memory.Store) mounted {
+func newMounted(dir string, flat bool, pid int, session string, stores []*memory.Store) mounted {
 	m := mounted{Dir: dir, PID: pid, SessionID: session}
 	for _, st := range stores {
 		s := st.Info()
-		m.Stores = append(m.Stores, mountedStore{ID: s.ID, Slug: s.Slug, Path: filepath.Join(dir, s.Slug), ReadOnly: st.ReadOnly()})
+		m.Stores = append(m.Stores, mountedStore{ID: s.ID, Slug: s.Slug, Path: storeDir(dir, flat, s.Slug), ReadOnly: st.ReadOnly()})
 	}
 	return m
+}
+
+// storeDir is where a mount at dir has a store.
+func storeDir(dir string, flat bool, slug string) string {
+	if flat {
+		return dir
+	}
+	return filepath.Join(dir, slug)
 }
 
 // printMounted tells the person or the program that the mount is ready; end

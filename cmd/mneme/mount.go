@@ -40,6 +40,7 @@ const minMaxMemory = 1 << 20
 type mountCmd struct {
 	Stores      []string  `arg:"" optional:"" name:"store[:ro]" help:"Stores to mount, each below DIR under its name; :ro makes one read-only."`
 	At          string    `default:"${mountdir}" placeholder:"DIR" help:"Where to mount them, an empty or new directory. Default: ${default}."`
+	Flat        bool      `help:"Mount the one store as DIR itself, not below it."`
 	ReadOnly    bool      `help:"All stores read-only."`
 	Session     string    `placeholder:"ID" help:"Session in whose name files are written. Default: a new one."`
 	Refresh     period    `default:"1s" help:"How late another process's change may be seen. Default: ${default}."`
@@ -74,6 +75,7 @@ Examples:
     mneme mount notes docs:ro --at /srv/agent-1/memory --background
     mneme mount notes --at /srv/agent-1/memory --background --keep
     mneme mount --at /srv/agent-1/memory --replace     (after an upgrade)
+    mneme mount notes --flat --at ~/.agent/memory
     mneme mount notes --read-only     (for a session that reads untrusted input)
     mneme mount notes --at /mnt/memory --print-prompt >> system-prompt.txt`
 }
@@ -236,7 +238,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	if err != nil {
 		return nil, err
 	}
-	announced := newMounted(dir, c.pid(), c.Session, stores)
+	announced := newMounted(dir, c.Flat, c.pid(), c.Session, stores)
 	announced.Recovered = newLeft(server.Recovered())
 	metrics, err := c.startMetrics(server, lib, &announced)
 	if err != nil {
@@ -290,7 +292,7 @@ func (c *mountCmd) logLevel(terminal bool) (level slog.Level) {
 func (c *mountCmd) options(lib *backend.Library) *fusefs.Options {
 	uid, gid := c.Owner.ids()
 	return &fusefs.Options{
-		UID: uid, GID: gid, Mode: uint32(c.Mode), Exec: c.Exec, BeforeServing: c.dropPrivileges, Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(),
+		UID: uid, GID: gid, Mode: uint32(c.Mode), Exec: c.Exec, BeforeServing: c.dropPrivileges, Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(), Flat: c.Flat,
 		Status: func() []string { return statusLines(lib) }, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
 		Conflicts: lib.Conflicts, MaxMemory: int64(c.MaxMemory), Advise: adviseMount, Note: c.note,
 	}
@@ -321,7 +323,7 @@ func (c *mountCmd) printPrompt(ctx context.Context, a *app) error {
 		}
 		var mounts []note.Mount
 		for _, st := range stores {
-			mounts = append(mounts, note.Mount{Path: filepath.Join(dir, st.Info().Slug), Store: st.Info(), ReadOnly: st.ReadOnly()})
+			mounts = append(mounts, note.Mount{Path: storeDir(dir, c.Flat, st.Info().Slug), Store: st.Info(), ReadOnly: st.ReadOnly()})
 		}
 		return a.printNote(note.Text(mounts, c.noteOptions()))
 	})
@@ -353,6 +355,9 @@ func (c *mountCmd) check() ([]wantedStore, error) {
 	var err error
 	if c.Session, err = sessionName(c.Session); err != nil {
 		return nil, err
+	}
+	if c.Flat && len(c.Stores) != 1 {
+		return nil, usagef("--flat mounts one store as DIR itself, not %d; without --flat each has a directory below DIR", len(c.Stores))
 	}
 	if c.MaxMemory < minMaxMemory {
 		return nil, usagef("--max-memory %d: want at least %d bytes, such as 256MiB", c.MaxMemory, minMaxMemory)

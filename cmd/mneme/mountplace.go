@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -37,20 +36,32 @@ func placeInMount(text string) (place, error) {
 	if !found {
 		return place{}, usagef("%q is not in a mount of mneme; want STORE:/path such as notes:/todo.md, or a path in a mount (`mneme status`)", text)
 	}
-	slug, below, _ := strings.Cut(strings.TrimPrefix(path.Join(m.root, strings.TrimPrefix(abs, m.dir)), "/"), "/")
+	if uid := os.Geteuid(); m.uid != 0 && m.uid != uid {
+		return place{}, usagef("%q is in a mount of user %d, who is not to say where your command goes; want STORE:/path", text, m.uid)
+	}
+	inside := path.Join(m.root, strings.TrimPrefix(abs, m.dir))
+	said := m.statuses(mounts)
+	if len(said) == 1 && said[0].get(statusFlat) != "" {
+		return newMountedPlace(said[0], inside), nil
+	}
+	slug, below, _ := strings.Cut(strings.TrimPrefix(inside, "/"), "/")
 	if slug == "" {
 		return place{}, usagef("%q is a mount of whole stores; want one of them, such as %s", text, filepath.Join(m.dir, "notes"))
 	}
-	p := place{store: slug, path: "/" + below}
-	if uid := os.Geteuid(); m.uid != 0 && m.uid != uid {
-		return place{}, usagef("%q is in a mount of user %d, who is not to say where your command goes; want %s", text, m.uid, p)
+	for _, s := range said {
+		if s.get(statusStore) == slug {
+			return newMountedPlace(s, "/"+below), nil
+		}
 	}
-	status, err := m.statusOf(mounts, slug)
-	if err != nil {
-		return place{}, fmt.Errorf("%q: %w; want %s", text, err, p)
+	if len(said) == 0 {
+		return place{}, fmt.Errorf("%q: the mount does not say which store it is, or does not answer; want STORE:/path", text)
 	}
-	p.id, p.url = status.get(statusID), status.get(statusURL)
-	return p, nil
+	return place{}, fmt.Errorf("%q: there is no store %q in that mount", text, slug)
+}
+
+// newMountedPlace returns the place of a path in a store of a mount.
+func newMountedPlace(s storeStatus, path string) place {
+	return place{store: s.get(statusStore), id: s.get(statusID), url: s.get(statusURL), path: path}
 }
 
 // mountAbove returns the topmost mount at or above a path.
@@ -63,9 +74,9 @@ func mountAbove(mounts []mountPoint, path string) (best mountPoint, found bool) 
 	return best, found
 }
 
-// statusOf returns what a mount says of one of its stores. m may be a part of a
-// mount that is bound to another place.
-func (m mountPoint) statusOf(mounts []mountPoint, slug string) (storeStatus, error) {
+// statuses returns what a mount says of its stores. m may be a part of a mount that is
+// bound to another place.
+func (m mountPoint) statuses(mounts []mountPoint) []storeStatus {
 	text := ""
 	for _, whole := range mounts {
 		if whole.minor == m.minor && whole.root == "/" {
@@ -73,16 +84,8 @@ func (m mountPoint) statusOf(mounts []mountPoint, slug string) (storeStatus, err
 			break
 		}
 	}
-	if text == "" && m.root == "/"+slug {
+	if text == "" && m.root != "/" && strings.Count(m.root, "/") == 1 { // a store, unless the mount is flat
 		text = readStatusFile(m.dir)
 	}
-	for _, s := range parseStatuses(text) {
-		if s.get(statusStore) == slug {
-			return s, nil
-		}
-	}
-	if text == "" {
-		return nil, errors.New("the mount does not say which store it is, or does not answer")
-	}
-	return nil, fmt.Errorf("there is no store %q in that mount", slug)
+	return parseStatuses(text)
 }

@@ -35,10 +35,11 @@ const (
 	statusSession = "session"
 	statusState   = "state"
 	statusURL     = "url"
+	statusFlat    = "flat" // "yes" where the store is the whole mount, else missing
 )
 
 // statusTexts are the keys whose values are texts, also where they look like numbers.
-var statusTexts = []string{statusStore, statusID, statusAccess, statusSession, statusState, statusURL, "content", "mounted"}
+var statusTexts = []string{statusStore, statusID, statusAccess, statusSession, statusState, statusURL, statusFlat, "content", "mounted"}
 
 // get returns the value of a line, or "".
 func (s storeStatus) get(key string) string {
@@ -108,7 +109,10 @@ func parseStatuses(text string) []storeStatus {
 // "" when it does not answer. Another process reads it: if the daemon hangs,
 // not even SIGKILL frees that one, and it is left behind.
 func readMountStatus(dir string) string {
-	return readPatiently(`cd -- "$1" && for s in *; do cat -- "$s/.mneme/status" || exit; echo; done`, dir)
+	const script = `cd -- "$1" || exit
+		[ ! -e .mneme ] || exec cat .mneme/status # of a flat mount: no store has that name
+		for s in *; do cat -- "$s/.mneme/status" || exit; echo; done`
+	return readPatiently(script, dir)
 }
 
 // readStatusFile is readMountStatus for the directory of one store.

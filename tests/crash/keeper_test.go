@@ -144,7 +144,7 @@ func keptMount(t testing.TB, e *harness.Env, args ...string) *harness.Mount {
 
 // TestKeeperUnderLoad kills who serves a mount, and has it replaced, again and
 // again, while programs in a mount namespace with a copy of the mount, bound to
-// another place, use it. Readers notice nothing, and nothing takes long; writers may
+// another place, use it; the one that is replaced is flat. Readers notice nothing, and nothing takes long; writers may
 // be refused, but what was acknowledged is in the history, and the rest is kept.
 func TestKeeperUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -159,7 +159,11 @@ func TestKeeperUnderLoad(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			e := harness.NewEnv(t)
-			m := keptMount(t, e)
+			var flags []string
+			if way == "replace" {
+				flags = append(flags, "--flat")
+			}
+			m := keptMount(t, e, flags...)
 			m.Sh(t, "echo steady > steady; echo removed > removed")
 			bound := filepath.Join(e.Dir, "bound")
 			if err := os.Mkdir(bound, 0o755); err != nil {

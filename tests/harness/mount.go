@@ -64,6 +64,9 @@ func (e *Env) Mount(t testing.TB, args ...string) *Mount {
 		args = append(args, "--session="+m.Session)
 	}
 	m.Dir = filepath.Join(m.At, first)
+	if slices.Contains(args, "--flat") {
+		m.Dir = m.At
+	}
 	m.start(t, append([]string{"mount", "--json"}, args...))
 	return m
 }

@@ -89,13 +89,16 @@ func (r *modelRun) check(rt *rapid.T) {
 	r.compareStore(rt)
 }
 
-// remount ends the mount, if there is one, and makes it anew.
+// remount ends the mount, if there is one, and makes it anew: every other time flat.
 func (r *modelRun) remount() {
 	var args []string
 	if r.mount != nil {
 		r.agent.End(r.t)
 		r.mount.Stop(r.t)
 		args = append(args, "--at="+r.mount.At)
+		if r.mount.Dir != r.mount.At { // each second one shows the store as a whole
+			args = append(args, "--flat")
+		}
 	}
 	r.mount = r.env.Mount(r.t, append([]string{"notes"}, args...)...)
 	r.agent = r.mount.Agent(r.t)

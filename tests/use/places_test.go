@@ -38,6 +38,10 @@ func TestPlacesInMounts(t *testing.T) {
 	if err := syscall.Unmount(bound, 0); err != nil {
 		t.Error(err)
 	}
+	flat := e.Mount(t, "notes", "--flat")
+	if out := flat.Sh(t, `unset MNEME_URL; cd d; mneme cat ./f; mneme cat "$HOME/link/f"; mneme ls ..; mneme log ../gone --json | wc -l`); out != "one\none\nd/\n2\n" {
+		t.Errorf("in a flat mount: %q", out)
+	}
 	if e.Remote == nil {
 		if out := m.Sh(t, "cat .mneme/status"); !strings.Contains(out, "\nurl: "+e.URL()+"\n") {
 			t.Errorf("status:\n%s", out)
