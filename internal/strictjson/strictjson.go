@@ -13,6 +13,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Parse is Check for an object, which it returns.
@@ -130,9 +131,20 @@ func optional[T any](o *Object, name, want string, read func(raw []byte) (T, Pro
 	}
 	value, problem := read(raw)
 	if problem != 0 {
-		return value, true, &Error{Problem: problem, Field: name, Want: want, Got: typeOf(raw)}
+		return value, true, &Error{Problem: problem, Field: name, Want: want, Got: got(raw, want, problem)}
 	}
 	return value, true, nil
+}
+
+// got names a value that is not what is wanted.
+func got(raw []byte, want string, problem Problem) string {
+	switch {
+	case problem == OutOfRange:
+		return "a number that 64 bits do not hold"
+	case raw[0] == '[' && strings.HasPrefix(want, "an array"):
+		return "another array"
+	}
+	return typeOf(raw)
 }
 
 // required is what get returns, or an error where that is not given.
