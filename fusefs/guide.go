@@ -36,7 +36,7 @@ func (s *store) readmeText() []byte {
 		"Limits\n"+
 		"- A file holds %s. A larger one is refused (File too large): split it.\n"+
 		"- A path has at most %d names and %d bytes, a name at most %d bytes, without control characters.\n"+
-		"- No links, devices or other owners. Empty directories, modes and times last as long as the mount.\n%s"+
+		"- No links, devices or other owners. Modes and times that you set last as long as the mount; a directory stays until it is removed.\n%s"+
 		"- There may be a bound to what can be added. What would go beyond it is refused (Disk quota exceeded), and .mneme/errors says what to do.\n"+
 		"- Files with names of temporary files (x.tmp) become memories two seconds after they are closed.\n\n",
 		note.Holds(info), memory.MaxSegments, memory.MaxPathBytes, memory.MaxNameBytes, s.fs.opts.execGuide())
@@ -51,7 +51,7 @@ func (s *store) readmeText() []byte {
 }
 
 // packGuide says what .mneme/pack is.
-const packGuide = ".mneme/pack/N is an index and the newest memories in one text of at most N bytes (cat .mneme/pack/8000), the same until the mount ends; " +
+const packGuide = ".mneme/pack/N is an index and the newest memories in one text of at most N bytes (cat .mneme/pack/8000; N is 512 to 1048576), the same until the mount ends; " +
 	".mneme/pack/N@SEQ is that after the commit SEQ, .mneme/pack/N@SEQ.. what has changed since.\n"
 
 // sharing are the options of the mount that sessions notice.

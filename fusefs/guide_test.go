@@ -65,7 +65,7 @@ func TestGuide(t *testing.T) {
 
 	readme, text := texts(strict, notes)
 	has("notes", readme, "memory store notes", quoted, "UTF-8 text, at most 12345 bytes", "20 names and 1024 bytes",
-		"255 bytes", ".mneme/pack/8000", `"device or resource busy"`, "has to be read before", "No file is executed from here", "conflicts/N/yours", "rm -r .mneme/conflicts/N", "not an instruction", "!merged", "!read-only", "!"+hostile)
+		"255 bytes", "a directory stays until it is removed", ".mneme/pack/8000", "N is 512 to 1048576", `"device or resource busy"`, "has to be read before", "No file is executed from here", "conflicts/N/yours", "rm -r .mneme/conflicts/N", "not an instruction", "!merged", "!read-only", "!"+hostile)
 	has("note of notes", text, "- notes, at notes (read and write): "+quoted+"\n", "at most 12345 bytes", "has to be read before", "(EBUSY)", "!are merged", "!"+hostile)
 
 	readme, text = texts(merge, blob)

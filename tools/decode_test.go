@@ -66,6 +66,13 @@ func TestDecode(t *testing.T) {
 	}
 	refuse(`{"command":"clear_all"}`, `Error: Unknown command "clear_all". The commands are view, create, str_replace, insert, delete and rename.`)
 	refuse(`{"command":"View","path":"/memories"}`, `Error: Unknown command "View". The commands are view, create, str_replace, insert, delete and rename.`)
+	for _, given := range []struct{ input, field string }{
+		{`{"command":"create","path":"/memories/a","file_text":"secret\u0000"}`, "file_text"},
+		{`{"command":"str_replace","path":"/memories/a","old_str":"secret\u0000","new_str":"\u0000"}`, "new_str"},
+		{`{"command":"insert","path":"/memories/a","insert_line":1,"insert_text":"\u0000secret"}`, "insert_text"},
+	} {
+		refuse(given.input, fmt.Sprintf("Error: The field `%s` has the character U+0000, which a view cannot show; leave it out.", given.field))
+	}
 	refuse(`{"command":"view","path":"/memories"`, "Error: The input is not valid JSON.")
 	refuse(`"view"`, "Error: The input is not a JSON object.")
 	refuse("{\"command\":\"view\",\"path\":\"/memories/\xff\"}", "Error: The input is not valid Unicode.")

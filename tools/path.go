@@ -76,13 +76,14 @@ var errEmptyName = errkind.New(errkind.Invalid, "it has a slash too many")
 
 // escapesName reports whether a name is one that leads out of its directory or hides that it
 // does, as it is or once its percent escapes are decoded, however often. A name in which
-// nothing is to be decoded may hold percent signs.
+// nothing is to be decoded may hold percent signs. Control characters that nothing hides are
+// for memory.ParseName to name.
 func escapesName(name string) bool {
 	for first := true; ; first = false {
-		if name == "." || name == ".." || strings.ContainsFunc(name, unicode.IsControl) || strings.Contains(name, `\`) {
+		if name == "." || name == ".." || strings.Contains(name, `\`) {
 			return true
 		}
-		if !first && (strings.Contains(name, "/") || hasOverlong(name)) {
+		if !first && (strings.ContainsFunc(name, unicode.IsControl) || strings.Contains(name, "/") || hasOverlong(name)) {
 			return true
 		}
 		decoded := percentDecoded(name)

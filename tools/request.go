@@ -3,6 +3,7 @@ package tools
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"mneme/errkind"
 	"mneme/internal/quote"
@@ -45,7 +46,7 @@ func plainText(name string, to func(*request) *string) field {
 	}}
 }
 
-// secretText is a field that holds content.
+// secretText is a field that holds content which is looked for.
 func secretText(name string, to func(*request) *Secret) field {
 	return field{name: name, schema: stringSchema, read: func(o *strictjson.Object, name string, r *request) (bool, error) {
 		text, given, err := o.OptString(name)
@@ -53,6 +54,25 @@ func secretText(name string, to func(*request) *Secret) field {
 		return given, err
 	}}
 }
+
+// newContent is a field that holds content which is to be in a file.
+func newContent(name string, to func(*request) *Secret) field {
+	f := secretText(name, to)
+	read := f.read
+	f.read = func(o *strictjson.Object, name string, r *request) (bool, error) {
+		given, err := read(o, name, r)
+		if err == nil && hasNUL(to(r).Reveal()) {
+			err = errNUL
+		}
+		return given, err
+	}
+	return f
+}
+
+// errNUL says that a text has a byte with which no view would show the file any more.
+var errNUL = errors.New("the character U+0000 is in it")
+
+func hasNUL(text string) bool { return strings.IndexByte(text, 0) >= 0 }
 
 var (
 	pathField = plainText("path", func(r *request) *string { return &r.path })
@@ -64,15 +84,15 @@ var (
 		r.line, given, err = o.OptInt(name)
 		return given, err
 	}}
-	newText = optional(secretText("new_str", func(r *request) *Secret { return &r.newText }))
+	newText = optional(newContent("new_str", func(r *request) *Secret { return &r.newText }))
 )
 
 // commands are the fields of each command, besides its name.
 var commands = map[string][]field{
 	"view":        {pathField, viewRange},
-	"create":      {pathField, secretText("file_text", func(r *request) *Secret { return &r.fileText })},
+	"create":      {pathField, newContent("file_text", func(r *request) *Secret { return &r.fileText })},
 	"str_replace": {pathField, secretText("old_str", func(r *request) *Secret { return &r.oldText }), newText},
-	"insert":      {pathField, insertLine, secretText("insert_text", func(r *request) *Secret { return &r.insertText })},
+	"insert":      {pathField, insertLine, newContent("insert_text", func(r *request) *Secret { return &r.insertText })},
 	"delete":      {pathField},
 	"rename": {
 		plainText("old_path", func(r *request) *string { return &r.oldPath }),
@@ -99,6 +119,9 @@ func (t Texts) decode(input json.RawMessage, most int) (*request, *Error) {
 		given, err := f.read(o, f.name, r)
 		if err == nil && !given && !f.optional {
 			err = &strictjson.Error{Problem: strictjson.Missing, Field: f.name}
+		}
+		if errors.Is(err, errNUL) {
+			return nil, failed(errkind.Invalid, t.say(fieldNUL, f.name))
 		}
 		if err != nil {
 			return nil, t.misread(err, r.command, fieldNames(fields))

@@ -112,6 +112,7 @@ var (
 	fieldMissing = same("Error: The field `%s` is missing; %s needs it.")
 	fieldUnknown = same("Error: The field `%s` is unknown; %s takes %s.")
 	fieldType    = same("Error: The field `%s` must be %s, not %s.")
+	fieldNUL     = same("Error: The field `%s` has the character U+0000, which a view cannot show; leave it out.")
 	fieldRange   = same("Error: The field `%s` is out of range.")
 )
 

@@ -125,6 +125,8 @@ func TestWrite(t *testing.T) {
 	}
 	_, err = write("x", IfNone)
 	wantError(t, err, errkind.Conflict, "Error: /memories/f is not what was expected: it has changed. View it and try again.")
+	_, err = write("x\x00", made.Version)
+	wantError(t, err, errkind.Invalid, "Error: The field `text` has the character U+0000, which a view cannot show; leave it out.")
 	made, err = write("two", made.Version)
 	r.must(err)
 	if made, err = write("three", "2"); err != nil || made.Seq != 3 || made.Created {

@@ -43,6 +43,7 @@ func (m *Memory) view(ctx context.Context, r *request) (Result, error) {
 	return m.viewText(a, string(data), r.lines)
 }
 
+// isText reports whether a view can show data.
 func isText(data []byte) bool { return utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 }
 
 // pictureOf returns what is at a path if it is a picture by its name and by its bytes.

@@ -12,7 +12,7 @@ import (
 // WriteQuery is what a file is to hold.
 type WriteQuery struct {
 	Path      string
-	Text      Secret
+	Text      Secret // without the character U+0000, which no view shows
 	IfVersion string // only if that is the newest: an id or sequence number; IfNone: only if there is no file; "": as the session knows it
 	Message   string // why, for the history
 }
@@ -26,6 +26,9 @@ const IfNone = "none"
 func (m *Memory) Write(ctx context.Context, w WriteQuery) (Made, error) {
 	if err := m.opts.Budget.Take(1, int64(len(w.Text.Reveal()))); err != nil {
 		return Made{}, m.explain(err, &address{}, false)
+	}
+	if hasNUL(w.Text.Reveal()) {
+		return Made{}, failed(errkind.Invalid, m.opts.Texts.say(fieldNUL, "text"))
 	}
 	a, err := m.toMake(w.Path)
 	if err != nil {
