@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mneme/cas"
 	"mneme/internal/testing/logfault"
 )
 
@@ -63,6 +64,22 @@ func TestDeadline(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSlowMemory: one memory that cannot be read in time takes nothing from the others.
+func TestSlowMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		for i := range 10 {
+			r.theirs(fmt.Sprintf("/f%d", i), fmt.Sprint("needle ", i))
+		}
+		slow := cas.Sum([]byte("needle 9")) // the newest, which is read first
+		r.blobs.slow.Store(&slow)
+		got := r.find("needle")
+		if d := got.Diagnostics; len(got.Items) != 9 || !d.Degraded || d.Reasons[0] != "deadline: 9 of 10 memories of store notes were searched, the newest first" || d.Coverage.Damaged != 0 {
+			t.Errorf("%s", show(got))
+		}
+	})
 }
 
 // TestDeadlineOfRemember: a commit that blocks is answered in time, and settled later.

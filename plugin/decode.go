@@ -28,8 +28,6 @@ func decodeBatch(o *strictjson.Object) (b Batch, err error) {
 		return b, err
 	case !given:
 		return b, &strictjson.Error{Problem: strictjson.Missing, Field: "entries"}
-	case len(entries) > MaxEntries:
-		return b, fmt.Errorf("field entries: there are %d, at most %d", len(entries), MaxEntries)
 	}
 	for i, one := range entries {
 		e, err := decodeEntry(one)

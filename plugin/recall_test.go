@@ -27,12 +27,14 @@ func TestRecall(t *testing.T) {
 	r.theirs("/c.md", "written in C\n")
 	r.found("When do we SHIP?", "/plan.md /ship.md /long.md")
 	r.found("ship friday", "/plan.md /ship.md /long.md")
-	r.found("cafe\u0301 full", "/café.md")
+	r.found("cafe\u0301", "/café.md")
+	r.found("full", "/café.md")
 	r.found("会議", "/ja.md")
 	r.found("月曜", "/ja.md")
 	r.found("曜", "/ja.md")
 	r.found("曜月", "")
 	r.found("月曜会議", "/ja.md")
+	r.found("ship width", "/café.md /plan.md /ship.md /long.md") // few have width
 	r.found("absent", "")
 	r.found("c", "/c.md")
 	r.found("what is in", "/c.md")
@@ -128,6 +130,10 @@ func TestRecallParts(t *testing.T) {
 		t.Errorf("%q", got.Text)
 	}
 	if got := r.Recall(t.Context(), Request{QueryText: "alpha omega", Limits: Limits{MaxItems: 1}}).Items[0]; got.Part || strings.Contains(got.Text, "---") || !strings.HasSuffix(got.Text, "line 99 of many") {
+		t.Errorf("%q", got.Text)
+	}
+	r.theirs("/last", "theta "+strings.Repeat("b", 300)+"\nthen iota "+strings.Repeat("c", 300)+"\n")
+	if got := r.find("theta iota").Items[0]; !strings.HasPrefix(got.Text, "theta ") || !strings.Contains(got.Text, "\nthen iota c") || utf8.RuneCountInString(got.Text) != leastRoom {
 		t.Errorf("%q", got.Text)
 	}
 	r.theirs("/one", strings.Repeat("é", 3000)+" zeta "+strings.Repeat("ü", 3000))

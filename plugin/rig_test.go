@@ -189,7 +189,8 @@ func show(value any) string {
 // blobs are contents in memory, some of which are not handed out.
 type blobs struct {
 	*memcas.Store
-	left  atomic.Int64 // how many more are; below 0: any number
+	left  atomic.Int64               // how many more are; below 0: any number
+	slow  atomic.Pointer[cas.Digest] // is not handed out before its context ends; nil: all are
 	never atomic.Pointer[func(context.Context)]
 }
 
@@ -204,6 +205,10 @@ func (b *blobs) set(left int64, never func(context.Context)) {
 
 // Get returns a content, or waits.
 func (b *blobs) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
+	if slow := b.slow.Load(); slow != nil && *slow == d {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	if left := b.left.Load(); left >= 0 && b.left.Add(-1) < 0 {
 		b.left.Store(0)
 		(*b.never.Load())(ctx)
