@@ -79,6 +79,9 @@ func (fs *fileSystem) commitIdle(n *tree.Entry) fuse.Status {
 		return fuse.OK
 	}
 	status := fs.commitFile(n, st, saved)
+	if !status.Ok() { // its close was acknowledged
+		fs.keepUnheard(n, st, status)
+	}
 	fs.endWriter(n, st, fs.endWriteLocked)
 	return status
 }
