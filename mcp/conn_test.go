@@ -7,6 +7,7 @@ import (
 	"io"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // TestQueue says that nothing is read, and no more queued, while the client does not take what
@@ -59,6 +60,31 @@ func TestNobodyReads(t *testing.T) {
 		_ = c.in.Close()
 		if err := <-c.ended; err != nil {
 			t.Error(err)
+		}
+		close(c.ended)
+		r.Close()
+	})
+}
+
+// TestEndAsked says that a call that waits for the client's user is not waited for when the
+// client has ended its input.
+func TestEndAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := bulkRig(t)
+		c := r.oldClient(canAskForm)
+		line, _ := c.line("tools/call", map[string]any{"name": "memory", "arguments": arguments(deleting)})
+		c.send(line)
+		if m := c.next(); m.Method != "elicitation/create" {
+			t.Errorf("asked by %+v", m)
+		}
+		go func() { _, _ = io.Copy(io.Discard, c.out) }()
+		began := time.Now()
+		_ = c.in.Close()
+		if err := <-c.ended; err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the end took %v", took)
 		}
 		close(c.ended)
 		r.Close()

@@ -21,8 +21,9 @@ const maxSubscriptions = 1000
 // more than what is subscribed to.
 type watcher struct {
 	*face
-	tell func(uri string)
-	log  *slog.Logger
+	follow func(ctx context.Context, store string, began func(), changed func(path string)) error
+	tell   func(uri string)
+	log    *slog.Logger
 
 	mu      sync.Mutex
 	clients map[*sdk.ServerSession]map[string]int // how often each resource is subscribed to
@@ -43,7 +44,7 @@ type followed struct {
 }
 
 func newWatcher(f *face, log *slog.Logger, tell func(uri string)) *watcher {
-	return &watcher{face: f, tell: tell, log: log, clients: map[*sdk.ServerSession]map[string]int{}, stores: map[string]*followed{}}
+	return &watcher{face: f, follow: f.Follow, tell: tell, log: log, clients: map[*sdk.ServerSession]map[string]int{}, stores: map[string]*followed{}}
 }
 
 // subscribe lets a client hear of a resource from now on.
@@ -183,7 +184,7 @@ const hearAgain = 5 * time.Second
 func (w *watcher) hear(ctx context.Context, s *followed) {
 	began := sync.OnceFunc(func() { close(s.began) })
 	for first := true; ; first = false {
-		err := w.Follow(ctx, s.slug, func() {
+		err := w.follow(ctx, s.slug, func() {
 			began()
 			if !first { // something may have been missed
 				w.noteAll(s)

@@ -1,11 +1,14 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"mneme/memory"
 	"mneme/versionlog"
@@ -185,17 +188,47 @@ func TestSubscriptions(t *testing.T) {
 	}
 }
 
-// TestSubscribed says that a client hears of what changes right after it has subscribed.
+// TestSubscribed says that a client has subscribed when changes are heard of from then on, and
+// that it hears of all when that has broken off.
 func TestSubscribed(t *testing.T) {
-	for range 50 {
-		c := newRig(t, nil).oldClient("{}")
-		c.do("resources/subscribe", map[string]any{"uri": "mneme://notes/"})
-		c.theirs("/a.md", "x")
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		begin, breakOff := make(chan bool), make(chan error)
+		r.watch.follow = func(ctx context.Context, _ string, began func(), _ func(string)) error {
+			<-begin
+			began()
+			select {
+			case err := <-breakOff:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		c := r.oldClient("{}")
+		line, id := c.line("resources/subscribe", map[string]any{"uri": "mneme://notes/"})
+		c.send(line)
+		answered := false
+		go func() {
+			c.answer(id)
+			answered = true
+		}()
+		synctest.Wait()
+		if answered {
+			t.Error("the client has subscribed before anything is heard of")
+		}
+		begin <- true
+		synctest.Wait()
+		if !answered {
+			t.Fatal("the client has not subscribed")
+		}
+		breakOff <- errors.New("the store does not answer")
+		begin <- true
 		if m := c.next(); m.Method != "notifications/resources/updated" {
-			t.Fatalf("heard of %+v", m)
+			t.Errorf("heard of %+v", m)
 		}
 		c.gone()
-	}
+		r.Close()
+	})
 }
 
 // TestSubscribing refuses what is not there, and too much.

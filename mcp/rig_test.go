@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +35,7 @@ type rigOptions struct {
 	stores []string // slugs, with ":ro" behind those that are only read; nil: notes
 	tools  tools.Options
 	create memory.StoreOptions
+	log    *slog.Logger // of the server
 }
 
 func newRig(t *testing.T, o *rigOptions) *rig {
@@ -65,7 +67,7 @@ func newRig(t *testing.T, o *rigOptions) *rig {
 	}
 	m := tools.New(places, &o.tools)
 	t.Cleanup(m.Close)
-	r.Server = New(m, nil)
+	r.Server = New(m, &Options{Logger: o.log})
 	t.Cleanup(r.Close)
 	return r
 }

@@ -268,6 +268,17 @@ func TestCancelled(t *testing.T) {
 			t.Fatalf("answered %s", m.Result)
 		}
 	}
+	var ids []string
+	for range maxWorking {
+		line, id := c.line("tools/call", map[string]any{"name": "read", "arguments": map[string]any{"path": "/memories/d/a"}})
+		c.send(line)
+		ids = append(ids, id)
+	}
+	_ = c.in.Close()
+	for range ids {
+		for m := c.next(); m.Method != ""; m = c.next() {
+		}
+	}
 }
 
 // TestManyListeners says that requests that listen are bounded, apart from others.
