@@ -20,6 +20,7 @@ type query struct {
 	terms map[string]uint8 // index of each
 	words []string
 	left  int       // different words that are one too many
+	dense bool      // words may be characters of scripts without spaces
 	first [256]bool // bytes with which a term begins
 }
 
@@ -55,6 +56,7 @@ func (q *query) add(word string) {
 	q.terms[word] = uint8(len(q.words))
 	q.words = append(q.words, word)
 	q.first[word[0]] = true
+	q.dense = q.dense || isDense(word)
 }
 
 var stopWords = func() map[string]bool {
@@ -72,12 +74,16 @@ func queryWords(text string) (words []string) {
 			words = append(words, strings.ToLower(text[at:end]))
 			return
 		}
-		eachFolded(text[at:end], func(run string, dense bool) {
-			if pairs := pairsOf(run); dense && len(pairs) > 0 {
-				words = append(words, pairs...)
-			} else {
-				words = append(words, run)
+		eachFolded(nil, []byte(text[at:end]), func(part []byte, dense bool) {
+			if !dense || utf8.RuneCount(part) == 1 {
+				words = append(words, string(part))
+				return
 			}
+			eachPair(part, func(_, pair []byte) {
+				if pair != nil {
+					words = append(words, string(pair))
+				}
+			})
 		})
 	})
 	return words
@@ -86,39 +92,39 @@ func queryWords(text string) (words []string) {
 // find calls hit with the place of each word of text that is a term, and returns how many words
 // text has.
 func (q *query) find(text []byte, hit func(term uint8, at int)) (words int) {
-	var small [64]byte
+	var small [256]byte
 	eachRun(text, func(at, end int, plain bool) {
-		if plain {
+		look := func(word []byte) {
+			if term, ok := q.terms[string(word)]; ok {
+				hit(term, at)
+			}
+		}
+		if plain && end-at <= len(small) {
 			words++
-			if end-at <= len(small) {
-				if !q.first[lower(text[at])] {
-					return
-				}
+			if q.first[lower(text[at])] {
 				for i, b := range text[at:end] {
 					small[i] = lower(b)
 				}
-				if term, ok := q.terms[string(small[:end-at])]; ok {
-					hit(term, at)
-				}
-				return
+				look(small[:end-at])
 			}
+			return
 		}
-		eachFolded(string(text[at:end]), func(run string, dense bool) {
+		eachFolded(small[:0], text[at:end], func(part []byte, dense bool) {
 			if !dense {
-				if !plain {
-					words++
-				}
-				if term, ok := q.terms[run]; ok {
-					hit(term, at)
-				}
+				words++
+				look(part)
 				return
 			}
-			for _, part := range append(pairsOf(run), strings.Split(run, "")...) {
-				if term, ok := q.terms[part]; ok {
-					hit(term, at)
-				}
+			words += utf8.RuneCount(part)
+			if !q.dense {
+				return
 			}
-			words += utf8.RuneCountInString(run)
+			eachPair(part, func(one, pair []byte) {
+				look(one)
+				if pair != nil {
+					look(pair)
+				}
+			})
 		})
 	})
 	return words
@@ -176,38 +182,63 @@ var isPlain = func() (is [utf8.RuneSelf]bool) {
 func isLetter(r rune) bool { return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r) }
 
 // eachFolded calls yield with the parts of a run in NFKC and lower case: those of scripts
-// without spaces between words, which are dense, and what is between them.
-func eachFolded(run string, yield func(part string, dense bool)) {
-	folded := norm.NFKC.String(strings.ToLower(norm.NFKC.String(run)))
+// without spaces between words, which are dense, and what is between them. It may use scratch
+// for them.
+func eachFolded(scratch, run []byte, yield func(part []byte, dense bool)) {
+	folded := fold(scratch, run)
 	start, dense := 0, false
 	flush := func(end int) {
 		if end > start {
 			yield(folded[start:end], dense)
 		}
 	}
-	for i, r := range folded {
+	for at := 0; at < len(folded); {
+		r, size := utf8.DecodeRune(folded[at:])
 		switch {
 		case !isLetter(r):
-			flush(i)
-			start = i + utf8.RuneLen(r)
+			flush(at)
+			start = at + size
 		case isDenseRune(r) != dense && !unicode.IsMark(r):
-			flush(i)
-			start, dense = i, !dense
+			flush(at)
+			start, dense = at, !dense
 		}
+		at += size
 	}
 	flush(len(folded))
 }
 
-// pairsOf returns each two characters of a text that are neighbours.
-func pairsOf(run string) (pairs []string) {
-	before := -1
-	for i, r := range run {
-		if before >= 0 {
-			pairs = append(pairs, run[before:i+utf8.RuneLen(r)])
-		}
-		before = i
+// fold appends a run to scratch, in NFKC and lower case.
+func fold(scratch, run []byte) []byte {
+	if !norm.NFKC.IsNormal(run) {
+		run = norm.NFKC.Bytes(run)
 	}
-	return pairs
+	folded, changed := scratch, false
+	for at := 0; at < len(run); {
+		r, size := utf8.DecodeRune(run[at:])
+		small := unicode.ToLower(r)
+		changed = changed || small != r
+		folded = utf8.AppendRune(folded, small)
+		at += size
+	}
+	if changed && !norm.NFKC.IsNormal(folded) {
+		return norm.NFKC.Bytes(folded)
+	}
+	return folded
+}
+
+// eachPair calls yield with each character of a text, and with that and the one before; nil is
+// that there is none before it.
+func eachPair(text []byte, yield func(one, pair []byte)) {
+	before := -1
+	for at := 0; at < len(text); {
+		_, size := utf8.DecodeRune(text[at:])
+		var pair []byte
+		if before >= 0 {
+			pair = text[before : at+size]
+		}
+		yield(text[at:at+size], pair)
+		before, at = at, at+size
+	}
 }
 
 func isDense(word string) bool {
@@ -217,5 +248,11 @@ func isDense(word string) bool {
 
 // isDenseRune reports whether r is of a script that puts no spaces between words.
 func isDenseRune(r rune) bool {
-	return r >= 0x0e00 && (unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) || r == 'ー')
+	switch {
+	case r < 0x0e00:
+		return false
+	case 0x3041 <= r && r <= 0x30ff, 0x4e00 <= r && r <= 0x9fff: // most of what is dense
+		return true
+	}
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
