@@ -56,7 +56,7 @@ func (a *app) printMounted(m mounted, end string) error {
 		if s.ReadOnly {
 			mode = ", read-only"
 		}
-		a.printf("%s is mounted at %s%s\n", printable(s.Slug), a.paint(bold, s.Path), mode)
+		a.printf("%s is mounted at %s%s\n", printable(s.Slug), a.paint(bold, printable(s.Path)), mode)
 	}
 	a.printLeft(m.Recovered)
 	if m.Metrics != "" {
@@ -64,12 +64,13 @@ func (a *app) printMounted(m mounted, end string) error {
 	}
 	a.printf("\nThree things to try, in another terminal:\n")
 	first := m.Stores[0]
+	path := shellWord(printable(first.Path))
 	if first.ReadOnly {
-		a.printf("  ls -l %s\n", first.Path)
+		a.printf("  ls -l %s\n", path)
 	} else {
-		a.printf("  echo \"- water the plants\" >> %s/todo.md\n", first.Path)
+		a.printf("  echo \"- water the plants\" >> %s/todo.md\n", path)
 	}
-	a.printf("  grep -r plants %s\n  %s log %s\n\n%s\n", first.Path, a.command(), first.Slug, end)
+	a.printf("  grep -r plants %s\n  %s log %s\n\n%s\n", path, a.command(), first.Slug, end)
 	return a.out.Flush()
 }
 

@@ -19,7 +19,9 @@ type mountJSON struct {
 	PID    int           `json:"pid"`
 	UID    int           `json:"uid"` // of the user who mounted it; -1 when the mount does not say
 	Alive  bool          `json:"alive"`
-	Stores []storeStatus `json:"stores"` // none when it does not answer
+	Stores []storeStatus `json:"stores"` // none when it does not answer, or not this user
+
+	closed bool // to this user
 }
 
 // storeStatus is .mneme/status of a store in a mount: its lines in their order.
@@ -84,6 +86,7 @@ func newMountJSON(m mountPoint) mountJSON {
 	j := mountJSON{Dir: m.dir, PID: m.pid, UID: m.uid, Alive: m.alive(), Stores: []storeStatus{}}
 	if j.Alive {
 		j.Stores = parseStatuses(readMountStatus(m.dir))
+		j.closed = len(j.Stores) == 0 && isClosed(m.dir)
 	}
 	return j
 }
@@ -113,6 +116,11 @@ func readMountStatus(dir string) string {
 		[ ! -e .mneme ] || exec cat .mneme/status # of a flat mount: no store has that name
 		for s in *; do cat -- "$s/.mneme/status" || exit; echo; done`
 	return readPatiently(script, dir)
+}
+
+// isClosed reports whether this user may not enter the directory of a mount.
+func isClosed(dir string) bool {
+	return readPatiently(`LC_ALL=C stat -- "$1/." 2>&1 >/dev/null | grep "Permission denied$"`, dir) != ""
 }
 
 // readStatusFile is readMountStatus for the directory of one store.

@@ -62,7 +62,11 @@ func (a *app) checkUnmounted(s versionlog.Store, readers bool) error {
 		case len(m.stores) == 0 && slices.ContainsFunc(append(children(m.pid), m.pid), opened): // a keeper has none itself
 			users = append(users, user+", which does not answer")
 		case len(m.stores) == 0 && !a.json:
-			_, _ = fmt.Fprintf(a.err, "The mount at %s does not answer; whether it shows store %s cannot be said.\n", printable(user), s.Slug)
+			why := "does not answer"
+			if isClosed(m.dir) {
+				why = "is not open to you"
+			}
+			_, _ = fmt.Fprintf(a.err, "The mount at %s %s; whether it shows store %s cannot be said.\n", printable(user), why, s.Slug)
 		}
 	}
 	if users == nil {

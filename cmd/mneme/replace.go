@@ -56,7 +56,7 @@ func (c *mountCmd) replace(a *app) error {
 			PID      int    `json:"serving_pid"`
 		}{dir, now})
 	}
-	a.printf("%s is served by process %d now.\n", dir, now)
+	a.printf("%s is served by process %d now.\n", printable(dir), now)
 	return nil
 }
 

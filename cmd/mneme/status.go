@@ -154,6 +154,8 @@ func (m mountJSON) state() string {
 	switch {
 	case !m.Alive:
 		return "dead: mount again, or mneme unmount"
+	case m.closed:
+		return "not open to you"
 	case len(m.Stores) == 0:
 		return "does not answer"
 	}

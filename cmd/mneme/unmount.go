@@ -66,7 +66,7 @@ func (c *unmountCmd) Run(_ context.Context, a *app) error {
 			Kept      []leftFile `json:"kept,omitempty"`
 		}{dir, kept})
 	}
-	a.printf("%s is unmounted.\n", dir)
+	a.printf("%s is unmounted.\n", printable(dir))
 	if len(users) > 0 {
 		a.printf("It was in use by %s.\n", printable(strings.Join(users, ", ")))
 	}

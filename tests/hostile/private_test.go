@@ -19,12 +19,16 @@ func TestPrivate(t *testing.T) {
 			t.Errorf("another user, %s: %v", script, r)
 		}
 	}
+	status := p.mneme(other, "status")
+	if _, line, _ := strings.Cut(status.stdout, closed+" "); !strings.HasSuffix(strings.SplitN(line, "\n", 2)[0], " not open to you") {
+		t.Errorf("another user's status: %v", status)
+	}
 	open, _ := p.mount("open", "notes", "--owner", "3001:3001", "--mode", "750")
 	if got, want := p.sh(agent, "cd open/notes; umask 0; echo x > new; stat -c '%a %n' . d d/f new .mneme .mneme/status"),
 		"750 .\n750 d\n640 d/f\n666 new\n550 .mneme\n440 .mneme/status\n"; got != want {
 		t.Errorf("with --mode 750 there is\n%swant\n%s", got, want)
 	}
-	_, _ = closed, open
+	_ = open
 	for _, mode := range []string{"600", "1755", "rwx", "077"} {
 		if r := p.mneme(0, "mount", "notes", "--at", p.path("no"), "--mode", mode); r.code != 2 {
 			t.Errorf("--mode %s: %v", mode, r)

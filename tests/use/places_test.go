@@ -42,6 +42,7 @@ func TestPlacesInMounts(t *testing.T) {
 	if out := flat.Sh(t, `unset MNEME_URL; cd d; mneme cat ./f; mneme cat "$HOME/link/f"; mneme ls ..; mneme log ../gone --json | wc -l`); out != "one\none\nd/\n2\n" {
 		t.Errorf("in a flat mount: %q", out)
 	}
+	says(`at="$TMPDIR/$(printf 'a \033b')"; mneme mount notes --at "$at" --background; mneme unmount --at "$at" | sed "s:$TMPDIR::"`, "/a \\x1bb is unmounted.\n")
 	if e.Remote == nil {
 		if out := m.Sh(t, "cat .mneme/status"); !strings.Contains(out, "\nurl: "+e.URL()+"\n") {
 			t.Errorf("status:\n%s", out)
