@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"mneme/internal/quote"
 	"mneme/tools"
@@ -74,7 +75,8 @@ type readFields struct {
 		To   int `json:"to"`
 		Of   int `json:"of"`
 	} `json:"lines"`
-	Next int `json:"next_line,omitempty"`
+	Next  int  `json:"next_line,omitempty"`
+	IsCut bool `json:"cut,omitempty"` // the line is longer than what is shown of it
 }
 
 func (f *face) read(ctx context.Context, c *call) (*answer, error) {
@@ -94,6 +96,9 @@ func (f *face) read(ctx context.Context, c *call) (*answer, error) {
 	if page.To < page.Of {
 		fields.Next = page.To + 1
 		head += fmt.Sprintf(" Go on with from_line %d.", fields.Next)
+	}
+	if fields.IsCut = page.From == page.To && utf8.RuneCountInString(page.Text) == tools.MaxReadChars && !strings.HasSuffix(page.Text, "\n"); fields.IsCut {
+		head += " The line is longer than what is shown of it."
 	}
 	return &answer{text: []string{head, page.Text}, fields: fields}, nil
 }

@@ -239,8 +239,10 @@ func (c *client) do(method string, params map[string]any) json.RawMessage {
 // toolResult is the answer of a tool.
 type toolResult struct {
 	Content []struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
+		Type     string `json:"type"`
+		Text     string `json:"text"`
+		Data     []byte `json:"data"`
+		MIMEType string `json:"mimeType"`
 	} `json:"content"`
 	Fields        json.RawMessage `json:"structuredContent"`
 	IsError       bool            `json:"isError"`

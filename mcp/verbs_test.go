@@ -32,6 +32,16 @@ func TestMemory(t *testing.T) {
 	c.fails("The field `path` must be a string, not a number", "invalid", "memory", "command", "delete", "path", 1)
 }
 
+// TestPicture shows one.
+func TestPicture(t *testing.T) {
+	c := newRig(t, &rigOptions{create: memory.StoreOptions{Content: versionlog.ContentAny}}).client()
+	c.theirs("/a.png", "\x89PNG\r\n\x1a\n\x00")
+	got := c.ok("/memories/a.png", "memory", "command", "view", "path", "/memories/a.png")
+	if len(got.Content) != 2 || got.Content[1].Type != "image" || got.Content[1].MIMEType != "image/png" || string(got.Content[1].Data) != "\x89PNG\r\n\x1a\n\x00" {
+		t.Errorf("shown as %+v", got.Content)
+	}
+}
+
 // TestMemoryConflict says that an edit that another session has overtaken keeps its text, and
 // names the conflict, which can be settled.
 func TestMemoryConflict(t *testing.T) {
@@ -149,6 +159,13 @@ func TestRead(t *testing.T) {
 	long := c.tool("read", "path", "/memories/long")
 	if next, _ := long.field("next_line").(float64); next < 1000 || next > 10_000 {
 		t.Errorf("of a long file, the next line is %v", next)
+	}
+	c.theirs("/line", strings.Repeat("ü", tools.MaxReadChars+1)+"\nnext\n")
+	if got := c.ok("The line is longer than what is shown of it.", "read", "path", "/memories/line"); got.field("cut") != true || got.field("next_line") != 2.0 {
+		t.Errorf("of a long line: %.200s", got.Fields)
+	}
+	if got := c.ok("next", "read", "path", "/memories/line", "from_line", 2); got.field("cut") != nil {
+		t.Errorf("of a short line: %s", got.Fields)
 	}
 	c.fails("does not exist", "not_found", "read", "path", "/memories/none")
 	c.fails("The field `from_line` is out of range", "invalid", "read", "path", "/memories/a.md", "from_line", -1)
