@@ -20,23 +20,10 @@ func TestClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := os.ReadFile(filepath.Join("node", "client.mjs"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, kind := range []string{"sdk", "modern", "legacy"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			// Node finds the packages from where the program lies.
-			dir := t.TempDir()
-			program := filepath.Join(dir, "client.mjs")
-			if err := os.WriteFile(program, script, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink(node.Modules, filepath.Join(dir, "node_modules")); err != nil {
-				t.Fatal(err)
-			}
-			cmd := exec.CommandContext(t.Context(), node.Program, program, kind, harness.Binary, newStore(t))
+			cmd := exec.CommandContext(t.Context(), node.Program, nodeProgram(t, node, "client.mjs"), kind, harness.Binary, newStore(t))
 			cmd.Stderr = os.Stderr
 			got, err := cmd.Output()
 			if diff := cmp.Diff(string(want), string(got)); err != nil || diff != "" {
@@ -44,6 +31,25 @@ func TestClients(t *testing.T) {
 			}
 		})
 	}
+}
+
+// nodeProgram returns the path of a copy of a program of the directory node, from where Node
+// finds the packages.
+func nodeProgram(t *testing.T, node harness.Node, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("node", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	program := filepath.Join(dir, name)
+	if err := os.WriteFile(program, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(node.Modules, filepath.Join(dir, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	return program
 }
 
 // newStore returns the URL of stores on this machine, with a store notes that has a file.
