@@ -51,6 +51,7 @@ var floors = map[string]int{
 	"errkind": -1, // the floor that all stand on
 
 	"internal/durable":    0,
+	"internal/agentdirs":  0,
 	"internal/awsconf":    0,
 	"internal/bytesize":   0,
 	"internal/fusedev":    0,
@@ -67,6 +68,7 @@ var floors = map[string]int{
 // sideways is what may be imported from the same floor, importer first.
 var sideways = map[[2]string]bool{
 	{"versionlog", "cas"}:                           true,
+	{"internal/agentdirs", "internal/strictjson"}:   true,
 	{"internal/fusedev", "internal/mountinfo"}:      true,
 	{"internal/fusedev", "internal/safepath"}:       true,
 	{"internal/safepath", "internal/durable"}:       true,

@@ -1,0 +1,141 @@
+package agentdirs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// at is a place where agents are looked for.
+type at struct {
+	*testing.T
+	dir string
+	env Env
+}
+
+// newAt makes files, by their paths below a directory of its own.
+func newAt(t *testing.T, files map[string]string, vars map[string]string) *at {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "$DIR", dir)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	getenv := func(name string) string { return strings.ReplaceAll(vars[name], "$DIR", dir) }
+	return &at{t, dir, Env{Home: dir + "/home", Getenv: getenv, Project: dir + "/work/my_app", System: dir + "/etc"}}
+}
+
+// TestFind finds the memory of each agent in its layouts.
+func TestFind(t *testing.T) {
+	key := func(dir string) string { return projectKey(dir + "/work/my_app") }
+	for name, test := range map[string]struct {
+		agent       string
+		files, vars map[string]string
+		id          string
+		dir         string // below the directory; "!" begins what the error says
+		setting     string // its file
+	}{
+		"claude-code": {"claude-code", map[string]string{"work/my_app/.git/HEAD": ""}, nil, "",
+			"home/.claude/projects/KEY/memory", "work/my_app/.claude/settings.local.json"},
+		"claude-code without git": {"claude-code", map[string]string{"work/my_app/x": ""}, nil, "",
+			"home/.claude/projects/KEY/memory", "work/my_app/.claude/settings.local.json"},
+		"claude-code elsewhere": {"claude-code", map[string]string{"work/my_app/.git/HEAD": ""}, map[string]string{"CLAUDE_CONFIG_DIR": "$DIR/c"}, "",
+			"c/projects/KEY/memory", "work/my_app/.claude/settings.local.json"},
+		"claude-code with a user's setting": {"claude-code", map[string]string{"home/.claude/settings.json": `{"autoMemoryDirectory": "~/mem"}`}, nil, "",
+			"home/mem", "work/my_app/.claude/settings.local.json"},
+		"claude-code with a project's setting": {"claude-code", map[string]string{
+			"home/.claude/settings.json": `{"autoMemoryDirectory": "~/mem"}`, "work/my_app/.claude/settings.local.json": `{"autoMemoryDirectory": "$DIR/own"}`}, nil, "",
+			"own", "work/my_app/.claude/settings.local.json"},
+		"claude-code by policy":               {"claude-code", map[string]string{"etc/claude-code/managed-settings.json": `{"autoMemoryDirectory": "/x"}`}, nil, "", "!no other setting changes", ""},
+		"claude-code in a worktree":           {"claude-code", map[string]string{"work/my_app/.git": "gitdir: /x"}, nil, "", "!linked worktree", ""},
+		"claude-code with a relative setting": {"claude-code", map[string]string{"home/.claude/settings.json": `{"autoMemoryDirectory": ".mem"}`}, nil, "", "!no absolute path", ""},
+		"claude-code with comments":           {"claude-code", map[string]string{"work/my_app/.claude/settings.local.json": "{} // mine"}, nil, "", "!plain JSON", ""},
+		"codex":                               {"codex", nil, nil, "", "home/.codex/memories", ""},
+		"codex elsewhere":                     {"codex", nil, map[string]string{"CODEX_HOME": "$DIR/c"}, "", "c/memories", ""},
+		"gemini":                              {"gemini", map[string]string{"home/.gemini/projects.json": `{"projects": {"$DIR/work/my_app": "my-app"}}`}, nil, "", "home/.gemini/tmp/my-app/memory", ""},
+		"gemini by id":                        {"gemini", nil, nil, "other", "home/.gemini/tmp/other/memory", ""},
+		"gemini of others":                    {"gemini", map[string]string{"home/.gemini/tmp/x1/memory/a.md": ""}, nil, "", "!one of x1", ""},
+		"gemini of nobody":                    {"gemini", nil, nil, "", "!no project", ""},
+		"gemini by a path":                    {"gemini", nil, nil, "../x", "!no id", ""},
+		"openclaw":                            {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{"agents": {}}`}, nil, "", "home/.openclaw/workspace", "home/.openclaw/openclaw.json"},
+		"openclaw profile":                    {"openclaw", nil, map[string]string{"OPENCLAW_PROFILE": "p"}, "", "home/.openclaw-p/workspace", "home/.openclaw-p/openclaw.json"},
+		"openclaw set":                        {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{"agents": {"defaults": {"workspace": "~/w"}}}`}, nil, "", "home/w", "home/.openclaw/openclaw.json"},
+		"openclaw JSON5":                      {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{agents: {}}`}, nil, "", "!plain JSON", ""},
+		"openclaw agents":                     {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{"agents": {"entries": {"a": {}, "b": {}}}}`}, nil, "", "!2 agents", ""},
+		"openclaw variable":                   {"openclaw", nil, map[string]string{"OPENCLAW_WORKSPACE_DIR": "/w"}, "", "!$OPENCLAW_WORKSPACE_DIR is set", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAt(t, test.files, test.vars)
+			a.env.ID = test.id
+			f, err := Find(test.agent, &a.env)
+			if want, fails := strings.CutPrefix(test.dir, "!"); fails {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v, want %s", err, want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := filepath.Join(a.dir, strings.ReplaceAll(test.dir, "KEY", key(a.dir)))
+			if f.Dir != want || f.Agent != test.agent || f.WrittenFor == "" {
+				t.Errorf("%+v, want %s", f, want)
+			}
+			if f.Setting == nil && test.setting != "" || f.Setting != nil && f.Setting.File != filepath.Join(a.dir, test.setting) {
+				t.Errorf("the setting is %+v, want it in %s", f.Setting, test.setting)
+			}
+		})
+	}
+}
+
+// TestSettingsThatAreLinks holds that settings which are a link to others are not replaced.
+func TestSettingsThatAreLinks(t *testing.T) {
+	a := newAt(t, map[string]string{"dot/settings.json": "{}", "work/my_app/.claude/x": ""}, nil)
+	if err := os.Symlink(a.dir+"/dot/settings.json", a.env.Project+"/.claude/settings.local.json"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Find("claude-code", &a.env); err == nil || !strings.Contains(err.Error(), "regular file") {
+		t.Error(err)
+	}
+}
+
+// TestCheck holds layouts against what agents document.
+func TestCheck(t *testing.T) {
+	for _, test := range []struct {
+		agent string
+		files []string
+		known bool
+	}{
+		{"claude-code", nil, true},
+		{"claude-code", []string{"MEMORY.md", "topics/a.md"}, true},
+		{"claude-code", []string{"MEMORY.md", "index.db"}, false},
+		{"codex", []string{"MEMORY.md", "memory_summary.md", "rollout_summaries/a.md", ".git/objects/ab/cd"}, true},
+		{"codex", []string{"MEMORY.md", "other/a.md"}, false},
+		{"gemini", []string{"MEMORY.md", "skills/x/run.py"}, true},
+		{"gemini", []string{"logs.json"}, false},
+		{"openclaw", []string{"AGENTS.md", "SOUL.md", "skills/x/run.py"}, true},
+		{"openclaw", []string{"AGENTS.md", "memory/2026-11-26.md"}, true},
+		{"openclaw", []string{"AGENTS.md", "memory.txt"}, false},
+		{"openclaw", []string{"package.json"}, false},
+	} {
+		a := newAt(t, nil, nil)
+		a.env.ID = "id"
+		f, err := Find(test.agent, &a.env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Check(test.files); (err == nil) != test.known || err != nil && !errors.Is(err, ErrUnknown) {
+			t.Errorf("%s %v: %v", test.agent, test.files, err)
+		}
+	}
+}

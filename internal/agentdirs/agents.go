@@ -1,0 +1,207 @@
+package agentdirs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// findClaudeCode finds the auto memory of Claude Code for a project, by
+// https://code.claude.com/docs/en/memory and the change log of 2.1.74. How the directory is
+// named after the project is known from layouts only.
+func findClaudeCode(e *Env) (*Found, error) {
+	root, err := repository(e.Project)
+	if err != nil {
+		return nil, err
+	}
+	const key = "autoMemoryDirectory"
+	system := e.System
+	if system == "" {
+		system = "/etc"
+	}
+	config := e.orHome("CLAUDE_CONFIG_DIR", ".claude")
+	managed, err := settingIn(filepath.Join(system, "claude-code", "managed-settings.json"), key)
+	if err != nil {
+		return nil, err
+	}
+	if managed.Set {
+		return nil, fmt.Errorf("%s says where the memory is, which no other setting changes", managed.File)
+	}
+	local, err := settingIn(filepath.Join(root, ".claude", "settings.local.json"), key)
+	if err != nil {
+		return nil, err
+	}
+	user, err := settingIn(filepath.Join(config, "settings.json"), key)
+	if err != nil {
+		return nil, err
+	}
+	f := &Found{
+		WrittenFor: "2.1.332", Project: root, Setting: local, Name: "claude-code-" + filepath.Base(root),
+		Dir:     filepath.Join(config, "projects", projectKey(root), "memory"),
+		accepts: func(rel string) bool { return strings.HasSuffix(rel, ".md") },
+		layout:  "files *.md",
+		Warn:    []string{"Claude Code reads the setting when it starts: start its sessions of this project anew"},
+	}
+	for _, s := range []*Setting{local, user} {
+		if s.Set {
+			f.Dir, err = e.expand(s.Value)
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// repository returns the root of the git repository that a directory is in, or the directory.
+func repository(dir string) (string, error) {
+	for at := dir; ; at = filepath.Dir(at) {
+		info, err := os.Lstat(filepath.Join(at, ".git"))
+		switch {
+		case err == nil && info.IsDir():
+			return at, nil
+		case err == nil:
+			return "", fmt.Errorf("%s is a linked worktree or a submodule; name the directory of the repository itself", at)
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", err
+		case at == filepath.Dir(at):
+			return dir, nil
+		}
+	}
+}
+
+// projectKey is what Claude Code calls a project: its path, with "-" for all but letters and digits.
+func projectKey(root string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, root)
+}
+
+// findCodex finds the memories of Codex, by https://developers.openai.com/codex/memories and
+// codex-rs/memories/write/src/lib.rs.
+func findCodex(e *Env) (*Found, error) {
+	known := []string{"MEMORY.md", "memory_summary.md", "raw_memories.md", "rollout_summaries", "extensions", "skills", ".git"}
+	return &Found{
+		WrittenFor: "0.171", Binary: true, Name: "codex", Dir: filepath.Join(e.orHome("CODEX_HOME", ".codex"), "memories"),
+		accepts: func(rel string) bool { return slices.Contains(known, top(rel)) },
+		layout:  strings.Join(known, ", "),
+		Warn:    []string{"Codex writes these files itself; end it first, and keep what it has in memories_1.sqlite"},
+	}, nil
+}
+
+// findGemini finds the private memory of a project of the Gemini CLI, by
+// https://geminicli.com/docs/tools/memory and packages/core/src/config/storage.ts.
+func findGemini(e *Env) (*Found, error) {
+	base := filepath.Join(e.Home, ".gemini")
+	id := e.ID
+	if id == "" {
+		var err error
+		if id, err = geminiProject(base, e.Project); err != nil {
+			return nil, err
+		}
+	}
+	if id != filepath.Base(id) || id == "." || id == ".." {
+		return nil, fmt.Errorf("%q is no id of a project", id)
+	}
+	return &Found{
+		WrittenFor: "0.61", Name: "gemini-" + id, Project: e.Project, Dir: filepath.Join(base, "tmp", id, "memory"),
+		accepts: func(rel string) bool {
+			return strings.HasSuffix(rel, ".md") || slices.Contains([]string{"skills", ".inbox"}, top(rel))
+		},
+		layout: "files *.md, skills, .inbox",
+	}, nil
+}
+
+// geminiProject returns the id that projects.json gives a project.
+func geminiProject(base, project string) (string, error) {
+	text, err := readSettings(filepath.Join(base, "projects.json"))
+	if err != nil {
+		return "", err
+	}
+	var registry struct {
+		Projects map[string]string `json:"projects"`
+	}
+	if text != nil {
+		if err := json.Unmarshal(text, &registry); err != nil {
+			return "", fmt.Errorf("%s: %w", filepath.Join(base, "projects.json"), err)
+		}
+	}
+	if id := registry.Projects[project]; id != "" {
+		return id, nil
+	}
+	dirs, err := filepath.Glob(filepath.Join(base, "tmp", "*", "memory"))
+	if err != nil {
+		return "", err
+	}
+	var ids []string
+	for _, dir := range dirs {
+		ids = append(ids, filepath.Base(filepath.Dir(dir)))
+	}
+	if ids == nil {
+		return "", fmt.Errorf("it has no project %s, nor memory of another in %s", project, filepath.Join(base, "tmp"))
+	}
+	return "", fmt.Errorf("%s does not name the project %s; its id is one of %s", filepath.Join(base, "projects.json"), project, strings.Join(ids, ", "))
+}
+
+// findOpenClaw finds the workspace of OpenClaw, by
+// https://docs.openclaw.ai/concepts/agent-workspace.
+func findOpenClaw(e *Env) (*Found, error) {
+	for _, variable := range []string{"OPENCLAW_WORKSPACE_DIR", "OPENCLAW_CONFIG_PATH"} {
+		if e.Getenv(variable) != "" {
+			return nil, fmt.Errorf("$%s is set, which the setting would not change", variable)
+		}
+	}
+	name := ".openclaw"
+	if profile := e.Getenv("OPENCLAW_PROFILE"); profile != "" && profile != "default" {
+		name += "-" + profile
+	}
+	state := e.orHome("OPENCLAW_STATE_DIR", name)
+	file := filepath.Join(state, "openclaw.json")
+	setting, err := settingIn(file, "agents", "defaults", "workspace")
+	if err == nil {
+		err = oneOpenClaw(file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := &Found{
+		WrittenFor: "2026.9", Name: "openclaw", Dir: filepath.Join(state, "workspace"), Setting: setting,
+		accepts: func(string) bool { return true },
+		needs: func(there func(string) bool) bool {
+			return there("AGENTS.md") && (there("SOUL.md") || there("MEMORY.md") || there("memory"))
+		},
+		layout: "AGENTS.md, and one of SOUL.md, MEMORY.md and memory",
+		Warn:   []string{"OpenClaw reads the setting when its gateway starts: start that anew"},
+	}
+	if setting.Set {
+		f.Dir, err = e.expand(setting.Value)
+	}
+	return f, err
+}
+
+// oneOpenClaw makes sure that the setting of all agents is that of the only one: each of several
+// has a directory below it.
+func oneOpenClaw(file string) error {
+	text, err := readSettings(file)
+	if err != nil || text == nil {
+		return err
+	}
+	var settings struct {
+		Agents struct {
+			Entries map[string]json.RawMessage `json:"entries"`
+		} `json:"agents"`
+	}
+	if err := json.Unmarshal(text, &settings); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if n := len(settings.Agents.Entries); n > 1 {
+		return fmt.Errorf("%s has %d agents; mneme knows the workspace of one", file, n)
+	}
+	return nil
+}
