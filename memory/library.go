@@ -87,7 +87,7 @@ func (l *Library) CreateStore(ctx context.Context, name string, opts *StoreOptio
 	if opts == nil {
 		opts = &StoreOptions{}
 	}
-	slug, err := storeSlug(name)
+	slug, err := Slug(name)
 	if err == nil {
 		err = checkNewStoreName(name)
 	}
@@ -182,10 +182,10 @@ func (l *Library) UpdateStore(ctx context.Context, id string, u versionlog.Store
 	return l.log.Store(ctx, id)
 }
 
-// storeSlug checks a store's name and returns the name of its directory:
+// Slug checks a store's name and returns the name of its directory:
 // lower case, every run of other characters than ASCII letters and digits one
-// hyphen, none at the ends.
-func storeSlug(name string) (string, error) {
+// hyphen, none at the ends. ErrBadName.
+func Slug(name string) (string, error) {
 	if n := utf8.RuneCountInString(name); n < 1 || n > MaxStoreName || !utf8.ValidString(name) {
 		return "", fmt.Errorf("%w: it has %d characters, want UTF-8 of 1 to %d", ErrBadName, n, MaxStoreName)
 	}
@@ -228,7 +228,7 @@ func (l *Library) FindStore(ctx context.Context, ref string) (versionlog.Store, 
 		s, err := l.log.Store(ctx, ref)
 		return s, findError(ref, err)
 	}
-	slug, err := storeSlug(ref)
+	slug, err := Slug(ref)
 	if err != nil {
 		// No store was made with it, but one may be called so by now.
 		s, called := l.storeCalled(ctx, ref)

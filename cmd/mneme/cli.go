@@ -6,11 +6,13 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
 	"mneme/backend"
+	"mneme/internal/agentdirs"
 )
 
 // cli is the grammar of the command line.
@@ -40,6 +42,7 @@ type cli struct {
 	Conflicts conflictsCmd `cmd:"" help:"Look at writes that lost a race, and settle them."`
 	Plugin    pluginCmd    `cmd:"" help:"Recall and remember for an agent's host, from lines of JSON."`
 	Backup    backupCmd    `cmd:"" help:"Copy the embedded stores, as of one moment, while they are in use."`
+	Use       useCmd       `cmd:"" help:"Have an agent use a store for the memory that it has in a directory."`
 	Fsck      fsckCmd      `cmd:"" help:"Check that nothing of a store is lost or damaged."`
 	Setup     setupCmd     `cmd:"" help:"Make the bucket and the table of an aws:// URL, or print policies for it."`
 	Status    statusCmd    `cmd:"" help:"Show the stores, and the mounts on this machine."`
@@ -114,7 +117,7 @@ func (a *app) run(ctx context.Context, args []string) error {
 
 func newParser(ctx context.Context, grammar *cli, a *app) (*kong.Kong, error) {
 	return kong.New(grammar,
-		kong.Vars{"mountdir": defaultMountDir, "urlvariable": urlVariable, "insecurevariable": backend.InsecureVariable, "screenful": strconv.Itoa(screenful)},
+		kong.Vars{"mountdir": defaultMountDir, "agents": strings.Join(agentdirs.Agents(), ", "), "urlvariable": urlVariable, "insecurevariable": backend.InsecureVariable, "screenful": strconv.Itoa(screenful)},
 		kong.Name("mneme"), kong.Description(description),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.Writers(a.out, a.err), kong.Exit(a.exit),

@@ -20,7 +20,7 @@ var example = regexp.MustCompile(`(?m)^    ((?:.*[|(] ?)?mneme .*?)(?:  +\(.*\))
 
 // elsewhere matches examples that take more than a store of this machine. They
 // are only parsed.
-var elsewhere = regexp.MustCompile(`aws://|mneme (un)?mount|mneme conflicts \w+ notes|--rebuild-index|memver_|memstore_|mneme backup|/backups`)
+var elsewhere = regexp.MustCompile(`aws://|mneme (un)?mount|mneme use|mneme conflicts \w+ notes|--rebuild-index|memver_|memstore_|mneme backup|/backups`)
 
 // TestHelpExamples runs the examples of every command's help, in stores that
 // have what they speak of.

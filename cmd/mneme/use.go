@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mneme/backend"
+	"mneme/internal/agentdirs"
+)
+
+type useCmd struct {
+	Agent   string `arg:"" optional:"" name:"agent|dir" help:"${agents}; or any directory, such as ./memory."`
+	Store   string `placeholder:"NAME" help:"The store; it is made if it is missing. Default: one named after the agent or the directory."`
+	Project string `placeholder:"DIR" help:"The project that the agent works in. Default: the current directory."`
+	ID      string `placeholder:"ID" help:"The id of a project, where the agent has its memory under one that mneme cannot tell."`
+	DryRun  bool   `help:"Show what would be done, and do nothing."`
+	Yes     bool   `help:"Do not ask."`
+	Undo    bool   `help:"Bring everything back as it was."`
+	List    bool   `help:"List what is in use."`
+}
+
+func (c *useCmd) Help() string {
+	return `Finds the memory of an agent, makes what is there memories of a store, each a version with its time in its metadata, and has the agent use the store: by its setting where it has one, otherwise by mounting the store at its directory. What was there stays beside it, and --undo brings it back byte for byte. It refuses a layout that it does not know, and what a store cannot hold, before anything is changed.
+
+Examples:
+
+    mneme use claude-code --dry-run
+    mneme use codex --yes
+    mneme use ~/agent/memory --store notes
+    mneme use ~/agent/memory --undo`
+}
+
+func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
+	records, err := openUseRecords()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, records.Close()) }()
+	all, err := records.all()
+	if err != nil {
+		return err
+	}
+	if c.List {
+		return a.listUses(all)
+	}
+	if c.Agent == "" {
+		return usagef("which agent? want one of %s, or a directory such as ./memory", strings.Join(agentdirs.Agents(), ", "))
+	}
+	env, err := c.env()
+	if err != nil {
+		return err
+	}
+	known, err := c.record(all, env)
+	if err != nil {
+		return err
+	}
+	u := &use{records: records, useRecord: known, mount: mountForUse, unmount: unmountForUse, reached: func(string) {}}
+	switch {
+	case c.Undo && known == nil:
+		return usagef("%s is not in use by mneme; `mneme use --list` lists what is", printable(c.Agent))
+	case c.Undo && c.DryRun:
+		return a.printUsed(known)
+	case c.Undo:
+		return a.undoUse(ctx, u)
+	case known != nil:
+		return c.again(ctx, a, u)
+	}
+	plan, err := c.plan(ctx, a, env)
+	if err != nil {
+		return err
+	}
+	return c.use(ctx, a, u, plan)
+}
+
+// use does what is planned, once the person has seen it.
+func (c *useCmd) use(ctx context.Context, a *app, u *use, plan *usePlan) error {
+	u.useRecord = &plan.record
+	if c.DryRun || !a.json {
+		if err := a.printUse(plan, c.DryRun); err != nil || c.DryRun {
+			return err
+		}
+	}
+	if err := checkMountable(u.Mount); err != nil {
+		return err
+	}
+	if !c.Yes {
+		if err := a.out.Flush(); err != nil {
+			return err
+		}
+		sentence := "This changes where " + plan.found.Agent + " has its memory"
+		if plan.found.Agent == dirAgent {
+			sentence = "This mounts a store in the place of " + u.Dir
+		}
+		if err := a.confirm(sentence, "yes"); err != nil {
+			return err
+		}
+	}
+	err := u.do(ctx, plan.files, plan.make, func() (*backend.Library, error) { return openLibrary(ctx, a.url, creating) })
+	if err != nil {
+		return err
+	}
+	return a.printUsed(u.useRecord)
+}
+
+// env is where the agent is looked for.
+func (c *useCmd) env() (*agentdirs.Env, error) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil, err
+	}
+	project, err := filepath.Abs(c.Project)
+	if err == nil {
+		project, err = filepath.EvalSymlinks(project)
+	}
+	return &agentdirs.Env{Home: home, Getenv: os.Getenv, Project: project, ID: c.ID}, err
+}
+
+// isDir reports whether the argument is a directory that a person has named.
+func (c *useCmd) isDir() bool { return strings.Contains(c.Agent, "/") || looksLikePath(c.Agent) }
+
+// find finds the memory of the agent.
+func (c *useCmd) find(env *agentdirs.Env) (*agentdirs.Found, error) {
+	switch {
+	case c.isDir():
+		dir, err := filepath.Abs(c.Agent)
+		return &agentdirs.Found{Agent: dirAgent, Name: strings.TrimLeft(filepath.Base(dir), "."), Dir: dir}, err
+	case !slices.Contains(agentdirs.Agents(), c.Agent):
+		return nil, usagef("%q is no agent that mneme knows; want one of %s, or a directory such as ./%[1]s", c.Agent, strings.Join(agentdirs.Agents(), ", "))
+	}
+	found, err := agentdirs.Find(c.Agent, env)
+	if errors.Is(err, agentdirs.ErrNotJSON) {
+		err = fmt.Errorf("%w; it has to be changed by hand: see docs/guide", err)
+	}
+	if err != nil {
+		err = refusal{err}
+	}
+	return found, err
+}
+
+func (c *useCmd) plan(ctx context.Context, a *app, env *agentdirs.Env) (*usePlan, error) {
+	found, err := c.find(env)
+	if err != nil {
+		return nil, err
+	}
+	store, named := c.Store, c.Store != ""
+	if !named {
+		store = found.Name
+	}
+	return newUsePlan(ctx, a, found, store, named)
+}
+
+// record returns the record of what is in use already, or nil.
+func (c *useCmd) record(all []*useRecord, env *agentdirs.Env) (*useRecord, error) {
+	var mine []*useRecord
+	for _, r := range all {
+		if c.isRecord(r, env) {
+			mine = append(mine, r)
+		}
+	}
+	switch len(mine) {
+	case 0:
+		return nil, nil
+	case 1:
+		return mine[0], nil
+	}
+	return nil, usagef("mneme has %d directories of %s in use; name one: `mneme use --list` lists them", len(mine), printable(c.Agent))
+}
+
+func (c *useCmd) isRecord(r *useRecord, env *agentdirs.Env) bool {
+	if c.isDir() {
+		dir, err := mountDir(c.Agent)
+		return err == nil && (r.Dir == dir || r.Mount == dir)
+	}
+	return r.Agent == c.Agent && (r.Project == "" || isBelow(env.Project, r.Project))
+}
+
+// again is for what is in use already: it mounts the store if nobody has since the machine was started.
+func (c *useCmd) again(ctx context.Context, a *app, u *use) error {
+	if !u.Finished {
+		return fmt.Errorf("%w: `mneme use` was cut off at it; `mneme use %s --undo` brings it back", errUndoHasWay, shellWord(u.Dir))
+	}
+	if c.DryRun {
+		return a.printUsed(u.useRecord)
+	}
+	if _, mounted, err := mountedAt(u.Mount); err != nil || mounted {
+		return errors.Join(err, a.printUsed(u.useRecord))
+	}
+	if err := u.mount(ctx, u.useRecord); err != nil {
+		return err
+	}
+	return a.printUsed(u.useRecord)
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"mneme/backend"
+	"mneme/internal/quote"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// importer makes memories of what is in the directory of an agent.
+type importer struct {
+	store *memory.Store
+	root  *os.Root
+	agent string
+	each  func() // is called after each file
+}
+
+// openForImport opens the store of a record, which is made if it is missing.
+func openForImport(ctx context.Context, lib *backend.Library, r *useRecord, opts *memory.StoreOptions) (*memory.Store, error) {
+	info, err := lib.FindStore(ctx, r.Store)
+	if errors.Is(err, versionlog.ErrNotFound) && r.StoreID == "" {
+		info, err = lib.CreateStore(ctx, r.Store, opts)
+		r.MadeStore = err == nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.StoreID = info.ID
+	return lib.Open(ctx, info.ID, &memory.Author{Actor: userActor()})
+}
+
+// run imports directories, then files, those first that were changed first. What the store has
+// already it leaves alone. Then it compares what the store has with the directory.
+func (i *importer) run(ctx context.Context, f *agentFiles) (last uint64, err error) {
+	dirs := slices.SortedFunc(slices.Values(f.dirs), func(a, b agentFile) int { return strings.Compare(a.path, b.path) })
+	for _, dir := range dirs {
+		if _, err := i.store.Dir(ctx, strings.TrimSuffix(dir.path, "/")); err == nil {
+			continue
+		}
+		if err := i.commit(ctx, &dir, memory.Change{Action: versionlog.MakeDir}); err != nil {
+			return 0, err
+		}
+	}
+	heads, err := headsOf(ctx, i.store)
+	if err != nil {
+		return 0, err
+	}
+	oldest := slices.SortedStableFunc(slices.Values(f.files), func(a, b agentFile) int { return a.mtime.Compare(b.mtime) })
+	for _, file := range oldest {
+		if heads[file.path] != file.digest { // else since an earlier import
+			if err := i.file(ctx, &file); err != nil {
+				return 0, err
+			}
+		}
+		i.each()
+	}
+	if heads, err = headsOf(ctx, i.store); err != nil {
+		return 0, err
+	}
+	for _, file := range f.files {
+		if heads[file.path] != file.digest {
+			return 0, fmt.Errorf("import %s: the store has something else there", quote.Name(file.rel))
+		}
+	}
+	tip, err := i.store.Tip(ctx)
+	return tip.Seq, err
+}
+
+func (i *importer) file(ctx context.Context, file *agentFile) error {
+	data, err := readAgentFile(i.root, file)
+	if err != nil {
+		return fmt.Errorf("import %s: %w", quote.Name(file.rel), err)
+	}
+	return i.commit(ctx, file, memory.Change{Action: versionlog.Put, Content: data})
+}
+
+func (i *importer) commit(ctx context.Context, file *agentFile, c memory.Change) error {
+	c.Path, c.Spelling, c.Expect = file.path, file.spelling, versionlog.ExpectAbsent()
+	meta := map[string]string{"mtime": file.mtime.UTC().Format(time.RFC3339Nano), "agent": i.agent}
+	if from := filepath.Join(i.root.Name(), file.rel); utf8.ValidString(from) && utf8.RuneCountInString(from) <= versionlog.MaxMetaValue {
+		meta["imported_from"] = from
+	}
+	_, err := i.store.Batch(ctx, []memory.Change{c}, &memory.CommitOptions{Message: "import", Meta: meta})
+	if err != nil {
+		return fmt.Errorf("import %s: %w", quote.Name(file.rel), err)
+	}
+	return nil
+}
+
+// headsOf returns the digest of each memory of a store.
+func headsOf(ctx context.Context, st *memory.Store) (map[string]versionlog.Digest, error) {
+	heads := map[string]versionlog.Digest{}
+	for v, err := range st.Heads(ctx, "/") {
+		if err != nil {
+			return nil, err
+		}
+		heads[v.Path] = v.Digest
+	}
+	return heads, nil
+}

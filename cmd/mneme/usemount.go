@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"mneme/internal/mountinfo"
+)
+
+// mountForUse mounts the store of a record in the background, with a keeper where the kernel has
+// what that takes.
+func mountForUse(ctx context.Context, r *useRecord) error {
+	mount := []string{"--url", r.URL, "--json", "mount", r.StoreID, "--flat", "--at", r.Mount, "--background"}
+	if runSelf(ctx, append(mount, "--keep")...) == nil {
+		return nil
+	}
+	return runSelf(ctx, mount...)
+}
+
+// unmountForUse ends the mount of a record, if it is there.
+func unmountForUse(ctx context.Context, r *useRecord) error {
+	m, found, err := mountedAt(r.Mount)
+	switch {
+	case err != nil || !found:
+		return err
+	case m.Type != mountType:
+		return fmt.Errorf("%w: at %s is a mount that is not of mneme; unmount it, then again", errUndoHasWay, r.Mount)
+	}
+	return runSelf(ctx, "--json", "unmount", "--at", r.Mount)
+}
+
+// mountedAt returns the topmost mount at a directory, without touching it.
+func mountedAt(dir string) (m mountinfo.Mount, found bool, err error) {
+	all, err := mountinfo.List()
+	for _, one := range all {
+		if one.Dir == dir {
+			m, found = one, true
+		}
+	}
+	return m, found, err
+}
+
+// runSelf runs this program with --json, and returns its error.
+func runSelf(ctx context.Context, args ...string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Stderr = &stderr
+	err = cmd.Run()
+	if err == nil {
+		return nil
+	}
+	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+	var reply errorReply
+	if json.Unmarshal([]byte(lines[len(lines)-1]), &reply) == nil && reply.Error != nil {
+		return reply.Error
+	}
+	return errors.Join(err, errors.New(strings.Join(lines, "; ")))
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"mneme/backend"
+	"mneme/internal/quote"
+	"mneme/memory"
+)
+
+// usePlanJSON is a plan as --json writes it.
+type usePlanJSON struct {
+	useRecord
+	DryRun      bool     `json:"dry_run"`
+	Files       int      `json:"files"`
+	Bytes       int64    `json:"bytes"`
+	Executables []string `json:"executables,omitempty"`
+	MakesStore  bool     `json:"makes_store"`
+}
+
+// printUse says what would be done.
+func (a *app) printUse(p *usePlan, dryRun bool) error {
+	r, f := &p.record, p.files
+	if a.json {
+		return a.printJSON(usePlanJSON{*r, dryRun, len(f.files), f.bytes, f.programs, p.make != nil})
+	}
+	fields := [][2]string{{"Directory", fmt.Sprintf("%s: %s, %d bytes, in %s", r.Dir, plural(uint64(len(f.files)), "file"), f.bytes, directories(len(f.dirs)+1))}}
+	if r.Inode == 0 {
+		fields[0][1] = r.Dir + ", which is not there yet"
+	}
+	if r.WrittenFor != "" {
+		fields = append([][2]string{{"Agent", r.Agent + ", as of version " + r.WrittenFor}}, fields...)
+	}
+	store := r.Store + ", at " + r.URL
+	if p.make != nil {
+		store += ", which is made"
+	}
+	fields = append(fields, [2]string{"Store", store})
+	a.printFields(fields)
+	a.printf("\nWhat is done:\n")
+	step := 0
+	say := func(format string, args ...any) {
+		step++
+		a.printf("  %d. %s\n", step, quote.Line(fmt.Sprintf(format, args...)))
+	}
+	if len(f.files)+len(f.dirs) > 0 {
+		say("Each file becomes a memory of the store, the oldest first.")
+	}
+	if r.Backup != "" {
+		say("%s is renamed to %s, as it is.", r.Dir, r.Backup)
+	}
+	say("The store is mounted at %s.", r.Mount)
+	if s := r.Setting; s != nil {
+		say("%s in %s becomes %q. %s stays as it is.", strings.Join(s.Key, "."), s.File, s.After, r.Dir)
+	}
+	if n := len(f.programs); n > 0 {
+		a.printf("\nA store knows no modes: %s can be executed now and cannot then: %s\n", plural(uint64(n), "file"), printable(strings.Join(f.programs[:min(n, 5)], ", ")))
+	}
+	for _, warning := range p.found.Warn {
+		a.printf("\n%s.\n", printable(warning))
+	}
+	a.printf("\n`%s` brings everything back.\n", r.undoCommand(a))
+	return nil
+}
+
+func directories(n int) string {
+	if n == 1 {
+		return "1 directory"
+	}
+	return fmt.Sprintf("%d directories", n)
+}
+
+// undoCommand is how to undo what a record says.
+func (r *useRecord) undoCommand(a *app) string {
+	return a.command() + " use " + shellWord(r.Dir) + " --undo"
+}
+
+// printUsed says what is in use.
+func (a *app) printUsed(r *useRecord) error {
+	if a.json {
+		return a.printJSON(r)
+	}
+	a.printf("\n%s is at %s: %s.\n", printable(r.Store), a.paint(bold, printable(r.Mount)), plural(uint64(r.Imported.Files), "file")+" imported")
+	if s := r.Setting; s != nil {
+		a.printf("%s has %s = %q.\n", printable(s.File), strings.Join(s.Key, "."), printable(s.After))
+	}
+	if r.Backup != "" {
+		a.printf("What was there is at %s.\n", printable(r.Backup))
+	}
+	a.printf("After a restart of the machine `%s use %s` mounts it again.\n`%s` brings everything back.\n", a.command(), shellWord(r.Dir), r.undoCommand(a))
+	return nil
+}
+
+// undoUse undoes what a record says, and tells what has come into the store since.
+func (a *app) undoUse(ctx context.Context, u *use) error {
+	r := u.useRecord
+	if err := u.undo(ctx); err != nil {
+		return err
+	}
+	since, err := r.since(ctx)
+	if err != nil {
+		return fmt.Errorf("all is as it was, but what was changed since in store %s is not known: %w", r.Store, err)
+	}
+	if a.json {
+		return a.printJSON(struct {
+			Undone  string `json:"undone"`
+			Store   string `json:"store"`
+			Changes uint64 `json:"changes_since"`
+		}{r.Dir, r.Store, since})
+	}
+	a.printf("%s is as it was.\n", printable(r.Dir))
+	if since > 0 {
+		a.printf("Store %s has %s made since, which %s not there: `%s log %[1]s`\n", printable(r.Store), plural(since, "change"), isOrAre(since), a.command())
+	} else if r.StoreID != "" {
+		a.printf("Store %s stays; nothing was changed in it since.\n", printable(r.Store))
+	}
+	return nil
+}
+
+func isOrAre(n uint64) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// since is how many commits the store has got since all was imported.
+func (r *useRecord) since(ctx context.Context) (n uint64, err error) {
+	if r.StoreID == "" || !r.Finished {
+		return 0, nil
+	}
+	lib, err := openLibrary(ctx, &r.URL, reading)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, lib.Close()) }()
+	return commitsSince(ctx, lib, r)
+}
+
+func commitsSince(ctx context.Context, lib *backend.Library, r *useRecord) (uint64, error) {
+	st, err := lib.Open(ctx, r.StoreID, nil)
+	if errors.Is(err, memory.ErrNoStore) { // it was deleted
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	tip, err := st.Tip(ctx)
+	return tip.Seq - min(tip.Seq, r.Imported.LastSeq), err
+}
+
+// listUses lists what is in use.
+func (a *app) listUses(all []*useRecord) error {
+	t := &table{header: []string{"AGENT", "DIRECTORY", "STORE", "MOUNT", "STATE"}, shrink: []string{"STORE"}, paths: []string{"DIRECTORY", "MOUNT"}}
+	for _, r := range all {
+		_, mounted, err := mountedAt(r.Mount)
+		if err != nil {
+			return err
+		}
+		state := "mounted"
+		switch {
+		case !r.Finished:
+			state = "cut off: --undo"
+		case !mounted:
+			state = "not mounted"
+		}
+		if a.json {
+			if err := a.printJSON(struct {
+				*useRecord
+				Mounted bool `json:"mounted"`
+			}{r, mounted}); err != nil {
+				return err
+			}
+			continue
+		}
+		t.add(r.Agent, r.Dir, r.Store, r.Mount, state)
+	}
+	if a.json {
+		return nil
+	}
+	if len(all) == 0 {
+		a.printf("Nothing is in use.\n")
+		return nil
+	}
+	a.printTable(t)
+	return nil
+}

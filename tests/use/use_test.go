@@ -1,0 +1,169 @@
+package use
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mneme/tests/harness"
+)
+
+// agentHome is an agent's home, with what is in it.
+type agentHome struct {
+	*harness.Env
+	t testing.TB
+}
+
+func newAgentHome(t testing.TB, files map[string]string) *agentHome {
+	t.Helper()
+	h := &agentHome{harness.NewEnv(t), t}
+	for name, text := range files {
+		path := filepath.Join(h.Home, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Date(2026, 2, 3, 4, 5, 6, len(name), time.UTC)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		for _, dir := range harness.MountsBelow(h.Home) {
+			h.Mneme("unmount", dir)
+		}
+	})
+	return h
+}
+
+// snapshot is all that is in the home but for what mneme has there: text, mode, time and inode.
+func (h *agentHome) snapshot() map[string]string {
+	h.t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(h.Home, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() == ".local" {
+			return errOrSkip(err)
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		text, when := "", ""
+		if !d.IsDir() {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			text, when = string(data), fmt.Sprint(info.ModTime().UnixNano())
+		}
+		if strings.Contains(path, "memor") {
+			when = fmt.Sprint(info.ModTime().UnixNano(), info.Sys().(*syscall.Stat_t).Ino)
+		}
+		if strings.HasSuffix(path, ".json") {
+			when = ""
+		}
+		all[path] = fmt.Sprintf("%v %s %q", info.Mode(), when, text)
+		return nil
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return all
+}
+
+func errOrSkip(err error) error {
+	if err == nil {
+		return fs.SkipDir
+	}
+	return err
+}
+
+func (h *agentHome) wantAsBefore(before map[string]string) {
+	h.t.Helper()
+	if diff := cmp.Diff(before, h.snapshot()); diff != "" {
+		h.t.Errorf("not all is as it was:\n%s", diff)
+	}
+}
+
+// sh runs a script, which has to succeed.
+func (h *agentHome) sh(script string, args ...string) string {
+	h.t.Helper()
+	r := h.Run(h.t, harness.ScriptPatience, "", func() {}, "bash", append([]string{"-euc", script, "bash"}, args...)...)
+	if r.Code != 0 {
+		h.t.Fatalf("%s\n%v", script, r)
+	}
+	return r.Stdout
+}
+
+// TestUseDirectory mounts a store in the place of a directory, and brings that back.
+func TestUseDirectory(t *testing.T) {
+	t.Parallel()
+	h := newAgentHome(t, map[string]string{"agent/memory/a.md": "a\n", "agent/memory/d/b.md": "b\n", "agent/memory/d/bin": "\xff\x00"})
+	dir := filepath.Join(h.Home, "agent", "memory")
+	h.Store("other") // so that there are stores at the URL
+	before := h.snapshot()
+
+	if r := h.Run(t, harness.ScriptPatience, "", func() {}, "sh", "-c", `cd "$1" && mneme use "$1" --yes`, "sh", dir); r.Code != 4 || !strings.Contains(r.Stderr, "in use by sh") {
+		t.Errorf("use of a directory that a shell stands in: %v", r)
+	}
+	h.wantAsBefore(before)
+	h.Must(t, "use", dir, "--yes")
+	h.sh(`cd "$1"; test "$(find . -type f | sort | tr '\n' ' ')" = "./a.md ./d/b.md ./d/bin "; cat a.md; echo more >> a.md; rm d/b.md; mkdir new; echo new > new/c.md
+		mneme log ./a.md | grep -c .; mneme status | grep -q "$1"`, dir)
+	if out := h.Must(t, "use", "--list"); !strings.Contains(out, dir) || !strings.Contains(out, "mounted") {
+		t.Errorf("use --list: %s", out)
+	}
+	for _, way := range []string{"unmount", "use"} { // as after a restart
+		h.Must(t, way, dir)
+	}
+	h.sh(`cat "$1/new/c.md"`, dir)
+	if r := h.Mneme("use", dir, "--undo"); r.Code != 0 || !strings.Contains(r.Stdout, "changes made since") {
+		t.Errorf("use --undo: %v", r)
+	}
+	if left := harness.MountsBelow(h.Home); len(left) > 0 {
+		t.Errorf("still mounted: %v", left)
+	}
+	h.wantAsBefore(before)
+	if out := h.Must(t, "cat", "memory:/a.md"); out != "a\nmore\n" {
+		t.Errorf("the store has %q", out)
+	}
+	if r := h.Mneme("use", dir, "--dry-run"); r.Code != 4 || !strings.Contains(r.Stderr, "another text there") && !strings.Contains(r.Stderr, "other memories") {
+		t.Errorf("use of a store that has changed since: %v", r)
+	}
+}
+
+// TestUseClaudeCode changes the setting of a project, and brings that back.
+func TestUseClaudeCode(t *testing.T) {
+	t.Parallel()
+	h := newAgentHome(t, nil)
+	h.Store("other")
+	memory := filepath.Join(h.Home, ".claude", "projects", strings.NewReplacer("/", "-", "_", "-", ".", "-").Replace(h.Home)+"-work", "memory")
+	h.sh(`cd; mkdir -p "$1" work/.git work/.claude; echo index > "$1/MEMORY.md"; printf '{ "model": "opus" }' > work/.claude/settings.local.json`+"\n", memory)
+	before := h.snapshot()
+	work := filepath.Join(h.Home, "work")
+	h.Must(t, "use", "claude-code", "--project", work, "--yes", "--store", "claude")
+	var settings struct{ AutoMemoryDirectory, Model string }
+	text, err := os.ReadFile(work + "/.claude/settings.local.json")
+	if err == nil {
+		err = json.Unmarshal(text, &settings)
+	}
+	if err != nil || settings.Model != "opus" || settings.AutoMemoryDirectory == "" {
+		t.Fatalf("the settings are %s, %v", text, err)
+	}
+	h.sh(`cd "$1"; test "$(cat MEMORY.md)" = index; echo more >> MEMORY.md; mneme cat claude:/MEMORY.md | grep -q more`, settings.AutoMemoryDirectory)
+	h.Must(t, "use", "claude-code", "--project", work, "--undo")
+	h.wantAsBefore(before)
+	if out := h.Must(t, "use", "--list"); !strings.Contains(out, "Nothing") {
+		t.Errorf("use --list: %s", out)
+	}
+}
