@@ -10,7 +10,8 @@ import (
 	"mneme/tests/harness"
 )
 
-// TestInspector uses `mneme mcp` by the protocol's inspector, in both eras.
+// TestInspector uses `mneme mcp` by the protocol's inspector, in both eras; --strict fails where
+// a schema is one that not all models take. Each call takes half a second.
 func TestInspector(t *testing.T) {
 	node := harness.FindNode(t, lockFile)
 	url := newStore(t)
@@ -20,12 +21,8 @@ func TestInspector(t *testing.T) {
 		want      string
 	}{
 		{"tools", "modern", []string{"--method", "tools/list", "--strict"}, `"name":"conflicts"`},
-		{"a call", "modern", []string{"--method", "tools/call", "--tool-name", "read", "--tool-args-json", `{"path":"/memories/a.md"}`}, `"text":"one\n"`},
 		{"a call of 2025", "legacy", []string{"--method", "tools/call", "--tool-name", "memory", "--tool-args-json", `{"command":"view","path":"/memories/a.md"}`}, `     1\tone`},
-		{"resources", "modern", []string{"--method", "resources/list"}, `"uri":"mneme://notes/a.md"`},
-		{"a resource", "legacy", []string{"--method", "resources/read", "--uri", "mneme://notes/a.md"}, `"mimeType":"text/markdown"`},
-		{"templates", "modern", []string{"--method", "resources/templates/list"}, `"uriTemplate":"mneme://notes/{+path}"`},
-		{"a prompt", "legacy", []string{"--method", "prompts/get", "--prompt-name", "note"}, `/memories (read and write)`},
+		{"a resource", "modern", []string{"--method", "resources/read", "--uri", "mneme://notes/a.md"}, `"mimeType":"text/markdown"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
