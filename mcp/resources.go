@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mneme/errkind"
+	"mneme/memory"
 	"mneme/tools"
 )
 
@@ -40,8 +41,14 @@ func storeResource(s *tools.StoreInfo) *sdk.Resource {
 	return &sdk.Resource{URI: uriOf(s.Slug, "/"), Name: s.Slug, Description: s.Description, MIMEType: "text/plain"}
 }
 
+// maxURI bounds the URIs that can be of a memory, in bytes: each of a path may be escaped.
+const maxURI = 4 * memory.MaxPathBytes
+
 // notFound is the error of a resource that is not there, whatever the reason.
 func notFound(uri string) error {
+	if len(uri) > maxURI {
+		uri = strings.ToValidUTF8(uri[:maxURI], "") + "…"
+	}
 	data, _ := json.Marshal(map[string]string{"uri": uri})
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Resource not found", Data: data}
 }

@@ -170,3 +170,32 @@ func requiredOf(tool string) []any {
 		"restore": {"path", "/memories/x", "version", "1"}, "conflicts": {"action", "resolve", "id", 1, "take", "text", "text", "x"},
 	}[tool]
 }
+
+// TestLongArguments says that no argument, however long, comes back whole in an error, or
+// becomes more than a file may hold.
+func TestLongArguments(t *testing.T) {
+	c := newRig(t, nil).client()
+	c.theirs("/x", "x")
+	long := strings.Repeat("x", 1<<18)
+	for _, d := range c.described() {
+		var s struct {
+			Properties map[string]struct{ Type string }
+		}
+		if err := json.Unmarshal(d.Input, &s); err != nil {
+			t.Fatal(err)
+		}
+		for name, property := range s.Properties {
+			if d.Name == "memory" || property.Type != "string" && name != "action" && name != "take" {
+				continue
+			}
+			got := c.tool(d.Name, append(requiredOf(d.Name), name, long)...)
+			if !got.IsError || len(got.Fields)+len(got.text()) > 32<<10 {
+				t.Errorf("%s with a long %s: %v, %d bytes: %.300s", d.Name, name, got.IsError, len(got.Fields)+len(got.text()), got.text())
+			}
+		}
+	}
+	m := c.try("resources/read", map[string]any{"uri": "mneme://notes/" + long})
+	if m.Error == nil || len(m.Error.Data) > 32<<10 {
+		t.Errorf("a long URI: %s, %d bytes", m.Result, len(m.Error.Data))
+	}
+}

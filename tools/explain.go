@@ -36,7 +36,7 @@ func (m *Memory) explain(err error, a *address, changes bool) *Error {
 	case errors.As(err, &size):
 		e.text = t.say(tooLarge, a.shown, size.Size, size.Limit)
 	case errors.Is(err, memory.ErrBadPath), errors.Is(err, memory.ErrBadVersion), errors.Is(err, memory.ErrPathTooLong):
-		e.text = t.say(refusedRequest, err)
+		e.text = t.say(refusedRequest, clip(err.Error(), maxReason))
 	default:
 		e.text = t.ofKind(e, a.shown)
 	}
@@ -45,6 +45,10 @@ func (m *Memory) explain(err error, a *address, changes bool) *Error {
 	}
 	return e
 }
+
+// maxReason bounds how much of why a request is refused is told, in bytes: it may have words
+// of the request.
+const maxReason = 1 << 10
 
 // retry says whether another try can help, of an error of a store.
 func (e *Error) retry() Retry {

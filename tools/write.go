@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	"mneme/errkind"
@@ -14,8 +15,11 @@ type WriteQuery struct {
 	Path      string
 	Text      Secret // without the character U+0000, which no view shows
 	IfVersion string // only if that is the newest: an id or sequence number; IfNone: only if there is no file; "": as the session knows it
-	Message   string // why, for the history
+	Message   string // why, for the history; at most MaxMessage bytes
 }
+
+// MaxMessage is how many bytes the message of a write has at most.
+const MaxMessage = 1000
 
 // IfNone is the condition that there is no file.
 const IfNone = "none"
@@ -33,6 +37,9 @@ func (m *Memory) Write(ctx context.Context, w WriteQuery) (Made, error) {
 	a, err := m.toMake(w.Path)
 	if err != nil {
 		return Made{}, err
+	}
+	if len(w.Message) > MaxMessage {
+		return Made{}, failed(errkind.Invalid, m.opts.Texts.say(refusedRequest, fmt.Sprintf("the message is longer than %d bytes", MaxMessage)))
 	}
 	opts := m.writeOptions("write")
 	opts.Message = w.Message
