@@ -127,7 +127,7 @@ class MnemeMemory(MemoryProvider):
                 if answer is not None:
                     return answer
                 if fresh or last:  # a new process has ended, too
-                    raise _Degraded("died: " + (self._process.last_words() or "mneme has ended"))
+                    raise _Degraded(self._process.why_silent())
                 self._end()
         except _Degraded:
             self._end()
@@ -217,10 +217,14 @@ class _Process:
             if answer[0] in (number, None):  # null: of this line, which was too long for its id to be told
                 return answer[1]
 
-    def last_words(self):
-        """Return the last line that the process has written to standard error."""
+    def why_silent(self):
+        """Return why there are no more answers: the last line on standard error, if the process has ended."""
+        try:
+            self._popen.wait(timeout=0.2)
+        except subprocess.TimeoutExpired:
+            return "broken: what it answers is no answer of mneme"
         self._threads[2].join(timeout=0.2)
-        return self._words[-1][:300] if self._words else ""
+        return "died: " + (self._words[-1][:300] if self._words else "mneme has ended")
 
     def end(self, patience):
         """End the process: by itself if it does so in time, else by force. Whatever it has acknowledged is durable."""

@@ -163,7 +163,8 @@ class TestTrouble(unittest.TestCase):
         self.degraded("time.sleep(60)", "deadline: mneme did not answer", request={"query_text": "x" * 1_000_000})
 
     def test_garbage(self):
-        self.degraded("for line in sys.stdin: print('garbage', flush=True)", "died: mneme has ended", timeout=20)
+        self.degraded("for line in sys.stdin: print('garbage', flush=True)", "broken: what it answers is no answer of mneme", timeout=20)
+        self.degraded("print('garbage', flush=True)", "died: mneme has ended", timeout=20)
 
     def test_other_ids(self):
         memory = self.degraded("for line in sys.stdin: print(json.dumps({'id': -1, 'result': {}}), flush=True)", "deadline")
