@@ -294,16 +294,20 @@ func (c *mountCmd) options(lib *backend.Library) *fusefs.Options {
 	return &fusefs.Options{
 		UID: uid, GID: gid, Mode: uint32(c.Mode), Exec: c.Exec, BeforeServing: c.dropPrivileges, Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(), Flat: c.Flat,
 		Status: func() []string { return statusLines(lib) }, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
-		Conflicts: lib.Conflicts, MaxMemory: int64(c.MaxMemory), Advise: adviseMount, Note: c.note,
+		Conflicts: lib.Conflicts, MaxMemory: int64(c.MaxMemory), Advise: adviseMount, Note: c.note(),
 	}
 }
 
-// note is what to tell an agent about one store of the mount.
-func (c *mountCmd) note(m note.Mount) string {
-	if dir, err := filepath.Abs(c.At); err == nil {
-		m.Path = filepath.Join(dir, m.Path)
+// note returns what makes the text to tell an agent about one store of the mount. The
+// directory is looked up at once: a daemon leaves the one that it was started in.
+func (c *mountCmd) note() func(note.Mount) string {
+	dir, err := filepath.Abs(c.At)
+	return func(m note.Mount) string {
+		if err == nil {
+			m.Path = filepath.Join(dir, m.Path)
+		}
+		return note.Text([]note.Mount{m}, c.noteOptions())
 	}
-	return note.Text([]note.Mount{m}, c.noteOptions())
 }
 
 // printPrompt prints what to tell an agent about the mount.

@@ -43,6 +43,7 @@ func TestPlacesInMounts(t *testing.T) {
 		t.Errorf("in a flat mount: %q", out)
 	}
 	says(`at="$TMPDIR/$(printf 'a \033b')"; mneme mount notes --at "$at" --background; mneme unmount --at "$at" | sed "s:$TMPDIR::"`, "/a \\x1bb is unmounted.\n")
+	says(`cd "$TMPDIR"; mneme mount notes --at rel --background; grep -c "^- notes, at $TMPDIR/rel/notes (" rel/notes/.mneme/note; mneme unmount --at rel > /dev/null`, "1\n")
 	if e.Remote == nil {
 		if out := m.Sh(t, "cat .mneme/status"); !strings.Contains(out, "\nurl: "+e.URL()+"\n") {
 			t.Errorf("status:\n%s", out)
