@@ -3,6 +3,8 @@ package memory
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"mneme/errkind"
 	"mneme/versionlog"
@@ -46,6 +48,34 @@ func (e *VersionRefError) Error() string {
 
 // Unwrap returns ErrBadVersion.
 func (e *VersionRefError) Unwrap() error { return ErrBadVersion }
+
+// NoVersionError says that there is no version of a memory which a reference means. It is
+// a versionlog.ErrNotFound, under errors.Is.
+type NoVersionError struct {
+	Store, Path, Ref string   // Ref is a version id or a sequence number
+	Newest           []uint64 // the sequence numbers of versions that there are, the newest first
+}
+
+// Error names versions that there are.
+func (e *NoVersionError) Error() string {
+	at := ""
+	if _, err := strconv.ParseUint(e.Ref, 10, 64); err == nil {
+		at = "at sequence "
+	}
+	return fmt.Sprintf("%s:%s: version %s%s: %v; the newest are at %s", e.Store, e.Path, at, e.Ref, versionlog.ErrNotFound, e.Have())
+}
+
+// Have returns Newest as a text.
+func (e *NoVersionError) Have() string {
+	words := make([]string, len(e.Newest))
+	for i, seq := range e.Newest {
+		words[i] = strconv.FormatUint(seq, 10)
+	}
+	return strings.Join(words, ", ")
+}
+
+// Unwrap returns versionlog.ErrNotFound.
+func (e *NoVersionError) Unwrap() error { return versionlog.ErrNotFound }
 
 // SizeError says that a memory would be longer than its store allows.
 type SizeError struct {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
-	"strings"
 
 	"mneme/versionlog"
 )
@@ -85,7 +84,11 @@ func (s *Store) Resolve(ctx context.Context, path, ref string) (versionlog.Versi
 	if _, _, err = versionlog.LocateVersion(ref); err != nil {
 		return v, &VersionRefError{Store: s.info.Slug, Path: path, Ref: ref}
 	}
-	if v, err = s.log.Version(ctx, s.info.ID, ref); err != nil {
+	v, err = s.log.Version(ctx, s.info.ID, ref)
+	if errors.Is(err, versionlog.ErrNotFound) {
+		return v, s.noVersion(ctx, path, ref)
+	}
+	if err != nil {
 		return v, err
 	}
 	if v.MemoryID != last.MemoryID && !v.At(path) {
@@ -121,23 +124,21 @@ func (s *Store) versionAt(ctx context.Context, path, memoryID string, seq uint64
 		}
 		break
 	}
-	return versionlog.Version{}, s.noVersionAt(ctx, path, seq)
+	return versionlog.Version{}, s.noVersion(ctx, path, strconv.FormatUint(seq, 10))
 }
 
-// noVersionAt is the error of a sequence number under which nothing happened to
-// a path.
-func (s *Store) noVersionAt(ctx context.Context, path string, seq uint64) error {
-	var have []string
+// noVersion is the error of a reference to a version that a path never had.
+func (s *Store) noVersion(ctx context.Context, path, ref string) error {
+	e := &NoVersionError{Store: s.info.Slug, Path: path, Ref: ref}
 	for v, err := range s.History(ctx, path) {
 		if err != nil {
 			return err
 		}
-		if have = append(have, strconv.FormatUint(v.Seq, 10)); len(have) == 10 {
+		if e.Newest = append(e.Newest, v.Seq); len(e.Newest) == 10 {
 			break
 		}
 	}
-	return fmt.Errorf("%s:%s: version at sequence %d: %w; the newest are at %s",
-		s.info.Slug, path, seq, versionlog.ErrNotFound, strings.Join(have, ", "))
+	return e
 }
 
 // Restoring returns the change that makes the content of an earlier version the content

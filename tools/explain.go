@@ -24,6 +24,7 @@ func (m *Memory) explain(err error, a *address, changes bool) *Error {
 	var loss *session.LostError
 	var size *memory.SizeError
 	var over *session.BudgetError
+	var none *memory.NoVersionError
 	switch {
 	case errors.As(err, &loss):
 		e.Conflict = max(0, loss.Conflict)
@@ -33,6 +34,8 @@ func (m *Memory) explain(err error, a *address, changes bool) *Error {
 		if e.text = t.say(usedUp, over.Limit); over.What == "bytes" {
 			e.text = t.say(bytesUsedUp, over.Limit)
 		}
+	case errors.As(err, &none):
+		e.text = t.say(noVersion, none.Ref, a.shown, none.Have())
 	case errors.As(err, &size):
 		e.text = t.say(tooLarge, a.shown, size.Size, size.Limit)
 	case errors.Is(err, memory.ErrBadPath), errors.Is(err, memory.ErrBadVersion), errors.Is(err, memory.ErrPathTooLong):

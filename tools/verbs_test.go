@@ -192,6 +192,20 @@ func TestHistory(t *testing.T) {
 	}
 	_, err := r.History(t.Context(), HistoryQuery{Path: "/memories/none"})
 	wantError(t, err, errkind.NotFound, "The path /memories/none does not exist.")
+	const noThird = "Error: There is no version 3 of /memories/d/f; the newest are 4, 2, 1."
+	_, err = r.Read(t.Context(), ReadQuery{Path: "/memories/d/f", Version: "3"})
+	wantError(t, err, errkind.NotFound, noThird)
+	_, err = r.Restore(t.Context(), "/memories/d/f", "3")
+	wantError(t, err, errkind.NotFound, noThird)
+	_, err = r.Diff(t.Context(), "/memories/d/f", "3", "2")
+	wantError(t, err, errkind.NotFound, noThird)
+	head, err := r.stores[0].Head(t.Context(), "/d/g")
+	r.must(err)
+	id := []byte(head.ID)
+	id[15] = '0' + (id[15]+1)%2 // of random bits
+	elsewhere := string(id)
+	_, err = r.Read(t.Context(), ReadQuery{Path: "/memories/d/f", Version: elsewhere})
+	wantError(t, err, errkind.NotFound, "Error: There is no version "+elsewhere+" of /memories/d/f; the newest are 4, 2, 1.")
 	d, err := r.Diff(t.Context(), "/memories/d/f", "1", "2")
 	r.must(err)
 	if !strings.Contains(d.Text, "-one\n+two\n") || d.From.Seq != 1 || d.To.Seq != 2 || d.Cut {

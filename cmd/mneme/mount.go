@@ -46,7 +46,7 @@ type mountCmd struct {
 	Refresh     period    `default:"1s" help:"How late another process's change may be seen. Default: ${default}."`
 	MetricsAddr string    `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics; without HOST on this machine only. Elsewhere it takes a key, $$MNEME_METRICS_KEY, as a bearer token."`
 	CacheSize   byteSize  `default:"1GiB" placeholder:"SIZE" help:"How much of a remote store's bytes to keep on disk, for all mounts together; 0 is none. Default: ${default}."`
-	CacheDir    string    `placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
+	CacheDir    string    `type:"path" placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
 	MaxMemory   byteSize  `default:"256MiB" placeholder:"SIZE" help:"How much of the machine's memory (RAM) the mount holds for the programs that use it: files being written, scratch files, open files. A call that would pass it gets EDQUOT. How large a file may be is up to the store: 'mneme store create --max-memory-bytes'. Default: ${default}."`
 	MinFree     *byteSize `placeholder:"SIZE" help:"Refuse saves when less than that is free on the disk of an embedded store (ENOSPC), so that people can still delete. Default: 64MiB, or an eighth of a smaller disk."`
 	quotaFlags

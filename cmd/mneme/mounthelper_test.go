@@ -50,3 +50,15 @@ func TestServiceUnit(t *testing.T) {
 		t.Errorf("%s: %v, %+v", command, err, grammar.Mount)
 	}
 }
+
+// TestCacheDirIsAbsolute: a daemon leaves the directory that it was started in.
+func TestCacheDirIsAbsolute(t *testing.T) {
+	var grammar cli
+	parser, err := newParser(t.Context(), &grammar, newApp(os.Stdin, os.Stdout, os.Stderr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse([]string{"mount", "notes", "--cache-dir", "c"}); err != nil || !filepath.IsAbs(grammar.Mount.CacheDir) {
+		t.Errorf("it is %q, %v", grammar.Mount.CacheDir, err)
+	}
+}
