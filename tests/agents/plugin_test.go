@@ -14,16 +14,13 @@ import (
 // TestPluginPython runs the tests of the Python class for `mneme plugin`.
 func TestPluginPython(t *testing.T) {
 	harness.NeedTools(t, "python3")
-	program := filepath.Join(t.TempDir(), "mneme")
-	if err := harness.Build(program); err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	// -B: nothing is written beside the sources.
 	cmd := exec.CommandContext(ctx, "python3", "-B", "-W", "error", "-m", "unittest", "-v")
 	cmd.Dir = filepath.Join("..", "..", "integrations", "toolang")
-	cmd.Env = append(os.Environ(), "MNEME_PROGRAM="+program, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), "MNEME_PROGRAM="+harness.Binary, "GORACE=atexit_sleep_ms=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
