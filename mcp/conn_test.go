@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,7 +44,9 @@ func TestQueue(t *testing.T) {
 			t.Errorf("when all was taken, a line was queued: %v; a message was read: %v", sent, read)
 		}
 		_ = c.Close()
-		c.drain()
+		if err := c.drain(); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
@@ -89,4 +93,19 @@ func TestEndAsked(t *testing.T) {
 		close(c.ended)
 		r.Close()
 	})
+}
+
+// fullDisk is an output that takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+func (fullDisk) Close() error              { return nil }
+
+// TestFullOutput says that an output that takes nothing is an error.
+func TestFullOutput(t *testing.T) {
+	r := newRig(t, nil)
+	in := io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n"))
+	if err := r.ServeLines(t.Context(), in, fullDisk{}); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("it ended with %v", err)
+	}
 }

@@ -149,18 +149,16 @@ func (s *Server) ServeLines(ctx context.Context, in io.ReadCloser, out io.WriteC
 	client, err := s.sdk.Connect(context.WithoutCancel(ctx), c, nil)
 	if err != nil {
 		_ = c.Close()
-		c.drain()
-		return err
+		return errors.Join(err, c.drain())
 	}
 	stop := context.AfterFunc(ctx, c.end)
 	err = client.Wait()
 	stop()
 	s.watch.forget(client)
-	c.drain()
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) {
-		return nil
+		err = nil
 	}
-	return err
+	return errors.Join(err, c.drain())
 }
 
 // maxLine is how many bytes a line may have: a memory of the largest size has to fit.

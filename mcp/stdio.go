@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -63,6 +66,7 @@ type connState struct {
 	ended     bool                // nothing more is read
 	late      bool                // the time of requests at the end is up
 	closed    bool                // nothing is added to the queue
+	lost      error               // why the queue cannot be written
 }
 
 // newConn returns a client of which a line has at most so many bytes.
@@ -275,6 +279,7 @@ func (c *conn) writeQueue() {
 			return
 		}
 		if _, err := c.out.Write(line); err != nil {
+			c.change(func() { c.lost = err })
 			_ = c.Close()
 			return
 		}
@@ -304,11 +309,21 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// drain returns when what is queued is written, or the client has not taken it in time. The
-// output is closed then.
-func (c *conn) drain() {
+// drain returns when what is queued is written, or the client is gone or has not taken it in
+// time. The output is closed then. Its error is that the output takes nothing.
+func (c *conn) drain() error {
 	timer := time.AfterFunc(endGrace, func() { _ = c.out.Close() })
 	<-c.written
 	timer.Stop()
 	_ = c.out.Close()
+	if isGone(c.lost) {
+		return nil
+	}
+	return fmt.Errorf("write to the client: %w", c.lost)
+}
+
+// isGone reports whether an error of an output is that nobody reads it any more, or none.
+func isGone(err error) bool {
+	return err == nil || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EPIPE) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EIO) // of a terminal
 }
