@@ -109,16 +109,18 @@ func (s *store) admitRemovalLocked(n *tree.Entry) fuse.Status {
 // admitNewLocked returns why nothing may be put at a path at which there is no memory,
 // nil: it may. What is only appended replaces nothing.
 func (s *store) admitNewLocked(path string) *session.LostError {
-	//archtest:locked AdmitNew calls it under the lock
-	return s.session.AdmitNew(path, func(at string) *memory.Head {
-		if n := s.tree.FindMemoryLocked(at); n != nil {
-			return n.HeadLocked()
-		}
-		if n := s.tree.FindHiddenLocked(at); n != nil {
-			return n.HeadLocked()
-		}
-		return nil
-	})
+	return s.session.AdmitNew(path, s.headAtLocked)
+}
+
+// headAtLocked is the memory that the log has at a path, whatever name it has in this mount; nil: none.
+func (s *store) headAtLocked(path string) *memory.Head {
+	if n := s.tree.FindMemoryLocked(path); n != nil {
+		return n.HeadLocked()
+	}
+	if n := s.tree.FindHiddenLocked(path); n != nil {
+		return n.HeadLocked()
+	}
+	return nil
 }
 
 // answerLocked answers a request that the session refuses, if it does.

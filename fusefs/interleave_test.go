@@ -87,7 +87,7 @@ func (r *rig) theirChange(random *rand.Rand, path, to string, text func(who stri
 		_, err = r.other.Remove(r.Context(), path, versionlog.ExpectAny())
 	case 4:
 		what = "remove all of " + path
-		_, err = r.other.RemoveTree(r.Context(), path, nil)
+		_, err = r.other.RemoveTree(r.Context(), path, nil, nil)
 	default:
 		what = fmt.Sprintf("rename %s to %s", path, to)
 		_, err = r.other.Rename(r.Context(), path, to, nil)

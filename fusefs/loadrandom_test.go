@@ -41,7 +41,7 @@ func TestSessionsWhileLoading(t *testing.T) {
 			case 2:
 				_, _ = r.other.Remove(t.Context(), from, versionlog.ExpectAny())
 			case 3:
-				_, _ = r.other.RemoveTree(t.Context(), from, nil)
+				_, _ = r.other.RemoveTree(t.Context(), from, nil, nil)
 			case 4:
 				_, _ = r.other.Rename(t.Context(), from, to, nil)
 			}

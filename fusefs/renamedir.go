@@ -54,6 +54,9 @@ func (fs *fileSystem) beginRenameDir(m *move) (from, to string, done bool, err e
 	case target != nil && (target.CountLocked() > 0 || target.HidesLocked()):
 		return "", "", false, syscall.ENOTEMPTY
 	case m.Entry.HoldsMemoriesLocked() || m.Entry.HasMarkersLocked():
+		if status := m.s.answerLocked(m.s.session.AdmitMove(from, to, m.s.headAtLocked)); !status.Ok() {
+			return "", "", false, syscall.Errno(status)
+		}
 		return from, cmp.Or(m.To.SpellingOfLocked(to, m.As), to), false, nil
 	}
 	m.s.tree.TakeDirLocked(m.Move)

@@ -434,7 +434,7 @@ func (r *run) theirRemove(s *act) error {
 }
 
 func (r *run) theirRemoveTree(s *act) error {
-	_, err := r.other.RemoveTree(r.Context(), s.arg(0), nil)
+	_, err := r.other.RemoveTree(r.Context(), s.arg(0), nil, nil)
 	return err
 }
 

@@ -91,7 +91,7 @@ func TestMakeDir(t *testing.T) {
 	_, err = f.Rename(ctx, "/café", "/moved", nil)
 	must(err)
 	tree("/implied/x", "/moved/", "/moved/a", "/moved/in/")
-	_, err = f.RemoveTree(ctx, "/moved", nil)
+	_, err = f.RemoveTree(ctx, "/moved", nil, nil)
 	must(err)
 	tree("/implied/x")
 	_, err = f.MakeDir(ctx, "/d", versionlog.ExpectAbsent(), nil)

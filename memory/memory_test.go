@@ -200,7 +200,7 @@ func TestRenameMovesTrees(t *testing.T) {
 	if _, err := f.Rename(t.Context(), "/dx", "/new/place/a", nil); !errors.Is(err, versionlog.ErrConflict) {
 		t.Errorf("rename onto a memory: %v, want a conflict", err)
 	}
-	if c, err := f.RemoveTree(t.Context(), "/new", nil); err != nil || len(c.Versions) != 2 {
+	if c, err := f.RemoveTree(t.Context(), "/new", nil, nil); err != nil || len(c.Versions) != 2 {
 		t.Errorf("remove tree: %+v, %v", c, err)
 	}
 	if _, err := f.Remove(t.Context(), "/new/place/a", versionlog.ExpectExists()); !errors.Is(err, versionlog.ErrNotFound) {

@@ -247,12 +247,18 @@ func (s *Store) RemoveDir(ctx context.Context, path string, opts *CommitOptions)
 }
 
 // RemoveTree deletes every memory and directory at and below prefix in one commit and
-// returns it. versionlog.ErrNotFound when there is none.
-func (s *Store) RemoveTree(ctx context.Context, prefix string, opts *CommitOptions) (*versionlog.Commit, error) {
+// returns it. versionlog.ErrNotFound when there is none. admit, if it is not nil, is asked of each
+// memory; its error ends RemoveTree.
+func (s *Store) RemoveTree(ctx context.Context, prefix string, admit func(*versionlog.Version) error, opts *CommitOptions) (*versionlog.Commit, error) {
 	var changes []Change
 	for v, err := range s.Tree(ctx, prefix) {
 		if err != nil {
 			return nil, s.wrap(prefix, err)
+		}
+		if admit != nil && !v.IsDir() {
+			if err := admit(&v); err != nil {
+				return nil, err
+			}
 		}
 		changes = append(changes, Change{Action: versionlog.Remove, Path: v.Path, Expect: versionlog.ExpectVersion(v.ID)})
 	}

@@ -42,7 +42,7 @@ func (f *fixture) change(r *rand.Rand) {
 	case 0:
 		_, _ = f.Remove(ctx, path(), versionlog.ExpectAny())
 	case 1:
-		_, _ = f.RemoveTree(ctx, path(), nil)
+		_, _ = f.RemoveTree(ctx, path(), nil, nil)
 	case 2:
 		_, _ = f.Rename(ctx, path(), path(), nil)
 	case 3: // a file is saved by renaming it away

@@ -66,7 +66,12 @@ func (s *Session) madeBy(c *versionlog.Commit, knows knowing) {
 			continue
 		}
 		s.Wrote(v.Path)
-		s.known.Update(v.Path, func(k Knowledge) Knowledge { return knows(k, memory.NewHead(v)) })
+		s.known.Update(v.Path, func(k Knowledge) Knowledge {
+			if head := k.Head(); head != nil && head.Seq() > v.Seq { // of a key that was used before
+				return k
+			}
+			return knows(k, memory.NewHead(v))
+		})
 	}
 }
 

@@ -77,6 +77,21 @@ func (k *Known) Update(path string, change func(Knowledge) Knowledge) {
 	k.setLocked(path, change(k.ofLocked(path)))
 }
 
+// ReadSince notes that head has been read at a path of which before was known when the reading
+// began; nil: there was no memory. What came to be known meanwhile stands, unless head is newer.
+func (k *Known) ReadSince(path string, before Knowledge, head *memory.Head) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.ofLocked(path)
+	switch isOlder := head != nil && now.Head() != nil && now.Head().Seq() < head.Seq(); {
+	case now != before && !isOlder:
+	case head == nil:
+		k.setLocked(path, Nothing())
+	default:
+		k.setLocked(path, now.Read(head))
+	}
+}
+
 // Note sets what is known of a path of which nothing is.
 func (k *Known) Note(path string, now Knowledge) {
 	k.mu.Lock()
@@ -202,14 +217,22 @@ func (k *Known) freedLocked(path string, seq uint64) {
 func (k *Known) Renamed(v *versionlog.Version) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	before := k.ofLocked(v.From)
+	before, there := k.ofLocked(v.From), k.ofLocked(v.Path)
 	k.moveLocked(v.From, v.Path)
-	if head := before.Head(); head != nil && head.Seq() > v.Seq { // read since, of what another session has put there
+	if isNewer(there, v) {
+		put(&k.there, v.Path, there)
+	}
+	if isNewer(before, v) {
 		put(&k.there, v.From, before)
 	} else {
 		k.freedLocked(v.From, v.Seq)
 	}
 	k.movedAwayLocked(v.From, v, v.Seq)
+}
+
+// isNewer reports whether what is known was read after a commit that made v, of another session.
+func isNewer(now Knowledge, v *versionlog.Version) bool {
+	return now.Head() != nil && now.Head().Seq() > v.Seq
 }
 
 // MovedAway notes that a commit of this session with a sequence number has made what was at a

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"mneme/internal/quote"
@@ -65,6 +66,22 @@ func (s *Session) AdmitNew(path string, head func(path string) *memory.Head) *Lo
 		return nil
 	}
 	return &LostError{Store: s.slug(), Path: path, Reason: MovedUnread, Base: s.known.Of(at).Head(), Theirs: now, At: at}
+}
+
+// AdmitMove is AdmitNew for each path at which the rename of a memory or a directory would put one.
+// By itself it is replaced.
+func (s *Session) AdmitMove(from, to string, head func(path string) *memory.Head) *LostError {
+	there := Claim{Path: to, Below: true}
+	for _, path := range slices.Sorted(s.known.AllMoved()) {
+		source := from + strings.TrimPrefix(path, to)
+		if !there.Covers(path) || head(source) == nil {
+			continue
+		}
+		if e := s.AdmitNew(path, head); e != nil && e.At != source {
+			return e
+		}
+	}
+	return nil
 }
 
 // Report notes a refusal of Admit, AdmitRemoval or AdmitNew: the journal has it, and what

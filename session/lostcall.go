@@ -36,24 +36,39 @@ func (s *Session) lostCallsAt(claims []Claim) (calls []lostCall) {
 	return calls
 }
 
-// findOut asks the log what became of a lost call, and notes what the session knows then. The log
-// answers a key that it has with the commit that was made; what is proposed here cannot be made.
+// findOut asks the log what became of a lost call, and notes what the session knows then.
 func (s *Session) findOut(ctx context.Context, call lostCall) error {
 	release, err := s.claims.Take(ctx, func() []Claim { return slices.Clone(call.claims) })
 	if err != nil {
 		return err
 	}
 	defer release()
-	never := memory.Change{Action: versionlog.Remove, Path: "/never", Expect: versionlog.ExpectVersion("never")}
-	c, err := s.store.Batch(ctx, []memory.Change{never}, &memory.CommitOptions{Key: call.key})
+	c, err := s.answered(ctx, call.key)
 	switch {
-	case err == nil:
-		s.madeBy(c, call.knows)
-	case !memory.IsFinal(err):
+	case err != nil:
 		return err
+	case c != nil:
+		s.madeBy(c, call.knows)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgetCallLocked(call.key)
 	return nil
+}
+
+// answered returns the commit that was made under a key; nil: none, as of "". The log answers a key
+// that it has with that commit; what is proposed here cannot be made.
+func (s *Session) answered(ctx context.Context, key string) (*versionlog.Commit, error) {
+	if key == "" {
+		return nil, nil
+	}
+	never := memory.Change{Action: versionlog.Remove, Path: "/never", Expect: versionlog.ExpectVersion("never")}
+	c, err := s.store.Batch(ctx, []memory.Change{never}, &memory.CommitOptions{Key: key})
+	switch {
+	case err == nil:
+		return c, nil
+	case memory.IsFinal(err):
+		return nil, nil
+	}
+	return nil, err
 }

@@ -12,7 +12,8 @@ import (
 // Rename moves the memory at from, or the directory with all that is below it, to the path
 // to in one commit, and returns that. Nothing may be at to. What the session knows moves
 // along. What it has not read, but moved, stays protected where it was: until it has read
-// it, it makes nothing new there but by an append, nor moves anything there: a *LostError.
+// it, it makes nothing new there but by an append, nor moves anything there, be it with its
+// directory: a *LostError.
 //
 // Other errors are those of memory.Store.Rename. Of opts, Expect is not used.
 func (s *Session) Rename(ctx context.Context, from, to string, opts *WriteOptions) (*versionlog.Commit, error) {
@@ -30,7 +31,10 @@ func (s *Session) Rename(ctx context.Context, from, to string, opts *WriteOption
 		return nil, err
 	}
 	defer release()
-	if e := s.AdmitNew(below, s.headIn(ctx)); e != nil && e.At != from {
+	if c, err := s.answered(ctx, opts.key()); c != nil || err != nil {
+		return c, err
+	}
+	if e := s.AdmitMove(from, below, s.headIn(ctx)); e != nil {
 		s.Report(e, "")
 		return nil, e
 	}
@@ -53,6 +57,9 @@ func (s *Session) Remove(ctx context.Context, path string, opts *WriteOptions) (
 		return versionlog.Version{}, err
 	}
 	defer release()
+	if c, err := s.answered(ctx, opts.key()); c != nil || err != nil {
+		return firstOf(c), err
+	}
 	expect, err := s.removal(ctx, path, opts)
 	if err != nil {
 		return versionlog.Version{}, err
@@ -121,35 +128,25 @@ func (s *Session) RemoveTree(ctx context.Context, path string, opts *WriteOption
 		return nil, err
 	}
 	defer release()
-	if err := s.admitTree(ctx, path); err != nil {
-		return nil, err
+	if c, err := s.answered(ctx, opts.key()); c != nil || err != nil {
+		return c, err
 	}
 	return s.commitBy(ctx, claims, opts, Knowledge.Wrote, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
-		return s.store.RemoveTree(ctx, path, o)
+		return s.store.RemoveTree(ctx, path, s.admitRemovalOf, o)
 	})
 }
 
-// admitTree is AdmitRemoval for each memory at and below a path of which the session knows
-// something.
-func (s *Session) admitTree(ctx context.Context, path string) error {
-	tree := Claim{Path: path, Below: true}
-	for at, k := range s.known.All() {
-		if !tree.Covers(at) || !k.IsKnown() {
-			continue
-		}
-		head, err := s.headOf(ctx, at)
-		if err != nil {
-			return err
-		}
-		if head == nil {
-			continue
-		}
-		if e := s.AdmitRemoval(at, head); e != nil {
-			s.Report(e, "")
-			return e
-		}
+// admitRemovalOf is AdmitRemoval for a memory that was listed, if the session knows something of it.
+func (s *Session) admitRemovalOf(v *versionlog.Version) error {
+	if !s.known.Of(v.Path).IsKnown() {
+		return nil
 	}
-	return nil
+	e := s.AdmitRemoval(v.Path, memory.NewHead(v))
+	if e == nil {
+		return nil
+	}
+	s.Report(e, "")
+	return e
 }
 
 // Restore makes the content of a version that of a path again, and returns the version that

@@ -6,22 +6,27 @@ import (
 	"errors"
 	"slices"
 
+	"mneme/cas"
 	"mneme/memory"
 	"mneme/versionlog"
 )
 
 // Read returns the memory at a path, which the session knows from then on. If there is
-// none, it knows that: versionlog.ErrNotFound.
+// none, it knows that: versionlog.ErrNotFound. What the session has changed meanwhile it knows as
+// it has made it, and while nobody knows what became of an earlier change of the path, it knows
+// nothing new but what another session has made.
 func (s *Session) Read(ctx context.Context, path string) (versionlog.Version, []byte, error) {
 	path, err := s.enter(path, 0)
 	if err != nil {
 		return versionlog.Version{}, nil, err
 	}
-	s.settleBefore(ctx, path)
+	isSettled, before := s.settleBefore(ctx, path), s.known.Of(path)
 	v, data, err := s.store.Read(ctx, path)
 	switch {
 	case errors.Is(err, versionlog.ErrNotFound):
-		s.known.Set(path, Nothing())
+		if isSettled {
+			s.known.ReadSince(path, before, nil)
+		}
 		return v, nil, err
 	case err != nil:
 		return v, nil, err
@@ -29,7 +34,9 @@ func (s *Session) Read(ctx context.Context, path string) (versionlog.Version, []
 	if err := s.opts.Budget.Take(0, int64(len(data))); err != nil {
 		return versionlog.Version{}, nil, err
 	}
-	s.known.Update(path, func(k Knowledge) Knowledge { return k.Read(memory.NewHead(&v)) })
+	if isSettled || v.Session != s.opts.ID {
+		s.known.ReadSince(path, before, memory.NewHead(&v))
+	}
 	return v, slices.Clone(data), nil
 }
 
@@ -52,16 +59,19 @@ func (s *Session) enterClaimed(ctx context.Context, path string, bytes int) (can
 }
 
 // settleBefore finds out, before a path is read, what became of a commit of it whose reply
-// was lost, so that the session does not take its own change for another's. If that cannot
-// be found out, what is there is read all the same.
-func (s *Session) settleBefore(ctx context.Context, path string) {
+// was lost, so that the session does not take its own change for another's. If it reports
+// false, that could not be found out: what is there is read all the same.
+func (s *Session) settleBefore(ctx context.Context, path string) bool {
 	claims := []Claim{{Path: path}}
 	if len(s.inDoubt(claims)) == 0 && len(s.lostCallsAt(claims)) == 0 {
-		return
+		return true
 	}
-	if release, err := s.Settle(ctx, func() []Claim { return claims }, nil); err == nil {
-		release()
+	release, err := s.Settle(ctx, func() []Claim { return claims }, nil)
+	if err != nil {
+		return false
 	}
+	release()
+	return true
 }
 
 // Write makes data the content of a path, in the place of what the session knows to be
@@ -166,6 +176,9 @@ func (s *Session) Edit(ctx context.Context, path string, edit func(Seen) ([]byte
 		return versionlog.Version{}, err
 	}
 	defer release()
+	if c, err := s.answered(ctx, opts.key()); c != nil || err != nil {
+		return firstOf(c), err
+	}
 	seen := Seen{Known: s.known.Of(path)}
 	for try := 0; ; try++ {
 		seen.Try = try
@@ -236,26 +249,44 @@ func (s *Session) put(ctx context.Context, path string, data []byte, expect vers
 }
 
 func (s *Session) putChange(ctx context.Context, change memory.Change, opts *WriteOptions) (versionlog.Version, error) {
-	c, err := s.commit(ctx, []memory.Change{change}, opts, Knowledge.Wrote)
-	if err != nil {
-		return versionlog.Version{}, err
-	}
-	for _, v := range c.Versions {
-		if v.Path == change.Path && v.Live() {
-			return v, nil
+	for try := 0; ; try++ {
+		c, err := s.commit(ctx, []memory.Change{change}, opts, Knowledge.Wrote)
+		switch {
+		case err != nil:
+			return versionlog.Version{}, err
+		case len(c.Versions) > 0:
+			return madeAt(c, change.Path), nil
+		}
+		head, err := s.headVersion(ctx, change.Path) // which has this content already
+		switch {
+		case err != nil:
+			return versionlog.Version{}, err
+		case head != nil && head.Digest == cas.Sum(change.Content) && (!opts.swaps() || change.Expect.Holds(head)):
+			s.known.Update(change.Path, func(k Knowledge) Knowledge { return k.Wrote(memory.NewHead(head)) })
+			return *head, nil
+		case opts.swaps() || try >= maxAlike: // else another session has replaced it since
+			return versionlog.Version{}, &versionlog.ConflictError{Conflicts: []versionlog.Conflict{{Path: change.Path, Expected: change.Expect, Head: head}}}
 		}
 	}
-	if len(c.Versions) > 0 { // of an earlier commit with that key
-		return c.Versions[0], nil
+}
+
+// firstOf returns the first version of a commit; nil, or one that made none, has the zero value.
+func firstOf(c *versionlog.Commit) (v versionlog.Version) {
+	if c != nil && len(c.Versions) > 0 {
+		v = c.Versions[0]
 	}
-	head, err := s.store.Head(ctx, change.Path) // which has this content already
-	if err == nil && opts.swaps() && !change.Expect.Holds(&head) {
-		return versionlog.Version{}, &versionlog.ConflictError{Conflicts: []versionlog.Conflict{{Path: change.Path, Expected: change.Expect, Head: &head}}}
+	return v
+}
+
+// madeAt returns the version that a commit has made at a path or, of an earlier commit with its key,
+// the first one.
+func madeAt(c *versionlog.Commit, path string) versionlog.Version {
+	for _, v := range c.Versions {
+		if v.Path == path && v.Live() {
+			return v
+		}
 	}
-	if err == nil {
-		s.known.Update(change.Path, func(k Knowledge) Knowledge { return k.Wrote(memory.NewHead(&head)) })
-	}
-	return head, err
+	return c.Versions[0]
 }
 
 // plain is the Text of a call: bytes for a path.

@@ -25,7 +25,7 @@ func TestIndex(t *testing.T) {
 			path := "/" + rapid.SampledFrom([]string{"a", "a-b", "a/x", "a/y", "b/x", "b/c/d"}).Draw(rt, "path")
 			switch rapid.IntRange(0, 3).Draw(rt, "change") {
 			case 0:
-				_, _ = st.RemoveTree(t.Context(), path, nil)
+				_, _ = st.RemoveTree(t.Context(), path, nil, nil)
 			case 1:
 				_, _ = st.Rename(t.Context(), path, path+"2", nil)
 			case 2:

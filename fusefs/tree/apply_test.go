@@ -46,7 +46,7 @@ func TestApplyFollowsTheLog(t *testing.T) {
 				_, _ = ms.Remove(ctx, path.Draw(t, "path"), versionlog.ExpectAny())
 			},
 			"remove tree": func(t *rapid.T) {
-				_, _ = ms.RemoveTree(ctx, path.Draw(t, "path"), nil)
+				_, _ = ms.RemoveTree(ctx, path.Draw(t, "path"), nil, nil)
 			},
 			"rename": func(t *rapid.T) {
 				_, _ = ms.Rename(ctx, path.Draw(t, "from"), path.Draw(t, "to"), nil)
