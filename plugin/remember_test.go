@@ -87,6 +87,17 @@ On Friday.
 	r.commits(1)
 }
 
+// TestRememberNUL: a turn that holds what no reader takes for text is found all the same.
+func TestRememberNUL(t *testing.T) {
+	r := newRig(t, nil)
+	r.result(r.Remember(t.Context(), turnOne("t", "1", "needle\x00\n")), Written, 1, "")
+	r.result(r.Remember(t.Context(), turnOne("t", "1", "needle\x00\n")), Already, 0, "")
+	r.found("needle", "/threads/t/1.md")
+	if got := r.find("needle").Items; len(got) != 1 || !strings.HasSuffix(got[0].Text, "needle\ufffd") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestRememberTwice: the same turn twice is one version, whatever has become of it in between.
 func TestRememberTwice(t *testing.T) {
 	r := newRig(t, nil)

@@ -12,7 +12,7 @@ import (
 
 // textOf returns what the memory of a turn holds: front matter, whose scalars are JSON, so that
 // it is YAML whatever they hold; then each entry below a heading with its role. The front
-// matter says how many lines each entry has, since its text is not changed and may itself hold
+// matter says how many lines each entry has, since its text is not changed, but for U+0000, and may itself hold
 // what looks like a heading. The same batch is the same bytes.
 func textOf(b *Batch) ([]byte, error) {
 	var front, body bytes.Buffer
@@ -28,7 +28,7 @@ func textOf(b *Batch) ([]byte, error) {
 	}
 	front.WriteString("entries:\n")
 	for i, e := range b.Entries {
-		text := e.Text
+		text := strings.ReplaceAll(e.Text, "\x00", "\ufffd") // else no reader takes the memory for text
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}
