@@ -182,7 +182,7 @@ func (c *useCmd) isRecord(r *useRecord, env *agentdirs.Env) bool {
 // again is for what is in use already: it mounts the store if nobody has since the machine was started.
 func (c *useCmd) again(ctx context.Context, a *app, u *use) error {
 	if !u.Finished {
-		return fmt.Errorf("%w: `mneme use` was cut off at it; `mneme use %s --undo` brings it back", errUndoHasWay, shellWord(u.Dir))
+		return fmt.Errorf("%s: %w; `mneme use %s --undo` brings everything back", u.Dir, errUseCutOff, shellWord(u.Dir))
 	}
 	if c.DryRun {
 		return a.printUsed(u.useRecord)

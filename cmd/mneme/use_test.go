@@ -134,7 +134,7 @@ func (h *useHome) begin(n int) *use {
 			}
 			return nil
 		},
-		unmount: func(context.Context, *useRecord) error { return nil },
+		unmount: func(context.Context, *useRecord) ([]leftFile, error) { return nil, nil },
 		reached: func(point string) {
 			if n--; n == -1 {
 				panic(cutOff{point})

@@ -34,10 +34,14 @@ type use struct {
 	*useRecord
 
 	mount   func(ctx context.Context, r *useRecord) error
-	unmount func(ctx context.Context, r *useRecord) error
+	unmount func(ctx context.Context, r *useRecord) (kept []leftFile, err error)
+	kept    []leftFile // what the mount could not commit when it ended
 
 	reached func(point string) // is called between the steps; tests end there
 }
+
+// errUseCutOff says that a `mneme use` was killed before it had done everything.
+var errUseCutOff = errkind.New(errkind.Conflict, "`mneme use` was cut off")
 
 var errUndoHasWay = errkind.New(errkind.Exists, "something is in the way of undoing it")
 
@@ -213,9 +217,11 @@ func (u *use) undo(ctx context.Context) error {
 		}
 		u.reached("unset")
 	}
-	if err := u.unmount(ctx, u.useRecord); err != nil {
+	kept, err := u.unmount(ctx, u.useRecord)
+	if err != nil {
 		return err
 	}
+	u.kept = kept
 	u.reached("unmounted")
 	if u.Backup != "" && u.Inode != 0 {
 		if err := u.moveBack(); err != nil {

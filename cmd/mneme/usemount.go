@@ -17,22 +17,28 @@ import (
 // what that takes.
 func mountForUse(ctx context.Context, r *useRecord) error {
 	mount := []string{"--url", r.URL, "--json", "mount", r.StoreID, "--flat", "--at", r.Mount, "--background"}
-	if runSelf(ctx, append(mount, "--keep")...) == nil {
+	if _, err := runSelf(ctx, append(mount, "--keep")...); err == nil {
 		return nil
 	}
-	return runSelf(ctx, mount...)
+	_, err := runSelf(ctx, mount...)
+	return err
 }
 
-// unmountForUse ends the mount of a record, if it is there.
-func unmountForUse(ctx context.Context, r *useRecord) error {
+// unmountForUse ends the mount of a record, if it is there, and returns what that could not commit.
+func unmountForUse(ctx context.Context, r *useRecord) ([]leftFile, error) {
 	m, found, err := mountedAt(r.Mount)
 	switch {
 	case err != nil || !found:
-		return err
+		return nil, err
 	case m.Type != mountType:
-		return fmt.Errorf("%w: at %s is a mount that is not of mneme; unmount it, then again", errUndoHasWay, r.Mount)
+		return nil, fmt.Errorf("%w: at %s is a mount that is not of mneme; unmount it, then again", errUndoHasWay, r.Mount)
 	}
-	return runSelf(ctx, "--json", "unmount", "--at", r.Mount)
+	out, err := runSelf(ctx, "--json", "unmount", "--at", r.Mount)
+	if err != nil {
+		return nil, err
+	}
+	var said struct{ Kept []leftFile }
+	return said.Kept, json.Unmarshal(out, &said)
 }
 
 // mountedAt returns the topmost mount at a directory, without touching it.
@@ -46,23 +52,23 @@ func mountedAt(dir string) (m mountinfo.Mount, found bool, err error) {
 	return m, found, err
 }
 
-// runSelf runs this program with --json, and returns its error.
-func runSelf(ctx context.Context, args ...string) error {
+// runSelf runs this program with --json, and returns its output or its error.
+func runSelf(ctx context.Context, args ...string) ([]byte, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Stderr = &stderr
-	err = cmd.Run()
+	out, err := cmd.Output()
 	if err == nil {
-		return nil
+		return out, nil
 	}
 	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
 	var reply errorReply
 	if json.Unmarshal([]byte(lines[len(lines)-1]), &reply) == nil && reply.Error != nil {
-		return reply.Error
+		return nil, reply.Error
 	}
-	return errors.Join(err, errors.New(strings.Join(lines, "; ")))
+	return nil, errors.Join(err, errors.New(strings.Join(lines, "; ")))
 }

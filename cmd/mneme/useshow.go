@@ -106,12 +106,14 @@ func (a *app) undoUse(ctx context.Context, u *use) error {
 	}
 	if a.json {
 		return a.printJSON(struct {
-			Undone  string `json:"undone"`
-			Store   string `json:"store"`
-			Changes uint64 `json:"changes_since"`
-		}{r.Dir, r.Store, since})
+			Undone  string     `json:"undone"`
+			Store   string     `json:"store"`
+			Changes uint64     `json:"changes_since"`
+			Kept    []leftFile `json:"kept,omitempty"`
+		}{r.Dir, r.Store, since, u.kept})
 	}
 	a.printf("%s is as it was.\n", printable(r.Dir))
+	a.printLeft(u.kept)
 	if since > 0 {
 		a.printf("Store %s has %s made since, which %s not there: `%s log %[1]s`\n", printable(r.Store), plural(since, "change"), isOrAre(since), a.command())
 	} else if r.StoreID != "" {

@@ -126,9 +126,12 @@ func TestUseDirectory(t *testing.T) {
 	for _, way := range []string{"unmount", "use"} { // as after a restart
 		h.Must(t, way, dir)
 	}
-	h.sh(`cat "$1/new/c.md"`, dir)
-	if r := h.Mneme("use", dir, "--undo"); r.Code != 0 || !strings.Contains(r.Stdout, "changes made since") {
-		t.Errorf("use --undo: %v", r)
+	h.sh(`cd "$1"; cat new/c.md; exec 3> new/c.md; echo theirs | mneme write memory:/new/c.md; ! echo mine >&3`, dir) // which is kept as a conflict
+	r := h.Mneme("use", dir, "--undo")
+	for _, want := range []string{"changes made since", "Not in the history, but kept: memory:/new/c.md"} {
+		if r.Code != 0 || !strings.Contains(r.Stdout, want) {
+			t.Errorf("use --undo: %v, want %q", r, want)
+		}
 	}
 	if left := harness.MountsBelow(h.Home); len(left) > 0 {
 		t.Errorf("still mounted: %v", left)
