@@ -44,7 +44,9 @@ func newUseHome(t *testing.T) *useHome {
 		"home/.claude/projects/" + projectKeyOf(h.project) + "/memory/MEMORY.md": "# Index\n",
 		"home/.claude/projects/" + projectKeyOf(h.project) + "/memory/build.md":  "make\n",
 		"home/notes/a.md": "a\n", "home/notes/d/run.sh": "#!/bin/sh\n", "home/notes/d/e/b.md": "b\n", "home/notes/empty/.keep": "",
-		"home/notes/bin":                      "\xff\x00",
+		"home/notes/bin": "\xff\x00",
+		"home/.letta/agents/a1/memory/system/persona.md": "me\n", "home/.letta/agents/a1/memory/.git/HEAD": "ref: refs/heads/main\n",
+		"home/.letta/agents/a1/memory/.git/hooks/pre-commit": "#!/bin/sh\n", "home/.letta/agents/a1/memory/.git/refs/heads/main": "1\n",
 		"project/.git/HEAD":                   "ref: refs/heads/main\n",
 		"project/.claude/settings.local.json": "{\n    \"env\": { \"A\": \"1\" },\n\t\"model\": \"opus\"\n}",
 	} {
@@ -201,6 +203,7 @@ func TestUseCutOff(t *testing.T) {
 		"settings without any":  {"claude-code", func(h *useHome) { h.write(h.project+"/.claude/settings.local.json", "{ }\n") }, setting},
 		"no settings":           {"claude-code", func(h *useHome) { h.must(os.Remove(h.project + "/.claude/settings.local.json")) }, setting},
 		"no place for settings": {"claude-code", func(h *useHome) { h.must(os.RemoveAll(h.project + "/.claude")) }, append(setting, "made for the setting")},
+		"a checkout":            {"letta-files", func(h *useHome) {}, []string{"store", "file", "copied", "moved", "made", "mounted"}},
 		"a setting that is set": {"claude-code", func(h *useHome) {
 			h.write(h.project+"/.claude/settings.local.json", `{"autoMemoryDirectory" : "~/\u006e"}`)
 		}, []string{"set"}},

@@ -65,8 +65,19 @@ func (u *use) steps(ctx context.Context, f *agentFiles, opts *memory.StoreOption
 	if err := u.importAll(ctx, f, opts, open); err != nil {
 		return err
 	}
+	if u.Git != "" {
+		if err := copyGit(filepath.Join(u.Dir, gitName), u.Git); err != nil {
+			return err
+		}
+		u.reached("copied")
+	}
 	if u.Backup != "" {
 		if err := u.moveAway(f); err != nil {
+			return err
+		}
+	}
+	if u.Linked = u.Git != ""; u.Linked {
+		if err := u.records.save(u.useRecord); err != nil {
 			return err
 		}
 	}
@@ -109,6 +120,11 @@ func (u *use) importAll(ctx context.Context, f *agentFiles, opts *memory.StoreOp
 	}
 	defer root.Close()
 	i := importer{store: st, root: root, agent: u.Agent, each: func() { u.reached("file") }}
+	if u.Git != "" {
+		if err := i.link(ctx, u.Git); err != nil {
+			return err
+		}
+	}
 	if u.Imported.LastSeq, err = i.run(ctx, f); err != nil {
 		return err
 	}
@@ -231,6 +247,11 @@ func (u *use) undo(ctx context.Context) error {
 		return err
 	}
 	u.reached("back")
+	if u.Git != "" && !u.Linked { // nobody has used it
+		if err := os.RemoveAll(u.Git); err != nil {
+			return err
+		}
+	}
 	return u.records.remove(u.useRecord)
 }
 

@@ -28,6 +28,7 @@ type agentFiles struct {
 	refused     []string // what no store can hold, each with the reason
 
 	most   int64 // bytes of a file
+	git    bool  // a directory .git is passed over
 	device uint64
 	spelt  map[string]string // what is there by its path in the store
 }
@@ -53,9 +54,12 @@ func newFileStamp(st *syscall.Stat_t) fileStamp {
 	return fileStamp{st.Ino, st.Size, st.Mtim, st.Ctim}
 }
 
+// gitName is the name of the git directory of a checkout.
+const gitName = ".git"
+
 // lookIntoDir reads what is in a directory, of which no file may have more than most
-// bytes. It changes nothing, not even times of access where the kernel lets it.
-func lookIntoDir(dir string, most int64) (*agentFiles, error) {
+// bytes, but for the git directory if git is set. It changes nothing.
+func lookIntoDir(dir string, most int64, git bool) (*agentFiles, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -65,7 +69,7 @@ func lookIntoDir(dir string, most int64) (*agentFiles, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &agentFiles{most: most, device: info.Sys().(*syscall.Stat_t).Dev, spelt: map[string]string{}}
+	f := &agentFiles{most: most, git: git, device: info.Sys().(*syscall.Stat_t).Dev, spelt: map[string]string{}}
 	err = fs.WalkDir(root.FS(), ".", func(rel string, _ fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -73,6 +77,8 @@ func lookIntoDir(dir string, most int64) (*agentFiles, error) {
 			return nil
 		case rel == ".":
 			return nil
+		case rel == gitName && git:
+			return fs.SkipDir
 		}
 		return f.add(root, rel)
 	})
@@ -195,8 +201,11 @@ func (f *agentFiles) changedSince(dir string) (string, error) {
 	}
 	changed := ""
 	err = fs.WalkDir(root.FS(), ".", func(rel string, _ fs.DirEntry, err error) error {
-		if err != nil || rel == "." {
+		switch {
+		case err != nil || rel == ".":
 			return err
+		case rel == gitName && f.git:
+			return fs.SkipDir
 		}
 		info, err := root.Lstat(rel)
 		if err != nil {
@@ -234,7 +243,7 @@ func (f *agentFiles) collisions(heads map[string]versionlog.Digest) (collide []s
 		}
 	}
 	for head := range heads {
-		if !mine[head] {
+		if !mine[head] && (!f.git || head != "/"+gitName) {
 			others++
 		}
 		for dir := path.Dir(head); dir != "/"; dir = path.Dir(dir) {

@@ -84,6 +84,14 @@ func (i *importer) file(ctx context.Context, file *agentFile) error {
 	return i.commit(ctx, file, memory.Change{Action: versionlog.Put, Content: data})
 }
 
+// link makes the memory that says where the git directory is.
+func (i *importer) link(ctx context.Context, git string) error {
+	text := []byte("gitdir: " + git + "\n")
+	c := memory.Change{Action: versionlog.Put, Path: "/" + gitName, Content: text, Expect: versionlog.ExpectAny()}
+	_, err := i.store.Batch(ctx, []memory.Change{c}, &memory.CommitOptions{Message: "import", Meta: map[string]string{"agent": i.agent}})
+	return err
+}
+
 func (i *importer) commit(ctx context.Context, file *agentFile, c memory.Change) error {
 	c.Path, c.Spelling, c.Expect = file.path, file.spelling, versionlog.ExpectAbsent()
 	meta := map[string]string{"mtime": file.mtime.UTC().Format(time.RFC3339Nano), "agent": i.agent}

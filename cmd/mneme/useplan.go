@@ -72,7 +72,7 @@ func newUsePlan(ctx context.Context, a *app, found *agentdirs.Found, store strin
 		if info != nil {
 			most = info.Limits.MaxMemoryBytes
 		}
-		if p.files, err = lookIntoDir(dir, most); err != nil {
+		if p.files, err = lookIntoDir(dir, most, found.Git); err != nil {
 			return nil, err
 		}
 		if err := found.Check(p.files.names()); err != nil {
@@ -81,6 +81,11 @@ func newUsePlan(ctx context.Context, a *app, found *agentdirs.Found, store strin
 	}
 	if err := p.fit(info, heads, named); err != nil {
 		return nil, err
+	}
+	if found.Git {
+		if err := p.planGit(); err != nil {
+			return nil, err
+		}
 	}
 	if found.Setting != nil {
 		err = p.planSetting(found.Setting)
@@ -241,6 +246,22 @@ func (p *usePlan) planSetting(s *agentdirs.Setting) error {
 		File: s.File, Key: s.Key, After: p.record.Mount, Before: s.Value, Set: s.Set, HadFile: err == nil,
 	}
 	return nil
+}
+
+// planGit plans to copy the git directory, which has to be one.
+func (p *usePlan) planGit() error {
+	info, err := os.Lstat(filepath.Join(p.record.Dir, gitName))
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s in %s is no directory (%v)", gitName, p.record.Dir, info.Mode().Type())
+	}
+	if err != nil {
+		return refusal{err}
+	}
+	state, err := xdg.State()
+	if err == nil {
+		p.record.Git, err = freeName(filepath.Join(state, "git", p.record.Store))
+	}
+	return err
 }
 
 // freeName returns a name that nothing has: that, or with a number behind it.

@@ -45,6 +45,8 @@ type useRecord struct {
 	Backup string `json:"backup,omitempty"` // what it is renamed to; "": it stays
 	Moved  bool   `json:"moved,omitempty"`  // it was
 	Mount  string `json:"mount"`            // where the store is mounted
+	Git    string `json:"git,omitempty"`    // where the git directory is copied to, which the store names; "": there is none
+	Linked bool   `json:"linked,omitempty"` // there may be commits in that which nothing else has
 
 	Setting *useSetting `json:"setting,omitempty"`
 }

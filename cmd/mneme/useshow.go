@@ -52,6 +52,9 @@ func (a *app) printUse(p *usePlan, dryRun bool) error {
 	if r.Backup != "" {
 		say("%s is renamed to %s, as it is.", r.Dir, r.Backup)
 	}
+	if r.Git != "" {
+		say("%s is copied to %s, and a memory /%[1]s names that.", gitName, r.Git)
+	}
 	say("The store is mounted at %s.", r.Mount)
 	if s := r.Setting; s != nil {
 		say("%s in %s becomes %q. %s stays as it is.", strings.Join(s.Key, "."), s.File, s.After, r.Dir)
@@ -114,6 +117,9 @@ func (a *app) undoUse(ctx context.Context, u *use) error {
 	}
 	a.printf("%s is as it was.\n", printable(r.Dir))
 	a.printLeft(u.kept)
+	if r.Linked {
+		a.printf("What was committed since with git is in %s.\n", printable(r.Git))
+	}
 	if since > 0 {
 		a.printf("Store %s has %s made since, which %s not there: `%s log %[1]s`\n", printable(r.Store), plural(since, "change"), isOrAre(since), a.command())
 	} else if r.StoreID != "" {

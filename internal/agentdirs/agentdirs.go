@@ -30,6 +30,7 @@ type Found struct {
 	Dir        string // where it is; it need not exist
 	Setting    *Setting
 	Binary     bool     // there are files that are not text
+	Git        bool     // it is a checkout, whose .git has to lie where its hooks can be executed
 	Warn       []string // what the user should know
 
 	accepts func(rel string) bool              // what may be there

@@ -70,6 +70,11 @@ func TestFind(t *testing.T) {
 		"openclaw":                            {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{"agents": {}}`}, nil, "", "home/.openclaw/workspace", "home/.openclaw/openclaw.json"},
 		"openclaw profile":                    {"openclaw", nil, map[string]string{"OPENCLAW_PROFILE": "p"}, "", "home/.openclaw-p/workspace", "home/.openclaw-p/openclaw.json"},
 		"openclaw set":                        {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{"agents": {"defaults": {"workspace": "~/w"}}}`}, nil, "", "home/w", "home/.openclaw/openclaw.json"},
+		"letta-files":                         {"letta-files", map[string]string{"home/.letta/agents/a1/memory/system/x.md": "", "home/.letta/agents/a2/x": ""}, nil, "", "home/.letta/agents/a1/memory", ""},
+		"letta-files by id":                   {"letta-files", map[string]string{"home/.letta/agents/a1/memory/x.md": "", "home/.letta/agents/a2/memory/x.md": ""}, nil, "a2", "home/.letta/agents/a2/memory", ""},
+		"letta-files of many":                 {"letta-files", map[string]string{"home/.letta/agents/a1/memory/x.md": "", "home/.letta/agents/a2/memory/x.md": ""}, nil, "", "!one of a1, a2", ""},
+		"letta-files of none":                 {"letta-files", nil, nil, "", "!no agent has memory", ""},
+		"letta-files of a path":               {"letta-files", map[string]string{"home/.letta/agents/a1/memory/x.md": ""}, nil, "../agents/a1", "!is no agent", ""},
 		"openclaw JSON5":                      {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{agents: {}}`}, nil, "", "!plain JSON", ""},
 		"openclaw agents":                     {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{"agents": {"entries": {"a": {}, "b": {}}}}`}, nil, "", "!2 agents", ""},
 		"openclaw variable":                   {"openclaw", nil, map[string]string{"OPENCLAW_WORKSPACE_DIR": "/w"}, "", "!$OPENCLAW_WORKSPACE_DIR is set", ""},
@@ -127,8 +132,11 @@ func TestCheck(t *testing.T) {
 		{"openclaw", []string{"AGENTS.md", "memory/2026-11-26.md"}, true},
 		{"openclaw", []string{"AGENTS.md", "memory.txt"}, false},
 		{"openclaw", []string{"package.json"}, false},
+		{"letta-files", []string{"system/persona.md", "notes.md", "skills/x/run.py"}, true},
+		{"letta-files", []string{"notes.md"}, false},
+		{"letta-files", []string{"system/persona.md", "x.db"}, false},
 	} {
-		a := newAt(t, nil, nil)
+		a := newAt(t, map[string]string{"home/.letta/agents/id/memory/x.md": ""}, nil)
 		a.env.ID = "id"
 		f, err := Find(test.agent, &a.env)
 		if err != nil {

@@ -135,18 +135,56 @@ func geminiProject(base, project string) (string, error) {
 	if id := registry.Projects[project]; id != "" {
 		return id, nil
 	}
-	dirs, err := filepath.Glob(filepath.Join(base, "tmp", "*", "memory"))
+	ids, err := memoriesIn(filepath.Join(base, "tmp"))
 	if err != nil {
 		return "", err
-	}
-	var ids []string
-	for _, dir := range dirs {
-		ids = append(ids, filepath.Base(filepath.Dir(dir)))
 	}
 	if ids == nil {
 		return "", fmt.Errorf("it has no project %s, nor memory of another in %s", project, filepath.Join(base, "tmp"))
 	}
 	return "", fmt.Errorf("%s does not name the project %s; its id is one of %s", filepath.Join(base, "projects.json"), project, strings.Join(ids, ", "))
+}
+
+// memoriesIn returns the names of the directories that have one called memory.
+func memoriesIn(dir string) (ids []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if _, err := os.Stat(filepath.Join(dir, e.Name(), "memory")); err == nil {
+			ids = append(ids, e.Name())
+		}
+	}
+	return ids, err
+}
+
+// findLetta finds the files of an agent of Letta Code (MemFS), by
+// https://docs.letta.com/letta-code/memfs and src/agent/memory-git-dir.ts.
+func findLetta(e *Env) (*Found, error) {
+	base := filepath.Join(e.Home, ".letta", "agents")
+	ids, err := memoriesIn(base)
+	if err != nil {
+		return nil, err
+	}
+	id := e.ID
+	switch {
+	case id == "" && len(ids) == 1:
+		id = ids[0]
+	case id == "" && len(ids) == 0:
+		return nil, fmt.Errorf("no agent has memory in %s", base)
+	case id == "":
+		return nil, fmt.Errorf("there are several agents; the id is one of %s", strings.Join(ids, ", "))
+	case !slices.Contains(ids, id):
+		return nil, fmt.Errorf("%q is no agent that has memory in %s", id, base)
+	}
+	return &Found{
+		WrittenFor: "0.32", Name: "letta-" + id, Dir: filepath.Join(base, id, "memory"), Git: true,
+		accepts: func(rel string) bool { return strings.HasSuffix(rel, ".md") || top(rel) == "skills" },
+		needs:   func(there func(string) bool) bool { return there("system") },
+		layout:  "a git checkout with system, files *.md and skills",
+		Warn:    []string{"End Letta Code first; its git directory is used from a copy"},
+	}, nil
 }
 
 // findOpenClaw finds the workspace of OpenClaw, by

@@ -20,6 +20,7 @@ var agents = map[string]func(*Env) (*Found, error){
 	"claude-code": findClaudeCode,
 	"codex":       findCodex,
 	"gemini":      findGemini,
+	"letta-files": findLetta,
 	"openclaw":    findOpenClaw,
 }
 

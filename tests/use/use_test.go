@@ -145,6 +145,25 @@ func TestUseDirectory(t *testing.T) {
 	}
 }
 
+// TestUseLetta has git work in a checkout whose git directory lies elsewhere, with its hooks.
+func TestUseLetta(t *testing.T) {
+	t.Parallel()
+	harness.NeedTools(t, "git")
+	h := newAgentHome(t, nil)
+	h.Store("other")
+	dir := filepath.Join(h.Home, ".letta", "agents", "a1", "memory")
+	h.sh(`mkdir -p "$1/system"; cd "$1"; git init -q -b main; echo me > system/persona.md; git add -A; git commit -qm one
+		printf '#!/bin/sh\necho "$PWD" > hook-ran.md\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit`, dir)
+	before := h.snapshot()
+	h.Must(t, "use", "letta-files", "--yes")
+	h.sh(`cd "$1"; test -z "$(git status --porcelain | grep -v '^?? .git$')"; echo more >> system/persona.md; git add system; git commit -qm two
+		test "$(git log --format=%s | head -n 1)" = two; test "$(cat hook-ran.md)" = "$1"; git -C "$1/system" rev-parse --git-dir | grep -q /git/letta-a1`, dir)
+	if r := h.Mneme("use", "letta-files", "--undo"); r.Code != 0 || !strings.Contains(r.Stdout, "git is in") {
+		t.Errorf("undo: %v", r)
+	}
+	h.wantAsBefore(before)
+}
+
 // TestUseClaudeCode changes the setting of a project, and brings that back.
 func TestUseClaudeCode(t *testing.T) {
 	t.Parallel()
