@@ -14,13 +14,14 @@ import (
 )
 
 // mountForUse mounts the store of a record in the background, with a keeper where the kernel has
-// what that takes.
-func mountForUse(ctx context.Context, r *useRecord) error {
+// what that takes. The process that waits for the mount has the lock, too, so that nobody undoes
+// what is about to be mounted when this one is killed.
+func (u *useRecords) mountForUse(ctx context.Context, r *useRecord) error {
 	mount := []string{"--url", r.URL, "--json", "mount", r.StoreID, "--flat", "--at", r.Mount, "--background"}
-	if _, err := runSelf(ctx, append(mount, "--keep")...); err == nil {
+	if _, err := runSelf(ctx, u.lock, append(mount, "--keep")...); err == nil {
 		return nil
 	}
-	_, err := runSelf(ctx, mount...)
+	_, err := runSelf(ctx, u.lock, mount...)
 	return err
 }
 
@@ -33,7 +34,7 @@ func unmountForUse(ctx context.Context, r *useRecord) ([]leftFile, error) {
 	case m.Type != mountType:
 		return nil, fmt.Errorf("%w: at %s is a mount that is not of mneme; unmount it, then again", errUndoHasWay, r.Mount)
 	}
-	out, err := runSelf(ctx, "--json", "unmount", "--at", r.Mount)
+	out, err := runSelf(ctx, nil, "--json", "unmount", "--at", r.Mount)
 	if err != nil {
 		return nil, err
 	}
@@ -52,8 +53,9 @@ func mountedAt(dir string) (m mountinfo.Mount, found bool, err error) {
 	return m, found, err
 }
 
-// runSelf runs this program with --json, and returns its output or its error.
-func runSelf(ctx context.Context, args ...string) ([]byte, error) {
+// runSelf runs this program with --json, and returns its output or its error. The process has a
+// file open until it ends; nil is none.
+func runSelf(ctx context.Context, file *os.File, args ...string) ([]byte, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -61,6 +63,9 @@ func runSelf(ctx context.Context, args ...string) ([]byte, error) {
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Stderr = &stderr
+	if file != nil {
+		cmd.ExtraFiles = []*os.File{file}
+	}
 	out, err := cmd.Output()
 	if err == nil {
 		return out, nil
