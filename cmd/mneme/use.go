@@ -190,6 +190,9 @@ func (c *useCmd) again(ctx context.Context, a *app, u *use) error {
 	if _, mounted, err := mountedAt(u.Mount); err != nil || mounted {
 		return errors.Join(err, a.printUsed(u.useRecord))
 	}
+	if entries, err := os.ReadDir(u.Mount); err == nil && len(entries) > 0 {
+		return strayFiles(u.Mount)
+	}
 	if err := u.mount(ctx, u.useRecord); err != nil {
 		return err
 	}

@@ -112,7 +112,9 @@ func (u *use) importAll(ctx context.Context, f *agentFiles, opts *memory.StoreOp
 	}
 	u.reached("store")
 	if u.Inode == 0 {
-		return nil
+		tip, err := st.Tip(ctx)
+		u.Imported.LastSeq = tip.Seq
+		return err
 	}
 	root, err := os.OpenRoot(u.Dir)
 	if err != nil {
@@ -289,11 +291,16 @@ func removeEmptyDir(dir string) error {
 	case errors.Is(err, syscall.ENOENT):
 		return nil
 	case errors.Is(err, syscall.ENOTEMPTY):
-		return fmt.Errorf("%w: %s holds files that were made while the store was not mounted; move them away (mv %[2]s %[2]s.new), then again", errUndoHasWay, dir)
+		return fmt.Errorf("%w: %w", errUndoHasWay, strayFiles(dir))
 	case err != nil:
 		return fmt.Errorf("remove %s: %w", dir, err)
 	}
 	return durable.SyncDir(filepath.Dir(dir))
+}
+
+// strayFiles says that there are files where the store is to be mounted.
+func strayFiles(dir string) error {
+	return fmt.Errorf("%s holds files that were made while the store was not mounted; move them away, then again", dir)
 }
 
 // unset brings the setting back, if it was changed and is what it was changed to.

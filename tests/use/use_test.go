@@ -123,9 +123,9 @@ func TestUseDirectory(t *testing.T) {
 	if out := h.Must(t, "use", "--list"); !strings.Contains(out, dir) || !strings.Contains(out, "mounted") {
 		t.Errorf("use --list: %s", out)
 	}
-	for _, way := range []string{"unmount", "use"} { // as after a restart
-		h.Must(t, way, dir)
-	}
+	h.Must(t, "unmount", dir) // as after a restart
+	h.sh(`echo stray > "$1/stray"; ! mneme use "$1"; rm "$1/stray"`, dir)
+	h.Must(t, "use", dir)
 	h.sh(`cd "$1"; cat new/c.md; exec 3> new/c.md; echo theirs | mneme write memory:/new/c.md; ! echo mine >&3`, dir) // which is kept as a conflict
 	r := h.Mneme("use", dir, "--undo")
 	for _, want := range []string{"changes made since", "Not in the history, but kept: memory:/new/c.md"} {
