@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mneme/internal/lines"
 	"mneme/internal/strictjson"
 )
 
@@ -45,7 +46,8 @@ const endGrace = 5 * time.Second
 //     time is up: the SDK drops what is not answered then.
 //  5. Close ends Read. What is queued is still written, for a time: see drain.
 type conn struct {
-	in   *lineReader
+	in   io.Closer
+	line *lines.Reader
 	out  io.WriteCloser
 	most int // bytes of a line
 
@@ -71,7 +73,7 @@ type connState struct {
 
 // newConn returns a client of which a line has at most so many bytes.
 func newConn(in io.ReadCloser, out io.WriteCloser, most int) *conn {
-	c := &conn{in: newLineReader(in, most), out: out, most: most, written: make(chan struct{})}
+	c := &conn{in: in, line: lines.NewReader(in, most), out: out, most: most, written: make(chan struct{})}
 	c.connState = connState{working: map[jsonrpc.ID]int{}, listening: map[jsonrpc.ID]bool{}, asked: map[jsonrpc.ID]bool{}}
 	c.changed.L = &c.mu
 	go c.writeQueue()
@@ -87,9 +89,9 @@ func (c *conn) SessionID() string { return "" }
 // Read returns the next message.
 func (c *conn) Read(context.Context) (jsonrpc.Message, error) {
 	for c.awaitRoom() {
-		line, err := c.in.next()
+		line, err := c.line.Next()
 		switch {
-		case errors.Is(err, errLongLine):
+		case errors.Is(err, lines.ErrTooLong):
 			c.refuse(&refusal{code: jsonrpc.CodeInvalidRequest, text: "the line is too long"})
 			continue
 		case err != nil:

@@ -129,14 +129,7 @@ func TestRareMeetings(t *testing.T) {
 			w := newWorld(t)
 			meet(w)
 			w.check("when they have met")
-			w.log.Forget()
-			w.must(w.Walk(t.Context()))
-			w.follow(1 << 20)
-			for _, task := range w.tasks {
-				task()
-			}
-			w.check("at the end")
-			w.wantAsLog()
+			w.end()
 		})
 	}
 }

@@ -132,6 +132,19 @@ func (w *world) check(when string) {
 	})
 }
 
+// end has the tree learn all that the log has, and compares the two.
+func (w *world) end() {
+	w.Helper()
+	w.log.Forget()
+	w.must(w.Walk(w.Context()))
+	w.follow(1 << 20)
+	for _, task := range w.tasks {
+		task()
+	}
+	w.check("at the end")
+	w.wantAsLog()
+}
+
 // checkNewestLocked fails where an older version has replaced a newer one (T1).
 func (w *world) checkNewestLocked(when string, dir *Entry) {
 	w.Helper()
