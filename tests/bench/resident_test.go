@@ -42,7 +42,7 @@ func (r *report) sizes(e *harness.Env, kind string, memories int) map[string]ser
 	for range 3 {
 		m := e.Mount(r.B, storeOf[kind], "--metrics-addr=:0")
 		await(r.B, m, memories)
-		add := func(when, field string) { took[when] = append(took[when], megabytes(r.B, m, field)) }
+		add := func(when, field string) { took[when] = append(took[when], megabytes(r.B, m.PID, field)) }
 		add("loaded", "VmRSS")
 		r.walk(e, m, "ls -lR .")
 		add("listed", "VmRSS")

@@ -83,10 +83,10 @@ func (r *report) resident(e *harness.Env, kind string, memories int, limit float
 	r.start(name+"at most", took["at-most"], 0, " MB")
 }
 
-// megabytes reads a size from the daemon's status, in 10^6 bytes.
-func megabytes(b testing.TB, m *harness.Mount, field string) float64 {
+// megabytes reads a size from the status of a process, in 10^6 bytes.
+func megabytes(b testing.TB, pid int, field string) float64 {
 	b.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.PID))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -14,8 +14,14 @@ import (
 // durable during do.
 func (m *Mount) Fsyncs(t testing.TB, do func()) int {
 	t.Helper()
-	counts := filepath.Join(m.Env.Dir, "strace")
-	trace := exec.Command("strace", "-f", "-c", "-e", "trace=fsync,fdatasync,sync_file_range,msync", "-o", counts, "-p", strconv.Itoa(m.PID))
+	return m.Env.Fsyncs(t, m.PID, do)
+}
+
+// Fsyncs is that of any process.
+func (e *Env) Fsyncs(t testing.TB, pid int, do func()) int {
+	t.Helper()
+	counts := filepath.Join(e.Dir, "strace")
+	trace := exec.Command("strace", "-f", "-c", "-e", "trace=fsync,fdatasync,sync_file_range,msync", "-o", counts, "-p", strconv.Itoa(pid))
 	said := newLineWaiter()
 	trace.Stderr = said
 	if err := trace.Start(); err != nil {
@@ -41,7 +47,7 @@ func (m *Mount) Fsyncs(t testing.TB, do func()) int {
 		}
 		total += n
 	}
-	t.Logf("strace of the daemon:\n%s", text)
+	t.Logf("strace of it:\n%s", text)
 	return total
 }
 

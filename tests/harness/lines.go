@@ -3,6 +3,7 @@ package harness
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os/exec"
 	"path/filepath"
@@ -47,29 +48,41 @@ func (e *Env) Lines(t testing.TB, name string, args ...string) *Lines {
 	return l
 }
 
-// Tell sends a line that has no answer.
-func (l *Lines) Tell(t testing.TB, line string) {
-	t.Helper()
-	if _, err := io.WriteString(l.in, line+"\n"); err != nil {
-		t.Fatalf("%s: %v\n%s", l.name, err, l.Stderr)
-	}
-}
-
-// Ask sends a line and returns the answer. What the program says by itself, it skips: what has
-// a method.
+// Ask sends a line and returns the answer.
 func (l *Lines) Ask(t testing.TB, line string) string {
 	t.Helper()
-	l.Tell(t, line)
-	for {
-		answer, err := l.out.ReadString('\n')
-		if err != nil {
-			t.Fatalf("%s: no answer to %.500s: %v\n%s", l.name, line, err, l.Stderr)
-		}
-		var said struct{ Method string }
-		if json.Unmarshal([]byte(answer), &said) == nil && said.Method == "" {
-			return strings.TrimSuffix(answer, "\n")
+	answer, err := l.Try(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// Try is Ask for any goroutine.
+func (l *Lines) Try(line string) (string, error) {
+	err := l.Tell(line)
+	for err == nil {
+		var answer string
+		if answer, err = l.out.ReadString('\n'); err == nil && !speaksFirst(answer) {
+			return strings.TrimSuffix(answer, "\n"), nil
 		}
 	}
+	return "", fmt.Errorf("%s: no answer to %.500s: %w\n%s", l.name, line, err, l.Stderr)
+}
+
+// Tell sends a line that has no answer.
+func (l *Lines) Tell(line string) error {
+	_, err := io.WriteString(l.in, line+"\n")
+	return err
+}
+
+// speaksFirst reports whether a line is no answer: it has a method.
+func speaksFirst(line string) bool {
+	if !strings.Contains(line, `"method":`) {
+		return false
+	}
+	var said struct{ Method string }
+	return json.Unmarshal([]byte(line), &said) == nil && said.Method != ""
 }
 
 // End ends the input of the program, which must end well.
