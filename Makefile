@@ -59,7 +59,8 @@ torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
 
 bench:           ## measure against ext4 and others, and write docs/BENCHMARKS*.md; best on an idle machine
 	scripts/install-bench-tools.sh
-	MNEME_NOSKIP=1 go test -run '^$$' -bench '^Benchmark(Reading|Writing)$$' -benchtime 1x -timeout 40m ./tests/bench
+	scripts/install-test-node.sh
+	MNEME_NOSKIP=1 go test -run '^$$' -bench '^Benchmark(Reading|Writing|Agents)$$' -benchtime 1x -timeout 40m ./tests/bench
 
 bench-quick:     ## the main ratios to ext4, in about a minute
 	go test -run '^$$' -bench 'Quick$$' -benchtime 1x -timeout 10m ./tests/bench

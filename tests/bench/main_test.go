@@ -1,5 +1,6 @@
-// Package bench measures mounts against ext4 and others, and writes
-// docs/BENCHMARKS.md and docs/BENCHMARKS-WRITES.md.
+// Package bench measures mounts against ext4 and others, and what agents without a shell have
+// against other servers, and writes docs/BENCHMARKS.md, BENCHMARKS-WRITES.md and
+// BENCHMARKS-AGENTS.md.
 package bench
 
 import (
