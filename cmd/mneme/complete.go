@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"mneme/backend"
+	"mneme/internal/agentdirs"
 	"mneme/memory"
 )
 
@@ -197,6 +198,8 @@ func (a *app) values(ctx context.Context, v *kong.Value, word string) []string {
 	switch v.Name {
 	case "store", "store[:ro]":
 		return a.storeNames(ctx, "")
+	case "agent|dir":
+		return agentdirs.Agents()
 	case "place", "from", "to", "what":
 		if store, path, has := strings.Cut(word, ":"); has {
 			return a.pathsBelow(ctx, store, path)

@@ -16,6 +16,7 @@ import (
 type noteCmd struct {
 	Stores       []string          `arg:"" name:"store[:ro]" help:"Stores that the agent has; :ro says that it only reads one."`
 	At           string            `default:"${mountdir}" placeholder:"DIR" help:"Where they are mounted. Default: ${default}."`
+	Flat         bool              `help:"The one store is mounted as DIR itself, with 'mount --flat'."`
 	Tool         bool              `help:"The agent has the memory tool instead of files."`
 	Instructions map[string]string `placeholder:"STORE=TEXT" mapsep:"none" help:"What to tell about a store besides. Default: its metadata pair 'instructions'."`
 	sharingFlags
@@ -39,6 +40,9 @@ func (c *noteCmd) Run(ctx context.Context, a *app) error {
 	wanted, err := wantStores(c.Stores, false)
 	if err != nil {
 		return err
+	}
+	if c.Flat && len(wanted) != 1 {
+		return usagef("--flat is for one store, not %d", len(wanted))
 	}
 	return a.withLibrary(ctx, reading, func(lib *backend.Library) error {
 		var mounts []note.Mount
@@ -68,7 +72,7 @@ func (c *noteCmd) Run(ctx context.Context, a *app) error {
 func (c *noteCmd) place(dir, slug string) string {
 	switch {
 	case !c.Tool:
-		return filepath.Join(dir, slug)
+		return storeDir(dir, c.Flat, slug)
 	case len(c.Stores) == 1:
 		return toolRoot
 	}

@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"mneme/backend"
 	"mneme/internal/agentdirs"
+	"mneme/internal/testing/skip"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -470,5 +472,18 @@ func TestUseRecordFormat(t *testing.T) {
 	}
 	if _, err := records.all(); !errors.Is(err, errNewerRecord) {
 		t.Errorf("a newer record: %v", err)
+	}
+}
+
+// TestUseNamesAttributes holds that the files are named of which a store keeps less than there is.
+func TestUseNamesAttributes(t *testing.T) {
+	h := newUseHome(t)
+	if err := unix.Setxattr(h.home+"/notes/a.md", "user.mine", []byte("1"), 0); err != nil {
+		skip.Because(t, "the file system of the test has no extended attributes: "+err.Error())
+	}
+	f, err := lookIntoDir(h.home+"/notes", useLargest, false)
+	h.must(err)
+	if !slices.Equal(f.attributes, []string{"a.md"}) || !slices.Equal(f.programs, []string{"d/run.sh"}) {
+		t.Errorf("attributes %v, executable %v", f.attributes, f.programs)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -8,9 +9,12 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"syscall"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	"mneme/cas"
 	"mneme/internal/quote"
@@ -25,6 +29,7 @@ type agentFiles struct {
 	largest     int64
 	notText     []string // files that are not UTF-8
 	programs    []string // files that can be executed, which a store does not say
+	attributes  []string // files with extended attributes or access lists, likewise
 	refused     []string // what no store can hold, each with the reason
 
 	most   int64 // bytes of a file
@@ -129,6 +134,9 @@ func (f *agentFiles) add(root *os.Root, rel string) error {
 	if !utf8.Valid(data) {
 		f.notText = append(f.notText, rel)
 	}
+	if hasAttributes(filepath.Join(root.Name(), rel)) {
+		f.attributes = append(f.attributes, rel)
+	}
 	if info.Mode()&0o111 != 0 {
 		f.programs = append(f.programs, rel)
 	}
@@ -163,6 +171,22 @@ func (f *agentFiles) unfit(rel string, info fs.FileInfo, st *syscall.Stat_t) err
 		return fmt.Errorf("it has %d bytes, a memory of the store at most %d", st.Size, f.most)
 	}
 	return nil
+}
+
+// hasAttributes reports whether a file has attributes or an access list of a user's, as far as its
+// file system says.
+func hasAttributes(path string) bool {
+	names := make([]byte, 64<<10)
+	n, err := unix.Llistxattr(path, names)
+	if err != nil {
+		return false
+	}
+	for name := range bytes.SplitSeq(names[:n], []byte{0}) {
+		if bytes.HasPrefix(name, []byte("user.")) || bytes.HasPrefix(name, []byte("system.posix_acl_")) {
+			return true
+		}
+	}
+	return false
 }
 
 var errFileChanged = errors.New("it changes while it is read")

@@ -18,6 +18,7 @@ type usePlanJSON struct {
 	Files       int      `json:"files"`
 	Bytes       int64    `json:"bytes"`
 	Executables []string `json:"executables,omitempty"`
+	Attributes  []string `json:"attributes,omitempty"` // files that have extended ones
 	MakesStore  bool     `json:"makes_store"`
 }
 
@@ -25,7 +26,7 @@ type usePlanJSON struct {
 func (a *app) printUse(p *usePlan, dryRun bool) error {
 	r, f := &p.record, p.files
 	if a.json {
-		return a.printJSON(usePlanJSON{*r, dryRun, len(f.files), f.bytes, f.programs, p.make != nil})
+		return a.printJSON(usePlanJSON{*r, dryRun, len(f.files), f.bytes, f.programs, f.attributes, p.make != nil})
 	}
 	fields := [][2]string{{"Directory", fmt.Sprintf("%s: %s, %d bytes, in %s", r.Dir, plural(uint64(len(f.files)), "file"), f.bytes, directories(len(f.dirs)+1))}}
 	if r.Inode == 0 {
@@ -61,6 +62,9 @@ func (a *app) printUse(p *usePlan, dryRun bool) error {
 	}
 	if n := len(f.programs); n > 0 {
 		a.printf("\nA store knows no modes: %s can be executed now and cannot then: %s\n", plural(uint64(n), "file"), printable(strings.Join(f.programs[:min(n, 5)], ", ")))
+	}
+	if n := len(f.attributes); n > 0 {
+		a.printf("\nNor does it know extended attributes: %s has them: %s\n", plural(uint64(n), "file"), printable(strings.Join(f.attributes[:min(n, 5)], ", ")))
 	}
 	for _, warning := range p.found.Warn {
 		a.printf("\n%s.\n", printable(warning))
