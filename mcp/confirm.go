@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -34,7 +35,10 @@ const question = "confirm"
 //     asked anew.
 //  3. Another client gets an error that names files: a call that names them deletes them.
 func (f *face) confirm(ctx context.Context, c *call, path string) (*answer, error) {
-	files := f.filesBelow(ctx, path)
+	files, err := f.filesBelow(ctx, path)
+	if err != nil {
+		return nil, err
+	}
 	now := state{expiry: f.now().Add(stateLife).Unix(), call: sha256.Sum256([]byte("memory\x00delete\x00" + path)), subject: digestOf(files)}
 	if c.Params.RequestState == "" {
 		if files == nil {
@@ -114,15 +118,21 @@ func (f *face) isWhole(path string) bool {
 }
 
 // filesBelow returns the files of a directory that a call would delete; none where that is
-// not to be asked about.
-func (f *face) filesBelow(ctx context.Context, path string) []tools.Entry {
+// not to be asked about. What cannot be looked up is an error: nobody could be asked about it.
+func (f *face) filesBelow(ctx context.Context, path string) ([]tools.Entry, error) {
 	s, _, found := f.store(path)
 	if !found || s.ReadOnly || f.isWhole(path) {
-		return nil
+		return nil, nil
 	}
 	files, err := f.Below(ctx, path)
-	if err != nil || len(files) < 2 {
-		return nil
+	var e *tools.Error
+	switch {
+	case errors.As(err, &e) && cannotBe(e):
+		return nil, nil // the call itself says so
+	case err != nil:
+		return nil, err
+	case len(files) < 2:
+		return nil, nil
 	}
-	return files
+	return files, nil
 }

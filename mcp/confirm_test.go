@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mneme/internal/testing/logfault"
 )
 
 // canAskForm are the capabilities of a client that can ask its user.
@@ -198,4 +200,24 @@ func TestNotBulk(t *testing.T) {
 		c.fails("Cannot delete the /memories directory itself", "invalid", "memory", "command", "delete", "path", path)
 	}
 	c.fails("does not exist", "not_found", "memory", "command", "delete", "path", "/memories/none")
+}
+
+// TestConfirmDown deletes nothing unasked when it cannot be told how much that would be.
+func TestConfirmDown(t *testing.T) {
+	r := bulkRig(t)
+	c := r.connect(newest(canAskForm))
+	r.faults.Next(logfault.BeforeTip, func() {
+		r.faults.SetDown(true)
+		r.faults.Next(logfault.AfterPage, func() {
+			r.faults.Next(logfault.AfterPage, func() { r.faults.SetDown(false) })
+		})
+	})
+	if got := c.tool("memory", deleting...); !got.IsError {
+		t.Errorf("answered %+v, want an error", got)
+	}
+	r.faults.SetDown(false)
+	c.holds("/d/a.md", "a")
+	if got := c.tool("memory", deleting...); got.ResultType != "input_required" {
+		t.Errorf("afterwards %+v, want the question", got)
+	}
 }

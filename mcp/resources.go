@@ -135,10 +135,15 @@ func resourceError(uri string, err error) error {
 	switch {
 	case !errors.As(err, &e):
 		return err
-	case e.Kind == errkind.NotFound, e.Kind == errkind.Invalid, e.Kind == errkind.NameTooLong, e.Kind == errkind.PathEncoding:
+	case cannotBe(e):
 		return notFound(uri)
 	}
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: e.Error()}
+}
+
+// cannotBe reports whether an error says that nothing is, or can be, at a path.
+func cannotBe(e *tools.Error) bool {
+	return e.Kind == errkind.NotFound || e.Kind == errkind.Invalid || e.Kind == errkind.NameTooLong || e.Kind == errkind.PathEncoding
 }
 
 // listResources lists the stores, and then all memories in the order of their stores and

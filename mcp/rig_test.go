@@ -13,6 +13,7 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/internal/testing/logfault"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/session/conflict"
@@ -26,6 +27,7 @@ type rig struct {
 	*testing.T
 	*Server
 	lib      *memory.Library
+	faults   *logfault.Log
 	stores   map[string]*memory.Store // as the other session has them
 	sessions map[string]*session.Session
 }
@@ -48,7 +50,8 @@ func newRig(t *testing.T, o *rigOptions) *rig {
 	}
 	blobs := memcas.New()
 	r := &rig{T: t, stores: map[string]*memory.Store{}, sessions: map[string]*session.Session{}}
-	r.lib = memory.NewLibrary(memlog.New(nil), func(string) (cas.Store, error) { return blobs, nil })
+	r.faults = logfault.New(memlog.New(nil), &logfault.Options{Session: "mine"})
+	r.lib = memory.NewLibrary(r.faults, func(string) (cas.Store, error) { return blobs, nil })
 	var places []tools.Place
 	for _, name := range o.stores {
 		slug, isReadOnly := strings.CutSuffix(name, ":ro")
