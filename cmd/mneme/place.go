@@ -33,7 +33,11 @@ func parseMemory(text string) (place, error) {
 		return p, err
 	}
 	if p.path == "" || p.id != "" && p.path == "/" {
-		return p, usagef("%q names a store, want a memory in it such as %s:/todo.md%s", text, p.store, fileHint(text))
+		store, version, _ := strings.Cut(p.store, "@")
+		if version != "" {
+			version = "@" + version
+		}
+		return p, usagef("%q names a store, want a memory in it such as %s:/todo.md%s%s", text, store, version, fileHint(text))
 	}
 	p.path, err = memory.ParsePath(p.path)
 	return p, err
@@ -97,7 +101,7 @@ func explainMissing(ctx context.Context, st *memory.Store, path string, err erro
 		}
 		break
 	}
-	return fmt.Errorf("%s: %w; `mneme ls %s` lists what is there", at, versionlog.ErrNotFound, store)
+	return fmt.Errorf("%s: %w; `mneme ls %s` lists what is there, `mneme log %[3]s` what was", at, versionlog.ErrNotFound, store)
 }
 
 // isDir reports whether memories lie below a path.
