@@ -49,6 +49,9 @@ func (r *report) notes() []string {
 	return paths
 }
 
+// anyNote is the path of one of them, another for each i, far from the one before.
+func (r *report) anyNote(i int) string { return noteAt(i * 7919 % r.files) }
+
 // noteAt is the path of a memory, noteText what it holds: about 5 KB.
 func noteAt(i int) string { return fmt.Sprintf("d%02d/n%05d.md", i/100, i) }
 
@@ -107,7 +110,7 @@ func (r *report) toolCalls() {
 	disk := r.diskSync()
 	r.timeCalls("in one process", []toolCall{
 		{"`view` of a file", 200, 1, func(i int) error {
-			return tool("command", "view", "path", "/memories/"+noteAt(i*7919%r.files))
+			return tool("command", "view", "path", "/memories/"+r.anyNote(i))
 		}},
 		{fmt.Sprintf("`str_replace` (2 ms and one fsync, which took %s ms)", figure(disk)), 100, 2 + disk, func(int) error {
 			edits++
@@ -204,7 +207,7 @@ func (r *report) toolProcess() {
 	}
 	r.timeCalls("over `mneme tool`", []toolCall{
 		{"`view` of a file", 200, 1, func(i int) error {
-			return tool("command", "view", "path", "/memories/"+noteAt(i*7919%r.files))
+			return tool("command", "view", "path", "/memories/"+r.anyNote(i))
 		}},
 		{"`str_replace`", 100, 2 + r.diskSync(), replace},
 		{"`view` of two levels", 30, 10, func(int) error { return tool("command", "view", "path", "/memories") }},

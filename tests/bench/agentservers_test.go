@@ -46,9 +46,9 @@ func (r *report) ours() mcpServer {
 	return mcpServer{
 		name:    "`mneme mcp`",
 		command: []string{harness.Binary, "mcp", "--store=notes"},
-		read:    func(i int) string { return mcpCall("memory", "command", "view", "path", "/memories/"+noteAt(i)) },
+		read:    func(i int) string { return mcpCall("memory", "command", "view", "path", "/memories/"+r.anyNote(i)) },
 		list:    func(int) string { return mcpCall("memory", "command", "view", "path", "/memories") },
-		search:  func(i int) string { return mcpCall("search", "query", noteAt(i)) },
+		search:  func(i int) string { return mcpCall("search", "query", r.anyNote(i)) },
 		update: func(writer string, n int) string {
 			return mcpCall("memory", "command", "str_replace", "path", "/memories/updates.md", "old_str", mark, "new_str", line(writer, n)+mark)
 		},
@@ -69,10 +69,10 @@ func (r *report) filesystem(node harness.Node) mcpServer {
 	return mcpServer{
 		name:    "server-filesystem",
 		command: []string{node.Program, filepath.Join(node.Modules, "@modelcontextprotocol", "server-filesystem", "dist", "index.js"), dir},
-		read:    func(i int) string { return mcpCall("read_text_file", "path", filepath.Join(dir, noteAt(i))) },
+		read:    func(i int) string { return mcpCall("read_text_file", "path", filepath.Join(dir, r.anyNote(i))) },
 		list:    func(int) string { return mcpCall("directory_tree", "path", dir) },
 		search: func(i int) string {
-			return mcpCall("search_files", "path", dir, "pattern", "**/"+filepath.Base(noteAt(i)))
+			return mcpCall("search_files", "path", dir, "pattern", "**/"+filepath.Base(r.anyNote(i)))
 		},
 		update: func(writer string, n int) string {
 			return mcpCall("edit_file", "path", updates, "edits", []any{map[string]string{"oldText": mark, "newText": line(writer, n) + mark}})
@@ -119,8 +119,8 @@ func (r *report) knowledge(node harness.Node) mcpServer {
 		command: command(write("memory.jsonl", append(all, updates))),
 		slow:    true,
 		shared:  command(shared),
-		read:    func(i int) string { return mcpCall("open_nodes", "names", []string{noteAt(i)}) },
-		search:  func(i int) string { return mcpCall("search_nodes", "query", noteAt(i)) },
+		read:    func(i int) string { return mcpCall("open_nodes", "names", []string{r.anyNote(i)}) },
+		search:  func(i int) string { return mcpCall("search_nodes", "query", r.anyNote(i)) },
 		update: func(writer string, n int) string {
 			return mcpCall("add_observations", "observations", []any{map[string]any{"entityName": "updates.md", "contents": []string{strings.TrimSpace(line(writer, n))}}})
 		},
@@ -181,21 +181,16 @@ func (r *report) serverStarts(all []mcpServer) {
 
 // serverRow compares a series of each server: median, spread, and times ours.
 func (r *report) serverRow(what string, all []mcpServer, got map[string]series) {
-	t := r.table("servers", "what")
-	if len(t.rows) == 1 && len(t.rows[0]) == 1 {
-		for _, s := range all {
-			t.rows[0] = append(t.rows[0], s.name)
-		}
-	}
-	row := []string{what}
+	header, row := []string{"what"}, []string{what}
 	for _, s := range all {
+		header = append(header, s.name)
 		cell := got[s.name].withSpread()
 		if s.name != all[0].name && len(got[s.name]) > 0 {
 			cell += fmt.Sprintf(", **%s×**", figure(got[s.name].median()/got[all[0].name].median()))
 		}
 		row = append(row, cell)
 	}
-	t.row(row...)
+	r.table("servers", header...).row(row...)
 }
 
 // target adds a row to the table of what ours promises.
@@ -206,46 +201,32 @@ func (r *report) target(what string, got series, limit float64, unit string) {
 
 // serverCalls times the same calls over each server, in turns.
 func (r *report) serverCalls(all []mcpServer) {
-	kinds := []struct {
-		name    string
-		often   int
-		request func(s mcpServer, i int) string
-	}{
-		{"read a note, ms", 100, func(s mcpServer, i int) string { return s.read(i * 7919 % r.files) }},
-		{"update a file, ms", 50, func(s mcpServer, i int) string { return s.update("timed", i) }},
-		{"list all, ms", 5, func(s mcpServer, i int) string {
-			if s.list == nil {
-				return ""
-			}
-			return s.list(i)
-		}},
-		{"search, ms", 3, func(s mcpServer, i int) string { return s.search(i * 7919 % r.files) }},
-	}
 	var clients []client
 	for _, s := range all {
 		clients = append(clients, r.connect(s.command).ready())
 	}
-	for _, kind := range kinds {
+	for _, kind := range []struct {
+		name    string
+		often   int
+		request func(mcpServer) func(i int) string
+	}{
+		{"read a note, ms", 100, func(s mcpServer) func(int) string { return s.read }},
+		{"update a file, ms", 50, func(s mcpServer) func(int) string { return func(i int) string { return s.update("timed", i) } }},
+		{"list all, ms", 5, func(s mcpServer) func(int) string { return s.list }},
+		{"search, ms", 3, func(s mcpServer) func(int) string { return s.search }},
+	} {
 		got := map[string]series{}
 		for round := range r.rounds + 1 { // the first only warms
 			for which, s := range all {
-				var each series
-				often := r.either(kind.often, 3)
+				request, often := kind.request(s), r.either(kind.often, 3)
 				if s.slow {
 					often = min(often, 2)
 				}
-				for i := range often {
-					request := kind.request(s, round*often+i)
-					if request == "" {
-						continue
-					}
-					began := time.Now()
-					err := clients[which].call(request)
-					each = append(each, float64(time.Since(began).Nanoseconds())/1e6)
-					r.must(err)
+				if request == nil {
+					continue
 				}
-				if round > 0 && len(each) > 0 {
-					got[s.name] = append(got[s.name], each.median())
+				if took := r.timeRequests(clients[which], request, round*often, often); round > 0 {
+					got[s.name] = append(got[s.name], took.median())
 				}
 			}
 		}
@@ -254,6 +235,18 @@ func (r *report) serverCalls(all []mcpServer) {
 	for _, c := range clients {
 		c.End(r.B)
 	}
+}
+
+// timeRequests times so many requests, in ms, the first of which is that of from.
+func (r *report) timeRequests(c client, request func(int) string, from, often int) (took series) {
+	for i := range often {
+		line := request(from + i)
+		began := time.Now()
+		err := c.call(line)
+		took = append(took, float64(time.Since(began).Nanoseconds())/1e6)
+		r.must(err)
+	}
+	return took
 }
 
 // serverMemory measures each server's resident memory after it has listed and searched.
@@ -277,54 +270,58 @@ func (r *report) serverMemory(all []mcpServer) {
 	r.target("`mneme mcp`, resident after list and search", got[all[0].name], 60, " MB")
 }
 
-// lostUpdates has two clients, each of a server process of its own, add lines to one file at once,
+// lostUpdates has two clients add lines to one file at once, each by a server process of its own,
 // and counts those that were acknowledged and are not there.
 func (r *report) lostUpdates(all []mcpServer) {
 	updates := r.either(200, 20)
 	t := r.table("lost", fmt.Sprintf("2 writers × %d updates of one file", updates), "acknowledged", "refused", "lost")
 	for _, s := range all {
-		command := s.command
-		if s.shared != nil {
-			command = s.shared
-		}
-		var writers sync.WaitGroup
-		acknowledged, refused := map[string][]int{}, 0
-		var mu sync.Mutex
-		names := []string{"anna", "bert"}
-		clients := []client{r.connect(command).ready(), r.connect(command).ready()}
-		for i, name := range names {
-			c := clients[i]
-			writers.Go(func() {
-				for n := range updates {
-					err := c.call(s.update(name, n))
-					mu.Lock()
-					switch {
-					case err == nil:
-						acknowledged[name] = append(acknowledged[name], n)
-					case errors.Is(err, errRefused):
-						refused++
-					default:
-						r.Error(err)
-					}
-					mu.Unlock()
-				}
-			})
-		}
-		writers.Wait()
+		acknowledged, refused := r.race(s, updates)
 		text, err := s.updated()
 		r.must(err)
-		lost, done := 0, 0
-		for name, numbers := range acknowledged {
-			for _, n := range numbers {
-				done++
-				if !strings.Contains("\n"+text, "\n"+line(name, n)) {
-					lost++
-				}
+		lost := 0
+		for _, line := range acknowledged {
+			if !strings.Contains("\n"+text, "\n"+line) {
+				lost++
 			}
 		}
-		t.row(s.name, fmt.Sprint(done), fmt.Sprint(refused), fmt.Sprint(lost))
+		t.row(s.name, fmt.Sprint(len(acknowledged)), fmt.Sprint(refused), fmt.Sprint(lost))
 		if s.name == all[0].name && lost+refused > 0 {
 			r.miss("updates lost by `mneme mcp`", fmt.Sprintf("%d were lost, %d refused; the target is 0.", lost, refused))
 		}
 	}
+}
+
+// race makes the updates of two writers, and returns the lines that were acknowledged, and how
+// many updates were refused.
+func (r *report) race(s mcpServer, updates int) (acknowledged []string, refused int) {
+	command := s.command
+	if s.shared != nil {
+		command = s.shared
+	}
+	clients := map[string]client{"anna": r.connect(command).ready(), "bert": r.connect(command).ready()}
+	var writers sync.WaitGroup
+	var mu sync.Mutex
+	for name, c := range clients {
+		writers.Go(func() {
+			for n := range updates {
+				err := c.call(s.update(name, n))
+				mu.Lock()
+				switch {
+				case err == nil:
+					acknowledged = append(acknowledged, line(name, n))
+				case errors.Is(err, errRefused):
+					refused++
+				default:
+					r.Error(err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	writers.Wait()
+	for _, c := range clients {
+		c.End(r.B)
+	}
+	return acknowledged, refused
 }
