@@ -227,7 +227,7 @@ func TestBudget(t *testing.T) {
 			for range 3 {
 				flood.grow(r, "/again")
 			}
-			if text := string(r.s.errors.Lines()); strings.Count(text, "\n") != 1 || !strings.Contains(text, "--max-memory") {
+			if text := r.errorsSay(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "--max-memory") {
 				t.Errorf("want one line of errors that names the limit, got:\n%s", text)
 			}
 			if name != "files being written" && name != "files being emptied" {

@@ -62,7 +62,7 @@ func TestFailNamesThePlaceOnce(t *testing.T) {
 		return ""
 	}
 	r.s.fail("close", "/d/much", versionlog.ErrQuota)
-	lines := strings.Split(string(r.s.errors.Lines()), "\n")
+	lines := strings.Split(r.errorsSay(), "\n")
 	for i, want := range []string{
 		" write \"" + place + "\"" + strings.TrimPrefix(size.Error(), "/d/a") + " (file too large)",
 		" read \"" + other + "\": lost (input/output error)",

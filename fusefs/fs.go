@@ -87,7 +87,7 @@ type fileSystem struct {
 	notify invalidator
 	ahead  *kernelcache.Prefetcher
 
-	allKept chan struct{} // closed when toKeep is empty for good
+	allKept chan struct{} // closed when keeping each of toKeep was tried
 	toKeep  []*takenText  // what was being written when the mount was taken over, and is not kept yet. Guarded by mu
 	handing *handing      // notes for who may have to go on; nil: nobody would. Guarded by mu
 

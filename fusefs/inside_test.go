@@ -436,3 +436,19 @@ func filesOf(dir *tree.Entry, path string) map[string]string {
 	}
 	return files
 }
+
+// keepTaken keeps what was being written when the mount was taken over, first or, without any,
+// again. It returns how much could not be kept.
+func (r *rig) keepTaken(left ...*takenText) int {
+	fs := r.fs
+	if len(left) > 0 {
+		fs.keepAll(left)
+	} else {
+		fs.keepAgain()
+	}
+	defer r.locked()()
+	return len(fs.toKeep)
+}
+
+// errorsSay returns what .mneme/errors says.
+func (r *rig) errorsSay() string { return string(r.s.errors.Lines()) }

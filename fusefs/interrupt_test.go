@@ -356,8 +356,8 @@ func (i *interruption) run(r *rig) {
 	if took := time.Since(began); took > 100*time.Millisecond {
 		r.Errorf("it took %v", took)
 	}
-	if lines := r.s.errors.Len(); lines != 0 {
-		r.Errorf("the errors say %s", r.s.errors.Lines())
+	if r.errorsSay() != "" {
+		r.Errorf("the errors say %s", r.errorsSay())
 	}
 	release()
 	time.Sleep(2 * time.Second) // so that what goes on ends

@@ -3,6 +3,7 @@ package fusefs
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -31,6 +32,34 @@ func TestNotKeptIsKeptLater(t *testing.T) {
 		r.must(os.Remove(inTheWay))
 		if end(r, fh); !r.kept("mine") {
 			t.Error("it is not kept")
+		}
+	}
+}
+
+// TestTakenIsKeptLater: what was being written when a mount was taken over, and could not be kept
+// then, is kept when the mount ends, if it can be kept by then; or by the next process that takes
+// the mount over.
+func TestTakenIsKeptLater(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		r := newRig(t, "/f")
+		journal := r.hand()
+		r.dirty("/f", "mine")
+		r.noteAnswer()
+		next, left := r.takeOver(journal)
+		inTheWay := filepath.Join(t.TempDir(), "kept")
+		r.must(os.WriteFile(inTheWay, nil, 0o600))
+		next.keepIn(conflict.New(inTheWay))
+		if n := next.keepTaken(left...); n != 1 || !strings.Contains(next.errorsSay(), "could not be kept") {
+			t.Errorf("%d wait, and nobody hears of it: %q", n, next.errorsSay())
+		}
+		if again {
+			next, left = next.takeOver(next.hand())
+		} else {
+			left = nil
+		}
+		r.must(os.Remove(inTheWay))
+		if n := next.keepTaken(left...); n > 0 || !next.kept("mine") {
+			t.Errorf("it is not kept, and %d wait", n)
 		}
 	}
 }

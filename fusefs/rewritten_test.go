@@ -74,7 +74,7 @@ func TestRewritten(t *testing.T) {
 			happen(r, l)
 			l.tip = nil
 			l.commit.Store(nil)
-			status, entries := string(r.s.statusText()), string(r.s.errors.Lines())
+			status, entries := string(r.s.statusText()), r.errorsSay()
 			if !strings.Contains(status, "access: read-only\n") || !regexp.MustCompile(`\nstate: rewritten: .*; look with fsck\n`).MatchString(status) {
 				t.Errorf("status:\n%s", status)
 			}

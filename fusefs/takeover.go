@@ -11,14 +11,12 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sync/errgroup"
 
 	"mneme/fusefs/kernelcache"
 	"mneme/fusefs/tree"
 	"mneme/internal/fusedev"
 	"mneme/internal/handover"
 	"mneme/memory"
-	"mneme/spool"
 	"mneme/versionlog"
 )
 
@@ -163,48 +161,6 @@ func (fs *fileSystem) missed(ctx context.Context, in *inherited) ([][]*versionlo
 	}
 	return missed, nil
 }
-
-// takenText is what was written and not committed. Until it is kept it stays in the
-// journal.
-type takenText struct {
-	s      *store
-	node   uint64
-	path   string
-	text   []byte
-	again  bool   // an earlier process may have kept it
-	number uint64 // of the stage as which it is noted; 0: not yet
-}
-
-// keepPatience is how long programs wait until what they had written is kept; then
-// they are served beside.
-const keepPatience = time.Second / 2
-
-// keepAll keeps what was written and not committed, in the background if it is much.
-func (fs *fileSystem) keepAll(left []*takenText) {
-	fs.mu.Lock()
-	fs.toKeep = slices.Clone(left)
-	fs.mu.Unlock()
-	var keeping errgroup.Group
-	keeping.SetLimit(16) // each waits for the disk
-	fs.tasks.Go(func() {
-		defer close(fs.allKept)
-		for _, l := range left {
-			keeping.Go(func() error {
-				l.s.keepTaken(l)
-				fs.mu.Lock()
-				defer fs.mu.Unlock()
-				fs.toKeep = slices.DeleteFunc(fs.toKeep, func(other *takenText) bool { return other == l })
-				fs.handing.keptTextLocked(l)
-				return nil
-			})
-		}
-		_ = keeping.Wait()
-	})
-	endsWithin(keepPatience, fs.awaitKept)
-}
-
-// awaitKept returns when what was taken over is kept.
-func (fs *fileSystem) awaitKept() { <-fs.allKept }
 
 // adopt gives nodes and handles the numbers that the kernel knows them by.
 func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left []*takenText) {
@@ -463,37 +419,4 @@ func (s *store) tellPathLocked(path string) {
 	if n != nil && !n.IsDir() {
 		s.fs.notify.contentLocked(n)
 	}
-}
-
-// keepTaken keeps what was written and not committed when the process was killed,
-// unless its bytes are in the history.
-func (s *store) keepTaken(l *takenText) {
-	ctx := context.WithoutCancel(s.fs.ctx) // also when the mount ends
-	if s.kept == nil || l.path == "" {
-		s.fs.log.Error("what was being written is lost", "store", s.slug(), "path", l.path, "bytes", len(l.text))
-		return
-	}
-	theirs, err := s.memory.Head(ctx, l.path)
-	head := &theirs
-	if err != nil {
-		head = nil
-	}
-	e := &spool.Entry{Path: l.path, Data: l.text, Session: s.fs.opts.Session, Time: time.Now()}
-	id := 0
-	if l.again {
-		if found, err := s.kept.Find(l.path, l.text); err == nil { // else it is kept twice
-			id = found
-		}
-	}
-	kept, err := s.keepLeftAs(ctx, id, e, memory.NewHead(head), "the process that served the mount ended before it was saved; redo your edit")
-	if err != nil {
-		s.fs.log.Error("what was being written is not kept", "store", s.slug(), "path", l.path, "err", err)
-	}
-	if kept == nil {
-		return
-	}
-	s.session.Conflicts().AdoptOne(l.path, kept.Conflict)
-	s.fs.mu.Lock()
-	defer s.fs.mu.Unlock()
-	s.taken = append(s.taken, *kept)
 }

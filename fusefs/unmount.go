@@ -45,7 +45,7 @@ func (m *Server) unmount() error {
 	defer late.Stop()
 	saved := endsWithin(commitPatience+endPatience, func() {
 		m.fs.commitAll()
-		m.fs.awaitKept()
+		m.fs.keepAgain()
 	})
 	m.server.Revoke()
 	m.forget()
