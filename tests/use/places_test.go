@@ -30,7 +30,7 @@ func TestPlacesInMounts(t *testing.T) {
 		"two\none\n2\nd/\nf\none\n1\n")
 	says(`unset MNEME_URL; ln -s "$PWD/d" "$HOME/link"; mneme cat "$HOME/link/f"; ! mneme ls "$PWD/.." 2> "$HOME/err"; grep -c "mount of whole stores" "$HOME/err"
 		! mneme cat ./.mneme/status 2> "$HOME/err"; grep -c reserved "$HOME/err"; ! mneme rm ../docs/x 2> "$HOME/err"; cat "$HOME/err"`,
-		"one\n1\n1\nmneme: docs:/x: not found; `mneme ls docs` lists what is there\n")
+		"one\n1\n1\nmneme: docs:/x: not found; `mneme ls docs` lists what is there, `mneme log docs` what was\n")
 	bound := e.Dir + "/bound"
 	m.Sh(t, `mkdir "$TMPDIR/bound"; mount --bind . "$TMPDIR/bound"`)
 	t.Cleanup(func() { _ = syscall.Unmount(bound, syscall.MNT_DETACH) })
