@@ -43,6 +43,7 @@ type use struct {
 // errUseCutOff says that a `mneme use` was killed before it had done everything.
 var errUseCutOff = errkind.New(errkind.Conflict, "`mneme use` was cut off")
 
+// errUndoHasWay says that what others have made since would be lost.
 var errUndoHasWay = errkind.New(errkind.Exists, "something is in the way of undoing it")
 
 // do does all that the record says. open opens the library that the store is in.

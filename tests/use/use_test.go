@@ -145,6 +145,22 @@ func TestUseDirectory(t *testing.T) {
 	}
 }
 
+// TestUseOfUser is TestUseDirectory for a user without rights, who mounts with fusermount3.
+func TestUseOfUser(t *testing.T) {
+	t.Parallel()
+	harness.NeedTools(t, "fusermount3")
+	e := harness.NewUser(t)
+	r := e.Inside(t, harness.SearchPath(), `
+		user 'mneme store create other > /dev/null; mkdir -p agent/m/d; echo a > agent/m/d/a.md; chmod 640 agent/m/d/a.md
+			list() { ls -lRi --time-style=full-iso agent; }
+			list > before; mneme use ./agent/m --yes > /dev/null
+			grep -c "/agent/m fuse.mneme" /proc/self/mounts; cat agent/m/d/a.md; echo more >> agent/m/d/a.md
+			mneme use ./agent/m --undo > /dev/null; list | diff before -; cat agent/m/d/a.md; mneme cat m:/d/a.md'`)
+	if r.Code != 0 || r.Stdout != "1\na\na\na\nmore\n" {
+		t.Error(r)
+	}
+}
+
 // TestUseLetta has git work in a checkout whose git directory lies elsewhere, with its hooks.
 func TestUseLetta(t *testing.T) {
 	t.Parallel()
