@@ -310,6 +310,25 @@ func TestUseFails(t *testing.T) {
 	}
 }
 
+// TestUseMeetsAnotherSession holds that a directory is not replaced by a store in which another
+// session has changed what was just imported.
+func TestUseMeetsAnotherSession(t *testing.T) {
+	h := newUseHome(t)
+	before := h.snapshot()
+	u := h.begin(-1)
+	changed := false
+	u.reached = func(point string) {
+		if point == "file" && !changed { // the oldest
+			changed = true
+			h.commit("/d/e/b.md", "theirs")
+		}
+	}
+	if _, err := h.until(u, func(u *use) error { return h.do(u, dirAgent) }); err == nil || !strings.Contains(err.Error(), "something else there") {
+		t.Error(err)
+	}
+	h.wantAsBefore("after an error", before)
+}
+
 // TestUseMeetsChanges holds that a file which is changed while the directory is imported is not
 // left behind.
 func TestUseMeetsChanges(t *testing.T) {
@@ -383,13 +402,19 @@ func (h *useHome) fill(path, text string) {
 	h.Helper()
 	lib, err := openLibrary(h.Context(), nil, creating)
 	h.must(err)
-	defer lib.Close()
 	_, err = lib.CreateStore(h.Context(), "notes", &memory.StoreOptions{Actor: userActor()})
 	h.must(err)
-	st, err := openStore(h.Context(), lib, "notes", writing)
-	h.must(err)
-	_, err = st.Write(h.Context(), path, []byte(text), versionlog.ExpectAny())
-	h.must(err)
+	h.must(lib.Close())
+	h.commit(path, text)
+}
+
+// commit is another session's.
+func (h *useHome) commit(path, text string) {
+	h.Helper()
+	h.must(newApp(os.Stdin, os.Stdout, os.Stderr).withStore(h.Context(), "notes", writing, func(st *memory.Store) error {
+		_, err := st.Write(h.Context(), path, []byte(text), versionlog.ExpectAny())
+		return err
+	}))
 }
 
 // TestUseMeetsASettingOfOthers holds that undoing leaves what others have put in the settings.
