@@ -115,6 +115,6 @@ func (fs *fileSystem) closeFailed(n *tree.Entry, st *stage, status fuse.Status) 
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if st.writers == 1 && st.err == 0 && !st.overtaken { // else nobody sees it anyway
-		fs.poisonLocked(n, st, syscall.Errno(status))
+		fs.failLocked(n, st, syscall.Errno(status))
 	}
 }

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -150,6 +151,28 @@ func (st *stage) spooledKeyLocked(changes uint64) (key string, used bool) {
 func (st *stage) refusedKeyLocked(changes uint64, key string) {
 	if key != "" && st.spooled != nil && st.spooled.changes == changes {
 		st.spooled.key, st.spooled.used = key, true
+	}
+}
+
+// failLocked gives a stage of n up, since what was written to it cannot be saved. A file that is in
+// no version is again what the spool has of it, which was acknowledged.
+func (fs *fileSystem) failLocked(n *tree.Entry, st *stage, errno syscall.Errno) {
+	fs.poisonLocked(n, st, errno)
+	if st.spooled == nil || stageOf(n) != st || !n.IsUnloggedLocked() {
+		return
+	}
+	e, err := st.spooled.slot.Read()
+	if err != nil { // the end of the mount finds it, if it can be read by then
+		fs.log.Error("read what is spooled", "store", storeOf(n).slug(), "path", st.spooled.path, "err", err)
+		return
+	}
+	before := &stage{written: written{base: n.HeadLocked(), data: e.Data, loaded: true, dirty: true, wrote: len(e.Data) > 0, spooled: st.spooled}}
+	before.changes, before.rewrote = st.spooled.changes, st.spooled.changes
+	st.spooled = nil
+	setStageLocked(n, before)
+	fs.accountStageLocked(n, before)
+	if fs.classOfLocked(n) == temporary {
+		fs.lingerLocked(n)
 	}
 }
 

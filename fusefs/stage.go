@@ -380,7 +380,7 @@ func appends(in *fuse.WriteIn) bool {
 func (fs *fileSystem) tooBigLocked(n *tree.Entry, st *stage, size int64) fuse.Status {
 	path := madeForLocked(n)
 	status := storeOf(n).fail("write", path, &memory.SizeError{Path: path, Size: size, Partial: true, Limit: fs.limitLocked(n)})
-	fs.poisonLocked(n, st, syscall.Errno(status))
+	fs.failLocked(n, st, syscall.Errno(status))
 	return status
 }
 

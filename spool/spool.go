@@ -198,6 +198,15 @@ func (slot *Slot) Sync() error {
 	return nil
 }
 
+// Read returns the slot's entry as it is on disk.
+func (slot *Slot) Read() (*Entry, error) {
+	record := make([]byte, slot.size)
+	if _, err := slot.f.ReadAt(record, 0); err != nil {
+		return nil, err
+	}
+	return decode(record)
+}
+
 // Drop says that the entry is settled, and frees the slot, which the caller has
 // no more. That survives the death of the process; after a crash of the machine
 // the entry may be there again.

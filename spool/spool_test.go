@@ -150,6 +150,9 @@ func TestLimit(t *testing.T) {
 	if _, err := s.Write(Entry{Path: "/2", Data: make([]byte, 1000)}); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("above the limit: %v", err)
 	}
+	if e, err := slot.Read(); err != nil || e.Path != "/1" || len(e.Data) != 2000 {
+		t.Errorf("read: %+v, %v", e, err)
+	}
 	must(t, slot.Drop())
 	write(t, s, "/2", strings.Repeat("x", 1000), 0)
 }
