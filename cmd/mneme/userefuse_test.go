@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"os"
 	"slices"
 	"strings"
@@ -66,5 +68,28 @@ func TestUseNamesAttributes(t *testing.T) {
 	h.must(err)
 	if !slices.Equal(f.attributes, []string{"a.md"}) || !slices.Equal(f.programs, []string{"d/run.sh"}) {
 		t.Errorf("attributes %v, executable %v", f.attributes, f.programs)
+	}
+}
+
+// TestUseShowsNames holds that nothing a directory, file or project is called steers a terminal.
+func TestUseShowsNames(t *testing.T) {
+	h := newUseHome(t)
+	const hostile = "x\x1b[2J\ny"
+	found := h.found(dirAgent)
+	found.Dir, found.Warn = h.home+"/"+hostile, []string{hostile}
+	h.write(found.Dir+"/run.sh", "")
+	h.must(os.Chmod(found.Dir+"/run.sh", 0o700))
+	a := newApp(os.Stdin, os.Stdout, os.Stderr)
+	var out bytes.Buffer
+	a.out, a.color = bufio.NewWriter(&out), false
+	plan, err := newUsePlan(t.Context(), a, found, "notes", false)
+	h.must(err)
+	plan.record.Setting = &useSetting{File: hostile, Key: []string{"k"}, After: hostile}
+	h.must(a.printUse(plan, true))
+	h.must(a.printUsed(&plan.record))
+	h.must(a.listUses([]*useRecord{&plan.record}))
+	h.must(a.out.Flush())
+	if text := out.String(); strings.Contains(text, "\x1b") || strings.Contains(text, "\ny") || !strings.Contains(text, `x\x1b[2J\ny`) {
+		t.Errorf("%q", text)
 	}
 }

@@ -64,7 +64,7 @@ func (a *app) printUse(p *usePlan, dryRun bool) error {
 		a.printf("\nA store knows no modes: %s can be executed now and cannot then: %s\n", plural(uint64(n), "file"), printable(strings.Join(f.programs[:min(n, 5)], ", ")))
 	}
 	if n := len(f.attributes); n > 0 {
-		a.printf("\nNor does it know extended attributes: %s has them: %s\n", plural(uint64(n), "file"), printable(strings.Join(f.attributes[:min(n, 5)], ", ")))
+		a.printf("\nNor does it keep the extended attributes of %s: %s\n", plural(uint64(n), "file"), printable(strings.Join(f.attributes[:min(n, 5)], ", ")))
 	}
 	for _, warning := range p.found.Warn {
 		a.printf("\n%s.\n", printable(warning))
@@ -80,9 +80,14 @@ func directories(n int) string {
 	return fmt.Sprintf("%d directories", n)
 }
 
+// command is how to call `mneme use` for what a record says, as it may be shown.
+func (r *useRecord) command(a *app) string {
+	return printable(a.command() + " use " + shellWord(r.Dir))
+}
+
 // undoCommand is how to undo what a record says.
 func (r *useRecord) undoCommand(a *app) string {
-	return a.command() + " use " + shellWord(r.Dir) + " --undo"
+	return r.command(a) + " --undo"
 }
 
 // printUsed says what is in use.
@@ -97,7 +102,7 @@ func (a *app) printUsed(r *useRecord) error {
 	if r.Backup != "" {
 		a.printf("What was there is at %s.\n", printable(r.Backup))
 	}
-	a.printf("After a restart of the machine `%s use %s` mounts it again.\n`%s` brings everything back.\n", a.command(), shellWord(r.Dir), r.undoCommand(a))
+	a.printf("After a restart of the machine `%s` mounts it again.\n`%s` brings everything back.\n", r.command(a), r.undoCommand(a))
 	return nil
 }
 
