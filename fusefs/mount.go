@@ -158,9 +158,18 @@ func (m *Server) attach() (err error) {
 	return nil
 }
 
+// Source is what the kernel says of the source of a mount: which process has it, and whether it is
+// flat. A part of such a mount that is bound to another place is no store's directory.
+func Source(pid int, flat bool) string {
+	if flat {
+		return fmt.Sprintf("mneme:%d:flat", pid)
+	}
+	return fmt.Sprintf("mneme:%d", pid)
+}
+
 func mountOptions(fs *fileSystem) *fuse.MountOptions {
 	o := &fuse.MountOptions{
-		FsName:        fmt.Sprintf("mneme:%d", cmp.Or(fs.opts.Keeper, os.Getpid())),
+		FsName:        Source(cmp.Or(fs.opts.Keeper, os.Getpid()), fs.opts.Flat),
 		Name:          Name,
 		Options:       []string{"default_permissions"},
 		MaxBackground: maxBackground,

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -360,7 +359,7 @@ func (k *keeper) detach() error {
 	if err != nil {
 		return err
 	}
-	at, err := fusedev.Attached(dir, sourcePrefix+strconv.Itoa(os.Getpid()), fusefs.Name)
+	at, err := fusedev.Attached(dir, fusefs.Source(os.Getpid(), k.cmd.Flat), fusefs.Name)
 	return errors.Join(err, explainDetach(at.Detach()))
 }
 

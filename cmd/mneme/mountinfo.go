@@ -13,11 +13,12 @@ import (
 	"mneme/internal/mountinfo"
 )
 
-// What mountinfo says of mneme's mounts: their type, and their source, which
-// ends with the daemon's process id.
+// What mountinfo says of mneme's mounts: their type, and their source, which has the daemon's
+// process id, see fusefs.Source.
 const (
 	mountType    = "fuse.mneme"
 	sourcePrefix = "mneme:"
+	sourceFlat   = ":flat"
 	fuseDevice   = "/dev/fuse"
 )
 
@@ -29,6 +30,7 @@ type mountPoint struct {
 	pid   int    // of the daemon; 0 when the mount does not say
 	minor string // of the device, the number of the FUSE connection
 	uid   int    // of the user who mounted it; -1 when the mount does not say
+	flat  bool   // it is one store, whose root is the mount's
 }
 
 // ended reports whether a process has exited and only waits for its parent to
@@ -102,6 +104,7 @@ func newMountPoint(m mountinfo.Mount) mountPoint {
 	p := mountPoint{id: m.ID, dir: m.Dir, root: m.Root, uid: -1}
 	_, p.minor, _ = strings.Cut(m.Device, ":")
 	if pid, ok := strings.CutPrefix(m.Source, sourcePrefix); ok {
+		pid, p.flat = strings.CutSuffix(pid, sourceFlat)
 		p.pid, _ = strconv.Atoi(pid)
 	}
 	if text, found := m.Option("user_id"); found {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ func TestParseMounts(t *testing.T) {
 	const text = `301 21 0:51 / /mnt/memory rw,nosuid,nodev shared:9 - fuse.mneme mneme:4711 rw,user_id=1000,group_id=0
 302 21 0:52 / /home/a\040b/c\134d rw - fuse.mneme mneme:12 rw
 303 21 0:51 /notes /srv/box/notes rw - fuse.mneme mneme:4711 rw
+304 21 0:53 /notes /flat rw - fuse.mneme mneme:13:flat rw
 305 21 0:54 / /nameless rw - fuse.mneme something rw
 `
 	mounts, err := mountinfo.Parse(strings.NewReader(text))
@@ -23,10 +26,28 @@ func TestParseMounts(t *testing.T) {
 		got = append(got, newMountPoint(m))
 	}
 	want := []mountPoint{
-		{301, "/mnt/memory", "/", 4711, "51", 1000}, {302, `/home/a b/c\d`, "/", 12, "52", -1},
-		{303, "/srv/box/notes", "/notes", 4711, "51", -1}, {305, "/nameless", "/", 0, "54", -1},
+		{301, "/mnt/memory", "/", 4711, "51", 1000, false}, {302, `/home/a b/c\d`, "/", 12, "52", -1, false},
+		{303, "/srv/box/notes", "/notes", 4711, "51", -1, false}, {304, "/flat", "/notes", 13, "53", -1, true}, {305, "/nameless", "/", 0, "54", -1, false},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("mounts %v, want %v", got, want)
+	}
+}
+
+// TestStatusOfPart: a store's directory that is bound to another place says of which store it is. A
+// directory of a flat mount does not: what is there anybody may have written.
+func TestStatusOfPart(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, ".mneme"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".mneme/status"), []byte("store: d\nid: memstore_1\nurl: sqlite:///tmp/theirs\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flat := range []bool{false, true} {
+		m := mountPoint{dir: dir, root: "/d", flat: flat}
+		if n := len(m.statuses(nil)); n != 1 && !flat || n != 0 && flat {
+			t.Errorf("flat: %t: %d stores", flat, n)
+		}
 	}
 }

@@ -84,7 +84,7 @@ func (m mountPoint) statuses(mounts []mountPoint) []storeStatus {
 			break
 		}
 	}
-	if text == "" && m.root != "/" && strings.Count(m.root, "/") == 1 { // a store, unless the mount is flat
+	if text == "" && !m.flat && m.root != "/" && strings.Count(m.root, "/") == 1 { // a store; of a flat mount, what anybody may write
 		text = readStatusFile(m.dir)
 	}
 	return parseStatuses(text)

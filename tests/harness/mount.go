@@ -184,6 +184,9 @@ func (m *Mount) Kill(t testing.TB) {
 // another test's, so that only one that is still mounted is ended.
 func (m *Mount) Abort() {
 	mine := mountInfo{dir: m.At, minor: m.minor, source: fmt.Sprintf("mneme:%d", m.PID)}
+	if m.Dir == m.At {
+		mine.source += ":flat"
+	}
 	if slices.Contains(mountInfos(), mine) {
 		abortConnection(m.minor)
 	}
