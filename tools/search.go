@@ -79,7 +79,9 @@ func (m *Memory) Search(ctx context.Context, q Query) (matches []Match, c Covera
 	if q.Limit != 0 {
 		s.limit = min(q.Limit, MaxMatches)
 	}
-	if s.finder, err = q.finder(); err == nil && s.limit < 1 {
+	limited, cancel := context.WithTimeout(ctx, m.opts.Deadline)
+	defer cancel()
+	if s.finder, err = q.finder(limited); err == nil && s.limit < 1 {
 		err = errors.New("limit must be at least 1")
 	}
 	if err != nil {
@@ -90,22 +92,22 @@ func (m *Memory) Search(ctx context.Context, q Query) (matches []Match, c Covera
 		return nil, c, e
 	}
 	found = slices.DeleteFunc(found, located.isDir)
-	limited, cancel := context.WithTimeout(ctx, m.opts.Deadline)
-	defer cancel()
 	s.coverage.Memories = len(found)
-	s.coverage.Why = (&scan[answer]{m: m, look: s.lookAt, take: s.take}).run(limited, found)
+	s.coverage.Why = (&scan[answer]{m: m, take: s.take, look: func(one located, data []byte, isRead bool) (a answer) {
+		if limited.Err() == nil { // else nobody waits for it
+			a = s.lookAt(one, data, isRead)
+		}
+		return a
+	}}).run(limited, found)
 	if err := ctx.Err(); err != nil {
 		return nil, s.coverage, m.explain(err, &address{}, false)
 	}
 	return s.matches, s.coverage, nil
 }
 
-// finder finds matches in a text: it returns the place of the first that is not before a
-// place, or -1.
-type finder func(from int) int
-
-// finder returns what makes the finder of a text.
-func (q Query) finder() (func(text []byte) finder, error) {
+// finder returns what makes the finder of a text. When ctx has ended, what a finder returns
+// is not to be used.
+func (q Query) finder(ctx context.Context) (func(text []byte) finder, error) {
 	text := q.Text.Reveal()
 	switch {
 	case text == "":
@@ -122,7 +124,7 @@ func (q Query) finder() (func(text []byte) finder, error) {
 	if q.IgnoreCase {
 		flags = "(?mi)"
 	}
-	compiled, err := regexp.Compile(flags + pattern)
+	e, err := newExpression(flags + pattern)
 	if err != nil {
 		return nil, errors.New("it is no regular expression as RE2 has them") // why would show it
 	}
@@ -131,31 +133,8 @@ func (q Query) finder() (func(text []byte) finder, error) {
 		if !q.Regexp && isASCII(small) && isASCII(data) { // ten times as fast
 			return literally(bytes.ToLower(data), small)
 		}
-		return func(from int) int {
-			if place := compiled.FindIndex(data[from:]); place != nil {
-				return from + place[0]
-			}
-			return -1
-		}
+		return func(from int) int { return e.find(ctx, data, from) }
 	}, nil
-}
-
-func literally(data, literal []byte) finder {
-	return func(from int) int {
-		if i := bytes.Index(data[from:], literal); i >= 0 {
-			return from + i
-		}
-		return -1
-	}
-}
-
-func isASCII(data []byte) bool {
-	for _, b := range data {
-		if b >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }
 
 // search is one search.

@@ -72,6 +72,8 @@ func TestSearchQueries(t *testing.T) {
 		{Query{Text: NewSecret("^"), Regexp: true, Under: "/memories/a/x"}, "a/x:1 a/x:2 a/x:3 a/x:4"},
 		{Query{Text: NewSecret("o"), Under: "/memories/a/y"}, "a/y:1"},
 		{Query{Text: NewSecret("o"), Under: "/memories/a/", Limit: 1}, "a/x:1"},
+		{Query{Text: NewSecret(`\A(foo|bar|f)`), Regexp: true}, "a/x:1 a/y:1"},
+		{Query{Text: NewSecret(`(?-m:^bar)|^bar|(?i)\AFOO`), Regexp: true}, "a/x:1 a/x:2"},
 		{Query{Text: NewSecret("(a+)+$"), Regexp: true}, ""},
 		{Query{Text: NewSecret("absent")}, ""},
 	} {
@@ -120,6 +122,49 @@ func TestSearchDeadline(t *testing.T) {
 			t.Error("a search that nobody waits for succeeds")
 		}
 	})
+}
+
+// TestSearchDeadlineOfExpression: an expression that takes minutes is ended, too.
+func TestSearchDeadlineOfExpression(t *testing.T) {
+	r := newRig(t, nil)
+	r.theirs("/long", strings.Repeat("é", 50_000))
+	alternatives := make([]string, 0, 30)
+	for c := 'A'; len(alternatives) < cap(alternatives); c++ {
+		alternatives = append(alternatives, ".{0,999}"+string('À'+c))
+	}
+	query := NewSecret(strings.Join(alternatives, "|"))
+	r.opts.Deadline = 400 * time.Millisecond
+	ended := make(chan Coverage, 1)
+	go func() {
+		_, c, _ := r.Search(r.Context(), Query{Text: query, Regexp: true})
+		ended <- c
+	}()
+	select {
+	case c := <-ended:
+		if c.Why != "deadline" || c.Searched != 0 {
+			t.Errorf("covered %+v", c)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it goes on long after its deadline")
+	}
+}
+
+// TestFindSlowly: what is found does not depend on how.
+func TestFindSlowly(t *testing.T) {
+	text := []byte("foo\nbär FOO\n\nübar foo")
+	for _, pattern := range []string{`(?m)^bär`, `\Afoo`, `foo\z`, `(?m)$`, `\bfoo`, `(?s)o.*ü`, `absent`, `x*`, `[^\x00-\x7f]`} {
+		e, err := newExpression(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow := *e
+		slow.size = maxSteps + 1
+		for _, from := range []int{0, 4, 13, 14} {
+			if got, want := slow.find(t.Context(), text, from), e.find(t.Context(), text, from); got != want {
+				t.Errorf("%s from %d: %d, want %d", pattern, from, got, want)
+			}
+		}
+	}
 }
 
 func (r *rig) search(q Query) ([]Match, Coverage) {
