@@ -185,6 +185,7 @@ func TestDeleteNamed(t *testing.T) {
 	c.theirs("/d/a.md", "theirs")
 	c.fails("/memories/d/a.md", "conflict", "memory", "command", "delete", "paths", []string{"/memories/d/e/b.md", "/memories/d/a.md"})
 	c.holds("/d/e/b.md", "b")
+	c.fails("/memories/d/e/b.md is named twice", "invalid", "memory", "command", "delete", "paths", []string{"/memories/d/e/b.md", "/memories/d/e/b.md/"})
 	c.fails("The field `paths` must be an array of 1 to 100 strings", "invalid", "memory", "command", "delete", "paths", []string{})
 	c.fails("The field `paths` must be an array of 1 to 100 strings, not one of 101", "invalid", "memory", "command", "delete", "paths", make([]string, 101))
 	c.fails("The field `path` is unknown", "invalid", "memory", "command", "delete", "paths", []string{"/memories/x"}, "path", "/memories/y")

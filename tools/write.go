@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"mneme/errkind"
@@ -105,6 +106,9 @@ func (m *Memory) Remove(ctx context.Context, paths []string) ([]Made, error) {
 		}
 		if a.place != first.place {
 			return nil, failed(errkind.Invalid, m.opts.Texts.say(otherStore, first.shown, a.shown))
+		}
+		if slices.ContainsFunc(changes, func(c memory.Change) bool { return c.Path == a.path }) {
+			return nil, failed(errkind.Invalid, m.opts.Texts.say(refusedRequest, a.shown+" is named twice"))
 		}
 		head, err := a.removable(ctx)
 		if isNotFound(err) {
