@@ -44,7 +44,11 @@ func openForImport(ctx context.Context, lib *backend.Library, r *useRecord, opts
 func (i *importer) run(ctx context.Context, f *agentFiles) (last uint64, err error) {
 	dirs := slices.SortedFunc(slices.Values(f.dirs), func(a, b agentFile) int { return strings.Compare(a.path, b.path) })
 	for _, dir := range dirs {
-		if _, err := i.store.Dir(ctx, strings.TrimSuffix(dir.path, "/")); err == nil {
+		there, err := i.store.Dir(ctx, strings.TrimSuffix(dir.path, "/"))
+		if err != nil {
+			return 0, err
+		}
+		if there.ID != "" { // since an earlier import
 			continue
 		}
 		if err := i.commit(ctx, &dir, memory.Change{Action: versionlog.MakeDir}); err != nil {

@@ -111,6 +111,7 @@ func TestUseDirectory(t *testing.T) {
 	h := newAgentHome(t, map[string]string{"agent/memory/a.md": "a\n", "agent/memory/d/b.md": "b\n", "agent/memory/d/bin": "\xff\x00"})
 	dir := filepath.Join(h.Home, "agent", "memory")
 	h.Store("other") // so that there are stores at the URL
+	h.sh(`mkdir "$1/empty"`, dir)
 	before := h.snapshot()
 
 	if r := h.Run(t, harness.ScriptPatience, "", func() {}, "sh", "-c", `cd "$1" && mneme use "$1" --yes`, "sh", dir); r.Code != 4 || !strings.Contains(r.Stderr, "in use by sh") {
@@ -118,7 +119,7 @@ func TestUseDirectory(t *testing.T) {
 	}
 	h.wantAsBefore(before)
 	h.Must(t, "use", dir, "--yes")
-	h.sh(`cd "$1"; test "$(find . -type f | sort | tr '\n' ' ')" = "./a.md ./d/b.md ./d/bin "; cat a.md; echo more >> a.md; rm d/b.md; mkdir new; echo new > new/c.md
+	h.sh(`cd "$1"; test "$(find . -type f | sort | tr '\n' ' ')" = "./a.md ./d/b.md ./d/bin "; test -d empty; cat a.md; echo more >> a.md; rm d/b.md; mkdir new; echo new > new/c.md
 		mneme log ./a.md | grep -c .; mneme status | grep -q "$1"`, dir)
 	if out := h.Must(t, "use", "--list"); !strings.Contains(out, dir) || !strings.Contains(out, "mounted") {
 		t.Errorf("use --list: %s", out)
