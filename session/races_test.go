@@ -114,6 +114,10 @@ func TestKeyIsAnsweredFirst(t *testing.T) {
 		return []byte("edited"), nil
 	}
 	for name, call := range map[string]func(*rig) (string, error){
+		"write": func(r *rig) (string, error) {
+			v, err := r.s.Write(t.Context(), "/d/f", []byte("written"), opts)
+			return v.ID, err
+		},
 		"remove": func(r *rig) (string, error) { v, err := r.s.Remove(t.Context(), "/d/f", opts); return v.ID, err },
 		"edit":   func(r *rig) (string, error) { v, err := r.s.Edit(t.Context(), "/d/f", once, opts); return v.ID, err },
 		"batch":  func(r *rig) (string, error) { c, err := r.s.Batch(t.Context(), put, opts); return firstOf(c).ID, err },
@@ -169,4 +173,27 @@ func TestRenameDirOverWhatMovedUnread(t *testing.T) {
 	r.mustRead("/old/f", "theirs")
 	_, err = r.s.Rename(t.Context(), "/new", "/d", nil)
 	r.must(err)
+}
+
+// TestKeyIsAnsweredToAnother: a session that may not write is told nevertheless what was written
+// under the key before, and one that has removed that since knows that it is gone.
+func TestKeyIsAnsweredToAnother(t *testing.T) {
+	r := direct(t, keeping(t), "/f")
+	opts := &WriteOptions{Key: "key"}
+	first, err := r.s.Write(t.Context(), "/f", []byte("mine"), opts)
+	r.must(err)
+	o := r.s.opts
+	o.Strict = true
+	next := New(r.mine, &o)
+	t.Cleanup(next.Close)
+	v, err := next.Write(t.Context(), "/f", []byte("mine"), opts)
+	if err != nil || v.ID != first.ID {
+		t.Errorf("%s, %v; want %s", v.ID, err, first.ID)
+	}
+	_, err = r.s.Remove(t.Context(), "/f", nil)
+	r.must(err)
+	_, err = r.s.Write(t.Context(), "/f", []byte("mine"), opts)
+	r.must(err)
+	r.mustWrite("/f", "anew")
+	r.wantKept()
 }

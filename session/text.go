@@ -88,6 +88,9 @@ func (s *Session) Write(ctx context.Context, path string, data []byte, opts *Wri
 		return versionlog.Version{}, err
 	}
 	defer release()
+	if c, err := s.answered(ctx, opts.key()); c != nil || err != nil {
+		return firstOf(c), err
+	}
 	k := s.known.Of(path)
 	switch {
 	case opts.expect() != nil:
