@@ -87,6 +87,7 @@ func runScenario(t *testing.T, s *scenario, cases []string) {
 		time.Sleep(time.Microsecond) // no two steps are at one time
 	}
 	r.letGo()
+	r.wantCounted()
 }
 
 // do makes a step, or sees to it that it is made when the first of what is left of its

@@ -73,6 +73,7 @@ func (t telling) PlacedLocked(n *tree.Entry) {
 	markLocked(n)
 	if n.ParentLocked() == nil {
 		t.s.fs.collectLocked(n)
+		accountDirLocked(n) // the kernel may know it still
 		return
 	}
 	t.s.fs.nodes[n.ID()] = n
