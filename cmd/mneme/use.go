@@ -80,6 +80,9 @@ func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
 // use does what is planned, once the person has seen it.
 func (c *useCmd) use(ctx context.Context, a *app, u *use, plan *usePlan) error {
 	u.useRecord = &plan.record
+	if err := u.checkApart(); err != nil {
+		return err
+	}
 	if c.DryRun || !a.json {
 		if err := a.printUse(plan, c.DryRun); err != nil || c.DryRun {
 			return err

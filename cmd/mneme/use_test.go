@@ -169,7 +169,12 @@ func (h *useHome) found(agent string) *agentdirs.Found {
 
 func (h *useHome) do(u *use, agent string) error {
 	h.Helper()
-	plan, err := newUsePlan(h.Context(), newApp(os.Stdin, os.Stdout, os.Stderr), h.found(agent), "notes", h.named)
+	return h.doFound(u, h.found(agent), "notes")
+}
+
+func (h *useHome) doFound(u *use, found *agentdirs.Found, store string) error {
+	h.Helper()
+	plan, err := newUsePlan(h.Context(), newApp(os.Stdin, os.Stdout, os.Stderr), found, store, h.named)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,9 @@ var errUndoHasWay = errkind.New(errkind.Exists, "something is in the way of undo
 
 // do does all that the record says. open opens the library that the store is in.
 func (u *use) do(ctx context.Context, f *agentFiles, opts *memory.StoreOptions, open func() (*backend.Library, error)) error {
+	if err := u.checkApart(); err != nil {
+		return err
+	}
 	if err := u.records.save(u.useRecord); err != nil {
 		return err
 	}
@@ -60,6 +63,22 @@ func (u *use) do(ctx context.Context, f *agentFiles, opts *memory.StoreOptions, 
 		return errors.Join(err, fmt.Errorf("and undoing what was done: %w", undoErr))
 	}
 	return fmt.Errorf("%w; all is as it was, but for what is in store %s by now", err, u.Store)
+}
+
+// checkApart makes sure that no directory which is in use, or is what was renamed for that, lies
+// in the one of the record, or that in it: neither could be brought back without the other.
+// Directories that stay where they are may do so.
+func (u *use) checkApart() error {
+	all, err := u.records.all()
+	for _, other := range all {
+		for _, dir := range []string{other.Dir, other.Backup, other.Mount} {
+			stay := u.Setting != nil && other.Setting != nil
+			if dir != "" && !stay && (isBelow(dir, u.Dir) || isBelow(u.Dir, dir)) {
+				return fmt.Errorf("%s is %w: %s is in use by mneme; bring that back first: `mneme use %s --undo`", u.Dir, errNotDir, dir, shellWord(other.Dir))
+			}
+		}
+	}
+	return err
 }
 
 func (u *use) steps(ctx context.Context, f *agentFiles, opts *memory.StoreOptions, open func() (*backend.Library, error)) error {
@@ -162,15 +181,6 @@ func (u *use) checkUnchanged(f *agentFiles, dir string) error {
 		err = checkUnused(dir)
 	}
 	return err
-}
-
-// checkUnused makes sure that no process is in a directory or has files of it open, as far as this
-// user may look.
-func checkUnused(dir string) error {
-	if users := mountUsersSoon(dir); len(users) > 0 {
-		return fmt.Errorf("%s is %w by %s; let that end or leave it first", dir, errInUse, printable(strings.Join(users, ", ")))
-	}
-	return nil
 }
 
 // set changes the setting, where the directory still holds what was imported.

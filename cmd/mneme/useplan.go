@@ -135,6 +135,15 @@ func checkUsable(dir string, at *backend.Location) (inode uint64, err error) {
 	return info.Sys().(*syscall.Stat_t).Ino, checkUnused(dir)
 }
 
+// checkUnused makes sure that no process is in a directory or has files of it open, as far as this
+// user may look.
+func checkUnused(dir string) error {
+	if users := mountUsersSoon(dir); len(users) > 0 {
+		return fmt.Errorf("%s is %w by %s; let that end or leave it first", dir, errInUse, printable(strings.Join(users, ", ")))
+	}
+	return nil
+}
+
 // isBelow reports whether a path is a directory or below it.
 func isBelow(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")

@@ -80,7 +80,11 @@ func SetString(text []byte, key []string, value string) ([]byte, *Edit, error) {
 		edited, edit := splice(text, 0, len(text), "{\n  "+member(key, string(quoted), "  ")+"\n}\n")
 		return edited, edit, nil
 	}
-	edited, edit := splice(text, at.open, at.open, firstMember(text[at.open:], key[at.depth:], string(quoted), at))
+	inserted := firstMember(text[at.open:], key[at.depth:], string(quoted), at)
+	if bytes.Contains(text, []byte("\r\n")) { // as its other lines end
+		inserted = strings.ReplaceAll(strings.ReplaceAll(inserted, "\r\n", "\n"), "\n", "\r\n")
+	}
+	edited, edit := splice(text, at.open, at.open, inserted)
 	return edited, edit, nil
 }
 

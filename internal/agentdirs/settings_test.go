@@ -23,6 +23,8 @@ func TestSetString(t *testing.T) {
 		{"{}", []string{"k"}, "{\n  \"k\": \"v\"\n}"},
 		{`{"a":1}`, []string{"k"}, `{"k": "v", "a":1}`},
 		{"{\n\t\"a\" : [1, {\"k\": 2}]\n}\n", []string{"k"}, "{\n\t\"k\": \"v\",\n\t\"a\" : [1, {\"k\": 2}]\n}\n"},
+		{"{\r\n\r\n  \"a\": 1\r\n}\r\n", []string{"k"}, "{\r\n\r\n  \"k\": \"v\",\r\n\r\n  \"a\": 1\r\n}\r\n"},
+		{"{\r\n  \"a\": {}\r\n}", []string{"a", "b"}, "{\r\n  \"a\": {\r\n    \"b\": \"v\"\r\n  }\r\n}"},
 		{`{"a": {"k": 1}, "k" : "old" }`, []string{"k"}, `{"a": {"k": 1}, "k" : "v" }`},
 		{"{\n    \"agents\": {\n        \"list\": []\n    }\n}", deep, "{\n    \"agents\": {\n        \"defaults\": {\n          \"workspace\": \"v\"\n        },\n        \"list\": []\n    }\n}"},
 		{`{"agents":{"defaults":{"model":"x","workspace":"\u00e9"}}}`, deep, `{"agents":{"defaults":{"model":"x","workspace":"v"}}}`},
