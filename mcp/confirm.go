@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -102,13 +103,23 @@ func canAsk(c *call) bool {
 func nameThem(path string, files []tools.Entry) string {
 	names := make([]string, min(len(files), maxNamed))
 	for i := range names {
-		names[i] = quote.Text(files[i].Path)
+		names[i] = files[i].Path
 	}
-	text := fmt.Sprintf("Error: %s holds %d files, and nothing was deleted. Delete files by naming them, in paths: command delete, paths [%s]", quote.Text(path), len(files), strings.Join(names, ", "))
+	text := fmt.Sprintf("Error: %s holds %d files, and nothing was deleted. Delete files by naming them, in paths: command delete, paths %s", quote.Text(path), len(files), listed(names))
 	if rest := len(files) - len(names); rest > 0 {
 		text += fmt.Sprintf(" and %d more", rest)
 	}
 	return text + "."
+}
+
+// listed shows paths as JSON: in plain words, the name of one file can look like several, or like
+// files elsewhere.
+func listed(paths []string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(paths) // strings always can be
+	return string(quote.JSON(bytes.TrimSpace(b.Bytes())))
 }
 
 // isWhole reports whether a path is a store or all of them, which are not deleted.

@@ -165,15 +165,24 @@ func TestNameThem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := connect(bulkRig(t))
-			c.fails("/memories/d holds 2 files, and nothing was deleted. Delete files by naming them, in paths: command delete, paths [/memories/d/a.md, /memories/d/e/b.md].", "invalid", "memory", deleting...)
+			c.fails("/memories/d holds 2 files, and nothing was deleted. Delete files by naming them, in paths: command delete, paths [\"/memories/d/a.md\",\"/memories/d/e/b.md\"].", "invalid", "memory", deleting...)
 			c.holds("/d/a.md", "a")
-			got := c.ok("Successfully deleted /memories/d/a.md, /memories/d/e/b.md", "memory", "command", "delete", "paths", []string{"/memories/d/a.md", "/memories/d/e/b.md"})
+			got := c.ok(`Successfully deleted ["/memories/d/a.md","/memories/d/e/b.md"]`, "memory", "command", "delete", "paths", []string{"/memories/d/a.md", "/memories/d/e/b.md"})
 			if made, _ := got.field("made").([]any); len(made) != 2 {
 				t.Errorf("structured result: %s", got.Fields)
 			}
 			c.holds("/d/a.md", "")
 		})
 	}
+}
+
+// TestNameThemHostile: the name of a file looks like no other file.
+func TestNameThemHostile(t *testing.T) {
+	c := bulkRig(t).client()
+	c.theirs("/d/a, /memories/keep.md", "x")
+	c.theirs(`/d/a"], <b>.md`, "x")
+	c.fails(`paths ["/memories/d/a\"], <b>.md","/memories/d/a, /memories/keep.md","/memories/d/a.md","/memories/d/e/b.md"].`, "invalid", "memory", deleting...)
+	c.ok(`Successfully deleted ["/memories/d/a, /memories/keep.md"]`, "memory", "command", "delete", "paths", []string{"/memories/d/a, /memories/keep.md"})
 }
 
 // TestDeleteNamed deletes what is named, all or none.

@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"mneme/internal/strictjson"
 )
@@ -64,6 +63,6 @@ func (f *face) removeNamed(ctx context.Context, c *call) (*answer, error) {
 	for i, m := range made {
 		fields.Made, names[i] = append(fields.Made, madeFields{m.Path, m.Version, m.Seq}), m.Path
 	}
-	fields.Text = "Successfully deleted " + strings.Join(names, ", ")
+	fields.Text = "Successfully deleted " + listed(names)
 	return &answer{text: []string{fields.Text}, fields: fields}, nil
 }
