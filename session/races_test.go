@@ -176,24 +176,37 @@ func TestRenameDirOverWhatMovedUnread(t *testing.T) {
 }
 
 // TestKeyIsAnsweredToAnother: a session that may not write is told nevertheless what was written
-// under the key before, and one that has removed that since knows that it is gone.
+// under the key before, and one that has removed that since knows that it is gone. What had nothing
+// to do is done again.
 func TestKeyIsAnsweredToAnother(t *testing.T) {
-	r := direct(t, keeping(t), "/f")
 	opts := &WriteOptions{Key: "key"}
-	first, err := r.s.Write(t.Context(), "/f", []byte("mine"), opts)
-	r.must(err)
-	o := r.s.opts
-	o.Strict = true
-	next := New(r.mine, &o)
-	t.Cleanup(next.Close)
-	v, err := next.Write(t.Context(), "/f", []byte("mine"), opts)
-	if err != nil || v.ID != first.ID {
-		t.Errorf("%s, %v; want %s", v.ID, err, first.ID)
+	for name, call := range map[string]func(*Session) (versionlog.Version, error){
+		"write":  func(s *Session) (versionlog.Version, error) { return s.Write(t.Context(), "/f", []byte("mine"), opts) },
+		"append": func(s *Session) (versionlog.Version, error) { return s.Append(t.Context(), "/f", []byte("mine"), opts) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := direct(t, keeping(t), "/f")
+			first, err := call(r.s)
+			r.must(err)
+			o := r.s.opts
+			o.Strict = true
+			next := New(r.mine, &o)
+			t.Cleanup(next.Close)
+			if v, err := call(next); err != nil || v.ID != first.ID {
+				t.Errorf("%s, %v; want %s", v.ID, err, first.ID)
+			}
+			_, err = r.s.Remove(t.Context(), "/f", nil)
+			r.must(err)
+			_, err = call(r.s)
+			r.must(err)
+			r.mustWrite("/f", "anew")
+			r.wantKept()
+			for range 2 {
+				v, err := r.s.Write(t.Context(), "/f", []byte("anew"), &WriteOptions{Key: "other"})
+				if r.must(err); v.ID == "" {
+					t.Error("the same bytes are no version")
+				}
+			}
+		})
 	}
-	_, err = r.s.Remove(t.Context(), "/f", nil)
-	r.must(err)
-	_, err = r.s.Write(t.Context(), "/f", []byte("mine"), opts)
-	r.must(err)
-	r.mustWrite("/f", "anew")
-	r.wantKept()
 }

@@ -144,6 +144,9 @@ func (s *Session) Append(ctx context.Context, path string, data []byte, opts *Wr
 		return versionlog.Version{}, err
 	}
 	defer release()
+	if c, err := s.answered(ctx, opts.key()); c != nil || err != nil {
+		return firstOf(c), err
+	}
 	head, before, err := s.newest(ctx, path)
 	if err != nil {
 		return versionlog.Version{}, err
