@@ -195,10 +195,17 @@ func (u *use) set(f *agentFiles) error {
 	if err != nil {
 		return err
 	}
+	switch now, set, err := agentdirs.StringAt(text, s.Key); {
+	case err != nil:
+		return err
+	case set != s.Set || now != s.Before: // another directory is the agent's by now
+		return fmt.Errorf("%s in %s was changed while the directory was imported", strings.Join(s.Key, "."), s.File)
+	}
 	edited, edit, err := agentdirs.SetString(text, s.Key, s.After)
 	if err != nil {
 		return err
 	}
+	s.HadFile = text != nil
 	if _, err := os.Lstat(filepath.Dir(s.File)); errors.Is(err, fs.ErrNotExist) {
 		s.MadeDir = filepath.Dir(s.File)
 	}
@@ -317,6 +324,9 @@ func strayFiles(dir string) error {
 // unset brings the setting back, if it was changed and is what it was changed to.
 func (u *use) unset() error {
 	s := u.Setting
+	if s.Edit.After == "" { // it was not come to
+		return nil
+	}
 	text, err := s.read()
 	if err != nil || text == nil {
 		return errors.Join(err, s.removeDir())
