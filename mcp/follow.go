@@ -56,7 +56,10 @@ func (w *watcher) subscribe(ctx context.Context, r *sdk.SubscribeRequest) error 
 	if r.Extra != nil && r.Extra.Header != nil {
 		return nil // by HTTP, a client that subscribes by itself has no stream on which it would hear
 	}
-	slug, _, _ := parseURI(uri)
+	slug, inside, _ := parseURI(uri)
+	if own := uriOf(slug, inside); own != uri { // of which alone changes are told
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "subscribe to it as " + own}
+	}
 	w.mu.Lock()
 	own := w.clients[r.Session]
 	if own == nil {

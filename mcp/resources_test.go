@@ -239,6 +239,10 @@ func TestSubscribing(t *testing.T) {
 			t.Errorf("%s: %s, %+v", uri, m.Result, m.Error)
 		}
 	}
+	c.theirs("/a b", "x")
+	if m := c.try("resources/subscribe", map[string]any{"uri": "mneme://notes/%61%20b"}); m.Error == nil || m.Error.Message != "subscribe to it as mneme://notes/a%20b" {
+		t.Errorf("another spelling: %s, %+v", m.Result, m.Error)
+	}
 	for i := range maxSubscriptions {
 		c.theirs(fmt.Sprintf("/%d", i), "x")
 		c.do("resources/subscribe", map[string]any{"uri": fmt.Sprintf("mneme://notes/%d", i)})
