@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // TestQueue says that nothing is read, and no more queued, while the client does not take what
@@ -19,11 +21,11 @@ func TestQueue(t *testing.T) {
 		in, theirs := io.Pipe()
 		taken, out := io.Pipe()
 		c := newConn(in, out, 1<<20)
-		if err := c.send(t.Context(), bytes.Repeat([]byte("x"), maxQueued+1)); err != nil {
+		if err := c.send(t.Context(), bytes.Repeat([]byte("x"), maxQueued+1), jsonrpc.ID{}); err != nil {
 			t.Fatal(err)
 		}
 		var sent, read bool
-		go func() { sent = c.send(t.Context(), []byte("second")) == nil }()
+		go func() { sent = c.send(t.Context(), []byte("second"), jsonrpc.ID{}) == nil }()
 		go func() {
 			_, err := c.Read(t.Context())
 			read = err == nil
@@ -35,7 +37,7 @@ func TestQueue(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := c.send(ctx, []byte("third")); !errors.Is(err, context.Canceled) {
+		if err := c.send(ctx, []byte("third"), jsonrpc.ID{}); !errors.Is(err, context.Canceled) {
 			t.Errorf("the send of somebody who is gone returned %v", err)
 		}
 		go func() { _, _ = io.Copy(io.Discard, taken) }()

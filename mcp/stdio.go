@@ -155,7 +155,7 @@ func (c *conn) change(do func()) {
 	c.changed.Broadcast()
 }
 
-func (c *conn) refuse(r *refusal) { _ = c.send(context.Background(), r.encode()) } // an error ends Read, too
+func (c *conn) refuse(r *refusal) { _ = c.send(context.Background(), r.encode(), jsonrpc.ID{}) } // an error ends Read, too
 
 // notices are the notifications that the server heeds; others are dropped.
 var notices = []string{"notifications/cancelled", "notifications/initialized"}
@@ -220,15 +220,11 @@ func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	if r, ok := msg.(*jsonrpc.Request); ok {
 		c.noteAsked(r)
 	}
-	err = c.send(ctx, line)
+	var answered jsonrpc.ID
 	if r, ok := msg.(*jsonrpc.Response); ok {
-		c.change(func() {
-			c.held -= c.working[r.ID]
-			delete(c.working, r.ID)
-			delete(c.listening, r.ID)
-		})
+		answered = r.ID
 	}
-	return err
+	return c.send(ctx, line, answered)
 }
 
 // noteAsked notes a request of the server, or that it wants no answer any more.
@@ -250,8 +246,9 @@ func (c *conn) noteAsked(r *jsonrpc.Request) {
 	}
 }
 
-// send queues a line.
-func (c *conn) send(ctx context.Context, line []byte) error {
+// send queues a line. The request that it answers, if any, is at work no more before the client
+// can have the line: it may use the id again then.
+func (c *conn) send(ctx context.Context, line []byte, answered jsonrpc.ID) error {
 	stop := context.AfterFunc(ctx, func() { c.change(func() {}) })
 	defer stop()
 	c.mu.Lock()
@@ -259,6 +256,10 @@ func (c *conn) send(ctx context.Context, line []byte) error {
 	for c.queued > maxQueued && !c.closed && ctx.Err() == nil {
 		c.changed.Wait()
 	}
+	c.held -= c.working[answered]
+	delete(c.working, answered)
+	delete(c.listening, answered)
+	c.changed.Broadcast()
 	switch {
 	case c.closed:
 		return io.ErrClosedPipe
@@ -267,7 +268,6 @@ func (c *conn) send(ctx context.Context, line []byte) error {
 	}
 	c.queue = append(c.queue, append(line, '\n'))
 	c.queued += len(line) + 1
-	c.changed.Broadcast()
 	return nil
 }
 

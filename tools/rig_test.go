@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"mneme/cas"
@@ -39,18 +38,15 @@ type rigOptions struct {
 
 type storeOptions = memory.StoreOptions
 
-// blobs are contents in memory, which are not handed out any more after some.
+// blobs are contents in memory, some of which are not handed out.
 type blobs struct {
 	*memcas.Store
-	left atomic.Int64 // how many more are; below 0: any number
+	blocked map[cas.Digest]bool // set while nobody reads
 }
-
-func (b *blobs) blockAfter(number int64) { b.left.Store(number) }
 
 // Get returns a content, or waits until nobody does any more.
 func (b *blobs) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
-	if left := b.left.Load(); left >= 0 && b.left.Add(-1) < 0 {
-		b.left.Store(0)
+	if b.blocked[d] {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
@@ -67,7 +63,6 @@ func newRig(t *testing.T, o *rigOptions) *rig {
 	}
 	r := &rig{T: t, log: logfault.New(memlog.New(nil), &logfault.Options{Session: "mine"})}
 	r.blobs = &blobs{Store: memcas.New()}
-	r.blobs.blockAfter(-1)
 	r.lib = memory.NewLibrary(r.log, func(string) (cas.Store, error) { return r.blobs, nil })
 	for _, slug := range o.stores {
 		info, err := r.lib.CreateStore(t.Context(), slug, &o.create)

@@ -8,7 +8,8 @@ import (
 	"mneme/tests/harness"
 )
 
-// TestOneFsyncOfEdit holds that an edit is durable when it is answered, by one fsync.
+// TestOneFsyncOfEdit holds that an edit is durable when it is answered, by one fsync. All requests to
+// mneme mcp have the same id, one after the other.
 func TestOneFsyncOfEdit(t *testing.T) {
 	t.Parallel()
 	harness.NeedTools(t, "strace")
