@@ -17,13 +17,25 @@ const (
 
 // secondWalk returns what a second walk causes. Of the first one some files must
 // be in the kernel before they are asked for.
-func secondWalk(t *testing.T, m *harness.Mount) map[string]int {
+func secondWalk(t *testing.T, m *harness.Mount, isFew func(caused map[string]int) bool) map[string]int {
 	t.Helper()
-	walk := func() map[string]int { return m.During(t, func() { m.Sh(t, walkTraffic) }) }
-	if caused := walk(); caused["READ"] >= trafficFiles {
+	walk := func() { m.Sh(t, walkTraffic) }
+	if caused := m.During(t, walk); caused["READ"] >= trafficFiles {
 		t.Errorf("the first walk over %d files causes %v; none was pushed before it was asked for", trafficFiles, caused)
 	}
-	return walk()
+	return calmest(t, m, walk, isFew)
+}
+
+// calmest returns the requests that do causes. It does it up to four times, until they are few:
+// meanwhile the commands of other tests may look into all mounts of the machine.
+func calmest(t *testing.T, m *harness.Mount, do func(), isFew func(caused map[string]int) bool) (caused map[string]int) {
+	t.Helper()
+	for range 4 {
+		if caused = m.During(t, do); isFew(caused) {
+			break
+		}
+	}
+	return caused
 }
 
 // TestQuietWhenReadOnly holds that a mount without a writable store answers
@@ -35,12 +47,14 @@ func TestQuietWhenReadOnly(t *testing.T) {
 	w := e.Mount(t, "notes")
 	w.Sh(t, makeTraffic)
 	m := e.Mount(t, "notes:ro", "--metrics-addr=:0")
-	caused := secondWalk(t, m)
-	total := 0
-	for _, n := range caused {
-		total += n
+	few := func(caused map[string]int) bool {
+		total := 0
+		for _, n := range caused {
+			total += n
+		}
+		return total <= 10
 	}
-	if total > 10 {
+	if caused := secondWalk(t, m, few); !few(caused) {
 		t.Errorf("walking %d files again, four times, causes %v", trafficFiles, caused)
 	}
 	for i := range 5 {
@@ -58,15 +72,21 @@ func TestFewRequestsWhenWritable(t *testing.T) {
 	e := harness.NewEnv(t)
 	e.Mount(t, "notes").Sh(t, makeTraffic)
 	m := e.Mount(t, "notes", "--metrics-addr=:0")
-	caused := secondWalk(t, m)
 	const reads = 2 * trafficFiles // grep and cat
-	for kind, most := range map[string]int{
+	most := map[string]int{
 		"OPEN": reads + 5, "GETATTR": reads / 20, "LOOKUP": 10, "READ": 5, "FLUSH": 0, "READDIRPLUS": 50, "READDIR": 0,
 		"GETXATTR": 10, "LISTXATTR": 0,
-	} {
-		if caused[kind] > most {
-			t.Errorf("%d requests of kind %s, want at most %d; all: %v", caused[kind], kind, most, caused)
+	}
+	few := func(caused map[string]int) bool {
+		for kind, n := range most {
+			if caused[kind] > n {
+				return false
+			}
 		}
+		return true
+	}
+	if caused := secondWalk(t, m, few); !few(caused) {
+		t.Errorf("it causes %v, want at most %v", caused, most)
 	}
 }
 
@@ -121,7 +141,8 @@ func TestControlFilesAreKept(t *testing.T) {
 	const read = `cat .mneme/README .mneme/conflicts/1/base .mneme/conflicts/1/theirs > "$HOME/out"; stat -c %s .mneme/README .mneme/conflicts/1/base`
 	m.Sh(t, read)
 	sizes := strings.Fields(m.Sh(t, read+`; wc -c < .mneme/README`))
-	if caused := m.During(t, func() { m.Sh(t, read+"; "+read) }); caused["READ"]+caused["GETATTR"] > 0 {
+	none := func(caused map[string]int) bool { return caused["READ"]+caused["GETATTR"] == 0 }
+	if caused := calmest(t, m, func() { m.Sh(t, read+"; "+read) }, none); !none(caused) {
 		t.Errorf("reading what never changes causes %v", caused)
 	}
 	if len(sizes) != 3 || sizes[0] != sizes[2] || sizes[1] != "3" {
