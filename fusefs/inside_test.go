@@ -36,7 +36,7 @@ func newRig(t *testing.T, files ...string) *rig {
 	for _, path := range files {
 		r.write(path, path)
 	}
-	mine, err := lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "mine"}, Session: "mine"})
+	mine, err := lib.Open(t.Context(), info.ID, memory.SessionAuthor("mine"))
 	r.must(err)
 	ctx, stop := context.WithCancel(t.Context())
 	r.fs = newFileSystem(ctx, []*memory.Store{mine}, Options{Logger: slog.New(slog.DiscardHandler), Session: "mine"})

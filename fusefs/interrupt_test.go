@@ -14,7 +14,6 @@ import (
 	"mneme/cas"
 	"mneme/internal/testing/logfault"
 	"mneme/memory"
-	"mneme/versionlog"
 )
 
 // heldBlobs are read when the test lets them be, or the reader gives up.
@@ -42,7 +41,7 @@ func (r *rig) holdBlobs() (reached <-chan struct{}, release func()) {
 	r.Helper()
 	held := &heldBlobs{r.blobs, make(chan struct{}, 1), make(chan struct{})}
 	lib := memory.NewLibrary(r.log, func(string) (cas.Store, error) { return held, nil })
-	mine, err := lib.Open(r.Context(), r.s.memory.Info().ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "mine"}, Session: "mine"})
+	mine, err := lib.Open(r.Context(), r.s.memory.Info().ID, memory.SessionAuthor("mine"))
 	r.must(err)
 	r.s.memory = mine
 	return held.reached, func() { close(held.free) }

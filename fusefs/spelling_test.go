@@ -20,7 +20,7 @@ const nfc, nfd = "caf\u00e9", "cafe\u0301"
 func (r *rig) beside() *rig {
 	r.Helper()
 	lib := memory.NewLibrary(r.log, func(string) (cas.Store, error) { return r.blobs, nil })
-	ms, err := lib.Open(r.Context(), r.s.memory.Info().ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "beside"}, Session: "beside"})
+	ms, err := lib.Open(r.Context(), r.s.memory.Info().ID, memory.SessionAuthor("beside"))
 	r.must(err)
 	m := &rig{T: r.T, log: r.log, blobs: r.blobs, other: r.other}
 	m.fs = newFileSystem(r.Context(), []*memory.Store{ms}, Options{Logger: slog.New(slog.DiscardHandler), Session: "beside"})

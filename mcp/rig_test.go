@@ -69,7 +69,6 @@ func newRig(t *testing.T, o *rigOptions) *rig {
 		places = append(places, p)
 	}
 	m := tools.New(places, &o.tools)
-	t.Cleanup(m.Close)
 	r.Server = New(m, &Options{Logger: o.log})
 	t.Cleanup(r.Close)
 	return r
@@ -77,7 +76,7 @@ func newRig(t *testing.T, o *rigOptions) *rig {
 
 func (r *rig) open(store, id string) *memory.Store {
 	r.Helper()
-	st, err := r.lib.Open(context.Background(), store, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: id}, Session: id})
+	st, err := r.lib.Open(context.Background(), store, memory.SessionAuthor(id))
 	r.must(err)
 	return st
 }

@@ -336,6 +336,11 @@ type Author struct {
 	MayGrow func() error
 }
 
+// SessionAuthor returns the author of what a session writes.
+func SessionAuthor(id string) *Author {
+	return &Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: id}, Session: id}
+}
+
 // Open returns the store of an id for reading, and for writing in the name of
 // author unless author is nil. For writing, it returns versionlog.ErrRewritten when
 // the history lacks a commit that the witness has seen.

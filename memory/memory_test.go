@@ -25,7 +25,7 @@ type fixture struct {
 	*memory.Store
 }
 
-var author = &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "sesn_1"}, Session: "sesn_1"}
+var author = memory.SessionAuthor("sesn_1")
 
 func newFixture(t *testing.T, opts *memory.StoreOptions) *fixture {
 	t.Helper()

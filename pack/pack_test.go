@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden packs anew")
 
-var author = &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "sesn_1"}, Session: "sesn_1"}
+var author = memory.SessionAuthor("sesn_1")
 
 // request is what a test asks for.
 type request struct {

@@ -10,7 +10,6 @@ import (
 	"mneme/plugin"
 	"mneme/session"
 	"mneme/tools"
-	"mneme/versionlog"
 	"mneme/versionlog/memlog"
 )
 
@@ -23,7 +22,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	store, err := lib.Open(ctx, info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "s1"}, Session: "s1"})
+	store, err := lib.Open(ctx, info.ID, memory.SessionAuthor("s1"))
 	if err != nil {
 		panic(err)
 	}

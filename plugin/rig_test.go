@@ -101,14 +101,13 @@ func (r *rig) provider(id string, o *rigOptions) *Provider {
 	opts.Logger = slog.New(slog.NewJSONHandler(&r.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	m := tools.New(places, &tools.Options{Logger: opts.Logger})
 	p := New(m, &opts)
-	r.Cleanup(m.Close)
 	r.Cleanup(p.Close)
 	return p
 }
 
 func (r *rig) openAs(store, id string) *memory.Store {
 	r.Helper()
-	st, err := r.lib.Open(context.Background(), store, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: id}, Session: id})
+	st, err := r.lib.Open(context.Background(), store, memory.SessionAuthor(id))
 	r.must(err)
 	return st
 }

@@ -17,7 +17,7 @@ import (
 
 // open opens a store in the name of a session.
 func open(lib *memory.Library, store, id string) *memory.Store {
-	st, err := lib.Open(context.Background(), store, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: id}, Session: id})
+	st, err := lib.Open(context.Background(), store, memory.SessionAuthor(id))
 	if err != nil {
 		panic(err)
 	}

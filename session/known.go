@@ -83,8 +83,8 @@ func (k *Known) ReadSince(path string, before Knowledge, head *memory.Head) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.ofLocked(path)
-	switch isOlder := head != nil && now.Head() != nil && now.Head().Seq() < head.Seq(); {
-	case now != before && !isOlder:
+	switch headIsNewer := head != nil && now.Head() != nil && now.Head().Seq() < head.Seq(); {
+	case now != before && !headIsNewer:
 	case head == nil:
 		k.setLocked(path, Nothing())
 	default:

@@ -56,7 +56,7 @@ func newRig(t *testing.T, opts *Options, files ...string) *rig {
 
 func (r *rig) openAs(store, session string) *memory.Store {
 	r.Helper()
-	st, err := r.lib.Open(r.Context(), store, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: session}, Session: session})
+	st, err := r.lib.Open(r.Context(), store, memory.SessionAuthor(session))
 	r.must(err)
 	return st
 }

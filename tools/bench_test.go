@@ -36,7 +36,7 @@ func embedded(b *testing.B) *Memory {
 	b.Cleanup(func() { _ = lib.Close() })
 	info, err := lib.CreateStore(ctx, "notes", nil)
 	must(err)
-	st, err := lib.Open(ctx, info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "s"}, Session: "s"})
+	st, err := lib.Open(ctx, info.ID, memory.SessionAuthor("s"))
 	must(err)
 	var changes []memory.Change
 	for i := range benchMemories {

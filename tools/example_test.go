@@ -9,7 +9,6 @@ import (
 	"mneme/memory"
 	"mneme/session"
 	"mneme/tools"
-	"mneme/versionlog"
 	"mneme/versionlog/memlog"
 )
 
@@ -22,14 +21,13 @@ func ExampleMemory_Call() {
 	if err != nil {
 		panic(err)
 	}
-	store, err := lib.Open(ctx, info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "s1"}, Session: "s1"})
+	store, err := lib.Open(ctx, info.ID, memory.SessionAuthor("s1"))
 	if err != nil {
 		panic(err)
 	}
 	s := session.New(store, &session.Options{ID: "s1", Name: tools.PathName("notes", false)})
 	defer s.Close()
 	m := tools.New([]tools.Place{{Store: store, Session: s}}, &tools.Options{Budget: session.NewBudget(3, 0)})
-	defer m.Close()
 	for _, input := range []string{
 		`{"command": "create", "path": "/memories/plan.md", "file_text": "build"}`,
 		`{"command": "str_replace", "path": "/memories/plan.md", "old_str": "build", "new_str": "ship"}`,

@@ -90,13 +90,12 @@ func (r *rig) tool(id string, o *rigOptions) *Memory {
 		places = append(places, p)
 	}
 	m := New(places, &o.tools)
-	r.Cleanup(m.Close)
 	return m
 }
 
 func (r *rig) openAs(store, id string) *memory.Store {
 	r.Helper()
-	st, err := r.lib.Open(context.Background(), store, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: id}, Session: id})
+	st, err := r.lib.Open(context.Background(), store, memory.SessionAuthor(id))
 	r.must(err)
 	return st
 }

@@ -79,11 +79,10 @@ func Scan[T any](ctx context.Context, m *Memory, slug string, heads []*memory.He
 }
 
 func (m *Memory) placeOf(slug string) (*place, error) {
-	i := slices.IndexFunc(m.places, func(p *place) bool { return p.slug == slug })
-	if i < 0 {
-		return nil, fmt.Errorf("store %s: %w", slug, versionlog.ErrNotFound)
+	if p := m.bySlug(slug); p != nil {
+		return p, nil
 	}
-	return m.places[i], nil
+	return nil, fmt.Errorf("store %s: %w", slug, versionlog.ErrNotFound)
 }
 
 // scan is one reading of many memories.

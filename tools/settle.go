@@ -3,7 +3,6 @@ package tools
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"mneme/errkind"
 	"mneme/memory"
@@ -18,14 +17,17 @@ func (m *Memory) conflictsOf(store string) (*place, *Error) {
 	if err := m.opts.Budget.Take(1, 0); err != nil {
 		return nil, m.explain(err, &address{}, false)
 	}
-	i := slices.IndexFunc(m.places, func(p *place) bool { return p.slug == store || store == "" && len(m.places) == 1 })
-	if i < 0 {
+	p := m.bySlug(store)
+	if store == "" && len(m.places) == 1 {
+		p = m.places[0]
+	}
+	switch {
+	case p == nil:
 		return nil, failed(errkind.NotFound, m.opts.Texts.say(noStore, shown(store), m.storePaths()))
+	case p.Session == nil:
+		return nil, failed(errkind.ReadOnly, m.opts.Texts.say(readOnly, p.top))
 	}
-	if m.places[i].Session == nil {
-		return nil, failed(errkind.ReadOnly, m.opts.Texts.say(readOnly, m.places[i].top))
-	}
-	return m.places[i], nil
+	return p, nil
 }
 
 // Conflicts returns what is kept of lost texts of a store and not settled, of all sessions.
@@ -99,11 +101,10 @@ func (m *Memory) noConflict(err error, p *place, id int, changes bool) *Error {
 // the own session are among them. began, unless it is nil, is called first: commits after that
 // are told.
 func (m *Memory) Follow(ctx context.Context, store string, began func(), changed func(path string)) error {
-	i := slices.IndexFunc(m.places, func(p *place) bool { return p.slug == store })
-	if i < 0 {
+	p := m.bySlug(store)
+	if p == nil {
 		return memory.ErrNoStore
 	}
-	p := m.places[i]
 	tip, err := p.Store.Tip(ctx)
 	if err != nil {
 		return err

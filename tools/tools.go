@@ -58,7 +58,7 @@ type place struct {
 }
 
 // New returns the memory of some stores, each of them once: one is /memories, of several each
-// is /memories/SLUG.
+// is /memories/SLUG. The stores and sessions stay the caller's.
 func New(places []Place, opts *Options) *Memory {
 	m := &Memory{given: slices.Clone(places)}
 	if opts != nil {
@@ -85,10 +85,6 @@ func New(places []Place, opts *Options) *Memory {
 	slices.SortFunc(m.places, func(a, b *place) int { return strings.Compare(a.slug, b.slug) })
 	return m
 }
-
-// Close returns when nothing works in the background any more. The stores and sessions are
-// the caller's.
-func (m *Memory) Close() {}
 
 // Reset makes the budget whole: a quest begins.
 func (m *Memory) Reset() {
@@ -144,12 +140,11 @@ func (m *Memory) address(path string) (*address, *Error) {
 	case len(m.places) == 1:
 		a.place = m.places[0]
 	case len(names) > 0:
-		i := slices.IndexFunc(m.places, func(p *place) bool { return p.slug == names[0] })
-		if i < 0 {
+		if a.place = m.bySlug(names[0]); a.place == nil {
 			a.nobody = true
 			return a, nil
 		}
-		a.place, names = m.places[i], names[1:]
+		names = names[1:]
 	}
 	if len(names) == 0 {
 		return a, nil
@@ -159,6 +154,14 @@ func (m *Memory) address(path string) (*address, *Error) {
 		return nil, m.opts.Texts.refusePath(path, err)
 	}
 	return a, nil
+}
+
+// bySlug returns the place of a store; nil: there is none.
+func (m *Memory) bySlug(slug string) *place {
+	if i := slices.IndexFunc(m.places, func(p *place) bool { return p.slug == slug }); i >= 0 {
+		return m.places[i]
+	}
+	return nil
 }
 
 // room returns how many characters of a view are left behind its head; below 0 is any number.

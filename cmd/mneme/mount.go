@@ -22,7 +22,6 @@ import (
 	"mneme/fusefs"
 	"mneme/memory"
 	"mneme/note"
-	"mneme/versionlog"
 )
 
 // collectAt is GOGC of a daemon that stays for days: its memory is an agent's
@@ -370,10 +369,8 @@ func (c *mountCmd) check() ([]wantedStore, error) {
 }
 
 func (c *mountCmd) openStores(ctx context.Context, lib *backend.Library, wanted []wantedStore) ([]*memory.Store, error) {
-	author := &memory.Author{
-		Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: c.Session}, Session: c.Session,
-		Quota: c.quota(),
-	}
+	author := memory.SessionAuthor(c.Session)
+	author.Quota = c.quota()
 	author.MayGrow = func() error {
 		err := lib.CheckFree((*int64)(c.MinFree))
 		if errkind.Of(err) == errkind.NoSpace {

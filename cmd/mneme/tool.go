@@ -11,7 +11,6 @@ import (
 	"mneme/memory"
 	"mneme/session"
 	"mneme/tools"
-	"mneme/versionlog"
 )
 
 // agentStores say which stores an agent has without a mount.
@@ -56,7 +55,7 @@ func (f *agentFlags) withMemory(ctx context.Context, a *app, opts tools.Options,
 	defer claim.Close()
 	opts.Logger, opts.Merge = f.logger(), f.OnConflict == "merge"
 	return a.withLibrary(ctx, backend.Options{ReadOnly: allReadOnly(wanted)}, func(lib *backend.Library) error {
-		author := &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: f.Session}, Session: f.Session}
+		author := memory.SessionAuthor(f.Session)
 		stores, err := openWanted(ctx, lib, wanted, author)
 		if err == nil {
 			err = lib.CheckReaders(ctx, stores)
@@ -73,7 +72,6 @@ func (f *agentFlags) withMemory(ctx context.Context, a *app, opts tools.Options,
 		}
 		m := tools.New(places, &opts)
 		err = do(m)
-		m.Close()
 		for _, p := range places {
 			if p.Session != nil {
 				p.Session.Close()

@@ -13,7 +13,6 @@ import (
 	"mneme/memory"
 	"mneme/session"
 	"mneme/tools"
-	"mneme/versionlog"
 )
 
 // serveToolLines answers lines by a Memory of a new store, and returns the answers.
@@ -29,7 +28,7 @@ func serveToolLines(t *testing.T, in io.Reader, taken func(toolReply) error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "s"}, Session: "s"})
+	st, err := lib.Open(t.Context(), info.ID, memory.SessionAuthor("s"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func newWorld(t *testing.T) *world {
 	info, err := slow.CreateStore(t.Context(), "notes", nil)
 	w.must(err)
 	open := func(lib *memory.Library, name string) *memory.Store {
-		s, err := lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: name}, Session: name})
+		s, err := lib.Open(t.Context(), info.ID, memory.SessionAuthor(name))
 		w.must(err)
 		return s
 	}

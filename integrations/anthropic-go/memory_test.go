@@ -19,7 +19,6 @@ import (
 	"mneme/memory"
 	"mneme/session"
 	"mneme/tools"
-	"mneme/versionlog"
 	"mneme/versionlog/memlog"
 )
 
@@ -86,7 +85,7 @@ func newMemory(t *testing.T) *tools.Memory {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := lib.Open(ctx, info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "s1"}, Session: "s1"})
+	store, err := lib.Open(ctx, info.ID, memory.SessionAuthor("s1"))
 	if err != nil {
 		t.Fatal(err)
 	}

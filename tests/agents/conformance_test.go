@@ -15,7 +15,6 @@ import (
 	"mneme/session"
 	"mneme/tests/harness"
 	"mneme/tools"
-	"mneme/versionlog"
 	"mneme/versionlog/memlog"
 )
 
@@ -51,7 +50,7 @@ func newServer(t *testing.T) *mcp.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	author := &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "s1"}, Session: "s1"}
+	author := memory.SessionAuthor("s1")
 	store, err := lib.Open(context.Background(), info.ID, author)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +58,6 @@ func newServer(t *testing.T) *mcp.Server {
 	own := session.New(store, &session.Options{ID: "s1", Name: tools.PathName("notes", false)})
 	t.Cleanup(own.Close)
 	m := tools.New([]tools.Place{{Store: store, Session: own}}, nil)
-	t.Cleanup(m.Close)
 	server := mcp.New(m, nil)
 	t.Cleanup(server.Close)
 	return server

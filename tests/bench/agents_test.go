@@ -136,9 +136,7 @@ func (r *report) openTools() (*tools.Memory, *memory.Store) {
 	r.must(err)
 	s := session.New(st, &session.Options{ID: "bench", Name: tools.PathName("notes", false)})
 	r.Cleanup(s.Close)
-	m := tools.New([]tools.Place{{Store: st, Session: s}}, nil)
-	r.Cleanup(m.Close)
-	return m, st
+	return tools.New([]tools.Place{{Store: st, Session: s}}, nil), st
 }
 
 func (r *report) must(err error) {

@@ -10,7 +10,6 @@ import (
 	"mneme/internal/awsconf"
 	"mneme/internal/testing/awstest"
 	"mneme/memory"
-	"mneme/versionlog"
 	"mneme/versionlog/dynamolog"
 )
 
@@ -61,7 +60,7 @@ func (e *Env) OtherSession(t testing.TB, store string) *memory.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session := &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "other"}, Session: "other"}
+	session := memory.SessionAuthor("other")
 	s, err := lib.Open(t.Context(), info.ID, session)
 	if err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func newHeldMount(t *testing.T, files ...string) *heldMount {
 		_, err := m.other.Write(t.Context(), path, []byte(filepath.Base(path)), versionlog.ExpectAny())
 		m.must(err)
 	}
-	mine, err := lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "mine"}, Session: "mine"})
+	mine, err := lib.Open(t.Context(), info.ID, memory.SessionAuthor("mine"))
 	m.must(err)
 	at := filepath.Join(m.env.Dir, "mnt")
 	m.must(os.Mkdir(at, 0o755))
