@@ -55,11 +55,25 @@ func readMessage(data []byte, l *strictjson.Limits) (jsonrpc.Message, *refusal) 
 	if id != nil && !isID(id) {
 		return nil, &refusal{code: jsonrpc.CodeInvalidRequest, text: "the id has to be a string of at most 1 KiB, or a whole number below 2^53"}
 	}
+	if o.Has("method") == isAnswer(o) || o.Has("method") && !hasMethod(o) {
+		return nil, &refusal{id: id, code: jsonrpc.CodeInvalidRequest, text: "a message has either a method, a string that is not empty, or a result or error"}
+	}
+	if isAnswer(o) {
+		id = nil // it is that of a request of the server
+	}
 	msg, err := jsonrpc.DecodeMessage(data)
 	if err != nil {
 		return nil, &refusal{id: id, code: jsonrpc.CodeInvalidRequest, text: "it is no message of JSON-RPC 2.0"}
 	}
 	return msg, nil
+}
+
+func isAnswer(o *strictjson.Object) bool { return o.Has("result") || o.Has("error") }
+
+// hasMethod reports whether the method is one that can be. The SDK takes null for "".
+func hasMethod(o *strictjson.Object) bool {
+	method, err := o.String("method")
+	return err == nil && method != ""
 }
 
 // isID reports whether a value can be the id of a request. The SDK reads numbers as floating

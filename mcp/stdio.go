@@ -155,7 +155,26 @@ func (c *conn) change(do func()) {
 	c.changed.Broadcast()
 }
 
-func (c *conn) refuse(r *refusal) { _ = c.send(context.Background(), r.encode(), jsonrpc.ID{}) } // an error ends Read, too
+// refuse answers a line. The id of a request under way is not told: the client would take that
+// for answered.
+func (c *conn) refuse(r *refusal) {
+	if c.isUnderWay(r.id) {
+		r.id = nil
+	}
+	_ = c.send(context.Background(), r.encode(), jsonrpc.ID{}) // an error ends Read, too
+}
+
+func (c *conn) isUnderWay(raw json.RawMessage) bool {
+	var value any
+	if raw == nil || json.Unmarshal(raw, &value) != nil {
+		return false
+	}
+	id, err := jsonrpc.MakeID(value)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, isWorking := c.working[id]
+	return err == nil && (isWorking || c.listening[id])
+}
 
 // notices are the notifications that the server heeds; others are dropped.
 var notices = []string{"notifications/cancelled", "notifications/initialized"}

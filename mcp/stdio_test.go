@@ -32,6 +32,19 @@ func TestLines(t *testing.T) {
 		{"the id is large", `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, "null", "the id has to be", -32600},
 		{"the id is long", `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 2000) + `","method":"ping"}`, "null", "the id has to be", -32600},
 		{"no version", `{"id":1,"method":"ping"}`, "1", "it is no message of JSON-RPC 2.0", -32600},
+		{"no method", `{"jsonrpc":"2.0","id":1}`, "1", "a message has either a method", -32600},
+		{"another spelling of method", `{"jsonrpc":"2.0","id":1,"Method":"ping"}`, "1", "a message has either a method", -32600},
+		{"nothing", `{}`, "null", "a message has either a method", -32600},
+		{"no method, but parameters", `{"jsonrpc":"2.0","params":{}}`, "null", "a message has either a method", -32600},
+		{"the method is null", `{"jsonrpc":"2.0","id":1,"method":null}`, "1", "a message has either a method", -32600},
+		{"the method is empty", `{"jsonrpc":"2.0","id":1,"method":""}`, "1", "a message has either a method", -32600},
+		{"the method is a number", `{"jsonrpc":"2.0","method":1}`, "null", "a message has either a method", -32600},
+		{"a request with a result", `{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}`, "1", "a message has either a method", -32600},
+		{"an answer with a wrong error", `{"jsonrpc":"2.0","id":1,"error":5}`, "null", "it is no message of JSON-RPC 2.0", -32600},
+		{"an answer without an id", `{"jsonrpc":"2.0","result":{}}`, "null", "it is no message of JSON-RPC 2.0", -32600},
+		{"something behind it", `{"jsonrpc":"2.0","id":1,"method":"ping"} {}`, "null", "it is not JSON", -32700},
+		{"a byte order mark", "\uFEFF" + `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "null", "it is not JSON", -32700},
+		{"NUL", `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\x00", "null", "it is not JSON", -32700},
 		{"a batch", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "null", "no batch is taken", -32600},
 		{"a number", `7`, "null", "a message is an object", -32600},
 		{"too long", `{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 9<<20) + `"}`, "null", "the line is too long", -32600},
@@ -66,6 +79,19 @@ func TestSameID(t *testing.T) {
 	c.send(strings.Replace(line, fmt.Sprintf(`"id":%d`, c.last), `"id":`+wait, 1))
 	if m := c.next(); string(m.ID) != "null" || m.Error == nil || !strings.Contains(m.Error.Message, "this id is under way") {
 		t.Errorf("answered %+v", m)
+	}
+}
+
+// TestRefusedID says that a line that is refused is not taken for the answer to the request
+// under way with its id.
+func TestRefusedID(t *testing.T) {
+	c := newRig(t, nil).client()
+	wait := blocked(c)
+	for _, rest := range []string{`}`, `,"method":"ping","method":"ping"}`, `,"error":5}`} {
+		c.send(`{"jsonrpc":"2.0","id":` + wait + rest)
+		if m := c.next(); string(m.ID) != "null" || m.Error == nil {
+			t.Errorf("%s is answered %+v", rest, m)
+		}
 	}
 }
 
