@@ -26,41 +26,41 @@ const stateless = "2026-07-28"
 // question is the key of the only question that a result holds.
 const question = "confirm"
 
-// confirm asks whether the directory of a call is to be deleted with all that is in it. It
-// returns nil if it is, or if there is nothing to ask.
+// confirm asks whether the directory of a call is to be deleted with all that is in it. Without
+// an answer of its own it returns the files that may be deleted; nil: that is up to the call.
 //
 //  1. A client that can ask its user gets a question, and a signed state that says which files
 //     it is about.
 //  2. The call comes again with the answer and the state. If the files are still those, and the
 //     answer is yes, the deletion is made; if others have come or changed, the question is
-//     asked anew.
+//     asked anew. What changes after this look is not deleted either: tools.Memory.CallAgreed.
 //  3. Another client gets an error that names files: a call that names them deletes them.
-func (f *face) confirm(ctx context.Context, c *call, path string) (*answer, error) {
+func (f *face) confirm(ctx context.Context, c *call, path string) (agreed []tools.Entry, asked *answer, err error) {
 	files, err := f.filesBelow(ctx, path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	now := state{expiry: f.now().Add(stateLife).Unix(), call: sha256.Sum256([]byte("memory\x00delete\x00" + path)), subject: digestOf(files)}
 	if c.Params.RequestState == "" {
-		if files == nil {
-			return nil, nil
+		if len(files) < 2 {
+			return files, nil, nil
 		}
-		return f.ask(c, path, files, &now), nil
+		return nil, f.ask(c, path, files, &now), nil
 	}
-	asked, valid := openState(f.key, c.Params.RequestState, f.now())
-	if !valid || asked.call != now.call {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the request state is not valid: call again without it"}
+	before, valid := openState(f.key, c.Params.RequestState, f.now())
+	if !valid || before.call != now.call {
+		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the request state is not valid: call again without it"}
 	}
 	said, isAnswer := c.Params.InputResponses[question].(*sdk.ElicitResult)
 	switch {
 	case isAnswer && !isYes(said):
-		return &answer{text: []string{"Nothing was deleted."}, fields: memoryFields{Text: "Nothing was deleted."}}, nil
-	case isAnswer && asked.subject == now.subject, files == nil:
-		return nil, nil
+		return nil, &answer{text: []string{"Nothing was deleted."}, fields: memoryFields{Text: "Nothing was deleted."}}, nil
+	case isAnswer && before.subject == now.subject, len(files) < 2:
+		return files, nil, nil
 	case c.ProtocolVersion() < stateless: // the question was put within this call, which can put one only
-		return failure(tools.Refusal(fmt.Sprintf("Error: What is in %s has changed since it was asked about; nothing was deleted. Try again.", quote.Text(path)))), nil
+		return nil, failure(tools.Refusal(fmt.Sprintf("Error: What is in %s has changed since it was asked about; nothing was deleted. Try again.", quote.Text(path)))), nil
 	}
-	return f.ask(c, path, files, &now), nil
+	return nil, f.ask(c, path, files, &now), nil
 }
 
 // isYes reports whether a user has agreed.
@@ -128,8 +128,8 @@ func (f *face) isWhole(path string) bool {
 	return !found || inside == ""
 }
 
-// filesBelow returns the files of a directory that a call would delete; none where that is
-// not to be asked about. What cannot be looked up is an error: nobody could be asked about it.
+// filesBelow returns the files of a directory that a call would delete; nil where that is not
+// to be asked about. What cannot be looked up is an error: nobody could be asked about it.
 func (f *face) filesBelow(ctx context.Context, path string) ([]tools.Entry, error) {
 	s, _, found := f.store(path)
 	if !found || s.ReadOnly || f.isWhole(path) {
@@ -142,8 +142,6 @@ func (f *face) filesBelow(ctx context.Context, path string) ([]tools.Entry, erro
 		return nil, nil // the call itself says so
 	case err != nil:
 		return nil, err
-	case len(files) < 2:
-		return nil, nil
 	}
-	return files, nil
+	return append([]tools.Entry{}, files...), nil
 }

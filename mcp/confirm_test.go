@@ -81,6 +81,31 @@ func TestConfirmChanged(t *testing.T) {
 	}
 }
 
+// TestConfirmRaced says that nothing is deleted that has come or changed after the last look at
+// what was agreed to, or of which nobody was asked.
+func TestConfirmRaced(t *testing.T) {
+	for _, tc := range []struct{ name, path, text string }{{"one more", "/d/c.md", "c"}, {"changed", "/d/a.md", "aa"}} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := bulkRig(t).connect(newest(canAskForm))
+			asked := c.tool("memory", deleting...)
+			c.faults.Next(logfault.BeforeCommit, func() { c.theirs(tc.path, tc.text) })
+			got := c.toolWith("memory", reply(asked, yes), deleting...)
+			if !got.IsError || got.field("error", "kind") != "conflict" || got.field("error", "retry") != "after_view" || !strings.Contains(got.text(), "What is in /memories/d has changed meanwhile; nothing was deleted.") {
+				t.Errorf("answered %q %s", got.text(), got.Fields)
+			}
+			c.holds(tc.path, tc.text)
+			c.holds("/d/e/b.md", "b")
+		})
+	}
+	t.Run("not asked", func(t *testing.T) {
+		c := bulkRig(t).client()
+		c.faults.Next(logfault.BeforeCommit, func() { c.theirs("/d/e/c.md", "c") })
+		c.fails("What is in /memories/d/e has changed meanwhile; nothing was deleted.", "conflict", "memory", "command", "delete", "path", "/memories/d/e")
+		c.holds("/d/e/b.md", "b")
+		c.holds("/d/e/c.md", "c")
+	})
+}
+
 // TestState refuses states that this server has not made for this call, or long ago.
 func TestState(t *testing.T) {
 	r := bulkRig(t)

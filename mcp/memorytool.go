@@ -2,9 +2,11 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"mneme/internal/strictjson"
+	"mneme/tools"
 )
 
 // maxPaths is how many files one call deletes by name.
@@ -20,15 +22,19 @@ func (f *face) memory(ctx context.Context, c *call) (*answer, error) {
 	if command == "delete" && c.fields.Has("paths") {
 		return f.removeNamed(ctx, c)
 	}
+	call := f.Call
 	if command == "delete" {
 		if path, ok := onlyPath(c.fields); ok {
-			asked, err := f.confirm(ctx, c, path)
+			agreed, asked, err := f.confirm(ctx, c, path)
 			if asked != nil || err != nil {
 				return asked, err
 			}
+			if agreed != nil {
+				call = func(ctx context.Context, input json.RawMessage) tools.Result { return f.CallAgreed(ctx, input, agreed) }
+			}
 		}
 	}
-	r := f.Call(ctx, c.raw)
+	r := call(ctx, c.raw)
 	if r.Error != nil {
 		return failure(r.Error), nil
 	}

@@ -16,7 +16,9 @@ type WriteOptions struct {
 	Expect *versionlog.Expectation
 	// Swap says that the same bytes, if they are there already and are not what Expect means,
 	// are a conflict as others are: two writes under one condition are not both done.
-	Swap    bool
+	Swap bool
+	// Admit is asked, by RemoveTree, of each memory that it would remove; its error ends that.
+	Admit   func(*versionlog.Version) error
 	Key     string            // idempotency key, which may have been used before; "" is a fresh one
 	Message string            // for people
 	Meta    map[string]string // for programs, at most 16 pairs

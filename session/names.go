@@ -132,7 +132,14 @@ func (s *Session) RemoveTree(ctx context.Context, path string, opts *WriteOption
 		return c, err
 	}
 	return s.commitBy(ctx, claims, opts, Knowledge.Wrote, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
-		return s.store.RemoveTree(ctx, path, s.admitRemovalOf, o)
+		return s.store.RemoveTree(ctx, path, func(v *versionlog.Version) error {
+			if opts != nil && opts.Admit != nil {
+				if err := opts.Admit(v); err != nil {
+					return err
+				}
+			}
+			return s.admitRemovalOf(v)
+		}, o)
 	})
 }
 

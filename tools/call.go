@@ -22,7 +22,21 @@ var run = map[string]func(*Memory, context.Context, *request) (Result, error){
 
 // Call does one call of the memory tool: input is its JSON. It never fails: what goes wrong is
 // a Result that says so. Each call takes one out of the budget, whatever becomes of it.
-func (m *Memory) Call(ctx context.Context, input json.RawMessage) (result Result) {
+func (m *Memory) Call(ctx context.Context, input json.RawMessage) Result {
+	return m.call(ctx, input, nil)
+}
+
+// CallAgreed is Call for somebody who has looked at what is in a directory: its deletion is
+// refused unless these are the files that are there, in these versions. What comes later stays.
+func (m *Memory) CallAgreed(ctx context.Context, input json.RawMessage, agreed []Entry) Result {
+	versions := make(map[string]bool, len(agreed))
+	for _, file := range agreed {
+		versions[file.Version] = true
+	}
+	return m.call(ctx, input, versions)
+}
+
+func (m *Memory) call(ctx context.Context, input json.RawMessage, agreed map[string]bool) (result Result) {
 	began, command := time.Now(), ""
 	defer func() {
 		if caught := recover(); caught != nil {
@@ -38,7 +52,7 @@ func (m *Memory) Call(ctx context.Context, input json.RawMessage) (result Result
 	if e != nil {
 		return m.failure(e)
 	}
-	command = r.command
+	command, r.agreed = r.command, agreed
 	result, err := run[r.command](m, ctx, r)
 	if err == nil {
 		err = m.opts.Budget.Take(0, int64(len(result.Text)+sizeOf(result.Image)))

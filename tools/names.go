@@ -66,6 +66,9 @@ func (m *Memory) notMade(err error, a *address, taken text) error {
 	return m.explain(err, a, true)
 }
 
+// errOtherFiles says that a directory has files that nobody has agreed to delete.
+var errOtherFiles = errkind.New(errkind.Conflict, "the directory has other files")
+
 // remove deletes a file, or a directory with all that is in it.
 func (m *Memory) remove(ctx context.Context, r *request) (Result, error) {
 	t := m.opts.Texts
@@ -80,10 +83,21 @@ func (m *Memory) remove(ctx context.Context, r *request) (Result, error) {
 	case a.Session == nil:
 		return Result{}, failed(errkind.ReadOnly, t.say(readOnly, a.shown))
 	}
-	versions, err := a.removeAll(ctx, m.writeOptions(r.command))
+	opts := m.writeOptions(r.command)
+	if r.agreed != nil {
+		opts.Admit = func(v *versionlog.Version) error {
+			if r.agreed[v.ID] {
+				return nil
+			}
+			return errOtherFiles
+		}
+	}
+	versions, err := a.removeAll(ctx, opts)
 	switch {
 	case isNotFound(err):
 		return Result{}, failed(errkind.NotFound, t.say(missingToMove, a.shown))
+	case errors.Is(err, errOtherFiles):
+		return Result{}, &Error{Kind: errkind.Conflict, Retry: AfterView, text: t.say(otherFiles, a.shown)}
 	case err != nil:
 		return Result{}, m.explain(err, a, true)
 	}
