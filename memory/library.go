@@ -75,6 +75,7 @@ type StoreOptions struct {
 	MaxMemoryBytes int64                  // 0 is DefaultMaxMemoryBytes
 	Content        versionlog.ContentRule // "" is versionlog.ContentText
 	Quota          versionlog.Quota
+	Policy         versionlog.Policy
 	Metadata       map[string]string // see versionlog.Store; at most 16 pairs
 	// Actor is who creates it, which the first commit of its history says. The zero
 	// Actor makes a store whose history is empty, such as one to import into.
@@ -98,6 +99,7 @@ func (l *Library) CreateStore(ctx context.Context, name string, opts *StoreOptio
 		ID: versionlog.NewStoreID(), Slug: slug, Name: name, Description: opts.Description,
 		Limits:    versionlog.Limits{MaxMemoryBytes: opts.MaxMemoryBytes, Content: opts.Content},
 		Quota:     opts.Quota,
+		Policy:    opts.Policy,
 		Metadata:  opts.Metadata,
 		CreatedAt: time.Now().UTC().Truncate(time.Microsecond),
 	}
@@ -153,6 +155,9 @@ func checkStore(s versionlog.Store) error {
 	}
 	if q := s.Quota; min(q.Bytes, q.Memories, q.PerHour) < 0 {
 		return fmt.Errorf("%w: a quota below 0; 0 is any number", ErrBadLimits)
+	}
+	if err := s.Policy.Check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrBadLimits, err)
 	}
 	return nil
 }

@@ -19,6 +19,11 @@ const (
 	fieldQuotaBytes     = "quota_bytes"
 	fieldQuotaMemories  = "quota_memories"
 	fieldQuotaPerHour   = "quota_per_hour"
+	fieldGuardShrink    = "guard_shrink_percent"
+	fieldGuardDeletes   = "guard_deletes_per_minute"
+	fieldSecrets        = "secrets"
+	fieldKeepDays       = "keep_days"
+	fieldKeepVersions   = "keep_versions"
 	fieldCreatedAt      = "created_at"
 	fieldVersions       = "versions"
 
@@ -31,6 +36,9 @@ func StoreCreated(s Store) *Event {
 	e := StoreUpdated(StoreUpdate{
 		Name: &s.Name, Description: &s.Description, MaxMemoryBytes: &s.Limits.MaxMemoryBytes,
 		QuotaBytes: &s.Quota.Bytes, QuotaMemories: &s.Quota.Memories, QuotaPerHour: &s.Quota.PerHour,
+		GuardShrinkPercent: given(s.Policy.Guard.ShrinkPercent), GuardDeletesPerMinute: given(s.Policy.Guard.DeletesPerMinute),
+		Secrets:  given(string(s.Policy.Secrets)),
+		KeepDays: given(s.Policy.Retention.KeepDays), KeepVersions: given(s.Policy.Retention.KeepVersions),
 	})
 	e.Kind = EventCreated
 	e.Fields[fieldContent] = string(s.Limits.Content)
@@ -41,20 +49,40 @@ func StoreCreated(s Store) *Event {
 	return e
 }
 
+// given returns a pointer to a value, or nil where that is zero.
+func given[T comparable](value T) *T {
+	var zero T
+	if value == zero {
+		return nil
+	}
+	return &value
+}
+
+// texts and numbers are the fields of an update by their names.
+func (u *StoreUpdate) texts() map[string]**string {
+	return map[string]**string{fieldName: &u.Name, fieldDescription: &u.Description, fieldSecrets: &u.Secrets}
+}
+
+func (u *StoreUpdate) numbers() map[string]**int64 {
+	return map[string]**int64{
+		fieldMaxMemoryBytes: &u.MaxMemoryBytes,
+		fieldQuotaBytes:     &u.QuotaBytes, fieldQuotaMemories: &u.QuotaMemories, fieldQuotaPerHour: &u.QuotaPerHour,
+		fieldGuardShrink: &u.GuardShrinkPercent, fieldGuardDeletes: &u.GuardDeletesPerMinute,
+		fieldKeepDays: &u.KeepDays, fieldKeepVersions: &u.KeepVersions,
+	}
+}
+
 // StoreUpdated is the event of an update.
 func StoreUpdated(u StoreUpdate) *Event {
 	e := &Event{Kind: EventUpdated, Fields: map[string]string{}}
-	for name, value := range map[string]*string{fieldName: u.Name, fieldDescription: u.Description} {
-		if value != nil {
-			e.Fields[name] = *value
+	for name, value := range u.texts() {
+		if *value != nil {
+			e.Fields[name] = **value
 		}
 	}
-	for name, value := range map[string]*int64{
-		fieldMaxMemoryBytes: u.MaxMemoryBytes,
-		fieldQuotaBytes:     u.QuotaBytes, fieldQuotaMemories: u.QuotaMemories, fieldQuotaPerHour: u.QuotaPerHour,
-	} {
-		if value != nil {
-			e.Fields[name] = strconv.FormatInt(*value, 10)
+	for name, value := range u.numbers() {
+		if *value != nil {
+			e.Fields[name] = strconv.FormatInt(**value, 10)
 		}
 	}
 	for key, value := range u.Metadata {
@@ -85,11 +113,7 @@ func (e *Event) RedactedVersions() []string {
 // update reads the fields of a creation or an update. Names that it does not know are
 // passed over.
 func (e *Event) update() (u StoreUpdate, err error) {
-	texts := map[string]**string{fieldName: &u.Name, fieldDescription: &u.Description}
-	numbers := map[string]**int64{
-		fieldMaxMemoryBytes: &u.MaxMemoryBytes,
-		fieldQuotaBytes:     &u.QuotaBytes, fieldQuotaMemories: &u.QuotaMemories, fieldQuotaPerHour: &u.QuotaPerHour,
-	}
+	texts, numbers := u.texts(), u.numbers()
 	for name, value := range e.Fields {
 		if to := texts[name]; to != nil {
 			*to = &value
@@ -145,6 +169,9 @@ func (e *Event) validate() error {
 			if c := ContentRule(e.Fields[fieldContent]); c != "" && c != ContentText && c != ContentAny {
 				return fmt.Errorf("field %s is %.40q; want %q or %q", fieldContent, c, ContentText, ContentAny)
 			}
+		}
+		if err := set.Policy.Check(); err != nil {
+			return err
 		}
 		return CheckMeta(set.Metadata)
 	case EventArchived, EventPromoted, EventRetention, EventRedacted:
@@ -245,7 +272,7 @@ func (t *Told) Contradicts(s *Store) (fields []string) {
 		{"metadata", maps.Equal(s.Metadata, told.Metadata)},
 		{fieldMaxMemoryBytes, s.Limits.MaxMemoryBytes == told.Limits.MaxMemoryBytes}, {fieldContent, s.Limits.Content == told.Limits.Content},
 		{fieldQuotaBytes, s.Quota.Bytes == told.Quota.Bytes}, {fieldQuotaMemories, s.Quota.Memories == told.Quota.Memories},
-		{fieldQuotaPerHour, s.Quota.PerHour == told.Quota.PerHour}, {fieldCreatedAt, s.CreatedAt.Equal(told.CreatedAt)},
+		{fieldQuotaPerHour, s.Quota.PerHour == told.Quota.PerHour}, {"policy", s.Policy == told.Policy}, {fieldCreatedAt, s.CreatedAt.Equal(told.CreatedAt)},
 		{"updated_at", s.UpdatedAt.Equal(told.UpdatedAt)}, {"archived_at", s.ArchivedAt.Equal(told.ArchivedAt)},
 		{"epoch", s.Epoch == told.Epoch},
 	} {

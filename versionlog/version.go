@@ -21,6 +21,7 @@ type Store struct {
 	Metadata    map[string]string // what programs note of it, see MaxMetaPairs; nil: nothing
 	Limits      Limits
 	Quota       Quota // bounds what its whole history adds up to; an hour is one of the clock, in UTC
+	Policy      Policy
 	CreatedAt   time.Time
 	UpdatedAt   time.Time // of its last update, or when it was archived; zero: never
 	ArchivedAt  time.Time // zero while the store is in use
@@ -64,6 +65,10 @@ type StoreUpdate struct {
 	MaxMemoryBytes *int64
 
 	QuotaBytes, QuotaMemories, QuotaPerHour *int64
+
+	GuardShrinkPercent, GuardDeletesPerMinute *int64
+	Secrets                                   *string // a SecretsRule
+	KeepDays, KeepVersions                    *int64
 }
 
 // Empty reports whether nothing becomes something else.
@@ -95,6 +100,11 @@ func (u *StoreUpdate) Apply(s *Store) {
 	set(&s.Quota.Bytes, u.QuotaBytes)
 	set(&s.Quota.Memories, u.QuotaMemories)
 	set(&s.Quota.PerHour, u.QuotaPerHour)
+	set(&s.Policy.Guard.ShrinkPercent, u.GuardShrinkPercent)
+	set(&s.Policy.Guard.DeletesPerMinute, u.GuardDeletesPerMinute)
+	set((*string)(&s.Policy.Secrets), u.Secrets)
+	set(&s.Policy.Retention.KeepDays, u.KeepDays)
+	set(&s.Policy.Retention.KeepVersions, u.KeepVersions)
 }
 
 func set[T any](field, to *T) {

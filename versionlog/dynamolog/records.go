@@ -213,6 +213,7 @@ type description struct {
 	Replica     bool       `json:"replica,omitempty"`
 
 	Metadata map[string]string `json:"metadata,omitempty"`
+	Policy   versionlog.Policy `json:"policy,omitzero"`
 }
 
 func (m *meta) describe() ([]byte, error) {
@@ -220,7 +221,7 @@ func (m *meta) describe() ([]byte, error) {
 		Format: descriptionFormat, ID: m.ID, Slug: m.Slug, Name: m.Name, Description: m.Description,
 		MaxBytes: m.Limits.MaxMemoryBytes, Content: string(m.Limits.Content),
 		QuotaBytes: m.Quota.Bytes, QuotaCount: m.Quota.Memories, QuotaHour: m.Quota.PerHour,
-		CreatedAt: m.CreatedAt.UTC(), Creation: m.creation, UpdatedAt: m.UpdatedAt.UTC(), Replica: m.Replica, Metadata: m.Metadata,
+		CreatedAt: m.CreatedAt.UTC(), Creation: m.creation, UpdatedAt: m.UpdatedAt.UTC(), Replica: m.Replica, Metadata: m.Metadata, Policy: m.Policy,
 	}
 	if m.Epoch > 1 { // as it was written before there were epochs
 		d.Epoch = m.Epoch
@@ -244,7 +245,7 @@ func parseDescription(data []byte) (*meta, error) {
 		ID: d.ID, Slug: d.Slug, Name: d.Name, Description: d.Description,
 		Limits:    versionlog.Limits{MaxMemoryBytes: d.MaxBytes, Content: versionlog.ContentRule(d.Content)},
 		Quota:     versionlog.Quota{Bytes: d.QuotaBytes, Memories: d.QuotaCount, PerHour: d.QuotaHour},
-		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, Epoch: max(d.Epoch, 1), Replica: d.Replica, Metadata: d.Metadata,
+		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, Epoch: max(d.Epoch, 1), Replica: d.Replica, Metadata: d.Metadata, Policy: d.Policy,
 	}}
 	if d.ArchivedAt != nil {
 		m.ArchivedAt = *d.ArchivedAt

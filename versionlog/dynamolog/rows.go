@@ -1,6 +1,7 @@
 package dynamolog
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strconv"
@@ -222,7 +223,7 @@ func settingsOf(s *versionlog.Store) item {
 		"max_memory_bytes": number(s.Limits.MaxMemoryBytes), "content": text(string(s.Limits.Content)),
 		"quota_bytes": number(s.Quota.Bytes), "quota_memories": number(s.Quota.Memories), "quota_per_hour": number(s.Quota.PerHour),
 		"created_at": microsOf(s.CreatedAt), "updated_at": microsOf(s.UpdatedAt), "archived_at": microsOf(s.ArchivedAt),
-		"epoch": number(s.Epoch), "replica": boolean(s.Replica),
+		"epoch": number(s.Epoch), "replica": boolean(s.Replica), "policy": text(policyText(s.Policy)),
 	}
 }
 
@@ -254,7 +255,19 @@ func metaOf(i item) (*meta, error) {
 		},
 	}
 	m.tip.ArchivedAt = m.ArchivedAt
+	if policy := r.text("policy"); r.err == nil && policy != "" {
+		r.err = json.Unmarshal([]byte(policy), &m.Policy)
+	}
 	return m, r.err
+}
+
+// policyText is the attribute policy: JSON, or empty where nothing is asked.
+func policyText(p versionlog.Policy) string {
+	if p == (versionlog.Policy{}) {
+		return ""
+	}
+	text, _ := json.Marshal(p) // of numbers and a word
+	return string(text)
 }
 
 // versionItem returns the row of a version under a sort key.

@@ -10,19 +10,20 @@ import (
 
 // eventTests are about what happens to a store as a whole.
 var eventTests = map[string]func(*suite){
-	"Created":         testCreatedEvent,
-	"Update":          testUpdateStore,
-	"Metadata":        testStoreMetadata,
-	"OwnMaps":         testOwnMaps,
-	"Archive":         testArchive,
-	"ArchivedCommits": testArchivedCommits,
-	"Repeated":        testRepeatedEvent,
-	"Refused":         testRefusedEvents,
-	"InTheHistory":    testEventsInTheHistory,
-	"Epoch":           testEpoch,
-	"Replica":         testReplica,
-	"Promoted":        testPromoted,
-	"CommitMeta":      testCommitMeta,
+	"Created":          testCreatedEvent,
+	"Update":           testUpdateStore,
+	"ImpossiblePolicy": testImpossiblePolicy,
+	"Metadata":         testStoreMetadata,
+	"OwnMaps":          testOwnMaps,
+	"Archive":          testArchive,
+	"ArchivedCommits":  testArchivedCommits,
+	"Repeated":         testRepeatedEvent,
+	"Refused":          testRefusedEvents,
+	"InTheHistory":     testEventsInTheHistory,
+	"Epoch":            testEpoch,
+	"Replica":          testReplica,
+	"Promoted":         testPromoted,
+	"CommitMeta":       testCommitMeta,
 }
 
 // isStored checks that the log has s.store as it is.
@@ -41,6 +42,7 @@ func (s *suite) isStored() {
 func testCreatedEvent(s *suite) {
 	want := s.store
 	want.Quota = versionlog.Quota{Bytes: 1 << 40, Memories: 2, PerHour: 3}
+	want.Policy = wholePolicy
 	want.Metadata = map[string]string{"owner": "me", "": ""}
 	delete(want.Metadata, "")
 	other := versionlog.Store{ID: versionlog.NewStoreID(), Slug: "other", Epoch: 1}
@@ -58,10 +60,13 @@ func testCreatedEvent(s *suite) {
 
 func testUpdateStore(s *suite) {
 	other := s.addStore("other")
-	text, size, one := "something else", int64(1<<20), int64(1)
+	text, size, one, none := "something else", int64(1<<20), int64(1), int64(0)
+	warn, off := string(versionlog.SecretsWarn), string(versionlog.SecretsOff)
 	for _, u := range []versionlog.StoreUpdate{
 		{Name: &text}, {Description: &text}, {MaxMemoryBytes: &size}, {QuotaBytes: &one}, {QuotaMemories: &one}, {QuotaPerHour: &one},
 		wholeQuota(versionlog.Quota{Bytes: 1, Memories: 2, PerHour: 3}),
+		{GuardShrinkPercent: &one}, {GuardDeletesPerMinute: &one}, {Secrets: &warn}, {KeepDays: &one}, {KeepVersions: &one},
+		{GuardShrinkPercent: &none, GuardDeletesPerMinute: &none, Secrets: &off, KeepDays: &none, KeepVersions: &none},
 	} {
 		s.clock.move(time.Second)
 		c := s.event(versionlog.StoreUpdated(u))
@@ -79,9 +84,31 @@ func testUpdateStore(s *suite) {
 	}
 	made := s.store // what it is made with counts as well
 	made.ID, made.Slug, made.UpdatedAt = versionlog.NewStoreID(), "made", time.Time{}
-	made.Metadata = map[string]string{"a": "1"}
+	made.Metadata, made.Policy = map[string]string{"a": "1"}, wholePolicy
 	s.must(s.log.CreateStore(s.Context(), made))
 	s.in(made, s.isStored)
+}
+
+// wholePolicy is a policy without a field that is zero.
+var wholePolicy = versionlog.Policy{
+	Guard:     versionlog.Guard{ShrinkPercent: 100, DeletesPerMinute: 2},
+	Secrets:   versionlog.SecretsRefuse,
+	Retention: versionlog.Retention{KeepDays: 3, KeepVersions: 4},
+}
+
+// testImpossiblePolicy: no update makes a policy that makes no sense.
+func testImpossiblePolicy(s *suite) {
+	below, above, word := int64(-1), int64(101), "sometimes"
+	for _, u := range []versionlog.StoreUpdate{
+		{GuardShrinkPercent: &below}, {GuardShrinkPercent: &above}, {GuardDeletesPerMinute: &below},
+		{Secrets: &word}, {KeepDays: &below}, {KeepVersions: &below},
+	} {
+		s.unchanged(func() {
+			_, err := s.log.Commit(s.Context(), s.store.ID, event(versionlog.StoreUpdated(u)))
+			s.wantErr(err, versionlog.ErrInvalid)
+		})
+	}
+	s.isStored()
 }
 
 func testStoreMetadata(s *suite) {

@@ -271,7 +271,7 @@ func commitContents(ctx context.Context, l *Log, storeID string) error {
 // one by the first who writes; who reads it meanwhile goes on.
 func TestEarlierFormat(t *testing.T) {
 	dir, s := newLog(t)
-	for _, column := range strings.Split(quotaColumns[2:]+eventColumns, ", ") {
+	for _, column := range strings.Split(quotaColumns[2:]+eventColumns+policyColumn, ", ") {
 		change(t, dir, `ALTER TABLE stores DROP COLUMN `+column)
 	}
 	change(t, dir, `ALTER TABLE versions DROP COLUMN spelling`)

@@ -68,6 +68,7 @@ func TestCheckFollowsEvents(t *testing.T) {
 	name, quota := "Notes", int64(5)
 	mustHappen(t, l, s.ID, versionlog.StoreUpdated(versionlog.StoreUpdate{
 		Name: &name, QuotaBytes: &quota, QuotaMemories: &quota, QuotaPerHour: &quota, Metadata: map[string]*string{"k": nil, "l": &name},
+		KeepDays: &quota,
 	}))
 	mustHappen(t, l, s.ID, versionlog.StorePromoted())
 	mustHappen(t, l, s.ID, versionlog.StoreArchived())
@@ -83,6 +84,7 @@ func TestCheckFollowsEvents(t *testing.T) {
 		{s.ID, `UPDATE stores SET archived_at = NULL WHERE num = 1`, "row stores: archived_at: not what the records say"},
 		{s.ID, `UPDATE stores SET epoch = 1 WHERE num = 1`, "row stores: epoch: not what the records say"},
 		{s.ID, `UPDATE stores SET metadata = '' WHERE num = 1`, "row stores: metadata: not what the records say"},
+		{s.ID, `UPDATE stores SET policy = '' WHERE num = 1`, "row stores: policy: not what the records say"},
 		{plain.ID, `UPDATE stores SET description = 'other' WHERE num = 2`, ""},
 		{s.ID, `UPDATE commits SET record = x'00' WHERE store = 1 AND seq = 4; UPDATE stores SET name = 'Other' WHERE num = 1`, ""},
 	} {
@@ -147,6 +149,8 @@ func TestCheckFindsEveryColumn(t *testing.T) {
 				value = "0"
 			case name == "metadata":
 				value = `'{"k":"x"}'`
+			case name == "policy":
+				value = `'{"secrets":"warn"}'`
 			case name == "archived_at", name == "updated_at":
 				value = "1"
 			case kind == "INTEGER":

@@ -420,7 +420,7 @@ func TestEmptyRecordInEarlierFormat(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, tipsName), known, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, column := range strings.Split(eventColumns[2:], ", ") {
+	for _, column := range strings.Split((eventColumns + policyColumn)[2:], ", ") {
 		change(t, dir, `ALTER TABLE stores DROP COLUMN `+column)
 	}
 	change(t, dir, `ALTER TABLE versions DROP COLUMN spelling`, `DROP TABLE packed`, `DROP TABLE packing`, `DROP TABLE packed_records`,

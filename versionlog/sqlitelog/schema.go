@@ -18,7 +18,7 @@ const (
 	// applicationID marks the database as a log of mneme: "mnem" in ASCII.
 	applicationID = 0x6d6e656d
 	// schemaFormat is the format of the tables, kept as user_version.
-	schemaFormat = 5
+	schemaFormat = 6
 	// blobsFormat is the first format that has the table blobs.
 	blobsFormat = 2
 	// quotasFormat is the first format that has quotas and totals of stores.
@@ -26,6 +26,8 @@ const (
 	// eventsFormat is the first format in which stores have metadata and epochs, and
 	// versions a spelling.
 	eventsFormat = 5
+	// policyFormat is the first format in which stores have a policy.
+	policyFormat = 6
 	// pastFormat is the first format that has an index of what came to each path.
 	pastFormat = 4
 	// packedFormat is the first format that has the table packed.
@@ -47,8 +49,11 @@ var schemaV4 string
 //go:embed schema-v5.sql
 var schemaV5 string
 
+//go:embed schema-v6.sql
+var schemaV6 string
+
 // schemas are what each format adds to the one before, from format 1 on.
-var schemas = [schemaFormat]string{schemaV1, schemaV2, schemaV3, schemaV4, schemaV5}
+var schemas = [schemaFormat]string{schemaV1, schemaV2, schemaV3, schemaV4, schemaV5, schemaV6}
 
 // inFormat returns a statement as a database of a format understands it.
 func inFormat(text string, format int) string {

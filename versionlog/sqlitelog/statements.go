@@ -95,10 +95,10 @@ const (
 		total_bytes = ?4, total_memories = ?5, in_hour = ?6 WHERE num = ?7`
 
 	insertStore = `INSERT INTO stores (id, slug, name, description, max_bytes, content, created_at, archived_at,
-		quota_bytes, quota_memories, quota_per_hour, metadata, updated_at, epoch, replica)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		quota_bytes, quota_memories, quota_per_hour, metadata, updated_at, epoch, replica, policy)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	updateStore = `UPDATE stores SET name = ?, description = ?, max_bytes = ?, content = ?, created_at = ?, archived_at = ?,
-		quota_bytes = ?, quota_memories = ?, quota_per_hour = ?, metadata = ?, updated_at = ?, epoch = ?, replica = ? WHERE num = ?`
+		quota_bytes = ?, quota_memories = ?, quota_per_hour = ?, metadata = ?, updated_at = ?, epoch = ?, replica = ?, policy = ? WHERE num = ?`
 
 	dropStore = `DELETE FROM stores WHERE num = ?`
 

@@ -18,16 +18,17 @@ type storeRow struct {
 	counted uint64 // the commit up to which the totals of tip count
 }
 
-// The columns of a row: those of every format, and what quotasFormat and eventsFormat
-// add.
+// The columns of a row: those of every format, and what quotasFormat, eventsFormat and
+// policyFormat add.
 const (
 	storeColumns = `num, id, slug, name, description, max_bytes, content, created_at, archived_at, tip_seq, tip_digest, tip_time`
 	quotaColumns = `, quota_bytes, quota_memories, quota_per_hour, counted_seq, total_bytes, total_memories, in_hour`
 	eventColumns = `, metadata, updated_at, epoch, replica`
+	policyColumn = `, policy`
 )
 
 // storeByID reads a row of the newest format.
-const storeByID = `SELECT ` + storeColumns + quotaColumns + eventColumns + ` FROM stores WHERE id = ?`
+const storeByID = `SELECT ` + storeColumns + quotaColumns + eventColumns + policyColumn + ` FROM stores WHERE id = ?`
 
 // readStores is how the rows of a format are read, followed by a condition or an order.
 func readStores(format int) string {
@@ -37,6 +38,9 @@ func readStores(format int) string {
 	}
 	if format >= eventsFormat {
 		columns += eventColumns
+	}
+	if format >= policyFormat {
+		columns += policyColumn
 	}
 	return `SELECT ` + columns + ` FROM stores `
 }
@@ -63,27 +67,40 @@ func scanStore(row *sqlite.Row) (storeRow, error) {
 		return s, err
 	}
 	s.UpdatedAt, s.Epoch, s.Replica = timeIn(row, 20), uint64(row.ColumnInt64(21)), row.ColumnInt64(22) != 0
-	s.Metadata, err = metadataIn(row.ColumnText(19))
+	if err = readJSON(row, 19, &s.Metadata); err == nil && row.ColumnCount() > 23 {
+		err = readJSON(row, 23, &s.Policy)
+	}
 	return s, err
 }
 
-// metadataIn and metadataText: the empty text stands for none.
-func metadataIn(text string) (pairs map[string]string, err error) {
+// readJSON reads a column of jsonOf.
+func readJSON(row *sqlite.Row, column int, value any) error {
+	text := row.ColumnText(column)
 	if text == "" {
-		return nil, nil
+		return nil
 	}
-	if err := json.Unmarshal([]byte(text), &pairs); err != nil {
-		return nil, fmt.Errorf("%w: metadata of a store: %w", versionlog.ErrCorrupt, err)
+	if err := json.Unmarshal([]byte(text), value); err != nil {
+		return fmt.Errorf("%w: column %d of a store: %w", versionlog.ErrCorrupt, column, err)
 	}
-	return pairs, nil
+	return nil
 }
 
-func metadataText(pairs map[string]string) (string, error) {
-	if len(pairs) == 0 {
+// jsonOf returns a value as a column; none is the empty text.
+func jsonOf(value any, none bool) (string, error) {
+	if none {
 		return "", nil
 	}
-	text, err := json.Marshal(pairs)
+	text, err := json.Marshal(value)
 	return string(text), err
+}
+
+// settings returns the columns metadata and policy.
+func settings(s *versionlog.Store) (metadata, policy string, err error) {
+	metadata, err = jsonOf(s.Metadata, len(s.Metadata) == 0)
+	if err == nil {
+		policy, err = jsonOf(s.Policy, s.Policy == versionlog.Policy{})
+	}
+	return metadata, policy, err
 }
 
 // isCounted reports whether the totals are those of all commits.

@@ -251,24 +251,24 @@ func (w *writer) insertVersion(store int64, ordinal int, v *versionlog.Version) 
 
 // createStore adds a row.
 func (w *writer) createStore(s *versionlog.Store) error {
-	metadata, err := metadataText(s.Metadata)
+	metadata, policy, err := settings(s)
 	if err != nil {
 		return err
 	}
 	return w.run(insertStore, s.ID, s.Slug, s.Name, s.Description, s.Limits.MaxMemoryBytes, string(s.Limits.Content),
 		microsOf(s.CreatedAt), microsOf(s.ArchivedAt), s.Quota.Bytes, s.Quota.Memories, s.Quota.PerHour,
-		metadata, microsOf(s.UpdatedAt), int64(max(s.Epoch, 1)), boolOf(s.Replica))
+		metadata, microsOf(s.UpdatedAt), int64(max(s.Epoch, 1)), boolOf(s.Replica), policy)
 }
 
 // updateStore writes what events change of a row.
 func (w *writer) updateStore(s *storeRow) error {
-	metadata, err := metadataText(s.Metadata)
+	metadata, policy, err := settings(&s.Store)
 	if err != nil {
 		return err
 	}
 	return w.run(updateStore, s.Name, s.Description, s.Limits.MaxMemoryBytes, string(s.Limits.Content), microsOf(s.CreatedAt),
 		microsOf(s.ArchivedAt), s.Quota.Bytes, s.Quota.Memories, s.Quota.PerHour,
-		metadata, microsOf(s.UpdatedAt), int64(s.Epoch), boolOf(s.Replica), s.num)
+		metadata, microsOf(s.UpdatedAt), int64(s.Epoch), boolOf(s.Replica), policy, s.num)
 }
 
 // view is what Build sees of a store, within a transaction.
