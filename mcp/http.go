@@ -6,7 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"os"
+	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,19 +26,24 @@ type HandlerOptions struct {
 	Requests  int   // at work at once; 256
 	OfServer  int   // of these, of one Server; 64
 	Listening int   // requests that wait for changes of resources, of one Server; 16
+	// Patience is how long a client may take to send a request, and to take each part of an
+	// answer; 30 seconds.
+	Patience time.Duration
 }
 
 // Handler serves clients by streamable HTTP without sessions: revision 2026-07-28, and older
 // ones, which cannot subscribe or be asked there. of returns the server of the one who asks,
-// the same for the same session, or an error of package errkind. Authentication, timeouts and
-// the protection from other origins are for the handlers in front of this one.
+// the same for the same session, or an error of package errkind. It is not asked for pages of
+// other origins, or of names that lead to the loopback interface: those are refused.
+// Authentication, and how long a client may take for the head of a request, are up to the caller.
 func Handler(of func(*http.Request) (*Server, error), opts *HandlerOptions) http.Handler {
-	h := &handler{of: of, HandlerOptions: HandlerOptions{MaxBody: 4 << 20, Requests: 256, OfServer: 64, Listening: 16}}
+	h := &handler{of: of, HandlerOptions: HandlerOptions{MaxBody: 4 << 20, Requests: 256, OfServer: 64, Listening: 16, Patience: 30 * time.Second}}
 	if opts != nil {
 		setIfGiven(&h.MaxBody, opts.MaxBody)
 		setIfGiven(&h.Requests, opts.Requests)
 		setIfGiven(&h.OfServer, opts.OfServer)
 		setIfGiven(&h.Listening, opts.Listening)
+		setIfGiven(&h.Patience, opts.Patience)
 	}
 	h.sdk = sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
 		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: h.MaxBody,
@@ -42,7 +51,7 @@ func Handler(of func(*http.Request) (*Server, error), opts *HandlerOptions) http
 	return h
 }
 
-func setIfGiven[T int | int64](to *T, given T) {
+func setIfGiven[T int | int64 | time.Duration](to *T, given T) {
 	if given != 0 {
 		*to = given
 	}
@@ -52,6 +61,7 @@ type handler struct {
 	of  func(*http.Request) (*Server, error)
 	sdk http.Handler
 	HandlerOptions
+	origins http.CrossOriginProtection
 	working gauge
 }
 
@@ -71,36 +81,132 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reject(w, http.StatusMethodNotAllowed, &refusal{code: jsonrpc.CodeInvalidRequest, text: "only POST is served"})
 		return
 	}
+	if no := h.refuseHead(r); no != nil {
+		reject(w, no.status, &no.refusal)
+		return
+	}
 	s, err := h.of(r)
 	if err != nil {
 		h.noServer(w, err)
 		return
 	}
-	if !h.working.take(h.Requests) {
+	place := &place{handler: h, server: s}
+	if !place.take() {
 		busy(w, nil)
 		return
 	}
-	leave := h.working.leave
-	defer func() { leave() }()
+	defer place.leave()
+	patient := &patientWriter{ResponseWriter: w, most: h.Patience}
+	defer patient.end()
+	w = patient
 	body, msg, no := h.read(w, r)
 	if no != nil {
 		reject(w, no.status, &no.refusal)
 		return
 	}
-	mine, most := &s.working, h.OfServer
-	if call, ok := msg.(*jsonrpc.Request); ok && call.Method == listen {
-		mine, most = &s.listening, h.Listening
-		h.working.leave() // one that listens may do so for long
-		leave = func() {}
-	}
-	if !mine.take(most) {
+	if call, ok := msg.(*jsonrpc.Request); ok && call.Method == listen && !place.listen() {
 		busy(w, idOf(body))
 		return
 	}
-	defer mine.leave()
 	r = r.WithContext(context.WithValue(r.Context(), serverKey{}, s))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	h.sdk.ServeHTTP(w, r)
+}
+
+// place is that of a request among those at work or, apart from them, among those that listen,
+// who may do so for long.
+type place struct {
+	*handler
+	server      *Server
+	isListening bool
+}
+
+// take takes a place among those at work, if there is one.
+func (p *place) take() bool {
+	if !p.working.take(p.Requests) {
+		return false
+	}
+	if !p.server.working.take(p.OfServer) {
+		p.working.leave()
+		return false
+	}
+	return true
+}
+
+// listen changes it for one among those that listen, if there is one.
+func (p *place) listen() bool {
+	if !p.server.listening.take(p.Listening) {
+		return false
+	}
+	p.leave()
+	p.isListening = true
+	return true
+}
+
+func (p *place) leave() {
+	if p.isListening {
+		p.server.listening.leave()
+		return
+	}
+	p.working.leave()
+	p.server.working.leave()
+}
+
+// ofBody are the headers that mirror the body, for those who look at no body.
+var ofBody = []string{"MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"}
+
+// refuseHead returns why a request is refused whoever it is of; nil: it is not.
+func (h *handler) refuseHead(r *http.Request) *badRequest {
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if h.origins.Check(r) != nil || local != nil && isLoopback(local.String()) && !isLoopback(r.Host) {
+		return &badRequest{http.StatusForbidden, refusal{code: jsonrpc.CodeInvalidRequest, text: "pages of other origins are not served"}}
+	}
+	for _, name := range ofBody {
+		if len(r.Header.Values(name)) > 1 { // somebody in between may have looked at another one
+			return &badRequest{http.StatusBadRequest, refusal{code: sdk.CodeHeaderMismatch, text: "the header " + name + " is there twice"}}
+		}
+	}
+	return nil
+}
+
+// isLoopback reports whether a host, with or without a port, is the loopback interface.
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// patientWriter waits for a client only so long, each time.
+type patientWriter struct {
+	http.ResponseWriter
+	most time.Duration
+}
+
+// Unwrap is for http.ResponseController.
+func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *patientWriter) Write(data []byte) (int, error) {
+	w.setDeadline(time.Now().Add(w.most))
+	defer w.setDeadline(time.Time{}) // by HTTP/2 the answer would end at it, though nothing is written
+	return w.ResponseWriter.Write(data)
+}
+
+// FlushError is for http.ResponseController.
+func (w *patientWriter) FlushError() error {
+	w.setDeadline(time.Now().Add(w.most))
+	defer w.setDeadline(time.Time{})
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// end lets what is left be written.
+func (w *patientWriter) end() { w.setDeadline(time.Now().Add(w.most)) }
+
+// setDeadline sets the deadline of writes. A writer that has none is none of a network.
+func (w *patientWriter) setDeadline(t time.Time) {
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(t)
 }
 
 // badRequest is a refusal with its status.
@@ -111,11 +217,14 @@ type badRequest struct {
 
 // read reads a request as strictly as a line.
 func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, jsonrpc.Message, *badRequest) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.Patience)) // net/http takes it back when all is read
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.MaxBody))
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
 		return nil, nil, &badRequest{http.StatusRequestEntityTooLarge, refusal{code: jsonrpc.CodeInvalidRequest, text: "the request is too long"}}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, nil, &badRequest{http.StatusRequestTimeout, refusal{code: jsonrpc.CodeInvalidRequest, text: "the request has not come in time"}}
 	case err != nil:
 		return nil, nil, &badRequest{http.StatusBadRequest, refusal{code: jsonrpc.CodeInvalidRequest, text: "the request has not come whole"}}
 	}

@@ -5,11 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"mneme/errkind"
 )
@@ -35,6 +39,9 @@ func serve(r *rig, opts *HandlerOptions) (post func(ctx context.Context, body st
 		q.Header.Set("Accept", "application/json, text/event-stream")
 		for i := 0; i < len(headers); i += 2 {
 			q.Header.Set(headers[i], headers[i+1])
+			if headers[i] == "Host" {
+				q.Host = headers[i+1]
+			}
 		}
 		return web.Client().Do(q)
 	}
@@ -204,4 +211,125 @@ func TestHandlerConfirm(t *testing.T) {
 		t.Errorf("answered %+v", got)
 	}
 	r.holds("/d/a.md", "")
+}
+
+// TestHandlerHead says that nobody is asked for a server for pages of other origins, or of names
+// that lead to the loopback interface, and that headers are there once.
+func TestHandlerHead(t *testing.T) {
+	r := newRig(t, nil)
+	post := serve(r, nil)
+	c := &client{rig: r, meta: newest("{}")}
+	line, _ := c.line("tools/call", map[string]any{"name": "list", "arguments": map[string]any{}})
+	for _, tc := range []struct {
+		name    string
+		headers []string
+		status  int
+	}{
+		{"no page", nil, 200},
+		{"a page of this origin", []string{"Origin", "http://localhost", "Host", "localhost"}, 200},
+		{"a page of another origin", []string{"Origin", "https://evil.example"}, 403},
+		{"a page of no origin", []string{"Origin", "null"}, 403},
+		{"a browser's word", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"a name that leads here", []string{"Host", "evil.example"}, 403},
+		{"a name that leads here, and its page", []string{"Host", "evil.example", "Origin", "http://evil.example"}, 403},
+		{"nobody, from elsewhere", []string{"Origin", "https://evil.example", "Authorization", "nobody"}, 403},
+		{"another address of this host", []string{"Host", "[::1]:80"}, 200},
+	} {
+		res, err := post(t.Context(), line, append(newHeaders("tools/call", "list"), tc.headers...)...)
+		r.must(err)
+		body, err := io.ReadAll(res.Body)
+		r.must(err)
+		if res.StatusCode != tc.status {
+			t.Errorf("%s: %s %s, want %d", tc.name, res.Status, body, tc.status)
+		}
+	}
+	for _, name := range ofBody {
+		q := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(line))
+		q.Header = http.Header{http.CanonicalHeaderKey(name): {"read", "list"}}
+		w := httptest.NewRecorder()
+		Handler(func(*http.Request) (*Server, error) { return nil, errors.New("nobody is asked") }, nil).ServeHTTP(w, q)
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "is there twice") {
+			t.Errorf("%s twice: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+// web is a server of HTTP without a network: what is written is not kept anywhere before
+// somebody reads it.
+type web struct {
+	conns chan net.Conn
+	http.Server
+}
+
+func newWeb(h http.Handler) *web {
+	w := &web{conns: make(chan net.Conn), Server: http.Server{Handler: h}}
+	go func() { _ = w.Serve(w) }()
+	return w
+}
+
+func (w *web) Accept() (net.Conn, error) {
+	if conn, ok := <-w.conns; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (w *web) Close() error   { return nil }
+func (w *web) Addr() net.Addr { return &net.UnixAddr{Name: "web", Net: "unix"} }
+
+// dial sends the head of a request, and so much of its body.
+func (w *web) dial(line string, sent int, headers ...string) net.Conn {
+	ours, theirs := net.Pipe()
+	w.conns <- theirs
+	head := fmt.Sprintf("POST / HTTP/1.1\r\nHost: web\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: %d\r\n", len(line))
+	for i := 0; i < len(headers); i += 2 {
+		head += headers[i] + ": " + headers[i+1] + "\r\n"
+	}
+	_, _ = io.WriteString(ours, head+"\r\n"+line[:sent])
+	return ours
+}
+
+// TestHandlerSlow says that a client that sends its request slowly, or does not take what it is
+// told, holds nobody up for long.
+func TestHandlerSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		web := newWeb(Handler(func(*http.Request) (*Server, error) { return r.Server, nil }, &HandlerOptions{OfServer: 1}))
+		c := &client{rig: r, meta: newest("{}")}
+		line, _ := c.line(listen, map[string]any{"notifications": map[string]any{"resourceSubscriptions": []string{"mneme://notes/"}}})
+
+		half := web.dial(line, 10, newHeaders(listen, "")...)
+		answer, err := http.ReadResponse(bufio.NewReader(half), nil)
+		if err != nil || answer.StatusCode != http.StatusRequestTimeout {
+			t.Errorf("half a request is answered %+v, %v", answer, err)
+		}
+		_ = half.Close()
+		synctest.Wait()
+
+		listener := func() (net.Conn, *bufio.Scanner) {
+			conn := web.dial(line, len(line), newHeaders(listen, "")...)
+			lines := bufio.NewScanner(conn)
+			for lines.Scan() && !strings.Contains(lines.Text(), "subscriptions/acknowledged") {
+			}
+			return conn, lines
+		}
+		stuck, _ := listener()
+		other, heard := listener()
+		time.Sleep(time.Minute) // in which nothing happens
+		r.theirs("/a.md", "one")
+		for heard.Scan() && !strings.Contains(heard.Text(), "resources/updated") {
+		}
+		if heard.Err() != nil {
+			t.Errorf("another one that listens hears nothing: %v", heard.Err())
+		}
+		_ = other.Close()
+		time.Sleep(time.Minute)
+		if n := r.listening.number.Load(); n != 0 {
+			t.Errorf("%d listen, though one takes nothing and one is gone", n)
+		}
+		_ = stuck.Close()
+		close(web.conns)
+		r.Close()
+		synctest.Wait()
+	})
 }
