@@ -53,8 +53,7 @@ func TestQueue(t *testing.T) {
 }
 
 // TestNobodyReads says that a server whose client neither reads nor goes away ends in time, when
-// its input has ended. There are no more answers than may be queued: with more, the server
-// reads on, and finds the end, only when the client has taken some.
+// its input has ended. There are no more answers than may be queued; TestStuck has more.
 func TestNobodyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -71,6 +70,40 @@ func TestNobodyReads(t *testing.T) {
 		close(c.ended)
 		r.Close()
 	})
+}
+
+// TestStuck says that a server whose client leaves more than may be queued, and neither reads nor
+// goes away, ends in time, though its input goes on; and that a slow client gets everything.
+func TestStuck(t *testing.T) {
+	for name, isSlow := range map[string]bool{"nobody reads": false, "somebody is slow": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, nil)
+				r.theirs("/a.md", string(bytes.Repeat([]byte("word "), 20_000)))
+				c := r.client()
+				go func() {
+					for range 12 {
+						line, _ := c.line("tools/call", map[string]any{"name": "read", "arguments": map[string]any{"path": "/memories/a.md"}})
+						_, _ = io.WriteString(c.in, line+"\n")
+					}
+				}()
+				began := time.Now()
+				if isSlow {
+					for range 12 {
+						time.Sleep(stuckFor - time.Second)
+						c.next()
+					}
+					_ = c.in.Close()
+				}
+				err := <-c.ended
+				if took := time.Since(began); isSlow != (err == nil) || !isSlow && (!errors.Is(err, errStuck) || took > 2*stuckFor) {
+					t.Errorf("it ended with %v after %v", err, took)
+				}
+				close(c.ended)
+				r.Close()
+			})
+		})
+	}
 }
 
 // TestEndAsked says that a call that waits for the client's user is not waited for when the

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,15 @@ const (
 // may take for the answers.
 const endGrace = 5 * time.Second
 
+// stuckFor is how long a client may take nothing while more is queued than may be: the end of the
+// input, if there is one, is not found meanwhile.
+const stuckFor = 5 * time.Minute
+
+// maxChunk is how many bytes are written at once: when a client has taken them, it is not stuck.
+const maxChunk = 64 << 10
+
+var errStuck = errors.New("it has taken nothing for five minutes")
+
 // conn is a client that writes and reads lines, each a message of JSON-RPC. It takes the
 // place of the SDK's transport, which ends with the first line that is no message, and has
 // no bounds.
@@ -44,7 +54,9 @@ const endGrace = 5 * time.Second
 //  3. A request is at work from Read to Write of its answer.
 //  4. When the input has ended, Read returns io.EOF once all requests are answered, or their
 //     time is up: the SDK drops what is not answered then.
-//  5. Close ends Read. What is queued is still written, for a time: see drain.
+//  5. A client that takes nothing for a long time, while nothing is read since too much is
+//     queued, is given up.
+//  6. Close ends Read. What is queued is still written, for a time: see drain.
 type conn struct {
 	in   io.Closer
 	line *lines.Reader
@@ -54,6 +66,7 @@ type conn struct {
 	mu      sync.Mutex
 	changed sync.Cond // of mu: any of the following
 	connState
+	stuck   *time.Timer   // calls giveUp
 	written chan struct{} // closed when nothing is written any more
 }
 
@@ -68,6 +81,7 @@ type connState struct {
 	ended     bool                // nothing more is read
 	late      bool                // the time of requests at the end is up
 	closed    bool                // nothing is added to the queue
+	since     time.Time           // when the write that is under way has begun; zero: none is
 	lost      error               // why the queue cannot be written
 }
 
@@ -76,6 +90,8 @@ func newConn(in io.ReadCloser, out io.WriteCloser, most int) *conn {
 	c := &conn{in: in, line: lines.NewReader(in, most), out: out, most: most, written: make(chan struct{})}
 	c.connState = connState{working: map[jsonrpc.ID]int{}, listening: map[jsonrpc.ID]bool{}, asked: map[jsonrpc.ID]bool{}}
 	c.changed.L = &c.mu
+	c.stuck = time.AfterFunc(stuckFor, c.giveUp)
+	c.stuck.Stop()
 	go c.writeQueue()
 	return c
 }
@@ -299,12 +315,41 @@ func (c *conn) writeQueue() {
 		if line == nil {
 			return
 		}
-		if _, err := c.out.Write(line); err != nil {
-			c.change(func() { c.lost = err })
-			_ = c.Close()
-			return
+		for chunk := range slices.Chunk(line, maxChunk) {
+			if err := c.write(chunk); err != nil {
+				c.change(func() { c.lost = cmp.Or(c.lost, err) })
+				_ = c.Close()
+				return
+			}
+			c.change(func() { c.queued -= len(chunk) })
 		}
-		c.change(func() { c.queued -= len(line) })
+	}
+}
+
+// write writes a part of a line.
+func (c *conn) write(chunk []byte) error {
+	c.change(func() { c.since = time.Now() })
+	c.stuck.Reset(stuckFor)
+	_, err := c.out.Write(chunk)
+	c.stuck.Stop()
+	c.change(func() { c.since = time.Time{} })
+	return err
+}
+
+// giveUp closes the output of a client that is stuck.
+func (c *conn) giveUp() {
+	isStuck := false
+	c.change(func() {
+		switch {
+		case c.since.IsZero():
+		case c.queued > maxQueued && time.Since(c.since) >= stuckFor:
+			c.lost, isStuck = errStuck, true
+		default: // there is room yet
+			c.stuck.Reset(stuckFor)
+		}
+	})
+	if isStuck {
+		_ = c.out.Close()
 	}
 }
 
