@@ -144,9 +144,12 @@ func (f *face) search(ctx context.Context, c *call) (*answer, error) {
 		Coverage coverageFields `json:"coverage"`
 	}{[]matchFields{}, coverageOf(covered)}
 	var b strings.Builder
-	for _, m := range matches {
-		fields.Matches = append(fields.Matches, matchFields(m))
-		fmt.Fprintf(&b, "%s:%d: %s\n", quote.Text(m.Path), m.Line, m.Text)
+	for i, m := range matches {
+		fields.Matches = append(fields.Matches, matchFields{m.Path, m.Version, m.Line, m.Text})
+		if i == 0 || matches[i-1].Path != m.Path {
+			fmt.Fprintf(&b, "%s, version %d:\n", quote.Text(m.Path), m.Seq) // once, and not the id: tokens
+		}
+		fmt.Fprintf(&b, "%d: %s\n", m.Line, m.Text)
 	}
 	b.WriteString(covered.String())
 	return &answer{text: []string{b.String()}, fields: fields}, nil

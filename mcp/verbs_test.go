@@ -192,19 +192,19 @@ func TestSearch(t *testing.T) {
 	c.theirs("/a.md", "apple\nbanana\nApple pie\n")
 	c.theirs("/b.md", strings.Repeat("apple\n", 10))
 	c.theirs("/raw", "apple\x00")
-	got := c.ok("/memories/a.md:1: apple", "search", "query", "apple")
+	got := c.ok("/memories/a.md, version 1:\n1: apple\n/memories/b.md, version 2:\n1: apple\n2: apple\n", "search", "query", "apple")
 	if got.field("coverage", "complete") != false || got.field("coverage", "with_more_lines") != 1.0 || got.field("coverage", "not_text") != 1.0 {
 		t.Errorf("structured result: %s", got.Fields)
 	}
 	if !strings.HasSuffix(got.text(), "Searched 3 of 3 memories. In 1 more lines match than are shown. 1 are not text.") {
 		t.Errorf("text: %q", got.text())
 	}
-	c.ok("/memories/a.md:3: Apple pie", "search", "query", "^app.*e$", "regex", true, "ignore_case", true)
+	c.ok("/memories/a.md, version 1:\n1: apple\n3: Apple pie\n", "search", "query", "^app.*e$", "regex", true, "ignore_case", true)
 	limited := c.ok("Stopped (limit)", "search", "query", "apple", "limit", 1)
 	if limited.field("coverage", "stopped") != "limit" || limited.field("coverage", "after") != "/memories/a.md" || limited.field("coverage", "complete") != false {
 		t.Errorf("structured result: %s", limited.Fields)
 	}
-	c.ok("/memories/b.md:1", "search", "query", "apple", "after", "/memories/a.md")
+	c.ok("/memories/b.md, version 2:\n1: apple", "search", "query", "apple", "after", "/memories/a.md")
 	if none := c.ok("Searched 3 of 3", "search", "query", "cherry"); none.field("coverage", "complete") != true {
 		t.Errorf("structured result: %s", none.Fields)
 	}

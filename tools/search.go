@@ -36,6 +36,7 @@ type Query struct {
 type Match struct {
 	Path    string // as the tool has it
 	Version string // id of the version that has the line
+	Seq     uint64 // its sequence number
 	Line    int    // from 1 on
 	Text    string // the line, or what is around the match
 }
@@ -204,7 +205,7 @@ func (s *search) linesIn(one located, data []byte) (lines []Match, more bool) {
 			end = at + i
 		}
 		number += bytes.Count(data[from:start], []byte("\n"))
-		lines = append(lines, Match{Path: one.path(), Version: one.head.ID(), Line: number, Text: around(string(data[start:end]), at-start)})
+		lines = append(lines, Match{Path: one.path(), Version: one.head.ID(), Seq: one.head.Seq(), Line: number, Text: around(string(data[start:end]), at-start)})
 		number, from = number+1, end+1
 	}
 	return lines, false
