@@ -165,6 +165,10 @@ func (f *face) listResources(ctx context.Context, cursor string) (*sdk.ListResou
 			continue
 		}
 		files, err := f.Below(ctx, s.Path)
+		var gone *tools.Error
+		if errors.As(err, &gone) && cannotBe(gone) {
+			continue // the store has been deleted, and the others have not
+		}
 		if err != nil {
 			return nil, resourceError(uriOf(s.Slug, "/"), err)
 		}

@@ -48,10 +48,15 @@ func newRig(t *testing.T, o *rigOptions) *rig {
 	if o.stores == nil {
 		o.stores = []string{"notes"}
 	}
-	blobs := memcas.New()
+	blobs := map[string]cas.Store{} // by store
 	r := &rig{T: t, stores: map[string]*memory.Store{}, sessions: map[string]*session.Session{}}
 	r.faults = logfault.New(memlog.New(nil), &logfault.Options{Session: "mine"})
-	r.lib = memory.NewLibrary(r.faults, func(string) (cas.Store, error) { return blobs, nil })
+	r.lib = memory.NewLibrary(r.faults, func(store string) (cas.Store, error) {
+		if blobs[store] == nil {
+			blobs[store] = memcas.New()
+		}
+		return blobs[store], nil
+	})
 	var places []tools.Place
 	for _, name := range o.stores {
 		slug, isReadOnly := strings.CutSuffix(name, ":ro")

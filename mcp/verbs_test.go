@@ -244,6 +244,43 @@ func TestRestore(t *testing.T) {
 	c.holds("/a.md", "one\n")
 }
 
+// TestRestoreDirectory says how the files of a directory come back.
+func TestRestoreDirectory(t *testing.T) {
+	c := newRig(t, nil).client()
+	first := c.theirs("/d/a.md", "one\n")
+	for _, when := range []string{"there", "gone"} {
+		c.fails("Error: /memories/d is or was a directory, and nothing was restored. Restore its files one by one: history of it names them with their versions.", "invalid", "restore", "path", "/memories/d", "version", first.ID)
+		if when == "there" {
+			c.ok("Successfully deleted", "memory", "command", "delete", "path", "/memories/d")
+		}
+	}
+	c.ok("1 created /memories/d/a.md", "history", "path", "/memories/d")
+	c.ok("Restored /memories/d/a.md", "restore", "path", "/memories/d/a.md", "version", "1")
+	c.holds("/d/a.md", "one\n")
+	c.fails("The path /memories/none does not exist", "not_found", "restore", "path", "/memories/none", "version", first.ID)
+}
+
+// TestStoreGone says that the other stores are served on when one is deleted.
+func TestStoreGone(t *testing.T) {
+	r := newRig(t, &rigOptions{stores: []string{"docs", "notes"}})
+	r.theirs("/a.md", "apple")
+	c := r.oldClient("{}")
+	c.do("resources/subscribe", map[string]any{"uri": "mneme://docs/"})
+	r.must(r.lib.DeleteStore(t.Context(), r.stores["docs"].Info().ID))
+	c.ok("/memories/notes/a.md", "list")
+	c.ok("apple", "search", "query", "apple")
+	c.ok("a.md", "memory", "command", "view", "path", "/memories/notes")
+	c.ok("/memories/notes", "memory", "command", "view", "path", "/memories")
+	c.fails("/memories/docs", "not_found", "list", "path", "/memories/docs")
+	c.fails("/memories/docs/x", "not_found", "write", "path", "/memories/docs/x", "text", "x")
+	if list := string(c.do("resources/list", nil)); !strings.Contains(list, "mneme://notes/a.md") {
+		t.Errorf("resources: %s", list)
+	}
+	if m := c.try("resources/read", map[string]any{"uri": "mneme://docs/"}); m.Error == nil || m.Error.Message != "Resource not found" {
+		t.Errorf("the resource of a deleted store is %s, %+v", m.Result, m.Error)
+	}
+}
+
 // TestReadOnly says that nothing writes to a read-only store.
 func TestReadOnly(t *testing.T) {
 	t.Run("all", func(t *testing.T) {

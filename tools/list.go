@@ -166,6 +166,9 @@ func (m *Memory) find(ctx context.Context, path, after string) (*address, []loca
 			continue
 		}
 		now, err := p.idx.sync(ctx)
+		if under.place == nil && isNotFound(err) {
+			continue // the store has been deleted, and the others have not
+		}
 		if err != nil {
 			return nil, nil, m.explain(err, under, false)
 		}

@@ -55,10 +55,14 @@ func (m *Memory) tree(ctx context.Context, a *address) (*entry, error) {
 		return root, nil
 	}
 	for _, p := range m.places {
-		root.in(p.slug, true)
-		if _, err := p.grow(ctx, root, "/", []string{p.slug}); err != nil {
+		_, err := p.grow(ctx, root, "/", []string{p.slug})
+		if isNotFound(err) {
+			continue // the store has been deleted, and the others have not
+		}
+		if err != nil {
 			return nil, err
 		}
+		root.in(p.slug, true) // also if nothing is in it
 	}
 	return root, nil
 }

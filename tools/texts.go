@@ -95,6 +95,7 @@ var (
 	inUse           = same("Error: The store is in use by another program; nothing was changed. Trying again later can help.")
 	conflicted      = same("Error: %s is not what was expected: it has changed. View it and try again.")
 	otherFiles      = same("Error: What is in %s has changed meanwhile; nothing was deleted. View it and try again.")
+	dirToRestore    = same("Error: %s is or was a directory, and nothing was restored. Restore its files one by one: history of it names them with their versions.")
 	missingConflict = same("Error: There is no conflict %d of %s.")
 	sameLines       = same("Error: Conflict %d cannot be merged: both changed the same lines. Look at it, and give the text.")
 	broken          = same("Error: Something is broken here; whether a change was made is not known. View what you meant to change before you try again.")

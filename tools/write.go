@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -155,6 +156,12 @@ func (m *Memory) Restore(ctx context.Context, path, version string) (Made, error
 		return Made{}, err
 	}
 	v, err := a.Store.Resolve(ctx, a.path, version)
+	var none *memory.NoVersionError
+	if isNotFound(err) && !errors.As(err, &none) { // no file ever was there
+		if known, err := a.versions(ctx, 0, func(*versionlog.Version) bool { return false }); err == nil && known {
+			return Made{}, failed(errkind.Invalid, m.opts.Texts.say(dirToRestore, a.shown))
+		}
+	}
 	if err != nil {
 		return Made{}, m.explain(err, a, false)
 	}
