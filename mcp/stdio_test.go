@@ -6,11 +6,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"mneme/internal/testing/logfault"
+	"mneme/tools"
 )
 
 // TestLines says that a line that is no request is answered, and the next one is served.
@@ -304,6 +308,27 @@ func TestCancelled(t *testing.T) {
 	for range ids {
 		for m := c.next(); m.Method != ""; m = c.next() {
 		}
+	}
+}
+
+// TestCancelledIsNoFault says that a call that its client has cancelled is no failure in the log.
+func TestCancelledIsNoFault(t *testing.T) {
+	log := &syncBuffer{}
+	logger := slog.New(slog.NewTextHandler(log, nil))
+	c := newRig(t, &rigOptions{tools: tools.Options{Logger: logger}, log: logger}).client()
+	c.theirs("/a.md", "text")
+	hold := c.faults.Hold(logfault.AfterHead)
+	defer hold.Release()
+	line, id := c.line("tools/call", map[string]any{"name": "read", "arguments": map[string]any{"path": "/memories/a.md"}})
+	c.send(line)
+	<-hold.Reached()
+	c.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id))
+	if m := c.answer(id); m.Error == nil && !strings.Contains(string(m.Result), `"isError":true`) {
+		t.Errorf("answered %s", m.Result)
+	}
+	c.gone()
+	if log.String() != "" {
+		t.Errorf("the log has %s", log)
 	}
 }
 

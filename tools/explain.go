@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"context"
 	"errors"
 
 	"mneme/errkind"
@@ -42,6 +43,9 @@ func (m *Memory) explain(err error, a *address, changes bool) *Error {
 		e.text = t.say(refusedRequest, clip(err.Error(), maxReason))
 	default:
 		e.text = t.ofKind(e, a.shown)
+	}
+	if errors.Is(err, context.Canceled) {
+		return e // nobody waits for it any more
 	}
 	if kind == errkind.Unknown || kind == errkind.Corrupt || kind == errkind.Rewritten || kind == errkind.Denied {
 		m.opts.Logger.Warn("call failed", "kind", kind, "err", err)
