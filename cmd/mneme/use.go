@@ -59,7 +59,7 @@ func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	u := &use{records: records, useRecord: known, mount: records.mountForUse, unmount: unmountForUse, reached: func(string) {}}
+	u := &use{records: records, useRecord: known, mount: records.mountForUse, unmount: unmountForUse, bar: a.progress("use"), reached: func(string) {}}
 	switch {
 	case c.Undo && known == nil:
 		return usagef("%s is not in use by mneme; `mneme use --list` lists what is", printable(c.Agent))

@@ -204,6 +204,8 @@ func TestUseCutOff(t *testing.T) {
 	}{
 		"a directory":           {dirAgent, func(*useHome) {}, []string{"recorded", "store", "file", "moved", "made", "mounted"}},
 		"a missing directory":   {dirAgent, func(h *useHome) { h.must(os.RemoveAll(h.home + "/notes")) }, []string{"recorded", "store", "made", "mounted"}},
+		"a missing place":       {"codex", func(*useHome) {}, []string{"recorded", "store", "made", "mounted"}},
+		"a place that is empty": {"codex", func(h *useHome) { h.must(os.Mkdir(h.home+"/.codex", 0o700)) }, []string{"made"}},
 		"settings":              {"claude-code", func(*useHome) {}, setting},
 		"settings without any":  {"claude-code", func(h *useHome) { h.write(h.project+"/.claude/settings.local.json", "{ }\n") }, setting},
 		"no settings":           {"claude-code", func(h *useHome) { h.must(os.Remove(h.project + "/.claude/settings.local.json")) }, setting},

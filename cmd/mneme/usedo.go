@@ -37,6 +37,7 @@ type use struct {
 	unmount func(ctx context.Context, r *useRecord) (kept []leftFile, err error)
 	kept    []leftFile // what the mount could not commit when it ended
 
+	bar     *progress          // of the import
 	reached func(point string) // is called between the steps; tests end there
 }
 
@@ -96,10 +97,12 @@ func (u *use) steps(ctx context.Context, f *agentFiles, opts *memory.StoreOption
 			return err
 		}
 	}
-	if u.Linked = u.Git != ""; u.Linked {
-		if err := u.records.save(u.useRecord); err != nil {
-			return err
-		}
+	u.Linked = u.Git != ""
+	if u.Setting == nil {
+		u.MadeDir = firstMissing(filepath.Dir(u.Mount))
+	}
+	if err := u.records.save(u.useRecord); err != nil {
+		return err
 	}
 	if err := safepath.MkdirAll(u.Mount, 0o700); err != nil {
 		return err
@@ -141,7 +144,11 @@ func (u *use) importAll(ctx context.Context, f *agentFiles, opts *memory.StoreOp
 		return err
 	}
 	defer root.Close()
-	i := importer{store: st, root: root, agent: u.Agent, each: func() { u.reached("file") }}
+	defer u.bar.clear()
+	i := importer{store: st, root: root, agent: u.Agent, each: func(done int) {
+		u.bar.show("import", done, len(f.files))
+		u.reached("file")
+	}}
 	if u.Git != "" {
 		if err := i.link(ctx, u.Git); err != nil {
 			return err
@@ -206,9 +213,7 @@ func (u *use) set(f *agentFiles) error {
 		return err
 	}
 	s.HadFile = text != nil
-	if _, err := os.Lstat(filepath.Dir(s.File)); errors.Is(err, fs.ErrNotExist) {
-		s.MadeDir = filepath.Dir(s.File)
-	}
+	s.MadeDir = firstMissing(filepath.Dir(s.File))
 	s.Edit = *edit
 	if err := u.records.save(u.useRecord); err != nil {
 		return err
@@ -263,7 +268,7 @@ func (u *use) undo(ctx context.Context) error {
 		if err := u.moveBack(); err != nil {
 			return err
 		}
-	} else if err := removeEmptyDir(u.Mount); err != nil {
+	} else if err := errors.Join(removeEmptyDir(u.Mount), removeMade(filepath.Dir(u.Mount), u.MadeDir)); err != nil {
 		return err
 	}
 	u.reached("back")
@@ -329,7 +334,7 @@ func (u *use) unset() error {
 	}
 	text, err := s.read()
 	if err != nil || text == nil {
-		return errors.Join(err, s.removeDir())
+		return errors.Join(err, removeMade(filepath.Dir(s.File), s.MadeDir))
 	}
 	if before, ok := s.Edit.Undo(text); ok {
 		return s.restore(before)
@@ -365,19 +370,33 @@ func (s *useSetting) restore(text []byte) error {
 	}
 	err = errors.Join(root.Remove(filepath.Base(s.File)), root.Close())
 	if err == nil {
-		err = s.removeDir()
+		err = removeMade(filepath.Dir(s.File), s.MadeDir)
 	}
 	return err
 }
 
-// removeDir removes the directory that was made for the settings, unless something else is in it.
-func (s *useSetting) removeDir() error {
-	if s.MadeDir == "" {
-		return nil
+// firstMissing returns the topmost directory of a path that is not there; "": all are.
+func firstMissing(dir string) (missing string) {
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		missing = dir
 	}
-	err := syscall.Rmdir(s.MadeDir)
-	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.ENOENT) {
-		return nil
+	return missing
+}
+
+// removeMade removes a directory and those it is in, up to the topmost one that was made, which may
+// be "", unless something else is in them.
+func removeMade(dir, topmost string) error {
+	for ; topmost != "" && isBelow(dir, topmost); dir = filepath.Dir(dir) {
+		err := syscall.Rmdir(dir)
+		switch {
+		case errors.Is(err, syscall.ENOTEMPTY):
+			return nil
+		case err != nil && !errors.Is(err, syscall.ENOENT):
+			return fmt.Errorf("remove %s: %w", dir, err)
+		}
 	}
-	return err
+	return nil
 }

@@ -22,7 +22,7 @@ type importer struct {
 	store *memory.Store
 	root  *os.Root
 	agent string
-	each  func() // is called after each file
+	each  func(done int) // is called after each file
 }
 
 // openForImport opens the store of a record, which is made if it is missing.
@@ -60,13 +60,13 @@ func (i *importer) run(ctx context.Context, f *agentFiles) (last uint64, err err
 		return 0, err
 	}
 	oldest := slices.SortedStableFunc(slices.Values(f.files), func(a, b agentFile) int { return a.mtime.Compare(b.mtime) })
-	for _, file := range oldest {
+	for n, file := range oldest {
 		if heads[file.path] != file.digest { // else since an earlier import
 			if err := i.file(ctx, &file); err != nil {
 				return 0, err
 			}
 		}
-		i.each()
+		i.each(n + 1)
 	}
 	if heads, err = headsOf(ctx, i.store); err != nil {
 		return 0, err

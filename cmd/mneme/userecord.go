@@ -40,13 +40,14 @@ type useRecord struct {
 	MadeStore bool        `json:"made_store,omitempty"`
 	Imported  useImported `json:"imported"`
 
-	Dir    string `json:"dir"`              // of the agent
-	Inode  uint64 `json:"inode,omitempty"`  // of that; 0: it was not there
-	Backup string `json:"backup,omitempty"` // what it is renamed to; "": it stays
-	Moved  bool   `json:"moved,omitempty"`  // it was
-	Mount  string `json:"mount"`            // where the store is mounted
-	Git    string `json:"git,omitempty"`    // where the git directory is copied to, which the store names; "": there is none
-	Linked bool   `json:"linked,omitempty"` // there may be commits in that which nothing else has
+	Dir     string `json:"dir"`                // of the agent
+	Inode   uint64 `json:"inode,omitempty"`    // of that; 0: it was not there
+	Backup  string `json:"backup,omitempty"`   // what it is renamed to; "": it stays
+	Moved   bool   `json:"moved,omitempty"`    // it was
+	Mount   string `json:"mount"`              // where the store is mounted
+	MadeDir string `json:"made_dir,omitempty"` // the topmost directory that was made for that; "": all were there
+	Git     string `json:"git,omitempty"`      // where the git directory is copied to, which the store names; "": there is none
+	Linked  bool   `json:"linked,omitempty"`   // there may be commits in that which nothing else has
 
 	Setting *useSetting `json:"setting,omitempty"`
 }
@@ -65,7 +66,7 @@ type useSetting struct {
 	Before  string         `json:"before,omitempty"`
 	Set     bool           `json:"set"`                // it had that value
 	HadFile bool           `json:"had_file"`           // there was one
-	MadeDir string         `json:"made_dir,omitempty"` // the directory of the file, if that was made
+	MadeDir string         `json:"made_dir,omitempty"` // the topmost directory that was made for it; "": all were there
 	Edit    agentdirs.Edit `json:"edit"`
 }
 

@@ -116,6 +116,17 @@ func (e *Env) orHome(variable, name string) string {
 	return filepath.Join(e.Home, name)
 }
 
+// wantUnset makes sure that no variable is set that says where the memory is: a setting would not
+// change that.
+func (e *Env) wantUnset(variables ...string) error {
+	for _, variable := range variables {
+		if e.Getenv(variable) != "" {
+			return fmt.Errorf("$%s is set, which a setting would not change", variable)
+		}
+	}
+	return nil
+}
+
 // top returns the first name of a path.
 func top(rel string) string {
 	name, _, _ := strings.Cut(rel, "/")

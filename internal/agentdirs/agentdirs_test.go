@@ -56,13 +56,19 @@ func TestFind(t *testing.T) {
 		"claude-code with a project's setting": {"claude-code", map[string]string{
 			"home/.claude/settings.json": `{"autoMemoryDirectory": "~/mem"}`, "work/my_app/.claude/settings.local.json": `{"autoMemoryDirectory": "$DIR/own"}`}, nil, "",
 			"own", "work/my_app/.claude/settings.local.json"},
+		"claude-code with a shared setting": {"claude-code", map[string]string{
+			"home/.claude/settings.json": `{"autoMemoryDirectory": "~/mem"}`, "work/my_app/.claude/settings.json": `{"autoMemoryDirectory": "$DIR/shared"}`}, nil, "",
+			"shared", "work/my_app/.claude/settings.local.json"},
+		"claude-code variable":                {"claude-code", nil, map[string]string{"CLAUDE_COWORK_MEMORY_PATH_OVERRIDE": "/x"}, "", "!$CLAUDE_COWORK_MEMORY_PATH_OVERRIDE is set", ""},
 		"claude-code by policy":               {"claude-code", map[string]string{"etc/claude-code/managed-settings.json": `{"autoMemoryDirectory": "/x"}`}, nil, "", "!no other setting changes", ""},
+		"claude-code by a policy of many":     {"claude-code", map[string]string{"etc/claude-code/managed-settings.d/10-x.json": `{"autoMemoryDirectory": "/x"}`}, nil, "", "!no other setting changes", ""},
 		"claude-code in a worktree":           {"claude-code", map[string]string{"work/my_app/.git": "gitdir: /x"}, nil, "", "!linked worktree", ""},
 		"claude-code with a relative setting": {"claude-code", map[string]string{"home/.claude/settings.json": `{"autoMemoryDirectory": ".mem"}`}, nil, "", "!no absolute path", ""},
 		"claude-code with comments":           {"claude-code", map[string]string{"work/my_app/.claude/settings.local.json": "{} // mine"}, nil, "", "!plain JSON", ""},
 		"codex":                               {"codex", nil, nil, "", "home/.codex/memories", ""},
 		"codex elsewhere":                     {"codex", nil, map[string]string{"CODEX_HOME": "$DIR/c"}, "", "c/memories", ""},
 		"gemini":                              {"gemini", map[string]string{"home/.gemini/projects.json": `{"projects": {"$DIR/work/my_app": "my-app"}}`}, nil, "", "home/.gemini/tmp/my-app/memory", ""},
+		"gemini elsewhere":                    {"gemini", map[string]string{"g/.gemini/projects.json": `{"projects": {"$DIR/work/my_app": "my-app"}}`}, map[string]string{"GEMINI_CLI_HOME": "$DIR/g"}, "", "g/.gemini/tmp/my-app/memory", ""},
 		"gemini by id":                        {"gemini", nil, nil, "other", "home/.gemini/tmp/other/memory", ""},
 		"gemini of others":                    {"gemini", map[string]string{"home/.gemini/tmp/x1/memory/a.md": ""}, nil, "", "!one of x1", ""},
 		"gemini of nobody":                    {"gemini", nil, nil, "", "!no project", ""},
@@ -77,6 +83,9 @@ func TestFind(t *testing.T) {
 		"letta-files of a path":               {"letta-files", map[string]string{"home/.letta/agents/a1/memory/x.md": ""}, nil, "../agents/a1", "!is no agent", ""},
 		"openclaw JSON5":                      {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{agents: {}}`}, nil, "", "!plain JSON", ""},
 		"openclaw agents":                     {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{"agents": {"entries": {"a": {}, "b": {}}}}`}, nil, "", "!2 agents", ""},
+		"openclaw list":                       {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{"agents": {"list": [{"id": "a"}, {"id": "b"}]}}`}, nil, "", "!2 agents", ""},
+		"openclaw own":                        {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{"agents": {"entries": {"a": {"workspace": "~/x"}}}}`}, nil, "", "!workspace of its own", ""},
+		"openclaw home":                       {"openclaw", nil, map[string]string{"OPENCLAW_HOME": "/w"}, "", "!$OPENCLAW_HOME is set", ""},
 		"openclaw variable":                   {"openclaw", nil, map[string]string{"OPENCLAW_WORKSPACE_DIR": "/w"}, "", "!$OPENCLAW_WORKSPACE_DIR is set", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,6 +134,7 @@ func TestCheck(t *testing.T) {
 		{"claude-code", []string{"MEMORY.md", "topics/a.md"}, true},
 		{"claude-code", []string{"MEMORY.md", "index.db"}, false},
 		{"codex", []string{"MEMORY.md", "memory_summary.md", "rollout_summaries/a.md", ".git/objects/ab/cd"}, true},
+		{"codex", []string{"raw_memories.md", "phase2_workspace_diff.md", ".codex-baseline/.git/HEAD"}, true},
 		{"codex", []string{"MEMORY.md", "other/a.md"}, false},
 		{"gemini", []string{"MEMORY.md", "skills/x/run.py"}, true},
 		{"gemini", []string{"logs.json"}, false},
@@ -144,6 +154,20 @@ func TestCheck(t *testing.T) {
 		}
 		if err := f.Check(test.files); (err == nil) != test.known || err != nil && !errors.Is(err, ErrUnknown) {
 			t.Errorf("%s %v: %v", test.agent, test.files, err)
+		}
+	}
+}
+
+// TestProjectKey holds what Claude Code 2.1.332 calls projects, as it was seen to.
+func TestProjectKey(t *testing.T) {
+	long := "/tmp/w/pluguse/" + strings.Repeat("long", 30) + "/" + strings.Repeat("deep", 30)
+	for root, want := range map[string]string{
+		"/tmp/w/pluguse/ünï_dir.x y": "-tmp-w-pluguse--n--dir-x-y",
+		"/a/😀":                       "-a---",
+		long:                         "-tmp-w-pluguse-" + strings.Repeat("long", 30) + "-" + strings.Repeat("deep", 16) + "-976oiu",
+	} {
+		if got := projectKey(root); got != want {
+			t.Errorf("%s is %s, want %s", root, got, want)
 		}
 	}
 }

@@ -5,16 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 )
 
 // findClaudeCode finds the auto memory of Claude Code for a project, by
-// https://code.claude.com/docs/en/memory and the change log of 2.1.74. How the directory is
-// named after the project is known from layouts only.
+// https://code.claude.com/docs/en/memory, the change log of 2.1.74, and what 2.1.332 does.
 func findClaudeCode(e *Env) (*Found, error) {
+	if err := e.wantUnset("CLAUDE_COWORK_MEMORY_PATH_OVERRIDE", "CLAUDE_CODE_REMOTE_MEMORY_DIR", "CLAUDE_CODE_PROJECT_DIR_NAME"); err != nil {
+		return nil, err
+	}
 	root, err := repository(e.Project)
 	if err != nil {
 		return nil, err
@@ -25,14 +30,21 @@ func findClaudeCode(e *Env) (*Found, error) {
 		system = "/etc"
 	}
 	config := e.orHome("CLAUDE_CONFIG_DIR", ".claude")
-	managed, err := settingIn(filepath.Join(system, "claude-code", "managed-settings.json"), key)
+	policies, _ := filepath.Glob(filepath.Join(system, "claude-code", "managed-settings.d", "*.json"))
+	for _, file := range append(policies, filepath.Join(system, "claude-code", "managed-settings.json")) {
+		managed, err := settingIn(file, key)
+		if err != nil {
+			return nil, err
+		}
+		if managed.Set {
+			return nil, fmt.Errorf("%s says where the memory is, which no other setting changes", managed.File)
+		}
+	}
+	local, err := settingIn(filepath.Join(root, ".claude", "settings.local.json"), key)
 	if err != nil {
 		return nil, err
 	}
-	if managed.Set {
-		return nil, fmt.Errorf("%s says where the memory is, which no other setting changes", managed.File)
-	}
-	local, err := settingIn(filepath.Join(root, ".claude", "settings.local.json"), key)
+	shared, err := settingIn(filepath.Join(root, ".claude", "settings.json"), key)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +59,7 @@ func findClaudeCode(e *Env) (*Found, error) {
 		layout:  "files *.md",
 		Warn:    []string{"Claude Code reads the setting when it starts: start its sessions of this project anew"},
 	}
-	for _, s := range []*Setting{local, user} {
+	for _, s := range []*Setting{local, shared, user} {
 		if s.Set {
 			f.Dir, err = e.expand(s.Value)
 			return f, err
@@ -73,20 +85,30 @@ func repository(dir string) (string, error) {
 	}
 }
 
-// projectKey is what Claude Code calls a project: its path, with "-" for all but letters and digits.
+// projectKey is what Claude Code calls a project: its path, with "-" for each unit of UTF-16 but
+// letters and digits; of a longer one than 200 units those, and a hash of all.
 func projectKey(root string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-			return r
+	const longest = 200
+	var key []byte
+	hash := int32(0)
+	for _, unit := range utf16.Encode([]rune(root)) {
+		hash = hash<<5 - hash + int32(unit)
+		if unit >= 'a' && unit <= 'z' || unit >= 'A' && unit <= 'Z' || unit >= '0' && unit <= '9' {
+			key = append(key, byte(unit))
+		} else {
+			key = append(key, '-')
 		}
-		return '-'
-	}, root)
+	}
+	if len(key) <= longest {
+		return string(key)
+	}
+	return string(key[:longest]) + "-" + strings.TrimPrefix(strconv.FormatInt(int64(hash), 36), "-")
 }
 
 // findCodex finds the memories of Codex, by https://developers.openai.com/codex/memories and
 // codex-rs/memories/write/src/lib.rs.
 func findCodex(e *Env) (*Found, error) {
-	known := []string{"MEMORY.md", "memory_summary.md", "raw_memories.md", "rollout_summaries", "extensions", "skills", ".git"}
+	known := []string{"MEMORY.md", "memory_summary.md", "raw_memories.md", "phase2_workspace_diff.md", "rollout_summaries", "extensions", "skills", ".git", ".codex-baseline"}
 	return &Found{
 		WrittenFor: "0.171", Binary: true, Name: "codex", Dir: filepath.Join(e.orHome("CODEX_HOME", ".codex"), "memories"),
 		accepts: func(rel string) bool { return slices.Contains(known, top(rel)) },
@@ -98,7 +120,7 @@ func findCodex(e *Env) (*Found, error) {
 // findGemini finds the private memory of a project of the Gemini CLI, by
 // https://geminicli.com/docs/tools/memory and packages/core/src/config/storage.ts.
 func findGemini(e *Env) (*Found, error) {
-	base := filepath.Join(e.Home, ".gemini")
+	base := filepath.Join(e.orHome("GEMINI_CLI_HOME", ""), ".gemini")
 	id := e.ID
 	if id == "" {
 		var err error
@@ -190,10 +212,8 @@ func findLetta(e *Env) (*Found, error) {
 // findOpenClaw finds the workspace of OpenClaw, by
 // https://docs.openclaw.ai/concepts/agent-workspace.
 func findOpenClaw(e *Env) (*Found, error) {
-	for _, variable := range []string{"OPENCLAW_WORKSPACE_DIR", "OPENCLAW_CONFIG_PATH"} {
-		if e.Getenv(variable) != "" {
-			return nil, fmt.Errorf("$%s is set, which the setting would not change", variable)
-		}
+	if err := e.wantUnset("OPENCLAW_HOME", "OPENCLAW_WORKSPACE_DIR", "OPENCLAW_CONFIG_PATH"); err != nil {
+		return nil, err
 	}
 	name := ".openclaw"
 	if profile := e.Getenv("OPENCLAW_PROFILE"); profile != "" && profile != "default" {
@@ -224,22 +244,30 @@ func findOpenClaw(e *Env) (*Found, error) {
 }
 
 // oneOpenClaw makes sure that the setting of all agents is that of the only one: each of several
-// has a directory below it.
+// has a directory below it, and one that has a setting of its own does not heed it.
 func oneOpenClaw(file string) error {
 	text, err := readSettings(file)
 	if err != nil || text == nil {
 		return err
 	}
+	type agent struct {
+		Workspace string `json:"workspace"`
+	}
 	var settings struct {
 		Agents struct {
-			Entries map[string]json.RawMessage `json:"entries"`
+			Entries map[string]agent `json:"entries"`
+			List    []agent          `json:"list"` // of older versions
 		} `json:"agents"`
 	}
 	if err := json.Unmarshal(text, &settings); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	if n := len(settings.Agents.Entries); n > 1 {
+	all := slices.AppendSeq(settings.Agents.List, maps.Values(settings.Agents.Entries))
+	if n := len(all); n > 1 {
 		return fmt.Errorf("%s has %d agents; mneme knows the workspace of one", file, n)
+	}
+	if len(all) == 1 && all[0].Workspace != "" {
+		return fmt.Errorf("%s: the agent has a workspace of its own, %q, which the setting would not change", file, all[0].Workspace)
 	}
 	return nil
 }
