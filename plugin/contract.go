@@ -1,19 +1,19 @@
 package plugin
 
 import (
-	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
 )
 
-// Limits bound what Recall returns; a zero field is its default.
+// Limits bound what Recall returns; a zero field is its default. If one is less than 1 or more
+// than there may be, Recall takes the default or the most instead, and says so in Diagnostics.
 type Limits struct {
 	MaxItems int // 20; at most MostItems
-	MaxChars int // characters of the texts of all items together; 8,000; at most MostChars
+	MaxChars int // characters (not bytes) of the texts of all items together; 8,000; at most MostChars
 }
 
-// The bounds of a request. Of more items or characters than these Recall returns these.
+// The bounds of a request.
 const (
 	DefaultItems = 20
 	DefaultChars = 8000
@@ -133,6 +133,7 @@ type Diagnostics struct {
 type Coverage struct {
 	Memories int `json:"memories"` // that there are, as far as that is known
 	Searched int `json:"searched"` // looked through
+	Found    int `json:"found"`    // among Searched: they have words of the query, or could be items without one
 	NotText  int `json:"not_text"` // among Searched: they hold no text
 	Damaged  int `json:"damaged"`  // among Searched: they cannot be read
 }
@@ -194,21 +195,32 @@ func (r *Request) check() error {
 			return fmt.Errorf("field %s: it is not Unicode", f.name)
 		}
 	}
-	if r.Limits.MaxItems < 0 || r.Limits.MaxChars < 0 {
-		return errors.New("field limits: max_items and max_chars must be at least 1")
-	}
 	_, err := metaJSON(r.Meta)
 	return err
 }
 
-// limits are those of the request, or their defaults.
-func (r *Request) limits() Limits {
-	l := r.Limits
-	if l.MaxItems == 0 {
-		l.MaxItems = DefaultItems
+// limits are those of the request, or others where they cannot be obeyed, with the reasons.
+func (r *Request) limits() (l Limits, reasons []string) {
+	for _, f := range []struct {
+		name             string
+		given            int
+		normally, atMost int
+		to               *int
+	}{
+		{"max_items", r.Limits.MaxItems, DefaultItems, MostItems, &l.MaxItems}, {"max_chars", r.Limits.MaxChars, DefaultChars, MostChars, &l.MaxChars},
+	} {
+		switch {
+		case f.given == 0:
+			*f.to = f.normally
+		case f.given < 0:
+			*f.to = f.normally
+			reasons = append(reasons, fmt.Sprintf("limits: %s is less than 1; it was taken for %d", f.name, f.normally))
+		case f.given > f.atMost:
+			*f.to = f.atMost
+			reasons = append(reasons, fmt.Sprintf("limits: %s is more than %d, for which it was taken", f.name, f.atMost))
+		default:
+			*f.to = f.given
+		}
 	}
-	if l.MaxChars == 0 {
-		l.MaxChars = DefaultChars
-	}
-	return Limits{MaxItems: min(l.MaxItems, MostItems), MaxChars: min(l.MaxChars, MostChars)}
+	return l, reasons
 }

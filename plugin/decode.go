@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"mneme/internal/strictjson"
 )
@@ -61,17 +62,16 @@ func decodeLimits(o *strictjson.Object) (l Limits, err error) {
 	}
 	for _, f := range []struct {
 		name string
-		most int64
 		to   *int
-	}{{"max_items", MostItems, &l.MaxItems}, {"max_chars", MostChars, &l.MaxChars}} {
+	}{{"max_items", &l.MaxItems}, {"max_chars", &l.MaxChars}} {
 		n, given, err := inner.OptInt(f.name)
 		switch {
 		case err != nil:
 			return l, err
-		case given && n < 1:
-			return l, fmt.Errorf("field %s: it must be at least 1", f.name)
+		case given && n < 1: // 0 is no default here: it was given
+			*f.to = -1
 		case given:
-			*f.to = int(min(n, f.most))
+			*f.to = int(min(n, math.MaxInt32))
 		}
 	}
 	return l, inner.Done()

@@ -47,8 +47,9 @@ type pass struct {
 	p       *Provider
 	limits  Limits
 	query   *query
-	unused  bool // there is a QueryText, and it has no words
-	room    int  // characters of one item
+	bounds  []string // why the limits are others than were given
+	unused  bool     // there is a QueryText, and it has no words
+	room    int      // characters of one item
 	shelves []*shelf
 	begun   atomic.Bool
 }
@@ -61,7 +62,8 @@ const (
 )
 
 func (p *Provider) newPass(r *Request) *pass {
-	s := &pass{p: p, limits: r.limits(), query: newQuery(r.QueryText)}
+	s := &pass{p: p, query: newQuery(r.QueryText)}
+	s.limits, s.bounds = r.limits()
 	s.unused = len(s.query.words) == 0 && strings.TrimSpace(r.QueryText) != ""
 	s.room = min(max(leastRoom, s.limits.MaxChars/s.limits.MaxItems), mostRoom)
 	for _, place := range p.memory.Places() {
@@ -227,6 +229,7 @@ func (s *shelf) take(_ *memory.Head, one *looked) bool {
 	if one.text == "" && len(one.hits) == 0 {
 		return true
 	}
+	s.coverage.Found++
 	own := one.candidate
 	if s.found = append(s.found, &own); len(s.found) > maxFound {
 		rank(s.found, s.weightsLocked())
@@ -282,18 +285,21 @@ func (s *pass) answer(began time.Time, reason string) Recall {
 		one.addTo(&all)
 	}
 	rank(all.found, all.weights)
-	d := s.p.diagnostics(began, append(all.reasons, s.reasons(&all.coverage)...)...)
-	if d.Coverage = &all.coverage; d.Degraded {
+	if c := &all.coverage; c.Damaged > 0 {
+		all.reasons = append(all.reasons, fmt.Sprintf("corrupt: %d memories cannot be read", c.Damaged))
+	}
+	d := s.p.diagnostics(began, append(all.reasons, s.reasons()...)...)
+	if d.Coverage = &all.coverage; len(all.reasons) > 0 {
 		d.Retry = Later
+	} else if d.Degraded {
+		d.Retry = Never
 	}
 	return Recall{Items: s.items(all.found), Facts: []any{}, Summaries: []any{}, Provider: s.p.about(), Diagnostics: d}
 }
 
-// reasons are those that are not about one store.
-func (s *pass) reasons(c *Coverage) (all []string) {
-	if c.Damaged > 0 {
-		all = append(all, fmt.Sprintf("corrupt: %d memories cannot be read", c.Damaged))
-	}
+// reasons are those that are about the request.
+func (s *pass) reasons() (all []string) {
+	all = append(all, s.bounds...)
 	if s.unused {
 		all = append(all, "no words: query_text has none to search for; these are the newest memories")
 	}
@@ -306,6 +312,7 @@ func (s *pass) reasons(c *Coverage) (all []string) {
 func (c *Coverage) add(more Coverage) {
 	c.Memories += more.Memories
 	c.Searched += more.Searched
+	c.Found += more.Found
 	c.NotText += more.NotText
 	c.Damaged += more.Damaged
 }

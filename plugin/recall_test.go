@@ -48,7 +48,7 @@ func TestRecall(t *testing.T) {
 		t.Errorf("%+v, want %+v", one, want)
 	}
 	d := got.Diagnostics
-	if d.Degraded || len(d.Reasons) != 0 || *d.Coverage != (Coverage{Memories: 7, Searched: 7}) || d.Receipt != nil {
+	if d.Degraded || len(d.Reasons) != 0 || *d.Coverage != (Coverage{Memories: 7, Searched: 7, Found: 1}) || d.Receipt != nil {
 		t.Errorf("%s", show(d))
 	}
 	if shown := show(got); !strings.Contains(shown, `"facts":[],"summaries":[],"provider":{"name":"mneme","version":"test","kind":"lexical","capabilities":["recall","remember"]},"diagnostics":{"degraded":false,"reasons":[],"took_ms":`) {
@@ -68,7 +68,7 @@ func TestRecallNewest(t *testing.T) {
 	if len(got.Items) != DefaultItems || got.Items[0].Path != "/f29" || got.Items[19].Path != "/f10" || got.Items[0].Text != "text 29" || got.Items[0].Score != 0 {
 		t.Errorf("%s", show(got))
 	}
-	if d := got.Diagnostics; d.Degraded || *d.Coverage != (Coverage{Memories: 30, Searched: 20}) {
+	if d := got.Diagnostics; d.Degraded || *d.Coverage != (Coverage{Memories: 30, Searched: 20, Found: 20}) {
 		t.Errorf("%s", show(d))
 	}
 	if d := r.find(" ?! ").Diagnostics; !d.Degraded || !strings.HasPrefix(d.Reasons[0], "no words: ") {
@@ -94,12 +94,12 @@ func TestRecallStores(t *testing.T) {
 		t.Errorf("of equals the older is first: %s", show(got))
 	}
 	got := r.find("needle")
-	if len(got.Items) != 2 || got.Items[0].Store != "notes" || got.Items[1].Store != "books" || *got.Diagnostics.Coverage != (Coverage{Memories: 5, Searched: 5, NotText: 1}) || got.Diagnostics.Degraded {
+	if len(got.Items) != 2 || got.Items[0].Store != "notes" || got.Items[1].Store != "books" || *got.Diagnostics.Coverage != (Coverage{Memories: 5, Searched: 5, Found: 2, NotText: 1}) || got.Diagnostics.Degraded {
 		t.Errorf("%s", show(got))
 	}
 	r.must(r.blobs.Delete(t.Context(), cas.Sum([]byte("needle"))))
 	got = r.find("needle")
-	if d := got.Diagnostics; len(got.Items) != 1 || !d.Degraded || d.Reasons[0] != "corrupt: 1 memories cannot be read" || *d.Coverage != (Coverage{Memories: 5, Searched: 5, NotText: 1, Damaged: 1}) {
+	if d := got.Diagnostics; len(got.Items) != 1 || !d.Degraded || d.Reasons[0] != "corrupt: 1 memories cannot be read" || *d.Coverage != (Coverage{Memories: 5, Searched: 5, Found: 1, NotText: 1, Damaged: 1}) {
 		t.Errorf("%s", show(got))
 	}
 	r.log.SetDown(true)
@@ -143,6 +143,24 @@ func TestRecallParts(t *testing.T) {
 	r.theirs("/end", strings.Repeat("a line\n", 500)+"eta\n")
 	if got := r.find("eta").Items[0]; !strings.HasPrefix(got.Text, "a line\n") || !strings.HasSuffix(got.Text, "a line\neta") || utf8.RuneCountInString(got.Text) < leastRoom-10 {
 		t.Errorf("%q", got.Text)
+	}
+}
+
+// TestRecallOddLimits: limits that cannot be obeyed cost the answer nothing, and it says so.
+func TestRecallOddLimits(t *testing.T) {
+	r := newRig(t, nil)
+	for i := range 30 {
+		r.theirs(fmt.Sprintf("/f%d", i), "needle")
+	}
+	for l, want := range map[Limits]struct{ items, reasons int }{
+		{}: {20, 0}, {MaxItems: -1}: {20, 1}, {MaxItems: -1 << 62, MaxChars: -5}: {20, 2}, {MaxItems: 201}: {30, 1},
+		{MaxItems: 200, MaxChars: MostChars}: {30, 0}, {MaxItems: 1 << 40, MaxChars: 1 << 60}: {30, 2},
+	} {
+		got := r.Recall(t.Context(), Request{QueryText: "needle", Limits: l})
+		d := got.Diagnostics
+		if len(got.Items) != want.items || len(d.Reasons) != want.reasons || d.Degraded != (want.reasons > 0) || d.Degraded && d.Retry != Never || d.Coverage.Found != 30 {
+			t.Errorf("%+v: %d items, %s", l, len(got.Items), show(d))
+		}
 	}
 }
 

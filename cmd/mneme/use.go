@@ -36,7 +36,7 @@ Examples:
 }
 
 func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
-	records, err := openUseRecords()
+	records, err := openUseRecords(!c.List && !c.DryRun)
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ type cutOff struct{ point string }
 // begin returns a use that is cut off at the n-th point that it reaches; -1 is none.
 func (h *useHome) begin(n int) *use {
 	h.Helper()
-	records, err := openUseRecords()
+	records, err := openUseRecords(true)
 	h.must(err)
 	return &use{
 		records: records,
@@ -301,7 +301,7 @@ func TestUseFails(t *testing.T) {
 			t.Errorf("%s: %v", agent, err)
 		}
 		h.wantAsBefore("after an error", before)
-		records, err := openUseRecords()
+		records, err := openUseRecords(true)
 		h.must(err)
 		if all, err := records.all(); err != nil || len(all) > 0 {
 			t.Errorf("%s: there are %d records, %v", agent, len(all), err)
@@ -425,7 +425,7 @@ func TestUndoMeetsFiles(t *testing.T) {
 // format refused.
 func TestUseRecordFormat(t *testing.T) {
 	newUseHome(t)
-	records, err := openUseRecords()
+	records, err := openUseRecords(true)
 	if err != nil {
 		t.Fatal(err)
 	}

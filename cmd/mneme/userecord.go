@@ -78,19 +78,28 @@ func (r *useRecord) name() string {
 
 // useRecords are the records of a user, which this process alone reads and changes.
 type useRecords struct {
-	root *os.Root
+	root *os.Root // nil: there are none
 	lock *os.File
 }
 
 var errUseBusy = errkind.New(errkind.InUse, "another `mneme use` is at work; wait for it to end")
 
-// openUseRecords opens the records, in the user's state directory.
-func openUseRecords() (*useRecords, error) {
+// openUseRecords opens the records, in the user's state directory. That is made only to change
+// something; without it there are none.
+func openUseRecords(changing bool) (*useRecords, error) {
 	state, err := xdg.State()
 	if err != nil {
 		return nil, err
 	}
-	root, err := safepath.NewRoot(filepath.Join(state, "use")).Make(0o700)
+	dir := safepath.NewRoot(filepath.Join(state, "use"))
+	open := dir.Open
+	if changing {
+		open = func() (*os.Root, error) { return dir.Make(0o700) }
+	}
+	root, err := open()
+	if !changing && errors.Is(err, fs.ErrNotExist) {
+		return &useRecords{}, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("what `mneme use` has done: %w; $XDG_STATE_HOME names another place", err)
 	}
@@ -107,10 +116,18 @@ func openUseRecords() (*useRecords, error) {
 	return &useRecords{root, lock}, nil
 }
 
-func (u *useRecords) Close() error { return errors.Join(u.lock.Close(), u.root.Close()) }
+func (u *useRecords) Close() error {
+	if u.root == nil {
+		return nil
+	}
+	return errors.Join(u.lock.Close(), u.root.Close())
+}
 
 // all returns the records.
 func (u *useRecords) all() ([]*useRecord, error) {
+	if u.root == nil {
+		return nil, nil
+	}
 	names, err := fs.Glob(u.root.FS(), "*.json")
 	if err != nil {
 		return nil, err

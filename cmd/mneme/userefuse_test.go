@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -91,5 +92,24 @@ func TestUseShowsNames(t *testing.T) {
 	h.must(a.out.Flush())
 	if text := out.String(); strings.Contains(text, "\x1b") || strings.Contains(text, "\ny") || !strings.Contains(text, `x\x1b[2J\ny`) {
 		t.Errorf("%q", text)
+	}
+}
+
+// TestUseDryRun holds that to show what would be done, and what is, leaves nothing behind.
+func TestUseDryRun(t *testing.T) {
+	h := newUseHome(t)
+	dir := filepath.Dir(h.home)
+	before, err := os.ReadDir(dir)
+	h.must(err)
+	a := newApp(os.Stdin, os.Stdout, os.Stderr)
+	for _, c := range []*useCmd{{Agent: h.home + "/notes", DryRun: true}, {Agent: h.home + "/none", DryRun: true}, {List: true}} {
+		var out bytes.Buffer
+		a.out = bufio.NewWriter(&out)
+		h.must(c.Run(t.Context(), a))
+	}
+	after, err := os.ReadDir(dir)
+	h.must(err)
+	if len(after) != len(before) {
+		t.Errorf("there are %v, and there were %v", after, before)
 	}
 }
