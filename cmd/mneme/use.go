@@ -22,6 +22,8 @@ type useCmd struct {
 	Yes     bool   `help:"Do not ask."`
 	Undo    bool   `help:"Bring everything back as it was."`
 	List    bool   `help:"List what is in use."`
+
+	KeepChanges bool `help:"With --undo: bring what was changed in the store since into the directory, too."`
 }
 
 func (c *useCmd) Help() string {
@@ -61,11 +63,14 @@ func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
 	}
 	u := &use{records: records, useRecord: known, mount: records.mountForUse, unmount: unmountForUse, bar: a.progress("use"), reached: func(string) {}}
 	switch {
+	case c.KeepChanges && !c.Undo:
+		return usagef("--keep-changes goes with --undo")
 	case c.Undo && known == nil:
 		return usagef("%s is not in use by mneme; `mneme use --list` lists what is", printable(c.Agent))
 	case c.Undo && c.DryRun:
 		return a.printUsed(known)
 	case c.Undo:
+		u.keep = c.KeepChanges
 		return a.undoUse(ctx, u)
 	case known != nil:
 		return c.again(ctx, a, u)

@@ -374,6 +374,15 @@ func (h *useHome) commit(path, text string) {
 	}))
 }
 
+// drop removes a memory, as another session.
+func (h *useHome) drop(path string) {
+	h.Helper()
+	h.must(newApp(os.Stdin, os.Stdout, os.Stderr).withStore(h.Context(), "notes", writing, func(st *memory.Store) error {
+		_, err := st.Remove(h.Context(), path, versionlog.ExpectAny())
+		return err
+	}))
+}
+
 // TestUseMeetsASettingOfOthers holds that undoing leaves what others have put in the settings.
 func TestUseMeetsASettingOfOthers(t *testing.T) {
 	h := newUseHome(t)

@@ -36,6 +36,7 @@ type use struct {
 	mount   func(ctx context.Context, r *useRecord) error
 	unmount func(ctx context.Context, r *useRecord) (kept []leftFile, err error)
 	kept    []leftFile // what the mount could not commit when it ended
+	keep    bool       // to undo is to bring what was changed since into the directory
 
 	bar     *progress          // of the import
 	reached func(point string) // is called between the steps; tests end there
@@ -43,9 +44,6 @@ type use struct {
 
 // errUseCutOff says that a `mneme use` was killed before it had done everything.
 var errUseCutOff = errkind.New(errkind.Conflict, "`mneme use` was cut off")
-
-// errUndoHasWay says that what others have made since would be lost.
-var errUndoHasWay = errkind.New(errkind.Exists, "something is in the way of undoing it")
 
 // do does all that the record says. open opens the library that the store is in.
 func (u *use) do(ctx context.Context, f *agentFiles, opts *memory.StoreOptions, open func() (*backend.Library, error)) error {
@@ -252,6 +250,11 @@ func (s *useSetting) write(text []byte) error {
 
 // undo brings everything back, whatever of it was done, and removes the record.
 func (u *use) undo(ctx context.Context) error {
+	if u.keep && !u.Keep {
+		if err := u.keepChanges(ctx, u.original(), false); err != nil {
+			return err
+		}
+	}
 	if u.Setting != nil {
 		if err := u.unset(); err != nil {
 			return err
@@ -268,16 +271,41 @@ func (u *use) undo(ctx context.Context) error {
 		if err := u.moveBack(); err != nil {
 			return err
 		}
-	} else if err := errors.Join(removeEmptyDir(u.Mount), removeMade(filepath.Dir(u.Mount), u.MadeDir)); err != nil {
-		return err
+	} else if isPartly := u.Setting == nil && u.Keep; !isPartly {
+		if err := errors.Join(removeEmptyDir(u.Mount), removeMade(filepath.Dir(u.Mount), u.MadeDir)); err != nil {
+			return err
+		}
 	}
 	u.reached("back")
+	if u.Keep = u.Keep || u.keep && u.Finished; u.Keep {
+		if err := u.records.save(u.useRecord); err != nil {
+			return err
+		}
+		if err := u.keepChanges(ctx, u.Dir, true); err != nil {
+			return err
+		}
+		u.reached("kept")
+	}
 	if u.Git != "" && !u.Linked { // nobody has used it
 		if err := os.RemoveAll(u.Git); err != nil {
 			return err
 		}
 	}
 	return u.records.remove(u.useRecord)
+}
+
+// original is where the directory is while the store is mounted; "": nowhere.
+func (u *use) original() string {
+	switch {
+	case u.Setting != nil:
+		return u.Dir
+	case u.Inode == 0:
+		return ""
+	}
+	if _, err := os.Lstat(u.Backup); err != nil { // it is back, by an undoing that was cut off
+		return u.Dir
+	}
+	return u.Backup
 }
 
 // moveBack gives the directory its name, if it has lost it.

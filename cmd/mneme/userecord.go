@@ -47,6 +47,7 @@ type useRecord struct {
 	Mount   string `json:"mount"`              // where the store is mounted
 	MadeDir string `json:"made_dir,omitempty"` // the topmost directory that was made for that; "": all were there
 	Git     string `json:"git,omitempty"`      // where the git directory is copied to, which the store names; "": there is none
+	Keep    bool   `json:"keep,omitempty"`     // what was changed since is being brought into the directory
 	Linked  bool   `json:"linked,omitempty"`   // there may be commits in that which nothing else has
 
 	Setting *useSetting `json:"setting,omitempty"`
@@ -69,6 +70,9 @@ type useSetting struct {
 	MadeDir string         `json:"made_dir,omitempty"` // the topmost directory that was made for it; "": all were there
 	Edit    agentdirs.Edit `json:"edit"`
 }
+
+// errUndoHasWay says that what others have made since would be lost.
+var errUndoHasWay = errkind.New(errkind.Exists, "something is in the way of undoing it")
 
 // name is the name of the record's file.
 func (r *useRecord) name() string {

@@ -124,14 +124,20 @@ func (a *app) undoUse(ctx context.Context, u *use) error {
 			Kept    []leftFile `json:"kept,omitempty"`
 		}{r.Dir, r.Store, since, u.kept})
 	}
-	a.printf("%s is as it was.\n", printable(r.Dir))
+	if r.Keep {
+		a.printf("%s is back, with %s made since in store %s.\n", printable(r.Dir), plural(since, "change"), printable(r.Store))
+	} else {
+		a.printf("%s is as it was.\n", printable(r.Dir))
+	}
 	a.printLeft(u.kept)
 	if r.Linked {
 		a.printf("What was committed since with git is in %s.\n", printable(r.Git))
 	}
-	if since > 0 {
+	switch {
+	case r.Keep:
+	case since > 0:
 		a.printf("Store %s has %s made since, which %s not there: `%s log %[1]s`\n", printable(r.Store), plural(since, "change"), isOrAre(since), a.command())
-	} else if r.StoreID != "" {
+	case r.StoreID != "":
 		a.printf("Store %s stays; nothing was changed in it since.\n", printable(r.Store))
 	}
 	return nil
