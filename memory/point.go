@@ -87,6 +87,17 @@ func (s *Store) ResolvePoint(ctx context.Context, p Point) (uint64, error) {
 	return p.n, nil
 }
 
+// AsOf returns the newest version in the History of a path that the commit of a sequence number
+// made, or one before it. versionlog.ErrNotFound.
+func (s *Store) AsOf(ctx context.Context, path string, seq uint64) (versionlog.Version, error) {
+	for v, err := range s.History(ctx, path) {
+		if err != nil || v.Seq <= seq {
+			return v, err
+		}
+	}
+	return versionlog.Version{}, s.noVersion(ctx, path, strconv.FormatUint(seq, 10))
+}
+
 // times are the forms of a time that name a day, a minute or a second, whole.
 var times = []struct {
 	layout string

@@ -5,12 +5,11 @@ import (
 	"strings"
 
 	"mneme/memory"
-	"mneme/versionlog"
 )
 
 type catCmd struct {
 	Place   string `arg:"" help:"STORE:/path of a memory, or with @V of a version of it."`
-	Version string `placeholder:"V" help:"Version id or sequence number. Default: the current one."`
+	Version string `placeholder:"V" help:"Version id, sequence number, or point of its history, such as yesterday. Default: the current one."`
 	Raw     bool   `help:"Write the bytes as they are to a terminal, too."`
 }
 
@@ -21,7 +20,8 @@ Examples:
 
     mneme cat notes:/todo.md
     mneme cat notes:/todo.md@7
-    mneme cat notes:/todo.md --version 7`
+    mneme cat notes:/todo.md --version 7
+    mneme cat notes:/todo.md --version HEAD~3`
 }
 
 func (c *catCmd) Run(ctx context.Context, a *app) error {
@@ -34,7 +34,7 @@ func (c *catCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		v, err := c.version(ctx, st, path, version)
+		v, err := versionOrHead(ctx, st, path, version)
 		if err != nil {
 			return explainMissing(ctx, st, path, err)
 		}
@@ -54,11 +54,4 @@ func (c *catCmd) Run(ctx context.Context, a *app) error {
 		_, err = a.out.Write(data)
 		return err
 	})
-}
-
-func (c *catCmd) version(ctx context.Context, st *memory.Store, path, version string) (versionlog.Version, error) {
-	if version == "" {
-		return st.Head(ctx, path)
-	}
-	return st.Resolve(ctx, path, version)
 }

@@ -37,6 +37,7 @@ type cli struct {
 	Log       logCmd       `cmd:"" help:"Show the history of a store or memory, newest first."`
 	Show      showCmd      `cmd:"" help:"Show a version and what it changed."`
 	Diff      diffCmd      `cmd:"" help:"Compare two versions of a memory."`
+	Blame     blameCmd     `cmd:"" help:"Show which version, session and time each line of a memory is of."`
 	Restore   restoreCmd   `cmd:"" help:"Make an earlier version of a memory current again."`
 	Pack      packCmd      `cmd:"" help:"Print a store as one block of bounded size, for a prompt."`
 	Conflicts conflictsCmd `cmd:"" help:"Look at writes that lost a race, and settle them."`

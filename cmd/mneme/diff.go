@@ -61,7 +61,7 @@ func (c *diffCmd) versions(ctx context.Context, st *memory.Store, path string) (
 		return strings.TrimPrefix(ref, st.Info().Slug+":"+path+"@")
 	}
 	if c.To != "" {
-		to, err = resolveVersion(ctx, st, path, bare(c.To))
+		to, err = versionRef(ctx, st, path, bare(c.To))
 	} else {
 		to, err = newestVersion(ctx, st, path)
 	}
@@ -69,16 +69,11 @@ func (c *diffCmd) versions(ctx context.Context, st *memory.Store, path string) (
 		return nil, nil, err
 	}
 	if c.From != "" {
-		from, err = resolveVersion(ctx, st, path, bare(c.From))
+		from, err = versionRef(ctx, st, path, bare(c.From))
 	} else {
 		from, err = replacedBy(ctx, st, path, *to)
 	}
 	return from, to, err
-}
-
-func resolveVersion(ctx context.Context, st *memory.Store, path, ref string) (*versionlog.Version, error) {
-	v, err := st.Resolve(ctx, path, ref)
-	return &v, err
 }
 
 func replacedBy(ctx context.Context, st *memory.Store, path string, v versionlog.Version) (*versionlog.Version, error) {
@@ -87,15 +82,6 @@ func replacedBy(ctx context.Context, st *memory.Store, path string, v versionlog
 		return nil, err
 	}
 	return &before, nil
-}
-
-// newestVersion returns the last thing that happened to the memory at path,
-// which may be its deletion.
-func newestVersion(ctx context.Context, st *memory.Store, path string) (*versionlog.Version, error) {
-	for v, err := range st.History(ctx, path) {
-		return &v, err
-	}
-	return nil, fmt.Errorf("%s:%s: %w", st.Info().Slug, path, versionlog.ErrNotFound)
 }
 
 func parentOf(ctx context.Context, st *memory.Store, v versionlog.Version) (*versionlog.Version, error) {

@@ -34,7 +34,7 @@ func (c *restoreCmd) Run(ctx context.Context, a *app) error {
 		if version == "" {
 			return usagef("the version is missing; want `mneme restore %s VERSION`; `mneme log %[1]s` lists them", p.word())
 		}
-		v, err := st.Resolve(ctx, path, version)
+		v, err := resolveVersion(ctx, st, path, version)
 		if err != nil {
 			return explainMissing(ctx, st, path, err)
 		}

@@ -52,9 +52,6 @@ func (c *showCmd) show(ctx context.Context, a *app) error {
 	return usagef("%q is no version id; want memver_…, or STORE:/path, or STORE and a sequence number", c.What)
 }
 
-// versionPrefix begins every version id.
-const versionPrefix = "memver_"
-
 // showMemory shows one version of a memory.
 func (c *showCmd) showMemory(ctx context.Context, a *app) error {
 	p, err := parseMemory(c.What)
@@ -70,7 +67,7 @@ func (c *showCmd) showMemory(ctx context.Context, a *app) error {
 		if version == "" {
 			v, err = newestVersion(ctx, st, path)
 		} else {
-			v, err = resolveVersion(ctx, st, path, version)
+			v, err = versionRef(ctx, st, path, version)
 		}
 		if err != nil {
 			return explainMissing(ctx, st, path, err)

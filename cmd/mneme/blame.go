@@ -1,0 +1,115 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+type blameCmd struct {
+	Place   string `arg:"" help:"STORE:/path of a memory, or with @V of a version of it."`
+	Version string `arg:"" optional:"" help:"Version id, sequence number, or point of its history, such as yesterday. Default: the current one."`
+}
+
+func (c *blameCmd) Help() string {
+	return `Shows for each line the version that brought it, its time and its session, or its author outside of one; across renames, and across programs that save by renaming the old file away. A ? marks lines that a version may have brought which cannot be read any more.
+
+Examples:
+
+    mneme blame notes:/todo.md
+    mneme blame notes:/todo.md@7
+    mneme blame notes:/todo.md HEAD~3
+    mneme blame notes:/todo.md --json`
+}
+
+func (c *blameCmd) Run(ctx context.Context, a *app) error {
+	p, err := parseMemory(c.Place)
+	if err != nil {
+		return err
+	}
+	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
+		path, version, err := oneVersion(ctx, st, p.path, c.Version)
+		if err != nil {
+			return err
+		}
+		v, err := versionOrHead(ctx, st, path, version)
+		if err != nil {
+			return explainMissing(ctx, st, path, err)
+		}
+		bar := a.progress("blame " + p.String())
+		blame, err := st.Blame(ctx, v, func(done, total int) { bar.show("lines", done, total) })
+		bar.clear()
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return printBlameJSON(a, st, blame)
+		}
+		return a.page(func() error { printBlame(a, blame); return nil })
+	})
+}
+
+func printBlame(a *app, b *memory.Blame) {
+	seqs, names, numbers := 0, 0, len(strconv.Itoa(len(b.Lines)))
+	for _, line := range b.Lines {
+		seqs = max(seqs, len(blameSeq(&line)))
+		names = max(names, textWidth(blamed(line.By)))
+	}
+	for i, line := range b.Lines {
+		who := blamed(line.By)
+		a.printf("%s  %s  %s%s  %*d  ", a.paint(yellow, fmt.Sprintf("%*s", seqs, blameSeq(&line))), localTime(line.By.Time),
+			who, strings.Repeat(" ", names-textWidth(who)), numbers, i+1)
+		text := strings.TrimSuffix(line.Text, "\n")
+		if a.terminal {
+			text = printableLine(text)
+		}
+		a.printf("%s\n", text)
+	}
+}
+
+// blameSeq is the sequence number of a line's version, with a mark where it may be of another.
+func blameSeq(line *memory.BlamedLine) string {
+	seq := strconv.FormatUint(line.By.Seq, 10)
+	if line.Unsure {
+		seq = "?" + seq
+	}
+	return seq
+}
+
+// blamed is who a version is put down to: its session, or its actor outside of one.
+func blamed(v *versionlog.Version) string {
+	return printable(cmp.Or(v.Session, actorName(v.Actor)))
+}
+
+// blameJSON is one line of a memory, and the version that brought it.
+type blameJSON struct {
+	Type      string            `json:"type"`
+	Line      int               `json:"line"` // from 1 on
+	VersionID string            `json:"memory_version_id"`
+	Seq       uint64            `json:"seq"`
+	Path      string            `json:"path"` // at that version
+	CreatedAt time.Time         `json:"created_at"`
+	CreatedBy map[string]string `json:"created_by"`
+	SessionID string            `json:"session_id,omitempty"`
+	Message   string            `json:"message,omitempty"`
+	Unsure    bool              `json:"unsure,omitempty"`
+	Text      string            `json:"text"` // with its end
+}
+
+func printBlameJSON(a *app, st *memory.Store, b *memory.Blame) error {
+	for i, line := range b.Lines {
+		v := line.By
+		if err := a.printJSON(blameJSON{
+			"blamed_line", i + 1, v.ID, v.Seq, v.Path, v.Time.UTC(), newActorJSON(v.Actor), v.Session, v.Message, line.Unsure, line.Text,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

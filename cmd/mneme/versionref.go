@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// versionPrefix begins every version id.
+const versionPrefix = "memver_"
+
+// resolveVersion returns the version of a memory that a person's word means: a version id, the
+// sequence number of a version, or any other point, at which it is the version that was there.
+func resolveVersion(ctx context.Context, st *memory.Store, path, ref string) (versionlog.Version, error) {
+	if _, err := strconv.ParseUint(ref, 10, 64); err == nil || strings.HasPrefix(ref, versionPrefix) {
+		return st.Resolve(ctx, path, ref)
+	}
+	point, err := memory.ParsePoint(ref, time.Now())
+	if err != nil {
+		return st.Resolve(ctx, path, ref) // it says what a version is
+	}
+	seq, err := st.ResolvePoint(ctx, point)
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	return st.AsOf(ctx, path, seq)
+}
+
+func versionRef(ctx context.Context, st *memory.Store, path, ref string) (*versionlog.Version, error) {
+	v, err := resolveVersion(ctx, st, path, ref)
+	return &v, err
+}
+
+// versionOrHead is resolveVersion, and the live version for "".
+func versionOrHead(ctx context.Context, st *memory.Store, path, ref string) (versionlog.Version, error) {
+	if ref == "" {
+		return st.Head(ctx, path)
+	}
+	return resolveVersion(ctx, st, path, ref)
+}
+
+// newestVersion returns the last thing that happened to the memory at path,
+// which may be its deletion.
+func newestVersion(ctx context.Context, st *memory.Store, path string) (*versionlog.Version, error) {
+	for v, err := range st.History(ctx, path) {
+		return &v, err
+	}
+	return nil, fmt.Errorf("%s:%s: %w", st.Info().Slug, path, versionlog.ErrNotFound)
+}

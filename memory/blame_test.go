@@ -1,0 +1,317 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"mneme/cas"
+	"mneme/cas/memcas"
+	"mneme/memory"
+	"mneme/versionlog"
+	"mneme/versionlog/memlog"
+)
+
+// blame returns the sequence numbers of the versions that brought the lines of what is at a
+// path; "?" follows where that is unsure.
+func (f *fixture) blame(path string) string {
+	f.t.Helper()
+	v, err := f.Head(f.t.Context(), path)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return f.blameOf(v)
+}
+
+func (f *fixture) blameOf(v versionlog.Version) string {
+	f.t.Helper()
+	b, err := f.Blame(f.t.Context(), v, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var by []string
+	var text strings.Builder
+	for _, line := range b.Lines {
+		text.WriteString(line.Text)
+		unsure := ""
+		if line.Unsure {
+			unsure = "?"
+		}
+		by = append(by, fmt.Sprint(line.By.Seq, unsure))
+	}
+	if data, err := f.Content(f.t.Context(), v); err != nil || text.String() != string(data) {
+		f.t.Errorf("the lines are %q, %v; want %q", text.String(), err, data)
+	}
+	return strings.Join(by, " ")
+}
+
+func (f *fixture) wantBlame(path, want string) {
+	f.t.Helper()
+	if got := f.blame(path); got != want {
+		f.t.Errorf("the lines of %s are of %s, want %s", path, got, want)
+	}
+}
+
+func (f *fixture) rename(from, to string) {
+	f.t.Helper()
+	if _, err := f.Rename(f.t.Context(), from, to, nil); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) remove(path string) {
+	f.t.Helper()
+	if _, err := f.Remove(f.t.Context(), path, versionlog.ExpectAny()); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func TestBlame(t *testing.T) {
+	any := versionlog.ExpectAny()
+	for _, test := range []struct {
+		name string
+		do   func(f *fixture)
+		want string // of /f
+	}{
+		{"first version", func(f *fixture) { f.write("/f", "a\nb\n", any) }, "1 1"},
+		{"empty", func(f *fixture) { f.write("/f", "a\n", any); f.write("/f", "", any) }, ""},
+		{"no newline at the end", func(f *fixture) { f.write("/f", "a\nb", any); f.write("/f", "a\nb\nc", any) }, "1 2 2"},
+		{"CRLF", func(f *fixture) { f.write("/f", "a\r\nb\r\n", any); f.write("/f", "a\nb\r\n", any) }, "2 1"},
+		{"each line by another", func(f *fixture) {
+			f.write("/f", "a\nb\nc\n", any)
+			f.write("/f", "a\nB\nc\n", any)
+			f.write("/f", "x\na\nB\nc\n", any)
+		}, "3 1 2 1"},
+		{"through a rename", func(f *fixture) {
+			f.write("/e", "a\nb\n", any)
+			f.rename("/e", "/f")
+			f.write("/f", "a\nB\n", any)
+		}, "1 3"},
+		{"back from the dead", func(f *fixture) {
+			v := f.write("/f", "a\nb\n", any)
+			f.remove("/f")
+			change, err := f.Restoring(f.t.Context(), "/f", v)
+			if err == nil {
+				_, err = f.Batch(f.t.Context(), []memory.Change{change}, nil)
+			}
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			f.write("/f", "a\nb\nc\n", any)
+		}, "1 1 4"},
+		{"another memory in place of a deleted one", func(f *fixture) {
+			f.write("/f", "a\n", any)
+			f.remove("/f")
+			f.write("/f", "a\n", any)
+		}, "3"},
+		{"saved by renaming the old one away", func(f *fixture) {
+			f.write("/f", "a\nb\n", any)
+			f.rename("/f", "/f~")
+			f.write("/f", "a\nB\n", any)
+			f.remove("/f~")
+			f.rename("/f", "/f~")
+			f.write("/f", "x\na\nB\n", any)
+		}, "6 1 3"},
+		{"saved under another name that is renamed", func(f *fixture) {
+			f.write("/f", "a\nb\n", any)
+			f.write("/f.new", "a\nB\n", any)
+			f.rename("/f", "/f~")
+			f.rename("/f.new", "/f")
+		}, "1 4"},
+		{"one that had a life of its own takes a name", func(f *fixture) {
+			f.write("/f", "a\nb\n", any)
+			f.write("/e", "a\n", any)
+			f.write("/e", "a\nb\n", any)
+			f.rename("/f", "/g")
+			f.rename("/e", "/f")
+		}, "2 3"},
+		{"binary before", func(f *fixture) {
+			f.write("/f", "\x00\xff\na\n", any)
+			f.write("/f", "b\na\n", any)
+		}, "2 1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(t, &memory.StoreOptions{Content: versionlog.ContentAny})
+			test.do(f)
+			f.wantBlame("/f", test.want)
+		})
+	}
+}
+
+func TestBlameAtEarlierVersion(t *testing.T) {
+	f := newFixture(t, nil)
+	f.write("/f", "a\n", versionlog.ExpectAny())
+	second := f.write("/f", "a\nb\n", versionlog.ExpectAny())
+	f.write("/f", "x\n", versionlog.ExpectAny())
+	if got := f.blameOf(second); got != "1 2" {
+		t.Errorf("its lines are of %s", got)
+	}
+}
+
+func TestBlameRefuses(t *testing.T) {
+	f := newFixture(t, &memory.StoreOptions{Content: versionlog.ContentAny})
+	binary := f.write("/f", "a\x00", versionlog.ExpectAny())
+	gone, err := f.Remove(t.Context(), "/f", versionlog.ExpectAny())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []versionlog.Version{binary, gone} {
+		if _, err := f.Blame(t.Context(), v, nil); !errors.Is(err, memory.ErrBadVersion) {
+			t.Errorf("the blame of a %s version: %v, want ErrBadVersion", v.Op, err)
+		}
+	}
+}
+
+// TestBlameReadsLittle: each content once, and none that is older than the oldest line.
+func TestBlameReadsLittle(t *testing.T) {
+	blobs := &countedBlobs{Store: memcas.New()}
+	lib := memory.NewLibrary(memlog.New(nil), func(string) (cas.Store, error) { return blobs, nil })
+	info, err := lib.CreateStore(t.Context(), "notes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := lib.Open(t.Context(), info.ID, author)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last versionlog.Version
+	for _, text := range []string{"old\n", "older\n", "a\n", "a\nb\n", "a\nb\nc\n"} {
+		if last, err = st.Write(t.Context(), "/f", []byte(text), versionlog.ExpectAny()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	blobs.gets = 0
+	shown := 0
+	if _, err := st.Blame(t.Context(), last, func(done, total int) { shown = done*10 + total }); err != nil {
+		t.Fatal(err)
+	}
+	if blobs.gets != 4 { // the last one of them says that a is new in the third version
+		t.Errorf("%d contents were read", blobs.gets)
+	}
+	if shown != 33 {
+		t.Errorf("the progress ended with %d", shown)
+	}
+}
+
+type countedBlobs struct {
+	cas.Store
+	gets int
+}
+
+func (b *countedBlobs) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
+	b.gets++
+	return b.Store.Get(ctx, d)
+}
+
+// redacting is a log in which versions are erased as a redaction does it.
+type redacting struct {
+	versionlog.Log
+	erased map[uint64]bool // sequence numbers of their commits
+}
+
+func (l *redacting) version(v versionlog.Version) versionlog.Version {
+	if l.erased[v.Seq] {
+		v.Path, v.From, v.Spelling, v.Digest, v.Size = "", "", "", versionlog.Digest{}, 0
+	}
+	return v
+}
+
+func (l *redacting) versions(all iter.Seq2[versionlog.Version, error]) iter.Seq2[versionlog.Version, error] {
+	return func(yield func(versionlog.Version, error) bool) {
+		for v, err := range all {
+			if !yield(l.version(v), err) {
+				return
+			}
+		}
+	}
+}
+
+func (l *redacting) commits(all iter.Seq2[*versionlog.Commit, error]) iter.Seq2[*versionlog.Commit, error] {
+	return func(yield func(*versionlog.Commit, error) bool) {
+		for c, err := range all {
+			if err == nil && l.erased[c.Seq] {
+				copied := *c
+				copied.Versions = slices.Clone(c.Versions)
+				for i, v := range copied.Versions {
+					copied.Versions[i] = l.version(v)
+				}
+				c = &copied
+			}
+			if !yield(c, err) {
+				return
+			}
+		}
+	}
+}
+
+func (l *redacting) History(ctx context.Context, store, memory string, before uint64) iter.Seq2[versionlog.Version, error] {
+	return l.versions(l.Log.History(ctx, store, memory, before))
+}
+
+func (l *redacting) Version(ctx context.Context, store, id string) (versionlog.Version, error) {
+	v, err := l.Log.Version(ctx, store, id)
+	return l.version(v), err
+}
+
+func (l *redacting) Commits(ctx context.Context, store string, after uint64) iter.Seq2[*versionlog.Commit, error] {
+	return l.commits(l.Log.Commits(ctx, store, after))
+}
+
+func (l *redacting) CommitsBefore(ctx context.Context, store string, before uint64, f versionlog.Filter) iter.Seq2[*versionlog.Commit, error] {
+	return l.commits(l.Log.CommitsBefore(ctx, store, before, f))
+}
+
+// newGappy is newFixture of a log that erases the versions of commits, and of blobs that
+// can be lost.
+func newGappy(t *testing.T, erased ...uint64) *fixture {
+	t.Helper()
+	f := &fixture{t: t, blobs: map[string]*memcas.Store{"": memcas.New()}}
+	log := &redacting{Log: memlog.New(nil), erased: map[uint64]bool{}}
+	for _, seq := range erased {
+		log.erased[seq] = true
+	}
+	f.lib = memory.NewLibrary(log, func(id string) (cas.Store, error) { return f.blobs[""], nil })
+	info, err := f.lib.CreateStore(t.Context(), "notes", &memory.StoreOptions{Content: versionlog.ContentAny})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Store, err = f.lib.Open(t.Context(), info.ID, author); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *fixture) lose(v versionlog.Version) {
+	f.t.Helper()
+	if err := f.blobs[""].Delete(f.t.Context(), v.Digest); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// TestBlameAcrossGaps: lines that a version may have brought which cannot be read are marked.
+func TestBlameAcrossGaps(t *testing.T) {
+	for _, how := range []string{"redacted", "lost"} {
+		t.Run(how, func(t *testing.T) {
+			f := newGappy(t)
+			if how == "redacted" {
+				f = newGappy(t, 2)
+			}
+			f.write("/f", "a\n", versionlog.ExpectAny())
+			second := f.write("/f", "a\nb\n", versionlog.ExpectAny())
+			f.write("/f", "a\nb\nc\n", versionlog.ExpectAny())
+			f.write("/f", "a\nb\nc\nd\n", versionlog.ExpectAny())
+			if how == "lost" {
+				f.lose(second)
+			}
+			f.wantBlame("/f", "1 3? 3? 4")
+		})
+	}
+	f := newGappy(t, 1)
+	f.write("/f", "a\n", versionlog.ExpectAny())
+	f.write("/f", "a\nb\n", versionlog.ExpectAny())
+	f.wantBlame("/f", "2? 2?") // nothing before it is left
+}
