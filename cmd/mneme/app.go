@@ -100,6 +100,12 @@ func writeJSON(w io.Writer, value any) error {
 // printf writes to standard output, whose errors show when it is flushed.
 func (a *app) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.out, format, args...) }
 
+// outError is the error of what was printed so far: long work ends with it.
+func (a *app) outError() error {
+	_, err := a.out.Write(nil)
+	return err
+}
+
 // withLibrary opens the library for the time of do.
 func (a *app) withLibrary(ctx context.Context, opts backend.Options, do func(*backend.Library) error) (err error) {
 	lib, err := openLibrary(ctx, a.url, opts)

@@ -34,10 +34,11 @@ type cli struct {
 	Rm        rmCmd        `cmd:"" help:"Remove a memory or directory; its history stays."`
 	Mv        mvCmd        `cmd:"" help:"Rename a memory or directory within its store."`
 	Note      noteCmd      `cmd:"" help:"Print what to tell an agent about its stores."`
-	Log       logCmd       `cmd:"" help:"Show the history of a store or memory, newest first."`
+	Log       logCmd       `cmd:"" help:"Show the history of a store, directory or memory, newest first."`
 	Show      showCmd      `cmd:"" help:"Show a version and what it changed."`
-	Diff      diffCmd      `cmd:"" help:"Compare two versions of a memory."`
+	Diff      diffCmd      `cmd:"" help:"Compare versions of a memory, two memories, or a store at two points."`
 	Blame     blameCmd     `cmd:"" help:"Show which version, session and time each line of a memory is of."`
+	Why       whyCmd       `cmd:"" help:"Find the first version that said something, and what still says it."`
 	Restore   restoreCmd   `cmd:"" help:"Make an earlier version of a memory current again."`
 	Pack      packCmd      `cmd:"" help:"Print a store as one block of bounded size, for a prompt."`
 	Conflicts conflictsCmd `cmd:"" help:"Look at writes that lost a race, and settle them."`

@@ -1,35 +1,58 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	"mneme/errkind"
 	"mneme/memory"
 	"mneme/versionlog"
 )
 
 type diffCmd struct {
-	Place string `arg:"" help:"STORE:/path of a memory."`
-	From  string `arg:"" optional:"" name:"v1" help:"Version id or sequence number. Default: the one that the newest version replaced."`
-	To    string `arg:"" optional:"" name:"v2" help:"Version id or sequence number. Default: the newest version."`
+	Place string `arg:"" help:"STORE:/path of a memory or directory, or STORE."`
+	From  string `arg:"" optional:"" name:"v1" help:"Of a memory: version id, sequence number or another point, or the place of another memory. Default: the version that the newest one replaced. Of a directory or store: a point, such as 120, HEAD~5 or yesterday. Default: HEAD~1."`
+	To    string `arg:"" optional:"" name:"v2" help:"The same. Default: the newest version, or HEAD."`
+	Stat  bool   `help:"Only how many lines each memory has more and fewer."`
 }
 
 func (c *diffCmd) Help() string {
-	return `Examples:
+	return `What goes into a file or a pipe is a patch that git apply and patch -p1 take, in a mount, too.
+
+Examples:
 
     mneme diff notes:/todo.md        (what the last change did)
     mneme diff notes:/todo.md 7      (since sequence number 7)
     mneme diff notes:/todo.md 7 9
-    mneme diff notes:/todo.md@7 9`
+    mneme diff notes:/todo.md@7 9
+    mneme diff notes:/todo.md notes:/plan.md
+    mneme diff notes HEAD~5          (what the last five commits did)
+    mneme diff notes:/projects 2 yesterday --stat`
 }
 
 func (c *diffCmd) Run(ctx context.Context, a *app) error {
-	p, err := parseMemory(c.Place)
+	p, err := parseDir(c.Place)
+	if err == nil && p.path == "/" && strings.Contains(p.store, "@") {
+		_, err = parseMemory(c.Place) // it says that a store has no versions
+	}
 	if err != nil {
 		return err
 	}
 	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
+		if isPlace(c.From) || c.From != "" && looksLikePath(c.From) {
+			return c.twoPlaces(ctx, a, st, p)
+		}
+		isDir, err := meansDir(ctx, st, c.Place, p.path)
+		if err != nil {
+			return err
+		}
+		if isDir {
+			return c.trees(ctx, a, st, p.path)
+		}
 		path, version, err := splitVersion(ctx, st, p.path)
 		if err != nil {
 			return err
@@ -44,24 +67,17 @@ func (c *diffCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return explainMissing(ctx, st, path, err)
 		}
-		diff, err := diffVersions(ctx, st, from, to)
-		if err != nil {
-			return err
-		}
-		if !a.json {
-			return a.page(func() error { a.printDiff(diff); return nil })
-		}
-		return a.printJSON(newDiffJSON(st, from, to, diff))
+		return c.print(ctx, a, st, from, to)
 	})
 }
 
+// isPlace reports whether a word is STORE:/path, and no point of a history.
+func isPlace(word string) bool { return strings.Contains(word, ":/") }
+
 // versions returns what to compare; from is nil when to is a memory's first.
 func (c *diffCmd) versions(ctx context.Context, st *memory.Store, path string) (from, to *versionlog.Version, err error) {
-	bare := func(ref string) string { // as diff itself writes it, notes:/todo.md@7
-		return strings.TrimPrefix(ref, st.Info().Slug+":"+path+"@")
-	}
 	if c.To != "" {
-		to, err = versionRef(ctx, st, path, bare(c.To))
+		to, err = versionRef(ctx, st, path, c.To)
 	} else {
 		to, err = newestVersion(ctx, st, path)
 	}
@@ -69,11 +85,121 @@ func (c *diffCmd) versions(ctx context.Context, st *memory.Store, path string) (
 		return nil, nil, err
 	}
 	if c.From != "" {
-		from, err = versionRef(ctx, st, path, bare(c.From))
+		from, err = versionRef(ctx, st, path, c.From)
 	} else {
 		from, err = replacedBy(ctx, st, path, *to)
 	}
 	return from, to, err
+}
+
+// twoPlaces compares two memories of a store, or two versions of one that are named so.
+func (c *diffCmd) twoPlaces(ctx context.Context, a *app, st *memory.Store, p place) error {
+	q, err := parseMemory(c.From)
+	if err != nil {
+		return err
+	}
+	if c.To != "" {
+		return usagef("%s and %s are two places, and %q follows; want two in all", p, q, c.To)
+	}
+	if q.ref() != p.ref() && q.ref() != st.Info().Slug && q.ref() != st.Info().ID {
+		return usagef("%s and %s are in different stores; want two memories of one", p, q)
+	}
+	var sides [2]*versionlog.Version
+	for i, at := range []place{p, q} {
+		path, version, err := splitVersion(ctx, st, at.path)
+		if err != nil {
+			return err
+		}
+		v, err := versionOrHead(ctx, st, path, version)
+		if err != nil {
+			return explainMissing(ctx, st, path, err)
+		}
+		sides[i] = &v
+	}
+	return c.print(ctx, a, st, sides[0], sides[1])
+}
+
+// print prints what two versions differ in.
+func (c *diffCmd) print(ctx context.Context, a *app, st *memory.Store, from, to *versionlog.Version) error {
+	diff, err := diffVersions(ctx, st, from, to)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(newDiffJSON(st, memory.Difference{From: from, To: to}, diff))
+	}
+	return a.page(func() error {
+		if c.Stat {
+			a.printf("%s\n", diffStat(diff))
+			return nil
+		}
+		a.printDiff(diff)
+		return nil
+	})
+}
+
+// trees prints what two states of a store, or of a directory in it, differ in.
+func (c *diffCmd) trees(ctx context.Context, a *app, st *memory.Store, path string) error {
+	var states [2]versionlog.State
+	now := time.Now()
+	for i, text := range []string{cmp.Or(c.From, "HEAD~1"), cmp.Or(c.To, "HEAD")} {
+		point, err := memory.ParsePoint(text, now)
+		if err != nil {
+			return err
+		}
+		seq, err := st.ResolvePoint(ctx, point)
+		if err == nil {
+			states[i], err = st.At(ctx, seq)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	differences, err := st.Differences(ctx, states[0], states[1], path)
+	if err != nil {
+		return err
+	}
+	return a.page(func() error {
+		added, removed := 0, 0
+		for p, err := range st.Patches(ctx, differences) {
+			if err == nil {
+				err = a.outError()
+			}
+			if err != nil {
+				return err
+			}
+			switch {
+			case a.json:
+				if err := a.printJSON(newDiffJSON(st, p.Difference, p.Text)); err != nil {
+					return err
+				}
+			case c.Stat:
+				op, name := changeOf(p.Difference)
+				plus, minus, _ := countLines(p.Text)
+				added, removed = added+plus, removed+minus
+				a.printf("%s  %s  %s\n", a.paint(opColors[op], fmt.Sprintf("%-8s", op)), printable(name), diffStat(p.Text))
+			default:
+				a.printDiff(p.Text)
+			}
+		}
+		if c.Stat && !a.json {
+			a.printf("%s changed, +%d -%d\n", memories(len(differences)), added, removed)
+		}
+		return nil
+	})
+}
+
+// changeOf is what was done to a memory between two states, and its name.
+func changeOf(d memory.Difference) (op versionlog.Op, name string) {
+	switch {
+	case d.From == nil:
+		return versionlog.OpCreated, d.To.Path
+	case d.To == nil:
+		return versionlog.OpDeleted, d.From.Path
+	case d.From.Path != d.To.Path:
+		return versionlog.OpRenamed, d.From.Path + " → " + d.To.Path
+	}
+	return versionlog.OpModified, d.To.Path
 }
 
 func replacedBy(ctx context.Context, st *memory.Store, path string, v versionlog.Version) (*versionlog.Version, error) {
@@ -92,41 +218,53 @@ func parentOf(ctx context.Context, st *memory.Store, v versionlog.Version) (*ver
 	return &parent, nil
 }
 
-// diffVersions returns the unified diff of two versions. A deletion, and nil,
-// are empty.
-func diffVersions(ctx context.Context, st *memory.Store, from, to *versionlog.Version) (string, error) {
-	nameA, a, err := diffSide(ctx, st, from)
-	if err != nil {
-		return "", err
-	}
-	nameB, b, err := diffSide(ctx, st, to)
-	if err != nil {
-		return "", err
-	}
-	return memory.Diff(nameA, nameB, a, b), nil
+// errRedacted says that a content is gone on purpose.
+var errRedacted = errkind.New(errkind.NotFound, "its content was redacted")
+
+// isUnreadable reports whether an error says that a content is gone, on purpose or not.
+func isUnreadable(err error) bool {
+	return errors.Is(err, errRedacted) || err != nil && errkind.Of(err) == errkind.Corrupt
 }
 
-func diffSide(ctx context.Context, st *memory.Store, v *versionlog.Version) (name string, data []byte, err error) {
-	if v == nil {
-		return "/dev/null", nil, nil
+// diffVersions returns the patch between two versions. A deletion, a
+// directory and nil are no file.
+func diffVersions(ctx context.Context, st *memory.Store, from, to *versionlog.Version) (string, error) {
+	var sides [2]memory.Side
+	for i, v := range []*versionlog.Version{from, to} {
+		switch {
+		case v == nil || !v.Live() || v.IsDir():
+			continue
+		case v.Redacted():
+			return "", fmt.Errorf("version %s: %w", v.ID, errRedacted)
+		}
+		data, err := st.Content(ctx, *v)
+		if err != nil {
+			return "", err
+		}
+		path := v.Path
+		if i == 0 && to != nil && v.MemoryID != to.MemoryID && v.At(to.Path) {
+			path = to.Path // it was renamed away to make room for the other
+		}
+		sides[i] = st.Side(path, *v, data)
 	}
-	if v.Live() {
-		data, err = st.Content(ctx, *v)
-	}
-	return fmt.Sprintf("%s:%s@%d", st.Info().Slug, v.Path, v.Seq), data, err
+	return memory.Patch(sides[0], sides[1], from != nil && to != nil && from.MemoryID == to.MemoryID), nil
 }
 
 type diffJSON struct {
 	From *versionJSON `json:"from"`
-	To   versionJSON  `json:"to"`
+	To   *versionJSON `json:"to"`
 	Diff string       `json:"diff"`
 }
 
-func newDiffJSON(st *memory.Store, from, to *versionlog.Version, diff string) diffJSON {
-	j := diffJSON{To: newVersionJSON(st.Info().ID, *to), Diff: diff}
-	if from != nil {
-		v := newVersionJSON(st.Info().ID, *from)
+func newDiffJSON(st *memory.Store, d memory.Difference, diff string) diffJSON {
+	j := diffJSON{Diff: diff}
+	if d.From != nil {
+		v := newVersionJSON(st.Info().ID, *d.From)
 		j.From = &v
+	}
+	if d.To != nil {
+		v := newVersionJSON(st.Info().ID, *d.To)
+		j.To = &v
 	}
 	return j
 }

@@ -142,4 +142,7 @@ func makeExampleHome(t *testing.T, home string) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := notes.Write(t.Context(), "/plan.md", []byte("Ship on Friday.\n"), versionlog.ExpectAny()); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -2,32 +2,61 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"mneme/memory"
 	"mneme/versionlog"
 )
 
 type logCmd struct {
-	Place string `arg:"" help:"STORE, or STORE:/path of a memory, which may be deleted."`
+	Place string `arg:"" help:"STORE, or STORE:/path of a memory or directory, which may be deleted."`
 	N     count  `short:"n" xor:"much" placeholder:"N" help:"Only the newest N commits, or versions of the memory. Default on a terminal: ${screenful}."`
 	All   bool   `xor:"much" help:"All of them, on a terminal, too."`
+
+	Session   string    `placeholder:"ID" help:"Only what was made in that session."`
+	Actor     string    `placeholder:"WHO" help:"Only what was made by that actor, such as user:alice or alice."`
+	Since     string    `placeholder:"TIME" help:"Only what was made then or later: 2h, 3d, yesterday, 2026-11-20, 2026-11-20T15:04:05Z."`
+	Until     string    `placeholder:"TIME" help:"Only what was made then or earlier."`
+	Operation operation `placeholder:"OP" help:"Only versions that are created, modified, renamed or deleted."`
+	Grep      string    `placeholder:"TEXT" help:"Only versions that added or removed this text."`
+
+	Patch bool `short:"p" help:"What each version changed, as a diff."`
+	Stat  bool `help:"How many lines each version added and removed."`
+}
+
+// operation is what a version did, as a flag asks for it.
+type operation string
+
+// UnmarshalText reads the name of an operation.
+func (o *operation) UnmarshalText(text []byte) error {
+	if _, known := opColors[versionlog.Op(text)]; !known {
+		return fmt.Errorf("%q: want created, modified, renamed or deleted", text)
+	}
+	*o = operation(text)
+	return nil
 }
 
 // screenful is how much of a log is shown on a terminal without -n.
 const screenful = 100
 
 func (c *logCmd) Help() string {
-	return `Sequence numbers count the commits of a store. A memory keeps its history when it is renamed, and a path has the histories of all memories that were there.
+	return `Sequence numbers count the commits of a store. A memory keeps its history when it is renamed, and a path has the histories of all memories that were there. Of a directory, and of a path that ends in a slash, the history is that of everything below.
 
 Examples:
 
     mneme log notes -n 20
     mneme log notes:/todo.md
-    mneme log notes:/todo.md@7    (that version and those before it)`
+    mneme log notes:/todo.md@7    (that version and those before it)
+    mneme log notes:/projects/ --since yesterday --stat
+    mneme log notes --session sesn_1 --operation deleted
+    mneme log notes --grep 'Ship on Friday' -p`
 }
 
 func (c *logCmd) Run(ctx context.Context, a *app) error {
@@ -35,21 +64,34 @@ func (c *logCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	q, err := c.query(a)
+	if err != nil {
+		return err
+	}
 	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
-		more := false
-		err := a.page(func() (err error) {
-			if p.path == "/" {
-				more, err = c.printStore(ctx, a, st)
-			} else {
-				more, err = c.printMemory(ctx, a, st, p.path)
-			}
-			if more {
-				a.printf("These are the newest %d; --all shows the others, -n N another number.\n", screenful)
-			}
-			return err
-		})
+		err := a.page(func() error { return c.print(ctx, a, st, p.path, q) })
 		return explainMissing(ctx, st, p.path, err)
 	})
+}
+
+// query is what the flags ask for.
+func (c *logCmd) query(a *app) (q memory.Query, err error) {
+	q = memory.Query{Session: c.Session, Actor: c.Actor, Op: versionlog.Op(c.Operation), Text: c.Grep, Unread: &memory.Unread{}}
+	if c.Grep == "" && slices.Contains(a.args, "--grep=") {
+		return q, usagef("--grep has no text; want one to look for")
+	}
+	now := time.Now()
+	if c.Since != "" {
+		if q.From, _, err = memory.ParseTime(c.Since, now); err != nil {
+			return q, usagef("--since: %w", err)
+		}
+	}
+	if c.Until != "" {
+		if _, q.To, err = memory.ParseTime(c.Until, now); err != nil {
+			return q, usagef("--until: %w", err)
+		}
+	}
+	return q, nil
 }
 
 // limit is how many to show; 0 is all.
@@ -60,75 +102,99 @@ func (c *logCmd) limit(a *app) int {
 	return int(c.N)
 }
 
-// printStore reports whether it left out more than was asked for.
-func (c *logCmd) printStore(ctx context.Context, a *app, st *memory.Store) (more bool, err error) {
-	t := newLogTable("PATH")
+func (c *logCmd) print(ctx context.Context, a *app, st *memory.Store, path string, q memory.Query) error {
+	entries, subject, err := c.entries(ctx, st, path, q)
+	if err != nil {
+		return err
+	}
+	out := &logPrinter{ctx: ctx, a: a, st: st, patch: c.Patch, stat: c.Stat, table: newLogTable(subject)}
 	n, limit := 0, c.limit(a)
-	for commit, err := range st.CommitsBefore(ctx, 0, versionlog.Filter{}) {
+	for e, err := range entries {
 		if err != nil {
-			return false, err
+			return errors.Join(out.flush(), err)
 		}
 		if n++; limit > 0 && n > limit {
-			more = c.N == 0
 			break
 		}
-		if a.json {
-			if err := a.printJSON(newCommitJSON(commit)); err != nil {
-				return false, err
-			}
-			continue
+		if err := out.entry(e); err != nil {
+			return err
 		}
-		if commit.Event != nil {
-			t.add(eventRow(commit)...)
-		}
-		for i, v := range commit.Versions {
-			path := v.Path
-			if v.Op == versionlog.OpRenamed {
-				path = v.From + " → " + v.Path
-			}
-			row := logRow(v, path)
-			if i > 0 { // the commit's own columns once are enough
-				row[0], row[1], row[4], row[6] = "", "", "", ""
-			}
-			t.add(row...)
+		if err := a.outError(); err != nil {
+			return err
 		}
 	}
-	if len(t.rows) > 0 {
-		a.printTable(t)
+	if err := out.flush(); err != nil {
+		return err
 	}
-	return more, nil
+	if limit > 0 && n > limit && c.N == 0 {
+		a.printf("These are the newest %d; --all shows the others, -n N another number.\n", screenful)
+	}
+	a.warnUnread(*q.Unread)
+	return nil
 }
 
-func (c *logCmd) printMemory(ctx context.Context, a *app, st *memory.Store, path string) (more bool, err error) {
-	path, from, err := splitVersion(ctx, st, path)
+// entries are those of a store, of a directory, or of a memory, and the column of the table in
+// which these differ.
+func (c *logCmd) entries(ctx context.Context, st *memory.Store, path string, q memory.Query) (iter.Seq2[memory.Entry, error], string, error) {
+	if path == "/" {
+		return st.LogDir(ctx, path, q), "PATH", nil
+	}
+	memoryPath, from, err := splitVersion(ctx, st, path)
 	if err != nil {
-		return false, err
+		return nil, "", err
 	}
-	var begin versionlog.Version
-	if from != "" {
-		if begin, err = st.Resolve(ctx, path, from); err != nil {
-			return false, err
-		}
-	}
-	t := newLogTable("VERSION")
-	n, limit := 0, c.limit(a)
-	for v, err := range st.History(ctx, path) {
+	if from == "" {
+		isDir, err := meansDir(ctx, st, c.Place, path)
 		if err != nil {
-			return false, err
+			return nil, "", err
 		}
-		if from != "" && v.Seq > begin.Seq {
-			continue
+		if isDir {
+			return st.LogDir(ctx, path, q), "PATH", nil
 		}
-		if n++; limit > 0 && n > limit {
-			more = c.N == 0
-			break
-		}
-		if a.json {
-			if err := a.printJSON(newVersionJSON(st.Info().ID, v)); err != nil {
-				return false, err
-			}
-			continue
-		}
+		return st.LogMemory(ctx, path, 0, q), "VERSION", nil
+	}
+	begin, err := st.Resolve(ctx, memoryPath, from)
+	return st.LogMemory(ctx, memoryPath, begin.Seq, q), "VERSION", err
+}
+
+// logPrinter prints entries as they come, with what their versions changed if that is asked for.
+type logPrinter struct {
+	ctx         context.Context
+	a           *app
+	st          *memory.Store
+	patch, stat bool
+	table       *table
+	some        bool // something was printed
+}
+
+// tableRows is how many rows are laid out together.
+const tableRows = 500
+
+func (l *logPrinter) entry(e memory.Entry) error {
+	switch {
+	case l.a.json:
+		return l.json(e)
+	case l.patch || l.stat:
+		return l.changes(e)
+	}
+	l.rows(e)
+	if len(l.table.rows) >= tableRows {
+		return l.flush()
+	}
+	return nil
+}
+
+// flush prints the rows that wait.
+func (l *logPrinter) flush() error {
+	if len(l.table.rows) > 0 {
+		l.a.printTable(l.table)
+	}
+	return l.a.out.Flush()
+}
+
+func (l *logPrinter) rows(e memory.Entry) {
+	if e.Commit == nil {
+		v := e.Versions[0]
 		row := logRow(v, v.ID)
 		if v.Op == versionlog.OpRenamed {
 			row[6] = v.From + " → " + v.Path
@@ -136,12 +202,125 @@ func (c *logCmd) printMemory(ctx context.Context, a *app, st *memory.Store, path
 				row[6] += "  " + v.Message
 			}
 		}
-		t.add(row...)
+		l.table.add(row...)
+		return
 	}
-	if len(t.rows) > 0 {
-		a.printTable(t)
+	if e.Commit.Event != nil {
+		l.table.add(eventRow(e.Commit)...)
 	}
-	return more, nil
+	for i, v := range e.Versions {
+		row := logRow(v, logPath(&v))
+		if i > 0 { // the commit's own columns once are enough
+			row[0], row[1], row[4], row[6] = "", "", "", ""
+		}
+		l.table.add(row...)
+	}
+}
+
+// changes prints an entry with a line for each version and what that changed.
+func (l *logPrinter) changes(e memory.Entry) error {
+	if l.some {
+		l.a.printf("\n")
+	}
+	l.some = true
+	if c := e.Commit; c != nil && c.Event != nil {
+		row := eventRow(c)
+		l.head(row[0], row[1], row[4], "", row[6])
+		l.a.printf("%s\n", row[2])
+		return nil
+	}
+	for i := range e.Versions {
+		v := &e.Versions[i]
+		if i == 0 {
+			l.head(strconv.FormatUint(v.Seq, 10), localTime(v.Time), actorName(v.Actor), v.Session, v.Message)
+		}
+		diff, readable, err := l.diff(v)
+		if err != nil {
+			return err
+		}
+		line := l.a.paint(opColors[v.Op], string(v.Op)) + "  " + printable(logPath(v))
+		switch {
+		case !readable:
+			line += "  (content gone)"
+		case l.stat:
+			line += "  " + diffStat(diff)
+		}
+		l.a.printf("%s\n", line)
+		if l.patch && diff != "" {
+			l.a.printDiff(diff)
+		}
+	}
+	return nil
+}
+
+// head prints what the versions of an entry have in common.
+func (l *logPrinter) head(seq, at, actor, session, message string) {
+	line := l.a.paint(bold, seq) + "  " + at + "  " + printable(actor)
+	if session != "" && session != actor {
+		line += "  session " + printable(session)
+	}
+	if message != "" {
+		line += "  " + printable(message)
+	}
+	l.a.printf("%s\n", line)
+}
+
+// diff is what a version changed; false where a content for it is gone. The log goes on then.
+func (l *logPrinter) diff(v *versionlog.Version) (diff string, readable bool, err error) {
+	if v.Redacted() || v.IsDir() {
+		return "", v.IsDir(), nil
+	}
+	before, err := replacedBy(l.ctx, l.st, v.Path, *v)
+	if err != nil {
+		return "", false, err
+	}
+	diff, err = diffVersions(l.ctx, l.st, before, v)
+	if isUnreadable(err) {
+		return "", false, nil
+	}
+	return diff, err == nil, err
+}
+
+func (l *logPrinter) json(e memory.Entry) error {
+	var versions []loggedJSON
+	for i := range e.Versions {
+		v := &e.Versions[i]
+		j := loggedJSON{versionJSON: newVersionJSON(l.st.Info().ID, *v)}
+		if l.patch || l.stat {
+			diff, readable, err := l.diff(v)
+			if err != nil {
+				return err
+			}
+			if l.patch && readable {
+				j.Diff = &diff
+			}
+			if l.stat && readable {
+				j.Lines = newLinesJSON(diff)
+			}
+		}
+		versions = append(versions, j)
+	}
+	if e.Commit == nil {
+		return l.a.printJSON(versions[0])
+	}
+	j := loggedCommitJSON{commitJSON: newCommitJSON(e.Commit), Versions: versions}
+	if versions == nil {
+		j.Versions = []loggedJSON{}
+	}
+	return l.a.printJSON(j)
+}
+
+// loggedJSON is a version in a log, with what it changed if that is asked for.
+type loggedJSON struct {
+	versionJSON
+	Diff  *string    `json:"diff,omitempty"`
+	Lines *linesJSON `json:"lines,omitempty"`
+}
+
+// loggedCommitJSON is a commit with those of its versions that were asked for.
+type loggedCommitJSON struct {
+	commitJSON
+	Versions []loggedJSON `json:"versions"`
 }
 
 func newLogTable(subject string) *table {
@@ -159,10 +338,6 @@ func newLogTable(subject string) *table {
 			return ""
 		},
 	}
-}
-
-var opColors = map[versionlog.Op]string{
-	versionlog.OpCreated: green, versionlog.OpModified: yellow, versionlog.OpRenamed: cyan, versionlog.OpDeleted: red,
 }
 
 // eventRow is the row of what happened to the store as a whole.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"syscall"
 
 	"golang.org/x/term"
 )
@@ -42,8 +43,10 @@ func (a *app) page(do func() error) error {
 	stdout := a.out
 	a.out = bufio.NewWriter(in)
 	err = do()
-	// A pager that was left early has closed its end; that is no error.
-	_ = a.out.Flush()
+	// A pager that was left early has closed its end; that is no error, and ends the work.
+	if flushErr := a.out.Flush(); errors.Is(flushErr, syscall.EPIPE) && errors.Is(err, syscall.EPIPE) {
+		err = nil
+	}
 	_ = in.Close()
 	a.out = stdout
 	return errors.Join(err, cmd.Wait())

@@ -112,6 +112,28 @@ func isDir(ctx context.Context, st *memory.Store, path string) bool {
 	return false
 }
 
+// meansDir reports whether a place, of which path is the path, means a directory: since it ends in
+// a slash, or since no memory ever was there, but something below.
+func meansDir(ctx context.Context, st *memory.Store, place, path string) (bool, error) {
+	if path == "/" {
+		return true, nil
+	}
+	if !strings.HasSuffix(place, "/") {
+		for _, err := range st.History(ctx, path) {
+			if !errors.Is(err, versionlog.ErrNotFound) {
+				return false, err
+			}
+		}
+	}
+	for _, err := range st.Tree(ctx, path) {
+		return err == nil, err
+	}
+	for _, err := range st.LogDir(ctx, path, memory.Query{}) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
 // withPlace opens the store of a place for the time of do.
 func (a *app) withPlace(ctx context.Context, p place, opts backend.Options, do func(*memory.Store) error) error {
 	a.follow(p)

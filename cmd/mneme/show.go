@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -148,7 +149,8 @@ func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Ver
 		return err
 	}
 	diff, err := diffVersions(ctx, st, parent, &v)
-	if err != nil {
+	redacted := errors.Is(err, errRedacted)
+	if err != nil && !redacted {
 		return err
 	}
 	if a.json {
@@ -158,7 +160,7 @@ func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Ver
 		}{newVersionJSON(st.Info().ID, v), diff})
 	}
 	fields := [][2]string{
-		{"Version", v.ID}, {"Memory", v.MemoryID}, {"Place", st.Info().Slug + ":" + v.Path},
+		{"Version", v.ID}, {"Memory", v.MemoryID}, {"Place", st.Info().Slug + ":" + shownPath(v)},
 		{"Change", string(v.Op)}, {"Sequence", strconv.FormatUint(v.Seq, 10)},
 		{"Time", localTime(v.Time)}, {"By", v.Actor.String()},
 	}
@@ -169,7 +171,10 @@ func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Ver
 			fields = append(fields, f)
 		}
 	}
-	if v.Live() {
+	switch {
+	case redacted:
+		fields = append(fields, [2]string{"Content", "redacted, or what it replaced was"})
+	case v.Live():
 		fields = append(fields, [2]string{"Size", strconv.FormatInt(v.Size, 10)}, [2]string{"SHA-256", v.Digest.String()})
 	}
 	a.printFields(fields)

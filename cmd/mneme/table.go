@@ -21,6 +21,8 @@ type table struct {
 	spare  []string // headers of columns to leave out, the first one first
 	shrink []string // headers of columns to cut, the first one first
 	paths  []string // headers of columns whose cells are cut in front
+
+	printed []int // how wide the columns of rows were that printTable has printed before; nil: none
 }
 
 // narrowest is how far a column is cut before the next one is.
@@ -33,10 +35,17 @@ func (t *table) add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
+// printTable prints the rows of a table, and lets go of them. Those that are added later are
+// printed as below the others.
 func (a *app) printTable(t *table) {
 	lines := append([][]string{t.header}, t.rows...)
 	widths := t.fit(lines, a.columns())
+	begun := t.printed != nil
+	t.printed, t.rows = widths, nil
 	for n, row := range lines {
+		if n == 0 && begun {
+			continue
+		}
 		var line strings.Builder
 		for i, cell := range row {
 			if widths[i] < 0 {
@@ -64,6 +73,7 @@ func (a *app) printTable(t *table) {
 // where it is left out; 0 columns are unbounded.
 func (t *table) fit(lines [][]string, columns int) []int {
 	widths := make([]int, len(t.header))
+	copy(widths, t.printed)
 	for _, row := range lines {
 		for i, cell := range row {
 			widths[i] = max(widths[i], textWidth(cell))
@@ -77,6 +87,11 @@ func (t *table) fit(lines [][]string, columns int) []int {
 			}
 		}
 		return sum - columns
+	}
+	for i, width := range t.printed {
+		if width < 0 {
+			widths[i] = width
+		}
 	}
 	if columns == 0 {
 		return widths

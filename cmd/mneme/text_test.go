@@ -78,3 +78,23 @@ func TestOutputIsShown(t *testing.T) {
 		}
 	}
 }
+
+// TestTableGoesOn: rows that are added after others were printed stand below them.
+func TestTableGoesOn(t *testing.T) {
+	var out strings.Builder
+	a := &app{out: bufio.NewWriter(&out)}
+	rows := &table{header: []string{"A", "B"}}
+	rows.add("long one", "1")
+	a.printTable(rows)
+	rows.add("x", "2")
+	a.printTable(rows)
+	rows.add("longer than before", "3")
+	a.printTable(rows)
+	if err := a.out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	want := "A         B\nlong one  1\nx         2\nlonger than before  3\n"
+	if out.String() != want {
+		t.Errorf("it is\n%swant\n%s", out.String(), want)
+	}
+}

@@ -1,0 +1,28 @@
+package main
+
+import "mneme/versionlog"
+
+var opColors = map[versionlog.Op]string{
+	versionlog.OpCreated: green, versionlog.OpModified: yellow, versionlog.OpRenamed: cyan, versionlog.OpDeleted: red,
+}
+
+// logPath is where a version took place.
+func logPath(v *versionlog.Version) string {
+	switch {
+	case v.Redacted():
+		return redactedPath
+	case v.Op == versionlog.OpRenamed:
+		return v.From + " → " + v.Path
+	}
+	return v.Path
+}
+
+// shownPath is the path of a version, if there is one.
+func shownPath(v versionlog.Version) string {
+	if v.Redacted() {
+		return redactedPath
+	}
+	return v.Path
+}
+
+const redactedPath = "(redacted)"

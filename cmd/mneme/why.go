@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mneme/internal/quote"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+type whyCmd struct {
+	Place string `arg:"" help:"STORE, or STORE:/path of a memory or directory."`
+	Text  string `arg:"" help:"The text to look for, letter for letter; it may have several lines."`
+}
+
+func (c *whyCmd) Help() string {
+	return `Finds the first version that said something: who wrote it, when and in which session; and the memories that still say it. Ends with exit code 3 if nobody ever said it. Contents that were redacted or are lost cannot be searched; it says how many there are.
+
+Examples:
+
+    mneme why notes 'Ship on Friday'
+    mneme why notes:/plan.md 'Ship on Friday'
+    mneme why notes:/projects/ 11 --json`
+}
+
+func (c *whyCmd) Run(ctx context.Context, a *app) error {
+	p, err := parseDir(c.Place)
+	if err != nil {
+		return err
+	}
+	if c.Text == "" {
+		return usagef("the text is empty; want one to look for")
+	}
+	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
+		bar := a.progress("why " + p.String())
+		first, unread, err := st.FirstSaid(ctx, p.path, c.Text, func(done, total int) { bar.show("commits", done, total) })
+		bar.clear()
+		if errors.Is(err, memory.ErrNeverSaid) {
+			a.warnUnread(unread)
+			return fmt.Errorf("%s: %w", quote.Name(c.Text), err)
+		}
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return c.json(ctx, a, st, p.path, first, unread)
+		}
+		c.print(a, st, first)
+		if unread != (memory.Unread{}) {
+			a.printf("An earlier version may have said it: some could not be searched.\n")
+		}
+		if err := a.out.Flush(); err != nil { // the rest may take a while
+			return err
+		}
+		still, n := memory.Unread{}, 0
+		for v, err := range st.StillSay(ctx, p.path, c.Text, &still) {
+			if err != nil {
+				return err
+			}
+			if n++; n == 1 {
+				a.printf("\n%s\n", a.paint(bold, "Still said by"))
+			}
+			a.printf("%s:%s\n", st.Info().Slug, printable(v.Path))
+		}
+		if n == 0 {
+			a.printf("\nNo memory says it any more.\n")
+		}
+		a.warnUnread(memory.Unread{Redacted: unread.Redacted + still.Redacted, Lost: unread.Lost + still.Lost})
+		return nil
+	})
+}
+
+// print prints the version that said it first.
+func (c *whyCmd) print(a *app, st *memory.Store, v versionlog.Version) {
+	fields := [][2]string{
+		{"First said", fmt.Sprintf("%s:%s@%d", st.Info().Slug, v.Path, v.Seq)}, {"Version", v.ID}, {"Change", string(v.Op)},
+		{"Time", localTime(v.Time)}, {"By", v.Actor.String()},
+	}
+	for _, f := range [][2]string{{"Session", v.Session}, {"Message", v.Message}} {
+		if f[1] != "" {
+			fields = append(fields, f)
+		}
+	}
+	a.printFields(fields)
+}
+
+// whyJSON says who said something first, and what still says it.
+type whyJSON struct {
+	Type   string       `json:"type"`
+	Text   string       `json:"text"`
+	First  versionJSON  `json:"first"`
+	Still  []memoryJSON `json:"still"`
+	Unread unreadJSON   `json:"unread"`
+}
+
+// unreadJSON counts versions whose content could not be searched.
+type unreadJSON struct {
+	Redacted int `json:"redacted"`
+	Lost     int `json:"lost"`
+}
+
+func (c *whyCmd) json(ctx context.Context, a *app, st *memory.Store, path string, first versionlog.Version, unread memory.Unread) error {
+	id := st.Info().ID
+	j := whyJSON{Type: "origin", Text: c.Text, First: newVersionJSON(id, first), Still: []memoryJSON{}}
+	for v, err := range st.StillSay(ctx, path, c.Text, &unread) {
+		if err != nil {
+			return err
+		}
+		j.Still = append(j.Still, newMemoryJSON(id, v))
+	}
+	j.Unread = unreadJSON(unread)
+	return a.printJSON(j)
+}

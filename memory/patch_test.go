@@ -1,0 +1,220 @@
+package memory_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+func TestPatch(t *testing.T) {
+	side := func(path, text string) memory.Side {
+		return memory.Side{Path: path, Label: "notes:" + path + "@7", Text: []byte(text)}
+	}
+	none := memory.Side{}
+	for _, test := range []struct {
+		name    string
+		a, b    memory.Side
+		renamed bool
+		want    string
+	}{
+		{"nothing", side("/a", "x"), side("/a", "x"), true, ""},
+		{"two that are equal", side("/a", "x"), side("/b", "x"), false, ""},
+		{"modified", side("/a", "x\n"), side("/a", "y"), true, "diff --git a/a b/a\n--- a/a\tnotes:/a@7\n+++ b/a\tnotes:/a@7\n@@ -1 +1 @@\n-x\n+y\n\\ No newline at end of file\n"},
+		{"new", none, side("/a", "x\n"), true, "diff --git a/a b/a\nnew file mode 100644\n--- /dev/null\n+++ b/a\tnotes:/a@7\n@@ -0,0 +1 @@\n+x\n"},
+		{"new and empty", none, side("/a", ""), true, "diff --git a/a b/a\nnew file mode 100644\nindex 0000000..e69de29\n"},
+		{"deleted", side("/a", "x\n"), none, true, "diff --git a/a b/a\ndeleted file mode 100644\n--- a/a\tnotes:/a@7\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"},
+		{"renamed", side("/a", "x\n"), side("/d/b", "x\n"), true, "diff --git a/a b/d/b\nsimilarity index 100%\nrename from a\nrename to d/b\n"},
+		{"binary", side("/a", "x\x00"), side("/a", "y"), true, "diff --git a/a b/a\nBinary files a/a and b/a differ\n"},
+		{"quoted", side(`/a"\`, "x\n"), none, true, "diff --git \"a/a\\\"\\\\\" \"b/a\\\"\\\\\"\ndeleted file mode 100644\n--- \"a/a\\\"\\\\\"\tnotes:/a\"\\@7\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"},
+	} {
+		if got := memory.Patch(test.a, test.b, test.renamed); got != test.want {
+			t.Errorf("%s:\n%s\nwant\n%s", test.name, got, test.want)
+		}
+	}
+}
+
+// TestPatchesApply: git and patch make the later state of a store of the earlier one.
+func TestPatchesApply(t *testing.T) {
+	f := newFixture(t, nil)
+	any := versionlog.ExpectAny()
+	random := rand.New(rand.NewPCG(3, 4))
+	long := func() string {
+		var text strings.Builder
+		for range 200 {
+			text.WriteString(strings.Repeat("x", random.IntN(4)) + "\n")
+		}
+		return text.String()
+	}
+	f.write("/same", "same\n", any)
+	f.write("/edited", "a\nb\r\nc", any)
+	f.write("/long", long(), any)
+	f.write("/name with spaces", "1\n", any)
+	f.write(`/d/quote"and\`, "1\n", any)
+	f.write("/d/émigré", "1\n", any)
+	f.write("/gone", "1\n", any)
+	f.write("/old-name", "1\n2\n3\n4\n5\n6\n7\n", any)
+	f.write("/as-it-is", "1\n", any)
+	f.write("/emptied", "1\n", any)
+	f.write("/filled", "", any)
+	if _, err := f.MakeDir(t.Context(), "/hollow", any, nil); err != nil {
+		t.Fatal(err)
+	}
+	before, err := f.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write("/edited", "a\nB\nc\n", any)
+	f.write("/long", long(), any)
+	f.write("/name with spaces", "2", any)
+	f.write(`/d/quote"and\`, "2\n", any)
+	f.write("/d/émigré", "--- a\n+++ b\n@@ -1 +1 @@\n", any)
+	f.remove("/gone")
+	f.rename("/old-name", "/sub/new name")
+	f.write("/sub/new name", "1\n2\n3\nfour\n5\n6\n7\n", any)
+	f.rename("/as-it-is", "/moved")
+	f.write("/emptied", "", any)
+	f.write("/filled", "\n", any)
+	f.write("/new/one", "1\n", any)
+	f.write("/new/empty", "", any)
+	after, err := f.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range []struct {
+		name     string
+		from, to uint64
+	}{{"forth", before.Seq, after.Seq}, {"back", after.Seq, before.Seq}, {"from nothing", 0, after.Seq}} {
+		patch := f.patchBetween(way.from, way.to)
+		for _, tool := range [][]string{{"git", "apply", "-"}, {"patch", "-p1", "-s"}} {
+			if _, err := exec.LookPath(tool[0]); err != nil {
+				t.Logf("%s is not there", tool[0])
+				continue
+			}
+			dir := t.TempDir()
+			f.checkOut(way.from, dir)
+			cmd := exec.Command(tool[0], tool[1:]...)
+			cmd.Dir, cmd.Stdin = dir, strings.NewReader(patch)
+			cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s %s: %v\n%s\n%s", way.name, tool[0], err, out, patch)
+				continue
+			}
+			want := t.TempDir()
+			f.checkOut(way.to, want)
+			if out, err := exec.Command("diff", "-r", want, dir).CombinedOutput(); err != nil {
+				t.Errorf("%s %s: %v\n%s\n%s", way.name, tool[0], err, out, patch)
+			}
+		}
+	}
+}
+
+func (f *fixture) patchBetween(from, to uint64) string {
+	f.t.Helper()
+	a, errA := f.At(f.t.Context(), from)
+	b, errB := f.At(f.t.Context(), to)
+	if errA != nil || errB != nil {
+		f.t.Fatal(errA, errB)
+	}
+	all, err := f.Differences(f.t.Context(), a, b, "/")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var text strings.Builder
+	for p, err := range f.Patches(f.t.Context(), all) {
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		text.WriteString(p.Text)
+	}
+	return text.String()
+}
+
+// checkOut writes the files of a state into a directory.
+func (f *fixture) checkOut(seq uint64, dir string) {
+	f.t.Helper()
+	state, err := f.At(f.t.Context(), seq)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for v, err := range state.Heads(f.t.Context(), "/", "") {
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if v.IsDir() {
+			continue
+		}
+		data, err := f.Content(f.t.Context(), v)
+		file := filepath.Join(dir, v.Path)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(file), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(file, data, 0o644)
+		}
+		if err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// TestDifferences: what differs, in the order of paths, and renames as one.
+func TestDifferences(t *testing.T) {
+	f := newFixture(t, nil)
+	any := versionlog.ExpectAny()
+	for _, path := range []string{"/a", "/d/b", "/d/c", "/e"} {
+		f.write(path, path, any)
+	}
+	f.rename("/d/b", "/z")
+	f.rename("/a", "/swap")
+	f.rename("/e", "/a")
+	f.rename("/swap", "/e")
+	f.write("/d/new", "n", any)
+	f.write("/d/c", "c", any)
+	f.remove("/d/c")
+	list := func(path string, from, to uint64) string {
+		a, errA := f.At(t.Context(), from)
+		b, errB := f.At(t.Context(), to)
+		if errA != nil || errB != nil {
+			t.Fatal(errA, errB)
+		}
+		all, err := f.Differences(t.Context(), a, b, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		for _, d := range all {
+			if d.From != nil {
+				out.WriteString(d.From.Path)
+			}
+			out.WriteByte('>')
+			if d.To != nil {
+				out.WriteString(d.To.Path)
+			}
+			out.WriteByte(' ')
+		}
+		return strings.TrimSpace(out.String())
+	}
+	for _, test := range []struct {
+		path     string
+		from, to uint64
+		want     string
+	}{
+		{"/", 4, 11, "/a>/a /d/c> >/d/new /e>/e /d/b>/z"},
+		{"/d", 4, 11, "/d/b> /d/c> >/d/new"},
+		{"/d/new", 4, 11, ">/d/new"},
+		{"/", 11, 11, ""},
+		{"/", 0, 2, ">/a >/d/b"},
+		{"/nix", 0, 11, ""},
+	} {
+		if got := list(test.path, test.from, test.to); got != test.want {
+			t.Errorf("%s from %d to %d: %s, want %s", test.path, test.from, test.to, got, test.want)
+		}
+	}
+}

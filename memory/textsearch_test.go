@@ -1,0 +1,200 @@
+package memory_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// logOf returns what entries hold: for each the sequence number of its versions and their paths.
+func (f *fixture) logOf(path string, q memory.Query) string {
+	f.t.Helper()
+	var all []string
+	for e, err := range f.LogDir(f.t.Context(), path, q) {
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if e.Commit.Event != nil {
+			all = append(all, fmt.Sprint(e.Commit.Seq, ":", e.Commit.Event.Kind))
+		}
+		for _, v := range e.Versions {
+			all = append(all, fmt.Sprint(v.Seq, v.Path))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func TestLogDir(t *testing.T) {
+	f := newFixture(t, nil)
+	any := versionlog.ExpectAny()
+	if got := f.logOf("/", memory.Query{}); got != "" {
+		t.Errorf("of an empty store: %s", got)
+	}
+	one := f.write("/d/a", "1\n", any)
+	f.write("/dd", "1\n", any)
+	f.rename("/d/a", "/e")
+	two := f.write("/e", "2\n", any)
+	if _, err := f.MakeDir(t.Context(), "/d", any, nil); err != nil {
+		t.Fatal(err)
+	}
+	f.remove("/dd")
+	other, err := f.lib.Open(t.Context(), f.Info().ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "sesn_1"}, Session: "s2"})
+	if err == nil {
+		_, err = other.Write(t.Context(), "/d/a", []byte("3\n"), any)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		path string
+		q    memory.Query
+		want string
+	}{
+		{"/", memory.Query{}, "7/d/a 6/dd 5/d/ 4/e 3/e 2/dd 1/d/a"},
+		{"/d", memory.Query{}, "7/d/a 5/d/ 3/e 1/d/a"},
+		{"/nix", memory.Query{}, ""},
+		{"/", memory.Query{Session: "s2"}, "7/d/a"},
+		{"/", memory.Query{Actor: "user:sesn_1"}, "7/d/a"},
+		{"/", memory.Query{Actor: "sesn_1", Op: versionlog.OpDeleted}, "6/dd"},
+		{"/", memory.Query{Actor: "session:sesn_1", Op: versionlog.OpCreated}, "5/d/ 2/dd 1/d/a"},
+		{"/", memory.Query{Actor: "nobody"}, ""},
+		{"/", memory.Query{From: two.Time}, "7/d/a 6/dd 5/d/ 4/e"},
+		{"/", memory.Query{To: one.Time}, "1/d/a"},
+		{"/d", memory.Query{Op: versionlog.OpRenamed}, "3/e"},
+	} {
+		if got := f.logOf(test.path, test.q); got != test.want {
+			t.Errorf("%s, %+v: %s, want %s", test.path, test.q, got, test.want)
+		}
+	}
+	var seqs []uint64
+	for e, err := range f.LogMemory(t.Context(), "/e", 3, memory.Query{Actor: "sesn_1"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seqs = append(seqs, e.Versions[0].Seq)
+	}
+	if fmt.Sprint(seqs) != "[3 1]" {
+		t.Errorf("the memory has %v", seqs)
+	}
+}
+
+// TestLogOfText: versions that added or removed a text, and no others.
+func TestLogOfText(t *testing.T) {
+	f := newFixture(t, &memory.StoreOptions{Content: versionlog.ContentAny})
+	any := versionlog.ExpectAny()
+	first := f.write("/a", "we ship on\nFriday\n", any) // 1
+	f.write("/b", "nothing\n", any)
+	f.write("/a", "we ship on\nFriday, and more\n", any) // has it as before
+	f.rename("/a", "/c")
+	f.write("/c", "no more\n", any)             // 5 takes it away
+	f.write("/c", "we ship on\nFriday\n", any)  // 6 says it again
+	f.write("/c", "we ship on\nFriday\n2", any) // has it as before
+	f.rename("/c", "/c~")
+	f.write("/c", "we ship on\nFriday\nsaved\n", any) // the same file
+	f.remove("/c~")                                   // 10: the old one goes with it
+	f.remove("/c")                                    // 11
+	f.write("/bin", "\x00we ship on\nFriday", any)    // 12
+	change, err := f.Restoring(t.Context(), "/d", first)
+	if err == nil {
+		_, err = f.Batch(t.Context(), []memory.Change{change}, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "ship on\nFriday"
+	if got, want := f.logOf("/", memory.Query{Text: text}), "13/d 12/bin 11/c 10/c~ 6/c 5/c 1/a"; got != want {
+		t.Errorf("it was changed by %s, want %s", got, want)
+	}
+	if got, want := f.logOf("/", memory.Query{Text: text, Op: versionlog.OpModified}), "6/c 5/c"; got != want {
+		t.Errorf("it was modified by %s, want %s", got, want)
+	}
+}
+
+// TestLogOfTextInManyVersions: groups and batches lose nothing.
+func TestLogOfTextInManyVersions(t *testing.T) {
+	f := newFixture(t, nil)
+	var want []string
+	for i := range 300 {
+		v := f.write(fmt.Sprintf("/m%d", i%7), fmt.Sprintf("x%d %s", i, strings.Repeat("said ", i%5)), versionlog.ExpectAny())
+		if i%5 > 0 || i >= 7 && (i-7)%5 > 0 {
+			want = append([]string{fmt.Sprint(v.Seq, v.Path)}, want...)
+		}
+	}
+	if got := f.logOf("/", memory.Query{Text: "said"}); got != strings.Join(want, " ") {
+		t.Errorf("found %s, want %s", got, strings.Join(want, " "))
+	}
+}
+
+func TestFirstSaid(t *testing.T) {
+	f := newFixture(t, &memory.StoreOptions{Content: versionlog.ContentAny})
+	any := versionlog.ExpectAny()
+	if _, _, err := f.FirstSaid(t.Context(), "/", "x", nil); !errors.Is(err, memory.ErrNeverSaid) {
+		t.Errorf("in an empty store: %v", err)
+	}
+	f.write("/a", "one\r\n", any)
+	f.write("/b", "two\x1b[0m\nthree", any)
+	f.rename("/b", "/d/b")
+	f.write("/a", "one\ntwo\x1b[0m\nthree\n", any)
+	f.remove("/d/b")
+	f.write("/d/c", "one", any)
+	still := func(path, text string) string {
+		var paths []string
+		var unread memory.Unread
+		for v, err := range f.StillSay(t.Context(), path, text, &unread) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			paths = append(paths, v.Path)
+		}
+		return strings.Join(paths, " ")
+	}
+	for _, test := range []struct {
+		path, text string
+		want       uint64 // 0: nobody said it
+		still      string
+	}{
+		{"/", "one", 1, "/a /d/c"},
+		{"/", "one\r\n", 1, ""},
+		{"/", "two\x1b[0m\nthree", 2, "/a"},
+		{"/a", "two", 4, "/a"},
+		{"/d", "one", 6, "/d/c"},
+		{"/d/b", "two", 2, ""}, // as it was called before
+		{"/", "Two", 0, ""},
+		{"/nix", "one", 0, ""},
+	} {
+		v, unread, err := f.FirstSaid(t.Context(), test.path, test.text, nil)
+		if test.want == 0 {
+			if !errors.Is(err, memory.ErrNeverSaid) || !errors.Is(err, versionlog.ErrNotFound) {
+				t.Errorf("%q at %s: %v, want ErrNeverSaid", test.text, test.path, err)
+			}
+		} else if err != nil || v.Seq != test.want || unread != (memory.Unread{}) {
+			t.Errorf("%q at %s was first said by %d, %+v, %v; want %d", test.text, test.path, v.Seq, unread, err, test.want)
+		}
+		if got := still(test.path, test.text); got != test.still {
+			t.Errorf("%q at %s is still said by %q, want %q", test.text, test.path, got, test.still)
+		}
+	}
+}
+
+// TestSearchSaysWhatItCannotRead: contents that are gone are counted, and nothing is said of them.
+func TestSearchSaysWhatItCannotRead(t *testing.T) {
+	f := newGappy(t, 1)
+	any := versionlog.ExpectAny()
+	f.write("/a", "said\n", any)
+	lost := f.write("/b", "said too\n", any)
+	f.write("/c", "said here\n", any)
+	f.write("/b", "no more\n", any)
+	f.lose(lost)
+	v, unread, err := f.FirstSaid(t.Context(), "/", "said", nil)
+	if err != nil || v.Seq != 3 || unread != (memory.Unread{Redacted: 1, Lost: 1}) {
+		t.Errorf("first said by %d, %+v, %v", v.Seq, unread, err)
+	}
+	unread = memory.Unread{}
+	if got := f.logOf("/", memory.Query{Text: "said", Unread: &unread}); got != "3/c" || unread != (memory.Unread{Redacted: 1, Lost: 2}) {
+		t.Errorf("it was changed by %s, %+v", got, unread)
+	}
+}
