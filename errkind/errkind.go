@@ -28,6 +28,7 @@ const (
 	NotText                  // what should be text is not UTF-8
 	ReadOnly                 // it was opened for reading only
 	Archived                 // the store is archived
+	Policy                   // the store's policy does not let it in, as it is
 	Denied                   // the caller may not do that
 	Conflict                 // what was to be replaced is not what was expected
 	Overlap                  // a path would lie below another memory's path
@@ -61,6 +62,7 @@ var kinds = [...]struct {
 	NotText:      {name: "not_text", final: true},
 	ReadOnly:     {name: "read_only", final: true},
 	Archived:     {name: "archived", final: true},
+	Policy:       {name: "policy", final: true},
 	Denied:       {name: "denied"},
 	Conflict:     {name: "conflict", final: true},
 	Overlap:      {name: "overlap", final: true},

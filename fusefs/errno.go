@@ -32,6 +32,7 @@ var errnos = map[errkind.Kind]syscall.Errno{
 	errkind.NotText:      syscall.EILSEQ,
 	errkind.ReadOnly:     syscall.EROFS,
 	errkind.Archived:     syscall.EROFS,
+	errkind.Policy:       syscall.EPERM,
 	errkind.Conflict:     DefaultConflictErrno,
 	errkind.Overlap:      syscall.ENOTDIR,
 	errkind.NotFound:     syscall.ENOENT,

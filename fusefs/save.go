@@ -10,6 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/cas"
+	"mneme/errkind"
 	"mneme/fusefs/tree"
 	"mneme/memory"
 	"mneme/session"
@@ -151,7 +152,8 @@ func (t *stagedText) settleBaseLocked(d *session.Draft) {
 }
 
 // Beside remembers the mode of a file that becomes a memory. A stage that can never be
-// committed, since it is too big, or since its path cannot be a memory's, is given up.
+// committed, since it is too big, its path cannot be a memory's, or the store's policy holds it
+// back, is given up.
 // Whatever else the error is may go away, so the stage stays for the next fsync or close.
 func (t *stagedText) Beside(d *session.Draft, commit func() error) error {
 	t.path = d.Path
@@ -162,7 +164,7 @@ func (t *stagedText) Beside(d *session.Draft, commit func() error) error {
 		}
 		return s.tried(commit)
 	})
-	if t.why != unasked && (errors.Is(err, versionlog.ErrOverlap) || errors.Is(err, memory.ErrTooBig)) {
+	if t.why != unasked && (errors.Is(err, versionlog.ErrOverlap) || errors.Is(err, memory.ErrTooBig) || errkind.Of(err) == errkind.Policy) {
 		s.fs.mu.Lock()
 		defer s.fs.mu.Unlock()
 		s.fs.poisonLocked(t.n, t.st, errnoOf(err))

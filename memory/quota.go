@@ -70,16 +70,38 @@ func (s *Store) refused(err error) {
 // tally counts what has been added to a store since it was opened. Its methods may be
 // called at once from many goroutines.
 type tally struct {
-	mu       sync.Mutex
-	used     versionlog.Usage   // but for LastHour
-	versions [minutes]oneMinute // of the last hour, by minute modulo minutes
+	mu        sync.Mutex
+	used      versionlog.Usage // but for LastHour
+	versions  [parts]part      // of the last hour, by minute modulo parts
+	deletions [parts]part      // of the last minute, by second modulo parts
 }
 
-const minutes = 60
+// parts are the minutes of an hour, and the seconds of a minute.
+const parts = 60
 
-type oneMinute struct {
-	minute   int64 // since 1970
-	versions int64
+// part is what was counted in one of them.
+type part struct {
+	at int64 // in minutes or seconds since 1970
+	n  int64
+}
+
+// note counts n more at a time.
+func note(counts *[parts]part, at, n int64) {
+	p := &counts[at%parts]
+	if p.at != at {
+		*p = part{at: at}
+	}
+	p.n += n
+}
+
+// sum returns what was counted in the parts up to a time.
+func sum(counts *[parts]part, at int64) (n int64) {
+	for _, p := range counts {
+		if at-p.at < parts {
+			n += p.n
+		}
+	}
+	return n
 }
 
 // add counts versions that were committed now.
@@ -89,12 +111,8 @@ func (t *tally) add(versions []versionlog.Version, now time.Time) {
 	defer t.mu.Unlock()
 	t.used.Bytes += more.Bytes
 	t.used.Memories += more.Memories
-	minute := now.Unix() / 60
-	m := &t.versions[minute%minutes]
-	if m.minute != minute {
-		*m = oneMinute{minute: minute}
-	}
-	m.versions += more.LastHour
+	note(&t.versions, now.Unix()/60, more.LastHour)
+	note(&t.deletions, now.Unix(), versionlog.DeletionsOf(versions))
 }
 
 // usage is what has been used by now.
@@ -102,11 +120,13 @@ func (t *tally) usage(now time.Time) versionlog.Usage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	used := t.used
-	minute := now.Unix() / 60
-	for _, m := range t.versions {
-		if minute-m.minute < minutes {
-			used.LastHour += m.versions
-		}
-	}
+	used.LastHour = sum(&t.versions, now.Unix()/60)
 	return used
+}
+
+// deleted is how many memories have been deleted within a minute by now.
+func (t *tally) deleted(now time.Time) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return sum(&t.deletions, now.Unix())
 }

@@ -31,6 +31,9 @@ type CommitOptions struct {
 	Message string            // for people
 	Meta    map[string]string // for programs, see versionlog.Commit; at most 16 pairs
 
+	// Confirmed says that somebody means what the store's guard holds back else.
+	Confirmed bool
+
 	// Actor and Session are who makes the commit, where that is not the author for whom
 	// the store was opened: a server writes in the name of whomever it has authenticated.
 	// The zero Actor is that author, in his session.
@@ -44,7 +47,7 @@ type CommitOptions struct {
 //
 // Errors: *versionlog.ConflictError, *versionlog.OverlapError, *SizeError,
 // *TextError, ErrReadOnly, versionlog.ErrArchived, versionlog.ErrTooLarge, *versionlog.QuotaError,
-// those of ParsePath, and those of the media.
+// *versionlog.GuardError, those of ParsePath, and those of the media.
 func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions) (*versionlog.Commit, error) {
 	if opts == nil {
 		opts = &CommitOptions{}
@@ -56,6 +59,7 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 		Key: opts.Key, Fresh: opts.Fresh, Actor: s.author.Actor, Session: s.author.Session,
 		Message: opts.Message, Meta: opts.Meta, Epoch: s.info.Epoch, Changes: make([]versionlog.Change, len(changes)),
 		Quota: s.author.Quota, Used: s.added.usage(time.Now()),
+		Deleted: s.added.deleted(time.Now()), Confirmed: opts.Confirmed,
 	}
 	if opts.Actor != (versionlog.Actor{}) {
 		p.Actor, p.Session = opts.Actor, opts.Session

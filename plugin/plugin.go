@@ -214,7 +214,7 @@ func (p *Provider) reasonOf(store, op string, err error) string {
 	why := map[errkind.Kind]string{
 		errkind.Corrupt: "is damaged", errkind.Rewritten: "has another history than before", errkind.Denied: "may not be used",
 		errkind.NoSpace: "has no room: the disk is full", errkind.OverQuota: "has no room: a quota is used up", errkind.ReadOnly: "is read-only",
-		errkind.Archived: "is archived", errkind.TooLarge: "takes no memory of that size", errkind.NotText: "takes text only",
+		errkind.Archived: "is archived", errkind.Policy: "holds it back by its policy", errkind.TooLarge: "takes no memory of that size", errkind.NotText: "takes text only",
 		errkind.NotFound: "is not there", errkind.Missing: "is not there", errkind.Overlap: "has a file where a directory would be",
 	}[kind]
 	if why == "" {

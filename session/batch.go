@@ -22,7 +22,9 @@ type WriteOptions struct {
 	Key     string            // idempotency key, which may have been used before; "" is a fresh one
 	Message string            // for people
 	Meta    map[string]string // for programs, at most 16 pairs
-	Actor   versionlog.Actor  // zero: the author for whom the store was opened
+	// Confirmed says that somebody means what the store's guard holds back else.
+	Confirmed bool
+	Actor     versionlog.Actor // zero: the author for whom the store was opened
 }
 
 // commitOptions returns the options of a commit, but for its key.
@@ -30,7 +32,7 @@ func (s *Session) commitOptions(o *WriteOptions) (opts memory.CommitOptions) {
 	if o == nil {
 		return opts
 	}
-	opts.Message, opts.Meta = o.Message, o.Meta
+	opts.Message, opts.Meta, opts.Confirmed = o.Message, o.Meta, o.Confirmed
 	if o.Actor != (versionlog.Actor{}) {
 		opts.Actor, opts.Session = o.Actor, s.opts.ID
 	}

@@ -77,7 +77,8 @@ type Resolution struct {
 	Message string // for people; "": which conflict was resolved, and how
 }
 
-// Resolve makes the memory what r says, forgets the conflict, and returns the version that
+// Resolve makes the memory what r says, also where the store's guard has held it back, forgets
+// the conflict, and returns the version that
 // holds the content then; the zero Version where nothing was to be written.
 // versionlog.ErrConflict when what is there is not what was expected, and ErrSameLines; the
 // conflict then stays.
@@ -125,7 +126,7 @@ func (c *Conflicts) write(ctx context.Context, about conflict.About, texts confl
 	if message == "" {
 		message = fmt.Sprintf("resolves conflict %d, taking %s", about.ID, r.Take)
 	}
-	return c.s.Write(ctx, about.Path, data, &WriteOptions{Expect: &expect, Message: message})
+	return c.s.Write(ctx, about.Path, data, &WriteOptions{Expect: &expect, Message: message, Confirmed: true})
 }
 
 // Keep keeps a conflict, of whatever session, and returns it. What its session has kept for

@@ -61,6 +61,7 @@ type Loss struct {
 	Change *Change // that it would have taken back; else nil
 	Why    string  // where it is neither that nor that another session wrote; else ""
 	Noted  bool    // Why is only what an error in the journal has said in full
+	Held   bool    // Why is that the store's policy holds it back
 
 	Mark     uint64 // the face's own: how far the text had come
 	Conflict int    // that keeps the text as it was before, and is to keep it as it is; 0: none does

@@ -115,6 +115,11 @@ func (s *Session) refuse(ctx context.Context, e *LostError, yours []byte) *LostE
 	return e
 }
 
+// keepHeld keeps the bytes of a write that the store's policy holds back; err says why.
+func (s *Session) keepHeld(ctx context.Context, path string, head *memory.Head, yours []byte, err error) {
+	s.Keep(ctx, Loss{Path: path, Base: head, Theirs: head, Yours: yours, Why: err.Error(), Held: true, Once: true})
+}
+
 func (s *Session) refusedLoss(e *LostError, shown string, yours []byte) Loss {
 	l := Loss{Path: e.Path, Base: e.Base, Theirs: e.Theirs, Yours: yours}
 	switch e.Reason {

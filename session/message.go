@@ -54,6 +54,9 @@ func (s *Session) describe(ctx context.Context, l *Loss) (what, redo string) {
 		if l.Noted {
 			redo = "a line before says what to do"
 		}
+		if l.Held {
+			redo = "if it is meant, it has to be confirmed"
+		}
 		return fmt.Sprintf("%s was not saved: %s", s.name(l.Path), l.Why), redo
 	}
 	return s.changedSince(l.Path, l.Base, s.ofAnother(ctx, l.Theirs, l.Base)), redo

@@ -173,6 +173,6 @@ func (s *Session) Restore(ctx context.Context, path string, v versionlog.Version
 	if opts != nil {
 		own = *opts
 	}
-	own.Message = cmp.Or(own.Message, "restore "+v.ID)
+	own.Message, own.Confirmed = cmp.Or(own.Message, "restore "+v.ID), true
 	return s.putChange(ctx, change, &own)
 }

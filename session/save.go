@@ -30,7 +30,8 @@ var ErrUncommitted = errkind.New(errkind.Conflict, "not committed: another sessi
 //     session wrote the same bytes, and the text is on that version; but two appends of
 //     one line are to be two lines, so that an append goes on with 6. Not known: the draft
 //     keeps its key (see pending), and the error says why. Final, and no conflict: the
-//     error; if a directory has taken the path, the bytes are kept.
+//     error; if a directory has taken the path, or the store's policy holds them back,
+//     the bytes are kept.
 //  6. Refused, as another session was faster: the text is told (Text.Met). An append goes
 //     to the end of what is there; before each new try it waits for a random time that
 //     grows, and a session that has just appended on top of another's version lets others
@@ -219,7 +220,11 @@ func (s *Session) judge(ctx context.Context, t Text, d *Draft, w *saving) (merge
 func (s *Session) refusedBy(ctx context.Context, t Text, d *Draft, w *saving, err error) error {
 	theirs, refused := versionlog.ConflictAt(err, d.Path)
 	if !refused {
-		if errors.Is(err, versionlog.ErrOverlap) && !w.Unasked {
+		switch heldBack := errkind.Of(err) == errkind.Policy; {
+		case w.Unasked:
+		case heldBack:
+			s.keepHeld(ctx, d.Path, d.Base, d.Data, err)
+		case errors.Is(err, versionlog.ErrOverlap):
 			s.Keep(ctx, Loss{Path: d.Path, Base: d.Base, Yours: d.Data, Why: err.Error()})
 		}
 		return err

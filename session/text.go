@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"mneme/cas"
+	"mneme/errkind"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -258,6 +259,11 @@ func (s *Session) putChange(ctx context.Context, change memory.Change, opts *Wri
 	for try := 0; ; try++ {
 		c, err := s.commit(ctx, []memory.Change{change}, opts, Knowledge.Wrote)
 		switch {
+		case errkind.Of(err) == errkind.Policy:
+			if head, headErr := s.headOf(ctx, change.Path); headErr == nil {
+				s.keepHeld(ctx, change.Path, head, change.Content, err)
+			}
+			return versionlog.Version{}, err
 		case err != nil:
 			return versionlog.Version{}, err
 		case len(c.Versions) > 0:

@@ -87,6 +87,8 @@ func (t Texts) ofKind(e *Error, shown string) string {
 		return t.say(tooMany, shown)
 	case errkind.NotText:
 		return t.say(notText, shown)
+	case errkind.Policy:
+		return t.say(heldBack, shown)
 	case errkind.ReadOnly, errkind.Archived:
 		return t.say(readOnly, shown)
 	case errkind.Denied, errkind.Fenced, errkind.Newer, errkind.Unsupported:

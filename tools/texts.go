@@ -84,6 +84,7 @@ var (
 	lost            = same("Error: %v")
 	usedUp          = same("Error: The budget of %d memory calls for this quest is used up; nothing was done. Go on with what you know.")
 	bytesUsedUp     = same("Error: The budget of %d bytes for this quest is used up; nothing was done. Go on with what you know.")
+	heldBack        = same("Error: The policy of the store holds back this change of %s; nothing was changed. Make a smaller change, or tell a person, who can confirm it.")
 	readOnly        = same("Error: %s is read-only here; nothing was changed.")
 	noRoom          = same("Error: There is no room for it (%s); nothing was changed. Trying again later can help.")
 	noAnswer        = same("Error: The store does not answer; nothing was changed. Trying again later can help.")

@@ -64,6 +64,11 @@ func Build(view View, store Store, tip Tip, p *Proposal, now time.Time) (*Commit
 	if err := b.checkQuotas(&store.Quota, tip, p); err != nil {
 		return nil, err
 	}
+	if !p.Confirmed {
+		if err := store.Policy.Guard.check(b.versions, b.heads, p.Deleted); err != nil {
+			return nil, err
+		}
+	}
 	return b.commit(store, tip, p)
 }
 

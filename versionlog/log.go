@@ -70,7 +70,7 @@ type Log interface {
 	// Errors: *ConflictError when an expectation does not hold, *OverlapError when a path
 	// would lie below a memory, or when a directory goes that is not empty, ErrArchived,
 	// ErrReplica, ErrFenced, ErrNotFound (no such store), ErrTooLarge (more changes than
-	// the backend takes in one commit; nothing was tried), *QuotaError, ErrInvalid (the
+	// the backend takes in one commit; nothing was tried), *QuotaError, *GuardError, ErrInvalid (the
 	// proposal contradicts itself), ErrReadOnly.
 	Commit(ctx context.Context, storeID string, p *Proposal) (*Commit, error)
 

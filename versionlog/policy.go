@@ -14,10 +14,11 @@ type Policy struct {
 	Retention Retention `json:"retention,omitzero"`
 }
 
-// Guard bounds what one commit or one session may destroy without saying so. A field that
-// is zero bounds nothing.
+// Guard bounds what one commit or one session may destroy without saying so
+// (Proposal.Confirmed). A field that is zero bounds nothing.
 type Guard struct {
-	// ShrinkPercent, 1 to 100, is how much of a memory one version may take away.
+	// ShrinkPercent, 1 to 100, is how much of a memory of at least GuardedSize one version
+	// may take away.
 	ShrinkPercent int64 `json:"shrink_percent,omitempty"`
 	// DeletesPerMinute is how many memories one session may delete within a minute.
 	DeletesPerMinute int64 `json:"deletes_per_minute,omitempty"`

@@ -285,6 +285,11 @@ type Proposal struct {
 	// Whoever proposes counts; a commit that only deletes is never refused for it.
 	Quota Quota
 	Used  Usage
+	// Deleted is how many memories the session has deleted from the store within the last
+	// minute. Whoever proposes counts. Confirmed says that somebody means what the store's
+	// guard holds back else.
+	Deleted   int64
+	Confirmed bool
 	// Finished is the commit that the changes have become elsewhere, see Import; nil: it
 	// is made now.
 	Finished *Commit

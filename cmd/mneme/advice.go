@@ -55,6 +55,9 @@ func advice(err error) string {
 			return a.do
 		}
 	}
+	if do := adviseGuard(err); do != "" {
+		return do
+	}
 	return adviseStoreQuota(err)
 }
 

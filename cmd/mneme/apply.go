@@ -15,6 +15,7 @@ import (
 
 type applyCmd struct {
 	Store string `arg:"" help:"Its name or id."`
+	confirmFlag
 }
 
 func (c *applyCmd) Help() string {
@@ -68,7 +69,7 @@ func (c *applyCmd) Run(ctx context.Context, a *app) error {
 		}
 	}
 	return a.withSession(ctx, c.Store, func(_ *memory.Store, s *session.Session) error {
-		commit, err := s.Batch(ctx, changes, &session.WriteOptions{Key: batch.Key, Message: batch.Message})
+		commit, err := s.Batch(ctx, changes, &session.WriteOptions{Key: batch.Key, Message: batch.Message, Confirmed: c.Confirm})
 		if err != nil {
 			return err
 		}

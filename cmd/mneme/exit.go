@@ -39,6 +39,7 @@ var classes = map[errkind.Kind]class{
 	errkind.Fenced:       denied,
 	errkind.ReadOnly:     denied,
 	errkind.Archived:     denied,
+	errkind.Policy:       denied,
 	errkind.Denied:       denied,
 	errkind.Conflict:     conflicts,
 	errkind.Overlap:      conflicts,

@@ -12,18 +12,19 @@ import (
 // it has them; all names are stable.
 
 type storeJSON struct {
-	ID             string     `json:"id"`
-	Type           string     `json:"type"`
-	Name           string     `json:"name"`
-	Slug           string     `json:"slug"`
-	Description    string     `json:"description"`
-	MaxMemoryBytes int64      `json:"max_memory_bytes"`
-	Content        string     `json:"content"`
-	CreatedAt      time.Time  `json:"created_at"`
-	UpdatedAt      time.Time  `json:"updated_at"` // that of its creation until then
-	ArchivedAt     *time.Time `json:"archived_at"`
-	Quota          *quotaJSON `json:"quota,omitempty"`
-	Metadata       metaJSON   `json:"metadata"`
+	ID             string            `json:"id"`
+	Type           string            `json:"type"`
+	Name           string            `json:"name"`
+	Slug           string            `json:"slug"`
+	Description    string            `json:"description"`
+	MaxMemoryBytes int64             `json:"max_memory_bytes"`
+	Content        string            `json:"content"`
+	CreatedAt      time.Time         `json:"created_at"`
+	UpdatedAt      time.Time         `json:"updated_at"` // that of its creation until then
+	ArchivedAt     *time.Time        `json:"archived_at"`
+	Quota          *quotaJSON        `json:"quota,omitempty"`
+	Policy         versionlog.Policy `json:"policy,omitzero"`
+	Metadata       metaJSON          `json:"metadata"`
 }
 
 // metaJSON are pairs of metadata; none are an empty object.
@@ -47,7 +48,7 @@ func newStoreJSON(s versionlog.Store) storeJSON {
 	j := storeJSON{
 		ID: s.ID, Type: "memory_store", Name: s.Name, Slug: s.Slug, Description: s.Description,
 		MaxMemoryBytes: s.Limits.MaxMemoryBytes, Content: string(s.Limits.Content), CreatedAt: s.CreatedAt.UTC(),
-		UpdatedAt: s.CreatedAt.UTC(), Metadata: s.Metadata,
+		UpdatedAt: s.CreatedAt.UTC(), Metadata: s.Metadata, Policy: s.Policy,
 	}
 	if !s.UpdatedAt.IsZero() {
 		j.UpdatedAt = s.UpdatedAt.UTC()

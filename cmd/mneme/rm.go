@@ -15,6 +15,7 @@ type rmCmd struct {
 	Recursive bool   `short:"r" xor:"what" help:"Everything at and below the path, in one commit."`
 	Yes       bool   `help:"Do not ask before the whole store is emptied."`
 	IfVersion string `xor:"what" placeholder:"V" help:"Only if this is the current version: an id or sequence number."`
+	confirmFlag
 }
 
 func (c *rmCmd) Help() string {
@@ -35,7 +36,7 @@ func (c *rmCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.withSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
-		opts := &session.WriteOptions{}
+		opts := &session.WriteOptions{Confirmed: c.Confirm}
 		if c.IfVersion != "" {
 			expect, err := expectVersion(ctx, st, p.path, c.IfVersion)
 			if err != nil {
@@ -68,7 +69,7 @@ func (c *rmCmd) removeTree(ctx context.Context, a *app) error {
 				return err
 			}
 		}
-		commit, err := s.RemoveTree(ctx, p.path, nil)
+		commit, err := s.RemoveTree(ctx, p.path, &session.WriteOptions{Confirmed: c.Confirm})
 		if err != nil {
 			return explainMissing(ctx, st, p.path, err)
 		}

@@ -32,6 +32,7 @@ type storeCreateCmd struct {
 	Metadata       map[string]string `placeholder:"KEY=VALUE" mapsep:"none" help:"A note that programs read, such as owner=me; may be given up to 16 times."`
 	IfMissing      bool              `help:"Do nothing if the store is there already."`
 	storeQuotaFlags
+	policyFlags
 }
 
 func (c *storeCreateCmd) Help() string {
@@ -44,12 +45,13 @@ func (c *storeCreateCmd) Help() string {
 
 func (c *storeCreateCmd) Run(ctx context.Context, a *app) error {
 	return a.withLibrary(ctx, creating, func(lib *backend.Library) error {
-		var quota versionlog.Store
+		var asked versionlog.Store
 		update := c.update()
-		update.Apply(&quota)
+		c.apply(&update)
+		update.Apply(&asked)
 		s, err := lib.CreateStore(ctx, c.Name, &memory.StoreOptions{
 			Description: c.Description, MaxMemoryBytes: int64(c.MaxMemoryBytes), Content: versionlog.ContentRule(c.Content),
-			Quota: quota.Quota, Metadata: c.Metadata, Actor: userActor(),
+			Quota: asked.Quota, Policy: asked.Policy, Metadata: c.Metadata, Actor: userActor(),
 		})
 		if errors.Is(err, versionlog.ErrExists) && c.IfMissing {
 			s, err = lib.FindStore(ctx, c.Name)
@@ -143,6 +145,9 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 			[2]string{"Tip", tipText(versionlog.Tip{Seq: state.Seq, Digest: state.Digest})})
 		if text := quotaText(s.Quota, state.used); text != "" {
 			rows = append(rows, [2]string{"Quota", text})
+		}
+		if text := guardText(s.Policy.Guard); text != "" {
+			rows = append(rows, [2]string{"Guard", text})
 		}
 		if !s.ArchivedAt.IsZero() {
 			rows = append(rows, [2]string{"Archived", localTime(s.ArchivedAt)})

@@ -14,6 +14,7 @@ type storeUpdateCmd struct {
 	Metadata       map[string]string `placeholder:"KEY=VALUE" mapsep:"none" help:"A note that programs read, such as owner=me; may be given up to 16 times."`
 	RemoveMetadata []string          `placeholder:"KEY" sep:"none" help:"A note that is taken away."`
 	storeQuotaFlags
+	policyFlags
 }
 
 func (c *storeUpdateCmd) Help() string {
@@ -24,6 +25,7 @@ Examples:
     mneme store update notes --description "What we learned about the build"
     mneme store update notes --quota-bytes 1GiB --quota-versions 10000
     mneme store update notes --quota-bytes 0
+    mneme store update notes --guard shrink=50%,deletes=20/min
     mneme store update notes --metadata owner=build-team --remove-metadata draft`
 }
 
@@ -34,6 +36,7 @@ func (c *storeUpdateCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		u := c.update()
+		c.apply(&u)
 		u.Name, u.Description, u.MaxMemoryBytes = c.Name, c.Description, (*int64)(c.MaxMemoryBytes)
 		u.Metadata = map[string]*string{}
 		for key, value := range c.Metadata {

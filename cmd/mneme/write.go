@@ -21,6 +21,7 @@ type writeCmd struct {
 	IfSHA256  string `name:"if-sha256" xor:"condition" placeholder:"H" help:"Only if the content has this SHA-256, in hex."`
 	Message   string `short:"m" help:"Why, for people who read the history."`
 
+	confirmFlag
 	AllowEmpty bool `help:"Take it that nothing on standard input means an empty memory."`
 }
 
@@ -52,7 +53,7 @@ func (c *writeCmd) Run(ctx context.Context, a *app) error {
 		if len(data) == 0 && !c.AllowEmpty {
 			return usagef("there is nothing on standard input; --allow-empty makes %s an empty memory all the same", p)
 		}
-		v, err := s.Write(ctx, p.path, data, &session.WriteOptions{Expect: &expect, Message: c.Message})
+		v, err := s.Write(ctx, p.path, data, &session.WriteOptions{Expect: &expect, Message: c.Message, Confirmed: c.Confirm})
 		if err != nil {
 			return err
 		}

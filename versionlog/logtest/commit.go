@@ -28,6 +28,7 @@ var commitTests = map[string]func(*suite){
 	"TooLarge":           testTooLarge,
 	"Quota":              testQuota,
 	"StoreQuota":         testStoreQuota,
+	"Guard":              testGuard,
 	"Totals":             testTotals,
 	"Chain":              testChain,
 	"ClockGoesBack":      testClockGoesBack,

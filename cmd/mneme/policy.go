@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"mneme/versionlog"
+)
+
+// policyFlags are what a store asks of its writers.
+type policyFlags struct {
+	Guard *guardRules `placeholder:"RULES" help:"Hold back what destroys much at once: shrink=50% is a version that takes away more than half of a memory of 1 KiB or more, deletes=20/min is a session that deletes more than 20 memories within a minute. One or both, with a comma between, or off. What is held back fails with EPERM, its bytes are kept as a conflict, and --confirm makes it all the same. Default: off."`
+}
+
+// apply adds them to an update.
+func (f policyFlags) apply(u *versionlog.StoreUpdate) {
+	if f.Guard != nil {
+		u.GuardShrinkPercent, u.GuardDeletesPerMinute = &f.Guard.ShrinkPercent, &f.Guard.DeletesPerMinute
+	}
+}
+
+// guardRules is a guard as it is typed: shrink=50%,deletes=20/min.
+type guardRules versionlog.Guard
+
+// UnmarshalText reads rules, or off.
+func (g *guardRules) UnmarshalText(text []byte) error {
+	*g = guardRules{}
+	if string(text) == "off" {
+		return nil
+	}
+	for rule := range strings.SplitSeq(string(text), ",") {
+		name, value, _ := strings.Cut(rule, "=")
+		to, unit, most := &g.ShrinkPercent, "%", int64(100)
+		switch name {
+		case "shrink":
+		case "deletes":
+			to, unit, most = &g.DeletesPerMinute, "/min", 1<<31
+		default:
+			return fmt.Errorf("the rule %.40q; want shrink=50%%, deletes=20/min, both with a comma between, or off", rule)
+		}
+		n, err := strconv.ParseInt(strings.TrimSuffix(value, unit), 10, 64)
+		if err != nil || n < 1 || n > most {
+			return fmt.Errorf("the rule %.40q; want %s=N%s, with N from 1 to %d", rule, name, unit, most)
+		}
+		if *to != 0 {
+			return fmt.Errorf("the rule %s stands there twice", name)
+		}
+		*to = n
+	}
+	return nil
+}
+
+// guardText is a guard as it is typed; "" for none.
+func guardText(g versionlog.Guard) string {
+	var rules []string
+	if g.ShrinkPercent > 0 {
+		rules = append(rules, fmt.Sprintf("shrink=%d%%", g.ShrinkPercent))
+	}
+	if g.DeletesPerMinute > 0 {
+		rules = append(rules, fmt.Sprintf("deletes=%d/min", g.DeletesPerMinute))
+	}
+	return strings.Join(rules, ",")
+}
+
+// confirmFlag is how a person means what the store's guard would hold back.
+type confirmFlag struct {
+	Confirm bool `help:"Do it also where the store's guard would hold it back."`
+}
+
+// adviseGuard says how what a store's guard holds back is confirmed; "" of another error.
+func adviseGuard(err error) string {
+	var held *versionlog.GuardError
+	switch {
+	case !errors.As(err, &held):
+		return ""
+	case held.Path != "":
+		return "if it is meant, `mneme conflicts resolve STORE N --take yours`, `mneme write --confirm` or `mneme apply --confirm` confirms it"
+	}
+	return "if it is meant, `mneme rm --confirm` or `mneme apply --confirm` confirms it; else wait a minute"
+}
