@@ -10,6 +10,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/fusefs/tree"
 	"mneme/fusefs/virtual"
 	"mneme/internal/fusedev"
 	"mneme/memory"
@@ -70,7 +71,7 @@ func (f *front) InlineLookup(header *fuse.InHeader, name string, out *fuse.Entry
 		return fuse.OK, false
 	}
 	if root, ok := f.control(header, name); ok {
-		f.reply(root.store, root.dir, true, out)
+		f.reply(root.store, root.dir, name, out)
 		return fuse.OK, true
 	}
 	return f.FileSystem.InlineLookup(header, name, out)
@@ -79,7 +80,7 @@ func (f *front) InlineLookup(header *fuse.InHeader, name string, out *fuse.Entry
 // Lookup implements fuse.RawFileSystem.
 func (f *front) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	if root, ok := f.control(header, name); ok {
-		f.reply(root.store, root.dir, true, out)
+		f.reply(root.store, root.dir, name, out)
 		return fuse.OK
 	}
 	if !f.fs.virtual.has(header.NodeId) {
@@ -97,28 +98,32 @@ func (f *front) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name strin
 	case !isDir:
 		return fuse.ENOTDIR
 	}
-	// A pack is made of what the store holds, which may be far away.
+	// A pack is made of what the store holds, which may be far away, as its past may be.
 	return f.fs.beside(cancel, header.Pid, func(c *call) fuse.Status {
-		found, err := dir.Lookup(canonical)
+		found, err := dir.Lookup(c.ctx, canonical)
+		var noPoint *virtual.NoPointError
 		switch {
 		case err == syscall.ENOENT:
+			return fuse.ENOENT
+		case errors.As(err, &noPoint):
+			s.errors.AddKind("--at", noPoint.Path, "look up "+s.located(noPoint.Path, err))
 			return fuse.ENOENT
 		case err != nil:
 			return s.fail("look up", path.Join(dir.Path(), canonical), err)
 		case !c.answers():
 			return fuse.EINTR
 		}
-		f.reply(s, found, dir.Fixed() && canonical == name, out)
+		f.reply(s, found, name, out)
 		return fuse.OK
 	})
 }
 
-// reply fills out an entry for a node, and counts the reference that the kernel gets.
-// kept says that the kernel may keep the name.
-func (f *front) reply(s *store, n virtual.Node, kept bool, out *fuse.EntryOut) {
+// reply fills out an entry for a node that was looked up by a name, and counts the
+// reference that the kernel gets. It may keep a lasting name that has no other spelling.
+func (f *front) reply(s *store, n virtual.Node, name string, out *fuse.EntryOut) {
 	out.Attr = f.attr(n)
 	out.SetAttrTimeout(lifeOf(n))
-	if kept {
+	if n.Lasting() && tree.HasOneForm(name) {
 		out.SetEntryTimeout(forever)
 	}
 	f.fs.mu.Lock()
@@ -296,7 +301,7 @@ func (f *front) adopt(in *inherited) {
 		if strings.HasPrefix(at, virtual.Packs+"/") && !opened[id] {
 			continue
 		}
-		n, err := virtual.Find(f.roots[s.id()].dir, at)
+		n, err := virtual.Find(f.fs.ctx, f.roots[s.id()].dir, at)
 		if err != nil || n.Mode()&syscall.S_IFMT != note.Mode&syscall.S_IFMT {
 			continue
 		}

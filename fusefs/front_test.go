@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,7 +50,7 @@ func (r *rig) listPlus(id uint64) {
 // listFrom returns what is listed of a directory behind an offset.
 func (r *rig) listFrom(dir, offset uint64) (entries []fuse.DirEntry) {
 	r.Helper()
-	r.must(errOf(r.front().readDir(&fuse.ReadIn{InHeader: header(dir), Offset: offset}, func(_ *store, _ virtual.Dir, e fuse.DirEntry) bool {
+	r.must(errOf(r.front().readDir(nil, &fuse.ReadIn{InHeader: header(dir), Offset: offset}, func(_ context.Context, _ *store, _ virtual.Dir, e fuse.DirEntry) bool {
 		entries = append(entries, e)
 		return true
 	})))
@@ -263,7 +264,7 @@ func testFrontTakenOver(t *testing.T, r *rig) {
 	r.s.errors.Add("/a", "notes:/a: wrong")
 	counted, known := uint64(77), r.virtuals()
 	known.inherited[counted] = true
-	n, err := virtual.Find(r.front().roots[r.s.id()].dir, "/.mneme/conflicts")
+	n, err := virtual.Find(t.Context(), r.front().roots[r.s.id()].dir, "/.mneme/conflicts")
 	r.must(err)
 	known.enterLocked(r.s.id(), n, counted).lookups = 1
 	journal := r.hand()

@@ -1,12 +1,17 @@
 package fusefs
 
 import (
+	"cmp"
+	"context"
+	"iter"
 	"path"
+	"slices"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/fusefs/virtual"
+	"mneme/memory"
 )
 
 // Open implements fuse.RawFileSystem. Who reads a file reads what its text was when it
@@ -29,7 +34,7 @@ func (f *front) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut)
 	}
 	id := in.NodeId
 	return f.fs.beside(cancel, in.Pid, func(c *call) fuse.Status {
-		text, err := file.Text()
+		text, err := file.Text(c.ctx)
 		switch {
 		case err == syscall.ENOENT: // it has gone since it was looked up
 			return fuse.Status(syscall.ESTALE)
@@ -42,7 +47,10 @@ func (f *front) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut)
 		if file.Constant() {
 			out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
 		}
-		return f.opened(s, id, append([]byte{}, text...), forControl, out)
+		if text == nil {
+			text = []byte{}
+		}
+		return f.opened(s, id, text, forControl, out)
 	})
 }
 
@@ -150,9 +158,19 @@ func (f *front) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.
 		text = h.text // which does not change
 	}
 	if text == nil {
-		var err error
-		if text, err = file.Text(); err != nil {
-			return nil, s.fail("read", n.Path(), err)
+		status := f.fs.beside(cancel, in.Pid, func(c *call) fuse.Status {
+			read, err := file.Text(c.ctx)
+			switch {
+			case err != nil:
+				return s.fail("read", n.Path(), err)
+			case !c.answers():
+				return fuse.EINTR
+			}
+			text = read
+			return fuse.OK
+		})
+		if !status.Ok() {
+			return nil, status
 		}
 	}
 	start := min(in.Offset, uint64(len(text)))
@@ -165,7 +183,7 @@ func (f *front) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEn
 	if !f.fs.virtual.has(in.NodeId) {
 		return f.FileSystem.ReadDir(cancel, in, out)
 	}
-	return f.readDir(in, func(_ *store, _ virtual.Dir, e fuse.DirEntry) bool { return out.AddDirEntry(e) })
+	return f.readDir(cancel, in, func(_ context.Context, _ *store, _ virtual.Dir, e fuse.DirEntry) bool { return out.AddDirEntry(e) })
 }
 
 // ReadDirPlus implements fuse.RawFileSystem.
@@ -173,7 +191,7 @@ func (f *front) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.D
 	if !f.fs.virtual.has(in.NodeId) {
 		return f.FileSystem.ReadDirPlus(cancel, in, out)
 	}
-	return f.readDir(in, func(s *store, dir virtual.Dir, e fuse.DirEntry) bool {
+	return f.readDir(cancel, in, func(ctx context.Context, s *store, dir virtual.Dir, e fuse.DirEntry) bool {
 		entry := out.AddDirLookupEntry(e)
 		if entry == nil {
 			return false
@@ -181,8 +199,12 @@ func (f *front) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.D
 		if e.Name == "." || e.Name == ".." {
 			return true
 		}
-		if n, err := dir.Lookup(e.Name); err == nil { // else it has gone meanwhile
-			f.reply(s, n, dir.Fixed(), entry)
+		canonical, err := memory.ParseName(e.Name)
+		if err != nil {
+			return true
+		}
+		if n, err := dir.Lookup(ctx, canonical); err == nil { // else it has gone meanwhile
+			f.reply(s, n, e.Name, entry)
 		}
 		return true
 	})
@@ -191,37 +213,53 @@ func (f *front) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.D
 // readDir adds what fits of a directory, which is listed anew: an offset is the place of
 // an entry, after . and .., and says what comes next also where no handle does, and in
 // another process.
-func (f *front) readDir(in *fuse.ReadIn, add func(*store, virtual.Dir, fuse.DirEntry) bool) fuse.Status {
+func (f *front) readDir(cancel <-chan struct{}, in *fuse.ReadIn, add func(context.Context, *store, virtual.Dir, fuse.DirEntry) bool) fuse.Status {
 	s, n := f.node(in.NodeId)
 	dir, isDir := n.(virtual.Dir)
 	if !isDir {
 		return fuse.EBADF
 	}
-	entries, err := dir.List()
-	if err != nil {
-		return s.fail("list", dir.Path(), err)
-	}
-	for _, e := range f.numbered(s, dir, in.NodeId, entries) {
-		if e.Off > in.Offset && !add(s, dir, e) {
-			break
+	id, from := in.NodeId, in.Offset
+	return f.fs.beside(cancel, in.Pid, func(c *call) fuse.Status {
+		entries, err := dir.List(c.ctx)
+		switch {
+		case err != nil:
+			return s.fail("list", dir.Path(), err)
+		case !c.answers():
+			return fuse.EINTR
 		}
-	}
-	return fuse.OK
+		for e := range f.numbered(s, dir, id, from, entries) {
+			if !add(c.ctx, s, dir, e) {
+				break
+			}
+		}
+		return fuse.OK
+	})
 }
 
-// numbered is what a directory lists, as the kernel is told.
-func (f *front) numbered(s *store, dir virtual.Dir, id uint64, entries []virtual.Entry) []fuse.DirEntry {
+// numbered yields what a directory lists behind an offset, as the kernel is told.
+func (f *front) numbered(s *store, dir virtual.Dir, id, offset uint64, entries []virtual.Entry) iter.Seq[fuse.DirEntry] {
 	const dots = 2
-	f.fs.mu.RLock()
-	defer f.fs.mu.RUnlock()
-	up := s.tree.Root().ID()
-	if dir.Path() != virtual.Root {
-		up = f.fs.virtual.numberLocked(virtualPlace{s.id(), path.Dir(dir.Path())})
+	number := func(at string) uint64 {
+		f.fs.mu.RLock()
+		defer f.fs.mu.RUnlock()
+		return f.fs.virtual.numberLocked(virtualPlace{s.id(), at})
 	}
-	list := []fuse.DirEntry{{Name: ".", Ino: id, Mode: dir.Mode(), Off: 1}, {Name: "..", Ino: up, Mode: syscall.S_IFDIR, Off: dots}}
-	for _, e := range entries {
-		number := f.fs.virtual.numberLocked(virtualPlace{s.id(), path.Join(dir.Path(), e.Name)})
-		list = append(list, fuse.DirEntry{Name: e.Name, Ino: number, Mode: e.Mode, Off: dots + e.Place})
+	return func(yield func(fuse.DirEntry) bool) {
+		up := s.tree.Root().ID()
+		if dir.Path() != virtual.Root {
+			up = number(path.Dir(dir.Path()))
+		}
+		for _, e := range []fuse.DirEntry{{Name: ".", Ino: id, Mode: dir.Mode(), Off: 1}, {Name: "..", Ino: up, Mode: syscall.S_IFDIR, Off: dots}} {
+			if e.Off > offset && !yield(e) {
+				return
+			}
+		}
+		first, _ := slices.BinarySearchFunc(entries, offset, func(e virtual.Entry, offset uint64) int { return cmp.Compare(dots+e.Place, offset+1) })
+		for _, e := range entries[first:] {
+			if !yield(fuse.DirEntry{Name: e.Name, Ino: number(path.Join(dir.Path(), e.Name)), Mode: e.Mode, Off: dots + e.Place}) {
+				return
+			}
+		}
 	}
-	return list
 }

@@ -50,8 +50,13 @@ func (s *store) readmeText() []byte {
 	return []byte(b.String())
 }
 
+// pastGuide says what .mneme/at is.
+const pastGuide = ".mneme/at/POINT is the whole store as it was, with what has been removed or renamed since, and cannot be changed: POINT is a sequence number (.mneme/at/120), " +
+	"HEAD~n for n commits before the newest, or a time (2026-11-20T15:04:05Z; 2026-11-20 is the end of that day in UTC; 2h ago is 2h). " +
+	"To compare, or to take something back: diff -r .mneme/at/120 .mneme/at/140; cat .mneme/at/120/FILE > FILE. Nothing lists the points.\n"
+
 // packGuide says what .mneme/pack is.
-const packGuide = ".mneme/pack/N is an index and the newest memories in one text of at most N bytes (cat .mneme/pack/8000; N is 512 to 1048576), the same until the mount ends; " +
+const packGuide = pastGuide + ".mneme/pack/N is an index and the newest memories in one text of at most N bytes (cat .mneme/pack/8000; N is 512 to 1048576), the same until the mount ends; " +
 	".mneme/pack/N@SEQ is that after the commit SEQ, .mneme/pack/N@SEQ.. what has changed since.\n"
 
 // sharing are the options of the mount that sessions notice.

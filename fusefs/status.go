@@ -10,6 +10,7 @@ import (
 
 	"mneme/fusefs/virtual"
 	"mneme/internal/quote"
+	"mneme/memory"
 	"mneme/pack"
 	"mneme/versionlog"
 )
@@ -22,12 +23,15 @@ func (t told) Note() []byte   { return t.noteText() }
 func (t told) Status() []byte { return t.statusText() }
 func (t told) Errors() []byte { return t.errors.Lines() }
 
+// Memory is the store itself.
+func (t told) Memory() *memory.Store { return t.memory }
+
 // packPatience bounds how long a pack may take, for which a program waits.
 const packPatience = 30 * time.Second
 
 // Pack renders a pack of the store.
-func (t told) Pack(ask virtual.PackRequest) ([]byte, uint64, error) {
-	ctx, cancel := context.WithTimeout(t.fs.ctx, packPatience)
+func (t told) Pack(ctx context.Context, ask virtual.PackRequest) ([]byte, uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, packPatience)
 	defer cancel()
 	p, err := pack.Render(ctx, t.memory, ask.MaxBytes, &pack.Options{Seq: ask.Seq, Since: ask.Since})
 	if errors.Is(err, pack.ErrOptions) || errors.Is(err, versionlog.ErrNotFound) {

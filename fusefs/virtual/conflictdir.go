@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"syscall"
@@ -23,12 +24,14 @@ var conflictFiles = []string{conflict.AboutFile, conflict.BaseFile, conflict.The
 
 func (d *conflictDir) Fixed() bool { return false }
 
-func (d *conflictDir) Lookup(name string) (Node, error) {
+func (d *conflictDir) Lookup(_ context.Context, name string) (Node, error) { return d.lookup(name) }
+
+func (d *conflictDir) lookup(name string) (Node, error) {
 	if !slices.Contains(conflictFiles, name) || d.gone.isRemoved(d.id, name) {
 		return nil, syscall.ENOENT
 	}
 	f := &conflictFile{place: d.file(name), kept: d.kept, id: d.id, name: name}
-	data, err := f.Text()
+	data, err := f.read()
 	if err != nil {
 		return nil, err
 	}
@@ -36,10 +39,10 @@ func (d *conflictDir) Lookup(name string) (Node, error) {
 	return f, nil
 }
 
-func (d *conflictDir) List() ([]Entry, error) {
+func (d *conflictDir) List(context.Context) ([]Entry, error) {
 	var entries []Entry
 	for i, name := range conflictFiles {
-		switch _, err := d.Lookup(name); {
+		switch _, err := d.lookup(name); {
 		case err == nil:
 			entries = append(entries, Entry{name, syscall.S_IFREG, uint64(i) + 1})
 		case !errors.Is(err, syscall.ENOENT):
@@ -52,7 +55,7 @@ func (d *conflictDir) List() ([]Entry, error) {
 // Remove takes a file out of sight: who removes a directory with all that is in it
 // removes that first. What it holds stays until the conflict expires.
 func (d *conflictDir) Remove(name string, dir bool) error {
-	_, err := d.Lookup(name)
+	_, err := d.lookup(name)
 	switch {
 	case err != nil:
 		return err
@@ -82,7 +85,9 @@ func (f *conflictFile) Constant() bool {
 
 func (f *conflictFile) Stat() (int64, time.Time) { return f.size, f.made }
 
-func (f *conflictFile) Text() ([]byte, error) {
+func (f *conflictFile) Text(context.Context) ([]byte, error) { return f.read() }
+
+func (f *conflictFile) read() ([]byte, error) {
 	data, err := f.kept.Read(f.id, f.name)
 	switch {
 	case errors.Is(err, conflict.ErrNotFound), err == nil && data == nil:

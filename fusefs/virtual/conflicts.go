@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"context"
 	"errors"
 	"path"
 	"strconv"
@@ -21,14 +22,14 @@ type conflicts struct {
 
 func newConflicts(kept Conflicts, made time.Time) *conflicts {
 	return &conflicts{
-		place: place{path.Join(Root, "conflicts"), syscall.S_IFDIR | 0o755, made},
+		place: place{path: path.Join(Root, "conflicts"), mode: syscall.S_IFDIR | 0o755, made: made, lasting: true},
 		kept:  kept, gone: &removals{dismissed: map[int]bool{}, files: map[int]map[string]bool{}},
 	}
 }
 
 func (c *conflicts) Fixed() bool { return false }
 
-func (c *conflicts) Lookup(name string) (Node, error) {
+func (c *conflicts) Lookup(_ context.Context, name string) (Node, error) {
 	d, err := c.lookup(name)
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (c *conflicts) lookup(name string) (*conflictDir, error) {
 	if err != nil || id <= 0 || strconv.Itoa(id) != name || c.gone.isDismissed(id) {
 		return nil, syscall.ENOENT
 	}
-	d := &conflictDir{place: place{path.Join(c.path, name), syscall.S_IFDIR | 0o555, c.made}, kept: c.kept, gone: c.gone, id: id}
+	d := &conflictDir{place: c.dir(name), kept: c.kept, gone: c.gone, id: id}
 	about, err := c.kept.About(id)
 	if err == nil {
 		d.made = about.Time
@@ -61,7 +62,7 @@ func (c *conflicts) lookup(name string) (*conflictDir, error) {
 	return d, nil // it is damaged, and what is there of it can be read
 }
 
-func (c *conflicts) List() ([]Entry, error) {
+func (c *conflicts) List(context.Context) ([]Entry, error) {
 	ids, err := c.kept.IDs()
 	if err != nil {
 		return nil, err

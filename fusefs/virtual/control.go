@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"context"
 	"syscall"
 	"time"
 )
@@ -14,7 +15,7 @@ type Options struct {
 
 // Control is .mneme in a store, made at that time; nil options are the default.
 func Control(s Store, made time.Time, opts *Options) Dir {
-	c := &control{place: place{Root, syscall.S_IFDIR | 0o555, made}}
+	c := &control{place: place{path: Root, mode: syscall.S_IFDIR | 0o555, made: made, lasting: true}}
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -23,15 +24,21 @@ func Control(s Store, made time.Time, opts *Options) Dir {
 		c.names = append(c.names, Entry{name, n.Mode() & syscall.S_IFMT, uint64(len(c.names)) + 1})
 		c.nodes = append(c.nodes, n)
 	}
-	add("README", &readme{c.file("README"), s.README})
+	file := func(name string) place {
+		p := c.file(name)
+		p.lasting = true
+		return p
+	}
+	add("README", &readme{file("README"), s.README})
+	add("at", newAt(s, made))
 	if kept := s.Conflicts(); kept != nil {
 		add("conflicts", newConflicts(kept, made))
 	}
 	addText := func(name string, write func() []byte) {
-		add(name, &text{place: c.file(name), write: write, shared: o.NoOpen, changed: made})
+		add(name, &text{place: file(name), write: write, shared: o.NoOpen, changed: made})
 	}
 	addText("errors", s.Errors)
-	add("note", &readme{c.file("note"), s.Note})
+	add("note", &readme{file("note"), s.Note})
 	add("pack", newPacks(s, made))
 	addText("status", s.Status)
 	return c
@@ -44,10 +51,10 @@ type control struct {
 	nodes []Node  // of each
 }
 
-func (c *control) Fixed() bool            { return true }
-func (c *control) List() ([]Entry, error) { return c.names, nil }
+func (c *control) Fixed() bool                           { return true }
+func (c *control) List(context.Context) ([]Entry, error) { return c.names, nil }
 
-func (c *control) Lookup(name string) (Node, error) {
+func (c *control) Lookup(_ context.Context, name string) (Node, error) {
 	for i, e := range c.names {
 		if e.Name == name {
 			return c.nodes[i], nil

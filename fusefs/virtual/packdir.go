@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,15 +36,15 @@ type packs struct {
 }
 
 func newPacks(s Store, made time.Time) *packs {
-	return &packs{place: place{Packs, syscall.S_IFDIR | 0o555, made}, store: s, turns: make(chan struct{}, packsAtOnce)}
+	return &packs{place: place{path: Packs, mode: syscall.S_IFDIR | 0o555, made: made, lasting: true}, store: s, turns: make(chan struct{}, packsAtOnce)}
 }
 
-func (p *packs) Fixed() bool               { return false }
-func (p *packs) List() ([]Entry, error)    { return nil, nil }
-func (p *packs) Remove(string, bool) error { return syscall.EROFS }
+func (p *packs) Fixed() bool                           { return false }
+func (p *packs) List(context.Context) ([]Entry, error) { return nil, nil }
+func (p *packs) Remove(string, bool) error             { return syscall.EROFS }
 
 // Lookup makes the text, since the length of a file is asked for before it is read.
-func (p *packs) Lookup(name string) (Node, error) {
+func (p *packs) Lookup(ctx context.Context, name string) (Node, error) {
 	ask, ok := parsePack(name)
 	if !ok {
 		return nil, syscall.ENOENT
@@ -53,10 +54,10 @@ func (p *packs) Lookup(name string) (Node, error) {
 	if pinned {
 		ask.Seq = p.store.Pin(0)
 	}
-	text, seq, err := p.text(ask)
+	text, seq, err := p.text(ctx, ask)
 	if err == nil && pinned && p.store.Pin(seq) != seq {
 		ask.Seq = p.store.Pin(seq) // another was first
-		text, seq, err = p.text(ask)
+		text, seq, err = p.text(ctx, ask)
 	}
 	if err != nil {
 		return nil, err
@@ -68,14 +69,14 @@ func (p *packs) Lookup(name string) (Node, error) {
 }
 
 // text returns the text of a request, and the number of the commit as of which it is.
-func (p *packs) text(ask PackRequest) ([]byte, uint64, error) {
+func (p *packs) text(ctx context.Context, ask PackRequest) ([]byte, uint64, error) {
 	p.mu.Lock()
 	kept, asked := p.kept, p.asked
 	p.mu.Unlock()
 	if kept != nil && asked.is(ask) {
 		return kept, ask.Seq, nil
 	}
-	text, seq, err := p.render(ask)
+	text, seq, err := p.render(ctx, ask)
 	if err == nil && seq != 0 && len(text) <= maxKeptPack {
 		ask.Seq = seq
 		p.mu.Lock()
@@ -86,10 +87,14 @@ func (p *packs) text(ask PackRequest) ([]byte, uint64, error) {
 }
 
 // render makes a pack when its turn comes.
-func (p *packs) render(ask PackRequest) (text []byte, seq uint64, err error) {
-	p.turns <- struct{}{}
+func (p *packs) render(ctx context.Context, ask PackRequest) (text []byte, seq uint64, err error) {
+	select {
+	case p.turns <- struct{}{}:
+	case <-ctx.Done():
+		return nil, 0, ctx.Err()
+	}
 	defer func() { <-p.turns }()
-	return p.store.Pack(ask)
+	return p.store.Pack(ctx, ask)
 }
 
 func (a PackRequest) is(b PackRequest) bool {
@@ -138,8 +143,8 @@ type packFile struct {
 
 func (f *packFile) Constant() bool { return f.constant }
 
-func (f *packFile) Text() ([]byte, error) {
-	text, _, err := f.dir.text(f.ask)
+func (f *packFile) Text(ctx context.Context) ([]byte, error) {
+	text, _, err := f.dir.text(ctx, f.ask)
 	return text, err
 }
 

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,7 +12,7 @@ import (
 )
 
 // Pack is a text that says what was asked for.
-func (m *mount) Pack(ask PackRequest) ([]byte, uint64, error) {
+func (m *mount) Pack(_ context.Context, ask PackRequest) ([]byte, uint64, error) {
 	if m.packs++; ask.Seq > m.newest {
 		return nil, 0, syscall.ENOENT
 	}
@@ -73,7 +74,7 @@ func TestPacks(t *testing.T) {
 	}
 	for _, name := range []string{"", ".", "..", "x", "08", "+8", "8 ", "8k", "-8", "1048577", "99999999999999999999", "8000@", "8000@0", "8000@10", "8000@01", "8000@x",
 		"8000@..", "8000@..3", "8000@1..0", "8000@1..10", "8000@01..", "8000@1...", "8000@1..3..4", "@3", "8000@3@4"} {
-		if n, err := dir.Lookup(name); err != syscall.ENOENT {
+		if n, err := dir.Lookup(m.Context(), name); err != syscall.ENOENT {
 			t.Errorf("%q is %v, %v", name, n, err)
 		}
 	}
@@ -139,7 +140,7 @@ type manyPacks struct {
 	free   chan struct{}
 }
 
-func (m *manyPacks) Pack(PackRequest) ([]byte, uint64, error) {
+func (m *manyPacks) Pack(context.Context, PackRequest) ([]byte, uint64, error) {
 	m.inside.Add(1)
 	defer m.inside.Add(-1)
 	<-m.free
@@ -152,7 +153,7 @@ func TestPacksInTurn(t *testing.T) {
 		m := &manyPacks{mount: mount{T: t}, free: make(chan struct{})}
 		dir := m.dir(Control(m, since, nil), "/pack")
 		for i := range 9 {
-			go func() { _, _ = dir.Lookup(strconv.Itoa(1000 + i)) }()
+			go func() { _, _ = dir.Lookup(m.Context(), strconv.Itoa(1000+i)) }()
 		}
 		synctest.Wait()
 		if n := m.inside.Load(); n != packsAtOnce {

@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"bytes"
+	"context"
 	"sync"
 	"time"
 )
@@ -12,9 +13,9 @@ type readme struct {
 	write func() []byte
 }
 
-func (r *readme) Constant() bool           { return true }
-func (r *readme) Stat() (int64, time.Time) { return int64(len(r.write())), r.made }
-func (r *readme) Text() ([]byte, error)    { return r.write(), nil }
+func (r *readme) Constant() bool                       { return true }
+func (r *readme) Stat() (int64, time.Time)             { return int64(len(r.write())), r.made }
+func (r *readme) Text(context.Context) ([]byte, error) { return r.write(), nil }
 
 // text is a text that is made anew for every reader, so that it has no length before
 // it is read.
@@ -51,7 +52,7 @@ func (t *text) Stat() (size int64, changed time.Time) {
 	return int64(len(t.content)), t.changed
 }
 
-func (t *text) Text() ([]byte, error) {
+func (t *text) Text(context.Context) ([]byte, error) {
 	if !t.shared {
 		return t.write(), nil
 	}

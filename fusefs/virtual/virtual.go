@@ -1,9 +1,10 @@
-// Package virtual is what is below .mneme in a store: texts about the mount, which
-// nobody can write. One type per directory. Of a node nothing is kept: whoever looks a
+// Package virtual is what is below .mneme in a store: texts about the mount, and its
+// past, which nobody can write. One type per directory. Of a node nothing is kept: whoever looks a
 // name up gets a new one, which says how the file is by then.
 package virtual
 
 import (
+	"context"
 	"errors"
 	"hash/fnv"
 	"path"
@@ -11,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"mneme/memory"
 	"mneme/session/conflict"
 )
 
@@ -25,18 +27,21 @@ type Node interface {
 	Mode() uint32
 	// Time is when it was made.
 	Time() time.Time
+	// Lasting reports whether its name will always be its own: the kernel may keep it.
+	Lasting() bool
 }
 
-// Dir is a directory. Its methods may have to wait for the disk. A name that is not
-// there is syscall.ENOENT, by itself; other errors say what is wrong with the disk.
+// Dir is a directory. Its methods may have to wait for the disk, or for the log. A name
+// that is not there is syscall.ENOENT, by itself, or a *NoPointError; other errors say
+// what is wrong with the disk or the log.
 type Dir interface {
 	Node
-	// Fixed reports whether there always are the same names in it.
+	// Fixed reports whether it always lists the same names.
 	Fixed() bool
-	Lookup(name string) (Node, error)
-	// List returns the names in it, in the order of their places. What can be looked up
-	// need not be among them.
-	List() ([]Entry, error)
+	Lookup(ctx context.Context, name string) (Node, error)
+	// List returns the names in it, in the order of their places, which the caller must
+	// not change. What can be looked up need not be among them.
+	List(ctx context.Context) ([]Entry, error)
 	// Remove answers the removal of a name, as a directory or as a file: with
 	// syscall.EROFS, EISDIR or ENOTDIR by itself, or with ErrNotYours.
 	Remove(name string, dir bool) error
@@ -60,8 +65,8 @@ type File interface {
 	// Stat returns the length of the text, and when that has changed. It is 0 where
 	// there is a text of its own for each reader.
 	Stat() (size int64, changed time.Time)
-	// Text returns the text, which the caller may keep.
-	Text() ([]byte, error)
+	// Text returns the text, which the caller may keep and must not change.
+	Text(ctx context.Context) ([]byte, error)
 }
 
 // Store is what a mount tells of a store. Its methods may be called at once from many
@@ -73,9 +78,11 @@ type Store interface {
 	Errors() []byte
 	// Conflicts are those that the directory conflicts shows; nil: there is none.
 	Conflicts() Conflicts
+	// Memory is the store itself, of whose past at tells.
+	Memory() *memory.Store
 	// Pack returns what a request asks for, and the number of the commit as of which it
 	// is; syscall.ENOENT: there is no such commit. What has a number is always the same.
-	Pack(PackRequest) (text []byte, seq uint64, err error)
+	Pack(context.Context, PackRequest) (text []byte, seq uint64, err error)
 	// Pin pins a commit, unless one is pinned already or seq is 0, and returns the number of
 	// the one that is; 0: none.
 	Pin(seq uint64) uint64
@@ -115,7 +122,7 @@ func Number(store, path string) uint64 {
 }
 
 // Find returns what is at a path below root, or syscall.ENOENT.
-func Find(root Dir, path string) (Node, error) {
+func Find(ctx context.Context, root Dir, path string) (Node, error) {
 	rest, ok := strings.CutPrefix(path, root.Path())
 	var n Node = root
 	for rest != "" && ok {
@@ -129,7 +136,7 @@ func Find(root Dir, path string) (Node, error) {
 			break
 		}
 		var err error
-		if n, err = dir.Lookup(name); err != nil {
+		if n, err = again(ctx, dir, name); err != nil {
 			return nil, err
 		}
 	}
@@ -139,18 +146,39 @@ func Find(root Dir, path string) (Node, error) {
 	return n, nil
 }
 
+// placing is a directory in which a name may mean another node by now than the one that
+// has a place.
+type placing interface {
+	again(ctx context.Context, name string) (Node, error)
+}
+
+// again returns what has a place in a directory.
+func again(ctx context.Context, dir Dir, name string) (Node, error) {
+	if p, ok := dir.(placing); ok {
+		return p.again(ctx, name)
+	}
+	return dir.Lookup(ctx, name)
+}
+
 // place is what all nodes have.
 type place struct {
-	path string
-	mode uint32
-	made time.Time
+	path    string
+	mode    uint32
+	made    time.Time
+	lasting bool
 }
 
 func (p *place) Path() string    { return p.path }
 func (p *place) Mode() uint32    { return p.mode }
 func (p *place) Time() time.Time { return p.made }
+func (p *place) Lasting() bool   { return p.lasting }
 
 // file returns the place of a file in p, a directory.
 func (p *place) file(name string) place {
-	return place{path.Join(p.path, name), syscall.S_IFREG | 0o444, p.made}
+	return place{path: path.Join(p.path, name), mode: syscall.S_IFREG | 0o444, made: p.made}
+}
+
+// dir returns the place of a directory in p.
+func (p *place) dir(name string) place {
+	return place{path: path.Join(p.path, name), mode: syscall.S_IFDIR | 0o555, made: p.made}
 }

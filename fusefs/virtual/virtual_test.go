@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"mneme/memory"
 	"mneme/session/conflict"
 )
 
@@ -24,14 +25,16 @@ type mount struct {
 	newest uint64          // commit
 	pinned atomic.Uint64   // commit
 	packs  int             // made
-	during func()          // called once while one is made
+	store  *memory.Store
+	during func() // called once while one is made
 
 	padding string // that packs begin with
 }
 
-func (m *mount) README() []byte { return []byte("read me\n") }
-func (m *mount) Note() []byte   { return []byte("note\n") }
-func (m *mount) Errors() []byte { return nil }
+func (m *mount) README() []byte        { return []byte("read me\n") }
+func (m *mount) Note() []byte          { return []byte("note\n") }
+func (m *mount) Errors() []byte        { return nil }
+func (m *mount) Memory() *memory.Store { return m.store }
 func (m *mount) Status() []byte {
 	m.status++
 	return []byte(fmt.Sprintf("status: %d\n", m.status))
@@ -68,7 +71,7 @@ func (m *mount) must(err error) {
 // find returns what is at a path below .mneme.
 func (m *mount) find(root Dir, path string) Node {
 	m.Helper()
-	n, err := Find(root, Root+path)
+	n, err := Find(m.Context(), root, Root+path)
 	m.must(err)
 	return n
 }
@@ -79,7 +82,7 @@ func (m *mount) dir(root Dir, path string) Dir { return m.find(root, path).(Dir)
 // wantNames lists a directory.
 func (m *mount) wantNames(d Dir, want ...string) {
 	m.Helper()
-	entries, err := d.List()
+	entries, err := d.List(m.Context())
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name)
@@ -92,7 +95,7 @@ func (m *mount) wantNames(d Dir, want ...string) {
 // wantText reads a file.
 func (m *mount) wantText(n Node, want string) {
 	m.Helper()
-	if text, err := n.(File).Text(); err != nil || string(text) != want {
+	if text, err := n.(File).Text(m.Context()); err != nil || string(text) != want {
 		m.Errorf("%s holds %q (%v), want %q", n.Path(), text, err, want)
 	}
 }
@@ -101,7 +104,7 @@ func (m *mount) wantText(n Node, want string) {
 func TestControl(t *testing.T) {
 	m := &mount{T: t}
 	root := Control(m, since, nil)
-	m.wantNames(root, "README", "errors", "note", "pack", "status")
+	m.wantNames(root, "README", "at", "errors", "note", "pack", "status")
 	for path, want := range map[string]struct {
 		mode     uint32
 		constant bool
@@ -128,7 +131,7 @@ func TestControl(t *testing.T) {
 	}
 	m.wantText(m.find(root, "/status"), "status: 2\n") // for another reader
 	for _, path := range []string{Root + "/conflicts", Root + "/nothing", Root + "/README/x", Root + "/", "/f", "/.mnemes", Root + "x/README"} {
-		if n, err := Find(root, path); err != syscall.ENOENT {
+		if n, err := Find(m.Context(), root, path); err != syscall.ENOENT {
 			t.Errorf("at %s: %v, %v", path, n, err)
 		}
 	}
@@ -166,7 +169,7 @@ func TestSharedText(t *testing.T) {
 func TestConflicts(t *testing.T) {
 	m := &mount{T: t, kept: conflict.New(t.TempDir())}
 	root := Control(m, since, nil)
-	m.wantNames(root, "README", "conflicts", "errors", "note", "pack", "status")
+	m.wantNames(root, "README", "at", "conflicts", "errors", "note", "pack", "status")
 	all := m.dir(root, "/conflicts")
 	m.wantNames(all)
 	mine, theirs := m.keep("mine"), m.keepWith("other", nil)
@@ -193,12 +196,12 @@ func TestConflicts(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"0", "01", "+1", "-1", "3", "1 ", "one", "settled", "last", "..", ".", ""} {
-		if n, err := all.Lookup(name); err != syscall.ENOENT {
+		if n, err := all.Lookup(m.Context(), name); err != syscall.ENOENT {
 			t.Errorf("%q is %v, %v", name, n, err)
 		}
 	}
 	for _, name := range []string{"more", "", "..", "../last", "About"} {
-		if n, err := m.dir(root, "/conflicts/1").Lookup(name); err != syscall.ENOENT {
+		if n, err := m.dir(root, "/conflicts/1").Lookup(m.Context(), name); err != syscall.ENOENT {
 			t.Errorf("in a conflict %q is %v, %v", name, n, err)
 		}
 	}
@@ -211,10 +214,10 @@ func TestConflicts(t *testing.T) {
 	m.wantNames(all, "2")
 	m.wantText(m.find(root, "/conflicts/1/yours"), "more")
 	m.must(m.kept.Remove(mine))
-	if _, err := all.Lookup("1"); err != syscall.ENOENT {
+	if _, err := all.Lookup(m.Context(), "1"); err != syscall.ENOENT {
 		t.Errorf("one that is removed: %v", err)
 	}
-	if text, err := yours.Text(); err != syscall.ENOENT {
+	if text, err := yours.Text(m.Context()); err != syscall.ENOENT {
 		t.Errorf("its text: %q, %v", text, err)
 	}
 }
@@ -249,7 +252,7 @@ func TestDismiss(t *testing.T) {
 	m.must(all.Remove("1", true))
 	m.wantNames(all, "2", "3")
 	m.wantNames(first)
-	if _, err := all.Lookup("1"); err != syscall.ENOENT {
+	if _, err := all.Lookup(m.Context(), "1"); err != syscall.ENOENT {
 		t.Errorf("a dismissed one: %v", err)
 	}
 	if err := all.Remove("1", true); err != syscall.ENOENT {
@@ -287,7 +290,7 @@ func (b broken) Read(id int, name string) ([]byte, error) {
 func TestDamagedConflicts(t *testing.T) {
 	m := &mount{T: t, kept: conflict.New(t.TempDir())}
 	m.keep("mine")
-	d, err := newConflicts(broken{own{m.kept}, nil, errors.New("no JSON")}, since).Lookup("1")
+	d, err := newConflicts(broken{own{m.kept}, nil, errors.New("no JSON")}, since).Lookup(m.Context(), "1")
 	m.must(err)
 	m.wantNames(d.(Dir), "about", "base", "theirs", "yours")
 	if err := d.(Dir).Remove("yours", false); err != ErrNotYours {
@@ -295,21 +298,21 @@ func TestDamagedConflicts(t *testing.T) {
 	}
 	failed := errors.New("the disk has failed")
 	all := newConflicts(broken{own{m.kept}, failed, nil}, since)
-	if _, err := all.List(); err != failed {
+	if _, err := all.List(m.Context()); err != failed {
 		t.Errorf("a list of what cannot be read: %v", err)
 	}
 	for _, name := range []string{"1", "77"} {
-		if n, err := all.Lookup(name); err != failed {
+		if n, err := all.Lookup(m.Context(), name); err != failed {
 			t.Errorf("conflict %s, of which nobody can tell whether it is there: %v, %v", name, n, err)
 		}
 	}
-	d, err = newConflicts(own{m.kept}, since).Lookup("1")
+	d, err = newConflicts(own{m.kept}, since).Lookup(m.Context(), "1")
 	m.must(err)
 	d.(*conflictDir).kept = broken{own{m.kept}, failed, nil}
-	if _, err := d.(Dir).Lookup("yours"); err != failed {
+	if _, err := d.(Dir).Lookup(m.Context(), "yours"); err != failed {
 		t.Errorf("a file that cannot be read: %v", err)
 	}
-	if _, err := d.(Dir).List(); err != failed {
+	if _, err := d.(Dir).List(m.Context()); err != failed {
 		t.Errorf("a list of what cannot be read: %v", err)
 	}
 }

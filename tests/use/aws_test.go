@@ -20,6 +20,7 @@ func TestOnAWS(t *testing.T) {
 		{"CommandLineBesideMount", TestCommandLineBesideMount}, {"ConditionalWriteBesideMount", TestConditionalWriteBesideMount},
 		{"ReadOnly", TestReadOnly}, {"ReadOnlyFollows", TestReadOnlyFollows}, {"ArchivedWhileMounted", TestArchivedWhileMounted},
 		{"Metrics", TestMetrics}, {"EndOfMountedStore", TestEndOfMountedStore}, {"PlacesInMounts", TestPlacesInMounts},
+		{"PastInTheMount", TestPastInTheMount}, {"PastBesideWriters", TestPastBesideWriters},
 	} {
 		t.Run(test.name, test.run)
 	}

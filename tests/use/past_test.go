@@ -1,0 +1,106 @@
+package use
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"mneme/tests/harness"
+)
+
+// TestPastInTheMount looks at points in time with ordinary programs, in a mount that can be
+// written and in one whose files the kernel opens by itself.
+func TestPastInTheMount(t *testing.T) {
+	t.Parallel()
+	for name, store := range map[string]string{"written": "notes", "read-only": "notes:ro"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			harness.NeedTools(t, "rsync", "rg")
+			e := harness.NewEnv(t)
+			e.Store("notes", "--content", "any", "--max-memory-bytes", "4000000")
+			w := e.Mount(t, "notes", "--session", "writer") // 1 is the creation of the store
+			w.Sh(t, `mkdir -p dir/sub; echo one > a.md; echo x > dir/sub/x.md; head -c 3000000 /dev/urandom > big; : > empty
+				printf 'caf\303\251' > "$(printf 'caf\303\251')"`)
+			then := head(t, e)
+			w.Sh(t, `cp -r . "$HOME/then"; mv a.md b.md; echo two >> b.md; rm -r dir big; mkdir new; echo n > new/n.md`)
+			m := e.Mount(t, store)
+			sh := func(script string) string {
+				t.Helper()
+				return m.Sh(t, "at=.mneme/at/"+then+"; "+script)
+			}
+			sh(`test -z "$(ls -A .mneme/at)"; test "$(find .mneme/at | wc -l)" = 1
+				diff -r "$HOME/then" $at; diff -r .mneme/at/HEAD . ; cp -r $at "$HOME/copy"; diff -r "$HOME/then" "$HOME/copy"
+				test -z "$(find $at -type l -o -perm /222)"; test "$(stat -c %s $at/big)" = 3000000`)
+			sh(`rsync -a $at/ "$HOME/synced"; diff -r "$HOME/then" "$HOME/synced"; test -z "$(rsync -ai $at/ "$HOME/synced")"
+				tar -cf - -C $at . | { mkdir "$HOME/tar"; tar -xf - -C "$HOME/tar"; }; diff -r "$HOME/then" "$HOME/tar"
+				test "$(grep -rlx one $at)" = $at/a.md; test "$(rg -lx one $at)" = $at/a.md; (cd $at/dir/sub; test "$(cat ../../a.md x.md)" = "$(printf 'one\nx')")`)
+			sh(`! diff -r $at .mneme/at/HEAD > "$HOME/diff"; grep -q "Only in $at: a.md" "$HOME/diff"; grep -q "Only in .mneme/at/HEAD: b.md" "$HOME/diff"
+				dd if=$at/big bs=1000 skip=2000 count=10 2> "$HOME/err" | cmp - <(dd if="$HOME/then/big" bs=1000 skip=2000 count=10 2> "$HOME/err")
+				python3 -c 'import mmap, sys
+files = [open(p, "rb") for p in sys.argv[1:]]
+a, b = (mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ) for f in files)
+assert a[1234567:2345678] == b[1234567:2345678]' $at/big "$HOME/then/big"`)
+			sh(`for change in "touch $at/x" "rm $at/a.md" "mkdir $at/y" "mv $at/a.md ." "rm -r $at" "chmod 777 $at/a.md" "truncate -s 0 $at/a.md" "ln $at/a.md z" "mkdir .mneme/at/x" "cp /dev/null $at/a.md"; do
+				! $change 2> "$HOME/err"; grep -Eq 'Read-only|not permitted|Permission' "$HOME/err"; done; diff -r "$HOME/then" $at`)
+			for _, point := range []string{"9999", "-1", "00120", "99999999999999999999", "HEAD~9999", "HEAD@" + then, "2026-13-01"} {
+				sh(fmt.Sprintf(`! ls .mneme/at/%s 2> "$HOME/err"; grep -q 'No such file' "$HOME/err"`, point))
+				m.Eventually(t, fmt.Sprintf(`grep -qF 'at/%s' .mneme/errors; test "$(grep -c 'look up' .mneme/errors)" = 1`, point))
+			}
+			sh(`test "$(ls .mneme/at/0 | wc -l)" = 0; test "$(ls .mneme/at/1999-12-31 | wc -l)" = 0; diff -r .mneme/at/2199-12-31 .mneme/at/HEAD; diff -r .mneme/at/HEAD~0 .mneme/at/HEAD`)
+
+			// HEAD is looked up anew, and what was looked up stays.
+			sh(fmt.Sprintf(`cd .mneme/at/HEAD; test ! -e later.md; %q write notes:/later.md <<< later; test ! -e later.md; test "$(cat b.md)" = "$(printf 'one\ntwo')"`, harness.Binary))
+			m.Eventually(t, `test -e .mneme/at/HEAD/later.md; test ! -e .mneme/at/HEAD~1/later.md`)
+		})
+	}
+}
+
+// TestPastBesideWriters searches the newest commit again and again while others are made.
+func TestPastBesideWriters(t *testing.T) {
+	t.Parallel()
+	e := harness.NewEnv(t)
+	e.Store("notes")
+	m := e.Mount(t, "notes")
+	m.Sh(t, `mkdir d; for i in $(seq 20); do echo text > d/$i; done`)
+	done := m.Background(t, `for i in $(seq 30); do echo text > more$i; mv d/$((i % 20 + 1)) d/$((i % 20 + 1)).x; mv d/$((i % 20 + 1)).x d/$((i % 20 + 1)); done; : > done`)
+	m.Sh(t, `until test -e done; do (cd .mneme/at/HEAD; test "$(grep -rl text d | wc -l)" = 20; test "$(find d -type f | wc -l)" = 20); done`)
+	if r := done(); r.Code != 0 {
+		t.Error(r)
+	}
+}
+
+// TestPastKeptByTheKernel: what is below a sequence number is asked for once.
+func TestPastKeptByTheKernel(t *testing.T) {
+	for name, store := range map[string]string{"written": "notes", "read-only": "notes:ro"} {
+		t.Run(name, func(t *testing.T) {
+			e := harness.NewEnv(t)
+			e.Store("notes")
+			for _, path := range []string{"a.md", "d/b.md", "d/e/c.md"} {
+				e.MustIn(t, path, "write", "notes:/"+path)
+			}
+			m := e.Mount(t, store, "--metrics-addr", "127.0.0.1:0")
+			look := func() {
+				m.Sh(t, `grep -r . .mneme/at/4 > "$HOME/found"; find .mneme/at/4 -size 3c > "$HOME/found"; test "$(cat .mneme/at/4/d/b.md)" = d/b.md`)
+			}
+			look()
+			asked := m.During(t, look)
+			for _, kind := range []string{"OPEN", "OPENDIR", "RELEASE", "RELEASEDIR"} {
+				if store == "notes" {
+					delete(asked, kind)
+				}
+			}
+			if len(asked) > 0 {
+				t.Errorf("the kernel asked again: %v", asked)
+			}
+		})
+	}
+}
+
+// head is the sequence number of the newest commit.
+func head(t *testing.T, e *harness.Env) string {
+	t.Helper()
+	line := e.Must(t, "log", "notes", "-n", "1", "--json")
+	_, rest, _ := strings.Cut(line, `"seq":`)
+	seq, _, _ := strings.Cut(rest, ",")
+	return strings.TrimSpace(seq)
+}
