@@ -154,10 +154,18 @@ func (f *front) collectVirtualLocked(v *virtualInode) {
 	}
 }
 
-// lifeOf is how long the kernel may keep what a node looks like.
+// lifeOf is how long the kernel may keep what a node looks like. By the time of a directory
+// it sees whether a list that it has is still right.
 func lifeOf(n virtual.Node) time.Duration {
-	if file, ok := n.(virtual.File); ok && !file.Constant() {
-		return 0
+	switch n := n.(type) {
+	case virtual.File:
+		if !n.Constant() {
+			return 0
+		}
+	case virtual.Dir:
+		if !n.Fixed() {
+			return 0
+		}
 	}
 	return forever
 }

@@ -26,6 +26,7 @@ import (
 	"mneme/memory"
 	"mneme/note"
 	"mneme/session/conflict"
+	"mneme/versionlog"
 )
 
 // Options configure a mount; the zero value is the default.
@@ -49,6 +50,10 @@ type Options struct {
 	// Note returns what to tell an agent about a store, whose path is where it is in the
 	// mount, for .mneme/note; nil says what package note does. It must not block.
 	Note func(note.Mount) string
+
+	// Event returns a commit as a line of .mneme/events; nil writes the
+	// sequence number only. It must not block.
+	Event func(*versionlog.Commit) ([]byte, error)
 
 	// Exec lets programs be executed that are files of the mount.
 	Exec bool

@@ -26,6 +26,14 @@ func (t told) Errors() []byte { return t.errors.Lines() }
 // Memory is the store itself.
 func (t told) Memory() *memory.Store { return t.memory }
 
+// Event writes a commit as the options say, or else its number.
+func (t told) Event(c *versionlog.Commit) ([]byte, error) {
+	if t.fs.opts.Event != nil {
+		return t.fs.opts.Event(c)
+	}
+	return fmt.Appendf(nil, "%d\n", c.Seq), nil
+}
+
 // packPatience bounds how long a pack may take, for which a program waits.
 const packPatience = 30 * time.Second
 

@@ -202,3 +202,22 @@ func (s *Store) Replaced(ctx context.Context, path string, v versionlog.Version)
 	}
 	return s.Parent(ctx, v)
 }
+
+// Known reports whether there is a memory or a directory at a path, or was one. It does not
+// know of directories that were never made, once nothing is in them any more.
+func (s *Store) Known(ctx context.Context, path string) (bool, error) {
+	path, err := ParsePath(path)
+	if err != nil {
+		return false, nil // nothing ever had it
+	}
+	for _, at := range []string{path, path + "/"} {
+		_, err := s.log.Last(ctx, s.info.ID, at)
+		if !errors.Is(err, versionlog.ErrNotFound) {
+			return err == nil, err
+		}
+	}
+	for _, err := range s.log.Heads(ctx, s.info.ID, path, "") {
+		return err == nil, err
+	}
+	return false, nil
+}

@@ -23,6 +23,7 @@ type Store struct {
 	can    versionlog.Capabilities // of log
 	blobs  cas.Store
 	author *Author // nil: read-only
+	asOf   *uint64 // the commit after which it is shown; nil: the newest
 	added  tally
 
 	hasQuota atomic.Bool // the store is known to have a quota of its own

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,17 +20,22 @@ type mounted struct {
 }
 
 type mountedStore struct {
-	ID       string `json:"id"`
-	Slug     string `json:"slug"`
-	Path     string `json:"mount_path"`
-	ReadOnly bool   `json:"read_only"`
+	ID       string  `json:"id"`
+	Slug     string  `json:"slug"`
+	Path     string  `json:"mount_path"`
+	ReadOnly bool    `json:"read_only"`
+	AsOf     *uint64 `json:"as_of_seq,omitempty"` // the commit after which it is shown; nil: the newest
 }
 
 func newMounted(dir string, flat bool, pid int, session string, stores []*memory.Store) mounted {
 	m := mounted{Dir: dir, PID: pid, SessionID: session}
 	for _, st := range stores {
 		s := st.Info()
-		m.Stores = append(m.Stores, mountedStore{ID: s.ID, Slug: s.Slug, Path: storeDir(dir, flat, s.Slug), ReadOnly: st.ReadOnly()})
+		shown := mountedStore{ID: s.ID, Slug: s.Slug, Path: storeDir(dir, flat, s.Slug), ReadOnly: st.ReadOnly()}
+		if seq, past := st.EndsAt(); past {
+			shown.AsOf = &seq
+		}
+		m.Stores = append(m.Stores, shown)
 	}
 	return m
 }
@@ -55,6 +61,9 @@ func (a *app) printMounted(m mounted, end string) error {
 		mode := ""
 		if s.ReadOnly {
 			mode = ", read-only"
+		}
+		if s.AsOf != nil {
+			mode = fmt.Sprintf(", as it was after commit %d%s", *s.AsOf, mode)
 		}
 		a.printf("%s is mounted at %s%s\n", printable(s.Slug), a.paint(bold, printable(s.Path)), mode)
 	}

@@ -41,6 +41,7 @@ type mountCmd struct {
 	At          string    `default:"${mountdir}" placeholder:"DIR" help:"Where to mount them, an empty or new directory. Default: ${default}."`
 	Flat        bool      `help:"Mount the one store as DIR itself, not below it."`
 	ReadOnly    bool      `help:"All stores read-only."`
+	AsOf        string    `placeholder:"POINT" help:"Show the stores as they were, read-only: after the commit of a sequence number, HEAD~n, a time (2026-11-20T15:04:05Z, 2026-11-20, yesterday) or an age (3d)."`
 	Session     string    `placeholder:"ID" help:"Session in whose name files are written. Default: a new one."`
 	Refresh     period    `default:"1s" help:"How late another process's change may be seen. Default: ${default}."`
 	MetricsAddr string    `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics; without HOST on this machine only. Elsewhere it takes a key, $$MNEME_METRICS_KEY, as a bearer token."`
@@ -75,6 +76,7 @@ Examples:
     mneme mount notes --at /srv/agent-1/memory --background --keep
     mneme mount --at /srv/agent-1/memory --replace     (after an upgrade)
     mneme mount notes --flat --at ~/.agent/memory
+    mneme mount notes --as-of yesterday --at /tmp/then
     mneme mount notes --read-only     (for a session that reads untrusted input)
     mneme mount notes --at /mnt/memory --print-prompt >> system-prompt.txt`
 }
@@ -294,6 +296,7 @@ func (c *mountCmd) options(lib *backend.Library) *fusefs.Options {
 		UID: uid, GID: gid, Mode: uint32(c.Mode), Exec: c.Exec, BeforeServing: c.dropPrivileges, Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(), Flat: c.Flat,
 		Status: func() []string { return statusLines(lib) }, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
 		Conflicts: lib.Conflicts, MaxMemory: int64(c.MaxMemory), Advise: adviseMount, Note: c.note(),
+		Event: eventLine,
 	}
 }
 
@@ -365,10 +368,16 @@ func (c *mountCmd) check() ([]wantedStore, error) {
 	if c.MaxMemory < minMaxMemory {
 		return nil, usagef("--max-memory %d: want at least %d bytes, such as 256MiB", c.MaxMemory, minMaxMemory)
 	}
-	return wantStores(c.Stores, c.ReadOnly)
+	if err := checkAsOf(c.AsOf, c.Keep); err != nil {
+		return nil, err
+	}
+	return wantStores(c.Stores, c.ReadOnly || c.AsOf != "")
 }
 
 func (c *mountCmd) openStores(ctx context.Context, lib *backend.Library, wanted []wantedStore) ([]*memory.Store, error) {
+	if c.AsOf != "" {
+		return openPast(ctx, lib, wanted, c.AsOf)
+	}
 	author := memory.SessionAuthor(c.Session)
 	author.Quota = c.quota()
 	author.MayGrow = func() error {

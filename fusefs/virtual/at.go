@@ -30,10 +30,10 @@ type at struct {
 	past  *past
 }
 
-func newAt(s Store, made time.Time) *at {
+func newAt(s Store, p *past, made time.Time) *at {
 	return &at{
 		place: place{path: At, mode: syscall.S_IFDIR | 0o555, made: made, lasting: true},
-		store: s, past: newPast(s.Memory()),
+		store: s, past: p,
 	}
 }
 

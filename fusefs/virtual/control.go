@@ -30,7 +30,8 @@ func Control(s Store, made time.Time, opts *Options) Dir {
 		return p
 	}
 	add("README", &readme{file("README"), s.README})
-	add("at", newAt(s, made))
+	past := newPast(s.Memory())
+	add("at", newAt(s, past, made))
 	if kept := s.Conflicts(); kept != nil {
 		add("conflicts", newConflicts(kept, made))
 	}
@@ -38,9 +39,11 @@ func Control(s Store, made time.Time, opts *Options) Dir {
 		add(name, &text{place: file(name), write: write, shared: o.NoOpen, changed: made})
 	}
 	addText("errors", s.Errors)
+	add("events", &events{place: file("events"), store: s, shared: o.NoOpen})
 	add("note", &readme{file("note"), s.Note})
 	add("pack", newPacks(s, made))
 	addText("status", s.Status)
+	add("versions", newVersions(past, made))
 	return c
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"mneme/memory"
 	"mneme/session/conflict"
+	"mneme/versionlog"
 )
 
 // Root is the path of the directory in the store. No directory lists it.
@@ -78,8 +79,10 @@ type Store interface {
 	Errors() []byte
 	// Conflicts are those that the directory conflicts shows; nil: there is none.
 	Conflicts() Conflicts
-	// Memory is the store itself, of whose past at tells.
+	// Memory is the store itself, of whose past at, versions and events tell.
 	Memory() *memory.Store
+	// Event returns a commit as a line of events.
+	Event(*versionlog.Commit) ([]byte, error)
 	// Pack returns what a request asks for, and the number of the commit as of which it
 	// is; syscall.ENOENT: there is no such commit. What has a number is always the same.
 	Pack(context.Context, PackRequest) (text []byte, seq uint64, err error)

@@ -13,6 +13,7 @@ import (
 
 	"mneme/memory"
 	"mneme/session/conflict"
+	"mneme/versionlog"
 )
 
 var since = time.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC)
@@ -31,9 +32,12 @@ type mount struct {
 	padding string // that packs begin with
 }
 
-func (m *mount) README() []byte        { return []byte("read me\n") }
-func (m *mount) Note() []byte          { return []byte("note\n") }
-func (m *mount) Errors() []byte        { return nil }
+func (m *mount) README() []byte { return []byte("read me\n") }
+func (m *mount) Note() []byte   { return []byte("note\n") }
+func (m *mount) Errors() []byte { return nil }
+func (m *mount) Event(c *versionlog.Commit) ([]byte, error) {
+	return fmt.Appendf(nil, "%d\n", c.Seq), nil
+}
 func (m *mount) Memory() *memory.Store { return m.store }
 func (m *mount) Status() []byte {
 	m.status++
@@ -104,7 +108,7 @@ func (m *mount) wantText(n Node, want string) {
 func TestControl(t *testing.T) {
 	m := &mount{T: t}
 	root := Control(m, since, nil)
-	m.wantNames(root, "README", "at", "errors", "note", "pack", "status")
+	m.wantNames(root, "README", "at", "errors", "events", "note", "pack", "status", "versions")
 	for path, want := range map[string]struct {
 		mode     uint32
 		constant bool
@@ -169,7 +173,7 @@ func TestSharedText(t *testing.T) {
 func TestConflicts(t *testing.T) {
 	m := &mount{T: t, kept: conflict.New(t.TempDir())}
 	root := Control(m, since, nil)
-	m.wantNames(root, "README", "at", "conflicts", "errors", "note", "pack", "status")
+	m.wantNames(root, "README", "at", "conflicts", "errors", "events", "note", "pack", "status", "versions")
 	all := m.dir(root, "/conflicts")
 	m.wantNames(all)
 	mine, theirs := m.keep("mine"), m.keepWith("other", nil)

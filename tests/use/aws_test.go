@@ -21,6 +21,7 @@ func TestOnAWS(t *testing.T) {
 		{"ReadOnly", TestReadOnly}, {"ReadOnlyFollows", TestReadOnlyFollows}, {"ArchivedWhileMounted", TestArchivedWhileMounted},
 		{"Metrics", TestMetrics}, {"EndOfMountedStore", TestEndOfMountedStore}, {"PlacesInMounts", TestPlacesInMounts},
 		{"PastInTheMount", TestPastInTheMount}, {"PastBesideWriters", TestPastBesideWriters},
+		{"VersionsAndEvents", TestVersionsAndEvents}, {"MountOfThePast", TestMountOfThePast},
 	} {
 		t.Run(test.name, test.run)
 	}

@@ -96,6 +96,56 @@ func TestPastKeptByTheKernel(t *testing.T) {
 	}
 }
 
+// TestVersionsAndEvents reads all versions of memories, and the newest changes, in a mount
+// that can be written, and in one whose lists and texts the kernel keeps.
+func TestVersionsAndEvents(t *testing.T) {
+	t.Parallel()
+	for name, store := range map[string]string{"written": "notes", "read-only": "notes:ro"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := harness.NewEnv(t)
+			e.Store("notes")
+			w := e.Mount(t, "notes", "--session", "writer")
+			w.Sh(t, `mkdir d; echo one > a.md; mv a.md b.md; echo two >> b.md; echo x > d/x.md; rm -r d`)
+			m := e.Mount(t, store)
+			m.Sh(t, `ls .mneme/versions > "$HOME/ls"; test "$(cat "$HOME/ls")" = b.md; cd .mneme/versions/b.md; set -- *; test $# = 3
+				test "$(cat $1 $2 $3)" = "$(printf 'one\none\none\ntwo')"; test "$(stat -c %s $3)" = 8
+				cd ../d/x.md; test "$(cat *)" = x; test ! -e ../y.md; ! rm * 2> "$HOME/err"; grep -q Read-only "$HOME/err"`)
+			same := fmt.Sprintf(`diff .mneme/events <(%q log notes --json)`, harness.Binary)
+			m.Sh(t, same)
+			e.MustIn(t, "three", "write", "notes:/c.md")
+			m.Eventually(t, `test "$(ls .mneme/versions)" = "$(printf 'b.md\nc.md')"`)
+			m.Eventually(t, same)
+			e.MustIn(t, "four", "write", "notes:/b.md")
+			m.Eventually(t, `set -- $(ls -v .mneme/versions/b.md); test $# = 4; test "$(cat .mneme/versions/b.md/$4)" = four`)
+		})
+	}
+}
+
+// TestMountOfThePast mounts stores as they were, which others go on writing.
+func TestMountOfThePast(t *testing.T) {
+	t.Parallel()
+	e := harness.NewEnv(t)
+	e.Store("notes")
+	w := e.Mount(t, "notes")
+	w.Sh(t, `mkdir d; echo one > a.md; echo x > d/x.md; cp -r . "$HOME/then"`)
+	then := head(t, e)
+	w.Sh(t, `mv a.md b.md; rm -r d; echo two > c.md`)
+	m := e.Mount(t, "notes", "--as-of", then)
+	m.Sh(t, `diff -r "$HOME/then" .; diff -r . .mneme/at/HEAD; ! touch x 2> "$HOME/err"; grep -q Read-only "$HOME/err"
+			test "$(ls .mneme/versions/a.md | wc -l)" = 1; test ! -e .mneme/versions/b.md; grep -q "after commit `+then+`," .mneme/README; test -z "$(cat .mneme/errors)"`)
+	e.MustIn(t, "more", "write", "notes:/a.md")
+	m.Sh(t, `test "$(cat a.md)" = one`)
+	e.Must(t, "rm", "notes:/a.md")
+	kept := e.Mount(t, "notes", "--as-of", then, "--keep")
+	kept.Sh(t, `diff -r "$HOME/then" .`)
+	for _, args := range [][]string{{"--as-of", "9999"}, {"--as-of", "soon"}, {"--as-of", "HEAD", "--keep"}} {
+		if r := e.Mneme(append([]string{"mount", "notes", "--at", t.TempDir()}, args...)...); r.Code == 0 {
+			t.Errorf("%v mounts", args)
+		}
+	}
+}
+
 // head is the sequence number of the newest commit.
 func head(t *testing.T, e *harness.Env) string {
 	t.Helper()

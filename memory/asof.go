@@ -1,0 +1,178 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"mneme/versionlog"
+)
+
+// OpenAt returns the store of an id as it was right after the commit of a sequence number,
+// for reading. Its history ends there, and nothing is added to it. versionlog.ErrNotFound:
+// there is no such commit.
+func (l *Library) OpenAt(ctx context.Context, id string, seq uint64) (*Store, error) {
+	s, err := l.Open(ctx, id, nil)
+	if err != nil {
+		return nil, err
+	}
+	log, err := newPastLog(ctx, l.log, id, seq)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", s.info.Slug, err)
+	}
+	s.log, s.can, s.asOf = log, log.Capabilities(), &seq
+	return s, nil
+}
+
+// EndsAt returns after which commit the store is shown, if that is not the newest (OpenAt).
+func (s *Store) EndsAt() (seq uint64, past bool) {
+	if s.asOf == nil {
+		return 0, false
+	}
+	return *s.asOf, true
+}
+
+// pastLog is a log as it was right after a commit of one store, which it is used for only.
+// What it holds never changes, so that nobody who waits for a commit hears of one.
+type pastLog struct {
+	versionlog.Log
+	tip   versionlog.Tip // without Totals, and of a store in use
+	state versionlog.State
+}
+
+func newPastLog(ctx context.Context, log versionlog.Log, storeID string, seq uint64) (*pastLog, error) {
+	state, err := log.At(ctx, storeID, seq)
+	if err != nil {
+		return nil, err
+	}
+	l := &pastLog{Log: log, state: state}
+	if seq == 0 {
+		return l, nil
+	}
+	for c, err := range log.Commits(ctx, storeID, seq-1) {
+		if err != nil {
+			return nil, err
+		}
+		l.tip = versionlog.Tip{Seq: c.Seq, Digest: c.Digest, Time: c.Time}
+		return l, nil
+	}
+	return nil, fmt.Errorf("commit %d: %w", seq, versionlog.ErrNotFound)
+}
+
+func (l *pastLog) CreateStore(context.Context, versionlog.Store) error {
+	return versionlog.ErrReadOnly
+}
+func (l *pastLog) DeleteStore(context.Context, string) error { return versionlog.ErrReadOnly }
+func (l *pastLog) Commit(context.Context, string, *versionlog.Proposal) (*versionlog.Commit, error) {
+	return nil, versionlog.ErrReadOnly
+}
+
+func (l *pastLog) Tip(context.Context, string) (versionlog.Tip, error) { return l.tip, nil }
+
+func (l *pastLog) Head(ctx context.Context, _, path string) (versionlog.Version, error) {
+	return l.state.Head(ctx, path)
+}
+
+func (l *pastLog) Heads(ctx context.Context, _, prefix, after string) iter.Seq2[versionlog.Version, error] {
+	return l.state.Heads(ctx, prefix, after)
+}
+
+func (l *pastLog) Children(ctx context.Context, _, dir string) iter.Seq2[versionlog.Version, error] {
+	return l.state.Children(ctx, dir)
+}
+
+func (l *pastLog) Last(ctx context.Context, storeID, path string) (versionlog.Version, error) {
+	return firstVersion(l.PathHistory(ctx, storeID, path), path)
+}
+
+func (l *pastLog) Newest(ctx context.Context, storeID, memoryID string) (versionlog.Version, error) {
+	return firstVersion(l.History(ctx, storeID, memoryID, 0), memoryID)
+}
+
+// firstVersion returns the first version of what. versionlog.ErrNotFound: there is none.
+func firstVersion(versions iter.Seq2[versionlog.Version, error], what string) (versionlog.Version, error) {
+	for v, err := range versions {
+		return v, err
+	}
+	return versionlog.Version{}, fmt.Errorf("%s: %w", what, versionlog.ErrNotFound)
+}
+
+func (l *pastLog) Version(ctx context.Context, storeID, id string) (versionlog.Version, error) {
+	v, err := l.Log.Version(ctx, storeID, id)
+	if err == nil && v.Seq > l.tip.Seq {
+		return versionlog.Version{}, fmt.Errorf("version %s: %w", id, versionlog.ErrNotFound)
+	}
+	return v, err
+}
+
+// before is a bound of sequence numbers, 0 for none, that the end of the history bounds, too.
+func (l *pastLog) before(seq uint64) uint64 {
+	if seq == 0 {
+		return l.tip.Seq + 1
+	}
+	return min(seq, l.tip.Seq+1)
+}
+
+func (l *pastLog) History(ctx context.Context, storeID, memoryID string, before uint64) iter.Seq2[versionlog.Version, error] {
+	return l.Log.History(ctx, storeID, memoryID, l.before(before))
+}
+
+func (l *pastLog) PathHistory(ctx context.Context, storeID, path string) iter.Seq2[versionlog.Version, error] {
+	return func(yield func(versionlog.Version, error) bool) {
+		for v, err := range l.Log.PathHistory(ctx, storeID, path) {
+			if (err != nil || v.Seq <= l.tip.Seq) && !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
+func (l *pastLog) At(ctx context.Context, storeID string, seq uint64) (versionlog.State, error) {
+	switch {
+	case seq == l.tip.Seq:
+		return l.state, nil
+	case seq > l.tip.Seq:
+		return nil, fmt.Errorf("commit %d: %w; the store is shown after commit %d", seq, versionlog.ErrNotFound, l.tip.Seq)
+	}
+	return l.Log.At(ctx, storeID, seq)
+}
+
+func (l *pastLog) SeqAt(ctx context.Context, storeID string, at time.Time) (uint64, error) {
+	if !at.Before(l.tip.Time) {
+		return l.tip.Seq, nil
+	}
+	return l.Log.SeqAt(ctx, storeID, at)
+}
+
+func (l *pastLog) Commits(ctx context.Context, storeID string, after uint64) iter.Seq2[*versionlog.Commit, error] {
+	return func(yield func(*versionlog.Commit, error) bool) {
+		if after >= l.tip.Seq {
+			return
+		}
+		for c, err := range l.Log.Commits(ctx, storeID, after) {
+			if !yield(c, err) || err != nil || c.Seq == l.tip.Seq {
+				return
+			}
+		}
+	}
+}
+
+func (l *pastLog) CommitsBefore(ctx context.Context, storeID string, before uint64, f versionlog.Filter) iter.Seq2[*versionlog.Commit, error] {
+	return l.Log.CommitsBefore(ctx, storeID, l.before(before), f)
+}
+
+func (l *pastLog) Wait(ctx context.Context, _ string, after uint64) error {
+	if after < l.tip.Seq {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (l *pastLog) Capabilities() versionlog.Capabilities {
+	return versionlog.Capabilities{
+		Near:     l.Log.Capabilities().Near,
+		KnownTip: func(string) (versionlog.Tip, bool) { return l.tip, true },
+	}
+}
