@@ -285,10 +285,16 @@ func (f *front) remove(id uint64, name string, rmdir bool) fuse.Status {
 	return s.fail("remove", at, err)
 }
 
+// isOfPast reports whether a path is below the directories of the past.
+func isOfPast(at string) bool {
+	return strings.HasPrefix(at, virtual.At+"/") || strings.HasPrefix(at, virtual.Versions+"/")
+}
+
 // adopt looks up again what the kernel knows below .mneme, and gives it the numbers that
 // it had. It leaves out what is not there any more: the kernel is told that the name has
-// to be looked up. So it does with packs that nobody has open, since one takes time to make.
-// All else is adopted after it.
+// to be looked up. So it does with packs that nobody has open, since one takes time to make,
+// and with files of the past, of which there may be as many as the history has. All else is
+// adopted after it.
 func (f *front) adopt(in *inherited) {
 	for i, s := range f.fs.stores {
 		if i < len(in.state.Pinned) { // else nobody had asked for a pack, or the process was an earlier mneme's
@@ -306,10 +312,11 @@ func (f *front) adopt(in *inherited) {
 		}
 		f.fs.virtual.inherited[id] = true
 		f.fs.notify.Content(id) // what is kept without a timeout may be of another program, or out of date
-		if strings.HasPrefix(at, virtual.Packs+"/") && !opened[id] {
+		isDir := isDirMode(note.Mode)
+		if !opened[id] && (strings.HasPrefix(at, virtual.Packs+"/") || isOfPast(at) && !isDir && !f.fs.noOpen) {
 			continue
 		}
-		n, err := virtual.Find(f.fs.ctx, f.roots[s.id()].dir, at)
+		n, err := virtual.Find(f.fs.ctx, f.roots[s.id()].dir, at, isDir)
 		if err != nil || n.Mode()&syscall.S_IFMT != note.Mode&syscall.S_IFMT {
 			continue
 		}

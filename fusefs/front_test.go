@@ -264,7 +264,7 @@ func testFrontTakenOver(t *testing.T, r *rig) {
 	r.s.errors.Add("/a", "notes:/a: wrong")
 	counted, known := uint64(77), r.virtuals()
 	known.inherited[counted] = true
-	n, err := virtual.Find(t.Context(), r.front().roots[r.s.id()].dir, "/.mneme/conflicts")
+	n, err := virtual.Find(t.Context(), r.front().roots[r.s.id()].dir, "/.mneme/conflicts", true)
 	r.must(err)
 	known.enterLocked(r.s.id(), n, counted).lookups = 1
 	journal := r.hand()

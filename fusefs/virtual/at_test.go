@@ -115,7 +115,7 @@ func TestAt(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/at/5/dir", "/at/5/a.md", "/at/2/b.md", "/at/2/dir/x.md", "/at/2/di", "/at/2/a.md/x", "/at/1/.mneme", "/at/0/a.md"} {
-		if n, err := Find(t.Context(), root, Root+path); err != syscall.ENOENT {
+		if n, err := Find(t.Context(), root, Root+path, false); err != syscall.ENOENT {
 			t.Errorf("%s is %v, %v", path, n, err)
 		}
 	}
@@ -158,7 +158,7 @@ func TestAtLooksUpAnew(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"HEAD@7", "HEAD@x", "HEAD@"} {
-		if n, err := Find(t.Context(), root, At+"/"+name); err == nil {
+		if n, err := Find(t.Context(), root, At+"/"+name, false); err == nil {
 			t.Errorf("the place %s is %v", name, n)
 		}
 	}
@@ -184,6 +184,25 @@ func TestAtNoPoint(t *testing.T) {
 		if n, err := dir.Lookup(t.Context(), name); err != syscall.ENOENT {
 			t.Errorf("%q is %v, %v", name, n, err)
 		}
+	}
+}
+
+// TestAtFoundAgain: a process that takes a mount over asks for files only, however many
+// directories a program has looked at.
+func TestAtFoundAgain(t *testing.T) {
+	h, root := newHistory(t)
+	for path, isDir := range map[string]bool{"/at/3/dir": true, "/at/3/dir/sub": true, "/at/3/dir/sub/x.md": false, "/at/HEAD@3/dir/sub/x.md": false, "/versions/dir/sub": true} {
+		n, err := Find(t.Context(), root, Root+path, isDir)
+		h.must(err)
+		if n.Path() != Root+path || (n.Mode()&syscall.S_IFMT == syscall.S_IFDIR) != isDir {
+			t.Errorf("%s is %s, %o", path, n.Path(), n.Mode())
+		}
+	}
+	if n, err := Find(t.Context(), root, Root+"/at/3/nothing/there", true); err != nil || n.Path() != At+"/3/nothing/there" {
+		t.Errorf("a directory was looked for: %v", err)
+	}
+	if n, err := Find(t.Context(), root, Root+"/at/3/nothing/there", false); err != syscall.ENOENT {
+		t.Errorf("a file that is not there is %v, %v", n, err)
 	}
 }
 

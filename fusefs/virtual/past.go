@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -86,14 +87,19 @@ func (p *past) find(ctx context.Context, at pastPlace, name string) (*memory.Hea
 		return nil, err
 	}
 	wanted := path.Join(at.dir, name)
-	for v, err := range state.Heads(ctx, wanted, "") {
+	for _, path := range []string{wanted, wanted + "/"} {
+		v, err := state.Head(ctx, path)
 		switch {
-		case err != nil:
-			return nil, err
-		case v.Path == wanted:
+		case err == nil && v.IsDir():
+			return nil, nil
+		case err == nil:
 			return memory.NewHead(&v), nil
+		case !errors.Is(err, versionlog.ErrNotFound):
+			return nil, err
 		}
-		return nil, nil
+	}
+	for _, err := range state.Heads(ctx, wanted, "") { // of a directory that nobody made
+		return nil, err
 	}
 	return nil, syscall.ENOENT
 }
@@ -167,9 +173,14 @@ func (d *pastDir) Lookup(ctx context.Context, name string) (Node, error) {
 	case head != nil:
 		return newPastFile(d.past, d.file(name), head), nil
 	}
+	return d.sub(name), nil
+}
+
+// sub is part of assuming.
+func (d *pastDir) sub(name string) Dir {
 	sub := &pastDir{place: d.dir(name), past: d.past, seq: d.seq, of: path.Join(d.of, name)}
 	sub.lasting = true
-	return sub, nil
+	return sub
 }
 
 func (d *pastDir) List(ctx context.Context) ([]Entry, error) {

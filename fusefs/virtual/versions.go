@@ -71,15 +71,19 @@ func (d *versions) Lookup(ctx context.Context, name string) (Node, error) {
 			return nil, err
 		}
 	}
-	sub := &versions{place: d.dir(name), past: d.past, of: path.Join(d.of, name)}
-	there, err := d.past.store.Known(ctx, sub.of)
+	there, err := d.past.store.Known(ctx, path.Join(d.of, name))
 	switch {
 	case err != nil:
 		return nil, err
 	case !there:
 		return nil, syscall.ENOENT
 	}
-	return sub, nil
+	return d.sub(name), nil
+}
+
+// sub is part of assuming.
+func (d *versions) sub(name string) Dir {
+	return &versions{place: d.dir(name), past: d.past, of: path.Join(d.of, name)}
 }
 
 func hasText(v versionlog.Version) bool { return v.Live() && !v.IsDir() && !v.Redacted() }

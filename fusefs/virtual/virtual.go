@@ -124,8 +124,10 @@ func Number(store, path string) uint64 {
 	return h.Sum64() | 1<<63
 }
 
-// Find returns what is at a path below root, or syscall.ENOENT.
-func Find(ctx context.Context, root Dir, path string) (Node, error) {
+// Find returns what is at a path below root, or syscall.ENOENT. A directory of the past is
+// not asked whether it is there, neither the one at the path, if that is known to be a
+// directory, nor those above: of these there may be as many as a program has looked at.
+func Find(ctx context.Context, root Dir, path string, isDir bool) (Node, error) {
 	rest, ok := strings.CutPrefix(path, root.Path())
 	var n Node = root
 	for rest != "" && ok {
@@ -137,6 +139,10 @@ func Find(ctx context.Context, root Dir, path string) (Node, error) {
 		}
 		if dir, ok = n.(Dir); !ok {
 			break
+		}
+		if d, ok := dir.(assuming); ok && (rest != "" || isDir) {
+			n = d.sub(name)
+			continue
 		}
 		var err error
 		if n, err = again(ctx, dir, name); err != nil {
@@ -153,6 +159,12 @@ func Find(ctx context.Context, root Dir, path string) (Node, error) {
 // has a place.
 type placing interface {
 	again(ctx context.Context, name string) (Node, error)
+}
+
+// assuming is a directory that makes a node of a directory in it without looking whether
+// that is there.
+type assuming interface {
+	sub(name string) Dir
 }
 
 // again returns what has a place in a directory.

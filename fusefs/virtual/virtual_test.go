@@ -75,7 +75,7 @@ func (m *mount) must(err error) {
 // find returns what is at a path below .mneme.
 func (m *mount) find(root Dir, path string) Node {
 	m.Helper()
-	n, err := Find(m.Context(), root, Root+path)
+	n, err := Find(m.Context(), root, Root+path, false)
 	m.must(err)
 	return n
 }
@@ -135,7 +135,7 @@ func TestControl(t *testing.T) {
 	}
 	m.wantText(m.find(root, "/status"), "status: 2\n") // for another reader
 	for _, path := range []string{Root + "/conflicts", Root + "/nothing", Root + "/README/x", Root + "/", "/f", "/.mnemes", Root + "x/README"} {
-		if n, err := Find(m.Context(), root, path); err != syscall.ENOENT {
+		if n, err := Find(m.Context(), root, path, false); err != syscall.ENOENT {
 			t.Errorf("at %s: %v, %v", path, n, err)
 		}
 	}

@@ -96,6 +96,26 @@ func TestPastKeptByTheKernel(t *testing.T) {
 	}
 }
 
+// TestPastTakenOver goes on reading in the past when the process that serves the mount is
+// killed: through what is open, from the directory that the program stands in, and by names.
+func TestPastTakenOver(t *testing.T) {
+	t.Parallel()
+	for name, store := range map[string]string{"written": "notes", "read-only": "notes:ro"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := harness.NewEnv(t)
+			e.Store("notes")
+			w := e.Mount(t, "notes")
+			w.Sh(t, `mkdir d; seq 10000 > d/big.md; echo a > d/a.md; tail -c +101 d/big.md > "$HOME/rest"`)
+			m := e.Mount(t, store, "--keep")
+			m.Sh(t, fmt.Sprintf(`cd .mneme/at/HEAD/d; exec 5< big.md 6< a.md; head -c 100 <&5 > "$HOME/head"; ls -l > "$HOME/ls"
+				keeper=$(sed -n 's/^.* %s .* - fuse.mneme mneme:\([0-9]*\).*/\1/p' /proc/self/mountinfo); kill -9 $(pgrep -P $keeper)
+				cmp - "$HOME/rest" <&5; test "$(cat <&6)" = a; test "$(cat a.md)" = a; test "$(ls)" = "$(printf 'a.md\nbig.md')"; test "$(ls ..)" = d
+				cat big.md | tail -c +101 | cmp - "$HOME/rest"`, strings.ReplaceAll(m.At, "/", `\/`)))
+		})
+	}
+}
+
 // TestVersionsAndEvents reads all versions of memories, and the newest changes, in a mount
 // that can be written, and in one whose lists and texts the kernel keeps.
 func TestVersionsAndEvents(t *testing.T) {
