@@ -180,6 +180,8 @@ func TestTerminalIsNotSteered(t *testing.T) {
 	for _, args := range [][]string{
 		{"cat", "notes:/f"}, {"log", "notes"}, {"log", "notes:/f"}, {"show", "notes:/f"}, {"diff", "notes:/f"}, {"ls", "-l", "notes"},
 		{"store", "list"}, {"store", "show", "notes"}, {"conflicts", "list", "notes"}, {"conflicts", "show", "notes", "1"}, {"conflicts", "diff", "notes", "1"},
+		{"blame", "notes:/f"}, {"why", "notes", "end"}, {"diff", "notes"}, {"show", "notes", "1"},
+		{"log", "notes", "-p"}, {"log", "notes", "--stat"}, {"log", "notes:/f", "-p", "--grep", "end"},
 		{"pack", "notes", "--max-bytes", "4000"}, {"pack", "notes", "--max-bytes", "4000", "--since", "0"}, {"note", "notes"},
 	} {
 		out := onTerminal(t, env, args...)
