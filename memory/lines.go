@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"slices"
 	"sort"
 	"strings"
@@ -9,13 +10,19 @@ import (
 )
 
 // splitLines returns the lines of a text, each with its end.
-func splitLines(text []byte) []string { return slices.Collect(strings.Lines(string(text))) }
+func splitLines(text []byte) []string {
+	lines := make([]string, 0, bytes.Count(text, []byte("\n"))+1)
+	for line := range strings.Lines(string(text)) {
+		lines = append(lines, line)
+	}
+	return lines
+}
 
 // matchLines returns for each line of b the line of a that it was, or -1: the lines that
 // stayed when b was made of a.
 //
-// The library compares exactly only what differs in little, and takes the rest for replaced.
-// Before that, what differs in much is cut at lines that occur once on each side.
+// The library finds all of them only where little differs, and else takes the rest for
+// replaced. What differs in much is cut at lines that occur once on each side.
 func matchLines(a, b []string) []int {
 	m := &lineMatch{a: a, b: b, was: make([]int, len(b))}
 	for i := range m.was {
@@ -30,8 +37,16 @@ type lineMatch struct {
 	was  []int // of each line of b
 }
 
-// exactLines is how many lines the library compares exactly.
+// exactLines is how many lines may differ for the library to find all others.
 const exactLines = 100
+
+// replacedLines counts the lines on both sides that differ.
+func replacedLines(diffs []lcs.Diff) (n int) {
+	for _, d := range diffs {
+		n += d.End - d.Start + d.ReplEnd - d.ReplStart
+	}
+	return n
+}
 
 // match compares a[a0:a1] and b[b0:b1].
 func (m *lineMatch) match(a0, a1, b0, b1 int) {
@@ -46,7 +61,8 @@ func (m *lineMatch) match(a0, a1, b0, b1 int) {
 	if a0 == a1 || b0 == b1 {
 		return
 	}
-	if a1-a0+b1-b0 > exactLines {
+	diffs := lcs.DiffLines(m.a[a0:a1], m.b[b0:b1])
+	if replacedLines(diffs) > exactLines {
 		if anchors := m.anchors(a0, a1, b0, b1); len(anchors) > 0 {
 			for _, at := range anchors {
 				m.match(a0, at[0], b0, at[1])
@@ -62,7 +78,7 @@ func (m *lineMatch) match(a0, a1, b0, b1 int) {
 			m.was[b0+atB] = a0 + atA
 		}
 	}
-	for _, d := range lcs.DiffLines(m.a[a0:a1], m.b[b0:b1]) {
+	for _, d := range diffs {
 		equal(d.Start)
 		atA, atB = d.End, d.ReplEnd
 	}
