@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"strings"
-
-	"mneme/memory"
 )
 
 // linesJSON counts the lines that a version added and removed; both are missing of what is no
@@ -48,19 +46,4 @@ func countLines(diff string) (added, removed int, ok bool) {
 		}
 	}
 	return added, removed, true
-}
-
-// warnUnread says on standard error what a search could not look at.
-func (a *app) warnUnread(u memory.Unread) {
-	if u == (memory.Unread{}) || a.json {
-		return
-	}
-	var parts []string
-	if u.Redacted > 0 {
-		parts = append(parts, fmt.Sprintf("%d redacted", u.Redacted))
-	}
-	if u.Lost > 0 {
-		parts = append(parts, fmt.Sprintf("%d lost (`mneme fsck` says more)", u.Lost))
-	}
-	_, _ = fmt.Fprintf(a.err, "mneme: contents that could not be searched: %s\n", strings.Join(parts, ", "))
 }

@@ -69,8 +69,10 @@ func (c *logCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
-		err := a.page(func() error { return c.print(ctx, a, st, p.path, q) })
-		return explainMissing(ctx, st, p.path, err)
+		if err := a.page(func() error { return c.print(ctx, a, st, p.path, q) }); err != nil {
+			return explainMissing(ctx, st, p.path, err)
+		}
+		return a.warnUnread(*q.Unread)
 	})
 }
 
@@ -129,7 +131,6 @@ func (c *logCmd) print(ctx context.Context, a *app, st *memory.Store, path strin
 	if limit > 0 && n > limit && c.N == 0 {
 		a.printf("These are the newest %d; --all shows the others, -n N another number.\n", screenful)
 	}
-	a.warnUnread(*q.Unread)
 	return nil
 }
 

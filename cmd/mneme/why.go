@@ -38,8 +38,7 @@ func (c *whyCmd) Run(ctx context.Context, a *app) error {
 		first, unread, err := st.FirstSaid(ctx, p.path, c.Text, func(done, total int) { bar.show("commits", done, total) })
 		bar.clear()
 		if errors.Is(err, memory.ErrNeverSaid) {
-			a.warnUnread(unread)
-			return fmt.Errorf("%s: %w", quote.Name(c.Text), err)
+			return errors.Join(fmt.Errorf("%s: %w", quote.Name(c.Text), err), a.warnUnread(unread))
 		}
 		if err != nil {
 			return err
@@ -67,8 +66,7 @@ func (c *whyCmd) Run(ctx context.Context, a *app) error {
 		if n == 0 {
 			a.printf("\nNo memory says it any more.\n")
 		}
-		a.warnUnread(memory.Unread{Redacted: unread.Redacted + still.Redacted, Lost: unread.Lost + still.Lost})
-		return nil
+		return a.warnUnread(memory.Unread{Redacted: unread.Redacted + still.Redacted, Lost: unread.Lost + still.Lost})
 	})
 }
 
@@ -93,12 +91,6 @@ type whyJSON struct {
 	First  versionJSON  `json:"first"`
 	Still  []memoryJSON `json:"still"`
 	Unread unreadJSON   `json:"unread"`
-}
-
-// unreadJSON counts versions whose content could not be searched.
-type unreadJSON struct {
-	Redacted int `json:"redacted"`
-	Lost     int `json:"lost"`
 }
 
 func (c *whyCmd) json(ctx context.Context, a *app, st *memory.Store, path string, first versionlog.Version, unread memory.Unread) error {
