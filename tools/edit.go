@@ -66,8 +66,8 @@ func (m *Memory) onNewest(seen session.Seen, known, yours string) ([]byte, error
 
 // toEdit returns the address of a file that is to be changed. absent is the error where no
 // store is.
-func (m *Memory) toEdit(path string, absent, directory text) (*address, error) {
-	a, e := m.address(path)
+func (m *Memory) toEdit(ctx context.Context, path string, absent, directory text) (*address, error) {
+	a, e := m.address(ctx, path)
 	switch {
 	case e != nil:
 		return nil, e
@@ -103,7 +103,7 @@ type replacement struct {
 // replace replaces the one place of old_str, in the newest version, whether or not the
 // session has seen that.
 func (m *Memory) replace(ctx context.Context, r *request) (Result, error) {
-	a, err := m.toEdit(r.path, missingToEdit, directoryToEdit)
+	a, err := m.toEdit(ctx, r.path, missingToEdit, directoryToEdit)
 	if err != nil {
 		return Result{}, err
 	}
@@ -200,7 +200,7 @@ func (m *Memory) snippet(r replacement) string {
 // insert puts a text behind a line. The number of a line is one of what the session has
 // seen: on another session's version it would be another line.
 func (m *Memory) insert(ctx context.Context, r *request) (Result, error) {
-	a, err := m.toEdit(r.path, missingToInsert, directoryToFill)
+	a, err := m.toEdit(ctx, r.path, missingToInsert, directoryToFill)
 	if err != nil {
 		return Result{}, err
 	}

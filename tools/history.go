@@ -37,7 +37,7 @@ func (m *Memory) History(ctx context.Context, q HistoryQuery) (HistoryPage, erro
 	if err := m.opts.Budget.Take(1, 0); err != nil {
 		return HistoryPage{}, m.explain(err, &address{}, false)
 	}
-	a, e := m.address(cmp.Or(q.Path, Root))
+	a, e := m.address(ctx, cmp.Or(q.Path, Root))
 	limit := min(cmp.Or(q.Limit, DefaultVersions), MaxVersions)
 	switch {
 	case e != nil:
@@ -116,7 +116,7 @@ type Difference struct {
 // Diff compares two versions of a file, which are ids or sequence numbers: by default the
 // newest, and the one before to. Its error is an *Error.
 func (m *Memory) Diff(ctx context.Context, path, from, to string) (Difference, error) {
-	a, e := m.toRead(path, 1)
+	a, e := m.toRead(ctx, path, 1)
 	if e != nil {
 		return Difference{}, e
 	}

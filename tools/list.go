@@ -147,7 +147,7 @@ func (l located) isDir() bool { return strings.HasSuffix(l.head.Path(), "/") }
 // of the paths in them: what is behind the path after, if that is not "", and what is behind
 // all that is in it, if it ends in a slash.
 func (m *Memory) find(ctx context.Context, path, after string) (*address, []located, *Error) {
-	under, e := m.address(cmp.Or(path, Root))
+	under, e := m.address(ctx, cmp.Or(path, Root))
 	if e != nil {
 		return nil, nil, e
 	}
@@ -156,7 +156,7 @@ func (m *Memory) find(ctx context.Context, path, after string) (*address, []loca
 	}
 	var last *address
 	if after != "" {
-		if last, e = m.address(after); e != nil {
+		if last, e = m.address(ctx, after); e != nil {
 			return nil, nil, e
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // create makes a file, with the directories above it.
 func (m *Memory) create(ctx context.Context, r *request) (Result, error) {
-	a, err := m.toMake(r.path)
+	a, err := m.toMake(ctx, r.path)
 	if err != nil {
 		return Result{}, err
 	}
@@ -29,8 +29,8 @@ func (m *Memory) create(ctx context.Context, r *request) (Result, error) {
 }
 
 // toMake returns the address of a file that is to be.
-func (m *Memory) toMake(path string) (*address, error) {
-	a, e := m.address(path)
+func (m *Memory) toMake(ctx context.Context, path string) (*address, error) {
+	a, e := m.address(ctx, path)
 	switch {
 	case e != nil:
 		return nil, e
@@ -72,7 +72,7 @@ var errOtherFiles = errkind.New(errkind.Conflict, "the directory has other files
 // remove deletes a file, or a directory with all that is in it.
 func (m *Memory) remove(ctx context.Context, r *request) (Result, error) {
 	t := m.opts.Texts
-	a, e := m.address(r.path)
+	a, e := m.address(ctx, r.path)
 	switch {
 	case e != nil:
 		return Result{}, e
@@ -159,11 +159,11 @@ func isTaken(err error, path string) bool {
 // that it may be made.
 func (m *Memory) toRename(ctx context.Context, r *request) (from, to *address, err error) {
 	t := m.opts.Texts
-	from, e := m.address(r.oldPath)
+	from, e := m.address(ctx, r.oldPath)
 	if e != nil {
 		return nil, nil, e
 	}
-	if to, e = m.address(r.newPath); e != nil {
+	if to, e = m.address(ctx, r.newPath); e != nil {
 		return nil, nil, e
 	}
 	switch {

@@ -2,7 +2,7 @@ package tools
 
 import (
 	"net/url"
-	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -37,34 +37,71 @@ func join(top, path string) string { return top + strings.TrimSuffix(path, "/") 
 const maxPath = memory.MaxPathBytes + 512
 
 // parsePath returns the names in a path of the tool, behind Root, in their canonical form.
-// One slash at the end is nothing.
-func (t Texts) parsePath(path string) ([]string, *Error) {
+// One slash at the end is nothing. The first odd of them may be taken only where they are
+// there: one looks as if it led out of its directory once something decodes it. Nothing here
+// does, and another program may have given that name.
+func (t Texts) parsePath(path string) (names []string, odd int, e *Error) {
 	rest, isBelow := strings.CutPrefix(path, Root)
 	if !isBelow || rest != "" && rest[0] != '/' {
-		return nil, failed(errkind.Invalid, t.say(outside, shown(path)))
+		return nil, 0, failed(errkind.Invalid, t.say(outside, shown(path)))
 	}
 	if len(path) > maxPath {
-		return nil, t.refusePath(path, memory.ErrPathTooLong)
+		return nil, 0, t.refusePath(path, memory.ErrPathTooLong)
 	}
 	rest = strings.TrimSuffix(strings.TrimPrefix(rest, "/"), "/")
 	if rest == "" {
 		if strings.HasSuffix(path, "//") {
-			return nil, t.refusePath(path, errEmptyName)
+			return nil, 0, t.refusePath(path, errEmptyName)
 		}
-		return nil, nil
+		return nil, 0, nil
 	}
-	names := strings.Split(rest, "/")
-	if slices.ContainsFunc(names, escapesName) {
-		return nil, failed(errkind.Invalid, t.say(escapes, shown(path)))
+	names = strings.Split(rest, "/")
+	for i, name := range names {
+		if name == "." || name == ".." {
+			return nil, 0, t.escape(path)
+		}
+		if escapesName(name) {
+			odd = i + 1
+		}
 	}
 	for i, name := range names {
 		canonical, err := memory.ParseName(name)
+		if err != nil && odd > 0 {
+			return nil, 0, t.escape(path)
+		}
 		if err != nil {
-			return nil, t.refusePath(path, err)
+			return nil, 0, t.refusePath(path, err)
 		}
 		names[i] = canonical
 	}
-	return names, nil
+	return names, odd, nil
+}
+
+// unshown returns the names that a listing shows so, with escapes; nil: there are none.
+func unshown(shown []string) []string {
+	names := make([]string, len(shown))
+	for i, name := range shown {
+		var b strings.Builder
+		for rest := name; rest != ""; {
+			r, _, tail, err := strconv.UnquoteChar(rest, 0)
+			if err != nil {
+				return nil
+			}
+			b.WriteRune(r)
+			rest = tail
+		}
+		canonical, err := memory.ParseName(b.String())
+		if err != nil || quote.Text(canonical) != name {
+			return nil
+		}
+		names[i] = canonical
+	}
+	return names
+}
+
+// escape is the error of a path that leads out of Root, or looks as if it did.
+func (t Texts) escape(path string) *Error {
+	return failed(errkind.Invalid, t.say(escapes, shown(path)))
 }
 
 // refusePath is the error of a path that no memory can have.
@@ -76,14 +113,10 @@ var errEmptyName = errkind.New(errkind.Invalid, "it has a slash too many")
 
 // escapesName reports whether a name is one that leads out of its directory or hides that it
 // does, as it is or once its percent escapes are decoded, however often. A name in which
-// nothing is to be decoded may hold percent signs. Control characters that nothing hides are
-// for memory.ParseName to name.
+// nothing is to be decoded may hold percent signs.
 func escapesName(name string) bool {
-	for first := true; ; first = false {
-		if name == "." || name == ".." || strings.Contains(name, `\`) {
-			return true
-		}
-		if !first && (strings.ContainsFunc(name, unicode.IsControl) || strings.Contains(name, "/") || hasOverlong(name)) {
+	for {
+		if name == "." || name == ".." || strings.ContainsAny(name, `/\`) || strings.ContainsFunc(name, unicode.IsControl) || hasOverlong(name) {
 			return true
 		}
 		decoded := percentDecoded(name)

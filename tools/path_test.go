@@ -3,6 +3,8 @@ package tools
 import (
 	"strings"
 	"testing"
+
+	"mneme/internal/quote"
 )
 
 // TestPaths: what is no path of a memory is refused with the published texts, and what only
@@ -20,8 +22,8 @@ func TestPaths(t *testing.T) {
 		{"/memories/..", "escapes"}, {"/memories/../x", "escapes"}, {"/memories/a/../b", "escapes"}, {"/memories/.", "escapes"}, {"/memories/./a", "escapes"}, {"/memories/a/..", "escapes"},
 		{"/memories/a\\b", "escapes"}, {"/memories/..\\x", "escapes"}, {"/memories/%2e%2e/x", "escapes"}, {"/memories/%2E%2e/x", "escapes"}, {"/memories/.%2e/x", "escapes"}, {"/memories/%2e", "escapes"},
 		{"/memories/%252e%252e/x", "escapes"}, {"/memories/%25252e%25252e", "escapes"}, {"/memories/%2525252e%2525252e", "escapes"}, {"/memories/a%2fb", "escapes"}, {"/memories/a%2Fb", "escapes"},
-		{"/memories/..%2f..%2fetc", "escapes"}, {"/memories/a%5cb", "escapes"}, {"/memories/a%255cb", "escapes"}, {"/memories/a%00", "escapes"}, {"/memories/a\x00b", "refused"}, {"/memories/a\nb", "refused"},
-		{"/memories/a\x7f", "refused"}, {"/memories/a\u0085b", "refused"}, {"/memories/a%0a", "escapes"}, {"/memories/%c0%ae%c0%ae/x", "escapes"}, {"/memories/%c0%af", "escapes"},
+		{"/memories/..%2f..%2fetc", "escapes"}, {"/memories/a%5cb", "escapes"}, {"/memories/a%255cb", "escapes"}, {"/memories/a%00", "escapes"}, {"/memories/a\x00b", "escapes"}, {"/memories/a\nb", "escapes"},
+		{"/memories/a\x7f", "escapes"}, {"/memories/a\u0085b", "escapes"}, {"/memories/a%0a", "escapes"}, {"/memories/%c0%ae%c0%ae/x", "escapes"}, {"/memories/%c0%af", "escapes"},
 		{"/memories//a", "refused"}, {"/memories//", "refused"}, {"/memories/a//", "refused"}, {"/memories/a//b", "refused"}, {"/memories/" + long, "refused"}, {"/memories" + strings.Repeat("/a", 21), "refused"},
 		{"/memories/\u202ex", "refused"}, {"/memories/a\u200bb", "refused"}, {"/memories/\u2028", "refused"}, {"/memories/.mneme", "refused"}, {"/memories/.mneme/x", "refused"}, {"/memories/" + strings.Repeat(long+"/", 30), "refused"},
 	}
@@ -30,7 +32,7 @@ func TestPaths(t *testing.T) {
 	}
 	m := newRig(t, nil).Memory
 	for _, test := range tests {
-		a, e := m.address(test.path)
+		a, e := m.address(t.Context(), test.path)
 		part, refused := texts[test.want]
 		switch {
 		case !refused && (e != nil || a.path != test.want):
@@ -41,6 +43,69 @@ func TestPaths(t *testing.T) {
 			t.Errorf("%q: the text is %q", test.path, e.Error())
 		}
 	}
+}
+
+// TestOddNames: what has a name that is refused, since another program gave it that, can be
+// viewed, changed, moved away and deleted as it is listed. Nothing new gets such a name.
+func TestOddNames(t *testing.T) {
+	for _, name := range []string{`a\b`, "a%2fb", "%2e%2e", "%00", `x%255c..`} {
+		for _, several := range []bool{false, true} {
+			o, top := &rigOptions{}, "/memories/"
+			if several {
+				o.stores, top = []string{"docs", "notes"}, "/memories/docs/"
+			}
+			r := newRig(t, o)
+			path := top + name
+			escapes := "Path " + path
+			r.fail(escapes+" would escape", "view", "path", path)
+			r.fail(escapes+" would escape", "create", "path", path, "file_text", "x")
+			r.theirs("/"+name, "one\n")
+			if listed := r.do("Here're the files", "view", "path", "/memories"); !strings.Contains(listed.Text, "\t"+path+"\n") && !strings.HasSuffix(listed.Text, "\t"+path) {
+				t.Errorf("%s is not in %q", path, listed.Text)
+			}
+			r.do("Here's the content of "+path, "view", "path", path)
+			r.do("The memory file", "str_replace", "path", path, "old_str", "one", "new_str", "two")
+			r.do("The file "+path, "insert", "path", path, "insert_line", 0, "insert_text", "x")
+			r.holds("/"+name, "x\ntwo\n")
+			r.fail("Error: File "+path+" already exists", "create", "path", path, "file_text", "x")
+			r.do("Successfully renamed "+path, "rename", "old_path", path, "new_path", top+"even")
+			r.fail(escapes+" would escape", "rename", "old_path", top+"even", "new_path", path)
+			r.fail(escapes+" would escape", "delete", "path", path)
+			r.theirs("/"+name+"/inner", "")
+			r.do("File created", "create", "path", path+"/more", "file_text", "x")
+			r.fail(escapes+"/"+name+" would escape", "create", "path", path+"/"+name, "file_text", "x")
+			r.do("Successfully deleted "+path, "delete", "path", path)
+			r.fail(escapes+"/more would escape", "view", "path", path+"/more")
+		}
+	}
+	r := newRig(t, &rigOptions{stores: []string{"docs", "notes"}})
+	r.theirs("/a%2fb", "")
+	r.fail("Path /memories/a%2fb would escape", "view", "path", "/memories/a%2fb")
+}
+
+// TestNamesAsListed: a name of which a listing shows a part as an escape is taken as it stands
+// there, and as it is.
+func TestNamesAsListed(t *testing.T) {
+	r := newRig(t, nil)
+	for _, name := range []string{"10.00\u202fAM.md", "日\u3000本", "\ue000", "a\u3000b/c\u202fd"} {
+		r.theirs("/"+name, "one\n")
+		path := "/memories/" + quote.Text(name)
+		if listed := r.do("Here're the files", "view", "path", "/memories"); !strings.Contains(listed.Text+"\n", "\t"+path+"\n") {
+			t.Errorf("%s is not in %q", path, listed.Text)
+		}
+		r.do("Here's the content of "+path, "view", "path", path)
+		r.do("Here's the content of "+path, "view", "path", "/memories/"+name)
+		r.do("The memory file", "str_replace", "path", path, "old_str", "one", "new_str", "two")
+		r.fail("Error: File "+path+" already exists", "create", "path", path, "file_text", "x")
+		r.do("Successfully deleted "+path, "delete", "path", path)
+		r.fail("Path "+path+" would escape", "view", "path", path)
+	}
+	r.theirs("/a\u3000", "a space")
+	r.theirs(`/a\u3000`, "its escape")
+	r.do("Here's the content of /memories/a\\u3000 with line numbers:\n     1\tits escape", "view", "path", `/memories/a\u3000`)
+	r.theirs("/a", "plain")
+	r.fail("Path", "view", "path", `/memories/\x61`)
+	r.fail("Path", "view", "path", `/memories/\u0061`)
 }
 
 // TestStores: of several stores each is a directory, and those that are not there are not.

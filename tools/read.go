@@ -59,7 +59,7 @@ type ReadPage struct {
 // Read returns a file as it is or as it was in a version. The session knows it then, if that
 // is the newest.
 func (m *Memory) Read(ctx context.Context, q ReadQuery) (ReadPage, error) {
-	a, e := m.toRead(q.Path, 1)
+	a, e := m.toRead(ctx, q.Path, 1)
 	if e != nil {
 		return ReadPage{}, e
 	}
@@ -81,7 +81,7 @@ func (m *Memory) Read(ctx context.Context, q ReadQuery) (ReadPage, error) {
 // Content returns a file as it is, whatever it holds, for another reader than the agent: the
 // session does not know it then.
 func (m *Memory) Content(ctx context.Context, path string) (VersionInfo, []byte, error) {
-	a, e := m.toRead(path, 1)
+	a, e := m.toRead(ctx, path, 1)
 	if e != nil {
 		return VersionInfo{}, nil, e
 	}
@@ -96,11 +96,11 @@ func (m *Memory) Content(ctx context.Context, path string) (VersionInfo, []byte,
 }
 
 // toRead takes calls out of the budget, and returns the address of a file.
-func (m *Memory) toRead(path string, calls int) (*address, *Error) {
+func (m *Memory) toRead(ctx context.Context, path string, calls int) (*address, *Error) {
 	if err := m.opts.Budget.Take(calls, 0); err != nil {
 		return nil, m.explain(err, &address{}, false)
 	}
-	a, e := m.address(path)
+	a, e := m.address(ctx, path)
 	switch {
 	case e != nil:
 		return nil, e

@@ -130,8 +130,8 @@ type address struct {
 func (a *address) isRoot() bool { return !a.nobody && (a.place == nil || a.path == "/") }
 
 // address finds out what a path means.
-func (m *Memory) address(path string) (*address, *Error) {
-	names, e := m.opts.Texts.parsePath(path)
+func (m *Memory) address(ctx context.Context, path string) (*address, *Error) {
+	names, odd, e := m.opts.Texts.parsePath(path)
 	if e != nil {
 		return nil, e
 	}
@@ -140,20 +140,46 @@ func (m *Memory) address(path string) (*address, *Error) {
 	case len(m.places) == 1:
 		a.place = m.places[0]
 	case len(names) > 0:
-		if a.place = m.bySlug(names[0]); a.place == nil {
+		if a.place = m.bySlug(names[0]); a.place == nil && odd > 0 {
+			return nil, m.opts.Texts.escape(path)
+		} else if a.place == nil {
 			a.nobody = true
 			return a, nil
 		}
-		names = names[1:]
+		names, odd = names[1:], odd-1
 	}
 	if len(names) == 0 {
 		return a, nil
+	}
+	if odd > 0 {
+		if e := m.findOdd(ctx, a, names, odd, path); e != nil {
+			return nil, e
+		}
 	}
 	a.path = "/" + strings.Join(names, "/")
 	if err := memory.CheckPath(a.path); err != nil {
 		return nil, m.opts.Texts.refusePath(path, err)
 	}
 	return a, nil
+}
+
+// findOdd makes the first names of a path, the last of which is odd, those of what is there:
+// as they stand, or with escapes, as a listing shows them.
+func (m *Memory) findOdd(ctx context.Context, a *address, names []string, odd int, path string) *Error {
+	for _, form := range [][]string{names[:odd], unshown(names[:odd])} {
+		there := false
+		if at := "/" + strings.Join(form, "/"); form != nil && memory.CheckPath(at) == nil {
+			var err error
+			if there, err = (&address{place: a.place, path: at}).isThere(ctx); err != nil {
+				return m.explain(err, a, false)
+			}
+		}
+		if there {
+			copy(names, form)
+			return nil
+		}
+	}
+	return m.opts.Texts.escape(path)
 }
 
 // bySlug returns the place of a store; nil: there is none.

@@ -18,7 +18,7 @@ const maxLines = 999_999
 
 // view shows a file with numbers of lines, a picture, or what is in a directory.
 func (m *Memory) view(ctx context.Context, r *request) (Result, error) {
-	a, e := m.address(r.path)
+	a, e := m.address(ctx, r.path)
 	switch {
 	case e != nil:
 		return Result{}, e

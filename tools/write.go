@@ -36,7 +36,7 @@ func (m *Memory) Write(ctx context.Context, w WriteQuery) (Made, error) {
 	if hasNUL(w.Text.Reveal()) {
 		return Made{}, failed(errkind.Invalid, m.opts.Texts.say(fieldNUL, "text"))
 	}
-	a, err := m.toMake(w.Path)
+	a, err := m.toMake(ctx, w.Path)
 	if err != nil {
 		return Made{}, err
 	}
@@ -98,7 +98,7 @@ func (m *Memory) Remove(ctx context.Context, paths []string) ([]Made, error) {
 	var changes []memory.Change
 	var first *address
 	for _, path := range paths {
-		a, err := m.toEdit(path, missingToMove, missingToMove)
+		a, err := m.toEdit(ctx, path, missingToMove, missingToMove)
 		if err != nil {
 			return nil, err
 		}
@@ -151,7 +151,7 @@ func (m *Memory) Restore(ctx context.Context, path, version string) (Made, error
 	if err := m.opts.Budget.Take(1, 0); err != nil {
 		return Made{}, m.explain(err, &address{}, false)
 	}
-	a, err := m.toMake(path)
+	a, err := m.toMake(ctx, path)
 	if err != nil {
 		return Made{}, err
 	}
