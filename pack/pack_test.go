@@ -180,6 +180,10 @@ func TestBadOptions(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, test.want)
 		}
 	}
+	_, err := Render(t.Context(), f.Store, MinBytes, &Options{Since: ptr(2)})
+	if want := "bad pack: there are no changes after commit 2; the newest is 1, and 0 to 1 can be asked for"; err == nil || err.Error() != want {
+		t.Errorf("of changes after a commit that is not there: %v, want %s", err, want)
+	}
 }
 
 // TestForgedFrames: a memory whose content or path looks like the pack's own lines stays

@@ -127,9 +127,8 @@ func (m *Memory) replace(ctx context.Context, r *request) (Result, error) {
 func (m *Memory) replaceIn(ctx context.Context, a *address, r *request, seen session.Seen) (replacement, error) {
 	t := m.opts.Texts
 	old, now, stale := r.oldText.Reveal(), string(seen.Content), isStale(seen)
-	places := occurrences(now, old)
-	if seen.Version != nil && len(places) == 1 {
-		done := replacedAt(now, places[0], old, r.newText.Reveal())
+	if place, once := onlyPlace(now, old); seen.Version != nil && once {
+		done := replacedAt(now, place, old, r.newText.Reveal())
 		if stale {
 			done.note = t.say(editedNewest, a.Session.Changed(a.path, seen.Known.Head(), memory.NewHead(seen.Version)))
 		}
@@ -137,8 +136,8 @@ func (m *Memory) replaceIn(ctx context.Context, a *address, r *request, seen ses
 	}
 	if stale {
 		known, ok := a.knownText(ctx, seen)
-		if at := occurrences(known, old); ok && len(at) == 1 {
-			yours := replacedAt(known, at[0], old, r.newText.Reveal())
+		if place, once := onlyPlace(known, old); ok && once {
+			yours := replacedAt(known, place, old, r.newText.Reveal())
 			merged, err := m.onNewest(seen, known, yours.text)
 			yours.text, yours.note = string(merged), t.say(editedNewest, a.Session.Changed(a.path, seen.Known.Head(), memory.NewHead(seen.Version)))
 			return yours, err
@@ -148,34 +147,44 @@ func (m *Memory) replaceIn(ctx context.Context, a *address, r *request, seen ses
 	switch {
 	case seen.Version == nil:
 		return replacement{}, m.nothingThere(ctx, a, seen, missingToEdit, directoryToEdit)
-	case len(places) == 0:
+	case !strings.Contains(now, old):
 		return replacement{}, failed(errkind.Invalid, t.say(noMatch, shownOld, a.shown))
 	}
-	return replacement{}, failed(errkind.Invalid, t.say(manyMatches, shownOld, joinNumbers(linesOf(now, places))))
+	return replacement{}, failed(errkind.Invalid, t.say(manyMatches, shownOld, joinNumbers(linesOf(now, old))))
 }
 
-// occurrences returns the places of old in text, also of those that overlap.
-func occurrences(text, old string) (places []int) {
-	for at := 0; ; {
-		i := strings.Index(text[at:], old)
-		if i < 0 {
-			return places
+// onlyPlace returns the place of old in text, if it is there once.
+func onlyPlace(text, old string) (place int, once bool) {
+	place = strings.Index(text, old)
+	if place < 0 {
+		return 0, false
+	}
+	_, size := utf8.DecodeRuneInString(old)
+	return place, !strings.Contains(text[place+size:], old) // which may overlap
+}
+
+// maxLinesNamed bounds how many lines an error names.
+const maxLinesNamed = 100
+
+// linesOf returns the first lines of text, from 1 on, in which old begins, and whether there
+// are more.
+func linesOf(text, old string) (lines []int, more bool) {
+	for line := 1; ; line++ {
+		place := strings.Index(text, old)
+		switch {
+		case place < 0:
+			return lines, false
+		case len(lines) == maxLinesNamed:
+			return lines, true
 		}
-		places = append(places, at+i)
-		_, size := utf8.DecodeRuneInString(text[at+i:])
-		at += i + size
-	}
-}
-
-// linesOf returns the lines, from 1 on, in which places are, each once.
-func linesOf(text string, places []int) (lines []int) {
-	line, from := 1, 0
-	for _, place := range places {
-		line += strings.Count(text[from:place], "\n")
-		from = place
+		line += strings.Count(text[:place], "\n")
 		lines = append(lines, line)
+		end := strings.IndexByte(text[place:], '\n')
+		if end < 0 {
+			return lines, false
+		}
+		text = text[place+end+1:]
 	}
-	return slices.Compact(lines)
 }
 
 func replacedAt(text string, place int, old, with string) replacement {

@@ -32,8 +32,8 @@ func (m *Memory) explain(err error, a *address, changes bool) *Error {
 		e.text = t.say(lost, loss)
 	case errors.As(err, &over):
 		e.Retry = Never
-		if e.text = t.say(usedUp, over.Limit); over.What == "bytes" {
-			e.text = t.say(bytesUsedUp, over.Limit)
+		if e.text = t.say(usedUp, plural(over.Limit, "memory call")); over.What == "bytes" {
+			e.text = t.say(bytesUsedUp, plural(over.Limit, "byte"))
 		}
 	case errors.As(err, &none):
 		e.text = t.say(noVersion, none.Ref, a.shown, none.Have())

@@ -219,6 +219,24 @@ func TestViewsAreCut(t *testing.T) {
 	r.fail("File /memories/lines exceeds maximum line limit of 999,999 lines.", "view", "path", "/memories/lines")
 }
 
+// TestManyMatches: however often a text occurs, the error names so many lines only, and takes
+// no longer than reading the file.
+func TestManyMatches(t *testing.T) {
+	r := newRig(t, &rigOptions{create: storeOptions{MaxMemoryBytes: 1 << 22}})
+	r.theirs("/lines", strings.Repeat("x\n", 1<<20))
+	got := r.fail("No replacement was performed. Multiple occurrences of old_str `x` in lines: 1, 2, 3, ", "str_replace", "path", "/memories/lines", "old_str", "x")
+	if want := ", 99, 100, …. Please ensure it is unique"; !strings.HasSuffix(got.Text, want) {
+		t.Errorf("it ends in %q, want %q", got.Text[len(got.Text)-50:], want)
+	}
+	r.theirs("/hundred", strings.Repeat("x x\n", 100))
+	got = r.fail("No replacement", "str_replace", "path", "/memories/hundred", "old_str", "x")
+	if want := ", 99, 100. Please ensure it is unique"; !strings.HasSuffix(got.Text, want) {
+		t.Errorf("it ends in %q, want %q", got.Text[len(got.Text)-50:], want)
+	}
+	r.theirs("/line", strings.Repeat("x", 1<<22))
+	r.fail("No replacement was performed. Multiple occurrences of old_str `xxx", "str_replace", "path", "/memories/line", "old_str", strings.Repeat("x", 1<<19))
+}
+
 // TestPictures: a picture is shown as one; other bytes that are no text are not shown.
 func TestPictures(t *testing.T) {
 	r := newRig(t, &rigOptions{create: anyContent})

@@ -39,7 +39,15 @@ func (m *Memory) viewDirectory(ctx context.Context, a *address, lines []int64) (
 	l.b.WriteString(head)
 	l.add(root, a.shown, listedLevels)
 	if l.left > 0 {
-		l.b.WriteString(m.opts.Texts.say(listingCut, l.left, firstDirectory(root, a.shown)))
+		more := fmt.Sprintf("%d more entries are", l.left)
+		if l.left == 1 {
+			more = "1 more entry is"
+		}
+		if dir := firstDirectory(root, a.shown); dir != "" {
+			l.b.WriteString(m.opts.Texts.say(listingCut, more, dir))
+		} else {
+			l.b.WriteString(m.opts.Texts.say(listingFull, more))
+		}
 	}
 	return Result{Text: l.b.String()}, nil
 }
@@ -176,14 +184,14 @@ func (e *entry) sorted() []*entry {
 
 func (e *entry) isHidden() bool { return e.name[0] == '.' || e.name == "node_modules" }
 
-// firstDirectory returns the first directory in a listing, for an example.
+// firstDirectory returns the first directory in a listing, for an example; "": there is none.
 func firstDirectory(root *entry, shown string) string {
 	for _, one := range root.sorted() {
 		if one.isDir {
 			return shown + "/" + quote.Text(one.name)
 		}
 	}
-	return shown
+	return ""
 }
 
 // size returns a number of bytes for a listing, in units of 1024.

@@ -1,6 +1,14 @@
 package tools
 
-import "testing"
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+
+	"mneme/errkind"
+)
 
 // TestSwap says that of two that make a file the same under one condition one succeeds, also
 // where both write the same bytes.
@@ -27,5 +35,42 @@ func TestSwap(t *testing.T) {
 	}
 	if _, err := r.Write(t.Context(), WriteQuery{Path: "/memories/c.md", Text: NewSecret("same"), IfVersion: IfNone}); err == nil {
 		t.Error("a write that wants no file succeeded where one is")
+	}
+}
+
+// TestManySwaps: of sessions that count in one file, each with the version that it has read as
+// the condition, none takes back what another has counted.
+func TestManySwaps(t *testing.T) {
+	const sessions = 50
+	o := &rigOptions{}
+	r := newRig(t, o)
+	r.theirs("/n", "0")
+	var all sync.WaitGroup
+	for i := range sessions {
+		m := r.tool(fmt.Sprintf("s%d", i), o)
+		all.Go(func() {
+			for {
+				page, err := m.Read(t.Context(), ReadQuery{Path: "/memories/n"})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				n, _ := strconv.Atoi(page.Text)
+				var e *Error
+				_, err = m.Write(t.Context(), WriteQuery{Path: "/memories/n", Text: NewSecret(strconv.Itoa(n + 1)), IfVersion: page.Version})
+				switch {
+				case err == nil:
+					return
+				case !errors.As(err, &e) || e.Kind != errkind.Conflict || e.Retry != AfterView:
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	r.holds("/n", strconv.Itoa(sessions))
+	if tip, err := r.stores[0].Tip(t.Context()); err != nil || tip.Seq != 1+sessions {
+		t.Errorf("%d commits, %v", tip.Seq, err)
 	}
 }

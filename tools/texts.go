@@ -42,8 +42,9 @@ var (
 	directoryHead = same("Here're the files and directories up to 2 levels deep in %s, excluding hidden items and node_modules:")
 	fileHead      = same("Here's the content of %s with line numbers:")
 	viewCut       = same("\n\n[The view ends here, at line %d of %d. Go on with view_range [%d, %[2]d].]")
-	lineCut       = same("\n\n[Line %d has %d characters more, which a view does not show.]")
-	listingCut    = same("\n\n[%d more entries are not shown. View a directory below, such as %s.]")
+	lineCut       = same("\n\n[Line %d has %s more, which a view does not show.]")
+	listingCut    = same("\n\n[%s not shown. View a directory below, such as %s.]")
+	listingFull   = same("\n\n[%s not shown. Nothing here is a directory: move files into some to see them all.]")
 	created       = same("File created successfully at: %s")
 	replaced      = text{"The memory file has been edited.\n%s", "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n%s"}
 	inserted      = same("The file %s has been edited.")
@@ -82,8 +83,8 @@ var (
 	badPath         = same("Error: Path %s is refused: %v")
 	vanished        = same("The file %s no longer exists (may have been deleted or renamed concurrently).")
 	lost            = same("Error: %v")
-	usedUp          = same("Error: The budget of %d memory calls for this quest is used up; nothing was done. Go on with what you know.")
-	bytesUsedUp     = same("Error: The budget of %d bytes for this quest is used up; nothing was done. Go on with what you know.")
+	usedUp          = same("Error: The budget of %s for this quest is used up; nothing was done. Go on with what you know.")
+	bytesUsedUp     = same("Error: The budget of %s for this quest is used up; nothing was done. Go on with what you know.")
 	heldBack        = same("Error: The policy of the store holds back this change of %s; nothing was changed. Make a smaller change, or tell a person, who can confirm it.")
 	readOnly        = same("Error: %s is read-only here; nothing was changed.")
 	noRoom          = same("Error: There is no room for it (%s); nothing was changed. Trying again later can help.")
@@ -136,6 +137,14 @@ func clip(s string, most int) string {
 	return s[:end] + "…"
 }
 
+// plural counts things in words.
+func plural[N int | int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // list joins words as a sentence does.
 func list(words []string) string {
 	if len(words) < 2 {
@@ -144,11 +153,14 @@ func list(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-// joinNumbers is how numbers of lines stand in texts.
-func joinNumbers(numbers []int) string {
+// joinNumbers is how numbers of lines stand in texts; more: there are others.
+func joinNumbers(numbers []int, more bool) string {
 	words := make([]string, len(numbers))
 	for i, n := range numbers {
 		words[i] = strconv.Itoa(n)
+	}
+	if more {
+		words = append(words, "…")
 	}
 	return strings.Join(words, ", ")
 }

@@ -6,7 +6,10 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"mneme/session"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -16,6 +19,26 @@ type answered struct {
 	Input json.RawMessage `json:"input"`
 	Error bool            `json:"error"`
 	Text  string          `json:"text"`
+}
+
+// TestOneOfAKind: texts that count say one of one.
+func TestOneOfAKind(t *testing.T) {
+	r := newRig(t, &rigOptions{tools: Options{Budget: session.NewBudget(1, 0)}})
+	r.do("File created", "create", "path", "/memories/a", "file_text", "x")
+	r.fail("Error: The budget of 1 memory call for this quest is used up;", "view", "path", "/memories")
+	r = newRig(t, &rigOptions{tools: Options{Budget: session.NewBudget(0, 1)}})
+	r.fail("Error: The budget of 1 byte for this quest is used up;", "view", "path", "/memories")
+	r = newRig(t, &rigOptions{tools: Options{ViewChars: 72}})
+	r.theirs("/f", "1234567890123")
+	if got := r.call("view", "path", "/memories/f"); !strings.HasSuffix(got.Text, "has 1 character more, which a view does not show.]") {
+		t.Errorf("%q", got.Text)
+	}
+	r = newRig(t, &rigOptions{tools: Options{ViewChars: 128}})
+	r.theirs("/a", "")
+	r.theirs("/b", "")
+	if got := r.call("view", "path", "/memories"); !strings.Contains(got.Text, "[1 more entry is not shown. Nothing here is a directory: move files into some to see them all.]") {
+		t.Errorf("%q", got.Text)
+	}
 }
 
 // TestTexts does the calls of the golden files, which are all texts of files and directories, in both

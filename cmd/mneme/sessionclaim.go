@@ -186,16 +186,16 @@ func isNamed(root *os.Root, f *os.File, name string) bool {
 
 // claimed says whose a session is.
 func claimed(f *os.File, session string) error {
-	of := "another mount on this machine"
+	of := "another process on this machine"
 	var c claim
 	text, err := safepath.ReadAll(f)
 	if err == nil && json.Unmarshal(text, &c) == nil {
-		of = fmt.Sprintf("the mount of process %d, of user %s, since %s", c.PID, printable(c.User), localTime(c.Since))
+		of = fmt.Sprintf("process %d, of user %s, since %s", c.PID, printable(c.User), localTime(c.Since))
 		if c.Caller != "" {
 			of += ", with the credentials of " + quote.Name(c.Caller)
 		}
 	}
-	return fmt.Errorf("session %s is %w by %s; each mount is one session: leave out --session, or choose another", session, errInUse, of)
+	return fmt.Errorf("session %s is %w by %s; a session is of one mount or process at a time: leave out --session, or choose another", session, errInUse, of)
 }
 
 // sweepClaims removes the claims of mounts that ended as long ago as conflicts are

@@ -24,16 +24,16 @@ func TestClaimNamesTheCaller(t *testing.T) {
 		}
 		return err.Error()
 	}
-	if got := refused(); !strings.Contains(got, "of user ") || strings.Contains(got, "credentials") {
+	if got := refused(); !strings.Contains(got, "of user ") || strings.Contains(got, "credentials") || strings.Contains(got, "mount of") {
 		t.Errorf("before: %s", got)
 	}
 	for _, test := range []struct {
 		pid          int
 		caller, want string
 	}{
-		{pid, "arn:aws:iam::123456789012:user/long-name", `, with the credentials of "arn:aws:iam::123456789012:user/long-name"; each`},
-		{pid, "arn:aws:iam::123456789012:user/b", `, with the credentials of "arn:aws:iam::123456789012:user/b"; each`},
-		{pid + 1, "arn:aws:iam::123456789012:user/c", `, with the credentials of "arn:aws:iam::123456789012:user/b"; each`},
+		{pid, "arn:aws:iam::123456789012:user/long-name", `, with the credentials of "arn:aws:iam::123456789012:user/long-name"; a session`},
+		{pid, "arn:aws:iam::123456789012:user/b", `, with the credentials of "arn:aws:iam::123456789012:user/b"; a session`},
+		{pid + 1, "arn:aws:iam::123456789012:user/c", `, with the credentials of "arn:aws:iam::123456789012:user/b"; a session`},
 		{pid, "\x1b[2J\n" + strings.Repeat("x", 1<<20), `, with the credentials of "\x1b[2J\nxxx`},
 		{pid, "", " since "},
 	} {

@@ -124,7 +124,7 @@ func parseToolLine(line []byte, most int) (toolLine, error) {
 		return one, err
 	}
 	one.input = o.Raw("input")
-	control, _, err := o.OptString("control")
+	control, hasControl, err := o.OptString("control")
 	one.control = control
 	switch doneErr := o.Done(); {
 	case err != nil:
@@ -133,7 +133,7 @@ func parseToolLine(line []byte, most int) (toolLine, error) {
 		return one, doneErr
 	case one.input == nil && control != "reset":
 		return one, errors.New("the line has neither input nor the control reset")
-	case one.input != nil && control != "":
+	case one.input != nil && hasControl:
 		return one, errors.New("the line has input and control")
 	}
 	return one, nil

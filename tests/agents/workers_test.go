@@ -46,6 +46,29 @@ func TestManyToolProcesses(t *testing.T) {
 	}
 }
 
+// TestBudgetOfBurst: of many calls that a host sends at once exactly as many are done as a
+// quest has, in each quest.
+func TestBudgetOfBurst(t *testing.T) {
+	const quests, burst, calls = 3, 100, 20
+	url := newStore(t)
+	var lines strings.Builder
+	for quest := range quests {
+		for i := range burst {
+			fmt.Fprintf(&lines, `{"id":%d,"input":{"command":"create","path":"/memories/%d/%d","file_text":"x"}}`+"\n", i, quest, i)
+		}
+		lines.WriteString(`{"id":"next","control":"reset"}` + "\n")
+	}
+	cmd := exec.CommandContext(t.Context(), harness.Binary, "--url", url, "tool", "--store", "notes")
+	cmd.Stdin = strings.NewReader(lines.String())
+	out, err := cmd.Output()
+	if done := strings.Count(string(out), `"is_error":false`); err != nil || done != quests*calls {
+		t.Errorf("%d calls are done, want %d: %v", done, quests*calls, err)
+	}
+	if n := strings.Count(output(t, url, "log", "--json", "notes"), `"command":"create"`); n != quests*calls {
+		t.Errorf("%d versions, want %d", n, quests*calls)
+	}
+}
+
 // output returns what the command prints.
 func output(t *testing.T, url string, args ...string) string {
 	t.Helper()

@@ -15,7 +15,7 @@ func TestSessionIsOneMounts(t *testing.T) {
 	refused := func(at string, args ...string) {
 		t.Helper()
 		r := p.mneme(0, append([]string{"mount", "notes", "--at", p.path(at)}, args...)...)
-		if r.code != 4 || !strings.Contains(r.stderr, "is in use by the mount of process ") || !strings.Contains(r.stderr, "user root") {
+		if r.code != 4 || !strings.Contains(r.stderr, "is in use by process ") || !strings.Contains(r.stderr, "user root") {
 			t.Errorf("mount with %v: %v\nwant exit code 4, and whose the session is", args, r)
 		}
 	}
