@@ -1,10 +1,12 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"mneme/errkind"
@@ -58,9 +60,26 @@ func (m *Memory) call(ctx context.Context, input json.RawMessage, agreed map[str
 		err = m.opts.Budget.Take(0, int64(len(result.Text)+sizeOf(result.Image)))
 	}
 	if err != nil && result.Made == nil { // what was made is told
-		return m.failure(m.explain(err, &address{}, false))
+		e := m.explain(err, &address{}, false)
+		if e.Kind == errkind.NotFound {
+			e = cmp.Or(m.gone(ctx, cmp.Or(r.path, r.oldPath)), e)
+		}
+		return m.failure(e)
 	}
 	return result
+}
+
+// gone is the error of a call about a path of a store that is not there any more; nil: it is.
+func (m *Memory) gone(ctx context.Context, path string) *Error {
+	for _, p := range m.places {
+		if !strings.HasPrefix(path+"/", p.top+"/") && strings.TrimSuffix(path, "/") != Root {
+			continue
+		}
+		if _, err := p.Store.Tip(ctx); isNotFound(err) {
+			return failed(errkind.NotFound, m.opts.Texts.say(storeGone, p.top))
+		}
+	}
+	return nil
 }
 
 func sizeOf(i *Image) int {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"mneme/errkind"
 	"mneme/internal/quote"
 )
 
@@ -106,6 +107,25 @@ func TestNamesAsListed(t *testing.T) {
 	r.theirs("/a", "plain")
 	r.fail("Path", "view", "path", `/memories/\x61`)
 	r.fail("Path", "view", "path", `/memories/\u0061`)
+}
+
+// TestDeletedStore: of a store that is deleted while it is in use a call says so, and names no
+// path as the mistake.
+func TestDeletedStore(t *testing.T) {
+	r := newRig(t, nil)
+	r.theirs("/f", "x")
+	r.do("Here's", "view", "path", "/memories/f")
+	r.must(r.lib.DeleteStore(t.Context(), r.stores[0].Info().ID))
+	for _, fields := range [][]any{
+		{"view", "path", "/memories"}, {"view", "path", "/memories/f"}, {"create", "path", "/memories/g", "file_text", "x"},
+		{"str_replace", "path", "/memories/f", "old_str", "x"}, {"insert", "path", "/memories/f", "insert_line", 0, "insert_text", "x"},
+		{"rename", "old_path", "/memories/f", "new_path", "/memories/g"}, {"delete", "path", "/memories/f"},
+	} {
+		got := r.fail("Error: The store of /memories", fields[0].(string), fields[1:]...)
+		if got.Error.Kind != errkind.NotFound || got.Error.Retry != Never {
+			t.Errorf("%v: %+v", fields, got.Error)
+		}
+	}
 }
 
 // TestStores: of several stores each is a directory, and those that are not there are not.
