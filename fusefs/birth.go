@@ -26,8 +26,8 @@ func birthLocked(n *tree.Entry) int64 {
 			return at.UnixNano()
 		}
 	}
-	if inodeOf(n).cache.Birth != 0 {
-		return inodeOf(n).cache.Birth
+	if told := inodeOf(n).cache.Birth(); told != 0 {
+		return told
 	}
 	return n.CTimeLocked().UnixNano()
 }
@@ -35,7 +35,8 @@ func birthLocked(n *tree.Entry) int64 {
 // rebornLocked reports whether the kernel has been told another time of creation than n
 // has by now.
 func rebornLocked(n *tree.Entry) bool {
-	return inodeOf(n).cache.Birth != 0 && inodeOf(n).cache.Birth != birthLocked(n)
+	told := inodeOf(n).cache.Birth()
+	return told != 0 && told != birthLocked(n)
 }
 
 // Statx implements fuse.RawFileSystem.
@@ -51,10 +52,11 @@ func (fs *fileSystem) Statx(cancel <-chan struct{}, in *fuse.StatxIn, out *fuse.
 	if n == nil {
 		return fuse.Status(syscall.ESTALE)
 	}
-	cacheOf(n).Birth = birthLocked(n)
+	born := birthLocked(n)
+	cacheOf(n).SetBirth(born)
 	fs.attributesLocked(n, &attr)
 	out.SetTimeout(attr.Timeout())
-	out.Statx = statxOf(&attr.Attr, time.Unix(0, inodeOf(n).cache.Birth))
+	out.Statx = statxOf(&attr.Attr, time.Unix(0, born))
 	return fuse.OK
 }
 

@@ -305,7 +305,7 @@ func (h *handing) noteNodeLocked(n *tree.Entry) {
 	h.noted[n] = true
 	note := nodeNote{
 		ID: n.ID(), Mode: n.ModeLocked(), Store: h.index(storeOf(n)), Kept: n.StaysLocked(), Removed: n.IsRemovedLocked(), Was: n.LastPathLocked(),
-		MTime: n.MTimeLocked(), CTime: n.CTimeLocked(), ATime: n.ATimeLocked(), Told: inodeOf(n).cache.Birth,
+		MTime: n.MTimeLocked(), CTime: n.CTimeLocked(), ATime: n.ATimeLocked(), Told: inodeOf(n).cache.Birth(),
 	}
 	if n.HeadLocked() != nil {
 		v := n.VersionLocked()

@@ -52,17 +52,17 @@ func (fs *fileSystem) where(n *tree.Entry) string {
 type inode struct {
 	tree.Inode                   // by the node, for which this is what it holds
 	cache      kernelcache.Inode // what the kernel has of it
-	nameNotice uint64            // number of the notice that tells of its name, if it took another's place
 	file       *openFile         // nil: nobody has it open, nor is anything being written to it
-	list       *[]dirEntry       // in a mount without opens: what the kernel is reading of a directory
 	turn       session.Turn      // commits of the node's stages follow one another
 }
 
-// openFileLocked is a node that is open, or to which something is being written.
+// openFile is a node that is open, or to which something is being written. In a mount without opens
+// it is a directory that the kernel is reading.
 type openFile struct {
-	opens   int    // open handles
-	stage   *stage // nil while nobody writes
-	content []byte // the bytes of head, once read
+	opens   int         // open handles
+	stage   *stage      // nil while nobody writes
+	content []byte      // the bytes of head, once read
+	list    *[]dirEntry // in a mount without opens: what the kernel is reading of the directory
 }
 
 // unknown is the inode of a node that nobody has. It does not change.
@@ -151,23 +151,26 @@ func setStageLocked(n *tree.Entry, st *stage) {
 // setNameNotice notes the number of the notice that tells of n's name; 0: nobody has to be told.
 func setNameNotice(n *tree.Entry, notice uint64) {
 	if notice != 0 || inodeOrNil(n) != nil {
-		ownInode(n).nameNotice = notice
+		cacheOf(n).SetNameNotice(notice)
 	}
 }
 
 // letGoLocked drops what n has for nobody any more.
 func letGoLocked(n *tree.Entry) {
-	in := inodeOrNil(n)
-	if in == nil {
-		return
-	}
-	if f := in.file; f != nil && f.opens == 0 && f.stage == nil {
-		if f.content != nil {
-			storeOf(n).fs.holdLocked(n, nil)
-		}
-		in.file = nil
-	}
-	if in.file == nil && in.cache.Idle() {
+	closedLocked(n)
+	if in := inodeOrNil(n); in != nil && in.file == nil && in.cache.Idle() {
 		n.DropInode()
 	}
+}
+
+// closedLocked drops what n has as an open file, unless it is one still.
+func closedLocked(n *tree.Entry) {
+	in := inodeOrNil(n)
+	if in == nil || in.file == nil || in.file.opens > 0 || in.file.stage != nil {
+		return
+	}
+	if in.file.content != nil {
+		storeOf(n).fs.holdLocked(n, nil)
+	}
+	in.file = nil
 }

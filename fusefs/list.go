@@ -138,11 +138,11 @@ func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*tr
 	if h := fs.handles[in.Fh]; h != nil {
 		dir, entries = h.node, &h.entries
 	} else if n := fs.node(in.NodeId); fs.noOpen && n != nil && n.IsDir() {
-		inode := ownInode(n)
-		if inode.list == nil {
-			inode.list = new([]dirEntry)
+		file := ownOpenFile(n)
+		if file.list == nil {
+			file.list = new([]dirEntry)
 		}
-		dir, entries = n, inode.list
+		dir, entries = n, file.list
 	} else {
 		return nil, fuse.EBADF
 	}
@@ -165,8 +165,8 @@ func (fs *fileSystem) readDirPart(in *fuse.ReadIn, add func(dirEntry) bool) (*tr
 	if from < len(*entries) {
 		return nil, fuse.OK
 	}
-	if inodeOf(dir).list != nil { // in a mount without opens
-		ownInode(dir).list = nil
+	if fs.noOpen {
+		closedLocked(dir)
 	}
 	return dir, fuse.OK
 }

@@ -93,7 +93,7 @@ func (fs *fileSystem) rename(in *fuse.RenameIn, from *tree.Entry, oldName, newNa
 	m, status := fs.newMoveLocked(in, from, oldName, newName)
 	// The kernel takes the file that it named for what has moved, and may not know
 	// yet which that is.
-	known := m == nil || fs.notify.Told(inodeOf(m.Entry).nameNotice)
+	known := m == nil || fs.notify.Told(inodeOf(m.Entry).cache.NameNotice())
 	fs.mu.Unlock()
 	if m == nil || m.Entry == m.Target {
 		return nil, status

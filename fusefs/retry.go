@@ -91,7 +91,7 @@ const maxRetries = 4096
 func (fs *fileSystem) tellName(ctx context.Context, n *tree.Entry) {
 	fs.mu.RLock()
 	m := n.LatestLocked()
-	number := inodeOf(m).nameNotice
+	number := inodeOf(m).cache.NameNotice()
 	fs.mu.RUnlock()
 	if m != n && number != 0 {
 		_ = fs.notify.Await(ctx, number-1, number)

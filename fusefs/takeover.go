@@ -277,7 +277,7 @@ func (fs *fileSystem) adoptNodeLocked(note *nodeNote, empty bool) {
 	}
 	fs.renumberLocked(n, note.ID)
 	n.SetModeLocked(note.Mode)
-	cacheOf(n).Birth = note.Told
+	cacheOf(n).SetBirth(note.Told)
 	if n.IsDir() {
 		n.SetStaysLocked(n.StaysLocked() || note.Kept)
 	}

@@ -30,7 +30,6 @@ import (
 type Inode struct {
 	Lookups   uint64  // references that the kernel holds
 	Looked    Instant // when it got the last of them
-	Birth     int64   // the time of creation that it was told last, in nanoseconds since 1970; 0: none
 	Respelled bool    // of a directory: a name in it, since it was last opened, so that the kernel's listing is outdated
 
 	outdated bool // the kernel's pages are
@@ -41,18 +40,60 @@ type Inode struct {
 	// listing that is not cached renews the attributes of all files with one request.
 	ReadBelow atomic.Bool
 
-	notice uint64   // number of the notice that says that the pages are outdated
-	pushes *pushing // under way; nil: none
-
 	asked atomic.Int64          // Instant when the directory was last listed, or the file's bytes were last asked for; 0: never, of this version
 	ahead atomic.Pointer[fetch] // of the file's bytes, before anybody has read them
+
+	aside *aside // nil: nothing of it is set
 }
 
-// pushing is pushes into one inode that are under way. Few inodes have any, and all of a
-// store that somebody lists are in memory.
-type pushing struct {
-	count int
-	over  chan struct{} // closed when there is none any more; nil while nobody waits for that
+// aside is what few inodes have, of the many that are in memory when somebody lists a store.
+type aside struct {
+	birth      int64         // see Birth
+	nameNotice uint64        // see NameNotice
+	notice     uint64        // number of the notice that says that the pages are outdated
+	pushes     int           // under way
+	pushed     chan struct{} // closed when there is none any more; nil while nobody waits for that
+}
+
+// nothingAside is what most inodes have. It does not change.
+var nothingAside = &aside{}
+
+// few returns what c has aside, to be looked at.
+func (c *Inode) few() *aside {
+	if c.aside == nil {
+		return nothingAside
+	}
+	return c.aside
+}
+
+// setAside returns what c has aside, for a change.
+func (c *Inode) setAside() *aside {
+	if c.aside == nil {
+		c.aside = &aside{}
+	}
+	return c.aside
+}
+
+// Birth returns the time of creation that the kernel was told last, in nanoseconds since 1970; 0:
+// none.
+func (c *Inode) Birth() int64 { return c.few().birth }
+
+// SetBirth notes the time of creation that the kernel is told.
+func (c *Inode) SetBirth(nanos int64) {
+	if nanos != c.Birth() {
+		c.setAside().birth = nanos
+	}
+}
+
+// NameNotice returns the number of the notice that tells of the inode's name, if it took another's
+// place; 0: nobody has to be told.
+func (c *Inode) NameNotice() uint64 { return c.few().nameNotice }
+
+// SetNameNotice notes that number.
+func (c *Inode) SetNameNotice(number uint64) {
+	if number != c.NameNotice() {
+		c.setAside().nameNotice = number
+	}
 }
 
 // Outdate notes that the kernel's pages of the inode of that number are outdated, and has the
@@ -61,9 +102,9 @@ type pushing struct {
 func (c *Inode) Outdate(q *Notices, inode uint64) (notice uint64) {
 	c.outdated = true
 	if c.Lookups > 0 {
-		c.notice = q.Content(inode)
+		c.setAside().notice = q.Content(inode)
 	}
-	return c.notice
+	return c.few().notice
 }
 
 // Outdated reports whether the kernel's pages are outdated, and have not been dropped at an open.
@@ -71,13 +112,13 @@ func (c *Inode) Outdated() bool { return c.outdated }
 
 // Misled reports whether the kernel takes outdated pages for good ones: it has not taken in yet
 // that they are outdated.
-func (c *Inode) Misled(q *Notices) bool { return c.outdated && !q.Told(c.notice) }
+func (c *Inode) Misled(q *Notices) bool { return c.outdated && !q.Told(c.few().notice) }
 
 // Opened notes that a program has opened the file. If the pages are outdated, the reply says that
 // the kernel is to drop them. anew says that it has dropped them by itself, since the file is
 // truncated.
 func (c *Inode) Opened(q *Notices, anew bool) {
-	if anew || q.Told(c.notice) {
+	if anew || q.Told(c.few().notice) {
 		c.outdated = false
 	}
 }
@@ -93,11 +134,11 @@ func (c *Inode) Listed() { c.asked.Store(int64(Now())) }
 func (c *Inode) Write() { c.written = true }
 
 // Pushing reports whether a push into the inode is under way.
-func (c *Inode) Pushing() bool { return c.pushes != nil }
+func (c *Inode) Pushing() bool { return c.few().pushes > 0 }
 
 // Idle reports whether the kernel does not know the inode, and nothing is fetched ahead or pushed
 // of it: then it is as good as a new one.
-func (c *Inode) Idle() bool { return c.Lookups == 0 && c.pushes == nil && c.ahead.Load() == nil }
+func (c *Inode) Idle() bool { return c.Lookups == 0 && !c.Pushing() && c.ahead.Load() == nil }
 
 // AwaitPushes is Write, and returns when no push is under way any more, or with ctx, whose error
 // it returns then. It takes the mount's lock, which the caller does not hold. There is no new push
@@ -105,14 +146,14 @@ func (c *Inode) Idle() bool { return c.Lookups == 0 && c.pushes == nil && c.ahea
 func (c *Inode) AwaitPushes(ctx context.Context, mount sync.Locker) error {
 	mount.Lock()
 	c.Write()
-	if c.pushes == nil {
+	if !c.Pushing() {
 		mount.Unlock()
 		return nil
 	}
-	if c.pushes.over == nil {
-		c.pushes.over = make(chan struct{})
+	if c.aside.pushed == nil {
+		c.aside.pushed = make(chan struct{})
 	}
-	over := c.pushes.over
+	over := c.aside.pushed
 	mount.Unlock()
 	select {
 	case <-over:
@@ -127,21 +168,21 @@ func (c *Inode) beginPush() bool {
 	if c.Lookups == 0 || c.written {
 		return false
 	}
-	if c.pushes == nil {
-		c.pushes = &pushing{}
-	}
-	c.pushes.count++
+	c.setAside().pushes++
 	return true
 }
 
 func (c *Inode) endPush() {
-	if c.pushes.count--; c.pushes.count > 0 {
+	if c.aside.pushes--; c.aside.pushes > 0 {
 		return
 	}
-	if c.pushes.over != nil {
-		close(c.pushes.over)
+	if c.aside.pushed != nil {
+		close(c.aside.pushed)
+		c.aside.pushed = nil
 	}
-	c.pushes = nil
+	if *c.aside == *nothingAside { // a walk pushes every file once
+		c.aside = nil
+	}
 }
 
 // Node is a file or directory of a Source, which is equal to itself alone.

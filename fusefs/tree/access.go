@@ -24,7 +24,7 @@ func (n *Entry) NameLocked() string { return n.name }
 func (n *Entry) HeadLocked() *memory.Head { return n.head }
 
 // ModeLocked returns the type and the permissions.
-func (n *Entry) ModeLocked() uint32 { return n.mode }
+func (n *Entry) ModeLocked() uint32 { return uint32(n.mode) }
 
 // MTimeLocked returns when the content of n was changed.
 func (n *Entry) MTimeLocked() time.Time { return n.mtime.time() }

@@ -19,10 +19,7 @@ func (n *Entry) KeepInode(h *Inode) { n.inode.CompareAndSwap(nil, h) }
 // DropInode keeps nothing any more.
 func (n *Entry) DropInode() { n.inode.Store(nil) }
 
-// noDirectory is what a file has in it: nothing. It does not change.
-var noDirectory = &directory{}
-
-// nothingAside is what most entries have. It does not change.
+// nothingAside is what most files have. It does not change.
 var nothingAside = &aside{}
 
 // setAside returns what n has aside, for a change.
@@ -54,13 +51,13 @@ func (n *Entry) VersionLocked() versionlog.Version {
 	return *v
 }
 
-func (n *Entry) IsDir() bool { return n.directory != noDirectory }
+func (n *Entry) IsDir() bool { return n.isDir }
 
 // NewEntry makes the entry of a number, which is in no tree: the directory above some.
 func NewEntry(id uint64, mode uint32, now time.Time) *Entry {
-	n := &Entry{id: id, mode: mode, times: times{newStamp(now), newStamp(now)}, directory: noDirectory, aside: nothingAside}
+	n := &Entry{id: id, mode: uint16(mode), times: times{newStamp(now), newStamp(now)}, aside: nothingAside}
 	if mode&syscall.S_IFMT == syscall.S_IFDIR {
-		n.directory = &directory{children: map[string]*Entry{}}
+		n.isDir, n.aside = true, &aside{directory: directory{children: map[string]*Entry{}}}
 	}
 	return n
 }
@@ -133,7 +130,7 @@ func (n *Entry) SetMadeUpLocked(mkstemp, probe bool) {
 // that it is not after all.
 func (n *Entry) SetRemovedLocked(removed bool) { n.removed = removed }
 
-func (n *Entry) SetModeLocked(mode uint32)   { n.mode = mode }
+func (n *Entry) SetModeLocked(mode uint32)   { n.mode = uint16(mode) }
 func (n *Entry) SetMTimeLocked(at time.Time) { n.mtime = newStamp(at) }
 func (n *Entry) SetCTimeLocked(at time.Time) { n.ctime = newStamp(at) }
 func (n *Entry) SetTimesLocked(at time.Time) { n.mtime, n.ctime = newStamp(at), newStamp(at) }

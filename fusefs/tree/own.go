@@ -76,7 +76,7 @@ func (t *Tree) MadeDirLocked(dir *Entry, name, path string, mode uint32, v *vers
 	if at, ok := dir.ChildPathLocked(name); !ok || at != path || dir.children[name] != nil {
 		t.installDirLocked(*v)
 		n := t.FindDirLocked(path)
-		n.mode = n.mode&^0o777 | mode&0o777
+		n.mode = n.mode&^0o777 | uint16(mode&0o777)
 		return n
 	}
 	return t.MakeDirLocked(dir, name, mode, v.Time, v.Seq)

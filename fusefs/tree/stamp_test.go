@@ -22,7 +22,7 @@ func TestStampKeepsAnyTime(t *testing.T) {
 
 // TestEntryIsSmall: a store that is loaded has one for each memory.
 func TestEntryIsSmall(t *testing.T) {
-	if size := unsafe.Sizeof(Entry{}); size > 112 {
-		t.Errorf("an entry takes %d bytes, want at most 112", size)
+	if size := unsafe.Sizeof(Entry{}); size > 96 {
+		t.Errorf("an entry takes %d bytes, want at most 96", size)
 	}
 }

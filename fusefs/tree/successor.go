@@ -30,7 +30,7 @@ func (t *Tree) SupersedeLocked(n *Entry, dir *Entry, name string, v versionlog.V
 	}
 	m := n
 	if used {
-		m = t.newEntry(n.mode, v.Time)
+		m = t.newEntry(n.ModeLocked(), v.Time)
 		n.noteLastPathLocked()
 		n.parent = nil
 		n.SetUnloggedLocked(false)

@@ -171,8 +171,8 @@ func (i *IDs) Peek() uint64 { return i.newest.Load() + 1 }
 func (i *IDs) From(number uint64) { i.newest.Store(number - 1) }
 
 // Entry is a file or directory of the mount. Its id is its inode number, for as
-// long as the mount or the kernel knows it. All fields but id and tree are guarded by
-// the tree's lock.
+// long as the mount or the kernel knows it. All fields but id, tree and isDir are
+// guarded by the tree's lock.
 type Entry struct {
 	id   uint64
 	tree *Tree // nil for the root of the mount
@@ -180,14 +180,14 @@ type Entry struct {
 	parent *Entry // nil for the root, and once the entry has no name any more
 	name   string // NFC
 
-	mode uint32 // type and permission bits
+	mode  uint16 // type and permission bits
+	isDir bool
 	counted
 	state
 
 	times
 
-	*directory // never nil; a file's is noDirectory
-	*aside     // never nil; nothingAside, until something is set
+	*aside // never nil; nothingAside, until something is set
 
 	inode atomic.Pointer[Inode] // what the mount has of it; nil: nobody has anything
 
@@ -224,8 +224,9 @@ type directory struct {
 	complete   bool              // everything in it is in the tree, see AllOfLocked
 }
 
-// aside is what few entries have.
+// aside is what few entries have: directories, and some files.
 type aside struct {
+	directory
 	spelling     string    // how a program has spelled it here; "": none has. See spelling.go
 	spelledInLog string    // how head spells its path, see versionlog.Version
 	origin       *origin   // of a local file that is hidden elsewhere
