@@ -48,7 +48,7 @@ func (m *Memory) call(ctx context.Context, input json.RawMessage, agreed map[str
 		m.logCall(command, result, time.Since(began))
 	}()
 	if err := m.opts.Budget.Take(1, int64(len(input))); err != nil {
-		return m.failure(m.explain(err, &address{}, false))
+		return m.failure(m.explain(err, "", false))
 	}
 	r, e := m.opts.Texts.decode(input, m.opts.MaxInput)
 	if e != nil {
@@ -60,7 +60,7 @@ func (m *Memory) call(ctx context.Context, input json.RawMessage, agreed map[str
 		err = m.opts.Budget.Take(0, int64(len(result.Text)+sizeOf(result.Image)))
 	}
 	if err != nil && result.Made == nil { // what was made is told
-		e := m.explain(err, &address{}, false)
+		e := m.explain(err, "", false)
 		if e.Kind == errkind.NotFound {
 			e = cmp.Or(m.gone(ctx, cmp.Or(r.path, r.oldPath)), e)
 		}

@@ -98,7 +98,7 @@ func TestErrors(t *testing.T) {
 	for _, kind := range errkind.All() {
 		for _, changes := range []bool{false, true} {
 			err := fmt.Errorf("put: %w: arn:aws:s3:::bucket", errkind.New(kind, "/home/operator/secret"))
-			e := m.explain(err, a, changes)
+			e := m.explain(err, a.shown, changes)
 			if strings.Contains(e.text, "arn:") || strings.Contains(e.text, "operator") || !strings.HasPrefix(strings.TrimPrefix(e.text, "Error: "), strings.ToUpper(strings.TrimPrefix(e.text, "Error: ")[:1])) && !strings.Contains(e.text, "/memories/f") {
 				t.Errorf("%v: %q", kind, e.text)
 			}

@@ -34,7 +34,7 @@ func (m *Memory) edit(ctx context.Context, a *address, command string, edit func
 		err = a.Session.Refuse(ctx, a.path, stale.base, stale.theirs, stale.yours)
 	}
 	if err != nil {
-		return v, m.explain(err, a, true)
+		return v, m.explain(err, a.shown, true)
 	}
 	return v, nil
 }

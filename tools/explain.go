@@ -10,10 +10,10 @@ import (
 	"mneme/versionlog"
 )
 
-// explain returns the error of a store or session as an *Error, for a call about a path.
-// changes says whether the call makes a change. Where the text of a backend may hold what is
+// explain returns the error of a store or session as an *Error, for a call about a path, as
+// it is shown. changes says whether the call makes a change. Where the text of a backend may hold what is
 // nobody's business, such as paths of the host, only its kind is told; the log has the rest.
-func (m *Memory) explain(err error, a *address, changes bool) *Error {
+func (m *Memory) explain(err error, shown string, changes bool) *Error {
 	t := m.opts.Texts
 	var own *Error
 	if errors.As(err, &own) {
@@ -36,13 +36,13 @@ func (m *Memory) explain(err error, a *address, changes bool) *Error {
 			e.text = t.say(bytesUsedUp, plural(over.Limit, "byte"))
 		}
 	case errors.As(err, &none):
-		e.text = t.say(noVersion, none.Ref, a.shown, none.Have())
+		e.text = t.say(noVersion, none.Ref, shown, none.Have())
 	case errors.As(err, &size):
-		e.text = t.say(tooLarge, a.shown, size.Size, size.Limit)
+		e.text = t.say(tooLarge, shown, size.Size, size.Limit)
 	case errors.Is(err, memory.ErrBadPath), errors.Is(err, memory.ErrBadVersion), errors.Is(err, memory.ErrPathTooLong):
 		e.text = t.say(refusedRequest, clip(err.Error(), maxReason))
 	default:
-		e.text = t.ofKind(e, a.shown)
+		e.text = t.ofKind(e, shown)
 	}
 	if errors.Is(err, context.Canceled) {
 		return e // nobody waits for it any more

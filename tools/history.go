@@ -35,7 +35,7 @@ type HistoryPage struct {
 // all files below a directory. Its error is an *Error.
 func (m *Memory) History(ctx context.Context, q HistoryQuery) (HistoryPage, error) {
 	if err := m.opts.Budget.Take(1, 0); err != nil {
-		return HistoryPage{}, m.explain(err, &address{}, false)
+		return HistoryPage{}, m.explain(err, "", false)
 	}
 	a, e := m.address(ctx, cmp.Or(q.Path, Root))
 	limit := min(cmp.Or(q.Limit, DefaultVersions), MaxVersions)
@@ -60,7 +60,7 @@ func (m *Memory) History(ctx context.Context, q HistoryQuery) (HistoryPage, erro
 	})
 	switch {
 	case err != nil:
-		return HistoryPage{}, m.explain(err, a, false)
+		return HistoryPage{}, m.explain(err, a.shown, false)
 	case !known && a.path != "/":
 		return HistoryPage{}, failed(errkind.NotFound, m.opts.Texts.say(missing, a.shown))
 	}
@@ -122,10 +122,10 @@ func (m *Memory) Diff(ctx context.Context, path, from, to string) (Difference, e
 	}
 	d, err := a.diff(ctx, from, to)
 	if err != nil {
-		return Difference{}, m.explain(err, a, false)
+		return Difference{}, m.explain(err, a.shown, false)
 	}
 	if err := m.opts.Budget.Take(0, int64(len(d.Text))); err != nil {
-		return Difference{}, m.explain(err, a, false)
+		return Difference{}, m.explain(err, a.shown, false)
 	}
 	return d, nil
 }

@@ -108,7 +108,7 @@ func firstNames(path, top string, most int) string {
 // toList returns what a list is of. Its error is an *Error.
 func (m *Memory) toList(ctx context.Context, q ListQuery) (*address, []located, error) {
 	if err := m.opts.Budget.Take(1, 0); err != nil {
-		return nil, nil, m.explain(err, &address{}, false)
+		return nil, nil, m.explain(err, "", false)
 	}
 	under, found, e := m.find(ctx, q.Path, q.After)
 	if e != nil {
@@ -170,7 +170,7 @@ func (m *Memory) find(ctx context.Context, path, after string) (*address, []loca
 			continue // the store has been deleted, and the others have not
 		}
 		if err != nil {
-			return nil, nil, m.explain(err, under, false)
+			return nil, nil, m.explain(err, under.shown, false)
 		}
 		for _, h := range now.atAndBelow(under.path) {
 			if !isBefore(p, h.Path(), last, strings.HasSuffix(after, "/")) {

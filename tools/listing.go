@@ -28,7 +28,7 @@ func (m *Memory) viewDirectory(ctx context.Context, a *address, lines []int64) (
 	root, err := m.tree(ctx, a)
 	switch {
 	case err != nil:
-		return Result{}, m.explain(err, a, false)
+		return Result{}, m.explain(err, a.shown, false)
 	case root == nil:
 		return Result{}, failed(errkind.NotFound, m.opts.Texts.say(missing, a.shown))
 	case lines != nil:

@@ -63,7 +63,7 @@ func (m *Memory) notMade(err error, a *address, taken text) error {
 	case errors.As(err, &overlap), errors.As(err, &conflict):
 		return failed(errkind.Exists, m.opts.Texts.say(taken, a.shown))
 	}
-	return m.explain(err, a, true)
+	return m.explain(err, a.shown, true)
 }
 
 // errOtherFiles says that a directory has files that nobody has agreed to delete.
@@ -99,7 +99,7 @@ func (m *Memory) remove(ctx context.Context, r *request) (Result, error) {
 	case errors.Is(err, errOtherFiles):
 		return Result{}, &Error{Kind: errkind.Conflict, Retry: AfterView, text: t.say(otherFiles, a.shown)}
 	case err != nil:
-		return Result{}, m.explain(err, a, true)
+		return Result{}, m.explain(err, a.shown, true)
 	}
 	return Result{Text: t.say(deleted, a.shown), Made: a.madeAll(versions)}, nil
 }
@@ -135,7 +135,7 @@ func (m *Memory) rename(ctx context.Context, r *request) (Result, error) {
 		case errors.Is(err, versionlog.ErrConflict) && !isTaken(err, to.path) && try < moveTries:
 			continue
 		case errors.Is(err, versionlog.ErrConflict) && !isTaken(err, to.path):
-			return Result{}, m.explain(err, from, true)
+			return Result{}, m.explain(err, from.shown, true)
 		}
 		return Result{}, m.notMade(err, to, targetExists)
 	}
@@ -177,7 +177,7 @@ func (m *Memory) toRename(ctx context.Context, r *request) (from, to *address, e
 	there, err := from.isThere(ctx)
 	switch {
 	case err != nil:
-		return nil, nil, m.explain(err, from, false)
+		return nil, nil, m.explain(err, from.shown, false)
 	case !there:
 		return nil, nil, failed(errkind.NotFound, t.say(missingToMove, from.shown))
 	case to.nobody:
@@ -190,20 +190,12 @@ func (m *Memory) toRename(ctx context.Context, r *request) (from, to *address, e
 		return nil, nil, failed(errkind.Invalid, t.say(intoItself, to.shown, from.shown))
 	}
 	if there, err = to.isThere(ctx); err != nil {
-		return nil, nil, m.explain(err, to, false)
+		return nil, nil, m.explain(err, to.shown, false)
 	}
 	if there {
 		return nil, nil, failed(errkind.Exists, t.say(targetExists, to.shown))
 	}
 	return from, to, nil
-}
-
-// isThere reports whether a memory or a directory is at an address.
-func (a *address) isThere(ctx context.Context) (bool, error) {
-	for _, err := range a.Store.Tree(ctx, a.path) {
-		return err == nil, err
-	}
-	return false, nil
 }
 
 // removeAll deletes what is at an address, and returns the versions that say so.

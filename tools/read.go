@@ -66,14 +66,14 @@ func (m *Memory) Read(ctx context.Context, q ReadQuery) (ReadPage, error) {
 	v, data, err := a.versionOf(ctx, q.Version)
 	switch {
 	case err != nil:
-		return ReadPage{}, m.explain(err, a, false)
+		return ReadPage{}, m.explain(err, a.shown, false)
 	case !isText(data):
 		return ReadPage{}, failed(errkind.NotText, m.opts.Texts.say(notText, a.shown))
 	}
 	page := ReadPage{VersionInfo: a.info(&v)}
 	page.cut(string(data), q)
 	if err := m.opts.Budget.Take(0, int64(len(page.Text))); err != nil {
-		return ReadPage{}, m.explain(err, a, false)
+		return ReadPage{}, m.explain(err, a.shown, false)
 	}
 	return page, nil
 }
@@ -90,7 +90,7 @@ func (m *Memory) Content(ctx context.Context, path string) (VersionInfo, []byte,
 		err = m.opts.Budget.Take(0, int64(len(data)))
 	}
 	if err != nil {
-		return VersionInfo{}, nil, m.explain(err, a, false)
+		return VersionInfo{}, nil, m.explain(err, a.shown, false)
 	}
 	return a.info(&v), data, nil
 }
@@ -98,7 +98,7 @@ func (m *Memory) Content(ctx context.Context, path string) (VersionInfo, []byte,
 // toRead takes calls out of the budget, and returns the address of a file.
 func (m *Memory) toRead(ctx context.Context, path string, calls int) (*address, *Error) {
 	if err := m.opts.Budget.Take(calls, 0); err != nil {
-		return nil, m.explain(err, &address{}, false)
+		return nil, m.explain(err, "", false)
 	}
 	a, e := m.address(ctx, path)
 	switch {

@@ -74,7 +74,7 @@ func (c Coverage) String() string {
 // ends it. Its error is an *Error.
 func (m *Memory) Search(ctx context.Context, q Query) (matches []Match, c Coverage, err error) {
 	if err := m.opts.Budget.Take(1, int64(len(q.Text.Reveal()))); err != nil {
-		return nil, c, m.explain(err, &address{}, false)
+		return nil, c, m.explain(err, "", false)
 	}
 	s := &search{limit: DefaultMatches}
 	if q.Limit != 0 {
@@ -101,7 +101,7 @@ func (m *Memory) Search(ctx context.Context, q Query) (matches []Match, c Covera
 		return a
 	}}).run(limited, found)
 	if err := ctx.Err(); err != nil {
-		return nil, s.coverage, m.explain(err, &address{}, false)
+		return nil, s.coverage, m.explain(err, "", false)
 	}
 	return s.matches, s.coverage, nil
 }

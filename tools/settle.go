@@ -15,7 +15,7 @@ import (
 // is one only. Its conflicts are those of its session.
 func (m *Memory) conflictsOf(store string) (*place, *Error) {
 	if err := m.opts.Budget.Take(1, 0); err != nil {
-		return nil, m.explain(err, &address{}, false)
+		return nil, m.explain(err, "", false)
 	}
 	p := m.bySlug(store)
 	if store == "" && len(m.places) == 1 {
@@ -39,7 +39,7 @@ func (m *Memory) Conflicts(_ context.Context, store string) ([]conflict.About, e
 	}
 	list, err := p.Session.Conflicts().List(false)
 	if err != nil {
-		return nil, m.explain(err, &address{shown: p.top}, false)
+		return nil, m.explain(err, p.top, false)
 	}
 	return list, nil
 }
@@ -93,7 +93,7 @@ func (m *Memory) noConflict(err error, p *place, id int, changes bool) *Error {
 	case errors.Is(err, session.ErrSameLines):
 		return failed(errkind.Conflict, m.opts.Texts.say(sameLines, id))
 	}
-	return m.explain(err, &address{place: p, shown: p.top}, changes)
+	return m.explain(err, p.top, changes)
 }
 
 // Follow calls changed with the path of every file that a commit of a store changes, its old

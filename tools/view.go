@@ -32,7 +32,7 @@ func (m *Memory) view(ctx context.Context, r *request) (Result, error) {
 	case isNotFound(err):
 		return m.viewDirectory(ctx, a, r.lines)
 	case err != nil:
-		return Result{}, m.explain(err, a, false)
+		return Result{}, m.explain(err, a.shown, false)
 	}
 	if picture := pictureOf(a.path, data); picture != nil {
 		return Result{Text: m.opts.Texts.say(fileHead, a.shown), Image: picture}, nil

@@ -31,7 +31,7 @@ const IfNone = "none"
 // *Error.
 func (m *Memory) Write(ctx context.Context, w WriteQuery) (Made, error) {
 	if err := m.opts.Budget.Take(1, int64(len(w.Text.Reveal()))); err != nil {
-		return Made{}, m.explain(err, &address{}, false)
+		return Made{}, m.explain(err, "", false)
 	}
 	if hasNUL(w.Text.Reveal()) {
 		return Made{}, failed(errkind.Invalid, m.opts.Texts.say(fieldNUL, "text"))
@@ -64,7 +64,7 @@ func (m *Memory) notWritten(err error, a *address) error {
 	if errkind.Of(err) == errkind.Overlap {
 		return m.notMade(err, a, exists)
 	}
-	return m.explain(err, a, true)
+	return m.explain(err, a.shown, true)
 }
 
 // expectation is the condition that a version is the newest.
@@ -75,14 +75,14 @@ func (m *Memory) expectation(ctx context.Context, a *address, ref string) (versi
 	seq, err := strconv.ParseUint(ref, 10, 64)
 	if err != nil {
 		if _, _, err := versionlog.LocateVersion(ref); err != nil {
-			return versionlog.Expectation{}, m.explain(&memory.VersionRefError{Path: a.path, Ref: clip(ref, maxWord)}, a, false)
+			return versionlog.Expectation{}, m.explain(&memory.VersionRefError{Path: a.path, Ref: clip(ref, maxWord)}, a.shown, false)
 		}
 		return versionlog.ExpectVersion(ref), nil
 	}
 	head, err := a.Store.Head(ctx, a.path)
 	switch {
 	case err != nil && !isNotFound(err):
-		return versionlog.Expectation{}, m.explain(err, a, false)
+		return versionlog.Expectation{}, m.explain(err, a.shown, false)
 	case err != nil || head.Seq != seq:
 		return versionlog.Expectation{}, &Error{Kind: errkind.Conflict, Retry: AfterView, text: m.opts.Texts.say(conflicted, a.shown)}
 	}
@@ -93,7 +93,7 @@ func (m *Memory) expectation(ctx context.Context, a *address, ref string) (versi
 // has changed it since this one has read it. Its error is an *Error.
 func (m *Memory) Remove(ctx context.Context, paths []string) ([]Made, error) {
 	if err := m.opts.Budget.Take(1, 0); err != nil {
-		return nil, m.explain(err, &address{}, false)
+		return nil, m.explain(err, "", false)
 	}
 	var changes []memory.Change
 	var first *address
@@ -116,7 +116,7 @@ func (m *Memory) Remove(ctx context.Context, paths []string) ([]Made, error) {
 			return nil, failed(errkind.NotFound, m.opts.Texts.say(missingToMove, a.shown))
 		}
 		if err != nil {
-			return nil, m.explain(err, a, false)
+			return nil, m.explain(err, a.shown, false)
 		}
 		changes = append(changes, memory.Change{Action: versionlog.Remove, Path: a.path, Expect: versionlog.ExpectVersion(head)})
 	}
@@ -125,7 +125,7 @@ func (m *Memory) Remove(ctx context.Context, paths []string) ([]Made, error) {
 	}
 	c, err := first.Session.Batch(ctx, changes, m.writeOptions("delete"))
 	if err != nil {
-		return nil, m.explain(err, first, true)
+		return nil, m.explain(err, first.shown, true)
 	}
 	return first.madeAll(c.Versions), nil
 }
@@ -149,7 +149,7 @@ func (a *address) removable(ctx context.Context) (id string, err error) {
 // since the content is a version already. Its error is an *Error.
 func (m *Memory) Restore(ctx context.Context, path, version string) (Made, error) {
 	if err := m.opts.Budget.Take(1, 0); err != nil {
-		return Made{}, m.explain(err, &address{}, false)
+		return Made{}, m.explain(err, "", false)
 	}
 	a, err := m.toMake(ctx, path)
 	if err != nil {
@@ -163,10 +163,10 @@ func (m *Memory) Restore(ctx context.Context, path, version string) (Made, error
 		}
 	}
 	if err != nil {
-		return Made{}, m.explain(err, a, false)
+		return Made{}, m.explain(err, a.shown, false)
 	}
 	if err := a.admit(ctx); err != nil {
-		return Made{}, m.explain(err, a, false)
+		return Made{}, m.explain(err, a.shown, false)
 	}
 	made, err := a.Session.Restore(ctx, a.path, v, m.writeOptions("restore"))
 	if err != nil {
