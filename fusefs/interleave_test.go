@@ -28,6 +28,7 @@ type interleaving struct {
 	random *rand.Rand
 	texts  int // made so far
 	open   []*openedFile
+	beside []func() // what the follower has begun, to be done when no request is under way
 	trace  []string
 }
 
@@ -325,6 +326,12 @@ func (f *interleaving) move(path, to string) {
 func (f *interleaving) compare() {
 	f.note("follow")
 	f.follow()
+	for len(f.beside) > 0 {
+		do := f.beside[0]
+		f.beside = f.beside[1:]
+		do()
+		f.follow()
+	}
 	if wrong := f.differs(); wrong != "" {
 		f.wrong("%s", wrong)
 	}
@@ -364,6 +371,7 @@ func TestInterleavings(t *testing.T) {
 			kept := conflict.New(t.TempDir()) // first, so that it is removed last
 			f := &interleaving{rig: newRig(t, "/a", "/d/a"), random: rand.New(rand.NewPCG(seed, 0))}
 			f.keepIn(kept)
+			f.s.beside = func(do func()) { f.beside = append(f.beside, do) }
 			if seed%5 == 0 {
 				f.flatten()
 			}

@@ -201,8 +201,8 @@ func (s *store) settleSlot(slot *spool.Slot) {
 }
 
 // dropSettled takes what is settled out of the spool, and removed directories that hide
-// nothing any more out of the log. A request that settles something ends with it. Callers
-// hold no lock and no claim.
+// nothing any more out of the log. A request that settles something ends with it, and a
+// commit of others that does has it done beside. Callers hold no lock and no claim.
 func (s *store) dropSettled() {
 	if !s.settling.Load() && !s.tree.HasEmptied() {
 		return

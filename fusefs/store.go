@@ -48,10 +48,11 @@ type store struct {
 	degraded  error         // why the log cannot be followed; nil when it can
 
 	patience time.Duration // of catchUp
+	beside   func(func())  // has the follower's work done, which it cannot wait for
 }
 
 func newStore(fs *fileSystem, ms *memory.Store) *store {
-	s := &store{fs: fs, memory: ms, patience: time.Second}
+	s := &store{fs: fs, memory: ms, patience: time.Second, beside: fs.tasks.Go}
 	s.private = private.New("")
 	if fs.opts.Conflicts != nil {
 		s.kept = fs.opts.Conflicts(ms.Info().ID)
