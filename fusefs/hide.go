@@ -11,7 +11,8 @@ import (
 )
 
 // bury removes from the log what is hidden in the directory that had a name, which
-// something else is about to get: a hidden file itself, or another. Callers have
+// something else is about to get: a hidden file itself, or another. Where that is a
+// directory, the memory that is hidden under the name itself goes, too. Callers have
 // claimed the name.
 func (s *store) bury(dir *tree.Entry, name string, itself *tree.Entry) error {
 	s.fs.mu.Lock()
@@ -27,12 +28,34 @@ func (s *store) bury(dir *tree.Entry, name string, itself *tree.Entry) error {
 	if d := dir.ChildLocked(name); d != nil && d.CountLocked() == 0 { // that it replaces
 		d.EachHiddenLocked(note)
 	}
-	var changes []memory.Change
-	for _, h := range hidden {
-		path, _ := h.LogPathLocked()
-		changes = append(changes, memory.Change{Action: versionlog.Remove, Path: path, Expect: versionlog.ExpectVersion(h.HeadLocked().ID())})
+	if h := dir.HiddenAtLocked(name); h != nil && itself != nil && itself.IsDir() {
+		note(h)
 	}
 	s.fs.mu.Unlock()
+	return s.buryAll(hidden)
+}
+
+// buryFile is bury for a directory that is made: what is hidden in one comes back with it.
+func (s *store) buryFile(dir *tree.Entry, name string) error {
+	s.fs.mu.RLock()
+	h := dir.HiddenAtLocked(name)
+	s.fs.mu.RUnlock()
+	if h == nil {
+		return nil
+	}
+	return s.buryAll([]*tree.Entry{h})
+}
+
+// buryAll removes from the log what is hidden.
+func (s *store) buryAll(hidden []*tree.Entry) error {
+	var changes []memory.Change
+	s.fs.mu.RLock()
+	for _, h := range hidden {
+		if path, ok := h.LogPathLocked(); ok {
+			changes = append(changes, memory.Change{Action: versionlog.Remove, Path: path, Expect: versionlog.ExpectVersion(h.HeadLocked().ID())})
+		}
+	}
+	s.fs.mu.RUnlock()
 	if changes == nil {
 		return nil
 	}

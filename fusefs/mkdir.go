@@ -75,6 +75,13 @@ func (fs *fileSystem) makeDir(asked *call, in *fuse.MkdirIn, name string, out *f
 		return n, status
 	}
 	s := storeOf(dir)
+	if err := s.buryFile(dir, canonical); isConflict(err) {
+		if theirs, _ := versionlog.ConflictAt(err, path); theirs != nil {
+			return nil, fuse.Status(syscall.EEXIST)
+		}
+	} else if err != nil {
+		return nil, s.fail("mkdir", path, err)
+	}
 	made := memory.Change{Action: versionlog.MakeDir, Path: path + "/", Spelling: spelling, Expect: versionlog.ExpectAbsent()}
 	//archtest:locked commit calls it with the lock
 	err := s.commit([]memory.Change{made}, func(c *versionlog.Commit) {

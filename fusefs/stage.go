@@ -132,7 +132,8 @@ func outdatedLocked(n *tree.Entry, st *stage) bool {
 }
 
 // endWriteLocked is the end of a writer. Of a file that still is not committed when
-// its last writer ends, only scratch files keep what was written.
+// its last writer ends, only scratch files keep what was written, and files that were
+// removed while they were open.
 func (fs *fileSystem) endWriteLocked(n *tree.Entry, st *stage) {
 	st.writers--
 	defer fs.accountStageLocked(n, st)
@@ -141,6 +142,7 @@ func (fs *fileSystem) endWriteLocked(n *tree.Entry, st *stage) {
 	}
 	failed := st.dirty || st.err != 0
 	switch {
+	case n.IsRemovedLocked() && st.dirty && isStaged(n) && (opensOf(n) > 0 || lookupsOf(n) > 0): // as long as somebody can read it
 	case n.IsRemovedLocked(), !n.IsUnloggedLocked() && !failed:
 		setStageLocked(n, nil)
 	case n.IsUnloggedLocked() && st.err == 0 && fs.classOfLocked(n) == editorScratch:
