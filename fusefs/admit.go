@@ -86,7 +86,7 @@ func (fs *fileSystem) firstRead(h *handle, head *memory.Head) {
 // writes is judged then.
 func (fs *fileSystem) admitLocked(n *tree.Entry, flags uint32) fuse.Status {
 	switch {
-	case n.HeadLocked() == nil || onlyAppends(flags):
+	case n.HeadLocked() == nil || onlyAppends(flags) || n.KnownByItselfLocked():
 		return fuse.OK
 	case knownLocked(n).Stale(n.HeadLocked()) && (flags&syscall.O_ACCMODE == syscall.O_RDWR && flags&syscall.O_TRUNC == 0 || fs.opts.Merge):
 		return fuse.OK

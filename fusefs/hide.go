@@ -2,6 +2,8 @@ package fusefs
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -10,8 +12,8 @@ import (
 	"mneme/versionlog"
 )
 
-// bury removes from the log what is hidden in the directory that had a name, which
-// something else is about to get: a hidden file itself, or another. Where that is a
+// bury removes from the log what is hidden in the directory that had a name, and that
+// directory, whose name something else is about to get: a hidden file itself, or another. Where that is a
 // directory, the memory that is hidden under the name itself goes, too. Callers have
 // claimed the name.
 func (s *store) bury(dir *tree.Entry, name string, itself *tree.Entry) error {
@@ -32,7 +34,19 @@ func (s *store) bury(dir *tree.Entry, name string, itself *tree.Entry) error {
 		note(h)
 	}
 	s.fs.mu.Unlock()
-	return s.buryAll(hidden)
+	if err := s.buryAll(hidden); err != nil {
+		return err
+	}
+	s.fs.mu.Lock()
+	var emptied map[string]uint64
+	if path, ok := dir.ChildPathLocked(name); ok {
+		emptied = s.tree.EmptiedBelowLocked(path)
+	}
+	s.fs.mu.Unlock()
+	for _, path := range slices.Backward(slices.Sorted(maps.Keys(emptied))) { // what is in one, first
+		s.removeEmptiedDir(path, emptied[path])
+	}
+	return nil
 }
 
 // buryFile is bury for a directory that is made: what is hidden in one comes back with it.
@@ -71,7 +85,7 @@ func (s *store) buryAll(hidden []*tree.Entry) error {
 func (fs *fileSystem) buryFor(ctx context.Context, dir *tree.Entry, name string) fuse.Status {
 	canonical, err := memory.ParseName(name)
 	fs.mu.RLock()
-	there := err == nil && dir.HiddenDirLocked(canonical) != nil
+	there := err == nil && (dir.HiddenDirLocked(canonical) != nil || storeOf(dir).tree.HasEmptied())
 	fs.mu.RUnlock()
 	if !there {
 		return fuse.OK

@@ -12,9 +12,16 @@ import (
 // under which this mount hides a memory is that memory's next version: both have one path
 // in the log, and so what is known of one is known of the other.
 
+// isOursLocked reports whether nobody else can change what stands for n: it is removed, or was
+// hidden until the log lost it, and is a scratch file that begins with what it was there.
+func isOursLocked(n *tree.Entry) bool {
+	m := n.LatestLocked()
+	return m.IsRemovedLocked() || m.HeadLocked() != nil && m.KnownByItselfLocked()
+}
+
 // knownLocked is what the session knows of what stands for n.
 func knownLocked(n *tree.Entry) session.Knowledge {
-	if n.LatestLocked().IsRemovedLocked() {
+	if isOursLocked(n) {
 		return session.Knowledge{}
 	}
 	return storeOf(n).known.Of(n.KnownAtLocked())

@@ -109,15 +109,23 @@ func (s *store) removeDir(path string) fuse.Status {
 func (s *store) removeEmptied(emptied map[string]uint64) {
 	paths := slices.Sorted(maps.Keys(emptied))
 	for _, path := range slices.Backward(paths) { // what is in one, first
-		status := fuse.EINTR
 		if release, err := s.session.Claims().Take(s.fs.ctx, func() []session.Claim { return []session.Claim{{Path: path}} }); err == nil {
-			status = s.removeDir(path)
+			s.removeEmptiedDir(path, emptied[path])
 			release()
 		}
-		s.fs.mu.Lock()
-		if n := s.tree.FindDirLocked(path); n != nil && !status.Ok() && status != fuse.ENOENT {
-			n.MarkedLocked(emptied[path])
-		}
-		s.fs.mu.Unlock()
+	}
+}
+
+// removeEmptiedDir is removeEmptied for one, which the caller has claimed.
+func (s *store) removeEmptiedDir(path string, marker uint64) {
+	status := s.removeDir(path)
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	switch n := s.tree.FindDirLocked(path); {
+	case status.Ok(), status == fuse.ENOENT:
+	case n != nil:
+		n.MarkedLocked(marker)
+	default: // the log did not answer
+		s.tree.StillEmptiedLocked(path, marker)
 	}
 }

@@ -24,6 +24,25 @@ func (t *Tree) EmptiedLocked() map[string]uint64 {
 	return emptied
 }
 
+// EmptiedBelowLocked is EmptiedLocked for those at a path or below it.
+func (t *Tree) EmptiedBelowLocked(path string) map[string]uint64 {
+	below := map[string]uint64{}
+	for at, marker := range t.emptied {
+		if at == path || strings.HasPrefix(at, path+"/") {
+			below[at] = marker
+			delete(t.emptied, at)
+		}
+	}
+	t.hasEmptied.Store(len(t.emptied) > 0)
+	return below
+}
+
+// StillEmptiedLocked notes that one of those could not be taken out of the log.
+func (t *Tree) StillEmptiedLocked(path string, marker uint64) {
+	t.emptied[path] = marker
+	t.hasEmptied.Store(true)
+}
+
 // takeMarkerLocked returns the marker of a directory that was yet to be taken out of the log and
 // comes back, so that it stays there; 0 for others.
 func (t *Tree) takeMarkerLocked(path string) uint64 {

@@ -38,8 +38,7 @@ func (t *Tree) UnhideLocked(n *Entry) {
 	delete(o.dir.hidden, o.name)
 	for dir := o.dir; dir.isHiddenDir() && !dir.HidesLocked(); {
 		if path, ok := dir.PathLocked(); ok && dir.marker != 0 { // it was removed, and the log still has it
-			t.emptied[path] = dir.marker
-			t.hasEmptied.Store(true)
+			t.StillEmptiedLocked(path, dir.marker)
 		}
 		up := dir.parent
 		delete(up.hiddenDirs, dir.name)
