@@ -79,11 +79,7 @@ func (s *store) followOne(ctx context.Context, c *versionlog.Commit) {
 		s.fs.mu.Unlock()
 	}
 	defer s.fs.mu.Unlock()
-	defer func() {
-		if s.tree.HasEmptied() {
-			s.beside(s.dropSettled)
-		}
-	}()
+	defer s.settleBeside()
 	switch {
 	case met.Own:
 	case met.Text != nil: // its reply was lost, and nobody has asked again yet

@@ -280,7 +280,8 @@ func (f *interleaving) step() {
 			f.note("unlink %s: %v", path, f.repeated(func() fuse.Status { return f.fs.Unlink(nil, &in, name) }, path))
 		}
 	case 13:
-		in, name := header(f.s.tree.Root().ID()), f.pick([]string{"d", "e"})
+		root, _ := f.lookup("")
+		in, name := header(root.NodeId), f.pick([]string{"d", "e"})
 		if f.chance(2) {
 			f.note("mkdir %s: %v", name, f.fs.Mkdir(nil, &fuse.MkdirIn{InHeader: in, Mode: 0o755}, name, &fuse.EntryOut{}))
 		} else {

@@ -68,6 +68,14 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 	return s
 }
 
+// settleBeside has removed directories that hide nothing any more taken out of the log, for
+// the follower, which cannot wait for that.
+func (s *store) settleBeside() {
+	if s.tree.HasEmptied() {
+		s.beside(s.dropSettled)
+	}
+}
+
 func (s *store) slug() string { return s.memory.Info().Slug }
 func (s *store) id() string   { return s.memory.Info().ID }
 

@@ -37,12 +37,6 @@ func (t *Tree) EmptiedBelowLocked(path string) map[string]uint64 {
 	return below
 }
 
-// StillEmptiedLocked notes that one of those could not be taken out of the log.
-func (t *Tree) StillEmptiedLocked(path string, marker uint64) {
-	t.emptied[path] = marker
-	t.hasEmptied.Store(true)
-}
-
 // takeMarkerLocked returns the marker of a directory that was yet to be taken out of the log and
 // comes back, so that it stays there; 0 for others.
 func (t *Tree) takeMarkerLocked(path string) uint64 {

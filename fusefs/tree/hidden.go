@@ -48,6 +48,13 @@ func (t *Tree) UnhideLocked(n *Entry) {
 	}
 }
 
+// StillEmptiedLocked notes a directory, with its marker, that is yet to be taken out of the log:
+// it was removed here, and hides nothing any more.
+func (t *Tree) StillEmptiedLocked(path string, marker uint64) {
+	t.emptied[path] = marker
+	t.hasEmptied.Store(true)
+}
+
 // revealLocked is UnhideLocked where another session has taken the path away at which n is
 // hidden: what the session knows of that stays known.
 func (t *Tree) revealLocked(n *Entry, path string) {
