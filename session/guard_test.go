@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -54,4 +55,25 @@ func TestGuardCountsDeletions(t *testing.T) {
 	wantErr(t, err, versionlog.ErrGuarded)
 	_, err = r.s.RemoveTree(t.Context(), "/d", &WriteOptions{Confirmed: true})
 	r.must(err)
+}
+
+// TestGuardKeepsEdit edits a memory in a way that the store's guard holds back: what the edit
+// made is kept, the error says in which conflict, and resolving that confirms it.
+func TestGuardKeepsEdit(t *testing.T) {
+	r := newRig(t, keeping(t))
+	r.theirs("/f", strings.Repeat("x", 1100))
+	half := int64(50)
+	_, err := r.lib.UpdateStore(t.Context(), r.mine.Info().ID, versionlog.StoreUpdate{GuardShrinkPercent: &half}, versionlog.Actor{Kind: versionlog.ActorUser, ID: "me"})
+	r.must(err)
+	for range 2 {
+		_, err := r.s.Edit(t.Context(), "/f", func(Seen) ([]byte, error) { return []byte("edited"), nil }, nil)
+		wantErr(t, err, versionlog.ErrGuarded)
+		if held, ok := errors.AsType[*HeldError](err); !ok || held.Conflict != 1 {
+			t.Errorf("it fails with %+v", err)
+		}
+	}
+	r.wantKept("edited")
+	_, err = r.s.Conflicts().Resolve(t.Context(), 1, Resolution{Take: Yours})
+	r.must(err)
+	r.wantText("/f", "edited")
 }

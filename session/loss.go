@@ -52,6 +52,19 @@ func (e *LostError) Is(target error) bool { return target == versionlog.ErrConfl
 // Kind is errkind.Conflict.
 func (e *LostError) Kind() errkind.Kind { return errkind.Conflict }
 
+// HeldError says that the store's policy holds back a text, and which conflict keeps it.
+type HeldError struct {
+	Store    string // its slug
+	Conflict int    // that keeps the text, and confirms it when it is resolved; NotKept: it could not be kept
+	Err      error  // what the log says
+}
+
+// Error is that of the log.
+func (e *HeldError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *HeldError) Unwrap() error { return e.Err }
+
 // Loss is a text that is not committed, and is to be kept.
 type Loss struct {
 	Path   string

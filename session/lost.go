@@ -116,8 +116,9 @@ func (s *Session) refuse(ctx context.Context, e *LostError, yours []byte) *LostE
 }
 
 // keepHeld keeps the bytes of a write that the store's policy holds back; err says why.
-func (s *Session) keepHeld(ctx context.Context, path string, head *memory.Head, yours []byte, err error) {
-	s.Keep(ctx, Loss{Path: path, Base: head, Theirs: head, Yours: yours, Why: err.Error(), Held: true, Once: true})
+func (s *Session) keepHeld(ctx context.Context, path string, head *memory.Head, yours []byte, err error) *HeldError {
+	id := s.Keep(ctx, Loss{Path: path, Base: head, Theirs: head, Yours: yours, Why: err.Error(), Held: true, Once: true})
+	return &HeldError{Store: s.slug(), Conflict: id, Err: err}
 }
 
 func (s *Session) refusedLoss(e *LostError, shown string, yours []byte) Loss {

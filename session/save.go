@@ -223,7 +223,7 @@ func (s *Session) refusedBy(ctx context.Context, t Text, d *Draft, w *saving, er
 		switch heldBack := errkind.Of(err) == errkind.Policy; {
 		case w.Unasked:
 		case heldBack:
-			s.keepHeld(ctx, d.Path, d.Base, d.Data, err)
+			return s.keepHeld(ctx, d.Path, d.Base, d.Data, err)
 		case errors.Is(err, versionlog.ErrOverlap):
 			s.Keep(ctx, Loss{Path: d.Path, Base: d.Base, Yours: d.Data, Why: err.Error()})
 		}

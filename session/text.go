@@ -175,8 +175,8 @@ func (s *Session) newest(ctx context.Context, path string) (*versionlog.Version,
 // An edit is done on top of what edit is given, so that it takes back nothing by mistake.
 // The session knows what it has made only if it knew what that was made of: else another
 // session's change is in it, which it has not read. Where the session has moved away what it
-// has not read, it makes nothing new: a *LostError. What fails is not kept: the edit can be
-// done again.
+// has not read, it makes nothing new: a *LostError. What fails is not kept, as the edit can be
+// done again; but what the store's policy holds back is, for a person to confirm: a *HeldError.
 func (s *Session) Edit(ctx context.Context, path string, edit func(Seen) ([]byte, error), opts *WriteOptions) (versionlog.Version, error) {
 	path, release, err := s.enterClaimed(ctx, path, 0)
 	if err != nil {
@@ -241,6 +241,8 @@ func (s *Session) editOnce(ctx context.Context, path string, seen Seen, edit fun
 	change := memory.Change{Action: versionlog.Put, Path: path, Content: data, Expect: expect}
 	c, err := s.commit(ctx, []memory.Change{change}, opts, func(k Knowledge, made *memory.Head) Knowledge { return k.Merged(made, under) })
 	switch {
+	case errkind.Of(err) == errkind.Policy:
+		return versionlog.Version{}, s.keepHeld(ctx, path, under, data, err)
 	case err != nil:
 		return versionlog.Version{}, err
 	case len(c.Versions) == 0: // another session has just written the very same bytes: two edits are to be two
@@ -261,7 +263,7 @@ func (s *Session) putChange(ctx context.Context, change memory.Change, opts *Wri
 		switch {
 		case errkind.Of(err) == errkind.Policy:
 			if head, headErr := s.headOf(ctx, change.Path); headErr == nil {
-				s.keepHeld(ctx, change.Path, head, change.Content, err)
+				err = s.keepHeld(ctx, change.Path, head, change.Content, err)
 			}
 			return versionlog.Version{}, err
 		case err != nil:

@@ -23,6 +23,7 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 	e := &Error{Kind: kind, Unsure: changes && !kind.Final() && !errors.Is(err, memory.ErrUntried)}
 	e.Retry = e.retry()
 	var loss *session.LostError
+	var held *session.HeldError
 	var size *memory.SizeError
 	var over *session.BudgetError
 	var none *memory.NoVersionError
@@ -30,6 +31,9 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 	case errors.As(err, &loss):
 		e.Conflict = max(0, loss.Conflict)
 		e.text = t.say(lost, loss)
+	case errors.As(err, &held):
+		e.Conflict = max(0, held.Conflict)
+		e.text = t.ofKind(e, shown)
 	case errors.As(err, &over):
 		e.Retry = Never
 		if e.text = t.say(usedUp, plural(over.Limit, "memory call")); over.What == "bytes" {

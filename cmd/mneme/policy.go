@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -72,11 +73,14 @@ type confirmFlag struct {
 // adviseGuard says how what a store's guard holds back is confirmed; "" of another error.
 func adviseGuard(err error) string {
 	var held *versionlog.GuardError
+	var kept *session.HeldError
 	switch {
 	case !errors.As(err, &held):
 		return ""
+	case errors.As(err, &kept) && kept.Conflict > 0:
+		return fmt.Sprintf("if it is meant, `mneme conflicts resolve %s %d --take yours` confirms it", kept.Store, kept.Conflict)
 	case held.Path != "":
-		return "if it is meant, `mneme conflicts resolve STORE N --take yours`, `mneme write --confirm` or `mneme apply --confirm` confirms it"
+		return "if it is meant, `mneme write --confirm` or `mneme apply --confirm` confirms it"
 	}
 	return "if it is meant, `mneme rm --confirm` or `mneme apply --confirm` confirms it; else wait a minute"
 }
