@@ -25,6 +25,8 @@ type WriteOptions struct {
 	// Confirmed says that somebody means what the store's guard holds back else.
 	Confirmed bool
 	Actor     versionlog.Actor // zero: the author for whom the store was opened
+
+	kept int // the conflict that keeps the text already; 0: none
 }
 
 // commitOptions returns the options of a commit, but for its key.
@@ -44,6 +46,14 @@ func (o *WriteOptions) key() string {
 		return ""
 	}
 	return o.Key
+}
+
+// keptIn is the conflict that keeps the text already; 0: none.
+func (o *WriteOptions) keptIn() int {
+	if o == nil {
+		return 0
+	}
+	return o.kept
 }
 
 func (o *WriteOptions) swaps() bool { return o != nil && o.Swap && o.Expect != nil }

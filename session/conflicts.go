@@ -75,13 +75,14 @@ type Resolution struct {
 	// has merged with.
 	Expect  *versionlog.Expectation
 	Message string // for people; "": which conflict was resolved, and how
+	// Confirmed says that a person means what the store's guard holds back else.
+	Confirmed bool
 }
 
-// Resolve makes the memory what r says, also where the store's guard has held it back, forgets
-// the conflict, and returns the version that
+// Resolve makes the memory what r says, forgets the conflict, and returns the version that
 // holds the content then; the zero Version where nothing was to be written.
-// versionlog.ErrConflict when what is there is not what was expected, and ErrSameLines; the
-// conflict then stays.
+// versionlog.ErrConflict when what is there is not what was expected, ErrSameLines, and a
+// *HeldError; the conflict then stays.
 func (c *Conflicts) Resolve(ctx context.Context, id int, r Resolution) (versionlog.Version, error) {
 	about, texts, err := c.Get(id)
 	if err != nil {
@@ -126,7 +127,11 @@ func (c *Conflicts) write(ctx context.Context, about conflict.About, texts confl
 	if message == "" {
 		message = fmt.Sprintf("resolves conflict %d, taking %s", about.ID, r.Take)
 	}
-	return c.s.Write(ctx, about.Path, data, &WriteOptions{Expect: &expect, Message: message, Confirmed: true})
+	opts := &WriteOptions{Expect: &expect, Message: message, Confirmed: r.Confirmed}
+	if r.Take == Yours {
+		opts.kept = about.ID
+	}
+	return c.s.Write(ctx, about.Path, data, opts)
 }
 
 // Keep keeps a conflict, of whatever session, and returns it. What its session has kept for

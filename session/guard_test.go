@@ -31,8 +31,12 @@ func TestGuardKeepsBytes(t *testing.T) {
 	if _, err := r.s.Write(t.Context(), "/f", []byte("direct"), nil); err == nil {
 		t.Error("a direct write passes")
 	}
-	r.wantKept("short", "direct")
 	_, err = r.s.Conflicts().Resolve(t.Context(), 1, Resolution{Take: Yours})
+	if held, ok := errors.AsType[*HeldError](err); !ok || held.Conflict != 1 {
+		t.Errorf("resolving it unconfirmed fails with %+v", err)
+	}
+	r.wantKept("short", "direct")
+	_, err = r.s.Conflicts().Resolve(t.Context(), 1, Resolution{Take: Yours, Confirmed: true})
 	r.must(err)
 	r.wantText("/f", "short")
 }
@@ -73,7 +77,7 @@ func TestGuardKeepsEdit(t *testing.T) {
 		}
 	}
 	r.wantKept("edited")
-	_, err = r.s.Conflicts().Resolve(t.Context(), 1, Resolution{Take: Yours})
+	_, err = r.s.Conflicts().Resolve(t.Context(), 1, Resolution{Take: Yours, Confirmed: true})
 	r.must(err)
 	r.wantText("/f", "edited")
 }

@@ -261,6 +261,8 @@ func (s *Session) putChange(ctx context.Context, change memory.Change, opts *Wri
 	for try := 0; ; try++ {
 		c, err := s.commit(ctx, []memory.Change{change}, opts, Knowledge.Wrote)
 		switch {
+		case errkind.Of(err) == errkind.Policy && opts.keptIn() > 0:
+			return versionlog.Version{}, &HeldError{Store: s.slug(), Conflict: opts.keptIn(), Err: err}
 		case errkind.Of(err) == errkind.Policy:
 			if head, headErr := s.headOf(ctx, change.Path); headErr == nil {
 				err = s.keepHeld(ctx, change.Path, head, change.Content, err)

@@ -228,7 +228,7 @@ func (c *conflictsResolveCmd) Run(ctx context.Context, a *app) error {
 
 // resolution is what the memory is to hold, and what it is to replace.
 func (c *conflictsResolveCmd) resolution(ctx context.Context, a *app, st *memory.Store, about conflict.About) (session.Resolution, error) {
-	r := session.Resolution{Message: fmt.Sprintf("resolves conflict %d, taking %s", c.N, c.Take)}
+	r := session.Resolution{Message: fmt.Sprintf("resolves conflict %d, taking %s", c.N, c.Take), Confirmed: true}
 	if c.Take == "theirs" {
 		return r, nil
 	}
