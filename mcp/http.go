@@ -75,6 +75,12 @@ func serverOf(r *http.Request) *sdk.Server {
 // ServeHTTP answers what is no request of the protocol, or too much, and gives the rest to the
 // SDK.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	patient := &patientWriter{ResponseWriter: w, most: h.Patience}
+	defer patient.end()
+	w = patient
+	if r.Body != http.NoBody { // also one that nobody here reads: net/http does
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.Patience)) // net/http takes it back when all is read
+	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -96,9 +102,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer place.leave()
-	patient := &patientWriter{ResponseWriter: w, most: h.Patience}
-	defer patient.end()
-	w = patient
 	body, msg, no := h.read(w, r)
 	if no != nil {
 		reject(w, no.status, &no.refusal)
@@ -161,6 +164,9 @@ func (h *handler) refuseHead(r *http.Request) *badRequest {
 	if h.origins.Check(r) != nil || local != nil && isLoopback(local.String()) && !isLoopback(r.Host) {
 		return &badRequest{http.StatusForbidden, refusal{code: jsonrpc.CodeInvalidRequest, text: "pages of other origins are not served"}}
 	}
+	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return &badRequest{http.StatusUnsupportedMediaType, refusal{code: jsonrpc.CodeInvalidRequest, text: "the content encoding must be identity"}}
+	}
 	for _, name := range ofBody {
 		if len(r.Header.Values(name)) > 1 { // somebody in between may have looked at another one
 			return &badRequest{http.StatusBadRequest, refusal{code: sdk.CodeHeaderMismatch, text: "the header " + name + " is there twice"}}
@@ -201,8 +207,8 @@ func (w *patientWriter) FlushError() error {
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// end lets what is left be written.
-func (w *patientWriter) end() { w.setDeadline(time.Now().Add(w.most)) }
+// end lets what is left be written, before which net/http may read the rest of the body.
+func (w *patientWriter) end() { w.setDeadline(time.Now().Add(2 * w.most)) }
 
 // setDeadline sets the deadline of writes. A writer that has none is none of a network.
 func (w *patientWriter) setDeadline(t time.Time) {
@@ -217,7 +223,6 @@ type badRequest struct {
 
 // read reads a request as strictly as a line.
 func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, jsonrpc.Message, *badRequest) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.Patience)) // net/http takes it back when all is read
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.MaxBody))
 	var long *http.MaxBytesError
 	switch {

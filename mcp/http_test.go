@@ -233,6 +233,8 @@ func TestHandlerHead(t *testing.T) {
 		{"a name that leads here", []string{"Host", "evil.example"}, 403},
 		{"a name that leads here, and its page", []string{"Host", "evil.example", "Origin", "http://evil.example"}, 403},
 		{"nobody, from elsewhere", []string{"Origin", "https://evil.example", "Authorization", "nobody"}, 403},
+		{"a compressed body", []string{"Content-Encoding", "gzip"}, 415},
+		{"a body that says that it is not", []string{"Content-Encoding", "Identity"}, 200},
 		{"another address of this host", []string{"Host", "[::1]:80"}, 200},
 	} {
 		res, err := post(t.Context(), line, append(newHeaders("tools/call", "list"), tc.headers...)...)
@@ -304,6 +306,12 @@ func TestHandlerSlow(t *testing.T) {
 			t.Errorf("half a request is answered %+v, %v", answer, err)
 		}
 		_ = half.Close()
+		refused := web.dial(line, 10, append(newHeaders(listen, ""), "Origin", "https://evil.example")...)
+		_ = refused.SetDeadline(time.Now().Add(time.Hour))
+		if answer, err := http.ReadResponse(bufio.NewReader(refused), nil); err != nil || answer.StatusCode != http.StatusForbidden {
+			t.Errorf("half a request that is refused is answered %+v, %v", answer, err)
+		}
+		_ = refused.Close()
 		synctest.Wait()
 
 		listener := func() (net.Conn, *bufio.Scanner) {

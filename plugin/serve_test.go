@@ -117,13 +117,15 @@ func TestHandler(t *testing.T) {
 		want                             string
 	}{
 		{"POST", "/remember", "application/json", "", turn, 200, `"written":1`},
-		{"POST", "/remember", "application/json; charset=utf-8", "", turn, 200, `"status":"already"`},
+		{"POST", "/remember", "application/json;charset=utf-8", "", turn, 200, `"status":"already"`},
 		{"POST", "/recall", "application/json", "", `{"query_text":"needle"}`, 200, `"path":"/threads/t/1.md"`},
 		{"POST", "/recall", "application/json", "", `{"query_text":7}`, 200, `field query_text: it must be a string`},
 		{"POST", "/recall", "application/json", "", ``, 200, `invalid: it is not JSON`},
 		{"GET", "/health", "", "", "", 200, `"ok":true`},
 		{"POST", "/remember", "text/plain", "", turn, 415, `invalid: the content type must be application/json`},
 		{"POST", "/remember", "", "", turn, 415, ""},
+		{"POST", "/remember", "application/json gzip", "", turn, 415, `invalid: the content encoding must be identity`},
+		{"POST", "/recall", "application/json Identity", "", `{"query_text":"needle"}`, 200, `"path":"/threads/t/1.md"`},
 		{"POST", "/recall", "application/json", "", `{"query_text":"` + strings.Repeat("x", 9<<20) + `"}`, 413, `too_large: the request is longer than 8388608 bytes`},
 		{"POST", "/remember", "application/json", "https://evil.example", turn, 403, ""},
 		{"GET", "/recall", "", "", "", 405, ""},
@@ -133,8 +135,12 @@ func TestHandler(t *testing.T) {
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), test.method, server.URL+test.path, strings.NewReader(test.body))
 		r.must(err)
-		if test.kind != "" {
-			request.Header.Set("Content-Type", test.kind)
+		kind, encoding, _ := strings.Cut(test.kind, " ")
+		if kind != "" {
+			request.Header.Set("Content-Type", kind)
+		}
+		if encoding != "" {
+			request.Header.Set("Content-Encoding", encoding)
 		}
 		if test.origin != "" {
 			request.Header.Set("Origin", test.origin)
