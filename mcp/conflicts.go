@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"mneme/internal/plural"
 	"mneme/internal/quote"
 	"mneme/session"
 	"mneme/session/conflict"
@@ -41,7 +42,7 @@ func (f *face) conflictOf(a *conflict.About) conflictFields {
 }
 
 func (c *conflictFields) String() string {
-	return fmt.Sprintf("%d %s, %d bytes, of session %s, %s: %s", c.ID, quote.Text(c.Path), c.Size, quote.Name(c.Session), c.Time, quote.Line(c.Why))
+	return fmt.Sprintf("%d %s, %s, of session %s, %s: %s", c.ID, quote.Text(c.Path), plural.Of(c.Size, "byte"), quote.Name(c.Session), c.Time, quote.Line(c.Why))
 }
 
 func (f *face) conflicts(ctx context.Context, c *call) (*answer, error) {
@@ -88,7 +89,7 @@ func (f *face) listConflicts(ctx context.Context, store string) (*answer, error)
 		fields.Conflicts, lines = append(fields.Conflicts, one), append(lines, one.String())
 	}
 	if fields.More > 0 {
-		lines = append(lines, fmt.Sprintf("%d more are not shown; settle these first.", fields.More))
+		lines = append(lines, fmt.Sprintf("Not shown: %d more; settle these first.", fields.More))
 	}
 	if lines == nil {
 		lines = []string{"There are no conflicts."}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"mneme/internal/plural"
 	"mneme/internal/quote"
 	"mneme/tools"
 )
@@ -30,9 +31,9 @@ func entryOf(e *tools.Entry) listEntry {
 
 func (e *listEntry) String() string {
 	if e.IsDirectory {
-		return fmt.Sprintf("%s/ %d files, %d bytes", quote.Text(e.Path), *e.Files, e.Size)
+		return fmt.Sprintf("%s/ %s, %s", quote.Text(e.Path), plural.Of(*e.Files, "file"), plural.Of(e.Size, "byte"))
 	}
-	return fmt.Sprintf("%s %d bytes, version %d of %s", quote.Text(e.Path), e.Size, e.Seq, e.Updated)
+	return fmt.Sprintf("%s %s, version %d of %s", quote.Text(e.Path), plural.Of(e.Size, "byte"), e.Seq, e.Updated)
 }
 
 func (f *face) list(ctx context.Context, c *call) (*answer, error) {
@@ -184,7 +185,7 @@ func (v *versionFields) String() string {
 	if v.From != "" {
 		text += " from " + quote.Text(v.From)
 	}
-	text += fmt.Sprintf(", %d bytes, by %s, %s", v.Size, quote.Text(v.By), v.Time)
+	text += fmt.Sprintf(", %s, by %s, %s", plural.Of(v.Size, "byte"), quote.Text(v.By), v.Time)
 	if v.Message != "" {
 		text += ": " + quote.Name(v.Message)
 	}

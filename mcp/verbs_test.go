@@ -183,6 +183,10 @@ func TestList(t *testing.T) {
 		t.Errorf("structured result: %s", got.Fields)
 	}
 	c.ok("/memories/z.md", "list", "depth", 1, "after", got.field("next"))
+	c.theirs("/one/h.md", "h")
+	c.ok("/memories/one/ 1 file, 1 byte", "list", "path", "/memories", "depth", 1)
+	c.ok("/memories/one/h.md 1 byte, version 5 of ", "list", "path", "/memories/one")
+	c.ok("5 created /memories/one/h.md, 1 byte, by ", "history", "path", "/memories/one/h.md")
 	c.fails("does not exist", "not_found", "list", "path", "/memories/none")
 }
 
@@ -196,7 +200,7 @@ func TestSearch(t *testing.T) {
 	if got.field("coverage", "complete") != false || got.field("coverage", "with_more_lines") != 1.0 || got.field("coverage", "not_text") != 1.0 {
 		t.Errorf("structured result: %s", got.Fields)
 	}
-	if !strings.HasSuffix(got.text(), "Searched 3 of 3 memories. In 1 more lines match than are shown. 1 are not text.") {
+	if !strings.HasSuffix(got.text(), "Searched 3 of 3 memories. In 1 memory more lines match than are shown. 1 is not text.") {
 		t.Errorf("text: %q", got.text())
 	}
 	c.ok("/memories/a.md, version 1:\n1: apple\n3: Apple pie\n", "search", "query", "^app.*e$", "regex", true, "ignore_case", true)

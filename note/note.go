@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"mneme/internal/plural"
 	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -104,18 +105,18 @@ func Holds(s versionlog.Store) string {
 	if s.Limits.Content == versionlog.ContentAny {
 		what = "any bytes"
 	}
-	return fmt.Sprintf("%s, at most %d bytes", what, s.Limits.MaxMemoryBytes)
+	return fmt.Sprintf("%s, at most %s", what, plural.Of(s.Limits.MaxMemoryBytes, "byte"))
 }
 
 // quotaText says how much a store takes; "" where that is any number.
 func quotaText(q versionlog.Quota) string {
 	var bounds []string
 	for _, bound := range []struct {
-		n    int64
-		what string
-	}{{q.Memories, "%d files"}, {q.PerHour, "%d changes an hour"}, {q.Bytes, "%d bytes in all versions together"}} {
+		n           int64
+		what, where string
+	}{{q.Memories, "file", ""}, {q.PerHour, "change", " an hour"}, {q.Bytes, "byte", " in all versions together"}} {
 		if bound.n > 0 {
-			bounds = append(bounds, fmt.Sprintf(bound.what, bound.n))
+			bounds = append(bounds, plural.Of(bound.n, bound.what)+bound.where)
 		}
 	}
 	if bounds == nil {

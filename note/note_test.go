@@ -57,6 +57,15 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestOne: of one thing it does not say that it is several.
+func TestOne(t *testing.T) {
+	store := versionlog.Store{Slug: "one", Limits: versionlog.Limits{MaxMemoryBytes: 1}, Quota: versionlog.Quota{Bytes: 1, Memories: 1, PerHour: 1}}
+	want := "at most 1 byte. The store takes at most 1 file, 1 change an hour, 1 byte in all versions together.\n"
+	if got := Text([]Mount{{Path: "/m", Store: store}}, nil); !strings.Contains(got, want) {
+		t.Errorf("%s; want %s", got, want)
+	}
+}
+
 // FuzzText: whatever a store and its operator say stays within its line and its quotes, and
 // is bounded.
 func FuzzText(f *testing.F) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"mneme/errkind"
+	"mneme/internal/plural"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -36,8 +37,8 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 		e.text = t.ofKind(e, shown)
 	case errors.As(err, &over):
 		e.Retry = Never
-		if e.text = t.say(usedUp, plural(over.Limit, "memory call")); over.What == "bytes" {
-			e.text = t.say(bytesUsedUp, plural(over.Limit, "byte"))
+		if e.text = t.say(usedUp, plural.Of(over.Limit, "memory call")); over.What == "bytes" {
+			e.text = t.say(bytesUsedUp, plural.Of(over.Limit, "byte"))
 		}
 	case errors.As(err, &none):
 		e.text = t.say(noVersion, none.Ref, shown, none.Have())

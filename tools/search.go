@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"mneme/errkind"
+	"mneme/internal/plural"
 )
 
 // The bounds of a search.
@@ -54,17 +55,22 @@ type Coverage struct {
 
 // String says it in one sentence.
 func (c Coverage) String() string {
-	text := fmt.Sprintf("Searched %d of %d memories.", c.Searched, c.Memories)
+	all := plural.Of(c.Memories, "memory")
+	text := fmt.Sprintf("Searched %d of %s.", c.Searched, all)
 	if c.Why != "" {
-		text = fmt.Sprintf("Stopped (%s) after %d of %d memories; go on with after %q.", c.Why, c.Searched, c.Memories, c.After)
+		text = fmt.Sprintf("Stopped (%s) after %d of %s; go on with after %q.", c.Why, c.Searched, all, c.After)
 	}
-	for _, part := range []struct {
-		number int
-		format string
-	}{{c.Shortened, " In %d more lines match than are shown."}, {c.NotText, " %d are not text."}, {c.Damaged, " %d cannot be read."}} {
-		if part.number > 0 {
-			text += fmt.Sprintf(part.format, part.number)
-		}
+	if c.Shortened > 0 {
+		text += fmt.Sprintf(" In %s more lines match than are shown.", plural.Of(c.Shortened, "memory"))
+	}
+	switch {
+	case c.NotText == 1:
+		text += " 1 is not text."
+	case c.NotText > 1:
+		text += fmt.Sprintf(" %d are not text.", c.NotText)
+	}
+	if c.Damaged > 0 {
+		text += fmt.Sprintf(" %d cannot be read.", c.Damaged)
 	}
 	return text
 }

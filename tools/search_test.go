@@ -56,6 +56,23 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// TestCoverage: what a search has looked at is said of one thing as of several.
+func TestCoverage(t *testing.T) {
+	for _, test := range []struct {
+		Coverage
+		want string
+	}{
+		{Coverage{Memories: 1, Searched: 1, NotText: 1}, "Searched 1 of 1 memory. 1 is not text."},
+		{Coverage{Memories: 1, Searched: 1, Shortened: 1}, "Searched 1 of 1 memory. In 1 memory more lines match than are shown."},
+		{Coverage{Memories: 4, Searched: 4, Shortened: 2, NotText: 2, Damaged: 1}, "Searched 4 of 4 memories. In 2 memories more lines match than are shown. 2 are not text. 1 cannot be read."},
+		{Coverage{Memories: 1, Why: "deadline", After: "/a"}, `Stopped (deadline) after 0 of 1 memory; go on with after "/a".`},
+	} {
+		if got := test.String(); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
+
 func TestSearchQueries(t *testing.T) {
 	r := newRig(t, nil)
 	r.theirs("/a/x", "foo\nbar FOO\n\n")

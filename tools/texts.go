@@ -138,14 +138,6 @@ func clip(s string, most int) string {
 	return s[:end] + "…"
 }
 
-// plural counts things in words.
-func plural[N int | int64](n N, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
 // list joins words as a sentence does.
 func list(words []string) string {
 	if len(words) < 2 {

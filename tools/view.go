@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"mneme/errkind"
+	"mneme/internal/plural"
 )
 
 // maxLines is how many lines a view numbers.
@@ -81,7 +82,7 @@ func (m *Memory) viewText(a *address, content string, lines []int64) (Result, er
 	head := t.say(fileHead, a.shown) + "\n"
 	shown, end, rest := numbered(content, first, last, m.room(head))
 	if rest > 0 {
-		shown += t.say(lineCut, end, plural(rest, "character"))
+		shown += t.say(lineCut, end, plural.Of(rest, "character"))
 	}
 	if end < last {
 		shown += t.say(viewCut, end, total, end+1)

@@ -54,6 +54,7 @@ var floors = map[string]int{
 	"internal/agentdirs":  0,
 	"internal/awsconf":    0,
 	"internal/bytesize":   0,
+	"internal/plural":     0,
 	"internal/fusedev":    0,
 	"internal/handover":   0,
 	"internal/mountinfo":  0,

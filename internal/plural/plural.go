@@ -1,0 +1,18 @@
+// Package plural writes numbers of things for people.
+package plural
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Of counts things: 1 file, 2 files, 2 memories.
+func Of[N int | int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	if stem, isY := strings.CutSuffix(thing, "y"); isY {
+		return fmt.Sprintf("%d %sies", n, stem)
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
