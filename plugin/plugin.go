@@ -223,6 +223,14 @@ func (p *Provider) reasonOf(store, op string, err error) string {
 	return fmt.Sprintf("%s: store %s %s", kind, store, why)
 }
 
+// retryOf says whether what a store has refused with an error of a kind can succeed later.
+func retryOf(kind errkind.Kind) Retry {
+	if kind.Retryable() || kind == errkind.Unknown {
+		return Later
+	}
+	return Never
+}
+
 // logCall notes a call without a word of what it was about.
 func (p *Provider) logCall(method string, d *Diagnostics) {
 	p.opts.Logger.Debug("call", "method", method, "degraded", d.Degraded, "took", time.Duration(d.TookMS)*time.Millisecond)

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"mneme/errkind"
+	"mneme/internal/plural"
 	"mneme/memory"
 	"mneme/tools"
 )
@@ -96,6 +98,7 @@ type shelf struct {
 	has      []int // in how many texts each word of the query is
 	found    []*candidate
 	reason   string // why it is not all
+	isFinal  bool   // the reason does not pass
 	ended    bool
 }
 
@@ -119,7 +122,7 @@ const (
 func (s *shelf) run(ctx context.Context) {
 	heads, err := s.pass.p.memory.Newest(ctx, s.slug)
 	if err != nil {
-		s.end(s.pass.p.reasonOf(s.slug, "recall", err))
+		s.fail(err)
 		return
 	}
 	s.count(len(heads))
@@ -131,7 +134,7 @@ func (s *shelf) run(ctx context.Context) {
 	}
 	switch {
 	case err != nil:
-		s.end(s.pass.p.reasonOf(s.slug, "recall", err))
+		s.fail(err)
 	case why != "":
 		s.endEarly(why)
 	default:
@@ -163,6 +166,14 @@ func (s *shelf) end(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reason, s.ended = reason, true
+}
+
+// fail notes that the store has an error.
+func (s *shelf) fail(err error) {
+	reason := s.pass.p.reasonOf(s.slug, "recall", err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reason, s.ended, s.isFinal = reason, true, retryOf(errkind.Of(err)) == Never
 }
 
 func (s *shelf) endEarly(why string) {
@@ -250,6 +261,7 @@ type findings struct {
 	weights  weights
 	coverage Coverage
 	reasons  []string
+	canPass  bool // one of the reasons can
 }
 
 // addTo adds what has been found so far. If the shelf has not ended, its time is over.
@@ -264,32 +276,32 @@ func (s *shelf) addTo(all *findings) {
 	all.coverage.add(s.coverage)
 	switch {
 	case s.reason != "":
-		all.reasons = append(all.reasons, s.reason)
+		all.reasons, all.canPass = append(all.reasons, s.reason), all.canPass || !s.isFinal
 	case !s.ended && s.pass.begun.Load():
-		all.reasons = append(all.reasons, s.endedEarlyLocked("deadline"))
+		all.reasons, all.canPass = append(all.reasons, s.endedEarlyLocked("deadline")), true
 	}
 }
 
 // endedEarlyLocked says how far the search has come.
 func (s *shelf) endedEarlyLocked(why string) string {
-	return fmt.Sprintf("%s: %d of %d memories of store %s were searched, the newest first", why, s.coverage.Searched, s.coverage.Memories, s.slug)
+	return fmt.Sprintf("%s: %d of %s of store %s were searched, the newest first", why, s.coverage.Searched, plural.Of(s.coverage.Memories, "memory"), s.slug)
 }
 
 // answer is what has been found so far. It may be called while run works.
 func (s *pass) answer(began time.Time, reason string) Recall {
 	all := findings{weights: weights{has: make([]int, len(s.query.words))}}
 	if reason != "" {
-		all.reasons = append(all.reasons, reason)
+		all.reasons, all.canPass = append(all.reasons, reason), true
 	}
 	for _, one := range s.shelves {
 		one.addTo(&all)
 	}
 	rank(all.found, all.weights)
 	if c := &all.coverage; c.Damaged > 0 {
-		all.reasons = append(all.reasons, fmt.Sprintf("corrupt: %d memories cannot be read", c.Damaged))
+		all.reasons, all.canPass = append(all.reasons, fmt.Sprintf("corrupt: %s cannot be read", plural.Of(c.Damaged, "memory"))), true
 	}
 	d := s.p.diagnostics(began, append(all.reasons, s.reasons()...)...)
-	if d.Coverage = &all.coverage; len(all.reasons) > 0 {
+	if d.Coverage = &all.coverage; all.canPass {
 		d.Retry = Later
 	} else if d.Degraded {
 		d.Retry = Never

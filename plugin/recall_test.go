@@ -99,7 +99,7 @@ func TestRecallStores(t *testing.T) {
 	}
 	r.must(r.blobs.Delete(t.Context(), cas.Sum([]byte("needle"))))
 	got = r.find("needle")
-	if d := got.Diagnostics; len(got.Items) != 1 || !d.Degraded || d.Reasons[0] != "corrupt: 1 memories cannot be read" || *d.Coverage != (Coverage{Memories: 5, Searched: 5, Found: 1, NotText: 1, Damaged: 1}) {
+	if d := got.Diagnostics; len(got.Items) != 1 || !d.Degraded || d.Reasons[0] != "corrupt: 1 memory cannot be read" || *d.Coverage != (Coverage{Memories: 5, Searched: 5, Found: 1, NotText: 1, Damaged: 1}) {
 		t.Errorf("%s", show(got))
 	}
 	r.log.SetDown(true)
@@ -251,5 +251,27 @@ func TestRecallPrunes(t *testing.T) {
 	got := r.find("needle")
 	if c := got.Diagnostics.Coverage; got.Items[0].Version != best.ID || got.Items[1].Path != fmt.Sprintf("/f%d", maxFound+99) || c.Searched != maxFound+101 {
 		t.Errorf("the first is %s; %+v", got.Items[0].Path, c)
+	}
+}
+
+// TestRecallOfDeletedStore: what does not come back is not to be tried again, by any method.
+func TestRecallOfDeletedStore(t *testing.T) {
+	r := newRig(t, &rigOptions{stores: []string{"notes", "books:ro"}})
+	r.theirs("/a.md", "a needle")
+	r.must(r.lib.DeleteStore(t.Context(), r.stores[0].Info().ID))
+	d := r.find("needle").Diagnostics
+	if !d.Degraded || d.Retry != Never || d.Reasons[0] != "not_found: store notes is not there" {
+		t.Errorf("recall: %s", show(d))
+	}
+	got := r.Remember(t.Context(), turnOne("t", "1", "text"))
+	r.result(got, Refused, 0, "not_found: store notes is not there")
+	if got.Diagnostics.Retry != Never {
+		t.Errorf("remember: %s", show(got))
+	}
+	_, err := r.stores[1].Write(t.Context(), "/b.md", []byte("damaged"), versionlog.ExpectAny())
+	r.must(err)
+	r.must(r.blobs.Delete(t.Context(), cas.Sum([]byte("damaged"))))
+	if d := r.find("needle").Diagnostics; len(d.Reasons) != 2 || d.Retry != Later {
+		t.Errorf("recall, with a memory that cannot be read beside: %s", show(d))
 	}
 }

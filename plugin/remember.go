@@ -225,14 +225,11 @@ func (p *Provider) failed(began time.Time, t *turn, store string, err error) Rem
 	if size, ok := errors.AsType[*memory.SizeError](err); ok {
 		reason = fmt.Sprintf("%s: the turn has %d bytes, and a memory of store %s at most %d", kind, size.Size, store, size.Limit)
 	}
-	status, retry := Refused, Never
+	status, retry := Refused, retryOf(kind)
 	if !memory.IsFinal(err) && t.begun.Load() {
-		status = Unknown
+		status, retry = Unknown, Later
 	} else {
 		reason += "; nothing was written"
-	}
-	if status == Unknown || kind.Retryable() || kind == errkind.Unknown {
-		retry = Later
 	}
 	return p.forgot(began, t, status, retry, reason)
 }
