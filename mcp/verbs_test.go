@@ -87,7 +87,8 @@ func TestDismiss(t *testing.T) {
 		c.holds("/a.md", fmt.Sprintf("theirs %d\n", i))
 	}
 	c.ok("There are no conflicts.", "conflicts", "action", "list", "store", "notes")
-	c.fails("There is no store at ", "not_found", "conflicts", "action", "list")
+	c.ok("There are no conflicts.", "conflicts", "action", "list")
+	c.fails("There is no store none; the stores are docs and notes.", "not_found", "conflicts", "action", "list", "store", "none")
 	c.fails("read-only here", "read_only", "conflicts", "action", "list", "store", "docs")
 }
 

@@ -133,15 +133,21 @@ func (m *Memory) Below(ctx context.Context, path string) ([]Entry, error) {
 	return all, nil
 }
 
-// located is a memory, or a directory that was made, of a place.
+// located is a memory, or a directory that was made, of a place; without a head it is the
+// place, in which nothing is.
 type located struct {
 	*place
 	head *memory.Head
 }
 
-func (l located) path() string { return join(l.top, l.head.Path()) }
+func (l located) path() string {
+	if l.head == nil {
+		return l.top
+	}
+	return join(l.top, l.head.Path())
+}
 
-func (l located) isDir() bool { return strings.HasSuffix(l.head.Path(), "/") }
+func (l located) isDir() bool { return l.head == nil || strings.HasSuffix(l.head.Path(), "/") }
 
 // find returns what is at and below a path, "" is everything, in the order of the stores and
 // of the paths in them: what is behind the path after, if that is not "", and what is behind
@@ -172,7 +178,11 @@ func (m *Memory) find(ctx context.Context, path, after string) (*address, []loca
 		if err != nil {
 			return nil, nil, m.explain(err, under.shown, false)
 		}
-		for _, h := range now.atAndBelow(under.path) {
+		inPlace := now.atAndBelow(under.path)
+		if len(inPlace) == 0 && under.place == nil && !isBefore(p, "/", last, false) {
+			found = append(found, located{place: p})
+		}
+		for _, h := range inPlace {
 			if !isBefore(p, h.Path(), last, strings.HasSuffix(after, "/")) {
 				found = append(found, located{p, h})
 			}

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"mneme/errkind"
 	"mneme/memory"
@@ -11,37 +12,70 @@ import (
 	"mneme/versionlog"
 )
 
-// conflictsOf takes a call, and returns the place of a store, which may be left out if there
-// is one only. Its conflicts are those of its session.
+// conflictsOf takes a call, and returns the place of a store, by its name or its path. It may
+// be left out if only one can be written to. Its conflicts are those of its session.
 func (m *Memory) conflictsOf(store string) (*place, *Error) {
+	places, e := m.withConflicts(store)
+	switch {
+	case e != nil:
+		return nil, e
+	case len(places) > 1:
+		return nil, failed(errkind.Invalid, m.opts.Texts.say(whichStore, names(places)))
+	}
+	return places[0], nil
+}
+
+// withConflicts takes a call, and returns the places of which a store may be one; "": all
+// that can be written to.
+func (m *Memory) withConflicts(store string) ([]*place, *Error) {
 	if err := m.opts.Budget.Take(1, 0); err != nil {
 		return nil, m.explain(err, "", false)
 	}
-	p := m.bySlug(store)
-	if store == "" && len(m.places) == 1 {
-		p = m.places[0]
+	var writable []*place
+	for _, p := range m.places {
+		if p.Session != nil {
+			writable = append(writable, p)
+		}
 	}
+	if store == "" && writable != nil {
+		return writable, nil
+	}
+	p := m.bySlug(strings.TrimPrefix(store, Root+"/"))
 	switch {
 	case p == nil:
-		return nil, failed(errkind.NotFound, m.opts.Texts.say(noStore, shown(store), m.storePaths()))
+		return nil, failed(errkind.NotFound, m.opts.Texts.say(noSuchStore, shown(store), names(m.places)))
 	case p.Session == nil:
 		return nil, failed(errkind.ReadOnly, m.opts.Texts.say(readOnly, p.top))
 	}
-	return p, nil
+	return []*place{p}, nil
 }
 
-// Conflicts returns what is kept of lost texts of a store and not settled, of all sessions.
-// Its error is an *Error, as those of the following are.
+// names lists the names of stores.
+func names(places []*place) string {
+	var all []string
+	for _, p := range places {
+		all = append(all, p.slug)
+	}
+	return list(all)
+}
+
+// Conflicts returns what is kept of lost texts of a store and not settled, of all sessions;
+// "" is of every store that can be written to. Its error is an *Error, as those of the
+// following are.
 func (m *Memory) Conflicts(_ context.Context, store string) ([]conflict.About, error) {
-	p, e := m.conflictsOf(store)
+	places, e := m.withConflicts(store)
 	if e != nil {
 		return nil, e
 	}
-	list, err := p.Session.Conflicts().List(false)
-	if err != nil {
-		return nil, m.explain(err, p.top, false)
+	var all []conflict.About
+	for _, p := range places {
+		of, err := p.Session.Conflicts().List(false)
+		if err != nil {
+			return nil, m.explain(err, p.top, false)
+		}
+		all = append(all, of...)
 	}
-	return list, nil
+	return all, nil
 }
 
 // Conflict returns a conflict with its texts.

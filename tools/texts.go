@@ -78,6 +78,8 @@ var (
 	intoItself      = same("Error: %s lies in %s, and nothing can be moved into itself.")
 	otherStore      = same("Error: %s and %s are in different stores; create it there and delete it here.")
 	noStore         = same("Error: There is no store at %s; the stores are %s.")
+	noSuchStore     = same("Error: There is no store %s; the stores are %s.")
+	whichStore      = same("Error: Say of which store it is: %s.")
 	storeGone       = same("Error: The store of %s is not there any more; nothing was done. Tell a person.")
 	outside         = same("Path must start with /memories, got: %s")
 	escapes         = same("Path %s would escape /memories directory")

@@ -25,7 +25,7 @@ func wantError(t *testing.T, err error, kind errkind.Kind, text string) {
 
 // TestList: pages put together are the whole, and what is deeper is one directory.
 func TestList(t *testing.T) {
-	r := newRig(t, &rigOptions{stores: []string{"a", "a-b"}})
+	r := newRig(t, &rigOptions{stores: []string{"a", "a-a", "a-b"}})
 	for _, path := range []string{"/x/y/z/1", "/x/y/2", "/x-y/3", "/.h", "/b"} {
 		r.theirs(path, "12345")
 	}
@@ -33,7 +33,7 @@ func TestList(t *testing.T) {
 	r.must(err)
 	_, err = r.stores[0].MakeDir(t.Context(), "/empty", memoryAny, nil)
 	r.must(err)
-	_, err = r.stores[1].Write(t.Context(), "/f", nil, memoryAny)
+	_, err = r.stores[2].Write(t.Context(), "/f", nil, memoryAny)
 	r.must(err)
 	list := func(q ListQuery) (rows []string) {
 		for pages := 0; ; pages++ {
@@ -57,8 +57,8 @@ func TestList(t *testing.T) {
 		q    ListQuery
 		want string
 	}{
-		{ListQuery{}, "/a/.h 5|/a/b 5|/a/empty 0 in 0|/a/x-y 5 in 1|/a/x 12 in 3|/a-b/f 0"},
-		{ListQuery{Depth: 1}, "/a 27 in 6|/a-b 0 in 1"},
+		{ListQuery{}, "/a/.h 5|/a/b 5|/a/empty 0 in 0|/a/x-y 5 in 1|/a/x 12 in 3|/a-a 0 in 0|/a-b/f 0"},
+		{ListQuery{Depth: 1}, "/a 27 in 6|/a-a 0 in 0|/a-b 0 in 1"},
 		{ListQuery{Path: "/memories/a/x", Depth: 1}, "/a/x/y 12 in 3"},
 		{ListQuery{Path: "/memories/a/x", Depth: 10}, "/a/x/y/2 5|/a/x/y/z/1 5|/a/x/y/z/4/5 2"},
 		{ListQuery{Path: "/memories/a/b"}, "/a/b 5"},
@@ -258,11 +258,36 @@ func TestConflicts(t *testing.T) {
 	wantError(t, r.Dismiss(t.Context(), "notes", 9), errkind.NotFound, "Error: There is no conflict 9 of /memories/notes.")
 	_, err = r.Conflicts(t.Context(), "docs")
 	wantError(t, err, errkind.ReadOnly, "Error: /memories/docs is read-only here")
-	_, err = r.Conflicts(t.Context(), "")
-	wantError(t, err, errkind.NotFound, "Error: There is no store at ")
-	if list, err := r.Conflicts(t.Context(), "notes"); err != nil || len(list) != 1 || list[0].ID != 3 {
+	_, err = r.Conflicts(t.Context(), "none")
+	wantError(t, err, errkind.NotFound, "Error: There is no store none; the stores are docs and notes.")
+	for _, store := range []string{"notes", "/memories/notes", ""} { // which is the only one that can be written to
+		if list, err := r.Conflicts(t.Context(), store); err != nil || len(list) != 1 || list[0].ID != 3 {
+			t.Errorf("%q: %+v, %v", store, list, err)
+		}
+	}
+	_, _, err = r.Conflict(t.Context(), "", 3)
+	r.must(err)
+}
+
+// TestWhichStore: of several stores the conflicts are listed together, and one is settled in
+// a store that is named.
+func TestWhichStore(t *testing.T) {
+	r := newRig(t, &rigOptions{stores: []string{"a", "b"}})
+	for i, slug := range []string{"a", "b"} {
+		_, err := r.stores[i].Write(t.Context(), "/f", []byte("base"), memoryAny)
+		r.must(err)
+		r.do("Here's", "view", "path", "/memories/"+slug+"/f")
+		_, err = r.stores[i].Write(t.Context(), "/f", []byte("theirs"), memoryAny)
+		r.must(err)
+		_, err = r.Write(t.Context(), WriteQuery{Path: "/memories/" + slug + "/f", Text: NewSecret("mine")})
+		wantError(t, err, errkind.Conflict, "")
+	}
+	list, err := r.Conflicts(t.Context(), "")
+	if err != nil || len(list) != 2 || list[0].Store != "a" || list[1].Store != "b" {
 		t.Errorf("%+v, %v", list, err)
 	}
+	wantError(t, r.Dismiss(t.Context(), "", 1), errkind.Invalid, "Error: Say of which store it is: a and b.")
+	r.must(r.Dismiss(t.Context(), "/memories/b", 1))
 }
 
 // TestFollow: a follower is told of every file that changes.
