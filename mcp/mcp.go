@@ -16,6 +16,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -131,8 +132,15 @@ func (s *Server) prompt(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptR
 	for _, store := range s.face.Stores() {
 		mounts = append(mounts, note.Mount{Path: store.Path, Store: store.Store, ReadOnly: store.ReadOnly})
 	}
+	var beside []string
+	for _, spec := range specs(s.face.isReadOnly()) {
+		if spec.Name != "memory" {
+			beside = append(beside, spec.Name)
+		}
+	}
+	last := len(beside) - 1
 	text := note.Text(mounts, &note.Options{
-		Tool: true, Merge: s.opts.Merge, Strict: s.opts.Strict,
+		Tool: true, Beside: strings.Join(beside[:last], ", ") + " and " + beside[last], Merge: s.opts.Merge, Strict: s.opts.Strict,
 		History: "The tools history, diff and restore show earlier versions, and bring one back.",
 	})
 	return &sdk.GetPromptResult{

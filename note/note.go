@@ -29,6 +29,7 @@ type Mount struct {
 // Options say how the stores behave; nil and the zero value are the default.
 type Options struct {
 	Tool          bool          // the agent has the memory tool instead of files
+	Beside        string        // the tools that it has beside it, in words: "read and search"; "": none
 	ConflictErrno syscall.Errno // what a write gets that lost a race; 0 is EBUSY
 	Merge         bool          // changes to different lines are merged
 	Strict        bool          // only what was read can be overwritten
@@ -50,7 +51,11 @@ func Text(mounts []Mount, opts *Options) string {
 		writable = writable || m.isWritable()
 	}
 	if o.Tool {
-		b.WriteString("\nUse the commands of the memory tool there: view, and where you may write, create, str_replace, insert, delete and rename.\n")
+		b.WriteString("\nUse the commands of the memory tool there: view, and where you may write, create, str_replace, insert, delete and rename.")
+		if o.Beside != "" {
+			b.WriteString(" Beside it you have the tools " + o.Beside + ".")
+		}
+		b.WriteByte('\n')
 	} else {
 		b.WriteString("\nUse your ordinary file tools there: list, read, search, and where you may write, create, edit, move and remove files.\n")
 	}
@@ -167,13 +172,13 @@ func errnoText(errno syscall.Errno) string {
 func (o *Options) toolSharing() string {
 	var b strings.Builder
 	b.WriteString("Other sessions use the stores, too. When an answer says that a file has changed since you viewed it, view it again, and make your change once more. " +
-		"What you wrote is kept in the conflict that the answer names.\n")
+		"If the answer names a conflict, what you wrote is kept there.\n")
 	if o.Merge {
 		b.WriteString("Changes to different lines are merged by themselves.\n")
 	}
 	if o.Strict {
 		b.WriteString("A file has to be viewed before it can be overwritten.\n")
 	}
-	b.WriteString("Every error says whether to try again.\n")
+	b.WriteString("An error says so where trying again can help.\n")
 	return b.String()
 }

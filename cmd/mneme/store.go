@@ -56,6 +56,9 @@ func (c *storeCreateCmd) Run(ctx context.Context, a *app) error {
 		if errors.Is(err, versionlog.ErrExists) && c.IfMissing {
 			s, err = lib.FindStore(ctx, c.Name)
 		}
+		if errors.Is(err, versionlog.ErrExists) {
+			return fmt.Errorf("%w; `mneme store update` changes it, and --if-missing leaves it as it is", err)
+		}
 		if err != nil {
 			return err
 		}
