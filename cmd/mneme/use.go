@@ -34,7 +34,9 @@ Examples:
     mneme use claude-code --dry-run
     mneme use codex --yes
     mneme use ~/agent/memory --store notes
-    mneme use ~/agent/memory --undo`
+    mneme use ~/agent/memory --undo
+    mneme use ~/agent/memory --undo --keep-changes
+    mneme use --list`
 }
 
 func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
@@ -71,6 +73,11 @@ func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
 		return a.printUsed(known)
 	case c.Undo:
 		u.keep = c.KeepChanges
+		if !u.keep && !c.Yes {
+			if err := a.confirmUndo(ctx, known); err != nil {
+				return err
+			}
+		}
 		return a.undoUse(ctx, u)
 	case known != nil:
 		return c.again(ctx, a, u)

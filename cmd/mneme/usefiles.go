@@ -31,6 +31,7 @@ type agentFiles struct {
 	programs    []string // files that can be executed, which a store does not say
 	attributes  []string // files with extended attributes or access lists, likewise
 	refused     []string // what no store can hold, each with the reason
+	isOpen      bool     // other users may go into the directory
 
 	most   int64 // bytes of a file
 	git    bool  // a directory .git is passed over
@@ -74,7 +75,7 @@ func lookIntoDir(dir string, most int64, git bool) (*agentFiles, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &agentFiles{most: most, git: git, device: info.Sys().(*syscall.Stat_t).Dev, spelt: map[string]string{}}
+	f := &agentFiles{isOpen: info.Mode()&0o055 != 0, most: most, git: git, device: info.Sys().(*syscall.Stat_t).Dev, spelt: map[string]string{}}
 	err = fs.WalkDir(root.FS(), ".", func(rel string, _ fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

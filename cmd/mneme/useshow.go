@@ -69,7 +69,10 @@ func (a *app) printUse(p *usePlan, dryRun bool) error {
 	for _, warning := range p.found.Warn {
 		a.printf("\n%s.\n", printable(warning))
 	}
-	a.printf("\n`%s` brings everything back.\n", r.undoCommand(a))
+	if r.Inode != 0 && r.Setting == nil && f.isOpen {
+		a.printf("\nOther users can read the directory now, and cannot then.\n")
+	}
+	a.printf("\n`%s` brings everything back, and with --keep-changes what was changed since.\n", r.undoCommand(a))
 	return nil
 }
 
@@ -102,8 +105,18 @@ func (a *app) printUsed(r *useRecord) error {
 	if r.Backup != "" {
 		a.printf("What was there is at %s.\n", printable(r.Backup))
 	}
-	a.printf("After a restart of the machine `%s` mounts it again.\n`%s` brings everything back.\n", r.command(a), r.undoCommand(a))
+	a.printf("After a restart of the machine `%s` mounts it again.\n`%s` brings everything back, and with --keep-changes what was changed since.\n", r.command(a), r.undoCommand(a))
 	return nil
+}
+
+// confirmUndo asks a person who may not know it that what was changed since will not be in the
+// directory.
+func (a *app) confirmUndo(ctx context.Context, r *useRecord) error {
+	since, err := r.since(ctx)
+	if err != nil || since == 0 { // what cannot be read is no reason to keep the directory
+		return nil
+	}
+	return a.confirm(fmt.Sprintf("Store %s has %s made since, which will not be in %s; --keep-changes brings them there", r.Store, plural(since, "change"), r.Dir), "yes")
 }
 
 // undoUse undoes what a record says, and tells what has come into the store since.

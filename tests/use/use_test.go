@@ -128,7 +128,11 @@ func TestUseDirectory(t *testing.T) {
 	h.sh(`echo stray > "$1/stray"; ! mneme use "$1"; rm "$1/stray"`, dir)
 	h.Must(t, "use", dir)
 	h.sh(`cd "$1"; cat new/c.md; exec 3> new/c.md; echo theirs | mneme write memory:/new/c.md; ! echo mine >&3`, dir) // which is kept as a conflict
-	r := h.Mneme("use", dir, "--undo")
+	if r := h.Mneme("use", dir, "--undo"); r.Code != 2 || !strings.Contains(r.Stderr, "changes made since, which will not be in "+dir+"; --keep-changes brings them there; --yes says") {
+		t.Errorf("use --undo: %v", r)
+	}
+	h.sh(`cat "$1/new/c.md"`, dir) // nothing was done
+	r := h.Mneme("use", dir, "--undo", "--yes")
 	for _, want := range []string{"changes made since", "Not in the history, but kept: memory:/new/c.md"} {
 		if r.Code != 0 || !strings.Contains(r.Stdout, want) {
 			t.Errorf("use --undo: %v, want %q", r, want)
@@ -156,7 +160,7 @@ func TestUseOfUser(t *testing.T) {
 			list() { ls -lRi --time-style=full-iso agent; }
 			list > before; mneme use ./agent/m --yes > /dev/null
 			grep -c "/agent/m fuse.mneme" /proc/self/mounts; cat agent/m/d/a.md; echo more >> agent/m/d/a.md
-			mneme use ./agent/m --undo > /dev/null; list | diff before -; cat agent/m/d/a.md; mneme cat m:/d/a.md'`)
+			mneme use ./agent/m --undo --yes > /dev/null; list | diff before -; cat agent/m/d/a.md; mneme cat m:/d/a.md'`)
 	if r.Code != 0 || r.Stdout != "1\na\na\na\nmore\n" {
 		t.Error(r)
 	}
@@ -175,7 +179,7 @@ func TestUseLetta(t *testing.T) {
 	h.Must(t, "use", "letta-files", "--yes")
 	h.sh(`cd "$1"; test -z "$(git status --porcelain | grep -v '^?? .git$')"; echo more >> system/persona.md; git add system; git commit -qm two
 		test "$(git log --format=%s | head -n 1)" = two; test "$(cat hook-ran.md)" = "$1"; git -C "$1/system" rev-parse --git-dir | grep -q /git/letta-a1`, dir)
-	if r := h.Mneme("use", "letta-files", "--undo"); r.Code != 0 || !strings.Contains(r.Stdout, "git is in") {
+	if r := h.Mneme("use", "letta-files", "--undo", "--yes"); r.Code != 0 || !strings.Contains(r.Stdout, "git is in") {
 		t.Errorf("undo: %v", r)
 	}
 	h.wantAsBefore(before)
@@ -200,7 +204,7 @@ func TestUseClaudeCode(t *testing.T) {
 		t.Fatalf("the settings are %s, %v", text, err)
 	}
 	h.sh(`cd "$1"; test "$(cat MEMORY.md)" = index; echo more >> MEMORY.md; mneme cat claude:/MEMORY.md | grep -q more`, settings.AutoMemoryDirectory)
-	h.Must(t, "use", "claude-code", "--project", work, "--undo")
+	h.Must(t, "use", "claude-code", "--project", work, "--undo", "--yes")
 	h.wantAsBefore(before)
 	if out := h.Must(t, "use", "--list"); !strings.Contains(out, "Nothing") {
 		t.Errorf("use --list: %s", out)
