@@ -101,12 +101,12 @@ func (f *front) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name strin
 	// A pack is made of what the store holds, which may be far away, as its past may be.
 	return f.fs.beside(cancel, header.Pid, func(c *call) fuse.Status {
 		found, err := dir.Lookup(c.ctx, canonical)
-		var noPoint *virtual.NoPointError
+		var missing *virtual.MissingError
 		switch {
 		case err == syscall.ENOENT:
 			return fuse.ENOENT
-		case errors.As(err, &noPoint):
-			s.errors.AddKind("--at", noPoint.Path, "look up "+s.located(noPoint.Path, err))
+		case errors.As(err, &missing):
+			s.errors.AddKind("--at", missing.Path, "look up "+s.located(missing.Path, err))
 			return fuse.ENOENT
 		case err != nil:
 			return s.fail("look up", path.Join(dir.Path(), canonical), err)

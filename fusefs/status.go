@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 	"time"
 
 	"mneme/fusefs/virtual"
@@ -43,7 +42,7 @@ func (t told) Pack(ctx context.Context, ask virtual.PackRequest) ([]byte, uint64
 	defer cancel()
 	p, err := pack.Render(ctx, t.memory, ask.MaxBytes, &pack.Options{Seq: ask.Seq, Since: ask.Since})
 	if errors.Is(err, pack.ErrOptions) || errors.Is(err, versionlog.ErrNotFound) {
-		return nil, 0, syscall.ENOENT
+		return nil, 0, &virtual.MissingError{Err: err}
 	}
 	return p.Text, p.Seq, err
 }

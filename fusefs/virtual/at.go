@@ -41,17 +41,6 @@ func (a *at) Fixed() bool                           { return true }
 func (a *at) List(context.Context) ([]Entry, error) { return nil, nil }
 func (a *at) Remove(string, bool) error             { return syscall.EROFS }
 
-// NoPointError says of a name that could be meant for a point in time why it is none. The
-// name is not there.
-type NoPointError struct {
-	Path string // of the name
-	Err  error
-}
-
-func (e *NoPointError) Error() string { return e.Err.Error() }
-
-func (e *NoPointError) Unwrap() error { return e.Err }
-
 // Lookup resolves a point.
 func (a *at) Lookup(ctx context.Context, name string) (Node, error) {
 	n, err := a.lookup(ctx, name)
@@ -61,7 +50,7 @@ func (a *at) Lookup(ctx context.Context, name string) (Node, error) {
 	case !looksLikePoint(name):
 		return nil, syscall.ENOENT // a program that looks for its own files
 	case errors.Is(err, memory.ErrBadPoint), errors.Is(err, versionlog.ErrNotFound):
-		return nil, &NoPointError{path.Join(a.path, name), err}
+		return nil, &MissingError{path.Join(a.path, name), err}
 	}
 	return nil, err
 }

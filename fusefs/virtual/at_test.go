@@ -175,8 +175,8 @@ func TestAtNoPoint(t *testing.T) {
 		"2026-11-": "want a sequence number", "2026-13-01": "want a sequence number", "2026-11-26T25:00:00Z": "want a sequence number", "1.5": "want a sequence number", "5 ": "want a sequence number",
 	} {
 		n, err := dir.Lookup(t.Context(), name)
-		var noPoint *NoPointError
-		if !errors.As(err, &noPoint) || noPoint.Path != At+"/"+name || !strings.Contains(err.Error(), want) {
+		var missing *MissingError
+		if !errors.As(err, &missing) || missing.Path != At+"/"+name || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is %v, %v; want %q", name, n, err, want)
 		}
 	}

@@ -2,6 +2,9 @@ package virtual
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,11 +46,29 @@ func (p *packs) Fixed() bool                           { return false }
 func (p *packs) List(context.Context) ([]Entry, error) { return nil, nil }
 func (p *packs) Remove(string, bool) error             { return syscall.EROFS }
 
+// errPackName says what the name of a pack is like.
+var errPackName = fmt.Errorf("want a number of bytes of at most %d, such as 8000, and behind it @SEQ, @SINCE.. or @SINCE..SEQ", maxPack)
+
 // Lookup makes the text, since the length of a file is asked for before it is read.
 func (p *packs) Lookup(ctx context.Context, name string) (Node, error) {
+	n, err := p.lookup(ctx, name)
+	var missing *MissingError
+	switch {
+	case errors.As(err, &missing):
+		return nil, &MissingError{path.Join(p.path, name), missing.Err}
+	case err != nil:
+		return nil, err
+	}
+	return n, nil
+}
+
+func (p *packs) lookup(ctx context.Context, name string) (*packFile, error) {
 	ask, ok := parsePack(name)
-	if !ok {
-		return nil, syscall.ENOENT
+	switch {
+	case !ok && strings.ContainsAny(name[:min(1, len(name))], "0123456789"):
+		return nil, &MissingError{Err: errPackName}
+	case !ok:
+		return nil, syscall.ENOENT // a program that looks for its own files
 	}
 	pinned := ask.Seq == 0 && ask.Since == nil
 	f := &packFile{place: p.file(name), dir: p, constant: pinned || ask.Seq != 0}

@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,7 +15,7 @@ import (
 // Pack is a text that says what was asked for.
 func (m *mount) Pack(_ context.Context, ask PackRequest) ([]byte, uint64, error) {
 	if m.packs++; ask.Seq > m.newest {
-		return nil, 0, syscall.ENOENT
+		return nil, 0, &MissingError{Err: syscall.ENOENT}
 	}
 	if during := m.during; during != nil {
 		m.during = nil
@@ -74,7 +75,9 @@ func TestPacks(t *testing.T) {
 	}
 	for _, name := range []string{"", ".", "..", "x", "08", "+8", "8 ", "8k", "-8", "1048577", "99999999999999999999", "8000@", "8000@0", "8000@10", "8000@01", "8000@x",
 		"8000@..", "8000@..3", "8000@1..0", "8000@1..10", "8000@01..", "8000@1...", "8000@1..3..4", "@3", "8000@3@4"} {
-		if n, err := dir.Lookup(m.Context(), name); err != syscall.ENOENT {
+		n, err := dir.Lookup(m.Context(), name)
+		var missing *MissingError
+		if asks := name != "" && '0' <= name[0] && name[0] <= '9'; errors.As(err, &missing) != asks || !asks && err != syscall.ENOENT || asks && missing.Path != Packs+"/"+name {
 			t.Errorf("%q is %v, %v", name, n, err)
 		}
 	}

@@ -33,7 +33,7 @@ type Node interface {
 }
 
 // Dir is a directory. Its methods may have to wait for the disk, or for the log. A name
-// that is not there is syscall.ENOENT, by itself, or a *NoPointError; other errors say
+// that is not there is syscall.ENOENT, by itself, or a *MissingError; other errors say
 // what is wrong with the disk or the log.
 type Dir interface {
 	Node
@@ -84,7 +84,8 @@ type Store interface {
 	// Event returns a commit as a line of events.
 	Event(*versionlog.Commit) ([]byte, error)
 	// Pack returns what a request asks for, and the number of the commit as of which it
-	// is; syscall.ENOENT: there is no such commit. What has a number is always the same.
+	// is; a *MissingError without a path: there is no such pack. What has a number is always
+	// the same.
 	Pack(context.Context, PackRequest) (text []byte, seq uint64, err error)
 	// Pin pins a commit, unless one is pinned already or seq is 0, and returns the number of
 	// the one that is; 0: none.
@@ -112,6 +113,17 @@ type Conflicts interface {
 	// Dismiss settles it.
 	Dismiss(conflict.About) error
 }
+
+// MissingError says of a name that asks for something, in at or pack, why there is nothing. The
+// errno is ENOENT.
+type MissingError struct {
+	Path string // of the name
+	Err  error
+}
+
+func (e *MissingError) Error() string { return e.Err.Error() }
+
+func (e *MissingError) Unwrap() error { return e.Err }
 
 // ErrNotYours says that another session's conflict was to be removed.
 var ErrNotYours = errors.New("the conflict is another session's")
