@@ -154,7 +154,7 @@ func (f *front) collectVirtualLocked(v *virtualInode) {
 	}
 }
 
-// lifeOf is how long the kernel may keep what a node looks like. By the time of a directory
+// lifeOf is how long the kernel may keep what a node looks like. By the time of some directories
 // it sees whether a list that it has is still right.
 func lifeOf(n virtual.Node) time.Duration {
 	switch n := n.(type) {
@@ -163,7 +163,7 @@ func lifeOf(n virtual.Node) time.Duration {
 			return 0
 		}
 	case virtual.Dir:
-		if !n.Fixed() {
+		if virtual.IsDated(n) {
 			return 0
 		}
 	}

@@ -37,6 +37,12 @@ func newVersions(p *past, made time.Time) *versions {
 func (d *versions) Fixed() bool               { return false }
 func (d *versions) Remove(string, bool) error { return syscall.EROFS }
 
+// IsDated reports whether the time of a directory tells that its list has changed.
+func IsDated(d Dir) bool {
+	_, is := d.(*versions)
+	return is
+}
+
 // Time is another after each commit, so that a kernel that keeps lists reads them anew.
 func (d *versions) Time() time.Time {
 	tip, known := d.past.store.KnownTip()

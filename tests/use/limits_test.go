@@ -291,7 +291,7 @@ print(os.stat("f").st_size)`), out: "-1 ENOTSUP\nok\n100\n", log: once},
 		{name: "the reserved name", script: harness.PyErr(`
 os.chdir("..")
 attempt(os.mkdir, ".mneme"); attempt(write, ".mneme", b"x"); attempt(write, ".mneme/x", b"x"); attempt(os.rmdir, ".mneme"); attempt(os.rename, ".mneme", "x")
-print(".mneme" in os.listdir("."), sorted(os.listdir(".mneme")))`), out: "EEXIST\nEISDIR\nEROFS\nEROFS\nEROFS\nFalse ['README', 'conflicts', 'errors', 'note', 'pack', 'status']\n"},
+print(".mneme" in os.listdir("."), sorted(os.listdir(".mneme")))`), out: "EEXIST\nEISDIR\nEROFS\nEROFS\nEROFS\nFalse ['README', 'at', 'conflicts', 'errors', 'events', 'note', 'pack', 'status', 'versions']\n"},
 		{name: "the reserved name below", script: `mkdir .mneme; echo x > .mneme/f; cat .mneme/f`, out: "x\n", log: []string{"created .mneme/f"}},
 	})
 }

@@ -26,7 +26,7 @@ func TestPlacesInMounts(t *testing.T) {
 	says(`unset MNEME_URL; cd d
 		mneme cat ./f; mneme cat ./f@3; mneme log ../gone --json | wc -l; mneme ls ..; mneme ls "$PWD"
 		mneme restore ./f@3 > /dev/null; mneme cat "$PWD/f"; echo three | mneme write ./new > /dev/null; mneme diff ./f@3 > /dev/null
-		mneme mv ./new ../moved; mneme rm ../moved; mneme show ../moved | grep -c deleted`,
+		mneme mv ./new ../moved; mneme rm ../moved; mneme show ../moved | grep -c '^Change .*deleted'`,
 		"two\none\n2\nd/\nf\none\n1\n")
 	says(`unset MNEME_URL; ln -s "$PWD/d" "$HOME/link"; mneme cat "$HOME/link/f"; ! mneme ls "$PWD/.." 2> "$HOME/err"; grep -c "mount of whole stores" "$HOME/err"
 		! mneme cat ./.mneme/status 2> "$HOME/err"; grep -c reserved "$HOME/err"; ! mneme rm ../docs/x 2> "$HOME/err"; cat "$HOME/err"`,

@@ -223,7 +223,7 @@ func TestControlFilesAreReadOnly(t *testing.T) {
 			if bash -c "$c" 2> "$HOME/err"; then echo "$c: done"; fi
 			grep -q -e 'Read-only' -e 'File exists' "$HOME/err" || { echo "$c:"; cat "$HOME/err"; }
 		done; cat f`)
-	if want := "f\nREADME\nconflicts\nerrors\nnote\npack\nstatus\nx\n"; out != want {
+	if want := "f\nREADME\nat\nconflicts\nerrors\nevents\nnote\npack\nstatus\nversions\nx\n"; out != want {
 		t.Errorf("got %q, want %q", out, want)
 	}
 	e.CheckChanges(t, "notes", "", "created f")

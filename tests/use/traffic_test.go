@@ -116,7 +116,7 @@ func TestControlFilesWithoutOpens(t *testing.T) {
 			test "$(stat -c %%s .mneme/status)" = "$(cat .mneme/status | wc -c)"
 			test "$(stat -c %%s .mneme/README)" = "$(cat .mneme/README | wc -c)"; grep -q read-only .mneme/README`, i+1))
 	}
-	if out := m.Sh(t, `cat .mneme/errors; ls .mneme`); out != "README\nerrors\nnote\npack\nstatus\n" {
+	if out := m.Sh(t, `cat .mneme/errors; ls .mneme`); out != "README\nat\nerrors\nevents\nnote\npack\nstatus\nversions\n" {
 		t.Errorf("there is %q", out)
 	}
 	e.Spoil(t, e.Versions(t, "notes:/f3")[0].SHA256, `UPDATE blobs SET data = x'' WHERE sha256 = ?`)

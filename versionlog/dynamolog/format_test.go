@@ -206,9 +206,9 @@ func TestTableV2(t *testing.T) {
 	}
 }
 
-// withoutQuotas takes away what META has only since there are quotas.
+// withoutQuotas takes away what META has only since there are quotas, and policies.
 func withoutQuotas(rows map[string]string) map[string]string {
-	since := regexp.MustCompile(`(quota_\w+|epoch|updated_at|counted_seq|total_\w+|in_hour)=\d+ `)
+	since := regexp.MustCompile(`(quota_\w+|epoch|updated_at|counted_seq|total_\w+|in_hour)=\d+ |policy="" `)
 	rows = maps.Clone(rows)
 	for sort := range rows {
 		rows[sort] = since.ReplaceAllString(rows[sort], "")
