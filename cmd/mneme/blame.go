@@ -29,19 +29,7 @@ Examples:
 }
 
 func (c *blameCmd) Run(ctx context.Context, a *app) error {
-	p, err := parseMemory(c.Place)
-	if err != nil {
-		return err
-	}
-	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
-		path, version, err := oneVersion(ctx, st, p.path, c.Version)
-		if err != nil {
-			return err
-		}
-		v, err := versionOrHead(ctx, st, path, version)
-		if err != nil {
-			return explainMissing(ctx, st, path, err)
-		}
+	return a.withVersion(ctx, c.Place, c.Version, func(st *memory.Store, p place, v versionlog.Version) error {
 		bar := a.progress("blame " + p.String())
 		blame, err := st.Blame(ctx, v, func(done, total int) { bar.show("lines", done, total) })
 		bar.clear()

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"mneme/memory"
+	"mneme/versionlog"
 )
 
 type catCmd struct {
@@ -25,19 +26,7 @@ Examples:
 }
 
 func (c *catCmd) Run(ctx context.Context, a *app) error {
-	p, err := parseMemory(c.Place)
-	if err != nil {
-		return err
-	}
-	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
-		path, version, err := oneVersion(ctx, st, p.path, c.Version)
-		if err != nil {
-			return err
-		}
-		v, err := versionOrHead(ctx, st, path, version)
-		if err != nil {
-			return explainMissing(ctx, st, path, err)
-		}
+	return a.withVersion(ctx, c.Place, c.Version, func(st *memory.Store, _ place, v versionlog.Version) error {
 		data, err := st.Content(ctx, v)
 		if err != nil {
 			return err

@@ -44,6 +44,26 @@ func versionOrHead(ctx context.Context, st *memory.Store, path, ref string) (ver
 	return resolveVersion(ctx, st, path, ref)
 }
 
+// withVersion opens the store of a place for the time of do, which gets the version that the
+// place or a reference means: the live one where neither says which.
+func (a *app) withVersion(ctx context.Context, at, ref string, do func(*memory.Store, place, versionlog.Version) error) error {
+	p, err := parseMemory(at)
+	if err != nil {
+		return err
+	}
+	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
+		path, version, err := oneVersion(ctx, st, p.path, ref)
+		if err != nil {
+			return err
+		}
+		v, err := versionOrHead(ctx, st, path, version)
+		if err != nil {
+			return explainMissing(ctx, st, path, err)
+		}
+		return do(st, p, v)
+	})
+}
+
 // newestVersion returns the last thing that happened to the memory at path,
 // which may be its deletion.
 func newestVersion(ctx context.Context, st *memory.Store, path string) (*versionlog.Version, error) {
