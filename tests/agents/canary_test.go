@@ -48,7 +48,7 @@ func TestCanary(t *testing.T) {
 	said := map[string]string{}
 	face := func(name string, flags []string, steps []step) {
 		args := append([]string{name, "--store=notes", "--session=" + name, "--log-level=debug"}, flags...)
-		l := e.Lines(t, harness.Binary, args...)
+		l := e.Lines(t, harness.Daemon, args...)
 		for _, s := range steps {
 			if s.line == "" {
 				e.MustIn(t, s.theirs, "write", "notes:/"+name+".md")

@@ -23,7 +23,7 @@ func TestClients(t *testing.T) {
 	for _, kind := range []string{"sdk", "modern", "legacy"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), node.Program, nodeProgram(t, node, "client.mjs"), kind, harness.Binary, newStore(t))
+			cmd := exec.CommandContext(t.Context(), node.Program, nodeProgram(t, node, "client.mjs"), kind, harness.Daemon, newStore(t))
 			cmd.Stderr = os.Stderr
 			got, err := cmd.Output()
 			if diff := cmp.Diff(string(want), string(got)); err != nil || diff != "" {

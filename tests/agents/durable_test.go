@@ -18,7 +18,7 @@ func TestOneFsyncOfEdit(t *testing.T) {
 		e := harness.NewEnv(t)
 		e.Store("notes")
 		e.MustIn(t, "at 0\n", "write", "notes:/counter.md")
-		l := e.Lines(t, harness.Binary, face, "--store=notes", "--calls=0")
+		l := e.Lines(t, harness.Daemon, face, "--store=notes", "--calls=0")
 		edit := toolCall
 		if face == "mcp" {
 			l.Ask(t, strings.TrimSuffix(hello, "\n"))

@@ -61,7 +61,7 @@ func TestMemoryToolGolden(t *testing.T) {
 		return all
 	}
 	sdk, mount := local(t.TempDir()), local(e.Mount(t, "mounted").Dir)
-	tool := do("tool", harness.Binary, "tool", "--store", "tool", "--calls", "0", "--texts", "sdk")
+	tool := do("tool", harness.Daemon, "tool", "--store", "tool", "--calls", "0", "--texts", "sdk")
 
 	var now bytes.Buffer
 	lines := json.NewEncoder(&now)

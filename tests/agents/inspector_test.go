@@ -26,7 +26,7 @@ func TestInspector(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			args := []string{filepath.Join(node.Modules, "@modelcontextprotocol", "inspector", "clients", "launcher", "build", "index.js"), "--cli", harness.Binary, "--url", url, "mcp", "--store", "notes"}
+			args := []string{filepath.Join(node.Modules, "@modelcontextprotocol", "inspector", "clients", "launcher", "build", "index.js"), "--cli", harness.Daemon, "--url", url, "mcp", "--store", "notes"}
 			cmd := exec.CommandContext(t.Context(), node.Program, append(append(args, tc.args...), "--protocol-era", tc.era, "--format", "json")...)
 			cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // it keeps secrets there
 			out, err := cmd.Output()

@@ -31,7 +31,7 @@ func TestEnds(t *testing.T) {
 			t.Run(how+", "+between, func(t *testing.T) {
 				t.Parallel()
 				theirs, ours := ends(t, between)
-				cmd := exec.Command(harness.Binary, "--url", url, "mcp", "--store", "notes")
+				cmd := exec.Command(harness.Daemon, "--url", url, "mcp", "--store", "notes")
 				cmd.Stdin, cmd.Stdout = theirs[0], theirs[1]
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)

@@ -20,7 +20,7 @@ func TestPluginPython(t *testing.T) {
 	// -B: nothing is written beside the sources.
 	cmd := exec.CommandContext(ctx, "python3", "-B", "-W", "error", "-m", "unittest", "-v")
 	cmd.Dir = filepath.Join("..", "..", "integrations", "toolang")
-	cmd.Env = append(os.Environ(), "MNEME_PROGRAM="+harness.Binary, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), "MNEME_PROGRAM="+harness.Daemon, "GORACE=atexit_sleep_ms=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

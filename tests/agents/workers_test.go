@@ -30,7 +30,7 @@ func TestManyToolProcesses(t *testing.T) {
 			for i := range edits {
 				fmt.Fprintf(&calls, `{"id":%d,"input":{"command":"str_replace","path":"/memories/tasks.md","old_str":"open %d.%d\n","new_str":"done %d.%d\n"}}`+"\n", i, p, i, p, i)
 			}
-			cmd := exec.CommandContext(t.Context(), harness.Binary, "--url", url, "tool", "--store", "notes")
+			cmd := exec.CommandContext(t.Context(), harness.Daemon, "--url", url, "tool", "--store", "notes")
 			cmd.Stdin = strings.NewReader(calls.String())
 			if out, err := cmd.CombinedOutput(); err != nil || strings.Count(string(out), `"is_error":false`) != edits {
 				t.Errorf("%v:\n%s", err, out)
@@ -58,7 +58,7 @@ func TestBudgetOfBurst(t *testing.T) {
 		}
 		lines.WriteString(`{"id":"next","control":"reset"}` + "\n")
 	}
-	cmd := exec.CommandContext(t.Context(), harness.Binary, "--url", url, "tool", "--store", "notes")
+	cmd := exec.CommandContext(t.Context(), harness.Daemon, "--url", url, "tool", "--store", "notes")
 	cmd.Stdin = strings.NewReader(lines.String())
 	out, err := cmd.Output()
 	if done := strings.Count(string(out), `"is_error":false`); err != nil || done != quests*calls {

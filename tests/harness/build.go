@@ -9,9 +9,17 @@ import (
 	"syscall"
 )
 
-// Build builds the mneme under test at a path. The packages of tests share what
-// they have built, so that it is linked once, and again when a source has changed.
-func Build(path string) error {
+// Build builds the mneme under test at a path, with the race detector where the tests ask
+// for it. The packages of tests share what they have built, so that it is linked once, and
+// again when a source has changed.
+func Build(path string) error { return build(path, cgo, RaceFlags) }
+
+// buildCommands builds the mneme of short-lived commands at a path: never with the race
+// detector, with which each takes a tenth of a second of processor time before it begins.
+// Package cmd/mneme runs the commands with it.
+func buildCommands(path string) error { return build(path, 0, nil) }
+
+func build(path string, cgo int, flags []string) error {
 	shared, err := os.UserCacheDir()
 	if err != nil {
 		return err
@@ -28,10 +36,10 @@ func Build(path string) error {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return err
 	}
-	args := append([]string{"build", "-buildvcs=false", "-o", shared}, RaceFlags...)
-	build := exec.Command("go", append(args, "mneme/cmd/mneme")...)
-	build.Env = append(os.Environ(), CGO())
-	if out, err := build.CombinedOutput(); err != nil {
+	args := append([]string{"build", "-buildvcs=false", "-o", shared}, flags...)
+	cmd := exec.Command("go", append(args, "mneme/cmd/mneme")...)
+	cmd.Env = append(os.Environ(), fmt.Sprint("CGO_ENABLED=", cgo))
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build mneme: %w\n%s", err, out)
 	}
 	return copyProgram(shared, path)

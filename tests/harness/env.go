@@ -19,6 +19,7 @@ import (
 var (
 	WorkDir string // everything the tests make is below it
 	Binary  string // the mneme under test
+	Daemon  string // the same for what runs for long, mounts and servers: with the race detector where tests ask for it
 )
 
 // Env is a place of its own for one test: a store directory and a home.
@@ -29,7 +30,7 @@ type Env struct {
 	Stores string // directory of the embedded stores
 	made   map[string]bool
 	Remote *remote  // the stores are there instead; nil: embedded
-	Daemon string   // what serves the mounts; the mneme under test unless a test has another
+	Daemon string   // what serves the mounts; that of the package unless a test has another
 	Vars   []string // further variables of the environment of every program
 	Unseen bool     // the daemons have a process namespace of their own: requests are nobody's
 }
@@ -49,7 +50,7 @@ func NewEnv(t testing.TB) *Env {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	e := &Env{t: t, Dir: dir, Home: filepath.Join(dir, "home"), Stores: filepath.Join(dir, "stores"), made: map[string]bool{}, Daemon: Binary}
+	e := &Env{t: t, Dir: dir, Home: filepath.Join(dir, "home"), Stores: filepath.Join(dir, "stores"), made: map[string]bool{}, Daemon: Daemon}
 	if err := os.Mkdir(e.Home, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,15 @@ func runTests(m *testing.M) (code int) {
 		return 1
 	}
 	Binary = filepath.Join(WorkDir, "bin", "mneme")
-	if err := Build(Binary); err != nil {
+	Daemon = Binary
+	if RaceFlags != nil {
+		Daemon = filepath.Join(WorkDir, "race", "mneme")
+		err = Build(Daemon)
+	}
+	if err == nil {
+		err = buildCommands(Binary)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
