@@ -24,7 +24,7 @@ type State interface {
 // Replay returns the state of a store after commit seq, in memory, from its commits in
 // their order from the first on. It is for a log that has no index of the past.
 // ErrNotFound: the commits end before.
-func Replay(seq uint64, commits iter.Seq2[*Commit, error]) (State, error) {
+func Replay(seq uint64, commits iter.Seq2[*Commit, error]) (Sorted, error) {
 	if seq == 0 {
 		return replayed(nil).state(), nil
 	}
@@ -82,8 +82,8 @@ func newReplayed(heads map[string]Version) replayed {
 	return r
 }
 
-func (r replayed) state() State {
-	return Sorted(func(ctx context.Context, path string) iter.Seq2[Version, error] {
+func (r replayed) state() Sorted {
+	return func(ctx context.Context, path string) iter.Seq2[Version, error] {
 		return func(yield func(Version, error) bool) {
 			i, _ := slices.BinarySearchFunc(r, path, func(v Version, path string) int { return strings.Compare(v.Path, path) })
 			for _, v := range r[i:] {
@@ -92,7 +92,7 @@ func (r replayed) state() State {
 				}
 			}
 		}
-	})
+	}
 }
 
 // Sorted is a State that is made of one function: it yields what lived at a path and at

@@ -28,7 +28,7 @@ func TestSortedReadsLittle(t *testing.T) {
 	all, read := replayed(heads), 0
 	state := Sorted(func(ctx context.Context, path string) iter.Seq2[Version, error] {
 		return func(yield func(Version, error) bool) {
-			for v, err := range all.state().(Sorted)(ctx, path) {
+			for v, err := range all.state()(ctx, path) {
 				if read++; !yield(v, err) {
 					return
 				}

@@ -193,12 +193,21 @@ func (c *checker) names(ctx context.Context) error {
 
 // rows compares every row of the store with what follows from the records.
 func (c *checker) rows(ctx context.Context) error {
-	r, err := c.log.replayStore(ctx, c.meta.ID, c.meta.tip.Seq, func(i item) error {
+	points, err := shared{c.log.records, c.meta.ID}.points(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := c.log.replayCommits(ctx, c.meta.ID, c.meta.tip.Seq, func(i item) error {
 		c.wanted[sortOf(i)] = sumOf(i)
 		if expired(i) {
 			delete(c.wanted, sortOf(i))
 		}
 		return nil
+	}, func(r *replay) error {
+		if !points[r.meta.tip.Seq] {
+			return nil
+		}
+		return c.snapshot(ctx, r)
 	}, func(int, int) {})
 	if errors.Is(err, versionlog.ErrNotFound) { // as reported
 		return nil
@@ -238,6 +247,29 @@ func (c *checker) rows(ctx context.Context) error {
 		default:
 			c.report(Problem{"row " + sort, "is missing", doRebuild})
 		}
+	}
+	return nil
+}
+
+// snapshot compares the snapshot of a commit with what the records up to it say.
+func (c *checker) snapshot(ctx context.Context, r *replay) error {
+	subject := fmt.Sprintf("snapshot %d", r.meta.tip.Seq)
+	saved, err := shared{c.log.records, c.meta.ID}.open(ctx, r.meta.tip.Seq)
+	there := map[string]versionlog.Version{}
+	if err == nil {
+		if err = saved.Check(ctx); err == nil {
+			for v := range saved.Heads(ctx) {
+				there[v.Path] = v
+			}
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		c.report(Problem{subject, err.Error(), doRebuild})
+	case saved.Tip.Digest != r.meta.tip.Digest || !maps.EqualFunc(there, r.heads, func(v versionlog.Version, want *versionlog.Version) bool { return v == *want }):
+		c.report(Problem{subject, "is not what follows from the records", doRebuild})
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func TestLog(t *testing.T) {
 	t.Run("DynamoDBLocal", func(t *testing.T) { runSuite(t, awstest.DynamoDBLocal(t), defaultBounds, 4) })
 }
 
-// TestLogForgets runs the suite on views that know little.
+// TestLogForgets runs the suite on views that know little, and with many snapshots.
 func TestLogForgets(t *testing.T) {
 	runSuite(t, awstest.DynamoDB(t), bounds{facts: 3, ring: 8}, machineRuns)
 }
@@ -87,6 +87,9 @@ func runSuite(t *testing.T, server string, known bounds, runs int) {
 	open := func(t testing.TB, b *backend, now func() time.Time) versionlog.Log {
 		l := b.open(t, nil, &Options{Now: now, Refresh: testRefresh})
 		l.bounds = known
+		if known.facts < defaultBounds.facts {
+			l.distance = 2
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		backends[l] = b

@@ -2,15 +2,12 @@ package dynamolog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
-	"time"
 
 	"mneme/versionlog"
-	"mneme/versionlog/snapshot"
 )
 
 // History yields the versions of a memory below a sequence number, newest first. The rows of a memory
@@ -60,33 +57,6 @@ func (l *Log) Newest(ctx context.Context, storeID, memoryID string) (versionlog.
 		return v, err
 	}
 	return versionlog.Version{}, fmt.Errorf("store %s: memory %s: %w", storeID, memoryID, versionlog.ErrNotFound)
-}
-
-// At returns the store as it was after a commit. It reads the history up to there, from
-// the commit of the local snapshot on where that is not a later one.
-func (l *Log) At(ctx context.Context, storeID string, seq uint64) (versionlog.State, error) {
-	if _, err := l.Store(ctx, storeID); err != nil {
-		return nil, err
-	}
-	if saved := l.store(storeID).snapshotBefore(ctx, seq); saved != nil {
-		state, err := saved.At(seq, l.Commits(ctx, storeID, max(saved.Tip.Seq, 1)-1))
-		if !errors.Is(err, snapshot.ErrOtherHistory) {
-			return state, err
-		}
-	}
-	return versionlog.Replay(seq, l.Commits(ctx, storeID, 0))
-}
-
-// SeqAt returns the newest commit that was made at a time or before. It reads the
-// history up to there.
-func (l *Log) SeqAt(ctx context.Context, storeID string, at time.Time) (seq uint64, err error) {
-	for c, err := range l.Commits(ctx, storeID, 0) {
-		if err != nil || c.Time.After(at) {
-			return seq, err
-		}
-		seq = c.Seq
-	}
-	return seq, nil
 }
 
 // commitsAtOnce is how many commits CommitsBefore holds at a time at most, and firstCommits

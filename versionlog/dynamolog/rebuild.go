@@ -187,6 +187,9 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 	if err := l.rescue(ctx, id, found); err != nil {
 		return err
 	}
+	if err := (shared{l.records, id}).clear(ctx); err != nil { // the next commits make them again
+		return err
+	}
 	wanted := map[string]bool{metaSort: true}
 	var heads, batch []types.WriteRequest
 	r, err := l.replayStore(ctx, id, 0, func(i item) error {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"time"
 
 	"mneme/internal/awsconf"
@@ -87,14 +88,19 @@ func (r records) put(ctx context.Context, storeID string, of span, record []byte
 // get returns an object, which it asks for again where the transfer breaks off:
 // the client does so only until the body begins. ErrNotFound when there is none.
 func (r records) get(ctx context.Context, name string) ([]byte, error) {
-	data, brokeOff, err := r.getOnce(ctx, name)
+	return r.getUpTo(ctx, name, math.MaxInt64)
+}
+
+// getUpTo is get of no more than limit bytes.
+func (r records) getUpTo(ctx context.Context, name string, limit int64) ([]byte, error) {
+	data, brokeOff, err := r.getOnce(ctx, name, limit)
 	if brokeOff && ctx.Err() == nil {
-		data, _, err = r.getOnce(ctx, name)
+		data, _, err = r.getOnce(ctx, name, limit)
 	}
 	return data, err
 }
 
-func (r records) getOnce(ctx context.Context, name string) (data []byte, brokeOff bool, err error) {
+func (r records) getOnce(ctx context.Context, name string, limit int64) (data []byte, brokeOff bool, err error) {
 	out, err := r.s3.GetObject(ctx, &s3.GetObjectInput{Bucket: &r.bucket, Key: &name})
 	if codeOf(err) == "NoSuchKey" {
 		return nil, false, fmt.Errorf("object %s: %w", name, versionlog.ErrNotFound)
@@ -103,7 +109,7 @@ func (r records) getOnce(ctx context.Context, name string) (data []byte, brokeOf
 		return nil, false, err
 	}
 	defer out.Body.Close()
-	data, err = io.ReadAll(out.Body)
+	data, err = io.ReadAll(io.LimitReader(out.Body, limit))
 	return data, err != nil, err
 }
 

@@ -17,6 +17,7 @@ type replay struct {
 	told      versionlog.Told
 	heads     map[string]*versionlog.Version
 	left      map[string]*versionlog.Version
+	after     func() error     // is called after each commit
 	emit      func(item) error // is given every row; LOG, KEY and MEM as the records come, the rest at the end
 }
 
@@ -27,11 +28,17 @@ const recordsAtATime = 64
 // every row that follows from them to emit. ErrNotFound when the bucket has no
 // such store, ErrCorrupt when the records are not those of one history.
 func (l *Log) replayStore(ctx context.Context, storeID string, upTo uint64, emit func(item) error, progress func(done, total int)) (*replay, error) {
+	return l.replayCommits(ctx, storeID, upTo, emit, func(*replay) error { return nil }, progress)
+}
+
+// replayCommits is replayStore that shows the replay after each commit, too.
+func (l *Log) replayCommits(ctx context.Context, storeID string, upTo uint64, emit func(item) error, after func(*replay) error, progress func(done, total int)) (*replay, error) {
 	data, err := l.records.get(ctx, descriptionKey(storeID))
 	if err != nil {
 		return nil, err
 	}
 	r := &replay{heads: map[string]*versionlog.Version{}, left: map[string]*versionlog.Version{}, emit: emit}
+	r.after = func() error { return after(r) }
 	if r.meta, err = parseDescription(data); err != nil || r.meta.ID != storeID {
 		return nil, fmt.Errorf("object %s: %w: it does not describe the store: %w", descriptionKey(storeID), versionlog.ErrCorrupt, err)
 	}
@@ -108,6 +115,9 @@ func (r *replay) add(of span, records []byte) error {
 			return err
 		}
 		rows = append(rows, more...)
+		if err := r.after(); err != nil {
+			return err
+		}
 	}
 	for _, i := range rows {
 		if err := r.emit(i); err != nil {

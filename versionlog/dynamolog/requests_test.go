@@ -27,7 +27,7 @@ func newTransport() *fault.Transport {
 	}})
 }
 
-// idle reports whether a log has written what its commits owe.
+// idle reports whether a log has written what its commits owe, and its snapshots.
 func (l *Log) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,6 +35,9 @@ func (l *Log) idle() bool {
 		s.outbox.mu.Lock()
 		busy := s.outbox.running > 0 || s.outbox.looking
 		s.outbox.mu.Unlock()
+		s.mu.Lock()
+		busy = busy || s.folding
+		s.mu.Unlock()
 		if busy {
 			return false
 		}

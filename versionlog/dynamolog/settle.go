@@ -73,6 +73,7 @@ func (s *store) succeed(b *batch) {
 	s.mu.Unlock()
 	s.wake()
 	s.recordLater(b.commits, joinRecords(b.records))
+	s.foldLater(spanOf(b.commits))
 	if b.hasEvent() {
 		s.describeLater()
 	}

@@ -16,7 +16,7 @@ func (s *Snapshot) State() versionlog.State { return versionlog.Sorted(s.from) }
 
 // At returns the store as it was after a commit, seq, that is not before the snapshot's.
 // commits and errors are those of Fold.
-func (s *Snapshot) At(seq uint64, commits iter.Seq2[*versionlog.Commit, error]) (versionlog.State, error) {
+func (s *Snapshot) At(seq uint64, commits iter.Seq2[*versionlog.Commit, error]) (versionlog.Sorted, error) {
 	changed := map[string]*versionlog.Version{}
 	_, err := s.follow(seq, commits, func(c *versionlog.Commit) {
 		for path, v := range c.Heads() {
@@ -31,9 +31,9 @@ func (s *Snapshot) At(seq uint64, commits iter.Seq2[*versionlog.Commit, error]) 
 		later = append(later, since{path, v})
 	}
 	slices.SortFunc(later, func(a, b since) int { return strings.Compare(a.path, b.path) })
-	return versionlog.Sorted(func(ctx context.Context, path string) iter.Seq2[versionlog.Version, error] {
+	return func(ctx context.Context, path string) iter.Seq2[versionlog.Version, error] {
 		return overlay(s.from(ctx, path), notBefore(later, path))
-	}), nil
+	}, nil
 }
 
 // since is what lives at a path since the snapshot: nil for nothing.
