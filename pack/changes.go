@@ -23,7 +23,7 @@ type fate struct {
 func (p *page) writeChanges(ctx context.Context, st *memory.Store, at moment, o *Options) error {
 	since := *o.Since
 	if since > at.seq {
-		return noChanges(since, at.seq, o)
+		return &OptionError{"Since", noChanges(st, since, at.seq, o)}
 	}
 	fates, err := fatesOf(ctx, st, since, at.seq)
 	if err != nil {
@@ -54,12 +54,11 @@ func (p *page) writeChanges(ctx context.Context, st *memory.Store, at moment, o 
 }
 
 // noChanges is the error of changes after a commit behind the last one of the pack.
-func noChanges(since, last uint64, o *Options) error {
-	what := "the newest is"
-	if o.Seq != 0 {
-		what = "the store is shown as of"
+func noChanges(st *memory.Store, since, last uint64, o *Options) error {
+	if o.Seq == 0 {
+		return noCommit(st, since, last)
 	}
-	return fmt.Errorf("%w: there are no changes after commit %d; %s %d, and 0 to %[4]d can be asked for", ErrOptions, since, what, last)
+	return fmt.Errorf("%w: there are no changes after commit %d; the store is shown as of %d, and 0 to %[3]d can be asked for", ErrOptions, since, last)
 }
 
 // fatesOf returns what the commits after one, up to another, made of each memory that they

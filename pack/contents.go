@@ -46,10 +46,10 @@ func pinsOf(heads []*memory.Head, o *Options) ([]pin, error) {
 	for _, path := range o.Pins {
 		path, err := memory.ParsePath(path)
 		if err != nil {
-			return nil, err
+			return nil, &OptionError{"Pins", err}
 		}
 		if !liesIn(path, o.Prefix) {
-			return nil, fmt.Errorf("%w: %s is pinned, which does not lie below %s", ErrOptions, shown(path), shown(o.Prefix))
+			return nil, &OptionError{"Pins", fmt.Errorf("%w: %s is pinned, which does not lie below %s", ErrOptions, shown(path), shown(o.Prefix))}
 		}
 		if !slices.ContainsFunc(pins, func(p pin) bool { return p.path == path }) {
 			pins = append(pins, pin{path, find(heads, path)})

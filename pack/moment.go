@@ -27,7 +27,7 @@ func momentOf(ctx context.Context, st *memory.Store, seq uint64) (moment, error)
 	case seq == 0 || seq == tip.Seq:
 		return moment{tip.Seq, tip.Digest}, nil
 	case seq > tip.Seq:
-		return moment{}, fmt.Errorf("commit %d of %s: %w; the newest is %d", seq, shown(st.Info().Slug), versionlog.ErrNotFound, tip.Seq)
+		return moment{}, noCommit(st, seq, tip.Seq)
 	}
 	for c, err := range st.Commits(ctx, seq-1) {
 		if err != nil {
@@ -36,6 +36,11 @@ func momentOf(ctx context.Context, st *memory.Store, seq uint64) (moment, error)
 		return moment{c.Seq, c.Digest}, nil
 	}
 	return moment{}, fmt.Errorf("commit %d of %s: %w", seq, shown(st.Info().Slug), versionlog.ErrNotFound)
+}
+
+// noCommit is the error of a commit that a store does not have yet.
+func noCommit(st *memory.Store, seq, newest uint64) error {
+	return fmt.Errorf("commit %d of %s: %w; the newest is %d", seq, shown(st.Info().Slug), versionlog.ErrNotFound, newest)
 }
 
 // boundary is what frames begin with: 48 bits that the authors of what the store holds at

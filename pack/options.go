@@ -28,12 +28,28 @@ type Options struct {
 // DefaultPins are the names that are pinned in the directory of a pack.
 var DefaultPins = []string{"MEMORY.md", "README.md", "index.md"}
 
+// OptionError is an error about one option. Its text does not name the option, for which
+// every face has another name.
+type OptionError struct {
+	Option string // MaxBytes, or the name of a field of Options
+	Err    error
+}
+
+func (e *OptionError) Error() string { return e.Err.Error() }
+func (e *OptionError) Unwrap() error { return e.Err }
+
 // check returns the canonical form of the prefix, if there can be such a pack.
-func (o *Options) check() (prefix string, err error) {
-	if o.Since != nil && len(o.Pins) > 0 {
-		return "", fmt.Errorf("%w: it shows changes, among which nothing is pinned", ErrOptions)
+func (o *Options) check(maxBytes int) (prefix string, err error) {
+	if maxBytes < MinBytes || maxBytes > MaxBytes {
+		return "", &OptionError{"MaxBytes", fmt.Errorf("%w: a text of %d bytes at most; want %d to %d bytes", ErrOptions, maxBytes, MinBytes, MaxBytes)}
 	}
-	return memory.ParsePrefix(o.Prefix)
+	if o.Since != nil && len(o.Pins) > 0 {
+		return "", &OptionError{"Pins", fmt.Errorf("%w: it shows changes, among which nothing is pinned", ErrOptions)}
+	}
+	if prefix, err = memory.ParsePrefix(o.Prefix); err != nil {
+		return "", &OptionError{"Prefix", err}
+	}
+	return prefix, nil
 }
 
 // liesIn reports whether a path is a prefix or lies below it.

@@ -16,7 +16,6 @@ package pack
 
 import (
 	"context"
-	"fmt"
 
 	"mneme/memory"
 	"mneme/versionlog"
@@ -31,23 +30,20 @@ type Pack struct {
 }
 
 // Render returns the pack of a store, whose text has so many bytes at most, MinBytes to
-// MaxBytes. ErrOptions; versionlog.ErrNotFound: there is no commit Options.Seq. Other errors
-// are those of the store.
+// MaxBytes. ErrOptions; versionlog.ErrNotFound: there is no commit Options.Seq, or none
+// Options.Since. Both come in an OptionError. Other errors are those of the store.
 func Render(ctx context.Context, st *memory.Store, maxBytes int, opts *Options) (Pack, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
-	if maxBytes < MinBytes || maxBytes > MaxBytes {
-		return Pack{}, fmt.Errorf("%w: a text of %d bytes at most; want %d to %d bytes", ErrOptions, maxBytes, MinBytes, MaxBytes)
-	}
 	var err error
-	if o.Prefix, err = o.check(); err != nil {
+	if o.Prefix, err = o.check(maxBytes); err != nil {
 		return Pack{}, err
 	}
 	at, err := momentOf(ctx, st, o.Seq)
 	if err != nil {
-		return Pack{}, err
+		return Pack{}, &OptionError{"Seq", err}
 	}
 	p := &page{limit: maxBytes, boundary: at.boundary(st)}
 	if o.Since != nil {

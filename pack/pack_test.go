@@ -168,7 +168,8 @@ func TestBadOptions(t *testing.T) {
 		"too small":            {request{MaxBytes: MinBytes - 1}, ErrOptions},
 		"too large":            {request{MaxBytes: MaxBytes + 1}, ErrOptions},
 		"no such commit":       {request{MaxBytes: MinBytes, Seq: 9}, versionlog.ErrNotFound},
-		"changes after that":   {request{MaxBytes: MinBytes, Since: ptr(2)}, ErrOptions},
+		"changes after that":   {request{MaxBytes: MinBytes, Since: ptr(2)}, versionlog.ErrNotFound},
+		"changes before them":  {request{MaxBytes: MinBytes, Seq: 1, Since: ptr(2)}, ErrOptions},
 		"pins among changes":   {request{MaxBytes: MinBytes, Since: ptr(0), Pins: []string{"/a.md"}}, ErrOptions},
 		"a bad prefix":         {request{MaxBytes: MinBytes, Prefix: "a"}, memory.ErrBadPath},
 		"a bad pin":            {request{MaxBytes: MinBytes, Pins: []string{"/../a"}}, memory.ErrBadPath},
@@ -180,8 +181,8 @@ func TestBadOptions(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, test.want)
 		}
 	}
-	_, err := Render(t.Context(), f.Store, MinBytes, &Options{Since: ptr(2)})
-	if want := "bad pack: there are no changes after commit 2; the newest is 1, and 0 to 1 can be asked for"; err == nil || err.Error() != want {
+	_, err := Render(t.Context(), f.Store, MinBytes, &Options{Seq: 1, Since: ptr(2)})
+	if want := "bad pack: there are no changes after commit 2; the store is shown as of 1, and 0 to 1 can be asked for"; err == nil || err.Error() != want {
 		t.Errorf("of changes after a commit that is not there: %v, want %s", err, want)
 	}
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"mneme/memory"
@@ -45,10 +47,22 @@ func (c *packCmd) Run(ctx context.Context, a *app) error {
 	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
 		made, err := pack.Render(ctx, st, int(c.MaxBytes), &pack.Options{Prefix: p.path, Seq: uint64(c.At), Since: c.sinceSeq(), Pins: c.Pin})
 		if err != nil {
-			return err
+			return nameFlag(err)
 		}
 		return a.printPack(st, made, c.Raw)
 	})
+}
+
+// packFlags are the flags that options of a pack come from.
+var packFlags = map[string]string{"MaxBytes": "--max-bytes", "Prefix": "--prefix", "Seq": "--at", "Since": "--since", "Pins": "--pin"}
+
+// nameFlag names in an error of a pack the flag that it is about.
+func nameFlag(err error) error {
+	var option *pack.OptionError
+	if errors.As(err, &option) {
+		return fmt.Errorf("%s: %w", packFlags[option.Option], err)
+	}
+	return err
 }
 
 func (c *packCmd) sinceSeq() *uint64 {

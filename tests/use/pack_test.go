@@ -43,7 +43,7 @@ func TestPackFiles(t *testing.T) {
 
 			m.Sh(t, `for n in 0 511 1048577 x 04000 4000@99 4000@99..; do ! cat .mneme/pack/$n 2> "$HOME/err"; grep -q 'No such file' "$HOME/err"; done
 				! rm .mneme/pack/4000 2> "$HOME/err"; ! touch .mneme/pack/x 2> "$HOME/err"; ! echo x 2> "$HOME/err" > .mneme/pack/4000`)
-			sees(t, m, `grep -q 'look up "notes:/.mneme/pack/4000@99..": bad pack: there are no changes after commit 99' .mneme/errors`)
+			sees(t, m, `grep -q 'look up "notes:/.mneme/pack/4000@99..": commit 99 of notes: not found' .mneme/errors`)
 			m.Sh(t, `! cat .mneme/pack/511 2> "$HOME/err"`)
 			sees(t, m, `grep -q 'pack/511": bad pack: a text of 511 bytes at most; want 512' .mneme/errors; test "$(wc -l < .mneme/errors)" = 1`)
 		})
