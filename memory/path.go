@@ -32,27 +32,52 @@ var (
 	ErrPathTooLong = errkind.New(errkind.NameTooLong, "path is too long")
 )
 
+// PathError is an error about a path.
+type PathError struct {
+	Path string // as it was given
+	Err  error  // what is wrong with it
+}
+
+func (e *PathError) Error() string { return "path " + quote.Name(e.Path) + ": " + e.Err.Error() }
+func (e *PathError) Unwrap() error { return e.Err }
+
+// CharacterError is an error about a character that a path or a name has: ErrBadPath.
+type CharacterError struct {
+	Name  string // the name, or the path
+	Fault string // what is said of it: "has the character …"
+}
+
+func (e *CharacterError) Error() string {
+	return fmt.Sprintf("%v: %s %s", ErrBadPath, quote.Name(e.Name), e.Fault)
+}
+func (e *CharacterError) Unwrap() error { return ErrBadPath }
+
+func characterError(name, fault string, args ...any) error {
+	return &CharacterError{name, fmt.Sprintf(fault, args...)}
+}
+
 // ParsePath returns the canonical form of a memory's path: "/" and 1 to 20
 // segments, in NFC. It changes nothing but the normal form: a path with an
-// empty, "." or ".." segment is an error that says so, never another path.
+// empty, "." or ".." segment is an error that says so, never another path. Errors
+// are PathErrors.
 func ParsePath(path string) (string, error) {
 	if !strings.HasPrefix(path, "/") {
-		return "", fmt.Errorf("path %s: %w: it must begin with /", quote.Name(path), ErrBadPath)
+		return "", &PathError{path, fmt.Errorf("%w: it must begin with /", ErrBadPath)}
 	}
 	if path == "/" {
-		return "", fmt.Errorf("path %s: %w: it names the store itself, want a memory such as /notes.md", quote.Name(path), ErrBadPath)
+		return "", &PathError{path, fmt.Errorf("%w: it names the store itself, want a memory such as /notes.md", ErrBadPath)}
 	}
 	segments := strings.Split(path[1:], "/")
 	for i, segment := range segments {
 		name, err := ParseName(segment)
 		if err != nil {
-			return "", fmt.Errorf("path %s: %w", quote.Name(path), err)
+			return "", &PathError{path, err}
 		}
 		segments[i] = name
 	}
 	clean := "/" + strings.Join(segments, "/")
 	if err := CheckPath(clean); err != nil {
-		return "", fmt.Errorf("path %s: %w", quote.Name(path), err)
+		return "", &PathError{path, err}
 	}
 	return clean, nil
 }
@@ -119,7 +144,7 @@ func CheckPath(path string) error {
 func CheckNew(path string) error {
 	for name := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		if name != "" && strings.TrimFunc(name, unicode.IsSpace) == "" {
-			return fmt.Errorf("%w: %s is a name of blanks only, which cannot be seen; it needs another character", ErrBadPath, quote.Name(name))
+			return characterError(name, "is a name of blanks only, which cannot be seen; it needs another character")
 		}
 	}
 	for i, r := range path {
@@ -127,12 +152,12 @@ func CheckNew(path string) error {
 		case r < utf8.RuneSelf:
 		case unicode.Is(unicode.Variation_Selector, r):
 			if !quote.Selects(path, i) {
-				return fmt.Errorf("%w: %s has the invisible character %U where it selects nothing", ErrBadPath, quote.Name(path), r)
+				return characterError(path, "has the invisible character %U where it selects nothing", r)
 			}
 		case quote.IsBlank(r):
-			return fmt.Errorf("%w: %s has the character %U, which cannot be seen", ErrBadPath, quote.Name(path), r)
+			return characterError(path, "has the character %U, which cannot be seen", r)
 		case unicode.Is(unicode.Noncharacter_Code_Point, r):
-			return fmt.Errorf("%w: %s has %U, which is no character", ErrBadPath, quote.Name(path), r)
+			return characterError(path, "has %U, which is no character", r)
 		}
 	}
 	return nil
@@ -151,12 +176,12 @@ func ParseName(name string) (string, error) {
 	for i, r := range name {
 		if quote.IsJoiner(r) {
 			if !quote.Joins(name, i) {
-				return "", fmt.Errorf("%w: %s has the invisible character %U where it joins nothing", ErrBadPath, quote.Name(name), r)
+				return "", characterError(name, "has the invisible character %U where it joins nothing", r)
 			}
 			continue
 		}
 		if r == '/' || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
-			return "", fmt.Errorf("%w: %s has the character %U; control and format characters are not allowed", ErrBadPath, quote.Name(name), r)
+			return "", characterError(name, "has the character %U; control and format characters are not allowed", r)
 		}
 	}
 	name = norm.NFC.String(name)

@@ -79,6 +79,11 @@ func (a *app) report(err error) {
 		_ = writeJSON(a.err, newErrorReply(err))
 		return
 	}
+	var listed *listedError
+	if errors.As(err, &listed) {
+		listed.print(a.err)
+		return
+	}
 	_, _ = fmt.Fprintf(a.err, "mneme: %s\n", quote.Line(withAdvice(err)))
 }
 

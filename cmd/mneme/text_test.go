@@ -67,9 +67,9 @@ func TestOutputIsShown(t *testing.T) {
 	}
 	lines := strings.Split(out.String(), "\n")
 	want := []string{
-		`SEQ  TIME  CHANGE   PATH          BY           SIZE  MESSAGE`,
-		`  1  now   created  /x\u3164\x20  user:\u202e     5  \x20m`,
-		`Place  notes:/x\u2800\x20`,
+		`SEQ  TIME  CHANGE   PATH         BY           SIZE  MESSAGE`,
+		`  1  now   created  "/x\u3164 "  user:\u202e     5  " m"`,
+		`Place  "notes:/x\u2800 "`,
 		`mneme: one \u3164\x1b[2J; two...`,
 	}
 	for i, want := range want {

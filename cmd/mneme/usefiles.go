@@ -144,12 +144,28 @@ func (f *agentFiles) add(root *os.Root, rel string) error {
 	return nil
 }
 
-// unfit returns why a store cannot hold what has a name, or nil.
-func (f *agentFiles) unfit(rel string, info fs.FileInfo, st *syscall.Stat_t) error {
-	name, err := memory.ParsePath("/" + rel)
+// newPath is memory.ParsePath for a memory that is not there yet. Its errors do not name it.
+func newPath(path string) (string, error) {
+	name, err := memory.ParsePath(path)
 	if err == nil {
 		err = memory.CheckNew(name)
 	}
+	var whole *memory.PathError
+	var character *memory.CharacterError
+	switch {
+	case errors.As(err, &character):
+		return "", errors.New("its name " + character.Fault)
+	case errors.Is(err, memory.ErrPathEncoding):
+		return "", errors.New("its name is not UTF-8")
+	case errors.As(err, &whole):
+		return "", whole.Err
+	}
+	return name, err
+}
+
+// unfit returns why a store cannot hold what has a name, or nil.
+func (f *agentFiles) unfit(rel string, info fs.FileInfo, st *syscall.Stat_t) error {
+	name, err := newPath("/" + rel)
 	if err != nil {
 		return err
 	}

@@ -111,9 +111,9 @@ func checkUsable(dir string, at *backend.Location) (inode uint64, err error) {
 	case err != nil:
 		return 0, err
 	case !info.IsDir():
-		return 0, fmt.Errorf("%s is %w (%v)", dir, errNotDir, info.Mode().Type())
+		return 0, fmt.Errorf("%s is %w (%v)", quote.Cell(dir), errNotDir, info.Mode().Type())
 	case int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid():
-		return 0, fmt.Errorf("%s is %w: it belongs to user %d, not to you", dir, errNotDir, info.Sys().(*syscall.Stat_t).Uid)
+		return 0, fmt.Errorf("%s is %w: it belongs to user %d, not to you", quote.Cell(dir), errNotDir, info.Sys().(*syscall.Stat_t).Uid)
 	}
 	own := []string{at.Dir, os.Getenv("HOME")}
 	for _, dir := range []func() (string, error){xdg.State, xdg.Data, xdg.Cache} {
@@ -123,7 +123,7 @@ func checkUsable(dir string, at *backend.Location) (inode uint64, err error) {
 	}
 	for _, inside := range own {
 		if inside != "" && isBelow(inside, dir) {
-			return 0, fmt.Errorf("%s is %w: %s is in it", dir, errNotDir, inside)
+			return 0, fmt.Errorf("%s is %w: %s is in it", quote.Cell(dir), errNotDir, quote.Cell(inside))
 		}
 	}
 	if err := checkNoMounts(dir); err != nil {
@@ -139,7 +139,7 @@ func checkUsable(dir string, at *backend.Location) (inode uint64, err error) {
 // user may look.
 func checkUnused(dir string) error {
 	if users := mountUsersSoon(dir); len(users) > 0 {
-		return fmt.Errorf("%s is %w by %s; let that end or leave it first", dir, errInUse, printable(strings.Join(users, ", ")))
+		return fmt.Errorf("%s is %w by %s; let that end or leave it first", quote.Cell(dir), errInUse, printable(strings.Join(users, ", ")))
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func checkNoMounts(dir string) error {
 	all, err := mountinfo.List()
 	for _, m := range all {
 		if isBelow(m.Dir, dir) || m.Type == mountType && isBelow(dir, m.Dir) {
-			return fmt.Errorf("%s is %w: %s is mounted there (%s)", dir, errNotDir, m.Dir, m.Type)
+			return fmt.Errorf("%s is %w: %s is mounted there (%s)", quote.Cell(dir), errNotDir, quote.Cell(m.Dir), m.Type)
 		}
 	}
 	return err
@@ -222,7 +222,7 @@ func (p *usePlan) fit(info *versionlog.Store, heads map[string]versionlog.Digest
 		}
 		collide, others := f.collisions(heads)
 		if refused = append(refused, collide...); len(collide) > 0 {
-			another = "; --store NAME makes another store"
+			another = "--store NAME makes another store"
 		}
 		if others > 0 && !named {
 			return fmt.Errorf("store %s: %w (%s); --store %[1]s says that they are to be in the directory, too, --store NAME makes another", info.Slug, errStoreTaken, memories(others))
@@ -231,11 +231,7 @@ func (p *usePlan) fit(info *versionlog.Store, heads map[string]versionlog.Digest
 	if len(refused) == 0 {
 		return nil
 	}
-	const enough = 20
-	if n := len(refused); n > enough {
-		refused = append(refused[:enough:enough], strconv.Itoa(n-enough)+" more")
-	}
-	return fmt.Errorf("%s: %w, so that nothing is changed: %s%s", p.record.Dir, errNotForStore, strings.Join(refused, "; "), another)
+	return newListedError(fmt.Errorf("%s: %w, so that nothing is changed", quote.Cell(p.record.Dir), errNotForStore), refused, another)
 }
 
 // planSetting plans to change a setting instead of mounting at the agent's directory.

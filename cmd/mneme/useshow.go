@@ -28,9 +28,9 @@ func (a *app) printUse(p *usePlan, dryRun bool) error {
 	if a.json {
 		return a.printJSON(usePlanJSON{*r, dryRun, len(f.files), f.bytes, f.programs, f.attributes, p.make != nil})
 	}
-	fields := [][2]string{{"Directory", fmt.Sprintf("%s: %s, %d bytes, in %s", r.Dir, plural(uint64(len(f.files)), "file"), f.bytes, directories(len(f.dirs)+1))}}
+	fields := [][2]string{{"Directory", fmt.Sprintf("%s: %s, %s, in %s", quote.Cell(r.Dir), plural(uint64(len(f.files)), "file"), plural(uint64(f.bytes), "byte"), directories(len(f.dirs)+1))}}
 	if r.Inode == 0 {
-		fields[0][1] = r.Dir + ", which is not there yet"
+		fields[0][1] = quote.Cell(r.Dir) + ", which is not there yet"
 	}
 	if r.WrittenFor != "" {
 		fields = append([][2]string{{"Agent", r.Agent + ", as of version " + r.WrittenFor}}, fields...)
@@ -51,20 +51,22 @@ func (a *app) printUse(p *usePlan, dryRun bool) error {
 		say("Each file becomes a memory of the store, the oldest first.")
 	}
 	if r.Backup != "" {
-		say("%s is renamed to %s, as it is.", r.Dir, r.Backup)
+		say("%s is renamed to %s, as it is.", quote.Cell(r.Dir), quote.Cell(r.Backup))
 	}
 	if r.Git != "" {
-		say("%s is copied to %s, and a memory /%[1]s names that.", gitName, r.Git)
+		say("%s is copied to %s, and a memory /%[1]s names that.", gitName, quote.Cell(r.Git))
 	}
-	say("The store is mounted at %s.", r.Mount)
+	say("The store is mounted at %s.", quote.Cell(r.Mount))
 	if s := r.Setting; s != nil {
-		say("%s in %s becomes %q. %s stays as it is.", strings.Join(s.Key, "."), s.File, s.After, r.Dir)
+		say("%s in %s becomes %q. %s stays as it is.", strings.Join(s.Key, "."), quote.Cell(s.File), s.After, quote.Cell(r.Dir))
 	}
 	if n := len(f.programs); n > 0 {
-		a.printf("\nA store knows no modes: %s can be executed now and cannot then: %s\n", plural(uint64(n), "file"), printable(strings.Join(f.programs[:min(n, 5)], ", ")))
+		a.printf("\nA store knows no modes: %s can be executed now and cannot then:\n", plural(uint64(n), "file"))
+		a.printNames(f.programs)
 	}
 	if n := len(f.attributes); n > 0 {
-		a.printf("\nNor does it keep the extended attributes of %s: %s\n", plural(uint64(n), "file"), printable(strings.Join(f.attributes[:min(n, 5)], ", ")))
+		a.printf("\nNor does it keep the extended attributes of %s:\n", plural(uint64(n), "file"))
+		a.printNames(f.attributes)
 	}
 	for _, warning := range p.found.Warn {
 		a.printf("\n%s.\n", printable(warning))
@@ -74,6 +76,17 @@ func (a *app) printUse(p *usePlan, dryRun bool) error {
 	}
 	a.printf("\n`%s` brings everything back, and with --keep-changes what was changed since.\n", r.undoCommand(a))
 	return nil
+}
+
+// printNames prints the first of some files, each on a line, and how many there are besides.
+func (a *app) printNames(names []string) {
+	n := min(len(names), 5)
+	for _, name := range names[:n] {
+		a.printf("  %s\n", quote.Cell(name))
+	}
+	if more := len(names) - n; more > 0 {
+		a.printf("  %d more\n", more)
+	}
 }
 
 func directories(n int) string {
@@ -98,12 +111,12 @@ func (a *app) printUsed(r *useRecord) error {
 	if a.json {
 		return a.printJSON(r)
 	}
-	a.printf("\n%s is at %s: %s.\n", printable(r.Store), a.paint(bold, printable(r.Mount)), plural(uint64(r.Imported.Files), "file")+" imported")
+	a.printf("\n%s is at %s: %s.\n", quote.Cell(r.Store), a.paint(bold, quote.Cell(r.Mount)), plural(uint64(r.Imported.Files), "file")+" imported")
 	if s := r.Setting; s != nil {
-		a.printf("%s has %s = %q.\n", printable(s.File), strings.Join(s.Key, "."), printable(s.After))
+		a.printf("%s has %s = %q.\n", quote.Cell(s.File), strings.Join(s.Key, "."), printable(s.After))
 	}
 	if r.Backup != "" {
-		a.printf("What was there is at %s.\n", printable(r.Backup))
+		a.printf("What was there is at %s.\n", quote.Cell(r.Backup))
 	}
 	a.printf("After a restart of the machine `%s` mounts it again.\n`%s` brings everything back, and with --keep-changes what was changed since.\n", r.command(a), r.undoCommand(a))
 	return nil
@@ -116,7 +129,7 @@ func (a *app) confirmUndo(ctx context.Context, r *useRecord) error {
 	if err != nil || since == 0 { // what cannot be read is no reason to keep the directory
 		return nil
 	}
-	return a.confirm(fmt.Sprintf("Store %s has %s made since, which will not be in %s; --keep-changes brings them there", r.Store, plural(since, "change"), r.Dir), "yes")
+	return a.confirm(fmt.Sprintf("Store %s has %s made since, which will not be in %s; --keep-changes brings them there", quote.Cell(r.Store), plural(since, "change"), quote.Cell(r.Dir)), "yes")
 }
 
 // undoUse undoes what a record says, and tells what has come into the store since.
@@ -138,20 +151,20 @@ func (a *app) undoUse(ctx context.Context, u *use) error {
 		}{r.Dir, r.Store, since, u.kept})
 	}
 	if r.Keep {
-		a.printf("%s is back, with %s made since in store %s.\n", printable(r.Dir), plural(since, "change"), printable(r.Store))
+		a.printf("%s is back, with %s made since in store %s.\n", quote.Cell(r.Dir), plural(since, "change"), quote.Cell(r.Store))
 	} else {
-		a.printf("%s is as it was.\n", printable(r.Dir))
+		a.printf("%s is as it was.\n", quote.Cell(r.Dir))
 	}
 	a.printLeft(u.kept)
 	if r.Linked {
-		a.printf("What was committed since with git is in %s.\n", printable(r.Git))
+		a.printf("What was committed since with git is in %s.\n", quote.Cell(r.Git))
 	}
 	switch {
 	case r.Keep:
 	case since > 0:
-		a.printf("Store %s has %s made since, which %s not there: `%s log %[1]s`\n", printable(r.Store), plural(since, "change"), isOrAre(since), a.command())
+		a.printf("Store %s has %s made since, which %s not there: `%s log %[1]s`\n", quote.Cell(r.Store), plural(since, "change"), isOrAre(since), a.command())
 	case r.StoreID != "":
-		a.printf("Store %s stays; nothing was changed in it since.\n", printable(r.Store))
+		a.printf("Store %s stays; nothing was changed in it since.\n", quote.Cell(r.Store))
 	}
 	return nil
 }

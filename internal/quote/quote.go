@@ -27,14 +27,13 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Cell is Text for a place where the end of s cannot be seen: spaces at its ends
-// are escaped, too.
+// Cell is Text for a place where the ends of s cannot be seen: what has a space there
+// is quoted as Name does it, and so is what could be taken for such a name.
 func Cell(s string) string {
-	inner := strings.TrimLeft(s, " ")
-	before := len(s) - len(inner)
-	inner = strings.TrimRight(inner, " ")
-	after := len(s) - before - len(inner)
-	return strings.Repeat(`\x20`, before) + Text(inner) + strings.Repeat(`\x20`, after)
+	if strings.HasPrefix(s, " ") || strings.HasSuffix(s, " ") || len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"' {
+		return Name(s)
+	}
+	return Text(s)
 }
 
 // Name returns s in double quotes, as a string of Go that strconv.Unquote

@@ -36,8 +36,18 @@ func TestText(t *testing.T) {
 			t.Errorf("Text(%q) = %q, want %q", test[0], got, test[1])
 		}
 	}
-	if got, want := Cell(" \n a\u2003  "), `\x20\n a\u2003\x20\x20`; got != want {
-		t.Errorf("Cell = %q, want %q", got, want)
+	for text, want := range map[string]string{
+		" \n a\u2003  ": `" \n a\u2003  "`,
+		"a ":            `"a "`,
+		`"a "`:          `"\"a \""`,
+		`"a" b`:         `"a" b`,
+		`"`:             `"`,
+		"a \n":          `a \n`,
+		"":              "",
+	} {
+		if got := Cell(text); got != want {
+			t.Errorf("Cell(%q) = %s, want %s", text, got, want)
+		}
 	}
 }
 
