@@ -2,12 +2,14 @@ package mcp
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mneme/internal/strictjson"
+	"mneme/memory"
 	"mneme/tools"
 )
 
@@ -76,13 +78,30 @@ func (c *call) want(name string, given bool) {
 	}
 }
 
-// condition returns an argument that is a string and not empty, "" if it is not there.
-func (c *call) condition(name string) string {
-	s, given := take(c, name, (*strictjson.Object).OptString)
-	if c.err == nil && given && s == "" {
-		c.err = &strictjson.Error{Problem: strictjson.WrongType, Field: name, Want: "a version id or a sequence number", Got: "empty"}
+// version returns an argument that names a version: its id, or its sequence number as a string
+// or as a number. It returns "" if the argument is not there. Words are what else it may be.
+func (c *call) version(name string, words ...string) string {
+	if c.err != nil {
+		return ""
 	}
-	return s
+	raw := c.fields.Raw(name)
+	if raw == nil {
+		return ""
+	}
+	ref, got := string(raw), "another value"
+	if raw[0] == '"' {
+		ref, got = "", "another word"
+		_ = json.Unmarshal(raw, &ref) // it was looked through
+	}
+	if slices.Contains(words, ref) || memory.IsVersionRef(ref) {
+		return ref
+	}
+	if ref == "" {
+		got = "empty"
+	}
+	want := strings.Join(append(words, "a version id (memver_…)"), ", ") + " or a sequence number"
+	c.err = &strictjson.Error{Problem: strictjson.WrongType, Field: name, Want: want, Got: got}
+	return ""
 }
 
 // number returns an argument that is a whole number and not below 0; 0 if it is not there.

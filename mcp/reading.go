@@ -81,7 +81,7 @@ type readFields struct {
 }
 
 func (f *face) read(ctx context.Context, c *call) (*answer, error) {
-	q := tools.ReadQuery{Path: c.text("path"), Version: c.condition("version"), FromLine: c.number("from_line"), Lines: c.number("lines")}
+	q := tools.ReadQuery{Path: c.text("path"), Version: c.version("version"), FromLine: c.number("from_line"), Lines: c.number("lines")}
 	if err := c.done(); err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (f *face) read(ctx context.Context, c *call) (*answer, error) {
 		Path: page.Path, Version: page.Version, Seq: page.Seq, Updated: stamp(page.Time), By: page.By, Size: page.Size, Text: page.Text,
 	}
 	fields.Lines.From, fields.Lines.To, fields.Lines.Of = page.From, page.To, page.Of
-	head := fmt.Sprintf("%s, version %s (%d), lines %d to %d of %d.", quote.Text(page.Path), page.Version, page.Seq, page.From, page.To, page.Of)
+	head := fmt.Sprintf("%s, version %s (%d), %s.", quote.Text(page.Path), page.Version, page.Seq, linesOf(&page))
 	if page.To < page.Of {
 		fields.Next = page.To + 1
 		head += fmt.Sprintf(" Go on with from_line %d.", fields.Next)
@@ -102,6 +102,19 @@ func (f *face) read(ctx context.Context, c *call) (*answer, error) {
 		head += " The line is longer than what is shown of it."
 	}
 	return &answer{text: []string{head, page.Text}, fields: fields}, nil
+}
+
+// linesOf says which lines of a file a page has.
+func linesOf(p *tools.ReadPage) string {
+	switch {
+	case p.Of == 0:
+		return "empty"
+	case p.Of == 1:
+		return "1 line"
+	case p.From == p.To:
+		return fmt.Sprintf("line %d of %d", p.From, p.Of)
+	}
+	return fmt.Sprintf("lines %d to %d of %d", p.From, p.To, p.Of)
 }
 
 type matchFields struct {
@@ -223,7 +236,7 @@ func (f *face) history(ctx context.Context, c *call) (*answer, error) {
 }
 
 func (f *face) diff(ctx context.Context, c *call) (*answer, error) {
-	path, from, to := c.text("path"), c.condition("from"), c.condition("to")
+	path, from, to := c.text("path"), c.version("from"), c.version("to")
 	if err := c.done(); err != nil {
 		return nil, err
 	}

@@ -106,8 +106,8 @@ func TestWrite(t *testing.T) {
 	}
 	c.fails("/memories/a.md", "conflict", "write", "path", "/memories/a.md", "text", "three", "if_version", id)
 	c.fails("/memories/a.md", "conflict", "write", "path", "/memories/a.md", "text", "three", "if_version", "none")
-	c.fails("The field `if_version` must be a version id", "invalid", "write", "path", "/memories/a.md", "text", "three", "if_version", "")
-	c.fails("", "invalid", "write", "path", "/memories/a.md", "text", "three", "if_version", "latest")
+	c.fails("The field `if_version` must be none, a version id (memver_…) or a sequence number, not empty", "invalid", "write", "path", "/memories/a.md", "text", "three", "if_version", "")
+	c.fails("The field `if_version` must be none, a version id (memver_…) or a sequence number, not another word", "invalid", "write", "path", "/memories/a.md", "text", "three", "if_version", "latest")
 	c.holds("/a.md", "two")
 	c.ok("Wrote", "write", "path", "/memories/a.md", "text", "three", "if_version", fmt.Sprint(second.field("seq")))
 	c.holds("/a.md", "three")
@@ -145,7 +145,7 @@ func TestRead(t *testing.T) {
 	old := c.theirs("/a.md", "old\n")
 	c.theirs("/a.md", "1\n2\n3\n")
 	got := c.ok("/memories/a.md, version memver_", "read", "path", "/memories/a.md", "from_line", 2, "lines", 1)
-	if got.field("text") != "2\n" || got.field("lines", "of") != 4.0 || got.field("next_line") != 3.0 || got.field("by") != "session:other" {
+	if got.field("text") != "2\n" || got.field("lines", "of") != 3.0 || got.field("next_line") != 3.0 || got.field("by") != "session:other" {
 		t.Errorf("structured result: %s", got.Fields)
 	}
 	if len(got.Content) != 2 || got.Content[1].Text != "2\n" {
@@ -168,6 +168,13 @@ func TestRead(t *testing.T) {
 	if got := c.ok("next", "read", "path", "/memories/line", "from_line", 2); got.field("cut") != nil {
 		t.Errorf("of a short line: %s", got.Fields)
 	}
+	for text, want := range map[string]string{"": "empty.", "one": "1 line.", "one\n": "1 line.", "\n": "1 line.", "one\n\n": "lines 1 to 2 of 2.", "one\ntwo": "lines 1 to 2 of 2."} {
+		c.theirs("/lines", text)
+		if got := c.ok(want, "read", "path", "/memories/lines"); got.field("text") != text || got.field("next_line") != nil {
+			t.Errorf("of %q: %s", text, got.Fields)
+		}
+	}
+	c.ok("line 2 of 2.", "read", "path", "/memories/line", "from_line", 9)
 	c.fails("does not exist", "not_found", "read", "path", "/memories/none")
 	c.fails("The field `from_line` is out of range", "invalid", "read", "path", "/memories/a.md", "from_line", -1)
 }
@@ -231,7 +238,17 @@ func TestPast(t *testing.T) {
 		t.Errorf("structured result: %s", got.Fields)
 	}
 	c.ok("They are the same.", "diff", "path", "/memories/a.md", "from", "2", "to", "2")
-	c.fails("The field `from` must be a string, not a number", "invalid", "diff", "path", "/memories/a.md", "from", 2)
+	c.ok("They are the same.", "diff", "path", "/memories/a.md", "from", 2, "to", 2)
+	c.ok("one", "read", "path", "/memories/a.md", "version", 1)
+	c.ok("Wrote", "write", "path", "/memories/a.md", "text", "three", "if_version", 2)
+	c.ok("Restored", "restore", "path", "/memories/a.md", "version", 1)
+	for _, odd := range []any{-1, 1.5, true, nil, []int{1}, 1e30} {
+		c.fails("The field `from` must be a version id (memver_…) or a sequence number, not another value", "invalid", "diff", "path", "/memories/a.md", "from", odd)
+	}
+	c.fails("The field `version` must be a version id (memver_…) or a sequence number, not another word", "invalid", "restore", "path", "/memories/a.md", "version", "foo")
+	c.fails("The field `version` is missing", "invalid", "restore", "path", "/memories/a.md")
+	several := newRig(t, &rigOptions{stores: []string{"docs", "notes"}}).client()
+	several.fails("history is of one store; pass path, such as /memories/docs and /memories/notes", "invalid", "history")
 }
 
 // TestRestore makes an earlier version current again, unless another session has changed the

@@ -33,7 +33,7 @@ func written(verb string, made tools.Made) *answer {
 }
 
 func (f *face) write(ctx context.Context, c *call) (*answer, error) {
-	w := tools.WriteQuery{Path: c.text("path"), Text: c.secret("text"), IfVersion: c.condition("if_version"), Message: c.optText("message")}
+	w := tools.WriteQuery{Path: c.text("path"), Text: c.secret("text"), IfVersion: c.version("if_version", tools.IfNone), Message: c.optText("message")}
 	if err := c.done(); err != nil {
 		return nil, err
 	}
@@ -45,7 +45,8 @@ func (f *face) write(ctx context.Context, c *call) (*answer, error) {
 }
 
 func (f *face) restore(ctx context.Context, c *call) (*answer, error) {
-	path, version := c.text("path"), c.text("version")
+	path, version := c.text("path"), c.version("version")
+	c.want("version", version != "")
 	if err := c.done(); err != nil {
 		return nil, err
 	}

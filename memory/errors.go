@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mneme/errkind"
+	"mneme/internal/quote"
 	"mneme/versionlog"
 )
 
@@ -43,7 +44,7 @@ type VersionRefError struct{ Store, Path, Ref string }
 
 // Error says what would name one.
 func (e *VersionRefError) Error() string {
-	return fmt.Sprintf("%v: %q is neither a version id (memver_…) nor a sequence number", ErrBadVersion, e.Ref)
+	return fmt.Sprintf("%v: %s; want a version id (memver_…) or a sequence number", ErrBadVersion, quote.Name(e.Ref))
 }
 
 // Unwrap returns ErrBadVersion.

@@ -70,6 +70,16 @@ func (s *Store) last(ctx context.Context, path string) (string, versionlog.Versi
 	return path, v, nil
 }
 
+// IsVersionRef reports whether a text has the form of what means a version: a version id, or
+// a sequence number.
+func IsVersionRef(ref string) bool {
+	if _, err := strconv.ParseUint(ref, 10, 64); err == nil {
+		return true
+	}
+	_, _, err := versionlog.LocateVersion(ref)
+	return err == nil
+}
+
 // Resolve returns the version in the history of a path that ref means: a version
 // id, or a sequence number. versionlog.ErrNotFound, ErrBadVersion.
 func (s *Store) Resolve(ctx context.Context, path, ref string) (versionlog.Version, error) {
@@ -81,7 +91,7 @@ func (s *Store) Resolve(ctx context.Context, path, ref string) (versionlog.Versi
 	if seq, parseErr := strconv.ParseUint(ref, 10, 64); parseErr == nil {
 		return s.versionAt(ctx, path, last.MemoryID, seq)
 	}
-	if _, _, err = versionlog.LocateVersion(ref); err != nil {
+	if !IsVersionRef(ref) {
 		return v, &VersionRefError{Store: s.info.Slug, Path: path, Ref: ref}
 	}
 	v, err = s.log.Version(ctx, s.info.ID, ref)

@@ -45,7 +45,7 @@ func (m *Memory) History(ctx context.Context, q HistoryQuery) (HistoryPage, erro
 	case limit < 1:
 		return HistoryPage{}, failed(errkind.Invalid, m.opts.Texts.say(refusedRequest, errors.New("limit must be at least 1")))
 	case a.place == nil && !a.nobody:
-		return HistoryPage{}, failed(errkind.Invalid, m.opts.Texts.say(refusedRequest, errors.New("history is of one store: "+m.storePaths())))
+		return HistoryPage{}, failed(errkind.Invalid, m.opts.Texts.say(refusedRequest, errors.New("history is of one store; pass path, such as "+m.storePaths())))
 	case a.nobody:
 		return HistoryPage{}, failed(errkind.NotFound, m.opts.Texts.say(missing, a.shown))
 	}

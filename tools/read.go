@@ -3,6 +3,7 @@ package tools
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -53,7 +54,7 @@ type ReadPage struct {
 	VersionInfo
 	Text     string // whole lines, unless one line alone is longer than is returned
 	From, To int    // the first and last line of Text
-	Of       int    // how many lines the file has; a line break at its end begins an empty one
+	Of       int    // how many lines the file has: of an empty one all three are 0
 }
 
 // Read returns a file as it is or as it was in a version. The session knows it then, if that
@@ -127,8 +128,10 @@ func (a *address) versionOf(ctx context.Context, ref string) (v versionlog.Versi
 
 // cut takes the lines that a query asks for, as far as they are not too many.
 func (p *ReadPage) cut(text string, q ReadQuery) {
-	lines := strings.SplitAfter(text, "\n")
-	p.Of = len(lines)
+	lines := slices.Collect(strings.Lines(text))
+	if p.Of = len(lines); p.Of == 0 {
+		return
+	}
 	p.From = min(max(1, q.FromLine), p.Of)
 	p.To = p.Of
 	if q.Lines > 0 {

@@ -133,7 +133,7 @@ func (q Query) finder(ctx context.Context) (func(text []byte) finder, error) {
 	}
 	e, err := newExpression(flags + pattern)
 	if err != nil {
-		return nil, errors.New("it is no regular expression as RE2 has them") // why would show it
+		return nil, explainPattern(text, err)
 	}
 	small := bytes.ToLower([]byte(text))
 	return func(data []byte) finder {

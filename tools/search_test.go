@@ -105,12 +105,12 @@ func TestSearchQueries(t *testing.T) {
 		}
 	}
 	for want, q := range map[string]Query{
-		"Error: The request is refused: there is nothing to search for":               {},
-		"Error: The request is refused: it is no regular expression as RE2 has them":  {Text: NewSecret("canary("), Regexp: true},
-		"Error: The request is refused: what to search for is longer than 1000 bytes": {Text: NewSecret(strings.Repeat("x", 1001))},
-		"The path /memories/none does not exist. Please provide a valid path.":        {Text: NewSecret("x"), Under: "/memories/none"},
-		"Path must start with /memories, got: /etc":                                   {Text: NewSecret("x"), Under: "/etc"},
-		"Error: The request is refused: limit must be at least 1":                     {Text: NewSecret("x"), Limit: -1},
+		"Error: The request is refused: there is nothing to search for":                                                       {},
+		"Error: The request is refused: the query is no regular expression as RE2 has them: missing closing ) at character 7": {Text: NewSecret("canary("), Regexp: true},
+		"Error: The request is refused: what to search for is longer than 1000 bytes":                                         {Text: NewSecret(strings.Repeat("x", 1001))},
+		"The path /memories/none does not exist. Please provide a valid path.":                                                {Text: NewSecret("x"), Under: "/memories/none"},
+		"Path must start with /memories, got: /etc":                                                                           {Text: NewSecret("x"), Under: "/etc"},
+		"Error: The request is refused: limit must be at least 1":                                                             {Text: NewSecret("x"), Limit: -1},
 	} {
 		if _, _, err := r.Search(t.Context(), q); err == nil || err.Error() != want {
 			t.Errorf("%+v: %v, want %s", q, err, want)

@@ -89,7 +89,7 @@ func TestRead(t *testing.T) {
 	r.theirs("/f", "one\ntwo\nthree")
 	old, err := r.Read(t.Context(), ReadQuery{Path: "/memories/f", Version: "1"})
 	r.must(err)
-	if old.Text != "one\ntwo\n" || old.Version != first.ID || old.Seq != 1 || old.Op != "created" || old.From != 1 || old.To != 3 || old.Of != 3 {
+	if old.Text != "one\ntwo\n" || old.Version != first.ID || old.Seq != 1 || old.Op != "created" || old.From != 1 || old.To != 2 || old.Of != 2 {
 		t.Errorf("%+v", old)
 	}
 	if r.sessions[0].Known().Of("/f").IsKnown() {

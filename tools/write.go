@@ -74,7 +74,7 @@ func (m *Memory) expectation(ctx context.Context, a *address, ref string) (versi
 	}
 	seq, err := strconv.ParseUint(ref, 10, 64)
 	if err != nil {
-		if _, _, err := versionlog.LocateVersion(ref); err != nil {
+		if !memory.IsVersionRef(ref) {
 			return versionlog.Expectation{}, m.explain(&memory.VersionRefError{Path: a.path, Ref: clip(ref, maxWord)}, a.shown, false)
 		}
 		return versionlog.ExpectVersion(ref), nil

@@ -48,7 +48,7 @@ func advice(err error) string {
 		return fmt.Sprintf("it can be read by commands, and is neither written nor mounted; "+
 			"after going back to a backup, `mneme fsck %s --accept-loss` takes it as it is; docs/BACKUP.md says more", missing.Store)
 	case errors.As(err, &version):
-		return fmt.Sprintf("`mneme log %s` lists both", shellWord(version.Store+":"+version.Path))
+		return fmt.Sprintf("`mneme log %s` prints both", shellWord(version.Store+":"+version.Path))
 	}
 	for _, a := range advices {
 		if errors.Is(err, a.err) {
