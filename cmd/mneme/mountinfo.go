@@ -113,10 +113,20 @@ func newMountPoint(m mountinfo.Mount) mountPoint {
 	return p
 }
 
+// absolute is filepath.Abs, which fails in a directory of a mount that has ended: there it is the
+// shell that knows where it stands.
+func absolute(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if shell := os.Getenv("PWD"); err != nil && filepath.IsAbs(shell) {
+		return filepath.Join(shell, path), nil
+	}
+	return abs, err
+}
+
 // mountDir returns dir as mountinfo spells it: absolute and without symbolic
 // links. The last segment is not looked at, because a mount may hang there.
 func mountDir(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
+	abs, err := absolute(dir)
 	if err != nil {
 		return "", err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"mneme/backend"
 	"mneme/internal/agentdirs"
+	"mneme/internal/quote"
 )
 
 type useCmd struct {
@@ -68,7 +69,7 @@ func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
 	case c.KeepChanges && !c.Undo:
 		return usagef("--keep-changes goes with --undo")
 	case c.Undo && known == nil:
-		return usagef("%s is not in use by mneme; `mneme use --list` lists what is", printable(c.Agent))
+		return c.notInUse(all)
 	case c.Undo && c.DryRun:
 		return a.printUsed(known)
 	case c.Undo:
@@ -128,6 +129,9 @@ func (c *useCmd) env() (*agentdirs.Env, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.isDir() { // which is in no project, and may be that of a mount that has ended
+		return &agentdirs.Env{Home: home, Getenv: os.Getenv, ID: c.ID}, nil
+	}
 	project, err := filepath.Abs(c.Project)
 	if err == nil {
 		project, err = filepath.EvalSymlinks(project)
@@ -142,7 +146,7 @@ func (c *useCmd) isDir() bool { return strings.Contains(c.Agent, "/") || looksLi
 func (c *useCmd) find(env *agentdirs.Env) (*agentdirs.Found, error) {
 	switch {
 	case c.isDir():
-		dir, err := filepath.Abs(c.Agent)
+		dir, err := absolute(c.Agent)
 		return &agentdirs.Found{Agent: dirAgent, Name: strings.TrimLeft(filepath.Base(dir), "."), Dir: dir}, err
 	case !slices.Contains(agentdirs.Agents(), c.Agent):
 		return nil, usagef("%q is no agent that mneme knows; want one of %s, or a directory such as ./%[1]s", c.Agent, strings.Join(agentdirs.Agents(), ", "))
@@ -184,6 +188,20 @@ func (c *useCmd) record(all []*useRecord, env *agentdirs.Env) (*useRecord, error
 		return mine[0], nil
 	}
 	return nil, usagef("mneme has %d directories of %s in use; name one: `mneme use --list` lists them", len(mine), printable(c.Agent))
+}
+
+// notInUse is the error of undoing what is not in use.
+func (c *useCmd) notInUse(all []*useRecord) error {
+	what := c.Agent
+	if dir, err := mountDir(c.Agent); err == nil && c.isDir() {
+		what = dir
+		for _, r := range all {
+			if isBelow(dir, r.Mount) {
+				return usagef("%s is in %s, which is in use; `mneme use %s --undo` brings that back", quote.Cell(dir), quote.Cell(r.Mount), shellWord(r.Dir))
+			}
+		}
+	}
+	return usagef("%s is not in use by mneme; `mneme use --list` lists what is", quote.Cell(what))
 }
 
 func (c *useCmd) isRecord(r *useRecord, env *agentdirs.Env) bool {

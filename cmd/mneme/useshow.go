@@ -57,6 +57,9 @@ func (a *app) printUse(p *usePlan, dryRun bool) error {
 		say("%s is copied to %s, and a memory /%[1]s names that.", gitName, quote.Cell(r.Git))
 	}
 	say("The store is mounted at %s.", quote.Cell(r.Mount))
+	if len(f.files) > 0 {
+		a.printf("     Its files have the times of their versions, which are new; those of now are in the metadata of the versions.\n")
+	}
 	if s := r.Setting; s != nil {
 		say("%s in %s becomes %q. %s stays as it is.", strings.Join(s.Key, "."), quote.Cell(s.File), s.After, quote.Cell(r.Dir))
 	}
@@ -135,6 +138,8 @@ func (a *app) confirmUndo(ctx context.Context, r *useRecord) error {
 // undoUse undoes what a record says, and tells what has come into the store since.
 func (a *app) undoUse(ctx context.Context, u *use) error {
 	r := u.useRecord
+	here, err := mountDir(".")
+	isHere := err == nil && isBelow(here, r.Mount)
 	if err := u.undo(ctx); err != nil {
 		return err
 	}
@@ -154,6 +159,9 @@ func (a *app) undoUse(ctx context.Context, u *use) error {
 		a.printf("%s is back, with %s made since in store %s.\n", quote.Cell(r.Dir), plural(since, "change"), quote.Cell(r.Store))
 	} else {
 		a.printf("%s is as it was.\n", quote.Cell(r.Dir))
+	}
+	if isHere {
+		a.printf("You are still in what was mounted, which is gone: `cd %s`\n", shellWord(r.Dir))
 	}
 	a.printLeft(u.kept)
 	if r.Linked {

@@ -132,8 +132,9 @@ func TestUseDirectory(t *testing.T) {
 		t.Errorf("use --undo: %v", r)
 	}
 	h.sh(`cat "$1/new/c.md"`, dir) // nothing was done
-	r := h.Mneme("use", dir, "--undo", "--yes")
-	for _, want := range []string{"changes made since", "Not in the history, but kept: memory:/new/c.md"} {
+	h.sh(`mkdir "$1/sub"; cd "$1/sub"; ! mneme use . --undo 2> "$HOME/err"; grep -q "mneme use $1 --undo" "$HOME/err"; cd ..; rmdir sub; rm "$HOME/err"`, dir)
+	r := h.Run(t, harness.ScriptPatience, "", func() {}, "sh", "-c", `cd "$1" && mneme use . --undo --yes && mneme use --list && ! mneme use . --undo`, "sh", dir)
+	for _, want := range []string{"changes made since", "which is gone: `cd " + dir + "`", "Nothing is in use.", "Not in the history, but kept: memory:/new/c.md"} {
 		if r.Code != 0 || !strings.Contains(r.Stdout, want) {
 			t.Errorf("use --undo: %v, want %q", r, want)
 		}
