@@ -7,7 +7,8 @@ import (
 )
 
 // Limits bound what Recall returns; a zero field is its default. If one is less than 1 or more
-// than there may be, Recall takes the default or the most instead, and says so in Diagnostics.
+// than there may be, Recall takes the default or the most instead, and says so in the Notes of
+// Diagnostics; in the Reasons, if something is left out that the request has room for.
 type Limits struct {
 	MaxItems int // 20; at most MostItems
 	MaxChars int // characters (not bytes) of the texts of all items together; 8,000; at most MostChars
@@ -121,8 +122,9 @@ const (
 
 // Diagnostics say how far an answer can be relied on.
 type Diagnostics struct {
-	Degraded bool      `json:"degraded"` // it is less than what was asked for
-	Reasons  []string  `json:"reasons"`  // why
+	Degraded bool      `json:"degraded"`        // it is less than what was asked for
+	Reasons  []string  `json:"reasons"`         // why
+	Notes    []string  `json:"notes,omitempty"` // what was taken otherwise than it was given, with nothing left out
 	TookMS   int64     `json:"took_ms"`
 	Retry    Retry     `json:"retry,omitempty"`    // of what is degraded
 	Coverage *Coverage `json:"coverage,omitempty"` // of Recall
@@ -199,8 +201,14 @@ func (r *Request) check() error {
 	return err
 }
 
-// limits are those of the request, or others where they cannot be obeyed, with the reasons.
-func (r *Request) limits() (l Limits, reasons []string) {
+// bound is a limit that is not as the request has it.
+type bound struct {
+	text    string // what it is
+	isLower bool
+}
+
+// limits are those of the request, or others where they cannot be obeyed.
+func (r *Request) limits() (l Limits, others []bound) {
 	for _, f := range []struct {
 		name             string
 		given            int
@@ -214,13 +222,13 @@ func (r *Request) limits() (l Limits, reasons []string) {
 			*f.to = f.normally
 		case f.given < 0:
 			*f.to = f.normally
-			reasons = append(reasons, fmt.Sprintf("limits: %s is less than 1; it was taken for %d", f.name, f.normally))
+			others = append(others, bound{text: fmt.Sprintf("limits: %s is less than 1; it was taken for %d", f.name, f.normally)})
 		case f.given > f.atMost:
 			*f.to = f.atMost
-			reasons = append(reasons, fmt.Sprintf("limits: %s is more than %d, for which it was taken", f.name, f.atMost))
+			others = append(others, bound{fmt.Sprintf("limits: %s is more than %d, for which it was taken", f.name, f.atMost), true})
 		default:
 			*f.to = f.given
 		}
 	}
-	return l, reasons
+	return l, others
 }

@@ -49,9 +49,9 @@ type pass struct {
 	p       *Provider
 	limits  Limits
 	query   *query
-	bounds  []string // why the limits are others than were given
-	unused  bool     // there is a QueryText, and it has no words
-	room    int      // characters of one item
+	bounds  []bound // of limits, those that are others than were given
+	unused  bool    // there is a QueryText, and it has no words
+	room    int     // characters of one item
 	shelves []*shelf
 	begun   atomic.Bool
 }
@@ -300,25 +300,35 @@ func (s *pass) answer(began time.Time, reason string) Recall {
 	if c := &all.coverage; c.Damaged > 0 {
 		all.reasons, all.canPass = append(all.reasons, fmt.Sprintf("corrupt: %s cannot be read", plural.Of(c.Damaged, "memory"))), true
 	}
-	d := s.p.diagnostics(began, append(all.reasons, s.reasons()...)...)
+	items, isAll := s.items(all.found)
+	reasons, notes := s.reasons(isAll)
+	d := s.p.diagnostics(began, append(all.reasons, reasons...)...)
+	d.Notes = notes
 	if d.Coverage = &all.coverage; all.canPass {
 		d.Retry = Later
 	} else if d.Degraded {
 		d.Retry = Never
 	}
-	return Recall{Items: s.items(all.found), Facts: []any{}, Summaries: []any{}, Provider: s.p.about(), Diagnostics: d}
+	return Recall{Items: items, Facts: []any{}, Summaries: []any{}, Provider: s.p.about(), Diagnostics: d}
 }
 
-// reasons are those that are about the request.
-func (s *pass) reasons() (all []string) {
-	all = append(all, s.bounds...)
+// reasons are those that are about the request. What is no reason, since the items are all that
+// was found, is a note.
+func (s *pass) reasons(isAll bool) (all, notes []string) {
+	for _, b := range s.bounds {
+		if b.isLower && !isAll {
+			all = append(all, b.text)
+		} else {
+			notes = append(notes, b.text)
+		}
+	}
 	if s.unused {
 		all = append(all, "no words: query_text has none to search for; these are the newest memories")
 	}
 	if s.query.left > 0 {
 		all = append(all, fmt.Sprintf("too many words: the first %d different words of query_text were searched for, and %d not", maxTerms, s.query.left))
 	}
-	return all
+	return all, notes
 }
 
 func (c *Coverage) add(more Coverage) {
@@ -329,16 +339,18 @@ func (c *Coverage) add(more Coverage) {
 	c.Damaged += more.Damaged
 }
 
-// items returns the best candidates as far as the limits go.
-func (s *pass) items(best []*candidate) []Item {
-	items := []Item{}
+// items returns the best candidates as far as the limits go, and whether these are all, uncut.
+func (s *pass) items(best []*candidate) (items []Item, isAll bool) {
+	items, isAll = []Item{}, true
 	left := s.limits.MaxChars
 	for _, one := range best {
 		if len(items) == s.limits.MaxItems || left == 0 {
+			isAll = false
 			break
 		}
 		text, part := one.text, one.part
 		if n := utf8.RuneCountInString(text); n > left {
+			isAll = false
 			if left < leastCut && len(items) > 0 {
 				break
 			}
@@ -351,7 +363,7 @@ func (s *pass) items(best []*candidate) []Item {
 			Text: text, Part: part, Score: one.score, Updated: h.Time(),
 		})
 	}
-	return items
+	return items, isAll
 }
 
 // rank sorts candidates, the best first.
