@@ -117,11 +117,24 @@ func (a *app) run(ctx context.Context, args []string) error {
 	return command.Run()
 }
 
+// linesOnly are the commands whose output is lines of JSON in any case.
+var linesOnly = []string{"mcp", "plugin", "tool"}
+
+// printHelp prints the help of a command, with no flag that does nothing there.
+func printHelp(options kong.HelpOptions, command *kong.Context) error {
+	if node := command.Selected(); node != nil && slices.Contains(linesOnly, node.Name) {
+		for _, flag := range command.Model.Flags {
+			flag.Hidden = flag.Hidden || flag.Name == "json"
+		}
+	}
+	return kong.DefaultHelpPrinter(options, command)
+}
+
 func newParser(ctx context.Context, grammar *cli, a *app) (*kong.Kong, error) {
 	return kong.New(grammar,
 		kong.Vars{"mountdir": defaultMountDir, "agents": strings.Join(agentdirs.Agents(), ", "), "urlvariable": urlVariable, "insecurevariable": backend.InsecureVariable, "screenful": strconv.Itoa(screenful)},
 		kong.Name("mneme"), kong.Description(description),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
+		kong.Help(printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.Writers(a.out, a.err), kong.Exit(a.exit),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(a))
 }

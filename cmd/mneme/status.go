@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ type statusCmd struct {
 }
 
 func (c *statusCmd) Help() string {
-	return `Mounts are shown of every store on this machine, one a line, also those whose daemon has died. A mount of stores that --url does not lead to has them in parentheses.
+	return `Mounts are shown of every store on this machine, one a line, also those whose daemon has died. A store that is not at --url has its URL behind it in parentheses.
 
 Examples:
 
@@ -129,8 +130,8 @@ func printStatus(a *app, s statusJSON, verbose bool) {
 	}
 }
 
-// storesOf names the stores of a mount, those in parentheses that are not among
-// the stores that were asked for.
+// storesOf names the stores of a mount; of those that are not among the stores that were asked
+// for, it says where they are.
 func (s statusJSON) storesOf(m mountJSON) string {
 	var names []string
 	for _, st := range m.Stores {
@@ -139,7 +140,7 @@ func (s statusJSON) storesOf(m mountJSON) string {
 			name += ":ro"
 		}
 		if s.known && !slices.ContainsFunc(s.Stores, func(known storeState) bool { return known.ID == id }) {
-			name = "(" + name + ")"
+			name += " (" + cmp.Or(st.get(statusURL), "elsewhere") + ")"
 		}
 		names = append(names, name)
 	}

@@ -67,7 +67,7 @@ func TestCommandLineBesideMount(t *testing.T) {
 	if r := e.Mneme("status", "--json"); r.Code != 0 || !strings.Contains(r.Stdout, m.At) {
 		t.Errorf("status: %v", r)
 	}
-	foreign := " (notes) "
+	foreign := " notes (" + e.URL() + ") "
 	if text := aboutMount(m.At, e.Must(t, "status")); !strings.Contains(text, " notes ") || !strings.Contains(text, m.Session) || strings.Contains(text, foreign) {
 		t.Errorf("status says of a mount of its stores: %q", text)
 	}
