@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/errkind"
 	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/session/conflict"
@@ -115,9 +116,21 @@ func (s *Session) refuse(ctx context.Context, e *LostError, yours []byte) *LostE
 	return e
 }
 
-// keepHeld keeps the bytes of a write that the store's policy holds back; err says why.
-func (s *Session) keepHeld(ctx context.Context, path string, head *memory.Head, yours []byte, err error) *HeldError {
-	id := s.Keep(ctx, Loss{Path: path, Base: head, Theirs: head, Yours: yours, Why: err.Error(), Held: true, Once: true})
+// keepIfHeld returns the error of a write of bytes in the place of a memory, which ended with
+// err. If the store's policy holds the bytes back, they are kept, unless opts say where they are
+// already, and the error is a *HeldError. Every write of bytes that has failed comes by here.
+func (s *Session) keepIfHeld(ctx context.Context, err error, path string, yours []byte, base func() (*memory.Head, error), opts *WriteOptions) error {
+	if errkind.Of(err) != errkind.Policy {
+		return err
+	}
+	id := opts.keptIn()
+	if id == 0 {
+		head, headErr := base()
+		if headErr != nil {
+			return err
+		}
+		id = s.Keep(ctx, Loss{Path: path, Base: head, Theirs: head, Yours: yours, Why: err.Error(), Held: true, Once: true})
+	}
 	return &HeldError{Store: s.slug(), Conflict: id, Err: err}
 }
 

@@ -220,14 +220,13 @@ func (s *Session) judge(ctx context.Context, t Text, d *Draft, w *saving) (merge
 func (s *Session) refusedBy(ctx context.Context, t Text, d *Draft, w *saving, err error) error {
 	theirs, refused := versionlog.ConflictAt(err, d.Path)
 	if !refused {
-		switch heldBack := errkind.Of(err) == errkind.Policy; {
-		case w.Unasked:
-		case heldBack:
-			return s.keepHeld(ctx, d.Path, d.Base, d.Data, err)
-		case errors.Is(err, versionlog.ErrOverlap):
+		if w.Unasked {
+			return err
+		}
+		if errors.Is(err, versionlog.ErrOverlap) {
 			s.Keep(ctx, Loss{Path: d.Path, Base: d.Base, Yours: d.Data, Why: err.Error()})
 		}
-		return err
+		return s.keepIfHeld(ctx, err, d.Path, d.Data, func() (*memory.Head, error) { return d.Base, nil }, nil)
 	}
 	d.Theirs = memory.NewHead(theirs)
 	if w.refused.stuck(d.Theirs) {

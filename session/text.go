@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"mneme/cas"
-	"mneme/errkind"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -241,10 +240,8 @@ func (s *Session) editOnce(ctx context.Context, path string, seen Seen, edit fun
 	change := memory.Change{Action: versionlog.Put, Path: path, Content: data, Expect: expect}
 	c, err := s.commit(ctx, []memory.Change{change}, opts, func(k Knowledge, made *memory.Head) Knowledge { return k.Merged(made, under) })
 	switch {
-	case errkind.Of(err) == errkind.Policy:
-		return versionlog.Version{}, s.keepHeld(ctx, path, under, data, err)
 	case err != nil:
-		return versionlog.Version{}, err
+		return versionlog.Version{}, s.keepIfHeld(ctx, err, path, data, func() (*memory.Head, error) { return under, nil }, nil)
 	case len(c.Versions) == 0: // another session has just written the very same bytes: two edits are to be two
 		return versionlog.Version{}, &versionlog.ConflictError{Conflicts: []versionlog.Conflict{{Path: path, Expected: expect}}}
 	}
@@ -261,15 +258,8 @@ func (s *Session) putChange(ctx context.Context, change memory.Change, opts *Wri
 	for try := 0; ; try++ {
 		c, err := s.commit(ctx, []memory.Change{change}, opts, Knowledge.Wrote)
 		switch {
-		case errkind.Of(err) == errkind.Policy && opts.keptIn() > 0:
-			return versionlog.Version{}, &HeldError{Store: s.slug(), Conflict: opts.keptIn(), Err: err}
-		case errkind.Of(err) == errkind.Policy:
-			if head, headErr := s.headOf(ctx, change.Path); headErr == nil {
-				err = s.keepHeld(ctx, change.Path, head, change.Content, err)
-			}
-			return versionlog.Version{}, err
 		case err != nil:
-			return versionlog.Version{}, err
+			return versionlog.Version{}, s.keepIfHeld(ctx, err, change.Path, change.Content, func() (*memory.Head, error) { return s.headOf(ctx, change.Path) }, opts)
 		case len(c.Versions) > 0:
 			return madeAt(c, change.Path), nil
 		}
