@@ -44,6 +44,7 @@ var floors = map[string]int{
 	"versionlog/snapshot":  2,
 
 	"cas":        1,
+	"secrets":    1,
 	"versionlog": 1,
 
 	"internal/awssetup": 1,
@@ -95,7 +96,7 @@ var testOnly = []string{"internal/archtest", "internal/testing", "tests"}
 
 // standardOnly are the packages that import nothing from outside but the
 // standard library.
-var standardOnly = []string{"cas", "versionlog"}
+var standardOnly = []string{"cas", "secrets", "versionlog"}
 
 // owners say which packages may import a library, tests included but for SQLite.
 var owners = map[string][]string{
