@@ -26,8 +26,12 @@ type writtenFields struct {
 }
 
 func written(verb string, made tools.Made) *answer {
+	text := []string{fmt.Sprintf("%s %s: version %s (%d).", verb, quote.Text(made.Path), made.Version, made.Seq)}
+	if made.Note != "" {
+		text = append(text, made.Note)
+	}
 	return &answer{
-		text:   []string{fmt.Sprintf("%s %s: version %s (%d).", verb, quote.Text(made.Path), made.Version, made.Seq)},
+		text:   text,
 		fields: writtenFields{madeFields{made.Path, made.Version, made.Seq}, made.Created},
 	}
 }

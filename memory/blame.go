@@ -2,11 +2,9 @@ package memory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
-	"mneme/cas"
 	"mneme/versionlog"
 )
 
@@ -65,9 +63,6 @@ func (s *Store) Blame(ctx context.Context, v versionlog.Version, progress func(d
 	t.end()
 	return t.blame, nil
 }
-
-// isLost reports whether err says that the store does not have a content that it should.
-func isLost(err error) bool { return errors.Is(err, cas.ErrNotFound) || errors.Is(err, cas.ErrCorrupt) }
 
 // contentIfNew returns the content of a version; nil for what was redacted, and where the
 // digest is that of a content which the caller has.

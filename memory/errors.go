@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mneme/cas"
 	"mneme/errkind"
 	"mneme/internal/quote"
 	"mneme/versionlog"
@@ -130,3 +131,6 @@ func (e untriedError) Is(target error) bool { return target == ErrUntried }
 
 // IsFinal reports whether a commit that ended with err is certainly not in the log.
 func IsFinal(err error) bool { return errkind.Of(err).Final() || errors.Is(err, ErrUntried) }
+
+// isLost reports whether err says that the store does not have a content that it should.
+func isLost(err error) bool { return errors.Is(err, cas.ErrNotFound) || errors.Is(err, cas.ErrCorrupt) }

@@ -31,8 +31,15 @@ type CommitOptions struct {
 	Message string            // for people
 	Meta    map[string]string // for programs, see versionlog.Commit; at most 16 pairs
 
-	// Confirmed says that somebody means what the store's guard holds back else.
+	// Confirmed says that somebody means what the store's policy holds back else: its guard,
+	// and its rule for secrets.
 	Confirmed bool
+	// Restores says that the contents are those of earlier versions, which the store's guard
+	// lets pass: nothing is destroyed that was not there.
+	Restores bool
+	// Warn is called, once the commit is in the log, with each content that brings a
+	// credential into a store which wants to hear of that. Nil: nobody is told.
+	Warn func(SecretsFound)
 
 	// Actor and Session are who makes the commit, where that is not the author for whom
 	// the store was opened: a server writes in the name of whomever it has authenticated.
@@ -47,7 +54,7 @@ type CommitOptions struct {
 //
 // Errors: *versionlog.ConflictError, *versionlog.OverlapError, *SizeError,
 // *TextError, ErrReadOnly, versionlog.ErrArchived, versionlog.ErrTooLarge, *versionlog.QuotaError,
-// *versionlog.GuardError, those of ParsePath, and those of the media.
+// *versionlog.GuardError, *SecretsError, those of ParsePath, and those of the media.
 func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions) (*versionlog.Commit, error) {
 	if opts == nil {
 		opts = &CommitOptions{}
@@ -59,7 +66,7 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 		Key: opts.Key, Fresh: opts.Fresh, Actor: s.author.Actor, Session: s.author.Session,
 		Message: opts.Message, Meta: opts.Meta, Epoch: s.info.Epoch, Changes: make([]versionlog.Change, len(changes)),
 		Quota: s.author.Quota, Used: s.added.usage(time.Now()),
-		Deleted: s.added.deleted(time.Now()), Confirmed: opts.Confirmed,
+		Deleted: s.added.deleted(time.Now()), Confirmed: opts.Confirmed || opts.Restores,
 	}
 	if opts.Actor != (versionlog.Actor{}) {
 		p.Actor, p.Session = opts.Actor, opts.Session
@@ -67,7 +74,13 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	if p.Key == "" {
 		p.Key, p.Fresh = versionlog.NewKey(), true
 	}
-	if err := s.complete(ctx, p, changes); err != nil {
+	found, err := s.complete(ctx, p, changes, opts.Confirmed)
+	if errors.Is(err, ErrSecrets) && !p.Fresh {
+		if c, lookErr := s.earlier(ctx, p); c != nil || lookErr != nil {
+			return c, lookErr
+		}
+	}
+	if err != nil {
 		if !p.Fresh { // an earlier try may be in the history
 			return nil, err
 		}
@@ -80,33 +93,42 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	}
 	s.added.add(commit.Versions, time.Now())
 	s.saw(commit)
+	if opts.Warn != nil && len(commit.Versions) > 0 {
+		for _, f := range found {
+			opts.Warn(f)
+		}
+	}
 	return commit, nil
 }
 
 // complete makes a proposal of changes, whose contents are stored then, as far as the
-// log does not keep them itself.
-func (s *Store) complete(ctx context.Context, p *versionlog.Proposal, changes []Change) error {
+// log does not keep them itself. It returns the credentials of which the author is to be told.
+func (s *Store) complete(ctx context.Context, p *versionlog.Proposal, changes []Change, confirmed bool) ([]SecretsFound, error) {
 	for i, c := range changes {
 		var err error
 		if p.Changes[i], err = s.prepare(c); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := s.checkNew(ctx, p.Changes); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.admit(ctx, p); err != nil {
-		return err
+		return nil, err
+	}
+	found, err := s.lookForSecrets(ctx, p.Changes, func(i int) []byte { return changes[i].Content }, confirmed)
+	if err != nil {
+		return nil, err
 	}
 	for i, c := range changes {
 		if c.Action != versionlog.Put {
 			continue
 		}
 		if err := s.store(ctx, &p.Changes[i], c); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // checkNew applies CheckNew to the paths that changes bring memories to. A memory

@@ -22,11 +22,16 @@ type WriteOptions struct {
 	Key     string            // idempotency key, which may have been used before; "" is a fresh one
 	Message string            // for people
 	Meta    map[string]string // for programs, at most 16 pairs
-	// Confirmed says that somebody means what the store's guard holds back else.
+	// Confirmed says that somebody means what the store's policy holds back else: its guard,
+	// and its rule for secrets.
 	Confirmed bool
 	Actor     versionlog.Actor // zero: the author for whom the store was opened
+	// Warn is called with each content that has brought a credential into a store which wants
+	// to hear of that. The session's Journal says so in any case.
+	Warn func(memory.SecretsFound)
 
-	kept int // the conflict that keeps the text already; 0: none
+	kept     int  // the conflict that keeps the text already; 0: none
+	restores bool // see memory.CommitOptions
 }
 
 // commitOptions returns the options of a commit, but for its key.
@@ -34,7 +39,7 @@ func (s *Session) commitOptions(o *WriteOptions) (opts memory.CommitOptions) {
 	if o == nil {
 		return opts
 	}
-	opts.Message, opts.Meta, opts.Confirmed = o.Message, o.Meta, o.Confirmed
+	opts.Message, opts.Meta, opts.Confirmed, opts.Restores, opts.Warn = o.Message, o.Meta, o.Confirmed, o.restores, o.Warn
 	if o.Actor != (versionlog.Actor{}) {
 		opts.Actor, opts.Session = o.Actor, s.opts.ID
 	}
@@ -106,14 +111,17 @@ func (s *Session) commit(ctx context.Context, changes []memory.Change, opts *Wri
 // then.
 func (s *Session) commitBy(ctx context.Context, claims []Claim, opts *WriteOptions, knows knowing, run func(context.Context, *memory.CommitOptions) (*versionlog.Commit, error)) (made *versionlog.Commit, err error) {
 	key := cmp.Or(opts.key(), versionlog.NewKey())
+	var warned warnings
 	err = s.Commit(ctx, Proposal{Key: key, Run: func(ctx context.Context, _ *memory.CommitOptions) (*versionlog.Commit, error) {
 		full := s.commitOptions(opts)
 		full.Key, full.Fresh = key, opts.key() == ""
+		full.Warn = warned.and(full.Warn)
 		return run(ctx, &full)
 	}}, func(c *versionlog.Commit) {
 		made = c
 		s.madeBy(c, knows)
 	})
+	s.note(warned)
 	if err != nil && !memory.IsFinal(err) && !s.opts.Followed {
 		s.loseCall(lostCall{key, claims, knows})
 	}

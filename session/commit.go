@@ -89,12 +89,15 @@ func (s *Session) propose(ctx context.Context, t Text, d *Draft) error {
 		return nil // the follower has met it since
 	}
 	began := s.now()
-	c, v, err := s.commitDraft(ctx, d)
+	var warned warnings
+	c, v, err := s.commitDraft(ctx, d, &warned)
 	if err == nil {
 		t.Committed(d, v, c)
 		if c != nil {
 			s.hadTurn(d, began)
 		}
+		s.forgetSecrets(d.Path, d.Data)
+		s.note(warned)
 	}
 	s.end(one, c, err)
 	return err
@@ -102,12 +105,13 @@ func (s *Session) propose(ctx context.Context, t Text, d *Draft) error {
 
 // commitDraft makes a draft the next version of its path, and returns that. The commit
 // is nil where another session had written the very same bytes.
-func (s *Session) commitDraft(ctx context.Context, d *Draft) (*versionlog.Commit, *versionlog.Version, error) {
+func (s *Session) commitDraft(ctx context.Context, d *Draft, warned *warnings) (*versionlog.Commit, *versionlog.Version, error) {
 	put := memory.Change{
 		Action: versionlog.Put, Path: d.Path, Spelling: d.Spelling, Content: d.Data, Digest: d.Digest, Expect: d.expect(),
 	}
 	opts := d.Options
 	opts.Key, opts.Fresh, opts.Message = d.Key, !d.resumed && !d.Used, cmp.Or(d.message, opts.Message)
+	opts.Warn = warned.and(opts.Warn)
 	c, err := s.store.Batch(ctx, append([]memory.Change{put}, d.Also...), &opts)
 	if err != nil {
 		return nil, nil, err

@@ -104,6 +104,16 @@ func (j *Journal) Written(path string) {
 	}
 }
 
+// Has reports whether there is an error of a path, or of a kind.
+func (j *Journal) Has(path string) bool {
+	if j.size.Load() == 0 {
+		return false
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.findLocked(path) >= 0
+}
+
 // Lines returns all errors as text, one in each line, the oldest first.
 func (j *Journal) Lines() []byte {
 	j.mu.Lock()

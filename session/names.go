@@ -157,8 +157,9 @@ func (s *Session) admitRemovalOf(v *versionlog.Version) error {
 }
 
 // Restore makes the content of a version that of a path again, and returns the version that
-// holds it then. It replaces what is there. Of opts, Expect is not used; a Message that is
-// "" says which version it was.
+// holds it then. It replaces what is there, which a guard of the store lets pass; its rule for
+// secrets obeys opts. Of opts, Expect is not used; a Message that is "" says which version it
+// was.
 func (s *Session) Restore(ctx context.Context, path string, v versionlog.Version, opts *WriteOptions) (versionlog.Version, error) {
 	path, release, err := s.enterClaimed(ctx, path, 0)
 	if err != nil {
@@ -173,6 +174,6 @@ func (s *Session) Restore(ctx context.Context, path string, v versionlog.Version
 	if opts != nil {
 		own = *opts
 	}
-	own.Message, own.Confirmed = cmp.Or(own.Message, "restore "+v.ID), true
+	own.Message, own.restores = cmp.Or(own.Message, "restore "+v.ID), true
 	return s.putChange(ctx, change, &own)
 }

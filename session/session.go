@@ -57,6 +57,10 @@ type Options struct {
 	// Alias returns the other name under which the face shows what is at a path; "": it has
 	// none. It is called without locks, when a text is kept. Nil: there are no such names.
 	Alias func(path string) string
+	// Warn is called with a line that the journal has got of something that was done all the
+	// same: a content with a credential in it. Nil: nobody is told but the reader of the
+	// journal.
+	Warn func(line string)
 	// Changed is called with each path of which something else is known than before. It
 	// is called with locks held and must only take a note. Nil: nobody cares.
 	Changed func(path string)

@@ -56,6 +56,7 @@ func (m *Memory) call(ctx context.Context, input json.RawMessage, agreed map[str
 	}
 	command, r.agreed = r.command, agreed
 	result, err := run[r.command](m, ctx, r)
+	result.Text += r.told
 	if err == nil {
 		err = m.opts.Budget.Take(0, int64(len(result.Text)+sizeOf(result.Image)))
 	}

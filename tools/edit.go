@@ -27,8 +27,8 @@ func (*staleEdit) Error() string { return "the file has changed" }
 
 // edit is session.Session.Edit, but that an edit which ends with a *staleEdit is refused, and
 // its text kept.
-func (m *Memory) edit(ctx context.Context, a *address, command string, edit func(session.Seen) ([]byte, error)) (versionlog.Version, error) {
-	v, err := a.Session.Edit(ctx, a.path, edit, m.writeOptions(command))
+func (m *Memory) edit(ctx context.Context, a *address, r *request, edit func(session.Seen) ([]byte, error)) (versionlog.Version, error) {
+	v, err := a.Session.Edit(ctx, a.path, edit, m.writeOptions(a.place, r.command, &r.told))
 	var stale *staleEdit
 	if errors.As(err, &stale) {
 		err = a.Session.Refuse(ctx, a.path, stale.base, stale.theirs, stale.yours)
@@ -111,7 +111,7 @@ func (m *Memory) replace(ctx context.Context, r *request) (Result, error) {
 		return Result{}, failed(errkind.Invalid, m.opts.Texts.say(emptyOld))
 	}
 	var done replacement
-	v, err := m.edit(ctx, a, r.command, func(seen session.Seen) (data []byte, err error) {
+	v, err := m.edit(ctx, a, r, func(seen session.Seen) (data []byte, err error) {
 		done, err = m.replaceIn(ctx, a, r, seen)
 		if err != nil {
 			return nil, err
@@ -214,7 +214,7 @@ func (m *Memory) insert(ctx context.Context, r *request) (Result, error) {
 		return Result{}, err
 	}
 	note := ""
-	v, err := m.edit(ctx, a, r.command, func(seen session.Seen) ([]byte, error) {
+	v, err := m.edit(ctx, a, r, func(seen session.Seen) ([]byte, error) {
 		note = ""
 		if isStale(seen) {
 			known, ok := a.knownText(ctx, seen)

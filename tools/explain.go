@@ -25,6 +25,7 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 	e.Retry = e.retry()
 	var loss *session.LostError
 	var held *session.HeldError
+	var secret *memory.SecretsError
 	var size *memory.SizeError
 	var over *session.BudgetError
 	var none *memory.NoVersionError
@@ -34,7 +35,11 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 		e.text = t.say(lost, loss)
 	case errors.As(err, &held):
 		e.Conflict = max(0, held.Conflict)
-		e.text = t.ofKind(e, shown)
+		if e.text = t.ofKind(e, shown); errors.As(err, &secret) {
+			e.text = t.say(heldSecret, shown, secret.String())
+		}
+	case errors.As(err, &secret):
+		e.text = t.say(heldSecret, shown, secret.String())
 	case errors.As(err, &over):
 		e.Retry = Never
 		if e.text = t.say(usedUp, plural.Of(over.Limit, "memory call")); over.What == "bytes" {

@@ -16,7 +16,7 @@ func (m *Memory) create(ctx context.Context, r *request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	opts := m.writeOptions(r.command)
+	opts := m.writeOptions(a.place, r.command, &r.told)
 	if !m.opts.Overwrite {
 		absent := versionlog.ExpectAbsent()
 		opts.Expect, opts.Swap = &absent, true
@@ -83,7 +83,7 @@ func (m *Memory) remove(ctx context.Context, r *request) (Result, error) {
 	case a.Session == nil:
 		return Result{}, failed(errkind.ReadOnly, t.say(readOnly, a.shown))
 	}
-	opts := m.writeOptions(r.command)
+	opts := m.writeOptions(a.place, r.command, &r.told)
 	if r.agreed != nil {
 		opts.Admit = func(v *versionlog.Version) error {
 			if r.agreed[v.ID] {
@@ -126,7 +126,7 @@ func (m *Memory) rename(ctx context.Context, r *request) (Result, error) {
 		return Result{}, err
 	}
 	for try := 1; ; try++ {
-		c, err := from.Session.Rename(ctx, from.path, to.path, m.writeOptions(r.command))
+		c, err := from.Session.Rename(ctx, from.path, to.path, m.writeOptions(from.place, r.command, &r.told))
 		switch {
 		case err == nil:
 			return Result{Text: t.say(renamed, from.shown, to.shown), Made: from.madeAll(c.Versions)}, nil

@@ -20,6 +20,7 @@ type request struct {
 	line             int64 // insert_line
 	insertText       Secret
 	oldPath, newPath string
+	told             string          // what the result says besides
 	agreed           map[string]bool // ids of the versions that a deletion of a directory may take; nil: any
 }
 

@@ -50,6 +50,7 @@ var (
 	inserted      = same("The file %s has been edited.")
 	deleted       = same("Successfully deleted %s")
 	renamed       = same("Successfully renamed %s to %s")
+	secretSaved   = same("\n\nNote: %s was saved, but %s. The history keeps it, also when the file is changed: if it is real, tell a person to replace it where it was issued.")
 	editedNewest  = same("\n\nNote: %s. Your edit was made on the newest version; view the file again before you rely on the rest.")
 )
 
@@ -88,6 +89,7 @@ var (
 	lost            = same("Error: %v")
 	usedUp          = same("Error: The budget of %s for this quest is used up; nothing was done. Go on with what you know.")
 	bytesUsedUp     = same("Error: The budget of %s for this quest is used up; nothing was done. Go on with what you know.")
+	heldSecret      = same("Error: The policy of the store holds back this change of %s: %s; nothing was changed. Write it without that, or tell a person, who can confirm it.")
 	heldBack        = same("Error: The policy of the store holds back this change of %s; nothing was changed. Make a smaller change, or tell a person, who can confirm it.")
 	readOnly        = same("Error: %s is read-only here; nothing was changed.")
 	noRoom          = same("Error: There is no room for it (%s); nothing was changed. Trying again later can help.")

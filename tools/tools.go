@@ -142,16 +142,25 @@ func (p *place) read(ctx context.Context, path string) (versionlog.Version, []by
 	return p.Store.Read(ctx, path)
 }
 
-// writeOptions are those of every commit. command is what the model asked for.
-func (m *Memory) writeOptions(command string) *session.WriteOptions {
+// writeOptions are those of every commit to a store. command is what the model asked for. What
+// it is to be told besides, once that is done, is added to told.
+func (m *Memory) writeOptions(p *place, command string, told *string) *session.WriteOptions {
 	meta := map[string]string{"tool": "memory", "command": command}
 	for key, value := range m.opts.Meta {
 		meta[key] = value
 	}
-	return &session.WriteOptions{Meta: meta}
+	warn := func(f memory.SecretsFound) { *told += m.opts.Texts.say(secretSaved, shown(join(p.top, f.Path)), &f) }
+	return &session.WriteOptions{Meta: meta, Warn: warn}
 }
 
 // made says, for a result, which version was made.
 func (p *place) made(v *versionlog.Version) Made {
 	return Made{Path: join(p.top, v.Path), Version: v.ID, Seq: v.Seq, Created: v.Op == versionlog.OpCreated}
+}
+
+// madeWith is made with a note to the agent.
+func (p *place) madeWith(v *versionlog.Version, note string) Made {
+	made := p.made(v)
+	made.Note = strings.TrimSpace(note)
+	return made
 }

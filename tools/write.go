@@ -43,7 +43,8 @@ func (m *Memory) Write(ctx context.Context, w WriteQuery) (Made, error) {
 	if len(w.Message) > MaxMessage {
 		return Made{}, failed(errkind.Invalid, m.opts.Texts.say(refusedRequest, fmt.Sprintf("the message is longer than %d bytes", MaxMessage)))
 	}
-	opts := m.writeOptions("write")
+	note := ""
+	opts := m.writeOptions(a.place, "write", &note)
 	opts.Message = w.Message
 	if w.IfVersion != "" {
 		expect, err := m.expectation(ctx, a, w.IfVersion)
@@ -56,7 +57,7 @@ func (m *Memory) Write(ctx context.Context, w WriteQuery) (Made, error) {
 	if err != nil {
 		return Made{}, m.notWritten(err, a)
 	}
-	return a.made(&v), nil
+	return a.madeWith(&v, note), nil
 }
 
 // notWritten is the error of a write or restoring.
@@ -123,7 +124,7 @@ func (m *Memory) Remove(ctx context.Context, paths []string) ([]Made, error) {
 	if first == nil {
 		return nil, nil
 	}
-	c, err := first.Session.Batch(ctx, changes, m.writeOptions("delete"))
+	c, err := first.Session.Batch(ctx, changes, m.writeOptions(first.place, "delete", new(string)))
 	if err != nil {
 		return nil, m.explain(err, first.shown, true)
 	}
@@ -168,11 +169,12 @@ func (m *Memory) Restore(ctx context.Context, path, version string) (Made, error
 	if err := a.admit(ctx); err != nil {
 		return Made{}, m.explain(err, a.shown, false)
 	}
-	made, err := a.Session.Restore(ctx, a.path, v, m.writeOptions("restore"))
+	note := ""
+	made, err := a.Session.Restore(ctx, a.path, v, m.writeOptions(a.place, "restore", &note))
 	if err != nil {
 		return Made{}, m.notWritten(err, a)
 	}
-	return a.made(&made), nil
+	return a.madeWith(&made, note), nil
 }
 
 // admit asks whether the session may replace what is at an address.

@@ -55,7 +55,7 @@ func advice(err error) string {
 			return a.do
 		}
 	}
-	if do := adviseGuard(err); do != "" {
+	if do := advisePolicy(err); do != "" {
 		return do
 	}
 	return adviseStoreQuota(err)

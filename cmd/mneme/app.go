@@ -150,16 +150,19 @@ func (a *app) withSession(ctx context.Context, ref string, do func(*memory.Store
 		if err != nil {
 			return err
 		}
-		s := newSession(lib, st)
+		s := a.newSession(lib, st)
 		defer s.Close()
 		return do(st, s)
 	})
 }
 
 // newSession returns a session of a store for the time of one command.
-func newSession(lib *backend.Library, st *memory.Store) *session.Session {
-	return session.New(st, &session.Options{Conflicts: lib.Conflicts(st.Info().ID)})
+func (a *app) newSession(lib *backend.Library, st *memory.Store) *session.Session {
+	return session.New(st, &session.Options{Conflicts: lib.Conflicts(st.Info().ID), Warn: a.warn})
 }
+
+// warn tells a person of something that was done all the same.
+func (a *app) warn(line string) { _, _ = fmt.Fprintf(a.err, "mneme: warning: %s\n", line) }
 
 // openStore opens the store that ref means in the user's name, unless opts say
 // read-only.

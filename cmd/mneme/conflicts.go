@@ -43,7 +43,7 @@ func (a *app) withConflicts(ctx context.Context, ref string, opts backend.Option
 		if err != nil {
 			return err
 		}
-		s := newSession(lib, st)
+		s := a.newSession(lib, st)
 		defer s.Close()
 		return do(st, s.Conflicts())
 	})

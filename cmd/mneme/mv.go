@@ -59,7 +59,7 @@ func (c *mvCmd) Run(ctx context.Context, a *app) error {
 		if target.ID != st.Info().ID {
 			return usagef("%s and %s are different stores; mv works within one, `mneme cat` and `mneme write` copy between two", st.Info().Slug, target.Slug)
 		}
-		s := newSession(lib, st)
+		s := a.newSession(lib, st)
 		defer s.Close()
 		commit, err := s.Rename(ctx, from.path, to.path, nil)
 		switch {

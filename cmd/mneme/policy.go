@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
 )
@@ -13,6 +14,8 @@ import (
 // policyFlags are what a store asks of its writers.
 type policyFlags struct {
 	Guard *guardRules `placeholder:"RULES" help:"Hold back what destroys much at once: shrink=50% is a version that takes away more than half of a memory of 1 KiB or more, deletes=20/min is a session that deletes more than 20 memories within a minute. One or both, with a comma between, or off. What is held back fails with EPERM, its bytes are kept as a conflict, and --confirm makes it all the same. Default: off."`
+
+	Secrets *secretsRule `placeholder:"RULE" help:"What becomes of a content that brings a credential into the store, such as a token or a private key, known by its shape: warn commits it and tells its author, refuse fails with EPERM and keeps the bytes as a conflict, unless it is confirmed, off looks for none. A new store has warn."`
 }
 
 // apply adds them to an update.
@@ -20,6 +23,30 @@ func (f policyFlags) apply(u *versionlog.StoreUpdate) {
 	if f.Guard != nil {
 		u.GuardShrinkPercent, u.GuardDeletesPerMinute = &f.Guard.ShrinkPercent, &f.Guard.DeletesPerMinute
 	}
+	if f.Secrets != nil {
+		u.Secrets = (*string)(f.Secrets)
+	}
+}
+
+// newStorePolicy is the policy of a store for which nobody says otherwise.
+func newStorePolicy() versionlog.Policy { return versionlog.Policy{Secrets: versionlog.SecretsWarn} }
+
+// secretsRule is a rule for secrets as it is typed.
+type secretsRule versionlog.SecretsRule
+
+const secretsOff = "off"
+
+// UnmarshalText reads off, warn or refuse.
+func (r *secretsRule) UnmarshalText(text []byte) error {
+	switch rule := versionlog.SecretsRule(text); {
+	case string(text) == secretsOff:
+		*r = secretsRule(versionlog.SecretsOff)
+	case rule == versionlog.SecretsWarn, rule == versionlog.SecretsRefuse:
+		*r = secretsRule(rule)
+	default:
+		return fmt.Errorf("the rule %.40q; want %s, %s or %s", text, versionlog.SecretsWarn, versionlog.SecretsRefuse, secretsOff)
+	}
+	return nil
 }
 
 // guardRules is a guard as it is typed: shrink=50%,deletes=20/min.
@@ -65,20 +92,23 @@ func guardText(g versionlog.Guard) string {
 	return strings.Join(rules, ",")
 }
 
-// confirmFlag is how a person means what the store's guard would hold back.
+// confirmFlag is how a person means what the store's policy would hold back.
 type confirmFlag struct {
-	Confirm bool `help:"Do it also where the store's guard would hold it back."`
+	Confirm bool `help:"Do it also where the store's policy would hold it back: its guard, or its rule for secrets."`
 }
 
-// adviseGuard says how what a store's guard holds back is confirmed; "" of another error.
-func adviseGuard(err error) string {
+// advisePolicy says how what a store's policy holds back is confirmed; "" of another error.
+func advisePolicy(err error) string {
 	var held *versionlog.GuardError
 	var kept *session.HeldError
+	isGuard, isSecret := errors.As(err, &held), errors.Is(err, memory.ErrSecrets)
 	switch {
-	case !errors.As(err, &held):
+	case !isGuard && !isSecret:
 		return ""
 	case errors.As(err, &kept) && kept.Conflict > 0:
 		return fmt.Sprintf("if it is meant, `mneme conflicts resolve %s %d --take yours` confirms it", kept.Store, kept.Conflict)
+	case isSecret:
+		return "take it out, or, if it is meant, confirm it with --confirm"
 	case held.Path != "":
 		return "if it is meant, `mneme write --confirm` or `mneme apply --confirm` confirms it"
 	}

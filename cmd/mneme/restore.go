@@ -10,6 +10,7 @@ import (
 type restoreCmd struct {
 	Place   string `arg:"" help:"STORE:/path of a memory, which may be deleted."`
 	Version string `arg:"" optional:"" help:"Version id or sequence number of one of its versions."`
+	confirmFlag
 }
 
 func (c *restoreCmd) Help() string {
@@ -38,7 +39,7 @@ func (c *restoreCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return explainMissing(ctx, st, path, err)
 		}
-		restored, err := s.Restore(ctx, path, v, nil)
+		restored, err := s.Restore(ctx, path, v, &session.WriteOptions{Confirmed: c.Confirm})
 		if err != nil {
 			return err
 		}

@@ -40,12 +40,13 @@ func (c *storeCreateCmd) Help() string {
 
     mneme store create notes --description "What we learned about the build"
     mneme store create repos --content any --max-memory-bytes 10000000
-    mneme store create scratch --quota-bytes 100MB --quota-memories 1000`
+    mneme store create scratch --quota-bytes 100MB --quota-memories 1000
+    mneme store create team --secrets refuse`
 }
 
 func (c *storeCreateCmd) Run(ctx context.Context, a *app) error {
 	return a.withLibrary(ctx, creating, func(lib *backend.Library) error {
-		var asked versionlog.Store
+		asked := versionlog.Store{Policy: newStorePolicy()}
 		update := c.update()
 		c.apply(&update)
 		update.Apply(&asked)
@@ -151,6 +152,9 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 		}
 		if text := guardText(s.Policy.Guard); text != "" {
 			rows = append(rows, [2]string{"Guard", text})
+		}
+		if rule := s.Policy.Secrets; rule != versionlog.SecretsOff {
+			rows = append(rows, [2]string{"Secrets", string(rule)})
 		}
 		if !s.ArchivedAt.IsZero() {
 			rows = append(rows, [2]string{"Archived", localTime(s.ArchivedAt)})

@@ -26,6 +26,7 @@ Examples:
     mneme store update notes --quota-bytes 1GiB --quota-versions 10000
     mneme store update notes --quota-bytes 0
     mneme store update notes --guard shrink=50%,deletes=20/min
+    mneme store update notes --secrets refuse
     mneme store update notes --metadata owner=build-team --remove-metadata draft`
 }
 

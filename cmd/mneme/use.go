@@ -64,7 +64,7 @@ func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	u := &use{records: records, useRecord: known, mount: records.mountForUse, unmount: unmountForUse, bar: a.progress("use"), reached: func(string) {}}
+	u := &use{records: records, useRecord: known, mount: records.mountForUse, unmount: unmountForUse, warn: a.warn, bar: a.progress("use"), reached: func(string) {}}
 	switch {
 	case c.KeepChanges && !c.Undo:
 		return usagef("--keep-changes goes with --undo")

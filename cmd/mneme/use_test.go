@@ -137,6 +137,7 @@ func (h *useHome) begin(n int) *use {
 			return nil
 		},
 		unmount: func(context.Context, *useRecord) ([]leftFile, error) { return nil, nil },
+		warn:    func(string) {},
 		reached: func(point string) {
 			if n--; n == -1 {
 				panic(cutOff{point})

@@ -14,6 +14,7 @@ import (
 	"mneme/errkind"
 	"mneme/internal/agentdirs"
 	"mneme/internal/durable"
+	"mneme/internal/quote"
 	"mneme/internal/safepath"
 	"mneme/memory"
 )
@@ -38,6 +39,7 @@ type use struct {
 	kept    []leftFile // what the mount could not commit when it ended
 	keep    bool       // to undo is to bring what was changed since into the directory
 
+	warn    func(line string)  // a person, of something that was done all the same
 	bar     *progress          // of the import
 	reached func(point string) // is called between the steps; tests end there
 }
@@ -146,6 +148,9 @@ func (u *use) importAll(ctx context.Context, f *agentFiles, opts *memory.StoreOp
 	i := importer{store: st, root: root, agent: u.Agent, each: func(done int) {
 		u.bar.show("import", done, len(f.files))
 		u.reached("file")
+	}, warn: func(f memory.SecretsFound) {
+		u.bar.clear()
+		u.warn(fmt.Sprintf("%s: %s; it is in the history of store %s now", quote.Name(f.Path), &f, u.Store))
 	}}
 	if u.Git != "" {
 		if err := i.link(ctx, u.Git); err != nil {

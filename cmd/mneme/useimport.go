@@ -23,6 +23,7 @@ type importer struct {
 	root  *os.Root
 	agent string
 	each  func(done int) // is called after each file
+	warn  func(memory.SecretsFound)
 }
 
 // openForImport opens the store of a record, which is made if it is missing.
@@ -102,7 +103,7 @@ func (i *importer) commit(ctx context.Context, file *agentFile, c memory.Change)
 	if from := filepath.Join(i.root.Name(), file.rel); utf8.ValidString(from) && utf8.RuneCountInString(from) <= versionlog.MaxMetaValue {
 		meta["imported_from"] = from
 	}
-	_, err := i.store.Batch(ctx, []memory.Change{c}, &memory.CommitOptions{Message: "import", Meta: meta})
+	_, err := i.store.Batch(ctx, []memory.Change{c}, &memory.CommitOptions{Message: "import", Meta: meta, Warn: i.warn})
 	if err != nil {
 		return fmt.Errorf("import %s: %w", quote.Name(file.rel), err)
 	}

@@ -204,7 +204,7 @@ func (p *usePlan) fit(info *versionlog.Store, heads map[string]versionlog.Digest
 	f := p.files
 	refused, another := f.refused, ""
 	if info == nil {
-		p.make = &memory.StoreOptions{Actor: userActor(), Description: "The memory of " + p.found.Agent}
+		p.make = &memory.StoreOptions{Actor: userActor(), Policy: newStorePolicy(), Description: "The memory of " + p.found.Agent}
 		if p.found.Agent == dirAgent {
 			p.make.Description = ""
 		}

@@ -1,0 +1,132 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mneme/errkind"
+	"mneme/secrets"
+	"mneme/versionlog"
+)
+
+// ErrSecrets is what every *SecretsError is, under errors.Is.
+var ErrSecrets = errkind.New(errkind.Policy, "held back by the store's rule for secrets")
+
+// SecretsFound says which credentials a content has that the one before it did not have.
+type SecretsFound struct {
+	Path  string
+	Found []secrets.Finding // the first ones, at most maxSecrets
+}
+
+const (
+	maxSecrets    = 100    // credentials of one content that are told
+	maxSecretsMet = 10_000 // that are compared with what was there
+)
+
+// String says where the first one is, without a word of it: one line.
+func (f *SecretsFound) String() string {
+	first := &f.Found[0]
+	more := ""
+	switch n := len(f.Found) - 1; {
+	case n == 1:
+		more = ", and there is another one"
+	case n > 1:
+		more = fmt.Sprintf(", and there are %d more", n)
+	}
+	return fmt.Sprintf("line %d has what looks like a credential (%s)%s", first.Line, first.Rule, more)
+}
+
+// SecretsError says which credentials a commit would bring into a store that refuses them. The
+// same commit passes if it is confirmed.
+type SecretsError struct{ SecretsFound }
+
+// Error gives the rule and the line.
+func (e *SecretsError) Error() string {
+	return fmt.Sprintf("%v: %s: %s", ErrSecrets, e.Path, e.String())
+}
+
+// Is makes every *SecretsError an ErrSecrets.
+func (e *SecretsError) Is(target error) bool { return target == ErrSecrets }
+
+// Kind is errkind.Policy.
+func (e *SecretsError) Kind() errkind.Kind { return errkind.Policy }
+
+// lookForSecrets returns what the contents of changes, by their places, bring into a store that wants to know:
+// credentials that the head at their path does not have already, so that a memory which has
+// one can be edited. A store that refuses them has a *SecretsError, unless it is confirmed.
+//
+// The contents are always looked at, which takes less than a millisecond for 100 KiB. What the
+// store's rule is, and what is there, is asked of the log only if something was found: the rule
+// is the one in force now, not that of when the store was opened.
+func (s *Store) lookForSecrets(ctx context.Context, changes []versionlog.Change, content func(i int) []byte, confirmed bool) (all []SecretsFound, err error) {
+	rule := versionlog.SecretsOff
+	for i := range changes {
+		if changes[i].Action != versionlog.Put {
+			continue
+		}
+		found := secrets.Find(content(i), maxSecretsMet)
+		if len(found) == 0 {
+			continue
+		}
+		if rule == versionlog.SecretsOff {
+			now, err := s.log.Store(ctx, s.info.ID)
+			if err != nil {
+				return nil, s.wrap(changes[i].Path, err)
+			}
+			if rule = now.Policy.Secrets; rule == versionlog.SecretsOff {
+				return nil, nil
+			}
+		}
+		path := changes[i].Path
+		if found, err = s.newSecrets(ctx, path, content(i), found); err != nil {
+			return nil, err
+		}
+		if len(found) > 0 {
+			all = append(all, SecretsFound{Path: path, Found: found[:min(len(found), maxSecrets)]})
+		}
+	}
+	if rule == versionlog.SecretsRefuse && len(all) > 0 && !confirmed {
+		return nil, fmt.Errorf("store %s: %w", s.info.Slug, &SecretsError{all[0]})
+	}
+	return all, nil
+}
+
+// newSecrets returns those of the findings in data that are not in the memory at a path.
+func (s *Store) newSecrets(ctx context.Context, path string, data []byte, found []secrets.Finding) ([]secrets.Finding, error) {
+	_, old, err := s.Read(ctx, path)
+	switch {
+	case errors.Is(err, versionlog.ErrNotFound):
+		return found, nil
+	case isLost(err): // there is nothing to compare with
+		return found, nil
+	case err != nil:
+		return nil, err
+	}
+	known := map[string]bool{}
+	for _, f := range secrets.Find(old, len(old)) {
+		known[string(f.Value(old))] = true
+	}
+	var fresh []secrets.Finding
+	for _, f := range found {
+		if !known[string(f.Value(data))] {
+			fresh = append(fresh, f)
+		}
+	}
+	return fresh, nil
+}
+
+// earlier returns the commit that is in the log under a key which was used before; nil: there
+// is none.
+func (s *Store) earlier(ctx context.Context, p *versionlog.Proposal) (*versionlog.Commit, error) {
+	asked := *p
+	asked.Changes = []versionlog.Change{{Action: versionlog.Remove, Path: "/never", Expect: versionlog.ExpectVersion("never")}}
+	c, err := s.log.Commit(ctx, s.info.ID, &asked)
+	switch {
+	case err == nil:
+		return c, nil
+	case IsFinal(err):
+		return nil, nil
+	}
+	return nil, err
+}
