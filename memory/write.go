@@ -20,6 +20,7 @@ type Change struct {
 	Spelling string                 // a form of the path that comes to be, see versionlog.Change
 	Content  []byte                 // Put
 	Digest   cas.Digest             // of Content, where the caller has it; zero: it is computed
+	Source   *versionlog.Version    // Put: whose content it is, in place of Content; the caller has read it, see CheckSources
 	Revive   string                 // Put, MakeDir: id of what was deleted and is to come back, or ""
 	Expect   versionlog.Expectation // of the head at Path
 }
@@ -164,6 +165,10 @@ func (s *Store) checkNew(ctx context.Context, changes []versionlog.Change) error
 // store makes what is put the content of c: durable by now, or, where the log
 // keeps contents of that size, together with the commit.
 func (s *Store) store(ctx context.Context, c *versionlog.Change, put Change) error {
+	if put.Source != nil {
+		c.Digest = put.Source.Digest
+		return nil
+	}
 	data := put.Content
 	if most := s.can.MaxContent; most > 0 && len(data) <= most {
 		if data == nil {
@@ -206,6 +211,9 @@ func (s *Store) prepare(c Change) (versionlog.Change, error) {
 		return versionlog.Change{}, err
 	}
 	out := versionlog.Change{Action: c.Action, Path: path, Spelling: c.Spelling, Expect: c.Expect, MemoryID: c.Revive, Size: int64(len(c.Content))}
+	if c.Source != nil {
+		out.Size = c.Source.Size
+	}
 	switch c.Action {
 	case versionlog.Put:
 		err = s.Check(path, c.Content)

@@ -2,27 +2,47 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"mneme/memory"
 	"mneme/session"
+	"mneme/versionlog"
 )
 
 type restoreCmd struct {
-	Place   string `arg:"" help:"STORE:/path of a memory, which may be deleted."`
+	Place   string `arg:"" help:"STORE:/path of a memory, which may be deleted; with --at also of a directory, or STORE."`
 	Version string `arg:"" optional:"" help:"Version id or sequence number of one of its versions."`
+	At      string `placeholder:"POINT" help:"Make all that is at the place, or was, what it was then: a sequence number, HEAD~n, a time or an age."`
+	DryRun  bool   `name:"dry-run" help:"With --at: list what would change, and change nothing."`
 	confirmFlag
 }
 
 func (c *restoreCmd) Help() string {
-	return `Writes a new version with the old content; nothing is lost from the history. Prints the version that now holds the content.
+	return `With a version, writes a new version with the old content, and prints it.
+
+With --at, a memory, a directory or the whole store becomes what it was right after that commit, or at that time: what has been changed is changed back, what has been removed comes back, what has been renamed has its old name, and what has been made since goes. This is one commit. On AWS, where a commit takes about 97 files, it may be several; cut off, the same command goes on. What somebody else changes meanwhile is left, and named, with exit code 4.
+
+Nothing is lost from the history. To take a restore back, restore to the sequence number before it, which is printed.
 
 Examples:
 
     mneme restore notes:/todo.md 7
-    mneme restore notes:/todo.md@7`
+    mneme restore notes:/todo.md@7
+    mneme restore notes:/projects/ --at yesterday --dry-run
+    mneme restore notes:/todo.md --at HEAD~3
+    mneme restore notes --at 7`
 }
 
 func (c *restoreCmd) Run(ctx context.Context, a *app) error {
+	switch {
+	case c.At != "" && c.Version != "":
+		return usagef("%s is a version, and --at %s a point; want one of the two", c.Version, c.At)
+	case c.At != "":
+		return c.toPoint(ctx, a)
+	case c.DryRun:
+		return usagef("--dry-run is for --at; `mneme diff` shows what a version would change")
+	}
 	p, err := parseMemory(c.Place)
 	if err != nil {
 		return err
@@ -45,4 +65,73 @@ func (c *restoreCmd) Run(ctx context.Context, a *app) error {
 		}
 		return a.printVersion(st, restored)
 	})
+}
+
+// toPoint makes the place what it was at a point.
+func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
+	p, err := parseDir(c.Place)
+	if err != nil {
+		return err
+	}
+	point, err := memory.ParsePoint(c.At, time.Now())
+	if err != nil {
+		return err
+	}
+	if c.DryRun {
+		return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
+			seq, err := st.ResolvePoint(ctx, point)
+			if err != nil {
+				return err
+			}
+			plan, err := st.PlanRestore(ctx, p.path, seq, nil)
+			if err != nil {
+				return explainMissing(ctx, st, p.path, err)
+			}
+			return a.printStepList(ctx, st, plan.Steps, plan.Left)
+		})
+	}
+	return a.withSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
+		seq, err := st.ResolvePoint(ctx, point)
+		if err != nil {
+			return err
+		}
+		at := place{store: st.Info().Slug, path: p.path}
+		bar := a.progress("restore")
+		done, err := s.RestoreTree(ctx, p.path, seq, &session.StepOptions{Confirmed: c.Confirm, Progress: bar.show})
+		bar.clear()
+		if err != nil {
+			err = adviseSteps(explainMissing(ctx, st, p.path, err))
+			if done != nil && done.Commits > 0 {
+				err = fmt.Errorf("%w; of the restore %s made: `mneme restore %s --at %d` goes on", err, commitsAre(done.Commits), at.word(), seq)
+			}
+			return err
+		}
+		return c.printRestored(a, st, at, seq, done)
+	})
+}
+
+func (c *restoreCmd) printRestored(a *app, st *memory.Store, at place, seq uint64, done *session.Steps) error {
+	switch {
+	case a.json:
+		j := newStepsJSON(st, "restore", done)
+		j.Seq = &seq
+		if err := a.printJSON(j); err != nil {
+			return err
+		}
+	case done.Commits == 0 && len(done.Left) == 0:
+		a.printf("%s is what it was after commit %d; nothing was changed.\n", printable(at.String()), seq)
+	default:
+		if done.Commits > 0 {
+			a.printf("%s is what it was after commit %d: %s.\n", printable(at.String()), seq, changesText(done))
+			a.printf("To take this back: mneme restore %s --at %d\n", printable(at.word()), done.First-1)
+		}
+		if err := a.printLeftPaths(done.Left); err != nil {
+			return err
+		}
+	}
+	if n := len(done.Left); n > 0 {
+		return fmt.Errorf("%w: %s of %s stayed as they are; if they are to be restored, too, `mneme restore %s --at %d` does that",
+			versionlog.ErrConflict, plural(uint64(n), "path"), at, at.word(), seq)
+	}
+	return nil
 }

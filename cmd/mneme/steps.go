@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"mneme/internal/quote"
+	"mneme/memory"
+	"mneme/session"
+	"mneme/versionlog"
+)
+
+// stepJSON is a change that would be made.
+type stepJSON struct {
+	Type      string     `json:"type"`
+	Operation string     `json:"operation"`
+	Path      string     `json:"path"`
+	FromPath  string     `json:"from_path,omitempty"`
+	FromID    string     `json:"from_version_id,omitempty"` // what is there
+	ToID      string     `json:"to_version_id,omitempty"`   // whose content will be there; missing of a merged one
+	Lines     *linesJSON `json:"lines,omitempty"`           // missing of a directory
+}
+
+// leftJSON is what is not changed.
+type leftJSON struct {
+	Type      string `json:"type"`
+	Path      string `json:"path"`
+	Why       string `json:"why"`
+	VersionID string `json:"version_id,omitempty"` // what is there
+	SessionID string `json:"session_id,omitempty"` // which made that
+}
+
+// printStepList lists what would be changed, and how many lines.
+func (a *app) printStepList(ctx context.Context, st *memory.Store, steps []memory.Step, left []memory.Left) error {
+	return a.page(func() error {
+		added, removed := 0, 0
+		for p, err := range st.StepPatches(ctx, steps) {
+			if err == nil {
+				err = a.outError()
+			}
+			if err != nil {
+				return err
+			}
+			op, name := p.Op(), p.Path()
+			if a.json {
+				if err := a.printJSON(newStepJSON(&p)); err != nil {
+					return err
+				}
+				continue
+			}
+			if op == versionlog.OpRenamed {
+				name = p.From.Path + " → " + name
+			}
+			stat := ""
+			if !strings.HasSuffix(name, "/") {
+				plus, minus, _ := countLines(p.Text)
+				added, removed = added+plus, removed+minus
+				stat = "  " + diffStat(p.Text)
+			}
+			a.printf("%s  %s%s\n", a.paint(opColors[op], fmt.Sprintf("%-8s", op)), printable(name), stat)
+		}
+		if a.json {
+			return a.printLeftPaths(left)
+		}
+		if err := a.printLeftPaths(left); err != nil {
+			return err
+		}
+		a.printf("%s would be made, +%d -%d; nothing was changed\n", plural(uint64(len(steps)), "change"), added, removed)
+		return nil
+	})
+}
+
+func newStepJSON(p *memory.StepPatch) stepJSON {
+	j := stepJSON{Type: "change", Operation: string(p.Op()), Path: p.Path()}
+	if p.From != nil {
+		j.FromID = p.From.ID
+		if p.From.Path != j.Path {
+			j.FromPath = p.From.Path
+		}
+	}
+	if p.To != nil && p.To.Source != nil {
+		j.ToID = p.To.Source.ID
+	}
+	if !strings.HasSuffix(j.Path, "/") {
+		j.Lines = newLinesJSON(p.Text)
+	}
+	return j
+}
+
+// printLeftPaths lists what is left as it is.
+func (a *app) printLeftPaths(left []memory.Left) error {
+	for _, l := range left {
+		if a.json {
+			if err := a.printJSON(newLeftJSON(l)); err != nil {
+				return err
+			}
+			continue
+		}
+		a.printf("%s  %s: %s\n", a.paint(red, "left    "), printable(l.Path), printable(whyLeft(l)))
+	}
+	return nil
+}
+
+func newLeftJSON(l memory.Left) leftJSON {
+	j := leftJSON{Type: "left", Path: l.Path, Why: whyLeft(l)}
+	if l.Head != nil {
+		j.VersionID, j.SessionID = l.Head.ID, l.Head.Session
+	}
+	return j
+}
+
+func whyLeft(l memory.Left) string {
+	switch {
+	case l.InTheWay != "":
+		return quote.Name(l.InTheWay) + " is in its way"
+	case l.Head == nil:
+		return "it was removed meanwhile"
+	case l.Head.Session != "":
+		return fmt.Sprintf("session %s has changed it meanwhile, in commit %d", quote.Name(l.Head.Session), l.Head.Seq)
+	}
+	return fmt.Sprintf("%s has changed it meanwhile, in commit %d", quote.Name(l.Head.Actor.String()), l.Head.Seq)
+}
+
+// stepsJSON is what was changed.
+type stepsJSON struct {
+	Type      string                `json:"type"`
+	StoreID   string                `json:"memory_store_id"`
+	Seq       *uint64               `json:"restored_seq,omitempty"`
+	SessionID string                `json:"session_id,omitempty"`
+	Commits   int                   `json:"commits"`
+	FirstSeq  uint64                `json:"first_seq,omitempty"`
+	LastSeq   uint64                `json:"last_seq,omitempty"`
+	Changes   map[versionlog.Op]int `json:"changes"` // by operation
+	Left      []leftJSON            `json:"left,omitempty"`
+}
+
+func newStepsJSON(st *memory.Store, what string, done *session.Steps) stepsJSON {
+	j := stepsJSON{Type: what, StoreID: st.Info().ID, Commits: done.Commits, FirstSeq: done.First, LastSeq: done.Last, Changes: done.Changes}
+	for _, l := range done.Left {
+		j.Left = append(j.Left, newLeftJSON(l))
+	}
+	return j
+}
+
+// changesText says how many changes were made, and in which commits.
+func changesText(done *session.Steps) string {
+	var parts []string
+	for _, op := range []versionlog.Op{versionlog.OpCreated, versionlog.OpModified, versionlog.OpRenamed, versionlog.OpDeleted} {
+		if n := done.Changes[op]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, op))
+		}
+	}
+	in := fmt.Sprintf("in one commit, sequence number %d", done.Last)
+	if done.Commits > 1 {
+		in = fmt.Sprintf("in %d commits, sequence numbers %d to %d", done.Commits, done.First, done.Last)
+	}
+	return strings.Join(parts, ", ") + " " + in
+}
+
+// commitsAre counts commits in the words of a sentence.
+func commitsAre(n int) string {
+	if n == 1 {
+		return "1 commit is"
+	}
+	return fmt.Sprintf("%d commits are", n)
+}
+
+// adviseSteps says how changes are confirmed that the store's guard holds back.
+func adviseSteps(err error) error {
+	if errors.Is(err, versionlog.ErrGuarded) {
+		return advised{fmt.Errorf("%w; if it is meant, the same with --confirm does it", err)}
+	}
+	return err
+}

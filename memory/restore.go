@@ -1,0 +1,165 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"mneme/versionlog"
+)
+
+// Restoration is how what is at and below a path becomes what it was.
+type Restoration struct {
+	Seq   uint64 // the commit after which it was so
+	Tip   uint64 // the newest commit when the plan was made
+	Steps []Step // see Plan
+	Left  []Left // what stays as it is, in the order of the paths
+}
+
+// Left is a path that does not become what it is to be.
+type Left struct {
+	Path     string
+	Head     *versionlog.Version // what is there; nil: nothing
+	InTheWay string              // the path of what stays, above or below; "": Path itself is to stay
+}
+
+// PlanRestore returns how what is at and below a path, "/" being the whole store, becomes what it
+// was right after the commit of a sequence number. What is at the paths of keep stays. Nothing is
+// changed. Memories come back with their ids if they were deleted; what lives outside of the path
+// by now stays there, and a new memory is made.
+//
+// What cannot differ in a history by itself is left: the spelling of a name whose content is the
+// same, and whether a directory with something in it was made on purpose.
+//
+// It holds what differs in memory, not the states. versionlog.ErrNotFound: there is no such
+// commit, or nothing is, or was, at the path.
+func (s *Store) PlanRestore(ctx context.Context, path string, seq uint64, keep map[string]bool) (*Restoration, error) {
+	tip, err := s.Tip(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.At(ctx, tip.Seq)
+	if err != nil {
+		return nil, err
+	}
+	then, err := s.At(ctx, seq)
+	if err != nil {
+		return nil, err
+	}
+	r := &Restoration{Seq: seq, Tip: tip.Seq}
+	w := &restoring{path: path, keep: keep, now: map[string]*versionlog.Version{}, want: map[string]*Target{}}
+	if path == "/" {
+		w.live = map[string]bool{}
+	}
+	for d, err := range sideBySide(now.Heads(ctx, path, ""), then.Heads(ctx, path, "")) {
+		if err != nil {
+			return nil, err
+		}
+		w.add(d)
+	}
+	if !w.found {
+		return nil, s.wrap(path, versionlog.ErrNotFound)
+	}
+	if err := w.addAbove(ctx, now); err != nil {
+		return nil, err
+	}
+	if err := s.markDeleted(ctx, w); err != nil {
+		return nil, err
+	}
+	var blocked map[string]string
+	r.Steps, blocked = Plan(w.now, w.want)
+	for path, other := range blocked {
+		w.left = append(w.left, Left{Path: path, InTheWay: other})
+	}
+	r.Left = sortedByPath(w.left)
+	return r, nil
+}
+
+// restoring is what Plan needs of two states.
+type restoring struct {
+	path    string
+	keep    map[string]bool
+	now     map[string]*versionlog.Version
+	want    map[string]*Target
+	live    map[string]bool // of the whole store: the ids of what is live; nil: not known
+	left    []Left
+	found   bool
+	pending []string // directories that differ, above where the walk is, of which nothing is known to stay in them
+}
+
+// add takes what is at one path now, which is From, and what was, in the order of the paths.
+func (w *restoring) add(d Difference) {
+	w.found = true
+	v := d.From
+	if v == nil {
+		v = d.To
+	}
+	path := v.Path
+	for len(w.pending) > 0 && !strings.HasPrefix(path, w.pending[len(w.pending)-1]) {
+		w.pending = w.pending[:len(w.pending)-1]
+	}
+	if w.live != nil && d.From != nil {
+		w.live[d.From.MemoryID] = true
+	}
+	switch same := d.From != nil && d.To != nil && (d.From.Digest == d.To.Digest || d.From.IsDir()); {
+	case same:
+		if len(w.pending) > 0 {
+			w.now[path], w.pending = d.From, nil
+		}
+		return
+	case w.keep[path]:
+		w.left = append(w.left, Left{Path: path, Head: d.From})
+		if d.From != nil {
+			w.now[path] = d.From
+		}
+		return
+	}
+	if d.From != nil {
+		w.now[path] = d.From
+	}
+	if w.want[path] = nil; d.To != nil {
+		w.want[path] = targetOf(d.To)
+	}
+	if v.IsDir() {
+		w.pending = append(w.pending, path)
+	}
+}
+
+// addAbove takes what is above the path, which may be in its way.
+func (w *restoring) addAbove(ctx context.Context, now versionlog.State) error {
+	for above := parentPath(w.path); above != ""; above = parentPath(above) {
+		v, err := now.Head(ctx, above)
+		switch {
+		case errors.Is(err, versionlog.ErrNotFound):
+		case err != nil:
+			return err
+		default:
+			w.now[above] = &v
+		}
+	}
+	return nil
+}
+
+// markDeleted finds out which of the memories and directories that come back were deleted.
+func (s *Store) markDeleted(ctx context.Context, w *restoring) error {
+	for path, t := range w.want {
+		switch {
+		case t == nil || w.now[path] != nil:
+		case w.live != nil:
+			t.Deleted = !w.live[t.MemoryID]
+		default:
+			newest, err := s.log.Newest(ctx, s.info.ID, t.MemoryID)
+			if err != nil {
+				return s.wrap(path, err)
+			}
+			t.Deleted = !newest.Live()
+		}
+	}
+	return nil
+}
+
+func sortedByPath(left []Left) []Left {
+	slices.SortFunc(left, func(a, b Left) int { return strings.Compare(a.Path, b.Path) })
+	return left
+}

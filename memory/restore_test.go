@@ -1,0 +1,241 @@
+package memory_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// wild makes random changes to a store: memories and directories that come, go, move, and take each
+// other's places.
+type wild struct {
+	*fixture
+	*rand.Rand
+	n int
+}
+
+func (w *wild) path() string {
+	path := ""
+	for depth := 1 + w.IntN(3); depth > 0; depth-- {
+		path += "/" + string(rune('a'+w.IntN(3)))
+	}
+	return path
+}
+
+// change tries one change, which may be refused.
+func (w *wild) change() {
+	ctx := w.t.Context()
+	w.n++
+	switch path := w.path(); w.IntN(8) {
+	case 0, 1, 2:
+		_, _ = w.Write(ctx, path, fmt.Appendf(nil, "%d", w.n), versionlog.ExpectAny())
+	case 3: // a content that another memory may have
+		_, _ = w.Write(ctx, path, []byte("same"), versionlog.ExpectAny())
+	case 4:
+		_, _ = w.Store.Rename(ctx, path, w.path(), nil)
+	case 5:
+		_, _ = w.RemoveTree(ctx, path, nil, nil)
+	case 6:
+		_, _ = w.MakeDir(ctx, path, versionlog.ExpectAny(), nil)
+	case 7:
+		_, _ = w.RemoveDir(ctx, path, nil)
+	}
+}
+
+// shows returns the state of a store after a commit: memories with their contents, and the
+// directories in which nothing is.
+func (w *wild) shows(seq uint64) (all []string) {
+	state, err := w.At(w.t.Context(), seq)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for v, err := range state.Heads(w.t.Context(), "/", "") {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if n := len(all); n > 0 && strings.HasSuffix(all[n-1], "/") && strings.HasPrefix(v.Path, all[n-1]) {
+			all = all[:n-1]
+		}
+		if v.IsDir() {
+			all = append(all, v.Path)
+		} else {
+			all = append(all, fmt.Sprintf("%s %.6s", v.Path, v.Digest))
+		}
+	}
+	return all
+}
+
+func (w *wild) tip() uint64 {
+	tip, err := w.Tip(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return tip.Seq
+}
+
+// restore carries out a plan in commits of at most n changes.
+func (w *wild) restore(path string, seq uint64, n int) *memory.Restoration {
+	w.t.Helper()
+	plan, err := w.PlanRestore(w.t.Context(), path, seq, nil)
+	if errors.Is(err, versionlog.ErrNotFound) {
+		return &memory.Restoration{}
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.CheckSources(w.t.Context(), plan.Steps, func(int) {}); err != nil {
+		w.t.Fatal(err)
+	}
+	for steps := range slices.Chunk(plan.Steps, n) {
+		changes := make([]memory.Change, len(steps))
+		for i := range steps {
+			changes[i] = steps[i].Change
+		}
+		if _, err := w.Batch(w.t.Context(), changes, nil); err != nil {
+			for _, s := range plan.Steps {
+				w.t.Logf("%s %s %s", s.Op(), s.Change.Path, s.Change.To)
+			}
+			w.t.Fatal(err)
+		}
+	}
+	return plan
+}
+
+// TestPlanRestore: whatever has become of a store, one commit makes it what it was at any point, and
+// another takes that back; so do commits of one change each. Then there is nothing to do.
+func TestPlanRestore(t *testing.T) {
+	for seed := range uint64(150) {
+		w := &wild{fixture: newFixture(t, nil), Rand: rand.New(rand.NewPCG(seed, 0))}
+		for range 20 {
+			w.change()
+		}
+		point := w.tip()
+		for range 1 + w.IntN(25) {
+			w.change()
+		}
+		before, n := w.tip(), 1000
+		if seed%2 == 1 {
+			n = 1
+		}
+		w.restore("/", point, n)
+		if diff := cmp.Diff(w.shows(point), w.shows(w.tip())); diff != "" {
+			t.Fatalf("seed %d: restored to %d:\n%s", seed, point, diff)
+		}
+		if n == 1000 && w.tip() > before+1 {
+			t.Fatalf("seed %d: %d commits", seed, w.tip()-before)
+		}
+		if plan := w.restore("/", point, n); len(plan.Steps)+len(plan.Left) > 0 {
+			t.Fatalf("seed %d: then there is to do %+v", seed, plan)
+		}
+		w.restore("/", before, n)
+		if diff := cmp.Diff(w.shows(before), w.shows(w.tip())); diff != "" {
+			t.Fatalf("seed %d: restored to %d:\n%s", seed, before, diff)
+		}
+		wantSound(t, w.Store)
+	}
+}
+
+// TestPlanRestoreBelow: of a directory only that becomes what it was, but for what something outside
+// is in the way of.
+func TestPlanRestoreBelow(t *testing.T) {
+	split := func(all []string, dir string) (in, out []string) {
+		for _, line := range all {
+			if path, _, _ := strings.Cut(line, " "); path == dir || strings.HasPrefix(path, dir+"/") {
+				in = append(in, line)
+			} else {
+				out = append(out, line)
+			}
+		}
+		return in, out
+	}
+	for seed := range uint64(100) {
+		w := &wild{fixture: newFixture(t, nil), Rand: rand.New(rand.NewPCG(seed, 1))}
+		for range 20 {
+			w.change()
+		}
+		point := w.tip()
+		for range 20 {
+			w.change()
+		}
+		before, dir := w.tip(), w.path()
+		plan := w.restore(dir, point, 1+w.IntN(2)*1000)
+		wantIn, _ := split(w.shows(point), dir)
+		_, wantOut := split(w.shows(before), dir)
+		in, out := split(w.shows(w.tip()), dir)
+		if plan.Left == nil && !cmp.Equal(wantIn, in) {
+			t.Fatalf("seed %d: %s restored to %d:\n%s", seed, dir, point, cmp.Diff(wantIn, in))
+		}
+		// What is above an emptied directory, or one that is not empty any more, is listed otherwise.
+		dirs := func(line string) bool { return strings.HasSuffix(line, "/") }
+		if diff := cmp.Diff(slices.DeleteFunc(wantOut, dirs), slices.DeleteFunc(out, dirs)); diff != "" {
+			t.Fatalf("seed %d: beside %s:\n%s", seed, dir, diff)
+		}
+	}
+}
+
+// TestPlanRestoreKeeps: memories come back as what they were, with their names as they were
+// spelled; what has moved is renamed back.
+func TestPlanRestoreKeeps(t *testing.T) {
+	w := &wild{fixture: newFixture(t, nil), Rand: rand.New(rand.NewPCG(0, 0))}
+	const decomposed = "/a\u030a.md"
+	spelled := memory.Change{Action: versionlog.Put, Path: decomposed, Spelling: decomposed, Content: []byte("å"), Expect: versionlog.ExpectAbsent()}
+	c, err := w.Batch(t.Context(), []memory.Change{spelled}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := w.write("/moved", "moved", versionlog.ExpectAbsent())
+	gone := w.write("/gone", "gone", versionlog.ExpectAbsent())
+	point := w.tip()
+	w.remove("/å.md")
+	w.rename("/moved", "/far/away")
+	w.remove("/gone")
+	w.write("/gone", "another", versionlog.ExpectAbsent())
+	w.restore("/", point, 1000)
+	if head := w.wantContent("/å.md", "å"); head.MemoryID != c.Versions[0].MemoryID || head.Spelling != decomposed {
+		t.Errorf("the removed memory is back as %+v", head)
+	}
+	if head := w.wantContent("/moved", "moved"); head.MemoryID != moved.MemoryID || head.Op != versionlog.OpRenamed {
+		t.Errorf("the renamed memory is back as %+v", head)
+	}
+	if head := w.wantContent("/gone", "gone"); head.MemoryID == gone.MemoryID {
+		t.Error("what was made in the place of another memory is that memory")
+	}
+	if _, err := w.PlanRestore(t.Context(), "/nix", point, nil); !errors.Is(err, versionlog.ErrNotFound) {
+		t.Errorf("what never was: %v", err)
+	}
+	if _, err := w.PlanRestore(t.Context(), "/", point+100, nil); !errors.Is(err, versionlog.ErrNotFound) {
+		t.Errorf("a commit that is not there: %v", err)
+	}
+}
+
+// TestRestoreLostContent: a content that the store has lost, or does not take any more, is not made
+// current.
+func TestRestoreLostContent(t *testing.T) {
+	w := &wild{fixture: newGappy(t)}
+	v := w.write("/a", "old", versionlog.ExpectAbsent())
+	w.write("/a", "new", versionlog.ExpectVersion(v.ID))
+	plan, err := w.PlanRestore(t.Context(), "/", v.Seq, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.lose(v)
+	if err := w.CheckSources(t.Context(), plan.Steps, func(int) {}); err == nil {
+		t.Error("the content is lost, and nothing is said")
+	}
+}
+
+func wantSound(t *testing.T, st *memory.Store) {
+	t.Helper()
+	_, err := st.Verify(t.Context(), nil, func(p memory.Problem) { t.Errorf("%s %s: %s", p.Kind, p.Subject, p.What) })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
