@@ -244,8 +244,9 @@ func (s Store) After(c *Commit, imported bool) Store {
 
 // Told is what the commits of a history say of its store; zero before the first.
 type Told struct {
-	store  Store
-	begins bool // with the creation of the store, so that all follows
+	store   Store
+	commits uint64
+	begins  bool // with the creation of the store, so that all follows
 }
 
 // Add takes in the next commit.
@@ -254,7 +255,16 @@ func (t *Told) Add(c *Commit) {
 		t.begins = c.IsEvent(EventCreated)
 	}
 	t.store = t.store.After(c, false)
+	t.store.Epoch = c.Epoch
+	t.commits++
 }
+
+// Commits is how many commits have told.
+func (t *Told) Commits() uint64 { return t.commits }
+
+// Store returns what the commits say of the store, without its id and slug, and whether
+// they tell all of it: whether they begin with its creation.
+func (t *Told) Store() (s Store, whole bool) { return t.store.Clone(), t.begins }
 
 // Contradicts names the fields of s that are not what the commits say. No commit tells
 // of its id and its slug, nor whether it is a replica; and a history that does not begin

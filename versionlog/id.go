@@ -34,6 +34,14 @@ var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadd
 // NewStoreID returns a fresh id for a store.
 func NewStoreID() string { return storePrefix + timedID(time.Now()) }
 
+// CheckStoreID says why an id cannot be a store's.
+func CheckStoreID(id string) error {
+	if _, err := decodeID(id, storePrefix); err != nil {
+		return fmt.Errorf("store id %w", err)
+	}
+	return nil
+}
+
 // NewKey returns a fresh idempotency key for a proposal.
 func NewKey() string { return timedID(time.Now()) }
 

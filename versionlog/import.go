@@ -65,15 +65,20 @@ func isThere(ctx context.Context, log Log, storeID string, c *Commit) error {
 }
 
 func importOne(ctx context.Context, log Log, storeID string, c *Commit) error {
-	p := &Proposal{Key: c.Key, Actor: c.Actor, Session: c.Session, Message: c.Message, Meta: c.Meta, Event: c.Event, Finished: c}
-	for i := range c.Versions {
-		p.Changes = append(p.Changes, changeOf(&c.Versions[i]))
-	}
-	made, err := log.Commit(ctx, storeID, p)
+	made, err := log.Commit(ctx, storeID, c.finished())
 	if err == nil && made.Digest != c.Digest {
 		return fmt.Errorf("%w: commit %d has its key", ErrInvalid, made.Seq)
 	}
 	return err
+}
+
+// finished is the proposal that has become c elsewhere.
+func (c *Commit) finished() *Proposal {
+	p := &Proposal{Key: c.Key, Actor: c.Actor, Session: c.Session, Message: c.Message, Meta: c.Meta, Event: c.Event, Finished: c}
+	for i := range c.Versions {
+		p.Changes = append(p.Changes, changeOf(&c.Versions[i]))
+	}
+	return p
 }
 
 // changeOf is the change that a version was made by.

@@ -398,7 +398,13 @@ func (s *suite) verifyChain() {
 	s.Helper()
 	var tip versionlog.Tip
 	keys := map[string]bool{}
-	for _, c := range s.commits(0) {
+	commits, before := s.commits(0), s.store
+	if len(commits) > 0 {
+		before = before.Before(commits[0])
+	}
+	rehearsal := versionlog.NewRehearsal(before)
+	for _, c := range commits {
+		s.must(rehearsal.Add(c))
 		if c.Seq != tip.Seq+1 || c.Prev != tip.Digest || c.Time.Before(tip.Time) || c.StoreID != s.store.ID {
 			s.Fatalf("commit %d of %s at %v does not follow %+v", c.Seq, c.StoreID, c.Time, tip)
 		}
@@ -417,6 +423,7 @@ func (s *suite) verifyChain() {
 		tip = tip.After(c)
 	}
 	s.equal(s.tip(), tip)
+	s.equal(rehearsal.Tip(), tip)
 }
 
 func testClockGoesBack(s *suite) {

@@ -82,12 +82,16 @@ func testImportGoesOn(s *suite) {
 
 func testImportRefuses(s *suite) {
 	commits, to := s.imported()
+	var there []*versionlog.Commit // of these, by now
 	refused := func(want error, commits ...*versionlog.Commit) {
 		s.Helper()
 		log := s.log
 		s.log = to
 		s.unchanged(func() { s.wantErr(versionlog.Import(s.Context(), to, s.store.ID, each(commits)), want) })
 		s.log = log
+		if want == versionlog.ErrInvalid {
+			s.wantErr(s.rehearse(slices.Concat(there, commits)...), want)
+		}
 	}
 	changed := func(c *versionlog.Commit, change func(*versionlog.Commit)) *versionlog.Commit {
 		other := *c
@@ -96,7 +100,8 @@ func testImportRefuses(s *suite) {
 		return &other
 	}
 	refused(versionlog.ErrInvalid, commits[1])
-	s.must(versionlog.Import(s.Context(), to, s.store.ID, each(commits[:2])))
+	there = commits[:2]
+	s.must(versionlog.Import(s.Context(), to, s.store.ID, each(there)))
 	for _, change := range []func(*versionlog.Commit){
 		func(c *versionlog.Commit) { c.StoreID = versionlog.NewStoreID() },
 		func(c *versionlog.Commit) { c.Seq++ },
@@ -138,4 +143,15 @@ func testImportInParallel(s *suite) {
 	s.equal(fmt.Sprint(errs), fmt.Sprint(make([]error, 4)))
 	s.log = to
 	s.equal(s.commits(0), commits)
+}
+
+// rehearse takes in commits.
+func (s *suite) rehearse(commits ...*versionlog.Commit) error {
+	r := versionlog.NewRehearsal(s.store)
+	for _, c := range commits {
+		if err := r.Add(c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
