@@ -44,6 +44,8 @@ type cli struct {
 	Conflicts conflictsCmd `cmd:"" help:"Look at writes that lost a race, and settle them."`
 	Plugin    pluginCmd    `cmd:"" help:"Recall and remember for an agent's host, from lines of JSON."`
 	Backup    backupCmd    `cmd:"" help:"Copy the embedded stores, as of one moment, while they are in use."`
+	Export    exportCmd    `cmd:"" help:"Write a store with its history as a tar."`
+	Import    importCmd    `cmd:"" help:"Make a store of a tar that export has written, or bring it into one."`
 	Use       useCmd       `cmd:"" help:"Have an agent use a store for the memory that it has in a directory."`
 	Fsck      fsckCmd      `cmd:"" help:"Check that nothing of a store is lost or damaged."`
 	Setup     setupCmd     `cmd:"" help:"Make the bucket and the table of an aws:// URL, or print policies for it."`

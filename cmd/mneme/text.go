@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -63,6 +64,11 @@ func memories(n int) string {
 		return "1 memory"
 	}
 	return strconv.Itoa(n) + " memories"
+}
+
+// warnf tells the user of something that does not end the command, in one line.
+func (a *app) warnf(format string, args ...any) {
+	_, _ = fmt.Fprintf(a.err, "mneme: %s\n", quote.Line(fmt.Sprintf(format, args...)))
 }
 
 // printFields writes names and values below one another.

@@ -18,6 +18,7 @@ var floors = map[string]int{
 	"replicate": 4,
 	"tools":     4,
 
+	"archive":            3,
 	"backend":            3,
 	"note":               3,
 	"pack":               3,

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestAWSExport: a store that goes from S3 and DynamoDB to a disk and back is the same
+// archive everywhere.
+func TestAWSExport(t *testing.T) {
+	t.Parallel()
+	p := newAWSPlace(t)
+	p.must("two\n", "write", "notes:/a.md")
+	p.must("", "mv", "notes:/a.md", "notes:/dir/b.md")
+	archive := p.must("", "export", "notes")
+	file := filepath.Join(t.TempDir(), "notes.tar")
+	if err := os.WriteFile(file, []byte(archive), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	disk := p.with("file://" + t.TempDir() + "/stores")
+	disk.must(archive, "import", "-")
+	if have := disk.must("", "export", "notes"); have != archive {
+		t.Error("the archive of the store on the disk is another one")
+	}
+	disk.must("three\n", "write", "notes:/c.md")
+	longer := disk.must("", "export", "notes")
+	p.must(longer, "import", "-")
+	if have := p.must("", "export", "notes"); have != longer {
+		t.Error("the archive of the store in S3 is another one, once what came later was brought there")
+	}
+	p.must("", "import", file, "notes", "--mode", "merge")
+	p.must("", "store", "delete", "notes", "--yes")
+	p.must("", "import", file)
+	if have := p.must("", "export", "notes"); have != archive {
+		t.Error("the archive of the store that was made anew in S3 is another one")
+	}
+	p.must("", "fsck", "notes")
+}
