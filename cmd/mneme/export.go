@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mneme/archive"
+	"mneme/archive/gitstream"
 	"mneme/backend"
 	"mneme/cas"
 	"mneme/memory"
@@ -16,19 +17,23 @@ import (
 type exportCmd struct {
 	Store     string `arg:"" help:"Its name or id."`
 	At        string `placeholder:"POINT" help:"The history up to a point: a sequence number, HEAD~n, a time, or an age. Default: all of it."`
-	HeadsOnly bool   `help:"Only what is there at that point, without the history."`
+	HeadsOnly bool   `xor:"what" help:"Only what is there at that point, without the history."`
+	Git       bool   `xor:"what" help:"Write the history as the input of 'git fast-import' instead."`
 	KeepGoing bool   `help:"Leave out contents that the store has lost, and name them; else the first one ends the export with exit code 7."`
 }
 
 func (c *exportCmd) Help() string {
 	return `Writes a store as a tar to standard output: the records of its history as they are, and each content once. The same history is always the same bytes, wherever the store is. 'mneme import' reads it; docs/FORMAT.md describes it. What is redacted later is still in the tar.
 
+With --git, each commit of the store is a commit of git, on the branch main: its author, time, message, and sequence number, digest and operations as trailers (Mneme-Seq: 12). Names such as .git are escaped (%2Egit). Empty directories are not there.
+
 Examples:
 
     mneme export notes > notes.tar
     mneme export notes --at HEAD~1 > earlier.tar
     mneme export notes --heads-only | tar -tf -
-    mneme export notes | zstd > notes.tar.zst`
+    mneme export notes | zstd > notes.tar.zst
+    git init --bare notes.git; mneme export notes --git | git -C notes.git fast-import`
 }
 
 func (c *exportCmd) Run(ctx context.Context, a *app) error {
@@ -42,6 +47,10 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 			bar.clear()
 			a.warnLost(st.Info().Slug, v)
 		}}
+		if c.Git {
+			err := gitstream.Write(ctx, st, a.out, &gitstream.Options{KeepGoing: c.KeepGoing, Progress: bar.show, Lost: opts.Lost})
+			return adviseLost(err, st.Info().Slug)
+		}
 		if c.HeadsOnly {
 			opts.Kind = archive.Heads
 		}

@@ -19,6 +19,7 @@ var floors = map[string]int{
 	"tools":     4,
 
 	"archive":            3,
+	"archive/gitstream":  3,
 	"backend":            3,
 	"note":               3,
 	"pack":               3,
