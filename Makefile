@@ -60,6 +60,7 @@ torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
 	scripts/install-test-servers.sh
 	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -p 1 -count=1 -timeout 12h -v \
 		-run 'Kill|Keeper|Mounts|Coherence|Races|GoSources|Terminate|Dead|PowerCut|Histories|Model|Interleavings|Parallel|Appends|Stopped|OnAWS/(Appends|Stopped)|SystemCalls|Fairness' ./tests/... ./memory ./fusefs
+	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -count=1 -timeout 12h -v -run Tamperings ./cmd/mneme
 	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -tags racedaemon -count=1 -timeout 12h -v -run SystemCalls ./tests/hostile
 	go test -count=1 -timeout 12h -v -run TestLog/Machine ./versionlog/memlog ./versionlog/sqlitelog -rapid.checks=10000
 	@set -e; for target in memory/FuzzParsePath memory/FuzzMerge memory/FuzzHead versionlog/FuzzDecodeRecord versionlog/FuzzLocateVersion versionlog/snapshot/FuzzOpen session/conflict/FuzzKeep internal/quote/FuzzQuote internal/handover/FuzzParse fusefs/FuzzReadNotes witness/FuzzReadNote internal/strictjson/FuzzCheck tools/FuzzDecode pack/FuzzRender plugin/FuzzAnswer note/FuzzText mcp/FuzzURI mcp/FuzzLine archive/FuzzOpen; do \

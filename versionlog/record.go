@@ -1,6 +1,7 @@
 package versionlog
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -47,6 +48,14 @@ type recordVersion struct {
 // EncodeRecord returns the commit as the record that backends keep, in its own format:
 // JSON that is enough to rebuild every index from.
 func EncodeRecord(c *Commit) ([]byte, error) { return json.Marshal(recordOf(c)) }
+
+// HasRecord reports whether data is the record of c, byte for byte. DecodeRecord passes
+// over what it does not know, and takes other spellings of what it does; no digest covers
+// those.
+func (c *Commit) HasRecord(data []byte) bool {
+	want, err := EncodeRecord(c)
+	return err == nil && bytes.Equal(want, data)
+}
 
 func recordOf(c *Commit) *record {
 	r := &record{

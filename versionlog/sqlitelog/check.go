@@ -23,29 +23,6 @@ type Problem struct {
 
 const doRestore = "the records are the truth, and commands show what the rows say: go back to a backup of log.db"
 
-// Check compares every row of a store with the commit records, column by column,
-// and calls report for each difference. It changes nothing.
-//
-// It does not report records that are missing or damaged, and does not compare the
-// rows that such a record explains: package memory verifies the records, and the
-// contents of versions. Contents of no version are verified here. Commits
-// may be made meanwhile; Check ignores those after its beginning. Of the store's own row
-// the records know the newest commit and what all add up to, and, where they begin with
-// its creation, what it is. An error says that the database could not be read.
-func (l *Log) Check(ctx context.Context, storeID string, report func(Problem)) error {
-	s, err := l.store(ctx, storeID)
-	if err != nil {
-		return err
-	}
-	c := newChecker(l, s, report)
-	for _, step := range []func(context.Context) error{c.commits, c.pathRows, c.strays, c.contents} {
-		if err := step(ctx); err != nil {
-			return fmt.Errorf("store %s: compare rows with records: %w", s.Slug, err)
-		}
-	}
-	return nil
-}
-
 // checker is one run of Check.
 type checker struct {
 	log    *Log
@@ -54,6 +31,7 @@ type checker struct {
 	whole  bool               // every record could be read
 	paths  map[string]pathRow // what follows from the records
 	tip    versionlog.Tip     // that follows from them
+	counts versionlog.Totals  // that follow from them, up to the commit that the store's row counts to
 	told   versionlog.Told    // by them, of the store
 
 	digests map[cas.Digest]struct{} // of the contents of all versions
@@ -76,6 +54,7 @@ type commitRow struct {
 	seq, micros                     int64
 	data                            []byte // of the record, until it is decoded
 	record                          *versionlog.Commit
+	other                           bool // the record's text is not the one that the commit has
 }
 
 // versionRow is a row of the table versions.
@@ -96,10 +75,6 @@ const (
 		UNION SELECT 'commits', c.seq FROM commits c JOIN stores s ON s.num = c.store WHERE c.store = ?1 AND (c.seq < 1 OR c.seq > s.tip_seq)
 		UNION SELECT 'paths', p.seq FROM paths p JOIN stores s ON s.num = p.store WHERE p.store = ?1 AND (p.seq < 1 OR p.seq > s.tip_seq)`
 )
-
-// strayFrames are frames of commits that have records themselves, or are not there.
-const strayFrames = `SELECT 'packed_records', r.seq FROM packed_records r WHERE r.store = ?1 AND r.last - r.seq + 1 <>
-	(SELECT count(*) FROM commits c WHERE c.store = ?1 AND c.seq BETWEEN r.seq AND r.last AND length(c.record) = 0)`
 
 // commits compares the rows of commits and versions, page by page.
 func (c *checker) commits(ctx context.Context) error {
@@ -132,8 +107,11 @@ func (c *checker) commits(ctx context.Context) error {
 		c.whole = c.whole && int64(len(commits)) == upto-after
 		after = upto
 	}
-	if c.whole && c.store.isCounted() && c.tip.Totals != c.store.tip.Totals {
-		c.report(Problem{"row stores", fmt.Sprintf("it counts %v, the records %v", totalsText(c.store.tip.Totals), totalsText(c.tip.Totals)), doRestore})
+	switch counted := c.store.counted; {
+	case counted > c.store.tip.Seq:
+		c.report(Problem{"row stores", fmt.Sprintf("it counts up to commit %d, and its newest is %d", counted, c.store.tip.Seq), doRestore})
+	case c.whole && c.counts != c.store.tip.Totals && c.log.stores.format >= quotasFormat:
+		c.report(Problem{"row stores", fmt.Sprintf("it counts %v, the records %v up to commit %d", totalsText(c.store.tip.Totals), totalsText(c.counts), counted), doRestore})
 	}
 	if wrong := c.told.Contradicts(&c.store.Store); c.whole && wrong != nil {
 		c.report(Problem{"row stores", strings.Join(wrong, ", ") + ": not what the records say", doRestore})
@@ -152,11 +130,18 @@ func (c *checker) commitRows(ctx context.Context, conn *sqlite.Conn, after, upto
 		}, nil
 	}, c.store.num, after, upto)
 	for i := range rows {
-		record, recordErr := of.commit(ctx, recordRow{rows[i].seq, rows[i].data})
+		text, recordErr := rows[i].data, error(nil)
+		if len(text) == 0 {
+			text, recordErr = of.packed(ctx, rows[i].seq)
+		}
+		if recordErr == nil {
+			rows[i].record, recordErr = recordRow{rows[i].seq, text}.decode()
+		}
 		if recordErr != nil && !isUnreadable(recordErr) {
 			return nil, recordErr
 		}
-		rows[i].record, rows[i].data = record, nil
+		rows[i].other = rows[i].record != nil && !rows[i].record.HasRecord(text)
+		rows[i].data = nil
 	}
 	return rows, err
 }
@@ -197,7 +182,12 @@ func (c *checker) commit(row *commitRow, versions []versionRow) {
 	if wrong != nil {
 		c.differs("commits", row.seq, notTheRecords(wrong))
 	}
-	c.tip = c.tip.After(record)
+	if row.other {
+		c.differs("commits", row.seq, "record: it has more than what its digests cover, or has it in another form")
+	}
+	if c.tip = c.tip.After(record); record.Seq == c.store.counted {
+		c.counts = c.tip.Totals
+	}
 	c.told.Add(record)
 	if row.seq == int64(c.store.tip.Seq) && !c.store.tip.Time.Equal(record.Time) {
 		c.report(Problem{"row stores", "it has another time for the newest commit than the record", doRestore})
@@ -290,29 +280,23 @@ func (c *checker) pathRows(ctx context.Context) error {
 	return nil
 }
 
-// strays looks for rows outside the history, and for frames of records that commits
-// have themselves.
+// strays looks for rows outside the history.
 func (c *checker) strays(ctx context.Context) error {
-	type stray struct {
-		table string
-		seq   int64
-	}
-	scan := func(row *sqlite.Row) (stray, error) { return stray{row.ColumnText(0), row.ColumnInt64(1)}, nil }
-	found, err := queryAll(ctx, c.log.db, strayRows, scan, c.store.num)
+	found, err := queryAll(ctx, c.log.db, strayRows, scanStray, c.store.num)
 	for _, s := range found {
 		c.differs(s.table, s.seq, "it is outside the history")
 	}
-	if err != nil {
-		return err
-	}
-	if _, ok, err := c.log.Blobs(c.store.ID).ready(ctx, packedFormat); err != nil || !ok {
-		return err
-	}
-	found, err = queryAll(ctx, c.log.db, strayFrames, scan, c.store.num)
-	for _, s := range found {
-		c.differs(s.table, s.seq, "it is not of just those commits that have no record of their own")
-	}
 	return err
+}
+
+// stray is a row that nothing explains.
+type stray struct {
+	table string
+	seq   int64
+}
+
+func scanStray(row *sqlite.Row) (stray, error) {
+	return stray{row.ColumnText(0), row.ColumnInt64(1)}, nil
 }
 
 // contents verifies the contents of no version.

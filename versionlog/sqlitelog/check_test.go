@@ -127,7 +127,7 @@ func TestCheckFindsEveryColumn(t *testing.T) {
 		"stores": "num = 1",
 	}
 	// What no record tells of, and what package memory compares, or makes anew.
-	others := map[string]bool{"num": true, "id": true, "slug": true, "replica": true, "tip_seq": true, "tip_digest": true, "counted_seq": true}
+	others := map[string]bool{"num": true, "id": true, "slug": true, "replica": true, "tip_seq": true, "tip_digest": true}
 	for table, where := range keys {
 		columns := texts(t, db, `SELECT name || ' ' || type FROM pragma_table_info('`+table+`')`)
 		if len(columns) < 5 {
@@ -180,6 +180,16 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 		{`UPDATE stores SET tip_seq = 8 WHERE num = 1`, "row commits 9: it is outside the history"},
 		{`UPDATE stores SET tip_time = tip_time + 1 WHERE num = 1`, "row stores: it has another time for the newest commit than the record"},
 		{`UPDATE stores SET total_bytes = total_bytes - 1 WHERE num = 1`, "row stores: it counts "},
+		{`UPDATE stores SET counted_seq = tip_seq - 1 WHERE num = 1`, "row stores: it counts "},
+		{`UPDATE stores SET counted_seq = tip_seq + 1 WHERE num = 1`, "row stores: it counts up to commit 10, and its newest is 9"},
+		{`INSERT INTO packed_records VALUES (1, 3, 2, x'00')`, "row packed_records 3: it is not of just those commits"},
+		{`REPLACE INTO packing VALUES (1, 99, 0, 0)`, "row packing 99: it is outside the history"},
+		{`INSERT INTO files_left VALUES (1, zeroblob(32))`, "row files_left 00"},
+		{`INSERT INTO packed (store, sha256, place, data) VALUES (1, zeroblob(32), 1024, NULL)`, "row packed 0000000000000000000000000000000000000000000000000000000000000000: its place is in no tree"},
+		{`INSERT INTO packed (store, sha256, place, data) SELECT store, sha256, 1, x'00' FROM blobs WHERE store = 1`, ": it does not decode to its content"},
+		{`DELETE FROM sqlite_sequence`, "table sqlite_sequence: it does not say"},
+		{`UPDATE sqlite_sequence SET seq = 1`, "table sqlite_sequence: it does not say"},
+		{`UPDATE sqlite_sequence SET name = 'Stores'`, "table sqlite_sequence: it does not say"},
 	} {
 		found := checked(t, database, storeID, test.statement)
 		if !strings.Contains(strings.Join(found, "\n"), test.want) {
@@ -190,6 +200,30 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	for _, statement := range []string{`UPDATE commits SET record = x'00' WHERE store = 1 AND seq = 4`, `DELETE FROM commits WHERE store = 1 AND seq = 4`} {
 		if found := checked(t, database, storeID, statement); strings.Contains(strings.Join(found, "\n"), "paths") {
 			t.Errorf("%s: %q", statement, found)
+		}
+	}
+}
+
+// TestCheckFindsOtherText changes records where no digest covers them, and a decoder sees
+// no difference.
+func TestCheckFindsOtherText(t *testing.T) {
+	dir := t.TempDir()
+	l := openTest(t, dir, nil)
+	s := addDescribed(t, l, "notes")
+	commitContent(t, l, s.ID, "/a", "x")
+	closeOnce(t, l)
+	change(t, dir, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	database := read(t, filepath.Join(dir, databaseName))
+	if found := checked(t, database, s.ID); found != nil {
+		t.Fatalf("of a sound log: %q", found)
+	}
+	for _, text := range []string{
+		`record || ' '`, `replace(record, '"seq"', '"Seq"')`, `replace(record, '{"format"', '{"note":1,"format"')`,
+		`replace(record, '{"format":2', '{"format":1,"format":2')`, `replace(record, '"/a"', '"\u002fa"')`,
+	} {
+		found := checked(t, database, s.ID, `UPDATE commits SET record = CAST(`+text+` AS BLOB) WHERE seq = 2`)
+		if want := "row commits 2: record: it has more than what its digests cover, or has it in another form"; !slices.Equal(found, []string{want}) {
+			t.Errorf("%s: %q, want %q", text, found, want)
 		}
 	}
 }

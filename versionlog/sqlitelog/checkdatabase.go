@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"mneme/internal/quote"
 	"mneme/internal/sqlite"
@@ -19,7 +20,7 @@ import (
 // read.
 func (l *Log) CheckDatabase(ctx context.Context, report func(Problem)) error {
 	c := &databaseChecker{log: l, report: report}
-	for _, step := range []func(context.Context) error{c.schema, c.indexes, c.blobIndex, c.owners} {
+	for _, step := range []func(context.Context) error{c.schema, c.indexes, c.blobIndex, c.owners, c.sequence} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("check %s: %w", databaseName, err)
 		}
@@ -109,8 +110,15 @@ func objectsIn(conn *sqlite.Conn) (all []object, err error) {
 	return all, err
 }
 
+// definitions are what objectsOf has found, by format. To make a database takes a third of
+// the time that a small one is checked in.
+var definitions sync.Map
+
 // objectsOf returns all that is defined in a database of a format.
 func objectsOf(format int) (all []object, err error) {
+	if known, ok := definitions.Load(format); ok {
+		return known.([]object), nil
+	}
 	conn, err := sqlite.OpenMemory()
 	if err != nil {
 		return nil, err
@@ -123,7 +131,10 @@ func objectsOf(format int) (all []object, err error) {
 	if err == nil {
 		all, err = objectsIn(conn)
 	}
-	return all, errors.Join(err, conn.Close())
+	if err = errors.Join(err, conn.Close()); err == nil {
+		definitions.Store(format, all)
+	}
+	return all, err
 }
 
 // plain is an object made by a statement on one line and without comments, as
@@ -195,8 +206,9 @@ func (c *databaseChecker) blobIndex(ctx context.Context) error {
 }
 
 const (
-	doNever = "a store to come would take them for its own: go back to a backup of log.db"
-	doGone  = "they go by themselves if it is being deleted now; where that was interrupted, delete that store again by its id, or any other"
+	doNever   = "a store to come would take them for its own: go back to a backup of log.db"
+	doNumbers = "a store to come would take the number of one that was there: go back to a backup of log.db"
+	doGone    = "they go by themselves if it is being deleted now; where that was interrupted, delete that store again by its id, or any other"
 )
 
 // owners looks for rows of stores that there are not.
@@ -232,4 +244,19 @@ func (t leftTable) leftOf() string {
 	return t.numbers() + ` SELECT num, (SELECT count(*) FROM ` + t.name + ` WHERE store = num),
 			num BETWEEN 1 AND coalesce((` + highestNumber + `), 0)
 		FROM s WHERE num IS NOT NULL AND num NOT IN (SELECT num FROM stores)`
+}
+
+// sequence makes sure that no number is given to two stores: it was given to all that
+// there are.
+func (c *databaseChecker) sequence(ctx context.Context) error {
+	const query = `SELECT (SELECT count(*) FROM sqlite_sequence WHERE name = 'stores'), (SELECT count(*) FROM sqlite_sequence),
+		coalesce((` + highestNumber + `), 0) >= coalesce((SELECT max(num) FROM stores), 0), EXISTS (SELECT 1 FROM stores)`
+	type found struct{ known, all, enough, any int64 }
+	f, err := queryOne(ctx, c.log.db, query, func(row *sqlite.Row) (found, error) {
+		return found{row.ColumnInt64(0), row.ColumnInt64(1), row.ColumnInt64(2), row.ColumnInt64(3)}, nil
+	})
+	if err == nil && (f.known > 1 || f.all > f.known || f.enough == 0 || f.known < f.any) {
+		c.report(Problem{"table sqlite_sequence", "it does not say which numbers stores have had", doNumbers})
+	}
+	return err
 }

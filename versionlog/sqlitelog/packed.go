@@ -259,5 +259,12 @@ func (l *Log) filesOf(storeID string) (Files, error) {
 	if l.files == nil {
 		return nil, nil
 	}
-	return l.files(storeID)
+	if known, ok := l.known.Load(storeID); ok {
+		return known.(Files), nil
+	}
+	files, err := l.files(storeID)
+	if err == nil {
+		l.known.Store(storeID, files)
+	}
+	return files, err
 }

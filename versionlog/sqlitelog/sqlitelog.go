@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,6 +61,7 @@ type Log struct {
 
 	format atomic.Int64                        // of the database, or an earlier one
 	files  func(storeID string) (Files, error) // nil: there are none
+	known  sync.Map                            // of storeID: the Files that were opened
 	packer *packer                             // nil when read-only
 }
 

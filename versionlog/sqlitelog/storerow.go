@@ -130,6 +130,9 @@ func (s *storeRow) count(ctx context.Context, from source) error {
 	if s.isCounted() {
 		return nil
 	}
+	if s.counted > s.tip.Seq { // Check reports it
+		s.counted, s.tip.Totals = 0, versionlog.Totals{}
+	}
 	tip := versionlog.Tip{Seq: s.counted, Totals: s.tip.Totals}
 	if s.counted > 0 {
 		made, err := queryOne(ctx, from, timeOf, scanMicros, s.num, int64(s.counted))

@@ -1,0 +1,195 @@
+package sqlitelog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mneme/cas"
+	"mneme/internal/sqlite"
+)
+
+const (
+	// strayFrames are frames of commits that have records themselves, or are not there.
+	strayFrames = `SELECT 'packed_records', r.seq FROM packed_records r WHERE r.store = ?1 AND (r.last < r.seq OR r.last - r.seq + 1 <>
+			(SELECT count(*) FROM commits c WHERE c.store = ?1 AND c.seq BETWEEN r.seq AND r.last AND length(c.record) = 0))`
+
+	frameRows = `SELECT seq, last, data FROM packed_records WHERE store = ? ORDER BY seq`
+
+	// wrongPlaces are contents whose place is in no tree.
+	wrongPlaces = `SELECT sha256 FROM packed WHERE store = ?1 AND length(sha256) = 32 AND (place < 0 OR place >= ?2)`
+
+	// wrongProgress is packing that goes on behind the history.
+	wrongProgress = `SELECT p.seq FROM packing p JOIN stores s ON s.num = p.store
+		WHERE p.store = ? AND (p.seq < 0 OR p.seq > s.tip_seq + 1 OR p.ord < 0 OR p.gone < 0)`
+
+	// wrongLeft are files to be removed whose contents are nowhere else.
+	wrongLeft = `SELECT hex(f.sha256) FROM files_left f WHERE f.store = ?1 AND NOT EXISTS (SELECT 1 FROM packed p WHERE p.store = ?1
+			AND substr(p.sha256, 1, 8) = substr(f.sha256, 1, 8) AND p.sha256 = f.sha256 AND p.data IS NOT NULL)
+		AND NOT EXISTS (SELECT 1 FROM blobs b WHERE b.store = ?1 AND b.sha256 = f.sha256)`
+
+	// frames are packed contents, and whether they are whole in the database, too.
+	framesAfter = `SELECT p.id, p.sha256, EXISTS (SELECT 1 FROM blobs b WHERE b.store = p.store AND b.sha256 = p.sha256)
+		FROM packed p WHERE p.store = ? AND p.id > ? AND p.data IS NOT NULL AND length(p.sha256) = 32 ORDER BY p.id LIMIT 500`
+)
+
+// packed compares what packing has made of records and contents.
+func (c *checker) packed(ctx context.Context) error {
+	if _, ok, err := c.log.Blobs(c.store.ID).ready(ctx, packedFormat); err != nil || !ok {
+		return err
+	}
+	for _, step := range []func(context.Context) error{c.recordFrames, c.packingRows, c.contentFrames, c.files} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordFrames compares the frames of records with the commits that have none.
+func (c *checker) recordFrames(ctx context.Context) error {
+	found, err := queryAll(ctx, c.log.db, strayFrames, scanStray, c.store.num)
+	if err != nil {
+		return err
+	}
+	for _, s := range found {
+		c.differs(s.table, s.seq, "it is not of just those commits that have no record of their own")
+	}
+	type frame struct {
+		seq  int64
+		more bool // or less
+	}
+	frames, err := queryAll(ctx, c.log.db, frameRows, func(row *sqlite.Row) (frame, error) {
+		f, err := scanFrame(row)
+		if isUnreadable(err) { // as package memory reports
+			return frame{}, nil
+		}
+		return frame{f.first, int64(len(f.lines)) != row.ColumnInt64(1)-f.first+1}, err
+	}, c.store.num)
+	for _, f := range frames {
+		if f.more {
+			c.differs("packed_records", f.seq, "it has not as many records as it says")
+		}
+	}
+	return err
+}
+
+// packingRows looks for places that are none, and for progress that is behind the history.
+func (c *checker) packingRows(ctx context.Context) error {
+	places, err := queryAll(ctx, c.log.db, wrongPlaces, scanDigest, c.store.num, int64(treeSize))
+	for _, d := range places {
+		c.report(Problem{"row packed " + d.String(), "its place is in no tree", doRestore})
+	}
+	if err != nil {
+		return err
+	}
+	progress, err := queryAll(ctx, c.log.db, wrongProgress, scanMicros, c.store.num)
+	for _, seq := range progress {
+		c.differs("packing", seq, "it is outside the history")
+	}
+	if err != nil {
+		return err
+	}
+	left, err := queryAll(ctx, c.log.db, wrongLeft, func(row *sqlite.Row) (string, error) { return row.ColumnText(0), nil }, c.store.num)
+	for _, name := range left {
+		c.report(Problem{"row files_left " + name, "the content of that file is nowhere else", doRestore})
+	}
+	return err
+}
+
+// contentFrames decodes the contents that are packed and are not read when the versions
+// are verified: those that are whole as well, and those of no version. Others may lean on
+// them.
+func (c *checker) contentFrames(ctx context.Context) error {
+	files, err := c.log.filesOf(c.store.ID)
+	if err != nil {
+		return err
+	}
+	type frame struct {
+		id     int64
+		digest cas.Digest
+		whole  bool
+	}
+	rows := paged(500, func(last *frame, room []frame) ([]frame, error) {
+		after := int64(0)
+		if last != nil {
+			after = last.id
+		}
+		return queryInto(ctx, room, c.log.db, framesAfter, func(row *sqlite.Row) (frame, error) {
+			d, err := digestIn(row, 1)
+			return frame{row.ColumnInt64(0), d, row.ColumnInt64(2) != 0}, err
+		}, c.store.num, after)
+	})
+	for f, err := range rows {
+		if err != nil {
+			return err
+		}
+		if _, needed := c.digests[f.digest]; needed && !f.whole {
+			if files == nil {
+				continue
+			}
+			if there, err := files.Has(ctx, f.digest); err != nil || !there {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		if err := c.contentFrame(ctx, f.id, files); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// contentFrame decodes one.
+func (c *checker) contentFrame(ctx context.Context, id int64, files Files) error {
+	var row *packed
+	err := retryBusy(ctx, func() error {
+		return translate(c.log.reading(ctx, func(from source) (err error) {
+			in := &contents{source: from, store: c.store.num, files: files}
+			if row, err = in.rowByID(ctx, id); err == nil && row != nil && row.frame != nil {
+				_, err = in.decode(ctx, row, false)
+			}
+			return err
+		}))
+	})
+	if row != nil && isDamage(err) {
+		c.report(Problem{"row packed " + row.digest.String(), fmt.Sprintf("it does not decode to its content, and others may be kept against it: %v", err), doRestore})
+		return nil
+	}
+	return err
+}
+
+// files verifies the contents in files that are not read with the versions: those that
+// the database has as well, and those of no version.
+func (c *checker) files(ctx context.Context) error {
+	files, err := c.log.filesOf(c.store.ID)
+	if err != nil || files == nil {
+		return err
+	}
+	listed, ok := files.(cas.Lister)
+	if !ok {
+		return nil
+	}
+	blobs := c.log.Blobs(c.store.ID)
+	for d, err := range listed.List(ctx) {
+		if err != nil {
+			return err
+		}
+		if _, needed := c.digests[d]; needed {
+			if elsewhere, err := blobs.Has(ctx, d); err != nil || !elsewhere {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		if _, err := files.Get(ctx, d); errors.Is(err, cas.ErrCorrupt) {
+			c.report(Problem{"file " + d.String(), "its bytes are damaged; no version needs them, or the database has them, too", "remove it from the directory of the store's blobs"})
+		} else if err != nil && !errors.Is(err, cas.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
