@@ -171,3 +171,31 @@ func TestProjectKey(t *testing.T) {
 		}
 	}
 }
+
+// TestGuides holds that each agent has a page, and that the page and the list of all name the
+// version that the package was written for.
+func TestGuides(t *testing.T) {
+	h := newAt(t, map[string]string{"home/.letta/agents/a1/memory/.git/HEAD": "ref: refs/heads/main\n"}, nil)
+	h.env.ID = "a1"
+	guide := func(name string) string {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "guide", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	list := guide("use.md")
+	for _, agent := range Agents() {
+		found, err := Find(agent, &h.env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := strings.TrimSuffix(agent, "-files") + ".md"
+		if !strings.Contains(guide(page), " "+found.WrittenFor) {
+			t.Errorf("%s does not name version %s", page, found.WrittenFor)
+		}
+		if !strings.Contains(list, "("+page+") | "+found.WrittenFor+" |") {
+			t.Errorf("use.md does not name version %s of %s", found.WrittenFor, agent)
+		}
+	}
+}
