@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestUseOfEachAgent has each agent use a store in its documented layout, and brings all back.
+func TestUseOfEachAgent(t *testing.T) {
+	for agent, test := range map[string]struct {
+		files    map[string]string // besides those of newUseHome
+		imported int
+	}{
+		"claude-code": {nil, 2},
+		"codex":       {map[string]string{".codex/memories/memory_summary.md": "# Index\n", ".codex/memories/MEMORY.md": "# Index\n"}, 2},
+		"gemini":      {map[string]string{".gemini/projects.json": `{"projects": {"PROJECT": "p"}}`, ".gemini/tmp/p/memory/MEMORY.md": "# Index\n"}, 1},
+		"letta-files": {nil, 1},
+		"openclaw": {map[string]string{
+			".openclaw/openclaw.json": "{\"agents\": {}}\n", ".openclaw/workspace/AGENTS.md": "# Agents\n", ".openclaw/workspace/memory/2026-11-26.md": "day\n",
+		}, 2},
+	} {
+		t.Run(agent, func(t *testing.T) {
+			h := newUseHome(t)
+			for name, text := range test.files {
+				h.write(filepath.Join(h.home, name), strings.ReplaceAll(text, "PROJECT", h.project))
+			}
+			before := h.snapshot()
+			u := h.begin(-1)
+			_, err := h.until(u, func(u *use) error { return h.do(u, agent) })
+			h.must(err)
+			if n := u.Imported.Files; n != test.imported {
+				t.Errorf("%d files imported, want %d", n, test.imported)
+			}
+			if s := u.Setting; s != nil {
+				if text, err := os.ReadFile(s.File); err != nil || !strings.Contains(string(text), s.After) {
+					t.Errorf("%s is %s, %v, want %s in it", s.File, text, err, s.After)
+				}
+			} else if _, err := os.Stat(u.Backup); err != nil {
+				t.Error(err)
+			}
+			_, err = h.until(h.begin(-1), h.undo)
+			h.must(err)
+			h.wantAsBefore("after undoing it", before)
+		})
+	}
+}
