@@ -79,7 +79,9 @@ func (c *call) want(name string, given bool) {
 }
 
 // version returns an argument that names a version: its id, or its sequence number as a string
-// or as a number. It returns "" if the argument is not there. Words are what else it may be.
+// or as a number. The schema says
+// string: not every host knows several types. It returns "" if the argument is not there.
+// Words are what else it may be.
 func (c *call) version(name string, words ...string) string {
 	if c.err != nil {
 		return ""
