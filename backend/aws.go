@@ -172,7 +172,7 @@ func (t awsTable) rebuild(ctx context.Context, store string, progress Progress) 
 
 func (t awsTable) check(ctx context.Context, clients *awsconf.Clients, storeID string, report func(memory.Problem)) error {
 	return dynamolog.Check(ctx, clients.DynamoDB, t.table, clients.S3, t.bucket, storeID, func(p dynamolog.Problem) {
-		report(memory.Problem{Kind: ProblemIndex, Subject: p.Subject, What: p.What, Do: p.Do})
+		report(memory.Problem{Kind: ProblemIndex, Finding: p.Finding, Subject: p.Subject, What: p.What, Do: p.Do})
 	})
 }
 

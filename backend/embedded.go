@@ -85,7 +85,7 @@ func (e embedded) open(ctx context.Context, opts *Options) (*Library, error) {
 	}
 	blobs := func(storeID string) (cas.Store, error) { return e.blobs(log, storeID) }
 	problem := func(p sqlitelog.Problem) memory.Problem {
-		return memory.Problem{Kind: ProblemIndex, Subject: p.Subject, What: p.What, Do: p.Do}
+		return memory.Problem{Kind: ProblemIndex, Finding: p.Finding, Subject: p.Subject, What: p.What, Do: p.Do}
 	}
 	l := newLibrary(log, &blobCaches{backend: blobs, direct: opts.Direct}, parts{
 		check: func(ctx context.Context, storeID string, report func(memory.Problem)) error {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"mneme/cas"
+	"mneme/finding"
 	"mneme/versionlog"
 )
 
@@ -74,7 +75,7 @@ func (r *replay) live(v versionlog.Version) bool { return r.heads[v.Path].ID == 
 func (r *replay) compare(found map[string]versionlog.Version, skip map[string]bool) []Problem {
 	var problems []Problem
 	differs := func(path, what string) {
-		problems = append(problems, Problem{Kind: ProblemHead, Subject: path, What: what})
+		problems = append(problems, Problem{Kind: ProblemHead, Finding: finding.Head, Subject: path, What: what})
 	}
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		have, want := found[path], r.heads[path]

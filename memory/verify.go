@@ -9,16 +9,18 @@ import (
 	"strconv"
 
 	"mneme/cas"
+	"mneme/finding"
 	"mneme/versionlog"
 )
 
 // Problem is one thing that is wrong with a store.
 type Problem struct {
 	Kind     ProblemKind
-	Subject  string // what it is about: "commit 12", "/todo.md", "blob 3f…"
-	What     string // what is wrong with it
-	Do       string // what a person can do about it
-	Repaired bool   // it was mended
+	Finding  finding.Kind // which of the findings that there are
+	Subject  string       // what it is about: "commit 12", "/todo.md", "blob 3f…"
+	What     string       // what is wrong with it
+	Do       string       // what a person can do about it
+	Repaired bool         // it was mended
 
 	// Version is one whose bytes a ProblemBlob is about, and Current says that it is
 	// the newest of a memory that is there.
@@ -163,7 +165,7 @@ func (v *verifier) records(ctx context.Context) error {
 	v.prove()
 	if v.last != nil && v.last.Seq == v.tip.Seq && v.last.Digest != v.tip.Digest {
 		v.report(Problem{
-			Kind: ProblemRecord, Subject: fmt.Sprintf("commit %d", v.tip.Seq),
+			Kind: ProblemRecord, Finding: finding.RecordTip, Subject: fmt.Sprintf("commit %d", v.tip.Seq),
 			What: "it is not the one that the store's index names as its newest", Do: v.doIndex(),
 		})
 	}
@@ -193,7 +195,7 @@ func (v *verifier) unexplained(ctx context.Context) error {
 			continue
 		}
 		v.report(Problem{
-			Kind: ProblemRecord, Subject: fmt.Sprintf("commit %d", seq),
+			Kind: ProblemRecord, Finding: finding.RecordErased, Subject: fmt.Sprintf("commit %d", seq),
 			What: fmt.Sprintf("version %s was erased, and no later event says so", id), Do: adviceRecord,
 		})
 	}
@@ -223,7 +225,7 @@ func (v *verifier) lose(seq uint64, why string) {
 
 func (v *verifier) flushLost() {
 	if v.lost.from != 0 {
-		v.report(Problem{Kind: ProblemRecord, Subject: v.lost.String(), What: v.lost.why, Do: adviceRecord})
+		v.report(Problem{Kind: ProblemRecord, Finding: finding.RecordUnreadable, Subject: v.lost.String(), What: v.lost.why, Do: adviceRecord})
 	}
 	v.lost = run{}
 }
@@ -231,11 +233,11 @@ func (v *verifier) flushLost() {
 // commit checks one record and replays it.
 func (v *verifier) commit(c *versionlog.Commit) {
 	v.flushLost()
-	wrong := func(what string) {
-		v.report(Problem{Kind: ProblemRecord, Subject: fmt.Sprintf("commit %d", c.Seq), What: what, Do: adviceRecord})
+	wrong := func(kind finding.Kind, what string) {
+		v.report(Problem{Kind: ProblemRecord, Finding: kind, Subject: fmt.Sprintf("commit %d", c.Seq), What: what, Do: adviceRecord})
 	}
 	if err := c.Verify(); err != nil {
-		wrong(err.Error())
+		wrong(finding.RecordUnreadable, err.Error())
 	} else {
 		v.sees(c)
 	}
@@ -245,13 +247,13 @@ func (v *verifier) commit(c *versionlog.Commit) {
 	}
 	follows := c.Seq == 1 || v.last != nil && v.last.Seq == c.Seq-1 // else the one before is lost
 	if follows && c.Prev != before {
-		wrong("it does not follow the commit before it: the chain of digests is broken")
+		wrong(finding.RecordChain, "it does not follow the commit before it: the chain of digests is broken")
 	}
 	if what := epochs(v.last, c); what != "" {
-		wrong(what)
+		wrong(finding.RecordEpoch, what)
 	}
 	for _, what := range v.replay.commit(c) {
-		wrong(what)
+		wrong(finding.RecordVersions, what)
 	}
 	v.erased.add(c)
 	v.last = c

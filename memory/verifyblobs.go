@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"mneme/cas"
+	"mneme/finding"
 )
 
 // blobs looks at the blob of every version, several at once, in the order of
@@ -72,14 +73,14 @@ func (v *verifier) blob(ctx context.Context, d cas.Digest) (int64, *Problem, err
 		return read, nil, err
 	}
 	use := v.replay.blobs[d]
-	p := &Problem{Kind: ProblemBlob, Subject: "blob " + d.String(), What: "the bytes are damaged"}
+	p := &Problem{Kind: ProblemBlob, Finding: finding.BlobDamaged, Subject: "blob " + d.String(), What: "the bytes are damaged"}
 	if errors.Is(err, cas.ErrNotFound) {
-		p.What = "the bytes are gone"
+		p.Finding, p.What = finding.BlobMissing, "the bytes are gone"
 	}
 	var needs *cas.NeedsError
 	needsOther := errors.As(err, &needs)
 	if needsOther {
-		p.What = fmt.Sprintf("the bytes are kept against blob %v, which is damaged", needs.Blob)
+		p.Finding, p.What = finding.BlobBase, fmt.Sprintf("the bytes are kept against blob %v, which is damaged", needs.Blob)
 	}
 	p.Version, p.Current = use.example, v.replay.live(use.example)
 	what := "an earlier version"

@@ -3,6 +3,7 @@ package memory
 import (
 	"fmt"
 
+	"mneme/finding"
 	"mneme/versionlog"
 )
 
@@ -46,5 +47,5 @@ func (v *verifier) prove() {
 	} else {
 		what += "; it has no commits"
 	}
-	v.report(Problem{Kind: ProblemHistory, Subject: "history", What: what, Do: adviceHistory})
+	v.report(Problem{Kind: ProblemHistory, Finding: finding.History, Subject: "history", What: what, Do: adviceHistory})
 }

@@ -47,7 +47,7 @@ type cli struct {
 	Export    exportCmd    `cmd:"" help:"Write a store with its history as a tar."`
 	Import    importCmd    `cmd:"" help:"Make a store of a tar that export has written, or bring it into one."`
 	Use       useCmd       `cmd:"" help:"Have an agent use a store for the memory that it has in a directory."`
-	Fsck      fsckCmd      `cmd:"" help:"Check that nothing of a store is lost or damaged."`
+	Fsck      fsckCmd      `cmd:"" aliases:"verify" help:"Check that nothing of a store is lost or damaged."`
 	Setup     setupCmd     `cmd:"" help:"Make the bucket and the table of an aws:// URL, or print policies for it."`
 	Status    statusCmd    `cmd:"" help:"Show the stores, and the mounts on this machine."`
 	Version   versionCmd   `cmd:"" help:"Print the version of mneme; so do --version and -V."`

@@ -28,7 +28,7 @@ type fsckCmd struct {
 }
 
 func (c *fsckCmd) Help() string {
-	return `Checks that every record of the history holds and follows the one before it, that what is current is what the records say, that the bytes of every version are there and right, that nothing is missing which was acknowledged, and, on AWS, that DynamoDB and S3 agree. Changes nothing without --repair, --rebuild-index or --accept-loss. Exit code 7 says that there are problems.
+	return `Checks that every record of the history holds and follows the one before it, that what is current is what the records say, that the bytes of every version are there and right, that nothing is missing which was acknowledged, and, on AWS, that DynamoDB and S3 agree. Changes nothing without --repair, --rebuild-index or --accept-loss. Exit code 7 says that there are problems; docs/BACKUP.md lists all that there can be, and what mends them. 'mneme verify' is the same command.
 
 Examples:
 
@@ -43,6 +43,7 @@ type problemJSON struct {
 	Type     string `json:"type"`
 	Store    string `json:"store"`
 	Kind     string `json:"kind"`
+	Finding  string `json:"finding"`
 	Subject  string `json:"subject"`
 	Problem  string `json:"problem"`
 	Advice   string `json:"advice"`
@@ -246,7 +247,7 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s ver
 func (a *app) printProblem(store string, p memory.Problem) error {
 	if a.json {
 		if err := a.printJSON(problemJSON{
-			Type: "problem", Store: store, Kind: string(p.Kind), Subject: p.Subject, Problem: p.What, Advice: p.Do, Repaired: p.Repaired,
+			Type: "problem", Store: store, Kind: string(p.Kind), Finding: string(p.Finding), Subject: p.Subject, Problem: p.What, Advice: p.Do, Repaired: p.Repaired,
 		}); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mneme/backend"
+	"mneme/finding"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -18,7 +19,7 @@ const problemLoss memory.ProblemKind = "loss"
 
 func lossProblem(l backend.Loss) memory.Problem {
 	return memory.Problem{
-		Kind: problemLoss, Subject: "history", What: l.What,
+		Kind: problemLoss, Finding: finding.Loss, Subject: "history", What: l.What,
 		Do: "copy the directory again with `mneme backup`, go back to a backup, or go on without what is missing: `mneme fsck --accept-loss`",
 	}
 }
@@ -68,12 +69,12 @@ func (c *fsckCmd) witnessed(ctx context.Context, a *app, lib *backend.Library, s
 	switch {
 	case missing == "" || twice:
 	case behind != nil: // nothing is to be accepted
-		report(memory.Problem{Kind: problemLoss, Subject: "store", What: missing, Do: "the records say something else than the index: " + doIndex(lib.Location)})
+		report(memory.Problem{Kind: problemLoss, Finding: finding.LossIndex, Subject: "store", What: missing, Do: "the records say something else than the index: " + doIndex(lib.Location)})
 	case c.AcceptLoss:
 		return errors.Join(lib.Accept(ctx, s), a.printAccepted(backend.Loss{Store: s, What: missing}, ""), a.out.Flush())
 	default:
 		report(memory.Problem{
-			Kind: problemLoss, Subject: "store", What: missing,
+			Kind: problemLoss, Finding: finding.LossSeen, Subject: "store", What: missing,
 			Do: fmt.Sprintf("if %s, that is why, and `mneme fsck %s --accept-loss` takes it as it is; else somebody has changed it behind mneme: compare it with a backup", why, s.Slug),
 		})
 	}

@@ -47,7 +47,7 @@ func TestHelpExamples(t *testing.T) {
 			}
 		}
 		if script := strings.Join(run, "\n"); script != "" {
-			data := filepath.Join(home, strings.ReplaceAll(leaf.Path(), " ", "-"))
+			data := filepath.Join(home, strings.NewReplacer(" ", "-", "(", "", ")", "").Replace(leaf.Path())) // which has other names in brackets
 			copyStores := fmt.Sprintf("cp -r %s/stores %s", home, data)
 			if leaf.Name == "create" {
 				copyStores = ":"

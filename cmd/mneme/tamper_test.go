@@ -125,13 +125,18 @@ func mutate(r *rand.Rand, data []byte) (verb string, other []byte) {
 	}
 }
 
-// TestTamperingsEmbedded changes what an embedded store has in its database and its
-// files.
-func TestTamperingsEmbedded(t *testing.T) {
+// tamperedHome gives this process a home of its own, for what a machine remembers.
+func tamperedHome(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	for _, name := range []string{"XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"} {
 		t.Setenv(name, filepath.Join(home, name))
 	}
+}
+
+// TestTamperingsEmbedded changes what an embedded store has in its database and its
+// files.
+func TestTamperingsEmbedded(t *testing.T) {
+	tamperedHome(t)
 	findTamperings(t, newTamperedLibrary(t), tamperings(t, 100))
 }

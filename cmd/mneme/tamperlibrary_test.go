@@ -22,6 +22,7 @@ type tamperedLibrary struct {
 	t        testing.TB
 	dir      string
 	database []byte // as it is when nothing is changed
+	older    []byte // as it was earlier
 	tables   []*tamperedTable
 	files    []string // with contents
 	file     string   // that was changed
@@ -43,12 +44,15 @@ func newTamperedLibrary(t testing.TB) *tamperedLibrary {
 	l := &tamperedLibrary{t: t, dir: filepath.Join(t.TempDir(), "library")}
 	l.fill(70)
 	earlier := l.read()
+	var err error
+	if l.older, err = os.ReadFile(l.path()); err != nil {
+		t.Fatal(err)
+	}
 	l.fill(10)
 	l.tables = l.read()
 	for i, table := range l.tables {
 		table.earlier = earlier[i].rows
 	}
-	var err error
 	if l.database, err = os.ReadFile(l.path()); err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +330,7 @@ func (l *tamperedLibrary) pickFile(r *rand.Rand) *tampering {
 var notEvidence = []string{
 	"packing: ", // how far packing has come; a history that is packed anew is the same
 	"packing.ord: ", "packing.gone: ", "packing.seq: ",
-	"packed.place: ", "packed.base: ", // how contents are kept: each of them decodes to its SHA-256, or is found
+	"packed.id: ", "packed.place: ", "packed.base: ", // how contents are kept: each of them decodes to its SHA-256, or is found
 	"replay blobs: ",        // a content that is packed is there once more
 	"sqlite_sequence.seq: ", // numbers of stores that are passed over
 	"stores.replica: ",      // a property of the copy

@@ -52,6 +52,7 @@ var floors = map[string]int{
 	"internal/awssetup": 1,
 
 	"errkind": -1, // the floor that all stand on
+	"finding": -1,
 
 	"internal/durable":    0,
 	"internal/agentdirs":  0,

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"mneme/finding"
 	"mneme/internal/awsconf"
 	"mneme/versionlog"
 )
@@ -18,6 +19,7 @@ import (
 // Problem is one difference between what the table and the bucket hold of a
 // store.
 type Problem struct {
+	Finding finding.Kind
 	Subject string // "record 12", "row /todo.md"
 	What    string // what is wrong with it
 	Do      string // what a person can do about it
@@ -109,16 +111,16 @@ func (c *checker) records(ctx context.Context) (whole bool, err error) {
 	for seq := uint64(1); seq <= c.meta.tip.Seq; seq++ {
 		if there[seq] {
 			if c.owed[seq] {
-				c.report(Problem{subject(seq), "is in the bucket, but the table says that it is not yet", doSweep})
+				c.report(Problem{finding.BucketPaid, subject(seq), "is in the bucket, but the table says that it is not yet", doSweep})
 			}
 			continue
 		}
 		whole = false
-		what, do := "is missing in the bucket", doRestore
+		kind, what, do := finding.BucketMissing, "is missing in the bucket", doRestore
 		if c.owed[seq] {
-			what, do = "is not in the bucket yet", doSweep
+			kind, what, do = finding.BucketLate, "is not in the bucket yet", doSweep
 		}
-		c.report(Problem{subject(seq), what, do})
+		c.report(Problem{kind, subject(seq), what, do})
 	}
 	return whole, nil
 }
@@ -144,7 +146,7 @@ func (c *checker) beyond(ctx context.Context, spans []span) error {
 	}
 	for _, where := range []string{"bucket", "table"} {
 		if seq := newest[where]; seq > now.tip.Seq {
-			c.report(Problem{subject(seq), fmt.Sprintf("is in the %s, but META ends with commit %d", where, now.tip.Seq), doCatchUp})
+			c.report(Problem{finding.BucketBeyond, subject(seq), fmt.Sprintf("is in the %s, but META ends with commit %d", where, now.tip.Seq), doCatchUp})
 		}
 	}
 	return nil
@@ -160,7 +162,7 @@ func (c *checker) description(ctx context.Context) error {
 		do = doSweep
 	}
 	if errors.Is(err, versionlog.ErrNotFound) {
-		c.report(Problem{"store.json", "is missing in the bucket", do})
+		c.report(Problem{finding.BucketDescription, "store.json", "is missing in the bucket", do})
 		return nil
 	}
 	if err != nil {
@@ -168,7 +170,7 @@ func (c *checker) description(ctx context.Context) error {
 	}
 	want, err := c.meta.describe()
 	if err == nil && string(want) != string(data) {
-		c.report(Problem{"store.json", "does not describe the store as the table does", do})
+		c.report(Problem{finding.BucketDescription, "store.json", "does not describe the store as the table does", do})
 	}
 	return err
 }
@@ -185,7 +187,7 @@ func (c *checker) names(ctx context.Context) error {
 			return err
 		}
 		if found := (&row{item: i}).text("id"); found != c.meta.ID {
-			c.report(Problem{"row " + r.partition + " " + r.sort, "does not name the store", doRebuild})
+			c.report(Problem{finding.TableName, "row " + r.partition + " " + r.sort, "does not name the store", doRebuild})
 		}
 	}
 	return nil
@@ -199,6 +201,9 @@ func (c *checker) rows(ctx context.Context) error {
 	}
 	r, err := c.log.replayCommits(ctx, c.meta.ID, c.meta.tip.Seq, func(i item) error {
 		c.wanted[sortOf(i)] = sumOf(i)
+		if strings.HasPrefix(sortOf(i), logPrefix) {
+			c.text(i)
+		}
 		if expired(i) {
 			delete(c.wanted, sortOf(i))
 		}
@@ -213,7 +218,7 @@ func (c *checker) rows(ctx context.Context) error {
 		return nil
 	}
 	if errors.Is(err, versionlog.ErrCorrupt) {
-		c.report(Problem{"the records in the bucket", err.Error(), doMend})
+		c.report(Problem{finding.BucketDamaged, "the records in the bucket", err.Error(), doMend})
 		return nil
 	}
 	if err != nil {
@@ -221,12 +226,12 @@ func (c *checker) rows(ctx context.Context) error {
 	}
 	switch now := c.meta.tip; {
 	case r.meta.tip.Digest != now.Digest:
-		c.report(Problem{"row " + metaSort, "names another commit as the newest than the records do", doRebuild})
+		c.report(Problem{finding.TableTip, "row " + metaSort, "names another commit as the newest than the records do", doRebuild})
 	case r.meta.tip.Totals != now.Totals && !c.meta.uncounted:
-		c.report(Problem{"row " + metaSort, fmt.Sprintf("counts %+v, and the records %+v", now.Totals, r.meta.tip.Totals), doRebuild})
+		c.report(Problem{finding.TableTotals, "row " + metaSort, fmt.Sprintf("counts %+v, and the records %+v", now.Totals, r.meta.tip.Totals), doRebuild})
 	}
 	if wrong := r.told.Contradicts(&c.meta.Store); wrong != nil && r.meta.tip.Digest == c.meta.tip.Digest {
-		c.report(Problem{"row " + metaSort, "is not what follows from the records: " + strings.Join(wrong, ", "), doRebuild})
+		c.report(Problem{finding.TableDescription, "row " + metaSort, "is not what follows from the records: " + strings.Join(wrong, ", "), doRebuild})
 	}
 	newer := map[string]bool{} // paths that commits since have changed
 	for i, err := range c.log.table.rows(ctx, between{partition: c.meta.ID, from: "\x00", to: "\U0010ffff"}) {
@@ -243,9 +248,9 @@ func (c *checker) rows(ctx context.Context) error {
 		switch {
 		case newer[path]:
 		case c.late(sort):
-			c.report(Problem{"row " + sort, "is not there yet", doSweep})
+			c.report(Problem{finding.TableLate, "row " + sort, "is not there yet", doSweep})
 		default:
-			c.report(Problem{"row " + sort, "is missing", doRebuild})
+			c.report(Problem{finding.TableMissing, "row " + sort, "is missing", doRebuild})
 		}
 	}
 	return nil
@@ -267,11 +272,25 @@ func (c *checker) snapshot(ctx context.Context, r *replay) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		c.report(Problem{subject, err.Error(), doRebuild})
+		c.report(Problem{finding.BucketSnapshot, subject, err.Error(), doRebuild})
 	case saved.Tip.Digest != r.meta.tip.Digest || !maps.EqualFunc(there, r.heads, func(v versionlog.Version, want *versionlog.Version) bool { return v == *want }):
-		c.report(Problem{subject, "is not what follows from the records", doRebuild})
+		c.report(Problem{finding.BucketSnapshot, subject, "is not what follows from the records", doRebuild})
 	}
 	return nil
+}
+
+// text compares the text of the records in the bucket, of which a LOG row would be made,
+// with the one that their commits have.
+func (c *checker) text(i item) {
+	r := row{item: i}
+	data := r.bytes("record")
+	commits, err := decodeRecords(data)
+	if err == nil {
+		err = checkText(commits, data)
+	}
+	if err != nil {
+		c.report(Problem{finding.BucketText, "the records in the bucket", err.Error(), doMend})
+	}
 }
 
 // late reports whether a commit still owes the row of a version or of a key.
@@ -315,9 +334,9 @@ func (c *checker) row(i item, newer map[string]bool) {
 	delete(c.wanted, sort)
 	switch {
 	case !expected:
-		c.report(Problem{"row " + sort, "follows from no record", doRebuild})
+		c.report(Problem{finding.TableExtra, "row " + sort, "follows from no record", doRebuild})
 	case want != sumOf(i):
-		c.report(Problem{"row " + sort, "is not what follows from the records", doRebuild})
+		c.report(Problem{finding.TableOther, "row " + sort, "is not what follows from the records", doRebuild})
 	}
 }
 

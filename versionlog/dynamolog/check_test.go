@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"mneme/finding"
 	"mneme/internal/testing/awstest"
 	"mneme/versionlog"
 
@@ -26,6 +27,19 @@ func (b *backend) check(t testing.TB, storeID string) []string {
 	var found []string
 	err := Check(t.Context(), clients.DynamoDB, b.table, clients.S3, b.bucket, storeID, func(p Problem) {
 		found = append(found, p.Subject+" "+p.What)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// kinds returns the kinds of what Check reports of a store.
+func (b *backend) kinds(t testing.TB, storeID string) (found []finding.Kind) {
+	t.Helper()
+	clients := b.clients(t, nil)
+	err := Check(t.Context(), clients.DynamoDB, b.table, clients.S3, b.bucket, storeID, func(p Problem) {
+		found = append(found, p.Finding)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -166,8 +180,10 @@ func TestRebuild(t *testing.T) {
 func TestCheckFinds(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
+	produced := map[finding.Kind]bool{}
 	for name, test := range map[string]struct {
 		spoil func(t *testing.T, b *backend, tab table, storeID string) error
+		kind  finding.Kind
 		want  string
 		keeps bool // Rebuild cannot mend it
 	}{
@@ -175,55 +191,55 @@ func TestCheckFinds(t *testing.T) {
 			name := recordKey(id, span{3, 3})
 			_, err := b.clients(t, nil).S3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.bucket, Key: &name})
 			return err
-		}, "record 3 is missing in the bucket", false},
+		}, finding.BucketMissing, "record 3 is missing in the bucket", false},
 		"record owed": {func(t *testing.T, b *backend, tab table, id string) error {
 			name := recordKey(id, span{3, 3})
 			_, err := b.clients(t, nil).S3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.bucket, Key: &name})
 			return errors.Join(err, tab.write(ctx, []types.WriteRequest{putRequest(key(id, outSort(span{3, 3})))}))
-		}, "record 3 is not in the bucket yet", false},
+		}, finding.BucketLate, "record 3 is not in the bucket yet", false},
 		"paid, not told": {func(_ *testing.T, _ *backend, tab table, id string) error {
 			return tab.write(ctx, []types.WriteRequest{putRequest(key(id, outSort(span{3, 3})))})
-		}, "record 3 is in the bucket, but", false},
+		}, finding.BucketPaid, "record 3 is in the bucket, but", false},
 		"record changed": {func(t *testing.T, b *backend, _ table, id string) error {
 			name := recordKey(id, span{3, 3})
 			_, err := b.clients(t, nil).S3.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.bucket, Key: &name, Body: strings.NewReader("{}")})
 			return err
-		}, "the records in the bucket object", false},
+		}, finding.BucketDamaged, "the records in the bucket object", false},
 		"record changed in both": {func(t *testing.T, b *backend, tab table, id string) error {
 			name := recordKey(id, span{3, 3})
 			_, err := b.clients(t, nil).S3.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.bucket, Key: &name, Body: strings.NewReader("{}")})
 			return errors.Join(err, tab.write(ctx, []types.WriteRequest{putRequest(logItem(id, 3, []byte("{}")))}))
-		}, "the records in the bucket object", true},
+		}, finding.BucketDamaged, "the records in the bucket object", true},
 		"log row changed": {func(_ *testing.T, _ *backend, tab table, id string) error {
 			return tab.write(ctx, []types.WriteRequest{putRequest(logItem(id, 3, []byte("{}")))})
-		}, "row " + logSort(3) + " is not what follows", false},
+		}, finding.TableOther, "row " + logSort(3) + " is not what follows", false},
 		"description of another store": {func(t *testing.T, b *backend, _ table, id string) error {
 			data, err := (&meta{Store: versionlog.Store{ID: id, Slug: "notes"}, creation: "another"}).describe()
 			name := descriptionKey(id)
 			_, putErr := b.clients(t, nil).S3.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.bucket, Key: &name, Body: bytes.NewReader(data)})
 			return errors.Join(err, putErr)
-		}, "store.json does not describe", true},
+		}, finding.BucketDescription, "store.json does not describe", true},
 		"description lost": {func(t *testing.T, b *backend, _ table, id string) error {
 			name := descriptionKey(id)
 			_, err := b.clients(t, nil).S3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.bucket, Key: &name})
 			return err
-		}, "store.json is missing", false},
+		}, finding.BucketDescription, "store.json is missing", false},
 		"head lost": {func(_ *testing.T, _ *backend, tab table, id string) error {
 			return tab.write(ctx, []types.WriteRequest{deleteRequest(id, "/back")})
-		}, "row /back is missing", false},
+		}, finding.TableMissing, "row /back is missing", false},
 		"head changed": {func(_ *testing.T, _ *backend, tab table, id string) error {
 			i, err := tab.get(ctx, id, "/back", false)
 			i["size"] = number(77)
 			return errors.Join(err, tab.write(ctx, []types.WriteRequest{putRequest(i)}))
-		}, "row /back is not what follows", false},
+		}, finding.TableOther, "row /back is not what follows", false},
 		"head too many": {func(_ *testing.T, _ *backend, tab table, id string) error {
 			i, err := tab.get(ctx, id, "/back", false)
 			i["sk"] = text("/front")
 			return errors.Join(err, tab.write(ctx, []types.WriteRequest{putRequest(i)}))
-		}, "row /front follows from no record", false},
+		}, finding.TableExtra, "row /front follows from no record", false},
 		"log row lost": {func(_ *testing.T, _ *backend, tab table, id string) error {
 			return tab.write(ctx, []types.WriteRequest{deleteRequest(id, logSort(2))})
-		}, "row " + logSort(2) + " is missing", false},
+		}, finding.TableMissing, "row " + logSort(2) + " is missing", false},
 		"settings changed": {func(t *testing.T, b *backend, tab table, id string) error {
 			i, err := tab.get(ctx, id, metaSort, false)
 			i["quota_bytes"], i["name"] = number(77), text("other")
@@ -232,11 +248,42 @@ func TestCheckFinds(t *testing.T) {
 			name := descriptionKey(id)
 			_, putErr := b.clients(t, nil).S3.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.bucket, Key: &name, Body: bytes.NewReader(data)})
 			return errors.Join(err, metaErr, describeErr, putErr, tab.write(ctx, []types.WriteRequest{putRequest(i)}))
-		}, "row META is not what follows from the records: name, quota_bytes", false},
+		}, finding.TableDescription, "row META is not what follows from the records: name, quota_bytes", false},
 		"slug lost": {func(_ *testing.T, _ *backend, tab table, id string) error {
 			return tab.write(ctx, []types.WriteRequest{deleteRequest(slugPrefix+"notes", slugSort)})
-		}, "row SLUG#notes STORE does not name", false},
+		}, finding.TableName, "row SLUG#notes STORE does not name", false},
+		"record text": {func(t *testing.T, b *backend, tab table, id string) error {
+			i, err := tab.get(ctx, id, logSort(3), false)
+			r := row{item: i}
+			other := bytes.Replace(r.bytes("record"), []byte(`"seq"`), []byte(`"Seq"`), 1)
+			name := recordKey(id, span{3, 3})
+			_, putErr := b.clients(t, nil).S3.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.bucket, Key: &name, Body: bytes.NewReader(other)})
+			return errors.Join(err, putErr)
+		}, finding.BucketText, "the records in the bucket " + versionlog.ErrCorrupt.Error() + ": record 3 has more than", false},
+		"record beyond": {func(t *testing.T, b *backend, _ table, id string) error {
+			name := recordKey(id, span{11, 11})
+			_, err := b.clients(t, nil).S3.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.bucket, Key: &name, Body: strings.NewReader("{}")})
+			return err
+		}, finding.BucketBeyond, "record 11 is in the bucket, but META ends with commit 10", true},
+		"newest commit": {func(_ *testing.T, _ *backend, tab table, id string) error {
+			i, err := tab.get(ctx, id, metaSort, false)
+			i["digest"] = text(strings.Repeat("ab", 32))
+			return errors.Join(err, tab.write(ctx, []types.WriteRequest{putRequest(i)}))
+		}, finding.TableTip, "row META names another commit", true},
+		"totals": {func(_ *testing.T, _ *backend, tab table, id string) error {
+			i, err := tab.get(ctx, id, metaSort, false)
+			i["total_bytes"] = number(77)
+			return errors.Join(err, tab.write(ctx, []types.WriteRequest{putRequest(i)}))
+		}, finding.TableTotals, "row META counts", false},
+		"version owed": {func(_ *testing.T, b *backend, tab table, id string) error {
+			i, err := tab.get(ctx, id, "/back", false)
+			r := row{item: i}
+			of := span{uint64(r.int("seq")), uint64(r.int("seq"))}
+			sort := fmt.Sprintf("%s%s#%020d#%05d", memPrefix, r.text("memory_id"), of.first, 0)
+			return errors.Join(err, tab.write(ctx, []types.WriteRequest{putRequest(key(id, outSort(of))), deleteRequest(id, sort)}))
+		}, finding.TableLate, "row MEM#", false},
 	} {
+		produced[test.kind] = true
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBackend(t, awstest.DynamoDB(t))
@@ -249,8 +296,8 @@ func TestCheckFinds(t *testing.T) {
 				t.Fatal(err)
 			}
 			found := b.check(t, s.ID)
-			if len(found) == 0 || !strings.HasPrefix(found[0], test.want) {
-				t.Fatalf("Check reports %q, want %q", found, test.want)
+			if !slices.ContainsFunc(found, func(f string) bool { return strings.HasPrefix(f, test.want) }) || !slices.Contains(b.kinds(t, s.ID), test.kind) {
+				t.Fatalf("Check reports %q, want %s, %q", found, test.kind, test.want)
 			}
 			before := b.everything(t, s)
 			err := b.rebuild(t, "notes")
@@ -273,5 +320,12 @@ func TestCheckFinds(t *testing.T) {
 				t.Errorf("after Rebuild, Check reports %q", found)
 			}
 		})
+	}
+	produced[finding.BucketSnapshot] = true // by TestPastFromBucket
+	for _, info := range finding.All() {
+		of := string(info.Kind)
+		if (strings.HasPrefix(of, "bucket-") || strings.HasPrefix(of, "table-")) && !produced[info.Kind] {
+			t.Errorf("no case produces %s", of)
+		}
 	}
 }

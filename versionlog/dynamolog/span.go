@@ -61,6 +61,18 @@ func decodeRecords(data []byte) ([]*versionlog.Commit, error) {
 	return commits, nil
 }
 
+// checkText makes sure that records are the very text of their commits: what else may
+// stand in them no digest covers. ErrCorrupt.
+func checkText(commits []*versionlog.Commit, data []byte) error {
+	for line := range bytes.SplitSeq(data, []byte{'\n'}) {
+		if !commits[0].HasRecord(line) {
+			return fmt.Errorf("%w: record %d has more than what its digests cover, or has it in another form", versionlog.ErrCorrupt, commits[0].Seq)
+		}
+		commits = commits[1:]
+	}
+	return nil
+}
+
 // outItem is the OUT row of a transaction: what it owes, and the keys of its
 // commits, for which there are no KEY rows yet.
 func outItem(storeID string, commits []*versionlog.Commit) item {

@@ -62,6 +62,9 @@ func copyOf(where string, of span, storeID string, records []byte) recordCopy {
 		c.err = fmt.Errorf("%w: it has the records %d to %d of store %s", versionlog.ErrCorrupt, has.first, has.last, commits[0].StoreID)
 		return c
 	}
+	if c.err = checkText(commits, records); c.err != nil {
+		return c
+	}
 	c.of = spanOf(commits)
 	for _, one := range commits {
 		by := one.Session

@@ -10,12 +10,14 @@ import (
 	"strings"
 
 	"mneme/cas"
+	"mneme/finding"
 	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
 
 // Problem is a row of the database that is not what follows from the records.
 type Problem struct {
+	Finding finding.Kind
 	Subject string // "row commits 12", "row paths /todo.md"
 	What    string // what is wrong with it
 	Do      string // what a person can do about it
@@ -102,19 +104,19 @@ func (c *checker) commits(ctx context.Context) error {
 			delete(versions, commits[i].seq)
 		}
 		for _, seq := range slices.Sorted(maps.Keys(versions)) {
-			c.differs("versions", seq, "it is of no commit")
+			c.differs(finding.VersionRow, "versions", seq, "it is of no commit")
 		}
 		c.whole = c.whole && int64(len(commits)) == upto-after
 		after = upto
 	}
 	switch counted := c.store.counted; {
 	case counted > c.store.tip.Seq:
-		c.report(Problem{"row stores", fmt.Sprintf("it counts up to commit %d, and its newest is %d", counted, c.store.tip.Seq), doRestore})
+		c.report(Problem{finding.StoreTotals, "row stores", fmt.Sprintf("it counts up to commit %d, and its newest is %d", counted, c.store.tip.Seq), doRestore})
 	case c.whole && c.counts != c.store.tip.Totals && c.log.stores.format >= quotasFormat:
-		c.report(Problem{"row stores", fmt.Sprintf("it counts %v, the records %v up to commit %d", totalsText(c.store.tip.Totals), totalsText(c.counts), counted), doRestore})
+		c.report(Problem{finding.StoreTotals, "row stores", fmt.Sprintf("it counts %v, the records %v up to commit %d", totalsText(c.store.tip.Totals), totalsText(c.counts), counted), doRestore})
 	}
 	if wrong := c.told.Contradicts(&c.store.Store); c.whole && wrong != nil {
-		c.report(Problem{"row stores", strings.Join(wrong, ", ") + ": not what the records say", doRestore})
+		c.report(Problem{finding.StoreRow, "row stores", strings.Join(wrong, ", ") + ": not what the records say", doRestore})
 	}
 	return nil
 }
@@ -180,26 +182,26 @@ func (c *checker) commit(row *commitRow, versions []versionRow) {
 		}
 	}
 	if wrong != nil {
-		c.differs("commits", row.seq, notTheRecords(wrong))
+		c.differs(finding.CommitRow, "commits", row.seq, notTheRecords(wrong))
 	}
 	if row.other {
-		c.differs("commits", row.seq, "record: it has more than what its digests cover, or has it in another form")
+		c.differs(finding.CommitText, "commits", row.seq, "record: it has more than what its digests cover, or has it in another form")
 	}
 	if c.tip = c.tip.After(record); record.Seq == c.store.counted {
 		c.counts = c.tip.Totals
 	}
 	c.told.Add(record)
 	if row.seq == int64(c.store.tip.Seq) && !c.store.tip.Time.Equal(record.Time) {
-		c.report(Problem{"row stores", "it has another time for the newest commit than the record", doRestore})
+		c.report(Problem{finding.StoreRow, "row stores", "it has another time for the newest commit than the record", doRestore})
 	}
 	if len(versions) != len(record.Versions) {
-		c.differs("versions", row.seq, fmt.Sprintf("there are %d, the record has %d", len(versions), len(record.Versions)))
+		c.differs(finding.VersionRow, "versions", row.seq, fmt.Sprintf("there are %d, the record has %d", len(versions), len(record.Versions)))
 	}
 	for ord := range record.Versions {
 		v := &record.Versions[ord]
 		if ord < len(versions) {
 			if wrong := versions[ord].wrong(ord, v); wrong != nil {
-				c.differs("versions", row.seq, notTheRecords(wrong))
+				c.differs(finding.VersionRow, "versions", row.seq, notTheRecords(wrong))
 			}
 		}
 		if v.Op == versionlog.OpRenamed {
@@ -237,8 +239,8 @@ func notTheRecords(columns []string) string {
 	return strings.Join(columns, ", ") + ": not what the record says"
 }
 
-func (c *checker) differs(table string, seq int64, what string) {
-	c.report(Problem{fmt.Sprintf("row %s %d", table, seq), what, doRestore})
+func (c *checker) differs(kind finding.Kind, table string, seq int64, what string) {
+	c.report(Problem{kind, fmt.Sprintf("row %s %d", table, seq), what, doRestore})
 }
 
 // pathRows compares the table paths. Rows that a later commit has changed are left
@@ -269,13 +271,13 @@ func (c *checker) pathRows(ctx context.Context) error {
 		switch {
 		case row.seq > int64(c.store.tip.Seq): // if of no commit, it is a stray
 		case !known:
-			c.report(Problem{"row paths " + row.path, "it follows from no record", doRestore})
+			c.report(Problem{finding.PathRow, "row paths " + row.path, "it follows from no record", doRestore})
 		case row.pathRow != want:
-			c.report(Problem{"row paths " + row.path, "it is not what follows from the records", doRestore})
+			c.report(Problem{finding.PathRow, "row paths " + row.path, "it is not what follows from the records", doRestore})
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(c.paths)) {
-		c.report(Problem{"row paths " + path, "it is missing", doRestore})
+		c.report(Problem{finding.PathRow, "row paths " + path, "it is missing", doRestore})
 	}
 	return nil
 }
@@ -284,7 +286,7 @@ func (c *checker) pathRows(ctx context.Context) error {
 func (c *checker) strays(ctx context.Context) error {
 	found, err := queryAll(ctx, c.log.db, strayRows, scanStray, c.store.num)
 	for _, s := range found {
-		c.differs(s.table, s.seq, "it is outside the history")
+		c.differs(finding.RowOutside, s.table, s.seq, "it is outside the history")
 	}
 	return err
 }
@@ -324,7 +326,7 @@ func (c *checker) contents(ctx context.Context) error {
 			if !c.whole {
 				what = "the bytes are damaged; no version of the records that can be read needs them"
 			}
-			c.report(Problem{"blob " + d.String(), what, "the next write of these bytes puts them right; find out which program has changed log.db"})
+			c.report(Problem{finding.BlobUnneeded, "blob " + d.String(), what, "the next write of these bytes puts them right; find out which program has changed log.db"})
 		} else if err != nil && !errors.Is(err, cas.ErrNotFound) {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"mneme/finding"
 	"mneme/internal/quote"
 	"mneme/internal/sqlite"
 )
@@ -20,7 +21,7 @@ import (
 // read.
 func (l *Log) CheckDatabase(ctx context.Context, report func(Problem)) error {
 	c := &databaseChecker{log: l, report: report}
-	for _, step := range []func(context.Context) error{c.schema, c.indexes, c.blobIndex, c.owners, c.sequence} {
+	for _, step := range []func(context.Context) error{c.schema, c.indexes, c.blobIndex, c.owners, c.sequence, c.slugs} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("check %s: %w", databaseName, err)
 		}
@@ -87,16 +88,16 @@ func (c *databaseChecker) schema(ctx context.Context) error {
 		delete(missing, o.String())
 		switch {
 		case !known:
-			c.report(Problem{o.foreign(), fmt.Sprintf("it is none of schema format %d", format), doDrop})
+			c.report(Problem{finding.SchemaForeign, o.foreign(), fmt.Sprintf("it is none of schema format %d", format), doDrop})
 		case o != want && o != want.plain():
-			c.report(Problem{o.String(), fmt.Sprintf("it is not defined as in schema format %d", format), doMake + want.plain().sql})
+			c.report(Problem{finding.SchemaOther, o.String(), fmt.Sprintf("it is not defined as in schema format %d", format), doMake + want.plain().sql})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(missing)) {
 		if missing[key].sql == "" { // SQLite makes it with its table
 			continue
 		}
-		c.report(Problem{key, "it is missing", doMake + missing[key].plain().sql})
+		c.report(Problem{finding.SchemaMissing, key, "it is missing", doMake + missing[key].plain().sql})
 	}
 	return nil
 }
@@ -164,7 +165,7 @@ func (c *databaseChecker) indexes(ctx context.Context) error {
 		}
 		for _, what := range found {
 			if what != "ok" {
-				c.report(Problem{"table " + table, what, doRestore})
+				c.report(Problem{finding.SQLiteIndex, "table " + table, what, doRestore})
 			}
 		}
 	}
@@ -189,17 +190,20 @@ func (c *databaseChecker) blobIndex(ctx context.Context) error {
 	if !slices.Contains(c.tables, blobsTable) {
 		return nil
 	}
-	for _, count := range []struct{ query, what string }{
-		{blobsNotIndexed, "rows that are not in its index, so that nobody finds them: %d"},
-		{blobsIndexed, "rows of its index that are not there: %d"},
-		{blobsMisnamed, "rows with a key that is no SHA-256: %d"},
+	for _, count := range []struct {
+		kind        finding.Kind
+		query, what string
+	}{
+		{finding.BlobIndex, blobsNotIndexed, "rows that are not in its index, so that nobody finds them: %d"},
+		{finding.BlobIndex, blobsIndexed, "rows of its index that are not there: %d"},
+		{finding.BlobKey, blobsMisnamed, "rows with a key that is no SHA-256: %d"},
 	} {
 		n, err := queryOne(ctx, c.log.db, count.query, func(row *sqlite.Row) (int64, error) { return row.ColumnInt64(0), nil })
 		if err != nil {
 			return err
 		}
 		if n > 0 {
-			c.report(Problem{"table " + blobsTable, fmt.Sprintf(count.what, n), "go back to a backup of log.db"})
+			c.report(Problem{count.kind, "table " + blobsTable, fmt.Sprintf(count.what, n), "go back to a backup of log.db"})
 		}
 	}
 	return nil
@@ -228,9 +232,9 @@ func (c *databaseChecker) owners(ctx context.Context) error {
 			return err
 		}
 		for _, o := range found {
-			p := Problem{"table " + t.name, fmt.Sprintf("rows of a store that never was, number %d: %d", o.store, o.rows), doNever}
+			p := Problem{finding.RowsOfNoStore, "table " + t.name, fmt.Sprintf("rows of a store that never was, number %d: %d", o.store, o.rows), doNever}
 			if o.gone {
-				p.What, p.Do = fmt.Sprintf("rows of a store that was deleted, number %d: %d", o.store, o.rows), doGone
+				p.Finding, p.What, p.Do = finding.RowsOfGoneStore, fmt.Sprintf("rows of a store that was deleted, number %d: %d", o.store, o.rows), doGone
 			}
 			c.report(p)
 		}
@@ -256,7 +260,16 @@ func (c *databaseChecker) sequence(ctx context.Context) error {
 		return found{row.ColumnInt64(0), row.ColumnInt64(1), row.ColumnInt64(2), row.ColumnInt64(3)}, nil
 	})
 	if err == nil && (f.known > 1 || f.all > f.known || f.enough == 0 || f.known < f.any) {
-		c.report(Problem{"table sqlite_sequence", "it does not say which numbers stores have had", doNumbers})
+		c.report(Problem{finding.StoreNumbers, "table sqlite_sequence", "it does not say which numbers stores have had", doNumbers})
+	}
+	return err
+}
+
+// slugs looks for stores that no list has.
+func (c *databaseChecker) slugs(ctx context.Context) error {
+	found, err := queryAll(ctx, c.log.db, `SELECT id FROM stores WHERE slug = ''`, func(row *sqlite.Row) (string, error) { return row.ColumnText(0), nil })
+	for _, id := range found {
+		c.report(Problem{finding.StoreSlug, "row stores " + id, "it has no slug, so that no list of stores has it", "go back to a backup of log.db"})
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"mneme/cas"
+	"mneme/finding"
 	"mneme/internal/sqlite"
 )
 
@@ -53,7 +54,7 @@ func (c *checker) recordFrames(ctx context.Context) error {
 		return err
 	}
 	for _, s := range found {
-		c.differs(s.table, s.seq, "it is not of just those commits that have no record of their own")
+		c.differs(finding.RecordFrame, s.table, s.seq, "it is not of just those commits that have no record of their own")
 	}
 	type frame struct {
 		seq  int64
@@ -68,7 +69,7 @@ func (c *checker) recordFrames(ctx context.Context) error {
 	}, c.store.num)
 	for _, f := range frames {
 		if f.more {
-			c.differs("packed_records", f.seq, "it has not as many records as it says")
+			c.differs(finding.RecordFrame, "packed_records", f.seq, "it has not as many records as it says")
 		}
 	}
 	return err
@@ -78,21 +79,21 @@ func (c *checker) recordFrames(ctx context.Context) error {
 func (c *checker) packingRows(ctx context.Context) error {
 	places, err := queryAll(ctx, c.log.db, wrongPlaces, scanDigest, c.store.num, int64(treeSize))
 	for _, d := range places {
-		c.report(Problem{"row packed " + d.String(), "its place is in no tree", doRestore})
+		c.report(Problem{finding.PackedPlace, "row packed " + d.String(), "its place is in no tree", doRestore})
 	}
 	if err != nil {
 		return err
 	}
 	progress, err := queryAll(ctx, c.log.db, wrongProgress, scanMicros, c.store.num)
 	for _, seq := range progress {
-		c.differs("packing", seq, "it is outside the history")
+		c.differs(finding.PackedProgress, "packing", seq, "it is outside the history")
 	}
 	if err != nil {
 		return err
 	}
 	left, err := queryAll(ctx, c.log.db, wrongLeft, func(row *sqlite.Row) (string, error) { return row.ColumnText(0), nil }, c.store.num)
 	for _, name := range left {
-		c.report(Problem{"row files_left " + name, "the content of that file is nowhere else", doRestore})
+		c.report(Problem{finding.FileLeft, "row files_left " + name, "the content of that file is nowhere else", doRestore})
 	}
 	return err
 }
@@ -155,7 +156,7 @@ func (c *checker) contentFrame(ctx context.Context, id int64, files Files) error
 		}))
 	})
 	if row != nil && isDamage(err) {
-		c.report(Problem{"row packed " + row.digest.String(), fmt.Sprintf("it does not decode to its content, and others may be kept against it: %v", err), doRestore})
+		c.report(Problem{finding.PackedContent, "row packed " + row.digest.String(), fmt.Sprintf("it does not decode to its content, and others may be kept against it: %v", err), doRestore})
 		return nil
 	}
 	return err
@@ -186,7 +187,7 @@ func (c *checker) files(ctx context.Context) error {
 			}
 		}
 		if _, err := files.Get(ctx, d); errors.Is(err, cas.ErrCorrupt) {
-			c.report(Problem{"file " + d.String(), "its bytes are damaged; no version needs them, or the database has them, too", "remove it from the directory of the store's blobs"})
+			c.report(Problem{finding.FileUnneeded, "file " + d.String(), "its bytes are damaged; no version needs them, or the database has them, too", "remove it from the directory of the store's blobs"})
 		} else if err != nil && !errors.Is(err, cas.ErrNotFound) {
 			return err
 		}
