@@ -148,38 +148,57 @@ func (p *plan) stays(path string) {
 // block takes one path out of want that cannot be had, and reports whether there was one.
 func (p *plan) block() bool {
 	for _, path := range p.sorted() {
-		t := p.want[path]
-		if t == nil || p.now[path] != nil {
+		if p.want[path] == nil || p.now[path] != nil {
 			continue
 		}
-		other := overlapping(p.after, path)
-		if other == "" {
-			continue
+		if other := overlapping(p.after, path); other != "" {
+			p.blockBy(path, other)
+			return true
 		}
-		p.blocked[path] = other
-		delete(p.want, path)
-		i, _ := slices.BinarySearch(p.after, path)
-		p.after = slices.Delete(p.after, i, i+1)
-		if from := p.at[t.MemoryID]; from != "" && p.leaves(from) {
-			p.stays(from)
-		}
-		return true
 	}
 	return false
 }
 
+// blockBy takes a path out of want that something else is in the way of. What was to move there stays, and
+// is in the way of what was to take its place.
+func (p *plan) blockBy(path, other string) {
+	t := p.want[path]
+	p.blocked[path] = other
+	delete(p.want, path)
+	if p.now[path] == nil {
+		i, _ := slices.BinarySearch(p.after, path)
+		p.after = slices.Delete(p.after, i, i+1)
+	}
+	from := p.at[t.MemoryID]
+	switch next, changes := p.want[from]; {
+	case from == "" || !changes:
+	case next == nil:
+		p.stays(from)
+	case next.MemoryID != t.MemoryID:
+		p.blockBy(from, from)
+	}
+}
+
 func (p *plan) sorted() []string { return slices.Sorted(maps.Keys(p.want)) }
 
-// steps returns the changes: memories go first, and what comes to places that have to be free comes
-// last.
+// steps returns the changes: what goes does so first, and what comes to places that have to be free
+// comes last.
 func (p *plan) steps() []Step {
 	sources := p.renames()
-	var before []string // what is there once the memories have gone that are only removed
+	var before []string // what is there once all has gone that can go first
 	for path := range p.now {
-		if isDirPath(path) || !p.leaves(path) || sources[path] != "" {
+		if !p.leaves(path) || sources[path] != "" {
 			before = append(before, path)
 		}
 	}
+	slices.Sort(before)
+	var late []string // directories that go when what is in them has been renamed away
+	for path := range p.now {
+		if isDirPath(path) && p.leaves(path) && len(pathsBelow(before, path)) > 0 {
+			late = append(late, path)
+		}
+	}
+	before = append(before, late...)
 	slices.Sort(before)
 	for from, to := range sources {
 		if others := slices.DeleteFunc(allOverlapping(before, to), func(path string) bool { return path == from }); len(others) > 0 {
@@ -190,7 +209,7 @@ func (p *plan) steps() []Step {
 	for _, to := range sources {
 		targets[to] = true
 	}
-	var gone, madeFirst, renamed, dirsGone, made []Step
+	var gone, dirsFirst, madeFirst, renamed, dirsLast, made []Step
 	for _, path := range p.sorted() {
 		head, t := p.now[path], p.want[path]
 		switch {
@@ -202,10 +221,13 @@ func (p *plan) steps() []Step {
 		case targets[path]:
 		case t == nil:
 			s := Step{From: head, Change: Change{Action: versionlog.Remove, Path: path, Expect: versionlog.ExpectVersion(head.ID)}}
-			if isDirPath(path) {
-				dirsGone = append(dirsGone, s)
-			} else {
+			switch {
+			case !isDirPath(path):
 				gone = append(gone, s)
+			case slices.Contains(late, path):
+				dirsLast = append(dirsLast, s)
+			default:
+				dirsFirst = append(dirsFirst, s)
 			}
 		case isDirPath(path):
 			s := Step{To: t, Change: Change{Action: versionlog.MakeDir, Path: path, Spelling: Spelled(path, t.Spelling), Revive: t.revived(), Expect: versionlog.ExpectAny()}}
@@ -218,8 +240,9 @@ func (p *plan) steps() []Step {
 			made = append(made, putting(path, head, t))
 		}
 	}
-	slices.Reverse(dirsGone) // what is in a directory before itself
-	return slices.Concat(gone, madeFirst, renamed, dirsGone, made)
+	slices.Reverse(dirsFirst) // what is in a directory before itself
+	slices.Reverse(dirsLast)
+	return slices.Concat(gone, dirsFirst, madeFirst, renamed, dirsLast, made)
 }
 
 // renames returns where memories may be renamed to, by where they are.

@@ -21,7 +21,8 @@ type Restoration struct {
 type Left struct {
 	Path     string
 	Head     *versionlog.Version // what is there; nil: nothing
-	InTheWay string              // the path of what stays, above or below; "": Path itself is to stay
+	InTheWay string              // the path of what is there, above or below, and stays; ""
+	Why      string              // any other reason; "" and no InTheWay: others have changed it meanwhile
 }
 
 // PlanRestore returns how what is at and below a path, "/" being the whole store, becomes what it

@@ -181,6 +181,22 @@ func TestPlanRestoreBelow(t *testing.T) {
 	}
 }
 
+// TestPlanRestoreOrder: what is renamed to a place below another memory that is renamed, too, waits until
+// that is away, also where each change is a commit.
+func TestPlanRestoreOrder(t *testing.T) {
+	for _, n := range []int{1, 1000} {
+		w := &wild{fixture: newFixture(t, nil)}
+		w.write("/d/f", "below", versionlog.ExpectAbsent())
+		w.write("/y", "above", versionlog.ExpectAbsent())
+		point := w.tip()
+		w.rename("/d/f", "/a")
+		w.rename("/y", "/d")
+		w.restore("/", point, n)
+		w.wantContent("/d/f", "below")
+		w.wantContent("/y", "above")
+	}
+}
+
 // TestPlanRestoreKeeps: memories come back as what they were, with their names as they were
 // spelled; what has moved is renamed back.
 func TestPlanRestoreKeeps(t *testing.T) {

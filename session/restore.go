@@ -27,24 +27,25 @@ func (s *Session) RestoreTree(ctx context.Context, path string, seq uint64, opts
 		message = fmt.Sprintf("restore %s to %d", quote.Name(path), seq)
 	}
 	st := s.newSteps(path, opts, message)
+	st.opts.meta = memory.RestoreNote(seq)
 	var began *uint64
-	err = st.run(ctx, func(ctx context.Context) ([]memory.Step, error) {
+	err = st.run(ctx, func(ctx context.Context) ([]memory.Step, bool, error) {
 		var changed map[string]bool
 		if began != nil {
 			var err error
 			if changed, err = st.changedSince(ctx, *began); err != nil {
-				return nil, err
+				return nil, false, err
 			}
 		}
 		r, err := s.store.PlanRestore(ctx, path, seq, changed)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if began == nil {
 			began = &r.Tip
 		}
 		st.out.Left = r.Left
-		return r.Steps, nil
+		return r.Steps, false, nil
 	})
 	return &st.out, err
 }

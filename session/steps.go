@@ -11,11 +11,14 @@ import (
 
 // StepOptions go with changes that are planned; nil and the zero value are the default.
 type StepOptions struct {
-	Message   string // for people, of each commit; "": what was done
-	Confirmed bool   // somebody means what the store's guard holds back else
+	Message   string           // for people, of each commit; "": what was done
+	Confirmed bool             // somebody means what the store's guard holds back else
+	Actor     versionlog.Actor // zero: the author for whom the store was opened
 	// Progress is told how many of how many changes are looked at or made, for a person. Nil:
 	// nobody cares.
 	Progress func(step string, done, total int)
+
+	meta map[string]string // of each commit
 }
 
 // Steps is what has become of planned changes.
@@ -54,15 +57,17 @@ func (s *Session) newSteps(path string, opts *StepOptions, message string) *step
 // something that they were to change.
 const maxReplans = 20
 
-// run plans and makes changes until there are none, or nothing that planning anew would mend
-// keeps them. The log has then none of a commit, or all of it.
-func (st *steps) run(ctx context.Context, plan func(context.Context) ([]memory.Step, error)) error {
+// run plans and makes changes. When others overtake it, or there will be more to do, it plans anew.
+func (st *steps) run(ctx context.Context, plan func(context.Context) (todo []memory.Step, more bool, err error)) error {
 	for try := 0; ; try++ {
-		todo, err := plan(ctx)
+		todo, more, err := plan(ctx)
 		if err != nil || len(todo) == 0 {
 			return err
 		}
 		err = st.make(ctx, todo)
+		if err == nil && more && try < maxReplans {
+			continue
+		}
 		overtaken := errors.Is(err, versionlog.ErrConflict) || errors.Is(err, versionlog.ErrOverlap) || errors.Is(err, versionlog.ErrInvalid)
 		if !overtaken || try >= maxReplans {
 			return err
@@ -116,7 +121,7 @@ func (st *steps) commit(ctx context.Context, todo []memory.Step) (*versionlog.Co
 	for i := range todo {
 		changes[i] = todo[i].Change
 	}
-	opts := &WriteOptions{Message: st.opts.Message, Confirmed: st.opts.Confirmed}
+	opts := &WriteOptions{Message: st.opts.Message, Meta: st.opts.meta, Confirmed: st.opts.Confirmed, Actor: st.opts.Actor}
 	return st.s.commitBy(ctx, claims, opts, Knowledge.Wrote, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
 		return st.s.store.Batch(ctx, changes, o)
 	})

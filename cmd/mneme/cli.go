@@ -40,6 +40,7 @@ type cli struct {
 	Blame     blameCmd     `cmd:"" help:"Show which version, session and time each line of a memory is of."`
 	Why       whyCmd       `cmd:"" help:"Find the first version that said something, and what still says it."`
 	Restore   restoreCmd   `cmd:"" help:"Make an earlier version of a memory current again, or a directory or a store what it was."`
+	Undo      undoCmd      `cmd:"" help:"Take back what one session did, and keep what others have done since."`
 	Pack      packCmd      `cmd:"" help:"Print a store as one block of bounded size, for a prompt."`
 	Conflicts conflictsCmd `cmd:"" help:"Look at writes that lost a race, and settle them."`
 	Plugin    pluginCmd    `cmd:"" help:"Recall and remember for an agent's host, from lines of JSON."`

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -141,6 +142,13 @@ func makeExampleHome(t *testing.T, home string) {
 		if _, err := notes.Write(t.Context(), path, fmt.Append(nil, i), versionlog.ExpectAny()); err != nil {
 			t.Fatal(err)
 		}
+	}
+	agents, err := lib.Open(t.Context(), notes.Info().ID, memory.SessionAuthor("sesn_2"))
+	if err == nil {
+		_, err = agents.Write(t.Context(), "/agent.md", []byte("by an agent"), versionlog.ExpectAbsent())
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	if _, err := notes.Write(t.Context(), "/plan.md", []byte("Ship on Friday.\n"), versionlog.ExpectAny()); err != nil {
 		t.Fatal(err)

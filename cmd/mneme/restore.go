@@ -87,7 +87,7 @@ func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
 			if err != nil {
 				return explainMissing(ctx, st, p.path, err)
 			}
-			return a.printStepList(ctx, st, plan.Steps, plan.Left)
+			return a.printStepList(ctx, st, plan.Steps, plan.Left, nil)
 		})
 	}
 	return a.withSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {

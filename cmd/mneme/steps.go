@@ -33,7 +33,7 @@ type leftJSON struct {
 }
 
 // printStepList lists what would be changed, and how many lines.
-func (a *app) printStepList(ctx context.Context, st *memory.Store, steps []memory.Step, left []memory.Left) error {
+func (a *app) printStepList(ctx context.Context, st *memory.Store, steps []memory.Step, left []memory.Left, conflicts []conflictLine) error {
 	return a.page(func() error {
 		added, removed := 0, 0
 		for p, err := range st.StepPatches(ctx, steps) {
@@ -61,10 +61,10 @@ func (a *app) printStepList(ctx context.Context, st *memory.Store, steps []memor
 			}
 			a.printf("%s  %s%s\n", a.paint(opColors[op], fmt.Sprintf("%-8s", op)), printable(name), stat)
 		}
-		if a.json {
-			return a.printLeftPaths(left)
+		if err := a.printConflicts(conflicts); err != nil {
+			return err
 		}
-		if err := a.printLeftPaths(left); err != nil {
+		if err := a.printLeftPaths(left); err != nil || a.json {
 			return err
 		}
 		a.printf("%s would be made, +%d -%d; nothing was changed\n", plural(uint64(len(steps)), "change"), added, removed)
@@ -113,6 +113,10 @@ func newLeftJSON(l memory.Left) leftJSON {
 
 func whyLeft(l memory.Left) string {
 	switch {
+	case l.Why != "":
+		return l.Why
+	case l.InTheWay == l.Path:
+		return "something else is there by now"
 	case l.InTheWay != "":
 		return quote.Name(l.InTheWay) + " is in its way"
 	case l.Head == nil:
@@ -121,6 +125,32 @@ func whyLeft(l memory.Left) string {
 		return fmt.Sprintf("session %s has changed it meanwhile, in commit %d", quote.Name(l.Head.Session), l.Head.Seq)
 	}
 	return fmt.Sprintf("%s has changed it meanwhile, in commit %d", quote.Name(l.Head.Actor.String()), l.Head.Seq)
+}
+
+// conflictLine is a memory that is left, and the conflict that keeps what it would be.
+type conflictLine struct {
+	Type string `json:"type"`
+	N    int    `json:"conflict,omitempty"`
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+// printConflicts lists memories that are left because others have changed them, too.
+func (a *app) printConflicts(conflicts []conflictLine) error {
+	for _, k := range conflicts {
+		if a.json {
+			if err := a.printJSON(k); err != nil {
+				return err
+			}
+			continue
+		}
+		kept := ""
+		if k.N > 0 {
+			kept = fmt.Sprintf(" (kept as conflict %d)", k.N)
+		}
+		a.printf("%s  %s: %s%s\n", a.paint(red, "conflict"), printable(k.Path), printable(k.Why), kept)
+	}
+	return nil
 }
 
 // stepsJSON is what was changed.

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"mneme/backend"
+	"mneme/memory"
+	"mneme/session"
+	"mneme/versionlog"
+)
+
+type undoCmd struct {
+	Store   string `arg:"" help:"Its name or id, or a path in a mount."`
+	Session string `required:"" placeholder:"ID" help:"The session whose changes are taken back, as 'mneme log' and .mneme/status show it."`
+	Since   string `placeholder:"POINT" help:"Only what it has changed after that: a sequence number, HEAD~n, a time or an age. Default: all."`
+	DryRun  bool   `name:"dry-run" help:"List what would change, and change nothing."`
+	confirmFlag
+}
+
+func (c *undoCmd) Help() string {
+	return `Takes back what one session has written, renamed, made and removed, and keeps what others have done since. A memory that only the session has changed is again what it was before. Where others have written to it since, the lines of both are brought together. What does not come together stays as it is, and what it would be without the session is kept as a conflict ('mneme conflicts'), with exit code 4.
+
+This is one commit. On AWS, where a commit takes about 97 files, it may be several; cut off, the same command goes on. Done again, it finds nothing to do. An undo is a session of its own: undoing that, whose id is printed, brings back what was taken.
+
+Examples:
+
+    mneme undo notes --session sesn_2 --dry-run
+    mneme undo notes --session sesn_2 --since 2h
+    mneme undo notes --session sesn_2`
+}
+
+func (c *undoCmd) Run(ctx context.Context, a *app) error {
+	p, err := parseDir(c.Store)
+	if err != nil {
+		return err
+	}
+	if p.path != "/" {
+		return usagef("%s is a place in a store; an undo is one of a whole store: want `mneme undo %s --session ID`", p, shellWord(p.store))
+	}
+	var since *memory.Point
+	if c.Since != "" {
+		point, err := memory.ParsePoint(c.Since, time.Now())
+		if err != nil {
+			return fmt.Errorf("--since: %w", err)
+		}
+		since = &point
+	}
+	a.follow(p)
+	opts := writing
+	if c.DryRun {
+		opts = reading
+	}
+	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
+		st, err := openStore(ctx, lib, p.ref(), opts)
+		if err != nil {
+			return err
+		}
+		from := uint64(0)
+		if since != nil {
+			if from, err = st.ResolvePoint(ctx, *since); err != nil {
+				return err
+			}
+		}
+		if c.DryRun {
+			return c.list(ctx, a, st, from)
+		}
+		return c.undo(ctx, a, lib, st, from)
+	})
+}
+
+// list prints what would be done.
+func (c *undoCmd) list(ctx context.Context, a *app, st *memory.Store, since uint64) error {
+	plan, err := st.PlanUndo(ctx, c.Session, since)
+	if err != nil {
+		return err
+	}
+	var conflicts []conflictLine
+	for _, k := range plan.Conflicts {
+		conflicts = append(conflicts, conflictLine{Type: "conflict", Path: k.Path, Why: k.Why})
+	}
+	return a.printStepList(ctx, st, plan.Steps, plan.Left, conflicts)
+}
+
+// undo takes back, in a session of its own.
+func (c *undoCmd) undo(ctx context.Context, a *app, lib *backend.Library, st *memory.Store, since uint64) error {
+	own, err := sessionName("")
+	if err != nil {
+		return err
+	}
+	s := session.New(st, &session.Options{ID: own, Conflicts: lib.Conflicts(st.Info().ID)})
+	defer s.Close()
+	bar := a.progress("undo")
+	done, err := s.Undo(ctx, c.Session, since, &session.StepOptions{Confirmed: c.Confirm, Progress: bar.show, Actor: userActor()})
+	bar.clear()
+	if err != nil {
+		err = adviseSteps(err)
+		if done != nil && done.Commits > 0 {
+			err = fmt.Errorf("%w; of the undo %s made, by session %s: the same command goes on", err, commitsAre(done.Commits), own)
+		}
+		return err
+	}
+	return c.print(a, st, own, done)
+}
+
+// undoJSON is what was taken back.
+type undoJSON struct {
+	stepsJSON
+	Undone    string         `json:"undone_session_id"`
+	By        []string       `json:"undone_before_by,omitempty"`
+	Conflicts []conflictLine `json:"conflicts,omitempty"`
+}
+
+func (c *undoCmd) print(a *app, st *memory.Store, own string, done *session.Undone) error {
+	var conflicts []conflictLine
+	for _, k := range done.Conflicts {
+		conflicts = append(conflicts, conflictLine{"conflict", max(0, k.ID), k.Path, k.Why})
+	}
+	store := st.Info().Slug
+	if a.json {
+		j := undoJSON{stepsJSON: newStepsJSON(st, "undo", &done.Steps), Undone: c.Session, By: done.By, Conflicts: conflicts}
+		if done.Commits > 0 {
+			j.SessionID = own
+		}
+		if err := a.printJSON(j); err != nil {
+			return err
+		}
+	} else {
+		if done.Commits > 0 {
+			a.printf("%s: session %s is taken back: %s.\n", printable(store), printable(c.Session), changesText(&done.Steps))
+			a.printf("To take this back: mneme undo %s --session %s\n", printable(shellWord(store)), printable(own))
+		} else {
+			a.printf("%s: there is nothing to take back of session %s; nothing was changed.\n", printable(store), printable(c.Session))
+		}
+		for _, by := range done.By {
+			a.printf("Some of it was taken back before, by session %s: mneme undo %s --session %[3]s takes that back\n", printable(by), printable(shellWord(store)), printable(shellWord(by)))
+		}
+		if err := a.printConflicts(conflicts); err != nil {
+			return err
+		}
+		if err := a.printLeftPaths(done.Left); err != nil {
+			return err
+		}
+	}
+	if n := len(done.Left) + len(done.Conflicts); n > 0 {
+		err := fmt.Errorf("%w: %s stayed as they are", versionlog.ErrConflict, plural(uint64(n), "path"))
+		if len(done.Conflicts) > 0 {
+			err = fmt.Errorf("%w; `mneme conflicts list %s` has what they would be", err, shellWord(store))
+		}
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mneme/internal/quote"
+	"mneme/memory"
+	"mneme/session/conflict"
+)
+
+// Undone is what has become of an undo.
+type Undone struct {
+	Steps
+	Conflicts []KeptConflict
+	By        []string // the sessions that had taken back some of it before, and were not taken back
+}
+
+// KeptConflict is a memory that an undo has left as it is.
+type KeptConflict struct {
+	ID   int // of the conflict that keeps what is to be there; NotKept: it could not be kept
+	Path string
+	Why  string
+}
+
+// Undo takes back what another session, or an earlier undo, did above a sequence number, and keeps
+// what others have done since, as memory.Store.PlanUndo plans it. It is one commit, unless the log
+// does not take as many changes at once: then they are made in order, and the same call goes on where
+// an earlier one has ended. A second call finds nothing to do. To take an undo back, undo its session.
+//
+// What another session changes meanwhile is kept, too: the undo is planned anew with it. What cannot
+// be taken back cleanly stays as it is, and the text that would be there is kept as a conflict, once,
+// when all else is done. What was made before an error is in the Undone that comes with it.
+//
+// A later undo believes only those commits that were not made as a session's: the store is to be
+// open in the name of a person, see memory.Author.
+//
+// Errors are those of PlanUndo, CheckSources and memory.Store.Batch.
+func (s *Session) Undo(ctx context.Context, session string, since uint64, opts *StepOptions) (*Undone, error) {
+	st := s.newSteps("/", opts, "undo session "+quote.Name(session))
+	var plan *memory.Undo
+	err := st.run(ctx, func(ctx context.Context) (_ []memory.Step, more bool, err error) {
+		if plan, err = s.store.PlanUndo(ctx, session, since); err != nil {
+			return nil, false, err
+		}
+		st.opts.meta = memory.UndoNote(session, since, plan.Tip)
+		return plan.Steps, plan.More, nil
+	})
+	u := &Undone{Steps: st.out}
+	if plan != nil {
+		u.Left, u.By = plan.Left, plan.By
+	}
+	if err != nil {
+		return u, err
+	}
+	for _, c := range plan.Conflicts {
+		kept, err := s.keepUndo(ctx, session, c)
+		if err != nil {
+			return u, err
+		}
+		u.Conflicts = append(u.Conflicts, kept)
+	}
+	return u, nil
+}
+
+// keepUndo keeps what would be there without a session, unless an earlier undo has.
+func (s *Session) keepUndo(ctx context.Context, session string, c memory.UndoConflict) (KeptConflict, error) {
+	kept := KeptConflict{ID: NotKept, Path: c.Path, Why: c.Why}
+	if s.opts.Conflicts == nil {
+		return kept, nil
+	}
+	id, err := s.opts.Conflicts.Find(c.Path, c.Yours)
+	if err != nil && !errors.Is(err, conflict.ErrNotFound) {
+		return kept, err
+	}
+	if kept.ID = id; id == 0 {
+		kept.ID = s.Keep(ctx, Loss{
+			Path: c.Path, Base: memory.NewHead(c.Base), Theirs: memory.NewHead(c.Theirs), Yours: c.Yours,
+			Why: fmt.Sprintf("undo of session %s: %s", quote.Name(session), c.Why),
+		})
+	}
+	return kept, nil
+}
