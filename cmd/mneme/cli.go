@@ -47,6 +47,7 @@ type cli struct {
 	Backup    backupCmd    `cmd:"" help:"Copy the embedded stores, as of one moment, while they are in use."`
 	Export    exportCmd    `cmd:"" help:"Write a store with its history as a tar."`
 	Import    importCmd    `cmd:"" help:"Make a store of a tar that export has written, or bring it into one."`
+	Snapshot  snapshotCmd  `cmd:"" help:"Write a store at one point as an image that Linux mounts without mneme."`
 	Use       useCmd       `cmd:"" help:"Have an agent use a store for the memory that it has in a directory."`
 	Fsck      fsckCmd      `cmd:"" aliases:"verify" help:"Check that nothing of a store is lost or damaged."`
 	Setup     setupCmd     `cmd:"" help:"Make the bucket and the table of an aws:// URL, or print policies for it."`

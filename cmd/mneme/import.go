@@ -11,8 +11,6 @@ import (
 
 	"mneme/archive"
 	"mneme/backend"
-	"mneme/internal/durable"
-	"mneme/internal/safepath"
 	"mneme/memory"
 	"mneme/session/conflict"
 	"mneme/versionlog"
@@ -184,29 +182,18 @@ func (c *importCmd) keep(ctx context.Context, a *app, lib *backend.Library, s ve
 
 // keepNew exports the history of a store to a new file, which is there when all of it is.
 func (c *importCmd) keepNew(ctx context.Context, a *app, lib *backend.Library, s versionlog.Store, path string) error {
-	if err := safepath.CheckNew(path); err != nil {
-		return err
-	}
 	st, err := lib.Open(ctx, s.ID, nil)
 	if err != nil {
 		return err
 	}
-	temp := path + partial + filepath.Base(durable.TempName(""))
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
 	bar := a.progress("keep " + s.Slug)
-	_, err = archive.Export(ctx, st, f, &archive.ExportOptions{KeepGoing: c.KeepGoing, Progress: bar.show})
-	bar.clear()
-	if err == nil {
-		err = durable.Sync(f)
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = durable.RenameNew(temp, path)
-	}
+	defer bar.clear()
+	err = writeNew(path, func(f *os.File) error {
+		_, err := archive.Export(ctx, st, f, &archive.ExportOptions{KeepGoing: c.KeepGoing, Progress: bar.show})
+		return err
+	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("the history of store %s could not be kept, so it was not replaced: %w", s.Slug, err), os.Remove(temp))
+		return fmt.Errorf("the history of store %s could not be kept, so it was not replaced: %w", s.Slug, err)
 	}
 	return nil
 }

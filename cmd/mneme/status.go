@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"mneme/backend"
+	"mneme/internal/mountinfo"
 	"mneme/versionlog"
 )
 
@@ -59,6 +61,9 @@ func (c *statusCmd) Run(ctx context.Context, a *app) error {
 		return errors.Join(storesErr, a.printJSON(s))
 	}
 	printStatus(a, s, c.Verbose)
+	if mounted, err := mountinfo.List(); err == nil {
+		a.warnExpired(mounted, time.Now())
+	}
 	return storesErr
 }
 

@@ -46,7 +46,7 @@ func TestRulesAreAlive(t *testing.T) {
 			"internal/testing/skip/skip.go": "// Package skip is.\npackage skip\nimport _ \"testing\"\n",
 			"fusefs/fs.go":                  "// Package fusefs is.\npackage fusefs\nimport _ \"github.com/hanwen/go-fuse/v2/fuse\"\n",
 			"versionlog/logtest/lt.go":      "// Package logtest is.\npackage logtest\nimport _ \"mneme/versionlog\"\n",
-			"cas/format.go":                 "package cas\n\n// advice is in `mneme fsck`.\nconst header = \"mneme fscked 1\"\n",
+			"cas/format.go":                 "package cas\n\n// advice is in `mneme fsck`.\nconst header = \"mneme fscked 1\"\nconst other = \"mneme fsck 1\\n\"\n",
 			"cas/text_test.go":              "package cas\nconst text = \"`mneme fsck`\"\n",
 			"fusefs/guide.go":               "package fusefs\nconst text = \"`mneme fsck`\"\n",
 			grammarFile:                     "package main\ntype cli struct {\n\tFsck int `cmd:\"\"`\n}\n",

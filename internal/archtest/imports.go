@@ -20,6 +20,7 @@ var floors = map[string]int{
 
 	"archive":            3,
 	"archive/gitstream":  3,
+	"archive/frozen":     3,
 	"backend":            3,
 	"note":               3,
 	"pack":               3,
@@ -111,6 +112,7 @@ var owners = map[string][]string{
 	"github.com/prometheus/":         {"cmd/mneme"},
 	"github.com/klauspost/compress":  {"versionlog/sqlitelog", "versionlog/snapshot", "tests/harness"},
 	"golang.org/x/mod":               {"witness"},
+	"github.com/erofs/go-erofs":      {"archive/frozen"},
 	mcpLibrary:                       {"mcp"},
 }
 

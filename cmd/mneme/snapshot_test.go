@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mneme/internal/mountinfo"
+)
+
+// TestWarnExpired: of what is mounted, images of stores are named once they have expired.
+func TestWarnExpired(t *testing.T) {
+	dir := t.TempDir()
+	err := os.Mkdir(filepath.Join(dir, ".mneme"), 0o700)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, ".mneme", "snapshot.json"), []byte(`{"format": 1, "store": "no\u001btes", "expires": "2026-01-01T00:00:00Z"}`), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounted := []mountinfo.Mount{{Type: "ext4", Dir: dir}, {Type: "erofs", Dir: "/nowhere"}, {Type: "erofs", Dir: dir}}
+	for _, test := range []struct{ now, want string }{
+		{"2025-12-31", ""},
+		{"2026-01-01", `the snapshot of store no\x1btes that is mounted there has expired on 2026-01-01; unmount and remove it`},
+	} {
+		now, err := time.Parse(time.DateOnly, test.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		(&app{err: &out}).warnExpired(mounted, now)
+		if have := out.String(); !strings.Contains(have, test.want) || (test.want == "") != (have == "") || strings.Count(have, "\n") > 1 {
+			t.Errorf("on %s: %q; want %q", test.now, have, test.want)
+		}
+	}
+}
+
+// TestExpiryOf: an expiry is a day, the same one for all that is made on a day.
+func TestExpiryOf(t *testing.T) {
+	now := time.Date(2026, 11, 26, 23, 30, 0, 0, time.FixedZone("", 3600))
+	for text, want := range map[string]string{
+		"30d": "2026-12-26", "1d": "2026-11-27", "2027-01-02": "2027-01-02", "never": "0001-01-01",
+		"0d": "", "-1d": "", "1.5d": "", "99999d": "", "2026-11-26": "", "": "", "30": "", "tomorrow": "",
+	} {
+		at, err := expiryOf(text, now)
+		if (err != nil) != (want == "") || err == nil && at.Format(time.DateOnly) != want {
+			t.Errorf("%q: %v, %v; want %s", text, at, err, want)
+		}
+	}
+}
