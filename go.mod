@@ -16,6 +16,7 @@ require (
 	github.com/dgraph-io/ristretto/v2 v2.4.2
 	github.com/erofs/go-erofs v0.3.1
 	github.com/fsnotify/fsnotify v1.10.1
+	github.com/goccy/go-yaml v1.19.2
 	github.com/google/go-cmp v0.7.0
 	github.com/google/jsonschema-go v0.4.3
 	github.com/hanwen/go-fuse/v2 v2.12.1

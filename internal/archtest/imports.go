@@ -21,6 +21,8 @@ var floors = map[string]int{
 	"archive":            3,
 	"archive/gitstream":  3,
 	"archive/frozen":     3,
+	"archive/plaindir":   3,
+	"archive/okf":        3,
 	"backend":            3,
 	"note":               3,
 	"pack":               3,
@@ -113,6 +115,7 @@ var owners = map[string][]string{
 	"github.com/klauspost/compress":  {"versionlog/sqlitelog", "versionlog/snapshot", "tests/harness"},
 	"golang.org/x/mod":               {"witness"},
 	"github.com/erofs/go-erofs":      {"archive/frozen"},
+	"github.com/goccy/go-yaml":       {"archive/okf"},
 	mcpLibrary:                       {"mcp"},
 }
 

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mneme/backend"
+	"mneme/cas"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// adviseLost says what can be done about a content that is lost.
+func adviseLost(err error, slug string) error {
+	if errors.Is(err, cas.ErrNotFound) || errors.Is(err, cas.ErrCorrupt) {
+		return advised{fmt.Errorf("%w; `mneme fsck %s` names all that is lost and what to do, --keep-going leaves it out", err, slug)}
+	}
+	return err
+}
+
+// lostIn names contents that a store has lost, beside a bar.
+func (a *app) lostIn(store string, bar *progress) func(versionlog.Version) {
+	return func(v versionlog.Version) {
+		bar.clear()
+		a.warnLost(store, v)
+	}
+}
+
+// warnLost names a content that a store has lost.
+func (a *app) warnLost(store string, v versionlog.Version) {
+	a.warnf("%s: content %v is lost; it is that of version %s of %s", store, v.Digest, v.ID, v.Path)
+}
+
+// withStoreAt opens the store that ref means for reading, as it was at a point, for the time
+// of do; "" is as it is.
+func (a *app) withStoreAt(ctx context.Context, ref, at string, do func(*backend.Library, *memory.Store) error) error {
+	var point memory.Point
+	if at != "" {
+		var err error
+		if point, err = memory.ParsePoint(at, time.Now()); err != nil {
+			return err
+		}
+	}
+	return a.withLibrary(ctx, reading, func(lib *backend.Library) error {
+		st, err := openStore(ctx, lib, ref, reading)
+		if err != nil {
+			return err
+		}
+		if at != "" {
+			seq, err := st.ResolvePoint(ctx, point)
+			if err != nil {
+				return err
+			}
+			if st, err = lib.OpenAt(ctx, st.Info().ID, seq); err != nil {
+				return err
+			}
+		}
+		return do(lib, st)
+	})
+}
