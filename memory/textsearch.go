@@ -23,11 +23,11 @@ type Unread struct {
 // errors.Is.
 var ErrNeverSaid = fmt.Errorf("no version says that: %w", versionlog.ErrNotFound)
 
-// textCounter counts a text in contents. It reads each of them once, as long as it has not
+// textCounter counts something in contents. It reads each of them once, as long as it has not
 // looked at very many.
 type textCounter struct {
 	s      *Store
-	text   []byte
+	count  func(d cas.Digest, content []byte) int
 	counts map[cas.Digest]int // lost: there is no such content
 }
 
@@ -39,7 +39,12 @@ const (
 )
 
 func newTextCounter(s *Store, text string) *textCounter {
-	return &textCounter{s: s, text: []byte(text), counts: map[cas.Digest]int{}}
+	return newCounter(s, func(_ cas.Digest, content []byte) int { return bytes.Count(content, []byte(text)) })
+}
+
+// newCounter returns what counts by count, which is called once for each content at a time.
+func newCounter(s *Store, count func(cas.Digest, []byte) int) *textCounter {
+	return &textCounter{s: s, count: count, counts: map[cas.Digest]int{}}
 }
 
 // read counts the text in the contents of versions, as many at a time as are worth reading
@@ -78,7 +83,7 @@ func (t *textCounter) readBatch(ctx context.Context, heads []*Head) error {
 				return err
 			}
 		}
-		t.counts[heads[i].Digest()] = bytes.Count(data, t.text)
+		t.counts[heads[i].Digest()] = t.count(heads[i].Digest(), data)
 	}
 	return nil
 }

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"mneme/memory"
+	"mneme/secrets"
+)
+
+type scanCmd struct {
+	Place string `arg:"" help:"STORE, or STORE:/path of a memory or directory."`
+}
+
+func (c *scanCmd) Help() string {
+	return `Looks for credentials in every version of a store, old and deleted ones too: keys and tokens by the shapes that services document, private keys, signed tokens. Each content is read once. It prints where each one is, by rule and line and never the credential itself, and the versions that have it, with the command that erases them from the history; a memory that has one now is to be written anew first. What has leaked is to be replaced where it was issued. Ends with exit code 1 if there are any.
+
+Examples:
+
+    mneme scan notes
+    mneme scan notes:/projects/ --json`
+}
+
+// errLeaks says that a scan has found something, which was printed.
+var errLeaks = errors.New("there are credentials in the history")
+
+func (c *scanCmd) Run(ctx context.Context, a *app) error {
+	p, err := parseDir(c.Place)
+	if err != nil {
+		return err
+	}
+	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
+		bar := a.progress("scan " + p.String())
+		leaks, unread, err := st.ScanSecrets(ctx, p.path, func(done, total int) { bar.show("commits", done, total) })
+		bar.clear()
+		if err != nil {
+			return err
+		}
+		for i := range leaks {
+			if a.json {
+				err = a.printJSON(newLeakJSON(&leaks[i]))
+			} else {
+				err = a.printLeak(st.Info().Slug, &leaks[i])
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := a.warnUnread(unread); err != nil {
+			return err
+		}
+		if len(leaks) > 0 {
+			return errLeaks
+		}
+		if !a.json {
+			a.printf("No credentials in the history of %s.\n", p)
+		}
+		return nil
+	})
+}
+
+// printLeak prints where a content has credentials, and how its versions are erased.
+func (a *app) printLeak(slug string, l *memory.Leak) error {
+	first := &l.Versions[0]
+	for _, f := range l.Found {
+		a.printf("%s:%s:%d: %s (%s)\n", slug, printable(first.Path), f.Line, f.Rule, f.Masked)
+	}
+	since := "since"
+	if !l.Live {
+		since = "not in the newest version, but since"
+	}
+	a.printf("    %s, %s %s by %s\n", plural(uint64(len(l.Versions)), "version"), since, localTime(first.Time), printable(first.Actor.String()))
+	ids := make([]string, len(l.Versions))
+	for i := range l.Versions {
+		ids[i] = l.Versions[i].ID
+	}
+	command := fmt.Sprintf("mneme redact %s %s --reason WHY", slug, strings.Join(ids, " "))
+	if l.Live {
+		a.printf("    Write %s:%s anew without it, then: %s\n", slug, printable(l.Versions[len(l.Versions)-1].Path), command)
+	} else {
+		a.printf("    To erase it: %s\n", command)
+	}
+	return a.outError()
+}
+
+// leakJSON is a content with credentials, for programs.
+type leakJSON struct {
+	Type     string            `json:"type"`
+	Found    []secrets.Finding `json:"found"`
+	Live     bool              `json:"live"`
+	Versions []leakVersionJSON `json:"versions"`
+}
+
+type leakVersionJSON struct {
+	ID   string `json:"id"`
+	Path string `json:"path"`
+	Seq  uint64 `json:"seq"`
+}
+
+func newLeakJSON(l *memory.Leak) leakJSON {
+	j := leakJSON{Type: "leak", Found: l.Found, Live: l.Live}
+	for i := range l.Versions {
+		v := &l.Versions[i]
+		j.Versions = append(j.Versions, leakVersionJSON{v.ID, v.Path, v.Seq})
+	}
+	return j
+}
