@@ -83,7 +83,7 @@ func locateAWS(u *url.URL) (*Location, error) {
 func (t awsTable) String() string { return "aws://" + t.bucket + "?" + tableKey + "=" + t.table }
 
 func (t awsTable) location() *Location {
-	return &Location{URL: t.String(), open: t.open, Setup: &Setup{Run: t.setup, Plan: t.plan}, Recovery: Recovery{Rebuild: t.rebuild}}
+	return &Location{URL: t.String(), open: t.open, Probe: t.probe, Setup: &Setup{Run: t.setup, Plan: t.plan}, Recovery: Recovery{Rebuild: t.rebuild}}
 }
 
 // The parts of the user's cache directory.
@@ -207,6 +207,16 @@ func (t awsTable) setup(ctx context.Context, opts *SetupOptions, report func(Set
 		})
 	}
 	return orphaned, err
+}
+
+// probe tries what this backend needs of its servers.
+func (t awsTable) probe(ctx context.Context, report func(Probed)) error {
+	clients, err := t.connect(ctx, nil)
+	if err != nil {
+		return err
+	}
+	awssetup.Probe(ctx, clients, t.bucket, t.table, func(p awssetup.Probed) { report(Probed(p)) })
+	return nil
 }
 
 func (t awsTable) plan(opts *SetupOptions) *SetupPlan {

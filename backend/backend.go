@@ -61,6 +61,11 @@ type Location struct {
 	Setup    *Setup
 	Recovery Recovery
 
+	// Probe tries what the backend needs of its servers, and reports each thing when it was
+	// tried. It leaves nothing behind. Its error is that nothing could be tried, such as for
+	// want of credentials. Nil: there are no servers.
+	Probe func(ctx context.Context, report func(Probed)) error
+
 	open  func(ctx context.Context, opts *Options) (*Library, error)
 	check func() error // nil: nothing can be seen without a request
 }

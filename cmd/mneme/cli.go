@@ -51,6 +51,7 @@ type cli struct {
 	Use       useCmd       `cmd:"" help:"Have an agent use a store for the memory that it has in a directory."`
 	Fsck      fsckCmd      `cmd:"" aliases:"verify" help:"Check that nothing of a store is lost or damaged."`
 	Scan      scanCmd      `cmd:"" help:"Look for credentials in the history of a store."`
+	Doctor    doctorCmd    `cmd:"" help:"Try what mneme needs of this machine and of where the stores are."`
 	Setup     setupCmd     `cmd:"" help:"Make the bucket and the table of an aws:// URL, or print policies for it."`
 	Status    statusCmd    `cmd:"" help:"Show the stores, and the mounts on this machine."`
 	Version   versionCmd   `cmd:"" help:"Print the version of mneme; so do --version and -V."`

@@ -26,12 +26,15 @@ var errInUse = errkind.New(errkind.InUse, "in use")
 var errNoFusermount = errors.New("mounting as another user than root takes fusermount3, which is missing; `sudo apt-get install fuse3` brings it")
 
 // checkFuse makes sure that this user can mount with FUSE here.
-func checkFuse() error {
-	switch err := unix.Access(fuseDevice, unix.R_OK|unix.W_OK); {
+func checkFuse() error { return checkFuseAt(fuseDevice) }
+
+// checkFuseAt is checkFuse for a device at another place.
+func checkFuseAt(device string) error {
+	switch err := unix.Access(device, unix.R_OK|unix.W_OK); {
 	case errors.Is(err, unix.ENOENT):
-		return fmt.Errorf("%s is missing; on a host `modprobe fuse` makes it, a container needs --device %[1]s --cap-add SYS_ADMIN", fuseDevice)
+		return fmt.Errorf("%s is missing; on a host `modprobe fuse` makes it, a container needs --device %[1]s --cap-add SYS_ADMIN", device)
 	case err != nil:
-		return fmt.Errorf("open %s: %w; root allows it to everybody with `chmod 666 %[1]s`", fuseDevice, err)
+		return fmt.Errorf("open %s: %w; root allows it to everybody with `chmod 666 %[1]s`", device, err)
 	}
 	if os.Geteuid() == 0 {
 		return nil

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"mneme/internal/quote"
+)
+
+// ailment is what was found of one thing that mneme needs.
+type ailment struct {
+	What  string `json:"check"`
+	State string `json:"state"` // stateOK, stateWarning, stateFailure
+	Note  string `json:"note,omitempty"`
+}
+
+const (
+	stateOK      = "ok"
+	stateWarning = "warning"
+	stateFailure = "failure"
+)
+
+// examination prints what is found, as it is found.
+type examination struct {
+	a      *app
+	failed bool
+}
+
+func (e *examination) ok(what, note string) { e.tell(ailment{what, stateOK, note}) }
+func (e *examination) warning(what string, w error) {
+	e.tell(ailment{what, stateWarning, withAdvice(w)})
+}
+func (e *examination) failure(what string, w error) {
+	e.tell(ailment{what, stateFailure, withAdvice(w)})
+}
+
+func (e *examination) tell(found ailment) {
+	found.Note = quote.Line(found.Note)
+	e.failed = e.failed || found.State == stateFailure
+	if e.a.json {
+		_ = e.a.printJSON(found)
+	} else {
+		e.a.printf("%s\n", strings.TrimRight(fmt.Sprintf("%-8s %-28s %s", found.State, found.What, found.Note), " "))
+	}
+	_ = e.a.out.Flush() // what follows may take a while
+}
