@@ -167,3 +167,10 @@ type Deleter interface {
 	// The caller makes sure that no version needs the blob any more.
 	Delete(ctx context.Context, d Digest) error
 }
+
+// Forgetter is a Store that keeps copies of the blobs of another one.
+type Forgetter interface {
+	// Forget drops all copies, of which the blobs may have been erased. Reads that are
+	// under way leave none behind. The error says that some may be left.
+	Forget() error
+}

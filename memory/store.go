@@ -112,20 +112,31 @@ func (s *Store) KnownTip() (tip versionlog.Tip, known bool) {
 }
 
 // Content returns the bytes of a version, verified. The caller must not change
-// them. A deleted version has none: ErrBadVersion. cas.ErrNotFound and
+// them. A deleted version has none: ErrBadVersion; nor has one that was erased:
+// *RedactedError. cas.ErrNotFound and
 // cas.ErrCorrupt mean that the store has lost data it should have.
 func (s *Store) Content(ctx context.Context, v versionlog.Version) ([]byte, error) {
+	if v.Redacted() {
+		return nil, s.redacted(ctx, &v)
+	}
 	if v.Digest.IsZero() {
 		return nil, fmt.Errorf("%w: version %s of %s is a deletion and has no content; its parent is %s", ErrBadVersion, v.ID, v.Path, v.Parent)
 	}
 	data, err := s.blobs.Get(ctx, v.Digest)
 	if err != nil {
-		return nil, s.contentError(v.Path, v.ID, err)
+		return nil, s.contentError(ctx, v.Path, v.ID, err)
 	}
 	return data, nil
 }
 
-func (s *Store) contentError(path, version string, err error) error {
+// contentError is why the content of a version could not be read: it may have been erased
+// since the caller learned of the version.
+func (s *Store) contentError(ctx context.Context, path, version string, err error) error {
+	if isLost(err) {
+		if now, lookErr := s.log.Version(ctx, s.info.ID, version); lookErr == nil && now.Redacted() {
+			return s.redacted(ctx, &now)
+		}
+	}
 	return fmt.Errorf("%s:%s: content of version %s: %w", s.info.Slug, path, version, err)
 }
 
@@ -136,7 +147,7 @@ func (s *Store) ContentOf(ctx context.Context, h *Head) ([]byte, error) {
 	}
 	data, err := s.blobs.Get(ctx, h.digest)
 	if err != nil {
-		return nil, s.contentError(h.path, h.ID(), err)
+		return nil, s.contentError(ctx, h.path, h.ID(), err)
 	}
 	return data, nil
 }
@@ -213,7 +224,7 @@ func (s *Store) Commits(ctx context.Context, after uint64) iter.Seq2[*versionlog
 // Follow calls apply with every commit above after, in order, as they come,
 // until ctx ends or something fails; it returns why, never nil. It returns
 // versionlog.ErrRewritten when the next commit does not follow the one that the
-// caller has.
+// caller has. Before apply gets a redaction, the caches of contents are emptied.
 func (s *Store) Follow(ctx context.Context, after versionlog.Tip, apply func(*versionlog.Commit) error) error {
 	next := s.can.Next
 	if next == nil {
@@ -224,6 +235,11 @@ func (s *Store) Follow(ctx context.Context, after versionlog.Tip, apply func(*ve
 		for _, c := range commits {
 			if c.Seq != after.Seq+1 || c.Prev != after.Digest {
 				return fmt.Errorf("%w: commit %d does not follow commit %d, %.12s, which was there before", versionlog.ErrRewritten, c.Seq, after.Seq, after.Digest)
+			}
+			if c.IsEvent(versionlog.EventRedacted) {
+				if err := forget(s.blobs); err != nil {
+					return fmt.Errorf("commit %d erased versions: %w", c.Seq, err)
+				}
 			}
 			if err := apply(c); err != nil {
 				return err

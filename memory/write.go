@@ -88,6 +88,11 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 		return nil, untried(err)
 	}
 	commit, err := s.log.Commit(ctx, s.info.ID, p)
+	if errors.Is(err, cas.ErrNotFound) { // a redaction has erased what was stored already
+		if err = s.storeAll(ctx, p.Changes, changes); err == nil {
+			commit, err = s.log.Commit(ctx, s.info.ID, p)
+		}
+	}
 	if err != nil {
 		s.refused(err)
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
@@ -121,15 +126,20 @@ func (s *Store) complete(ctx context.Context, p *versionlog.Proposal, changes []
 	if err != nil {
 		return nil, err
 	}
+	return found, s.storeAll(ctx, p.Changes, changes)
+}
+
+// storeAll stores the contents of changes.
+func (s *Store) storeAll(ctx context.Context, to []versionlog.Change, changes []Change) error {
 	for i, c := range changes {
 		if c.Action != versionlog.Put {
 			continue
 		}
-		if err := s.store(ctx, &p.Changes[i], c); err != nil {
-			return nil, err
+		if err := s.store(ctx, &to[i], c); err != nil {
+			return err
 		}
 	}
-	return found, nil
+	return nil
 }
 
 // checkNew applies CheckNew to the paths that changes bring memories to. A memory

@@ -42,10 +42,13 @@ func Build(view View, store Store, tip Tip, p *Proposal, now time.Time) (*Commit
 		arriving: map[string]bool{}, leaving: map[string]bool{},
 	}
 	if p.Finished != nil && p.Event != nil {
+		if err := p.Event.mayErase(view); err != nil {
+			return nil, fmt.Errorf("%w: commit %d: %w", ErrInvalid, p.Finished.Seq, err)
+		}
 		return b.adopt(store, tip, p.Finished)
 	}
 	if p.Event != nil {
-		return p.becomes(store, tip, at)
+		return p.becomes(view, store, tip, at)
 	}
 	if err := b.judge(store.ID, p.Changes); err != nil {
 		return nil, err
@@ -103,6 +106,11 @@ func (p *Proposal) Validate() error {
 	if p.Finished != nil {
 		if err := p.Finished.checkRecord(); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		for i := range p.Finished.Versions {
+			if v := &p.Finished.Versions[i]; v.Redacted() {
+				return fmt.Errorf("%w: version %s was erased, and no history with erased versions can be imported yet", ErrInvalid, v.ID)
+			}
 		}
 		if p.Finished.Key != p.Key || !p.Event.equal(p.Finished.Event) {
 			return fmt.Errorf("%w: the finished commit is one of another proposal", ErrInvalid)

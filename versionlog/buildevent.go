@@ -8,7 +8,7 @@ import (
 
 // becomes decides what an event makes of a store after tip: the commit, one that says
 // that it is the case already, or why it cannot be.
-func (p *Proposal) becomes(store Store, tip Tip, at time.Time) (*Commit, error) {
+func (p *Proposal) becomes(view View, store Store, tip Tip, at time.Time) (*Commit, error) {
 	c := p.following(store, tip, at)
 	c.Event = p.Event.clone()
 	switch p.Event.Kind {
@@ -34,7 +34,15 @@ func (p *Proposal) becomes(store Store, tip Tip, at time.Time) (*Commit, error) 
 	case EventPromoted:
 		c.Epoch = store.Epoch + 1
 		return c.finish()
-	case EventRetention, EventRedacted:
+	case EventRedacted:
+		redaction, err := redact(view, c)
+		if err != nil {
+			return nil, err
+		}
+		if redaction == nil {
+			return alreadyTheCase(store, tip), nil
+		}
+	case EventRetention:
 		return nil, fmt.Errorf("%w: no store can be asked for the event %q", ErrInvalid, p.Event.Kind)
 	}
 	if store.Replica {

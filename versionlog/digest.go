@@ -79,7 +79,7 @@ func (c *Commit) Erase(versionID string) *Commit {
 	erased.Versions, erased.Seals = slices.Clone(c.Versions), slices.Clone(c.Seals)
 	for i := range erased.Versions {
 		if v := &erased.Versions[i]; v.ID == versionID {
-			v.Path, v.From, v.Spelling, v.Digest, v.Size = "", "", "", Digest{}, 0
+			v.erase()
 			erased.Seals[i].Salt = Salt{}
 		}
 	}

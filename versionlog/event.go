@@ -26,6 +26,7 @@ const (
 	fieldKeepVersions   = "keep_versions"
 	fieldCreatedAt      = "created_at"
 	fieldVersions       = "versions"
+	fieldDirectories    = "directories"
 
 	metadataPrefix        = "metadata."
 	metadataRemovedPrefix = "metadata_removed."
@@ -174,7 +175,14 @@ func (e *Event) validate() error {
 			return err
 		}
 		return CheckMeta(set.Metadata)
-	case EventArchived, EventPromoted, EventRetention, EventRedacted:
+	case EventRedacted:
+		if n := e.Fields[fieldDirectories]; n != "" {
+			if _, err := strconv.ParseInt(n, 10, 32); err != nil {
+				return fmt.Errorf("field %s is %.40q", fieldDirectories, n)
+			}
+		}
+		return nil
+	case EventArchived, EventPromoted, EventRetention:
 		return nil
 	}
 	return fmt.Errorf("%w: it has the event %.40q; use a newer mneme", ErrFormat, e.Kind)

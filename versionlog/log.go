@@ -61,6 +61,16 @@ type Log interface {
 	// whose call begins after the return, and an archived store refuses commits other
 	// than removals at once, for ever.
 	//
+	// A redaction (StoreRedacted) erases what the log has of the versions that it names, in
+	// the same step: their paths, digests, sizes and salts, wherever they stand, and the
+	// contents that the log keeps (see Capabilities) and that no other version has. From
+	// then on they are read as Version.Redacted says: Version, History and Newest tell of
+	// them, and Commits and CommitsBefore have them in their commits, but no path has them,
+	// so PathHistory and Last leave them out; and a memory is nowhere in the past from such
+	// a version on up to its next one that is whole. Totals no longer count their bytes. A
+	// version that is the head of a memory that is there is refused: ErrLiveHead. Versions
+	// that are erased already are passed over. An archived store takes redactions.
+	//
 	// It returns the commit. A proposal whose every change is already the case (see
 	// Change), or whose event would change nothing, returns a Commit for which Changes
 	// is false: it carries the tip that the proposal was judged at, and is not part of
@@ -71,7 +81,8 @@ type Log interface {
 	// would lie below a memory, or when a directory goes that is not empty, ErrArchived,
 	// ErrReplica, ErrFenced, ErrNotFound (no such store), ErrTooLarge (more changes than
 	// the backend takes in one commit; nothing was tried), *QuotaError, *GuardError, ErrInvalid (the
-	// proposal contradicts itself), ErrReadOnly.
+	// proposal contradicts itself), ErrReadOnly; of a redaction also ErrLiveHead,
+	// ErrNoRedaction, and ErrNotFound for a version that is not there.
 	Commit(ctx context.Context, storeID string, p *Proposal) (*Commit, error)
 
 	// Tip returns the end of a store's history. ErrNotFound.
@@ -178,7 +189,7 @@ type Tip struct {
 func (t Tip) After(c *Commit) Tip {
 	more := UsageOf(c.Versions)
 	t.Totals = Totals{
-		Bytes: t.Totals.Bytes + more.Bytes, Memories: t.Totals.Memories + more.Memories,
+		Bytes: t.Totals.Bytes + more.Bytes, Memories: t.Totals.Memories + more.Memories - c.Event.miscounted(),
 		InHour: t.UsedAt(c.Time).LastHour + more.LastHour,
 	}
 	t.Seq, t.Digest, t.Time = c.Seq, c.Digest, c.Time
@@ -217,6 +228,12 @@ type Capabilities struct {
 	// KnownTip returns what Tip would, but for Totals, if it need not wait for that:
 	// neither for I/O nor for other calls.
 	KnownTip func(storeID string) (tip Tip, known bool)
+
+	// Purge finishes what redactions of a store have left to do, such as copies that
+	// somebody is still reading, and says of each place what has become of it. It may be
+	// called at any time, costs little when nothing is left, and may be repeated. An error
+	// says that it could not look. Nil: the log takes no redactions.
+	Purge func(ctx context.Context, storeID string) ([]Purged, error)
 
 	// Next hands out commits as they arrive, to a caller that has everything up to after:
 	// it blocks until there is at least one commit above after, and returns those it

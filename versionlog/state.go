@@ -29,15 +29,21 @@ func Replay(seq uint64, commits iter.Seq2[*Commit, error]) (Sorted, error) {
 		return replayed(nil).state(), nil
 	}
 	heads := map[string]Version{}
+	at := map[string]string{} // where a memory lives, by its id
 	for c, err := range commits {
 		if err != nil {
 			return nil, err
 		}
-		for path, head := range c.Heads() {
-			if head != nil {
-				heads[path] = *head
-			} else {
+		for i := range c.Versions { // what one leaves another may take
+			id := c.Versions[i].MemoryID
+			if path, lives := at[id]; lives {
 				delete(heads, path)
+				delete(at, id)
+			}
+		}
+		for i := range c.Versions {
+			if v := &c.Versions[i]; v.Live() && !v.Redacted() {
+				heads[v.Path], at[v.MemoryID] = *v, v.Path
 			}
 		}
 		if c.Seq == seq {

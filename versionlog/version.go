@@ -185,6 +185,10 @@ func isDir(path string) bool { return strings.HasSuffix(path, "/") }
 // Redacted reports whether path, content, size and salt of v were erased.
 func (v *Version) Redacted() bool { return v.Path == "" }
 
+func (v *Version) erase() {
+	v.Path, v.From, v.Spelling, v.Digest, v.Size = "", "", "", Digest{}, 0
+}
+
 // At reports whether v took place at path: it left the memory there, deleted it
 // there, or renamed it away.
 func (v *Version) At(path string) bool { return v.Path == path || v.Op == OpRenamed && v.From == path }
@@ -251,7 +255,10 @@ const (
 	// EventRetention says which versions were let go by a rule.
 	EventRetention EventKind = "retention"
 	// EventRedacted has the field versions, the ids of versions whose path, content,
-	// size and salt were erased, with a space between; the message says why.
+	// size and salt were erased, with a space between; the message says why. A log erases
+	// them, and the contents that no other version has, with the commit. directories, if
+	// it is not 0, is how many of the versions made a directory, less how many removed
+	// one: erased they count as those of memories.
 	EventRedacted EventKind = "redacted"
 )
 

@@ -218,12 +218,9 @@ func parentOf(ctx context.Context, st *memory.Store, v versionlog.Version) (*ver
 	return &parent, nil
 }
 
-// errRedacted says that a content is gone on purpose.
-var errRedacted = errkind.New(errkind.NotFound, "its content was redacted")
-
 // isUnreadable reports whether an error says that a content is gone, on purpose or not.
 func isUnreadable(err error) bool {
-	return errors.Is(err, errRedacted) || err != nil && errkind.Of(err) == errkind.Corrupt
+	return errors.Is(err, memory.ErrRedacted) || err != nil && errkind.Of(err) == errkind.Corrupt
 }
 
 // diffVersions returns the patch between two versions. A deletion, a
@@ -231,11 +228,8 @@ func isUnreadable(err error) bool {
 func diffVersions(ctx context.Context, st *memory.Store, from, to *versionlog.Version) (string, error) {
 	var sides [2]memory.Side
 	for i, v := range []*versionlog.Version{from, to} {
-		switch {
-		case v == nil || !v.Live() || v.IsDir():
+		if v == nil || !v.Live() || v.IsDir() {
 			continue
-		case v.Redacted():
-			return "", fmt.Errorf("version %s: %w", v.ID, errRedacted)
 		}
 		data, err := st.Content(ctx, *v)
 		if err != nil {

@@ -149,7 +149,7 @@ func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Ver
 		return err
 	}
 	diff, err := diffVersions(ctx, st, parent, &v)
-	redacted := errors.Is(err, errRedacted)
+	redacted := errors.Is(err, memory.ErrRedacted)
 	if err != nil && !redacted {
 		return err
 	}
@@ -173,7 +173,7 @@ func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Ver
 	}
 	switch {
 	case redacted:
-		fields = append(fields, [2]string{"Content", "redacted, or what it replaced was"})
+		fields = append(fields, [2]string{"Content", err.Error()})
 	case v.Live():
 		fields = append(fields, [2]string{"Size", strconv.FormatInt(v.Size, 10)}, [2]string{"SHA-256", v.Digest.String()})
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -402,9 +403,12 @@ func (s *suite) verifyChain() {
 	if len(commits) > 0 {
 		before = before.Before(commits[0])
 	}
-	rehearsal := versionlog.NewRehearsal(before)
+	rehearsal, erased := versionlog.NewRehearsal(before), false
 	for _, c := range commits {
-		s.must(rehearsal.Add(c))
+		erased = erased || slices.ContainsFunc(c.Versions, func(v versionlog.Version) bool { return v.Redacted() })
+		if !erased { // what follows cannot be imported
+			s.must(rehearsal.Add(c))
+		}
 		if c.Seq != tip.Seq+1 || c.Prev != tip.Digest || c.Time.Before(tip.Time) || c.StoreID != s.store.ID {
 			s.Fatalf("commit %d of %s at %v does not follow %+v", c.Seq, c.StoreID, c.Time, tip)
 		}
@@ -423,7 +427,9 @@ func (s *suite) verifyChain() {
 		tip = tip.After(c)
 	}
 	s.equal(s.tip(), tip)
-	s.equal(rehearsal.Tip(), tip)
+	if !erased {
+		s.equal(rehearsal.Tip(), tip)
+	}
 }
 
 func testClockGoesBack(s *suite) {

@@ -75,6 +75,17 @@ func Run(t *testing.T, cfg Config) {
 			}
 		})
 	}
+	t.Run("Redact", func(t *testing.T) {
+		t.Parallel()
+		for name, test := range redactTests {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				if s := newSuite(t, cfg); s.log.Capabilities().Purge != nil {
+					test(s)
+				}
+			})
+		}
+	})
 	t.Run("Histories", func(t *testing.T) { runHistories(t, cfg) })
 	t.Run("Machine", func(t *testing.T) {
 		t.Parallel()

@@ -38,6 +38,7 @@ func runMachine(t *testing.T, cfg Config) {
 			"mkdir":  m.makeDir,
 			"rmdir":  m.removeDir,
 			"event":  m.event,
+			"redact": m.redactSome,
 			"":       m.check,
 		})
 		m.replay(rt)
@@ -305,20 +306,18 @@ func (m *machine) check(t *rapid.T) {
 
 // replay makes sure that the commits lead to the heads.
 func (m *machine) replay(t *rapid.T) {
-	live := map[string]string{}
+	live, where := map[string]string{}, map[string]string{} // versions by path, paths by memory
 	for i, c := range collect(t, m.log.Commits(m.ctx, m.store, 0)) {
 		if c.Seq != uint64(i+1) {
 			t.Fatalf("commit %d stands in place of %d", c.Seq, i+1)
 		}
 		for _, v := range c.Versions { // all that leaves, leaves before anything comes
-			delete(live, v.From)
-			if v.Op == versionlog.OpDeleted {
-				delete(live, v.Path)
-			}
+			delete(live, where[v.MemoryID])
+			delete(where, v.MemoryID)
 		}
 		for _, v := range c.Versions {
-			if v.Live() {
-				live[v.Path] = v.ID
+			if v.Live() && !v.Redacted() {
+				live[v.Path], where[v.MemoryID] = v.ID, v.Path
 			}
 		}
 	}
@@ -338,6 +337,9 @@ func (m *machine) replayPaths(t *rapid.T) {
 	want := map[string][]versionlog.Version{}
 	for _, c := range slices.Backward(collect(t, m.log.Commits(m.ctx, m.store, 0))) {
 		for _, v := range c.Versions {
+			if v.Redacted() {
+				continue
+			}
 			want[v.Path] = append(want[v.Path], v)
 			if v.From != "" {
 				want[v.From] = append(want[v.From], v)

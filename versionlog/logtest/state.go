@@ -35,12 +35,11 @@ func pastHeads(commits []*versionlog.Commit) []map[string]versionlog.Version {
 	all := []map[string]versionlog.Version{{}}
 	for _, c := range commits {
 		heads := maps.Clone(all[len(all)-1])
-		for _, v := range c.Versions {
-			delete(heads, v.Path)
-			delete(heads, v.From)
+		for _, v := range c.Versions { // one that was erased does not tell where the memory was
+			maps.DeleteFunc(heads, func(_ string, head versionlog.Version) bool { return head.MemoryID == v.MemoryID })
 		}
 		for _, v := range c.Versions {
-			if v.Live() {
+			if v.Live() && !v.Redacted() {
 				heads[v.Path] = v
 			}
 		}
@@ -56,6 +55,9 @@ func checkPast(ctx context.Context, t fataler, log versionlog.Log, storeID strin
 	seen, dirs := map[string]bool{"/never": true}, map[string]bool{"/": true}
 	for _, c := range commits {
 		for _, v := range c.Versions {
+			if v.Redacted() {
+				continue
+			}
 			seen[v.Path] = true
 			for dir := path.Dir(v.Path); dir != "/"; dir = path.Dir(dir) {
 				dirs[dir] = true

@@ -169,6 +169,7 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 		}
 		s.Store = s.After(c, p.Finished != nil)
 		s.add(c)
+		s.erase(c.Event.RedactedVersions())
 		l.wake()
 		return nil
 	})
@@ -182,11 +183,37 @@ func (s *store) add(c *versionlog.Commit) {
 	s.commits, s.newest = append(s.commits, c), s.newest.After(c)
 	s.byKey[c.Key] = c
 	for _, v := range c.Versions {
+		if newest, _ := s.Newest(v.MemoryID); newest != nil && s.last[newest.Path].version == *newest {
+			s.last[newest.Path] = place{version: *newest} // v may be erased, and not tell that it has left
+		}
+		s.memories[v.MemoryID] = append(s.memories[v.MemoryID], v)
+		if v.Redacted() {
+			continue
+		}
 		if v.Op == versionlog.OpRenamed {
 			s.last[v.From] = place{version: v}
 		}
 		s.last[v.Path] = place{version: v, live: v.Live()}
-		s.memories[v.MemoryID] = append(s.memories[v.MemoryID], v)
+	}
+}
+
+// erase erases versions, and makes all that follows from the commits anew.
+func (s *store) erase(ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	commits := s.commits
+	s.commits, s.newest = nil, versionlog.Tip{}
+	clear(s.byKey)
+	clear(s.last)
+	clear(s.memories)
+	for _, c := range commits {
+		for _, id := range ids {
+			if seq, _, err := versionlog.LocateVersion(id); err == nil && seq == c.Seq {
+				c = c.Erase(id)
+			}
+		}
+		s.add(c)
 	}
 }
 
@@ -214,6 +241,18 @@ func (s *store) Below(path string) iter.Seq2[versionlog.Version, error] {
 			}
 		}
 	}
+}
+
+// Version is part of versionlog.VersionView.
+func (s *store) Version(id string) (*versionlog.Version, error) {
+	seq, ordinal, err := versionlog.LocateVersion(id)
+	if err == nil && seq >= 1 && seq <= uint64(len(s.commits)) {
+		versions := s.commits[seq-1].Versions
+		if ordinal < len(versions) && versions[ordinal].ID == id {
+			return &versions[ordinal], nil
+		}
+	}
+	return nil, nil
 }
 
 // Newest is part of versionlog.View.

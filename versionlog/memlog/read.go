@@ -83,16 +83,9 @@ func (s *store) liveBelow(prefix string, wanted func(path string) bool) (found [
 // Version returns a version of a store by its id.
 func (l *Log) Version(ctx context.Context, storeID, id string) (v versionlog.Version, err error) {
 	err = l.withStore(ctx, storeID, func(s *store) error {
-		seq, ordinal, err := versionlog.LocateVersion(id)
-		if err != nil {
-			return fmt.Errorf("store %s: %w: %w", s.Slug, versionlog.ErrNotFound, err)
-		}
-		if seq >= 1 && seq <= uint64(len(s.commits)) {
-			versions := s.commits[seq-1].Versions
-			if ordinal < len(versions) && versions[ordinal].ID == id {
-				v = versions[ordinal]
-				return nil
-			}
+		if found, _ := s.Version(id); found != nil {
+			v = *found
+			return nil
 		}
 		return fmt.Errorf("store %s: version %s: %w", s.Slug, id, versionlog.ErrNotFound)
 	})
@@ -254,7 +247,12 @@ func (l *Log) Next(ctx context.Context, storeID string, after uint64) (commits [
 	}
 }
 
-// Capabilities has Near and Next.
+// Capabilities has Near, Purge and Next.
 func (l *Log) Capabilities() versionlog.Capabilities {
-	return versionlog.Capabilities{Near: true, Next: l.Next}
+	return versionlog.Capabilities{Near: true, Purge: l.purge, Next: l.Next}
+}
+
+// purge has nothing to do: a redaction is over with its commit.
+func (l *Log) purge(ctx context.Context, storeID string) ([]versionlog.Purged, error) {
+	return nil, l.withStore(ctx, storeID, func(*store) error { return nil })
 }

@@ -32,6 +32,7 @@ type checker struct {
 	report func(Problem)
 	whole  bool               // every record could be read
 	paths  map[string]pathRow // what follows from the records
+	lives  map[string]string  // of them, where a memory lives, by its id
 	tip    versionlog.Tip     // that follows from them
 	counts versionlog.Totals  // that follow from them, up to the commit that the store's row counts to
 	told   versionlog.Told    // by them, of the store
@@ -40,7 +41,7 @@ type checker struct {
 }
 
 func newChecker(l *Log, s storeRow, report func(Problem)) *checker {
-	return &checker{log: l, store: s, report: report, whole: true, paths: map[string]pathRow{}, digests: map[cas.Digest]struct{}{}}
+	return &checker{log: l, store: s, report: report, whole: true, paths: map[string]pathRow{}, lives: map[string]string{}, digests: map[cas.Digest]struct{}{}}
 }
 
 // pathRow is a row of the table paths.
@@ -203,6 +204,18 @@ func (c *checker) commit(row *commitRow, versions []versionRow) {
 			if wrong := versions[ord].wrong(ord, v); wrong != nil {
 				c.differs(finding.VersionRow, "versions", row.seq, notTheRecords(wrong))
 			}
+		}
+		if path, lives := c.lives[v.MemoryID]; lives { // v may be erased, and not tell where it was
+			left := c.paths[path]
+			left.live = false
+			c.paths[path] = left
+			delete(c.lives, v.MemoryID)
+		}
+		if v.Redacted() {
+			continue
+		}
+		if v.Live() {
+			c.lives[v.MemoryID] = v.Path
 		}
 		if v.Op == versionlog.OpRenamed {
 			c.paths[v.From] = pathRow{row.seq, ord, false}

@@ -31,7 +31,8 @@ func headsNow(from source, store int64) *heads {
 
 // What lived at a path after commit ?1 is the last version up to then that came there,
 // by the index versions_path, unless another up to then has left it, by the index
-// versions_left. The table paths has every path that ever was. Its columns have types
+// versions_left, or a later version of the memory up to then was erased, which tells not
+// where. The table paths has every path that ever was. Its columns have types
 // and the expressions of that index have none, so SQLite uses the index only for what
 // has none either: a parameter, or what follows a plus.
 const (
@@ -40,7 +41,9 @@ const (
 		CROSS JOIN commits c ON c.store = p.store AND c.seq = v.seq`
 	lived = `v.op <> 'deleted' AND NOT EXISTS (SELECT 1 FROM versions y
 		WHERE y.store + 0 = ?2 AND CASE y.op WHEN 'renamed' THEN y.from_path ELSE y.path END = +p.path
-		AND y.op IN ('deleted', 'renamed') AND y.seq > v.seq AND y.seq <= ?1)`
+		AND y.op IN ('deleted', 'renamed') AND y.seq > v.seq AND y.seq <= ?1)
+		AND NOT EXISTS (SELECT 1 FROM versions z INDEXED BY versions_memory
+		WHERE z.store = ?2 AND z.memory_id = v.memory_id AND z.seq > v.seq AND z.seq <= ?1 AND z.path = '')`
 
 	headThen = `SELECT ` + versionColumns + ` FROM ` + pathsThen + ` WHERE p.store = ?2 AND p.path = ?3 AND ` + lived
 )

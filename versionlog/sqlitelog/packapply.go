@@ -216,6 +216,11 @@ func (p *packer) removeFiles(ctx context.Context, num int64, storeID string) err
 	if err != nil || files == nil {
 		return err
 	}
+	if p.log.hasTraces() {
+		if _, err := p.log.removeErased(ctx, num, storeID); err != nil {
+			return err
+		}
+	}
 	var left, packed []cas.Digest
 	err = p.reading(ctx, func(from source) error {
 		if left, err = queryAll(ctx, from, filesLeft, scanDigest, num); err != nil {

@@ -247,6 +247,7 @@ func (p *packer) settle(ctx context.Context) {
 			break
 		}
 	}
+	p.log.purgeLeft(ctx)
 	if info, err := os.Stat(p.log.path(databaseName + sqlite.WriteAheadSuffix)); err == nil && info.Size() > keptAhead {
 		p.log.writer.checkpoint(ctx, "TRUNCATE")
 	}

@@ -54,6 +54,7 @@ type Log struct {
 	stores  knownStores
 	writer  *writer // nil when read-only
 	recent  recent
+	purger  purger
 	changes *changes
 	tips    tips
 	refresh time.Duration

@@ -150,6 +150,9 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 			l.tips.note(s.num, knownTip{storeID: storeID, seq: c.Seq, digest: c.Digest, state: tipArchived})
 		}
 		l.stores.advance(&before, s)
+		if c.IsEvent(versionlog.EventRedacted) {
+			l.recent.forget(storeID)
+		}
 		l.recent.add(c)
 		l.changes.touch()
 		l.packer.committed()
@@ -179,7 +182,13 @@ func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal, 
 		}
 	}
 	if err == nil && c.Changes() {
-		if err = w.insert(s, c, record, p.Finished != nil); !errors.Is(err, errKeyUsed) {
+		if err = w.insert(s, c, record, p.Finished != nil); err == nil {
+			err = l.missing(ctx, s, c, p.Changes)
+		}
+		if err == nil {
+			err = l.redact(ctx, s, c.Event.RedactedVersions())
+		}
+		if !errors.Is(err, errKeyUsed) {
 			return c, true, err
 		}
 	}
@@ -279,6 +288,19 @@ type view struct {
 }
 
 func (v *view) Head(path string) (*versionlog.Version, error) { return v.one(headAt, path) }
+
+// Version is part of versionlog.VersionView.
+func (v *view) Version(id string) (*versionlog.Version, error) {
+	seq, ordinal, err := versionlog.LocateVersion(id)
+	if err != nil {
+		return nil, nil
+	}
+	found, err := queryOne(v.ctx, v.source, versionByID, scanVersion, v.store, int64(seq), ordinal, id)
+	if errors.Is(err, versionlog.ErrNotFound) {
+		return nil, nil
+	}
+	return &found, err
+}
 
 func (v *view) Newest(memoryID string) (*versionlog.Version, error) { return v.one(newestOf, memoryID) }
 

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"mneme/backend"
+	"mneme/cas"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+type redactCmd struct {
+	Store    string   `arg:"" help:"Its name or id."`
+	Versions []string `arg:"" optional:"" name:"version" help:"Version ids."`
+	Reason   string   `required:"" placeholder:"R" help:"Why; it stays in the history for ever, so it must not repeat what is erased."`
+	Grep     string   `placeholder:"TEXT" help:"All versions whose content or path has the text, letter for letter. A current one among them is an error."`
+	Path     string   `placeholder:"/P" help:"Only versions at the path or below it; without --grep the current ones stay."`
+	Session  string   `placeholder:"ID" help:"Only versions of the session; without --grep the current ones stay."`
+	DryRun   bool     `help:"Show what would be erased, and erase nothing."`
+	Yes      bool     `help:"Do not ask."`
+}
+
+func (c *redactCmd) Help() string {
+	return `Erases versions for good: their content, path, size and hash leave the history, the database with its free pages and its write-ahead log, the files of contents, kept conflicts, and the caches of every mount as it follows. What stays is that there was a version, by whom and when, and who erased it, when and why; the chain of the history still verifies. A content that other versions have, too, stays with them. The current version of a memory is refused: write or remove it first. Prints a receipt, which says of each place when it was erased there, and what could not be reached. To run it again is safe, and does what was left to do.
+
+Examples:
+
+    mneme redact notes --grep hunter2 --reason 'password, ticket 81' --dry-run
+    mneme redact notes memver_0000000000001005zvgzwkzawr --reason 'asked for by a customer'
+    mneme redact notes --path /drafts --session sesn_7 --reason 'wrong store'`
+}
+
+func (c *redactCmd) Run(ctx context.Context, a *app) error {
+	byQuery := c.Grep != "" || c.Path != "" || c.Session != ""
+	switch {
+	case strings.TrimSpace(c.Reason) == "":
+		return usagef("the reason is empty; want --reason WHY")
+	case byQuery == (len(c.Versions) > 0):
+		return usagef("want either version ids, or --grep, --path or --session")
+	case c.Grep != "" && strings.Contains(c.Reason, c.Grep):
+		return usagef("the reason repeats what is to be erased, and would stay in the history")
+	}
+	opts := writing
+	if c.DryRun {
+		opts = reading
+	}
+	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
+		st, err := openStore(ctx, lib, c.Store, opts)
+		if err != nil {
+			return err
+		}
+		found, err := c.find(ctx, a, st)
+		if err != nil {
+			return err
+		}
+		if c.DryRun {
+			return c.showFound(a, st, found)
+		}
+		if len(found) > 0 && !c.Yes {
+			if err := c.showFound(a, st, found); err != nil {
+				return err
+			}
+			if err := a.out.Flush(); err != nil {
+				return err
+			}
+			if err := a.confirm(fmt.Sprintf("this erases %s of %s for good", versionCount(len(found)), st.Info().Slug), st.Info().Slug); err != nil {
+				return err
+			}
+		}
+		return c.redact(ctx, a, lib, st, found)
+	})
+}
+
+// find returns the versions to erase.
+func (c *redactCmd) find(ctx context.Context, a *app, st *memory.Store) ([]memory.Redactable, error) {
+	q := memory.RedactionQuery{Session: c.Session, Text: c.Grep}
+	if c.Path != "" {
+		path, err := memory.ParsePrefix(c.Path)
+		if err != nil {
+			return nil, err
+		}
+		q.Path = path
+	}
+	q.Versions = c.Versions
+	bar := a.progress("redact " + st.Info().Slug)
+	all, err := st.FindToRedact(ctx, q, func(done, total int) { bar.show("commits", done, total) })
+	bar.clear()
+	if err != nil {
+		return nil, err
+	}
+	var found []memory.Redactable
+	var current []string
+	for _, v := range all {
+		if v.Current {
+			current = append(current, fmt.Sprintf("%s (%s)", v.Path, v.ID))
+			continue
+		}
+		found = append(found, v)
+	}
+	if len(current) > 0 && (c.Grep != "" || len(c.Versions) > 0) {
+		return nil, fmt.Errorf("%w: %s", versionlog.ErrLiveHead, firstFew(current))
+	}
+	return found, nil
+}
+
+// firstFew names some of many.
+func firstFew(names []string) string {
+	const few = 5
+	if len(names) > few {
+		return strings.Join(names[:few], ", ") + fmt.Sprintf(" and %d more", len(names)-few)
+	}
+	return strings.Join(names, ", ")
+}
+
+func versionCount(n int) string {
+	if n == 1 {
+		return "1 version"
+	}
+	return strconv.Itoa(n) + " versions"
+}
+
+// redactableJSON is a version that would be erased.
+type redactableJSON struct {
+	versionJSON
+	Copies int `json:"copies"` // versions with its content that stay, and the content with them
+}
+
+func (c *redactCmd) showFound(a *app, st *memory.Store, found []memory.Redactable) error {
+	if a.json {
+		if c.DryRun {
+			for _, v := range found {
+				if err := a.printJSON(redactableJSON{newVersionJSON(st.Info().ID, v.Version), v.Copies}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	if len(found) == 0 {
+		a.printf("Nothing to erase.\n")
+		return nil
+	}
+	t := &table{header: []string{"VERSION", "SEQ", "TIME", "CHANGE", "PATH", "CONTENT"}, right: []string{"SEQ"}, shrink: []string{"PATH"}, paths: []string{"PATH"}}
+	for _, v := range found {
+		t.add(v.ID, strconv.FormatUint(v.Seq, 10), localTime(v.Time), string(v.Op), logPath(&v.Version), contentOf(&v))
+	}
+	a.printTable(t)
+	return nil
+}
+
+// contentOf says what becomes of the content of a version that is erased.
+func contentOf(v *memory.Redactable) string {
+	switch {
+	case v.Digest.IsZero():
+		return "-"
+	case v.Copies > 0:
+		return "stays with " + versionCount(v.Copies)
+	}
+	return strconv.FormatInt(v.Size, 10)
+}
+
+// receiptJSON is what a redaction has erased.
+type receiptJSON struct {
+	Type      string      `json:"type"`
+	Store     string      `json:"store"`
+	Reason    string      `json:"reason"`
+	Time      time.Time   `json:"time"`
+	Versions  []string    `json:"versions"`
+	Sequence  []uint64    `json:"seqs"` // of the events
+	Erased    int         `json:"contents_erased"`
+	Kept      int         `json:"contents_kept"` // other versions have them
+	Places    []placeJSON `json:"places"`
+	Unreached []string    `json:"unreached"`
+}
+
+// placeJSON is what has become of it in one place.
+type placeJSON struct {
+	Place    string    `json:"place"`
+	ErasedAt time.Time `json:"erased_at,omitzero"`
+	Left     string    `json:"left,omitempty"` // why something is still there
+}
+
+// unreached are the places that no redaction reaches.
+var unreached = []string{
+	"copies that were handed out: backups, exports, images, packs and what agents have read",
+	"mounts: each empties its caches when it follows the event, at once if it runs on this machine, and one of another machine or one that is stopped when it goes on",
+	"messages, sessions, metadata and keys of commits: the chain needs them",
+	"free blocks of the disk on which files were removed",
+}
+
+func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st *memory.Store, found []memory.Redactable) error {
+	ids, versions, digests := make([]string, len(found)), map[string]bool{}, map[cas.Digest]bool{}
+	for i := range found {
+		v := &found[i]
+		ids[i], versions[v.ID] = v.ID, true
+		if !v.Digest.IsZero() {
+			digests[v.Digest] = true
+		}
+	}
+	done, err := st.Redact(ctx, ids, c.Reason)
+	if done == nil {
+		return err
+	}
+	if err == nil {
+		n, kept := lib.Conflicts(st.Info().ID).Erase(versions, func(text []byte) bool {
+			return c.Grep != "" && bytes.Contains(text, []byte(c.Grep)) || digests[cas.Sum(text)]
+		})
+		p := versionlog.Purged{Place: fmt.Sprintf("kept conflicts (%d)", n), At: time.Now().UTC()}
+		if kept != nil {
+			p.At, p.Why = time.Time{}, kept.Error()
+		}
+		done.Places = append(done.Places, p)
+	}
+	if printErr := c.receipt(a, st, done); err == nil {
+		err = printErr
+	}
+	return err
+}
+
+func (c *redactCmd) receipt(a *app, st *memory.Store, done *memory.Redaction) error {
+	r := receiptJSON{
+		Type: "redaction", Store: st.Info().Slug, Reason: c.Reason, Time: time.Now().UTC(), Versions: append([]string{}, done.Versions...),
+		Sequence: []uint64{}, Erased: done.Contents, Kept: done.Kept, Places: []placeJSON{}, Unreached: unreached,
+	}
+	for _, commit := range done.Commits {
+		r.Sequence = append(r.Sequence, commit.Seq)
+	}
+	for _, p := range done.Places {
+		r.Places = append(r.Places, placeJSON{p.Place, p.At, p.Why})
+	}
+	if a.json {
+		return a.printJSON(r)
+	}
+	switch {
+	case len(r.Versions) == 0:
+		a.printf("Nothing was erased from the history; what an earlier redaction has left was looked at.\n")
+	default:
+		a.printf("%s of %s erased, sequence number %s: %d contents erased, %d stay with other versions.\n",
+			versionCount(len(r.Versions)), r.Store, strings.Trim(fmt.Sprint(r.Sequence), "[]"), r.Erased, r.Kept)
+	}
+	for _, p := range r.Places {
+		if p.Left != "" {
+			a.printf("  NOT YET  %s: %s\n", p.Place, printable(p.Left))
+			continue
+		}
+		a.printf("  %s  %s\n", p.ErasedAt.Format(time.RFC3339), p.Place)
+	}
+	a.printf("Not reached:\n")
+	for _, what := range r.Unreached {
+		a.printf("  %s\n", what)
+	}
+	return nil
+}

@@ -1,0 +1,268 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"mneme/cas"
+	"mneme/errkind"
+	"mneme/versionlog"
+)
+
+// ErrRedacted is what every *RedactedError is, under errors.Is.
+var ErrRedacted = errkind.New(errkind.NotFound, "its content was redacted")
+
+// RedactedError says that a version was erased on purpose.
+type RedactedError struct {
+	Version string
+	By      versionlog.Actor // and what follows: who erased it, when and why; zero where no event says so
+	At      time.Time
+	Why     string
+	Seq     uint64 // of the event
+}
+
+// Error says who erased it, when and why.
+func (e *RedactedError) Error() string {
+	if e.Seq == 0 {
+		return fmt.Sprintf("version %s: %v", e.Version, ErrRedacted)
+	}
+	return fmt.Sprintf("version %s: %v by %q at %s, commit %d: %q", e.Version, ErrRedacted, e.By.String(), e.At.Format(time.RFC3339), e.Seq, e.Why)
+}
+
+// Is makes every *RedactedError an ErrRedacted.
+func (e *RedactedError) Is(target error) bool { return target == ErrRedacted }
+
+// Kind is errkind.NotFound.
+func (e *RedactedError) Kind() errkind.Kind { return errkind.NotFound }
+
+// redacted is the error of a version that was erased. It reads the history behind the
+// version.
+func (s *Store) redacted(ctx context.Context, v *versionlog.Version) error {
+	e := &RedactedError{Version: v.ID}
+	for c, err := range s.log.Commits(ctx, s.info.ID, v.Seq) {
+		if err != nil {
+			return err
+		}
+		if slices.Contains(c.Event.RedactedVersions(), v.ID) {
+			e.By, e.At, e.Why, e.Seq = c.Actor, c.Time, c.Message, c.Seq
+			break
+		}
+	}
+	return e
+}
+
+// Redaction is what a redaction has erased.
+type Redaction struct {
+	Commits  []*versionlog.Commit // its events, none where all was erased before
+	Versions []string             // ids
+	Contents int                  // of which no version is left
+	Kept     int                  // contents of erased versions that other versions have, too
+	Places   []versionlog.Purged  // what has become of it where
+}
+
+// Redact erases versions for good, for a reason that stays in the history: path, content,
+// size and hash, and in the contents those that no other version has. The caches of this
+// process are emptied; other processes empty theirs as they follow the log. It may be
+// repeated: what is erased already is passed over, and what an earlier one has left to do
+// is done. The reason must not repeat what is erased.
+//
+// Errors: versionlog.ErrLiveHead, versionlog.ErrNotFound, versionlog.ErrNoRedaction,
+// versionlog.ErrInvalid without a reason, ErrReadOnly. Where some were erased before an
+// error, they are in the Redaction.
+func (s *Store) Redact(ctx context.Context, ids []string, reason string) (*Redaction, error) {
+	if s.author == nil {
+		return nil, fmt.Errorf("store %s: %w", s.info.Slug, ErrReadOnly)
+	}
+	if s.can.Purge == nil {
+		return nil, fmt.Errorf("store %s: %w", s.info.Slug, versionlog.ErrNoRedaction)
+	}
+	done := &Redaction{}
+	contents := map[cas.Digest]bool{}
+	for _, id := range ids {
+		v, err := s.log.Version(ctx, s.info.ID, id)
+		if err != nil {
+			return done, fmt.Errorf("store %s: %w", s.info.Slug, err)
+		}
+		if !v.Digest.IsZero() {
+			contents[v.Digest] = true
+		}
+	}
+	for some := range slices.Chunk(ids, versionlog.MaxRedacted) {
+		c, err := s.log.Commit(ctx, s.info.ID, &versionlog.Proposal{
+			Key: versionlog.NewKey(), Fresh: true, Actor: s.author.Actor, Session: s.author.Session, Message: reason, Epoch: s.info.Epoch,
+			Event: versionlog.StoreRedacted(some...),
+		})
+		if err != nil {
+			return done, fmt.Errorf("store %s: %w", s.info.Slug, err)
+		}
+		if c.Changes() {
+			s.saw(c)
+			done.Commits = append(done.Commits, c)
+			done.Versions = append(done.Versions, c.Event.RedactedVersions()...)
+		}
+	}
+	if err := s.eraseContents(ctx, contents, done); err != nil {
+		return done, fmt.Errorf("store %s: %w", s.info.Slug, err)
+	}
+	err := forget(s.blobs)
+	s.note(done, "the caches of this process", err)
+	places, err := s.can.Purge(ctx, s.info.ID)
+	done.Places = append(done.Places, places...)
+	if err != nil {
+		return done, fmt.Errorf("store %s: %w", s.info.Slug, err)
+	}
+	return done, nil
+}
+
+// note tells of a place.
+func (s *Store) note(r *Redaction, place string, err error) {
+	p := versionlog.Purged{Place: place, At: time.Now().UTC()}
+	if err != nil {
+		p.At, p.Why = time.Time{}, err.Error()
+	}
+	r.Places = append(r.Places, p)
+}
+
+// eraseContents removes the contents that no version has any more, where the log does not
+// keep them itself, and counts them.
+func (s *Store) eraseContents(ctx context.Context, contents map[cas.Digest]bool, done *Redaction) error {
+	all := len(contents)
+	for c, err := range s.log.Commits(ctx, s.info.ID, 0) {
+		if err != nil {
+			return err
+		}
+		for i := range c.Versions {
+			delete(contents, c.Versions[i].Digest)
+		}
+	}
+	done.Contents, done.Kept = len(contents), all-len(contents)
+	if s.can.MaxContent > 0 { // it has erased them
+		return nil
+	}
+	deleter, ok := s.blobs.(cas.Deleter)
+	if !ok && len(contents) > 0 {
+		s.note(done, "contents", errors.ErrUnsupported)
+		return nil
+	}
+	for d := range contents {
+		if err := deleter.Delete(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget empties caches, if there are any.
+func forget(blobs cas.Store) error {
+	if f, ok := blobs.(cas.Forgetter); ok {
+		return f.Forget()
+	}
+	return nil
+}
+
+// RedactionQuery says which versions are to be erased: those of which all holds that it
+// asks for. A field that is zero asks for nothing.
+type RedactionQuery struct {
+	Versions []string // ids, each of which must be there: versionlog.ErrNotFound
+	Path     string   // they took place there or below
+	Session  string
+	Text     string // that their content, path or spelling has
+}
+
+// Redactable is a version that a query takes.
+type Redactable struct {
+	versionlog.Version
+	Current bool // it is the current one, which is not erased
+	Copies  int  // versions that have its content, and that stay
+}
+
+// FindToRedact yields the versions that a query takes, in the order of the history, all
+// at once. Those that were erased before are passed over. Progress, unless nil, is called
+// with how many commits were looked at.
+func (s *Store) FindToRedact(ctx context.Context, q RedactionQuery, progress func(done, total int)) ([]Redactable, error) {
+	tip, err := s.Tip(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range q.Versions {
+		if _, err := s.log.Version(ctx, s.info.ID, id); err != nil {
+			return nil, fmt.Errorf("store %s: version %.80q: %w", s.info.Slug, id, err)
+		}
+	}
+	newest, users := map[string]string{}, map[cas.Digest]int{} // versions by memory, of a content
+	has := map[cas.Digest]bool{}
+	var found []Redactable
+	for c, err := range s.log.Commits(ctx, s.info.ID, 0) {
+		if err != nil {
+			return nil, err
+		}
+		for i := range c.Versions {
+			v := &c.Versions[i]
+			newest[v.MemoryID] = v.ID
+			if !v.Digest.IsZero() {
+				users[v.Digest]++
+			}
+			if v.Redacted() {
+				continue
+			}
+			ok, err := s.takesToRedact(ctx, &q, v, has)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				found = append(found, Redactable{Version: *v})
+			}
+		}
+		if progress != nil {
+			progress(int(c.Seq), int(tip.Seq))
+		}
+	}
+	for i := range found {
+		v := &found[i]
+		if v.Current = v.Live() && newest[v.MemoryID] == v.ID; !v.Current {
+			users[v.Digest]--
+		}
+	}
+	for i := range found {
+		if v := &found[i]; !v.Digest.IsZero() {
+			v.Copies = users[v.Digest]
+		}
+	}
+	return found, nil
+}
+
+// takesToRedact reports whether the query takes a version; has remembers which contents
+// have its text.
+func (s *Store) takesToRedact(ctx context.Context, q *RedactionQuery, v *versionlog.Version, has map[cas.Digest]bool) (bool, error) {
+	if len(q.Versions) > 0 && !slices.Contains(q.Versions, v.ID) || q.Session != "" && v.Session != q.Session {
+		return false, nil
+	}
+	if q.Path != "" && q.Path != "/" && !isWithin(v.Path, q.Path) && !isWithin(v.From, q.Path) {
+		return false, nil
+	}
+	if q.Text == "" {
+		return true, nil
+	}
+	text := []byte(q.Text)
+	for _, name := range []string{v.Path, v.From, v.Spelling} {
+		if bytes.Contains([]byte(name), text) {
+			return true, nil
+		}
+	}
+	if v.Digest.IsZero() {
+		return false, nil
+	}
+	if known, ok := has[v.Digest]; ok {
+		return known, nil
+	}
+	data, err := s.Content(ctx, *v)
+	if isLost(err) {
+		err = nil // nothing can be found in it, and nothing is there to erase
+	}
+	has[v.Digest] = bytes.Contains(data, text)
+	return has[v.Digest], err
+}

@@ -1,0 +1,136 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"mneme/cache"
+	"mneme/cas"
+	"mneme/cas/memcas"
+	"mneme/memory"
+	"mneme/versionlog"
+	"mneme/versionlog/memlog"
+)
+
+// TestRedact: a content that no version has any more goes, also out of the caches of those
+// who follow, and one that another version has stays. Whoever reads an erased version
+// hears who erased it, when and why.
+func TestRedact(t *testing.T) {
+	ctx := t.Context()
+	blobs := memcas.New()
+	log := memlog.New(nil)
+	library := func() *memory.Library { // each of another process
+		c, err := cache.New(blobs, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return memory.NewLibrary(log, func(string) (cas.Store, error) { return c, nil })
+	}
+	lib := library()
+	info, err := lib.CreateStore(ctx, "notes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(lib *memory.Library, as *memory.Author) *memory.Store {
+		st, err := lib.Open(ctx, info.ID, as)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	st, other := open(lib, author), open(library(), author)
+	write := func(path, text string) versionlog.Version {
+		v, err := st.Write(ctx, path, []byte(text), versionlog.ExpectAny())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	first, second, third := write("/a", "canary"), write("/a", "shared"), write("/a", "clean")
+	write("/b", "shared")
+	for _, v := range []versionlog.Version{first, second} {
+		if _, err := other.Content(ctx, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	found, err := st.FindToRedact(ctx, memory.RedactionQuery{Text: "canary"}, nil)
+	if err != nil || len(found) != 1 || found[0].ID != first.ID || found[0].Current || found[0].Copies != 0 {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	found, err = st.FindToRedact(ctx, memory.RedactionQuery{Text: "shared"}, nil)
+	if err != nil || len(found) != 2 || found[0].Current || !found[1].Current || found[0].Copies != 1 {
+		t.Errorf("found %+v, %v", found, err)
+	}
+
+	if _, err := st.Redact(ctx, []string{third.ID}, "why"); !errors.Is(err, versionlog.ErrLiveHead) {
+		t.Errorf("of the current version: %v", err)
+	}
+	if _, err := st.Redact(ctx, []string{first.ID}, ""); !errors.Is(err, versionlog.ErrInvalid) {
+		t.Errorf("without a reason: %v", err)
+	}
+	if _, err := open(lib, nil).Redact(ctx, []string{first.ID}, "why"); !errors.Is(err, memory.ErrReadOnly) {
+		t.Errorf("of one that is open for reading: %v", err)
+	}
+	tip, err := other.Tip(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := st.Redact(ctx, []string{first.ID, second.ID}, "ticket 81")
+	if err != nil || len(done.Versions) != 2 || done.Contents != 1 || done.Kept != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if ok, err := blobs.Has(ctx, first.Digest); ok || err != nil {
+		t.Errorf("the content is still there: %v", err)
+	}
+	stop := errors.New("stop")
+	if err := other.Follow(ctx, tip, func(*versionlog.Commit) error { return stop }); !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	for _, reader := range []*memory.Store{st, other} {
+		if data, err := reader.Content(ctx, first); !errors.Is(err, memory.ErrRedacted) { // as it was
+			t.Errorf("a cache has %q, %v", data, err)
+		}
+		if data, err := reader.Content(ctx, second); err != nil || string(data) != "shared" {
+			t.Errorf("what another version has is %q, %v", data, err)
+		}
+		v, err := reader.Resolve(ctx, "/a", first.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var redacted *memory.RedactedError
+		if _, err := reader.Content(ctx, v); !errors.As(err, &redacted) || redacted.Why != "ticket 81" || redacted.Seq != 5 ||
+			redacted.By != author.Actor || redacted.At.IsZero() || !strings.Contains(err.Error(), "ticket 81") {
+			t.Errorf("reading what was erased: %v", err)
+		}
+	}
+	wantFindings(t, st)
+	done, err = st.Redact(ctx, []string{first.ID}, "again")
+	if err != nil || len(done.Commits) != 0 {
+		t.Errorf("once more: %+v, %v", done, err)
+	}
+}
+
+// withoutPurge is a log that takes no redactions.
+type withoutPurge struct{ versionlog.Log }
+
+func (withoutPurge) Capabilities() versionlog.Capabilities { return versionlog.Capabilities{} }
+
+// TestRedactUnsupported: a log that cannot says so before anything is done.
+func TestRedactUnsupported(t *testing.T) {
+	lib := memory.NewLibrary(withoutPurge{memlog.New(nil)}, func(string) (cas.Store, error) { return memcas.New(), nil })
+	info, err := lib.CreateStore(context.Background(), "notes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := lib.Open(t.Context(), info.ID, author)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Redact(t.Context(), []string{"memver_x"}, "why"); !errors.Is(err, versionlog.ErrNoRedaction) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,64 @@
+package conflict
+
+import (
+	"errors"
+	"fmt"
+
+	"mneme/internal/durable"
+)
+
+// Erase removes the conflicts, open and settled, of which one side is a version with one
+// of the ids, or one of whose texts, or their path, is as has says. It returns how many there
+// were. What is removed is not overwritten on disk.
+func (s *Store) Erase(versions map[string]bool, has func(text []byte) bool) (n int, err error) {
+	ids, err := s.ids(allIDs)
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		is, err := s.concerns(id, versions, has)
+		if err == nil && is {
+			err = s.Remove(id)
+		}
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return n, err
+		}
+		if is {
+			n++
+		}
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	root, err := s.dir.Open()
+	if err == nil {
+		err = durable.SyncDirIn(root, ".")
+	}
+	if err != nil {
+		return n, fmt.Errorf("erase conflicts: %w", err)
+	}
+	return n, nil
+}
+
+// concerns reports whether Erase is to remove a conflict.
+func (s *Store) concerns(id int, versions map[string]bool, has func(text []byte) bool) (bool, error) {
+	about, err := s.About(id)
+	if err != nil {
+		return false, err
+	}
+	if has([]byte(about.Path)) {
+		return true, nil
+	}
+	for _, side := range []*Side{about.Base, about.Theirs} {
+		if side != nil && (versions[side.Version] || has([]byte(side.Path))) {
+			return true, nil
+		}
+	}
+	for _, name := range []string{YoursFile, BaseFile, TheirsFile} {
+		text, err := s.Read(id, name)
+		if err != nil || text != nil && has(text) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}

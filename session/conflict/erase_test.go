@@ -1,0 +1,64 @@
+package conflict
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestErase: what has a text or is about a version goes, open and settled, and all else
+// stays.
+func TestErase(t *testing.T) {
+	s := New(filepath.Join(t.TempDir(), "conflicts"))
+	keep := func(about About, texts Texts) int {
+		t.Helper()
+		id, err := s.Keep(about, texts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	keep(About{Path: "/a"}, Texts{Yours: []byte("a canary sings")})
+	keep(About{Path: "/b"}, Texts{Yours: []byte("b"), Base: []byte("canary")})
+	settled := keep(About{Path: "/c"}, Texts{Yours: []byte("c"), Theirs: []byte("canary")})
+	keep(About{Path: "/canary"}, Texts{Yours: []byte("d")})
+	keep(About{Path: "/e", Base: &Side{Version: "memver_1", Path: "/e"}}, Texts{Yours: []byte("e")})
+	keep(About{Path: "/f", Theirs: &Side{Version: "memver_2", Path: "/canary"}}, Texts{Yours: []byte("f")})
+	stays := keep(About{Path: "/g", Base: &Side{Version: "memver_3", Path: "/g"}}, Texts{Yours: []byte("g")})
+	if err := s.Settle(settled, "dismissed", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	erase := func() int {
+		t.Helper()
+		n, err := s.Erase(map[string]bool{"memver_1": true}, func(text []byte) bool { return bytes.Contains(text, []byte("canary")) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := erase(); n != 6 {
+		t.Errorf("%d are erased, want 6", n)
+	}
+	if n := erase(); n != 0 {
+		t.Errorf("%d are erased once more", n)
+	}
+	if all, err := s.ListAll(); err != nil || len(all) != 1 || all[0].ID != stays {
+		t.Errorf("left: %+v, %v", all, err)
+	}
+	err := filepath.WalkDir(s.Dir(), func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), "canary") {
+			t.Errorf("%s has it", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,243 @@
+package sqlitelog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"mneme/cas"
+	"mneme/internal/durable"
+	"mneme/internal/sqlite"
+	"mneme/versionlog"
+)
+
+// purgingName is the file that is there while traces of erased versions may be left.
+const purgingName = "purging"
+
+const purgingText = "mneme purging 1\n"
+
+// purgePatience is how long a purge waits for those who read from the write-ahead log.
+var purgePatience = 5 * time.Second
+
+// purger removes the traces that erased versions leave behind their transaction:
+//
+//  1. the file purging is there, and durable, before the transaction begins;
+//  2. files of contents that no version has go, while nobody can commit: a commit that
+//     needs one comes before, and is seen, or looks for it in vain, see missing;
+//  3. the database is written anew (VACUUM). What is deleted SQLite overwrites with
+//     zeroes, but where rows move from one page to another, the gap that they leave keeps
+//     its bytes;
+//  4. the write-ahead log, which has the pages as they were, is carried over and cut to
+//     nothing. It waits for those who read from it;
+//  5. the file purging goes.
+//
+// Whatever ends it, the file says that there is something to do, to the next Purge, and to
+// each process that has the log open to write, once nobody has committed for a while. All
+// steps may be repeated. Looking for traces instead of step 3 was dropped: what is left in
+// a gap may be any part of a row, and lines that other versions share are no trace.
+type purger struct {
+	mu   sync.Mutex          // held while a purge is under way
+	done []versionlog.Purged // what nobody has been told of yet
+}
+
+// mayLeaveTraces notes that a transaction is to come that erases versions.
+func (l *Log) mayLeaveTraces() error {
+	return durable.WriteFile(l.root, purgingName, []byte(purgingText), 0o600)
+}
+
+// hasTraces reports whether there may be something to purge.
+func (l *Log) hasTraces() bool {
+	_, err := l.root.Lstat(purgingName)
+	return err == nil
+}
+
+// Purge is one of the log's Capabilities.
+func (l *Log) Purge(ctx context.Context, _ string) ([]versionlog.Purged, error) {
+	if l.writer == nil {
+		return nil, versionlog.ErrReadOnly
+	}
+	l.purger.mu.Lock()
+	defer l.purger.mu.Unlock()
+	err := l.purge(ctx)
+	done := l.purger.done
+	l.purger.done = nil
+	return done, err
+}
+
+// purgeLeft does what another call of Purge, which nobody may make any more, would do. What
+// fails is tried again when nobody has committed for a while.
+func (l *Log) purgeLeft(ctx context.Context) {
+	if !l.hasTraces() {
+		return
+	}
+	l.purger.mu.Lock()
+	defer l.purger.mu.Unlock()
+	_ = l.purge(ctx) // whoever asks hears of it
+}
+
+// purge does what is left to do, and notes what has come of it. purger.mu is held.
+func (l *Log) purge(ctx context.Context) error {
+	if !l.hasTraces() {
+		return nil
+	}
+	left := l.purger.done[:0]
+	for _, p := range l.purger.done { // what was not done last time is told of anew
+		if p.Why == "" {
+			left = append(left, p)
+		}
+	}
+	l.purger.done = left
+	clean := true
+	note := func(place string, err error) {
+		p := versionlog.Purged{Place: place}
+		if err != nil {
+			p.Why, clean = err.Error(), false
+		} else {
+			p.At = l.now().UTC()
+		}
+		l.purger.done = append(l.purger.done, p)
+	}
+	stores, err := queryAll(ctx, l.db, `SELECT num, id FROM stores`, func(row *sqlite.Row) (backlog, error) {
+		return backlog{num: row.ColumnInt64(0), id: row.ColumnText(1)}, nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, s := range stores {
+		switch n, err := l.removeErased(ctx, s.num, s.id); {
+		case err != nil:
+			note("files of contents", err)
+		case n > 0:
+			note(fmt.Sprintf("files of contents (%d)", n), nil)
+		}
+	}
+	note(databaseName, l.rewrite(ctx))
+	note(databaseName+sqlite.WriteAheadSuffix, l.cutWriteAhead(ctx))
+	if err := ctx.Err(); err != nil || !clean {
+		return err
+	}
+	if err := l.root.Remove(purgingName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// removeErased removes the files of contents that no version of a store has, and
+// returns how many there were.
+func (l *Log) removeErased(ctx context.Context, num int64, storeID string) (n int, err error) {
+	files, err := l.filesOf(storeID)
+	if err != nil || files == nil {
+		return 0, err
+	}
+	w := l.writer
+	err = w.transaction(ctx, func(ctx context.Context) error {
+		left, err := queryAll(ctx, w, filesLeft, scanDigest, num)
+		for _, d := range left {
+			if err != nil {
+				break
+			}
+			var needed bool
+			if needed, err = w.isNeeded(ctx, num, d); err != nil || needed { // or packed, see removeFiles
+				continue
+			}
+			if err = files.Delete(ctx, d); err == nil {
+				n++
+				err = w.run(fileGone, num, d[:])
+			}
+		}
+		return err
+	})
+	return n, err
+}
+
+// rewrite writes the database anew, with nothing in it but its rows.
+func (l *Log) rewrite(ctx context.Context) error {
+	w := l.writer
+	left, err := w.takeTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { <-w.turn }()
+	return retryBusyFor(ctx, left, func() error { return translate(w.conn.Script(`VACUUM`)) })
+}
+
+// errBeingRead says that the write-ahead log cannot be cut now.
+var errBeingRead = errors.New("a process is reading from it; it is erased when that has ended and nobody writes, or run the redaction once more")
+
+// cutWriteAhead carries the write-ahead log over into the database, and cuts it to
+// nothing.
+func (l *Log) cutWriteAhead(ctx context.Context) error {
+	w := l.writer
+	for began := time.Now(); ; {
+		if _, err := w.takeTurn(ctx); err != nil {
+			return err
+		}
+		busy := true
+		err := translate(w.conn.Each(`PRAGMA wal_checkpoint(TRUNCATE)`, func(row *sqlite.Row) error {
+			busy = row.ColumnInt(0) != 0
+			return nil
+		}))
+		<-w.turn
+		if err != nil && !errors.Is(err, errLocked) || err == nil && !busy {
+			return err
+		}
+		if time.Since(began) > purgePatience {
+			return errBeingRead
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// errGone says that a commit needs a content that is not stored.
+var errGone = fmt.Errorf("%w: the content of a change is not stored; it may have been erased since it was", cas.ErrNotFound)
+
+// missing refuses a commit whose contents are not there: those that did not come with it
+// may have been erased since they were stored. Without files nobody knows.
+func (l *Log) missing(ctx context.Context, s *storeRow, c *versionlog.Commit, changes []versionlog.Change) error {
+	if l.files == nil {
+		return nil
+	}
+	var files Files
+	carried := map[cas.Digest]bool{}
+	for i := range changes {
+		if changes[i].Content != nil {
+			carried[changes[i].Digest] = true
+		}
+	}
+	for i := range c.Versions {
+		v := &c.Versions[i]
+		if v.Digest.IsZero() || carried[v.Digest] || v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified {
+			continue
+		}
+		if files == nil {
+			var err error
+			if files, err = l.filesOf(s.ID); err != nil {
+				return err
+			}
+		}
+		for _, text := range []string{blobThere, packedThere} {
+			there, err := exists(queryOne(ctx, l.writer, text, scanDigest, s.num, v.Digest[:]))
+			if err != nil {
+				return err
+			}
+			carried[v.Digest] = carried[v.Digest] || there
+		}
+		if carried[v.Digest] {
+			continue
+		}
+		if there, err := files.Has(ctx, v.Digest); err != nil || !there {
+			return errors.Join(err, errGone)
+		}
+		if err := l.writer.run(fileGone, s.num, v.Digest[:]); err != nil { // it is not to go any more
+			return err
+		}
+	}
+	return nil
+}
