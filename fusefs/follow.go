@@ -33,6 +33,11 @@ func (s *store) follow(ctx context.Context) {
 				return err
 			}
 			s.followOne(ctx, c)
+			if c.IsEvent(versionlog.EventRedacted) && s.spool != nil {
+				if err := s.spool.Wipe(); err != nil {
+					s.fs.log.Error("erasing what is settled in the spool", "store", s.slug(), "err", err)
+				}
+			}
 			return ctx.Err()
 		})
 		if s.noteRewritten(err); s.rewrittenBy() != nil {
@@ -99,6 +104,9 @@ func (s *store) followOne(ctx context.Context, c *versionlog.Commit) {
 				return nil
 			})
 		}
+	}
+	if c.IsEvent(versionlog.EventRedacted) {
+		s.forgetPastLocked()
 	}
 	s.degraded = nil
 	s.tree.ShownLocked(c)

@@ -34,8 +34,11 @@ type virtualRoot struct {
 
 func newFront(fs *fileSystem) *front {
 	f := &front{FileSystem: fs, fs: fs, roots: map[string]virtualRoot{}}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
 	for _, s := range fs.stores {
-		f.roots[s.id()] = virtualRoot{s, virtual.Control(told{s}, fs.since, &virtual.Options{NoOpen: fs.noOpen})}
+		s.control = virtual.Control(told{s}, fs.since, &virtual.Options{NoOpen: fs.noOpen})
+		f.roots[s.id()] = virtualRoot{s, s.control}
 	}
 	return f
 }

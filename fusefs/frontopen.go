@@ -149,13 +149,13 @@ func (f *front) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.
 	file, isFile := n.(virtual.File)
 	f.fs.mu.RLock()
 	h := f.fs.virtual.handles[in.Fh]
+	var text []byte
+	if h != nil {
+		text = h.text // nil: it is to be made anew
+	}
 	f.fs.mu.RUnlock()
 	if !isFile || h == nil && !f.fs.noOpen {
 		return nil, fuse.EBADF
-	}
-	var text []byte
-	if h != nil {
-		text = h.text // which does not change
 	}
 	if text == nil {
 		status := f.fs.beside(cancel, in.Pid, func(c *call) fuse.Status {

@@ -35,6 +35,8 @@ type store struct {
 
 	rewritten atomic.Pointer[error] // why the store takes no writes, see noteRewritten; nil: it does
 
+	control virtual.Dir // .mneme
+
 	pinned atomic.Uint64 // the commit as of which packs show the store; 0: nobody has asked for one
 
 	commits, conflicts atomic.Uint64 // made through this mount, and what ended them

@@ -37,7 +37,7 @@ type virtualInode struct {
 // virtualHandle is an open file or directory.
 type virtualHandle struct {
 	inode *virtualInode
-	text  []byte // of a file; nil: it was opened before the mount was taken over
+	text  []byte // of a file; nil: it was opened before the mount was taken over, or forgotten since
 }
 
 // has reports whether a number is one of these. It takes no lock.

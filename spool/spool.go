@@ -223,6 +223,19 @@ func (slot *Slot) Drop() error {
 	return errors.Join(s.root.Remove(slot.name), slot.f.Close())
 }
 
+// Wipe removes the files of slots that are free, in which settled entries may still be
+// read. What is behind the record of one that is not free stays until it is.
+func (s *Spool) Wipe() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, slot := range s.free {
+		errs = append(errs, s.root.Remove(slot.name), slot.f.Close())
+	}
+	s.free = nil
+	return errors.Join(errs...)
+}
+
 // End returns what is left of a spool that takes no more entries, for the caller
 // to settle; nil when nothing was ever written.
 func (s *Spool) End() *Left {

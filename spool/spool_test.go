@@ -109,6 +109,34 @@ func TestDead(t *testing.T) {
 	}
 }
 
+// TestWipe: of what is settled no byte is left, and of what is not all.
+func TestWipe(t *testing.T) {
+	parent := t.TempDir()
+	s := New(parent, 1<<20)
+	settled, waits := write(t, s, "/a", "canary", 0), write(t, s, "/b", "waits", 0)
+	must(t, settled.Drop())
+	must(t, s.Wipe())
+	must(t, s.Wipe())
+	if e, err := waits.Read(); err != nil || string(e.Data) != "waits" {
+		t.Errorf("what waits is %+v, %v", e, err)
+	}
+	files := 0
+	must(t, filepath.WalkDir(parent, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if files++; bytes.Contains(data, []byte("canary")) {
+			t.Errorf("%s has it", path)
+		}
+		return err
+	}))
+	write(t, s, "/c", "more", 0)
+	if files < 2 {
+		t.Errorf("%d files", files)
+	}
+}
+
 // TestKilledWhileRemoving holds that a directory whose lock is gone is removed, and
 // that a new one has its name only once it is locked.
 func TestKilledWhileRemoving(t *testing.T) {

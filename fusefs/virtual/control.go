@@ -31,6 +31,7 @@ func Control(s Store, made time.Time, opts *Options) Dir {
 	}
 	add("README", &readme{file("README"), s.README})
 	past := newPast(s.Memory())
+	c.past = past
 	add("at", newAt(s, past, made))
 	if kept := s.Conflicts(); kept != nil {
 		add("conflicts", newConflicts(kept, made))
@@ -52,6 +53,15 @@ type control struct {
 	place
 	names []Entry // in the order of their names
 	nodes []Node  // of each
+	past  *past
+}
+
+// ForgetPast drops what has been read of the past of the store of a directory that Control
+// has made; nil: there is none.
+func ForgetPast(dir Dir) {
+	if c, ok := dir.(*control); ok {
+		c.past.forget()
+	}
 }
 
 func (c *control) Fixed() bool                           { return true }

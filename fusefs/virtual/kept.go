@@ -103,6 +103,15 @@ func (k *kept[K, V]) sized(v *value[K, V], size int) {
 	}
 }
 
+// clear lets all values go, also those that are being read.
+func (k *kept[K, V]) clear() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	clear(k.byKey)
+	k.byUse.Init()
+	k.sizes = 0
+}
+
 // drop lets a value go.
 func (k *kept[K, V]) drop(v *value[K, V]) {
 	k.mu.Lock()

@@ -44,6 +44,12 @@ func newPast(st *memory.Store) *past {
 	}
 }
 
+// forget drops what was read, and what is being read.
+func (p *past) forget() {
+	p.states.clear()
+	p.dirs.clear()
+}
+
 // at returns the store after a commit.
 func (p *past) at(ctx context.Context, seq uint64) (versionlog.State, error) {
 	return p.states.get(ctx, seq, func(ctx context.Context) (versionlog.State, error) { return p.store.At(ctx, seq) })

@@ -1,0 +1,94 @@
+package use
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mneme/tests/harness"
+)
+
+// TestRedactedEverywhere writes a text in each way that there is, erases it, and looks for it
+// in every file that mneme has, in the mount and its past, which the kernel has kept, and
+// in what commands print.
+func TestRedactedEverywhere(t *testing.T) {
+	t.Parallel()
+	e := harness.NewEnv(t)
+	e.Store("notes", "--max-memory-bytes", "4000000")
+	m := e.Mount(t, "notes")
+	const canary = "CANARY-7f3a9c"
+	m.Sh(t, `c=`+canary+`; mneme() { `+fmt.Sprintf("%q", harness.Binary)+` "$@"; }
+		echo $c > written.md
+		echo plain > appended.md; echo $c >> appended.md
+		mkdir dir; echo x > dir/x.md; mv dir/x.md dir/$c.md; mv dir/$c.md dir/x.md
+		mkdir $c; rmdir $c
+		echo $c > .saved.tmp; mv .saved.tmp saved.md
+		seq 2000 > edited.md; sed -i "s/^1000$/$c/" edited.md
+		python3 -c 'import sys; open("python.md", "w").write(sys.argv[1])' $c
+		printf "some $c text" > cut.md; truncate -s 8 cut.md
+		(seq 40000; echo $c) > big.md
+		for i in 1 2 3 4 5 6 7 8; do seq $((i * 300)) > base.md; echo $c $i >> base.md; done
+		echo $c > gone.md; rm gone.md
+		echo $c > moved.md; mv moved.md elsewhere.md
+		echo $c | mneme write notes:/command.md
+		echo $c > restored.md; echo other > restored.md; mneme restore notes:/restored.md "$(mneme log notes:/restored.md --json | sed -n '$s/.*"seq":\([0-9]*\).*/\1/p')"
+		echo '{"changes":[{"action":"put","path":"/applied.md","content":"'$c'"}]}' | mneme apply notes
+		echo '{"id":1,"input":{"command":"create","path":"/memories/tool.md","file_text":"'$c'"}}' | mneme tool --store notes --session s1
+		echo '{"id":1,"input":{"command":"str_replace","path":"/memories/tool.md","old_str":"'$c'","new_str":"'$c' twice"}}' | mneme tool --store notes --session s1
+		cp written.md copied.md
+		! echo lost > restored.md; for f in *.md dir/*.md; do cat $f > /dev/null; echo clean > $f; done
+		grep -r . .mneme/at .mneme/versions > "`+e.Dir+`/seen" 2>&1 || true
+		n=$(mneme log notes --json | sed -n '1s/.*"seq":\([0-9]*\).*/\1/p')
+		for i in $(seq 2 6 $n); do grep -r . .mneme/at/$i; done > "`+e.Dir+`/past" 2>&1 || true`)
+	past, err := os.ReadFile(filepath.Join(e.Dir, "past"))
+	if err != nil || strings.Count(string(past), canary) < 20 {
+		t.Fatalf("the past has it %d times, %v", strings.Count(string(past), canary), err)
+	}
+	for _, name := range []string{"seen", "past"} {
+		if err := os.Remove(filepath.Join(e.Dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := e.Mount(t, "notes:ro") // whose files the kernel opens by itself, and keeps
+	const everything = `for i in 7 14 21 28 35 40; do grep -r ` + canary + ` .mneme/at/$i || :; done; find .mneme/at/30 .mneme/at/40 | grep ` + canary + ` || :`
+	if seen := r.Try(t, everything); strings.Count(seen.Stdout, canary) < 20 {
+		t.Fatalf("the read-only mount shows %v", seen)
+	}
+	receipt := e.Must(t, "redact", "notes", "--grep", canary, "--reason", "a test", "--yes")
+	if strings.Contains(receipt, "NOT YET") {
+		t.Errorf("not all is done:\n%s", receipt)
+	}
+	m.Eventually(t, `! grep -rq `+canary+` .mneme/at/9`)
+	if left := m.Try(t, `n=$(tail -1 .mneme/events | sed 's/.*"seq":\([0-9]*\).*/\1/')
+		grep -r `+canary+` . .mneme .mneme/versions || :; for i in $(seq 2 6 $n); do grep -rl `+canary+` .mneme/at/$i || :; ls -R .mneme/at/$i | grep `+canary+` || :; done`); strings.Contains(left.Stdout, canary) || left.Code != 0 {
+		t.Errorf("the mount has it: %v", left)
+	}
+	r.Eventually(t, `test -z "$(`+everything+`)"`)
+	for _, command := range [][]string{{"log", "notes", "-p"}, {"log", "notes", "--json"}, {"fsck", "notes"}, {"show", "notes", "2"}, {"status", "-v"}} {
+		if out := e.Must(t, command...); strings.Contains(out, canary) {
+			t.Errorf("mneme %v prints it", command)
+		}
+	}
+	in := map[string]int{}
+	files := 0
+	look := func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if n := strings.Count(string(data), canary) + strings.Count(path, canary); n > 0 {
+			in[path] = n
+		}
+		files++
+		return err
+	}
+	for _, dir := range []string{e.Home, e.Stores} {
+		err = errors.Join(err, filepath.WalkDir(dir, look))
+	}
+	if err != nil || len(in) > 0 || files < 5 {
+		t.Errorf("of %d files these have it: %v, %v", files, in, err)
+	}
+}
