@@ -445,11 +445,11 @@ func TestUndoAfterRestore(t *testing.T) {
 	if err != nil || done.Commits != 0 {
 		t.Errorf("after the restore the undo makes %+v, %v", done, err)
 	}
-	change := memory.Change{Action: versionlog.Put, Path: "/f", Content: []byte("A"), Expect: versionlog.ExpectAny()}
-	_, err = r.as("A").Batch(t.Context(), []memory.Change{change}, &memory.CommitOptions{Meta: memory.RestoreNote(r.tip())})
-	r.must(err)
-	_, err = r.as("A").Batch(t.Context(), []memory.Change{{Action: versionlog.Put, Path: "/g", Content: []byte("A"), Expect: versionlog.ExpectAny()}}, &memory.CommitOptions{Meta: memory.UndoNote("A", 0, r.tip()+1)})
-	r.must(err)
+	for i, meta := range []map[string]string{nil, memory.UndoNote("A", 0, r.tip()+1), memory.RestoreNote(0)} {
+		change := memory.Change{Action: versionlog.Put, Path: "/g", Content: fmt.Append(nil, i), Expect: versionlog.ExpectAny()}
+		_, err = r.as("A").Batch(t.Context(), []memory.Change{change}, &memory.CommitOptions{Meta: meta})
+		r.must(err)
+	}
 	_, err = r.undo("undo", "A", 0)
 	r.must(err)
 	r.want(map[string]string{"/f": ten})

@@ -340,6 +340,30 @@ func TestEraseCutOff(t *testing.T) {
 	checkPacked(t, l, s.ID)
 }
 
+<<<<<<< ours
+=======
+// TestEraseDuringPurge: a redaction that comes while another one is being purged is not
+// taken for purged.
+func TestEraseDuringPurge(t *testing.T) {
+	dir := t.TempDir()
+	l, other := openTest(t, dir, nil), openTest(t, dir, nil)
+	s := addStore(t, l, "s")
+	first, second := put(t, l, s.ID, "/a", "1"), put(t, l, s.ID, "/a", "2")
+	put(t, l, s.ID, "/a", "3")
+	redact(t, l, s.ID, first.Versions[0].ID)
+	noted, err := l.root.ReadFile(purgingName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	redact(t, other, s.ID, second.Versions[0].ID)
+	if err := l.leftNoTraces(t.Context(), noted); err != nil || !l.hasTraces() {
+		t.Errorf("the note of the other one is gone: %v", err)
+	}
+	purged(t, other, s.ID)
+	purged(t, l, s.ID)
+}
+
+>>>>>>> theirs
 // stuckFiles cannot be removed for a while.
 type stuckFiles struct {
 	*memcas.Store

@@ -1,7 +1,9 @@
 package sqlitelog
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,7 +34,7 @@ var purgePatience = 5 * time.Second
 //     its bytes;
 //  4. the write-ahead log, which has the pages as they were, is carried over and cut to
 //     nothing. It waits for those who read from it;
-//  5. the file purging goes.
+//  5. the file purging goes, if no other transaction has written it anew meanwhile.
 //
 // Whatever ends it, the file says that there is something to do, to the next Purge, and to
 // each process that has the log open to write, once nobody has committed for a while. All
@@ -43,9 +45,23 @@ type purger struct {
 	done []versionlog.Purged // what nobody has been told of yet
 }
 
-// mayLeaveTraces notes that a transaction is to come that erases versions.
+// mayLeaveTraces notes that the transaction which it is called in erases versions.
 func (l *Log) mayLeaveTraces() error {
-	return durable.WriteFile(l.root, purgingName, []byte(purgingText), 0o600)
+	return durable.WriteFile(l.root, purgingName, []byte(purgingText+rand.Text()+"\n"), 0o600)
+}
+
+// leftNoTraces removes the note, if it is still the one that was there before.
+func (l *Log) leftNoTraces(ctx context.Context, before []byte) error {
+	return l.writer.transaction(ctx, func(context.Context) error { // in which nobody else notes
+		now, err := l.root.ReadFile(purgingName)
+		if err == nil && bytes.Equal(now, before) {
+			err = l.root.Remove(purgingName)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
 }
 
 // hasTraces reports whether there may be something to purge.
@@ -80,8 +96,12 @@ func (l *Log) purgeLeft(ctx context.Context) {
 
 // purge does what is left to do, and notes what has come of it. purger.mu is held.
 func (l *Log) purge(ctx context.Context) error {
-	if !l.hasTraces() {
+	noted, err := l.root.ReadFile(purgingName)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	left := l.purger.done[:0]
 	for _, p := range l.purger.done { // what was not done last time is told of anew
@@ -119,10 +139,7 @@ func (l *Log) purge(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || !clean {
 		return err
 	}
-	if err := l.root.Remove(purgingName); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return l.leftNoTraces(ctx, noted)
 }
 
 // removeErased removes the files of contents that no version of a store has, and

@@ -31,6 +31,9 @@ func (l *Log) Next(ctx context.Context, storeID string, after uint64) ([]*versio
 			if err != nil {
 				return read, err
 			}
+			if c.IsEvent(versionlog.EventRedacted) { // by another process
+				l.recent.forget(storeID)
+			}
 			if read = append(read, c); len(read) == pageRecords {
 				break
 			}
