@@ -53,6 +53,14 @@ func (l snapshotLog) At(ctx context.Context, storeID string, seq uint64) (versio
 	return nil, err
 }
 
+// Capabilities are without redactions: a snapshot is not folded over versions that were
+// erased, which do not tell what they have left.
+func (l snapshotLog) Capabilities() versionlog.Capabilities {
+	can := l.Log.Capabilities()
+	can.Purge = nil
+	return can
+}
+
 // TestState holds states of snapshots against what the suite of logs says of the past.
 func TestState(t *testing.T) {
 	logtest.Run(t, logtest.Config{Open: func(_ testing.TB, now func() time.Time) versionlog.Log {

@@ -340,8 +340,6 @@ func TestEraseCutOff(t *testing.T) {
 	checkPacked(t, l, s.ID)
 }
 
-<<<<<<< ours
-=======
 // TestEraseDuringPurge: a redaction that comes while another one is being purged is not
 // taken for purged.
 func TestEraseDuringPurge(t *testing.T) {
@@ -363,7 +361,6 @@ func TestEraseDuringPurge(t *testing.T) {
 	purged(t, l, s.ID)
 }
 
->>>>>>> theirs
 // stuckFiles cannot be removed for a while.
 type stuckFiles struct {
 	*memcas.Store
