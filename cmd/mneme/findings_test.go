@@ -180,7 +180,7 @@ func (l *tamperedLibrary) findingCases() map[finding.Kind]findingCase {
 		return findingCase{place: place, steps: [][]string{statements}}
 	}
 	unneeded := filepath.Join(filepath.Dir(filepath.Dir(l.files[0])), "00", strings.Repeat("0", 64))
-	zeroes := strings.Repeat("0", 64)
+	zeroes, needed := strings.Repeat("0", 64), filepath.Base(l.files[0])
 	head := fmt.Sprintf("x'%x'", text[:])
 	return map[finding.Kind]findingCase{
 		finding.RecordUnreadable: one("commit 80", setRecord(seq, "{}")),
@@ -209,7 +209,7 @@ func (l *tamperedLibrary) findingCases() map[finding.Kind]findingCase {
 		finding.PackedPlace:    one("row packed ", `UPDATE packed SET place = -1 WHERE store = 1`),
 		finding.PackedContent:  one("row packed ", `INSERT INTO packed (store, sha256, place, data) SELECT store, sha256, 0, x'00' FROM blobs WHERE store = 2`),
 		finding.PackedProgress: one("row packing 999", `UPDATE packing SET seq = 999 WHERE store = 1`),
-		finding.FileLeft:       one("row files_left "+zeroes, `INSERT INTO files_left VALUES (1, zeroblob(32))`),
+		finding.FileLeft:       one("row files_left "+needed, `INSERT INTO files_left VALUES (1, x'`+needed+`')`),
 		finding.BlobUnneeded:   one("blob "+zeroes, `INSERT INTO blobs VALUES (1, zeroblob(32), x'00')`),
 		finding.FileUnneeded: {place: "file " + zeroes, remove: unneeded, spoil: func() error {
 			if err := os.MkdirAll(filepath.Dir(unneeded), 0o700); err != nil {

@@ -25,7 +25,7 @@ const (
 		WHERE p.store = ? AND (p.seq < 0 OR p.seq > s.tip_seq + 1 OR p.ord < 0 OR p.gone < 0)`
 
 	// wrongLeft are files to be removed whose contents are nowhere else, and that a version has.
-	wrongLeft = `SELECT hex(f.sha256) FROM files_left f WHERE f.store = ?1 AND NOT EXISTS (SELECT 1 FROM packed p WHERE p.store = ?1
+	wrongLeft = `SELECT lower(hex(f.sha256)) FROM files_left f WHERE f.store = ?1 AND NOT EXISTS (SELECT 1 FROM packed p WHERE p.store = ?1
 			AND substr(p.sha256, 1, 8) = substr(f.sha256, 1, 8) AND p.sha256 = f.sha256 AND p.data IS NOT NULL)
 		AND NOT EXISTS (SELECT 1 FROM blobs b WHERE b.store = ?1 AND b.sha256 = f.sha256)
 		AND EXISTS (SELECT 1 FROM versions v WHERE v.store = ?1 AND v.sha256 IS NOT NULL
