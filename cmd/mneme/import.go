@@ -11,6 +11,7 @@ import (
 
 	"mneme/archive"
 	"mneme/backend"
+	"mneme/internal/durable"
 	"mneme/memory"
 	"mneme/session/conflict"
 	"mneme/versionlog"
@@ -177,7 +178,30 @@ func (c *importCmd) keep(ctx context.Context, a *app, lib *backend.Library, s ve
 	if err != nil || kept.Manifest.Store.ID != s.ID || kept.Manifest.Kind != archive.History {
 		return tip, errors.Join(usagef("%s is there, and has not the history of store %s; name a new file", c.Keep, s.Slug), err)
 	}
+	if err := c.checkKept(ctx, lib, s, kept); err != nil {
+		return tip, err
+	}
+	if err := errors.Join(durable.Sync(f), durable.SyncDir(filepath.Dir(path))); err != nil { // somebody else may have made it
+		return tip, err
+	}
 	return versionlog.Tip{Seq: kept.Manifest.Seq, Digest: kept.Manifest.Digest}, nil
+}
+
+// checkKept makes sure that what a file lacks the store lacks, too.
+func (c *importCmd) checkKept(ctx context.Context, lib *backend.Library, s versionlog.Store, kept *archive.Archive) error {
+	st, err := lib.Open(ctx, s.ID, nil)
+	if err != nil {
+		return err
+	}
+	for _, d := range kept.Manifest.Lost {
+		switch gone, err := st.Lacks(ctx, d); {
+		case err != nil:
+			return err
+		case !gone:
+			return usagef("%s lacks content %.12s, which store %s has; name a new file", c.Keep, d, s.Slug)
+		}
+	}
+	return nil
 }
 
 // keepNew exports the history of a store to a new file, which is there when all of it is.
@@ -189,7 +213,9 @@ func (c *importCmd) keepNew(ctx context.Context, a *app, lib *backend.Library, s
 	bar := a.progress("keep " + s.Slug)
 	defer bar.clear()
 	err = writeNew(path, func(f *os.File) error {
-		_, err := archive.Export(ctx, st, f, &archive.ExportOptions{KeepGoing: c.KeepGoing, Progress: bar.show})
+		_, err := archive.Export(ctx, st, f, &archive.ExportOptions{
+			KeepGoing: c.KeepGoing, Progress: bar.show, Lost: func(v versionlog.Version) { a.warnLost(s.Slug, v) },
+		})
 		return err
 	})
 	if err != nil {
