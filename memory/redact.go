@@ -118,6 +118,20 @@ func (s *Store) Redact(ctx context.Context, ids []string, reason string) (*Redac
 	return done, nil
 }
 
+// RedactedVersions returns the ids of all versions that were ever erased from the store.
+func (s *Store) RedactedVersions(ctx context.Context) (map[string]bool, error) {
+	ids := map[string]bool{}
+	for c, err := range s.log.Commits(ctx, s.info.ID, 0) {
+		if err != nil {
+			return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
+		}
+		for _, id := range c.Event.RedactedVersions() {
+			ids[id] = true
+		}
+	}
+	return ids, nil
+}
+
 // note tells of a place.
 func (s *Store) note(r *Redaction, place string, err error) {
 	p := versionlog.Purged{Place: place, At: time.Now().UTC()}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"mneme/versionlog"
 )
@@ -63,6 +64,9 @@ func (s *Store) PlanRestore(ctx context.Context, path string, seq uint64, keep m
 		return nil, s.wrap(path, versionlog.ErrNotFound)
 	}
 	if err := w.addAbove(ctx, now); err != nil {
+		return nil, err
+	}
+	if err := s.leaveErased(ctx, w, seq); err != nil {
 		return nil, err
 	}
 	if err := s.markDeleted(ctx, w); err != nil {
@@ -142,19 +146,58 @@ func (w *restoring) addAbove(ctx context.Context, now versionlog.State) error {
 	return nil
 }
 
-// markDeleted finds out which of the memories and directories that come back were deleted.
+const whyErased = "what it was then is redacted"
+
+// leaveErased leaves what is there now and was not there then only because its version of that
+// time was erased.
+func (s *Store) leaveErased(ctx context.Context, w *restoring, seq uint64) error {
+	var at time.Time // of the commit
+	if seq > 0 {
+		for c, err := range s.log.Commits(ctx, s.info.ID, seq-1) {
+			if err != nil {
+				return s.wrap(w.path, err)
+			}
+			at = c.Time
+			break
+		}
+	}
+	for path, t := range w.want {
+		v := w.now[path]
+		if t != nil || v == nil {
+			continue
+		}
+		if made, err := versionlog.MemoryTime(v.MemoryID); err == nil && made.After(at) {
+			continue
+		}
+		for old, err := range s.log.History(ctx, s.info.ID, v.MemoryID, seq+1) {
+			if err != nil {
+				return s.wrap(path, err)
+			}
+			if old.Redacted() {
+				delete(w.want, path)
+				w.left = append(w.left, Left{Path: path, Head: v, Why: whyErased})
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// markDeleted finds out which of the memories and directories that come back were deleted. One
+// of a directory whose newest version was erased cannot come back: it is no directory that
+// anybody can tell any more, and a new one is made.
 func (s *Store) markDeleted(ctx context.Context, w *restoring) error {
 	for path, t := range w.want {
 		switch {
 		case t == nil || w.now[path] != nil:
-		case w.live != nil:
+		case w.live != nil && !isDirPath(path):
 			t.Deleted = !w.live[t.MemoryID]
 		default:
 			newest, err := s.log.Newest(ctx, s.info.ID, t.MemoryID)
 			if err != nil {
 				return s.wrap(path, err)
 			}
-			t.Deleted = !newest.Live()
+			t.Deleted = !newest.Live() && !(isDirPath(path) && newest.Redacted())
 		}
 	}
 	return nil

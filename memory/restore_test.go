@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mneme/cas"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -245,6 +246,59 @@ func TestRestoreLostContent(t *testing.T) {
 	w.lose(v)
 	if err := w.CheckSources(t.Context(), plan.Steps, func(int) {}); err == nil {
 		t.Error("the content is lost, and nothing is said")
+	}
+}
+
+// TestRestoreErased: what is there stays where its version of that time was erased; a directory
+// whose removal was erased comes back as another one.
+func TestRestoreErased(t *testing.T) {
+	ctx := t.Context()
+	w := &wild{fixture: newFixture(t, nil)}
+	then := w.write("/a", "secret", versionlog.ExpectAbsent())
+	w.write("/b", "b", versionlog.ExpectAbsent())
+	if _, err := w.MakeDir(ctx, "/d", versionlog.ExpectAbsent(), nil); err != nil {
+		t.Fatal(err)
+	}
+	point, err := w.Tip(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := w.write("/a", "clean", versionlog.ExpectVersion(then.ID))
+	w.write("/new", "new", versionlog.ExpectAbsent())
+	if _, err := w.RemoveDir(ctx, "/d", nil); err != nil {
+		t.Fatal(err)
+	}
+	var removal string
+	for c, err := range w.Commits(ctx, now.Seq+1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		removal = c.Versions[0].ID
+	}
+	if _, err := w.Redact(ctx, []string{then.ID, removal}, "a test"); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := w.PlanRestore(ctx, "/", point.Seq, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plan.Left) != 1 || plan.Left[0].Path != "/a" || plan.Left[0].Head.ID != now.ID || !strings.Contains(plan.Left[0].Why, "redacted") {
+		t.Errorf("left: %+v", plan.Left)
+	}
+	var changes []memory.Change
+	for _, step := range plan.Steps {
+		changes = append(changes, step.Change)
+	}
+	if _, err := w.Batch(ctx, changes, nil); err != nil {
+		t.Error(err)
+	}
+	tip, err := w.Tip(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{fmt.Sprintf("/a %.6s", now.Digest), fmt.Sprintf("/b %.6s", cas.Sum([]byte("b"))), "/d/"}
+	if got := w.shows(tip.Seq); !slices.Equal(got, want) {
+		t.Errorf("after the restore: %q", got)
 	}
 }
 

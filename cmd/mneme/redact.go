@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -194,10 +195,10 @@ var unreached = []string{
 }
 
 func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st *memory.Store, found []memory.Redactable) error {
-	ids, versions, digests := make([]string, len(found)), map[string]bool{}, map[cas.Digest]bool{}
+	ids, digests := make([]string, len(found)), map[cas.Digest]bool{}
 	for i := range found {
 		v := &found[i]
-		ids[i], versions[v.ID] = v.ID, true
+		ids[i] = v.ID
 		if !v.Digest.IsZero() {
 			digests[v.Digest] = true
 		}
@@ -206,7 +207,13 @@ func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st
 	if done == nil {
 		return err
 	}
-	if err == nil {
+	if err != nil && len(done.Commits) == 0 {
+		return err
+	}
+	// Also those of redactions that were cut off here.
+	if versions, listErr := st.RedactedVersions(context.WithoutCancel(ctx)); listErr != nil {
+		err = errors.Join(err, listErr)
+	} else {
 		n, kept := lib.Conflicts(st.Info().ID).Erase(versions, func(text []byte) bool {
 			return c.Grep != "" && bytes.Contains(text, []byte(c.Grep)) || digests[cas.Sum(text)]
 		})

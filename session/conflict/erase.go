@@ -9,35 +9,36 @@ import (
 
 // Erase removes the conflicts, open and settled, of which one side is a version with one
 // of the ids, or one of whose texts, or their path, is as has says. It returns how many there
-// were. What is removed is not overwritten on disk.
+// were. What is removed is not overwritten on disk. One that cannot be read or removed keeps none
+// of the others; the error names it.
 func (s *Store) Erase(versions map[string]bool, has func(text []byte) bool) (n int, err error) {
 	ids, err := s.ids(allIDs)
 	if err != nil {
 		return 0, err
 	}
+	var left []error
 	for _, id := range ids {
 		is, err := s.concerns(id, versions, has)
 		if err == nil && is {
 			err = s.Remove(id)
 		}
 		if err != nil && !errors.Is(err, ErrNotFound) {
-			return n, err
-		}
-		if is {
+			left = append(left, err)
+		} else if is {
 			n++
 		}
 	}
 	if n == 0 {
-		return 0, nil
+		return 0, errors.Join(left...)
 	}
 	root, err := s.dir.Open()
 	if err == nil {
 		err = durable.SyncDirIn(root, ".")
 	}
 	if err != nil {
-		return n, fmt.Errorf("erase conflicts: %w", err)
+		left = append(left, fmt.Errorf("erase conflicts: %w", err))
 	}
-	return n, nil
+	return n, errors.Join(left...)
 }
 
 // concerns reports whether Erase is to remove a conflict.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,22 @@ func TestErase(t *testing.T) {
 	if err := s.Settle(settled, "dismissed", time.Now()); err != nil {
 		t.Fatal(err)
 	}
+	damaged := keep(About{Path: "/0"}, Texts{Yours: []byte("0")}) // which keeps none of the others
+	spoil := filepath.Join(s.Dir(), strconv.Itoa(damaged), "about")
+	whole, err := os.ReadFile(spoil)
+	if err == nil {
+		err = os.WriteFile(spoil, []byte("{"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Erase(map[string]bool{"memver_3": true}, func([]byte) bool { return false }); n != 1 || err == nil {
+		t.Errorf("beside one that is damaged: %d, %v", n, err)
+	}
+	if err := os.WriteFile(spoil, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stays = damaged
 	erase := func() int {
 		t.Helper()
 		n, err := s.Erase(map[string]bool{"memver_1": true}, func(text []byte) bool { return bytes.Contains(text, []byte("canary")) })
@@ -48,7 +65,7 @@ func TestErase(t *testing.T) {
 	if all, err := s.ListAll(); err != nil || len(all) != 1 || all[0].ID != stays {
 		t.Errorf("left: %+v, %v", all, err)
 	}
-	err := filepath.WalkDir(s.Dir(), func(path string, d os.DirEntry, err error) error {
+	err = filepath.WalkDir(s.Dir(), func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}

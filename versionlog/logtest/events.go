@@ -235,7 +235,7 @@ func testRefusedEvents(s *suite) {
 		for _, p := range []*versionlog.Proposal{
 			both, proposal(),
 			event(&versionlog.Event{Kind: "other"}),
-			event(&versionlog.Event{Kind: versionlog.EventRedacted}), event(&versionlog.Event{Kind: versionlog.EventRetention}),
+			event(&versionlog.Event{Kind: versionlog.EventRetention}),
 			event(&versionlog.Event{Kind: versionlog.EventUpdated, Fields: map[string]string{"quota_bytes": "many"}}),
 			event(&versionlog.Event{Kind: versionlog.EventUpdated, Fields: map[string]string{"quota_bytes": "-1"}}),
 			event(&versionlog.Event{Kind: versionlog.EventUpdated, Fields: map[string]string{"name": "\xff"}}),
