@@ -57,29 +57,41 @@ func (e *SecretsError) Kind() errkind.Kind { return errkind.Policy }
 // one can be edited. A store that refuses them has a *SecretsError, unless it is confirmed.
 //
 // The contents are always looked at, which takes less than a millisecond for 100 KiB. What the
-// store's rule is, and what is there, is asked of the log only if something was found: the rule
-// is the one in force now, not that of when the store was opened.
-func (s *Store) lookForSecrets(ctx context.Context, changes []versionlog.Change, content func(i int) []byte, confirmed bool) (all []SecretsFound, err error) {
+// store's rule is, and what is there, is asked of the log only if something was found, or if a
+// content is to be read that an earlier version has: the rule is the one in force now, not that
+// of when the store was opened.
+func (s *Store) lookForSecrets(ctx context.Context, paths []versionlog.Change, changes []Change, confirmed bool) (all []SecretsFound, err error) {
 	rule := versionlog.SecretsOff
 	for i := range changes {
-		if changes[i].Action != versionlog.Put {
+		c, path := &changes[i], paths[i].Path
+		if c.Action != versionlog.Put {
 			continue
 		}
-		found := secrets.Find(content(i), maxSecretsMet)
-		if len(found) == 0 {
-			continue
+		var found []secrets.Finding
+		if c.Source == nil {
+			if found = secrets.Find(c.Content, maxSecretsMet); len(found) == 0 {
+				continue
+			}
 		}
 		if rule == versionlog.SecretsOff {
 			now, err := s.log.Store(ctx, s.info.ID)
 			if err != nil {
-				return nil, s.wrap(changes[i].Path, err)
+				return nil, s.wrap(path, err)
 			}
 			if rule = now.Policy.Secrets; rule == versionlog.SecretsOff {
 				return nil, nil
 			}
 		}
-		path := changes[i].Path
-		if found, err = s.newSecrets(ctx, path, content(i), found); err != nil {
+		content := c.Content
+		if c.Source != nil {
+			if content, err = s.Content(ctx, *c.Source); err != nil {
+				return nil, err
+			}
+			if found = secrets.Find(content, maxSecretsMet); len(found) == 0 {
+				continue
+			}
+		}
+		if found, err = s.newSecrets(ctx, path, content, found); err != nil {
 			return nil, err
 		}
 		if len(found) > 0 {

@@ -85,6 +85,12 @@ func TestSecrets(t *testing.T) {
 	passes(CommitOptions{}, "", put("/other", "still none"))
 	refused(CommitOptions{}, "/other: "+line2, put("/fine", "none"), put("/other", "\n"+aKey))
 	refused(CommitOptions{Restores: true}, "/other: "+line2, put("/other", "\n"+aKey))
+	has, err := s.log.Head(t.Context(), info.ID, "/warned")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := Change{Action: versionlog.Put, Path: "/other", Source: &has, Expect: versionlog.ExpectAny()}
+	refused(CommitOptions{}, "/other: "+line2, again) // of an earlier version
 	if _, err := s.Head(t.Context(), "/fine"); !errors.Is(err, versionlog.ErrNotFound) {
 		t.Errorf("of a refused commit there is /fine: %v", err)
 	}

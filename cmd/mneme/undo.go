@@ -22,7 +22,7 @@ type undoCmd struct {
 func (c *undoCmd) Help() string {
 	return `Takes back what one session has written, renamed, made and removed, and keeps what others have done since. A memory that only the session has changed is again what it was before. Where others have written to it since, the lines of both are brought together. What does not come together stays as it is, and what it would be without the session is kept as a conflict ('mneme conflicts'), with exit code 4.
 
-This is one commit. On AWS, where a commit takes about 97 files, it may be several; cut off, the same command goes on. Done again, it finds nothing to do. An undo is a session of its own: undoing that, whose id is printed, brings back what was taken.
+This is one commit. On AWS, where a commit takes about 97 files, it may be several; cut off, the same command goes on, if --since is a sequence number: ages and HEAD~n are other points by then. Done again, it finds nothing to do. An undo is a session of its own: undoing that, whose id is printed, brings back what was taken.
 
 Examples:
 
@@ -89,7 +89,7 @@ func (c *undoCmd) undo(ctx context.Context, a *app, lib *backend.Library, st *me
 	if err != nil {
 		return err
 	}
-	s := session.New(st, &session.Options{ID: own, Conflicts: lib.Conflicts(st.Info().ID)})
+	s := session.New(st, &session.Options{ID: own, Conflicts: lib.Conflicts(st.Info().ID), Warn: a.warn})
 	defer s.Close()
 	bar := a.progress("undo")
 	done, err := s.Undo(ctx, c.Session, since, &session.StepOptions{Confirmed: c.Confirm, Progress: bar.show, Actor: userActor()})
@@ -97,7 +97,11 @@ func (c *undoCmd) undo(ctx context.Context, a *app, lib *backend.Library, st *me
 	if err != nil {
 		err = adviseSteps(err)
 		if done != nil && done.Commits > 0 {
-			err = fmt.Errorf("%w; of the undo %s made, by session %s: the same command goes on", err, commitsAre(done.Commits), own)
+			again := fmt.Sprintf("mneme undo %s --session %s", shellWord(st.Info().Slug), shellWord(c.Session))
+			if since > 0 {
+				again += fmt.Sprintf(" --since %d", since)
+			}
+			err = fmt.Errorf("%w; of the undo %s made, by session %s: `%s` goes on", err, commitsAre(done.Commits), own, again)
 		}
 		return err
 	}
