@@ -223,11 +223,19 @@ func TestModes(t *testing.T) {
 		}})
 		wantErr(err, ErrInUse)
 		p.wantSame("notes", mine)
-		done, err := p.bring(late, ImportOptions{Mode: Replace, Keep: keep(p, &kept)})
+		a, err := Open(t.Context(), bytes.NewReader(late), int64(len(late)), nil)
 		p.must(err)
-		if !done.Replaced || !bytes.Equal(kept, mine) {
-			t.Errorf("%+v; what was there is not what was kept", done)
+		ctx, cancel := context.WithCancel(t.Context())
+		done, err := Import(ctx, p.Library, a, &ImportOptions{
+			Mode: Replace, Keep: keep(p, &kept), Author: author, Conflicts: func(string) *conflict.Store { return p.kept },
+			Progress: func(string, int, int) { cancel() },
+		})
+		wantErr(err, context.Canceled)
+		if done == nil || !done.Replaced || !bytes.Equal(kept, mine) {
+			t.Errorf("cut off: %+v; what was there is not what was kept", done)
 		}
+		_, err = p.bring(late, ImportOptions{Mode: Replace})
+		p.must(err)
 		p.wantSame("notes", late)
 	})
 	t.Run("another store", func(t *testing.T) {

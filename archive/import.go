@@ -13,7 +13,8 @@ import (
 
 // Import brings an archive into a library. Nothing of what is there is lost in any mode. An
 // import that was interrupted is gone on with by the same call; until then the store has a
-// beginning of the history, or some of the memories.
+// beginning of the history, or some of the memories. What was done before an error is in Imported,
+// unless that is nil.
 //
 // Errors: ErrTaken, ErrAhead, ErrInUse, ErrIncomplete, versionlog.ErrNotFound (Merge),
 // those of versionlog.Import and memory.Store.Batch, and those of the media.
@@ -35,7 +36,7 @@ func Import(ctx context.Context, lib *memory.Library, a *Archive, opts *ImportOp
 		return nil, fmt.Errorf("%w: it lacks %s that the store had lost when it was exported, the first of them %.12s", ErrIncomplete, plural.Of(n, "content"), a.Manifest.Lost[0])
 	}
 	if err := i.run(ctx); err != nil {
-		return nil, fmt.Errorf("import into store %s: %w", i.opts.Slug, err)
+		return &i.done, fmt.Errorf("import into store %s: %w", i.opts.Slug, err)
 	}
 	return &i.done, nil
 }

@@ -104,7 +104,10 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 		})
 		bar.clear()
 		if err != nil {
-			return c.advise(err, read)
+			if err = c.advise(err, read); done != nil && done.Replaced {
+				err = advised{fmt.Errorf("%w; what was there before is in %s", err, c.Keep)}
+			}
+			return err
 		}
 		return c.print(ctx, a, lib, done)
 	})
