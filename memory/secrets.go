@@ -56,20 +56,21 @@ func (e *SecretsError) Kind() errkind.Kind { return errkind.Policy }
 // credentials that the head at their path does not have already, so that a memory which has
 // one can be edited. A store that refuses them has a *SecretsError, unless it is confirmed.
 //
-// The contents are always looked at, which takes less than a millisecond for 100 KiB. What the
+// contentOf returns a content, or the version that has it. Contents are always looked at, which takes less than a millisecond for 100 KiB. What the
 // store's rule is, and what is there, is asked of the log only if something was found, or if a
 // content is to be read that an earlier version has: the rule is the one in force now, not that
 // of when the store was opened.
-func (s *Store) lookForSecrets(ctx context.Context, paths []versionlog.Change, changes []Change, confirmed bool) (all []SecretsFound, err error) {
+func (s *Store) lookForSecrets(ctx context.Context, changes []versionlog.Change, contentOf func(i int) ([]byte, *versionlog.Version), confirmed bool) (all []SecretsFound, err error) {
 	rule := versionlog.SecretsOff
 	for i := range changes {
-		c, path := &changes[i], paths[i].Path
-		if c.Action != versionlog.Put {
+		path := changes[i].Path
+		if changes[i].Action != versionlog.Put {
 			continue
 		}
 		var found []secrets.Finding
-		if c.Source == nil {
-			if found = secrets.Find(c.Content, maxSecretsMet); len(found) == 0 {
+		content, source := contentOf(i)
+		if source == nil {
+			if found = secrets.Find(content, maxSecretsMet); len(found) == 0 {
 				continue
 			}
 		}
@@ -82,9 +83,8 @@ func (s *Store) lookForSecrets(ctx context.Context, paths []versionlog.Change, c
 				return nil, nil
 			}
 		}
-		content := c.Content
-		if c.Source != nil {
-			if content, err = s.Content(ctx, *c.Source); err != nil {
+		if source != nil {
+			if content, err = s.Content(ctx, *source); err != nil {
 				return nil, err
 			}
 			if found = secrets.Find(content, maxSecretsMet); len(found) == 0 {
