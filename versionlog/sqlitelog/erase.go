@@ -30,10 +30,6 @@ const (
 		SELECT * FROM (SELECT v.seq, v.ord FROM versions v WHERE v.store + 0 = ?1 AND CASE v.op WHEN 'renamed' THEN v.from_path ELSE v.path END = ?2
 			AND v.op IN ('deleted', 'renamed') ORDER BY v.seq DESC LIMIT 1)
 		) ORDER BY seq DESC LIMIT 1`
-
-	// versionWith finds a version with a content.
-	versionWith = `SELECT 1 FROM versions INDEXED BY versions_content WHERE store = ?1 AND sha256 IS NOT NULL
-		AND substr(sha256, 1, 8) = substr(?2, 1, 8) AND sha256 = ?2 LIMIT 1`
 )
 
 // eraser takes versions out of the history of a store, within the transaction that
@@ -47,9 +43,9 @@ const (
 //     against something else. If it is in a file, too, the file is noted in files_left: it
 //     is removed behind the commit, see Log.purge.
 //
-// A record that cannot be read ends it: nothing is erased by halves. Erased contents are
-// in no slice that packing has planned before, since the count of contents that are gone
-// is another one then.
+// A record that cannot be read ends it: nothing is erased by halves. No slice that packing
+// has planned before is applied then, for it may have what was erased, be it a record
+// only: see progress.removed.
 type eraser struct {
 	log    *Log
 	w      *writer
@@ -92,6 +88,9 @@ func (l *Log) redact(ctx context.Context, s *storeRow, ids []string) error {
 		return err
 	}
 	if err := e.contents(ctx); err != nil {
+		return err
+	}
+	if err := e.w.outdateSlices(ctx, s.num); err != nil {
 		return err
 	}
 	totals := s.tip.Totals.Erased(e.was)
@@ -231,9 +230,4 @@ func (e *eraser) contents(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// isNeeded reports whether a version of a store has a content.
-func (w *writer) isNeeded(ctx context.Context, store int64, d cas.Digest) (bool, error) {
-	return exists(queryOne(ctx, w, versionWith, scanMicros, store, d[:]))
 }

@@ -25,8 +25,8 @@ const leastPacked = 128
 // packing goes on.
 type cursor struct{ seq, ord int64 }
 
-// progress is how far a store is packed, and how many of its contents were removed for
-// good, none of which a slice planned before may bring back.
+// progress is how far a store is packed, and how often contents were removed for good or
+// versions erased, none of which a slice planned before may bring back.
 type progress struct {
 	cursor
 	removed int64

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"mneme/cas"
 )
@@ -21,6 +22,10 @@ const (
 	leaveFile    = `INSERT INTO files_left (store, sha256) VALUES (?, ?) ON CONFLICT DO NOTHING`
 	filesLeft    = `SELECT sha256 FROM files_left WHERE store = ?`
 	fileGone     = `DELETE FROM files_left WHERE store = ? AND sha256 = ?`
+
+	// versionWith finds a version with a content.
+	versionWith = `SELECT 1 FROM versions INDEXED BY versions_content WHERE store = ?1 AND sha256 IS NOT NULL
+		AND substr(sha256, 1, 8) = substr(?2, 1, 8) AND sha256 = ?2 LIMIT 1`
 )
 
 // unsynced is a transaction that need not be durable, and that does not wait for other
@@ -155,6 +160,11 @@ func (b *Blobs) remove(ctx context.Context, w *writer, num int64, d cas.Digest) 
 	if err := w.run(dropBlob, num, d[:]); err != nil {
 		return err
 	}
+	return w.outdateSlices(ctx, num)
+}
+
+// outdateSlices has no slice of a store applied that was planned before.
+func (w *writer) outdateSlices(ctx context.Context, num int64) error {
 	now, err := progressIn(ctx, w, num)
 	if err != nil {
 		return err
@@ -246,14 +256,28 @@ func (p *packer) removeFiles(ctx context.Context, num int64, storeID string) err
 		return err
 	}
 	w := p.log.writer
-	return w.unsynced(ctx, func(context.Context) error {
+	return w.unsynced(ctx, func(ctx context.Context) error {
 		for _, d := range left {
-			if err := w.run(fileGone, num, d[:]); err != nil {
-				return err
+			// A redaction may have come meanwhile, whose files are not removed yet.
+			done := slices.Contains(packed, d)
+			if !done {
+				if done, err = w.isNeeded(ctx, num, d); err != nil {
+					return err
+				}
+			}
+			if done {
+				if err := w.run(fileGone, num, d[:]); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
 	})
+}
+
+// isNeeded reports whether a version of a store has a content.
+func (w *writer) isNeeded(ctx context.Context, store int64, d cas.Digest) (bool, error) {
+	return exists(queryOne(ctx, w, versionWith, scanMicros, store, d[:]))
 }
 
 // isSpare reports whether the file of a content may go: it is no head's again, and the
