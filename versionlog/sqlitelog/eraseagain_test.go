@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
+	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
 
@@ -80,4 +83,69 @@ func TestEraseBesideRemoval(t *testing.T) {
 	}
 	purged(t, other, s.ID)
 	wantNoTrace(t, dir, "canary")
+}
+
+// pacedAt has a log, which has done nothing yet, pack at a pace from now on.
+func pacedAt(t testing.TB, l *Log, at pace) {
+	t.Helper()
+	p := l.packer
+	p.stop()
+	p.done.Wait()
+	<-p.wake // it does nothing but what it is woken for
+	var ctx context.Context
+	ctx, p.stop = context.WithCancel(context.Background())
+	p.pace = at
+	p.done.Go(func() { p.loop(ctx) })
+}
+
+// eventually waits for what another goroutine does.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for began := time.Now(); !is(); runtime.Gosched() {
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("%s does not come to be", what)
+		}
+	}
+}
+
+// TestEraseLeftToOthers: a process that does nothing but follow finishes a redaction whose
+// process has ended, also after it could not while somebody read.
+func TestEraseLeftToOthers(t *testing.T) {
+	patience := purgePatience
+	purgePatience = time.Millisecond
+	t.Cleanup(func() { purgePatience = patience })
+	dir := t.TempDir()
+	l, other, reader := openTest(t, dir, nil), openTest(t, dir, nil), openTest(t, dir, nil)
+	s := addStore(t, l, "s")
+	commitContent(t, l, s.ID, "/canary", "1")
+	c := renamed(t, l, s.ID, "/canary", "/canary-2")
+	last := renamed(t, l, s.ID, "/canary-2", "/c")
+	soon := restless
+	soon.retry = time.Millisecond
+	pacedAt(t, other, soon)
+	err := reader.db.With(t.Context(), func(conn *sqlite.Conn) error {
+		return conn.Reading(func() error {
+			if err := conn.Each(`SELECT count(*) FROM versions`, func(*sqlite.Row) error { return nil }); err != nil {
+				return err
+			}
+			redact(t, l, s.ID, c.Versions[0].ID)
+			closeOnce(t, l)
+			if _, err := other.Next(t.Context(), s.ID, last.Seq); err != nil {
+				return err
+			}
+			eventually(t, "a purge beside a reader", func() bool {
+				other.purger.mu.Lock()
+				defer other.purger.mu.Unlock()
+				done := other.purger.done
+				return len(done) > 0 && done[len(done)-1].Why != ""
+			})
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the rest of the purge", func() bool { return !other.hasTraces() })
+	wantNoTrace(t, dir, fmt.Sprintf("%x", c.Seals[0].Salt))
+	checkPacked(t, other, s.ID)
 }

@@ -266,13 +266,13 @@ func packAtRandom(t *testing.T, r *rand.Rand) {
 }
 
 // restless is the pace of a log that packs whenever it can.
-var restless = pace{quiet: time.Millisecond, patience: time.Millisecond, settled: time.Millisecond, atClose: 1}
+var restless = pace{quiet: time.Millisecond, patience: time.Millisecond, settled: time.Millisecond, atClose: 1, retry: time.Minute}
 
 // ownPace is that of logs outside tests.
 var ownPace = packPace
 
 // calmPace is that of one that does not pack by itself.
-var calmPace = pace{quiet: never, patience: never, settled: never, atClose: 1 << 60}
+var calmPace = pace{quiet: never, patience: never, settled: never, atClose: 1 << 60, retry: never}
 
 // atPace sets the pace of logs that the test opens.
 func atPace(t testing.TB, p pace) {

@@ -21,15 +21,16 @@ type pace struct {
 	// atClose is how many commits a log leaves to the next process, that ends too early
 	// to pack.
 	atClose int64
+
+	// retry is how soon it tries again what failed, such as on a full disk, and what other
+	// processes were to do.
+	retry time.Duration
 }
 
 // packPace is the pace of logs that are opened. Tests pack themselves.
-var packPace = pace{quiet: 20 * time.Millisecond, patience: 5 * time.Second, settled: 200 * time.Millisecond, atClose: 4}
+var packPace = pace{quiet: 20 * time.Millisecond, patience: 5 * time.Second, settled: 200 * time.Millisecond, atClose: 4, retry: time.Minute}
 
 const (
-	// packRetry is how soon it tries again what failed, such as on a full disk.
-	packRetry = time.Minute
-
 	// persistAfter is how many commits the cursor in the database may stay behind where
 	// nothing had to be changed and nothing is left.
 	persistAfter = 16
@@ -45,6 +46,7 @@ type packer struct {
 	log  *Log
 	pace pace
 	wake chan struct{}
+	seen chan struct{} // another process has redacted, and maybe does not purge
 	stop context.CancelFunc
 	done sync.WaitGroup
 
@@ -58,7 +60,7 @@ type packer struct {
 
 func startPacker(l *Log) *packer {
 	ctx, stop := context.WithCancel(context.Background())
-	p := &packer{log: l, pace: packPace, wake: make(chan struct{}, 1), stop: stop, ahead: map[int64]cursor{}, reading: l.reading}
+	p := &packer{log: l, pace: packPace, wake: make(chan struct{}, 1), seen: make(chan struct{}, 1), stop: stop, ahead: map[int64]cursor{}, reading: l.reading}
 	p.last.Store(time.Now().UnixNano())
 	p.wake <- struct{}{}
 	p.done.Go(func() { p.run(ctx) })
@@ -71,6 +73,18 @@ func (p *packer) committed() {
 	p.wrote.Store(true)
 	select {
 	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// redacted says that another process has made a redaction. Should it not purge, this one
+// does, after a while.
+func (p *packer) redacted() {
+	if p == nil {
+		return
+	}
+	select {
+	case p.seen <- struct{}{}:
 	default:
 	}
 }
@@ -107,11 +121,20 @@ func (p *packer) run(ctx context.Context) {
 		return
 	case <-time.After(p.pace.settled):
 	}
+	p.loop(ctx)
+}
+
+func (p *packer) loop(ctx context.Context) {
 	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-p.seen:
+			if again == nil {
+				again = time.After(p.pace.retry)
+			}
+			continue
 		case <-p.wake:
 		case <-again:
 		}
@@ -119,13 +142,16 @@ func (p *packer) run(ctx context.Context) {
 		for p.calm(ctx) {
 			worked, err := p.step(ctx, 1)
 			if err != nil {
-				again = time.After(packRetry)
+				again = time.After(p.pace.retry)
 			}
 			if !worked {
 				break
 			}
 		}
 		p.settle(ctx)
+		if again == nil && p.log.hasTraces() {
+			again = time.After(p.pace.retry)
+		}
 	}
 }
 

@@ -37,12 +37,16 @@ var purgePatience = 5 * time.Second
 //  5. the file purging goes, if no other transaction has written it anew meanwhile.
 //
 // Whatever ends it, the file says that there is something to do, to the next Purge, and to
-// each process that has the log open to write, once nobody has committed for a while. All
-// steps may be repeated. Looking for traces instead of step 3 was dropped: what is left in
+// each process that has the log open to write, once nobody has committed for a while: when
+// it opens the log or commits, and a while after it has seen a redaction by another one.
+// All steps may be repeated. Looking for traces instead of step 3 was dropped: what is left in
 // a gap may be any part of a row, and lines that other versions share are no trace.
 type purger struct {
 	mu   sync.Mutex          // held while a purge is under way
 	done []versionlog.Purged // what nobody has been told of yet
+
+	rewritten []byte // the note that the database was last written anew for
+	whole     bool   // all files were removed before
 }
 
 // mayLeaveTraces notes that the transaction which it is called in erases versions.
@@ -77,7 +81,7 @@ func (l *Log) Purge(ctx context.Context, _ string) ([]versionlog.Purged, error) 
 	}
 	l.purger.mu.Lock()
 	defer l.purger.mu.Unlock()
-	err := l.purge(ctx)
+	err := l.purge(ctx, false)
 	done := l.purger.done
 	l.purger.done = nil
 	return done, err
@@ -91,11 +95,13 @@ func (l *Log) purgeLeft(ctx context.Context) {
 	}
 	l.purger.mu.Lock()
 	defer l.purger.mu.Unlock()
-	_ = l.purge(ctx) // whoever asks hears of it
+	_ = l.purge(ctx, true) // whoever asks hears of it
 }
 
-// purge does what is left to do, and notes what has come of it. purger.mu is held.
-func (l *Log) purge(ctx context.Context) error {
+// purge does what is left to do, and notes what has come of it. What is tried again may be
+// tried every minute, as while somebody reads: the database is not written anew once more
+// for the same note then, unless files were removed that were in the way. purger.mu is held.
+func (l *Log) purge(ctx context.Context, again bool) error {
 	noted, err := l.root.ReadFile(purgingName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -134,7 +140,12 @@ func (l *Log) purge(ctx context.Context) error {
 			note(fmt.Sprintf("files of contents (%d)", n), nil)
 		}
 	}
-	note(databaseName, l.rewrite(ctx))
+	if done := bytes.Equal(l.purger.rewritten, noted) && (l.purger.whole || !clean); !again || !done {
+		whole, err := clean, l.rewrite(ctx)
+		if note(databaseName, err); err == nil {
+			l.purger.rewritten, l.purger.whole = noted, whole
+		}
+	}
 	note(databaseName+sqlite.WriteAheadSuffix, l.cutWriteAhead(ctx))
 	if err := ctx.Err(); err != nil || !clean {
 		return err

@@ -33,6 +33,7 @@ func (l *Log) Next(ctx context.Context, storeID string, after uint64) ([]*versio
 			}
 			if c.IsEvent(versionlog.EventRedacted) { // by another process
 				l.recent.forget(storeID)
+				l.packer.redacted()
 			}
 			if read = append(read, c); len(read) == pageRecords {
 				break
