@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"mneme/cas"
+	"mneme/cas/dircas"
 	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
@@ -48,6 +51,88 @@ func TestEraseOutdatesSlices(t *testing.T) {
 	all, err := commitsOf(t, l, s.ID, 0)
 	if err != nil || !all[1].Versions[0].Redacted() {
 		t.Errorf("the record is %+v, %v", all[1], err)
+	}
+	checkPacked(t, l, s.ID)
+}
+
+// TestEraseThenRetry: a commit that is tried again brings nothing back that was erased
+// meanwhile, and what was stored for it goes.
+func TestEraseThenRetry(t *testing.T) {
+	dir := t.TempDir()
+	files, err := dircas.Open(filepath.Join(dir, "files"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := openTest(t, dir, &Options{Files: func(string) (Files, error) { return files, nil }})
+	s := addStore(t, l, "s")
+	large := strings.Repeat("canary content ", MaxContent/10)
+	proposals := []*versionlog.Proposal{withContent("/a", "canary", versionlog.ExpectAny()), putProposal("/b", large)}
+	try := func() (ids []string) {
+		t.Helper()
+		if _, err := files.Put(t.Context(), []byte(large)); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range proposals {
+			c, err := l.Commit(t.Context(), s.ID, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, c.Versions[0].ID)
+		}
+		return ids
+	}
+	ids := try()
+	for _, path := range []string{"/a", "/b"} {
+		if _, err := l.Commit(t.Context(), s.ID, withContent(path, "2", versionlog.ExpectAny())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	try() // with nothing erased they stay
+	checkPacked(t, l, s.ID)
+	redact(t, l, s.ID, ids...)
+	purged(t, l, s.ID)
+	try()
+	wantNoTrace(t, dir, "canary")
+	checkPacked(t, l, s.ID)
+}
+
+// TestEraseOrphans: contents that no version has go with the next redaction; those of
+// other stores stay, for an import to come.
+func TestEraseOrphans(t *testing.T) {
+	dir := t.TempDir()
+	l := openTest(t, dir, &Options{Files: filesBelow(dir)})
+	s, other := addStore(t, l, "s"), addStore(t, l, "other")
+	large := strings.Repeat("canary content ", MaxContent/10)
+	for _, id := range []string{s.ID, other.ID} {
+		files, err := l.filesOf(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, store := range []cas.Store{l.Blobs(id), files} {
+			if _, err := store.Put(t.Context(), []byte(large)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	c, err := l.Commit(t.Context(), s.ID, withContent("/a", "1", versionlog.ExpectAny()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Commit(t.Context(), s.ID, withContent("/a", "2", versionlog.ExpectAny())); err != nil {
+		t.Fatal(err)
+	}
+	redact(t, l, s.ID, c.Versions[0].ID)
+	purged(t, l, s.ID)
+	for id, want := range map[string]bool{s.ID: false, other.ID: true} {
+		files, err := l.filesOf(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, store := range []cas.Store{l.Blobs(id), files} {
+			if there, err := store.Has(t.Context(), cas.Sum([]byte(large))); there != want || err != nil {
+				t.Errorf("%T of store %s: there: %v, %v; want %v", store, id, there, err, want)
+			}
+		}
 	}
 	checkPacked(t, l, s.ID)
 }

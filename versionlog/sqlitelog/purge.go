@@ -28,7 +28,8 @@ var purgePatience = 5 * time.Second
 //
 //  1. the file purging is there, and durable, before the transaction begins;
 //  2. files of contents that no version has go, while nobody can commit: a commit that
-//     needs one comes before, and is seen, or looks for it in vain, see missing;
+//     needs one comes before, and is seen, or looks for it in vain, see missing. So do
+//     contents that were stored again, see removeOrphans;
 //  3. the database is written anew (VACUUM). What is deleted SQLite overwrites with
 //     zeroes, but where rows move from one page to another, the gap that they leave keeps
 //     its bytes;
@@ -133,7 +134,13 @@ func (l *Log) purge(ctx context.Context, again bool) error {
 		return err
 	}
 	for _, s := range stores {
-		switch n, err := l.removeErased(ctx, s.num, s.id); {
+		n, err := l.removeErased(ctx, s.num, s.id)
+		if err == nil {
+			var more int
+			more, err = l.removeOrphans(ctx, s.num, s.id)
+			n += more
+		}
+		switch {
 		case err != nil:
 			note("files of contents", err)
 		case n > 0:
@@ -265,6 +272,41 @@ func (l *Log) missing(ctx context.Context, s *storeRow, c *versionlog.Commit, ch
 		}
 		if err := l.writer.run(fileGone, s.num, v.Digest[:]); err != nil { // it is not to go any more
 			return err
+		}
+	}
+	return nil
+}
+
+// dropStored removes files that were stored for a commit which was in the history already,
+// where no version has their contents any more.
+func (l *Log) dropStored(ctx context.Context, s *storeRow, changes []versionlog.Change) error {
+	if l.files == nil {
+		return nil
+	}
+	var files Files
+	for i := range changes {
+		c := &changes[i]
+		if c.Action != versionlog.Put || c.Content != nil || c.Digest.IsZero() {
+			continue
+		}
+		if files == nil {
+			erased, err := hasErased(ctx, l.writer, s.num)
+			if err != nil || !erased {
+				return err
+			}
+			if files, err = l.filesOf(s.ID); err != nil || files == nil {
+				return err
+			}
+		}
+		needed, err := l.writer.isNeeded(ctx, s.num, c.Digest)
+		if err != nil {
+			return err
+		}
+		if needed {
+			continue
+		}
+		if err := files.Delete(ctx, c.Digest); err != nil { // a purge tries it again
+			return l.mayLeaveTraces()
 		}
 	}
 	return nil

@@ -156,6 +156,8 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 		l.recent.add(c)
 		l.changes.touch()
 		l.packer.committed()
+	} else if l.hasTraces() { // of what was stored for it, maybe
+		l.packer.redacted()
 	}
 	return c, nil
 }
@@ -176,13 +178,17 @@ func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal, 
 	} else {
 		c, record, err = build(ctx, w, s, p, l.now())
 	}
-	if err == nil {
+	if err == nil && !c.Changes() { // heads have the contents
 		if err := w.keepContents(s.num, p.Changes); err != nil {
 			return nil, false, err
 		}
 	}
 	if err == nil && c.Changes() {
-		if err = w.insert(s, c, record, p.Finished != nil); err == nil {
+		err = w.insert(s, c, record, p.Finished != nil)
+		if err == nil { // not before: what a commit of that key brought may be erased since
+			err = w.keepContents(s.num, p.Changes)
+		}
+		if err == nil {
 			err = l.missing(ctx, s, c, p.Changes)
 		}
 		if err == nil {
@@ -193,6 +199,9 @@ func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal, 
 		}
 	}
 	earlier, keyErr := (&records{source: w, store: s.num}).one(ctx, recordByKey, s.num, p.Key)
+	if keyErr == nil {
+		keyErr = l.dropStored(ctx, s, p.Changes)
+	}
 	if !errors.Is(keyErr, versionlog.ErrNotFound) {
 		return earlier, false, keyErr
 	}
