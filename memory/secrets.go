@@ -52,14 +52,14 @@ func (e *SecretsError) Is(target error) bool { return target == ErrSecrets }
 // Kind is errkind.Policy.
 func (e *SecretsError) Kind() errkind.Kind { return errkind.Policy }
 
-// lookForSecrets returns what the contents of changes, by their places, bring into a store that wants to know:
-// credentials that the head at their path does not have already, so that a memory which has
-// one can be edited. A store that refuses them has a *SecretsError, unless it is confirmed.
+// lookForSecrets returns what the contents of changes bring into a store that wants to know:
+// credentials that the head at their path does not have already, so that a memory which has one
+// can be edited. A store that refuses them has a *SecretsError, unless it is confirmed.
 //
-// contentOf returns a content, or the version that has it. Contents are always looked at, which takes less than a millisecond for 100 KiB. What the
-// store's rule is, and what is there, is asked of the log only if something was found, or if a
-// content is to be read that an earlier version has: the rule is the one in force now, not that
-// of when the store was opened.
+// contentOf returns a content, or the version that has it. Contents are always looked at, which
+// takes less than a millisecond for 100 KiB. What the store's rule is, and what is there, is
+// asked of the log only if something was found, or if a content is to be read that an earlier
+// version has: the rule is the one in force now, not that of when the store was opened.
 func (s *Store) lookForSecrets(ctx context.Context, changes []versionlog.Change, contentOf func(i int) ([]byte, *versionlog.Version), confirmed bool) (all []SecretsFound, err error) {
 	rule := versionlog.SecretsOff
 	for i := range changes {
