@@ -19,7 +19,9 @@ import (
 //  1. Load: the tip first, then the heads, which may show later commits in part, then every
 //     commit above that tip in order, which makes that right.
 //  2. Sync, before each use: the commits above the tip that it is of, if there are any.
-//  3. A commit that does not follow drops the index: versionlog.ErrRewritten.
+//  3. A version that was erased before it was followed does not say which path it changed:
+//     then the index is loaded anew.
+//  4. A commit that does not follow drops the index: versionlog.ErrRewritten.
 //
 // A snapshot does not change, so its readers need no lock.
 type index struct {
@@ -44,20 +46,28 @@ func (x *index) sync(ctx context.Context) (*snapshot, error) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	now := x.now.Load()
-	if now == nil {
-		var err error
-		if now, err = x.load(ctx); err != nil {
-			return nil, err
-		}
-	}
-	next, err := x.follow(ctx, now)
-	if err != nil {
-		x.now.Store(nil)
-		return nil, err
-	}
+	next, err := x.next(ctx, x.now.Load())
 	x.now.Store(next)
-	return next, nil
+	return next, err
+}
+
+// next returns a snapshot with the commits above it; nil is one that is yet to be loaded, and an
+// error has none.
+func (x *index) next(ctx context.Context, s *snapshot) (*snapshot, error) {
+	for {
+		if s == nil {
+			loaded, err := x.load(ctx)
+			if err != nil {
+				return nil, err
+			}
+			s = loaded
+		}
+		next, err := x.follow(ctx, s)
+		if next != nil || err != nil {
+			return next, err
+		}
+		s = nil
+	}
 }
 
 func (x *index) load(ctx context.Context) (*snapshot, error) {
@@ -75,10 +85,11 @@ func (x *index) load(ctx context.Context) (*snapshot, error) {
 	return s, nil
 }
 
-// follow returns s with the commits above it.
+// follow returns s with the commits above it; nil where one of them had a version that was
+// erased, so that s cannot be brought up to date.
 func (x *index) follow(ctx context.Context, s *snapshot) (*snapshot, error) {
 	changed := map[string]*memory.Head{}
-	tip := s.tip
+	tip, erased := s.tip, false
 	for c, err := range x.store.Commits(ctx, tip.Seq) {
 		if err != nil {
 			return nil, err
@@ -86,6 +97,7 @@ func (x *index) follow(ctx context.Context, s *snapshot) (*snapshot, error) {
 		if c.Seq != tip.Seq+1 || c.Prev != tip.Digest {
 			return nil, fmt.Errorf("%w: commit %d does not follow commit %d, which was there before", versionlog.ErrRewritten, c.Seq, tip.Seq)
 		}
+		erased = erased || c.HasRedacted()
 		for path, v := range c.Heads() {
 			changed[path] = memory.NewHead(v)
 		}
@@ -96,6 +108,9 @@ func (x *index) follow(ctx context.Context, s *snapshot) (*snapshot, error) {
 			return nil, rewritten(err)
 		}
 		return s, nil
+	}
+	if erased {
+		return nil, nil
 	}
 	return &snapshot{heads: merged(s.heads, changed), tip: tip}, nil
 }

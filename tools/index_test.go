@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,8 +52,51 @@ func TestIndex(t *testing.T) {
 			for range rapid.IntRange(0, 3).Draw(rt, "after") {
 				change()
 			}
+			if rapid.IntRange(0, 3).Draw(rt, "redact") == 0 {
+				r.redactAll(st)
+			}
 		}
 	})
+}
+
+// TestIndexRedacted: an index that meets versions which were erased before it has seen them has
+// the heads of the store all the same.
+func TestIndexRedacted(t *testing.T) {
+	r := newRig(t, nil)
+	st, x := r.stores[0], r.places[0]
+	for _, path := range []string{"/kept", "/removed", "/moved", "/changed"} {
+		r.theirs(path, "x")
+	}
+	_, err := x.idx.sync(t.Context())
+	r.must(err)
+	_, err = st.Remove(t.Context(), "/removed", versionlog.ExpectAny())
+	r.must(err)
+	_, err = st.Rename(t.Context(), "/moved", "/there", nil)
+	r.must(err)
+	r.theirs("/there", "y")
+	r.theirs("/changed", "y")
+	r.theirs("/changed", "z")
+	r.redactAll(st)
+	got, err := x.idx.sync(t.Context())
+	r.must(err)
+	r.must(sameHeads(t, st, got))
+}
+
+// redactAll erases each version of a store that can be, also those that were not followed yet.
+func (r *rig) redactAll(st *memory.Store) {
+	r.Helper()
+	info := st.Info()
+	for c, err := range st.Commits(r.Context(), 0) {
+		r.must(err)
+		for _, v := range c.Versions {
+			_, err := r.log.Commit(r.Context(), info.ID, &versionlog.Proposal{
+				Key: versionlog.NewKey(), Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "other"}, Message: "a test", Epoch: info.Epoch, Event: versionlog.StoreRedacted(v.ID),
+			})
+			if err != nil && !errors.Is(err, versionlog.ErrLiveHead) {
+				r.must(err)
+			}
+		}
+	}
 }
 
 // sameHeads compares an index with the heads of the store now, unless that has commits above

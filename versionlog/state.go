@@ -55,7 +55,9 @@ func Replay(seq uint64, commits iter.Seq2[*Commit, error]) (Sorted, error) {
 
 // Heads yields the paths that the commit changes and what lives there after it: nil where
 // it leaves nothing. A path that is left and taken again is yielded twice, in that order,
-// and one that was erased not at all.
+// and one that was erased not at all: so heads that are brought up to date with it are right
+// only where no commit has HasRedacted. An erased deletion or rename would leave what it has
+// removed.
 func (c *Commit) Heads() iter.Seq2[string, *Version] {
 	return func(yield func(string, *Version) bool) {
 		for i := range c.Versions {
@@ -74,6 +76,11 @@ func (c *Commit) Heads() iter.Seq2[string, *Version] {
 			}
 		}
 	}
+}
+
+// HasRedacted reports whether one of the commit's versions was erased.
+func (c *Commit) HasRedacted() bool {
+	return slices.ContainsFunc(c.Versions, func(v Version) bool { return v.Redacted() })
 }
 
 // replayed are the versions of a State, in the order of their paths.
