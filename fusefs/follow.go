@@ -89,7 +89,11 @@ func (s *store) followOne(ctx context.Context, c *versionlog.Commit) {
 	case met.Own:
 	case met.Text != nil: // its reply was lost, and nobody has asked again yet
 		t := met.Text.(*stagedText)
-		t.committedLocked(met.Draft, &c.Versions[0])
+		if v := &c.Versions[0]; v.Redacted() {
+			t.erasedLocked(met.Draft, c)
+		} else {
+			t.committedLocked(met.Draft, v)
+		}
 		if stageOf(t.n) != t.st || t.st.err != 0 { // given up: the kernel has what was before it
 			s.fs.notify.contentLocked(t.n)
 		}

@@ -68,7 +68,7 @@ func (s *store) noteLocked(path string, known session.Knowledge) {
 func (s *store) followKnownLocked(c *versionlog.Commit) {
 	for _, v := range c.Versions {
 		switch {
-		case v.IsDir():
+		case v.IsDir() || v.Redacted():
 		case v.Op == versionlog.OpRenamed:
 			s.known.Followed(v.From, v.Path, false)
 		case v.Op == versionlog.OpDeleted:
@@ -80,8 +80,11 @@ func (s *store) followKnownLocked(c *versionlog.Commit) {
 // adoptMissedLocked has the session know what it has made itself on top of what it knew. What
 // it has moved it need not have read.
 func (s *store) adoptMissedLocked(c *versionlog.Commit) {
+	if own := s.fs.opts.Session; own == "" || c.Session != own || len(c.Versions) != 1 {
+		return
+	}
 	v := &c.Versions[0]
-	if own := s.fs.opts.Session; own == "" || c.Session != own || len(c.Versions) > 1 || v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified {
+	if v.Redacted() || v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified {
 		return
 	}
 	if n := s.tree.FindMemoryLocked(v.Path); n != nil && knownLocked(n).Precedes(v) {

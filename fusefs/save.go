@@ -257,6 +257,17 @@ func (t *stagedText) committedElsewhereLocked(d *session.Draft, v *versionlog.Ve
 	s.fs.notify.contentLocked(n)
 }
 
+// erasedLocked is committedLocked where the version that holds the draft was erased before the
+// follower has met it: the text was in the log, and is to be nowhere. What was written since
+// stays, of a file that another session has removed.
+func (t *stagedText) erasedLocked(d *session.Draft, c *versionlog.Commit) {
+	s := storeOf(t.n)
+	s.unspoolStage(t.st)
+	s.tree.ApplyLocked(c)
+	s.tree.ErasedLocked(t.n, &c.Versions[0])
+	t.settledLocked(d)
+}
+
 // settledLocked notes that what the stage was as of a draft is committed.
 func (t *stagedText) settledLocked(d *session.Draft) {
 	st := t.st

@@ -48,7 +48,7 @@ func (s *Session) Commit(ctx context.Context, p Proposal, brought func(*versionl
 func (s *Session) Freed(c *versionlog.Commit) {
 	for i := range c.Versions {
 		switch v := &c.Versions[i]; {
-		case v.IsDir():
+		case v.IsDir() || v.Redacted():
 		case v.Op == versionlog.OpRenamed:
 			s.known.Renamed(v)
 		case v.Op == versionlog.OpDeleted:
@@ -62,7 +62,7 @@ func (s *Session) madeBy(c *versionlog.Commit, knows knowing) {
 	s.Freed(c)
 	for i := range c.Versions {
 		v := &c.Versions[i]
-		if v.IsDir() || v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified {
+		if v.IsDir() || v.Redacted() || v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified {
 			continue
 		}
 		s.Wrote(v.Path)

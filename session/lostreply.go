@@ -237,7 +237,7 @@ func (s *Session) Adopt(c *versionlog.Commit, head func(path string) *memory.Hea
 	for i := range c.Versions {
 		v := &c.Versions[i]
 		switch {
-		case v.IsDir():
+		case v.IsDir() || v.Redacted(): // of which nobody knows where it was
 		case v.Op == versionlog.OpRenamed:
 			s.known.Freed(v.From, v.Seq)
 		case v.Op == versionlog.OpDeleted:

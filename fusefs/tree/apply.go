@@ -10,7 +10,15 @@ import (
 
 // ApplyLocked brings a commit of another session into the tree and tells the kernel.
 func (t *Tree) ApplyLocked(c *versionlog.Commit) {
+	for i := range c.Versions {
+		if v := &c.Versions[i]; v.Redacted() {
+			t.eraseLocked(v)
+		}
+	}
 	for _, v := range c.Versions { // what leaves makes room for what arrives
+		if v.Redacted() {
+			continue
+		}
 		if v.Op == versionlog.OpDeleted && !v.IsDir() {
 			t.freeLocked(v.Path, v)
 		}
@@ -18,6 +26,9 @@ func (t *Tree) ApplyLocked(c *versionlog.Commit) {
 	for _, v := range c.Versions {
 		if v.IsDir() {
 			t.applyDirLocked(v)
+			continue
+		}
+		if v.Redacted() {
 			continue
 		}
 		switch v.Op {
@@ -39,18 +50,6 @@ func (t *Tree) freeLocked(path string, v versionlog.Version) {
 		return
 	}
 	t.LeftLocked(n, v.Time)
-}
-
-// LeftLocked takes a file out of the tree that another session has removed.
-func (t *Tree) LeftLocked(n *Entry, at time.Time) {
-	dir := n.parent
-	n.noteLastPathLocked()
-	t.session.Went(n.lastPath)
-	t.told.NameLocked(dir, n.name, nil)
-	t.told.AttributesLocked(n)
-	dir.TouchLocked(at)
-	t.DetachLocked(n)
-	t.PruneLocked(dir)
 }
 
 // FreedLocked takes what c, of this mount, has removed or moved away out of the tree: also
@@ -227,7 +226,7 @@ func (t *Tree) endHiddenDirLocked(dir *Entry, name string) {
 // installDirLocked makes a directory of the log be in the tree.
 func (t *Tree) installDirLocked(v versionlog.Version) {
 	path := strings.TrimSuffix(v.Path, "/")
-	if t.freed[v.Path] > v.Seq {
+	if t.freedSinceLocked(&v) {
 		return // removed since
 	}
 	if n := t.FindHiddenLocked(path); n != nil && n.head.Seq() < v.Seq {
@@ -235,7 +234,7 @@ func (t *Tree) installDirLocked(v versionlog.Version) {
 	}
 	n := t.makeDirsLocked(path, v.Time)
 	if n.marker < v.Seq {
-		n.marker = v.Seq
+		n.marker, n.markerOf = v.Seq, v.MemoryID
 		t.spellDirsLocked(n, &v)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -35,6 +36,7 @@ func TestApplyFollowsTheLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		shown := loaded(ctx, t, ms)
+		late := 0 // how many changes more are followed late
 		// Few names, and directories that are files at other times.
 		path := rapid.SampledFrom([]string{"/a", "/b", "/a/a", "/a/b", "/b/a/a", "/b/a/b", "/c/d/e/f"})
 		t.Repeat(map[string]func(*rapid.T){
@@ -57,7 +59,16 @@ func TestApplyFollowsTheLog(t *testing.T) {
 					{Action: versionlog.Put, Path: "/a/a", Content: []byte("x"), Expect: versionlog.ExpectAny()},
 				}, nil)
 			},
+			"be late": func(*rapid.T) { late = 4 },
+			"make a directory": func(t *rapid.T) {
+				_, _ = ms.MakeDir(ctx, path.Draw(t, "path"), versionlog.ExpectAny(), nil)
+			},
+			"redact": func(t *rapid.T) { redactAll(ctx, t, ms) },
 			"": func(t *rapid.T) {
+				if late > 0 {
+					late--
+					return
+				}
 				for c, err := range ms.Commits(ctx, shown.Shown().Seq) {
 					if err != nil {
 						t.Fatal(err)
@@ -73,6 +84,20 @@ func TestApplyFollowsTheLog(t *testing.T) {
 			},
 		})
 	})
+}
+
+// redactAll erases each version of a store that can be.
+func redactAll(ctx context.Context, t interface{ Fatal(args ...any) }, ms *memory.Store) {
+	for c, err := range ms.Commits(ctx, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range c.Versions {
+			if _, err := ms.Redact(ctx, []string{v.ID}, "a test"); err != nil && !errors.Is(err, versionlog.ErrLiveHead) {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // quiet is a tree for which nobody is told anything.
@@ -126,9 +151,18 @@ func (q *quiet) files() map[string]string {
 
 func headsOf(ctx context.Context, t *rapid.T, ms *memory.Store) map[string]string {
 	heads := map[string]string{}
-	for v, err := range ms.Heads(ctx, "/") {
+	for v, err := range ms.Tree(ctx, "/") {
 		if err != nil {
 			t.Fatal(err)
+		}
+		for dir := range heads { // which is not empty
+			if strings.HasSuffix(dir, "/") && strings.HasPrefix(v.Path, dir) {
+				delete(heads, dir)
+			}
+		}
+		if v.IsDir() {
+			heads[v.Path] = "empty"
+			continue
 		}
 		heads[v.Path] = fmt.Sprint(v.ID, " ", v.Size)
 	}

@@ -150,7 +150,7 @@ func (t *Tree) loadHeadLocked(v versionlog.Version) bool {
 func (t *Tree) loadDirLocked(v versionlog.Version) bool {
 	path := strings.TrimSuffix(v.Path, "/")
 	switch {
-	case t.freed[v.Path] > v.Seq:
+	case t.freedSinceLocked(&v):
 		return t.FindDirLocked(path) != nil
 	case v.Seq > t.applied && t.session.Made(&v):
 		return true

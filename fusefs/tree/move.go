@@ -50,7 +50,7 @@ func (t *Tree) TakeLocked(m *Move) (displaced *Entry) {
 			displaced = old
 		}
 		if old.marker != 0 { // which is what Entry is in the log from now on
-			m.Entry.marker = old.marker
+			m.Entry.marker, m.Entry.markerOf = old.marker, old.markerOf
 		}
 		old.SetCTimeLocked(now)
 		old.noteLastPathLocked()
@@ -172,7 +172,9 @@ func (t *Tree) MovedDirLocked(m *Move, c *versionlog.Commit) {
 	}
 	for _, d := range dirs {
 		n := t.makeDirsLocked(d.path, c.Time)
-		n.marker = max(n.marker, d.marker)
+		if n.marker < d.marker {
+			n.marker, n.markerOf = d.marker, d.markerOf
+		}
 	}
 	t.renamedLocked(c)
 	m.To.holdsMemoryLocked()
@@ -235,8 +237,9 @@ func newcomersLocked(dir *Entry, moved map[string]uint64) []newcomer {
 // markedDir is a directory that the log has itself, at a path where a rename does not
 // leave its entry.
 type markedDir struct {
-	path   string
-	marker uint64
+	path     string
+	marker   uint64
+	markerOf string
 }
 
 // strayDirsLocked ends what directories at and below dir are to the log that a rename has not
@@ -244,7 +247,7 @@ type markedDir struct {
 // tells that it has moved or removed them, has had them.
 func strayDirsLocked(dir *Entry, moved map[string]uint64) (stray []*Entry, stay []markedDir) {
 	if path, ok := dir.PathLocked(); ok && dir.marker > moved[path+"/"] {
-		stay = append(stay, markedDir{path, dir.marker})
+		stay = append(stay, markedDir{path, dir.marker, dir.markerOf})
 		dir.marker = 0
 		stray = append(stray, dir)
 	}
@@ -266,7 +269,7 @@ func markedBelowLocked(dir *Entry) (marked []markedDir) {
 			continue
 		}
 		if path, ok := child.PathLocked(); ok && child.marker != 0 {
-			marked = append(marked, markedDir{path, child.marker})
+			marked = append(marked, markedDir{path, child.marker, child.markerOf})
 		}
 		marked = append(marked, markedBelowLocked(child)...)
 	}
@@ -295,6 +298,9 @@ func (t *Tree) putBackLocked(n *Entry, path string) {
 // renamedLocked gives the files of a directory that has moved their new versions.
 func (t *Tree) renamedLocked(c *versionlog.Commit) {
 	for _, v := range c.Versions {
+		if v.Redacted() {
+			continue
+		}
 		if v.IsDir() {
 			if v.Live() { // else there is one in its place already
 				t.installDirLocked(v)

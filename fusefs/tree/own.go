@@ -79,7 +79,9 @@ func (t *Tree) MadeDirLocked(dir *Entry, name, path string, mode uint32, v *vers
 		n.mode = n.mode&^0o777 | uint16(mode&0o777)
 		return n
 	}
-	return t.MakeDirLocked(dir, name, mode, v.Time, v.Seq)
+	n := t.MakeDirLocked(dir, name, mode, v.Time, v.Seq)
+	n.markerOf = v.MemoryID
+	return n
 }
 
 // MakeDirLocked makes the entry of a directory in which nothing is.

@@ -9,11 +9,16 @@ import (
 // belowAll sorts behind everything that lies below a directory's path.
 const belowAll = "/\xff"
 
+// freedSinceLocked reports whether a later commit is known to have taken v away from its path.
+func (t *Tree) freedSinceLocked(v *versionlog.Version) bool {
+	return t.freed[v.Path] > v.Seq || t.freed[v.MemoryID] > v.Seq
+}
+
 // outdatedLocked reports whether the tree shows that v is not the head of its path
 // any more.
 func (t *Tree) outdatedLocked(v versionlog.Version) bool {
-	if t.freed[v.Path] > v.Seq {
-		return true // freed since
+	if t.freedSinceLocked(&v) {
+		return true
 	}
 	n := t.root
 	for name := range strings.SplitSeq(v.Path[1:], "/") {

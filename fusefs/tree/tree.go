@@ -96,7 +96,7 @@ type Tree struct {
 	applied       uint64            // every commit up to here is in the tree
 	appliedDigest versionlog.Digest // of that commit
 	followed      chan struct{}     // closed, and nil, when applied grows; see AwaitApplied
-	freed         map[string]uint64 // paths freed: by this mount above applied; while heads load, by all
+	freed         map[string]uint64 // paths freed: by this mount above applied; while heads load, by all; and ids of memories of which a later version was erased
 	emptied       map[string]uint64 // directories that were removed, and hide nothing any more, with their markers; see EmptiedLocked
 	loading       loading
 	counts        Counts
@@ -221,6 +221,7 @@ type directory struct {
 	stays      bool              // stays when it is empty
 	made       bool              // by this mount
 	marker     uint64            // the commit that made it, or moved it here; 0: the log does not have it itself
+	markerOf   string            // the id that the log has of the directory as of marker; "": not known
 	complete   bool              // everything in it is in the tree, see AllOfLocked
 }
 

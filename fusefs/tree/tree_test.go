@@ -41,7 +41,12 @@ func TestTreeFollowsTheLog(t *testing.T) {
 				}
 				return p
 			}
-			theirs := func() { _, _ = change(t.Context(), w.other, r, path) }
+			theirs := func() {
+				_, _ = change(t.Context(), w.other, r, path)
+				if r.IntN(8) == 0 {
+					w.redact(r)
+				}
+			}
 			for range 10 {
 				theirs()
 			}
@@ -97,6 +102,25 @@ func TestTreeFollowsTheLog(t *testing.T) {
 				w.wantSuccessor(n)
 			}
 		})
+	}
+}
+
+// redact erases of the newest versions those that can be, which may not have been followed yet.
+func (w *world) redact(r *rand.Rand) {
+	w.Helper()
+	tip, err := w.other.Tip(w.Context())
+	w.must(err)
+	info := w.other.Info()
+	for c, err := range w.other.Commits(w.Context(), tip.Seq-min(tip.Seq, r.Uint64N(6))) {
+		w.must(err)
+		for _, v := range c.Versions {
+			_, err := w.log.Log.Commit(w.Context(), info.ID, &versionlog.Proposal{
+				Key: versionlog.NewKey(), Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "other"}, Message: "a test", Epoch: info.Epoch, Event: versionlog.StoreRedacted(v.ID),
+			})
+			if err != nil && !errors.Is(err, versionlog.ErrLiveHead) {
+				w.Fatal(err)
+			}
+		}
 	}
 }
 

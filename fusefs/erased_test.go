@@ -1,0 +1,154 @@
+package fusefs
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/testing/logfault"
+	"mneme/versionlog"
+)
+
+// redact erases each version that can be, whether the mount has followed it or not.
+func (r *rig) redact() {
+	r.Helper()
+	info := r.other.Info()
+	for c, err := range r.other.Commits(r.Context(), 0) {
+		r.must(err)
+		for _, v := range c.Versions {
+			_, err := r.log.Log.Commit(r.Context(), info.ID, &versionlog.Proposal{
+				Key: versionlog.NewKey(), Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "other"}, Message: "a test", Epoch: info.Epoch, Event: versionlog.StoreRedacted(v.ID),
+			})
+			if err != nil && !errors.Is(err, versionlog.ErrLiveHead) {
+				r.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestErasedIsFollowed has a mount meet versions that were erased before it has followed them.
+func TestErasedIsFollowed(t *testing.T) {
+	for name, do := range map[string]func(r *rig) (want []string){
+		"made and removed": func(r *rig) []string {
+			r.write("/new", "x")
+			r.remove("/new")
+			return []string{"a", "b"}
+		},
+		"removed": func(r *rig) []string {
+			r.remove("/a")
+			return []string{"b"}
+		},
+		"changed twice": func(r *rig) []string {
+			r.write("/a", "x")
+			r.write("/a", "y")
+			return []string{"a", "b"}
+		},
+		"moved, and changed": func(r *rig) []string {
+			_, err := r.other.Rename(r.Context(), "/a", "/c", nil)
+			r.must(err)
+			r.write("/c", "y")
+			return []string{"b", "c"}
+		},
+		"moved, and removed": func(r *rig) []string {
+			_, err := r.other.Rename(r.Context(), "/a", "/c", nil)
+			r.must(err)
+			r.remove("/c")
+			return []string{"b"}
+		},
+		"a directory": func(r *rig) []string {
+			_, err := r.other.MakeDir(r.Context(), "/d", versionlog.ExpectAbsent(), nil)
+			r.must(err)
+			r.follow()
+			_, err = r.other.RemoveTree(r.Context(), "/d", nil, nil)
+			r.must(err)
+			return []string{"a", "b"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "/a", "/b")
+			r.wantNames("/", "a", "b")
+			want := do(r)
+			r.redact()
+			r.follow()
+			r.wantNames("/", want...)
+		})
+	}
+}
+
+// TestErasedUnderAnEdit: what is being written to a memory of which the mount meets erased
+// versions is not lost.
+func TestErasedUnderAnEdit(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		r := newRig(t, "/a")
+		r.keep()
+		fh := r.dirty("/a", "unsaved")
+		r.write("/a", "theirs")
+		if removed {
+			r.remove("/a")
+		} else {
+			r.write("/a", "theirs, too")
+		}
+		r.redact()
+		r.follow()
+		status := r.close(fh)
+		kept := strings.Contains(r.errorsSay(), "your text is kept")
+		if !status.Ok() && !kept || status.Ok() && !r.inHistory("unsaved") {
+			t.Errorf("removed %v: what was written is nowhere: %v, %q", removed, status, r.errorsSay())
+		}
+	}
+}
+
+// TestErasedBeforeReply: the reply of a commit is lost, and its version erased before the
+// follower meets it; what was written since is committed, or kept.
+func TestErasedBeforeReply(t *testing.T) {
+	for _, more := range []bool{false, true} {
+		for _, removed := range []bool{false, true} {
+			r := newRig(t)
+			r.keep()
+			fh := r.dirtyWith("/f", "", syscall.O_WRONLY|syscall.O_APPEND)
+			r.appendTo(fh, "one\n")
+			r.log.SetFates(logfault.Unheard)
+			r.fsync(fh, fuse.EIO)
+			if more {
+				r.appendTo(fh, "two\n")
+			}
+			if removed {
+				r.remove("/f")
+			} else {
+				r.write("/f", "theirs\n")
+			}
+			r.redact()
+			r.follow()
+			status := r.close(fh)
+			kept := strings.Contains(r.errorsSay(), "your text is kept")
+			r.follow()
+			if more && !kept {
+				_, data, err := r.other.Read(t.Context(), "/f")
+				if err != nil || !strings.Contains(string(data), "two\n") {
+					t.Errorf("removed %v: what was written since is nowhere: %q, %v, %v", removed, data, err, status)
+				}
+			}
+		}
+	}
+}
+
+// TestErasedWhileNobodyServed: the kernel looks up again what it knows when it may have missed what
+// an erased version has changed.
+func TestErasedWhileNobodyServed(t *testing.T) {
+	r := newRig(t, "/a", "/b")
+	root := r.known("/")
+	journal := r.hand()
+	r.wantText("/a", "/a")
+	r.noteAnswer()
+	r.remove("/a")
+	r.redact()
+	next, _ := r.takeOver(journal)
+	next.awaitNotices()
+	if !next.kernel.forgot(root, "a") {
+		t.Error("the kernel is not told that /a may be gone")
+	}
+	next.wantNames("/", "b")
+}
