@@ -208,7 +208,11 @@ func (w *watcher) hear(ctx context.Context, s *followed) {
 // note notes that a path of the tool has changed, if somebody wants to hear of it.
 func (w *watcher) note(s *followed, path string) {
 	_, inside, found := w.store(path)
-	if !found {
+	switch {
+	case !found:
+		return
+	case inside == "": // it may be anything in it
+		w.noteAll(s)
 		return
 	}
 	w.mu.Lock()

@@ -131,7 +131,8 @@ func (m *Memory) noConflict(err error, p *place, id int, changes bool) *Error {
 }
 
 // Follow calls changed with the path of every file that a commit of a store changes, its old
-// path, too, if it was renamed, until ctx ends or something fails; it returns why. Commits of
+// path, too, if it was renamed, and with that of the store if a version was erased, of which nobody
+// knows where it was, until ctx ends or something fails; it returns why. Commits of
 // the own session are among them. began, unless it is nil, is called first: commits after that
 // are told.
 func (m *Memory) Follow(ctx context.Context, store string, began func(), changed func(path string)) error {
@@ -147,6 +148,9 @@ func (m *Memory) Follow(ctx context.Context, store string, began func(), changed
 		began()
 	}
 	return p.Store.Follow(ctx, tip, func(c *versionlog.Commit) error {
+		if c.HasRedacted() {
+			changed(p.top)
+		}
 		for path := range c.Heads() {
 			changed(join(p.top, path))
 		}

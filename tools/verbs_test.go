@@ -12,6 +12,7 @@ import (
 	"mneme/errkind"
 	"mneme/memory"
 	"mneme/session"
+	"mneme/versionlog"
 )
 
 // wantError fails the test unless err is an *Error of a kind, whose text begins so.
@@ -288,6 +289,42 @@ func TestWhichStore(t *testing.T) {
 	}
 	wantError(t, r.Dismiss(t.Context(), "", 1), errkind.Invalid, "Error: Say of which store it is: a and b.")
 	r.must(r.Dismiss(t.Context(), "/memories/b", 1))
+}
+
+// TestFollowErased: a follower hears that anything may have changed where a version was erased before
+// it was followed.
+func TestFollowErased(t *testing.T) {
+	r := newRig(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r.theirs("/gone", "x")
+	r.theirs("/from", "x")
+	began, changed, ended := make(chan bool), make(chan string), make(chan error, 1)
+	go func() {
+		ended <- r.Follow(ctx, "notes", func() { close(began) }, func(path string) {
+			select {
+			case changed <- path:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	<-began
+	_, err := r.stores[0].Rename(ctx, "/from", "/to", nil)
+	r.must(err)
+	<-changed // the first of two: it waits with the other, and follows no further
+	_, err = r.stores[0].Remove(ctx, "/gone", versionlog.ExpectAny())
+	r.must(err)
+	r.redactAll(r.stores[0])
+	r.theirs("/last", "x")
+	var heard []string
+	for path := ""; path != "/memories/last"; heard = append(heard, path) {
+		path = <-changed
+	}
+	if !slices.Contains(heard, "/memories") {
+		t.Errorf("it hears of %q", heard)
+	}
+	cancel()
+	<-ended
 }
 
 // TestFollow: a follower is told of every file that changes.
