@@ -82,8 +82,6 @@ func Run(t *testing.T, cfg Config) {
 				t.Parallel()
 				if s := newSuite(t, cfg); s.log.Capabilities().Purge != nil {
 					test(s)
-				} else if name == "Refuses" {
-					testRedactRefused(s)
 				}
 			})
 		}

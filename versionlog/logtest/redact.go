@@ -182,16 +182,6 @@ func testRedact(s *suite) {
 	}
 }
 
-// testRedactRefused: a log that takes no redactions says so.
-func testRedactRefused(s *suite) {
-	v := s.put("/a", "1")
-	s.put("/a", "2")
-	s.unchanged(func() {
-		_, err := s.log.Commit(s.Context(), s.store.ID, event(versionlog.StoreRedacted(v.ID)))
-		s.wantErr(err, versionlog.ErrNoRedaction)
-	})
-}
-
 func testRedactRefuses(s *suite) {
 	v := s.manyKinds()
 	silent := event(versionlog.StoreRedacted(v["made"].ID))
