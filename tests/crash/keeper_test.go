@@ -153,8 +153,13 @@ func TestKeeperUnderLoad(t *testing.T) {
 		turns = 100
 	}
 	for way, turn := range map[string]func(t *testing.T, m *harness.Mount){
-		"kill":    func(t *testing.T, m *harness.Mount) { _ = syscall.Kill(serving(t, m), syscall.SIGKILL) },
-		"replace": func(t *testing.T, m *harness.Mount) { m.Env.Must(t, "mount", "--replace", "--at", m.At) },
+		"kill": func(t *testing.T, m *harness.Mount) { _ = syscall.Kill(serving(t, m), syscall.SIGKILL) },
+		"replace": func(t *testing.T, m *harness.Mount) { // by the program that the keeper has, too
+			r := m.Env.Run(t, harness.ScriptPatience, "", func() {}, m.Env.Daemon, "mount", "--replace", "--at", m.At)
+			if r.Code != 0 {
+				t.Fatalf("replace: exit code %d\n%s", r.Code, r.Stderr)
+			}
+		},
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
