@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
+
+	"mneme/internal/quote"
 )
 
 // Side is one side of a patch: a file, its text, and which version that is. Without a path
@@ -72,19 +74,5 @@ func quoteGit(name string) string {
 	if !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == 0x7f }) {
 		return name
 	}
-	var out strings.Builder
-	out.WriteByte('"')
-	for i := range len(name) {
-		switch c := name[i]; {
-		case c == '"' || c == '\\':
-			out.WriteByte('\\')
-			out.WriteByte(c)
-		case c < ' ' || c == 0x7f:
-			fmt.Fprintf(&out, "\\%03o", c)
-		default:
-			out.WriteByte(c)
-		}
-	}
-	out.WriteByte('"')
-	return out.String()
+	return quote.Git(name)
 }

@@ -66,22 +66,3 @@ func isGits(name string) bool {
 		return strings.HasPrefix(name, prefix)
 	})
 }
-
-// quoted returns a path as fast-import reads it whatever is in it.
-func quoted(path string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, c := range []byte(Name(path)) {
-		switch {
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteByte(c)
-		case c < ' ' || c == 0x7f:
-			fmt.Fprintf(&b, "\\%03o", c)
-		default:
-			b.WriteByte(c)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
-}

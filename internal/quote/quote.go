@@ -5,6 +5,7 @@
 package quote
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -34,6 +35,27 @@ func Cell(s string) string {
 		return Name(s)
 	}
 	return Text(s)
+}
+
+// Git returns a path in double quotes, as git writes and reads one in patches and in the input
+// of fast-import: with escapes for quotes, backslashes and control characters, and all other
+// bytes as they are. It is not bounded.
+func Git(path string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range []byte(path) {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c < ' ' || c == 0x7f:
+			fmt.Fprintf(&b, "\\%03o", c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
 }
 
 // Name returns s in double quotes, as a string of Go that strconv.Unquote
