@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 
+	"golang.org/x/sync/errgroup"
+
 	"mneme/cas"
 	"mneme/versionlog"
 )
@@ -39,24 +41,29 @@ func (l *Library) ImportContents(ctx context.Context, id string, contents iter.S
 	if err != nil {
 		return err
 	}
-	p := newPool(ctx, workers)
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, workers))
 	for data, err := range contents {
 		if err != nil {
-			return errors.Join(err, p.wait())
+			return errors.Join(err, group.Wait())
 		}
-		put := func(ctx context.Context) error {
-			_, err := blobs.Put(ctx, data)
-			return err
-		}
-		if len(data) > putAlone {
-			if err := put(p.ctx); err != nil {
-				return errors.Join(err, p.wait())
-			}
-		} else if !p.do(put) {
+		if groupCtx.Err() != nil {
 			break
 		}
+		put := func() error {
+			_, err := blobs.Put(groupCtx, data)
+			return err
+		}
+		if len(data) <= putAlone {
+			group.Go(put)
+		} else if err := put(); err != nil {
+			return errors.Join(err, group.Wait())
+		}
 	}
-	return p.wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
 }
 
 // putAlone is the size in bytes above which a content to import is not in memory together
