@@ -204,10 +204,7 @@ func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st
 		}
 	}
 	done, err := st.Redact(ctx, ids, c.Reason)
-	if done == nil {
-		return err
-	}
-	if err != nil && len(done.Commits) == 0 {
+	if err != nil && (done == nil || len(done.Commits) == 0) { // nothing was erased
 		return err
 	}
 	// Also those of redactions that were cut off here.

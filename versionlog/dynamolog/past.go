@@ -22,11 +22,11 @@ func (l *Log) At(ctx context.Context, storeID string, seq uint64) (versionlog.St
 	s := l.store(storeID)
 	saved := s.snapshotBefore(ctx, seq)
 	if distance := l.distance; seq >= distance && (saved == nil || saved.Tip.Seq < seq-seq%distance) {
-		shared, err := shared{l.records, storeID}.before(ctx, seq)
+		inBucket, err := shared{l.records, storeID}.before(ctx, seq)
 		if err != nil {
 			l.logger.Warn("the snapshots in the bucket are of no use, reading the history", "store", storeID, "op", "at", "err", err)
-		} else if shared != nil && (saved == nil || saved.Tip.Seq < shared.Tip.Seq) {
-			saved = shared
+		} else if inBucket != nil && (saved == nil || saved.Tip.Seq < inBucket.Tip.Seq) {
+			saved = inBucket
 		}
 	}
 	if saved == nil {
@@ -81,7 +81,6 @@ func (p *paged) rest(ctx context.Context, path string, cause error, yield func(v
 		p.log.logger.Warn("a snapshot in the bucket is damaged, reading the history", "store", p.storeID, "op", "at", "err", cause)
 		var err error
 		if p.replayed, err = p.log.replay(ctx, p.storeID, p.seq); err != nil {
-			p.replayed = nil
 			p.mu.Unlock()
 			yield(versionlog.Version{}, err)
 			return
