@@ -22,8 +22,9 @@ type Options struct {
 	ReadOnly bool
 	// Create makes an embedded store where there is none. Default: ErrNoStores.
 	Create bool
-	// Direct reads contents from the backend itself, past every cache, and makes nothing
-	// of what this machine keeps of conflicts: for what verifies stores.
+	// Direct reads contents from the backend itself, past every cache, makes nothing of
+	// what this machine keeps of conflicts, and does nothing behind the calls, such as
+	// packing: for what verifies stores.
 	Direct bool
 	// Refresh is how late another process's commit may be seen. Default: the backend's.
 	Refresh time.Duration

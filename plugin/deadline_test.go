@@ -26,7 +26,7 @@ func TestDeadline(t *testing.T) {
 		given time.Duration // of the caller
 	}{
 		"obeys": {true, 1900 * time.Millisecond, 0}, "hangs": {false, 2 * time.Second, 0},
-		"caller gives less": {false, 500 * time.Millisecond, 500 * time.Millisecond},
+		"caller gives less": {false, 500 * time.Millisecond, 500 * time.Millisecond}, "caller gives less and it obeys": {true, 475 * time.Millisecond, 500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -102,7 +102,8 @@ func within[T any](ctx context.Context, p *Provider, work func(context.Context) 
 	answer := make(chan T, 1)
 	p.calls.Go(func() {
 		defer one.end()
-		inner, cancel := context.WithTimeout(ctx, p.opts.Deadline-p.opts.Deadline/20)
+		deadline, _ := ctx.Deadline() // of the caller, maybe
+		inner, cancel := context.WithDeadline(ctx, deadline.Add(-time.Until(deadline)/20))
 		defer cancel()
 		defer p.catch(nil)
 		answer <- work(inner)

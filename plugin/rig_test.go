@@ -202,14 +202,26 @@ func (b *blobs) set(left int64, never func(context.Context)) {
 	b.left.Store(left)
 }
 
+// hasLeft takes one of those that are handed out.
+func (b *blobs) hasLeft() bool {
+	for {
+		left := b.left.Load()
+		if left <= 0 {
+			return left < 0
+		}
+		if b.left.CompareAndSwap(left, left-1) {
+			return true
+		}
+	}
+}
+
 // Get returns a content, or waits.
 func (b *blobs) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
 	if slow := b.slow.Load(); slow != nil && *slow == d {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	if left := b.left.Load(); left >= 0 && b.left.Add(-1) < 0 {
-		b.left.Store(0)
+	if !b.hasLeft() {
 		(*b.never.Load())(ctx)
 		if err := ctx.Err(); err != nil {
 			return nil, err

@@ -332,3 +332,20 @@ func TestPackedBehindCommits(t *testing.T) {
 		t.Errorf("contents take %d bytes", n)
 	}
 }
+
+// TestStill: a log that is opened still packs nothing, at its end neither.
+func TestStill(t *testing.T) {
+	atPace(t, restless)
+	dir := t.TempDir()
+	l := openTest(t, dir, &Options{Still: true})
+	s := addStore(t, l, "s")
+	for i := range 20 {
+		put(t, l, s.ID, "/a", fmt.Sprint("the same but for ", i))
+	}
+	closeOnce(t, l)
+	packPace = calmPace
+	l = openTest(t, dir, nil)
+	if n, err := queryOne(t.Context(), l.db, `SELECT (SELECT count(*) FROM packed) + (SELECT count(*) FROM packed_records) + (SELECT count(*) FROM packing)`, scanMicros); err != nil || n != 0 {
+		t.Errorf("%d rows of what is packed, %v", n, err)
+	}
+}

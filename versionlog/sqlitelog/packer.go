@@ -69,6 +69,9 @@ func startPacker(l *Log) *packer {
 
 // committed says that this log has made a commit.
 func (p *packer) committed() {
+	if p == nil {
+		return
+	}
 	p.last.Store(time.Now().UnixNano())
 	p.wrote.Store(true)
 	select {

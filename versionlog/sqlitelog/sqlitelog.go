@@ -41,6 +41,7 @@ type Options struct {
 	ReadOnly bool             // refuse commits and changes of stores with versionlog.ErrReadOnly
 	Refresh  time.Duration    // how often Wait looks by itself, should events be missing; 0 is 1 s
 	Now      func() time.Time // the clock that stamps commits; nil is time.Now
+	Still    bool             // leave packing, and what redactions left, to other processes: what verifies sees what is there
 
 	// Files opens the contents of a store that the log does not keep itself: those of
 	// the past are packed into the log, and removed there. Nil: there are none.
@@ -63,7 +64,7 @@ type Log struct {
 	format atomic.Int64                        // of the database, or an earlier one
 	files  func(storeID string) (Files, error) // nil: there are none
 	known  sync.Map                            // of storeID: the Files that were opened
-	packer *packer                             // nil when read-only
+	packer *packer                             // nil when read-only, or still
 }
 
 var _ versionlog.Log = (*Log)(nil)
@@ -84,14 +85,15 @@ func Open(ctx context.Context, dir string, opts *Options) (*Log, error) {
 	if l.now == nil {
 		l.now = time.Now
 	}
-	err := l.open(ctx, dir, opts.ReadOnly)
+	err := l.open(ctx, dir, opts)
 	if err != nil {
 		return nil, fmt.Errorf("open log %s: %w", dir, errors.Join(err, l.Close()))
 	}
 	return l, nil
 }
 
-func (l *Log) open(ctx context.Context, dir string, readOnly bool) error {
+func (l *Log) open(ctx context.Context, dir string, opts *Options) error {
+	readOnly := opts.ReadOnly
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -118,7 +120,9 @@ func (l *Log) open(ctx context.Context, dir string, readOnly bool) error {
 	if err := l.changes.openForTouch(); err != nil {
 		return err
 	}
-	l.packer = startPacker(l)
+	if !opts.Still {
+		l.packer = startPacker(l)
+	}
 	return nil
 }
 
