@@ -12,10 +12,14 @@ RACE = -race -gcflags=github.com/ncruces/go-sqlite3-wasm/v6/...=-race=false
 export GORACE += atexit_sleep_ms=20
 
 # What has nothing for the race detector to find: one goroutine against a model, sizes, the
-# requests to a second server, and what the tests of power cuts and of the history checker do
-# in their own process. `make test` runs it. A name that is no longer right is run again.
-NO_RACE = ^TestLog(Forgets)?$$/^Machine$$|^TestLog$$/^dynoxide$$/^Machine$$|^TestLog$$/^DynamoDBLocal$$|^TestAppendsAreSmall$$
-NO_RACE_MOUNTED = ^TestPowerCut$$|^TestMountHistoryCheckerCatches$$
+# requests to a second server, commands that end at once, one program on a mount over the other
+# backend, and what the tests of power cuts and of the history checker do in their own process.
+# `make test` runs it, and `make torture` with the race detector. A name that is no longer right
+# is run again.
+QUICK = apply|backup|blame|format|history|integrity|loss|note|pack|past|place|prompt|setup|sign|store|storeupdate|undo|url|usage|use|witness|write
+NO_RACE = ^TestLog(Forgets)?$$/^Machine$$|^TestLog$$/^dynoxide$$/^Machine$$|^TestLog$$/^DynamoDBLocal$$|^TestAppendsAreSmall$$|^TestScripts$$/^($(QUICK))$$|^TestHelpExamples$$|^TestTerminalIsNotSteered$$|^TestFindings$$|^TestTamperingsEmbedded$$|^TestAWSPolicies$$
+PROGRAMS = Shell|Coreutils|Editors|Sync|Languages|AnyContent|TooBig|NotText|Names|NamesFromElsewhere|OtherLimits|Refused|Handles|Directories|Scratch|TemporaryNames
+NO_RACE_MOUNTED = ^TestPowerCut$$|^TestMountHistoryCheckerCatches$$|^TestSQLite$$|^TestOnAWS$$/^($(PROGRAMS))$$
 
 .PHONY: help build run test check torture bench bench-quick clean aws-up aws-down
 
@@ -52,7 +56,7 @@ check:           ## gofmt, vet, staticcheck, go.mod, and the tests with the race
 	CGO_ENABLED=1 go build $(RACE) ./... # once, not by the tests of ./tests/hostile at the same time
 	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 20m -skip '$(NO_RACE)' \
 		./versionlog/dynamolog ./tests/hostile ./versionlog/sqlitelog $$(go list ./... | grep -v -e /tests/ -e /archtest) # the longest first
-	MNEME_NOSKIP=1 go test -vet=off -tags racedaemon -p 2 -parallel 1 -timeout 30m -skip '$(NO_RACE_MOUNTED)' \
+	MNEME_NOSKIP=1 go test -vet=off -tags racedaemon -p 2 -parallel 2 -timeout 30m -skip '$(NO_RACE_MOUNTED)' \
 		./tests/conflict ./tests/use ./tests/crash $$(go list ./tests/... | grep -v /hostile)
 
 torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
@@ -62,6 +66,8 @@ torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
 		-run 'Kill|Keeper|Mounts|Coherence|Races|GoSources|Terminate|Dead|PowerCut|Histories|Model|Interleavings|Parallel|Appends|Stopped|OnAWS/(Appends|Stopped)|SystemCalls|Fairness' ./tests/... ./memory ./fusefs
 	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -count=1 -timeout 12h -v -run Tamperings ./cmd/mneme
 	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -tags racedaemon -count=1 -timeout 12h -v -run SystemCalls ./tests/hostile
+	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 12h ./...
+	MNEME_NOSKIP=1 go test -vet=off -tags racedaemon -timeout 12h ./tests/...
 	go test -count=1 -timeout 12h -v -run TestLog/Machine ./versionlog/memlog ./versionlog/sqlitelog -rapid.checks=10000
 	@set -e; for target in memory/FuzzParsePath memory/FuzzMerge memory/FuzzHead versionlog/FuzzDecodeRecord versionlog/FuzzLocateVersion versionlog/snapshot/FuzzOpen session/conflict/FuzzKeep internal/quote/FuzzQuote internal/handover/FuzzParse fusefs/FuzzReadNotes witness/FuzzReadNote internal/strictjson/FuzzCheck tools/FuzzDecode pack/FuzzRender plugin/FuzzAnswer note/FuzzText mcp/FuzzURI mcp/FuzzLine archive/FuzzOpen; do \
 		echo "$$target"; go test ./$${target%/*} -run '^$$' -fuzz "^$${target#*/}$$" -fuzztime 5m; \
