@@ -26,7 +26,8 @@ import (
 //     program's read holds, which only the next one can answer.
 //   - SIGHUP: another one, of the program that has this one's name by now, prepares
 //     everything but the device; then the one that serves leaves, and it takes over.
-//     If it cannot, all stays as it was.
+//     If it cannot, all stays as it was. While one is being started already, this is
+//     done as soon as that one serves.
 //   - SIGTERM, SIGINT: who serves ends the mount.
 //   - The mount ends, however: the keeper ends like who served it.
 //   - The keeper is killed: who serves ends the mount.
@@ -43,6 +44,7 @@ type keeper struct {
 	next     *kept // is to take over; nil: nobody
 	events   chan keeperEvent
 	ending   bool // the mount is to end
+	replace  bool // who serves is to be replaced, as soon as he does
 	failures int  // in a row
 }
 
@@ -244,17 +246,24 @@ func (k *keeper) signalled(s os.Signal) {
 	case s != syscall.SIGHUP:
 		k.ending = true
 		k.end()
-	case k.ending, k.next != nil, k.serving == nil, k.serving.served.IsZero():
-		k.log.Info("not replaced: the process that serves the mount is being started or ended")
+	case k.ending:
+		k.log.Info("not replaced: the mount is being ended")
+	case k.next != nil, k.serving == nil, k.serving.served.IsZero():
+		k.replace = true
 	default:
-		k.failures = 0
-		next, err := k.start(true, nil)
-		if err != nil {
-			k.log.Error("replace the process that serves the mount", "err", err)
-			return
-		}
-		k.next = next
+		k.startNext()
 	}
+}
+
+// startNext starts a process to replace the one that serves.
+func (k *keeper) startNext() {
+	k.failures, k.replace = 0, false
+	next, err := k.start(true, nil)
+	if err != nil {
+		k.log.Error("replace the process that serves the mount", "err", err)
+		return
+	}
+	k.next = next
 }
 
 // end tells whoever serves, or is about to, to end the mount.
@@ -275,8 +284,11 @@ func (k *keeper) told(e keeperEvent) {
 		}
 	case tellServing:
 		e.of.served = time.Now()
-		if k.ending {
+		switch {
+		case k.ending:
 			k.end()
+		case k.replace:
+			k.startNext()
 		}
 	case tellEnded:
 		e.of.ended = true

@@ -44,6 +44,9 @@ func (c *mountCmd) replace(a *app) error {
 		return fmt.Errorf("tell the keeper, process %d: %w", m.pid, err)
 	}
 	now, err := replaced(m.pid, before[0])
+	if err == nil {
+		err = answers(dir, replacePatience)
+	}
 	if err != nil {
 		return fmt.Errorf("the mount at %s is still served by process %d: %w; the log of its keeper, process %d, says why", dir, before[0], err, m.pid)
 	}
@@ -78,6 +81,21 @@ func replaced(keeper, was int) (now int, err error) {
 		if took > replacePatience {
 			return 0, fmt.Errorf("another one has not taken over within %v", replacePatience)
 		}
+	}
+}
+
+// answers waits until whoever serves a mount answers.
+func answers(dir string, patience time.Duration) error {
+	answer := make(chan error, 1)
+	go func() {
+		var info unix.Statfs_t
+		answer <- unix.Statfs(dir, &info)
+	}()
+	select {
+	case err := <-answer:
+		return err
+	case <-time.After(patience):
+		return fmt.Errorf("the process that has taken over has not answered within %v", patience)
 	}
 }
 

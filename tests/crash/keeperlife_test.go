@@ -343,6 +343,11 @@ func TestReplace(t *testing.T) {
 	if r.Code != 0 || !strings.Contains(r.Stdout, "is served by process") {
 		t.Fatal(r)
 	}
+	for range 3 { // at once
+		if r := e.Run(t, harness.ScriptPatience, "", func() {}, program, replace...); r.Code != 0 {
+			t.Fatal(r)
+		}
+	}
 	now := serving(t, m)
 	if its, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", now)); now == was || err != nil || its != program {
 		t.Errorf("process %d, before %d, runs %s (%v), want %s", now, was, its, err, program)
