@@ -142,6 +142,16 @@ func keptMount(t testing.TB, e *harness.Env, args ...string) *harness.Mount {
 	return m
 }
 
+// waitSaid waits until a daemon has logged something.
+func waitSaid(t testing.TB, m *harness.Mount, what string) {
+	t.Helper()
+	for deadline := time.Now().Add(harness.MountPatience); !strings.Contains(m.Stderr.String(), what); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the daemon does not say %q:\n%s", what, m.Stderr)
+		}
+	}
+}
+
 // TestKeeperUnderLoad kills who serves a mount, and has it replaced, again and
 // again, while programs in a mount namespace with a copy of the mount, bound to
 // another place, use it; the one that is replaced is flat. Readers notice nothing, and nothing takes long; writers may

@@ -388,16 +388,6 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// waitSaid waits until a daemon has logged something.
-func waitSaid(t testing.TB, m *harness.Mount, what string) {
-	t.Helper()
-	for deadline := time.Now().Add(harness.MountPatience); !strings.Contains(m.Stderr.String(), what); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the daemon does not say %q:\n%s", what, m.Stderr)
-		}
-	}
-}
-
 // TestKeeperKeepsMuch kills who serves a mount in which very much is being written,
 // and the next one while it keeps that. A busy machine may take longer, but not much
 // longer than with nothing to keep.
