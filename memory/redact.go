@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -118,10 +117,15 @@ func (s *Store) Redact(ctx context.Context, ids []string, reason string) (*Redac
 	return done, nil
 }
 
-// RedactedVersions returns the ids of all versions that were ever erased from the store.
+// RedactedVersions returns the ids of all versions that were ever erased from the store, by the
+// events that can be read.
 func (s *Store) RedactedVersions(ctx context.Context) (map[string]bool, error) {
+	tip, err := s.Tip(ctx)
+	if err != nil {
+		return nil, err
+	}
 	ids := map[string]bool{}
-	for c, err := range s.log.Commits(ctx, s.info.ID, 0) {
+	for c, err := range s.readable(ctx, tip.Seq, func(uint64, string) {}) {
 		if err != nil {
 			return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
 		}
@@ -142,10 +146,15 @@ func (s *Store) note(r *Redaction, place string, err error) {
 }
 
 // eraseContents removes the contents that no version has any more, where the log does not
-// keep them itself, and counts them.
+// keep them itself, and counts them. It removes none where a version may have them whose
+// record cannot be read.
 func (s *Store) eraseContents(ctx context.Context, contents map[cas.Digest]bool, done *Redaction) error {
-	all := len(contents)
-	for c, err := range s.log.Commits(ctx, s.info.ID, 0) {
+	tip, err := s.Tip(ctx)
+	if err != nil {
+		return err
+	}
+	all, unread := len(contents), uint64(0)
+	for c, err := range s.readable(ctx, tip.Seq, func(seq uint64, _ string) { unread = seq }) {
 		if err != nil {
 			return err
 		}
@@ -155,6 +164,11 @@ func (s *Store) eraseContents(ctx context.Context, contents map[cas.Digest]bool,
 	}
 	done.Contents, done.Kept = len(contents), all-len(contents)
 	if s.can.MaxContent > 0 { // it has erased them
+		return nil
+	}
+	if unread > 0 && len(contents) > 0 {
+		s.note(done, "contents", fmt.Errorf("commit %d cannot be read, and its versions may have them, too", unread))
+		done.Contents = 0
 		return nil
 	}
 	deleter, ok := s.blobs.(cas.Deleter)
@@ -176,107 +190,4 @@ func forget(blobs cas.Store) error {
 		return f.Forget()
 	}
 	return nil
-}
-
-// RedactionQuery says which versions are to be erased: those of which all holds that it
-// asks for. A field that is zero asks for nothing.
-type RedactionQuery struct {
-	Versions []string // ids, each of which must be there: versionlog.ErrNotFound
-	Path     string   // they took place there or below
-	Session  string
-	Text     string // that their content, path or spelling has
-}
-
-// Redactable is a version that a query takes.
-type Redactable struct {
-	versionlog.Version
-	Current bool // it is the current one, which is not erased
-	Copies  int  // versions that have its content, and that stay
-}
-
-// FindToRedact yields the versions that a query takes, in the order of the history, all
-// at once. Those that were erased before are passed over. Progress, unless nil, is called
-// with how many commits were looked at.
-func (s *Store) FindToRedact(ctx context.Context, q RedactionQuery, progress func(done, total int)) ([]Redactable, error) {
-	tip, err := s.Tip(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range q.Versions {
-		if _, err := s.log.Version(ctx, s.info.ID, id); err != nil {
-			return nil, fmt.Errorf("store %s: version %.80q: %w", s.info.Slug, id, err)
-		}
-	}
-	newest, users := map[string]string{}, map[cas.Digest]int{} // versions by memory, of a content
-	has := map[cas.Digest]bool{}
-	var found []Redactable
-	for c, err := range s.log.Commits(ctx, s.info.ID, 0) {
-		if err != nil {
-			return nil, err
-		}
-		for i := range c.Versions {
-			v := &c.Versions[i]
-			newest[v.MemoryID] = v.ID
-			if !v.Digest.IsZero() {
-				users[v.Digest]++
-			}
-			if v.Redacted() {
-				continue
-			}
-			ok, err := s.takesToRedact(ctx, &q, v, has)
-			if err != nil {
-				return nil, err
-			}
-			if ok {
-				found = append(found, Redactable{Version: *v})
-			}
-		}
-		if progress != nil {
-			progress(int(c.Seq), int(tip.Seq))
-		}
-	}
-	for i := range found {
-		v := &found[i]
-		if v.Current = v.Live() && newest[v.MemoryID] == v.ID; !v.Current {
-			users[v.Digest]--
-		}
-	}
-	for i := range found {
-		if v := &found[i]; !v.Digest.IsZero() {
-			v.Copies = users[v.Digest]
-		}
-	}
-	return found, nil
-}
-
-// takesToRedact reports whether the query takes a version; has remembers which contents
-// have its text.
-func (s *Store) takesToRedact(ctx context.Context, q *RedactionQuery, v *versionlog.Version, has map[cas.Digest]bool) (bool, error) {
-	if len(q.Versions) > 0 && !slices.Contains(q.Versions, v.ID) || q.Session != "" && v.Session != q.Session {
-		return false, nil
-	}
-	if q.Path != "" && q.Path != "/" && !isWithin(v.Path, q.Path) && !isWithin(v.From, q.Path) {
-		return false, nil
-	}
-	if q.Text == "" {
-		return true, nil
-	}
-	text := []byte(q.Text)
-	for _, name := range []string{v.Path, v.From, v.Spelling} {
-		if bytes.Contains([]byte(name), text) {
-			return true, nil
-		}
-	}
-	if v.Digest.IsZero() {
-		return false, nil
-	}
-	if known, ok := has[v.Digest]; ok {
-		return known, nil
-	}
-	data, err := s.Content(ctx, *v)
-	if isLost(err) {
-		err = nil // nothing can be found in it, and nothing is there to erase
-	}
-	has[v.Digest] = bytes.Contains(data, text)
-	return has[v.Digest], err
 }

@@ -57,11 +57,11 @@ func TestRedact(t *testing.T) {
 		}
 	}
 
-	found, err := st.FindToRedact(ctx, memory.RedactionQuery{Text: "canary"}, nil)
+	found, _, err := st.FindToRedact(ctx, memory.RedactionQuery{Text: "canary"}, nil)
 	if err != nil || len(found) != 1 || found[0].ID != first.ID || found[0].Current || found[0].Copies != 0 {
 		t.Errorf("found %+v, %v", found, err)
 	}
-	found, err = st.FindToRedact(ctx, memory.RedactionQuery{Text: "shared"}, nil)
+	found, _, err = st.FindToRedact(ctx, memory.RedactionQuery{Text: "shared"}, nil)
 	if err != nil || len(found) != 2 || found[0].Current || !found[1].Current || found[0].Copies != 1 {
 		t.Errorf("found %+v, %v", found, err)
 	}
@@ -111,6 +111,50 @@ func TestRedact(t *testing.T) {
 	done, err = st.Redact(ctx, []string{first.ID}, "again")
 	if err != nil || len(done.Commits) != 0 {
 		t.Errorf("once more: %+v, %v", done, err)
+	}
+}
+
+// TestRedactDamaged: what can be read is erased, and a content goes only if no version may have it
+// whose record cannot be read.
+func TestRedactDamaged(t *testing.T) {
+	ctx := t.Context()
+	d := &damaged{Log: memlog.New(nil), blobs: damagedBlobs{Store: memcas.New()}}
+	lib := memory.NewLibrary(d, func(string) (cas.Store, error) { return &d.blobs, nil })
+	info, err := lib.CreateStore(ctx, "notes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := lib.Open(ctx, info.ID, author)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written []versionlog.Version
+	for _, text := range []string{"canary", "2", "3"} {
+		v, err := st.Write(ctx, "/a", []byte(text), versionlog.ExpectAny())
+		if err != nil {
+			t.Fatal(err)
+		}
+		written = append(written, v)
+	}
+	d.commit = func(c *versionlog.Commit) (*versionlog.Commit, error) {
+		if c.Seq == 2 || c.Seq == 3 {
+			return nil, nil
+		}
+		return c, nil
+	}
+	found, unseen, err := st.FindToRedact(ctx, memory.RedactionQuery{Path: "/a"}, nil)
+	if err != nil || len(found) != 1 || found[0].Current || len(unseen) != 1 || unseen[0].What != "commits 2 to 3" {
+		t.Fatalf("found %+v, unseen %+v, %v", found, unseen, err)
+	}
+	done, err := st.Redact(ctx, []string{written[0].ID}, "why")
+	if err != nil || len(done.Places) == 0 || !strings.Contains(done.Places[0].Why, "commit 3 cannot be read") {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if there, err := d.blobs.Has(ctx, written[0].Digest); err != nil || !there {
+		t.Errorf("the content is gone: %v", err)
+	}
+	if erased, err := st.RedactedVersions(ctx); err != nil || !erased[written[0].ID] {
+		t.Errorf("%v, %v", erased, err)
 	}
 }
 

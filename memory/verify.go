@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"mneme/cas"
 	"mneme/finding"
@@ -117,46 +116,17 @@ type verifier struct {
 	inIts  versionlog.Digest // of the commit with its number
 }
 
-// run is a range of sequence numbers; the zero value is none.
-type run struct {
-	from, to uint64
-	why      string
-}
-
-func (r run) String() string {
-	if r.from == r.to {
-		return "commit " + strconv.FormatUint(r.from, 10)
-	}
-	return fmt.Sprintf("commits %d to %d", r.from, r.to)
-}
-
-// records walks the commits up to the tip. A bad one ends the log's walk, so it
-// is begun anew behind it.
+// records walks the commits up to the tip.
 func (v *verifier) records(ctx context.Context) error {
 	var err error
 	if v.tip, err = v.store.Tip(ctx); err != nil {
 		return err
 	}
-	for after := uint64(0); after < v.tip.Seq; {
-		why := "there is no record"
-		for c, err := range v.store.Commits(ctx, after) {
-			if errors.Is(err, versionlog.ErrCorrupt) {
-				why = err.Error()
-				break
-			}
-			if err != nil {
-				return err
-			}
-			if c.Seq != after+1 || c.Seq > v.tip.Seq {
-				break
-			}
-			v.commit(c)
-			after = c.Seq
+	for c, err := range v.store.readable(ctx, v.tip.Seq, v.lose) {
+		if err != nil {
+			return err
 		}
-		if after < v.tip.Seq {
-			after++
-			v.lose(after, why)
-		}
+		v.commit(c)
 	}
 	v.flushLost()
 	if err := v.unexplained(ctx); err != nil {
@@ -215,12 +185,10 @@ func (v *verifier) doIndex() string {
 // lose notes that a commit cannot be read.
 func (v *verifier) lose(seq uint64, why string) {
 	v.replay.gap(seq)
-	if v.lost.to == seq-1 && v.lost.from != 0 && v.lost.why == why {
-		v.lost.to = seq
-		return
+	if !v.lost.extend(seq, why) {
+		v.flushLost()
+		v.lost = run{from: seq, to: seq, why: why}
 	}
-	v.flushLost()
-	v.lost = run{from: seq, to: seq, why: why}
 }
 
 func (v *verifier) flushLost() {

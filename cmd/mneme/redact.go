@@ -11,6 +11,7 @@ import (
 
 	"mneme/backend"
 	"mneme/cas"
+	"mneme/errkind"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -27,7 +28,7 @@ type redactCmd struct {
 }
 
 func (c *redactCmd) Help() string {
-	return `Erases versions for good: their content, path, size and hash leave the history, the database with its free pages and its write-ahead log, the files of contents, kept conflicts, and the caches of every mount as it follows. What stays is that there was a version, by whom and when, and who erased it, when and why; the chain of the history still verifies. A content that other versions have, too, stays with them. The current version of a memory is refused: write or remove it first. Prints a receipt, which says of each place when it was erased there, and what could not be reached. To run it again is safe, and does what was left to do.
+	return `Erases versions for good: their content, path, size and hash leave the history, the database with its free pages and its write-ahead log, the files of contents, kept conflicts, and the caches of every mount as it follows. What stays is that there was a version, by whom and when, and who erased it, when and why; the chain of the history still verifies. A content that other versions have, too, stays with them. The current version of a memory is refused: write or remove it first. Prints a receipt, which says of each place when it was erased there, what could not be looked at since it is damaged, and what could not be reached. Where something could not be looked at, all else is erased, and the exit code is 7. To run it again is safe, and does what was left to do.
 
 Examples:
 
@@ -55,15 +56,18 @@ func (c *redactCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		found, err := c.find(ctx, a, st)
+		found, unseen, err := c.find(ctx, a, st)
 		if err != nil {
 			return err
 		}
 		if c.DryRun {
-			return c.showFound(a, st, found)
+			if err := c.showFound(a, st, found, unseen); err != nil {
+				return err
+			}
+			return notAll(unseen)
 		}
 		if len(found) > 0 && !c.Yes {
-			if err := c.showFound(a, st, found); err != nil {
+			if err := c.showFound(a, st, found, unseen); err != nil {
 				return err
 			}
 			if err := a.out.Flush(); err != nil {
@@ -73,26 +77,40 @@ func (c *redactCmd) Run(ctx context.Context, a *app) error {
 				return err
 			}
 		}
-		return c.redact(ctx, a, lib, st, found)
+		if err := c.redact(ctx, a, lib, st, found, unseen); err != nil {
+			return err
+		}
+		return notAll(unseen)
 	})
 }
 
-// find returns the versions to erase.
-func (c *redactCmd) find(ctx context.Context, a *app, st *memory.Store) ([]memory.Redactable, error) {
+// errNotAll says that a redaction could not look at all that it was asked about.
+var errNotAll = errkind.New(errkind.Corrupt, "what the redaction could not look at, it has not erased; mend it from a backup (`mneme fsck` says more) and run the command again")
+
+// notAll is the error that there is something unseen.
+func notAll(unseen []memory.Unseen) error {
+	if len(unseen) > 0 {
+		return errNotAll
+	}
+	return nil
+}
+
+// find returns the versions to erase, and what could not be looked at.
+func (c *redactCmd) find(ctx context.Context, a *app, st *memory.Store) ([]memory.Redactable, []memory.Unseen, error) {
 	q := memory.RedactionQuery{Session: c.Session, Text: c.Grep}
 	if c.Path != "" {
 		path, err := memory.ParsePrefix(c.Path)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		q.Path = path
 	}
 	q.Versions = c.Versions
 	bar := a.progress("redact " + st.Info().Slug)
-	all, err := st.FindToRedact(ctx, q, func(done, total int) { bar.show("commits", done, total) })
+	all, unseen, err := st.FindToRedact(ctx, q, func(done, total int) { bar.show("commits", done, total) })
 	bar.clear()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var found []memory.Redactable
 	var current []string
@@ -104,9 +122,9 @@ func (c *redactCmd) find(ctx context.Context, a *app, st *memory.Store) ([]memor
 		found = append(found, v)
 	}
 	if len(current) > 0 && (c.Grep != "" || len(c.Versions) > 0) {
-		return nil, fmt.Errorf("%w: %s", versionlog.ErrLiveHead, firstFew(current))
+		return nil, nil, fmt.Errorf("%w: %s", versionlog.ErrLiveHead, firstFew(current))
 	}
-	return found, nil
+	return found, unseen, nil
 }
 
 // firstFew names some of many.
@@ -131,7 +149,30 @@ type redactableJSON struct {
 	Copies int `json:"copies"` // versions with its content that stay, and the content with them
 }
 
-func (c *redactCmd) showFound(a *app, st *memory.Store, found []memory.Redactable) error {
+// unseenJSON is what a redaction could not look at.
+type unseenJSON struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+func newUnseenJSON(unseen []memory.Unseen) []unseenJSON {
+	all := []unseenJSON{}
+	for _, u := range unseen {
+		all = append(all, unseenJSON(u))
+	}
+	return all
+}
+
+func (a *app) printUnseen(unseen []memory.Unseen) {
+	if len(unseen) > 0 {
+		a.printf("Not looked at:\n")
+	}
+	for _, u := range unseen {
+		a.printf("  %s: %s\n", printable(u.What), printable(u.Why))
+	}
+}
+
+func (c *redactCmd) showFound(a *app, st *memory.Store, found []memory.Redactable, unseen []memory.Unseen) error {
 	if a.json {
 		if c.DryRun {
 			for _, v := range found {
@@ -139,9 +180,15 @@ func (c *redactCmd) showFound(a *app, st *memory.Store, found []memory.Redactabl
 					return err
 				}
 			}
+			if len(unseen) > 0 {
+				return a.printJSON(struct {
+					Unseen []unseenJSON `json:"unseen"`
+				}{newUnseenJSON(unseen)})
+			}
 		}
 		return nil
 	}
+	a.printUnseen(unseen)
 	if len(found) == 0 {
 		a.printf("Nothing to erase.\n")
 		return nil
@@ -167,16 +214,17 @@ func contentOf(v *memory.Redactable) string {
 
 // receiptJSON is what a redaction has erased.
 type receiptJSON struct {
-	Type      string      `json:"type"`
-	Store     string      `json:"store"`
-	Reason    string      `json:"reason"`
-	Time      time.Time   `json:"time"`
-	Versions  []string    `json:"versions"`
-	Sequence  []uint64    `json:"seqs"` // of the events
-	Erased    int         `json:"contents_erased"`
-	Kept      int         `json:"contents_kept"` // other versions have them
-	Places    []placeJSON `json:"places"`
-	Unreached []string    `json:"unreached"`
+	Type      string       `json:"type"`
+	Store     string       `json:"store"`
+	Reason    string       `json:"reason"`
+	Time      time.Time    `json:"time"`
+	Versions  []string     `json:"versions"`
+	Sequence  []uint64     `json:"seqs"` // of the events
+	Erased    int          `json:"contents_erased"`
+	Kept      int          `json:"contents_kept"` // other versions have them
+	Places    []placeJSON  `json:"places"`
+	Unseen    []unseenJSON `json:"unseen"`
+	Unreached []string     `json:"unreached"`
 }
 
 // placeJSON is what has become of it in one place.
@@ -194,7 +242,7 @@ var unreached = []string{
 	"free blocks of the disk on which files were removed",
 }
 
-func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st *memory.Store, found []memory.Redactable) error {
+func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st *memory.Store, found []memory.Redactable, unseen []memory.Unseen) error {
 	ids, digests := make([]string, len(found)), map[cas.Digest]bool{}
 	for i := range found {
 		v := &found[i]
@@ -220,16 +268,16 @@ func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st
 		}
 		done.Places = append(done.Places, p)
 	}
-	if printErr := c.receipt(a, st, done); err == nil {
+	if printErr := c.receipt(a, st, done, unseen); err == nil {
 		err = printErr
 	}
 	return err
 }
 
-func (c *redactCmd) receipt(a *app, st *memory.Store, done *memory.Redaction) error {
+func (c *redactCmd) receipt(a *app, st *memory.Store, done *memory.Redaction, unseen []memory.Unseen) error {
 	r := receiptJSON{
 		Type: "redaction", Store: st.Info().Slug, Reason: c.Reason, Time: time.Now().UTC(), Versions: append([]string{}, done.Versions...),
-		Sequence: []uint64{}, Erased: done.Contents, Kept: done.Kept, Places: []placeJSON{}, Unreached: unreached,
+		Sequence: []uint64{}, Erased: done.Contents, Kept: done.Kept, Places: []placeJSON{}, Unseen: newUnseenJSON(unseen), Unreached: unreached,
 	}
 	for _, commit := range done.Commits {
 		r.Sequence = append(r.Sequence, commit.Seq)
@@ -254,6 +302,7 @@ func (c *redactCmd) receipt(a *app, st *memory.Store, done *memory.Redaction) er
 		}
 		a.printf("  %s  %s\n", p.ErasedAt.Format(time.RFC3339), p.Place)
 	}
+	a.printUnseen(unseen)
 	a.printf("Not reached:\n")
 	for _, what := range r.Unreached {
 		a.printf("  %s\n", what)

@@ -1,0 +1,141 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"mneme/cas"
+	"mneme/versionlog"
+)
+
+// RedactionQuery says which versions are to be erased: those of which all holds that it
+// asks for. A field that is zero asks for nothing.
+type RedactionQuery struct {
+	Versions []string // ids, each of which must be there: versionlog.ErrNotFound
+	Path     string   // they took place there or below
+	Session  string
+	Text     string // that their content, path or spelling has
+}
+
+// Redactable is a version that a query takes.
+type Redactable struct {
+	versionlog.Version
+	Current bool // it is the current one, which is not erased
+	Copies  int  // versions that have its content, and that stay
+}
+
+// Unseen is what a query could not look at, so that what it takes may be in there.
+type Unseen struct {
+	What string // "commit 3"
+	Why  string
+}
+
+// FindToRedact returns the versions that a query takes, in the order of the history.
+// Those that were erased before are passed over. Unseen are the commits that cannot be read.
+// Progress, unless nil, is called with how many commits were looked at.
+func (s *Store) FindToRedact(ctx context.Context, q RedactionQuery, progress func(done, total int)) (found []Redactable, unseen []Unseen, err error) {
+	tip, err := s.Tip(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, id := range q.Versions {
+		if _, err := s.log.Version(ctx, s.info.ID, id); err != nil {
+			return nil, nil, fmt.Errorf("store %s: version %.80q: %w", s.info.Slug, id, err)
+		}
+	}
+	newest, users := map[string]string{}, map[cas.Digest]int{} // versions by memory, of a content
+	has := map[cas.Digest]bool{}
+	var lost []run
+	lose := func(seq uint64, why string) {
+		if n := len(lost); n == 0 || !lost[n-1].extend(seq, why) {
+			lost = append(lost, run{from: seq, to: seq, why: why})
+		}
+	}
+	for c, err := range s.readable(ctx, tip.Seq, lose) {
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range c.Versions {
+			v := &c.Versions[i]
+			newest[v.MemoryID] = v.ID
+			if !v.Digest.IsZero() {
+				users[v.Digest]++
+			}
+			if v.Redacted() {
+				continue
+			}
+			ok, err := s.takesToRedact(ctx, &q, v, has)
+			if err != nil {
+				return nil, nil, err
+			}
+			if ok {
+				found = append(found, Redactable{Version: *v})
+			}
+		}
+		if progress != nil {
+			progress(int(c.Seq), int(tip.Seq))
+		}
+	}
+	for _, r := range lost {
+		unseen = append(unseen, Unseen{r.String(), r.why})
+	}
+	for i := range found {
+		v := &found[i]
+		if v.Current, err = s.isCurrent(ctx, &v.Version, newest[v.MemoryID], lost); err != nil {
+			return nil, nil, err
+		}
+		if !v.Current {
+			users[v.Digest]--
+		}
+	}
+	for i := range found {
+		if v := &found[i]; !v.Digest.IsZero() {
+			v.Copies = users[v.Digest]
+		}
+	}
+	return found, unseen, nil
+}
+
+// isCurrent reports whether a version is the current one of its memory, of which newest is the
+// newest that was read. One that could not be read may be newer.
+func (s *Store) isCurrent(ctx context.Context, v *versionlog.Version, newest string, lost []run) (bool, error) {
+	if !v.Live() || newest != v.ID || len(lost) == 0 {
+		return v.Live() && newest == v.ID, nil
+	}
+	now, err := s.log.Newest(ctx, s.info.ID, v.MemoryID)
+	return now.ID == v.ID, err
+}
+
+// takesToRedact reports whether the query takes a version; has remembers which contents
+// have its text.
+func (s *Store) takesToRedact(ctx context.Context, q *RedactionQuery, v *versionlog.Version, has map[cas.Digest]bool) (bool, error) {
+	if len(q.Versions) > 0 && !slices.Contains(q.Versions, v.ID) || q.Session != "" && v.Session != q.Session {
+		return false, nil
+	}
+	if q.Path != "" && q.Path != "/" && !isWithin(v.Path, q.Path) && !isWithin(v.From, q.Path) {
+		return false, nil
+	}
+	if q.Text == "" {
+		return true, nil
+	}
+	text := []byte(q.Text)
+	for _, name := range []string{v.Path, v.From, v.Spelling} {
+		if bytes.Contains([]byte(name), text) {
+			return true, nil
+		}
+	}
+	if v.Digest.IsZero() {
+		return false, nil
+	}
+	if known, ok := has[v.Digest]; ok {
+		return known, nil
+	}
+	data, err := s.Content(ctx, *v)
+	if isLost(err) {
+		err = nil // nothing can be found in it, and nothing is there to erase
+	}
+	has[v.Digest] = bytes.Contains(data, text)
+	return has[v.Digest], err
+}
