@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"mneme/cas"
 	"mneme/versionlog"
@@ -28,12 +29,13 @@ type Redactable struct {
 
 // Unseen is what a query could not look at, so that what it takes may be in there.
 type Unseen struct {
-	What string // "commit 3"
+	What string // "commit 3", "version memver_… of /a.md"
 	Why  string
 }
 
 // FindToRedact returns the versions that a query takes, in the order of the history.
-// Those that were erased before are passed over. Unseen are the commits that cannot be read.
+// Those that were erased before are passed over. Unseen are the commits that
+// cannot be read and, if the query has a text, the versions whose contents are lost or damaged.
 // Progress, unless nil, is called with how many commits were looked at.
 func (s *Store) FindToRedact(ctx context.Context, q RedactionQuery, progress func(done, total int)) (found []Redactable, unseen []Unseen, err error) {
 	tip, err := s.Tip(ctx)
@@ -46,7 +48,7 @@ func (s *Store) FindToRedact(ctx context.Context, q RedactionQuery, progress fun
 		}
 	}
 	newest, users := map[string]string{}, map[cas.Digest]int{} // versions by memory, of a content
-	has := map[cas.Digest]bool{}
+	texts := &textFinder{store: s, text: []byte(q.Text), in: map[cas.Digest]textFound{}}
 	var lost []run
 	lose := func(seq uint64, why string) {
 		if n := len(lost); n == 0 || !lost[n-1].extend(seq, why) {
@@ -66,7 +68,7 @@ func (s *Store) FindToRedact(ctx context.Context, q RedactionQuery, progress fun
 			if v.Redacted() {
 				continue
 			}
-			ok, err := s.takesToRedact(ctx, &q, v, has)
+			ok, err := q.takes(ctx, v, texts)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -81,6 +83,7 @@ func (s *Store) FindToRedact(ctx context.Context, q RedactionQuery, progress fun
 	for _, r := range lost {
 		unseen = append(unseen, Unseen{r.String(), r.why})
 	}
+	unseen = append(unseen, texts.unseen...)
 	for i := range found {
 		v := &found[i]
 		if v.Current, err = s.isCurrent(ctx, &v.Version, newest[v.MemoryID], lost); err != nil {
@@ -108,9 +111,8 @@ func (s *Store) isCurrent(ctx context.Context, v *versionlog.Version, newest str
 	return now.ID == v.ID, err
 }
 
-// takesToRedact reports whether the query takes a version; has remembers which contents
-// have its text.
-func (s *Store) takesToRedact(ctx context.Context, q *RedactionQuery, v *versionlog.Version, has map[cas.Digest]bool) (bool, error) {
+// takes reports whether the query takes a version.
+func (q *RedactionQuery) takes(ctx context.Context, v *versionlog.Version, texts *textFinder) (bool, error) {
 	if len(q.Versions) > 0 && !slices.Contains(q.Versions, v.ID) || q.Session != "" && v.Session != q.Session {
 		return false, nil
 	}
@@ -120,22 +122,48 @@ func (s *Store) takesToRedact(ctx context.Context, q *RedactionQuery, v *version
 	if q.Text == "" {
 		return true, nil
 	}
-	text := []byte(q.Text)
 	for _, name := range []string{v.Path, v.From, v.Spelling} {
-		if bytes.Contains([]byte(name), text) {
+		if strings.Contains(name, q.Text) {
 			return true, nil
 		}
 	}
 	if v.Digest.IsZero() {
 		return false, nil
 	}
-	if known, ok := has[v.Digest]; ok {
-		return known, nil
+	return texts.has(ctx, v)
+}
+
+// textFinder looks for a text in contents, each of which it reads once.
+type textFinder struct {
+	store  *Store
+	text   []byte
+	in     map[cas.Digest]textFound
+	unseen []Unseen
+}
+
+// textFound says whether a content has the text, or why nobody can tell.
+type textFound struct {
+	has  bool
+	lost string
+}
+
+// has reports whether the content of a version has the text. It notes the version if that
+// cannot be read.
+func (t *textFinder) has(ctx context.Context, v *versionlog.Version) (bool, error) {
+	found, known := t.in[v.Digest]
+	if !known {
+		data, err := t.store.Content(ctx, *v)
+		switch {
+		case isLost(err):
+			found.lost = err.Error()
+		case err != nil:
+			return false, err
+		}
+		found.has = bytes.Contains(data, t.text)
+		t.in[v.Digest] = found
 	}
-	data, err := s.Content(ctx, *v)
-	if isLost(err) {
-		err = nil // nothing can be found in it, and nothing is there to erase
+	if found.lost != "" {
+		t.unseen = append(t.unseen, Unseen{fmt.Sprintf("version %s of %s", v.ID, v.Path), found.lost})
 	}
-	has[v.Digest] = bytes.Contains(data, text)
-	return has[v.Digest], err
+	return found.has, nil
 }

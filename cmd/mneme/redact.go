@@ -85,7 +85,7 @@ func (c *redactCmd) Run(ctx context.Context, a *app) error {
 }
 
 // errNotAll says that a redaction could not look at all that it was asked about.
-var errNotAll = errkind.New(errkind.Corrupt, "what the redaction could not look at, it has not erased; mend it from a backup (`mneme fsck` says more) and run the command again")
+var errNotAll = errkind.New(errkind.Corrupt, "what the redaction could not look at, it has not erased; mend it from a backup (`mneme fsck` says more) and run the command again, or name the versions by their ids")
 
 // notAll is the error that there is something unseen.
 func notAll(unseen []memory.Unseen) error {
