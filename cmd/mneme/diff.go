@@ -67,6 +67,9 @@ func (c *diffCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return explainMissing(ctx, st, path, err)
 		}
+		if c.From == "" {
+			return c.lastChange(ctx, a, st, from, to)
+		}
 		return c.print(ctx, a, st, from, to)
 	})
 }
@@ -119,14 +122,38 @@ func (c *diffCmd) twoPlaces(ctx context.Context, a *app, st *memory.Store, p pla
 	return c.print(ctx, a, st, sides[0], sides[1])
 }
 
+// lastChange prints what a version changed. Where the one before cannot be read any more, that is the
+// whole of it.
+func (c *diffCmd) lastChange(ctx context.Context, a *app, st *memory.Store, from, to *versionlog.Version) error {
+	diff, gone, err := changeTo(ctx, st, from, to)
+	if err != nil {
+		return err
+	}
+	if gone != nil {
+		if _, err := fmt.Fprintf(a.err, "mneme: the whole of it is shown, as the version before cannot be read: %s\n", printable(gone.Error())); err != nil {
+			return err
+		}
+	}
+	if err := c.printDiff(a, st, from, to, diff, gone); err != nil {
+		return err
+	}
+	return notOnPurpose(gone)
+}
+
 // print prints what two versions differ in.
 func (c *diffCmd) print(ctx context.Context, a *app, st *memory.Store, from, to *versionlog.Version) error {
 	diff, err := diffVersions(ctx, st, from, to)
 	if err != nil {
 		return err
 	}
+	return c.printDiff(a, st, from, to, diff, nil)
+}
+
+func (c *diffCmd) printDiff(a *app, st *memory.Store, from, to *versionlog.Version, diff string, gone error) error {
 	if a.json {
-		return a.printJSON(newDiffJSON(st, memory.Difference{From: from, To: to}, diff))
+		j := newDiffJSON(st, memory.Difference{From: from, To: to}, diff)
+		j.BeforeGone = whyGone(gone)
+		return a.printJSON(j)
 	}
 	return a.page(func() error {
 		if c.Stat {
@@ -244,10 +271,40 @@ func diffVersions(ctx context.Context, st *memory.Store, from, to *versionlog.Ve
 	return memory.Patch(sides[0], sides[1], from != nil && to != nil && from.MemoryID == to.MemoryID), nil
 }
 
+// changeTo returns the patch by which v came of the version before it, which may be nil. Where the
+// content of that one cannot be read any more, the patch is the whole of v, and gone says why.
+func changeTo(ctx context.Context, st *memory.Store, before, v *versionlog.Version) (diff string, gone, err error) {
+	diff, err = diffVersions(ctx, st, before, v)
+	if before == nil || v.Redacted() || !isUnreadable(err) {
+		return diff, nil, err
+	}
+	gone = err
+	diff, err = diffVersions(ctx, st, nil, v)
+	return diff, gone, err
+}
+
+// notOnPurpose returns why a content is gone, unless it was erased.
+func notOnPurpose(gone error) error {
+	if errors.Is(gone, memory.ErrRedacted) {
+		return nil
+	}
+	return gone
+}
+
+// whyGone is the text of an error; "" of none.
+func whyGone(gone error) string {
+	if gone == nil {
+		return ""
+	}
+	return gone.Error()
+}
+
 type diffJSON struct {
 	From *versionJSON `json:"from"`
 	To   *versionJSON `json:"to"`
 	Diff string       `json:"diff"`
+
+	BeforeGone string `json:"before_gone,omitempty"` // why diff is the whole of To
 }
 
 func newDiffJSON(st *memory.Store, d memory.Difference, diff string) diffJSON {

@@ -235,7 +235,7 @@ func (l *logPrinter) changes(e memory.Entry) error {
 		if i == 0 {
 			l.head(strconv.FormatUint(v.Seq, 10), localTime(v.Time), actorName(v.Actor), v.Session, v.Message)
 		}
-		diff, readable, err := l.diff(v)
+		diff, gone, readable, err := l.diff(v)
 		if err != nil {
 			return err
 		}
@@ -245,6 +245,9 @@ func (l *logPrinter) changes(e memory.Entry) error {
 			line += "  (content gone)"
 		case l.stat:
 			line += "  " + diffStat(diff)
+		}
+		if gone != nil {
+			line += "  (the version before it is gone)"
 		}
 		l.a.printf("%s\n", line)
 		if l.patch && diff != "" {
@@ -266,20 +269,21 @@ func (l *logPrinter) head(seq, at, actor, session, message string) {
 	l.a.printf("%s\n", line)
 }
 
-// diff is what a version changed; false where a content for it is gone. The log goes on then.
-func (l *logPrinter) diff(v *versionlog.Version) (diff string, readable bool, err error) {
+// diff is what a version changed, as changeTo says; not readable where its own content is gone.
+// The log goes on then.
+func (l *logPrinter) diff(v *versionlog.Version) (diff string, gone error, readable bool, err error) {
 	if v.Redacted() || v.IsDir() {
-		return "", v.IsDir(), nil
+		return "", nil, v.IsDir(), nil
 	}
 	before, err := replacedBy(l.ctx, l.st, v.Path, *v)
 	if err != nil {
-		return "", false, err
+		return "", nil, false, err
 	}
-	diff, err = diffVersions(l.ctx, l.st, before, v)
+	diff, gone, err = changeTo(l.ctx, l.st, before, v)
 	if isUnreadable(err) {
-		return "", false, nil
+		return "", nil, false, nil
 	}
-	return diff, err == nil, err
+	return diff, gone, err == nil, err
 }
 
 func (l *logPrinter) json(e memory.Entry) error {
@@ -288,10 +292,11 @@ func (l *logPrinter) json(e memory.Entry) error {
 		v := &e.Versions[i]
 		j := loggedJSON{versionJSON: newVersionJSON(l.st.Info().ID, *v)}
 		if l.patch || l.stat {
-			diff, readable, err := l.diff(v)
+			diff, gone, readable, err := l.diff(v)
 			if err != nil {
 				return err
 			}
+			j.BeforeGone = whyGone(gone)
 			if l.patch && readable {
 				j.Diff = &diff
 			}
@@ -314,8 +319,9 @@ func (l *logPrinter) json(e memory.Entry) error {
 // loggedJSON is a version in a log, with what it changed if that is asked for.
 type loggedJSON struct {
 	versionJSON
-	Diff  *string    `json:"diff,omitempty"`
-	Lines *linesJSON `json:"lines,omitempty"`
+	Diff       *string    `json:"diff,omitempty"`
+	BeforeGone string     `json:"before_gone,omitempty"`
+	Lines      *linesJSON `json:"lines,omitempty"`
 }
 
 // loggedCommitJSON is a commit with those of its versions that were asked for.

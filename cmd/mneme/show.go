@@ -148,7 +148,7 @@ func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Ver
 	if err != nil {
 		return err
 	}
-	diff, err := diffVersions(ctx, st, parent, &v)
+	diff, gone, err := changeTo(ctx, st, parent, &v)
 	redacted := errors.Is(err, memory.ErrRedacted)
 	if err != nil && !redacted {
 		return err
@@ -156,8 +156,9 @@ func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Ver
 	if a.json {
 		return a.printJSON(struct {
 			versionJSON
-			Diff string `json:"diff"`
-		}{newVersionJSON(st.Info().ID, v), diff})
+			Diff       string `json:"diff"`
+			BeforeGone string `json:"before_gone,omitempty"`
+		}{newVersionJSON(st.Info().ID, v), diff, whyGone(gone)})
 	}
 	fields := [][2]string{
 		{"Version", v.ID}, {"Memory", v.MemoryID}, {"Place", st.Info().Slug + ":" + shownPath(v)},
@@ -177,10 +178,13 @@ func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Ver
 	case v.Live():
 		fields = append(fields, [2]string{"Size", strconv.FormatInt(v.Size, 10)}, [2]string{"SHA-256", v.Digest.String()})
 	}
+	if gone != nil {
+		fields = append(fields, [2]string{"Before", gone.Error()})
+	}
 	a.printFields(fields)
 	if diff != "" {
 		a.printf("\n")
 		a.printDiff(diff)
 	}
-	return nil
+	return notOnPurpose(gone)
 }
