@@ -135,6 +135,78 @@ func TestErasedBeforeReply(t *testing.T) {
 	}
 }
 
+// TestErasedBeforeReplyOfNames: the log finds a commit whose reply it has lost, and whose versions were
+// erased by then, since another session has changed what it made.
+func TestErasedBeforeReplyOfNames(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(r *rig) fuse.Status
+		do     func(r *rig) fuse.Status
+		theirs func(r *rig)
+		want   []string
+	}{
+		"a file that is made": {
+			nil, func(r *rig) fuse.Status { return r.save("/new", "x", syscall.O_CREAT) },
+			func(r *rig) { r.remove("/new") }, []string{"a", "b", "d"},
+		},
+		"a file that is written": {
+			nil, func(r *rig) fuse.Status { return r.save("/a", "x", syscall.O_TRUNC) },
+			func(r *rig) { r.write("/a", "theirs") }, []string{"a", "b", "d"},
+		},
+		"a rename": {
+			nil, func(r *rig) fuse.Status { return r.rename("/a", "/c", 0) },
+			func(r *rig) { r.write("/c", "theirs") }, []string{"b", "c", "d"},
+		},
+		"a rename of what is removed": {
+			nil, func(r *rig) fuse.Status { return r.rename("/a", "/c", 0) },
+			func(r *rig) { r.remove("/c") }, []string{"b", "d"},
+		},
+		"a rename over a file": {
+			nil, func(r *rig) fuse.Status { return r.rename("/a", "/b", 0) },
+			func(r *rig) { r.write("/b", "theirs") }, []string{"b", "d"},
+		},
+		"a file that is saved by a rename": {
+			func(r *rig) fuse.Status { return r.save("/.new.tmp", "x", syscall.O_CREAT) },
+			func(r *rig) fuse.Status { return r.rename("/.new.tmp", "/new", 0) },
+			func(r *rig) { r.remove("/new") }, []string{"a", "b", "d"},
+		},
+		"a rename of a directory": {
+			nil, func(r *rig) fuse.Status { return r.rename("/d", "/e", 0) },
+			func(r *rig) { r.write("/e/f", "theirs") }, []string{"a", "b", "e"},
+		},
+		"a directory that is made": {
+			nil, func(r *rig) fuse.Status { return r.mkdir("/new") },
+			func(r *rig) {
+				_, err := r.other.RemoveDir(r.Context(), "/new", nil)
+				r.must(err)
+			}, []string{"a", "b", "d"},
+		},
+		"a removal": {
+			nil, func(r *rig) fuse.Status { return r.unlink("/a") },
+			func(r *rig) { r.write("/a", "theirs") }, []string{"a", "b", "d"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "/a", "/b", "/d/f")
+			r.must(r.s.tree.Walk(t.Context()))
+			r.readOnce("/a")
+			if c.before != nil {
+				r.wantOK(c.before(r))
+			}
+			r.log.SetFates(logfault.Settled)
+			r.log.Next(logfault.AfterCommit, func() {
+				c.theirs(r)
+				r.redact()
+			})
+			if status := c.do(r); !status.Ok() && status != fuse.Status(syscall.ESTALE) {
+				t.Errorf("status %v", status)
+			}
+			r.follow()
+			r.wantNames("/", c.want...)
+			r.wantAsLog()
+		})
+	}
+}
+
 // TestErasedWhileNobodyServed: the kernel looks up again what it knows when it may have missed what
 // an erased version has changed.
 func TestErasedWhileNobodyServed(t *testing.T) {

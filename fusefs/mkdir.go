@@ -85,6 +85,10 @@ func (fs *fileSystem) makeDir(asked *call, in *fuse.MkdirIn, name string, out *f
 	made := memory.Change{Action: versionlog.MakeDir, Path: path + "/", Spelling: spelling, Expect: versionlog.ExpectAbsent()}
 	//archtest:locked commit calls it with the lock
 	err := s.commit([]memory.Change{made}, func(c *versionlog.Commit) {
+		if isErased(c) {
+			s.bringErasedLocked(c, dir, canonical)
+			return
+		}
 		n = s.tree.MadeDirLocked(dir, canonical, path, in.Mode, &c.Versions[0])
 		n.SpellLocked(name)
 		fs.replyIfLocked(asked.answers(), n, canonical == name, out)
@@ -94,6 +98,8 @@ func (fs *fileSystem) makeDir(asked *call, in *fuse.MkdirIn, name string, out *f
 		return nil, fuse.Status(syscall.EEXIST) // the tree shows what is there, see showRefusalLocked
 	case err != nil:
 		return nil, s.fail("mkdir", path, err)
+	case n == nil: // it was there, and is erased: the kernel tries once more
+		return nil, fuse.Status(syscall.ESTALE)
 	}
 	return n, fuse.OK
 }

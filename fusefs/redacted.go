@@ -2,8 +2,11 @@ package fusefs
 
 import (
 	"path"
+	"slices"
 
+	"mneme/fusefs/tree"
 	"mneme/fusefs/virtual"
+	"mneme/versionlog"
 )
 
 // forgetPastLocked makes the mount and its kernel forget what they have of the past of the
@@ -33,4 +36,18 @@ func (s *store) forgetPastLocked() {
 			h.text = nil // which Read makes anew
 		}
 	}
+}
+
+// isErased reports whether a version of a commit was erased. So may be those of a commit of this
+// mount's own, of which the log had lost the reply, and asked later.
+func isErased(c *versionlog.Commit) bool {
+	return slices.ContainsFunc(c.Versions, func(v versionlog.Version) bool { return v.Redacted() })
+}
+
+// bringErasedLocked brings a commit of this mount into the tree of which isErased holds, as that of
+// another session. The kernel, which is told that the request has done what it was to do, looks
+// again at what is at the name by now.
+func (s *store) bringErasedLocked(c *versionlog.Commit, dir *tree.Entry, name string) {
+	s.tree.ApplyLocked(c)
+	s.fs.notify.entryLocked(dir, name)
 }

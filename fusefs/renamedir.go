@@ -29,7 +29,13 @@ func (fs *fileSystem) moveDir(m *move) error {
 		err = m.s.commitBy(func(ctx context.Context, opts *memory.CommitOptions) (*versionlog.Commit, error) {
 			return m.s.memory.Rename(ctx, from, to, opts)
 			//archtest:locked commitBy calls it with the lock
-		}, func(c *versionlog.Commit) { m.s.tree.MovedDirLocked(m.Move, c) })
+		}, func(c *versionlog.Commit) {
+			if isErased(c) {
+				m.s.bringErasedLocked(c, m.To, m.New)
+				return
+			}
+			m.s.tree.MovedDirLocked(m.Move, c)
+		})
 		if !isConflict(err) {
 			break
 		}

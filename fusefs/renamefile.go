@@ -130,6 +130,10 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		change := memory.Change{Action: versionlog.Rename, Path: source, To: target, Spelling: spelling, Expect: versionlog.ExpectExists()}
 		//archtest:locked commit calls it with the lock
 		err := m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) {
+			if isErased(c) {
+				m.s.bringErasedLocked(c, m.To, m.New)
+				return
+			}
 			m.s.unspoolLocked(m.s.tree.MovedLocked(m.Move, source, c.Versions[0]))
 		})
 		if _, taken := versionlog.ConflictAt(err, target); taken {

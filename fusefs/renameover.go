@@ -132,6 +132,10 @@ func (t *renameText) Committed(d *session.Draft, v *versionlog.Version, c *versi
 	if c != nil {
 		s.countLocked(c)
 	}
+	if v.Redacted() {
+		t.erasedLocked(c, v)
+		return
+	}
 	t.replacedLocked(d, v, c == nil)
 	if c == nil {
 		return
@@ -183,6 +187,18 @@ func (t *renameText) replacedLocked(d *session.Draft, v *versionlog.Version, the
 		s.tree.InstallLocked(*newer)
 	case gone:
 		s.tree.LeftLocked(m.Entry, time.Now())
+	}
+}
+
+// erasedLocked is replacedLocked where v was erased before the mount has heard of it: the file is to be
+// nowhere.
+func (t *renameText) erasedLocked(c *versionlog.Commit, v *versionlog.Version) {
+	m, s := t.move, t.move.s
+	s.unspoolLocked(m.Entry)
+	s.bringErasedLocked(c, m.To, m.New)
+	s.tree.ErasedLocked(m.Entry, v)
+	if st := stageOf(m.Entry); st != nil && !st.overtaken {
+		st.replacedLocked(m.Entry, t.changes)
 	}
 }
 

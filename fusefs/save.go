@@ -215,6 +215,10 @@ func (t *stagedText) Committed(d *session.Draft, v *versionlog.Version, c *versi
 	if c != nil {
 		s.commits.Add(1)
 	}
+	if v.Redacted() {
+		t.erasedLocked(d, c)
+		return
+	}
 	t.committedLocked(d, v)
 }
 
@@ -258,7 +262,7 @@ func (t *stagedText) committedElsewhereLocked(d *session.Draft, v *versionlog.Ve
 }
 
 // erasedLocked is committedLocked where the version that holds the draft was erased before the
-// follower has met it: the text was in the log, and is to be nowhere. What was written since
+// mount has heard of it: the text was in the log, and is to be nowhere. What was written since
 // stays, of a file that another session has removed.
 func (t *stagedText) erasedLocked(d *session.Draft, c *versionlog.Commit) {
 	s := storeOf(t.n)

@@ -103,8 +103,9 @@ func (s *Session) propose(ctx context.Context, t Text, d *Draft) error {
 	return err
 }
 
-// commitDraft makes a draft the next version of its path, and returns that. The commit
-// is nil where another session had written the very same bytes.
+// commitDraft makes a draft the next version of its path, and returns that, which may have
+// been erased before the log had its reply. The commit is nil where another session had written
+// the very same bytes.
 func (s *Session) commitDraft(ctx context.Context, d *Draft, warned *warnings) (*versionlog.Commit, *versionlog.Version, error) {
 	put := memory.Change{
 		Action: versionlog.Put, Path: d.Path, Spelling: d.Spelling, Content: d.Data, Digest: d.Digest, Expect: d.expect(),
@@ -118,6 +119,11 @@ func (s *Session) commitDraft(ctx context.Context, d *Draft, warned *warnings) (
 	}
 	for i := range c.Versions {
 		if v := &c.Versions[i]; v.Path == d.Path && v.Live() {
+			return c, v, nil
+		}
+	}
+	for i := range c.Versions { // a log that has asked what became of it
+		if v := &c.Versions[i]; v.Redacted() && (v.Op == versionlog.OpCreated || v.Op == versionlog.OpModified) {
 			return c, v, nil
 		}
 	}

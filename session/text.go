@@ -369,8 +369,9 @@ func (p *plain) Rebase(_ *Draft, theirs *memory.Head, content []byte) bool {
 }
 
 func (p *plain) Committed(d *Draft, v *versionlog.Version, _ *versionlog.Commit) {
-	p.saved = *v
-	p.s.Holds(d, memory.NewHead(v))
+	if p.saved = *v; !v.Redacted() {
+		p.s.Holds(d, memory.NewHead(v))
+	}
 }
 
 func (p *plain) Lost(d *Draft) Loss {

@@ -31,16 +31,17 @@ const (
 	points
 )
 
-// Fate is what becomes of a commit. But for the first, the caller is told ErrDown.
+// Fate is what becomes of a commit. But for the first and the last, the caller is told ErrDown.
 type Fate int
 
 const (
 	Made    Fate = iota
 	Unheard      // made, and its reply is lost
 	Unmade
+	Settled // made; its reply is lost, and the log asks what became of it: the caller is told how it is by then
 )
 
-func (f Fate) String() string { return []string{"made", "made, unheard", "not made"}[f] }
+func (f Fate) String() string { return []string{"made", "made, unheard", "not made", "settled"}[f] }
 
 // Options say how a Log behaves; nil and the zero value are the default.
 type Options struct {
@@ -252,8 +253,13 @@ func (l *Log) Commit(ctx context.Context, store string, p *versionlog.Proposal) 
 	if err := l.at(ctx, AfterCommit); err != nil {
 		return nil, err
 	}
-	if fate == Unheard {
+	switch {
+	case fate == Unheard:
 		return nil, ErrDown
+	case fate == Settled && err == nil:
+		again := *p
+		again.Fresh = false
+		return l.Log.Commit(ctx, store, &again)
 	}
 	return c, err
 }
