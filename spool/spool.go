@@ -68,12 +68,13 @@ type Spool struct {
 	entries uint64
 	bytes   int64 // in entries
 	free    []*Slot
+	used    map[*Slot]bool // that are not free; true: the next Drop removes it
 }
 
 // New returns a spool below parent, of at most limit bytes. It touches no disk. As
 // root, parent has to be a directory that only root may change.
 func New(parent string, limit int64) *Spool {
-	return &Spool{parent: safepath.NewRoot(parent), limit: limit}
+	return &Spool{parent: safepath.NewRoot(parent), limit: limit, used: map[*Slot]bool{}}
 }
 
 // Slot holds one entry. Its methods may not be called at once.
@@ -142,6 +143,7 @@ func (s *Spool) take(size int64) (*Slot, error) {
 	}
 	slot.size = size
 	slot.most = max(slot.most, size)
+	s.used[slot] = false
 	s.bytes += size
 	return slot, nil
 }
@@ -216,15 +218,18 @@ func (slot *Slot) Drop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bytes -= slot.size
-	if err == nil && !s.ended && len(s.free) < maxFree && slot.most <= maxFreeBytes {
+	wiped := s.used[slot]
+	delete(s.used, slot)
+	if err == nil && !s.ended && !wiped && len(s.free) < maxFree && slot.most <= maxFreeBytes {
 		s.free = append(s.free, slot)
 		return nil
 	}
 	return errors.Join(s.root.Remove(slot.name), slot.f.Close())
 }
 
-// Wipe removes the files of slots that are free, in which settled entries may still be
-// read. What is behind the record of one that is not free stays until it is.
+// Wipe erases settled entries: it removes the files of slots that are free, and cuts the others
+// off behind their records. These are not used again, since what they hold may be settled, and
+// erased from the history, by now.
 func (s *Spool) Wipe() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,6 +238,12 @@ func (s *Spool) Wipe() error {
 		errs = append(errs, s.root.Remove(slot.name), slot.f.Close())
 	}
 	s.free = nil
+	for slot := range s.used {
+		s.used[slot] = true
+		if slot.most > slot.size {
+			errs = append(errs, slot.f.Truncate(slot.size))
+		}
+	}
 	return errors.Join(errs...)
 }
 

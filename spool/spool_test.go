@@ -113,13 +113,17 @@ func TestDead(t *testing.T) {
 func TestWipe(t *testing.T) {
 	parent := t.TempDir()
 	s := New(parent, 1<<20)
-	settled, waits := write(t, s, "/a", "canary", 0), write(t, s, "/b", "waits", 0)
+	settled, longer := write(t, s, "/a", "canary", 0), write(t, s, "/b", strings.Repeat("canary ", 100), 0)
+	late := write(t, s, "/c", "canary", 0)
 	must(t, settled.Drop())
+	must(t, longer.Drop())
+	waits := write(t, s, "/b", "waits", 0) // in the place of the longer one
 	must(t, s.Wipe())
 	must(t, s.Wipe())
 	if e, err := waits.Read(); err != nil || string(e.Data) != "waits" {
 		t.Errorf("what waits is %+v, %v", e, err)
 	}
+	must(t, late.Drop())
 	files := 0
 	must(t, filepath.WalkDir(parent, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -132,6 +136,7 @@ func TestWipe(t *testing.T) {
 		return err
 	}))
 	write(t, s, "/c", "more", 0)
+	must(t, waits.Drop())
 	if files < 2 {
 		t.Errorf("%d files", files)
 	}
