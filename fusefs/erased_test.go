@@ -8,7 +8,10 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"mneme/cache"
+	"mneme/cas"
 	"mneme/internal/testing/logfault"
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -187,7 +190,7 @@ func TestErasedBeforeReplyOfNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "/a", "/b", "/d/f")
-			r.must(r.s.tree.Walk(t.Context()))
+			r.walk()
 			r.readOnce("/a")
 			if c.before != nil {
 				r.wantOK(c.before(r))
@@ -223,4 +226,52 @@ func TestErasedWhileNobodyServed(t *testing.T) {
 		t.Error("the kernel is not told that /a may be gone")
 	}
 	next.wantNames("/", "b")
+}
+
+// TestErasedOfThePast has a mount of the past follow a redaction: what was erased is not there any
+// more, in no cache either, and the rest is.
+func TestErasedOfThePast(t *testing.T) {
+	for _, loaded := range []bool{false, true} {
+		r := newRig(t, "/a", "/b")
+		_, err := r.other.MakeDir(r.Context(), "/d", versionlog.ExpectAbsent(), nil)
+		r.must(err)
+		tip, err := r.other.Tip(r.Context())
+		r.must(err)
+		for _, path := range []string{"/a", "/c"} {
+			r.write(path, "later")
+		}
+		_, err = r.other.RemoveDir(r.Context(), "/d", nil)
+		r.must(err)
+		caches, err := cache.New(r.blobs, nil)
+		r.must(err)
+		t.Cleanup(caches.Close)
+		lib := memory.NewLibrary(r.log, func(string) (cas.Store, error) { return caches, nil })
+		past, err := lib.OpenAt(t.Context(), r.other.Info().ID, tip.Seq)
+		r.must(err)
+		m := r.mounted(past)
+		m.followBeside()
+		if loaded {
+			m.walk()
+		}
+		m.wantNames("/", "a", "b", "d")
+		m.wantText("/a", "/a")
+		a := m.wantLookup("/a", fuse.OK).NodeId
+		v, err := past.Head(t.Context(), "/a")
+		r.must(err)
+		r.write("/b", "later")
+		r.redact() // the first of /a and of /b, and both of /d
+		r.must(r.blobs.(cas.Deleter).Delete(t.Context(), v.Digest))
+		now, err := r.other.Tip(r.Context())
+		r.must(err)
+		m.awaitShown(now.Seq)
+		m.wantNames("/")
+		m.wantLookup("/a", fuse.ENOENT)
+		if result, status := m.front().Read(nil, &fuse.ReadIn{InHeader: header(a)}, make([]byte, 4096)); status.Ok() {
+			text, _ := result.Bytes(nil)
+			t.Errorf("loaded %v: what the kernel knew is %q", loaded, text)
+		}
+		if data, err := past.Content(t.Context(), v); err == nil {
+			t.Errorf("loaded %v: the cache has %q", loaded, data)
+		}
+	}
 }

@@ -132,7 +132,16 @@ func (r *rig) walkTo(n int, then func()) {
 		}
 		pages++
 	})
-	r.must(r.s.tree.Walk(r.Context()))
+	r.walk()
+}
+
+// followBeside follows the log as long as the mount lives.
+func (r *rig) followBeside() { r.inBackground((*store).follow) }
+
+// awaitShown waits until the mount, which follows the log, shows a commit.
+func (r *rig) awaitShown(seq uint64) {
+	r.Helper()
+	r.must(r.s.tree.AwaitApplied(r.Context(), seq))
 }
 
 // looking takes the lock of what is inside, to look at it; locked takes it to change it.

@@ -31,7 +31,7 @@ func TestSessionsWhileLoading(t *testing.T) {
 	var wg sync.WaitGroup
 	r.inBackground((*store).load)
 	r.s.patience = time.Second
-	r.inBackground((*store).follow)
+	r.followBeside()
 	wg.Go(func() {
 		for range 60 {
 			from, to := paths[random(len(paths))], paths[random(len(paths))]

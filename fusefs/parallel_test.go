@@ -348,7 +348,7 @@ func TestParallel(t *testing.T) {
 				p.log.SetFate(func() logfault.Fate { return fates[rand.N(len(fates))] })
 			}
 			judged := seed%2 == 1
-			p.inBackground((*store).follow)
+			p.followBeside()
 			if seed%3 == 0 {
 				p.must(p.s.tree.Walk(t.Context()))
 			}

@@ -113,7 +113,7 @@ func (r *rig) names(dir string) ([]string, fuse.Status) {
 		return nil, status
 	}
 	var open fuse.OpenOut
-	if status := r.fs.OpenDir(nil, &fuse.OpenIn{InHeader: header(entry.NodeId)}, &open); !status.Ok() {
+	if status := r.fs.OpenDir(nil, &fuse.OpenIn{InHeader: header(entry.NodeId)}, &open); !status.Ok() && status != fuse.ENOSYS {
 		return nil, status
 	}
 	in := &fuse.ReadIn{InHeader: header(entry.NodeId), Fh: open.Fh}
@@ -156,7 +156,9 @@ func (r *rig) wantNames(dir string, want ...string) {
 // open opens the file that the kernel knows by an id.
 func (r *rig) open(id uint64, flags uint32) (fh uint64, status fuse.Status) {
 	var out fuse.OpenOut
-	status = r.front().Open(nil, &fuse.OpenIn{InHeader: header(id), Flags: flags}, &out)
+	if status = r.front().Open(nil, &fuse.OpenIn{InHeader: header(id), Flags: flags}, &out); status == fuse.ENOSYS {
+		status = fuse.OK // the kernel opens it by itself
+	}
 	return out.Fh, status
 }
 

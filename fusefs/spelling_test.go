@@ -19,9 +19,18 @@ const nfc, nfd = "caf\u00e9", "cafe\u0301"
 // beside mounts the store of a rig once more, for another session; nothing has loaded.
 func (r *rig) beside() *rig {
 	r.Helper()
-	lib := memory.NewLibrary(r.log, func(string) (cas.Store, error) { return r.blobs, nil })
-	ms, err := lib.Open(r.Context(), r.s.memory.Info().ID, memory.SessionAuthor("beside"))
+	ms, err := r.library().Open(r.Context(), r.other.Info().ID, memory.SessionAuthor("beside"))
 	r.must(err)
+	return r.mounted(ms)
+}
+
+// library opens the stores of a rig once more.
+func (r *rig) library() *memory.Library {
+	return memory.NewLibrary(r.log, func(string) (cas.Store, error) { return r.blobs, nil })
+}
+
+// mounted mounts a store; nothing has loaded.
+func (r *rig) mounted(ms *memory.Store) *rig {
 	m := &rig{T: r.T, log: r.log, blobs: r.blobs, other: r.other}
 	m.fs = newFileSystem(r.Context(), []*memory.Store{ms}, Options{Logger: slog.New(slog.DiscardHandler), Session: "beside"})
 	m.fs.notify.Close()
@@ -36,8 +45,14 @@ func (r *rig) beside() *rig {
 func (r *rig) loaded() *rig {
 	r.Helper()
 	m := r.beside()
-	m.must(m.s.tree.Walk(m.Context()))
+	m.walk()
 	return m
+}
+
+// walk has everything loaded.
+func (r *rig) walk() {
+	r.Helper()
+	r.must(r.s.tree.Walk(r.Context()))
 }
 
 // put is the other session's, which spells the path.

@@ -2,8 +2,10 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"mneme/versionlog"
@@ -11,7 +13,8 @@ import (
 
 // OpenAt returns the store of an id as it was right after the commit of a sequence number,
 // for reading. Its history ends there, and nothing is added to it. versionlog.ErrNotFound:
-// there is no such commit.
+// there is no such commit. What is erased from the store later is not in it any more, see
+// Store.Follow.
 func (l *Library) OpenAt(ctx context.Context, id string, seq uint64) (*Store, error) {
 	s, err := l.Open(ctx, id, nil)
 	if err != nil {
@@ -34,19 +37,26 @@ func (s *Store) EndsAt() (seq uint64, past bool) {
 }
 
 // pastLog is a log as it was right after a commit of one store, which it is used for only.
-// What it holds never changes, so that nobody who waits for a commit hears of one.
+// What it holds never changes but for what is erased, so that nobody who waits for a commit hears
+// of one.
 type pastLog struct {
 	versionlog.Log
 	tip   versionlog.Tip // without Totals, and of a store in use
 	state versionlog.State
+	met   atomic.Uint64 // the newest commit of the log beneath that erased hears of no more
 }
 
 func newPastLog(ctx context.Context, log versionlog.Log, storeID string, seq uint64) (*pastLog, error) {
+	now, err := log.Tip(ctx, storeID)
+	if err != nil {
+		return nil, err
+	}
 	state, err := log.At(ctx, storeID, seq)
 	if err != nil {
 		return nil, err
 	}
 	l := &pastLog{Log: log, state: state}
+	l.met.Store(now.Seq)
 	if seq == 0 {
 		return l, nil
 	}
@@ -124,6 +134,39 @@ func (l *pastLog) PathHistory(ctx context.Context, storeID, path string) iter.Se
 			if (err != nil || v.Seq <= l.tip.Seq) && !yield(v, err) {
 				return
 			}
+		}
+	}
+}
+
+// erased waits for the next redaction that is made in the store, and returns its commit, whose
+// Versions are those of the past that it has erased, as they are by now. Nobody else calls it
+// meanwhile.
+func (l *pastLog) erased(ctx context.Context, storeID string) (*versionlog.Commit, error) {
+	for {
+		if err := l.Log.Wait(ctx, storeID, l.met.Load()); err != nil {
+			return nil, err
+		}
+		for c, err := range l.Log.Commits(ctx, storeID, l.met.Load()) {
+			if err != nil {
+				return nil, err
+			}
+			if !c.IsEvent(versionlog.EventRedacted) {
+				l.met.Store(c.Seq)
+				continue
+			}
+			of := *c
+			for _, id := range c.Event.RedactedVersions() {
+				v, err := l.Version(ctx, storeID, id)
+				if errors.Is(err, versionlog.ErrNotFound) {
+					continue // of later
+				}
+				if err != nil {
+					return nil, err
+				}
+				of.Versions = append(of.Versions, v)
+			}
+			l.met.Store(c.Seq)
+			return &of, nil
 		}
 	}
 }

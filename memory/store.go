@@ -225,21 +225,25 @@ func (s *Store) Commits(ctx context.Context, after uint64) iter.Seq2[*versionlog
 // until ctx ends or something fails; it returns why, never nil. It returns
 // versionlog.ErrRewritten when the next commit does not follow the one that the
 // caller has. Before apply gets a redaction, the caches of contents are emptied.
+//
+// Behind the end of a store of OpenAt it calls apply with the redactions that are made in the store,
+// which have Versions: those that they have erased.
 func (s *Store) Follow(ctx context.Context, after versionlog.Tip, apply func(*versionlog.Commit) error) error {
 	next := s.can.Next
 	if next == nil {
 		next = waitThenRead{s.log}.Next
 	}
 	for {
+		if past, ok := s.log.(*pastLog); ok && after.Seq >= past.tip.Seq {
+			return s.followErased(ctx, past, apply)
+		}
 		commits, err := next(ctx, s.info.ID, after.Seq)
 		for _, c := range commits {
 			if c.Seq != after.Seq+1 || c.Prev != after.Digest {
 				return fmt.Errorf("%w: commit %d does not follow commit %d, %.12s, which was there before", versionlog.ErrRewritten, c.Seq, after.Seq, after.Digest)
 			}
-			if c.IsEvent(versionlog.EventRedacted) {
-				if err := forget(s.blobs); err != nil {
-					return fmt.Errorf("commit %d erased versions: %w", c.Seq, err)
-				}
+			if err := s.forgetErased(c); err != nil {
+				return err
 			}
 			if err := apply(c); err != nil {
 				return err
@@ -251,6 +255,33 @@ func (s *Store) Follow(ctx context.Context, after versionlog.Tip, apply func(*ve
 			return err
 		}
 	}
+}
+
+// followErased is Follow behind the end of the past.
+func (s *Store) followErased(ctx context.Context, past *pastLog, apply func(*versionlog.Commit) error) error {
+	for {
+		c, err := past.erased(ctx, s.info.ID)
+		if err == nil {
+			err = s.forgetErased(c)
+		}
+		if err == nil {
+			err = apply(c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// forgetErased empties the caches if a commit has erased something.
+func (s *Store) forgetErased(c *versionlog.Commit) error {
+	if !c.IsEvent(versionlog.EventRedacted) {
+		return nil
+	}
+	if err := forget(s.blobs); err != nil {
+		return fmt.Errorf("commit %d erased versions: %w", c.Seq, err)
+	}
+	return nil
 }
 
 // saw tells the witness, if there is one, of a commit that the log has.

@@ -22,13 +22,13 @@ func (t *Tree) LeftLocked(n *Entry, at time.Time) {
 // where it was moved from, nor what it holds. What the tree has of its memory, or directory, is
 // outdated by it, and leaves the tree as if another session had removed it. Since the current
 // version of a memory is never erased, it is gone in the log, too, or a later commit brings it
-// in again.
+// in again. Of the past the tree may have the very version that is erased.
 
 // eraseLocked takes what the erased version v has changed out of the tree.
 func (t *Tree) eraseLocked(v *versionlog.Version) {
 	t.freed[v.MemoryID] = max(t.freed[v.MemoryID], v.Seq) // which no path is
 	n := t.root.findLocked(func(n *Entry) bool {
-		return n.marker != 0 && n.marker < v.Seq && n.markerOf == v.MemoryID || n.InLogLocked() && n.head.OfMemory(v) && n.head.Seq() < v.Seq
+		return n.marker != 0 && n.marker <= v.Seq && n.markerOf == v.MemoryID || n.InLogLocked() && n.head.OfMemory(v) && n.head.Seq() <= v.Seq
 	})
 	switch {
 	case n == nil:
@@ -40,6 +40,7 @@ func (t *Tree) eraseLocked(v *versionlog.Version) {
 	case n.IsHiddenLocked():
 		t.revealLocked(n, n.head.Path())
 	default:
+		t.told.ContentLocked(n)
 		t.LeftLocked(n, v.Time)
 	}
 }
