@@ -15,6 +15,9 @@ import (
 // ErrRedacted is what every *RedactedError is, under errors.Is.
 var ErrRedacted = errkind.New(errkind.NotFound, "its content was redacted")
 
+// ErrSessionRedacts says that a session, rather than a person, was to erase versions.
+var ErrSessionRedacts = errkind.New(errkind.Denied, "a session does not erase versions; a person does")
+
 // RedactedError says that a version was erased on purpose.
 type RedactedError struct {
 	Version string
@@ -69,12 +72,15 @@ type Redaction struct {
 // repeated: what is erased already is passed over, and what an earlier one has left to do
 // is done. The reason must not repeat what is erased.
 //
-// Errors: versionlog.ErrLiveHead, versionlog.ErrNotFound, versionlog.ErrNoRedaction,
+// Errors: ErrSessionRedacts, versionlog.ErrLiveHead, versionlog.ErrNotFound, versionlog.ErrNoRedaction,
 // versionlog.ErrInvalid without a reason, ErrReadOnly. Where some were erased before an
 // error, they are in the Redaction.
 func (s *Store) Redact(ctx context.Context, ids []string, reason string) (*Redaction, error) {
 	if s.author == nil {
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, ErrReadOnly)
+	}
+	if s.author.Actor.Kind == versionlog.ActorSession {
+		return nil, fmt.Errorf("store %s: %w", s.info.Slug, ErrSessionRedacts)
 	}
 	if s.can.Purge == nil {
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, versionlog.ErrNoRedaction)

@@ -14,6 +14,9 @@ import (
 	"mneme/versionlog/memlog"
 )
 
+// person may erase versions, as a session may not.
+var person = &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "alice"}}
+
 // TestRedact: a content that no version has any more goes, also out of the caches of those
 // who follow, and one that another version has stays. Whoever reads an erased version
 // hears who erased it, when and why.
@@ -41,7 +44,7 @@ func TestRedact(t *testing.T) {
 		}
 		return st
 	}
-	st, other := open(lib, author), open(library(), author)
+	st, other := open(lib, person), open(library(), person)
 	write := func(path, text string) versionlog.Version {
 		v, err := st.Write(ctx, path, []byte(text), versionlog.ExpectAny())
 		if err != nil {
@@ -75,6 +78,9 @@ func TestRedact(t *testing.T) {
 	if _, err := open(lib, nil).Redact(ctx, []string{first.ID}, "why"); !errors.Is(err, memory.ErrReadOnly) {
 		t.Errorf("of one that is open for reading: %v", err)
 	}
+	if _, err := open(lib, author).Redact(ctx, []string{first.ID}, "why"); !errors.Is(err, memory.ErrSessionRedacts) {
+		t.Errorf("by a session: %v", err)
+	}
 	tip, err := other.Tip(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +109,7 @@ func TestRedact(t *testing.T) {
 		}
 		var redacted *memory.RedactedError
 		if _, err := reader.Content(ctx, v); !errors.As(err, &redacted) || redacted.Why != "ticket 81" || redacted.Seq != 5 ||
-			redacted.By != author.Actor || redacted.At.IsZero() || !strings.Contains(err.Error(), "ticket 81") {
+			redacted.By != person.Actor || redacted.At.IsZero() || !strings.Contains(err.Error(), "ticket 81") {
 			t.Errorf("reading what was erased: %v", err)
 		}
 	}
@@ -124,7 +130,7 @@ func TestRedactDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := lib.Open(ctx, info.ID, author)
+	st, err := lib.Open(ctx, info.ID, person)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +176,7 @@ func TestRedactUnsupported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := lib.Open(t.Context(), info.ID, author)
+	st, err := lib.Open(t.Context(), info.ID, person)
 	if err != nil {
 		t.Fatal(err)
 	}

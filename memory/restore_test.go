@@ -275,7 +275,11 @@ func TestRestoreErased(t *testing.T) {
 		}
 		removal = c.Versions[0].ID
 	}
-	if _, err := w.Redact(ctx, []string{then.ID, removal}, "a test"); err != nil {
+	byPerson, err := w.lib.Open(ctx, w.Info().ID, person)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := byPerson.Redact(ctx, []string{then.ID, removal}, "a test"); err != nil {
 		t.Fatal(err)
 	}
 	plan, err := w.PlanRestore(ctx, "/", point.Seq, nil)
