@@ -85,8 +85,9 @@ type Remembered struct {
 // Receipt says where the entries of a batch are. A host that gets Unknown, or no answer, sends
 // the same batch again.
 type Receipt struct {
-	Key     string         `json:"key"` // the idempotency key of the commit
-	Entries []ReceiptEntry `json:"entries"`
+	Key      string         `json:"key"` // the idempotency key of the commit
+	Entries  []ReceiptEntry `json:"entries"`
+	Warnings []string       `json:"warnings,omitempty"` // credentials that this call has brought into the store, by rule and line of the memory
 }
 
 // ReceiptEntry is the part of a Receipt that is about one entry.

@@ -61,6 +61,7 @@ type turn struct {
 	key     string
 	entries []string    // their ids
 	begun   atomic.Bool // it may have been written
+	warned  []string    // of credentials
 }
 
 // turnOf checks a batch. What its error says may be told and logged.
@@ -160,7 +161,10 @@ func (t *turn) write(ctx context.Context) (v versionlog.Version, status Status, 
 	}
 	t.begun.Store(true)
 	change := memory.Change{Action: versionlog.Put, Path: t.path, Content: t.text, Expect: versionlog.ExpectAbsent()}
-	c, err := t.place.Session.Batch(ctx, []memory.Change{change}, &session.WriteOptions{Key: t.key, Meta: map[string]string{"tool": "plugin"}})
+	c, err := t.place.Session.Batch(ctx, []memory.Change{change}, &session.WriteOptions{
+		Key: t.key, Meta: map[string]string{"tool": "plugin"},
+		Warn: func(f memory.SecretsFound) { t.warned = []string{f.String()} },
+	})
 	switch {
 	case errors.Is(err, versionlog.ErrConflict), err == nil && len(c.Versions) == 0: // another process was faster
 		if v, status, err = t.find(ctx); err == nil && status == "" {
@@ -211,6 +215,9 @@ func (p *Provider) remembered(began time.Time, t *turn, v versionlog.Version, st
 		answer.Written = len(t.entries)
 	}
 	answer.Diagnostics.Receipt = t.receipt(status, "")
+	if status == Written {
+		answer.Diagnostics.Receipt.Warnings = t.warned
+	}
 	for i := range answer.Diagnostics.Receipt.Entries {
 		e := &answer.Diagnostics.Receipt.Entries[i]
 		e.Path, e.Version, e.Seq = v.Path, v.ID, v.Seq

@@ -87,6 +87,25 @@ On Friday.
 	r.commits(1)
 }
 
+// TestRememberSecrets: the receipt of a turn that has a credential says so, by rule and line.
+func TestRememberSecrets(t *testing.T) {
+	r := newRig(t, &rigOptions{create: memory.StoreOptions{Policy: versionlog.Policy{Secrets: versionlog.SecretsWarn}}})
+	const key = "AKIA" + "Q7XK2M5PLW3RT6ZB"
+	b := Batch{Request: Request{ThreadID: "t", TurnID: "1"}, Entries: []Entry{{Text: "plain\nkey: " + key}}}
+	for _, want := range []Status{Written, Already} {
+		answer := r.Remember(t.Context(), b)
+		line, err := json.Marshal(answer)
+		r.must(err)
+		told := answer.Diagnostics.Receipt.Warnings
+		if status := answer.Diagnostics.Receipt.Entries[0].Status; status != want || strings.Contains(string(line), key) {
+			t.Errorf("the answer is %s", line)
+		}
+		if want == Written && (len(told) != 1 || told[0] != "line 11 has what looks like a credential (aws-access-key-id)") || want == Already && told != nil {
+			t.Errorf("%s: the receipt tells of %q", want, told)
+		}
+	}
+}
+
 // TestRememberNUL: a turn that holds what no reader takes for text is found all the same.
 func TestRememberNUL(t *testing.T) {
 	r := newRig(t, nil)
