@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -102,7 +103,8 @@ type FilePatch struct {
 }
 
 // Patches yields the patches of differences in their order. It reads their contents together, as
-// many as are worth it.
+// many as are worth it. Where a content is lost or was erased, the difference comes with the error,
+// without a text, and the next one follows.
 func (s *Store) Patches(ctx context.Context, differences []Difference) iter.Seq2[FilePatch, error] {
 	return func(yield func(FilePatch, error) bool) {
 		for len(differences) > 0 {
@@ -119,6 +121,7 @@ func (s *Store) Patches(ctx context.Context, differences []Difference) iter.Seq2
 			contents := s.Contents(ctx, heads)
 			for _, d := range differences[:n] {
 				var sides [2]Side
+				var gone error
 				for i, v := range []*versionlog.Version{d.From, d.To} {
 					if v == nil {
 						continue
@@ -127,11 +130,16 @@ func (s *Store) Patches(ctx context.Context, differences []Difference) iter.Seq2
 					if contents = contents[1:]; data == nil && v.Size > 0 {
 						var err error
 						if data, err = s.Content(ctx, *v); err != nil {
-							yield(FilePatch{Difference: d}, err)
-							return
+							gone = err
 						}
 					}
 					sides[i] = s.Side(v.Path, *v, data)
+				}
+				if gone != nil {
+					if !yield(FilePatch{Difference: d}, gone) || !isLost(gone) && !errors.Is(gone, ErrRedacted) {
+						return
+					}
+					continue
 				}
 				if !yield(FilePatch{d, Patch(sides[0], sides[1], true)}, nil) {
 					return

@@ -186,9 +186,15 @@ func (c *diffCmd) trees(ctx context.Context, a *app, st *memory.Store, path stri
 	if err != nil {
 		return err
 	}
-	return a.page(func() error {
+	var gone []error
+	err = a.page(func() error {
 		added, removed := 0, 0
 		for p, err := range st.Patches(ctx, differences) {
+			unreadable := isUnreadable(err)
+			if unreadable {
+				gone = append(gone, err)
+				err = nil
+			}
 			if err == nil {
 				err = a.outError()
 			}
@@ -197,9 +203,16 @@ func (c *diffCmd) trees(ctx context.Context, a *app, st *memory.Store, path stri
 			}
 			switch {
 			case a.json:
-				if err := a.printJSON(newDiffJSON(st, p.Difference, p.Text)); err != nil {
+				j := newDiffJSON(st, p.Difference, p.Text)
+				if unreadable {
+					j.Unreadable = gone[len(gone)-1].Error()
+				}
+				if err := a.printJSON(j); err != nil {
 					return err
 				}
+			case unreadable:
+				op, name := changeOf(p.Difference)
+				a.printf("%s  %s  (content gone)\n", a.paint(opColors[op], fmt.Sprintf("%-8s", op)), printable(name))
 			case c.Stat:
 				op, name := changeOf(p.Difference)
 				plus, minus, _ := countLines(p.Text)
@@ -214,6 +227,10 @@ func (c *diffCmd) trees(ctx context.Context, a *app, st *memory.Store, path stri
 		}
 		return nil
 	})
+	if err == nil && len(gone) > 0 {
+		return fmt.Errorf("contents of %s could not be compared, the first since %w", memories(len(gone)), gone[0])
+	}
+	return err
 }
 
 // changeOf is what was done to a memory between two states, and its name.
@@ -305,6 +322,7 @@ type diffJSON struct {
 	Diff string       `json:"diff"`
 
 	BeforeGone string `json:"before_gone,omitempty"` // why diff is the whole of To
+	Unreadable string `json:"unreadable,omitempty"`  // why there is no diff
 }
 
 func newDiffJSON(st *memory.Store, d memory.Difference, diff string) diffJSON {

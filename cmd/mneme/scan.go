@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"mneme/errkind"
 	"mneme/memory"
 	"mneme/secrets"
 )
@@ -15,7 +16,7 @@ type scanCmd struct {
 }
 
 func (c *scanCmd) Help() string {
-	return `Looks for credentials in every version of a store, old and deleted ones too: keys and tokens by the shapes that services document, private keys, signed tokens. Each content is read once. It prints where each one is, by rule and line and never the credential itself, and the versions that have it, with the command that erases them from the history; a memory that has one now is to be written anew first. What has leaked is to be replaced where it was issued. Ends with exit code 1 if there are any.
+	return `Looks for credentials in every version of a store, old and deleted ones too: keys and tokens by the shapes that services document, private keys, signed tokens. Each content is read once. It prints where each one is, by rule and line and never the credential itself, and the versions that have it, with the command that erases them from the history; a memory that has one now is to be written anew first. What has leaked is to be replaced where it was issued. Ends with exit code 1 if there are any, and with 7 if there are none in what it could read, and contents are lost.
 
 Examples:
 
@@ -25,6 +26,9 @@ Examples:
 
 // errLeaks says that a scan has found something, which was printed.
 var errLeaks = errors.New("there are credentials in the history")
+
+// errUnscanned says that a scan has found nothing in what it could read, which was not all.
+var errUnscanned = errkind.New(errkind.Corrupt, "there are no credentials in what could be read, which is not all; mend what is lost from a backup and scan again")
 
 func (c *scanCmd) Run(ctx context.Context, a *app) error {
 	p, err := parseDir(c.Place)
@@ -53,6 +57,9 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 		}
 		if len(leaks) > 0 {
 			return errLeaks
+		}
+		if unread.Lost > 0 {
+			return errUnscanned
 		}
 		if !a.json {
 			a.printf("No credentials in the history of %s.\n", p)
