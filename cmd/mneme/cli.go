@@ -35,6 +35,7 @@ type cli struct {
 	Mv        mvCmd        `cmd:"" help:"Rename a memory or directory within its store."`
 	Note      noteCmd      `cmd:"" help:"Print what to tell an agent about its stores."`
 	Log       logCmd       `cmd:"" help:"Show the history of a store, directory or memory, newest first."`
+	Events    eventsCmd    `cmd:"" help:"Print what was committed as lines of JSON, or follow it."`
 	Show      showCmd      `cmd:"" help:"Show a version and what it changed."`
 	Diff      diffCmd      `cmd:"" help:"Compare versions of a memory, two memories, or a store at two points."`
 	Blame     blameCmd     `cmd:"" help:"Show which version, session and time each line of a memory is of."`
@@ -139,7 +140,7 @@ func printHelp(options kong.HelpOptions, command *kong.Context) error {
 
 func newParser(ctx context.Context, grammar *cli, a *app) (*kong.Kong, error) {
 	return kong.New(grammar,
-		kong.Vars{"mountdir": defaultMountDir, "agents": strings.Join(agentdirs.Agents(), ", "), "urlvariable": urlVariable, "insecurevariable": backend.InsecureVariable, "screenful": strconv.Itoa(screenful)},
+		kong.Vars{"mountdir": defaultMountDir, "agents": strings.Join(agentdirs.Agents(), ", "), "urlvariable": urlVariable, "insecurevariable": backend.InsecureVariable, "screenful": strconv.Itoa(screenful), "newestevents": strconv.Itoa(newestEvents)},
 		kong.Name("mneme"), kong.Description(description),
 		kong.Help(printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.Writers(a.out, a.err), kong.Exit(a.exit),
