@@ -117,12 +117,41 @@ func (a *app) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return explainMisuse(parser, args, err)
 	}
+	if err := refuseEmpty(command); err != nil {
+		return err
+	}
 	a.url, a.json = grammar.URL, grammar.JSON
 	// The processes of a mount, which this one starts, take it from here, too.
 	if err := os.Setenv(backend.InsecureVariable, strconv.FormatBool(grammar.Insecure)); err != nil {
 		return err
 	}
 	return command.Run()
+}
+
+// refuseEmpty refuses flags and arguments that are given and empty, as those of a script whose
+// variable is not set: a condition would be none, a filter would let everything pass. Those
+// with the tag empty are texts that may be.
+func refuseEmpty(command *kong.Context) error {
+	for _, p := range command.Path {
+		value := p.Positional
+		if p.Flag != nil {
+			value = p.Flag.Value
+		}
+		if value == nil || value.Tag.Has("empty") {
+			continue
+		}
+		var texts []string
+		switch target := value.Target.Interface().(type) {
+		case string:
+			texts = []string{target}
+		case []string:
+			texts = target
+		}
+		if slices.Contains(texts, "") {
+			return usagef("%s is empty; want a value, or leave it out", strings.Trim(value.ShortSummary(), "[]"))
+		}
+	}
+	return nil
 }
 
 // linesOnly are the commands whose output is lines of JSON in any case.

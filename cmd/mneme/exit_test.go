@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -33,5 +35,18 @@ func TestClassify(t *testing.T) {
 	}
 	if got := classify(nil).code; got != 0 {
 		t.Errorf("no error: exit code %d", got)
+	}
+}
+
+// TestNothingIsEmpty: a condition, a filter or a place that is given and empty is none.
+func TestNothingIsEmpty(t *testing.T) {
+	for _, args := range [][]string{
+		{"verify", "notes", "--against", ""}, {"write", "notes:/a", "--if-version", ""}, {"write", "notes:/a", "--if-sha256="}, {"export", "notes", "--dir", ""},
+		{"export", "notes", "--at="}, {"log", "notes", "--session="}, {"log", "notes", "--grep", ""}, {"fsck", ""}, {"why", "notes", ""}, {"mount", "notes", ""},
+	} {
+		a := newApp(os.Stdin, os.Stdout, os.Stderr)
+		if err := a.run(t.Context(), args); classify(err).code != usage.code || !strings.HasSuffix(err.Error(), "is empty; want a value, or leave it out") {
+			t.Errorf("%q: %v", args, err)
+		}
 	}
 }

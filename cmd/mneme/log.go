@@ -64,7 +64,7 @@ func (c *logCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	q, err := c.query(a)
+	q, err := c.query()
 	if err != nil {
 		return err
 	}
@@ -77,11 +77,8 @@ func (c *logCmd) Run(ctx context.Context, a *app) error {
 }
 
 // query is what the flags ask for.
-func (c *logCmd) query(a *app) (q memory.Query, err error) {
+func (c *logCmd) query() (q memory.Query, err error) {
 	q = memory.Query{Session: c.Session, Actor: c.Actor, Op: versionlog.Op(c.Operation), Text: c.Grep, Unread: &memory.Unread{}}
-	if c.Grep == "" && slices.Contains(a.args, "--grep=") {
-		return q, usagef("--grep has no text; want one to look for")
-	}
 	now := time.Now()
 	if c.Since != "" {
 		if q.From, _, err = memory.ParseTime(c.Since, now); err != nil {

@@ -3,16 +3,20 @@ package main
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"syscall"
 
 	"golang.org/x/term"
+
+	"mneme/internal/quote"
 )
 
 // page runs do with its output going through the user's pager, if standard
 // output is a terminal: $PAGER, or less, which ends by itself where all fits on
-// the screen.
+// the screen. While that runs, Ctrl-C is for it alone.
 func (a *app) page(do func() error) error {
 	pager := os.Getenv("PAGER")
 	if pager == "" {
@@ -37,9 +41,18 @@ func (a *app) page(do func() error) error {
 	if err := a.out.Flush(); err != nil {
 		return err
 	}
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
 	if err := cmd.Start(); err != nil {
+		signal.Stop(interrupts)
 		return err
 	}
+	ended := make(chan error, 1)
+	go func() {
+		err := cmd.Wait()
+		signal.Stop(interrupts) // whatever do still waits for can be ended then
+		ended <- err
+	}()
 	stdout := a.out
 	a.out = bufio.NewWriter(in)
 	err = do()
@@ -49,7 +62,10 @@ func (a *app) page(do func() error) error {
 	}
 	_ = in.Close()
 	a.out = stdout
-	return errors.Join(err, cmd.Wait())
+	if pagerErr := <-ended; pagerErr != nil {
+		err = errors.Join(err, fmt.Errorf("pager %s: %w; PAGER names it, and PAGER=cat does without", quote.Text(pager), pagerErr))
+	}
+	return err
 }
 
 // columns is how wide lines may be; 0 is unbounded.

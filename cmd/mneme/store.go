@@ -26,7 +26,7 @@ type storeCmd struct {
 
 type storeCreateCmd struct {
 	Name           string            `arg:"" help:"What people call it. Its directory is named after it: \"Team Notes\" becomes team-notes."`
-	Description    string            `help:"What it is for, told to agents."`
+	Description    string            `empty:"" help:"What it is for, told to agents."`
 	MaxMemoryBytes byteSize          `placeholder:"SIZE" help:"How large a single memory, one file, may be. (What a mount takes of RAM: 'mneme mount --max-memory'.) Default: 102400 bytes."`
 	Content        string            `enum:"text,any" default:"text" help:"What memories may hold: text (UTF-8) or any bytes."`
 	Metadata       map[string]string `placeholder:"KEY=VALUE" mapsep:"none" help:"A note that programs read, such as owner=me; may be given up to 16 times."`

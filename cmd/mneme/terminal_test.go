@@ -211,3 +211,20 @@ func TestTerminalIsNotSteered(t *testing.T) {
 		t.Errorf("cat --json: %q, %v; want %q in it", out, err, inJSON)
 	}
 }
+
+// TestPager: Ctrl-C is the pager's while it runs, and one that fails is named.
+func TestPager(t *testing.T) {
+	url := "MNEME_URL=file://" + filepath.Join(t.TempDir(), "stores")
+	if out, err := mnemeCommand(t, []string{url}, "store", "create", "notes").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out := onTerminal(t, []string{url, "PAGER=kill -INT $PPID && sed s/^/paged:/"}, "log", "notes", "--all"); !strings.HasPrefix(out, "paged:") {
+		t.Errorf("after Ctrl-C: %q", out)
+	}
+	a := newApp(os.Stdin, os.Stdout, os.Stderr)
+	a.terminal = true
+	t.Setenv("PAGER", "exit 3; less")
+	if err := a.page(func() error { return nil }); err == nil || !strings.Contains(err.Error(), "pager exit 3; less: exit status 3") {
+		t.Error(err)
+	}
+}

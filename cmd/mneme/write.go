@@ -19,7 +19,7 @@ type writeCmd struct {
 	IfVersion string `xor:"condition" placeholder:"V" help:"Only if this is the current version: an id or sequence number."`
 	IfAbsent  bool   `xor:"condition" help:"Only if there is no memory at the path."`
 	IfSHA256  string `name:"if-sha256" xor:"condition" placeholder:"H" help:"Only if the content has this SHA-256, in hex."`
-	Message   string `short:"m" help:"Why, for people who read the history."`
+	Message   string `short:"m" empty:"" help:"Why, for people who read the history."`
 
 	confirmFlag
 	AllowEmpty bool `help:"Take it that nothing on standard input means an empty memory."`
