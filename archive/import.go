@@ -61,11 +61,17 @@ func (i *importer) run(ctx context.Context) error {
 		i.done.Store = *there
 		return i.mergeInto(ctx)
 	}
+	known := false
 	if there != nil {
-		known, err := i.isBeginning(ctx, there)
-		switch {
-		case err != nil:
+		if known, err = i.isBeginning(ctx, there); err != nil {
 			return err
+		}
+	}
+	if err := i.checkRoom(ctx); err != nil {
+		return err
+	}
+	if there != nil {
+		switch {
 		case known:
 			i.done.Store = *there
 			return i.goOn(ctx)
@@ -127,6 +133,19 @@ func (i *importer) isBeginning(ctx context.Context, s *versionlog.Store) (bool, 
 		err = fmt.Errorf("%w: it is at commit %d, and the archive at commit %d", ErrAhead, tip.Seq, m.Seq)
 	}
 	return false, err
+}
+
+// checkRoom makes sure, before anything is changed, that the library can hold each commit.
+func (i *importer) checkRoom(ctx context.Context) error {
+	for c, err := range i.a.Commits(ctx, 0) {
+		if err == nil {
+			err = i.lib.CheckImport(c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // digestOf returns the digest of the commit of a number, which is the first of some commits;

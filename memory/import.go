@@ -34,6 +34,10 @@ func CheckForeign(s versionlog.Store) error {
 	return checkStore(s)
 }
 
+// CheckImport returns the error that ImportHistory has for a commit whatever comes before it,
+// see versionlog.CheckImport.
+func (l *Library) CheckImport(c *versionlog.Commit) error { return versionlog.CheckImport(l.log, c) }
+
 // ImportContents stores bytes that commits to import need, several at once, durable when it
 // returns nil. Bytes that are there are left alone. workers is how many are stored at once.
 func (l *Library) ImportContents(ctx context.Context, id string, contents iter.Seq2[[]byte, error], workers int) error {

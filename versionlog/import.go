@@ -49,6 +49,25 @@ func Import(ctx context.Context, log Log, storeID string, commits iter.Seq2[*Com
 	return nil
 }
 
+// CheckImport returns the error that Import has for a commit whatever comes before it, so that a
+// history that a log cannot hold is known before anything is changed: ErrTooLarge, ErrInvalid,
+// ErrNoRedaction.
+func CheckImport(log Log, c *Commit) error {
+	can, p := log.Capabilities(), c.finished()
+	fits := can.Fits
+	if fits == nil {
+		fits = (*Proposal).Validate
+	}
+	err := fits(p)
+	if err == nil && can.Purge == nil && (c.HasRedacted() || len(c.Event.RedactedVersions()) > 0) {
+		err = ErrNoRedaction
+	}
+	if err != nil {
+		return fmt.Errorf("commit %d cannot be imported: %w", c.Seq, err)
+	}
+	return nil
+}
+
 // isThere returns nil when a store has a commit, and ErrRewritten when it has another
 // one of that number.
 func isThere(ctx context.Context, log Log, storeID string, c *Commit) error {

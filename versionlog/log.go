@@ -235,6 +235,11 @@ type Capabilities struct {
 	// says that it could not look. Nil: the log takes no redactions.
 	Purge func(ctx context.Context, storeID string) ([]Purged, error)
 
+	// Fits returns the error that Commit has for a proposal whatever the store holds: ErrTooLarge,
+	// ErrInvalid. A finished commit is judged in full by it, see CheckImport. Nil: all that
+	// Proposal.Validate takes fits.
+	Fits func(p *Proposal) error
+
 	// Next hands out commits as they arrive, to a caller that has everything up to after:
 	// it blocks until there is at least one commit above after, and returns those it
 	// has, in order and without gaps from after on. It spares a remote log the strongly

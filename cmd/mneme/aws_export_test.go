@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -36,4 +38,25 @@ func TestAWSExport(t *testing.T) {
 		t.Error("the archive of the store that was made anew in S3 is another one")
 	}
 	p.must("", "fsck", "notes")
+
+	// What does not fit a transaction there is refused before anything is made or deleted.
+	var puts []string
+	for i := range 98 {
+		puts = append(puts, fmt.Sprintf(`{"action":"put","path":"/many/%d","content":""}`, i))
+	}
+	disk.must(`{"changes":[`+strings.Join(puts, ",")+`]}`, "apply", "notes")
+	large := disk.must("", "export", "notes")
+	p.must("", "store", "archive", "notes", "--yes")
+	whole := p.must("", "export", "notes")
+	kept := filepath.Join(t.TempDir(), "kept.tar")
+	if e := p.mneme(large, "import", "-", "--mode", "replace", "--keep", kept); e.code == 0 || !strings.Contains(e.stderr, "too many changes") {
+		t.Errorf("%+v", e)
+	}
+	if have := p.must("", "export", "notes"); have != whole {
+		t.Error("a store was replaced by one that cannot be kept there")
+	}
+	p.must("", "store", "delete", "notes", "--yes")
+	if e := p.mneme(large, "import", "-"); e.code == 0 || p.must("", "store", "list", "--json") != "" {
+		t.Errorf("%+v, and there is a store", e)
+	}
 }

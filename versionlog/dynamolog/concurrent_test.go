@@ -14,6 +14,7 @@ import (
 	"mneme/internal/testing/awstest"
 	"mneme/internal/testing/fault"
 	"mneme/versionlog"
+	"mneme/versionlog/memlog"
 )
 
 // TestDeletedByTwo: two processes delete a store at once while others commit to
@@ -132,6 +133,71 @@ func TestBoundedAndCalm(t *testing.T) {
 	}
 	transport.Disarm()
 	write(t, l, s.ID, "/a", "4")
+}
+
+// TestFits: of commits that were made elsewhere it is told, with no request, which Import takes.
+func TestFits(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, awstest.DynamoDB(t))
+	l := b.open(t, nil, nil)
+	from := memlog.New(nil)
+	n := 0
+	try := func(p *versionlog.Proposal, before []versionlog.Change, want error) {
+		t.Helper()
+		n++
+		s := versionlog.Store{ID: versionlog.NewStoreID(), Slug: fmt.Sprint("fits", n)}
+		for _, log := range []versionlog.Log{from, l} {
+			if err := log.CreateStore(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for len(before) > 0 {
+			some := min(len(before), 90)
+			if _, err := from.Commit(t.Context(), s.ID, proposal(before[:some]...)); err != nil {
+				t.Fatal(err)
+			}
+			before = before[some:]
+		}
+		c, err := from.Commit(t.Context(), s.ID, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := versionlog.CheckImport(l, c); !errors.Is(err, want) {
+			t.Errorf("%d: %v; want %v", n, err, want)
+		}
+		if err := versionlog.Import(t.Context(), l, s.ID, from.Commits(t.Context(), s.ID, 0)); !errors.Is(err, want) {
+			t.Errorf("%d: imported: %v; want %v", n, err, want)
+		}
+	}
+	puts := func(n int) (changes []versionlog.Change) {
+		for i := range n {
+			changes = append(changes, putChange(fmt.Sprintf("/%d", i), "1", versionlog.ExpectAny()))
+		}
+		return changes
+	}
+	each := func(n int, action versionlog.Action) (changes []versionlog.Change) {
+		for i := range n {
+			c := versionlog.Change{Action: action, Path: fmt.Sprintf("/%d", i), Expect: versionlog.ExpectAny()}
+			if action == versionlog.Rename {
+				c.To = c.Path + "-to"
+			}
+			changes = append(changes, c)
+		}
+		return changes
+	}
+	saying := func(bytes int) *versionlog.Proposal {
+		p := proposal(puts(1)...)
+		p.Message = strings.Repeat("m", bytes)
+		return p
+	}
+	try(proposal(puts(commitRows)...), nil, nil)
+	try(proposal(puts(commitRows+1)...), nil, versionlog.ErrTooLarge)
+	try(proposal(each(commitRows/2, versionlog.Remove)...), puts(commitRows/2), nil)
+	try(proposal(each(commitRows/2+1, versionlog.Remove)...), puts(commitRows/2+1), versionlog.ErrTooLarge)
+	try(proposal(each(commitRows/3+1, versionlog.Rename)...), puts(commitRows/3+1), versionlog.ErrTooLarge)
+	try(saying(300_000), nil, nil)
+	try(saying(500_000), nil, versionlog.ErrTooLarge)
+	try(proposal(putChange("/"+strings.Repeat("p", maxPath), "1", versionlog.ExpectAny())), nil, versionlog.ErrInvalid)
 }
 
 // TestTooLarge: what does not fit one transaction is refused before it is tried.
