@@ -61,7 +61,7 @@ func Build(view View, store Store, tip Tip, p *Proposal, now time.Time) (*Commit
 		return alreadyTheCase(store, tip), nil
 	case store.Replica:
 		return nil, ErrReplica
-	case !store.ArchivedAt.IsZero() && !b.onlyRemoves():
+	case !store.ArchivedAt.IsZero() && !onlyRemoves(b.versions):
 		return nil, ErrArchived
 	}
 	if err := b.checkQuotas(&store.Quota, tip, p); err != nil {
@@ -312,17 +312,17 @@ func (b *builder) identify(v *Version, memoryID string) error {
 	return nil
 }
 
-// onlyRemoves reports whether the commit does nothing but remove, and keep directories
-// that it empties.
-func (b *builder) onlyRemoves() bool {
+// onlyRemoves reports whether the versions of a commit do nothing but remove, and keep
+// directories that it empties.
+func onlyRemoves(versions []Version) bool {
 	emptied := map[string]bool{}
-	for i := range b.versions {
-		if v := &b.versions[i]; v.Op == OpDeleted {
+	for i := range versions {
+		if v := &versions[i]; v.Op == OpDeleted {
 			emptied[dirOf(v.Path)] = true
 		}
 	}
-	for i := range b.versions {
-		if v := &b.versions[i]; v.Op != OpDeleted && !(v.Op == OpCreated && emptied[v.Path]) {
+	for i := range versions {
+		if v := &versions[i]; v.Op != OpDeleted && !(v.Op == OpCreated && emptied[v.Path]) {
 			return false
 		}
 	}
@@ -384,7 +384,7 @@ func (b *builder) checkAbove(path string) error {
 }
 
 func (b *builder) checkQuotas(ofStore *Quota, tip Tip, p *Proposal) error {
-	if b.onlyRemoves() {
+	if onlyRemoves(b.versions) {
 		return nil
 	}
 	more := UsageOf(b.versions)

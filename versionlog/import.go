@@ -14,11 +14,12 @@ import (
 // import the same history at once.
 //
 // Every commit is held against the state that it is to follow, as Build does with a
-// proposal; quotas do not bound it, and an archived store takes it. The caller stores
-// the contents before.
+// proposal; quotas do not bound it. An archived store takes what was made before it was
+// archived, and what is made of archived ones. The caller stores the contents before.
 //
 // Errors: ErrRewritten when the store has another commit of that number, ErrInvalid when
-// a commit does not follow or does not verify, and those of Log.Commit. The commits
+// a commit does not follow or does not verify, ErrArchived when it was made after the store
+// was archived, and those of Log.Commit. The commits
 // before it are in then.
 func Import(ctx context.Context, log Log, storeID string, commits iter.Seq2[*Commit, error]) error {
 	tip, err := log.Tip(ctx, storeID)
@@ -117,6 +118,14 @@ func changeOf(v *Version) Change {
 	return c
 }
 
+// mayFollowArchived reports whether an archived store takes the commit.
+func (c *Commit) mayFollowArchived() bool {
+	if c.Event != nil {
+		return c.Event.Kind == EventPromoted || c.Event.Kind == EventRedacted
+	}
+	return onlyRemoves(c.Versions)
+}
+
 // adopt returns a finished commit, which verifies, if it is what its proposal becomes
 // after tip.
 func (b *builder) adopt(store Store, tip Tip, c *Commit) (*Commit, error) {
@@ -135,6 +144,8 @@ func (b *builder) adopt(store Store, tip Tip, c *Commit) (*Commit, error) {
 		return nil, fmt.Errorf("%w: it is of epoch %d, which nothing before it begins", ErrInvalid, c.Epoch)
 	case c.Time.Before(tip.Time):
 		return nil, fmt.Errorf("%w: it is of %v, and the one before of %v", ErrInvalid, c.Time, tip.Time)
+	case c.Time.After(store.ArchivedAt) && !store.ArchivedAt.IsZero() && !c.mayFollowArchived():
+		return nil, ErrArchived
 	case len(c.Versions) != len(b.versions):
 		return nil, fmt.Errorf("%w: %d of its %d versions change something", ErrInvalid, len(b.versions), len(c.Versions))
 	}

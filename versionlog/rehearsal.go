@@ -15,6 +15,8 @@ type Rehearsal struct {
 	root   place
 	newest map[string]*Version // by memory id
 	keys   map[string]uint64   // sequence numbers by idempotency key
+
+	archived bool // by a commit; a store may have been archived without one
 }
 
 // NewRehearsal begins with a store that has no commits.
@@ -44,10 +46,14 @@ func (r *Rehearsal) Store() Store { return r.store.Clone() }
 func (r *Rehearsal) Tip() Tip { return r.tip }
 
 // Add takes in the next commit. ErrInvalid, *ConflictError, *OverlapError, ErrFenced: it
-// does not follow, or does not verify; nothing has changed then.
+// does not follow, or does not verify; nothing has changed then. ErrArchived: one before it
+// has archived the store.
 func (r *Rehearsal) Add(c *Commit) error {
 	if seq := r.keys[c.Key]; seq != 0 {
 		return fmt.Errorf("commit %d: %w: commit %d has its key", c.Seq, ErrInvalid, seq)
+	}
+	if r.archived && !c.mayFollowArchived() {
+		return fmt.Errorf("commit %d: %w", c.Seq, ErrArchived)
 	}
 	if _, err := Build(r, r.store, r.tip, c.finished(), c.Time); err != nil {
 		return fmt.Errorf("commit %d: %w", c.Seq, err)
@@ -59,6 +65,7 @@ func (r *Rehearsal) Add(c *Commit) error {
 		r.newest[c.Versions[i].MemoryID] = &c.Versions[i]
 	}
 	r.keys[c.Key] = c.Seq
+	r.archived = r.archived || c.IsEvent(EventArchived)
 	r.store, r.tip = r.store.After(c, true), r.tip.After(c)
 	return nil
 }

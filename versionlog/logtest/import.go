@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"time"
 
 	"mneme/versionlog"
 )
@@ -14,6 +15,7 @@ var importTests = map[string]func(*suite){
 	"GoesOn":   testImportGoesOn,
 	"Refuses":  testImportRefuses,
 	"Parallel": testImportInParallel,
+	"Archived": testImportArchived,
 }
 
 // imported is a store with a history of every kind of change, and another log with the
@@ -125,6 +127,58 @@ func testImportRefuses(s *suite) {
 	refused(versionlog.ErrRewritten, commits...)
 	refused(versionlog.ErrInvalid, commits[3])
 	s.wantErr(versionlog.Import(s.Context(), to, versionlog.NewStoreID(), each(commits)), versionlog.ErrNotFound)
+}
+
+// testImportArchived: what an archived store would not have taken is not imported behind the
+// commit that archives it, of the same time or later; what it takes is.
+func testImportArchived(s *suite) {
+	s.put("/a", "1")
+	s.commit(put("/d/x", "1", anything))
+	shared := s.commits(0)
+	// The same history goes on in two ways: here it is not archived.
+	to := s.cfg.Open(s.T, s.clock.now)
+	s.must(to.CreateStore(s.Context(), s.store))
+	s.must(versionlog.Import(s.Context(), to, s.store.ID, each(shared)))
+	s.archive()
+	s.commit(remove("/d/x", anything), versionlog.Change{Action: versionlog.MakeDir, Path: "/d/", Expect: anything})
+	whole := s.commits(0)
+	s.must(s.rehearse(whole...))
+	s.must(versionlog.Import(s.Context(), to, s.store.ID, each(whole)))
+	for _, later := range []time.Duration{0, time.Second} {
+		for _, p := range []*versionlog.Proposal{
+			fresh(put("/a", "2", anything)), fresh(rename("/a", "/b", anything)), event(versionlog.StoreArchived()),
+			event(versionlog.StoreUpdated(wholeQuota(versionlog.Quota{Bytes: 9}))),
+		} {
+			late := s.inUse(whole, later, p)
+			s.wantErr(s.rehearse(slices.Concat(whole, []*versionlog.Commit{late})...), versionlog.ErrArchived)
+			if later > 0 {
+				log := s.log
+				s.log = to
+				s.unchanged(func() {
+					s.wantErr(versionlog.Import(s.Context(), to, s.store.ID, each([]*versionlog.Commit{late})), versionlog.ErrArchived)
+				})
+				s.log = log
+			}
+		}
+	}
+}
+
+// inUse returns the commit that p becomes after others if nobody has archived the store.
+func (s *suite) inUse(before []*versionlog.Commit, later time.Duration, p *versionlog.Proposal) *versionlog.Commit {
+	s.Helper()
+	var tip versionlog.Tip
+	for _, c := range before {
+		tip = tip.After(c)
+	}
+	rehearsal := versionlog.NewRehearsal(s.store)
+	for _, c := range before {
+		s.must(rehearsal.Add(c))
+	}
+	store := rehearsal.Store()
+	store.ArchivedAt = time.Time{}
+	c, err := versionlog.Build(rehearsal, store, tip, p, tip.Time.Add(later))
+	s.must(err)
+	return c
 }
 
 // testImportInParallel: several import one history, and all come to its end.
