@@ -135,6 +135,70 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestRoundTripRedacted: a history of which versions were erased comes as it is, at every
+// point of it, and what was erased is in no archive.
+func TestRoundTripRedacted(t *testing.T) {
+	from := newPlace(t)
+	st := from.fill("notes")
+	const secret = "hunter2"
+	from.write(st, "/a.md", secret)
+	from.write(st, "/a.md", "none")
+	from.write(st, "/"+secret, "short-lived "+secret)
+	_, err := st.Remove(t.Context(), "/"+secret, versionlog.ExpectAny())
+	from.must(err)
+	var ids []string
+	for c, err := range st.Commits(t.Context(), 0) {
+		from.must(err)
+		for i := range c.Versions {
+			if v := &c.Versions[i]; v.Path == "/"+secret || v.Digest == cas.Sum([]byte(secret)) {
+				ids = append(ids, v.ID)
+			}
+		}
+	}
+	_, err = st.Redact(t.Context(), ids, "a password")
+	from.must(err)
+	from.write(st, "/a.md", "after")
+	tip, err := st.Tip(t.Context())
+	from.must(err)
+	for seq := range tip.Seq + 1 {
+		past, err := from.OpenAt(t.Context(), st.Info().ID, seq)
+		from.must(err)
+		var out bytes.Buffer
+		_, err = Export(t.Context(), past, &out, nil)
+		from.must(err)
+		if strings.Contains(out.String(), secret) {
+			t.Errorf("the archive of commit %d has what was erased", seq)
+		}
+		to := newPlace(t)
+		_, err = to.bring(out.Bytes(), ImportOptions{})
+		to.must(err)
+		to.wantSame("notes", out.Bytes())
+		if seq == tip.Seq {
+			_, err = to.open("notes").Verify(t.Context(), nil, func(p memory.Problem) { t.Errorf("%+v", p) })
+			to.must(err)
+		}
+		merged := newPlace(t)
+		_, err = merged.CreateStore(t.Context(), "other", nil)
+		merged.must(err)
+		_, err = merged.bring(out.Bytes(), ImportOptions{Slug: "other", Mode: Merge})
+		merged.must(err)
+		if have, want := merged.live("other"), to.live("notes"); have != want {
+			t.Errorf("of commit %d %s is merged, want %s", seq, have, want)
+		}
+	}
+}
+
+// live lists the paths of a store.
+func (p *place) live(ref string) string {
+	p.t.Helper()
+	var paths []string
+	for v, err := range p.open(ref).Tree(p.t.Context(), "/") {
+		p.must(err)
+		paths = append(paths, v.Path)
+	}
+	return fmt.Sprint(paths)
+}
+
 // TestImportGoesOn: an import that ends anywhere is gone on with by the next.
 func TestImportGoesOn(t *testing.T) {
 	from := newPlace(t)

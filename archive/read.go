@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"slices"
 
 	"mneme/cas"
@@ -256,24 +255,18 @@ func (a *Archive) Heads(ctx context.Context) ([]versionlog.Version, error) {
 	if a.Manifest.Kind == Heads {
 		return a.heads, nil
 	}
-	heads := map[string]versionlog.Version{}
-	for c, err := range a.Commits(ctx, 0) {
+	state, err := versionlog.Replay(a.Manifest.Seq, a.Commits(ctx, 0))
+	if err != nil {
+		return nil, err
+	}
+	var heads []versionlog.Version
+	for head, err := range state.Heads(ctx, "/", "") {
 		if err != nil {
 			return nil, err
 		}
-		for path, head := range c.Heads() {
-			if head != nil {
-				heads[path] = *head
-			} else {
-				delete(heads, path)
-			}
-		}
+		heads = append(heads, head)
 	}
-	var sorted []versionlog.Version
-	for _, path := range slices.Sorted(maps.Keys(heads)) {
-		sorted = append(sorted, heads[path])
-	}
-	return sorted, nil
+	return heads, nil
 }
 
 // Content returns the bytes of a content, verified. cas.ErrNotFound: the archive has none

@@ -41,20 +41,14 @@ func Build(view View, store Store, tip Tip, p *Proposal, now time.Time) (*Commit
 		view: view, at: at, adopts: p.Finished != nil, heads: map[string]*Version{}, revived: map[string]bool{},
 		arriving: map[string]bool{}, leaving: map[string]bool{},
 	}
-	if p.Finished != nil && p.Event != nil {
-		if err := p.Event.mayErase(view); err != nil {
-			return nil, fmt.Errorf("%w: commit %d: %w", ErrInvalid, p.Finished.Seq, err)
-		}
-		return b.adopt(store, tip, p.Finished)
+	if p.Finished != nil {
+		return b.adopt(store, tip, p)
 	}
 	if p.Event != nil {
 		return p.becomes(view, store, tip, at)
 	}
 	if err := b.judge(store.ID, p.Changes); err != nil {
 		return nil, err
-	}
-	if p.Finished != nil {
-		return b.adopt(store, tip, p.Finished)
 	}
 	switch {
 	case len(b.versions) == 0:
@@ -97,7 +91,7 @@ func (p *Proposal) Validate() error {
 	if p.Key == "" || len(p.Key) > 128 {
 		return fmt.Errorf("%w: the key has %d bytes, want 1 to 128", ErrInvalid, len(p.Key))
 	}
-	if (len(p.Changes) == 0) == (p.Event == nil) {
+	if erased := p.Finished != nil && p.Finished.HasRedacted(); (len(p.Changes) == 0) == (p.Event == nil) && !erased {
 		return fmt.Errorf("%w: %d changes; want some, or an event", ErrInvalid, len(p.Changes))
 	}
 	if len(p.Changes) > MaxChanges {
@@ -106,11 +100,6 @@ func (p *Proposal) Validate() error {
 	if p.Finished != nil {
 		if err := p.Finished.checkRecord(); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalid, err)
-		}
-		for i := range p.Finished.Versions {
-			if v := &p.Finished.Versions[i]; v.Redacted() {
-				return fmt.Errorf("%w: version %s was erased, and no history with erased versions can be imported yet", ErrInvalid, v.ID)
-			}
 		}
 		if p.Finished.Key != p.Key || !p.Event.equal(p.Finished.Event) {
 			return fmt.Errorf("%w: the finished commit is one of another proposal", ErrInvalid)
@@ -189,6 +178,7 @@ type builder struct {
 	arriving map[string]bool // paths that the commit makes live
 	leaving  map[string]bool // paths that the commit frees
 	staying  map[string]bool // directories to make that are there already
+	showing  []string        // paths at which a memory is seen again that an erased version has hidden
 }
 
 func (b *builder) checkExpectations(storeID string, changes []Change) error {
@@ -304,7 +294,8 @@ func (b *builder) identify(v *Version, memoryID string) error {
 		v.MemoryID = memoryID
 		return nil
 	}
-	if newest == nil || newest.Live() || newest.IsDir() != v.IsDir() || b.revived[memoryID] {
+	known := newest != nil && !newest.Redacted() || !b.adopts // of what kind the memory is
+	if newest == nil || newest.Live() || known && newest.IsDir() != v.IsDir() || b.revived[memoryID] {
 		return fmt.Errorf("%w: %s: %s is not the id of something of this kind that was deleted from this store", ErrInvalid, v.Path, memoryID)
 	}
 	b.revived[memoryID] = true
@@ -333,14 +324,13 @@ func onlyRemoves(versions []Version) bool {
 // the commit is in, and that no directory goes without what is in it.
 func (b *builder) checkOverlaps() error {
 	for path := range b.arriving {
-		if err := b.checkAbove(path); err != nil {
+		if err := b.checkArriving(path); err != nil {
 			return err
 		}
-		if isDir(path) {
-			continue
-		}
-		if below, err := b.staysBelow(path); err != nil || below != nil {
-			return overlap(path, below, err)
+	}
+	for _, path := range b.showing {
+		if err := b.checkArriving(path); err != nil {
+			return err
 		}
 	}
 	for path := range b.leaving {
@@ -355,6 +345,16 @@ func (b *builder) checkOverlaps() error {
 				return &OverlapError{Path: other}
 			}
 		}
+	}
+	return nil
+}
+
+func (b *builder) checkArriving(path string) error {
+	if err := b.checkAbove(path); err != nil || isDir(path) {
+		return err
+	}
+	if below, err := b.staysBelow(path); err != nil || below != nil {
+		return overlap(path, below, err)
 	}
 	return nil
 }

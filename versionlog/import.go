@@ -96,7 +96,9 @@ func importOne(ctx context.Context, log Log, storeID string, c *Commit) error {
 func (c *Commit) finished() *Proposal {
 	p := &Proposal{Key: c.Key, Actor: c.Actor, Session: c.Session, Message: c.Message, Meta: c.Meta, Event: c.Event, Finished: c}
 	for i := range c.Versions {
-		p.Changes = append(p.Changes, changeOf(&c.Versions[i]))
+		if v := &c.Versions[i]; !v.Redacted() {
+			p.Changes = append(p.Changes, changeOf(v))
+		}
 	}
 	return p
 }
@@ -126,9 +128,23 @@ func (c *Commit) mayFollowArchived() bool {
 	return onlyRemoves(c.Versions)
 }
 
-// adopt returns a finished commit, which verifies, if it is what its proposal becomes
-// after tip.
-func (b *builder) adopt(store Store, tip Tip, c *Commit) (*Commit, error) {
+// adopt returns the finished commit of a proposal, which verifies, if it is what that
+// becomes after tip.
+func (b *builder) adopt(store Store, tip Tip, p *Proposal) (*Commit, error) {
+	c := p.Finished
+	if found, ok := b.view.(VersionView); ok {
+		if err := b.passOver(found, c); err != nil {
+			return nil, err
+		}
+	} else if c.HasRedacted() {
+		return nil, fmt.Errorf("commit %d: %w", c.Seq, ErrNoRedaction)
+	}
+	if err := p.Event.mayErase(b.view); err != nil {
+		return nil, fmt.Errorf("%w: commit %d: %w", ErrInvalid, c.Seq, err)
+	}
+	if err := b.judge(store.ID, p.Changes); err != nil {
+		return nil, err
+	}
 	switch {
 	case c.StoreID != store.ID:
 		return nil, fmt.Errorf("%w: it is of store %q", ErrInvalid, c.StoreID)
@@ -146,21 +162,40 @@ func (b *builder) adopt(store Store, tip Tip, c *Commit) (*Commit, error) {
 		return nil, fmt.Errorf("%w: it is of %v, and the one before of %v", ErrInvalid, c.Time, tip.Time)
 	case c.Time.After(store.ArchivedAt) && !store.ArchivedAt.IsZero() && !c.mayFollowArchived():
 		return nil, ErrArchived
-	case len(c.Versions) != len(b.versions):
-		return nil, fmt.Errorf("%w: %d of its %d versions change something", ErrInvalid, len(b.versions), len(c.Versions))
 	}
+	if err := c.checkVersionIDs(); err != nil {
+		return nil, err
+	}
+	made := b.versions
 	for i := range c.Versions {
-		want := b.versions[i]
+		if c.Versions[i].Redacted() { // see passOver
+			continue
+		}
+		if len(made) == 0 {
+			return nil, fmt.Errorf("%w: %d of its %d versions change something", ErrInvalid, len(b.versions), len(c.Versions))
+		}
+		want := made[0]
+		made = made[1:]
 		want.ID = c.Versions[i].ID
 		want.Seq, want.Actor, want.Session, want.Time, want.Message = c.Seq, c.Actor, c.Session, c.Time, c.Message
-		seq, ordinal, err := LocateVersion(want.ID)
-		if err != nil || seq != c.Seq || ordinal != i {
-			return nil, fmt.Errorf("%w: version %q is not version %d of commit %d", ErrInvalid, want.ID, i, c.Seq)
-		}
 		if c.Versions[i] != want {
 			return nil, fmt.Errorf("%w: version %s does not follow from the one before", ErrInvalid, want.ID)
 		}
 	}
+	if len(made) > 0 {
+		return nil, fmt.Errorf("%w: %d of its %d versions change something", ErrInvalid, len(b.versions), len(c.Versions))
+	}
 	adopted := *c
 	return &adopted, nil
+}
+
+// checkVersionIDs makes sure that the id of each version tells where it is.
+func (c *Commit) checkVersionIDs() error {
+	for i := range c.Versions {
+		id := c.Versions[i].ID
+		if seq, ordinal, err := LocateVersion(id); err != nil || seq != c.Seq || ordinal != i {
+			return fmt.Errorf("%w: version %q is not version %d of commit %d", ErrInvalid, id, i, c.Seq)
+		}
+	}
+	return nil
 }

@@ -260,3 +260,95 @@ func TestFinishedIsOfItsProposal(t *testing.T) {
 		}
 	}
 }
+
+// TestAdoptErasedRefuses: an erased version, and one behind it, is not adopted unless it
+// follows from what is known of those before, though all digests are right.
+func TestAdoptErasedRefuses(t *testing.T) {
+	store := Store{ID: "memstore_1", Epoch: 1}
+	put := func(path string, n byte) Change {
+		return Change{Action: Put, Path: path, Digest: Digest{n}, Size: 1, Expect: ExpectAny()}
+	}
+	at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	r := NewRehearsal(store)
+	var commits []*Commit
+	for _, changes := range [][]Change{
+		{put("/a", 1), put("/b", 1), put("/c/d", 1)}, {put("/a", 2)}, {{Action: Rename, Path: "/a", To: "/e", Expect: ExpectAny()}},
+		{{Action: Remove, Path: "/b", Expect: ExpectAny()}},
+	} {
+		c, err := Build(r, store, r.Tip(), &Proposal{Key: NewKey(), Changes: changes}, at)
+		if err == nil {
+			err = r.Add(c)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		commits = append(commits, c)
+	}
+	first := commits[0]
+	made, gone := commits[1].Versions[0].ID, commits[3].Versions[0].ID
+	for i, c := range commits {
+		commits[i] = c.Erase(made).Erase(gone)
+	}
+	try := func(i int, change func(*Commit)) error {
+		r := NewRehearsal(store)
+		for _, c := range commits[:i] {
+			if err := r.Add(c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := *commits[i]
+		c.Versions, c.Seals = append([]Version(nil), c.Versions...), append([]Seal(nil), c.Seals...)
+		change(&c)
+		for i := range c.Versions {
+			if v := &c.Versions[i]; !v.Redacted() {
+				c.Seals[i].Payload = payloadDigest(c.Format, c.Seals[i].Salt, v)
+			}
+		}
+		c.Digest = chainDigest(&c)
+		return r.Add(&c)
+	}
+	for i := range commits {
+		if err := try(i, func(*Commit) {}); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	for name, c := range map[string]struct {
+		commit int
+		change func(*Commit)
+	}{
+		"another parent":           {1, func(c *Commit) { c.Versions[0].Parent = first.Versions[1].ID }},
+		"another memory":           {1, func(c *Commit) { c.Versions[0].MemoryID = first.Versions[1].MemoryID }},
+		"made again":               {1, func(c *Commit) { c.Versions[0].Op = OpCreated }},
+		"an unknown operation":     {1, func(c *Commit) { c.Versions[0].Op = "other" }},
+		"an id of another place":   {1, func(c *Commit) { c.Versions[0].ID = newVersionID(c.Seq, 1) }},
+		"renamed from a head":      {2, func(c *Commit) { c.Versions[0].From = "/b" }},
+		"renamed onto a head":      {2, func(c *Commit) { c.Versions[0].Path = "/b" }},
+		"renamed below a memory":   {2, func(c *Commit) { c.Versions[0].Path = "/b/x" }},
+		"changed below a memory":   {2, func(c *Commit) { v := &c.Versions[0]; v.Op, v.From, v.Path = OpModified, "", "/b/x" }},
+		"changed at a directory":   {2, func(c *Commit) { v := &c.Versions[0]; v.Op, v.From, v.Path = OpModified, "", "/c" }},
+		"renamed without content":  {2, func(c *Commit) { c.Versions[0].Digest = Digest{} }},
+		"parent of before":         {2, func(c *Commit) { c.Versions[0].Parent = first.Versions[0].ID }},
+		"deleted, of another kind": {3, func(c *Commit) { c.Versions[0].MemoryID = "mem_a#b" }},
+	} {
+		if err := try(c.commit, c.change); !errors.Is(err, ErrInvalid) && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrOverlap) {
+			t.Errorf("%s: %v, want it refused", name, err)
+		}
+	}
+	for _, named := range []string{made, first.Versions[1].ID} {
+		r := NewRehearsal(store)
+		for _, c := range commits {
+			if err := r.Add(c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, err := Build(r, store, r.Tip(), &Proposal{Key: NewKey(), Event: StorePromoted()}, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Epoch, c.Event = 1, StoreRedacted(named)
+		c.Digest = chainDigest(c)
+		if err := r.Add(c); (err == nil) != (named == made) {
+			t.Errorf("a redaction of version %s, which is erased: %v: %v", named, named == made, err)
+		}
+	}
+}

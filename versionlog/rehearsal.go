@@ -16,14 +16,15 @@ type Rehearsal struct {
 	newest map[string]*Version // by memory id
 	keys   map[string]uint64   // sequence numbers by idempotency key
 
-	archived bool // by a commit; a store may have been archived without one
+	erased   map[string]*Version // by id
+	archived bool                // by a commit; a store may have been archived without one
 }
 
 // NewRehearsal begins with a store that has no commits.
 func NewRehearsal(s Store) *Rehearsal {
 	s = s.Clone()
 	s.Epoch = max(s.Epoch, 1)
-	return &Rehearsal{store: s, newest: map[string]*Version{}, keys: map[string]uint64{}}
+	return &Rehearsal{store: s, newest: map[string]*Version{}, keys: map[string]uint64{}, erased: map[string]*Version{}}
 }
 
 // Before returns s, as its history has left it, as it was before first, the first commit of
@@ -58,11 +59,19 @@ func (r *Rehearsal) Add(c *Commit) error {
 	if _, err := Build(r, r.store, r.tip, c.finished(), c.Time); err != nil {
 		return fmt.Errorf("commit %d: %w", c.Seq, err)
 	}
-	for path, head := range c.Heads() {
-		r.set(path, head)
+	for i := range c.Versions { // what one leaves another may take
+		if newest := r.newest[c.Versions[i].MemoryID]; newest != nil && newest.Live() && !newest.Redacted() {
+			r.set(newest.Path, nil)
+		}
 	}
 	for i := range c.Versions {
-		r.newest[c.Versions[i].MemoryID] = &c.Versions[i]
+		v := &c.Versions[i]
+		switch r.newest[v.MemoryID] = v; {
+		case v.Redacted():
+			r.erased[v.ID] = v
+		case v.Live():
+			r.set(v.Path, v)
+		}
 	}
 	r.keys[c.Key] = c.Seq
 	r.archived = r.archived || c.IsEvent(EventArchived)
@@ -93,6 +102,15 @@ func (r *Rehearsal) Below(path string) iter.Seq2[Version, error] {
 
 // Newest is part of View.
 func (r *Rehearsal) Newest(memoryID string) (*Version, error) { return r.newest[memoryID], nil }
+
+// Version is part of VersionView. It finds erased versions: what a redaction of the history
+// names is erased in a copy of it.
+func (r *Rehearsal) Version(id string) (*Version, error) {
+	if v := r.erased[id]; v != nil {
+		return v, nil
+	}
+	return nil, fmt.Errorf("%w: version %.80q was redacted, but is not erased", ErrInvalid, id)
+}
 
 // set makes a version the head of a path; nil leaves nothing there.
 func (r *Rehearsal) set(path string, head *Version) {

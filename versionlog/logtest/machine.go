@@ -322,6 +322,7 @@ func (m *machine) replay(t *rapid.T) {
 		}
 	}
 	m.replayPaths(t)
+	m.rehearse(t)
 	checkPast(m.ctx, t, m.log, m.store)
 	want := map[string]string{}
 	for path, head := range m.heads {
@@ -329,6 +330,28 @@ func (m *machine) replay(t *rapid.T) {
 	}
 	if !maps.Equal(live, want) {
 		t.Fatalf("the commits lead to %v, want %v", live, want)
+	}
+}
+
+// rehearse takes in the history, of which versions may be erased.
+func (m *machine) rehearse(t *rapid.T) {
+	store, err := m.log.Store(m.ctx, m.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r *versionlog.Rehearsal
+	for _, c := range collect(t, m.log.Commits(m.ctx, m.store, 0)) {
+		if r == nil {
+			r = versionlog.NewRehearsal(store.Before(c))
+		}
+		if err := r.Add(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, head := range m.heads {
+		if v, err := r.Head(path); err != nil || v == nil || v.ID != head.version {
+			t.Fatalf("the rehearsal has %v at %s, %v; want version %s", v, path, err, head.version)
+		}
 	}
 }
 

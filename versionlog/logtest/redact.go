@@ -20,6 +20,7 @@ var redactTests = map[string]func(*suite){
 	"Crowded":   testRedactInLargeCommit,
 	"Reopened":  testRedactReopened,
 	"Imported":  testRedactImported,
+	"Copied":    testRedactCopied,
 	"Archived":  testRedactArchived,
 	"Followers": testRedactFollowed,
 }
@@ -291,6 +292,45 @@ func testRedactImported(s *suite) {
 	s.log = to
 	s.equal(s.commits(0), commits)
 	s.checkErased(before, v["made"].ID, v["dir"].ID)
+}
+
+// testRedactCopied: a history of which versions of each kind were erased is imported as it
+// is, at every point of it, and the copy tells the same and goes on.
+func testRedactCopied(s *suite) {
+	v := s.manyKinds()
+	s.commit(put("/d/gone", "1", anything))
+	v["emptied"] = s.commit(remove("/d/gone", anything), makeDir("/d/", anything))[0]
+	before := s.commits(0)
+	for _, names := range [][]string{{"changed"}, {"dir moved", "made"}, {"deleted"}, {"renamed", "dir gone"}, {"short", "dir", "spelled"}, {"emptied"}} {
+		var ids []string
+		for _, name := range names {
+			ids = append(ids, v[name].ID)
+		}
+		s.redact(ids...)
+	}
+	commits := s.commits(0)
+	var erased []string
+	for _, c := range commits {
+		erased = append(erased, c.Event.RedactedVersions()...)
+	}
+	to := s.cfg.Open(s.T, s.clock.now)
+	s.must(to.CreateStore(s.Context(), s.store))
+	from := s.log
+	for i := range commits {
+		s.must(versionlog.Import(s.Context(), to, s.store.ID, each(commits[i:i+1])))
+		s.log = to
+		checkPast(s.Context(), s, to, s.store.ID)
+		want, err := from.At(s.Context(), s.store.ID, uint64(i+1))
+		s.must(err)
+		s.equal(s.heads("/"), collect(s.T, want.Heads(s.Context(), "/", "")))
+	}
+	s.equal(s.commits(0), commits)
+	s.checkErased(before, erased...)
+	revive := put("/short.md", "back", versionlog.ExpectAbsent())
+	revive.MemoryID = v["short"].MemoryID
+	s.equal(s.commit(revive)[0].Parent, v["deleted"].ID)
+	s.put("/secret name.md", "free again")
+	s.checkErased(before, erased...)
 }
 
 func testRedactArchived(s *suite) {

@@ -89,6 +89,9 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	insertVersion = `INSERT INTO versions (store, seq, ord, id, memory_id, parent, op, path, from_path, sha256, size, spelling)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	leavePath = `UPDATE paths SET live = 0 WHERE store = ?1 AND seq = ?2 AND ord = ?3
+		AND path = (SELECT path FROM versions WHERE store = ?1 AND seq = ?2 AND ord = ?3)`
+
 	setPath = `INSERT INTO paths (store, path, seq, ord, live) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET seq = excluded.seq, ord = excluded.ord, live = excluded.live`
 	setTip = `UPDATE stores SET tip_seq = ?1, counted_seq = ?1, tip_digest = ?2, tip_time = ?3,

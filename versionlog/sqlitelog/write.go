@@ -259,12 +259,24 @@ func (w *writer) insertVersion(store int64, ordinal int, v *versionlog.Version) 
 	if err != nil {
 		return err
 	}
+	if v.Redacted() {
+		return w.vacate(store, v.Parent)
+	}
 	if v.Op == versionlog.OpRenamed {
 		if err := w.run(setPath, store, v.From, seq, ordinal, 0); err != nil {
 			return err
 		}
 	}
 	return w.run(setPath, store, v.Path, seq, ordinal, boolOf(v.Live()))
+}
+
+// vacate notes that the memory of a version is no longer where that has left it.
+func (w *writer) vacate(store int64, versionID string) error {
+	seq, ordinal, err := versionlog.LocateVersion(versionID)
+	if err != nil { // it is the first of its memory
+		return nil
+	}
+	return w.run(leavePath, store, int64(seq), ordinal)
 }
 
 // createStore adds a row.
