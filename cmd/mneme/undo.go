@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"mneme/backend"
@@ -131,10 +132,14 @@ func (c *undoCmd) print(a *app, st *memory.Store, own string, done *session.Undo
 			return err
 		}
 	} else {
-		if done.Commits > 0 {
+		stay := len(done.Conflicts) + len(done.Left)
+		switch {
+		case done.Commits > 0:
 			a.printf("%s: session %s is taken back: %s.\n", printable(store), printable(c.Session), changesText(&done.Steps))
 			a.printf("To take this back: mneme undo %s --session %s\n", printable(shellWord(store)), printable(own))
-		} else {
+		case stay > 0:
+			a.printf("%s: nothing was changed; what session %s did stays at %s:\n", printable(store), printable(c.Session), plural(uint64(stay), "path"))
+		default:
 			a.printf("%s: there is nothing to take back of session %s; nothing was changed.\n", printable(store), printable(c.Session))
 		}
 		for _, by := range done.By {
@@ -149,7 +154,7 @@ func (c *undoCmd) print(a *app, st *memory.Store, own string, done *session.Undo
 	}
 	if n := len(done.Left) + len(done.Conflicts); n > 0 {
 		err := fmt.Errorf("%w: %s stayed as they are", versionlog.ErrConflict, plural(uint64(n), "path"))
-		if len(done.Conflicts) > 0 {
+		if slices.ContainsFunc(conflicts, func(k conflictLine) bool { return k.N > 0 }) {
 			err = fmt.Errorf("%w; `mneme conflicts list %s` has what they would be", err, shellWord(store))
 		}
 		return err
