@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"mneme/memory"
@@ -14,6 +15,7 @@ type restoreCmd struct {
 	Place   string `arg:"" help:"STORE:/path of a memory, which may be deleted; with --at also of a directory, or STORE."`
 	Version string `arg:"" optional:"" help:"Version id or sequence number of one of its versions."`
 	At      string `placeholder:"POINT" help:"Make all that is at the place, or was, what it was then: a sequence number, HEAD~n, a time or an age."`
+	Yes     bool   `help:"Do not ask before the whole store is emptied."`
 	DryRun  bool   `name:"dry-run" help:"With --at: list what would change, and change nothing."`
 	confirmFlag
 }
@@ -22,6 +24,8 @@ func (c *restoreCmd) Help() string {
 	return `With a version, writes a new version with the old content, and prints it.
 
 With --at, a memory, a directory or the whole store becomes what it was right after that commit, or at that time: what has been changed is changed back, what has been removed comes back, what has been renamed has its old name, and what has been made since goes. This is one commit. On AWS, where a commit takes about 97 files, it may be several; cut off, the same command goes on. What somebody else changes meanwhile is left, and named, with exit code 4.
+
+Before a store is emptied that has memories, as --at 0 does, mneme asks on a terminal, and elsewhere wants --yes.
 
 Nothing is lost from the history. To take a restore back, restore to the sequence number before it, which is printed.
 
@@ -87,7 +91,14 @@ func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
 			if err != nil {
 				return explainMissing(ctx, st, p.path, err)
 			}
-			return a.printStepList(ctx, st, plan.Steps, plan.Left, nil)
+			if err := a.printStepList(ctx, st, plan.Steps, plan.Left, nil); err != nil || a.json {
+				return err
+			}
+			if n, err := emptied(ctx, st, plan.Steps); err != nil || n > 0 {
+				a.printf("This empties the store: --yes does it without being asked.\n")
+				return err
+			}
+			return nil
 		})
 	}
 	return a.withSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
@@ -96,6 +107,11 @@ func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
 			return err
 		}
 		at := place{store: st.Info().Slug, path: p.path}
+		if !c.Yes {
+			if err := c.askToEmpty(ctx, a, st, at, seq); err != nil {
+				return explainMissing(ctx, st, p.path, err)
+			}
+		}
 		bar := a.progress("restore")
 		done, err := s.RestoreTree(ctx, p.path, seq, &session.StepOptions{Confirmed: c.Confirm, Progress: bar.show})
 		bar.clear()
@@ -108,6 +124,40 @@ func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
 		}
 		return c.printRestored(a, st, at, seq, done)
 	})
+}
+
+// askToEmpty asks before a restore leaves nothing in a store that has memories.
+func (c *restoreCmd) askToEmpty(ctx context.Context, a *app, st *memory.Store, at place, seq uint64) error {
+	plan, err := st.PlanRestore(ctx, at.path, seq, nil)
+	if err != nil {
+		return err
+	}
+	n, err := emptied(ctx, st, plan.Steps)
+	if err != nil || n == 0 {
+		return err
+	}
+	return a.confirm(fmt.Sprintf("after commit %d %s had no memories; this removes all that the store has: %s", seq, at, memories(n)), at.store)
+}
+
+// emptied returns how many memories a store has if steps leave it none; else 0.
+func emptied(ctx context.Context, st *memory.Store, steps []memory.Step) (int, error) {
+	gone := map[string]bool{}
+	for i := range steps {
+		s := &steps[i]
+		switch {
+		case strings.HasSuffix(s.Path(), "/"):
+		case s.To != nil:
+			return 0, nil
+		default:
+			gone[s.Path()] = true
+		}
+	}
+	for v, err := range st.Tree(ctx, "/") {
+		if err != nil || !v.IsDir() && !gone[v.Path] {
+			return 0, err
+		}
+	}
+	return len(gone), nil
 }
 
 func (c *restoreCmd) printRestored(a *app, st *memory.Store, at place, seq uint64, done *session.Steps) error {
