@@ -225,6 +225,50 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// swapped is a file that becomes another one.
+type swapped struct{ data []byte }
+
+func (s *swapped) ReadAt(p []byte, at int64) (int, error) {
+	return bytes.NewReader(s.data).ReadAt(p, at)
+}
+
+// TestChangedSince: of a file that is changed once it was verified, nothing else is taken than
+// what was, though it would be verified as well.
+func TestChangedSince(t *testing.T) {
+	from := newPlace(t)
+	st := from.fill("notes")
+	good := from.export("notes", nil)
+	long := bytes.Repeat([]byte{0}, len(good))
+	erased := func() []byte { // has the same chain, and less in it
+		v, err := st.Head(t.Context(), "/a.md")
+		from.must(err)
+		_, err = st.Redact(t.Context(), []string{v.Parent}, "why")
+		from.must(err)
+		past, err := from.OpenAt(t.Context(), st.Info().ID, v.Seq)
+		from.must(err)
+		var out bytes.Buffer
+		_, err = Export(t.Context(), past, &out, nil)
+		from.must(err)
+		return out.Bytes()
+	}()
+	other := newPlace(t)
+	other.fill("notes")
+	for name, by := range map[string][]byte{"another history": other.export("notes", nil), "zeroes": long, "less": good[:len(good)/2], "erased": erased} {
+		file := &swapped{good}
+		a, err := Open(t.Context(), file, int64(len(good)), nil)
+		from.must(err)
+		file.data = by
+		p := newPlace(t)
+		if _, err := Import(t.Context(), p.Library, a, &ImportOptions{Author: author}); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+		stores, err := versionlog.AllStores(t.Context(), p.log)
+		if p.must(err); len(stores) > 0 {
+			t.Errorf("%s: a store was made", name)
+		}
+	}
+}
+
 // FuzzOpen: of whatever bytes, either nothing is taken, or an archive that is imported and
 // exported as the same.
 func FuzzOpen(f *testing.F) {

@@ -19,13 +19,14 @@ import (
 
 // Archive is an archive all of which has been verified. Its methods may be called at once
 // from many goroutines, and read what is not in memory from the file again; what has been
-// changed there since is found by the digests.
+// changed there since is found by the digests of all that was verified.
 type Archive struct {
 	Manifest *Manifest
 
 	file     io.ReaderAt
 	size     int64
 	listedAt int64                // where the records or heads begin
+	records  []cas.Digest         // of each line of an archive of a history, as it was verified
 	blobs    []cas.Digest         // in order
 	blobsAt  map[cas.Digest]int64 // where they begin
 	needs    wanted               // of those and of what is lost
@@ -105,6 +106,7 @@ func (v *verifier) history(records iter.Seq2[[]byte, error]) error {
 		if err != nil {
 			return err
 		}
+		v.a.records = append(v.a.records, cas.Sum(line))
 		c, err := decodeRecord(line)
 		if err != nil {
 			return err
@@ -229,23 +231,31 @@ func (a *Archive) Lost() iter.Seq[versionlog.Version] {
 	}
 }
 
-// Commits yields the commits above a sequence number, oldest first.
+// Commits yields the commits above a sequence number, oldest first, as they were verified:
+// ErrDamaged once the file has another record.
 func (a *Archive) Commits(ctx context.Context, after uint64) iter.Seq2[*versionlog.Commit, error] {
 	return func(yield func(*versionlog.Commit, error) bool) {
 		if a.Manifest.Kind != History {
 			return
 		}
+		n := 0
 		for line, err := range lines(ctx, io.NewSectionReader(a.file, a.listedAt, a.Manifest.Listed.Bytes)) {
 			var c *versionlog.Commit
+			if err == nil && (n == len(a.records) || cas.Sum(line) != a.records[n]) {
+				err = fmt.Errorf("%w: record %d has been changed since it was verified", ErrDamaged, n+1)
+			}
+			if n++; err == nil && uint64(n) <= after {
+				continue
+			}
 			if err == nil {
 				c, err = decodeRecord(line)
-			}
-			if err == nil && c.Seq <= after {
-				continue
 			}
 			if !yield(c, err) || err != nil {
 				return
 			}
+		}
+		if n < len(a.records) {
+			yield(nil, fmt.Errorf("%w: it has been cut off since it was verified", ErrDamaged))
 		}
 	}
 }
