@@ -355,6 +355,65 @@ func TestModes(t *testing.T) {
 			t.Errorf("%q, %v is kept", yours, err)
 		}
 	})
+	t.Run("merge without room", func(t *testing.T) {
+		p := newPlace(t)
+		_, err := p.CreateStore(t.Context(), "notes", nil)
+		p.must(err)
+		p.write(p.open("notes"), "/a.md", "mine")
+		before := p.export("notes", nil)
+		full := conflict.About{Path: "/x", Session: "other", Theirs: &conflict.Side{Size: conflict.MaxBytesOfStore}}
+		id, err := p.kept.Keep(full, conflict.Texts{Yours: []byte("x")})
+		p.must(err)
+		_, err = p.bring(late, ImportOptions{Mode: Merge})
+		wantErr(err, conflict.ErrFull)
+		p.wantSame("notes", before)
+		p.must(p.kept.Remove(id))
+		_, err = p.bring(late, ImportOptions{Mode: Merge})
+		p.must(err)
+		_, err = p.kept.Keep(full, conflict.Texts{Yours: []byte("x")})
+		p.must(err)
+		_, err = p.bring(late, ImportOptions{Mode: Merge}) // what differs is kept already
+		p.must(err)
+	})
+	t.Run("secrets", func(t *testing.T) {
+		key := "AK" + "IA" + "Q7XK2M5PLW3RT6ZB" // which nobody has issued
+		from := newPlace(t)
+		_, err := from.CreateStore(t.Context(), "keys", &memory.StoreOptions{Policy: versionlog.Policy{Secrets: versionlog.SecretsOff}})
+		from.must(err)
+		for n := range mergeChanges + 1 { // more than one commit
+			from.write(from.open("keys"), fmt.Sprintf("/%02d", n), fmt.Sprint(n))
+		}
+		from.write(from.open("keys"), "/z.pem", key)
+		data := from.export("keys", nil)
+		for rule, want := range map[versionlog.SecretsRule]int{versionlog.SecretsOff: 0, versionlog.SecretsWarn: 1, versionlog.SecretsRefuse: 1} {
+			p := newPlace(t)
+			_, err := p.CreateStore(t.Context(), "keys", &memory.StoreOptions{Policy: versionlog.Policy{Secrets: rule}})
+			p.must(err)
+			before := p.export("keys", nil)
+			warned := 0
+			opts := ImportOptions{Mode: Merge, Warn: func(memory.SecretsFound) { warned++ }}
+			if rule == versionlog.SecretsRefuse {
+				_, err := p.bring(data, opts)
+				wantErr(err, memory.ErrSecrets)
+				p.wantSame("keys", before)
+				opts.Confirmed = true
+			}
+			_, err = p.bring(data, opts)
+			p.must(err)
+			if warned != want {
+				t.Errorf("%q: %d warnings; want %d", rule, warned, want)
+			}
+		}
+		refuse := string(versionlog.SecretsRefuse)
+		_, err = from.UpdateStore(t.Context(), from.open("keys").Info().ID, versionlog.StoreUpdate{Secrets: &refuse}, author.Actor)
+		from.must(err)
+		p := newPlace(t)
+		_, err = p.bring(from.export("keys", &ExportOptions{Kind: Heads}), ImportOptions{})
+		wantErr(err, memory.ErrSecrets)
+		if _, err := p.FindStore(t.Context(), "keys"); !errors.Is(err, versionlog.ErrNotFound) {
+			t.Errorf("a store was made: %v", err)
+		}
+	})
 	t.Run("merge into smaller", func(t *testing.T) {
 		p := newPlace(t)
 		_, err := p.CreateStore(t.Context(), "notes", &memory.StoreOptions{MaxMemoryBytes: 6})

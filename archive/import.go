@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"mneme/cas"
 	"mneme/internal/plural"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -67,7 +68,7 @@ func (i *importer) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := i.checkRoom(ctx); err != nil {
+	if err := i.check(ctx); err != nil {
 		return err
 	}
 	if there != nil {
@@ -135,8 +136,23 @@ func (i *importer) isBeginning(ctx context.Context, s *versionlog.Store) (bool, 
 	return false, err
 }
 
-// checkRoom makes sure, before anything is changed, that the library can hold each commit.
-func (i *importer) checkRoom(ctx context.Context) error {
+// check makes sure, before anything is changed, that the library can hold each commit, and
+// that a new store takes each content.
+func (i *importer) check(ctx context.Context) error {
+	if i.a.Manifest.Kind == Heads && !i.opts.Confirmed {
+		for _, head := range i.a.heads {
+			data, err := i.a.Content(head.Digest)
+			if head.IsDir() || errors.Is(err, cas.ErrNotFound) {
+				continue
+			}
+			if err == nil {
+				err = memory.CheckSecretsOf(i.a.Manifest.Store.Policy, head.Path, data)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
 	for c, err := range i.a.Commits(ctx, 0) {
 		if err == nil {
 			err = i.lib.CheckImport(c)

@@ -23,6 +23,7 @@ const (
 // never replaces anything.
 type merger struct {
 	a       *Archive
+	opts    *ImportOptions
 	done    *Imported
 	st      *memory.Store
 	keep    *conflict.Store // nil: nothing is kept
@@ -41,7 +42,7 @@ func merge(ctx context.Context, lib *memory.Library, a *Archive, opts *ImportOpt
 		return err
 	}
 	m := a.Manifest
-	g := merger{a: a, done: done, st: st, session: fmt.Sprintf("import-%.12s", m.Root),
+	g := merger{a: a, opts: opts, done: done, st: st, session: fmt.Sprintf("import-%.12s", m.Root),
 		message: fmt.Sprintf("import of store %s at commit %d, %.12s", m.Store.Slug, m.Seq, m.Digest)}
 	if opts.Conflicts != nil {
 		g.keep = opts.Conflicts(st.Info().ID)
@@ -63,7 +64,7 @@ func merge(ctx context.Context, lib *memory.Library, a *Archive, opts *ImportOpt
 }
 
 // check makes sure, before anything is written, that the store can take every content, and
-// that what differs has room among the conflicts.
+// that what differs and is not kept yet has room among the conflicts.
 func (g *merger) check(ctx context.Context, heads []versionlog.Version) error {
 	g.there = map[string]versionlog.Version{}
 	for v, err := range g.st.Tree(ctx, "/") {
@@ -96,13 +97,26 @@ func (g *merger) check(ctx context.Context, heads []versionlog.Version) error {
 		if err := g.st.Check(head.Path, data); err != nil {
 			return fmt.Errorf("nothing was written: %w", err)
 		}
-		if is {
-			differ, bytes = differ+1, bytes+head.Size+now.Size
+		switch {
+		case !is && !g.opts.Confirmed:
+			if err := g.st.CheckSecrets(ctx, head.Path, data); err != nil {
+				return fmt.Errorf("nothing was written: %w", err)
+			}
+		case is && g.keep != nil:
+			id, err := g.keep.Find(head.Path, data)
+			if err != nil && !errors.Is(err, conflict.ErrNotFound) {
+				return err
+			}
+			if id == 0 {
+				differ, bytes = differ+1, bytes+head.Size+now.Size
+			}
 		}
 	}
-	if differ > conflict.MaxOfSession || bytes > conflict.MaxBytesOfSession && differ > 1 {
-		return fmt.Errorf("nothing was written: %d memories differ, by %d bytes; at most %d of %d bytes are kept as conflicts: %w",
-			differ, bytes, conflict.MaxOfSession, conflict.MaxBytesOfSession, versionlog.ErrConflict)
+	if g.keep == nil {
+		return nil
+	}
+	if err := g.keep.HasRoom(g.session, differ, bytes); err != nil {
+		return fmt.Errorf("nothing was written: %d memories differ, by %d bytes: %w: %w", differ, bytes, versionlog.ErrConflict, err)
 	}
 	return nil
 }
@@ -165,7 +179,7 @@ func inTheWay(err error) bool {
 }
 
 func (g *merger) commit(ctx context.Context, changes []memory.Change) error {
-	c, err := g.st.Batch(ctx, changes, &memory.CommitOptions{Message: g.message})
+	c, err := g.st.Batch(ctx, changes, &memory.CommitOptions{Message: g.message, Confirmed: g.opts.Confirmed, Warn: g.opts.Warn})
 	if err == nil && c.Changes() {
 		g.done.Commits++
 		for i := range c.Versions {

@@ -43,6 +43,12 @@ type ImportOptions struct {
 	Keep func(context.Context, versionlog.Store) (versionlog.Tip, error)
 	// Conflicts returns where what differs is kept. Default: what differs ends a merge.
 	Conflicts func(storeID string) *conflict.Store
+	// Confirmed says that somebody means the credentials that a merge brings into a store which
+	// refuses them. Default: *memory.SecretsError, before anything is written.
+	Confirmed bool
+	// Warn is called with each content that brings a credential into a store which wants to
+	// hear of that. Default: nobody is told.
+	Warn func(memory.SecretsFound)
 	// KeepGoing imports an archive that lacks contents. Default: ErrIncomplete.
 	KeepGoing bool
 	// Progress. Default: nobody looks.

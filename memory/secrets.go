@@ -104,6 +104,25 @@ func (s *Store) lookForSecrets(ctx context.Context, changes []versionlog.Change,
 	return all, nil
 }
 
+// CheckSecrets returns a *SecretsError where the store refuses credentials that a content would
+// bring to a path.
+func (s *Store) CheckSecrets(ctx context.Context, path string, content []byte) error {
+	put := []versionlog.Change{{Action: versionlog.Put, Path: path}}
+	_, err := s.lookForSecrets(ctx, put, func(int) ([]byte, *versionlog.Version) { return content, nil }, false)
+	return err
+}
+
+// CheckSecretsOf returns a *SecretsError where a new store of a policy would refuse a content.
+func CheckSecretsOf(policy versionlog.Policy, path string, content []byte) error {
+	if policy.Secrets != versionlog.SecretsRefuse {
+		return nil
+	}
+	if found := secrets.Find(content, maxSecrets); len(found) > 0 {
+		return &SecretsError{SecretsFound{Path: path, Found: found}}
+	}
+	return nil
+}
+
 // newSecrets returns those of the findings in data that are not in the memory at a path.
 func (s *Store) newSecrets(ctx context.Context, path string, data []byte, found []secrets.Finding) ([]secrets.Finding, error) {
 	_, old, err := s.Read(ctx, path)

@@ -23,7 +23,8 @@ type importCmd struct {
 	Mode      string `enum:"new,replace,merge" default:"new" help:"What to do with a store that is there: new refuses it, replace puts this one in its place, merge adds what it has not. Default: new."`
 	Keep      string `placeholder:"FILE" help:"With --mode replace: a new file, to which the history that is replaced is exported first."`
 	KeepGoing bool   `help:"Import what is there of an archive that lacks contents, and name these."`
-	Force     bool   `help:"Replace a store though it is mounted on this machine."`
+	confirmFlag
+	Force bool `help:"Replace a store though it is mounted on this machine."`
 }
 
 func (c *importCmd) Help() string {
@@ -96,6 +97,11 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
 		done, err := archive.Import(ctx, lib.Library, read, &archive.ImportOptions{
 			Mode: archive.Mode(c.Mode), Slug: slug, Author: &memory.Author{Actor: userActor()}, KeepGoing: c.KeepGoing, Progress: bar.show,
+			Confirmed: c.Confirm,
+			Warn: func(f memory.SecretsFound) {
+				bar.clear()
+				a.warnf("%s: %s", f.Path, &f)
+			},
 			Conflicts: func(storeID string) *conflict.Store { return lib.Conflicts(storeID) },
 			Keep: func(ctx context.Context, s versionlog.Store) (versionlog.Tip, error) {
 				bar.clear()

@@ -66,6 +66,26 @@ func newRoom() room {
 	}
 }
 
+// HasRoom reports whether a session may keep n more conflicts with bytes of texts, if nothing is
+// removed for them: ErrFull.
+func (s *Store) HasRoom(session string, n int, bytes int64) error {
+	kept, err := s.briefs()
+	if err != nil || n == 0 {
+		return err
+	}
+	ofSession, ofStore := amount{n, bytes}, amount{n, bytes}
+	for _, b := range kept.of {
+		ofStore.add(b, 1)
+		if b.session == session {
+			ofSession.add(b, 1)
+		}
+	}
+	if ofSession.exceeds(s.room.ofSession) || ofStore.exceeds(s.room.ofStore) {
+		return fmt.Errorf("%w: there are %d, %d bytes, and %d, %d bytes, would come", ErrFull, ofStore.conflicts-n, ofStore.bytes-bytes, n, bytes)
+	}
+	return nil
+}
+
 // MakeRoom removes the oldest conflicts of a session, the settled ones first, so that it
 // may keep one more, and returns what it has removed. Conflicts of other sessions are
 // never removed: ErrFull. Two callers at once may make room for one only.
