@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"mneme/cas"
 	"mneme/cas/memcas"
@@ -289,6 +290,9 @@ func TestModes(t *testing.T) {
 		p.wantSame("notes", mine)
 		a, err := Open(t.Context(), bytes.NewReader(late), int64(len(late)), nil)
 		p.must(err)
+		id, err := p.kept.Keep(conflict.About{Path: "/x"}, conflict.Texts{Yours: []byte("x")})
+		p.must(err)
+		p.must(p.kept.Settle(id, "discard", time.Now()))
 		ctx, cancel := context.WithCancel(t.Context())
 		done, err := Import(ctx, p.Library, a, &ImportOptions{
 			Mode: Replace, Keep: keep(p, &kept), Author: author, Conflicts: func(string) *conflict.Store { return p.kept },
@@ -297,6 +301,9 @@ func TestModes(t *testing.T) {
 		wantErr(err, context.Canceled)
 		if done == nil || !done.Replaced || !bytes.Equal(kept, mine) {
 			t.Errorf("cut off: %+v; what was there is not what was kept", done)
+		}
+		if ids, err := p.kept.SettledIDs(); err != nil || len(ids) > 0 {
+			t.Errorf("settled conflicts of what was replaced are left: %v, %v", ids, err)
 		}
 		_, err = p.bring(late, ImportOptions{Mode: Replace})
 		p.must(err)

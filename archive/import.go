@@ -9,6 +9,7 @@ import (
 	"mneme/cas"
 	"mneme/internal/plural"
 	"mneme/memory"
+	"mneme/session/conflict"
 	"mneme/versionlog"
 )
 
@@ -196,7 +197,29 @@ func (i *importer) remove(ctx context.Context, s *versionlog.Store) error {
 		return errors.Join(err, fmt.Errorf("%w: it was at commit %d when it was kept, and is at commit %d", ErrInUse, kept.Seq, tip.Seq))
 	}
 	i.done.Replaced = true
-	return i.lib.DeleteStore(ctx, s.ID)
+	if err := i.lib.DeleteStore(ctx, s.ID); err != nil {
+		return err
+	}
+	return i.removeSettled(s.ID)
+}
+
+// removeSettled removes the settled conflicts of a store that is replaced. Of open ones there are
+// none, or Keep knows of them.
+func (i *importer) removeSettled(id string) error {
+	if i.opts.Conflicts == nil {
+		return nil
+	}
+	kept := i.opts.Conflicts(id)
+	ids, err := kept.SettledIDs()
+	if err != nil {
+		return err
+	}
+	for _, n := range ids {
+		if err := kept.Remove(n); err != nil && !errors.Is(err, conflict.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
 }
 
 // create makes the store of the archive, without its history.

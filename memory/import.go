@@ -14,10 +14,15 @@ import (
 
 // Adopt makes a store that was made elsewhere, as it was before its first commit, so that
 // its history can come by ImportHistory. versionlog.ErrExists when its id or slug is taken;
-// versionlog.ErrInvalid, ErrBadName, ErrBadLimits.
+// versionlog.ErrInvalid, ErrBadName, ErrBadLimits; that of versionlog.Capabilities.Left.
 func (l *Library) Adopt(ctx context.Context, s versionlog.Store) error {
 	if err := CheckForeign(s); err != nil {
 		return err
+	}
+	if left := l.log.Capabilities().Left; left != nil {
+		if err := left(ctx, s.ID); err != nil {
+			return err
+		}
 	}
 	return l.log.CreateStore(ctx, s)
 }

@@ -240,6 +240,10 @@ type Capabilities struct {
 	// Proposal.Validate takes fits.
 	Fits func(p *Proposal) error
 
+	// Left returns an error when something is left of a deleted store of an id, which a new one
+	// of that id would meet. Nil: a deletion leaves nothing.
+	Left func(ctx context.Context, storeID string) error
+
 	// Next hands out commits as they arrive, to a caller that has everything up to after:
 	// it blocks until there is at least one commit above after, and returns those it
 	// has, in order and without gaps from after on. It spares a remote log the strongly

@@ -239,6 +239,9 @@ func (c *importCmd) advise(err error, read *archive.Archive) error {
 	switch {
 	case errors.Is(err, archive.ErrTaken):
 		return advised{fmt.Errorf("%w; `mneme import %s NAME` makes another of that name, unless it is the same store; `--mode merge` adds what the archive has to the one that is there; `--mode replace --keep FILE` puts it in its place", err, word)}
+	case errors.Is(err, backend.ErrLeft):
+		id := read.Manifest.Store.ID
+		return advised{fmt.Errorf("%w; `mneme store delete %s --yes` removes the rest, and then the import goes on when it is run again", err, id)}
 	case errors.Is(err, archive.ErrAhead):
 		return advised{fmt.Errorf("%w; nothing is to be imported", err)}
 	case errors.Is(err, archive.ErrInUse):

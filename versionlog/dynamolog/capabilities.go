@@ -1,10 +1,16 @@
 package dynamolog
 
-import "mneme/versionlog"
+import (
+	"context"
+	"errors"
+	"fmt"
 
-// Capabilities has Fits and Next.
+	"mneme/versionlog"
+)
+
+// Capabilities has Fits, Left and Next.
 func (l *Log) Capabilities() versionlog.Capabilities {
-	return versionlog.Capabilities{Fits: fits, Next: l.Next}
+	return versionlog.Capabilities{Fits: fits, Left: l.left, Next: l.Next}
 }
 
 // fits returns the error of a proposal that no transaction has room for.
@@ -13,4 +19,20 @@ func fits(p *versionlog.Proposal) error {
 		return err
 	}
 	return newBatch(nil).append(&request{proposal: p}, p.Finished)
+}
+
+// left returns ErrLeft when a deletion of a store was interrupted, and nobody has finished it.
+func (l *Log) left(ctx context.Context, id string) error {
+	return call(ctx, func(ctx context.Context) error {
+		if _, err := l.table.meta(ctx, id); !errors.Is(err, versionlog.ErrNotFound) {
+			return err
+		}
+		switch err := l.mayRemoveRest(ctx, id); {
+		case errors.Is(err, versionlog.ErrNotFound):
+			return nil
+		case err != nil:
+			return err
+		}
+		return fmt.Errorf("store %s: %w", id, ErrLeft)
+	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"mneme/internal/testing/awstest"
 	"mneme/internal/testing/fault"
+	"mneme/memory"
 	"mneme/versionlog"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -77,6 +78,12 @@ func TestDeleteGoesOn(t *testing.T) {
 				t.Fatalf("the interrupted deletion: %v", err)
 			}
 			again := b.open(t, nil, nil)
+			adopted := s
+			adopted.Name, adopted.Limits = "notes", versionlog.Limits{MaxMemoryBytes: memory.DefaultMaxMemoryBytes, Content: versionlog.ContentText}
+			adopt := func() error { return memory.NewLibrary(again, nil).Adopt(ctx, adopted) }
+			if err := adopt(); !errors.Is(err, ErrLeft) {
+				t.Errorf("a store of the id is made beside what is left: %v", err)
+			}
 			if err := again.DeleteStore(ctx, s.ID); err != nil {
 				t.Fatal(err)
 			}
@@ -88,6 +95,9 @@ func TestDeleteGoesOn(t *testing.T) {
 			}
 			if err := again.DeleteStore(ctx, s.ID); !errors.Is(err, versionlog.ErrNotFound) {
 				t.Errorf("when nothing is left: %v, want ErrNotFound", err)
+			}
+			if err := adopt(); err != nil {
+				t.Errorf("when nothing is left: %v", err)
 			}
 		})
 	}
