@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -26,10 +27,11 @@ type place struct {
 	log   *memlog.Log
 	blobs map[string]*memcas.Store
 	kept  *conflict.Store
+	marks string
 }
 
 func newPlace(t testing.TB) *place {
-	p := &place{t: t, log: memlog.New(nil), blobs: map[string]*memcas.Store{}, kept: conflict.New(t.TempDir())}
+	p := &place{t: t, log: memlog.New(nil), blobs: map[string]*memcas.Store{}, kept: conflict.New(t.TempDir()), marks: t.TempDir()}
 	p.Library = memory.NewLibrary(p.log, func(id string) (cas.Store, error) {
 		if p.blobs[id] == nil {
 			p.blobs[id] = memcas.New()
@@ -98,7 +100,7 @@ func (p *place) bring(data []byte, opts ImportOptions) (*Imported, error) {
 	p.t.Helper()
 	a, err := Open(p.t.Context(), bytes.NewReader(data), int64(len(data)), nil)
 	p.must(err)
-	opts.Author = author
+	opts.Author, opts.Marks = author, p.marks
 	opts.Conflicts = func(string) *conflict.Store { return p.kept }
 	return Import(p.t.Context(), p.Library, a, &opts)
 }
@@ -200,11 +202,19 @@ func (p *place) live(ref string) string {
 	return fmt.Sprint(paths)
 }
 
-// TestImportGoesOn: an import that ends anywhere is gone on with by the next.
+// TestImportGoesOn: an import that ends anywhere is gone on with by the next, and by that of no
+// other archive.
 func TestImportGoesOn(t *testing.T) {
 	from := newPlace(t)
 	from.fill("notes")
-	data := from.export("notes", nil)
+	t.Run("history", func(t *testing.T) { testImportGoesOn(t, from, History, 15) })
+	t.Run("heads", func(t *testing.T) { testImportGoesOn(t, from, Heads, 4) })
+}
+
+func testImportGoesOn(t *testing.T, from *place, kind Kind, least int) {
+	data, live := from.export("notes", &ExportOptions{Kind: kind}), from.live("notes")
+	from.write(from.open("notes"), "/later.md", string(kind))
+	other := from.export("notes", &ExportOptions{Kind: kind})
 	a, err := Open(t.Context(), bytes.NewReader(data), int64(len(data)), nil)
 	from.must(err)
 	steps := 0
@@ -212,7 +222,7 @@ func TestImportGoesOn(t *testing.T) {
 		to := newPlace(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		at := 0
-		_, err := Import(ctx, to.Library, a, &ImportOptions{Author: author, Workers: 1, Progress: func(string, int, int) {
+		_, err := Import(ctx, to.Library, a, &ImportOptions{Author: author, Marks: to.marks, Workers: 1, Progress: func(string, int, int) {
 			if at++; at == cut {
 				cancel()
 			}
@@ -222,11 +232,27 @@ func TestImportGoesOn(t *testing.T) {
 			break
 		}
 		steps++
-		_, err = Import(t.Context(), to.Library, a, &ImportOptions{Author: author})
+		if stores, err := versionlog.AllStores(t.Context(), to.log); err == nil && len(stores) == 1 {
+			st := to.open("notes")
+			before, err := st.Tip(t.Context())
+			to.must(err)
+			_, err = to.bring(other, ImportOptions{})
+			if now, _ := st.Tip(t.Context()); !errors.Is(err, ErrTaken) && !errors.Is(err, ErrBeginning) || now != before {
+				t.Errorf("another archive goes on at step %d: %v", cut, err)
+			}
+		}
+		_, err = Import(t.Context(), to.Library, a, &ImportOptions{Author: author, Marks: to.marks})
 		to.must(err)
-		to.wantSame("notes", data)
+		if kind == History {
+			to.wantSame("notes", data)
+		} else if have := to.live("notes"); have != live {
+			t.Errorf("%s is there; want %s", have, live)
+		}
+		if left, err := os.ReadDir(to.marks); err != nil || len(left) > 0 {
+			t.Errorf("marks are left: %v, %v", left, err)
+		}
 	}
-	if steps < 15 {
+	if steps < least {
 		t.Errorf("only %d steps", steps)
 	}
 }
@@ -254,10 +280,18 @@ func TestModes(t *testing.T) {
 
 	t.Run("a beginning and an end", func(t *testing.T) {
 		p := newPlace(t)
-		for _, data := range [][]byte{early, late, late} {
-			_, err := p.bring(data, ImportOptions{})
+		for _, test := range []struct {
+			data []byte
+			mode Mode
+		}{{early, New}, {early, New}, {late, Replace}, {late, New}} {
+			if bytes.Equal(test.data, late) && test.mode == Replace { // nobody has begun to import that
+				_, err := p.bring(late, ImportOptions{})
+				wantErr(err, ErrBeginning)
+				p.wantSame("notes", early)
+			}
+			_, err := p.bring(test.data, ImportOptions{Mode: test.mode})
 			p.must(err)
-			p.wantSame("notes", data)
+			p.wantSame("notes", test.data)
 		}
 		for _, mode := range []Mode{New, Replace} {
 			_, err := p.bring(early, ImportOptions{Mode: mode})
@@ -295,7 +329,7 @@ func TestModes(t *testing.T) {
 		p.must(p.kept.Settle(id, "discard", time.Now()))
 		ctx, cancel := context.WithCancel(t.Context())
 		done, err := Import(ctx, p.Library, a, &ImportOptions{
-			Mode: Replace, Keep: keep(p, &kept), Author: author, Conflicts: func(string) *conflict.Store { return p.kept },
+			Mode: Replace, Keep: keep(p, &kept), Author: author, Marks: p.marks, Conflicts: func(string) *conflict.Store { return p.kept },
 			Progress: func(string, int, int) { cancel() },
 		})
 		wantErr(err, context.Canceled)

@@ -14,14 +14,14 @@ import (
 )
 
 // Import brings an archive into a library. Nothing of what is there is lost in any mode. An
-// import that was interrupted is gone on with by the same call; until then the store has a
-// beginning of the history, or some of the memories. What was done before an error is in Imported,
+// import that was interrupted is gone on with by the same call, by the mark that it has left;
+// until then the store has a beginning of the history, or some of the memories. What was done before an error is in Imported,
 // unless that is nil.
 //
-// Errors: ErrTaken, ErrAhead, ErrInUse, ErrIncomplete, versionlog.ErrNotFound (Merge),
+// Errors: ErrTaken, ErrBeginning, ErrAhead, ErrInUse, ErrIncomplete, versionlog.ErrNotFound (Merge),
 // those of versionlog.Import and memory.Store.Batch, and those of the media.
 func Import(ctx context.Context, lib *memory.Library, a *Archive, opts *ImportOptions) (*Imported, error) {
-	i := importer{lib: lib, a: a, opts: *opts}
+	i := importer{lib: lib, a: a, opts: *opts, marks: marks(opts.Marks)}
 	if i.opts.Mode == "" {
 		i.opts.Mode = New
 	}
@@ -49,6 +49,8 @@ type importer struct {
 	a    *Archive
 	opts ImportOptions
 	done Imported
+
+	marks marks
 }
 
 func (i *importer) run(ctx context.Context) error {
@@ -63,34 +65,52 @@ func (i *importer) run(ctx context.Context) error {
 		i.done.Store = *there
 		return i.mergeInto(ctx)
 	}
-	known := false
+	goesOn := false
 	if there != nil {
-		if known, err = i.isBeginning(ctx, there); err != nil {
+		if goesOn, err = i.goesOn(ctx, there); err != nil {
 			return err
 		}
 	}
 	if err := i.check(ctx); err != nil {
 		return err
 	}
-	if there != nil {
-		switch {
-		case known:
-			i.done.Store = *there
-			return i.goOn(ctx)
-		case i.opts.Mode == New:
-			return fmt.Errorf("%w: %s, %s", ErrTaken, there.Slug, there.ID)
-		}
-		if err := i.remove(ctx, there); err != nil {
-			return err
-		}
+	switch {
+	case goesOn:
+		i.done.Store = *there
+	case there != nil && i.opts.Mode == New:
+		return fmt.Errorf("%w: %s, %s", ErrTaken, there.Slug, there.ID)
+	case there != nil:
+		err = i.remove(ctx, there)
 	}
-	if err := i.create(ctx); err != nil {
+	if err == nil && !goesOn {
+		err = i.create(ctx)
+	}
+	if err != nil {
 		return err
 	}
+	fill := i.goOn
 	if i.a.Manifest.Kind == Heads {
-		return i.mergeInto(ctx)
+		fill = i.mergeInto
 	}
-	return i.goOn(ctx)
+	if err := fill(ctx); err != nil {
+		return err
+	}
+	return i.marks.clear(i.done.Store.ID)
+}
+
+// goesOn reports whether an import of the archive goes on in a store that is there: where one
+// was interrupted, where all is there already, and, in place of it, where a beginning is.
+// ErrBeginning, ErrAhead.
+func (i *importer) goesOn(ctx context.Context, there *versionlog.Store) (bool, error) {
+	begun, err := i.marks.has(there.ID, i.a.Manifest)
+	if err != nil || i.a.Manifest.Kind == Heads {
+		return begun, err
+	}
+	known, tip, err := i.isBeginning(ctx, there)
+	if err == nil && known && !begun && i.opts.Mode == New && tip < i.a.Manifest.Seq {
+		err = fmt.Errorf("%w: %s, %s is at commit %d of %d, and no import that was interrupted here has left it so", ErrBeginning, there.Slug, there.ID, tip, i.a.Manifest.Seq)
+	}
+	return known, err
 }
 
 // there returns the store whose place the import takes; nil when there is none.
@@ -111,30 +131,30 @@ func (i *importer) there(ctx context.Context) (*versionlog.Store, error) {
 	return &s, err
 }
 
-// isBeginning reports whether the history of a store is a beginning of the archive's.
-// ErrAhead.
-func (i *importer) isBeginning(ctx context.Context, s *versionlog.Store) (bool, error) {
+// isBeginning reports whether the history of a store is a beginning of the archive's, and with
+// which commit it ends. ErrAhead.
+func (i *importer) isBeginning(ctx context.Context, s *versionlog.Store) (known bool, at uint64, err error) {
 	m := i.a.Manifest
-	if m.Kind != History || s.ID != m.Store.ID {
-		return false, nil
+	if s.ID != m.Store.ID {
+		return false, 0, nil
 	}
 	st, err := i.lib.Open(ctx, s.ID, nil)
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
 	tip, err := st.Tip(ctx)
 	switch {
 	case err != nil:
-		return false, err
+		return false, 0, err
 	case tip.Seq <= m.Seq:
 		digest, err := digestOf(i.a.Commits(ctx, max(tip.Seq, 1)-1), tip.Seq)
-		return digest == tip.Digest, err
+		return digest == tip.Digest, tip.Seq, err
 	}
 	digest, err := digestOf(st.Commits(ctx, max(m.Seq, 1)-1), m.Seq)
 	if err == nil && digest == m.Digest {
 		err = fmt.Errorf("%w: it is at commit %d, and the archive at commit %d", ErrAhead, tip.Seq, m.Seq)
 	}
-	return false, err
+	return false, tip.Seq, err
 }
 
 // check makes sure, before anything is changed, that the library can hold each commit, and
@@ -230,7 +250,10 @@ func (i *importer) create(ctx context.Context) (err error) {
 			Description: m.Store.Description, MaxMemoryBytes: m.Store.Limits.MaxMemoryBytes, Content: m.Store.Limits.Content,
 			Quota: m.Store.Quota, Policy: m.Store.Policy, Metadata: m.Store.Metadata, Actor: i.opts.Author.Actor,
 		})
-		return err
+		if err != nil {
+			return err
+		}
+		return i.marks.set(i.done.Store.ID, m)
 	}
 	s := m.Store
 	s.Slug = i.opts.Slug
@@ -242,6 +265,9 @@ func (i *importer) create(ctx context.Context) (err error) {
 		break
 	}
 	i.done.Store = s
+	if err := i.marks.set(s.ID, m); err != nil {
+		return err
+	}
 	return i.lib.Adopt(ctx, s)
 }
 

@@ -14,7 +14,7 @@ type Mode string
 
 // The modes.
 const (
-	New     Mode = "new"     // refuses it, unless it is a beginning of the archive's own history
+	New     Mode = "new"     // refuses it, unless an interrupted import of the archive has left it
 	Replace Mode = "replace" // puts the archive's store in its place, once it is archived and kept
 	Merge   Mode = "merge"   // adds what it has not, as new commits; keeps what differs as conflicts
 )
@@ -22,6 +22,9 @@ const (
 var (
 	// ErrTaken says that there is a store of the id or slug, which has another history.
 	ErrTaken = errkind.New(errkind.Exists, "there is another store of that name or id")
+	// ErrBeginning says that the store has a beginning of the archive's history, which no import
+	// of the archive is known to have left.
+	ErrBeginning = errkind.New(errkind.Exists, "the store has a beginning of it")
 	// ErrAhead says that the store has the archive's history, and goes on behind it.
 	ErrAhead = errkind.New(errkind.Exists, "the store has all of it, and later commits")
 	// ErrInUse says that a store takes commits, and so cannot be replaced.
@@ -43,6 +46,9 @@ type ImportOptions struct {
 	Keep func(context.Context, versionlog.Store) (versionlog.Tip, error)
 	// Conflicts returns where what differs is kept. Default: what differs ends a merge.
 	Conflicts func(storeID string) *conflict.Store
+	// Marks is a directory that notes which imports have begun, beside those of the library's
+	// stores that this machine keeps. Default: none is gone on with.
+	Marks string
 	// Confirmed says that somebody means the credentials that a merge brings into a store which
 	// refuses them. Default: *memory.SecretsError, before anything is written.
 	Confirmed bool

@@ -97,6 +97,10 @@ func (l *Library) Conflicts(storeID string) *conflict.Store {
 	return conflict.New(filepath.Join(l.conflictsDir, storeID))
 }
 
+// ImportsDir is where this machine notes which imports have begun, beside the conflicts of the
+// stores.
+func (l *Library) ImportsDir() string { return filepath.Join(l.conflictsDir, "imports") }
+
 // Check looks for differences between the parts of a backend that package memory does
 // not see, of one store: memory.Store.Verify does not find them. It calls report for
 // each, and changes nothing. An error says that it could not look.

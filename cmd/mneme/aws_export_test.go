@@ -27,7 +27,7 @@ func TestAWSExport(t *testing.T) {
 	}
 	disk.must("three\n", "write", "notes:/c.md")
 	longer := disk.must("", "export", "notes")
-	p.must(longer, "import", "-")
+	p.must(longer, "import", "-", "--mode", "replace", "--keep", filepath.Join(t.TempDir(), "unused"))
 	if have := p.must("", "export", "notes"); have != longer {
 		t.Error("the archive of the store in S3 is another one, once what came later was brought there")
 	}

@@ -30,11 +30,11 @@ type importCmd struct {
 func (c *importCmd) Help() string {
 	return `Verifies all of an archive before anything is written: its root, every record and the chain of their digests, every content. Then a mode says what becomes of a store that is there:
 
-- new makes the store with its history, ids and times as they were. A store of that name or id is left alone, unless it has a beginning of the same history, as an interrupted import leaves it: then the rest is added. Of an archive of --heads-only a new store is made, with new ids.
-- replace puts the store in the place of an archived one, whose history is exported to --keep FILE first.
+- new makes the store with its history, ids and times as they were. A store of that name or id is left alone, unless an interrupted import of the same archive has left it: then the rest is added. Of an archive of --heads-only a new store is made, with new ids.
+- replace puts the store in the place of an archived one, whose history is exported to --keep FILE first. To one that has a beginning of the same history it adds the rest.
 - merge writes what is there at the end of the archive as new commits into a store. What that has with another content is not replaced but kept as a conflict.
 
-An import that was interrupted is gone on with by running it again.
+An import that was interrupted is gone on with by running it again, on the same machine.
 
 Examples:
 
@@ -97,7 +97,7 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
 		done, err := archive.Import(ctx, lib.Library, read, &archive.ImportOptions{
 			Mode: archive.Mode(c.Mode), Slug: slug, Author: &memory.Author{Actor: userActor()}, KeepGoing: c.KeepGoing, Progress: bar.show,
-			Confirmed: c.Confirm,
+			Marks: lib.ImportsDir(), Confirmed: c.Confirm,
 			Warn: func(f memory.SecretsFound) {
 				bar.clear()
 				a.warnf("%s: %s", f.Path, &f)
@@ -242,6 +242,8 @@ func (c *importCmd) advise(err error, read *archive.Archive) error {
 	case errors.Is(err, backend.ErrLeft):
 		id := read.Manifest.Store.ID
 		return advised{fmt.Errorf("%w; `mneme store delete %s --yes` removes the rest, and then the import goes on when it is run again", err, id)}
+	case errors.Is(err, archive.ErrBeginning):
+		return advised{fmt.Errorf("%w; `--mode replace --keep FILE` adds the rest to it, and keeps no file; if an import from elsewhere has left it, `mneme store delete %s --yes` makes room for it", err, read.Manifest.Store.ID)}
 	case errors.Is(err, archive.ErrAhead):
 		return advised{fmt.Errorf("%w; nothing is to be imported", err)}
 	case errors.Is(err, archive.ErrInUse):
