@@ -111,6 +111,7 @@ func (s *Store) lives(ctx context.Context, u *Undo) (map[string]*life, error) {
 	if first == 0 {
 		return nil, nil
 	}
+	gone := map[string][]*life{} // by path: what was deleted there, and may be back
 	for c, err := range s.Commits(ctx, first-1) {
 		if err != nil {
 			return nil, err
@@ -120,8 +121,18 @@ func (s *Store) lives(ctx context.Context, u *Undo) (map[string]*life, error) {
 		}
 		note := noteOf(c)
 		for i := range c.Versions {
-			if l := lives[c.Versions[i].MemoryID]; l != nil {
-				l.add(&c.Versions[i], note)
+			v := &c.Versions[i]
+			l := lives[v.MemoryID]
+			if l != nil {
+				l.add(v, note)
+			}
+			switch {
+			case l != nil && v.Op == versionlog.OpDeleted:
+				gone[v.Path] = append(gone[v.Path], l)
+			case note != nil && v.Op == versionlog.OpModified:
+				for _, other := range gone[v.Path] {
+					other.fill(c, note, v.Path, l)
+				}
 			}
 		}
 	}

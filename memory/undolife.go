@@ -13,6 +13,29 @@ type life struct {
 	before   *versionlog.Version // what the first of versions replaced; nil: nothing
 	versions []versionlog.Version
 	notes    []*undoNote // notes[i] is what the commit of versions[i] says; nil: nothing
+	filled   []filling   // oldest first
+}
+
+// filling is a commit that has taken back the deletion of a memory without a version of it: what
+// was there is brought together with the memory that was made in its place.
+type filling struct {
+	behind int                // the index of the deletion
+	commit versionlog.Version // its session and sequence number
+	note   *undoNote
+}
+
+// fill notes that a commit may be a filling, which has changed a memory at a path. The session that
+// it takes back has made that memory, where it had deleted this one; or it takes back a filling.
+func (l *life) fill(c *versionlog.Commit, note *undoNote, path string, other *life) {
+	gone := l.newest()
+	if gone.Live() || gone.Path != path {
+		return
+	}
+	isMade := func(v versionlog.Version) bool { return v.Op == versionlog.OpCreated && note.covers(&v) }
+	isBack := func(f filling) bool { return note.covers(&f.commit) }
+	if note.covers(gone) && other != nil && slices.ContainsFunc(other.versions, isMade) || slices.ContainsFunc(l.filled, isBack) {
+		l.filled = append(l.filled, filling{len(l.versions) - 1, versionlog.Version{Session: c.Session, Seq: c.Seq}, note})
+	}
 }
 
 // add takes the next version.
@@ -45,6 +68,11 @@ func (l *life) runs(session string, since uint64) (runs []stretch, by []string) 
 	open := false // the version behind is one of the newest run
 	for i := len(l.versions) - 1; i >= 0; i-- {
 		v := &l.versions[i]
+		for _, f := range slices.Backward(l.filled) {
+			if f.behind == i && !slices.ContainsFunc(notes, func(n *undoNote) bool { return n.covers(&f.commit) }) {
+				notes = append(notes, f.note)
+			}
+		}
 		isBack := slices.ContainsFunc(notes, func(n *undoNote) bool { return n.covers(v) })
 		if isBack && v.Session == session && v.Seq > since {
 			for _, n := range notes {

@@ -333,6 +333,37 @@ func TestUndo(t *testing.T) {
 }
 
 // TestUndoSince: what the session has done before stays.
+// TestUndoMadeAnew: where a session has removed a memory and made another in its place, which others
+// have changed since, a second undo finds nothing to do, and undos of undos go back and forth.
+func TestUndoMadeAnew(t *testing.T) {
+	r := newShared(t, 2)
+	r.write("B", "/a", "one\ntwo\nthree\nfour\n")
+	before := r.tip()
+	r.remove("A", "/a")
+	r.write("A", "/a", "one\ntwo, by A\nthree\nfour\n")
+	r.write("B", "/a", "one\ntwo, by A\nthree\nfour\nfive, by B\n")
+	now := r.shown()
+	want := map[string]string{"/a": "one\ntwo\nthree\nfour\nfive, by B\n"}
+	undo := func(own, id string, commits int, want map[string]string) *session.Undone {
+		t.Helper()
+		done, err := r.undo(own, id, before)
+		if err != nil || done.Commits != commits || len(done.Conflicts)+len(done.Left) > 0 || !cmp.Equal(r.shown(), want) {
+			t.Errorf("undo of %s: %+v, %v: %s", id, done, err, cmp.Diff(want, r.shown()))
+		}
+		return done
+	}
+	undo("undo", "A", 1, want)
+	if again := undo("again", "A", 0, want); !slices.Equal(again.By, []string{"undo"}) {
+		t.Errorf("it was taken back by %q", again.By)
+	}
+	undo("redo", "undo", 1, now)
+	undo("undo 2", "A", 1, want)
+	undo("again", "A", 0, want)
+	undo("redo 2", "undo 2", 1, now)
+	undo("undo 3", "redo 2", 1, want)
+	undo("again", "A", 0, want)
+}
+
 func TestUndoSince(t *testing.T) {
 	r := newShared(t, 100)
 	r.write("A", "/f", "first")
