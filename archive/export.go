@@ -342,13 +342,23 @@ type spool struct {
 	size int64
 }
 
-func newSpool() (*spool, error) {
-	f, err := os.CreateTemp("", "mneme-export-*")
+// NewUnnamed makes a file in the directory of temporary ones that has no name any more, and so
+// goes when it is closed, and with the process.
+func NewUnnamed() (*os.File, error) {
+	f, err := os.CreateTemp("", "mneme-*")
 	if err != nil {
 		return nil, err
 	}
 	if err := os.Remove(f.Name()); err != nil {
 		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func newSpool() (*spool, error) {
+	f, err := NewUnnamed()
+	if err != nil {
+		return nil, err
 	}
 	return &spool{file: f, to: bufio.NewWriterSize(f, 256<<10), sum: sha256.New()}, nil
 }

@@ -139,15 +139,11 @@ func (c *importCmd) open(a *app) (*os.File, int64, error) {
 	if info.IsDir() {
 		return nil, 0, errors.Join(usagef("%s is a directory; want a file that `mneme export` has written", c.File), f.Close())
 	}
-	temp, err := os.CreateTemp("", "mneme-import-*")
+	temp, err := archive.NewUnnamed()
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
 	}
-	err = os.Remove(temp.Name())
-	var size int64
-	if err == nil {
-		size, err = io.Copy(temp, f)
-	}
+	size, err := io.Copy(temp, f)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, 0, errors.Join(err, temp.Close())
 	}
