@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -30,6 +31,42 @@ func (r *rig) redact() {
 			}
 		}
 	}
+}
+
+// TestRetentionIsFollowed: when the rule of the store has let go of a version, the mount shows it
+// no more, wherever it has looked at it before, and what is there now as before.
+func TestRetentionIsFollowed(t *testing.T) {
+	r := newRig(t, "/a")
+	r.write("/a", "now")
+	r.follow()
+	was := r.wantLookup("/.mneme/at/1/a", fuse.OK)
+	fh, status := r.open(was.NodeId, syscall.O_RDONLY)
+	r.must(errOf(status))
+	if text := r.read(was.NodeId, fh); text != "/a" {
+		t.Fatalf("it was %q", text)
+	}
+	lib := memory.NewLibrary(r.log.Log, func(string) (cas.Store, error) { return r.blobs, nil })
+	one := int64(1)
+	user := &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "other"}}
+	_, err := lib.UpdateStore(r.Context(), r.other.Info().ID, versionlog.StoreUpdate{KeepVersions: &one}, user.Actor)
+	r.must(err)
+	st, err := lib.Open(r.Context(), r.other.Info().ID, user)
+	r.must(err)
+	expired, err := st.FindExpired(r.Context(), time.Now(), 0, func(int, int) {})
+	r.must(err)
+	done, err := st.LetGo(r.Context(), expired, func(int, int) {})
+	r.must(err)
+	if len(done.Versions) != 1 {
+		t.Fatalf("%+v", done)
+	}
+	r.follow()
+	r.wantLookup("/.mneme/at/1/a", fuse.ENOENT)
+	r.wantLookup("/.mneme/at/2/a", fuse.OK)
+	r.wantLookup("/.mneme/versions/a/1", fuse.ENOENT)
+	if _, status := r.front().Read(nil, &fuse.ReadIn{InHeader: header(was.NodeId), Fh: fh, Size: 100}, make([]byte, 100)); status.Ok() {
+		t.Error("an open file is still read")
+	}
+	r.wantNames("/", "a")
 }
 
 // TestErasedIsFollowed has a mount meet versions that were erased before it has followed them.

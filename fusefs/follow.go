@@ -33,7 +33,7 @@ func (s *store) follow(ctx context.Context) {
 				return err
 			}
 			s.followOne(ctx, c)
-			if c.IsEvent(versionlog.EventRedacted) && s.spool != nil {
+			if c.Erases() && s.spool != nil {
 				if err := s.spool.Wipe(); err != nil {
 					s.fs.log.Error("erasing what is settled in the spool", "store", s.slug(), "err", err)
 				}
@@ -109,7 +109,7 @@ func (s *store) followOne(ctx context.Context, c *versionlog.Commit) {
 			})
 		}
 	}
-	if c.IsEvent(versionlog.EventRedacted) {
+	if c.Erases() {
 		s.forgetPastLocked()
 	}
 	s.degraded = nil

@@ -125,12 +125,12 @@ func (l *pastLog) erased(ctx context.Context, storeID string) (*versionlog.Commi
 			if err != nil {
 				return nil, err
 			}
-			if !c.IsEvent(versionlog.EventRedacted) {
+			if !c.Erases() {
 				l.met.Store(c.Seq)
 				continue
 			}
 			of := *c
-			for _, id := range c.Event.RedactedVersions() {
+			for _, id := range c.Event.ErasedVersions() {
 				v, err := l.Version(ctx, storeID, id)
 				if errors.Is(err, versionlog.ErrNotFound) {
 					continue // of later

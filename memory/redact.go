@@ -25,10 +25,15 @@ type RedactedError struct {
 	At      time.Time
 	Why     string
 	Seq     uint64 // of the event
+
+	Rule versionlog.Retention // that let go of it; zero: a person has erased it
 }
 
 // Error says who erased it, when and why.
 func (e *RedactedError) Error() string {
+	if e.Rule != (versionlog.Retention{}) {
+		return fmt.Sprintf("version %s: its content is gone: the store keeps %v; %q applied that at %s, commit %d", e.Version, e.Rule, e.By.String(), e.At.Format(time.RFC3339), e.Seq)
+	}
 	if e.Seq == 0 {
 		return fmt.Sprintf("version %s: %v", e.Version, ErrRedacted)
 	}
@@ -49,15 +54,15 @@ func (s *Store) redacted(ctx context.Context, v *versionlog.Version) error {
 		if err != nil {
 			return err
 		}
-		if slices.Contains(c.Event.RedactedVersions(), v.ID) {
-			e.By, e.At, e.Why, e.Seq = c.Actor, c.Time, c.Message, c.Seq
+		if slices.Contains(c.Event.ErasedVersions(), v.ID) {
+			e.By, e.At, e.Why, e.Seq, e.Rule = c.Actor, c.Time, c.Message, c.Seq, c.Event.Rule()
 			break
 		}
 	}
 	return e
 }
 
-// Redaction is what a redaction has erased.
+// Redaction is what a redaction, or the rule of the store, has erased.
 type Redaction struct {
 	Commits  []*versionlog.Commit // its events, none where all was erased before
 	Versions []string             // ids
@@ -76,6 +81,11 @@ type Redaction struct {
 // versionlog.ErrInvalid without a reason, ErrReadOnly. Where some were erased before an
 // error, they are in the Redaction.
 func (s *Store) Redact(ctx context.Context, ids []string, reason string) (*Redaction, error) {
+	return s.erase(ctx, ids, reason, versionlog.StoreRedacted, func(int) {})
+}
+
+// erase erases versions by events, and calls progress with how many it has.
+func (s *Store) erase(ctx context.Context, ids []string, reason string, event func(ids ...string) *versionlog.Event, progress func(done int)) (*Redaction, error) {
 	if s.author == nil {
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, ErrReadOnly)
 	}
@@ -99,7 +109,7 @@ func (s *Store) Redact(ctx context.Context, ids []string, reason string) (*Redac
 	for some := range slices.Chunk(ids, versionlog.MaxRedacted) {
 		c, err := s.log.Commit(ctx, s.info.ID, &versionlog.Proposal{
 			Key: versionlog.NewKey(), Fresh: true, Actor: s.author.Actor, Session: s.author.Session, Message: reason, Epoch: s.info.Epoch,
-			Event: versionlog.StoreRedacted(some...),
+			Event: event(some...),
 		})
 		if err != nil {
 			return done, fmt.Errorf("store %s: %w", s.info.Slug, err)
@@ -107,8 +117,9 @@ func (s *Store) Redact(ctx context.Context, ids []string, reason string) (*Redac
 		if c.Changes() {
 			s.saw(c)
 			done.Commits = append(done.Commits, c)
-			done.Versions = append(done.Versions, c.Event.RedactedVersions()...)
+			done.Versions = append(done.Versions, c.Event.ErasedVersions()...)
 		}
+		progress(len(done.Versions))
 	}
 	if err := s.eraseContents(ctx, contents, done); err != nil {
 		return done, fmt.Errorf("store %s: %w", s.info.Slug, err)
@@ -123,8 +134,8 @@ func (s *Store) Redact(ctx context.Context, ids []string, reason string) (*Redac
 	return done, nil
 }
 
-// RedactedVersions returns the ids of all versions that were ever erased from the store, by the
-// events that can be read.
+// RedactedVersions returns the ids of all versions that were ever redacted, by the events that
+// can be read; those that the rule of the store let go of are others.
 func (s *Store) RedactedVersions(ctx context.Context) (map[string]bool, error) {
 	tip, err := s.Tip(ctx)
 	if err != nil {
@@ -135,8 +146,10 @@ func (s *Store) RedactedVersions(ctx context.Context) (map[string]bool, error) {
 		if err != nil {
 			return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
 		}
-		for _, id := range c.Event.RedactedVersions() {
-			ids[id] = true
+		if c.IsEvent(versionlog.EventRedacted) {
+			for _, id := range c.Event.ErasedVersions() {
+				ids[id] = true
+			}
 		}
 	}
 	return ids, nil

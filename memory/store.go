@@ -275,7 +275,7 @@ func (s *Store) followErased(ctx context.Context, past *pastLog, apply func(*ver
 
 // forgetErased empties the caches if a commit has erased something.
 func (s *Store) forgetErased(c *versionlog.Commit) error {
-	if !c.IsEvent(versionlog.EventRedacted) {
+	if !c.Erases() {
 		return nil
 	}
 	if err := forget(s.blobs); err != nil {

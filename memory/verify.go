@@ -155,7 +155,7 @@ func (v *verifier) unexplained(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, id := range c.Event.RedactedVersions() {
+		for _, id := range c.Event.ErasedVersions() {
 			delete(v.erased, id)
 		}
 	}

@@ -23,7 +23,7 @@ func epochs(before, c *versionlog.Commit) string {
 type erasures map[string]struct{}
 
 func (e erasures) add(c *versionlog.Commit) {
-	for _, id := range c.Event.RedactedVersions() {
+	for _, id := range c.Event.ErasedVersions() {
 		delete(e, id)
 	}
 	for i := range c.Versions {

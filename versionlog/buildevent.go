@@ -34,16 +34,14 @@ func (p *Proposal) becomes(view View, store Store, tip Tip, at time.Time) (*Comm
 	case EventPromoted:
 		c.Epoch = store.Epoch + 1
 		return c.finish()
-	case EventRedacted:
-		redaction, err := redact(view, c)
+	case EventRedacted, EventRetention:
+		redaction, err := redact(view, &store, c)
 		if err != nil {
 			return nil, err
 		}
 		if redaction == nil {
 			return alreadyTheCase(store, tip), nil
 		}
-	case EventRetention:
-		return nil, fmt.Errorf("%w: no store can be asked for the event %q", ErrInvalid, p.Event.Kind)
 	}
 	if store.Replica {
 		return nil, ErrReplica

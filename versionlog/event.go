@@ -103,12 +103,55 @@ func StoreArchived() *Event { return &Event{Kind: EventArchived} }
 // active.
 func StorePromoted() *Event { return &Event{Kind: EventPromoted} }
 
-// RedactedVersions returns the ids of the versions that the event erased.
-func (e *Event) RedactedVersions() []string {
-	if e == nil || e.Kind != EventRedacted {
+// RetentionApplied is the event that versions are erased, which are named by their ids, by
+// the rule that the store has.
+func RetentionApplied(rule Retention, ids ...string) *Event {
+	e := &Event{Kind: EventRetention, Fields: map[string]string{fieldVersions: strings.Join(ids, " ")}}
+	for name, n := range map[string]int64{fieldKeepDays: rule.KeepDays, fieldKeepVersions: rule.KeepVersions} {
+		if n != 0 {
+			e.Fields[name] = strconv.FormatInt(n, 10)
+		}
+	}
+	return e
+}
+
+// Rule returns the rule by which the event erased versions; the zero Retention of a
+// redaction, which a person has asked for.
+func (e *Event) Rule() Retention {
+	if e == nil || e.Kind != EventRetention {
+		return Retention{}
+	}
+	rule, _ := e.rule() // validate has seen it
+	return rule
+}
+
+func (e *Event) rule() (rule Retention, err error) {
+	for name, to := range map[string]*int64{fieldKeepDays: &rule.KeepDays, fieldKeepVersions: &rule.KeepVersions} {
+		value, given := e.Fields[name]
+		if !given {
+			continue
+		}
+		if *to, err = strconv.ParseInt(value, 10, 64); err != nil || *to < 1 {
+			return Retention{}, fmt.Errorf("field %s is %.40q; want a number from 1 on", name, value)
+		}
+	}
+	return rule, nil
+}
+
+// ErasedVersions returns the ids of the versions that the event erased, as a redaction or by
+// a rule.
+func (e *Event) ErasedVersions() []string {
+	if !e.erases() {
 		return nil
 	}
 	return strings.Fields(e.Fields[fieldVersions])
+}
+
+// Erases reports whether the commit is an event that erased versions.
+func (c *Commit) Erases() bool { return c.Event.erases() }
+
+func (e *Event) erases() bool {
+	return e != nil && (e.Kind == EventRedacted || e.Kind == EventRetention)
 }
 
 // update reads the fields of a creation or an update. Names that it does not know are
@@ -175,14 +218,18 @@ func (e *Event) validate() error {
 			return err
 		}
 		return CheckMeta(set.Metadata)
-	case EventRedacted:
+	case EventRedacted, EventRetention:
 		if n := e.Fields[fieldDirectories]; n != "" {
 			if _, err := strconv.ParseInt(n, 10, 32); err != nil {
 				return fmt.Errorf("field %s is %.40q", fieldDirectories, n)
 			}
 		}
+		if e.Kind == EventRetention {
+			_, err := e.rule()
+			return err
+		}
 		return nil
-	case EventArchived, EventPromoted, EventRetention:
+	case EventArchived, EventPromoted:
 		return nil
 	}
 	return fmt.Errorf("%w: it has the event %.40q; use a newer mneme", ErrFormat, e.Kind)

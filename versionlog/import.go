@@ -60,7 +60,7 @@ func CheckImport(log Log, c *Commit) error {
 		fits = (*Proposal).Validate
 	}
 	err := fits(p)
-	if err == nil && can.Purge == nil && (c.HasRedacted() || len(c.Event.RedactedVersions()) > 0) {
+	if err == nil && can.Purge == nil && (c.HasRedacted() || len(c.Event.ErasedVersions()) > 0) {
 		err = ErrNoRedaction
 	}
 	if err != nil {
@@ -123,7 +123,7 @@ func changeOf(v *Version) Change {
 // mayFollowArchived reports whether an archived store takes the commit.
 func (c *Commit) mayFollowArchived() bool {
 	if c.Event != nil {
-		return c.Event.Kind == EventPromoted || c.Event.Kind == EventRedacted
+		return c.Event.Kind == EventPromoted || c.Event.erases()
 	}
 	return onlyRemoves(c.Versions)
 }

@@ -69,7 +69,9 @@ type Log interface {
 	// so PathHistory and Last leave them out; and a memory is nowhere in the past from such
 	// a version on up to its next one that is whole. Totals no longer count their bytes. A
 	// version that is the head of a memory that is there is refused: ErrLiveHead. Versions
-	// that are erased already are passed over. An archived store takes redactions.
+	// that are erased already are passed over. An archived store takes redactions. What the
+	// store's rule lets go of (RetentionApplied) is erased in the same way; whether the rule
+	// lets go of it, the caller has judged.
 	//
 	// It returns the commit. A proposal whose every change is already the case (see
 	// Change), or whose event would change nothing, returns a Commit for which Changes
@@ -82,7 +84,8 @@ type Log interface {
 	// ErrReplica, ErrFenced, ErrNotFound (no such store), ErrTooLarge (more changes than
 	// the backend takes in one commit; nothing was tried), *QuotaError, *GuardError, ErrInvalid (the
 	// proposal contradicts itself), ErrReadOnly; of a redaction also ErrLiveHead,
-	// ErrNoRedaction, and ErrNotFound for a version that is not there.
+	// ErrNoRedaction, and ErrNotFound for a version that is not there; ErrInvalid also where
+	// a rule is not that of the store.
 	Commit(ctx context.Context, storeID string, p *Proposal) (*Commit, error)
 
 	// Tip returns the end of a store's history. ErrNotFound.

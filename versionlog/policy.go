@@ -1,6 +1,11 @@
 package versionlog
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+
+	"mneme/internal/plural"
+)
 
 // Policy is what a store asks of its writers, and how long it keeps versions that are no
 // heads. The zero Policy asks nothing and keeps everything. A log keeps it; package memory
@@ -24,13 +29,29 @@ type Guard struct {
 	DeletesPerMinute int64 `json:"deletes_per_minute,omitempty"`
 }
 
-// Retention bounds how long versions are kept that are neither a head nor pinned: one is let
+// Retention bounds how long versions are kept that are no head of what is there: one is let
 // go when all bounds are passed that are set. A field that is zero bounds nothing.
 type Retention struct {
-	// KeepDays is how many days a version is kept after another one has replaced it.
+	// KeepDays is how many days a version is kept after another one has replaced it, and a
+	// deletion after it was made.
 	KeepDays int64 `json:"keep_days,omitempty"`
 	// KeepVersions is how many of the newest versions of a memory are kept.
 	KeepVersions int64 `json:"keep_versions,omitempty"`
+}
+
+// String returns what is kept, in words.
+func (r Retention) String() string {
+	var kept []string
+	if r.KeepVersions > 0 {
+		kept = append(kept, fmt.Sprintf("the newest %s of a memory", plural.Of(r.KeepVersions, "version")))
+	}
+	if r.KeepDays > 0 {
+		kept = append(kept, fmt.Sprintf("versions for %s after they were replaced", plural.Of(r.KeepDays, "day")))
+	}
+	if kept == nil {
+		return "all versions"
+	}
+	return strings.Join(kept, ", and ")
 }
 
 // SecretsRule says what becomes of a content in which a credential is found.

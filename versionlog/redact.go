@@ -10,12 +10,12 @@ import (
 	"mneme/errkind"
 )
 
-// ErrLiveHead says that a redaction names the head of a memory, or of a directory, that is
+// ErrLiveHead says that a redaction, or what a rule lets go of, names the head of a memory, or of a directory, that is
 // there. It has to be replaced or removed first.
 var ErrLiveHead = errkind.New(errkind.Invalid, "it is the current version; write or remove it first")
 
-// ErrNoRedaction says that a log takes no redactions.
-var ErrNoRedaction = errkind.New(errkind.Unsupported, "this kind of store cannot be redacted yet")
+// ErrNoRedaction says that a log erases no versions.
+var ErrNoRedaction = errkind.New(errkind.Unsupported, "versions of this kind of store cannot be erased yet")
 
 // MaxRedacted is how many versions one event may name.
 const MaxRedacted = 500
@@ -45,10 +45,10 @@ type Purged struct {
 // history. It may name versions that are erased already.
 func (e *Event) mayErase(view View) error {
 	found, ok := view.(VersionView)
-	if ids := e.RedactedVersions(); len(ids) > 0 && !ok {
+	if ids := e.ErasedVersions(); len(ids) > 0 && !ok {
 		return ErrNoRedaction
 	}
-	for _, id := range e.RedactedVersions() {
+	for _, id := range e.ErasedVersions() {
 		if _, err := erasable(found, id); err != nil {
 			return err
 		}
@@ -74,22 +74,25 @@ func erasable(view VersionView, id string) (*Version, error) {
 	return v, err
 }
 
-// redact judges a redaction: c, without its versions, is the commit that it becomes.
-// Versions that are erased already are left out of it, and nil is returned where none is
-// left.
-func redact(view View, c *Commit) (*Commit, error) {
+// redact judges a redaction, or what a rule lets go of: c, without its versions, is the commit
+// that it becomes. Versions that are erased already are left out of it, and nil is returned
+// where none is left.
+func redact(view View, store *Store, c *Commit) (*Commit, error) {
+	ids := c.Event.ErasedVersions()
+	rule := c.Event.Rule()
+	switch {
+	case c.IsEvent(EventRedacted) && strings.TrimSpace(c.Message) == "":
+		return nil, fmt.Errorf("%w: a redaction says why, in its message", ErrInvalid)
+	case c.IsEvent(EventRetention) && (rule != store.Policy.Retention || rule == Retention{}):
+		return nil, fmt.Errorf("%w: the store keeps versions by another rule by now", ErrInvalid)
+	case len(ids) == 0:
+		return nil, fmt.Errorf("%w: the event %q names versions to erase", ErrInvalid, c.Event.Kind)
+	case len(ids) > MaxRedacted:
+		return nil, fmt.Errorf("%d versions, at most %d: %w", len(ids), MaxRedacted, ErrTooLarge)
+	}
 	found, ok := view.(VersionView)
 	if !ok {
 		return nil, ErrNoRedaction
-	}
-	ids := c.Event.RedactedVersions()
-	switch {
-	case strings.TrimSpace(c.Message) == "":
-		return nil, fmt.Errorf("%w: a redaction says why, in its message", ErrInvalid)
-	case len(ids) == 0:
-		return nil, fmt.Errorf("%w: a redaction names versions", ErrInvalid)
-	case len(ids) > MaxRedacted:
-		return nil, fmt.Errorf("%d versions, at most %d: %w", len(ids), MaxRedacted, ErrTooLarge)
 	}
 	var left []string
 	directories := 0
@@ -109,7 +112,10 @@ func redact(view View, c *Commit) (*Commit, error) {
 	if left == nil {
 		return nil, nil
 	}
-	c.Event = StoreRedacted(left...)
+	c.Event.Fields = map[string]string{fieldVersions: strings.Join(left, " ")}
+	if c.IsEvent(EventRetention) {
+		c.Event = RetentionApplied(rule, left...)
+	}
 	if directories != 0 {
 		c.Event.Fields[fieldDirectories] = strconv.Itoa(directories)
 	}
@@ -130,7 +136,7 @@ func memoriesOf(op Op) int {
 // miscounted is how many memories too many the versions count as that the event has
 // erased: nobody can tell any more which of them were directories.
 func (e *Event) miscounted() int64 {
-	if e == nil || e.Kind != EventRedacted {
+	if !e.erases() {
 		return 0
 	}
 	n, _ := strconv.ParseInt(e.Fields[fieldDirectories], 10, 32)

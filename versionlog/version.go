@@ -252,7 +252,8 @@ const (
 	// EventPromoted has no fields; the epoch of its commit, and of those that follow, is
 	// higher than that of the commits before.
 	EventPromoted EventKind = "promoted"
-	// EventRetention says which versions were let go by a rule.
+	// EventRetention is as EventRedacted, but of versions that the store's Retention lets
+	// go. It has the fields keep_days and keep_versions of that rule, those that are not 0.
 	EventRetention EventKind = "retention"
 	// EventRedacted has the field versions, the ids of versions whose path, content,
 	// size and salt were erased, with a space between; the message says why. A log erases

@@ -23,6 +23,7 @@ var redactTests = map[string]func(*suite){
 	"Copied":    testRedactCopied,
 	"Archived":  testRedactArchived,
 	"Followers": testRedactFollowed,
+	"Rule":      testRetention,
 }
 
 func (s *suite) redact(ids ...string) *versionlog.Commit {
@@ -165,7 +166,7 @@ func testRedact(s *suite) {
 		if c.Seq != tip.Seq+1 || c.Prev != tip.Digest || c.Message == "" {
 			s.Fatalf("the redaction of %s is %+v", name, c)
 		}
-		s.equal(c.Event.RedactedVersions(), []string{v[name].ID})
+		s.equal(c.Event.ErasedVersions(), []string{v[name].ID})
 		ids = append(ids, v[name].ID)
 		s.checkErased(before, ids...)
 	}
@@ -228,7 +229,7 @@ func testRedactRepeated(s *suite) {
 	p.Fresh = false
 	first, err := s.log.Commit(s.Context(), s.store.ID, p)
 	s.must(err)
-	s.equal(first.Event.RedactedVersions(), []string{v["made"].ID})
+	s.equal(first.Event.ErasedVersions(), []string{v["made"].ID})
 	s.unchanged(func() {
 		again, err := s.log.Commit(s.Context(), s.store.ID, p)
 		s.must(err)
@@ -238,7 +239,7 @@ func testRedactRepeated(s *suite) {
 		}
 	})
 	c := s.redact(v["made"].ID, v["changed"].ID)
-	s.equal(c.Event.RedactedVersions(), []string{v["changed"].ID})
+	s.equal(c.Event.ErasedVersions(), []string{v["changed"].ID})
 	s.checkErased(before, v["made"].ID, v["changed"].ID)
 }
 
@@ -311,7 +312,7 @@ func testRedactCopied(s *suite) {
 	commits := s.commits(0)
 	var erased []string
 	for _, c := range commits {
-		erased = append(erased, c.Event.RedactedVersions()...)
+		erased = append(erased, c.Event.ErasedVersions()...)
 	}
 	to := s.cfg.Open(s.T, s.clock.now)
 	s.must(to.CreateStore(s.Context(), s.store))
@@ -344,18 +345,24 @@ func testRedactArchived(s *suite) {
 // testRedactFollowed: a follower gets the event, and versions only as they are by then.
 func testRedactFollowed(s *suite) {
 	v := s.manyKinds()
-	tip := s.tip()
-	c := s.redact(v["changed"].ID, v["dir"].ID)
-	next := s.log.Capabilities().Next
-	if next == nil {
-		return
+	rule := s.keep(3, 4)
+	for _, e := range []*versionlog.Event{
+		versionlog.StoreRedacted(v["changed"].ID, v["dir"].ID), versionlog.RetentionApplied(rule, v["made"].ID, v["renamed"].ID),
+	} {
+		tip := s.tip()
+		c, err := s.log.Commit(s.Context(), s.store.ID, event(e))
+		s.must(err)
+		next := s.log.Capabilities().Next
+		if next == nil {
+			return
+		}
+		got, err := next(s.Context(), s.store.ID, tip.Seq)
+		s.must(err)
+		s.equal(got, []*versionlog.Commit{c})
+		got, err = next(s.Context(), s.store.ID, 0)
+		s.must(err)
+		s.equal(got, s.commits(0)[:len(got)])
 	}
-	got, err := next(s.Context(), s.store.ID, tip.Seq)
-	s.must(err)
-	s.equal(got, []*versionlog.Commit{c})
-	got, err = next(s.Context(), s.store.ID, 0)
-	s.must(err)
-	s.equal(got, s.commits(0)[:len(got)])
 }
 
 // redactSome erases versions that are no heads.
@@ -388,4 +395,57 @@ func (m *machine) redactSome(t *rapid.T) {
 		t.Fatalf("the redaction is commit %d, want %d", c.Seq, m.seq)
 	}
 	checkErasedReads(m.ctx, t, m.log, m.store, before)
+}
+
+// keep gives the store a rule.
+func (s *suite) keep(days, versions int64) versionlog.Retention {
+	s.Helper()
+	_, err := s.log.Commit(s.Context(), s.store.ID, event(versionlog.StoreUpdated(versionlog.StoreUpdate{KeepDays: &days, KeepVersions: &versions})))
+	s.must(err)
+	return versionlog.Retention{KeepDays: days, KeepVersions: versions}
+}
+
+// testRetention: what a rule lets go of is erased like what was redacted, by that rule of the
+// store only, without a message, and never a head.
+func testRetention(s *suite) {
+	v := s.manyKinds()
+	apply := func(rule versionlog.Retention, names ...string) (*versionlog.Commit, error) {
+		var ids []string
+		for _, name := range names {
+			ids = append(ids, v[name].ID)
+		}
+		p := event(versionlog.RetentionApplied(rule, ids...))
+		p.Message = ""
+		return s.log.Commit(s.Context(), s.store.ID, p)
+	}
+	s.unchanged(func() {
+		for _, rule := range []versionlog.Retention{{}, {KeepDays: 3}} {
+			_, err := apply(rule, "made")
+			s.wantErr(err, versionlog.ErrInvalid)
+		}
+	})
+	rule := s.keep(3, 4)
+	before := s.commits(0)
+	s.unchanged(func() {
+		_, err := apply(versionlog.Retention{KeepDays: 3}, "made")
+		s.wantErr(err, versionlog.ErrInvalid)
+		_, err = apply(rule)
+		s.wantErr(err, versionlog.ErrInvalid)
+		_, err = apply(rule, "made", "changed again")
+		s.wantErr(err, versionlog.ErrLiveHead)
+	})
+	c, err := apply(rule, "made", "changed", "dir", "dir gone", "deleted")
+	s.must(err)
+	s.equal(c.Event.Rule(), rule)
+	if !c.Erases() || !c.IsEvent(versionlog.EventRetention) {
+		s.Errorf("it is %+v", c.Event)
+	}
+	s.checkErased(before, c.Event.ErasedVersions()...)
+	s.unchanged(func() {
+		c, err := apply(rule, "made", "deleted")
+		s.must(err)
+		s.equal(c.Changes(), false)
+	})
+	s.equal(s.redact(v["made"].ID, v["renamed"].ID).Event.ErasedVersions(), []string{v["renamed"].ID})
+	s.checkErased(before, append(c.Event.ErasedVersions(), v["renamed"].ID)...)
 }

@@ -169,7 +169,7 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 		}
 		s.Store = s.After(c, p.Finished != nil)
 		s.add(c)
-		s.erase(c.Event.RedactedVersions())
+		s.erase(c.Event.ErasedVersions())
 		l.wake()
 		return nil
 	})

@@ -31,7 +31,7 @@ func (l *Log) Next(ctx context.Context, storeID string, after uint64) ([]*versio
 			if err != nil {
 				return read, err
 			}
-			if c.IsEvent(versionlog.EventRedacted) { // by another process
+			if c.Erases() { // by another process
 				l.recent.forget(storeID)
 				l.packer.redacted()
 			}

@@ -150,7 +150,7 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 			l.tips.note(s.num, knownTip{storeID: storeID, seq: c.Seq, digest: c.Digest, state: tipArchived})
 		}
 		l.stores.advance(&before, s)
-		if c.IsEvent(versionlog.EventRedacted) {
+		if c.Erases() {
 			l.recent.forget(storeID)
 		}
 		l.recent.add(c)
@@ -192,7 +192,7 @@ func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal, 
 			err = l.missing(ctx, s, c, p.Changes)
 		}
 		if err == nil {
-			err = l.redact(ctx, s, c.Event.RedactedVersions())
+			err = l.redact(ctx, s, c.Event.ErasedVersions())
 		}
 		if !errors.Is(err, errKeyUsed) {
 			return c, true, err
