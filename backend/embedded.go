@@ -95,6 +95,10 @@ func (e embedded) open(ctx context.Context, opts *Options) (*Library, error) {
 			return log.CheckDatabase(ctx, func(p sqlitelog.Problem) { report(problem(p)) })
 		},
 		checkFree: func(minFree *int64) error { return e.checkMinFree(log, minFree) },
+		collect: func(ctx context.Context, storeID string, opts *CollectOptions) (*Garbage, error) {
+			return e.collect(ctx, log, storeID, opts)
+		},
+		shrink: log.Shrink,
 	})
 	l.SetMayGrow(func() error {
 		return e.checkFree(log, func(total int64) int64 { return min(peoplesMinFree, total/16) }, "to delete with")
@@ -194,6 +198,25 @@ func (e embedded) blobs(log *sqlitelog.Log, storeID string) (cas.Store, error) {
 
 func (e embedded) blobFiles(storeID string) (*dircas.Store, error) {
 	return dircas.Open(filepath.Join(e.dir, storesDir, storeID, blobsDir), nil)
+}
+
+// collect is Library.Collect for what the log and the files have.
+func (e embedded) collect(ctx context.Context, log *sqlitelog.Log, storeID string, opts *CollectOptions) (*Garbage, error) {
+	progress := func(done, total int) {
+		if opts.Progress != nil {
+			opts.Progress("contents", done, total)
+		}
+	}
+	orphans, err := log.Collect(ctx, storeID, opts.Grace, opts.Keep, progress)
+	found := &Garbage{Contents: orphans.Contents, Bytes: orphans.Bytes}
+	if err != nil || opts.Keep {
+		return found, err
+	}
+	files, err := e.blobFiles(storeID)
+	if err == nil {
+		found.Temporary, err = files.Sweep(ctx)
+	}
+	return found, err
 }
 
 // checkFormat makes sure that dir is an embedded store this mneme understands,

@@ -11,6 +11,7 @@ import (
 	"mneme/cas"
 	"mneme/memory"
 	"mneme/session/conflict"
+	"mneme/spool"
 	"mneme/versionlog"
 	"mneme/witness"
 )
@@ -59,6 +60,8 @@ type parts struct {
 	caller      func(ctx context.Context) (string, error)
 	checkFree   func(minFree *int64) error
 	requests    func() []RequestCount
+	collect     func(ctx context.Context, storeID string, opts *CollectOptions) (*Garbage, error)
+	shrink      func(ctx context.Context) (int64, error)
 }
 
 // RequestCount is how many requests of a kind were sent to a backend, and what they
@@ -155,6 +158,44 @@ func (l *Library) CheckFree(minFree *int64) error {
 		return nil
 	}
 	return l.parts.checkFree(minFree)
+}
+
+// Collect removes what nothing of a store needs any more: contents that no version has,
+// conflicts that have expired, and what killed processes have left, but nothing that a mount
+// will settle. Others may use the store meanwhile. What it could do is in the Garbage also
+// beside an error. ErrNoCollection.
+func (l *Library) Collect(ctx context.Context, storeID string, opts *CollectOptions) (*Garbage, error) {
+	found := &Garbage{}
+	conflicts := l.Conflicts(storeID)
+	now := time.Now()
+	expired, err := conflicts.Expired(now)
+	if err == nil && !opts.Keep {
+		err = conflicts.Expire(now)
+	}
+	if err == nil && !opts.Keep {
+		found.Temporary, err = spool.RemoveEmpty(conflicts.Dir())
+	}
+	if err != nil {
+		return found, err
+	}
+	found.Conflicts = len(expired)
+	if l.collect == nil {
+		return found, ErrNoCollection
+	}
+	more, err := l.collect(ctx, storeID, opts)
+	if more != nil {
+		found.Contents, found.Bytes, found.Temporary = more.Contents, more.Bytes, found.Temporary+more.Temporary
+	}
+	return found, err
+}
+
+// Shrink gives the disk back what the library's files do not need, and returns how many bytes
+// that were.
+func (l *Library) Shrink(ctx context.Context) (int64, error) {
+	if l.shrink == nil {
+		return 0, nil
+	}
+	return l.shrink(ctx)
 }
 
 // Requests counts what was asked of the backend since the library was opened, sorted by

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"iter"
+	"time"
 
 	"mneme/errkind"
 )
@@ -158,6 +159,12 @@ type Lister interface {
 	// or deleted during the walk may or may not be seen. After an error the
 	// walk ends.
 	List(ctx context.Context) iter.Seq2[Digest, error]
+}
+
+// Dater is a Store that knows since when it has its blobs.
+type Dater interface {
+	// Stored returns how many bytes a blob has, and when it was last put. ErrNotFound.
+	Stored(ctx context.Context, d Digest) (size int64, at time.Time, err error)
 }
 
 // Deleter is a Store that can give blobs up.

@@ -80,6 +80,23 @@ func lockDead(root *os.Root, dir string) (*Left, error) {
 	return &Left{root, dir, lock}, nil
 }
 
+// RemoveEmpty removes the spools below parent whose processes have died and in which nothing
+// is to be settled, and returns how many files there were. Others it leaves to a mount.
+func RemoveEmpty(parent string) (n int, err error) {
+	dead, err := Dead(parent)
+	for _, left := range dead {
+		rests, restsErr := left.Rests()
+		if restsErr != nil || len(rests) > 0 {
+			err = errors.Join(err, restsErr, left.Close())
+			continue
+		}
+		names, namesErr := fs.ReadDir(left.root.FS(), left.dir)
+		n += len(names)
+		err = errors.Join(err, namesErr, left.Remove())
+	}
+	return n, err
+}
+
 // Rest is what is left of one file.
 type Rest struct {
 	root   *os.Root

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ var (
 	_ cas.Store   = (*Store)(nil)
 	_ cas.Lister  = (*Store)(nil)
 	_ cas.Deleter = (*Store)(nil)
+	_ cas.Dater   = (*Store)(nil)
 )
 
 const (
@@ -127,6 +129,46 @@ func (s *Store) Has(ctx context.Context, d cas.Digest) (bool, error) {
 		return false, fmt.Errorf("has %v: %w", d, err)
 	}
 	return true, nil
+}
+
+// Stored implements cas.Dater.
+func (s *Store) Stored(ctx context.Context, d cas.Digest) (size int64, at time.Time, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, at, fmt.Errorf("stored %v: %w", d, err)
+	}
+	root, err := s.dir.Open()
+	if err == nil {
+		var info fs.FileInfo
+		_, file := path(d)
+		if info, err = root.Stat(file); err == nil {
+			return info.Size(), info.ModTime(), nil
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = cas.ErrNotFound
+	}
+	return 0, at, fmt.Errorf("stored %v: %w", d, err)
+}
+
+// Sweep removes the temporary files that killed processes have left, and returns how many
+// there were.
+func (s *Store) Sweep(ctx context.Context) (n int, err error) {
+	dirs, err := s.readDir(ctx, ".")
+	for _, dir := range dirs {
+		if err != nil {
+			break
+		}
+		if !dir.IsDir() {
+			continue
+		}
+		var root *os.Root
+		if root, err = s.dir.Open(); err == nil {
+			var more int
+			more, err = durable.SweepIn(root, dir.Name(), s.sweepAge)
+			n += more
+		}
+	}
+	return n, err
 }
 
 // List implements cas.Lister. Files that are not named like a blob are passed

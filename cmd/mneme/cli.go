@@ -41,6 +41,7 @@ type cli struct {
 	Blame     blameCmd     `cmd:"" help:"Show which version, session and time each line of a memory is of."`
 	Why       whyCmd       `cmd:"" help:"Find the first version that said something, and what still says it."`
 	Redact    redactCmd    `cmd:"" help:"Erase versions for good, everywhere it can reach."`
+	Gc        gcCmd        `cmd:"" name:"gc" help:"Erase what the stores' rules let go of, and remove what nothing needs."`
 	Restore   restoreCmd   `cmd:"" help:"Make an earlier version of a memory current again, or a directory or a store what it was."`
 	Undo      undoCmd      `cmd:"" help:"Take back what one session did, and keep what others have done since."`
 	Pack      packCmd      `cmd:"" help:"Print a store as one block of bounded size, for a prompt."`

@@ -347,8 +347,11 @@ func newLogTable(subject string) *table {
 // eventRow is the row of what happened to the store as a whole.
 func eventRow(c *versionlog.Commit) []string {
 	var said []string
-	if c.Event.Kind == versionlog.EventUpdated {
+	switch c.Event.Kind {
+	case versionlog.EventUpdated:
 		said = eventFields(c.Event)
+	case versionlog.EventRetention:
+		said = []string{"erased " + versionCount(len(c.Event.ErasedVersions())), "the store keeps " + c.Event.Rule().String()}
 	}
 	if c.Message != "" {
 		said = append(said, c.Message)

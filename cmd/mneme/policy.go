@@ -16,6 +16,9 @@ type policyFlags struct {
 	Guard *guardRules `placeholder:"RULES" help:"Hold back what destroys much at once: shrink=50% is a version that takes away more than half of a memory of 1 KiB or more, deletes=20/min is a session that deletes more than 20 memories within a minute. One or both, with a comma between, or off. What is held back fails with EPERM, its bytes are kept as a conflict, and --confirm makes it all the same. Default: off."`
 
 	Secrets *secretsRule `placeholder:"RULE" help:"What becomes of a content that brings a credential into the store, such as a token or a private key, known by its shape: warn commits it and tells its author, refuse fails with EPERM and keeps the bytes as a conflict, unless it is confirmed, off looks for none. A new store has warn."`
+
+	KeepDays     *bound `placeholder:"N" help:"How many days a version is kept after it was replaced, or a deletion after it was made, until 'mneme gc' erases it; 0 is for ever. With --keep-versions what either of them keeps stays. Default: for ever."`
+	KeepVersions *bound `placeholder:"N" help:"How many of the newest versions of a memory are kept, when 'mneme gc' is run; 0 is all. The current version always stays. Default: all."`
 }
 
 // apply adds them to an update.
@@ -26,6 +29,7 @@ func (f policyFlags) apply(u *versionlog.StoreUpdate) {
 	if f.Secrets != nil {
 		u.Secrets = (*string)(f.Secrets)
 	}
+	u.KeepDays, u.KeepVersions = (*int64)(f.KeepDays), (*int64)(f.KeepVersions)
 }
 
 // newStorePolicy is the policy of a store for which nobody says otherwise.

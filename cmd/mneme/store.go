@@ -156,6 +156,9 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 		if rule := s.Policy.Secrets; rule != versionlog.SecretsOff {
 			rows = append(rows, [2]string{"Secrets", string(rule)})
 		}
+		if rule := s.Policy.Retention; rule != (versionlog.Retention{}) {
+			rows = append(rows, [2]string{"Keeps", rule.String()})
+		}
 		if !s.ArchivedAt.IsZero() {
 			rows = append(rows, [2]string{"Archived", localTime(s.ArchivedAt)})
 		}

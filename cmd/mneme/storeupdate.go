@@ -27,6 +27,7 @@ Examples:
     mneme store update notes --quota-bytes 0
     mneme store update notes --guard shrink=50%,deletes=20/min
     mneme store update notes --secrets refuse
+    mneme store update notes --keep-days 90 --keep-versions 20
     mneme store update notes --metadata owner=build-team --remove-metadata draft`
 }
 

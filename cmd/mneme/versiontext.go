@@ -10,7 +10,7 @@ var opColors = map[versionlog.Op]string{
 func logPath(v *versionlog.Version) string {
 	switch {
 	case v.Redacted():
-		return redactedPath
+		return erasedPath
 	case v.Op == versionlog.OpRenamed:
 		return v.From + " → " + v.Path
 	}
@@ -20,9 +20,9 @@ func logPath(v *versionlog.Version) string {
 // shownPath is the path of a version, if there is one.
 func shownPath(v versionlog.Version) string {
 	if v.Redacted() {
-		return redactedPath
+		return erasedPath
 	}
 	return v.Path
 }
 
-const redactedPath = "(redacted)"
+const erasedPath = "(erased)"

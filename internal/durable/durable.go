@@ -195,14 +195,15 @@ func Sweep(dir string, age time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(SweepIn(root, ".", age), root.Close())
+	_, err = SweepIn(root, ".", age)
+	return errors.Join(err, root.Close())
 }
 
-// SweepIn is Sweep for a directory below another one.
-func SweepIn(root *os.Root, dir string, age time.Duration) error {
+// SweepIn is Sweep for a directory below another one, and returns how many files there were.
+func SweepIn(root *os.Root, dir string, age time.Duration) (n int, err error) {
 	entries, err := fs.ReadDir(root.FS(), filepath.ToSlash(dir))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), TempPrefix) || !e.Type().IsRegular() {
@@ -213,8 +214,9 @@ func SweepIn(root *os.Root, dir string, age time.Duration) error {
 			continue
 		}
 		if err := removeTemp(root, filepath.Join(dir, e.Name())); err != nil {
-			return err
+			return n, err
 		}
+		n++
 	}
-	return nil
+	return n, nil
 }

@@ -296,7 +296,7 @@ func TestWriteFileFollowsNoLinkOut(t *testing.T) {
 	if err := SyncDirIn(root, "sub"); err == nil {
 		t.Error("synced a directory outside")
 	}
-	if err := SweepIn(root, "sub", 0); err == nil {
+	if _, err := SweepIn(root, "sub", 0); err == nil {
 		t.Error("swept a directory outside")
 	}
 	if left := names(t, victim); left != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,17 +46,20 @@ func (s *Store) RemoveAll() error {
 	return errors.Join(err, os.Remove(s.Dir()))
 }
 
+// Expired returns the conflicts that are older than Life at now.
+func (s *Store) Expired(now time.Time) ([]About, error) {
+	list, err := s.ListAll()
+	return slices.DeleteFunc(list, func(a About) bool { return now.Sub(a.Time) <= Life }), err
+}
+
 // Expire removes the conflicts that are older than Life at now, and what
 // processes that were killed have left behind.
 func (s *Store) Expire(now time.Time) error {
-	list, err := s.ListAll()
+	list, err := s.Expired(now)
 	if err != nil {
 		return err
 	}
 	for _, about := range list {
-		if now.Sub(about.Time) <= Life {
-			continue
-		}
 		if err := s.Remove(about.ID); err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}

@@ -29,7 +29,7 @@ var purgePatience = 5 * time.Second
 //  1. the file purging is there, and durable, before the transaction begins;
 //  2. files of contents that no version has go, while nobody can commit: a commit that
 //     needs one comes before, and is seen, or looks for it in vain, see missing. So do
-//     contents that were stored again, see removeOrphans;
+//     contents that were stored again, see removeErasedOrphans;
 //  3. the database is written anew (VACUUM). What is deleted SQLite overwrites with
 //     zeroes, but where rows move from one page to another, the gap that they leave keeps
 //     its bytes;
@@ -137,7 +137,7 @@ func (l *Log) purge(ctx context.Context, again bool) error {
 		n, err := l.removeErased(ctx, s.num, s.id)
 		if err == nil {
 			var more int
-			more, err = l.removeOrphans(ctx, s.num, s.id)
+			more, err = l.removeErasedOrphans(ctx, s.num, s.id)
 			n += more
 		}
 		switch {

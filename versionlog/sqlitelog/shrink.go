@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"mneme/internal/sqlite"
+	"mneme/versionlog"
 )
 
 // incremental makes a database that is empty, or a copy, one that shrink can make
@@ -21,6 +22,33 @@ const (
 	// commits.
 	keptAhead = 1 << 20
 )
+
+// Shrink gives the disk back what the files of the log do not need, as far as nobody reads
+// from them, and returns how many bytes that were.
+func (l *Log) Shrink(ctx context.Context) (freed int64, err error) {
+	if l.writer == nil || l.packer == nil {
+		return 0, versionlog.ErrReadOnly
+	}
+	before := l.size()
+	p := &packer{log: l, reading: l.reading}
+	for more := true; more && err == nil; {
+		if more, err = p.shrink(ctx); err == nil {
+			err = ctx.Err()
+		}
+	}
+	l.writer.checkpoint(ctx, "TRUNCATE")
+	return before - l.size(), err
+}
+
+// size is how many bytes the files of the log take.
+func (l *Log) size() (sum int64) {
+	for _, name := range []string{databaseName, databaseName + sqlite.WriteAheadSuffix} {
+		if info, err := l.root.Stat(name); err == nil {
+			sum += info.Size()
+		}
+	}
+	return sum
+}
 
 // shrink makes the database smaller by some of its free pages, and reports whether it
 // did. One of an earlier format keeps its size, but for copies.

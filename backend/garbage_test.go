@@ -1,0 +1,118 @@
+package backend
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mneme/cas"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// TestCollectBesideWriters: while others write contents that are in files, also ones that were
+// there before, and lose races, so that contents are left of no version, another process lets
+// go of all versions but the heads, and removes what no version has, without any grace time.
+// Whatever was acknowledged is there.
+func TestCollectBesideWriters(t *testing.T) {
+	const writers, writes, large = 2, 12, 140_000
+	ctx := t.Context()
+	at := embedded{t.TempDir()}.location()
+	user := &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "u"}}
+	open := func() *Library {
+		lib, err := at.Open(ctx, &Options{Create: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := lib.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return lib
+	}
+	lib, collector := open(), open()
+	info, err := lib.CreateStore(ctx, "notes", &memory.StoreOptions{
+		MaxMemoryBytes: 1 << 20, Policy: versionlog.Policy{Retention: versionlog.Retention{KeepVersions: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := func(lib *Library) *memory.Store {
+		st, err := lib.Open(ctx, info.ID, user)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	st, collected := store(lib), store(collector)
+	var done atomic.Bool
+	var tasks, collecting sync.WaitGroup
+	collecting.Go(func() {
+		for n := 0; !done.Load(); n++ {
+			_, err := collector.Collect(ctx, info.ID, &CollectOptions{})
+			if err == nil && n%10 == 0 {
+				err = letGo(ctx, collected)
+			}
+			if err != nil {
+				t.Errorf("collect: %v", err)
+				return
+			}
+		}
+	})
+	want := make([]map[string][]byte, writers)
+	for w := range writers {
+		want[w] = map[string][]byte{}
+		tasks.Go(func() {
+			for i := range writes {
+				path, n := fmt.Sprintf("/%d/%d", w, i), i*writers+w
+				if i%3 == 0 {
+					path, n = fmt.Sprintf("/%d/again", w), i // a content of both writers
+				}
+				data := fmt.Appendf(make([]byte, 0, large), "%*d", large, n)
+				var conflict *versionlog.ConflictError
+				if _, err := st.Write(ctx, path, fmt.Appendf(nil, "%*d", large, -n), versionlog.ExpectVersion("memver_none")); !errors.As(err, &conflict) {
+					t.Errorf("a write that has lost: %v", err)
+				}
+				_, err := st.Write(ctx, path, data, versionlog.ExpectAny())
+				for errors.Is(err, cas.ErrNotFound) { // refused twice; nothing was acknowledged
+					_, err = st.Write(ctx, path, data, versionlog.ExpectAny())
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				want[w][path] = data
+			}
+		})
+	}
+	tasks.Wait()
+	done.Store(true)
+	collecting.Wait()
+	for _, all := range want {
+		for path, data := range all {
+			if _, got, err := st.Read(ctx, path); err != nil || !bytes.Equal(got, data) {
+				t.Errorf("%s has %d bytes, %v", path, len(got), err)
+			}
+		}
+	}
+	if _, err := st.Verify(ctx, nil, func(p memory.Problem) { t.Errorf("%+v", p) }); err != nil {
+		t.Error(err)
+	}
+	if g, err := collector.Collect(ctx, info.ID, &CollectOptions{Keep: true}); err != nil || g.Contents > 0 {
+		t.Errorf("left: %+v, %v", g, err)
+	}
+}
+
+func letGo(ctx context.Context, st *memory.Store) error {
+	expired, err := st.FindExpired(ctx, time.Now(), 0, func(int, int) {})
+	if err == nil && len(expired.Versions) > 0 {
+		_, err = st.LetGo(ctx, expired, func(int, int) {})
+	}
+	return err
+}

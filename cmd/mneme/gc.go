@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"mneme/backend"
+	"mneme/internal/bytesize"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+type gcCmd struct {
+	Stores []string      `arg:"" optional:"" name:"store" help:"Names or ids. Default: all stores, archived ones too."`
+	Grace  time.Duration `default:"24h" placeholder:"DURATION" help:"How long ago what goes must have been stored or replaced. Longer than an import takes, and than files are held open for writing. Default: ${default}."`
+	DryRun bool          `help:"Show what would go, and change nothing."`
+}
+
+func (c *gcCmd) Help() string {
+	return `Nothing is erased from a history but by this command, and by "mneme redact". It erases the versions that the store's rule lets go of, which "mneme store update --keep-days --keep-versions" sets: those that are no current version of a memory, that were replaced more than --keep-days ago, and that are not among the newest --keep-versions. Where both are set, what either of them keeps stays; where none is set, everything stays. The history says which versions are gone, when, and by which rule; its chain verifies.
+
+It also removes contents that no version has, as of an import that was cut off, conflicts that are older than 30 days, and files that killed processes have left, and gives the disk back what they took. Mounts and other commands may go on meanwhile. To run it again is safe, and goes on where it was cut off.
+
+Examples:
+
+    mneme store update notes --keep-days 90 --keep-versions 20
+    mneme gc notes --dry-run
+    mneme gc`
+}
+
+func (c *gcCmd) Run(ctx context.Context, a *app) error {
+	if c.Grace < 0 {
+		return usagef("--grace %v: want a duration of 0 or more, such as 24h", c.Grace)
+	}
+	opts := writing
+	if c.DryRun {
+		opts = reading
+	}
+	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
+		refs := c.Stores
+		if len(refs) == 0 {
+			stores, err := lib.Stores(ctx)
+			if err != nil {
+				return err
+			}
+			for _, s := range stores {
+				refs = append(refs, s.ID)
+			}
+		}
+		var errs []error
+		for _, ref := range refs {
+			st, err := openStore(ctx, lib, ref, opts)
+			if err == nil {
+				err = c.collect(ctx, a, lib, st)
+			}
+			errs = append(errs, err)
+			if err := errors.Join(a.out.Flush(), ctx.Err()); err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+		}
+		if !c.DryRun {
+			freed, err := lib.Shrink(ctx)
+			errs = append(errs, err, c.printSpace(a, freed))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// gcJSON is what has gone of a store, or would.
+type gcJSON struct {
+	Type      string               `json:"type"`
+	Store     string               `json:"store"`
+	DryRun    bool                 `json:"dry_run"`
+	Rule      versionlog.Retention `json:"retention"`
+	Versions  int                  `json:"versions"`       // that the rule lets go of
+	Sequence  []uint64             `json:"seqs"`           // of the events that say so
+	Contents  int                  `json:"contents"`       // that only those had
+	Bytes     int64                `json:"content_bytes"`  // of those
+	Orphans   int                  `json:"orphans"`        // contents that no version had
+	Orphaned  int64                `json:"orphan_bytes"`   // of those
+	Conflicts int                  `json:"conflicts"`      // that have expired
+	Temporary int                  `json:"temporary"`      // files that killed processes have left; not counted in a dry run
+	Left      []placeJSON          `json:"left,omitempty"` // where something of the versions still is
+}
+
+// collect does all that is to be done for one store, and tells of it.
+func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *memory.Store) error {
+	slug := st.Info().Slug
+	bar := a.progress("gc " + slug)
+	defer bar.clear()
+	now := time.Now()
+	expired, err := st.FindExpired(ctx, now, c.Grace, func(done, total int) { bar.show("commits", done, total) })
+	if err != nil {
+		return err
+	}
+	j := gcJSON{Type: "gc", Store: slug, DryRun: c.DryRun, Rule: expired.Rule, Versions: len(expired.Versions), Contents: expired.Contents, Bytes: expired.Bytes, Sequence: []uint64{}}
+	var errs []error
+	if !c.DryRun && (expired.Rule != versionlog.Retention{}) {
+		done, err := st.LetGo(ctx, expired, func(done, total int) { bar.show("versions", done, total) })
+		errs = append(errs, err)
+		j.add(done)
+	}
+	garbage, err := lib.Collect(ctx, st.Info().ID, &backend.CollectOptions{Grace: c.Grace, Keep: c.DryRun, Progress: bar.show})
+	errs = append(errs, err)
+	if garbage != nil {
+		j.Orphans, j.Orphaned, j.Conflicts, j.Temporary = garbage.Contents, garbage.Bytes, garbage.Conflicts, garbage.Temporary
+	}
+	bar.clear()
+	if err := errors.Join(errs...); err != nil {
+		errs = []error{fmt.Errorf("gc %s: %w", slug, err)}
+	}
+	if a.json {
+		return errors.Join(append(errs, a.printJSON(j))...)
+	}
+	j.print(a)
+	return errors.Join(errs...)
+}
+
+// add takes in what was erased, be it that an error came then.
+func (j *gcJSON) add(done *memory.Redaction) {
+	j.Versions, j.Contents = 0, 0
+	if done == nil {
+		return
+	}
+	j.Versions, j.Contents = len(done.Versions), done.Contents
+	for _, commit := range done.Commits {
+		j.Sequence = append(j.Sequence, commit.Seq)
+	}
+	for _, p := range done.Places {
+		if p.Why != "" {
+			j.Left = append(j.Left, placeJSON{p.Place, p.At, p.Why})
+		}
+	}
+}
+
+func (j *gcJSON) print(a *app) {
+	verb := "erased"
+	if j.DryRun {
+		verb = "would be erased"
+	}
+	said := []string{"keeps " + j.Rule.String()}
+	if j.Versions > 0 {
+		said = append(said, fmt.Sprintf("%s %s, and %s (%s) with them", plural(uint64(j.Versions), "version"), verb, plural(uint64(j.Contents), "content"), bytesize.Text(uint64(j.Bytes))))
+	}
+	verb = strings.Replace(verb, "erased", "removed", 1)
+	if j.Orphans > 0 {
+		said = append(said, fmt.Sprintf("%s of no version (%s) %s", plural(uint64(j.Orphans), "content"), bytesize.Text(uint64(j.Orphaned)), verb))
+	}
+	if j.Conflicts > 0 {
+		said = append(said, fmt.Sprintf("%s %s", plural(uint64(j.Conflicts), "expired conflict"), verb))
+	}
+	if j.Temporary > 0 {
+		said = append(said, fmt.Sprintf("%s %s", plural(uint64(j.Temporary), "temporary file"), verb))
+	}
+	if len(said) == 1 {
+		said = append(said, "nothing to remove")
+	}
+	a.printf("%s: %s\n", j.Store, strings.Join(said, "; "))
+	for _, p := range j.Left {
+		a.printf("  NOT YET  %s: %s\n", p.Place, printable(p.Left))
+	}
+}
+
+// printSpace says how much smaller the files of the library have become.
+func (c *gcCmd) printSpace(a *app, freed int64) error {
+	switch {
+	case a.json:
+		return a.printJSON(struct {
+			Type  string `json:"type"`
+			Freed int64  `json:"freed_bytes"`
+		}{"gc_space", freed})
+	case freed > 0:
+		a.printf("log.db is %s smaller\n", bytesize.Text(uint64(freed)))
+	}
+	return nil
+}
