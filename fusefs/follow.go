@@ -19,6 +19,9 @@ func (s *store) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.fs.mu.Lock()
+	s.used = usage{tip, s.memory.Info()}
+	s.fs.mu.Unlock()
 	s.tree.BeginAt(tip)
 	return nil
 }
@@ -72,6 +75,7 @@ func (s *store) setDegraded(err error) (was error) {
 // followOne brings the next commit of the log into the tree, unless ctx ends. One that this
 // mount makes itself is left to the request that makes it.
 func (s *store) followOne(ctx context.Context, c *versionlog.Commit) {
+	recounted := s.recount(ctx, c)
 	var met session.Met
 	for {
 		if !s.session.AwaitOwn(ctx, c.Key) {
@@ -109,6 +113,7 @@ func (s *store) followOne(ctx context.Context, c *versionlog.Commit) {
 			})
 		}
 	}
+	s.useLocked(c, recounted)
 	if c.Erases() {
 		s.forgetPastLocked()
 	}

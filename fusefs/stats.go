@@ -2,6 +2,8 @@ package fusefs
 
 import (
 	"time"
+
+	"mneme/versionlog"
 )
 
 // Requests says how many requests of a kind the kernel has sent, and how long
@@ -34,6 +36,8 @@ type StoreStats struct {
 	Degraded    bool          // the log could not be followed when it was last tried
 	Uncommitted int           // files that differ from the log
 	Memories    int
+	Used        versionlog.Usage // of the quota
+	Quota       versionlog.Quota // a bound that is 0 is none
 }
 
 // Stats returns the counters of the mount.
@@ -57,7 +61,9 @@ func (m *Server) Stats() Stats {
 func (s *store) stats() StoreStats {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
+	used, quota := s.usageLocked()
 	return StoreStats{
+		Used: used, Quota: quota,
 		Store: s.slug(), Applied: s.tree.AppliedLocked(), Commits: s.commits.Load(),
 		Tries: s.tries.Load(), Took: time.Duration(s.nanoseconds.Load()), Conflicts: s.conflicts.Load(),
 		Degraded: s.degraded != nil, Uncommitted: s.tree.CountsLocked().Uncommitted, Memories: s.tree.CountsLocked().Memories,

@@ -72,15 +72,16 @@ func (s *store) statusText() []byte {
 	tally := s.tree.CountsLocked()
 	applied, blind, state := s.tree.AppliedLocked(), s.session.Blind(), s.stateLocked()
 	held := fmt.Sprintf("%d of %d", s.fs.budget.held, s.fs.budget.limit)
+	used, quota := s.usageLocked()
 	s.fs.mu.RUnlock()
 	var b strings.Builder
-	for _, line := range [][2]any{
+	for _, line := range append([][2]any{
 		{"store", info.Slug}, {"id", info.ID}, {"access", access}, {"session", s.fs.opts.Session},
 		{"state", state}, {"sequence", applied}, {"memories", tally.Memories}, {"uncommitted", tally.Uncommitted}, {"blind-overwrites", blind},
 		{"held-bytes", held},
 		{"max-memory-bytes", info.Limits.MaxMemoryBytes}, {"content", info.Limits.Content},
 		{"mounted", s.fs.since.UTC().Format(time.RFC3339)},
-	} {
+	}, usageLines(used, quota)...) {
 		b.WriteString(quote.Line(fmt.Sprintf("%s: %v", line[0], line[1])) + "\n")
 	}
 	if s.fs.opts.Flat {

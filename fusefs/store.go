@@ -48,9 +48,17 @@ type store struct {
 	recovered []Left        // what it has found that others left
 	taken     []Left        // what was kept when this mount was taken over
 	degraded  error         // why the log cannot be followed; nil when it can
+	used      usage
 
 	patience time.Duration // of catchUp
 	beside   func(func())  // has the follower's work done, which it cannot wait for
+}
+
+// usage is how much of its quota a store has used, as of the newest commit that was followed.
+// The follower counts, so that telling of it asks nobody.
+type usage struct {
+	tip   versionlog.Tip
+	store versionlog.Store // for its quota
 }
 
 func newStore(fs *fileSystem, ms *memory.Store) *store {

@@ -133,6 +133,8 @@ var (
 	descCommits     = describe("store_commits_total", "Commits made through the mount.", "store")
 	descCommitTime  = describe("store_commit_seconds", "Tries to commit through the mount, and the time they took.", "store")
 	descConflicts   = describe("store_conflicts_total", "Commits that lost their race.", "store")
+	descUsed        = describe("store_used", "How much of what a quota bounds the store has used.", "store", "what")
+	descQuota       = describe("store_quota", "How much of it the store may use; missing where it may use any.", "store", "what")
 	descDegraded    = describe("store_degraded", "1 while the log cannot be followed.", "store")
 	descHeld        = describe("mount_held_bytes", "Bytes of memory that the mount holds for the programs that use it.")
 	descMaxMemory   = describe("mount_max_held_bytes", "How many of them it may hold.")
@@ -169,6 +171,15 @@ func (c *mountCollector) Collect(out chan<- prometheus.Metric) {
 			degraded = 1
 		}
 		gauge(out, descDegraded, degraded, s.Store)
+		for _, q := range []struct {
+			what        string
+			used, bound int64
+		}{{"bytes", s.Used.Bytes, s.Quota.Bytes}, {"memories", s.Used.Memories, s.Quota.Memories}, {"versions_per_hour", s.Used.LastHour, s.Quota.PerHour}} {
+			gauge(out, descUsed, float64(q.used), s.Store, q.what)
+			if q.bound > 0 {
+				gauge(out, descQuota, float64(q.bound), s.Store, q.what)
+			}
+		}
 	}
 	gauge(out, descHeld, float64(stats.Held))
 	gauge(out, descMaxMemory, float64(stats.MaxHeld))

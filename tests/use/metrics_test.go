@@ -28,7 +28,7 @@ func TestMetrics(t *testing.T) {
 		`mneme_store_applied_sequence{store="notes"}`, `mneme_store_degraded{store="notes"} 0`,
 		`mneme_store_uncommitted_files{store="notes"} 0`, `mneme_fuse_request_seconds_count{kind="CREATE"} 2`,
 		`mneme_fuse_request_seconds_count{kind="UNLINK"} 1`, "mneme_cache_misses_total",
-		`mneme_store_commit_seconds_count{store="notes"} 3`,
+		`mneme_store_commit_seconds_count{store="notes"} 3`, `mneme_store_used{store="notes",what="bytes"}`,
 		"mneme_mount_held_bytes", "mneme_mount_max_held_bytes 2.68435456e+08", "mneme_mount_refused_total 0",
 	}
 	if e.Remote != nil {
