@@ -25,6 +25,7 @@ func run(text []byte, c *class, most int) int {
 // The alphabets of credentials.
 var (
 	digits    = classOf("09")
+	octal     = classOf("07")
 	lowerHex  = classOf("09af")
 	hex       = classOf("09afAF")
 	letters   = classOf("azAZ")
@@ -39,4 +40,6 @@ var (
 	bech32    = classOf("0029AACHJNPZ")
 	telegram  = classOf("09azAZ--__::")
 	word      = classOf("09azAZ__")
+
+	parameters = classOf(" ?") // and intermediate bytes, of a control sequence
 )

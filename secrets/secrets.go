@@ -52,7 +52,7 @@ var newline = []byte{'\n'}
 
 // next returns the next place, at i or behind it, at which a credential may begin; -1: there
 // is none. Few pairs of bytes begin one, and only where a word begins: behind an escape such
-// as \n, too, as it is in JSON and in source code.
+// as \n or \u003c, too.
 func next(data []byte, i int) int {
 	if i > 0 && word[data[i-1]] {
 		i += run(data[i:], &word, len(data))
@@ -66,8 +66,8 @@ func next(data []byte, i int) int {
 			for i++; i < len(data) && word[data[i]]; {
 				i++
 			}
-		case b == '\\' && (c == 'n' || c == 't' || c == 'r'):
-			i += 2
+		case escapes[b]:
+			i += max(1, escape(data[i:]))
 		default:
 			i++
 		}

@@ -147,7 +147,9 @@ func TestShapes(t *testing.T) {
 	rules := map[string]bool{}
 	for _, s := range newMaker().shapes() {
 		rules[s.rule] = true
-		for _, frame := range []string{"%s", "a\n\nexport TOKEN=%s\n", "\"%s\"", "see `%s`, and (%[1]q)", `{"text":"first\n%s\nthird"}`, "it is %s.", "<%s>", "k: %s # mine"} {
+		for _, frame := range []string{"%s", "a\n\nexport TOKEN=%s\n", "\"%s\"", "see `%s`, and (%[1]q)", `{"text":"first\n%s\nthird"}`, "it is %s.", "<%s>", "k: %s # mine",
+			`{"text":"\u003c%s\u003e"}`, "curl https://x/?u=a%%3D%s", `'\x3d%s'`, `\b%s\b`, "\x1b[32m%s\x1b[0m", "\x1b(B\x1b[m%s\x1b[m",
+			`{"log":"\u001b[1;32m%s\u001b[0m"}`, `echo -e '\033[32m%s'`, `'\e[0m%s'`, "^[[32m%s^[[0m", "?log=%%1B%%5B32m%s"} {
 			text := []byte(fmt.Sprintf(frame, s.text))
 			found := Find(text, 10)
 			if len(found) == 0 || found[0].Rule != s.rule {
