@@ -74,19 +74,29 @@ func withChecksum(body []byte) int {
 	return len(body)
 }
 
-// assigned is a check for a secret key of AWS that is assigned to what stands before: 40 bytes
-// of base64 behind an equals sign or a colon.
-func assigned(rest []byte) int {
-	n, assigns := 0, false
-	for ; n < min(len(rest), 12) && bytes.IndexByte([]byte(" \t\"'\\=:>"), rest[n]) >= 0; n++ {
-		assigns = assigns || rest[n] == '=' || rest[n] == ':'
+// assigned is a check for a key of so many bytes that is assigned to the name before it, be it
+// behind an equals sign, a colon or the end of a tag.
+func assigned(c *class, length int, check func([]byte) int) func([]byte) int {
+	return func(rest []byte) int {
+		n, assigns := 0, false
+		for ; n < min(len(rest), maxAlign) && bytes.IndexByte([]byte(" \t\"'\\=:>"), rest[n]) >= 0; n++ {
+			assigns = assigns || bytes.IndexByte([]byte("=:>"), rest[n]) >= 0
+		}
+		if !assigns || run(rest[n:], c, length+1) != length {
+			return 0
+		}
+		if key := rest[n : n+length]; isPlaceholder(key) || check != nil && check(key) == 0 {
+			return 0
+		}
+		return n + length
 	}
-	const key = 40
-	if !assigns || run(rest[n:], &base64, key+1) != key || isPlaceholder(rest[n:n+key]) {
-		return 0
-	}
-	return n + key
 }
+
+// maxAlign is how many bytes stand between a name and what is assigned to it.
+const maxAlign = 64
+
+// filled is a check for base64 that was filled up at its end.
+func filled(body []byte) int { return whole(body, bytes.HasSuffix(body, []byte("="))) }
 
 // webhook is a check for the number and the token of a webhook of Discord.
 func webhook(rest []byte) int {

@@ -37,6 +37,8 @@ var (
 	base64URL = classOf("09azAZ--__")
 	dotted    = classOf("09azAZ--__..")
 	padded    = classOf("09azAZ--__++//==")
+	percent   = classOf("09azAZ--__++//==%%")
+	azure     = classOf("09azAZ--__..~~")
 	bech32    = classOf("0029AACHJNPZ")
 	telegram  = classOf("09azAZ--__::")
 	word      = classOf("09azAZ__")

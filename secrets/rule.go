@@ -12,6 +12,9 @@ type rule struct {
 	// check looks closer at what follows the prefix: the body or, where body is nil, the
 	// rest of the text. It returns how long the body is; 0: it is none.
 	check func(body []byte) int
+	// before looks at the text up to the prefix, of a rule whose prefix stands in the middle of
+	// a credential. It returns how much of it belongs to the credential; 0: it is none.
+	before func(text []byte) int
 	// given says that check alone decides whether a body is a placeholder.
 	given bool
 }
@@ -49,7 +52,12 @@ func (r *rule) length(text []byte) int {
 }
 
 // masked returns what may be shown of a credential.
-func (r *rule) masked() string { return r.prefix[:min(4, len(r.prefix))] + "…" }
+func (r *rule) masked() string {
+	if r.before != nil {
+		return "…"
+	}
+	return r.prefix[:min(4, len(r.prefix))] + "…"
+}
 
 // fewest is how many different characters a credential has at least. One of 16 that are drawn
 // from 32 has fewer once in some ten thousand times.

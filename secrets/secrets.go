@@ -29,21 +29,23 @@ func (f *Finding) Value(data []byte) []byte { return data[f.Offset : f.Offset+f.
 // Find returns the first credentials in a text, at most so many, in the order in which they
 // stand there. They do not overlap.
 func Find(data []byte, most int) (found []Finding) {
-	line, counted := 1, 0
+	line, counted, last := 1, 0, 0
 	for i := 0; i < len(data) && len(found) < most; {
 		start := next(data, i)
 		if start < 0 {
 			break
 		}
-		r, end := match(data, start)
-		if end == 0 {
+		r, before, length := match(data[last:], start-last)
+		if length == 0 {
 			i = start + 1
 			continue
 		}
+		end := start + length
+		start -= before
 		line += bytes.Count(data[counted:start], newline)
 		counted = start
 		found = append(found, Finding{Rule: r.name, Line: line, Offset: start, Length: end - start, Masked: r.masked()})
-		i = end
+		i, last = end, end
 	}
 	return found
 }
@@ -53,9 +55,13 @@ var newline = []byte{'\n'}
 // next returns the next place, at i or behind it, at which a credential may begin; -1: there
 // is none. Few pairs of bytes begin one, and only where a word begins: behind an escape such
 // as \n or \u003c, too.
-func next(data []byte, i int) int {
+func next(data []byte, from int) int {
+	i := from
 	if i > 0 && word[data[i-1]] {
 		i += run(data[i:], &word, len(data))
+		if at := inside(data, i); at >= from {
+			return at
+		}
 	}
 	for i+1 < len(data) {
 		b, c := data[i], data[i+1]
@@ -63,8 +69,15 @@ func next(data []byte, i int) int {
 		case begins.has(b, c):
 			return i
 		case word[b]:
+			begin := i
 			for i++; i < len(data) && word[data[i]]; {
 				i++
+			}
+			if i-begin < azureDevOps {
+				continue
+			}
+			if at := inside(data, i); at >= from {
+				return at
 			}
 		case escapes[b]:
 			i += max(1, escape(data[i:]))
@@ -75,9 +88,18 @@ func next(data []byte, i int) int {
 	return -1
 }
 
-// match returns the rule of the credential that begins at start, and where it ends; 0: there
+// inside returns where a prefix is that stands in the middle of a word which ends so; -1: there
 // is none.
-func match(data []byte, start int) (*rule, int) {
+func inside(data []byte, end int) int {
+	if end >= azureDevOps && string(data[end-8:end-4]) == "AZDO" {
+		return end - 8
+	}
+	return -1
+}
+
+// match returns the rule of the credential whose prefix is at start, how much of it stands
+// before that, and how long the rest is; 0: there is none.
+func match(data []byte, start int) (r *rule, before, length int) {
 	rest := data[start:]
 	for i := first[rest[0]]; i < len(rules) && rules[i].prefix[0] == rest[0]; i++ {
 		r := &rules[i]
@@ -85,11 +107,16 @@ func match(data []byte, start int) (*rule, int) {
 		if len(rest) <= n || rest[n-1] != r.prefix[n-1] || string(rest[:n]) != r.prefix {
 			continue
 		}
-		if n := r.length(rest); n > 0 {
-			return r, start + n
+		if length := r.length(rest); length > 0 {
+			if r.before == nil {
+				return r, 0, length
+			}
+			if before := r.before(data[:start]); before > 0 {
+				return r, before, length
+			}
 		}
 	}
-	return nil, 0
+	return nil, 0, 0
 }
 
 // Rules returns the names of all rules, each once.

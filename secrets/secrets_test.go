@@ -82,6 +82,32 @@ func (m maker) shapes() []shape {
 	add("aws-access-key-id", "AS", "IA", m.of(uppers+"234567", 16))
 	add("aws-secret-access-key", "aws_secret", "_access_key = ", m.of(alnum+"+/", 40))
 	add("aws-secret-access-key", "SecretAccess", `Key": "`, m.of(alnum+"+/", 40))
+	for _, name := range []string{`SecretAccessKey>`, `secretAccessKey: "`, `secretAccessKey":"`, `AWS_SECRET_KEY=`, `aws_secret_access_key                = `} {
+		add("aws-secret-access-key", name, m.of(alnum+"+/", 40))
+	}
+	add("aws-secret-access-key", "secret", `_key = "`, m.of(alnum+"+/", 39), "7")
+	add("aws-bedrock-key", "AB", "SK", m.of(alnum, 128))
+	add("azure-storage-key", "Account", `Key": "`, m.of(alnum+"+/", 86), "==")
+	add("azure-shared-access-key", "SharedAccess", "Key=", m.of(alnum+"+/", 43), "=")
+	add("azure-shared-access-signature", "si", "g=", m.of(alnum, 20), "%2B", m.of(alnum, 20), "%2f", "g%3D")
+	add("azure-client-secret", m.of(alnum, 3), "8Q", "~", m.of(url+"~.", 33), "z")
+	add("azure-devops-token", m.of(alnum, 76), "AZ", "DO", m.of(alnum, 4))
+	add("terraform-token", m.of(alnum, 14), ".atlas", "v1.", m.of(url, 67))
+	add("google-hmac-key", "GOO", "G1E", m.of(uppers+"234567", 55))
+	add("google-hmac-key", "GOO", "G1E", m.of(uppers+"234567", 18))
+	claims := encoded(`{"iss":"42","iat":1700000001}`)
+	add("github-token", "gh", "s_1234567_", encoded(`{"alg":"ES256","typ":"JWT"}`), ".", claims, ".", m.of(url, 86))
+	for _, kind := range []string{"pat-", "cbt-64_", "ft-", "imt-", "soat-"} {
+		add("gitlab-token", "gl", kind, m.of(url, 20))
+	}
+	add("gitlab-token", "GR", "1348941", m.of(url, 20))
+	add("slack-token", "xo", "xb-", m.of("123456789", 12), "-", m.of(alnum, 24))
+	add("slack-token", "xo", "xc-", m.of("123456789", 12), "-", m.of("123456789", 12), "-", m.of("123456789", 12), "-", m.of(hexes, 64))
+	add("slack-token", "xo", "xd-", m.of(alnum, 60), "%2B", m.of(alnum, 60), "%3D")
+	add("slack-webhook", "https://hooks.", "slack.com/workflows/T", m.of(uppers, 8), "/A", m.of(uppers, 10), "/", m.of("123456789", 18), "/", m.of(alnum, 24))
+	key := stdbase64.StdEncoding.EncodeToString([]byte(m.armor("RSA PRIVATE KEY", "\n")))
+	add("private-key", key)
+	add("private-key", key[:76], "\n", key[76:152], "\n", key[152:])
 	add("google-api-key", "AI", "zaSyA", m.of(url, 32))
 	add("google-oauth-secret", "GOC", "SPX-", m.of(url, 28))
 	add("google-oauth-token", "ya", "29.a0", m.of(url, 160))
@@ -194,6 +220,9 @@ func TestNone(t *testing.T) {
 		"a file that begins with -----" + "BEGIN PRIVATE KEY----- is a key, and it goes on with prose for a long time",
 		m.armor("PUBLIC KEY", "\n"), m.armor("CERTIFICATE", "\n"), m.armor("RSA TESTING KEY", "\n"),
 		encoded(`{"alg":"HS256","typ":"JWT"}`) + "." + encoded(`{"sub":"1234567890","name":"John Doe","iat":1516239022}`) + "." + m.of(alnum, 43),
+		"secret_key = " + m.of(hexes, 40), "sig=" + m.of(alnum, 40), "?sig=" + m.of(alnum, 64), "SharedAccessKeyName=" + m.of(alnum, 43) + "=",
+		"8Q" + "~" + m.of(alnum, 34), "ab.atlas" + "v1." + m.of(alnum, 67), m.of(alnum, 20) + "AZ" + "DO" + m.of(alnum, 4), "AZ" + "DOabcd",
+		stdbase64.StdEncoding.EncodeToString([]byte(m.armor("CERTIFICATE", "\n"))), "gh" + "s_1234567_" + m.of(alnum, 80),
 		"eyJhbGciOi.eyJzdWIi.short", "2026-11-26T10:00:00Z 1234567890:AAbutshort", "NATO.is.not", m.of(hexes, 40), m.of(hexes, 64), "sha256:" + m.of(hexes, 64),
 		"password: hunter2, secret, token, api_key", "https://user:pass@example.com/", "pattern.matching", "SG.1.2", "dp.pt.x",
 	}
