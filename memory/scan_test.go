@@ -3,6 +3,8 @@ package memory
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"mneme/cas"
 	"mneme/cas/memcas"
 	"mneme/versionlog"
@@ -69,5 +71,58 @@ func TestScanSecrets(t *testing.T) {
 	leaks, _, err = s.ScanSecrets(t.Context(), "/dir", nil)
 	if err != nil || len(leaks) != 1 || leaks[0].Live || len(leaks[0].Versions) != 1 {
 		t.Errorf("below /dir: %v, %+v", err, leaks)
+	}
+}
+
+// TestScanMentions holds that a scan finds credentials in what is said beside the contents, each
+// text once, with where it is.
+func TestScanMentions(t *testing.T) {
+	lib := NewLibrary(memlog.New(nil), func(string) (cas.Store, error) { return memcas.New(), nil })
+	info, err := lib.CreateStore(t.Context(), "notes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := lib.Open(t.Context(), info.ID, &Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "u"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, change := range []struct {
+		Change
+		message string
+	}{
+		{Change{Action: versionlog.Put, Path: "/a " + aKey, Content: []byte("1")}, ""},
+		{Change{Action: versionlog.Put, Path: "/dir/b", Content: []byte("2")}, "no " + anotherKey},
+		{Change{Action: versionlog.Put, Path: "/dir/c", Content: []byte("3")}, "no " + anotherKey},
+		{Change{Action: versionlog.Rename, Path: "/a " + aKey, To: "/d"}, "all is well"},
+	} {
+		change.Expect = versionlog.ExpectAny()
+		result, err := s.Batch(t.Context(), []Change{change.Change}, &CommitOptions{Message: change.message})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, result.Versions[0].ID)
+	}
+	for path, want := range map[string][]Mention{
+		"/": {
+			{What: MentionPath, Commits: []uint64{1, 4}, Versions: []string{ids[0], ids[3]}},
+			{What: MentionMessage, Commits: []uint64{2, 3}},
+		},
+		"/dir": {{What: MentionMessage, Commits: []uint64{2, 3}}},
+		"/d":   {{What: MentionPath, Commits: []uint64{4}, Versions: ids[3:]}},
+	} {
+		mentions, err := s.ScanMentions(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range mentions {
+			if len(mentions[i].Found) != 1 {
+				t.Errorf("%s: %+v", path, mentions[i])
+			}
+			mentions[i].Found = nil
+		}
+		if diff := cmp.Diff(want, mentions); diff != "" {
+			t.Errorf("%s: %s", path, diff)
+		}
 	}
 }

@@ -16,7 +16,7 @@ type scanCmd struct {
 }
 
 func (c *scanCmd) Help() string {
-	return `Looks for credentials in every version of a store, old and deleted ones too: keys and tokens by the shapes that services document, private keys, signed tokens. Each content is read once. It prints where each one is, by rule and line and never the credential itself, and the versions that have it, with the command that erases them from the history; a memory that has one now is to be written anew first. What has leaked is to be replaced where it was issued. Ends with exit code 1 if there are any, and with 7 if there are none in what it could read, and contents are lost.
+	return `Looks for credentials in every version of a store, old and deleted ones too: keys and tokens by the shapes that services document, private keys, signed tokens. Each content is read once. The paths, messages and descriptions of the history are looked at, too. It prints where each one is, by rule and line and never the credential itself, and the versions that have it, with the command that erases them from the history; a memory that has one now is to be written anew first. Redaction reaches contents and paths, but neither messages nor descriptions; a store without them is a new one. What has leaked is to be replaced where it was issued. Ends with exit code 1 if there are any, and with 7 if there are none in what it could read, and contents are lost.
 
 Examples:
 
@@ -42,6 +42,10 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
+		mentions, err := st.ScanMentions(ctx, p.path)
+		if err != nil {
+			return err
+		}
 		for i := range leaks {
 			if a.json {
 				err = a.printJSON(newLeakJSON(&leaks[i]))
@@ -52,10 +56,20 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 				return err
 			}
 		}
+		for i := range mentions {
+			if a.json {
+				err = a.printJSON(newMentionJSON(&mentions[i]))
+			} else {
+				err = a.printMention(st.Info().Slug, &mentions[i])
+			}
+			if err != nil {
+				return err
+			}
+		}
 		if err := a.warnUnread(unread); err != nil {
 			return err
 		}
-		if len(leaks) > 0 {
+		if len(leaks)+len(mentions) > 0 {
 			return errLeaks
 		}
 		if unread.Lost > 0 {
@@ -72,7 +86,7 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 func (a *app) printLeak(slug string, l *memory.Leak) error {
 	first := &l.Versions[0]
 	for _, f := range l.Found {
-		a.printf("%s:%s:%d: %s (%s)\n", slug, printable(first.Path), f.Line, f.Rule, f.Masked)
+		a.printf("%s:%s:%d: %s (%s)\n", slug, maskedPath(first.Path), f.Line, f.Rule, f.Masked)
 	}
 	since := "since"
 	if !l.Live {
@@ -85,7 +99,7 @@ func (a *app) printLeak(slug string, l *memory.Leak) error {
 	}
 	command := fmt.Sprintf("mneme redact %s %s --reason WHY", slug, strings.Join(ids, " "))
 	if l.Live {
-		a.printf("    Write %s:%s anew without it, then: %s\n", slug, printable(l.Versions[len(l.Versions)-1].Path), command)
+		a.printf("    Write %s:%s anew without it, then: %s\n", slug, maskedPath(l.Versions[len(l.Versions)-1].Path), command)
 	} else {
 		a.printf("    To erase it: %s\n", command)
 	}
@@ -110,7 +124,7 @@ func newLeakJSON(l *memory.Leak) leakJSON {
 	j := leakJSON{Type: "leak", Found: l.Found, Live: l.Live}
 	for i := range l.Versions {
 		v := &l.Versions[i]
-		j.Versions = append(j.Versions, leakVersionJSON{v.ID, v.Path, v.Seq})
+		j.Versions = append(j.Versions, leakVersionJSON{v.ID, withoutSecrets(v.Path), v.Seq})
 	}
 	return j
 }
