@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,13 +30,19 @@ func TestDoctorFindings(t *testing.T) {
 	if err := os.Chmod(open, 0o777); err != nil {
 		t.Fatal(err)
 	}
+	full, empty := filepath.Join(dir, "full"), filepath.Join(dir, "empty")
+	if err := errors.Join(os.MkdirAll(filepath.Join(full, "x"), 0o700), os.Mkdir(empty, 0o700)); err != nil {
+		t.Fatal(err)
+	}
 	healthy := machine{fuse: func() error { return nil }, release: func() string { return "6.12.3-1" }}
 	with := func(change func(*machine)) machine {
 		m := healthy
 		change(&m)
 		return m
 	}
-	on := func(m machine) func(*examination) { return func(e *examination) { e.machine(m, dir) } }
+	on := func(m machine) func(*examination) {
+		return func(e *examination) { e.machine(m, filepath.Join(dir, "mnt")) }
+	}
 	for _, test := range []struct {
 		name  string
 		look  func(*examination)
@@ -51,6 +58,15 @@ func TestDoctorFindings(t *testing.T) {
 		{"a user alone", on(with(func(m *machine) { m.uid, m.fuseConf = 1, file })), "fuse for other users", stateWarning, "a line user_allow_other in "},
 		{"a user with others", on(with(func(m *machine) { m.uid, m.fuseConf = 1, allows })), "fuse for other users", stateOK, ""},
 		{"a file to mount at", func(e *examination) { e.mountDir(file) }, "mount directory", stateFailure, "is no directory"},
+		{"a directory that is not empty", func(e *examination) { e.mountDir(full) }, "mount directory", stateFailure, "is not empty (it holds x)"},
+		{"an empty directory", func(e *examination) { e.mountDir(empty) }, "mount directory", stateOK, ""},
+		{"a directory of root's", func(e *examination) { asNobody(t, func() { e.mountDir("/") }) }, "mount directory", stateFailure, "`sudo chown $USER "},
+		{"a device without the right to mount", func(e *examination) {
+			withoutMounts(t, func() {
+				e.machine(with(func(m *machine) { m.fuse = func() error { return checkFuseAt(os.DevNull) } }), empty)
+			})
+		},
+			"fuse", stateFailure, "--cap-add SYS_ADMIN"},
 		{"a directory to be made", func(e *examination) { e.mountDir(filepath.Join(dir, "a", "b")) }, "mount directory", stateOK, "is made by the first mount"},
 		{"a file for state", func(e *examination) { e.directory("state directory", file) }, "state directory", stateFailure, "is no directory"},
 		{"below a file", func(e *examination) { e.directory("state directory", filepath.Join(file, "x")) }, "state directory", stateFailure, "not a directory"},

@@ -13,6 +13,7 @@ import (
 
 	"mneme/internal/bytesize"
 	"mneme/internal/durable"
+	"mneme/internal/safepath"
 	"mneme/internal/xdg"
 )
 
@@ -99,8 +100,35 @@ func (e *examination) mountDir(at string) {
 	case !info.IsDir():
 		e.failure(what, fmt.Errorf("%s is no directory; move it away, or mount elsewhere with --at", at))
 	default:
-		e.ok(what, at)
+		if mounted, err := checkSite(at); err != nil {
+			e.failure(what, err)
+		} else if mounted {
+			e.ok(what, at+", where mneme is mounted")
+		} else {
+			e.ok(what, at)
+		}
 	}
+}
+
+// checkSite makes sure that mneme is mounted at a directory, or can be.
+func checkSite(at string) (mounted bool, err error) {
+	d, err := safepath.Find(at)
+	if errors.Is(err, safepath.ErrUntrusted) {
+		err = explainUntrusted(at, err)
+	}
+	if err != nil {
+		return false, err
+	}
+	site, err := newMountSite(d)
+	if err != nil {
+		return false, err
+	}
+	if !site.mounted {
+		if err = site.checkOwn(); err == nil {
+			err = site.checkFree()
+		}
+	}
+	return site.mounted, errors.Join(err, site.Close())
 }
 
 // nearest returns the nearest directory above a path that is there.

@@ -60,7 +60,7 @@ func (c *mountCmd) connect(ctx context.Context, stores []*memory.Store, o *fusef
 	}
 	server, err := fusefs.Mount(ctx, dir, stores, o)
 	if err != nil {
-		return nil, "", errors.Join(err, c.removeMade())
+		return nil, "", errors.Join(explainMount(err), c.removeMade())
 	}
 	if c.keeper != nil {
 		err = c.keeper.tell(tellMounted, server.Device(), int(server.Journal().File().Fd()))

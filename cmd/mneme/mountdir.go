@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -35,6 +36,9 @@ func checkFuseAt(device string) error {
 		return fmt.Errorf("%s is missing; on a host `modprobe fuse` makes it, a container needs --device %[1]s --cap-add SYS_ADMIN", device)
 	case err != nil:
 		return fmt.Errorf("open %s: %w; root allows it to everybody with `chmod 666 %[1]s`", device, err)
+	}
+	if !mayMount() {
+		return errMayNotMount
 	}
 	if os.Geteuid() == 0 {
 		return nil
@@ -103,7 +107,7 @@ func makeMountDir(at string) (*mountSite, error) {
 	d, err := safepath.Make(at, 0o755)
 	switch {
 	case errors.Is(err, safepath.ErrUntrusted):
-		return nil, fmt.Errorf("mount at %s: %w; mount as that user, or in a directory that nobody but root may write in, such as --at /srv/mneme/NAME", at, err)
+		return nil, explainUntrusted(at, err)
 	case err != nil:
 		return nil, fmt.Errorf("make the mount point: %w; --at chooses another place, such as --at ~/memory", err)
 	}
@@ -120,7 +124,31 @@ func makeMountDir(at string) (*mountSite, error) {
 	if err := site.checkFree(); err != nil {
 		return nil, errors.Join(err, site.Close())
 	}
+	if err := site.checkOwn(); err != nil {
+		return nil, errors.Join(err, site.Close())
+	}
 	return site, nil
+}
+
+func explainUntrusted(at string, err error) error {
+	return fmt.Errorf("mount at %s: %w; mount as that user, or in a directory that nobody but root may write in, such as --at /srv/mneme/NAME", at, err)
+}
+
+// checkOwn makes sure that fusermount3 lets this user mount there.
+func (s *mountSite) checkOwn() error {
+	if os.Geteuid() == 0 {
+		return nil
+	}
+	info, err := os.Stat(s.Handle())
+	if err != nil {
+		return err
+	}
+	owner, known := info.Sys().(*syscall.Stat_t)
+	others := info.Mode()&fs.ModeSticky != 0 && known && int(owner.Uid) != os.Geteuid()
+	if others || unix.Access(s.Handle(), unix.W_OK) != nil {
+		return fmt.Errorf("%s is not yours, so you may not mount there; `sudo chown $USER %[1]s` makes it yours, --at chooses another place", s.Path())
+	}
+	return nil
 }
 
 // checkFree makes sure that a mount would hide nothing.
