@@ -236,5 +236,6 @@ func identity(a versionlog.Actor, slug string) string {
 		}
 		return r
 	}, name)
-	return fmt.Sprintf("%s <%s@%s.mneme.invalid>", name, local, slug)
+	kind := strings.ReplaceAll(string(a.Kind), "_", "-")
+	return fmt.Sprintf("%s <%s@%s.%s.mneme.invalid>", name, local, kind, slug)
 }

@@ -85,7 +85,7 @@ func (r *repository) stream(opts *Options) []byte {
 // fetch brings a stream into the repository, which must be sound then.
 func (r *repository) fetch(stream []byte) {
 	r.Helper()
-	for _, args := range [][]string{{"init", "-q", "--bare", r.dir}, {"fast-import", "--quiet"}, {"fsck", "--strict"}} {
+	for _, args := range [][]string{{"init", "-q", "--bare", "-b", "main", r.dir}, {"fast-import", "--quiet"}, {"fsck", "--strict"}} {
 		var in []byte
 		if args[0] == "fast-import" {
 			in = stream
@@ -98,7 +98,7 @@ func (r *repository) fetch(stream []byte) {
 
 // hostile are names that somebody may give a memory.
 var hostile = []string{
-	"/.git/config", "/.GIT/HEAD", "/a/.git ", "/git~1", "/.gitmodules", "/.gitattributes", "/.gitignore", "/x/.git", "/x/%2Egit", "/x/%252Egit", `/a\.git\b`,
+	"/.git/config", "/.GIT/HEAD", "/a/.git ", "/git~1", "/.gitmodules", "/.gitattributes", "/.gitignore", "/.mailmap", "/.MailMap", "/%2Emailmap", "/d/.mailmap", "/x/.git", "/x/%2Egit", "/x/%252Egit", `/a\.git\b`,
 	"/-rf", "/\"quoted\"", `/back\slash`, "/space at end ", "/ünï/çødé", "/:(top)", "/*", "/refs/heads/main", "/done", "/.g\u200dit",
 	"/" + strings.Repeat("n", 255) + "/" + strings.Repeat("m", 255),
 }
@@ -214,4 +214,30 @@ func TestWriteLost(t *testing.T) {
 		t.Errorf("%q, %v; %q", out, err, lost)
 	}
 	r.wantTree("main", 4, true)
+}
+
+// TestMailmap: no memory has git show another author than the one who wrote.
+func TestMailmap(t *testing.T) {
+	ada := versionlog.Actor{Kind: versionlog.ActorUser, ID: "ada"}
+	r := newRepository(t, ada)
+	r.put("/.mailmap", "Eve <eve@example.com> <"+strings.Split(identity(ada, "notes"), "<")[1]+"\n", "")
+	r.fetch(r.stream(nil))
+	if out, err := r.git(nil, "log", "-1"); err != nil || !strings.Contains(out, "Author: ada <") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestIdentity: each actor has an address of his own.
+func TestIdentity(t *testing.T) {
+	seen := map[string]versionlog.Actor{}
+	for _, kind := range []versionlog.ActorKind{versionlog.ActorSession, versionlog.ActorUser, versionlog.ActorAPIKey, versionlog.ActorServiceAccount} {
+		for _, id := range []string{"ada", "session.ada"} {
+			actor := versionlog.Actor{Kind: kind, ID: id}
+			_, address, _ := strings.Cut(identity(actor, "notes"), " <")
+			if other, is := seen[address]; is {
+				t.Errorf("%v and %v have the address %s", actor, other, address)
+			}
+			seen[address] = actor
+		}
+	}
 }

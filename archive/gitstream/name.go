@@ -49,7 +49,8 @@ func isEscaped(name string) bool {
 
 // isGits reports whether git, on Linux, macOS or Windows, takes a name for its own: it
 // refuses .git and ignores case, characters that HFS+ ignores, what NTFS ignores at the end,
-// and short names of NTFS; and it reads .gitmodules and .gitattributes.
+// and short names of NTFS; and it reads .gitmodules, .gitattributes, and
+// .mailmap, which says who the authors are.
 func isGits(name string) bool {
 	name, _, _ = strings.Cut(name, ":") // a stream of NTFS
 	name = strings.ToLower(strings.Map(func(r rune) rune {
@@ -62,7 +63,7 @@ func isGits(name string) bool {
 	if name == ".gitignore" || name == ".gitkeep" {
 		return false
 	}
-	return slices.ContainsFunc([]string{".git", "git~", "gitmod~", "gitatt~", "gi7eba~", "gi7d29~"}, func(prefix string) bool {
+	return slices.ContainsFunc([]string{".git", "git~", "gitmod~", "gitatt~", "gi7eba~", "gi7d29~", ".mailmap", "mailma~", "maba30~"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)
 	})
 }
