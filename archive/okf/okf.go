@@ -111,9 +111,8 @@ var anchor = regexp.MustCompile(`(?m)(^|[\s\[{,])&\S`)
 
 // document makes a concept document of Markdown.
 func document(v versionlog.Version, data []byte, about *item) []byte {
-	rest, hasMatter := bytes.CutPrefix(data, []byte("---\n"))
-	matter, _, ends := bytes.Cut(append([]byte("\n"), rest...), []byte("\n---\n"))
-	if hasMatter && ends && len(matter) <= maxMatter && !anchor.Match(matter) {
+	fence, matter, found := frontMatter(data)
+	if found && !anchor.Match(matter) {
 		fields := map[string]any{}
 		if yaml.Unmarshal(matter, &fields) == nil && len(fields) > 0 {
 			for name, to := range map[string]*string{"title": &about.title, "description": &about.description} {
@@ -125,12 +124,35 @@ func document(v versionlog.Version, data []byte, about *item) []byte {
 			if text, is := kind.(string); is && text != "" {
 				return data
 			}
-			if !typed && matter[1] != '{' {
-				return slices.Concat([]byte("---\ntype: "+Type+"\n"), rest)
+			if !typed && matter[0] != '{' {
+				end := fence[len(bytes.TrimRight(fence, "\r\n")):]
+				return slices.Concat(fence, []byte("type: "+Type), end, data[len(fence):])
 			}
 		}
 	}
 	return slices.Concat(fmt.Appendf(nil, "---\ntype: %s\ngenerated: { by: %q, at: %s }\n---\n\n", Type, actor(v.Actor), v.Time.UTC().Format(time.RFC3339)), data)
+}
+
+// frontMatter returns the line that begins the front matter of a document, with the mark of
+// UTF-8 before it, and what is between that and the line that ends it. Lines end as on any
+// system.
+func frontMatter(data []byte) (fence, matter []byte, found bool) {
+	rest := bytes.TrimPrefix(data, []byte("\ufeff"))
+	at := len(data) - len(rest)
+	for line := range bytes.Lines(rest) {
+		isFence := string(bytes.TrimRight(line, "\r\n")) == "---"
+		switch {
+		case fence == nil && !isFence || at-len(fence) > maxMatter:
+			return nil, nil, false
+		case fence == nil:
+			fence = data[:at+len(line)]
+		case isFence:
+			matter = data[len(fence):at]
+			return fence, matter, len(matter) > 0
+		}
+		at += len(line)
+	}
+	return nil, nil, false
 }
 
 // actor is who wrote a version as the format names actors.

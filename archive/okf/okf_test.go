@@ -31,6 +31,13 @@ func TestAdd(t *testing.T) {
 		{"/a.md", "---\ntype: x\nno end", "a.md", mine + "---\ntype: x\nno end"},
 		{"/a.md", "---\n---\nbody", "a.md", mine + "---\n---\nbody"},
 		{"/a.md", "---\na: &a [x]\nb: [*a, *a]\n---\nbody", "a.md", mine + "---\na: &a [x]\nb: [*a, *a]\n---\nbody"},
+		{"/a.md", "---\r\ntype: Metric\r\ntitle: T\r\n---\r\nbody", "a.md", "---\r\ntype: Metric\r\ntitle: T\r\n---\r\nbody"},
+		{"/a.md", "---\r\ntitle: T\r\n---\r\nbody", "a.md", "---\r\ntype: Memory\r\ntitle: T\r\n---\r\nbody"},
+		{"/a.md", "---\r\n{title: T}\r\n---\r\nbody", "a.md", mine + "---\r\n{title: T}\r\n---\r\nbody"},
+		{"/a.md", "\ufeff---\ntype: Metric\n---\nbody", "a.md", "\ufeff---\ntype: Metric\n---\nbody"},
+		{"/a.md", "\ufeff---\r\ntitle: T\r\n---\r\nbody", "a.md", "\ufeff---\r\ntype: Memory\r\ntitle: T\r\n---\r\nbody"},
+		{"/a.md", "\ufeff# A\n", "a.md", mine + "\ufeff# A\n"},
+		{"/a.md", "---\ntype: Metric\n---", "a.md", "---\ntype: Metric\n---"},
 		{"/a.txt", "text", "a.txt", "text"},
 		{"/a.md", "\xff", "a.md.bin", "\xff"},
 		{"/d/index.md", "# I\n", "d/index.memory.md", mine + "# I\n"},
@@ -52,6 +59,7 @@ func TestAdd(t *testing.T) {
 // wantConcept checks what the format wants of a document.
 func wantConcept(t *testing.T, data []byte) {
 	t.Helper()
+	data = append(bytes.ReplaceAll(bytes.TrimPrefix(data, []byte("\ufeff")), []byte("\r\n"), []byte("\n")), '\n')
 	rest, begins := bytes.CutPrefix(data, []byte("---\n"))
 	matter, _, ends := bytes.Cut(rest, []byte("\n---\n"))
 	fields := struct {
