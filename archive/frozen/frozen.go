@@ -53,6 +53,9 @@ func (a *About) Expired(now time.Time) bool { return !a.Expires.IsZero() && !now
 type Options struct {
 	// Expires is when the image should be removed, in whole seconds. Default: never.
 	Expires time.Time
+	// TempDir is where the contents wait for their place in the image, in a file without a
+	// name. Default: that of os.TempDir.
+	TempDir string
 	// Progress is called now and then with how many memories are in. Default: nobody looks.
 	Progress func(step string, done, total int)
 }
@@ -102,7 +105,7 @@ func (f *freezer) write(ctx context.Context, w io.WriteSeeker) (*About, error) {
 	if tip.Seq == 0 {
 		f.about.Time = info.CreatedAt.UTC()
 	}
-	f.image = erofs.Create(w, erofs.WithBuildTime(uint64(max(f.about.Time.Unix(), 0)), 0))
+	f.image = erofs.Create(w, erofs.WithBuildTime(uint64(max(f.about.Time.Unix(), 0)), 0), erofs.WithTempDir(f.opts.TempDir))
 	if err := f.dir("/", f.about.Time); err != nil {
 		return nil, err
 	}

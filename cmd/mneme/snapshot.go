@@ -82,7 +82,7 @@ func (c *snapshotCmd) Run(ctx context.Context, a *app) error {
 		bar := a.progress("snapshot " + st.Info().Slug)
 		var about *frozen.About
 		err := writeNew(path, func(f *os.File) (err error) {
-			about, err = frozen.Write(ctx, st, f, &frozen.Options{Expires: expires, Progress: bar.show})
+			about, err = frozen.Write(ctx, st, f, &frozen.Options{Expires: expires, TempDir: filepath.Dir(path), Progress: bar.show})
 			return err
 		})
 		bar.clear()
