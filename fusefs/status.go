@@ -84,6 +84,9 @@ func (s *store) statusText() []byte {
 	}, usageLines(used, quota)...) {
 		b.WriteString(quote.Line(fmt.Sprintf("%s: %v", line[0], line[1])) + "\n")
 	}
+	if seq, past := s.memory.EndsAt(); past {
+		fmt.Fprintf(&b, "as-of: %d\n", seq)
+	}
 	if s.fs.opts.Flat {
 		b.WriteString("flat: yes\n")
 	}

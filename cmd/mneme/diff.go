@@ -107,6 +107,9 @@ func (c *diffCmd) twoPlaces(ctx context.Context, a *app, st *memory.Store, p pla
 	if q.ref() != p.ref() && q.ref() != st.Info().Slug && q.ref() != st.Info().ID {
 		return usagef("%s and %s are in different stores; want two memories of one", p, q)
 	}
+	if q.asOf != p.asOf {
+		return usagef("of %s and %s one is seen in a mount of the past, and the other not, or at another point; want two versions, such as %[1]s@7", p, q)
+	}
 	var sides [2]*versionlog.Version
 	for i, at := range []place{p, q} {
 		path, version, err := splitVersion(ctx, st, at.path)

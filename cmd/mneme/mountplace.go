@@ -61,7 +61,7 @@ func placeInMount(text string) (place, error) {
 
 // newMountedPlace returns the place of a path in a store of a mount.
 func newMountedPlace(s storeStatus, path string) place {
-	return place{store: s.get(statusStore), id: s.get(statusID), url: s.get(statusURL), path: path}
+	return place{store: s.get(statusStore), id: s.get(statusID), url: s.get(statusURL), asOf: s.get(statusAsOf), path: path}
 }
 
 // mountAbove returns the topmost mount at or above a path.

@@ -37,7 +37,8 @@ const (
 	statusSession = "session"
 	statusState   = "state"
 	statusURL     = "url"
-	statusFlat    = "flat" // "yes" where the store is the whole mount, else missing
+	statusAsOf    = "as-of" // the commit after which the mount shows the store; missing where it follows the newest
+	statusFlat    = "flat"  // "yes" where the store is the whole mount, else missing
 )
 
 // statusTexts are the keys whose values are texts, also where they look like numbers.

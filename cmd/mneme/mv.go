@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,9 @@ func (c *mvCmd) Run(ctx context.Context, a *app) error {
 	}
 	to, err := parseMemory(c.To)
 	if err != nil {
+		return err
+	}
+	if err := cmp.Or(from.toChange(), to.toChange()); err != nil {
 		return err
 	}
 	if from.path == "/" {

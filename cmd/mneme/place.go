@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"mneme/backend"
+	"mneme/errkind"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -19,6 +21,8 @@ type place struct {
 
 	// What a mount says of itself: the store's id, and where it is. Else "".
 	id, url string
+
+	asOf string // the commit after which the mount shows the store; "" if that is not the past
 }
 
 func (p place) String() string { return p.store + ":" + p.path }
@@ -134,14 +138,24 @@ func meansDir(ctx context.Context, st *memory.Store, place, path string) (bool, 
 	return false, nil
 }
 
-// withPlace opens the store of a place for the time of do.
+// withPlace opens the store of a place for the time of do. A place in a mount of the past can only be
+// read, and is what it was then.
 func (a *app) withPlace(ctx context.Context, p place, opts backend.Options, do func(*memory.Store) error) error {
 	a.follow(p)
+	if p.asOf != "" {
+		if !opts.ReadOnly {
+			return p.toChange()
+		}
+		return a.withPast(ctx, p, do)
+	}
 	return a.withStore(ctx, p.ref(), opts, do)
 }
 
 // withSessionAt is withSession for the store of a place.
 func (a *app) withSessionAt(ctx context.Context, p place, do func(*memory.Store, *session.Session) error) error {
+	if err := p.toChange(); err != nil {
+		return err
+	}
 	a.follow(p)
 	return a.withSession(ctx, p.ref(), do)
 }
@@ -151,6 +165,37 @@ func (a *app) follow(p place) {
 	if p.url != "" {
 		a.url = &p.url
 	}
+}
+
+// errPastPlace says that a place is seen in a mount of the past, in which nothing is changed.
+var errPastPlace = errkind.New(errkind.ReadOnly, "the past cannot be changed")
+
+// toChange refuses a place that is seen in a mount of the past.
+func (p place) toChange() error {
+	if p.asOf == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: the mount shows store %s as it was after commit %s; in the store of today, at %s, the place is %s", errPastPlace, p.store, p.asOf, p.url, p.word())
+}
+
+// withPast opens the store of a place that is seen in a mount of the past for the time of do, as the
+// mount shows it.
+func (a *app) withPast(ctx context.Context, p place, do func(*memory.Store) error) error {
+	seq, err := strconv.ParseUint(p.asOf, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%s: the mount says that it shows the store after commit %q, which is no sequence number; want STORE:/path", p, p.asOf)
+	}
+	return a.withLibrary(ctx, reading, func(lib *backend.Library) error {
+		info, err := lib.FindStore(ctx, p.ref())
+		if err != nil {
+			return err
+		}
+		st, err := lib.OpenAt(ctx, info.ID, seq)
+		if err != nil {
+			return err
+		}
+		return do(st)
+	})
 }
 
 // ref is the store for FindStore.

@@ -77,6 +77,9 @@ func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	if err := p.toChange(); err != nil {
+		return err
+	}
 	point, err := memory.ParsePoint(c.At, time.Now())
 	if err != nil {
 		return err

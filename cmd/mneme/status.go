@@ -144,6 +144,9 @@ func (s statusJSON) storesOf(m mountJSON) string {
 		if st.get(statusAccess) == "read-only" {
 			name += ":ro"
 		}
+		if seq := st.get(statusAsOf); seq != "" {
+			name += " (as of " + seq + ")"
+		}
 		if s.known && !slices.ContainsFunc(s.Stores, func(known storeState) bool { return known.ID == id }) {
 			name += " (" + cmp.Or(st.get(statusURL), "elsewhere") + ")"
 		}

@@ -40,6 +40,9 @@ func (c *undoCmd) Run(ctx context.Context, a *app) error {
 	if p.path != "/" {
 		return usagef("%s is a place in a store; an undo is one of a whole store: want `mneme undo %s --session ID`", p, shellWord(p.store))
 	}
+	if err := p.toChange(); err != nil {
+		return err
+	}
 	var since *memory.Point
 	if c.Since != "" {
 		point, err := memory.ParsePoint(c.Since, time.Now())

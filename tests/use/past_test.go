@@ -156,6 +156,13 @@ func TestMountOfThePast(t *testing.T) {
 			test "$(ls .mneme/versions/a.md | wc -l)" = 1; test ! -e .mneme/versions/b.md; grep -q "after commit `+then+`," .mneme/README; test -z "$(cat .mneme/errors)"`)
 	e.MustIn(t, "more", "write", "notes:/a.md")
 	m.Sh(t, `test "$(cat a.md)" = one`)
+	// A place in it is the past, also for commands, and nothing is changed by way of one.
+	if out := m.Sh(t, `for change in "write ./a.md" "rm ./a.md" "rm -r ./d" "mv ./a.md ./z.md" "mv notes:/c.md ./c.md" "restore ./a.md@`+then+`" "restore . --at 1 --dry-run" "undo . --session x --dry-run"; do
+				echo x | mneme $change 2> "$HOME/err" && exit 1; test $? = 5; grep -q 'after commit `+then+`' "$HOME/err"; done
+			(cd d; mneme ls ..); mneme cat ./a.md; mneme log ./a.md --json | wc -l; mneme show ./a.md --json | grep -c '"seq": *[0-9]'; mneme blame ./a.md | grep -c one
+			mneme diff ./a.md --stat; mneme diff . 1 HEAD --stat | tail -n 1; mneme diff ./a.md notes:/a.md 2> "$HOME/err" || echo $?; mneme status | grep -cF "notes:ro (as of `+then+`)"; mneme cat notes:/a.md`); out != "a.md\nd/\none\n1\n1\n1\n+1 -0\n2 memories changed, +2 -0\n2\n1\nmore" {
+		t.Errorf("places of the past:\n%s", out)
+	}
 	e.Must(t, "rm", "notes:/a.md")
 	kept := e.Mount(t, "notes", "--as-of", then, "--keep")
 	kept.Sh(t, `diff -r "$HOME/then" .`)
