@@ -106,13 +106,17 @@ type versionJSON struct {
 	Message   string             `json:"message,omitempty"`
 }
 
+// hasContent reports whether a version has a content, of which it says size and hash: it is no deletion
+// and no directory, and was not erased.
+func hasContent(v *versionlog.Version) bool { return v.Live() && !v.IsDir() && !v.Redacted() }
+
 func newVersionJSON(storeID string, v versionlog.Version) versionJSON {
 	j := versionJSON{
 		ID: v.ID, Type: "memory_version", MemoryID: v.MemoryID, StoreID: storeID, ParentID: v.Parent,
 		Seq: v.Seq, Operation: string(v.Op), Path: v.Path, FromPath: v.From,
 		CreatedAt: v.Time.UTC(), CreatedBy: newActorJSON(v.Actor), SessionID: v.Session, Message: v.Message,
 	}
-	if v.Live() {
+	if hasContent(&v) {
 		j.SHA256, j.Size = &v.Digest, &v.Size
 	}
 	return j

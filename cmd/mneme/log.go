@@ -377,7 +377,7 @@ func eventFields(e *versionlog.Event) (said []string) {
 
 func logRow(v versionlog.Version, subject string) []string {
 	size := "-"
-	if v.Live() && !v.IsDir() {
+	if hasContent(&v) {
 		size = strconv.FormatInt(v.Size, 10)
 	}
 	return []string{strconv.FormatUint(v.Seq, 10), localTime(v.Time), string(v.Op), subject, actorName(v.Actor), size, v.Message}

@@ -175,6 +175,8 @@ func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Ver
 	switch {
 	case redacted:
 		fields = append(fields, [2]string{"Content", err.Error()})
+	case v.IsDir():
+		fields = append(fields, [2]string{"Size", "-"}, [2]string{"SHA-256", "-"})
 	case v.Live():
 		fields = append(fields, [2]string{"Size", strconv.FormatInt(v.Size, 10)}, [2]string{"SHA-256", v.Digest.String()})
 	}
