@@ -104,11 +104,26 @@ var times = []struct {
 	add    func(time.Time) time.Time // to where the next one begins
 }{
 	{time.DateOnly, func(t time.Time) time.Time { return t.AddDate(0, 0, 1) }},
-	{"2006-01-02 15:04", plus(time.Minute)},
 	{"2006-01-02T15:04", plus(time.Minute)},
-	{time.DateTime, plus(time.Second)},
+	{"2006-01-02T15:04Z07:00", plus(time.Minute)},
+	{"2006-01-02T15:04Z0700", plus(time.Minute)},
 	{"2006-01-02T15:04:05", plus(time.Second)},
 	{time.RFC3339, plus(time.Second)},
+	{"2006-01-02T15:04:05Z0700", plus(time.Second)},
+}
+
+// spellTime returns a time as the forms have it: with a day, T before the time of that day, and Z.
+func spellTime(text string, now time.Time) string {
+	if len(text) > len("15:") && text[2] == ':' && !strings.ContainsAny(text, "Zz+-") { // the day of another zone might be another
+		text = now.Format(time.DateOnly) + "T" + text
+	}
+	if day := len(time.DateOnly); len(text) > day && (text[day] == ' ' || text[day] == 't') {
+		text = text[:day] + "T" + text[day+1:]
+	}
+	if zone := len(text) - 1; zone > 0 && text[zone] == 'z' {
+		text = text[:zone] + "Z"
+	}
+	return text
 }
 
 func plus(d time.Duration) func(time.Time) time.Time {
@@ -116,7 +131,8 @@ func plus(d time.Duration) func(time.Time) time.Time {
 }
 
 // ParseTime reads what names a time, and returns the first and the last moment of it: of
-// RFC 3339; of a date, and of a date with a time of the day, in now's time zone; of
+// RFC 3339, also without seconds and with an offset without a colon; of a date, of a date
+// with a time of the day, and of a time of today, in now's time zone; of
 // today, yesterday and now; and of an age, such as 90s, 2h, 3d and 1w, before now. A time in
 // whole seconds, as mneme prints it, is that whole second. ErrBadPoint.
 func ParseTime(text string, now time.Time) (first, last time.Time, err error) {
@@ -132,8 +148,9 @@ func ParseTime(text string, now time.Time) (first, last time.Time, err error) {
 	if age, ok := parseAge(text); ok {
 		return now.Add(-age), now.Add(-age), nil
 	}
+	spelled := spellTime(text, now)
 	for _, form := range times {
-		t, err := time.ParseInLocation(form.layout, text, now.Location())
+		t, err := time.ParseInLocation(form.layout, spelled, now.Location())
 		switch {
 		case err != nil:
 		case strings.ContainsAny(text, ".,"): // a fraction, which any layout takes behind seconds
