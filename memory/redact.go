@@ -182,7 +182,7 @@ func (s *Store) eraseContents(ctx context.Context, contents map[cas.Digest]bool,
 		}
 	}
 	done.Contents, done.Kept = len(contents), all-len(contents)
-	if s.can.MaxContent > 0 || s.can.ErasesContents {
+	if s.can.MaxContent > 0 { // it has erased them
 		return nil
 	}
 	if unread > 0 && len(contents) > 0 {

@@ -224,9 +224,6 @@ type Capabilities struct {
 	// backend says; they go with their store when that is deleted.
 	MaxContent int
 
-	// ErasesContents says that a redaction erases contents that the log does not keep itself.
-	ErasesContents bool
-
 	// Near says that no call leaves this machine, so that none takes long unless another
 	// process holds it up.
 	Near bool

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 
 	"mneme/versionlog"
@@ -118,7 +117,6 @@ func (s *store) reach(m *meta) (after uint64, ok bool) {
 	}
 	if v.meta.tip.Seq == m.tip.Seq {
 		v.meta.Store, v.meta.tip.ArchivedAt = m.Store, m.ArchivedAt
-		v.meta.redacted, v.meta.erased = m.redacted, m.erased
 	}
 	return 0, true
 }
@@ -184,10 +182,6 @@ func (s *store) applyForeign(c *versionlog.Commit) bool {
 		s.sweepLater(sweepPause)
 	}
 	if v.apply(c) {
-		if c.Erases() && c.Seq > v.meta.redacted {
-			s.view = nil // it may know what was erased, and does not know what remains
-			s.log.work.Go(s.removeSnapshot)
-		}
 		return true
 	}
 	if c.Seq == v.meta.tip.Seq+1 { // a chain that the view is no part of
@@ -251,16 +245,6 @@ func (s *store) read(ctx context.Context, v *view, n *needs) error {
 	if err != nil {
 		return err
 	}
-	versions, err := inParallel(n.versions, func(id string, _ bool) (*versionlog.Version, error) {
-		found, err := s.log.Version(ctx, s.id, id)
-		if errors.Is(err, versionlog.ErrNotFound) {
-			return nil, nil
-		}
-		return &found, err
-	})
-	if err != nil {
-		return err
-	}
 	newest := map[string]*versionlog.Version{}
 	for id := range n.memories {
 		v, err := s.log.Newest(ctx, s.id, id)
@@ -291,7 +275,6 @@ func (s *store) read(ctx context.Context, v *view, n *needs) error {
 	for id, found := range newest {
 		v.learnNewest(id, found, n.began)
 	}
-	maps.Copy(v.versions, versions)
 	return nil
 }
 

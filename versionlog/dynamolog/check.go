@@ -199,11 +199,7 @@ func (c *checker) rows(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	erased, err := c.log.toErase(ctx, c.meta.ID)
-	if err != nil {
-		return err
-	}
-	r := newReplay(erased, func(i item) error {
+	r, err := c.log.replayCommits(ctx, c.meta.ID, c.meta.tip.Seq, func(i item) error {
 		c.wanted[sortOf(i)] = sumOf(i)
 		if strings.HasPrefix(sortOf(i), logPrefix) {
 			c.text(i)
@@ -212,14 +208,12 @@ func (c *checker) rows(ctx context.Context) error {
 			delete(c.wanted, sortOf(i))
 		}
 		return nil
-	}, func(span, []byte) error { return nil })
-	r.after = func() error {
-		if !points[r.meta.tip.Seq] || r.meta.tip.Seq < c.meta.redacted { // which nobody reads, and a purge removes
+	}, func(r *replay) error {
+		if !points[r.meta.tip.Seq] {
 			return nil
 		}
 		return c.snapshot(ctx, r)
-	}
-	r, err = c.log.replayInto(ctx, r, c.meta.ID, c.meta.tip.Seq, func(int, int) {})
+	}, func(int, int) {})
 	if errors.Is(err, versionlog.ErrNotFound) { // as reported
 		return nil
 	}
@@ -318,7 +312,7 @@ func (c *checker) late(sort string) bool {
 // row compares one row of the table.
 func (c *checker) row(i item, newer map[string]bool) {
 	sort := sortOf(i)
-	if sort == metaSort || strings.HasPrefix(sort, outPrefix) || strings.HasPrefix(sort, erasePrefix) || expired(i) {
+	if sort == metaSort || strings.HasPrefix(sort, outPrefix) || expired(i) {
 		return
 	}
 	r := row{item: i}

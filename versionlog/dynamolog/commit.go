@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"mneme/internal/awsconf"
 	"mneme/versionlog"
 )
 
@@ -24,7 +23,6 @@ type request struct {
 	absent   uint64       // no commit up to this one has the key
 	done     chan outcome // has room for the one outcome
 	alone    bool         // it must not share a transaction
-	redacted uint64       // its contents were there when this was the store's newest redaction
 	gone     bool         // its caller has left; guarded by the store's mutex
 }
 
@@ -51,17 +49,9 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 		if err := validate(p); err != nil {
 			return err
 		}
-		if len(p.Event.ErasedVersions()) > 0 {
-			if err := l.table.erases(ctx); err != nil {
-				return err
-			}
-		}
 		c, err = l.store(storeID).commit(ctx, p)
 		return err
 	})
-	if err == nil && c.Erases() {
-		err = awsconf.Explain(l.store(storeID).finishErasing(ctx))
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +62,6 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 func validate(p *versionlog.Proposal) error {
 	if err := p.Validate(); err != nil {
 		return err
-	}
-	if p.Finished != nil && p.Finished.HasRedacted() {
-		return versionlog.ErrErasedHistory
 	}
 	rows := rowsPerTransaction
 	for _, c := range p.Changes {
@@ -111,14 +98,10 @@ func (s *store) commit(ctx context.Context, p *versionlog.Proposal) (*versionlog
 				return c, err
 			}
 		}
-		redacted, err := s.contentsThere(ctx, p)
-		if err != nil {
-			return nil, err
-		}
 		if err := s.fetch(ctx, p); err != nil {
 			return nil, err
 		}
-		c, err := s.submit(ctx, p, absent, redacted)
+		c, err := s.submit(ctx, p, absent)
 		if errors.Is(err, errJudge) {
 			c, err = s.judge(ctx, p, absent)
 		}
@@ -171,8 +154,8 @@ func (s *store) judge(ctx context.Context, p *versionlog.Proposal, absent uint64
 }
 
 // submit hands a proposal to the committer and waits for the outcome.
-func (s *store) submit(ctx context.Context, p *versionlog.Proposal, absent, redacted uint64) (*versionlog.Commit, error) {
-	r := &request{proposal: p, absent: absent, redacted: redacted, done: make(chan outcome, 1), alone: p.Event != nil}
+func (s *store) submit(ctx context.Context, p *versionlog.Proposal, absent uint64) (*versionlog.Commit, error) {
+	r := &request{proposal: p, absent: absent, done: make(chan outcome, 1), alone: p.Event != nil}
 	s.mu.Lock()
 	s.queue = append(s.queue, r)
 	select {
@@ -205,19 +188,15 @@ type needs struct {
 	heads    map[string]bool
 	below    map[string]int // by path: how many of the versions there leave
 	memories map[string]bool
-	versions map[string]bool
 	began    uint64 // the tip when the reads begin
 }
 
-func (n *needs) none() bool { return len(n.heads)+len(n.below)+len(n.memories)+len(n.versions) == 0 }
+func (n *needs) none() bool { return len(n.heads)+len(n.below)+len(n.memories) == 0 }
 
 // needs returns what the view lacks to judge p, as far as can be told: whether
 // anything lies below a path matters only when nothing lies at it.
 func (v *view) needs(p *versionlog.Proposal) *needs {
-	n := &needs{heads: map[string]bool{}, below: map[string]int{}, memories: map[string]bool{}, versions: map[string]bool{}, began: v.meta.tip.Seq}
-	for _, id := range p.Event.ErasedVersions() {
-		n.version(v, id)
-	}
+	n := &needs{heads: map[string]bool{}, below: map[string]int{}, memories: map[string]bool{}, began: v.meta.tip.Seq}
 	for _, c := range p.Changes {
 		target := c.Path
 		if c.Action == versionlog.Rename {
@@ -251,21 +230,6 @@ func (n *needs) whatStays(v *view, p *versionlog.Proposal, path string) {
 	leave := leaving(p, path)
 	if found, err := v.below(path); err != nil || !found.all && len(found.versions) <= leave {
 		n.below[path] = leave
-	}
-}
-
-// version notes what the view does not know of a version that is to be erased.
-func (n *needs) version(v *view, id string) {
-	found, err := v.Version(id)
-	if err != nil {
-		n.versions[id] = true
-		return
-	}
-	if found == nil {
-		return
-	}
-	if _, err := v.Newest(found.MemoryID); err != nil {
-		n.memories[found.MemoryID] = true
 	}
 }
 
@@ -372,7 +336,7 @@ func (s *store) buildLocked(b *batch, r *request) outcome {
 	if s.stopped != nil {
 		return outcome{err: s.stopped}
 	}
-	if b.view == nil || b.base.redacted != r.redacted || b.base.erased != b.base.redacted {
+	if b.view == nil {
 		return outcome{err: errUnknown}
 	}
 	if c, err := b.view.byKey(r.proposal.Key, r.absent); c != nil || err != nil {

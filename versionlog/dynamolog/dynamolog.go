@@ -18,7 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"mneme/cas"
 	"mneme/errkind"
 	"mneme/internal/awsconf"
 	"mneme/versionlog"
@@ -51,18 +50,6 @@ type Options struct {
 	// SnapshotDir is a directory for copies of the heads, which spare the next
 	// Log a walk over the table. "" is none.
 	SnapshotDir string
-	// Blobs returns the contents of a store. Redactions erase from them, and commits to a
-	// store with erased versions make sure of theirs. Nil leaves contents alone.
-	Blobs func(storeID string) Blobs
-}
-
-// Blobs are what a redaction needs of the contents of a store.
-type Blobs interface {
-	Has(ctx context.Context, d cas.Digest) (bool, error)
-	Delete(ctx context.Context, d cas.Digest) error
-	// DeleteOld removes what the bucket keeps of a content that was deleted, or an
-	// objectversions.ErrLeft says that it may not.
-	DeleteOld(ctx context.Context, d cas.Digest) error
 }
 
 // database is what a Log needs of the table. *dynamodb.Client is one.
@@ -80,7 +67,6 @@ type objects interface {
 	GetObject(context.Context, *s3.GetObjectInput, ...func(*s3.Options)) (*s3.GetObjectOutput, error)
 	DeleteObject(context.Context, *s3.DeleteObjectInput, ...func(*s3.Options)) (*s3.DeleteObjectOutput, error)
 	ListObjectsV2(context.Context, *s3.ListObjectsV2Input, ...func(*s3.Options)) (*s3.ListObjectsV2Output, error)
-	ListObjectVersions(context.Context, *s3.ListObjectVersionsInput, ...func(*s3.Options)) (*s3.ListObjectVersionsOutput, error)
 }
 
 // Log is a versionlog.Log in a table and a bucket.
@@ -104,8 +90,6 @@ type Log struct {
 	drain    time.Duration // how long Close waits
 	settling time.Duration // how long a transaction may take, until it is settled
 
-	blobs func(storeID string) Blobs // nil: they are no matter
-
 	snapshots string // directory of this table's snapshots, "" for none
 
 	mu     sync.Mutex // guards stores; never held during I/O
@@ -125,7 +109,7 @@ func Open(ctx context.Context, db database, tableName string, s3 objects, bucket
 	l := &Log{
 		table: table{db: db, name: tableName}, records: records{s3: s3, bucket: bucket},
 		readOnly: opts.ReadOnly, refresh: opts.Refresh, now: opts.Now, logger: opts.Logger,
-		bounds: defaultBounds, distance: snapshotDistance, drain: drainTimeout, settling: settleTimeout, blobs: opts.Blobs, snapshots: snapshotDir(opts.SnapshotDir, bucket, tableName), stores: map[string]*store{}, closing: make(chan struct{}),
+		bounds: defaultBounds, distance: snapshotDistance, drain: drainTimeout, settling: settleTimeout, snapshots: snapshotDir(opts.SnapshotDir, bucket, tableName), stores: map[string]*store{}, closing: make(chan struct{}),
 	}
 	if l.refresh <= 0 {
 		l.refresh = time.Second
@@ -183,15 +167,13 @@ type store struct {
 	// want it at once share the reads. It is taken before mu.
 	catching chan struct{}
 	agreeing chan struct{} // held by the caller that compares bucket and table
-	erasing  chan struct{} // held by the caller that finishes redactions
 
-	mu         sync.Mutex          // guards what follows; never held during I/O
-	newest     *meta               // the newest META row that was read, nil for none; the view may be ahead
-	agreed     bool                // whether the bucket was found not to be ahead of the table
-	parted     *meta               // where the view was when a commit did not follow it, nil for never
-	purged     []versionlog.Purged // what nobody has been told of yet
-	stopped    error               // why nothing more is written to the store, nil while it may be
-	view       *view               // nil until the store is first used
+	mu         sync.Mutex // guards what follows; never held during I/O
+	newest     *meta      // the newest META row that was read, nil for none; the view may be ahead
+	agreed     bool       // whether the bucket was found not to be ahead of the table
+	parted     *meta      // where the view was when a commit did not follow it, nil for never
+	stopped    error      // why nothing more is written to the store, nil while it may be
+	view       *view      // nil until the store is first used
 	queue      []*request
 	committing bool          // whether a committer runs
 	folding    bool          // whether snapshots are being put into the bucket
@@ -215,7 +197,7 @@ func (l *Log) store(id string) *store {
 	defer l.mu.Unlock()
 	s := l.stores[id]
 	if s == nil {
-		s = &store{log: l, id: id, catching: make(chan struct{}, 1), agreeing: make(chan struct{}, 1), erasing: make(chan struct{}, 1), arrived: make(chan struct{}, 1)}
+		s = &store{log: l, id: id, catching: make(chan struct{}, 1), agreeing: make(chan struct{}, 1), arrived: make(chan struct{}, 1)}
 		s.wait.changed = make(chan struct{})
 		l.stores[id] = s
 	}

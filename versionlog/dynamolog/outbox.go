@@ -56,7 +56,7 @@ func (s *store) recordLater(commits []*versionlog.Commit, records []byte) {
 }
 
 // describeLater has the description of the store written.
-func (s *store) describeLater() { s.owe(debt{sort: descriptionSort}) }
+func (s *store) describeLater() { s.owe(debt{sort: sortOf(descriptionOut(s.id))}) }
 
 // owe adds a debt and sees to it that somebody pays.
 func (s *store) owe(d debt) {
@@ -131,18 +131,26 @@ func (s *store) record() {
 func (s *store) pay(debts []debt) (failed []debt, err error) {
 	ctx, cancel := awsconf.WithTimeout(s.log.life)
 	defer cancel()
+	var rows []types.WriteRequest
 	byspan := map[span]debt{}
 	for _, d := range debts {
 		byspan[d.span] = d
+		for _, c := range d.commits {
+			for i := range c.Versions {
+				v := &c.Versions[i]
+				rows = append(rows, putRequest(versionItem(s.id, memSort(v, i), v)))
+			}
+			rows = append(rows, putRequest(keyItem(c)))
+		}
 	}
 	written := make(chan error, 1)
-	go func() { written <- s.writeBehind(ctx, debts) }()
+	go func() { written <- s.log.table.write(ctx, rows) }()
 	var mu sync.Mutex // guards paid
 	var paid []types.WriteRequest
 	_, err = inParallel(byspan, func(of span, d debt) (struct{}, error) {
 		var err error
 		if d.commits == nil {
-			if err = s.describe(ctx); errors.Is(err, fs.ErrPermission) {
+			if err = s.log.putDescription(ctx, s.id); errors.Is(err, fs.ErrPermission) {
 				s.leaveDescription(err)
 				return struct{}{}, nil
 			}
@@ -155,10 +163,9 @@ func (s *store) pay(debts []debt) (failed []debt, err error) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		switch {
-		case err != nil:
+		if err != nil {
 			failed = append(failed, d)
-		case d.commits != nil:
+		} else {
 			paid = append(paid, deleteRequest(s.id, d.sort))
 		}
 		return struct{}{}, err
@@ -231,9 +238,6 @@ func (s *store) sweep(after time.Duration) {
 	defer cancel()
 	if err := s.collect(ctx); err != nil && s.log.life.Err() == nil {
 		s.log.logger.Warn("the outbox could not be looked through", "store", s.id, "op", "sweep", "err", awsconf.Explain(err))
-	}
-	if err := s.resumeErasing(s.log.life); err != nil && s.log.life.Err() == nil {
-		s.log.logger.Warn("a redaction is not finished", "store", s.id, "op", "sweep", "err", awsconf.Explain(err))
 	}
 }
 

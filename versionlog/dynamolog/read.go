@@ -23,11 +23,6 @@ func (l *Log) Tip(ctx context.Context, storeID string) (tip versionlog.Tip, err 
 		}
 		tip = m.tip
 		l.store(storeID).noticed(tip.Seq)
-		if m.erased < m.redacted && !l.readOnly { // so that what is read behind it is without
-			if err := l.store(storeID).finishErasing(ctx); err != nil {
-				l.logger.Warn("a redaction is not finished", "store", storeID, "op", "tip", "err", awsconf.Explain(err))
-			}
-		}
 		return nil
 	})
 	return tip, err

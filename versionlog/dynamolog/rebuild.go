@@ -192,7 +192,7 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 	}
 	wanted := map[string]bool{metaSort: true}
 	var heads, batch []types.WriteRequest
-	r := newReplay(found.erased, func(i item) error {
+	r, err := l.replayStore(ctx, id, 0, func(i item) error {
 		sort := sortOf(i)
 		wanted[sort] = true
 		switch {
@@ -208,8 +208,7 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 		err := l.table.write(ctx, batch)
 		batch = batch[:0]
 		return err
-	}, func(of span, records []byte) error { return l.records.replace(ctx, recordKey(id, of), records) })
-	r, err = l.replayInto(ctx, r, id, 0, progress)
+	}, progress)
 	if err == nil {
 		err = l.table.write(ctx, batch)
 	}
@@ -218,11 +217,6 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 	}
 	if r.meta.tip.Digest != found.tip.Digest {
 		return errBusy
-	}
-	if r.meta.redacted > 0 {
-		if err := l.table.erases(ctx); err != nil {
-			return err
-		}
 	}
 	if err := l.closeStore(ctx, id, found.meta); err != nil {
 		return err
@@ -254,7 +248,7 @@ func (l *Log) settleRows(ctx context.Context, id string, heads []types.WriteRequ
 		if err != nil {
 			return err
 		}
-		if !wanted[sortOf(i)] && !strings.HasPrefix(sortOf(i), erasePrefix) {
+		if !wanted[sortOf(i)] {
 			gone = append(gone, deleteRequest(id, sortOf(i)))
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"io"
 	"iter"
 	"math"
-	"slices"
 	"time"
 
 	"mneme/internal/awsconf"
@@ -52,27 +51,6 @@ func (r records) upload(ctx context.Context, name string, data []byte, ifNoneMat
 	return err
 }
 
-// uploadOver replaces an object that still is what it was when it had that tag.
-func (r records) uploadOver(ctx context.Context, name string, data []byte, tag *string) error {
-	sum := sha256.Sum256(data)
-	_, err := r.s3.PutObject(ctx, &s3.PutObjectInput{
-		Bucket: &r.bucket, Key: &name, Body: bytes.NewReader(data), IfMatch: tag,
-		ContentType: aws.String("application/json"), ChecksumSHA256: aws.String(base64.StdEncoding.EncodeToString(sum[:])),
-	})
-	return err
-}
-
-// getTagged is get that also returns the tag of the object.
-func (r records) getTagged(ctx context.Context, name string) (data []byte, tag *string, err error) {
-	out, err := r.s3.GetObject(ctx, &s3.GetObjectInput{Bucket: &r.bucket, Key: &name})
-	if err != nil {
-		return nil, nil, err
-	}
-	defer out.Body.Close()
-	data, err = io.ReadAll(out.Body)
-	return data, out.ETag, err
-}
-
 // replace makes an object have those bytes. One that has them is left alone.
 func (r records) replace(ctx context.Context, name string, data []byte) error {
 	err := r.upload(ctx, name, data, aws.String("*"))
@@ -92,7 +70,7 @@ func (r records) replace(ctx context.Context, name string, data []byte) error {
 // errOtherRecord says that the bucket has another record in the place of one.
 var errOtherRecord = errors.New("the object is of another history, or is no record")
 
-// put adds the records of a transaction. What is there already must be of the same commits:
+// put adds the records of a transaction. What is there already must be the same:
 // errOtherRecord.
 func (r records) put(ctx context.Context, storeID string, of span, record []byte) error {
 	name := recordKey(storeID, of)
@@ -101,20 +79,10 @@ func (r records) put(ctx context.Context, storeID string, of span, record []byte
 		return err
 	}
 	there, err := r.get(ctx, name)
-	if err == nil && !isSameHistory(storeID, of, there, record) {
+	if err == nil && !bytes.Equal(there, record) {
 		err = fmt.Errorf("%w: object %s has not the records of the commits in the table: %w", versionlog.ErrCorrupt, name, errOtherRecord)
 	}
 	return err
-}
-
-// isSameHistory reports whether records are of the same commits, some of whose versions may
-// have been erased since.
-func isSameHistory(storeID string, of span, there, records []byte) bool {
-	if bytes.Equal(there, records) {
-		return true
-	}
-	a, b := copyOf("", of, storeID, there), copyOf("", of, storeID, records)
-	return a.err == nil && b.err == nil && slices.EqualFunc(a.commits, b.commits, func(a, b commitSum) bool { return a.digest == b.digest })
 }
 
 // get returns an object, which it asks for again where the transfer breaks off:

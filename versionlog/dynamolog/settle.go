@@ -68,9 +68,6 @@ func (s *store) succeed(b *batch) {
 	if s.view != nil && s.view.meta.tip.Digest == b.tip().Digest {
 		s.view.meta.Store = b.store
 	}
-	if b.redaction() != nil {
-		s.view = nil // it knows what is erased
-	}
 	s.disagreements = 0
 	s.last.size, s.last.end = len(b.commits), time.Now()
 	s.mu.Unlock()

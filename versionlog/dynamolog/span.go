@@ -85,16 +85,8 @@ func outItem(storeID string, commits []*versionlog.Commit) item {
 	return i
 }
 
-// descriptionOut is the OUT row of a description that is to be written since an event, 0
-// for the creation of the store.
-func descriptionOut(storeID string, seq uint64) item {
-	i := key(storeID, descriptionSort)
-	i["seq"] = number(seq)
-	return i
-}
-
-// descriptionSort is its sort key.
-var descriptionSort = outPrefix + span{}.name()
+// descriptionOut is the OUT row of a description that is to be written.
+func descriptionOut(storeID string) item { return key(storeID, outPrefix+span{}.name()) }
 
 // outSort is the sort key of an OUT row. Both numbers are in it even when they
 // are the same: for a mneme that knows only format 1 of the table, and that

@@ -118,10 +118,7 @@ func (b *batch) seal(table string) {
 		put(table, outItem(b.base.ID, b.commits)), b.advance(table),
 	}
 	if b.hasEvent() {
-		b.items = append(b.items, put(table, descriptionOut(b.base.ID, b.tip().Seq)))
-	}
-	if c := b.redaction(); c != nil {
-		b.items = append(b.items, putNew(table, eraseItem(b.base.ID, c.Seq, b.erases())))
+		b.items = append(b.items, put(table, descriptionOut(b.base.ID)))
 	}
 	for path, head := range b.heads {
 		b.items = append(b.items, b.head(table, path, head))
@@ -134,25 +131,6 @@ func (b *batch) seal(table string) {
 // hasEvent reports whether the batch changes the store as a whole. Then it has one
 // commit, since such a request is alone.
 func (b *batch) hasEvent() bool { return len(b.commits) > 0 && b.commits[0].Event != nil }
-
-// redaction returns the one commit of a batch that erases versions, nil for another batch.
-func (b *batch) redaction() *versionlog.Commit {
-	if b.hasEvent() && b.commits[0].Erases() {
-		return b.commits[0]
-	}
-	return nil
-}
-
-// erases are the versions that the redaction erases, as they are. The view knows them, for
-// it was judged by it.
-func (b *batch) erases() (versions []versionlog.Version) {
-	for _, id := range b.redaction().Event.ErasedVersions() {
-		if v := b.view.versions[id]; v != nil && !v.Redacted() {
-			versions = append(versions, *v)
-		}
-	}
-	return versions
-}
 
 // asJudged is the condition that META is what a proposal was judged on: all that does
 // not follow from the history up to its tip. An earlier mneme wrote no "replica".
@@ -178,16 +156,10 @@ func (m *meta) judgedAlike(other *meta) bool {
 
 // advance moves META from the tip of the view to that of the batch.
 func (b *batch) advance(table string) types.TransactWriteItem {
-	m, tip := &b.base, b.tip()
-	if b.redaction() != nil {
-		tip.Totals = tip.Totals.Erased(b.erases())
-	}
-	attributes := m.tipItem(tip)
+	m := &b.base
+	attributes := m.tipItem(b.tip())
 	if b.hasEvent() {
 		maps.Copy(attributes, settingsOf(&b.store))
-	}
-	if c := b.redaction(); c != nil {
-		attributes["redacted"], attributes["erased"] = number(c.Seq), number(m.redacted)
 	}
 	set, names, values := setAll(attributes)
 	maps.Copy(names, judgedNames)
