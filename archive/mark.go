@@ -35,6 +35,20 @@ func (m marks) has(storeID string, of *Manifest) (bool, error) {
 	return strings.TrimSpace(string(text)) == of.Root.String(), err
 }
 
+// HasBegun reports whether an import has begun to make a store and has not ended, as a
+// directory of marks says (Options.Marks).
+func HasBegun(marks, storeID string) (bool, error) {
+	root, err := safepath.OpenRoot(marks)
+	if err == nil {
+		defer root.Close()
+		_, err = root.Stat(storeID)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // set notes that an import begins, durably.
 func (m marks) set(storeID string, of *Manifest) error {
 	if m == "" {

@@ -74,6 +74,11 @@ func (s *store) statusText() []byte {
 	held := fmt.Sprintf("%d of %d", s.fs.budget.held, s.fs.budget.limit)
 	used, quota := s.usageLocked()
 	s.fs.mu.RUnlock()
+	usage := usageLines(used, quota)
+	end, past := s.memory.EndsAt()
+	if past { // what was used then, nobody has counted; and what is erased behind it shows nothing more
+		applied, usage = min(applied, end), nil
+	}
 	var b strings.Builder
 	for _, line := range append([][2]any{
 		{"store", info.Slug}, {"id", info.ID}, {"access", access}, {"session", s.fs.opts.Session},
@@ -81,11 +86,11 @@ func (s *store) statusText() []byte {
 		{"held-bytes", held},
 		{"max-memory-bytes", info.Limits.MaxMemoryBytes}, {"content", info.Limits.Content},
 		{"mounted", s.fs.since.UTC().Format(time.RFC3339)},
-	}, usageLines(used, quota)...) {
+	}, usage...) {
 		b.WriteString(quote.Line(fmt.Sprintf("%s: %v", line[0], line[1])) + "\n")
 	}
-	if seq, past := s.memory.EndsAt(); past {
-		fmt.Fprintf(&b, "as-of: %d\n", seq)
+	if past {
+		fmt.Fprintf(&b, "as-of: %d\n", end)
 	}
 	if s.fs.opts.Flat {
 		b.WriteString("flat: yes\n")

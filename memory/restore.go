@@ -146,7 +146,7 @@ func (w *restoring) addAbove(ctx context.Context, now versionlog.State) error {
 	return nil
 }
 
-const whyErased = "what it was then is redacted"
+const whyErased = "what it was then was erased"
 
 // leaveErased leaves what is there now and was not there then only because its version of that
 // time was erased.
@@ -173,7 +173,7 @@ func (s *Store) leaveErased(ctx context.Context, w *restoring, seq uint64) error
 			if err != nil {
 				return s.wrap(path, err)
 			}
-			if old.Redacted() {
+			if old.Redacted() && old.Live() {
 				delete(w.want, path)
 				w.left = append(w.left, Left{Path: path, Head: v, Why: whyErased})
 			}

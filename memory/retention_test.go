@@ -47,7 +47,7 @@ func TestRetention(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			st, err := lib.Open(ctx, info.ID, author)
+			st, err := lib.Open(ctx, info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "ada"}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -138,6 +138,9 @@ func undo(head *versionlog.Version, runs []stretch, text func(*present) ([]byte,
 	now := presentOf(head)
 	for _, r := range runs {
 		if r.after.Redacted() || r.before != nil && r.before.Redacted() {
+			if now == nil && (r.before == nil || !r.before.Live()) { // nothing was there before, nor is now
+				continue
+			}
 			return now, &clash{r, whyRedacted}, nil
 		}
 		was, made := presentOf(r.before), presentOf(r.after)

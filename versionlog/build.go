@@ -304,16 +304,20 @@ func (b *builder) identify(v *Version, memoryID string) error {
 }
 
 // onlyRemoves reports whether the versions of a commit do nothing but remove, and keep
-// directories that it empties.
+// directories that it empties. What was erased may have been in any directory, or any.
 func onlyRemoves(versions []Version) bool {
 	emptied := map[string]bool{}
+	removes, somewhere := false, false
 	for i := range versions {
 		if v := &versions[i]; v.Op == OpDeleted {
 			emptied[dirOf(v.Path)] = true
+			removes, somewhere = true, somewhere || v.Redacted()
 		}
 	}
 	for i := range versions {
-		if v := &versions[i]; v.Op != OpDeleted && !(v.Op == OpCreated && emptied[v.Path]) {
+		v := &versions[i]
+		kept := v.Op == OpCreated && (emptied[v.Path] || somewhere && v.IsDir() || removes && v.Redacted())
+		if v.Op != OpDeleted && !kept {
 			return false
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/archive"
 	"mneme/backend"
 	"mneme/internal/bytesize"
 	"mneme/memory"
@@ -41,12 +42,16 @@ func (c *gcCmd) Run(ctx context.Context, a *app) error {
 	}
 	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
 		refs := c.Stores
-		if len(refs) == 0 {
-			stores, err := lib.Stores(ctx)
-			if err != nil {
-				return err
+		stores, err := lib.Stores(ctx)
+		if err != nil {
+			return err
+		}
+		for _, s := range stores {
+			// Its commits have old times, and say nothing of when contents were stored.
+			if begun, err := archive.HasBegun(lib.ImportsDir(), s.ID); begun || err != nil {
+				return errors.Join(err, fmt.Errorf("%w: an import into store %s has not ended; run `mneme import` again, or `mneme store delete %[2]s`; till then nothing is removed from any store", versionlog.ErrConflict, s.Slug))
 			}
-			for _, s := range stores {
+			if len(c.Stores) == 0 {
 				refs = append(refs, s.ID)
 			}
 		}
@@ -126,6 +131,9 @@ func (j *gcJSON) add(done *memory.Redaction) {
 		return
 	}
 	j.Versions, j.Contents = len(done.Versions), done.Contents
+	if done.Contents == 0 {
+		j.Bytes = 0
+	}
 	for _, commit := range done.Commits {
 		j.Sequence = append(j.Sequence, commit.Seq)
 	}

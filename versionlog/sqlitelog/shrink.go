@@ -37,7 +37,7 @@ func (l *Log) Shrink(ctx context.Context) (freed int64, err error) {
 		}
 	}
 	l.writer.checkpoint(ctx, "TRUNCATE")
-	return before - l.size(), err
+	return max(0, before-l.size()), err // others write meanwhile
 }
 
 // size is how many bytes the files of the log take.
