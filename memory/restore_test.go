@@ -286,7 +286,7 @@ func TestRestoreErased(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(plan.Left) != 1 || plan.Left[0].Path != "/a" || plan.Left[0].Head.ID != now.ID || !strings.Contains(plan.Left[0].Why, "redacted") {
+	if len(plan.Left) != 1 || plan.Left[0].Path != "/a" || plan.Left[0].Head.ID != now.ID || !strings.Contains(plan.Left[0].Why, "erased") {
 		t.Errorf("left: %+v", plan.Left)
 	}
 	var changes []memory.Change
