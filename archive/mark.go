@@ -15,38 +15,35 @@ import (
 // archive's memories from any other. "" notes nothing.
 type marks string
 
-// has reports whether an import of an archive has begun to make a store.
-func (m marks) has(storeID string, of *Manifest) (bool, error) {
+// root returns the root of the archive whose import has begun to make a store, and whether there
+// is one.
+func (m marks) root(storeID string) (of string, begun bool, err error) {
 	if m == "" {
-		return false, nil
+		return "", false, nil
 	}
 	root, err := safepath.OpenRoot(string(m))
+	var text []byte
+	if err == nil {
+		defer root.Close()
+		text, err = root.ReadFile(storeID)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return "", false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	defer root.Close()
-	text, err := root.ReadFile(storeID)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return strings.TrimSpace(string(text)) == of.Root.String(), err
+	return strings.TrimSpace(string(text)), err == nil, err
+}
+
+// has reports whether an import of an archive has begun to make a store.
+func (m marks) has(storeID string, of *Manifest) (bool, error) {
+	root, begun, err := m.root(storeID)
+	return begun && root == of.Root.String(), err
 }
 
 // HasBegun reports whether an import has begun to make a store and has not ended, as a
-// directory of marks says (Options.Marks).
-func HasBegun(marks, storeID string) (bool, error) {
-	root, err := safepath.OpenRoot(marks)
-	if err == nil {
-		defer root.Close()
-		_, err = root.Stat(storeID)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
+// directory of marks says (ImportOptions.Marks).
+func HasBegun(dir, storeID string) (bool, error) {
+	_, begun, err := marks(dir).root(storeID)
+	return begun, err
 }
 
 // set notes that an import begins, durably.

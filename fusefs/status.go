@@ -74,19 +74,22 @@ func (s *store) statusText() []byte {
 	held := fmt.Sprintf("%d of %d", s.fs.budget.held, s.fs.budget.limit)
 	used, quota := s.usageLocked()
 	s.fs.mu.RUnlock()
-	usage := usageLines(used, quota)
 	end, past := s.memory.EndsAt()
-	if past { // what was used then, nobody has counted; and what is erased behind it shows nothing more
-		applied, usage = min(applied, end), nil
+	if past { // behind the end the tree has heard of redactions alone
+		applied = min(applied, end)
 	}
-	var b strings.Builder
-	for _, line := range append([][2]any{
+	lines := [][2]any{
 		{"store", info.Slug}, {"id", info.ID}, {"access", access}, {"session", s.fs.opts.Session},
 		{"state", state}, {"sequence", applied}, {"memories", tally.Memories}, {"uncommitted", tally.Uncommitted}, {"blind-overwrites", blind},
 		{"held-bytes", held},
 		{"max-memory-bytes", info.Limits.MaxMemoryBytes}, {"content", info.Limits.Content},
 		{"mounted", s.fs.since.UTC().Format(time.RFC3339)},
-	}, usage...) {
+	}
+	if !past { // what was used then, nobody has counted
+		lines = append(lines, usageLines(used, quota)...)
+	}
+	var b strings.Builder
+	for _, line := range lines {
 		b.WriteString(quote.Line(fmt.Sprintf("%s: %v", line[0], line[1])) + "\n")
 	}
 	if past {

@@ -41,17 +41,16 @@ func (c *gcCmd) Run(ctx context.Context, a *app) error {
 		opts = reading
 	}
 	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
-		refs := c.Stores
 		stores, err := lib.Stores(ctx)
+		if err == nil {
+			err = refuseUnfinished(lib, stores)
+		}
 		if err != nil {
 			return err
 		}
-		for _, s := range stores {
-			// Its commits have old times, and say nothing of when contents were stored.
-			if begun, err := archive.HasBegun(lib.ImportsDir(), s.ID); begun || err != nil {
-				return errors.Join(err, fmt.Errorf("%w: an import into store %s has not ended; run `mneme import` again, or `mneme store delete %[2]s`; till then nothing is removed from any store", versionlog.ErrConflict, s.Slug))
-			}
-			if len(c.Stores) == 0 {
+		refs := c.Stores
+		if len(refs) == 0 {
+			for _, s := range stores {
 				refs = append(refs, s.ID)
 			}
 		}
@@ -72,6 +71,21 @@ func (c *gcCmd) Run(ctx context.Context, a *app) error {
 		}
 		return errors.Join(errs...)
 	})
+}
+
+// refuseUnfinished refuses to collect while an import has not ended: its commits have old times,
+// and say nothing of when contents were stored.
+func refuseUnfinished(lib *backend.Library, stores []versionlog.Store) error {
+	for _, s := range stores {
+		begun, err := archive.HasBegun(lib.ImportsDir(), s.ID)
+		if err != nil {
+			return err
+		}
+		if begun {
+			return fmt.Errorf("%w: an import into store %s has not ended; run `mneme import` again, or `mneme store delete %[2]s`; till then nothing is removed from any store", versionlog.ErrConflict, s.Slug)
+		}
+	}
+	return nil
 }
 
 // gcJSON is what has gone of a store, or would.
