@@ -30,9 +30,9 @@ type importCmd struct {
 func (c *importCmd) Help() string {
 	return `Verifies all of an archive before anything is written: its root, every record and the chain of their digests, every content. Then a mode says what becomes of a store that is there:
 
-- new makes the store with its history, ids and times as they were. A store of that name or id is left alone, unless an interrupted import of the same archive has left it: then the rest is added. Of an archive of --heads-only a new store is made, with new ids.
-- replace puts the store in the place of an archived one, whose history is exported to --keep FILE first. To one that has a beginning of the same history it adds the rest.
-- merge writes what is there at the end of the archive as new commits into a store. What that has with another content is not replaced but kept as a conflict.
+  - new makes the store with its history, ids and times as they were. A store of that name or id is left alone, unless an interrupted import of the same archive has left it: then the rest is added. Of an archive of --heads-only a new store is made, with new ids.
+  - replace puts the store in the place of an archived one, whose history is exported to --keep FILE first. To one that has a beginning of the same history it adds the rest.
+  - merge writes what is there at the end of the archive as new commits into a store. What that has with another content is not replaced but kept as a conflict.
 
 An import that was interrupted is gone on with by running it again, on the same machine.
 

@@ -18,7 +18,7 @@ import (
 
 type redactCmd struct {
 	Store    string   `arg:"" help:"Its name or id."`
-	Versions []string `arg:"" optional:"" name:"version" help:"Version ids."`
+	Versions []string `arg:"" optional:"" name:"version" help:"Version ids, or sequence numbers: all versions of that commit."`
 	Reason   string   `required:"" placeholder:"R" help:"Why; it stays in the history for ever, so it must not repeat what is erased."`
 	Grep     string   `placeholder:"TEXT" help:"All versions whose content or path has the text, letter for letter. A current one among them is an error."`
 	Path     string   `placeholder:"/P" help:"Only versions at the path or below it; without --grep the current ones stay."`
@@ -43,7 +43,7 @@ func (c *redactCmd) Run(ctx context.Context, a *app) error {
 	case strings.TrimSpace(c.Reason) == "":
 		return usagef("the reason is empty; want --reason WHY")
 	case byQuery == (len(c.Versions) > 0):
-		return usagef("want either version ids, or --grep, --path or --session")
+		return usagef("want either versions, or --grep, --path or --session")
 	case c.Grep != "" && strings.Contains(c.Reason, c.Grep):
 		return usagef("the reason repeats what is to be erased, and would stay in the history")
 	}
@@ -105,7 +105,13 @@ func (c *redactCmd) find(ctx context.Context, a *app, st *memory.Store) ([]memor
 		}
 		q.Path = path
 	}
-	q.Versions = c.Versions
+	for _, ref := range c.Versions {
+		ids, err := versionsOf(ctx, st, ref)
+		if err != nil {
+			return nil, nil, err
+		}
+		q.Versions = append(q.Versions, ids...)
+	}
 	bar := a.progress("redact " + st.Info().Slug)
 	all, unseen, err := st.FindToRedact(ctx, q, func(done, total int) { bar.show("commits", done, total) })
 	bar.clear()
@@ -125,6 +131,31 @@ func (c *redactCmd) find(ctx context.Context, a *app, st *memory.Store) ([]memor
 		return nil, nil, fmt.Errorf("%w: %s", versionlog.ErrLiveHead, firstFew(current))
 	}
 	return found, unseen, nil
+}
+
+// versionsOf returns the ids that an argument means: itself, or, of a sequence number, those of
+// the commit.
+func versionsOf(ctx context.Context, st *memory.Store, ref string) (ids []string, err error) {
+	seq, err := strconv.ParseUint(ref, 10, 64)
+	if err != nil {
+		return []string{ref}, nil
+	}
+	for c, err := range st.Commits(ctx, max(seq, 1)-1) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Seq != seq {
+			break
+		}
+		for i := range c.Versions {
+			ids = append(ids, c.Versions[i].ID)
+		}
+		if len(ids) == 0 {
+			return nil, usagef("commit %d of store %s has no versions", seq, st.Info().Slug)
+		}
+		return ids, nil
+	}
+	return nil, fmt.Errorf("store %s: commit %d: %w", st.Info().Slug, seq, versionlog.ErrNotFound)
 }
 
 // firstFew names some of many.
