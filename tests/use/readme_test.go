@@ -29,11 +29,12 @@ func TestReadmeTour(t *testing.T) {
 		"./plan.md:1:Ship on Monday.\n", // grep
 		"go-src/builder.go\n",           // grep -l
 		"-Ship on Friday.\n+Ship on Monday.\n",
-		"Ship on Friday.\n",    // cat, after the restoration
-		"deleted  /go-src/",    // log of the store
-		"\nbuilder.go\n",       // ls, after the second restoration
-		"modified  memver_",    // log of the memory
-		"session:" + m.Session, // who
+		"Ship on Friday.\n",                           // cat, after the restoration
+		"< Ship on Monday.\n---\n> Ship on Friday.\n", // the past
+		"deleted  /go-src/",                           // log of the store
+		"\nbuilder.go\n",                              // ls, after the second restoration
+		"modified  memver_",                           // log of the memory
+		"session:" + m.Session,                        // who
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the tour does not show %q; it prints:\n%s", want, out)
