@@ -77,7 +77,9 @@ type Log interface {
 	// Change), or whose event would change nothing, returns a Commit for which Changes
 	// is false: it carries the tip that the proposal was judged at, and is not part of
 	// the history. When a commit with p's key is in the history already, that commit is
-	// returned and nothing else happens.
+	// returned and nothing else happens. A log may forget a key a week after its commit, so
+	// that a history can have several commits of one key; one of these is returned then. A
+	// finished commit takes its place beside others of its key.
 	//
 	// Errors: *ConflictError when an expectation does not hold, *OverlapError when a path
 	// would lie below a memory, or when a directory goes that is not empty, ErrArchived,

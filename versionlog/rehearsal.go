@@ -14,7 +14,6 @@ type Rehearsal struct {
 	tip    Tip
 	root   place
 	newest map[string]*Version // by memory id
-	keys   map[string]uint64   // sequence numbers by idempotency key
 
 	erased   map[string]*Version // by id
 	archived bool                // by a commit; a store may have been archived without one
@@ -24,7 +23,7 @@ type Rehearsal struct {
 func NewRehearsal(s Store) *Rehearsal {
 	s = s.Clone()
 	s.Epoch = max(s.Epoch, 1)
-	return &Rehearsal{store: s, newest: map[string]*Version{}, keys: map[string]uint64{}, erased: map[string]*Version{}}
+	return &Rehearsal{store: s, newest: map[string]*Version{}, erased: map[string]*Version{}}
 }
 
 // Before returns s, as its history has left it, as it was before first, the first commit of
@@ -50,9 +49,6 @@ func (r *Rehearsal) Tip() Tip { return r.tip }
 // does not follow, or does not verify; nothing has changed then. ErrArchived: one before it
 // has archived the store.
 func (r *Rehearsal) Add(c *Commit) error {
-	if seq := r.keys[c.Key]; seq != 0 {
-		return fmt.Errorf("commit %d: %w: commit %d has its key", c.Seq, ErrInvalid, seq)
-	}
 	if r.archived && !c.mayFollowArchived() {
 		return fmt.Errorf("commit %d: %w", c.Seq, ErrArchived)
 	}
@@ -73,7 +69,6 @@ func (r *Rehearsal) Add(c *Commit) error {
 			r.set(v.Path, v)
 		}
 	}
-	r.keys[c.Key] = c.Seq
 	r.archived = r.archived || c.IsEvent(EventArchived)
 	r.store, r.tip = r.store.After(c, true), r.tip.After(c)
 	return nil

@@ -94,7 +94,7 @@ func (s *store) commit(ctx context.Context, p *versionlog.Proposal) (*versionlog
 		if !known {
 			var c *versionlog.Commit
 			var err error
-			if c, absent, err = s.lookUp(ctx, p.Key); c != nil || err != nil {
+			if c, absent, err = s.lookUp(ctx, p); c != nil || err != nil {
 				return c, err
 			}
 		}
@@ -143,7 +143,7 @@ func (s *store) judge(ctx context.Context, p *versionlog.Proposal, absent uint64
 	// What others have read meanwhile may be newer than the tip, and so of
 	// another state than the rest.
 	v = v.before(reads)
-	if c, err := v.byKey(p.Key, absent); c != nil || err != nil {
+	if c, err := v.byKey(p, absent); c != nil || err != nil {
 		return c, err
 	}
 	c, err := versionlog.Build(v, v.meta.Store, v.meta.tip, p, s.log.now())
@@ -339,7 +339,7 @@ func (s *store) buildLocked(b *batch, r *request) outcome {
 	if b.view == nil {
 		return outcome{err: errUnknown}
 	}
-	if c, err := b.view.byKey(r.proposal.Key, r.absent); c != nil || err != nil {
+	if c, err := b.view.byKey(r.proposal, r.absent); c != nil || err != nil {
 		return outcome{c, err}
 	}
 	c, err := versionlog.Build(b, b.store, b.tip(), r.proposal, s.log.now())

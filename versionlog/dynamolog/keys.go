@@ -6,12 +6,12 @@ import (
 	"mneme/versionlog"
 )
 
-// lookUp looks for the commit of an idempotency key in the whole history. When
-// there is none, no commit up to absent has the key; what came later, the view
+// lookUp looks in the whole history for the commit that a proposal has become. When
+// there is none, no commit up to absent is that; what came later, the view
 // remembers. KEY rows are written behind the commits, and only then is the OUT
 // row removed which has the keys of its commits until then. So it looks at
 // these first: the key that has left them meanwhile has its own row.
-func (s *store) lookUp(ctx context.Context, key string) (c *versionlog.Commit, absent uint64, err error) {
+func (s *store) lookUp(ctx context.Context, p *versionlog.Proposal) (c *versionlog.Commit, absent uint64, err error) {
 	absent = s.tip()
 	for i, err := range s.log.table.below(ctx, s.id, outPrefix) {
 		if err != nil {
@@ -22,13 +22,15 @@ func (s *store) lookUp(ctx context.Context, key string) (c *versionlog.Commit, a
 			return nil, 0, err
 		}
 		for n, k := range o.keys {
-			if k == key {
-				c, err := s.log.commitAt(ctx, s.id, o.first+uint64(n))
+			if k != p.Key {
+				continue
+			}
+			if c, err := s.log.commitAt(ctx, s.id, o.first+uint64(n)); err != nil || p.Became(c) {
 				return c, 0, err
 			}
 		}
 	}
-	i, err := s.log.table.get(ctx, s.id, keySort(key), false)
+	i, err := s.log.table.get(ctx, s.id, keySort(p.Key), false)
 	if err != nil || i == nil {
 		return nil, absent, err
 	}
@@ -37,6 +39,8 @@ func (s *store) lookUp(ctx context.Context, key string) (c *versionlog.Commit, a
 	if r.err != nil {
 		return nil, 0, r.err
 	}
-	c, err = s.log.commitAt(ctx, s.id, seq)
+	if c, err = s.log.commitAt(ctx, s.id, seq); err == nil && !p.Became(c) {
+		return nil, absent, nil
+	}
 	return c, 0, err
 }

@@ -357,11 +357,11 @@ func (v *view) knowAll() {
 	}
 }
 
-// byKey returns the commit of a key that no commit up to absent has, nil when
+// byKey returns the commit that p, which no commit up to absent is, has become, nil when
 // there is none. errKey when the view does not remember that far.
-func (v *view) byKey(key string, absent uint64) (*versionlog.Commit, error) {
+func (v *view) byKey(p *versionlog.Proposal, absent uint64) (*versionlog.Commit, error) {
 	for i := len(v.ring) - 1; i >= 0; i-- {
-		if v.ring[i].Key == key {
+		if p.Became(v.ring[i]) {
 			return v.ring[i], nil
 		}
 	}

@@ -16,6 +16,7 @@ var importTests = map[string]func(*suite){
 	"Refuses":  testImportRefuses,
 	"Parallel": testImportInParallel,
 	"Archived": testImportArchived,
+	"Keys":     testImportKeys,
 }
 
 // imported is a store with a history of every kind of change, and another log with the
@@ -161,6 +162,35 @@ func testImportArchived(s *suite) {
 			}
 		}
 	}
+}
+
+// testImportKeys: a history may use a key again, once the log that it was made in has
+// forgotten it.
+func testImportKeys(s *suite) {
+	commits, to := s.imported()
+	for i, path := range []string{"/new", "/b", "/c"} {
+		p := fresh(put(path, "again", anything))
+		p.Key = commits[i/2].Key
+		commits = append(commits, s.inUse(commits, time.Second, p))
+	}
+	s.must(s.rehearse(commits...))
+	for i := range commits {
+		s.must(versionlog.Import(s.Context(), to, s.store.ID, each(commits[max(0, i-1):i+1])))
+	}
+	s.log = to
+	s.equal(s.commits(0), commits)
+	for _, c := range []*versionlog.Commit{commits[0], commits[1]} {
+		p := proposal(put("/other", "a retry", anything))
+		p.Key = c.Key
+		s.unchanged(func() {
+			there, err := to.Commit(s.Context(), s.store.ID, p)
+			s.must(err)
+			s.equal(there.Key, p.Key)
+		})
+	}
+	p := fresh(put("/other", "goes on", anything))
+	_, err := to.Commit(s.Context(), s.store.ID, p)
+	s.must(err)
 }
 
 // inUse returns the commit that p becomes after others if nobody has archived the store.

@@ -161,7 +161,7 @@ func (l *Log) DeleteStore(ctx context.Context, id string) error {
 // Commit appends what p proposes.
 func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal) (c *versionlog.Commit, err error) {
 	err = l.withStore(ctx, storeID, func(s *store) (err error) {
-		if c = s.byKey[p.Key]; c != nil {
+		if c = s.byKey[p.Key]; c != nil && p.Became(c) {
 			return nil
 		}
 		if c, err = versionlog.Build(s, s.Store, s.tip(), p, l.now()); err != nil || !c.Changes() {

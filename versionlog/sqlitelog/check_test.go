@@ -94,6 +94,35 @@ func TestCheckFollowsEvents(t *testing.T) {
 	}
 }
 
+// TestCheckKeyAgain: that commits of an imported history share a key is nothing wrong.
+func TestCheckKeyAgain(t *testing.T) {
+	l := openTest(t, t.TempDir(), nil)
+	s := addStore(t, l, "notes")
+	past := versionlog.NewRehearsal(s)
+	for i, path := range []string{"/a", "/b", "/c"} {
+		p := putProposal(path, "x")
+		p.Key, p.Changes[0].Content = "used again", nil
+		c, err := versionlog.Build(past, past.Store(), past.Tip(), p, time.Unix(int64(i), 0))
+		if err == nil {
+			err = errors.Join(past.Add(c), l.writer.keep(1, p.Changes[0].Digest, []byte("x")))
+		}
+		if err == nil {
+			err = versionlog.Import(t.Context(), l, s.ID, func(yield func(*versionlog.Commit, error) bool) { yield(c, nil) })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	report := func(p Problem) { t.Errorf("%+v", p) }
+	if err := errors.Join(l.CheckDatabase(t.Context(), report), l.Check(t.Context(), s.ID, report)); err != nil {
+		t.Error(err)
+	}
+	c, err := l.Commit(t.Context(), s.ID, &versionlog.Proposal{Key: "used again", Changes: putProposal("/d", "y").Changes})
+	if err != nil || c.Seq != 3 {
+		t.Errorf("the key is that of %+v, %v; want commit 3", c, err)
+	}
+}
+
 // checked returns what Check says of a database that statements have changed.
 func checked(t *testing.T, database []byte, storeID string, statements ...string) (found []string) {
 	t.Helper()

@@ -83,10 +83,15 @@ func pathRowsAfter(limit int) string {
 	return `SELECT path, seq, ord, live FROM paths WHERE store = ? AND path > ? ORDER BY path LIMIT ` + strconv.Itoa(limit)
 }
 
+// keyAside is what a row of commits has for a key that a later commit has, too: longer than
+// any key, so that the newest commit of the key is found by it.
+const keyAside = `printf('%s#%0128d', key, seq)`
+
 // The writes.
 const (
 	insertCommit = `INSERT INTO commits (store, seq, key, time, actor_kind, actor_id, session, message, record)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	setKeyAside   = `UPDATE commits SET key = ` + keyAside + ` WHERE store = ? AND key = ?`
 	insertVersion = `INSERT INTO versions (store, seq, ord, id, memory_id, parent, op, path, from_path, sha256, size, spelling)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	leavePath = `UPDATE paths SET live = 0 WHERE store = ?1 AND seq = ?2 AND ord = ?3

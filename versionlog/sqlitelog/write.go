@@ -199,6 +199,9 @@ func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal, 
 		}
 	}
 	earlier, keyErr := (&records{source: w, store: s.num}).one(ctx, recordByKey, s.num, p.Key)
+	if keyErr == nil && !p.Became(earlier) {
+		keyErr = versionlog.ErrNotFound
+	}
 	if keyErr == nil {
 		keyErr = l.dropStored(ctx, s, p.Changes)
 	}
@@ -230,7 +233,13 @@ func (w *writer) keep(store int64, d versionlog.Digest, data []byte) error {
 func (w *writer) insert(s *storeRow, c *versionlog.Commit, record []byte, imported bool) error {
 	seq, micros := int64(c.Seq), c.Time.UnixMicro()
 	// First: nothing of c is in when it turns out to be in already.
-	err := w.run(insertCommit, s.num, seq, c.Key, micros, string(c.Actor.Kind), c.Actor.ID, c.Session, c.Message, record)
+	row := []any{s.num, seq, c.Key, micros, string(c.Actor.Kind), c.Actor.ID, c.Session, c.Message, record}
+	err := w.run(insertCommit, row...)
+	if isConstraint(err) && imported {
+		if err = w.run(setKeyAside, s.num, c.Key); err == nil {
+			err = w.run(insertCommit, row...)
+		}
+	}
 	if isConstraint(err) {
 		return fmt.Errorf("%w: %w", errKeyUsed, err)
 	}
