@@ -220,7 +220,7 @@ func (i *importer) remove(ctx context.Context, s *versionlog.Store) error {
 	if err := i.lib.DeleteStore(ctx, s.ID); err != nil {
 		return err
 	}
-	return i.removeSettled(s.ID)
+	return errors.Join(i.removeSettled(s.ID), i.marks.clear(s.ID))
 }
 
 // removeSettled removes the settled conflicts of a store that is replaced. Of open ones there are

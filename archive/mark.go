@@ -46,6 +46,9 @@ func HasBegun(dir, storeID string) (bool, error) {
 	return begun, err
 }
 
+// Forget removes from a directory of marks that of a store, which has been deleted.
+func Forget(dir, storeID string) error { return marks(dir).clear(storeID) }
+
 // set notes that an import begins, durably.
 func (m marks) set(storeID string, of *Manifest) error {
 	if m == "" {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"io/fs"
+	"os"
 
+	"mneme/archive"
 	"mneme/backend"
 	"mneme/versionlog"
 )
@@ -60,7 +62,7 @@ type storeDeleteCmd struct {
 }
 
 func (c *storeDeleteCmd) Help() string {
-	return `Nothing of the store can be brought back. On a terminal mneme asks first; elsewhere it wants --yes. A store that is mounted on this machine is left alone without --force. Should a deletion be interrupted on AWS, run it again with the store's id and --yes: it removes what is left.
+	return `Nothing of the store can be brought back. On a terminal mneme asks first; elsewhere it wants --yes. A store that is mounted on this machine is left alone without --force. Should a deletion be interrupted, run it again with the store's id and --yes: it removes what is left.
 
 Examples:
 
@@ -72,7 +74,7 @@ func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
 	return a.withLibrary(ctx, writing, func(lib *backend.Library) error {
 		s, err := lib.FindStore(ctx, c.Store)
 		missing := err
-		if errors.Is(missing, versionlog.ErrNotFound) && c.Yes && strings.HasPrefix(c.Store, "memstore_") {
+		if errors.Is(missing, versionlog.ErrNotFound) && c.Yes && versionlog.CheckStoreID(c.Store) == nil {
 			s, err = versionlog.Store{ID: c.Store}, nil // something of it may be left
 		}
 		if err != nil {
@@ -85,10 +87,14 @@ func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
 		}
 		err = lib.DeleteStore(ctx, s.ID)
 		if missing != nil && errors.Is(err, versionlog.ErrNotFound) {
-			return missing
+			left, leftErr := hasLeft(lib, s.ID)
+			if leftErr != nil || !left {
+				return errors.Join(missing, leftErr)
+			}
+			err = nil
 		}
 		if err == nil {
-			err = lib.Conflicts(s.ID).RemoveAll()
+			err = errors.Join(lib.Conflicts(s.ID).RemoveAll(), archive.Forget(lib.ImportsDir(), s.ID))
 		}
 		switch {
 		case err != nil:
@@ -105,6 +111,19 @@ func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
 			Type string `json:"type"`
 		}{s.ID, "memory_store_deleted"})
 	})
+}
+
+// hasLeft reports whether this machine keeps something of a store that is deleted.
+func hasLeft(lib *backend.Library, id string) (bool, error) {
+	begun, err := archive.HasBegun(lib.ImportsDir(), id)
+	if begun || err != nil {
+		return begun, err
+	}
+	_, err = os.Lstat(lib.Conflicts(id).Dir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // sure makes sure that the caller wants what the sentence says, and that no
