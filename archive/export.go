@@ -40,13 +40,15 @@ type ExportOptions struct {
 }
 
 // Export writes an archive of a store, which ends with the store's newest commit as of the
-// call, or with that of memory.Library.OpenAt. The same history and options are the same
-// bytes. After an error w has a beginning that no reader takes for an archive.
+// call, or with that of memory.Library.OpenAt. Where something is erased before the first byte
+// is written, it reads the history anew, and ends with a commit behind that. The same history
+// and options are the same bytes. After an error w has a beginning that no reader takes for an archive.
 //
 // Errors: versionlog.ErrCorrupt when the records are not a chain; cas.ErrNotFound and
-// cas.ErrCorrupt of a content that is lost; those of the media and of w.
+// cas.ErrCorrupt of a content that is lost; memory.ErrRedacted of one that was erased while the
+// archive was written; those of the media and of w.
 func Export(ctx context.Context, st *memory.Store, w io.Writer, opts *ExportOptions) (*Manifest, error) {
-	x := exporter{store: st, needs: wanted{}}
+	x := exporter{store: st}
 	if opts != nil {
 		x.opts = *opts
 	}
@@ -74,23 +76,40 @@ type exporter struct {
 }
 
 func (x *exporter) export(ctx context.Context, w io.Writer) (*Manifest, error) {
-	listed, err := newSpool()
-	if err != nil {
-		return nil, err
-	}
-	defer listed.close()
-	m := &Manifest{Format: Format, Kind: x.opts.Kind}
 	name, list := recordsName, x.records
-	if m.Kind == Heads {
+	if x.opts.Kind == Heads {
 		name, list = headsName, x.heads
 	}
-	if err := list(ctx, m, listed); err != nil {
-		return nil, err
-	}
-	m.Listed.Bytes = listed.size
-	if x.opts.KeepGoing {
-		if m.Lost, err = x.findLost(ctx); err != nil {
+	var m *Manifest
+	var listed *spool
+	var lost []versionlog.Version
+	for again := true; again; { // what is erased meanwhile would be half there
+		erased, err := x.store.WatchErased(ctx)
+		if err != nil {
 			return nil, err
+		}
+		if listed, err = newSpool(); err != nil {
+			return nil, err
+		}
+		defer listed.close()
+		m, x.needs = &Manifest{Format: Format, Kind: x.opts.Kind}, wanted{}
+		if err := list(ctx, m, listed); err != nil {
+			return nil, err
+		}
+		m.Listed.Bytes = listed.size
+		if x.opts.KeepGoing {
+			if lost, err = x.findLost(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if again, err = erased(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, v := range lost {
+		m.Lost = append(m.Lost, v.Digest)
+		if x.opts.Lost != nil {
+			x.opts.Lost(v)
 		}
 	}
 	h, err := x.root(m, name, listed)
@@ -196,8 +215,8 @@ func (x *exporter) heads(ctx context.Context, m *Manifest, to *spool) error {
 }
 
 // findLost takes the contents that the store has lost out of those that are needed, and
-// returns them in order.
-func (x *exporter) findLost(ctx context.Context) (lost []cas.Digest, err error) {
+// returns a version of each, in the order of the digests.
+func (x *exporter) findLost(ctx context.Context) (lost []versionlog.Version, err error) {
 	all := x.needs.sorted()
 	for i, chunk := range x.chunks(all) {
 		gone := make([]bool, len(chunk))
@@ -210,10 +229,7 @@ func (x *exporter) findLost(ctx context.Context) (lost []cas.Digest, err error) 
 		}
 		for n, d := range chunk {
 			if gone[n] {
-				if x.opts.Lost != nil {
-					x.opts.Lost(x.needs[d])
-				}
-				lost = append(lost, d)
+				lost = append(lost, x.needs[d])
 				delete(x.needs, d)
 			}
 		}

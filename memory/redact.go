@@ -62,6 +62,27 @@ func (s *Store) redacted(ctx context.Context, v *versionlog.Version) error {
 	return e
 }
 
+// WatchErased returns a function that reports whether something of the store's past has been
+// erased since the call, also of a store that OpenAt has opened.
+func (s *Store) WatchErased(ctx context.Context) (erased func(context.Context) (bool, error), err error) {
+	log := s.log
+	if past, ok := log.(*pastLog); ok {
+		log = past.Log
+	}
+	from, err := log.Tip(ctx, s.info.ID)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (bool, error) {
+		for c, err := range log.Commits(ctx, s.info.ID, from.Seq) {
+			if err != nil || c.Erases() {
+				return err == nil, err
+			}
+		}
+		return false, nil
+	}, nil
+}
+
 // Redaction is what a redaction, or the rule of the store, has erased.
 type Redaction struct {
 	Commits  []*versionlog.Commit // its events, none where all was erased before

@@ -12,10 +12,13 @@ import (
 	"mneme/versionlog"
 )
 
-// adviseLost says what can be done about a content that is lost.
+// adviseLost says what can be done about a content that is lost, or was erased meanwhile.
 func adviseLost(err error, slug string) error {
 	if errors.Is(err, cas.ErrNotFound) || errors.Is(err, cas.ErrCorrupt) {
 		return advised{fmt.Errorf("%w; `mneme fsck %s` names all that is lost and what to do, --keep-going leaves it out", err, slug)}
+	}
+	if errors.Is(err, memory.ErrRedacted) {
+		return fmt.Errorf("%w; it was erased while the export was written, so export again", err)
 	}
 	return err
 }
