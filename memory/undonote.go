@@ -1,7 +1,12 @@
 package memory
 
 import (
+	"context"
+	"crypto/sha256"
+	"fmt"
 	"strconv"
+	"strings"
+	"time"
 
 	"mneme/versionlog"
 )
@@ -14,12 +19,74 @@ const (
 	noteSince   = "undo_since"
 	noteUntil   = "undo_until"
 	noteRestore = "restored_to" // all versions above it that are before the commit
+
+	// Of a restore that is several commits also which one it is, and whether more are to come.
+	notePart = "restore_part"
+	noteMore = "restore_more"
 )
 
 // RestoreNote returns the metadata of a commit that makes memories what they were after the commit of
 // a sequence number.
 func RestoreNote(seq uint64) map[string]string {
 	return map[string]string{noteRestore: strconv.FormatUint(seq, 10)}
+}
+
+// PartNote returns the metadata of one of the commits of a restore of a path, which began when the
+// newest commit was began.
+func PartNote(path string, seq, began uint64, more bool) map[string]string {
+	note := RestoreNote(seq)
+	if note[notePart] = partName(path, began); more {
+		note[noteMore] = "1"
+	}
+	return note
+}
+
+func partName(path string, began uint64) string {
+	sum := sha256.Sum256([]byte(path))
+	return fmt.Sprintf("%x %d", sum[:8], began)
+}
+
+// restoreLife is for how long a restore that was cut may be gone on with.
+const restoreLife = 7 * 24 * time.Hour
+
+// CutRestore returns what there is of a restore of a path that was cut: when the newest commit was
+// began, and by which commits. There is none if made is empty, as once there was a restore to another
+// point. It reads the commits of the last week, and does not believe those of sessions.
+func (s *Store) CutRestore(ctx context.Context, path string, seq uint64) (began uint64, made []uint64, err error) {
+	var newest time.Time
+	for c, err := range s.CommitsBefore(ctx, 0, versionlog.Filter{}) {
+		if err != nil {
+			return 0, nil, err
+		}
+		if newest.IsZero() {
+			newest = c.Time
+		}
+		if c.Seq <= max(seq, began) || newest.Sub(c.Time) > restoreLife {
+			break
+		}
+		note := noteOf(c)
+		if note == nil || note.session != "" {
+			continue
+		}
+		if note.since != seq {
+			break
+		}
+		_, count, _ := strings.Cut(c.Meta[notePart], " ")
+		from, err := strconv.ParseUint(count, 10, 64)
+		if err != nil || c.Meta[notePart] != partName(path, from) || from >= c.Seq {
+			continue
+		}
+		if len(made) == 0 {
+			if c.Meta[noteMore] == "" {
+				break
+			}
+			began = from
+		}
+		if from == began {
+			made = append(made, c.Seq)
+		}
+	}
+	return began, made, nil
 }
 
 // UndoNote returns the metadata of a commit that takes back what a session did above a sequence number

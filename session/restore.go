@@ -11,10 +11,10 @@ import (
 // RestoreTree makes what is at and below a path, "/" being the whole store, what it was right after
 // the commit of a sequence number, as memory.Store.PlanRestore plans it. It is one commit, unless
 // the log does not take as many changes at once: then they are made in order, in as few as it takes, and
-// the same call goes on where an earlier one has ended.
+// the same call goes on within a week where an earlier one has ended.
 //
-// Nothing that another session changes meanwhile is replaced: it is Left, with what its being there
-// prevents. What was made before an error is in the Steps that come with it.
+// Nothing that another session changes meanwhile, also between an earlier call and the one that goes
+// on, is replaced: it is Left, with what its being there prevents. What was made before an error is in the Steps that come with it.
 //
 // Errors are those of PlanRestore, CheckSources and memory.Store.Batch.
 func (s *Session) RestoreTree(ctx context.Context, path string, seq uint64, opts *StepOptions) (*Steps, error) {
@@ -27,13 +27,25 @@ func (s *Session) RestoreTree(ctx context.Context, path string, seq uint64, opts
 		message = fmt.Sprintf("restore %s to %d", quote.Name(path), seq)
 	}
 	st := s.newSteps(path, opts, message)
-	st.opts.meta = memory.RestoreNote(seq)
-	var began *uint64
+	began, made, err := s.store.CutRestore(ctx, path, seq)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range made {
+		st.own[c] = true
+	}
+	goesOn := len(made) > 0
+	st.note = func(more bool) map[string]string {
+		if more || len(st.own) > 0 {
+			return memory.PartNote(path, seq, began, more)
+		}
+		return memory.RestoreNote(seq)
+	}
 	err = st.run(ctx, func(ctx context.Context) ([]memory.Step, bool, error) {
 		var changed map[string]bool
-		if began != nil {
+		if goesOn {
 			var err error
-			if changed, err = st.changedSince(ctx, *began); err != nil {
+			if changed, err = st.changedSince(ctx, began); err != nil {
 				return nil, false, err
 			}
 		}
@@ -41,8 +53,8 @@ func (s *Session) RestoreTree(ctx context.Context, path string, seq uint64, opts
 		if err != nil {
 			return nil, false, err
 		}
-		if began == nil {
-			began = &r.Tip
+		if !goesOn {
+			began, goesOn = r.Tip, true
 		}
 		st.out.Left = r.Left
 		return r.Steps, false, nil

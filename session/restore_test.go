@@ -204,3 +204,86 @@ func TestRestoreTreeBesideOthers(t *testing.T) {
 		})
 	}
 }
+
+// TestRestoreTreeCut: what others write between a restore that was cut and the same call again stays,
+// as what they write meanwhile does. Once the restore has come to its end, the next one begins anew,
+// as one of another path does. What the commit of a session says of itself is not believed.
+func TestRestoreTreeCut(t *testing.T) {
+	paths := []string{"/d/0", "/d/1", "/d/2", "/d/3", "/d/4", "/d/5", "/d/6", "/d/7"}
+	all := func(text string, but ...string) map[string]string {
+		texts := map[string]string{}
+		for _, path := range paths {
+			if texts[path] = text; slices.Contains(but, path) {
+				texts[path] = "theirs"
+			}
+		}
+		return texts
+	}
+	for _, then := range []string{"/d", "/", "elsewhere"} {
+		r := newShared(t, 2)
+		for _, text := range []string{"old", "new"} {
+			for _, path := range paths {
+				r.write("A", path, text)
+			}
+		}
+		point := uint64(len(paths))
+		restore := func(path string, cutAt int) (*session.Steps, error) {
+			s := session.New(r.as("mine"), &session.Options{Conflicts: r.conflicts})
+			defer s.Close()
+			ctx, cut := context.WithCancel(t.Context())
+			defer cut()
+			return s.RestoreTree(ctx, path, point, &session.StepOptions{Actor: person, Progress: func(step string, done, _ int) {
+				if step == "writing" && done == cutAt {
+					cut()
+				}
+			}})
+		}
+		cut := func() {
+			t.Helper()
+			if done, err := restore("/d", 2); !errors.Is(err, context.Canceled) || done.Commits != 1 {
+				t.Fatalf("it made %+v, and ended with %v", done, err)
+			}
+		}
+		cut()
+		var notes map[string]string
+		for c, err := range r.as("B").CommitsBefore(t.Context(), 0, versionlog.Filter{}) {
+			r.must(err)
+			notes = c.Meta
+			break
+		}
+		r.write("B", "/d/1", "theirs")
+		r.write("B", "/d/4", "theirs")
+		if then == "/" {
+			_, err := restore("/", -1)
+			r.must(err)
+			r.want(all("old"))
+			change := memory.Change{Action: versionlog.Put, Path: "/d/2", Content: []byte("an agent's"), Expect: versionlog.ExpectAny()}
+			_, err = r.as("A").Batch(t.Context(), []memory.Change{change}, &memory.CommitOptions{Meta: notes})
+			r.must(err)
+			_, err = restore("/", -1)
+			r.must(err)
+			r.want(all("old"))
+			continue
+		}
+		cut()
+		if then == "elsewhere" { // back and forth: the first restore was given up
+			point = 2 * uint64(len(paths))
+			_, err := restore("/", -1)
+			r.must(err)
+			point /= 2
+			_, err = restore("/d", -1)
+			r.must(err)
+			r.want(all("old"))
+			continue
+		}
+		r.write("B", "/d/5", "theirs")
+		done, err := restore("/d", -1)
+		if err != nil || done.Commits != 1 || len(done.Left) != 3 {
+			t.Fatalf("the same call makes %+v, %v", done, err)
+		}
+		r.want(all("old", "/d/1", "/d/4", "/d/5"))
+		_, err = restore("/d", -1)
+		r.must(err)
+		r.want(all("old"))
+	}
+}

@@ -17,8 +17,6 @@ type StepOptions struct {
 	// Progress is told how many of how many changes are looked at or made, for a person. Nil:
 	// nobody cares.
 	Progress func(step string, done, total int)
-
-	meta map[string]string // of each commit
 }
 
 // Steps is what has become of planned changes.
@@ -35,8 +33,9 @@ type steps struct {
 	path string // at or below which all are
 	opts StepOptions
 	out  Steps
-	own  map[uint64]bool // the commits that were made
-	most int             // how many changes a commit takes, as far as that is known; 0: any number
+	note func(more bool) map[string]string // the metadata of a commit, after which more are to come
+	own  map[uint64]bool                   // the commits that were made
+	most int                               // how many changes a commit takes, as far as that is known; 0: any number
 }
 
 func (s *Session) newSteps(path string, opts *StepOptions, message string) *steps {
@@ -92,7 +91,7 @@ func (st *steps) make(ctx context.Context, todo []memory.Step) error {
 		if st.most > 0 {
 			n = min(n, st.most)
 		}
-		c, err := st.commit(ctx, todo[:n])
+		c, err := st.commit(ctx, todo[:n], n < len(todo))
 		switch {
 		case errors.Is(err, versionlog.ErrTooLarge) && n > 1:
 			st.most = n / 2
@@ -107,7 +106,7 @@ func (st *steps) make(ctx context.Context, todo []memory.Step) error {
 	return nil
 }
 
-func (st *steps) commit(ctx context.Context, todo []memory.Step) (*versionlog.Commit, error) {
+func (st *steps) commit(ctx context.Context, todo []memory.Step, more bool) (*versionlog.Commit, error) {
 	if err := st.s.opts.Budget.Take(1, 0); err != nil {
 		return nil, err
 	}
@@ -121,7 +120,7 @@ func (st *steps) commit(ctx context.Context, todo []memory.Step) (*versionlog.Co
 	for i := range todo {
 		changes[i] = todo[i].Change
 	}
-	opts := &WriteOptions{Message: st.opts.Message, Meta: st.opts.meta, Confirmed: st.opts.Confirmed, Actor: st.opts.Actor}
+	opts := &WriteOptions{Message: st.opts.Message, Meta: st.note(more), Confirmed: st.opts.Confirmed, Actor: st.opts.Actor}
 	return st.s.commitBy(ctx, claims, opts, Knowledge.Wrote, func(ctx context.Context, o *memory.CommitOptions) (*versionlog.Commit, error) {
 		return st.s.store.Batch(ctx, changes, o)
 	})

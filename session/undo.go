@@ -44,7 +44,7 @@ func (s *Session) Undo(ctx context.Context, session string, since uint64, opts *
 		if plan, err = s.store.PlanUndo(ctx, session, since); err != nil {
 			return nil, false, err
 		}
-		st.opts.meta = memory.UndoNote(session, since, plan.Tip)
+		st.note = func(bool) map[string]string { return memory.UndoNote(session, since, plan.Tip) }
 		return plan.Steps, plan.More, nil
 	})
 	u := &Undone{Steps: st.out}
