@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"time"
 
 	"mneme/versionlog"
 )
@@ -192,11 +193,15 @@ func (s *Store) Parent(ctx context.Context, v versionlog.Version) (versionlog.Ve
 	return parent, true, nil
 }
 
+// saveTime is how long a session may take to save a file by renaming the old one away.
+const saveTime = time.Minute
+
 // Replaced returns the version whose content v took the place of at a path: its
 // parent or, where v brought a memory there, the version by which the same session
-// had renamed another one away to make room for it. False when there is none.
+// had renamed another one away within the minute before, to make room for it, as some
+// editors save. False when there is none.
 func (s *Store) Replaced(ctx context.Context, path string, v versionlog.Version) (versionlog.Version, bool, error) {
-	if v.Arrives() {
+	if v.Arrives() && v.Session != "" {
 		for before, err := range s.log.PathHistory(ctx, s.info.ID, path) {
 			if err != nil {
 				return before, false, err
@@ -204,7 +209,8 @@ func (s *Store) Replaced(ctx context.Context, path string, v versionlog.Version)
 			if before.ID >= v.ID {
 				continue
 			}
-			if before.Op == versionlog.OpRenamed && before.From == path && before.Actor == v.Actor && before.Session == v.Session {
+			if before.Op == versionlog.OpRenamed && before.From == path && before.Actor == v.Actor && before.Session == v.Session &&
+				v.Time.Sub(before.Time) <= saveTime {
 				return before, true, nil
 			}
 			break

@@ -257,14 +257,6 @@ func replacedBy(ctx context.Context, st *memory.Store, path string, v versionlog
 	return &before, nil
 }
 
-func parentOf(ctx context.Context, st *memory.Store, v versionlog.Version) (*versionlog.Version, error) {
-	parent, ok, err := st.Parent(ctx, v)
-	if err != nil || !ok {
-		return nil, err
-	}
-	return &parent, nil
-}
-
 // isUnreadable reports whether an error says that a content is gone, on purpose or not.
 func isUnreadable(err error) bool {
 	return errors.Is(err, memory.ErrRedacted) || err != nil && errkind.Of(err) == errkind.Corrupt

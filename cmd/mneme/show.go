@@ -144,11 +144,11 @@ func showEvent(a *app, st *memory.Store, c *versionlog.Commit) error {
 }
 
 func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Version) error {
-	parent, err := parentOf(ctx, st, v)
+	before, err := replacedBy(ctx, st, v.Path, v)
 	if err != nil {
 		return err
 	}
-	diff, gone, err := changeTo(ctx, st, parent, &v)
+	diff, gone, err := changeTo(ctx, st, before, &v)
 	redacted := errors.Is(err, memory.ErrRedacted)
 	if err != nil && !redacted {
 		return err
