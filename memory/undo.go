@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -30,6 +31,10 @@ type Undo struct {
 	// By are the sessions that have taken back some of it already, and were not taken back
 	// themselves.
 	By []string
+	// Restored are the commits of restores to an earlier point that have, the newest first. All that is
+	// known of them and of By is what their commits say, which those of an archive from elsewhere may
+	// say falsely: then what the session did stays, and nothing else comes of it.
+	Restored []uint64
 }
 
 // UndoConflict is a memory that an undo leaves: what the session made of it, what is there, and what
@@ -85,6 +90,7 @@ func (s *Store) PlanUndo(ctx context.Context, session string, since uint64) (*Un
 		}
 	}
 	u.Left = sortedByPath(u.Left)
+	slices.SortFunc(u.Restored, func(a, b uint64) int { return cmp.Compare(b, a) })
 	slices.SortStableFunc(u.Conflicts, func(a, b UndoConflict) int { return strings.Compare(a.Path, b.Path) })
 	return u, nil
 }
@@ -187,9 +193,12 @@ func (b *back) moves() bool {
 // add finds out what a memory is to be.
 func (p *undoing) add(ctx context.Context, l *life) error {
 	runs, by := l.runs(p.Session, p.Since)
-	for _, session := range by {
-		if !slices.Contains(p.By, session) {
-			p.By = append(p.By, session)
+	for _, note := range by {
+		switch {
+		case note.session == "" && !slices.Contains(p.Restored, note.until+1):
+			p.Restored = append(p.Restored, note.until+1)
+		case note.by != "" && !slices.Contains(p.By, note.by):
+			p.By = append(p.By, note.by)
 		}
 	}
 	head := l.head()

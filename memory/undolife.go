@@ -61,9 +61,9 @@ type stretch struct {
 }
 
 // runs returns the runs of a session above a sequence number that nobody has taken back yet, newest
-// first, and the sessions that have taken back others, newest first. What was taken back by something
+// first, and the notes by which others were taken back. What was taken back by something
 // that was itself taken back counts again.
-func (l *life) runs(session string, since uint64) (runs []stretch, by []string) {
+func (l *life) runs(session string, since uint64) (runs []stretch, by []*undoNote) {
 	var notes []*undoNote
 	open := false // the version behind is one of the newest run
 	for i := len(l.versions) - 1; i >= 0; i-- {
@@ -76,8 +76,8 @@ func (l *life) runs(session string, since uint64) (runs []stretch, by []string) 
 		isBack := slices.ContainsFunc(notes, func(n *undoNote) bool { return n.covers(v) })
 		if isBack && v.Session == session && v.Seq > since {
 			for _, n := range notes {
-				if n.covers(v) && n.by != "" && !slices.Contains(by, n.by) {
-					by = append(by, n.by)
+				if n.covers(v) && !slices.Contains(by, n) {
+					by = append(by, n)
 				}
 			}
 		}

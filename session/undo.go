@@ -15,6 +15,7 @@ type Undone struct {
 	Steps
 	Conflicts []KeptConflict
 	By        []string // the sessions that had taken back some of it before, and were not taken back
+	Restored  []uint64 // the commits of restores that had
 }
 
 // KeptConflict is a memory that an undo has left as it is.
@@ -49,7 +50,7 @@ func (s *Session) Undo(ctx context.Context, session string, since uint64, opts *
 	})
 	u := &Undone{Steps: st.out}
 	if plan != nil {
-		u.Left, u.By = plan.Left, plan.By
+		u.Left, u.By, u.Restored = plan.Left, plan.By, plan.Restored
 	}
 	if err != nil {
 		return u, err

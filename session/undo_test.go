@@ -473,7 +473,7 @@ func TestUndoAfterRestore(t *testing.T) {
 	_, err := restorer.RestoreTree(t.Context(), "/", 1, byPerson)
 	r.must(err)
 	done, err := r.undo("undo", "A", 0)
-	if err != nil || done.Commits != 0 {
+	if err != nil || done.Commits != 0 || len(done.Restored) == 0 || done.Restored[0] != r.tip() {
 		t.Errorf("after the restore the undo makes %+v, %v", done, err)
 	}
 	for i, meta := range []map[string]string{nil, memory.UndoNote("A", 0, r.tip()+1), memory.RestoreNote(0)} {

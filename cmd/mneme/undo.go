@@ -117,6 +117,7 @@ type undoJSON struct {
 	stepsJSON
 	Undone    string         `json:"undone_session_id"`
 	By        []string       `json:"undone_before_by,omitempty"`
+	Restored  []uint64       `json:"restored_before_by,omitempty"` // sequence numbers
 	Conflicts []conflictLine `json:"conflicts,omitempty"`
 }
 
@@ -127,7 +128,7 @@ func (c *undoCmd) print(a *app, st *memory.Store, own string, done *session.Undo
 	}
 	store := st.Info().Slug
 	if a.json {
-		j := undoJSON{stepsJSON: newStepsJSON(st, "undo", &done.Steps), Undone: c.Session, By: done.By, Conflicts: conflicts}
+		j := undoJSON{stepsJSON: newStepsJSON(st, "undo", &done.Steps), Undone: c.Session, By: done.By, Restored: done.Restored, Conflicts: conflicts}
 		if done.Commits > 0 {
 			j.SessionID = own
 		}
@@ -147,6 +148,9 @@ func (c *undoCmd) print(a *app, st *memory.Store, own string, done *session.Undo
 		}
 		for _, by := range done.By {
 			a.printf("Some of it was taken back before, by session %s: mneme undo %s --session %[3]s takes that back\n", printable(by), printable(shellWord(store)), printable(shellWord(by)))
+		}
+		for _, seq := range done.Restored {
+			a.printf("Some of it was taken back before, by a restore: mneme show %s %d shows it\n", printable(shellWord(store)), seq)
 		}
 		if err := a.printConflicts(conflicts); err != nil {
 			return err
