@@ -173,6 +173,9 @@ func (s *Store) leaveErased(ctx context.Context, w *restoring, seq uint64) error
 			if err != nil {
 				return s.wrap(path, err)
 			}
+			if old.Live() && !old.Redacted() && old.Path == path {
+				return s.notHistory(&old, nil)
+			}
 			if old.Redacted() && old.Live() {
 				delete(w.want, path)
 				w.left = append(w.left, Left{Path: path, Head: v, Why: whyErased})

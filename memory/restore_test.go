@@ -1,8 +1,10 @@
 package memory_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -11,8 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mneme/cas"
+	"mneme/cas/memcas"
 	"mneme/memory"
 	"mneme/versionlog"
+	"mneme/versionlog/memlog"
 )
 
 // wild makes random changes to a store: memories and directories that come, go, move, and take each
@@ -246,6 +250,74 @@ func TestRestoreLostContent(t *testing.T) {
 	w.lose(v)
 	if err := w.CheckSources(t.Context(), plan.Steps, func(int) {}); err == nil {
 		t.Error("the content is lost, and nothing is said")
+	}
+}
+
+// forgedPast is a log of which a snapshot says something else than the history.
+type forgedPast struct {
+	versionlog.Log
+	forge func(*versionlog.Version) (there bool)
+}
+
+func (l *forgedPast) At(ctx context.Context, storeID string, seq uint64) (versionlog.State, error) {
+	state, err := l.Log.At(ctx, storeID, seq)
+	if seq > 2 { // the state of now is another snapshot
+		return state, err
+	}
+	return &forgedState{state, l.forge}, err
+}
+
+type forgedState struct {
+	versionlog.State
+	forge func(*versionlog.Version) bool
+}
+
+func (s *forgedState) Heads(ctx context.Context, prefix, after string) iter.Seq2[versionlog.Version, error] {
+	return func(yield func(versionlog.Version, error) bool) {
+		for v, err := range s.State.Heads(ctx, prefix, after) {
+			if s.forge(&v) && !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestRestoreForged: what a snapshot of the past says and the history does not is not restored.
+func TestRestoreForged(t *testing.T) {
+	for name, forge := range map[string]func(*versionlog.Version) bool{
+		"content": func(v *versionlog.Version) bool { v.Digest, v.Size = cas.Sum([]byte("other")), 5; return true },
+		"version": func(v *versionlog.Version) bool { v.ID = "memver_00000000040001wjbqaqs3g7tr"; return true },
+		"name":    func(v *versionlog.Version) bool { v.Path = "/c"; return true },
+		"actor":   func(v *versionlog.Version) bool { v.Actor.ID = "somebody"; return true },
+		"absence": func(*versionlog.Version) bool { return false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			blobs := memcas.New()
+			lib := memory.NewLibrary(&forgedPast{memlog.New(nil), forge}, func(string) (cas.Store, error) { return blobs, nil })
+			info, err := lib.CreateStore(t.Context(), "notes", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			st, err := lib.Open(t.Context(), info.ID, author)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for path, text := range map[string]string{"/a": "old", "/b": "other"} {
+				if _, err := st.Write(t.Context(), path, []byte(text), versionlog.ExpectAbsent()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := st.Write(t.Context(), "/a", []byte("new"), versionlog.ExpectAny()); err != nil {
+				t.Fatal(err)
+			}
+			plan, err := st.PlanRestore(t.Context(), "/", 2, nil)
+			if err == nil {
+				err = st.CheckSources(t.Context(), plan.Steps, func(int) {})
+			}
+			if !errors.Is(err, versionlog.ErrCorrupt) {
+				t.Errorf("error is %v", err)
+			}
+		})
 	}
 }
 

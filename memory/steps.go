@@ -2,12 +2,20 @@ package memory
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
+
+	"golang.org/x/sync/errgroup"
+
+	"mneme/internal/quote"
+	"mneme/versionlog"
 )
 
-// CheckSources reads the contents that steps take from earlier versions, and returns what keeps one
-// from being current again: that it is lost, or more than the store takes now. Errors are those of
-// Content and Check. done is told how many steps are looked at.
+// CheckSources reads the versions that steps take from the past, and their contents, and returns what
+// keeps one from being current again: that the past which the plan was made of says something else of
+// it than the history, that it is lost, or more than the store takes now. Errors are those of Content
+// and Check, and versionlog.ErrCorrupt. done is told how many steps are looked at.
 func (s *Store) CheckSources(ctx context.Context, steps []Step, done func(int)) error {
 	for len(steps) > 0 {
 		n, size := 0, int64(0)
@@ -17,6 +25,9 @@ func (s *Store) CheckSources(ctx context.Context, steps []Step, done func(int)) 
 				heads, size = append(heads, NewHead(v)), size+v.Size
 			}
 			n++
+		}
+		if err := s.checkVersions(ctx, steps[:n]); err != nil {
+			return err
 		}
 		contents := s.Contents(ctx, heads)
 		for _, step := range steps[:n] {
@@ -39,6 +50,40 @@ func (s *Store) CheckSources(ctx context.Context, steps []Step, done func(int)) 
 		steps = steps[n:]
 	}
 	return ctx.Err()
+}
+
+// checkVersions makes sure that the versions that steps take from the past are what the history says:
+// a snapshot of the past may be damaged, or forged, where others may write to it.
+func (s *Store) checkVersions(ctx context.Context, steps []Step) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, s.BatchSize()))
+	for _, step := range steps {
+		v := step.Change.Source
+		if v == nil {
+			continue
+		}
+		group.Go(func() error {
+			is, err := s.log.Version(groupCtx, s.info.ID, v.ID)
+			switch {
+			case errors.Is(err, versionlog.ErrNotFound):
+				return s.notHistory(v, err)
+			case err != nil:
+				return s.wrap(step.Path(), err)
+			case is.Redacted():
+				return s.redacted(ctx, &is)
+			case is != *v:
+				return s.notHistory(v, nil)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// notHistory says that the past has a version that the history has not.
+func (s *Store) notHistory(v *versionlog.Version, err error) error {
+	return errors.Join(fmt.Errorf("%w: %s of store %s: the snapshot of the past has another version %s than the history; nothing was restored",
+		versionlog.ErrCorrupt, quote.Name(v.Path), s.info.Slug, quote.Name(v.ID)), err)
 }
 
 // StepPatch is a step, and what it does in the form of Patch; "" of a directory.
