@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
 	"mneme/backend"
 	"mneme/internal/quote"
+	"mneme/internal/xdg"
 )
 
 type doctorCmd struct {
@@ -16,7 +18,7 @@ type doctorCmd struct {
 }
 
 func (c *doctorCmd) Help() string {
-	return `Tries what mneme needs of this machine, and of where the stores are: FUSE, the kernel, the directory to mount at, the user's own directories, the stores, and for an aws:// URL conditional writes, the clock and latency of S3 and DynamoDB, with an object and a row of its own that it removes again. Each is ok, a warning or a failure, with what to do. Ends with exit code 1 if something fails. It takes at most half a minute, and prints no credentials.
+	return `Tries what mneme needs of this machine, and of where the stores are: FUSE, the kernel, the directory to mount at, the user's own directories, the stores and the directory that they are in, and for an aws:// URL conditional writes, the clock and latency of S3 and DynamoDB, with an object and a row of its own that it removes again. Each is ok, a warning or a failure, with what to do. Ends with exit code 1 if something fails. It takes at most half a minute, and prints no credentials.
 
 Examples:
 
@@ -64,6 +66,11 @@ func (e *examination) stores(ctx context.Context, rawURL *string) {
 		if err != nil {
 			e.failure("credentials", err)
 			return
+		}
+	}
+	if own, err := xdg.Data(); at.Dir != "" && (err != nil || at.Dir != own) {
+		if _, err := os.Stat(at.Dir); err == nil {
+			e.directory("store directory", at.Dir)
 		}
 	}
 	lib, err := openAt(ctx, at, reading)

@@ -34,6 +34,10 @@ func TestDoctorFindings(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Join(full, "x"), 0o700), os.Mkdir(empty, 0o700)); err != nil {
 		t.Fatal(err)
 	}
+	theirs := filepath.Join(dir, "theirs")
+	if err := errors.Join(os.Mkdir(theirs, 0o755), os.Chown(theirs, 1000, 1000)); err != nil && os.Geteuid() == 0 {
+		t.Fatal(err)
+	}
 	healthy := machine{fuse: func() error { return nil }, release: func() string { return "6.12.3-1" }}
 	with := func(change func(*machine)) machine {
 		m := healthy
@@ -68,6 +72,7 @@ func TestDoctorFindings(t *testing.T) {
 		},
 			"fuse", stateFailure, "--cap-add SYS_ADMIN"},
 		{"a directory to be made", func(e *examination) { e.mountDir(filepath.Join(dir, "a", "b")) }, "mount directory", stateOK, "is made by the first mount"},
+		{"a directory to be made in another user's", func(e *examination) { e.mountDir(filepath.Join(theirs, "a", "b")) }, "mount directory", ifRoot(stateFailure, stateOK), ifRoot("mount as that user", "")},
 		{"a file for state", func(e *examination) { e.directory("state directory", file) }, "state directory", stateFailure, "is no directory"},
 		{"below a file", func(e *examination) { e.directory("state directory", filepath.Join(file, "x")) }, "state directory", stateFailure, "not a directory"},
 		{"open to all", func(e *examination) { e.directory("state directory", open) }, "state directory", stateWarning, "`chmod go-w "},
@@ -98,4 +103,12 @@ func TestDoctorFindings(t *testing.T) {
 			t.Errorf("nothing says how the %s is:\n%s", test.check, &out)
 		})
 	}
+}
+
+// ifRoot returns the first text if the tests run as root, and else the other one.
+func ifRoot(root, other string) string {
+	if os.Geteuid() == 0 {
+		return root
+	}
+	return other
 }

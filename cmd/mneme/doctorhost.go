@@ -90,7 +90,12 @@ func (e *examination) mountDir(at string) {
 	case errors.Is(err, unix.ENOTCONN):
 		e.failure(what, fmt.Errorf("%s is a mount that nobody serves; `mneme unmount --at %[1]s` ends it", at))
 	case errors.Is(err, fs.ErrNotExist):
-		if parent := nearest(at); unix.Access(parent, unix.W_OK) != nil {
+		parent := nearest(at)
+		if err := safepath.CheckNew(filepath.Join(parent, filepath.Base(at))); errors.Is(err, safepath.ErrUntrusted) {
+			e.failure(what, explainUntrusted(at, err))
+			return
+		}
+		if unix.Access(parent, unix.W_OK) != nil {
 			e.warning(what, fmt.Errorf("%s is not there, and you may not make it in %s; `sudo install -d -o $USER %[1]s` does, or mount elsewhere with --at", at, parent))
 			return
 		}
