@@ -62,11 +62,14 @@ func (p *past) timeOf(ctx context.Context, seq uint64) (time.Time, error) {
 		return p.store.Info().CreatedAt, nil
 	}
 	return p.times.get(ctx, seq, func(ctx context.Context) (time.Time, error) {
-		for c, err := range p.store.Commits(ctx, seq-1) {
-			if err != nil {
+		for c, err := range p.store.CommitsBefore(ctx, seq+1, versionlog.Filter{}) { // a few; Commits would read many
+			switch {
+			case err != nil:
 				return time.Time{}, err
+			case c.Seq == seq:
+				return c.Time, nil
 			}
-			return c.Time, nil
+			break
 		}
 		return time.Time{}, fmt.Errorf("commit %d: %w", seq, versionlog.ErrNotFound)
 	})

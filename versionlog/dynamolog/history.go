@@ -101,7 +101,7 @@ func (l *Log) CommitsBefore(ctx context.Context, storeID string, before uint64, 
 // commitsUpTo returns the commits above low, up to high.
 func (l *Log) commitsUpTo(ctx context.Context, storeID string, low, high uint64) ([]*versionlog.Commit, error) {
 	commits := make([]*versionlog.Commit, 0, high-low)
-	for c, err := range l.Commits(ctx, storeID, low) {
+	for c, err := range l.commits(ctx, storeID, low, high) {
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package dynamolog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"sort"
 	"sync"
@@ -16,8 +17,12 @@ import (
 // a later one, on this machine or in the bucket, and of the commits since: mostly fewer than
 // Log.distance. Without any it reads the history up to there.
 func (l *Log) At(ctx context.Context, storeID string, seq uint64) (versionlog.State, error) {
-	if _, err := l.Store(ctx, storeID); err != nil {
+	tip, err := l.Tip(ctx, storeID)
+	switch {
+	case err != nil:
 		return nil, err
+	case seq > tip.Seq:
+		return nil, fmt.Errorf("store %s: commit %d: %w", storeID, seq, versionlog.ErrNotFound)
 	}
 	s := l.store(storeID)
 	saved := s.snapshotBefore(ctx, seq)
@@ -32,7 +37,7 @@ func (l *Log) At(ctx context.Context, storeID string, seq uint64) (versionlog.St
 	if saved == nil {
 		return l.replay(ctx, storeID, seq)
 	}
-	state, err := saved.At(seq, l.Commits(ctx, storeID, max(saved.Tip.Seq, 1)-1))
+	state, err := saved.At(seq, l.commits(ctx, storeID, max(saved.Tip.Seq, 1)-1, seq))
 	switch {
 	case errors.Is(err, snapshot.ErrOtherHistory):
 		return l.replay(ctx, storeID, seq)
@@ -44,7 +49,7 @@ func (l *Log) At(ctx context.Context, storeID string, seq uint64) (versionlog.St
 }
 
 func (l *Log) replay(ctx context.Context, storeID string, seq uint64) (versionlog.Sorted, error) {
-	return versionlog.Replay(seq, l.Commits(ctx, storeID, 0))
+	return versionlog.Replay(seq, l.commits(ctx, storeID, 0, seq))
 }
 
 // paged is a state whose pages are read when they are needed: where one turns out to be

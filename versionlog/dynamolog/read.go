@@ -376,8 +376,16 @@ func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Se
 			yield(nil, err)
 			return
 		}
+		l.commits(ctx, storeID, after, tip.Seq)(yield)
+	}
+}
+
+// commits yields the commits above after up to last, which is in the history, and those that
+// come along.
+func (l *Log) commits(ctx context.Context, storeID string, after, last uint64) iter.Seq2[*versionlog.Commit, error] {
+	return func(yield func(*versionlog.Commit, error) bool) {
 		var prev *versionlog.Commit
-		for attempt := 0; after < tip.Seq; attempt++ {
+		for attempt := 0; after < last; attempt++ {
 			if attempt > 5 {
 				yield(nil, walkError(ctx, l.missing(ctx, storeID, after+1)))
 				return
@@ -386,7 +394,7 @@ func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Se
 				yield(nil, err)
 				return
 			}
-			for c, err := range l.commitRows(ctx, storeID, after) {
+			for c, err := range l.commitRows(ctx, storeID, after, last) {
 				if err != nil {
 					yield(nil, walkError(ctx, err))
 					return
@@ -407,10 +415,11 @@ func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Se
 	}
 }
 
-// commitRows yields the commits above after that LOG rows have.
-func (l *Log) commitRows(ctx context.Context, storeID string, after uint64) iter.Seq2[*versionlog.Commit, error] {
+// commitRows yields the commits above after that LOG rows have, as far as that of last: a row
+// is named after the last commit of its transaction, and has fewer than maxRows.
+func (l *Log) commitRows(ctx context.Context, storeID string, after, last uint64) iter.Seq2[*versionlog.Commit, error] {
 	return func(yield func(*versionlog.Commit, error) bool) {
-		for i, err := range l.table.rows(ctx, between{partition: storeID, from: logSort(after + 1), to: logSort(maxSeq)}) {
+		for i, err := range l.table.rows(ctx, between{partition: storeID, from: logSort(after + 1), to: logSort(last + maxRows)}) {
 			var commits []*versionlog.Commit
 			if err == nil {
 				commits, err = commitsOf(i)

@@ -31,9 +31,26 @@ func (c *cache) get(number int) ([]head, bool) {
 	return one.heads, true
 }
 
+// before returns how many pages it has of those right before one.
+func (c *cache) before(number int) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.hasLocked(number - n - 1) {
+		n++
+	}
+	return n
+}
+
+func (c *cache) hasLocked(number int) bool {
+	return slices.ContainsFunc(c.pages, func(one cached) bool { return one.number == number })
+}
+
 func (c *cache) put(number int, heads []head) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.hasLocked(number) {
+		return // another one has read it meanwhile
+	}
 	if len(c.pages) == cachedPages {
 		c.pages = slices.Delete(c.pages, 0, 1)
 	}

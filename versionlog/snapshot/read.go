@@ -79,7 +79,7 @@ func all[T entry](ctx context.Context, s *Snapshot, l *list, key string, decode 
 }
 
 // readAhead is how many pages are read at a time.
-const readAhead = 4
+const readAhead = 8
 
 type result struct {
 	heads []head

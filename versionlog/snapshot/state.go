@@ -86,15 +86,28 @@ func (s *Snapshot) from(ctx context.Context, path string) iter.Seq2[versionlog.V
 	}
 }
 
-// headsOf returns the heads of a page.
-func (s *Snapshot) headsOf(ctx context.Context, number int) ([]head, error) {
+// headsOf returns the heads of a page, and reads ahead of somebody who walks: as many pages at
+// once as there are in memory right before it.
+func (s *Snapshot) headsOf(ctx context.Context, number int) (heads []head, err error) {
 	if heads, ok := s.cache.get(number); ok {
 		return heads, nil
 	}
-	heads, err := read(ctx, s.source, &s.heads, number, decodeHead)
+	pages := max(1, min(s.cache.before(number), readAhead, len(s.heads.Pages)-number))
+	next := number
+	for page := range ahead(pages, func(i int) result {
+		heads, err := read(ctx, s.source, &s.heads, number+i, decodeHead)
+		return result{heads, err}
+	}) {
+		if next == number {
+			heads, err = page.heads, page.err
+		}
+		if page.err == nil { // else it is read again when it is wanted
+			s.cache.put(next, page.heads)
+		}
+		next++
+	}
 	if err != nil {
 		return nil, fmt.Errorf("heads: %w", err)
 	}
-	s.cache.put(number, heads)
 	return heads, nil
 }

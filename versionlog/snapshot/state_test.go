@@ -123,6 +123,51 @@ func TestWideState(t *testing.T) {
 	}
 }
 
+// atOnce is a source of which the reads of pages wait for each other.
+type atOnce struct {
+	*objects
+	arrived chan struct{} // takes one of each read that waits
+	free    chan struct{}
+}
+
+func (s atOnce) Get(ctx context.Context, name string, limit int) ([]byte, error) {
+	if name != manifestName {
+		s.arrived <- struct{}{}
+		<-s.free
+	}
+	return s.objects.Get(ctx, name, limit)
+}
+
+// TestWalkReadsAhead: who walks a state waits for a few rounds of reads, not for each page.
+func TestWalkReadsAhead(t *testing.T) {
+	o := newObjects()
+	if err := Empty("memstore_1", "").fold(t.Context(), o, 600, yielding(chain(600, 600)), small); err != nil {
+		t.Fatal(err)
+	}
+	source := atOnce{o, make(chan struct{}), make(chan struct{})}
+	s, err := Open(t.Context(), source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan int)
+	go func() { done <- len(collect(t, s.State().Heads(t.Context(), "/", ""))) }()
+	pages := len(s.heads.Pages)
+	for walked, round := 0, 1; walked < pages; walked += round {
+		if walked > 0 {
+			round = min(walked, readAhead, pages-walked)
+		}
+		for range round { // all of them ask before one is answered
+			<-source.arrived
+		}
+		for range round {
+			source.free <- struct{}{}
+		}
+	}
+	if n := <-done; n != 600 || pages < 2*cachedPages {
+		t.Errorf("%d heads of %d pages", n, pages)
+	}
+}
+
 // TestHeads: all heads come in their order, up to the first page that is damaged.
 func TestHeads(t *testing.T) {
 	o := folded(t, chain(300, 300), 300)
