@@ -113,6 +113,9 @@ func (t awsTable) open(ctx context.Context, opts *Options) (*Library, error) {
 		check: func(ctx context.Context, storeID string, report func(memory.Problem)) error {
 			return t.check(ctx, clients, storeID, report)
 		},
+		checkShared: func(ctx context.Context, report func(memory.Problem)) error {
+			return dynamolog.CheckNames(ctx, clients.DynamoDB, t.table, clients.S3, t.bucket, reportTo(report))
+		},
 		reach: func(ctx context.Context, storeID string, toWrite bool) error {
 			if toWrite {
 				return log.CheckBucket(ctx, storeID)
@@ -171,9 +174,13 @@ func (t awsTable) rebuild(ctx context.Context, store string, progress Progress) 
 }
 
 func (t awsTable) check(ctx context.Context, clients *awsconf.Clients, storeID string, report func(memory.Problem)) error {
-	return dynamolog.Check(ctx, clients.DynamoDB, t.table, clients.S3, t.bucket, storeID, func(p dynamolog.Problem) {
+	return dynamolog.Check(ctx, clients.DynamoDB, t.table, clients.S3, t.bucket, storeID, reportTo(report))
+}
+
+func reportTo(report func(memory.Problem)) func(dynamolog.Problem) {
+	return func(p dynamolog.Problem) {
 		report(memory.Problem{Kind: ProblemIndex, Finding: p.Finding, Subject: p.Subject, What: p.What, Do: p.Do})
-	})
+	}
 }
 
 func (t awsTable) setup(ctx context.Context, opts *SetupOptions, report func(SetupStep)) (orphaned bool, err error) {

@@ -55,6 +55,7 @@ type checker struct {
 	owed   map[uint64]bool // commits that an OUT row tells of; 0 is the description
 	keys   map[string]bool // of those
 	wanted map[string][sha256.Size]byte
+	later  map[string]uint64 // rows of commits that META did not tell of, by their sequence numbers
 }
 
 func (l *Log) check(ctx context.Context, storeID string, report func(Problem)) error {
@@ -62,7 +63,7 @@ func (l *Log) check(ctx context.Context, storeID string, report func(Problem)) e
 	if err != nil {
 		return err
 	}
-	c := &checker{log: l, meta: m, report: report, owed: map[uint64]bool{}, keys: map[string]bool{}, wanted: map[string][sha256.Size]byte{}}
+	c := &checker{log: l, meta: m, report: report, owed: map[uint64]bool{}, keys: map[string]bool{}, wanted: map[string][sha256.Size]byte{}, later: map[string]uint64{}}
 	whole, err := c.records(ctx)
 	if err != nil {
 		return err
@@ -225,8 +226,8 @@ func (c *checker) rows(ctx context.Context) error {
 		return err
 	}
 	switch now := c.meta.tip; {
-	case r.meta.tip.Digest != now.Digest:
-		c.report(Problem{finding.TableTip, "row " + metaSort, "names another commit as the newest than the records do", doRebuild})
+	case r.meta.tip.Digest != now.Digest || !r.meta.tip.Time.Equal(now.Time):
+		c.report(Problem{finding.TableTip, "row " + metaSort, "names another commit as the newest than the records do, or another time of it", doRebuild})
 	case r.meta.tip.Totals != now.Totals && !c.meta.uncounted:
 		c.report(Problem{finding.TableTotals, "row " + metaSort, fmt.Sprintf("counts %+v, and the records %+v", now.Totals, r.meta.tip.Totals), doRebuild})
 	}
@@ -240,6 +241,9 @@ func (c *checker) rows(ctx context.Context) error {
 		}
 		c.row(i, newer)
 	}
+	if err := c.ahead(ctx); err != nil {
+		return err
+	}
 	for _, sort := range slices.Sorted(maps.Keys(c.wanted)) {
 		path, isLeft := strings.CutPrefix(sort, leftPrefix)
 		if isLeft {
@@ -251,6 +255,24 @@ func (c *checker) rows(ctx context.Context) error {
 			c.report(Problem{finding.TableLate, "row " + sort, "is not there yet", doSweep})
 		default:
 			c.report(Problem{finding.TableMissing, "row " + sort, "is missing", doRebuild})
+		}
+	}
+	return nil
+}
+
+// ahead looks for rows that say that they are of a commit which is not made yet. That of LOG
+// is reported by beyond.
+func (c *checker) ahead(ctx context.Context) error {
+	if len(c.later) == 0 {
+		return nil
+	}
+	now, err := c.log.table.meta(ctx, c.meta.ID)
+	if err != nil {
+		return err
+	}
+	for _, sort := range slices.Sorted(maps.Keys(c.later)) {
+		if seq := c.later[sort]; seq > now.tip.Seq && !strings.HasPrefix(sort, logPrefix) {
+			c.report(Problem{finding.TableOther, "row " + sort, fmt.Sprintf("is of commit %d, but the newest is %d", seq, now.tip.Seq), doRebuild})
 		}
 	}
 	return nil
@@ -327,7 +349,7 @@ func (c *checker) row(i item, newer map[string]bool) {
 		if path, isLeft := strings.CutPrefix(sort, leftPrefix); isLeft {
 			newer["/"+path] = true
 		}
-		newer[sort] = true
+		newer[sort], c.later[sort] = true, seq
 		return
 	}
 	want, expected := c.wanted[sort]

@@ -256,7 +256,9 @@ func metaOf(i item) (*meta, error) {
 	}
 	m.tip.ArchivedAt = m.ArchivedAt
 	if policy := r.text("policy"); r.err == nil && policy != "" {
-		r.err = json.Unmarshal([]byte(policy), &m.Policy)
+		if err := json.Unmarshal([]byte(policy), &m.Policy); err != nil {
+			r.err = fmt.Errorf("%w: row %s: attribute policy: %w", versionlog.ErrCorrupt, r.name(), err)
+		}
 	}
 	return m, r.err
 }

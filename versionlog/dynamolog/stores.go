@@ -134,12 +134,15 @@ func (l *Log) Stores(ctx context.Context, after string) iter.Seq2[versionlog.Sto
 
 func (l *Log) storesBehind(ctx context.Context, after string) (stores []versionlog.Store, err error) {
 	var refs []ref
+	listed := map[ref]bool{}
 	for i, err := range l.table.rows(ctx, between{partition: storesPartition, from: after + "\x00", to: "\U0010ffff"}) {
 		if err != nil {
 			return nil, err
 		}
 		r := row{item: i}
-		refs = append(refs, ref{r.text("id"), metaSort})
+		if one := (ref{r.text("id"), metaSort}); !listed[one] { // else the list is damaged, as Check tells
+			listed[one], refs = true, append(refs, one)
+		}
 	}
 	found, err := l.table.getAll(ctx, refs)
 	if err != nil {
