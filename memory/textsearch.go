@@ -208,8 +208,9 @@ func isWithin(path, prefix string) bool {
 }
 
 // StillSay yields the live memories at and below a path that hold a text, in the order of
-// their paths. Unread counts those that cannot be searched.
-func (s *Store) StillSay(ctx context.Context, path, text string, unread *Unread) iter.Seq2[versionlog.Version, error] {
+// their paths, and behind them the memory of an id, if it has moved elsewhere; "" is none.
+// Unread counts those that cannot be searched.
+func (s *Store) StillSay(ctx context.Context, path, memoryID, text string, unread *Unread) iter.Seq2[versionlog.Version, error] {
 	return func(yield func(versionlog.Version, error) bool) {
 		t := newTextCounter(s, text)
 		var group []versionlog.Version
@@ -234,6 +235,16 @@ func (s *Store) StillSay(ctx context.Context, path, text string, unread *Unread)
 			}
 			if group = append(group, v); len(group) == searchGroup && !flush() {
 				return
+			}
+		}
+		if memoryID != "" {
+			v, err := s.log.Newest(ctx, s.info.ID, memoryID)
+			switch {
+			case err != nil:
+				yield(v, err)
+				return
+			case v.Live() && !isWithin(v.Path, path):
+				group = append(group, v)
 			}
 		}
 		flush()

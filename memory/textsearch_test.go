@@ -141,10 +141,12 @@ func TestFirstSaid(t *testing.T) {
 	f.write("/a", "one\ntwo\x1b[0m\nthree\n", any)
 	f.remove("/d/b")
 	f.write("/d/c", "one", any)
-	still := func(path, text string) string {
+	f.write("/moves/x", "four", any)
+	f.rename("/moves/x", "/e/x")
+	still := func(path, memoryID, text string) string {
 		var paths []string
 		var unread memory.Unread
-		for v, err := range f.StillSay(t.Context(), path, text, &unread) {
+		for v, err := range f.StillSay(t.Context(), path, memoryID, text, &unread) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,7 +164,10 @@ func TestFirstSaid(t *testing.T) {
 		{"/", "two\x1b[0m\nthree", 2, "/a"},
 		{"/a", "two", 4, "/a"},
 		{"/d", "one", 6, "/d/c"},
-		{"/d/b", "two", 2, ""}, // as it was called before
+		{"/d/b", "two", 2, ""},        // as it was called before
+		{"/moves", "four", 7, "/e/x"}, // where it is now
+		{"/moves/x", "four", 7, "/e/x"},
+		{"/", "four", 7, "/e/x"},
 		{"/", "Two", 0, ""},
 		{"/nix", "one", 0, ""},
 	} {
@@ -174,7 +179,7 @@ func TestFirstSaid(t *testing.T) {
 		} else if err != nil || v.Seq != test.want || unread != (memory.Unread{}) {
 			t.Errorf("%q at %s was first said by %d, %+v, %v; want %d", test.text, test.path, v.Seq, unread, err, test.want)
 		}
-		if got := still(test.path, test.text); got != test.still {
+		if got := still(test.path, v.MemoryID, test.text); got != test.still {
 			t.Errorf("%q at %s is still said by %q, want %q", test.text, test.path, got, test.still)
 		}
 	}

@@ -16,7 +16,7 @@ type whyCmd struct {
 }
 
 func (c *whyCmd) Help() string {
-	return `Finds the first version that said something: who wrote it, when and in which session; and the memories that still say it. Ends with exit code 3 if nobody ever said it. Contents that were redacted or are lost cannot be searched; it says how many there are.
+	return `Finds the first version that said something: who wrote it, when and in which session; and the memories that still say it, the first one also where it has moved to. Ends with exit code 3 if nobody ever said it. Contents that were redacted or are lost cannot be searched; it says how many there are.
 
 Examples:
 
@@ -54,7 +54,7 @@ func (c *whyCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		still, n := memory.Unread{}, 0
-		for v, err := range st.StillSay(ctx, p.path, c.Text, &still) {
+		for v, err := range st.StillSay(ctx, p.path, first.MemoryID, c.Text, &still) {
 			if err != nil {
 				return err
 			}
@@ -96,7 +96,7 @@ type whyJSON struct {
 func (c *whyCmd) json(ctx context.Context, a *app, st *memory.Store, path string, first versionlog.Version, unread memory.Unread) error {
 	id := st.Info().ID
 	j := whyJSON{Type: "origin", Text: c.Text, First: newVersionJSON(id, first), Still: []memoryJSON{}}
-	for v, err := range st.StillSay(ctx, path, c.Text, &unread) {
+	for v, err := range st.StillSay(ctx, path, first.MemoryID, c.Text, &unread) {
 		if err != nil {
 			return err
 		}
