@@ -17,7 +17,7 @@ export GORACE += atexit_sleep_ms=20
 # `make test` runs it, and `make torture` with the race detector. A name that is no longer right
 # is run again.
 QUICK = apply|backup|blame|format|history|integrity|loss|note|pack|past|place|prompt|setup|sign|store|storeupdate|undo|url|usage|use|witness|write
-NO_RACE = ^TestLog(Forgets)?$$/^Machine$$|^TestLog$$/^dynoxide$$/^Machine$$|^TestLog$$/^DynamoDBLocal$$|^TestAppendsAreSmall$$|^TestScripts$$/^($(QUICK))$$|^TestHelpExamples$$|^TestTerminalIsNotSteered$$|^TestFindings$$|^TestTamperingsEmbedded$$|^TestAWSPolicies$$
+NO_RACE = ^TestLog(Forgets)?$$/^Machine$$|^TestLog$$/^dynoxide$$/^Machine$$|^TestLog$$/^DynamoDBLocal$$|^TestAppendsAreSmall$$|^TestScripts$$/^($(QUICK))$$|^TestHelpExamples$$|^TestTerminalIsNotSteered$$|^TestFindings$$|^TestTamperings(Embedded|AWS)$$|^TestAWSPolicies$$
 PROGRAMS = Shell|Coreutils|Editors|Sync|Languages|AnyContent|TooBig|NotText|Names|NamesFromElsewhere|OtherLimits|Refused|Handles|Directories|Scratch|TemporaryNames
 NO_RACE_MOUNTED = ^TestPowerCut$$|^TestMountHistoryCheckerCatches$$|^TestSQLite$$|^TestOnAWS$$/^($(PROGRAMS))$$
 
@@ -76,7 +76,7 @@ torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
 bench:           ## measure against ext4 and others, and write docs/BENCHMARKS*.md; best on an idle machine
 	scripts/install-bench-tools.sh
 	scripts/install-test-node.sh
-	MNEME_NOSKIP=1 go test -run '^$$' -bench '^Benchmark(Reading|Writing|Agents)$$' -benchtime 1x -timeout 40m ./tests/bench
+	MNEME_NOSKIP=1 go test -run '^$$' -bench '^Benchmark(Reading|Writing|Agents|Past)$$' -benchtime 1x -timeout 60m ./tests/bench
 
 bench-quick:     ## the main ratios to ext4, in about a minute
 	go test -run '^$$' -bench 'Quick$$' -benchtime 1x -timeout 10m ./tests/bench

@@ -1,6 +1,6 @@
 // Package bench measures mounts against ext4 and others, and what agents without a shell have
-// against other servers, and writes docs/BENCHMARKS.md, BENCHMARKS-WRITES.md and
-// BENCHMARKS-AGENTS.md.
+// against other servers, and writes docs/BENCHMARKS.md, BENCHMARKS-WRITES.md,
+// BENCHMARKS-PAST.md and BENCHMARKS-AGENTS.md.
 package bench
 
 import (

@@ -1,9 +1,8 @@
 package bench
 
 import (
+	_ "embed"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -14,72 +13,114 @@ import (
 	"mneme/versionlog"
 )
 
-// BenchmarkPast looks at points in the past of a store of 10,000 memories and 100,000
-// versions: the first `ls` of one, one that the kernel has, and a warm `grep -r` beside ext4.
+//go:embed testdata/past.md
+var pastPage string
+
+// BenchmarkPast looks at points in the past of a store of 10,000 memories and 100,000 versions,
+// and writes docs/BENCHMARKS-PAST.md: the first `ls` of a point, one that the kernel has, and a
+// warm `grep -r` beside ext4.
 func BenchmarkPast(b *testing.B) {
-	for name, remote := range map[string]bool{"embedded": false, "aws": true} {
-		b.Run(name, func(b *testing.B) {
-			for range b.N {
-				e := harness.NewEnv(b)
-				if remote {
-					e.OwnServers()
-				}
-				benchmarkPast(b, e)
-				b.ReportMetric(0, "ns/op")
-			}
-		})
+	for range b.N {
+		r := newReport(b)
+		harness.NeedTools(b, "rg", "findmnt")
+		local := harness.NewEnv(b)
+		r.past(local, "embedded")
+		r.pastGrep(local)
+		aws := harness.NewEnv(b)
+		s3, dynamo := aws.OwnServers()
+		near, far := newCounted(b, s3.Endpoint), newCounted(b, dynamo.Endpoint)
+		aws.GoRemote(near.url, far.url)
+		r.past(aws, "S3 and DynamoDB")
+		near.late.Store(int64(farDelay))
+		far.late.Store(int64(farDelay))
+		r.lookAtPast(aws, "S3 and DynamoDB, 20 ms away")
+		r.write("BENCHMARKS-PAST.md", pastPage)
+		b.ReportMetric(0, "ns/op")
 	}
 }
 
-const (
-	pastMemories = 10_000
-	pastVersions = 100_000
-	pastAtOnce   = 20 // versions of a commit
-)
+const pastAtOnce = 20 // versions of a commit
 
-func benchmarkPast(b *testing.B, e *harness.Env) {
+// past makes the store and looks at it.
+func (r *report) past(e *harness.Env, where string) {
+	versions := r.either(100_000, 4000)
+	memories := versions / 10
 	e.Store("notes")
-	st := e.OtherSession(b, "notes")
-	for n := 0; n < pastVersions; {
+	st := e.OtherSession(r.B, "notes")
+	for n := 0; n < versions; {
 		var changes []memory.Change
 		for range pastAtOnce {
 			changes = append(changes, memory.Change{
-				Action: versionlog.Put, Path: fmt.Sprintf("/d%d/%d.md", n%100, n%pastMemories), Expect: versionlog.ExpectAny(),
+				Action: versionlog.Put, Path: fmt.Sprintf("/d%d/%d.md", n%100, n%memories), Expect: versionlog.ExpectAny(),
 				Content: fmt.Appendf(nil, "text %d\n", n/1000),
 			})
 			n++
 		}
-		if _, err := st.Batch(b.Context(), changes, nil); err != nil {
-			b.Fatal(err)
+		if _, err := st.Batch(r.Context(), changes, nil); err != nil {
+			r.Fatal(err)
 		}
 	}
-	tip, err := st.Tip(b.Context())
+	r.lookAtPast(e, where)
+}
+
+// newestOf is the sequence number of the store's newest commit.
+func (r *report) newestOf(e *harness.Env) uint64 {
+	tip, err := e.OtherSession(r.B, "notes").Tip(r.Context())
 	if err != nil {
-		b.Fatal(err)
+		r.Fatal(err)
 	}
-	m := e.Mount(b, "notes:ro")
-	ms := func(args ...string) float64 {
-		b.Helper()
-		c := exec.Command(args[0], args[1:]...)
-		c.Dir = m.Dir
-		began := time.Now()
-		if out, err := c.CombinedOutput(); err != nil {
-			b.Fatalf("%v: %v %s", args, err, out)
+	return tip.Seq
+}
+
+// lookAtPast times `ls` of old, middle and new points: the first time, in mounts that begin with
+// empty caches, and again.
+func (r *report) lookAtPast(e *harness.Env, where string) {
+	tip := r.newestOf(e)
+	took := timings{}
+	parts := []string{"a tenth", "half", "nine tenths", "all"}
+	for range r.rounds {
+		m := e.Mount(r.B, "notes:ro", "--metrics-addr=:0")
+		await(r.B, m, r.either(100_000, 4000)/10)
+		for i, seq := range []uint64{tip / 10, tip / 2, tip * 9 / 10, tip} {
+			at := filepath.Join(m.Dir, ".mneme/at", strconv.FormatUint(seq, 10))
+			ls := shell(r.B, r.env, "ls > "+out(r.env))
+			for _, when := range []string{"first", "again"} {
+				took.add(parts[i], when, ls(at))
+			}
 		}
-		return float64(time.Since(began).Microseconds()) / 1000
+		m.Stop(r.B)
 	}
-	for _, seq := range []uint64{tip.Seq * 9 / 10, tip.Seq / 2, tip.Seq} {
-		at := ".mneme/at/" + strconv.FormatUint(seq, 10)
-		fmt.Printf("%s at %d of %d: first ls %.0f ms, then %.1f ms, ls of a directory %.0f ms\n", b.Name(), seq, tip.Seq, ms("ls", at), ms("ls", at), ms("ls", at+"/d7"))
+	t := r.table("ls", "where", "after that part of the history", "first `ls`, ms", "target", "met", "again, ms", "target", "met")
+	for _, part := range parts {
+		first, again := took[part]["first"], took[part]["again"]
+		key := func(when string) string { return fmt.Sprintf("%s `ls` of the past after %s, %s", when, part, where) }
+		row := append([]string{where, part, first.withSpread()}, r.goal(key("first"), first.median(), first.least(), floor{}, 500, " ms")...)
+		row = append(append(row, again.withSpread()), r.goal(key("warm"), again.median(), again.least(), floor{}, 50, " ms")...)
+		t.row(row...)
 	}
-	at := ".mneme/at/" + strconv.FormatUint(tip.Seq/2, 10)
-	local := filepath.Join(e.Dir, "copy")
-	fmt.Printf("%s: cp -r %.0f ms\n", b.Name(), ms("cp", "-r", at, local))
-	defer os.RemoveAll(local)
-	var there, here series
-	for range 9 {
-		there = append(there, ms("grep", "-rl", "text 4", at)/1000)
-		here = append(here, ms("grep", "-rl", "text 4", local)/1000)
+}
+
+// pastGrep compares a warm grep of a point with one of a copy of it on ext4.
+func (r *report) pastGrep(e *harness.Env) {
+	m := e.Mount(r.B, "notes:ro")
+	at := filepath.Join(m.Dir, ".mneme/at", strconv.FormatUint(r.newestOf(e)/2, 10))
+	local := filepath.Join(r.env.Dir, "copy")
+	bench(r.B, r.env, "cp", "-r", at, local)
+	grep := shell(r.B, r.env, "grep -rl 'text 4' . > "+out(r.env)+" || :")
+	var ext4, mneme series
+	for round := range r.rounds + 1 {
+		for _, side := range []struct {
+			dir string
+			of  *series
+		}{{local, &ext4}, {at, &mneme}} {
+			if d := grep(side.dir); round > 0 {
+				*side.of = append(*side.of, float64(d)/float64(time.Millisecond))
+			}
+		}
 	}
-	fmt.Printf("%s: warm grep -r %.1f ms, on ext4 %.1f ms\n", b.Name(), there.median()*1000, here.median()*1000)
+	m.Stop(r.B)
+	ratio, quiet := mneme.median()/ext4.median(), mneme.least()/ext4.least()
+	t := r.table("grep", "work", "ext4, ms", "mneme, ms", "ratio", "ratio, quiet", "target", "met")
+	t.row(append([]string{"`grep -r` in `.mneme/at/N`", ext4.withSpread(), mneme.withSpread(), fmt.Sprintf("**%s**", figure(ratio)), figure(quiet)},
+		r.goal("warm `grep -r` in `.mneme/at/N`", ratio, quiet, floor{}, 1.2, "")...)...)
 }

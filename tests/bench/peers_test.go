@@ -17,10 +17,11 @@ import (
 	"mneme/tests/harness"
 )
 
-// counted is a server behind a proxy that counts the requests to it.
+// counted is a server behind a proxy that counts the requests to it, and may hold each for a time.
 type counted struct {
 	url      string
 	requests atomic.Int64
+	late     atomic.Int64 // nanoseconds
 }
 
 func newCounted(b testing.TB, endpoint string) *counted {
@@ -37,6 +38,7 @@ func newCounted(b testing.TB, endpoint string) *counted {
 	}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		c.requests.Add(1)
+		time.Sleep(time.Duration(c.late.Load()))
 		proxy.ServeHTTP(w, request)
 	}))
 	b.Cleanup(server.Close)
