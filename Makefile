@@ -12,14 +12,20 @@ RACE = -race -gcflags=github.com/ncruces/go-sqlite3-wasm/v6/...=-race=false
 export GORACE += atexit_sleep_ms=20
 
 # What has nothing for the race detector to find: one goroutine against a model, sizes, the
-# requests to a second server, commands that end at once, one program on a mount over the other
-# backend, and what the tests of power cuts and of the history checker do in their own process.
-# `make test` runs it, and `make torture` with the race detector. A name that is no longer right
-# is run again.
-QUICK = apply|backup|blame|format|history|integrity|loss|note|pack|past|place|prompt|setup|sign|store|storeupdate|undo|url|usage|use|witness|write
-NO_RACE = ^TestLog(Forgets)?$$/^Machine$$|^TestLog$$/^dynoxide$$/^Machine$$|^TestLog$$/^DynamoDBLocal$$|^TestAppendsAreSmall$$|^TestScripts$$/^($(QUICK))$$|^TestHelpExamples$$|^TestTerminalIsNotSteered$$|^TestFindings$$|^TestTamperings(Embedded|AWS)$$|^TestAWSPolicies$$
-PROGRAMS = Shell|Coreutils|Editors|Sync|Languages|AnyContent|TooBig|NotText|Names|NamesFromElsewhere|OtherLimits|Refused|Handles|Directories|Scratch|TemporaryNames
-NO_RACE_MOUNTED = ^TestPowerCut$$|^TestMountHistoryCheckerCatches$$|^TestSQLite$$|^TestOnAWS$$/^($(PROGRAMS))$$
+# requests to a second server, commands that end at once (what they do in several goroutines
+# is in archive, backend, memory, cas and versionlog, whose tests run with it), how long
+# something takes, one program on a mount that works for long, is refused at once, or is over
+# the other backend, and what the tests of power cuts and of the history checker do in their
+# own process. `make test` runs it, and `make torture` with the race detector. A name that is
+# no longer right is run again.
+QUICK = apply|backup|blame|export|format|fsck|gc|history|integrity|loss|note|pack|past|place|prompt|redact|setup|sign|store|storeupdate|undo|url|usage|use|witness|write
+COMMANDS = TestAWS(AppendOnly|BucketOwner|DeleteRest|Export|Gaps|History|PlainHTTP|Policies|Rebuild|RestoredTable|Rewritten|Setup|SetupPolicy|Trouble|Undo)|TestHelpExamples|TestTerminalIsNotSteered|TestFindings|TestTamperings(Embedded|AWS)|TestUseCutOff|TestUndoKeepsChanges
+ONE_CALL = Stores|Events|Directories|Conflict|Paths|Read|Children|State|Import|Redact
+NO_RACE = ^TestLog(Forgets)?$$/^Machine$$|^TestLog$$/^dynoxide$$/^(Machine|$(ONE_CALL))$$|^TestLog$$/^DynamoDBLocal$$|^TestAppendsAreSmall$$|^TestScripts$$/^($(QUICK))$$|^($(COMMANDS))$$
+PROGRAMS = Shell|Coreutils|Editors|Sync|Languages|AnyContent|TooBig|NotText|Names|NamesFromElsewhere|OtherLimits|Refused|Handles|Directories|Scratch|TemporaryNames|FsyncThroughAnyDescriptor|Remount|XattrsTellTheVersion|CommandLineBesideMount|ConditionalWriteBesideMount|ReadOnly|Metrics|EndOfMountedStore|PlacesInMounts|PastInTheMount|VersionsAndEvents|MountOfThePast
+LONG = CopiesWithXattrs|DeleteWhereTheDiskIsFull|GoSources|Model|NamesFromMac|SessionsBase|SQLite|VisibilityDelay
+RIGHTS = DirectoriesOfOthers|Exec|Harness|MemoryFlood|MountPoint|MountPointOfRoot|PlantedLinks|Private|Privileges|UnmountFollowsNobody
+NO_RACE_MOUNTED = ^TestPowerCut$$|^TestMountHistoryCheckerCatches$$|^TestEveryWayToWrite$$/^on$$/^AWS$$|^TestOnAWS$$/^($(PROGRAMS))$$|^Test($(LONG)|$(RIGHTS))$$
 
 .PHONY: help build run test check torture bench bench-quick clean aws-up aws-down
 
@@ -42,7 +48,7 @@ test:            ## run every test; installs the tools and servers they use
 	scripts/install-test-tools.sh
 	scripts/install-test-servers.sh
 	scripts/install-test-node.sh
-	MNEME_NOSKIP=1 go test -vet=off -timeout 30m ./...
+	MNEME_NOSKIP=1 go test -vet=off -timeout 30m ./tests/use ./tests/conflict ./versionlog/dynamolog ./tests/crash ./tests/agents ./... # the longest first
 
 check:           ## gofmt, vet, staticcheck, go.mod, and the tests with the race detector in the mneme under test, but NO_RACE
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt these:" $$unformatted; exit 1; fi
@@ -53,11 +59,10 @@ check:           ## gofmt, vet, staticcheck, go.mod, and the tests with the race
 	scripts/install-test-tools.sh
 	scripts/install-test-servers.sh
 	scripts/install-test-node.sh
-	CGO_ENABLED=1 go build $(RACE) ./... # once, not by the tests of ./tests/hostile at the same time
 	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 20m -skip '$(NO_RACE)' \
-		./versionlog/dynamolog ./tests/hostile ./versionlog/sqlitelog $$(go list ./... | grep -v -e /tests/ -e /archtest) # the longest first
-	MNEME_NOSKIP=1 go test -vet=off -tags racedaemon -p 2 -parallel 2 -timeout 30m -skip '$(NO_RACE_MOUNTED)' \
-		./tests/conflict ./tests/use ./tests/crash $$(go list ./tests/... | grep -v /hostile)
+		./versionlog/dynamolog ./versionlog/sqlitelog $$(go list ./... | grep -v -e /tests/ -e /archtest) # the longest first
+	MNEME_NOSKIP=1 go test -vet=off -tags racedaemon -p 3 -parallel 2 -timeout 30m -skip '$(NO_RACE_MOUNTED)' \
+		./tests/conflict ./tests/use ./tests/crash ./tests/... # they wait for more than half of their time
 
 torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
 	scripts/install-test-tools.sh

@@ -9,15 +9,23 @@ import (
 	"syscall"
 )
 
-// Build builds the mneme under test at a path, with the race detector where the tests ask
-// for it. The packages of tests share what they have built, so that it is linked once, and
-// again when a source has changed.
-func Build(path string) error { return build(path, cgo, RaceFlags) }
-
-// buildCommands builds the mneme of short-lived commands at a path: never with the race
-// detector, with which each takes a tenth of a second of processor time before it begins.
-// Package cmd/mneme runs the commands with it.
-func buildCommands(path string) error { return build(path, 0, nil) }
+// Build builds the mneme under test below a directory: that of short-lived commands, and
+// that of mounts and servers, which has the race detector where the tests ask for it. With
+// it each command would take a tenth of a second of processor time before it begins; package
+// cmd/mneme runs commands with it. The packages of tests share what they have built, so that
+// it is linked once, and again when a source has changed.
+func Build(dir string) (commands, daemon string, err error) {
+	commands = filepath.Join(dir, "bin", "mneme")
+	daemon = commands
+	if RaceFlags != nil {
+		daemon = filepath.Join(dir, "race", "mneme")
+		err = build(daemon, cgo, RaceFlags)
+	}
+	if err == nil {
+		err = build(commands, 0, nil)
+	}
+	return commands, daemon, err
+}
 
 func build(path string, cgo int, flags []string) error {
 	shared, err := os.UserCacheDir()

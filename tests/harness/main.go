@@ -7,7 +7,6 @@ package harness
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 )
 
@@ -64,16 +63,7 @@ func runTests(m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	Binary = filepath.Join(WorkDir, "bin", "mneme")
-	Daemon = Binary
-	if RaceFlags != nil {
-		Daemon = filepath.Join(WorkDir, "race", "mneme")
-		err = Build(Daemon)
-	}
-	if err == nil {
-		err = buildCommands(Binary)
-	}
-	if err != nil {
+	if Binary, Daemon, err = Build(WorkDir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

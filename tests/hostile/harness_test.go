@@ -29,6 +29,7 @@ const (
 var (
 	workDir string // everything the tests make is below it
 	binary  string // the mneme under test
+	daemon  string // the same for mounts: with the race detector where tests ask for it
 )
 
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
@@ -51,8 +52,7 @@ func runTests(m *testing.M) (code int) {
 		err = harness.NoteSources()
 	}
 	if err == nil {
-		binary = filepath.Join(workDir, "bin", "mneme")
-		err = harness.Build(binary)
+		binary, daemon, err = harness.Build(workDir)
 	}
 	if err == nil {
 		code = m.Run()
@@ -243,7 +243,8 @@ func (p *place) sandbox(uid int, binds map[string]string, script string) result 
 func (p *place) mount(at string, args ...string) (dir string, pid int) {
 	p.Helper()
 	dir = p.path(at)
-	text := p.must(append([]string{"mount", "--json", "--background", "--at", dir}, args...)...)
+	args = append([]string{"mount", "--json", "--background", "--at", dir}, args...)
+	text := p.succeed(p.run(0, daemon, args...), args)
 	var mounted struct {
 		PID int `json:"pid"`
 	}

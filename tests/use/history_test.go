@@ -143,108 +143,116 @@ func sees(t testing.TB, m *harness.Mount, condition string) {
 // shows on a mount whose kernel had cached what was there before.
 func TestChangesArrive(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	e := harness.NewEnv(t)
+	m, other := e.Mount(t, "notes"), e.Mount(t, "notes")
+	cases := []struct {
 		name   string
-		before string // on the mount
-		warm   string // makes the kernel cache what is going to be wrong
-		change func(t *testing.T, e *harness.Env, other *harness.Mount)
+		before string                                 // on the mount, in a directory of the case's own
+		warm   string                                 // makes the kernel cache what is going to be wrong
+		change func(t *testing.T, memory, dir string) // what the directory is in the store, and on the other mount
 		seen   string
 	}{
 		{
 			name: "content", before: `echo old > f`, warm: `cat f; stat f; ls -l`,
-			change: func(t *testing.T, e *harness.Env, _ *harness.Mount) { e.MustIn(t, "newer\n", "write", "notes:/f") },
+			change: func(t *testing.T, memory, _ string) { e.MustIn(t, "newer\n", "write", memory+"/f") },
 			seen:   `test "$(cat f)" = newer; test "$(stat -c %s f)" = 6`,
 		},
 		{
 			name: "content of the same size", before: `echo old > f`, warm: `cat f; stat f; ls -l`,
-			change: func(t *testing.T, e *harness.Env, _ *harness.Mount) { e.MustIn(t, "new\n", "write", "notes:/f") },
+			change: func(t *testing.T, memory, _ string) { e.MustIn(t, "new\n", "write", memory+"/f") },
 			seen:   `test "$(cat f)" = new`,
 		},
 		{
 			name: "shorter content", before: `seq 10000 > f`, warm: `cat f | wc; stat f; ls -l`,
-			change: func(t *testing.T, e *harness.Env, _ *harness.Mount) { e.MustIn(t, "short\n", "write", "notes:/f") },
+			change: func(t *testing.T, memory, _ string) { e.MustIn(t, "short\n", "write", memory+"/f") },
 			seen:   `test "$(cat f)" = short; test "$(wc -c < f)" = 6; test "$(tail -c 3 f)" = rt`,
 		},
 		{
 			name: "new file looked for before", before: `mkdir d; echo x > d/x`, warm: `stat -c %y d > "$HOME/times"; for i in 1 2 3; do cat d/f 2>/dev/null || true; test ! -e d/f; done; ls -la d`,
-			change: func(t *testing.T, e *harness.Env, _ *harness.Mount) { e.MustIn(t, "new\n", "write", "notes:/d/f") },
+			change: func(t *testing.T, memory, _ string) { e.MustIn(t, "new\n", "write", memory+"/d/f") },
 			seen:   `test "$(cat d/f)" = new; test "$(ls d | xargs)" = "f x"; test "$(stat -c %y d)" != "$(cat "$HOME/times")"`,
 		},
 		{
 			name: "new directory", before: `echo x > x`, warm: `ls -R; cat a/b/f 2>/dev/null || true; stat a 2>/dev/null || true; find . -type d`,
-			change: func(t *testing.T, e *harness.Env, _ *harness.Mount) { e.MustIn(t, "new\n", "write", "notes:/a/b/f") },
+			change: func(t *testing.T, memory, _ string) { e.MustIn(t, "new\n", "write", memory+"/a/b/f") },
 			seen:   `test "$(cat a/b/f)" = new; test "$(find . -type f | sort | xargs)" = "./a/b/f ./x"`,
 		},
 		{
 			name: "deletion", before: `echo x > x; echo y > y`, warm: `cat x y; ls -l`,
-			change: func(t *testing.T, e *harness.Env, _ *harness.Mount) { e.Must(t, "rm", "notes:/x") },
+			change: func(t *testing.T, memory, _ string) { e.Must(t, "rm", memory+"/x") },
 			seen:   `test ! -e x; test "$(ls)" = y; ! cat x`,
 		},
 		{
 			name: "deletion of a directory's last file", before: `mkdir -p a/b; echo x > a/b/x; echo y > y`, warm: `cat a/b/x; ls -lR`,
-			change: func(t *testing.T, e *harness.Env, _ *harness.Mount) { e.Must(t, "rm", "notes:/a/b/x") },
+			change: func(t *testing.T, memory, _ string) { e.Must(t, "rm", memory+"/a/b/x") },
 			seen:   `test ! -e a/b/x; test "$(find . -type f)" = ./y`,
 		},
 		{
 			name: "rename", before: `echo x > x; echo y > y`, warm: `cat x y; ls -l; cat z 2>/dev/null || true`,
-			change: func(t *testing.T, e *harness.Env, _ *harness.Mount) { e.Must(t, "mv", "notes:/x", "notes:/z") },
+			change: func(t *testing.T, memory, _ string) { e.Must(t, "mv", memory+"/x", memory+"/z") },
 			seen:   `test ! -e x; test "$(cat z)" = x; test "$(ls | xargs)" = "y z"`,
 		},
 		{
 			name: "rename of a directory", before: `mkdir a; echo x > a/x; echo y > a/y`, warm: `cat a/*; ls -lR; ls b 2>/dev/null || true`,
-			change: func(t *testing.T, e *harness.Env, _ *harness.Mount) { e.Must(t, "mv", "notes:/a", "notes:/b") },
+			change: func(t *testing.T, memory, _ string) { e.Must(t, "mv", memory+"/a", memory+"/b") },
 			seen:   `test ! -e a/x; test "$(cat b/x b/y | xargs)" = "x y"`,
 		},
 		{
 			name: "deleted and made again", before: `echo old > f`, warm: `cat f; stat f`,
-			change: func(t *testing.T, e *harness.Env, _ *harness.Mount) {
-				e.Must(t, "rm", "notes:/f")
-				e.MustIn(t, "again\n", "write", "notes:/f")
+			change: func(t *testing.T, memory, _ string) {
+				e.Must(t, "rm", memory+"/f")
+				e.MustIn(t, "again\n", "write", memory+"/f")
 			},
 			seen: `test "$(cat f)" = again; test "$(stat -c %s f)" = 6`,
 		},
 		{
 			name: "file becomes directory", before: `echo old > f`, warm: `cat f; stat f; ls -l`,
-			change: func(t *testing.T, e *harness.Env, _ *harness.Mount) {
-				e.Must(t, "rm", "notes:/f")
-				e.MustIn(t, "new\n", "write", "notes:/f/g")
+			change: func(t *testing.T, memory, _ string) {
+				e.Must(t, "rm", memory+"/f")
+				e.MustIn(t, "new\n", "write", memory+"/f/g")
 			},
 			seen: `test "$(cat f/g)" = new; test -d f`,
 		},
 		{
 			name: "another mount writes", before: `echo old > f`, warm: `cat f; stat f`,
-			change: func(t *testing.T, _ *harness.Env, other *harness.Mount) {
-				other.Sh(t, `test "$(cat f)" = old; echo newer > f; echo x > g`)
+			change: func(t *testing.T, _, dir string) {
+				other.ShIn(t, dir, `test "$(cat f)" = old; echo newer > f; echo x > g`)
 			},
 			seen: `test "$(cat f g | xargs)" = "newer x"`,
 		},
 		{
 			name: "another mount saves by rename", before: `echo old > f`, warm: `cat f; stat f`,
-			change: func(t *testing.T, _ *harness.Env, other *harness.Mount) {
-				other.Sh(t, `sed -i s/old/newer/ f; mkdir d; mv f d/g`)
+			change: func(t *testing.T, _, dir string) {
+				other.ShIn(t, dir, `sed -i s/old/newer/ f; mkdir d; mv f d/g`)
 			},
 			seen: `test "$(cat d/g)" = newer; test ! -e f`,
 		},
 		{
 			name: "many files", before: `echo old > f`, warm: `ls`,
-			change: func(t *testing.T, _ *harness.Env, other *harness.Mount) {
-				other.Sh(t, `mkdir d; for i in $(seq 200); do echo $i > d/$i; done`)
+			change: func(t *testing.T, _, dir string) {
+				other.ShIn(t, dir, `mkdir d; for i in $(seq 200); do echo $i > d/$i; done`)
 			},
 			seen: `test "$(ls d | wc -l)" = 200; test "$(cat d/* | sort -n | tail -n 1)" = 200`,
 		},
-	} {
+	}
+	// One step of all cases after the other: what is far is waited for once.
+	in := func(i int, script string) string { return fmt.Sprintf("cd case%d; %s", i, script) }
+	for i, c := range cases {
+		m.Sh(t, fmt.Sprintf("mkdir case%d; ", i)+in(i, c.before))
+		m.Sh(t, in(i, c.warm))
+	}
+	for i, c := range cases {
+		sees(t, other, in(i, strings.ReplaceAll(c.warm, "stat a", "true")))
+	}
+	for i, c := range cases {
+		name := fmt.Sprint("case", i)
+		c.change(t, "notes:/"+name, filepath.Join(other.Dir, name))
+	}
+	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			e := harness.NewEnv(t)
-			m := e.Mount(t, "notes")
-			other := e.Mount(t, "notes")
-			m.Sh(t, c.before)
-			m.Sh(t, c.warm)
-			sees(t, other, strings.ReplaceAll(c.warm, "stat a", "true"))
-			c.change(t, e, other)
-			sees(t, m, c.seen)
-			sees(t, other, c.seen)
-			m.Sh(t, c.seen) // and it stays so
+			sees(t, m, in(i, c.seen))
+			sees(t, other, in(i, c.seen))
+			m.Sh(t, in(i, c.seen)) // and it stays so
 		})
 	}
 }

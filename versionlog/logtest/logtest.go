@@ -36,6 +36,9 @@ type Config struct {
 	// Runs is how many histories the state machine draws at most; 0 is as many as rapid
 	// wants.
 	Runs int
+	// Slow is set for a server that gets the requests that another got, and takes longer:
+	// of the histories only the last is made, in which three logs share a store.
+	Slow bool
 }
 
 // repeats is how many commits are followed one by one.

@@ -355,7 +355,11 @@ func testFilter(s *suite) {
 		{From: all[20].Time}, {To: all[20].Time}, {From: all[25].Time, To: all[15].Time}, {From: all[20].Time.Add(1)}, {To: all[20].Time.Add(-1)},
 		{From: all[0].Time.Add(time.Hour)}, {To: all[39].Time.Add(-time.Hour)}, {Session: "s1", MemoryID: memories[1], From: all[25].Time},
 	} {
-		for _, before := range []uint64{0, 1, 2, 17, 40, 41, 1 << 63} {
+		befores := []uint64{0, 17, 1, 2, 40, 41, 1 << 63}
+		if s.cfg.Remote && f != (versionlog.Filter{}) && f != (versionlog.Filter{MemoryID: memories[1]}) {
+			befores = befores[:2]
+		}
+		for _, before := range befores {
 			var want []*versionlog.Commit
 			for _, c := range all {
 				if (before == 0 || c.Seq < before) && f.Takes(c) {
