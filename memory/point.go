@@ -67,6 +67,16 @@ func ParsePoint(text string, now time.Time) (Point, error) {
 // String returns the text that the point was read from.
 func (p Point) String() string { return p.text }
 
+// Fixed reports whether the point is the same one whenever it is read anew: a sequence number,
+// or a time in the past with its day.
+func (p Point) Fixed(now time.Time) bool {
+	if p.kind != pointTime {
+		return p.kind == pointSeq
+	}
+	_, later, err := ParseTime(p.text, now.AddDate(1, 0, 1))
+	return err == nil && later.Equal(p.at) && p.at.Before(now)
+}
+
 // ResolvePoint returns the sequence number of the newest commit that a point has, 0 before the
 // first. A time in the future has the newest commit. versionlog.ErrNotFound: the store has
 // no such commit.

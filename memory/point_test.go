@@ -144,3 +144,19 @@ func TestResolvePoint(t *testing.T) {
 		}
 	}
 }
+
+// TestFixed: a point that is read again by another process later is the same only if its text
+// says all of it.
+func TestFixed(t *testing.T) {
+	now := time.Date(2026, 11, 26, 16, 30, 0, 0, berlin)
+	for text, want := range map[string]bool{
+		"7": true, "2026-11-20": true, "2026-11-20 15:04": true, "2026-11-26T15:29:00Z": true,
+		"HEAD": false, "HEAD~3": false, "now": false, "today": false, "yesterday": false, "3d": false, "15:04": false,
+		"2026-11-26": false, "2027-01-01": false, // which is not over
+	} {
+		p, err := memory.ParsePoint(text, now)
+		if err != nil || p.Fixed(now) != want {
+			t.Errorf("%s: %v, %v", text, p.Fixed(now), err)
+		}
+	}
+}

@@ -22,12 +22,22 @@ type Query struct {
 	// Unread, unless nil, counts versions that Text might be about but for whose
 	// content, or that of what they replaced.
 	Unread *Unread
+	// Progress, unless nil, is called with how many of how many commits were looked at for Text.
+	Progress func(done, total int)
 }
 
 // Entry is a step of a history: the versions of one commit that a query takes.
 type Entry struct {
 	Commit   *versionlog.Commit // nil where the history is one of a memory
 	Versions []versionlog.Version
+}
+
+// seq is the sequence number of the entry's commit.
+func (e *Entry) seq() uint64 {
+	if e.Commit != nil {
+		return e.Commit.Seq
+	}
+	return e.Versions[0].Seq
 }
 
 // filter returns what a log can see to by itself.
@@ -114,9 +124,13 @@ func (s *Store) ofText(ctx context.Context, q Query, entries iter.Seq2[Entry, er
 			t.unread = &Unread{}
 		}
 		var group []Entry
-		versions := 0
+		versions, first := 0, uint64(0)
 		flush := func() bool {
 			changed, err := t.among(ctx, group)
+			if n := len(group); n > 0 && q.Progress != nil {
+				first = max(first, group[0].seq())
+				q.Progress(int(first-group[n-1].seq())+1, int(first))
+			}
 			for _, e := range changed {
 				if !yield(e, nil) {
 					return false

@@ -3,6 +3,7 @@ package memory_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,8 +125,17 @@ func TestLogOfTextInManyVersions(t *testing.T) {
 			want = append([]string{fmt.Sprint(v.Seq, v.Path)}, want...)
 		}
 	}
-	if got := f.logOf("/", memory.Query{Text: "said"}); got != strings.Join(want, " ") {
+	var steps []int
+	q := memory.Query{Text: "said", Progress: func(done, total int) {
+		if steps = append(steps, done); done > total || total != 300 {
+			t.Errorf("%d of %d commits are looked at", done, total)
+		}
+	}}
+	if got := f.logOf("/", q); got != strings.Join(want, " ") {
 		t.Errorf("found %s, want %s", got, strings.Join(want, " "))
+	}
+	if n := len(steps); n < 3 || steps[n-1] != 300 || !slices.IsSorted(steps) {
+		t.Errorf("it says that it has looked at %d commits", steps)
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"strconv"
 	"time"
 
 	"mneme/backend"
@@ -16,12 +15,13 @@ func checkAsOf(asOf string, keep bool) error {
 	if asOf == "" {
 		return nil
 	}
-	if _, err := memory.ParsePoint(asOf, time.Now()); err != nil {
+	now := time.Now()
+	point, err := memory.ParsePoint(asOf, now)
+	if err != nil {
 		return usagef("--as-of: %v", err)
 	}
-	_, err := strconv.ParseUint(asOf, 10, 64)
-	if keep && err != nil {
-		return usagef("--as-of %s: with --keep, want a sequence number (`mneme log STORE` has them): another process that takes over must find the same point", asOf)
+	if keep && !point.Fixed(now) {
+		return usagef("--as-of %s: with --keep, want a sequence number (`mneme log STORE` has them), or a time in the past with its day: another process that takes over must find the same point", asOf)
 	}
 	return nil
 }
