@@ -219,8 +219,7 @@ func (s *Store) Replaced(ctx context.Context, path string, v versionlog.Version)
 	return s.Parent(ctx, v)
 }
 
-// Known reports whether there is a memory or a directory at a path, or was one. It does not
-// know of directories that were never made, once nothing is in them any more.
+// Known reports whether there is a memory or a directory at a path, or was one.
 func (s *Store) Known(ctx context.Context, path string) (bool, error) {
 	path, err := ParsePath(path)
 	if err != nil {
@@ -232,8 +231,5 @@ func (s *Store) Known(ctx context.Context, path string) (bool, error) {
 			return err == nil, err
 		}
 	}
-	for _, err := range s.log.Heads(ctx, s.info.ID, path, "") {
-		return err == nil, err
-	}
-	return false, nil
+	return s.log.Held(ctx, s.info.ID, path)
 }

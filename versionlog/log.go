@@ -101,6 +101,10 @@ type Log interface {
 	// there never was one.
 	Last(ctx context.Context, storeID, path string) (Version, error)
 
+	// Held reports whether something is below a path, or ever was; what was erased was not.
+	// The path has no slash at its end. ErrNotFound (no such store).
+	Held(ctx context.Context, storeID, path string) (bool, error)
+
 	// Heads yields the live versions, of directories too, whose path is prefix itself or
 	// lies below it, in byte order of their paths. The first is the one that follows the
 	// path after, if that is not "". The prefix "/" is the whole store. A commit made

@@ -138,6 +138,9 @@ func TestVersionsAndEvents(t *testing.T) {
 			m.Eventually(t, same)
 			e.MustIn(t, "four", "write", "notes:/b.md")
 			m.Eventually(t, `set -- $(ls -v .mneme/versions/b.md); test $# = 4; test "$(cat .mneme/versions/b.md/$4)" = four`)
+			e.MustIn(t, "deep", "write", "notes:/imp/deep/y.md") // in directories that nobody made
+			e.Must(t, "rm", "notes:/imp/deep/y.md")
+			m.Eventually(t, `test "$(cat .mneme/versions/imp/deep/y.md/*)" = deep; test ! -e .mneme/versions/imp/dee`)
 		})
 	}
 }

@@ -91,6 +91,29 @@ func (l *Log) Last(ctx context.Context, storeID, path string) (v versionlog.Vers
 	return v, err
 }
 
+// Held reports whether something is below a path, or ever was. It costs up to two Queries.
+func (l *Log) Held(ctx context.Context, storeID, path string) (held bool, err error) {
+	err = call(ctx, func(ctx context.Context) error {
+		if _, err := l.table.meta(ctx, storeID); err != nil || !isPath(path) {
+			return err
+		}
+		// What leaves between the two is found by the second.
+		for _, prefix := range []string{path + "/", leftSort(path + "/")} {
+			for i, err := range l.table.below(ctx, storeID, prefix) {
+				if err != nil {
+					return err
+				}
+				if sortOf(i) != prefix {
+					held = true
+					return nil
+				}
+			}
+		}
+		return nil
+	})
+	return held, err
+}
+
 // Version returns a version of a store by its id. It costs one GetItem and one
 // Query of one row.
 func (l *Log) Version(ctx context.Context, storeID, id string) (v versionlog.Version, err error) {

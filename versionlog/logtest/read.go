@@ -14,6 +14,7 @@ var readTests = map[string]func(*suite){
 	"Tip":         testTip,
 	"KnownTip":    testKnownTip,
 	"Last":        testLast,
+	"Held":        testHeld,
 	"Heads":       testHeads,
 	"HeadsPages":  testHeadsPages,
 	"Version":     testVersion,
@@ -60,6 +61,39 @@ func testLast(s *suite) {
 	last("/a", moved)
 	last("/a", s.put("/a", "2"))
 	_, err := s.log.Last(s.Context(), s.store.ID, "/c")
+	s.wantErr(err, versionlog.ErrNotFound)
+}
+
+// testHeld: a directory that nobody made is known by what was in it, until that is erased.
+func testHeld(s *suite) {
+	held := func(want bool, paths ...string) {
+		s.Helper()
+		for _, path := range paths {
+			got, err := s.log.Held(s.Context(), s.store.ID, path)
+			s.must(err)
+			if got != want {
+				s.Errorf("%s: %v, want %v", path, got, want)
+			}
+		}
+	}
+	v := s.put("/d/e/f", "1")
+	s.put("/d/e!", "2")
+	s.commit(makeDir("/made/", anything))
+	held(true, "/d", "/d/e")
+	held(false, "/d/e/f", "/d/e!", "/e", "/x", "/made", "/mad")
+	s.commit(rename("/d/e/f", "/d/g", anything), remove("/d/e!", anything), remove("/made/", anything))
+	held(true, "/d", "/d/e")
+	held(false, "/d/e!", "/d/g", "/x", "/made")
+	moved, err := s.log.Head(s.Context(), s.store.ID, "/d/g")
+	s.must(err)
+	s.commit(remove("/d/g", anything))
+	held(true, "/d", "/d/e")
+	if s.log.Capabilities().Purge != nil {
+		s.redact(v.ID, moved.ID)
+		held(true, "/d") // its deletion was there
+		held(false, "/d/e")
+	}
+	_, err = s.log.Held(s.Context(), "memstore_none", "/d")
 	s.wantErr(err, versionlog.ErrNotFound)
 }
 

@@ -43,6 +43,17 @@ func (l *Log) at(ctx context.Context, storeID, path string, live bool) (v versio
 	return v, err
 }
 
+// Held reports whether something is below a path, or ever was.
+func (l *Log) Held(ctx context.Context, storeID, path string) (held bool, err error) {
+	err = l.withStore(ctx, storeID, func(s *store) error {
+		for at := range s.last {
+			held = held || strings.HasPrefix(at, path+"/") && at != path+"/"
+		}
+		return nil
+	})
+	return held, err
+}
+
 // Heads yields the live versions at and below prefix in the order of their
 // paths.
 func (l *Log) Heads(ctx context.Context, storeID, prefix, after string) iter.Seq2[versionlog.Version, error] {

@@ -65,6 +65,9 @@ func (h *heads) page(ctx context.Context, room []versionlog.Version, limit int, 
 	return queryInto(ctx, room, h.source, h.between(limit), scanVersion, append(slices.Clip(h.args), from, to)...)
 }
 
+// afterAll sorts behind all that lies below a path with a slash: no path has this byte.
+const afterAll = "\xff"
+
 // under yields the one at prefix and those below it, as far as they are behind after;
 // "/" is the root.
 func (h *heads) under(ctx context.Context, prefix, after string) iter.Seq2[versionlog.Version, error] {
@@ -103,8 +106,7 @@ func (h *heads) below(ctx context.Context, above, after string) iter.Seq2[versio
 // page ends within a subdirectory, the next one begins behind that. Where that
 // leaves little of a page, the next ones are single rows.
 func (h *heads) in(ctx context.Context, above string) iter.Seq2[versionlog.Version, error] {
-	const afterAll = "\xff" // no path has this byte, so it sorts behind all that lies below
-	const inARow = 32       // single rows, before a page is tried again
+	const inARow = 32 // single rows, before a page is tried again
 	return func(yield func(versionlog.Version, error) bool) {
 		from := above + "/" + next // behind the directory itself
 		for singles := 0; ; {

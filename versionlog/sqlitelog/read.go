@@ -47,6 +47,20 @@ func (l *Log) Last(ctx context.Context, storeID, path string) (versionlog.Versio
 	return l.atPath(ctx, lastAt, storeID, path)
 }
 
+// Held reports whether something is below a path, or ever was.
+func (l *Log) Held(ctx context.Context, storeID, path string) (bool, error) {
+	s, err := l.store(ctx, storeID)
+	if err != nil {
+		return false, err
+	}
+	above := path + "/"
+	_, err = queryOne(ctx, l.db, lastBelow, scanVersion, s.num, above, above+afterAll)
+	if errors.Is(err, versionlog.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func (l *Log) atPath(ctx context.Context, text, storeID, path string) (versionlog.Version, error) {
 	s, err := l.store(ctx, storeID)
 	if err != nil {

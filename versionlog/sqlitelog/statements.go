@@ -31,6 +31,9 @@ const pathTables = `paths p CROSS JOIN versions v ON v.store = p.store AND v.seq
 const (
 	lastAt = `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ?`
 
+	// lastBelow is one of the paths between two.
+	lastBelow = `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path > ? AND p.path < ? LIMIT 1`
+
 	versionByID = `SELECT ` + versionColumns + ` FROM ` + versionTables + ` WHERE v.store = ? AND v.seq = ? AND v.ord = ? AND v.id = ?`
 	newestOf    = `SELECT ` + versionColumns + ` FROM ` + memoryTables + ` WHERE v.store = ? AND v.memory_id = ? ORDER BY v.seq DESC LIMIT 1`
 
