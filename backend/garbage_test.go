@@ -104,6 +104,9 @@ func TestCollectBesideWriters(t *testing.T) {
 	if _, err := st.Verify(ctx, nil, func(p memory.Problem) { t.Errorf("%+v", p) }); err != nil {
 		t.Error(err)
 	}
+	if _, err := collector.Collect(ctx, info.ID, &CollectOptions{}); err != nil { // what the last writes that lost have left
+		t.Error(err)
+	}
 	if g, err := collector.Collect(ctx, info.ID, &CollectOptions{Keep: true}); err != nil || g.Contents > 0 {
 		t.Errorf("left: %+v, %v", g, err)
 	}
