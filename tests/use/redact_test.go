@@ -38,8 +38,14 @@ func TestRedactedEverywhere(t *testing.T) {
 		echo '{"changes":[{"action":"put","path":"/applied.md","content":"'$c'"}]}' | mneme apply notes
 		echo '{"id":1,"input":{"command":"create","path":"/memories/tool.md","file_text":"'$c'"}}' | mneme tool --store notes --session s1
 		echo '{"id":1,"input":{"command":"str_replace","path":"/memories/tool.md","old_str":"'$c'","new_str":"'$c' twice"}}' | mneme tool --store notes --session s1
+		printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}' '{"jsonrpc":"2.0","method":"notifications/initialized"}' \
+			'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"write","arguments":{"path":"/memories/mcp.md","text":"'$c'"}}}' | mneme mcp --store notes --session s2
+		echo '{"id":1,"method":"remember","params":{"thread_id":"t","turn_id":"1","entries":[{"text":"'$c'"}]}}' | mneme plugin --store notes --session s3
+		mneme store create other; echo $c | mneme write other:/imported.md; mneme export other --heads-only > "`+e.Dir+`/tar"
+		mneme import "`+e.Dir+`/tar" notes --mode merge; rm "`+e.Dir+`/tar"; mneme store delete other --yes
+		until test -e mcp.md -a -e threads/t/1.md -a -e imported.md; do :; done
 		cp written.md copied.md
-		! echo lost > restored.md; for f in *.md dir/*.md; do cat $f > /dev/null; echo clean > $f; done
+		! echo lost > restored.md; for f in *.md dir/*.md threads/t/1.md; do cat $f > /dev/null; echo clean > $f; done
 		grep -r . .mneme/at .mneme/versions > "`+e.Dir+`/seen" 2>&1 || true
 		n=$(mneme log notes --json | sed -n '1s/.*"seq":\([0-9]*\).*/\1/p')
 		for i in $(seq 2 6 $n); do grep -r . .mneme/at/$i; done > "`+e.Dir+`/past" 2>&1 || true`)
