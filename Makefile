@@ -62,7 +62,7 @@ check:           ## gofmt, vet, staticcheck, go.mod, and the tests with the race
 	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 20m -skip '$(NO_RACE)' \
 		./versionlog/dynamolog ./versionlog/sqlitelog $$(go list ./... | grep -v -e /tests/ -e /archtest) # the longest first
 	MNEME_NOSKIP=1 go test -vet=off -tags racedaemon -p 3 -parallel 2 -timeout 30m -skip '$(NO_RACE_MOUNTED)' \
-		./tests/conflict ./tests/use ./tests/crash ./tests/... # they wait for more than half of their time
+		./tests/conflict ./tests/use ./tests/crash ./tests/... # many of them wait
 
 torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
 	scripts/install-test-tools.sh
