@@ -11,6 +11,17 @@ import (
 	"mneme/versionlog"
 )
 
+// exportAt exports a store as it was after a commit.
+func (p *place) exportAt(st *memory.Store, seq uint64) (*Manifest, *bytes.Buffer) {
+	p.t.Helper()
+	past, err := p.OpenAt(p.t.Context(), st.Info().ID, seq)
+	p.must(err)
+	var out bytes.Buffer
+	m, err := Export(p.t.Context(), past, &out, nil)
+	p.must(err)
+	return m, &out
+}
+
 // TestRoundTrip: what comes of an archive is the same store, of which the archive is the
 // same bytes; at every point of its history.
 func TestRoundTrip(t *testing.T) {
@@ -19,11 +30,7 @@ func TestRoundTrip(t *testing.T) {
 	tip, err := st.Tip(t.Context())
 	from.must(err)
 	for seq := range tip.Seq + 1 {
-		past, err := from.OpenAt(t.Context(), st.Info().ID, seq)
-		from.must(err)
-		var out bytes.Buffer
-		m, err := Export(t.Context(), past, &out, nil)
-		from.must(err)
+		m, out := from.exportAt(st, seq)
 		to := newPlace(t)
 		done, err := to.bring(out.Bytes(), ImportOptions{})
 		to.must(err)
@@ -63,16 +70,12 @@ func TestRoundTripRedacted(t *testing.T) {
 	tip, err := st.Tip(t.Context())
 	from.must(err)
 	for seq := range tip.Seq + 1 {
-		past, err := from.OpenAt(t.Context(), st.Info().ID, seq)
-		from.must(err)
-		var out bytes.Buffer
-		_, err = Export(t.Context(), past, &out, nil)
-		from.must(err)
+		_, out := from.exportAt(st, seq)
 		if strings.Contains(out.String(), secret) {
 			t.Errorf("the archive of commit %d has what was erased", seq)
 		}
 		to := newPlace(t)
-		_, err = to.bring(out.Bytes(), ImportOptions{})
+		_, err := to.bring(out.Bytes(), ImportOptions{})
 		to.must(err)
 		to.wantSame("notes", out.Bytes())
 		if seq == tip.Seq {

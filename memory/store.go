@@ -210,6 +210,18 @@ func invalidUTF8(data []byte) int {
 	return len(data)
 }
 
+// Commit returns the commit of a sequence number. It reads few besides, where Commits would read
+// a page of those behind it. versionlog.ErrNotFound.
+func (s *Store) Commit(ctx context.Context, seq uint64) (*versionlog.Commit, error) {
+	for c, err := range s.CommitsBefore(ctx, seq+1, versionlog.Filter{}) {
+		if err != nil || c.Seq == seq {
+			return c, err
+		}
+		break
+	}
+	return nil, fmt.Errorf("store %s: commit %d: %w", s.info.Slug, seq, versionlog.ErrNotFound)
+}
+
 // CommitsBefore yields the commits below a sequence number that f takes, newest first;
 // 0 is from the newest on.
 func (s *Store) CommitsBefore(ctx context.Context, before uint64, f versionlog.Filter) iter.Seq2[*versionlog.Commit, error] {

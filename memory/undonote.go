@@ -31,8 +31,9 @@ func RestoreNote(seq uint64) map[string]string {
 	return map[string]string{noteRestore: strconv.FormatUint(seq, 10)}
 }
 
-// PartNote returns the metadata of one of the commits of a restore of a path, which began when the
-// newest commit was began.
+// PartNote returns the metadata of one commit of a restore of a path to what it was after the commit
+// seq. began is the number of the store's newest commit when the restore began; more says that other
+// commits of it are to follow.
 func PartNote(path string, seq, began uint64, more bool) map[string]string {
 	note := RestoreNote(seq)
 	if note[notePart] = partName(path, began); more {
@@ -49,9 +50,10 @@ func partName(path string, began uint64) string {
 // restoreLife is for how long a restore that was cut may be gone on with.
 const restoreLife = 7 * 24 * time.Hour
 
-// CutRestore returns what there is of a restore of a path that was cut: when the newest commit was
-// began, and by which commits. There is none if made is empty, as once there was a restore to another
-// point. It reads the commits of the last week, and does not believe those of sessions.
+// CutRestore finds a restore of a path, to what it was after the commit seq, that was cut. It returns
+// the number of the store's newest commit when that restore began, and the commits that it made. No
+// commits: there is none, or a later restore to another point has ended it. CutRestore reads the
+// commits of the last week, and does not believe the notes of sessions.
 func (s *Store) CutRestore(ctx context.Context, path string, seq uint64) (began uint64, made []uint64, err error) {
 	var newest time.Time
 	for c, err := range s.CommitsBefore(ctx, 0, versionlog.Filter{}) {

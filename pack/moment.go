@@ -29,13 +29,11 @@ func momentOf(ctx context.Context, st *memory.Store, seq uint64) (moment, error)
 	case seq > tip.Seq:
 		return moment{}, noCommit(st, seq, tip.Seq)
 	}
-	for c, err := range st.Commits(ctx, seq-1) {
-		if err != nil {
-			return moment{}, err
-		}
-		return moment{c.Seq, c.Digest}, nil
+	c, err := st.Commit(ctx, seq)
+	if err != nil {
+		return moment{}, err
 	}
-	return moment{}, fmt.Errorf("commit %d of %s: %w", seq, shown(st.Info().Slug), versionlog.ErrNotFound)
+	return moment{c.Seq, c.Digest}, nil
 }
 
 // noCommit is the error of a commit that a store does not have yet.

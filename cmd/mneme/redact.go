@@ -140,22 +140,17 @@ func versionsOf(ctx context.Context, st *memory.Store, ref string) (ids []string
 	if err != nil {
 		return []string{ref}, nil
 	}
-	for c, err := range st.Commits(ctx, max(seq, 1)-1) {
-		if err != nil {
-			return nil, err
-		}
-		if c.Seq != seq {
-			break
-		}
-		for i := range c.Versions {
-			ids = append(ids, c.Versions[i].ID)
-		}
-		if len(ids) == 0 {
-			return nil, usagef("commit %d of store %s has no versions", seq, st.Info().Slug)
-		}
-		return ids, nil
+	c, err := st.Commit(ctx, seq)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("store %s: commit %d: %w", st.Info().Slug, seq, versionlog.ErrNotFound)
+	for i := range c.Versions {
+		ids = append(ids, c.Versions[i].ID)
+	}
+	if len(ids) == 0 {
+		return nil, usagef("commit %d of store %s has no versions", seq, st.Info().Slug)
+	}
+	return ids, nil
 }
 
 // firstFew names some of many.

@@ -84,16 +84,12 @@ func (c *showCmd) showCommit(ctx context.Context, a *app, store, number string) 
 		return usagef("%q is no sequence number of store %s; `mneme log %s` lists them", number, store, shellWord(store))
 	}
 	return a.withStore(ctx, store, reading, func(st *memory.Store) error {
-		var commit *versionlog.Commit
-		for c, err := range st.Commits(ctx, max(seq, 1)-1) {
-			if err != nil {
-				return err
-			}
-			commit = c
-			break
-		}
-		if commit == nil || commit.Seq != seq {
+		commit, err := st.Commit(ctx, seq)
+		if errors.Is(err, versionlog.ErrNotFound) {
 			return fmt.Errorf("sequence number %d of store %s: %w; `mneme log %[2]s` lists them", seq, st.Info().Slug, versionlog.ErrNotFound)
+		}
+		if err != nil {
+			return err
 		}
 		if commit.Event != nil {
 			return showEvent(a, st, commit)

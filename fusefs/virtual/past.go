@@ -3,7 +3,6 @@ package virtual
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -62,16 +61,11 @@ func (p *past) timeOf(ctx context.Context, seq uint64) (time.Time, error) {
 		return p.store.Info().CreatedAt, nil
 	}
 	return p.times.get(ctx, seq, func(ctx context.Context) (time.Time, error) {
-		for c, err := range p.store.CommitsBefore(ctx, seq+1, versionlog.Filter{}) { // a few; Commits would read many
-			switch {
-			case err != nil:
-				return time.Time{}, err
-			case c.Seq == seq:
-				return c.Time, nil
-			}
-			break
+		c, err := p.store.Commit(ctx, seq)
+		if err != nil {
+			return time.Time{}, err
 		}
-		return time.Time{}, fmt.Errorf("commit %d: %w", seq, versionlog.ErrNotFound)
+		return c.Time, nil
 	})
 }
 

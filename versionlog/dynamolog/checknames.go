@@ -53,7 +53,7 @@ func (l *Log) checkListed(ctx context.Context, report func(Problem)) error {
 func (l *Log) checkUnlisted(ctx context.Context, report func(Problem)) error {
 	for described, err := range l.described(ctx) {
 		if err != nil {
-			if kind := errkind.Of(err); kind == errkind.Corrupt {
+			if errkind.Of(err) == errkind.Corrupt {
 				return nil
 			}
 			return err

@@ -174,7 +174,7 @@ func (c *checker) commit(row *commitRow, versions []versionRow) {
 		name string
 		same bool
 	}{
-		{"key", row.key == record.Key || row.key == fmt.Sprintf("%s#%0128d", record.Key, record.Seq)}, {"time", row.micros == record.Time.UnixMicro()},
+		{"key", row.key == record.Key || row.key == fmt.Sprintf(keyAside, record.Key, record.Seq)}, {"time", row.micros == record.Time.UnixMicro()},
 		{"actor_kind", row.kind == string(record.Actor.Kind)}, {"actor_id", row.id == record.Actor.ID},
 		{"session", row.session == record.Session}, {"message", row.message == record.Message},
 	} {

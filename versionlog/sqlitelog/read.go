@@ -54,11 +54,7 @@ func (l *Log) Held(ctx context.Context, storeID, path string) (bool, error) {
 		return false, err
 	}
 	above := path + "/"
-	_, err = queryOne(ctx, l.db, lastBelow, scanVersion, s.num, above, above+afterAll)
-	if errors.Is(err, versionlog.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
+	return exists(queryOne(ctx, l.db, heldBelow, scanMicros, s.num, above, above+afterAll))
 }
 
 func (l *Log) atPath(ctx context.Context, text, storeID, path string) (versionlog.Version, error) {

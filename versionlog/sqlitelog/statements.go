@@ -31,8 +31,8 @@ const pathTables = `paths p CROSS JOIN versions v ON v.store = p.store AND v.seq
 const (
 	lastAt = `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path = ?`
 
-	// lastBelow is one of the paths between two.
-	lastBelow = `SELECT ` + versionColumns + ` FROM ` + pathTables + ` WHERE p.store = ? AND p.path > ? AND p.path < ? LIMIT 1`
+	// heldBelow finds one of the paths between two.
+	heldBelow = `SELECT 1 FROM paths WHERE store = ? AND path > ? AND path < ? LIMIT 1`
 
 	versionByID = `SELECT ` + versionColumns + ` FROM ` + versionTables + ` WHERE v.store = ? AND v.seq = ? AND v.ord = ? AND v.id = ?`
 	newestOf    = `SELECT ` + versionColumns + ` FROM ` + memoryTables + ` WHERE v.store = ? AND v.memory_id = ? ORDER BY v.seq DESC LIMIT 1`
@@ -86,15 +86,15 @@ func pathRowsAfter(limit int) string {
 	return `SELECT path, seq, ord, live FROM paths WHERE store = ? AND path > ? ORDER BY path LIMIT ` + strconv.Itoa(limit)
 }
 
-// keyAside is what a row of commits has for a key that a later commit has, too: longer than
-// any key, so that the newest commit of the key is found by it.
-const keyAside = `printf('%s#%0128d', key, seq)`
+// keyAside is the form, of key and seq, of what a row of commits has for a key that a later
+// commit has, too: longer than any key, so that the newest commit of the key is found by it.
+const keyAside = "%s#%0128d"
 
 // The writes.
 const (
 	insertCommit = `INSERT INTO commits (store, seq, key, time, actor_kind, actor_id, session, message, record)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	setKeyAside   = `UPDATE commits SET key = ` + keyAside + ` WHERE store = ? AND key = ?`
+	setKeyAside   = `UPDATE commits SET key = printf('` + keyAside + `', key, seq) WHERE store = ? AND key = ?`
 	insertVersion = `INSERT INTO versions (store, seq, ord, id, memory_id, parent, op, path, from_path, sha256, size, spelling)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	leavePath = `UPDATE paths SET live = 0 WHERE store = ?1 AND seq = ?2 AND ord = ?3
