@@ -20,6 +20,7 @@ import (
 
 	"mneme/cas"
 	"mneme/internal/awsconf"
+	"mneme/internal/objectversions"
 )
 
 var (
@@ -34,6 +35,7 @@ type api interface {
 	PutObject(context.Context, *s3.PutObjectInput, ...func(*s3.Options)) (*s3.PutObjectOutput, error)
 	DeleteObject(context.Context, *s3.DeleteObjectInput, ...func(*s3.Options)) (*s3.DeleteObjectOutput, error)
 	ListObjectsV2(context.Context, *s3.ListObjectsV2Input, ...func(*s3.Options)) (*s3.ListObjectsV2Output, error)
+	ListObjectVersions(context.Context, *s3.ListObjectVersionsInput, ...func(*s3.Options)) (*s3.ListObjectVersionsOutput, error)
 }
 
 // Store is a cas.Store in a bucket. Every call has 12 s, repetitions and the
@@ -252,7 +254,7 @@ func (s *Store) Reach(ctx context.Context) error {
 }
 
 // Delete implements cas.Deleter, with one DELETE. In a bucket that keeps
-// versions of objects the bytes stay, as a noncurrent version.
+// versions of objects the bytes stay, as a noncurrent version: see DeleteOld.
 func (s *Store) Delete(ctx context.Context, d cas.Digest) error {
 	if err := s.delete(ctx, d); err != nil {
 		return fmt.Errorf("delete %v: %w", d, awsconf.Explain(err))
@@ -271,6 +273,15 @@ func (s *Store) delete(ctx context.Context, d cas.Digest) error {
 		return nil
 	}
 	return err
+}
+
+// DeleteOld removes what a bucket that keeps versions of objects has kept of a blob that
+// was deleted. Where it may not, the error is an objectversions.ErrLeft.
+func (s *Store) DeleteOld(ctx context.Context, d cas.Digest) error {
+	if err := objectversions.Remove(ctx, s.client, s.bucket, *s.key(d)); err != nil {
+		return fmt.Errorf("delete old versions of %v: %w", d, err)
+	}
+	return nil
 }
 
 // begin bounds a call in time. A context that has ended sends nothing.

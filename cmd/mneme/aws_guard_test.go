@@ -138,11 +138,18 @@ func (g *guard) s3Wants(r *http.Request, _ []byte) ([]wanted, error) {
 	case key == "" && isSetting:
 		return []wanted{{action, "arn:aws:s3:::" + bucket, nil}}, nil
 	case key == "":
-		return []wanted{{"s3:ListBucket", "arn:aws:s3:::" + bucket, map[string][]string{"s3:prefix": {r.URL.Query().Get("prefix")}}}}, nil
+		action := "s3:ListBucket"
+		if r.URL.Query().Has("versions") {
+			action = "s3:ListBucketVersions"
+		}
+		return []wanted{{action, "arn:aws:s3:::" + bucket, map[string][]string{"s3:prefix": {r.URL.Query().Get("prefix")}}}}, nil
 	}
 	action = map[string]string{
 		http.MethodGet: "s3:GetObject", http.MethodHead: "s3:GetObject", http.MethodPut: "s3:PutObject", http.MethodDelete: "s3:DeleteObject",
 	}[r.Method]
+	if r.URL.Query().Has("versionId") {
+		action += "Version"
+	}
 	keys := map[string][]string{}
 	if condition := r.Header.Get("If-None-Match"); condition != "" {
 		keys["s3:if-none-match"] = []string{condition}

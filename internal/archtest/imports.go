@@ -52,7 +52,8 @@ var floors = map[string]int{
 	"secrets":    1,
 	"versionlog": 1,
 
-	"internal/awssetup": 1,
+	"internal/awssetup":       1,
+	"internal/objectversions": 1,
 
 	"errkind": -1, // the floor that all stand on
 	"finding": -1,
@@ -109,7 +110,7 @@ var owners = map[string][]string{
 	sqliteLibrary:                    {"internal/sqlite", "versionlog/sqlitelog"},
 	"github.com/hanwen/go-fuse":      {"fusefs", "internal/fusedev", "internal/testing/barefs", "internal/testing/crashfs"},
 	"github.com/dgraph-io/ristretto": {"cache"},
-	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awssetup", "internal/testing/awstest"},
+	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awssetup", "internal/objectversions", "internal/testing/awstest"},
 	"github.com/alecthomas/kong":     {"cmd/mneme"},
 	"github.com/prometheus/":         {"cmd/mneme"},
 	"github.com/klauspost/compress":  {"versionlog/sqlitelog", "versionlog/snapshot", "tests/harness"},

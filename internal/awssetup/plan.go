@@ -56,6 +56,7 @@ func NewPlan(bucket, table, region, owner string) *Plan {
 		Policies: []NamedPolicy{
 			{"setup", "the person who sets it up, once", policy(arns.setup()...)},
 			{"admin", "people who create, archive and delete stores, repair blobs and rebuild the index", policy(arns.admin()...)},
+			{"redact", "a person who redacts, for as long as that takes: it can delete what the bucket keeps of objects that were replaced or deleted", policy(arns.redact()...)},
 			{"read-write", "mounts and people that read and write every store: they can add objects to the bucket, and neither replace nor delete one", policy(arns.readWrite()...)},
 			{"read-only", "mounts with :ro or --read-only, of every store", policy(arns.readOnly()...)},
 			{"one store, read-write", "a mount of one store, which cannot see another's bytes or rows", policy(arns.storeReadWrite()...)},
@@ -77,6 +78,7 @@ var (
 	readKeys   = []string{"s3:GetObject"}
 	addKeys    = []string{"s3:PutObject"}
 	deleteKeys = []string{"s3:DeleteObject"}
+	deleteOld  = []string{"s3:DeleteObjectVersion"}
 )
 
 type arns struct{ bucket, table, region string }
@@ -122,6 +124,13 @@ func (a arns) admin() []Statement {
 		allow("Objects", slices.Concat(readKeys, addKeys, deleteKeys), a.ofKeys("stores/")),
 		allow("Keys", []string{"s3:ListBucket"}, a.ofBucket()),
 	}
+}
+
+// redact is admin and what it takes to remove old versions of objects.
+func (a arns) redact() []Statement {
+	return append(a.admin(),
+		allow("Old", deleteOld, a.ofKeys("stores/")),
+		allow("OldKeys", []string{"s3:ListBucketVersions"}, a.ofBucket()))
 }
 
 // readWrite is readOnly and what a commit to any store takes.
