@@ -62,6 +62,7 @@ const (
 	BucketText        Kind = "bucket-text"        // records that are not the text of their commits
 	BucketDescription Kind = "bucket-description" // store.json is not what the table says
 	BucketSnapshot    Kind = "bucket-snapshot"    // it is not what follows from the records
+	BucketErased      Kind = "bucket-erased"      // it has what was erased
 	TableName         Kind = "table-name"         // a row by which the store is found
 	TableTip          Kind = "table-tip"
 	TableTotals       Kind = "table-totals"
@@ -109,7 +110,7 @@ var all = []Info{
 	{RowsOfGoneStore, Itself, never}, {StoreNumbers, None, never}, {StoreSlug, None, never},
 
 	{BucketMissing, never, Rebuild}, {BucketLate, never, Itself}, {BucketPaid, never, Itself}, {BucketBeyond, never, Rebuild},
-	{BucketDamaged, never, Rebuild}, {BucketText, never, Rebuild}, {BucketDescription, never, Rebuild}, {BucketSnapshot, never, Rebuild}, {TableName, never, Rebuild},
+	{BucketDamaged, never, Rebuild}, {BucketText, never, Rebuild}, {BucketDescription, never, Rebuild}, {BucketSnapshot, never, Rebuild}, {BucketErased, never, None}, {TableName, never, Rebuild},
 	{TableTip, never, Rebuild}, {TableTotals, never, Rebuild}, {TableDescription, never, Rebuild}, {TableMissing, never, Rebuild},
 	{TableLate, never, Itself}, {TableExtra, never, Rebuild}, {TableOther, never, Rebuild},
 }

@@ -147,7 +147,7 @@ func (s *Store) erase(ctx context.Context, ids []string, reason string, event fu
 	}
 	err := forget(s.blobs)
 	s.note(done, "the caches of this process", err)
-	places, err := s.can.Purge(ctx, s.info.ID)
+	places, err := s.can.Purge(ctx, s.info.ID, ids)
 	done.Places = append(done.Places, places...)
 	if err != nil {
 		return done, fmt.Errorf("store %s: %w", s.info.Slug, err)
@@ -203,7 +203,7 @@ func (s *Store) eraseContents(ctx context.Context, contents map[cas.Digest]bool,
 		}
 	}
 	done.Contents, done.Kept = len(contents), all-len(contents)
-	if s.can.MaxContent > 0 { // it has erased them
+	if s.can.MaxContent > 0 || s.can.ErasesContents {
 		return nil
 	}
 	if unread > 0 && len(contents) > 0 {

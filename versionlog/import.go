@@ -52,7 +52,7 @@ func Import(ctx context.Context, log Log, storeID string, commits iter.Seq2[*Com
 
 // CheckImport returns the error that Import has for a commit whatever comes before it, so that a
 // history that a log cannot hold is known before anything is changed: ErrTooLarge, ErrInvalid,
-// ErrNoRedaction.
+// ErrErasedHistory.
 func CheckImport(log Log, c *Commit) error {
 	can, p := log.Capabilities(), c.finished()
 	fits := can.Fits
@@ -61,7 +61,7 @@ func CheckImport(log Log, c *Commit) error {
 	}
 	err := fits(p)
 	if err == nil && can.Purge == nil && (c.HasRedacted() || len(c.Event.ErasedVersions()) > 0) {
-		err = ErrNoRedaction
+		err = ErrErasedHistory
 	}
 	if err != nil {
 		return fmt.Errorf("commit %d cannot be imported: %w", c.Seq, err)
@@ -139,7 +139,7 @@ func (b *builder) adopt(store Store, tip Tip, p *Proposal) (*Commit, error) {
 			return nil, err
 		}
 	} else if c.HasRedacted() {
-		return nil, fmt.Errorf("commit %d: %w", c.Seq, ErrNoRedaction)
+		return nil, fmt.Errorf("commit %d: %w", c.Seq, ErrErasedHistory)
 	}
 	if err := p.Event.mayErase(b.view); err != nil {
 		return nil, fmt.Errorf("%w: commit %d: %w", ErrInvalid, c.Seq, err)

@@ -230,6 +230,9 @@ type Capabilities struct {
 	// backend says; they go with their store when that is deleted.
 	MaxContent int
 
+	// ErasesContents says that a redaction erases contents that the log does not keep itself.
+	ErasesContents bool
+
 	// Near says that no call leaves this machine, so that none takes long unless another
 	// process holds it up.
 	Near bool
@@ -242,7 +245,12 @@ type Capabilities struct {
 	// somebody is still reading, and says of each place what has become of it. It may be
 	// called at any time, costs little when nothing is left, and may be repeated. An error
 	// says that it could not look. Nil: the log takes no redactions.
-	Purge func(ctx context.Context, storeID string) ([]Purged, error)
+	//
+	// Versions are those that the caller means to be gone. Where others than its caller could
+	// have a process destroy more than they may themselves, a log purges only what events
+	// have erased that name one of them, and tells of other events as places where something
+	// is left.
+	Purge func(ctx context.Context, storeID string, versions []string) ([]Purged, error)
 
 	// Fits returns the error that Commit has for a proposal whatever the store holds: ErrTooLarge,
 	// ErrInvalid. A finished commit is judged in full by it, see CheckImport. Nil: all that

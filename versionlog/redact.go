@@ -17,6 +17,9 @@ var ErrLiveHead = errkind.New(errkind.Invalid, "it is the current version; write
 // ErrNoRedaction says that a log erases no versions.
 var ErrNoRedaction = errkind.New(errkind.Unsupported, "versions of this kind of store cannot be erased yet")
 
+// ErrErasedHistory says that a log imports no history of which versions were erased.
+var ErrErasedHistory = errkind.New(errkind.Unsupported, "this kind of store takes no history of which versions were erased")
+
 // MaxRedacted is how many versions one event may name.
 const MaxRedacted = 500
 

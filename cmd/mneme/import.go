@@ -246,7 +246,7 @@ func (c *importCmd) advise(err error, read *archive.Archive) error {
 		return advised{fmt.Errorf("%w; end what writes to it, and archive it: `mneme store archive %s`", err, read.Manifest.Store.Slug)}
 	case errors.Is(err, archive.ErrIncomplete):
 		return advised{fmt.Errorf("%w; --keep-going imports the rest", err)}
-	case errors.Is(err, versionlog.ErrTooLarge), errors.Is(err, versionlog.ErrNoRedaction):
+	case errors.Is(err, versionlog.ErrTooLarge), errors.Is(err, versionlog.ErrErasedHistory):
 		return advised{fmt.Errorf("%w; this history cannot be kept here; `mneme import %s NAME --mode merge` takes what is there at its end into a store that is here", err, word)}
 	case errors.Is(err, versionlog.ErrNotFound) && c.Mode == "merge":
 		return advised{fmt.Errorf("%w; `mneme import %s` makes the store", err, word)}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ type redactCmd struct {
 }
 
 func (c *redactCmd) Help() string {
-	return `Erases versions for good: their content, path, size and hash leave the history, the database with its free pages and its write-ahead log, the files of contents, kept conflicts, and the caches of every mount as it follows. What stays is that there was a version, by whom and when, and who erased it, when and why; the chain of the history still verifies. A content that other versions have, too, stays with them. The current version of a memory is refused: write or remove it first. Prints a receipt, which says of each place when it was erased there, what could not be looked at since it is damaged, and what could not be reached. Where something could not be looked at, all else is erased, and the exit code is 7. To run it again is safe, and does what was left to do.
+	return `Erases versions for good: their content, path, size and hash leave the history, the database with its free pages and its write-ahead log, or the table and the bucket with old versions of objects, the files of contents, kept conflicts, and the caches of every mount as it follows. What stays is that there was a version, by whom and when, and who erased it, when and why; the chain of the history still verifies. A content that other versions have, too, stays with them. The current version of a memory is refused: write or remove it first. Prints a receipt, which says of each place when it was erased there, what could not be looked at since it is damaged, and what could not be reached. Where something could not be looked at, all else is erased, and the exit code is 7. To run it again is safe, and does what was left to do; on AWS it takes the id of one of the versions for that, and credentials that may delete from the bucket.
 
 Examples:
 
@@ -264,6 +265,7 @@ type placeJSON struct {
 var unreached = []string{
 	"copies that were handed out: backups, exports, images, packs and what agents have read",
 	"mounts: each empties its caches when it follows the event, at once if it runs on this machine, and one of another machine or one that is stopped when it goes on",
+	"of a store on AWS: point-in-time recovery and backups of the table, replicas of the bucket, and copies of heads on machines on which mneme does not run now",
 	"messages, sessions, metadata and keys of commits: the chain needs them",
 	"free blocks of the disk on which files were removed",
 }
@@ -275,6 +277,11 @@ func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st
 		ids[i] = v.ID
 		if !v.Digest.IsZero() {
 			digests[v.Digest] = true
+		}
+	}
+	for _, id := range c.Versions { // of those that are erased the rest is done
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 	}
 	done, err := st.Redact(ctx, ids, c.Reason)

@@ -78,7 +78,7 @@ var (
 	readKeys   = []string{"s3:GetObject"}
 	addKeys    = []string{"s3:PutObject"}
 	deleteKeys = []string{"s3:DeleteObject"}
-	deleteOld  = []string{"s3:DeleteObjectVersion"}
+	deleteOld  = []string{"s3:GetObjectVersion", "s3:DeleteObjectVersion"}
 )
 
 type arns struct{ bucket, table, region string }

@@ -24,7 +24,7 @@ type API interface {
 // ErrLeft says that old versions of objects are left, if the bucket keeps any. A later call
 // finds them.
 var ErrLeft = errors.New("old versions of objects in the bucket are left, if it keeps any: " +
-	"the credentials need s3:ListBucketVersions for the bucket and s3:DeleteObjectVersion for its objects; then run the redaction once more")
+	"the credentials need s3:ListBucketVersions for the bucket, and s3:GetObjectVersion and s3:DeleteObjectVersion for its objects; then run the same once more")
 
 // Remove removes all versions but the newest of the objects whose keys begin with a prefix,
 // and the newest, too, where it only says that the object was deleted. Of a bucket that
@@ -57,22 +57,41 @@ func Remove(ctx context.Context, client API, bucket, prefix string) error {
 	return nil
 }
 
+// Kept returns the ids of all versions of one object that a bucket keeps, the newest first,
+// which may be the object itself. Errors: those of Remove.
+func Kept(ctx context.Context, client API, bucket, name string) (ids []string, err error) {
+	var key, version *string
+	for more := true; more; {
+		out, err := page(ctx, client, &s3.ListObjectVersionsInput{Bucket: &bucket, Prefix: &name, KeyMarker: key, VersionIdMarker: version})
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range out.Versions {
+			if aws.ToString(v.Key) == name {
+				ids = append(ids, aws.ToString(v.VersionId))
+			}
+		}
+		more, key, version = aws.ToBool(out.IsTruncated), out.NextKeyMarker, out.NextVersionIdMarker
+	}
+	return ids, nil
+}
+
 func page(ctx context.Context, client API, in *s3.ListObjectVersionsInput) (*s3.ListObjectVersionsOutput, error) {
 	ctx, cancel := awsconf.WithTimeout(ctx)
 	defer cancel()
 	out, err := client.ListObjectVersions(ctx, in)
-	return out, left(err)
+	return out, Left(err)
 }
 
 func remove(ctx context.Context, client API, bucket string, key, version *string) error {
 	ctx, cancel := awsconf.WithTimeout(ctx)
 	defer cancel()
 	_, err := client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &bucket, Key: key, VersionId: version})
-	return left(err)
+	return Left(err)
 }
 
-// left makes an ErrLeft of the answer of a server that does not allow it, or cannot.
-func left(err error) error {
+// Left makes an ErrLeft of the answer of a server that does not allow it, or cannot.
+func Left(err error) error {
 	if err = awsconf.Explain(err); errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) {
 		return fmt.Errorf("%w: %w", ErrLeft, err)
 	}

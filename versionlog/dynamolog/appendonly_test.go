@@ -39,7 +39,7 @@ func TestAppendOnlyCredentials(t *testing.T) {
 	name := descriptionKey(s.ID)
 	owes := func() bool {
 		t.Helper()
-		i, err := creator.table.get(ctx, s.ID, sortOf(descriptionOut(s.ID)), false)
+		i, err := creator.table.get(ctx, s.ID, descriptionSort, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestAppendOnlyCredentials(t *testing.T) {
 	}
 	owe := func() {
 		t.Helper()
-		if err := creator.table.write(ctx, []types.WriteRequest{putRequest(descriptionOut(s.ID))}); err != nil {
+		if err := creator.table.write(ctx, []types.WriteRequest{putRequest(descriptionOut(s.ID, 0))}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"mneme/versionlog"
@@ -115,8 +116,10 @@ func (s *store) reach(m *meta) (after uint64, ok bool) {
 		s.newViewLocked(m)
 		return 0, true
 	}
+	v.meta.fence = max(v.meta.fence, m.fence)
 	if v.meta.tip.Seq == m.tip.Seq {
 		v.meta.Store, v.meta.tip.ArchivedAt = m.Store, m.ArchivedAt
+		v.meta.redacted, v.meta.erased = m.redacted, m.erased
 	}
 	return 0, true
 }
@@ -129,6 +132,9 @@ func (s *store) newViewLocked(m *meta) {
 	}
 	first := s.view == nil
 	s.view = newView(m, s.log.bounds)
+	if m.erased != m.redacted {
+		s.eraseLaterLocked()
+	}
 	if first {
 		s.sweepLater(0)
 	}
@@ -182,6 +188,10 @@ func (s *store) applyForeign(c *versionlog.Commit) bool {
 		s.sweepLater(sweepPause)
 	}
 	if v.apply(c) {
+		if c.Erases() && c.Seq > v.meta.redacted {
+			s.view = nil // it may know what was erased, and does not know what remains
+			s.log.work.Go(s.removeSnapshot)
+		}
 		return true
 	}
 	if c.Seq == v.meta.tip.Seq+1 { // a chain that the view is no part of
@@ -245,6 +255,16 @@ func (s *store) read(ctx context.Context, v *view, n *needs) error {
 	if err != nil {
 		return err
 	}
+	versions, err := inParallel(n.versions, func(id string, _ bool) (*versionlog.Version, error) {
+		found, err := s.log.Version(ctx, s.id, id)
+		if errors.Is(err, versionlog.ErrNotFound) {
+			return nil, nil
+		}
+		return &found, err
+	})
+	if err != nil {
+		return err
+	}
 	newest := map[string]*versionlog.Version{}
 	for id := range n.memories {
 		v, err := s.log.Newest(ctx, s.id, id)
@@ -275,6 +295,7 @@ func (s *store) read(ctx context.Context, v *view, n *needs) error {
 	for id, found := range newest {
 		v.learnNewest(id, found, n.began)
 	}
+	maps.Copy(v.versions, versions)
 	return nil
 }
 

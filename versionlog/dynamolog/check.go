@@ -29,6 +29,7 @@ const (
 	doRebuild = "rebuild the index"
 	doSweep   = "any process that writes to the store mends it, within a minute; if none can, rebuild the index"
 	doRestore = "the table still has it, and puts it back when you rebuild the index"
+	doPurge   = "redact one of them once more, by its id, which the event has, with credentials that may delete from the bucket, and old versions of objects"
 	doMend    = "if the table does not have it, restore the object; if it does, rebuild the index"
 	doCatchUp = "if the table was restored to an earlier time, it is brought up to them, if they follow, when you rebuild the index"
 )
@@ -87,6 +88,9 @@ func (c *checker) records(ctx context.Context) (whole bool, err error) {
 		o, err := owedOf(i)
 		if err != nil {
 			return false, err
+		}
+		if !o.paid.IsZero() {
+			continue
 		}
 		for seq := o.first; seq <= o.last; seq++ {
 			c.owed[seq] = true
@@ -200,7 +204,14 @@ func (c *checker) rows(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.log.replayCommits(ctx, c.meta.ID, c.meta.tip.Seq, func(i item) error {
+	erased, unpurged, err := c.erased(ctx)
+	if err != nil {
+		return err
+	}
+	r := newReplay(erased, func(i item) error {
+		if isNote(sortOf(i)) {
+			return nil
+		}
 		c.wanted[sortOf(i)] = sumOf(i)
 		if strings.HasPrefix(sortOf(i), logPrefix) {
 			c.text(i)
@@ -209,12 +220,14 @@ func (c *checker) rows(ctx context.Context) error {
 			delete(c.wanted, sortOf(i))
 		}
 		return nil
-	}, func(r *replay) error {
-		if !points[r.meta.tip.Seq] {
+	})
+	r.after = func() error {
+		if !points[r.meta.tip.Seq] || r.meta.tip.Seq < c.meta.redacted { // which nobody reads, and a purge removes
 			return nil
 		}
 		return c.snapshot(ctx, r)
-	}, func(int, int) {})
+	}
+	r, err = c.log.replayInto(ctx, r, c.meta.ID, c.meta.tip.Seq, func(int, int) {})
 	if errors.Is(err, versionlog.ErrNotFound) { // as reported
 		return nil
 	}
@@ -224,6 +237,12 @@ func (c *checker) rows(ctx context.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	for seq := range r.unpurged {
+		unpurged[seq] = true
+	}
+	for _, seq := range slices.Sorted(maps.Keys(unpurged)) {
+		c.report(Problem{finding.BucketErased, subject(seq), "erases versions, and not all of them is gone from the bucket", doPurge})
 	}
 	switch now := c.meta.tip; {
 	case r.meta.tip.Digest != now.Digest || !r.meta.tip.Time.Equal(now.Time):
@@ -276,6 +295,28 @@ func (c *checker) ahead(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// erased returns the events that have erased versions, by these, and those events of which an
+// ERASE row says that the bucket is not purged.
+func (c *checker) erased(ctx context.Context) (erased map[string]uint64, unpurged map[uint64]bool, err error) {
+	erased, unpurged = map[string]uint64{}, map[uint64]bool{}
+	if c.meta.redacted == 0 {
+		return erased, unpurged, nil
+	}
+	for one, err := range c.log.commitRows(ctx, c.meta.ID, 0, maxSeq) {
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, id := range one.Event.ErasedVersions() {
+			erased[id] = one.Seq
+		}
+	}
+	seqs, err := c.log.unpurged(ctx, c.meta.ID)
+	for _, seq := range seqs {
+		unpurged[seq] = true
+	}
+	return erased, unpurged, err
 }
 
 // snapshot compares the snapshot of a commit with what the records up to it say.
@@ -334,7 +375,7 @@ func (c *checker) late(sort string) bool {
 // row compares one row of the table.
 func (c *checker) row(i item, newer map[string]bool) {
 	sort := sortOf(i)
-	if sort == metaSort || strings.HasPrefix(sort, outPrefix) || expired(i) {
+	if sort == metaSort || strings.HasPrefix(sort, outPrefix) || isNote(sort) || expired(i) {
 		return
 	}
 	r := row{item: i}

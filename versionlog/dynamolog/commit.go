@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/internal/awsconf"
 	"mneme/versionlog"
 )
 
@@ -17,12 +18,17 @@ var errKey = errors.New("the key is to be looked up")
 // a caller is told so, the view has to catch up.
 var errJudge = errors.New("to be judged on a newer view")
 
+// errRaise says that a proposal makes a commit that an earlier mneme must not meet.
+var errRaise = errors.New("the format of the table is to be raised")
+
 // request is a proposal that waits for the committer.
 type request struct {
 	proposal *versionlog.Proposal
 	absent   uint64       // no commit up to this one has the key
 	done     chan outcome // has room for the one outcome
 	alone    bool         // it must not share a transaction
+	fence    uint64       // its contents were there when this was the store's
+	raised   bool         // an earlier mneme refuses the table
 	gone     bool         // its caller has left; guarded by the store's mutex
 }
 
@@ -44,14 +50,25 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 	if l.readOnly {
 		return nil, versionlog.ErrReadOnly
 	}
+	if err := validate(p); err != nil {
+		return nil, err
+	}
+	s := l.store(storeID)
+	if ids := p.Event.ErasedVersions(); len(ids) > 0 {
+		if err := s.awaitPayers(ctx, ids); err != nil {
+			return nil, awsconf.Explain(err)
+		}
+	}
 	var c *versionlog.Commit
 	err := call(ctx, func(ctx context.Context) (err error) {
-		if err := validate(p); err != nil {
-			return err
-		}
-		c, err = l.store(storeID).commit(ctx, p)
+		c, err = s.commit(ctx, p)
 		return err
 	})
+	if err == nil && c.Erases() {
+		if err = awsconf.Explain(s.finishErasing(ctx)); err != nil {
+			s.eraseLater()
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +79,9 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 func validate(p *versionlog.Proposal) error {
 	if err := p.Validate(); err != nil {
 		return err
+	}
+	if p.Finished != nil && p.Finished.HasRedacted() {
+		return versionlog.ErrErasedHistory
 	}
 	rows := rowsPerTransaction
 	for _, c := range p.Changes {
@@ -86,7 +106,7 @@ func (s *store) commit(ctx context.Context, p *versionlog.Proposal) (*versionlog
 	if err := s.agree(ctx); err != nil {
 		return nil, err
 	}
-	absent, known := s.tip(), p.Fresh
+	absent, known, raised := s.tip(), p.Fresh, false
 	for attempt := 0; ; attempt++ {
 		if err := backoff(ctx, max(0, attempt-3)); err != nil {
 			return nil, err
@@ -98,10 +118,25 @@ func (s *store) commit(ctx context.Context, p *versionlog.Proposal) (*versionlog
 				return c, err
 			}
 		}
+		if s.isErasing() {
+			if err := s.finishErasing(ctx); err != nil {
+				return nil, err
+			}
+		}
+		fence, err := s.contentsThere(ctx, p)
+		if err != nil {
+			return nil, err
+		}
 		if err := s.fetch(ctx, p); err != nil {
 			return nil, err
 		}
-		c, err := s.submit(ctx, p, absent)
+		c, err := s.submit(ctx, &request{proposal: p, absent: absent, fence: fence, raised: raised, alone: p.Event != nil})
+		if errors.Is(err, errRaise) {
+			if err := s.log.table.raise(ctx); err != nil {
+				return nil, err
+			}
+			raised, err = true, errUnknown
+		}
 		if errors.Is(err, errJudge) {
 			c, err = s.judge(ctx, p, absent)
 		}
@@ -110,6 +145,13 @@ func (s *store) commit(ctx context.Context, p *versionlog.Proposal) (*versionlog
 		}
 		known = !errors.Is(err, errKey)
 	}
+}
+
+// isErasing reports whether the view knows of a redaction that is not finished.
+func (s *store) isErasing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.view != nil && s.view.meta.erased != s.view.meta.redacted
 }
 
 // tip returns the sequence number at which the view is.
@@ -154,8 +196,8 @@ func (s *store) judge(ctx context.Context, p *versionlog.Proposal, absent uint64
 }
 
 // submit hands a proposal to the committer and waits for the outcome.
-func (s *store) submit(ctx context.Context, p *versionlog.Proposal, absent uint64) (*versionlog.Commit, error) {
-	r := &request{proposal: p, absent: absent, done: make(chan outcome, 1), alone: p.Event != nil}
+func (s *store) submit(ctx context.Context, r *request) (*versionlog.Commit, error) {
+	r.done = make(chan outcome, 1)
 	s.mu.Lock()
 	s.queue = append(s.queue, r)
 	select {
@@ -188,15 +230,19 @@ type needs struct {
 	heads    map[string]bool
 	below    map[string]int // by path: how many of the versions there leave
 	memories map[string]bool
+	versions map[string]bool
 	began    uint64 // the tip when the reads begin
 }
 
-func (n *needs) none() bool { return len(n.heads)+len(n.below)+len(n.memories) == 0 }
+func (n *needs) none() bool { return len(n.heads)+len(n.below)+len(n.memories)+len(n.versions) == 0 }
 
 // needs returns what the view lacks to judge p, as far as can be told: whether
 // anything lies below a path matters only when nothing lies at it.
 func (v *view) needs(p *versionlog.Proposal) *needs {
-	n := &needs{heads: map[string]bool{}, below: map[string]int{}, memories: map[string]bool{}, began: v.meta.tip.Seq}
+	n := &needs{heads: map[string]bool{}, below: map[string]int{}, memories: map[string]bool{}, versions: map[string]bool{}, began: v.meta.tip.Seq}
+	for _, id := range p.Event.ErasedVersions() {
+		n.version(v, id)
+	}
 	for _, c := range p.Changes {
 		target := c.Path
 		if c.Action == versionlog.Rename {
@@ -230,6 +276,21 @@ func (n *needs) whatStays(v *view, p *versionlog.Proposal, path string) {
 	leave := leaving(p, path)
 	if found, err := v.below(path); err != nil || !found.all && len(found.versions) <= leave {
 		n.below[path] = leave
+	}
+}
+
+// version notes what the view does not know of a version that is to be erased.
+func (n *needs) version(v *view, id string) {
+	found, err := v.Version(id)
+	if err != nil {
+		n.versions[id] = true
+		return
+	}
+	if found == nil {
+		return
+	}
+	if _, err := v.Newest(found.MemoryID); err != nil {
+		n.memories[found.MemoryID] = true
 	}
 }
 
@@ -336,7 +397,7 @@ func (s *store) buildLocked(b *batch, r *request) outcome {
 	if s.stopped != nil {
 		return outcome{err: s.stopped}
 	}
-	if b.view == nil {
+	if b.view == nil || b.base.fence != r.fence || b.base.erased != b.base.redacted {
 		return outcome{err: errUnknown}
 	}
 	if c, err := b.view.byKey(r.proposal, r.absent); c != nil || err != nil {
@@ -348,6 +409,8 @@ func (s *store) buildLocked(b *batch, r *request) outcome {
 		return outcome{err: errUnknown}
 	case err != nil || !c.Changes():
 		return outcome{err: errJudge}
+	case c.Erases() && !r.raised:
+		return outcome{err: errRaise}
 	}
 	if err := b.append(r, c); err != nil {
 		return outcome{err: err}

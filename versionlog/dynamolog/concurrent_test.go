@@ -77,7 +77,7 @@ func TestSettled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBackend(t, awstest.DynamoDB(t))
-			transport := newTransport()
+			transport := newSites()
 			l, err := b.openOnce(t, transport)
 			if err != nil {
 				t.Fatal(err)
@@ -86,7 +86,7 @@ func TestSettled(t *testing.T) {
 			s := addStore(t, l, "notes")
 			first := write(t, l, s.ID, "/a", "1").Versions[0]
 			for _, f := range faults {
-				f.Site = "dynamodb TransactWriteItems"
+				f.Site = "TransactWriteItems LOG"
 				transport.Arm(f)
 			}
 			transport.Reset()
@@ -95,7 +95,7 @@ func TestSettled(t *testing.T) {
 				t.Fatalf("%+v, %v", c, err)
 			}
 			transport.Disarm()
-			if sent := transport.Calls()["dynamodb TransactWriteItems"]; faults[0].Times == 1 && sent != 1 {
+			if sent := transport.Calls()["TransactWriteItems LOG"]; faults[0].Times == 1 && sent != 1 {
 				t.Errorf("a commit whose reply was lost was sent %d times", sent)
 			}
 			if tip, err := l.Tip(t.Context(), s.ID); err != nil || tip.Digest != c.Digest {

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"mneme/cas"
 	"mneme/errkind"
 	"mneme/internal/awsconf"
 	"mneme/versionlog"
@@ -35,6 +36,10 @@ const (
 	// is less than callers wait, so that they hear the cause.
 	settleTimeout = 9 * time.Second
 
+	// payTimeout is how long after a commit what its process has sent to pay may arrive, see
+	// behind.
+	payTimeout = time.Minute
+
 	// snapshotDistance makes the past of a store of any length readable with one listing,
 	// one manifest and a few pages of the table, some 2,000 commits; a snapshot costs as many
 	// objects as pages have changed, of 10,000 memories some 40 of 15 KB.
@@ -50,6 +55,18 @@ type Options struct {
 	// SnapshotDir is a directory for copies of the heads, which spare the next
 	// Log a walk over the table. "" is none.
 	SnapshotDir string
+	// Blobs returns the contents of a store. Redactions and collections delete from them, and
+	// commits to a store where they have make sure of theirs. Nil leaves contents alone.
+	Blobs func(storeID string) Blobs
+}
+
+// Blobs are what a collector needs of the contents of a store.
+type Blobs interface {
+	Has(ctx context.Context, d cas.Digest) (bool, error)
+	Delete(ctx context.Context, d cas.Digest) error
+	// DeleteOld removes what the bucket keeps of a content that was deleted, or an
+	// objectversions.ErrLeft says that it may not.
+	DeleteOld(ctx context.Context, d cas.Digest) error
 }
 
 // database is what a Log needs of the table. *dynamodb.Client is one.
@@ -67,6 +84,7 @@ type objects interface {
 	GetObject(context.Context, *s3.GetObjectInput, ...func(*s3.Options)) (*s3.GetObjectOutput, error)
 	DeleteObject(context.Context, *s3.DeleteObjectInput, ...func(*s3.Options)) (*s3.DeleteObjectOutput, error)
 	ListObjectsV2(context.Context, *s3.ListObjectsV2Input, ...func(*s3.Options)) (*s3.ListObjectsV2Output, error)
+	ListObjectVersions(context.Context, *s3.ListObjectVersionsInput, ...func(*s3.Options)) (*s3.ListObjectVersionsOutput, error)
 }
 
 // Log is a versionlog.Log in a table and a bucket.
@@ -90,6 +108,10 @@ type Log struct {
 	drain    time.Duration // how long Close waits
 	settling time.Duration // how long a transaction may take, until it is settled
 
+	ownerPays time.Duration // see behind
+
+	blobs func(storeID string) Blobs // nil: they are no matter
+
 	snapshots string // directory of this table's snapshots, "" for none
 
 	mu     sync.Mutex // guards stores; never held during I/O
@@ -109,7 +131,7 @@ func Open(ctx context.Context, db database, tableName string, s3 objects, bucket
 	l := &Log{
 		table: table{db: db, name: tableName}, records: records{s3: s3, bucket: bucket},
 		readOnly: opts.ReadOnly, refresh: opts.Refresh, now: opts.Now, logger: opts.Logger,
-		bounds: defaultBounds, distance: snapshotDistance, drain: drainTimeout, settling: settleTimeout, snapshots: snapshotDir(opts.SnapshotDir, bucket, tableName), stores: map[string]*store{}, closing: make(chan struct{}),
+		bounds: defaultBounds, distance: snapshotDistance, drain: drainTimeout, settling: settleTimeout, ownerPays: payTimeout, blobs: opts.Blobs, snapshots: snapshotDir(opts.SnapshotDir, bucket, tableName), stores: map[string]*store{}, closing: make(chan struct{}),
 	}
 	if l.refresh <= 0 {
 		l.refresh = time.Second
@@ -167,6 +189,7 @@ type store struct {
 	// want it at once share the reads. It is taken before mu.
 	catching chan struct{}
 	agreeing chan struct{} // held by the caller that compares bucket and table
+	erasing  chan struct{} // held by the caller that finishes redactions
 
 	mu         sync.Mutex // guards what follows; never held during I/O
 	newest     *meta      // the newest META row that was read, nil for none; the view may be ahead
@@ -177,6 +200,7 @@ type store struct {
 	queue      []*request
 	committing bool          // whether a committer runs
 	folding    bool          // whether snapshots are being put into the bucket
+	finishing  bool          // whether redactions are being finished behind the calls
 	arrived    chan struct{} // holds a token when the queue has grown
 	last       struct {      // the last transaction
 		size int
@@ -197,7 +221,7 @@ func (l *Log) store(id string) *store {
 	defer l.mu.Unlock()
 	s := l.stores[id]
 	if s == nil {
-		s = &store{log: l, id: id, catching: make(chan struct{}, 1), agreeing: make(chan struct{}, 1), arrived: make(chan struct{}, 1)}
+		s = &store{log: l, id: id, catching: make(chan struct{}, 1), agreeing: make(chan struct{}, 1), erasing: make(chan struct{}, 1), arrived: make(chan struct{}, 1)}
 		s.wait.changed = make(chan struct{})
 		l.stores[id] = s
 	}

@@ -76,20 +76,6 @@ func TestLogForgets(t *testing.T) {
 	runSuite(t, awstest.DynamoDB(t), bounds{facts: 3, ring: 8}, machineRuns)
 }
 
-// TestNoRedaction: the log says that it takes no redactions.
-func TestNoRedaction(t *testing.T) {
-	t.Parallel()
-	l := newBackend(t, awstest.DynamoDB(t)).open(t, nil, nil)
-	s := addStore(t, l, "notes")
-	old := write(t, l, s.ID, "/a", "1").Versions[0]
-	write(t, l, s.ID, "/a", "2")
-	p := eventProposal(versionlog.StoreRedacted(old.ID))
-	p.Message = "a test"
-	if _, err := l.Commit(t.Context(), s.ID, p); !errors.Is(err, versionlog.ErrNoRedaction) {
-		t.Errorf("error is %v", err)
-	}
-}
-
 // machineRuns is how many histories the suite's state machine draws. Every step is
 // several requests to a server; the other logs draw as many as rapid wants.
 const machineRuns = 12

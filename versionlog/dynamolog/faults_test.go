@@ -278,10 +278,10 @@ func (w *work) inspect(t *testing.T, b *backend) {
 // callSites are the requests that a log sends, by operation and what the first
 // row in it is for: '/' a head, '-' what left a path.
 var callSites = []string{
-	"BatchGetItem /", "BatchGetItem META", "BatchWriteItem / delete", "BatchWriteItem MEM", "BatchWriteItem OUT delete",
-	"GetItem -", "GetItem FORMAT", "GetItem KEY", "GetItem META", "GetItem STORE",
+	"BatchGetItem /", "BatchGetItem META", "BatchWriteItem / delete", "BatchWriteItem OUT delete",
+	"GetItem -", "GetItem FORMAT", "GetItem KEY", "GetItem META", "GetItem OUT", "GetItem STORE",
 	"Query /", "Query LOG", "Query MEM", "Query OUT", "Query store",
-	"TransactWriteItems LOG", "TransactWriteItems create", "TransactWriteItems delete",
+	"TransactWriteItems LOG", "TransactWriteItems OUT", "TransactWriteItems create", "TransactWriteItems delete",
 	"s3 DELETE log", "s3 DELETE store.json", "s3 GET log", "s3 LIST other", "s3 PUT log", "s3 PUT store.json",
 }
 

@@ -151,7 +151,7 @@ func TestTableV1(t *testing.T) {
 		t.Errorf("rebuilt: want -, got +:\n%s", diff)
 	}
 	old := key(formatPartition, formatSort) // as a mneme that knows less finds this one
-	old["format"], old["bucket"] = number(format+1), text(b.bucket)
+	old["format"], old["bucket"] = number(formatErased+1), text(b.bucket)
 	if err := (table{db: clients.DynamoDB, name: b.table}).write(ctx, []types.WriteRequest{putRequest(old)}); err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func TestKeyBetween(t *testing.T) {
 			return nil, req.Context().Err()
 		}
 	}
-	stuck.Arm(fault.Fault{Site: "BatchWriteItem MEM", Action: wait})
+	stuck.Arm(fault.Fault{Site: "TransactWriteItems OUT", Action: wait})
 	p := proposal(putChange("/a", "1", versionlog.ExpectAny()))
 	first, err := l.Commit(t.Context(), s.ID, p)
 	if err != nil {

@@ -9,8 +9,6 @@ import (
 
 	"mneme/internal/awsconf"
 	"mneme/versionlog"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 const (
@@ -46,17 +44,24 @@ type debt struct {
 	sort    string // of the OUT row
 	commits []*versionlog.Commit
 	records []byte
+	guarded bool      // what the OUT row says
+	made    time.Time // when this process has made it, and has not tried to pay it yet; else zero
+	alone   bool      // no other process pays it
 }
 
 // recordLater has the commits of a transaction recorded, off the path of their
 // callers.
-func (s *store) recordLater(commits []*versionlog.Commit, records []byte) {
+func (s *store) recordLater(commits []*versionlog.Commit, records []byte, guarded bool) {
 	of := spanOf(commits)
-	s.owe(debt{of, outSort(of), commits, records})
+	d := debt{span: of, sort: outSort(of), commits: commits, records: records, guarded: guarded}
+	if !guarded {
+		d.made = time.Now()
+	}
+	s.owe(d)
 }
 
 // describeLater has the description of the store written.
-func (s *store) describeLater() { s.owe(debt{sort: sortOf(descriptionOut(s.id))}) }
+func (s *store) describeLater() { s.owe(debt{sort: descriptionSort}) }
 
 // owe adds a debt and sees to it that somebody pays.
 func (s *store) owe(d debt) {
@@ -104,8 +109,9 @@ func (s *store) record() {
 		for _, d := range taken {
 			delete(o.pending, d.span)
 		}
-		for _, d := range failed {
-			o.pending[d.span] = true
+		for i := range failed {
+			o.pending[failed[i].span] = true
+			failed[i].made = time.Time{}
 		}
 		o.queue = append(failed, o.queue...)
 		o.mu.Unlock()
@@ -131,26 +137,21 @@ func (s *store) record() {
 func (s *store) pay(debts []debt) (failed []debt, err error) {
 	ctx, cancel := awsconf.WithTimeout(s.log.life)
 	defer cancel()
-	var rows []types.WriteRequest
 	byspan := map[span]debt{}
-	for _, d := range debts {
-		byspan[d.span] = d
-		for _, c := range d.commits {
-			for i := range c.Versions {
-				v := &c.Versions[i]
-				rows = append(rows, putRequest(versionItem(s.id, memSort(v, i), v)))
-			}
-			rows = append(rows, putRequest(keyItem(c)))
+	for i := range debts {
+		if d := &debts[i]; time.Since(d.made) > paysUnguarded {
+			d.made = time.Time{}
 		}
+		byspan[debts[i].span] = debts[i]
 	}
 	written := make(chan error, 1)
-	go func() { written <- s.log.table.write(ctx, rows) }()
+	go func() { written <- s.writeBehind(ctx, debts) }()
 	var mu sync.Mutex // guards paid
-	var paid []types.WriteRequest
+	var paid []debt
 	_, err = inParallel(byspan, func(of span, d debt) (struct{}, error) {
 		var err error
 		if d.commits == nil {
-			if err = s.log.putDescription(ctx, s.id); errors.Is(err, fs.ErrPermission) {
+			if err = s.describe(ctx); errors.Is(err, fs.ErrPermission) {
 				s.leaveDescription(err)
 				return struct{}{}, nil
 			}
@@ -163,17 +164,18 @@ func (s *store) pay(debts []debt) (failed []debt, err error) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if err != nil {
+		switch {
+		case err != nil:
 			failed = append(failed, d)
-		} else {
-			paid = append(paid, deleteRequest(s.id, d.sort))
+		case d.commits != nil:
+			paid = append(paid, d)
 		}
 		return struct{}{}, err
 	})
 	if rowsErr := <-written; rowsErr != nil {
 		return debts, awsconf.Explain(rowsErr)
 	}
-	if doneErr := s.log.table.write(ctx, paid); doneErr != nil {
+	if doneErr := s.settleDebts(ctx, paid); doneErr != nil {
 		return debts, awsconf.Explain(doneErr)
 	}
 	return failed, awsconf.Explain(err)
@@ -255,7 +257,7 @@ func (s *store) collect(ctx context.Context) error {
 		known := s.outbox.pending[o.span] || o.last == 0 && s.outbox.denied
 		s.outbox.mu.Unlock()
 		switch {
-		case known:
+		case known, s.log.now().Sub(o.paid) < s.log.ownerPays:
 		case o.last == 0:
 			s.describeLater()
 		default:
@@ -263,7 +265,7 @@ func (s *store) collect(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			s.owe(debt{o.span, o.sort, commits, records})
+			s.owe(debt{span: o.span, sort: o.sort, commits: commits, records: records, guarded: o.guarded})
 		}
 	}
 	return nil

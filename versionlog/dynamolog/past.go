@@ -15,19 +15,28 @@ import (
 
 // At returns the store as it was after a commit, made of the newest snapshot that is not of
 // a later one, on this machine or in the bucket, and of the commits since: mostly fewer than
-// Log.distance. Without any it reads the history up to there.
+// Log.distance. Without any it reads the history up to there, as it does for what was
+// before the newest redaction: a snapshot of then may have what was erased, and the commits
+// behind one do not tell where erased versions were.
 func (l *Log) At(ctx context.Context, storeID string, seq uint64) (versionlog.State, error) {
-	tip, err := l.Tip(ctx, storeID)
+	var m *meta
+	err := call(ctx, func(ctx context.Context) (err error) {
+		m, err = l.table.meta(ctx, storeID)
+		return err
+	})
 	switch {
 	case err != nil:
 		return nil, err
-	case seq > tip.Seq:
+	case seq > m.tip.Seq:
 		return nil, fmt.Errorf("store %s: commit %d: %w", storeID, seq, versionlog.ErrNotFound)
 	}
+	if seq < m.redacted {
+		return l.replay(ctx, storeID, seq)
+	}
 	s := l.store(storeID)
-	saved := s.snapshotBefore(ctx, seq)
+	saved := s.snapshotBefore(ctx, m.redacted, seq)
 	if distance := l.distance; seq >= distance && (saved == nil || saved.Tip.Seq < seq-seq%distance) {
-		inBucket, err := shared{l.records, storeID}.before(ctx, seq)
+		inBucket, _, err := l.before(ctx, shared{l.records, storeID}, m.redacted, seq)
 		if err != nil {
 			l.logger.Warn("the snapshots in the bucket are of no use, reading the history", "store", storeID, "op", "at", "err", err)
 		} else if inBucket != nil && (saved == nil || saved.Tip.Seq < inBucket.Tip.Seq) {

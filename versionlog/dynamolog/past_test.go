@@ -312,18 +312,75 @@ func TestFoldersMeet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 3 {
+	var logs []*Log
+	for range 4 {
 		l := p.open(t, nil, nil)
 		l.distance = pastDistance
 		l.store(p.store.ID).foldLater(span{20, 20})
-		defer l.settled()
+		logs = append(logs, l)
 	}
-	l := p.open(t, nil, nil)
-	l.distance = pastDistance
-	l.store(p.store.ID).foldLater(span{20, 20})
-	l.settled()
+	for _, l := range logs { // one goes on while the others leave it to it
+		l.settled()
+	}
 	if diff := cmp.Diff(made, p.objects(t)); diff != "" {
 		t.Errorf("objects (-first +again):\n%s", diff)
 	}
-	p.check(t, l)
+	p.check(t, logs[0])
+}
+
+// TestFoldPastDamage: a snapshot that is damaged, and an object that is none, do not end the
+// snapshots behind them.
+func TestFoldPastDamage(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	b := shared{records{p.clients(t, nil).S3, p.bucket}, p.store.ID}
+	for _, seq := range []uint64{17, 20} {
+		if err := b.upload(t.Context(), b.pointKey(seq), []byte("garbage"), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := p.open(t, nil, nil)
+	l.distance = pastDistance
+	for i := range 8 {
+		write(t, l, p.store.ID, "/more", fmt.Sprint(i))
+	}
+	l.settled()
+	closeOnce(t, l)
+	want := []string{"00000000000000000005", "00000000000000000010", "00000000000000000015", "00000000000000000017",
+		"00000000000000000020", "00000000000000000025", "00000000000000000030"}
+	if diff := cmp.Diff(want, p.points(t)); diff != "" {
+		t.Errorf("snapshots (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"snapshot 17", "snapshot 20"}, p.found(t)); diff != "" {
+		t.Errorf("Check reports (-want +got):\n%s", diff)
+	}
+	var logged bytes.Buffer
+	l = p.open(t, nil, &Options{ReadOnly: true, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	l.distance = pastDistance
+	state, err := l.At(t.Context(), p.store.ID, 22)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(p.want[22], headsIn(t, state)); diff != "" {
+		t.Errorf("the past (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(logged.String(), "of no use") || strings.Contains(logged.String(), "reading the history") {
+		t.Errorf("logged %q", logged.String())
+	}
+	for _, name := range p.objects(t) {
+		if strings.Contains(name, "/pages/") {
+			if err := b.upload(t.Context(), name, []byte("garbage"), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	l = p.open(t, nil, nil)
+	l.distance = pastDistance
+	for i := range 5 {
+		write(t, l, p.store.ID, "/yet more", fmt.Sprint(i))
+	}
+	l.settled()
+	if points := p.points(t); points[len(points)-1] != "00000000000000000035" {
+		t.Errorf("behind damaged pages there are the snapshots %q", points)
+	}
 }

@@ -10,9 +10,10 @@ import (
 
 // PathHistory yields every version that took place at a path, newest first. The
 // rows of the path tell of the memory that is there, and of the one that left it
-// last; these two stays are read as History reads a memory. What was before is
-// looked for in the LOG rows, from there down to the first: a Query per 1 MB of
-// records. Where no memory has ever left the path, none is read.
+// last; these two stays are read as History reads a memory. What was before, and what was
+// before a version that is erased, is looked for in the LOG rows, from there down to the
+// first: a Query per 1 MB of records. Where no memory has ever left the path, and none of
+// its versions is erased, none is read.
 func (l *Log) PathHistory(ctx context.Context, storeID, path string) iter.Seq2[versionlog.Version, error] {
 	return func(yield func(versionlog.Version, error) bool) {
 		var head, left *versionlog.Version
@@ -24,22 +25,26 @@ func (l *Log) PathHistory(ctx context.Context, storeID, path string) iter.Seq2[v
 			yield(versionlog.Version{}, err)
 			return
 		}
-		before := uint64(maxSeq)
+		before := versionlog.Version{Seq: maxSeq, ID: "~"}
+		torn := false // by a version that is erased
 		for _, end := range []*versionlog.Version{head, left} {
-			if end == nil {
+			if end == nil || torn {
 				continue
 			}
 			for v, err := range l.stay(ctx, storeID, path, end) {
+				if torn = err == nil && v.Redacted(); torn {
+					break
+				}
 				if !yield(v, err) || err != nil {
 					return
 				}
-				before = v.Seq
+				before = v
 			}
 		}
-		if left == nil {
+		if left == nil && !torn {
 			return
 		}
-		for v, err := range l.versionsAt(ctx, storeID, path, before) {
+		for v, err := range l.versionsAt(ctx, storeID, path, &before) {
 			if err != nil {
 				err = walkError(ctx, err)
 			}
@@ -92,13 +97,13 @@ func (l *Log) stay(ctx context.Context, storeID, path string, end *versionlog.Ve
 	}
 }
 
-// versionsAt yields the versions below a sequence number that took place at a
-// path, newest first, from the LOG rows.
-func (l *Log) versionsAt(ctx context.Context, storeID, path string, before uint64) iter.Seq2[versionlog.Version, error] {
+// versionsAt yields the versions before one that took place at a path, newest first, from
+// the LOG rows.
+func (l *Log) versionsAt(ctx context.Context, storeID, path string, before *versionlog.Version) iter.Seq2[versionlog.Version, error] {
 	return func(yield func(versionlog.Version, error) bool) {
 		var none versionlog.Version
 		// The commit before that may share its row with later ones.
-		rows := between{partition: storeID, from: logSort(0), to: logSort(min(before+maxRows, maxSeq)), backwards: true}
+		rows := between{partition: storeID, from: logSort(0), to: logSort(min(before.Seq+maxRows, maxSeq)), backwards: true}
 		for i, err := range l.table.rows(ctx, rows) {
 			var commits []*versionlog.Commit
 			if err == nil {
@@ -109,8 +114,8 @@ func (l *Log) versionsAt(ctx context.Context, storeID, path string, before uint6
 				return
 			}
 			for _, c := range slices.Backward(commits) {
-				for _, v := range c.Versions {
-					if c.Seq < before && v.At(path) && !yield(v, nil) {
+				for _, v := range slices.Backward(c.Versions) {
+					if c.Seq <= before.Seq && v.ID < before.ID && !v.Redacted() && v.At(path) && !yield(v, nil) {
 						return
 					}
 				}

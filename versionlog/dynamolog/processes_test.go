@@ -27,13 +27,14 @@ const childVariable = "MNEME_DYNAMOLOG_TEST_CHILD"
 func child(args string) error {
 	fields := strings.Fields(args)
 	ctx := context.Background()
-	transport := fault.New(nil)
+	transport := newSites()
 	hang := func(req *http.Request, _ []byte, _ func() (*http.Response, error)) (*http.Response, error) {
 		<-req.Context().Done()
 		return nil, req.Context().Err()
 	}
 	transport.Arm(fault.Fault{Site: "s3 PUT log", Action: hang})
-	transport.Arm(fault.Fault{Site: "dynamodb BatchWriteItem", Action: hang})
+	transport.Arm(fault.Fault{Site: "BatchWriteItem OUT delete", Action: hang})
+	transport.Arm(fault.Fault{Site: "TransactWriteItems OUT", Action: hang})
 	clients, err := awsconf.Load(ctx, &awsconf.Options{Transport: transport})
 	if err != nil {
 		return err

@@ -23,6 +23,9 @@ func (l *Log) Tip(ctx context.Context, storeID string) (tip versionlog.Tip, err 
 		}
 		tip = m.tip
 		l.store(storeID).noticed(tip.Seq)
+		if m.erased < m.redacted {
+			l.store(storeID).eraseLater()
+		}
 		return nil
 	})
 	return tip, err

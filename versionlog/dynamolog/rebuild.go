@@ -192,7 +192,7 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 	}
 	wanted := map[string]bool{metaSort: true}
 	var heads, batch []types.WriteRequest
-	r, err := l.replayStore(ctx, id, 0, func(i item) error {
+	r := newReplay(found.erased, func(i item) error {
 		sort := sortOf(i)
 		wanted[sort] = true
 		switch {
@@ -208,7 +208,8 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 		err := l.table.write(ctx, batch)
 		batch = batch[:0]
 		return err
-	}, progress)
+	})
+	r, err = l.replayInto(ctx, r, id, 0, progress)
 	if err == nil {
 		err = l.table.write(ctx, batch)
 	}
@@ -217,6 +218,14 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 	}
 	if r.meta.tip.Digest != found.tip.Digest {
 		return errBusy
+	}
+	if found.meta != nil {
+		r.meta.fence = found.meta.fence
+	}
+	if r.meta.redacted > 0 || r.meta.fence > 0 {
+		if err := l.table.raise(ctx); err != nil {
+			return err
+		}
 	}
 	if err := l.closeStore(ctx, id, found.meta); err != nil {
 		return err
@@ -248,7 +257,7 @@ func (l *Log) settleRows(ctx context.Context, id string, heads []types.WriteRequ
 		if err != nil {
 			return err
 		}
-		if !wanted[sortOf(i)] {
+		if sort := sortOf(i); !wanted[sort] && !isNote(sort) {
 			gone = append(gone, deleteRequest(id, sortOf(i)))
 		}
 	}
@@ -283,9 +292,10 @@ func (l *Log) closeStore(ctx context.Context, id string, m *meta) error {
 	if m == nil {
 		return nil
 	}
+	condition, names, values := m.asJudged()
 	err := l.transact(ctx, types.TransactWriteItem{Delete: &types.Delete{
-		TableName: &l.table.name, Key: key(id, metaSort), ConditionExpression: aws.String(asJudged),
-		ExpressionAttributeNames: judgedNames, ExpressionAttributeValues: m.judgedValues(),
+		TableName: &l.table.name, Key: key(id, metaSort), ConditionExpression: &condition,
+		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 	}})
 	if isConditionFailed(err) {
 		return errBusy

@@ -11,9 +11,11 @@ import (
 	"io"
 	"iter"
 	"math"
+	"slices"
 	"time"
 
 	"mneme/internal/awsconf"
+	"mneme/internal/objectversions"
 	"mneme/versionlog"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -51,6 +53,27 @@ func (r records) upload(ctx context.Context, name string, data []byte, ifNoneMat
 	return err
 }
 
+// uploadOver replaces an object that still is what it was when it had that tag.
+func (r records) uploadOver(ctx context.Context, name string, data []byte, tag *string) error {
+	sum := sha256.Sum256(data)
+	_, err := r.s3.PutObject(ctx, &s3.PutObjectInput{
+		Bucket: &r.bucket, Key: &name, Body: bytes.NewReader(data), IfMatch: tag,
+		ContentType: aws.String("application/json"), ChecksumSHA256: aws.String(base64.StdEncoding.EncodeToString(sum[:])),
+	})
+	return err
+}
+
+// getTagged is get that also returns the tag of the object.
+func (r records) getTagged(ctx context.Context, name string) (data []byte, tag *string, err error) {
+	out, err := r.s3.GetObject(ctx, &s3.GetObjectInput{Bucket: &r.bucket, Key: &name})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer out.Body.Close()
+	data, err = io.ReadAll(out.Body)
+	return data, out.ETag, err
+}
+
 // replace makes an object have those bytes. One that has them is left alone.
 func (r records) replace(ctx context.Context, name string, data []byte) error {
 	err := r.upload(ctx, name, data, aws.String("*"))
@@ -70,7 +93,28 @@ func (r records) replace(ctx context.Context, name string, data []byte) error {
 // errOtherRecord says that the bucket has another record in the place of one.
 var errOtherRecord = errors.New("the object is of another history, or is no record")
 
-// put adds the records of a transaction. What is there already must be the same:
+// kept returns what a bucket that keeps versions of objects has of one, in all its versions.
+// objectversions.ErrLeft where that cannot be told.
+func (r records) kept(ctx context.Context, name string) (all [][]byte, err error) {
+	ids, err := objectversions.Kept(ctx, r.s3, r.bucket, name)
+	if err != nil || len(ids) < 2 {
+		return nil, err
+	}
+	for _, id := range ids {
+		out, err := r.s3.GetObject(ctx, &s3.GetObjectInput{Bucket: &r.bucket, Key: &name, VersionId: &id})
+		if err != nil {
+			return nil, objectversions.Left(err)
+		}
+		data, err := io.ReadAll(out.Body)
+		if err = errors.Join(err, out.Body.Close()); err != nil {
+			return nil, err
+		}
+		all = append(all, data)
+	}
+	return all, nil
+}
+
+// put adds the records of a transaction. What is there already must be of the same commits:
 // errOtherRecord.
 func (r records) put(ctx context.Context, storeID string, of span, record []byte) error {
 	name := recordKey(storeID, of)
@@ -79,10 +123,20 @@ func (r records) put(ctx context.Context, storeID string, of span, record []byte
 		return err
 	}
 	there, err := r.get(ctx, name)
-	if err == nil && !bytes.Equal(there, record) {
+	if err == nil && !isSameHistory(storeID, of, there, record) {
 		err = fmt.Errorf("%w: object %s has not the records of the commits in the table: %w", versionlog.ErrCorrupt, name, errOtherRecord)
 	}
 	return err
+}
+
+// isSameHistory reports whether records are of the same commits, some of whose versions may
+// have been erased since.
+func isSameHistory(storeID string, of span, there, records []byte) bool {
+	if bytes.Equal(there, records) {
+		return true
+	}
+	a, b := copyOf("", of, storeID, there), copyOf("", of, storeID, records)
+	return a.err == nil && b.err == nil && slices.EqualFunc(a.commits, b.commits, func(a, b commitSum) bool { return a.digest == b.digest })
 }
 
 // get returns an object, which it asks for again where the transfer breaks off:

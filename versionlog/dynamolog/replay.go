@@ -17,28 +17,34 @@ type replay struct {
 	told      versionlog.Told
 	heads     map[string]*versionlog.Version
 	left      map[string]*versionlog.Version
-	after     func() error     // is called after each commit
-	emit      func(item) error // is given every row; LOG, KEY and MEM as the records come, the rest at the end
+	newest    map[string]*versionlog.Version // that took place at a path
+	at        map[string]string              // where a memory lives, by its id
+
+	erased   map[string]uint64 // versions that an event names, by their ids, whether or not their records do without them
+	unpurged map[uint64]bool   // events that name versions whose records have them
+	after    func() error      // is called after each commit
+	emit     func(item) error  // is given every row; LOG, KEY and MEM as the records come, the rest at the end
 }
 
 // recordsAtATime is how many objects a replay reads in parallel.
 const recordsAtATime = 64
 
-// replayStore replays the records of a store up to upTo, 0 for all, and gives
-// every row that follows from them to emit. ErrNotFound when the bucket has no
-// such store, ErrCorrupt when the records are not those of one history.
-func (l *Log) replayStore(ctx context.Context, storeID string, upTo uint64, emit func(item) error, progress func(done, total int)) (*replay, error) {
-	return l.replayCommits(ctx, storeID, upTo, emit, func(*replay) error { return nil }, progress)
+// newReplay returns one that gives every row that follows from the records to emit. What an
+// event erases is erased from each, though the record may still have it.
+func newReplay(erased map[string]uint64, emit func(item) error) *replay {
+	return &replay{
+		heads: map[string]*versionlog.Version{}, left: map[string]*versionlog.Version{}, newest: map[string]*versionlog.Version{},
+		at: map[string]string{}, emit: emit, after: func() error { return nil }, erased: erased, unpurged: map[uint64]bool{},
+	}
 }
 
-// replayCommits is replayStore that shows the replay after each commit, too.
-func (l *Log) replayCommits(ctx context.Context, storeID string, upTo uint64, emit func(item) error, after func(*replay) error, progress func(done, total int)) (*replay, error) {
+// replayInto replays the records of a store up to upTo, 0 for all. ErrNotFound when the
+// bucket has no such store, ErrCorrupt when the records are not those of one history.
+func (l *Log) replayInto(ctx context.Context, r *replay, storeID string, upTo uint64, progress func(done, total int)) (*replay, error) {
 	data, err := l.records.get(ctx, descriptionKey(storeID))
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{heads: map[string]*versionlog.Version{}, left: map[string]*versionlog.Version{}, emit: emit}
-	r.after = func() error { return after(r) }
 	if r.meta, err = parseDescription(data); err != nil || r.meta.ID != storeID {
 		return nil, fmt.Errorf("object %s: %w: it does not describe the store: %w", descriptionKey(storeID), versionlog.ErrCorrupt, err)
 	}
@@ -108,6 +114,15 @@ func (r *replay) add(of span, records []byte) error {
 	if has := spanOf(commits); has != of {
 		return fmt.Errorf("%w: it has the records %d to %d", versionlog.ErrCorrupt, has.first, has.last)
 	}
+	if erased, was := eraseFrom(commits, r.erased); len(was) > 0 {
+		for _, v := range was {
+			r.unpurged[r.erased[v.ID]] = true
+		}
+		commits = erased
+		if records, err = encodeRecords(commits); err != nil {
+			return err
+		}
+	}
 	rows := []item{logItem(r.meta.ID, of.last, records)}
 	for _, c := range commits {
 		more, err := r.apply(c)
@@ -139,23 +154,56 @@ func (r *replay) apply(c *versionlog.Commit) ([]item, error) {
 	replica := r.meta.Replica || c.Epoch > r.described
 	r.meta.Store = r.meta.After(c, replica)
 	r.told.Add(c)
-	for path, v := range leftBy(c) {
-		delete(r.heads, path)
-		r.left[path] = v
+	if c.Erases() {
+		r.meta.redacted, r.meta.erased = c.Seq, c.Seq
 	}
+	r.move(c)
 	rows := []item{keyItem(c)}
 	for i := range c.Versions {
 		v := &c.Versions[i]
-		if v.Live() {
-			r.heads[v.Path] = v
-		}
 		rows = append(rows, versionItem(r.meta.ID, memSort(v, i), v))
 	}
 	return rows, nil
 }
 
+// move brings the paths to the end of a commit. A path that an erased version has left is
+// known by where its memory was; what left it last is then what took place there before.
+func (r *replay) move(c *versionlog.Commit) {
+	for i := range c.Versions {
+		v := &c.Versions[i]
+		leaves := !v.Live() || v.Op == versionlog.OpRenamed
+		path, lives := r.at[v.MemoryID]
+		switch {
+		case v.Redacted() && leaves && lives:
+			delete(r.heads, path)
+			delete(r.at, v.MemoryID)
+			r.left[path] = r.newest[path]
+		case v.Redacted():
+		case leaves:
+			if v.Op == versionlog.OpRenamed {
+				path = v.From
+			} else {
+				path = v.Path
+			}
+			delete(r.heads, path)
+			delete(r.at, v.MemoryID)
+			r.left[path], r.newest[path] = v, v
+		}
+	}
+	for i := range c.Versions {
+		if v := &c.Versions[i]; v.Live() && !v.Redacted() {
+			r.heads[v.Path], r.newest[v.Path], r.at[v.MemoryID] = v, v, v.Path
+		}
+	}
+}
+
 // rest emits the rows that tell of the end of the history.
 func (r *replay) rest() error {
+	for seq := range r.unpurged {
+		if err := r.emit(eraseItem(r.meta.ID, seq)); err != nil {
+			return err
+		}
+	}
 	for path, v := range r.heads {
 		if err := r.emit(versionItem(r.meta.ID, path, v)); err != nil {
 			return err

@@ -36,7 +36,7 @@ func (l *Log) idle() bool {
 		busy := s.outbox.running > 0 || s.outbox.looking
 		s.outbox.mu.Unlock()
 		s.mu.Lock()
-		busy = busy || s.folding
+		busy = busy || s.folding || s.finishing
 		s.mu.Unlock()
 		if busy {
 			return false

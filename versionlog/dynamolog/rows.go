@@ -27,7 +27,11 @@ const (
 	memPrefix  = "MEM#"
 	keyPrefix  = "KEY#"
 	outPrefix  = "OUT#"
-	leftPrefix = "-" // and a path without its slash
+
+	erasePrefix = "ERASE#"
+	gonePrefix  = "GONE#"
+	snapSort    = "SNAP"
+	leftPrefix  = "-" // and a path without its slash
 
 	maxPath = 1024      // bytes; what a sort key takes
 	maxSeq  = 1<<63 - 1 // behind every sequence number
@@ -53,6 +57,11 @@ func memSort(v *versionlog.Version, ordinal int) string {
 // stores cannot, and the id is part of keys of the bucket.
 func isStoreID(id string) bool {
 	return id != "" && len(id) <= 128 && id != formatPartition && id != storesPartition && !strings.ContainsAny(id, "#/")
+}
+
+// isNote reports whether a row follows from no record, and says what is going on.
+func isNote(sort string) bool {
+	return strings.HasPrefix(sort, erasePrefix) || strings.HasPrefix(sort, gonePrefix) || sort == snapSort
 }
 
 func isPath(p string) bool { return len(p) > 1 && len(p) <= maxPath && p[0] == '/' }
@@ -199,9 +208,13 @@ func sortOf(i item) string {
 // meta is a store's META row.
 type meta struct {
 	versionlog.Store
-	creation  string // random; tells apart two stores of one id, one after the other
-	tip       versionlog.Tip
-	uncounted bool // a mneme that keeps no totals has written: those of tip are not right, see store.count
+	creation string // random; tells apart two stores of one id, one after the other
+	tip      versionlog.Tip
+	// redacted is the newest commit that erases versions, 0 for none; erased is the one up
+	// to which that is done, see erase.go.
+	redacted, erased uint64
+	fence            uint64 // how often contents were condemned, see condemned
+	uncounted        bool   // a mneme that keeps no totals has written: those of tip are not right, see store.count
 }
 
 func (m *meta) item() item {
@@ -209,6 +222,12 @@ func (m *meta) item() item {
 	i["slug"], i["creation"] = text(m.Slug), text(m.creation)
 	maps.Copy(i, settingsOf(&m.Store))
 	maps.Copy(i, m.tipItem(m.tip))
+	if m.redacted > 0 {
+		i["redacted"], i["erased"] = number(m.redacted), number(m.erased)
+	}
+	if m.fence > 0 {
+		i["fence"] = number(m.fence)
+	}
 	return i
 }
 
@@ -248,7 +267,7 @@ func metaOf(i item) (*meta, error) {
 			CreatedAt: r.time("created_at"), UpdatedAt: r.time("updated_at"), ArchivedAt: r.time("archived_at"),
 			Epoch: uint64(max(r.int("epoch"), 1)), Replica: r.boolean("replica"),
 		},
-		creation: r.text("creation"), uncounted: r.int("counted_seq") != r.int("head_seq"),
+		creation: r.text("creation"), redacted: uint64(r.int("redacted")), erased: uint64(r.int("erased")), fence: uint64(r.int("fence")), uncounted: r.int("counted_seq") != r.int("head_seq"),
 		tip: versionlog.Tip{
 			Seq: uint64(r.int("head_seq")), Digest: r.digest("digest"), Time: r.time("time"),
 			Totals: versionlog.Totals{Bytes: r.int("total_bytes"), Memories: r.int("total_memories"), InHour: r.int("in_hour")},
@@ -282,7 +301,7 @@ func versionItem(storeID, sort string, v *versionlog.Version) item {
 			i[name] = text(value)
 		}
 	}
-	if v.Path != sort {
+	if v.Path != sort && !v.Redacted() {
 		i["path"] = text(v.Path)
 	}
 	if !v.Digest.IsZero() {
@@ -300,8 +319,8 @@ func versionOf(i item) (versionlog.Version, error) {
 		Session: r.text("session"), Time: r.time("time"), Message: r.text("message"),
 		Spelling: r.text("spelling"),
 	}
-	if v.Path == "" {
-		v.Path = r.text("sk")
+	if sort := r.text("sk"); v.Path == "" && isPath(sort) {
+		v.Path = sort
 	}
 	return v, r.err
 }

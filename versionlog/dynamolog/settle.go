@@ -68,11 +68,14 @@ func (s *store) succeed(b *batch) {
 	if s.view != nil && s.view.meta.tip.Digest == b.tip().Digest {
 		s.view.meta.Store = b.store
 	}
+	if b.redaction() != nil {
+		s.view = nil // it knows what is erased
+	}
 	s.disagreements = 0
 	s.last.size, s.last.end = len(b.commits), time.Now()
 	s.mu.Unlock()
 	s.wake()
-	s.recordLater(b.commits, joinRecords(b.records))
+	s.recordLater(b.commits, joinRecords(b.records), b.base.redacted > 0)
 	s.foldLater(spanOf(b.commits))
 	if b.hasEvent() {
 		s.describeLater()

@@ -56,8 +56,8 @@ func (t table) checkRow(r *row, n int64, its, bucket string) error {
 	switch {
 	case r.err != nil || n < 1:
 		return fmt.Errorf("%w: the FORMAT row holds no format", versionlog.ErrCorrupt)
-	case n > format:
-		return fmt.Errorf("the table has format %d, this mneme reads up to %d: %w; use a newer mneme", n, format, versionlog.ErrFormat)
+	case n > formatErased:
+		return fmt.Errorf("the table has format %d, this mneme reads up to %d: %w; use a newer mneme", n, formatErased, versionlog.ErrFormat)
 	case its == "": // made before tables knew their bucket
 		return ErrNotSetUp
 	case its != bucket:
@@ -123,8 +123,13 @@ func (t table) setUp(ctx context.Context, bucket string, opts *SetupOptions) err
 	case err == nil && (opts.BucketOwner == "" || opts.BucketOwner == owner):
 		return nil
 	}
+	there, err := t.get(ctx, formatPartition, formatSort, false)
+	if err != nil {
+		return err
+	}
+	has := row{item: there}
 	i := key(formatPartition, formatSort)
-	i["format"], i["bucket"] = number(format), text(bucket)
+	i["format"], i["bucket"] = number(max(format, has.int("format"))), text(bucket)
 	if opts.BucketOwner != "" {
 		owner = opts.BucketOwner
 	}
@@ -143,6 +148,21 @@ func (t table) setUp(ctx context.Context, bucket string, opts *SetupOptions) err
 		return err
 	}
 	_, err = t.checkFormat(ctx, bucket)
+	return err
+}
+
+// raise has an earlier mneme refuse the table.
+func (t table) raise(ctx context.Context) error {
+	_, err := t.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{{
+		Update: &types.Update{
+			TableName: aws.String(t.name), Key: key(formatPartition, formatSort),
+			UpdateExpression: aws.String("SET #format = :erased"), ConditionExpression: aws.String("#format < :erased"),
+			ExpressionAttributeNames: map[string]string{"#format": "format"}, ExpressionAttributeValues: item{":erased": number(formatErased)},
+		},
+	}}})
+	if isConditionFailed(err) {
+		return nil
+	}
 	return err
 }
 

@@ -2,11 +2,15 @@ package dynamolog
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"mneme/errkind"
 	"mneme/internal/awsconf"
 	"mneme/versionlog"
 	"mneme/versionlog/snapshot"
@@ -42,23 +46,29 @@ func (b shared) points(ctx context.Context) (map[uint64]bool, error) {
 	return seqs, nil
 }
 
-// before opens the newest snapshot that is not of a later commit than seq; nil where there
-// is none.
-func (b shared) before(ctx context.Context, seq uint64) (*snapshot.Snapshot, error) {
+// before opens the newest snapshot of a commit from the one to the other that the distance
+// divides, and is whole; nil where there is none. taken is the newest that there is, whole or
+// not.
+func (l *Log) before(ctx context.Context, b shared, from, seq uint64) (saved *snapshot.Snapshot, taken uint64, err error) {
 	points, err := b.points(ctx)
 	if err != nil {
-		return nil, awsconf.Explain(err)
+		return nil, 0, awsconf.Explain(err)
 	}
-	newest := uint64(0)
-	for point := range points {
-		if point <= seq {
-			newest = max(newest, point)
+	for _, point := range slices.Backward(slices.Sorted(maps.Keys(points))) {
+		if point < from || point > seq || point%l.distance != 0 {
+			continue
 		}
+		taken = max(taken, point)
+		saved, err := b.open(ctx, point)
+		if err == nil {
+			return saved, taken, nil
+		}
+		if kind := errkind.Of(err); ctx.Err() != nil || kind != errkind.Corrupt && !errors.Is(err, versionlog.ErrNotFound) && !errors.Is(err, versionlog.ErrFormat) {
+			return nil, 0, err
+		}
+		l.logger.Warn("a snapshot in the bucket is of no use, trying an earlier one", "store", b.storeID, "op", "open", "err", err)
 	}
-	if newest == 0 {
-		return nil, nil
-	}
-	return b.open(ctx, newest)
+	return nil, taken, nil
 }
 
 // open opens the snapshot of a commit.
@@ -153,11 +163,28 @@ func (s *store) foldAll() {
 
 // fold puts the next snapshot into the bucket, and reports whether one was due.
 func (s *store) fold(ctx context.Context) (folded bool, err error) {
+	bounded, release, err := s.leaseSnapshots(ctx)
+	if errors.Is(err, errLeased) {
+		return false, nil
+	}
+	if err != nil {
+		return false, awsconf.Explain(err)
+	}
+	defer release()
+	return s.foldNext(bounded)
+}
+
+// foldNext is fold by the process that has the SNAP row.
+func (s *store) foldNext(ctx context.Context) (folded bool, err error) {
 	m, err := s.log.table.meta(ctx, s.id)
 	if err != nil {
 		return false, awsconf.Explain(err)
 	}
-	last, err := shared{s.log.records, s.id}.before(ctx, m.tip.Seq)
+	if m.erased < m.redacted {
+		return false, nil
+	}
+	of := shared{s.log.records, s.id}
+	last, taken, err := s.log.before(ctx, of, m.redacted, m.tip.Seq)
 	if err != nil {
 		return false, err
 	}
@@ -165,10 +192,38 @@ func (s *store) fold(ctx context.Context) (folded bool, err error) {
 		last = snapshot.Empty(s.id, m.creation)
 	}
 	distance := s.log.distance
-	seq := last.Tip.Seq - last.Tip.Seq%distance + distance
+	from := max(last.Tip.Seq, taken, m.redacted)
+	seq := from - from%distance + distance
 	if seq > m.tip.Seq {
 		return false, nil
 	}
-	to := shared{s.log.records, s.id}.at(seq)
-	return true, last.Fold(ctx, to, seq, s.log.Commits(ctx, s.id, max(last.Tip.Seq, 1)-1))
+	if m.redacted > last.Tip.Seq {
+		err = s.foldAnew(ctx, of.at(seq), m)
+	} else {
+		err = last.Fold(ctx, of.at(seq), seq, s.log.Commits(ctx, s.id, max(last.Tip.Seq, 1)-1))
+		if errkind.Of(err) == errkind.Corrupt { // a page of it
+			err = s.foldAnew(ctx, of.at(seq), m)
+		}
+	}
+	return true, err
+}
+
+// foldAnew makes a snapshot of the whole history up to it: commits of which versions were
+// erased do not tell what they have changed.
+func (s *store) foldAnew(ctx context.Context, to sharedOne, m *meta) error {
+	at := snapshot.Point{StoreID: s.id, Creation: m.creation}
+	state, err := versionlog.Replay(to.seq, func(yield func(*versionlog.Commit, error) bool) {
+		for c, err := range s.log.Commits(ctx, s.id, 0) {
+			if err == nil {
+				at.Tip = at.Tip.After(c)
+			}
+			if !yield(c, err) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return snapshot.Write(ctx, to, at, state.Heads(ctx, "/", ""))
 }

@@ -50,6 +50,10 @@ func (s *store) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if saved.meta.tip.Seq < m.redacted { // it may have what was erased
+		s.removeSnapshot()
+		return nil
+	}
 	behind := m.tip.Seq - saved.meta.tip.Seq // huge when the copy is ahead
 	if m.creation != saved.meta.creation || behind > uint64(len(saved.known)/10)+maxCatchUp {
 		return nil
@@ -77,6 +81,7 @@ func (s *store) resume(ctx context.Context) error {
 	}
 	saved.meta.Store, saved.meta.tip.ArchivedAt = m.Store, m.ArchivedAt
 	saved.meta.tip.Totals, saved.meta.uncounted = m.tip.Totals, m.uncounted
+	saved.meta.redacted, saved.meta.erased, saved.meta.fence = m.redacted, m.erased, m.fence
 	s.adopt(saved, savedAt)
 	return nil
 }
@@ -122,14 +127,14 @@ func (s *store) openSnapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	return saved, nil
 }
 
-// snapshotBefore returns the snapshot of the store if there is one, it is not of a later
-// commit, and all of it is whole.
-func (s *store) snapshotBefore(ctx context.Context, seq uint64) *snapshot.Snapshot {
+// snapshotBefore returns the snapshot of the store if there is one, it is not of a commit
+// before from or behind seq, and all of it is whole.
+func (s *store) snapshotBefore(ctx context.Context, from, seq uint64) *snapshot.Snapshot {
 	if s.log.snapshots == "" {
 		return nil
 	}
 	saved, err := s.openSnapshot(ctx)
-	if err != nil || saved.Tip.Seq > seq || saved.Check(ctx) != nil {
+	if err != nil || saved.Tip.Seq < from || saved.Tip.Seq > seq || saved.Check(ctx) != nil {
 		return nil
 	}
 	return saved

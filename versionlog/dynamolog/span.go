@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"mneme/versionlog"
 
@@ -74,19 +75,30 @@ func checkText(commits []*versionlog.Commit, data []byte) error {
 }
 
 // outItem is the OUT row of a transaction: what it owes, and the keys of its
-// commits, for which there are no KEY rows yet.
-func outItem(storeID string, commits []*versionlog.Commit) item {
+// commits, for which there are no KEY rows yet. Whether what it owes is guarded, see behind.
+func outItem(storeID string, commits []*versionlog.Commit, guarded bool) item {
 	i := key(storeID, outSort(spanOf(commits)))
 	keys := make([]types.AttributeValue, len(commits))
 	for n, c := range commits {
 		keys[n] = text(c.Key)
 	}
 	i["keys"] = &types.AttributeValueMemberL{Value: keys}
+	if guarded {
+		i["guarded"] = boolean(true)
+	}
 	return i
 }
 
-// descriptionOut is the OUT row of a description that is to be written.
-func descriptionOut(storeID string) item { return key(storeID, outPrefix+span{}.name()) }
+// descriptionOut is the OUT row of a description that is to be written since an event, 0
+// for the creation of the store.
+func descriptionOut(storeID string, seq uint64) item {
+	i := key(storeID, descriptionSort)
+	i["seq"] = number(seq)
+	return i
+}
+
+// descriptionSort is its sort key.
+var descriptionSort = outPrefix + span{}.name()
 
 // outSort is the sort key of an OUT row. Both numbers are in it even when they
 // are the same: for a mneme that knows only format 1 of the table, and that
@@ -96,13 +108,16 @@ func outSort(s span) string { return fmt.Sprintf("%s%020d-%020d", outPrefix, s.f
 // owed is what an OUT row says.
 type owed struct {
 	span
-	sort string   // of the row
-	keys []string // of the commits; none in a row of format 1, whose KEY rows are there
+	sort    string   // of the row
+	keys    []string // of the commits; none in a row of format 1, whose KEY rows are there
+	guarded bool
+	paid    time.Time // when that was by another process than the one that owed it; zero: it is not, see behind
 }
 
 func owedOf(i item) (owed, error) {
-	o := owed{sort: sortOf(i)}
-	var ok bool
+	r := row{item: i}
+	o := owed{sort: sortOf(i), guarded: r.boolean("guarded"), paid: r.time("paid")}
+	ok := false
 	o.span, ok = parseSpan(strings.TrimPrefix(o.sort, outPrefix))
 	keys, _ := i["keys"].(*types.AttributeValueMemberL)
 	if keys != nil {
@@ -113,8 +128,7 @@ func owedOf(i item) (owed, error) {
 			}
 		}
 	}
-	if !ok || len(o.keys) > 0 && uint64(len(o.keys)) != o.last-o.first+1 {
-		r := row{item: i}
+	if !ok || r.err != nil || len(o.keys) > 0 && uint64(len(o.keys)) != o.last-o.first+1 {
 		return o, fmt.Errorf("row %s: %w", r.name(), versionlog.ErrCorrupt)
 	}
 	return o, nil

@@ -28,7 +28,7 @@ func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
 		slug, listed := key(slugPrefix+s.Slug, slugSort), key(storesPartition, s.Slug)
 		slug["id"], listed["id"] = text(s.ID), text(s.ID)
 		name := l.table.name
-		err := l.transact(ctx, putNew(name, m.item()), putNew(name, slug), put(name, listed), put(name, descriptionOut(s.ID)))
+		err := l.transact(ctx, putNew(name, m.item()), putNew(name, slug), put(name, listed), put(name, descriptionOut(s.ID, 0)))
 		if err != nil && !l.isThere(ctx, m) {
 			if isConditionFailed(err) {
 				return versionlog.ErrExists

@@ -28,6 +28,7 @@ type survey struct {
 	// damaged are those whose object is damaged.
 	lacking []span
 	damaged map[span]bool
+	erased  map[string]uint64 // events, by the versions that they name
 }
 
 // recordCopy is what one object or one LOG row holds.
@@ -43,6 +44,7 @@ type commitSum struct {
 	seq          uint64
 	prev, digest versionlog.Digest
 	by           string
+	erases       []string // versions
 	time         time.Time
 }
 
@@ -71,7 +73,7 @@ func copyOf(where string, of span, storeID string, records []byte) recordCopy {
 		if by == "" {
 			by = one.Actor.ID
 		}
-		c.commits = append(c.commits, commitSum{one.Seq, one.Prev, one.Digest, by, one.Time})
+		c.commits = append(c.commits, commitSum{one.Seq, one.Prev, one.Digest, by, one.Event.ErasedVersions(), one.Time})
 	}
 	return c
 }
@@ -79,7 +81,7 @@ func copyOf(where string, of span, storeID string, records []byte) recordCopy {
 // surveyStore reads all there is of a store's history. ErrCorrupt when it is not
 // one history.
 func (l *Log) surveyStore(ctx context.Context, id string) (*survey, error) {
-	s := &survey{damaged: map[span]bool{}}
+	s := &survey{damaged: map[span]bool{}, erased: map[string]uint64{}}
 	var err error
 	if s.meta, err = l.table.meta(ctx, id); err != nil && !errors.Is(err, versionlog.ErrNotFound) {
 		return nil, err
@@ -216,6 +218,9 @@ func (s *survey) follow(bucket, table map[uint64]commitSum) error {
 		}
 		if one.prev != s.tip.Digest {
 			return fmt.Errorf("%w: commit %d, %v, does not follow commit %d, which is %.12s; nothing was touched", versionlog.ErrCorrupt, seq, one, s.tip.Seq, s.tip.Digest)
+		}
+		for _, id := range one.erases {
+			s.erased[id] = one.seq
 		}
 		s.tip = versionlog.Tip{Seq: seq, Digest: one.digest, Time: one.time}
 		if s.meta != nil && s.meta.tip.Seq == seq && s.meta.tip.Digest != one.digest {

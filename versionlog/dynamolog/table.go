@@ -16,8 +16,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// format is the number of the table's format, which the FORMAT row holds.
-const format = 3
+// The number of the table's format, which the FORMAT row holds: that of a new table, and
+// from its first redaction on. What knows no redactions does not read rows without paths
+// as they are meant, and holds no commit back.
+const (
+	format       = 3
+	formatErased = 4
+)
 
 const (
 	maxBatchGet   = 100 // keys of one BatchGetItem

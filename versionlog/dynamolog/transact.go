@@ -115,10 +115,13 @@ func (b *batch) append(r *request, c *versionlog.Commit) error {
 func (b *batch) seal(table string) {
 	b.items = []types.TransactWriteItem{
 		putNew(table, logItem(b.base.ID, b.tip().Seq, joinRecords(b.records))),
-		put(table, outItem(b.base.ID, b.commits)), b.advance(table),
+		put(table, outItem(b.base.ID, b.commits, b.base.redacted > 0)), b.advance(table),
 	}
 	if b.hasEvent() {
-		b.items = append(b.items, put(table, descriptionOut(b.base.ID)))
+		b.items = append(b.items, put(table, descriptionOut(b.base.ID, b.tip().Seq)))
+	}
+	if c := b.redaction(); c != nil {
+		b.items = append(b.items, putNew(table, eraseItem(b.base.ID, c.Seq)))
 	}
 	for path, head := range b.heads {
 		b.items = append(b.items, b.head(table, path, head))
@@ -132,42 +135,76 @@ func (b *batch) seal(table string) {
 // commit, since such a request is alone.
 func (b *batch) hasEvent() bool { return len(b.commits) > 0 && b.commits[0].Event != nil }
 
-// asJudged is the condition that META is what a proposal was judged on: all that does
-// not follow from the history up to its tip. An earlier mneme wrote no "replica".
-const asJudged = "#head_seq = :seq0 AND #digest = :digest0 AND #archived_at = :archived0 AND #creation = :creation0 AND " +
-	"(#replica = :replica0 OR attribute_not_exists(#replica))"
-
-var judgedNames = map[string]string{
-	"#head_seq": "head_seq", "#digest": "digest", "#archived_at": "archived_at", "#creation": "creation", "#replica": "replica",
+// redaction returns the one commit of a batch that erases versions, nil for another batch.
+func (b *batch) redaction() *versionlog.Commit {
+	if b.hasEvent() && b.commits[0].Erases() {
+		return b.commits[0]
+	}
+	return nil
 }
 
-func (m *meta) judgedValues() item {
-	return item{
-		":seq0": number(m.tip.Seq), ":digest0": digestOf(m.tip.Digest), ":archived0": microsOf(m.ArchivedAt),
-		":creation0": text(m.creation), ":replica0": boolean(m.Replica),
+// erases are the versions that the redaction erases, as they are. The view knows them, for
+// it was judged by it.
+func (b *batch) erases() (versions []versionlog.Version) {
+	for _, id := range b.redaction().Event.ErasedVersions() {
+		if v := b.view.versions[id]; v != nil && !v.Redacted() {
+			versions = append(versions, *v)
+		}
 	}
+	return versions
+}
+
+// asJudged is the condition, with its names and values, that META is what a proposal was
+// judged on: all that does not follow from the history up to its tip. An earlier mneme wrote
+// no "replica".
+func (m *meta) asJudged() (condition string, names map[string]string, values item) {
+	condition, names, values = m.fenceCondition()
+	condition += " AND #head_seq = :seq0 AND #digest = :digest0 AND #archived_at = :archived0 AND #creation = :creation0 AND " +
+		"(#replica = :replica0 OR attribute_not_exists(#replica))"
+	for _, name := range []string{"head_seq", "digest", "archived_at", "creation", "replica"} {
+		names["#"+name] = name
+	}
+	values[":seq0"], values[":digest0"], values[":archived0"] = number(m.tip.Seq), digestOf(m.tip.Digest), microsOf(m.ArchivedAt)
+	values[":creation0"], values[":replica0"] = text(m.creation), boolean(m.Replica)
+	return condition, names, values
+}
+
+// fenceCondition is the condition that the fence is what META has, with its names and values.
+func (m *meta) fenceCondition() (condition string, names map[string]string, values item) {
+	names = map[string]string{"#fence": "fence"}
+	if m.fence == 0 {
+		return "attribute_not_exists(#fence)", names, item{}
+	}
+	return "#fence = :fence0", names, item{":fence0": number(m.fence)}
 }
 
 // judgedAlike reports whether a proposal is judged on both alike.
 func (m *meta) judgedAlike(other *meta) bool {
 	return m.tip.Seq == other.tip.Seq && m.tip.Digest == other.tip.Digest && m.ArchivedAt.Equal(other.ArchivedAt) &&
-		m.creation == other.creation && m.Replica == other.Replica
+		m.creation == other.creation && m.Replica == other.Replica && m.fence == other.fence
 }
 
 // advance moves META from the tip of the view to that of the batch.
 func (b *batch) advance(table string) types.TransactWriteItem {
-	m := &b.base
-	attributes := m.tipItem(b.tip())
+	m, tip := &b.base, b.tip()
+	if b.redaction() != nil {
+		tip.Totals = tip.Totals.Erased(b.erases())
+	}
+	attributes := m.tipItem(tip)
 	if b.hasEvent() {
 		maps.Copy(attributes, settingsOf(&b.store))
 	}
+	if c := b.redaction(); c != nil {
+		attributes["redacted"], attributes["erased"] = number(c.Seq), number(m.redacted)
+	}
 	set, names, values := setAll(attributes)
+	condition, judgedNames, judgedValues := m.asJudged()
 	maps.Copy(names, judgedNames)
-	maps.Copy(values, m.judgedValues())
+	maps.Copy(values, judgedValues)
 	return types.TransactWriteItem{Update: &types.Update{
 		TableName: &table, Key: key(m.ID, metaSort),
 		UpdateExpression:          &set,
-		ConditionExpression:       aws.String(asJudged),
+		ConditionExpression:       &condition,
 		ExpressionAttributeNames:  names,
 		ExpressionAttributeValues: values,
 	}}
@@ -212,5 +249,12 @@ func put(table string, i item) types.TransactWriteItem {
 func putNew(table string, i item) types.TransactWriteItem {
 	return types.TransactWriteItem{Put: &types.Put{
 		TableName: &table, Item: i, ConditionExpression: aws.String("attribute_not_exists(sk)"),
+	}}
+}
+
+// putIfThere puts a row in the place of one that must be there.
+func putIfThere(table string, i item) types.TransactWriteItem {
+	return types.TransactWriteItem{Put: &types.Put{
+		TableName: &table, Item: i, ConditionExpression: aws.String("attribute_exists(sk)"),
 	}}
 }

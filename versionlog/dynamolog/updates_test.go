@@ -25,11 +25,11 @@ func TestUpdatesOfOthers(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	transport := fault.New(nil)
+	transport := newSites()
 	l := b.open(t, transport, nil)
 	write(t, l, s.ID, "/a", "1")
 	known := l.store(s.ID).view
-	transport.Arm(fault.Fault{Site: "dynamodb TransactWriteItems", Times: maxDisagreements + 2, Action: func(_ *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
+	transport.Arm(fault.Fault{Site: "TransactWriteItems LOG", Times: maxDisagreements + 2, Action: func(_ *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
 		update()
 		return send()
 	}})

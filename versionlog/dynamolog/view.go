@@ -34,6 +34,8 @@ type view struct {
 	empty  map[string]siblings // what is known of directories without a complete view
 	newest map[string]fact     // by memory, nil for one that never was; what the ring does not tell
 
+	versions map[string]*versionlog.Version // by id, nil for one that is not there; what redactions ask for
+
 	complete bool           // whether a path that is not in known has no memory
 	dirs     map[string]int // live memories below a path; kept when complete
 	walks    int            // walks that make the view complete and are under way
@@ -61,7 +63,7 @@ type siblings struct {
 }
 
 func newView(m *meta, b bounds) *view {
-	v := &view{bounds: b, meta: *m, known: map[string]fact{}, empty: map[string]siblings{}, newest: map[string]fact{}}
+	v := &view{bounds: b, meta: *m, known: map[string]fact{}, empty: map[string]siblings{}, newest: map[string]fact{}, versions: map[string]*versionlog.Version{}}
 	if m.tip.Seq == 0 && b.heads > 0 { // a store without commits holds nothing
 		v.complete, v.dirs = true, map[string]int{}
 	}
@@ -141,6 +143,15 @@ func (v *view) Newest(memoryID string) (*versionlog.Version, error) {
 		return found.version, nil
 	}
 	return nil, errUnknown
+}
+
+// Version is part of versionlog.VersionView.
+func (v *view) Version(id string) (*versionlog.Version, error) {
+	found, ok := v.versions[id]
+	if !ok {
+		return nil, errUnknown
+	}
+	return found, nil
 }
 
 func newestIn(c *versionlog.Commit, memoryID string) *versionlog.Version {
@@ -303,6 +314,8 @@ func (v *view) trim() {
 		clear(v.empty)
 	case len(v.newest) > v.facts:
 		clear(v.newest)
+	case len(v.versions) > v.facts:
+		clear(v.versions)
 	case v.complete && len(v.known) > v.bounds.heads:
 		v.complete, v.dirs = false, nil
 	}

@@ -161,7 +161,14 @@ func (l *Log) Next(ctx context.Context, storeID string, after uint64) ([]*versio
 		case !loaded:
 			err = call(ctx, s.catchUp)
 		case !all:
-			return l.pageOfCommits(ctx, storeID, after)
+			commits, err := s.erasedCommits(ctx, after)
+			if len(commits) > 0 || err != nil {
+				return commits, err
+			}
+			err = pause(ctx, l.refresh)
+			if err != nil {
+				return nil, err
+			}
 		default:
 			if err = l.Wait(ctx, storeID, max(after, tip)); err == nil {
 				err = call(ctx, func(ctx context.Context) error { return s.readSeen(ctx, tip) })
@@ -191,6 +198,24 @@ func (s *store) readSeen(ctx context.Context, tip uint64) error {
 		return nil
 	}
 	return s.catchUp(ctx) // which waits for rows that are not to be seen yet
+}
+
+// erasedCommits returns commits above after from the table, without what redactions among
+// them have erased. A redaction that is under way it finishes, or, where it may not, it
+// returns what is before.
+func (s *store) erasedCommits(ctx context.Context, after uint64) ([]*versionlog.Commit, error) {
+	commits, err := s.log.pageOfCommits(ctx, s.id, after)
+	i := slices.IndexFunc(commits, func(c *versionlog.Commit) bool { return c.Erases() })
+	if err != nil || i < 0 {
+		return commits, err
+	}
+	switch err := call(ctx, s.finishErasing); {
+	case errors.Is(err, versionlog.ErrReadOnly):
+		return commits[:i], nil
+	case err != nil:
+		return nil, err
+	}
+	return s.log.pageOfCommits(ctx, s.id, after) // others may have been read before it was done
 }
 
 // maxNext is how many commits Next returns at most, which it has to read.

@@ -264,6 +264,6 @@ func (l *Log) Capabilities() versionlog.Capabilities {
 }
 
 // purge has nothing to do: a redaction is over with its commit.
-func (l *Log) purge(ctx context.Context, storeID string) ([]versionlog.Purged, error) {
+func (l *Log) purge(ctx context.Context, storeID string, _ []string) ([]versionlog.Purged, error) {
 	return nil, l.withStore(ctx, storeID, func(*store) error { return nil })
 }

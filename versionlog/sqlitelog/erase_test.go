@@ -35,7 +35,7 @@ func redact(t testing.TB, l *Log, storeID string, ids ...string) {
 // purged purges, and makes sure that nothing is left.
 func purged(t testing.TB, l *Log, storeID string) {
 	t.Helper()
-	places, err := l.Purge(t.Context(), storeID)
+	places, err := l.Purge(t.Context(), storeID, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestEraseTraces(t *testing.T) {
 	purged(t, l, s.ID)
 	wantNoTrace(t, dir, "canary")
 	checkPacked(t, other, s.ID)
-	if purged, err := l.Purge(t.Context(), s.ID); err != nil || purged != nil {
+	if purged, err := l.Purge(t.Context(), s.ID, nil); err != nil || purged != nil {
 		t.Errorf("purged again: %v, %v", purged, err)
 	}
 }
@@ -292,7 +292,7 @@ func TestEraseBesideReader(t *testing.T) {
 				return err
 			}
 			redact(t, l, s.ID, first.Versions[0].ID, second.Versions[0].ID)
-			places, err := l.Purge(t.Context(), s.ID)
+			places, err := l.Purge(t.Context(), s.ID, nil)
 			if err != nil || len(places) == 0 || places[len(places)-1].Why == "" || !l.hasTraces() {
 				t.Errorf("beside a reader: %+v, %v", places, err)
 			}
@@ -390,7 +390,7 @@ func TestEraseStuck(t *testing.T) {
 	}
 	redact(t, l, s.ID, c.Versions[0].ID)
 	for range 2 {
-		places, err := l.Purge(t.Context(), s.ID)
+		places, err := l.Purge(t.Context(), s.ID, nil)
 		if err != nil || len(places) != 3 || places[0].Why != "stuck" || places[1].Why != "" || !l.hasTraces() {
 			t.Errorf("places are %+v, %v", places, err)
 		}

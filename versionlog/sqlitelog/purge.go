@@ -76,7 +76,7 @@ func (l *Log) hasTraces() bool {
 }
 
 // Purge is one of the log's Capabilities.
-func (l *Log) Purge(ctx context.Context, _ string) ([]versionlog.Purged, error) {
+func (l *Log) Purge(ctx context.Context, _ string, _ []string) ([]versionlog.Purged, error) {
 	if l.writer == nil {
 		return nil, versionlog.ErrReadOnly
 	}

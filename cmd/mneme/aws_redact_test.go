@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"mneme/cas"
+	"mneme/internal/testing/awstest"
+)
+
+// TestAWSRedact erases a text that was written in several ways, below a mount that runs,
+// and looks for it in every row, object, old version and file.
+func TestAWSRedact(t *testing.T) {
+	t.Parallel()
+	const canary = "CANARY-7f3a9c"
+	p := newAWSPlace(t)
+	p.must("", "setup", "--bucket-owner", awstest.AccessKey)
+	mounts, _ := p.guarded("read-write", nil)
+	dir := p.home + "/memory"
+	mounts.must("", "mount", "notes", "--background", "--at", dir)
+	unmounted := false
+	defer func() {
+		if !unmounted {
+			p.mneme("", "unmount", "--at", dir)
+		}
+	}()
+	sh := func(script string) string {
+		t.Helper()
+		out, err := exec.Command("sh", "-c", "cd "+dir+"/notes && "+script).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v, %s", err, out)
+		}
+		return string(out)
+	}
+	sh(`c=` + canary + `; echo $c > written.md; (seq 2000; echo $c) > appended.md; mkdir dir; echo x > dir/$c.md; mv dir/$c.md dir/x.md
+		echo $c > gone.md; rm gone.md; echo $c > .saved.tmp; mv .saved.tmp saved.md; cat *.md > /dev/null`)
+	p.must(canary+"\n", "write", "notes:/command.md")
+	p.must(`{"changes":[{"action":"put","path":"/applied.md","content":"`+canary+`"}]}`, "apply", "notes")
+	sh(`for f in *.md dir/x.md; do echo clean > $f; done`)
+	p.must("clean", "write", "notes:/command.md")
+	p.must("clean", "write", "notes:/applied.md")
+	if out := p.mneme("", "redact", "notes", "--grep", canary, "--reason", "a test", "--dry-run"); strings.Count(out.stdout, "memver_") < 8 {
+		t.Fatalf("to be erased is %s%s", out.stdout, out.stderr)
+	}
+	digests := []string{cas.Sum([]byte(canary + "\n")).String(), cas.Sum([]byte(canary)).String()}
+	if found := p.holders(t, digests[0]); len(found) < 3 {
+		t.Fatalf("before, only %q have the digest", found)
+	}
+	redact := []string{"redact", "notes", "--grep", canary, "--reason", "a test", "--yes"}
+	if e := mounts.mneme("", redact...); e.code != 5 || !strings.Contains(e.stderr, "access denied") {
+		t.Errorf("with the key of a mount: exit code %d, %s%s", e.code, e.stdout, e.stderr)
+	}
+	admin, _ := p.guarded("admin", nil)
+	if receipt := admin.must("", redact...); strings.Count(receipt, "NOT YET") != 3 || !strings.Contains(receipt, "s3:DeleteObjectVersion") {
+		t.Errorf("with the key of an admin, the receipt is\n%s", receipt)
+	}
+	found := p.mneme("", "fsck", "notes")
+	if found.code != 7 || !strings.Contains(found.stdout, "not all of them is gone from the bucket") {
+		t.Errorf("fsck then ends with %d:\n%s", found.code, found.stdout)
+	}
+	may, g := p.guarded("redact", nil)
+	left := may.must("", redact...)
+	id := regexp.MustCompile("memver_[0-9a-z]{26}").FindString(left)
+	if !strings.Contains(left, "NOT YET") || id == "" {
+		t.Fatalf("without an id, the receipt is\n%s", left)
+	}
+	if receipt := may.must("", "redact", "notes", id, "--reason", "a test", "--yes"); strings.Contains(receipt, "NOT YET") || strings.Count(receipt, "in the bucket") != 3 {
+		t.Errorf("the receipt is\n%s", receipt)
+	}
+	if refused := g.refusals(); len(refused) > 0 {
+		t.Errorf("the policy refuses %q", refused)
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) { // until the mount has followed
+		if !strings.Contains(sh("cat .mneme/events"), `"redacted"`) && time.Now().Before(end) { // before, it would note that a content is missing
+			continue
+		}
+		left := sh(`grep -rl ` + canary + ` . .mneme/at/9 .mneme/events || :; find .mneme/at/9 -name '*` + canary + `*' || :`)
+		if left == "" {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the mount has it: %s", left)
+		}
+	}
+	p.must("", "unmount", "--at", dir)
+	unmounted = true
+	for _, trace := range append(digests, canary) {
+		if found := p.holders(t, trace); found != nil {
+			t.Errorf("%s is in %q", trace, found)
+		}
+	}
+	p.must("", "fsck", "notes")
+	if out := p.must("", "log", "notes", "-p") + p.must("", "export", "notes"); strings.Contains(out, canary) {
+		t.Error("log or export have it")
+	}
+}
+
+// holders returns the rows, the versions of objects, and the files of the user that have a
+// text in them or in their names.
+func (p *awsPlace) holders(t *testing.T, what string) []string {
+	t.Helper()
+	bucket, table, _ := strings.Cut(strings.TrimPrefix(p.url, "aws://"), "?table=")
+	places := awstest.Holders(t, bucket, table, what)
+	err := filepath.WalkDir(p.home, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(path, what) || bytes.Contains(data, []byte(what)) {
+			places = append(places, "file "+path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return places
+}

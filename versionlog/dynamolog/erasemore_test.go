@@ -1,0 +1,175 @@
+package dynamolog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"mneme/internal/testing/awstest"
+	"mneme/internal/testing/fault"
+	"mneme/versionlog"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+)
+
+// TestEraseWalksOnce: however many paths an event has to do with, what took place there before
+// is looked for in one walk over the log.
+func TestEraseWalksOnce(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, awstest.DynamoDB(t))
+	transport := newSites()
+	l := b.open(t, transport, nil)
+	s := addStore(t, l, "notes")
+	var ids []string
+	for i := range 5 {
+		path := fmt.Sprint("/", i)
+		write(t, l, s.ID, path, "1")
+		c, err := l.Commit(t.Context(), s.ID, proposal(versionlog.Change{Action: versionlog.Remove, Path: path, Expect: versionlog.ExpectAny()}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, c.Versions[0].ID)
+	}
+	l.settled()
+	var walks atomic.Int64
+	transport.Arm(fault.Fault{Site: "Query LOG", Action: func(_ *http.Request, body []byte, send func() (*http.Response, error)) (*http.Response, error) {
+		if bytes.Contains(body, []byte(`"ScanIndexForward":false`)) {
+			walks.Add(1)
+		}
+		return send()
+	}})
+	if _, err := l.Commit(t.Context(), s.ID, redactionOf(ids...)); err != nil {
+		t.Fatal(err)
+	}
+	if n := walks.Load(); n != 1 {
+		t.Errorf("%d walks", n)
+	}
+	l.settled()
+	if found := b.check(t, s.ID); len(found) != 1 || !strings.Contains(found[0], "erases versions") {
+		t.Errorf("Check reports %q", found)
+	}
+}
+
+// TestEraseRefused: a redaction that is refused does not keep an earlier mneme from the table.
+func TestEraseRefused(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, awstest.DynamoDB(t))
+	l := b.open(t, nil, nil)
+	s := addStore(t, l, "notes")
+	v := write(t, l, s.ID, "/a.md", "1").Versions[0]
+	l.settled()
+	if _, err := l.Commit(t.Context(), s.ID, redactionOf(v.ID)); !errors.Is(err, versionlog.ErrLiveHead) {
+		t.Errorf("the head: %v", err)
+	}
+	formatIs := func(want int64) {
+		t.Helper()
+		i, err := l.table.get(t.Context(), formatPartition, formatSort, false)
+		if n := (&row{item: i}).int("format"); err != nil || n != want {
+			t.Errorf("the format is %d, %v", n, err)
+		}
+	}
+	formatIs(format)
+	write(t, l, s.ID, "/a.md", "2")
+	if _, err := l.Commit(t.Context(), s.ID, redactionOf(v.ID)); err != nil {
+		t.Fatal(err)
+	}
+	formatIs(formatErased)
+}
+
+// TestEraseSeenUnfinished: a process that does not follow, and has seen a redaction before it
+// was finished, commits behind another one.
+func TestEraseSeenUnfinished(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, awstest.DynamoDB(t))
+	l := b.open(t, nil, nil)
+	s := addStore(t, l, "notes")
+	var ids []string
+	for i := range 3 {
+		ids = append(ids, write(t, l, s.ID, "/a.md", fmt.Sprint(i)).Versions[0].ID)
+	}
+	l.settled()
+	redact := func(id string) {
+		t.Helper()
+		if _, err := l.Commit(t.Context(), s.ID, redactionOf(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	redact(ids[0])
+	other := b.open(t, nil, nil)
+	of := other.store(s.ID)
+	if err := of.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other.settled()
+	of.mu.Lock()
+	of.view.meta.erased = 0 // as META was before it was finished
+	of.mu.Unlock()
+	redact(ids[1])
+	write(t, other, s.ID, "/b.md", "2")
+}
+
+// TestPurgeBesideFold: a snapshot that a process was making while versions were erased does not
+// outlive the purge.
+func TestPurgeBesideFold(t *testing.T) {
+	t.Parallel()
+	e := newErasure(t, newBackend(t, awstest.DynamoDB(t)))
+	purger := e.open(t, nil, &Options{Blobs: blobsOf(e.blobs(t, nil))})
+	for name := range map[string]bool{"snap/at/": true, "snap/pages/": true} {
+		for key, err := range purger.records.list(t.Context(), storePrefix(e.store.ID)+name) {
+			if err == nil {
+				err = purger.records.remove(t.Context(), key)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	held := holdAt("s3 PUT other", 1)
+	folder := e.open(t, held, nil)
+	folder.distance = 2
+	folder.store(e.store.ID).foldLater(span{4, 4})
+	<-held.reached
+	if _, err := purger.Commit(t.Context(), e.store.ID, e.proposal()); err != nil {
+		t.Fatal(err)
+	}
+	places, err := purger.Purge(t.Context(), e.store.ID, e.ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range places {
+		if (p.Why != "") != (p.Place == "snapshots in the bucket") {
+			t.Errorf("beside it: %+v", p)
+		}
+	}
+	close(held.release)
+	folder.settled()
+	e.purge(t, purger)
+	purger.settled()
+	e.verify(t)
+}
+
+// TestEraseSuspended: in a bucket that keeps versions no more, or did not at first, versions
+// with and without an id go.
+func TestEraseSuspended(t *testing.T) {
+	t.Parallel()
+	for _, then := range []types.BucketVersioningStatus{types.BucketVersioningStatusSuspended, types.BucketVersioningStatusEnabled} {
+		t.Run("then "+string(then), func(t *testing.T) {
+			t.Parallel()
+			b := newBackend(t, awstest.DynamoDB(t))
+			b.keepVersions(t, types.BucketVersioningStatusEnabled)
+			if then == types.BucketVersioningStatusEnabled {
+				b.keepVersions(t, types.BucketVersioningStatusSuspended)
+			}
+			e := newErasureIn(t, b)
+			b.keepVersions(t, then)
+			if err := e.redactOnce(t, newSites(), e.proposal()); err != nil {
+				t.Fatal(err)
+			}
+			e.verify(t)
+		})
+	}
+}

@@ -1,0 +1,302 @@
+package dynamolog
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"mneme/cas"
+	"mneme/errkind"
+	"mneme/internal/awsconf"
+	"mneme/internal/objectversions"
+	"mneme/versionlog"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// condemned are contents that a collector, which is a redaction or a collection of what no
+// version has, is about to delete. A writer may have stored one of them just before, or found
+// it stored, and be about to commit a version that has it. No commit may come to have a
+// content that is deleted, and no writer is to wait for collectors that have died. So:
+//
+//  1. "fence", in META, counts how often contents were condemned. Every commit has the
+//     condition that it is what it was before the contents of the commit were looked for
+//     (asJudged). A store of which nothing was ever condemned has none, and its commits look
+//     for nothing.
+//  2. A collector condemns in one transaction: it puts a GONE row, with the digests and
+//     "until", which is 45 minutes ahead, and adds 1 to the fence.
+//  3. Then it reads what was committed since it looked for what needs the contents. All
+//     commits that knew an earlier fence are there, for none of them succeeds any more. What
+//     they have is dropped from the condemned.
+//  4. It deletes the others. It sends nothing later than 10 minutes after the GONE row was
+//     made, by its clock, nor in requests that are still waited for then. S3 refuses a
+//     request that was signed more than 15 minutes ago, so nothing arrives behind 25 minutes.
+//     What is left until "until" is for the clocks of writers: servers of AWS refuse the
+//     requests of one that is wrong by more than 15 minutes.
+//  5. It removes the GONE row, if each request was answered. Else the row stays, and means
+//     nothing behind "until"; the next collector removes it.
+//  6. A writer reads the GONE rows first, strongly consistent. Where one has a content of its
+//     commit it waits, or says that the store is not available just now. Only then it looks
+//     whether each content is stored; one that is not, its caller stores again.
+//
+// Why that suffices: a commit with the fence n looked behind the transaction that made it n.
+// If the GONE row of that, or of an earlier one, was there, the writer waited. If it was not,
+// its collector had deleted what it would ever delete, and the writer looked for the contents
+// behind that. Looking for the contents first, and then for the rows, would miss a collector
+// that does both between the two.
+//
+// Two collectors have two rows, and each moves the fence. One content may be in both: it stays
+// condemned until both are gone, for a writer looks at all rows. A collector never takes over
+// the row of another. One that wakes behind its 10 minutes deletes nothing any more, whether
+// or not its row was removed.
+//
+// Dropped: a mark on each content (S3 has no condition on two objects), and a lock that
+// writers share (it costs each commit a write, and dead writers hold it).
+type condemned struct {
+	*store
+	token   string
+	digests []versionlog.Digest
+	made    time.Time
+}
+
+const (
+	goneFor     = 45 * time.Minute // from when a GONE row is made until it means nothing
+	deletesFor  = 10 * time.Minute // in which its collector deletes
+	condemnable = 256              // digests of one row
+)
+
+var (
+	// errGone says that a commit needs a content that is not stored.
+	errGone = fmt.Errorf("%w: the content of a change is not stored, or may not be read; it may have been erased since it was", cas.ErrNotFound)
+
+	errBeingRemoved = errkind.New(errkind.Unavailable, "a redaction or a collection is removing a content that the change needs; it is stored again when that has ended, within 45 minutes where its process was killed")
+
+	errTooSlow = errors.New("there was no more time to delete contents safely; run it once more")
+)
+
+func goneSort(token string) string { return gonePrefix + token }
+
+// condemn puts a GONE row and moves the fence.
+func (s *store) condemn(ctx context.Context, digests []versionlog.Digest) (*condemned, error) {
+	for attempt := range 20 {
+		if err := backoff(ctx, attempt); err != nil {
+			return nil, err
+		}
+		m, err := s.log.table.meta(ctx, s.id)
+		if err != nil {
+			return nil, err
+		}
+		if m.fence == 0 {
+			if err := s.log.table.raise(ctx); err != nil {
+				return nil, err
+			}
+		}
+		c := &condemned{store: s, token: rand.Text(), digests: digests, made: s.log.now()}
+		condition, names, values := m.fenceCondition()
+		names["#creation"], values[":creation"], values[":fence"] = "creation", text(m.creation), number(m.fence+1)
+		err = s.log.transact(ctx, putNew(s.log.table.name, c.item()), types.TransactWriteItem{Update: &types.Update{
+			TableName: &s.log.table.name, Key: key(s.id, metaSort), UpdateExpression: aws.String("SET #fence = :fence"),
+			ConditionExpression:      aws.String("#creation = :creation AND " + condition),
+			ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+		}})
+		if err == nil {
+			return c, nil
+		}
+		there, lookErr := s.log.table.get(ctx, s.id, goneSort(c.token), false)
+		switch {
+		case lookErr != nil:
+			return nil, errors.Join(err, lookErr)
+		case there != nil: // the reply was lost
+			return c, nil
+		case !isConditionFailed(err):
+			return nil, err
+		}
+	}
+	return nil, errors.New("others condemn contents all the time; run it once more")
+}
+
+func (c *condemned) item() item {
+	i := key(c.id, goneSort(c.token))
+	digests := make([]types.AttributeValue, len(c.digests))
+	for n, d := range c.digests {
+		digests[n] = digestOf(d)
+	}
+	i["digests"], i["until"] = &types.AttributeValueMemberL{Value: digests}, microsOf(c.made.Add(goneFor))
+	return i
+}
+
+// goneRow is what a GONE row says.
+type goneRow struct {
+	sort    string
+	until   time.Time
+	digests []versionlog.Digest
+}
+
+func (s *store) goneRows(ctx context.Context) (rows []goneRow, err error) {
+	for i, err := range s.log.table.below(ctx, s.id, gonePrefix) {
+		if err != nil {
+			return nil, err
+		}
+		r := row{item: i}
+		g := goneRow{sort: sortOf(i), until: r.time("until")}
+		digests, _ := i["digests"].(*types.AttributeValueMemberL)
+		if digests == nil {
+			r.fail("digests")
+			return nil, r.err
+		}
+		for _, a := range digests.Value {
+			one := row{item: item{"digests": a, "store_id": i["store_id"], "sk": i["sk"]}}
+			g.digests = append(g.digests, one.digest("digests"))
+			r.err = errors.Join(r.err, one.err)
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
+		rows = append(rows, g)
+	}
+	return rows, nil
+}
+
+// removeVoid removes the GONE rows that mean nothing any more.
+func (s *store) removeVoid(ctx context.Context) error {
+	rows, err := s.goneRows(ctx)
+	if err != nil {
+		return err
+	}
+	var void []types.WriteRequest
+	for _, g := range rows {
+		if !s.log.now().Before(g.until) {
+			void = append(void, deleteRequest(s.id, g.sort))
+		}
+	}
+	return s.log.table.write(ctx, void)
+}
+
+// keep drops from the condemned what commits behind a sequence number have.
+func (c *condemned) keep(ctx context.Context, behind uint64) error {
+	for one, err := range c.log.commitRows(ctx, c.id, behind, maxSeq) {
+		if err != nil {
+			return err
+		}
+		for i := range one.Versions {
+			c.digests = slices.DeleteFunc(c.digests, func(d versionlog.Digest) bool { return d == one.Versions[i].Digest })
+		}
+	}
+	return nil
+}
+
+// remove deletes the condemned, and what the bucket keeps of them, and removes the GONE row.
+// Where old versions are left, it goes on, and the error is an objectversions.ErrLeft.
+func (c *condemned) remove(ctx context.Context) error {
+	deadline := c.made.Add(deletesFor)
+	bounded, cancel := context.WithTimeout(ctx, deadline.Sub(c.log.now()))
+	defer cancel()
+	blobs := c.log.blobs(c.id)
+	all := map[versionlog.Digest]bool{}
+	for _, d := range c.digests {
+		all[d] = true
+	}
+	outcomes, err := inParallel(all, func(d versionlog.Digest, _ bool) (refused error, err error) {
+		for _, step := range []func(context.Context, versionlog.Digest) error{blobs.Delete, blobs.DeleteOld} {
+			if !c.log.now().Before(deadline) {
+				return nil, errTooSlow
+			}
+			if err := step(bounded, d); err != nil {
+				if isRefusal(err) {
+					return err, nil
+				}
+				return nil, err
+			}
+		}
+		return nil, nil
+	})
+	if err != nil { // a request may be under way
+		return err
+	}
+	refused := error(nil)
+	for _, one := range outcomes {
+		if one != nil && (refused == nil || errors.Is(refused, objectversions.ErrLeft)) {
+			refused = one
+		}
+	}
+	return errors.Join(refused, c.release(ctx))
+}
+
+// isRefusal reports whether an error is the answer of a server that does not do it.
+func isRefusal(err error) bool {
+	return errors.Is(err, objectversions.ErrLeft) || errors.Is(err, fs.ErrPermission)
+}
+
+// release removes the GONE row.
+func (c *condemned) release(ctx context.Context) error {
+	return c.log.table.write(ctx, []types.WriteRequest{deleteRequest(c.id, goneSort(c.token))})
+}
+
+// contentsThere makes sure that a proposal's contents are there, in a store of which contents
+// were condemned. It returns the fence that it knew before it looked: a commit upon that
+// cannot be made once there is another. Errors: errGone, errBeingRemoved.
+func (s *store) contentsThere(ctx context.Context, p *versionlog.Proposal) (fence uint64, err error) {
+	s.mu.Lock()
+	if s.view != nil {
+		fence = s.view.meta.fence
+	}
+	s.mu.Unlock()
+	wanted := contentsOf(p)
+	if fence == 0 || len(wanted) == 0 || s.log.blobs == nil {
+		return fence, nil
+	}
+	if err := s.awaitCollectors(ctx, wanted); err != nil {
+		return 0, err
+	}
+	there, err := inParallel(wanted, func(d versionlog.Digest, _ bool) (bool, error) {
+		has, err := s.log.blobs(s.id).Has(ctx, d)
+		if errors.Is(awsconf.Explain(err), fs.ErrPermission) { // which is how S3 may say that it is missing
+			return false, nil
+		}
+		return has, err
+	})
+	for _, has := range there {
+		if err == nil && !has {
+			err = errGone
+		}
+	}
+	return fence, err
+}
+
+// contentsOf are the contents that a proposal brings.
+func contentsOf(p *versionlog.Proposal) map[versionlog.Digest]bool {
+	wanted := map[versionlog.Digest]bool{}
+	for i := range p.Changes {
+		if c := &p.Changes[i]; c.Action == versionlog.Put {
+			wanted[c.Digest] = true
+		}
+	}
+	return wanted
+}
+
+// awaitCollectors waits until no GONE row has one of the contents. errBeingRemoved.
+func (s *store) awaitCollectors(ctx context.Context, wanted map[versionlog.Digest]bool) error {
+	for attempt := 0; ; attempt++ {
+		if attempt > 0 && backoff(ctx, attempt) != nil {
+			return errBeingRemoved
+		}
+		rows, err := s.goneRows(ctx)
+		if attempt > 0 && ctx.Err() != nil {
+			return errBeingRemoved
+		}
+		if err != nil {
+			return err
+		}
+		now := s.log.now()
+		if !slices.ContainsFunc(rows, func(g goneRow) bool {
+			return now.Before(g.until) && slices.ContainsFunc(g.digests, func(d versionlog.Digest) bool { return wanted[d] })
+		}) {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,435 @@
+package dynamolog
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mneme/cache"
+	"mneme/cas"
+	"mneme/errkind"
+	"mneme/internal/testing/awstest"
+	"mneme/internal/testing/fault"
+	"mneme/memory"
+	"mneme/versionlog"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// held stops a process at a request of a site, before that is sent.
+type held struct {
+	*fault.Transport
+	reached, release chan struct{}
+}
+
+func holdAt(site string, nth int) *held {
+	h := &held{newSites(), make(chan struct{}), make(chan struct{})}
+	var mu sync.Mutex // guards n
+	n := 0
+	h.Arm(fault.Fault{Action: func(req *http.Request, body []byte, send func() (*http.Response, error)) (*http.Response, error) {
+		if strings.HasPrefix(callSite(req, body), site) {
+			mu.Lock()
+			n++
+			stop := n == nth
+			mu.Unlock()
+			if stop {
+				close(h.reached)
+				<-h.release
+			}
+		}
+		return send()
+	}})
+	return h
+}
+
+// clock is one that tests move.
+type clock struct {
+	mu    sync.Mutex
+	ahead time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.ahead)
+}
+
+func (c *clock) move(by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead += by
+}
+
+// race is a content that no version has, a writer that commits it, and collectors that delete it.
+type race struct {
+	*backend
+	*testing.T
+	clock clock
+	store versionlog.Store
+	tip   uint64
+}
+
+const disputed = "stored, and of no version"
+
+func newRace(t *testing.T, b *backend) *race {
+	r := &race{backend: b, T: t}
+	l := b.open(t, nil, nil)
+	r.store = addStore(t, l, awstest.Name("store"))
+	r.tip = write(t, l, r.store.ID, "/first", "1").Seq
+	l.settled()
+	r.put()
+	return r
+}
+
+func (r *race) put() {
+	r.Helper()
+	if _, err := r.blobs(r.T, nil)(r.store.ID).Put(r.Context(), []byte(disputed)); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *race) has() bool {
+	r.Helper()
+	has, err := r.blobs(r.T, nil)(r.store.ID).Has(r.Context(), cas.Sum([]byte(disputed)))
+	if err != nil {
+		r.Fatal(err)
+	}
+	return has
+}
+
+func (r *race) process(transport http.RoundTripper) *Log {
+	r.Helper()
+	l := r.open(r.T, transport, &Options{Now: r.clock.now, Blobs: blobsOf(r.blobs(r.T, transport))})
+	if err := l.store(r.store.ID).load(r.Context()); err != nil {
+		r.Fatal(err)
+	}
+	l.settled()
+	return l
+}
+
+// collect deletes the content, which nothing needed up to the first commit.
+func (r *race) collect(transport http.RoundTripper) <-chan error {
+	r.Helper()
+	l := r.process(transport)
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.store(r.store.ID).removeContents(r.Context(), []versionlog.Digest{cas.Sum([]byte(disputed))}, r.tip, func(int) {})
+		done <- err
+	}()
+	return done
+}
+
+func (r *race) commit(ctx context.Context, l *Log) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Commit(ctx, r.store.ID, proposal(putChange("/disputed", disputed, versionlog.ExpectAny())))
+		done <- err
+	}()
+	return done
+}
+
+// want checks how a commit ended, and that a commit that is made has its content.
+func (r *race) want(want, got error) {
+	r.Helper()
+	if !errors.Is(got, want) || want == nil && got != nil {
+		r.Errorf("the commit ends with %v, want %v", got, want)
+	}
+	if got == nil && !r.has() {
+		r.Error("a commit has a content that was deleted")
+	}
+}
+
+func (r *race) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// TestFence stops collectors and a writer at each step, while the others go on.
+func TestFence(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, awstest.DynamoDB(t))
+	for name, test := range map[string]func(*race){
+		// A writer commits before the collector condemns, which has looked before.
+		"committed_before": func(r *race) {
+			collector := holdAt("TransactWriteItems GONE", 1)
+			collected := r.collect(collector)
+			<-collector.reached
+			committed := <-r.commit(r.Context(), r.process(nil))
+			close(collector.release)
+			r.must(<-collected)
+			r.want(nil, committed)
+		},
+		// It has looked for the content, of a store where others were condemned before, and
+		// commits when the collector is done.
+		"looked_before": func(r *race) {
+			_, err := r.process(nil).store(r.store.ID).removeContents(r.Context(), []versionlog.Digest{cas.Sum(nil)}, r.tip, func(int) {})
+			r.must(err)
+			writer := holdAt("TransactWriteItems LOG", 1)
+			committed := r.commit(r.Context(), r.process(writer))
+			<-writer.reached
+			r.must(<-r.collect(nil))
+			close(writer.release)
+			r.want(errGone, <-committed)
+		},
+		// It knows of no fence.
+		"first_fence": func(r *race) {
+			writer := holdAt("TransactWriteItems LOG", 1)
+			committed := r.commit(r.Context(), r.process(writer))
+			<-writer.reached
+			r.must(<-r.collect(nil))
+			close(writer.release)
+			r.want(errGone, <-committed)
+		},
+		// It begins while the content is condemned, and waits.
+		"condemned": func(r *race) { r.waits("Query LOG", 1) },
+		"deleting":  func(r *race) { r.waits("s3 DELETE blobs", 1) },
+		"deleted":   func(r *race) { r.waits("BatchWriteItem GONE", 1) },
+		// It is stopped where it looks for GONE rows, until there is none any more.
+		"rows_before_contents": func(r *race) {
+			collector := holdAt("s3 DELETE blobs", 1)
+			collected := r.collect(collector)
+			<-collector.reached
+			writer := holdAt("Query GONE", 1)
+			committed := r.commit(r.Context(), r.process(writer))
+			<-writer.reached
+			close(collector.release)
+			r.must(<-collected)
+			close(writer.release)
+			r.want(errGone, <-committed)
+		},
+		// A second collector condemns, deletes and ends while the first one is about to delete.
+		"two_collectors": func(r *race) {
+			first := holdAt("s3 DELETE blobs", 1)
+			collected := r.collect(first)
+			<-first.reached
+			r.must(<-r.collect(nil))
+			r.put()
+			waits := holdAt("Query GONE", 3)
+			committed := r.commit(r.Context(), r.process(waits))
+			<-waits.reached
+			close(first.release)
+			r.must(<-collected)
+			close(waits.release)
+			r.want(errGone, <-committed)
+		},
+		// The writer has less time than the collector takes.
+		"no_time": func(r *race) {
+			collector := holdAt("s3 DELETE blobs", 1)
+			collected := r.collect(collector)
+			<-collector.reached
+			ctx, cancel := context.WithCancel(r.Context())
+			transport := newSites()
+			queries := 0
+			transport.Arm(fault.Fault{Site: "Query GONE", Action: func(_ *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
+				if queries++; queries == 3 {
+					cancel()
+				}
+				return send()
+			}})
+			err := r.process(transport).store(r.store.ID).awaitCollectors(ctx, map[versionlog.Digest]bool{cas.Sum([]byte(disputed)): true})
+			if errkind.Of(err) != errkind.Unavailable {
+				r.Errorf("without time: %v", err)
+			}
+			close(collector.release)
+			r.must(<-collected)
+		},
+		// The collector wakes when its row means nothing any more, and others have removed it.
+		"wakes_late": func(r *race) {
+			collector := holdAt("Query LOG", 1)
+			collected := r.collect(collector)
+			<-collector.reached
+			r.clock.move(goneFor + time.Second)
+			committed := <-r.commit(r.Context(), r.process(nil))
+			r.must(r.process(nil).store(r.store.ID).removeVoid(r.Context()))
+			// What it reads then it might have read before the commit.
+			collector.Arm(fault.Fault{Site: "Query LOG", Action: func(req *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
+				return send()
+			}})
+			close(collector.release)
+			if err := <-collected; err != nil && !errors.Is(err, errTooSlow) {
+				r.Errorf("the collector ends with %v", err)
+			}
+			r.want(nil, committed)
+		},
+		"deletes_late": func(r *race) {
+			first := holdAt("s3 DELETE blobs", 1)
+			l := r.process(first)
+			s := l.store(r.store.ID)
+			c, err := s.condemn(r.Context(), []versionlog.Digest{cas.Sum([]byte(disputed))})
+			r.must(err)
+			r.clock.move(goneFor + time.Second)
+			committed := <-r.commit(r.Context(), r.process(nil))
+			close(first.release)
+			if err := c.remove(r.Context()); !errors.Is(err, errTooSlow) {
+				r.Errorf("it deletes late: %v", err)
+			}
+			r.want(nil, committed)
+		},
+		// The reply to its transaction is lost.
+		"lost_reply": func(r *race) {
+			transport := newSites()
+			transport.Arm(fault.Fault{Site: "TransactWriteItems GONE", Times: 1, Action: fault.FailAfter})
+			r.must(<-r.collect(transport))
+			rows, err := r.process(nil).store(r.store.ID).goneRows(r.Context())
+			if err != nil || len(rows) != 0 || r.has() {
+				r.Errorf("it leaves %+v, %v, and the content %v", rows, err, r.has())
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(newRace(t, b))
+		})
+	}
+}
+
+// waits has a writer that knows the fence commit while a collector is stopped.
+func (r *race) waits(site string, nth int) {
+	r.Helper()
+	collector := holdAt(site, nth)
+	collected := r.collect(collector)
+	<-collector.reached
+	waits := holdAt("Query GONE", 3)
+	committed := r.commit(r.Context(), r.process(waits))
+	select {
+	case <-waits.reached:
+	case err := <-committed:
+		r.Fatalf("it does not wait: %v", err)
+	}
+	close(collector.release)
+	r.must(<-collected)
+	close(waits.release)
+	r.want(errGone, <-committed)
+}
+
+// TestStoredAgain: a writer whose content was deleted stores it again, through the caches that
+// have it, and its commit is made.
+func TestStoredAgain(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, awstest.DynamoDB(t))
+	r := newRace(t, b)
+	r.store = versionlog.Store{ID: versionlog.NewStoreID(), Slug: "large", Limits: versionlog.Limits{MaxMemoryBytes: 1000}}
+	r.must(b.open(t, nil, nil).CreateStore(t.Context(), r.store))
+	r.tip = 0
+	held := holdAt("TransactWriteItems LOG", 1)
+	l := r.process(held)
+	lib := memory.NewLibrary(l, func(storeID string) (cas.Store, error) {
+		c, err := cache.New(r.blobs(t, nil)(storeID), &cache.Options{Dir: t.TempDir()})
+		if err == nil {
+			t.Cleanup(c.Close)
+		}
+		return c, err
+	})
+	st, err := lib.Open(t.Context(), r.store.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: "agent"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := st.Write(t.Context(), "/disputed", []byte(disputed), versionlog.ExpectAny())
+		done <- err
+	}()
+	select {
+	case <-held.reached:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	r.must(<-r.collect(nil))
+	close(held.release)
+	if err := <-done; err != nil || !r.has() {
+		t.Errorf("it ends with %v, and the content is there: %v", err, r.has())
+	}
+}
+
+// TestLookDenied: what a server calls denied may be missing, and is stored again.
+func TestLookDenied(t *testing.T) {
+	t.Parallel()
+	r := newRace(t, newBackend(t, awstest.DynamoDB(t)))
+	r.must(<-r.collect(nil))
+	transport := newSites()
+	transport.Arm(fault.Fault{Site: "s3 GET blobs", Action: fault.Answer(http.StatusForbidden, "AccessDenied")})
+	r.want(errGone, <-r.commit(r.Context(), r.process(transport)))
+}
+
+// TestPurgeOnlyWhatIsNamed: whoever can write rows can have no process with other credentials
+// delete from the bucket.
+func TestPurgeOnlyWhatIsNamed(t *testing.T) {
+	t.Parallel()
+	e := newErasure(t, newBackend(t, awstest.DynamoDB(t)))
+	attacker := e.open(t, nil, nil)
+	if _, err := attacker.Commit(t.Context(), e.store.ID, e.proposal()); err != nil {
+		t.Fatal(err)
+	}
+	before := e.find(t)
+	admin := e.open(t, nil, &Options{Blobs: blobsOf(e.blobs(t, nil))})
+	if _, err := e.blobs(t, nil)(e.store.ID).Put(t.Context(), []byte("own")); err != nil {
+		t.Fatal(err)
+	}
+	own := write(t, admin, e.store.ID, "/own", "own").Versions[0]
+	if _, err := admin.Commit(t.Context(), e.store.ID, proposal(versionlog.Change{Action: versionlog.Remove, Path: "/own", Expect: versionlog.ExpectAny()})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Commit(t.Context(), e.store.ID, redactionOf(own.ID)); err != nil {
+		t.Fatal(err)
+	}
+	places, err := admin.Purge(t.Context(), e.store.ID, []string{own.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := places[len(places)-1]; !strings.Contains(last.Why, e.ids[0]) {
+		t.Errorf("the receipt is %+v", places)
+	}
+	if has, err := e.blobs(t, nil)(e.store.ID).Has(t.Context(), own.Digest); err != nil || has {
+		t.Errorf("its own content is there: %v, %v", has, err)
+	}
+	after := e.find(t)
+	keep := func(places []string) (kept []string) { // rows are as they are
+		for _, p := range places {
+			if strings.HasPrefix(p, "object") && !strings.Contains(p, "/snap/") {
+				kept = append(kept, p)
+			}
+		}
+		return kept
+	}
+	if diff := cmp.Diff(keep(before), keep(after)); diff != "" {
+		t.Errorf("what it did not name, before -, after +:\n%s", diff)
+	}
+	if found := e.check(t, e.store.ID); len(found) != 1 || !strings.HasPrefix(found[0], "record 9 erases") {
+		t.Errorf("Check reports %q", found)
+	}
+}
+
+// TestPurgeOtherHistory: where bucket and table are not one history, nothing is deleted.
+func TestPurgeOtherHistory(t *testing.T) {
+	t.Parallel()
+	e := newErasure(t, newBackend(t, awstest.DynamoDB(t)))
+	l := e.open(t, nil, &Options{Blobs: blobsOf(e.blobs(t, nil))})
+	if _, err := l.Commit(t.Context(), e.store.ID, e.proposal()); err != nil {
+		t.Fatal(err)
+	}
+	l.settled()
+	another := addStore(t, l, "another")
+	write(t, l, another.ID, "/x", "1")
+	l.settled()
+	one := span{2, 2}
+	foreign, err := l.records.get(t.Context(), recordKey(another.ID, span{1, 1}))
+	if err == nil {
+		err = l.records.replace(t.Context(), recordKey(e.store.ID, one), foreign)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := e.find(t)
+	if places, err := l.Purge(t.Context(), e.store.ID, e.ids); !errors.Is(err, ErrIndex) || len(places) > 0 {
+		t.Errorf("%+v, %v", places, err)
+	}
+	if diff := cmp.Diff(before, e.find(t)); diff != "" {
+		t.Errorf("before -, after +:\n%s", diff)
+	}
+}

@@ -1,0 +1,431 @@
+package dynamolog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"mneme/internal/awsconf"
+	"mneme/internal/objectversions"
+	"mneme/versionlog"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// A purge removes from the bucket what events have erased. It is made by a person, with
+// credentials that may delete, who names versions. Credentials that write rows can delete
+// nothing from the bucket, and are not to have it done by those that can. So a purge
+//
+//  1. finishes only events that erase one of the named versions, and tells of others;
+//  2. holds every record in the bucket against that in the table, and touches nothing where
+//     they are not one history;
+//  3. takes what is to be erased from the records in the bucket, of the event and of the
+//     versions, and not from rows. Once a record is written anew, its earlier versions, as far
+//     as the bucket keeps them, still tell;
+//  4. deletes the contents that no version has any more, neither in the bucket nor in the
+//     table, see condemned; then the snapshots; and writes the records anew last, since they
+//     tell what there is to do. A record that still has an erased version says so to a
+//     rebuild, too, which makes the ERASE row again;
+//  5. removes the ERASE row where nothing is left.
+
+// Purge is one of the log's Capabilities.
+func (l *Log) Purge(ctx context.Context, storeID string, versions []string) ([]versionlog.Purged, error) {
+	if l.readOnly {
+		return nil, versionlog.ErrReadOnly
+	}
+	p := &purge{store: l.store(storeID), erased: map[string]uint64{}, spans: map[span]logRow{}}
+	err := p.run(ctx, versions)
+	return p.places, awsconf.Explain(err)
+}
+
+// purge is one run.
+type purge struct {
+	*store
+	table  *chain
+	events []uint64          // that are finished
+	erased map[string]uint64 // versions that these name, by their ids
+	spans  map[span]logRow   // LOG rows of these versions
+
+	places []versionlog.Purged
+	left   bool // something is
+}
+
+// note tells of a place.
+func (p *purge) note(place string, err error) {
+	one := versionlog.Purged{Place: place}
+	if err = awsconf.Explain(err); err != nil {
+		one.Why = err.Error()
+		p.left = true
+	} else {
+		one.At = p.log.now().UTC()
+	}
+	p.places = append(p.places, one)
+}
+
+func (p *purge) run(ctx context.Context, versions []string) error {
+	if err := p.finishErasing(ctx); err != nil {
+		return err
+	}
+	unpurged, err := p.log.unpurged(ctx, p.id)
+	if err != nil || len(unpurged)+len(versions) == 0 {
+		return err
+	}
+	if p.table, err = p.readTable(ctx); err != nil {
+		return err
+	}
+	p.choose(versions)
+	if len(p.events) > 0 {
+		if err := p.finish(ctx); err != nil {
+			return err
+		}
+	}
+	for _, seq := range unpurged {
+		if ids := p.table.events[seq]; !slices.Contains(p.events, seq) && len(ids) > 0 {
+			p.note(fmt.Sprintf("what commit %d erased, in the bucket", seq), fmt.Errorf("it is left; to have it removed, redact one of its versions once more, such as %.64q", ids[0]))
+		}
+	}
+	return nil
+}
+
+// choose chooses the events that erase one of the versions.
+func (p *purge) choose(versions []string) {
+	for _, seq := range slices.Sorted(maps.Keys(p.table.events)) {
+		ids := p.table.events[seq]
+		if !slices.ContainsFunc(versions, func(id string) bool { return slices.Contains(ids, id) }) {
+			continue
+		}
+		p.events = append(p.events, seq)
+		for _, id := range ids {
+			p.erased[id] = seq
+		}
+	}
+}
+
+// finish purges the bucket of the chosen events.
+func (p *purge) finish(ctx context.Context) error {
+	bucket, err := p.readBucket(ctx, p.table, p.erased)
+	if err != nil {
+		return err
+	}
+	for _, seq := range p.events { // which the table says
+		if !slices.Equal(bucket.events[seq], p.table.events[seq]) {
+			return fmt.Errorf("%w: commit %d erases other versions in the bucket than in the table", ErrIndex, seq)
+		}
+	}
+	for id := range p.erased {
+		seq, _, err := versionlog.LocateVersion(id)
+		if err != nil {
+			return err
+		}
+		one, err := p.log.rowOf(ctx, p.id, seq)
+		if err != nil {
+			return err
+		}
+		p.spans[spanOf(one.commits)] = one
+	}
+	contents, err := p.digests(ctx)
+	old := err
+	if err != nil && !errors.Is(err, objectversions.ErrLeft) {
+		return err
+	}
+	maps.DeleteFunc(contents, func(d versionlog.Digest, _ bool) bool { return p.table.needs[d] || bucket.needs[d] })
+	if err := p.removeVoid(ctx); err != nil {
+		return err
+	}
+	p.removeSnapshot()
+	p.note("rows of table "+p.log.table.name, nil)
+	p.note("the heads on the disk of this machine", nil)
+	err = p.contents(ctx, contents)
+	gone := err == nil || errors.Is(err, objectversions.ErrLeft)
+	if err == nil { // there may be others that nobody can tell
+		err = old
+	}
+	p.note("contents in the bucket", err)
+	p.note("snapshots in the bucket", p.snapshots(ctx))
+	if gone {
+		err = p.records(ctx)
+	} else {
+		err = errors.New("they stay until the contents are gone, for they tell which")
+	}
+	p.note("records in the bucket", err)
+	if err := ctx.Err(); err != nil || p.left {
+		return err
+	}
+	var rows []types.WriteRequest
+	for _, seq := range p.events {
+		rows = append(rows, deleteRequest(p.id, eraseSort(seq)))
+	}
+	return p.log.table.write(ctx, rows)
+}
+
+// digests returns the contents that the erased versions had, by the records in the bucket. What
+// old versions of these say may be missing: objectversions.ErrLeft.
+func (p *purge) digests(ctx context.Context) (map[versionlog.Digest]bool, error) {
+	found := map[versionlog.Digest]bool{}
+	var old error
+	texts, err := inParallel(p.spans, func(of span, _ logRow) ([][]byte, error) {
+		name := recordKey(p.id, of)
+		now, err := p.log.records.get(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		all := [][]byte{now}
+		kept, err := p.log.records.kept(ctx, name)
+		if errors.Is(err, objectversions.ErrLeft) {
+			p.mu.Lock()
+			old = err
+			p.mu.Unlock()
+			return all, nil
+		}
+		for _, data := range kept {
+			if isSameHistory(p.id, of, data, now) { // else it never was the record
+				all = append(all, data)
+			}
+		}
+		return all, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, all := range texts {
+		for _, data := range all {
+			commits, err := decodeRecords(data)
+			if err != nil {
+				return nil, err
+			}
+			_, was := eraseFrom(commits, p.erased)
+			for _, v := range was {
+				if !v.Digest.IsZero() {
+					found[v.Digest] = true
+				}
+			}
+		}
+	}
+	return found, old
+}
+
+// contents deletes contents.
+func (p *purge) contents(ctx context.Context, digests map[versionlog.Digest]bool) error {
+	if p.log.blobs == nil || len(digests) == 0 {
+		return nil
+	}
+	_, err := p.removeContents(ctx, slices.Collect(maps.Keys(digests)), p.table.tip.Seq, func(int) {})
+	return err
+}
+
+// removeContents deletes contents that nothing needed up to a commit, but those that something
+// needs by now, and returns those that it has deleted. Where some were refused it goes on:
+// objectversions.ErrLeft, or fs.ErrPermission.
+func (s *store) removeContents(ctx context.Context, digests []versionlog.Digest, upTo uint64, progress func(done int)) (gone []versionlog.Digest, err error) {
+	var refused error
+	done := 0
+	for some := range slices.Chunk(digests, condemnable) {
+		c, err := s.condemn(ctx, slices.Clone(some))
+		if err != nil {
+			return gone, err
+		}
+		if err := c.keep(ctx, upTo); err != nil {
+			return gone, err
+		}
+		switch err := c.remove(ctx); {
+		case err == nil, errors.Is(err, objectversions.ErrLeft):
+			gone, refused = append(gone, c.digests...), errors.Join(refused, err)
+		default:
+			return gone, err
+		}
+		done += len(some)
+		progress(done)
+	}
+	return gone, refused
+}
+
+// snapshots removes those in the bucket; the next commits make them again.
+func (p *purge) snapshots(ctx context.Context) error {
+	ctx, release, err := p.leaseSnapshots(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	of := shared{p.log.records, p.id}
+	if err := of.clear(ctx); err != nil {
+		return err
+	}
+	return objectversions.Remove(ctx, p.log.records.s3, p.log.records.bucket, of.prefix())
+}
+
+// records erases the versions from the records in the bucket, and removes what these were.
+func (p *purge) records(ctx context.Context) error {
+	left, err := inParallel(p.spans, func(of span, _ logRow) (left error, err error) {
+		if err = p.record(ctx, of); isRefusal(err) {
+			return err, nil
+		}
+		return nil, err
+	})
+	for _, one := range left {
+		if err == nil {
+			err = one
+		}
+	}
+	return err
+}
+
+func (p *purge) record(ctx context.Context, of span) error {
+	name := recordKey(p.id, of)
+	for attempt := range 5 {
+		if err := backoff(ctx, attempt); err != nil {
+			return err
+		}
+		there, tag, err := p.log.records.getTagged(ctx, name)
+		if err != nil {
+			return err
+		}
+		commits, err := decodeRecords(there)
+		if err != nil {
+			return err
+		}
+		if erased, was := eraseFrom(commits, p.erased); len(was) > 0 {
+			var data []byte
+			if data, err = encodeRecords(erased); err == nil {
+				err = p.log.records.uploadOver(ctx, name, data, tag)
+			}
+		}
+		if codeOf(err) == "PreconditionFailed" {
+			continue
+		}
+		if err = awsconf.Explain(err); err != nil {
+			return err
+		}
+		return objectversions.Remove(ctx, p.log.records.s3, p.log.records.bucket, name)
+	}
+	return fmt.Errorf("object %s: others change it all the time", name)
+}
+
+// chain is what table or bucket have of a store.
+type chain struct {
+	tip     versionlog.Tip
+	digests map[uint64]versionlog.Digest // of commits
+	events  map[uint64][]string          // versions that events erase
+	needs   map[versionlog.Digest]bool   // contents of versions
+}
+
+func newChain() *chain {
+	return &chain{digests: map[uint64]versionlog.Digest{}, events: map[uint64][]string{}, needs: map[versionlog.Digest]bool{}}
+}
+
+// add takes in a commit. Versions of ids need nothing.
+func (h *chain) add(c *versionlog.Commit, erased map[string]uint64) {
+	h.tip = h.tip.After(c)
+	h.digests[c.Seq] = c.Digest
+	if ids := c.Event.ErasedVersions(); len(ids) > 0 {
+		h.events[c.Seq] = ids
+	}
+	for i := range c.Versions {
+		if v := &c.Versions[i]; !v.Digest.IsZero() && !has(erased, v.ID) {
+			h.needs[v.Digest] = true
+		}
+	}
+}
+
+// readTable reads all LOG rows.
+func (s *store) readTable(ctx context.Context) (*chain, error) {
+	h := newChain()
+	for c, err := range s.log.commitRows(ctx, s.id, 0, maxSeq) {
+		if err != nil {
+			return nil, err
+		}
+		h.add(c, nil)
+	}
+	return h, nil
+}
+
+// readBucket reads all records in the bucket, but for what versions of ids need. Those that it
+// lacks are put there first. They must be of the history that the table had before: ErrIndex.
+func (s *store) readBucket(ctx context.Context, table *chain, erased map[string]uint64) (*chain, error) {
+	if err := s.stoppedBy(); err != nil {
+		return nil, err
+	}
+	m, err := s.log.table.meta(ctx, s.id)
+	if err == nil {
+		err = s.compareBucket(ctx, m)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.recordAll(ctx, table.tip.Seq); err != nil {
+		return nil, err
+	}
+	spans, err := s.log.recordSpans(ctx, s.id)
+	if err != nil {
+		return nil, err
+	}
+	h := newChain()
+	for some := range slices.Chunk(spans, recordsAtATime) {
+		wanted := map[span]bool{}
+		for _, of := range some {
+			wanted[of] = true
+		}
+		found, err := inParallel(wanted, func(of span, _ bool) ([]byte, error) { return s.log.records.get(ctx, recordKey(s.id, of)) })
+		if err != nil {
+			return nil, err
+		}
+		for _, of := range some {
+			if err := h.addRecords(s.id, of, found[of], table, erased); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for seq := range table.digests {
+		if _, there := h.digests[seq]; !there {
+			return nil, fmt.Errorf("%w: the bucket has no record of commit %d", ErrIndex, seq)
+		}
+	}
+	return h, nil
+}
+
+// addRecords takes in an object.
+func (h *chain) addRecords(storeID string, of span, data []byte, table *chain, erased map[string]uint64) error {
+	if err := copyOf("", of, storeID, data).err; err != nil {
+		return fmt.Errorf("%w: object %s: %w", ErrIndex, recordKey(storeID, of), err)
+	}
+	commits, err := decodeRecords(data)
+	if err != nil {
+		return err
+	}
+	for _, c := range commits {
+		if want, known := table.digests[c.Seq]; known && want != c.Digest {
+			return fmt.Errorf("%w: commit %d is another in the bucket than in the table", ErrIndex, c.Seq)
+		}
+		h.add(c, erased)
+	}
+	return nil
+}
+
+// recordAll puts the records that the bucket still lacks.
+func (s *store) recordAll(ctx context.Context, upTo uint64) error {
+	for i, err := range s.log.table.below(ctx, s.id, outPrefix) {
+		if err != nil {
+			return err
+		}
+		o, err := owedOf(i)
+		if err != nil {
+			return err
+		}
+		if o.last == 0 || o.last > upTo {
+			continue
+		}
+		_, records, err := s.log.recorded(ctx, s.id, o.span)
+		if err == nil {
+			err = s.log.records.put(ctx, s.id, o.span, records)
+		}
+		if errors.Is(err, errOtherRecord) {
+			s.stop(err)
+			return s.stoppedBy()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

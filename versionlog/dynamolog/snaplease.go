@@ -1,0 +1,61 @@
+package dynamolog
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"mneme/errkind"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// A snapshot that a process was making when versions were erased has these, and reaches the
+// bucket behind a purge that has removed all snapshots. So snapshots are made and removed by
+// one process at a time, which has the SNAP row: it sends nothing later than leaseWorks after
+// it took the row, and others take the row from one that has died behind leaseFor. S3 refuses
+// what was signed more than 15 minutes ago.
+const (
+	leaseWorks = 25 * time.Minute
+	leaseFor   = 45 * time.Minute
+)
+
+// errLeased says that another process makes or removes snapshots.
+var errLeased = errkind.New(errkind.Unavailable, "another process makes a snapshot, or was killed while it did")
+
+// leaseSnapshots takes the SNAP row. The context that it returns ends when nothing may be sent
+// any more; release gives the row back. errLeased.
+func (s *store) leaseSnapshots(ctx context.Context) (bounded context.Context, release func(), err error) {
+	token, now := rand.Text(), s.log.now()
+	i := key(s.id, snapSort)
+	i["token"], i["until"] = text(token), microsOf(now.Add(leaseFor))
+	take := put(s.log.table.name, i)
+	take.Put.ConditionExpression = aws.String("attribute_not_exists(sk) OR #until < :now")
+	take.Put.ExpressionAttributeNames, take.Put.ExpressionAttributeValues = map[string]string{"#until": "until"}, item{":now": microsOf(now)}
+	if err := s.log.transact(ctx, take); err != nil {
+		there, lookErr := s.log.table.get(ctx, s.id, snapSort, false)
+		r := row{item: there}
+		switch {
+		case lookErr != nil:
+			return nil, nil, err
+		case r.text("token") == token: // the reply was lost
+		case isConditionFailed(err):
+			return nil, nil, fmt.Errorf("%w: until %s at most", errLeased, r.time("until").Format(time.RFC3339))
+		default:
+			return nil, nil, err
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, leaseWorks)
+	return bounded, func() {
+		cancel()
+		err := s.log.transact(context.WithoutCancel(ctx), types.TransactWriteItem{Delete: &types.Delete{
+			TableName: &s.log.table.name, Key: key(s.id, snapSort), ConditionExpression: aws.String("#token = :token"),
+			ExpressionAttributeNames: map[string]string{"#token": "token"}, ExpressionAttributeValues: item{":token": text(token)},
+		}})
+		if err != nil && !isConditionFailed(err) {
+			s.log.logger.Info("the row of a snapshot stays for a while", "store", s.id, "op", "fold", "err", err)
+		}
+	}, nil
+}
