@@ -247,9 +247,8 @@ type Capabilities struct {
 	// says that it could not look. Nil: the log takes no redactions.
 	//
 	// Versions are those that the caller means to be gone. Where others than its caller could
-	// have a process destroy more than they may themselves, a log purges only what events
-	// have erased that name one of them, and tells of other events as places where something
-	// is left.
+	// have a process destroy more than they may themselves, a log purges only these,
+	// and tells of what else events have erased as places where something is left.
 	Purge func(ctx context.Context, storeID string, versions []string) ([]Purged, error)
 
 	// Fits returns the error that Commit has for a proposal whatever the store holds: ErrTooLarge,

@@ -117,6 +117,10 @@ func (s *store) reach(m *meta) (after uint64, ok bool) {
 		return 0, true
 	}
 	v.meta.fence = max(v.meta.fence, m.fence)
+	if v.meta.tip.Seq == m.tip.Seq && v.meta.erased != m.erased { // it may have what was erased
+		s.newViewLocked(m)
+		return 0, true
+	}
 	if v.meta.tip.Seq == m.tip.Seq {
 		v.meta.Store, v.meta.tip.ArchivedAt = m.Store, m.ArchivedAt
 		v.meta.redacted, v.meta.erased = m.redacted, m.erased

@@ -29,7 +29,7 @@ const (
 	doRebuild = "rebuild the index"
 	doSweep   = "any process that writes to the store mends it, within a minute; if none can, rebuild the index"
 	doRestore = "the table still has it, and puts it back when you rebuild the index"
-	doPurge   = "redact one of them once more, by its id, which the event has, with credentials that may delete from the bucket, and old versions of objects"
+	doPurge   = "redact them once more, in one command, by their ids, which the event has, with credentials that may delete from the bucket, and old versions of objects"
 	doMend    = "if the table does not have it, restore the object; if it does, rebuild the index"
 	doCatchUp = "if the table was restored to an earlier time, it is brought up to them, if they follow, when you rebuild the index"
 )

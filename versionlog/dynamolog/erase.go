@@ -98,13 +98,14 @@ func (s *store) finishErasing(ctx context.Context) error {
 	return s.sawErased(ctx, m)
 }
 
-// sawErased has the view know that all is erased that a META row tells of. A view that has
-// another redaction as the newest, as that of a process that does not follow, catches up.
+// sawErased has the view know that all is erased that a META row tells of. One that was read
+// before may have what was erased, and goes. A view that has another redaction as the newest,
+// as that of a process that does not follow, catches up.
 func (s *store) sawErased(ctx context.Context, m *meta) error {
 	s.mu.Lock()
 	other := s.view != nil && s.view.meta.redacted != m.redacted
-	if s.view != nil && !other {
-		s.view.meta.erased = m.erased
+	if s.view != nil && !other && s.view.meta.erased != m.erased {
+		s.view = nil
 	}
 	s.mu.Unlock()
 	if other {

@@ -262,7 +262,7 @@ func (e *erasure) redactOnce(t testing.TB, transport *fault.Transport, p *versio
 // purge purges all, which leaves nothing.
 func (e *erasure) purge(t testing.TB, l *Log) {
 	t.Helper()
-	places, err := l.Purge(t.Context(), e.store.ID, e.ids[:1])
+	places, err := l.Purge(t.Context(), e.store.ID, e.ids)
 	if err != nil {
 		t.Fatal(err)
 	}

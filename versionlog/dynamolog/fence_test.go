@@ -405,6 +405,69 @@ func TestPurgeOnlyWhatIsNamed(t *testing.T) {
 	}
 }
 
+// TestPurgeForgedEvent: an event whose transaction was written by hand, and names a version
+// that is current, costs that nothing, whether or not a person names the version.
+func TestPurgeForgedEvent(t *testing.T) {
+	t.Parallel()
+	e := newErasure(t, newBackend(t, awstest.DynamoDB(t)))
+	l := e.open(t, nil, &Options{Blobs: blobsOf(e.blobs(t, nil))})
+	head, err := l.Head(t.Context(), e.store.ID, "/last")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := append([]string{head.ID}, e.ids...)
+	e.forge(t, l, redactionOf(all...))
+	if c, err := l.Commit(t.Context(), e.store.ID, e.proposal()); err != nil || c.Changes() {
+		t.Fatalf("what the event has erased, again: %+v, %v", c, err)
+	}
+	if places, err := l.Purge(t.Context(), e.store.ID, all); !errors.Is(err, ErrIndex) || len(places) > 0 {
+		t.Errorf("named, it ends with %+v, %v", places, err)
+	}
+	places, err := l.Purge(t.Context(), e.store.ID, e.ids)
+	if last := places[len(places)-1]; err != nil || !strings.Contains(last.Why, head.ID) {
+		t.Errorf("not named, it ends with %+v, %v", places, err)
+	}
+	if has, err := e.blobs(t, nil)(e.store.ID).Has(t.Context(), head.Digest); err != nil || !has {
+		t.Errorf("its content is there: %v, %v", has, err)
+	}
+	if record, err := l.records.get(t.Context(), recordKey(e.store.ID, span{head.Seq, head.Seq})); err != nil || !strings.Contains(string(record), head.Digest.String()) {
+		t.Errorf("its record is %s, %v", record, err)
+	}
+	for _, place := range e.find(t) {
+		t.Errorf("of the others, %s", place)
+	}
+}
+
+// forge commits a redaction as a process would that looks at nothing, and ends before its rows are erased.
+func (e *erasure) forge(t *testing.T, l *Log, p *versionlog.Proposal) {
+	t.Helper()
+	s := l.store(e.store.ID)
+	err := s.load(t.Context())
+	if err == nil {
+		err = s.fetch(t.Context(), p)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := versionlog.Build(noHeads{s.view}, s.view.meta.Store, s.view.meta.tip, p, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBatch(s.view)
+	if err := b.append(&request{proposal: p}, c); err != nil {
+		t.Fatal(err)
+	}
+	b.seal(l.table.name)
+	if err := l.transact(t.Context(), b.items...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// noHeads is a view to which no version is a head.
+type noHeads struct{ *view }
+
+func (noHeads) Newest(string) (*versionlog.Version, error) { return nil, nil }
+
 // TestPurgeOtherHistory: where bucket and table are not one history, nothing is deleted.
 func TestPurgeOtherHistory(t *testing.T) {
 	t.Parallel()

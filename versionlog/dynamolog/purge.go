@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"mneme/internal/awsconf"
 	"mneme/internal/objectversions"
@@ -18,9 +19,11 @@ import (
 // credentials that may delete, who names versions. Credentials that write rows can delete
 // nothing from the bucket, and are not to have it done by those that can. So a purge
 //
-//  1. finishes only events that erase one of the named versions, and tells of others;
-//  2. holds every record in the bucket against that in the table, and touches nothing where
-//     they are not one history;
+//  1. removes only versions that are named and that an event has erased, and tells of what
+//     else the events name: whoever can write can name in an event what others want to keep;
+//  2. holds every record in the bucket against that in the table and against the one before
+//     it, and touches nothing where they are not one history, or where one of the named
+//     versions is current by the records in the bucket: rows can be written that say otherwise;
 //  3. takes what is to be erased from the records in the bucket, of the event and of the
 //     versions, and not from rows. Once a record is written anew, its earlier versions, as far
 //     as the bucket keeps them, still tell;
@@ -28,7 +31,7 @@ import (
 //     table, see condemned; then the snapshots; and writes the records anew last, since they
 //     tell what there is to do. A record that still has an erased version says so to a
 //     rebuild, too, which makes the ERASE row again;
-//  5. removes the ERASE row where nothing is left.
+//  5. removes the ERASE row of an event of which each version was named, where nothing is left.
 
 // Purge is one of the log's Capabilities.
 func (l *Log) Purge(ctx context.Context, storeID string, versions []string) ([]versionlog.Purged, error) {
@@ -82,23 +85,48 @@ func (p *purge) run(ctx context.Context, versions []string) error {
 		}
 	}
 	for _, seq := range unpurged {
-		if ids := p.table.events[seq]; !slices.Contains(p.events, seq) && len(ids) > 0 {
-			p.note(fmt.Sprintf("what commit %d erased, in the bucket", seq), fmt.Errorf("it is left; to have it removed, redact one of its versions once more, such as %.64q", ids[0]))
+		if rest := p.unnamed(seq); len(rest) > 0 {
+			p.note(fmt.Sprintf("what commit %d erased, in the bucket", seq), leftOf(rest))
 		}
 	}
 	return nil
 }
 
-// choose chooses the events that erase one of the versions.
-func (p *purge) choose(versions []string) {
-	for _, seq := range slices.Sorted(maps.Keys(p.table.events)) {
-		ids := p.table.events[seq]
-		if !slices.ContainsFunc(versions, func(id string) bool { return slices.Contains(ids, id) }) {
-			continue
+// leftOf is the error of versions that nobody has named.
+func leftOf(rest []string) error {
+	const some = 8
+	told := make([]string, 0, some)
+	for _, id := range rest[:min(len(rest), some)] {
+		told = append(told, fmt.Sprintf("%.64q", id))
+	}
+	return fmt.Errorf("%d of its versions were not named; to have them removed, redact all versions of that commit once more, in one command, such as %s", len(rest), strings.Join(told, " "))
+}
+
+// unnamed returns the versions that an event names and the caller does not.
+func (p *purge) unnamed(event uint64) (rest []string) {
+	for _, id := range p.table.events[event] {
+		if !has(p.erased, id) {
+			rest = append(rest, id)
 		}
-		p.events = append(p.events, seq)
-		for _, id := range ids {
-			p.erased[id] = seq
+	}
+	return rest
+}
+
+// choose chooses the versions that are named and that an event has erased, and these events.
+func (p *purge) choose(versions []string) {
+	named := map[string]bool{}
+	for _, id := range versions {
+		named[id] = true
+	}
+	for _, seq := range slices.Sorted(maps.Keys(p.table.events)) {
+		chosen := false
+		for _, id := range p.table.events[seq] {
+			if named[id] {
+				p.erased[id], chosen = seq, true
+			}
+		}
+		if chosen {
+			p.events = append(p.events, seq)
 		}
 	}
 }
@@ -115,6 +143,9 @@ func (p *purge) finish(ctx context.Context) error {
 		}
 	}
 	for id := range p.erased {
+		if bucket.current[id] {
+			return fmt.Errorf("%w: commit %d erases version %.64q, which is the current one of its memory in the bucket", ErrIndex, p.erased[id], id)
+		}
 		seq, _, err := versionlog.LocateVersion(id)
 		if err != nil {
 			return err
@@ -155,7 +186,9 @@ func (p *purge) finish(ctx context.Context) error {
 	}
 	var rows []types.WriteRequest
 	for _, seq := range p.events {
-		rows = append(rows, deleteRequest(p.id, eraseSort(seq)))
+		if len(p.unnamed(seq)) == 0 {
+			rows = append(rows, deleteRequest(p.id, eraseSort(seq)))
+		}
 	}
 	return p.log.table.write(ctx, rows)
 }
@@ -308,10 +341,12 @@ type chain struct {
 	digests map[uint64]versionlog.Digest // of commits
 	events  map[uint64][]string          // versions that events erase
 	needs   map[versionlog.Digest]bool   // contents of versions
+	newest  map[string]string            // the current versions of memories, by the ids of these
+	current map[string]bool              // the same versions; an erased one still says which memory it is of
 }
 
 func newChain() *chain {
-	return &chain{digests: map[uint64]versionlog.Digest{}, events: map[uint64][]string{}, needs: map[versionlog.Digest]bool{}}
+	return &chain{digests: map[uint64]versionlog.Digest{}, events: map[uint64][]string{}, needs: map[versionlog.Digest]bool{}, newest: map[string]string{}, current: map[string]bool{}}
 }
 
 // add takes in a commit. Versions of ids need nothing.
@@ -322,8 +357,14 @@ func (h *chain) add(c *versionlog.Commit, erased map[string]uint64) {
 		h.events[c.Seq] = ids
 	}
 	for i := range c.Versions {
-		if v := &c.Versions[i]; !v.Digest.IsZero() && !has(erased, v.ID) {
+		v := &c.Versions[i]
+		if !v.Digest.IsZero() && !has(erased, v.ID) {
 			h.needs[v.Digest] = true
+		}
+		delete(h.current, h.newest[v.MemoryID])
+		delete(h.newest, v.MemoryID)
+		if v.Live() {
+			h.newest[v.MemoryID], h.current[v.ID] = v.ID, true
 		}
 	}
 }
@@ -384,7 +425,7 @@ func (s *store) readBucket(ctx context.Context, table *chain, erased map[string]
 	return h, nil
 }
 
-// addRecords takes in an object.
+// addRecords takes in an object, which follows those before it.
 func (h *chain) addRecords(storeID string, of span, data []byte, table *chain, erased map[string]uint64) error {
 	if err := copyOf("", of, storeID, data).err; err != nil {
 		return fmt.Errorf("%w: object %s: %w", ErrIndex, recordKey(storeID, of), err)
@@ -396,6 +437,9 @@ func (h *chain) addRecords(storeID string, of span, data []byte, table *chain, e
 	for _, c := range commits {
 		if want, known := table.digests[c.Seq]; known && want != c.Digest {
 			return fmt.Errorf("%w: commit %d is another in the bucket than in the table", ErrIndex, c.Seq)
+		}
+		if c.Seq != h.tip.Seq+1 || c.Prev != h.tip.Digest {
+			return fmt.Errorf("%w: object %s has commit %d, which does not follow commit %d", ErrIndex, recordKey(storeID, of), c.Seq, h.tip.Seq)
 		}
 		h.add(c, erased)
 	}
