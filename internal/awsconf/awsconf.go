@@ -132,7 +132,7 @@ func LoadFrom(ctx context.Context, opts *Options, fixed *Fixed) (*Clients, error
 		return again.Credentials, err
 	})
 	cfg.Credentials = credentials
-	cfg.APIOptions = append(cfg.APIOptions, credentials.renewOnRefusal)
+	cfg.APIOptions = append(cfg.APIOptions, credentials.renewOnRefusal, addPermit)
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
 		return nil, Explain(err)
 	}

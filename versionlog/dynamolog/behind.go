@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"mneme/internal/awsconf"
 	"mneme/versionlog"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -18,9 +19,12 @@ import (
 //
 //  1. The OUT row of a commit that was made when nothing was erased is not "guarded". The
 //     process that has made the commit pays by single writes, once, and begins that within
-//     paysUnguarded of the commit; then it removes the OUT row.
-//  2. Whoever else pays, or pays again, does so in transactions, and while the first payment
-//     may be under way, for ownerPays, leaves the OUT row, with "paid".
+//     paysUnguarded of the commit, which each request is held against once it is signed; then
+//     it removes the OUT row.
+//  2. Whoever else pays, or pays again, does so in transactions. While the first payment may be
+//     under way, he leaves the OUT row, with "paid", when that was by the clock of the servers;
+//     who finds that ownerPays later pays once more, and removes the row. When the commit was
+//     made, only the clock of its process says, which may be wrong.
 //  3. Before an event that erases versions, the process that makes it waits until the commits
 //     of these have no such row, or until it has seen them for ownerPays (awaitPayers).
 type behind struct {
@@ -31,19 +35,24 @@ type behind struct {
 }
 
 // paysUnguarded is how long after a commit its process may begin to pay by single writes,
-// for which it then has 12 s.
-const paysUnguarded = 15 * time.Second
+// for which it then has as long as one operation, and sendsUnguarded when it sends the last.
+const (
+	paysUnguarded  = 15 * time.Second
+	sendsUnguarded = 30 * time.Second
+)
 
 // writeBehind writes the rows by which the history of a memory and the commit of a key are
 // found.
 func (s *store) writeBehind(ctx context.Context, debts []debt) error {
 	var single []types.WriteRequest
 	var guarded []debt
+	bounded := ctx
 	for _, d := range debts {
 		if d.made.IsZero() {
 			guarded = append(guarded, d)
 			continue
 		}
+		bounded = awsconf.Permit(bounded, d.permit)
 		for _, i := range s.rowsBehind(d.commits) {
 			single = append(single, putRequest(i))
 		}
@@ -53,7 +62,7 @@ func (s *store) writeBehind(ctx context.Context, debts []debt) error {
 			return err
 		}
 	}
-	return s.log.table.write(ctx, single)
+	return s.log.table.write(bounded, single)
 }
 
 // guarded returns the transactions that the rows of debts take.
@@ -151,8 +160,7 @@ func (s *store) outOf(d debt) item {
 
 // keeps reports whether the OUT row of a debt stays, with "paid", when that is paid.
 func (s *store) keeps(d debt) bool {
-	last := d.commits[len(d.commits)-1]
-	return !d.guarded && !d.alone && d.made.IsZero() && s.log.now().Sub(last.Time) < s.log.ownerPays
+	return !d.guarded && !d.alone && !d.overdue && d.made.IsZero() && s.log.ownerPays > 0
 }
 
 // settleDebts removes the OUT rows of debts that are paid, or notes in them that they are.
@@ -163,8 +171,12 @@ func (s *store) settleDebts(ctx context.Context, debts []debt) error {
 			gone = append(gone, deleteRequest(s.id, d.sort))
 			continue
 		}
+		now, err := s.log.serverTime(ctx)
+		if err != nil {
+			return err
+		}
 		out := s.outOf(d)
-		out["paid"] = microsOf(s.log.now())
+		out["paid"] = microsOf(now)
 		if err := s.log.transact(ctx, putIfThere(s.log.table.name, out)); err != nil && !isConditionFailed(err) {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"mneme/internal/testing/awstest"
 	"mneme/internal/testing/fault"
@@ -53,8 +54,8 @@ func TestEraseLatePayer(t *testing.T) {
 				return send()
 			}})
 			e := &erasure{backend: b, store: s, ids: []string{old.ID}, traces: []string{old.Digest.String()}}
-			other := b.open(t, waits, nil)
-			if err := other.store(s.ID).load(t.Context()); err != nil { // which pays what it comes upon
+			other := b.open(t, waits, &Options{Now: func() time.Time { return time.Now().Add(time.Hour) }}) // a clock that is wrong
+			if err := other.store(s.ID).load(t.Context()); err != nil {                                     // which pays what it comes upon
 				t.Fatal(err)
 			}
 			other.settled()

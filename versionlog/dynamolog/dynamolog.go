@@ -110,6 +110,8 @@ type Log struct {
 
 	ownerPays time.Duration // see behind
 
+	serverTime func(context.Context) (time.Time, error) // by which GONE and SNAP rows are judged; tests have another
+
 	blobs func(storeID string) Blobs // nil: they are no matter
 
 	snapshots string // directory of this table's snapshots, "" for none
@@ -133,6 +135,7 @@ func Open(ctx context.Context, db database, tableName string, s3 objects, bucket
 		readOnly: opts.ReadOnly, refresh: opts.Refresh, now: opts.Now, logger: opts.Logger,
 		bounds: defaultBounds, distance: snapshotDistance, drain: drainTimeout, settling: settleTimeout, ownerPays: payTimeout, blobs: opts.Blobs, snapshots: snapshotDir(opts.SnapshotDir, bucket, tableName), stores: map[string]*store{}, closing: make(chan struct{}),
 	}
+	l.serverTime = l.table.now
 	if l.refresh <= 0 {
 		l.refresh = time.Second
 	}

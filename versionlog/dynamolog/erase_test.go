@@ -329,7 +329,8 @@ func TestEraseCrash(t *testing.T) {
 					t.Errorf("there was no such request, and the error %v", failed)
 				}
 				// What another process has begun to delete is in its way for a while.
-				next := e.open(t, nil, &Options{Blobs: blobsOf(e.blobs(t, nil)), Now: func() time.Time { return time.Now().Add(goneFor) }})
+				next := e.open(t, nil, &Options{Blobs: blobsOf(e.blobs(t, nil))})
+				next.serverTime = func(context.Context) (time.Time, error) { return time.Now().Add(leaseFor), nil }
 				next.ownerPays = 0
 				if c, err := next.Commit(t.Context(), e.store.ID, p); err != nil || !c.Erases() {
 					t.Fatalf("the same again: %+v, %v, after %v", c, err, failed)

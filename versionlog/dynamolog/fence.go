@@ -29,17 +29,18 @@ import (
 //     (asJudged). A store of which nothing was ever condemned has none, and its commits look
 //     for nothing.
 //  2. A collector condemns in one transaction: it puts a GONE row, with the digests and
-//     "until", which is 45 minutes ahead, and adds 1 to the fence.
+//     "until", which is 45 minutes ahead by the clock of the servers, and adds 1 to the fence.
 //  3. Then it reads what was committed since it looked for what needs the contents. All
 //     commits that knew an earlier fence are there, for none of them succeeds any more. What
 //     they have is dropped from the condemned.
-//  4. It deletes the others. It sends nothing later than 10 minutes after the GONE row was
-//     made, by its clock, nor in requests that are still waited for then. S3 refuses a
-//     request that was signed more than 15 minutes ago, so nothing arrives behind 25 minutes.
-//     What is left until "until" is for the clocks of writers: servers of AWS refuse the
-//     requests of one that is wrong by more than 15 minutes.
+//  4. It deletes the others. It sends nothing later than 10 minutes after it read that clock,
+//     which each request is held against once it is signed, and none again of which nobody
+//     knows whether it has arrived. S3 refuses a request that is signed for a time more than
+//     15 minutes away, so nothing arrives behind 40 minutes, however long a machine slept.
 //  5. It removes the GONE row, if each request was answered. Else the row stays, and means
-//     nothing behind "until"; the next collector removes it.
+//     nothing behind "until", by the clock of the servers: no process trusts its own, for the
+//     client corrects by itself how requests are signed, and servers refuse none that is wrong.
+//     The next collector removes the row.
 //  6. A writer reads the GONE rows first, strongly consistent. Where one has a content of its
 //     commit it waits, or says that the store is not available just now. Only then it looks
 //     whether each content is stored; one that is not, its caller stores again.
@@ -61,12 +62,13 @@ type condemned struct {
 	*store
 	token   string
 	digests []versionlog.Digest
-	made    time.Time
+	until   time.Time    // by the servers
+	permit  func() error // nil while it may send
 }
 
 const (
-	goneFor     = 45 * time.Minute // from when a GONE row is made until it means nothing
-	deletesFor  = 10 * time.Minute // in which its collector deletes
+	goneFor     = 45 * time.Minute // from before a GONE row is made until it means nothing
+	deletesFor  = 10 * time.Minute // in which its collector sends
 	condemnable = 256              // digests of one row
 )
 
@@ -96,7 +98,12 @@ func (s *store) condemn(ctx context.Context, digests []versionlog.Digest) (*cond
 				return nil, err
 			}
 		}
-		c := &condemned{store: s, token: rand.Text(), digests: digests, made: s.log.now()}
+		c := &condemned{store: s, token: rand.Text(), digests: digests, permit: s.log.permitFor(deletesFor)}
+		now, err := s.log.serverTime(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.until = now.Add(goneFor)
 		condition, names, values := m.fenceCondition()
 		names["#creation"], values[":creation"], values[":fence"] = "creation", text(m.creation), number(m.fence+1)
 		err = s.log.transact(ctx, putNew(s.log.table.name, c.item()), types.TransactWriteItem{Update: &types.Update{
@@ -126,8 +133,21 @@ func (c *condemned) item() item {
 	for n, d := range c.digests {
 		digests[n] = digestOf(d)
 	}
-	i["digests"], i["until"] = &types.AttributeValueMemberL{Value: digests}, microsOf(c.made.Add(goneFor))
+	i["digests"], i["until"] = &types.AttributeValueMemberL{Value: digests}, microsOf(c.until)
 	return i
+}
+
+// permitFor returns what says until when something may be sent that begins now. A clock on
+// the wall may be set, and the other one stands still while a machine sleeps: it goes by both.
+func (l *Log) permitFor(d time.Duration) func() error {
+	began := l.now()
+	return func() error {
+		now := l.now()
+		if now.Sub(began) >= d || now.Round(0).Sub(began.Round(0)) >= d {
+			return errTooSlow
+		}
+		return nil
+	}
 }
 
 // goneRow is what a GONE row says.
@@ -165,12 +185,16 @@ func (s *store) goneRows(ctx context.Context) (rows []goneRow, err error) {
 // removeVoid removes the GONE rows that mean nothing any more.
 func (s *store) removeVoid(ctx context.Context) error {
 	rows, err := s.goneRows(ctx)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	now, err := s.log.serverTime(ctx)
 	if err != nil {
 		return err
 	}
 	var void []types.WriteRequest
 	for _, g := range rows {
-		if !s.log.now().Before(g.until) {
+		if !now.Before(g.until) {
 			void = append(void, deleteRequest(s.id, g.sort))
 		}
 	}
@@ -193,9 +217,7 @@ func (c *condemned) keep(ctx context.Context, behind uint64) error {
 // remove deletes the condemned, and what the bucket keeps of them, and removes the GONE row.
 // Where old versions are left, it goes on, and the error is an objectversions.ErrLeft.
 func (c *condemned) remove(ctx context.Context) error {
-	deadline := c.made.Add(deletesFor)
-	bounded, cancel := context.WithTimeout(ctx, deadline.Sub(c.log.now()))
-	defer cancel()
+	bounded := awsconf.Once(awsconf.Permit(ctx, c.permit))
 	blobs := c.log.blobs(c.id)
 	all := map[versionlog.Digest]bool{}
 	for _, d := range c.digests {
@@ -203,9 +225,6 @@ func (c *condemned) remove(ctx context.Context) error {
 	}
 	outcomes, err := inParallel(all, func(d versionlog.Digest, _ bool) (refused error, err error) {
 		for _, step := range []func(context.Context, versionlog.Digest) error{blobs.Delete, blobs.DeleteOld} {
-			if !c.log.now().Before(deadline) {
-				return nil, errTooSlow
-			}
 			if err := step(bounded, d); err != nil {
 				if isRefusal(err) {
 					return err, nil
@@ -292,10 +311,17 @@ func (s *store) awaitCollectors(ctx context.Context, wanted map[versionlog.Diges
 		if err != nil {
 			return err
 		}
-		now := s.log.now()
-		if !slices.ContainsFunc(rows, func(g goneRow) bool {
-			return now.Before(g.until) && slices.ContainsFunc(g.digests, func(d versionlog.Digest) bool { return wanted[d] })
-		}) {
+		rows = slices.DeleteFunc(rows, func(g goneRow) bool {
+			return !slices.ContainsFunc(g.digests, func(d versionlog.Digest) bool { return wanted[d] })
+		})
+		if len(rows) == 0 {
+			return nil
+		}
+		now, err := s.log.serverTime(ctx)
+		if err != nil {
+			return errBeingRemoved
+		}
+		if !slices.ContainsFunc(rows, func(g goneRow) bool { return now.Before(g.until) }) {
 			return nil
 		}
 	}

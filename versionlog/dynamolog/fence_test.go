@@ -3,9 +3,11 @@ package dynamolog
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,6 +106,7 @@ func (r *race) has() bool {
 func (r *race) process(transport http.RoundTripper) *Log {
 	r.Helper()
 	l := r.open(r.T, transport, &Options{Now: r.clock.now, Blobs: blobsOf(r.blobs(r.T, transport))})
+	l.serverTime = func(context.Context) (time.Time, error) { return r.clock.now(), nil }
 	if err := l.store(r.store.ID).load(r.Context()); err != nil {
 		r.Fatal(err)
 	}
@@ -270,6 +273,49 @@ func TestFence(t *testing.T) {
 				r.Errorf("it deletes late: %v", err)
 			}
 			r.want(nil, committed)
+		},
+		// The clock of the writer is wrong.
+		"clock_ahead": func(r *race) {
+			collector := holdAt("s3 DELETE blobs", 1)
+			collected := r.collect(collector)
+			<-collector.reached
+			ctx, cancel := context.WithCancel(r.Context())
+			transport := newSites()
+			queries := 0
+			transport.Arm(fault.Fault{Site: "Query GONE", Action: func(_ *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
+				if queries++; queries == 3 {
+					cancel()
+				}
+				return send()
+			}})
+			l := r.open(r.T, transport, &Options{Now: func() time.Time { return time.Now().Add(2 * goneFor) }})
+			if err := l.store(r.store.ID).awaitCollectors(ctx, map[versionlog.Digest]bool{cas.Sum([]byte(disputed)): true}); !errors.Is(err, errBeingRemoved) {
+				r.Errorf("it does not wait: %v", err)
+			}
+			close(collector.release)
+			r.must(<-collected)
+		},
+		// A request is lost on its way, and arrives when the collector has ended.
+		"arrives_late": func(r *race) {
+			transport := newSites()
+			var late atomic.Pointer[http.Request]
+			transport.Arm(fault.Fault{Action: func(req *http.Request, body []byte, send func() (*http.Response, error)) (*http.Response, error) {
+				if strings.HasPrefix(callSite(req, body), "s3 DELETE blobs") && late.CompareAndSwap(nil, req.Clone(context.Background())) {
+					return nil, io.ErrUnexpectedEOF
+				}
+				return send()
+			}})
+			if err := <-r.collect(transport); err == nil {
+				r.Error("nobody knows whether it arrives, and the collector does not tell")
+			}
+			if rows, err := r.process(nil).store(r.store.ID).goneRows(r.Context()); err != nil || len(rows) != 1 {
+				r.Errorf("no writer waits for it: %+v, %v", rows, err)
+			}
+			resp, err := http.DefaultTransport.RoundTrip(late.Load())
+			r.must(err)
+			r.must(resp.Body.Close())
+			r.clock.move(goneFor)
+			r.want(errGone, <-r.commit(r.Context(), r.process(nil)))
 		},
 		// The reply to its transaction is lost.
 		"lost_reply": func(r *race) {

@@ -44,9 +44,11 @@ type debt struct {
 	sort    string // of the OUT row
 	commits []*versionlog.Commit
 	records []byte
-	guarded bool      // what the OUT row says
-	made    time.Time // when this process has made it, and has not tried to pay it yet; else zero
-	alone   bool      // no other process pays it
+	guarded bool         // what the OUT row says
+	made    time.Time    // when this process has made it, and has not tried to pay it yet; else zero
+	alone   bool         // no other process pays it
+	overdue bool         // another process than the one that made it has paid ownerPays ago
+	permit  func() error // of one that this process has made: nil while single writes may be sent
 }
 
 // recordLater has the commits of a transaction recorded, off the path of their
@@ -55,7 +57,7 @@ func (s *store) recordLater(commits []*versionlog.Commit, records []byte, guarde
 	of := spanOf(commits)
 	d := debt{span: of, sort: outSort(of), commits: commits, records: records, guarded: guarded}
 	if !guarded {
-		d.made = time.Now()
+		d.made, d.permit = time.Now(), s.log.permitFor(sendsUnguarded)
 	}
 	s.owe(d)
 }
@@ -245,6 +247,7 @@ func (s *store) sweep(after time.Duration) {
 
 // collect makes the debts that the OUT rows tell of those of this Log.
 func (s *store) collect(ctx context.Context) error {
+	var now time.Time // by the servers, once an OUT row says when it was paid
 	for i, err := range s.log.table.below(ctx, s.id, outPrefix) {
 		if err != nil {
 			return err
@@ -253,11 +256,17 @@ func (s *store) collect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if !o.paid.IsZero() && now.IsZero() {
+			if now, err = s.log.serverTime(ctx); err != nil {
+				return err
+			}
+		}
 		s.outbox.mu.Lock()
 		known := s.outbox.pending[o.span] || o.last == 0 && s.outbox.denied
 		s.outbox.mu.Unlock()
 		switch {
-		case known, s.log.now().Sub(o.paid) < s.log.ownerPays:
+		case known:
+		case !o.paid.IsZero() && now.Sub(o.paid) < s.log.ownerPays:
 		case o.last == 0:
 			s.describeLater()
 		default:
@@ -265,7 +274,7 @@ func (s *store) collect(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			s.owe(debt{span: o.span, sort: o.sort, commits: commits, records: records, guarded: o.guarded})
+			s.owe(debt{span: o.span, sort: o.sort, commits: commits, records: records, guarded: o.guarded, overdue: !o.paid.IsZero()})
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mneme/errkind"
+	"mneme/internal/awsconf"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -15,11 +16,11 @@ import (
 // A snapshot that a process was making when versions were erased has these, and reaches the
 // bucket behind a purge that has removed all snapshots. So snapshots are made and removed by
 // one process at a time, which has the SNAP row: it sends nothing later than leaseWorks after
-// it took the row, and others take the row from one that has died behind leaseFor. S3 refuses
-// what was signed more than 15 minutes ago.
+// it read the clock of the servers, and others take the row from one that has died behind
+// leaseFor by that clock. What is signed for a time more than 15 minutes away S3 refuses.
 const (
 	leaseWorks = 25 * time.Minute
-	leaseFor   = 45 * time.Minute
+	leaseFor   = time.Hour
 )
 
 // errLeased says that another process makes or removes snapshots.
@@ -28,7 +29,11 @@ var errLeased = errkind.New(errkind.Unavailable, "another process makes a snapsh
 // leaseSnapshots takes the SNAP row. The context that it returns ends when nothing may be sent
 // any more; release gives the row back. errLeased.
 func (s *store) leaseSnapshots(ctx context.Context) (bounded context.Context, release func(), err error) {
-	token, now := rand.Text(), s.log.now()
+	token, permit := rand.Text(), s.log.permitFor(leaseWorks)
+	now, err := s.log.serverTime(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	i := key(s.id, snapSort)
 	i["token"], i["until"] = text(token), microsOf(now.Add(leaseFor))
 	take := put(s.log.table.name, i)
@@ -47,7 +52,7 @@ func (s *store) leaseSnapshots(ctx context.Context) (bounded context.Context, re
 			return nil, nil, err
 		}
 	}
-	bounded, cancel := context.WithTimeout(ctx, leaseWorks)
+	bounded, cancel := context.WithTimeout(awsconf.Permit(ctx, permit), leaseWorks)
 	return bounded, func() {
 		cancel()
 		err := s.log.transact(context.WithoutCancel(ctx), types.TransactWriteItem{Delete: &types.Delete{

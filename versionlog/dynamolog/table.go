@@ -2,6 +2,7 @@ package dynamolog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"mneme/versionlog"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -49,6 +51,19 @@ func (t table) get(ctx context.Context, partition, sort string, stale bool) (ite
 		return nil, err
 	}
 	return out.Item, nil
+}
+
+// now returns what time it is by the servers.
+func (t table) now(ctx context.Context) (time.Time, error) {
+	out, err := t.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.name, Key: key(formatPartition, formatSort)})
+	if err != nil {
+		return time.Time{}, err
+	}
+	now, told := awsmiddleware.GetServerTime(out.ResultMetadata)
+	if !told {
+		return time.Time{}, errors.New("the server of the table does not tell the time (its answers have no Date)")
+	}
+	return now, nil
 }
 
 // ref names a row.
