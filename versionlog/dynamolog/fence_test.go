@@ -19,6 +19,7 @@ import (
 	"mneme/memory"
 	"mneme/versionlog"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -316,6 +317,33 @@ func TestFence(t *testing.T) {
 			r.must(resp.Body.Close())
 			r.clock.move(goneFor)
 			r.want(errGone, <-r.commit(r.Context(), r.process(nil)))
+		},
+		// META is gone, and a rebuild makes it anew, while a writer that has looked for the content,
+		// and one that has not, meet a collector that is about to delete it.
+		"rebuilt": func(r *race) {
+			writer := holdAt("TransactWriteItems LOG", 1)
+			committed := r.commit(r.Context(), r.process(writer))
+			<-writer.reached
+			collector := holdAt("s3 DELETE blobs", 1)
+			collected := r.collect(collector)
+			<-collector.reached
+			r.must((&table{db: r.clients(r.T, nil).DynamoDB, name: r.table}).write(r.Context(), []types.WriteRequest{deleteRequest(r.store.ID, metaSort)}))
+			r.must(r.rebuild(r.T, r.store.ID))
+			close(writer.release)
+			waits := holdAt("Query GONE", 3)
+			other := r.commit(r.Context(), r.process(waits))
+			select {
+			case <-waits.reached:
+			case err := <-other:
+				r.Fatalf("it does not wait: %v", err)
+			case err := <-committed:
+				r.Fatalf("nor does the other one: %v", err)
+			}
+			close(collector.release)
+			r.must(<-collected)
+			close(waits.release)
+			r.want(errGone, <-committed)
+			r.want(errGone, <-other)
 		},
 		// The reply to its transaction is lost.
 		"lost_reply": func(r *race) {

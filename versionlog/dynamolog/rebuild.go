@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -219,8 +220,8 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 	if r.meta.tip.Digest != found.tip.Digest {
 		return errBusy
 	}
-	if found.meta != nil {
-		r.meta.fence = found.meta.fence
+	if r.meta.fence, err = l.fenceFor(ctx, id, found.meta, r.meta); err != nil {
+		return err
 	}
 	if r.meta.redacted > 0 || r.meta.fence > 0 {
 		if err := l.table.raise(ctx); err != nil {
@@ -241,6 +242,28 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 		return err
 	}
 	return l.putDescription(ctx, id) // the records say more than the one that is there
+}
+
+// fenceFor is the fence of a store that is rebuilt. Where META is gone, and contents may have
+// been condemned, it is one that the store never had: a process may have looked for contents
+// when it was the last one, or be deleting some.
+func (l *Log) fenceFor(ctx context.Context, id string, was, now *meta) (uint64, error) {
+	if was != nil {
+		return was.fence, nil
+	}
+	i, err := l.table.get(ctx, formatPartition, formatSort, false)
+	if err != nil {
+		return 0, err
+	}
+	r := row{item: i}
+	if r.int("format") < formatErased && now.redacted == 0 {
+		gone, err := l.store(id).goneRows(ctx)
+		if err != nil || len(gone) == 0 {
+			return 0, err
+		}
+	}
+	at, err := l.table.now(ctx)
+	return uint64(at.UnixMicro() + rand.Int64N(int64(time.Second/time.Microsecond))), errors.Join(err, r.err)
 }
 
 // errBusy says that a store changed while its index was rebuilt.
