@@ -149,6 +149,9 @@ func (s *Store) erase(ctx context.Context, ids []string, reason string, event fu
 	s.note(done, "the caches of this process", err)
 	places, err := s.can.Purge(ctx, s.info.ID, ids)
 	done.Places = append(done.Places, places...)
+	if forgetErr := forget(s.blobs); err == nil { // what others have read meanwhile
+		err = forgetErr
+	}
 	if err != nil {
 		return done, fmt.Errorf("store %s: %w", s.info.Slug, err)
 	}

@@ -278,7 +278,7 @@ func (s *Store) delete(ctx context.Context, d cas.Digest) error {
 // DeleteOld removes what a bucket that keeps versions of objects has kept of a blob that
 // was deleted. Where it may not, the error is an objectversions.ErrLeft.
 func (s *Store) DeleteOld(ctx context.Context, d cas.Digest) error {
-	if err := objectversions.Remove(ctx, s.client, s.bucket, *s.key(d)); err != nil {
+	if err := objectversions.RemoveOne(ctx, s.client, s.bucket, *s.key(d)); err != nil {
 		return fmt.Errorf("delete old versions of %v: %w", d, err)
 	}
 	return nil

@@ -31,6 +31,15 @@ var ErrLeft = errors.New("old versions of objects in the bucket are left, if it 
 // keeps none it removes nothing. Errors: ErrLeft, where the server does not allow it, and
 // what else the client says.
 func Remove(ctx context.Context, client API, bucket, prefix string) error {
+	return removeOf(ctx, client, bucket, prefix, func(string) bool { return true })
+}
+
+// RemoveOne is Remove of one object.
+func RemoveOne(ctx context.Context, client API, bucket, name string) error {
+	return removeOf(ctx, client, bucket, name, func(key string) bool { return key == name })
+}
+
+func removeOf(ctx context.Context, client API, bucket, prefix string, wanted func(key string) bool) error {
 	var key, version *string
 	var hiding []types.DeleteMarkerEntry // gone before what they hide, that would be back
 	for more := true; more; {
@@ -39,7 +48,7 @@ func Remove(ctx context.Context, client API, bucket, prefix string) error {
 			return err
 		}
 		for _, v := range out.Versions {
-			if aws.ToBool(v.IsLatest) {
+			if aws.ToBool(v.IsLatest) || !wanted(aws.ToString(v.Key)) {
 				continue
 			}
 			if err := remove(ctx, client, bucket, v.Key, v.VersionId); err != nil {
@@ -50,6 +59,9 @@ func Remove(ctx context.Context, client API, bucket, prefix string) error {
 		more, key, version = aws.ToBool(out.IsTruncated), out.NextKeyMarker, out.NextVersionIdMarker
 	}
 	for _, d := range hiding {
+		if !wanted(aws.ToString(d.Key)) {
+			continue
+		}
 		if err := remove(ctx, client, bucket, d.Key, d.VersionId); err != nil {
 			return err
 		}

@@ -40,6 +40,9 @@ const (
 	// behind.
 	payTimeout = time.Minute
 
+	// leaseTimeout is longer than most snapshots take.
+	leaseTimeout = 10 * time.Second
+
 	// snapshotDistance makes the past of a store of any length readable with one listing,
 	// one manifest and a few pages of the table, some 2,000 commits; a snapshot costs as many
 	// objects as pages have changed, of 10,000 memories some 40 of 15 KB.
@@ -109,6 +112,7 @@ type Log struct {
 	settling time.Duration // how long a transaction may take, until it is settled
 
 	ownerPays time.Duration // see behind
+	leasing   time.Duration // how long a purge waits for another process that makes a snapshot
 
 	serverTime func(context.Context) (time.Time, error) // by which GONE and SNAP rows are judged; tests have another
 
@@ -135,7 +139,7 @@ func Open(ctx context.Context, db database, tableName string, s3 objects, bucket
 		readOnly: opts.ReadOnly, refresh: opts.Refresh, now: opts.Now, logger: opts.Logger,
 		bounds: defaultBounds, distance: snapshotDistance, drain: drainTimeout, settling: settleTimeout, ownerPays: payTimeout, blobs: opts.Blobs, snapshots: snapshotDir(opts.SnapshotDir, bucket, tableName), stores: map[string]*store{}, closing: make(chan struct{}),
 	}
-	l.serverTime = l.table.now
+	l.serverTime, l.leasing = l.table.now, leaseTimeout
 	if l.refresh <= 0 {
 		l.refresh = time.Second
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"mneme/internal/objectversions"
 	"mneme/internal/testing/awstest"
 	"mneme/internal/testing/fault"
 	"mneme/versionlog"
@@ -118,6 +119,7 @@ func TestPurgeBesideFold(t *testing.T) {
 	t.Parallel()
 	e := newErasure(t, newBackend(t, awstest.DynamoDB(t)))
 	purger := e.open(t, nil, &Options{Blobs: blobsOf(e.blobs(t, nil))})
+	purger.leasing = 0
 	for name := range map[string]bool{"snap/at/": true, "snap/pages/": true} {
 		for key, err := range purger.records.list(t.Context(), storePrefix(e.store.ID)+name) {
 			if err == nil {
@@ -171,5 +173,59 @@ func TestEraseSuspended(t *testing.T) {
 			}
 			e.verify(t)
 		})
+	}
+}
+
+// TestPurgeLeavesOldContents: where old versions of contents may not be removed, those of the
+// records stay, which tell of them, and a later purge with the right to do so finds all.
+func TestPurgeLeavesOldContents(t *testing.T) {
+	t.Parallel()
+	e := newErasure(t, newBackend(t, awstest.DynamoDB(t)))
+	transport := newSites()
+	transport.Arm(fault.Fault{Action: func(req *http.Request, body []byte, send func() (*http.Response, error)) (*http.Response, error) {
+		if req.Method == http.MethodDelete && strings.Contains(req.URL.Path, "/blobs/") && req.URL.Query().Get("versionId") != "" {
+			return fault.Answer(http.StatusForbidden, "AccessDenied")(req, nil, send)
+		}
+		return send()
+	}})
+	l := e.open(t, nil, &Options{Blobs: blobsOf(e.blobs(t, transport))})
+	if _, err := l.Commit(t.Context(), e.store.ID, e.proposal()); err != nil {
+		t.Fatal(err)
+	}
+	places, err := l.Purge(t.Context(), e.store.ID, e.ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range places {
+		if (p.Why != "") != (p.Place == "contents in the bucket" || p.Place == "records in the bucket") {
+			t.Errorf("the receipt says %+v", p)
+		}
+	}
+	may := e.open(t, nil, &Options{Blobs: blobsOf(e.blobs(t, nil))})
+	e.purge(t, may)
+	may.settled()
+	e.verify(t)
+}
+
+// TestRemoveOne: what a bucket keeps of an object whose key begins with that of another one stays.
+func TestRemoveOne(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, awstest.DynamoDB(t))
+	b.keepVersions(t, types.BucketVersioningStatusEnabled)
+	client := b.clients(t, nil).S3
+	for range 2 {
+		for _, name := range []string{"log/1", "log/1-2"} {
+			if err := (records{client, b.bucket}).upload(t.Context(), name, []byte("x"), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := objectversions.RemoveOne(t.Context(), client, b.bucket, "log/1"); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"log/1": 1, "log/1-2": 2} {
+		if ids, err := objectversions.Kept(t.Context(), client, b.bucket, name); err != nil || len(ids) != want {
+			t.Errorf("%s has %d versions, %v, want %d", name, len(ids), err, want)
+		}
 	}
 }

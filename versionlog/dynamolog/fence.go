@@ -37,7 +37,7 @@ import (
 //     which each request is held against once it is signed, and none again of which nobody
 //     knows whether it has arrived. S3 refuses a request that is signed for a time more than
 //     15 minutes away, so nothing arrives behind 40 minutes, however long a machine slept.
-//  5. It removes the GONE row, if each request was answered. Else the row stays, and means
+//  5. It removes the GONE row, if it has sent none, or each request was answered. Else the row stays, and means
 //     nothing behind "until", by the clock of the servers: no process trusts its own, for the
 //     client corrects by itself how requests are signed, and servers refuse none that is wrong.
 //     The next collector removes the row.
@@ -251,9 +251,9 @@ func isRefusal(err error) bool {
 	return errors.Is(err, objectversions.ErrLeft) || errors.Is(err, fs.ErrPermission)
 }
 
-// release removes the GONE row.
+// release removes the GONE row, also when the caller has given up.
 func (c *condemned) release(ctx context.Context) error {
-	return c.log.table.write(ctx, []types.WriteRequest{deleteRequest(c.id, goneSort(c.token))})
+	return c.log.table.write(context.WithoutCancel(ctx), []types.WriteRequest{deleteRequest(c.id, goneSort(c.token))})
 }
 
 // contentsThere makes sure that a proposal's contents are there, in a store of which contents

@@ -345,6 +345,24 @@ func TestFence(t *testing.T) {
 			r.want(errGone, <-committed)
 			r.want(errGone, <-other)
 		},
+		// The collector cannot read what was committed, or gives up then, and has sent nothing.
+		"gave_up": func(r *race) {
+			ctx, cancel := context.WithCancel(r.Context())
+			transport := newSites()
+			l := r.process(transport)
+			transport.Arm(fault.Fault{Site: "Query LOG", Action: func(req *http.Request, body []byte, send func() (*http.Response, error)) (*http.Response, error) {
+				cancel()
+				return fault.FailBefore(req, body, send)
+			}})
+			_, err := l.store(r.store.ID).removeContents(ctx, []versionlog.Digest{cas.Sum([]byte(disputed))}, r.tip, func(int) {})
+			if !errors.Is(err, context.Canceled) {
+				r.Errorf("it ends with %v", err)
+			}
+			if rows, err := r.process(nil).store(r.store.ID).goneRows(r.Context()); err != nil || len(rows) > 0 {
+				r.Errorf("it leaves %+v, %v", rows, err)
+			}
+			r.want(nil, <-r.commit(r.Context(), r.process(nil)))
+		},
 		// The reply to its transaction is lost.
 		"lost_reply": func(r *race) {
 			transport := newSites()

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"mneme/internal/awsconf"
 	"mneme/internal/objectversions"
@@ -29,7 +30,8 @@ import (
 //     as the bucket keeps them, still tell;
 //  4. deletes the contents that no version has any more, neither in the bucket nor in the
 //     table, see condemned; then the snapshots; and writes the records anew last, since they
-//     tell what there is to do. A record that still has an erased version says so to a
+//     tell what there is to do. Where old versions of contents are left, or may be, those of
+//     records stay for the same reason. A record that still has an erased version says so to a
 //     rebuild, too, which makes the ERASE row again;
 //  5. removes the ERASE row of an event of which each version was named, where nothing is left.
 
@@ -176,7 +178,7 @@ func (p *purge) finish(ctx context.Context) error {
 	p.note("contents in the bucket", err)
 	p.note("snapshots in the bucket", p.snapshots(ctx))
 	if gone {
-		err = p.records(ctx)
+		err = p.records(ctx, err)
 	} else {
 		err = errors.New("they stay until the contents are gone, for they tell which")
 	}
@@ -259,8 +261,8 @@ func (s *store) removeContents(ctx context.Context, digests []versionlog.Digest,
 		if err != nil {
 			return gone, err
 		}
-		if err := c.keep(ctx, upTo); err != nil {
-			return gone, err
+		if err := c.keep(ctx, upTo); err != nil { // and nothing was sent
+			return gone, errors.Join(err, c.release(ctx))
 		}
 		switch err := c.remove(ctx); {
 		case err == nil, errors.Is(err, objectversions.ErrLeft):
@@ -274,12 +276,21 @@ func (s *store) removeContents(ctx context.Context, digests []versionlog.Digest,
 	return gone, refused
 }
 
-// snapshots removes those in the bucket; the next commits make them again.
+// snapshots removes those in the bucket; the next commits make them again. It waits a while for
+// another process that makes one.
 func (p *purge) snapshots(ctx context.Context) error {
-	ctx, release, err := p.leaseSnapshots(ctx)
+	began := time.Now()
+	bounded, release, err := p.leaseSnapshots(ctx)
+	for attempt := 1; errors.Is(err, errLeased) && time.Since(began) < p.log.leasing; attempt++ {
+		if err := backoff(ctx, attempt); err != nil {
+			return err
+		}
+		bounded, release, err = p.leaseSnapshots(ctx)
+	}
 	if err != nil {
 		return err
 	}
+	ctx = bounded
 	defer release()
 	of := shared{p.log.records, p.id}
 	if err := of.clear(ctx); err != nil {
@@ -288,14 +299,22 @@ func (p *purge) snapshots(ctx context.Context) error {
 	return objectversions.Remove(ctx, p.log.records.s3, p.log.records.bucket, of.prefix())
 }
 
-// records erases the versions from the records in the bucket, and removes what these were.
-func (p *purge) records(ctx context.Context) error {
+// records erases the versions from the records in the bucket, and removes what these were,
+// unless they still tell of old versions of contents that are left.
+func (p *purge) records(ctx context.Context, oldContents error) error {
 	left, err := inParallel(p.spans, func(of span, _ logRow) (left error, err error) {
-		if err = p.record(ctx, of); isRefusal(err) {
+		err = p.record(ctx, of)
+		if err == nil && oldContents == nil {
+			err = objectversions.RemoveOne(ctx, p.log.records.s3, p.log.records.bucket, recordKey(p.id, of))
+		}
+		if isRefusal(err) {
 			return err, nil
 		}
 		return nil, err
 	})
+	if err == nil {
+		err = oldContents
+	}
 	for _, one := range left {
 		if err == nil {
 			err = one
@@ -327,10 +346,7 @@ func (p *purge) record(ctx context.Context, of span) error {
 		if codeOf(err) == "PreconditionFailed" {
 			continue
 		}
-		if err = awsconf.Explain(err); err != nil {
-			return err
-		}
-		return objectversions.Remove(ctx, p.log.records.s3, p.log.records.bucket, name)
+		return awsconf.Explain(err)
 	}
 	return fmt.Errorf("object %s: others change it all the time", name)
 }
