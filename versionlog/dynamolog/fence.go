@@ -30,9 +30,10 @@ import (
 //     for nothing.
 //  2. A collector condemns in one transaction: it puts a GONE row, with the digests and
 //     "until", which is 45 minutes ahead by the clock of the servers, and adds 1 to the fence.
-//  3. Then it reads what was committed since it looked for what needs the contents. All
-//     commits that knew an earlier fence are there, for none of them succeeds any more. What
-//     they have is dropped from the condemned.
+//  3. Then it reads META, and what was committed up to there since it looked for what needs
+//     the contents. All commits that knew an earlier fence are there, for none of them succeeds
+//     any more; a row of one may not be to be seen at once, and is waited for. What they have
+//     is dropped from the condemned.
 //  4. It deletes the others. It sends nothing later than 10 minutes after it read that clock,
 //     which each request is held against once it is signed, and none again of which nobody
 //     knows whether it has arrived. S3 refuses a request that is signed for a time more than
@@ -203,7 +204,11 @@ func (s *store) removeVoid(ctx context.Context) error {
 
 // keep drops from the condemned what commits behind a sequence number have.
 func (c *condemned) keep(ctx context.Context, behind uint64) error {
-	for one, err := range c.log.commitRows(ctx, c.id, behind, maxSeq) {
+	m, err := c.log.table.meta(ctx, c.id)
+	if err != nil {
+		return err
+	}
+	for one, err := range c.log.commits(ctx, c.id, behind, m.tip.Seq) {
 		if err != nil {
 			return err
 		}

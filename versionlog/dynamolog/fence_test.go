@@ -73,7 +73,6 @@ type race struct {
 	*testing.T
 	clock clock
 	store versionlog.Store
-	tip   uint64
 }
 
 const disputed = "stored, and of no version"
@@ -82,7 +81,7 @@ func newRace(t *testing.T, b *backend) *race {
 	r := &race{backend: b, T: t}
 	l := b.open(t, nil, nil)
 	r.store = addStore(t, l, awstest.Name("store"))
-	r.tip = write(t, l, r.store.ID, "/first", "1").Seq
+	write(t, l, r.store.ID, "/first", "1")
 	l.settled()
 	r.put()
 	return r
@@ -115,13 +114,13 @@ func (r *race) process(transport http.RoundTripper) *Log {
 	return l
 }
 
-// collect deletes the content, which nothing needed up to the first commit.
+// collect deletes the content, which nothing needed before the first commit.
 func (r *race) collect(transport http.RoundTripper) <-chan error {
 	r.Helper()
 	l := r.process(transport)
 	done := make(chan error, 1)
 	go func() {
-		_, err := l.store(r.store.ID).removeContents(r.Context(), []versionlog.Digest{cas.Sum([]byte(disputed))}, r.tip, func(int) {})
+		_, err := l.store(r.store.ID).removeContents(r.Context(), []versionlog.Digest{cas.Sum([]byte(disputed))}, 0, func(int) {})
 		done <- err
 	}()
 	return done
@@ -169,10 +168,29 @@ func TestFence(t *testing.T) {
 			r.must(<-collected)
 			r.want(nil, committed)
 		},
+		// The row of that commit is not to be seen at once.
+		"row_late": func(r *race) {
+			transport := newSites()
+			l := r.process(transport)
+			r.want(nil, <-r.commit(r.Context(), r.process(nil)))
+			transport.Arm(fault.Fault{Site: "Query LOG", Times: 1, Action: func(_ *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
+				resp, err := send()
+				if err == nil {
+					err = resp.Body.Close()
+					resp.Header.Del("X-Amz-Crc32")
+					const none = `{"Items":[],"Count":0,"ScannedCount":0}`
+					resp.Body, resp.ContentLength = io.NopCloser(strings.NewReader(none)), int64(len(none))
+				}
+				return resp, err
+			}})
+			_, err := l.store(r.store.ID).removeContents(r.Context(), []versionlog.Digest{cas.Sum([]byte(disputed))}, 0, func(int) {})
+			r.must(err)
+			r.want(nil, nil)
+		},
 		// It has looked for the content, of a store where others were condemned before, and
 		// commits when the collector is done.
 		"looked_before": func(r *race) {
-			_, err := r.process(nil).store(r.store.ID).removeContents(r.Context(), []versionlog.Digest{cas.Sum(nil)}, r.tip, func(int) {})
+			_, err := r.process(nil).store(r.store.ID).removeContents(r.Context(), []versionlog.Digest{cas.Sum(nil)}, 0, func(int) {})
 			r.must(err)
 			writer := holdAt("TransactWriteItems LOG", 1)
 			committed := r.commit(r.Context(), r.process(writer))
@@ -354,7 +372,7 @@ func TestFence(t *testing.T) {
 				cancel()
 				return fault.FailBefore(req, body, send)
 			}})
-			_, err := l.store(r.store.ID).removeContents(ctx, []versionlog.Digest{cas.Sum([]byte(disputed))}, r.tip, func(int) {})
+			_, err := l.store(r.store.ID).removeContents(ctx, []versionlog.Digest{cas.Sum([]byte(disputed))}, 0, func(int) {})
 			if !errors.Is(err, context.Canceled) {
 				r.Errorf("it ends with %v", err)
 			}
@@ -408,7 +426,6 @@ func TestStoredAgain(t *testing.T) {
 	r := newRace(t, b)
 	r.store = versionlog.Store{ID: versionlog.NewStoreID(), Slug: "large", Limits: versionlog.Limits{MaxMemoryBytes: 1000}}
 	r.must(b.open(t, nil, nil).CreateStore(t.Context(), r.store))
-	r.tip = 0
 	held := holdAt("TransactWriteItems LOG", 1)
 	l := r.process(held)
 	lib := memory.NewLibrary(l, func(storeID string) (cas.Store, error) {

@@ -385,14 +385,23 @@ func (h *chain) add(c *versionlog.Commit, erased map[string]uint64) {
 	}
 }
 
-// readTable reads all LOG rows.
+// readTable reads all LOG rows up to META. ErrIndex where they do not lead there.
 func (s *store) readTable(ctx context.Context) (*chain, error) {
+	m, err := s.log.table.meta(ctx, s.id)
+	if err != nil {
+		return nil, err
+	}
 	h := newChain()
-	for c, err := range s.log.commitRows(ctx, s.id, 0, maxSeq) {
+	for c, err := range s.log.commits(ctx, s.id, 0, m.tip.Seq) {
 		if err != nil {
 			return nil, err
 		}
-		h.add(c, nil)
+		if h.add(c, nil); c.Seq == m.tip.Seq {
+			break
+		}
+	}
+	if h.tip.Digest != m.tip.Digest {
+		return nil, fmt.Errorf("%w: row %s names another commit as the newest than the records in the table do", ErrIndex, metaSort)
 	}
 	return h, nil
 }
