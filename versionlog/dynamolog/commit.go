@@ -55,7 +55,11 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 	}
 	s := l.store(storeID)
 	if ids := p.Event.ErasedVersions(); len(ids) > 0 {
-		if err := s.awaitPayers(ctx, ids); err != nil {
+		err := s.awaitPayers(ctx, ids)
+		if err == nil && isStoreID(storeID) { // for as long as the caller waits, which is a person
+			err = s.finishErasing(ctx)
+		}
+		if err != nil {
 			return nil, awsconf.Explain(err)
 		}
 	}
@@ -119,7 +123,7 @@ func (s *store) commit(ctx context.Context, p *versionlog.Proposal) (*versionlog
 			}
 		}
 		if s.isErasing() {
-			if err := s.finishErasing(ctx); err != nil {
+			if err := s.awaitErased(ctx); err != nil {
 				return nil, err
 			}
 		}

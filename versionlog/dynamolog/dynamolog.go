@@ -197,6 +197,7 @@ type store struct {
 	catching chan struct{}
 	agreeing chan struct{} // held by the caller that compares bucket and table
 	erasing  chan struct{} // held by the caller that finishes redactions
+	hurry    chan struct{} // holds a token when a caller waits for the next attempt to finish them
 
 	mu         sync.Mutex // guards what follows; never held during I/O
 	newest     *meta      // the newest META row that was read, nil for none; the view may be ahead
@@ -207,7 +208,7 @@ type store struct {
 	queue      []*request
 	committing bool          // whether a committer runs
 	folding    bool          // whether snapshots are being put into the bucket
-	finishing  bool          // whether redactions are being finished behind the calls
+	finishing  *finishing    // the attempt to finish redactions behind the calls, nil for none
 	arrived    chan struct{} // holds a token when the queue has grown
 	last       struct {      // the last transaction
 		size int
@@ -228,7 +229,7 @@ func (l *Log) store(id string) *store {
 	defer l.mu.Unlock()
 	s := l.stores[id]
 	if s == nil {
-		s = &store{log: l, id: id, catching: make(chan struct{}, 1), agreeing: make(chan struct{}, 1), erasing: make(chan struct{}, 1), arrived: make(chan struct{}, 1)}
+		s = &store{log: l, id: id, catching: make(chan struct{}, 1), agreeing: make(chan struct{}, 1), erasing: make(chan struct{}, 1), hurry: make(chan struct{}, 1), arrived: make(chan struct{}, 1)}
 		s.wait.changed = make(chan struct{})
 		l.stores[id] = s
 	}

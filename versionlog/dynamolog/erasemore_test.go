@@ -2,6 +2,7 @@ package dynamolog
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -227,5 +228,41 @@ func TestRemoveOne(t *testing.T) {
 		if ids, err := objectversions.Kept(t.Context(), client, b.bucket, name); err != nil || len(ids) != want {
 			t.Errorf("%s has %d versions, %v, want %d", name, len(ids), err, want)
 		}
+	}
+}
+
+// TestEraseLongerThanCalls: what erasing takes is not begun anew for each call that gives up.
+func TestEraseLongerThanCalls(t *testing.T) {
+	t.Parallel()
+	e := newErasure(t, newBackend(t, awstest.DynamoDB(t)))
+	e.forge(t, e.open(t, nil, nil), e.proposal())
+	transport := newSites()
+	var began atomic.Int64
+	reached, release := make(chan struct{}), make(chan struct{})
+	transport.Arm(fault.Fault{Site: "BatchGetItem OUT", Action: func(_ *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
+		if began.Add(1) == 1 {
+			close(reached)
+		}
+		<-release
+		return send()
+	}})
+	l := e.open(t, transport, nil)
+	change := putChange("/new", "x", versionlog.ExpectAny())
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- l.store(e.store.ID).awaitErased(ctx) }()
+		<-reached
+		cancel()
+		if err := <-done; err == nil {
+			t.Error("it does not wait")
+		}
+	}
+	close(release)
+	if _, err := l.Commit(t.Context(), e.store.ID, proposal(change)); err != nil {
+		t.Fatal(err)
+	}
+	if n := began.Load(); n > 2 { // and looked at once more
+		t.Errorf("it was begun %d times", n)
 	}
 }

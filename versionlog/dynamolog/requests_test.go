@@ -36,7 +36,7 @@ func (l *Log) idle() bool {
 		busy := s.outbox.running > 0 || s.outbox.looking
 		s.outbox.mu.Unlock()
 		s.mu.Lock()
-		busy = busy || s.folding || s.finishing
+		busy = busy || s.folding || s.finishing != nil
 		s.mu.Unlock()
 		if busy {
 			return false

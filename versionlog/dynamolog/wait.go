@@ -209,7 +209,7 @@ func (s *store) erasedCommits(ctx context.Context, after uint64) ([]*versionlog.
 	if err != nil || i < 0 {
 		return commits, err
 	}
-	switch err := call(ctx, s.finishErasing); {
+	switch err := call(ctx, s.awaitErased); {
 	case errors.Is(err, versionlog.ErrReadOnly):
 		return commits[:i], nil
 	case err != nil:
