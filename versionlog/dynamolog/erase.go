@@ -261,9 +261,44 @@ func (e *eraser) look(ctx context.Context, seqs map[uint64]bool) (rows map[strin
 		}
 		if _, has := eraseFrom(one.commits, e.ids); len(has) > 0 {
 			rows[sort], was = one, append(was, has...)
+			continue
+		}
+		remembered, err := e.remembered(ctx, one)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(remembered) > 0 {
+			rows[sort], was = one, append(was, remembered...)
 		}
 	}
 	return rows, was, nil
+}
+
+// remembered returns the versions that a LOG row does without and their MEM rows have, such
+// as a process has written that slept since it read them.
+func (e *eraser) remembered(ctx context.Context, of logRow) (was []versionlog.Version, err error) {
+	var wanted []ref
+	for _, c := range of.commits {
+		for i := range c.Versions {
+			if v := &c.Versions[i]; e.ids[v.ID] {
+				wanted = append(wanted, ref{e.id, memSort(v, i)})
+			}
+		}
+	}
+	found, err := e.log.table.getAll(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range found {
+		v, err := versionOf(i)
+		if err != nil {
+			return nil, err
+		}
+		if !v.Redacted() {
+			was = append(was, v)
+		}
+	}
+	return was, nil
 }
 
 // eraseFrom returns commits without versions of ids, and those that they had, as they were.

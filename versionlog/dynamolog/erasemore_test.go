@@ -15,6 +15,7 @@ import (
 	"mneme/internal/testing/fault"
 	"mneme/versionlog"
 
+	dynamodbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
@@ -265,4 +266,42 @@ func TestEraseLongerThanCalls(t *testing.T) {
 	if n := began.Load(); n > 2 { // and looked at once more
 		t.Errorf("it was begun %d times", n)
 	}
+}
+
+// TestRebuildBesideRedaction: a rebuild that another process overtakes, which redacts and purges,
+// brings nothing back; and a row that comes back all the same goes with the next purge.
+func TestRebuildBesideRedaction(t *testing.T) {
+	t.Parallel()
+	e := newErasure(t, newBackend(t, awstest.DynamoDB(t)))
+	l := e.open(t, nil, &Options{Blobs: blobsOf(e.blobs(t, nil))})
+	var memories []item
+	for i, err := range l.table.below(t.Context(), e.store.ID, memPrefix) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		memories = append(memories, i)
+	}
+	overtaken := newTransport()
+	overtaken.Arm(fault.Fault{Site: "dynamodb BatchWriteItem", Times: 1, Action: func(_ *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
+		if _, err := l.Commit(t.Context(), e.store.ID, e.proposal()); err != nil {
+			t.Error(err)
+		}
+		e.purge(t, l)
+		return send()
+	}})
+	clients := e.clients(t, overtaken)
+	if err := Rebuild(t.Context(), clients.DynamoDB, e.table, clients.S3, e.bucket, e.store.ID, nil); !errors.Is(err, errBusy) {
+		t.Errorf("the rebuild ends with %v", err)
+	}
+	l.settled()
+	e.verify(t)
+	var late []dynamodbtypes.WriteRequest
+	for _, i := range memories {
+		late = append(late, putRequest(i))
+	}
+	if err := l.table.write(t.Context(), late); err != nil {
+		t.Fatal(err)
+	}
+	e.purge(t, l)
+	e.verify(t)
 }

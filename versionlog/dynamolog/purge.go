@@ -167,6 +167,15 @@ func (p *purge) finish(ctx context.Context) error {
 	if err := p.removeVoid(ctx); err != nil {
 		return err
 	}
+	for _, seq := range p.events { // which somebody may have written since
+		c, err := p.log.commitAt(ctx, p.id, seq)
+		if err == nil {
+			err = p.eraseRows(ctx, c)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	p.removeSnapshot()
 	p.note("rows of table "+p.log.table.name, nil)
 	p.note("the heads on the disk of this machine", nil)

@@ -179,7 +179,8 @@ func (l *Log) described(ctx context.Context) func(yield func(*meta, error) bool)
 // rebuild makes the rows of one store. Nothing is changed before the survey has
 // found one history. While the store can still be used, it puts into the bucket
 // what that lacks, and all rows that never change; then it takes META away,
-// brings heads and names up to date, and puts META back.
+// brings heads and names up to date, and puts META back. What others have redacted before
+// that it erases once more, and ends.
 func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total int)) error {
 	found, err := l.surveyStore(ctx, id)
 	if err != nil {
@@ -214,11 +215,11 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 	if err == nil {
 		err = l.table.write(ctx, batch)
 	}
-	if err != nil {
-		return err
+	if err == nil && r.meta.tip.Digest != found.tip.Digest {
+		err = errBusy
 	}
-	if r.meta.tip.Digest != found.tip.Digest {
-		return errBusy
+	if err != nil {
+		return errors.Join(err, l.eraseAgain(ctx, id, found))
 	}
 	if r.meta.fence, err = l.fenceFor(ctx, id, found.meta, r.meta); err != nil {
 		return err
@@ -229,7 +230,7 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 		}
 	}
 	if err := l.closeStore(ctx, id, found.meta); err != nil {
-		return err
+		return errors.Join(err, l.eraseAgain(ctx, id, found))
 	}
 	err = l.settleRows(ctx, id, heads, wanted)
 	if err == nil {
@@ -242,6 +243,28 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 		return err
 	}
 	return l.putDescription(ctx, id) // the records say more than the one that is there
+}
+
+// eraseAgain erases from the rows what was redacted since a survey, which a rebuild may have
+// brought back. It does so also when the caller has given up.
+func (l *Log) eraseAgain(ctx context.Context, id string, found *survey) error {
+	ctx = context.WithoutCancel(ctx)
+	m, err := l.table.meta(ctx, id)
+	if errors.Is(err, versionlog.ErrNotFound) || err == nil && m.redacted <= found.tip.Seq {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for c, err := range l.commits(ctx, id, found.tip.Seq, m.redacted) {
+		if err == nil && c.Erases() {
+			err = l.store(id).eraseRows(ctx, c)
+		}
+		if err != nil {
+			return fmt.Errorf("versions that were redacted meanwhile may be in the table again; redact them once more: %w", err)
+		}
+	}
+	return nil
 }
 
 // fenceFor is the fence of a store that is rebuilt. Where META is gone, and contents may have
