@@ -223,6 +223,12 @@ type store struct {
 	outbox outbox
 }
 
+// finishing is one attempt to finish redactions behind the calls.
+type finishing struct {
+	attempted chan struct{}
+	err       error // once attempted
+}
+
 // store returns what the log keeps of a store, which need not exist.
 func (l *Log) store(id string) *store {
 	l.mu.Lock()

@@ -78,8 +78,6 @@ var (
 	errGone = fmt.Errorf("%w: the content of a change is not stored, or may not be read; it may have been erased since it was", cas.ErrNotFound)
 
 	errBeingRemoved = errkind.New(errkind.Unavailable, "a redaction or a collection is removing a content that the change needs; it is stored again when that has ended, within 45 minutes where its process was killed")
-
-	errTooSlow = errors.New("there was no more time to delete contents safely; run it once more")
 )
 
 func goneSort(token string) string { return gonePrefix + token }
@@ -99,7 +97,7 @@ func (s *store) condemn(ctx context.Context, digests []versionlog.Digest) (*cond
 				return nil, err
 			}
 		}
-		c := &condemned{store: s, token: rand.Text(), digests: digests, permit: s.log.permitFor(deletesFor)}
+		c := &condemned{store: s, token: rand.Text(), digests: digests, permit: permitFor(s.log.now, deletesFor)}
 		now, err := s.log.serverTime(ctx)
 		if err != nil {
 			return nil, err
@@ -136,19 +134,6 @@ func (c *condemned) item() item {
 	}
 	i["digests"], i["until"] = &types.AttributeValueMemberL{Value: digests}, microsOf(c.until)
 	return i
-}
-
-// permitFor returns what says until when something may be sent that begins now. A clock on
-// the wall may be set, and the other one stands still while a machine sleeps: it goes by both.
-func (l *Log) permitFor(d time.Duration) func() error {
-	began := l.now()
-	return func() error {
-		now := l.now()
-		if now.Sub(began) >= d || now.Round(0).Sub(began.Round(0)) >= d {
-			return errTooSlow
-		}
-		return nil
-	}
 }
 
 // goneRow is what a GONE row says.

@@ -57,7 +57,7 @@ func (s *store) recordLater(commits []*versionlog.Commit, records []byte, guarde
 	of := spanOf(commits)
 	d := debt{span: of, sort: outSort(of), commits: commits, records: records, guarded: guarded}
 	if !guarded {
-		d.made, d.permit = time.Now(), s.log.permitFor(sendsUnguarded)
+		d.made, d.permit = time.Now(), permitFor(s.log.now, sendsUnguarded)
 	}
 	s.owe(d)
 }

@@ -29,7 +29,7 @@ var errLeased = errkind.New(errkind.Unavailable, "another process makes a snapsh
 // leaseSnapshots takes the SNAP row. The context that it returns ends when nothing may be sent
 // any more; release gives the row back. errLeased.
 func (s *store) leaseSnapshots(ctx context.Context) (bounded context.Context, release func(), err error) {
-	token, permit := rand.Text(), s.log.permitFor(leaseWorks)
+	token, permit := rand.Text(), permitFor(s.log.now, leaseWorks)
 	now, err := s.log.serverTime(ctx)
 	if err != nil {
 		return nil, nil, err

@@ -1,0 +1,158 @@
+package dynamolog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"mneme/versionlog"
+)
+
+// chain is what table or bucket have of a store.
+type chain struct {
+	tip     versionlog.Tip
+	digests map[uint64]versionlog.Digest // of commits
+	events  map[uint64][]string          // versions that events erase
+	needs   map[versionlog.Digest]bool   // contents of versions
+	newest  map[string]string            // the current versions of memories, by the ids of these
+	current map[string]bool              // the same versions; an erased one still says which memory it is of
+}
+
+func newChain() *chain {
+	return &chain{digests: map[uint64]versionlog.Digest{}, events: map[uint64][]string{}, needs: map[versionlog.Digest]bool{}, newest: map[string]string{}, current: map[string]bool{}}
+}
+
+// add takes in a commit. Versions of ids need nothing.
+func (h *chain) add(c *versionlog.Commit, erased map[string]uint64) {
+	h.tip = h.tip.After(c)
+	h.digests[c.Seq] = c.Digest
+	if ids := c.Event.ErasedVersions(); len(ids) > 0 {
+		h.events[c.Seq] = ids
+	}
+	for i := range c.Versions {
+		v := &c.Versions[i]
+		if !v.Digest.IsZero() && !has(erased, v.ID) {
+			h.needs[v.Digest] = true
+		}
+		delete(h.current, h.newest[v.MemoryID])
+		delete(h.newest, v.MemoryID)
+		if v.Live() {
+			h.newest[v.MemoryID], h.current[v.ID] = v.ID, true
+		}
+	}
+}
+
+// readTable reads all LOG rows up to META. ErrIndex where they do not lead there.
+func (s *store) readTable(ctx context.Context) (*chain, error) {
+	m, err := s.log.table.meta(ctx, s.id)
+	if err != nil {
+		return nil, err
+	}
+	h := newChain()
+	for c, err := range s.log.commits(ctx, s.id, 0, m.tip.Seq) {
+		if err != nil {
+			return nil, err
+		}
+		if h.add(c, nil); c.Seq == m.tip.Seq {
+			break
+		}
+	}
+	if h.tip.Digest != m.tip.Digest {
+		return nil, fmt.Errorf("%w: row %s names another commit as the newest than the records in the table do", ErrIndex, metaSort)
+	}
+	return h, nil
+}
+
+// readBucket reads all records in the bucket, but for what versions of ids need. Those that it
+// lacks are put there first. They must be of the history that the table had before: ErrIndex.
+func (s *store) readBucket(ctx context.Context, table *chain, erased map[string]uint64) (*chain, error) {
+	if err := s.stoppedBy(); err != nil {
+		return nil, err
+	}
+	m, err := s.log.table.meta(ctx, s.id)
+	if err == nil {
+		err = s.compareBucket(ctx, m)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.recordAll(ctx, table.tip.Seq); err != nil {
+		return nil, err
+	}
+	spans, err := s.log.recordSpans(ctx, s.id)
+	if err != nil {
+		return nil, err
+	}
+	h := newChain()
+	for some := range slices.Chunk(spans, recordsAtATime) {
+		wanted := map[span]bool{}
+		for _, of := range some {
+			wanted[of] = true
+		}
+		found, err := inParallel(wanted, func(of span, _ bool) ([]byte, error) { return s.log.records.get(ctx, recordKey(s.id, of)) })
+		if err != nil {
+			return nil, err
+		}
+		for _, of := range some {
+			if err := h.addRecords(s.id, of, found[of], table, erased); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for seq := range table.digests {
+		if _, there := h.digests[seq]; !there {
+			return nil, fmt.Errorf("%w: the bucket has no record of commit %d", ErrIndex, seq)
+		}
+	}
+	return h, nil
+}
+
+// addRecords takes in an object, which follows those before it.
+func (h *chain) addRecords(storeID string, of span, data []byte, table *chain, erased map[string]uint64) error {
+	if err := copyOf("", of, storeID, data).err; err != nil {
+		return fmt.Errorf("%w: object %s: %w", ErrIndex, recordKey(storeID, of), err)
+	}
+	commits, err := decodeRecords(data)
+	if err != nil {
+		return err
+	}
+	for _, c := range commits {
+		if want, known := table.digests[c.Seq]; known && want != c.Digest {
+			return fmt.Errorf("%w: commit %d is another in the bucket than in the table", ErrIndex, c.Seq)
+		}
+		if c.Seq != h.tip.Seq+1 || c.Prev != h.tip.Digest {
+			return fmt.Errorf("%w: object %s has commit %d, which does not follow commit %d", ErrIndex, recordKey(storeID, of), c.Seq, h.tip.Seq)
+		}
+		h.add(c, erased)
+	}
+	return nil
+}
+
+// recordAll puts the records that the bucket still lacks.
+func (s *store) recordAll(ctx context.Context, upTo uint64) error {
+	for i, err := range s.log.table.below(ctx, s.id, outPrefix) {
+		if err != nil {
+			return err
+		}
+		o, err := owedOf(i)
+		if err != nil {
+			return err
+		}
+		if o.last == 0 || o.last > upTo {
+			continue
+		}
+		_, records, err := s.log.recorded(ctx, s.id, o.span)
+		if err == nil {
+			err = s.log.records.put(ctx, s.id, o.span, records)
+		}
+		if errors.Is(err, errOtherRecord) {
+			s.stop(err)
+			return s.stoppedBy()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
