@@ -113,6 +113,7 @@ func (c *redactCmd) find(ctx context.Context, a *app, st *memory.Store) ([]memor
 		}
 		q.Versions = append(q.Versions, ids...)
 	}
+	c.Versions = q.Versions
 	bar := a.progress("redact " + st.Info().Slug)
 	all, unseen, err := st.FindToRedact(ctx, q, func(done, total int) { bar.show("commits", done, total) })
 	bar.clear()

@@ -1,6 +1,7 @@
 package awsconf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -16,8 +17,13 @@ type (
 // Permit returns a context whose requests are sent only while permit returns nil. It is asked
 // for each attempt, when that is signed: S3 refuses what arrives more than 15 minutes behind
 // the time of its signature, so a process that sleeps between question and sending is refused.
+// A permit that ctx has already is asked, too.
 func Permit(ctx context.Context, permit func() error) context.Context {
-	return context.WithValue(ctx, permitKey{}, permit)
+	both := permit
+	if outer, ok := ctx.Value(permitKey{}).(func() error); ok {
+		both = func() error { return cmp.Or(outer(), permit()) }
+	}
+	return context.WithValue(ctx, permitKey{}, both)
 }
 
 // Once returns a context whose requests are sent again only where a server has answered that it

@@ -111,12 +111,15 @@ func transactable(rows []item) (n int) {
 	return n
 }
 
-// sizeOf is about how many bytes a row of a version or of a key has.
+// sizeOf is about how many bytes a row of a commit, of a version or of a key has.
 func sizeOf(i item) int {
 	size := rowBytes
 	for _, value := range i {
-		if t, ok := value.(*types.AttributeValueMemberS); ok {
-			size += len(t.Value)
+		switch value := value.(type) {
+		case *types.AttributeValueMemberS:
+			size += len(value.Value)
+		case *types.AttributeValueMemberB:
+			size += len(value.Value)
 		}
 	}
 	return size

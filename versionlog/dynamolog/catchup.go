@@ -136,6 +136,7 @@ func (s *store) newViewLocked(m *meta) {
 	}
 	first := s.view == nil
 	s.view = newView(m, s.log.bounds)
+	s.sawRedactedLocked(m.redacted)
 	if m.erased != m.redacted {
 		s.eraseLaterLocked()
 	}
@@ -194,7 +195,7 @@ func (s *store) applyForeign(c *versionlog.Commit) bool {
 	if v.apply(c) {
 		if c.Erases() && c.Seq > v.meta.redacted {
 			s.view = nil // it may know what was erased, and does not know what remains
-			s.log.work.Go(s.removeSnapshot)
+			s.sawRedactedLocked(c.Seq)
 		}
 		return true
 	}

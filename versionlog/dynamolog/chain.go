@@ -15,16 +15,27 @@ type chain struct {
 	digests map[uint64]versionlog.Digest // of commits
 	events  map[uint64][]string          // versions that events erase
 	needs   map[versionlog.Digest]bool   // contents of versions
+	named   map[string]versionlog.Digest // of versions that may be erased
 	newest  map[string]string            // the current versions of memories, by the ids of these
 	current map[string]bool              // the same versions; an erased one still says which memory it is of
 }
 
 func newChain() *chain {
-	return &chain{digests: map[uint64]versionlog.Digest{}, events: map[uint64][]string{}, needs: map[versionlog.Digest]bool{}, newest: map[string]string{}, current: map[string]bool{}}
+	return &chain{digests: map[uint64]versionlog.Digest{}, events: map[uint64][]string{}, needs: map[versionlog.Digest]bool{}, named: map[string]versionlog.Digest{}, newest: map[string]string{}, current: map[string]bool{}}
 }
 
-// add takes in a commit. Versions of ids need nothing.
-func (h *chain) add(c *versionlog.Commit, erased map[string]uint64) {
+// need has the named versions that are not erased need their contents. One that is erased may
+// still have its own in a row, if somebody has written it back.
+func (h *chain) need(erased map[string]uint64) {
+	for id, d := range h.named {
+		if !has(erased, id) {
+			h.needs[d] = true
+		}
+	}
+}
+
+// add takes in a commit. What named versions need, only need tells.
+func (h *chain) add(c *versionlog.Commit, named map[string]bool) {
 	h.tip = h.tip.After(c)
 	h.digests[c.Seq] = c.Digest
 	if ids := c.Event.ErasedVersions(); len(ids) > 0 {
@@ -32,7 +43,11 @@ func (h *chain) add(c *versionlog.Commit, erased map[string]uint64) {
 	}
 	for i := range c.Versions {
 		v := &c.Versions[i]
-		if !v.Digest.IsZero() && !has(erased, v.ID) {
+		switch {
+		case v.Digest.IsZero():
+		case named[v.ID]:
+			h.named[v.ID] = v.Digest
+		default:
 			h.needs[v.Digest] = true
 		}
 		delete(h.current, h.newest[v.MemoryID])
@@ -44,7 +59,7 @@ func (h *chain) add(c *versionlog.Commit, erased map[string]uint64) {
 }
 
 // readTable reads all LOG rows up to META. ErrIndex where they do not lead there.
-func (s *store) readTable(ctx context.Context) (*chain, error) {
+func (s *store) readTable(ctx context.Context, named map[string]bool) (*chain, error) {
 	m, err := s.log.table.meta(ctx, s.id)
 	if err != nil {
 		return nil, err
@@ -54,7 +69,7 @@ func (s *store) readTable(ctx context.Context) (*chain, error) {
 		if err != nil {
 			return nil, err
 		}
-		if h.add(c, nil); c.Seq == m.tip.Seq {
+		if h.add(c, named); c.Seq == m.tip.Seq {
 			break
 		}
 	}
@@ -66,7 +81,7 @@ func (s *store) readTable(ctx context.Context) (*chain, error) {
 
 // readBucket reads all records in the bucket, but for what versions of ids need. Those that it
 // lacks are put there first. They must be of the history that the table had before: ErrIndex.
-func (s *store) readBucket(ctx context.Context, table *chain, erased map[string]uint64) (*chain, error) {
+func (s *store) readBucket(ctx context.Context, table *chain, erased map[string]bool) (*chain, error) {
 	if err := s.stoppedBy(); err != nil {
 		return nil, err
 	}
@@ -109,7 +124,7 @@ func (s *store) readBucket(ctx context.Context, table *chain, erased map[string]
 }
 
 // addRecords takes in an object, which follows those before it.
-func (h *chain) addRecords(storeID string, of span, data []byte, table *chain, erased map[string]uint64) error {
+func (h *chain) addRecords(storeID string, of span, data []byte, table *chain, erased map[string]bool) error {
 	if err := copyOf("", of, storeID, data).err; err != nil {
 		return fmt.Errorf("%w: object %s: %w", ErrIndex, recordKey(storeID, of), err)
 	}

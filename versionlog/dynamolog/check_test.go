@@ -313,7 +313,11 @@ func TestCheckFinds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, b.dump(t, s)); diff != "" {
+			got := b.dump(t, s)
+			maps.DeleteFunc(got, func(name, row string) bool { // which goes a minute later
+				return strings.Contains(name, " "+outPrefix) && strings.Contains(row, "paid=")
+			})
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("want -, got +:\n%s", diff)
 			}
 			if found := b.check(t, s.ID); found != nil {

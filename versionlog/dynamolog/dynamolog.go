@@ -199,6 +199,8 @@ type store struct {
 	erasing  chan struct{} // held by the caller that finishes redactions
 	hurry    chan struct{} // holds a token when a caller waits for the next attempt to finish them
 
+	saving sync.Mutex // held while the snapshot on disk is replaced or removed; taken before mu
+
 	mu         sync.Mutex // guards what follows; never held during I/O
 	newest     *meta      // the newest META row that was read, nil for none; the view may be ahead
 	agreed     bool       // whether the bucket was found not to be ahead of the table
@@ -217,6 +219,7 @@ type store struct {
 
 	resumed       bool   // whether a snapshot was looked for
 	savedAt       uint64 // the tip of the snapshot on disk
+	redacted      uint64 // the newest redaction that was seen
 	disagreements int    // how often in a row a transaction was refused though the view was right
 
 	wait   waiting

@@ -281,8 +281,16 @@ func TestRebuildBesideRedaction(t *testing.T) {
 		}
 		memories = append(memories, i)
 	}
+	// The rebuild has rows to write, and has read what is there.
+	var lost []dynamodbtypes.WriteRequest
+	for _, i := range memories {
+		lost = append(lost, deleteRequest(e.store.ID, sortOf(i)))
+	}
+	if err := l.table.write(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
 	overtaken := newTransport()
-	overtaken.Arm(fault.Fault{Site: "dynamodb BatchWriteItem", Times: 1, Action: func(_ *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
+	overtaken.Arm(fault.Fault{Site: "dynamodb TransactWriteItems", Times: 1, Action: func(_ *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
 		if _, err := l.Commit(t.Context(), e.store.ID, e.proposal()); err != nil {
 			t.Error(err)
 		}
@@ -292,6 +300,9 @@ func TestRebuildBesideRedaction(t *testing.T) {
 	clients := e.clients(t, overtaken)
 	if err := Rebuild(t.Context(), clients.DynamoDB, e.table, clients.S3, e.bucket, e.store.ID, nil); !errors.Is(err, errBusy) {
 		t.Errorf("the rebuild ends with %v", err)
+	}
+	if err := e.rebuild(t, e.store.ID); err != nil {
+		t.Fatal(err)
 	}
 	l.settled()
 	e.verify(t)

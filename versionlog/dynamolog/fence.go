@@ -70,6 +70,7 @@ type condemned struct {
 const (
 	goneFor     = 45 * time.Minute // from before a GONE row is made until it means nothing
 	deletesFor  = 10 * time.Minute // in which its collector sends
+	clockSkew   = 5 * time.Minute  // by which the clocks of two servers differ at most
 	condemnable = 256              // digests of one row
 )
 
@@ -105,8 +106,14 @@ func (s *store) condemn(ctx context.Context, digests []versionlog.Digest) (*cond
 		c.until = now.Add(goneFor)
 		condition, names, values := m.fenceCondition()
 		names["#creation"], values[":creation"], values[":fence"] = "creation", text(m.creation), number(m.fence+1)
+		change := "SET #fence = :fence"
+		if !m.erasing() {
+			fenced := meta{fence: m.fence + 1}
+			names["#now"] = fenced.archivedName()
+			change += ", #now = :archived0 REMOVE #archived0"
+		}
 		err = s.log.transact(ctx, putNew(s.log.table.name, c.item()), types.TransactWriteItem{Update: &types.Update{
-			TableName: &s.log.table.name, Key: key(s.id, metaSort), UpdateExpression: aws.String("SET #fence = :fence"),
+			TableName: &s.log.table.name, Key: key(s.id, metaSort), UpdateExpression: &change,
 			ConditionExpression:      aws.String("#creation = :creation AND " + condition),
 			ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 		}})
@@ -143,6 +150,38 @@ type goneRow struct {
 	digests []versionlog.Digest
 }
 
+// ahead reports whether the row means something at a time of the servers. None is put further
+// ahead than goneFor, but by hand; the clocks of servers differ by less than clockSkew.
+func (g *goneRow) ahead(now time.Time) bool {
+	left := g.until.Sub(now)
+	return left > 0 && left < goneFor+clockSkew
+}
+
+// goneAhead returns the GONE rows that mean something, and those that do not.
+func (s *store) goneAhead(ctx context.Context) (ahead, void []goneRow, err error) {
+	rows, err := s.goneRows(ctx)
+	if err != nil || len(rows) == 0 {
+		return nil, nil, err
+	}
+	now, err := s.log.serverTime(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, g := range rows {
+		if g.ahead(now) {
+			ahead = append(ahead, g)
+		} else {
+			void = append(void, g)
+		}
+	}
+	return ahead, void, nil
+}
+
+// has reports whether one of digests is condemned by the row.
+func (g *goneRow) has(digests map[versionlog.Digest]bool) bool {
+	return slices.ContainsFunc(g.digests, func(d versionlog.Digest) bool { return digests[d] })
+}
+
 func (s *store) goneRows(ctx context.Context) (rows []goneRow, err error) {
 	for i, err := range s.log.table.below(ctx, s.id, gonePrefix) {
 		if err != nil {
@@ -170,21 +209,12 @@ func (s *store) goneRows(ctx context.Context) (rows []goneRow, err error) {
 
 // removeVoid removes the GONE rows that mean nothing any more.
 func (s *store) removeVoid(ctx context.Context) error {
-	rows, err := s.goneRows(ctx)
-	if err != nil || len(rows) == 0 {
-		return err
+	_, void, err := s.goneAhead(ctx)
+	var gone []types.WriteRequest
+	for _, g := range void {
+		gone = append(gone, deleteRequest(s.id, g.sort))
 	}
-	now, err := s.log.serverTime(ctx)
-	if err != nil {
-		return err
-	}
-	var void []types.WriteRequest
-	for _, g := range rows {
-		if !now.Before(g.until) {
-			void = append(void, deleteRequest(s.id, g.sort))
-		}
-	}
-	return s.log.table.write(ctx, void)
+	return errors.Join(err, s.log.table.write(ctx, gone))
 }
 
 // keep drops from the condemned what commits behind a sequence number have.
@@ -294,24 +324,14 @@ func (s *store) awaitCollectors(ctx context.Context, wanted map[versionlog.Diges
 		if attempt > 0 && backoff(ctx, attempt) != nil {
 			return errBeingRemoved
 		}
-		rows, err := s.goneRows(ctx)
+		ahead, _, err := s.goneAhead(ctx)
 		if attempt > 0 && ctx.Err() != nil {
 			return errBeingRemoved
 		}
 		if err != nil {
 			return err
 		}
-		rows = slices.DeleteFunc(rows, func(g goneRow) bool {
-			return !slices.ContainsFunc(g.digests, func(d versionlog.Digest) bool { return wanted[d] })
-		})
-		if len(rows) == 0 {
-			return nil
-		}
-		now, err := s.log.serverTime(ctx)
-		if err != nil {
-			return errBeingRemoved
-		}
-		if !slices.ContainsFunc(rows, func(g goneRow) bool { return now.Before(g.until) }) {
+		if !slices.ContainsFunc(ahead, func(g goneRow) bool { return g.has(wanted) }) {
 			return nil
 		}
 	}

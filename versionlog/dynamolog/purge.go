@@ -52,6 +52,8 @@ type purge struct {
 	events []uint64          // that are finished
 	erased map[string]uint64 // versions that these name, by their ids
 	spans  map[span]logRow   // LOG rows of these versions
+	// waiting are versions that are not named, of events with an ERASE row.
+	waiting map[string]bool
 
 	places []versionlog.Purged
 	left   bool // something is
@@ -77,10 +79,21 @@ func (p *purge) run(ctx context.Context, versions []string) error {
 	if err != nil || len(unpurged)+len(versions) == 0 {
 		return err
 	}
-	if p.table, err = p.readTable(ctx); err != nil {
+	named := map[string]bool{}
+	for _, id := range versions {
+		named[id] = true
+	}
+	if p.table, err = p.readTable(ctx, named); err != nil {
 		return err
 	}
-	p.choose(versions)
+	p.choose(named)
+	p.table.need(p.erased)
+	p.waiting = map[string]bool{}
+	for _, seq := range unpurged {
+		for _, id := range p.unnamed(seq) {
+			p.waiting[id] = true
+		}
+	}
 	if len(p.events) > 0 {
 		if err := p.finish(ctx); err != nil {
 			return err
@@ -115,11 +128,7 @@ func (p *purge) unnamed(event uint64) (rest []string) {
 }
 
 // choose chooses the versions that are named and that an event has erased, and these events.
-func (p *purge) choose(versions []string) {
-	named := map[string]bool{}
-	for _, id := range versions {
-		named[id] = true
-	}
+func (p *purge) choose(named map[string]bool) {
 	for _, seq := range slices.Sorted(maps.Keys(p.table.events)) {
 		chosen := false
 		for _, id := range p.table.events[seq] {
@@ -135,7 +144,11 @@ func (p *purge) choose(versions []string) {
 
 // finish purges the bucket of the chosen events.
 func (p *purge) finish(ctx context.Context) error {
-	bucket, err := p.readBucket(ctx, p.table, p.erased)
+	erased := map[string]bool{}
+	for id := range p.erased {
+		erased[id] = true
+	}
+	bucket, err := p.readBucket(ctx, p.table, erased)
 	if err != nil {
 		return err
 	}
@@ -176,9 +189,12 @@ func (p *purge) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	p.removeSnapshot()
+	p.mu.Lock()
+	p.sawRedactedLocked(slices.Max(p.events))
+	p.mu.Unlock()
+	p.dropSnapshot()
 	p.note("rows of table "+p.log.table.name, nil)
-	p.note("the heads on the disk of this machine", nil)
+	p.note("the copy of the heads in the cache of this user", nil)
 	err = p.contents(ctx, contents)
 	gone := err == nil || errors.Is(err, objectversions.ErrLeft)
 	if err == nil { // there may be others that nobody can tell
@@ -256,6 +272,18 @@ func (p *purge) contents(ctx context.Context, digests map[versionlog.Digest]bool
 		return nil
 	}
 	_, err := p.removeContents(ctx, slices.Collect(maps.Keys(digests)), p.table.tip.Seq, func(int) {})
+	if err != nil && !errors.Is(err, objectversions.ErrLeft) {
+		return err
+	}
+	ahead, _, lookErr := p.goneAhead(ctx)
+	if lookErr != nil {
+		return lookErr
+	}
+	for i := range ahead {
+		if ahead[i].has(digests) {
+			return fmt.Errorf("another process is deleting them, or was killed or cut off while it was: run it once more behind %s", ahead[i].until.UTC().Format(time.RFC3339))
+		}
+	}
 	return err
 }
 
@@ -311,8 +339,11 @@ func (p *purge) snapshots(ctx context.Context) error {
 // records erases the versions from the records in the bucket, and removes what these were,
 // unless they still tell of old versions of contents that are left.
 func (p *purge) records(ctx context.Context, oldContents error) error {
-	left, err := inParallel(p.spans, func(of span, _ logRow) (left error, err error) {
+	left, err := inParallel(p.spans, func(of span, one logRow) (left error, err error) {
 		err = p.record(ctx, of)
+		if err == nil && p.tells(one) {
+			return fmt.Errorf("%w; they tell of contents of versions that were not named", objectversions.ErrLeft), nil
+		}
 		if err == nil && oldContents == nil {
 			err = objectversions.RemoveOne(ctx, p.log.records.s3, p.log.records.bucket, recordKey(p.id, of))
 		}
@@ -330,6 +361,18 @@ func (p *purge) records(ctx context.Context, oldContents error) error {
 		}
 	}
 	return err
+}
+
+// tells reports whether old versions of a record tell what contents a later purge deletes.
+func (p *purge) tells(of logRow) bool {
+	for _, c := range of.commits {
+		for i := range c.Versions {
+			if p.waiting[c.Versions[i].ID] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (p *purge) record(ctx context.Context, of span) error {

@@ -178,9 +178,8 @@ func (l *Log) described(ctx context.Context) func(yield func(*meta, error) bool)
 
 // rebuild makes the rows of one store. Nothing is changed before the survey has
 // found one history. While the store can still be used, it puts into the bucket
-// what that lacks, and all rows that never change; then it takes META away,
-// brings heads and names up to date, and puts META back. What others have redacted before
-// that it erases once more, and ends.
+// what that lacks, and all rows that change with redactions only; then it takes META away,
+// brings heads and names up to date, and puts META back.
 func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total int)) error {
 	found, err := l.surveyStore(ctx, id)
 	if err != nil {
@@ -193,7 +192,11 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 		return err
 	}
 	wanted := map[string]bool{metaSort: true}
-	var heads, batch []types.WriteRequest
+	for _, seq := range found.erased {
+		wanted[eraseSort(seq)] = true // which stays where it is
+	}
+	var heads []types.WriteRequest
+	var batch []item
 	r := newReplay(found.erased, func(i item) error {
 		sort := sortOf(i)
 		wanted[sort] = true
@@ -204,22 +207,22 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 			heads = append(heads, putRequest(i))
 			return nil
 		}
-		if batch = append(batch, putRequest(i)); len(batch) < maxBatchWrite {
+		if batch = append(batch, i); len(batch) < maxRows {
 			return nil
 		}
-		err := l.table.write(ctx, batch)
+		err := l.restoreRows(ctx, id, found, batch)
 		batch = batch[:0]
 		return err
 	})
 	r, err = l.replayInto(ctx, r, id, 0, progress)
 	if err == nil {
-		err = l.table.write(ctx, batch)
+		err = l.restoreRows(ctx, id, found, batch)
 	}
 	if err == nil && r.meta.tip.Digest != found.tip.Digest {
 		err = errBusy
 	}
 	if err != nil {
-		return errors.Join(err, l.eraseAgain(ctx, id, found))
+		return err
 	}
 	if r.meta.fence, err = l.fenceFor(ctx, id, found.meta, r.meta); err != nil {
 		return err
@@ -230,7 +233,7 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 		}
 	}
 	if err := l.closeStore(ctx, id, found.meta); err != nil {
-		return errors.Join(err, l.eraseAgain(ctx, id, found))
+		return err
 	}
 	err = l.settleRows(ctx, id, heads, wanted)
 	if err == nil {
@@ -243,28 +246,6 @@ func (l *Log) rebuild(ctx context.Context, id string, progress func(done, total 
 		return err
 	}
 	return l.putDescription(ctx, id) // the records say more than the one that is there
-}
-
-// eraseAgain erases from the rows what was redacted since a survey, which a rebuild may have
-// brought back. It does so also when the caller has given up.
-func (l *Log) eraseAgain(ctx context.Context, id string, found *survey) error {
-	ctx = context.WithoutCancel(ctx)
-	m, err := l.table.meta(ctx, id)
-	if errors.Is(err, versionlog.ErrNotFound) || err == nil && m.redacted <= found.tip.Seq {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for c, err := range l.commits(ctx, id, found.tip.Seq, m.redacted) {
-		if err == nil && c.Erases() {
-			err = l.store(id).eraseRows(ctx, c)
-		}
-		if err != nil {
-			return fmt.Errorf("versions that were redacted meanwhile may be in the table again; redact them once more: %w", err)
-		}
-	}
-	return nil
 }
 
 // fenceFor is the fence of a store that is rebuilt. Where META is gone, and contents may have
@@ -298,16 +279,28 @@ func (l *Log) settleRows(ctx context.Context, id string, heads []types.WriteRequ
 	if err := l.table.write(ctx, heads); err != nil {
 		return err
 	}
-	var gone []types.WriteRequest
+	now, err := l.table.now(ctx)
+	if err != nil {
+		return err
+	}
+	var gone, paid []types.WriteRequest
 	for i, err := range l.table.rows(ctx, between{partition: id, from: "\x00", to: "\U0010ffff"}) {
 		if err != nil {
 			return err
 		}
-		if sort := sortOf(i); !wanted[sort] && !isNote(sort) {
-			gone = append(gone, deleteRequest(id, sortOf(i)))
+		sort := sortOf(i)
+		if wanted[sort] || isNote(sort) && !strings.HasPrefix(sort, erasePrefix) {
+			continue
 		}
+		if o, err := owedOf(i); err == nil && strings.HasPrefix(sort, outPrefix) && !o.guarded && wanted[logSort(o.last)] {
+			// Somebody may be paying by single writes, which a redaction waits for.
+			i["paid"] = microsOf(now)
+			paid = append(paid, putRequest(i))
+			continue
+		}
+		gone = append(gone, deleteRequest(id, sort))
 	}
-	return l.table.write(ctx, gone)
+	return l.table.write(ctx, append(gone, paid...))
 }
 
 // rescue puts the records that only the table has into the bucket, and the

@@ -220,7 +220,7 @@ type meta struct {
 func (m *meta) item() item {
 	i := key(m.ID, metaSort)
 	i["slug"], i["creation"] = text(m.Slug), text(m.creation)
-	maps.Copy(i, settingsOf(&m.Store))
+	maps.Copy(i, m.settings(&m.Store))
 	maps.Copy(i, m.tipItem(m.tip))
 	if m.redacted > 0 {
 		i["redacted"], i["erased"] = number(m.redacted), number(m.erased)
@@ -231,8 +231,21 @@ func (m *meta) item() item {
 	return i
 }
 
-// settingsOf returns the attributes that events change.
-func settingsOf(s *versionlog.Store) item {
+// archivedName is the attribute that says when the store was archived. It gets another name
+// when something is erased for the first time: the commits of an earlier mneme, which knows
+// no fence and may be running, have a condition on the old one, and fail from then on.
+func (m *meta) archivedName() string {
+	if m.erasing() {
+		return "archived"
+	}
+	return "archived_at"
+}
+
+// erasing reports whether something was ever erased, or condemned, in the store.
+func (m *meta) erasing() bool { return m.redacted > 0 || m.fence > 0 }
+
+// settings returns the attributes that events change.
+func (m *meta) settings(s *versionlog.Store) item {
 	metadata := map[string]types.AttributeValue{}
 	for key, value := range s.Metadata {
 		metadata[key] = text(value)
@@ -241,7 +254,7 @@ func settingsOf(s *versionlog.Store) item {
 		"name": text(s.Name), "description": text(s.Description), "metadata": &types.AttributeValueMemberM{Value: metadata},
 		"max_memory_bytes": number(s.Limits.MaxMemoryBytes), "content": text(string(s.Limits.Content)),
 		"quota_bytes": number(s.Quota.Bytes), "quota_memories": number(s.Quota.Memories), "quota_per_hour": number(s.Quota.PerHour),
-		"created_at": microsOf(s.CreatedAt), "updated_at": microsOf(s.UpdatedAt), "archived_at": microsOf(s.ArchivedAt),
+		"created_at": microsOf(s.CreatedAt), "updated_at": microsOf(s.UpdatedAt), m.archivedName(): microsOf(s.ArchivedAt),
 		"epoch": number(s.Epoch), "replica": boolean(s.Replica), "policy": text(policyText(s.Policy)),
 	}
 }
@@ -264,7 +277,7 @@ func metaOf(i item) (*meta, error) {
 			Limits:    versionlog.Limits{MaxMemoryBytes: r.int("max_memory_bytes"), Content: versionlog.ContentRule(r.text("content"))},
 			Quota:     versionlog.Quota{Bytes: r.int("quota_bytes"), Memories: r.int("quota_memories"), PerHour: r.int("quota_per_hour")},
 			Metadata:  r.texts("metadata"),
-			CreatedAt: r.time("created_at"), UpdatedAt: r.time("updated_at"), ArchivedAt: r.time("archived_at"),
+			CreatedAt: r.time("created_at"), UpdatedAt: r.time("updated_at"),
 			Epoch: uint64(max(r.int("epoch"), 1)), Replica: r.boolean("replica"),
 		},
 		creation: r.text("creation"), redacted: uint64(r.int("redacted")), erased: uint64(r.int("erased")), fence: uint64(r.int("fence")), uncounted: r.int("counted_seq") != r.int("head_seq"),
@@ -273,6 +286,7 @@ func metaOf(i item) (*meta, error) {
 			Totals: versionlog.Totals{Bytes: r.int("total_bytes"), Memories: r.int("total_memories"), InHour: r.int("in_hour")},
 		},
 	}
+	m.ArchivedAt = r.time(m.archivedName())
 	m.tip.ArchivedAt = m.ArchivedAt
 	if policy := r.text("policy"); r.err == nil && policy != "" {
 		if err := json.Unmarshal([]byte(policy), &m.Policy); err != nil {

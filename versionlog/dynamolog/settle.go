@@ -68,8 +68,9 @@ func (s *store) succeed(b *batch) {
 	if s.view != nil && s.view.meta.tip.Digest == b.tip().Digest {
 		s.view.meta.Store = b.store
 	}
-	if b.redaction() != nil {
+	if c := b.redaction(); c != nil {
 		s.view = nil // it knows what is erased
+		s.sawRedactedLocked(c.Seq)
 	}
 	s.disagreements = 0
 	s.last.size, s.last.end = len(b.commits), time.Now()

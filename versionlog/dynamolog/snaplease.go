@@ -37,8 +37,10 @@ func (s *store) leaseSnapshots(ctx context.Context) (bounded context.Context, re
 	i := key(s.id, snapSort)
 	i["token"], i["until"] = text(token), microsOf(now.Add(leaseFor))
 	take := put(s.log.table.name, i)
-	take.Put.ConditionExpression = aws.String("attribute_not_exists(sk) OR #until < :now")
-	take.Put.ExpressionAttributeNames, take.Put.ExpressionAttributeValues = map[string]string{"#until": "until"}, item{":now": microsOf(now)}
+	take.Put.ConditionExpression = aws.String("attribute_not_exists(sk) OR #until < :now OR #until > :most")
+	take.Put.ExpressionAttributeNames, take.Put.ExpressionAttributeValues = map[string]string{"#until": "until"}, item{
+		":now": microsOf(now), ":most": microsOf(now.Add(leaseFor + clockSkew)), // one further ahead was put by hand
+	}
 	if err := s.log.transact(ctx, take); err != nil {
 		there, lookErr := s.log.table.get(ctx, s.id, snapSort, false)
 		r := row{item: there}

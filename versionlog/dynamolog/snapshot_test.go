@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -172,7 +173,7 @@ func TestSnapshot(t *testing.T) {
 // or what was written.
 func TestSnapshotBits(t *testing.T) {
 	t.Parallel()
-	s := (&Log{bounds: defaultBounds, snapshots: t.TempDir(), stores: map[string]*store{}}).store("memstore_1")
+	s := (&Log{bounds: defaultBounds, snapshots: t.TempDir(), stores: map[string]*store{}, life: t.Context()}).store("memstore_1")
 	var heads []*versionlog.Version
 	for i := range uint64(3) {
 		heads = append(heads, &versionlog.Version{ID: fmt.Sprint("memver_", i), Seq: i + 1, Op: versionlog.OpCreated, Path: fmt.Sprint("/notes-", i)})
@@ -210,7 +211,7 @@ func TestSnapshotBits(t *testing.T) {
 // one with more heads than a view may have is not read, nor one of another store.
 func TestSnapshotOfLittle(t *testing.T) {
 	t.Parallel()
-	s := (&Log{bounds: defaultBounds, snapshots: t.TempDir(), stores: map[string]*store{}}).store("memstore_1")
+	s := (&Log{bounds: defaultBounds, snapshots: t.TempDir(), stores: map[string]*store{}, life: t.Context()}).store("memstore_1")
 	tip := versionlog.Tip{Seq: 3, Digest: cas.Sum(nil), Totals: versionlog.Totals{Bytes: 1}}
 	s.view = newView(&meta{creation: "1", tip: tip, uncounted: true}, s.log.bounds)
 	for _, path := range []string{"/a", "/b"} {
@@ -222,6 +223,8 @@ func TestSnapshotOfLittle(t *testing.T) {
 	if tip.Totals = (versionlog.Totals{}); err != nil || saved.Tip != tip {
 		t.Errorf("the snapshot is of %+v, %v, want %+v", saved, err, tip)
 	}
+	s.sawRedactedLocked(tip.Seq) // and it is of that
+	s.log.work.Wait()
 	s.log.bounds.heads = 2
 	if _, err := s.readSnapshot(t.Context()); err != nil {
 		t.Error(err)
@@ -236,6 +239,31 @@ func TestSnapshotOfLittle(t *testing.T) {
 	}
 	if _, err := other.openSnapshot(t.Context()); err == nil {
 		t.Error("a snapshot of another store was opened")
+	}
+}
+
+// TestSnapshotErased holds that no snapshot stays of a commit before a redaction, also where
+// it is being written when the process hears of that.
+func TestSnapshotErased(t *testing.T) {
+	t.Parallel()
+	s := (&Log{bounds: defaultBounds, snapshots: t.TempDir(), stores: map[string]*store{}, life: t.Context()}).store("memstore_1")
+	for _, late := range []bool{false, true} {
+		s.view, s.savedAt, s.redacted = newView(&meta{creation: "1", tip: versionlog.Tip{Seq: 3, Digest: cas.Sum(nil)}}, s.log.bounds), 0, 0
+		s.view.knowAll()
+		if !late {
+			s.saveSnapshot()
+			if _, err := s.openSnapshot(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.sawRedactedLocked(4)
+		s.log.work.Wait()
+		if late {
+			s.saveSnapshot()
+		}
+		if _, err := os.Stat(s.snapshotPath()); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("written late %v: %v", late, err)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 
 	"mneme/internal/awsconf"
 	"mneme/versionlog"
@@ -28,6 +29,9 @@ func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
 		slug, listed := key(slugPrefix+s.Slug, slugSort), key(storesPartition, s.Slug)
 		slug["id"], listed["id"] = text(s.ID), text(s.ID)
 		name := l.table.name
+		if err := l.store(s.ID).mayBegin(ctx); err != nil {
+			return err
+		}
 		err := l.transact(ctx, putNew(name, m.item()), putNew(name, slug), put(name, listed), put(name, descriptionOut(s.ID, 0)))
 		if err != nil && !l.isThere(ctx, m) {
 			if isConditionFailed(err) {
@@ -38,6 +42,19 @@ func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
 		l.store(s.ID).describeLater()
 		return nil
 	})
+}
+
+// mayBegin makes sure that no collector is deleting contents of a deleted store of that id:
+// they may be those of the new one. errBeingRemoved.
+func (s *store) mayBegin(ctx context.Context) error {
+	ahead, _, err := s.goneAhead(ctx)
+	if err == nil && len(ahead) > 0 {
+		err = errBeingRemoved
+	}
+	if err != nil {
+		return err
+	}
+	return s.removeVoid(ctx)
 }
 
 // isThere reports whether a store is there although the reply that says so was
@@ -261,6 +278,9 @@ func (l *Log) removeRest(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
+		if strings.HasPrefix(sortOf(i), gonePrefix) { // which a new store of that id must see, see mayBegin
+			continue
+		}
 		if batch = append(batch, deleteRequest(id, sortOf(i))); len(batch) < maxBatchWrite {
 			continue
 		}
@@ -270,6 +290,9 @@ func (l *Log) removeRest(ctx context.Context, id string) error {
 		batch = batch[:0]
 	}
 	if err := l.table.write(ctx, batch); err != nil {
+		return err
+	}
+	if err := l.store(id).removeVoid(ctx); err != nil {
 		return err
 	}
 	return l.records.removeAll(ctx, id)

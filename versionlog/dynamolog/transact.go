@@ -159,23 +159,27 @@ func (b *batch) erases() (versions []versionlog.Version) {
 // no "replica".
 func (m *meta) asJudged() (condition string, names map[string]string, values item) {
 	condition, names, values = m.fenceCondition()
-	condition += " AND #head_seq = :seq0 AND #digest = :digest0 AND #archived_at = :archived0 AND #creation = :creation0 AND " +
+	condition += " AND #head_seq = :seq0 AND #digest = :digest0 AND #creation = :creation0 AND " +
 		"(#replica = :replica0 OR attribute_not_exists(#replica))"
-	for _, name := range []string{"head_seq", "digest", "archived_at", "creation", "replica"} {
+	for _, name := range []string{"head_seq", "digest", "creation", "replica"} {
 		names["#"+name] = name
 	}
-	values[":seq0"], values[":digest0"], values[":archived0"] = number(m.tip.Seq), digestOf(m.tip.Digest), microsOf(m.ArchivedAt)
+	values[":seq0"], values[":digest0"] = number(m.tip.Seq), digestOf(m.tip.Digest)
 	values[":creation0"], values[":replica0"] = text(m.creation), boolean(m.Replica)
 	return condition, names, values
 }
 
-// fenceCondition is the condition that the fence is what META has, with its names and values.
+// fenceCondition is the condition that the fence, and whether the store is archived, is what
+// META has, with its names and values.
 func (m *meta) fenceCondition() (condition string, names map[string]string, values item) {
-	names = map[string]string{"#fence": "fence"}
+	names = map[string]string{"#fence": "fence", "#archived0": m.archivedName()}
+	values = item{":archived0": microsOf(m.ArchivedAt)}
+	condition = "#archived0 = :archived0 AND "
 	if m.fence == 0 {
-		return "attribute_not_exists(#fence)", names, item{}
+		return condition + "attribute_not_exists(#fence)", names, values
 	}
-	return "#fence = :fence0", names, item{":fence0": number(m.fence)}
+	values[":fence0"] = number(m.fence)
+	return condition + "#fence = :fence0", names, values
 }
 
 // judgedAlike reports whether a proposal is judged on both alike.
@@ -191,13 +195,18 @@ func (b *batch) advance(table string) types.TransactWriteItem {
 		tip.Totals = tip.Totals.Erased(b.erases())
 	}
 	attributes := m.tipItem(tip)
-	if b.hasEvent() {
-		maps.Copy(attributes, settingsOf(&b.store))
-	}
+	after := *m
 	if c := b.redaction(); c != nil {
-		attributes["redacted"], attributes["erased"] = number(c.Seq), number(m.redacted)
+		after.redacted, after.erased = c.Seq, m.redacted
+		attributes["redacted"], attributes["erased"] = number(after.redacted), number(after.erased)
+	}
+	if b.hasEvent() {
+		maps.Copy(attributes, after.settings(&b.store))
 	}
 	set, names, values := setAll(attributes)
+	if m.archivedName() != after.archivedName() {
+		set += " REMOVE #archived0"
+	}
 	condition, judgedNames, judgedValues := m.asJudged()
 	maps.Copy(names, judgedNames)
 	maps.Copy(values, judgedValues)

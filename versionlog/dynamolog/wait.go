@@ -204,18 +204,30 @@ func (s *store) readSeen(ctx context.Context, tip uint64) error {
 // them have erased. A redaction that is under way it finishes, or, where it may not, it
 // returns what is before.
 func (s *store) erasedCommits(ctx context.Context, after uint64) ([]*versionlog.Commit, error) {
-	commits, err := s.log.pageOfCommits(ctx, s.id, after)
-	i := slices.IndexFunc(commits, func(c *versionlog.Commit) bool { return c.Erases() })
-	if err != nil || i < 0 {
-		return commits, err
+	done, readOnly := uint64(0), false // up to where redactions were finished before the page was read
+	for {
+		commits, err := s.log.pageOfCommits(ctx, s.id, after)
+		i := slices.IndexFunc(commits, func(c *versionlog.Commit) bool { return c.Erases() && c.Seq > done })
+		if err != nil || i < 0 {
+			return commits, err
+		}
+		if readOnly {
+			return commits[:i], nil
+		}
+		err = call(ctx, func(ctx context.Context) error {
+			m, err := s.log.table.meta(ctx, s.id)
+			if err != nil {
+				return err
+			}
+			if done = m.erased; done == m.redacted {
+				return nil
+			}
+			return s.awaitErased(ctx)
+		})
+		if readOnly = errors.Is(err, versionlog.ErrReadOnly); err != nil && !readOnly {
+			return nil, err
+		}
 	}
-	switch err := call(ctx, s.awaitErased); {
-	case errors.Is(err, versionlog.ErrReadOnly):
-		return commits[:i], nil
-	case err != nil:
-		return nil, err
-	}
-	return s.log.pageOfCommits(ctx, s.id, after) // others may have been read before it was done
 }
 
 // maxNext is how many commits Next returns at most, which it has to read.
