@@ -173,7 +173,7 @@ func (l *Library) Collect(ctx context.Context, storeID string, opts *CollectOpti
 		err = conflicts.Expire(now)
 	}
 	if err == nil && !opts.Keep {
-		found.Temporary, err = spool.RemoveEmpty(conflicts.Dir())
+		found.Temporary, err = spool.RemoveSettled(conflicts.Dir(), func(*spool.Entry) error { return nil })
 	}
 	if err != nil {
 		return found, err

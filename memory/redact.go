@@ -146,7 +146,7 @@ func (s *Store) erase(ctx context.Context, ids []string, reason string, event fu
 		return done, fmt.Errorf("store %s: %w", s.info.Slug, err)
 	}
 	err := forget(s.blobs)
-	s.note(done, "the caches of this process", err)
+	done.Note("the caches of this process", err)
 	places, err := s.can.Purge(ctx, s.info.ID, ids)
 	done.Places = append(done.Places, places...)
 	if forgetErr := forget(s.blobs); err == nil { // what others have read meanwhile
@@ -179,8 +179,8 @@ func (s *Store) RedactedVersions(ctx context.Context) (map[string]bool, error) {
 	return ids, nil
 }
 
-// note tells of a place.
-func (s *Store) note(r *Redaction, place string, err error) {
+// Note tells of a place, which is done where err is nil.
+func (r *Redaction) Note(place string, err error) {
 	p := versionlog.Purged{Place: place, At: time.Now().UTC()}
 	if err != nil {
 		p.At, p.Why = time.Time{}, err.Error()
@@ -210,13 +210,13 @@ func (s *Store) eraseContents(ctx context.Context, contents map[cas.Digest]bool,
 		return nil
 	}
 	if unread > 0 && len(contents) > 0 {
-		s.note(done, "contents", fmt.Errorf("commit %d cannot be read, and its versions may have them, too", unread))
+		done.Note("contents", fmt.Errorf("commit %d cannot be read, and its versions may have them, too", unread))
 		done.Contents = 0
 		return nil
 	}
 	deleter, ok := s.blobs.(cas.Deleter)
 	if !ok && len(contents) > 0 {
-		s.note(done, "contents", errors.ErrUnsupported)
+		done.Note("contents", errors.ErrUnsupported)
 		return nil
 	}
 	for d := range contents {

@@ -80,21 +80,68 @@ func lockDead(root *os.Root, dir string) (*Left, error) {
 	return &Left{root, dir, lock}, nil
 }
 
-// RemoveEmpty removes the spools below parent whose processes have died and in which nothing
-// is to be settled, and returns how many files there were. Others it leaves to a mount.
-func RemoveEmpty(parent string) (n int, err error) {
+// RemoveSettled removes what is settled from the spools below parent whose processes have died,
+// and returns how many files that were: the files of slots that were dropped, what an earlier
+// entry has left behind the one that is there, and the spools in which nothing is to be settled.
+// Entries that are to be settled stay for a mount; the error is that of unsettled, which is called
+// with each of them, and with nil for one that is damaged.
+func RemoveSettled(parent string, unsettled func(*Entry) error) (n int, err error) {
 	dead, err := Dead(parent)
 	for _, left := range dead {
-		rests, restsErr := left.Rests()
-		if restsErr != nil || len(rests) > 0 {
-			err = errors.Join(err, restsErr, left.Close())
-			continue
-		}
-		names, namesErr := fs.ReadDir(left.root.FS(), left.dir)
-		n += len(names)
-		err = errors.Join(err, namesErr, left.Remove())
+		removed, leftErr := left.removeSettled(unsettled)
+		n += removed
+		err = errors.Join(err, leftErr)
 	}
 	return n, err
+}
+
+// removeSettled is RemoveSettled for one spool, which it closes.
+func (l *Left) removeSettled(unsettled func(*Entry) error) (n int, err error) {
+	names, err := fs.ReadDir(l.root.FS(), l.dir)
+	if err != nil {
+		return 0, errors.Join(err, l.Close())
+	}
+	waits := false
+	for _, name := range names {
+		if name.Name() == lockName {
+			continue
+		}
+		slot := filepath.Join(l.dir, name.Name())
+		text, readErr := l.root.ReadFile(slot)
+		e, why := decode(text)
+		switch {
+		case readErr != nil:
+			err, waits = errors.Join(err, readErr), true
+		case errors.Is(why, errDropped):
+			if removeErr := l.root.Remove(slot); removeErr != nil {
+				err = errors.Join(err, removeErr)
+			} else {
+				n++
+			}
+		default:
+			waits = true
+			err = errors.Join(err, unsettled(e))
+			if why == nil && recordSize(text) < int64(len(text)) {
+				err = errors.Join(err, cutOff(l.root, slot, recordSize(text)))
+			}
+		}
+	}
+	if n > 0 {
+		err = errors.Join(err, durable.SyncDirIn(l.root, l.dir))
+	}
+	if waits || err != nil {
+		return n, errors.Join(err, l.Close())
+	}
+	return n + 1, l.Remove()
+}
+
+// cutOff shortens a file.
+func cutOff(root *os.Root, name string, size int64) error {
+	f, err := root.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Close())
 }
 
 // Rest is what is left of one file.

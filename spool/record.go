@@ -76,3 +76,8 @@ func decode(file []byte) (*Entry, error) {
 	e.Data = file[headSize+about : end]
 	return e, nil
 }
+
+// recordSize is the size of the record that a slot's file begins with, which decode takes.
+func recordSize(file []byte) int64 {
+	return headSize + int64(binary.LittleEndian.Uint32(file[bodyAt:])) + int64(binary.LittleEndian.Uint64(file[bodyAt+4:]))
+}

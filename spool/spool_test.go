@@ -124,19 +124,63 @@ func TestWipe(t *testing.T) {
 		t.Errorf("what waits is %+v, %v", e, err)
 	}
 	must(t, late.Drop())
+	wantNone(t, parent, "canary")
+	write(t, s, "/c", "more", 0)
+	must(t, waits.Drop())
+}
+
+// TestRemoveSettled is TestWipe where the process was killed: what waits stays, and is told of.
+func TestRemoveSettled(t *testing.T) {
+	parent := t.TempDir()
+	s := New(parent, 1<<20)
+	longer, settled := write(t, s, "/b", strings.Repeat("canary ", 100), 0), write(t, s, "/a", "canary", 0)
+	must(t, longer.Drop())
+	write(t, s, "/b", "waits", 0) // in the place of the longer one
+	must(t, settled.Drop())
+	count := func(e *Entry) error {
+		if e == nil || string(e.Data) != "waits" {
+			t.Errorf("waits: %+v", e)
+		}
+		return syscall.EBUSY
+	}
+	if n, err := RemoveSettled(parent, count); n != 0 || err != nil {
+		t.Errorf("of a living process: %d, %v", n, err)
+	}
+	die(t, s)
+	for _, want := range []int{1, 0} {
+		if n, err := RemoveSettled(parent, count); n != want || !errors.Is(err, syscall.EBUSY) {
+			t.Errorf("removed %d, %v, want %d and what count says", n, err, want)
+		}
+	}
+	wantNone(t, parent, "canary")
+	l := dead(t, parent)
+	wantRests(t, l, "/b=waits")
+	list, err := l.Rests()
+	must(t, err)
+	must(t, list[0].Remove())
+	must(t, l.Close())
+	if n, err := RemoveSettled(parent, count); n != 1 || err != nil {
+		t.Errorf("with nothing that waits: %d, %v", n, err)
+	}
+	if names, err := os.ReadDir(parent); err != nil || len(names) > 0 {
+		t.Errorf("left in the directory: %v, %v", names, err)
+	}
+}
+
+// wantNone looks for a text in the files below a directory.
+func wantNone(t *testing.T, dir, text string) {
+	t.Helper()
 	files := 0
-	must(t, filepath.WalkDir(parent, func(path string, d os.DirEntry, err error) error {
+	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		if files++; bytes.Contains(data, []byte("canary")) {
+		if files++; bytes.Contains(data, []byte(text)) {
 			t.Errorf("%s has it", path)
 		}
 		return err
 	}))
-	write(t, s, "/c", "more", 0)
-	must(t, waits.Drop())
 	if files < 2 {
 		t.Errorf("%d files", files)
 	}

@@ -14,6 +14,7 @@ import (
 	"mneme/cas"
 	"mneme/errkind"
 	"mneme/memory"
+	"mneme/spool"
 	"mneme/versionlog"
 )
 
@@ -29,7 +30,7 @@ type redactCmd struct {
 }
 
 func (c *redactCmd) Help() string {
-	return `Erases versions for good: their content, path, size and hash leave the history, the database with its free pages and its write-ahead log, or the table and the bucket with old versions of objects, the files of contents, kept conflicts, and the caches of every mount as it follows. What stays is that there was a version, by whom and when, and who erased it, when and why; the chain of the history still verifies. A content that other versions have, too, stays with them. The current version of a memory is refused: write or remove it first. Prints a receipt, which says of each place when it was erased there, what could not be looked at since it is damaged, and what could not be reached. Where something could not be looked at, all else is erased, and the exit code is 7. To run it again is safe, and does what was left to do; on AWS it takes the ids of the versions for that, and credentials that may delete from the bucket.
+	return `Erases versions for good: their content, path, size and hash leave the history, the database with its free pages and its write-ahead log, or the table and the bucket with old versions of objects, the files of contents, kept conflicts, what killed mounts have left, and the caches of every mount as it follows. What stays is that there was a version, by whom and when, and who erased it, when and why; the chain of the history still verifies. A content that other versions have, too, stays with them. The current version of a memory is refused: write or remove it first. Prints a receipt, which says of each place when it was erased there, what could not be looked at since it is damaged, and what could not be reached. Where something could not be looked at, all else is erased, and the exit code is 7. To run it again is safe, and does what was left to do; on AWS it takes the ids of the versions for that, and credentials that may delete from the bucket.
 
 Examples:
 
@@ -293,19 +294,31 @@ func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st
 	if versions, listErr := st.RedactedVersions(context.WithoutCancel(ctx)); listErr != nil {
 		err = errors.Join(err, listErr)
 	} else {
-		n, kept := lib.Conflicts(st.Info().ID).Erase(versions, func(text []byte) bool {
+		has := func(text []byte) bool {
 			return c.Grep != "" && bytes.Contains(text, []byte(c.Grep)) || digests[cas.Sum(text)]
-		})
-		p := versionlog.Purged{Place: fmt.Sprintf("kept conflicts (%d)", n), At: time.Now().UTC()}
-		if kept != nil {
-			p.At, p.Why = time.Time{}, kept.Error()
 		}
-		done.Places = append(done.Places, p)
+		conflicts := lib.Conflicts(st.Info().ID)
+		n, kept := conflicts.Erase(versions, has)
+		done.Note(fmt.Sprintf("kept conflicts (%d)", n), kept)
+		n, kept = spool.RemoveSettled(conflicts.Dir(), func(e *spool.Entry) error { return waiting(e, has) })
+		done.Note(fmt.Sprintf("what killed mounts have left (%d)", n), kept)
 	}
 	if printErr := c.receipt(a, st, done, unseen); err == nil {
 		err = printErr
 	}
 	return err
+}
+
+// errWaiting says why a redaction leaves what a killed mount has left.
+var errWaiting = errors.New("a save that a killed mount has left waits for the next mount of the store; mount it once, and run the command again")
+
+// waiting is the error that what a killed mount has left, nil where that is damaged, may be what
+// is to be erased.
+func waiting(e *spool.Entry, has func(text []byte) bool) error {
+	if e == nil || has(e.Data) || has([]byte(e.Path)) {
+		return errWaiting
+	}
+	return nil
 }
 
 func (c *redactCmd) receipt(a *app, st *memory.Store, done *memory.Redaction, unseen []memory.Unseen) error {

@@ -6,14 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"mneme/tests/harness"
 )
 
 // TestRedactedEverywhere writes a text in each way that there is, erases it, and looks for it
-// in every file that mneme has, in the mount and its past, which the kernel has kept, and
-// in what commands print.
+// in every file that mneme has, also what a killed mount has left, in mounts and their past, which
+// the kernel has kept, and in what commands print. One of the mounts is stopped meanwhile.
 func TestRedactedEverywhere(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)
@@ -63,10 +64,21 @@ func TestRedactedEverywhere(t *testing.T) {
 	if seen := r.Try(t, everything); strings.Count(seen.Stdout, canary) < 20 {
 		t.Fatalf("the read-only mount shows %v", seen)
 	}
+	k := e.Mount(t, "notes")
+	k.Sh(t, `echo `+canary+` > .k.tmp; mv .k.tmp k.md; echo clean > k.md`)
+	k.Kill(t)
+	signal := func(with syscall.Signal) {
+		t.Helper()
+		if err := syscall.Kill(r.PID, with); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(syscall.SIGSTOP) // during all of the redaction
 	receipt := e.Must(t, "redact", "notes", "--grep", canary, "--reason", "a test", "--yes")
 	if strings.Contains(receipt, "NOT YET") {
 		t.Errorf("not all is done:\n%s", receipt)
 	}
+	signal(syscall.SIGCONT)
 	m.Eventually(t, `! grep -rq `+canary+` .mneme/at/9`)
 	if left := m.Try(t, `n=$(tail -1 .mneme/events | sed 's/.*"seq":\([0-9]*\).*/\1/')
 		grep -r `+canary+` . .mneme .mneme/versions || :; for i in $(seq 2 6 $n); do grep -rl `+canary+` .mneme/at/$i || :; ls -R .mneme/at/$i | grep `+canary+` || :; done`); strings.Contains(left.Stdout, canary) || left.Code != 0 {
