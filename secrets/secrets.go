@@ -79,6 +79,8 @@ func next(data []byte, from int) int {
 			if at := inside(data, i); at >= from {
 				return at
 			}
+		case b == '\\' && (c == 'n' || c == 't' || c == 'r'): // what JSON is full of
+			i += 2
 		case escapes[b]:
 			i += max(1, escape(data[i:]))
 		default:

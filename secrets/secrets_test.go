@@ -320,9 +320,10 @@ func FuzzFind(f *testing.F) {
 
 func BenchmarkFind(b *testing.B) {
 	for name, text := range map[string][]byte{
-		"prose":  bytes.Repeat([]byte("Some things that we learned about the build, as notes of 2026-11-20: keep it short and simple.\n"), 1100)[:100<<10],
-		"random": []byte(newMaker().of(alnum+"+/-_.  \n", 100<<10)),
-		"json":   bytes.Repeat([]byte(`{"path":"/src/main.go","line":12,"text":"package main\n"},`), 2000)[:100<<10],
+		"prose":   bytes.Repeat([]byte("Some things that we learned about the build, as notes of 2026-11-20: keep it short and simple.\n"), 1100)[:100<<10],
+		"random":  []byte(newMaker().of(alnum+"+/-_.  \n", 100<<10)),
+		"json":    bytes.Repeat([]byte(`{"path":"/src/main.go","line":12,"text":"package main\n"},`), 2000)[:100<<10],
+		"escapes": bytes.Repeat([]byte(`{"text":"x\ny\tz\r\nsome text\n\n","n":1},`), 3000)[:100<<10],
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
