@@ -34,6 +34,7 @@ func TestRedactedEverywhere(t *testing.T) {
 		for i in 1 2 3 4 5 6 7 8; do seq $((i * 300)) > base.md; echo $c $i >> base.md; done
 		echo $c > gone.md; rm gone.md
 		echo $c > moved.md; mv moved.md elsewhere.md
+		echo $c > .hid.md; echo other > .hid.md; grep -q $c .mneme/versions/.hid.md/*
 		echo $c | mneme write notes:/command.md
 		echo $c > restored.md; echo other > restored.md; mneme restore notes:/restored.md "$(mneme log notes:/restored.md --json | sed -n '$s/.*"seq":\([0-9]*\).*/\1/p')"
 		echo '{"changes":[{"action":"put","path":"/applied.md","content":"'$c'"}]}' | mneme apply notes
@@ -42,11 +43,11 @@ func TestRedactedEverywhere(t *testing.T) {
 		printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}' '{"jsonrpc":"2.0","method":"notifications/initialized"}' \
 			'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"write","arguments":{"path":"/memories/mcp.md","text":"'$c'"}}}' | mneme mcp --store notes --session s2
 		echo '{"id":1,"method":"remember","params":{"thread_id":"t","turn_id":"1","entries":[{"text":"'$c'"}]}}' | mneme plugin --store notes --session s3
-		mneme store create other; echo $c | mneme write other:/imported.md; mneme export other --heads-only > "`+e.Dir+`/tar"
+		mneme store create other; echo $c | mneme write other:/imported.md; echo $c | mneme write other:/.d/.e.md; mneme export other --heads-only > "`+e.Dir+`/tar"
 		mneme import "`+e.Dir+`/tar" notes --mode merge; rm "`+e.Dir+`/tar"; mneme store delete other --yes
-		until test -e mcp.md -a -e threads/t/1.md -a -e imported.md; do :; done
+		until test -e mcp.md -a -e threads/t/1.md -a -e imported.md -a -e .d/.e.md; do :; done
 		cp written.md copied.md
-		! echo lost > restored.md; for f in *.md dir/*.md threads/t/1.md; do cat $f > /dev/null; echo clean > $f; done
+		! echo lost > restored.md; for f in *.md .hid.md .d/.e.md dir/*.md threads/t/1.md; do cat $f > /dev/null; echo clean > $f; done
 		grep -r . .mneme/at .mneme/versions > "`+e.Dir+`/seen" 2>&1 || true
 		n=$(mneme log notes --json | sed -n '1s/.*"seq":\([0-9]*\).*/\1/p')
 		for i in $(seq 2 6 $n); do grep -r . .mneme/at/$i; done > "`+e.Dir+`/past" 2>&1 || true`)
