@@ -119,13 +119,11 @@ func (s *Store) versionAt(ctx context.Context, path, memoryID string, seq uint64
 		}
 		return nil
 	}
-	for c, err := range s.log.Commits(ctx, s.info.ID, max(seq, 1)-1) {
-		if err != nil {
-			return versionlog.Version{}, err
-		}
-		if c.Seq != seq {
-			break
-		}
+	c, err := versionlog.CommitAt(ctx, s.log, s.info.ID, seq)
+	if err != nil {
+		return versionlog.Version{}, err
+	}
+	if c != nil {
 		v := of(c, func(v *versionlog.Version) bool { return v.At(path) })
 		if v == nil {
 			v = of(c, func(v *versionlog.Version) bool { return v.MemoryID == memoryID })
@@ -133,7 +131,6 @@ func (s *Store) versionAt(ctx context.Context, path, memoryID string, seq uint64
 		if v != nil {
 			return *v, nil
 		}
-		break
 	}
 	return versionlog.Version{}, s.noVersion(ctx, path, strconv.FormatUint(seq, 10))
 }

@@ -35,14 +35,15 @@ func newPastLog(ctx context.Context, log versionlog.Log, storeID string, seq uin
 	if seq == 0 {
 		return l, nil
 	}
-	for c, err := range log.Commits(ctx, storeID, seq-1) {
-		if err != nil {
-			return nil, err
-		}
-		l.tip = versionlog.Tip{Seq: c.Seq, Digest: c.Digest, Time: c.Time}
-		return l, nil
+	c, err := versionlog.CommitAt(ctx, log, storeID, seq)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("commit %d: %w", seq, versionlog.ErrNotFound)
+	if c == nil {
+		return nil, fmt.Errorf("commit %d: %w", seq, versionlog.ErrNotFound)
+	}
+	l.tip = versionlog.Tip{Seq: c.Seq, Digest: c.Digest, Time: c.Time}
+	return l, nil
 }
 
 func (l *pastLog) CreateStore(context.Context, versionlog.Store) error {

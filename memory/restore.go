@@ -152,14 +152,12 @@ const whyErased = "what it was then was erased"
 // time was erased.
 func (s *Store) leaveErased(ctx context.Context, w *restoring, seq uint64) error {
 	var at time.Time // of the commit
-	if seq > 0 {
-		for c, err := range s.log.Commits(ctx, s.info.ID, seq-1) {
-			if err != nil {
-				return s.wrap(w.path, err)
-			}
-			at = c.Time
-			break
-		}
+	c, err := versionlog.CommitAt(ctx, s.log, s.info.ID, seq)
+	if err != nil {
+		return s.wrap(w.path, err)
+	}
+	if c != nil {
+		at = c.Time
 	}
 	for path, t := range w.want {
 		v := w.now[path]

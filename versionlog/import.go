@@ -75,13 +75,16 @@ func isThere(ctx context.Context, log Log, storeID string, c *Commit) error {
 	if c.Seq == 0 {
 		return fmt.Errorf("%w: it has no number", ErrInvalid)
 	}
-	for have, err := range log.Commits(ctx, storeID, c.Seq-1) {
-		if err == nil && have.Digest != c.Digest {
-			err = fmt.Errorf("%w: the store has another one, %.12s", ErrRewritten, have.Digest)
-		}
+	have, err := CommitAt(ctx, log, storeID, c.Seq)
+	switch {
+	case err != nil:
 		return err
+	case have == nil:
+		return ErrNotFound // its store has just been deleted
+	case have.Digest != c.Digest:
+		return fmt.Errorf("%w: the store has another one, %.12s", ErrRewritten, have.Digest)
 	}
-	return ErrNotFound // its store has just been deleted
+	return nil
 }
 
 func importOne(ctx context.Context, log Log, storeID string, c *Commit) error {

@@ -267,3 +267,17 @@ type Capabilities struct {
 	// its errors are those of Wait.
 	Next func(ctx context.Context, storeID string, after uint64) ([]*Commit, error)
 }
+
+// CommitAt returns the commit of a sequence number, nil where the store has none.
+func CommitAt(ctx context.Context, log Log, storeID string, seq uint64) (*Commit, error) {
+	if seq == 0 {
+		return nil, nil
+	}
+	for c, err := range log.Commits(ctx, storeID, seq-1) {
+		if err != nil || c.Seq == seq {
+			return c, err
+		}
+		break
+	}
+	return nil, nil
+}

@@ -176,13 +176,11 @@ func (w *Witness) compare(ctx context.Context, log versionlog.Log, s versionlog.
 // commitAt returns a commit by its sequence number, nil when its record is damaged:
 // verifying the store reports that.
 func commitAt(ctx context.Context, log versionlog.Log, storeID string, seq uint64) (*versionlog.Commit, error) {
-	for c, err := range log.Commits(ctx, storeID, seq-1) {
-		if errors.Is(err, versionlog.ErrCorrupt) {
-			return nil, nil
-		}
-		return c, err
+	c, err := versionlog.CommitAt(ctx, log, storeID, seq)
+	if errors.Is(err, versionlog.ErrCorrupt) {
+		return nil, nil
 	}
-	return nil, nil
+	return c, err
 }
 
 // Changed names the parts of a store's description that differ from what is
