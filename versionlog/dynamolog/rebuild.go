@@ -270,9 +270,6 @@ func (l *Log) fenceFor(ctx context.Context, id string, was, now *meta) (uint64, 
 	return uint64(at.UnixMicro() + rand.Int64N(int64(time.Second/time.Microsecond))), errors.Join(err, r.err)
 }
 
-// errBusy says that a store changed while its index was rebuilt.
-var errBusy = errors.New("commits are still being made to the store: end the mounts and commands that write to it, and run it again")
-
 // settleRows writes the rows that change with every commit, and removes those
 // that follow from no record.
 func (l *Log) settleRows(ctx context.Context, id string, heads []types.WriteRequest, wanted map[string]bool) error {

@@ -31,6 +31,9 @@ type survey struct {
 	erased  map[string]uint64 // events, by the versions that they name
 }
 
+// errBusy says that a store changed while its index was rebuilt.
+var errBusy = errors.New("commits are still being made to the store: end the mounts and commands that write to it, and run it again")
+
 // recordCopy is what one object or one LOG row holds.
 type recordCopy struct {
 	where   string // to be told
