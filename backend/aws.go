@@ -18,11 +18,14 @@ import (
 	"mneme/cas/s3cas"
 	"mneme/internal/awsconf"
 	"mneme/internal/awssetup"
+	"mneme/internal/objectversions"
 	"mneme/internal/safepath"
 	"mneme/internal/xdg"
 	"mneme/memory"
 	"mneme/versionlog/dynamolog"
 )
+
+var errOldKept = errors.New("old versions of them stay for as long as the rules of the bucket say, if it keeps any, for the credentials may not list and delete those; those of the policy redact may")
 
 // awsTable is a bucket for blobs and records, and a table for the index.
 type awsTable struct{ bucket, table string }
@@ -129,6 +132,14 @@ func (t awsTable) open(ctx context.Context, opts *Options) (*Library, error) {
 				counts = append(counts, RequestCount(c))
 			}
 			return counts
+		},
+		collect: func(ctx context.Context, storeID string, opts *CollectOptions) (*Garbage, error) {
+			orphans, err := log.Collect(ctx, storeID, &dynamolog.CollectOptions{Grace: opts.Grace, Keep: opts.Keep, Progress: opts.contents})
+			found := &Garbage{Contents: orphans.Contents, Bytes: orphans.Bytes}
+			if errors.Is(err, objectversions.ErrLeft) {
+				found.Left, err = errOldKept, nil
+			}
+			return found, err
 		},
 	}), nil
 }

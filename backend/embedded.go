@@ -202,12 +202,7 @@ func (e embedded) blobFiles(storeID string) (*dircas.Store, error) {
 
 // collect is Library.Collect for what the log and the files have.
 func (e embedded) collect(ctx context.Context, log *sqlitelog.Log, storeID string, opts *CollectOptions) (*Garbage, error) {
-	progress := func(done, total int) {
-		if opts.Progress != nil {
-			opts.Progress("contents", done, total)
-		}
-	}
-	orphans, err := log.Collect(ctx, storeID, opts.Grace, opts.Keep, progress)
+	orphans, err := log.Collect(ctx, storeID, opts.Grace, opts.Keep, opts.contents)
 	found := &Garbage{Contents: orphans.Contents, Bytes: orphans.Bytes}
 	if err != nil || opts.Keep {
 		return found, err

@@ -1,13 +1,6 @@
 package backend
 
-import (
-	"time"
-
-	"mneme/errkind"
-)
-
-// ErrNoCollection says that a backend removes no contents that no version has.
-var ErrNoCollection = errkind.New(errkind.Unsupported, "contents that no version has are removed from embedded stores only, as yet")
+import "time"
 
 // CollectOptions are the settings of Library.Collect.
 type CollectOptions struct {
@@ -20,10 +13,18 @@ type CollectOptions struct {
 	Progress Progress
 }
 
+// contents tells how far it has come with contents.
+func (o *CollectOptions) contents(done, total int) {
+	if o.Progress != nil {
+		o.Progress("contents", done, total)
+	}
+}
+
 // Garbage is what no version of a store needs, and no process.
 type Garbage struct {
 	Contents  int   // that no version has
 	Bytes     int64 // of them
 	Conflicts int   // that have expired
 	Temporary int   // files that killed processes have left; those of conflicts are not counted
+	Left      error // why something of the contents is left where the backend keeps what was removed; nil: nothing is
 }

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"mneme/cas"
+	"mneme/internal/testing/awstest"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -20,12 +22,26 @@ import (
 // go of all versions but the heads, and removes what no version has, without any grace time.
 // Whatever was acknowledged is there.
 func TestCollectBesideWriters(t *testing.T) {
-	const writers, writes, large = 2, 12, 140_000
+	t.Run("embedded", func(t *testing.T) { collectBesideWriters(t, embedded{t.TempDir()}.location(), 12) })
+	t.Run("aws", func(t *testing.T) {
+		for _, v := range awstest.Env(t) {
+			name, value, _ := strings.Cut(v, "=")
+			t.Setenv(name, value)
+		}
+		at := awsTable{awstest.Name("bucket"), awstest.Name("table")}
+		if _, err := at.setup(t.Context(), nil, func(SetupStep) {}); err != nil {
+			t.Fatal(err)
+		}
+		collectBesideWriters(t, at.location(), 4)
+	})
+}
+
+func collectBesideWriters(t *testing.T, at *Location, writes int) {
+	const writers, large = 2, 140_000
 	ctx := t.Context()
-	at := embedded{t.TempDir()}.location()
 	user := &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "u"}}
 	open := func() *Library {
-		lib, err := at.Open(ctx, &Options{Create: true})
+		lib, err := at.Open(ctx, &Options{Create: true, CacheDir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}

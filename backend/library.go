@@ -163,7 +163,7 @@ func (l *Library) CheckFree(minFree *int64) error {
 // Collect removes what nothing of a store needs any more: contents that no version has,
 // conflicts that have expired, and what killed processes have left, but nothing that a mount
 // will settle. Others may use the store meanwhile. What it could do is in the Garbage also
-// beside an error. ErrNoCollection.
+// beside an error.
 func (l *Library) Collect(ctx context.Context, storeID string, opts *CollectOptions) (*Garbage, error) {
 	found := &Garbage{}
 	conflicts := l.Conflicts(storeID)
@@ -179,12 +179,9 @@ func (l *Library) Collect(ctx context.Context, storeID string, opts *CollectOpti
 		return found, err
 	}
 	found.Conflicts = len(expired)
-	if l.collect == nil {
-		return found, ErrNoCollection
-	}
 	more, err := l.collect(ctx, storeID, opts)
 	if more != nil {
-		found.Contents, found.Bytes, found.Temporary = more.Contents, more.Bytes, found.Temporary+more.Temporary
+		found.Contents, found.Bytes, found.Temporary, found.Left = more.Contents, more.Bytes, found.Temporary+more.Temporary, more.Left
 	}
 	return found, err
 }

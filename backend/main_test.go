@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"mneme/internal/testing/awstest"
 )
 
 // TestMain gives the tests a home of their own.
@@ -12,8 +14,11 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
+	if err := awstest.KeepServers(); err != nil {
+		panic(err)
+	}
 	for _, variable := range os.Environ() {
-		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "XDG_") || strings.HasPrefix(name, "MNEME_") && name != "MNEME_NOSKIP" {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "XDG_") || strings.HasPrefix(name, "MNEME_") && name != "MNEME_NOSKIP" && name != "MNEME_TEST_SERVERS" {
 			_ = os.Unsetenv(name)
 		}
 	}

@@ -161,6 +161,13 @@ type Lister interface {
 	List(ctx context.Context) iter.Seq2[Digest, error]
 }
 
+// Stored is a blob as a store lists it.
+type Stored struct {
+	Digest Digest
+	Size   int64
+	Age    time.Duration // since it was put, by the clock of where it is
+}
+
 // Dater is a Store that knows since when it has its blobs.
 type Dater interface {
 	// Stored returns how many bytes a blob has, and when it was last put. ErrNotFound.

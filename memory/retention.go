@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"mneme/cas"
@@ -13,6 +14,7 @@ import (
 type Expired struct {
 	Rule     versionlog.Retention
 	Versions []string // ids, oldest first
+	Begun    []string // ids of those that are erased, and have left something where the log keeps them
 	Contents int      // that no other version has
 	Bytes    int64    // of those contents
 }
@@ -29,12 +31,22 @@ func (s *Store) FindExpired(ctx context.Context, now time.Time, grace time.Durat
 	if err != nil {
 		return nil, err
 	}
+	unpurged, err := s.unpurged(ctx)
+	if err != nil {
+		return nil, err
+	}
+	begun := map[string]bool{}
 	var all []aged
 	lives := map[string][]int{} // of memories, places in all
 	users := map[cas.Digest]int{}
 	for c, err := range s.Commits(ctx, 0) {
 		if err != nil {
 			return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
+		}
+		if unpurged[c.Seq] && c.IsEvent(versionlog.EventRetention) {
+			for _, id := range c.Event.ErasedVersions() {
+				begun[id] = true
+			}
 		}
 		for i := range c.Versions {
 			v := &c.Versions[i]
@@ -51,12 +63,15 @@ func (s *Store) FindExpired(ctx context.Context, now time.Time, grace time.Durat
 			if behind > 0 {
 				replaced = all[life[i+1]].at
 			}
-			v.goes = !v.erased && (behind > 0 || !v.live) && now.Sub(replaced) >= grace && !keeps(found.Rule, behind, now.Sub(replaced))
+			v.goes = (behind > 0 || !v.live) && now.Sub(replaced) >= grace && !keeps(found.Rule, behind, now.Sub(replaced))
 		}
 	}
 	for i := range all {
 		v := &all[i]
-		if !v.goes {
+		if v.goes && v.erased && begun[v.id] {
+			found.Begun = append(found.Begun, v.id)
+		}
+		if !v.goes || v.erased {
 			continue
 		}
 		found.Versions = append(found.Versions, v.id)
@@ -64,6 +79,22 @@ func (s *Store) FindExpired(ctx context.Context, now time.Time, grace time.Durat
 			found.Contents++
 			found.Bytes += v.size
 		}
+	}
+	return found, nil
+}
+
+// unpurged returns the events whose versions have left something where the log keeps them.
+func (s *Store) unpurged(ctx context.Context) (map[uint64]bool, error) {
+	found := map[uint64]bool{}
+	if s.can.Unpurged == nil {
+		return found, nil
+	}
+	seqs, err := s.can.Unpurged(ctx, s.info.ID)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
+	}
+	for _, seq := range seqs {
+		found[seq] = true
 	}
 	return found, nil
 }
@@ -87,9 +118,9 @@ func keeps(rule versionlog.Retention, newer int, since time.Duration) bool {
 }
 
 // LetGo erases what FindExpired has found, as Redact does, by events that name the rule. What
-// was erased meanwhile is passed over. Progress is called with how many versions are erased.
+// was erased meanwhile is passed over. What was begun, and the rule still lets go of, is finished. Progress is called with how many versions are erased.
 // Errors: those of Redact; versionlog.ErrInvalid where the store has another rule by now.
 func (s *Store) LetGo(ctx context.Context, e *Expired, progress func(done, total int)) (*Redaction, error) {
 	event := func(ids ...string) *versionlog.Event { return versionlog.RetentionApplied(e.Rule, ids...) }
-	return s.erase(ctx, e.Versions, "", event, func(done int) { progress(done, len(e.Versions)) })
+	return s.erase(ctx, slices.Concat(e.Begun, e.Versions), "", event, func(done int) { progress(done, len(e.Versions)) })
 }

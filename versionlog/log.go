@@ -251,6 +251,10 @@ type Capabilities struct {
 	// and tells of what else events have erased as places where something is left.
 	Purge func(ctx context.Context, storeID string, versions []string) ([]Purged, error)
 
+	// Unpurged returns the sequence numbers of the events that a Purge has not finished, whose
+	// versions are to be named to it. Nil: it finishes all by itself.
+	Unpurged func(ctx context.Context, storeID string) ([]uint64, error)
+
 	// Fits returns the error that Commit has for a proposal whatever the store holds: ErrTooLarge,
 	// ErrInvalid. A finished commit is judged in full by it, see CheckImport. Nil: all that
 	// Proposal.Validate takes fits.

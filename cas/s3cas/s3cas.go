@@ -15,6 +15,7 @@ import (
 	"path"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 
@@ -202,11 +203,29 @@ func (s *Store) has(ctx context.Context, d cas.Digest) (bool, error) {
 // are not named like a blob are passed over.
 func (s *Store) List(ctx context.Context) iter.Seq2[cas.Digest, error] {
 	return func(yield func(cas.Digest, error) bool) {
+		for one, err := range s.list(ctx, false) {
+			if !yield(one.Digest, err) {
+				return
+			}
+		}
+	}
+}
+
+// Stored is List with sizes and ages, which are by the clock of S3.
+func (s *Store) Stored(ctx context.Context) iter.Seq2[cas.Stored, error] { return s.list(ctx, true) }
+
+func (s *Store) list(ctx context.Context, aged bool) iter.Seq2[cas.Stored, error] {
+	return func(yield func(cas.Stored, error) bool) {
 		var next *string
 		for {
 			page, err := s.page(ctx, next)
 			if err != nil {
-				yield(cas.Digest{}, fmt.Errorf("list %s in bucket %s: %w", s.blobs, s.bucket, awsconf.Explain(err)))
+				yield(cas.Stored{}, fmt.Errorf("list %s in bucket %s: %w", s.blobs, s.bucket, awsconf.Explain(err)))
+				return
+			}
+			now, told := awsmiddleware.GetServerTime(page.ResultMetadata)
+			if aged && !told {
+				yield(cas.Stored{}, fmt.Errorf("list %s in bucket %s: the server does not tell the time (its answers have no Date)", s.blobs, s.bucket))
 				return
 			}
 			for _, object := range page.Contents {
@@ -215,10 +234,14 @@ func (s *Store) List(ctx context.Context) iter.Seq2[cas.Digest, error] {
 					continue
 				}
 				if err := ctx.Err(); err != nil {
-					yield(cas.Digest{}, fmt.Errorf("list: %w", err))
+					yield(cas.Stored{}, fmt.Errorf("list: %w", err))
 					return
 				}
-				if !yield(d, nil) {
+				one := cas.Stored{Digest: d, Size: aws.ToInt64(object.Size)}
+				if object.LastModified != nil { // else it counts as new
+					one.Age = now.Sub(*object.LastModified)
+				}
+				if !yield(one, nil) {
 					return
 				}
 			}

@@ -100,6 +100,26 @@ func TestAWSRedact(t *testing.T) {
 	if out := p.must("", "log", "notes", "-p") + p.must("", "export", "notes"); strings.Contains(out, canary) {
 		t.Error("log or export have it")
 	}
+
+	// What a rule lets go of goes the same way, and is finished by a key that may delete.
+	p.must("", "store", "update", "notes", "--keep-versions", "1")
+	gc := []string{"gc", "notes", "--grace", "0s"}
+	if out := p.must("", append(gc, "--dry-run")...); !regexp.MustCompile(`keeps the newest 1 version of a memory; \d+ versions would be erased`).MatchString(out) {
+		t.Errorf("would go: %s", out)
+	}
+	if e := mounts.mneme("", gc...); e.code != 5 || !strings.Contains(e.stderr, "access denied") {
+		t.Errorf("with the key of a mount: exit code %d, %s%s", e.code, e.stdout, e.stderr)
+	}
+	if out := admin.must("", gc...); !strings.Contains(out, "NOT YET  contents in the bucket") {
+		t.Errorf("with the key of an admin: %s", out)
+	}
+	if out := may.must("", append(gc, "--json")...); !strings.Contains(out, `"type":"gc"`) || strings.Contains(out, `"left"`) {
+		t.Errorf("with the key of one who redacts: %s", out)
+	}
+	if refused := g.refusals(); len(refused) > 0 {
+		t.Errorf("the policy refuses %q", refused)
+	}
+	p.must("", "fsck", "notes")
 }
 
 // holders returns the rows, the versions of objects, and the files of the user that have a

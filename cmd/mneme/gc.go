@@ -25,6 +25,8 @@ func (c *gcCmd) Help() string {
 
 It also removes contents that no version has, as of an import that was cut off, conflicts that are older than 30 days, and files that killed processes have left, and gives the disk back what they took. Mounts and other commands may go on meanwhile. To run it again is safe, and goes on where it was cut off.
 
+Of stores on AWS it reads the whole history in the bucket first. It takes credentials that may delete from the bucket, and old versions of objects, as those of the policy redact of "mneme setup --print". What others may not delete is told of, and removed by the next run with those. A store without any commit, such as one into which another machine imports, keeps all contents.
+
 Examples:
 
     mneme store update notes --keep-days 90 --keep-versions 20
@@ -126,6 +128,9 @@ func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *m
 	errs = append(errs, err)
 	if garbage != nil {
 		j.Orphans, j.Orphaned, j.Conflicts, j.Temporary = garbage.Contents, garbage.Bytes, garbage.Conflicts, garbage.Temporary
+		if garbage.Left != nil {
+			j.Left = append(j.Left, placeJSON{Place: "contents of no version, as the bucket keeps what was deleted", Left: garbage.Left.Error()})
+		}
 	}
 	bar.clear()
 	if err := errors.Join(errs...); err != nil {

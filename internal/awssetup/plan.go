@@ -56,7 +56,7 @@ func NewPlan(bucket, table, region, owner string) *Plan {
 		Policies: []NamedPolicy{
 			{"setup", "the person who sets it up, once", policy(arns.setup()...)},
 			{"admin", "people who create, archive and delete stores, repair blobs and rebuild the index", policy(arns.admin()...)},
-			{"redact", "a person who redacts, for as long as that takes: it can delete what the bucket keeps of objects that were replaced or deleted", policy(arns.redact()...)},
+			{"redact", "a person who redacts, or collects what stores let go of, for as long as that takes: it can delete what the bucket keeps of objects that were replaced or deleted", policy(arns.redact()...)},
 			{"read-write", "mounts and people that read and write every store: they can add objects to the bucket, and neither replace nor delete one", policy(arns.readWrite()...)},
 			{"read-only", "mounts with :ro or --read-only, of every store", policy(arns.readOnly()...)},
 			{"one store, read-write", "a mount of one store, which cannot see another's bytes or rows", policy(arns.storeReadWrite()...)},

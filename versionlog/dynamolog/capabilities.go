@@ -8,9 +8,9 @@ import (
 	"mneme/versionlog"
 )
 
-// Capabilities has Fits, Left, ErasesContents, where it has Options.Blobs, Purge and Next.
+// Capabilities has Fits, Left, ErasesContents, where it has Options.Blobs, Purge, Unpurged and Next.
 func (l *Log) Capabilities() versionlog.Capabilities {
-	return versionlog.Capabilities{Fits: fits, Left: l.left, ErasesContents: l.blobs != nil, Purge: l.Purge, Next: l.Next}
+	return versionlog.Capabilities{Fits: fits, Left: l.left, ErasesContents: l.blobs != nil, Purge: l.Purge, Unpurged: l.unpurged, Next: l.Next}
 }
 
 // fits returns the error of a proposal that no transaction has room for.

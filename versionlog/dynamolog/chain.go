@@ -79,8 +79,9 @@ func (s *store) readTable(ctx context.Context, named map[string]bool) (*chain, e
 	return h, nil
 }
 
-// readBucket reads all records in the bucket, but for what versions of ids need. Those that it
-// lacks are put there first. They must be of the history that the table had before: ErrIndex.
+// readBucket reads the records in the bucket up to the table's tip, but for what versions of ids
+// need. Those that it lacks are put there first. They must be of the history that the table had
+// before: ErrIndex.
 func (s *store) readBucket(ctx context.Context, table *chain, erased map[string]bool) (*chain, error) {
 	if err := s.stoppedBy(); err != nil {
 		return nil, err
@@ -95,25 +96,15 @@ func (s *store) readBucket(ctx context.Context, table *chain, erased map[string]
 	if err := s.recordAll(ctx, table.tip.Seq); err != nil {
 		return nil, err
 	}
-	spans, err := s.log.recordSpans(ctx, s.id)
+	h := newChain()
+	err = s.eachRecord(ctx, func(of span, data []byte) error {
+		if of.first > table.tip.Seq { // of a commit made meanwhile; those before it may be late
+			return nil
+		}
+		return h.addRecords(s.id, of, data, table, erased)
+	})
 	if err != nil {
 		return nil, err
-	}
-	h := newChain()
-	for some := range slices.Chunk(spans, recordsAtATime) {
-		wanted := map[span]bool{}
-		for _, of := range some {
-			wanted[of] = true
-		}
-		found, err := inParallel(wanted, func(of span, _ bool) ([]byte, error) { return s.log.records.get(ctx, recordKey(s.id, of)) })
-		if err != nil {
-			return nil, err
-		}
-		for _, of := range some {
-			if err := h.addRecords(s.id, of, found[of], table, erased); err != nil {
-				return nil, err
-			}
-		}
 	}
 	for seq := range table.digests {
 		if _, there := h.digests[seq]; !there {
@@ -121,6 +112,30 @@ func (s *store) readBucket(ctx context.Context, table *chain, erased map[string]
 		}
 	}
 	return h, nil
+}
+
+// eachRecord calls fn with the objects in the bucket that have records, in their order.
+func (s *store) eachRecord(ctx context.Context, fn func(of span, data []byte) error) error {
+	spans, err := s.log.recordSpans(ctx, s.id)
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(spans, recordsAtATime) {
+		wanted := map[span]bool{}
+		for _, of := range some {
+			wanted[of] = true
+		}
+		found, err := inParallel(wanted, func(of span, _ bool) ([]byte, error) { return s.log.records.get(ctx, recordKey(s.id, of)) })
+		if err != nil {
+			return err
+		}
+		for _, of := range some {
+			if err := fn(of, found[of]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // addRecords takes in an object, which follows those before it.

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -70,6 +71,8 @@ type Blobs interface {
 	// DeleteOld removes what the bucket keeps of a content that was deleted, or an
 	// objectversions.ErrLeft says that it may not.
 	DeleteOld(ctx context.Context, d cas.Digest) error
+	// Stored yields all contents.
+	Stored(ctx context.Context) iter.Seq2[cas.Stored, error]
 }
 
 // database is what a Log needs of the table. *dynamodb.Client is one.

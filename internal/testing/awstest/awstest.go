@@ -163,6 +163,9 @@ func MakeTable(t testing.TB, client *dynamodb.Client, name string) {
 	}
 }
 
+// KeepServers has the servers found where they are, by a TestMain that gives its tests another home.
+func KeepServers() error { return os.Setenv("MNEME_TEST_SERVERS", directory()) }
+
 // directory is where scripts/install-test-servers.sh installs.
 func directory() string {
 	if dir := os.Getenv("MNEME_TEST_SERVERS"); dir != "" {

@@ -1,0 +1,278 @@
+package dynamolog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"mneme/cas"
+	"mneme/internal/testing/awstest"
+	"mneme/internal/testing/fault"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// collection are contents of no version beside those of an erasure.
+type collection struct {
+	*erasure
+	*testing.T
+}
+
+func newCollection(t *testing.T) *collection {
+	return &collection{newErasureIn(t, newBackend(t, awstest.DynamoDB(t))), t}
+}
+
+// orphan puts a content that no version has.
+func (c *collection) orphan(text string) {
+	c.Helper()
+	if _, err := c.blobs(c.T, nil)(c.store.ID).Put(c.Context(), []byte(text)); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *collection) process(transport http.RoundTripper, readOnly bool) *Log {
+	return c.open(c.T, transport, &Options{ReadOnly: readOnly, Blobs: blobsOf(c.blobs(c.T, transport))})
+}
+
+// collects runs Collect, and wants so many contents to be found.
+func (c *collection) collects(l *Log, opts CollectOptions, want int) {
+	c.Helper()
+	opts.Progress = func(int, int) {}
+	if found, err := l.Collect(c.Context(), c.store.ID, &opts); err != nil || found.Contents != want {
+		c.Errorf("%+v finds %+v, %v; want %d", opts, found, err, want)
+	}
+}
+
+func (c *collection) has(text string) bool {
+	c.Helper()
+	has, err := c.blobs(c.T, nil)(c.store.ID).Has(c.Context(), cas.Sum([]byte(text)))
+	if err != nil {
+		c.Fatal(err)
+	}
+	return has
+}
+
+// aged is a transport through which some content was put long ago.
+func aged(text string) *fault.Transport {
+	transport := newSites()
+	entry := regexp.MustCompile(`(<Key>[^<]*` + cas.Sum([]byte(text)).String() + `</Key>(?s:.*?)<LastModified>|<LastModified>)[^<]*(</LastModified>)`)
+	transport.Arm(fault.Fault{Action: func(req *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
+		resp, err := send()
+		if err != nil || !strings.Contains(req.URL.RawQuery, "list-type=2") || !strings.Contains(req.URL.RawQuery, "blobs") {
+			return resp, err
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		body = regexp.MustCompile(`(?s)<Contents>.*?</Contents>`).ReplaceAllFunc(body, func(one []byte) []byte {
+			if !bytes.Contains(one, []byte(cas.Sum([]byte(text)).String())) {
+				return one
+			}
+			return entry.ReplaceAll(one, []byte("${1}2020-01-01T00:00:00Z${2}"))
+		})
+		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		return resp, err
+	}})
+	return transport
+}
+
+// TestCollect: what no version has goes, once it is old by the clock of the bucket; a dry run, by
+// a process that only reads, finds the same and changes nothing. What versions have stays, also
+// what only the bucket's records still name: a redaction that is not purged, or a row that somebody
+// has written.
+func TestCollect(t *testing.T) {
+	t.Parallel()
+	c := newCollection(t)
+	c.orphan("old")
+	c.orphan("young")
+	redactor := c.process(nil, false)
+	if _, err := redactor.Commit(t.Context(), c.store.ID, c.proposal()); err != nil { // and nobody purges the bucket
+		t.Fatal(err)
+	}
+	if has := c.has("in a path"); !has {
+		t.Fatal("what is not purged is gone")
+	}
+	usage, err := redactor.Tip(t.Context(), c.store.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := redactor.store(c.store.ID)
+	void, err := s.condemn(t.Context(), []versionlog.Digest{cas.Sum(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	void.until = time.Now().Add(-time.Minute)
+	if err := redactor.transact(t.Context(), put(c.table, void.item())); err != nil {
+		t.Fatal(err)
+	}
+	old := aged("old")
+	c.collects(c.process(old, true), CollectOptions{Grace: time.Hour, Keep: true}, 1)
+	c.collects(c.process(nil, true), CollectOptions{Keep: true}, 2)
+	if rows, err := s.goneRows(t.Context()); err != nil || len(rows) != 1 || !c.has("old") {
+		t.Errorf("a dry run has changed something: %+v, %v", rows, err)
+	}
+	collector := c.process(old, false)
+	c.collects(collector, CollectOptions{Grace: time.Hour}, 1)
+	if c.has("old") || !c.has("young") {
+		t.Error("not the old one has gone")
+	}
+	c.collects(collector, CollectOptions{}, 1)
+	c.collects(collector, CollectOptions{}, 0)
+	if rows, err := s.goneRows(t.Context()); err != nil || len(rows) > 0 {
+		t.Errorf("it leaves %+v, %v", rows, err)
+	}
+	if has := c.has("in a path"); !has {
+		t.Error("what a redaction is to purge is gone")
+	}
+	if tip, err := collector.Tip(t.Context(), c.store.ID); err != nil || tip.Totals != usage.Totals {
+		t.Errorf("the usage was %+v, and is %+v, %v", usage.Totals, tip.Totals, err)
+	}
+	if _, err := collector.Purge(t.Context(), c.store.ID, c.ids); err != nil {
+		t.Fatal(err)
+	}
+	c.verify(t)
+}
+
+// TestCollectRefuses: nothing goes of a store without commits, as beside an import on another
+// machine, nor where bucket and table are not one history; a key that may not delete is told of.
+func TestCollectRefuses(t *testing.T) {
+	t.Parallel()
+	c := newCollection(t)
+	c.orphan("orphan")
+	refused := func(l *Log, storeID, why string, kinds ...error) {
+		t.Helper()
+		found, err := l.Collect(t.Context(), storeID, &CollectOptions{Progress: func(int, int) {}})
+		if err == nil || found != (Orphans{}) || !strings.Contains(err.Error(), why) {
+			t.Errorf("it ends with %+v, %v; want %q", found, err, why)
+		}
+		for _, kind := range kinds {
+			if !errors.Is(err, kind) {
+				t.Errorf("%v is not %v", err, kind)
+			}
+		}
+	}
+	imported := addStore(t, c.process(nil, false), awstest.Name("store"))
+	if _, err := c.blobs(t, nil)(imported.ID).Put(t.Context(), []byte("to be committed")); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := c.process(nil, false).Collect(t.Context(), imported.ID, &CollectOptions{Progress: func(int, int) {}}); err != nil || found != (Orphans{}) {
+		t.Errorf("of a store without commits it removes %+v, %v", found, err)
+	}
+	refused(c.process(nil, true), c.store.ID, "read-only", versionlog.ErrReadOnly)
+	for _, site := range []string{"TransactWriteItems GONE", "s3 DELETE blobs"} {
+		transport := newSites()
+		answer := fault.Answer(http.StatusForbidden, "AccessDenied")
+		if strings.HasPrefix(site, "Transact") {
+			answer = fault.Answer(http.StatusBadRequest, "AccessDeniedException")
+		}
+		transport.Arm(fault.Fault{Site: site, Action: answer})
+		refused(c.process(transport, false), c.store.ID, "policies admin and redact", fs.ErrPermission)
+	}
+	records := c.process(nil, false).records
+	last := recordKey(c.store.ID, span{1, 1})
+	other, err := records.get(t.Context(), recordKey(c.store.ID, span{2, 2}))
+	if err == nil {
+		err = records.replace(t.Context(), last, other)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(c.process(nil, false), c.store.ID, "", ErrIndex)
+	if !c.has("orphan") {
+		t.Error("it has removed something")
+	}
+}
+
+// TestCollectBetweenPutAndCommit: a writer whose content is old, and was found again, loses
+// nothing, wherever the collector comes between.
+func TestCollectBetweenPutAndCommit(t *testing.T) {
+	t.Parallel()
+	r := newRace(t, newBackend(t, awstest.DynamoDB(t)))
+	collect := func(transport http.RoundTripper) error {
+		_, err := r.process(transport).Collect(t.Context(), r.store.ID, &CollectOptions{Progress: func(int, int) {}})
+		return err
+	}
+	collector := holdAt("TransactWriteItems GONE", 1)
+	done := make(chan error, 1)
+	go func() { done <- collect(collector) }()
+	<-collector.reached
+	committed := <-r.commit(context.WithoutCancel(t.Context()), r.process(nil))
+	close(collector.release)
+	r.must(<-done)
+	r.want(nil, committed)
+}
+
+// TestRetention: what a rule lets go of goes from table and bucket, head and all else stay, and a
+// run that may not delete from the bucket is finished by the next one that may.
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	c := newCollection(t)
+	denied := newSites()
+	library := func(transport http.RoundTripper) (*Log, *memory.Store) {
+		l := c.process(transport, false)
+		lib := memory.NewLibrary(l, func(storeID string) (cas.Store, error) { return c.blobs(t, transport)(storeID), nil })
+		one := int64(1)
+		if err := happen(t.Context(), l, c.store.ID, versionlog.StoreUpdated(versionlog.StoreUpdate{KeepVersions: &one})); err != nil {
+			t.Fatal(err)
+		}
+		st, err := lib.Open(t.Context(), c.store.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "ada"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l, st
+	}
+	letGo := func(st *memory.Store, want, begun int) (left int) {
+		t.Helper()
+		found, err := st.FindExpired(t.Context(), time.Now().Add(time.Hour), 0, func(int, int) {})
+		if err != nil || len(found.Versions) != want || len(found.Begun) != begun {
+			t.Fatalf("it finds %+v, %v", found, err)
+		}
+		done, err := st.LetGo(t.Context(), found, func(int, int) {})
+		if err != nil || len(done.Versions) != want {
+			t.Fatalf("it erases %+v, %v", done, err)
+		}
+		for _, p := range done.Places {
+			if p.Why != "" {
+				left++
+			}
+		}
+		return left
+	}
+	_, st := library(denied)
+	denied.Arm(fault.Fault{Site: "s3 DELETE blobs", Action: fault.Answer(http.StatusForbidden, "AccessDenied")})
+	if left := letGo(st, 4, 0); left == 0 {
+		t.Error("nothing tells that contents are left")
+	}
+	l, st := library(nil)
+	if left := letGo(st, 0, 4); left != 0 {
+		t.Error("something is left")
+	}
+	if left := letGo(st, 0, 0); left != 0 {
+		t.Error("something is left again")
+	}
+	l.settled()
+	if found := c.check(t, c.store.ID); found != nil {
+		t.Errorf("Check reports %q", found)
+	}
+	var usage versionlog.Usage
+	for _, commit := range c.commits(t) {
+		of := versionlog.UsageOf(commit.Versions)
+		usage.Bytes, usage.Memories = usage.Bytes+of.Bytes, usage.Memories+of.Memories
+	}
+	if tip, err := l.Tip(t.Context(), c.store.ID); err != nil || tip.Totals.Bytes != usage.Bytes || tip.Totals.Memories != usage.Memories || usage.Memories != 3 {
+		t.Errorf("the usage is %+v, want %+v, %v", tip.Totals, usage, err)
+	}
+	c.collects(l, CollectOptions{}, 0)
+	if c.has(marker+" in a content") || !c.has("as it is now") || !c.has("of all") {
+		t.Error("not the right contents have gone")
+	}
+	for _, place := range c.find(t) {
+		t.Errorf("left: %s", place)
+	}
+}
