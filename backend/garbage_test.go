@@ -40,8 +40,8 @@ func collectBesideWriters(t *testing.T, at *Location, writes int) {
 	const writers, large = 2, 140_000
 	ctx := t.Context()
 	user := &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "u"}}
-	open := func() *Library {
-		lib, err := at.Open(ctx, &Options{Create: true, CacheDir: t.TempDir()})
+	open := func(direct bool) *Library {
+		lib, err := at.Open(ctx, &Options{Create: true, CacheDir: t.TempDir(), Direct: direct})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func collectBesideWriters(t *testing.T, at *Location, writes int) {
 		})
 		return lib
 	}
-	lib, collector := open(), open()
+	lib, collector := open(false), open(false)
 	info, err := lib.CreateStore(ctx, "notes", &memory.StoreOptions{
 		MaxMemoryBytes: 1 << 20, Policy: versionlog.Policy{Retention: versionlog.Retention{KeepVersions: 1}},
 	})
@@ -110,6 +110,7 @@ func collectBesideWriters(t *testing.T, at *Location, writes int) {
 	tasks.Wait()
 	done.Store(true)
 	collecting.Wait()
+	st = store(open(true)) // past the caches
 	for _, all := range want {
 		for path, data := range all {
 			if _, got, err := st.Read(ctx, path); err != nil || !bytes.Equal(got, data) {
