@@ -107,7 +107,8 @@ func (t awsTable) open(ctx context.Context, opts *Options) (*Library, error) {
 	}
 	log, err := dynamolog.Open(ctx, clients.DynamoDB, t.table, clients.S3, t.bucket, &dynamolog.Options{
 		ReadOnly: opts.ReadOnly, Refresh: opts.Refresh, SnapshotDir: heads, Logger: opts.Logger,
-		Blobs: func(storeID string) dynamolog.Blobs { return s3cas.Open(clients.S3, t.bucket, "stores/"+storeID) },
+		Blobs:  func(storeID string) dynamolog.Blobs { return s3cas.Open(clients.S3, t.bucket, "stores/"+storeID) },
+		Forget: caches.forget,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", t, err)

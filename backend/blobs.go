@@ -38,6 +38,18 @@ func (b *blobCaches) open(storeID string) (cas.Store, error) {
 	return c, nil
 }
 
+// forget empties the caches of a store, and so the disk tier of all.
+func (b *blobCaches) forget(storeID string) error {
+	blobs, err := b.open(storeID)
+	if err != nil {
+		return err
+	}
+	if f, ok := blobs.(cas.Forgetter); ok {
+		return f.Forget()
+	}
+	return nil
+}
+
 // salvage finds a blob in the disk tier of the caches.
 func (b *blobCaches) salvage(d cas.Digest) ([]byte, bool) {
 	if b.options == nil {

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,10 @@ func TestAWSRedact(t *testing.T) {
 		echo $c > gone.md; rm gone.md; echo $c > .saved.tmp; mv .saved.tmp saved.md; cat *.md > /dev/null`)
 	p.must(canary+"\n", "write", "notes:/command.md")
 	p.must(`{"changes":[{"action":"put","path":"/applied.md","content":"`+canary+`"}]}`, "apply", "notes")
+	far := *p // another machine, on which no mneme runs meanwhile
+	far.vars = append(slices.Clone(p.vars), "XDG_CACHE_HOME="+p.home+"/far")
+	far.must("", "ls", "notes")
+	far.must("", "cat", "notes:/command.md")
 	sh(`for f in *.md dir/x.md; do echo clean > $f; done`)
 	p.must("clean", "write", "notes:/command.md")
 	p.must("clean", "write", "notes:/applied.md")
@@ -91,6 +96,7 @@ func TestAWSRedact(t *testing.T) {
 	}
 	p.must("", "unmount", "--at", dir)
 	unmounted = true
+	far.must("", "ls", "notes")
 	for _, trace := range append(digests, canary) {
 		if found := p.holders(t, trace); found != nil {
 			t.Errorf("%s is in %q", trace, found)

@@ -267,7 +267,7 @@ type placeJSON struct {
 var unreached = []string{
 	"copies that were handed out: backups, exports, images, packs and what agents have read",
 	"mounts: each empties its caches when it follows the event, at once if it runs on this machine, and one of another machine or one that is stopped when it goes on",
-	"of a store on AWS: point-in-time recovery and backups of the table, replicas of the bucket, and copies of heads on machines on which mneme does not run now",
+	"of a store on AWS: point-in-time recovery and backups of the table, replicas of the bucket, and caches of other machines on which mneme does not run now, until it does",
 	"memory that running processes have used, and not used for something else since, until they end",
 	"messages, sessions, metadata and keys of commits: the chain needs them",
 	"free blocks of the disk on which files were removed",

@@ -62,6 +62,10 @@ type Options struct {
 	// Blobs returns the contents of a store. Redactions and collections delete from them, and
 	// commits to a store where they have make sure of theirs. Nil leaves contents alone.
 	Blobs func(storeID string) Blobs
+	// Forget has copies of the contents of a store go that this machine keeps, since some were
+	// erased. It is called by a process that has SnapshotDir, unless another one here has
+	// done so. Nil: there are none.
+	Forget func(storeID string) error
 }
 
 // Blobs are what a collector needs of the contents of a store.
@@ -121,7 +125,8 @@ type Log struct {
 
 	blobs func(storeID string) Blobs // nil: they are no matter
 
-	snapshots string // directory of this table's snapshots, "" for none
+	forget    func(storeID string) error // see Options.Forget
+	snapshots string                     // directory of this table's snapshots, "" for none
 
 	mu     sync.Mutex // guards stores; never held during I/O
 	stores map[string]*store
@@ -140,7 +145,7 @@ func Open(ctx context.Context, db database, tableName string, s3 objects, bucket
 	l := &Log{
 		table: table{db: db, name: tableName}, records: records{s3: s3, bucket: bucket},
 		readOnly: opts.ReadOnly, refresh: opts.Refresh, now: opts.Now, logger: opts.Logger,
-		bounds: defaultBounds, distance: snapshotDistance, drain: drainTimeout, settling: settleTimeout, ownerPays: payTimeout, blobs: opts.Blobs, snapshots: snapshotDir(opts.SnapshotDir, bucket, tableName), stores: map[string]*store{}, closing: make(chan struct{}),
+		bounds: defaultBounds, distance: snapshotDistance, drain: drainTimeout, settling: settleTimeout, ownerPays: payTimeout, blobs: opts.Blobs, forget: opts.Forget, snapshots: snapshotDir(opts.SnapshotDir, bucket, tableName), stores: map[string]*store{}, closing: make(chan struct{}),
 	}
 	l.serverTime, l.leasing = l.table.now, leaseTimeout
 	if l.refresh <= 0 {

@@ -192,7 +192,7 @@ func (p *purge) finish(ctx context.Context) error {
 	p.mu.Lock()
 	p.sawRedactedLocked(slices.Max(p.events))
 	p.mu.Unlock()
-	p.dropSnapshot()
+	p.forgetErased()
 	p.note("rows of table "+p.log.table.name, nil)
 	p.note("the copy of the heads in the cache of this user", nil)
 	err = p.contents(ctx, contents)

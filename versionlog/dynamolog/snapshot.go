@@ -228,47 +228,10 @@ func (z intoZip) Put(_ context.Context, name string, data []byte) error {
 	return err
 }
 
-// sawRedactedLocked has the snapshot go if it is of a commit before a redaction: it may have what
-// that erased.
-func (s *store) sawRedactedLocked(seq uint64) {
-	if seq <= s.redacted {
-		return
-	}
-	s.redacted = seq
-	s.log.work.Go(s.dropSnapshot)
-}
-
-// redactedSince reports whether versions are known to be erased by a commit behind one.
-func (s *store) redactedSince(seq uint64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return seq < s.redacted
-}
-
-// dropSnapshot removes the snapshot unless it is of the newest redaction, or later.
-func (s *store) dropSnapshot() {
-	if s.log.snapshots == "" {
-		return
-	}
-	s.saving.Lock()
-	defer s.saving.Unlock()
-	files, err := zip.OpenReader(s.snapshotPath())
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if err == nil {
-		defer files.Close()
-		saved, err := snapshot.Open(s.log.life, snapshot.FromFS(files))
-		if err == nil && !s.redactedSince(saved.Tip.Seq) {
-			return
-		}
-	}
-	s.removeSnapshot()
-}
-
 // removeSnapshot removes the snapshot of the store.
 func (s *store) removeSnapshot() {
 	if s.log.snapshots != "" {
 		_ = os.Remove(s.snapshotPath()) // there may be none, and it is of no use any more
+		_ = os.Remove(s.forgottenPath())
 	}
 }

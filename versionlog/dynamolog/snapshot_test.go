@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"mneme/cas"
@@ -264,6 +266,25 @@ func TestSnapshotErased(t *testing.T) {
 		if _, err := os.Stat(s.snapshotPath()); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("written late %v: %v", late, err)
 		}
+	}
+}
+
+// TestForgetOnce holds that the copies of contents go when a process finds a redaction that no
+// other one on the machine has had them go for, and once where that succeeds.
+func TestForgetOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	forgets := func(seq uint64, err error) (forgot bool) {
+		l := &Log{bounds: defaultBounds, snapshots: dir, stores: map[string]*store{}, logger: slog.New(slog.DiscardHandler)}
+		l.forget = func(string) error { forgot = true; return err }
+		l.store("memstore_1").sawRedactedLocked(seq)
+		l.work.Wait()
+		return forgot
+	}
+	failed := errors.New("the disk is read-only")
+	got := []bool{forgets(4, failed), forgets(4, nil), forgets(4, nil), forgets(3, nil), forgets(12, nil), forgets(12, nil)}
+	if want := []bool{true, true, false, false, true, false}; !slices.Equal(got, want) {
+		t.Errorf("the copies went %v, want %v", got, want)
 	}
 }
 
