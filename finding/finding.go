@@ -84,6 +84,7 @@ const (
 	Rebuild               // rows from records, and records from the other of two places, by their digests
 	Itself                // the next process that writes does it
 	Accept                // a person says that it is meant
+	Redact                // a person redacts the versions once more, with credentials that may delete
 )
 
 // Info is what there is to know about a kind.
@@ -110,7 +111,7 @@ var all = []Info{
 	{RowsOfGoneStore, Itself, never}, {StoreNumbers, None, never}, {StoreSlug, None, never},
 
 	{BucketMissing, never, Rebuild}, {BucketLate, never, Itself}, {BucketPaid, never, Itself}, {BucketBeyond, never, Rebuild},
-	{BucketDamaged, never, Rebuild}, {BucketText, never, Rebuild}, {BucketDescription, never, Rebuild}, {BucketSnapshot, never, Rebuild}, {BucketErased, never, None}, {TableName, never, Rebuild},
+	{BucketDamaged, never, Rebuild}, {BucketText, never, Rebuild}, {BucketDescription, never, Rebuild}, {BucketSnapshot, never, Rebuild}, {BucketErased, never, Redact}, {TableName, never, Rebuild},
 	{TableTip, never, Rebuild}, {TableTotals, never, Rebuild}, {TableDescription, never, Rebuild}, {TableMissing, never, Rebuild},
 	{TableLate, never, Itself}, {TableExtra, never, Rebuild}, {TableOther, never, Rebuild},
 }

@@ -93,7 +93,7 @@ func TestFindingsAreDescribed(t *testing.T) {
 	}
 	repairs := map[finding.Repair]string{
 		-1: "–", finding.None: "a backup", finding.Cache: "`--repair`", finding.Rebuild: "`--rebuild-index`",
-		finding.Itself: "by itself", finding.Accept: "`--accept-loss`",
+		finding.Itself: "by itself", finding.Accept: "`--accept-loss`", finding.Redact: "`mneme redact` with the versions",
 	}
 	for _, info := range finding.All() {
 		line := regexp.MustCompile(fmt.Sprintf("(?m)^\\| `%s` \\| [^|]+ \\| %s \\| %s \\|$", info.Kind, repairs[info.Embedded], repairs[info.AWS]))
