@@ -210,11 +210,18 @@ func (s *store) goneRows(ctx context.Context) (rows []goneRow, err error) {
 // removeVoid removes the GONE rows that mean nothing any more.
 func (s *store) removeVoid(ctx context.Context) error {
 	_, void, err := s.goneAhead(ctx)
+	if err != nil {
+		return err
+	}
+	return s.removeGone(ctx, void)
+}
+
+func (s *store) removeGone(ctx context.Context, rows []goneRow) error {
 	var gone []types.WriteRequest
-	for _, g := range void {
+	for _, g := range rows {
 		gone = append(gone, deleteRequest(s.id, g.sort))
 	}
-	return errors.Join(err, s.log.table.write(ctx, gone))
+	return s.log.table.write(ctx, gone)
 }
 
 // keep drops from the condemned what commits behind a sequence number have.

@@ -47,14 +47,14 @@ func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
 // mayBegin makes sure that no collector is deleting contents of a deleted store of that id:
 // they may be those of the new one. errBeingRemoved.
 func (s *store) mayBegin(ctx context.Context) error {
-	ahead, _, err := s.goneAhead(ctx)
+	ahead, void, err := s.goneAhead(ctx)
 	if err == nil && len(ahead) > 0 {
 		err = errBeingRemoved
 	}
 	if err != nil {
 		return err
 	}
-	return s.removeVoid(ctx)
+	return s.removeGone(ctx, void)
 }
 
 // isThere reports whether a store is there although the reply that says so was
