@@ -44,10 +44,7 @@ func (b *blobCaches) forget(storeID string) error {
 	if err != nil {
 		return err
 	}
-	if f, ok := blobs.(cas.Forgetter); ok {
-		return f.Forget()
-	}
-	return nil
+	return cas.Forget(blobs)
 }
 
 // salvage finds a blob in the disk tier of the caches.

@@ -188,3 +188,11 @@ type Forgetter interface {
 	// under way leave none behind. The error says that some may be left.
 	Forget() error
 }
+
+// Forget has a Store drop its copies, if it is a Forgetter.
+func Forget(blobs Store) error {
+	if f, ok := blobs.(Forgetter); ok {
+		return f.Forget()
+	}
+	return nil
+}

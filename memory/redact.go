@@ -145,11 +145,11 @@ func (s *Store) erase(ctx context.Context, ids []string, reason string, event fu
 	if err := s.eraseContents(ctx, contents, done); err != nil {
 		return done, fmt.Errorf("store %s: %w", s.info.Slug, err)
 	}
-	err := forget(s.blobs)
+	err := cas.Forget(s.blobs)
 	done.Note("the caches of this process", err)
 	places, err := s.can.Purge(ctx, s.info.ID, ids)
 	done.Places = append(done.Places, places...)
-	if forgetErr := forget(s.blobs); err == nil { // what others have read meanwhile
+	if forgetErr := cas.Forget(s.blobs); err == nil { // what others have read meanwhile
 		err = forgetErr
 	}
 	if err != nil {
@@ -223,14 +223,6 @@ func (s *Store) eraseContents(ctx context.Context, contents map[cas.Digest]bool,
 		if err := deleter.Delete(ctx, d); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// forget empties caches, if there are any.
-func forget(blobs cas.Store) error {
-	if f, ok := blobs.(cas.Forgetter); ok {
-		return f.Forget()
 	}
 	return nil
 }

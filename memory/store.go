@@ -290,7 +290,7 @@ func (s *Store) forgetErased(c *versionlog.Commit) error {
 	if !c.Erases() {
 		return nil
 	}
-	if err := forget(s.blobs); err != nil {
+	if err := cas.Forget(s.blobs); err != nil {
 		return fmt.Errorf("commit %d erased versions: %w", c.Seq, err)
 	}
 	return nil

@@ -45,21 +45,20 @@ func descriptionKey(storeID string) string     { return storePrefix(storeID) + "
 
 // upload puts an object; with ifNoneMatch "*" only where none is.
 func (r records) upload(ctx context.Context, name string, data []byte, ifNoneMatch *string) error {
-	sum := sha256.Sum256(data)
-	_, err := r.s3.PutObject(ctx, &s3.PutObjectInput{
-		Bucket: &r.bucket, Key: &name, Body: bytes.NewReader(data), IfNoneMatch: ifNoneMatch,
-		ContentType: aws.String("application/json"), ChecksumSHA256: aws.String(base64.StdEncoding.EncodeToString(sum[:])),
-	})
-	return err
+	return r.putIf(ctx, name, data, &s3.PutObjectInput{IfNoneMatch: ifNoneMatch})
 }
 
 // uploadOver replaces an object that still is what it was when it had that tag.
 func (r records) uploadOver(ctx context.Context, name string, data []byte, tag *string) error {
+	return r.putIf(ctx, name, data, &s3.PutObjectInput{IfMatch: tag})
+}
+
+// putIf puts an object on the condition that a request has.
+func (r records) putIf(ctx context.Context, name string, data []byte, request *s3.PutObjectInput) error {
 	sum := sha256.Sum256(data)
-	_, err := r.s3.PutObject(ctx, &s3.PutObjectInput{
-		Bucket: &r.bucket, Key: &name, Body: bytes.NewReader(data), IfMatch: tag,
-		ContentType: aws.String("application/json"), ChecksumSHA256: aws.String(base64.StdEncoding.EncodeToString(sum[:])),
-	})
+	request.Bucket, request.Key, request.Body = &r.bucket, &name, bytes.NewReader(data)
+	request.ContentType, request.ChecksumSHA256 = aws.String("application/json"), aws.String(base64.StdEncoding.EncodeToString(sum[:]))
+	_, err := r.s3.PutObject(ctx, request)
 	return err
 }
 
