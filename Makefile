@@ -16,16 +16,20 @@ export GORACE += atexit_sleep_ms=20
 # is in archive, backend, memory, cas and versionlog, whose tests run with it), how long
 # something takes, one program on a mount that works for long, is refused at once, or is over
 # the other backend, and what the tests of power cuts and of the history checker do in their
-# own process. `make test` runs it, and `make torture` with the race detector. A name that is
-# no longer right is run again.
+# own process. `make test` runs it, and `make torture` with the race detector.
+# What is not built with the race detector is here, too. A name that is no longer right is run
+# with it.
 QUICK = apply|backup|blame|export|format|fsck|gc|history|integrity|loss|note|pack|past|place|prompt|redact|setup|sign|store|storeupdate|undo|url|usage|use|witness|write
 COMMANDS = TestAWS(AppendOnly|BucketOwner|DeleteRest|Export|Gaps|History|PlainHTTP|Policies|Rebuild|RestoredTable|Rewritten|Setup|SetupPolicy|Trouble|Undo)|TestHelpExamples|TestTerminalIsNotSteered|TestFindings|TestTamperings(Embedded|AWS)|TestUseCutOff|TestUndoKeepsChanges
 ONE_CALL = Stores|Events|Directories|Conflict|Paths|Read|Children|State|Import|Redact
-NO_RACE = ^TestLog(Forgets)?$$/^Machine$$|^TestLog$$/^dynoxide$$/^(Machine|$(ONE_CALL))$$|^TestLog$$/^DynamoDBLocal$$|^TestAppendsAreSmall$$|^TestScripts$$/^($(QUICK))$$|^($(COMMANDS))$$
+NO_RACE = ^TestLog(Forgets)?$$/^Machine$$|^TestLog$$/^dynoxide$$/^(Machine|$(ONE_CALL))$$|^TestLog$$/^DynamoDBLocal$$|^TestAppendsAreSmall$$|^TestHotPathsAllocateLittle$$|^TestScripts$$/^($(QUICK))$$|^($(COMMANDS))$$
 PROGRAMS = Shell|Coreutils|Editors|Sync|Languages|AnyContent|TooBig|NotText|Names|NamesFromElsewhere|OtherLimits|Refused|Handles|Directories|Scratch|TemporaryNames|FsyncThroughAnyDescriptor|Remount|XattrsTellTheVersion|CommandLineBesideMount|ConditionalWriteBesideMount|ReadOnly|Metrics|EndOfMountedStore|PlacesInMounts|PastInTheMount|VersionsAndEvents|MountOfThePast
 LONG = CopiesWithXattrs|DeleteWhereTheDiskIsFull|GoSources|Model|NamesFromMac|SessionsBase|SQLite|VisibilityDelay
 RIGHTS = DirectoriesOfOthers|Exec|Harness|MemoryFlood|MountPoint|MountPointOfRoot|PlantedLinks|Private|Privileges|UnmountFollowsNobody
-NO_RACE_MOUNTED = ^TestPowerCut$$|^TestMountHistoryCheckerCatches$$|^TestEveryWayToWrite$$/^on$$/^AWS$$|^TestOnAWS$$/^($(PROGRAMS))$$|^Test($(LONG)|$(RIGHTS))$$
+NO_RACE_MOUNTED = ^TestPowerCut$$|^TestMountHistoryCheckerCatches$$|^TestEveryWayToWrite$$/^on$$/^AWS$$|^TestOnAWS$$/^($(PROGRAMS))$$|^Test($(LONG)|$(RIGHTS)|$(PROGRAMS))$$
+
+# The packages whose own tests `make check` runs with the race detector.
+RACED = $$(go list ./... | grep -v -e /tests/ -e /archtest)
 
 .PHONY: help build run test check torture bench bench-quick clean aws-up aws-down
 
@@ -48,7 +52,12 @@ test:            ## run every test; installs the tools and servers they use
 	scripts/install-test-tools.sh
 	scripts/install-test-servers.sh
 	scripts/install-test-node.sh
+ifndef ONCE
 	MNEME_NOSKIP=1 go test -vet=off -timeout 30m ./tests/use ./tests/conflict ./versionlog/dynamolog ./tests/crash ./tests/agents ./... # the longest first
+else # but what make check runs with the race detector, as CI does
+	MNEME_NOSKIP=1 go test -vet=off -timeout 30m ./tests/use ./tests/conflict ./tests/crash ./tests/hostile ./tests/... ./internal/archtest # the longest first
+	MNEME_NOSKIP=1 go test -vet=off -timeout 20m -run '$(NO_RACE)' ./cmd/mneme ./versionlog/dynamolog $(RACED)
+endif
 
 check:           ## gofmt, vet, staticcheck, go.mod, and the tests with the race detector in the mneme under test, but NO_RACE
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt these:" $$unformatted; exit 1; fi
@@ -60,7 +69,7 @@ check:           ## gofmt, vet, staticcheck, go.mod, and the tests with the race
 	scripts/install-test-servers.sh
 	scripts/install-test-node.sh
 	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 20m -skip '$(NO_RACE)' \
-		./versionlog/dynamolog ./versionlog/sqlitelog $$(go list ./... | grep -v -e /tests/ -e /archtest) # the longest first
+		./versionlog/dynamolog ./versionlog/sqlitelog $(RACED) # the longest first
 	MNEME_NOSKIP=1 go test -vet=off -tags racedaemon -p 3 -parallel 2 -timeout 30m -skip '$(NO_RACE_MOUNTED)' \
 		./tests/conflict ./tests/use ./tests/crash ./tests/... # many of them wait
 
@@ -68,20 +77,21 @@ torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
 	scripts/install-test-tools.sh
 	scripts/install-test-servers.sh
 	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -p 1 -count=1 -timeout 12h -v \
-		-run 'Kill|Keeper|Mounts|Coherence|Races|GoSources|Terminate|Dead|PowerCut|Histories|Model|Interleavings|Parallel|Appends|Stopped|OnAWS/(Appends|Stopped)|SystemCalls|Fairness' ./tests/... ./memory ./fusefs
+		-run 'Kill|Keeper|Mounts|Coherence|Races|GoSources|Terminate|Dead|PowerCut|Histories|Model|Interleavings|Parallel|Appends|Stopped|Replicas|OnAWS/(Appends|Stopped|Replicas)|SystemCalls|Fairness' ./tests/... ./memory ./fusefs
 	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -count=1 -timeout 12h -v -run Tamperings ./cmd/mneme
 	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -tags racedaemon -count=1 -timeout 12h -v -run SystemCalls ./tests/hostile
 	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 12h ./...
 	MNEME_NOSKIP=1 go test -vet=off -tags racedaemon -timeout 12h ./tests/...
 	go test -count=1 -timeout 12h -v -run TestLog/Machine ./versionlog/memlog ./versionlog/sqlitelog -rapid.checks=10000
-	@set -e; for target in memory/FuzzParsePath memory/FuzzMerge memory/FuzzHead versionlog/FuzzDecodeRecord versionlog/FuzzLocateVersion versionlog/snapshot/FuzzOpen session/conflict/FuzzKeep internal/quote/FuzzQuote internal/handover/FuzzParse fusefs/FuzzReadNotes witness/FuzzReadNote internal/strictjson/FuzzCheck tools/FuzzDecode pack/FuzzRender plugin/FuzzAnswer note/FuzzText mcp/FuzzURI mcp/FuzzLine archive/FuzzOpen; do \
+	cd tests/sdk && MNEME_TORTURE=1 go test -count=1 -timeout 12h -v ./differential
+	@set -e; for target in memory/FuzzParsePath memory/FuzzMerge memory/FuzzHead versionlog/FuzzDecodeRecord versionlog/FuzzLocateVersion versionlog/snapshot/FuzzOpen session/conflict/FuzzKeep server/FuzzRoutes server/access/FuzzToken gateway/wire/FuzzRequest gateway/wire/FuzzAnswer internal/quote/FuzzQuote internal/handover/FuzzParse fusefs/FuzzReadNotes witness/FuzzReadNote internal/strictjson/FuzzCheck tools/FuzzDecode pack/FuzzRender plugin/FuzzAnswer note/FuzzText mcp/FuzzURI mcp/FuzzLine archive/FuzzOpen; do \
 		echo "$$target"; go test ./$${target%/*} -run '^$$' -fuzz "^$${target#*/}$$" -fuzztime 5m; \
 	done
 
 bench:           ## measure against ext4 and others, and write docs/BENCHMARKS*.md; best on an idle machine
 	scripts/install-bench-tools.sh
 	scripts/install-test-node.sh
-	MNEME_NOSKIP=1 go test -run '^$$' -bench '^Benchmark(Reading|Writing|Agents|Past)$$' -benchtime 1x -timeout 60m ./tests/bench
+	MNEME_NOSKIP=1 go test -run '^$$' -bench '^Benchmark(Reading|Writing|Agents|Past|Server)$$' -benchtime 1x -timeout 60m ./tests/bench
 
 bench-quick:     ## the main ratios to ext4, in about a minute
 	go test -run '^$$' -bench 'Quick$$' -benchtime 1x -timeout 10m ./tests/bench

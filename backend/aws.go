@@ -7,20 +7,16 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 
-	"mneme/cache"
 	"mneme/cas"
 	"mneme/cas/s3cas"
 	"mneme/internal/awsconf"
 	"mneme/internal/awssetup"
 	"mneme/internal/objectversions"
-	"mneme/internal/safepath"
-	"mneme/internal/xdg"
 	"mneme/memory"
 	"mneme/versionlog/dynamolog"
 )
@@ -89,12 +85,6 @@ func (t awsTable) location() *Location {
 	return &Location{URL: t.String(), open: t.open, Probe: t.probe, Setup: &Setup{Run: t.setup, Plan: t.plan}, Recovery: Recovery{Rebuild: t.rebuild}}
 }
 
-// The parts of the user's cache directory.
-const (
-	blobCacheDir = "blobs"
-	headCacheDir = "heads"
-)
-
 func (t awsTable) open(ctx context.Context, opts *Options) (*Library, error) {
 	requests := &awsconf.Requests{}
 	clients, err := t.connect(ctx, requests)
@@ -136,7 +126,7 @@ func (t awsTable) open(ctx context.Context, opts *Options) (*Library, error) {
 		},
 		collect: func(ctx context.Context, storeID string, opts *CollectOptions) (*Garbage, error) {
 			orphans, err := log.Collect(ctx, storeID, &dynamolog.CollectOptions{Grace: opts.Grace, Keep: opts.Keep, Progress: opts.contents})
-			found := &Garbage{Contents: orphans.Contents, Bytes: orphans.Bytes}
+			found := &Garbage{Contents: orphans.Contents, Bytes: orphans.Bytes, Pages: orphans.Pages}
 			if errors.Is(err, objectversions.ErrLeft) {
 				found.Left, err = errOldKept, nil
 			}
@@ -145,23 +135,12 @@ func (t awsTable) open(ctx context.Context, opts *Options) (*Library, error) {
 	}), nil
 }
 
-// caches returns the blobs of every store behind a cache on disk, which all
-// mounts of the user share, and the directory for copies of heads. Without a
-// home there is neither. As root it has to be root's alone.
+// caches returns the blobs of every store behind a cache on disk, and the directory for copies
+// of heads.
 func (t awsTable) caches(clients *awsconf.Clients, opts *Options) (caches *blobCaches, heads string, err error) {
-	o := &cache.Options{}
-	dir := opts.CacheDir
-	if own, err := xdg.Cache(); dir == "" && err == nil {
-		dir = own
-	}
-	if dir != "" {
-		o.Dir, heads = filepath.Join(dir, blobCacheDir), filepath.Join(dir, headCacheDir)
-		if err := errors.Join(safepath.Check(o.Dir), safepath.Check(heads)); err != nil {
-			return nil, "", fmt.Errorf("cache: %w", elsewhere(err, "$XDG_CACHE_HOME names another place"))
-		}
-	}
-	if o.DiskBytes = opts.CacheBytes; o.DiskBytes < 0 {
-		o.Dir, o.DiskBytes = "", 0
+	o, heads, err := cacheDirs(opts)
+	if err != nil {
+		return nil, "", err
 	}
 	return &blobCaches{
 		backend: func(storeID string) (cas.Store, error) {

@@ -9,7 +9,8 @@
 //   - $MNEME_CONFLICTS is a directory that keeps conflicts instead of the usual one;
 //   - region, credentials, profiles and endpoints are those of the AWS SDK
 //     (AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL_S3 …), and $MNEME_INSECURE, a boolean,
-//     allows endpoints of other machines in plain HTTP.
+//     allows endpoints of other machines in plain HTTP;
+//   - $MNEME_TOKEN is the credential for a server, and $MNEME_TOKEN_FILE a file with it.
 package backend
 
 import (
@@ -35,6 +36,9 @@ type scheme struct {
 var schemes = []scheme{
 	{"file", "file:///absolute/path", locateEmbedded},
 	{"aws", "aws://BUCKET?table=TABLE", locateAWS},
+	{"https", "https://HOST[:PORT]", locateGateway},
+	{"http", "http://HOST[:PORT]", locateGateway},
+	{"http+unix", "http+unix:///absolute/path", locateGateway},
 }
 
 // errInvalid is the kind of what contradicts the rules, without a text of its own.
@@ -65,6 +69,9 @@ type Location struct {
 	// tried. It leaves nothing behind. Its error is that nothing could be tried, such as for
 	// want of credentials. Nil: there are no servers.
 	Probe func(ctx context.Context, report func(Probed)) error
+
+	// Server returns the published routes of the server. Nil: it is no server.
+	Server func(opts *Options) (*Server, error)
 
 	open  func(ctx context.Context, opts *Options) (*Library, error)
 	check func() error // nil: nothing can be seen without a request

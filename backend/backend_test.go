@@ -15,18 +15,21 @@ import (
 // TestLocate: a URL that is one is put into its usual form; of any other the error says
 // which would be right, and repeats no password.
 func TestLocate(t *testing.T) {
-	const forms = "; want file:///absolute/path or aws://BUCKET?table=TABLE"
+	const forms = "; want file:///absolute/path or aws://BUCKET?table=TABLE or https://HOST[:PORT] or http://HOST[:PORT] or http+unix:///absolute/path"
 	for _, test := range []struct{ url, want, err string }{
 		{"file:///a/b", "file:///a/b", ""},
 		{"file:///a/./b/../c/", "file:///a/c", ""},
 		{"file:///with%20space%3F", "file:///with%20space%3F", ""},
 		{"aws://bucket?table=mneme", "aws://bucket?table=mneme", ""},
 		{"aws://bucket/?table=mneme", "aws://bucket?table=mneme", ""},
+		{"https://Memory.Internal/", "https://memory.internal", ""},
+		{"http://127.0.0.1:7070/base/", "http://127.0.0.1:7070/base", ""},
+		{"http+unix:///run/./mneme.sock", "http+unix:///run/mneme.sock", ""},
 
 		{"", "", `store URL "": it is empty` + forms},
 		{"a/b", "", "it has no scheme" + forms},
 		{"/a/b", "", "it has no scheme; want file:///a/b"},
-		{"http://example.com", "", `there is no backend "http"` + forms},
+		{"gopher://example.com", "", `there is no backend "gopher"` + forms},
 		{"file:///%zz", "", "it is no URL" + forms},
 		{"file:a", "", "it has no absolute path; want file:///absolute/path"},
 		{"file://a/b", "", `"a" stands where a host would`},
@@ -34,6 +37,11 @@ func TestLocate(t *testing.T) {
 		{"file:///a#b", "", "a query or fragment"},
 		{"file://user:secret@/a", "", "user name or credentials in it"},
 		{"aws://key:secret@bucket?table=mneme", "", `"aws://…@bucket"`},
+		{"https://u:secret@host", "", "user name or credentials in it"},
+		{"https://host?x=1", "", "a query or fragment; want https://HOST[:PORT]"},
+		{"https:///x", "", "it names no host"},
+		{"http://host:0", "", `"0" is no port`},
+		{"http+unix://host/x", "", "no absolute path of a socket"},
 		{"aws:bucket", "", "it names no bucket; want aws://BUCKET?table=TABLE"},
 		{"aws://bucket", "", "it names no table; want aws://BUCKET?table=TABLE"},
 		{"aws://bucket/notes?table=mneme", "", `it has a path, "/notes"`},
@@ -60,6 +68,7 @@ func TestSchemes(t *testing.T) {
 	for url, want := range map[string]struct{ local, setup, rebuild, backup bool }{
 		"file:///a":                {local: true, backup: true},
 		"aws://bucket?table=mneme": {setup: true, rebuild: true},
+		"https://memory.internal":  {},
 	} {
 		at, err := Locate(url)
 		if err != nil {

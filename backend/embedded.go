@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"mneme/cache"
 	"mneme/cas"
 	"mneme/cas/dircas"
 	"mneme/cas/sizecas"
@@ -87,7 +88,7 @@ func (e embedded) open(ctx context.Context, opts *Options) (*Library, error) {
 	problem := func(p sqlitelog.Problem) memory.Problem {
 		return memory.Problem{Kind: ProblemIndex, Finding: p.Finding, Subject: p.Subject, What: p.What, Do: p.Do}
 	}
-	l := newLibrary(log, &blobCaches{backend: blobs, direct: opts.Direct}, parts{
+	l := newLibrary(log, &blobCaches{backend: blobs, direct: opts.Direct, options: &cache.Options{Near: true}}, parts{
 		check: func(ctx context.Context, storeID string, report func(memory.Problem)) error {
 			return log.Check(ctx, storeID, func(p sqlitelog.Problem) { report(problem(p)) })
 		},

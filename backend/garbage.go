@@ -24,6 +24,7 @@ func (o *CollectOptions) contents(done, total int) {
 type Garbage struct {
 	Contents  int   // that no version has
 	Bytes     int64 // of them
+	Pages     int   // of snapshots in a bucket, that no snapshot has
 	Conflicts int   // that have expired
 	Temporary int   // files that killed processes have left; those of conflicts are not counted
 	Left      error // why something of the contents is left where the backend keeps what was removed; nil: nothing is

@@ -41,16 +41,7 @@ func collectBesideWriters(t *testing.T, at *Location, writes int) {
 	ctx := t.Context()
 	user := &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "u"}}
 	open := func(direct bool) *Library {
-		lib, err := at.Open(ctx, &Options{Create: true, CacheDir: t.TempDir(), Direct: direct})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := lib.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		return lib
+		return dial(t, at.URL, &Options{Create: true, CacheDir: t.TempDir(), Direct: direct})
 	}
 	lib, collector := open(false), open(false)
 	info, err := lib.CreateStore(ctx, "notes", &memory.StoreOptions{

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
 	"mneme/cache"
 	"mneme/cas"
+	"mneme/errkind"
 	"mneme/memory"
 	"mneme/session/conflict"
 	"mneme/spool"
@@ -35,6 +37,9 @@ type Options struct {
 	// CacheBytes is how much of contents is kept there, for all processes together.
 	// Default: that of cache.Options; less than 0: nothing.
 	CacheBytes int64
+	// TokenFile has the credential for a server. It is read again when it changes. Default:
+	// $MNEME_TOKEN_FILE, or else the credential is $MNEME_TOKEN.
+	TokenFile string
 	// Logger gets what a backend has to say while it works. Default: nobody does.
 	Logger *slog.Logger
 }
@@ -95,8 +100,12 @@ func (l *Library) Close() error {
 	return l.log.Close()
 }
 
-// Conflicts returns what is kept of a store's conflicts, on this machine.
+// Conflicts returns what is kept of a store's conflicts, on this machine, in a directory where
+// mounts also have what is still to be written. For what is no id of a store there is none.
 func (l *Library) Conflicts(storeID string) *conflict.Store {
+	if versionlog.CheckStoreID(storeID) != nil { // such as "../.."
+		return conflict.New(filepath.Join(os.DevNull, "no store"))
+	}
 	return conflict.New(filepath.Join(l.conflictsDir, storeID))
 }
 
@@ -163,8 +172,11 @@ func (l *Library) CheckFree(minFree *int64) error {
 // Collect removes what nothing of a store needs any more: contents that no version has,
 // conflicts that have expired, and what killed processes have left, but nothing that a mount
 // will settle. Others may use the store meanwhile. What it could do is in the Garbage also
-// beside an error.
+// beside an error. ErrServerCollects.
 func (l *Library) Collect(ctx context.Context, storeID string, opts *CollectOptions) (*Garbage, error) {
+	if err := l.MayCollect(); err != nil {
+		return nil, err
+	}
 	found := &Garbage{}
 	conflicts := l.Conflicts(storeID)
 	now := time.Now()
@@ -184,6 +196,17 @@ func (l *Library) Collect(ctx context.Context, storeID string, opts *CollectOpti
 		found.Contents, found.Bytes, found.Temporary, found.Left = more.Contents, more.Bytes, found.Temporary+more.Temporary, more.Left
 	}
 	return found, err
+}
+
+// ErrServerCollects says that Library.Collect is not for a client of a server.
+var ErrServerCollects = errkind.New(errkind.Unsupported, "what nothing needs any more is removed where the server is, not through it")
+
+// MayCollect returns why Collect is not for this library: ErrServerCollects; nil: it is.
+func (l *Library) MayCollect() error {
+	if l.collect == nil {
+		return ErrServerCollects
+	}
+	return nil
 }
 
 // Shrink gives the disk back what the library's files do not need, and returns how many bytes

@@ -44,18 +44,22 @@ type Options struct {
 	// the one being written included. Of caches that share Dir each enforces its
 	// own bound on all that is there. Default: 1 GiB.
 	DiskBytes int64
+	// Near says that the next store is on this machine, where a read takes no longer than to wait
+	// for somebody else's: every Get that finds nothing reads by itself.
+	Near bool
 }
 
 // Cache is a cas.Store that remembers what it read from the next one. Reads go
-// to the memory tier, the disk tier and the next store, in that order; one fetch
-// at a time per digest, whose outcome everyone who waits for it shares. Put, Has,
-// List and Delete ask the next store. A disk tier that is damaged, full, read-only
-// or removed costs speed and never an answer.
+// to the memory tier, the disk tier and the next store, in that order. Unless the next
+// store is near, one fetch per digest is under way at a time, and everyone who waits
+// for it shares its outcome. Put, Has, List and Delete ask the next store. A disk tier
+// that is damaged, full, read-only or removed costs speed and never an answer.
 //
 // What is cached is served also when the next store has lost it: a check of a
 // store must read the store itself.
 type Cache struct {
 	next     cas.Store
+	near     bool
 	memory   *memory // nil: no memory tier
 	disk     *disk   // nil: no disk tier
 	flights  flights
@@ -82,7 +86,7 @@ func New(next cas.Store, opts *Options) (*Cache, error) {
 	if o.DiskBytes < 0 {
 		return nil, fmt.Errorf("cache: %d bytes of disk: %w", o.DiskBytes, fs.ErrInvalid)
 	}
-	c := &Cache{next: next}
+	c := &Cache{next: next, near: o.Near}
 	var err error
 	if o.MemoryBytes > 0 {
 		if c.memory, err = newMemory(o.MemoryBytes); err != nil {
@@ -98,8 +102,8 @@ func New(next cas.Store, opts *Options) (*Cache, error) {
 	return c, nil
 }
 
-// Close cancels the fetches under way, waits for them and gives the memory back.
-// What is on disk stays for the next time. Close does not close the next store.
+// Close cancels the fetches under way, except those of a near store, waits for all of
+// them and gives the memory back. What is on disk stays for the next time. Close does not close the next store.
 // Reads and writes after Close return ErrClosed.
 func (c *Cache) Close() {
 	c.flights.close()
@@ -116,7 +120,14 @@ func (c *Cache) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
 	if data, ok := c.fromMemory(d); ok {
 		return data, nil
 	}
-	return c.flights.do(ctx, d, func(ctx context.Context) ([]byte, error) { return c.fetch(ctx, d) })
+	if c.near {
+		if !c.flights.enter() {
+			return nil, fmt.Errorf("get %v: %w", d, ErrClosed)
+		}
+		defer c.flights.wg.Done()
+		return c.fetch(ctx, d)
+	}
+	return c.flights.do(ctx, d, func(ctx context.Context) ([]byte, error) { return c.fetchOnce(ctx, d) })
 }
 
 func (c *Cache) fromMemory(d cas.Digest) ([]byte, bool) {
@@ -127,12 +138,17 @@ func (c *Cache) fromMemory(d cas.Digest) ([]byte, bool) {
 	return data, ok
 }
 
-// fetch reads d from the disk tier or the next store and fills the tiers above.
-func (c *Cache) fetch(ctx context.Context, d cas.Digest) ([]byte, error) {
-	// The fetch before this one may have ended after its caller had looked.
+// fetchOnce looks in memory once more before it fetches: the fetch before may have ended after
+// its caller had looked.
+func (c *Cache) fetchOnce(ctx context.Context, d cas.Digest) ([]byte, error) {
 	if data, ok := c.fromMemory(d); ok {
 		return data, nil
 	}
+	return c.fetch(ctx, d)
+}
+
+// fetch reads d from the disk tier or the next store and fills the tiers above.
+func (c *Cache) fetch(ctx context.Context, d cas.Digest) ([]byte, error) {
 	deletes := c.deletes.Load()
 	data, ok := c.disk.get(d)
 	if !ok {

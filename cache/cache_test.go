@@ -106,6 +106,7 @@ func TestConformance(t *testing.T) {
 		"both":   func(t *testing.T) *Options { return &Options{Dir: t.TempDir()} },
 		"tiny":   func(t *testing.T) *Options { return &Options{MemoryBytes: 400, Dir: t.TempDir(), DiskBytes: 2 * block} },
 		"none":   func(*testing.T) *Options { return &Options{MemoryBytes: -1} },
+		"near":   func(*testing.T) *Options { return &Options{Near: true} },
 	}
 	for name, options := range tiers {
 		t.Run(name+" over memcas", func(t *testing.T) {
@@ -192,7 +193,7 @@ func TestPutFillsMemory(t *testing.T) {
 	d := put(t, c, data)
 	wantData(t, c, d, data)
 	// A reader can miss the memory tier just before the fetch of another ends.
-	if _, err := c.fetch(t.Context(), d); err != nil {
+	if _, err := c.fetchOnce(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 	if n := next.gets.Load(); n != 0 {

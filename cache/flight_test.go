@@ -138,6 +138,33 @@ func TestCloseEndsFetches(t *testing.T) {
 	})
 }
 
+func TestCloseAwaitsNear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := false
+		next := &counting{Store: memcas.New(), hold: func(context.Context, cas.Digest) error {
+			time.Sleep(time.Second)
+			ended = true
+			return nil
+		}}
+		d := put(t, next, []byte("data"))
+		c := &Cache{next: next, near: true}
+		go func() {
+			if _, err := c.Get(t.Context(), d); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		c.Close()
+		if !ended {
+			t.Error("Close did not wait for the read")
+		}
+		if _, err := c.Get(t.Context(), d); !errors.Is(err, ErrClosed) {
+			t.Errorf("Get: error %v, want ErrClosed", err)
+		}
+		synctest.Wait()
+	})
+}
+
 func TestErrorIsNotKept(t *testing.T) {
 	next := &counting{Store: memcas.New()}
 	c := newCache(t, next, &Options{Dir: t.TempDir()})

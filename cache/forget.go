@@ -19,7 +19,7 @@ func (c *Cache) Forget() error {
 	if err := c.disk.clear(); err != nil {
 		return fmt.Errorf("empty the cache on disk: %w", err)
 	}
-	return nil
+	return cas.Forget(c.next)
 }
 
 func (m *memory) clear() {

@@ -16,32 +16,33 @@ type Kind int
 
 // The kinds.
 const (
-	None         Kind = iota // no error
-	Rewritten                // acknowledged history is missing, or another one is there
-	Corrupt                  // data is damaged, or missing though it was stored
-	Fenced                   // the commit is of an epoch that is over
-	NoSpace                  // the disk is full, or nearly
-	OverQuota                // somebody has used up what they may use
-	TooLarge                 // a memory is larger than its store takes
-	TooMany                  // there are more changes than one commit takes
-	NameTooLong              // a path, or a part of one, is longer than it may be
-	NotText                  // what should be text is not UTF-8
-	ReadOnly                 // it was opened for reading only
-	Archived                 // the store is archived
-	Policy                   // the store's policy does not let it in, as it is
-	Denied                   // the caller may not do that
-	Conflict                 // what was to be replaced is not what was expected
-	Overlap                  // a path would lie below another memory's path
-	Exists                   // the name is taken
-	InUse                    // somebody else is using it
-	NotFound                 // there is no such store, memory, version or conflict
-	Missing                  // what a backend stands on is not there, such as its bucket
-	Newer                    // the data was written by a newer mneme
-	Unsupported              // this backend cannot do that
-	PathEncoding             // a path is not UTF-8
-	Invalid                  // the request contradicts itself, or the rules
-	Unavailable              // it does not answer, or not in time
-	Unknown                  // any other
+	None            Kind = iota // no error
+	Rewritten                   // acknowledged history is missing, or another one is there
+	Corrupt                     // data is damaged, or missing though it was stored
+	Fenced                      // the commit is of an epoch that is over
+	NoSpace                     // the disk is full, or nearly
+	OverQuota                   // somebody has used up what they may use
+	TooLarge                    // a memory is larger than its store takes
+	TooMany                     // there are more changes than one commit takes
+	NameTooLong                 // a path, or a part of one, is longer than it may be
+	NotText                     // what should be text is not UTF-8
+	ReadOnly                    // it was opened for reading only
+	Archived                    // the store is archived
+	Policy                      // the store's policy does not let it in, as it is
+	Denied                      // the caller may not do that
+	Unauthenticated             // there is no credential, or none that counts
+	Conflict                    // what was to be replaced is not what was expected
+	Overlap                     // a path would lie below another memory's path
+	Exists                      // the name is taken
+	InUse                       // somebody else is using it
+	NotFound                    // there is no such store, memory, version or conflict
+	Missing                     // what a backend stands on is not there, such as its bucket
+	Newer                       // the data was written by a newer mneme
+	Unsupported                 // this backend cannot do that
+	PathEncoding                // a path is not UTF-8
+	Invalid                     // the request contradicts itself, or the rules
+	Unavailable                 // it does not answer, or not in time
+	Unknown                     // any other
 )
 
 // kinds are their names and properties, by kind.
@@ -50,32 +51,33 @@ var kinds = [...]struct {
 	final     bool
 	retryable bool
 }{
-	None:         {name: "none"},
-	Rewritten:    {name: "rewritten", final: true},
-	Corrupt:      {name: "corrupt"},
-	Fenced:       {name: "fenced", final: true},
-	NoSpace:      {name: "no_space", retryable: true},
-	OverQuota:    {name: "over_quota", final: true, retryable: true},
-	TooLarge:     {name: "too_large", final: true},
-	TooMany:      {name: "too_many", final: true},
-	NameTooLong:  {name: "name_too_long", final: true},
-	NotText:      {name: "not_text", final: true},
-	ReadOnly:     {name: "read_only", final: true},
-	Archived:     {name: "archived", final: true},
-	Policy:       {name: "policy", final: true},
-	Denied:       {name: "denied"},
-	Conflict:     {name: "conflict", final: true},
-	Overlap:      {name: "overlap", final: true},
-	Exists:       {name: "exists", final: true},
-	InUse:        {name: "in_use", final: true, retryable: true},
-	NotFound:     {name: "not_found", final: true},
-	Missing:      {name: "missing", retryable: true},
-	Newer:        {name: "newer", final: true},
-	Unsupported:  {name: "unsupported", final: true},
-	PathEncoding: {name: "path_encoding", final: true},
-	Invalid:      {name: "invalid", final: true},
-	Unavailable:  {name: "unavailable", retryable: true},
-	Unknown:      {name: "unknown"},
+	None:            {name: "none"},
+	Rewritten:       {name: "rewritten", final: true},
+	Corrupt:         {name: "corrupt"},
+	Fenced:          {name: "fenced", final: true},
+	NoSpace:         {name: "no_space", retryable: true},
+	OverQuota:       {name: "over_quota", final: true, retryable: true},
+	TooLarge:        {name: "too_large", final: true},
+	TooMany:         {name: "too_many", final: true},
+	NameTooLong:     {name: "name_too_long", final: true},
+	NotText:         {name: "not_text", final: true},
+	ReadOnly:        {name: "read_only", final: true},
+	Archived:        {name: "archived", final: true},
+	Policy:          {name: "policy", final: true},
+	Denied:          {name: "denied"},
+	Unauthenticated: {name: "unauthenticated"},
+	Conflict:        {name: "conflict", final: true},
+	Overlap:         {name: "overlap", final: true},
+	Exists:          {name: "exists", final: true},
+	InUse:           {name: "in_use", final: true, retryable: true},
+	NotFound:        {name: "not_found", final: true},
+	Missing:         {name: "missing", retryable: true},
+	Newer:           {name: "newer", final: true},
+	Unsupported:     {name: "unsupported", final: true},
+	PathEncoding:    {name: "path_encoding", final: true},
+	Invalid:         {name: "invalid", final: true},
+	Unavailable:     {name: "unavailable", retryable: true},
+	Unknown:         {name: "unknown"},
 }
 
 // String returns its name, in snake case.

@@ -116,6 +116,7 @@ func (s *store) followOne(ctx context.Context, c *versionlog.Commit) {
 	s.useLocked(c, recounted)
 	if c.Erases() {
 		s.forgetPastLocked()
+		s.fs.returning.versionsErased()
 	}
 	s.degraded = nil
 	s.tree.ShownLocked(c)

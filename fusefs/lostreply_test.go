@@ -59,36 +59,39 @@ func TestOwedIsBounded(t *testing.T) {
 // may be the first to know.
 func TestDraftIsSettledOnceByTwo(t *testing.T) {
 	r := newRig(t)
-	fh := r.dirtyWith("/f", "", syscall.O_WRONLY|syscall.O_APPEND)
-	var want []string
-	for i := range 2000 {
-		one, two := fmt.Sprintln("one", i), fmt.Sprintln("two", i)
-		r.appendTo(fh, one)
-		r.log.SetFates(logfault.Unheard)
-		r.fsync(fh, fuse.EIO)
-		r.appendTo(fh, two)
-		want = append(want, one, two)
-		done := make(chan bool)
-		go func() {
-			defer close(done)
-			for began, delay := time.Now(), rand.N(20*time.Microsecond); time.Since(began) < delay; {
-			}
+	for file := range 40 { // each save reads all of a file, which therefore stays short
+		path := fmt.Sprint("/f", file)
+		fh := r.dirtyWith(path, "", syscall.O_WRONLY|syscall.O_APPEND)
+		var want []string
+		for i := range 50 {
+			one, two := fmt.Sprintln("one", i), fmt.Sprintln("two", i)
+			r.appendTo(fh, one)
+			r.log.SetFates(logfault.Unheard)
+			r.fsync(fh, fuse.EIO)
+			r.appendTo(fh, two)
+			want = append(want, one, two)
+			done := make(chan bool)
+			go func() {
+				defer close(done)
+				for began, delay := time.Now(), rand.N(20*time.Microsecond); time.Since(began) < delay; {
+				}
+				r.follow()
+				head, data, err := r.other.Read(t.Context(), path)
+				if err != nil {
+					t.Error(err)
+				}
+				_, _ = r.other.Write(t.Context(), path, append(data, "theirs\n"...), versionlog.ExpectVersion(head.ID))
+			}()
+			r.fsync(fh, fuse.OK)
+			<-done
 			r.follow()
-			head, data, err := r.other.Read(t.Context(), "/f")
-			if err != nil {
-				t.Error(err)
+		}
+		_, data, err := r.other.Read(t.Context(), path)
+		r.must(err)
+		for _, line := range want {
+			if n := strings.Count(string(data), line); n != 1 {
+				t.Errorf("%s has %q %d times", path, line, n)
 			}
-			_, _ = r.other.Write(t.Context(), "/f", append(data, "theirs\n"...), versionlog.ExpectVersion(head.ID))
-		}()
-		r.fsync(fh, fuse.OK)
-		<-done
-		r.follow()
-	}
-	_, data, err := r.other.Read(t.Context(), "/f")
-	r.must(err)
-	for _, line := range want {
-		if n := strings.Count(string(data), line); n != 1 {
-			t.Errorf("%q is there %d times", line, n)
 		}
 	}
 }

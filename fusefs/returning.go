@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"runtime"
 	"runtime/debug"
 	"time"
 )
@@ -13,7 +14,8 @@ import (
 // until all is calm.
 type returning struct {
 	passed chan struct{} // something has
-	known  int           // files, to the kernel, since then
+	erased chan struct{} // versions of a store were
+	known  int           // files, to the kernel, since something has passed
 	free   func()
 }
 
@@ -22,18 +24,29 @@ const (
 	returnEvery = 2 * time.Second
 	// calm is for how long nothing must have passed, else.
 	calm = time.Second
+	// erasedWithin is for how long a redaction may still be under way when the mount hears
+	// of it, also where one of the processes that follow the store must finish it.
+	erasedWithin = 2 * time.Minute
 	// manyKnown files leave enough for a collection.
 	manyKnown = 512
 )
 
 func newReturning() returning {
-	return returning{passed: make(chan struct{}, 1), free: debug.FreeOSMemory}
+	return returning{passed: make(chan struct{}, 1), erased: make(chan struct{}, 1), free: debug.FreeOSMemory}
 }
 
 // memoryPassed says that much has passed through by now.
 func (r *returning) memoryPassed() {
 	select {
 	case r.passed <- struct{}{}:
+	default:
+	}
+}
+
+// versionsErased says that versions of a store were.
+func (r *returning) versionsErased() {
+	select {
+	case r.erased <- struct{}{}:
 	default:
 	}
 }
@@ -48,6 +61,7 @@ func (r *returning) knownLocked() {
 
 // returnMemory gives the system back what is no longer held, until the mount ends.
 func (fs *fileSystem) returnMemory() {
+	var again <-chan time.Time // what was read of the erased since is forgotten, too
 	for {
 		select {
 		case <-fs.ctx.Done():
@@ -56,6 +70,13 @@ func (fs *fileSystem) returnMemory() {
 			fs.sleep(returnEvery) // more may be on its way
 		case <-fs.returning.passed:
 			fs.awaitCalm()
+		case <-fs.returning.erased:
+			fs.awaitCalm()
+			again = time.After(erasedWithin)
+			fs.clearErased()
+		case <-again:
+			again = nil
+			fs.clearErased()
 		}
 		if fs.ctx.Err() != nil {
 			return
@@ -65,6 +86,20 @@ func (fs *fileSystem) returnMemory() {
 		fs.mu.Unlock()
 		fs.returning.free()
 	}
+}
+
+// clearErased lets go of what may hold texts that were erased, without anybody using it: the
+// connections to the database, whose memory is unmapped then, and pools, of which one
+// collection leaves the rest to the next one, that of returning.free. What these free they
+// overwrite in a process of mneme mount, which has GODEBUG=clobberfree=1; and fusedev wipes its
+// buffers.
+func (fs *fileSystem) clearErased() {
+	for _, s := range fs.stores {
+		if err := s.memory.Forget(); err != nil {
+			fs.log.Warn("clear the memory of what was erased", "store", s.slug(), "err", err)
+		}
+	}
+	runtime.GC()
 }
 
 // awaitCalm returns when nothing has passed for a while, or when the mount ends.

@@ -11,7 +11,7 @@ import (
 )
 
 // TestMemoryIsReturnedOnceAllIsCalm has files become known to the kernel. Memory goes back
-// when there are many and no more come, once.
+// when there are many and no more come, once; and after a redaction, twice.
 func TestMemoryIsReturnedOnceAllIsCalm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -45,6 +45,12 @@ func TestMemoryIsReturnedOnceAllIsCalm(t *testing.T) {
 		}
 		wants("after many files", 1)
 		wants("a while later", 1)
+		fs.returning.versionsErased()
+		wants("after a redaction", 2)
+		time.Sleep(erasedWithin)
+		wants("when all redactions have ended", 3)
+		time.Sleep(erasedWithin)
+		wants("a while later", 3)
 	})
 }
 

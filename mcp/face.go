@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,15 @@ func (f *face) isReadOnly() bool {
 		}
 	}
 	return true
+}
+
+// specs returns the tools that the stores have a use for.
+func (f *face) specs() []*spec {
+	all := specs(f.isReadOnly())
+	if f.KeepsConflicts() {
+		return all
+	}
+	return slices.DeleteFunc(all, func(s *spec) bool { return s.Name == "conflicts" })
 }
 
 // store returns the store in which a path of the tool is, and the path in it; false if it is in

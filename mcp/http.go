@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mneme/errkind"
+	"mneme/internal/quote"
 	"mneme/internal/strictjson"
 )
 
@@ -29,12 +30,18 @@ type HandlerOptions struct {
 	// Patience is how long a client may take to send a request, and to take each part of an
 	// answer; 30 seconds.
 	Patience time.Duration
+	// Checked says that hosts and origins were checked before a request comes here.
+	Checked bool
+	// Linger has a request wait for changes of resources: it ends with the context that it returns,
+	// and then calls the function. Nil: it ends with the client.
+	Linger func(http.ResponseWriter, *http.Request) (context.Context, context.CancelFunc)
 }
 
 // Handler serves clients by streamable HTTP without sessions: revision 2026-07-28, and older
 // ones, which cannot subscribe or be asked there. of returns the server of the one who asks,
 // the same for the same session, or an error of package errkind. It is not asked for pages of
-// other origins, or of names that lead to the loopback interface: those are refused.
+// other origins, or of names that lead to the loopback interface: those are refused, unless
+// somebody has checked them.
 // Authentication, and how long a client may take for the head of a request, are up to the caller.
 func Handler(of func(*http.Request) (*Server, error), opts *HandlerOptions) http.Handler {
 	h := &handler{of: of, HandlerOptions: HandlerOptions{MaxBody: 4 << 20, Requests: 256, OfServer: 64, Listening: 16, Patience: 30 * time.Second}}
@@ -44,9 +51,11 @@ func Handler(of func(*http.Request) (*Server, error), opts *HandlerOptions) http
 		setIfGiven(&h.OfServer, opts.OfServer)
 		setIfGiven(&h.Listening, opts.Listening)
 		setIfGiven(&h.Patience, opts.Patience)
+		h.Checked, h.Linger = opts.Checked, opts.Linger
 	}
 	h.sdk = sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
 		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: h.MaxBody,
+		DisableLocalhostProtection: true, // refuseHead has it
 	})
 	return h
 }
@@ -107,9 +116,16 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reject(w, no.status, &no.refusal)
 		return
 	}
-	if call, ok := msg.(*jsonrpc.Request); ok && call.Method == listen && !place.listen() {
-		busy(w, idOf(body))
-		return
+	if call, ok := msg.(*jsonrpc.Request); ok && call.Method == listen {
+		if !place.listen() {
+			busy(w, idOf(body))
+			return
+		}
+		if h.Linger != nil {
+			ctx, done := h.Linger(w, r)
+			defer done()
+			r = r.WithContext(ctx)
+		}
 	}
 	r = r.WithContext(context.WithValue(r.Context(), serverKey{}, s))
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -161,7 +177,7 @@ var ofBody = []string{"MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"}
 // refuseHead returns why a request is refused whoever it is of; nil: it is not.
 func (h *handler) refuseHead(r *http.Request) *badRequest {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if h.origins.Check(r) != nil || local != nil && isLoopback(local.String()) && !isLoopback(r.Host) {
+	if !h.Checked && (h.origins.Check(r) != nil || local != nil && isLoopback(local.String()) && !isLoopback(r.Host)) {
 		return &badRequest{http.StatusForbidden, refusal{code: jsonrpc.CodeInvalidRequest, text: "pages of other origins are not served"}}
 	}
 	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
@@ -243,8 +259,12 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, jsonrpc.
 // noServer answers a request for which there is no server. It does not tell what there is for
 // others.
 func (h *handler) noServer(w http.ResponseWriter, err error) {
-	if kind := errkind.Of(err); kind.Retryable() {
+	switch kind := errkind.Of(err); {
+	case kind.Retryable():
 		busy(w, nil)
+		return
+	case kind == errkind.Invalid: // what is wrong with the request itself
+		reject(w, http.StatusBadRequest, &refusal{code: jsonrpc.CodeInvalidRequest, text: quote.Text(err.Error())})
 		return
 	}
 	reject(w, http.StatusNotFound, &refusal{code: jsonrpc.CodeInvalidRequest, text: "there is no such server"})

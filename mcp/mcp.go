@@ -133,7 +133,7 @@ func (s *Server) prompt(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptR
 		mounts = append(mounts, note.Mount{Path: store.Path, Store: store.Store, ReadOnly: store.ReadOnly})
 	}
 	var beside []string
-	for _, spec := range specs(s.face.isReadOnly()) {
+	for _, spec := range s.face.specs() {
 		if spec.Name != "memory" {
 			beside = append(beside, spec.Name)
 		}

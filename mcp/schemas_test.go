@@ -17,11 +17,11 @@ func (c *client) checkFields(name string, t *toolResult) {
 	if t.ResultType == "input_required" {
 		return
 	}
-	i := slices.IndexFunc(specs(c.face.isReadOnly()), func(s *spec) bool { return s.Name == name })
+	i := slices.IndexFunc(c.face.specs(), func(s *spec) bool { return s.Name == name })
 	if i < 0 {
 		return
 	}
-	output, err := json.Marshal(specs(c.face.isReadOnly())[i].tool().OutputSchema)
+	output, err := json.Marshal(c.face.specs()[i].tool().OutputSchema)
 	c.must(err)
 	// No field beyond those: a program relies on what is named.
 	closed := strings.ReplaceAll(string(output), `"properties":`, `"additionalProperties":false,"properties":`)

@@ -29,7 +29,7 @@ var verbs = map[string]func(*face, context.Context, *call) (*answer, error){
 
 // addTools gives a server the tools.
 func (f *face) addTools(server *sdk.Server, log *slog.Logger) {
-	for _, s := range specs(f.isReadOnly()) {
+	for _, s := range f.specs() {
 		server.AddTool(s.tool(), func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			began := time.Now()
 			a, err := verbs[s.Name](f, ctx, newCall(r, s))

@@ -21,6 +21,8 @@ var (
 	ErrReadOnly = errkind.New(errkind.ReadOnly, "open read-only")
 	// ErrBadName says that a store's name or reference makes no sense.
 	ErrBadName = errkind.New(errkind.Invalid, "bad store name")
+	// errNoSlug is the ErrBadName of a name that has no letter or digit for a slug.
+	errNoSlug = errkind.New(errkind.Invalid, "no slug")
 	// ErrBadLimits says that a store's limits make no sense.
 	ErrBadLimits = errkind.New(errkind.Invalid, "bad store limits")
 	// ErrUntried says that a commit failed before the log was asked for it, so

@@ -156,9 +156,11 @@ func (c *historyClient) append(ctx context.Context, path string) {
 func (c *historyClient) commit(ctx context.Context, call *storeCall, changes []callChange) error {
 	var batch []memory.Change
 	for _, change := range changes {
-		batch = append(batch, memory.Change{
-			Action: change.action, Path: change.path, To: change.to, Content: []byte(change.text), Expect: change.expectation(),
-		})
+		c := memory.Change{Action: change.action, Path: change.path, To: change.to, Expect: change.expectation()}
+		if change.action == versionlog.Put {
+			c.Content = []byte(change.text)
+		}
+		batch = append(batch, c)
 	}
 	opts := &memory.CommitOptions{Key: versionlog.NewKey(), Fresh: true}
 	return insist(func() error {

@@ -33,8 +33,8 @@ func CheckForeign(s versionlog.Store) error {
 	if err := versionlog.CheckStoreID(s.ID); err != nil {
 		return fmt.Errorf("%w: %w", versionlog.ErrInvalid, err)
 	}
-	if slug, err := Slug(s.Slug); err != nil || slug != s.Slug {
-		return fmt.Errorf("%w: %.40q is no slug; want lower-case letters, digits and hyphens", ErrBadName, s.Slug)
+	if s.Slug == "" || slugOf(s.Slug) != s.Slug || len(s.Slug) > MaxStoreName+tailBytes {
+		return fmt.Errorf("%w: %.40q is no slug; want lower-case letters, digits and hyphens, at most %d", ErrBadName, s.Slug, MaxStoreName+tailBytes)
 	}
 	return checkStore(s)
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -42,6 +43,9 @@ type Library struct {
 	blobs   Blobs
 	witness Witness // nil: there is none
 	mayGrow func() error
+	ruling  ruling
+
+	deletions deletions // by all who write
 }
 
 // Witness remembers outside the log how far histories have come. Its methods may be
@@ -66,7 +70,7 @@ func (l *Library) SetWitness(w Witness) { l.witness = w }
 
 // NewLibrary returns the library of a log and its blobs. It owns neither.
 func NewLibrary(log versionlog.Log, blobs Blobs) *Library {
-	return &Library{log: log, blobs: blobs}
+	return &Library{log: log, blobs: blobs, ruling: ruling{fresh: freshness{opened: time.Now()}}}
 }
 
 // StoreOptions describe a new store; the zero value is the default.
@@ -77,6 +81,8 @@ type StoreOptions struct {
 	Quota          versionlog.Quota
 	Policy         versionlog.Policy
 	Metadata       map[string]string // see versionlog.Store; at most 16 pairs
+	// AnySlug takes another slug where that of the name is taken, or the name has none.
+	AnySlug bool
 	// Actor is who creates it, which the first commit of its history says. The zero
 	// Actor makes a store whose history is empty, such as one to import into.
 	Actor versionlog.Actor
@@ -88,7 +94,11 @@ func (l *Library) CreateStore(ctx context.Context, name string, opts *StoreOptio
 	if opts == nil {
 		opts = &StoreOptions{}
 	}
+	id := versionlog.NewStoreID()
 	slug, err := Slug(name)
+	if opts.AnySlug && errors.Is(err, errNoSlug) {
+		slug, err = "store-"+idTail(id), nil
+	}
 	if err == nil {
 		err = checkNewStoreName(name)
 	}
@@ -96,7 +106,7 @@ func (l *Library) CreateStore(ctx context.Context, name string, opts *StoreOptio
 		return versionlog.Store{}, err
 	}
 	s := versionlog.Store{
-		ID: versionlog.NewStoreID(), Slug: slug, Name: name, Description: opts.Description,
+		ID: id, Slug: slug, Name: name, Description: opts.Description,
 		Limits:    versionlog.Limits{MaxMemoryBytes: opts.MaxMemoryBytes, Content: opts.Content},
 		Quota:     opts.Quota,
 		Policy:    opts.Policy,
@@ -112,7 +122,12 @@ func (l *Library) CreateStore(ctx context.Context, name string, opts *StoreOptio
 	if err := checkStore(s); err != nil {
 		return versionlog.Store{}, err
 	}
-	if err := l.log.CreateStore(ctx, s); err != nil {
+	err = l.log.CreateStore(ctx, s)
+	if opts.AnySlug && errors.Is(err, versionlog.ErrExists) {
+		s.Slug = strings.TrimRight(s.Slug[:min(len(s.Slug), MaxStoreName-tailBytes)], "-") + "-" + idTail(id)
+		err = l.log.CreateStore(ctx, s)
+	}
+	if err != nil {
 		return versionlog.Store{}, err
 	}
 	if opts.Actor != (versionlog.Actor{}) {
@@ -122,6 +137,13 @@ func (l *Library) CreateStore(ctx context.Context, name string, opts *StoreOptio
 	}
 	return l.log.Store(ctx, s.ID)
 }
+
+// idTail is the random end of an id, by which a slug is told from others.
+func idTail(id string) string { return id[len(id)-8:] }
+
+// tailBytes is how many bytes a slug has of an id. Stores of a mneme that did not cut the name have
+// them besides.
+const tailBytes = 9
 
 // happen commits an event to a store, which the witness must know as it is.
 func (l *Library) happen(ctx context.Context, s versionlog.Store, e *versionlog.Event, by versionlog.Actor) error {
@@ -194,12 +216,23 @@ func Slug(name string) (string, error) {
 	if n := utf8.RuneCountInString(name); n < 1 || n > MaxStoreName || !utf8.ValidString(name) {
 		return "", fmt.Errorf("%w: it has %d characters, want UTF-8 of 1 to %d", ErrBadName, n, MaxStoreName)
 	}
-	var b strings.Builder
-	gap := false
 	for _, r := range name {
 		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
 			return "", fmt.Errorf("%w: %s has the character %U; control and format characters are not allowed", ErrBadName, quote.Name(name), r)
 		}
+	}
+	slug := slugOf(name)
+	if slug == "" {
+		return "", fmt.Errorf("%w: %w: %s has no ASCII letter or digit to name a directory after; try a name such as %q", ErrBadName, errNoSlug, quote.Name(name), "team-notes")
+	}
+	return slug, nil
+}
+
+// slugOf is what Slug makes of a text; "": nothing.
+func slugOf(text string) string {
+	var b strings.Builder
+	gap := false
+	for _, r := range text {
 		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
 			if gap && b.Len() > 0 {
 				b.WriteByte('-')
@@ -210,11 +243,12 @@ func Slug(name string) (string, error) {
 			gap = true
 		}
 	}
-	if b.Len() == 0 {
-		return "", fmt.Errorf("%w: %s has no ASCII letter or digit to name a directory after; try a name such as %q", ErrBadName, quote.Name(name), "team-notes")
-	}
-	return b.String(), nil
+	return b.String()
 }
+
+// IsHidden reports whether a store holds what mneme itself keeps in a library: its slug begins
+// with a dot, which no name's does.
+func IsHidden(s versionlog.Store) bool { return strings.HasPrefix(s.Slug, ".") }
 
 // checkNewStoreName checks that a new store's name can be seen.
 func checkNewStoreName(name string) error {
@@ -227,10 +261,13 @@ func checkNewStoreName(name string) error {
 }
 
 // FindStore returns the store that a person's word means: its id, its slug, or
-// its name. versionlog.ErrNotFound, ErrBadName.
+// its name; hidden ones are not found. versionlog.ErrNotFound, ErrBadName.
 func (l *Library) FindStore(ctx context.Context, ref string) (versionlog.Store, error) {
 	if strings.HasPrefix(ref, "memstore_") {
 		s, err := l.log.Store(ctx, ref)
+		if err == nil && IsHidden(s) {
+			err = versionlog.ErrNotFound
+		}
 		return s, findError(ref, err)
 	}
 	slug, err := Slug(ref)
@@ -258,7 +295,7 @@ func (l *Library) storeCalled(ctx context.Context, name string) (found versionlo
 		if err != nil {
 			return s, err
 		}
-		if s.Name != name {
+		if s.Name != name || IsHidden(s) {
 			continue
 		}
 		if found.ID != "" {
@@ -282,8 +319,14 @@ func findError(ref string, err error) error {
 	return nil
 }
 
-// Stores returns all stores ordered by slug, archived ones too.
+// Stores returns all stores but hidden ones, ordered by slug, archived ones too.
 func (l *Library) Stores(ctx context.Context) ([]versionlog.Store, error) {
+	all, err := l.AllStores(ctx)
+	return slices.DeleteFunc(all, IsHidden), err
+}
+
+// AllStores returns hidden stores, too.
+func (l *Library) AllStores(ctx context.Context) ([]versionlog.Store, error) {
 	return versionlog.AllStores(ctx, l.log)
 }
 
@@ -319,6 +362,9 @@ func (l *Library) DeleteStore(ctx context.Context, id string) error {
 		return nil
 	}
 	for d, err := range lister.List(ctx) {
+		if errors.Is(err, errors.ErrUnsupported) { // by what is below a cache
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("list blobs of deleted store: %w", err)
 		}
@@ -341,6 +387,11 @@ type Author struct {
 	MayGrow func() error
 }
 
+// isAgent reports whether a session writes, be it by itself or with the key of others.
+func isAgent(a versionlog.Actor, session string) bool {
+	return a.Kind == versionlog.ActorSession || session != "" && a.Kind != versionlog.ActorUser
+}
+
 // SessionAuthor returns the author of what a session writes.
 func SessionAuthor(id string) *Author {
 	return &Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: id}, Session: id}
@@ -358,7 +409,7 @@ func (l *Library) Open(ctx context.Context, id string, author *Author) (*Store, 
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", info.Slug, err)
 	}
-	s := &Store{info: info, log: l.log, can: l.log.Capabilities(), blobs: blobs, author: author}
+	s := &Store{info: info, log: l.log, can: l.log.Capabilities(), blobs: blobs, author: author, deletions: &l.deletions}
 	s.hasQuota.Store(info.Quota != versionlog.Quota{})
 	if author != nil {
 		if s.mayGrow = author.MayGrow; s.mayGrow == nil {

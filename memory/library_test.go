@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"mneme/memory"
@@ -118,5 +119,21 @@ func TestFindStoreByItsNewName(t *testing.T) {
 	}
 	if _, err := f.lib.FindStore(t.Context(), "メモ"); !errors.Is(err, memory.ErrBadName) {
 		t.Errorf("by the name that it has no longer: %v, want ErrBadName", err)
+	}
+}
+
+// TestLongSlug: a store whose long name is taken has a slug that a directory can have.
+func TestLongSlug(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, name := range []string{strings.Repeat("x", memory.MaxStoreName), strings.Repeat("x-", memory.MaxStoreName/2)} {
+		for range 2 {
+			s, err := f.lib.CreateStore(t.Context(), name, &memory.StoreOptions{AnySlug: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := memory.CheckForeign(s); err != nil || len(s.Slug) > 255 {
+				t.Errorf("a slug of %d bytes: %v", len(s.Slug), err)
+			}
+		}
 	}
 }

@@ -203,7 +203,7 @@ func (t *textChanges) among(ctx context.Context, entries []Entry) (changed []Ent
 
 // is reports whether a version added or removed the text.
 func (t *textChanges) is(ctx context.Context, v, parent *versionlog.Version) (bool, error) {
-	if v.IsDir() || v.Op == versionlog.OpRenamed {
+	if v.IsDir() || v.Op == versionlog.OpRenamed && (parent == nil || parent.Digest == v.Digest || parent.Redacted()) {
 		return false, nil
 	}
 	now, before := t.in(v), t.in(parent)

@@ -70,10 +70,9 @@ func (s *Store) refused(err error) {
 // tally counts what has been added to a store since it was opened. Its methods may be
 // called at once from many goroutines.
 type tally struct {
-	mu        sync.Mutex
-	used      versionlog.Usage // but for LastHour
-	versions  [parts]part      // of the last hour, by minute modulo parts
-	deletions [parts]part      // of the last minute, by second modulo parts
+	mu       sync.Mutex
+	used     versionlog.Usage // but for LastHour
+	versions [parts]part      // of the last hour, by minute modulo parts
 }
 
 // parts are the minutes of an hour, and the seconds of a minute.
@@ -112,7 +111,6 @@ func (t *tally) add(versions []versionlog.Version, now time.Time) {
 	t.used.Bytes += more.Bytes
 	t.used.Memories += more.Memories
 	note(&t.versions, now.Unix()/60, more.LastHour)
-	note(&t.deletions, now.Unix(), versionlog.DeletionsOf(versions))
 }
 
 // usage is what has been used by now.
@@ -122,11 +120,4 @@ func (t *tally) usage(now time.Time) versionlog.Usage {
 	used := t.used
 	used.LastHour = sum(&t.versions, now.Unix()/60)
 	return used
-}
-
-// deleted is how many memories have been deleted within a minute by now.
-func (t *tally) deleted(now time.Time) int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return sum(&t.deletions, now.Unix())
 }

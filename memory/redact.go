@@ -110,7 +110,7 @@ func (s *Store) erase(ctx context.Context, ids []string, reason string, event fu
 	if s.author == nil {
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, ErrReadOnly)
 	}
-	if s.author.Actor.Kind == versionlog.ActorSession {
+	if isAgent(s.author.Actor, s.author.Session) {
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, ErrSessionRedacts)
 	}
 	if s.can.Purge == nil {

@@ -16,15 +16,27 @@ type Leak struct {
 	Live     bool                 // one of them is the head of its path
 }
 
-// ScanSecrets looks for credentials in the versions at and below a path, of memories as they
-// were called then; of a path where a memory is or was, in its History. Each content is read
-// once, however many versions have it. Leaks come in the order in which their contents came
-// into the store, those of which the credentials are the same with the later content, too:
-// each has to be replaced, or redacted, by itself.
+// Scan is where there are credentials in a history.
+type Scan struct {
+	Leaks    []Leak
+	Mentions []Mention
+	Unread   Unread // the versions that cannot be looked at
+}
+
+// Scan looks for credentials at and below a path.
 //
-// Unread counts the versions that cannot be looked at. Progress, unless nil, is called with how
-// many commits it has looked at. What is committed meanwhile may be missing.
-func (s *Store) ScanSecrets(ctx context.Context, path string, progress func(done, total int)) (leaks []Leak, unread Unread, err error) {
+// Leaks are those in the versions of memories as they were called then; of a path where a memory is
+// or was, in its History. Each content is read once, however many versions have it. They come in the
+// order in which their contents came into the store, those of which the credentials are the same with
+// the later content, too: each has to be replaced, or redacted, by itself.
+//
+// Mentions are those in paths and messages of commits, and of the whole store also in its name,
+// description and metadata, as they were. Each text is looked at once and told once, in the order
+// in which they came into the store.
+//
+// Progress, unless nil, is called with how many commits it has looked at. What is committed meanwhile
+// may be missing.
+func (s *Store) Scan(ctx context.Context, path string, progress func(done, total int)) (*Scan, error) {
 	found := map[cas.Digest][]secrets.Finding{}
 	t := newCounter(s, func(d cas.Digest, content []byte) int {
 		all := secrets.Find(content, maxSecrets)
@@ -34,28 +46,38 @@ func (s *Store) ScanSecrets(ctx context.Context, path string, progress func(done
 		return len(all)
 	})
 	at := map[cas.Digest]int{}
-	for group, err := range s.oldestFirst(ctx, path, progress) {
+	out, said := &Scan{}, newMentions(path)
+	for group, err := range s.oldestFirst(ctx, path, said.add, progress) {
 		if err == nil {
 			err = t.read(ctx, group)
 		}
 		if err != nil {
-			return nil, unread, err
+			return nil, err
 		}
 		for i := range group {
 			v := &group[i]
-			if n := t.in(v); unread.skip(v, n) || n == 0 {
+			if n := t.in(v); out.Unread.skip(v, n) || n == 0 {
 				continue
 			}
 			place, known := at[v.Digest]
 			if !known {
-				place = len(leaks)
+				place = len(out.Leaks)
 				at[v.Digest] = place
-				leaks = append(leaks, Leak{Found: found[v.Digest]})
+				out.Leaks = append(out.Leaks, Leak{Found: found[v.Digest]})
 			}
-			leaks[place].Versions = append(leaks[place].Versions, *v)
+			out.Leaks[place].Versions = append(out.Leaks[place].Versions, *v)
 		}
 	}
-	return leaks, unread, s.markLive(ctx, leaks)
+	if said.last == 0 { // the versions were those of a History
+		for c, err := range s.Commits(ctx, 0) {
+			if err != nil {
+				return nil, err
+			}
+			said.add(c)
+		}
+	}
+	out.Mentions = said.all
+	return out, s.markLive(ctx, out.Leaks)
 }
 
 // markLive notes which leaks heads have.

@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"context"
+	"iter"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,13 +47,17 @@ func TestScanSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := 0
-	leaks, unread, err := s.ScanSecrets(t.Context(), "/", func(n, total int) {
+	all, err := s.Scan(t.Context(), "/", func(n, total int) {
 		if done = n; total != 6 {
 			t.Errorf("progress %d of %d", n, total)
 		}
 	})
-	if err != nil || unread != (Unread{Lost: 1}) || done != 6 || len(leaks) != 2 {
-		t.Fatalf("it ends with %v, %+v unread, %d leaks, %d commits", err, unread, len(leaks), done)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaks, unread := all.Leaks, all.Unread
+	if unread != (Unread{Lost: 1}) || done != 6 || len(leaks) != 2 {
+		t.Fatalf("it ends with %+v unread, %d leaks, %d commits", unread, len(leaks), done)
 	}
 	ids := func(l *Leak) (ids []string) {
 		for i := range l.Versions {
@@ -68,16 +74,17 @@ func TestScanSecrets(t *testing.T) {
 	if _, err := s.Remove(t.Context(), "/dir/c", versionlog.ExpectAny()); err != nil {
 		t.Fatal(err)
 	}
-	leaks, _, err = s.ScanSecrets(t.Context(), "/dir", nil)
-	if err != nil || len(leaks) != 1 || leaks[0].Live || len(leaks[0].Versions) != 1 {
-		t.Errorf("below /dir: %v, %+v", err, leaks)
+	all, err = s.Scan(t.Context(), "/dir", nil)
+	if err != nil || len(all.Leaks) != 1 || all.Leaks[0].Live || len(all.Leaks[0].Versions) != 1 {
+		t.Errorf("below /dir: %v, %+v", err, all)
 	}
 }
 
 // TestScanMentions holds that a scan finds credentials in what is said beside the contents, each
-// text once, with where it is.
+// text once, with where it is, and reads the log once.
 func TestScanMentions(t *testing.T) {
-	lib := NewLibrary(memlog.New(nil), func(string) (cas.Store, error) { return memcas.New(), nil })
+	log := &walked{Log: memlog.New(nil)}
+	lib := NewLibrary(log, func(string) (cas.Store, error) { return memcas.New(), nil })
 	info, err := lib.CreateStore(t.Context(), "notes", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -111,10 +118,12 @@ func TestScanMentions(t *testing.T) {
 		"/dir": {{What: MentionMessage, Commits: []uint64{2, 3}}},
 		"/d":   {{What: MentionPath, Commits: []uint64{4}, Versions: ids[3:]}},
 	} {
-		mentions, err := s.ScanMentions(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
+		log.walks = 0
+		all, err := s.Scan(t.Context(), path, nil)
+		if err != nil || log.walks != 1 {
+			t.Fatalf("%s: %v, the log is read %d times", path, err, log.walks)
 		}
+		mentions := all.Mentions
 		for i := range mentions {
 			if len(mentions[i].Found) != 1 {
 				t.Errorf("%s: %+v", path, mentions[i])
@@ -125,4 +134,15 @@ func TestScanMentions(t *testing.T) {
 			t.Errorf("%s: %s", path, diff)
 		}
 	}
+}
+
+// walked is a log that counts how often its commits are walked over.
+type walked struct {
+	*memlog.Log
+	walks int
+}
+
+func (w *walked) Commits(ctx context.Context, storeID string, after uint64) iter.Seq2[*versionlog.Commit, error] {
+	w.walks++
+	return w.Log.Commits(ctx, storeID, after)
 }

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"context"
 	"maps"
 	"slices"
 
@@ -24,58 +23,63 @@ const (
 	MentionMessage = "message"
 )
 
-// ScanMentions looks for credentials in the paths and messages of the commits at and below a
-// path, and of the whole store also in its name, description and metadata, as they were. Each
-// text is looked at once and told once, in the order in which they came into the store.
-func (s *Store) ScanMentions(ctx context.Context, path string) (mentions []Mention, err error) {
-	type text struct{ what, text string }
-	at := map[text]int{} // -1: it has none
-	look := func(seq uint64, id, what, said string) {
-		key := text{what, said}
-		place, known := at[key]
-		if !known {
-			place = -1
-			if found := secrets.Find([]byte(said), maxSecrets); len(found) > 0 {
-				place = len(mentions)
-				mentions = append(mentions, Mention{Found: found, What: what})
-			}
-			at[key] = place
-		}
-		if place < 0 {
-			return
-		}
-		m := &mentions[place]
-		if n := len(m.Commits); n == 0 || m.Commits[n-1] != seq {
-			m.Commits = append(m.Commits, seq)
-		}
-		if n := len(m.Versions); id != "" && (n == 0 || m.Versions[n-1] != id) {
-			m.Versions = append(m.Versions, id)
-		}
-	}
-	for c, err := range s.Commits(ctx, 0) {
-		if err != nil {
-			return nil, err
-		}
-		concerned := path == "/"
-		for i := range c.Versions {
-			v := &c.Versions[i]
-			if !isWithin(v.Path, path) && (v.From == "" || !isWithin(v.From, path)) {
-				continue
-			}
-			concerned = true
-			for _, name := range []string{v.Path, v.From, v.Spelling} {
-				look(c.Seq, v.ID, MentionPath, name)
-			}
-		}
-		if !concerned {
+// mentions are those of commits at and below a path.
+type mentions struct {
+	path string
+	last uint64 // commit that was added; 0: none
+	all  []Mention
+	at   map[mentioned]int // the index in all; -1: there is none
+}
+
+type mentioned struct{ what, text string }
+
+func newMentions(path string) *mentions { return &mentions{path: path, at: map[mentioned]int{}} }
+
+// add takes the next commit.
+func (m *mentions) add(c *versionlog.Commit) {
+	m.last = c.Seq
+	concerned := m.path == "/"
+	for i := range c.Versions {
+		v := &c.Versions[i]
+		if !isWithin(v.Path, m.path) && (v.From == "" || !isWithin(v.From, m.path)) {
 			continue
 		}
-		look(c.Seq, "", MentionMessage, c.Message)
-		if e := c.Event; e != nil && (e.Kind == versionlog.EventCreated || e.Kind == versionlog.EventUpdated) {
-			for _, name := range slices.Sorted(maps.Keys(e.Fields)) {
-				look(c.Seq, "", name, e.Fields[name])
-			}
+		concerned = true
+		for _, name := range []string{v.Path, v.From, v.Spelling} {
+			m.look(c.Seq, v.ID, MentionPath, name)
 		}
 	}
-	return mentions, nil
+	if !concerned {
+		return
+	}
+	m.look(c.Seq, "", MentionMessage, c.Message)
+	if e := c.Event; e != nil && (e.Kind == versionlog.EventCreated || e.Kind == versionlog.EventUpdated) {
+		for _, name := range slices.Sorted(maps.Keys(e.Fields)) {
+			m.look(c.Seq, "", name, e.Fields[name])
+		}
+	}
+}
+
+// look looks at one text of a commit, and of a version unless id is empty.
+func (m *mentions) look(seq uint64, id, what, said string) {
+	key := mentioned{what, said}
+	place, known := m.at[key]
+	if !known {
+		place = -1
+		if found := secrets.Find([]byte(said), maxSecrets); len(found) > 0 {
+			place = len(m.all)
+			m.all = append(m.all, Mention{Found: found, What: what})
+		}
+		m.at[key] = place
+	}
+	if place < 0 {
+		return
+	}
+	one := &m.all[place]
+	if n := len(one.Commits); n == 0 || one.Commits[n-1] != seq {
+		one.Commits = append(one.Commits, seq)
+	}
+	if n := len(one.Versions); id != "" && (n == 0 || one.Versions[n-1] != id) {
+		one.Versions = append(one.Versions, id)
+	}
 }

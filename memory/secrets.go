@@ -64,11 +64,11 @@ func (s *Store) lookForSecrets(ctx context.Context, changes []versionlog.Change,
 	rule := versionlog.SecretsOff
 	for i := range changes {
 		path := changes[i].Path
-		if changes[i].Action != versionlog.Put {
+		if changes[i].Action != versionlog.Put && changes[i].Action != versionlog.Rename {
 			continue
 		}
 		var found []secrets.Finding
-		content, source := contentOf(i)
+		content, source := contentOf(i) // neither is one of a rename that keeps it
 		if source == nil {
 			if found = secrets.Find(content, maxSecretsMet); len(found) == 0 {
 				continue
@@ -145,19 +145,4 @@ func (s *Store) newSecrets(ctx context.Context, path string, data []byte, found 
 		}
 	}
 	return fresh, nil
-}
-
-// earlier returns the commit that is in the log under a key which was used before; nil: there
-// is none.
-func (s *Store) earlier(ctx context.Context, p *versionlog.Proposal) (*versionlog.Commit, error) {
-	asked := *p
-	asked.Changes = []versionlog.Change{{Action: versionlog.Remove, Path: "/never", Expect: versionlog.ExpectVersion("never")}}
-	c, err := s.log.Commit(ctx, s.info.ID, &asked)
-	switch {
-	case err == nil:
-		return c, nil
-	case IsFinal(err):
-		return nil, nil
-	}
-	return nil, err
 }

@@ -38,6 +38,9 @@ func TestSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	rename := func(path, to, text string) Change {
+		return Change{Action: versionlog.Rename, Path: path, To: to, Content: []byte(text), Expect: versionlog.ExpectExists()}
+	}
 	put := func(path, text string) Change {
 		return Change{Action: versionlog.Put, Path: path, Content: []byte(text), Expect: versionlog.ExpectAny()}
 	}
@@ -84,6 +87,9 @@ func TestSecrets(t *testing.T) {
 	passes(CommitOptions{}, "", put("/old", "second\n"+anotherKey+" "+aKey))
 	passes(CommitOptions{}, "", put("/other", "still none"))
 	refused(CommitOptions{}, "/other: "+line2, put("/fine", "none"), put("/other", "\n"+aKey))
+	refused(CommitOptions{}, "/other: "+line2, rename("/other", "/another", "\n"+aKey))
+	passes(CommitOptions{}, "", rename("/warned", "/had", "\n"+aKey+"\n"), rename("/other", "/none", "x"))
+	passes(CommitOptions{}, "", rename("/had", "/warned", "\n"+aKey), rename("/none", "/other", "still none"))
 	refused(CommitOptions{Restores: true}, "/other: "+line2, put("/other", "\n"+aKey))
 	has, err := s.log.Head(t.Context(), info.ID, "/warned")
 	if err != nil {

@@ -26,6 +26,8 @@ type Store struct {
 	asOf   *uint64 // the commit after which it is shown; nil: the newest
 	added  tally
 
+	deletions *deletions // of the library
+
 	hasQuota atomic.Bool // the store is known to have a quota of its own
 
 	mayGrow func() error // nil: always
@@ -290,11 +292,14 @@ func (s *Store) forgetErased(c *versionlog.Commit) error {
 	if !c.Erases() {
 		return nil
 	}
-	if err := cas.Forget(s.blobs); err != nil {
+	if err := s.Forget(); err != nil {
 		return fmt.Errorf("commit %d erased versions: %w", c.Seq, err)
 	}
 	return nil
 }
+
+// Forget empties the caches of contents, which may have been erased since.
+func (s *Store) Forget() error { return cas.Forget(s.blobs) }
 
 // saw tells the witness, if there is one, of a commit that the log has.
 func (s *Store) saw(c *versionlog.Commit) {

@@ -117,7 +117,7 @@ func (u *Unread) skip(v *versionlog.Version, count int) bool {
 // ErrNeverSaid.
 func (s *Store) FirstSaid(ctx context.Context, path, text string, progress func(done, total int)) (first versionlog.Version, unread Unread, err error) {
 	t := newTextCounter(s, text)
-	groups := s.oldestFirst(ctx, path, progress)
+	groups := s.oldestFirst(ctx, path, nil, progress)
 	for group, err := range groups {
 		if err != nil {
 			return first, unread, err
@@ -135,8 +135,9 @@ func (s *Store) FirstSaid(ctx context.Context, path, text string, progress func(
 	return first, unread, fmt.Errorf("store %s: %w", s.info.Slug, ErrNeverSaid)
 }
 
-// oldestFirst yields the versions at and below a path in groups, the oldest first.
-func (s *Store) oldestFirst(ctx context.Context, path string, progress func(done, total int)) iter.Seq2[[]versionlog.Version, error] {
+// oldestFirst yields the versions at and below a path in groups, the oldest first. Where it walks
+// over the commits for that, each, unless nil, is called with every one.
+func (s *Store) oldestFirst(ctx context.Context, path string, each func(*versionlog.Commit), progress func(done, total int)) iter.Seq2[[]versionlog.Version, error] {
 	return func(yield func([]versionlog.Version, error) bool) {
 		if path != "/" {
 			var history []versionlog.Version
@@ -165,6 +166,9 @@ func (s *Store) oldestFirst(ctx context.Context, path string, progress func(done
 			if err != nil {
 				yield(nil, err)
 				return
+			}
+			if each != nil {
+				each(c)
 			}
 			for _, v := range c.Versions {
 				if !v.IsDir() && (v.Redacted() && path == "/" || isWithin(v.Path, path)) {
@@ -263,7 +267,7 @@ func (s *Store) parents(ctx context.Context, versions []versionlog.Version) (map
 	}
 	var wanted []string
 	for _, v := range versions {
-		if _, known := found[v.Parent]; !known && v.Parent != "" && v.Op != versionlog.OpRenamed {
+		if _, known := found[v.Parent]; !known && v.Parent != "" {
 			found[v.Parent] = nil
 			wanted = append(wanted, v.Parent)
 		}

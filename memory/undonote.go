@@ -109,7 +109,7 @@ type undoNote struct {
 // noteOf returns what a commit has taken back; nil: nothing that it says. An agent that writes such
 // a note by itself is not believed: what it has done could not be taken back then.
 func noteOf(c *versionlog.Commit) *undoNote {
-	if c.Actor.Kind == versionlog.ActorSession {
+	if isAgent(c.Actor, c.Session) {
 		return nil
 	}
 	if since, err := strconv.ParseUint(c.Meta[noteRestore], 10, 64); err == nil {

@@ -18,11 +18,16 @@ type Change struct {
 	Path     string
 	To       string                 // Rename
 	Spelling string                 // a form of the path that comes to be, see versionlog.Change
-	Content  []byte                 // Put
+	Content  []byte                 // Put; Rename: nil keeps what the memory has
 	Digest   cas.Digest             // of Content, where the caller has it; zero: it is computed
 	Source   *versionlog.Version    // Put: whose content it is, in place of Content; the caller has read it, see CheckSources
 	Revive   string                 // Put, MakeDir: id of what was deleted and is to come back, or ""
 	Expect   versionlog.Expectation // of the head at Path
+}
+
+// puts reports whether the change gives a memory a content.
+func (c *Change) puts() bool {
+	return c.Action == versionlog.Put || c.Action == versionlog.Rename && c.Content != nil
 }
 
 // CommitOptions go with a commit; the zero value is the default.
@@ -67,7 +72,7 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 		Key: opts.Key, Fresh: opts.Fresh, Actor: s.author.Actor, Session: s.author.Session,
 		Message: opts.Message, Meta: opts.Meta, Epoch: s.info.Epoch, Changes: make([]versionlog.Change, len(changes)),
 		Quota: s.author.Quota, Used: s.added.usage(time.Now()),
-		Deleted: s.added.deleted(time.Now()), Confirmed: opts.Confirmed || opts.Restores,
+		Confirmed: opts.Confirmed || opts.Restores,
 	}
 	if opts.Actor != (versionlog.Actor{}) {
 		p.Actor, p.Session = opts.Actor, opts.Session
@@ -77,7 +82,7 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	}
 	found, err := s.complete(ctx, p, changes, opts.Confirmed)
 	if errors.Is(err, ErrSecrets) && !p.Fresh {
-		if c, lookErr := s.earlier(ctx, p); c != nil || lookErr != nil {
+		if c, lookErr := s.Earlier(ctx, p.Key); c != nil || lookErr != nil {
 			return c, lookErr
 		}
 	}
@@ -87,6 +92,10 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 		}
 		return nil, untried(err)
 	}
+	before, done := s.deletions.begin(proposer{s.info.ID, p.Actor, p.Session}, p.Changes)
+	var deleted []versionlog.Version
+	defer func() { done(deleted) }()
+	p.Deleted = before
 	commit, err := s.log.Commit(ctx, s.info.ID, p)
 	if errors.Is(err, cas.ErrNotFound) { // a redaction has erased what was stored already
 		if err = s.storeAll(ctx, p.Changes, changes); err == nil {
@@ -97,6 +106,7 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 		s.refused(err)
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
 	}
+	deleted = commit.Versions
 	s.added.add(commit.Versions, time.Now())
 	s.saw(commit)
 	if opts.Warn != nil && len(commit.Versions) > 0 {
@@ -107,6 +117,22 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	return commit, nil
 }
 
+// Earlier returns the commit that is in the log under an idempotency key; nil: there is none. It
+// takes a store that was opened for writing.
+func (s *Store) Earlier(ctx context.Context, key string) (*versionlog.Commit, error) {
+	c, err := s.log.Commit(ctx, s.info.ID, &versionlog.Proposal{
+		Key: key, Actor: s.author.Actor, Session: s.author.Session, Epoch: s.info.Epoch,
+		Changes: []versionlog.Change{{Action: versionlog.Remove, Path: "/never", Expect: versionlog.ExpectVersion("never")}},
+	})
+	switch {
+	case err == nil:
+		return c, nil
+	case IsFinal(err):
+		return nil, nil
+	}
+	return nil, err
+}
+
 // complete makes a proposal of changes, whose contents are stored then, as far as the
 // log does not keep them itself. It returns the credentials of which the author is to be told.
 func (s *Store) complete(ctx context.Context, p *versionlog.Proposal, changes []Change, confirmed bool) ([]SecretsFound, error) {
@@ -115,6 +141,9 @@ func (s *Store) complete(ctx context.Context, p *versionlog.Proposal, changes []
 		if p.Changes[i], err = s.prepare(c); err != nil {
 			return nil, err
 		}
+	}
+	if err := p.CheckTexts(); err != nil {
+		return nil, err
 	}
 	if err := s.checkNew(ctx, p.Changes); err != nil {
 		return nil, err
@@ -132,7 +161,7 @@ func (s *Store) complete(ctx context.Context, p *versionlog.Proposal, changes []
 // storeAll stores the contents of changes.
 func (s *Store) storeAll(ctx context.Context, to []versionlog.Change, changes []Change) error {
 	for i, c := range changes {
-		if c.Action != versionlog.Put {
+		if !c.puts() {
 			continue
 		}
 		if err := s.store(ctx, &to[i], c); err != nil {
@@ -213,7 +242,7 @@ func (s *Store) Keep(ctx context.Context, data []byte) error {
 // prepare checks a change by the rules of paths and content.
 func (s *Store) prepare(c Change) (versionlog.Change, error) {
 	parse := parseAny
-	if c.Action == versionlog.Put {
+	if c.puts() {
 		parse = ParsePath
 	}
 	path, err := parse(c.Path)
@@ -228,8 +257,11 @@ func (s *Store) prepare(c Change) (versionlog.Change, error) {
 	case versionlog.Put:
 		err = s.Check(path, c.Content)
 	case versionlog.Rename:
-		path, err = parseAny(c.To)
+		path, err = parse(c.To)
 		out.To = path
+		if err == nil && c.puts() {
+			err = s.Check(path, c.Content)
+		}
 	}
 	if err == nil && c.Spelling != "" && Spelled(path, c.Spelling) != c.Spelling {
 		err = fmt.Errorf("%w: %s is not a form of %s", ErrBadPath, quote.Name(c.Spelling), quote.Name(path))

@@ -22,17 +22,37 @@ import (
 // what stands before it says whose requests it gets, and how long the head of one may take.
 func (p *Provider) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /recall", func(w http.ResponseWriter, r *http.Request) { p.serve(w, r, "recall") })
-	mux.HandleFunc("POST /remember", func(w http.ResponseWriter, r *http.Request) { p.serve(w, r, "remember") })
-	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) { writeAnswer(w, http.StatusOK, p.Health(r.Context())) })
+	mux.HandleFunc("POST /recall", p.ServeRecall)
+	mux.HandleFunc("POST /remember", p.ServeRemember)
+	mux.HandleFunc("GET /health", p.ServeHealth)
 	front := http.NewCrossOriginProtection().Handler(mux)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Body != http.NoBody { // also one that nobody here reads: net/http does
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(patience)) // net/http takes it back when all is read
-		}
-		defer setWriteDeadline(w) // for what is left to be written
-		front.ServeHTTP(w, r)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { patiently(w, r, front.ServeHTTP) })
+}
+
+// ServeRecall serves POST /recall as Handler does, from any page.
+func (p *Provider) ServeRecall(w http.ResponseWriter, r *http.Request) {
+	patiently(w, r, func(w http.ResponseWriter, r *http.Request) { p.serve(w, r, "recall") })
+}
+
+// ServeRemember serves POST /remember likewise.
+func (p *Provider) ServeRemember(w http.ResponseWriter, r *http.Request) {
+	patiently(w, r, func(w http.ResponseWriter, r *http.Request) { p.serve(w, r, "remember") })
+}
+
+// ServeHealth serves GET /health likewise.
+func (p *Provider) ServeHealth(w http.ResponseWriter, r *http.Request) {
+	patiently(w, r, func(w http.ResponseWriter, r *http.Request) {
+		writeAnswer(w, http.StatusOK, p.Health(r.Context()))
 	})
+}
+
+// patiently has a client take no longer than it may.
+func patiently(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	if r.Body != http.NoBody { // also one that nobody here reads: net/http does
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(patience)) // net/http takes it back when all is read
+	}
+	defer setWriteDeadline(w) // for what is left to be written
+	serve(w, r)
 }
 
 // patience is how long a client may take to send a body, and then to take the answer.

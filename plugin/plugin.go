@@ -23,9 +23,10 @@ import (
 
 // Options say how a Provider behaves; nil and the zero value are the default.
 type Options struct {
-	Deadline time.Duration // of each answer; 0: 2 seconds
-	Version  string        // of mneme
-	Logger   *slog.Logger  // nil discards
+	Deadline   time.Duration // of each answer; 0: 2 seconds
+	MaxRequest int           // bytes of a request; 0: 8 MiB, or four times the largest memory
+	Version    string        // of mneme
+	Logger     *slog.Logger  // nil discards
 }
 
 // Provider has the memory of a host: all stores for Recall, of which Remember writes to the
@@ -208,12 +209,12 @@ func (p *Provider) diagnostics(began time.Time, reasons ...string) Diagnostics {
 // told, whose text may hold what is nobody's business; the log has the rest.
 func (p *Provider) reasonOf(store, op string, err error) string {
 	kind := errkind.Of(err)
-	p.opts.Logger.Warn("call failed", "op", op, "store", store, "kind", kind, "err", err)
+	p.opts.Logger.Warn("call failed", "op", op, "store", store, "kind", kind.String(), "err", err)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("deadline: store %s did not answer in time", store)
 	}
 	why := map[errkind.Kind]string{
-		errkind.Corrupt: "is damaged", errkind.Rewritten: "has another history than before", errkind.Denied: "may not be used",
+		errkind.Corrupt: "is damaged", errkind.Rewritten: "has another history than before", errkind.Denied: "may not be used", errkind.Unauthenticated: "takes a credential that counts",
 		errkind.NoSpace: "has no room: the disk is full", errkind.OverQuota: "has no room: a quota is used up", errkind.ReadOnly: "is read-only",
 		errkind.Archived: "is archived", errkind.Policy: "holds it back by its policy", errkind.TooLarge: "takes no memory of that size", errkind.NotText: "takes text only",
 		errkind.NotFound: "is not there", errkind.Missing: "is not there", errkind.Overlap: "has a file where a directory would be",

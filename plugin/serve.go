@@ -24,6 +24,9 @@ type nothing struct {
 
 // MaxRequest returns how many bytes a request may have.
 func (p *Provider) MaxRequest() int {
+	if p.opts.MaxRequest != 0 {
+		return p.opts.MaxRequest
+	}
 	most := int64(8 << 20)
 	for _, place := range p.memory.Places() {
 		most = max(most, 4*place.Store.Info().Limits.MaxMemoryBytes)

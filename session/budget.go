@@ -100,3 +100,14 @@ func (b *Budget) Take(calls int, bytes int64) error {
 	b.bytes += bytes
 	return nil
 }
+
+// Spend takes bytes that were used already, also more than are left: then none are. A nil
+// Budget has no bounds.
+func (b *Budget) Spend(bytes int64) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bytes += min(bytes, b.maxBytes-b.bytes)
+}

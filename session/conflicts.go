@@ -26,6 +26,9 @@ type Conflicts struct{ s *Session }
 // Conflicts returns the conflicts of the store.
 func (s *Session) Conflicts() *Conflicts { return &Conflicts{s} }
 
+// KeepsConflicts reports whether what is lost is kept: Options.Conflicts says where.
+func (s *Session) KeepsConflicts() bool { return s.opts.Conflicts != nil }
+
 func (c *Conflicts) kept() *conflict.Store { return c.s.opts.Conflicts }
 
 // List returns the conflicts that are not settled, in order; all: the settled ones, too.

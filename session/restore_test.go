@@ -45,12 +45,19 @@ type shared struct {
 // newShared makes a store whose log takes so many changes in one commit.
 func newShared(t *testing.T, most int) *shared {
 	t.Helper()
-	r := &shared{T: t, log: logfault.New(&narrow{memlog.New(nil), most}, &logfault.Options{Session: "mine"}), stores: map[string]*memory.Store{}, conflicts: conflict.New(t.TempDir())}
-	blobs := memcas.New()
-	r.lib = memory.NewLibrary(r.log, func(string) (cas.Store, error) { return blobs, nil })
+	r := newLibrary(t, most)
 	info, err := r.lib.CreateStore(t.Context(), "notes", &memory.StoreOptions{Content: versionlog.ContentAny})
 	r.must(err)
 	r.id = info.ID
+	return r
+}
+
+// newLibrary is newShared without the store.
+func newLibrary(t *testing.T, most int) *shared {
+	t.Helper()
+	r := &shared{T: t, log: logfault.New(&narrow{memlog.New(nil), most}, &logfault.Options{Session: "mine"}), stores: map[string]*memory.Store{}, conflicts: conflict.New(t.TempDir())}
+	blobs := memcas.New()
+	r.lib = memory.NewLibrary(r.log, func(string) (cas.Store, error) { return blobs, nil })
 	return r
 }
 

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"mneme/cas"
 )
 
 // A slot's file begins with the record of its entry; what an earlier, longer one
@@ -46,7 +48,7 @@ func encode(e *Entry) ([]byte, error) {
 	binary.LittleEndian.PutUint32(record[bodyAt:], uint32(len(about)))
 	binary.LittleEndian.PutUint64(record[bodyAt+4:], uint64(len(e.Data)))
 	record = append(append(record, about...), e.Data...)
-	sum := sha256.Sum256(record[bodyAt:])
+	sum := cas.Sum(record[bodyAt:])
 	copy(record[sumAt:], sum[:])
 	return record, nil
 }
@@ -66,7 +68,7 @@ func decode(file []byte) (*Entry, error) {
 		return nil, errTorn
 	}
 	end := headSize + about + data
-	if sum := sha256.Sum256(file[bodyAt:end]); !bytes.Equal(sum[:], file[sumAt:bodyAt]) {
+	if sum := cas.Sum(file[bodyAt:end]); !bytes.Equal(sum[:], file[sumAt:bodyAt]) {
 		return nil, errTorn
 	}
 	e := &Entry{}

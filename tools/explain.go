@@ -57,8 +57,8 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 	if errors.Is(err, context.Canceled) {
 		return e // nobody waits for it any more
 	}
-	if kind == errkind.Unknown || kind == errkind.Corrupt || kind == errkind.Rewritten || kind == errkind.Denied {
-		m.opts.Logger.Warn("call failed", "kind", kind, "err", err)
+	if kind == errkind.Unknown || kind == errkind.Corrupt || kind == errkind.Rewritten || kind == errkind.Denied || kind == errkind.Unauthenticated {
+		m.opts.Logger.Warn("call failed", "kind", kind.String(), "err", err)
 	}
 	return e
 }
@@ -101,7 +101,7 @@ func (t Texts) ofKind(e *Error, shown string) string {
 		return t.say(heldBack, shown)
 	case errkind.ReadOnly, errkind.Archived:
 		return t.say(readOnly, shown)
-	case errkind.Denied, errkind.Fenced, errkind.Newer, errkind.Unsupported:
+	case errkind.Denied, errkind.Unauthenticated, errkind.Fenced, errkind.Newer, errkind.Unsupported:
 		return t.say(denied, shown)
 	case errkind.Conflict:
 		return t.say(conflicted, shown)

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"mneme/errkind"
@@ -57,6 +58,12 @@ func names(places []*place) string {
 		all = append(all, p.slug)
 	}
 	return list(all)
+}
+
+// KeepsConflicts reports whether the session of a store keeps what it has lost. Where none does,
+// the following are not to be called.
+func (m *Memory) KeepsConflicts() bool {
+	return slices.ContainsFunc(m.places, func(p *place) bool { return p.Session != nil && p.Session.KeepsConflicts() })
 }
 
 // Conflicts returns what is kept of lost texts of a store and not settled, of all sessions;

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // View is the state of one store that Build judges a proposal against. A
@@ -83,89 +82,6 @@ func (b *builder) judge(storeID string, changes []Change) error {
 		return nil
 	}
 	return b.checkOverlaps()
-}
-
-// Validate returns ErrInvalid or ErrTooLarge where a proposal can be told to become no
-// commit, whatever the store.
-func (p *Proposal) Validate() error {
-	if p.Key == "" || len(p.Key) > 128 {
-		return fmt.Errorf("%w: the key has %d bytes, want 1 to 128", ErrInvalid, len(p.Key))
-	}
-	if erased := p.Finished != nil && p.Finished.HasRedacted(); (len(p.Changes) == 0) == (p.Event == nil) && !erased {
-		return fmt.Errorf("%w: %d changes; want some, or an event", ErrInvalid, len(p.Changes))
-	}
-	if len(p.Changes) > MaxChanges {
-		return fmt.Errorf("%d changes, at most %d: %w", len(p.Changes), MaxChanges, ErrTooLarge)
-	}
-	if p.Finished != nil {
-		if err := p.Finished.checkRecord(); err != nil {
-			return fmt.Errorf("%w: %w", ErrInvalid, err)
-		}
-		if p.Finished.Key != p.Key || !p.Event.equal(p.Finished.Event) {
-			return fmt.Errorf("%w: the finished commit is one of another proposal", ErrInvalid)
-		}
-	}
-	for _, text := range []string{p.Key, string(p.Actor.Kind), p.Actor.ID, p.Session, p.Message} {
-		if !utf8.ValidString(text) {
-			return fmt.Errorf("%w: %q is not UTF-8", ErrInvalid, text)
-		}
-	}
-	if err := CheckMeta(p.Meta); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	if p.Event != nil {
-		return p.Event.check()
-	}
-	seen := make(map[string]bool, len(p.Changes))
-	for _, c := range p.Changes {
-		if err := c.validate(); err != nil {
-			return err
-		}
-		for _, path := range c.paths() {
-			if seen[path] {
-				return fmt.Errorf("%w: %s stands in two changes", ErrInvalid, path)
-			}
-			seen[path] = true
-		}
-	}
-	return nil
-}
-
-func (c *Change) paths() []string {
-	if c.Action == Rename {
-		return []string{c.Path, c.To}
-	}
-	return []string{c.Path}
-}
-
-func (c *Change) validate() error {
-	for _, path := range c.paths() {
-		if !isPath(path) {
-			return fmt.Errorf("%w: path %q", ErrInvalid, path)
-		}
-	}
-	if !utf8.ValidString(c.Spelling) {
-		return fmt.Errorf("%w: the spelling %q is not UTF-8", ErrInvalid, c.Spelling)
-	}
-	switch {
-	case c.Expect.kind == 0:
-		return fmt.Errorf("%w: %s: no expectation", ErrInvalid, c.Path)
-	case c.Action == Put && (c.Digest.IsZero() || c.Size < 0):
-		return fmt.Errorf("%w: %s: put without content", ErrInvalid, c.Path)
-	case c.Content != nil && (c.Action != Put || int64(len(c.Content)) != c.Size):
-		return fmt.Errorf("%w: %s: content of %d bytes, want %d", ErrInvalid, c.Path, len(c.Content), c.Size)
-	case c.Action == Put && isDir(c.Path), c.Action == MakeDir && !isDir(c.Path), c.Action == Rename && isDir(c.Path) != isDir(c.To):
-		return fmt.Errorf("%w: path %q: the path of a directory ends in a slash, and no other", ErrInvalid, c.Path)
-	case c.Action < Put || c.Action > MakeDir:
-		return fmt.Errorf("%w: %s: no such action", ErrInvalid, c.Path)
-	}
-	return nil
-}
-
-// isPath reports whether a path is one of a memory or of a directory.
-func isPath(path string) bool {
-	name := strings.TrimSuffix(path, "/")
-	return len(name) >= 2 && name[0] == '/' && name[len(name)-1] != '/' && utf8.ValidString(path)
 }
 
 type builder struct {
@@ -265,6 +181,9 @@ func (b *builder) apply(c Change) error {
 		b.leaving[c.Path] = true
 	case Rename:
 		v.Op, v.Path, v.From = OpRenamed, c.To, c.Path
+		if c.Puts() {
+			v.Digest, v.Size = c.Digest, c.Size
+		}
 		b.leaving[c.Path] = true
 		b.arriving[c.To] = true
 	}
@@ -392,6 +311,11 @@ func (b *builder) checkQuotas(ofStore *Quota, tip Tip, p *Proposal) error {
 		return nil
 	}
 	more := UsageOf(b.versions)
+	for i := range b.versions {
+		if v := &b.versions[i]; v.Op == OpRenamed && v.Digest != b.heads[v.From].Digest {
+			more.Bytes += v.Size // which the totals do not tell later, since a version does not say what was there before
+		}
+	}
 	if err := p.Quota.CheckSession(p.Used, more); err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func (c *Commit) Erase(versionID string) *Commit {
 	erased.Versions, erased.Seals = slices.Clone(c.Versions), slices.Clone(c.Seals)
 	for i := range erased.Versions {
 		if v := &erased.Versions[i]; v.ID == versionID {
-			v.erase()
+			v.Erase()
 			erased.Seals[i].Salt = Salt{}
 		}
 	}

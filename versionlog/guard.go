@@ -1,6 +1,7 @@
 package versionlog
 
 import (
+	"cmp"
 	"fmt"
 
 	"mneme/errkind"
@@ -64,8 +65,9 @@ func (g *Guard) check(versions []Version, heads map[string]*Version, deleted int
 		return nil
 	}
 	for i := range versions {
-		v, head := &versions[i], heads[versions[i].Path]
-		if v.Op != OpModified || head == nil || head.Size < GuardedSize {
+		v := &versions[i]
+		head := heads[cmp.Or(v.From, v.Path)]
+		if v.Op == OpDeleted || head == nil || head.Size < GuardedSize {
 			continue
 		}
 		if float64(head.Size-v.Size)*100 > float64(head.Size)*float64(g.ShrinkPercent) {

@@ -58,6 +58,13 @@ func MemoryTime(id string) (time.Time, error) {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:8]) >> 16)).UTC(), nil
 }
 
+// RandomID returns n random bytes in the letters of ids; of 5 bytes each 8 letters.
+func RandomID(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // crypto/rand.Read never fails since Go 1.24
+	return idEncoding.EncodeToString(b)
+}
+
 // timedID is 48 bits of milliseconds since 1970 and 80 random bits, so that
 // ids made one after another are neighbours in an index.
 func timedID(at time.Time) string {

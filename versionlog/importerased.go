@@ -97,7 +97,7 @@ func (b *builder) show(part *partView, v, newest *Version) error {
 		if v.Digest.IsZero() != v.IsDir() {
 			return fmt.Errorf("%w: version %s does not follow from the one before", ErrInvalid, v.ID)
 		}
-		was.Path, was.Digest, was.Size = v.From, v.Digest, v.Size // which a new name does not change
+		was.Path, was.Digest, was.Size = v.From, v.Digest, v.Size // so that it can be followed, whatever it was
 	}
 	there, err := part.View.Head(was.Path)
 	if err != nil || there != nil { // another, which the judgement will come upon

@@ -151,7 +151,7 @@ func (t Totals) Erased(versions []Version) Totals {
 	for i := range versions {
 		v := versions[i]
 		before := UsageOf(versions[i : i+1])
-		v.erase()
+		v.Erase()
 		after := UsageOf([]Version{v})
 		t.Bytes += after.Bytes - before.Bytes
 		t.Memories += after.Memories - before.Memories

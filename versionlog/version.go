@@ -185,7 +185,8 @@ func isDir(path string) bool { return strings.HasSuffix(path, "/") }
 // Redacted reports whether path, content, size and salt of v were erased.
 func (v *Version) Redacted() bool { return v.Path == "" }
 
-func (v *Version) erase() {
+// Erase takes from v what a redaction erases.
+func (v *Version) Erase() {
 	v.Path, v.From, v.Spelling, v.Digest, v.Size = "", "", "", Digest{}, 0
 }
 
@@ -322,7 +323,8 @@ const (
 	// which everything below it must go.
 	Remove
 	// Rename moves the memory at Path, which must be there, to To, which must
-	// be absent; or the directory, with everything below it.
+	// be absent; or the directory, with everything below it. With a Digest, the memory
+	// has that content then.
 	Rename
 	// MakeDir makes a directory at Path, which ends in a slash. Where a directory is
 	// already, also one that only memories imply, and stays, the change is already the
@@ -339,9 +341,11 @@ type Change struct {
 	// Spelling, for what comes to Path, or by a Rename to To, becomes that of the version; the
 	// path itself stands for none. A Put without one leaves the head's as it is.
 	Spelling string
-	Digest   Digest // Put; the blob must be durable before Commit is called, unless Content has it
-	Size     int64  // Put: length of the blob in bytes
-	// Content, for a Put to a log that keeps it (see Capabilities), is the blob itself, whose digest
+	// Digest is the content of what is put, and of what is renamed, unless that keeps its content: then
+	// it is zero. The blob must be durable before Commit is called, unless Content has it.
+	Digest Digest
+	Size   int64 // of the blob in bytes, where there is a Digest
+	// Content, for a log that keeps it (see Capabilities), is the blob itself, whose digest
 	// the caller vouches for. Nil is none: an empty blob is an empty slice.
 	Content []byte
 	// MemoryID, for a Put at a path without a head, brings the deleted memory
@@ -350,6 +354,9 @@ type Change struct {
 	MemoryID string
 	Expect   Expectation // of the head at Path
 }
+
+// Puts reports whether the change gives a memory a content.
+func (c *Change) Puts() bool { return c.Action == Put || c.Action == Rename && !c.Digest.IsZero() }
 
 // Expectation is a condition on the head of a path. The zero value is invalid,
 // so that no write is unconditional by oversight.

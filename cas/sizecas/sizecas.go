@@ -16,6 +16,7 @@ var (
 	_ cas.Deleter = (*Store)(nil)
 
 	_ cas.BatchGetter = (*Store)(nil)
+	_ cas.Forgetter   = (*Store)(nil)
 )
 
 // Backend is what each of the two must be able to do.
@@ -80,6 +81,9 @@ func (s *Store) Has(ctx context.Context, d cas.Digest) (bool, error) {
 	}
 	return s.small.Has(ctx, d)
 }
+
+// Forget implements cas.Forgetter.
+func (s *Store) Forget() error { return errors.Join(cas.Forget(s.small), cas.Forget(s.large)) }
 
 // List implements cas.Lister.
 func (s *Store) List(ctx context.Context) iter.Seq2[cas.Digest, error] {

@@ -21,6 +21,8 @@ var advices = []struct {
 	{memory.ErrNoStore, "`mneme store list` shows the stores, `mneme store create` makes one"},
 
 	{backend.ErrPlainHTTP, "--insecure does so, too"},
+	{backend.ErrCredential, "MNEME_TOKEN, or the file of --token-file, is to have a key or a token of that server; who operates it makes one with `mneme key create`"},
+	{backend.ErrServerCollects, "run `mneme gc` there, with the --url of its stores"},
 	{backend.ErrNotAllowed, "`mneme setup --print` shows the policies they need"},
 	{backend.ErrMissing, "`mneme setup` makes what is missing"},
 	{backend.ErrNotSetUp, "make it one with `mneme setup`; if it was lost, `mneme fsck --rebuild-index` then makes its rows anew from the bucket"},

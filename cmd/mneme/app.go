@@ -171,11 +171,16 @@ func openStore(ctx context.Context, lib *backend.Library, ref string, opts backe
 	if err != nil {
 		return nil, err
 	}
+	return openInfo(ctx, lib, info, opts)
+}
+
+// openInfo opens a store that was found, in the name of the person at the command line.
+func openInfo(ctx context.Context, lib *backend.Library, s versionlog.Store, opts backend.Options) (*memory.Store, error) {
 	var author *memory.Author
 	if !opts.ReadOnly {
 		author = &memory.Author{Actor: userActor()}
 	}
-	return lib.Open(ctx, info.ID, author)
+	return lib.Open(ctx, s.ID, author)
 }
 
 // userActor is the person at the command line.

@@ -49,6 +49,9 @@ func (c *backupCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	if at.Server != nil {
+		return usagef("%v: mneme backup copies embedded stores; run it where the stores of this server are", at)
+	}
 	if at.Recovery.Backup == nil {
 		return usagef("%v: mneme backup copies embedded stores; the history of these is in the bucket, so turn on its versioning and copy or replicate it (see docs/AWS.md), from which `mneme fsck --rebuild-index` makes the table", at)
 	}

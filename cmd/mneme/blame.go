@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -94,7 +95,7 @@ func printBlameJSON(a *app, st *memory.Store, b *memory.Blame) error {
 	for i, line := range b.Lines {
 		v := line.By
 		if err := a.printJSON(blameJSON{
-			"blamed_line", i + 1, v.ID, v.Seq, v.Path, v.Time.UTC(), newActorJSON(v.Actor), v.Session, v.Message, line.Unsure, line.Text,
+			"blamed_line", i + 1, v.ID, v.Seq, v.Path, v.Time.UTC(), jsonview.NewActor(v.Actor), v.Session, v.Message, line.Unsure, line.Text,
 		}); err != nil {
 			return err
 		}

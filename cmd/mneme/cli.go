@@ -17,14 +17,18 @@ import (
 
 // cli is the grammar of the command line.
 type cli struct {
-	URL  *string `name:"url" env:"${urlvariable}" placeholder:"URL" help:"Where the stores are: file:///absolute/path or aws://BUCKET?table=TABLE. Default: the embedded store in your data directory."`
+	URL  *string `name:"url" env:"${urlvariable}" placeholder:"URL" help:"Where the stores are: file:///absolute/path, aws://BUCKET?table=TABLE, or https://HOST of a server ('mneme serve'). Default: the embedded store in your data directory."`
 	JSON bool    `name:"json" help:"Write JSON for programs: one object, or one a line."`
 
-	Insecure bool `name:"insecure" env:"${insecurevariable}" help:"Talk to S3 or DynamoDB in plain text where the endpoint is http:// and not on this machine."`
+	Insecure  bool   `name:"insecure" env:"${insecurevariable}" help:"Talk to S3, DynamoDB or a server in plain text where the endpoint is http:// and not on this machine."`
+	TokenFile string `name:"token-file" env:"${tokenfilevariable}" type:"path" placeholder:"FILE" help:"A file with the key or token for a server, which is read again when it changes. Default: what $$${tokenvariable} has."`
 
 	Store     storeCmd     `cmd:"" help:"Create, list, update, sign, archive and delete stores."`
 	Mount     mountCmd     `cmd:"" help:"Mount stores as directories."`
 	Unmount   unmountCmd   `cmd:"" help:"Unmount them; returns when everything is saved."`
+	Serve     serveCmd     `cmd:"" help:"Serve stores over HTTP, to programs that have a key."`
+	Key       keyCmd       `cmd:"" help:"Make, list, disable, rotate and remove the keys of a server."`
+	Token     tokenCmd     `cmd:"" help:"Make the token of one session, narrower than a key."`
 	Mcp       mcpCmd       `cmd:"" name:"mcp" help:"Serve stores to a client of the Model Context Protocol."`
 	Ls        lsCmd        `cmd:"" help:"List the memories of a store or directory."`
 	Cat       catCmd       `cmd:"" help:"Print a memory, or an earlier version of it."`
@@ -126,6 +130,11 @@ func (a *app) run(ctx context.Context, args []string) error {
 	if err := os.Setenv(backend.InsecureVariable, strconv.FormatBool(grammar.Insecure)); err != nil {
 		return err
 	}
+	if grammar.TokenFile != "" {
+		if err := os.Setenv(backend.TokenFileVariable, grammar.TokenFile); err != nil {
+			return err
+		}
+	}
 	return command.Run()
 }
 
@@ -170,7 +179,7 @@ func printHelp(options kong.HelpOptions, command *kong.Context) error {
 
 func newParser(ctx context.Context, grammar *cli, a *app) (*kong.Kong, error) {
 	return kong.New(grammar,
-		kong.Vars{"mountdir": defaultMountDir, "agents": strings.Join(agentdirs.Agents(), ", "), "urlvariable": urlVariable, "insecurevariable": backend.InsecureVariable, "screenful": strconv.Itoa(screenful), "newestevents": strconv.Itoa(newestEvents)},
+		kong.Vars{"mountdir": defaultMountDir, "agents": strings.Join(agentdirs.Agents(), ", "), "urlvariable": urlVariable, "insecurevariable": backend.InsecureVariable, "tokenvariable": backend.TokenVariable, "tokenfilevariable": backend.TokenFileVariable, "screenful": strconv.Itoa(screenful), "newestevents": strconv.Itoa(newestEvents)},
 		kong.Name("mneme"), kong.Description(description),
 		kong.Help(printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.Writers(a.out, a.err), kong.Exit(a.exit),

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mneme/errkind"
+	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -312,9 +313,9 @@ func whyGone(gone error) string {
 }
 
 type diffJSON struct {
-	From *versionJSON `json:"from"`
-	To   *versionJSON `json:"to"`
-	Diff string       `json:"diff"`
+	From *jsonview.Version `json:"from"`
+	To   *jsonview.Version `json:"to"`
+	Diff string            `json:"diff"`
 
 	BeforeGone string `json:"before_gone,omitempty"` // why diff is the whole of To
 	Unreadable string `json:"unreadable,omitempty"`  // why there is no diff
@@ -323,11 +324,11 @@ type diffJSON struct {
 func newDiffJSON(st *memory.Store, d memory.Difference, diff string) diffJSON {
 	j := diffJSON{Diff: diff}
 	if d.From != nil {
-		v := newVersionJSON(st.Info().ID, *d.From)
+		v := jsonview.NewVersion(st.Info().ID, *d.From)
 		j.From = &v
 	}
 	if d.To != nil {
-		v := newVersionJSON(st.Info().ID, *d.To)
+		v := jsonview.NewVersion(st.Info().ID, *d.To)
 		j.To = &v
 	}
 	return j

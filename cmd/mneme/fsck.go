@@ -184,7 +184,7 @@ func (c *fsckCmd) rebuild(ctx context.Context, a *app, at *backend.Location) err
 
 func (c *fsckCmd) stores(ctx context.Context, lib *backend.Library) ([]versionlog.Store, error) {
 	if c.Store == "" {
-		return lib.Stores(ctx)
+		return lib.AllStores(ctx)
 	}
 	s, err := lib.FindStore(ctx, c.Store)
 	return []versionlog.Store{s}, err

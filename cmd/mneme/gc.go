@@ -23,9 +23,11 @@ type gcCmd struct {
 func (c *gcCmd) Help() string {
 	return `Nothing is erased from a history but by this command, and by "mneme redact". It erases the versions that the store's rule lets go of, which "mneme store update --keep-days --keep-versions" sets: those that are no current version of a memory, that were replaced more than --keep-days ago, and that are not among the newest --keep-versions. Where both are set, what either of them keeps stays; where none is set, everything stays. The history says which versions are gone, when, and by which rule; its chain verifies.
 
-It also removes contents that no version has, as of an import that was cut off, conflicts that are older than 30 days, and files that killed processes have left, and gives the disk back what they took. Mounts and other commands may go on meanwhile. To run it again is safe, and goes on where it was cut off.
+It also removes contents that no version has, as of an import that was cut off, what processes that were killed have left of unfinished snapshots in a bucket, conflicts that are older than 30 days, and files that killed processes have left, and gives the disk back what they took. Mounts and other commands may go on meanwhile. To run it again is safe, and goes on where it was cut off.
 
 Of stores on AWS it reads the whole history in the bucket first. It takes credentials that may delete from the bucket, and old versions of objects, as those of the policy redact of "mneme setup --print". What others may not delete is told of, and removed by the next run with those. A store without any commit, such as one into which another machine imports, keeps all contents.
+
+With the URL of a server it does nothing: it is to run where the server is, with the URL of the stores.
 
 Examples:
 
@@ -43,22 +45,29 @@ func (c *gcCmd) Run(ctx context.Context, a *app) error {
 		opts = reading
 	}
 	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
-		stores, err := lib.Stores(ctx)
+		if err := lib.MayCollect(); err != nil {
+			return err
+		}
+		stores, err := lib.AllStores(ctx)
 		if err == nil {
 			err = refuseUnfinished(lib, stores)
 		}
 		if err != nil {
 			return err
 		}
-		refs := c.Stores
-		if len(refs) == 0 {
-			for _, s := range stores {
-				refs = append(refs, s.ID)
-			}
-		}
 		var errs []error
-		for _, ref := range refs {
-			st, err := openStore(ctx, lib, ref, opts)
+		if len(c.Stores) > 0 {
+			stores = nil
+		}
+		for _, ref := range c.Stores {
+			s, err := lib.FindStore(ctx, ref)
+			if err == nil {
+				stores = append(stores, s)
+			}
+			errs = append(errs, err)
+		}
+		for _, s := range stores {
+			st, err := openInfo(ctx, lib, s, opts)
 			if err == nil {
 				err = c.collect(ctx, a, lib, st)
 			}
@@ -104,6 +113,7 @@ type gcJSON struct {
 	Orphaned  int64                `json:"orphan_bytes"`   // of those
 	Conflicts int                  `json:"conflicts"`      // that have expired
 	Temporary int                  `json:"temporary"`      // files that killed processes have left; not counted in a dry run
+	Pages     int                  `json:"pages"`          // of snapshots in a bucket that were not finished
 	Left      []placeJSON          `json:"left,omitempty"` // where something of the versions still is
 }
 
@@ -127,9 +137,9 @@ func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *m
 	garbage, err := lib.Collect(ctx, st.Info().ID, &backend.CollectOptions{Grace: c.Grace, Keep: c.DryRun, Progress: bar.show})
 	errs = append(errs, err)
 	if garbage != nil {
-		j.Orphans, j.Orphaned, j.Conflicts, j.Temporary = garbage.Contents, garbage.Bytes, garbage.Conflicts, garbage.Temporary
+		j.Orphans, j.Orphaned, j.Conflicts, j.Temporary, j.Pages = garbage.Contents, garbage.Bytes, garbage.Conflicts, garbage.Temporary, garbage.Pages
 		if garbage.Left != nil {
-			j.Left = append(j.Left, placeJSON{Place: "contents of no version, as the bucket keeps what was deleted", Left: garbage.Left.Error()})
+			j.Left = append(j.Left, placeJSON{Place: "contents of no version, or pages of no snapshot, as the bucket keeps what was deleted", Left: garbage.Left.Error()})
 		}
 	}
 	bar.clear()
@@ -175,6 +185,9 @@ func (j *gcJSON) print(a *app) {
 	verb = strings.Replace(verb, "erased", "removed", 1)
 	if j.Orphans > 0 {
 		said = append(said, fmt.Sprintf("%s of no version (%s) %s", plural(uint64(j.Orphans), "content"), bytesize.Text(uint64(j.Orphaned)), verb))
+	}
+	if j.Pages > 0 {
+		said = append(said, fmt.Sprintf("%s of unfinished snapshots %s", plural(uint64(j.Pages), "page"), verb))
 	}
 	if j.Conflicts > 0 {
 		said = append(said, fmt.Sprintf("%s %s", plural(uint64(j.Conflicts), "expired conflict"), verb))

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"mneme/memory"
+	"mneme/server/access"
 	"mneme/versionlog"
 )
 
@@ -21,7 +22,7 @@ var example = regexp.MustCompile(`(?m)^    ((?:.*[|(] ?)?mneme .*?)(?:  +\(.*\))
 
 // elsewhere matches examples that take more than a store of this machine. They
 // are only parsed.
-var elsewhere = regexp.MustCompile(`aws://|mneme (un)?mount|mneme use|mneme conflicts \w+ notes|--rebuild-index|memver_|memstore_|mneme backup|/backups`)
+var elsewhere = regexp.MustCompile(`aws://|https://|mneme (un)?mount|mneme serve|mneme use|mneme conflicts \w+ notes|--rebuild-index|memver_|memstore_|mneme backup|/backups`)
 
 // TestHelpExamples runs the examples of every command's help, in stores that
 // have what they speak of.
@@ -50,7 +51,7 @@ func TestHelpExamples(t *testing.T) {
 		if script := strings.Join(run, "\n"); script != "" {
 			data := filepath.Join(home, strings.NewReplacer(" ", "-", "(", "", ")", "").Replace(leaf.Path())) // which has other names in brackets
 			copyStores := fmt.Sprintf("cp -r %s/stores %s", home, data)
-			if leaf.Name == "create" {
+			if leaf.Name == "create" && leaf.Parent.Name == "store" {
 				copyStores = ":"
 			}
 			if out, err := shellExample(home, "MNEME_URL=file://"+data, copyStores+"\n"+script); err != nil {
@@ -131,6 +132,14 @@ func makeExampleHome(t *testing.T, home string) {
 		if _, err := lib.CreateStore(t.Context(), name, nil); err != nil {
 			t.Fatal(err)
 		}
+	}
+	keys, err := access.OpenRegistry(t.Context(), lib.Library, &access.RegistryOptions{Author: &memory.Author{Actor: userActor()}})
+	if err == nil {
+		defer keys.Close()
+		_, _, err = keys.CreateKey(t.Context(), access.Key{Label: "laptop", Everywhere: access.Write})
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	notes, err := openStore(t.Context(), lib, "notes", writing)
 	if err != nil {

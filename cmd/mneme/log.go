@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -294,7 +295,7 @@ func (l *logPrinter) json(e memory.Entry) error {
 	var versions []loggedJSON
 	for i := range e.Versions {
 		v := &e.Versions[i]
-		j := loggedJSON{versionJSON: newVersionJSON(l.st.Info().ID, *v)}
+		j := loggedJSON{Version: jsonview.NewVersion(l.st.Info().ID, *v)}
 		if l.patch || l.stat {
 			diff, gone, readable, err := l.diff(v)
 			if err != nil {
@@ -313,7 +314,7 @@ func (l *logPrinter) json(e memory.Entry) error {
 	if e.Commit == nil {
 		return l.a.printJSON(versions[0])
 	}
-	j := loggedCommitJSON{commitJSON: newCommitJSON(e.Commit), Versions: versions}
+	j := loggedCommitJSON{Commit: jsonview.NewCommit(e.Commit), Versions: versions}
 	if versions == nil {
 		j.Versions = []loggedJSON{}
 	}
@@ -322,7 +323,7 @@ func (l *logPrinter) json(e memory.Entry) error {
 
 // loggedJSON is a version in a log, with what it changed if that is asked for.
 type loggedJSON struct {
-	versionJSON
+	jsonview.Version
 	Diff       *string    `json:"diff,omitempty"`
 	BeforeGone string     `json:"before_gone,omitempty"`
 	Lines      *linesJSON `json:"lines,omitempty"`
@@ -330,7 +331,7 @@ type loggedJSON struct {
 
 // loggedCommitJSON is a commit with those of its versions that were asked for.
 type loggedCommitJSON struct {
-	commitJSON
+	jsonview.Commit
 	Versions []loggedJSON `json:"versions"`
 }
 
@@ -384,7 +385,7 @@ func eventFields(e *versionlog.Event) (said []string) {
 
 func logRow(v versionlog.Version, subject string) []string {
 	size := "-"
-	if hasContent(&v) {
+	if jsonview.HasContent(&v) {
 		size = strconv.FormatInt(v.Size, 10)
 	}
 	return []string{strconv.FormatUint(v.Seq, 10), localTime(v.Time), string(v.Op), subject, actorName(v.Actor), size, v.Message}

@@ -35,10 +35,10 @@ const metricsKeyVariable = "MNEME_METRICS_KEY"
 // minMetricsKey is how many bytes it has at least.
 const minMetricsKey = 16
 
-// serveMetrics begins to serve the metrics of a mount of a library at addr,
+// serveMetrics begins to serve the metrics of a mount or a server at addr,
 // HOST:PORT; without a host on the loopback interface only. To other machines it
 // serves them for the key only.
-func serveMetrics(addr string, mount *fusefs.Server, lib *backend.Library) (*metricsServer, error) {
+func serveMetrics(addr string, of prometheus.Collector) (*metricsServer, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, usagef("--metrics-addr %q: want HOST:PORT or :PORT", addr)
@@ -58,8 +58,7 @@ func serveMetrics(addr string, mount *fusefs.Server, lib *backend.Library) (*met
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&mountCollector{mount, lib},
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	registry.MustRegister(of, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", guarded(key, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
 	m := &metricsServer{

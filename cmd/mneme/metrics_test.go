@@ -33,12 +33,12 @@ func TestMetricsAreGuarded(t *testing.T) {
 		}
 	}
 	t.Setenv(metricsKeyVariable, "short")
-	if _, err := serveMetrics("0.0.0.0:0", nil, nil); classify(err) != usage {
+	if _, err := serveMetrics("0.0.0.0:0", nil); classify(err) != usage {
 		t.Errorf("serving with a short key: %v, want a usage error", err)
 	}
 	t.Setenv(metricsKeyVariable, "")
 	for _, addr := range []string{"0.0.0.0:0", "192.0.2.1:9100", "[::]:0", "myhost:9100"} {
-		if _, err := serveMetrics(addr, nil, nil); classify(err) != usage {
+		if _, err := serveMetrics(addr, nil); classify(err) != usage {
 			t.Errorf("serving at %s without a key: %v, want a usage error", addr, err)
 		}
 	}

@@ -152,6 +152,9 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	if err := overwriteFreed(!c.Background && !c.Keep && parent == nil && link == nil); err != nil {
+		return err
+	}
 	if c.Background && parent == nil && link == nil {
 		return c.runBackground(a)
 	}
@@ -348,7 +351,7 @@ func (c *mountCmd) startMetrics(server *fusefs.Server, lib *backend.Library, ann
 	if c.MetricsAddr == "" {
 		return nil, nil
 	}
-	metrics, err := serveMetrics(c.MetricsAddr, server, lib)
+	metrics, err := serveMetrics(c.MetricsAddr, &mountCollector{server, lib})
 	if err != nil {
 		return nil, err
 	}

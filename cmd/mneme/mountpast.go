@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -51,6 +52,6 @@ func openPast(ctx context.Context, lib *backend.Library, wanted []wantedStore, a
 // eventLine is a commit as a line of .mneme/events, which is that of `mneme log --json`.
 func eventLine(c *versionlog.Commit) ([]byte, error) {
 	var line bytes.Buffer
-	err := writeJSON(&line, newCommitJSON(c))
+	err := writeJSON(&line, jsonview.NewCommit(c))
 	return line.Bytes(), err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mneme/backend"
+	"mneme/jsonview"
 	"mneme/versionlog"
 )
 
@@ -74,6 +75,6 @@ func (c *mvCmd) Run(ctx context.Context, a *app) error {
 		case !a.json:
 			return nil
 		}
-		return a.printJSON(newCommitJSON(commit))
+		return a.printJSON(jsonview.NewCommit(commit))
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"mneme/backend"
 	"mneme/cas"
 	"mneme/errkind"
+	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/spool"
 	"mneme/versionlog"
@@ -174,7 +175,7 @@ func versionCount(n int) string {
 
 // redactableJSON is a version that would be erased.
 type redactableJSON struct {
-	versionJSON
+	jsonview.Version
 	Copies int `json:"copies"` // versions with its content that stay, and the content with them
 }
 
@@ -205,7 +206,7 @@ func (c *redactCmd) showFound(a *app, st *memory.Store, found []memory.Redactabl
 	if a.json {
 		if c.DryRun {
 			for _, v := range found {
-				if err := a.printJSON(redactableJSON{newVersionJSON(st.Info().ID, v.Version), v.Copies}); err != nil {
+				if err := a.printJSON(redactableJSON{jsonview.NewVersion(st.Info().ID, v.Version), v.Copies}); err != nil {
 					return err
 				}
 			}
@@ -268,7 +269,7 @@ var unreached = []string{
 	"copies that were handed out: backups, exports, images, packs and what agents have read",
 	"mounts: each empties its caches when it follows the event, at once if it runs on this machine, and one of another machine or one that is stopped when it goes on",
 	"of a store on AWS: point-in-time recovery and backups of the table, replicas of the bucket, and caches of other machines on which mneme does not run now, until it does",
-	"memory that running processes have used, and not used for something else since, until they end",
+	"memory that running processes other than mounts have used, and not used for something else since, and names that the session of a mount knows, until they end",
 	"messages, sessions, metadata and keys of commits: the chain needs them",
 	"free blocks of the disk on which files were removed",
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -74,7 +75,7 @@ func (c *rmCmd) removeTree(ctx context.Context, a *app) error {
 			return explainMissing(ctx, st, p.path, err)
 		}
 		if a.json {
-			return a.printJSON(newCommitJSON(commit))
+			return a.printJSON(jsonview.NewCommit(commit))
 		}
 		n := 0
 		for i := range commit.Versions {

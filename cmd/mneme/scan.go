@@ -37,15 +37,12 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 	}
 	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
 		bar := a.progress("scan " + p.String())
-		leaks, unread, err := st.ScanSecrets(ctx, p.path, func(done, total int) { bar.show("commits", done, total) })
+		found, err := st.Scan(ctx, p.path, func(done, total int) { bar.show("commits", done, total) })
 		bar.clear()
 		if err != nil {
 			return err
 		}
-		mentions, err := st.ScanMentions(ctx, p.path)
-		if err != nil {
-			return err
-		}
+		leaks, mentions := found.Leaks, found.Mentions
 		for i := range leaks {
 			if a.json {
 				err = a.printJSON(newLeakJSON(&leaks[i]))
@@ -66,13 +63,13 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 				return err
 			}
 		}
-		if err := a.warnUnread(unread); err != nil {
+		if err := a.warnUnread(found.Unread); err != nil {
 			return err
 		}
 		if len(leaks)+len(mentions) > 0 {
 			return errLeaks
 		}
-		if unread.Lost > 0 {
+		if found.Unread.Lost > 0 {
 			return errUnscanned
 		}
 		if !a.json {

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
 	"database/sql"
 	"errors"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	_ "github.com/ncruces/go-sqlite3/driver" // as sqlite3
 	"github.com/rogpeppe/go-internal/testscript"
@@ -34,6 +39,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"ask":     ask,
 			"exits":   exits,
 			"capture": capture,
 			"fill":    fill,
@@ -58,6 +64,38 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if want := args[0]; strconv.Itoa(code) != want {
 		ts.Fatalf("exit code %d, want %s", code, want)
 	}
+}
+
+// ask STATUS METHOD PATH [KEY] makes a request to the server at the socket s.sock until the status
+// is that: the server begins, and follows what other processes change, in its own time.
+func ask(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 || len(args) > 4 {
+		ts.Fatalf("usage: ask status method path [key]")
+	}
+	socket := ts.MkAbs("s.sock")
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	var status string
+	var body []byte
+	for end := time.Now().Add(time.Minute); status != args[0]; time.Sleep(5 * time.Millisecond) {
+		q, err := http.NewRequest(args[1], "http://localhost"+args[2], nil)
+		ts.Check(err)
+		if len(args) == 4 {
+			q.Header.Set("Authorization", "Bearer "+args[3])
+		}
+		a, err := client.Do(q)
+		if err == nil {
+			status = strconv.Itoa(a.StatusCode)
+			body, err = io.ReadAll(a.Body)
+			a.Body.Close()
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%s %s: %s %s %v", args[1], args[2], status, body, err)
+		}
+	}
+	_, err := ts.Stdout().Write(body)
+	ts.Check(err)
 }
 
 // capture NAME puts the last standard output, less its line break, into a

@@ -18,33 +18,37 @@ var ownNamespace = strings.Fields(`
 	ProtectKernelLogs ProtectKernelModules ProtectKernelTunables ProtectProc ProtectSystem ReadOnlyPaths ReadWritePaths RootDirectory
 	RootEphemeral RootHash RootImage TemporaryFileSystem`)
 
-// The unit for systemd mounts where everybody sees it, with no more rights and no more
-// of the machine than a mount needs.
-func TestServiceUnitIsConfined(t *testing.T) {
-	unit, err := os.ReadFile(filepath.Join("..", "..", "contrib", "systemd", "mneme@.service"))
+// directives are those of a unit for systemd, the last one of each name.
+func directives(t *testing.T, name string) map[string]string {
+	t.Helper()
+	unit, err := os.ReadFile(filepath.Join("..", "..", "contrib", "systemd", name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	set := map[string]string{}
 	for line := range strings.Lines(string(unit)) {
 		name, value, found := strings.Cut(strings.TrimSpace(line), "=")
-		if !found || strings.HasPrefix(name, "#") {
-			continue
+		if found && !strings.HasPrefix(name, "#") {
+			set[name] = value
 		}
-		if slices.Contains(ownNamespace, name) {
-			t.Errorf("with %s nobody else would see the mount", name)
-		}
-		set[name] = value
 	}
-	for name, want := range map[string]string{
-		"CapabilityBoundingSet": "CAP_SYS_ADMIN CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_NET_BIND_SERVICE", "AmbientCapabilities": "",
-		"NoNewPrivileges": "yes", "SystemCallFilter": "@system-service @mount", "SystemCallErrorNumber": "EPERM", "SystemCallArchitectures": "native",
-		"RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6", "RestrictNamespaces": "yes", "RestrictRealtime": "yes", "RestrictSUIDSGID": "yes",
-		"LockPersonality": "yes", "MemoryDenyWriteExecute": "yes", "DevicePolicy": "closed", "DeviceAllow": "/dev/fuse rw", "KeyringMode": "private",
-		"UMask": "0077", "OOMPolicy": "continue",
-	} {
-		if got, found := set[name]; !found || got != want {
-			t.Errorf("%s is %q, want %q", name, got, want)
+	return set
+}
+
+// confinement is what both units have.
+var confinement = map[string]string{
+	"AmbientCapabilities": "", "NoNewPrivileges": "yes", "SystemCallErrorNumber": "EPERM", "SystemCallArchitectures": "native",
+	"RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6", "RestrictNamespaces": "yes", "RestrictRealtime": "yes", "RestrictSUIDSGID": "yes",
+	"LockPersonality": "yes", "MemoryDenyWriteExecute": "yes", "KeyringMode": "private", "UMask": "0077", "Type": "notify",
+}
+
+func checkConfined(t *testing.T, set, also map[string]string) {
+	t.Helper()
+	for _, want := range []map[string]string{confinement, also} {
+		for name, want := range want {
+			if got, found := set[name]; !found || got != want {
+				t.Errorf("%s is %q, want %q", name, got, want)
+			}
 		}
 	}
 	for _, name := range []string{"MemoryMax", "TasksMax", "LimitNOFILE"} {
@@ -52,4 +56,28 @@ func TestServiceUnitIsConfined(t *testing.T) {
 			t.Errorf("there is no %s", name)
 		}
 	}
+}
+
+// The unit for systemd mounts where everybody sees it, with no more rights and no more
+// of the machine than a mount needs.
+func TestServiceUnitIsConfined(t *testing.T) {
+	set := directives(t, "mneme@.service")
+	for name := range set {
+		if slices.Contains(ownNamespace, name) {
+			t.Errorf("with %s nobody else would see the mount", name)
+		}
+	}
+	checkConfined(t, set, map[string]string{
+		"CapabilityBoundingSet": "CAP_SYS_ADMIN CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_NET_BIND_SERVICE", "SystemCallFilter": "@system-service @mount",
+		"DevicePolicy": "closed", "DeviceAllow": "/dev/fuse rw", "OOMPolicy": "continue",
+	})
+}
+
+// The server's unit leaves it its stores and its sockets.
+func TestServerUnitIsConfined(t *testing.T) {
+	checkConfined(t, directives(t, "mneme-serve.service"), map[string]string{
+		"User": "mneme", "StateDirectory": "mneme", "Environment": "MNEME_URL=file:///var/lib/mneme", "ExecStart": "/usr/local/bin/mneme serve $MNEME_OPTIONS",
+		"CapabilityBoundingSet": "", "SystemCallFilter": "@system-service", "ProtectSystem": "strict", "ProtectHome": "yes", "PrivateTmp": "yes",
+		"PrivateDevices": "yes", "TimeoutStopSec": "20",
+	})
 }

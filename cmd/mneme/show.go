@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mneme/backend"
+	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -123,7 +124,7 @@ func (c *showCmd) showID(ctx context.Context, a *app) error {
 // showEvent shows what happened to the store as a whole.
 func showEvent(a *app, st *memory.Store, c *versionlog.Commit) error {
 	if a.json {
-		return a.printJSON(newCommitJSON(c))
+		return a.printJSON(jsonview.NewCommit(c))
 	}
 	fields := [][2]string{
 		{"Store", st.Info().Slug}, {"Change", eventChange(c.Event)}, {"Sequence", strconv.FormatUint(c.Seq, 10)},
@@ -151,10 +152,10 @@ func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Ver
 	}
 	if a.json {
 		return a.printJSON(struct {
-			versionJSON
+			jsonview.Version
 			Diff       string `json:"diff"`
 			BeforeGone string `json:"before_gone,omitempty"`
-		}{newVersionJSON(st.Info().ID, v), diff, whyGone(gone)})
+		}{jsonview.NewVersion(st.Info().ID, v), diff, whyGone(gone)})
 	}
 	fields := [][2]string{
 		{"Version", v.ID}, {"Memory", v.MemoryID}, {"Place", st.Info().Slug + ":" + shownPath(v)},

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
-	"mneme/errkind"
 	"mneme/internal/strictjson"
 	"mneme/tools"
 )
@@ -32,14 +30,9 @@ func serveTool(ctx context.Context, m *tools.Memory, in io.Reader, reply func(an
 
 // toolReply is the answer to a line.
 type toolReply struct {
-	ID        json.RawMessage `json:"id"`
-	Content   any             `json:"content,omitempty"` // a string, or blocks
-	IsError   *bool           `json:"is_error,omitempty"`
-	Kind      string          `json:"kind,omitempty"`
-	Retry     string          `json:"retry,omitempty"`
-	Conflict  int             `json:"conflict,omitempty"`
-	Unsure    bool            `json:"unsure,omitempty"`
-	CallsLeft *int            `json:"calls_left,omitempty"`
+	ID            json.RawMessage `json:"id"`
+	*tools.Answer                 // nil: of a control
+	CallsLeft     *int            `json:"calls_left,omitempty"`
 }
 
 // toolResult is the answer to a tool_use block. The API takes no other fields.
@@ -69,35 +62,17 @@ func answerTool(ctx context.Context, m *tools.Memory, line []byte, most int) any
 		return toolReply{ID: one.id, CallsLeft: callsLeft(m)}
 	}
 	r := m.Call(ctx, one.input)
+	answer := r.Answer()
 	if one.use != "" {
-		return toolResult{Type: "tool_result", ToolUseID: one.use, Content: toolContent(r), IsError: r.Error != nil}
+		return toolResult{Type: "tool_result", ToolUseID: one.use, Content: answer.Content, IsError: answer.IsError}
 	}
-	failed := r.Error != nil
-	answer := toolReply{ID: one.id, Content: toolContent(r), IsError: &failed, CallsLeft: callsLeft(m)}
-	if failed {
-		answer.Kind, answer.Retry = r.Error.Kind.String(), r.Error.Retry.String()
-		answer.Conflict, answer.Unsure = r.Error.Conflict, r.Error.Unsure
-	}
-	return answer
-}
-
-// toolContent is a text or, of a picture, blocks as the API takes them.
-func toolContent(r tools.Result) any {
-	if r.Image == nil {
-		return r.Text
-	}
-	return []any{
-		map[string]string{"type": "text", "text": r.Text},
-		map[string]any{"type": "image", "source": map[string]string{
-			"type": "base64", "media_type": r.Image.MediaType, "data": base64.StdEncoding.EncodeToString(r.Image.Data),
-		}},
-	}
+	return toolReply{ID: one.id, Answer: answer, CallsLeft: callsLeft(m)}
 }
 
 // toolError answers a line that asks for nothing. It costs no call.
 func toolError(m *tools.Memory, id json.RawMessage, text string) toolReply {
-	failed := true
-	return toolReply{ID: id, Content: text, IsError: &failed, Kind: errkind.Invalid.String(), Retry: tools.Never.String(), CallsLeft: callsLeft(m)}
+	refused := tools.Result{Text: text, Error: tools.Refusal(text)}
+	return toolReply{ID: id, Answer: refused.Answer(), CallsLeft: callsLeft(m)}
 }
 
 func callsLeft(m *tools.Memory) *int {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"mneme/internal/quote"
+	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -86,16 +87,16 @@ func (c *whyCmd) print(a *app, st *memory.Store, v versionlog.Version) {
 
 // whyJSON says who said something first, and what still says it.
 type whyJSON struct {
-	Type   string       `json:"type"`
-	Text   string       `json:"text"`
-	First  versionJSON  `json:"first"`
-	Still  []memoryJSON `json:"still"`
-	Unread unreadJSON   `json:"unread"`
+	Type   string           `json:"type"`
+	Text   string           `json:"text"`
+	First  jsonview.Version `json:"first"`
+	Still  []memoryJSON     `json:"still"`
+	Unread unreadJSON       `json:"unread"`
 }
 
 func (c *whyCmd) json(ctx context.Context, a *app, st *memory.Store, path string, first versionlog.Version, unread memory.Unread) error {
 	id := st.Info().ID
-	j := whyJSON{Type: "origin", Text: c.Text, First: newVersionJSON(id, first), Still: []memoryJSON{}}
+	j := whyJSON{Type: "origin", Text: c.Text, First: jsonview.NewVersion(id, first), Still: []memoryJSON{}}
 	for v, err := range st.StillSay(ctx, path, first.MemoryID, c.Text, &unread) {
 		if err != nil {
 			return err

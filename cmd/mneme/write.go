@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"mneme/cas"
+	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -123,7 +124,7 @@ func readContent(in io.Reader, path string, limit int64) ([]byte, error) {
 // variable, or all of it.
 func (a *app) printVersion(st *memory.Store, v versionlog.Version) error {
 	if a.json {
-		return a.printJSON(newVersionJSON(st.Info().ID, v))
+		return a.printJSON(jsonview.NewVersion(st.Info().ID, v))
 	}
 	a.printf("%s\n", v.ID)
 	return nil

@@ -9,14 +9,26 @@ import (
 // floors are the packages by how high they stand. Code imports from lower
 // floors only.
 var floors = map[string]int{
-	"cmd/mneme": 7, // 6 is for a server
+	"cmd/mneme": 8,
 
-	"mcp":    5,
-	"plugin": 5,
+	"server": 7,
 
-	"fusefs":    4,
-	"replicate": 4,
-	"tools":     4,
+	"server/agent": 6,
+
+	"mcp":            5,
+	"plugin":         5,
+	"server/api":     5,
+	"server/events":  5,
+	"server/history": 5,
+	"server/manage":  5,
+	"server/gate":    5,
+
+	"fusefs":         4,
+	"replicate":      4,
+	"server/access":  4,
+	"server/openapi": 4,
+	"server/reply":   4,
+	"tools":          4,
 
 	"archive":            3,
 	"archive/gitstream":  3,
@@ -24,6 +36,7 @@ var floors = map[string]int{
 	"archive/plaindir":   3,
 	"archive/okf":        3,
 	"backend":            3,
+	"jsonview":           3,
 	"note":               3,
 	"pack":               3,
 	"session":            3,
@@ -33,6 +46,8 @@ var floors = map[string]int{
 
 	"memory":               2,
 	"cache":                2,
+	"gateway":              2,
+	"gateway/wire":         2,
 	"session/conflict":     2,
 	"spool":                2,
 	"witness":              2,
@@ -77,6 +92,7 @@ var floors = map[string]int{
 
 // sideways is what may be imported from the same floor, importer first.
 var sideways = map[[2]string]bool{
+	{"gateway", "gateway/wire"}:                     true,
 	{"versionlog", "cas"}:                           true,
 	{"internal/agentdirs", "internal/strictjson"}:   true,
 	{"internal/fusedev", "internal/mountinfo"}:      true,
@@ -85,6 +101,7 @@ var sideways = map[[2]string]bool{
 	{"internal/safepath", "internal/mountinfo"}:     true,
 	{"internal/sqlite", "internal/safepath"}:        true,
 	{"internal/strictjson", "internal/quote"}:       true,
+	{"server/reply", "server/access"}:               true,
 	{"versionlog/dynamolog", "versionlog/snapshot"}: true,
 }
 
@@ -112,11 +129,12 @@ var owners = map[string][]string{
 	"github.com/dgraph-io/ristretto": {"cache"},
 	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awssetup", "internal/objectversions", "internal/testing/awstest"},
 	"github.com/alecthomas/kong":     {"cmd/mneme"},
-	"github.com/prometheus/":         {"cmd/mneme"},
-	"github.com/klauspost/compress":  {"versionlog/sqlitelog", "versionlog/snapshot", "tests/harness"},
+	"github.com/prometheus/":         {"cmd/mneme", "server"},
+	"github.com/klauspost/compress":  {"gateway/wire", "versionlog/sqlitelog", "versionlog/snapshot", "tests/harness"},
 	"golang.org/x/mod":               {"witness"},
 	"github.com/erofs/go-erofs":      {"archive/frozen"},
 	"github.com/goccy/go-yaml":       {"archive/okf"},
+	"github.com/getkin/kin-openapi":  {"internal/testing/openapitest"},
 	mcpLibrary:                       {"mcp"},
 }
 

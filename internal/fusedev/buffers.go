@@ -11,11 +11,22 @@ import (
 const maxWrite = 128 << 10
 
 // buffers are those of one request and of its answer.
-type buffers struct{ in, out []byte }
+type buffers struct {
+	in, out         []byte
+	usedIn, usedOut int // how many bytes at their beginning wipe is to clear
+}
 
 func newBuffers() *buffers {
 	const header = 4 << 10 // of every kind, and more
-	return &buffers{make([]byte, maxWrite+header), make([]byte, maxWrite+header)}
+	return &buffers{in: make([]byte, maxWrite+header), out: make([]byte, maxWrite+header)}
+}
+
+// wipe clears what requests and answers have left, before nobody knows for how long the buffers
+// are not used: a text that is erased must not stay in them.
+func (b *buffers) wipe() {
+	clear(b.in[:b.usedIn])
+	clear(b.out[:b.usedOut])
+	b.usedIn, b.usedOut = 0, 0
 }
 
 func (b *buffers) header() *fuse.InHeader { return (*fuse.InHeader)(unsafe.Pointer(&b.in[0])) }

@@ -143,7 +143,7 @@ func (s *Server) greet() error {
 	s.readers.Add(1)
 	defer s.readers.Add(-1)
 	b := newBuffers()
-	n, err := s.next(b.in, false)
+	n, err := s.next(b, false)
 	if err != nil {
 		return fmt.Errorf("read from the FUSE device: %w", err)
 	}
@@ -210,6 +210,7 @@ func (s *Server) answer(b *buffers, n int) {
 // ask lets the file system answer the request of length n, and returns the answer.
 func (s *Server) ask(b *buffers, n int) []byte {
 	size, status := s.protocol.HandleRequest([][]byte{b.in[:n]}, [][]byte{b.out})
+	b.usedOut = max(b.usedOut, size)
 	if !status.Ok() { // it has no answer, but the kernel waits for one
 		size = b.head(status, 0)
 	}

@@ -13,13 +13,13 @@ const patience = 50 * time.Microsecond
 
 // look returns the length of the next request, or EAGAIN if it had better be
 // waited for asleep. Whoever has work for this processor goes first.
-func (s *Server) look(in []byte) (int, error) {
+func (s *Server) look(b *buffers) (int, error) {
 	last := s.now()
 	if s.crowd.avoided(last) {
 		return 0, syscall.EAGAIN
 	}
 	for until := last + patience; ; {
-		n, err := s.try(in)
+		n, err := s.try(b)
 		if err != syscall.EAGAIN {
 			return n, err
 		}

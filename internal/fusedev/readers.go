@@ -19,8 +19,9 @@ func (s *Server) work() {
 func (s *Server) readAndAnswer() (more bool) {
 	b := s.buffers.Get().(*buffers)
 	defer s.buffers.Put(b)
+	defer b.wipe()
 	for look := false; ; look = true {
-		n, err := s.next(b.in, look)
+		n, err := s.next(b, look)
 		switch {
 		case err == errEnough:
 			return true
@@ -120,20 +121,21 @@ var (
 // next returns the length of the next request, or errEnough, after which the
 // caller is no reader any more, or errStopped. With look it may look for it before
 // it sleeps.
-func (s *Server) next(in []byte, look bool) (int, error) {
+func (s *Server) next(b *buffers, look bool) (int, error) {
 	select {
 	case <-s.gone:
 		return 0, errStopped
 	default:
 	}
 	if look && s.eager.Load() && s.looking.CompareAndSwap(false, true) {
-		n, err := s.look(in)
+		n, err := s.look(b)
 		s.looking.Store(false)
 		if err != syscall.EAGAIN {
 			return n, err
 		}
 	}
 	// First of all: who is not the last reader must not wait here.
+	b.wipe()
 	for !s.retire() {
 		ready := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}, {Fd: int32(s.stop), Events: unix.POLLIN}}
 		if _, err := unix.Poll(ready, -1); err != nil && err != syscall.EINTR {
@@ -142,7 +144,7 @@ func (s *Server) next(in []byte, look bool) (int, error) {
 		if ready[1].Revents != 0 {
 			return 0, errStopped
 		}
-		n, err := s.try(in)
+		n, err := s.try(b)
 		if err != syscall.EAGAIN { // else somebody was faster
 			s.eager.Store(s.now()-time.Duration(s.answered.Load()) < patience)
 			return n, err
@@ -152,9 +154,10 @@ func (s *Server) next(in []byte, look bool) (int, error) {
 }
 
 // try returns the length of the next request, or EAGAIN if there is none.
-func (s *Server) try(in []byte) (int, error) {
+func (s *Server) try(b *buffers) (int, error) {
 	for {
-		n, err := unix.Read(s.fd, in)
+		n, err := unix.Read(s.fd, b.in)
+		b.usedIn = max(b.usedIn, n)
 		// ENOENT: the request was taken back before it could be read.
 		if err != syscall.EINTR && err != syscall.ENOENT {
 			return n, err

@@ -12,6 +12,7 @@ type Conn struct {
 	lib        *sqlite3.Conn
 	statements map[string]*sqlite3.Stmt // prepared, by their text
 	main       *mainFile
+	made       int                      // DB.made as it was opened
 	rewrite    func(text string) string // nil: statements are as they are given
 	unsynced   bool                     // see Unsynced
 	lax        bool                     // transactions are perhaps not synced

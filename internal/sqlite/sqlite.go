@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ncruces/go-sqlite3"
@@ -44,8 +45,10 @@ func IsNull(row *Row, column int) bool { return row.ColumnType(column) == sqlite
 type DB struct {
 	path     string
 	readOnly bool
-	room     chan struct{} // a token for each connection that With has in use
-	idle     chan *Conn
+	room     chan struct{}           // a token for each connection that With has in use
+	mu       sync.Mutex              // guards idle and made
+	idle     []*Conn                 // the last is the one that was used last, whose memory the processor's caches have
+	made     int                     // how many times Renew was called
 	index    atomic.Pointer[os.File] // of the write-ahead log; nil until it is used
 	rewrite  func(text string) string
 }
@@ -53,7 +56,7 @@ type DB struct {
 // New returns the database at path, of which With uses so many connections at
 // once. The file is not touched before the first is opened.
 func New(path string, readOnly bool, connections int) *DB {
-	return &DB{path: path, readOnly: readOnly, room: make(chan struct{}, connections), idle: make(chan *Conn, connections)}
+	return &DB{path: path, readOnly: readOnly, room: make(chan struct{}, connections)}
 }
 
 // Rewrite has each statement rewritten before it is prepared. It is called before the
@@ -70,6 +73,9 @@ func (db *DB) Open() (*Conn, error) {
 		}
 	}
 	name := url.URL{Scheme: "file", Path: db.path, RawQuery: "vfs=" + layerName}
+	db.mu.Lock()
+	made := db.made
+	db.mu.Unlock()
 	flags := sqlite3.OPEN_URI | sqlite3.OPEN_READWRITE | sqlite3.OPEN_CREATE
 	if db.readOnly {
 		flags = sqlite3.OPEN_URI | sqlite3.OPEN_READONLY
@@ -78,7 +84,7 @@ func (db *DB) Open() (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{lib: lib, statements: map[string]*sqlite3.Stmt{}, rewrite: db.rewrite}
+	c := &Conn{lib: lib, statements: map[string]*sqlite3.Stmt{}, rewrite: db.rewrite, made: made}
 	c.main, _ = vfsutil.UnwrapFile[*mainFile](lib.Filename("main").DatabaseFile())
 	for _, foreign := range []sqlite3.DBConfig{sqlite3.DBCONFIG_ENABLE_TRIGGER, sqlite3.DBCONFIG_ENABLE_VIEW} {
 		if _, err := lib.Config(foreign, false); err != nil { // whoever can write the file must not make this process act
@@ -109,10 +115,8 @@ func (db *DB) With(ctx context.Context, do func(*Conn) error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	var c *Conn
-	select {
-	case c = <-db.idle:
-	default:
+	c := db.lastUsed()
+	if c == nil {
 		var err error
 		if c, err = db.Open(); err != nil {
 			return err
@@ -123,12 +127,51 @@ func (db *DB) With(ctx context.Context, do func(*Conn) error) error {
 			db.openIndex(c)
 		}
 		if c.lib.GetAutocommit() {
-			db.idle <- c
+			db.keep(c)
 		} else { // a transaction that cannot be ended
 			_ = c.Close()
 		}
 	}()
 	return do(c)
+}
+
+// lastUsed returns the connection that was used last of those that nobody uses; nil is none.
+func (db *DB) lastUsed() (c *Conn) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if n := len(db.idle); n > 0 {
+		c, db.idle = db.idle[n-1], db.idle[:n-1]
+	}
+	return c
+}
+
+// keep keeps a connection for the next who needs one, unless Renew was called since it was opened.
+func (db *DB) keep(c *Conn) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if c.made == db.made {
+		db.idle = append(db.idle, c)
+	} else {
+		_ = c.Close()
+	}
+}
+
+// Renew closes the connections that With has kept, and has it keep none of those that are in use:
+// a connection has pages that it has read in its memory, also those that were erased since.
+func (db *DB) Renew() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.made++
+	return db.closeIdleLocked()
+}
+
+func (db *DB) closeIdleLocked() error {
+	var errs []error
+	for _, c := range db.idle {
+		errs = append(errs, c.Close())
+	}
+	db.idle = nil
+	return errors.Join(errs...)
 }
 
 // Close closes the connections that With has kept. Nobody may be using one.
@@ -137,12 +180,7 @@ func (db *DB) Close() error {
 	if index := db.index.Swap(nil); index != nil {
 		errs = append(errs, index.Close())
 	}
-	for {
-		select {
-		case c := <-db.idle:
-			errs = append(errs, c.Close())
-		default:
-			return errors.Join(errs...)
-		}
-	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return errors.Join(append(errs, db.closeIdleLocked())...)
 }

@@ -426,6 +426,7 @@ func (u unwritable) OpenFilename(_ *vfs.Filename, flags vfs.OpenFlag) (vfs.File,
 // TestUnwritableLog: a write-ahead log that cannot be written is opened for
 // reading, a database is not.
 func TestUnwritableLog(t *testing.T) {
+	t.Chdir(t.TempDir()) // where a database without a name has what it shares
 	const toWrite = vfs.OPEN_READWRITE | vfs.OPEN_CREATE
 	for _, why := range []syscall.Errno{syscall.EACCES, syscall.EROFS} {
 		l := layer{unwritable{why: why}}

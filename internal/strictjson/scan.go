@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -14,6 +15,9 @@ type Limits struct {
 	Bytes  int // of the whole; 4 MiB
 	Depth  int // of objects and arrays in each other; 16
 	Values int // values altogether; 10,000
+	// Plain has names of fields be of a-z, 0-9 and _ only; another is Unknown. Package json would take
+	// one that differs in case for the same field.
+	Plain bool
 }
 
 func (l *Limits) orDefault() Limits {
@@ -175,6 +179,9 @@ func (s *scanner) key() error {
 	}
 	var name string
 	_ = json.Unmarshal(s.data[start:s.at], &name) // it was checked
+	if s.limits.Plain && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+		return &Error{Problem: Unknown, Field: name, Offset: start}
+	}
 	if keys[name] {
 		return &Error{Problem: Twice, Field: name, Offset: start}
 	}

@@ -44,6 +44,9 @@ func (o *Object) Has(name string) bool {
 // Names returns the names of the fields that no getter has taken, in byte order.
 func (o *Object) Names() []string { return slices.Sorted(maps.Keys(o.fields)) }
 
+// Peek returns the value of a field as Raw does, and leaves it there.
+func (o *Object) Peek(name string) json.RawMessage { return o.fields[name] }
+
 // Raw returns the value of a field, which is one JSON value; nil if there is none.
 func (o *Object) Raw(name string) json.RawMessage {
 	raw := o.fields[name]

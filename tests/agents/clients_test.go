@@ -23,7 +23,7 @@ func TestClients(t *testing.T) {
 	for _, kind := range []string{"sdk", "modern", "legacy"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), node.Program, nodeProgram(t, node, "client.mjs"), kind, harness.Daemon, newStore(t))
+			cmd := exec.CommandContext(t.Context(), node.Program, node.Beside(t, filepath.Join("node", "client.mjs")), kind, harness.Daemon, newStore(t))
 			cmd.Stderr = os.Stderr
 			got, err := cmd.Output()
 			if diff := cmp.Diff(string(want), string(got)); err != nil || diff != "" {
@@ -33,23 +33,22 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// nodeProgram returns the path of a copy of a program of the directory node, from where Node
-// finds the packages.
-func nodeProgram(t *testing.T, node harness.Node, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("node", name))
+// TestClientOfServer does the same by HTTP, where no lost texts are kept, in the session of a token;
+// the other session is one of the gateway.
+func TestClientOfServer(t *testing.T) {
+	node := harness.FindNode(t, lockFile)
+	data, err := os.ReadFile(filepath.Join("testdata", "clients.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	program := filepath.Join(dir, name)
-	if err := os.WriteFile(program, text, 0o600); err != nil {
-		t.Fatal(err)
+	w := newWeb(t, nil)
+	want := strings.NewReplacer(`"conflicts",`, "", "conflicts: 0\n", "", "session:s1", "api_key:"+w.key).Replace(string(data))
+	cmd := exec.CommandContext(t.Context(), node.Program, node.Beside(t, filepath.Join("node", "client.mjs")), "modern", harness.Binary, w.url, w.token)
+	cmd.Env, cmd.Stderr = append(os.Environ(), "MNEME_TOKEN="+w.token), os.Stderr
+	got, err := cmd.Output()
+	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
+		t.Errorf("%v: it says (-want +got):\n%s", err, diff)
 	}
-	if err := os.Symlink(node.Modules, filepath.Join(dir, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
-	return program
 }
 
 // newStore returns the URL of stores on this machine, with a store notes that has a file.

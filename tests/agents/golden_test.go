@@ -49,7 +49,7 @@ func TestMemoryToolGolden(t *testing.T) {
 	}
 	e := harness.NewEnv(t)
 	e.Store("tool")
-	program := nodeProgram(t, node, "golden.mjs")
+	program := node.Beside(t, filepath.Join("node", "golden.mjs"))
 	do := func(args ...string) []answer {
 		return doCalls(t, e, rows, node.Program, append([]string{program}, args...)...)
 	}

@@ -114,12 +114,13 @@ type report struct {
 	rounds int
 	began  time.Time
 	tables map[string]*table // by their names in the page's template
+	values map[string]string // others
 	missed []string
 }
 
 func newReport(b *testing.B) *report {
 	r := &report{
-		B: b, env: harness.NewEnv(b), files: 10_000, rounds: 7, began: time.Now(), tables: map[string]*table{},
+		B: b, env: harness.NewEnv(b), files: 10_000, rounds: 7, began: time.Now(), tables: map[string]*table{}, values: map[string]string{},
 	}
 	if os.Getenv(smallVariable) != "" {
 		r.small, r.files, r.rounds = true, 1000, 3
@@ -226,10 +227,14 @@ func (r *report) write(name, text string) {
 		missed = strings.Join(r.missed, "\n")
 	}
 	var b bytes.Buffer
-	err := template.Must(template.New(name).Option("missingkey=error").Parse(text)).Execute(&b, map[string]any{
+	all := map[string]any{
 		"t": r.tables, "missed": missed, "machine": r.machine(), "rounds": r.rounds, "files": r.files, "small": r.small,
 		"took": time.Since(r.began).Round(time.Second).String(), "date": r.began.Format(time.DateOnly),
-	})
+	}
+	for name, value := range r.values {
+		all[name] = value
+	}
+	err := template.Must(template.New(name).Option("missingkey=error").Parse(text)).Execute(&b, all)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o644)
 	}

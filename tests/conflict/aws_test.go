@@ -1,18 +1,27 @@
 package conflict
 
-import "testing"
+import (
+	"testing"
+
+	"mneme/tests/harness"
+)
 
 // TestOnAWS runs the tests of what sessions do to each other once
 // more, on S3 and DynamoDB instead of the embedded store.
 func TestOnAWS(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
+	type test struct {
 		name string
 		run  func(*testing.T)
-	}{
+	}
+	tests := []test{
 		{"MountsOfOneStore", TestMountsOfOneStore}, {"SmallRaces", TestSmallRaces}, {"TwoSessionsAtOneFile", TestTwoSessionsAtOneFile},
 		{"DirectoriesOfTwoSessions", TestDirectoriesOfTwoSessions}, {"Appends", TestAppends},
-	} {
+	}
+	if harness.Torture() {
+		tests = append(tests, test{"Replicas", TestReplicas})
+	}
+	for _, test := range tests {
 		t.Run(test.name, test.run)
 	}
 }

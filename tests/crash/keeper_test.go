@@ -187,7 +187,7 @@ func TestKeeperUnderLoad(t *testing.T) {
 			in, out, wait := copied(t, m, worksOn, m.Dir, bound)
 			line(t, out)
 			for range turns {
-				time.Sleep(300*time.Millisecond + rand.N(300*time.Millisecond))
+				time.Sleep(apart/2 + rand.N(apart/2))
 				turn(t, m)
 			}
 			time.Sleep(500 * time.Millisecond)
@@ -206,16 +206,23 @@ func TestKeeperUnderLoad(t *testing.T) {
 	}
 }
 
+// apart is how long is at most between two turns. The next kill may meet the process that takes over,
+// so that several are one outage, which lasts for 2 s from the last one on.
+const (
+	apart  = 600 * time.Millisecond
+	inARow = 4
+)
+
 // checkWorked holds what worksOn printed against the history and the conflicts.
 func checkWorked(t *testing.T, m *harness.Mount, w *worked) {
 	t.Helper()
-	const bound = 2 * harness.Slowness
+	const bound = 2*harness.Slowness + inARow*float64(apart)/float64(time.Second)
 	if len(w.Faults) > 0 {
 		t.Errorf("went wrong: %q", w.Faults)
 	}
 	for what, took := range w.Slowest {
 		if took > bound {
-			t.Errorf("%s took %.1f s at most, want at most %d s", what, took, bound)
+			t.Errorf("%s took %.1f s at most, want at most %.1f s", what, took, bound)
 		}
 	}
 	t.Logf("%d saves, %d lines, %d files and %d that were broken off; slowest %v", len(w.Saved), len(w.Appended), len(w.Written), len(w.Broken), w.Slowest)

@@ -33,6 +33,7 @@ type Env struct {
 	Daemon string   // what serves the mounts; that of the package unless a test has another
 	Vars   []string // further variables of the environment of every program
 	Unseen bool     // the daemons have a process namespace of their own: requests are nobody's
+	Alone  bool     // the daemons have a network namespace of their own, in which there is no network
 }
 
 // NewEnv makes a place that is removed when the test ends. Where nothing can be

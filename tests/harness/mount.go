@@ -79,7 +79,10 @@ func (m *Mount) start(t testing.TB, args []string) {
 	// A test process that is killed takes its daemons along.
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if m.Env.Unseen {
-		m.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID
+		m.cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWPID
+	}
+	if m.Env.Alone {
+		m.cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWNET
 	}
 	m.Ready = newLineWaiter()
 	m.cmd.Stdout = m.Ready

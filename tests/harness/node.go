@@ -39,3 +39,21 @@ func FindNode(t testing.TB, lock string) Node {
 	}
 	return n
 }
+
+// Beside returns the path of a copy of a program, from where Node finds the packages.
+func (n Node) Beside(t testing.TB, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	program := filepath.Join(dir, filepath.Base(file))
+	if err := os.WriteFile(program, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(n.Modules, filepath.Join(dir, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}

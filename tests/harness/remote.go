@@ -27,6 +27,12 @@ func (e *Env) RemoteBlob(t testing.TB, sum string) string {
 	return string(data)
 }
 
+// RemoteHolders returns the rows and objects of a remote environment that have a text.
+func (e *Env) RemoteHolders(t testing.TB, text string) []string {
+	t.Helper()
+	return awstest.Holders(t, e.Remote.bucket, e.Remote.table, text)
+}
+
 // blobs are the blobs of a store in the bucket.
 func (e *Env) blobs(t testing.TB, store string) *s3cas.Store {
 	t.Helper()

@@ -22,6 +22,7 @@ func TestOnAWS(t *testing.T) {
 		{"Metrics", TestMetrics}, {"EndOfMountedStore", TestEndOfMountedStore}, {"PlacesInMounts", TestPlacesInMounts},
 		{"PastInTheMount", TestPastInTheMount}, {"PastBesideWriters", TestPastBesideWriters},
 		{"VersionsAndEvents", TestVersionsAndEvents}, {"MountOfThePast", TestMountOfThePast},
+		{"RedactedEverywhere", TestRedactedEverywhere},
 	} {
 		t.Run(test.name, test.run)
 	}

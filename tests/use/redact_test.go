@@ -14,36 +14,37 @@ import (
 
 // TestRedactedEverywhere writes a text in each way that there is, erases it, and looks for it
 // in every file that mneme has, also what a killed mount has left, in mounts and their past, which
-// the kernel has kept, and in what commands print. One of the mounts is stopped meanwhile.
+// the kernel has kept, in the memory of their processes, and in what commands print. One of the mounts is stopped meanwhile.
 func TestRedactedEverywhere(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)
 	e.Store("notes", "--max-memory-bytes", "4000000")
 	m := e.Mount(t, "notes")
-	const canary = "CANARY-7f3a9c"
-	m.Sh(t, `c=`+canary+`; mneme() { `+fmt.Sprintf("%q", harness.Binary)+` "$@"; }
-		echo $c > written.md
-		echo plain > appended.md; echo $c >> appended.md
+	const canary = "CANARY-7f3a9c"       // which names have, too
+	const text = "the-text-of-" + canary // and contents
+	m.Sh(t, `c=`+canary+` t=`+text+`; mneme() { `+fmt.Sprintf("%q", harness.Binary)+` "$@"; }
+		echo $t > written.md
+		echo plain > appended.md; echo $t >> appended.md
 		mkdir dir; echo x > dir/x.md; mv dir/x.md dir/$c.md; mv dir/$c.md dir/x.md
 		mkdir $c; rmdir $c
-		echo $c > .saved.tmp; mv .saved.tmp saved.md
-		seq 2000 > edited.md; sed -i "s/^1000$/$c/" edited.md
-		python3 -c 'import sys; open("python.md", "w").write(sys.argv[1])' $c
-		printf "some $c text" > cut.md; truncate -s 8 cut.md
-		(seq 40000; echo $c) > big.md
-		for i in 1 2 3 4 5 6 7 8; do seq $((i * 300)) > base.md; echo $c $i >> base.md; done
-		echo $c > gone.md; rm gone.md
-		echo $c > moved.md; mv moved.md elsewhere.md
-		echo $c > .hid.md; echo other > .hid.md; grep -q $c .mneme/versions/.hid.md/*
-		echo $c | mneme write notes:/command.md
-		echo $c > restored.md; echo other > restored.md; mneme restore notes:/restored.md "$(mneme log notes:/restored.md --json | sed -n '$s/.*"seq":\([0-9]*\).*/\1/p')"
-		echo '{"changes":[{"action":"put","path":"/applied.md","content":"'$c'"}]}' | mneme apply notes
-		echo '{"id":1,"input":{"command":"create","path":"/memories/tool.md","file_text":"'$c'"}}' | mneme tool --store notes --session s1
-		echo '{"id":1,"input":{"command":"str_replace","path":"/memories/tool.md","old_str":"'$c'","new_str":"'$c' twice"}}' | mneme tool --store notes --session s1
+		echo $t > .saved.tmp; mv .saved.tmp saved.md
+		seq 2000 > edited.md; sed -i "s/^1000$/$t/" edited.md
+		python3 -c 'import sys; open("python.md", "w").write(sys.argv[1])' $t
+		printf "some $t text" > cut.md; truncate -s 8 cut.md
+		(seq 40000; echo $t) > big.md; for n in 4000 100000 200000; do (yes $t || :) | head -c $n > of$n.md; done
+		for i in 1 2 3 4 5 6 7 8; do seq $((i * 300)) > base.md; echo $t $i >> base.md; done
+		echo $t > gone.md; rm gone.md
+		echo $t > moved.md; mv moved.md elsewhere.md
+		echo $t > .hid.md; echo other > .hid.md; grep -q $t .mneme/versions/.hid.md/*
+		echo $t | mneme write notes:/command.md
+		echo $t > restored.md; echo other > restored.md; mneme restore notes:/restored.md "$(mneme log notes:/restored.md --json | sed -n '$s/.*"seq":\([0-9]*\).*/\1/p')"
+		echo '{"changes":[{"action":"put","path":"/applied.md","content":"'$t'"}]}' | mneme apply notes
+		echo '{"id":1,"input":{"command":"create","path":"/memories/tool.md","file_text":"'$t'"}}' | mneme tool --store notes --session s1
+		echo '{"id":1,"input":{"command":"str_replace","path":"/memories/tool.md","old_str":"'$t'","new_str":"'$t' twice"}}' | mneme tool --store notes --session s1
 		printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}' '{"jsonrpc":"2.0","method":"notifications/initialized"}' \
-			'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"write","arguments":{"path":"/memories/mcp.md","text":"'$c'"}}}' | mneme mcp --store notes --session s2
-		echo '{"id":1,"method":"remember","params":{"thread_id":"t","turn_id":"1","entries":[{"text":"'$c'"}]}}' | mneme plugin --store notes --session s3
-		mneme store create other; echo $c | mneme write other:/imported.md; echo $c | mneme write other:/.d/.e.md; mneme export other --heads-only > "`+e.Dir+`/tar"
+			'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"write","arguments":{"path":"/memories/mcp.md","text":"'$t'"}}}' | mneme mcp --store notes --session s2
+		echo '{"id":1,"method":"remember","params":{"thread_id":"t","turn_id":"1","entries":[{"text":"'$t'"}]}}' | mneme plugin --store notes --session s3
+		mneme store create other; echo $t | mneme write other:/imported.md; echo $t | mneme write other:/.d/.e.md; mneme export other --heads-only > "`+e.Dir+`/tar"
 		mneme import "`+e.Dir+`/tar" notes --mode merge; rm "`+e.Dir+`/tar"; mneme store delete other --yes
 		until test -e mcp.md -a -e threads/t/1.md -a -e imported.md -a -e .d/.e.md; do :; done
 		cp written.md copied.md
@@ -66,8 +67,13 @@ func TestRedactedEverywhere(t *testing.T) {
 		t.Fatalf("the read-only mount shows %v", seen)
 	}
 	k := e.Mount(t, "notes")
-	k.Sh(t, `echo `+canary+` > .k.tmp; mv .k.tmp k.md; echo clean > k.md`)
+	k.Sh(t, `echo `+text+` > .k.tmp; mv .k.tmp k.md; echo clean > k.md`)
 	k.Kill(t)
+	if e.Remote != nil {
+		if found := e.RemoteHolders(t, canary); len(found) < 20 {
+			t.Fatalf("the backend has it in %q", found)
+		}
+	}
 	signal := func(with syscall.Signal) {
 		t.Helper()
 		if err := syscall.Kill(r.PID, with); err != nil {
@@ -104,8 +110,14 @@ func TestRedactedEverywhere(t *testing.T) {
 		files++
 		return err
 	}
-	for _, dir := range []string{e.Home, e.Stores} {
-		err = errors.Join(err, filepath.WalkDir(dir, look))
+	err = filepath.WalkDir(e.Home, look)
+	if e.Remote == nil {
+		err = errors.Join(err, filepath.WalkDir(e.Stores, look))
+	} else if found := e.RemoteHolders(t, canary); len(found) > 0 {
+		t.Errorf("the backend has it in %q", found)
+	}
+	for _, mount := range []*harness.Mount{m, r} {
+		mount.Forgets(t, text)
 	}
 	if err != nil || len(in) > 0 || files < 5 {
 		t.Errorf("of %d files these have it: %v, %v", files, in, err)

@@ -93,15 +93,6 @@ func (s *store) follow(ctx context.Context, m *meta) error {
 	}
 }
 
-// missing is the error for a commit of which there is no record although there
-// should be: unless its store is being deleted, the log is damaged.
-func (l *Log) missing(ctx context.Context, storeID string, seq uint64) error {
-	if _, err := l.table.meta(ctx, storeID); err != nil {
-		return err
-	}
-	return fmt.Errorf("store %s: %w: no record of commit %d", storeID, versionlog.ErrCorrupt, seq)
-}
-
 // reach reports whether the view is at a META row or beyond, and if not, which
 // commit it is at. It makes a view when there is none that could get there.
 func (s *store) reach(m *meta) (after uint64, ok bool) {
@@ -199,7 +190,11 @@ func (s *store) applyForeign(c *versionlog.Commit) bool {
 		}
 		return true
 	}
-	if c.Seq == v.meta.tip.Seq+1 { // a chain that the view is no part of
+	switch {
+	case c.Seq != v.meta.tip.Seq+1:
+	case c.Prev == v.meta.tip.Digest: // versions of it were erased
+		s.view = nil
+	default: // a chain that the view is no part of
 		s.view, s.parted = nil, &v.meta
 	}
 	return false

@@ -9,19 +9,19 @@ import (
 	"mneme/versionlog"
 )
 
-// chain is what table or bucket have of a store.
+// chain is what table or bucket have of a store. Of a version that nobody has named it keeps no
+// more than two hashes: of its commit, and of its content.
 type chain struct {
 	tip     versionlog.Tip
-	digests map[uint64]versionlog.Digest // of commits
+	digests []versionlog.Digest          // of the commits from 1 on, of the table
 	events  map[uint64][]string          // versions that events erase
 	needs   map[versionlog.Digest]bool   // contents of versions
 	named   map[string]versionlog.Digest // of versions that may be erased
-	newest  map[string]string            // the current versions of memories, by the ids of these
-	current map[string]bool              // the same versions; an erased one still says which memory it is of
+	current map[string]string            // of these the current versions of memories, by the ids of these; an erased one still says which memory it is of
 }
 
 func newChain() *chain {
-	return &chain{digests: map[uint64]versionlog.Digest{}, events: map[uint64][]string{}, needs: map[versionlog.Digest]bool{}, named: map[string]versionlog.Digest{}, newest: map[string]string{}, current: map[string]bool{}}
+	return &chain{events: map[uint64][]string{}, needs: map[versionlog.Digest]bool{}, named: map[string]versionlog.Digest{}, current: map[string]string{}}
 }
 
 // need has the named versions that are not erased need their contents. One that is erased may
@@ -37,7 +37,6 @@ func (h *chain) need(erased map[string]uint64) {
 // add takes in a commit. What named versions need, only need tells.
 func (h *chain) add(c *versionlog.Commit, named map[string]bool) {
 	h.tip = h.tip.After(c)
-	h.digests[c.Seq] = c.Digest
 	if ids := c.Event.ErasedVersions(); len(ids) > 0 {
 		h.events[c.Seq] = ids
 	}
@@ -50,10 +49,8 @@ func (h *chain) add(c *versionlog.Commit, named map[string]bool) {
 		default:
 			h.needs[v.Digest] = true
 		}
-		delete(h.current, h.newest[v.MemoryID])
-		delete(h.newest, v.MemoryID)
-		if v.Live() {
-			h.newest[v.MemoryID], h.current[v.ID] = v.ID, true
+		if delete(h.current, v.MemoryID); named[v.ID] && v.Live() {
+			h.current[v.MemoryID] = v.ID
 		}
 	}
 }
@@ -65,10 +62,11 @@ func (s *store) readTable(ctx context.Context, named map[string]bool) (*chain, e
 		return nil, err
 	}
 	h := newChain()
-	for c, err := range s.log.commits(ctx, s.id, 0, m.tip.Seq) {
+	for c, err := range s.log.commits(ctx, m, 0, m.tip.Seq) {
 		if err != nil {
 			return nil, err
 		}
+		h.digests = append(h.digests, c.Digest)
 		if h.add(c, named); c.Seq == m.tip.Seq {
 			break
 		}
@@ -79,9 +77,9 @@ func (s *store) readTable(ctx context.Context, named map[string]bool) (*chain, e
 	return h, nil
 }
 
-// readBucket reads the records in the bucket up to the table's tip, but for what versions of ids
-// need. Those that it lacks are put there first. They must be of the history that the table had
-// before: ErrIndex.
+// readBucket reads the records in the bucket up to the table's tip, and adds to what the table needs
+// what they need, but for versions of ids. Those that it lacks are put there first. They must be of
+// the history that the table had before: ErrIndex.
 func (s *store) readBucket(ctx context.Context, table *chain, erased map[string]bool) (*chain, error) {
 	if err := s.stoppedBy(); err != nil {
 		return nil, err
@@ -97,6 +95,7 @@ func (s *store) readBucket(ctx context.Context, table *chain, erased map[string]
 		return nil, err
 	}
 	h := newChain()
+	h.needs = table.needs
 	err = s.eachRecord(ctx, func(of span, data []byte) error {
 		if of.first > table.tip.Seq { // of a commit made meanwhile; those before it may be late
 			return nil
@@ -106,10 +105,8 @@ func (s *store) readBucket(ctx context.Context, table *chain, erased map[string]
 	if err != nil {
 		return nil, err
 	}
-	for seq := range table.digests {
-		if _, there := h.digests[seq]; !there {
-			return nil, fmt.Errorf("%w: the bucket has no record of commit %d", ErrIndex, seq)
-		}
+	if h.tip.Seq < table.tip.Seq {
+		return nil, fmt.Errorf("%w: the bucket has no record of commit %d", ErrIndex, h.tip.Seq+1)
 	}
 	return h, nil
 }
@@ -148,7 +145,7 @@ func (h *chain) addRecords(storeID string, of span, data []byte, table *chain, e
 		return err
 	}
 	for _, c := range commits {
-		if want, known := table.digests[c.Seq]; known && want != c.Digest {
+		if n := c.Seq - 1; n < uint64(len(table.digests)) && table.digests[n] != c.Digest {
 			return fmt.Errorf("%w: commit %d is another in the bucket than in the table", ErrIndex, c.Seq)
 		}
 		if c.Seq != h.tip.Seq+1 || c.Prev != h.tip.Digest {

@@ -304,7 +304,7 @@ func (c *checker) erased(ctx context.Context) (erased map[string]uint64, unpurge
 	if c.meta.redacted == 0 {
 		return erased, unpurged, nil
 	}
-	for one, err := range c.log.commitRows(ctx, c.meta.ID, 0, maxSeq) {
+	for one, err := range c.log.commitRows(ctx, c.meta.ID, nil, 0, maxSeq) {
 		if err != nil {
 			return nil, nil, err
 		}

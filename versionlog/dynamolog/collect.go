@@ -13,10 +13,11 @@ import (
 	"mneme/versionlog"
 )
 
-// Orphans are contents that no version has.
+// Orphans are contents that no version has, and pages of snapshots that no snapshot has.
 type Orphans struct {
 	Contents int
 	Bytes    int64 // of them
+	Pages    int
 }
 
 // CollectOptions are the settings of Log.Collect.
@@ -28,8 +29,8 @@ type CollectOptions struct {
 
 var errMayNotCollect = errors.New("to remove contents takes credentials that may write the table, and delete from the bucket, as those of the policies admin and redact")
 
-// Collect removes the contents of a store that no version has, and what collectors and
-// processes that have died left in the table. A content stays
+// Collect removes the contents of a store that no version has, the pages of snapshots that none
+// has, and what collectors and processes that have died left in the table. A content stays
 //
 //   - that a version has, by the rows or by a record in the bucket. So what a redaction is to
 //     purge is left to that, and nobody who can write rows can have contents deleted that
@@ -42,7 +43,13 @@ var errMayNotCollect = errors.New("to remove contents takes credentials that may
 // Of contents that are gone the bucket may keep old versions, which the credentials may not
 // remove: objectversions.ErrLeft. What was removed before an error is in the Orphans.
 func (l *Log) Collect(ctx context.Context, storeID string, opts *CollectOptions) (Orphans, error) {
-	found, err := l.store(storeID).collectContents(ctx, opts)
+	s := l.store(storeID)
+	found, err := s.collectContents(ctx, opts)
+	if err == nil || errors.Is(err, objectversions.ErrLeft) {
+		var pagesErr error
+		found.Pages, pagesErr = s.collectPages(ctx, opts.Grace, opts.Keep)
+		err = errors.Join(err, pagesErr)
+	}
 	if err = awsconf.Explain(err); errors.Is(err, fs.ErrPermission) && !errors.Is(err, objectversions.ErrLeft) {
 		err = fmt.Errorf("%w: %w", errMayNotCollect, err)
 	}
@@ -59,7 +66,11 @@ func (s *store) collectContents(ctx context.Context, opts *CollectOptions) (foun
 	if err != nil || table.tip.Seq == 0 {
 		return found, err
 	}
-	needed, err := s.neededContents(ctx, table, opts.Keep)
+	if opts.Keep {
+		err = s.lookInBucket(ctx, table)
+	} else {
+		_, err = s.readBucket(ctx, table, nil)
+	}
 	if err != nil {
 		return found, err
 	}
@@ -68,7 +79,7 @@ func (s *store) collectContents(ctx context.Context, opts *CollectOptions) (foun
 		if err != nil {
 			return found, err
 		}
-		if !needed(one.Digest) && (opts.Grace <= 0 || one.Age >= opts.Grace) {
+		if !table.needs[one.Digest] && (opts.Grace <= 0 || one.Age >= opts.Grace) {
 			sizes[one.Digest] = one.Size
 		}
 	}
@@ -103,31 +114,18 @@ func (s *store) tidy(ctx context.Context) error {
 	return s.collect(ctx)
 }
 
-// neededContents reports of contents whether a version has them. To look only, records that
-// are not in the bucket yet are no matter.
-func (s *store) neededContents(ctx context.Context, table *chain, look bool) (func(versionlog.Digest) bool, error) {
-	var bucket *chain
-	var err error
-	if look {
-		bucket, err = s.lookInBucket(ctx)
-	} else {
-		bucket, err = s.readBucket(ctx, table, nil)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return func(d versionlog.Digest) bool { return table.needs[d] || bucket.needs[d] }, nil
-}
-
-// lookInBucket is readBucket of whatever is there.
-func (s *store) lookInBucket(ctx context.Context) (*chain, error) {
-	h := newChain()
-	err := s.eachRecord(ctx, func(_ span, data []byte) error {
+// lookInBucket is readBucket of whatever is there: to look only, records that are not in the bucket
+// yet are no matter.
+func (s *store) lookInBucket(ctx context.Context, table *chain) error {
+	return s.eachRecord(ctx, func(_ span, data []byte) error {
 		commits, err := decodeRecords(data)
 		for _, c := range commits {
-			h.add(c, nil)
+			for i := range c.Versions {
+				if d := c.Versions[i].Digest; !d.IsZero() {
+					table.needs[d] = true
+				}
+			}
 		}
 		return err
 	})
-	return h, err
 }

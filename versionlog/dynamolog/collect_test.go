@@ -17,6 +17,8 @@ import (
 	"mneme/internal/testing/fault"
 	"mneme/memory"
 	"mneme/versionlog"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // collection are contents of no version beside those of an erasure.
@@ -29,23 +31,40 @@ func newCollection(t *testing.T) *collection {
 	return &collection{newErasureIn(t, newBackend(t, awstest.DynamoDB(t))), t}
 }
 
-// orphan puts a content that no version has.
+// orphan puts a content that no version has, and a page that no snapshot has.
 func (c *collection) orphan(text string) {
 	c.Helper()
 	if _, err := c.blobs(c.T, nil)(c.store.ID).Put(c.Context(), []byte(text)); err != nil {
 		c.Fatal(err)
 	}
+	to := shared{records{c.clients(c.T, nil).S3, c.bucket}, c.store.ID}.at(1)
+	if err := to.Put(c.Context(), "pages/"+cas.Sum([]byte(text)).String(), []byte(text)); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// pages returns the names of the pages of snapshots.
+func (c *collection) pages() (names []string) {
+	c.Helper()
+	b := shared{records{c.clients(c.T, nil).S3, c.bucket}, c.store.ID}
+	for name, err := range b.list(c.Context(), b.prefix()+"pages/") {
+		if err != nil {
+			c.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 func (c *collection) process(transport http.RoundTripper, readOnly bool) *Log {
 	return c.open(c.T, transport, &Options{ReadOnly: readOnly, Blobs: blobsOf(c.blobs(c.T, transport))})
 }
 
-// collects runs Collect, and wants so many contents to be found.
+// collects runs Collect, and wants so many contents to be found, and as many pages.
 func (c *collection) collects(l *Log, opts CollectOptions, want int) {
 	c.Helper()
 	opts.Progress = func(int, int) {}
-	if found, err := l.Collect(c.Context(), c.store.ID, &opts); err != nil || found.Contents != want {
+	if found, err := l.Collect(c.Context(), c.store.ID, &opts); err != nil || found.Contents != want || found.Pages != want {
 		c.Errorf("%+v finds %+v, %v; want %d", opts, found, err, want)
 	}
 }
@@ -59,13 +78,13 @@ func (c *collection) has(text string) bool {
 	return has
 }
 
-// aged is a transport through which some content was put long ago.
+// aged is a transport through which some content, and a page of those bytes, was put long ago.
 func aged(text string) *fault.Transport {
 	transport := newSites()
 	entry := regexp.MustCompile(`(<Key>[^<]*` + cas.Sum([]byte(text)).String() + `</Key>(?s:.*?)<LastModified>|<LastModified>)[^<]*(</LastModified>)`)
 	transport.Arm(fault.Fault{Action: func(req *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
 		resp, err := send()
-		if err != nil || !strings.Contains(req.URL.RawQuery, "list-type=2") || !strings.Contains(req.URL.RawQuery, "blobs") {
+		if err != nil || !strings.Contains(req.URL.RawQuery, "list-type=2") || !strings.Contains(req.URL.RawQuery, "blobs") && !strings.Contains(req.URL.RawQuery, "pages") {
 			return resp, err
 		}
 		body, err := io.ReadAll(resp.Body)
@@ -82,13 +101,14 @@ func aged(text string) *fault.Transport {
 	return transport
 }
 
-// TestCollect: what no version has goes, once it is old by the clock of the bucket; a dry run, by
+// TestCollect: what no version and no snapshot has goes, once it is old by the clock of the bucket; a dry run, by
 // a process that only reads, finds the same and changes nothing. What versions have stays, also
 // what only the bucket's records still name: a redaction that is not purged, or a row that somebody
 // has written.
 func TestCollect(t *testing.T) {
 	t.Parallel()
 	c := newCollection(t)
+	pages := c.pages()
 	c.orphan("old")
 	c.orphan("young")
 	redactor := c.process(nil, false)
@@ -126,6 +146,9 @@ func TestCollect(t *testing.T) {
 	c.collects(collector, CollectOptions{}, 0)
 	if rows, err := s.goneRows(t.Context()); err != nil || len(rows) > 0 {
 		t.Errorf("it leaves %+v, %v", rows, err)
+	}
+	if diff := cmp.Diff(pages, c.pages()); diff != "" || len(pages) == 0 {
+		t.Errorf("pages of snapshots: want -, got +:\n%s", diff)
 	}
 	if has := c.has("in a path"); !has {
 		t.Error("what a redaction is to purge is gone")

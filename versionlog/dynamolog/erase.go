@@ -210,26 +210,6 @@ func (e *eraser) remembered(ctx context.Context, of logRow) (was []versionlog.Ve
 	return was, nil
 }
 
-// eraseFrom returns commits without versions of ids, and those that they had, as they were.
-func eraseFrom[B any](commits []*versionlog.Commit, ids map[string]B) (erased []*versionlog.Commit, was []versionlog.Version) {
-	for _, c := range commits {
-		of := c
-		for i := range of.Versions {
-			if v := &of.Versions[i]; !v.Redacted() && has(ids, v.ID) {
-				was = append(was, *v)
-				c = c.Erase(v.ID)
-			}
-		}
-		erased = append(erased, c)
-	}
-	return erased, was
-}
-
-func has[B any](ids map[string]B, id string) bool {
-	_, ok := ids[id]
-	return ok
-}
-
 // encodeRecords returns the records of commits, put together.
 func encodeRecords(commits []*versionlog.Commit) ([]byte, error) {
 	records := make([][]byte, len(commits))

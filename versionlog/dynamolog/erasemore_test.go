@@ -3,6 +3,7 @@ package dynamolog
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 
 	dynamodbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestEraseWalksOnce: however many paths an event has to do with, what took place there before
@@ -315,4 +317,98 @@ func TestRebuildBesideRedaction(t *testing.T) {
 	}
 	e.purge(t, l)
 	e.verify(t)
+}
+
+// TestRebuildBesidePurge: a rebuild that has read the records before a purge replaced them does
+// not say that they are still to be purged.
+func TestRebuildBesidePurge(t *testing.T) {
+	t.Parallel()
+	e := newErasure(t, newBackend(t, awstest.DynamoDB(t)))
+	l := e.open(t, nil, &Options{Blobs: blobsOf(e.blobs(t, nil))})
+	if _, err := l.Commit(t.Context(), e.store.ID, e.proposal()); err != nil {
+		t.Fatal(err)
+	}
+	l.settled()
+	beside := newSites()
+	purge := beside.Arm(fault.Fault{Site: "BatchGetItem LOG", Times: 1, Action: func(_ *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
+		e.purge(t, l)
+		return send()
+	}})
+	clients := e.clients(t, beside)
+	if err := Rebuild(t.Context(), clients.DynamoDB, e.table, clients.S3, e.bucket, e.store.ID, nil); !errors.Is(err, errBusy) || purge.Hits() != 1 {
+		t.Errorf("the rebuild ends with %v, %d purges", err, purge.Hits())
+	}
+	l.settled()
+	e.verify(t)
+}
+
+// TestErasingIsRead: from the event of a redaction on, every reader gets what it gets once the
+// rows are erased, also of a process that may not erase them.
+func TestErasingIsRead(t *testing.T) {
+	t.Parallel()
+	e := newErasure(t, newBackend(t, awstest.DynamoDB(t)))
+	e.forge(t, e.open(t, nil, nil), e.proposal())
+	during := e.told(t)
+	for _, trace := range e.traces {
+		if strings.Contains(during, trace) {
+			t.Errorf("before its rows are erased, readers get %s", trace)
+		}
+	}
+	if err := e.open(t, nil, nil).store(e.store.ID).finishErasing(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(e.told(t), during); diff != "" {
+		t.Errorf("behind it -, before +:\n%s", diff)
+	}
+}
+
+// told is all that a process which may not write is told of the past, as JSON lines.
+func (e *erasure) told(t *testing.T) string {
+	t.Helper()
+	ctx, l := t.Context(), e.open(t, nil, &Options{ReadOnly: true})
+	l.distance = 2
+	var all bytes.Buffer
+	to := json.NewEncoder(&all)
+	note := func(what any, err error) {
+		t.Helper()
+		if err == nil || errors.Is(err, versionlog.ErrNotFound) {
+			err = errors.Join(err, to.Encode(what))
+		}
+		if err != nil && !errors.Is(err, versionlog.ErrNotFound) {
+			t.Error(err)
+		}
+	}
+	for c, err := range l.Commits(ctx, e.store.ID, 0) {
+		note(c, err)
+		state, err := l.At(ctx, e.store.ID, c.Seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for v, err := range state.Heads(ctx, "/", "") {
+			note(v, err)
+		}
+	}
+	for c, err := range l.CommitsBefore(ctx, e.store.ID, 0, versionlog.Filter{}) {
+		note(c, err)
+	}
+	for _, c := range e.before {
+		for i := range c.Versions {
+			v := &c.Versions[i]
+			one, err := l.Version(ctx, e.store.ID, v.ID)
+			note(one, err)
+			for v, err := range l.History(ctx, e.store.ID, v.MemoryID, 0) {
+				note(v, err)
+			}
+			newest, err := l.Newest(ctx, e.store.ID, v.MemoryID)
+			note(newest, err)
+			for _, path := range []string{v.Path, v.From} {
+				last, err := l.Last(ctx, e.store.ID, path)
+				note(last, err)
+				for v, err := range l.PathHistory(ctx, e.store.ID, path) {
+					note(v, err)
+				}
+			}
+		}
+	}
+	return all.String()
 }

@@ -230,7 +230,7 @@ func (c *condemned) keep(ctx context.Context, behind uint64) error {
 	if err != nil {
 		return err
 	}
-	for one, err := range c.log.commits(ctx, c.id, behind, m.tip.Seq) {
+	for one, err := range c.log.commits(ctx, m, behind, m.tip.Seq) {
 		if err != nil {
 			return err
 		}
@@ -318,7 +318,7 @@ func (s *store) contentsThere(ctx context.Context, p *versionlog.Proposal) (fenc
 func contentsOf(p *versionlog.Proposal) map[versionlog.Digest]bool {
 	wanted := map[versionlog.Digest]bool{}
 	for i := range p.Changes {
-		if c := &p.Changes[i]; c.Action == versionlog.Put {
+		if c := &p.Changes[i]; c.Puts() {
 			wanted[c.Digest] = true
 		}
 	}

@@ -18,12 +18,16 @@ func (l *Log) History(ctx context.Context, storeID, memoryID string, before uint
 		before = maxSeq
 	}
 	return func(yield func(versionlog.Version, error) bool) {
+		var hide unerased
 		var late []versionlog.Version
 		err := call(ctx, func(ctx context.Context) error {
-			if _, err := l.table.meta(ctx, storeID); err != nil {
+			m, err := l.table.meta(ctx, storeID)
+			if err != nil {
 				return err
 			}
-			var err error
+			if hide, err = l.unerased(ctx, m); err != nil {
+				return err
+			}
 			late, err = l.lateVersions(ctx, storeID, memoryID)
 			late = slices.DeleteFunc(late, func(v versionlog.Version) bool { return v.Seq >= before })
 			return err
@@ -34,17 +38,17 @@ func (l *Log) History(ctx context.Context, storeID, memoryID string, before uint
 		}
 		if !l.yieldVersions(ctx, l.memoryRows(ctx, storeID, memoryID, before), func(v versionlog.Version, err error) bool {
 			for err == nil && len(late) > 0 && late[0].ID >= v.ID {
-				if late[0].ID > v.ID && !yield(late[0], nil) {
+				if late[0].ID > v.ID && !yield(hide.version(late[0]), nil) {
 					return false
 				}
 				late = late[1:]
 			}
-			return yield(v, err)
+			return yield(hide.version(v), err)
 		}) {
 			return
 		}
 		for _, v := range late {
-			if !yield(v, nil) {
+			if !yield(hide.version(v), nil) {
 				return
 			}
 		}
@@ -69,18 +73,18 @@ const firstCommits = 32
 // It reads all, in groups, each as Commits does.
 func (l *Log) CommitsBefore(ctx context.Context, storeID string, before uint64, f versionlog.Filter) iter.Seq2[*versionlog.Commit, error] {
 	return func(yield func(*versionlog.Commit, error) bool) {
-		tip, err := l.Tip(ctx, storeID)
+		m, err := l.end(ctx, storeID)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		high := tip.Seq
+		high := m.tip.Seq
 		if before != 0 {
 			high = min(high, before-1)
 		}
 		for size := uint64(firstCommits); high > 0; size *= 2 {
 			low := high - min(high, size, commitsAtOnce)
-			commits, err := l.commitsUpTo(ctx, storeID, low, high)
+			commits, err := l.commitsUpTo(ctx, m, low, high)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -99,9 +103,9 @@ func (l *Log) CommitsBefore(ctx context.Context, storeID string, before uint64, 
 }
 
 // commitsUpTo returns the commits above low, up to high.
-func (l *Log) commitsUpTo(ctx context.Context, storeID string, low, high uint64) ([]*versionlog.Commit, error) {
+func (l *Log) commitsUpTo(ctx context.Context, m *meta, low, high uint64) ([]*versionlog.Commit, error) {
 	commits := make([]*versionlog.Commit, 0, high-low)
-	for c, err := range l.commits(ctx, storeID, low, high) {
+	for c, err := range l.commits(ctx, m, low, high) {
 		if err != nil {
 			return nil, err
 		}

@@ -31,7 +31,7 @@ func (l *Log) At(ctx context.Context, storeID string, seq uint64) (versionlog.St
 		return nil, fmt.Errorf("store %s: commit %d: %w", storeID, seq, versionlog.ErrNotFound)
 	}
 	if seq < m.redacted {
-		return l.replay(ctx, storeID, seq)
+		return l.replay(ctx, m, seq)
 	}
 	s := l.store(storeID)
 	saved := s.snapshotBefore(ctx, m.redacted, seq)
@@ -44,30 +44,30 @@ func (l *Log) At(ctx context.Context, storeID string, seq uint64) (versionlog.St
 		}
 	}
 	if saved == nil {
-		return l.replay(ctx, storeID, seq)
+		return l.replay(ctx, m, seq)
 	}
-	state, err := saved.At(seq, l.commits(ctx, storeID, max(saved.Tip.Seq, 1)-1, seq))
+	state, err := saved.At(seq, l.commits(ctx, m, max(saved.Tip.Seq, 1)-1, seq))
 	switch {
 	case errors.Is(err, snapshot.ErrOtherHistory):
-		return l.replay(ctx, storeID, seq)
+		return l.replay(ctx, m, seq)
 	case err != nil:
 		return nil, err
 	}
-	p := &paged{log: l, storeID: storeID, seq: seq, pages: state}
+	p := &paged{log: l, meta: m, seq: seq, pages: state}
 	return versionlog.Sorted(p.from), nil
 }
 
-func (l *Log) replay(ctx context.Context, storeID string, seq uint64) (versionlog.Sorted, error) {
-	return versionlog.Replay(seq, l.commits(ctx, storeID, 0, seq))
+func (l *Log) replay(ctx context.Context, m *meta, seq uint64) (versionlog.Sorted, error) {
+	return versionlog.Replay(seq, l.commits(ctx, m, 0, seq))
 }
 
 // paged is a state whose pages are read when they are needed: where one turns out to be
 // damaged or gone, the history tells.
 type paged struct {
-	log     *Log
-	storeID string
-	seq     uint64
-	pages   versionlog.Sorted
+	log   *Log
+	meta  *meta
+	seq   uint64
+	pages versionlog.Sorted
 
 	mu       sync.Mutex // held while the history is read
 	replayed versionlog.Sorted
@@ -92,9 +92,9 @@ func (p *paged) from(ctx context.Context, path string) iter.Seq2[versionlog.Vers
 func (p *paged) rest(ctx context.Context, path string, cause error, yield func(versionlog.Version, error) bool) {
 	p.mu.Lock()
 	if p.replayed == nil {
-		p.log.logger.Warn("a snapshot in the bucket is damaged, reading the history", "store", p.storeID, "op", "at", "err", cause)
+		p.log.logger.Warn("a snapshot in the bucket is damaged, reading the history", "store", p.meta.ID, "op", "at", "err", cause)
 		var err error
-		if p.replayed, err = p.log.replay(ctx, p.storeID, p.seq); err != nil {
+		if p.replayed, err = p.log.replay(ctx, p.meta, p.seq); err != nil {
 			p.mu.Unlock()
 			yield(versionlog.Version{}, err)
 			return

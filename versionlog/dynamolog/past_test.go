@@ -233,12 +233,16 @@ func TestPaged(t *testing.T) {
 	p := newPast(t)
 	l := p.open(t, nil, nil)
 	want := p.want[8] // some heads
-	whole, err := l.replay(t.Context(), p.store.ID, 8)
+	m, err := l.table.meta(t.Context(), p.store.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := l.replay(t.Context(), m, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for broken := range len(want) + 1 {
-		state := paged{log: l, storeID: p.store.ID, seq: 8, pages: func(ctx context.Context, path string) iter.Seq2[versionlog.Version, error] {
+		state := paged{log: l, meta: m, seq: 8, pages: func(ctx context.Context, path string) iter.Seq2[versionlog.Version, error] {
 			return func(yield func(versionlog.Version, error) bool) {
 				n := 0
 				for v := range whole(ctx, path) {
@@ -258,7 +262,7 @@ func TestPaged(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	state := paged{log: l, storeID: p.store.ID, seq: 8, pages: whole}
+	state := paged{log: l, meta: m, seq: 8, pages: whole}
 	for _, err := range versionlog.Sorted(state.from).Heads(ctx, "/", "") {
 		if !errors.Is(err, context.Canceled) || state.replayed != nil {
 			t.Errorf("of a caller who has left: %v", err)

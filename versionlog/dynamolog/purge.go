@@ -157,10 +157,12 @@ func (p *purge) finish(ctx context.Context) error {
 			return fmt.Errorf("%w: commit %d erases other versions in the bucket than in the table", ErrIndex, seq)
 		}
 	}
-	for id := range p.erased {
-		if bucket.current[id] {
+	for _, id := range bucket.current {
+		if has(p.erased, id) {
 			return fmt.Errorf("%w: commit %d erases version %.64q, which is the current one of its memory in the bucket", ErrIndex, p.erased[id], id)
 		}
+	}
+	for id := range p.erased {
 		seq, _, err := versionlog.LocateVersion(id)
 		if err != nil {
 			return err
@@ -176,7 +178,7 @@ func (p *purge) finish(ctx context.Context) error {
 	if err != nil && !errors.Is(err, objectversions.ErrLeft) {
 		return err
 	}
-	maps.DeleteFunc(contents, func(d versionlog.Digest, _ bool) bool { return p.table.needs[d] || bucket.needs[d] })
+	maps.DeleteFunc(contents, func(d versionlog.Digest, _ bool) bool { return p.table.needs[d] })
 	if err := p.removeVoid(ctx); err != nil {
 		return err
 	}

@@ -2,10 +2,12 @@ package dynamolog
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	"mneme/cas"
 	"mneme/internal/testing/awstest"
 	"mneme/versionlog"
 
@@ -149,5 +151,22 @@ func TestPurgeOtherHistory(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, e.find(t)); diff != "" {
 		t.Errorf("before -, after +:\n%s", diff)
+	}
+}
+
+// TestChainIsSmall: of a version that nobody has named no id is kept, however long the history is;
+// of those that are named, which are current ones.
+func TestChainIsSmall(t *testing.T) {
+	h := newChain()
+	ids := []string{"a", "b", "c", "d", "e"}
+	for i, v := range []versionlog.Version{
+		{MemoryID: "1", Op: versionlog.OpCreated}, {MemoryID: "2", Op: versionlog.OpCreated}, {MemoryID: "1", Op: versionlog.OpModified},
+		{MemoryID: "3", Op: versionlog.OpCreated}, {MemoryID: "3", Op: versionlog.OpDeleted},
+	} {
+		v.ID, v.Digest = ids[i], cas.Sum([]byte(ids[i]))
+		h.add(&versionlog.Commit{Seq: uint64(i) + 1, Versions: []versionlog.Version{v}}, map[string]bool{"a": true, "b": true, "d": true})
+	}
+	if want := map[string]string{"2": "b"}; !maps.Equal(h.current, want) || len(h.named) != 3 || len(h.needs) != 2 {
+		t.Errorf("it keeps %v, %v, %v", h.current, h.named, h.needs)
 	}
 }

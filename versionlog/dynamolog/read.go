@@ -9,33 +9,24 @@ import (
 	"slices"
 	"strings"
 
-	"mneme/internal/awsconf"
 	"mneme/versionlog"
 )
 
 // Tip returns the end of a store's history. It costs one strongly consistent
 // GetItem.
-func (l *Log) Tip(ctx context.Context, storeID string) (tip versionlog.Tip, err error) {
-	err = call(ctx, func(ctx context.Context) error {
-		m, err := l.store(storeID).readMeta(ctx)
-		if err != nil {
-			return err
-		}
-		tip = m.tip
-		l.store(storeID).noticed(tip.Seq)
-		if m.erased < m.redacted {
-			l.store(storeID).eraseLater()
-		}
-		return nil
-	})
-	return tip, err
+func (l *Log) Tip(ctx context.Context, storeID string) (versionlog.Tip, error) {
+	m, err := l.end(ctx, storeID)
+	if err != nil {
+		return versionlog.Tip{}, err
+	}
+	return m.tip, nil
 }
 
 // Head returns the live version of a path. It costs one BatchGetItem of two
 // rows, strongly consistent.
 func (l *Log) Head(ctx context.Context, storeID, path string) (v versionlog.Version, err error) {
 	err = call(ctx, func(ctx context.Context) error {
-		found, err := l.withMeta(ctx, storeID, path)
+		_, found, err := l.withMeta(ctx, storeID, path)
 		if err == nil && found == nil {
 			err = noMemory(storeID, path)
 		}
@@ -52,11 +43,11 @@ func noMemory(storeID, path string) error {
 	return fmt.Errorf("store %s: %s: %w", storeID, path, versionlog.ErrNotFound)
 }
 
-// withMeta returns the row of a path, nil when there is none. ErrNotFound when
-// there is no such store: rows of one that is being deleted do not count.
-func (l *Log) withMeta(ctx context.Context, storeID, sort string) (item, error) {
+// withMeta returns the META row, and the row of a path, nil when there is none. ErrNotFound
+// when there is no such store: rows of one that is being deleted do not count.
+func (l *Log) withMeta(ctx context.Context, storeID, sort string) (m *meta, there item, err error) {
 	if !isStoreID(storeID) {
-		return nil, notFound(storeID)
+		return nil, nil, notFound(storeID)
 	}
 	metaRef, wanted := ref{storeID, metaSort}, ref{storeID, sort}
 	refs := []ref{metaRef}
@@ -67,31 +58,10 @@ func (l *Log) withMeta(ctx context.Context, storeID, sort string) (item, error) 
 	if err == nil && found[metaRef] == nil {
 		err = notFound(storeID)
 	}
-	return found[wanted], err
-}
-
-// Last returns the newest version that took place at a path. It costs as much
-// as Head, and another GetItem when nothing lives there.
-func (l *Log) Last(ctx context.Context, storeID, path string) (v versionlog.Version, err error) {
-	err = call(ctx, func(ctx context.Context) error {
-		found, err := l.withMeta(ctx, storeID, path)
-		if err != nil {
-			return err
-		}
-		// In this order: what left the path before the second read either is
-		// what it finds, or left before the first.
-		if found == nil && isPath(path) {
-			if found, err = l.table.get(ctx, storeID, leftSort(path), false); err != nil {
-				return err
-			}
-		}
-		if found == nil {
-			return noMemory(storeID, path)
-		}
-		v, err = versionOf(found)
-		return err
-	})
-	return v, err
+	if err == nil {
+		m, err = metaOf(found[metaRef])
+	}
+	return m, found[wanted], err
 }
 
 // Held reports whether something is below a path, or ever was. It costs up to two Queries.
@@ -140,59 +110,11 @@ func (l *Log) Version(ctx context.Context, storeID, id string) (v versionlog.Ver
 		if ordinal >= len(c.Versions) || c.Versions[ordinal].ID != id {
 			return missing
 		}
-		v = c.Versions[ordinal]
-		return nil
+		hide, err := l.unerased(ctx, m)
+		v = hide.version(c.Versions[ordinal])
+		return err
 	})
 	return v, err
-}
-
-// commitAt returns the commit of a sequence number, which is in the history. Its
-// row is that of the last commit of its transaction.
-func (l *Log) commitAt(ctx context.Context, storeID string, seq uint64) (*versionlog.Commit, error) {
-	for attempt := range 6 { // a row may be seen before others of its transaction
-		if err := backoff(ctx, attempt); err != nil {
-			return nil, err
-		}
-		rows, _, err := l.table.page(ctx, between{partition: storeID, from: logSort(seq), to: logSort(maxSeq), limit: 1}, nil)
-		if err != nil {
-			return nil, err
-		}
-		if len(rows) == 0 {
-			continue
-		}
-		commits, err := commitsOf(rows[0])
-		if err != nil {
-			return nil, err
-		}
-		if first := commits[0].Seq; first <= seq {
-			return commits[seq-first], nil
-		}
-	}
-	return nil, l.missing(ctx, storeID, seq)
-}
-
-// recorded returns the commits of a transaction, which is in the history, and
-// their records as its row has them.
-func (l *Log) recorded(ctx context.Context, storeID string, of span) ([]*versionlog.Commit, []byte, error) {
-	for attempt := range 6 {
-		if err := backoff(ctx, attempt); err != nil {
-			return nil, nil, err
-		}
-		i, err := l.table.get(ctx, storeID, logSort(of.last), false)
-		if err != nil {
-			return nil, nil, err
-		}
-		if i == nil {
-			continue
-		}
-		commits, err := commitsOf(i)
-		if err == nil && commits[0].Seq != of.first {
-			err = fmt.Errorf("row %s: %w: it begins with commit %d, not %d", logSort(of.last), versionlog.ErrCorrupt, commits[0].Seq, of.first)
-		}
-		r := row{item: i}
-		return commits, r.bytes("record"), err
-	}
-	return nil, nil, l.missing(ctx, storeID, of.last)
 }
 
 // Heads yields the live versions at and below prefix in the order of their
@@ -243,14 +165,6 @@ func (l *Log) yieldVersions(ctx context.Context, rows iter.Seq2[item, error], yi
 		}
 	}
 	return true
-}
-
-// walkError is the error with which a walk ends.
-func walkError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return awsconf.Explain(err)
 }
 
 // allHeads yields all heads, and has the view learn them.
@@ -388,76 +302,6 @@ func (l *Log) Children(ctx context.Context, storeID, dir string) iter.Seq2[versi
 				b.from, start = subdirectory[:len(subdirectory)-1]+"0", nil
 			default:
 				start, b.limit = next, min(2*b.limit, pageLimit)
-			}
-		}
-	}
-}
-
-// Commits yields the commits above after, oldest first. It costs one GetItem
-// and a Query per page.
-func (l *Log) Commits(ctx context.Context, storeID string, after uint64) iter.Seq2[*versionlog.Commit, error] {
-	return func(yield func(*versionlog.Commit, error) bool) {
-		tip, err := l.Tip(ctx, storeID)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		l.commits(ctx, storeID, after, tip.Seq)(yield)
-	}
-}
-
-// commits yields the commits above after up to last, which is in the history, and those that
-// come along.
-func (l *Log) commits(ctx context.Context, storeID string, after, last uint64) iter.Seq2[*versionlog.Commit, error] {
-	return func(yield func(*versionlog.Commit, error) bool) {
-		var prev *versionlog.Commit
-		for attempt := 0; after < last; attempt++ {
-			if attempt > 5 {
-				yield(nil, walkError(ctx, l.missing(ctx, storeID, after+1)))
-				return
-			}
-			if err := backoff(ctx, attempt); err != nil {
-				yield(nil, err)
-				return
-			}
-			for c, err := range l.commitRows(ctx, storeID, after, last) {
-				if err != nil {
-					yield(nil, walkError(ctx, err))
-					return
-				}
-				if c.Seq != after+1 { // perhaps it is not to be seen yet
-					break
-				}
-				if prev != nil && c.Prev != prev.Digest || c.Seq == 1 && !c.Prev.IsZero() {
-					yield(nil, fmt.Errorf("store %s: %w: commit %d does not follow the one before it", storeID, versionlog.ErrCorrupt, c.Seq))
-					return
-				}
-				if !yield(c, nil) {
-					return
-				}
-				prev, after, attempt = c, c.Seq, 0
-			}
-		}
-	}
-}
-
-// commitRows yields the commits above after that LOG rows have, as far as that of last: a row
-// is named after the last commit of its transaction, and has fewer than maxRows.
-func (l *Log) commitRows(ctx context.Context, storeID string, after, last uint64) iter.Seq2[*versionlog.Commit, error] {
-	return func(yield func(*versionlog.Commit, error) bool) {
-		for i, err := range l.table.rows(ctx, between{partition: storeID, from: logSort(after + 1), to: logSort(last + maxRows)}) {
-			var commits []*versionlog.Commit
-			if err == nil {
-				commits, err = commitsOf(i)
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, c := range commits {
-				if c.Seq > after && !yield(c, nil) {
-					return
-				}
 			}
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"mneme/versionlog"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 )
@@ -182,6 +183,23 @@ func (r records) list(ctx context.Context, prefix string) iter.Seq2[string, erro
 // listAfter is list from behind a name, "" for all.
 func (r records) listAfter(ctx context.Context, prefix, after string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
+		for o, err := range r.listed(ctx, prefix, after) {
+			if !yield(o.name, err) {
+				return
+			}
+		}
+	}
+}
+
+// listed is an object as a listing tells of it.
+type listed struct {
+	name string
+	age  time.Duration // by the clock of the bucket; 0 where that is not told
+}
+
+// listed is listAfter with ages.
+func (r records) listed(ctx context.Context, prefix, after string) iter.Seq2[listed, error] {
+	return func(yield func(listed, error) bool) {
 		var start, next *string
 		if after != "" {
 			start = &after
@@ -191,11 +209,16 @@ func (r records) listAfter(ctx context.Context, prefix, after string) iter.Seq2[
 			out, err := r.s3.ListObjectsV2(bounded, &s3.ListObjectsV2Input{Bucket: &r.bucket, Prefix: &prefix, StartAfter: start, ContinuationToken: next})
 			cancel()
 			if err != nil {
-				yield("", err)
+				yield(listed{}, err)
 				return
 			}
+			now, told := awsmiddleware.GetServerTime(out.ResultMetadata)
 			for _, o := range out.Contents {
-				if !yield(aws.ToString(o.Key), nil) {
+				one := listed{name: aws.ToString(o.Key)}
+				if told && o.LastModified != nil {
+					one.age = now.Sub(*o.LastModified)
+				}
+				if !yield(one, nil) {
 					return
 				}
 			}

@@ -59,6 +59,9 @@ func (l *Log) restoreRows(ctx context.Context, id string, found *survey, rows []
 		if reflect.DeepEqual(old, i) {
 			continue
 		}
+		if old == nil && found.owed[sortOf(i)] { // a purge has removed it, and what the records had
+			return errBusy
+		}
 		if size+sizeOf(i)+sizeOf(old) > maxTransactionBytes {
 			if err := send(); err != nil {
 				return err

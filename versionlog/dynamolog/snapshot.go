@@ -70,7 +70,7 @@ func (s *store) resume(ctx context.Context) error {
 			return err
 		}
 		for _, c := range commits {
-			if !saved.apply(c) { // it is of another history
+			if !saved.apply(c) { // it is of another history, or was erased meanwhile
 				return nil
 			}
 		}

@@ -29,6 +29,7 @@ type survey struct {
 	lacking []span
 	damaged map[span]bool
 	erased  map[string]uint64 // events, by the versions that they name
+	owed    map[string]bool   // sort keys of ERASE rows that were there before the records were read
 }
 
 // errBusy says that a store changed while its index was rebuilt.
@@ -84,10 +85,16 @@ func copyOf(where string, of span, storeID string, records []byte) recordCopy {
 // surveyStore reads all there is of a store's history. ErrCorrupt when it is not
 // one history.
 func (l *Log) surveyStore(ctx context.Context, id string) (*survey, error) {
-	s := &survey{damaged: map[span]bool{}, erased: map[string]uint64{}}
+	s := &survey{damaged: map[span]bool{}, erased: map[string]uint64{}, owed: map[string]bool{}}
 	var err error
 	if s.meta, err = l.table.meta(ctx, id); err != nil && !errors.Is(err, versionlog.ErrNotFound) {
 		return nil, err
+	}
+	for i, err := range l.table.below(ctx, id, erasePrefix) {
+		if err != nil {
+			return nil, err
+		}
+		s.owed[sortOf(i)] = true
 	}
 	objects, err := l.objectCopies(ctx, id)
 	if err != nil {

@@ -163,14 +163,15 @@ func newestIn(c *versionlog.Commit, memoryID string) *versionlog.Version {
 	return nil
 }
 
-// apply brings the view from its tip to the next commit. It ignores one that
-// is in already, and reports whether the commit follows.
+// apply brings the view from its tip to the next commit. It ignores one that is in already,
+// and reports whether the commit follows, and says all that it did: an erased version does
+// not tell which path it left or took.
 func (v *view) apply(c *versionlog.Commit) bool {
 	tip := &v.meta.tip
 	if c.Seq <= tip.Seq {
 		return true
 	}
-	if c.Seq != tip.Seq+1 || c.Prev != tip.Digest {
+	if c.Seq != tip.Seq+1 || c.Prev != tip.Digest || c.HasRedacted() {
 		return false
 	}
 	for path := range leftBy(c) {

@@ -17,6 +17,7 @@ var commitTests = map[string]func(*suite){
 	"Modified":           testModified,
 	"Removed":            testRemoved,
 	"Renamed":            testRenamed,
+	"RenamedAndModified": testRenamedAndModified,
 	"Many":               testMany,
 	"Revive":             testRevive,
 	"ReviveRefused":      testReviveRefused,
@@ -97,6 +98,31 @@ func testRenamed(s *suite) {
 	s.equal(s.head("/d/b"), v)
 	back := s.commit(rename("/d/b", "/a", versionlog.ExpectVersion(v.ID)))[0]
 	s.equal(s.heads("/"), []versionlog.Version{back})
+}
+
+// testRenamedAndModified: a rename may give the memory another content, in one version.
+func testRenamedAndModified(s *suite) {
+	first := s.put("/a", "1")
+	v := s.commit(renameAs("/a", "/d/b", "22", versionlog.ExpectDigest(first.Digest)))[0]
+	s.isVersion(v, versionlog.Version{
+		MemoryID: first.MemoryID, Parent: first.ID, Seq: 2, Op: versionlog.OpRenamed, Path: "/d/b", From: "/a",
+		Digest: cas.Sum([]byte("22")), Size: 2,
+	})
+	s.equal(s.heads("/"), []versionlog.Version{v})
+	s.equal(s.history(first.MemoryID), []versionlog.Version{v, first})
+	s.equal(s.tip().Totals.Memories, int64(1))
+	other := s.put("/other", "1")
+	s.unchanged(func() {
+		for _, c := range []versionlog.Change{renameAs("/d/b", "/c", "3", versionlog.ExpectDigest(first.Digest)), renameAs("/d/b", "/other", "3", anything)} {
+			_, err := s.try(c)
+			s.wantErr(err, versionlog.ErrConflict)
+		}
+		_, err := s.try(renameAs("/d/", "/e/", "3", anything))
+		s.wantErr(err, versionlog.ErrInvalid)
+	})
+	s.commit(remove("/other", versionlog.ExpectVersion(other.ID)), renameAs("/d/b", "/d/c", "22", anything))
+	s.equal([]any{s.head("/d/c").Digest, s.head("/d/c").Parent}, []any{v.Digest, v.ID}) // the content that it has
+	s.verifyChain()
 }
 
 func testMany(s *suite) {
@@ -351,6 +377,7 @@ func testStoreQuota(s *suite) {
 	over(put("/a", "1", anything))
 	s.commit(rename("/c", "/b", anything), remove("/a", anything)) // adds nothing
 	over(put("/a", "1", anything))                                 // and frees nothing
+	over(renameAs("/b", "/c", "2", anything))
 
 	setQuota(versionlog.Quota{Memories: 2})
 	s.put("/a", "1")

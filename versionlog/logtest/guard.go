@@ -41,6 +41,7 @@ func testGuard(s *suite) {
 	s.store.UpdatedAt = c.Time
 	s.must(try(0, false, put("/large", text(1100), anything))) // is there already
 	held(versionlog.GuardError{Path: "/large", Before: 1100, Then: 549, Limit: 50}, 0, put("/other", "1", anything), put("/large", text(549), anything))
+	held(versionlog.GuardError{Path: "/larger", Before: 1100, Then: 549, Limit: 50}, 0, renameAs("/large", "/larger", text(549), anything))
 	s.must(try(0, false, put("/large", text(550), anything)))
 	s.put("/small", "") // is none that the guard protects
 	s.put("/large", text(2000))

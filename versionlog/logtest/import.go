@@ -33,6 +33,7 @@ func (s *suite) imported() (commits []*versionlog.Commit, to versionlog.Log) {
 	s.commit(revive, put("/d", "a directory was here", anything))
 	s.clock.move(1e9)
 	s.commit(remove("/e/x", anything), put("/e/y", "4", anything))
+	s.commit(renameAs("/e/y", "/f/y", "5", anything))
 	to = s.cfg.Open(s.T, s.clock.now)
 	s.must(to.CreateStore(s.Context(), s.store))
 	return s.commits(0), to

@@ -196,6 +196,13 @@ func rename(path, to string, expect versionlog.Expectation) versionlog.Change {
 	return versionlog.Change{Action: versionlog.Rename, Path: path, To: to, Expect: expect}
 }
 
+// renameAs is a rename that gives the memory another content.
+func renameAs(path, to, content string, expect versionlog.Expectation) versionlog.Change {
+	c := put(path, content, expect)
+	c.Action, c.To = versionlog.Rename, to
+	return c
+}
+
 func event(e *versionlog.Event) *versionlog.Proposal {
 	p := fresh()
 	p.Event = e

@@ -282,6 +282,9 @@ func (m *model) follows(v *versionlog.Version, c Change) bool {
 		want.Op, want.Digest = versionlog.OpDeleted, versionlog.Digest{}
 	case c.Action == versionlog.Rename:
 		want.Op, want.Path, want.From = versionlog.OpRenamed, c.To, c.Path
+		if !c.Digest.IsZero() {
+			want.Digest = c.Digest
+		}
 	case at.live:
 		want.Op, want.Digest = versionlog.OpModified, c.Digest
 	default:

@@ -23,6 +23,7 @@ var redactTests = map[string]func(*suite){
 	"Copied":    testRedactCopied,
 	"Archived":  testRedactArchived,
 	"Followers": testRedactFollowed,
+	"Behind":    testRedactBehind,
 	"Rule":      testRetention,
 }
 
@@ -369,6 +370,38 @@ func testRedactFollowed(s *suite) {
 		got, err = next(s.Context(), s.store.ID, 0)
 		s.must(err)
 		s.equal(got, s.commits(0)[:len(got)])
+	}
+}
+
+// testRedactBehind: another Log, which has not heard of versions before they are erased, knows
+// what there is afterwards: no name that an erased version has left, and every one that came.
+func testRedactBehind(s *suite) {
+	if s.cfg.Share == nil {
+		return
+	}
+	for i, follows := range []bool{true, false} { // or hears with its next commit
+		s.in(s.addStore(fmt.Sprintf("behind-%d", i)), func() {
+			behind := s.cfg.Share(s, s.log)
+			write := func(change versionlog.Change) {
+				s.Helper()
+				_, err := behind.Commit(s.Context(), s.store.ID, fresh(change))
+				s.must(err)
+			}
+			write(put("/mine.md", "1", anything))
+			tip := s.tip().Seq
+			v := s.manyKinds()
+			s.redact(v["changed"].ID, v["renamed"].ID, v["dir"].ID, v["dir moved"].ID, v["short"].ID, v["deleted"].ID, v["spelled"].ID)
+			for next := behind.Capabilities().Next; follows && next != nil && tip < s.tip().Seq; {
+				got, err := next(s.Context(), s.store.ID, tip)
+				s.must(err)
+				s.equal(got, s.commits(tip)[:len(got)])
+				tip = got[len(got)-1].Seq
+			}
+			write(put("/mine.md", "2", anything))
+			write(put("/secret name.md", "free again", versionlog.ExpectAbsent()))
+			write(makeDir("/hidden/", versionlog.ExpectAbsent()))
+			s.equal(collect(s.T, behind.Heads(s.Context(), s.store.ID, "/", "")), s.heads("/"))
+		})
 	}
 }
 

@@ -100,7 +100,7 @@ func (c *client) changes(path string) []Change {
 	if other := pick(c.rand, workPaths); c.rand.IntN(4) == 0 && other != path && other != changes[0].To {
 		second := c.change(other)
 		if second.Action == versionlog.Rename {
-			second.Action, second.To = versionlog.Remove, ""
+			second = Change{Action: versionlog.Remove, Path: other, Expect: second.Expect, Version: second.Version, Content: second.Content}
 		}
 		changes = append(changes, second)
 	}
@@ -118,7 +118,10 @@ func (c *client) change(path string) Change {
 		change = Change{Action: versionlog.Remove, Path: path}
 	case n < 30:
 		if to := pick(c.rand, workPaths); to != path && strings.HasSuffix(to, "/") == isDir {
-			change = Change{Action: versionlog.Rename, Path: path, To: to}
+			change.Action, change.To = versionlog.Rename, to
+			if n < 22 {
+				change.Digest, change.Size = versionlog.Digest{}, 0 // it keeps its content
+			}
 		}
 	}
 	seen := c.seen[path]

@@ -32,6 +32,7 @@ var (
 	_ cas.Deleter = (*Blobs)(nil)
 
 	_ cas.BatchGetter = (*Blobs)(nil)
+	_ cas.Forgetter   = (*Blobs)(nil)
 )
 
 // Blobs returns the contents of a store that the log keeps. They are usable as
@@ -62,6 +63,10 @@ func (b *Blobs) Delete(ctx context.Context, d cas.Digest) error {
 	}
 	return nil
 }
+
+// Forget implements cas.Forgetter: the connections of the whole log are opened anew, since their
+// memory has pages of the database.
+func (b *Blobs) Forget() error { return b.log.renew() }
 
 func (b *Blobs) write(ctx context.Context, do func(w *writer, num int64) error) error {
 	if err := ctx.Err(); err != nil {

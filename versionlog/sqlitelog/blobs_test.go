@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -341,4 +342,29 @@ func TestContentsStay(t *testing.T) {
 			t.Errorf("content %d has changed", i)
 		}
 	}
+}
+
+// TestForgetBesideCommits: while connections are opened anew, others write and read on.
+func TestForgetBesideCommits(t *testing.T) {
+	dir, s := newLog(t)
+	b := openTest(t, dir, nil).Blobs(s.ID)
+	var forgetting sync.WaitGroup
+	forgetting.Go(func() {
+		for range 20 {
+			if err := b.Forget(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for i := range 20 {
+		data := fmt.Appendf(nil, "content %d", i)
+		d, err := b.Put(t.Context(), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := b.Get(t.Context(), d); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("Get: %q, %v", got, err)
+		}
+	}
+	forgetting.Wait()
 }

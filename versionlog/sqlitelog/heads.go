@@ -93,12 +93,12 @@ const (
 
 // below yields those whose path begins with above and a slash, and is behind after.
 func (h *heads) below(ctx context.Context, above, after string) iter.Seq2[versionlog.Version, error] {
-	return paged(pageRows, func(last *versionlog.Version, room []versionlog.Version) ([]versionlog.Version, error) {
+	return growing(firstRows, pageRows, func(last *versionlog.Version, room []versionlog.Version, size int) ([]versionlog.Version, error) {
 		from := max(above+"/", after+next)
 		if last != nil {
 			from = last.Path + next
 		}
-		return h.page(ctx, room, pageRows, from, above+afterSlash)
+		return h.page(ctx, room, size, from, above+afterSlash)
 	})
 }
 

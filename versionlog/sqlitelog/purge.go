@@ -240,15 +240,16 @@ func (l *Log) missing(ctx context.Context, s *storeRow, c *versionlog.Commit, ch
 		return nil
 	}
 	var files Files
-	carried := map[cas.Digest]bool{}
+	carried, put := map[cas.Digest]bool{}, map[cas.Digest]bool{}
 	for i := range changes {
 		if changes[i].Content != nil {
 			carried[changes[i].Digest] = true
 		}
+		put[changes[i].Digest] = true
 	}
 	for i := range c.Versions {
 		v := &c.Versions[i]
-		if v.Digest.IsZero() || carried[v.Digest] || v.Op != versionlog.OpCreated && v.Op != versionlog.OpModified {
+		if v.Digest.IsZero() || carried[v.Digest] || !put[v.Digest] {
 			continue
 		}
 		if files == nil {
@@ -286,7 +287,7 @@ func (l *Log) dropStored(ctx context.Context, s *storeRow, changes []versionlog.
 	var files Files
 	for i := range changes {
 		c := &changes[i]
-		if c.Action != versionlog.Put || c.Content != nil || c.Digest.IsZero() {
+		if !c.Puts() || c.Content != nil || c.Digest.IsZero() {
 			continue
 		}
 		if files == nil {

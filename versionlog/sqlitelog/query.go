@@ -72,12 +72,18 @@ func each(ctx context.Context, from source, text string, begin func(), row func(
 // it may return the rows before the bad one. The room for them is that of the
 // page before.
 func paged[T any](size int, fetch func(last *T, room []T) ([]T, error)) iter.Seq2[T, error] {
+	return growing(size, size, func(last *T, room []T, _ int) ([]T, error) { return fetch(last, room) })
+}
+
+// growing is paged with pages that are small at first, for callers that may soon have enough: a page has
+// up to size rows, and eight times as many as the one before.
+func growing[T any](first, most int, fetch func(last *T, room []T, size int) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var last *T
 		var page []T
-		for {
+		for size := min(first, most); ; size = min(8*size, most) {
 			var err error
-			page, err = fetch(last, page)
+			page, err = fetch(last, page, size)
 			for i := range page {
 				if !yield(page[i], nil) {
 					return

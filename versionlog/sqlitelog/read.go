@@ -133,11 +133,11 @@ func (l *Log) Newest(ctx context.Context, storeID, memoryID string) (versionlog.
 // versionsBefore yields the versions of a memory below a sequence number, newest
 // first.
 func (l *Log) versionsBefore(ctx context.Context, store int64, memoryID string, before int64) iter.Seq2[versionlog.Version, error] {
-	return paged(pageRows, func(last *versionlog.Version, room []versionlog.Version) ([]versionlog.Version, error) {
+	return growing(firstRows, pageRows, func(last *versionlog.Version, room []versionlog.Version, size int) ([]versionlog.Version, error) {
 		if last != nil {
 			before = int64(last.Seq)
 		}
-		return queryInto(ctx, room, l.db, historyBefore(pageRows), scanVersion, store, memoryID, before)
+		return queryInto(ctx, room, l.db, historyBefore(size), scanVersion, store, memoryID, before)
 	})
 }
 
@@ -181,11 +181,11 @@ func (l *Log) CommitsBefore(ctx context.Context, storeID string, before uint64, 
 	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[*versionlog.Commit, error] {
 		below := highest(before)
 		of := &records{source: l.db, store: s.num}
-		return paged(pageRecords, func(last **versionlog.Commit, room []*versionlog.Commit) ([]*versionlog.Commit, error) {
+		return growing(firstRows, pageRecords, func(last **versionlog.Commit, room []*versionlog.Commit, size int) ([]*versionlog.Commit, error) {
 			if last != nil {
 				below = int64((*last).Seq)
 			}
-			return of.all(ctx, room, recordsBefore(pageRecords, f.MemoryID != ""),
+			return of.all(ctx, room, recordsBefore(size, f.MemoryID != ""),
 				s.num, below, f.Session, f.ActorID, from, to, string(f.Op), f.MemoryID)
 		})
 	})

@@ -29,12 +29,12 @@ const (
 	maxReaders = 4
 )
 
-// How many rows an iterator reads at a time; how many commit records, which may
-// be large; and how many rows to find names in, most of which may turn out to
-// lie deeper. Between pages it holds no read transaction, so a slow consumer
+// How many rows an iterator reads at first, where its caller may soon have enough; how many
+// later; how many commit records, which may be large; and how many rows to find names in,
+// most of which may turn out to lie deeper. Between pages it holds no read transaction, so a slow consumer
 // never keeps the write-ahead log from being checkpointed. Tests have smaller
 // pages.
-var pageRows, pageRecords, pageNames = 1000, 200, 100
+var firstRows, pageRows, pageRecords, pageNames = 16, 1000, 200, 100
 
 // Options adjust a Log.
 type Options struct {
@@ -181,6 +181,16 @@ func (l *Log) path(name string) string { return filepath.Join(l.root.Name(), nam
 
 // database does not yet touch the file.
 func database(path string, readOnly bool) *sqlite.DB { return sqlite.New(path, readOnly, maxReaders) }
+
+// renew opens the connections anew.
+func (l *Log) renew() error {
+	if l.writer != nil {
+		if err := l.writer.renew(context.Background(), l.db); err != nil {
+			return err
+		}
+	}
+	return translate(l.db.Renew())
+}
 
 // Close releases the database and ends packing and the watch for changes.
 func (l *Log) Close() error {

@@ -137,6 +137,6 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	pageRows, pageRecords, pageNames, frameRecords = 7, 5, 4, 3 // so that the suite meets the end of many a page
+	firstRows, pageRows, pageRecords, pageNames, frameRecords = 2, 7, 5, 4, 3 // so that the suite meets the end of many a page
 	os.Exit(m.Run())
 }

@@ -40,6 +40,21 @@ func connect(ctx context.Context, db *sqlite.DB) (conn *sqlite.Conn, err error) 
 	return conn, err
 }
 
+// renew opens the connection anew.
+func (w *writer) renew(ctx context.Context, db *sqlite.DB) error {
+	if _, err := w.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer func() { <-w.turn }()
+	conn, err := connect(ctx, db)
+	if err != nil {
+		return err
+	}
+	before := w.conn
+	w.conn = conn
+	return translate(before.Close())
+}
+
 // useWriteAheadLog changes nothing when the database is in that mode already,
 // in which it stays.
 func (w *writer) useWriteAheadLog() error {

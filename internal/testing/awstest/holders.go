@@ -22,37 +22,41 @@ func Holders(t testing.TB, bucket, table, what string) (places []string) {
 		}
 	}
 	clients := Clients(t, nil)
-	rows, err := clients.DynamoDB.Scan(t.Context(), &dynamodb.ScanInput{TableName: &table})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, row := range rows.Items {
-		for name, value := range row {
-			text := fmt.Sprint(value)
-			switch v := value.(type) {
-			case *types.AttributeValueMemberS:
-				text = v.Value
-			case *types.AttributeValueMemberB:
-				text = string(v.Value)
+	for rows := dynamodb.NewScanPaginator(clients.DynamoDB, &dynamodb.ScanInput{TableName: &table}); rows.HasMorePages(); {
+		page, err := rows.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range page.Items {
+			for name, value := range row {
+				text := fmt.Sprint(value)
+				switch v := value.(type) {
+				case *types.AttributeValueMemberS:
+					text = v.Value
+				case *types.AttributeValueMemberB:
+					text = string(v.Value)
+				}
+				look(fmt.Sprint("row ", row["sk"].(*types.AttributeValueMemberS).Value, " ", name), []byte(text))
 			}
-			look(fmt.Sprint("row ", row["sk"].(*types.AttributeValueMemberS).Value, " ", name), []byte(text))
 		}
 	}
-	objects, err := clients.S3.ListObjectVersions(t.Context(), &s3.ListObjectVersionsInput{Bucket: &bucket})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range objects.Versions {
-		out, err := clients.S3.GetObject(t.Context(), &s3.GetObjectInput{Bucket: &bucket, Key: o.Key, VersionId: o.VersionId})
+	for objects := s3.NewListObjectVersionsPaginator(clients.S3, &s3.ListObjectVersionsInput{Bucket: &bucket}); objects.HasMorePages(); {
+		page, err := objects.NextPage(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := io.ReadAll(out.Body)
-		out.Body.Close()
-		if err != nil {
-			t.Fatal(err)
+		for _, o := range page.Versions {
+			out, err := clients.S3.GetObject(t.Context(), &s3.GetObjectInput{Bucket: &bucket, Key: o.Key, VersionId: o.VersionId})
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := io.ReadAll(out.Body)
+			out.Body.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			look("object "+*o.Key+" version "+*o.VersionId, data)
 		}
-		look("object "+*o.Key+" version "+*o.VersionId, data)
 	}
 	return places
 }

@@ -1,9 +1,9 @@
-// Uses `mneme mcp` by a client of the protocol, and prints what it sees, the same for each
-// client. usage: node client.mjs sdk|modern|legacy MNEME URL
+// Uses `mneme mcp`, or with a token the server at the URL, by a client of the protocol, and prints
+// what it sees, the same for each client. usage: node client.mjs sdk|modern|legacy MNEME URL [TOKEN]
 
 import {execFileSync} from 'node:child_process';
 
-const [kind, mneme, url] = process.argv.slice(2);
+const [kind, mneme, url, token] = process.argv.slice(2);
 const args = ['--url', url, 'mcp', '--store', 'notes', '--session', 's1'];
 const say = (what, ...seen) => console.log(what + ': ' + seen.map(s => JSON.stringify(s)).join(' '));
 
@@ -32,12 +32,14 @@ if (kind === 'sdk') {
   await client.connect(new StdioClientTransport({command: mneme, args}));
   subscribe = uri => client.subscribeResource({uri});
 } else {
-  const {Client} = await import('@modelcontextprotocol/client');
+  const {Client, StreamableHTTPClientTransport} = await import('@modelcontextprotocol/client');
   const {StdioClientTransport} = await import('@modelcontextprotocol/client/stdio');
   client = new Client({name: 'test', version: '1'}, {capabilities: {elicitation: {form: {}}}, versionNegotiation: {mode: kind}});
   client.setRequestHandler('elicitation/create', elicit);
   client.setNotificationHandler('notifications/resources/updated', update);
-  await client.connect(new StdioClientTransport({command: mneme, args}));
+  await client.connect(token
+    ? new StreamableHTTPClientTransport(new URL(url + '/mcp'), {requestInit: {headers: {authorization: 'Bearer ' + token}}})
+    : new StdioClientTransport({command: mneme, args}));
   subscribe = kind === 'modern' ? uri => client.listen({resourceSubscriptions: [uri]}) : uri => client.subscribeResource({uri});
 }
 
@@ -63,7 +65,7 @@ say('history', (await call('history', {path: '/memories/b.md'})).versions.map(v 
 say('diff', (await call('diff', {path: '/memories/b.md'})).diff.split('\n').slice(2));
 const restored = await call('restore', {path: '/memories/b.md', version: first.version});
 say('restore', restored.seq, (await call('read', {path: '/memories/b.md'})).text);
-say('conflicts', (await call('conflicts', {action: 'list'})).conflicts.length);
+if (!token) say('conflicts', (await call('conflicts', {action: 'list'})).conflicts.length);
 say('unknown', (await call('read', {path: '/memories/b.md', sudo: true})).shown);
 
 await call('write', {path: '/memories/d/1.md', text: '1'});

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"mneme/backend"
+	"mneme/memory"
+	"mneme/server"
+)
+
+type serveCmd struct {
+	Listen         []string `default:"127.0.0.1:7070" placeholder:"ADDRESS" help:"Where to listen: HOST:PORT, or unix:/path of a socket. May be given several times. Default: ${default}."`
+	TLSCert        string   `name:"tls-cert" type:"path" placeholder:"FILE" help:"Speak TLS with the certificates of a PEM file, the server's first. Read again when it changes."`
+	TLSKey         string   `name:"tls-key" type:"path" placeholder:"FILE" help:"The key of --tls-cert, a PEM file."`
+	InsecureListen bool     `help:"Listen at addresses that other machines reach without TLS, such as behind a proxy that speaks it."`
+	Host           []string `placeholder:"NAME" help:"A name by which requests may reach the server besides those of --listen. May be given several times."`
+	Origin         []string `placeholder:"ORIGIN" help:"An origin whose web pages may use the server, such as https://console.example. Default: none."`
+	TrustedProxy   []string `placeholder:"NETWORK" help:"A network of reverse proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8. Default: none."`
+	BasePath       string   `placeholder:"PATH" help:"Answer below a path only, such as /memory."`
+	MetricsAddr    string   `placeholder:"HOST:PORT" help:"Serve the metrics at an address of its own, too, as 'mneme mount' does."`
+}
+
+func (c *serveCmd) Help() string {
+	return `Serves the stores over HTTP, to programs that have no credentials but a key or a token of this server: the memory-stores API below /v1/memory_stores, keys and session tokens below /v1/mneme, agents at /mcp, /v1/mneme/tools/memory and /v1/mneme/plugin. Every request has a key or a token, as "Authorization: Bearer" or "x-api-key"; 'mneme key create' makes a key. /healthz, /readyz and /openapi.json, which describes them all, answer without one. /metrics takes a key that is an admin's.
+
+By default only programs of this machine reach it. An address that others reach takes TLS, or --insecure-listen. Requests by a host name that is neither that of --listen nor of --host are refused, and so are web pages of origins that were not allowed.
+
+One line of JSON for each request goes to standard error, without contents, paths of memories and credentials. SIGINT and SIGTERM end the server when what is under way is done, after 10 s at the latest.
+
+Examples:
+
+    mneme serve
+    mneme serve --listen unix:/run/mneme.sock
+    mneme serve --listen 0.0.0.0:7070 --tls-cert cert.pem --tls-key key.pem --host memory.internal`
+}
+
+func (c *serveCmd) Run(ctx context.Context, a *app) error {
+	opts, err := c.options()
+	if err != nil {
+		return err
+	}
+	opts.Logger = slog.New(slog.NewJSONHandler(a.err, nil))
+	var config *tls.Config
+	if c.TLSCert != "" {
+		config, err = server.TLS(c.TLSCert, c.TLSKey, func(err error) { opts.Logger.Error("the certificate was not read again", "err", err) })
+		if err != nil {
+			return err
+		}
+	}
+	until, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	return a.withLibrary(ctx, creating, func(lib *backend.Library) error {
+		var listeners []net.Listener
+		defer func() {
+			for _, l := range listeners {
+				l.Close()
+			}
+		}()
+		s, err := server.New(ctx, lib.Library, opts)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		var urls []string
+		for _, address := range c.Listen {
+			l, err := server.Listen(address)
+			if err != nil {
+				return fmt.Errorf("listen at %s: %w", address, err)
+			}
+			if config != nil && l.Addr().Network() != "unix" {
+				l = tls.NewListener(l, config)
+			}
+			listeners = append(listeners, l)
+			urls = append(urls, c.urlOf(l))
+		}
+		metrics, err := c.serveMetrics(s)
+		if err != nil {
+			return err
+		}
+		if err := c.announce(a, lib.Location.URL, urls); err != nil {
+			return err
+		}
+		if err := notifyService(serviceReady); err != nil {
+			a.warn(err.Error())
+		}
+		err = s.Serve(until, listeners...)
+		_ = notifyService(serviceStopping)
+		return errors.Join(err, metrics.close())
+	})
+}
+
+// options checks the flags.
+func (c *serveCmd) options() (*server.Options, error) {
+	o := &server.Options{Hosts: c.Host, Origins: c.Origin, BasePath: c.BasePath, Version: buildVersion(), Author: &memory.Author{Actor: userActor()}}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		return nil, usagef("--tls-cert and --tls-key go together")
+	}
+	isLocal := true
+	for _, address := range c.Listen {
+		if path, isUnix := strings.CutPrefix(address, server.UnixPrefix); isUnix {
+			if path == "" {
+				return nil, usagef("--listen %q: want unix:/path of a socket", address)
+			}
+			continue
+		}
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, usagef("--listen %q: want HOST:PORT, or unix:/path of a socket", address)
+		}
+		if isLoopback(host) {
+			o.Hosts = append(o.Hosts, host)
+			continue
+		}
+		isLocal = false
+		if c.TLSCert == "" && !c.InsecureListen {
+			return nil, usagef("--listen %q can be reached by other machines, which would send their keys in the open; give --tls-cert and --tls-key, or --insecure-listen behind a proxy that speaks TLS", address)
+		}
+		if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
+			o.Hosts = append(o.Hosts, host)
+		}
+	}
+	switch {
+	case isLocal:
+		o.Hosts = append(o.Hosts, "localhost", loopback, "::1")
+	case len(c.Host) == 0:
+		o.Hosts = nil // nobody said which names the machine has
+	}
+	if c.BasePath != "" && !strings.HasPrefix(c.BasePath, "/") {
+		return nil, usagef("--base-path %q: want a path such as /memory", c.BasePath)
+	}
+	for _, text := range c.Origin {
+		if u, err := url.Parse(text); err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" {
+			return nil, usagef("--origin %q: want an origin such as https://console.example", text)
+		}
+	}
+	for _, text := range c.TrustedProxy {
+		p, err := netip.ParsePrefix(text)
+		if addr, errAddr := netip.ParseAddr(text); errAddr == nil {
+			p, err = addr.Prefix(addr.BitLen())
+		}
+		if err != nil {
+			return nil, usagef("--trusted-proxy %q: want a network such as 10.0.0.0/8", text)
+		}
+		o.Proxies = append(o.Proxies, p)
+	}
+	return o, nil
+}
+
+// urlOf is where clients find a listener.
+func (c *serveCmd) urlOf(l net.Listener) string {
+	switch {
+	case l.Addr().Network() == "unix":
+		return server.UnixPrefix + l.Addr().String()
+	case c.TLSCert != "":
+		return "https://" + l.Addr().String() + c.BasePath
+	}
+	return "http://" + l.Addr().String() + c.BasePath
+}
+
+func (c *serveCmd) serveMetrics(s *server.Server) (*metricsServer, error) {
+	if c.MetricsAddr == "" {
+		return nil, nil
+	}
+	return serveMetrics(c.MetricsAddr, s.Metrics())
+}
+
+// announce says where the server is, once it takes requests.
+func (c *serveCmd) announce(a *app, library string, urls []string) error {
+	if a.json {
+		if err := a.printJSON(struct {
+			Library string   `json:"library"`
+			URLs    []string `json:"urls"`
+		}{library, urls}); err != nil {
+			return err
+		}
+		return a.out.Flush()
+	}
+	a.printf("mneme serves %s at %s\n", library, strings.Join(urls, " and "))
+	a.printf("A program needs a key: mneme key create LABEL --grant STORE\n")
+	return a.out.Flush()
+}

@@ -1,0 +1,322 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"mneme/errkind"
+	"mneme/gateway/wire"
+	"mneme/internal/quote"
+	"mneme/versionlog"
+)
+
+// client sends requests to one server.
+type client struct {
+	address *Address
+	token   func() (string, error)
+	still   bool // nothing that changes something is sent
+	limit   time.Duration
+	attempt time.Duration
+	over    Transport
+	rules   rules
+	outage  outage
+}
+
+func newClient(rawURL string, opts *Options) (*client, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, errors.New("it is no URL") // which may hold a password
+	}
+	address, err := Parse(u)
+	if err != nil {
+		return nil, err
+	}
+	c := &client{address: address, token: opts.Token, still: opts.ReadOnly, limit: 25 * time.Second, attempt: 10 * time.Second, over: opts.Transport, rules: rules{opts.CheckStore}}
+	if opts.Limit != 0 {
+		c.limit = opts.Limit
+	}
+	if opts.Attempt != 0 {
+		c.attempt = opts.Attempt
+	}
+	if c.over == nil {
+		c.over = newTransport(address)
+	}
+	return c, nil
+}
+
+// newTransport returns the transport to a server. Nothing of the environment leads requests
+// for this machine away from it, and nothing leads any elsewhere than the address says.
+func newTransport(a *Address) *http.Transport {
+	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
+	t := &http.Transport{
+		DialContext: dialer.DialContext, TLSHandshakeTimeout: 5 * time.Second, ForceAttemptHTTP2: true,
+		MaxIdleConns: 64, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10, DisableCompression: true,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
+	}
+	if !a.Local {
+		t.Proxy = http.ProxyFromEnvironment
+	}
+	if a.socket != "" {
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", a.socket)
+		}
+	}
+	return t
+}
+
+func (c *client) close() { c.over.CloseIdleConnections() }
+
+// failure is an attempt that failed and may be repeated.
+type failure struct{ err error }
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// do sends a request, again and again within the limit, until handle has taken an answer: its
+// error is final unless it is a *failure. fresh, which may be nil, is called before a
+// repetition, for which it may change the request.
+func (c *client) do(ctx context.Context, r *request, handle func(*http.Response) error, again func()) error {
+	r.began = time.Now()
+	if r.limit == 0 && c.outage.lasts() {
+		r.limit = c.limit / briefly
+	}
+	for {
+		err := c.once(ctx, r, handle)
+		var f *failure
+		if !errors.As(err, &f) {
+			c.outage.over()
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		r.tries++
+		r.repeated = true
+		pause := min(2*time.Second, 20*time.Millisecond<<min(r.tries, 10))
+		pause = pause/2 + rand.N(pause/2)
+		if r.tries == 1 { // such as on a connection that has died
+			pause = 0
+		}
+		if r.earned = 0; r.left(c.limit) <= pause {
+			c.outage.end(r)
+			return f.err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		if again != nil {
+			again()
+		}
+	}
+}
+
+// once sends a request once.
+func (c *client) once(ctx context.Context, r *request, handle func(*http.Response) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address.base+wire.Prefix+r.op, bytes.NewReader(r.body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", wire.TypeBytes)
+	for name, values := range r.header {
+		req.Header[name] = values
+	}
+	token, err := c.sign(req)
+	if err != nil {
+		return err
+	}
+	silence := &silence{left: func() time.Duration { return r.left(c.limit) }, limit: c.attempt, cancel: cancel}
+	if r.patience != 0 {
+		silence.limit = r.patience
+	}
+	silence.watch(req, r)
+	silence.listen()
+	answer, err := c.over.RoundTrip(req)
+	silence.hush()
+	if err != nil {
+		return c.unanswered(ctx, err)
+	}
+	defer answer.Body.Close()
+	answer.Body = &heard{answer.Body, silence, r}
+	if answer.StatusCode == http.StatusOK {
+		err = handle(answer)
+	} else {
+		err = refusal(r, answer)
+	}
+	return c.judged(ctx, r, token, err)
+}
+
+// sign says in a request who sends it, and returns the credential; "" for none.
+func (c *client) sign(req *http.Request) (token string, err error) {
+	req.Header.Set("User-Agent", "mneme")
+	if c.token == nil {
+		return "", nil
+	}
+	if token, err = c.token(); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrCredential, err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	return token, nil
+}
+
+// unanswered is the error of a request to which no answer came.
+func (c *client) unanswered(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return &failure{err}
+	}
+	return &failure{fmt.Errorf("%w: %s: %w", ErrUnavailable, c.address.URL, err)}
+}
+
+// judged says whether an answer is the last word.
+func (c *client) judged(ctx context.Context, r *request, token string, err error) error {
+	var cut *wire.CutError
+	var remote *wire.RemoteError
+	var conflict *versionlog.ConflictError
+	var bad *wire.BadError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &conflict) && c.rules.conflict(conflict) != nil:
+		return c.rules.conflict(conflict)
+	case errors.As(err, &remote) && remote.Kind() == errkind.Unauthenticated:
+		return c.unaccepted(r, token, fmt.Errorf("%w: %w", ErrCredential, remote))
+	case errors.Is(err, ErrCredential):
+		return c.unaccepted(r, token, err)
+	case errors.As(err, &remote):
+		if remote.Kind() == errkind.Unavailable {
+			return &failure{fmt.Errorf("%w: %w", ErrUnavailable, remote)}
+		}
+		return err
+	case errors.As(err, &bad):
+		return fmt.Errorf("%w: %w", ErrProtocol, err)
+	case errors.As(err, &cut):
+		return c.unanswered(ctx, err)
+	}
+	return err
+}
+
+// unaccepted says whether another credential is there by now.
+func (c *client) unaccepted(r *request, token string, err error) error {
+	if c.token == nil || r.refused {
+		return err
+	}
+	if now, tokenErr := c.token(); tokenErr != nil || now == token {
+		return err
+	}
+	r.refused = true
+	return &failure{err}
+}
+
+// refusal is the error that an answer tells.
+func refusal(r *request, answer *http.Response) error {
+	if kind, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";"); kind == wire.TypeError {
+		body, err := io.ReadAll(io.LimitReader(answer.Body, mostOf(r)))
+		if err != nil {
+			return &wire.CutError{Err: err}
+		}
+		return wire.DecodeError(body)
+	}
+	err := fmt.Errorf("%w: status %d", ErrProtocol, answer.StatusCode)
+	switch answer.StatusCode {
+	case http.StatusUnauthorized:
+		return fmt.Errorf("%w: status 401", ErrCredential)
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusRequestTimeout:
+		return &failure{fmt.Errorf("%w: status %d, of something in between", ErrUnavailable, answer.StatusCode)}
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return fmt.Errorf("%w: it redirects to %s, which is not followed", err, quote.Name(answer.Header.Get("Location")))
+	}
+	return err
+}
+
+// ask calls an operation that answers at once.
+func (c *client) ask(ctx context.Context, op string, a *wire.Ask) (*wire.Answer, error) {
+	r, err := newRequest(op, a)
+	if err != nil {
+		return nil, err
+	}
+	return c.answer(ctx, r, nil)
+}
+
+func newRequest(op string, a *wire.Ask) (*request, error) {
+	body, err := json.Marshal(a)
+	return &request{op: op, body: body}, err
+}
+
+// changing are the operations that change something.
+var changing = map[string]bool{
+	wire.OpCreateStore: true, wire.OpDeleteStore: true, wire.OpCommit: true, wire.OpPutBlob: true, wire.OpPurge: true,
+}
+
+// mostOf is how many bytes an answer that is no stream may have. The record of a commit grows
+// with the proposal.
+func mostOf(r *request) int64 {
+	switch r.op {
+	case wire.OpCommit:
+		return min(wire.MaxAnswer, 1<<20+8*int64(len(r.body)))
+	case wire.OpPurge, wire.OpUnpurged:
+		return 8 << 20
+	}
+	return 1 << 20
+}
+
+// deniedError is the error of a change for which the credential has no right: the store is
+// read-only to it.
+type deniedError struct{ *wire.RemoteError }
+
+// Unwrap has it be a versionlog.ErrReadOnly.
+func (e deniedError) Unwrap() []error { return []error{versionlog.ErrReadOnly, e.RemoteError} }
+
+// denied returns a deniedError for the error of a change that was certainly not made since the
+// credential has no right to it, and any other error as it is. An attempt before may have had a
+// credential with more rights.
+func denied(r *request, err error) error {
+	var remote *wire.RemoteError
+	if changing[r.op] && !r.repeated && errors.As(err, &remote) && remote.NoRight {
+		return deniedError{remote}
+	}
+	return err
+}
+
+// answer sends a request and returns the answer.
+func (c *client) answer(ctx context.Context, r *request, again func()) (answer *wire.Answer, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if c.still && changing[r.op] {
+		return nil, versionlog.ErrReadOnly
+	}
+	err = c.do(ctx, r, func(got *http.Response) error {
+		most := mostOf(r)
+		body, err := io.ReadAll(io.LimitReader(got.Body, most+1))
+		if err != nil {
+			return &wire.CutError{Err: err}
+		}
+		if int64(len(body)) > most {
+			return fmt.Errorf("%w: an answer of more than %d bytes", ErrProtocol, most)
+		}
+		if answer, err = wire.ReadAnswer(body); err != nil {
+			return fmt.Errorf("%w: %w", ErrProtocol, err)
+		}
+		return nil
+	}, again)
+	return answer, denied(r, err)
+}

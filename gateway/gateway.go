@@ -1,0 +1,52 @@
+// Package gateway is a version log and its blobs that are on a server, used over HTTP by the
+// protocol of package wire. It holds no credentials of what is behind the server. Server and
+// client may end, and the network break, at any moment: a request is tried again within a
+// limit, and a commit whose reply was lost is settled by its key, so it is made once.
+package gateway
+
+import (
+	"context"
+	"fmt"
+
+	"mneme/gateway/wire"
+	"mneme/versionlog"
+)
+
+// Open returns the log of the server at a URL, which Parse takes. It asks the server what it
+// can do. Errors: ErrUnavailable, ErrCredential, ErrProtocol.
+func Open(ctx context.Context, rawURL string, opts *Options) (*Log, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	c, err := newClient(rawURL, opts)
+	if err != nil {
+		return nil, err
+	}
+	// A program that has just begun says soon that there is no server.
+	answer, err := c.answer(ctx, &request{op: wire.OpHello, body: []byte("{}"), limit: c.attempt}, nil)
+	if err == nil && (answer.Hello == nil || answer.Hello.Protocol != wire.Protocol) {
+		err = ErrProtocol
+	}
+	if err != nil {
+		c.close()
+		return nil, fmt.Errorf("%s: %w", rawURL, err)
+	}
+	l := &Log{client: c, feeds: map[string]*feed{}, blobs: map[string]*Blobs{}}
+	l.life, l.ended = context.WithCancel(context.Background())
+	l.can = l.capabilities(answer.Hello)
+	return l, nil
+}
+
+func (l *Log) capabilities(h *wire.Hello) versionlog.Capabilities {
+	can := versionlog.Capabilities{MaxContent: max(0, min(h.MaxContent, wire.MaxContent)), ErasesContents: h.ErasesContents, Next: l.next}
+	if h.Purges {
+		can.Purge = l.purge
+	}
+	if h.TellsUnpurged {
+		can.Unpurged = l.unpurged
+	}
+	if h.TellsLeft {
+		can.Left = l.left
+	}
+	return can
+}

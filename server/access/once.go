@@ -1,0 +1,58 @@
+package access
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"mneme/errkind"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// requestMeta is the pair of a commit's metadata with the hash of the request that made it.
+const requestMeta = "request"
+
+var errOtherRequest = errkind.New(errkind.Exists, "the idempotency key was used for another request")
+
+// Once is a request that may come again under a name which its client has given it, its idempotency
+// key. One that has made a commit is answered by that when it comes again, by whichever server,
+// whatever has happened since. The zero value is a request without a name.
+//
+// The history has two hashes of it. That of the caller, its session and the name is the key of the
+// commit. That of the request, in the metadata, is an HMAC with the name as its secret, so that
+// whoever knows most of an erased request cannot try the rest, unless the name can be guessed, too.
+type Once struct {
+	Key     string // of the commit
+	request string
+}
+
+// Once returns what a request with a name is, of which the parts are all that it says; "" is no name.
+func (c *Caller) Once(name string, parts ...string) Once {
+	if name == "" {
+		return Once{}
+	}
+	key := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", c.Actor, c.Session, name))
+	request := hmac.New(sha256.New, []byte(name))
+	for _, part := range parts {
+		fmt.Fprintf(request, "%d\n%s", len(part), part)
+	}
+	return Once{"once_" + hex.EncodeToString(key[:]), hex.EncodeToString(request.Sum(nil))}
+}
+
+// Options are those of the request's commit.
+func (o Once) Options() *memory.CommitOptions {
+	if o.Key == "" {
+		return &memory.CommitOptions{}
+	}
+	return &memory.CommitOptions{Key: o.Key, Meta: map[string]string{requestMeta: o.request}}
+}
+
+// Check returns an error where a commit under the key is not of this request.
+func (o Once) Check(c *versionlog.Commit) error {
+	if o.Key != "" && c.Changes() && c.Meta[requestMeta] != o.request {
+		return errOtherRequest
+	}
+	return nil
+}

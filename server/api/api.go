@@ -1,0 +1,52 @@
+// Package api serves the memory-stores API over HTTP: stores, memories and their versions,
+// with the paths, fields, rules and errors that docs/API.md lists. Who may do what in which
+// store is decided by package access; a handler has no other way to a store.
+package api
+
+import (
+	"log/slog"
+	"net/http"
+
+	"mneme/server/access"
+	"mneme/server/reply"
+)
+
+// New returns the handler of the paths below /v1/memory_stores. caller returns who a request
+// is from, or an error of package access.
+func New(caller func(*http.Request) (*access.Caller, error), opts *Options) http.Handler {
+	a := &api{caller: caller, Options: Options{MaxBody: 1 << 20, Logger: slog.New(slog.DiscardHandler)}}
+	if opts != nil {
+		if opts.MaxBody != 0 {
+			a.MaxBody = opts.MaxBody
+		}
+		if opts.Logger != nil {
+			a.Logger = opts.Logger
+		}
+	}
+	mux := http.NewServeMux()
+	for _, r := range Routes {
+		mux.HandleFunc(r.Method+" "+r.Path, func(w http.ResponseWriter, q *http.Request) { a.serve(w, q, r) })
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) { reply.Error(w, q, a.Logger, reply.ErrNoRoute) })
+	return mux
+}
+
+// Routes are all operations. The right is that in the store of the path; of the routes
+// without one it is that in any store.
+var Routes = []Route{
+	{"POST", "/v1/memory_stores", "stores.create", access.Admin, createStore},
+	{"GET", "/v1/memory_stores", "stores.list", access.Read, listStores},
+	{"GET", "/v1/memory_stores/{store}", "stores.get", access.Read, getStore},
+	{"POST", "/v1/memory_stores/{store}", "stores.update", access.Admin, updateStore},
+	{"DELETE", "/v1/memory_stores/{store}", "stores.delete", access.Admin, deleteStore},
+	{"POST", "/v1/memory_stores/{store}/archive", "stores.archive", access.Admin, archiveStore},
+	{"POST", "/v1/memory_stores/{store}/memories", "memories.create", access.Write, createMemory},
+	{"GET", "/v1/memory_stores/{store}/memories", "memories.list", access.Read, listMemories},
+	{"GET", "/v1/memory_stores/{store}/memories/{memory}", "memories.get", access.Read, getMemory},
+	{"POST", "/v1/memory_stores/{store}/memories/{memory}", "memories.update", access.Write, updateMemory},
+	{"PATCH", "/v1/memory_stores/{store}/memories/{memory}", "memories.update", access.Write, updateMemory},
+	{"DELETE", "/v1/memory_stores/{store}/memories/{memory}", "memories.delete", access.Write, deleteMemory},
+	{"GET", "/v1/memory_stores/{store}/memory_versions", "versions.list", access.Read, listVersions},
+	{"GET", "/v1/memory_stores/{store}/memory_versions/{version}", "versions.get", access.Read, getVersion},
+	{"POST", "/v1/memory_stores/{store}/memory_versions/{version}/redact", "versions.redact", access.Admin, redactVersion},
+}

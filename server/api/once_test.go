@@ -1,0 +1,64 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"mneme/versionlog"
+)
+
+// TestOnce makes requests again under their keys: each is answered as it was the first time, whatever
+// has happened since, and makes no second version. A key is that of one caller and one request.
+func TestOnce(t *testing.T) {
+	r := newRig(t)
+	store := r.store("notes")
+	do := func(key, method, path, body string) (int, map[string]any) {
+		t.Helper()
+		return r.ask(method, path, body, "X-Idempotency-Key", key)
+	}
+	versions := func() int {
+		t.Helper()
+		return len(r.ok("GET", store+"/memory_versions", "")["data"].([]any))
+	}
+	same := func(key, method, path, body string) map[string]any {
+		t.Helper()
+		status, first := do(key, method, path, body)
+		n := versions()
+		again, second := do(key, method, path, body)
+		if status != 200 || again != 200 || fmt.Sprint(first) != fmt.Sprint(second) || versions() != n {
+			t.Fatalf("%d %v, then %d %v", status, first, again, second)
+		}
+		return first
+	}
+	m := same("k1", "POST", store+"/memories", `{"path":"/a.md","content":"one"}`)
+	memory := store + "/memories/" + m["id"].(string)
+	two := same("k2", "POST", memory, `{"content":"two","precondition":{"type":"version","memory_version_id":"`+m["memory_version_id"].(string)+`"}}`)
+	r.ok("POST", memory, `{"content":"three"}`)
+	if status, again := do("k2", "POST", memory, `{"content":"two","precondition":{"type":"version","memory_version_id":"`+m["memory_version_id"].(string)+`"}}`); status != 200 || again["memory_version_id"] != two["memory_version_id"] {
+		t.Errorf("%d %v", status, again)
+	}
+	for name, path := range map[string]string{"k1": store + "/memories", "k2": memory} {
+		if status, e := do(name, "POST", path, `{"path":"/b.md","content":"other"}`); status != 409 || e["error"].(map[string]any)["type"] != "conflict_error" {
+			t.Errorf("%s for another request: %d %v", name, status, e)
+		}
+	}
+	same("k3", "DELETE", memory, "")
+	if status, _ := do("k2", "DELETE", memory, ""); status != 409 {
+		t.Errorf("a key of another operation: %d", status)
+	}
+
+	r.caller.Session = "sess-2"
+	if status, other := do("k1", "POST", store+"/memories", `{"path":"/c.md","content":"mine"}`); status != 200 || other["path"] != "/c.md" {
+		t.Errorf("the key of another session: %d %v", status, other)
+	}
+	r.caller.Session, r.caller.Actor = "", versionlog.Actor{Kind: versionlog.ActorAPIKey, ID: "apikey_2"}
+	if status, other := do("k1", "POST", store+"/memories", `{"path":"/d.md","content":"mine"}`); status != 200 || other["path"] != "/d.md" {
+		t.Errorf("the key of another caller: %d %v", status, other)
+	}
+	for _, bad := range []string{"a\tb", strings.Repeat("x", 256), "ä"} {
+		if status, e := do(bad, "POST", store+"/memories", `{"path":"/e.md","content":"x"}`); status != 400 {
+			t.Errorf("%q: %d %v", bad, status, e)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"mneme/errkind"
+	"mneme/server/openapi"
+	"mneme/server/reply"
+)
+
+var (
+	errHost   = errkind.New(errkind.Policy, "this server is not meant by that host name; the operator may allow it with --host")
+	errOrigin = errkind.New(errkind.Policy, "web pages of that origin may not use this server; the operator may allow it with --origin")
+)
+
+// checker refuses requests that are not meant for this server, whoever they are from.
+type checker struct {
+	base    string   // path, without a slash at its end
+	hosts   []string // none: any
+	origins []string
+	ready   func(context.Context) error // why the server should be sent no requests
+	logger  *slog.Logger
+}
+
+// wrap refuses requests that a web page has made without being allowed to, and those that
+// came by a name that is not the server's, so that no page can reach a server on the machine
+// of the person who looks at it, whatever its name resolves to.
+func (c *checker) wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !c.strip(r) || path.Clean(r.URL.Path) != r.URL.Path || r.URL.Path[0] != '/' { // which the router would redirect
+			refuse(w, r, c.logger, reply.ErrNoRoute)
+			return
+		}
+		asksHealth := r.URL.Path == "/healthz" || r.URL.Path == "/readyz" // probes use an address
+		if !asksHealth && !c.isOurHost(r) {
+			refuse(w, r, c.logger, errHost)
+			return
+		}
+		if err := checkQuery(r.URL.RawQuery); err != nil {
+			refuse(w, r, c.logger, err)
+			return
+		}
+		if origin := r.Header.Get("Origin"); origin != "" {
+			if !slices.Contains(c.origins, origin) {
+				refuse(w, r, c.logger, errOrigin)
+				return
+			}
+			h := w.Header()
+			h.Set("Access-Control-Allow-Origin", origin)
+			h.Set("Access-Control-Expose-Headers", reply.RequestID)
+			h.Add("Vary", "Origin")
+			if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+				h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE")
+				h.Set("Access-Control-Allow-Headers", "Authorization, X-Api-Key, Content-Type, Anthropic-Version, Anthropic-Beta, X-Idempotency-Key, MCP-Protocol-Version, Mcp-Method, Mcp-Name")
+				h.Set("Access-Control-Max-Age", "600")
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+		}
+		switch r.URL.Path {
+		case "/healthz":
+			health(w, nil)
+		case "/readyz":
+			health(w, c.ready(r.Context()))
+		case openapi.Path:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(openapi.Document) // the client has gone
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// checkQuery refuses what package url would leave out: a condition that is not understood must not be
+// none. Only stores may be there several times.
+func checkQuery(raw string) error {
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return reply.Invalidf("the query: %v", err)
+	}
+	for name, values := range query {
+		if len(values) > 1 && name != "store" {
+			return reply.Invalidf("the query: %.80q is there %d times", name, len(values))
+		}
+	}
+	return nil
+}
+
+func (c *checker) isOurHost(r *http.Request) bool {
+	if len(c.hosts) == 0 || visitOf(r).from == "unix" {
+		return true
+	}
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.Trim(strings.TrimSuffix(host, "."), "[]")
+	return slices.ContainsFunc(c.hosts, func(ours string) bool { return strings.EqualFold(ours, host) })
+}
+
+// health answers a question about the server's state, to anybody.
+func health(w http.ResponseWriter, err error) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte("not ready\n"))
+		return
+	}
+	_, _ = w.Write([]byte("ok\n"))
+}
+
+// strip removes the base path of a request; ok is false where it has another.
+func (c *checker) strip(r *http.Request) (ok bool) {
+	if c.base == "" {
+		return true
+	}
+	rest, ok := strings.CutPrefix(r.URL.Path, c.base)
+	raw, okRaw := strings.CutPrefix(r.URL.RawPath, c.base)
+	if !ok || rest != "" && rest[0] != '/' || r.URL.RawPath != "" && !okRaw {
+		return false
+	}
+	if r.URL.Path, r.URL.RawPath = rest, raw; rest == "" {
+		r.URL.Path = "/"
+	}
+	return true
+}

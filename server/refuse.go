@@ -1,0 +1,43 @@
+package server
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"mneme/errkind"
+	"mneme/gateway/wire"
+	"mneme/server/access"
+	"mneme/server/gate"
+	"mneme/server/reply"
+)
+
+// What an error is in the form of the gateway is not what it is in that of the API.
+var (
+	errOverloaded = errkind.New(errkind.Unavailable, "too many requests are under way; try again")
+	errTooMany    = errkind.New(errkind.OverQuota, "too many requests of this credential are under way; wait for some of them")
+	errGuessing   = errkind.New(errkind.OverQuota, "too many requests of this address had no valid credential; try again later")
+)
+
+// refuse answers with an error in the form that the client of the path understands.
+func refuse(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
+	if !strings.HasPrefix(r.URL.Path, wire.Prefix) || errors.Is(err, reply.ErrNoRoute) { // which its client would take for a store that is not there
+		reply.Error(w, r, log, err)
+		return
+	}
+	gate.Refuse(w, r, log, inFormOf(r, err))
+}
+
+// inFormOf is what an error is for the client of the path. For the gateway, whose client goes by the
+// kind, too many requests at once are a reason to send one again, which a budget that is used up is
+// not; and a guess is a credential that does not count.
+func inFormOf(r *http.Request, err error) error {
+	switch ofGateway := strings.HasPrefix(r.URL.Path, wire.Prefix); {
+	case ofGateway && errors.Is(err, errTooMany):
+		return errOverloaded
+	case ofGateway && errors.Is(err, errGuessing):
+		return access.ErrUnauthenticated
+	}
+	return err
+}

@@ -1,0 +1,140 @@
+package reply
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"mneme/errkind"
+	"mneme/internal/quote"
+	"mneme/internal/strictjson"
+	"mneme/memory"
+	"mneme/server/access"
+)
+
+// Invalidf returns an error of kind errkind.Invalid, which says what is wrong with a request.
+func Invalidf(format string, args ...any) error { return &invalidError{fmt.Sprintf(format, args...)} }
+
+type invalidError struct{ text string }
+
+func (e *invalidError) Error() string      { return e.text }
+func (e *invalidError) Kind() errkind.Kind { return errkind.Invalid }
+
+// ErrNoRoute says that there is no such operation.
+var ErrNoRoute = errkind.New(errkind.NotFound, "there is no such operation")
+
+// errEnded says why a request was not done whose context has ended.
+var errEnded = errkind.New(errkind.Unavailable, "the request ended before it was done")
+
+// errorJSON is the envelope of every error.
+type errorJSON struct {
+	Type      string     `json:"type"` // "error"
+	Error     detailJSON `json:"error"`
+	RequestID string     `json:"request_id"`
+}
+
+type detailJSON struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+
+	// Of memory_path_conflict_error.
+	ConflictingPath     *string `json:"conflicting_path,omitempty"`
+	ConflictingMemoryID *string `json:"conflicting_memory_id,omitempty"`
+}
+
+// The types of errors.
+const (
+	typeInvalid      = "invalid_request_error"
+	typeAuth         = "authentication_error"
+	typeDenied       = "permission_error"
+	typeNotFound     = "not_found_error"
+	typeRate         = "rate_limit_error"
+	typeServer       = "api_error"
+	typeOverloaded   = "overloaded_error"
+	typePrecondition = "memory_precondition_failed_error"
+	typePathConflict = "memory_path_conflict_error"
+	typeConflict     = "conflict_error"
+)
+
+// answer is how an error is answered.
+type answer struct {
+	status int
+	kind   string
+	hidden bool
+}
+
+// answerTo is the answer to an error. What a backend denies to the server it does not deny to the
+// client, who hears nothing of it.
+func answerTo(err error) answer {
+	kind := errkind.Of(err)
+	if kind == errkind.Denied && !errors.Is(err, access.ErrDenied) && !errors.Is(err, memory.ErrSessionRedacts) {
+		kind = errkind.Unavailable
+	}
+	return answers[kind]
+}
+
+// answers says how an error of a kind is answered. The text of one that is hidden goes to the
+// log alone: it may name what is behind this server.
+var answers = map[errkind.Kind]answer{
+	errkind.Rewritten:       {http.StatusInternalServerError, typeServer, true},
+	errkind.Corrupt:         {http.StatusInternalServerError, typeServer, true},
+	errkind.Fenced:          {http.StatusInternalServerError, typeServer, true},
+	errkind.NoSpace:         {http.StatusInsufficientStorage, typeServer, true},
+	errkind.OverQuota:       {http.StatusTooManyRequests, typeRate, false},
+	errkind.TooLarge:        {http.StatusBadRequest, typeInvalid, false},
+	errkind.TooMany:         {http.StatusBadRequest, typeInvalid, false},
+	errkind.NameTooLong:     {http.StatusBadRequest, typeInvalid, false},
+	errkind.NotText:         {http.StatusBadRequest, typeInvalid, false},
+	errkind.ReadOnly:        {http.StatusForbidden, typeDenied, false},
+	errkind.Archived:        {http.StatusBadRequest, typeInvalid, false},
+	errkind.Policy:          {http.StatusForbidden, typeDenied, false},
+	errkind.Unauthenticated: {http.StatusUnauthorized, typeAuth, false},
+	errkind.Denied:          {http.StatusForbidden, typeDenied, false},
+	errkind.Conflict:        {http.StatusConflict, typePrecondition, false},
+	errkind.Overlap:         {http.StatusConflict, typePathConflict, false},
+	errkind.Exists:          {http.StatusConflict, typeConflict, false},
+	errkind.InUse:           {http.StatusConflict, typeConflict, false},
+	errkind.NotFound:        {http.StatusNotFound, typeNotFound, false},
+	errkind.Missing:         {http.StatusServiceUnavailable, typeServer, true},
+	errkind.Newer:           {http.StatusInternalServerError, typeServer, true},
+	errkind.Unsupported:     {http.StatusBadRequest, typeInvalid, false},
+	errkind.PathEncoding:    {http.StatusBadRequest, typeInvalid, false},
+	errkind.Invalid:         {http.StatusBadRequest, typeInvalid, false},
+	errkind.Unavailable:     {http.StatusServiceUnavailable, typeOverloaded, true},
+	errkind.Unknown:         {http.StatusInternalServerError, typeServer, true},
+}
+
+// PathConflict says that another memory has a path, or that its path is above or below.
+type PathConflict struct {
+	Path     string
+	MemoryID string // "": no memory is there, but a directory that a mount has made
+}
+
+func (e *PathConflict) Error() string {
+	return "the path is taken, or is above or below that of another memory; rename never overwrites: delete or rename that one first"
+}
+
+func (e *PathConflict) Kind() errkind.Kind { return errkind.Overlap }
+
+// BodyError is the error of a body that cannot be read to its end.
+func BodyError(err error) error {
+	var tooLong *http.MaxBytesError
+	if errors.As(err, &tooLong) {
+		return &strictjson.Error{Problem: strictjson.TooLong, Most: int(tooLong.Limit)}
+	}
+	if errkind.Of(err) != errkind.Unknown { // it is all there, and the server has no place for it
+		return err
+	}
+	return Invalidf("the body breaks off")
+}
+
+// hiddenText is what a client reads of an error that is hidden.
+const hiddenText = "something is wrong on this side; the log of the server says more of this request"
+
+// Text is what a client reads of an error: nothing of what is behind the server.
+func Text(err error) string {
+	if answerTo(err).hidden {
+		return hiddenText
+	}
+	return quote.Text(err.Error())
+}

@@ -1,0 +1,70 @@
+package server
+
+import (
+	"net/http"
+
+	"mneme/server/access"
+	"mneme/session"
+)
+
+// visit is what the server knows of a request.
+type visit struct {
+	caller   *access.Caller // nil: none, or none yet
+	from     string         // the address
+	read     int64          // bytes of the body
+	received bool           // all of it
+	declared int64          // of them, which the budget has paid for
+	bytes    int64          // of the answer
+	status   int
+
+	secret  string // the credential
+	release func() // has the request no longer count as being under way, or end by its time
+}
+
+type visitKey struct{}
+
+func visitOf(r *http.Request) *visit {
+	v, _ := r.Context().Value(visitKey{}).(*visit)
+	return v
+}
+
+// callerOf returns who a request is from.
+func callerOf(r *http.Request) (*access.Caller, error) {
+	if v := visitOf(r); v != nil && v.caller != nil {
+		return v.caller, nil
+	}
+	return nil, access.ErrUnauthenticated
+}
+
+// answerWriter notes what is answered.
+type answerWriter struct {
+	http.ResponseWriter
+	visit *visit
+}
+
+func (w *answerWriter) WriteHeader(status int) {
+	if w.visit.status == 0 {
+		w.visit.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *answerWriter) Write(p []byte) (int, error) {
+	if w.visit.status == 0 {
+		w.visit.status = http.StatusOK
+	}
+	var budget *session.Budget
+	if c := w.visit.caller; c != nil {
+		budget = c.Budget
+	}
+	if _, left := budget.Left(); left <= 0 && w.visit.bytes > 0 {
+		return 0, session.ErrOverBudget
+	}
+	n, err := w.ResponseWriter.Write(p)
+	w.visit.bytes += int64(n)
+	budget.Spend(int64(n))
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
