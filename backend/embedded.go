@@ -143,7 +143,7 @@ func (e embedded) openLog(ctx context.Context, opts *Options) (*sqlitelog.Log, e
 		return nil, fmt.Errorf("%v: %w", e, err)
 	}
 	log, err := sqlitelog.Open(ctx, e.dir, &sqlitelog.Options{
-		ReadOnly: opts.ReadOnly, Refresh: opts.Refresh, Still: opts.Direct,
+		ReadOnly: opts.ReadOnly, Refresh: opts.Refresh, Busy: opts.Busy, Still: opts.Direct,
 		Files: func(storeID string) (sqlitelog.Files, error) { return e.blobFiles(storeID) },
 	})
 	if errors.Is(err, fs.ErrNotExist) { // whoever made the format file was killed right after

@@ -29,6 +29,9 @@ type Options struct {
 	// what this machine keeps of conflicts, and does nothing behind the calls, such as
 	// packing: for what verifies stores.
 	Direct bool
+	// Busy is for a process that answers many at once: it keeps more in memory. Default: what an agent's
+	// machine can spare.
+	Busy bool
 	// Refresh is how late another process's commit may be seen. Default: the backend's.
 	Refresh time.Duration
 	// CacheDir is where contents and heads of a backend on another machine are kept.

@@ -17,6 +17,7 @@ var (
 	reading  = backend.Options{ReadOnly: true}
 	writing  = backend.Options{}
 	creating = backend.Options{Create: true}
+	serving  = backend.Options{Create: true, Busy: true}
 )
 
 // locate reads a URL; nil is that of the user's own stores.

@@ -59,7 +59,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	}
 	until, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	return a.withLibrary(ctx, creating, func(lib *backend.Library) error {
+	return a.withLibrary(ctx, serving, func(lib *backend.Library) error {
 		var listeners []net.Listener
 		defer func() {
 			for _, l := range listeners {

@@ -51,16 +51,21 @@ func (r *Root) Open() (*os.Root, error) {
 // still has its name only where the file is missing.
 func (r *Root) OpenRead(name string) (*os.File, error) {
 	r.mu.Lock()
-	root := r.root
+	before := r.root
 	r.mu.Unlock()
-	if root != nil {
-		if f, err := root.Open(name); !errors.Is(err, fs.ErrNotExist) {
-			return f, err
+	missing := fs.ErrNotExist
+	if before != nil {
+		var f *os.File
+		if f, missing = before.Open(name); !errors.Is(missing, fs.ErrNotExist) {
+			return f, missing
 		}
 	}
 	root, err := r.Open()
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case root == before:
+		return nil, missing
 	}
 	return root.Open(name)
 }

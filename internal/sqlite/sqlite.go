@@ -25,10 +25,13 @@ import (
 // transaction that made it larger.
 const KeptWriteAhead = 32 << 20
 
+// pageCache is how much of the database each connection keeps in memory, in KiB.
+const pageCache = 512
+
 // settings hold for every connection. What is deleted is overwritten with zeroes,
 // so that nobody finds it in free pages. Locks are not waited for: SQLite's own
 // waiting cannot be interrupted.
-var settings = fmt.Sprintf(`PRAGMA cache_size = -512; %s; PRAGMA secure_delete = ON; PRAGMA journal_size_limit = %d`, synchronous, KeptWriteAhead)
+var settings = fmt.Sprintf(`%s; PRAGMA secure_delete = ON; PRAGMA journal_size_limit = %d`, synchronous, KeptWriteAhead)
 
 // synchronous makes every transaction durable.
 const synchronous = `PRAGMA synchronous = FULL`
@@ -51,13 +54,18 @@ type DB struct {
 	made     int                     // how many times Renew was called
 	index    atomic.Pointer[os.File] // of the write-ahead log; nil until it is used
 	rewrite  func(text string) string
+	pages    int // KiB of each connection
 }
 
 // New returns the database at path, of which With uses so many connections at
 // once. The file is not touched before the first is opened.
 func New(path string, readOnly bool, connections int) *DB {
-	return &DB{path: path, readOnly: readOnly, room: make(chan struct{}, connections)}
+	return &DB{path: path, readOnly: readOnly, room: make(chan struct{}, connections), pages: pageCache}
 }
+
+// SetPageCache has each connection keep so much of the database in memory, in KiB, in place of 512. It is
+// called before the first connection is opened.
+func (db *DB) SetPageCache(kib int) { db.pages = kib }
 
 // Rewrite has each statement rewritten before it is prepared. It is called before the
 // first connection is opened.
@@ -91,7 +99,7 @@ func (db *DB) Open() (*Conn, error) {
 			return nil, errors.Join(err, c.Close())
 		}
 	}
-	if err := c.Script(settings); err != nil {
+	if err := c.Script(fmt.Sprintf(`PRAGMA cache_size = -%d; `, db.pages) + settings); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil

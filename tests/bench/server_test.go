@@ -58,30 +58,13 @@ type served struct {
 // served makes a store of so many memories, and a server of it.
 func (r *report) served(memories int) *served {
 	s := &served{report: r, env: harness.NewEnv(r.B)}
-	s.env.Store("notes")
 	lib, err := harness.OpenEmbedded(r.Context(), s.env.Stores)
 	if err != nil {
 		r.Fatal(err)
 	}
 	r.Cleanup(func() { _ = lib.Close() })
 	s.lib = lib
-	if s.store, err = lib.OpenNamed(r.Context(), "notes"); err != nil {
-		r.Fatal(err)
-	}
-	for from := 0; from < memories; from += 10_000 {
-		var changes []memory.Change
-		for i := from; i < min(memories, from+10_000); i++ {
-			changes = append(changes, memory.Change{
-				Action: versionlog.Put, Path: fmt.Sprintf("/topic-%03d/note-%05d.md", i/500, i),
-				Content: fmt.Appendf(nil, "note %d\n%01000d\n", i, i), Expect: versionlog.ExpectAbsent(),
-			})
-		}
-		c, err := s.store.Batch(r.Context(), changes, nil)
-		if err != nil {
-			r.Fatal(err)
-		}
-		s.memories = append(s.memories, c.Versions...)
-	}
+	s.store, s.memories = s.filled("notes", memories)
 	r.values["memories"] = fmt.Sprint(memories)
 	var key struct{ Secret string }
 	if err := json.Unmarshal([]byte(s.env.Must(r.B, "key", "create", "bench", "--admin", "--json")), &key); err != nil {
@@ -103,6 +86,30 @@ func (r *report) served(memories int) *served {
 	_, line = s.start(self, "handler")
 	s.bare = strings.TrimSpace(line)
 	return s
+}
+
+// filled makes a store of so many memories.
+func (s *served) filled(name string, memories int) (st *memory.Store, all []versionlog.Version) {
+	s.env.Store(name)
+	st, err := s.lib.OpenNamed(s.Context(), name)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for from := 0; from < memories; from += 10_000 {
+		var changes []memory.Change
+		for i := from; i < min(memories, from+10_000); i++ {
+			changes = append(changes, memory.Change{
+				Action: versionlog.Put, Path: fmt.Sprintf("/topic-%03d/note-%05d.md", i/500, i),
+				Content: fmt.Appendf(nil, "note %d\n%01000d\n", i, i), Expect: versionlog.ExpectAbsent(),
+			})
+		}
+		c, err := st.Batch(s.Context(), changes, nil)
+		if err != nil {
+			s.Fatal(err)
+		}
+		all = append(all, c.Versions...)
+	}
+	return st, all
 }
 
 // start starts a process, and returns it and its first line. It ends with the benchmark.

@@ -27,6 +27,9 @@ const (
 
 	// maxReaders is how many reads run at once. They take microseconds.
 	maxReaders = 4
+	// busyPages is how much of the database each connection of a busy log keeps in memory, in KiB:
+	// the inner pages of the indexes of 100,000 memories, and some of the others.
+	busyPages = 8 << 10
 )
 
 // How many rows an iterator reads at first, where its caller may soon have enough; how many
@@ -41,6 +44,7 @@ type Options struct {
 	ReadOnly bool             // refuse commits and changes of stores with versionlog.ErrReadOnly
 	Refresh  time.Duration    // how often Wait looks by itself, should events be missing; 0 is 1 s
 	Now      func() time.Time // the clock that stamps commits; nil is time.Now
+	Busy     bool             // many read at once, at random: keep more of the database in memory
 	Still    bool             // leave packing, and what redactions left, to other processes: what verifies sees what is there
 
 	// Files opens the contents of a store that the log does not keep itself: those of
@@ -102,6 +106,9 @@ func (l *Log) open(ctx context.Context, dir string, opts *Options) error {
 		return err
 	}
 	l.db = database(l.path(databaseName), readOnly)
+	if opts.Busy {
+		l.db.SetPageCache(busyPages)
+	}
 	if format := l.stores.format; format < schemaFormat {
 		l.db.Rewrite(func(text string) string { return inFormat(text, format) })
 	}

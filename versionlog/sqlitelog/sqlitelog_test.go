@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mneme/cas"
+	"mneme/internal/sqlite"
 	"mneme/versionlog"
 	"mneme/versionlog/logtest"
 )
@@ -139,4 +140,15 @@ func TestMain(m *testing.M) {
 	}
 	firstRows, pageRows, pageRecords, pageNames, frameRecords = 2, 7, 5, 4, 3 // so that the suite meets the end of many a page
 	os.Exit(m.Run())
+}
+
+// TestBusyLogKeepsMorePages: a server answers from memory what a mount reads again.
+func TestBusyLogKeepsMorePages(t *testing.T) {
+	for busy, want := range map[bool]int{false: -512, true: -busyPages} {
+		l := openTest(t, t.TempDir(), &Options{Busy: busy})
+		pages, err := queryOne(t.Context(), l.db, `PRAGMA cache_size`, func(row *sqlite.Row) (int, error) { return row.ColumnInt(0), nil })
+		if err != nil || pages != want {
+			t.Errorf("busy %v: %d, %v", busy, pages, err)
+		}
+	}
 }
