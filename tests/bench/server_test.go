@@ -58,6 +58,7 @@ type served struct {
 // served makes a store of so many memories, and a server of it.
 func (r *report) served(memories int) *served {
 	s := &served{report: r, env: harness.NewEnv(r.B)}
+	s.env.Store("notes") // makes the library
 	lib, err := harness.OpenEmbedded(r.Context(), s.env.Stores)
 	if err != nil {
 		r.Fatal(err)
