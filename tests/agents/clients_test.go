@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,13 +42,28 @@ func TestClientOfServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWeb(t, nil)
-	want := strings.NewReplacer(`"conflicts",`, "", "conflicts: 0\n", "", "session:s1", "api_key:"+w.key).Replace(string(data))
-	cmd := exec.CommandContext(t.Context(), node.Program, node.Beside(t, filepath.Join("node", "client.mjs")), "modern", harness.Binary, w.url, w.token)
-	cmd.Env, cmd.Stderr = append(os.Environ(), "MNEME_TOKEN="+w.token), os.Stderr
+	e := harness.NewEnv(t)
+	e.Store("notes")
+	e.MustIn(t, "one\n", "write", "notes:/a.md")
+	var key struct{ ID, Secret string }
+	var session struct{ Token string }
+	said(t, e, &key, "key", "create", "agents", "--grant=notes")
+	said(t, e, &session, "token", "agents", "--store=notes", "--session=s1")
+	url := e.Serve(t)
+	want := strings.NewReplacer(`"conflicts",`, "", "conflicts: 0\n", "", "session:s1", "api_key:"+key.ID).Replace(string(data))
+	cmd := exec.CommandContext(t.Context(), node.Program, node.Beside(t, filepath.Join("node", "client.mjs")), "modern", harness.Binary, url, session.Token)
+	cmd.Env, cmd.Stderr = append(os.Environ(), "MNEME_TOKEN="+session.Token), os.Stderr
 	got, err := cmd.Output()
 	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
 		t.Errorf("%v: it says (-want +got):\n%s", err, diff)
+	}
+}
+
+// said runs a command with --json and decodes what it says.
+func said(t *testing.T, e *harness.Env, into any, args ...string) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(e.Must(t, append(args, "--json")...)), into); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -21,7 +21,6 @@ import (
 // web is a server of a store notes.
 type web struct {
 	url   string
-	key   string // its id
 	token string // of the session s1, which may write to the store
 }
 
@@ -52,11 +51,11 @@ func newWeb(t *testing.T, edit func(r *http.Request, token string)) *web {
 	}
 	keys, err := access.OpenRegistry(t.Context(), lib, &access.RegistryOptions{Author: root})
 	must(err)
-	key, secret, err := keys.CreateKey(t.Context(), access.Key{Label: "agents", Grants: map[string]access.Right{info.ID: access.Write}})
+	_, secret, err := keys.CreateKey(t.Context(), access.Key{Label: "agents", Grants: map[string]access.Right{info.ID: access.Write}})
 	must(err)
 	keys.Close()
 	listener := httptest.NewUnstartedServer(nil)
-	w := &web{url: "http://" + listener.Listener.Addr().String(), key: key.ID}
+	w := &web{url: "http://" + listener.Listener.Addr().String()}
 	served, err := server.New(t.Context(), lib, &server.Options{Author: root, Hosts: []string{"127.0.0.1"}, Origins: []string{w.url}})
 	must(err)
 	listener.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
