@@ -90,6 +90,10 @@ type Redaction struct {
 	Contents int                  // of which no version is left
 	Kept     int                  // contents of erased versions that other versions have, too
 	Places   []versionlog.Purged  // what has become of it where
+
+	// Ids of versions that still say the path of one that the redaction was asked to erase, since
+	// they renamed the memory from there, or removed it.
+	PathsLeftIn []string
 }
 
 // Redact erases versions for good, for a reason that stays in the history: path, content,
@@ -117,8 +121,9 @@ func (s *Store) erase(ctx context.Context, ids []string, reason string, event fu
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, versionlog.ErrNoRedaction)
 	}
 	done := &Redaction{}
-	contents := map[cas.Digest]bool{}
+	contents, asked := map[cas.Digest]bool{}, map[string]bool{}
 	for _, id := range ids {
+		asked[id] = true
 		v, err := s.log.Version(ctx, s.info.ID, id)
 		if err != nil {
 			return done, fmt.Errorf("store %s: %w", s.info.Slug, err)
@@ -142,7 +147,7 @@ func (s *Store) erase(ctx context.Context, ids []string, reason string, event fu
 		}
 		progress(len(done.Versions))
 	}
-	if err := s.eraseContents(ctx, contents, done); err != nil {
+	if err := s.eraseContents(ctx, contents, asked, done); err != nil {
 		return done, fmt.Errorf("store %s: %w", s.info.Slug, err)
 	}
 	err := cas.Forget(s.blobs)
@@ -190,8 +195,8 @@ func (r *Redaction) Note(place string, err error) {
 
 // eraseContents removes the contents that no version has any more, where the log does not
 // keep them itself, and counts them. It removes none where a version may have them whose
-// record cannot be read.
-func (s *Store) eraseContents(ctx context.Context, contents map[cas.Digest]bool, done *Redaction) error {
+// record cannot be read. It also finds in which versions paths of the erased ones are left.
+func (s *Store) eraseContents(ctx context.Context, contents map[cas.Digest]bool, erased map[string]bool, done *Redaction) error {
 	tip, err := s.Tip(ctx)
 	if err != nil {
 		return err
@@ -202,7 +207,11 @@ func (s *Store) eraseContents(ctx context.Context, contents map[cas.Digest]bool,
 			return err
 		}
 		for i := range c.Versions {
-			delete(contents, c.Versions[i].Digest)
+			v := &c.Versions[i]
+			delete(contents, v.Digest)
+			if erased[v.Parent] && !v.Redacted() && (v.From != "" || v.Op == versionlog.OpDeleted) {
+				done.PathsLeftIn = append(done.PathsLeftIn, v.ID)
+			}
 		}
 	}
 	done.Contents, done.Kept = len(contents), all-len(contents)

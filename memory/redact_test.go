@@ -3,6 +3,7 @@ package memory_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,6 +118,58 @@ func TestRedact(t *testing.T) {
 	done, err = st.Redact(ctx, []string{first.ID}, "again")
 	if err != nil || len(done.Commits) != 0 {
 		t.Errorf("once more: %+v, %v", done, err)
+	}
+}
+
+// TestRedactNames: a redaction tells which versions still say the path of an erased one, as that from
+// which they renamed it or which they freed, until they are erased, too.
+func TestRedactNames(t *testing.T) {
+	ctx := t.Context()
+	lib := memory.NewLibrary(memlog.New(nil), func(string) (cas.Store, error) { return memcas.New(), nil })
+	info, err := lib.CreateStore(ctx, "notes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := lib.Open(ctx, info.ID, person)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := func(v versionlog.Version, err error) versionlog.Version {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	made := one(st.Write(ctx, "/secret", []byte("1"), versionlog.ExpectAny()))
+	changed := one(st.Write(ctx, "/secret", []byte("2"), versionlog.ExpectAny()))
+	move := func(from, to string) versionlog.Version {
+		t.Helper()
+		c, err := st.Rename(ctx, from, to, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Versions[0]
+	}
+	renamed, again := move("/secret", "/b"), move("/b", "/c")
+	gone := one(st.Remove(ctx, "/c", versionlog.ExpectAny()))
+	for _, step := range []struct {
+		erase, want []string
+	}{
+		{[]string{made.ID}, nil}, // the next one has the path itself
+		{[]string{changed.ID}, []string{renamed.ID}},
+		{[]string{made.ID, changed.ID}, []string{renamed.ID}}, // once more
+		{[]string{renamed.ID, again.ID}, []string{gone.ID}},
+		{[]string{made.ID, changed.ID, renamed.ID, again.ID, gone.ID}, nil},
+	} {
+		done, err := st.Redact(ctx, step.erase, "why")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(done.PathsLeftIn, step.want) {
+			t.Errorf("of %v the paths are left in %v, want %v", step.erase, done.PathsLeftIn, step.want)
+		}
+		wantFindings(t, st)
 	}
 }
 

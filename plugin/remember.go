@@ -1,7 +1,9 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -27,7 +29,8 @@ import (
 //     texts: Refused.
 //  2. Else it is written on the condition that nothing is there, under a key made of session,
 //     path and bytes. Another process that is as fast with the same bytes has made the version
-//     then, and this one finds it.
+//     then, and this one finds it. If the key has a version that was erased since, it is Already,
+//     and stays erased.
 //  3. If the reply is lost, the same is tried again under the same key for as long as there is
 //     time. After that it is Unknown, and the same batch, by whatever process, settles it.
 //
@@ -98,13 +101,19 @@ func (p *Provider) turnOf(b *Batch) (*turn, error) {
 		return nil, err
 	}
 	if t.place != nil {
-		sum := sha256.New()
-		for _, part := range []string{t.place.Session.ID(), t.path, string(t.text)} {
-			fmt.Fprintf(sum, "%d:%s", len(part), part)
-		}
-		t.key = "plugin:" + hex.EncodeToString(sum.Sum(nil))
+		t.key = p.keyOf(t)
 	}
 	return t, nil
+}
+
+// keyOf returns the key of a turn, which stays in the history when the text is erased. Only this
+// Provider, which keeps its secret nowhere, can tell by it what the text was.
+func (p *Provider) keyOf(t *turn) string {
+	sum := hmac.New(sha256.New, p.secret)
+	for _, part := range []string{t.place.Session.ID(), t.path, string(t.text)} {
+		fmt.Fprintf(sum, "%d:%s", len(part), part)
+	}
+	return "plugin:" + hex.EncodeToString(sum.Sum(nil))
 }
 
 // remember writes a turn, unless it is there.
@@ -121,7 +130,7 @@ func (p *Provider) remember(ctx context.Context, began time.Time, t *turn) Remem
 		switch {
 		case err == nil && status == Refused:
 			return p.forgot(began, t, Refused, Never, "conflict: the turn was remembered before with other texts")
-		case err == nil && status == Already && t.begun.Load() && v.Session == t.place.Session.ID():
+		case err == nil && status == Already && t.begun.Load() && !v.Redacted() && v.Session == t.place.Session.ID():
 			return p.remembered(began, t, v, Written) // by the try whose reply was lost
 		case err == nil:
 			return p.remembered(began, t, v, status)
@@ -173,6 +182,8 @@ func (t *turn) write(ctx context.Context) (v versionlog.Version, status Status, 
 		return v, status, err
 	case err != nil:
 		return v, "", err
+	case c.Versions[0].Redacted():
+		return c.Versions[0], Already, nil
 	}
 	return c.Versions[0], Written, nil
 }
@@ -220,7 +231,7 @@ func (p *Provider) remembered(began time.Time, t *turn, v versionlog.Version, st
 	}
 	for i := range answer.Diagnostics.Receipt.Entries {
 		e := &answer.Diagnostics.Receipt.Entries[i]
-		e.Path, e.Version, e.Seq = v.Path, v.ID, v.Seq
+		e.Path, e.Version, e.Seq = cmp.Or(v.Path, t.path), v.ID, v.Seq
 	}
 	return answer
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mneme/cas"
 	"mneme/internal/testing/logfault"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -150,6 +152,49 @@ func TestRememberTwice(t *testing.T) {
 		r.result(r.Remember(t.Context(), b), status, map[Status]int{Written: 1}[status], reason)
 	}
 	r.commits(4 + 3 + 2)
+}
+
+// TestRememberKey: the key of a turn is the same as often as a Provider is asked, and tells nobody
+// who guesses session, path and bytes that it has guessed right.
+func TestRememberKey(t *testing.T) {
+	r := newRig(t, nil)
+	turn := turnOne("t", "1", "text")
+	key := r.result(r.Remember(t.Context(), turn), Written, 1, "").Key
+	if again := r.result(r.Remember(t.Context(), turn), Already, 0, "").Key; again != key {
+		t.Errorf("the key is %s, and then %s", key, again)
+	}
+	same := r.provider("mine", &rigOptions{stores: []string{"notes"}})
+	if got := r.result(same.Remember(t.Context(), turn), Already, 0, "").Key; got == key {
+		t.Errorf("who knows session, path and bytes makes the key %s", got)
+	}
+	r.commits(1)
+}
+
+// TestRememberRedacted: a turn of which the versions were erased is not written again, and the
+// receipt has the version that it was.
+func TestRememberRedacted(t *testing.T) {
+	r := newRig(t, nil)
+	turn := turnOne("t", "1", "text")
+	first := r.result(r.Remember(t.Context(), turn), Written, 1, "").Entries[0]
+	gone, err := r.stores[0].Remove(t.Context(), first.Path, versionlog.ExpectAny())
+	r.must(err)
+	person := &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "alice"}}
+	lib := memory.NewLibrary(r.log.Log, func(string) (cas.Store, error) { return r.blobs, nil })
+	st, err := lib.Open(t.Context(), r.stores[0].Info().ID, person)
+	r.must(err)
+	_, err = st.Redact(t.Context(), []string{first.Version, gone.ID}, "ticket 81")
+	r.must(err)
+	for range 2 {
+		got := r.result(r.Remember(t.Context(), turn), Already, 0, "").Entries[0]
+		first.Status = Already
+		if got != first {
+			t.Errorf("%+v, want %+v", got, first)
+		}
+	}
+	if _, err := st.Head(t.Context(), first.Path); !errors.Is(err, versionlog.ErrNotFound) {
+		t.Errorf("it is there again: %v", err)
+	}
+	r.commits(3)
 }
 
 // TestRememberAtOnce: of many that remember a turn at once, in one process or several, one

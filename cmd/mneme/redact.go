@@ -254,6 +254,7 @@ type receiptJSON struct {
 	Kept      int          `json:"contents_kept"` // other versions have them
 	Places    []placeJSON  `json:"places"`
 	Unseen    []unseenJSON `json:"unseen"`
+	PathsIn   []string     `json:"paths_left_in"` // versions that still say the path of an erased one
 	Unreached []string     `json:"unreached"`
 }
 
@@ -271,6 +272,7 @@ var unreached = []string{
 	"of a store on AWS: point-in-time recovery and backups of the table, replicas of the bucket, and caches of other machines on which mneme does not run now, until it does",
 	"memory that running processes other than mounts have used, and not used for something else since, and names that the session of a mount knows, until they end",
 	"messages, sessions, metadata and keys of commits: the chain needs them",
+	"logs of mneme, which name paths and hashes, and what mounts note of directories that are private",
 	"free blocks of the disk on which files were removed",
 }
 
@@ -326,7 +328,7 @@ func waiting(e *spool.Entry, has func(text []byte) bool) error {
 func (c *redactCmd) receipt(a *app, st *memory.Store, done *memory.Redaction, unseen []memory.Unseen) error {
 	r := receiptJSON{
 		Type: "redaction", Store: st.Info().Slug, Reason: c.Reason, Time: time.Now().UTC(), Versions: append([]string{}, done.Versions...),
-		Sequence: []uint64{}, Erased: done.Contents, Kept: done.Kept, Places: []placeJSON{}, Unseen: newUnseenJSON(unseen), Unreached: unreached,
+		Sequence: []uint64{}, Erased: done.Contents, Kept: done.Kept, Places: []placeJSON{}, Unseen: newUnseenJSON(unseen), PathsIn: append([]string{}, done.PathsLeftIn...), Unreached: unreached,
 	}
 	for _, commit := range done.Commits {
 		r.Sequence = append(r.Sequence, commit.Seq)
@@ -353,6 +355,9 @@ func (c *redactCmd) receipt(a *app, st *memory.Store, done *memory.Redaction, un
 	}
 	a.printUnseen(unseen)
 	a.printf("Not reached:\n")
+	if len(r.PathsIn) > 0 {
+		a.printf("  paths of erased versions, which %s still tell, having renamed or removed the memory there: erase these, too, and before that write or remove what is current\n", firstFew(r.PathsIn))
+	}
 	for _, what := range r.Unreached {
 		a.printf("  %s\n", what)
 	}
