@@ -77,7 +77,10 @@ func (g gatewayServer) open(ctx context.Context, opts *Options) (*Library, error
 		backend: func(storeID string) (cas.Store, error) { return log.Blobs(storeID), nil },
 		direct:  opts.Direct, options: cacheOptions,
 	}
-	return newLibrary(log, caches, parts{}), nil
+	return newLibrary(log, caches, parts{
+		credential: log.Credential,
+		caller:     func(context.Context) (string, error) { return log.Credential().Key, nil },
+	}), nil
 }
 
 // tokenSource returns what finds the credential.

@@ -11,6 +11,7 @@ import (
 	"mneme/cache"
 	"mneme/cas"
 	"mneme/errkind"
+	"mneme/gateway"
 	"mneme/memory"
 	"mneme/session/conflict"
 	"mneme/spool"
@@ -66,11 +67,15 @@ type parts struct {
 	checkShared func(ctx context.Context, report func(memory.Problem)) error
 	reach       func(ctx context.Context, storeID string, toWrite bool) error
 	caller      func(ctx context.Context) (string, error)
+	credential  func() Credential
 	checkFree   func(minFree *int64) error
 	requests    func() []RequestCount
 	collect     func(ctx context.Context, storeID string, opts *CollectOptions) (*Garbage, error)
 	shrink      func(ctx context.Context) (int64, error)
 }
+
+// Credential is what a server says of the credential that a library is used with.
+type Credential = gateway.Credential
 
 // RequestCount is how many requests of a kind were sent to a backend, and what they
 // took.
@@ -159,6 +164,15 @@ func (l *Library) Caller(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	return l.parts.caller(ctx)
+}
+
+// Credential returns what the server of the library says of the credential by now: the zero value
+// where there is no server.
+func (l *Library) Credential() (c Credential) {
+	if l.credential != nil {
+		c = l.credential()
+	}
+	return c
 }
 
 // CheckFree returns why nothing more is to be stored on the disk that the library is

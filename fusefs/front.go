@@ -37,7 +37,7 @@ func newFront(fs *fileSystem) *front {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, s := range fs.stores {
-		s.control = virtual.Control(told{s}, fs.since, &virtual.Options{NoOpen: fs.noOpen})
+		s.control = virtual.Control(told{s}, fs.since, &virtual.Options{NoOpen: fs.noOpen, GuideChanges: s.memory.RightChanges()})
 		f.roots[s.id()] = virtualRoot{s, s.control}
 	}
 	return f

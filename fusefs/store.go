@@ -90,7 +90,7 @@ func (s *store) slug() string { return s.memory.Info().Slug }
 func (s *store) id() string   { return s.memory.Info().ID }
 
 func (s *store) readOnly() bool {
-	return s.memory.ReadOnly() || s.archived.Load() || s.rewrittenBy() != nil
+	return !s.memory.MayWrite() || s.archived.Load() || s.rewrittenBy() != nil
 }
 
 // tip returns the end of the log, and learns whether the store has been

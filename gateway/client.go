@@ -30,6 +30,7 @@ type client struct {
 	over    Transport
 	rules   rules
 	outage  outage
+	refused refused
 }
 
 func newClient(rawURL string, opts *Options) (*client, error) {
@@ -76,12 +77,6 @@ func newTransport(a *Address) *http.Transport {
 }
 
 func (c *client) close() { c.over.CloseIdleConnections() }
-
-// failure is an attempt that failed and may be repeated.
-type failure struct{ err error }
-
-func (f *failure) Error() string { return f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
 
 // do sends a request, again and again within the limit, until handle has taken an answer: its
 // error is final unless it is a *failure. fresh, which may be nil, is called before a
@@ -141,6 +136,10 @@ func (c *client) once(ctx context.Context, r *request, handle func(*http.Respons
 	if err != nil {
 		return err
 	}
+	if err := c.refused.mayTry(token); err != nil {
+		return err
+	}
+	r.secret = token
 	silence := &silence{left: func() time.Duration { return r.left(c.limit) }, limit: c.attempt, cancel: cancel}
 	if r.patience != 0 {
 		silence.limit = r.patience
@@ -150,7 +149,9 @@ func (c *client) once(ctx context.Context, r *request, handle func(*http.Respons
 	answer, err := c.over.RoundTrip(req)
 	silence.hush()
 	if err != nil {
-		return c.unanswered(ctx, err)
+		err = c.unanswered(ctx, err)
+		c.refused.tried(token, err)
+		return err
 	}
 	defer answer.Body.Close()
 	answer.Body = &heard{answer.Body, silence, r}
@@ -159,7 +160,9 @@ func (c *client) once(ctx context.Context, r *request, handle func(*http.Respons
 	} else {
 		err = refusal(r, answer)
 	}
-	return c.judged(ctx, r, token, err)
+	err = c.judged(ctx, r, token, err)
+	c.refused.tried(token, err)
+	return err
 }
 
 // sign says in a request who sends it, and returns the credential; "" for none.

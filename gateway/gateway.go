@@ -13,7 +13,7 @@ import (
 )
 
 // Open returns the log of the server at a URL, which Parse takes. It asks the server what it
-// can do. Errors: ErrUnavailable, ErrCredential, ErrProtocol.
+// can do, and what the credential is. Errors: ErrUnavailable, ErrCredential, ErrProtocol.
 func Open(ctx context.Context, rawURL string, opts *Options) (*Log, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -22,18 +22,17 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A program that has just begun says soon that there is no server.
-	answer, err := c.answer(ctx, &request{op: wire.OpHello, body: []byte("{}"), limit: c.attempt}, nil)
-	if err == nil && (answer.Hello == nil || answer.Hello.Protocol != wire.Protocol) {
-		err = ErrProtocol
-	}
+	l := &Log{client: c, feeds: map[string]*feed{}, blobs: map[string]*Blobs{}}
+	hello, err := l.meet(ctx)
 	if err != nil {
 		c.close()
 		return nil, fmt.Errorf("%s: %w", rawURL, err)
 	}
-	l := &Log{client: c, feeds: map[string]*feed{}, blobs: map[string]*Blobs{}}
 	l.life, l.ended = context.WithCancel(context.Background())
-	l.can = l.capabilities(answer.Hello)
+	l.can = l.capabilities(hello)
+	if c.token != nil {
+		l.work.Go(l.watch)
+	}
 	return l, nil
 }
 

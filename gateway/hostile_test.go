@@ -231,3 +231,28 @@ func TestHostileSizes(t *testing.T) {
 		}
 	}
 }
+
+// TestHostileCaller: what is no id of a key or a session is not believed, and a server that says nothing
+// of the credential takes no right away.
+func TestHostileCaller(t *testing.T) {
+	for caller, isGood := range map[string]bool{
+		`null`: true, `{}`: false, `{"key":"k","everywhere":"all"}`: true, `{"key":"k","session":"s\nstate: ok"}`: false,
+		`{"key":"k","session":"a b"}`: false, `{"key":"k","session":"\u202ea"}`: false, `{"key":"` + strings.Repeat("k", 129) + `"}`: false,
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprintf(w, `{"hello":{"protocol":1,"caller":%s,"more":1}}`, caller)
+		}))
+		t.Cleanup(s.Close)
+		l, err := gateway.Open(t.Context(), s.URL, nil)
+		if isGood != (err == nil) || !isGood && !errors.Is(err, gateway.ErrProtocol) {
+			t.Errorf("%s: %v", caller, err)
+		}
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		if c := l.Credential(); !c.MayWrite("x", "s") {
+			t.Errorf("%s: %+v", caller, c)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"mneme/cas"
 	"mneme/versionlog"
@@ -10,8 +11,9 @@ import (
 
 // Log is the log of a server.
 type Log struct {
-	client *client
-	can    versionlog.Capabilities
+	client     *client
+	can        versionlog.Capabilities
+	credential atomic.Pointer[known]
 
 	mu    sync.Mutex // guards what follows
 	feeds map[string]*feed

@@ -19,6 +19,7 @@ type request struct {
 	// repeated says that an attempt before may have been heard.
 	repeated bool
 	refused  bool          // a credential was not accepted before
+	secret   string        // with which it was sent the last time
 	limit    time.Duration // instead of the client's; 0: that
 	// patience is how long the server may be silent, instead of the limit of an attempt; 0: that.
 	patience time.Duration
@@ -38,6 +39,12 @@ func (r *request) left(limit time.Duration) time.Duration {
 
 // came notes a whole item of an answer.
 func (r *request) came() { r.began, r.sent, r.earned, r.tries = time.Now(), 0, 0, 0 }
+
+// failure is an attempt that failed and may be repeated.
+type failure struct{ err error }
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
 
 // upload is how long n bytes of a request may take besides.
 func upload(n int) time.Duration { return time.Duration(n) * (time.Second / uploadRate) }

@@ -385,6 +385,9 @@ type Author struct {
 	// MayGrow is asked before anything is written but a deletion; its error, which says
 	// why there is no room, ends the commit. Nil: that of the library.
 	MayGrow func() error
+	// MayWrite reports whether the backend takes what is written to a store by now, as far as
+	// is known. Nil: it does.
+	MayWrite func(storeID string) bool
 }
 
 // isAgent reports whether a session writes, be it by itself or with the key of others.

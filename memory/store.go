@@ -41,6 +41,14 @@ func (s *Store) Info() versionlog.Store { return s.info }
 // ReadOnly reports whether the store was opened for reading only.
 func (s *Store) ReadOnly() bool { return s.author == nil }
 
+// MayWrite reports whether the store was opened for writing, and its author may write by now.
+func (s *Store) MayWrite() bool {
+	return s.author != nil && (s.author.MayWrite == nil || s.author.MayWrite(s.info.ID))
+}
+
+// RightChanges reports whether what MayWrite says may change while the store is open.
+func (s *Store) RightChanges() bool { return s.author != nil && s.author.MayWrite != nil }
+
 // Head returns the live version of a path. versionlog.ErrNotFound.
 func (s *Store) Head(ctx context.Context, path string) (versionlog.Version, error) {
 	path, err := ParsePath(path)

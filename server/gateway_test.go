@@ -1,14 +1,17 @@
 package server
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"mneme/cas"
 	"mneme/errkind"
+	"mneme/gateway"
 	"mneme/gateway/wire"
 	"mneme/server/access"
 	"mneme/versionlog"
@@ -149,4 +152,57 @@ func TestRefusalsOfTheGateway(t *testing.T) {
 		panic("a fault")
 	}))
 	is("a fault", r.ask("POST", path, "", secret), http.StatusInternalServerError, errkind.Unknown)
+}
+
+// throughHandler is a network on which there is only a server.
+type throughHandler struct {
+	handler http.Handler
+	sent    atomic.Int64
+}
+
+func (h *throughHandler) RoundTrip(q *http.Request) (*http.Response, error) {
+	h.sent.Add(1)
+	served := httptest.NewRequestWithContext(q.Context(), q.Method, q.URL.Path, q.Body)
+	served.Header, served.ContentLength = q.Header, q.ContentLength
+	w := httptest.NewRecorder()
+	h.handler.ServeHTTP(w, served)
+	return w.Result(), nil
+}
+
+func (*throughHandler) CloseIdleConnections() {}
+
+// TestExpiredTokenIsNoGuess: a client whose token has expired, of which all stores ask on, does not have
+// its address slowed. With another token it goes on at once.
+func TestExpiredTokenIsNoGuess(t *testing.T) {
+	r := newRig(t, Options{})
+	key := r.key(access.Write, nil)
+	network := &throughHandler{handler: r.handler}
+	var token atomic.Value
+	token.Store(r.token(key, access.Write))
+	l, err := gateway.Open(t.Context(), "http://example.com", &gateway.Options{Transport: network, Token: func() (string, error) { return token.Load().(string), nil }})
+	r.must(err)
+	t.Cleanup(func() { _ = l.Close() })
+	if c := l.Credential(); c.Session != "sess-1" || !c.MayWrite(r.store.ID, "sess-1") || c.MayWrite("another", "sess-1") {
+		t.Errorf("the credential is %+v", c)
+	}
+	c, err := r.registry.Caller(t.Context(), key)
+	r.must(err)
+	r.must(r.registry.Revoke(t.Context(), c, token.Load().(string)))
+	for range 5 * freeFailures {
+		if _, err := l.Tip(t.Context(), r.store.ID); !errors.Is(err, gateway.ErrCredential) {
+			t.Fatalf("a token that counts no more: %v", err)
+		}
+	}
+	if n := network.sent.Load(); n >= freeFailures {
+		t.Errorf("it was sent %d times", n)
+	}
+	if w := r.ask("POST", wire.Prefix+wire.OpHello, "{}", "mneme_x_y"); w.Code != http.StatusUnauthorized || w.Header().Get("Retry-After") != "" {
+		t.Errorf("another of the address, with a wrong key: %d, told to wait %q", w.Code, w.Header().Get("Retry-After"))
+	}
+	next, _, _, err := r.registry.NewToken(t.Context(), c, access.Session{ID: "sess-2", Grants: map[string]access.Right{r.store.ID: access.Read}})
+	r.must(err)
+	token.Store(next)
+	if _, err := l.Tip(t.Context(), r.store.ID); err != nil {
+		t.Errorf("another token: %v", err)
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mneme/backend"
 	"mneme/fusefs"
 	"mneme/internal/fusedev"
 )
@@ -35,8 +37,10 @@ type keeper struct {
 	cmd  *mountCmd
 	self string   // the program
 	args []string // of who serves
-	log  *slog.Logger
-	logs string // file that a daemon in the background logs to; "": none
+
+	readOnly string // the stores that are only read, see keeperLink
+	log      *slog.Logger
+	logs     string // file that a daemon in the background logs to; "": none
 
 	device, journal int // -1 before it is mounted
 
@@ -112,12 +116,15 @@ const (
 )
 
 // keep runs the keeper, and returns the exit code that who served ended with.
-func (c *mountCmd) keep(a *app, parent *os.File) (int, error) {
-	wanted, err := c.check() // which names the session, for all who serve
+func (c *mountCmd) keep(ctx context.Context, a *app, parent *os.File) (int, error) {
+	wanted, err := c.check()
 	if err != nil {
 		return 0, err
 	}
-	claim, err := c.claim(a.url, wanted)
+	if err := c.settle(ctx, a.url, wanted); err != nil { // for all who serve
+		return 0, err
+	}
+	claim, err := claimWanted(a.url, c.Session, wanted)
 	if err != nil {
 		return 0, err
 	}
@@ -128,7 +135,7 @@ func (c *mountCmd) keep(a *app, parent *os.File) (int, error) {
 	}
 	k := &keeper{
 		cmd: c, self: self, args: a.args, logs: os.Getenv(daemonLogVariable),
-		device: -1, journal: -1, events: make(chan keeperEvent),
+		device: -1, journal: -1, events: make(chan keeperEvent), readOnly: readOnlyMask(wanted),
 	}
 	k.log = newLogger(c.logLevel(parent == nil && a.errTerminal))
 	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may end before the mount
@@ -162,6 +169,24 @@ func (c *mountCmd) keep(a *app, parent *os.File) (int, error) {
 	}
 }
 
+// settle names the session of a mount whose stores nobody has opened yet, and has those be read-only
+// that the credential may only read.
+func (c *mountCmd) settle(ctx context.Context, url *string, wanted []wantedStore) error {
+	at, err := locate(url)
+	if err != nil {
+		return err
+	}
+	if at.Server == nil { // which says it
+		c.Session, err = sessionName(c.Session)
+		return err
+	}
+	lib, err := openAt(ctx, at, backend.Options{ReadOnly: true, Direct: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.obey(ctx, lib, wanted), lib.Close())
+}
+
 // start starts a process that serves, or prepares to take over.
 func (k *keeper) start(over bool, parent *os.File) (*kept, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -174,7 +199,7 @@ func (k *keeper) start(over bool, parent *os.File) (*kept, error) {
 	if k.failures > 1 { // it may have been replaced by one that does not run
 		program = ownProgram
 	}
-	d := &kept{link: &keeperLink{keeper: os.Getpid(), socket: pair[0], over: over, session: k.cmd.Session}, process: exec.Command(program, k.args...)}
+	d := &kept{link: &keeperLink{keeper: os.Getpid(), socket: pair[0], over: over, session: k.cmd.Session, readOnly: k.readOnly}, process: exec.Command(program, k.args...)}
 	const first = 3 // the number of the first of ExtraFiles
 	if parent != nil {
 		d.process.ExtraFiles = append(d.process.ExtraFiles, parent)

@@ -13,7 +13,8 @@ import (
 
 // keeperVariable tells the process that serves a mount of its keeper: the keeper's
 // process id, the number of the socket to it, whether the mount is to be taken over
-// from another process, and the mount's session, with colons between them.
+// from another process and, behind a comma, which stores are only read, and the mount's
+// session, with colons between them.
 const keeperVariable = "MNEME_KEEPER"
 
 // What a keeper and the process that serves its mount tell each other, in a message of
@@ -36,7 +37,32 @@ type keeperLink struct {
 	socket int
 	over   bool // the mount is to be taken over
 
-	session string // of the mount
+	session  string // of the mount
+	readOnly string // see readOnlyMask; "": as the arguments say
+}
+
+// readOnlyMask says which stores of a mount are only read, for all who serve it: a digit for each, 1
+// where it is.
+func readOnlyMask(wanted []wantedStore) string {
+	mask := make([]byte, len(wanted))
+	for i, w := range wanted {
+		mask[i] = '0'
+		if w.readOnly {
+			mask[i] = '1'
+		}
+	}
+	return string(mask)
+}
+
+// narrow returns stores as the keeper has settled that they are mounted, if there is one.
+func (l *keeperLink) narrow(wanted []wantedStore) []wantedStore {
+	if l == nil || len(l.readOnly) != len(wanted) {
+		return wanted
+	}
+	for i := range wanted {
+		wanted[i].readOnly = wanted[i].readOnly || l.readOnly[i] == '1'
+	}
+	return wanted
 }
 
 // keeperOf returns the link to the keeper of this process, or nil.
@@ -56,7 +82,8 @@ func keeperOf() (*keeperLink, error) {
 		return nil, fmt.Errorf("%s=%q is for mneme itself: %w", keeperVariable, text, err)
 	}
 	unix.CloseOnExec(socket)
-	l := &keeperLink{keeper: keeper, socket: socket, over: fields[2] == "over", session: fields[3]}
+	over, readOnly, _ := strings.Cut(fields[2], ",")
+	l := &keeperLink{keeper: keeper, socket: socket, over: over == "over", session: fields[3], readOnly: readOnly}
 	return l, l.showLife()
 }
 
@@ -76,6 +103,9 @@ func (l *keeperLink) variable(socket int) string {
 	over := ""
 	if l.over {
 		over = "over"
+	}
+	if strings.Contains(l.readOnly, "1") {
+		over += "," + l.readOnly
 	}
 	return fmt.Sprintf("%s=%d:%d:%s:%s", keeperVariable, l.keeper, socket, over, l.session)
 }

@@ -51,6 +51,9 @@ func openAt(ctx context.Context, at *backend.Location, opts backend.Options) (*b
 // backend that costs.
 func statusLines(lib *backend.Library) []string {
 	lines := []string{statusURL + ": " + lib.Location.URL}
+	if key := lib.Credential().Key; key != "" {
+		lines = append(lines, statusKey+": "+key)
+	}
 	if requests := lib.Requests(); requests != nil {
 		lines = append(lines, usageLines(requests, lib.CacheStats())...)
 	}

@@ -42,7 +42,7 @@ type mountCmd struct {
 	Flat        bool      `help:"Mount the one store as DIR itself, not below it."`
 	ReadOnly    bool      `help:"All stores read-only."`
 	AsOf        string    `placeholder:"POINT" help:"Show the stores as they were, read-only: after the commit of a sequence number, HEAD~n, a time (2026-11-20T15:04:05Z, 2026-11-20, yesterday) or an age (3d)."`
-	Session     string    `placeholder:"ID" help:"Session in whose name files are written. Default: a new one."`
+	Session     string    `placeholder:"ID" help:"Session in whose name files are written. Default: that of the token for a server, or else a new one."`
 	Refresh     period    `default:"1s" help:"How late another process's change may be seen. Default: ${default}."`
 	MetricsAddr string    `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics; without HOST on this machine only. Elsewhere it takes a key, $$MNEME_METRICS_KEY, as a bearer token."`
 	CacheSize   byteSize  `default:"1GiB" placeholder:"SIZE" help:"How much of a remote store's bytes to keep on disk, for all mounts together; 0 is none. Default: ${default}."`
@@ -159,7 +159,7 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 		return c.runBackground(a)
 	}
 	if c.Keep && link == nil {
-		code, err := c.keep(a, parent)
+		code, err := c.keep(ctx, a, parent)
 		if err != nil && parent != nil {
 			_ = writeJSON(parent, newErrorReply(err)) // unless who serves has it, and says more
 		}
@@ -203,13 +203,6 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	if err != nil {
 		return nil, err
 	}
-	if c.keeper == nil { // else the keeper has claimed it
-		claim, err := c.claim(url, wanted)
-		if err != nil {
-			return nil, err
-		}
-		defer claim.Close()
-	}
 	lib, err := openLibrary(ctx, url, backend.Options{
 		ReadOnly: allReadOnly(wanted), Refresh: time.Duration(c.Refresh),
 		CacheDir: c.CacheDir, CacheBytes: cmp.Or(int64(c.CacheSize), -1),
@@ -223,6 +216,13 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 			err = errors.Join(err, lib.Close())
 		}
 	}()
+	if c.keeper == nil { // else the keeper has claimed the session
+		claim, err := c.claim(ctx, url, lib, wanted)
+		if err != nil {
+			return nil, err
+		}
+		defer claim.Close()
+	}
 	stores, err := c.openStores(ctx, lib, wanted)
 	if err == nil {
 		err = lib.CheckReaders(ctx, stores)
@@ -276,9 +276,21 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 	return kept, err
 }
 
-// claim claims the session of a mount that can write. A nil file is no claim.
-func (c *mountCmd) claim(url *string, wanted []wantedStore) (*os.File, error) {
+// claim has session and stores be as the credential allows, and claims the session of a mount that
+// can write. A nil file is no claim.
+func (c *mountCmd) claim(ctx context.Context, url *string, lib *backend.Library, wanted []wantedStore) (*os.File, error) {
+	if err := c.obey(ctx, lib, wanted); err != nil {
+		return nil, err
+	}
 	return claimWanted(url, c.Session, wanted)
+}
+
+// obey has session and stores be as the credential allows.
+func (c *mountCmd) obey(ctx context.Context, lib *backend.Library, wanted []wantedStore) (err error) {
+	if c.Session, err = ownSession(lib, c.Session); err != nil {
+		return err
+	}
+	return obeyCredential(ctx, lib, wanted)
 }
 
 // logLevel returns the level from which the daemon logs.
@@ -326,6 +338,9 @@ func (c *mountCmd) printPrompt(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.withLibrary(ctx, reading, func(lib *backend.Library) error {
+		if err := c.obey(ctx, lib, wanted); err != nil {
+			return err
+		}
 		stores, err := c.openStores(ctx, lib, wanted)
 		if err != nil {
 			return err
@@ -359,10 +374,9 @@ func (c *mountCmd) startMetrics(server *fusefs.Server, lib *backend.Library, ann
 	return metrics, nil
 }
 
-// check reads the arguments that kong cannot judge, and fills in the session.
+// check reads the arguments that kong cannot judge.
 func (c *mountCmd) check() ([]wantedStore, error) {
-	var err error
-	if c.Session, err = sessionName(c.Session); err != nil {
+	if _, err := sessionName(c.Session); err != nil {
 		return nil, err
 	}
 	if c.Flat && len(c.Stores) != 1 {
@@ -374,7 +388,8 @@ func (c *mountCmd) check() ([]wantedStore, error) {
 	if err := checkAsOf(c.AsOf, c.Keep); err != nil {
 		return nil, err
 	}
-	return wantStores(c.Stores, c.ReadOnly || c.AsOf != "")
+	wanted, err := wantStores(c.Stores, c.ReadOnly || c.AsOf != "")
+	return c.keeper.narrow(wanted), err
 }
 
 func (c *mountCmd) openStores(ctx context.Context, lib *backend.Library, wanted []wantedStore) ([]*memory.Store, error) {
@@ -382,6 +397,7 @@ func (c *mountCmd) openStores(ctx context.Context, lib *backend.Library, wanted 
 		return openPast(ctx, lib, wanted, c.AsOf)
 	}
 	author := memory.SessionAuthor(c.Session)
+	author.MayWrite = mayWrite(lib, c.Session)
 	author.Quota = c.quota()
 	author.MayGrow = func() error {
 		err := lib.CheckFree((*int64)(c.MinFree))

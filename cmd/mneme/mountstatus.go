@@ -37,12 +37,13 @@ const (
 	statusSession = "session"
 	statusState   = "state"
 	statusURL     = "url"
+	statusKey     = "key"   // id of the key with which the stores of a server are used
 	statusAsOf    = "as-of" // the commit after which the mount shows the store; missing where it follows the newest
 	statusFlat    = "flat"  // "yes" where the store is the whole mount, else missing
 )
 
 // statusTexts are the keys whose values are texts, also where they look like numbers.
-var statusTexts = []string{statusStore, statusID, statusAccess, statusSession, statusState, statusURL, statusFlat, "content", "mounted"}
+var statusTexts = []string{statusStore, statusID, statusAccess, statusSession, statusState, statusURL, statusKey, statusFlat, "content", "mounted"}
 
 // get returns the value of a line, or "".
 func (s storeStatus) get(key string) string {

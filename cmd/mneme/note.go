@@ -47,13 +47,14 @@ func (c *noteCmd) Run(ctx context.Context, a *app) error {
 	return a.withLibrary(ctx, reading, func(lib *backend.Library) error {
 		var mounts []note.Mount
 		unused := maps.Clone(c.Instructions)
+		credential := lib.Credential()
 		for _, w := range wanted {
 			info, err := lib.FindStore(ctx, w.ref)
 			if err != nil {
 				return err
 			}
 			mounts = append(mounts, note.Mount{
-				Path: c.place(dir, info.Slug), Store: info, ReadOnly: w.readOnly || takesNoWrites(info) != nil,
+				Path: c.place(dir, info.Slug), Store: info, ReadOnly: w.readOnly || takesNoWrites(info) != nil || !credential.MayWrite(info.ID, ""),
 				Instructions: takeInstructions(unused, w.ref, info),
 			})
 		}

@@ -195,7 +195,7 @@ func claimed(f *os.File, session string) error {
 			of += ", with the credentials of " + quote.Name(c.Caller)
 		}
 	}
-	return fmt.Errorf("session %s is %w by %s; a session is of one mount or process at a time: leave out --session, or choose another", session, errInUse, of)
+	return fmt.Errorf("session %s is %w by %s; a session is of one mount or process at a time: leave out --session, or choose another; with the token of a session, use one of another session", session, errInUse, of)
 }
 
 // sweepClaims removes the claims of mounts that ended as long ago as conflicts are

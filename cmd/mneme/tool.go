@@ -17,7 +17,7 @@ import (
 type agentStores struct {
 	Store    []string `name:"store" sep:"none" placeholder:"NAME[:ro]" help:"A store that the agent has; may be given again. :ro makes one read-only."`
 	ReadOnly bool     `help:"All stores read-only."`
-	Session  string   `placeholder:"ID" help:"Session in whose name memories are written. Default: a new one."`
+	Session  string   `placeholder:"ID" help:"Session in whose name memories are written. Default: that of the token for a server, or else a new one."`
 	LogLevel string   `enum:"debug,info,warn,error" default:"warn" placeholder:"LEVEL" help:"From what level on it logs to standard error: debug, info, warn or error. Default: ${default}."`
 }
 
@@ -40,22 +40,29 @@ func (f *agentFlags) withMemory(ctx context.Context, a *app, opts tools.Options,
 	if len(f.Store) == 0 {
 		return usagef("which store? `mneme store list` lists them; --store NAME names one")
 	}
-	if f.Session, err = sessionName(f.Session); err != nil {
+	if _, err := sessionName(f.Session); err != nil {
 		return err
 	}
 	wanted, err := wantStores(f.Store, f.ReadOnly)
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	claim, err := claimWanted(a.url, f.Session, wanted)
-	if err != nil {
-		return err
-	}
-	defer claim.Close()
 	opts.Logger, opts.Merge = f.logger(), f.OnConflict == "merge"
-	return a.withLibrary(ctx, backend.Options{ReadOnly: allReadOnly(wanted)}, func(lib *backend.Library) error {
+	return a.withLibrary(ctx, backend.Options{ReadOnly: allReadOnly(wanted)}, func(lib *backend.Library) (err error) {
+		if f.Session, err = ownSession(lib, f.Session); err != nil {
+			return err
+		}
+		if err := obeyCredential(ctx, lib, wanted); err != nil {
+			return err
+		}
+		began := time.Now()
+		claim, err := claimWanted(a.url, f.Session, wanted)
+		if err != nil {
+			return err
+		}
+		defer claim.Close()
 		author := memory.SessionAuthor(f.Session)
+		author.MayWrite = mayWrite(lib, f.Session)
 		stores, err := openWanted(ctx, lib, wanted, author)
 		if err == nil {
 			err = lib.CheckReaders(ctx, stores)

@@ -87,9 +87,9 @@ func (c *undoCmd) list(ctx context.Context, a *app, st *memory.Store, since uint
 	return a.printStepList(ctx, st, plan.Steps, plan.Left, conflicts)
 }
 
-// undo takes back, in a session of its own.
+// undo takes back, in a session of its own, or in that of the credential.
 func (c *undoCmd) undo(ctx context.Context, a *app, lib *backend.Library, st *memory.Store, since uint64) error {
-	own, err := sessionName("")
+	own, err := ownSession(lib, "")
 	if err != nil {
 		return err
 	}

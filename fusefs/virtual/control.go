@@ -11,6 +11,8 @@ type Options struct {
 	// NoOpen says that nobody opens files: each request stands for itself, and a text
 	// is made when somebody asks for its size. See text.
 	NoOpen bool
+	// GuideChanges says that README and note are to be read anew by whoever opens them.
+	GuideChanges bool
 }
 
 // Control is .mneme in a store, made at that time; nil options are the default.
@@ -29,7 +31,7 @@ func Control(s Store, made time.Time, opts *Options) Dir {
 		p.lasting = true
 		return p
 	}
-	add("README", &readme{file("README"), s.README})
+	add("README", &readme{file("README"), s.README, o.GuideChanges})
 	past := newPast(s.Memory())
 	c.past = past
 	add("at", newAt(s, past, made))
@@ -41,7 +43,7 @@ func Control(s Store, made time.Time, opts *Options) Dir {
 	}
 	addText("errors", s.Errors)
 	add("events", &events{place: file("events"), store: s, shared: o.NoOpen})
-	add("note", &readme{file("note"), s.Note})
+	add("note", &readme{file("note"), s.Note, o.GuideChanges})
 	add("pack", newPacks(s, made))
 	addText("status", s.Status)
 	add("versions", newVersions(past, made))

@@ -10,10 +10,11 @@ import (
 // readme is .mneme/README, or note.
 type readme struct {
 	place
-	write func() []byte
+	write   func() []byte
+	changes bool
 }
 
-func (r *readme) Constant() bool                       { return true }
+func (r *readme) Constant() bool                       { return !r.changes }
 func (r *readme) Stat() (int64, time.Time)             { return int64(len(r.write())), r.made }
 func (r *readme) Text(context.Context) ([]byte, error) { return r.write(), nil }
 

@@ -95,6 +95,16 @@ type Hello struct {
 	TellsUnpurged  bool `json:"tells_unpurged"`
 	TellsLeft      bool `json:"tells_left"`
 	ErasesContents bool `json:"erases_contents"` // see versionlog.Capabilities; a log that keeps contents erases them
+
+	Caller *Caller `json:"caller,omitempty"` // nil: the server does not say
+}
+
+// Caller is what a credential is, and what it allows. Rights are none, read, write and admin.
+type Caller struct {
+	Key        string            `json:"key"`               // id of the key that it is, or was made with
+	Session    string            `json:"session,omitempty"` // of a token; "": that which a commit says
+	Everywhere string            `json:"everywhere"`        // the right in each store
+	Grants     map[string]string `json:"grants,omitempty"`  // by the id of a store, where it is more
 }
 
 // Ask is a request that carries no contents. Which members count, the operation says.

@@ -159,7 +159,7 @@ func (n narrowed) DeleteStore(ctx context.Context, id string) error {
 }
 
 // Commit takes Write; for an event, and for a commit that was made elsewhere, in the name of
-// another, it takes Admin.
+// another, it takes Admin. Where the caller has a session, a commit of another one is denied.
 func (n narrowed) Commit(ctx context.Context, storeID string, proposed *versionlog.Proposal) (*versionlog.Commit, error) {
 	right := Write
 	if proposed.Event != nil || proposed.Finished != nil {
@@ -172,6 +172,9 @@ func (n narrowed) Commit(ctx context.Context, storeID string, proposed *versionl
 	if p.Finished == nil {
 		p.Actor = n.caller.Actor
 		if n.caller.Session != "" {
+			if p.Session != "" && p.Session != n.caller.Session {
+				return nil, fmt.Errorf("%w: it is of session %s, and the commit of session %.80q", ErrDenied, n.caller.Session, p.Session)
+			}
 			p.Session = n.caller.Session
 			p.Confirmed = false // which a person does
 		}

@@ -49,7 +49,20 @@ func hello(c *call) error {
 	return c.answer(&wire.Answer{Hello: &wire.Hello{
 		Protocol: wire.Protocol, MaxContent: min(can.MaxContent, wire.MaxContent),
 		Purges: can.Purge != nil, TellsUnpurged: can.Unpurged != nil, TellsLeft: can.Left != nil, ErasesContents: can.ErasesContents,
+		Caller: callerOf(c.view.credential),
 	}})
+}
+
+// callerOf is what a caller is told of its credential; nil: nothing.
+func callerOf(c *access.Caller) *wire.Caller {
+	if c == nil {
+		return nil
+	}
+	told := &wire.Caller{Key: c.Actor.ID, Session: c.Session, Everywhere: c.Everywhere.String(), Grants: map[string]string{}}
+	for id, right := range c.Grants {
+		told.Grants[id] = right.String()
+	}
+	return told
 }
 
 func createStore(ctx context.Context, v *view, a *wire.Ask) (*wire.Answer, error) {

@@ -42,7 +42,7 @@ func benchServer(b *testing.B, memories int) (s *server, storeID string) {
 	}
 	v := &view{log, func(_ context.Context, storeID string, _ access.Right) (cas.Store, error) {
 		return log.Blobs(storeID), nil
-	}, ""}
+	}, "", nil}
 	return newServer(b, func(*http.Request) (*view, error) { return v, nil }), store.ID
 }
 

@@ -29,7 +29,7 @@ func (c counting) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
 func TestBlobsLater(t *testing.T) {
 	var read atomic.Int64
 	blobs := counting{memcas.New(), &read}
-	v := &view{memlog.New(nil), func(context.Context, string, access.Right) (cas.Store, error) { return blobs, nil }, ""}
+	v := &view{memlog.New(nil), func(context.Context, string, access.Right) (cas.Store, error) { return blobs, nil }, "", nil}
 	l := newServer(t, func(*http.Request) (*view, error) { return v, nil }).dial(t, nil)
 	var ds []cas.Digest
 	for i := range 40 {

@@ -76,7 +76,7 @@ func (b *blobStores) of(storeID string) *memcas.Store {
 func rawView(log versionlog.Log, blobs *blobStores) func(*http.Request) (*view, error) {
 	v := &view{log, func(_ context.Context, storeID string, _ access.Right) (cas.Store, error) {
 		return blobs.of(storeID), nil
-	}, ""}
+	}, "", nil}
 	return func(*http.Request) (*view, error) { return v, nil }
 }
 

@@ -256,7 +256,9 @@ func TestLinger(t *testing.T) {
 	}})}
 	s.listen(t, "127.0.0.1:0")
 	t.Cleanup(s.stop)
-	l := s.dial(t, nil)
+	var token atomic.Value
+	token.Store("one")
+	l := s.dial(t, &gateway.Options{Token: func() (string, error) { return token.Load().(string), nil }})
 	id := addStore(t, l, "notes")
 	waited := make(chan error, 1)
 	go func() { waited <- l.Wait(t.Context(), id, 0) }()
@@ -264,6 +266,7 @@ func TestLinger(t *testing.T) {
 	if err := <-waited; !errors.Is(err, gateway.ErrCredential) {
 		t.Errorf("a credential that has ended: %v", err)
 	}
+	token.Store("two")
 	full.Store(true)
 	go func() { waited <- l.Wait(t.Context(), id, 0) }()
 	(<-lingers)(errEnding) // it has come again after it was refused
@@ -281,25 +284,25 @@ func TestLinger(t *testing.T) {
 // TestRefusedBefore: an answer of what stands before the handler is understood by its status.
 func TestRefusedBefore(t *testing.T) {
 	s := newServer(t, rawView(memlog.New(nil), newBlobs()))
-	tokens := make(chan string, 10)
-	tokens <- "one"
-	l := s.dial(t, &gateway.Options{Token: func() (string, error) { return <-tokens, nil }})
+	var token atomic.Value
+	token.Store("one")
+	l := s.dial(t, &gateway.Options{Token: func() (string, error) { return token.Load().(string), nil }})
+	var next atomic.Value // credential, while one is refused
+	next.Store("one")
 	front := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer two" {
+			token.Store(next.Load())
 			http.Error(w, "no", http.StatusUnauthorized)
 			return
 		}
 		s.ServeHTTP(w, r)
 	})
 	s.front.Store(&front)
-	tokens <- "one"
-	tokens <- "one" // looked at again
 	if _, err := l.Tip(t.Context(), "x"); !errors.Is(err, gateway.ErrCredential) {
 		t.Errorf("a credential that was not replaced: %v", err)
 	}
-	tokens <- "one"
-	tokens <- "two"
-	tokens <- "two"
+	next.Store("two")
+	token.Store("another")
 	if _, err := l.Store(t.Context(), "x"); !errors.Is(err, versionlog.ErrNotFound) {
 		t.Errorf("a credential that was replaced: %v", err)
 	}

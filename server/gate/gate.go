@@ -31,7 +31,7 @@ func viewOf(caller func(*http.Request) (*access.Caller, error)) func(*http.Reque
 		if err != nil {
 			return nil, err
 		}
-		return &view{c.Log(), c.Blobs, c.Actor.ID}, nil
+		return &view{c.Log(), c.Blobs, c.Actor.ID, c}, nil
 	}
 }
 

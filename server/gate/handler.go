@@ -47,7 +47,8 @@ type view struct {
 	log   versionlog.Log
 	blobs func(ctx context.Context, storeID string, r access.Right) (cas.Store, error)
 
-	caller string // the id of its key
+	caller     string         // the id of its key
+	credential *access.Caller // nil: hello does not say
 }
 
 var (

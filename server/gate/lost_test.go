@@ -166,7 +166,7 @@ func (liar) Get(context.Context, cas.Digest) ([]byte, error) { return []byte("ot
 func TestVerified(t *testing.T) {
 	blobs := newBlobs()
 	s := newServer(t, func(*http.Request) (*view, error) {
-		return &view{memlog.New(nil), func(context.Context, string, access.Right) (cas.Store, error) { return liar{blobs.of("x")}, nil }, ""}, nil
+		return &view{memlog.New(nil), func(context.Context, string, access.Right) (cas.Store, error) { return liar{blobs.of("x")}, nil }, "", nil}, nil
 	})
 	b := s.dial(t, nil).Blobs("x")
 	d := cas.Sum([]byte("bytes"))

@@ -259,7 +259,7 @@ func TestStores(t *testing.T) {
 }
 
 // TestAuthor: the server says who has made a commit. A session with a token is what the token
-// says.
+// says, and commits in the name of no other.
 func TestAuthor(t *testing.T) {
 	r := newRig(t, nil)
 	p := put("/a", "1")
@@ -271,14 +271,17 @@ func TestAuthor(t *testing.T) {
 	if again, err := r.commit(p); err != nil || again.Digest != c.Digest {
 		t.Errorf("the same proposal again is %+v, %v", again, err)
 	}
-	r.caller.Session = "of the token"
+	r.caller.Session, p.Session = "of the token", ""
 	if got, err := r.commit(p); !errors.Is(err, versionlog.ErrInvalid) {
 		t.Errorf("the key of another session's commit: %+v, %v", got, err)
 	}
-	p = put("/b", "1")
-	p.Session = "claimed"
-	if c, err := r.commit(p); err != nil || c.Session != "of the token" {
-		t.Errorf("by a token: %+v, %v", c, err)
+	for session, isTaken := range map[string]bool{"": true, "of the token": true, "claimed": false} {
+		p = put("/b", versionlog.NewKey())
+		p.Session = session
+		c, err := r.commit(p)
+		if isTaken && (err != nil || c.Session != "of the token") || !isTaken && errkind.Of(err) != errkind.Denied {
+			t.Errorf("of session %q, by a token: %+v, %v", session, c, err)
+		}
 	}
 	finished := put("/c", "1")
 	finished.Key, finished.Finished = c.Key, c

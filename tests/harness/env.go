@@ -34,6 +34,8 @@ type Env struct {
 	Vars   []string // further variables of the environment of every program
 	Unseen bool     // the daemons have a process namespace of their own: requests are nobody's
 	Alone  bool     // the daemons have a network namespace of their own, in which there is no network
+
+	Sessionless bool // mounts are not told their session: that of their token, or a new one
 }
 
 // NewEnv makes a place that is removed when the test ends. Where nothing can be

@@ -59,7 +59,7 @@ func (e *Env) Mount(t testing.TB, args ...string) *Mount {
 		m.At = filepath.Join(e.Dir, fmt.Sprintf("mnt-%d", n))
 		args = append(args, "--at="+m.At)
 	}
-	if m.Session == "" {
+	if m.Session == "" && !e.Sessionless {
 		m.Session = fmt.Sprintf("session-%d", n)
 		args = append(args, "--session="+m.Session)
 	}

@@ -1,0 +1,54 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"mneme/gateway/wire"
+)
+
+// Credential returns what the server says of the credential that is there by now; of one that has
+// come a moment ago, once the server has been asked, within two seconds if it answers at once.
+func (l *Log) Credential() Credential { return l.credential.Load().Credential }
+
+// meet asks the server what it can do, and who the client is to it.
+func (l *Log) meet(ctx context.Context) (*wire.Hello, error) {
+	// A program that has just begun says soon that there is no server.
+	r := &request{op: wire.OpHello, body: []byte("{}"), limit: l.client.attempt}
+	answer, err := l.client.answer(ctx, r, nil)
+	if err != nil {
+		return nil, err
+	}
+	if answer.Hello == nil || answer.Hello.Protocol != wire.Protocol {
+		return nil, ErrProtocol
+	}
+	one := &known{secret: r.secret}
+	if c := answer.Hello.Caller; c != nil {
+		if !isWord(c.Key) || c.Session != "" && !isWord(c.Session) {
+			return nil, fmt.Errorf("%w: the key or the session of the credential has no id that can be one", ErrProtocol)
+		}
+		one.Credential = Credential{Key: c.Key, Session: c.Session, told: true, always: c.Everywhere, rights: c.Grants}
+	}
+	l.credential.Store(one)
+	return answer.Hello, nil
+}
+
+// lookTime is how often a Log looks for another credential than the one it knows of.
+const lookTime = time.Second
+
+// watch asks the server about each other credential that comes to be there, until the Log is closed.
+func (l *Log) watch() {
+	ticks := time.NewTicker(lookTime)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-l.life.Done():
+			return
+		case <-ticks.C:
+		}
+		if secret, err := l.client.token(); err == nil && secret != l.credential.Load().secret {
+			_, _ = l.meet(l.life) // what fails is done again
+		}
+	}
+}
