@@ -74,7 +74,8 @@ func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 		}
 		e.Error.Message = hiddenText
 	}
-	if as.status == http.StatusConflict || as.hidden && !errkind.Of(err).Retryable() {
+	isUsedUp := as.status == http.StatusTooManyRequests && w.Header().Get("Retry-After") == "" // for longer than a client tries again
+	if as.status == http.StatusConflict || isUsedUp || as.hidden && !errkind.Of(err).Retryable() {
 		w.Header().Set("X-Should-Retry", "false")
 	}
 	JSON(w, r, as.status, e)
