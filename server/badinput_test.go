@@ -244,7 +244,7 @@ func TestRequestEnds(t *testing.T) {
 	}))
 	for _, body := range []string{"", "{}"} {
 		w := r.ask("POST", "/", body, secret)
-		if kind := r.refusal(w.Body.Bytes(), w.Header()); w.Code != 503 || kind != "overloaded_error" {
+		if kind := r.refusal(w.Body.Bytes(), w.Header()); w.Code != 503 || kind != "overloaded_error" || !strings.Contains(w.Body.String(), "not answered in time") {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 	}

@@ -23,8 +23,17 @@ func (e *invalidError) Kind() errkind.Kind { return errkind.Invalid }
 // ErrNoRoute says that there is no such operation.
 var ErrNoRoute = errkind.New(errkind.NotFound, "there is no such operation")
 
+// Unavailable returns an error of kind errkind.Unavailable that is the server's own: clients read its
+// text, which names nothing behind the server.
+func Unavailable(text string) error { return &unavailableError{text} }
+
+type unavailableError struct{ text string }
+
+func (e *unavailableError) Error() string      { return e.text }
+func (e *unavailableError) Kind() errkind.Kind { return errkind.Unavailable }
+
 // errEnded says why a request was not done whose context has ended.
-var errEnded = errkind.New(errkind.Unavailable, "the request ended before it was done")
+var errEnded = Unavailable("the request ended before it was done")
 
 // errorJSON is the envelope of every error.
 type errorJSON struct {
@@ -61,6 +70,7 @@ type answer struct {
 	status int
 	kind   string
 	hidden bool
+	text   string // which the client reads instead of one that is hidden
 }
 
 // answerTo is the answer to an error. What a backend denies to the server it does not deny to the
@@ -76,32 +86,32 @@ func answerTo(err error) answer {
 // answers says how an error of a kind is answered. The text of one that is hidden goes to the
 // log alone: it may name what is behind this server.
 var answers = map[errkind.Kind]answer{
-	errkind.Rewritten:       {http.StatusInternalServerError, typeServer, true},
-	errkind.Corrupt:         {http.StatusInternalServerError, typeServer, true},
-	errkind.Fenced:          {http.StatusInternalServerError, typeServer, true},
-	errkind.NoSpace:         {http.StatusInsufficientStorage, typeServer, true},
-	errkind.OverQuota:       {http.StatusTooManyRequests, typeRate, false},
-	errkind.TooLarge:        {http.StatusBadRequest, typeInvalid, false},
-	errkind.TooMany:         {http.StatusBadRequest, typeInvalid, false},
-	errkind.NameTooLong:     {http.StatusBadRequest, typeInvalid, false},
-	errkind.NotText:         {http.StatusBadRequest, typeInvalid, false},
-	errkind.ReadOnly:        {http.StatusForbidden, typeDenied, false},
-	errkind.Archived:        {http.StatusBadRequest, typeInvalid, false},
-	errkind.Policy:          {http.StatusForbidden, typeDenied, false},
-	errkind.Unauthenticated: {http.StatusUnauthorized, typeAuth, false},
-	errkind.Denied:          {http.StatusForbidden, typeDenied, false},
-	errkind.Conflict:        {http.StatusConflict, typePrecondition, false},
-	errkind.Overlap:         {http.StatusConflict, typePathConflict, false},
-	errkind.Exists:          {http.StatusConflict, typeConflict, false},
-	errkind.InUse:           {http.StatusConflict, typeConflict, false},
-	errkind.NotFound:        {http.StatusNotFound, typeNotFound, false},
-	errkind.Missing:         {http.StatusServiceUnavailable, typeServer, true},
-	errkind.Newer:           {http.StatusInternalServerError, typeServer, true},
-	errkind.Unsupported:     {http.StatusBadRequest, typeInvalid, false},
-	errkind.PathEncoding:    {http.StatusBadRequest, typeInvalid, false},
-	errkind.Invalid:         {http.StatusBadRequest, typeInvalid, false},
-	errkind.Unavailable:     {http.StatusServiceUnavailable, typeOverloaded, true},
-	errkind.Unknown:         {http.StatusInternalServerError, typeServer, true},
+	errkind.Rewritten:       {http.StatusInternalServerError, typeServer, true, ""},
+	errkind.Corrupt:         {http.StatusInternalServerError, typeServer, true, ""},
+	errkind.Fenced:          {http.StatusInternalServerError, typeServer, true, ""},
+	errkind.NoSpace:         {http.StatusInsufficientStorage, typeServer, true, "the server has no room left: its disk is full, and has to be given room by the operator"},
+	errkind.OverQuota:       {http.StatusTooManyRequests, typeRate, false, ""},
+	errkind.TooLarge:        {http.StatusBadRequest, typeInvalid, false, ""},
+	errkind.TooMany:         {http.StatusBadRequest, typeInvalid, false, ""},
+	errkind.NameTooLong:     {http.StatusBadRequest, typeInvalid, false, ""},
+	errkind.NotText:         {http.StatusBadRequest, typeInvalid, false, ""},
+	errkind.ReadOnly:        {http.StatusForbidden, typeDenied, false, ""},
+	errkind.Archived:        {http.StatusBadRequest, typeInvalid, false, ""},
+	errkind.Policy:          {http.StatusForbidden, typeDenied, false, ""},
+	errkind.Unauthenticated: {http.StatusUnauthorized, typeAuth, false, ""},
+	errkind.Denied:          {http.StatusForbidden, typeDenied, false, ""},
+	errkind.Conflict:        {http.StatusConflict, typePrecondition, false, ""},
+	errkind.Overlap:         {http.StatusConflict, typePathConflict, false, ""},
+	errkind.Exists:          {http.StatusConflict, typeConflict, false, ""},
+	errkind.InUse:           {http.StatusConflict, typeConflict, false, ""},
+	errkind.NotFound:        {http.StatusNotFound, typeNotFound, false, ""},
+	errkind.Missing:         {http.StatusServiceUnavailable, typeServer, true, ""},
+	errkind.Newer:           {http.StatusInternalServerError, typeServer, true, ""},
+	errkind.Unsupported:     {http.StatusBadRequest, typeInvalid, false, ""},
+	errkind.PathEncoding:    {http.StatusBadRequest, typeInvalid, false, ""},
+	errkind.Invalid:         {http.StatusBadRequest, typeInvalid, false, ""},
+	errkind.Unavailable:     {http.StatusServiceUnavailable, typeOverloaded, true, ""},
+	errkind.Unknown:         {http.StatusInternalServerError, typeServer, true, ""},
 }
 
 // PathConflict says that another memory has a path, or that its path is above or below.
@@ -133,8 +143,23 @@ const hiddenText = "something is wrong on this side; the log of the server says 
 
 // Text is what a client reads of an error: nothing of what is behind the server.
 func Text(err error) string {
-	if answerTo(err).hidden {
+	text, hidden := Hidden(err)
+	switch {
+	case !hidden:
+		return quote.Text(err.Error())
+	case text == "":
 		return hiddenText
 	}
-	return quote.Text(err.Error())
+	return text
+}
+
+// Hidden reports whether the text of an error stays with the server, and what a client reads of the
+// error instead; "": nothing in particular.
+func Hidden(err error) (text string, hidden bool) {
+	as := answerTo(err)
+	var own *unavailableError
+	if as.status == http.StatusServiceUnavailable && errors.As(err, &own) {
+		return own.text, true
+	}
+	return as.text, as.hidden
 }

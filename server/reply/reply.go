@@ -13,7 +13,6 @@ import (
 	"strconv"
 
 	"mneme/errkind"
-	"mneme/internal/quote"
 	"mneme/versionlog"
 )
 
@@ -52,11 +51,15 @@ func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 		w.Header().Set(RequestID, id)
 	}
 	cause := context.Cause(r.Context())
-	if cause != nil && errkind.Of(err) == errkind.Unknown {
+	switch {
+	case cause == nil || errkind.Of(err) != errkind.Unknown:
+	case errkind.Of(cause) == errkind.Unknown:
 		err = fmt.Errorf("%w: %w: %w", errEnded, cause, err)
+	default:
+		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	as := answerTo(err)
-	e := errorJSON{Type: "error", Error: detailJSON{Type: as.kind, Message: quote.Text(err.Error())}, RequestID: id}
+	e := errorJSON{Type: "error", Error: detailJSON{Type: as.kind, Message: Text(err)}, RequestID: id}
 	var conflict *PathConflict
 	switch {
 	case as.status == http.StatusUnauthorized:
@@ -72,10 +75,10 @@ func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 		if cause != context.Canceled { // else the client has gone
 			log.Error("a request failed", "request", id, "op", r.Method+" "+r.Pattern, "err", err)
 		}
-		e.Error.Message = hiddenText
 	}
+	isFull := as.status == http.StatusInsufficientStorage
 	isUsedUp := as.status == http.StatusTooManyRequests && w.Header().Get("Retry-After") == "" // for longer than a client tries again
-	if as.status == http.StatusConflict || isUsedUp || as.hidden && !errkind.Of(err).Retryable() {
+	if as.status == http.StatusConflict || isFull || isUsedUp || as.hidden && !errkind.Of(err).Retryable() {
 		w.Header().Set("X-Should-Retry", "false")
 	}
 	JSON(w, r, as.status, e)
