@@ -101,19 +101,16 @@ func New(ctx context.Context, library *memory.Library, opts *Options) (*Server, 
 	s.lounge.registry, s.lounge.most, s.lounge.shares = s.registry, int64(s.opts.MaxWaiting), newShares(s.opts.MaxWaiting/4)
 	s.identities = &identifier{s.registry, &throttle{now: s.opts.Now}, s.opts.RequestTimeout, s.opts.Logger}
 	mux := http.NewServeMux()
-	stores := api.New(callerOf, &api.Options{Logger: s.opts.Logger})
-	mux.Handle("/v1/memory_stores", stores)
-	mux.Handle("/v1/memory_stores/", stores)
-	own := manage.New(s.registry, callerOf, s.opts.Logger, s.opts.Now)
-	mux.Handle("/v1/mneme/", own)
+	api.Register(mux, callerOf, &api.Options{Logger: s.opts.Logger})
+	manage.Register(mux, s.registry, callerOf, s.opts.Logger, s.opts.Now)
 	mux.Handle("GET "+events.Path, events.New(callerOf, s.lounge.linger, s.opts.Logger))
-	mux.Handle(wire.Prefix, gate.New(callerOf, &gate.Options{Logger: s.opts.Logger, Again: s.identities.callerNow, Linger: s.lounge.linger}))
+	mux.Handle("POST "+wire.Prefix, gate.New(callerOf, &gate.Options{Logger: s.opts.Logger, Again: s.identities.callerNow, Linger: s.lounge.linger}))
 	s.agents = agent.New(callerOf, &agent.Options{Version: s.opts.Version, Logger: s.opts.Logger, Now: s.opts.Now, Linger: s.lounge.linger})
 	s.agents.Register(mux)
 	history.Register(mux, callerOf, s.opts.Logger, s.opts.Now)
 	mux.Handle("GET /metrics", operators(s.metrics, s.opts.Logger))
-	for _, pattern := range []string{"/", "/v1/mneme", strings.TrimSuffix(wire.Prefix, "/")} { // to which the router would else add a slash
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { reply.Error(w, r, s.opts.Logger, reply.ErrNoRoute) })
+	for _, pattern := range []string{"/", strings.TrimSuffix(wire.Prefix, "/")} { // to which the router would else add a slash
+		mux.HandleFunc(pattern, reply.NoRoute(mux, s.opts.Logger))
 	}
 	s.handler = s.wrap(mux)
 	return s, nil

@@ -20,9 +20,6 @@ type invalidError struct{ text string }
 func (e *invalidError) Error() string      { return e.text }
 func (e *invalidError) Kind() errkind.Kind { return errkind.Invalid }
 
-// ErrNoRoute says that there is no such operation.
-var ErrNoRoute = errkind.New(errkind.NotFound, "there is no such operation")
-
 // Unavailable returns an error of kind errkind.Unavailable that is the server's own: clients read its
 // text, which names nothing behind the server.
 func Unavailable(text string) error { return &unavailableError{text} }

@@ -61,7 +61,11 @@ func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 	as := answerTo(err)
 	e := errorJSON{Type: "error", Error: detailJSON{Type: as.kind, Message: Text(err)}, RequestID: id}
 	var conflict *PathConflict
+	var method *methodError
 	switch {
+	case errors.As(err, &method):
+		as.status = http.StatusMethodNotAllowed
+		w.Header().Set("Allow", method.allowed)
 	case as.status == http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="mneme"`)
 	case errors.As(err, &conflict):
