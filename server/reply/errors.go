@@ -10,6 +10,7 @@ import (
 	"mneme/internal/strictjson"
 	"mneme/memory"
 	"mneme/server/access"
+	"mneme/versionlog"
 )
 
 // Invalidf returns an error of kind errkind.Invalid, which says what is wrong with a request.
@@ -122,6 +123,33 @@ func (e *PathConflict) Error() string {
 }
 
 func (e *PathConflict) Kind() errkind.Kind { return errkind.Overlap }
+
+// NewPathConflict returns the PathConflict that an error of kind errkind.Overlap is; nil: it is none.
+func NewPathConflict(err error) *PathConflict {
+	var overlap *versionlog.OverlapError
+	if !errors.As(err, &overlap) {
+		return nil
+	}
+	with := &overlap.With
+	switch {
+	case with.Path == "": // both are in the request
+		return &PathConflict{Path: overlap.Path}
+	case with.IsDir():
+		return &PathConflict{Path: with.Path}
+	}
+	return &PathConflict{Path: with.Path, MemoryID: with.MemoryID}
+}
+
+// PreconditionError says in words for clients which preconditions do not hold. Err, which tells what is
+// there, stays with the server.
+type PreconditionError struct {
+	Text string
+	Err  error // of kind errkind.Conflict
+}
+
+func (e *PreconditionError) Error() string { return e.Text }
+
+func (e *PreconditionError) Unwrap() error { return e.Err }
 
 // BodyError is the error of a body that cannot be read to its end.
 func BodyError(err error) error {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"mneme/errkind"
+	"mneme/internal/quote"
 	"mneme/versionlog"
 )
 
@@ -75,6 +76,9 @@ func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 		as.status, e.Error.Type = http.StatusConflict, typeConflict
 	case as.kind == typePrecondition: // which does not tell what is there
 		e.Error.Message = "the memory is not what the precondition says"
+		if failed, ok := errors.AsType[*PreconditionError](err); ok {
+			e.Error.Message = quote.Text(failed.Text)
+		}
 	case as.hidden:
 		if cause != context.Canceled { // else the client has gone
 			log.Error("a request failed", "request", id, "op", r.Method+" "+r.Pattern, "err", err)
