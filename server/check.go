@@ -47,8 +47,9 @@ func (c *checker) wrap(next http.Handler) http.Handler {
 			refuse(w, r, c.logger, err)
 			return
 		}
-		if origin := r.Header.Get("Origin"); origin != "" {
-			if !slices.Contains(c.origins, origin) {
+		if origins := r.Header.Values("Origin"); len(origins) > 0 {
+			origin := origins[0]
+			if len(origins) > 1 || !slices.Contains(c.origins, origin) {
 				refuse(w, r, c.logger, errOrigin)
 				return
 			}

@@ -59,7 +59,8 @@ const (
 	DefaultHeaderTimeout  = 10 * time.Second
 	DefaultBodyTimeout    = 15 * time.Second
 	DefaultRequestTimeout = time.Minute
-	maxHeader             = 16 << 10 // bytes
+	maxHeader             = 16 << 10 // bytes, with the line of the request
+	headerSlop            = 4 << 10  // that net/http adds to MaxHeaderBytes (initialReadLimitSize, Go 1.26)
 	idleTimeout           = 2 * time.Minute
 	endTimeout            = 10 * time.Second // for what is under way when the server is to end
 )
@@ -176,7 +177,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	defer cancel()
 	h := &http.Server{
 		Handler: s.handler, BaseContext: func(net.Listener) context.Context { return base },
-		ReadHeaderTimeout: s.opts.HeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: s.opts.HeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader - headerSlop,
 		ConnState: newCrowd(s.opts.MaxConnections).note, DisableGeneralOptionsHandler: true,
 		ErrorLog: slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 	}

@@ -224,6 +224,12 @@ func TestHostsAndOrigins(t *testing.T) {
 			t.Errorf("%q: %d %v", o, w.Code, w.Header())
 		}
 	}
+	two := func(q *http.Request) {
+		q.Header["Origin"] = []string{"https://console.example", "https://evil.example"}
+	}
+	if w := r.ask("GET", "/healthz", "", "", origin(""), two); w.Code != 403 || w.Header().Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("two origins: %d %v", w.Code, w.Header())
+	}
 	w := r.ask("OPTIONS", "/v1/memory_stores", "", "", origin("https://console.example"), func(q *http.Request) { q.Header.Set("Access-Control-Request-Method", "POST") })
 	if w.Code != http.StatusNoContent || w.Header().Get("Access-Control-Allow-Credentials") != "" {
 		t.Errorf("%d %v", w.Code, w.Header())
