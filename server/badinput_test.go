@@ -71,7 +71,7 @@ func TestBadBodies(t *testing.T) {
 	r.must(err)
 	v, err := st.Write(t.Context(), "/a.md", []byte("text"), versionlog.ExpectAbsent())
 	r.must(err)
-	victim, _, err := r.registry.CreateKey(t.Context(), access.Key{Label: "victim"})
+	victim, _, err := r.registry.CreateKey(t.Context(), access.Key{Label: "victim", Everywhere: access.Read})
 	r.must(err)
 	fill := strings.NewReplacer("{store}", r.store.ID, "{memory}", v.MemoryID, "{version}", v.ID, "{key}", victim.ID)
 	var routes [][2]string

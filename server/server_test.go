@@ -195,6 +195,14 @@ func TestKeyRoutes(t *testing.T) {
 	if w := r.ask("GET", "/v1/mneme/keys/"+k.ID, "", admin); w.Code != 404 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
+	for body, want := range map[string]string{
+		`{"label":"x"}`: "reaches nothing", `{"label":"x","grants":[{"memory_store_id":"notes","right":"none"}]}`: "reaches nothing",
+		`{"label":"a\nb","everywhere":"read"}`: "control or format characters", `{"label":"a\u202eb","everywhere":"read"}`: "control or format characters",
+	} {
+		if w := r.ask("POST", "/v1/mneme/keys", strings.ReplaceAll(body, `"notes"`, `"`+r.store.ID+`"`), admin); w.Code != 400 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
 	for _, body := range []string{`{"label":""}`, `{"label":"x","everywhere":"god"}`, `{"label":"x","expires_in":0}`, `{"label":"x","grants":[{"memory_store_id":"memstore_x"}]}`, `{"label":"x","scope":"all"}`} {
 		if w := r.ask("POST", "/v1/mneme/keys", body, admin); w.Code != 400 && w.Code != 404 {
 			t.Errorf("%s: %d %s", body, w.Code, w.Body)
