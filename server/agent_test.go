@@ -271,7 +271,8 @@ func TestAgentsMistakes(t *testing.T) {
 		{"POST", "/mcp", long, `"error":{"code":-32600`, 413},
 		{"GET", "/mcp", "", `"error":{"code":-32600`, 405},
 		{"DELETE", "/mcp", "", `"error":{"code":-32600`, 405},
-		{"POST", "/mcp?" + strings.Repeat("store=notes&", 101), "", `say which`, 400},
+		{"POST", "/mcp?" + strings.Repeat("store=notes&", 101), "", `store: the parameter is there 101 times; it may be there 100 times`, 400},
+		{"POST", "/mcp?store=nosuch", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `store \"nosuch\": not found`, 404},
 	} {
 		w := r.ask(tc.method, tc.path, tc.body, secret, asAgent)
 		if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.want) {
