@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 
 	"mneme/cas"
 	"mneme/errkind"
+	"mneme/gateway"
 	"mneme/gateway/wire"
 	"mneme/server/access"
 	"mneme/versionlog"
@@ -149,4 +151,14 @@ func TestRefusalsOfTheGateway(t *testing.T) {
 		panic("a fault")
 	}))
 	is("a fault", r.ask("POST", path, "", secret), http.StatusInternalServerError, errkind.Unknown)
+}
+
+// TestWrongURL tells a client of the gateway whose URL has another path what it is to be.
+func TestWrongURL(t *testing.T) {
+	r := newRig(t, Options{})
+	secret := r.key(access.Admin, nil)
+	_, err := gateway.Open(t.Context(), "http://"+r.serve()+"/typo", &gateway.Options{Token: func() (string, error) { return secret, nil }})
+	if !errors.Is(err, gateway.ErrProtocol) || !strings.Contains(err.Error(), "status 404: there is no gateway at that URL; want that of the server") {
+		t.Error(err)
+	}
 }
