@@ -281,9 +281,3 @@ func busy(w http.ResponseWriter, id json.RawMessage) {
 	w.Header().Set("Retry-After", "1")
 	reject(w, http.StatusServiceUnavailable, &refusal{id: id, code: codeBusy, text: "too much is under way; trying again later can help"})
 }
-
-func reject(w http.ResponseWriter, status int, no *refusal) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(no.encode()) // the client may be gone
-}

@@ -130,9 +130,6 @@ func (s *Server) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// isByHTTP reports whether a request has come by HTTP.
-func isByHTTP(r sdk.Request) bool { return r.GetExtra() != nil && r.GetExtra().Header != nil }
-
 // withoutSubscribe is the beginning of a session by HTTP: a client of the revisions that have one has no
 // stream on which it would hear of changes.
 func withoutSubscribe(begun *sdk.InitializeResult) *sdk.InitializeResult {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"mneme/errkind"
 	"mneme/internal/quote"
@@ -20,6 +21,20 @@ type invalidError struct{ text string }
 
 func (e *invalidError) Error() string      { return e.text }
 func (e *invalidError) Kind() errkind.Kind { return errkind.Invalid }
+
+// ErrNoRoute says that there is no such operation.
+var ErrNoRoute = errkind.New(errkind.NotFound, "there is no such operation")
+
+// NoMethod returns an error which says that a path has operations, but of other methods.
+func NoMethod(allowed ...string) error { return &methodError{strings.Join(allowed, ", ")} }
+
+type methodError struct{ allowed string }
+
+func (e *methodError) Error() string {
+	return fmt.Sprintf("there is no such operation: this path takes %s", e.allowed)
+}
+
+func (e *methodError) Kind() errkind.Kind { return errkind.Unsupported }
 
 // Unavailable returns an error of kind errkind.Unavailable that is the server's own: clients read its
 // text, which names nothing behind the server.

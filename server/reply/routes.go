@@ -1,13 +1,10 @@
 package reply
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
-
-	"mneme/errkind"
 )
 
 // Handle returns a handler that answers with what do returns: a value, as JSON with status 200, or an
@@ -31,20 +28,6 @@ func Body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	}
 	return body, nil
 }
-
-// ErrNoRoute says that there is no such operation.
-var ErrNoRoute = errkind.New(errkind.NotFound, "there is no such operation")
-
-// NoMethod returns an error which says that a path has operations, but of other methods.
-func NoMethod(allowed ...string) error { return &methodError{strings.Join(allowed, ", ")} }
-
-type methodError struct{ allowed string }
-
-func (e *methodError) Error() string {
-	return fmt.Sprintf("there is no such operation: this path takes %s", e.allowed)
-}
-
-func (e *methodError) Kind() errkind.Kind { return errkind.Unsupported }
 
 // NoRoute returns the handler of what no other pattern of a mux has: patterns with a method are
 // operations.
