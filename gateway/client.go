@@ -242,6 +242,8 @@ func refusal(r *request, answer *http.Response) error {
 	switch answer.StatusCode {
 	case http.StatusUnauthorized:
 		return fmt.Errorf("%w: status 401", ErrCredential)
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return fmt.Errorf("%w: there is no gateway at that URL; want that of the server, with its base path if it has one, such as https://HOST/memory", err)
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusRequestTimeout:
 		return &failure{fmt.Errorf("%w: status %d, of something in between", ErrUnavailable, answer.StatusCode)}
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

@@ -94,6 +94,10 @@ func (e *PublishedError) Kind() errkind.Kind {
 		return errkind.NotFound
 	case http.StatusConflict:
 		return errkind.Conflict
+	case http.StatusTooManyRequests:
+		return errkind.OverQuota
+	case http.StatusInsufficientStorage:
+		return errkind.NoSpace
 	}
 	return errkind.Unavailable
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"mneme/tools"
 )
 
@@ -58,3 +60,6 @@ func (f *face) pathOf(store, path string) string {
 	}
 	return path
 }
+
+// isByHTTP reports whether a request has come by HTTP.
+func isByHTTP(r sdk.Request) bool { return r.GetExtra() != nil && r.GetExtra().Header != nil }

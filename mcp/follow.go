@@ -53,8 +53,8 @@ func (w *watcher) subscribe(ctx context.Context, r *sdk.SubscribeRequest) error 
 	if err := w.exists(ctx, uri); err != nil {
 		return err
 	}
-	if r.Extra != nil && r.Extra.Header != nil {
-		return nil // by HTTP, a client that subscribes by itself has no stream on which it would hear
+	if isByHTTP(r) {
+		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "by HTTP, changes are told on subscriptions/listen, of revision 2026-07-28"}
 	}
 	slug, inside, _ := parseURI(uri)
 	if own := uriOf(slug, inside); own != uri { // of which alone changes are told

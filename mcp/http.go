@@ -39,7 +39,7 @@ type HandlerOptions struct {
 
 // Handler serves clients by streamable HTTP without sessions: revision 2026-07-28, and older
 // ones, which cannot subscribe or be asked there. of returns the server of the one who asks,
-// the same for the same session, or an error of package errkind. It is not asked for pages of
+// the same for the same session, or an error of package errkind, whose text clients read if it is of kind errkind.Invalid or errkind.NotFound. It is not asked for pages of
 // other origins, or of names that lead to the loopback interface: those are refused, unless
 // somebody has checked them.
 // Authentication, and how long a client may take for the head of a request, are up to the caller.
@@ -129,7 +129,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(context.WithValue(r.Context(), serverKey{}, s))
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	h.sdk.ServeHTTP(w, r)
+	told := &plainText{ResponseWriter: w, msg: msg, id: idOf(body)}
+	h.sdk.ServeHTTP(told, r)
+	told.end()
 }
 
 // place is that of a request among those at work or, apart from them, among those that listen,
@@ -257,7 +259,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, jsonrpc.
 }
 
 // noServer answers a request for which there is no server. It does not tell what there is for
-// others.
+// others: an error of kind errkind.NotFound must not, either.
 func (h *handler) noServer(w http.ResponseWriter, err error) {
 	switch kind := errkind.Of(err); {
 	case kind.Retryable():
@@ -267,17 +269,15 @@ func (h *handler) noServer(w http.ResponseWriter, err error) {
 		reject(w, http.StatusBadRequest, &refusal{code: jsonrpc.CodeInvalidRequest, text: quote.Text(err.Error())})
 		return
 	}
-	reject(w, http.StatusNotFound, &refusal{code: jsonrpc.CodeInvalidRequest, text: "there is no such server"})
+	text := "there is no such server"
+	if errkind.Of(err) == errkind.NotFound { // by a name that the client has given
+		text = quote.Text(err.Error())
+	}
+	reject(w, http.StatusNotFound, &refusal{code: jsonrpc.CodeInvalidRequest, text: text})
 }
 
 // busy answers a request for which there is no room now.
 func busy(w http.ResponseWriter, id json.RawMessage) {
 	w.Header().Set("Retry-After", "1")
 	reject(w, http.StatusServiceUnavailable, &refusal{id: id, code: codeBusy, text: "too much is under way; trying again later can help"})
-}
-
-func reject(w http.ResponseWriter, status int, no *refusal) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(no.encode()) // the client may be gone
 }

@@ -117,6 +117,40 @@ func TestHandlerRefuses(t *testing.T) {
 	}
 }
 
+// TestHandlerOldClients: a client of an earlier revision hears of what the server cannot do in the form of
+// JSON-RPC, and is not offered what it cannot have by HTTP.
+func TestHandlerOldClients(t *testing.T) {
+	r := newRig(t, nil)
+	post := serve(r, nil)
+	for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25"} {
+		for _, tc := range []struct {
+			name, body, accept, want string
+			status                   int
+		}{
+			{"a method that is none", `{"jsonrpc":"2.0","id":7,"method":"tools/dance","params":{}}`, "", `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,`, 200},
+			{"a notification that is none", `{"jsonrpc":"2.0","method":"notifications/dance"}`, "", ``, 202},
+			{"no params", `{"jsonrpc":"2.0","id":"x","method":"tools/call"}`, "", `"id":"x","error":{"code":-32600,`, 400},
+			{"no id", `{"jsonrpc":"2.0","method":"tools/list"}`, "", `"id":null,"error":{"code":-32600,`, 400},
+			{"no stream", `{"jsonrpc":"2.0","id":7,"method":"ping"}`, "text/html", `"id":7,"error":{"code":-32600,"message":"Accept must contain`, 400},
+			{"a subscription", `{"jsonrpc":"2.0","id":7,"method":"resources/subscribe","params":{"uri":"mneme://notes/a.md"}}`, "", `"id":7,"error":{"code":-3260`, 200},
+			{"its beginning", `{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`, "", `"resources":{}`, 200},
+		} {
+			headers := []string{"MCP-Protocol-Version", version}
+			if tc.accept != "" {
+				headers = append(headers, "Accept", tc.accept)
+			}
+			res, err := post(t.Context(), tc.body, headers...)
+			r.must(err)
+			body, err := io.ReadAll(res.Body)
+			r.must(err)
+			kind := res.Header.Get("Content-Type")
+			if res.StatusCode != tc.status || !strings.Contains(string(body), tc.want) || strings.HasPrefix(kind, "text/plain") || (tc.want == "") != (len(body) == 0) {
+				t.Errorf("%s, %s: %s %s %s; want %d %s", version, tc.name, res.Status, kind, body, tc.status, tc.want)
+			}
+		}
+	}
+}
+
 // TestHandlerListens says that a client hears of changes, that those who listen are bounded
 // apart from others, and that one leaves when its request ends.
 func TestHandlerListens(t *testing.T) {

@@ -122,8 +122,21 @@ func (s *Server) receive(next sdk.MethodHandler) sdk.MethodHandler {
 				return nil, notFound(p.URI)
 			}
 		}
-		return next(ctx, method, r)
+		res, err = next(ctx, method, r)
+		if begun, ok := res.(*sdk.InitializeResult); ok && err == nil && isByHTTP(r) {
+			res = withoutSubscribe(begun)
+		}
+		return res, err
 	}
+}
+
+// withoutSubscribe is the beginning of a session by HTTP: a client of the revisions that have one has no
+// stream on which it would hear of changes.
+func withoutSubscribe(begun *sdk.InitializeResult) *sdk.InitializeResult {
+	other, can := *begun, *begun.Capabilities
+	can.Resources = &sdk.ResourceCapabilities{}
+	other.Capabilities = &can
+	return &other
 }
 
 // prompt is the note about the stores.

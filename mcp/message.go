@@ -3,6 +3,7 @@ package mcp
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -115,4 +116,11 @@ func wireError(err error) *jsonrpc.Error {
 		e.Message = strings.ToValidUTF8(e.Message[:maxErrorText], "") + "…"
 	}
 	return &e
+}
+
+// reject answers a request by HTTP with a refusal.
+func reject(w http.ResponseWriter, status int, no *refusal) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(no.encode()) // the client may be gone
 }

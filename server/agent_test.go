@@ -263,15 +263,16 @@ func TestAgentsMistakes(t *testing.T) {
 		{"POST", "/v1/mneme/tools/memory", "hello", `"invalid_request_error","message":"the body is no JSON`, 400},
 		{"POST", "/v1/mneme/tools/memory", long, `"invalid_request_error"`, 400},
 		{"POST", "/v1/mneme/tools/memory", `{"command":"view","path":"/memories","path":"/"}`, `"is_error":true,"kind":"invalid","retry":"never"`, 200},
-		{"GET", "/v1/mneme/tools/memory", "", `"not_found_error"`, 404},
+		{"GET", "/v1/mneme/tools/memory", "", `"invalid_request_error"`, 405},
 		{"POST", "/v1/mneme/plugin/recall", "hello", `"degraded":true`, 200},
 		{"POST", "/v1/mneme/plugin/recall", long, "too_large: the request is longer than 1048576 bytes", 413},
-		{"POST", "/v1/mneme/plugin/health", "", `"not_found_error"`, 404},
+		{"POST", "/v1/mneme/plugin/health", "", `"invalid_request_error"`, 405},
 		{"POST", "/mcp", "hello", `"error":{"code":-32700`, 400},
 		{"POST", "/mcp", long, `"error":{"code":-32600`, 413},
 		{"GET", "/mcp", "", `"error":{"code":-32600`, 405},
 		{"DELETE", "/mcp", "", `"error":{"code":-32600`, 405},
-		{"POST", "/mcp?" + strings.Repeat("store=notes&", 101), "", `say which`, 400},
+		{"POST", "/mcp?" + strings.Repeat("store=notes&", 101), "", `store: the parameter is there 101 times; it may be there 100 times`, 400},
+		{"POST", "/mcp?store=nosuch", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `store \"nosuch\": not found`, 404},
 	} {
 		w := r.ask(tc.method, tc.path, tc.body, secret, asAgent)
 		if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.want) {

@@ -71,7 +71,7 @@ func TestBadBodies(t *testing.T) {
 	r.must(err)
 	v, err := st.Write(t.Context(), "/a.md", []byte("text"), versionlog.ExpectAbsent())
 	r.must(err)
-	victim, _, err := r.registry.CreateKey(t.Context(), access.Key{Label: "victim"})
+	victim, _, err := r.registry.CreateKey(t.Context(), access.Key{Label: "victim", Everywhere: access.Read})
 	r.must(err)
 	fill := strings.NewReplacer("{store}", r.store.ID, "{memory}", v.MemoryID, "{version}", v.ID, "{key}", victim.ID)
 	var routes [][2]string
@@ -244,7 +244,7 @@ func TestRequestEnds(t *testing.T) {
 	}))
 	for _, body := range []string{"", "{}"} {
 		w := r.ask("POST", "/", body, secret)
-		if kind := r.refusal(w.Body.Bytes(), w.Header()); w.Code != 503 || kind != "overloaded_error" {
+		if kind := r.refusal(w.Body.Bytes(), w.Header()); w.Code != 503 || kind != "overloaded_error" || !strings.Contains(w.Body.String(), "not answered in time") {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 	}

@@ -11,7 +11,9 @@ import (
 const bodyRate = 128 << 10
 
 // body is that of a request. It notes what is read. Its first bytes are to come within a time, and so
-// much later may others come as they take at bodyRate.
+// much later may others come as they take at bodyRate. A body that passes the budget of its caller, or
+// for which there is no place once it is there, is not read to its end: the request is answered with
+// the reason, whatever its handler makes of that, see answerWriter.
 type body struct {
 	io.ReadCloser
 	visit   *visit
@@ -37,16 +39,30 @@ func (b *body) Read(p []byte) (int, error) {
 	b.setAnswerBy(until)
 	n, err := b.ReadCloser.Read(p)
 	b.visit.read += int64(n)
-	b.visit.caller.Budget.Spend(max(0, min(int64(n), b.visit.read-b.visit.declared)))
+	if refused := b.pay(int64(n)); refused != nil {
+		b.visit.refusal = refused
+		return 0, refused
+	}
 	if errors.Is(err, io.EOF) || err == nil && b.length >= 0 && b.visit.read >= b.length {
 		b.visit.received = true
 		_ = b.control.SetReadDeadline(time.Time{}) // one that is left would end the request
 		b.setAnswerBy(time.Now())
-		if failed := b.ends(); failed != nil {
-			return n, failed
+		if refused := b.ends(); refused != nil {
+			b.visit.refusal = refused
+			return n, refused
 		}
 	}
 	return n, err
+}
+
+// pay takes what was read out of the budget, unless that was paid before the body came.
+func (b *body) pay(n int64) error {
+	due := max(0, min(n, b.visit.read-b.visit.declared))
+	err := b.visit.caller.Budget.Take(0, due)
+	if err != nil {
+		b.visit.caller.Budget.Spend(due)
+	}
+	return err
 }
 
 // setAnswerBy sets until when the answer is to be read, where the body is there at a time.

@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"mneme/errkind"
 	"mneme/gateway/wire"
+	"mneme/server/reply"
 )
 
-var errTooLong = errkind.New(errkind.Unavailable, "the request was not answered in time")
+var errTooLong = reply.Unavailable("the request was not answered in time")
 
 // queueTimeout is how long a request waits when too many are under way.
 const queueTimeout = 5 * time.Second

@@ -47,8 +47,9 @@ func (c *checker) wrap(next http.Handler) http.Handler {
 			refuse(w, r, c.logger, err)
 			return
 		}
-		if origin := r.Header.Get("Origin"); origin != "" {
-			if !slices.Contains(c.origins, origin) {
+		if origins := r.Header.Values("Origin"); len(origins) > 0 {
+			origin := origins[0]
+			if len(origins) > 1 || !slices.Contains(c.origins, origin) {
 				refuse(w, r, c.logger, errOrigin)
 				return
 			}
@@ -64,18 +65,32 @@ func (c *checker) wrap(next http.Handler) http.Handler {
 				return
 			}
 		}
-		switch r.URL.Path {
-		case "/healthz":
-			health(w, nil)
-		case "/readyz":
-			health(w, c.ready(r.Context()))
-		case openapi.Path:
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(openapi.Document) // the client has gone
-		default:
+		open := c.open(r.URL.Path)
+		switch {
+		case open == nil:
 			next.ServeHTTP(w, r)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			refuse(w, r, c.logger, reply.NoMethod(http.MethodGet))
+		default:
+			open(w, r)
 		}
 	})
+}
+
+// open returns what answers a path to anybody; nil: it takes a credential.
+func (c *checker) open(path string) http.HandlerFunc {
+	switch path {
+	case "/healthz":
+		return func(w http.ResponseWriter, _ *http.Request) { health(w, nil) }
+	case "/readyz":
+		return func(w http.ResponseWriter, r *http.Request) { health(w, c.ready(r.Context())) }
+	case openapi.Path:
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(openapi.Document) // the client has gone
+		}
+	}
+	return nil
 }
 
 // checkQuery refuses what package url would leave out: a condition that is not understood must not be

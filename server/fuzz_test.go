@@ -49,7 +49,7 @@ func FuzzRoutes(f *testing.F) {
 		r.must(err)
 		v, err := st.Write(t.Context(), "/a.md", []byte("text"), versionlog.ExpectAbsent())
 		r.must(err)
-		key, _, err := r.registry.CreateKey(t.Context(), access.Key{Label: "victim"})
+		key, _, err := r.registry.CreateKey(t.Context(), access.Key{Label: "victim", Everywhere: access.Read})
 		r.must(err)
 		secret, mayWrite := "", false
 		switch who % 5 {

@@ -206,3 +206,13 @@ func TestExpiredTokenIsNoGuess(t *testing.T) {
 		t.Errorf("another token: %v", err)
 	}
 }
+
+// TestWrongURL tells a client of the gateway whose URL has another path what it is to be.
+func TestWrongURL(t *testing.T) {
+	r := newRig(t, Options{})
+	secret := r.key(access.Admin, nil)
+	_, err := gateway.Open(t.Context(), "http://"+r.serve()+"/typo", &gateway.Options{Token: func() (string, error) { return secret, nil }})
+	if !errors.Is(err, gateway.ErrProtocol) || !strings.Contains(err.Error(), "status 404: there is no gateway at that URL; want that of the server") {
+		t.Error(err)
+	}
+}

@@ -45,6 +45,23 @@ func TestHistory(t *testing.T) {
 	}
 	refused("POST", "/batch", strings.Replace(both, "one", "other", 1), 409, "conflict_error")
 	refused("POST", "/batch", `{"changes":[{"action":"put","path":"/c.md","content":"x"},{"action":"put","path":"/a.md","content":"x","if_absent":true}]}`, 409, "memory_precondition_failed_error")
+	absent := ""
+	for i := range 30 {
+		absent += fmt.Sprintf(`{"action":"remove","path":"/no%d.md"},`, i)
+	}
+	for body, want := range map[string]string{ // which change of a batch it is
+		`{"action":"put","path":"/c.md","content":"x"},{"action":"put","path":"/a.md","content":"x","if_absent":true},{"action":"remove","path":"/n\u000ao.md"}`: `change 3: `,
+		`{"action":"put","path":"/c.md","content":"x"},{"action":"put","path":"/a.md","content":"x","if_absent":true},{"action":"remove","path":"/no.md"}`:       `change 2, of \"/a.md\", and change 3, of \"/no.md\": what is there is not what the change presumes`,
+		`{"action":"put","path":"/c.md","content":"x"},{"action":"rename","path":"/a.md","to":"/d/b.md"}`:                                                        `change 2, of \"/d/b.md\": what is there`,
+		`{"action":"put","path":"/c.md","content":"x"},{"action":"put","path":"/a.md/x","content":"x"}`:                                                          `change 2`,
+		`{"action":"put","path":"/c.md","content":"x"},{"action":"put","path":"b","content":"x"}`:                                                                `change 2`,
+		absent + `{"action":"remove","path":"/a.md"}`: `change 10, of \"/no9.md\", and 20 more: what is there`,
+	} {
+		w := r.ask("POST", url+"/batch", `{"changes":[`+body+`]}`, secret)
+		if w.Code != 409 && w.Code != 400 || !strings.Contains(w.Body.String(), want) || strings.Contains(w.Body.String(), "memver_") {
+			t.Errorf("%.200s: %d %s; want %s", body, w.Code, w.Body, want)
+		}
+	}
 	if _, err := st.Head(t.Context(), "/c.md"); err == nil {
 		t.Error("half a batch was made")
 	}

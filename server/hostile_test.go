@@ -337,3 +337,35 @@ func TestSmuggling(t *testing.T) {
 		t.Errorf("afterwards: %d", w.Code)
 	}
 }
+
+// TestHeaderLimit takes headers of 16 KiB, with the line of the request, and no more.
+func TestHeaderLimit(t *testing.T) {
+	r := newRig(t, Options{})
+	address := r.serve()
+	for size, want := range map[int]string{16 << 10: "HTTP/1.1 200 ", 16<<10 + 1: "HTTP/1.1 431 ", 20 << 10: "HTTP/1.1 431 "} {
+		head := "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-A: "
+		c := r.dial(address, head+strings.Repeat("x", size-len(head)-4)+"\r\n\r\n")
+		if all, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(all), want) {
+			t.Errorf("%d bytes: %.40q, %v; want %s", size, all, err, want)
+		}
+	}
+}
+
+// TestChunkedEndsItsConnection: package net/http does not tell of a request with a body in chunks whether
+// it has a length, too, which another server on its way may have gone by.
+func TestChunkedEndsItsConnection(t *testing.T) {
+	r := newRig(t, Options{})
+	address, secret := r.serve(), r.key(access.Admin, nil)
+	head := "POST /v1/memory_stores/" + r.store.ID + " HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: " + secret + "\r\n"
+	get := "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+	for framing, want := range map[string]int{
+		"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n2\r\n{}\r\n0\r\n\r\n": 1,
+		"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n":                      1,
+		"Content-Length: 2\r\n\r\n{}":                                                 2,
+	} {
+		all, _ := io.ReadAll(r.dial(address, head+framing+get)) // a connection that is cut, too
+		if n := strings.Count(string(all), "HTTP/1.1 200 "); n != want {
+			t.Errorf("%q: %d answers: %q", framing, n, all)
+		}
+	}
+}

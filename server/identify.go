@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"mneme/errkind"
 	"mneme/server/access"
+	"mneme/server/reply"
 )
 
 // errCredentials says that credentials cannot be looked up now, whatever the reason is.
-var errCredentials = errkind.New(errkind.Unavailable, "credentials cannot be looked up")
+var errCredentials = reply.Unavailable("credentials cannot be looked up now; try again")
 
 // credential is what a request has for one: a bearer token or, as older clients send it, an
 // x-api-key.

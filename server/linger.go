@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"mneme/errkind"
 	"mneme/server/access"
+	"mneme/server/reply"
 )
 
-var errEnding = errkind.New(errkind.Unavailable, "the server ends")
+var errEnding = reply.Unavailable("the server ends; try again")
 
 // lounge has the requests that wait for news.
 type lounge struct {

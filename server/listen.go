@@ -23,7 +23,17 @@ const UnixPrefix = "unix:"
 func Listen(address string) (net.Listener, error) {
 	path, isUnix := strings.CutPrefix(address, UnixPrefix)
 	if !isUnix {
-		return net.Listen("tcp", address)
+		l, err := net.Listen("tcp", address)
+		switch {
+		case errors.Is(err, syscall.EADDRINUSE):
+			return nil, fmt.Errorf("%w: end the process that listens there, or give another port: %w", errAddress, err)
+		case errors.Is(err, syscall.EADDRNOTAVAIL):
+			return nil, fmt.Errorf("this machine has no such address; give one that it has, or 0.0.0.0 for all: %w", err)
+		}
+		return l, err
+	}
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("the path of the socket has %d bytes, and may have %d; give a shorter one", len(path), maxSocketPath)
 	}
 	if err := removeDeadSocket(path); err != nil {
 		return nil, err
@@ -34,7 +44,14 @@ func Listen(address string) (net.Listener, error) {
 	return l, err
 }
 
-var errSocket = errkind.New(errkind.InUse, "the path of the socket is in use")
+// maxSocketPath is how many bytes the path of a socket has at most on Linux (sun_path in unix(7), without
+// the NUL at its end).
+const maxSocketPath = 107
+
+var (
+	errAddress = errkind.New(errkind.InUse, "the address is in use")
+	errSocket  = errkind.New(errkind.InUse, "the path of the socket is in use")
+)
 
 func removeDeadSocket(path string) error {
 	info, err := os.Lstat(path)

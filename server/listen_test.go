@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mneme/errkind"
 )
 
 // TestSocketOfAKilledServer has a server take the place of one that was killed, and of nothing else.
@@ -34,6 +36,21 @@ func TestSocketOfAKilledServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Listen(UnixPrefix + path); err == nil || !strings.Contains(err.Error(), "is no socket") {
+		t.Error(err)
+	}
+}
+
+// TestAddressInUse says so, and what to do.
+func TestAddressInUse(t *testing.T) {
+	l, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := Listen(l.Addr().String()); errkind.Of(err) != errkind.InUse || !strings.Contains(err.Error(), "give another port") {
+		t.Error(err)
+	}
+	if _, err := Listen("192.0.2.1:0"); err == nil || !strings.Contains(err.Error(), "this machine has no such address") { // of no machine, RFC 5737
 		t.Error(err)
 	}
 }

@@ -181,7 +181,7 @@ func TestAuthorization(t *testing.T) {
 				writer := r.key(access.None, map[string]access.Right{r.store.ID: access.Write})
 				body := map[string]string{
 					"stores.create": `{"name":"x"}`, "stores.update": `{"description":"x"}`, "memories.create": `{"path":"/b.md","content":"x"}`,
-					"memories.update": `{"content":"y"}`, "POST /v1/mneme/keys": `{"label":"y"}`,
+					"memories.update": `{"content":"y"}`, "POST /v1/mneme/keys": `{"label":"y","everywhere":"read"}`,
 					"POST /v1/mneme/stores/{store}/batch":   `{"changes":[{"action":"put","path":"/b.md","content":"x"}]}`,
 					"POST /v1/mneme/stores/{store}/restore": `{"path":"/","at":"0"}`,
 					"POST /mcp":                             `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write","arguments":{"path":"/memories/b.md","text":"x"}}}`,
@@ -243,7 +243,7 @@ func TestAuthorization(t *testing.T) {
 		if w := r.ask(route.Method, route.Path, "", "mneme_x_y"); w.Code != http.StatusUnauthorized {
 			t.Errorf("%s without a key: %d %s", route.Name, w.Code, w.Body)
 		}
-		if w := r.ask(route.Method, route.Path, "", r.key(access.None, nil)); w.Code == http.StatusUnauthorized || strings.Contains(w.Body.String(), `"type":"error"`) {
+		if w := r.ask(route.Method, route.Path, "", r.key(access.None, map[string]access.Right{"memstore_x": access.Read})); w.Code == http.StatusUnauthorized || strings.Contains(w.Body.String(), `"type":"error"`) {
 			t.Errorf("%s is not served: %d %s", route.Name, w.Code, w.Body)
 		}
 	}

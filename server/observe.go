@@ -33,7 +33,10 @@ func (o *observer) wrap(next http.Handler) http.Handler {
 		w.Header().Set(reply.RequestID, id)
 		v := &visit{from: o.proxies.address(r)}
 		r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
-		aw := &answerWriter{w, v}
+		aw := &answerWriter{ResponseWriter: w, visit: v, refuse: func(w http.ResponseWriter, err error) { refuse(w, r, o.logger, err) }}
+		if r.ProtoMajor == 1 && r.TransferEncoding != nil { // whether a length was there, too, is not to be known: RFC 9112, 6.1
+			w.Header().Set("Connection", "close")
+		}
 		control := http.NewResponseController(w)
 		_ = control.SetWriteDeadline(began.Add(o.times.body + o.times.request + answerTimeout)) // a recorder of tests has none
 		o.metrics.underWay.Inc()

@@ -15,7 +15,7 @@ import (
 
 // What an error is in the form of the gateway is not what it is in that of the API.
 var (
-	errOverloaded = errkind.New(errkind.Unavailable, "too many requests are under way; try again")
+	errOverloaded = reply.Unavailable("too many requests are under way; try again")
 	errTooMany    = errkind.New(errkind.OverQuota, "too many requests of this credential are under way; wait for some of them")
 	errGuessing   = errkind.New(errkind.OverQuota, "too many requests of this address had no valid credential; try again later")
 )

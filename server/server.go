@@ -59,7 +59,8 @@ const (
 	DefaultHeaderTimeout  = 10 * time.Second
 	DefaultBodyTimeout    = 15 * time.Second
 	DefaultRequestTimeout = time.Minute
-	maxHeader             = 16 << 10 // bytes
+	maxHeader             = 16 << 10 // bytes, with the line of the request
+	headerSlop            = 4 << 10  // that net/http adds to MaxHeaderBytes (initialReadLimitSize, Go 1.26)
 	idleTimeout           = 2 * time.Minute
 	endTimeout            = 10 * time.Second // for what is under way when the server is to end
 )
@@ -101,19 +102,16 @@ func New(ctx context.Context, library *memory.Library, opts *Options) (*Server, 
 	s.lounge.registry, s.lounge.most, s.lounge.shares = s.registry, int64(s.opts.MaxWaiting), newShares(s.opts.MaxWaiting/4)
 	s.identities = &identifier{s.registry, &throttle{now: s.opts.Now}, s.opts.RequestTimeout, s.opts.Logger}
 	mux := http.NewServeMux()
-	stores := api.New(callerOf, &api.Options{Logger: s.opts.Logger})
-	mux.Handle("/v1/memory_stores", stores)
-	mux.Handle("/v1/memory_stores/", stores)
-	own := manage.New(s.registry, callerOf, s.opts.Logger, s.opts.Now)
-	mux.Handle("/v1/mneme/", own)
+	api.Register(mux, callerOf, &api.Options{Logger: s.opts.Logger})
+	manage.Register(mux, s.registry, callerOf, s.opts.Logger, s.opts.Now)
 	mux.Handle("GET "+events.Path, events.New(callerOf, s.lounge.linger, s.opts.Logger))
-	mux.Handle(wire.Prefix, gate.New(callerOf, &gate.Options{Logger: s.opts.Logger, Again: s.identities.callerNow, Linger: s.lounge.linger}))
+	mux.Handle("POST "+wire.Prefix, gate.New(callerOf, &gate.Options{Logger: s.opts.Logger, Again: s.identities.callerNow, Linger: s.lounge.linger}))
 	s.agents = agent.New(callerOf, &agent.Options{Version: s.opts.Version, Logger: s.opts.Logger, Now: s.opts.Now, Linger: s.lounge.linger})
 	s.agents.Register(mux)
 	history.Register(mux, callerOf, s.opts.Logger, s.opts.Now)
 	mux.Handle("GET /metrics", operators(s.metrics, s.opts.Logger))
-	for _, pattern := range []string{"/", "/v1/mneme", strings.TrimSuffix(wire.Prefix, "/")} { // to which the router would else add a slash
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { reply.Error(w, r, s.opts.Logger, reply.ErrNoRoute) })
+	for _, pattern := range []string{"/", strings.TrimSuffix(wire.Prefix, "/")} { // to which the router would else add a slash
+		mux.HandleFunc(pattern, reply.NoRoute(mux, s.opts.Logger))
 	}
 	s.handler = s.wrap(mux)
 	return s, nil
@@ -179,7 +177,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	defer cancel()
 	h := &http.Server{
 		Handler: s.handler, BaseContext: func(net.Listener) context.Context { return base },
-		ReadHeaderTimeout: s.opts.HeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: s.opts.HeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader - headerSlop,
 		ConnState: newCrowd(s.opts.MaxConnections).note, DisableGeneralOptionsHandler: true,
 		ErrorLog: slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 	}

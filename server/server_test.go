@@ -195,6 +195,14 @@ func TestKeyRoutes(t *testing.T) {
 	if w := r.ask("GET", "/v1/mneme/keys/"+k.ID, "", admin); w.Code != 404 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
+	for body, want := range map[string]string{
+		`{"label":"x"}`: "reaches nothing", `{"label":"x","grants":[{"memory_store_id":"notes","right":"none"}]}`: "reaches nothing",
+		`{"label":"a\nb","everywhere":"read"}`: "control or format characters", `{"label":"a\u202eb","everywhere":"read"}`: "control or format characters",
+	} {
+		if w := r.ask("POST", "/v1/mneme/keys", strings.ReplaceAll(body, `"notes"`, `"`+r.store.ID+`"`), admin); w.Code != 400 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
 	for _, body := range []string{`{"label":""}`, `{"label":"x","everywhere":"god"}`, `{"label":"x","expires_in":0}`, `{"label":"x","grants":[{"memory_store_id":"memstore_x"}]}`, `{"label":"x","scope":"all"}`} {
 		if w := r.ask("POST", "/v1/mneme/keys", body, admin); w.Code != 400 && w.Code != 404 {
 			t.Errorf("%s: %d %s", body, w.Code, w.Body)
@@ -223,6 +231,12 @@ func TestHostsAndOrigins(t *testing.T) {
 		if w.Code != status || (w.Header().Get("Access-Control-Allow-Origin") == o) != (status == 200) {
 			t.Errorf("%q: %d %v", o, w.Code, w.Header())
 		}
+	}
+	two := func(q *http.Request) {
+		q.Header["Origin"] = []string{"https://console.example", "https://evil.example"}
+	}
+	if w := r.ask("GET", "/healthz", "", "", origin(""), two); w.Code != 403 || w.Header().Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("two origins: %d %v", w.Code, w.Header())
 	}
 	w := r.ask("OPTIONS", "/v1/memory_stores", "", "", origin("https://console.example"), func(q *http.Request) { q.Header.Set("Access-Control-Request-Method", "POST") })
 	if w.Code != http.StatusNoContent || w.Header().Get("Access-Control-Allow-Credentials") != "" {

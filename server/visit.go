@@ -16,6 +16,7 @@ type visit struct {
 	declared int64          // of them, which the budget has paid for
 	bytes    int64          // of the answer
 	status   int
+	refusal  error // why the body was not read to its end, if that is for the server to say
 
 	secret  string // the credential
 	release func() // has the request no longer count as being under way, or end by its time
@@ -36,13 +37,28 @@ func callerOf(r *http.Request) (*access.Caller, error) {
 	return nil, access.ErrUnauthenticated
 }
 
-// answerWriter notes what is answered.
+// answerWriter notes what is answered. Where the body of the request was refused, the answer is why,
+// and what the handler answers is left out.
 type answerWriter struct {
 	http.ResponseWriter
-	visit *visit
+	visit   *visit
+	refuse  func(http.ResponseWriter, error) // nil: this is that answer
+	refused bool
+}
+
+// answered reports whether the request was answered with why its body was refused.
+func (w *answerWriter) answered() bool {
+	if why := w.visit.refusal; why != nil && w.refuse != nil && w.visit.status == 0 {
+		w.refused = true
+		w.refuse(&answerWriter{ResponseWriter: w.ResponseWriter, visit: w.visit}, why)
+	}
+	return w.refused
 }
 
 func (w *answerWriter) WriteHeader(status int) {
+	if w.answered() {
+		return
+	}
 	if w.visit.status == 0 {
 		w.visit.status = status
 	}
@@ -50,6 +66,9 @@ func (w *answerWriter) WriteHeader(status int) {
 }
 
 func (w *answerWriter) Write(p []byte) (int, error) {
+	if w.answered() {
+		return len(p), nil
+	}
 	if w.visit.status == 0 {
 		w.visit.status = http.StatusOK
 	}

@@ -8,6 +8,7 @@ import (
 	"mneme/cas"
 	"mneme/internal/safepath"
 	"mneme/memory"
+	"mneme/server/access"
 	"mneme/versionlog"
 	"mneme/witness"
 )
@@ -22,6 +23,7 @@ var advices = []struct {
 
 	{backend.ErrPlainHTTP, "--insecure does so, too"},
 	{backend.ErrCredential, "MNEME_TOKEN, or the file of --token-file, is to have a key or a token of that server; who operates it makes one with `mneme key create`"},
+	{access.ErrReachesNothing, "give --grant STORE, --all RIGHT or --admin"},
 	{backend.ErrServerCollects, "run `mneme gc` there, with the --url of its stores"},
 	{backend.ErrNotAllowed, "`mneme setup --print` shows the policies they need"},
 	{backend.ErrMissing, "`mneme setup` makes what is missing"},

@@ -61,9 +61,6 @@ func (c *keyCreateCmd) Run(ctx context.Context, a *app) error {
 			return usagef("--all: %v", err)
 		}
 	}
-	if len(c.Grant) == 0 && c.All == "" {
-		return usagef("the key would reach nothing; give --grant STORE, --all RIGHT or --admin")
-	}
 	for _, text := range c.Grant {
 		store, right, err := parseGrant(text)
 		if err != nil {

@@ -67,6 +67,8 @@ func splitPlace(text string) (place, error) {
 	}
 	store, path, hasPath := strings.Cut(text, ":")
 	switch {
+	case hasPath && strings.HasPrefix(path, "//"):
+		return place{}, usagef("%q is a URL, and not a place in a store; give the URL by --url or MNEME_URL, and want STORE:/path such as notes:/todo.md", text)
 	case store == "":
 		return place{}, usagef("%q names no store; want STORE:/path such as notes%s", text, text)
 	case !hasPath && strings.Contains(store, "/"):

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os/signal"
+	"path"
 	"strings"
 	"syscall"
 
@@ -49,6 +50,13 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	at, err := locate(a.url)
+	if err != nil {
+		return err
+	}
+	if at.Server != nil {
+		return usagef("%s is a server already; serve takes the URL of the stores themselves, such as file:///path or aws://BUCKET?table=TABLE", at.URL)
+	}
 	opts.Logger = slog.New(slog.NewJSONHandler(a.err, nil))
 	var config *tls.Config
 	if c.TLSCert != "" {
@@ -75,7 +83,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 		for _, address := range c.Listen {
 			l, err := server.Listen(address)
 			if err != nil {
-				return fmt.Errorf("listen at %s: %w", address, err)
+				return fmt.Errorf("--listen %s: %w", address, err)
 			}
 			if config != nil && l.Addr().Network() != "unix" {
 				l = tls.NewListener(l, config)
@@ -107,8 +115,8 @@ func (c *serveCmd) options() (*server.Options, error) {
 	}
 	isLocal := true
 	for _, address := range c.Listen {
-		if path, isUnix := strings.CutPrefix(address, server.UnixPrefix); isUnix {
-			if path == "" {
+		if socket, isUnix := strings.CutPrefix(address, server.UnixPrefix); isUnix {
+			if socket == "" {
 				return nil, usagef("--listen %q: want unix:/path of a socket", address)
 			}
 			continue
@@ -135,8 +143,13 @@ func (c *serveCmd) options() (*server.Options, error) {
 	case len(c.Host) == 0:
 		o.Hosts = nil // nobody said which names the machine has
 	}
-	if c.BasePath != "" && !strings.HasPrefix(c.BasePath, "/") {
-		return nil, usagef("--base-path %q: want a path such as /memory", c.BasePath)
+	for _, host := range c.Host {
+		if !isHostName(host) {
+			return nil, usagef("--host %q: want a name or an address alone, such as memory.internal or 10.0.0.7: no scheme, no port, no *", host)
+		}
+	}
+	if base := strings.TrimSuffix(c.BasePath, "/"); base != "" && (path.Clean("/"+base) != base || strings.ContainsFunc(base, isNoPathCharacter)) {
+		return nil, usagef("--base-path %q: want a path such as /memory, of letters, digits and - . _ ~ /, without . and .. as names", c.BasePath)
 	}
 	for _, text := range c.Origin {
 		if u, err := url.Parse(text); err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" {
@@ -154,6 +167,16 @@ func (c *serveCmd) options() (*server.Options, error) {
 		o.Proxies = append(o.Proxies, p)
 	}
 	return o, nil
+}
+
+// isHostName reports whether requests can be sent to a host of that name.
+func isHostName(text string) bool {
+	return net.ParseIP(text) != nil || text != "" && !strings.HasSuffix(text, ".") && !strings.ContainsFunc(text, func(c rune) bool { return c == '/' || c == '~' || isNoPathCharacter(c) })
+}
+
+// isNoPathCharacter reports whether a path has a character only as an escape, or has it in a part of its own.
+func isNoPathCharacter(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-._~/", c)
 }
 
 // urlOf is where clients find a listener.

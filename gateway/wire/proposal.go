@@ -124,7 +124,9 @@ func DecodeProposal(body []byte) (p *versionlog.Proposal, err error) {
 		if err := boundRecord(w.Finished); err != nil {
 			return invalid(err)
 		}
-		if p.Finished, err = versionlog.DecodeRecord(w.Finished); err != nil {
+		if p.Finished, err = versionlog.DecodeRecord(w.Finished); err != nil && !errors.Is(err, versionlog.ErrFormat) {
+			return nil, fmt.Errorf("%w: the finished commit: %v", versionlog.ErrInvalid, err) // whose kind would be that of damage
+		} else if err != nil {
 			return invalid(err)
 		}
 	}

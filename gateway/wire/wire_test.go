@@ -240,6 +240,19 @@ func TestBoundedProposals(t *testing.T) {
 	}
 }
 
+// TestGarbageProposals: what a client sends is the client's fault, and no damage of the server's data.
+func TestGarbageProposals(t *testing.T) {
+	for _, text := range []string{
+		`{"finished":"x"}`, `{"finished":1}`, `{"finished":{}}`, `{"finished":[]}`, `{"finished":{"format":0}}`, `{"finished":{"format":1}}`, `{"finished":{"format":1,"time":"x"}}`,
+		`{"finished":{"format":1,"time":"2026-01-01T00:00:00.000000Z","versions":[{}]}}`, `{"changes":[{"action":"put","sha256":"x"}]}`, `{"changes":[{"action":"put","expect":{"kind":"x"}}]}`, `{"event":{"kind":1}}`,
+	} {
+		_, err := DecodeProposal(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...))
+		if _, status, hidden := ErrorOf(err); errkind.Of(err) != errkind.Invalid || status != 400 || hidden {
+			t.Errorf("%s: %v, of kind %v", text, err, errkind.Of(err))
+		}
+	}
+}
+
 // FuzzRequest: no request makes the server do more than refuse it.
 func FuzzRequest(f *testing.F) {
 	for _, p := range proposals() {

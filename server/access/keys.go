@@ -10,23 +10,46 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"mneme/errkind"
 	"mneme/memory"
 	"mneme/versionlog"
 )
 
+// ErrReachesNothing says of a key that is to be made that it would have no right anywhere.
+var ErrReachesNothing = errkind.New(errkind.Invalid, "the key reaches nothing: it has a right neither in a store nor in all")
+
 var errLabel = errkind.New(errkind.Invalid, "the label of a key")
 
 // CreateKey makes a key of a label, rights and an end (zero: none), and returns its secret,
 // which nobody can tell again.
 func (r *Registry) CreateKey(ctx context.Context, k Key) (key Key, secret string, err error) {
-	if k.Label == "" || len(k.Label) > maxLabel {
-		return k, "", fmt.Errorf("%w has %d bytes; want 1 to %d", errLabel, len(k.Label), maxLabel)
+	if err := k.check(); err != nil {
+		return k, "", err
 	}
 	key = Key{ID: keyPrefix + versionlog.RandomID(10), Label: k.Label, Everywhere: k.Everywhere, Grants: k.Grants, Created: r.opts.Now().UTC(), Expires: k.Expires}
 	secret = key.newSecret()
 	return key, secret, r.write(ctx, keyPath(key.ID), key, versionlog.ExpectAbsent())
+}
+
+// check returns why nobody should have such a key.
+func (k *Key) check() error {
+	switch {
+	case k.Label == "" || len(k.Label) > maxLabel:
+		return fmt.Errorf("%w has %d bytes; want 1 to %d", errLabel, len(k.Label), maxLabel)
+	case !utf8.ValidString(k.Label) || strings.ContainsFunc(k.Label, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }):
+		return fmt.Errorf("%w has control or format characters; want others", errLabel)
+	}
+	most := k.Everywhere
+	for _, right := range k.Grants {
+		most = max(most, right)
+	}
+	if most == None {
+		return ErrReachesNothing
+	}
+	return nil
 }
 
 // keyCaller returns the source of a request that has a key's secret: ErrUnauthenticated,

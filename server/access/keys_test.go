@@ -120,7 +120,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for _, label := range []string{"", strings.Repeat("x", 101)} {
-		if _, _, err := r.CreateKey(ctx, Key{Label: label}); err == nil {
+		if _, _, err := r.CreateKey(ctx, Key{Label: label, Everywhere: Read}); err == nil {
 			t.Errorf("a key of the label %q", label)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"mneme/errkind"
 	"mneme/memory"
@@ -15,6 +16,9 @@ import (
 const requestMeta = "request"
 
 var errOtherRequest = errkind.New(errkind.Exists, "the idempotency key was used for another request")
+
+// ErrOnceRedacted says that a request was made before, and that there is no more to answer it with.
+var ErrOnceRedacted = errkind.New(errkind.Exists, "the idempotency key was used before, and what it wrote was redacted since: it is not written again")
 
 // Once is a request that may come again under a name which its client has given it, its idempotency
 // key. One that has made a commit is answered by that when it comes again, by whichever server,
@@ -51,8 +55,11 @@ func (o Once) Options() *memory.CommitOptions {
 
 // Check returns an error where a commit under the key is not of this request.
 func (o Once) Check(c *versionlog.Commit) error {
-	if o.Key != "" && c.Changes() && c.Meta[requestMeta] != o.request {
-		return errOtherRequest
+	switch {
+	case o.Key == "" || !c.Changes() || c.Meta[requestMeta] == o.request:
+		return nil
+	case slices.ContainsFunc(c.Versions, func(v versionlog.Version) bool { return v.Redacted() }): // with the hash of its request
+		return ErrOnceRedacted
 	}
-	return nil
+	return errOtherRequest
 }

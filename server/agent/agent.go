@@ -5,7 +5,6 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -113,11 +112,8 @@ func (h *Handler) tool(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	input, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	switch {
-	case err != nil:
-		err = reply.BodyError(err)
-	case !json.Valid(input):
+	input, err := reply.Body(w, r, maxBody)
+	if err == nil && !json.Valid(input) {
 		err = reply.Invalidf("the body is no JSON: it must be the input of the tool")
 	}
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"mneme/errkind"
 	"mneme/mcp"
 	"mneme/plugin"
 	"mneme/server/access"
+	"mneme/server/reply"
 	"mneme/session"
 	"mneme/tools"
 	"mneme/versionlog"
@@ -25,7 +25,7 @@ const (
 	idleFor     = 15 * time.Minute // after which one is cleared
 )
 
-var errNoDesk = errkind.New(errkind.Unavailable, "too many agents are at work; try again")
+var errNoDesk = reply.Unavailable("too many agents are at work; try again")
 
 // desk is what one credential has before it: some stores with its session of each, and the faces
 // over them. All requests of the credential for the same stores are at one desk, so that an agent

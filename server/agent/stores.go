@@ -23,7 +23,7 @@ var errNoStore = errkind.New(errkind.NotFound, "the credential reaches no store"
 func storesOf(ctx context.Context, c *access.Caller, refs []string) (all []versionlog.Store, err error) {
 	switch {
 	case len(refs) > maxStores:
-		return nil, errTooManyStores()
+		return nil, reply.Invalidf("store: the parameter is there %d times; it may be there %d times", len(refs), maxStores)
 	case refs != nil:
 		return named(ctx, c, refs)
 	case c.Everywhere < access.Read:

@@ -11,9 +11,9 @@ import (
 	"mneme/server/reply"
 )
 
-// New returns the handler of the paths below /v1/memory_stores. caller returns who a request
-// is from, or an error of package access.
-func New(caller func(*http.Request) (*access.Caller, error), opts *Options) http.Handler {
+// Register adds the routes to a mux. caller returns who a request is from, or an error of package
+// access.
+func Register(mux *http.ServeMux, caller func(*http.Request) (*access.Caller, error), opts *Options) {
 	a := &api{caller: caller, Options: Options{MaxBody: 1 << 20, Logger: slog.New(slog.DiscardHandler)}}
 	if opts != nil {
 		if opts.MaxBody != 0 {
@@ -23,12 +23,9 @@ func New(caller func(*http.Request) (*access.Caller, error), opts *Options) http
 			a.Logger = opts.Logger
 		}
 	}
-	mux := http.NewServeMux()
 	for _, r := range Routes {
-		mux.HandleFunc(r.Method+" "+r.Path, func(w http.ResponseWriter, q *http.Request) { a.serve(w, q, r) })
+		mux.HandleFunc(r.Method+" "+r.Path, reply.Handle(a.Logger, func(w http.ResponseWriter, q *http.Request) (any, error) { return a.serve(w, q, r) }))
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) { reply.Error(w, q, a.Logger, reply.ErrNoRoute) })
-	return mux
 }
 
 // Routes are all operations. The right is that in the store of the path; of the routes

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"mneme/internal/testing/openapitest"
 	"mneme/memory"
 	"mneme/server/access"
+	"mneme/server/reply"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
 )
@@ -35,7 +37,10 @@ func newRig(t *testing.T) *rig {
 		return blobs[id], nil
 	})}
 	r.caller = access.Caller{Library: r.lib, Actor: versionlog.Actor{Kind: versionlog.ActorAPIKey, ID: "apikey_1"}, Everywhere: access.Admin}
-	r.Handler = openapitest.Wrap(t, "", New(func(*http.Request) (*access.Caller, error) { return &r.caller, nil }, nil))
+	mux := http.NewServeMux()
+	Register(mux, func(*http.Request) (*access.Caller, error) { return &r.caller, nil }, nil)
+	mux.HandleFunc("/", reply.NoRoute(mux, slog.New(slog.DiscardHandler)))
+	r.Handler = openapitest.Wrap(t, "", mux)
 	return r
 }
 

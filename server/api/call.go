@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -50,30 +49,21 @@ func (c *call) open(ctx context.Context) (*memory.Store, error) {
 	return c.caller.Open(ctx, c.PathValue("store"), c.route.Right)
 }
 
-// serve answers a request of a route.
-func (a *api) serve(w http.ResponseWriter, r *http.Request, route Route) {
-	caller, err := a.caller(r)
-	if err != nil {
-		reply.Error(w, r, a.Logger, err)
-		return
+// serve does what a request of a route asks for.
+func (a *api) serve(w http.ResponseWriter, r *http.Request, route Route) (answer any, err error) {
+	c := &call{api: a, Request: r, route: &route}
+	if c.caller, err = a.caller(r); err != nil {
+		return nil, err
 	}
 	if err := checkBeta(r.Header); err != nil {
-		reply.Error(w, r, a.Logger, err)
-		return
+		return nil, err
 	}
-	c := &call{api: a, Request: r, caller: caller, route: &route}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		if c.body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, a.MaxBody)); err != nil {
-			reply.Error(w, r, a.Logger, reply.BodyError(err))
-			return
+		if c.body, err = reply.Body(w, r, a.MaxBody); err != nil {
+			return nil, err
 		}
 	}
-	answer, err := route.do(r.Context(), c)
-	if err != nil {
-		reply.Error(w, r, a.Logger, err)
-		return
-	}
-	reply.JSON(w, r, http.StatusOK, answer)
+	return route.do(r.Context(), c)
 }
 
 // checkBeta refuses a request that names both forms of the API which it may name.

@@ -10,9 +10,8 @@ import (
 
 // asPathConflict makes a reply.PathConflict of the error of a commit which brings a memory to a path.
 func asPathConflict(err error, path string) error {
-	var overlap *versionlog.OverlapError
-	if errors.As(err, &overlap) {
-		return &reply.PathConflict{Path: overlap.With.Path, MemoryID: memoryIn(&overlap.With)}
+	if overlap := reply.NewPathConflict(err); overlap != nil {
+		return overlap
 	}
 	if head, ok := versionlog.ConflictAt(err, path); ok && head != nil {
 		return &reply.PathConflict{Path: head.Path, MemoryID: memoryIn(head)}

@@ -20,9 +20,16 @@ type once struct{ access.Once }
 
 // once reads the header.
 func (c *call) once() (once, error) {
-	name := c.Header.Get(idempotencyKey)
-	if len(name) > maxOnce || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return once{}, reply.Invalidf("x-idempotency-key: it must have up to %d visible characters of ASCII", maxOnce)
+	names := c.Header.Values(idempotencyKey)
+	if len(names) == 0 {
+		return once{}, nil
+	}
+	name := names[0]
+	switch {
+	case len(names) > 1:
+		return once{}, reply.Invalidf("x-idempotency-key: it is there %d times", len(names))
+	case name == "" || len(name) > maxOnce || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return once{}, reply.Invalidf("x-idempotency-key: it must have 1 to %d visible characters of ASCII, and no space", maxOnce)
 	}
 	return once{c.caller.Once(name, c.Method, c.URL.RequestURI(), string(c.body))}, nil
 }
@@ -47,7 +54,7 @@ func (o once) made(c *versionlog.Commit) (v versionlog.Version, ok bool, err err
 		return v, false, err
 	}
 	if c.Versions[0].Redacted() {
-		return v, false, versionlog.ErrNotFound
+		return v, false, access.ErrOnceRedacted
 	}
 	return c.Versions[0], true, nil
 }

@@ -56,9 +56,27 @@ func TestOnce(t *testing.T) {
 	if status, other := do("k1", "POST", store+"/memories", `{"path":"/d.md","content":"mine"}`); status != 200 || other["path"] != "/d.md" {
 		t.Errorf("the key of another caller: %d %v", status, other)
 	}
-	for _, bad := range []string{"a\tb", strings.Repeat("x", 256), "ä"} {
-		if status, e := do(bad, "POST", store+"/memories", `{"path":"/e.md","content":"x"}`); status != 400 {
+	for _, bad := range []string{"a\tb", "a b", "", strings.Repeat("x", 256), "ä"} {
+		if status, e := do(bad, "POST", store+"/memories", `{"path":"/e.md","content":"x"}`); status != 400 || !strings.Contains(fmt.Sprint(e), "x-idempotency-key: it must have 1 to 255 visible characters") {
 			t.Errorf("%q: %d %v", bad, status, e)
 		}
+	}
+}
+
+// TestOnceRedacted: a request that comes again once what it wrote was redacted is told so.
+func TestOnceRedacted(t *testing.T) {
+	r := newRig(t)
+	store := r.store("notes")
+	const body = `{"path":"/a.md","content":"one"}`
+	_, m := r.ask("POST", store+"/memories", body, "X-Idempotency-Key", "k1")
+	memory := store + "/memories/" + m["id"].(string)
+	r.ok("POST", memory, `{"content":"two"}`)
+	r.ok("POST", store+"/memory_versions/"+m["memory_version_id"].(string)+"/redact", "")
+	status, e := r.ask("POST", store+"/memories", body, "X-Idempotency-Key", "k1")
+	if text := fmt.Sprint(e); status != 409 || !strings.Contains(text, "conflict_error") || !strings.Contains(text, "what it wrote was redacted since") {
+		t.Errorf("%d %v", status, e)
+	}
+	if got := r.ok("GET", memory, "")["content"]; got != "two" {
+		t.Errorf("the memory has %v", got)
 	}
 }

@@ -209,10 +209,11 @@ func TestBadRequests(t *testing.T) {
 	for _, test := range []struct{ method, path string }{
 		{"GET", "/v1/memory_stores/memstore_none"}, {"GET", "/v1/memory_stores/..%2f"}, {"GET", s + "/memories/mem_none"},
 		{"DELETE", s + "/memories/mem_none"}, {"GET", s + "/memory_versions/memver_none"}, {"POST", s + "/memory_versions/memver_none/redact"},
-		{"GET", "/v1/other"}, {"PUT", s},
+		{"GET", "/v1/other"},
 	} {
 		r.refused(test.method, test.path, "", 404, "not_found_error")
 	}
+	r.refused("PUT", s, "", 405, "invalid_request_error")
 	if got := r.ok("GET", s+"/memory_versions", "")["data"].([]any); len(got) != 1 {
 		t.Errorf("%v", got)
 	}

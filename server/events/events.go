@@ -40,12 +40,10 @@ type Linger func(http.ResponseWriter, *http.Request) (context.Context, context.C
 func New(caller func(*http.Request) (*access.Caller, error), linger Linger, logger *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f := &feed{Request: r, linger: linger}
-		err := reply.ErrNoRoute
-		if r.Method == http.MethodHead {
-			reply.Error(w, r, logger, err)
-			return
-		}
-		if f.caller, err = caller(r); err == nil {
+		var err error
+		if r.Method == http.MethodHead { // which the router takes for GET
+			err = reply.NoMethod(http.MethodGet)
+		} else if f.caller, err = caller(r); err == nil {
 			err = f.serve(w, logger)
 		}
 		if err != nil && !f.began {

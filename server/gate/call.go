@@ -14,6 +14,7 @@ import (
 	"mneme/errkind"
 	"mneme/gateway/wire"
 	"mneme/server/access"
+	"mneme/server/reply"
 	"mneme/versionlog"
 )
 
@@ -99,6 +100,9 @@ func (c *call) refuse(err error) {
 func (c *call) errorOf(err error) (*wire.Error, int) {
 	e, status, hidden := wire.ErrorOf(err)
 	e.NoRight = errors.Is(err, access.ErrDenied)
+	if text, isHidden := reply.Hidden(err); hidden || isHidden && status == http.StatusForbidden { // which a backend denies
+		e.Text, hidden = text, true
+	}
 	if hidden && c.Context().Err() == nil {
 		c.log.Error("a request failed", "op", c.URL.Path, "err", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"mneme/cas"
 	"mneme/errkind"
 	"mneme/server/access"
+	"mneme/server/reply"
 	"mneme/versionlog"
 )
 
@@ -53,6 +54,6 @@ type view struct {
 
 var (
 	errNoOperation = errkind.New(errkind.Unsupported, "there is no such operation of the gateway")
-	errEnding      = errkind.New(errkind.Unavailable, "the server ends")
-	errBusy        = errkind.New(errkind.Unavailable, "it has not been done in time")
+	errEnding      = reply.Unavailable("the server ends; try again")
+	errBusy        = reply.Unavailable("the request was not answered in time")
 )

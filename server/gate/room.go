@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"mneme/errkind"
+	"mneme/server/reply"
 )
 
 // room is the memory that bodies with contents take, for all requests together.
@@ -27,7 +27,7 @@ type room struct {
 	freed    chan struct{} // closed when room is given back
 }
 
-var errNoRoom = errkind.New(errkind.Unavailable, "too many bodies of requests are held; try again")
+var errNoRoom = reply.Unavailable("too many bodies of requests are held; try again")
 
 // smallBody is how many bytes a body has that is small.
 const smallBody = 1 << 20

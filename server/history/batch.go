@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"mneme/internal/strictjson"
 	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/server/reply"
+	"mneme/versionlog"
 )
 
 // batch makes several changes in one commit, or none. A request that comes again under its
@@ -31,14 +36,12 @@ func batch(ctx context.Context, c *call) (any, error) {
 		return nil, reply.Invalidf("changes: %v", err)
 	}
 	for i := range changes {
-		if changes[i].Path, err = memory.ParsePath(changes[i].Path); err != nil {
-			return nil, err
+		changes[i].Path, err = memory.ParsePath(changes[i].Path)
+		if err == nil && changes[i].To != "" {
+			changes[i].To, err = memory.ParsePath(changes[i].To)
 		}
-		if changes[i].To == "" {
-			continue
-		}
-		if changes[i].To, err = memory.ParsePath(changes[i].To); err != nil {
-			return nil, err
+		if err != nil {
+			return nil, fmt.Errorf("change %d: %w", i+1, err)
 		}
 	}
 	once := c.caller.Once(b.Key, string(c.body))
@@ -49,7 +52,37 @@ func batch(ctx context.Context, c *call) (any, error) {
 		err = once.Check(commit)
 	}
 	if err != nil {
-		return nil, err
+		return nil, ofChanges(err, changes)
 	}
 	return jsonview.NewCommit(commit), nil
+}
+
+// maxNamed is how many changes an error names.
+const maxNamed = 10
+
+// ofChanges has an error of a batch say which of its changes cannot be made, by their numbers, from 1, and
+// paths, and nothing of what is there.
+func ofChanges(err error, changes []memory.Change) error {
+	of := func(path string) string {
+		i := slices.IndexFunc(changes, func(c memory.Change) bool { return c.Path == path || c.To == path })
+		if i < 0 { // a directory above one
+			return fmt.Sprintf("%q", path)
+		}
+		return fmt.Sprintf("change %d, of %q", i+1, path)
+	}
+	if overlap, ok := errors.AsType[*versionlog.OverlapError](err); ok {
+		return fmt.Errorf("%s: %w", of(overlap.Path), reply.NewPathConflict(err))
+	}
+	lost, ok := errors.AsType[*versionlog.ConflictError](err)
+	if !ok {
+		return err
+	}
+	var named []string
+	for _, c := range lost.Conflicts[:min(len(lost.Conflicts), maxNamed)] {
+		named = append(named, of(c.Path))
+	}
+	if more := len(lost.Conflicts) - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("%d more", more))
+	}
+	return &reply.PreconditionError{Text: strings.Join(named, ", and ") + ": what is there is not what the change presumes", Err: err}
 }

@@ -4,7 +4,6 @@ package history
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -30,28 +29,20 @@ var Routes = []Route{
 // Register adds the routes to a mux. caller returns who a request is from.
 func Register(mux *http.ServeMux, caller func(*http.Request) (*access.Caller, error), logger *slog.Logger, now func() time.Time) {
 	for _, route := range Routes {
-		mux.HandleFunc(route.Method+" "+route.Path, func(w http.ResponseWriter, r *http.Request) {
-			answer, err := serve(&call{Request: r, now: now}, w, caller, &route)
-			if err != nil {
-				reply.Error(w, r, logger, err)
-				return
+		mux.HandleFunc(route.Method+" "+route.Path, reply.Handle(logger, func(w http.ResponseWriter, r *http.Request) (answer any, err error) {
+			c := &call{Request: r, now: now}
+			if c.caller, err = caller(r); err != nil {
+				return nil, err
 			}
-			reply.JSON(w, r, http.StatusOK, answer)
-		})
+			if c.store, err = c.caller.Open(r.Context(), r.PathValue("store"), route.Right); err != nil {
+				return nil, err
+			}
+			if r.Method == http.MethodPost {
+				if c.body, err = reply.Body(w, r, maxBody); err != nil {
+					return nil, err
+				}
+			}
+			return route.do(r.Context(), c)
+		}))
 	}
-}
-
-func serve(c *call, w http.ResponseWriter, caller func(*http.Request) (*access.Caller, error), route *Route) (answer any, err error) {
-	if c.caller, err = caller(c.Request); err != nil {
-		return nil, err
-	}
-	if c.store, err = c.caller.Open(c.Context(), c.PathValue("store"), route.Right); err != nil {
-		return nil, err
-	}
-	if c.Method == http.MethodPost {
-		if c.body, err = io.ReadAll(http.MaxBytesReader(w, c.Body, maxBody)); err != nil {
-			return nil, reply.BodyError(err)
-		}
-	}
-	return route.do(c.Context(), c)
 }

@@ -2,7 +2,6 @@
 package manage
 
 import (
-	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -14,40 +13,25 @@ import (
 // maxBody is how many bytes a request has at most.
 const maxBody = 64 << 10
 
-// New returns the handler of the paths of Routes. caller returns who a request is from. Nil now
-// is time.Now.
-func New(registry *access.Registry, caller func(*http.Request) (*access.Caller, error), logger *slog.Logger, now func() time.Time) http.Handler {
-	if now == nil {
-		now = time.Now
-	}
-	mux := http.NewServeMux()
+// Register adds the routes to a mux. caller returns who a request is from.
+func Register(mux *http.ServeMux, registry *access.Registry, caller func(*http.Request) (*access.Caller, error), logger *slog.Logger, now func() time.Time) {
 	for _, route := range Routes {
-		mux.HandleFunc(route.Method+" "+route.Path, func(w http.ResponseWriter, r *http.Request) {
-			answer, err := serve(&call{r, registry, now, nil, nil}, w, caller, &route)
-			if err != nil {
-				reply.Error(w, r, logger, err)
-				return
+		mux.HandleFunc(route.Method+" "+route.Path, reply.Handle(logger, func(w http.ResponseWriter, r *http.Request) (answer any, err error) {
+			c := &call{Request: r, registry: registry, now: now}
+			if c.caller, err = caller(r); err != nil {
+				return nil, err
 			}
-			reply.JSON(w, r, http.StatusOK, answer)
-		})
+			if route.IsAdmin && !c.caller.IsAdmin() {
+				return nil, access.ErrDenied
+			}
+			if r.Method == http.MethodPost {
+				if c.body, err = reply.Body(w, r, maxBody); err != nil {
+					return nil, err
+				}
+			}
+			return route.do(r.Context(), c)
+		}))
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { reply.Error(w, r, logger, reply.ErrNoRoute) })
-	return mux
-}
-
-func serve(c *call, w http.ResponseWriter, caller func(*http.Request) (*access.Caller, error), route *Route) (answer any, err error) {
-	if c.caller, err = caller(c.Request); err != nil {
-		return nil, err
-	}
-	if route.IsAdmin && !c.caller.IsAdmin() {
-		return nil, access.ErrDenied
-	}
-	if c.Method == http.MethodPost {
-		if c.body, err = io.ReadAll(http.MaxBytesReader(w, c.Body, maxBody)); err != nil {
-			return nil, reply.BodyError(err)
-		}
-	}
-	return route.do(c.Context(), c)
 }
 
 // Routes are all operations.

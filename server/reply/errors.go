@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"mneme/errkind"
 	"mneme/internal/quote"
 	"mneme/internal/strictjson"
 	"mneme/memory"
 	"mneme/server/access"
+	"mneme/versionlog"
 )
 
 // Invalidf returns an error of kind errkind.Invalid, which says what is wrong with a request.
@@ -23,8 +25,28 @@ func (e *invalidError) Kind() errkind.Kind { return errkind.Invalid }
 // ErrNoRoute says that there is no such operation.
 var ErrNoRoute = errkind.New(errkind.NotFound, "there is no such operation")
 
+// NoMethod returns an error which says that a path has operations, but of other methods.
+func NoMethod(allowed ...string) error { return &methodError{strings.Join(allowed, ", ")} }
+
+type methodError struct{ allowed string }
+
+func (e *methodError) Error() string {
+	return fmt.Sprintf("there is no such operation: this path takes %s", e.allowed)
+}
+
+func (e *methodError) Kind() errkind.Kind { return errkind.Unsupported }
+
+// Unavailable returns an error of kind errkind.Unavailable that is the server's own: clients read its
+// text, which names nothing behind the server.
+func Unavailable(text string) error { return &unavailableError{text} }
+
+type unavailableError struct{ text string }
+
+func (e *unavailableError) Error() string      { return e.text }
+func (e *unavailableError) Kind() errkind.Kind { return errkind.Unavailable }
+
 // errEnded says why a request was not done whose context has ended.
-var errEnded = errkind.New(errkind.Unavailable, "the request ended before it was done")
+var errEnded = Unavailable("the request ended before it was done")
 
 // errorJSON is the envelope of every error.
 type errorJSON struct {
@@ -61,6 +83,7 @@ type answer struct {
 	status int
 	kind   string
 	hidden bool
+	text   string // which the client reads instead of one that is hidden
 }
 
 // answerTo is the answer to an error. What a backend denies to the server it does not deny to the
@@ -76,32 +99,32 @@ func answerTo(err error) answer {
 // answers says how an error of a kind is answered. The text of one that is hidden goes to the
 // log alone: it may name what is behind this server.
 var answers = map[errkind.Kind]answer{
-	errkind.Rewritten:       {http.StatusInternalServerError, typeServer, true},
-	errkind.Corrupt:         {http.StatusInternalServerError, typeServer, true},
-	errkind.Fenced:          {http.StatusInternalServerError, typeServer, true},
-	errkind.NoSpace:         {http.StatusInsufficientStorage, typeServer, true},
-	errkind.OverQuota:       {http.StatusTooManyRequests, typeRate, false},
-	errkind.TooLarge:        {http.StatusBadRequest, typeInvalid, false},
-	errkind.TooMany:         {http.StatusBadRequest, typeInvalid, false},
-	errkind.NameTooLong:     {http.StatusBadRequest, typeInvalid, false},
-	errkind.NotText:         {http.StatusBadRequest, typeInvalid, false},
-	errkind.ReadOnly:        {http.StatusForbidden, typeDenied, false},
-	errkind.Archived:        {http.StatusBadRequest, typeInvalid, false},
-	errkind.Policy:          {http.StatusForbidden, typeDenied, false},
-	errkind.Unauthenticated: {http.StatusUnauthorized, typeAuth, false},
-	errkind.Denied:          {http.StatusForbidden, typeDenied, false},
-	errkind.Conflict:        {http.StatusConflict, typePrecondition, false},
-	errkind.Overlap:         {http.StatusConflict, typePathConflict, false},
-	errkind.Exists:          {http.StatusConflict, typeConflict, false},
-	errkind.InUse:           {http.StatusConflict, typeConflict, false},
-	errkind.NotFound:        {http.StatusNotFound, typeNotFound, false},
-	errkind.Missing:         {http.StatusServiceUnavailable, typeServer, true},
-	errkind.Newer:           {http.StatusInternalServerError, typeServer, true},
-	errkind.Unsupported:     {http.StatusBadRequest, typeInvalid, false},
-	errkind.PathEncoding:    {http.StatusBadRequest, typeInvalid, false},
-	errkind.Invalid:         {http.StatusBadRequest, typeInvalid, false},
-	errkind.Unavailable:     {http.StatusServiceUnavailable, typeOverloaded, true},
-	errkind.Unknown:         {http.StatusInternalServerError, typeServer, true},
+	errkind.Rewritten:       {http.StatusInternalServerError, typeServer, true, ""},
+	errkind.Corrupt:         {http.StatusInternalServerError, typeServer, true, ""},
+	errkind.Fenced:          {http.StatusInternalServerError, typeServer, true, ""},
+	errkind.NoSpace:         {http.StatusInsufficientStorage, typeServer, true, "the server has no room left: its disk is full, and has to be given room by the operator"},
+	errkind.OverQuota:       {http.StatusTooManyRequests, typeRate, false, ""},
+	errkind.TooLarge:        {http.StatusBadRequest, typeInvalid, false, ""},
+	errkind.TooMany:         {http.StatusBadRequest, typeInvalid, false, ""},
+	errkind.NameTooLong:     {http.StatusBadRequest, typeInvalid, false, ""},
+	errkind.NotText:         {http.StatusBadRequest, typeInvalid, false, ""},
+	errkind.ReadOnly:        {http.StatusForbidden, typeDenied, false, ""},
+	errkind.Archived:        {http.StatusBadRequest, typeInvalid, false, ""},
+	errkind.Policy:          {http.StatusForbidden, typeDenied, false, ""},
+	errkind.Unauthenticated: {http.StatusUnauthorized, typeAuth, false, ""},
+	errkind.Denied:          {http.StatusForbidden, typeDenied, false, ""},
+	errkind.Conflict:        {http.StatusConflict, typePrecondition, false, ""},
+	errkind.Overlap:         {http.StatusConflict, typePathConflict, false, ""},
+	errkind.Exists:          {http.StatusConflict, typeConflict, false, ""},
+	errkind.InUse:           {http.StatusConflict, typeConflict, false, ""},
+	errkind.NotFound:        {http.StatusNotFound, typeNotFound, false, ""},
+	errkind.Missing:         {http.StatusServiceUnavailable, typeServer, true, ""},
+	errkind.Newer:           {http.StatusInternalServerError, typeServer, true, ""},
+	errkind.Unsupported:     {http.StatusBadRequest, typeInvalid, false, ""},
+	errkind.PathEncoding:    {http.StatusBadRequest, typeInvalid, false, ""},
+	errkind.Invalid:         {http.StatusBadRequest, typeInvalid, false, ""},
+	errkind.Unavailable:     {http.StatusServiceUnavailable, typeOverloaded, true, ""},
+	errkind.Unknown:         {http.StatusInternalServerError, typeServer, true, ""},
 }
 
 // PathConflict says that another memory has a path, or that its path is above or below.
@@ -115,6 +138,33 @@ func (e *PathConflict) Error() string {
 }
 
 func (e *PathConflict) Kind() errkind.Kind { return errkind.Overlap }
+
+// NewPathConflict returns the PathConflict that an error of kind errkind.Overlap is; nil: it is none.
+func NewPathConflict(err error) *PathConflict {
+	var overlap *versionlog.OverlapError
+	if !errors.As(err, &overlap) {
+		return nil
+	}
+	with := &overlap.With
+	switch {
+	case with.Path == "": // both are in the request
+		return &PathConflict{Path: overlap.Path}
+	case with.IsDir():
+		return &PathConflict{Path: with.Path}
+	}
+	return &PathConflict{Path: with.Path, MemoryID: with.MemoryID}
+}
+
+// PreconditionError says in words for clients which preconditions do not hold. Err, which tells what is
+// there, stays with the server.
+type PreconditionError struct {
+	Text string
+	Err  error // of kind errkind.Conflict
+}
+
+func (e *PreconditionError) Error() string { return e.Text }
+
+func (e *PreconditionError) Unwrap() error { return e.Err }
 
 // BodyError is the error of a body that cannot be read to its end.
 func BodyError(err error) error {
@@ -133,8 +183,23 @@ const hiddenText = "something is wrong on this side; the log of the server says 
 
 // Text is what a client reads of an error: nothing of what is behind the server.
 func Text(err error) string {
-	if answerTo(err).hidden {
+	text, hidden := Hidden(err)
+	switch {
+	case !hidden:
+		return quote.Text(err.Error())
+	case text == "":
 		return hiddenText
 	}
-	return quote.Text(err.Error())
+	return text
+}
+
+// Hidden reports whether the text of an error stays with the server, and what a client reads of the
+// error instead; "": nothing in particular.
+func Hidden(err error) (text string, hidden bool) {
+	as := answerTo(err)
+	var own *unavailableError
+	if as.status == http.StatusServiceUnavailable && errors.As(err, &own) {
+		return own.text, true
+	}
+	return as.text, as.hidden
 }

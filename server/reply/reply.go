@@ -52,13 +52,21 @@ func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 		w.Header().Set(RequestID, id)
 	}
 	cause := context.Cause(r.Context())
-	if cause != nil && errkind.Of(err) == errkind.Unknown {
+	switch {
+	case cause == nil || errkind.Of(err) != errkind.Unknown:
+	case errkind.Of(cause) == errkind.Unknown:
 		err = fmt.Errorf("%w: %w: %w", errEnded, cause, err)
+	default:
+		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	as := answerTo(err)
-	e := errorJSON{Type: "error", Error: detailJSON{Type: as.kind, Message: quote.Text(err.Error())}, RequestID: id}
+	e := errorJSON{Type: "error", Error: detailJSON{Type: as.kind, Message: Text(err)}, RequestID: id}
 	var conflict *PathConflict
+	var method *methodError
 	switch {
+	case errors.As(err, &method):
+		as.status = http.StatusMethodNotAllowed
+		w.Header().Set("Allow", method.allowed)
 	case as.status == http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="mneme"`)
 	case errors.As(err, &conflict):
@@ -68,13 +76,17 @@ func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 		as.status, e.Error.Type = http.StatusConflict, typeConflict
 	case as.kind == typePrecondition: // which does not tell what is there
 		e.Error.Message = "the memory is not what the precondition says"
+		if failed, ok := errors.AsType[*PreconditionError](err); ok {
+			e.Error.Message = quote.Text(failed.Text)
+		}
 	case as.hidden:
 		if cause != context.Canceled { // else the client has gone
 			log.Error("a request failed", "request", id, "op", r.Method+" "+r.Pattern, "err", err)
 		}
-		e.Error.Message = hiddenText
 	}
-	if as.status == http.StatusConflict || as.hidden && !errkind.Of(err).Retryable() {
+	isFull := as.status == http.StatusInsufficientStorage
+	isUsedUp := as.status == http.StatusTooManyRequests && w.Header().Get("Retry-After") == "" // for longer than a client tries again
+	if as.status == http.StatusConflict || isFull || isUsedUp || as.hidden && !errkind.Of(err).Retryable() {
 		w.Header().Set("X-Should-Retry", "false")
 	}
 	JSON(w, r, as.status, e)

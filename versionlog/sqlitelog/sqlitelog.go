@@ -19,6 +19,9 @@ import (
 	"mneme/internal/safepath"
 	"mneme/internal/sqlite"
 	"mneme/versionlog"
+
+	"github.com/ncruces/go-sqlite3"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -91,6 +94,9 @@ func Open(ctx context.Context, dir string, opts *Options) (*Log, error) {
 	}
 	err := l.open(ctx, dir, opts)
 	if err != nil {
+		if errors.Is(err, sqlite3.CANTOPEN) && errors.Is(unix.Access(dir, unix.W_OK), unix.EROFS) {
+			err = fmt.Errorf("%w: the log is written to also by those who read it; mount its file system for writing, or copy the directory: %w", unix.EROFS, err)
+		}
 		return nil, fmt.Errorf("open log %s: %w", dir, errors.Join(err, l.Close()))
 	}
 	return l, nil

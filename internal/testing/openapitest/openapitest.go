@@ -91,7 +91,7 @@ func Wrap(t testing.TB, base string, next http.Handler) *Checker {
 		}
 	}
 	refused := openapi3.NewResponses()
-	for status, name := range map[string]string{"401": "Unauthenticated", "403": "Denied", "404": "NotFound", "405": "JSONRPC", "429": "TooMany", "503": "Unavailable"} {
+	for status, name := range map[string]string{"401": "Unauthenticated", "403": "Denied", "404": "NotFound", "405": "NoMethod", "429": "TooMany", "503": "Unavailable"} {
 		refused.Set(status, doc.Components.Responses[name])
 	}
 	refused.Delete("default")
