@@ -67,7 +67,7 @@ type Commit struct {
 	Seq       uint64            `json:"seq"`
 	Digest    versionlog.Digest `json:"digest"`
 	CreatedAt time.Time         `json:"created_at"`
-	CreatedBy map[string]string `json:"created_by"`
+	CreatedBy map[string]string `json:"created_by"` // nil: the commit is the newest one, and none was to be made
 	SessionID string            `json:"session_id,omitempty"`
 	Message   string            `json:"message,omitempty"`
 	Metadata  map[string]string `json:"metadata,omitempty"`
@@ -85,7 +85,10 @@ type Event struct {
 func NewCommit(c *versionlog.Commit) Commit {
 	j := Commit{
 		Type: "commit", StoreID: c.StoreID, Seq: c.Seq, Digest: c.Digest, CreatedAt: c.Time.UTC(),
-		CreatedBy: NewActor(c.Actor), SessionID: c.Session, Message: c.Message, Metadata: c.Meta, Versions: []Version{},
+		SessionID: c.Session, Message: c.Message, Metadata: c.Meta, Versions: []Version{},
+	}
+	if c.Actor != (versionlog.Actor{}) { // else it changes nothing
+		j.CreatedBy = NewActor(c.Actor)
 	}
 	if c.Event != nil {
 		j.Event = &Event{string(c.Event.Kind), c.Event.Fields}

@@ -70,6 +70,9 @@ func TestHistory(t *testing.T) {
 	}
 
 	first := uint64(c["seq"].(float64))
+	if none := ok("POST", "/batch", `{"changes":[{"action":"put","path":"/a.md","content":"one\n"}]}`); len(none["versions"].([]any)) != 0 || none["created_by"] != nil || none["seq"] != c["seq"] {
+		t.Errorf("a batch that changes nothing: %v", none)
+	}
 	ok("POST", "/batch", `{"changes":[{"action":"put","path":"/a.md","content":"two\n"},{"action":"remove","path":"/d/b.md"}]}`)
 	d := ok("GET", fmt.Sprintf("/diff?from=%d", first), "")
 	data := d["data"].([]any)
