@@ -40,7 +40,7 @@ func (c *mcpCmd) Run(ctx context.Context, a *app) error {
 	defer stop()
 	opts := tools.Options{Budget: session.NewBudget(int(c.Calls), 0)}
 	return c.withMemory(ctx, a, opts, func(m *tools.Memory) error {
-		s := mcp.New(m, &mcp.Options{Version: buildVersion(), Merge: c.OnConflict == "merge", Strict: c.Strict, Logger: c.logger()})
+		s := mcp.New(m, &mcp.Options{Version: buildVersion(), Merge: c.OnConflict == "merge", Strict: c.isStrict(), Logger: c.logger()})
 		defer s.Close()
 		stdout := os.NewFile(uintptr(a.stdout), "stdout")
 		return s.ServeLines(until, interruptible(a.in, os.O_RDONLY), interruptible(stdout, os.O_WRONLY))

@@ -216,6 +216,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 			err = errors.Join(err, lib.Close())
 		}
 	}()
+	c.strictness.settle(lib)
 	if c.keeper == nil { // else the keeper has claimed the session
 		claim, err := c.claim(ctx, url, lib, wanted)
 		if err != nil {
@@ -309,7 +310,7 @@ func (c *mountCmd) options(lib *backend.Library) *fusefs.Options {
 	uid, gid := c.Owner.ids()
 	return &fusefs.Options{
 		UID: uid, GID: gid, Mode: uint32(c.Mode), Exec: c.Exec, BeforeServing: c.dropPrivileges, Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(), Flat: c.Flat,
-		Status: func() []string { return statusLines(lib) }, Strict: c.Strict, Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
+		Status: func() []string { return statusLines(lib) }, Strict: c.isStrict(), Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
 		Conflicts: lib.Conflicts, MaxMemory: int64(c.MaxMemory), Advise: adviseMount, Note: c.note(),
 		Event: eventLine,
 	}
@@ -341,6 +342,7 @@ func (c *mountCmd) printPrompt(ctx context.Context, a *app) error {
 		if err := c.obey(ctx, lib, wanted); err != nil {
 			return err
 		}
+		c.strictness.settle(lib)
 		stores, err := c.openStores(ctx, lib, wanted)
 		if err != nil {
 			return err

@@ -61,6 +61,7 @@ func (c *noteCmd) Run(ctx context.Context, a *app) error {
 		for _, ref := range slices.Sorted(maps.Keys(unused)) {
 			return usagef("--instructions %s: that is none of the stores; want one of %s", printable(ref), strings.Join(c.Stores, ", "))
 		}
+		c.settle(lib)
 		opts := c.noteOptions()
 		if opts.Tool = c.Tool; c.Tool {
 			opts.History = ""

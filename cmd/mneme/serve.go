@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os/signal"
 	"path"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -179,11 +180,15 @@ func isNoPathCharacter(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-._~/", c)
 }
 
-// urlOf is where clients find a listener.
+// urlOf is where clients find a listener: what they take as --url.
 func (c *serveCmd) urlOf(l net.Listener) string {
 	switch {
 	case l.Addr().Network() == "unix":
-		return server.UnixPrefix + l.Addr().String()
+		socket, err := filepath.Abs(l.Addr().String())
+		if err != nil { // the directory that it is in has been removed
+			socket = l.Addr().String()
+		}
+		return (&url.URL{Scheme: "http+unix", Path: socket}).String()
 	case c.TLSCert != "":
 		return "https://" + l.Addr().String() + c.BasePath
 	}

@@ -24,7 +24,7 @@ type agentStores struct {
 // agentFlags are those of commands that give an agent memory without a mount.
 type agentFlags struct {
 	agentStores
-	Strict     bool   `help:"Refuse to overwrite a memory that was not viewed in this session."`
+	strictness
 	OnConflict string `enum:"fail,merge" default:"fail" help:"What to do with a change to a file that somebody else has changed: fail, or merge changes to other lines. Default: ${default}."`
 }
 
@@ -55,6 +55,7 @@ func (f *agentFlags) withMemory(ctx context.Context, a *app, opts tools.Options,
 		if err := obeyCredential(ctx, lib, wanted); err != nil {
 			return err
 		}
+		f.settle(lib)
 		began := time.Now()
 		claim, err := claimWanted(a.url, f.Session, wanted)
 		if err != nil {
@@ -95,7 +96,7 @@ func (f *agentFlags) places(lib *backend.Library, stores []*memory.Store, began 
 		p := tools.Place{Store: st}
 		if !st.ReadOnly() {
 			p.Session = session.New(st, &session.Options{
-				ID: f.Session, Strict: f.Strict, Merge: f.OnConflict == "merge", Conflicts: lib.Conflicts(st.Info().ID), Logger: log,
+				ID: f.Session, Strict: f.isStrict(), Merge: f.OnConflict == "merge", Conflicts: lib.Conflicts(st.Info().ID), Logger: log,
 				Face: "session", Name: tools.PathName(st.Info().Slug, len(stores) > 1),
 			})
 			if err := p.Session.Conflicts().Adopt(began); err != nil {

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"bytes"
 	"encoding/json"
 	"os/exec"
 	"strings"
@@ -9,30 +8,31 @@ import (
 	"testing"
 )
 
-// Serve starts `mneme serve` on a port of this machine, and returns its URL. It ends with the test, which
-// fails if it has panicked.
-func (e *Env) Serve(t testing.TB) (url string) {
+// AnyPort is an address of this machine.
+const AnyPort = "127.0.0.1:0"
+
+// Serve starts `mneme serve` at an address, and returns its URL. It ends with the test, which fails if it
+// has panicked.
+func (e *Env) Serve(t testing.TB, address string) (url string) {
 	t.Helper()
-	cmd := exec.Command(e.Daemon, "serve", "--listen=127.0.0.1:0", "--json")
+	cmd := exec.Command(e.Daemon, "serve", "--listen", address, "--json")
 	cmd.Env = e.Environ()
-	var log bytes.Buffer
+	var log strings.Builder
 	cmd.Stderr = &log
 	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	StartTied(t, cmd)
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		if err := cmd.Wait(); err != nil || strings.Contains(log.String(), "panic") {
-			t.Errorf("the server: %v\n%s", err, &log)
+			t.Errorf("mneme serve: %v\n%s", err, log.String())
 		}
 	})
 	var said struct{ URLs []string }
 	if err := json.NewDecoder(out).Decode(&said); err != nil || len(said.URLs) != 1 {
-		t.Fatalf("the server says %q, %v", said.URLs, err)
+		t.Fatalf("mneme serve says %q, %v\n%s", said.URLs, err, log.String())
 	}
 	return said.URLs[0]
 }

@@ -3,11 +3,9 @@ package use
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"mneme/tests/harness"
@@ -23,27 +21,7 @@ type credentials struct {
 // programs go from then on.
 func serveStores(t *testing.T, e *harness.Env) *credentials {
 	t.Helper()
-	socket := filepath.Join(e.Dir, "s")
-	cmd := exec.Command(e.Daemon, "serve", "--listen", "unix:"+socket, "--json")
-	cmd.Env = e.Environ()
-	var log strings.Builder
-	cmd.Stderr = &log
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	harness.StartTied(t, cmd)
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil || strings.Contains(log.String(), "panic") {
-			t.Errorf("mneme serve: %v\n%s", err, log.String())
-		}
-	})
-	var said any
-	if err := json.NewDecoder(out).Decode(&said); err != nil {
-		t.Fatalf("mneme serve: %v\n%s", err, log.String())
-	}
-	e.Vars = append(e.Vars, "MNEME_URL=http+unix://"+socket)
+	e.Vars = append(e.Vars, "MNEME_URL="+e.Serve(t, "unix:"+filepath.Join(e.Dir, "s")))
 	return &credentials{t, e}
 }
 
@@ -130,6 +108,35 @@ test ! -e a.md`)
 	if status := e.Mount(t, "notes", "--session=agent-7").Sh(t, `cat .mneme/status`); !strings.Contains(status, "\nsession: agent-7\n") {
 		t.Errorf("with the same session the status is\n%s", status)
 	}
+}
+
+// TestGatewayTokenIsStrict: a mount with the token of a session replaces what that has read, and nothing
+// else, unless it was told otherwise. One with a key may replace what nobody has read.
+func TestGatewayTokenIsStrict(t *testing.T) {
+	t.Parallel()
+	e := harness.NewEnv(t)
+	e.Store("notes")
+	for _, name := range []string{"a", "b", "c"} {
+		e.MustIn(t, "theirs\n", "write", "notes:/"+name)
+	}
+	s := serveStores(t, e)
+	_, secret := s.key("host", "notes:write")
+	mount := func(script string, args ...string) {
+		t.Helper()
+		m := e.Mount(t, append([]string{"notes"}, args...)...)
+		m.Sh(t, script)
+		m.End(t)
+	}
+	s.use(secret)
+	mount(`echo mine > a`)
+	s.use(s.token("host", "agent-7", "notes"))
+	mount(`if echo mine > b; then exit 1; fi
+set -e
+grep -qx theirs b
+echo mine > b
+grep -q "has to be read before" .mneme/note
+mneme note notes | grep -q "has to be read before"`, "--session=agent-7")
+	mount(`echo mine > c`, "--session=agent-7", "--no-strict")
 }
 
 // TestGatewayKey: a mount with a key, which has no session, has the one of its own, by which the
