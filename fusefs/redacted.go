@@ -3,6 +3,7 @@ package fusefs
 import (
 	"path"
 	"slices"
+	"strings"
 
 	"mneme/fusefs/tree"
 	"mneme/fusefs/virtual"
@@ -10,8 +11,8 @@ import (
 )
 
 // forgetPastLocked makes the mount and its kernel forget what they have of the past of the
-// store, of which versions were erased. Nobody knows which, so all of it goes: what the
-// directories of the past have read, texts of open files, and the kernel's names and
+// store, of which versions were erased, and of packs. Nobody knows which, so all of it goes:
+// what their directories have read, texts of open files, and the kernel's names and
 // pages. The kernel may keep all these for ever, since the past does not change but for
 // this. The cache of contents was emptied before, by memory.Store.Follow; the tree has heads
 // only, which nobody erases.
@@ -22,7 +23,7 @@ func (s *store) forgetPastLocked() {
 	virtual.ForgetPast(s.control)
 	all := &s.fs.virtual
 	for at, v := range all.places {
-		if at.store != s.id() || !isOfPast(at.path) {
+		if at.store != s.id() || !tellsErased(at.path) {
 			continue
 		}
 		s.fs.notify.Content(v.id)
@@ -31,12 +32,15 @@ func (s *store) forgetPastLocked() {
 		}
 	}
 	for _, h := range all.handles {
-		if at := h.inode.at; at.store == s.id() && isOfPast(at.path) && h.text != nil {
+		if at := h.inode.at; at.store == s.id() && tellsErased(at.path) && h.text != nil {
 			s.fs.budget.changeOpen(-int64(len(h.text)))
 			h.text = nil // which Read makes anew
 		}
 	}
 }
+
+// tellsErased reports whether what is at a path may be made of a version that is not a head, and is kept.
+func tellsErased(at string) bool { return isOfPast(at) || strings.HasPrefix(at, virtual.Packs+"/") }
 
 // isErased reports whether a version of a commit was erased. So may be those of a commit of this
 // mount's own, of which the log had lost the reply, and asked later.

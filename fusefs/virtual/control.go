@@ -17,7 +17,7 @@ type Options struct {
 
 // Control is .mneme in a store, made at that time; nil options are the default.
 func Control(s Store, made time.Time, opts *Options) Dir {
-	c := &control{place: place{path: Root, mode: syscall.S_IFDIR | 0o555, made: made, lasting: true}}
+	c := &control{place: place{path: Root, mode: syscall.S_IFDIR | 0o555, made: made, lasting: true}, packs: newPacks(s, made)}
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -44,7 +44,7 @@ func Control(s Store, made time.Time, opts *Options) Dir {
 	addText("errors", s.Errors)
 	add("events", &events{place: file("events"), store: s, shared: o.NoOpen})
 	add("note", &readme{file("note"), s.Note, o.GuideChanges})
-	add("pack", newPacks(s, made))
+	add("pack", c.packs)
 	addText("status", s.Status)
 	add("versions", newVersions(past, made))
 	return c
@@ -56,13 +56,15 @@ type control struct {
 	names []Entry // in the order of their names
 	nodes []Node  // of each
 	past  *past
+	packs *packs
 }
 
 // ForgetPast drops what has been read of the past of the store of a directory that Control
-// has made; nil: there is none.
+// has made, and packs; nil: there is none.
 func ForgetPast(dir Dir) {
 	if c, ok := dir.(*control); ok {
 		c.past.forget()
+		c.packs.forget()
 	}
 }
 

@@ -33,9 +33,10 @@ type packs struct {
 	store Store
 	turns chan struct{} // has room for those that are made at once
 
-	mu    sync.Mutex  // guards what follows
-	asked PackRequest // with a number, of kept
-	kept  []byte      // the last text that was short; nil: none
+	mu      sync.Mutex  // guards what follows
+	asked   PackRequest // with a number, of kept
+	kept    []byte      // the last text that was short; nil: none
+	forgets int         // how many times it has forgotten
 }
 
 func newPacks(s Store, made time.Time) *packs {
@@ -92,7 +93,7 @@ func (p *packs) lookup(ctx context.Context, name string) (*packFile, error) {
 // text returns the text of a request, and the number of the commit as of which it is.
 func (p *packs) text(ctx context.Context, ask PackRequest) ([]byte, uint64, error) {
 	p.mu.Lock()
-	kept, asked := p.kept, p.asked
+	kept, asked, forgets := p.kept, p.asked, p.forgets
 	p.mu.Unlock()
 	if kept != nil && asked.is(ask) {
 		return kept, ask.Seq, nil
@@ -101,10 +102,20 @@ func (p *packs) text(ctx context.Context, ask PackRequest) ([]byte, uint64, erro
 	if err == nil && seq != 0 && len(text) <= maxKeptPack {
 		ask.Seq = seq
 		p.mu.Lock()
-		p.asked, p.kept = ask, text
+		if p.forgets == forgets { // else it may have what was erased meanwhile
+			p.asked, p.kept = ask, text
+		}
 		p.mu.Unlock()
 	}
 	return text, seq, err
+}
+
+// forget drops the text that is kept, and has one that is being made not be kept.
+func (p *packs) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept = nil
+	p.forgets++
 }
 
 // render makes a pack when its turn comes.

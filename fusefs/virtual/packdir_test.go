@@ -109,6 +109,23 @@ func TestPackIsMadeOnce(t *testing.T) {
 	m.wantText(f, "8000@7")
 }
 
+// TestPackForgets: what is kept of a pack goes when something was erased, also if that happens while
+// it is made.
+func TestPackForgets(t *testing.T) {
+	m := &mount{T: t, newest: 7}
+	root := Control(m, since, nil)
+	f := m.find(root, "/pack/8000").(File)
+	ForgetPast(root)
+	m.padding = "clean "
+	m.wantText(f, "clean 8000@7")
+	ForgetPast(root)
+	m.during = func() { ForgetPast(root) }
+	m.wantText(f, "clean 8000@7")
+	if p := m.dir(root, "/pack").(*packs); p.kept != nil {
+		t.Errorf("kept is %q", p.kept)
+	}
+}
+
 // TestPackOfNothing: a store without a commit has no number to be pinned.
 func TestPackOfNothing(t *testing.T) {
 	m := &mount{T: t}

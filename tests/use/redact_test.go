@@ -48,6 +48,7 @@ func TestRedactedEverywhere(t *testing.T) {
 		mneme import "`+e.Dir+`/tar" notes --mode merge; rm "`+e.Dir+`/tar"; mneme store delete other --yes
 		until test -e mcp.md -a -e threads/t/1.md -a -e imported.md -a -e .d/.e.md; do :; done
 		cp written.md copied.md
+		grep -q $t .mneme/pack/60000
 		! echo lost > restored.md; for f in *.md .hid.md .d/.e.md dir/*.md threads/t/1.md; do cat $f > /dev/null; echo clean > $f; done
 		grep -r . .mneme/at .mneme/versions > "`+e.Dir+`/seen" 2>&1 || true
 		n=$(mneme log notes --json | sed -n '1s/.*"seq":\([0-9]*\).*/\1/p')
@@ -62,7 +63,7 @@ func TestRedactedEverywhere(t *testing.T) {
 		}
 	}
 	r := e.Mount(t, "notes:ro") // whose files the kernel opens by itself, and keeps
-	const everything = `for i in 7 14 21 28 35 40; do grep -r ` + canary + ` .mneme/at/$i || :; done; find .mneme/at/30 .mneme/at/40 | grep ` + canary + ` || :`
+	const everything = `grep ` + canary + ` .mneme/pack/60000@30 || :; for i in 7 14 21 28 35 40; do grep -r ` + canary + ` .mneme/at/$i || :; done; find .mneme/at/30 .mneme/at/40 | grep ` + canary + ` || :`
 	if seen := r.Try(t, everything); strings.Count(seen.Stdout, canary) < 20 {
 		t.Fatalf("the read-only mount shows %v", seen)
 	}
@@ -87,7 +88,7 @@ func TestRedactedEverywhere(t *testing.T) {
 	}
 	signal(syscall.SIGCONT)
 	m.Eventually(t, `! grep -rq `+canary+` .mneme/at/9`)
-	if left := m.Try(t, `n=$(tail -1 .mneme/events | sed 's/.*"seq":\([0-9]*\).*/\1/')
+	if left := m.Try(t, `cat .mneme/pack/60000; n=$(tail -1 .mneme/events | sed 's/.*"seq":\([0-9]*\).*/\1/')
 		grep -r `+canary+` . .mneme .mneme/versions || :; for i in $(seq 2 6 $n); do grep -rl `+canary+` .mneme/at/$i || :; ls -R .mneme/at/$i | grep `+canary+` || :; done`); strings.Contains(left.Stdout, canary) || left.Code != 0 {
 		t.Errorf("the mount has it: %v", left)
 	}
