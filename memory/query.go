@@ -119,7 +119,7 @@ func (s *Store) ofText(ctx context.Context, q Query, entries iter.Seq2[Entry, er
 		return entries
 	}
 	return func(yield func(Entry, error) bool) {
-		t := &textChanges{textCounter: newTextCounter(s, q.Text), unread: q.Unread}
+		t := &textChanges{textCounter: newTextCounter(s, q.Text), unread: q.Unread, skipped: map[string]bool{}}
 		if t.unread == nil {
 			t.unread = &Unread{}
 		}
@@ -158,7 +158,8 @@ func (s *Store) ofText(ctx context.Context, q Query, entries iter.Seq2[Entry, er
 // textChanges finds the versions that added or removed a text.
 type textChanges struct {
 	*textCounter
-	unread *Unread
+	unread  *Unread
+	skipped map[string]bool // ids of versions that unread counts
 }
 
 // among returns the entries with their versions that added or removed the text.
@@ -201,13 +202,25 @@ func (t *textChanges) among(ctx context.Context, entries []Entry) (changed []Ent
 	return changed, nil
 }
 
+// skip is Unread.skip, which counts a version once, also where it is the one before another.
+func (t *textChanges) skip(v *versionlog.Version, count int) bool {
+	if v != nil && t.skipped[v.ID] {
+		return true
+	}
+	skipped := t.unread.skip(v, count)
+	if skipped {
+		t.skipped[v.ID] = true
+	}
+	return skipped
+}
+
 // is reports whether a version added or removed the text.
 func (t *textChanges) is(ctx context.Context, v, parent *versionlog.Version) (bool, error) {
 	if v.IsDir() || v.Op == versionlog.OpRenamed && (parent == nil || parent.Digest == v.Digest || parent.Redacted()) {
 		return false, nil
 	}
 	now, before := t.in(v), t.in(parent)
-	if t.unread.skip(v, now) || t.unread.skip(parent, before) {
+	if t.skip(v, now) || t.skip(parent, before) {
 		return false, nil
 	}
 	if now > 0 && v.Op == versionlog.OpCreated && v.Parent == "" { // a save that made a new memory of a file
@@ -219,7 +232,7 @@ func (t *textChanges) is(ctx context.Context, v, parent *versionlog.Version) (bo
 			if err := t.read(ctx, []versionlog.Version{*replaced}); err != nil {
 				return false, err
 			}
-			if before = t.in(replaced); t.unread.skip(replaced, before) {
+			if before = t.in(replaced); t.skip(replaced, before) {
 				return false, nil
 			}
 		}

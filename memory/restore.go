@@ -146,7 +146,8 @@ func (w *restoring) addAbove(ctx context.Context, now versionlog.State) error {
 	return nil
 }
 
-const whyErased = "what it was then was erased"
+// WhyErased is why a path stays as it is that can never be what it was.
+const WhyErased = "what it was then was erased"
 
 // leaveErased leaves what is there now and was not there then only because its version of that
 // time was erased.
@@ -176,7 +177,7 @@ func (s *Store) leaveErased(ctx context.Context, w *restoring, seq uint64) error
 			}
 			if old.Redacted() && old.Live() {
 				delete(w.want, path)
-				w.left = append(w.left, Left{Path: path, Head: v, Why: whyErased})
+				w.left = append(w.left, Left{Path: path, Head: v, Why: WhyErased})
 			}
 			break
 		}

@@ -119,7 +119,7 @@ const (
 	whyMade     = "the session made it, and others have changed it since"
 	whyLines    = "others have changed the same lines since"
 	whyBinary   = "others have changed it since, and it is no text"
-	whyRedacted = "what the session did was erased"
+	whyRedacted = "what the session did, or what was there before, was erased"
 )
 
 // clash is a run that cannot be taken back.

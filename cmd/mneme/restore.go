@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -182,9 +183,13 @@ func (c *restoreCmd) printRestored(a *app, st *memory.Store, at place, seq uint6
 			return err
 		}
 	}
-	if n := len(done.Left); n > 0 {
-		return fmt.Errorf("%w: %s of %s stayed as they are; if they are to be restored, too, `mneme restore %s --at %d` does that",
-			versionlog.ErrConflict, plural(uint64(n), "path"), at, at.word(), seq)
+	n := len(done.Left)
+	switch {
+	case n == 0:
+		return nil
+	case !slices.ContainsFunc(done.Left, func(l memory.Left) bool { return l.Why != memory.WhyErased }): // which nothing brings back
+		return fmt.Errorf("%w: %s of %s stayed as they are, since what they were then was erased", versionlog.ErrConflict, plural(uint64(n), "path"), at)
 	}
-	return nil
+	return fmt.Errorf("%w: %s of %s stayed as they are; if they are to be restored, too, `mneme restore %s --at %d` does that",
+		versionlog.ErrConflict, plural(uint64(n), "path"), at, at.word(), seq)
 }
