@@ -21,7 +21,7 @@ type cli struct {
 	JSON bool    `name:"json" help:"Write JSON for programs: one object, or one a line."`
 
 	Insecure  bool   `name:"insecure" env:"${insecurevariable}" help:"Talk to S3, DynamoDB or a server in plain text where the endpoint is http:// and not on this machine."`
-	TokenFile string `name:"token-file" env:"${tokenfilevariable}" type:"path" placeholder:"FILE" help:"A file with the key or token for a server, which is read again when it changes. Default: what $$${tokenvariable} has."`
+	TokenFile string `name:"token-file" env:"${tokenfilevariable}" placeholder:"FILE" help:"A file with the key or token for a server, which is read again when it changes. Default: what $$${tokenvariable} has."`
 
 	Store     storeCmd     `cmd:"" help:"Create, list, update, sign, archive and delete stores."`
 	Mount     mountCmd     `cmd:"" help:"Mount stores as directories."`
@@ -131,7 +131,7 @@ func (a *app) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if grammar.TokenFile != "" {
-		if err := os.Setenv(backend.TokenFileVariable, grammar.TokenFile); err != nil {
+		if err := os.Setenv(backend.TokenFileVariable, kong.ExpandPath(grammar.TokenFile)); err != nil {
 			return err
 		}
 	}
@@ -155,7 +155,9 @@ func refuseEmpty(command *kong.Context) error {
 		case string:
 			texts = []string{target}
 		case []string:
-			texts = target
+			if texts = target; len(texts) == 0 { // which an empty text is split into
+				texts = []string{""}
+			}
 		}
 		if slices.Contains(texts, "") {
 			return usagef("%s is empty; want a value, or leave it out", strings.Trim(value.ShortSummary(), "[]"))

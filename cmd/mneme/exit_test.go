@@ -43,6 +43,7 @@ func TestNothingIsEmpty(t *testing.T) {
 	for _, args := range [][]string{
 		{"verify", "notes", "--against", ""}, {"write", "notes:/a", "--if-version", ""}, {"write", "notes:/a", "--if-sha256="}, {"export", "notes", "--dir", ""},
 		{"export", "notes", "--at="}, {"log", "notes", "--session="}, {"log", "notes", "--grep", ""}, {"fsck", ""}, {"why", "notes", ""}, {"mount", "notes", ""},
+		{"serve", "--host", ""}, {"key", "create", "k", "--grant="}, {"fsck", "--token-file="},
 	} {
 		a := newApp(os.Stdin, os.Stdout, os.Stderr)
 		if err := a.run(t.Context(), args); classify(err).code != usage.code || !strings.HasSuffix(err.Error(), "is empty; want a value, or leave it out") {
