@@ -232,11 +232,20 @@ func (h *handing) keptTextLocked(l *takenText) {
 func (h *handing) note() {
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
-	h.noteAllLocked()
+	h.noteAllLocked(h.journal.Long)
 }
 
-// noteAllLocked is note where fs.mu is held already.
-func (h *handing) noteAllLocked() {
+// forgetErased leaves nothing in the journal but what is so by now.
+func (fs *fileSystem) forgetErased() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.handing != nil {
+		fs.handing.noteAllLocked(func() bool { return true })
+	}
+}
+
+// noteAllLocked is note where fs.mu is held already. It rewrites the journal where anew says so then.
+func (h *handing) noteAllLocked(anew func() bool) {
 	h.noteNodesLocked()
 	h.noteKnown()
 	h.noteVirtualLocked()
@@ -247,7 +256,7 @@ func (h *handing) noteAllLocked() {
 		h.last = state
 	}
 	err := h.journal.Append(&h.batch)
-	if err == nil && h.journal.Long() {
+	if err == nil && anew() {
 		err = h.rewriteLocked()
 	}
 	if err != nil { // nobody must go on with what is not whole

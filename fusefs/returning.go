@@ -90,7 +90,8 @@ func (fs *fileSystem) returnMemory() {
 
 // clearErased lets go of what may hold texts that were erased, without anybody using it: the
 // connections to the database, whose memory is unmapped then, and pools, of which one
-// collection leaves the rest to the next one, that of returning.free. What these free they
+// collection leaves the rest to the next one, that of returning.free; and so that the journal does
+// not have them, it is rewritten. What these free they
 // overwrite in a process of mneme mount, which has GODEBUG=clobberfree=1; and fusedev wipes its
 // buffers.
 func (fs *fileSystem) clearErased() {
@@ -99,6 +100,7 @@ func (fs *fileSystem) clearErased() {
 			fs.log.Warn("clear the memory of what was erased", "store", s.slug(), "err", err)
 		}
 	}
+	fs.forgetErased()
 	runtime.GC()
 }
 

@@ -112,8 +112,9 @@ func (b *Batch) Add(parts ...[]byte) {
 // Empty reports whether nothing was added.
 func (b *Batch) Empty() bool { return len(b.data) == 0 }
 
-// Reset makes the batch an empty one.
+// Reset makes the batch an empty one, in whose memory nothing is left of what was added.
 func (b *Batch) Reset() {
+	clear(b.data)
 	const most = 1 << 20 // is kept for what is added next
 	if cap(b.data) > most {
 		b.data = nil
@@ -153,9 +154,8 @@ func (j *Journal) Long() bool {
 	return j.end-j.start > least+2*j.rewritten
 }
 
-// Rewrite replaces all batches by one, and empties that.
+// Rewrite replaces all batches by one, and empties that. Nothing else is left in the file.
 func (j *Journal) Rewrite(b *Batch) error {
-	was := j.start
 	at := (j.end + align - 1) / align * align
 	n, err := j.file.WriteAt(b.seal(), at)
 	if err != nil {
@@ -167,8 +167,10 @@ func (j *Journal) Rewrite(b *Batch) error {
 	}
 	j.end, j.rewritten = at+int64(n), int64(n)
 	b.Reset()
-	if from := (was + align - 1) / align * align; from < at { // what was before takes no memory any more
-		_ = unix.Fallocate(int(j.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, at-from)
+	// What was before takes no memory any more, also where who rewrote it last was killed before this.
+	_ = unix.Fallocate(int(j.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, headerSize, at-headerSize)
+	if err := j.file.Truncate(j.end); err != nil { // of a batch that its writer did not end
+		return fmt.Errorf("cut the notes for who may have to go on: %w", err)
 	}
 	return nil
 }

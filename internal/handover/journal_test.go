@@ -3,7 +3,9 @@ package handover
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -129,6 +131,36 @@ func TestRewritingTakesNoMemory(t *testing.T) {
 		t.Errorf("a journal of one note of 100 KB takes %d bytes", held)
 	}
 	wantNotes(t, again(t, j), note)
+}
+
+// TestRewritingLeavesNothing rewrites a journal, some of which was not written to its end by a process
+// that was killed: what was noted before is neither in the file any more, nor in the batch.
+func TestRewritingLeavesNothing(t *testing.T) {
+	const text = "was noted"
+	j := newJournal(t)
+	b := batch(text)
+	if err := j.Append(b); err != nil {
+		t.Fatal(err)
+	}
+	notEnded := batch("n" + strings.Repeat(text, 10000)).seal()
+	if _, err := j.file.WriteAt(notEnded[:len(notEnded)/2], j.end); err != nil {
+		t.Fatal(err)
+	}
+	next := again(t, j)
+	wantNotes(t, next, text)
+	if err := next.Rewrite(batch("all")); err != nil {
+		t.Fatal(err)
+	}
+	wantNotes(t, again(t, next), "all")
+	file, err := io.ReadAll(io.NewSectionReader(j.file, 0, 1<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, in := range map[string][]byte{"file": file, "batch": b.data[:cap(b.data)]} {
+		if n := bytes.Count(in, []byte(text)); n > 0 {
+			t.Errorf("the %s has it %d times", where, n)
+		}
+	}
 }
 
 // TestNotesOfWhoStillWrites opens a journal before its writer has ended.

@@ -19,7 +19,7 @@ func TestPrivileges(t *testing.T) {
 	for _, flags := range [][]string{{"notes"}, {"notes", "--keep"}} {
 		dir, pid := p.mount("memory", append(flags, "--owner", "3001")...)
 		if len(flags) > 1 { // the keeper starts others, which mount
-			pid = children(t, pid)[0]
+			pid = harness.Children(t, pid)[0]
 		}
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 		if err != nil || len(threads) == 0 {
@@ -50,27 +50,4 @@ func TestPrivileges(t *testing.T) {
 		}
 		p.must("unmount", "--at", dir)
 	}
-}
-
-// children are the processes that a process has started.
-func children(t *testing.T, pid int) (pids []int) {
-	t.Helper()
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // by thread
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, list := range lists {
-		text, _ := os.ReadFile(list) // of a thread that may have ended
-		for _, field := range strings.Fields(string(text)) {
-			var child int
-			if _, err := fmt.Sscan(field, &child); err != nil {
-				t.Fatal(err)
-			}
-			pids = append(pids, child)
-		}
-	}
-	if pids == nil {
-		t.Fatalf("process %d has no children", pid)
-	}
-	return pids
 }

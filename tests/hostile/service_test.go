@@ -47,7 +47,7 @@ func TestServiceCapabilities(t *testing.T) {
 	p.sh(agent, "cd memory/notes; { echo one; bash -c 'echo two'; } > f; : > g; sed -i s/one/1/ f")
 	p.sh(0, fmt.Sprintf("kill -9 $(cat /proc/%d/task/*/children)", mounted.PID))
 	p.sh(agent, "cd memory/notes; echo three >> f")
-	serves := children(t, mounted.PID)[0]
+	serves := harness.Children(t, mounted.PID)[0]
 	p.sh(0, fmt.Sprintf("kill -HUP %d; while test -e /proc/%d/fd/0; do sleep 0.01; done", mounted.PID, serves))
 	if got := p.sh(agent, "cd memory/notes; echo four >> f; cat f"); got != "1\ntwo\nthree\nfour\n" {
 		t.Errorf("the mount has %q", got)

@@ -95,7 +95,7 @@ func newBattlefield(t *testing.T, seed uint64) *battlefield {
 		dir, pid := b.mount(m.name, args...)
 		target := &target{dir: dir, pid: pid, serves: pid, budget: m.budget}
 		if m.name == "keep" {
-			target.serves = children(t, pid)[0]
+			target.serves = harness.Children(t, pid)[0]
 		}
 		b.mounts[m.name] = target
 	}

@@ -14,7 +14,7 @@ import (
 
 // TestRedactedEverywhere writes a text in each way that there is, erases it, and looks for it
 // in every file that mneme has, also what a killed mount has left, in mounts and their past, which
-// the kernel has kept, in the memory of their processes, and in what commands print. One of the mounts is stopped meanwhile.
+// the kernel has kept, in the memory of their processes, one of which has a keeper, and in what commands print. One of the mounts is stopped meanwhile.
 func TestRedactedEverywhere(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)
@@ -67,6 +67,8 @@ func TestRedactedEverywhere(t *testing.T) {
 	if seen := r.Try(t, everything); strings.Count(seen.Stdout, canary) < 20 {
 		t.Fatalf("the read-only mount shows %v", seen)
 	}
+	kept := e.Mount(t, "notes", "--keep") // which notes for who may have to go on what is written
+	kept.Sh(t, `(yes `+text+` || :) | head -c 100000 > kept.md; cat kept.md > /dev/null; echo clean > kept.md`)
 	k := e.Mount(t, "notes")
 	k.Sh(t, `echo `+text+` > .k.tmp; mv .k.tmp k.md; echo clean > k.md`)
 	k.Kill(t)
@@ -117,7 +119,7 @@ func TestRedactedEverywhere(t *testing.T) {
 	} else if found := e.RemoteHolders(t, canary); len(found) > 0 {
 		t.Errorf("the backend has it in %q", found)
 	}
-	for _, mount := range []*harness.Mount{m, r} {
+	for _, mount := range []*harness.Mount{m, r, kept} {
 		mount.Forgets(t, text)
 	}
 	if err != nil || len(in) > 0 || files < 5 {
