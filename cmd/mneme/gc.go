@@ -143,7 +143,11 @@ func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *m
 		}
 	}
 	bar.clear()
-	if err := errors.Join(errs...); err != nil {
+	err = errors.Join(errs...)
+	if err == nil && len(j.Left) > 0 {
+		err = errNotYet
+	}
+	if err != nil {
 		errs = []error{fmt.Errorf("gc %s: %w", slug, err)}
 	}
 	if a.json {
