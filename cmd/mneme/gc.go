@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"mneme/archive"
 	"mneme/backend"
 	"mneme/internal/bytesize"
 	"mneme/memory"
@@ -82,21 +81,6 @@ func (c *gcCmd) Run(ctx context.Context, a *app) error {
 		}
 		return errors.Join(errs...)
 	})
-}
-
-// refuseUnfinished refuses to collect while an import has not ended: its commits have old times,
-// and say nothing of when contents were stored.
-func refuseUnfinished(lib *backend.Library, stores []versionlog.Store) error {
-	for _, s := range stores {
-		begun, err := archive.HasBegun(lib.ImportsDir(), s.ID)
-		if err != nil {
-			return err
-		}
-		if begun {
-			return fmt.Errorf("%w: an import into store %s has not ended; run `mneme import` again, or `mneme store delete %[2]s`; till then nothing is removed from any store", versionlog.ErrConflict, s.Slug)
-		}
-	}
-	return nil
 }
 
 // gcJSON is what has gone of a store, or would.

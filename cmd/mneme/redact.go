@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/archive"
 	"mneme/backend"
 	"mneme/cas"
 	"mneme/errkind"
@@ -88,9 +89,6 @@ func (c *redactCmd) Run(ctx context.Context, a *app) error {
 
 // errNotAll says that a redaction could not look at all that it was asked about.
 var errNotAll = errkind.New(errkind.Corrupt, "what the redaction could not look at, it has not erased; mend it from a backup (`mneme fsck` says more) and run the command again, or name the versions by their ids")
-
-// errNotYet says that something of what was erased is still there.
-var errNotYet = errors.New("not all of it is erased: what is left where, and what is in the way, stands behind NOT YET (\"left\" in JSON); do what it says, and run the command again")
 
 // errNoMatch says that a query takes no version, be it a current one.
 var errNoMatch = errkind.New(errkind.NotFound, "no version matches, unless it was erased before; want a --grep, --path or --session that some have (`mneme log STORE` shows them)")
@@ -280,6 +278,7 @@ type placeJSON struct {
 var unreached = []string{
 	"copies that were handed out: backups, exports, images, packs and what agents have read",
 	"mounts: each empties its caches when it follows the event, at once if it runs on this machine, and one of another machine or one that is stopped when it goes on",
+	"kept conflicts of other machines and users: a mount erases there those of the versions when it follows the event, and no others that have a text",
 	"of a store on AWS: point-in-time recovery and backups of the table, replicas of the bucket, and caches of other machines on which mneme does not run now, until it does",
 	"memory that running processes other than mounts have used, and not used for something else since, and names that the session of a mount knows, until they end",
 	"messages, sessions, metadata and keys of commits: the chain needs them",
@@ -312,9 +311,15 @@ func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st
 		has := func(text []byte) bool {
 			return c.Grep != "" && bytes.Contains(text, []byte(c.Grep)) || digests[cas.Sum(text)]
 		}
+		if lib.LeavesOrphans() && err == nil {
+			n, left := eraseOrphans(ctx, lib, st.Info())
+			done.Note(fmt.Sprintf("contents of no version in the bucket (%d)", n), left)
+			c.unmatched = c.unmatched && n == 0
+		}
 		conflicts := lib.Conflicts(st.Info().ID)
 		n, kept := conflicts.Erase(versions, has)
 		done.Note(fmt.Sprintf("kept conflicts (%d)", n), kept)
+		c.unmatched = c.unmatched && n == 0
 		n, kept = spool.RemoveSettled(conflicts.Dir(), func(e *spool.Entry) error { return waiting(e, has) })
 		done.Note(fmt.Sprintf("what killed mounts have left (%d)", n), kept)
 	}
@@ -325,6 +330,29 @@ func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st
 		err = c.ending(done.Places, unseen)
 	}
 	return err
+}
+
+// eraseOrphans removes the contents that no version has, unless they are those of an import.
+func eraseOrphans(ctx context.Context, lib *backend.Library, store versionlog.Store) (int, error) {
+	if err := refuseUnfinished(lib, []versionlog.Store{store}); err != nil {
+		return 0, err
+	}
+	return lib.EraseOrphans(ctx, store.ID)
+}
+
+// refuseUnfinished refuses to collect while an import has not ended: its commits have old times,
+// and say nothing of when contents were stored.
+func refuseUnfinished(lib *backend.Library, stores []versionlog.Store) error {
+	for _, s := range stores {
+		begun, err := archive.HasBegun(lib.ImportsDir(), s.ID)
+		if err != nil {
+			return err
+		}
+		if begun {
+			return fmt.Errorf("%w: an import into store %s has not ended; run `mneme import` again, or `mneme store delete %[2]s`; till then nothing is removed from any store", versionlog.ErrConflict, s.Slug)
+		}
+	}
+	return nil
 }
 
 // errWaiting says why a redaction leaves what a killed mount has left.
