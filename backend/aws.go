@@ -124,6 +124,7 @@ func (t awsTable) open(ctx context.Context, opts *Options) (*Library, error) {
 			}
 			return counts
 		},
+		eraseOrphans: log.EraseOrphans,
 		collect: func(ctx context.Context, storeID string, opts *CollectOptions) (*Garbage, error) {
 			orphans, err := log.Collect(ctx, storeID, &dynamolog.CollectOptions{Grace: opts.Grace, Keep: opts.Keep, Progress: opts.contents})
 			found := &Garbage{Contents: orphans.Contents, Bytes: orphans.Bytes, Pages: orphans.Pages}

@@ -72,6 +72,8 @@ type parts struct {
 	requests    func() []RequestCount
 	collect     func(ctx context.Context, storeID string, opts *CollectOptions) (*Garbage, error)
 	shrink      func(ctx context.Context) (int64, error)
+
+	eraseOrphans func(ctx context.Context, storeID string) (int, error) // nil: a redaction does
 }
 
 // Credential is what a server says of the credential that a library is used with.
@@ -213,6 +215,16 @@ func (l *Library) Collect(ctx context.Context, storeID string, opts *CollectOpti
 		found.Contents, found.Bytes, found.Temporary, found.Left = more.Contents, more.Bytes, found.Temporary+more.Temporary, more.Left
 	}
 	return found, err
+}
+
+// LeavesOrphans reports whether a redaction leaves contents that no version has, as of a write
+// that lost a race, which EraseOrphans then removes.
+func (l *Library) LeavesOrphans() bool { return l.parts.eraseOrphans != nil }
+
+// EraseOrphans removes the contents of a store that no version has, however new, and returns how
+// many there were. A writer that is about to commit one stores it again.
+func (l *Library) EraseOrphans(ctx context.Context, storeID string) (int, error) {
+	return l.parts.eraseOrphans(ctx, storeID)
 }
 
 // ErrServerCollects says that Library.Collect is not for a client of a server.

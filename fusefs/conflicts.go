@@ -7,6 +7,7 @@ import (
 
 	"mneme/session"
 	"mneme/session/conflict"
+	"mneme/versionlog"
 )
 
 // newSession makes the session of a store, which keeps what it loses in s.kept.
@@ -64,5 +65,20 @@ func (s *store) expireKept() {
 			return
 		case <-time.After(24 * time.Hour):
 		}
+	}
+}
+
+// eraseKept removes the conflicts of which one side is a version that a commit redacts: who did
+// that may sit at another machine. What the rule of the store lets go of stays until it expires.
+func (s *store) eraseKept(c *versionlog.Commit) {
+	if s.kept == nil || !c.IsEvent(versionlog.EventRedacted) {
+		return
+	}
+	erased := map[string]bool{}
+	for _, id := range c.Event.ErasedVersions() {
+		erased[id] = true
+	}
+	if _, err := s.kept.Erase(erased, func([]byte) bool { return false }); err != nil {
+		s.fs.log.Error("erase conflicts of redacted versions", "store", s.slug(), "err", err)
 	}
 }

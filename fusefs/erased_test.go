@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 	"mneme/cas"
 	"mneme/internal/testing/logfault"
 	"mneme/memory"
+	"mneme/session/conflict"
 	"mneme/versionlog"
 )
 
@@ -310,5 +312,38 @@ func TestErasedOfThePast(t *testing.T) {
 		if data, err := past.Content(t.Context(), v); err == nil {
 			t.Errorf("loaded %v: the cache has %q", loaded, data)
 		}
+	}
+}
+
+// TestErasedInConflicts: a mount that follows a redaction erases what it keeps of the versions,
+// since who redacts may sit at another machine; what a rule lets go of stays until it expires.
+func TestErasedInConflicts(t *testing.T) {
+	r := newRig(t, "/a")
+	kept := conflict.New(r.TempDir())
+	r.keepIn(kept)
+	r.Cleanup(func() { // before the directory is removed
+		r.stop()
+		r.awaitTasks()
+	})
+	r.write("/a", "now")
+	r.follow()
+	keep := func(version string) {
+		_, err := kept.Keep(conflict.About{Path: "/a", Time: time.Now(), Session: "s", Base: &conflict.Side{Version: version, Path: "/a"}},
+			conflict.Texts{Base: []byte("the base"), Yours: []byte("of " + version)})
+		r.must(err)
+	}
+	erased := ""
+	for c, err := range r.other.Commits(r.Context(), 0) {
+		r.must(err)
+		for _, v := range c.Versions {
+			erased = cmp.Or(erased, v.ID)
+		}
+	}
+	keep(erased)
+	keep("another")
+	r.redact()
+	r.follow()
+	if r.kept("of "+erased) || !r.kept("of another") {
+		t.Errorf("that of the erased version is kept: %v, another: %v", r.kept("of "+erased), r.kept("of another"))
 	}
 }

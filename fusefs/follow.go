@@ -75,6 +75,7 @@ func (s *store) setDegraded(err error) (was error) {
 // followOne brings the next commit of the log into the tree, unless ctx ends. One that this
 // mount makes itself is left to the request that makes it.
 func (s *store) followOne(ctx context.Context, c *versionlog.Commit) {
+	s.eraseKept(c)
 	recounted := s.recount(ctx, c)
 	var met session.Met
 	for {

@@ -6,6 +6,7 @@ import (
 
 	"mneme/backend"
 	"mneme/cas"
+	"mneme/finding"
 	"mneme/internal/safepath"
 	"mneme/memory"
 	"mneme/server/access"
@@ -102,6 +103,8 @@ func adviseDeletion(err error, storeID string) error {
 // do it.
 func adviseProblem(at *backend.Location, store string, p memory.Problem) string {
 	switch {
+	case p.Finding == finding.BucketErased:
+		return fmt.Sprintf("%s: `mneme redact %s VERSION… --reason WHY`", p.Do, store)
 	case p.Kind == backend.ProblemIndex && at.Recovery.Rebuild != nil:
 		return p.Do + ": `mneme fsck --rebuild-index`"
 	case p.Kind == memory.ProblemBlob && p.Current:

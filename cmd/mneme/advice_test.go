@@ -10,6 +10,7 @@ import (
 
 	"mneme/backend"
 	"mneme/errkind"
+	"mneme/finding"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/witness"
@@ -99,6 +100,7 @@ func TestAdviseProblem(t *testing.T) {
 		want string
 	}{
 		{remote, memory.Problem{Kind: backend.ProblemIndex, Do: "rebuild the index"}, "rebuild the index: `mneme fsck --rebuild-index`"},
+		{remote, memory.Problem{Kind: backend.ProblemIndex, Finding: finding.BucketErased, Do: "x"}, "x: `mneme redact notes VERSION… --reason WHY`"},
 		{local, memory.Problem{Kind: backend.ProblemIndex, Do: "x"}, "x"},
 		{local, memory.Problem{Kind: memory.ProblemRecord, Do: "x"}, "x"},
 		{local, memory.Problem{Kind: memory.ProblemBlob, Do: "x", Version: v}, "x (`mneme write notes:/restored`)"},

@@ -73,6 +73,9 @@ func classNamed(name string) class {
 	return failure
 }
 
+// errNotYet says that something of what was erased is still there.
+var errNotYet = errors.New("not all of it is erased: what is left where, and what is in the way, stands behind NOT YET (\"left\" in JSON); do what it says, and run the command again")
+
 // usageError is a mistake in how mneme was called.
 type usageError struct{ error }
 

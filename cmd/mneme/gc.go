@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"mneme/archive"
 	"mneme/backend"
 	"mneme/internal/bytesize"
 	"mneme/memory"
@@ -84,21 +83,6 @@ func (c *gcCmd) Run(ctx context.Context, a *app) error {
 	})
 }
 
-// refuseUnfinished refuses to collect while an import has not ended: its commits have old times,
-// and say nothing of when contents were stored.
-func refuseUnfinished(lib *backend.Library, stores []versionlog.Store) error {
-	for _, s := range stores {
-		begun, err := archive.HasBegun(lib.ImportsDir(), s.ID)
-		if err != nil {
-			return err
-		}
-		if begun {
-			return fmt.Errorf("%w: an import into store %s has not ended; run `mneme import` again, or `mneme store delete %[2]s`; till then nothing is removed from any store", versionlog.ErrConflict, s.Slug)
-		}
-	}
-	return nil
-}
-
 // gcJSON is what has gone of a store, or would.
 type gcJSON struct {
 	Type      string               `json:"type"`
@@ -143,7 +127,11 @@ func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *m
 		}
 	}
 	bar.clear()
-	if err := errors.Join(errs...); err != nil {
+	err = errors.Join(errs...)
+	if err == nil && len(j.Left) > 0 {
+		err = errNotYet
+	}
+	if err != nil {
 		errs = []error{fmt.Errorf("gc %s: %w", slug, err)}
 	}
 	if a.json {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/archive"
 	"mneme/backend"
 	"mneme/cas"
 	"mneme/errkind"
@@ -28,10 +29,12 @@ type redactCmd struct {
 	Session  string   `placeholder:"ID" help:"Only versions of the session; without --grep the current ones stay."`
 	DryRun   bool     `help:"Show what would be erased, and erase nothing."`
 	Yes      bool     `help:"Do not ask."`
+
+	unmatched bool // by the query: no version, be it a current one or one that cannot be read
 }
 
 func (c *redactCmd) Help() string {
-	return `Erases versions for good: their content, path, size and hash leave the history, the database with its free pages and its write-ahead log, or the table and the bucket with old versions of objects, the files of contents, kept conflicts, what killed mounts have left, and the caches of every mount as it follows. What stays is that there was a version, by whom and when, and who erased it, when and why; the chain of the history still verifies. A content that other versions have, too, stays with them. The current version of a memory is refused: write or remove it first. Prints a receipt, which says of each place when it was erased there, what could not be looked at since it is damaged, and what could not be reached. Where something could not be looked at, all else is erased, and the exit code is 7. To run it again is safe, and does what was left to do; on AWS it takes the ids of the versions for that, and credentials that may delete from the bucket.
+	return `Erases versions for good: their content, path, size and hash leave the history, the database with its free pages and its write-ahead log, or the table and the bucket with old versions of objects, the files of contents, kept conflicts, what killed mounts have left, and the caches of every mount as it follows. What stays is that there was a version, by whom and when, and who erased it, when and why; the chain of the history still verifies. A content that other versions have, too, stays with them. The current version of a memory is refused: write or remove it first. Prints a receipt, which says of each place when it was erased there, what could not be looked at since it is damaged, and what could not be reached. Where something could not be looked at, all else is erased, and the exit code is 7; where something is left (NOT YET), it is 1; where no version matches, it is 3. To run it again is safe, and does what was left to do; on AWS it takes the ids of the versions for that, and credentials that may delete from the bucket.
 
 Examples:
 
@@ -67,7 +70,7 @@ func (c *redactCmd) Run(ctx context.Context, a *app) error {
 			if err := c.showFound(a, st, found, unseen); err != nil {
 				return err
 			}
-			return notAll(unseen)
+			return c.ending(nil, unseen)
 		}
 		if len(found) > 0 && !c.Yes {
 			if err := c.showFound(a, st, found, unseen); err != nil {
@@ -80,20 +83,25 @@ func (c *redactCmd) Run(ctx context.Context, a *app) error {
 				return err
 			}
 		}
-		if err := c.redact(ctx, a, lib, st, found, unseen); err != nil {
-			return err
-		}
-		return notAll(unseen)
+		return c.redact(ctx, a, lib, st, found, unseen)
 	})
 }
 
 // errNotAll says that a redaction could not look at all that it was asked about.
 var errNotAll = errkind.New(errkind.Corrupt, "what the redaction could not look at, it has not erased; mend it from a backup (`mneme fsck` says more) and run the command again, or name the versions by their ids")
 
-// notAll is the error that there is something unseen.
-func notAll(unseen []memory.Unseen) error {
-	if len(unseen) > 0 {
+// errNoMatch says that a query takes no version, be it a current one.
+var errNoMatch = errkind.New(errkind.NotFound, "no version matches, unless it was erased before; want a --grep, --path or --session that some have (`mneme log STORE` shows them)")
+
+// ending is the error of what was left in places, and of what could not be looked at.
+func (c *redactCmd) ending(places []versionlog.Purged, unseen []memory.Unseen) error {
+	switch {
+	case len(unseen) > 0:
 		return errNotAll
+	case slices.ContainsFunc(places, func(p versionlog.Purged) bool { return p.Why != "" }):
+		return errNotYet
+	case c.unmatched:
+		return errNoMatch
 	}
 	return nil
 }
@@ -122,6 +130,7 @@ func (c *redactCmd) find(ctx context.Context, a *app, st *memory.Store) ([]memor
 	if err != nil {
 		return nil, nil, err
 	}
+	c.unmatched = len(all)+len(unseen)+len(c.Versions) == 0
 	var found []memory.Redactable
 	var current []string
 	for _, v := range all {
@@ -269,6 +278,7 @@ type placeJSON struct {
 var unreached = []string{
 	"copies that were handed out: backups, exports, images, packs and what agents have read",
 	"mounts: each empties its caches when it follows the event, at once if it runs on this machine, and one of another machine or one that is stopped when it goes on",
+	"kept conflicts of other machines and users: a mount erases there those of the versions when it follows the event, and no others that have a text",
 	"of a store on AWS: point-in-time recovery and backups of the table, replicas of the bucket, and caches of other machines on which mneme does not run now, until it does",
 	"memory that running processes other than mounts have used, and not used for something else since, and names that the session of a mount knows, until they end",
 	"messages, sessions, metadata and keys of commits: the chain needs them",
@@ -301,16 +311,48 @@ func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st
 		has := func(text []byte) bool {
 			return c.Grep != "" && bytes.Contains(text, []byte(c.Grep)) || digests[cas.Sum(text)]
 		}
+		if lib.LeavesOrphans() && err == nil {
+			n, left := eraseOrphans(ctx, lib, st.Info())
+			done.Note(fmt.Sprintf("contents of no version in the bucket (%d)", n), left)
+			c.unmatched = c.unmatched && n == 0
+		}
 		conflicts := lib.Conflicts(st.Info().ID)
 		n, kept := conflicts.Erase(versions, has)
 		done.Note(fmt.Sprintf("kept conflicts (%d)", n), kept)
+		c.unmatched = c.unmatched && n == 0
 		n, kept = spool.RemoveSettled(conflicts.Dir(), func(e *spool.Entry) error { return waiting(e, has) })
 		done.Note(fmt.Sprintf("what killed mounts have left (%d)", n), kept)
 	}
 	if printErr := c.receipt(a, st, done, unseen); err == nil {
 		err = printErr
 	}
+	if err == nil {
+		err = c.ending(done.Places, unseen)
+	}
 	return err
+}
+
+// eraseOrphans removes the contents that no version has, unless they are those of an import.
+func eraseOrphans(ctx context.Context, lib *backend.Library, store versionlog.Store) (int, error) {
+	if err := refuseUnfinished(lib, []versionlog.Store{store}); err != nil {
+		return 0, err
+	}
+	return lib.EraseOrphans(ctx, store.ID)
+}
+
+// refuseUnfinished refuses to collect while an import has not ended: its commits have old times,
+// and say nothing of when contents were stored.
+func refuseUnfinished(lib *backend.Library, stores []versionlog.Store) error {
+	for _, s := range stores {
+		begun, err := archive.HasBegun(lib.ImportsDir(), s.ID)
+		if err != nil {
+			return err
+		}
+		if begun {
+			return fmt.Errorf("%w: an import into store %s has not ended; run `mneme import` again, or `mneme store delete %[2]s`; till then nothing is removed from any store", versionlog.ErrConflict, s.Slug)
+		}
+	}
+	return nil
 }
 
 // errWaiting says why a redaction leaves what a killed mount has left.
@@ -340,6 +382,8 @@ func (c *redactCmd) receipt(a *app, st *memory.Store, done *memory.Redaction, un
 		return a.printJSON(r)
 	}
 	switch {
+	case c.unmatched:
+		a.printf("No version of %s matches: nothing was erased from its history; what an earlier redaction has left was looked at.\n", r.Store)
 	case len(r.Versions) == 0:
 		a.printf("Nothing was erased from the history; what an earlier redaction has left was looked at.\n")
 	default:

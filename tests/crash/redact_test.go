@@ -45,7 +45,9 @@ func TestKillRedact(t *testing.T) {
 			late := time.AfterFunc(rand.N(usual), func() { _ = cmd.Process.Kill() })
 			_ = cmd.Wait()
 			late.Stop()
-			e.Must(t, redact...)
+			if again := e.Mneme(redact...); again.Code != 0 && again.Code != 3 { // 3: the one that was killed had erased them
+				t.Fatalf("round %d: once more: %v", round, again)
+			}
 		}
 		err := filepath.WalkDir(e.Dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() {

@@ -50,10 +50,22 @@ func (l *Log) Collect(ctx context.Context, storeID string, opts *CollectOptions)
 		found.Pages, pagesErr = s.collectPages(ctx, opts.Grace, opts.Keep)
 		err = errors.Join(err, pagesErr)
 	}
+	return found, explainCollect(err)
+}
+
+// EraseOrphans removes the contents of a store that no version has, and that Collect would remove
+// without a grace time, and returns how many that were.
+func (l *Log) EraseOrphans(ctx context.Context, storeID string) (int, error) {
+	found, err := l.store(storeID).collectContents(ctx, &CollectOptions{Progress: func(int, int) {}})
+	return found.Contents, explainCollect(err)
+}
+
+// explainCollect adds to an error which credentials it takes.
+func explainCollect(err error) error {
 	if err = awsconf.Explain(err); errors.Is(err, fs.ErrPermission) && !errors.Is(err, objectversions.ErrLeft) {
 		err = fmt.Errorf("%w: %w", errMayNotCollect, err)
 	}
-	return found, err
+	return err
 }
 
 func (s *store) collectContents(ctx context.Context, opts *CollectOptions) (found Orphans, err error) {
