@@ -162,4 +162,13 @@ func makeExampleHome(t *testing.T, home string) {
 	if _, err := notes.Write(t.Context(), "/plan.md", []byte("Ship on Friday.\n"), versionlog.ExpectAny()); err != nil {
 		t.Fatal(err)
 	}
+	leaks, err := lib.Open(t.Context(), notes.Info().ID, memory.SessionAuthor("sesn_7"))
+	for _, text := range []string{"hunter2", "hunter3", "clean"} {
+		if err == nil {
+			_, err = leaks.Write(t.Context(), "/drafts/b.md", []byte(text), versionlog.ExpectAny())
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }

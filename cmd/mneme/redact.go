@@ -40,7 +40,7 @@ Examples:
 
     mneme redact notes --grep hunter2 --reason 'password, ticket 81' --dry-run
     mneme redact notes memver_0000000000001005zvgzwkzawr --reason 'asked for by a customer'
-    mneme redact notes --path /drafts --session sesn_7 --reason 'wrong store'`
+    mneme redact notes --path /drafts --session sesn_7 --reason 'wrong store' --yes`
 }
 
 func (c *redactCmd) Run(ctx context.Context, a *app) error {
