@@ -2,6 +2,7 @@ package openfiles
 
 import (
 	"os"
+	"os/signal"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -116,6 +117,9 @@ func TestSameProcess(t *testing.T) {
 // TestPending sends signals to a process that is stopped, so that they stay pending.
 func TestPending(t *testing.T) {
 	s := New()
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP) // what nohup ignores, children would, too
+	defer signal.Stop(caught)
 	for _, c := range []struct {
 		name string
 		send func(pid int, signal syscall.Signal) error
