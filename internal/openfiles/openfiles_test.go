@@ -2,8 +2,8 @@ package openfiles
 
 import (
 	"os"
-	"os/signal"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
