@@ -89,11 +89,10 @@ func (fs *fileSystem) returnMemory() {
 }
 
 // clearErased lets go of what may hold texts that were erased, without anybody using it: the
-// connections to the database, whose memory is unmapped then, and pools, of which one
-// collection leaves the rest to the next one, that of returning.free; and so that the journal does
-// not have them, it is rewritten. What these free they
-// overwrite in a process of mneme mount, which has GODEBUG=clobberfree=1; and fusedev wipes its
-// buffers.
+// connections to the database, whose memory is unmapped then, the journal, which is rewritten, and
+// pools, of which one collection leaves the rest to the next one, that of returning.free. What
+// these free is overwritten in a process of mneme mount, which has GODEBUG=clobberfree=1; and
+// fusedev wipes its buffers.
 func (fs *fileSystem) clearErased() {
 	for _, s := range fs.stores {
 		if err := s.memory.Forget(); err != nil {

@@ -12,8 +12,6 @@ import (
 	"mneme/server/reply"
 )
 
-var errTooLong = reply.Unavailable("the request was not answered in time")
-
 // queueTimeout is how long a request waits when too many are under way.
 const queueTimeout = 5 * time.Second
 
@@ -62,7 +60,7 @@ func (b *bounder) wrap(next http.Handler) http.Handler {
 		}
 		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
-		timer := time.AfterFunc(limit, func() { cancel(errTooLong) })
+		timer := time.AfterFunc(limit, func() { cancel(reply.ErrLate) })
 		defer timer.Stop()
 		p := &place{}
 		defer p.leave()

@@ -10,8 +10,6 @@ import (
 	"mneme/server/reply"
 )
 
-var errEnding = reply.Unavailable("the server ends; try again")
-
 // lounge has the requests that wait for news.
 type lounge struct {
 	registry *access.Registry
@@ -30,7 +28,7 @@ func (l *lounge) linger(w http.ResponseWriter, r *http.Request) (context.Context
 	_ = control.SetWriteDeadline(time.Time{})
 	watched, unwatch := l.registry.Watch(r.Context(), v.secret)
 	ctx, cancel := context.WithCancelCause(watched)
-	unlink := context.AfterFunc(l.open, func() { cancel(errEnding) })
+	unlink := context.AfterFunc(l.open, func() { cancel(reply.ErrEnding) })
 	giveBack, ok := l.shares.take(v.caller)
 	switch n := l.n.Add(1); {
 	case !ok:

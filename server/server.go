@@ -141,7 +141,7 @@ func (s *Server) wrap(faces http.Handler) http.Handler {
 // ready returns why the server should be sent no requests.
 func (s *Server) ready(ctx context.Context) error {
 	if s.ending.Load() {
-		return errEnding
+		return reply.ErrEnding
 	}
 	return s.registry.Ready(ctx)
 }

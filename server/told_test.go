@@ -28,9 +28,9 @@ func TestOwnErrorsAreTold(t *testing.T) {
 		retry  string // x-should-retry
 	}{
 		"too many":            {errOverloaded, 503, "too many requests are under way; try again", ""},
-		"an end":              {errEnding, 503, "the server ends; try again", ""},
+		"an end":              {reply.ErrEnding, 503, "the server ends; try again", ""},
 		"credentials":         {fmt.Errorf("%w: %w", errCredentials, inner), 503, "credentials cannot be looked up now; try again", ""},
-		"a time that is over": {fmt.Errorf("%w: %w", errTooLong, inner), 503, "the request was not answered in time", ""},
+		"a time that is over": {fmt.Errorf("%w: %w", reply.ErrLate, inner), 503, "the request was not answered in time", ""},
 		"a full disk":         {fmt.Errorf("arn:aws:disk: %w", errkind.New(errkind.NoSpace, "of eu-1")), 507, "the server has no room left", "false"},
 		"a backend":           {inner, 503, "the log of the server says more", ""},
 		"damage":              {fmt.Errorf("%w: %w", errCredentials, errkind.New(errkind.Corrupt, "arn:aws: eu-1")), 500, "the log of the server says more", "false"},

@@ -38,7 +38,7 @@ func (c *call) cause(err error) error {
 	if cause := context.Cause(c.Context()); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	return fmt.Errorf("%w: %w", errBusy, err)
+	return fmt.Errorf("%w: %w", reply.ErrLate, err)
 }
 
 // lookAgain has the request go on with what its caller reaches now.

@@ -16,6 +16,7 @@ import (
 	"mneme/gateway"
 	"mneme/gateway/wire"
 	"mneme/server/access"
+	"mneme/server/reply"
 	"mneme/versionlog"
 	"mneme/versionlog/logtest"
 	"mneme/versionlog/memlog"
@@ -269,8 +270,8 @@ func TestLinger(t *testing.T) {
 	token.Store("two")
 	full.Store(true)
 	go func() { waited <- l.Wait(t.Context(), id, 0) }()
-	(<-lingers)(errEnding) // it has come again after it was refused
-	<-lingers              // it has come again
+	(<-lingers)(reply.ErrEnding) // it has come again after it was refused
+	<-lingers                    // it has come again
 	p := put("/a", "1")
 	p.Changes[0].Content = nil
 	if _, err := l.Commit(t.Context(), id, p); err != nil {

@@ -10,7 +10,6 @@ import (
 	"mneme/cas"
 	"mneme/errkind"
 	"mneme/server/access"
-	"mneme/server/reply"
 	"mneme/versionlog"
 )
 
@@ -52,8 +51,4 @@ type view struct {
 	credential *access.Caller // nil: hello does not say
 }
 
-var (
-	errNoOperation = errkind.New(errkind.Unsupported, "there is no such operation of the gateway")
-	errEnding      = reply.Unavailable("the server ends; try again")
-	errBusy        = reply.Unavailable("the request was not answered in time")
-)
+var errNoOperation = errkind.New(errkind.Unsupported, "there is no such operation of the gateway")

@@ -8,6 +8,7 @@ import (
 
 	"mneme/errkind"
 	"mneme/gateway/wire"
+	"mneme/server/reply"
 	"mneme/versionlog"
 )
 
@@ -163,7 +164,7 @@ func follow(c *call) error {
 		case r := <-got:
 			return c.answerFollower(w, ctx, r.commits, r.err)
 		case <-c.closing:
-			return c.answerFollower(w, ctx, wait().commits, errEnding)
+			return c.answerFollower(w, ctx, wait().commits, reply.ErrEnding)
 		case <-alive.C:
 			if err := w.Alive(); err != nil {
 				wait()

@@ -45,6 +45,12 @@ type unavailableError struct{ text string }
 func (e *unavailableError) Error() string      { return e.text }
 func (e *unavailableError) Kind() errkind.Kind { return errkind.Unavailable }
 
+// What the server says of itself at more than one face.
+var (
+	ErrEnding = Unavailable("the server ends; try again")
+	ErrLate   = Unavailable("the request was not answered in time")
+)
+
 // errEnded says why a request was not done whose context has ended.
 var errEnded = Unavailable("the request ended before it was done")
 
