@@ -13,6 +13,20 @@ func (s *Store) Newest(ctx context.Context, memoryID string) (versionlog.Version
 	return s.log.Newest(ctx, s.info.ID, memoryID)
 }
 
+// ReadNewest returns the newest version of a memory, and its bytes as Content does. Of a version
+// that has none, a deletion, a directory or an erased one, they are nil. versionlog.ErrNotFound.
+func (s *Store) ReadNewest(ctx context.Context, memoryID string) (v versionlog.Version, data []byte, err error) {
+	if s.can.NewestContent != nil {
+		v, data, err = s.can.NewestContent(ctx, s.info.ID, memoryID)
+	} else {
+		v, err = s.Newest(ctx, memoryID)
+	}
+	if err == nil && data == nil && !v.Digest.IsZero() && !v.Redacted() {
+		data, err = s.Content(ctx, v)
+	}
+	return v, data, err
+}
+
 // Version returns a version by its id. versionlog.ErrNotFound.
 func (s *Store) Version(ctx context.Context, id string) (versionlog.Version, error) {
 	return s.log.Version(ctx, s.info.ID, id)

@@ -264,6 +264,11 @@ type Capabilities struct {
 	// of that id would meet. Nil: a deletion leaves nothing.
 	Left func(ctx context.Context, storeID string) error
 
+	// NewestContent is Newest together with the content of the version, verified, in one read. Nil
+	// stands for a content that the version does not have, or that is to be read where the
+	// backend says: it is not there, damaged, or kept elsewhere. The caller may keep it.
+	NewestContent func(ctx context.Context, storeID, memoryID string) (Version, []byte, error)
+
 	// Next hands out commits as they arrive, to a caller that has everything up to after:
 	// it blocks until there is at least one commit above after, and returns those it
 	// has, in order and without gaps from after on. It spares a remote log the strongly

@@ -66,14 +66,14 @@ func contentField(o *strictjson.Object) (content string, given bool, err error) 
 // head is the memory of the path, where it is live.
 func (c *call) head(ctx context.Context, st *memory.Store) (versionlog.Version, error) {
 	v, err := st.Newest(ctx, c.PathValue("memory"))
-	if err != nil {
-		return v, err
+	if err == nil && !isHead(&v) {
+		err = versionlog.ErrNotFound
 	}
-	if !v.Live() || v.IsDir() || v.Redacted() {
-		return v, versionlog.ErrNotFound
-	}
-	return v, nil
+	return v, err
 }
+
+// isHead reports whether the newest version of a memory is a file that is there.
+func isHead(v *versionlog.Version) bool { return v.Live() && !v.IsDir() && !v.Redacted() }
 
 func getMemory(ctx context.Context, c *call) (any, error) {
 	full, err := c.isFull(true)
@@ -84,11 +84,18 @@ func getMemory(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := c.head(ctx, st)
+	if !full {
+		v, err := c.head(ctx, st)
+		return memoryOf(st, v), err
+	}
+	v, data, err := st.ReadNewest(ctx, c.PathValue("memory"))
+	if err == nil && !isHead(&v) {
+		err = versionlog.ErrNotFound
+	}
 	if err != nil {
 		return nil, err
 	}
-	return newMemory(ctx, st, v, full)
+	return fullMemory(st, v, data), nil
 }
 
 // update is what an update asks for.

@@ -64,33 +64,41 @@ type memoryJSON struct {
 
 // newMemory is the object of a live version, with its content in the full view.
 func newMemory(ctx context.Context, st *memory.Store, v versionlog.Version, full bool) (memoryJSON, error) {
+	if !full {
+		return memoryOf(st, v), nil
+	}
+	data, err := st.Content(ctx, v)
+	if err != nil {
+		return memoryJSON{}, err
+	}
+	return fullMemory(st, v, data), nil
+}
+
+// fullMemory is newMemory of a version whose content is data.
+func fullMemory(st *memory.Store, v versionlog.Version, data []byte) memoryJSON {
+	j := memoryOf(st, v)
+	j.Content, j.Base64 = contentIn(data)
+	return j
+}
+
+func memoryOf(st *memory.Store, v versionlog.Version) memoryJSON {
 	created, err := versionlog.MemoryTime(v.MemoryID)
 	if err != nil {
 		created = v.Time // an id of another program
 	}
-	j := memoryJSON{
+	return memoryJSON{
 		ID: v.MemoryID, Type: "memory", StoreID: st.Info().ID, VersionID: v.ID, Path: v.Path,
 		SHA256: v.Digest, Size: v.Size, Seq: v.Seq, CreatedAt: created.UTC(), UpdatedAt: v.Time.UTC(),
 	}
-	if full {
-		if j.Content, j.Base64, err = contentOf(ctx, st, v); err != nil {
-			return j, err
-		}
-	}
-	return j, nil
 }
 
-// contentOf returns the content of a version as text or, where it is none, as bytes.
-func contentOf(ctx context.Context, st *memory.Store, v versionlog.Version) (*string, []byte, error) {
-	data, err := st.Content(ctx, v)
-	if err != nil {
-		return nil, nil, err
-	}
+// contentIn returns a content as text or, where it is none, as bytes.
+func contentIn(data []byte) (*string, []byte) {
 	if !utf8.Valid(data) {
-		return nil, data, nil
+		return nil, data
 	}
 	text := string(data)
-	return &text, nil, nil
+	return &text, nil
 }
 
 // prefixJSON stands for the memories below a path, which ends in a slash.
@@ -153,10 +161,11 @@ func newVersion(ctx context.Context, st *memory.Store, v versionlog.Version, ful
 	}
 	j.SHA256, j.Size = &v.Digest, &v.Size
 	if full {
-		var err error
-		if j.Content, j.Base64, err = contentOf(ctx, st, v); err != nil {
+		data, err := st.Content(ctx, v)
+		if err != nil {
 			return j, err
 		}
+		j.Content, j.Base64 = contentIn(data)
 	}
 	return j, nil
 }

@@ -14,12 +14,13 @@ import (
 )
 
 var stateTests = map[string]func(*suite){
-	"Past":       testPast,
-	"Pages":      testPastPages,
-	"Newest":     testNewest,
-	"SeqAt":      testSeqAt,
-	"NoSuch":     testNoSuchState,
-	"StopsEarly": testPastStopsEarly,
+	"Past":          testPast,
+	"Pages":         testPastPages,
+	"Newest":        testNewest,
+	"NewestContent": testNewestContent,
+	"SeqAt":         testSeqAt,
+	"NoSuch":        testNoSuchState,
+	"StopsEarly":    testPastStopsEarly,
 }
 
 func (s *suite) at(storeID string, seq uint64) versionlog.State {
@@ -179,6 +180,38 @@ func testNewest(s *suite) {
 	newest(s.commit(remove("/c", anything))[0])
 	newest(other)
 	_, err := s.log.Newest(s.Context(), s.store.ID, "mem_unknown")
+	s.wantErr(err, versionlog.ErrNotFound)
+}
+
+func testNewestContent(s *suite) {
+	read := s.log.Capabilities().NewestContent
+	if read == nil {
+		return // a log need not be able to
+	}
+	newest := func(want versionlog.Version, content any) {
+		s.Helper()
+		got, data, err := read(s.Context(), s.store.ID, want.MemoryID)
+		s.must(err)
+		s.equal(got, want)
+		if text, ok := content.(string); ok != (data != nil) || text != string(data) {
+			s.Errorf("%s %s: content %q, want %v", got.Op, got.Path, data, content)
+		}
+	}
+	carried := func(path, content string) versionlog.Version {
+		change := put(path, content, anything)
+		change.Content = []byte(content)
+		return s.commit(change)[0]
+	}
+	empty, v := carried("/empty", ""), carried("/a", "1")
+	newest(v, "1")
+	newest(carried("/a", "2"), "2")
+	newest(empty, "")
+	newest(s.put("/elsewhere", "3"), nil)
+	newest(s.commit(rename("/a", "/c", anything))[0], "2")
+	newest(s.commit(remove("/c", anything))[0], nil)
+	_, _, err := read(s.Context(), s.store.ID, "mem_unknown")
+	s.wantErr(err, versionlog.ErrNotFound)
+	_, _, err = read(s.Context(), "memstore_unknown", v.MemoryID)
 	s.wantErr(err, versionlog.ErrNotFound)
 }
 

@@ -108,6 +108,24 @@ func TestContentRepairs(t *testing.T) {
 	again()
 }
 
+// TestNewestContentDamaged: bytes that are not what the version says are left to those who read blobs.
+func TestNewestContentDamaged(t *testing.T) {
+	dir, s := newLog(t)
+	l := openTest(t, dir, nil)
+	c, err := l.Commit(t.Context(), s.ID, withContent("/a", "one", versionlog.ExpectAny()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := c.Versions[0]
+	for _, stored := range []string{"one", "two", ""} {
+		damage(t, dir, want.Digest, []byte(stored))
+		v, data, err := l.newestContent(t.Context(), s.ID, want.MemoryID)
+		if err != nil || v != want || (data != nil) != (stored == "one") {
+			t.Errorf("with %q stored: %v, %q, %v", stored, v, data, err)
+		}
+	}
+}
+
 // TestBlobsOfStores: stores share no blobs, and a store's blobs go with it.
 func TestBlobsOfStores(t *testing.T) {
 	dir, s := newLog(t)

@@ -380,6 +380,7 @@ func TestPackedQueries(t *testing.T) {
 		headOf:         "SEARCH versions USING INDEX versions_memory (store=? AND memory_id=?)",
 		headsWith:      "SEARCH versions USING INDEX versions_content (store=? AND <expr>=? AND seq>?)",
 
+		newestContentOf:  "SEARCH v USING INDEX versions_memory (store=? AND memory_id=?)",
 		newestOf:         "SEARCH v USING INDEX versions_memory (store=? AND memory_id=?)",
 		historyBefore(7): "SEARCH v USING INDEX versions_memory (store=? AND memory_id=? AND seq<?)",
 	} {

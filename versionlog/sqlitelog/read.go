@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"mneme/cas"
+	"mneme/internal/sqlite"
 	"mneme/versionlog"
 )
 
@@ -128,6 +130,29 @@ func (l *Log) Newest(ctx context.Context, storeID, memoryID string) (versionlog.
 		return v, fmt.Errorf("store %s: memory %s: %w", s.Slug, memoryID, err)
 	}
 	return v, nil
+}
+
+// newestContent is one of the log's Capabilities.
+func (l *Log) newestContent(ctx context.Context, storeID, memoryID string) (v versionlog.Version, data []byte, err error) {
+	if l.stores.format < blobsFormat {
+		v, err = l.Newest(ctx, storeID, memoryID)
+		return v, nil, err
+	}
+	s, err := l.store(ctx, storeID)
+	if err != nil {
+		return v, nil, err
+	}
+	v, err = queryOne(ctx, l.db, newestContentOf, func(row *sqlite.Row) (versionlog.Version, error) {
+		data = row.ColumnBlob(behindVersion, []byte{})
+		return scanVersion(row)
+	}, s.num, memoryID)
+	if err != nil {
+		return v, nil, fmt.Errorf("store %s: memory %s: %w", s.Slug, memoryID, err)
+	}
+	if cas.Sum(data) != v.Digest {
+		data = nil
+	}
+	return v, data, nil
 }
 
 // versionsBefore yields the versions of a memory below a sequence number, newest

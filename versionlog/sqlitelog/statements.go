@@ -15,6 +15,9 @@ const spellingColumn = `v.spelling`
 const versionColumns = `v.id, v.memory_id, v.parent, v.seq, v.op, v.path, v.from_path, v.sha256, v.size,
 	c.actor_kind, c.actor_id, c.session, c.time, c.message, ` + spellingColumn
 
+// behindVersion is the place of a column behind versionColumns.
+const behindVersion = 15
+
 const versionTables = `versions v` + commitsOfVersions
 
 // memoryTables are versionTables for the versions of one memory. SQLite would rather read
@@ -36,6 +39,10 @@ const (
 
 	versionByID = `SELECT ` + versionColumns + ` FROM ` + versionTables + ` WHERE v.store = ? AND v.seq = ? AND v.ord = ? AND v.id = ?`
 	newestOf    = `SELECT ` + versionColumns + ` FROM ` + memoryTables + ` WHERE v.store = ? AND v.memory_id = ? ORDER BY v.seq DESC LIMIT 1`
+
+	// newestContentOf is newestOf with the content, NULL where the log has none of that digest as it is.
+	newestContentOf = `SELECT ` + versionColumns + `, b.data FROM ` + memoryTables +
+		` LEFT JOIN blobs b ON b.store = v.store AND b.sha256 = v.sha256 WHERE v.store = ? AND v.memory_id = ? ORDER BY v.seq DESC LIMIT 1`
 
 	// leftBefore is the version that freed a path last below a sequence number.
 	// The conditions are those of the index versions_left, word for word; in a log
