@@ -27,6 +27,8 @@ PROGRAMS = Shell|Coreutils|Editors|Sync|Languages|AnyContent|TooBig|NotText|Name
 LONG = CopiesWithXattrs|DeleteWhereTheDiskIsFull|GoSources|Model|NamesFromMac|SessionsBase|SQLite|VisibilityDelay
 RIGHTS = DirectoriesOfOthers|Exec|Harness|MemoryFlood|MountPoint|MountPointOfRoot|PlantedLinks|Private|Privileges|UnmountFollowsNobody
 NO_RACE_MOUNTED = ^TestPowerCut$$|^TestMountHistoryCheckerCatches$$|^TestEveryWayToWrite$$/^on$$/^AWS$$|^TestOnAWS$$/^($(PROGRAMS))$$|^Test($(LONG)|$(RIGHTS)|$(PROGRAMS))$$
+# What the race detector is given less of, or what measures memory only without it.
+BOTH = EveryWayToWrite|SystemCalls
 
 # The packages whose own tests `make check` runs with the race detector.
 RACED = $$(go list ./... | grep -v -e /tests/ -e /archtest)
@@ -55,7 +57,9 @@ test:            ## run every test; installs the tools and servers they use
 ifndef ONCE
 	MNEME_NOSKIP=1 go test -vet=off -timeout 30m ./tests/use ./tests/conflict ./versionlog/dynamolog ./tests/crash ./tests/agents ./... # the longest first
 else # but what make check runs with the race detector, as CI does
-	MNEME_NOSKIP=1 go test -vet=off -timeout 30m ./tests/use ./tests/conflict ./tests/crash ./tests/hostile ./tests/... ./internal/archtest # the longest first
+	MNEME_NOSKIP=1 go test -vet=off -timeout 30m -run '$(NO_RACE_MOUNTED)|^Test($(BOTH))$$' \
+		./tests/use ./tests/conflict ./tests/crash ./tests/hostile ./tests/... # the longest first
+	MNEME_NOSKIP=1 go test -vet=off ./internal/archtest
 	MNEME_NOSKIP=1 go test -vet=off -timeout 20m -run '$(NO_RACE)' ./cmd/mneme ./versionlog/dynamolog $(RACED)
 endif
 
