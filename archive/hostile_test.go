@@ -5,9 +5,12 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -153,10 +156,10 @@ func TestHostile(t *testing.T) {
 		{"cut off between entries", good[:len(good)-1024-512-512], "ends before blobs/|it is cut off"},
 		{"cut off at its end", good[:len(good)-1024], "cut off at its end"},
 		{"half an end", good[:len(good)-512], "cut off at its end"},
-		{"something behind", append(bytes.Clone(good), "x"...), "something follows"},
+		{"something behind", append(bytes.Clone(good), "x"...), "is 0x78; want 0"},
 		{"much behind", append(bytes.Clone(good), make([]byte, 1<<20)...), "1048576 bytes follow"},
-		{"another archive behind", append(bytes.Clone(good), good...), "follow"},
-		{"an entry more", changed(func(all []entry) []entry { return append(all, all[2]) }), "something follows|follow its end"},
+		{"another archive behind", append(bytes.Clone(good), good...), "want 0"},
+		{"an entry more", changed(func(all []entry) []entry { return append(all, all[2]) }), "want 0: only zeroes|follow its end"},
 		{"an entry less", changed(func(all []entry) []entry { return all[:len(all)-1] }), "ends before blobs/"},
 		{"an entry twice", sealed(func(all []entry) []entry { return append(all[:3], all[2:]...) }, nil), "where blobs/"},
 		{"another order", sealed(func(all []entry) []entry { all[2], all[3] = all[3], all[2]; return all }, nil), "where blobs/"},
@@ -225,6 +228,64 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestFlippedBits: a bit that has flipped where the bytes of no entry are is found, and the error says
+// where: in what fills up a block, in each header, one of a file of which an extension says the size
+// among them, and at the end.
+func TestFlippedBits(t *testing.T) {
+	data, err := os.ReadFile(fixture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, good := range [][]byte{data, extended(t, data)} {
+		file := &swapped{good}
+		if _, err := Open(t.Context(), file, int64(len(good)), nil); err != nil {
+			t.Fatal(err)
+		}
+		flip := func(at, bit int, want string) {
+			t.Helper()
+			file.data[at] ^= 1 << bit
+			_, err := Open(t.Context(), file, int64(len(good)), nil)
+			file.data[at] ^= 1 << bit
+			if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNotArchive) || !strings.Contains(err.Error(), want) {
+				t.Errorf("bit %d of byte %d, %d of its block: %v; want %q", bit, at, at%512, err, want)
+			}
+		}
+		for at := range good {
+			block := at / 512 * 512
+			isHeader := string(good[block+257:block+262]) == "ustar"
+			switch {
+			case isHeader && at-block >= 148 && at-block < 156: // its checksum
+				for bit := range 8 {
+					flip(at, bit, "")
+				}
+			case isHeader && at%64 == 0:
+				flip(at, at%8, "")
+			case !isHeader && good[at] == 0 && (at%512 == 0 || at%512 == 511 || good[at-1] != 0):
+				flip(at, at%8, fmt.Sprintf("byte %d ", at))
+			}
+		}
+	}
+}
+
+// extended has an archive say the size of its second file in an extension, as that of one larger
+// than 8 GiB is.
+func extended(t testing.TB, data []byte) []byte {
+	t.Helper()
+	all := entriesOf(t, data)
+	size := strconv.Itoa(len(all[1].data))
+	record := fmt.Sprintf("%d size=%s\n", len(size)+9, size)
+	head := pack(t, []entry{{tar.Header{Typeflag: tar.TypeReg, Name: "PaxHeaders.0/" + all[1].Name}, record}})[:1024]
+	head[156] = tar.TypeXHeader
+	copy(head[148:], "        ")
+	sum := 0
+	for _, b := range head[:512] {
+		sum += int(b)
+	}
+	copy(head[148:], fmt.Sprintf("%06o\x00 ", sum))
+	at := bytes.Index(data, []byte(all[1].Name+"\x00"))
+	return slices.Concat(data[:at], head, data[at:])
+}
+
 // swapped is a file that becomes another one.
 type swapped struct{ data []byte }
 
@@ -278,6 +339,7 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Add(data)
 	f.Add(data[:len(data)/2])
+	f.Add(extended(f, data))
 	p := newPlace(f)
 	p.fill("notes")
 	f.Add(p.export("notes", &ExportOptions{Kind: Heads}))

@@ -323,7 +323,7 @@ func (a *Archive) begin() (*walk, error) {
 	if err != nil || header.Name != manifestName {
 		return nil, fmt.Errorf("%w: it does not begin with %s", ErrNotArchive, manifestName)
 	}
-	if err := checkHeader(header); err != nil {
+	if err := w.checkEntry(header); err != nil {
 		return nil, err
 	}
 	if header.Size > maxManifest {

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"archive/tar"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ type walk struct {
 	section *io.SectionReader
 	tar     *tar.Reader
 	size    int64
+	ended   int64 // where the bytes of the last entry ended
 }
 
 // next goes on to an entry of a name and a size.
@@ -32,7 +34,79 @@ func (w *walk) next(name string, size int64) (io.Reader, error) {
 	case header.Size != size:
 		return nil, fmt.Errorf("%w: %s has %d bytes; want %d", ErrDamaged, name, header.Size, size)
 	}
-	return w.tar, checkHeader(header)
+	return w.tar, w.checkEntry(header)
+}
+
+// checkEntry makes sure that an entry, whose header the walk is right behind, is told by that alone,
+// and that no bit is another between it and the entry before.
+func (w *walk) checkEntry(h *tar.Header) error {
+	if err := checkHeader(h); err != nil {
+		return err
+	}
+	at, err := w.at()
+	if err != nil {
+		return err
+	}
+	header := blocks(w.ended)
+	extended := at - header - 3*block // where there is an extension, which is a header and a block itself
+	if extended != 0 && at-header != block {
+		return fmt.Errorf("%w: %d bytes follow byte %d, where the header of %s belongs", ErrDamaged, at-header, header, quote.Name(h.Name))
+	}
+	raw := make([]byte, at-w.ended)
+	if _, err := w.section.ReadAt(raw, w.ended); err != nil {
+		return cutOff(err)
+	}
+	filling, headers := raw[:header-w.ended], raw[header-w.ended:]
+	if err := checkZero(filling, w.ended); err != nil {
+		return err
+	}
+	if extended == 0 {
+		text := headers[block : 2*block]
+		end := bytes.IndexByte(text, '\n') + 1
+		if err := checkZero(text[end:], header+block+int64(end)); err != nil {
+			return err
+		}
+		if err := checkSum(headers[:block]); err != nil {
+			return fmt.Errorf("%w in the extension of %s", err, quote.Name(h.Name))
+		}
+	}
+	if err := checkSum(headers[len(headers)-block:]); err != nil {
+		return fmt.Errorf("%w in the header of %s", err, quote.Name(h.Name))
+	}
+	w.ended = at + h.Size
+	return nil
+}
+
+// block is of how many bytes a tar is made.
+const block = 512
+
+// blocks is where the block ends that holds the byte before at.
+func blocks(at int64) int64 { return (at + block - 1) / block * block }
+
+// checkSum makes sure that the checksum of a header, of which package tar takes many forms, has the
+// one that mneme writes.
+func checkSum(header []byte) error {
+	const at, end = 148, 156
+	sum := int(' ') * (end - at) // which stand for itself
+	for i, b := range header {
+		if i < at || i >= end {
+			sum += int(b)
+		}
+	}
+	if want := fmt.Sprintf("%06o\x00 ", sum); string(header[at:end]) != want {
+		return fmt.Errorf("%w: the checksum is %q; want %q,", ErrDamaged, header[at:end], want)
+	}
+	return nil
+}
+
+// checkZero makes sure that there are only zeroes from a byte of the archive on.
+func checkZero(filling []byte, from int64) error {
+	for i, b := range filling {
+		if b != 0 {
+			return fmt.Errorf("%w: byte %d is %#02x; want 0: only zeroes stand between its entries and behind them", ErrDamaged, from+int64(i), b)
+		}
+	}
+	return nil
 }
 
 // at is where the walk is: right behind the header of an entry, its bytes begin there.
@@ -57,23 +131,17 @@ func (w *walk) end() error {
 	if err != nil {
 		return err
 	}
-	end := (at + 511) / 512 * 512
-	switch rest := w.size - end; {
-	case rest < 1024:
+	switch rest := w.size - blocks(at); {
+	case rest < 2*block:
 		return fmt.Errorf("%w: it is cut off at its end", ErrDamaged)
 	case rest > maxTrailer:
-		return fmt.Errorf("%w: %d bytes follow its end", ErrDamaged, rest-1024)
+		return fmt.Errorf("%w: %d bytes follow its end", ErrDamaged, rest-2*block)
 	}
 	trailer, err := io.ReadAll(w.section)
 	if err != nil {
 		return err
 	}
-	for _, b := range trailer {
-		if b != 0 {
-			return fmt.Errorf("%w: something follows its last entry", ErrDamaged)
-		}
-	}
-	return nil
+	return checkZero(trailer, at)
 }
 
 // cutOff says what an error of reading a tar means.

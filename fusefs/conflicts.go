@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -78,6 +79,28 @@ func (s *store) eraseKept(c *versionlog.Commit) {
 	for _, id := range c.Event.ErasedVersions() {
 		erased[id] = true
 	}
+	s.eraseKeptOf(erased)
+}
+
+// eraseKeptBefore is eraseKept of what was redacted before the mount began.
+func (s *store) eraseKeptBefore(ctx context.Context) {
+	if s.kept == nil {
+		return
+	}
+	versions, err := s.kept.Versions()
+	if err != nil {
+		s.fs.log.Warn("look for versions that were redacted in conflicts", "store", s.slug(), "err", err)
+	}
+	erased, err := s.memory.Redacted(ctx, versions)
+	if err != nil && ctx.Err() == nil {
+		s.fs.log.Warn("look for versions that were redacted", "store", s.slug(), "err", err)
+	}
+	if len(erased) > 0 {
+		s.eraseKeptOf(erased)
+	}
+}
+
+func (s *store) eraseKeptOf(erased map[string]bool) {
 	if _, err := s.kept.Erase(erased, func([]byte) bool { return false }); err != nil {
 		s.fs.log.Error("erase conflicts of redacted versions", "store", s.slug(), "err", err)
 	}

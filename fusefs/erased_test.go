@@ -347,3 +347,50 @@ func TestErasedInConflicts(t *testing.T) {
 		t.Errorf("that of the erased version is kept: %v, another: %v", r.kept("of "+erased), r.kept("of another"))
 	}
 }
+
+// TestErasedWhileNobodyFollowed: a mount that begins after a redaction erases what is kept of the
+// versions, as TestErasedInConflicts, and lets go of what it has read of one that may be under way;
+// so does one of the past.
+func TestErasedWhileNobodyFollowed(t *testing.T) {
+	r := newRig(t, "/a")
+	r.write("/a", "now")
+	lib := r.library()
+	mounts := func() map[string]*rig {
+		past, err := lib.OpenAt(r.Context(), r.other.Info().ID, 1)
+		r.must(err)
+		return map[string]*rig{"now": r.beside(), "past": r.mounted(past)}
+	}
+	var erased string
+	for c, err := range r.other.Commits(r.Context(), 0) {
+		r.must(err)
+		for _, v := range c.Versions {
+			erased = cmp.Or(erased, v.ID)
+		}
+	}
+	kept := conflict.New(r.TempDir())
+	keep := func(version string) {
+		_, err := kept.Keep(conflict.About{Path: "/a", Time: time.Now(), Session: "s", Theirs: &conflict.Side{Version: version, Path: "/a"}},
+			conflict.Texts{Yours: []byte("of " + version)})
+		r.must(err)
+	}
+	keep("another")
+	for name, m := range mounts() {
+		keep(erased)
+		m.keepIn(kept)
+		if letsGo := m.missed(); !m.kept("of "+erased) || letsGo {
+			t.Errorf("%s: something is taken for erased", name)
+		}
+	}
+	r.redact()
+	for name, m := range mounts() {
+		keep(erased)
+		m.keepIn(kept)
+		letsGo := m.missed()
+		if m.kept("of "+erased) || !m.kept("of another") {
+			t.Errorf("%s: that of the erased version is kept: %v, another: %v", name, m.kept("of "+erased), m.kept("of another"))
+		}
+		if !letsGo {
+			t.Errorf("%s: what it has read of the redaction is kept", name)
+		}
+	}
+}

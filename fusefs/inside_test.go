@@ -446,12 +446,20 @@ func filesOf(dir *tree.Entry, path string) map[string]string {
 	return files
 }
 
+// missed has the mount look for what was erased before it began, and reports whether it lets go of
+// what it has read.
+func (r *rig) missed() (letsGo bool) {
+	r.s.eraseMissed(r.Context())
+	return len(r.fs.returning.erased) > 0
+}
+
 // keepTaken keeps what was being written when the mount was taken over, first or, without any,
 // again. It returns how much could not be kept.
 func (r *rig) keepTaken(left ...*takenText) int {
 	fs := r.fs
 	if len(left) > 0 {
 		fs.keepAll(left)
+		fs.awaitKept()
 	} else {
 		fs.keepAgain()
 	}

@@ -203,6 +203,7 @@ func (m *Server) serve() {
 	for _, s := range m.fs.stores {
 		work.Go(func() { s.follow(m.fs.ctx) })
 		work.Go(s.expireKept)
+		work.Go(func() { s.eraseMissed(m.fs.ctx) })
 	}
 	go m.fs.notify.Run(kernel{m.server})
 	m.server.Serve()

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"context"
 	"path"
 	"slices"
 	"strings"
@@ -9,6 +10,20 @@ import (
 	"mneme/fusefs/virtual"
 	"mneme/versionlog"
 )
+
+// eraseMissed does, once the mount is served, what following a redaction does besides, for those
+// before it began: nobody may have been there to follow them. What it has read of one that is still
+// under way it lets go of as of one that it follows.
+func (s *store) eraseMissed(ctx context.Context) {
+	erased, err := s.memory.ErasedSince(ctx, s.fs.since.Add(-erasedWithin))
+	if err != nil && ctx.Err() == nil {
+		s.fs.log.Warn("look for redactions under way", "store", s.slug(), "err", err)
+	}
+	if erased {
+		s.fs.returning.versionsErased()
+	}
+	s.eraseKeptBefore(ctx)
+}
 
 // forgetPastLocked makes the mount and its kernel forget what they have of the past of the
 // store, of which versions were erased, and of packs. Nobody knows which, so all of it goes:

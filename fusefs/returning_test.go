@@ -57,11 +57,12 @@ func TestMemoryIsReturnedOnceAllIsCalm(t *testing.T) {
 // TestLoadingReturnsMemory loads a store.
 func TestLoadingReturnsMemory(t *testing.T) {
 	r := newRig(t, "/a")
-	for len(r.fs.returning.passed) > 0 {
-		<-r.fs.returning.passed
+	passed := r.fs.returning.passed
+	for len(passed) > 0 {
+		<-passed
 	}
 	r.s.load(r.Context())
-	if len(r.fs.returning.passed) == 0 {
+	if len(passed) == 0 {
 		t.Error("the heads have loaded, and what they left is kept")
 	}
 }

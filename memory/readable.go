@@ -33,13 +33,18 @@ func (r *run) extend(seq uint64, why string) bool {
 }
 
 // readable yields the commits up to one, oldest first, and passes over those whose records cannot
-// be read: lose is called with the number of each, and why. A bad record ends the log's walk,
-// so it is begun anew behind it.
+// be read: lose is called with the number of each, and why.
 func (s *Store) readable(ctx context.Context, to uint64, lose func(seq uint64, why string)) iter.Seq2[*versionlog.Commit, error] {
+	return readable(ctx, s.log, s.info.ID, 0, to, lose)
+}
+
+// readable is Store.readable of the commits of a log above one. A bad record ends the log's walk, so
+// it is begun anew behind it.
+func readable(ctx context.Context, log versionlog.Log, storeID string, after, to uint64, lose func(seq uint64, why string)) iter.Seq2[*versionlog.Commit, error] {
 	return func(yield func(*versionlog.Commit, error) bool) {
-		for after := uint64(0); after < to; {
+		for after := after; after < to; {
 			why := "there is no record"
-			for c, err := range s.Commits(ctx, after) {
+			for c, err := range log.Commits(ctx, storeID, after) {
 				if errors.Is(err, versionlog.ErrCorrupt) {
 					why = err.Error()
 					break

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -65,10 +66,7 @@ func (s *Store) redacted(ctx context.Context, v *versionlog.Version) error {
 // WatchErased returns a function that reports whether something of the store's past has been
 // erased since the call, also of a store that OpenAt has opened.
 func (s *Store) WatchErased(ctx context.Context) (erased func(context.Context) (bool, error), err error) {
-	log := s.log
-	if past, ok := log.(*pastLog); ok {
-		log = past.Log
-	}
+	log := s.wholeLog()
 	from, err := log.Tip(ctx, s.info.ID)
 	if err != nil {
 		return nil, err
@@ -81,6 +79,71 @@ func (s *Store) WatchErased(ctx context.Context) (erased func(context.Context) (
 		}
 		return false, nil
 	}, nil
+}
+
+// ErasedSince reports whether an event of that time or later has erased versions, also of a store
+// that OpenAt has opened. Where a log is not near, it also takes what may be of that time by a
+// clock that is skewed. It reads the commits since then, and none where there are none.
+func (s *Store) ErasedSince(ctx context.Context, at time.Time) (bool, error) {
+	log := s.wholeLog()
+	if !s.can.Near {
+		at = at.Add(-skew)
+	}
+	tip, err := log.Tip(ctx, s.info.ID)
+	if err != nil || tip.Time.Before(at) {
+		return false, err
+	}
+	for c, err := range log.CommitsBefore(ctx, s.info.ID, 0, versionlog.Filter{}) {
+		if err != nil || c.Time.Before(at) {
+			return false, err
+		}
+		if c.Erases() {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Redacted returns those of some versions, by their ids, that were redacted, also of a store that
+// OpenAt has opened. Versions that the rule of the store let go of are others, and so are ids that the
+// history does not have. It asks for each version and, if one was erased, reads the history behind it.
+func (s *Store) Redacted(ctx context.Context, ids []string) (map[string]bool, error) {
+	log, redacted, first := s.wholeLog(), map[string]bool{}, uint64(math.MaxUint64)
+	for _, id := range ids {
+		v, err := log.Version(ctx, s.info.ID, id)
+		if err != nil && !errors.Is(err, versionlog.ErrNotFound) {
+			return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
+		}
+		if err == nil && v.Redacted() {
+			redacted[id], first = true, min(first, v.Seq)
+		}
+	}
+	if len(redacted) == 0 {
+		return nil, nil
+	}
+	tip, err := log.Tip(ctx, s.info.ID)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
+	}
+	for c, err := range readable(ctx, log, s.info.ID, first, tip.Seq, func(uint64, string) {}) {
+		if err != nil {
+			return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
+		}
+		if c.IsEvent(versionlog.EventRetention) {
+			for _, id := range c.Event.ErasedVersions() {
+				delete(redacted, id)
+			}
+		}
+	}
+	return redacted, nil
+}
+
+// wholeLog is the log of the store, with what came after the point that OpenAt has opened it at.
+func (s *Store) wholeLog() versionlog.Log {
+	if past, ok := s.log.(*pastLog); ok {
+		return past.Log
+	}
+	return s.log
 }
 
 // Redaction is what a redaction, or the rule of the store, has erased.

@@ -20,7 +20,7 @@ type Restoration struct {
 
 // Left is a path that does not become what it is to be.
 type Left struct {
-	Path     string
+	Path     string              // of an undo, the last one that is known; "" where all were erased
 	Head     *versionlog.Version // what is there; nil: nothing
 	InTheWay string              // the path of what is there, above or below, and stays; ""
 	Why      string              // any other reason; "" and no InTheWay: others have changed it meanwhile
@@ -146,8 +146,13 @@ func (w *restoring) addAbove(ctx context.Context, now versionlog.State) error {
 	return nil
 }
 
-// WhyErased is why a path stays as it is that can never be what it was.
-const WhyErased = "what it was then was erased"
+// whyErased is why a restore leaves a path as it is that can never be what it was.
+const whyErased = "what it was then was erased"
+
+// IsErased reports whether a path stays since what it would be again, or what led there, was erased.
+func (l *Left) IsErased() bool {
+	return l.Why == whyErased || l.Why == whyErasedBefore || l.Why == whyErasedMade
+}
 
 // leaveErased leaves what is there now and was not there then only because its version of that
 // time was erased.
@@ -177,7 +182,7 @@ func (s *Store) leaveErased(ctx context.Context, w *restoring, seq uint64) error
 			}
 			if old.Redacted() && old.Live() {
 				delete(w.want, path)
-				w.left = append(w.left, Left{Path: path, Head: v, Why: WhyErased})
+				w.left = append(w.left, Left{Path: path, Head: v, Why: whyErased})
 			}
 			break
 		}

@@ -359,16 +359,15 @@ func whyTaken(path, other string) string {
 // conflict leaves a memory that others have changed, too.
 func (p *undoing) conflict(ctx context.Context, b *back) error {
 	head := b.head()
-	path := b.newest().Path
-	if b.clash.why == whyRedacted {
-		p.Left = append(p.Left, Left{Path: path, Head: head, Why: whyRedacted})
+	if left := (Left{Path: b.lastPath(), Head: head, Why: b.clash.why}); left.IsErased() {
+		p.Left = append(p.Left, left)
 		return nil
 	}
 	yours, err := p.text(ctx, presentOf(b.clash.before))
 	if err != nil {
 		return err
 	}
-	p.Conflicts = append(p.Conflicts, UndoConflict{Path: path, Base: b.clash.after, Theirs: head, Yours: yours, Why: b.clash.why})
+	p.Conflicts = append(p.Conflicts, UndoConflict{Path: b.newest().Path, Base: b.clash.after, Theirs: head, Yours: yours, Why: b.clash.why})
 	return nil
 }
 

@@ -46,6 +46,19 @@ func (l *life) add(v *versionlog.Version, note *undoNote) {
 // newest is the newest version.
 func (l *life) newest() *versionlog.Version { return &l.versions[len(l.versions)-1] }
 
+// lastPath is where the memory was last, as far as that was not erased; "" where all of it was.
+func (l *life) lastPath() string {
+	for _, v := range slices.Backward(l.versions) {
+		if v.Path != "" {
+			return v.Path
+		}
+	}
+	if l.before != nil {
+		return l.before.Path
+	}
+	return ""
+}
+
 // head is the live version; nil: there is none.
 func (l *life) head() *versionlog.Version {
 	if v := l.newest(); v.Live() {
@@ -116,10 +129,12 @@ func presentOf(v *versionlog.Version) *present {
 
 // Why something is not taken back.
 const (
-	whyMade     = "the session made it, and others have changed it since"
-	whyLines    = "others have changed the same lines since"
-	whyBinary   = "others have changed it since, and it is no text"
-	whyRedacted = "what the session did, or what was there before, was erased"
+	whyMade   = "the session made it, and others have changed it since"
+	whyLines  = "others have changed the same lines since"
+	whyBinary = "others have changed it since, and it is no text"
+
+	whyErasedBefore = "what was there before the session was erased"
+	whyErasedMade   = "what the session made of it was erased"
 )
 
 // clash is a run that cannot be taken back.
@@ -141,7 +156,10 @@ func undo(head *versionlog.Version, runs []stretch, text func(*present) ([]byte,
 			if now == nil && (r.before == nil || !r.before.Live()) { // nothing was there before, nor is now
 				continue
 			}
-			return now, &clash{r, whyRedacted}, nil
+			if r.before != nil && r.before.Redacted() {
+				return now, &clash{r, whyErasedBefore}, nil
+			}
+			return now, &clash{r, whyErasedMade}, nil
 		}
 		was, made := presentOf(r.before), presentOf(r.after)
 		switch {

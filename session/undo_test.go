@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -183,6 +184,77 @@ func TestUndo(t *testing.T) {
 			r.want(now)
 		})
 	}
+}
+
+// TestUndoErased: what cannot be taken back, since it was redacted, stays and is told with its path, or
+// the last one that is known.
+func TestUndoErased(t *testing.T) {
+	modified := func(r *shared) { r.write("B", "/f", "old"); r.write("A", "/f", "A") }
+	changed := func(r *shared) { modified(r); r.write("B", "/f", "B") }
+	gone := func(r *shared) { modified(r); r.remove("B", "/f") }
+	removed := func(r *shared) { r.write("B", "/f", "old"); r.remove("A", "/f") }
+	moved := func(r *shared) { r.write("B", "/f", "old"); r.rename("A", "/f", "/g") }
+	movedOn := func(r *shared) { moved(r); r.rename("B", "/g", "/h") }
+	anew := func(r *shared) { removed(r); r.write("A", "/f", "A"); r.write("B", "/f", "B") }
+	const before, made = ": what was there before the session was erased", ": what the session made of it was erased"
+	for _, test := range []struct {
+		do     func(r *shared)
+		erased string // the numbers of versions, in their order
+		want   map[string]string
+		left   string
+	}{
+		{modified, "1", map[string]string{"/f": "A"}, "/f" + before},
+		{changed, "1", map[string]string{"/f": "B"}, "/f" + before},
+		{changed, "2", map[string]string{"/f": "B"}, "/f" + made},
+		{changed, "12", map[string]string{"/f": "B"}, "/f" + before},
+		{gone, "1", map[string]string{}, "/f" + before},
+		{gone, "13", map[string]string{}, "/f" + before},
+		{gone, "123", map[string]string{}, before},
+		{gone, "3", map[string]string{}, ""},
+		{removed, "1", map[string]string{}, "/f" + before},
+		{removed, "2", map[string]string{}, "/f" + made},
+		{removed, "12", map[string]string{}, before},
+		{moved, "1", map[string]string{"/g": "old"}, "/g" + before},
+		{movedOn, "2", map[string]string{"/h": "old"}, "/h" + made},
+		{anew, "13", map[string]string{"/f": "B"}, "/f" + before + ", /f" + made},
+	} {
+		r := newShared(t, 100)
+		test.do(r)
+		r.erase(test.erased)
+		done, err := r.undo("undo", "A", 0)
+		r.must(err)
+		r.want(test.want)
+		var left []string
+		for _, l := range done.Left {
+			left = append(left, l.Path+": "+l.Why)
+			if !l.IsErased() {
+				t.Errorf("%+v is not taken for erased", l)
+			}
+		}
+		if got := strings.Join(left, ", "); got != test.left || len(done.Conflicts) > 0 {
+			t.Errorf("%v without %s: left are %q, want %q; conflicts: %v", test.want, test.erased, got, test.left, done.Conflicts)
+		}
+	}
+}
+
+// erase redacts versions, by their numbers in the history.
+func (r *shared) erase(numbers string) {
+	r.Helper()
+	info := r.as("mine").Info()
+	var ids []string
+	n := 0
+	for c, err := range r.as("mine").Commits(r.Context(), 0) {
+		r.must(err)
+		for _, v := range c.Versions {
+			if n++; strings.Contains(numbers, strconv.Itoa(n)) {
+				ids = append(ids, v.ID)
+			}
+		}
+	}
+	_, err := r.log.Log.Commit(r.Context(), info.ID, &versionlog.Proposal{
+		Key: versionlog.NewKey(), Actor: person, Message: "a test", Epoch: info.Epoch, Event: versionlog.StoreRedacted(ids...),
+	})
+	r.must(err)
 }
 
 // TestUndoSince: what the session has done before stays.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ func (a *app) printLeftPaths(left []memory.Left) error {
 			}
 			continue
 		}
-		a.printf("%s  %s: %s\n", a.paint(red, "left    "), printable(l.Path), printable(whyLeft(l)))
+		a.printf("%s  %s: %s\n", a.paint(red, "left    "), printable(cmp.Or(l.Path, "a path that was erased")), printable(whyLeft(l)))
 	}
 	return nil
 }

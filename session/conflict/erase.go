@@ -3,6 +3,7 @@ package conflict
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"mneme/internal/durable"
 )
@@ -39,6 +40,28 @@ func (s *Store) Erase(versions map[string]bool, has func(text []byte) bool) (n i
 		left = append(left, fmt.Errorf("erase conflicts: %w", err))
 	}
 	return n, errors.Join(left...)
+}
+
+// Versions returns the ids of the versions on the sides of all conflicts, open and settled, each
+// once. A conflict that cannot be read keeps none of the others from it; the error names it.
+func (s *Store) Versions() (versions []string, err error) {
+	ids, err := s.ids(allIDs)
+	if err != nil {
+		return nil, err
+	}
+	var unread []error
+	for _, id := range ids {
+		about, err := s.About(id)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			unread = append(unread, err)
+		}
+		for _, side := range []*Side{about.Base, about.Theirs} {
+			if side != nil && !slices.Contains(versions, side.Version) {
+				versions = append(versions, side.Version)
+			}
+		}
+	}
+	return versions, errors.Join(unread...)
 }
 
 // concerns reports whether Erase is to remove a conflict.

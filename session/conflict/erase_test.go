@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,6 +44,9 @@ func TestErase(t *testing.T) {
 	}
 	if n, err := s.Erase(map[string]bool{"memver_3": true}, func([]byte) bool { return false }); n != 1 || err == nil {
 		t.Errorf("beside one that is damaged: %d, %v", n, err)
+	}
+	if versions, err := s.Versions(); !slices.Equal(versions, []string{"memver_1", "memver_2"}) || err == nil {
+		t.Errorf("beside one that is damaged, the versions are %q, %v", versions, err)
 	}
 	if err := os.WriteFile(spoil, whole, 0o600); err != nil {
 		t.Fatal(err)

@@ -126,3 +126,35 @@ func TestRedactedEverywhere(t *testing.T) {
 		t.Errorf("of %d files these have it: %v, %v", files, in, err)
 	}
 }
+
+// TestErasedInKeptConflicts: a mount that begins erases kept conflicts of versions that were redacted
+// while the machine was off.
+func TestErasedInKeptConflicts(t *testing.T) {
+	t.Parallel()
+	e := harness.NewEnv(t)
+	e.Store("notes")
+	m := e.Mount(t, "notes")
+	m.Lose(t, "erased", "canary", "theirs", "mine")
+	m.Lose(t, "stays", "base", "theirs", "mine")
+	m.End(t)
+	kept := ""
+	err := filepath.WalkDir(e.Dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() && d.Name() == "conflicts" {
+			kept = path
+		}
+		return err
+	})
+	off := filepath.Join(e.Dir, "off")
+	if err := errors.Join(err, os.Rename(kept, off)); err != nil {
+		t.Fatal(err)
+	}
+	e.Must(t, "redact", "notes", "--grep", "canary", "--reason", "a test", "--yes")
+	if err := errors.Join(os.RemoveAll(kept), os.Rename(off, kept)); err != nil {
+		t.Fatal(err)
+	}
+	next := e.Mount(t, "notes")
+	next.Eventually(t, `test ! -e .mneme/conflicts/1 -a -e .mneme/conflicts/2`)
+	if data, err := os.ReadFile(filepath.Join(next.At, "notes/.mneme/conflicts/2/base")); err != nil || string(data) != "base" {
+		t.Errorf("the other one has %q, %v", data, err)
+	}
+}

@@ -1,0 +1,95 @@
+package memory_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"mneme/cas"
+	"mneme/cas/memcas"
+	"mneme/memory"
+	"mneme/versionlog"
+	"mneme/versionlog/memlog"
+)
+
+// TestErasedIsFound: whoever begins to use a store finds what was redacted before, also in a store of
+// the past, and what the rule let go of is told from it.
+func TestErasedIsFound(t *testing.T) {
+	ctx, blobs := t.Context(), memcas.New()
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	log := memlog.New(&memlog.Options{Now: func() time.Time { return now }})
+	lib := memory.NewLibrary(log, func(string) (cas.Store, error) { return blobs, nil })
+	info, err := lib.CreateStore(ctx, "notes", &memory.StoreOptions{Policy: versionlog.Policy{Retention: versionlog.Retention{KeepVersions: 3}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := lib.Open(ctx, info.ID, person)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, text := range []string{"of the rule", "canary", "before", "now"} {
+		v, err := st.Write(ctx, "/a", []byte(text), versionlog.ExpectAny())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, v.ID)
+	}
+	past, err := lib.OpenAt(ctx, info.ID, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants := func(when string, at time.Time, since bool, redacted ...string) {
+		t.Helper()
+		for _, s := range []*memory.Store{st, past} {
+			if erased, err := s.ErasedSince(ctx, at); err != nil || erased != since {
+				t.Errorf("%s: erased since %v: %v, %v", when, at, erased, err)
+			}
+			found, err := s.Redacted(ctx, append(ids, "memver_none"))
+			if got := slices.Sorted(maps.Keys(found)); err != nil || !slices.Equal(got, redacted) {
+				t.Errorf("%s: redacted is %q, %v, want %q", when, got, err, redacted)
+			}
+		}
+	}
+	wants("at first", now, false)
+	now = now.Add(time.Hour)
+	expired, err := st.FindExpired(ctx, now, 0, func(int, int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := st.LetGo(ctx, expired, func(int, int) {}); err != nil || !slices.Equal(done.Versions, ids[:1]) {
+		t.Fatalf("the rule lets go of %+v, %v", done, err)
+	}
+	wants("after the rule", now, true)
+	wants("later", now.Add(time.Hour), false)
+	now = now.Add(time.Hour)
+	if _, err := st.Redact(ctx, ids[1:2], "a test"); err != nil {
+		t.Fatal(err)
+	}
+	wants("after the redaction", now, true, ids[1])
+	far, err := memory.NewLibrary(farLog{log}, func(string) (cas.Store, error) { return blobs, nil }).Open(ctx, info.ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for after, want := range map[time.Duration]bool{5 * time.Minute: true, 15 * time.Minute: false} {
+		if erased, err := far.ErasedSince(ctx, now.Add(after)); err != nil || erased != want {
+			t.Errorf("by clocks of elsewhere, %v after the redaction: %v, %v", after, erased, err)
+		}
+	}
+	now = now.Add(time.Hour)
+	if _, err := st.Write(ctx, "/b", []byte("more"), versionlog.ExpectAny()); err != nil {
+		t.Fatal(err)
+	}
+	wants("after more", now.Add(-time.Hour), true, ids[1])
+	wants("after more, later", now, false, ids[1])
+}
+
+// farLog is a log that others commit to by clocks of their own.
+type farLog struct{ versionlog.Log }
+
+func (l farLog) Capabilities() versionlog.Capabilities {
+	can := l.Log.Capabilities()
+	can.Near = false
+	return can
+}
