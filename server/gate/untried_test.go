@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,18 +42,20 @@ func (n *through) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (n *through) CloseIdleConnections() {}
 
-// refusing is a server that refuses all requests while err is not nil.
+// refusing is a server that refuses all requests while it has an error to do so with.
 type refusing struct {
 	log versionlog.Log
-	err error
+	err atomic.Pointer[error] // nil: it does not
 }
+
+func (s *refusing) refuse(err error) { s.err.Store(&err) }
 
 func (s *refusing) dial(t *testing.T, opts *gateway.Options) (*through, *gateway.Log) {
 	t.Helper()
 	open := rawView(s.log, newBlobs())
 	network := &through{handler: newHandler(func(r *http.Request) (*view, error) {
-		if s.err != nil {
-			return nil, s.err
+		if err := s.err.Load(); err != nil {
+			return nil, *err
 		}
 		return open(r)
 	}, nil)}
@@ -94,7 +97,7 @@ func TestUntried(t *testing.T) {
 					p.Changes[0].Content = nil // which is not put before
 					return p
 				}
-				network.loses = func() { s.err = refusal }
+				network.loses = func() { s.refuse(refusal) }
 				if err := commit(small("/lost")); memory.IsFinal(err) {
 					t.Errorf("after a lost reply it was certainly not made: %v", err)
 				}
@@ -122,11 +125,11 @@ func TestUntriedIsNotSent(t *testing.T) {
 		var none error
 		_, l := s.dial(t, &gateway.Options{Token: func() (string, error) { return "one", none }})
 		id := addStore(t, l, "notes")
-		s.err = access.ErrUnauthenticated
+		s.refuse(access.ErrUnauthenticated)
 		if _, err := l.Tip(t.Context(), id); !errors.Is(err, gateway.ErrCredential) {
 			t.Fatal(err)
 		}
-		s.err = nil
+		s.err.Store(nil)
 		if _, err := l.Commit(t.Context(), id, put("/a", "1")); !errors.Is(err, gateway.ErrCredential) || !memory.IsFinal(err) {
 			t.Errorf("a moment after it was refused: %v", err)
 		}
@@ -153,7 +156,7 @@ func TestCredentialThatEndsInACommit(t *testing.T) {
 		id := addStore(t, log, "notes")
 		s := &refusing{log: slow{log}}
 		_, l := s.dial(t, &gateway.Options{})
-		time.AfterFunc(time.Second, func() { s.err = access.ErrUnauthenticated })
+		time.AfterFunc(time.Second, func() { s.refuse(access.ErrUnauthenticated) })
 		if _, err := l.Commit(t.Context(), id, put("/a", "1")); !errors.Is(err, gateway.ErrCredential) || memory.IsFinal(err) {
 			t.Errorf("%v (%v)", err, errkind.Of(err))
 		}
@@ -193,7 +196,7 @@ type dropsAfter struct {
 
 func (d dropsAfter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, d.op) {
-		d.s.err = access.ErrUnauthenticated
+		d.s.refuse(access.ErrUnauthenticated)
 	}
 	d.Handler.ServeHTTP(w, r)
 }
