@@ -188,10 +188,13 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 		return nil, err
 	}
 	sent, err := l.riding(ctx, storeID, p)
-	if err != nil {
+	switch {
+	case err != nil && p.Fresh:
+		return nil, untriedError{err}
+	case err != nil:
 		return nil, err
 	}
-	r := &request{op: wire.OpCommit, header: http.Header{}}
+	r := &request{op: wire.OpCommit, header: http.Header{}, fresh: p.Fresh}
 	r.header.Set(wire.StoreHeader, storeID)
 	if r.body, err = wire.EncodeProposal(sent); err != nil {
 		return nil, err

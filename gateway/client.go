@@ -97,7 +97,7 @@ func (c *client) do(ctx context.Context, r *request, handle func(*http.Response)
 			return ctx.Err()
 		}
 		r.tries++
-		r.repeated = true
+		r.repeated = r.repeated || !isUntried(err)
 		pause := min(2*time.Second, 20*time.Millisecond<<min(r.tries, 10))
 		pause = pause/2 + rand.N(pause/2)
 		if r.tries == 1 { // such as on a connection that has died
@@ -134,10 +134,10 @@ func (c *client) once(ctx context.Context, r *request, handle func(*http.Respons
 	}
 	token, err := c.sign(req)
 	if err != nil {
-		return err
+		return unsentError{err}
 	}
 	if err := c.refused.mayTry(token); err != nil {
-		return err
+		return unsentError{err}
 	}
 	r.secret = token
 	silence := &silence{left: func() time.Duration { return r.left(c.limit) }, limit: c.attempt, cancel: cancel}
@@ -266,11 +266,6 @@ func newRequest(op string, a *wire.Ask) (*request, error) {
 	return &request{op: op, body: body}, err
 }
 
-// changing are the operations that change something.
-var changing = map[string]bool{
-	wire.OpCreateStore: true, wire.OpDeleteStore: true, wire.OpCommit: true, wire.OpPutBlob: true, wire.OpPurge: true,
-}
-
 // mostOf is how many bytes an answer that is no stream may have. The record of a commit grows
 // with the proposal.
 func mostOf(r *request) int64 {
@@ -281,24 +276,6 @@ func mostOf(r *request) int64 {
 		return 8 << 20
 	}
 	return 1 << 20
-}
-
-// deniedError is the error of a change for which the credential has no right: the store is
-// read-only to it.
-type deniedError struct{ *wire.RemoteError }
-
-// Unwrap has it be a versionlog.ErrReadOnly.
-func (e deniedError) Unwrap() []error { return []error{versionlog.ErrReadOnly, e.RemoteError} }
-
-// denied returns a deniedError for the error of a change that was certainly not made since the
-// credential has no right to it, and any other error as it is. An attempt before may have had a
-// credential with more rights.
-func denied(r *request, err error) error {
-	var remote *wire.RemoteError
-	if changing[r.op] && !r.repeated && errors.As(err, &remote) && remote.NoRight {
-		return deniedError{remote}
-	}
-	return err
 }
 
 // answer sends a request and returns the answer.
@@ -323,5 +300,5 @@ func (c *client) answer(ctx context.Context, r *request, again func()) (answer *
 		}
 		return nil
 	}, again)
-	return answer, denied(r, err)
+	return answer, certain(r, err)
 }

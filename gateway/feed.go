@@ -168,6 +168,15 @@ func (f *feed) wait(ctx context.Context, after uint64) error {
 	return ctx.Err()
 }
 
+// pollAnew ends the request of the poll, which goes on with another one.
+func (f *feed) pollAnew() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.restart != nil {
+		f.restart()
+	}
+}
+
 // poll asks the server for commits until nobody waits for any.
 func (f *feed) poll() {
 	for {

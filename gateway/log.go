@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -59,6 +61,16 @@ func (l *Log) feed(storeID string) *feed {
 		l.feeds[storeID] = f
 	}
 	return f
+}
+
+// pollAnew has all polls begin anew.
+func (l *Log) pollAnew() {
+	l.mu.Lock()
+	feeds := slices.Collect(maps.Values(l.feeds))
+	l.mu.Unlock()
+	for _, f := range feeds {
+		f.pollAnew()
+	}
 }
 
 // saw notes that a store has a commit.

@@ -37,17 +37,27 @@ func (l *Log) meet(ctx context.Context) (*wire.Hello, error) {
 // lookTime is how often a Log looks for another credential than the one it knows of.
 const lookTime = time.Second
 
-// watch asks the server about each other credential that comes to be there, until the Log is closed.
+// watch asks the server about each other credential that comes to be there, until the Log is closed. A
+// follower waits with the one that was there when it began, so it begins anew: it is to hear that the
+// credential counts no more, or that there is none.
 func (l *Log) watch() {
 	ticks := time.NewTicker(lookTime)
 	defer ticks.Stop()
-	for {
+	for last := l.credential.Load().secret; ; {
 		select {
 		case <-l.life.Done():
 			return
 		case <-ticks.C:
 		}
-		if secret, err := l.client.token(); err == nil && secret != l.credential.Load().secret {
+		secret, err := l.client.token()
+		if err != nil {
+			secret = "" // which no credential is
+		}
+		if secret != last {
+			last = secret
+			l.pollAnew()
+		}
+		if err == nil && secret != l.credential.Load().secret {
 			_, _ = l.meet(l.life) // what fails is done again
 		}
 	}

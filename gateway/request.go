@@ -18,9 +18,12 @@ type request struct {
 	tries int
 	// repeated says that an attempt before may have been heard.
 	repeated bool
-	refused  bool          // a credential was not accepted before
-	secret   string        // with which it was sent the last time
-	limit    time.Duration // instead of the client's; 0: that
+	// fresh says that nobody has asked for this change before: where no attempt was looked at, it was
+	// certainly not made.
+	fresh   bool
+	refused bool          // a credential was not accepted before
+	secret  string        // with which it was sent the last time
+	limit   time.Duration // instead of the client's; 0: that
 	// patience is how long the server may be silent, instead of the limit of an attempt; 0: that.
 	patience time.Duration
 	// lasts says that the answer is long: an item may take a second more for each downloadRate

@@ -25,9 +25,9 @@ var (
 	errNoSlug = errkind.New(errkind.Invalid, "no slug")
 	// ErrBadLimits says that a store's limits make no sense.
 	ErrBadLimits = errkind.New(errkind.Invalid, "bad store limits")
-	// ErrUntried says that a commit failed before the log was asked for it, so
+	// ErrUntried says that a commit failed before the log has looked at it, so
 	// that it is certainly not in the log.
-	ErrUntried = errors.New("not committed")
+	ErrUntried = versionlog.ErrUntried
 	// ErrNoStore says that there is no store which a person's word means. It is a
 	// versionlog.ErrNotFound, under errors.Is.
 	ErrNoStore error = noStore{}

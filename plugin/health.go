@@ -32,7 +32,7 @@ func (p *Provider) newCheck() *check {
 	takes := p.takes()
 	for _, place := range p.memory.Places() {
 		c.stores = append(c.stores, StoreHealth{
-			Store: place.Store.Info().Slug, ReadOnly: place.Session == nil, Takes: takes != nil && takes.Session == place.Session,
+			Store: place.Store.Info().Slug, ReadOnly: !mayWrite(&place), Takes: takes != nil && takes.Session == place.Session,
 			Reason: "deadline: it has not answered",
 		})
 	}

@@ -31,7 +31,7 @@ type Options struct {
 }
 
 // Provider has the memory of a host: all stores for Recall, of which Remember writes to the
-// first that has a session. Its methods may be called at once from many goroutines.
+// first that may be written by then. Its methods may be called at once from many goroutines.
 type Provider struct {
 	opts    Options
 	memory  *tools.Memory
@@ -74,15 +74,19 @@ func (p *Provider) about() About {
 	return a
 }
 
-// takes returns the store that takes what is remembered; nil: all are only read.
+// takes returns the store that takes what is remembered by now; nil: all are only read.
 func (p *Provider) takes() *tools.Place {
 	for _, place := range p.memory.Places() {
-		if place.Session != nil {
+		if mayWrite(&place) {
 			return &place
 		}
 	}
 	return nil
 }
+
+// mayWrite reports whether a store may be written by now, as far as is known: the rights of a credential
+// may have changed.
+func mayWrite(place *tools.Place) bool { return place.Session != nil && place.Store.MayWrite() }
 
 // within returns what work returns or, if that does not come in time, what late returns.
 //

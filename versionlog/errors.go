@@ -36,6 +36,9 @@ var (
 	ErrRewritten = errkind.New(errkind.Rewritten, "acknowledged history is missing")
 	// ErrCorrupt says that the log's own data does not agree with itself.
 	ErrCorrupt = errkind.New(errkind.Corrupt, "log is corrupt")
+	// ErrUntried says, beside what else an error of Commit is, that the proposal was fresh and
+	// was not looked at, so that no commit of its key is in the history.
+	ErrUntried = errors.New("not committed")
 )
 
 // ConflictError says which expectations did not hold, and what is there.

@@ -87,7 +87,7 @@ type Log interface {
 	// the backend takes in one commit; nothing was tried), *QuotaError, *GuardError, ErrInvalid (the
 	// proposal contradicts itself), ErrReadOnly; of a redaction also ErrLiveHead,
 	// ErrNoRedaction, and ErrNotFound for a version that is not there; ErrInvalid also where
-	// a rule is not that of the store.
+	// a rule is not that of the store. An error of any kind may be ErrUntried, too.
 	Commit(ctx context.Context, storeID string, p *Proposal) (*Commit, error)
 
 	// Tip returns the end of a store's history. ErrNotFound.

@@ -26,6 +26,9 @@ import (
 //   - Who serves is killed, or fails: another one takes over, though a thread of the
 //     killed one may stay for a while: in the kernel, waiting for a page that a
 //     program's read holds, which only the next one can answer.
+//   - Who is to take over cannot reach the stores, or has no credential that counts: that passes
+//     by itself, so another one tries after a pause, for as long as it lasts. Programs wait
+//     meanwhile. Of other failures too many in a row end the mount.
 //   - SIGHUP: another one, of the program that has this one's name by now, prepares
 //     everything but the device; then the one that serves leaves, and it takes over.
 //     If it cannot, all stays as it was. While one is being started already, this is
@@ -50,6 +53,9 @@ type keeper struct {
 	ending   bool // the mount is to end
 	replace  bool // who serves is to be replaced, as soon as he does
 	failures int  // in a row
+
+	away  int              // how many in a row could not reach the stores
+	pause <-chan time.Time // nobody serves, and the next one starts then; nil: none is waited for
 }
 
 // kept is a process that serves the mount.
@@ -57,6 +63,7 @@ type kept struct {
 	link     *keeperLink
 	process  *exec.Cmd
 	prepared bool
+	away     bool          // it says that it cannot reach the stores
 	served   time.Time     // since when; zero: not yet
 	ended    bool          // it says that the mount has
 	waited   chan struct{} // closed when all of its threads have ended, and process knows how
@@ -112,6 +119,7 @@ type keeperEvent struct {
 const (
 	maxFailures   = 6 // in a row, and the mount ends
 	soon          = time.Second
+	maxPause      = 10 * time.Second // while the stores cannot be reached
 	leavePatience = 3 * time.Second
 )
 
@@ -152,6 +160,10 @@ func (c *mountCmd) keep(ctx context.Context, a *app, parent *os.File) (int, erro
 		select {
 		case s := <-signals:
 			k.signalled(s)
+		case <-k.pause:
+			if err := k.endPause(); err != nil {
+				return 0, err
+			}
 		case e := <-k.events:
 			switch {
 			case e.what != 0:
@@ -271,8 +283,12 @@ func (k *keeper) signalled(s os.Signal) {
 	case s != syscall.SIGHUP:
 		k.ending = true
 		k.end()
+		k.hurry()
 	case k.ending:
 		k.log.Info("not replaced: the mount is being ended")
+	case k.pause != nil:
+		k.failures = 0
+		k.hurry()
 	case k.next != nil, k.serving == nil, k.serving.served.IsZero():
 		k.replace = true
 	default:
@@ -308,7 +324,7 @@ func (k *keeper) told(e keeperEvent) {
 			k.device, k.journal = e.files[0], e.files[1]
 		}
 	case tellServing:
-		e.of.served = time.Now()
+		e.of.served, k.away = time.Now(), 0
 		switch {
 		case k.ending:
 			k.end()
@@ -317,6 +333,8 @@ func (k *keeper) told(e keeperEvent) {
 		}
 	case tellEnded:
 		e.of.ended = true
+	case tellAway:
+		e.of.away = true
 	case goneAtLast:
 		if k.serving != nil {
 			_ = k.serving.link.tell(tellGone) // one that has ended need not know
@@ -367,22 +385,69 @@ func (k *keeper) lost(e keeperEvent) (done bool, code int, err error) {
 }
 
 // again starts a process to take over from one that has failed, unless too many
-// have.
+// have: at once, or after a pause.
 func (k *keeper) again(e keeperEvent) (done bool, code int, err error) {
-	if e.of.served.IsZero() || !e.of.killed() && time.Since(e.of.served) < soon {
+	switch {
+	case e.of.away:
+		k.away++
+		pause := min(maxPause, 50*time.Millisecond<<min(k.away, 10))
+		k.pause = time.After(pause)
+		k.log.Warn("nobody serves the mount while its stores cannot be reached, another process tries again", "times", k.away, "pause", pause)
+		if k.ending {
+			k.hurry()
+		}
+		return false, 0, nil
+	case e.of.served.IsZero() || !e.of.killed() && time.Since(e.of.served) < soon:
 		k.failures++
-	} else {
+	default:
 		k.failures = 0
 	}
-	for how := e.of.how(); ; {
+	err = k.startAgain(e.of.how())
+	return err != nil, 0, err
+}
+
+// hurry ends a pause, if there is one.
+func (k *keeper) hurry() {
+	if k.pause != nil {
+		k.pause = time.After(0)
+	}
+}
+
+// endPause goes on after a pause in which nobody has served the mount, which may have ended.
+func (k *keeper) endPause() error {
+	k.pause = nil
+	switch {
+	case k.ending:
+		return k.giveUp(k.away, "its stores cannot be reached")
+	case isDisconnected(k.device):
+		return errors.New("the mount was ended while nobody served it, since its stores cannot be reached; what was being written is lost")
+	}
+	return k.startAgain("")
+}
+
+// isDisconnected reports whether the kernel has ended the connection of a device.
+func isDisconnected(device int) bool {
+	state := []unix.PollFd{{Fd: int32(device)}}
+	n, err := unix.Poll(state, 0)
+	return err == nil && n > 0 && state[0].Revents&unix.POLLERR != 0
+}
+
+// giveUp ends a mount that no process could serve so many times, how says why.
+func (k *keeper) giveUp(times int, how string) error {
+	return errors.Join(fmt.Errorf("%d times in a row no process could serve the mount, the last time because: %s; it is unmounted, and what was being written is lost", times, how), k.detach())
+}
+
+// startAgain starts a process to take over, unless too many have failed, the last one as how says.
+func (k *keeper) startAgain(how string) (err error) {
+	for {
 		if k.failures >= maxFailures || k.ending && k.failures > 0 {
-			return true, 0, errors.Join(fmt.Errorf("%d times in a row no process could serve the mount, the last time because: %s; it is unmounted, and what was being written is lost", k.failures, how), k.detach())
+			return k.giveUp(k.failures, how)
 		}
 		if k.failures > 1 {
 			time.Sleep(50 * time.Millisecond << k.failures)
 		}
 		if k.next, err = k.start(true, nil); err == nil {
-			return false, 0, nil
+			return nil
 		}
 		k.log.Error("start a process to serve the mount", "err", err)
 		how = err.Error()
@@ -403,7 +468,9 @@ func (k *keeper) detach() error {
 // lostNext goes on after a process that was to take over has ended.
 func (k *keeper) lostNext(e keeperEvent) error {
 	k.next = nil
-	k.log.Error("a process that was to take over has ended", "pid", e.of.process.Process.Pid, "how", e.of.how())
+	if !e.of.away {
+		k.log.Error("a process that was to take over has ended", "pid", e.of.process.Process.Pid, "how", e.of.how())
+	}
 	if k.serving != nil {
 		return nil // it goes on
 	}

@@ -24,6 +24,7 @@ const (
 	tellMounted  = 'm' // by who has mounted: the device, and the journal
 	tellServing  = 's' // requests are answered
 	tellEnded    = 'e' // the mount has ended
+	tellAway     = 'a' // by who was to take over, last: the stores cannot be reached, which passes by itself
 	tellJournal  = 'j' // by the keeper, first, to who is to take over: the journal
 	tellPrepared = 'p' // the answer to that: nothing but the device is missing
 	tellTakeOver = 't' // by the keeper: the device, which nobody else serves

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mneme/backend"
+	"mneme/errkind"
 	"mneme/fusefs"
 	"mneme/internal/handover"
 	"mneme/memory"
@@ -110,6 +112,14 @@ func (c *mountCmd) takeOver(ctx context.Context, stores []*memory.Store, o *fuse
 		return nil, "", fmt.Errorf("take over the mount at %s: %w", dir, err)
 	}
 	return server, dir, c.keeper.tell(tellServing)
+}
+
+// tellFailed tells the keeper why its mount cannot be taken over, if that passes by itself: the stores do
+// not answer, or the credential for them does not count.
+func (l *keeperLink) tellFailed(err error) {
+	if l.takesOver() && (errkind.Of(err) == errkind.Unavailable || errors.Is(err, backend.ErrCredential)) {
+		_ = l.tell(tellAway) // a keeper that is gone need not know
+	}
 }
 
 // awaitEnd returns when the mount has ended, or is to, and why. When another

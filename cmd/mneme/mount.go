@@ -185,6 +185,7 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 			return a.printMounted(m, "Ctrl-C here ends it.")
 		}
 	})
+	link.tellFailed(err)
 	switch {
 	case err != nil && parent != nil:
 		_ = writeJSON(parent, newErrorReply(err)) // the log has it, too

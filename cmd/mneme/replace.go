@@ -37,8 +37,11 @@ func (c *mountCmd) replace(a *app) error {
 		return fmt.Errorf("the mount at %s has nobody who serves it; `mneme unmount --at %[1]s` clears it", dir)
 	}
 	before := children(m.pid)
-	if len(before) == 0 || !isKeeper(m.pid) {
+	switch {
+	case !isKeeper(m.pid):
 		return usagef("the mount at %s has no keeper; it has to be made with --keep", dir)
+	case len(before) == 0:
+		return fmt.Errorf("no process serves the mount at %s now; its keeper, process %d, starts one as soon as that can work, and its log says what is in the way", dir, m.pid)
 	}
 	if err := unix.Kill(m.pid, unix.SIGHUP); err != nil {
 		return fmt.Errorf("tell the keeper, process %d: %w", m.pid, err)

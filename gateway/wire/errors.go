@@ -22,6 +22,8 @@ type Error struct {
 
 	// NoRight says that the caller lacks the right: nothing was begun.
 	NoRight bool `json:"no_right,omitempty"`
+	// Untried says that the request was refused before anything that it changes was looked at.
+	Untried bool `json:"untried,omitempty"`
 
 	Conflict *versionlog.ConflictError `json:"conflict,omitempty"`
 	Overlap  *overlap                  `json:"overlap,omitempty"`
@@ -143,6 +145,8 @@ func (e *Error) Encode() []byte { return e.encode(MaxAnswer) }
 type RemoteError struct {
 	// NoRight says that the caller lacks the right: the server has begun nothing.
 	NoRight bool
+	// Untried says that the server has refused the request before it has looked at what it changes.
+	Untried bool
 
 	kind errkind.Kind
 	text string
@@ -165,7 +169,7 @@ func DecodeError(data []byte) error {
 	if err := json.Unmarshal(data, &e); err != nil {
 		return &CutError{fmt.Errorf("an error that cannot be read: %w", err)}
 	}
-	r := &RemoteError{kind: errkind.Unknown, NoRight: e.NoRight}
+	r := &RemoteError{kind: errkind.Unknown, NoRight: e.NoRight, Untried: e.Untried}
 	for _, k := range errkind.All() {
 		if k.String() == e.Kind {
 			r.kind = k

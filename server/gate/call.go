@@ -28,6 +28,7 @@ type call struct {
 	w     http.ResponseWriter
 	view  *view
 	began bool // the head of the answer was sent
+	tried bool // what it changes may have been begun
 }
 
 // cause is the error with which a request ends that was ended from here.
@@ -41,9 +42,11 @@ func (c *call) cause(err error) error {
 	return fmt.Errorf("%w: %w", reply.ErrLate, err)
 }
 
-// lookAgain has the request go on with what its caller reaches now.
+// lookAgain has the request go on with what its caller reaches now. Where it changes something, that comes
+// next.
 func (c *call) lookAgain() (err error) {
 	c.view, err = c.again(c.Request)
+	c.tried = err == nil
 	return err
 }
 
@@ -77,9 +80,10 @@ func (c *call) answer(a *wire.Answer) error {
 	return nil
 }
 
-// Refuse answers a request below wire.Prefix with an error that is none of the gateway.
+// Refuse answers a request below wire.Prefix with an error that is none of the gateway: it comes before
+// the request was looked at, unless it is a fault.
 func Refuse(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
-	(&call{Handler: &Handler{log: log}, w: w, Request: r}).refuse(err)
+	(&call{Handler: &Handler{log: log}, w: w, Request: r, tried: errkind.Of(err) == errkind.Unknown}).refuse(err)
 }
 
 // refuse answers with an error.
@@ -88,6 +92,7 @@ func (c *call) refuse(err error) {
 		return
 	}
 	e, status := c.errorOf(err)
+	e.Untried = !c.tried
 	body := e.Encode()
 	if status == http.StatusUnauthorized {
 		c.w.Header().Set("WWW-Authenticate", `Bearer realm="mneme"`)

@@ -231,6 +231,59 @@ func TestGatewayPlugin(t *testing.T) {
 	}
 }
 
+// TestGatewayPluginChangesStores: where the first store may not be written any more, what is to be remembered
+// goes to the next one that may.
+func TestGatewayPluginChangesStores(t *testing.T) {
+	t.Parallel()
+	e := harness.NewEnv(t)
+	e.Store("own")
+	e.Store("notes")
+	s := serveStores(t, e)
+	s.key("host", "own:write", "notes:write")
+	put := s.useFile()
+	put(s.token("host", "agent-7", "own", "notes"))
+	p := e.Lines(t, harness.Daemon, "plugin", "--store=own", "--store=notes", "--session=agent-7")
+	remembers := func(turn, store string) {
+		t.Helper()
+		harness.AwaitUntil(t, store+" takes what is remembered", func() bool {
+			return strings.Contains(p.Ask(t, `{"id": 1, "method": "health"}`), `"store":"`+store+`","ok":true,"read_only":false,"takes":true`)
+		})
+		out := p.Ask(t, `{"id": 2, "method": "remember", "params": {"thread_id": "t", "turn_id": "`+turn+`", "entries": [{"role": "user", "text": "x"}]}}`)
+		if !strings.Contains(out, `"written":1`) || !strings.Contains(out, `"store":"`+store+`"`) {
+			t.Errorf("the turn %s: %s", turn, out)
+		}
+	}
+	remembers("1", "own")
+	put(s.token("host", "agent-7", "own:ro", "notes"))
+	remembers("2", "notes")
+	put(s.token("host", "agent-7", "own", "notes"))
+	remembers("3", "own")
+}
+
+// TestGatewayToolWithoutCredential: an agent whose credential does not count is told that nothing was changed.
+func TestGatewayToolWithoutCredential(t *testing.T) {
+	t.Parallel()
+	e := harness.NewEnv(t)
+	e.Store("notes")
+	s := serveStores(t, e)
+	s.key("host", "notes:write")
+	put := s.useFile()
+	put(s.token("host", "agent-7", "notes"))
+	tool := e.Lines(t, harness.Daemon, "tool", "--store=notes", "--session=agent-7", "--calls=0")
+	create := func(name string) string {
+		return tool.Ask(t, `{"id": 1, "input": {"command": "create", "path": "/memories/`+name+`", "file_text": "x\n"}}`)
+	}
+	if out := create("a.md"); strings.Contains(out, `"is_error":true`) {
+		t.Fatal(out)
+	}
+	put("mneme_nobody_secret")
+	for range 2 { // of which the server hears of one
+		if out := create("b.md"); !strings.Contains(out, "nothing was changed") || strings.Contains(out, "not known") {
+			t.Error(out)
+		}
+	}
+}
+
 // TestGatewayTokenFile: while a store is mounted, what may be done with it is what the credential
 // allows that the file has by then, in the session of the mount and in no other.
 func TestGatewayTokenFile(t *testing.T) {
@@ -267,13 +320,14 @@ func TestGatewayTokenFile(t *testing.T) {
 	put(s.token("host", "agent-7", "notes"))
 	becomes("read-write")
 	put("mneme_nobody_secret")
-	for range 3 { // of which the server hears of one
+	m.Eventually(t, `grep '^state: degraded: .*does not accept the credential' .mneme/status`) // also where nobody asks for anything else
+	for range 3 {                                                                              // of which the server hears of one
 		if r := m.Try(t, `echo four > g`); r.Code == 0 {
 			t.Errorf("a write with a credential that does not count: %v", r)
 		}
 	}
 	put(s.token("host", "agent-7", "notes"))
-	m.Eventually(t, `echo five > f`)
+	m.Eventually(t, `echo five > f && grep -qx 'state: ok' .mneme/status`)
 	var sessions []string
 	for _, v := range e.Versions(t, "notes:/f") {
 		sessions = append(sessions, v.Session)

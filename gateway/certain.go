@@ -1,0 +1,84 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+
+	"mneme/errkind"
+	"mneme/gateway/wire"
+	"mneme/versionlog"
+)
+
+// changing are the operations that change something.
+var changing = map[string]bool{
+	wire.OpCreateStore: true, wire.OpDeleteStore: true, wire.OpCommit: true, wire.OpPutBlob: true, wire.OpPurge: true,
+}
+
+// certain returns the error of a call as one that says no more of a change than is known:
+//
+//   - The credential has no right to it, and no attempt before may have had one: it was not made, and the
+//     store is read-only (deniedError).
+//   - No attempt was looked at, and nobody has asked for the change before: it was not made
+//     (untriedError).
+//   - An attempt before may have been heard, and the last one was not looked at: whatever the reason of
+//     that is, the change may have been made (doubtfulError). A blob is put again all the same.
+//
+// What the server says of a change that it has looked at holds, also of the attempts before.
+func certain(r *request, err error) error {
+	if err == nil || !changing[r.op] {
+		return err
+	}
+	remote, told := errors.AsType[*wire.RemoteError](err)
+	switch untried := isUntried(err); {
+	case told && remote.NoRight && !r.repeated:
+		return deniedError{remote}
+	case untried && !r.repeated && r.fresh:
+		return untriedError{err}
+	case r.repeated && (untried || !told) && errkind.Of(err).Final() && r.op != wire.OpPutBlob:
+		return &doubtfulError{err}
+	}
+	return err
+}
+
+// isUntried reports whether nobody has looked at the change that an attempt asks for.
+func isUntried(err error) bool {
+	if _, unsent := errors.AsType[unsentError](err); unsent {
+		return true
+	}
+	remote, told := errors.AsType[*wire.RemoteError](err)
+	return told && remote.Untried
+}
+
+// unsentError is the error of an attempt that was not sent.
+type unsentError struct{ error }
+
+// Unwrap returns the error itself.
+func (e unsentError) Unwrap() error { return e.error }
+
+// deniedError is the error of a change for which the credential has no right: the store is
+// read-only to it.
+type deniedError struct{ *wire.RemoteError }
+
+// Unwrap has it be a versionlog.ErrReadOnly.
+func (e deniedError) Unwrap() []error { return []error{versionlog.ErrReadOnly, e.RemoteError} }
+
+// untriedError is an error that is versionlog.ErrUntried, too.
+type untriedError struct{ error }
+
+// Unwrap returns the error itself.
+func (e untriedError) Unwrap() error { return e.error }
+
+// Is makes it a versionlog.ErrUntried.
+func (e untriedError) Is(target error) bool { return target == versionlog.ErrUntried }
+
+// doubtfulError is an error that says nothing of whether a change was made. What it is of is told by its
+// text alone.
+type doubtfulError struct{ err error }
+
+// Error says what is not known.
+func (e *doubtfulError) Error() string {
+	return fmt.Sprintf("the answer to an attempt was lost, and then: %v", e.err)
+}
+
+// Kind is errkind.Unavailable.
+func (e *doubtfulError) Kind() errkind.Kind { return errkind.Unavailable }
