@@ -70,7 +70,7 @@ func (c *checker) wrap(next http.Handler) http.Handler {
 		case open == nil:
 			next.ServeHTTP(w, r)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
-			refuse(w, r, c.logger, reply.NoMethod(http.MethodGet))
+			refuse(w, r, c.logger, reply.NoMethod(http.MethodGet, http.MethodHead))
 		default:
 			open(w, r)
 		}

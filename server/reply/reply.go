@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"mneme/errkind"
 	"mneme/internal/quote"
@@ -42,6 +43,15 @@ func JSON(w http.ResponseWriter, r *http.Request, status int, answer any) {
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(b.Bytes()) // the client has gone
 	}
+}
+
+// opOf is the operation of a request for the log: its method, and the pattern of its path, which most
+// often has the method.
+func opOf(r *http.Request) string {
+	if strings.Contains(r.Pattern, " ") {
+		return r.Pattern
+	}
+	return r.Method + " " + r.Pattern
 }
 
 // Error answers with an error.
@@ -81,7 +91,7 @@ func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 		}
 	case as.hidden:
 		if cause != context.Canceled { // else the client has gone
-			log.Error("a request failed", "request", id, "op", r.Method+" "+r.Pattern, "err", err)
+			log.Error("a request failed", "request", id, "op", opOf(r), "err", err)
 		}
 	}
 	isFull := as.status == http.StatusInsufficientStorage
