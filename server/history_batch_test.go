@@ -2,6 +2,8 @@ package server
 
 import (
 	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -80,5 +82,28 @@ func TestBatchNamesChange(t *testing.T) {
 	}
 	if after := r.state(); after != before {
 		t.Errorf("something has changed:\n%s\nwas\n%s", after, before)
+	}
+}
+
+// TestBatchByHeader: a batch that comes again under the key in its header is answered as the first time.
+func TestBatchByHeader(t *testing.T) {
+	r := newRig(t, Options{})
+	secret := r.key(access.None, map[string]access.Right{r.store.ID: access.Write})
+	url := "/v1/mneme/stores/" + r.store.ID + "/batch"
+	st, err := r.lib.Open(t.Context(), r.store.ID, r.opts.Author)
+	r.must(err)
+	_, err = st.Write(t.Context(), "/d/b.md", []byte("b"), versionlog.ExpectAbsent())
+	r.must(err)
+	byHeader := func(name, body string) *httptest.ResponseRecorder {
+		return r.ask("POST", url, body, secret, func(q *http.Request) { q.Header.Set("X-Idempotency-Key", name) })
+	}
+	const moved = `{"changes":[{"action":"rename","path":"/d/b.md","to":"/d/c.md"}]}`
+	if one, again := byHeader("h", moved), byHeader("h", moved); one.Code != 200 || again.Code != 200 || one.Body.String() != again.Body.String() {
+		t.Errorf("%d %s, then %d %s", one.Code, one.Body, again.Code, again.Body)
+	}
+	for name, body := range map[string]string{"a b": moved, "h2": strings.Replace(moved, "{", `{"idempotency_key":"k",`, 1)} { // not a key, and a second one
+		if w := byHeader(name, body); w.Code != 400 || !strings.Contains(w.Body.String(), "x-idempotency-key: ") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
 	}
 }

@@ -94,6 +94,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("%v", v)
 	}
 	refused("POST", "/restore", `{"path":"/"}`, 400, "invalid_request_error")
+	refused("POST", "/restore", `{"path":"","at":"0"}`, 400, "invalid_request_error") // all of it is /
 	refused("POST", "/restore", `{"path":"/","at":"1000"}`, 404, "not_found_error")
 	refused("POST", "/restore", `{"path":"/a.md","memory_version_id":"memver_x"}`, 404, "not_found_error")
 

@@ -24,7 +24,14 @@ func batch(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	once := c.caller.Once(b.Key, string(c.body))
+	key, err := reply.IdempotencyKey(c.Request)
+	switch {
+	case err != nil:
+		return nil, err
+	case key != "" && b.Key != "":
+		return nil, reply.Invalidf("x-idempotency-key: the body has an idempotency_key, too; give one of them")
+	}
+	once := c.caller.Once(cmp.Or(b.Key, key), string(c.body))
 	opts := once.Options()
 	opts.Message = b.Message
 	commit, err := c.store.Batch(ctx, b.Changes, opts)

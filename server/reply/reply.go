@@ -79,6 +79,7 @@ func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 		w.Header().Set("Allow", method.allowed)
 	case as.status == http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="mneme"`)
+		e.Error.Message += "; send a key or a token as \"Authorization: Bearer …\" or as x-api-key"
 	case errors.As(err, &conflict):
 		as.status, e.Error.Type = http.StatusConflict, typePathConflict
 		e.Error.ConflictingPath, e.Error.ConflictingMemoryID = &conflict.Path, &conflict.MemoryID

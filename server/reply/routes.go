@@ -31,6 +31,26 @@ func Body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	return body, nil
 }
 
+// maxKey is how many bytes the header of IdempotencyKey has at most.
+const maxKey = 255
+
+// IdempotencyKey returns the header by which a client names a request that it may make again; "": there is
+// none.
+func IdempotencyKey(r *http.Request) (string, error) {
+	names := r.Header.Values("X-Idempotency-Key")
+	if len(names) == 0 {
+		return "", nil
+	}
+	name := names[0]
+	switch {
+	case len(names) > 1:
+		return "", Invalidf("x-idempotency-key: it is there %d times", len(names))
+	case name == "" || len(name) > maxKey || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "", Invalidf("x-idempotency-key: it must have 1 to %d visible characters of ASCII, and no space", maxKey)
+	}
+	return name, nil
+}
+
 // CheckQuery refuses a query with a parameter that an operation does not have: a condition or a choice that
 // is spelled wrongly must not be none. beta is one of all operations.
 func CheckQuery(r *http.Request, names ...string) error {
