@@ -18,6 +18,9 @@ func TestAccessIsTold(t *testing.T) {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 	}
+	if w := r.ask("DELETE", "/v1/mneme/keys/apikey_x", "", admin); w.Code != 404 || !strings.Contains(w.Body.String(), `"message":"key apikey_x: not found"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
 	const gone = "memstore_0000000000000000000000000a"
 	for _, path := range []string{"/v1/memory_stores/", "/v1/mneme/stores/"} {
 		for ref, want := range map[string]string{
