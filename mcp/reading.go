@@ -191,10 +191,15 @@ type versionFields struct {
 	Session string `json:"session,omitempty"`
 	Time    string `json:"time"`
 	Message string `json:"message,omitempty"`
+	Erased  bool   `json:"erased,omitempty"`
 }
 
 func (v *versionFields) String() string {
-	text := strconv.FormatUint(v.Seq, 10) + " " + v.Op + " " + quote.Text(v.Path)
+	text := strconv.FormatUint(v.Seq, 10) + " " + v.Op
+	if v.Erased {
+		return text + fmt.Sprintf(", erased, by %s, %s", quote.Text(v.By), v.Time)
+	}
+	text += " " + quote.Text(v.Path)
 	if v.From != "" {
 		text += " from " + quote.Text(v.From)
 	}
@@ -222,7 +227,7 @@ func (f *face) history(ctx context.Context, c *call) (*answer, error) {
 	for i, v := range page.Versions {
 		one := versionFields{
 			Version: v.Version, Seq: v.Seq, Op: v.Op, Path: v.Path, From: v.From, Size: v.Size, By: v.By, Session: v.Session,
-			Time: stamp(v.Time), Message: v.Message,
+			Time: stamp(v.Time), Message: v.Message, Erased: v.Erased,
 		}
 		fields.Versions, lines[i] = append(fields.Versions, one), one.String()
 	}

@@ -339,3 +339,27 @@ func TestBudget(t *testing.T) {
 	c.fails("The budget of 2 memory calls", "over_quota", "memory", "command", "delete", "path", "/memories/a.md")
 	c.holds("/a.md", "x")
 }
+
+// TestErased: the history of a file has its erased versions without the path, and reading one says what it is.
+func TestErased(t *testing.T) {
+	c := newRig(t, nil).client()
+	c.theirs("/a.md", "secret")
+	c.theirs("/a.md", "clean")
+	first, err := c.stores["notes"].Resolve(t.Context(), "/a.md", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := c.stores["notes"].Info()
+	_, err = c.faults.Commit(t.Context(), info.ID, &versionlog.Proposal{
+		Key: versionlog.NewKey(), Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "root"}, Message: "a test", Epoch: info.Epoch, Event: versionlog.StoreRedacted(first.ID),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := c.ok("\n1 created, erased, by session:other", "history", "path", "/memories/a.md")
+	if !strings.Contains(string(got.Fields), `"path":"","size":0`) || !strings.Contains(string(got.Fields), `"erased":true`) {
+		t.Errorf("%s", got.Fields)
+	}
+	c.fails("was erased, and nobody can bring it back", "not_found", "read", "path", "/memories/a.md", "version", "1")
+	c.fails("was erased, and nobody can bring it back", "not_found", "restore", "path", "/memories/a.md", "version", "1")
+}

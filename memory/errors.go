@@ -120,6 +120,19 @@ func (e *TextError) Is(target error) bool { return target == ErrNotText }
 // Kind is errkind.NotText.
 func (e *TextError) Kind() errkind.Kind { return errkind.NotText }
 
+// ChangeError says which change of a commit the error is of, that comes before the log is asked. Its text
+// is that of Err: only a caller that has numbered the changes for a person names the number.
+type ChangeError struct {
+	Index int // from 0
+	Err   error
+}
+
+// Error is the text of Err.
+func (e *ChangeError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *ChangeError) Unwrap() error { return e.Err }
+
 // untriedError is an error that is ErrUntried, too.
 type untriedError struct{ error }
 

@@ -61,7 +61,7 @@ func (e *SecretsError) Kind() errkind.Kind { return errkind.Policy }
 // asked of the log only if something was found, or if a content is to be read that an earlier
 // version has: the rule is the one in force now, not that of when the store was opened.
 func (s *Store) lookForSecrets(ctx context.Context, changes []versionlog.Change, contentOf func(i int) ([]byte, *versionlog.Version), confirmed bool) (all []SecretsFound, err error) {
-	rule := versionlog.SecretsOff
+	rule, first := versionlog.SecretsOff, 0
 	for i := range changes {
 		path := changes[i].Path
 		if changes[i].Action != versionlog.Put && changes[i].Action != versionlog.Rename {
@@ -95,11 +95,14 @@ func (s *Store) lookForSecrets(ctx context.Context, changes []versionlog.Change,
 			return nil, err
 		}
 		if len(found) > 0 {
+			if all == nil {
+				first = i
+			}
 			all = append(all, SecretsFound{Path: path, Found: found[:min(len(found), maxSecrets)]})
 		}
 	}
 	if rule == versionlog.SecretsRefuse && len(all) > 0 && !confirmed {
-		return nil, fmt.Errorf("store %s: %w", s.info.Slug, &SecretsError{all[0]})
+		return nil, fmt.Errorf("store %s: %w", s.info.Slug, &ChangeError{first, &SecretsError{all[0]}})
 	}
 	return all, nil
 }

@@ -139,7 +139,7 @@ func (s *Store) complete(ctx context.Context, p *versionlog.Proposal, changes []
 	for i, c := range changes {
 		var err error
 		if p.Changes[i], err = s.prepare(c); err != nil {
-			return nil, err
+			return nil, &ChangeError{i, err}
 		}
 	}
 	if err := p.CheckTexts(); err != nil {
@@ -174,28 +174,31 @@ func (s *Store) storeAll(ctx context.Context, to []versionlog.Change, changes []
 // checkNew applies CheckNew to the paths that changes bring memories to. A memory
 // that has such a path from before the rule can be changed, moved and brought back.
 func (s *Store) checkNew(ctx context.Context, changes []versionlog.Change) error {
-	for _, c := range changes {
-		switch {
-		case c.Action == versionlog.Rename && CheckNew(c.Path) == nil:
-			if err := CheckNew(c.To); err != nil {
-				return err
-			}
-		case c.Action == versionlog.MakeDir && c.MemoryID == "":
-			if err := CheckNew(c.Path); err != nil {
-				return err
-			}
-		case c.Action == versionlog.Put && c.MemoryID == "":
-			bad := CheckNew(c.Path)
-			if bad == nil {
-				continue
-			}
-			_, err := s.log.Head(ctx, s.info.ID, c.Path)
-			if errors.Is(err, versionlog.ErrNotFound) {
-				return bad
-			}
-			if err != nil {
-				return s.wrap(c.Path, err)
-			}
+	for i, c := range changes {
+		if err := s.checkNewOf(ctx, &c); err != nil {
+			return &ChangeError{i, err}
+		}
+	}
+	return nil
+}
+
+func (s *Store) checkNewOf(ctx context.Context, c *versionlog.Change) error {
+	switch {
+	case c.Action == versionlog.Rename && CheckNew(c.Path) == nil:
+		return CheckNew(c.To)
+	case c.Action == versionlog.MakeDir && c.MemoryID == "":
+		return CheckNew(c.Path)
+	case c.Action == versionlog.Put && c.MemoryID == "":
+		bad := CheckNew(c.Path)
+		if bad == nil {
+			return nil
+		}
+		_, err := s.log.Head(ctx, s.info.ID, c.Path)
+		if errors.Is(err, versionlog.ErrNotFound) {
+			return bad
+		}
+		if err != nil {
+			return s.wrap(c.Path, err)
 		}
 	}
 	return nil

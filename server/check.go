@@ -55,11 +55,13 @@ func (c *checker) wrap(next http.Handler) http.Handler {
 			}
 			h := w.Header()
 			h.Set("Access-Control-Allow-Origin", origin)
-			h.Set("Access-Control-Expose-Headers", reply.RequestID)
+			h.Set("Access-Control-Expose-Headers", reply.RequestID+", Retry-After, X-Should-Retry")
 			h.Add("Vary", "Origin")
 			if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 				h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE")
-				h.Set("Access-Control-Allow-Headers", "Authorization, X-Api-Key, Content-Type, Anthropic-Version, Anthropic-Beta, X-Idempotency-Key, MCP-Protocol-Version, Mcp-Method, Mcp-Name")
+				if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" { // SDKs send some of their own
+					h.Set("Access-Control-Allow-Headers", asked)
+				}
 				h.Set("Access-Control-Max-Age", "600")
 				w.WriteHeader(http.StatusNoContent)
 				return
@@ -70,7 +72,7 @@ func (c *checker) wrap(next http.Handler) http.Handler {
 		case open == nil:
 			next.ServeHTTP(w, r)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
-			refuse(w, r, c.logger, reply.NoMethod(http.MethodGet))
+			refuse(w, r, c.logger, reply.NoMethod(http.MethodGet, http.MethodHead))
 		default:
 			open(w, r)
 		}

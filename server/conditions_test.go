@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -21,7 +22,8 @@ func TestConditionsAreNotLost(t *testing.T) {
 	r.must(err)
 	v, err := st.Write(t.Context(), "/a.md", []byte("kept\n"), versionlog.ExpectAbsent())
 	r.must(err)
-	batch := "/v1/mneme/stores/" + r.store.ID + "/batch"
+	own := "/v1/mneme/stores/" + r.store.ID
+	batch := own + "/batch"
 	of := "/v1/memory_stores/" + r.store.ID + "/memories/" + v.MemoryID
 	wrong := strings.Repeat("0", 64)
 	put := func(more string) string {
@@ -40,10 +42,20 @@ func TestConditionsAreNotLost(t *testing.T) {
 		{"DELETE", of + "?expected_content_sha256=" + wrong + "%zz", ""},
 		{"DELETE", of + "?expected_content_sha256=" + v.Digest.String() + "&expected_content_sha256=" + wrong, ""},
 		{"DELETE", of, `{"expected_content_sha256":"` + wrong + `"}`},
+		{"DELETE", of + "?expected_content_sha=" + wrong, ""},
+		{"DELETE", of + "?beta=true&Expected_content_sha256=" + wrong, ""},
+		{"GET", own + "/events?afer=1&wait=0", ""},
+		{"GET", own + "/diff?since=1", ""},
+		{"POST", "/mcp?stores=notes", `{"jsonrpc":"2.0","id":1,"method":"ping"}`},
+		{"POST", "/v1/mneme/tools/memory?Store=notes", `{"command":"delete","path":"/memories/a.md"}`},
+		{"GET", "/v1/mneme/plugin/health?stores=notes", ""},
 	} {
-		w := r.ask(q.method, q.url, q.body, secret)
+		w := r.ask(q.method, q.url, q.body, secret, func(q *http.Request) {
+			q.Header.Set("Content-Type", "application/json")
+			q.Header.Set("Accept", "application/json, text/event-stream")
+		})
 		if head, err := st.Head(t.Context(), "/a.md"); err != nil || head.ID != v.ID || w.Code != 400 {
-			t.Fatalf("%s %s %s: %d %s; %v", q.method, q.url, q.body, w.Code, w.Body, err)
+			t.Errorf("%s %s %s: %d %s; %v", q.method, q.url, q.body, w.Code, w.Body, err)
 		}
 	}
 }

@@ -94,6 +94,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("%v", v)
 	}
 	refused("POST", "/restore", `{"path":"/"}`, 400, "invalid_request_error")
+	refused("POST", "/restore", `{"path":"","at":"0"}`, 400, "invalid_request_error") // all of it is /
 	refused("POST", "/restore", `{"path":"/","at":"1000"}`, 404, "not_found_error")
 	refused("POST", "/restore", `{"path":"/a.md","memory_version_id":"memver_x"}`, 404, "not_found_error")
 
@@ -110,6 +111,12 @@ func TestHistory(t *testing.T) {
 	if a, b := page["data"].([]any), more["data"].([]any); len(a) != 100 || len(b) != 50 || more["next_page"] != nil || b[0].(map[string]any)["to"].(map[string]any)["path"] != "/many/100.md" {
 		t.Errorf("%d and %d differences, %v", len(a), len(b), more["next_page"])
 	}
+	refused("GET", "/diff?path=/many/&page="+page["next_page"].(string), "", 400, "invalid_request_error") // of another path
+	ofMany := ok("GET", fmt.Sprintf("/diff?path=/many/&from=%v&to=%v", page["from_seq"], page["to_seq"]), "")["next_page"].(string)
+	if rest := ok("GET", "/diff?path=/many/&page="+ofMany, ""); len(rest["data"].([]any)) != 50 {
+		t.Errorf("%v", rest)
+	}
+	refused("GET", "/diff?page="+ofMany, "", 400, "invalid_request_error")
 	for c, err := range st.CommitsBefore(t.Context(), 0, versionlog.Filter{}) {
 		r.must(err)
 		if c.Event == nil && c.Actor != author.Actor {

@@ -20,26 +20,26 @@ func TestMethods(t *testing.T) {
 	for _, c := range []struct {
 		method, path, allowed string // "": there is no such operation
 	}{
-		{"PUT", "/v1/memory_stores", "GET, POST"},
-		{"DELETE", "/v1/memory_stores", "GET, POST"},
-		{"PATCH", store, "GET, POST, DELETE"},
+		{"PUT", "/v1/memory_stores", "GET, HEAD, POST"},
+		{"DELETE", "/v1/memory_stores", "GET, HEAD, POST"},
+		{"PATCH", store, "GET, HEAD, POST, DELETE"},
 		{"GET", store + "/archive", "POST"},
-		{"PUT", store + "/memories/mem_x", "GET, POST, PATCH, DELETE"},
-		{"DELETE", store + "/memory_versions/memver_x", "GET"},
-		{"OPTIONS", store, "GET, POST, DELETE"},
+		{"PUT", store + "/memories/mem_x", "GET, HEAD, POST, PATCH, DELETE"},
+		{"DELETE", store + "/memory_versions/memver_x", "GET, HEAD"},
+		{"OPTIONS", store, "GET, HEAD, POST, DELETE"},
 		{"GET", "/v1/mneme/sessions", "POST"},
-		{"POST", "/v1/mneme/keys/apikey_x", "GET, DELETE"},
+		{"POST", "/v1/mneme/keys/apikey_x", "GET, HEAD, DELETE"},
 		{"GET", own + "/batch", "POST"},
-		{"POST", own + "/diff", "GET"},
+		{"POST", own + "/diff", "GET, HEAD"},
 		{"POST", own + "/events", "GET"},
 		{"HEAD", own + "/events", "GET"},
 		{"GET", "/v1/mneme/tools/memory", "POST"},
-		{"POST", "/v1/mneme/plugin/health", "GET"},
-		{"POST", "/metrics", "GET"},
+		{"POST", "/v1/mneme/plugin/health", "GET, HEAD"},
+		{"POST", "/metrics", "GET, HEAD"},
 		{"GET", wire.Prefix + wire.OpHead, "POST"},
-		{"POST", "/healthz", "GET"},
-		{"DELETE", "/readyz", "GET"},
-		{"POST", openapi.Path, "GET"},
+		{"POST", "/healthz", "GET, HEAD"},
+		{"DELETE", "/readyz", "GET, HEAD"},
+		{"POST", openapi.Path, "GET, HEAD"},
 		{"GET", "/v1/mneme/nothing", ""},
 		{"POST", "/v1/mneme", ""},
 		{"POST", strings.TrimSuffix(wire.Prefix, "/"), ""},
@@ -61,9 +61,14 @@ func TestMethods(t *testing.T) {
 			t.Errorf("%s %s without a key: %d", c.method, c.path, w.Code)
 		}
 	}
-	for _, path := range []string{"/healthz", "/readyz", openapi.Path, "/v1/memory_stores"} {
-		if w := r.ask("HEAD", path, "", admin); w.Code != 200 {
-			t.Errorf("HEAD %s: %d", path, w.Code)
+	for _, path := range []string{
+		"/healthz", "/readyz", openapi.Path, "/metrics", "/v1/memory_stores", store, store + "/memories", store + "/memory_versions", "/v1/mneme/keys", own + "/diff", "/v1/mneme/plugin/health",
+	} {
+		if get, w := r.ask("GET", path, "", admin), r.ask("HEAD", path, "", admin); w.Code != get.Code || w.Code == 405 {
+			t.Errorf("HEAD %s: %d, and GET %d", path, w.Code, get.Code)
+		}
+		if w := r.ask("PUT", path, "", admin); !strings.HasPrefix(w.Header().Get("Allow"), "GET, HEAD") {
+			t.Errorf("PUT %s: allowed %q", path, w.Header().Get("Allow"))
 		}
 	}
 	if after := r.state(); after != before {

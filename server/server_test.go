@@ -238,9 +238,18 @@ func TestHostsAndOrigins(t *testing.T) {
 	if w := r.ask("GET", "/healthz", "", "", origin(""), two); w.Code != 403 || w.Header().Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("two origins: %d %v", w.Code, w.Header())
 	}
-	w := r.ask("OPTIONS", "/v1/memory_stores", "", "", origin("https://console.example"), func(q *http.Request) { q.Header.Set("Access-Control-Request-Method", "POST") })
-	if w.Code != http.StatusNoContent || w.Header().Get("Access-Control-Allow-Credentials") != "" {
+	const asked = "authorization,last-event-id,x-stainless-lang" // as SDKs and clients of events send them
+	w := r.ask("OPTIONS", "/v1/memory_stores", "", "", origin("https://console.example"), func(q *http.Request) {
+		q.Header.Set("Access-Control-Request-Method", "POST")
+		q.Header.Set("Access-Control-Request-Headers", asked)
+	})
+	if w.Code != http.StatusNoContent || w.Header().Get("Access-Control-Allow-Credentials") != "" || w.Header().Get("Access-Control-Allow-Headers") != asked {
 		t.Errorf("%d %v", w.Code, w.Header())
+	}
+	for _, name := range []string{"Request-Id", "Retry-After", "X-Should-Retry"} { // which clients go by
+		if !strings.Contains(w.Header().Get("Access-Control-Expose-Headers"), name) {
+			t.Errorf("%s is not told to pages: %v", name, w.Header())
+		}
 	}
 	r = newRig(t, Options{BasePath: "/memory/"})
 	for path, status := range map[string]int{"/memory/healthz": 200, "/healthz": 404, "/memoryhealthz": 404, "/memory/v1/memory_stores": 401, "/memory": 401, "/memory//v1/memory_stores": 404, "/memory/v1/../v1/memory_stores": 404} {

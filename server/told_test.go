@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -72,5 +74,24 @@ func TestEndIsTold(t *testing.T) {
 	r.endNews()
 	if got := <-done; !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "the server ends; try again") {
 		t.Error(got)
+	}
+}
+
+// TestFailureInLog: the line of a request that failed names its operation as the line of each request does.
+func TestFailureInLog(t *testing.T) {
+	var log bytes.Buffer
+	r := newRig(t, Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+	secret := r.key(access.Read, nil)
+	mux := http.NewServeMux()
+	fail := func(w http.ResponseWriter, q *http.Request) { reply.Error(w, q, r.opts.Logger, errors.New("a fault")) }
+	mux.HandleFunc("POST /x/{y}", fail)
+	mux.HandleFunc("/mcp", fail)
+	r.handler = r.wrap(mux)
+	for path, op := range map[string]string{"/x/1": "POST /x/{y}", "/mcp": "POST /mcp"} {
+		log.Reset()
+		r.ask("POST", path, "", secret)
+		if text := log.String(); !strings.Contains(text, `"msg":"a request failed"`) || !strings.Contains(text, `"op":"`+op+`"`) || strings.Contains(text, "POST POST") {
+			t.Errorf("%s: %s", path, text)
+		}
 	}
 }

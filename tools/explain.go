@@ -29,6 +29,7 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 	var size *memory.SizeError
 	var over *session.BudgetError
 	var none *memory.NoVersionError
+	var gone *memory.RedactedError
 	switch {
 	case errors.As(err, &loss):
 		e.Conflict = max(0, loss.Conflict)
@@ -47,6 +48,8 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 		}
 	case errors.As(err, &none):
 		e.text = t.say(noVersion, none.Ref, shown, none.Have())
+	case errors.As(err, &gone):
+		e.text = t.say(erased, gone.Version, shown)
 	case errors.As(err, &size):
 		e.text = t.say(tooLarge, shown, size.Size, size.Limit)
 	case errors.Is(err, memory.ErrBadPath), errors.Is(err, memory.ErrBadVersion), errors.Is(err, memory.ErrPathTooLong):

@@ -17,7 +17,7 @@ const MaxReadChars = 100_000
 
 // VersionInfo is what is told of a version. Message, By and Session are words of others.
 type VersionInfo struct {
-	Path    string // as the tool has it
+	Path    string // as the tool has it; "" of a version that was erased
 	From    string // where the file was before, of a rename
 	Version string // its id
 	Seq     uint64
@@ -27,12 +27,16 @@ type VersionInfo struct {
 	Session string
 	Time    time.Time
 	Message string
+	Erased  bool // its path and content are gone
 }
 
 func (p *place) info(v *versionlog.Version) VersionInfo {
 	i := VersionInfo{
-		Path: join(p.top, v.Path), Version: v.ID, Seq: v.Seq, Op: string(v.Op), Size: v.Size,
+		Path: join(p.top, v.Path), Erased: v.Redacted(), Version: v.ID, Seq: v.Seq, Op: string(v.Op), Size: v.Size,
 		By: v.Actor.String(), Session: v.Session, Time: v.Time, Message: v.Message,
+	}
+	if i.Erased {
+		i.Path = ""
 	}
 	if v.From != "" {
 		i.From = join(p.top, v.From)

@@ -96,6 +96,7 @@ var (
 	noAnswer        = same("Error: The store does not answer; nothing was changed. Trying again later can help.")
 	unsureAnswer    = same("Error: The store did not answer; whether the change was made is not known. View %s before you try again.")
 	noVersion       = same("Error: There is no version %s of %s; the newest are %s.")
+	erased          = same("Error: The content of version %s of %s was erased, and nobody can bring it back. The versions that are left are in its history.")
 	damaged         = same("Error: What the store has at %s is damaged. Trying again does not help; tell a person.")
 	tooMany         = same("Error: %s holds more than one change can take; nothing was changed. Do it in parts.")
 	denied          = same("Error: This session may not do that to %s; nothing was changed. Tell a person.")

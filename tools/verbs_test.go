@@ -361,3 +361,23 @@ func TestFollow(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestErasedIsTold: a version that was erased on purpose is told as one, and not as a file that is not there.
+func TestErasedIsTold(t *testing.T) {
+	r := newRig(t, nil)
+	v := r.theirs("/f", "secret\n")
+	r.theirs("/f", "clean\n")
+	r.redactAll(r.stores[0])
+	erased := "Error: The content of version " + v.ID + " of /memories/f was erased, and nobody can"
+	_, err := r.Read(t.Context(), ReadQuery{Path: "/memories/f", Version: "1"})
+	wantError(t, err, errkind.NotFound, erased)
+	_, err = r.Restore(t.Context(), "/memories/f", v.ID)
+	wantError(t, err, errkind.NotFound, erased)
+	_, err = r.Diff(t.Context(), "/memories/f", "", "")
+	wantError(t, err, errkind.NotFound, erased)
+	page, err := r.History(t.Context(), HistoryQuery{Path: "/memories/f"})
+	r.must(err)
+	if n := len(page.Versions); n != 2 || page.Versions[0].Erased || !page.Versions[1].Erased || page.Versions[1].Path != "" {
+		t.Errorf("%+v", page.Versions)
+	}
+}

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 
@@ -45,14 +43,10 @@ func (c *applyCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	changes, err := batch.Parse()
-	if err != nil {
-		return usagef("%w", err)
-	}
 	return a.withSession(ctx, c.Store, func(_ *memory.Store, s *session.Session) error {
-		commit, err := s.Batch(ctx, changes, &session.WriteOptions{Key: batch.Key, Message: batch.Message, Confirmed: c.Confirm})
+		commit, err := s.Batch(ctx, batch.Changes, &session.WriteOptions{Key: batch.Key, Message: batch.Message, Confirmed: c.Confirm})
 		if err != nil {
-			return err
+			return jsonview.NumberedError(err)
 		}
 		if a.json {
 			return a.printJSON(jsonview.NewCommit(commit))
@@ -67,29 +61,12 @@ func readBatch(in io.Reader) (*jsonview.Batch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read standard input: %w", err)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	var batch jsonview.Batch
-	err = decoder.Decode(&batch)
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case errors.Is(err, io.EOF):
+	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, usagef("there is nothing on standard input; want a JSON object with changes, see `mneme apply --help`")
-	case errors.As(err, &wrong) && wrong.Field == "":
-		return nil, usagef("the batch on standard input is a JSON %s; want an object with changes, see `mneme apply --help`", wrong.Value)
-	case errors.As(err, &wrong):
-		return nil, usagef("the batch on standard input: %s cannot be of type %s; see `mneme apply --help`", wrong.Field, wrong.Value)
-	case err != nil:
+	}
+	batch, err := jsonview.ReadBatch(data, strictjson.Limits{Bytes: len(data), Values: len(data)})
+	if err != nil {
 		return nil, usagef("the batch on standard input: %w; see `mneme apply --help`", err)
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, usagef("there is more than one JSON object on standard input")
-	}
-	if err := strictjson.Check(data, &strictjson.Limits{Bytes: len(data), Depth: 4, Values: len(data), Plain: true}); err != nil {
-		return nil, usagef("the batch on standard input: %w; see `mneme apply --help`", err)
-	}
-	if len(batch.Changes) == 0 {
-		return nil, usagef("the batch has no changes")
-	}
-	return &batch, nil
+	return batch, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"mneme/server/access"
@@ -58,15 +59,17 @@ func (r *keyRef) find(ctx context.Context, keys keyring) (found manage.KeyJSON, 
 	if err != nil {
 		return found, err
 	}
+	var ids []string
 	for _, k := range all {
 		switch {
 		case k.ID == r.Key:
 			return k, nil
-		case k.Label == r.Key && found.ID != "":
-			return found, usagef("several keys have the label %q; name one by its id", r.Key)
 		case k.Label == r.Key:
-			found = k
+			found, ids = k, append(ids, k.ID)
 		}
+	}
+	if len(ids) > 1 {
+		return found, usagef("several keys have the label %q; name one by its id: %s", r.Key, strings.Join(ids, ", "))
 	}
 	if found.ID == "" {
 		return found, fmt.Errorf("key %q: %w", r.Key, versionlog.ErrNotFound)

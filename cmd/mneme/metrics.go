@@ -43,6 +43,9 @@ func serveMetrics(addr string, of prometheus.Collector) (*metricsServer, error) 
 	if err != nil {
 		return nil, usagef("--metrics-addr %q: want HOST:PORT or :PORT", addr)
 	}
+	if err := checkAddress(host, port); err != nil {
+		return nil, usagef("--metrics-addr %q: %w", addr, err)
+	}
 	if host == "" {
 		host = loopback
 	}

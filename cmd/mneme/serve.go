@@ -122,9 +122,12 @@ func (c *serveCmd) options() (*server.Options, error) {
 			}
 			continue
 		}
-		host, _, err := net.SplitHostPort(address)
+		host, port, err := net.SplitHostPort(address)
 		if err != nil {
 			return nil, usagef("--listen %q: want HOST:PORT, or unix:/path of a socket", address)
+		}
+		if err := checkAddress(host, port); err != nil {
+			return nil, usagef("--listen %q: %w", address, err)
 		}
 		if isLoopback(host) {
 			o.Hosts = append(o.Hosts, host)
@@ -146,15 +149,15 @@ func (c *serveCmd) options() (*server.Options, error) {
 	}
 	for _, host := range c.Host {
 		if !isHostName(host) {
-			return nil, usagef("--host %q: want a name or an address alone, such as memory.internal or 10.0.0.7: no scheme, no port, no *", host)
+			return nil, usagef("--host %q: want a name or an address alone, such as memory.internal or 10.0.0.7: no scheme, no port, no *; a name has labels of 1 to 63 letters, digits, - and _ with dots between them, 253 bytes at most", host)
 		}
 	}
 	if base := strings.TrimSuffix(c.BasePath, "/"); base != "" && (path.Clean("/"+base) != base || strings.ContainsFunc(base, isNoPathCharacter)) {
 		return nil, usagef("--base-path %q: want a path such as /memory, of letters, digits and - . _ ~ /, without . and .. as names", c.BasePath)
 	}
 	for _, text := range c.Origin {
-		if u, err := url.Parse(text); err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" {
-			return nil, usagef("--origin %q: want an origin such as https://console.example", text)
+		if !isOrigin(text) {
+			return nil, usagef("--origin %q: want an origin as browsers send it, such as https://console.example or http://localhost:3000: in lower case, without a path, and without :443 of https and :80 of http", text)
 		}
 	}
 	for _, text := range c.TrustedProxy {
@@ -168,16 +171,6 @@ func (c *serveCmd) options() (*server.Options, error) {
 		o.Proxies = append(o.Proxies, p)
 	}
 	return o, nil
-}
-
-// isHostName reports whether requests can be sent to a host of that name.
-func isHostName(text string) bool {
-	return net.ParseIP(text) != nil || text != "" && !strings.HasSuffix(text, ".") && !strings.ContainsFunc(text, func(c rune) bool { return c == '/' || c == '~' || isNoPathCharacter(c) })
-}
-
-// isNoPathCharacter reports whether a path has a character only as an escape, or has it in a part of its own.
-func isNoPathCharacter(c rune) bool {
-	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-._~/", c)
 }
 
 // urlOf is where clients find a listener: what they take as --url.

@@ -41,6 +41,7 @@ type Error struct {
 	Want    string // of WrongType and OutOfRange: "a string"
 	Got     string // the type of what is there
 	Offset  int    // in bytes, of a problem that is not of one field
+	Element int    // from 1, of the array in the outermost object in which Check met the problem; 0: in none
 	Most    int    // of TooLong, TooDeep and TooMany: the limit
 }
 

@@ -3,6 +3,7 @@ package strictjson
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"regexp"
 	"strconv"
 	"strings"
@@ -59,8 +60,9 @@ type scanner struct {
 
 // opened is an object or array that has not ended.
 type opened struct {
-	end  byte            // } or ]
-	keys map[string]bool // of an object
+	end      byte            // } or ]
+	keys     map[string]bool // of an object
+	elements int             // of an array, that have begun
 }
 
 const blank = " \t\r\n"
@@ -76,7 +78,19 @@ func scan(data []byte, l *Limits, fields map[string]json.RawMessage) (isObject b
 	}
 	s.blanks()
 	isObject = s.peek() == '{'
-	return isObject, s.value()
+	err = s.value()
+	if wrong, ok := errors.AsType[*Error](err); ok {
+		wrong.Element = s.element()
+	}
+	return isObject, err
+}
+
+// element is the number of the element, from 1, in which s is, of an array in the outermost object; 0: in none.
+func (s *scanner) element() int {
+	if len(s.open) < 2 || s.open[0].keys == nil {
+		return 0
+	}
+	return s.open[1].elements
 }
 
 // value reads the value at which s is, and all that is in it. Nothing but blanks may be
@@ -132,6 +146,9 @@ func (s *scanner) close() (more bool, err error) {
 func (s *scanner) begin() (begun bool, err error) {
 	if s.values++; s.values > s.limits.Values {
 		return false, &Error{Problem: TooMany, Most: s.limits.Values}
+	}
+	if len(s.open) > 0 && s.top().keys == nil {
+		s.top().elements++
 	}
 	switch c := s.blanks(); c {
 	case '{', '[':

@@ -24,7 +24,20 @@ func Parse(data []byte, l *Limits) (*Object, error) {
 	case err != nil:
 		return nil, err
 	case !isObject:
-		return nil, &Error{Problem: NotObject, Want: "an object", Got: typeOf(bytes.TrimLeft(data, blank))}
+		return nil, notObject(bytes.TrimLeft(data, blank))
+	}
+	return o, nil
+}
+
+func notObject(raw []byte) error {
+	return &Error{Problem: NotObject, Want: "an object", Got: typeOf(raw)}
+}
+
+// ObjectOf returns an element of OptArray that is an object. The error is NotObject.
+func ObjectOf(raw json.RawMessage) (*Object, error) {
+	o, problem := objectOf(raw)
+	if problem != 0 {
+		return nil, notObject(raw)
 	}
 	return o, nil
 }
@@ -117,6 +130,13 @@ func (o *Object) Object(name string) (*Object, error) {
 // OptObject returns a field that is an object, if it is given.
 func (o *Object) OptObject(name string) (inner *Object, given bool, err error) {
 	return optional(o, name, "an object", objectOf)
+}
+
+// OptArray returns the elements of a field that is an array, if it is given.
+func (o *Object) OptArray(name string) (elements []json.RawMessage, given bool, err error) {
+	return optional(o, name, "an array", func(raw []byte) ([]json.RawMessage, Problem) {
+		return arrayOf(raw, func(raw []byte) (json.RawMessage, Problem) { return raw, 0 })
+	})
 }
 
 // OptObjects returns a field that is an array of objects, if it is given.

@@ -49,6 +49,33 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestElement: a problem in an array of the outermost object is told with the number of the element.
+func TestElement(t *testing.T) {
+	for data, want := range map[string]int{
+		`{"a":[{},{"b":1,"b":2}]}`: 2, `{"a":[[1],[2],[{"b":1,"b":2}]]}`: 3, `{"a":[{"b":[1,2,"\ud800"]}]}`: 1, `{"a":[1,2,x]}`: 3, `{"x":[1,2],"a":[1,"\ud800"]}`: 2,
+		`{"a":{"b":[1,"\ud800"]}}`: 0, `{"a":[1,2],"a":1}`: 0, `[1,"\ud800"]`: 0, `x`: 0,
+	} {
+		var problem *Error
+		if err := Check([]byte(data), nil); !errors.As(err, &problem) || problem.Element != want {
+			t.Errorf("%s: %+v, want element %d", data, err, want)
+		}
+	}
+	o, err := Parse([]byte(`{"a":[{},7]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	elements, given, err := o.OptArray("a")
+	if err != nil || !given || len(elements) != 2 {
+		t.Fatalf("%v %v %v", elements, given, err)
+	}
+	if _, err := ObjectOf(elements[0]); err != nil {
+		t.Error(err)
+	}
+	if _, err := ObjectOf(elements[1]); err == nil || err.Error() != "it must be an object, not a number" {
+		t.Error(err)
+	}
+}
+
 func TestObject(t *testing.T) {
 	parse := func(data string) *Object {
 		t.Helper()

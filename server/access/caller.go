@@ -5,6 +5,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -51,7 +52,7 @@ func (c *Caller) Allow(storeID string, r Right) error {
 	has := c.Right(storeID)
 	switch {
 	case has == None:
-		return fmt.Errorf("store %.80q: %w", storeID, versionlog.ErrNotFound)
+		return noStore(storeID)
 	case has < r:
 		return fmt.Errorf("%w: it takes the right %v in the store, and this one has %v", ErrDenied, r, has)
 	}
@@ -77,10 +78,22 @@ func (c *Caller) Open(ctx context.Context, storeID string, r Right) (*memory.Sto
 		author = &memory.Author{Actor: c.Actor, Session: c.Session}
 	}
 	st, err := c.Library.Open(ctx, storeID, author)
-	if err == nil && memory.IsHidden(st.Info()) {
-		return nil, fmt.Errorf("store %.80q: %w", storeID, versionlog.ErrNotFound)
+	if errors.Is(err, versionlog.ErrNotFound) || err == nil && memory.IsHidden(st.Info()) {
+		return nil, noStore(storeID)
 	}
 	return st, err
+}
+
+// idPrefix is that of the id of a store.
+const idPrefix = "memstore_"
+
+// noStore says that a caller sees no store of an id.
+func noStore(id string) error {
+	err := fmt.Errorf("store %.80q: %w", id, versionlog.ErrNotFound)
+	if !strings.HasPrefix(id, idPrefix) {
+		err = fmt.Errorf("%w; here a store is named by its id, %s…, which GET /v1/memory_stores lists", err, idPrefix)
+	}
+	return err
 }
 
 // Stores yields the stores that the caller sees, in byte order of their slugs, from behind a
@@ -101,7 +114,7 @@ func (c *Caller) Stores(ctx context.Context, after string) iter.Seq2[versionlog.
 // Find opens the store that a word means, its id, its slug or its name, in which the caller has a right.
 // It knows the names only of those that the caller sees.
 func (c *Caller) Find(ctx context.Context, ref string, r Right) (*memory.Store, error) {
-	if strings.HasPrefix(ref, "memstore_") {
+	if strings.HasPrefix(ref, idPrefix) {
 		return c.Open(ctx, ref, r)
 	}
 	named := ""

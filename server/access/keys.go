@@ -187,5 +187,9 @@ func (r *Registry) DeleteKey(ctx context.Context, id string) error {
 	if !isPlain(id) {
 		return fmt.Errorf("key %.80q: %w", id, versionlog.ErrNotFound)
 	}
-	return memory.AbsentAsNotFound(r.remove(ctx, keyPath(id)))
+	err := memory.AbsentAsNotFound(r.remove(ctx, keyPath(id)))
+	if errors.Is(err, versionlog.ErrNotFound) {
+		return fmt.Errorf("key %s: %w", id, versionlog.ErrNotFound)
+	}
+	return err
 }

@@ -77,6 +77,9 @@ func (h *Handler) enter(r *http.Request) (d *desk, leave func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := reply.CheckQuery(r, "store"); err != nil {
+		return nil, nil, err
+	}
 	return h.desks.enter(r.Context(), c, r.URL.Query()["store"])
 }
 

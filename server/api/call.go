@@ -35,6 +35,17 @@ type Route struct {
 	do           func(context.Context, *call) (any, error)
 }
 
+// expectedSum is the parameter with what a memory that is deleted must hold.
+const expectedSum = "expected_content_sha256"
+
+// conditions are the parameters on which a deletion may depend.
+func (r *Route) conditions() []string {
+	if r.Name == "memories.delete" {
+		return []string{expectedSum}
+	}
+	return nil
+}
+
 // call is one request, as far as it was checked.
 type call struct {
 	*api
@@ -57,6 +68,11 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, route Route) (answer
 	}
 	if err := checkBeta(r.Header); err != nil {
 		return nil, err
+	}
+	if r.Method == http.MethodDelete {
+		if err := reply.CheckQuery(r, route.conditions()...); err != nil {
+			return nil, err
+		}
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		if c.body, err = reply.Body(w, r, a.MaxBody); err != nil {

@@ -245,10 +245,10 @@ func deleteMemory(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	var sum *cas.Digest
-	if q := c.URL.Query(); q.Has("expected_content_sha256") {
-		d, err := cas.ParseDigest(q.Get("expected_content_sha256"))
+	if q := c.URL.Query(); q.Has(expectedSum) {
+		d, err := cas.ParseDigest(q.Get(expectedSum))
 		if err != nil {
-			return nil, reply.Invalidf("expected_content_sha256: it must have 64 hexadecimal digits in lower case")
+			return nil, reply.Invalidf("%s: it must have 64 hexadecimal digits in lower case", expectedSum)
 		}
 		sum = &d
 	}

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"strings"
 
 	"mneme/memory"
 	"mneme/server/access"
@@ -10,26 +9,14 @@ import (
 	"mneme/versionlog"
 )
 
-// idempotencyKey is the header by which a client names a request that it may make again.
-const idempotencyKey = "X-Idempotency-Key"
-
-const maxOnce = 255 // bytes of the header
-
 // once is a request that makes one version.
 type once struct{ access.Once }
 
 // once reads the header.
 func (c *call) once() (once, error) {
-	names := c.Header.Values(idempotencyKey)
-	if len(names) == 0 {
-		return once{}, nil
-	}
-	name := names[0]
-	switch {
-	case len(names) > 1:
-		return once{}, reply.Invalidf("x-idempotency-key: it is there %d times", len(names))
-	case name == "" || len(name) > maxOnce || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return once{}, reply.Invalidf("x-idempotency-key: it must have 1 to %d visible characters of ASCII, and no space", maxOnce)
+	name, err := reply.IdempotencyKey(c.Request)
+	if err != nil {
+		return once{}, err
 	}
 	return once{c.caller.Once(name, c.Method, c.URL.RequestURI(), string(c.body))}, nil
 }

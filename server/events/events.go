@@ -41,9 +41,7 @@ func New(caller func(*http.Request) (*access.Caller, error), linger Linger, logg
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f := &feed{Request: r, linger: linger}
 		var err error
-		if r.Method == http.MethodHead { // which the router takes for GET
-			err = reply.NoMethod(http.MethodGet)
-		} else if f.caller, err = caller(r); err == nil {
+		if f.caller, err = caller(r); err == nil {
 			err = f.serve(w, logger)
 		}
 		if err != nil && !f.began {
@@ -64,6 +62,9 @@ type feed struct {
 
 func (f *feed) serve(w http.ResponseWriter, logger *slog.Logger) (err error) {
 	if f.store, err = f.caller.Open(f.Context(), f.PathValue("store"), access.Read); err != nil {
+		return err
+	}
+	if err := reply.CheckQuery(f.Request, "after", "limit", "wait"); err != nil {
 		return err
 	}
 	if err := f.locate(); err != nil {

@@ -1,12 +1,13 @@
 package history
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mneme/internal/strictjson"
@@ -19,40 +20,26 @@ import (
 // batch makes several changes in one commit, or none. A request that comes again under its
 // idempotency key is answered by the commit that it made.
 func batch(ctx context.Context, c *call) (any, error) {
-	if err := strictjson.Check(c.body, &strictjson.Limits{Bytes: maxBody, Depth: 4, Values: 20_000, Plain: true}); err != nil {
+	b, err := jsonview.ReadBatch(c.body, strictjson.Limits{Bytes: maxBody, Values: 20_000})
+	if err != nil {
 		return nil, err
 	}
-	decoder := json.NewDecoder(bytes.NewReader(c.body))
-	decoder.DisallowUnknownFields()
-	var b jsonview.Batch
-	if err := decoder.Decode(&b); err != nil {
-		return nil, reply.Invalidf("the body: %v", err)
+	key, err := reply.IdempotencyKey(c.Request)
+	switch {
+	case err != nil:
+		return nil, err
+	case key != "" && b.Key != "":
+		return nil, reply.Invalidf("x-idempotency-key: the body has an idempotency_key, too; give one of them")
 	}
-	if len(b.Changes) == 0 {
-		return nil, reply.Invalidf("changes: there are none")
-	}
-	changes, err := b.Parse()
-	if err != nil {
-		return nil, reply.Invalidf("changes: %v", err)
-	}
-	for i := range changes {
-		changes[i].Path, err = memory.ParsePath(changes[i].Path)
-		if err == nil && changes[i].To != "" {
-			changes[i].To, err = memory.ParsePath(changes[i].To)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("change %d: %w", i+1, err)
-		}
-	}
-	once := c.caller.Once(b.Key, string(c.body))
+	once := c.caller.Once(cmp.Or(b.Key, key), string(c.body))
 	opts := once.Options()
 	opts.Message = b.Message
-	commit, err := c.store.Batch(ctx, changes, opts)
+	commit, err := c.store.Batch(ctx, b.Changes, opts)
 	if err == nil {
 		err = once.Check(commit)
 	}
 	if err != nil {
-		return nil, ofChanges(err, changes)
+		return nil, ofChanges(err, b.Changes)
 	}
 	return jsonview.NewCommit(commit), nil
 }
@@ -60,29 +47,60 @@ func batch(ctx context.Context, c *call) (any, error) {
 // maxNamed is how many changes an error names.
 const maxNamed = 10
 
+// numberOf is the number of the change, from 1, that has a path; 0: none.
+func numberOf(path string, changes []memory.Change) int {
+	return 1 + slices.IndexFunc(changes, func(c memory.Change) bool { return c.Path == path || c.To == path })
+}
+
 // ofChanges has an error of a batch say which of its changes cannot be made, by their numbers, from 1, and
 // paths, and nothing of what is there.
 func ofChanges(err error, changes []memory.Change) error {
-	of := func(path string) string {
-		i := slices.IndexFunc(changes, func(c memory.Change) bool { return c.Path == path || c.To == path })
-		if i < 0 { // a directory above one
-			return fmt.Sprintf("%q", path)
-		}
-		return fmt.Sprintf("change %d, of %q", i+1, path)
-	}
+	err = jsonview.NumberedError(err)
 	if overlap, ok := errors.AsType[*versionlog.OverlapError](err); ok {
-		return fmt.Errorf("%s: %w", of(overlap.Path), reply.NewPathConflict(err))
+		text := named(changes, overlap.Path)
+		if above := above(changes, overlap.Path); overlap.With.Path == "" && above != "" { // both are in the batch
+			text += ", and " + named(changes, above)
+		}
+		return fmt.Errorf("%s: %w", text, reply.NewPathConflict(err))
 	}
 	lost, ok := errors.AsType[*versionlog.ConflictError](err)
 	if !ok {
 		return err
 	}
-	var named []string
-	for _, c := range lost.Conflicts[:min(len(lost.Conflicts), maxNamed)] {
-		named = append(named, of(c.Path))
+	paths := map[int][]string{} // by the number of the change
+	for _, c := range lost.Conflicts {
+		n := numberOf(c.Path, changes)
+		paths[n] = append(paths[n], c.Path)
 	}
-	if more := len(lost.Conflicts) - len(named); more > 0 {
-		named = append(named, fmt.Sprintf("%d more", more))
+	var all []string
+	for _, n := range slices.Sorted(maps.Keys(paths)) {
+		all = append(all, named(changes, paths[n]...))
 	}
-	return &reply.PreconditionError{Text: strings.Join(named, ", and ") + ": what is there is not what the change presumes", Err: err}
+	if more := len(all) - maxNamed; more > 0 {
+		all = append(all[:maxNamed], fmt.Sprintf("%d more", more))
+	}
+	return &reply.PreconditionError{Text: strings.Join(all, ", and ") + ": what is there is not what the change presumes", Err: err}
+}
+
+// named names a change by its number and those of its paths that matter.
+func named(changes []memory.Change, paths ...string) string {
+	shown := make([]string, len(paths))
+	for i, path := range paths {
+		shown[i] = strconv.Quote(path)
+	}
+	text := strings.Join(shown, " and ")
+	if n := numberOf(paths[0], changes); n > 0 { // else a directory above one
+		text = fmt.Sprintf("change %d, of %s", n, text)
+	}
+	return text
+}
+
+// above is the path to which a change brings a memory, and which is above another one; "": none is.
+func above(changes []memory.Change, path string) string {
+	for _, c := range changes {
+		if to := cmp.Or(c.To, c.Path); c.Action != versionlog.Remove && strings.HasPrefix(path, to+"/") {
+			return to
+		}
+	}
+	return ""
 }

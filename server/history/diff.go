@@ -3,6 +3,8 @@ package history
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 
 	"mneme/jsonview"
@@ -38,7 +40,7 @@ func diff(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	seqs, skip, err := c.points(ctx)
+	seqs, skip, err := c.points(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -79,20 +81,29 @@ func diff(ctx context.Context, c *call) (any, error) {
 		}
 	}
 	if n := len(page.Data); n < len(all) {
-		next := fmt.Sprintf("%d.%d.%d", seqs[0], seqs[1], skip+n)
+		next := fmt.Sprintf("%d.%d.%d.%s", seqs[0], seqs[1], skip+n, ofPath(path))
 		page.NextPage = &next
 	}
 	return page, nil
 }
 
+// ofPath is what a page has of the path that its differences are of.
+func ofPath(path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return hex.EncodeToString(sum[:6])
+}
+
 // points returns the two points by their sequence numbers, and how many differences stand on the pages
 // before. What a page is of does not move with the newest commit.
-func (c *call) points(ctx context.Context) (seqs [2]uint64, skip int, err error) {
+func (c *call) points(ctx context.Context, path string) (seqs [2]uint64, skip int, err error) {
 	q := c.URL.Query()
 	if page := q.Get("page"); page != "" {
-		var more string
-		if n, _ := fmt.Sscanf(page, "%d.%d.%d%s", &seqs[0], &seqs[1], &skip, &more); n != 3 || skip < 0 {
+		var of string
+		if n, _ := fmt.Sscanf(page, "%d.%d.%d.%s", &seqs[0], &seqs[1], &skip, &of); n != 4 || skip < 0 {
 			return seqs, 0, reply.Invalidf("page: it is not what next_page was")
+		}
+		if of != ofPath(path) {
+			return seqs, 0, reply.Invalidf("page: it is of the differences at another path; give the path that was asked for first")
 		}
 		return seqs, skip, nil
 	}

@@ -17,13 +17,14 @@ type Route struct {
 	Method, Path string
 	Right        access.Right
 	do           func(context.Context, *call) (any, error)
+	params       []string
 }
 
 // Routes are all operations.
 var Routes = []Route{
-	{"POST", "/v1/mneme/stores/{store}/batch", access.Write, batch},
-	{"POST", "/v1/mneme/stores/{store}/restore", access.Write, restore},
-	{"GET", "/v1/mneme/stores/{store}/diff", access.Read, diff},
+	{"POST", "/v1/mneme/stores/{store}/batch", access.Write, batch, nil},
+	{"POST", "/v1/mneme/stores/{store}/restore", access.Write, restore, nil},
+	{"GET", "/v1/mneme/stores/{store}/diff", access.Read, diff, []string{"from", "to", "path", "page"}},
 }
 
 // Register adds the routes to a mux. caller returns who a request is from.
@@ -35,6 +36,9 @@ func Register(mux *http.ServeMux, caller func(*http.Request) (*access.Caller, er
 				return nil, err
 			}
 			if c.store, err = c.caller.Open(r.Context(), r.PathValue("store"), route.Right); err != nil {
+				return nil, err
+			}
+			if err = reply.CheckQuery(r, route.params...); err != nil {
 				return nil, err
 			}
 			if r.Method == http.MethodPost {

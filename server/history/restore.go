@@ -59,6 +59,9 @@ func restore(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if path == "" { // which ParsePrefix takes for the whole store
+		return nil, reply.Invalidf("path: it is empty; all of the store is /")
+	}
 	if path, err = memory.ParsePrefix(path); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"mneme/errkind"
 	"mneme/internal/quote"
@@ -44,6 +45,15 @@ func JSON(w http.ResponseWriter, r *http.Request, status int, answer any) {
 	}
 }
 
+// opOf is the operation of a request for the log: its method, and the pattern of its path, which most
+// often has the method.
+func opOf(r *http.Request) string {
+	if strings.Contains(r.Pattern, " ") {
+		return r.Pattern
+	}
+	return r.Method + " " + r.Pattern
+}
+
 // Error answers with an error.
 func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	id := w.Header().Get(RequestID)
@@ -69,6 +79,7 @@ func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 		w.Header().Set("Allow", method.allowed)
 	case as.status == http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="mneme"`)
+		e.Error.Message += "; send a key or a token as \"Authorization: Bearer …\" or as x-api-key"
 	case errors.As(err, &conflict):
 		as.status, e.Error.Type = http.StatusConflict, typePathConflict
 		e.Error.ConflictingPath, e.Error.ConflictingMemoryID = &conflict.Path, &conflict.MemoryID
@@ -81,7 +92,7 @@ func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 		}
 	case as.hidden:
 		if cause != context.Canceled { // else the client has gone
-			log.Error("a request failed", "request", id, "op", r.Method+" "+r.Pattern, "err", err)
+			log.Error("a request failed", "request", id, "op", opOf(r), "err", err)
 		}
 	}
 	isFull := as.status == http.StatusInsufficientStorage
