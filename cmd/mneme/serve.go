@@ -9,9 +9,11 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
 	"os/signal"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -19,6 +21,10 @@ import (
 	"mneme/memory"
 	"mneme/server"
 )
+
+// serveBallast, in bytes, is ballast as that of a mount: a server holds a few megabytes, so it would
+// collect every 250 requests.
+const serveBallast = 64 << 20
 
 type serveCmd struct {
 	Listen         []string `default:"127.0.0.1:7070" placeholder:"ADDRESS" help:"Where to listen: HOST:PORT, or unix:/path of a socket. May be given several times. Default: ${default}."`
@@ -68,6 +74,9 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	}
 	until, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	if os.Getenv("GOGC") == "" {
+		defer runtime.KeepAlive(make([]byte, serveBallast))
+	}
 	return a.withLibrary(ctx, serving, func(lib *backend.Library) error {
 		var listeners []net.Listener
 		defer func() {
