@@ -27,8 +27,8 @@ PROGRAMS = Shell|Coreutils|Editors|Sync|Languages|AnyContent|TooBig|NotText|Name
 LONG = CopiesWithXattrs|DeleteWhereTheDiskIsFull|GoSources|Model|NamesFromMac|SessionsBase|SQLite|VisibilityDelay
 RIGHTS = DirectoriesOfOthers|Exec|Harness|MemoryFlood|MountPoint|MountPointOfRoot|PlantedLinks|Private|Privileges|UnmountFollowsNobody
 NO_RACE_MOUNTED = ^TestPowerCut$$|^TestMountHistoryCheckerCatches$$|^TestEveryWayToWrite$$/^on$$/^AWS$$|^TestOnAWS$$/^($(PROGRAMS))$$|^Test($(LONG)|$(RIGHTS)|$(PROGRAMS))$$
-# What the race detector is given less of, or what measures memory only without it.
-BOTH = EveryWayToWrite|SystemCalls
+# What the race detector is given less or more time of, or what measures memory only without it.
+BOTH = EveryWayToWrite|SystemCalls|Coherence|Keeper(UnderLoad|WithAThreadThatStays|KeepsMuch)|StoppedDaemon
 
 # The packages whose own tests `make check` runs with the race detector.
 RACED = $$(go list ./... | grep -v -e /tests/ -e /archtest)

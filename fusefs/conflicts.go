@@ -82,22 +82,20 @@ func (s *store) eraseKept(c *versionlog.Commit) {
 	s.eraseKeptOf(erased)
 }
 
-// eraseKeptBefore is eraseKept of what was redacted before the mount began.
-func (s *store) eraseKeptBefore(ctx context.Context) {
+// eraseKeptBefore is eraseKept of what was redacted before the mount began. The error is the store's.
+func (s *store) eraseKeptBefore(ctx context.Context) error {
 	if s.kept == nil {
-		return
+		return nil
 	}
 	versions, err := s.kept.Versions()
 	if err != nil {
 		s.fs.log.Warn("look for versions that were redacted in conflicts", "store", s.slug(), "err", err)
 	}
 	erased, err := s.memory.Redacted(ctx, versions)
-	if err != nil && ctx.Err() == nil {
-		s.fs.log.Warn("look for versions that were redacted", "store", s.slug(), "err", err)
-	}
 	if len(erased) > 0 {
 		s.eraseKeptOf(erased)
 	}
+	return err
 }
 
 func (s *store) eraseKeptOf(erased map[string]bool) {

@@ -16,12 +16,14 @@ var changing = map[string]bool{
 
 // certain returns the error of a call as one that says no more of a change than is known:
 //
-//   - The credential has no right to it, and no attempt before may have had one: it was not made, and the
-//     store is read-only (deniedError).
+//   - The credential has no right to it, and no attempt of this call may have had one: it was not made by
+//     this call, and the store is read-only (deniedError).
 //   - No attempt was looked at, and nobody has asked for the change before: it was not made
 //     (untriedError).
 //   - An attempt before may have been heard, and the last one was not looked at: whatever the reason of
 //     that is, the change may have been made (doubtfulError). A blob is put again all the same.
+//
+// An attempt before is one of this call or, of a commit whose key is not new, of a call before it.
 //
 // What the server says of a change that it has looked at holds, also of the attempts before.
 func certain(r *request, err error) error {
@@ -29,12 +31,13 @@ func certain(r *request, err error) error {
 		return err
 	}
 	remote, told := errors.AsType[*wire.RemoteError](err)
+	heard := r.repeated || r.op == wire.OpCommit && !r.fresh
 	switch untried := isUntried(err); {
 	case told && remote.NoRight && !r.repeated:
 		return deniedError{remote}
-	case untried && !r.repeated && r.fresh:
+	case untried && !heard && r.fresh:
 		return untriedError{err}
-	case r.repeated && (untried || !told) && errkind.Of(err).Final() && r.op != wire.OpPutBlob:
+	case heard && (untried || !told) && errkind.Of(err).Final() && r.op != wire.OpPutBlob:
 		return &doubtfulError{err}
 	}
 	return err

@@ -91,6 +91,14 @@ func TestFollowerHearsOfCredential(t *testing.T) {
 			time.Sleep(3 * time.Second)
 		}
 		waited := waits()
+		put("", errors.New("the file is empty"))
+		time.Sleep(time.Second) // which is one look
+		put("one", nil)
+		select {
+		case err := <-waited:
+			t.Errorf("a file that is being written: %v", err)
+		case <-time.After(3 * time.Second):
+		}
 		server.set("two", false)
 		put("two", nil)
 		select {

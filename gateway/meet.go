@@ -43,6 +43,7 @@ const lookTime = time.Second
 func (l *Log) watch() {
 	ticks := time.NewTicker(lookTime)
 	defer ticks.Stop()
+	isMissing := false
 	for last := l.credential.Load().secret; ; {
 		select {
 		case <-l.life.Done():
@@ -50,7 +51,12 @@ func (l *Log) watch() {
 		case <-ticks.C:
 		}
 		secret, err := l.client.token()
-		if err != nil {
+		if err != nil && !isMissing {
+			isMissing = true // a file that is being written has none for a moment
+			continue
+		}
+		isMissing = err != nil
+		if isMissing {
 			secret = "" // which no credential is
 		}
 		if secret != last {

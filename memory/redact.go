@@ -107,19 +107,21 @@ func (s *Store) ErasedSince(ctx context.Context, at time.Time) (bool, error) {
 // Redacted returns those of some versions, by their ids, that were redacted, also of a store that
 // OpenAt has opened. Versions that the rule of the store let go of are others, and so are ids that the
 // history does not have. It asks for each version and, if one was erased, reads the history behind it.
+// With an error it returns those that it has found all the same.
 func (s *Store) Redacted(ctx context.Context, ids []string) (map[string]bool, error) {
-	log, redacted, first := s.wholeLog(), map[string]bool{}, uint64(math.MaxUint64)
+	log, erased, redacted, first := s.wholeLog(), map[string]bool{}, map[string]bool{}, uint64(math.MaxUint64)
+	var failed error // the first
 	for _, id := range ids {
 		v, err := log.Version(ctx, s.info.ID, id)
-		if err != nil && !errors.Is(err, versionlog.ErrNotFound) {
-			return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
+		if err != nil && !errors.Is(err, versionlog.ErrNotFound) && failed == nil {
+			failed = fmt.Errorf("store %s: %w", s.info.Slug, err)
 		}
 		if err == nil && v.Redacted() {
-			redacted[id], first = true, min(first, v.Seq)
+			erased[id], first = true, min(first, v.Seq)
 		}
 	}
-	if len(redacted) == 0 {
-		return nil, nil
+	if len(erased) == 0 {
+		return nil, failed
 	}
 	tip, err := log.Tip(ctx, s.info.ID)
 	if err != nil {
@@ -127,15 +129,17 @@ func (s *Store) Redacted(ctx context.Context, ids []string) (map[string]bool, er
 	}
 	for c, err := range readable(ctx, log, s.info.ID, first, tip.Seq, func(uint64, string) {}) {
 		if err != nil {
-			return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
+			return redacted, fmt.Errorf("store %s: %w", s.info.Slug, err)
 		}
-		if c.IsEvent(versionlog.EventRetention) {
+		if c.IsEvent(versionlog.EventRedacted) {
 			for _, id := range c.Event.ErasedVersions() {
-				delete(redacted, id)
+				if erased[id] {
+					redacted[id] = true
+				}
 			}
 		}
 	}
-	return redacted, nil
+	return redacted, failed
 }
 
 // wholeLog is the log of the store, with what came after the point that OpenAt has opened it at.

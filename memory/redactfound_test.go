@@ -1,6 +1,9 @@
 package memory_test
 
 import (
+	"context"
+	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"testing"
@@ -68,6 +71,14 @@ func TestErasedIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants("after the redaction", now, true, ids[1])
+	hurt, err := memory.NewLibrary(hurtLog{log, ids[2]}, func(string) (cas.Store, error) { return blobs, nil }).Open(ctx, info.ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := hurt.Redacted(ctx, []string{ids[2], ids[0], ids[1]})
+	if got := slices.Collect(maps.Keys(found)); !errors.Is(err, context.DeadlineExceeded) || !slices.Equal(got, ids[1:2]) {
+		t.Errorf("in a log that cannot tell of a version, nor of the rule: redacted is %q, %v", got, err)
+	}
 	far, err := memory.NewLibrary(farLog{log}, func(string) (cas.Store, error) { return blobs, nil }).Open(ctx, info.ID, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -83,6 +94,33 @@ func TestErasedIsFound(t *testing.T) {
 	}
 	wants("after more", now.Add(-time.Hour), true, ids[1])
 	wants("after more, later", now, false, ids[1])
+}
+
+// hurtLog is a log that cannot tell of a version, and has lost what the rule of the store has done.
+type hurtLog struct {
+	versionlog.Log
+	version string
+}
+
+func (l hurtLog) Version(ctx context.Context, storeID, id string) (versionlog.Version, error) {
+	if id == l.version {
+		return versionlog.Version{}, context.DeadlineExceeded
+	}
+	return l.Log.Version(ctx, storeID, id)
+}
+
+func (l hurtLog) Commits(ctx context.Context, storeID string, after uint64) iter.Seq2[*versionlog.Commit, error] {
+	return func(yield func(*versionlog.Commit, error) bool) {
+		for c, err := range l.Log.Commits(ctx, storeID, after) {
+			if err == nil && c.IsEvent(versionlog.EventRetention) {
+				yield(nil, versionlog.ErrCorrupt)
+				return
+			}
+			if !yield(c, err) {
+				return
+			}
+		}
+	}
 }
 
 // farLog is a log that others commit to by clocks of their own.

@@ -286,7 +286,7 @@ func (k *keeper) signalled(s os.Signal) {
 		k.hurry()
 	case k.ending:
 		k.log.Info("not replaced: the mount is being ended")
-	case k.pause != nil:
+	case k.away > 0 && k.serving == nil: // the next one is of the program of that name anyway
 		k.failures = 0
 		k.hurry()
 	case k.next != nil, k.serving == nil, k.serving.served.IsZero():
@@ -389,7 +389,7 @@ func (k *keeper) lost(e keeperEvent) (done bool, code int, err error) {
 func (k *keeper) again(e keeperEvent) (done bool, code int, err error) {
 	switch {
 	case e.of.away:
-		k.away++
+		k.away, k.failures = k.away+1, 0
 		pause := min(maxPause, 50*time.Millisecond<<min(k.away, 10))
 		k.pause = time.After(pause)
 		k.log.Warn("nobody serves the mount while its stores cannot be reached, another process tries again", "times", k.away, "pause", pause)
@@ -420,7 +420,7 @@ func (k *keeper) endPause() error {
 	case k.ending:
 		return k.giveUp(k.away, "its stores cannot be reached")
 	case isDisconnected(k.device):
-		return errors.New("the mount was ended while nobody served it, since its stores cannot be reached; what was being written is lost")
+		return errors.Join(errors.New("the mount was ended while nobody served it, since its stores cannot be reached; what was being written is lost"), k.detach())
 	}
 	return k.startAgain("")
 }

@@ -3,6 +3,7 @@ package conflict
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"mneme/internal/durable"
@@ -43,25 +44,26 @@ func (s *Store) Erase(versions map[string]bool, has func(text []byte) bool) (n i
 }
 
 // Versions returns the ids of the versions on the sides of all conflicts, open and settled, each
-// once. A conflict that cannot be read keeps none of the others from it; the error names it.
+// once, in their order. A conflict that cannot be read keeps none of the others from it; the error names it.
 func (s *Store) Versions() (versions []string, err error) {
 	ids, err := s.ids(allIDs)
 	if err != nil {
 		return nil, err
 	}
 	var unread []error
+	named := map[string]bool{}
 	for _, id := range ids {
 		about, err := s.About(id)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			unread = append(unread, err)
 		}
 		for _, side := range []*Side{about.Base, about.Theirs} {
-			if side != nil && !slices.Contains(versions, side.Version) {
-				versions = append(versions, side.Version)
+			if side != nil {
+				named[side.Version] = true
 			}
 		}
 	}
-	return versions, errors.Join(unread...)
+	return slices.Sorted(maps.Keys(named)), errors.Join(unread...)
 }
 
 // concerns reports whether Erase is to remove a conflict.
