@@ -190,7 +190,7 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 	sent, err := l.riding(ctx, storeID, p)
 	switch {
 	case err != nil && p.Fresh:
-		return nil, untriedError{err}
+		return nil, versionlog.Untried(err)
 	case err != nil:
 		return nil, err
 	}

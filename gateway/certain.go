@@ -19,7 +19,7 @@ var changing = map[string]bool{
 //   - The credential has no right to it, and no attempt of this call may have had one: it was not made by
 //     this call, and the store is read-only (deniedError).
 //   - No attempt was looked at, and nobody has asked for the change before: it was not made
-//     (untriedError).
+//     (versionlog.Untried).
 //   - An attempt before may have been heard, and the last one was not looked at: whatever the reason of
 //     that is, the change may have been made (doubtfulError). A blob is put again all the same.
 //
@@ -36,7 +36,7 @@ func certain(r *request, err error) error {
 	case told && remote.NoRight && !r.repeated:
 		return deniedError{remote}
 	case untried && !heard && r.fresh:
-		return untriedError{err}
+		return versionlog.Untried(err)
 	case heard && (untried || !told) && errkind.Of(err).Final() && r.op != wire.OpPutBlob:
 		return &doubtfulError{err}
 	}
@@ -64,15 +64,6 @@ type deniedError struct{ *wire.RemoteError }
 
 // Unwrap has it be a versionlog.ErrReadOnly.
 func (e deniedError) Unwrap() []error { return []error{versionlog.ErrReadOnly, e.RemoteError} }
-
-// untriedError is an error that is versionlog.ErrUntried, too.
-type untriedError struct{ error }
-
-// Unwrap returns the error itself.
-func (e untriedError) Unwrap() error { return e.error }
-
-// Is makes it a versionlog.ErrUntried.
-func (e untriedError) Is(target error) bool { return target == versionlog.ErrUntried }
 
 // doubtfulError is an error that says nothing of whether a change was made. What it is of is told by its
 // text alone.

@@ -40,8 +40,9 @@ type HandlerOptions struct {
 // Handler serves clients by streamable HTTP without sessions: revision 2026-07-28, and older
 // ones, which cannot subscribe or be asked there. of returns the server of the one who asks,
 // the same for the same session, or an error of package errkind, whose text clients read if it
-// is of kind errkind.Invalid or errkind.NotFound. It is not asked for pages of other origins, or of names that lead to the loopback interface: those are refused, unless
-// somebody has checked them.
+// is of kind errkind.Invalid or errkind.NotFound. It is not asked for pages of other origins, or
+// of names that lead to the loopback interface: those are refused, unless somebody has checked
+// them.
 // Authentication, and how long a client may take for the head of a request, are up to the caller.
 func Handler(of func(*http.Request) (*Server, error), opts *HandlerOptions) http.Handler {
 	h := &handler{of: of, HandlerOptions: HandlerOptions{MaxBody: 4 << 20, Requests: 256, OfServer: 64, Listening: 16, Patience: 30 * time.Second}}

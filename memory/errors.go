@@ -133,17 +133,6 @@ func (e *ChangeError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *ChangeError) Unwrap() error { return e.Err }
 
-// untriedError is an error that is ErrUntried, too.
-type untriedError struct{ error }
-
-func untried(err error) error { return untriedError{err} }
-
-// Unwrap returns the error itself.
-func (e untriedError) Unwrap() error { return e.error }
-
-// Is makes it an ErrUntried.
-func (e untriedError) Is(target error) bool { return target == ErrUntried }
-
 // IsFinal reports whether a commit that ended with err is certainly not in the log.
 func IsFinal(err error) bool { return errkind.Of(err).Final() || errors.Is(err, ErrUntried) }
 

@@ -90,7 +90,7 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 		if !p.Fresh { // an earlier try may be in the history
 			return nil, err
 		}
-		return nil, untried(err)
+		return nil, versionlog.Untried(err)
 	}
 	before, done := s.deletions.begin(proposer{s.info.ID, p.Actor, p.Session}, p.Changes)
 	var deleted []versionlog.Version

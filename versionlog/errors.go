@@ -41,6 +41,18 @@ var (
 	ErrUntried = errors.New("not committed")
 )
 
+// untriedError is an error that is ErrUntried, too.
+type untriedError struct{ error }
+
+// Untried returns an error that is ErrUntried besides what err is.
+func Untried(err error) error { return untriedError{err} }
+
+// Unwrap returns the error itself.
+func (e untriedError) Unwrap() error { return e.error }
+
+// Is makes it an ErrUntried.
+func (e untriedError) Is(target error) bool { return target == ErrUntried }
+
 // ConflictError says which expectations did not hold, and what is there.
 type ConflictError struct {
 	StoreID   string     `json:"store_id"`

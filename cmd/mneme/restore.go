@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -187,7 +186,7 @@ func (c *restoreCmd) printRestored(a *app, st *memory.Store, at place, seq uint6
 	switch {
 	case n == 0:
 		return nil
-	case !slices.ContainsFunc(done.Left, func(l memory.Left) bool { return !l.IsErased() }): // which nothing brings back
+	case allErased(done.Left):
 		return fmt.Errorf("%w: %s of %s stayed as they are, since what they were then was erased", versionlog.ErrConflict, plural(uint64(n), "path"), at)
 	}
 	return fmt.Errorf("%w: %s of %s stayed as they are; if they are to be restored, too, `mneme restore %s --at %d` does that",

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"mneme/internal/quote"
@@ -88,6 +89,11 @@ func newStepJSON(p *memory.StepPatch) stepJSON {
 		j.Lines = newLinesJSON(p.Text)
 	}
 	return j
+}
+
+// allErased reports whether every path that is left is so since something was erased, which nothing brings back.
+func allErased(left []memory.Left) bool {
+	return !slices.ContainsFunc(left, func(l memory.Left) bool { return !l.IsErased() })
 }
 
 // printLeftPaths lists what is left as it is.

@@ -160,7 +160,7 @@ func (c *undoCmd) print(a *app, st *memory.Store, own string, done *session.Undo
 		}
 	}
 	if n := len(done.Left) + len(done.Conflicts); n > 0 {
-		if !slices.ContainsFunc(done.Left, func(l memory.Left) bool { return !l.IsErased() }) && len(conflicts) == 0 { // which nothing brings back
+		if allErased(done.Left) && len(conflicts) == 0 {
 			return fmt.Errorf("%w: %s stayed as they are, since what it takes to change them back was erased", versionlog.ErrConflict, plural(uint64(n), "path"))
 		}
 		err := fmt.Errorf("%w: %s stayed as they are", versionlog.ErrConflict, plural(uint64(n), "path"))

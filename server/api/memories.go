@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -66,14 +67,16 @@ func contentField(o *strictjson.Object) (content string, given bool, err error) 
 // head is the memory of the path, where it is live.
 func (c *call) head(ctx context.Context, st *memory.Store) (versionlog.Version, error) {
 	v, err := st.Newest(ctx, c.PathValue("memory"))
-	if err == nil && !isHead(&v) {
-		err = versionlog.ErrNotFound
-	}
-	return v, err
+	return v, cmp.Or(err, absent(&v))
 }
 
-// isHead reports whether the newest version of a memory is a file that is there.
-func isHead(v *versionlog.Version) bool { return v.Live() && !v.IsDir() && !v.Redacted() }
+// absent is versionlog.ErrNotFound unless the newest version of a memory is a file that is there.
+func absent(newest *versionlog.Version) error {
+	if !newest.Live() || newest.IsDir() || newest.Redacted() {
+		return versionlog.ErrNotFound
+	}
+	return nil
+}
 
 func getMemory(ctx context.Context, c *call) (any, error) {
 	full, err := c.isFull(true)
@@ -86,13 +89,13 @@ func getMemory(ctx context.Context, c *call) (any, error) {
 	}
 	if !full {
 		v, err := c.head(ctx, st)
-		return memoryOf(st, v), err
+		if err != nil {
+			return nil, err
+		}
+		return memoryOf(st, v), nil
 	}
 	v, data, err := st.ReadNewest(ctx, c.PathValue("memory"))
-	if err == nil && !isHead(&v) {
-		err = versionlog.ErrNotFound
-	}
-	if err != nil {
+	if err = cmp.Or(err, absent(&v)); err != nil {
 		return nil, err
 	}
 	return fullMemory(st, v, data), nil

@@ -121,11 +121,16 @@ func highest(before uint64) int64 {
 
 // Newest returns the newest version of a memory.
 func (l *Log) Newest(ctx context.Context, storeID, memoryID string) (versionlog.Version, error) {
+	return l.newest(ctx, storeID, memoryID, newestOf, scanVersion)
+}
+
+// newest reads the newest version of a memory by one of two statements.
+func (l *Log) newest(ctx context.Context, storeID, memoryID, statement string, scan func(*sqlite.Row) (versionlog.Version, error)) (versionlog.Version, error) {
 	s, err := l.store(ctx, storeID)
 	if err != nil {
 		return versionlog.Version{}, err
 	}
-	v, err := queryOne(ctx, l.db, newestOf, scanVersion, s.num, memoryID)
+	v, err := queryOne(ctx, l.db, statement, scan, s.num, memoryID)
 	if err != nil {
 		return v, fmt.Errorf("store %s: memory %s: %w", s.Slug, memoryID, err)
 	}
@@ -138,19 +143,12 @@ func (l *Log) newestContent(ctx context.Context, storeID, memoryID string) (v ve
 		v, err = l.Newest(ctx, storeID, memoryID)
 		return v, nil, err
 	}
-	s, err := l.store(ctx, storeID)
-	if err != nil {
-		return v, nil, err
-	}
-	v, err = queryOne(ctx, l.db, newestContentOf, func(row *sqlite.Row) (versionlog.Version, error) {
+	v, err = l.newest(ctx, storeID, memoryID, newestContentOf, func(row *sqlite.Row) (versionlog.Version, error) {
 		data = row.ColumnBlob(behindVersion, []byte{})
 		return scanVersion(row)
-	}, s.num, memoryID)
-	if err != nil {
-		return v, nil, fmt.Errorf("store %s: memory %s: %w", s.Slug, memoryID, err)
-	}
-	if cas.Sum(data) != v.Digest {
-		data = nil
+	})
+	if err != nil || cas.Sum(data) != v.Digest {
+		return v, nil, err
 	}
 	return v, data, nil
 }
