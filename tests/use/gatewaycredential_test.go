@@ -74,6 +74,19 @@ func (c *credentials) useFile() (put func(secret string)) {
 	}
 }
 
+// serveNotes serves the store notes to programs that have the token of the session agent-7 in a file,
+// where put puts another one.
+func serveNotes(t *testing.T) (e *harness.Env, c *credentials, put func(secret string)) {
+	t.Helper()
+	e = harness.NewEnv(t)
+	e.Store("notes")
+	c = serveStores(t, e)
+	c.key("host", "notes:write")
+	put = c.useFile()
+	put(c.token("host", "agent-7", "notes"))
+	return e, c, put
+}
+
 // TestGatewayToken: a mount with the token of a session is that session.
 func TestGatewayToken(t *testing.T) {
 	t.Parallel()
@@ -263,12 +276,7 @@ func TestGatewayPluginChangesStores(t *testing.T) {
 // TestGatewayToolWithoutCredential: an agent whose credential does not count is told that nothing was changed.
 func TestGatewayToolWithoutCredential(t *testing.T) {
 	t.Parallel()
-	e := harness.NewEnv(t)
-	e.Store("notes")
-	s := serveStores(t, e)
-	s.key("host", "notes:write")
-	put := s.useFile()
-	put(s.token("host", "agent-7", "notes"))
+	e, _, put := serveNotes(t)
 	tool := e.Lines(t, harness.Daemon, "tool", "--store=notes", "--session=agent-7", "--calls=0")
 	create := func(name string) string {
 		return tool.Ask(t, `{"id": 1, "input": {"command": "create", "path": "/memories/`+name+`", "file_text": "x\n"}}`)
@@ -288,12 +296,7 @@ func TestGatewayToolWithoutCredential(t *testing.T) {
 // allows that the file has by then, in the session of the mount and in no other.
 func TestGatewayTokenFile(t *testing.T) {
 	t.Parallel()
-	e := harness.NewEnv(t)
-	e.Store("notes")
-	s := serveStores(t, e)
-	s.key("host", "notes:write")
-	put := s.useFile()
-	put(s.token("host", "agent-7", "notes"))
+	e, s, put := serveNotes(t)
 	e.Sessionless = true
 	m := e.Mount(t, "notes")
 	becomes := func(access string) {

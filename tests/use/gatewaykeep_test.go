@@ -78,12 +78,7 @@ func TestGatewayKeepEnds(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			e := harness.NewEnv(t)
-			e.Store("notes")
-			s := serveStores(t, e)
-			s.key("host", "notes:write")
-			put := s.useFile()
-			put(s.token("host", "agent-7", "notes"))
+			e, _, put := serveNotes(t)
 			e.Sessionless = true
 			m := e.Mount(t, "notes", "--keep")
 			m.Sh(t, `echo one > f`)
