@@ -13,6 +13,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"syscall"
@@ -60,6 +61,11 @@ type Options struct {
 	// BeforeServing is called when the kernel has the mount and no request is answered
 	// yet, which is the last time that no thread can be waiting for one; nil is nothing.
 	BeforeServing func()
+	// Notifier is the command of a process that calls fusedev.RunNotifier. With it the mount ends,
+	// or its keeper goes on, as soon as this process is killed, whatever it was doing. Nil: this
+	// process tells the kernel of changes itself, which may make a killed one stay, with programs
+	// that wait for it.
+	Notifier func() *exec.Cmd
 	// Strict refuses to overwrite a memory that the session has never read.
 	Strict bool
 	// Merge merges what lost a race with what won it, by lines, where that is

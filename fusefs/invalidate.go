@@ -55,16 +55,26 @@ func (q invalidator) birthLocked(n *tree.Entry) {
 type kernel struct{ server *fusedev.Server }
 
 // Forget implements kernelcache.Kernel.
-func (k kernel) Forget(inode uint64, pages bool) (known bool) {
-	offset := int64(-1) // attributes only
-	if pages {
-		offset = 0
+func (k kernel) Forget(notices []kernelcache.Notice) (unknown bool) {
+	messages := make([]fusedev.Notice, 0, len(notices))
+	for _, n := range notices {
+		switch {
+		case n.Name != "":
+			messages = append(messages, fusedev.EntryNotice(n.Inode, n.Name))
+		case n.Pages:
+			messages = append(messages, fusedev.InodeNotice(n.Inode, 0, 0))
+		default:
+			messages = append(messages, fusedev.InodeNotice(n.Inode, attributesOnly, 0))
+		}
 	}
-	return k.server.InodeNotify(inode, offset, 0) != fuse.ENOENT
+	for i, status := range k.server.Notify(messages...) {
+		unknown = unknown || notices[i].Name == "" && status == fuse.ENOENT
+	}
+	return unknown
 }
 
-// ForgetName implements kernelcache.Kernel.
-func (k kernel) ForgetName(dir uint64, name string) { _ = k.server.EntryNotify(dir, name) }
+// attributesOnly is an offset by which the kernel keeps the pages.
+const attributesOnly = -1
 
 // Store implements kernelcache.Kernel.
 func (k kernel) Store(inode uint64, data []byte) (taken bool) {

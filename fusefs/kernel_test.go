@@ -25,22 +25,21 @@ type dirName struct {
 	name string
 }
 
-func (k *fakeKernel) Forget(inode uint64, pages bool) (known bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if pages {
-		k.pages = append(k.pages, inode)
+func (k *fakeKernel) Forget(notices []kernelcache.Notice) (unknown bool) {
+	for _, n := range notices {
+		if n.Name != "" && k.before != nil {
+			k.before(n.Name)
+		}
+		k.mu.Lock()
+		switch {
+		case n.Name != "":
+			k.names = append(k.names, dirName{n.Inode, n.Name})
+		case n.Pages:
+			k.pages = append(k.pages, n.Inode)
+		}
+		k.mu.Unlock()
 	}
-	return true
-}
-
-func (k *fakeKernel) ForgetName(dir uint64, name string) {
-	if k.before != nil {
-		k.before(name)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.names = append(k.names, dirName{dir, name})
+	return false
 }
 
 func (k *fakeKernel) Store(inode uint64, data []byte) bool { return k.stores(inode, data) }
@@ -57,7 +56,7 @@ func (fs *fileSystem) keepNotices() { fs.notify = invalidator{kernelcache.NewNot
 
 // takeNotices gives a kernel the notices, until the test ends.
 func (fs *fileSystem) takeNotices(t *testing.T, k *fakeKernel) {
-	go fs.notify.Run(k)
+	fs.notify.Run(k)
 	t.Cleanup(fs.notify.Close)
 }
 

@@ -131,6 +131,9 @@ func (m *Server) start() {
 	if before := m.fs.opts.BeforeServing; before != nil {
 		before()
 	}
+	if m.fs.opts.Notifier != nil {
+		m.server.UseNotifier(m.fs.opts.Notifier, m.attachment, m.journal != nil)
+	}
 	m.fs.ahead.Connect(kernel{m.server})
 	m.close = sync.OnceValue(m.unmount)
 	m.forget = sync.OnceFunc(m.forgetAll)
@@ -205,7 +208,7 @@ func (m *Server) serve() {
 		work.Go(s.expireKept)
 		work.Go(func() { s.eraseMissed(m.fs.ctx) })
 	}
-	go m.fs.notify.Run(kernel{m.server})
+	m.fs.notify.Run(kernel{m.server})
 	m.server.Serve()
 	close(m.answered)
 	if m.leaving.Load() {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/internal/fusedev"
 )
 
 // How long the parts of an unmount may take, five seconds in all. What is kept as
@@ -83,12 +85,14 @@ func endsWithin(patience time.Duration, do func()) bool {
 // their names. It does nothing where the kernel has no copy of the mount left.
 func (m *Server) forgetAll() {
 	all := func() {
-		if m.server.InodeNotify(fuse.FUSE_ROOT_ID, 0, 0) == fuse.ENOENT {
+		if m.server.Notify(fusedev.InodeNotice(fuse.FUSE_ROOT_ID, 0, 0))[0] == fuse.ENOENT {
 			return
 		}
+		var notices []fusedev.Notice
 		for _, id := range m.fs.known() {
-			_ = m.server.InodeNotify(id, 0, 0)
+			notices = append(notices, fusedev.InodeNotice(id, 0, 0))
 		}
+		m.server.Notify(notices...)
 	}
 	if !endsWithin(forgetPatience, all) { // who holds a page is waited for
 		m.fs.log.Warn("the kernel has not forgotten all pages", "dir", m.dir)

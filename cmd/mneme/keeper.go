@@ -260,7 +260,7 @@ func (k *keeper) listen(d *kept) {
 			break
 		}
 		if what == tellThread {
-			thread, _ = unix.PidfdOpen(number, unix.PIDFD_THREAD) // one that has ended shows at the socket
+			thread = fusedev.OpenThread(number) // one that has ended shows at the socket
 			continue
 		}
 		k.events <- keeperEvent{of: d, what: what, files: files}

@@ -6,40 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"mneme/backend"
 	"mneme/errkind"
 	"mneme/fusefs"
+	"mneme/internal/fusedev"
 	"mneme/internal/handover"
 	"mneme/memory"
 )
 
-// showLife starts a thread that does nothing but live, and tells the keeper of it: it
-// ends as soon as the process is killed, whatever other threads wait for.
-func (l *keeperLink) showLife() error {
-	thread := make(chan int)
-	go live(thread)
-	return l.tellNumber(tellThread, <-thread)
-}
-
-// live takes a thread for itself, sends its number, and never ends. It must not be
-// the first one, whose end shows only when all have ended.
-func live(thread chan<- int) {
-	runtime.LockOSThread()
-	if unix.Gettid() == os.Getpid() {
-		other := make(chan int)
-		go live(other) // cannot be on this one
-		thread <- <-other
-		runtime.UnlockOSThread()
-		return
-	}
-	thread <- unix.Gettid()
-	select {}
-}
+// showLife tells the keeper of a thread that ends as soon as the process is killed, whatever other
+// threads wait for.
+func (l *keeperLink) showLife() error { return l.tellNumber(tellThread, fusedev.LifeThread()) }
 
 // pid is the process id that the mount is named after.
 func (c *mountCmd) pid() int { return cmp.Or(c.keeper.pid(), os.Getpid()) }

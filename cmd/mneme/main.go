@@ -5,8 +5,13 @@ package main
 import (
 	"context"
 	"os"
+
+	"mneme/internal/fusedev"
 )
 
 func main() {
+	if fusedev.IsNotifier() {
+		fusedev.RunNotifier()
+	}
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
 	"os/user"
 	"path/filepath"
@@ -313,8 +314,13 @@ func (c *mountCmd) options(lib *backend.Library) *fusefs.Options {
 		UID: uid, GID: gid, Mode: uint32(c.Mode), Exec: c.Exec, BeforeServing: c.dropPrivileges, Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(), Flat: c.Flat,
 		Status: func() []string { return statusLines(lib) }, Strict: c.isStrict(), Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
 		Conflicts: lib.Conflicts, MaxMemory: int64(c.MaxMemory), Advise: adviseMount, Note: c.note(),
-		Event: eventLine,
+		Event: eventLine, Notifier: notifier,
 	}
+}
+
+// notifier is a process of this program that calls fusedev.RunNotifier (see main).
+func notifier() *exec.Cmd {
+	return &exec.Cmd{Path: ownProgram, Args: []string{"mneme", "notices"}}
 }
 
 // note returns what makes the text to tell an agent about one store of the mount. The

@@ -11,14 +11,21 @@ import "time"
 // a request that is being answered may hold: no method is called by the goroutine of a request.
 // After the end of the connection the methods do nothing.
 type Kernel interface {
-	// Forget makes the kernel ask again for the attributes of an inode and, with pages, for its
-	// content; of a directory, that is its listing. It reports whether the kernel knows the inode.
-	Forget(inode uint64, pages bool) (known bool)
-	// ForgetName makes the kernel look a name of a directory up again.
-	ForgetName(dir uint64, name string)
+	// Forget gives the kernel notices about one inode, and returns when it has taken them in.
+	// It reports whether the kernel does not know the inode that a notice without a name is about.
+	Forget(notices []Notice) (unknown bool)
 	// Store puts data into the page cache of an inode, from its start, and reports whether the
 	// kernel has taken it.
 	Store(inode uint64, data []byte) (taken bool)
+}
+
+// Notice makes the kernel forget something of an inode: a name of a directory, if Name is set, which
+// it then looks up again; else the attributes and, with Pages, the content, which is the listing of
+// a directory.
+type Notice struct {
+	Inode uint64
+	Name  string
+	Pages bool
 }
 
 // Instant is a time on the monotonic clock of this process, in nanoseconds; 0 is never.

@@ -36,16 +36,19 @@ func (k *fakeKernel) want(t *testing.T, told ...string) {
 	}
 }
 
-func (k *fakeKernel) Forget(inode uint64, pages bool) (known bool) {
-	k.note("%d %v", inode, pages)
-	return k.forget == nil || k.forget(inode, pages)
-}
-
-func (k *fakeKernel) ForgetName(dir uint64, name string) {
-	k.note("%d/%s", dir, name)
-	if k.forgetName != nil {
-		k.forgetName(dir, name)
+func (k *fakeKernel) Forget(notices []Notice) (unknown bool) {
+	for _, n := range notices {
+		if n.Name == "" {
+			k.note("%d %v", n.Inode, n.Pages)
+			unknown = k.forget != nil && !k.forget(n.Inode, n.Pages) || unknown
+			continue
+		}
+		k.note("%d/%s", n.Inode, n.Name)
+		if k.forgetName != nil {
+			k.forgetName(n.Inode, n.Name)
+		}
 	}
+	return unknown
 }
 
 func (k *fakeKernel) Store(inode uint64, data []byte) (taken bool) {
@@ -59,7 +62,7 @@ func inOrder(t *testing.T, test func(t *testing.T, k *fakeKernel, q *Notices)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		k, q := &fakeKernel{}, NewNotices()
-		go q.Run(k)
+		q.Run(k)
 		defer q.Close()
 		test(t, k, q)
 	})
@@ -71,7 +74,7 @@ func settle(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestNoticesInOrder(t *testing.T) {
+func TestNotices(t *testing.T) {
 	inOrder(t, func(t *testing.T, k *fakeKernel, q *Notices) {
 		if !q.Told(0) || q.Newest() != 0 || !q.Idle() {
 			t.Error("the kernel has yet to be told what nobody has noticed")
@@ -83,7 +86,38 @@ func TestNoticesInOrder(t *testing.T) {
 		if err := q.Await(t.Context(), 0, 4); err != nil || !q.Told(4) || !q.Idle() {
 			t.Errorf("awaited: %v; told: %v, idle: %v", err, q.Told(4), q.Idle())
 		}
-		k.want(t, "7 true", "8 false", "9/name", "9 true")
+		slices.Sort(k.told) // the order among inodes is not kept
+		k.want(t, "7 true", "8 false", "9 true", "9/name")
+	})
+}
+
+// TestBatch: what is noticed of an inode while the kernel takes something in about it is told at
+// once after that, without repetition.
+func TestBatch(t *testing.T) {
+	inOrder(t, func(t *testing.T, k *fakeKernel, q *Notices) {
+		free := make(chan struct{})
+		k.forgetName = func(_ uint64, name string) {
+			if name == "held" {
+				<-free
+			}
+		}
+		q.Name(1, "held")
+		synctest.Wait()
+		for range 3 {
+			q.Attributes(1)
+			q.Name(1, "b")
+			q.Content(1)
+			q.Name(1, "a")
+		}
+		q.Attributes(2)
+		q.Attributes(2)
+		settle(time.Second)
+		k.want(t, "1/held", "2 false")
+		close(free)
+		if err := q.Await(t.Context(), 0, q.Newest()); err != nil || !q.Idle() {
+			t.Errorf("awaited: %v, idle: %v", err, q.Idle())
+		}
+		k.want(t, "1/held", "2 false", "1/b", "1/a", "1 true")
 	})
 }
 
@@ -116,42 +150,49 @@ func TestNoticesFollowTheChange(t *testing.T) {
 	})
 }
 
-// TestNoticesOvertakeALateOne has one notice wait in the kernel for what a request holds.
-func TestNoticesOvertakeALateOne(t *testing.T) {
+// TestHeldInode has a program hold an inode's lock: its notices wait, in one call of the kernel, and
+// no others do.
+func TestHeldInode(t *testing.T) {
 	inOrder(t, func(t *testing.T, k *fakeKernel, q *Notices) {
 		free := make(chan struct{})
-		k.forgetName = func(_ uint64, name string) {
-			if name == "held" {
-				<-free
+		waiting, most := 0, 0
+		k.forgetName = func(dir uint64, _ string) {
+			if dir != 1 {
+				return
+			}
+			waiting++
+			most = max(most, waiting)
+			<-free
+			waiting--
+		}
+		held, began := q.Name(1, "first"), time.Now()
+		for range 3 * maxTelling {
+			q.Name(1, "more")
+			after := q.Content(2)
+			if err := q.Await(t.Context(), after-1, after); err != nil || time.Since(began) > 0 {
+				t.Fatalf("another inode's notice took %v: %v", time.Since(began), err)
 			}
 		}
-		held, after := q.Name(1, "held"), q.Name(1, "after")
-		began := time.Now()
-		if err := q.Await(t.Context(), held, after); err != nil || time.Since(began) > lateAfter {
-			t.Errorf("what the kernel can take in took %v: %v", time.Since(began), err)
+		if q.Told(held) || q.Idle() || len(q.HeldUp()) > 0 {
+			t.Errorf("told: %v, idle: %v, held up: %v", q.Told(held), q.Idle(), q.HeldUp())
 		}
-		if q.Told(held) || !q.Told(after) || q.Idle() {
-			t.Errorf("told: %v of what is held up, %v of what follows; idle: %v", q.Told(held), q.Told(after), q.Idle())
+		settle(heldUpAfter)
+		if want := []Held{{1, began}}; !slices.Equal(q.HeldUp(), want) {
+			t.Errorf("held up: %v, want %v", q.HeldUp(), want)
 		}
-		var waited time.Duration
-		await := func(after, upTo uint64) {
-			_ = q.Await(t.Context(), after, upTo)
-			waited = time.Since(began)
-		}
-		go await(0, held)
-		synctest.Wait()
-		time.Sleep(100 * time.Millisecond)
 		close(free)
-		synctest.Wait()
-		if waited < 100*time.Millisecond || waited > awaitAtMost/2 || !q.Told(held) || !q.Idle() {
-			t.Errorf("the notice was awaited for %v; told: %v, idle: %v", waited, q.Told(held), q.Idle())
+		if err := q.Await(t.Context(), 0, q.Newest()); err != nil || !q.Idle() || !q.Told(held) || len(q.HeldUp()) > 0 {
+			t.Errorf("awaited: %v; idle: %v, told: %v, held up: %v", err, q.Idle(), q.Told(held), q.HeldUp())
+		}
+		if most != 1 {
+			t.Errorf("%d calls waited for one inode", most)
 		}
 	})
 }
 
-// TestLateNoticesAreBounded holds that no more notices wait in the kernel at once than there may
-// be, and that all of them get there.
-func TestLateNoticesAreBounded(t *testing.T) {
+// TestCallsAreBounded holds that no more calls wait in the kernel at once than there may be, and
+// that all notices get there.
+func TestCallsAreBounded(t *testing.T) {
 	inOrder(t, func(t *testing.T, k *fakeKernel, q *Notices) {
 		var mu sync.Mutex
 		waiting, most := 0, 0
@@ -167,12 +208,12 @@ func TestLateNoticesAreBounded(t *testing.T) {
 			mu.Unlock()
 			return true
 		}
-		for range 2 * maxLate {
-			q.Content(1)
+		for inode := range uint64(2 * maxTelling) {
+			q.Content(inode)
 		}
 		settle(time.Minute)
-		if most != maxLate {
-			t.Errorf("%d notices wait in the kernel, want %d", most, maxLate)
+		if most != maxTelling || len(q.HeldUp()) != maxTelling {
+			t.Errorf("%d calls wait in the kernel, and %d inodes are listed, want %d", most, len(q.HeldUp()), maxTelling)
 		}
 		close(free)
 		if err := q.Await(t.Context(), 0, q.Newest()); err != nil || !q.Idle() {
@@ -225,11 +266,12 @@ func TestNothingIsToldAfterClose(t *testing.T) {
 		k, q := &fakeKernel{}, NewNotices()
 		k.forgetName = func(uint64, string) { <-free }
 		k.forget = func(uint64, bool) bool { return false } // each is to be repeated
-		go q.Run(k)
+		q.Run(k)
 		q.Content(1)
-		q.Name(1, "held")
-		q.Name(1, "pending")
 		synctest.Wait()
+		q.Name(1, "held")
+		synctest.Wait()
+		q.Name(1, "pending")
 		closed := false
 		go func() {
 			q.Close()

@@ -64,8 +64,9 @@ type Server struct {
 
 	guard *guard
 
-	answers answers
-	storing sync.RWMutex // held while pages are given to the kernel
+	answers   answers
+	storing   sync.RWMutex // held while pages are given to the kernel
+	notifiers notifiers
 
 	serving sync.WaitGroup
 	buffers sync.Pool     // of *buffers
@@ -189,6 +190,7 @@ func (s *Server) Close() error {
 	if s.stop >= 0 {
 		_ = unix.Close(s.stop)
 	}
+	s.notifiers.close()
 	return s.device.Close()
 }
 

@@ -52,6 +52,12 @@ func (s *said) String() string {
 	return s.text.String()
 }
 
+func (s *said) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Reset()
+}
+
 func serve(t *testing.T, f *toy, prepare ...func(*Server)) *served {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -286,7 +292,7 @@ os.read(0, 1)`, m.dir)
 	if status := m.InodeNotifyStoreCache(inlineID, 0, []byte("pushed!\n")); status != fuse.Status(syscall.ENODEV) {
 		t.Errorf("pages are given to the kernel: %v", status)
 	}
-	if status := m.InodeNotify(inlineID, 0, 0); !status.Ok() {
+	if status := m.notify(InodeNotice(inlineID, 0, 0)); !status.Ok() {
 		t.Errorf("dropping pages: %v", status)
 	}
 	m.mu.Lock()
@@ -340,34 +346,34 @@ func TestNotices(t *testing.T) {
 	if got := m.sh("cat inline"); got != "pushed!\n" || m.count("read") > 0 {
 		t.Errorf("got %q with %d reads after pages were pushed", got, m.count("read"))
 	}
-	if status := m.InodeNotify(inlineID, 0, 0); !status.Ok() {
+	if status := m.notify(InodeNotice(inlineID, 0, 0)); !status.Ok() {
 		t.Errorf("dropping pages: %v", status)
 	}
 	if got := m.sh("cat inline"); got != "at once\n" || m.count("read") == 0 {
 		t.Errorf("got %q with %d reads after pages were dropped", got, m.count("read"))
 	}
 	lookups := m.count("inline lookup")
-	if status := m.EntryNotify(fuse.FUSE_ROOT_ID, "inline"); !status.Ok() {
+	if status := m.notify(EntryNotice(fuse.FUSE_ROOT_ID, "inline")); !status.Ok() {
 		t.Errorf("dropping a name: %v", status)
 	}
 	m.sh("cat inline")
 	if m.count("inline lookup") == lookups {
 		t.Error("a name that was dropped is not looked up")
 	}
-	if status := m.InodeNotify(77, 0, 0); status != fuse.ENOENT {
+	if status := m.notify(InodeNotice(77, 0, 0)); status != fuse.ENOENT {
 		t.Errorf("a notice about an unknown inode: %v", status)
 	}
 	if err := unix.Unmount(m.dir, 0); err != nil {
 		t.Error(err)
 	}
 	m.wantOver()
-	if status := m.InodeNotify(inlineID, 0, 0); status != fuse.ENOENT {
+	if status := m.notify(InodeNotice(inlineID, 0, 0)); status != fuse.ENOENT {
 		t.Errorf("a notice after the file system was unmounted: %v", status)
 	}
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
-	if status := m.InodeNotify(inlineID, 0, 0); status != fuse.Status(syscall.ENODEV) {
+	if status := m.notify(InodeNotice(inlineID, 0, 0)); status != fuse.Status(syscall.ENODEV) {
 		t.Errorf("a notice after the device was closed: %v", status)
 	}
 }

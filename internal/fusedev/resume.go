@@ -90,7 +90,7 @@ func Resume(fs FileSystem, device int, greeting []byte, opts *fuse.MountOptions)
 
 // repeat makes the kernel send once more what was not answered.
 func (s *Server) repeat() {
-	if status := s.notify(fuse.NOTIFY_RESEND); !status.Ok() && status != fuse.Status(syscall.ENODEV) {
+	if status := s.write(newNotice(fuse.NOTIFY_RESEND)); !status.Ok() && status != fuse.Status(syscall.ENODEV) {
 		s.log.Printf("have the kernel repeat requests: %v", status)
 	}
 }
@@ -113,12 +113,11 @@ func (s *Server) doubtful(b *buffers, n int) bool {
 		about = append(about, nameAt{(*fuse.RenameIn)(unsafe.Pointer(&b.in[0])).Newdir, string(name)})
 	}
 	s.reply(b.out[:b.head(fuse.EIO, 0)])
-	go func() { // the kernel has locked the directories until it has the answer
-		for _, a := range about {
-			_ = s.EntryNotify(a.parent, a.name)
-			_ = s.InodeNotify(a.parent, 0, 0)
-		}
-	}()
+	var notices []Notice
+	for _, a := range about {
+		notices = append(notices, EntryNotice(a.parent, a.name), InodeNotice(a.parent, 0, 0))
+	}
+	go s.Notify(notices...) // the kernel has locked the directories until it has the answer
 	return true
 }
 

@@ -126,11 +126,14 @@ func (s *Server) refuseAll(uniques []uint64) {
 
 // refuse answers a request that the file system is not to hear of.
 func (s *Server) refuse(b *buffers) {
-	switch b.header().Opcode {
-	case opForget, opBatchForget, opInterrupt: // they want no answer
-	default:
+	if wantsAnswer(b.header().Opcode) {
 		s.reply(b.out[:b.head(refusal, 0)])
 	}
+}
+
+// wantsAnswer reports whether the kernel waits for an answer to a request of a kind.
+func wantsAnswer(opcode uint32) bool {
+	return opcode != opForget && opcode != opBatchForget && opcode != opInterrupt
 }
 
 // writesBack reports whether a request of length n is what a mapping has changed.

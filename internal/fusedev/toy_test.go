@@ -204,3 +204,6 @@ func (f *toy) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntry
 	}
 	return fuse.OK
 }
+
+// notify gives the kernel one notice.
+func (m *served) notify(n Notice) fuse.Status { return m.Notify(n)[0] }

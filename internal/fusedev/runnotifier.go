@@ -1,0 +1,191 @@
+package fusedev
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// orphan is a notifier, in its own process.
+type orphan struct {
+	socket *os.File
+	server int      // descriptor of the server's LifeThread; -1: none
+	abort  *os.File // nil: there is none
+	kept   bool
+
+	receiving sync.Mutex   // held by the goroutine that waits for a message
+	idle      atomic.Int32 // goroutines that wait for one, or for receiving
+	waiting   atomic.Int32 // goroutines that wait in the kernel
+	end       sync.Once
+}
+
+// IsNotifier reports whether this process is to call RunNotifier.
+func IsNotifier() bool { return os.Getenv(NotifierVariable) != "" }
+
+// RunNotifier makes this process a notifier, see type notifier. It never returns.
+func RunNotifier() {
+	// Whoever ends the server ends the notifier with it, and only then.
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
+	// One goroutine works through what has come, as long as it need not wait.
+	runtime.GOMAXPROCS(1)
+	o, err := newOrphan(os.Getenv(NotifierVariable))
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "mneme: %s is for mneme itself: %v\n", NotifierVariable, err)
+		os.Exit(1)
+	}
+	hello := binary.LittleEndian.AppendUint64(nil, uint64(LifeThread()))
+	if _, err := o.socket.Write(hello); err != nil {
+		o.leave()
+	}
+	o.work()
+}
+
+// newOrphan reads what notifierSetting has written.
+func newOrphan(setting string) (*orphan, error) {
+	fields := strings.Split(setting, ":")
+	tid, err := strconv.Atoi(fields[0])
+	if err != nil {
+		return nil, err
+	}
+	o := &orphan{socket: os.NewFile(notifierSocket, "server"), server: OpenThread(tid), kept: slices.Contains(fields, isKept)}
+	if slices.Contains(fields, hasAbort) {
+		o.abort = os.NewFile(notifierAbort, "abort")
+	}
+	return o, nil
+}
+
+// work gives the kernel what comes, and makes sure that another goroutine receives meanwhile.
+func (o *orphan) work() {
+	buffer := make([]byte, maxMessage)
+	for {
+		o.idle.Add(1)
+		o.receiving.Lock()
+		length, ok := receive(o.socket, o.server, buffer)
+		o.receiving.Unlock()
+		if o.idle.Add(-1) == 0 {
+			go o.work()
+		}
+		switch {
+		case !ok || length < numberLength:
+			o.leave()
+		case binary.LittleEndian.Uint64(buffer) == endConnection:
+			o.endConnection()
+		}
+		o.waiting.Add(1)
+		answer := answerTo(buffer[:length])
+		o.waiting.Add(-1)
+		_, _ = o.socket.Write(answer) // a server that has ended shows when the next message is received
+	}
+}
+
+// answerTo gives the kernel the notices of a message, and returns the answer.
+func answerTo(message []byte) (answer []byte) {
+	answer = append(answer, message[:numberLength]...)
+	for message = message[numberLength:]; len(message) > 0; {
+		length := int(binary.LittleEndian.Uint32(message)) // of fuse.OutHeader
+		if length <= 0 || length > len(message) {
+			break
+		}
+		_, err := unix.Write(notifierDevice, message[:length])
+		answer = binary.LittleEndian.AppendUint32(answer, uint32(fuse.ToStatus(err)))
+		message = message[length:]
+	}
+	return answer
+}
+
+// leave ends this process after the server's.
+func (o *orphan) leave() {
+	if o.kept { // the next process that serves the connection has a notifier of its own
+		os.Exit(0)
+	}
+	o.endConnection()
+}
+
+// endConnection ends the connection, so that every request fails, and this process.
+func (o *orphan) endConnection() {
+	o.end.Do(func() {
+		if o.abort != nil {
+			_, _ = o.abort.WriteString("1")
+			os.Exit(0)
+		}
+		o.refuse()
+		os.Exit(0)
+	})
+	select {} // the process ends
+}
+
+// refuse answers every request with an error for as long as a thread waits for what a request
+// holds: those that the server has read and not answered come again, which takes Linux 6.9.
+func (o *orphan) refuse() {
+	_, _ = unix.Write(notifierDevice, newNotice(fuse.NOTIFY_RESEND))
+	b := newBuffers()
+	for o.waiting.Load() > 0 {
+		const pause = 20 // milliseconds, after which a thread may be done
+		ready := []unix.PollFd{{Fd: notifierDevice, Events: unix.POLLIN}}
+		_, _ = unix.Poll(ready, pause)
+		n, err := unix.Read(notifierDevice, b.in)
+		switch {
+		case errors.Is(err, syscall.ENODEV):
+			return
+		case err != nil || n < int(b.header().Length):
+			continue
+		}
+		if wantsAnswer(b.header().Opcode) {
+			_, _ = unix.Write(notifierDevice, b.out[:b.head(refusal, 0)])
+		}
+	}
+}
+
+// openAbort opens the file by which the kernel ends a connection (Documentation/filesystems/fuse.rst,
+// "Control filesystem"). Where that file system is not mounted, root has one of its own.
+func openAbort(at Attachment) (*os.File, error) {
+	_, minor, ok := strings.Cut(at.device, ":")
+	if !ok {
+		return nil, errors.New("which connection the mount has is not known")
+	}
+	f, err := os.OpenFile(filepath.Join("/sys/fs/fuse/connections", minor, "abort"), os.O_WRONLY, 0)
+	if err == nil {
+		return f, nil
+	}
+	control, err := mountControl()
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(control)
+	fd, err := unix.Openat(control, filepath.Join(minor, "abort"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("openat", err)
+	}
+	return os.NewFile(uintptr(fd), "abort"), nil
+}
+
+// mountControl mounts the control file system where no path leads.
+func mountControl() (fd int, err error) {
+	context, err := unix.Fsopen("fusectl", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, os.NewSyscallError("fsopen", err)
+	}
+	defer unix.Close(context)
+	if err := unix.FsconfigCreate(context); err != nil {
+		return -1, os.NewSyscallError("fsconfig", err)
+	}
+	fd, err = unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("fsmount", err)
+	}
+	return fd, nil
+}
