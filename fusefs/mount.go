@@ -187,6 +187,9 @@ func mountOptions(fs *fileSystem) *fuse.MountOptions {
 	if os.Geteuid() == 0 {
 		o.AllowOther = true
 	}
+	if fs.opts.Keeper == 0 { // else programs wait for the next process, however long it takes
+		o.ExtraCapabilities |= fuse.CAP_REQUEST_TIMEOUT
+	}
 	if !fs.opts.Exec {
 		o.Options = append(o.Options, "noexec")
 	}

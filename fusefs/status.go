@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,5 +120,26 @@ func (s *store) stateLocked() string {
 	case !loaded:
 		return "loading the list of memories"
 	}
+	if held := s.heldUpLocked(); len(held) > 0 {
+		return "degraded: a program holds " + strings.Join(held, ", ") + "; until it goes on, changes of other sessions show late there, and nowhere else"
+	}
 	return "ok"
+}
+
+// heldUpLocked returns the paths whose changes the kernel has not taken in for a while, at most a
+// few, and for how long.
+func (s *store) heldUpLocked() (paths []string) {
+	const most = 3
+	for _, held := range s.fs.notify.HeldUp() {
+		n := s.fs.nodes[held.Inode]
+		if n == nil || storeOf(n) != s {
+			continue
+		}
+		if len(paths) == most {
+			return append(paths, "and more")
+		}
+		path, _ := n.PathLocked()
+		paths = append(paths, fmt.Sprintf("%s for %v", quote.Name(cmp.Or(path, "/")), time.Since(held.Since).Round(time.Second)))
+	}
+	return paths
 }

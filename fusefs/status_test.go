@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // TestStatusKeepsItsLines holds that nothing which a store, a session or an error
@@ -24,4 +26,37 @@ func TestStatusKeepsItsLines(t *testing.T) {
 			t.Errorf("%.200q", line)
 		}
 	}
+}
+
+// TestStatusNamesWhatIsHeld: while a program holds a directory, the store's status says so, and of
+// which.
+func TestStatusNamesWhatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "/he ld/f")
+		r.keepNotices()
+		r.must(r.s.tree.Walk(t.Context()))
+		r.readOnce("/he ld/f")
+		free := make(chan struct{})
+		r.give(&fakeKernel{before: func(string) { <-free }})
+		state := func() string {
+			synctest.Wait()
+			_, after, _ := strings.Cut(string(r.s.statusText()), "state: ")
+			line, _, _ := strings.Cut(after, "\n")
+			return line
+		}
+		done := r.locked()
+		r.notices().entryLocked(r.s.tree.FindLocked("/he ld"), "f")
+		done()
+		if got := state(); got != "ok" {
+			t.Errorf("at once: %s", got)
+		}
+		time.Sleep(5 * time.Second)
+		if got, want := state(), `degraded: a program holds "/he ld" for 5s; until it goes on, changes of other sessions show late there, and nowhere else`; got != want {
+			t.Errorf("state: %s, want %s", got, want)
+		}
+		close(free)
+		if got := state(); got != "ok" {
+			t.Errorf("afterwards: %s", got)
+		}
+	})
 }

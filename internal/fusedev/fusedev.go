@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -106,6 +107,11 @@ func Mount(fs FileSystem, dir string, on *os.File, opts *fuse.MountOptions) (*Se
 	return s, nil
 }
 
+// requestTimeout is after how long the kernel ends a connection in which a request has no answer, with
+// CAP_REQUEST_TIMEOUT (Linux 6.14): far longer than a request takes. It is for a container whose
+// processes are all killed at once, notifier included.
+const requestTimeout = 10 * time.Minute
+
 // complete returns options with what is left to the server.
 func complete(opts *fuse.MountOptions) fuse.MountOptions {
 	o := *opts
@@ -166,6 +172,9 @@ func (s *Server) agree(b *buffers, n int) error {
 	}
 	if !status.Ok() {
 		return fmt.Errorf("agree with the kernel on the FUSE protocol: %w", syscall.Errno(status))
+	}
+	if out := (*fuse.InitOut)(unsafe.Pointer(&b.out[unsafe.Sizeof(fuse.OutHeader{})])); out.Flags64()&fuse.CAP_REQUEST_TIMEOUT != 0 {
+		out.RequestTimeout = uint16(requestTimeout / time.Second)
 	}
 	return nil
 }
