@@ -22,9 +22,13 @@ import (
 // A commit must not divide them. So the close of a handle commits what the file was
 // after the newest change through that very handle: by then all earlier writes were
 // whole. A later one that may not be, since it is another thread's and ends with a
-// page, is another close's. And what is closed by a process that has not written it is
-// left to the one that has: a child that ends, or whose exec closes what it has
-// inherited, does not know whether its parent is in the middle of something.
+// page, is another close's. The newest change through the handle may itself be half of
+// a write, if another thread than the one that closes has made it: a thread that
+// closes a duplicate of the descriptor does not wait for a write. Such a write is left
+// to the close of another descriptor of the handle, if there certainly is one. And
+// what is closed by a process that has not written it is left to the one that has: a
+// child that ends, or whose exec closes what it has inherited, does not know whether
+// its parent is in the middle of something.
 
 // Flush implements fuse.RawFileSystem: the close of one descriptor.
 //
@@ -85,6 +89,8 @@ func (fs *fileSystem) committedByAnotherClose(h *handle, thread uint32) (byAnoth
 	all := st.err != 0 || st.overtaken || st.anyones > st.committed
 	inDoubt := !st.dirty || storeOf(h.node).session.IsInDoubt(&st.lost) // its error, if there is one, is to be heard
 	content, wrote, committed, last := st.wrote, h.wrote, st.committed, h.thread
+	half := content && st.pageEnd && thread != st.thread && st.whole.changes < wrote.changes && st.writers == 1
+	whole, divides := st.whole, fs.dividesLocked(st, &st.whole)
 	until := wrote
 	switch {
 	case thread == st.thread && thread != 0: // who closes does not write
@@ -93,6 +99,12 @@ func (fs *fileSystem) committedByAnotherClose(h *handle, thread uint32) (byAnoth
 		until = st.whole
 	}
 	fs.mu.RUnlock()
+	if !all && half && fs.openFiles.HasOpen(last, node) == openfiles.Yes {
+		if divides || whole.changes <= committed {
+			return true, nil
+		}
+		until = whole
+	}
 	switch {
 	case all:
 		return false, nil

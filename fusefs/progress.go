@@ -42,8 +42,13 @@ func (st *stage) endsLocked(thread uint32, end uint64) {
 // that came: they can be left out. Of what is merged with another session's nothing
 // can.
 func (fs *fileSystem) laterLocked(st *stage, m *mark) int {
-	if m == nil || m.changes < st.rewrote || st.overtaken || fs.opts.Merge && !st.appendOnly {
+	if m == nil || fs.dividesLocked(st, m) {
 		return 0
 	}
 	return int(st.added - m.added)
+}
+
+// dividesLocked reports whether what came after a mark cannot be left out.
+func (fs *fileSystem) dividesLocked(st *stage, m *mark) bool {
+	return m.changes < st.rewrote || st.overtaken || fs.opts.Merge && !st.appendOnly
 }

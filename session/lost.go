@@ -176,7 +176,8 @@ func (s *Session) keep(ctx context.Context, l *Loss) (id int, text string) {
 	case l.Once && s.isUnsettled(last.Conflict) && last.Path == l.Path && memory.SameText(last.Theirs, l.Theirs) && bytes.Equal(last.Yours, l.Yours):
 		return last.Conflict, s.keptText(what, redo, last.Conflict)
 	case l.Conflict > 0 && s.isUnsettled(l.Conflict): // else it was settled: what is lost now is another conflict
-		err := s.opts.Conflicts.Rewrite(l.Conflict, l.Yours)
+		removed, err := s.opts.Conflicts.Rewrite(l.Conflict, l.Yours)
+		s.noteRemoved(removed)
 		if err == nil {
 			return l.Conflict, s.keptText(what, redo, l.Conflict)
 		}
@@ -242,17 +243,18 @@ func (s *Session) place(id int) string {
 
 // keepConflict keeps a conflict, for which the oldest of its session make room.
 func (s *Session) keepConflict(about conflict.About, texts conflict.Texts) (int, error) {
-	about.Size = int64(len(texts.Yours))
-	removed, err := s.opts.Conflicts.MakeRoom(about)
+	id, removed, err := s.opts.Conflicts.KeepNewest(about, texts)
+	s.noteRemoved(removed)
+	return id, err
+}
+
+// noteRemoved notes in the journal which conflicts have made room for a newer one.
+func (s *Session) noteRemoved(removed []conflict.About) {
 	for _, old := range removed {
 		s.journal.Add(conflictsPlace, fmt.Sprintf("conflict %d of %s, of session %s, was removed to make room for a newer one: at most %d of a session are kept, or %d MiB",
 			old.ID, quote.Name(s.slug()+":"+old.Path), quote.Name(old.Session), conflict.MaxOfSession, conflict.MaxBytesOfSession>>20))
 		s.opts.Logger.Warn("conflict removed to make room", "store", s.slug(), "path", old.Path, "session", old.Session, "conflict", old.ID)
 	}
-	if err != nil {
-		return 0, err
-	}
-	return s.opts.Conflicts.Keep(about, texts)
 }
 
 func (s *Session) about(l *Loss, why string) conflict.About {

@@ -207,11 +207,11 @@ func TestKeepMakesRoom(t *testing.T) {
 	if text := string(r.s.Journal().Lines()); !strings.Contains(text, fmt.Sprintf("conflict %d of \"notes:/a\"", first)) || !strings.Contains(text, "to make room") {
 		t.Errorf("errors do not say what was removed:\n%s", text)
 	}
+	r.must(kept.Remove(second))
 	for i := range conflict.MaxBytesOfStore / conflict.MaxBytesOfSession {
 		_, err := kept.Keep(conflict.About{Session: fmt.Sprint(i), Theirs: conflict.SideOf(&v)}, conflict.Texts{})
 		r.must(err)
 	}
-	r.must(kept.Remove(second))
 	if id := r.s.Keep(t.Context(), Loss{Path: "/b", Theirs: large, Yours: []byte("third")}); id != NotKept {
 		t.Errorf("conflict %d is kept in a store that is full", id)
 	}

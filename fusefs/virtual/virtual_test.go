@@ -212,7 +212,8 @@ func TestConflicts(t *testing.T) {
 
 	// A session that loses more, one that settles, and one that is removed.
 	yours := m.find(root, "/conflicts/1/yours").(File)
-	m.must(m.kept.Rewrite(mine, []byte("more")))
+	_, err := m.kept.Rewrite(mine, []byte("more"))
+	m.must(err)
 	m.wantText(yours, "more")
 	m.must(m.kept.Settle(mine, "written", since))
 	m.wantNames(all, "2")

@@ -121,52 +121,81 @@ func (s *Store) Find(path string, yours []byte) (int, error) {
 
 // Keep keeps a conflict and returns its number; about.ID and about.Size are
 // filled in. When it returns nil the conflict survives a crash of the machine.
+// ErrFull: the session, or the store, has no room for it.
 func (s *Store) Keep(about About, texts Texts) (int, error) {
+	id, _, err := s.keep(about, texts, false)
+	return id, err
+}
+
+// KeepNewest is Keep in place of the oldest conflicts of the same session, which
+// are removed and returned if the session or the store has no room. Settled ones
+// go first. Conflicts of other sessions are never removed: ErrFull.
+func (s *Store) KeepNewest(about About, texts Texts) (id int, removed []About, err error) {
+	return s.keep(about, texts, true)
+}
+
+func (s *Store) keep(about About, texts Texts, replace bool) (id int, removed []About, err error) {
+	fail := func(err error) (int, []About, error) {
+		return 0, removed, fmt.Errorf("keep conflict of %s: %w", about.Path, err)
+	}
 	root, err := s.dir.Make(0o700)
 	if err != nil {
-		return 0, fmt.Errorf("keep conflict of %s: %w", about.Path, err)
+		return fail(err)
 	}
 	temp := durable.TempName("")
 	if err := root.Mkdir(temp, 0o700); err != nil {
-		return 0, fmt.Errorf("keep conflict of %s: %w", about.Path, err)
+		return fail(err)
 	}
-	id, err := fill(root, temp, about, texts)
+	about.Size, about.Why = int64(len(texts.Yours)), quote.Line(about.Why)
+	if err = writeTexts(root, temp, texts); err == nil {
+		id, removed, err = s.enter(root, temp, about, replace)
+	}
 	if err != nil {
-		return 0, errors.Join(fmt.Errorf("keep conflict of %s: %w", about.Path, err), root.RemoveAll(temp))
+		return fail(errors.Join(err, root.RemoveAll(temp)))
 	}
-	return id, nil
+	return id, removed, nil
 }
 
-func fill(root *os.Root, temp string, about About, texts Texts) (int, error) {
-	about.Size, about.Why = int64(len(texts.Yours)), quote.Line(about.Why)
+func writeTexts(root *os.Root, temp string, texts Texts) error {
 	for name, data := range map[string][]byte{BaseFile: texts.Base, TheirsFile: texts.Theirs} {
 		if data == nil {
 			continue
 		}
 		if err := durable.WriteFile(root, filepath.Join(temp, name), data, 0o600); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	if err := durable.WriteFile(root, filepath.Join(temp, YoursFile), texts.Yours, 0o600); err != nil {
-		return 0, err
-	}
+	return durable.WriteFile(root, filepath.Join(temp, YoursFile), texts.Yours, 0o600)
+}
+
+// enter gives a conflict whose texts are in temp its number. Making room and taking
+// the number are one step under one lock: of two callers, the second one counts the
+// first one's conflict. Nothing is removed before the new conflict is durable in temp.
+func (s *Store) enter(root *os.Root, temp string, about About, replace bool) (id int, removed []About, err error) {
 	last, err := lockLast(root)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer last.Close()
 	if about.ID, err = next(root, last); err != nil {
-		return 0, err
+		return 0, nil, err
+	}
+	older, err := s.inTheWay(about, replace)
+	if err != nil {
+		return 0, nil, err
 	}
 	if err := writeAbout(root, temp, about); err != nil {
-		return 0, err
+		return 0, nil, err
+	}
+	if removed, err = s.removeEach(older); err != nil {
+		return 0, removed, err
 	}
 	if err := root.Rename(temp, dirOf(about.ID)); err != nil {
-		return 0, err
+		return 0, removed, err
 	}
 	// Only for not using numbers again: the conflict itself is complete.
 	_, _ = last.WriteAt([]byte(strconv.Itoa(about.ID)), 0)
-	return about.ID, durable.SyncDirIn(root, ".")
+	return about.ID, removed, durable.SyncDirIn(root, ".")
 }
 
 // writeAbout writes a conflict's description, with escapes for characters that
@@ -216,23 +245,29 @@ func next(root *os.Root, last io.Reader) (int, error) {
 	return highest + 1, nil
 }
 
-// Rewrite replaces what the loser of an open conflict wrote, who has written more
-// since, as durably as Keep. ErrNotFound, also when the conflict is settled.
-func (s *Store) Rewrite(id int, yours []byte) error {
+// Rewrite replaces the text that the loser of an open conflict wrote, as durably as
+// Keep, after its session has written more. It makes room as KeepNewest does.
+// ErrNotFound, also when the conflict is settled.
+func (s *Store) Rewrite(id int, yours []byte) (removed []About, err error) {
 	root, last, about, err := s.lockOpen(id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer last.Close()
+	about.Size = int64(len(yours))
+	older, err := s.inTheWay(about, true)
+	if err != nil {
+		return nil, fmt.Errorf("conflict %d: %w", id, err)
+	}
 	dir := dirOf(id)
 	if err := durable.WriteFile(root, filepath.Join(dir, YoursFile), yours, 0o600); err != nil {
-		return fmt.Errorf("conflict %d: %w", id, err)
+		return nil, fmt.Errorf("conflict %d: %w", id, err)
 	}
-	about.Size = int64(len(yours))
 	if err := writeAbout(root, dir, about); err != nil {
-		return fmt.Errorf("conflict %d: %w", id, err)
+		return nil, fmt.Errorf("conflict %d: %w", id, err)
 	}
-	return nil
+	s.forget(id)
+	return s.removeEach(older)
 }
 
 // settledDir holds the conflicts that are settled.

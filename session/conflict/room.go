@@ -3,7 +3,10 @@ package conflict
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"sync"
+	"time"
 )
 
 // How much is kept of a store's conflicts, open and settled, in number and in bytes of
@@ -53,10 +56,11 @@ type room struct {
 	known map[int]brief
 }
 
-// brief is what of a conflict hardly ever changes.
+// brief is what of a conflict hardly ever changes: only Rewrite does it.
 type brief struct {
 	session string
 	bytes   int64
+	changed time.Time // the directory's time of modification, by which another process's Rewrite shows
 }
 
 func newRoom() room {
@@ -86,10 +90,10 @@ func (s *Store) HasRoom(session string, n int, bytes int64) error {
 	return nil
 }
 
-// MakeRoom removes the oldest conflicts of a session, the settled ones first, so that it
-// may keep one more, and returns what it has removed. Conflicts of other sessions are
-// never removed: ErrFull. Two callers at once may make room for one only.
-func (s *Store) MakeRoom(one About) (removed []About, err error) {
+// inTheWay returns the conflicts that must go before one is kept or rewritten: the
+// oldest of its session, the settled ones first, and never itself. ErrFull where that is
+// not enough, and where it may replace none. The caller has the last file locked.
+func (s *Store) inTheWay(one About, replace bool) (older []int, err error) {
 	kept, err := s.briefs()
 	if err != nil {
 		return nil, err
@@ -98,21 +102,35 @@ func (s *Store) MakeRoom(one About) (removed []About, err error) {
 	var own []int // from the first that is to go
 	for _, id := range kept.ids {
 		b := kept.of[id]
+		if id == one.ID {
+			continue
+		}
 		ofStore.add(b, 1)
 		if b.session == one.Session {
 			ofSession.add(b, 1)
 			own = append(own, id)
 		}
 	}
+	full := fmt.Errorf("%w: %d, %d bytes", ErrFull, ofStore.conflicts-1, ofStore.bytes-one.bytes())
 	for ofSession.exceeds(s.room.ofSession) || ofStore.exceeds(s.room.ofStore) {
-		if len(own) == 0 {
-			return removed, fmt.Errorf("%w: %d, %d bytes", ErrFull, ofStore.conflicts-1, ofStore.bytes-one.bytes())
+		if !replace || len(older) == len(own) {
+			return nil, full
 		}
-		oldest := own[0]
-		own = own[1:]
-		about, err := s.About(oldest)
+		oldest := own[len(older)]
+		older = append(older, oldest)
+		ofSession.add(kept.of[oldest], -1)
+		ofStore.add(kept.of[oldest], -1)
+	}
+	return older, nil
+}
+
+// removeEach removes conflicts, and returns those that it has removed itself. The caller
+// has the last file locked, so that none is settled meanwhile.
+func (s *Store) removeEach(ids []int) (removed []About, err error) {
+	for _, id := range ids {
+		about, err := s.About(id)
 		if err == nil {
-			err = s.Remove(oldest)
+			err = s.Remove(id)
 		}
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return removed, err
@@ -120,8 +138,6 @@ func (s *Store) MakeRoom(one About) (removed []About, err error) {
 		if err == nil {
 			removed = append(removed, about)
 		}
-		ofSession.add(kept.of[oldest], -1)
-		ofStore.add(kept.of[oldest], -1)
 	}
 	return removed, nil
 }
@@ -132,33 +148,40 @@ type briefly struct {
 	of  map[int]brief
 }
 
-// briefs returns all conflicts, of which only those are read that are new.
+// briefs returns all conflicts, of which only those are read that are new or rewritten.
 func (s *Store) briefs() (all briefly, err error) {
-	open, err := s.IDs()
+	root, err := s.dir.Open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return all, nil
+	}
 	if err != nil {
 		return all, err
 	}
-	settled, err := s.SettledIDs() // second: one that is settled meanwhile is in both
+	open, err := openIDs(root)
+	if err != nil {
+		return all, err
+	}
+	settled, err := idsIn(root, settledDir) // second: one that is settled meanwhile is in both
 	if err != nil {
 		return all, err
 	}
 	s.room.mu.Lock()
 	defer s.room.mu.Unlock()
 	known := map[int]brief{}
-	for _, id := range append(settled, open...) {
+	for n, id := range append(settled, open...) {
 		if _, twice := known[id]; twice {
 			continue
 		}
-		b, there := s.room.known[id]
-		if !there {
-			about, err := s.About(id)
-			if errors.Is(err, ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return all, err
-			}
-			b = brief{about.Session, about.bytes()}
+		dir := dirOf(id)
+		if n < len(settled) {
+			dir = settledDirOf(id)
+		}
+		b, err := s.briefLocked(root, id, dir)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return all, err
 		}
 		known[id] = b
 		all.ids = append(all.ids, id)
@@ -166,4 +189,33 @@ func (s *Store) briefs() (all briefly, err error) {
 	s.room.known = known
 	all.of = known
 	return all, nil
+}
+
+// briefLocked returns what is known of the conflict in a directory, or reads it. The caller
+// has room.mu locked.
+func (s *Store) briefLocked(root *os.Root, id int, dir string) (brief, error) {
+	var changed time.Time
+	if info, err := root.Lstat(dir); err == nil {
+		changed = info.ModTime()
+	}
+	if b, there := s.room.known[id]; there && b.changed.Equal(changed) {
+		return b, nil
+	}
+	about, err := s.About(id)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return brief{session: unreadable}, nil
+	}
+	return brief{about.Session, about.bytes(), changed}, err
+}
+
+// unreadable is the session of a conflict whose description is damaged: no session's. It is
+// a conflict of the store, and keeps no other from being kept.
+const unreadable = "\x00"
+
+// forget has a conflict read again that this process has rewritten: the times of a file
+// system may be too coarse to show it.
+func (s *Store) forget(id int) {
+	s.room.mu.Lock()
+	defer s.room.mu.Unlock()
+	delete(s.room.known, id)
 }

@@ -1,6 +1,7 @@
 package use
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -81,6 +82,56 @@ END`)
 		e.CheckHistory(t, "notes:/"+name, m.Session, "created")
 	}
 	e.CheckHistory(t, "notes:/handed", m.Session, "created modified")
+}
+
+// TestDuplicateIsClosedDuringWrite: a thread closes a duplicate of a descriptor while
+// another thread is in a write(2) that the kernel sends as two requests. The close makes
+// no version of half of the write.
+func TestDuplicateIsClosedDuringWrite(t *testing.T) {
+	t.Parallel()
+	harness.NeedTools(t, "python3")
+	e := harness.NewEnv(t)
+	m := e.Mount(t, "notes")
+	m.Sh(t, `python3 - `+strconv.Itoa(m.PID)+` <<'END'
+import mmap, os, signal, sys, threading
+daemon, page = int(sys.argv[1]), mmap.PAGESIZE
+def waits(thread):
+    """Waits until a thread's request is on its way, which the stopped daemon does not answer."""
+    while True:
+        with open("/proc/self/task/%d/stack" % thread.native_id) as f:
+            if "request_wait_answer" in f.read():
+                return
+        if not thread.is_alive():
+            raise SystemExit("a request was answered by a daemon that is stopped")
+for round in range(8):
+    for name, flags in ("appended", os.O_APPEND), ("written", 0):
+        fd = os.open("%s%d" % (name, round), os.O_WRONLY | os.O_CREAT | flags)
+        os.write(fd, b"." * (2 * page - 3))
+        os.close(fd)
+        fd = os.open("%s%d" % (name, round), os.O_WRONLY | flags)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED) # a write to a page in the cache is one request
+        if not flags:
+            os.lseek(fd, page - 2, 0)
+        other = os.dup(fd)
+        writer = threading.Thread(target=os.write, args=(fd, b"x" * page))
+        closer = threading.Thread(target=os.close, args=(other,))
+        os.kill(daemon, signal.SIGSTOP)
+        try:
+            writer.start()
+            waits(writer)
+            closer.start()
+            waits(closer)
+        finally:
+            os.kill(daemon, signal.SIGCONT)
+        writer.join()
+        closer.join()
+        os.close(fd)
+END`)
+	for round := range 8 {
+		for _, name := range []string{"appended", "written"} {
+			e.CheckHistory(t, "notes:/"+name+strconv.Itoa(round), m.Session, "created modified")
+		}
+	}
 }
 
 // TestExecClosesWhatWasEmptied holds that a process whose execution of a program closes
