@@ -39,7 +39,9 @@ const (
 
 // VerifyOptions adjust Verify; the zero value is the default.
 type VerifyOptions struct {
-	// PresenceOnly asks whether blobs are there without reading them.
+	// PresenceOnly asks whether blobs are there without reading them. A log that can survey its
+	// index is asked for the versions, not for their records, unless Against is given or a blob
+	// is missing.
 	PresenceOnly bool
 	// Salvage finds the bytes of a blob that the store has lost in another
 	// place; what it finds is put back. Nil: nothing is changed.
@@ -91,6 +93,14 @@ func (s *Store) Verify(ctx context.Context, opts *VerifyOptions, report func(Pro
 			v.done.Repaired++
 		}
 		report(p)
+	}
+	if v.opts.PresenceOnly && v.opts.Against == nil {
+		switch present, err := v.surveyed(ctx); {
+		case err != nil:
+			return v.done, fmt.Errorf("verify store %s: %w", s.info.Slug, err)
+		case present:
+			return v.done, nil
+		}
 	}
 	for _, step := range []func(context.Context) error{v.records, v.heads, v.blobs} {
 		if err := step(ctx); err != nil {

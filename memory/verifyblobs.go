@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"sync"
 
@@ -13,8 +15,31 @@ import (
 	"mneme/finding"
 )
 
-// blobs looks at the blob of every version, several at once, in the order of
-// the history.
+// surveyed asks the index of the log whether every blob is present. False: it cannot tell, or a
+// blob is missing, of which the records tell more.
+func (v *verifier) surveyed(ctx context.Context) (bool, error) {
+	survey := v.store.log.Capabilities().Survey
+	if survey == nil {
+		return false, nil
+	}
+	found, err := survey(ctx, v.store.info.ID)
+	if err != nil || found == nil {
+		return false, err
+	}
+	for _, d := range found.Elsewhere {
+		if ok, err := v.store.blobs.Has(ctx, d); err != nil || !ok {
+			return false, err
+		}
+	}
+	v.done = Verification{Commits: found.Commits, Versions: found.Versions, Memories: found.Memories, Blobs: found.Contents}
+	return true, nil
+}
+
+// verifiedAtOnce is up to how many bytes of blobs a worker has in memory, unless one is longer.
+const verifiedAtOnce = 1 << 20
+
+// blobs looks at the blob of every version, several at once. The versions of a memory follow
+// one another, for stores that keep them against each other.
 func (v *verifier) blobs(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -25,49 +50,80 @@ func (v *verifier) blobs(ctx context.Context) error {
 			v.replay.blobs[head.Digest] = u
 		}
 	}
-	wanted := make([]cas.Digest, 0, len(v.replay.blobs))
-	for d := range v.replay.blobs {
-		wanted = append(wanted, d)
-	}
-	slices.SortFunc(wanted, func(a, b cas.Digest) int {
+	wanted := slices.SortedFunc(maps.Keys(v.replay.blobs), func(a, b cas.Digest) int {
 		first, second := v.replay.blobs[a].example, v.replay.blobs[b].example
-		return cmp.Or(cmp.Compare(first.Seq, second.Seq), bytes.Compare(a[:], b[:]))
+		return cmp.Or(cmp.Compare(first.MemoryID, second.MemoryID), cmp.Compare(first.Seq, second.Seq), bytes.Compare(a[:], b[:]))
 	})
 	var mu sync.Mutex // guards v.done and calls of Report and Progress
-	queue := make(chan cas.Digest)
+	queue := make(chan []cas.Digest)
 	var workers sync.WaitGroup
 	for range min(v.opts.Workers, len(wanted)) {
 		workers.Go(func() {
-			for d := range queue {
-				n, problem, err := v.blob(ctx, d)
-				if err != nil {
-					cancel(err) // the first one counts
-					return
+			for batch := range queue {
+				for d, read := range v.lookAll(ctx, batch) {
+					n, problem, err := v.blob(ctx, d, read)
+					if err != nil {
+						cancel(err) // the first one counts
+						return
+					}
+					mu.Lock()
+					v.done.Blobs++
+					v.done.Bytes += n
+					if problem != nil {
+						v.report(*problem)
+					}
+					v.opts.Progress("blobs", v.done.Blobs, len(v.replay.blobs))
+					mu.Unlock()
 				}
-				mu.Lock()
-				v.done.Blobs++
-				v.done.Bytes += n
-				if problem != nil {
-					v.report(*problem)
-				}
-				v.opts.Progress("blobs", v.done.Blobs, len(wanted))
-				mu.Unlock()
 			}
 		})
 	}
-	for _, d := range wanted {
+	for len(wanted) > 0 && ctx.Err() == nil {
+		n := v.batch(wanted)
 		select {
-		case queue <- d:
+		case queue <- wanted[:n]:
 		case <-ctx.Done():
 		}
+		wanted = wanted[n:]
 	}
 	close(queue)
 	workers.Wait()
 	return context.Cause(ctx)
 }
 
-// blob looks at one blob. It returns how many bytes it read, and what is wrong.
-func (v *verifier) blob(ctx context.Context, d cas.Digest) (int64, *Problem, error) {
+// batch returns how many of the first blobs are read together.
+func (v *verifier) batch(wanted []cas.Digest) int {
+	n := 0
+	for most, size := cas.BatchSize(v.store.blobs), int64(0); n < len(wanted); n++ {
+		size += v.replay.blobs[wanted[n]].size
+		if n > 0 && (n >= most || size > verifiedAtOnce) {
+			break
+		}
+	}
+	return n
+}
+
+// lookAll yields each blob of a batch with its bytes, nil where look has to say what is wrong.
+func (v *verifier) lookAll(ctx context.Context, batch []cas.Digest) iter.Seq2[cas.Digest, []byte] {
+	return func(yield func(cas.Digest, []byte) bool) {
+		read := make([][]byte, len(batch))
+		if len(batch) > 1 && !v.opts.PresenceOnly {
+			read = cas.GetBatch(ctx, v.store.blobs, batch)
+		}
+		for i, d := range batch {
+			if !yield(d, read[i]) {
+				return
+			}
+		}
+	}
+}
+
+// blob looks at one blob, whose bytes may have been read. It returns how many bytes that were,
+// and what is wrong.
+func (v *verifier) blob(ctx context.Context, d cas.Digest, data []byte) (int64, *Problem, error) {
+	if data != nil && int64(len(data)) == v.replay.blobs[d].size {
+		return int64(len(data)), nil, nil
+	}
 	read, err := v.look(ctx, d)
 	if err == nil || !errors.Is(err, cas.ErrNotFound) && !errors.Is(err, cas.ErrCorrupt) {
 		return read, nil, err

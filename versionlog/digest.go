@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"maps"
 	"slices"
 	"strconv"
@@ -88,62 +87,63 @@ func (c *Commit) Erase(versionID string) *Commit {
 
 // payloadDigest binds the erasable fields of a version under its salt.
 func payloadDigest(format int, salt Salt, v *Version) Digest {
-	h := sha256.New()
-	fmt.Fprintf(h, "mneme payload v%d\n", format)
-	writeField(h, "salt", hex.EncodeToString(salt[:]))
-	writeField(h, "path", v.Path)
-	writeField(h, "from", v.From)
+	h := fmt.Appendf(make([]byte, 0, 1024), "mneme payload v%d\n", format)
+	h = appendField(h, "salt", hex.EncodeToString(salt[:]))
+	h = appendField(h, "path", v.Path)
+	h = appendField(h, "from", v.From)
 	if format > 1 {
-		writeField(h, "spelling", v.Spelling)
+		h = appendField(h, "spelling", v.Spelling)
 	}
-	writeField(h, "sha256", hexOrEmpty(v.Digest))
-	writeField(h, "size", strconv.FormatInt(v.Size, 10))
-	return Digest(h.Sum(nil))
+	h = appendField(h, "sha256", hexOrEmpty(v.Digest))
+	h = appendField(h, "size", strconv.FormatInt(v.Size, 10))
+	return sha256.Sum256(h)
 }
 
 // chainDigest binds a commit, and through Prev all before it.
 func chainDigest(c *Commit) Digest {
-	h := sha256.New()
-	fmt.Fprintf(h, "mneme commit v%d\n", c.Format)
-	writeField(h, "store_id", c.StoreID)
-	writeField(h, "seq", strconv.FormatUint(c.Seq, 10))
+	h := fmt.Appendf(make([]byte, 0, 1024), "mneme commit v%d\n", c.Format)
+	h = appendField(h, "store_id", c.StoreID)
+	h = appendField(h, "seq", strconv.FormatUint(c.Seq, 10))
 	if c.Format > 1 {
-		writeField(h, "epoch", strconv.FormatUint(c.Epoch, 10))
+		h = appendField(h, "epoch", strconv.FormatUint(c.Epoch, 10))
 	}
-	writeField(h, "time", c.Time.Format(recordTime))
-	writeField(h, "actor_kind", string(c.Actor.Kind))
-	writeField(h, "actor_id", c.Actor.ID)
-	writeField(h, "session", c.Session)
-	writeField(h, "message", c.Message)
-	writeField(h, "key", c.Key)
-	writePairs(h, "meta", c.Meta)
-	writeField(h, "prev", hexOrEmpty(c.Prev))
+	h = appendField(h, "time", c.Time.Format(recordTime))
+	h = appendField(h, "actor_kind", string(c.Actor.Kind))
+	h = appendField(h, "actor_id", c.Actor.ID)
+	h = appendField(h, "session", c.Session)
+	h = appendField(h, "message", c.Message)
+	h = appendField(h, "key", c.Key)
+	h = appendPairs(h, "meta", c.Meta)
+	h = appendField(h, "prev", hexOrEmpty(c.Prev))
 	if c.Event != nil {
-		writeField(h, "event", string(c.Event.Kind))
-		writePairs(h, "field", c.Event.Fields)
+		h = appendField(h, "event", string(c.Event.Kind))
+		h = appendPairs(h, "field", c.Event.Fields)
 	}
 	for i, v := range c.Versions {
-		writeField(h, "version", v.ID)
-		writeField(h, "memory_id", v.MemoryID)
-		writeField(h, "parent", v.Parent)
-		writeField(h, "op", string(v.Op))
-		writeField(h, "payload", hexOrEmpty(c.Seals[i].Payload))
+		h = appendField(h, "version", v.ID)
+		h = appendField(h, "memory_id", v.MemoryID)
+		h = appendField(h, "parent", v.Parent)
+		h = appendField(h, "op", string(v.Op))
+		h = appendField(h, "payload", hexOrEmpty(c.Seals[i].Payload))
 	}
-	return Digest(h.Sum(nil))
+	return sha256.Sum256(h)
 }
 
-// writePairs writes each pair as two fields, in the order of their names.
-func writePairs(h hash.Hash, kind string, pairs map[string]string) {
+// appendPairs appends each pair as two fields, in the order of their names.
+func appendPairs(h []byte, kind string, pairs map[string]string) []byte {
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
-		writeField(h, kind, name)
-		writeField(h, "value", pairs[name])
+		h = appendField(h, kind, name)
+		h = appendField(h, "value", pairs[name])
 	}
+	return h
 }
 
-// writeField writes "name length:value\n". The length makes the encoding
+// appendField appends "name length:value\n". The length makes the encoding
 // unambiguous whatever bytes the value holds.
-func writeField(h hash.Hash, name, value string) {
-	fmt.Fprintf(h, "%s %d:%s\n", name, len(value), value)
+func appendField(h []byte, name, value string) []byte {
+	h = append(append(h, name...), ' ')
+	h = append(strconv.AppendInt(h, int64(len(value)), 10), ':')
+	return append(append(h, value...), '\n')
 }
 
 func hexOrEmpty(d Digest) string {

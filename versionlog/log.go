@@ -219,6 +219,12 @@ func (t Tip) UsedAt(now time.Time) Usage {
 
 func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
 
+// A Survey is what the index of a log has of a store.
+type Survey struct {
+	Commits, Versions, Memories, Contents int
+	Elsewhere                             []Digest // contents of versions that the log does not keep itself
+}
+
 // Capabilities are what a log can do besides. A field that is zero is something that it
 // cannot. A log that wraps another has those of that one, but for what it does otherwise.
 type Capabilities struct {
@@ -268,6 +274,10 @@ type Capabilities struct {
 	// stands for a content that the version does not have, or that is to be read where the
 	// backend says: it is not there, damaged, or kept elsewhere. The caller may keep it.
 	NewestContent func(ctx context.Context, storeID, memoryID string) (Version, []byte, error)
+
+	// Survey counts what the index has of a store. It reads neither records nor contents. Nil: only
+	// the records tell; a nil Survey says the same of a store.
+	Survey func(ctx context.Context, storeID string) (*Survey, error)
 
 	// Next hands out commits as they arrive, to a caller that has everything up to after:
 	// it blocks until there is at least one commit above after, and returns those it

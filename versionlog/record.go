@@ -107,19 +107,22 @@ func (c *Commit) checkRecord() error {
 // check. Errors: ErrFormat, ErrCorrupt.
 func DecodeRecord(data []byte) (*Commit, error) {
 	var r record
-	if err := json.Unmarshal(data, &struct {
-		Format *int `json:"format"`
-	}{&r.Format}); err != nil {
-		return nil, fmt.Errorf("commit record: %w: %w", ErrCorrupt, err)
+	readErr := json.Unmarshal(data, &r)
+	if readErr != nil { // that of a later format may not fit, but has a number
+		r = record{}
+		if err := json.Unmarshal(data, &struct {
+			Format *int `json:"format"`
+		}{&r.Format}); err != nil {
+			return nil, fmt.Errorf("commit record: %w: %w", ErrCorrupt, err)
+		}
 	}
-	if r.Format > RecordFormat {
+	switch {
+	case r.Format > RecordFormat:
 		return nil, fmt.Errorf("commit record has format %d, this mneme reads up to %d: %w; use a newer mneme", r.Format, RecordFormat, ErrFormat)
-	}
-	if r.Format < 1 {
+	case r.Format < 1:
 		return nil, fmt.Errorf("commit record: %w: format %d", ErrCorrupt, r.Format)
-	}
-	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fmt.Errorf("commit record: %w: %w", ErrCorrupt, err)
+	case readErr != nil:
+		return nil, fmt.Errorf("commit record: %w: %w", ErrCorrupt, readErr)
 	}
 	c, err := r.commit()
 	if errors.Is(err, ErrFormat) {

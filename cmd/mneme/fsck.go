@@ -17,7 +17,7 @@ var errDamaged = errkind.New(errkind.Corrupt, "the store is damaged")
 
 type fsckCmd struct {
 	Store        string `arg:"" optional:"" help:"Its name or id. Default: all stores."`
-	Quick        bool   `help:"Ask whether the bytes of every version are there, without reading them."`
+	Quick        bool   `help:"Only ask the index whether the bytes of every version exist. Reads no contents, compares no rows, and reads records only where it must."`
 	Repair       bool   `help:"Put bytes back that are lost, where this machine's cache still has them."`
 	RebuildIndex bool   `help:"First make the index (the DynamoDB table's rows) anew from the records in S3, and put records back there that only the table has: of all stores that the bucket has, or of STORE alone. No store need be known any more; a lost table wants mneme setup before."`
 	Against      string `placeholder:"TIP" help:"Prove that STORE's history has this commit, and so everything before it as it was: DIGEST or SEQ:DIGEST, as 'mneme store show' prints the tip, or with --verify-key the file of a note, as 'mneme store sign' prints it."`
@@ -33,7 +33,7 @@ func (c *fsckCmd) Help() string {
 Examples:
 
     mneme fsck notes
-    mneme fsck --quick                  (all stores, presence only)
+    mneme fsck --quick                  (all stores, only whether all bytes exist)
     mneme fsck --rebuild-index          (all stores of the bucket, after the table was lost and set up again)
     mneme fsck notes --rebuild-index    (that store alone)`
 }
@@ -113,8 +113,10 @@ func (c *fsckCmd) checkAll(ctx context.Context, a *app, at *backend.Location, lo
 		return err
 	}
 	defer func() { err = errors.Join(err, lib.Close()) }()
-	if found.shared, err = a.checkShared(ctx, lib); err != nil {
-		return err
+	if !c.Quick {
+		if found.shared, err = a.checkShared(ctx, lib); err != nil {
+			return err
+		}
 	}
 	stores, err := c.stores(ctx, lib)
 	if err != nil {
@@ -231,7 +233,7 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s ver
 		opts.Salvage = lib.Salvage
 	}
 	sum, err := st.Verify(ctx, opts, report)
-	if err == nil {
+	if err == nil && !c.Quick {
 		err = lib.Check(ctx, s.ID, report)
 	}
 	if err = errors.Join(err, printErr); err != nil {

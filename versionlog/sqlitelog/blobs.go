@@ -128,35 +128,35 @@ func (b *Blobs) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
 	for at := 0; at < len(ds); at += batchSize {
 		end := min(at+batchSize, len(ds))
 		err := retryBusy(ctx, func() error {
-			return translate(b.log.db.With(ctx, func(c *sqlite.Conn) error { return readBatch(c, num, ds[at:end], all[at:end]) }))
+			return translate(b.log.reading(ctx, func(from source) error { return b.readBatch(ctx, from, num, ds[at:end], all[at:end]) }))
 		})
 		if err != nil {
 			break
-		}
-		for i := at; i < end; i++ {
-			if all[i] != nil && cas.Sum(all[i]) != ds[i] {
-				all[i] = nil
-			}
 		}
 	}
 	return all
 }
 
-// readBatch reads blobs as they are stored, in one transaction. Where there is
-// none it leaves nil.
-func readBatch(c *sqlite.Conn, store int64, ds []cas.Digest, into [][]byte) error {
-	return c.Reading(func() error {
-		for i := range ds {
-			err := c.Each(blobData, func(row *sqlite.Row) error {
-				into[i] = bytesIn(row, 0)
-				return nil
-			}, store, ds[i][:])
-			if err != nil {
-				return err
-			}
+// readBatch reads blobs in one transaction. It leaves nil for those that are missing or damaged.
+func (b *Blobs) readBatch(ctx context.Context, from source, num int64, ds []cas.Digest, into [][]byte) error {
+	files, err := b.log.filesOf(b.storeID)
+	if err != nil {
+		return err
+	}
+	packed := &contents{source: from, store: num, files: files, decoded: map[int64][]byte{}}
+	for i, d := range ds {
+		data, err := queryOne(ctx, from, blobData, scanBytes, num, d[:])
+		if errors.Is(err, versionlog.ErrNotFound) && b.log.format.Load() >= packedFormat {
+			data, err = packed.together(ctx, d)
 		}
-		return nil
-	})
+		switch {
+		case err == nil && cas.Sum(data) == d:
+			into[i] = data
+		case err != nil && !isDamage(err) && !errors.Is(err, versionlog.ErrNotFound):
+			return err
+		}
+	}
+	return nil
 }
 
 // Has implements cas.Store.

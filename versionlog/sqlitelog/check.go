@@ -38,6 +38,8 @@ type checker struct {
 	told   versionlog.Told    // by them, of the store
 
 	digests map[cas.Digest]struct{} // of the contents of all versions
+	files   Files                   // nil: the store has none
+	inFiles map[cas.Digest]struct{} // contents in files, as listed once
 }
 
 func newChecker(l *Log, s storeRow, report func(Problem)) *checker {

@@ -1,9 +1,12 @@
 package sqlitelog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"mneme/cas"
 	"mneme/finding"
@@ -41,7 +44,7 @@ func (c *checker) packed(ctx context.Context) error {
 	if _, ok, err := c.log.Blobs(c.store.ID).ready(ctx, packedFormat); err != nil || !ok {
 		return err
 	}
-	for _, step := range []func(context.Context) error{c.recordFrames, c.packingRows, c.contentFrames, c.files} {
+	for _, step := range []func(context.Context) error{c.recordFrames, c.packingRows, c.listFiles, c.contentFrames, c.contentFiles} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -104,10 +107,6 @@ func (c *checker) packingRows(ctx context.Context) error {
 // are verified: those that are whole as well, and those of no version. Others may lean on
 // them.
 func (c *checker) contentFrames(ctx context.Context) error {
-	files, err := c.log.filesOf(c.store.ID)
-	if err != nil {
-		return err
-	}
 	type frame struct {
 		id     int64
 		digest cas.Digest
@@ -127,18 +126,11 @@ func (c *checker) contentFrames(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, needed := c.digests[f.digest]; needed && !f.whole {
-			if files == nil {
-				continue
-			}
-			if there, err := files.Has(ctx, f.digest); err != nil || !there {
-				if err != nil {
-					return err
-				}
-				continue
-			}
+		_, needed := c.digests[f.digest]
+		if _, inFile := c.inFiles[f.digest]; needed && !f.whole && !inFile {
+			continue
 		}
-		if err := c.contentFrame(ctx, f.id, files); err != nil {
+		if err := c.contentFrame(ctx, f.id); err != nil {
 			return err
 		}
 	}
@@ -146,11 +138,11 @@ func (c *checker) contentFrames(ctx context.Context) error {
 }
 
 // contentFrame decodes one.
-func (c *checker) contentFrame(ctx context.Context, id int64, files Files) error {
+func (c *checker) contentFrame(ctx context.Context, id int64) error {
 	var row *packed
 	err := retryBusy(ctx, func() error {
 		return translate(c.log.reading(ctx, func(from source) (err error) {
-			in := &contents{source: from, store: c.store.num, files: files}
+			in := &contents{source: from, store: c.store.num, files: c.files}
 			if row, err = in.rowByID(ctx, id); err == nil && row != nil && row.frame != nil {
 				_, err = in.decode(ctx, row, false)
 			}
@@ -164,22 +156,27 @@ func (c *checker) contentFrame(ctx context.Context, id int64, files Files) error
 	return err
 }
 
-// files verifies the contents in files that are not read with the versions: those that
-// the database has as well, and those of no version.
-func (c *checker) files(ctx context.Context) error {
-	files, err := c.log.filesOf(c.store.ID)
-	if err != nil || files == nil {
+// listFiles lists the contents in files once. To ask about each content costs several opened
+// directories.
+func (c *checker) listFiles(ctx context.Context) (err error) {
+	if c.files, err = c.log.filesOf(c.store.ID); err != nil || c.files == nil {
 		return err
 	}
-	listed, ok := files.(cas.Lister)
-	if !ok {
-		return nil
-	}
-	blobs := c.log.Blobs(c.store.ID)
-	for d, err := range listed.List(ctx) {
+	c.inFiles = map[cas.Digest]struct{}{}
+	for d, err := range c.files.List(ctx) {
 		if err != nil {
 			return err
 		}
+		c.inFiles[d] = struct{}{}
+	}
+	return nil
+}
+
+// contentFiles verifies the contents in files that are not read with the versions: those
+// that the database has as well, and those of no version.
+func (c *checker) contentFiles(ctx context.Context) error {
+	blobs := c.log.Blobs(c.store.ID)
+	for _, d := range slices.SortedFunc(maps.Keys(c.inFiles), func(a, b cas.Digest) int { return bytes.Compare(a[:], b[:]) }) {
 		if _, needed := c.digests[d]; needed {
 			if elsewhere, err := blobs.Has(ctx, d); err != nil || !elsewhere {
 				if err != nil {
@@ -188,7 +185,7 @@ func (c *checker) files(ctx context.Context) error {
 				continue
 			}
 		}
-		if _, err := files.Get(ctx, d); errors.Is(err, cas.ErrCorrupt) {
+		if _, err := c.files.Get(ctx, d); errors.Is(err, cas.ErrCorrupt) {
 			c.report(Problem{finding.FileUnneeded, "file " + d.String(), "its bytes are damaged; no version needs them, or the database has them, too", "remove it from the directory of the store's blobs"})
 		} else if err != nil && !errors.Is(err, cas.ErrNotFound) {
 			return err

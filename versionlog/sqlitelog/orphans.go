@@ -117,12 +117,11 @@ func (l *Log) orphans(ctx context.Context, num int64, storeID string, before tim
 		}
 	}
 	files, err := l.filesOf(storeID)
-	lister, ok := files.(cas.Lister)
-	if err != nil || !ok {
+	if err != nil || files == nil {
 		return all, err
 	}
 	var stored []cas.Digest
-	for d, err := range lister.List(ctx) {
+	for d, err := range files.List(ctx) {
 		if err != nil {
 			return nil, err
 		}

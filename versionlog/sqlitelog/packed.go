@@ -14,6 +14,7 @@ import (
 // larger than MaxContent.
 type Files interface {
 	cas.Store
+	cas.Lister
 	cas.Deleter
 }
 
@@ -99,6 +100,9 @@ type contents struct {
 	source source // of the transaction
 	store  int64
 	files  Files // nil: there are none
+
+	decoded      map[int64][]byte // what together has decoded, by row
+	decodedBytes int              // of it
 }
 
 // whole returns the bytes of a content that is whole, and whether a file has them.
@@ -194,6 +198,58 @@ func (c *contents) decode(ctx context.Context, p *packed, mended bool) ([]byte, 
 		return data, nil
 	}
 	return decompressChain(chain, data)
+}
+
+// decodedTogether is how many bytes together keeps for contents that follow.
+const decodedTogether = 8 << 20
+
+// together returns the bytes of a content that is packed, and keeps what it leans on for the
+// next one of a batch. cas.ErrNotFound, cas.ErrCorrupt; unpack says what is wrong, and may
+// still succeed.
+func (c *contents) together(ctx context.Context, d cas.Digest) ([]byte, error) {
+	p, err := c.row(ctx, d)
+	if err == nil && (p == nil || p.frame == nil) {
+		err = cas.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.link(ctx, p, maxChain)
+}
+
+// link returns the bytes of a row that leans on at most so many others.
+func (c *contents) link(ctx context.Context, p *packed, most int) (data []byte, err error) {
+	if data, known := c.decoded[p.id]; known {
+		return data, nil
+	}
+	switch {
+	case p.frame == nil:
+		data, _, err = c.whole(ctx, p.digest)
+	case most == 0:
+		err = cas.ErrCorrupt
+	default:
+		var base []byte
+		if p.base != 0 {
+			var on *packed
+			if on, err = c.rowByID(ctx, p.base); err == nil && on == nil {
+				err = cas.ErrCorrupt
+			}
+			if err == nil {
+				base, err = c.link(ctx, on, most-1)
+			}
+		}
+		if err == nil {
+			data, err = decompress(p.frame, base)
+		}
+	}
+	if err == nil && cas.Sum(data) != p.digest {
+		err = cas.ErrCorrupt
+	}
+	if err == nil && c.decodedBytes+len(data) <= decodedTogether {
+		c.decoded[p.id] = data
+		c.decodedBytes += len(data)
+	}
+	return data, err
 }
 
 // decompressChain decodes frames of which each leans on the one behind it, and the last
