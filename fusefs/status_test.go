@@ -44,9 +44,7 @@ func TestStatusNamesWhatIsHeld(t *testing.T) {
 			line, _, _ := strings.Cut(after, "\n")
 			return line
 		}
-		done := r.locked()
-		r.notices().entryLocked(r.s.tree.FindLocked("/he ld"), "f")
-		done()
+		r.notices().Name(r.s.tree.FindLocked("/he ld").ID(), "f")
 		if got := state(); got != "ok" {
 			t.Errorf("at once: %s", got)
 		}

@@ -86,14 +86,6 @@ const (
 	endingAtMost = 500 * time.Millisecond // how long a server waits for its notifier to end
 )
 
-// UseNotifier has notices given by processes that command makes, each of which must call
-// RunNotifier. attachment is where the kernel has the mount, as far as it is known. With kept the
-// connection outlives this process, for a keeper. It must be called before Serve.
-func (s *Server) UseNotifier(command func() *exec.Cmd, attachment Attachment, kept bool) {
-	abort, _ := openAbort(attachment) // a notifier has another way
-	s.notifiers = notifiers{command: command, device: s.device, abort: abort, kept: kept, log: s.log}
-}
-
 // begin makes sure that there is a notifier.
 func (ns *notifiers) begin() *notifier {
 	if n := ns.serving.Load(); ns.command == nil || n != nil && !n.hasEnded() {

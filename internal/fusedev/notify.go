@@ -1,44 +1,19 @@
 package fusedev
 
 import (
+	"os/exec"
 	"syscall"
-	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
-// Notice is a message to the kernel that it did not ask for, as the device takes it.
-type Notice []byte
-
-// InodeNotice makes the kernel forget the attributes of an inode and, from an offset that is not
-// negative on, its pages; length 0 is to the end.
-func InodeNotice(node uint64, offset, length int64) Notice {
-	return newNotice(fuse.NOTIFY_INVAL_INODE, bytesOf(&fuse.NotifyInvalInodeOut{Ino: node, Off: offset, Length: length}))
-}
-
-// EntryNotice makes the kernel forget a name in a directory.
-func EntryNotice(parent uint64, name string) Notice {
-	about := fuse.NotifyInvalEntryOut{Parent: parent, NameLen: uint32(len(name))}
-	return newNotice(fuse.NOTIFY_INVAL_ENTRY, bytesOf(&about), append([]byte(name), 0))
-}
-
-func newNotice(kind int32, parts ...[]byte) Notice {
-	n := noticeHeader(kind, parts)
-	for _, part := range parts {
-		n = append(n, part...)
-	}
-	return n
-}
-
-// noticeHeader is that of a notice, which looks like the answer to request 0, with its kind in the
-// place of the error.
-func noticeHeader(kind int32, parts [][]byte) []byte {
-	length := int(unsafe.Sizeof(fuse.OutHeader{}))
-	for _, part := range parts {
-		length += len(part)
-	}
-	return bytesOf(&fuse.OutHeader{Length: uint32(length), Status: -kind})
+// UseNotifier has notices given by processes that command makes, each of which must call
+// RunNotifier. attachment is where the kernel has the mount, as far as it is known. With kept the
+// connection outlives this process, for a keeper. It must be called before Serve.
+func (s *Server) UseNotifier(command func() *exec.Cmd, attachment Attachment, kept bool) {
+	abort, _ := openAbort(attachment) // a notifier has another way
+	s.notifiers = notifiers{command: command, device: s.device, abort: abort, kept: kept, log: s.log}
 }
 
 // Notify gives the kernel notices, one after another, and returns what became of each; see
@@ -70,10 +45,6 @@ func (s *Server) InodeNotifyStoreCache(node uint64, offset int64, data []byte) f
 	about := fuse.NotifyStoreOut{Nodeid: node, Offset: uint64(offset), Size: uint32(len(data))}
 	parts := [][]byte{bytesOf(&about), data}
 	return s.write(append([][]byte{noticeHeader(fuse.NOTIFY_STORE_CACHE, parts)}, parts...)...)
-}
-
-func bytesOf[T any](v *T) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
 }
 
 // write gives the kernel a notice that is in parts.
