@@ -11,27 +11,17 @@ export CGO_ENABLED = 0
 RACE = -race -gcflags=github.com/ncruces/go-sqlite3-wasm/v6/...=-race=false
 export GORACE += atexit_sleep_ms=20
 
-# What has nothing for the race detector to find: one goroutine against a model, sizes, the
-# requests to a second server, commands that end at once (what they do in several goroutines
-# is in archive, backend, memory, cas and versionlog, whose tests run with it), how long
-# something takes, one program on a mount that works for long, is refused at once, or is over
-# the other backend, and what the tests of power cuts and of the history checker do in their
-# own process. `make test` runs it, and `make torture` with the race detector.
-# What is not built with the race detector is here, too. A name that is no longer right is run
-# with it.
+# The tests of PARTLY in which the race detector has nothing to find: one goroutine against a
+# model, sizes, the requests to a second server, commands that end at once (what they do in
+# several goroutines is in archive, backend, memory, cas and versionlog), how long something
+# takes. `make check` runs them without it, and `make torture` with it. A name that is no
+# longer right is run with it.
+# Which mounted tests have nothing for it, each package below tests says.
+PARTLY = ./versionlog/dynamolog ./versionlog/sqlitelog ./cmd/mneme ./fusefs ./versionlog/memlog ./server/gate ./internal/testing/logfault
 QUICK = apply|backup|blame|export|format|fsck|gc|history|integrity|loss|note|pack|past|place|prompt|redact|setup|sign|store|storeupdate|undo|url|usage|use|witness|write
 COMMANDS = TestAWS(AppendOnly|BucketOwner|DeleteRest|Export|Gaps|History|PlainHTTP|Policies|Rebuild|RestoredTable|Rewritten|Setup|SetupPolicy|Trouble|Undo)|TestHelpExamples|TestTerminalIsNotSteered|TestFindings|TestTamperings(Embedded|AWS)|TestUseCutOff|TestUndoKeepsChanges
 ONE_CALL = Stores|Events|Directories|Conflict|Paths|Read|Children|State|Import|Redact
 NO_RACE = ^TestLog(Forgets)?$$/^Machine$$|^TestLog$$/^dynoxide$$/^(Machine|$(ONE_CALL))$$|^TestLog$$/^DynamoDBLocal$$|^TestAppendsAreSmall$$|^TestHotPathsAllocateLittle$$|^TestScripts$$/^($(QUICK))$$|^($(COMMANDS))$$
-PROGRAMS = Shell|Coreutils|Editors|Sync|Languages|AnyContent|TooBig|NotText|Names|NamesFromElsewhere|OtherLimits|Refused|Handles|Directories|Scratch|TemporaryNames|FsyncThroughAnyDescriptor|Remount|XattrsTellTheVersion|CommandLineBesideMount|ConditionalWriteBesideMount|ReadOnly|Metrics|EndOfMountedStore|PlacesInMounts|PastInTheMount|VersionsAndEvents|MountOfThePast
-LONG = CopiesWithXattrs|DeleteWhereTheDiskIsFull|GoSources|Model|NamesFromMac|SessionsBase|SQLite|VisibilityDelay
-RIGHTS = DirectoriesOfOthers|Exec|Harness|MemoryFlood|MountPoint|MountPointOfRoot|PlantedLinks|Private|Privileges|UnmountFollowsNobody
-NO_RACE_MOUNTED = ^TestPowerCut$$|^TestMountHistoryCheckerCatches$$|^TestEveryWayToWrite$$/^on$$/^AWS$$|^TestOnAWS$$/^($(PROGRAMS))$$|^Test($(LONG)|$(RIGHTS)|$(PROGRAMS))$$
-# What the race detector is given less or more time of, or what measures memory only without it.
-BOTH = EveryWayToWrite|SystemCalls|Coherence|Keeper(UnderLoad|WithAThreadThatStays|KeepsMuch)|StoppedDaemon
-
-# The packages whose own tests `make check` runs with the race detector.
-RACED = $$(go list ./... | grep -v -e /tests/ -e /archtest)
 
 .PHONY: help build run test check torture bench bench-quick clean aws-up aws-down
 
@@ -54,27 +44,22 @@ test:            ## run every test; installs the tools and servers they use
 	scripts/install-test-tools.sh
 	scripts/install-test-servers.sh
 	scripts/install-test-node.sh
-ifndef ONCE
 	MNEME_NOSKIP=1 go test -vet=off -timeout 30m ./tests/use ./tests/conflict ./versionlog/dynamolog ./tests/crash ./tests/agents ./... # the longest first
-else # but what make check runs with the race detector, as CI does
-	MNEME_NOSKIP=1 go test -vet=off -timeout 30m -run '$(NO_RACE_MOUNTED)|^Test($(BOTH))$$' \
-		./tests/use ./tests/conflict ./tests/crash ./tests/hostile ./tests/... # the longest first
-	MNEME_NOSKIP=1 go test -vet=off ./internal/archtest
-	MNEME_NOSKIP=1 go test -vet=off -timeout 20m -run '$(NO_RACE)' ./cmd/mneme ./versionlog/dynamolog $(RACED)
-endif
 
-check:           ## gofmt, vet, staticcheck, go.mod, and the tests with the race detector in the mneme under test, but NO_RACE
+check:           ## gofmt, vet, staticcheck, go.mod, and every test once, where concurrency is with the race detector
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt these:" $$unformatted; exit 1; fi
 	go vet ./...
 	go tool staticcheck ./...
 	go mod tidy -diff
-	@go test -vet=off -count=1 -v -run '^Test(Arrows|Measures)$$' ./internal/archtest # prints the arrows between the files of each package, and how the mount is built
+	go test -vet=off -count=1 -v ./internal/archtest # prints the arrows between the files of each package, and how the mount is built
 	scripts/install-test-tools.sh
 	scripts/install-test-servers.sh
 	scripts/install-test-node.sh
-	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 20m -skip '$(NO_RACE)' \
-		./versionlog/dynamolog ./versionlog/sqlitelog $(RACED) # the longest first
-	MNEME_NOSKIP=1 go test -vet=off -tags racedaemon -p 3 -parallel 2 -timeout 30m -skip '$(NO_RACE_MOUNTED)' \
+	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 20m -skip '$(NO_RACE)' $(PARTLY)
+	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 20m \
+		$$(go list ./... | grep -v -e /tests/ -e /archtest | grep -vxF "$$(go list $(PARTLY))")
+	MNEME_NOSKIP=1 go test -vet=off -timeout 20m -run '$(NO_RACE)' $(PARTLY)
+	MNEME_NOSKIP=1 MNEME_RACE=most go test -vet=off -p 3 -parallel 2 -timeout 30m \
 		./tests/conflict ./tests/use ./tests/crash ./tests/... # many of them wait
 
 torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
@@ -83,9 +68,9 @@ torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
 	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -p 1 -count=1 -timeout 12h -v \
 		-run 'Kill|Keeper|Mounts|Coherence|Races|GoSources|Terminate|Dead|PowerCut|Histories|Model|Interleavings|Parallel|Appends|Stopped|Replicas|OnAWS/(Appends|Stopped|Replicas)|SystemCalls|Fairness' ./tests/... ./memory ./fusefs
 	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -count=1 -timeout 12h -v -run Tamperings ./cmd/mneme
-	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -tags racedaemon -count=1 -timeout 12h -v -run SystemCalls ./tests/hostile
+	MNEME_TORTURE=1 MNEME_NOSKIP=1 MNEME_RACE=all go test -count=1 -timeout 12h -v -run SystemCalls ./tests/hostile
 	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 12h ./...
-	MNEME_NOSKIP=1 go test -vet=off -tags racedaemon -timeout 12h ./tests/...
+	MNEME_NOSKIP=1 MNEME_RACE=all go test -vet=off -timeout 12h ./tests/...
 	go test -count=1 -timeout 12h -v -run TestLog/Machine ./versionlog/memlog ./versionlog/sqlitelog -rapid.checks=10000
 	cd tests/sdk && MNEME_TORTURE=1 go test -count=1 -timeout 12h -v ./differential
 	@set -e; for target in memory/FuzzParsePath memory/FuzzMerge memory/FuzzHead versionlog/FuzzDecodeRecord versionlog/FuzzLocateVersion versionlog/snapshot/FuzzOpen session/conflict/FuzzKeep server/FuzzRoutes server/access/FuzzToken gateway/wire/FuzzRequest gateway/wire/FuzzAnswer internal/quote/FuzzQuote internal/handover/FuzzParse fusefs/FuzzReadNotes witness/FuzzReadNote internal/strictjson/FuzzCheck tools/FuzzDecode pack/FuzzRender plugin/FuzzAnswer note/FuzzText mcp/FuzzURI mcp/FuzzLine archive/FuzzOpen; do \

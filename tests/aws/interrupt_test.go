@@ -108,12 +108,13 @@ func unhandled(script string) []string {
 }
 
 const (
-	saving   = `f = os.open('f', os.O_WRONLY | os.O_TRUNC); os.write(f, b'mine')`
-	tip      = "dynamodb GetItem"
-	commit   = "dynamodb TransactWriteItems"
-	nothing  = "" // holds a directory
-	stopping = 5 * time.Second * harness.Slowness
+	saving  = `f = os.open('f', os.O_WRONLY | os.O_TRUNC); os.write(f, b'mine')`
+	tip     = "dynamodb GetItem"
+	commit  = "dynamodb TransactWriteItems"
+	nothing = "" // holds a directory
 )
+
+var stopping = 5 * time.Second * harness.Slowness
 
 // inKernel reports whether a process waits for a request to its file system, or for a
 // page.

@@ -20,7 +20,7 @@ func failsWithin(t *testing.T, m *harness.Mount, bound time.Duration, script, me
 	if r.Code == 0 || !strings.Contains(r.Stderr, message) {
 		t.Errorf("%s: %v; want %q", script, r, message)
 	}
-	if took := time.Since(began); took > harness.Slowness*bound {
+	if took := time.Since(began); took > harness.SlownessOf(t)*bound {
 		t.Errorf("%s: took %v, at most %v", script, took, bound)
 	}
 }

@@ -13,13 +13,17 @@ import (
 // one that the path held at most the refresh interval ago.
 func TestCoherence(t *testing.T) {
 	t.Parallel()
+	harness.EachDaemon(t, readCoherently)
+}
+
+func readCoherently(t *testing.T) {
 	for _, store := range []string{"notes:ro", "notes"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			e := harness.NewEnv(t)
 			w, r := e.Mount(t, "notes"), e.Mount(t, store)
 			// The interval, and what a busy machine takes to run a process.
-			bound := time.Second + harness.Slowness*2*time.Second
+			bound := time.Second + harness.SlownessOf(t)*2*time.Second
 			c := w.Child(t, "coherence", w.Dir, r.Dir, strconv.Itoa(harness.Times(400, 10_000)), "7", bound.String())
 			if err := c.Wait(t, 3*harness.LongPatience); err != nil {
 				t.Errorf("%v\n%s\n%s", err, c.Stdout, c.Stderr)

@@ -22,6 +22,10 @@ type episode struct {
 	dir     string               // "/e1"
 	kept    []keptText
 
+	// sight is how long another session's change may take to arrive, and what a busy
+	// machine takes to run a process.
+	sight time.Duration
+
 	// From here on filled in by check.
 	maker map[uint64]*mountCall // of every commit
 	held  map[string][]holding  // by path, oldest first
@@ -367,7 +371,7 @@ func (e *episode) checkSights(session string) {
 		if e.besideChange(c, calls) {
 			continue // it may see what the session itself is about to write
 		}
-		from := max(e.ended(c.Begin, own), e.ended(c.Begin-int64(sightBound), anyCall))
+		from := max(e.ended(c.Begin, own), e.ended(c.Begin-int64(e.sight), anyCall))
 		for _, s := range seen[c.Path] {
 			if s.end < c.Begin {
 				from = max(from, s.seq)
@@ -392,10 +396,6 @@ func (e *episode) besideChange(c *mountCall, calls []*mountCall) bool {
 		return m.Op != opRead && m.touches(c.Path) && m.Begin <= c.End && c.Begin <= m.End
 	})
 }
-
-// sightBound is how long another session's change may take to arrive, and what
-// a busy machine takes to run a process.
-const sightBound = time.Second + harness.Slowness*2*time.Second
 
 func (e *episode) around(path string, from uint64) string {
 	var all []string

@@ -165,7 +165,7 @@ func TestEveryWayToWrite(t *testing.T) {
 func fillMatrix(t *testing.T, backend string, cells [][]string) {
 	const mounts = 4
 	step := mounts
-	if harness.RaceFlags != nil {
+	if harness.Raced(t) {
 		step *= 3 // which is slow, and what it looks for is in every way
 	}
 	e := harness.NewEnv(t)

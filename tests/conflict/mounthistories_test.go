@@ -34,7 +34,7 @@ type mountHistory struct {
 
 func newMountHistory(t testing.TB, e *harness.Env, sessions int) *mountHistory {
 	t.Helper()
-	h := &mountHistory{env: e, counts: map[string]int{}, patience: harness.Slowness * harness.RefreshPatience}
+	h := &mountHistory{env: e, counts: map[string]int{}, patience: harness.SlownessOf(t) * harness.RefreshPatience}
 	for range sessions {
 		m := e.Mount(t, "notes")
 		h.mounts, h.agents = append(h.mounts, m), append(h.agents, m.Agent(t))
@@ -75,7 +75,7 @@ func (h *mountHistory) begin(t testing.TB, number int) {
 func (h *mountHistory) play(t testing.TB, number, calls int, seed uint64) []string {
 	t.Helper()
 	dir := fmt.Sprint("e", number)
-	e := &episode{dir: "/" + dir}
+	e := &episode{dir: "/" + dir, sight: time.Second + harness.SlownessOf(t)*2*time.Second}
 	parts := make([][]mountCall, len(h.agents))
 	var work sync.WaitGroup
 	for i, a := range h.agents {

@@ -57,7 +57,7 @@ func TestParallelToolCalls(t *testing.T) {
 			other := &toolCall{Agent: theirs.Agent(t), name: "theirs"}
 			other.Must(t, harness.Call{Op: "put", Path: "f", Text: "start\n"})
 			search := mine.Agent(t)
-			if wrong := find(t, search, "f", "start\n", harness.RefreshPatience*harness.Slowness); wrong != "" {
+			if wrong := find(t, search, "f", "start\n", harness.RefreshPatience*harness.SlownessOf(t)); wrong != "" {
 				t.Fatal(wrong)
 			}
 			var calls []*toolCall
@@ -100,7 +100,7 @@ func TestParallelToolCalls(t *testing.T) {
 					}
 				}
 			}
-			if wrong := find(t, other.Agent, "f", head, harness.RefreshPatience*harness.Slowness); wrong != "" {
+			if wrong := find(t, other.Agent, "f", head, harness.RefreshPatience*harness.SlownessOf(t)); wrong != "" {
 				t.Error(wrong)
 			}
 			if refusals == 0 || other.done == 0 {

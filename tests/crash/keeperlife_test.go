@@ -160,6 +160,10 @@ func TestKeeperBelowControl(t *testing.T) {
 // all the same.
 func TestKeeperWithAThreadThatStays(t *testing.T) {
 	t.Parallel()
+	harness.EachDaemon(t, keeperWithAThreadThatStays)
+}
+
+func keeperWithAThreadThatStays(t *testing.T) {
 	e := harness.NewEnv(t)
 	m := keptMount(t, e)
 	m.Sh(t, "echo one > f")
@@ -197,7 +201,7 @@ func TestKeeperWithAThreadThatStays(t *testing.T) {
 	if got := m.Sh(t, "cat f; echo two > f; cat f"); got != "one\ntwo\n" {
 		t.Errorf("got %q", got)
 	}
-	if took := time.Since(began); took > harness.Slowness*2*time.Second {
+	if took := time.Since(began); took > harness.SlownessOf(t)*2*time.Second {
 		t.Errorf("took %v", took)
 	}
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", was)); err != nil {
@@ -361,7 +365,7 @@ func TestReplace(t *testing.T) {
 	installProgram(t, broken, program)
 	began := time.Now()
 	r = e.Run(t, harness.ScriptPatience, "", func() {}, harness.Binary, replace...)
-	if took := time.Since(began); r.Code == 0 || !strings.Contains(r.Stderr, "is still served by process") || took > harness.Slowness*5*time.Second {
+	if took := time.Since(began); r.Code == 0 || !strings.Contains(r.Stderr, "is still served by process") || took > harness.SlownessOf(t)*5*time.Second {
 		t.Errorf("after %v: %v", took, r)
 	}
 	waitSaid(t, m, "a process that was to take over has ended")
@@ -391,8 +395,9 @@ func TestReplace(t *testing.T) {
 // TestKeeperKeepsMuch kills who serves a mount in which very much is being written,
 // and the next one while it keeps that. A busy machine may take longer, but not much
 // longer than with nothing to keep.
-func TestKeeperKeepsMuch(t *testing.T) {
-	t.Parallel()
+func TestKeeperKeepsMuch(t *testing.T) { t.Parallel(); harness.EachDaemon(t, keeperKeepsMuch) }
+
+func keeperKeepsMuch(t *testing.T) {
 	const files = 300
 	e := harness.NewEnv(t)
 	m := keptMount(t, e)
@@ -400,7 +405,7 @@ func TestKeeperKeepsMuch(t *testing.T) {
 	began := time.Now()
 	killServing(t, m)
 	m.Sh(t, "cat f")
-	limit := max(harness.Slowness*2*time.Second, 4*time.Since(began))
+	limit := max(harness.SlownessOf(t)*2*time.Second, 4*time.Since(began))
 	m.Sh(t, fmt.Sprintf(`python3 - %d %d <<'END'
 import os, sys, time
 files = [os.open("new%%d" %% i, os.O_WRONLY | os.O_CREAT) for i in range(int(sys.argv[1]))]

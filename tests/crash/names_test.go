@@ -167,7 +167,7 @@ func killAtNames(t *testing.T, way string, sessions int) {
 			}
 			maps.Copy(saved, w.Saved)
 			t.Logf("%d saved, slowest turn %.1f s", len(w.Saved), w.Slowest)
-			if harness.Torture() && kept && w.Slowest > 2*harness.Slowness {
+			if harness.Torture() && kept && w.Slowest > 2*float64(harness.SlownessOf(t)) {
 				t.Errorf("a turn took %.1f s", w.Slowest)
 			}
 		}

@@ -19,6 +19,10 @@ import (
 // mount ends well, and everything acknowledged is there, once and whole.
 func TestStoppedDaemon(t *testing.T) {
 	t.Parallel()
+	harness.EachDaemon(t, stoppedDaemon)
+}
+
+func stoppedDaemon(t *testing.T) {
 	e := harness.NewEnv(t)
 	s := &stopped{env: e, end: make(chan struct{})}
 	for i := range 3 {
@@ -107,7 +111,7 @@ func (s *stopped) stop(t *testing.T) bool {
 	// A thread that tells the kernel of a name waits in it (D) for a call that
 	// changes the same directory, and so for the daemon.
 	harness.AwaitUntil(t, "the daemon is stopped", func() bool { return len(threads(m, "TD")) == len(threads(m, "")) })
-	began, patience := time.Now(), harness.Slowness*2*time.Second
+	began, patience := time.Now(), harness.SlownessOf(t)*2*time.Second
 	worked := s.others(t, 5, patience)
 	if harness.Torture() {
 		time.Sleep(stopLength - time.Since(began))

@@ -17,9 +17,9 @@ import (
 func Build(dir string) (commands, daemon string, err error) {
 	commands = filepath.Join(dir, "bin", "mneme")
 	daemon = commands
-	if RaceFlags != nil {
+	if race != "" {
 		daemon = filepath.Join(dir, "race", "mneme")
-		err = build(daemon, cgo, RaceFlags)
+		err = build(daemon, 1, raceFlags) // which need C
 	}
 	if err == nil {
 		err = build(commands, 0, nil)
@@ -72,7 +72,3 @@ func copyProgram(from, to string) error {
 	}
 	return program.Close()
 }
-
-// CGO is the variable by which mneme is built without C, as make builds it, but for the
-// race detector, which takes it.
-func CGO() string { return fmt.Sprint("CGO_ENABLED=", cgo) }

@@ -22,6 +22,14 @@ var (
 	Daemon  string // the same for what runs for long, mounts and servers: with the race detector where tests ask for it
 )
 
+// DaemonOf returns the program that serves the mounts of a test.
+func DaemonOf(t testing.TB) string {
+	if Raced(t) {
+		return Daemon
+	}
+	return Binary
+}
+
 // Env is a place of its own for one test: a store directory and a home.
 type Env struct {
 	t      testing.TB
@@ -53,7 +61,7 @@ func NewEnv(t testing.TB) *Env {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	e := &Env{t: t, Dir: dir, Home: filepath.Join(dir, "home"), Stores: filepath.Join(dir, "stores"), made: map[string]bool{}, Daemon: Daemon}
+	e := &Env{t: t, Dir: dir, Home: filepath.Join(dir, "home"), Stores: filepath.Join(dir, "stores"), made: map[string]bool{}, Daemon: DaemonOf(t)}
 	if err := os.Mkdir(e.Home, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +123,7 @@ func (e *Env) Environ() []string {
 	if e.Remote != nil {
 		environ = append(environ, e.Remote.Vars...)
 	}
-	for _, name := range []string{"GOCOVERDIR", "GOROOT", "GOFLAGS"} {
+	for _, name := range []string{"GOCOVERDIR", "GOROOT", "GOFLAGS", RaceVariable} {
 		if value, ok := os.LookupEnv(name); ok {
 			environ = append(environ, name+"="+value)
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-const (
+var (
 	ScriptPatience = Slowness * 30 * time.Second // of one script on a mount
 	MountPatience  = Slowness * 20 * time.Second // until a mount is there, or gone
 )

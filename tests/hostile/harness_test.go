@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"syscall"
 	"testing"
@@ -22,17 +23,24 @@ import (
 const (
 	agent = 3001 // the user whom the tests take for hostile, and its group
 	other = 3002 // another one
-
-	patience = harness.Slowness * 20 * time.Second // of one command
 )
+
+var patience = harness.Slowness * 20 * time.Second // of one command
 
 var (
 	workDir string // everything the tests make is below it
 	binary  string // the mneme under test
-	daemon  string // the same for mounts: with the race detector where tests ask for it
 )
 
-func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+// notRaced are the tests of what is refused at once, and of memory and capabilities, of
+// which a program with the race detector has more.
+var notRaced = regexp.MustCompile(`^Test(DirectoriesOfOthers|Exec|Harness|MemoryFlood|MountPoint|MountPointOfRoot|` +
+	`PlantedLinks|Private|Privileges|UnmountFollowsNobody)(/|$)`)
+
+func TestMain(m *testing.M) {
+	harness.NotRaced = notRaced
+	os.Exit(runTests(m))
+}
 
 func runTests(m *testing.M) (code int) {
 	if text, ok := os.LookupEnv(callsOrder); ok {
@@ -52,7 +60,8 @@ func runTests(m *testing.M) (code int) {
 		err = harness.NoteSources()
 	}
 	if err == nil {
-		binary, daemon, err = harness.Build(workDir)
+		harness.Binary, harness.Daemon, err = harness.Build(workDir)
+		binary = harness.Binary
 	}
 	if err == nil {
 		code = m.Run()
@@ -244,7 +253,7 @@ func (p *place) mount(at string, args ...string) (dir string, pid int) {
 	p.Helper()
 	dir = p.path(at)
 	args = append([]string{"mount", "--json", "--background", "--at", dir}, args...)
-	text := p.succeed(p.run(0, daemon, args...), args)
+	text := p.succeed(p.run(0, harness.DaemonOf(p), args...), args)
 	var mounted struct {
 		PID int `json:"pid"`
 	}

@@ -60,7 +60,7 @@ EOF`)
 	if text := p.sh(agent, "cat memory/notes/.mneme/errors"); strings.Count(text, "--max-memory") != 1 {
 		t.Errorf("errors tell of the limit %d times, want once:\n%s", strings.Count(text, "--max-memory"), text)
 	}
-	if most := resident(t, pid); harness.RaceFlags == nil && most > budget+base {
+	if most := resident(t, pid); !harness.Raced(t) && most > budget+base {
 		t.Errorf("the daemon had %d MiB, want at most %d of its programs' and %d of its own", most, budget, base)
 	}
 	p.must("unmount", "--at", dir)

@@ -31,7 +31,7 @@ func TestServiceCapabilities(t *testing.T) {
 	}
 	p.must("store", "create", "notes")
 	dir := p.path("memory")
-	text := p.succeed(p.run(0, "setpriv", "--bounding-set="+bounds, "--inh-caps=-all", "--no-new-privs", daemon,
+	text := p.succeed(p.run(0, "setpriv", "--bounding-set="+bounds, "--inh-caps=-all", "--no-new-privs", harness.DaemonOf(t),
 		"mount", "notes", "--json", "--background", "--keep", "--at", dir, "--owner", "3001:3001"), "mount")
 	t.Cleanup(func() {
 		if len(harness.MountsBelow(dir)) > 0 {

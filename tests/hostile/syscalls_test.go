@@ -122,7 +122,7 @@ func (b *battlefield) attack(binary string, o order) (ended func() map[string]ma
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*longestCall)
 	cmd := b.command(ctx, agent, binary)
-	cmd.Env = append(cmd.Env, callsOrder+"="+string(text))
+	cmd.Env = append(cmd.Env, callsOrder+"="+string(text), harness.RaceVariable+"="+os.Getenv(harness.RaceVariable))
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {
@@ -199,7 +199,7 @@ func (b *battlefield) wantAlive(t *testing.T) {
 				b.Fatalf("%s: the process that served it is gone", name)
 			}
 		}
-		if most := resident(t, m.serves); harness.RaceFlags == nil && most > base+int(m.budget>>20) {
+		if most := resident(t, m.serves); !harness.Raced(t) && most > base+int(m.budget>>20) {
 			t.Errorf("%s: the daemon had %d MiB", name, most)
 		}
 	}
@@ -286,8 +286,10 @@ var essential = []string{
 // every call ends, no daemon does, none holds more memory than it may, saves go on, the
 // stores are sound, and unmounting says what was kept. A seed chooses the calls; which
 // call meets which, and which descriptors are open then, the scheduler chooses.
-func TestSystemCalls(t *testing.T) {
-	runs, first, end := runsOf(t, shortRuns())
+func TestSystemCalls(t *testing.T) { harness.EachDaemon(t, systemCalls) }
+
+func systemCalls(t *testing.T) {
+	runs, first, end := runsOf(t, shortRuns(t))
 	total := map[string]made{}
 	for i := uint64(0); i < runs && time.Now().Before(end) && !t.Failed(); i++ {
 		seed := first + i
@@ -354,8 +356,8 @@ func (b *battlefield) judge(t *testing.T, ended <-chan map[string]made) (all map
 }
 
 // shortRuns is how often TestSystemCalls runs if nobody asks for more.
-func shortRuns() uint64 {
-	if harness.RaceFlags != nil {
+func shortRuns(t *testing.T) uint64 {
+	if harness.Raced(t) {
 		return 2
 	}
 	return 5

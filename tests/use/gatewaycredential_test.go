@@ -255,7 +255,7 @@ func TestGatewayPluginChangesStores(t *testing.T) {
 	s.key("host", "own:write", "notes:write")
 	put := s.useFile()
 	put(s.token("host", "agent-7", "own", "notes"))
-	p := e.Lines(t, harness.Daemon, "plugin", "--store=own", "--store=notes", "--session=agent-7")
+	p := e.Lines(t, e.Daemon, "plugin", "--store=own", "--store=notes", "--session=agent-7")
 	remembers := func(turn, store string) {
 		t.Helper()
 		harness.AwaitUntil(t, store+" takes what is remembered", func() bool {
@@ -277,7 +277,7 @@ func TestGatewayPluginChangesStores(t *testing.T) {
 func TestGatewayToolWithoutCredential(t *testing.T) {
 	t.Parallel()
 	e, _, put := serveNotes(t)
-	tool := e.Lines(t, harness.Daemon, "tool", "--store=notes", "--session=agent-7", "--calls=0")
+	tool := e.Lines(t, e.Daemon, "tool", "--store=notes", "--session=agent-7", "--calls=0")
 	create := func(name string) string {
 		return tool.Ask(t, `{"id": 1, "input": {"command": "create", "path": "/memories/`+name+`", "file_text": "x\n"}}`)
 	}

@@ -87,7 +87,7 @@ func long(t testing.TB, m *harness.Mount, script string, args ...string) string 
 func TestGoSources(t *testing.T) {
 	e := harness.NewEnv(t)
 	limit := harness.Times(1500, 1<<30)
-	if harness.RaceFlags != nil {
+	if harness.Raced(t) {
 		limit = harness.Times(500, 1<<30)
 	}
 	local := filepath.Join(e.Dir, "local")

@@ -343,7 +343,7 @@ END`)
 		return time.Duration(delays[int(q*float64(len(delays)-1))] * float64(time.Second))
 	}
 	t.Logf("from the end of `mneme write` to the mount: p50 %v, p99 %v", at(.5), at(.99))
-	if at(.99) > harness.Slowness*time.Second {
+	if at(.99) > harness.SlownessOf(t)*time.Second {
 		t.Errorf("p99 is %v", at(.99))
 	}
 	for i := range 5 { // the other way round there is no delay: the version is there before close returns

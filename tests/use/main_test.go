@@ -4,9 +4,24 @@ package use
 
 import (
 	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"mneme/tests/harness"
 )
 
-func TestMain(m *testing.M) { os.Exit(harness.Main(m, nil)) }
+// notRaced are the tests of one program on a mount that works for long, or is refused at
+// once, and what TestOnAWS repeats of them.
+var notRaced = regexp.MustCompile("^Test(OnAWS/)?(" + strings.Join([]string{
+	"Shell", "Coreutils", "Editors", "Sync", "Languages", "SQLite", "AnyContent", "GoSources", "Model",
+	"TooBig", "NotText", "Names", "NamesFromElsewhere", "NamesFromMac", "OtherLimits", "Refused", "DeleteWhereTheDiskIsFull",
+	"Handles", "Directories", "Scratch", "TemporaryNames", "FsyncThroughAnyDescriptor", "Remount", "ReadOnly", "Metrics",
+	"XattrsTellTheVersion", "CopiesWithXattrs", "CommandLineBesideMount", "ConditionalWriteBesideMount", "VisibilityDelay",
+	"EndOfMountedStore", "PlacesInMounts", "PastInTheMount", "VersionsAndEvents", "MountOfThePast",
+}, "|") + ")(/|$)")
+
+func TestMain(m *testing.M) {
+	harness.NotRaced = notRaced
+	os.Exit(harness.Main(m, nil))
+}
