@@ -59,7 +59,7 @@ check:           ## gofmt, vet, staticcheck, go.mod, and every test once, where 
 	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 20m \
 		$$(go list ./... | grep -v -e /tests/ -e /archtest | grep -vxF "$$(go list $(PARTLY))")
 	MNEME_NOSKIP=1 go test -vet=off -timeout 20m -run '$(NO_RACE)' $(PARTLY)
-	MNEME_NOSKIP=1 MNEME_RACE=most go test -vet=off -p 3 -parallel 2 -timeout 30m \
+	MNEME_NOSKIP=1 MNEME_RACE=most MNEME_TURN=$$(git rev-list --count HEAD 2>/dev/null) go test -vet=off -p 3 -parallel 2 -timeout 30m \
 		./tests/conflict ./tests/use ./tests/crash ./tests/... # many of them wait
 
 torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
@@ -70,6 +70,7 @@ torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
 	MNEME_TORTURE=1 MNEME_NOSKIP=1 go test -count=1 -timeout 12h -v -run Tamperings ./cmd/mneme
 	MNEME_TORTURE=1 MNEME_NOSKIP=1 MNEME_RACE=all go test -count=1 -timeout 12h -v -run SystemCalls ./tests/hostile
 	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 12h ./...
+	MNEME_NOSKIP=1 go test -count=1 -timeout 12h -run EveryWayToWrite ./tests/conflict
 	MNEME_NOSKIP=1 MNEME_RACE=all go test -vet=off -timeout 12h ./tests/...
 	go test -count=1 -timeout 12h -v -run TestLog/Machine ./versionlog/memlog ./versionlog/sqlitelog -rapid.checks=10000
 	cd tests/sdk && MNEME_TORTURE=1 go test -count=1 -timeout 12h -v ./differential

@@ -3,6 +3,7 @@ package harness
 import (
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -58,10 +59,21 @@ func Raced(t testing.TB) bool {
 	return !NotRaced.MatchString(t.Name()) && !strings.Contains(t.Name()+"/", "/"+plain+"/")
 }
 
+// BothDaemons reports whether this run uses a mneme with the race detector for most tests,
+// and one without it for the others, as CI does.
+func BothDaemons() bool { return race == "most" }
+
+// Turn is a number that a run in CI is given, another one for each commit. A test that is
+// long tries a part of its cases there, and by the turn another one in the next run.
+func Turn() int {
+	n, _ := strconv.Atoi(os.Getenv("MNEME_TURN")) // 0: not given
+	return max(0, n)
+}
+
 // EachDaemon runs a test, and where most tests have the race detector, once with it and
 // once without it: the test measures, or makes less of its requests with it.
 func EachDaemon(t *testing.T, test func(t *testing.T)) {
-	if race != "most" {
+	if !BothDaemons() {
 		test(t)
 		return
 	}

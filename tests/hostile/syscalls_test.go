@@ -360,5 +360,8 @@ func shortRuns(t *testing.T) uint64 {
 	if harness.Raced(t) {
 		return 2
 	}
+	if harness.BothDaemons() {
+		return 3
+	}
 	return 5
 }

@@ -46,7 +46,7 @@ func TestRedactedEverywhere(t *testing.T) {
 		echo '{"id":1,"method":"remember","params":{"thread_id":"t","turn_id":"1","entries":[{"text":"'$t'"}]}}' | mneme plugin --store notes --session s3
 		mneme store create other; echo $t | mneme write other:/imported.md; echo $t | mneme write other:/.d/.e.md; mneme export other --heads-only > "`+e.Dir+`/tar"
 		mneme import "`+e.Dir+`/tar" notes --mode merge; rm "`+e.Dir+`/tar"; mneme store delete other --yes
-		until test -e mcp.md -a -e threads/t/1.md -a -e imported.md -a -e .d/.e.md; do :; done
+		until test -e mcp.md -a -e threads/t/1.md -a -e imported.md -a -e .d/.e.md; do sleep .05; done
 		cp written.md copied.md
 		grep -q $t .mneme/pack/60000
 		! echo lost > restored.md; for f in *.md .hid.md .d/.e.md dir/*.md threads/t/1.md; do cat $f > /dev/null; echo clean > $f; done
