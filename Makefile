@@ -11,17 +11,17 @@ export CGO_ENABLED = 0
 RACE = -race -gcflags=github.com/ncruces/go-sqlite3-wasm/v6/...=-race=false
 export GORACE += atexit_sleep_ms=20
 
-# The tests of PARTLY in which the race detector has nothing to find: one goroutine against a
-# model, sizes, the requests to a second server, commands that end at once (what they do in
-# several goroutines is in archive, backend, memory, cas and versionlog), how long something
-# takes. `make check` runs them without it, and `make torture` with it. A name that is no
-# longer right is run with it.
+# The tests of PARTLY in which the race detector has nothing to find. They have one goroutine
+# at work, measure sizes, repeat requests at a second server, or run commands that end at once:
+# what those do in several goroutines is in archive, backend, memory, cas and versionlog, and
+# tests/agents and tests/use run the commands that serve with the race detector. `make check`
+# runs these tests without it, `make torture` with it. A name that is not right is run with it.
 # Which mounted tests have nothing for it, each package below tests says.
-PARTLY = ./versionlog/dynamolog ./versionlog/sqlitelog ./cmd/mneme ./fusefs ./versionlog/memlog ./server/gate ./internal/testing/logfault
-QUICK = apply|backup|blame|export|format|fsck|gc|history|integrity|loss|note|pack|past|place|prompt|redact|setup|sign|store|storeupdate|undo|url|usage|use|witness|write
-COMMANDS = TestAWS(AppendOnly|BucketOwner|DeleteRest|Export|Gaps|History|PlainHTTP|Policies|Rebuild|RestoredTable|Rewritten|Setup|SetupPolicy|Trouble|Undo)|TestHelpExamples|TestTerminalIsNotSteered|TestFindings|TestTamperings(Embedded|AWS)|TestUseCutOff|TestUndoKeepsChanges
+PARTLY = ./versionlog/dynamolog ./versionlog/sqlitelog ./cmd/mneme ./fusefs ./archive ./versionlog ./internal/handover ./versionlog/memlog ./server/gate ./internal/testing/logfault
 ONE_CALL = Stores|Events|Directories|Conflict|Paths|Read|Children|State|Import|Redact
-NO_RACE = ^TestLog(Forgets)?$$/^Machine$$|^TestLog$$/^dynoxide$$/^(Machine|$(ONE_CALL))$$|^TestLog$$/^DynamoDBLocal$$|^TestAppendsAreSmall$$|^TestHotPathsAllocateLittle$$|^TestScripts$$/^($(QUICK))$$|^($(COMMANDS))$$
+COMMANDS = Scripts|AWS[A-Z].*|HelpExamples|TerminalIsNotSteered|Findings|Tamperings(Embedded|AWS)|UseCutOff|UndoKeepsChanges
+SEQUENTIAL = PackedAtRandom|PackOnDamage|EditsAreSmall|AppendsAreSmall|KilledPacking|LossesAfter(Cut|Flip)|EraseAtRandom|CheckFindsEveryColumn|SetLen|FlippedBits|RecordDamage|RewritingTakesNoMemory
+NO_RACE = ^TestLog(Forgets)?$$/^Machine$$|^TestLog$$/^dynoxide$$/^(Machine|$(ONE_CALL))$$|^TestLog$$/^DynamoDBLocal$$|^TestHotPathsAllocateLittle$$|^Test($(COMMANDS)|$(SEQUENTIAL))$$
 
 .PHONY: help build run test check torture bench bench-quick clean aws-up aws-down
 
