@@ -77,11 +77,27 @@ func (s *store) loadPrivate() error {
 
 // isPrivate reports whether others may do less under a mode than under the mount's.
 func isPrivate(n *tree.Entry, mode uint32) bool {
-	bits := uint32(fileBits)
+	return storeOf(n).fs.perm(bitsOf(n))&others&^mode != 0
+}
+
+func bitsOf(n *tree.Entry) uint32 {
 	if n.IsDir() {
-		bits = dirBits
+		return dirBits
 	}
-	return storeOf(n).fs.perm(bits)&others&^mode != 0
+	return fileBits
+}
+
+// letsIn is the mode of a mount that lets others in. In a mount that lets nobody in, a chmod
+// is judged by it: all modes look alike there, and a later mount may let others in.
+const letsIn = 0o755
+
+// chosenChange is changeOf for a mode that a program has set by chmod.
+func chosenChange(n *tree.Entry, key string, mode uint32) (c private.Change, needed bool) {
+	if storeOf(n).fs.opts.Mode&others == 0 && bitsOf(n)&letsIn&others&^mode != 0 {
+		was, known := storeOf(n).private.Get(key)
+		return private.Change{Key: key, Mode: mode & 0o777}, !known || was != mode&0o777
+	}
+	return changeOf(n, key, mode)
 }
 
 // changeOf is what has to be noted of a key of n for a mode to be remembered, if
@@ -124,7 +140,7 @@ func (fs *fileSystem) keepMode(n *tree.Entry, mode uint32) fuse.Status {
 	}
 	there = there && !n.IsRemovedLocked()
 	fs.mu.RUnlock()
-	if c, needed := changeOf(n, key, mode); there && needed {
+	if c, needed := chosenChange(n, key, mode); there && needed {
 		if err := storeOf(n).notePrivate(c); err != nil {
 			return storeOf(n).fail("chmod", path, err)
 		}

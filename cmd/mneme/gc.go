@@ -22,7 +22,7 @@ type gcCmd struct {
 func (c *gcCmd) Help() string {
 	return `Nothing is erased from a history but by this command, and by "mneme redact". It erases the versions that the store's rule lets go of, which "mneme store update --keep-days --keep-versions" sets: those that are no current version of a memory, that were replaced more than --keep-days ago, and that are not among the newest --keep-versions. Where both are set, what either of them keeps stays; where none is set, everything stays. The history says which versions are gone, when, and by which rule; its chain verifies.
 
-It also removes contents that no version has, as of an import that was cut off, what processes that were killed have left of unfinished snapshots in a bucket, conflicts that are older than 30 days, and files that killed processes have left, and gives the disk back what they took. Mounts and other commands may go on meanwhile. To run it again is safe, and goes on where it was cut off.
+It also removes contents that no version has, as of an import that was cut off, what processes that were killed have left of unfinished snapshots in a bucket, conflicts that are older than 30 days, and files that killed processes have left, and gives the disk back what they took. What was stored or replaced less than 24 hours ago stays (--grace): a save or an import that has not ended may need it. So a second run a day later may remove more. Mounts and other commands may go on meanwhile. To run it again is safe, and goes on where it was cut off.
 
 Of stores on AWS it reads the whole history in the bucket first. It takes credentials that may delete from the bucket, and old versions of objects, as those of the policy redact of "mneme setup --print". What others may not delete is told of, and removed by the next run with those. A store without any commit, such as one into which another machine imports, keeps all contents.
 
@@ -75,12 +75,27 @@ func (c *gcCmd) Run(ctx context.Context, a *app) error {
 				return errors.Join(append(errs, err)...)
 			}
 		}
+		if c.Grace > 0 && len(stores) > 0 && !a.json {
+			a.printf("What was stored or replaced less than %s ago stays in any case (--grace).\n", graceText(c.Grace))
+		}
 		if !c.DryRun {
 			freed, err := lib.Shrink(ctx)
 			errs = append(errs, err, c.printSpace(a, freed))
 		}
 		return errors.Join(errs...)
 	})
+}
+
+// graceText writes a duration without the units that are zero at its end: 24h.
+func graceText(d time.Duration) string {
+	text := d.String()
+	if short, cut := strings.CutSuffix(text, "m0s"); cut {
+		text = short + "m"
+	}
+	if short, cut := strings.CutSuffix(text, "h0m"); cut {
+		text = short + "h"
+	}
+	return text
 }
 
 // gcJSON is what has gone of a store, or would.

@@ -27,7 +27,7 @@ type storeCmd struct {
 type storeCreateCmd struct {
 	Name           string            `arg:"" help:"What people call it. Its directory is named after it: \"Team Notes\" becomes team-notes."`
 	Description    string            `empty:"" help:"What it is for, told to agents."`
-	MaxMemoryBytes byteSize          `placeholder:"SIZE" help:"How large a single memory, one file, may be. (What a mount takes of RAM: 'mneme mount --max-memory'.) Default: 102400 bytes."`
+	MaxMemoryBytes *byteSize         `placeholder:"SIZE" help:"How large a single memory, one file, may be, up to 256MiB. (What a mount takes of RAM: 'mneme mount --max-memory'.) Default: 102400 bytes."`
 	Content        string            `enum:"text,any" default:"text" help:"What memories may hold: text (UTF-8) or any bytes."`
 	Metadata       map[string]string `placeholder:"KEY=VALUE" mapsep:"none" help:"A note that programs read, such as owner=me; may be given up to 16 times."`
 	IfMissing      bool              `help:"Do nothing if the store is there already."`
@@ -50,8 +50,15 @@ func (c *storeCreateCmd) Run(ctx context.Context, a *app) error {
 		update := c.update()
 		c.apply(&update)
 		update.Apply(&asked)
+		most := int64(memory.DefaultMaxMemoryBytes)
+		if c.MaxMemoryBytes != nil {
+			most = int64(*c.MaxMemoryBytes)
+		}
+		if most == 0 { // which the library takes for its default
+			return usagef("--max-memory-bytes 0: no memory could have content; want 1 to %d", memory.LargestMaxMemoryBytes)
+		}
 		s, err := lib.CreateStore(ctx, c.Name, &memory.StoreOptions{
-			Description: c.Description, MaxMemoryBytes: int64(c.MaxMemoryBytes), Content: versionlog.ContentRule(c.Content),
+			Description: c.Description, MaxMemoryBytes: most, Content: versionlog.ContentRule(c.Content),
 			Quota: asked.Quota, Policy: asked.Policy, Metadata: c.Metadata, Actor: userActor(),
 		})
 		if errors.Is(err, versionlog.ErrExists) && c.IfMissing {

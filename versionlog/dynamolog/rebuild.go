@@ -26,7 +26,8 @@ import (
 // In its last part the store is not to be found; should the process be killed
 // there, run it again. It calls progress, which may be nil, with how many of a
 // store's records it has read. Errors: ErrOtherBucket as for Setup without move,
-// versionlog.ErrNotFound when the bucket has no such store,
+// versionlog.ErrNotFound when the bucket has no such store, or, of every store, records of
+// one that neither bucket nor table describes; the others were rebuilt then;
 // versionlog.ErrCorrupt when the records in the bucket and in the table are not
 // one whole history, in which case nothing was changed, and those of the AWS
 // SDK, explained.
@@ -58,7 +59,41 @@ func Rebuild(ctx context.Context, db database, tableName string, s3 objects, buc
 	if !found && store != "" {
 		return fmt.Errorf("rebuild the index: %w", awsconf.Explain(l.undescribed(ctx, store)))
 	}
+	if store == "" {
+		if err := l.allUndescribed(ctx); err != nil {
+			return fmt.Errorf("rebuild the index: %w", awsconf.Explain(err))
+		}
+	}
 	return nil
+}
+
+// allUndescribed is the error of the stores of which the bucket has records and no
+// description, nil if it has none: what is described of the bucket is not all that was in it.
+func (l *Log) allUndescribed(ctx context.Context) error {
+	var errs []error
+	for id, err := range l.storesInBucket(ctx) {
+		if err != nil {
+			return err
+		}
+		if _, err := l.records.get(ctx, descriptionKey(id)); err == nil {
+			continue
+		} else if !errors.Is(err, versionlog.ErrNotFound) {
+			return err
+		}
+		some, err := l.records.any(ctx, recordPrefix(id))
+		if err != nil {
+			return err
+		}
+		if some {
+			errs = append(errs, errUndescribed(id))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func errUndescribed(store string) error {
+	return fmt.Errorf("the bucket has records of store %s and no %s, so it was deleted or that object was lost: %w; bring back an earlier version of the object",
+		store, descriptionKey(store), versionlog.ErrNotFound)
 }
 
 // undescribed is the error of a store that neither bucket nor table describes.
@@ -71,8 +106,7 @@ func (l *Log) undescribed(ctx context.Context, store string) error {
 		}
 	}
 	if some {
-		return fmt.Errorf("the bucket has records of store %s and no %s, so it was deleted or that object was lost: %w; bring back an earlier version of the object",
-			store, descriptionKey(store), versionlog.ErrNotFound)
+		return errUndescribed(store)
 	}
 	return fmt.Errorf("the bucket has no store %s: %w", store, versionlog.ErrNotFound)
 }
@@ -144,28 +178,41 @@ func (l *Log) describeAgain(ctx context.Context, m *meta) error {
 // described yields the stores that the bucket describes.
 func (l *Log) described(ctx context.Context) func(yield func(*meta, error) bool) {
 	return func(yield func(*meta, error) bool) {
+		for id, err := range l.storesInBucket(ctx) {
+			var m *meta
+			if err == nil {
+				var data []byte
+				data, err = l.records.get(ctx, descriptionKey(id))
+				if errors.Is(err, versionlog.ErrNotFound) {
+					continue // what a deleted store left, or see allUndescribed
+				}
+				if err == nil {
+					if m, err = parseDescription(data); err != nil {
+						err = fmt.Errorf("object %s: %w", descriptionKey(id), err)
+					}
+				}
+			}
+			if !yield(m, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// storesInBucket yields the ids of the stores of which the bucket has objects.
+func (l *Log) storesInBucket(ctx context.Context) func(yield func(string, error) bool) {
+	return func(yield func(string, error) bool) {
 		var next *string
 		for {
 			out, err := l.records.s3.ListObjectsV2(ctx, &s3.ListObjectsV2Input{
 				Bucket: &l.records.bucket, Prefix: aws.String(storesRoot), Delimiter: aws.String("/"), ContinuationToken: next,
 			})
 			if err != nil {
-				yield(nil, err)
+				yield("", err)
 				return
 			}
 			for _, p := range out.CommonPrefixes {
-				id := strings.TrimSuffix(strings.TrimPrefix(aws.ToString(p.Prefix), storesRoot), "/")
-				data, err := l.records.get(ctx, descriptionKey(id))
-				if errors.Is(err, versionlog.ErrNotFound) {
-					continue // what a deleted store left
-				}
-				var m *meta
-				if err == nil {
-					if m, err = parseDescription(data); err != nil {
-						err = fmt.Errorf("object %s: %w", descriptionKey(id), err)
-					}
-				}
-				if !yield(m, err) || err != nil {
+				if !yield(strings.TrimSuffix(strings.TrimPrefix(aws.ToString(p.Prefix), storesRoot), "/"), nil) {
 					return
 				}
 			}

@@ -93,6 +93,38 @@ func TestTableFromBefore(t *testing.T) {
 	}
 }
 
+// TestRebuildNamesUndescribed: where table and description of a store are both lost, a rebuild
+// of all stores makes the others anew, and names that one.
+func TestRebuildNamesUndescribed(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, awstest.DynamoDB(t))
+	l := b.open(t, nil, nil)
+	lost, other := addStore(t, l, "lost"), addStore(t, l, "other")
+	for _, s := range []versionlog.Store{lost, other} {
+		write(t, l, s.ID, "/a", "text")
+	}
+	closeOnce(t, l)
+	tab, r := table{db: b.clients(t, nil).DynamoDB, name: b.table}, records{s3: b.clients(t, nil).S3, bucket: b.bucket}
+	var gone []types.WriteRequest
+	for _, rows := range []string{lost.ID, other.ID, storesPartition} {
+		for _, row := range partition(t, tab, rows) {
+			gone = append(gone, deleteRequest(rows, sortOf(row.PutRequest.Item)))
+		}
+	}
+	if err := errors.Join(tab.write(t.Context(), gone), r.remove(t.Context(), descriptionKey(lost.ID))); err != nil {
+		t.Fatal(err)
+	}
+	err := b.rebuild(t, "")
+	if !errors.Is(err, versionlog.ErrNotFound) || !strings.Contains(err.Error(), lost.ID) || strings.Contains(err.Error(), other.ID) {
+		t.Errorf("rebuild = %v, want one that names %s only", err, lost.ID)
+	}
+	l = b.open(t, nil, nil)
+	defer closeOnce(t, l)
+	if s, err := l.StoreNamed(t.Context(), "other"); err != nil || s.ID != other.ID {
+		t.Errorf("the other store is %s, %v", s.ID, err)
+	}
+}
+
 // TestRebuildRefuses holds that two histories are never made one: Rebuild tells
 // them apart by digests, not by numbers, and changes nothing.
 func TestRebuildRefuses(t *testing.T) {
