@@ -42,4 +42,3 @@ func noticeHeader(kind int32, parts [][]byte) []byte {
 func bytesOf[T any](v *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
 }
-

@@ -148,4 +148,3 @@ func (o *orphan) refuse() {
 		}
 	}
 }
-
