@@ -23,7 +23,7 @@ COMMANDS = Scripts|AWS[A-Z].*|HelpExamples|TerminalIsNotSteered|Findings|Tamperi
 SEQUENTIAL = PackedAtRandom|PackOnDamage|EditsAreSmall|AppendsAreSmall|KilledPacking|LossesAfter(Cut|Flip)|EraseAtRandom|CheckFindsEveryColumn|SetLen|FlippedBits|RecordDamage|RewritingTakesNoMemory
 NO_RACE = ^TestLog(Forgets)?$$/^Machine$$|^TestLog$$/^dynoxide$$/^(Machine|$(ONE_CALL))$$|^TestLog$$/^DynamoDBLocal$$|^TestHotPathsAllocateLittle$$|^Test($(COMMANDS)|$(SEQUENTIAL))$$
 
-.PHONY: help build run test check check-packages check-mounted torture bench bench-quick clean aws-up aws-down
+.PHONY: help build run test check mounted tools torture bench bench-quick clean aws-up aws-down
 
 help:            ## show this list
 	@sed -n 's/^\([a-z-]*\): .*## /  make \1\t/p' Makefile
@@ -40,33 +40,35 @@ run: build       ## mount the store notes, in the foreground
 	fi; \
 	bin/mneme mount notes --at "$$dir"
 
-test:            ## run every test; installs the tools and servers they use
-	scripts/install-test-tools.sh
-	scripts/install-test-servers.sh
-	scripts/install-test-node.sh
+test: tools      ## run every test; installs the tools and servers they use
+ifndef ONCE
 	MNEME_NOSKIP=1 go test -vet=off -timeout 30m ./tests/use ./tests/conflict ./versionlog/dynamolog ./tests/crash ./tests/agents ./... # the longest first
+else # beside make check, as CI does
+	$(MAKE) mounted
+endif
 
-check:           ## gofmt, vet, staticcheck, go.mod, and every test once, where concurrency is with the race detector
+check: tools     ## gofmt, vet, staticcheck, go.mod, and every test once, where concurrency is with the race detector
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt these:" $$unformatted; exit 1; fi
 	go vet ./...
 	go tool staticcheck ./...
 	go mod tidy -diff
 	go test -vet=off -count=1 -v ./internal/archtest # prints the arrows between the files of each package, and how the mount is built
-	scripts/install-test-tools.sh
-	scripts/install-test-servers.sh
-	scripts/install-test-node.sh
-	CGO_ENABLED=1 go build $(RACE) ./... # before both compile it
-	$(MAKE) -j2 check-packages check-mounted # the second waits most of the time
-
-check-packages:
 	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 20m -skip '$(NO_RACE)' $(PARTLY)
 	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 20m \
 		$$(go list ./... | grep -v -e /tests/ -e /archtest | grep -vxF "$$(go list $(PARTLY))")
 	MNEME_NOSKIP=1 go test -vet=off -timeout 20m -run '$(NO_RACE)' $(PARTLY)
+ifndef ONCE
+	$(MAKE) mounted
+endif
 
-check-mounted:
+mounted:
 	MNEME_NOSKIP=1 MNEME_RACE=most MNEME_TURN=$$(git rev-list --count HEAD 2>/dev/null) go test -vet=off -p 2 -parallel 2 -timeout 40m \
 		./tests/conflict ./tests/use ./tests/crash ./tests/... # the longest first
+
+tools:
+	scripts/install-test-tools.sh
+	scripts/install-test-servers.sh
+	scripts/install-test-node.sh
 
 torture:         ## the long forms of the suites in docs/TESTING.md; takes hours
 	scripts/install-test-tools.sh
