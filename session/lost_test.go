@@ -68,7 +68,7 @@ func TestMessages(t *testing.T) {
 // escaped is a text with its escapes as a person would write them.
 func escaped(text string) string { return strings.ReplaceAll(text, "\u202e", `\u202e`) }
 
-// TestOfAnother: what this session's own renames have made of another session's change is
+// TestOfAnother: what this session has renamed, or saved on top of another session's change, is
 // told as that session's.
 func TestOfAnother(t *testing.T) {
 	r := newRig(t, keeping(t), "/f")
@@ -80,6 +80,12 @@ func TestOfAnother(t *testing.T) {
 	lost := r.s.lostError(t.Context(), &Loss{Path: "/g", Base: base, Theirs: r.heads["/g"], Yours: []byte("mine")})
 	if want := `version 2 by session "other"`; !strings.Contains(lost.Error(), want) {
 		t.Errorf("%v, want %s", lost, want)
+	}
+	v, err := r.mine.Write(t.Context(), "/g", []byte("mine, on top"), versionlog.ExpectAny())
+	r.must(err)
+	lost = r.s.lostError(t.Context(), &Loss{Path: "/g", Base: base, Theirs: memory.NewHead(&v), Yours: []byte("stale")})
+	if want := `version 2 by session "other"`; !strings.Contains(lost.Error(), want) {
+		t.Errorf("after a save of this session: %v, want %s", lost, want)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"mneme/internal/quote"
 	"mneme/memory"
-	"mneme/versionlog"
 )
 
 // The texts that tell an agent why it was refused. Each has one line: what happened, and,
@@ -123,10 +122,11 @@ func (s *Session) by(v *memory.Head) string {
 	return fmt.Sprintf("by %s, %s ago", author, max(0, s.now().Sub(v.Time())).Round(time.Second))
 }
 
-// ofAnother returns the version by which another session has changed a memory since base:
-// what this session's own renames have made of it is that session's, too.
+// ofAnother returns the newest version by which another session has changed a memory since base.
+// Later versions of this session are not it: another program of the session has saved on top, or
+// renamed the memory.
 func (s *Session) ofAnother(ctx context.Context, theirs, base *memory.Head) *memory.Head {
-	if theirs == nil || base == nil || theirs.Op() != versionlog.OpRenamed || theirs.Session() != s.opts.ID {
+	if theirs == nil || base == nil || theirs.Session() != s.opts.ID {
 		return theirs
 	}
 	for v, err := range s.store.History(ctx, theirs.Path()) {
