@@ -156,6 +156,7 @@ func Sharing(control string, opts *Options) string {
 		b.WriteString("A file has to be read before it can be overwritten.\n")
 	}
 	b.WriteString("Appending (>>) never fails for that reason.\n")
+	b.WriteString("A lock file that stays open does not exclude other sessions; mkdir does.\n")
 	fmt.Fprintf(&b, "Some programs do not report that a write failed (a shell's echo with >, for one). "+
 		"%s/errors has a line for each path whose last write failed, with the reason. ", control)
 	b.WriteString(ErrorsAreData)
