@@ -93,7 +93,7 @@ func TestDuplicateIsClosedDuringWrite(t *testing.T) {
 	e := harness.NewEnv(t)
 	m := e.Mount(t, "notes")
 	m.Sh(t, `python3 - `+strconv.Itoa(m.PID)+` <<'END'
-import mmap, os, signal, sys, threading
+import glob, mmap, os, signal, sys, threading
 daemon, page = int(sys.argv[1]), mmap.PAGESIZE
 def waits(thread):
     """Waits until a thread's request is on its way, which the stopped daemon does not answer."""
@@ -103,6 +103,14 @@ def waits(thread):
                 return
         if not thread.is_alive():
             raise SystemExit("a request was answered by a daemon that is stopped")
+def stop():
+    """Stops the daemon, whose threads stop one after another."""
+    os.kill(daemon, signal.SIGSTOP)
+    running = True
+    while running:
+        running = False
+        for stat in glob.glob("/proc/%d/task/*/stat" % daemon):
+            with open(stat) as f: running |= f.read().rsplit(") ", 1)[1][0] != "T"
 for round in range(8):
     for name, flags in ("appended", os.O_APPEND), ("written", 0):
         fd = os.open("%s%d" % (name, round), os.O_WRONLY | os.O_CREAT | flags)
@@ -115,7 +123,7 @@ for round in range(8):
         other = os.dup(fd)
         writer = threading.Thread(target=os.write, args=(fd, b"x" * page))
         closer = threading.Thread(target=os.close, args=(other,))
-        os.kill(daemon, signal.SIGSTOP)
+        stop()
         try:
             writer.start()
             waits(writer)
