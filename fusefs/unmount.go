@@ -85,14 +85,14 @@ func endsWithin(patience time.Duration, do func()) bool {
 // their names. It does nothing where the kernel has no copy of the mount left.
 func (m *Server) forgetAll() {
 	all := func() {
-		if m.server.Notify(fusedev.InodeNotice(fuse.FUSE_ROOT_ID, 0, 0))[0] == fuse.ENOENT {
+		if m.server.NotifyAtOnce(fusedev.InodeNotice(fuse.FUSE_ROOT_ID, 0, 0))[0] == fuse.ENOENT {
 			return
 		}
 		var notices []fusedev.Notice
 		for _, id := range m.fs.known() {
 			notices = append(notices, fusedev.InodeNotice(id, 0, 0))
 		}
-		m.server.Notify(notices...)
+		m.server.NotifyAtOnce(notices...)
 	}
 	if !endsWithin(forgetPatience, all) { // who holds a page is waited for
 		m.fs.log.Warn("the kernel has not forgotten all pages", "dir", m.dir)

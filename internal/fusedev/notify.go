@@ -26,6 +26,17 @@ func (s *Server) Notify(notices ...Notice) []fuse.Status {
 	if statuses, given := s.notifiers.give(notices); given {
 		return statuses
 	}
+	return s.writeAll(notices)
+}
+
+// NotifyAtOnce is Notify by this process, for which no other one must start first. It is for notices
+// about attributes and pages, whose locks only requests hold.
+func (s *Server) NotifyAtOnce(notices ...Notice) []fuse.Status {
+	s.notifiers.begin() // which ends the connection if this process is killed in the middle
+	return s.writeAll(notices)
+}
+
+func (s *Server) writeAll(notices []Notice) []fuse.Status {
 	statuses := make([]fuse.Status, len(notices))
 	for i, n := range notices {
 		statuses[i] = s.write(n)
