@@ -29,8 +29,9 @@ import (
 //
 //  1. None: the server has not sent a notice yet. Then no thread of it can wait like this.
 //  2. Serving: started by the first notice, the process gives the kernel notices, each in a thread
-//     that may wait, and answers how that went. The server's process sends nothing itself but
-//     pages, which wait for the pages of a file while a request reads them.
+//     that may wait, and answers how that went. The server's process itself gives the kernel pages,
+//     and at the end of the mount drops them (NotifyAtOnce): both wait only for the pages of a file
+//     while a request reads them.
 //  3. Orphaned: the server's process has ended, however. Unless a keeper has the connection served
 //     by the next process, the notifier ends it: it writes to the connection's abort file or, where
 //     it has none, answers every request with an error until no thread of its own waits.
@@ -43,7 +44,7 @@ import (
 // A notifier has no file open but the device, its socket and that abort file, so that its waiting
 // threads hold nothing else.
 type notifier struct {
-	socket *os.File // both sides wait in its calls
+	socket *os.File // blocking
 	began  time.Time
 	gone   chan struct{} // closed when it has ended
 
@@ -76,9 +77,9 @@ const (
 
 	notifierSocket, notifierDevice, notifierAbort = 3, 4, 5 // its descriptors
 
-	maxMessage    = 64 << 10 // bytes
-	numberLength  = 8        // of a call, at the beginning of its message and of the answer
-	endConnection = 0        // the number of the call that has none
+	maxMessage   = 64 << 10 // bytes
+	numberLength = 8        // of a call, at the beginning of its message and of the answer
+	endCall      = 0        // the number of the message that ends the connection, which has no answer
 
 	statusLength = 4 // of each notice, in the answer
 
@@ -151,7 +152,7 @@ func (ns *notifiers) close() {
 	if n == nil || n.hasEnded() {
 		return
 	}
-	_, _ = n.socket.Write(binary.LittleEndian.AppendUint64(nil, endConnection)) // else it has ended
+	_, _ = n.socket.Write(binary.LittleEndian.AppendUint64(nil, endCall)) // else it has ended
 	select {
 	case <-n.gone:
 	case <-time.After(endingAtMost):

@@ -19,8 +19,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// orphan is a notifier, in its own process.
-type orphan struct {
+// notifierProcess is a notifier in its own process; type notifier is the server's side of it.
+type notifierProcess struct {
 	socket *os.File
 	server int      // descriptor of the server's LifeThread; -1: none
 	abort  *os.File // nil: there is none
@@ -41,53 +41,53 @@ func RunNotifier() {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	// One goroutine works through what has come, as long as it need not wait.
 	runtime.GOMAXPROCS(1)
-	o, err := newOrphan(os.Getenv(NotifierVariable))
+	p, err := newNotifierProcess(os.Getenv(NotifierVariable))
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "mneme: %s is for mneme itself: %v\n", NotifierVariable, err)
 		os.Exit(1)
 	}
 	hello := binary.LittleEndian.AppendUint64(nil, uint64(LifeThread()))
-	if _, err := o.socket.Write(hello); err != nil {
-		o.leave()
+	if _, err := p.socket.Write(hello); err != nil {
+		p.leave()
 	}
-	o.work()
+	p.work()
 }
 
-// newOrphan reads what notifierSetting has written.
-func newOrphan(setting string) (*orphan, error) {
+// newNotifierProcess reads the setting that notifiers.start has written.
+func newNotifierProcess(setting string) (*notifierProcess, error) {
 	fields := strings.Split(setting, ":")
 	tid, err := strconv.Atoi(fields[0])
 	if err != nil {
 		return nil, err
 	}
-	o := &orphan{socket: os.NewFile(notifierSocket, "server"), server: OpenThread(tid), kept: slices.Contains(fields, isKept)}
+	p := &notifierProcess{socket: os.NewFile(notifierSocket, "server"), server: OpenThread(tid), kept: slices.Contains(fields, isKept)}
 	if slices.Contains(fields, hasAbort) {
-		o.abort = os.NewFile(notifierAbort, "abort")
+		p.abort = os.NewFile(notifierAbort, "abort")
 	}
-	return o, nil
+	return p, nil
 }
 
 // work gives the kernel what comes, and makes sure that another goroutine receives meanwhile.
-func (o *orphan) work() {
+func (p *notifierProcess) work() {
 	buffer := make([]byte, maxMessage)
 	for {
-		o.idle.Add(1)
-		o.receiving.Lock()
-		length, ok := receive(o.socket, o.server, buffer)
-		o.receiving.Unlock()
-		if o.idle.Add(-1) == 0 {
-			go o.work()
+		p.idle.Add(1)
+		p.receiving.Lock()
+		length, ok := receive(p.socket, p.server, buffer)
+		p.receiving.Unlock()
+		if p.idle.Add(-1) == 0 {
+			go p.work()
 		}
 		switch {
 		case !ok || length < numberLength:
-			o.leave()
-		case binary.LittleEndian.Uint64(buffer) == endConnection:
-			o.endConnection()
+			p.leave()
+		case binary.LittleEndian.Uint64(buffer) == endCall:
+			p.endConnection()
 		}
-		o.waiting.Add(1)
+		p.waiting.Add(1)
 		answer := answerTo(buffer[:length])
-		o.waiting.Add(-1)
-		_, _ = o.socket.Write(answer) // a server that has ended shows when the next message is received
+		p.waiting.Add(-1)
+		_, _ = p.socket.Write(answer) // a server that has ended shows when the next message is received
 	}
 }
 
@@ -107,21 +107,21 @@ func answerTo(message []byte) (answer []byte) {
 }
 
 // leave ends this process after the server's.
-func (o *orphan) leave() {
-	if o.kept { // the next process that serves the connection has a notifier of its own
+func (p *notifierProcess) leave() {
+	if p.kept { // the next process that serves the connection has a notifier of its own
 		os.Exit(0)
 	}
-	o.endConnection()
+	p.endConnection()
 }
 
 // endConnection ends the connection, so that every request fails, and this process.
-func (o *orphan) endConnection() {
-	o.end.Do(func() {
-		if o.abort != nil {
-			_, _ = o.abort.WriteString("1")
+func (p *notifierProcess) endConnection() {
+	p.end.Do(func() {
+		if p.abort != nil {
+			_, _ = p.abort.WriteString("1")
 			os.Exit(0)
 		}
-		o.refuse()
+		p.refuse()
 		os.Exit(0)
 	})
 	select {} // the process ends
@@ -129,10 +129,10 @@ func (o *orphan) endConnection() {
 
 // refuse answers every request with an error for as long as a thread waits for what a request
 // holds: those that the server has read and not answered come again, which takes Linux 6.9.
-func (o *orphan) refuse() {
+func (p *notifierProcess) refuse() {
 	_, _ = unix.Write(notifierDevice, newNotice(fuse.NOTIFY_RESEND))
 	b := newBuffers()
-	for o.waiting.Load() > 0 {
+	for p.waiting.Load() > 0 {
 		const pause = 20 // milliseconds, after which a thread may be done
 		ready := []unix.PollFd{{Fd: notifierDevice, Events: unix.POLLIN}}
 		_, _ = unix.Poll(ready, pause)

@@ -145,17 +145,15 @@ func killAtNames(t *testing.T, way string, sessions int) {
 		in, out, wait := copied(t, m, changesNames, at...)
 		line(t, out)
 		kills[way](t, m, time.Duration(random.Int64N(int64(300*time.Millisecond))))
+		saved := map[string]string{}
 		if kept {
 			m.Sh(t, "echo on > d/saved_on") // the next process answers
+			saved["saved_on"] = "on\n"
 		} else if m.Over = true; !m.Wait(harness.MountPatience) {
 			t.Errorf("the process that serves the mount has not ended")
 		}
 		if _, err := in.Write([]byte("\n")); err != nil {
 			t.Fatal(err)
-		}
-		saved := map[string]string{"saved_on": "on\n"}
-		if !kept {
-			delete(saved, "saved_on")
 		}
 		for range 4 {
 			var w struct {
