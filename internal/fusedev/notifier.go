@@ -35,7 +35,8 @@ import (
 //  3. Orphaned: the server's process has ended, however. Unless a keeper has the connection served
 //     by the next process, the notifier ends it: it writes to the connection's abort file or, where
 //     it has none, answers every request with an error until no thread of its own waits.
-//  4. Ended: the server has closed the connection, and the notifier did the same as an orphan.
+//  4. Ended: the server has closed the connection. Where the server has no abort file, the notifier
+//     did the same as an orphan.
 //
 // If the notifier is killed, the server starts another one and repeats what was not answered; a
 // notice that comes twice does no harm. If none can be started, the server's process gives the
@@ -44,9 +45,11 @@ import (
 // A notifier has no file open but the device, its socket and that abort file, so that its waiting
 // threads hold nothing else.
 type notifier struct {
-	socket *os.File // blocking
-	began  time.Time
-	gone   chan struct{} // closed when it has ended
+	socket  *os.File // blocking
+	process *os.Process
+	began   time.Time
+	gone    chan struct{} // closed when it gets no more calls
+	dead    chan struct{} // closed when the process has ended
 
 	mu    sync.Mutex
 	calls map[uint64]chan<- []fuse.Status // that are not answered; nil when it has ended
@@ -83,8 +86,8 @@ const (
 
 	statusLength = 4 // of each notice, in the answer
 
-	shortLife    = time.Second            // a notifier that ends sooner is not started again
-	endingAtMost = 500 * time.Millisecond // how long a server waits for its notifier to end
+	shortLife    = time.Second     // a notifier that ends sooner is not started again
+	endingAtMost = 5 * time.Second // how long a server waits for its notifier to end
 )
 
 // begin makes sure that there is a notifier.
@@ -140,21 +143,28 @@ func (ns *notifiers) give(notices []Notice) (statuses []fuse.Status, given bool)
 	}
 }
 
-// close has the notifier end the connection, and waits until it has ended, but not long.
+// close ends the connection where that is possible, and has the notifier end, which holds the
+// connection open: its thread may wait for what only the end of the connection frees. It waits
+// until that has ended, but not long.
 func (ns *notifiers) close() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	ns.closed = true
 	if ns.abort != nil {
-		defer ns.abort.Close()
+		_, _ = ns.abort.WriteString("1") // else it has ended
+		_ = ns.abort.Close()
 	}
 	n := ns.serving.Load()
-	if n == nil || n.hasEnded() {
+	if n == nil {
 		return
 	}
-	_, _ = n.socket.Write(binary.LittleEndian.AppendUint64(nil, endCall)) // else it has ended
+	if n.endIf(ns.abort != nil) {
+		_ = n.process.Kill() // perhaps before it has begun to work
+	} else {
+		_, _ = n.socket.Write(binary.LittleEndian.AppendUint64(nil, endCall)) // else it has ended
+	}
 	select {
-	case <-n.gone:
+	case <-n.dead:
 	case <-time.After(endingAtMost):
 		n.end()
 	}
@@ -182,8 +192,14 @@ func (ns *notifiers) start() (*notifier, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, ours.Close())
 	}
-	go func() { _ = cmd.Wait() }()
-	n := &notifier{socket: ours, began: time.Now(), gone: make(chan struct{}), calls: map[uint64]chan<- []fuse.Status{}}
+	n := &notifier{
+		socket: ours, process: cmd.Process, began: time.Now(),
+		gone: make(chan struct{}), dead: make(chan struct{}), calls: map[uint64]chan<- []fuse.Status{},
+	}
+	go func() {
+		defer close(n.dead)
+		_ = cmd.Wait()
+	}()
 	go n.listen()
 	return n, nil
 }
@@ -198,11 +214,17 @@ func (n *notifier) hasEnded() bool {
 }
 
 // end notes that the process has ended: no call gets an answer.
-func (n *notifier) end() {
+func (n *notifier) end() { n.endIf(true) }
+
+// endIf is end, unless calls wait for an answer and are not to be given up: then it returns false.
+func (n *notifier) endIf(giveUp bool) (ended bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.calls == nil {
-		return
+		return true
+	}
+	if len(n.calls) > 0 && !giveUp {
+		return false
 	}
 	close(n.gone)
 	for _, answer := range n.calls {
@@ -210,6 +232,7 @@ func (n *notifier) end() {
 	}
 	n.calls = nil
 	_ = unix.Shutdown(int(n.socket.Fd()), unix.SHUT_RDWR) // listen closes it
+	return true
 }
 
 // giveAll sends the notices in as few messages as they take. It returns false when the process has

@@ -10,13 +10,20 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
+// lateVariable makes a notifier of these tests begin late.
+const lateVariable = "NOTIFIER_IS_LATE"
+
 func TestMain(m *testing.M) {
 	if IsNotifier() {
+		if os.Getenv(lateVariable) != "" {
+			time.Sleep(patient)
+		}
 		RunNotifier()
 	}
 	os.Exit(m.Run())
@@ -170,6 +177,43 @@ func TestNotifierEndsConnection(t *testing.T) {
 				m.said.clear() // of the notifier that has ended at once
 			})
 		}
+	}
+}
+
+// TestNotifierIsLate closes the device when a notifier has been started and does not work yet:
+// nothing keeps the connection open, so that no request waits or is given up in the middle.
+func TestNotifierIsLate(t *testing.T) {
+	for _, way := range []string{"abort file", "without one"} {
+		t.Run(way, func(t *testing.T) {
+			m := serve(t, newToy(), func(s *Server) {
+				at, err := Attached("", "toy", "toy")
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.UseNotifier(func() *exec.Cmd {
+					cmd := exec.Command("/proc/self/exe")
+					cmd.Env = append(os.Environ(), lateVariable+"=1")
+					return cmd
+				}, at, false)
+				if way == "without one" {
+					_ = s.notifiers.abort.Close()
+					s.notifiers.abort = nil
+				}
+			})
+			m.NotifyAtOnce(InodeNotice(inlineID, 0, 0))
+			m.Stop()
+			m.wantOver()
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+			var stat unix.Stat_t
+			if err := unix.Stat(filepath.Join(m.dir, "inline"), &stat); err != unix.ENOTCONN {
+				t.Errorf("a request afterwards: %v, want %v", err, unix.ENOTCONN)
+			}
+			if pid := m.notifier(); pid != 0 {
+				t.Errorf("the notifier goes on as process %d", pid)
+			}
+		})
 	}
 }
 
