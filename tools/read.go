@@ -80,6 +80,9 @@ func (m *Memory) Read(ctx context.Context, q ReadQuery) (ReadPage, error) {
 	if err := m.opts.Budget.Take(0, int64(len(page.Text))); err != nil {
 		return ReadPage{}, m.explain(err, a.shown, false)
 	}
+	if len(page.Text) == len(data) {
+		a.viewed(&v)
+	}
 	return page, nil
 }
 
