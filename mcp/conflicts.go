@@ -28,6 +28,7 @@ type conflictFields struct {
 	Size    int64  `json:"size"`
 	Base    string `json:"base,omitempty"`   // id of the version; none: there was no file
 	Theirs  string `json:"theirs,omitempty"` // likewise
+	Now     string `json:"now,omitempty"`    // id of the version that is there, of show
 }
 
 func (f *face) conflictOf(a *conflict.About) conflictFields {
@@ -47,7 +48,7 @@ func (c *conflictFields) String() string {
 
 func (f *face) conflicts(ctx context.Context, c *call) (*answer, error) {
 	action := c.oneOf("action", true, "list", "show", "resolve", "dismiss")
-	store, id, take, text := c.optText("store"), 0, "", tools.Secret{}
+	store, id, take, text, ifVersion := c.optText("store"), 0, "", tools.Secret{}, ""
 	if action != "list" {
 		c.want("id", c.fields != nil && c.fields.Has("id"))
 		id = c.number("id")
@@ -56,6 +57,7 @@ func (f *face) conflicts(ctx context.Context, c *call) (*answer, error) {
 		if take = c.oneOf("take", true, "yours", "theirs", "merge", "text"); take == "text" {
 			text = c.secret("text")
 		}
+		ifVersion = c.version("if_version", tools.IfNone)
 	}
 	if err := c.done(); err != nil {
 		return nil, err
@@ -71,7 +73,11 @@ func (f *face) conflicts(ctx context.Context, c *call) (*answer, error) {
 		}
 		return settled(id, "Conflict %d is dismissed; the file is as it was."), nil
 	}
-	return f.resolveConflict(ctx, store, id, take, text)
+	made, err := f.Resolve(ctx, store, id, session.Resolution{Take: takes[take], Data: []byte(text.Reveal())}, ifVersion)
+	if err != nil {
+		return nil, err
+	}
+	return resolved(id, made), nil
 }
 
 func (f *face) listConflicts(ctx context.Context, store string) (*answer, error) {
@@ -101,22 +107,38 @@ type conflictTexts struct {
 	Base   string `json:"base"`
 	Theirs string `json:"theirs"`
 	Yours  string `json:"yours"`
+	Now    string `json:"now,omitempty"` // what is there now, if that is not theirs
 	Cut    bool   `json:"cut,omitempty"` // one of them is longer
 }
 
 func (f *face) showConflict(ctx context.Context, store string, id int) (*answer, error) {
-	about, kept, err := f.Conflict(ctx, store, id)
+	kept, err := f.Conflict(ctx, store, id)
 	if err != nil {
 		return nil, err
 	}
-	one := f.conflictOf(&about)
+	one := f.conflictOf(&kept.About)
+	now, moved := "", kept.Now != nil && one.Theirs != kept.Now.Version
+	if kept.Now != nil {
+		one.Now = kept.Now.Version
+		now = fmt.Sprintf("now there, version %d (%s)", kept.Now.Seq, one.Now)
+	}
 	texts := conflictTexts{}
 	blocks := []string{one.String()}
-	for _, side := range []struct {
+	type side struct {
 		name string
 		data []byte
 		to   *string
-	}{{"base", kept.Base, &texts.Base}, {"theirs", kept.Theirs, &texts.Theirs}, {"yours", kept.Yours, &texts.Yours}} {
+	}
+	sides := []side{{"base", kept.Texts.Base, &texts.Base}, {"theirs", kept.Texts.Theirs, &texts.Theirs}, {"yours", kept.Texts.Yours, &texts.Yours}}
+	switch {
+	case moved:
+		sides = append(sides, side{now, kept.NowText, &texts.Now})
+	case kept.Now != nil:
+		sides[1].name = "theirs, " + now
+	default:
+		blocks[0] += "\nNothing is there now; to make it again, give if_version none."
+	}
+	for _, side := range sides {
 		text, cut := shownText(side.data)
 		*side.to, texts.Cut = text, texts.Cut || cut
 		end := ""
@@ -146,13 +168,10 @@ func shownText(data []byte) (text string, cut bool) {
 // takes are what the argument take means.
 var takes = map[string]session.Take{"yours": session.Yours, "theirs": session.Theirs, "merge": session.Merged, "text": session.Given}
 
-func (f *face) resolveConflict(ctx context.Context, store string, id int, take string, text tools.Secret) (*answer, error) {
-	made, err := f.Resolve(ctx, store, id, session.Resolution{Take: takes[take], Data: []byte(text.Reveal())})
-	if err != nil {
-		return nil, err
-	}
+// resolved is the answer of a conflict that is settled.
+func resolved(id int, made tools.Made) *answer {
 	if made == (tools.Made{}) {
-		return settled(id, "Conflict %d is settled; there was nothing to write."), nil
+		return settled(id, "Conflict %d is settled; there was nothing to write.")
 	}
 	return &answer{
 		text: []string{fmt.Sprintf("Conflict %d is settled: %s has version %s (%d).", id, quote.Text(made.Path), made.Version, made.Seq)},
@@ -160,7 +179,7 @@ func (f *face) resolveConflict(ctx context.Context, store string, id int, take s
 			madeFields
 			Settled int `json:"settled"`
 		}{madeFields{made.Path, made.Version, made.Seq}, id},
-	}, nil
+	}
 }
 
 // settled is the answer of a conflict that is settled without a change; format is for its id.

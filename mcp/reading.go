@@ -165,6 +165,9 @@ func (f *face) search(ctx context.Context, c *call) (*answer, error) {
 		}
 		fmt.Fprintf(&b, "%d: %s\n", m.Line, m.Text)
 	}
+	if len(matches) == 0 {
+		b.WriteString("No line matches. ")
+	}
 	b.WriteString(covered.String())
 	return &answer{text: []string{b.String()}, fields: fields}, nil
 }

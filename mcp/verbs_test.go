@@ -69,6 +69,25 @@ func TestMemoryConflict(t *testing.T) {
 	c.fails("The field `id` is unknown", "invalid", "conflicts", "action", "list", "id", 1)
 }
 
+// TestConflictOfMovedOn says that a conflict whose file has changed since is settled by what the
+// answers say.
+func TestConflictOfMovedOn(t *testing.T) {
+	c := newRig(t, nil).client()
+	c.theirs("/a.md", "1\n")
+	c.ok("1\n", "read", "path", "/memories/a.md")
+	c.theirs("/a.md", "1\n2a\n")
+	c.fails("/memories/a.md changed", "conflict", "write", "path", "/memories/a.md", "text", "1\n2b\n")
+	c.ok("theirs, now there, version 2 (memver_", "conflicts", "action", "show", "id", 1)
+	c.theirs("/a.md", "1\n2a\n3a\n")
+	c.fails("/memories/a.md has changed since it was kept, version 3 (memver_", "conflict", "conflicts", "action", "resolve", "id", 1, "take", "yours", "if_version", 2)
+	c.fails("/memories/a.md has changed since it was kept, version 3 (memver_", "conflict", "conflicts", "action", "resolve", "id", 1, "take", "yours")
+	c.ok("now there, version 3 (memver_", "conflicts", "action", "show", "id", 1)
+	c.ok("Conflict 1 is settled", "conflicts", "action", "resolve", "id", 1, "take", "text", "text", "1\n2a\n2b\n3a\n")
+	c.holds("/a.md", "1\n2a\n2b\n3a\n")
+	c.fails("/memories is a directory", "invalid", "read", "path", "/memories")
+	c.ok("No line matches. Searched 1 of 1 memory.", "search", "query", "nothing")
+}
+
 // TestDismiss settles conflicts without a change.
 func TestDismiss(t *testing.T) {
 	c := newRig(t, &rigOptions{stores: []string{"notes", "docs:ro"}}).client()

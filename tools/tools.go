@@ -142,13 +142,6 @@ func (p *place) read(ctx context.Context, path string) (versionlog.Version, []by
 	return p.Store.Read(ctx, path)
 }
 
-// viewed notes that the agent was shown all of what it has read.
-func (a *address) viewed(v *versionlog.Version) {
-	if a.Session != nil {
-		a.Session.Viewed(a.path, v)
-	}
-}
-
 // writeOptions are those of every commit to a store. command is what the model asked for. What
 // it is to be told besides, once that is done, is added to told.
 func (m *Memory) writeOptions(p *place, command string, told *string) *session.WriteOptions {

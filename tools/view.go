@@ -12,6 +12,7 @@ import (
 
 	"mneme/errkind"
 	"mneme/internal/plural"
+	"mneme/versionlog"
 )
 
 // maxLines is how many lines a view numbers.
@@ -46,6 +47,13 @@ func (m *Memory) view(ctx context.Context, r *request) (Result, error) {
 		a.viewed(&v)
 	}
 	return shown, err
+}
+
+// viewed notes that the agent was shown all of what it has read.
+func (a *address) viewed(v *versionlog.Version) {
+	if a.Session != nil {
+		a.Session.Viewed(a.path, v)
+	}
 }
 
 // isText reports whether a view can show data.
