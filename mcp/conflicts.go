@@ -19,31 +19,9 @@ const (
 	maxConflictText = 100_000 // bytes of each of the three texts
 )
 
-type conflictFields struct {
-	ID      int    `json:"id"`
-	Path    string `json:"path"`
-	Session string `json:"session"`
-	Time    string `json:"time"`
-	Why     string `json:"why"`
-	Size    int64  `json:"size"`
-	Base    string `json:"base,omitempty"`   // id of the version; none: there was no file
-	Theirs  string `json:"theirs,omitempty"` // likewise
-	Now     string `json:"now,omitempty"`    // id of the version that is there, of show
-}
-
-func (f *face) conflictOf(a *conflict.About) conflictFields {
-	fields := conflictFields{ID: a.ID, Path: f.pathOf(a.Store, a.Path), Session: a.Session, Time: stamp(a.Time), Why: a.Why, Size: a.Size}
-	if a.Base != nil {
-		fields.Base = a.Base.Version
-	}
-	if a.Theirs != nil {
-		fields.Theirs = a.Theirs.Version
-	}
-	return fields
-}
-
-func (c *conflictFields) String() string {
-	return fmt.Sprintf("%d %s, %s, of session %s, %s: %s", c.ID, quote.Text(c.Path), plural.Of(c.Size, "byte"), quote.Name(c.Session), c.Time, quote.Line(c.Why))
+// describe says what a conflict is about, in one line.
+func (f *face) describe(a *conflict.About) string {
+	return fmt.Sprintf("%d %s, %s, of session %s, %s: %s", a.ID, quote.Text(f.pathOf(a.Store, a.Path)), plural.Of(a.Size, "byte"), quote.Name(a.Session), stamp(a.Time), quote.Line(a.Why))
 }
 
 func (f *face) conflicts(ctx context.Context, c *call) (*answer, error) {
@@ -85,30 +63,18 @@ func (f *face) listConflicts(ctx context.Context, store string) (*answer, error)
 	if err != nil {
 		return nil, err
 	}
-	fields := struct {
-		Conflicts []conflictFields `json:"conflicts"`
-		More      int              `json:"more,omitempty"`
-	}{Conflicts: []conflictFields{}, More: max(0, len(list)-maxConflicts)}
+	more := max(0, len(list)-maxConflicts)
 	var lines []string
-	for i := range list[:len(list)-fields.More] {
-		one := f.conflictOf(&list[i])
-		fields.Conflicts, lines = append(fields.Conflicts, one), append(lines, one.String())
+	for i := range list[:len(list)-more] {
+		lines = append(lines, f.describe(&list[i]))
 	}
-	if fields.More > 0 {
-		lines = append(lines, fmt.Sprintf("Not shown: %d more; settle these first.", fields.More))
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("Not shown: %d more; settle these first.", more))
 	}
 	if lines == nil {
 		lines = []string{"There are no conflicts."}
 	}
-	return &answer{text: []string{strings.Join(lines, "\n")}, fields: fields}, nil
-}
-
-type conflictTexts struct {
-	Base   string `json:"base"`
-	Theirs string `json:"theirs"`
-	Yours  string `json:"yours"`
-	Now    string `json:"now,omitempty"` // what is there now, if that is not theirs
-	Cut    bool   `json:"cut,omitempty"` // one of them is longer
+	return &answer{text: []string{strings.Join(lines, "\n")}}, nil
 }
 
 func (f *face) showConflict(ctx context.Context, store string, id int) (*answer, error) {
@@ -116,41 +82,31 @@ func (f *face) showConflict(ctx context.Context, store string, id int) (*answer,
 	if err != nil {
 		return nil, err
 	}
-	one := f.conflictOf(&kept.About)
-	now, moved := "", kept.Now != nil && one.Theirs != kept.Now.Version
-	if kept.Now != nil {
-		one.Now = kept.Now.Version
-		now = fmt.Sprintf("now there, version %d (%s)", kept.Now.Seq, one.Now)
-	}
-	texts := conflictTexts{}
-	blocks := []string{one.String()}
 	type side struct {
 		name string
 		data []byte
-		to   *string
 	}
-	sides := []side{{"base", kept.Texts.Base, &texts.Base}, {"theirs", kept.Texts.Theirs, &texts.Theirs}, {"yours", kept.Texts.Yours, &texts.Yours}}
-	switch {
-	case moved:
-		sides = append(sides, side{now, kept.NowText, &texts.Now})
-	case kept.Now != nil:
-		sides[1].name = "theirs, " + now
-	default:
+	sides := []side{{"base", kept.Texts.Base}, {"theirs", kept.Texts.Theirs}, {"yours", kept.Texts.Yours}}
+	blocks := []string{f.describe(&kept.About)}
+	if kept.Now == nil {
 		blocks[0] += "\nNothing is there now; to make it again, give if_version none."
+	} else {
+		now := fmt.Sprintf("now there, version %d (%s)", kept.Now.Seq, kept.Now.Version)
+		if won := kept.About.Theirs; won != nil && won.Version == kept.Now.Version {
+			sides[1].name += ", " + now
+		} else {
+			sides = append(sides, side{now, kept.NowText})
+		}
 	}
 	for _, side := range sides {
 		text, cut := shownText(side.data)
-		*side.to, texts.Cut = text, texts.Cut || cut
 		end := ""
 		if cut {
 			end = " (its beginning)"
 		}
 		blocks = append(blocks, side.name+end+":\n"+text)
 	}
-	return &answer{text: blocks, fields: struct {
-		Conflicts []conflictFields `json:"conflicts"`
-		Texts     conflictTexts    `json:"texts"`
-	}{[]conflictFields{one}, texts}}, nil
+	return &answer{text: blocks}, nil
 }
 
 // shownText returns the beginning of a text, and whether there is more.
