@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 	"mneme/cas"
 	"mneme/cas/dircas"
 	"mneme/cas/sizecas"
+	"mneme/errkind"
 	"mneme/internal/bytesize"
 	"mneme/internal/durable"
 	"mneme/internal/safepath"
@@ -248,6 +250,9 @@ func checkFormat(dir string, create bool) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == sqlitelog.DatabaseName }) {
+		return errNoFormat
+	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), durable.TempPrefix) { // another process about to write the format file
 			return invalidf("the directory holds other files (%s) and no stores; name an empty or new one", e.Name())
@@ -261,6 +266,9 @@ func checkFormat(dir string, create bool) error {
 	}
 	return writeFormat(root)
 }
+
+// errNoFormat says that a library has lost the file that says its format.
+var errNoFormat = errkind.New(errkind.Corrupt, fmt.Sprintf("the file %q is missing; if nothing else is, make it again with the line %q", formatFile, formatPrefix+strconv.Itoa(embeddedFormat)))
 
 func writeFormat(dir *os.Root) error {
 	return durable.WriteFile(dir, formatFile, []byte(formatPrefix+strconv.Itoa(embeddedFormat)+"\n"), 0o600)

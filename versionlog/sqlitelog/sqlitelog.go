@@ -24,6 +24,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// DatabaseName is the name of the file that holds a log, in its directory.
+const DatabaseName = databaseName
+
 const (
 	databaseName = "log.db"
 	changedName  = "changed"
