@@ -72,6 +72,8 @@ type Log struct {
 	files  func(storeID string) (Files, error) // nil: there are none
 	known  sync.Map                            // of storeID: the Files that were opened
 	packer *packer                             // nil when read-only, or still
+
+	carrier *carrier // nil when read-only, or still
 }
 
 var _ versionlog.Log = (*Log)(nil)
@@ -123,7 +125,11 @@ func (l *Log) open(ctx context.Context, dir string, opts *Options) error {
 	if readOnly {
 		return nil
 	}
-	if l.writer, err = newWriter(ctx, l.db); err != nil {
+	ahead := carriedMost
+	if opts.Still {
+		ahead = carriedFrom
+	}
+	if l.writer, err = newWriter(ctx, l.db, ahead); err != nil {
 		return err
 	}
 	if err := l.syncFound(); err != nil {
@@ -134,6 +140,7 @@ func (l *Log) open(ctx context.Context, dir string, opts *Options) error {
 		return err
 	}
 	if !opts.Still {
+		l.carrier = startCarrier(l.db, l.writer.checkpoint)
 		l.packer = startPacker(l)
 	}
 	return nil
@@ -209,6 +216,7 @@ func (l *Log) renew() error {
 func (l *Log) Close() error {
 	var errs []error
 	l.packer.close()
+	l.carrier.close()
 	if l.changes != nil {
 		errs = append(errs, l.changes.close())
 	}
