@@ -323,7 +323,7 @@ func (fs *fileSystem) createLocked(in *fuse.CreateIn, name string, before uint64
 		n.SetMadeUpLocked(mkstemp, probe)
 		n.SpellLocked(name)
 		if dir.HiddenAtLocked(canonical) == nil {
-			storeOf(dir).known.Set(path, session.Nothing())
+			storeOf(dir).known.Update(path, session.Knowledge.Absent)
 		}
 		fs.openLocked(n, in.Pid, in.Flags|syscall.O_TRUNC, before, &out.OpenOut)
 		fs.handles[out.Fh].stage.appendOnly = in.Flags&syscall.O_APPEND != 0

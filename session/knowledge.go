@@ -18,7 +18,7 @@ type Knowledge struct {
 	head    *memory.Head // nil, if known: that there is no memory
 	known   bool
 	refused bool     // a write was refused, and nobody has read the file since
-	meant   bool     // somebody has: the next write is meant, whatever it takes back
+	meant   bool     // somebody has, or has viewed it whole: the next write is meant, whatever it takes back
 	more    *history // nil: none
 }
 
@@ -38,6 +38,24 @@ func Nothing() Knowledge { return Knowledge{known: true} }
 
 // Of is the knowledge that v is there; nil is Nothing.
 func Of(v *memory.Head) Knowledge { return Knowledge{head: v, known: true} }
+
+// Removed returns what the session knows after it has removed the memory: that there is none. The
+// changes by others stay, and what it then makes there is judged by them.
+func (k Knowledge) Removed() Knowledge {
+	gone := Nothing()
+	if !k.meant {
+		gone.more = k.onlyChanges()
+	}
+	return gone
+}
+
+// Absent returns what the session knows when it makes a memory where there is none.
+func (k Knowledge) Absent() Knowledge {
+	if k.known && k.head == nil {
+		return k
+	}
+	return Nothing()
+}
 
 // IsKnown reports whether the session knows anything of the path.
 func (k Knowledge) IsKnown() bool { return k.known }
@@ -78,6 +96,15 @@ func (k Knowledge) Read(v *memory.Head) Knowledge {
 		next.more = &history{changes: k.changesTo(v)}
 	}
 	return next
+}
+
+// Viewed returns what the session knows after v, which it has read, was shown whole to the one
+// who writes: what comes next is meant, whatever it takes back.
+func (k Knowledge) Viewed(v *memory.Head) Knowledge {
+	if k.known && !k.Stale(v) {
+		k.meant = true
+	}
+	return k
 }
 
 // Wrote returns what the session knows after it has made v of what it knew.
