@@ -112,7 +112,7 @@ var anchor = regexp.MustCompile(`(?m)(^|[\s\[{,])&\S`)
 // document makes a concept document of Markdown.
 func document(v versionlog.Version, data []byte, about *item) []byte {
 	fence, matter, found := frontMatter(data)
-	if found && !anchor.Match(matter) {
+	if found && !anchor.Match(matter) && !isDeep(matter) {
 		fields := map[string]any{}
 		if yaml.Unmarshal(matter, &fields) == nil && len(fields) > 0 {
 			for name, to := range map[string]*string{"title": &about.title, "description": &about.description} {

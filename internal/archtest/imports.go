@@ -83,6 +83,8 @@ var floors = map[string]int{
 	"internal/openfiles":  0,
 	"internal/quote":      0,
 	"internal/safepath":   0,
+	"internal/share":      0,
+	"internal/wallclock":  0,
 	"internal/sqlite":     0,
 	"internal/lines":      0,
 	"internal/strictjson": 0,

@@ -18,6 +18,7 @@ import (
 	"mneme/internal/durable"
 	"mneme/internal/safepath"
 	"mneme/internal/sqlite"
+	"mneme/internal/wallclock"
 	"mneme/versionlog"
 
 	"github.com/ncruces/go-sqlite3"
@@ -46,7 +47,7 @@ var firstRows, pageRows, pageRecords, pageNames = 16, 1000, 200, 100
 type Options struct {
 	ReadOnly bool             // refuse commits and changes of stores with versionlog.ErrReadOnly
 	Refresh  time.Duration    // how often Wait looks by itself, should events be missing; 0 is 1 s
-	Now      func() time.Time // the clock that stamps commits; nil is time.Now
+	Now      func() time.Time // the clock that stamps commits; nil is that of the machine, as files have it
 	Busy     bool             // many read at once, at random: keep more of the database in memory
 	Still    bool             // leave packing, and what redactions left, to other processes: what verifies sees what is there
 
@@ -67,6 +68,8 @@ type Log struct {
 	tips    tips
 	refresh time.Duration
 	now     func() time.Time
+	clock   *wallclock.Clock // of which now is the own one
+	timed   bool             // whether the clock is held against that of files
 
 	format atomic.Int64                        // of the database, or an earlier one
 	files  func(storeID string) (Files, error) // nil: there are none
@@ -87,13 +90,14 @@ func Open(ctx context.Context, dir string, opts *Options) (*Log, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	l := &Log{refresh: opts.Refresh, now: opts.Now, files: opts.Files}
+	l := &Log{refresh: opts.Refresh, now: opts.Now, timed: opts.Now == nil, files: opts.Files}
 	if l.refresh <= 0 {
 		l.refresh = time.Second
 	}
 	if l.now == nil {
 		l.now = time.Now
 	}
+	l.clock = wallclock.New(func() time.Time { return l.now() })
 	err := l.open(ctx, dir, opts)
 	if err != nil {
 		if errors.Is(err, sqlite3.CANTOPEN) && errors.Is(unix.Access(dir, unix.W_OK), unix.EROFS) {

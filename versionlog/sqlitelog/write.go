@@ -205,7 +205,7 @@ func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal, 
 	if drafted != nil && reflect.DeepEqual(drafted.state, *s) {
 		c, record = drafted.commit, drafted.record
 	} else {
-		c, record, err = build(ctx, w, s, p, l.now())
+		c, record, err = l.build(ctx, w, s, p)
 	}
 	if err == nil && !c.Changes() { // heads have the contents
 		if err := w.keepContents(s.num, p.Changes); err != nil {
