@@ -145,7 +145,7 @@ func Sharing(control string, opts *Options) string {
 	o := orDefault(opts)
 	var b strings.Builder
 	fmt.Fprintf(&b, "Other sessions use the store, too. A write that fails with %s means that the file has changed since you read it: "+
-		"read it again, and make your change once more. What you wrote is kept in %s/conflicts/N/yours.\n", errnoText(o.ConflictErrno), control)
+		"read it again, and make your change once more. What it was given is kept in %s/conflicts/N/yours; if the file could not even be opened, nothing was written or kept.\n", errnoText(o.ConflictErrno), control)
 	if o.ConflictErrno != syscall.ESTALE {
 		fmt.Fprintf(&b, "The error %s means that what you have open is not there any more: open it again by its path.\n", errnoText(syscall.ESTALE))
 	}

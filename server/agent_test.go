@@ -64,7 +64,11 @@ func TestAgentsWrite(t *testing.T) {
 				r.must(err)
 				c, err := st.Commit(t.Context(), tip.Seq)
 				r.must(err)
-				if len(c.Versions) != 1 || !strings.Contains(c.Versions[0].Path, name) || c.Actor != key.Actor || c.Session != by.session {
+				actor := key.Actor
+				if by.session != "" {
+					actor = versionlog.Actor{Kind: versionlog.ActorSession, ID: by.session}
+				}
+				if len(c.Versions) != 1 || !strings.Contains(c.Versions[0].Path, name) || c.Actor != actor || c.Session != by.session {
 					t.Errorf("%s: %+v; %s", name, c, w.Body)
 				}
 			}

@@ -249,3 +249,19 @@ func TestRequestEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestCompressedBody: a body that is compressed is refused as such, with a text that says so.
+func TestCompressedBody(t *testing.T) {
+	r := newRig(t, Options{})
+	admin := r.key(access.Admin, nil)
+	for _, path := range []string{"/v1/memory_stores", "/v1/mneme/keys", "/v1/mneme/tools/memory"} {
+		for encoding, status := range map[string]int{"gzip": 415, "gzip, identity": 415, "Identity": 200} {
+			w := r.ask("POST", path, `{"name":"x","label":"x"}`, admin, func(q *http.Request) { q.Header.Set("Content-Encoding", encoding) })
+			if refused := w.Code == 415; refused != (status == 415) {
+				t.Errorf("%s, %s: %d %s", path, encoding, w.Code, w.Body)
+			} else if refused && (r.refusal(w.Body.Bytes(), w.Header()) != "invalid_request_error" || !strings.Contains(w.Body.String(), "Content-Encoding")) {
+				t.Errorf("%s, %s: %s", path, encoding, w.Body)
+			}
+		}
+	}
+}

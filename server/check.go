@@ -20,6 +20,13 @@ var (
 	errOrigin = errkind.New(errkind.Policy, "web pages of that origin may not use this server; the operator may allow it with --origin")
 )
 
+// isEncoded reports whether a body is compressed. MCP and the plugin refuse such a one in a form of
+// their own.
+func isEncoded(r *http.Request) bool {
+	encoding := strings.Join(r.Header.Values("Content-Encoding"), ",")
+	return r.ContentLength != 0 && encoding != "" && !strings.EqualFold(encoding, "identity") && r.URL.Path != "/mcp" && !strings.HasPrefix(r.URL.Path, "/v1/mneme/plugin/")
+}
+
 // checker refuses requests that are not meant for this server, whoever they are from.
 type checker struct {
 	base    string   // path, without a slash at its end
@@ -45,6 +52,10 @@ func (c *checker) wrap(next http.Handler) http.Handler {
 		}
 		if err := checkQuery(r.URL.RawQuery); err != nil {
 			refuse(w, r, c.logger, err)
+			return
+		}
+		if isEncoded(r) {
+			refuse(w, r, c.logger, reply.ErrEncoded)
 			return
 		}
 		if origins := r.Header.Values("Origin"); len(origins) > 0 {

@@ -56,11 +56,11 @@ func TestSessions(t *testing.T) {
 	r.must(err)
 	v, err := st.Head(t.Context(), "/a.md")
 	r.must(err)
-	if key, _ := r.registry.Caller(t.Context(), secret); v.Session != "sess-7" || v.Actor != key.Actor || v.Actor.Kind != versionlog.ActorAPIKey {
+	if v.Session != "sess-7" || v.Actor != (versionlog.Actor{Kind: versionlog.ActorSession, ID: "sess-7"}) {
 		t.Errorf("%+v", v)
 	}
 	w = r.ask("GET", "/v1/memory_stores/"+r.store.ID+"/memory_versions?session_id=sess-7", "", s.Token)
-	if w.Code != 200 || strings.Count(w.Body.String(), `"session_id":"sess-7"`) != 1 {
+	if w.Code != 200 || !strings.Contains(w.Body.String(), `"created_by":{"session_id":"sess-7","type":"session_actor"},"session_id":"sess-7"`) || strings.Count(w.Body.String(), `"memver_`) != 1 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	for range 2 {

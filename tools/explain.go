@@ -45,7 +45,9 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 	case errors.As(err, &secret):
 		e.text = t.say(heldSecret, shown, secret.String())
 	case errors.As(err, &over):
-		e.Retry = Never
+		if e.Retry = Never; m.opts.Renewed {
+			e.Retry = Later
+		}
 		if e.text = t.say(usedUp, plural.Of(over.Limit, "memory call")); over.What == "bytes" {
 			e.text = t.say(bytesUsedUp, plural.Of(over.Limit, "byte"))
 		}

@@ -199,9 +199,16 @@ func TestBudgetOfBytes(t *testing.T) {
 	r := newRig(t, &rigOptions{tools: Options{Budget: session.NewBudget(0, 1000)}})
 	r.theirs("/f", strings.Repeat("x", 950))
 	got := r.fail("Error: The budget of 1000 bytes for this quest is used up; nothing was done.", "view", "path", "/memories/f")
-	if strings.Contains(got.Text, "xx") {
-		t.Errorf("it shows %q", got.Text)
+	if strings.Contains(got.Text, "xx") || got.Error.Retry != Never {
+		t.Errorf("it shows %q, %+v", got.Text, got.Error)
 	}
+	renewed := newRig(t, &rigOptions{tools: Options{Budget: session.NewBudget(1, 0), Renewed: true}})
+	renewed.do("Here're", "view", "path", "/memories")
+	if got := renewed.fail("Error: The budget of 1 memory call", "view", "path", "/memories"); got.Error.Retry != Later {
+		t.Errorf("a budget that is renewed: %+v", got.Error)
+	}
+	renewed.Reset()
+	renewed.do("Here're", "view", "path", "/memories")
 	big, err := json.Marshal(map[string]string{"command": "create", "path": "/memories/g", "file_text": strings.Repeat("y", 950)})
 	r.must(err)
 	if got := r.Call(context.Background(), big); got.Error == nil || got.Error.Kind != errkind.OverQuota {

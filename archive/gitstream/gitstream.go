@@ -143,7 +143,7 @@ func (s *stream) content(ctx context.Context, v versionlog.Version) (bool, error
 func (s *stream) changes(c *versionlog.Commit) {
 	for _, v := range c.Versions {
 		if before, known := s.at[v.MemoryID]; known && (v.Redacted() || !v.Live() || v.Op == versionlog.OpRenamed) {
-			fmt.Fprintf(s.out, "D %s\n", quote.Git(Name(before)))
+			fmt.Fprintf(s.out, "D %s\n", quote.Git(quote.GitPath(before)))
 			delete(s.at, v.MemoryID)
 		}
 	}
@@ -151,10 +151,10 @@ func (s *stream) changes(c *versionlog.Commit) {
 		switch {
 		case v.Redacted() || !v.Live() || v.IsDir():
 		case s.marks[v.Digest] == 0:
-			fmt.Fprintf(s.out, "D %s\n", quote.Git(Name(v.Path)))
+			fmt.Fprintf(s.out, "D %s\n", quote.Git(quote.GitPath(v.Path)))
 			delete(s.at, v.MemoryID)
 		default:
-			fmt.Fprintf(s.out, "M 100644 :%d %s\n", s.marks[v.Digest], quote.Git(Name(v.Path)))
+			fmt.Fprintf(s.out, "M 100644 :%d %s\n", s.marks[v.Digest], quote.Git(quote.GitPath(v.Path)))
 			s.at[v.MemoryID] = v.Path
 		}
 	}

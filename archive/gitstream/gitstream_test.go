@@ -11,6 +11,7 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/internal/quote"
 	"mneme/internal/testing/skip"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -120,10 +121,10 @@ func TestWrite(t *testing.T) {
 			continue
 		}
 		r.put(path, "of "+path, "")
-		if written[Name(path)] {
-			t.Errorf("%q has the name of another memory, %q", path, Name(path))
+		if written[quote.GitPath(path)] {
+			t.Errorf("%q has the name of another memory, %q", path, quote.GitPath(path))
 		}
-		written[Name(path)] = true
+		written[quote.GitPath(path)] = true
 	}
 	stream := r.stream(nil)
 	if again := r.stream(nil); !bytes.Equal(stream, again) {
@@ -165,16 +166,16 @@ func (r *repository) wantTree(commit string, seq uint64, contents bool) {
 		if v.IsDir() {
 			continue
 		}
-		if !names[Name(v.Path)] {
-			r.Errorf("commit %d: git has no %s", seq, Name(v.Path))
+		if !names[quote.GitPath(v.Path)] {
+			r.Errorf("commit %d: git has no %s", seq, quote.GitPath(v.Path))
 		}
-		delete(names, Name(v.Path))
+		delete(names, quote.GitPath(v.Path))
 		if !contents {
 			continue
 		}
 		want, err := r.st.Content(r.Context(), v)
 		r.must(err)
-		if have, err := r.git(nil, "show", commit+":"+Name(v.Path)); err != nil || have != string(want) {
+		if have, err := r.git(nil, "show", commit+":"+quote.GitPath(v.Path)); err != nil || have != string(want) {
 			r.Errorf("commit %d: %s is %q, %v; want %q", seq, v.Path, have, err, want)
 		}
 	}

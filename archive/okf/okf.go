@@ -10,13 +10,14 @@ import (
 	"maps"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/token"
 
 	"mneme/internal/quote"
 	"mneme/memory"
@@ -55,16 +56,16 @@ type item struct{ title, description string }
 func New(title string, paths []string) *Bundle {
 	b := &Bundle{title: title, taken: map[string]bool{}, dirs: map[string]*directory{}}
 	for _, p := range paths {
-		b.taken[strings.TrimPrefix(p, "/")] = true
+		b.taken[quote.GitPath(p)] = true
 	}
 	b.dir(".")
 	return b
 }
 
-// Name returns under which name a memory is in the bundle: its own, but for Markdown whose
+// Name returns under which name a memory is in the bundle: its own, but for names of git's, Markdown whose
 // name the format reserves, and for Markdown that is no text.
 func (b *Bundle) Name(p string, text bool) string {
-	name := strings.TrimPrefix(p, "/")
+	name := quote.GitPath(p)
 	suffix := ""
 	switch base := path.Base(name); {
 	case strings.HasSuffix(name, ".md") && !text:
@@ -106,13 +107,16 @@ func (b *Bundle) Add(v versionlog.Version, data []byte) (string, []byte) {
 // maxMatter is how much front matter is read as YAML, in bytes.
 const maxMatter = 64 << 10
 
-// anchor finds what may name a node of YAML, by which a small text can stand for a huge one.
-var anchor = regexp.MustCompile(`(?m)(^|[\s\[{,])&\S`)
+// hasAlias reports whether YAML repeats a node by its name, so that a small text can stand for a
+// huge one.
+func hasAlias(matter []byte) bool {
+	return slices.ContainsFunc(lexer.Tokenize(string(matter)), func(t *token.Token) bool { return t.Type == token.AliasType })
+}
 
 // document makes a concept document of Markdown.
 func document(v versionlog.Version, data []byte, about *item) []byte {
 	fence, matter, found := frontMatter(data)
-	if found && !anchor.Match(matter) && !isDeep(matter) {
+	if found && !isDeep(matter) && !hasAlias(matter) {
 		fields := map[string]any{}
 		if yaml.Unmarshal(matter, &fields) == nil && len(fields) > 0 {
 			for name, to := range map[string]*string{"title": &about.title, "description": &about.description} {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mneme/cas"
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -26,7 +27,7 @@ type Options struct {
 	// Lost is called with each version that is left out. Default: nobody is told.
 	Lost func(versionlog.Version)
 	// Convert returns the name in the directory and the bytes of a memory there. Default: its
-	// path without the slash before it, and its content.
+	// path as quote.GitPath has it, and its content.
 	Convert func(v versionlog.Version, content []byte) (name string, data []byte)
 	// Rest returns files by their names, which are written once every memory is. Default:
 	// none.
@@ -111,7 +112,7 @@ func write(ctx context.Context, st *memory.Store, root *os.Root, opts *Options) 
 }
 
 // nameOf is the name of a path in the directory.
-func nameOf(p string) string { return strings.Trim(p, "/") }
+func nameOf(p string) string { return quote.GitPath(strings.Trim(p, "/")) }
 
 // writeOne writes a memory, or makes a directory. The path is checked again: a log takes any,
 // and so does what writes to it past package memory.

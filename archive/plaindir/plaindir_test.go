@@ -114,6 +114,29 @@ func TestWriteHostile(t *testing.T) {
 	}
 }
 
+// TestWriteGitNames: names that git takes for its own are escaped, so that nobody who works in the
+// directory runs what a session has written; others are as they are.
+func TestWriteGitNames(t *testing.T) {
+	p := newPlace(t)
+	for _, path := range []string{"/.git/config", "/d/.gitmodules", "/.github/x", "/.gitignore"} {
+		p.put(path, "x")
+	}
+	_, err := p.st.MakeDir(t.Context(), "/e/.git", versionlog.ExpectAny(), nil)
+	p.must(err)
+	_, err = Write(t.Context(), p.st, p.root, nil)
+	p.must(err)
+	for _, name := range []string{"%2Egit/config", "d/%2Egitmodules", ".github/x", ".gitignore", "e/%2Egit"} {
+		if _, err := os.Stat(filepath.Join(p.dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, name := range []string{".git", "d/.gitmodules", "e/.git"} {
+		if _, err := os.Stat(filepath.Join(p.dir, name)); err == nil {
+			t.Errorf("%s is there", name)
+		}
+	}
+}
+
 // TestWriteLost: a content that is lost ends it, or is left out.
 func TestWriteLost(t *testing.T) {
 	p := newPlace(t)

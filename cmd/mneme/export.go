@@ -22,7 +22,7 @@ type exportCmd struct {
 func (c *exportCmd) Help() string {
 	return `Writes a store as a tar to standard output: the records of its history as they are, and each content once. The same history is always the same bytes, wherever the store is. 'mneme import' reads it; docs/FORMAT.md describes it. What is redacted later is still in the tar.
 
-With --git, each commit of the store is a commit of git, on the branch main: its author, time, message, and sequence number, digest and operations as trailers (Mneme-Seq: 12). Names such as .git and .mailmap are escaped (%2Egit). Empty directories are not there. With --dir, each memory is a file, with the time of its version. With --okf, Markdown that has no front matter with a type gets one, an index.md of the store is index.memory.md, and index.md and log.md say what is there and how it came to be.
+With --git, each commit of the store is a commit of git, on the branch main: its author, time, message, and sequence number, digest and operations as trailers (Mneme-Seq: 12). Empty directories are not there. With --dir, each memory is a file, with the time of its version. With --okf, Markdown that has no front matter with a type gets one, an index.md of the store is index.memory.md, and index.md and log.md say what is there and how it came to be. In all three names such as .git and .mailmap are escaped (%2Egit).
 
 Examples:
 

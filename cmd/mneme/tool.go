@@ -145,7 +145,7 @@ func (c *toolCmd) Run(ctx context.Context, a *app) error {
 }
 
 func (c *toolCmd) options() tools.Options {
-	o := tools.Options{Overwrite: c.Overwrite, Budget: session.NewBudget(int(c.Calls), int64(c.Bytes)), ViewChars: int(c.ViewCharacters)}
+	o := tools.Options{Overwrite: c.Overwrite, Budget: session.NewBudget(int(c.Calls), int64(c.Bytes)), Renewed: true, ViewChars: int(c.ViewCharacters)}
 	if c.Texts == "sdk" {
 		o.Texts = tools.SDK
 	}

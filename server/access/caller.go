@@ -27,7 +27,7 @@ var (
 // Caller is the source of a request, once its credential was checked.
 type Caller struct {
 	Library *memory.Library
-	Actor   versionlog.Actor // in whose name it writes
+	Actor   versionlog.Actor // whose credential it is
 	Session string           // of a token; "" for a key
 
 	Everywhere Right            // in each store, also in those to come
@@ -67,6 +67,15 @@ func (c *Caller) AllowNew() error {
 	return nil
 }
 
+// Author is in whose name the caller writes: of a session's token that is the session, which is
+// at work with the key that made the token.
+func (c *Caller) Author() versionlog.Actor {
+	if c.Session != "" {
+		return versionlog.Actor{Kind: versionlog.ActorSession, ID: c.Session}
+	}
+	return c.Actor
+}
+
 // Open opens a store in which the caller has a right; what is written goes by the caller's
 // name. Errors: those of Allow and of memory.Library.Open.
 func (c *Caller) Open(ctx context.Context, storeID string, r Right) (*memory.Store, error) {
@@ -75,7 +84,7 @@ func (c *Caller) Open(ctx context.Context, storeID string, r Right) (*memory.Sto
 	}
 	var author *memory.Author
 	if r >= Write {
-		author = &memory.Author{Actor: c.Actor, Session: c.Session}
+		author = &memory.Author{Actor: c.Author(), Session: c.Session}
 	}
 	st, err := c.Library.Open(ctx, storeID, author)
 	if errors.Is(err, versionlog.ErrNotFound) || err == nil && memory.IsHidden(st.Info()) {

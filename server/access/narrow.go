@@ -170,7 +170,7 @@ func (n narrowed) Commit(ctx context.Context, storeID string, proposed *versionl
 	}
 	p := *proposed
 	if p.Finished == nil {
-		p.Actor = n.caller.Actor
+		p.Actor = n.caller.Author()
 		if n.caller.Session != "" {
 			if p.Session != "" && p.Session != n.caller.Session {
 				return nil, fmt.Errorf("%w: it is of session %s, and the commit of session %.80q", ErrDenied, n.caller.Session, p.Session)

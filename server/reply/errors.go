@@ -22,6 +22,9 @@ type invalidError struct{ text string }
 func (e *invalidError) Error() string      { return e.text }
 func (e *invalidError) Kind() errkind.Kind { return errkind.Invalid }
 
+// ErrEncoded says that a body is compressed, which would get round the bounds of what is read.
+var ErrEncoded = errkind.New(errkind.Unsupported, "the body is compressed or encoded (Content-Encoding); send it as it is")
+
 // ErrNoRoute says that there is no such operation.
 var ErrNoRoute = errkind.New(errkind.NotFound, "there is no such operation")
 

@@ -77,6 +77,8 @@ func Error(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) 
 	case errors.As(err, &method):
 		as.status = http.StatusMethodNotAllowed
 		w.Header().Set("Allow", method.allowed)
+	case errors.Is(err, ErrEncoded):
+		as.status = http.StatusUnsupportedMediaType
 	case as.status == http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="mneme"`)
 		e.Error.Message += "; send a key or a token as \"Authorization: Bearer …\" or as x-api-key"

@@ -1,18 +1,19 @@
-package gitstream
+package quote
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 )
 
-// Name returns the path of a memory, without the slash before it, as git gets it: a name
+// GitPath returns the path of a memory, without the slash before it, as it is in an export: a name
 // that git takes for its own on any system, such as .git, begins with the escape of its first
 // byte (%2Egit), and so does, with %25, one that would be taken for such an escape. What
 // follows a backslash is a name, too, as it is on Windows.
-func Name(path string) string {
+func GitPath(path string) string {
 	path = strings.TrimPrefix(path, "/")
 	var b strings.Builder
 	for path != "" {
@@ -35,7 +36,7 @@ func Name(path string) string {
 	return b.String()
 }
 
-// isEscaped reports whether a name is one that Name makes.
+// isEscaped reports whether a name is one that GitPath makes.
 func isEscaped(name string) bool {
 	for strings.HasPrefix(name, "%25") {
 		name = "%" + name[3:]
@@ -46,6 +47,13 @@ func isEscaped(name string) bool {
 	first, err := strconv.ParseUint(name[1:3], 16, 8)
 	return err == nil && isGits(string(rune(first))+name[3:])
 }
+
+// gits are the names that git refuses, or reads for itself.
+var gits = []string{".git", ".gitmodules", ".gitattributes", ".mailmap"}
+
+// shortGits are the short names that NTFS may give those: of the beginning of the name or, where
+// there are several such files, of a hash (is_ntfs_dot_generic in git's path.c).
+var shortGits = regexp.MustCompile(`^(git|gitmod|gitatt|mailma|gi7e?b?a?|gi7d?2?9?|maba?3?0?)~[0-9]+$`)
 
 // isGits reports whether git, on Linux, macOS or Windows, takes a name for its own: it
 // refuses .git and ignores case, characters that HFS+ ignores, what NTFS ignores at the end,
@@ -60,10 +68,5 @@ func isGits(name string) bool {
 		return r
 	}, name))
 	name = strings.TrimRight(name, ". ")
-	if name == ".gitignore" || name == ".gitkeep" {
-		return false
-	}
-	return slices.ContainsFunc([]string{".git", "git~", "gitmod~", "gitatt~", "gi7eba~", "gi7d29~", ".mailmap", "mailma~", "maba30~"}, func(prefix string) bool {
-		return strings.HasPrefix(name, prefix)
-	})
+	return slices.Contains(gits, name) || shortGits.MatchString(name)
 }
