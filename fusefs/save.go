@@ -146,8 +146,9 @@ func (t *stagedText) settleBaseLocked(d *session.Draft) {
 		d.Digest = cas.Sum(d.Data)
 		d.Unchanged = d.Digest == d.Base.Digest()
 	}
-	if !st.appendOnly && !d.Unchanged && !st.fresh {
-		d.Judge = knownLocked(n).ToJudge()
+	isMapped := st.anyones > st.committed
+	if !st.appendOnly && !d.Unchanged && (!st.fresh || isMapped) {
+		d.Judge, d.Mapped = knownLocked(n).ToJudge(), st.fresh
 	}
 }
 
