@@ -213,6 +213,11 @@ func content(o *strictjson.Object, path string) ([]byte, error) {
 // condition returns what a change presumes of its path; nil: nothing in particular.
 func condition(o *strictjson.Object, path string) (*versionlog.Expectation, error) {
 	var all []versionlog.Expectation
+	for _, name := range []string{"if_absent", "if_version", "if_sha256"} { // what was to be conditional must not become unconditional
+		if string(o.Peek(name)) == "null" {
+			return nil, &strictjson.Error{Problem: strictjson.WrongType, Field: name, Want: "a condition", Got: "null"}
+		}
+	}
 	isAbsent, _, err := o.OptBool("if_absent")
 	if err != nil {
 		return nil, err

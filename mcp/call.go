@@ -3,6 +3,7 @@ package mcp
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +31,9 @@ func newCall(r *sdk.CallToolRequest, s *spec) *call {
 		c.raw = json.RawMessage("{}")
 	}
 	// How long a line or a request may be is up to the transport.
-	c.fields, c.err = strictjson.Parse(c.raw, &strictjson.Limits{Bytes: len(c.raw)})
+	if c.fields, c.err = strictjson.Parse(c.raw, &strictjson.Limits{Bytes: len(c.raw)}); c.err == nil {
+		c.fields.DropNulls()
+	}
 	return c
 }
 
@@ -86,19 +89,20 @@ func (c *call) version(name string, words ...string) string {
 	if c.err != nil {
 		return ""
 	}
-	raw := c.fields.Raw(name)
+	raw := c.fields.Peek(name)
 	if raw == nil {
 		return ""
 	}
-	ref, got := string(raw), "another value"
+	ref, got := "", "another value"
 	if raw[0] == '"' {
-		ref, got = "", "another word"
-		_ = json.Unmarshal(raw, &ref) // it was looked through
+		ref, got = c.optText(name), "another word"
+	} else if n, _, err := c.fields.OptInt(name); err == nil {
+		ref = strconv.FormatInt(n, 10)
 	}
 	if slices.Contains(words, ref) || memory.IsVersionRef(ref) {
 		return ref
 	}
-	if ref == "" {
+	if raw[0] == '"' && ref == "" {
 		got = "empty"
 	}
 	want := strings.Join(append(words, "a version id (memver_…)"), ", ") + " or a sequence number"
@@ -142,7 +146,7 @@ func (c *call) oneOf(name string, required bool, words ...string) string {
 type answer struct {
 	text    []string // blocks of text
 	picture *tools.Image
-	fields  any // an object, as the tool's output schema has it
+	fields  any // an object, as the tool's output schema has it; nil where it would only repeat the text
 	failure *tools.Error
 	asks    *sdk.CallToolResult // the client is asked first; the rest is nothing then
 }

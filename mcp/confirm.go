@@ -54,7 +54,7 @@ func (f *face) confirm(ctx context.Context, c *call, path string) (agreed []tool
 	said, isAnswer := c.Params.InputResponses[question].(*sdk.ElicitResult)
 	switch {
 	case isAnswer && !isYes(said):
-		return nil, &answer{text: []string{"Nothing was deleted."}, fields: memoryFields{Text: "Nothing was deleted."}}, nil
+		return nil, &answer{text: []string{"Nothing was deleted."}}, nil
 	case isAnswer && before.subject == now.subject, len(files) < 2:
 		return files, nil, nil
 	case c.ProtocolVersion() < stateless: // the question was put within this call, which can put one only

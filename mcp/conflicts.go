@@ -19,35 +19,14 @@ const (
 	maxConflictText = 100_000 // bytes of each of the three texts
 )
 
-type conflictFields struct {
-	ID      int    `json:"id"`
-	Path    string `json:"path"`
-	Session string `json:"session"`
-	Time    string `json:"time"`
-	Why     string `json:"why"`
-	Size    int64  `json:"size"`
-	Base    string `json:"base,omitempty"`   // id of the version; none: there was no file
-	Theirs  string `json:"theirs,omitempty"` // likewise
-}
-
-func (f *face) conflictOf(a *conflict.About) conflictFields {
-	fields := conflictFields{ID: a.ID, Path: f.pathOf(a.Store, a.Path), Session: a.Session, Time: stamp(a.Time), Why: a.Why, Size: a.Size}
-	if a.Base != nil {
-		fields.Base = a.Base.Version
-	}
-	if a.Theirs != nil {
-		fields.Theirs = a.Theirs.Version
-	}
-	return fields
-}
-
-func (c *conflictFields) String() string {
-	return fmt.Sprintf("%d %s, %s, of session %s, %s: %s", c.ID, quote.Text(c.Path), plural.Of(c.Size, "byte"), quote.Name(c.Session), c.Time, quote.Line(c.Why))
+// describe says what a conflict is about, in one line.
+func (f *face) describe(a *conflict.About) string {
+	return fmt.Sprintf("%d %s, %s, of session %s, %s: %s", a.ID, quote.Text(f.pathOf(a.Store, a.Path)), plural.Of(a.Size, "byte"), quote.Name(a.Session), stamp(a.Time), quote.Line(a.Why))
 }
 
 func (f *face) conflicts(ctx context.Context, c *call) (*answer, error) {
 	action := c.oneOf("action", true, "list", "show", "resolve", "dismiss")
-	store, id, take, text := c.optText("store"), 0, "", tools.Secret{}
+	store, id, take, text, ifVersion := c.optText("store"), 0, "", tools.Secret{}, ""
 	if action != "list" {
 		c.want("id", c.fields != nil && c.fields.Has("id"))
 		id = c.number("id")
@@ -56,6 +35,7 @@ func (f *face) conflicts(ctx context.Context, c *call) (*answer, error) {
 		if take = c.oneOf("take", true, "yours", "theirs", "merge", "text"); take == "text" {
 			text = c.secret("text")
 		}
+		ifVersion = c.version("if_version", tools.IfNone)
 	}
 	if err := c.done(); err != nil {
 		return nil, err
@@ -71,7 +51,11 @@ func (f *face) conflicts(ctx context.Context, c *call) (*answer, error) {
 		}
 		return settled(id, "Conflict %d is dismissed; the file is as it was."), nil
 	}
-	return f.resolveConflict(ctx, store, id, take, text)
+	made, err := f.Resolve(ctx, store, id, session.Resolution{Take: takes[take], Data: []byte(text.Reveal())}, ifVersion)
+	if err != nil {
+		return nil, err
+	}
+	return resolved(id, made), nil
 }
 
 func (f *face) listConflicts(ctx context.Context, store string) (*answer, error) {
@@ -79,56 +63,50 @@ func (f *face) listConflicts(ctx context.Context, store string) (*answer, error)
 	if err != nil {
 		return nil, err
 	}
-	fields := struct {
-		Conflicts []conflictFields `json:"conflicts"`
-		More      int              `json:"more,omitempty"`
-	}{Conflicts: []conflictFields{}, More: max(0, len(list)-maxConflicts)}
+	more := max(0, len(list)-maxConflicts)
 	var lines []string
-	for i := range list[:len(list)-fields.More] {
-		one := f.conflictOf(&list[i])
-		fields.Conflicts, lines = append(fields.Conflicts, one), append(lines, one.String())
+	for i := range list[:len(list)-more] {
+		lines = append(lines, f.describe(&list[i]))
 	}
-	if fields.More > 0 {
-		lines = append(lines, fmt.Sprintf("Not shown: %d more; settle these first.", fields.More))
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("Not shown: %d more; settle these first.", more))
 	}
 	if lines == nil {
 		lines = []string{"There are no conflicts."}
 	}
-	return &answer{text: []string{strings.Join(lines, "\n")}, fields: fields}, nil
-}
-
-type conflictTexts struct {
-	Base   string `json:"base"`
-	Theirs string `json:"theirs"`
-	Yours  string `json:"yours"`
-	Cut    bool   `json:"cut,omitempty"` // one of them is longer
+	return &answer{text: []string{strings.Join(lines, "\n")}}, nil
 }
 
 func (f *face) showConflict(ctx context.Context, store string, id int) (*answer, error) {
-	about, kept, err := f.Conflict(ctx, store, id)
+	kept, err := f.Conflict(ctx, store, id)
 	if err != nil {
 		return nil, err
 	}
-	one := f.conflictOf(&about)
-	texts := conflictTexts{}
-	blocks := []string{one.String()}
-	for _, side := range []struct {
+	type side struct {
 		name string
 		data []byte
-		to   *string
-	}{{"base", kept.Base, &texts.Base}, {"theirs", kept.Theirs, &texts.Theirs}, {"yours", kept.Yours, &texts.Yours}} {
+	}
+	sides := []side{{"base", kept.Texts.Base}, {"theirs", kept.Texts.Theirs}, {"yours", kept.Texts.Yours}}
+	blocks := []string{f.describe(&kept.About)}
+	if kept.Now == nil {
+		blocks[0] += "\nNothing is there now; to make it again, give if_version none."
+	} else {
+		now := fmt.Sprintf("now there, version %d (%s)", kept.Now.Seq, kept.Now.Version)
+		if won := kept.About.Theirs; won != nil && won.Version == kept.Now.Version {
+			sides[1].name += ", " + now
+		} else {
+			sides = append(sides, side{now, kept.NowText})
+		}
+	}
+	for _, side := range sides {
 		text, cut := shownText(side.data)
-		*side.to, texts.Cut = text, texts.Cut || cut
 		end := ""
 		if cut {
 			end = " (its beginning)"
 		}
 		blocks = append(blocks, side.name+end+":\n"+text)
 	}
-	return &answer{text: blocks, fields: struct {
-		Conflicts []conflictFields `json:"conflicts"`
-		Texts     conflictTexts    `json:"texts"`
-	}{[]conflictFields{one}, texts}}, nil
+	return &answer{text: blocks}, nil
 }
 
 // shownText returns the beginning of a text, and whether there is more.
@@ -146,13 +124,10 @@ func shownText(data []byte) (text string, cut bool) {
 // takes are what the argument take means.
 var takes = map[string]session.Take{"yours": session.Yours, "theirs": session.Theirs, "merge": session.Merged, "text": session.Given}
 
-func (f *face) resolveConflict(ctx context.Context, store string, id int, take string, text tools.Secret) (*answer, error) {
-	made, err := f.Resolve(ctx, store, id, session.Resolution{Take: takes[take], Data: []byte(text.Reveal())})
-	if err != nil {
-		return nil, err
-	}
+// resolved is the answer of a conflict that is settled.
+func resolved(id int, made tools.Made) *answer {
 	if made == (tools.Made{}) {
-		return settled(id, "Conflict %d is settled; there was nothing to write."), nil
+		return settled(id, "Conflict %d is settled; there was nothing to write.")
 	}
 	return &answer{
 		text: []string{fmt.Sprintf("Conflict %d is settled: %s has version %s (%d).", id, quote.Text(made.Path), made.Version, made.Seq)},
@@ -160,7 +135,7 @@ func (f *face) resolveConflict(ctx context.Context, store string, id int, take s
 			madeFields
 			Settled int `json:"settled"`
 		}{madeFields{made.Path, made.Version, made.Seq}, id},
-	}, nil
+	}
 }
 
 // settled is the answer of a conflict that is settled without a change; format is for its id.

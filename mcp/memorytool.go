@@ -38,11 +38,11 @@ func (f *face) memory(ctx context.Context, c *call) (*answer, error) {
 	if r.Error != nil {
 		return failure(r.Error), nil
 	}
-	fields := memoryFields{Text: r.Text}
-	for _, m := range r.Made {
-		fields.Made = append(fields.Made, madeFields{m.Path, m.Version, m.Seq})
+	a := &answer{text: []string{r.Text}, picture: r.Image}
+	if len(r.Made) > 0 {
+		a.fields = memoryFields{r.Text, madeOf(r.Made)}
 	}
-	return &answer{text: []string{r.Text}, picture: r.Image, fields: fields}, nil
+	return a, nil
 }
 
 // onlyPath returns the argument path, if there is no other.
@@ -64,11 +64,17 @@ func (f *face) removeNamed(ctx context.Context, c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	fields := memoryFields{}
 	names := make([]string, len(made))
 	for i, m := range made {
-		fields.Made, names[i] = append(fields.Made, madeFields{m.Path, m.Version, m.Seq}), m.Path
+		names[i] = m.Path
 	}
-	fields.Text = "Successfully deleted " + listed(names)
-	return &answer{text: []string{fields.Text}, fields: fields}, nil
+	text := "Successfully deleted " + listed(names)
+	return &answer{text: []string{text}, fields: memoryFields{text, madeOf(made)}}, nil
+}
+
+func madeOf(all []tools.Made) (fields []madeFields) {
+	for _, m := range all {
+		fields = append(fields, madeFields{m.Path, m.Version, m.Seq})
+	}
+	return fields
 }

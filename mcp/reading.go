@@ -63,23 +63,6 @@ func (f *face) list(ctx context.Context, c *call) (*answer, error) {
 	return &answer{text: []string{strings.Join(lines, "\n")}, fields: fields}, nil
 }
 
-type readFields struct {
-	Path    string `json:"path"`
-	Version string `json:"version"`
-	Seq     uint64 `json:"seq"`
-	Updated string `json:"updated"`
-	By      string `json:"by"`
-	Size    int64  `json:"size"`
-	Text    string `json:"text"`
-	Lines   struct {
-		From int `json:"from"`
-		To   int `json:"to"`
-		Of   int `json:"of"`
-	} `json:"lines"`
-	Next  int  `json:"next_line,omitempty"`
-	IsCut bool `json:"cut,omitempty"` // the line is longer than what is shown of it
-}
-
 func (f *face) read(ctx context.Context, c *call) (*answer, error) {
 	q := tools.ReadQuery{Path: c.text("path"), Version: c.version("version"), FromLine: c.number("from_line"), Lines: c.number("lines")}
 	if err := c.done(); err != nil {
@@ -89,19 +72,14 @@ func (f *face) read(ctx context.Context, c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	fields := readFields{
-		Path: page.Path, Version: page.Version, Seq: page.Seq, Updated: stamp(page.Time), By: page.By, Size: page.Size, Text: page.Text,
-	}
-	fields.Lines.From, fields.Lines.To, fields.Lines.Of = page.From, page.To, page.Of
 	head := fmt.Sprintf("%s, version %s (%d), %s.", quote.Text(page.Path), page.Version, page.Seq, linesOf(&page))
 	if page.To < page.Of {
-		fields.Next = page.To + 1
-		head += fmt.Sprintf(" Go on with from_line %d.", fields.Next)
+		head += fmt.Sprintf(" Go on with from_line %d.", page.To+1)
 	}
-	if fields.IsCut = page.From == page.To && utf8.RuneCountInString(page.Text) == tools.MaxReadChars && !strings.HasSuffix(page.Text, "\n"); fields.IsCut {
+	if page.From == page.To && utf8.RuneCountInString(page.Text) == tools.MaxReadChars && !strings.HasSuffix(page.Text, "\n") {
 		head += " The line is longer than what is shown of it."
 	}
-	return &answer{text: []string{head, page.Text}, fields: fields}, nil
+	return &answer{text: []string{head, page.Text}}, nil
 }
 
 // linesOf says which lines of a file a page has.
@@ -115,24 +93,6 @@ func linesOf(p *tools.ReadPage) string {
 		return fmt.Sprintf("line %d of %d", p.From, p.Of)
 	}
 	return fmt.Sprintf("lines %d to %d of %d", p.From, p.To, p.Of)
-}
-
-type matchFields struct {
-	Path    string `json:"path"`
-	Version string `json:"version"`
-	Line    int    `json:"line"`
-	Text    string `json:"text"`
-}
-
-type coverageFields struct {
-	Files      int    `json:"files"`
-	Searched   int    `json:"searched"`
-	Complete   bool   `json:"complete"` // all lines that match are there
-	Stopped    string `json:"stopped,omitempty"`
-	After      string `json:"after,omitempty"`
-	Shortened  int    `json:"with_more_lines,omitempty"`
-	NotText    int    `json:"not_text,omitempty"`
-	Unreadable int    `json:"unreadable,omitempty"`
 }
 
 func (f *face) search(ctx context.Context, c *call) (*answer, error) {
@@ -153,31 +113,18 @@ func (f *face) search(ctx context.Context, c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	fields := struct {
-		Matches  []matchFields  `json:"matches"`
-		Coverage coverageFields `json:"coverage"`
-	}{[]matchFields{}, coverageOf(covered)}
 	var b strings.Builder
 	for i, m := range matches {
-		fields.Matches = append(fields.Matches, matchFields{m.Path, m.Version, m.Line, m.Text})
 		if i == 0 || matches[i-1].Path != m.Path {
 			fmt.Fprintf(&b, "%s, version %d:\n", quote.Text(m.Path), m.Seq) // once, and not the id: tokens
 		}
 		fmt.Fprintf(&b, "%d: %s\n", m.Line, m.Text)
 	}
+	if len(matches) == 0 {
+		b.WriteString("No line matches. ")
+	}
 	b.WriteString(covered.String())
-	return &answer{text: []string{b.String()}, fields: fields}, nil
-}
-
-func coverageOf(c tools.Coverage) coverageFields {
-	fields := coverageFields{
-		Files: c.Memories, Searched: c.Searched, Stopped: c.Why, Shortened: c.Shortened, NotText: c.NotText, Unreadable: c.Damaged,
-		Complete: c.Why == "" && c.Shortened == 0 && c.Damaged == 0,
-	}
-	if c.Why != "" {
-		fields.After = c.After
-	}
-	return fields
+	return &answer{text: []string{b.String()}}, nil
 }
 
 type versionFields struct {

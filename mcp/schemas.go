@@ -24,13 +24,13 @@ type spec struct {
 	Description string                     `json:"description"`
 	Annotations sdk.ToolAnnotations        `json:"annotations"`
 	Input       json.RawMessage            `json:"inputSchema"`
-	Output      map[string]json.RawMessage `json:"output"` // the properties of the result, besides error
+	Output      map[string]json.RawMessage `json:"output"` // the properties of the result, besides error; nil: none are promised
 
 	fields []string // names of the arguments
 }
 
 // errorSchema is of what every tool returns that has failed.
-const errorSchema = `{"type":"object","properties":{"kind":{"type":"string"},"retry":{"enum":["never","after_view","later"]},` +
+const errorSchema = `{"type":"object","properties":{"kind":{"type":"string"},"retry":{"type":"string","enum":["never","after_view","later"]},` +
 	`"text":{"type":"string"},"conflict":{"type":"integer"},"unsure":{"type":"boolean"}},"required":["kind","retry","text"]}`
 
 // specs returns the tools for stores of which some, or none, can be written to.
@@ -61,15 +61,18 @@ func readSpecs(data []byte) []*spec {
 			panic(fmt.Sprintf("schema of %s: %v", s.Name, err))
 		}
 		s.fields = slices.Sorted(maps.Keys(input.Properties))
-		s.Output["error"] = json.RawMessage(errorSchema)
+		if s.Output != nil {
+			s.Output["error"] = json.RawMessage(errorSchema)
+		}
 	}
 	return all
 }
 
 // tool is s as the SDK has it.
 func (s *spec) tool() *sdk.Tool {
-	return &sdk.Tool{
-		Name: s.Name, Description: s.Description, Annotations: &s.Annotations, InputSchema: s.Input,
-		OutputSchema: map[string]any{"type": "object", "properties": s.Output},
+	t := &sdk.Tool{Name: s.Name, Description: s.Description, Annotations: &s.Annotations, InputSchema: s.Input}
+	if s.Output != nil {
+		t.OutputSchema = map[string]any{"type": "object", "properties": s.Output}
 	}
+	return t
 }

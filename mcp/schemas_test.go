@@ -21,7 +21,14 @@ func (c *client) checkFields(name string, t *toolResult) {
 	if i < 0 {
 		return
 	}
-	output, err := json.Marshal(c.face.specs()[i].tool().OutputSchema)
+	promised := c.face.specs()[i].tool().OutputSchema
+	if promised == nil { // what only repeats the text is left out
+		if text, _ := json.Marshal(t.text()); !t.IsError && t.Fields != nil && t.field("made") == nil && t.field("settled") == nil {
+			c.Errorf("%s returned %s beside %s", name, t.Fields, text)
+		}
+		return
+	}
+	output, err := json.Marshal(promised)
 	c.must(err)
 	// No field beyond those: a program relies on what is named.
 	closed := strings.ReplaceAll(string(output), `"properties":`, `"additionalProperties":false,"properties":`)
@@ -113,6 +120,38 @@ func TestTokens(t *testing.T) {
 	t.Logf("%d tokens; %d with the schemas of results", total, whole)
 	if total > 1500 {
 		t.Errorf("the tools take %d tokens, want at most 1,500", total)
+	}
+}
+
+// TestSchemasHaveTypes: some models and hosts take no list of values without a type.
+func TestSchemasHaveTypes(t *testing.T) {
+	var look func(at string, value any)
+	look = func(at string, value any) {
+		switch v := value.(type) {
+		case map[string]any:
+			_, hasEnum := v["enum"].([]any)
+			if _, hasType := v["type"]; hasEnum && !hasType {
+				t.Errorf("%s has values and no type", at)
+			}
+			for name, inner := range v {
+				look(at+"."+name, inner)
+			}
+		case []any:
+			for _, inner := range v {
+				look(at, inner)
+			}
+		}
+	}
+	for _, c := range []*client{newRig(t, nil).client(), newRig(t, &rigOptions{stores: []string{"notes:ro"}}).client()} {
+		for _, d := range c.described() {
+			for _, schema := range []json.RawMessage{d.Input, d.Output} {
+				var value any
+				if len(schema) > 0 && json.Unmarshal(schema, &value) != nil {
+					t.Errorf("%s: %s", d.Name, schema)
+				}
+				look(d.Name, value)
+			}
+		}
 	}
 }
 

@@ -115,7 +115,7 @@ func blocked(c *client) string {
 func TestFlood(t *testing.T) {
 	const requests, most = 3_000, 2_000
 	c := newRig(t, nil).client()
-	c.theirs("/a.md", strings.Repeat("word ", 10))
+	c.theirs("/a.md", strings.Repeat("word ", 80))
 	var sent atomic.Int64
 	var before runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -55,8 +57,8 @@ func TestMemoryConflict(t *testing.T) {
 	}
 	c.ok("1 /memories/a.md", "conflicts", "action", "list")
 	shown := c.ok("yours:\none\nmine\n", "conflicts", "action", "show", "id", 1)
-	if shown.field("texts", "base") != "one\ntwo\n" || shown.field("texts", "theirs") != "one\n2\n" || shown.field("texts", "yours") != "one\nmine\n" {
-		t.Errorf("texts: %s", shown.Fields)
+	if text := shown.text(); !strings.Contains(text, "base:\none\ntwo\n|theirs, now there, version ") || !strings.Contains(text, "):\none\n2\n|yours:\none\nmine\n") {
+		t.Errorf("texts: %s", text)
 	}
 	c.fails("cannot be merged", "conflict", "conflicts", "action", "resolve", "id", 1, "take", "merge")
 	c.ok("/memories/a.md has version", "conflicts", "action", "resolve", "id", 1, "take", "text", "text", "both\n")
@@ -67,6 +69,25 @@ func TestMemoryConflict(t *testing.T) {
 	c.fails("The field `text` is missing", "invalid", "conflicts", "action", "resolve", "id", 1, "take", "text")
 	c.fails("The field `id` is missing", "invalid", "conflicts", "action", "show")
 	c.fails("The field `id` is unknown", "invalid", "conflicts", "action", "list", "id", 1)
+}
+
+// TestConflictOfMovedOn says that a conflict whose file has changed since is settled by what the
+// answers say.
+func TestConflictOfMovedOn(t *testing.T) {
+	c := newRig(t, nil).client()
+	c.theirs("/a.md", "1\n")
+	c.ok("1\n", "read", "path", "/memories/a.md")
+	c.theirs("/a.md", "1\n2a\n")
+	c.fails("/memories/a.md changed", "conflict", "write", "path", "/memories/a.md", "text", "1\n2b\n")
+	c.ok("theirs, now there, version 2 (memver_", "conflicts", "action", "show", "id", 1)
+	c.theirs("/a.md", "1\n2a\n3a\n")
+	c.fails("/memories/a.md has changed since it was kept, version 3 (memver_", "conflict", "conflicts", "action", "resolve", "id", 1, "take", "yours", "if_version", 2)
+	c.fails("/memories/a.md has changed since it was kept, version 3 (memver_", "conflict", "conflicts", "action", "resolve", "id", 1, "take", "yours")
+	c.ok("now there, version 3 (memver_", "conflicts", "action", "show", "id", 1)
+	c.ok("Conflict 1 is settled", "conflicts", "action", "resolve", "id", 1, "take", "text", "text", "1\n2a\n2b\n3a\n")
+	c.holds("/a.md", "1\n2a\n2b\n3a\n")
+	c.fails("/memories is a directory", "invalid", "read", "path", "/memories")
+	c.ok("No line matches. Searched 1 of 1 memory.", "search", "query", "nothing")
 }
 
 // TestDismiss settles conflicts without a change.
@@ -126,8 +147,7 @@ func TestWriters(t *testing.T) {
 			n := 0
 			for n < 20 {
 				got := c.tool("read", "path", "/memories/n")
-				next := fmt.Sprintf("%s+", got.field("text"))
-				if !c.tool("write", "path", "/memories/n", "text", next, "if_version", got.field("version")).IsError {
+				if !c.tool("write", "path", "/memories/n", "text", got.Content[1].Text+"+", "if_version", versionIn(got)).IsError {
 					n++
 				}
 			}
@@ -139,43 +159,53 @@ func TestWriters(t *testing.T) {
 	r.holds("/n", "0"+strings.Repeat("+", 40))
 }
 
+// versionIn returns the id of the version of which a text tells first.
+func versionIn(got *toolResult) string {
+	return regexp.MustCompile(`memver_[0-9a-z]+`).FindString(got.text())
+}
+
 // TestRead reads files in parts, and earlier versions.
 func TestRead(t *testing.T) {
 	c := newRig(t, &rigOptions{create: memory.StoreOptions{MaxMemoryBytes: 1 << 20}}).client()
 	old := c.theirs("/a.md", "old\n")
 	c.theirs("/a.md", "1\n2\n3\n")
 	got := c.ok("/memories/a.md, version memver_", "read", "path", "/memories/a.md", "from_line", 2, "lines", 1)
-	if got.field("text") != "2\n" || got.field("lines", "of") != 3.0 || got.field("next_line") != 3.0 || got.field("by") != "session:other" {
-		t.Errorf("structured result: %s", got.Fields)
-	}
-	if len(got.Content) != 2 || got.Content[1].Text != "2\n" {
+	if len(got.Content) != 2 || got.Content[1].Text != "2\n" || !strings.HasSuffix(got.Content[0].Text, ", line 2 of 3. Go on with from_line 3.") || got.Fields != nil {
 		t.Errorf("the text is %+v", got.Content)
 	}
 	for _, version := range []string{old.ID, fmt.Sprint(old.Seq)} {
-		if got := c.ok("old", "read", "path", "/memories/a.md", "version", version); got.field("version") != old.ID {
-			t.Errorf("version %s: %s", version, got.Fields)
+		if got := c.ok("old", "read", "path", "/memories/a.md", "version", version); versionIn(got) != old.ID {
+			t.Errorf("version %s: %s", version, got.text())
 		}
 	}
 	c.theirs("/long", strings.Repeat("0123456789\n", 20_000))
-	long := c.tool("read", "path", "/memories/long")
-	if next, _ := long.field("next_line").(float64); next < 1000 || next > 10_000 {
-		t.Errorf("of a long file, the next line is %v", next)
+	long := c.ok("Go on with from_line", "read", "path", "/memories/long")
+	next := 0
+	if _, err := fmt.Sscanf(long.text()[strings.Index(long.text(), "Go on"):], "Go on with from_line %d.", &next); err != nil || next < 1000 || next > 10_000 {
+		t.Errorf("of a long file, the next line is %v, %v", next, err)
 	}
 	c.theirs("/line", strings.Repeat("ü", tools.MaxReadChars+1)+"\nnext\n")
-	if got := c.ok("The line is longer than what is shown of it.", "read", "path", "/memories/line"); got.field("cut") != true || got.field("next_line") != 2.0 {
-		t.Errorf("of a long line: %.200s", got.Fields)
+	if got := c.ok("The line is longer than what is shown of it.", "read", "path", "/memories/line"); !strings.Contains(got.Content[0].Text, "Go on with from_line 2.") {
+		t.Errorf("of a long line: %.200s", got.text())
 	}
-	if got := c.ok("next", "read", "path", "/memories/line", "from_line", 2); got.field("cut") != nil {
-		t.Errorf("of a short line: %s", got.Fields)
+	if got := c.ok("next", "read", "path", "/memories/line", "from_line", 2); strings.Contains(got.text(), "longer than") {
+		t.Errorf("of a short line: %s", got.text())
 	}
 	for text, want := range map[string]string{"": "empty.", "one": "1 line.", "one\n": "1 line.", "\n": "1 line.", "one\n\n": "lines 1 to 2 of 2.", "one\ntwo": "lines 1 to 2 of 2."} {
 		c.theirs("/lines", text)
-		if got := c.ok(want, "read", "path", "/memories/lines"); got.field("text") != text || got.field("next_line") != nil {
-			t.Errorf("of %q: %s", text, got.Fields)
+		if got := c.ok(want, "read", "path", "/memories/lines"); got.Content[1].Text != text || strings.Contains(got.text(), "Go on") {
+			t.Errorf("of %q: %s", text, got.text())
 		}
 	}
 	c.ok("line 2 of 2.", "read", "path", "/memories/line", "from_line", 9)
 	c.fails("does not exist", "not_found", "read", "path", "/memories/none")
+	for _, one := range []any{1, json.RawMessage("1.0"), nil} { // as some hosts write numbers, and what they leave out
+		c.ok("lines 1 to 3 of 3.", "read", "path", "/memories/a.md", "from_line", one, "version", json.RawMessage("2.0"), "lines", nil)
+	}
+	c.ok("There are no conflicts.", "conflicts", "action", "list", "store", nil, "id", nil, "take", nil)
+	c.ok("1\n", "memory", "command", "view", "path", "/memories/a.md", "view_range", []any{json.RawMessage("1.0"), -1}, "file_text", nil, "paths", nil)
+	c.ok("Successfully deleted", "memory", "command", "delete", "path", "/memories/lines", "paths", nil)
+	c.fails("The field `path` is missing", "invalid", "read", "path", nil)
 	c.fails("The field `from_line` is out of range", "invalid", "read", "path", "/memories/a.md", "from_line", -1)
 }
 
@@ -205,21 +235,13 @@ func TestSearch(t *testing.T) {
 	c.theirs("/b.md", strings.Repeat("apple\n", 10))
 	c.theirs("/raw", "apple\x00")
 	got := c.ok("/memories/a.md, version 1:\n1: apple\n/memories/b.md, version 2:\n1: apple\n2: apple\n", "search", "query", "apple")
-	if got.field("coverage", "complete") != false || got.field("coverage", "with_more_lines") != 1.0 || got.field("coverage", "not_text") != 1.0 {
-		t.Errorf("structured result: %s", got.Fields)
-	}
 	if !strings.HasSuffix(got.text(), "Searched 3 of 3 memories. In 1 memory more lines match than are shown. 1 is not text.") {
 		t.Errorf("text: %q", got.text())
 	}
 	c.ok("/memories/a.md, version 1:\n1: apple\n3: Apple pie\n", "search", "query", "^app.*e$", "regex", true, "ignore_case", true)
-	limited := c.ok("Stopped (limit)", "search", "query", "apple", "limit", 1)
-	if limited.field("coverage", "stopped") != "limit" || limited.field("coverage", "after") != "/memories/a.md" || limited.field("coverage", "complete") != false {
-		t.Errorf("structured result: %s", limited.Fields)
-	}
+	c.ok(`Stopped (limit) after 1 of 3 memories; go on with after "/memories/a.md".`, "search", "query", "apple", "limit", 1)
 	c.ok("/memories/b.md, version 2:\n1: apple", "search", "query", "apple", "after", "/memories/a.md")
-	if none := c.ok("Searched 3 of 3", "search", "query", "cherry"); none.field("coverage", "complete") != true {
-		t.Errorf("structured result: %s", none.Fields)
-	}
+	c.ok("No line matches. Searched 3 of 3 memories. 1 is not text.", "search", "query", "cherry")
 	c.fails("", "invalid", "search", "query", "(", "regex", true)
 }
 
@@ -239,10 +261,11 @@ func TestPast(t *testing.T) {
 	}
 	c.ok("They are the same.", "diff", "path", "/memories/a.md", "from", "2", "to", "2")
 	c.ok("They are the same.", "diff", "path", "/memories/a.md", "from", 2, "to", 2)
+	c.ok("-one\n+two\n", "diff", "path", "/memories/a.md", "from", nil, "to", nil)
 	c.ok("one", "read", "path", "/memories/a.md", "version", 1)
 	c.ok("Wrote", "write", "path", "/memories/a.md", "text", "three", "if_version", 2)
 	c.ok("Restored", "restore", "path", "/memories/a.md", "version", 1)
-	for _, odd := range []any{-1, 1.5, true, nil, []int{1}, 1e30} {
+	for _, odd := range []any{-1, 1.5, true, []int{1}, 1e30} {
 		c.fails("The field `from` must be a version id (memver_…) or a sequence number, not another value", "invalid", "diff", "path", "/memories/a.md", "from", odd)
 	}
 	c.fails("The field `version` must be a version id (memver_…) or a sequence number, not another word", "invalid", "restore", "path", "/memories/a.md", "version", "foo")

@@ -14,10 +14,11 @@ type madeFields struct {
 	Seq     uint64 `json:"seq"`
 }
 
-// memoryFields are the result of the memory tool.
+// memoryFields are the result of a change by the memory tool. The text is among them, since some
+// clients show a model nothing else then.
 type memoryFields struct {
 	Text string       `json:"text"`
-	Made []madeFields `json:"made,omitempty"`
+	Made []madeFields `json:"made"`
 }
 
 type writtenFields struct {

@@ -108,31 +108,42 @@ func (s *Store) Resolve(ctx context.Context, path, ref string) (versionlog.Versi
 	return v, nil
 }
 
-// versionAt returns the version of a commit that took place at a path, or else
-// the one that the memory which was there last got elsewhere.
+// versionAt returns the version that a sequence number means in the history of a path, of which
+// memoryID is the memory that was there last. One commit may have several: the first is meant
+// that has a text, in the order of the path, the memory under another name, another memory that
+// left the path; else the first without one.
 func (s *Store) versionAt(ctx context.Context, path, memoryID string, seq uint64) (versionlog.Version, error) {
-	of := func(c *versionlog.Commit, is func(*versionlog.Version) bool) *versionlog.Version {
-		for i := range c.Versions {
-			if is(&c.Versions[i]) {
-				return &c.Versions[i]
-			}
-		}
-		return nil
-	}
 	c, err := versionlog.CommitAt(ctx, s.log, s.info.ID, seq)
 	if err != nil {
 		return versionlog.Version{}, err
 	}
+	var meant versionlog.Version
+	best := 0
 	if c != nil {
-		v := of(c, func(v *versionlog.Version) bool { return v.At(path) })
-		if v == nil {
-			v = of(c, func(v *versionlog.Version) bool { return v.MemoryID == memoryID })
-		}
-		if v != nil {
-			return *v, nil
+		for _, v := range c.Versions {
+			rank := 0
+			switch {
+			case v.Path == path:
+				rank = 3
+			case v.MemoryID == memoryID:
+				rank = 2
+			case v.At(path):
+				rank = 1
+			default:
+				continue
+			}
+			if v.HasText() {
+				rank += 3
+			}
+			if rank > best {
+				meant, best = v, rank
+			}
 		}
 	}
-	return versionlog.Version{}, s.noVersion(ctx, path, strconv.FormatUint(seq, 10))
+	if best == 0 {
+		return meant, s.noVersion(ctx, path, strconv.FormatUint(seq, 10))
+	}
+	return meant, nil
 }
 
 // noVersion is the error of a reference to a version that a path never had.

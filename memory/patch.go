@@ -20,7 +20,8 @@ type Side struct {
 
 // Patch returns what makes b of a, in the form of git that `git apply` and `patch -p1` take,
 // with three lines of context; "" where nothing differs. Renamed says that a file was renamed,
-// rather than that two are compared. Of content that is not text it says only that it differs.
+// rather than that two are compared. Of content that is not text it says only that it differs, in
+// a line that both pass over: they would refuse the whole patch for a header without a hunk.
 func Patch(a, b Side, renamed bool) string {
 	same := bytes.Equal(a.Text, b.Text)
 	if same && (a.Path == b.Path || a.Path != "" && b.Path != "" && !renamed) {
@@ -32,6 +33,15 @@ func Patch(a, b Side, renamed bool) string {
 	}
 	if nameB == "" {
 		nameB = nameA
+	}
+	if !same && (!isText(a.Text) || !isText(b.Text)) {
+		side := func(s Side, prefix string) string {
+			if s.Path == "" {
+				return noFile
+			}
+			return quoteGit(prefix + s.Path)
+		}
+		return fmt.Sprintf("Binary files %s and %s differ\n", side(a, "a"), side(b, "b"))
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "diff --git %s %s\n", quoteGit("a"+nameA), quoteGit("b"+nameB))
@@ -48,7 +58,7 @@ func Patch(a, b Side, renamed bool) string {
 	}
 	header := func(s Side, prefix string) string {
 		if s.Path == "" {
-			return "/dev/null"
+			return noFile
 		}
 		return quoteGit(prefix+s.Path) + "\t" + s.Label
 	}
@@ -58,13 +68,14 @@ func Patch(a, b Side, renamed bool) string {
 	case same && b.Path == "":
 		out.WriteString("index " + emptyBlob + "..0000000\n")
 	case same: // nothing but names
-	case !isText(a.Text) || !isText(b.Text):
-		fmt.Fprintf(&out, "Binary files %s and %s differ\n", quoteGit("a"+nameA), quoteGit("b"+nameB))
 	default:
 		out.WriteString(udiff.Unified(header(a, "a"), header(b, "b"), string(a.Text), string(b.Text)))
 	}
 	return out.String()
 }
+
+// noFile is what a patch calls the side on which there is no file.
+const noFile = "/dev/null"
 
 // emptyBlob is the hash that git has for no bytes, cut short.
 const emptyBlob = "e69de29"

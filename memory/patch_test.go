@@ -31,7 +31,11 @@ func TestPatch(t *testing.T) {
 		{"new and empty", none, side("/a", ""), true, "diff --git a/a b/a\nnew file mode 100644\nindex 0000000..e69de29\n"},
 		{"deleted", side("/a", "x\n"), none, true, "diff --git a/a b/a\ndeleted file mode 100644\n--- a/a\tnotes:/a@7\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"},
 		{"renamed", side("/a", "x\n"), side("/d/b", "x\n"), true, "diff --git a/a b/d/b\nsimilarity index 100%\nrename from a\nrename to d/b\n"},
-		{"binary", side("/a", "x\x00"), side("/a", "y"), true, "diff --git a/a b/a\nBinary files a/a and b/a differ\n"},
+		{"binary", side("/a", "x\x00"), side("/a", "y"), true, "Binary files a/a and b/a differ\n"},
+		{"new binary", none, side("/a", "x\x00"), true, "Binary files /dev/null and b/a differ\n"},
+		{"deleted binary", side("/a", "x\x00"), none, true, "Binary files a/a and /dev/null differ\n"},
+		{"renamed and changed binary", side("/a", "x\x00"), side("/b", "y\x00"), true, "Binary files a/a and b/b differ\n"},
+		{"renamed binary", side("/a", "x\x00"), side("/b", "x\x00"), true, "diff --git a/a b/b\nsimilarity index 100%\nrename from a\nrename to b\n"},
 		{"quoted", side(`/a"\`, "x\n"), none, true, "diff --git \"a/a\\\"\\\\\" \"b/a\\\"\\\\\"\ndeleted file mode 100644\n--- \"a/a\\\"\\\\\"\tnotes:/a\"\\@7\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"},
 	} {
 		if got := memory.Patch(test.a, test.b, test.renamed); got != test.want {
@@ -110,6 +114,41 @@ func TestPatchesApply(t *testing.T) {
 			f.checkOut(way.to, want)
 			if out, err := exec.Command("diff", "-r", want, dir).CombinedOutput(); err != nil {
 				t.Errorf("%s %s: %v\n%s\n%s", way.name, tool[0], err, out, patch)
+			}
+		}
+	}
+}
+
+// TestPatchBesideBinary: a file that is not text, before and after one that is, keeps neither tool
+// from changing that one, and is left alone.
+func TestPatchBesideBinary(t *testing.T) {
+	side := func(path, text string) memory.Side { return memory.Side{Path: path, Label: path, Text: []byte(text)} }
+	text := memory.Patch(side("/m", "before"), side("/m", "after\n"), false)
+	for _, binary := range [][2]memory.Side{
+		{side("/b", "x\x00"), side("/b", "y\x00")}, {side("/b", "x\x00"), side("/b", "text\n")}, {side("/b", "text\n"), side("/b", "x\x00")},
+		{{}, side("/c", "x\x00")}, {side("/b", "x\x00"), {}}, {side("/b", "x\x00"), side("/c", "y\x00")},
+	} {
+		differ := memory.Patch(binary[0], binary[1], true)
+		for _, tool := range [][]string{{"git", "apply", "-"}, {"patch", "-p1", "-s"}} {
+			if _, err := exec.LookPath(tool[0]); err != nil {
+				t.Logf("%s is not there", tool[0])
+				continue
+			}
+			dir := t.TempDir()
+			for name, text := range map[string]string{"m": "before", "b": string(binary[0].Text)} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.Command(tool[0], tool[1:]...)
+			cmd.Dir, cmd.Stdin = dir, strings.NewReader(differ+text+differ)
+			cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+			out, err := cmd.CombinedOutput()
+			changed, _ := os.ReadFile(filepath.Join(dir, "m"))
+			same, _ := os.ReadFile(filepath.Join(dir, "b"))
+			_, errNew := os.Stat(filepath.Join(dir, "c"))
+			if err != nil || string(changed) != "after\n" || string(same) != string(binary[0].Text) || !os.IsNotExist(errNew) {
+				t.Errorf("%s: %v, %s; m is %q, b is %q, c: %v\n%s", tool[0], err, out, changed, same, errNew, differ)
 			}
 		}
 	}

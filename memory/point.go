@@ -98,11 +98,15 @@ func (s *Store) ResolvePoint(ctx context.Context, p Point) (uint64, error) {
 }
 
 // AsOf returns the newest version in the History of a path that the commit of a sequence number
-// made, or one before it. versionlog.ErrNotFound.
+// made, or one before it; of several of one commit the one that its number means.
+// versionlog.ErrNotFound.
 func (s *Store) AsOf(ctx context.Context, path string, seq uint64) (versionlog.Version, error) {
 	for v, err := range s.History(ctx, path) {
-		if err != nil || v.Seq <= seq {
+		if err != nil {
 			return v, err
+		}
+		if v.Seq <= seq {
+			return s.Resolve(ctx, path, strconv.FormatUint(v.Seq, 10))
 		}
 	}
 	return versionlog.Version{}, s.noVersion(ctx, path, strconv.FormatUint(seq, 10))

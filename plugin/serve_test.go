@@ -38,7 +38,7 @@ func TestAnswer(t *testing.T) {
 		{`{"id":1,"method":"recall","extra":1}`, `1`, `invalid: field extra: it is unknown`},
 		{`{"id":1,"method":"health","params":{"x":1}}`, `1`, `invalid: field x: it is unknown`},
 		{`{"id":1,"method":"recall","params":{"query":"x"}}`, `1`, `invalid: field query: it is unknown`},
-		{`{"id":1,"method":"recall","params":{"query_text":null}}`, `1`, `invalid: field query_text: it must be a string, not null`},
+		{`{"id":1,"method":"recall","params":{"query_text":7}}`, `1`, `invalid: field query_text: it must be a string, not a number`},
 		{`{"id":1,"method":"recall","params":{"limits":{"max_items":"20"}}}`, `1`, `invalid: field max_items: it must be a whole number, not a string`},
 		{`{"id":1,"method":"recall","params":{"limits":{"max_chars":0}}}`, `1`, `"degraded":false,"reasons":[],"notes":["limits: max_chars is less than 1; it was taken for 8000"]`},
 		{`{"id":1,"method":"recall","params":{"limits":{"max_items":9223372036854775807}}}`, `1`, `"degraded":false,"reasons":[],"notes":["limits: max_items is more than 200, for which it was taken"]`},

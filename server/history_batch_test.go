@@ -43,7 +43,7 @@ func TestBatchNamesChange(t *testing.T) {
 		{`{"action":"put","path":"/cafe\u0301","content":"x"},{"action":"put","path":"/caf\u00e9","content":"x"}`, 400, []string{"change 3: ", "change 2 is of this path already"}},
 		{`{"action":"put","path":7,"content":"x"}`, 400, []string{"change 2: field path: it must be a string, not a number"}},
 		{`{"action":"put","path":"/c.md","content":"x","if_absent":"yes"}`, 400, []string{"change 2: field if_absent: it must be true or false, not a string"}},
-		{`{"action":"put","path":"/c.md","content":"x","if_version":null}`, 400, []string{"change 2: field if_version: it must be a string, not null"}},
+		{`{"action":"put","path":"/c.md","content":"x","if_version":null}`, 400, []string{"change 2: field if_version: it must be a condition, not null"}},
 		{`{"action":"put","path":"/c.md","content":"x","mode":1}`, 400, []string{"change 2: field mode: it is unknown"}},
 		{`{"action":"put","path":"/c.md","content":"x","Path":"/d.md"}`, 400, []string{"change 2: field Path: it is unknown"}},
 		{`{"action":"put","path":"/c.md","path":"/d.md","content":"x"}`, 400, []string{"change 2: field path: it is there twice"}},

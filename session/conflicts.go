@@ -74,8 +74,8 @@ func (t Take) String() string { return []string{"theirs", "yours", "merge", "dat
 type Resolution struct {
 	Take Take
 	Data []byte // of Given
-	// Expect is what must be there; nil: the version that had won. Merged replaces what it
-	// has merged with.
+	// Expect is what must be there; nil: the version that had won, or a later one that this
+	// session has read. Merged replaces what it has merged with.
 	Expect  *versionlog.Expectation
 	Message string // for people; "": which conflict was resolved, and how
 	// Confirmed says that a person means what the store's guard holds back else.
@@ -106,8 +106,12 @@ func (c *Conflicts) Resolve(ctx context.Context, id int, r Resolution) (versionl
 
 func (c *Conflicts) write(ctx context.Context, about conflict.About, texts conflict.Texts, r Resolution) (versionlog.Version, error) {
 	data, expect := r.Data, versionlog.ExpectAbsent()
+	won := uint64(0)
 	if about.Theirs != nil {
-		expect = versionlog.ExpectVersion(about.Theirs.Version)
+		expect, won = versionlog.ExpectVersion(about.Theirs.Version), about.Theirs.Seq
+	}
+	if read := c.s.known.Of(about.Path).Head(); read != nil && read.Seq() > won {
+		expect = versionlog.ExpectVersion(read.ID())
 	}
 	if r.Expect != nil {
 		expect = *r.Expect

@@ -18,7 +18,7 @@ type Knowledge struct {
 	head    *memory.Head // nil, if known: that there is no memory
 	known   bool
 	refused bool     // a write was refused, and nobody has read the file since
-	meant   bool     // somebody has: the next write is meant, whatever it takes back
+	meant   bool     // somebody has, or has viewed it whole: the next write is meant, whatever it takes back
 	more    *history // nil: none
 }
 
@@ -96,6 +96,15 @@ func (k Knowledge) Read(v *memory.Head) Knowledge {
 		next.more = &history{changes: k.changesTo(v)}
 	}
 	return next
+}
+
+// Viewed returns what the session knows after v, which it has read, was shown whole to the one
+// who writes: what comes next is meant, whatever it takes back.
+func (k Knowledge) Viewed(v *memory.Head) Knowledge {
+	if k.known && !k.Stale(v) {
+		k.meant = true
+	}
+	return k
 }
 
 // Wrote returns what the session knows after it has made v of what it knew.

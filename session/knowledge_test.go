@@ -33,7 +33,7 @@ func nameOf(v *memory.Head) string {
 }
 
 // after does to k what the words say: "read 2b", "wrote 2b", "appended 3bc 2b",
-// "merged 3bc 2b", "refused", "length 2".
+// "merged 3bc 2b", "viewed 2b", "refused", "length 2".
 func (k Knowledge) after(words string) Knowledge {
 	for doing := range strings.SplitSeq(words, ", ") {
 		word := strings.Fields(doing + " - - -")
@@ -45,6 +45,8 @@ func (k Knowledge) after(words string) Knowledge {
 			k = Of(one)
 		case "read":
 			k = k.Read(one)
+		case "viewed":
+			k = k.Viewed(one)
 		case "wrote":
 			k = k.Wrote(one)
 		case "added":
@@ -116,6 +118,12 @@ func TestKnowledge(t *testing.T) {
 		{"a write that is meant", "read 1a, refused, read 2b, wrote 3c", "3 1>2"},
 		{"a read of a second version after a refusal", "read 1a, refused, read 2b, read 3c", "3 1>2 2>3"},
 		{"a read of the same twice after a refusal", "read 1a, refused, read 2b, read 2b", "2 meant 1>2"},
+
+		{"a view of what another has written", "read 1a, read 2b, viewed 2b", "2 meant 1>2"},
+		{"a view of what is not there any more", "read 1a, read 2b, viewed 1a", "2 1>2"},
+		{"a view of what is not known", "viewed 1a", ""},
+		{"a write after a view", "read 1a, read 2b, viewed 2b, wrote 3c", "3 1>2"},
+		{"a read of a second version after a view", "read 1a, read 2b, viewed 2b, read 3c", "3 1>2 2>3"},
 
 		{"an append to what is known", "read 1a, appended 2ab 1a", "2"},
 		{"an append that makes the file", "nothing, appended 1a", "1"},

@@ -40,6 +40,14 @@ func (s *Session) Read(ctx context.Context, path string) (versionlog.Version, []
 	return v, slices.Clone(data), nil
 }
 
+// Viewed notes that the whole text of v, which Read returned for the path, was shown to the agent:
+// what it writes there next is not judged by what other sessions had changed up to v.
+func (s *Session) Viewed(path string, v *versionlog.Version) {
+	if path, err := memory.ParsePath(path); err == nil {
+		s.known.Update(path, func(k Knowledge) Knowledge { return k.Viewed(memory.NewHead(v)) })
+	}
+}
+
 // enter checks a path and takes a call, with the bytes that it brings, out of the budget.
 func (s *Session) enter(path string, bytes int) (canonical string, err error) {
 	if canonical, err = memory.ParsePath(path); err != nil {

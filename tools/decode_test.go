@@ -104,7 +104,7 @@ func TestSchema(t *testing.T) {
 	}
 	for i, command := range commandNames {
 		form := schema.OneOf[i]
-		if len(form.Properties) != 1+len(commands[command]) || string(form.Properties["command"]) != fmt.Sprintf(`{"const":%q}`, command) || form.AdditionalProperties {
+		if len(form.Properties) != 1+len(commands[command]) || string(form.Properties["command"]) != fmt.Sprintf(`{"type":"string","const":%q}`, command) || form.AdditionalProperties {
 			t.Errorf("%s: %+v", command, form)
 		}
 		for _, f := range commands[command] {

@@ -3,9 +3,11 @@ package tools
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"mneme/errkind"
 	"mneme/internal/plural"
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -30,6 +32,7 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 	var over *session.BudgetError
 	var none *memory.NoVersionError
 	var gone *memory.RedactedError
+	var conflict *versionlog.ConflictError
 	switch {
 	case errors.As(err, &loss):
 		e.Conflict = max(0, loss.Conflict)
@@ -46,6 +49,9 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 		if e.text = t.say(usedUp, plural.Of(over.Limit, "memory call")); over.What == "bytes" {
 			e.text = t.say(bytesUsedUp, plural.Of(over.Limit, "byte"))
 		}
+	case errors.As(err, &conflict) && len(conflict.Conflicts) > 0:
+		c := &conflict.Conflicts[0]
+		e.text = t.say(conflicted, m.conflictPath(conflict.StoreID, c.Path, shown), there(c.Head))
 	case errors.As(err, &none):
 		e.text = t.say(noVersion, none.Ref, shown, none.Have())
 	case errors.As(err, &gone):
@@ -64,6 +70,29 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 		m.opts.Logger.Warn("call failed", "kind", kind.String(), "err", err)
 	}
 	return e
+}
+
+// conflictPath returns the path of a conflict, of several that a call may have; fallback, if the store
+// is none of these.
+func (m *Memory) conflictPath(store, path, fallback string) string {
+	for _, p := range m.places {
+		if p.Store.Info().ID == store {
+			return quote.Text(join(p.top, path))
+		}
+	}
+	return fallback
+}
+
+// there says what is at a path; nil: no memory.
+func there(v *versionlog.Version) string {
+	if v == nil {
+		return "nothing"
+	}
+	by := quote.Name(v.Actor.String())
+	if v.Session != "" {
+		by = "session " + quote.Name(v.Session)
+	}
+	return fmt.Sprintf("version %d (%s) by %s", v.Seq, v.ID, by)
 }
 
 // maxReason bounds how much of why a request is refused is told, in bytes: it may have words
@@ -107,7 +136,7 @@ func (t Texts) ofKind(e *Error, shown string) string {
 	case errkind.Denied, errkind.Unauthenticated, errkind.Fenced, errkind.Newer, errkind.Unsupported:
 		return t.say(denied, shown)
 	case errkind.Conflict:
-		return t.say(conflicted, shown)
+		return t.say(conflicted, shown, "something else")
 	case errkind.Exists:
 		return t.say(exists, shown)
 	case errkind.InUse:

@@ -24,7 +24,7 @@ func TestGuardedEdit(t *testing.T) {
 		t.Errorf("it fails with %+v", got.Error)
 	}
 	for _, resolution := range []session.Resolution{{Take: session.Yours}, {Take: session.Given, Data: []byte("short")}} {
-		_, err := r.Resolve(t.Context(), "notes", 1, resolution)
+		_, err := r.Resolve(t.Context(), "notes", 1, resolution, "")
 		wantError(t, err, errkind.Policy, "Error: The policy of the store holds back")
 	}
 	r.holds("/f", long)
@@ -69,7 +69,7 @@ func TestSecretsAreRefused(t *testing.T) {
 	if got.Error.Kind != errkind.Policy || got.Error.Retry != Never || got.Error.Conflict != 1 {
 		t.Errorf("it fails with %+v", got.Error)
 	}
-	_, err := r.Resolve(t.Context(), "notes", 1, session.Resolution{Take: session.Yours})
+	_, err := r.Resolve(t.Context(), "notes", 1, session.Resolution{Take: session.Yours}, "")
 	wantError(t, err, errkind.Policy, "Error: The policy of the store holds back")
 	r.holds("/f", "one\n")
 	r.kept(aKey + "\n")

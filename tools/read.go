@@ -3,12 +3,14 @@ package tools
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"mneme/errkind"
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -71,7 +73,7 @@ func (m *Memory) Read(ctx context.Context, q ReadQuery) (ReadPage, error) {
 	v, data, err := a.versionOf(ctx, q.Version)
 	switch {
 	case err != nil:
-		return ReadPage{}, m.explain(err, a.shown, false)
+		return ReadPage{}, m.notRead(ctx, a, err)
 	case !isText(data):
 		return ReadPage{}, failed(errkind.NotText, m.opts.Texts.say(notText, a.shown))
 	}
@@ -79,6 +81,9 @@ func (m *Memory) Read(ctx context.Context, q ReadQuery) (ReadPage, error) {
 	page.cut(string(data), q)
 	if err := m.opts.Budget.Take(0, int64(len(page.Text))); err != nil {
 		return ReadPage{}, m.explain(err, a.shown, false)
+	}
+	if len(page.Text) == len(data) {
+		a.viewed(&v)
 	}
 	return page, nil
 }
@@ -95,7 +100,7 @@ func (m *Memory) Content(ctx context.Context, path string) (VersionInfo, []byte,
 		err = m.opts.Budget.Take(0, int64(len(data)))
 	}
 	if err != nil {
-		return VersionInfo{}, nil, m.explain(err, a.shown, false)
+		return VersionInfo{}, nil, m.notRead(ctx, a, err)
 	}
 	return a.info(&v), data, nil
 }
@@ -109,10 +114,23 @@ func (m *Memory) toRead(ctx context.Context, path string, calls int) (*address, 
 	switch {
 	case e != nil:
 		return nil, e
-	case a.nobody, a.isRoot():
+	case a.nobody:
 		return nil, failed(errkind.NotFound, m.opts.Texts.say(missing, a.shown))
+	case a.isRoot():
+		return nil, failed(errkind.Invalid, m.opts.Texts.say(directoryToRead, a.shown))
 	}
 	return a, nil
+}
+
+// notRead is the error of a file that was not read.
+func (m *Memory) notRead(ctx context.Context, a *address, err error) *Error {
+	var none *memory.NoVersionError
+	if isNotFound(err) && !errors.As(err, &none) {
+		if isDir, err := a.isThere(ctx); err == nil && isDir {
+			return failed(errkind.Invalid, m.opts.Texts.say(directoryToRead, a.shown))
+		}
+	}
+	return m.explain(err, a.shown, false)
 }
 
 // versionOf returns the version that ref means, "" is the newest, and its content.

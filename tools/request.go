@@ -109,6 +109,7 @@ func (t Texts) decode(input json.RawMessage, most int) (*request, *Error) {
 	if err != nil {
 		return nil, t.misread(err, "", "")
 	}
+	o.DropNulls()
 	r := &request{}
 	if r.command, err = o.String("command"); err != nil {
 		return nil, t.misread(err, "a call", "")

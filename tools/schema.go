@@ -19,7 +19,7 @@ func Declaration() json.RawMessage {
 func Schema() json.RawMessage {
 	forms := make([]string, len(commandNames))
 	for i, command := range commandNames {
-		properties := []string{fmt.Sprintf(`"command":{"const":%q}`, command)}
+		properties := []string{fmt.Sprintf(`"command":{"type":"string","const":%q}`, command)}
 		required := []string{`"command"`}
 		for _, f := range commands[command] {
 			properties = append(properties, fmt.Sprintf(`%q:%s`, f.name, f.schema))

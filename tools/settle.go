@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mneme/errkind"
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/session/conflict"
@@ -85,34 +87,88 @@ func (m *Memory) Conflicts(_ context.Context, store string) ([]conflict.About, e
 	return all, nil
 }
 
-// Conflict returns a conflict with its texts.
-func (m *Memory) Conflict(_ context.Context, store string, id int) (conflict.About, conflict.Texts, error) {
-	p, e := m.conflictsOf(store)
-	if e != nil {
-		return conflict.About{}, conflict.Texts{}, e
-	}
-	about, texts, err := p.Session.Conflicts().Get(id)
-	if err != nil {
-		return about, conflict.Texts{}, m.noConflict(err, p, id, false)
-	}
-	return about, texts, nil
+// KeptConflict is a conflict with its texts, and what is at its path now.
+type KeptConflict struct {
+	About   conflict.About
+	Texts   conflict.Texts
+	Now     *VersionInfo // nil: no file
+	NowText []byte
 }
 
-// Resolve makes the file of a conflict what r says, and forgets the conflict. The zero Made is
-// that there was nothing to write.
-func (m *Memory) Resolve(ctx context.Context, store string, id int, r session.Resolution) (Made, error) {
+// Conflict returns a conflict. The session has then read what is at its path now.
+func (m *Memory) Conflict(ctx context.Context, store string, id int) (KeptConflict, error) {
+	p, e := m.conflictsOf(store)
+	if e != nil {
+		return KeptConflict{}, e
+	}
+	var kept KeptConflict
+	var err error
+	if kept.About, kept.Texts, err = p.Session.Conflicts().Get(id); err != nil {
+		return KeptConflict{}, m.noConflict(err, p, id, false)
+	}
+	v, now, err := p.read(ctx, kept.About.Path)
+	switch {
+	case err == nil:
+		info := p.info(&v)
+		kept.Now, kept.NowText = &info, now
+	case !isNotFound(err):
+		return KeptConflict{}, m.explain(err, quote.Text(join(p.top, kept.About.Path)), false)
+	}
+	return kept, nil
+}
+
+// Resolve makes the file of a conflict what r says, and forgets the conflict. ifVersion is the
+// condition of a WriteQuery; "": that the version is there which had won, or
+// a later one that the session has read. The zero Made is that
+// there was nothing to write.
+func (m *Memory) Resolve(ctx context.Context, store string, id int, r session.Resolution, ifVersion string) (Made, error) {
 	p, e := m.conflictsOf(store)
 	if e != nil {
 		return Made{}, e
 	}
+	about, _, err := p.Session.Conflicts().Get(id)
+	if err != nil {
+		return Made{}, m.noConflict(err, p, id, false)
+	}
+	a := &address{place: p, path: about.Path, shown: quote.Text(join(p.top, about.Path))}
+	if ifVersion != "" {
+		expect, err := a.expected(ctx, ifVersion)
+		if err != nil {
+			return Made{}, m.notResolved(err, a, id)
+		}
+		r.Expect = &expect
+	}
 	v, err := p.Session.Conflicts().Resolve(ctx, id, r)
 	switch {
 	case err != nil:
-		return Made{}, m.noConflict(err, p, id, true)
+		return Made{}, m.notResolved(err, a, id)
 	case v == (versionlog.Version{}):
 		return Made{}, nil
 	}
 	return p.made(&v), nil
+}
+
+// notResolved is the error of a conflict that stays.
+func (m *Memory) notResolved(err error, a *address, id int) *Error {
+	t := m.opts.Texts
+	head, isConflict := versionlog.ConflictAt(err, a.path)
+	switch {
+	case errors.Is(err, session.ErrSameLines):
+		return failed(errkind.Conflict, t.say(sameLines, id))
+	case isConflict:
+		now := IfNone
+		if head != nil {
+			now = strconv.FormatUint(head.Seq, 10)
+		}
+		e := failed(errkind.Conflict, t.say(conflictMoved, id, a.shown, there(head), now))
+		e.Retry = AfterView
+		return e
+	case isNotFound(err):
+		return failed(errkind.NotFound, t.say(nothingToMerge, id, a.shown, IfNone))
+	case errors.Is(err, conflict.ErrNotFound):
+		return m.noConflict(err, a.place, id, true)
+	}
+	return m.explain(err, a.shown, true)
 }
 
 // Dismiss settles a conflict without a change.
@@ -128,11 +184,8 @@ func (m *Memory) Dismiss(_ context.Context, store string, id int) error {
 }
 
 func (m *Memory) noConflict(err error, p *place, id int, changes bool) *Error {
-	switch {
-	case errors.Is(err, conflict.ErrNotFound):
+	if errors.Is(err, conflict.ErrNotFound) {
 		return failed(errkind.NotFound, m.opts.Texts.say(missingConflict, id, p.top))
-	case errors.Is(err, session.ErrSameLines):
-		return failed(errkind.Conflict, m.opts.Texts.say(sameLines, id))
 	}
 	return m.explain(err, p.top, changes)
 }

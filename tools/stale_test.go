@@ -153,6 +153,46 @@ func TestStaleDelete(t *testing.T) {
 	}
 }
 
+// TestViewedIsMeant: what the agent was shown whole it replaces or deletes at once, whatever that
+// takes back of another session. Lines of a file, and what a search shows, are not that.
+func TestViewedIsMeant(t *testing.T) {
+	for name, look := range map[string]struct {
+		at    func(*rig)
+		whole bool
+	}{
+		"view":         {func(r *rig) { r.do("Here's", "view", "path", "/memories/f") }, true},
+		"view of all":  {func(r *rig) { r.do("Here's", "view", "path", "/memories/f", "view_range", []int{1, -1}) }, true},
+		"view of some": {func(r *rig) { r.do("Here's", "view", "path", "/memories/f", "view_range", []int{1, 1}) }, false},
+		"read":         {func(r *rig) { _, err := r.Read(r.Context(), ReadQuery{Path: "/memories/f"}); r.must(err) }, true},
+		"read of some": {func(r *rig) { _, err := r.Read(r.Context(), ReadQuery{Path: "/memories/f", Lines: 1}); r.must(err) }, false},
+		"read, cut":    {func(r *rig) { _, err := r.Read(r.Context(), ReadQuery{Path: "/memories/f", MaxChars: 5}); r.must(err) }, false},
+		"search": {func(r *rig) {
+			r.do("Here's", "view", "path", "/memories/f", "view_range", []int{1, 1})
+			_, _, err := r.Search(r.Context(), Query{Text: NewSecret("e")})
+			r.must(err)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, &rigOptions{tools: Options{Overwrite: true}})
+			r.theirs("/f", "one\n")
+			r.do("Here's", "view", "path", "/memories/f")
+			r.theirs("/f", "one\ntheirs\n")
+			look.at(r)
+			wants := map[bool]string{true: "", false: "Error: /memories/f"}[look.whole]
+			got := r.call("create", "path", "/memories/f", "file_text", "one\nmine\n")
+			if (got.Error == nil) != look.whole || !strings.HasPrefix(got.Text, wants) {
+				t.Errorf("%q, %+v", got.Text, got.Error)
+			}
+			if look.whole {
+				r.holds("/f", "one\nmine\n")
+				r.kept()
+			} else {
+				r.holds("/f", "one\ntheirs\n")
+			}
+		})
+	}
+}
+
 // TestOverwrite: create replaces what the session has seen, and nothing else.
 func TestOverwrite(t *testing.T) {
 	r := newRig(t, &rigOptions{tools: Options{Overwrite: true}})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,15 @@ func TestRead(t *testing.T) {
 	}
 	_, err = r.Read(t.Context(), ReadQuery{Path: "/memories/none"})
 	wantError(t, err, errkind.NotFound, "The path /memories/none does not exist.")
+	r.theirs("/d/x", "x")
+	for _, path := range []string{"/memories", "/memories/d"} {
+		for _, version := range []string{"", "1"} {
+			_, err = r.Read(t.Context(), ReadQuery{Path: path, Version: version})
+			wantError(t, err, errkind.Invalid, "Error: "+path+" is a directory, not a file. View or list it")
+		}
+		_, _, err = r.Content(t.Context(), path)
+		wantError(t, err, errkind.Invalid, "Error: "+path+" is a directory, not a file.")
+	}
 	_, err = r.Read(t.Context(), ReadQuery{Path: "/memories/f", Version: "x"})
 	wantError(t, err, errkind.Invalid, "Error: The request is refused: version does not fit")
 }
@@ -125,7 +135,9 @@ func TestWrite(t *testing.T) {
 		t.Errorf("%+v", made)
 	}
 	_, err = write("x", IfNone)
-	wantError(t, err, errkind.Conflict, "Error: /memories/f is not what was expected: it has changed. View it and try again.")
+	wantError(t, err, errkind.Conflict, fmt.Sprintf(`Error: /memories/f is not what was expected: version 1 (%s) by session "mine" is there now. View it, and base your change on that.`, made.Version))
+	_, err = r.Write(t.Context(), WriteQuery{Path: "/memories/none", Text: NewSecret("x"), IfVersion: "7"})
+	wantError(t, err, errkind.Conflict, "Error: /memories/none is not what was expected: nothing is there now.")
 	_, err = write("x\x00", made.Version)
 	wantError(t, err, errkind.Invalid, "Error: The field `text` has the character U+0000, which a view cannot show; leave it out.")
 	made, err = write("two", made.Version)
@@ -245,15 +257,15 @@ func TestConflicts(t *testing.T) {
 	if err != nil || len(list) != 3 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	_, texts, err := r.Conflict(t.Context(), "notes", 1)
-	if err != nil || string(texts.Base)+string(texts.Theirs)+string(texts.Yours) != "basetheirsmine" {
-		t.Errorf("%q, %v", texts, err)
+	kept, err := r.Conflict(t.Context(), "notes", 1)
+	if err != nil || string(kept.Texts.Base)+string(kept.Texts.Theirs)+string(kept.Texts.Yours)+string(kept.NowText) != "basetheirsminetheirs" || kept.Now.Version != kept.About.Theirs.Version {
+		t.Errorf("%+v, %v", kept, err)
 	}
-	made, err := r.Resolve(t.Context(), "notes", 1, session.Resolution{Take: session.Yours})
+	made, err := r.Resolve(t.Context(), "notes", 1, session.Resolution{Take: session.Yours}, "")
 	if err != nil || made.Path != "/memories/notes/f0" {
 		t.Errorf("%+v, %v", made, err)
 	}
-	_, err = r.Resolve(t.Context(), "notes", 2, session.Resolution{Take: session.Merged})
+	_, err = r.Resolve(t.Context(), "notes", 2, session.Resolution{Take: session.Merged}, "")
 	wantError(t, err, errkind.Conflict, "Error: Conflict 2 cannot be merged")
 	r.must(r.Dismiss(t.Context(), "notes", 2))
 	wantError(t, r.Dismiss(t.Context(), "notes", 9), errkind.NotFound, "Error: There is no conflict 9 of /memories/notes.")
@@ -266,8 +278,75 @@ func TestConflicts(t *testing.T) {
 			t.Errorf("%q: %+v, %v", store, list, err)
 		}
 	}
-	_, _, err = r.Conflict(t.Context(), "", 3)
+	_, err = r.Conflict(t.Context(), "", 3)
 	r.must(err)
+}
+
+// TestConflictOfMovedOn: a conflict whose file has changed since, or has gone, tells what is there
+// now, and is settled under the condition that this is there.
+func TestConflictOfMovedOn(t *testing.T) {
+	for _, name := range []string{"read", "named"} {
+		t.Run(name, func(t *testing.T) { conflictOfMovedOn(t, name) })
+	}
+}
+
+func conflictOfMovedOn(t *testing.T, name string) {
+	r := newRig(t, nil)
+	for _, path := range []string{"/f", "/gone"} {
+		r.theirs(path, "base")
+		r.do("Here's", "view", "path", "/memories"+path)
+		r.theirs(path, "theirs")
+		_, err := r.Write(t.Context(), WriteQuery{Path: "/memories" + path, Text: NewSecret("mine")})
+		wantError(t, err, errkind.Conflict, "Error: /memories"+path+" changed since")
+	}
+	now := r.theirs("/f", "later")
+	_, err := r.stores[0].Remove(t.Context(), "/gone", versionlog.ExpectAny())
+	r.must(err)
+	resolve := func(id int, take session.Take, ifVersion string) (Made, error) {
+		return r.Resolve(t.Context(), "", id, session.Resolution{Take: take, Data: []byte("both")}, ifVersion)
+	}
+	moved := fmt.Sprintf(`Error: Conflict 1 stays: /memories/f has changed since it was kept, version %d (%s) by session "other" is there now. Show the conflict, and resolve it again, or with if_version %[1]d.`, now.Seq, now.ID)
+	for _, ifVersion := range []string{"", "1", now.Parent, IfNone} {
+		for _, take := range []session.Take{session.Yours, session.Given, session.Theirs, session.Merged} {
+			if ifVersion != "" || take == session.Yours || take == session.Given {
+				_, err = resolve(1, take, ifVersion)
+				wantError(t, err, errkind.Conflict, moved)
+			}
+		}
+	}
+	_, err = resolve(1, session.Given, "yesterday")
+	wantError(t, err, errkind.Invalid, "Error: The request is refused: version does not fit")
+	r.holds("/f", "later")
+	kept, err := r.Conflict(t.Context(), "", 1)
+	if err != nil || kept.Now == nil || kept.Now.Version != now.ID || string(kept.NowText) != "later" {
+		t.Errorf("%+v, %v", kept, err)
+	}
+	last := r.theirs("/f", "last")
+	_, err = resolve(1, session.Given, "")
+	wantError(t, err, errkind.Conflict, fmt.Sprintf("Error: Conflict 1 stays: /memories/f has changed since it was kept, version %d", last.Seq))
+	if name == "read" {
+		_, err = r.Conflict(t.Context(), "", 1)
+		r.must(err)
+		_, err = resolve(1, session.Given, "")
+	} else {
+		_, err = resolve(1, session.Given, strconv.FormatUint(last.Seq, 10))
+	}
+	r.must(err)
+	r.holds("/f", "both")
+
+	if kept, err = r.Conflict(t.Context(), "", 2); err != nil || kept.Now != nil {
+		t.Errorf("%+v, %v", kept, err)
+	}
+	_, err = resolve(2, session.Yours, "")
+	wantError(t, err, errkind.Conflict, "Error: Conflict 2 stays: /memories/gone has changed since it was kept, nothing is there now. Show the conflict, and resolve it again, or with if_version none.")
+	_, err = resolve(2, session.Merged, "")
+	wantError(t, err, errkind.NotFound, "Error: Conflict 2 cannot be merged: nothing is at /memories/gone now.")
+	_, err = resolve(2, session.Yours, IfNone)
+	r.must(err)
+	r.holds("/gone", "mine")
+	if list, err := r.Conflicts(t.Context(), ""); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
 }
 
 // TestWhichStore: of several stores the conflicts are listed together, and one is settled in

@@ -12,6 +12,7 @@ import (
 
 	"mneme/errkind"
 	"mneme/internal/plural"
+	"mneme/versionlog"
 )
 
 // maxLines is how many lines a view numbers.
@@ -28,7 +29,7 @@ func (m *Memory) view(ctx context.Context, r *request) (Result, error) {
 	case a.isRoot():
 		return m.viewDirectory(ctx, a, r.lines)
 	}
-	_, data, err := a.read(ctx, a.path)
+	v, data, err := a.read(ctx, a.path)
 	switch {
 	case isNotFound(err):
 		return m.viewDirectory(ctx, a, r.lines)
@@ -41,7 +42,18 @@ func (m *Memory) view(ctx context.Context, r *request) (Result, error) {
 	if !isText(data) {
 		return Result{}, failed(errkind.NotText, m.opts.Texts.say(notText, a.shown))
 	}
-	return m.viewText(a, string(data), r.lines)
+	shown, whole, err := m.viewText(a, string(data), r.lines)
+	if whole {
+		a.viewed(&v)
+	}
+	return shown, err
+}
+
+// viewed notes that the agent was shown all of what it has read.
+func (a *address) viewed(v *versionlog.Version) {
+	if a.Session != nil {
+		a.Session.Viewed(a.path, v)
+	}
 }
 
 // isText reports whether a view can show data.
@@ -58,8 +70,9 @@ func pictureOf(at string, data []byte) *Image {
 	return nil
 }
 
-// viewText numbers lines. A line break at the end begins a last line, which is empty.
-func (m *Memory) viewText(a *address, content string, lines []int64) (Result, error) {
+// viewText numbers lines, and reports whether all of the content is shown. A line break at the end
+// begins a last line, which is empty.
+func (m *Memory) viewText(a *address, content string, lines []int64) (r Result, whole bool, err error) {
 	t := m.opts.Texts
 	total := strings.Count(content, "\n") + 1
 	if total > maxLines {
@@ -67,13 +80,13 @@ func (m *Memory) viewText(a *address, content string, lines []int64) (Result, er
 		if t == Documentation {
 			args = args[:1]
 		}
-		return Result{}, failed(errkind.TooLarge, t.say(tooManyLines, args...))
+		return Result{}, false, failed(errkind.TooLarge, t.say(tooManyLines, args...))
 	}
 	first, last := 1, total
 	if lines != nil {
 		from, to := lines[0], lines[1]
 		if from < 1 || to < from && to != -1 || from > int64(total) {
-			return Result{}, failed(errkind.Invalid, t.say(badRange, from, to, total))
+			return Result{}, false, failed(errkind.Invalid, t.say(badRange, from, to, total))
 		}
 		if first = int(from); to != -1 {
 			last = int(min(to, int64(total)))
@@ -87,7 +100,7 @@ func (m *Memory) viewText(a *address, content string, lines []int64) (Result, er
 	if end < last {
 		shown += t.say(viewCut, end, total, end+1)
 	}
-	return Result{Text: head + shown}, nil
+	return Result{Text: head + shown}, first == 1 && end == total && rest == 0, nil
 }
 
 // numbered returns the lines from first to last with their numbers, as far as room for

@@ -47,9 +47,9 @@ func (m *Memory) Write(ctx context.Context, w WriteQuery) (Made, error) {
 	opts := m.writeOptions(a.place, "write", &note)
 	opts.Message = w.Message
 	if w.IfVersion != "" {
-		expect, err := m.expectation(ctx, a, w.IfVersion)
+		expect, err := a.expected(ctx, w.IfVersion)
 		if err != nil {
-			return Made{}, err
+			return Made{}, m.explain(err, a.shown, false)
 		}
 		opts.Expect, opts.Swap = &expect, true
 	}
@@ -68,26 +68,32 @@ func (m *Memory) notWritten(err error, a *address) error {
 	return m.explain(err, a.shown, true)
 }
 
-// expectation is the condition that a version is the newest.
-func (m *Memory) expectation(ctx context.Context, a *address, ref string) (versionlog.Expectation, error) {
-	if ref == IfNone {
-		return versionlog.ExpectAbsent(), nil
+// expected returns the condition that a version is the newest, or that there is no file, which
+// holds now.
+func (a *address) expected(ctx context.Context, ref string) (expect versionlog.Expectation, err error) {
+	v, err := a.Store.Head(ctx, a.path)
+	head := &v
+	if isNotFound(err) {
+		head, err = nil, nil
 	}
-	seq, err := strconv.ParseUint(ref, 10, 64)
 	if err != nil {
-		if !memory.IsVersionRef(ref) {
-			return versionlog.Expectation{}, m.explain(&memory.VersionRefError{Path: a.path, Ref: clip(ref, maxWord)}, a.shown, false)
-		}
-		return versionlog.ExpectVersion(ref), nil
+		return expect, err
 	}
-	head, err := a.Store.Head(ctx, a.path)
+	seq, notNumber := strconv.ParseUint(ref, 10, 64)
 	switch {
-	case err != nil && !isNotFound(err):
-		return versionlog.Expectation{}, m.explain(err, a.shown, false)
-	case err != nil || head.Seq != seq:
-		return versionlog.Expectation{}, &Error{Kind: errkind.Conflict, Retry: AfterView, text: m.opts.Texts.say(conflicted, a.shown)}
+	case ref == IfNone:
+		expect = versionlog.ExpectAbsent()
+	case !memory.IsVersionRef(ref):
+		return expect, &memory.VersionRefError{Path: a.path, Ref: clip(ref, maxWord)}
+	case notNumber == nil && head != nil && head.Seq == seq:
+		expect = versionlog.ExpectVersion(head.ID)
+	default:
+		expect = versionlog.ExpectVersion(ref)
 	}
-	return versionlog.ExpectVersion(head.ID), nil
+	if !expect.Holds(head) {
+		err = &versionlog.ConflictError{StoreID: a.Store.Info().ID, Conflicts: []versionlog.Conflict{{Path: a.path, Expected: expect, Head: head}}}
+	}
+	return expect, err
 }
 
 // Remove deletes files of one store, all or none: each as it is now, unless another session

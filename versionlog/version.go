@@ -194,6 +194,9 @@ func (v *Version) Erase() {
 // there, or renamed it away.
 func (v *Version) At(path string) bool { return v.Path == path || v.Op == OpRenamed && v.From == path }
 
+// HasText reports whether v gave its memory a content that is still there.
+func (v *Version) HasText() bool { return v.Live() && !v.IsDir() && !v.Redacted() }
+
 // Arrives reports whether v brought a memory to its path, at which there was none.
 func (v *Version) Arrives() bool { return v.Op == OpCreated || v.Op == OpRenamed }
 

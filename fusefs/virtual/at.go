@@ -97,7 +97,7 @@ func (a *at) dirOf(ctx context.Context, name string, seq uint64, lasting bool) (
 	if err != nil {
 		return nil, err
 	}
-	d := &pastDir{place: a.dir(name), past: a.past, seq: seq, of: "/"}
+	d := &pastDir{place: a.dir(name).copied(), past: a.past, seq: seq, of: "/"}
 	d.made, d.lasting = made, lasting
 	return d, nil
 }

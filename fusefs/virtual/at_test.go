@@ -106,11 +106,11 @@ func TestAt(t *testing.T) {
 		t.Errorf("directories are of %v, want %v", second.Time(), at)
 	}
 	f := h.find(root, "/at/4/b.md").(File)
-	if _, changed := f.Stat(); !changed.Equal(since.Add(4*time.Minute)) || !f.Constant() || f.Mode() != syscall.S_IFREG|0o444 || f.Path() != Root+"/at/4/b.md" {
+	if _, changed := f.Stat(); !changed.Equal(since.Add(4*time.Minute)) || !f.Constant() || f.Mode() != syscall.S_IFREG|0o644 || f.Path() != Root+"/at/4/b.md" {
 		t.Errorf("a file is of %v, %v, %o, %s", changed, f.Constant(), f.Mode(), f.Path())
 	}
-	for _, d := range []Dir{dir, second} {
-		if !d.Fixed() || d.Mode() != syscall.S_IFDIR|0o555 || d.Remove("a.md", false) != syscall.EROFS {
+	for d, mode := range map[Dir]uint32{dir: 0o555, second: 0o755, h.dir(root, "/at/2/dir/sub"): 0o755} {
+		if !d.Fixed() || d.Mode() != syscall.S_IFDIR|mode || d.Remove("a.md", false) != syscall.EROFS {
 			t.Errorf("%s is %v, %o", d.Path(), d.Fixed(), d.Mode())
 		}
 	}

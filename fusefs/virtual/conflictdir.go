@@ -30,7 +30,7 @@ func (d *conflictDir) lookup(name string) (Node, error) {
 	if !slices.Contains(conflictFiles, name) || d.gone.isRemoved(d.id, name) {
 		return nil, syscall.ENOENT
 	}
-	f := &conflictFile{place: d.file(name), kept: d.kept, id: d.id, name: name}
+	f := &conflictFile{place: d.file(name).copied(), kept: d.kept, id: d.id, name: name}
 	data, err := f.read()
 	if err != nil {
 		return nil, err

@@ -181,7 +181,7 @@ func (d *pastDir) Lookup(ctx context.Context, name string) (Node, error) {
 
 // sub is part of assuming.
 func (d *pastDir) sub(name string) Dir {
-	sub := &pastDir{place: d.dir(name), past: d.past, seq: d.seq, of: path.Join(d.of, name)}
+	sub := &pastDir{place: d.dir(name).copied(), past: d.past, seq: d.seq, of: path.Join(d.of, name)}
 	sub.lasting = true
 	return sub
 }
@@ -204,7 +204,7 @@ type pastFile struct {
 }
 
 func newPastFile(p *past, at place, head *memory.Head) *pastFile {
-	f := &pastFile{place: at, past: p, head: head}
+	f := &pastFile{place: at.copied(), past: p, head: head}
 	f.made, f.lasting = head.Time(), true
 	if made, ok := head.MemoryTime(); ok {
 		f.made = made

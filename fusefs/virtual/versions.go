@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/fnv"
+	"iter"
 	"path"
 	"slices"
 	"strconv"
@@ -20,10 +21,11 @@ const Versions = Root + "/versions"
 
 // versions is .mneme/versions, or a directory in it: that of a path in the store. It has the
 // versions of the memory there as files, by their sequence numbers, and a directory for each
-// name that is there now. One that is not there any more can be looked up.
+// name that is there now. One that is not there any more can be looked up. Where one commit
+// made several versions of the path's history, those that its number does not mean have their ids.
 //
-// A path may have been both, a memory and a directory. A number that is a version's is that
-// version, and no name.
+// A path may have been both, a memory and a directory. A number or id that is a version's is
+// that version, and no name.
 type versions struct {
 	place
 	past *past
@@ -31,7 +33,7 @@ type versions struct {
 }
 
 func newVersions(p *past, made time.Time) *versions {
-	return &versions{place: place{path: Versions, mode: syscall.S_IFDIR | 0o555, made: made, lasting: true}, past: p, of: "/"}
+	return &versions{place: place{path: Versions, mode: syscall.S_IFDIR | 0o555 | ownersWrite, made: made, lasting: true}, past: p, of: "/"}
 }
 
 func (d *versions) Fixed() bool               { return false }
@@ -66,14 +68,14 @@ func changedAt(tip versionlog.Tip, made time.Time) time.Time {
 }
 
 func (d *versions) Lookup(ctx context.Context, name string) (Node, error) {
-	if _, isNumber := parseNumber(name); isNumber && d.of != "/" {
+	if d.of != "/" && isVersionName(name) {
 		v, err := d.past.store.Resolve(ctx, d.of, name)
 		switch {
-		case err == nil && hasText(v):
+		case err == nil && v.HasText():
 			f := newPastFile(d.past, d.file(name), memory.NewHead(&v))
 			f.lasting = false // another memory may come to the path
 			return f, nil
-		case err != nil && !errors.Is(err, versionlog.ErrNotFound):
+		case err != nil && !errors.Is(err, versionlog.ErrNotFound) && !errors.Is(err, memory.ErrBadVersion):
 			return nil, err
 		}
 	}
@@ -89,27 +91,34 @@ func (d *versions) Lookup(ctx context.Context, name string) (Node, error) {
 
 // sub is part of assuming.
 func (d *versions) sub(name string) Dir {
-	return &versions{place: d.dir(name), past: d.past, of: path.Join(d.of, name)}
+	return &versions{place: d.dir(name).copied(), past: d.past, of: path.Join(d.of, name)}
 }
 
-func hasText(v versionlog.Version) bool { return v.Live() && !v.IsDir() && !v.Redacted() }
+// isVersionName reports whether a name has the form of a version's.
+func isVersionName(name string) bool {
+	if _, isNumber := parseNumber(name); isNumber {
+		return true
+	}
+	_, _, err := versionlog.LocateVersion(name)
+	return err == nil
+}
 
 func (d *versions) List(ctx context.Context) ([]Entry, error) {
 	var entries []Entry
-	numbers := map[string]bool{}
+	versions := map[string]bool{}
 	if d.of != "/" {
-		for v, err := range d.past.store.History(ctx, d.of) {
-			if errors.Is(err, versionlog.ErrNotFound) {
-				break
-			}
+		for commit, err := range d.texts(ctx) {
 			if err != nil {
 				return nil, err
 			}
-			number := strconv.FormatUint(v.Seq, 10)
-			if hasText(v) && !numbers[number] {
-				numbers[number] = true
-				entries = append(entries, Entry{number, syscall.S_IFREG, v.Seq})
+			named, err := d.named(ctx, commit)
+			if err != nil {
+				return nil, err
 			}
+			for _, e := range named {
+				versions[e.Name] = true
+			}
+			entries = append(entries, named...)
 		}
 	}
 	above := strings.TrimSuffix(d.of, "/") + "/"
@@ -117,11 +126,59 @@ func (d *versions) List(ctx context.Context) ([]Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if name, _, _ := strings.Cut(v.Path[len(above):], "/"); !numbers[name] {
+		if name, _, _ := strings.Cut(v.Path[len(above):], "/"); !versions[name] {
 			entries = append(entries, Entry{name, syscall.S_IFDIR, placeOf(name)})
 		}
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return int(min(max(int64(a.Place-b.Place), -1), 1)) })
+	return entries, nil
+}
+
+// texts yields the versions in the path's history that have a text, those of one commit together.
+func (d *versions) texts(ctx context.Context) iter.Seq2[[]versionlog.Version, error] {
+	return func(yield func([]versionlog.Version, error) bool) {
+		var commit []versionlog.Version
+		for v, err := range d.past.store.History(ctx, d.of) {
+			switch {
+			case errors.Is(err, versionlog.ErrNotFound): // nothing ever was there
+				return
+			case err != nil:
+				yield(nil, err)
+				return
+			case !v.HasText():
+				continue
+			case len(commit) > 0 && commit[0].Seq != v.Seq:
+				if !yield(commit, nil) {
+					return
+				}
+				commit = nil
+			}
+			commit = append(commit, v)
+		}
+		if len(commit) > 0 {
+			yield(commit, nil)
+		}
+	}
+}
+
+// named returns the names of versions that one commit made: its number for the one that is meant
+// by it.
+func (d *versions) named(ctx context.Context, commit []versionlog.Version) ([]Entry, error) {
+	number, meant := strconv.FormatUint(commit[0].Seq, 10), commit[0]
+	if len(commit) > 1 {
+		var err error
+		if meant, err = d.past.store.Resolve(ctx, d.of, number); err != nil {
+			return nil, err
+		}
+	}
+	var entries []Entry
+	for _, v := range commit {
+		if v.ID == meant.ID {
+			entries = append(entries, Entry{number, syscall.S_IFREG, v.Seq})
+		} else {
+			entries = append(entries, Entry{v.ID, syscall.S_IFREG, placeOf(v.ID)})
+		}
+	}
 	return entries, nil
 }
 

@@ -3,8 +3,11 @@ package virtual
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"mneme/memory"
 	"mneme/versionlog"
@@ -20,7 +23,7 @@ func TestVersions(t *testing.T) {
 	for number, want := range map[string]string{"1": "one", "3": "one", "4": "one and two"} {
 		f := h.find(root, "/versions/b.md/"+number).(File)
 		h.wantText(f, want)
-		if size, _ := f.Stat(); size != int64(len(want)) || !f.Constant() || f.Mode() != syscall.S_IFREG|0o444 || f.Lasting() {
+		if size, _ := f.Stat(); size != int64(len(want)) || !f.Constant() || f.Mode() != syscall.S_IFREG|0o644 || f.Lasting() {
 			t.Errorf("version %s has %d bytes, %v, %o, %v", number, size, f.Constant(), f.Mode(), f.Lasting())
 		}
 	}
@@ -56,6 +59,44 @@ func TestVersions(t *testing.T) {
 	h.write("/b.md/5", "more")
 	if after := dir.Time(); !after.After(before) || dir.Fixed() || dir.Remove("b.md", true) != syscall.EROFS {
 		t.Errorf("after a commit it is of %v, before of %v", after, before)
+	}
+}
+
+// TestVersionsOfOneCommit: one commit changed the memory that came to the path later, and another
+// one that was at the path. Each version with a text is listed, and is what it is listed as.
+func TestVersionsOfOneCommit(t *testing.T) {
+	for name, there := range map[string]struct {
+		change memory.Change
+		want   map[string]string
+	}{
+		"removed": {memory.Change{Action: versionlog.Remove, Path: "/p"}, map[string]string{"6": "q", "7": "p", "8": "q2", "9": "q2"}},
+		"changed": {memory.Change{Action: versionlog.Put, Path: "/p", Content: []byte("p2")}, map[string]string{"6": "q", "7": "p", "8": "p2", "memver_": "q2", "10": "q2"}},
+		"renamed": {memory.Change{Action: versionlog.Rename, Path: "/p", To: "/r"}, map[string]string{"6": "q", "7": "p", "8": "q2", "memver_": "p", "9": "q2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, root := newHistory(t)
+			h.write("/q", "q") // 6
+			h.write("/p", "p")
+			change := there.change
+			change.Expect = versionlog.ExpectAny()
+			h.batch(memory.Change{Action: versionlog.Put, Path: "/q", Content: []byte("q2"), Expect: versionlog.ExpectAny()}, change)
+			if name == "changed" {
+				h.batch(memory.Change{Action: versionlog.Remove, Path: "/p", Expect: versionlog.ExpectAny()})
+			}
+			h.batch(memory.Change{Action: versionlog.Rename, Path: "/q", To: "/p", Expect: versionlog.ExpectAny()})
+			got := map[string]string{}
+			for _, version := range names(t, h.dir(root, "/versions/p")) {
+				text, err := h.find(root, "/versions/p/"+version).(File).Text(t.Context())
+				h.must(err)
+				if prefix := "memver_"; strings.HasPrefix(version, prefix) {
+					version = prefix
+				}
+				got[version] = string(text)
+			}
+			if diff := cmp.Diff(there.want, got); diff != "" {
+				t.Errorf("versions of /p (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

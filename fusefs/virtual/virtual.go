@@ -209,3 +209,14 @@ func (p *place) file(name string) place {
 func (p *place) dir(name string) place {
 	return place{path: path.Join(p.path, name), mode: syscall.S_IFDIR | 0o555, made: p.made}
 }
+
+// ownersWrite is the write permission that the texts of memories show, and the directories of them,
+// for the sake of copies, which get the mode: their owner may change and remove them. Whoever
+// writes here is told EROFS all the same.
+const ownersWrite = 0o200
+
+// copied returns p with the permission that copies need.
+func (p place) copied() place {
+	p.mode |= ownersWrite
+	return p
+}

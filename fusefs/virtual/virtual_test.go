@@ -195,7 +195,7 @@ func TestConflicts(t *testing.T) {
 	}{"base": {true, "base"}, "theirs": {true, "theirs"}, "yours": {false, "yours, longer"}} {
 		f := m.find(root, "/conflicts/1/"+name).(File)
 		m.wantText(f, want.text)
-		if size, _ := f.Stat(); size != int64(len(want.text)) || f.Constant() != want.constant || f.Mode() != syscall.S_IFREG|0o444 {
+		if size, _ := f.Stat(); size != int64(len(want.text)) || f.Constant() != want.constant || f.Mode() != syscall.S_IFREG|0o644 {
 			t.Errorf("%s has %d bytes, %v, %o", name, size, f.Constant(), f.Mode())
 		}
 	}

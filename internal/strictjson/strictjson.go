@@ -1,6 +1,6 @@
 // Package strictjson reads one JSON object of a request and takes nothing that is not
 // exactly what was asked for: no field twice, none that is unknown, no number as a
-// string, no text that is not Unicode. encoding/json takes the last of two fields, puts
+// string, no text that is not Unicode. An optional field that is null is as good as not given. encoding/json takes the last of two fields, puts
 // U+FFFD in the place of half a character and matches names without regard to case.
 //
 // An error names fields, never their values, so that it may be logged.
@@ -77,17 +77,17 @@ func (o *Object) Done() error {
 
 // String returns a field that is a string.
 func (o *Object) String(name string) (string, error) {
-	return required(name, o.OptString)
+	return required(o, name, aString, stringOf)
 }
 
 // OptString returns a field that is a string, if it is given.
 func (o *Object) OptString(name string) (s string, given bool, err error) {
-	return optional(o, name, "a string", stringOf)
+	return optional(o, name, aString, stringOf)
 }
 
-// Int returns a field that is a number without fraction or exponent.
+// Int returns a field that is a whole number without an exponent: 1.0 is 1.
 func (o *Object) Int(name string) (int64, error) {
-	return required(name, o.OptInt)
+	return required(o, name, wholeNumber, intOf)
 }
 
 // OptInt returns a field as Int does, if it is given.
@@ -124,12 +124,12 @@ func (o *Object) OptStrings(name string) (texts []string, given bool, err error)
 
 // Object returns a field that is an object.
 func (o *Object) Object(name string) (*Object, error) {
-	return required(name, o.OptObject)
+	return required(o, name, anObject, objectOf)
 }
 
 // OptObject returns a field that is an object, if it is given.
 func (o *Object) OptObject(name string) (inner *Object, given bool, err error) {
-	return optional(o, name, "an object", objectOf)
+	return optional(o, name, anObject, objectOf)
 }
 
 // OptArray returns the elements of a field that is an array, if it is given.
@@ -144,19 +144,44 @@ func (o *Object) OptObjects(name string) (inner []*Object, given bool, err error
 	return optional(o, name, "an array of objects", func(raw []byte) ([]*Object, Problem) { return arrayOf(raw, objectOf) })
 }
 
-const wholeNumber = "a whole number"
+// DropNulls takes out the fields that are null: they are as good as not given.
+func (o *Object) DropNulls() {
+	maps.DeleteFunc(o.fields, func(_ string, raw json.RawMessage) bool { return isNull(raw) })
+}
 
-// optional takes a field out of o and reads it.
+func isNull(raw []byte) bool { return string(raw) == "null" }
+
+const (
+	aString     = "a string"
+	anObject    = "an object"
+	wholeNumber = "a whole number"
+)
+
+// optional takes a field out of o and reads it. One that is null is not given.
 func optional[T any](o *Object, name, want string, read func(raw []byte) (T, Problem)) (value T, given bool, err error) {
 	raw := o.Raw(name)
-	if raw == nil {
+	if raw == nil || isNull(raw) {
 		return value, false, nil
 	}
+	value, err = readField(name, raw, want, read)
+	return value, true, err
+}
+
+// required takes a field out of o, which must be there, and reads it.
+func required[T any](o *Object, name, want string, read func(raw []byte) (T, Problem)) (value T, err error) {
+	raw := o.Raw(name)
+	if raw == nil {
+		return value, &Error{Problem: Missing, Field: name}
+	}
+	return readField(name, raw, want, read)
+}
+
+func readField[T any](name string, raw []byte, want string, read func(raw []byte) (T, Problem)) (T, error) {
 	value, problem := read(raw)
 	if problem != 0 {
-		return value, true, &Error{Problem: problem, Field: name, Want: want, Got: got(raw, want, problem)}
+		return value, &Error{Problem: problem, Field: name, Want: want, Got: got(raw, want, problem)}
 	}
-	return value, true, nil
+	return value, nil
 }
 
 // got names a value that is not what is wanted.
@@ -168,15 +193,6 @@ func got(raw []byte, want string, problem Problem) string {
 		return "another array"
 	}
 	return typeOf(raw)
-}
-
-// required is what get returns, or an error where that is not given.
-func required[T any](name string, get func(name string) (T, bool, error)) (T, error) {
-	value, given, err := get(name)
-	if err == nil && !given {
-		err = &Error{Problem: Missing, Field: name}
-	}
-	return value, err
 }
 
 func stringOf(raw []byte) (s string, problem Problem) {
@@ -197,7 +213,11 @@ func objectOf(raw []byte) (*Object, Problem) {
 }
 
 func intOf(raw []byte) (int64, Problem) {
-	n, err := strconv.ParseInt(string(raw), 10, 64)
+	whole := string(raw)
+	if before, fraction, ok := strings.Cut(whole, "."); ok && strings.Trim(fraction, "0") == "" {
+		whole = before // as some languages write every number
+	}
+	n, err := strconv.ParseInt(whole, 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, OutOfRange

@@ -107,6 +107,22 @@ func TestObject(t *testing.T) {
 	k, err := inner.Int("k")
 	want(t, k, int64(1), err)
 	want(t, inner.Done(), error(nil), nil)
+	for _, name := range []string{"s", "n", "o"} { // null is as good as nothing
+		o := parse(`{"` + name + `":null}`)
+		_, hasText, errText := o.OptString("s")
+		_, hasNumber, errNumber := o.OptInt("n")
+		_, hasObject, errObject := o.OptObject("o")
+		if hasText || hasNumber || hasObject || errText != nil || errNumber != nil || errObject != nil || o.Done() != nil {
+			t.Errorf("%s is null: %v, %v, %v, %v, %v", name, hasText, hasNumber, hasObject, errors.Join(errText, errNumber, errObject), o.Done())
+		}
+	}
+	for text, number := range map[string]int64{"1.0": 1, "-20.000": -20, "0.0": 0, "-0": 0} {
+		n, err := parse(`{"n":` + text + `}`).Int("n")
+		want(t, n, number, err)
+	}
+	nulls := parse(`{"a":null,"b":[null],"c":{"d":null}}`)
+	nulls.DropNulls()
+	want(t, fmt.Sprint(nulls.Names()), "[b c]", nil)
 	if _, given, err := o.OptString("absent"); given || err != nil {
 		t.Errorf("absent: %v, %v", given, err)
 	}
@@ -119,7 +135,7 @@ func TestObject(t *testing.T) {
 func TestObjectErrors(t *testing.T) {
 	tests := []struct{ value, get, want string }{
 		{`"1"`, "int", "field f: it must be a whole number, not a string"},
-		{`1.0`, "int", "field f: it must be a whole number, not a number with a fraction or an exponent"},
+		{`1.5`, "int", "field f: it must be a whole number, not a number with a fraction or an exponent"},
 		{`1e3`, "int", "field f: it must be a whole number, not a number with a fraction or an exponent"},
 		{`9223372036854775808`, "int", "field f: it must be a whole number, not a number that 64 bits do not hold"},
 		{`null`, "int", "field f: it must be a whole number, not null"},

@@ -34,7 +34,7 @@ func createMemory(ctx context.Context, c *call) (any, error) {
 	if !o.Has("content") {
 		return nil, reply.Invalidf("content must be given; it may be empty")
 	}
-	content, _, err := contentField(o)
+	content, _, err := o.OptString("content")
 	if err != nil {
 		return nil, err
 	}
@@ -53,15 +53,6 @@ func createMemory(ctx context.Context, c *call) (any, error) {
 		return nil, asPathConflict(err, path)
 	}
 	return newMemory(ctx, st, v, full)
-}
-
-// contentField takes the content out of an object; null is as good as none.
-func contentField(o *strictjson.Object) (content string, given bool, err error) {
-	if string(o.Peek("content")) == "null" {
-		o.Raw("content")
-		return "", false, nil
-	}
-	return o.OptString("content")
 }
 
 // head is the memory of the path, where it is live.
@@ -114,7 +105,7 @@ func (c *call) update() (*update, error) {
 		return nil, err
 	}
 	u := &update{}
-	if content, given, err := contentField(o); err != nil {
+	if content, given, err := o.OptString("content"); err != nil {
 		return nil, err
 	} else if given {
 		u.content = &content
@@ -127,9 +118,11 @@ func (c *call) update() (*update, error) {
 		}
 		u.path = &path
 	}
-	if p, given, err := o.OptObject("precondition"); err != nil {
-		return nil, err
-	} else if given {
+	if o.Has("precondition") { // null is none: an update must not go without the condition that was meant
+		p, err := o.Object("precondition")
+		if err != nil {
+			return nil, err
+		}
 		if u.expect, err = precondition(p); err != nil {
 			return nil, err
 		}

@@ -81,6 +81,9 @@ func TestStores(t *testing.T) {
 	if fmt.Sprint(got["metadata"]) != "map[k:w new:n]" || got["description"] != "" || got["name"] != "Demo Memory" {
 		t.Errorf("%v", got)
 	}
+	if same := r.ok("POST", at, `{"name":null,"description":null,"metadata":null}`); same["name"] != got["name"] || fmt.Sprint(same["metadata"]) != "map[k:w new:n]" || same["updated_at"] != got["updated_at"] {
+		t.Errorf("nulls changed the store: %v", same)
+	}
 	m := r.ok("POST", at+"/memories", `{"path":"/a","content":""}`)
 	if now := r.ok("GET", at, ""); now["updated_at"] != got["updated_at"] {
 		t.Errorf("a memory changed the store: %v", now)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -52,7 +53,8 @@ func TestManySwapsOverMCP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text += read.Result.Fields.Text
+		_, lines := read.read()
+		text += lines
 	}
 	if n := strings.Count(text, "worker "); n != processes*workers {
 		t.Errorf("%d lines, want %d", n, processes*workers)
@@ -89,11 +91,18 @@ type mcpAnswer struct {
 	Error  json.RawMessage
 	Result struct {
 		IsError bool
+		Content []struct{ Text string }
 		Fields  struct {
-			Text, Version string
-			Error         struct{ Kind, Text string }
+			Version string
+			Error   struct{ Kind, Text string }
 		} `json:"structuredContent"`
 	}
+}
+
+// read returns the version and the text that a read has answered.
+func (a *mcpAnswer) read() (version, text string) {
+	head := a.Result.Content[0].Text
+	return regexp.MustCompile(`memver_[0-9a-z]+`).FindString(head), a.Result.Content[1].Text
 }
 
 // startMCP starts a process, which ends with the test.
@@ -179,8 +188,8 @@ func (s *mcpProcess) addLine(path, line string) (version string, err error) {
 		if err != nil {
 			return "", err
 		}
-		now := read.Result.Fields
-		wrote, err := s.call("write", map[string]string{"path": path, "text": now.Text + line, "if_version": now.Version})
+		now, text := read.read()
+		wrote, err := s.call("write", map[string]string{"path": path, "text": text + line, "if_version": now})
 		switch got := wrote.Result; {
 		case err != nil:
 			return "", err

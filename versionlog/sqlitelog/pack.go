@@ -377,7 +377,7 @@ func (p *planner) against(ctx context.Context, row *plannedRow, data []byte, bas
 			return nil, err
 		}
 		if err == nil {
-			if row.frame, err = compress(data, against); err != nil {
+			if row.frame, err = p.codec.compress(data, against); err != nil {
 				return nil, err
 			}
 			row.base = base.digest
@@ -386,7 +386,7 @@ func (p *planner) against(ctx context.Context, row *plannedRow, data []byte, bas
 	if row.frame != nil && len(row.frame) <= len(data)/4 {
 		return row, nil
 	}
-	alone, err := compress(data, nil)
+	alone, err := p.codec.compress(data, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -122,7 +122,7 @@ func (r *records) hasNoFrames(ctx context.Context) bool {
 
 func scanFrame(row *sqlite.Row) (recordFrame, error) {
 	f := recordFrame{first: row.ColumnInt64(0)}
-	data, err := decompress(row.ColumnRawBlob(2), nil)
+	data, err := new(codec).decompress(row.ColumnRawBlob(2), nil)
 	if isDamage(err) { // the same error for all of them, so that fsck reports them together
 		return f, fmt.Errorf("%w: the frame with the records of commits %d to %d does not decode", versionlog.ErrCorrupt, f.first, row.ColumnInt64(1))
 	}
