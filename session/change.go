@@ -21,7 +21,9 @@ import "mneme/memory"
 //     next read of the file says that it is meant: the next write passes unjudged.
 //
 // Not judged is what was only appended, and what is written through a handle through
-// which the version was read. A write where nothing was only read reads nothing.
+// which the version was read. What is written through a mapping is judged even so, but only
+// as a text that was made of the one before: a page that a program writes over is read first,
+// by the kernel. A write where nothing was only read reads nothing.
 type Change struct {
 	From  *memory.Head // nil: no memory, or not known
 	Known bool         // whether From is; else only Cut counts

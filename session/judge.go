@@ -25,7 +25,7 @@ func TakenBack(changes []Change, head *memory.Head, yours []byte, content func(*
 	if head.Digest() == cas.Sum(yours) {
 		return nil
 	}
-	load, emptied := once(content), len(yours) == 0
+	load, emptied := once(content), len(memory.Unpadded(yours)) == 0
 	for i := range slices.Backward(changes) {
 		one := &changes[i]
 		newest := memory.SameText(one.To, head)
