@@ -23,6 +23,9 @@ COMMANDS = Scripts|AWS[A-Z].*|HelpExamples|TerminalIsNotSteered|Findings|Tamperi
 SEQUENTIAL = PackedAtRandom|PackOnDamage|EditsAreSmall|AppendsAreSmall|KilledPacking|LossesAfter(Cut|Flip)|EraseAtRandom|CheckFindsEveryColumn|SetLen|FlippedBits|RecordDamage|RewritingTakesNoMemory
 NO_RACE = ^TestLog(Forgets)?$$/^Machine$$|^TestLog$$/^dynoxide$$/^(Machine|$(ONE_CALL))$$|^TestLog$$/^DynamoDBLocal$$|^TestHotPathsAllocateLittle$$|^Test($(COMMANDS)|$(SEQUENTIAL))$$
 
+# The number of this run of CI, see internal/testing/turn.
+TURN = MNEME_TURN=$$(git rev-list --count HEAD 2>/dev/null || echo 1)
+
 .PHONY: help build run test check mounted tools torture bench bench-quick clean aws-up aws-down
 
 help:            ## show this list
@@ -53,16 +56,16 @@ check: tools     ## gofmt, vet, staticcheck, go.mod, and every test once, where 
 	go tool staticcheck ./...
 	go mod tidy -diff
 	go test -vet=off -count=1 -v ./internal/archtest # prints the arrows between the files of each package, and how the mount is built
-	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 40m -skip '$(NO_RACE)' $(PARTLY)
+	$(TURN) CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 40m -skip '$(NO_RACE)' $(PARTLY)
 	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 40m \
 		$$(go list ./... | grep -v -e /tests/ -e /archtest | grep -vxF "$$(go list $(PARTLY))")
-	MNEME_NOSKIP=1 go test -vet=off -timeout 40m -run '$(NO_RACE)' $(PARTLY)
+	$(TURN) MNEME_NOSKIP=1 go test -vet=off -timeout 40m -run '$(NO_RACE)' $(PARTLY)
 ifndef ONCE
 	$(MAKE) mounted
 endif
 
 mounted:
-	MNEME_NOSKIP=1 MNEME_RACE=most MNEME_TURN=$$(git rev-list --count HEAD 2>/dev/null) go test -vet=off -p 2 -parallel 2 -timeout 60m \
+	MNEME_NOSKIP=1 MNEME_RACE=most $(TURN) go test -vet=off -p 2 -parallel 2 -timeout 60m \
 		./tests/conflict ./tests/use ./tests/crash ./tests/... # the longest first
 
 tools:

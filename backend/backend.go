@@ -10,7 +10,8 @@
 //   - region, credentials, profiles and endpoints are those of the AWS SDK
 //     (AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL_S3 …), and $MNEME_INSECURE, a boolean,
 //     allows endpoints of other machines in plain HTTP;
-//   - $MNEME_TOKEN is the credential for a server, and $MNEME_TOKEN_FILE a file with it.
+//   - $MNEME_TOKEN is the credential for a server, and $MNEME_TOKEN_FILE a file with it;
+//   - $MNEME_SERVER_USER is the user whose process may be a server on this machine.
 package backend
 
 import (

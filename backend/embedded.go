@@ -86,7 +86,7 @@ func (e embedded) open(ctx context.Context, opts *Options) (*Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	blobs := func(storeID string) (cas.Store, error) { return e.blobs(log, storeID) }
+	blobs, known := func(storeID string) (cas.Store, error) { return e.blobs(log, storeID) }, &knownSpace{}
 	problem := func(p sqlitelog.Problem) memory.Problem {
 		return memory.Problem{Kind: ProblemIndex, Finding: p.Finding, Subject: p.Subject, What: p.What, Do: p.Do}
 	}
@@ -97,21 +97,21 @@ func (e embedded) open(ctx context.Context, opts *Options) (*Library, error) {
 		checkShared: func(ctx context.Context, report func(memory.Problem)) error {
 			return log.CheckDatabase(ctx, func(p sqlitelog.Problem) { report(problem(p)) })
 		},
-		checkFree: func(minFree *int64) error { return e.checkMinFree(log, minFree) },
+		checkFree: func(minFree *int64) error { return e.checkMinFree(log, known, minFree) },
 		collect: func(ctx context.Context, storeID string, opts *CollectOptions) (*Garbage, error) {
 			return e.collect(ctx, log, storeID, opts)
 		},
 		shrink: log.Shrink,
 	})
 	l.SetMayGrow(func() error {
-		return e.checkFree(log, func(total int64) int64 { return min(peoplesMinFree, total/16) }, "to delete with")
+		return e.checkFree(log, known, func(total int64) int64 { return min(peoplesMinFree, total/16) }, "to delete with")
 	})
 	return l, nil
 }
 
 // checkMinFree refuses what a mount would store in the reserve of the disk.
-func (e embedded) checkMinFree(log *sqlitelog.Log, minFree *int64) error {
-	return e.checkFree(log, func(total int64) int64 {
+func (e embedded) checkMinFree(log *sqlitelog.Log, known *knownSpace, minFree *int64) error {
+	return e.checkFree(log, known, func(total int64) int64 {
 		if minFree != nil {
 			return *minFree
 		}
@@ -123,11 +123,15 @@ func (e embedded) checkMinFree(log *sqlitelog.Log, minFree *int64) error {
 // something else. How large it is follows from how large the disk is. Half of it may be
 // in the database, where a deleted store has left room; the other half is for the
 // write-ahead log.
-func (e embedded) checkFree(log *sqlitelog.Log, reserveOf func(total int64) int64, what string) error {
+func (e embedded) checkFree(log *sqlitelog.Log, known *knownSpace, reserveOf func(total int64) int64, what string) error {
+	if known.isAmple(reserveOf) {
+		return nil
+	}
 	free, total, err := durable.Space(e.dir)
 	if err != nil {
 		return err
 	}
+	known.note(free, total)
 	reserve := reserveOf(total)
 	if free >= reserve {
 		return nil

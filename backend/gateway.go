@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"os/user"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,8 +26,34 @@ const (
 	TokenFileVariable = "MNEME_TOKEN_FILE"
 )
 
+// ServerUserVariable is the environment variable with the user whose process may be the server on
+// this machine, by name or number, besides root and the caller's own; "any" is every user.
+const ServerUserVariable = "MNEME_SERVER_USER"
+
+// serverUser has a user's process be the server as the environment says.
+func serverUser(o *gateway.Options) (*gateway.Options, error) {
+	switch name := os.Getenv(ServerUserVariable); name {
+	case "":
+	case "any":
+		o.AnyServer = true
+	default:
+		if u, err := user.Lookup(name); err == nil {
+			name = u.Uid
+		}
+		uid, err := strconv.ParseUint(name, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("%s=%q: there is no such user", ServerUserVariable, name)
+		}
+		o.ServerUID = uint32(uid)
+	}
+	return o, nil
+}
+
 // ErrCredential says that a server does not accept the credential, or that there is none.
 var ErrCredential = gateway.ErrCredential
+
+// ErrPeer says that another user's process listens where a server of this machine should be.
+var ErrPeer = gateway.ErrPeer
 
 // gatewayServer is a server, which holds the credentials of what is behind it.
 type gatewayServer struct{ *gateway.Address }
@@ -56,7 +83,11 @@ func (g gatewayServer) published(opts *Options) (*Server, error) {
 	if err := g.checkPlain(); err != nil {
 		return nil, err
 	}
-	return gateway.NewPublished(g.URL, &gateway.Options{Token: tokenSource(opts)})
+	with, err := serverUser(&gateway.Options{Token: tokenSource(opts)})
+	if err != nil {
+		return nil, err
+	}
+	return gateway.NewPublished(g.URL, with)
 }
 
 func (g gatewayServer) open(ctx context.Context, opts *Options) (*Library, error) {
@@ -67,9 +98,11 @@ func (g gatewayServer) open(ctx context.Context, opts *Options) (*Library, error
 	if err != nil {
 		return nil, err
 	}
-	log, err := gateway.Open(ctx, g.URL, &gateway.Options{
-		Token: tokenSource(opts), ReadOnly: opts.ReadOnly, CheckStore: memory.CheckForeign,
-	})
+	with, err := serverUser(&gateway.Options{Token: tokenSource(opts), ReadOnly: opts.ReadOnly, CheckStore: memory.CheckForeign})
+	if err != nil {
+		return nil, err
+	}
+	log, err := gateway.Open(ctx, g.URL, with)
 	if err != nil {
 		return nil, err
 	}

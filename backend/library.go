@@ -198,7 +198,7 @@ func (l *Library) Collect(ctx context.Context, storeID string, opts *CollectOpti
 	}
 	found := &Garbage{}
 	conflicts := l.Conflicts(storeID)
-	now := time.Now()
+	now, _ := l.Clock()
 	expired, err := conflicts.Expired(now)
 	if err == nil && !opts.Keep {
 		err = conflicts.Expire(now)

@@ -195,7 +195,7 @@ func (fs *fileSystem) accountStageLocked(n *tree.Entry, st *stage) {
 	}
 	holds := int64(0)
 	if st.writers > 0 || stageOf(n) == st && fs.nodes[n.ID()] == n {
-		holds = stageCost + int64(cap(st.data)+cap(st.appended))
+		holds = st.costs()
 	}
 	fs.budget.change(holds - st.held)
 	st.held = holds
@@ -204,6 +204,11 @@ func (fs *fileSystem) accountStageLocked(n *tree.Entry, st *stage) {
 		storeOf(n).session.GiveUp(&st.lost)
 	}
 	st.unmapUnused()
+}
+
+// costs is how many bytes a stage holds.
+func (st *stage) costs() int64 {
+	return stageCost + int64(cap(st.data)+cap(st.appended)) + st.attempt.bytes()
 }
 
 // accountDirLocked counts a directory that stays when it is empty, or that this mount has made:

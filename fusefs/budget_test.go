@@ -16,7 +16,7 @@ func (fs *fileSystem) recount() int64 {
 	count := func(st *stage) {
 		if st != nil && !stages[st] {
 			stages[st] = true
-			held += stageCost + int64(cap(st.data)+cap(st.appended))
+			held += stageCost + int64(cap(st.data)+cap(st.appended)) + st.attempt.bytes()
 		}
 	}
 	for _, n := range fs.nodes {

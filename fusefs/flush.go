@@ -5,7 +5,6 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"mneme/fusefs/tree"
 	"mneme/internal/openfiles"
 )
 
@@ -60,11 +59,11 @@ func (fs *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Statu
 		case !c.answers():
 			fs.keepUnheard(h.node, h.stage, status)
 		case fs.openFiles.AncestryHasOpen(thread, h.node.ID()) != openfiles.Yes:
-			fs.closeFailed(h.node, h.stage, status)
+			fs.closeFailed(h, status)
 		}
 		fs.tellName(c.ctx, h.node)
 		_ = fs.notify.Await(c.ctx, h.heard.after, h.heard.upTo)
-		return status
+		return fs.orFailed(h, status)
 	})
 }
 
@@ -122,11 +121,17 @@ func (fs *fileSystem) committedByAnotherClose(h *handle, thread uint32) (byAnoth
 
 // closeFailed gives up what the last writer's close could not commit: whoever
 // opens the file after that close, and before the kernel gets around to
-// releasing the handle, finds what was there before.
-func (fs *fileSystem) closeFailed(n *tree.Entry, st *stage, status fuse.Status) {
+// releasing the handle, finds what was there before. Beside other writers it gives up what
+// was written through h, unless that may be committed later.
+func (fs *fileSystem) closeFailed(h *handle, status fuse.Status) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if st.writers == 1 && st.err == 0 && !st.overtaken { // else nobody sees it anyway
+	n, st := h.node, h.stage
+	switch {
+	case st.err != 0 || st.overtaken: // nobody sees it anyway
+	case st.writers == 1:
 		fs.failLocked(n, st, syscall.Errno(status))
+	case st.dirty && st.attempt.by == h && status != fuse.EIO && !storeOf(n).session.IsInDoubt(&st.lost):
+		fs.undoLocked(n, st)
 	}
 }

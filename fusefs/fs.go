@@ -105,6 +105,7 @@ type fileSystem struct {
 	since  time.Time
 	noOpen bool           // no request opens anything; see noopen.go
 	tasks  sync.WaitGroup // work in the background, which ends with ctx
+	calls  calls
 
 	// mu guards the node table, the tree with every node and stage, the
 	// handles, and the fields of store that say so. It is taken last, after

@@ -32,7 +32,7 @@ func (fs *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Statu
 			}
 		}
 		fs.tellName(c.ctx, h.node)
-		return first
+		return fs.orFailed(h, first)
 	})
 }
 

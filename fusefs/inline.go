@@ -70,7 +70,7 @@ func (fs *fileSystem) inlineWrite(in *fuse.WriteIn, data [][]byte) (uint32, fuse
 		return 0, fuse.OK, false
 	}
 	size, status := fs.writeLoadedLocked(h, in, data)
-	return size, status, true
+	return size, status, status.Ok()
 }
 
 // InlineRelease implements fusedev.Inline, for handles that leave nothing to be

@@ -2,7 +2,6 @@ package fusefs
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -11,7 +10,8 @@ import (
 )
 
 // A request that may have to wait runs beside its requester, who waits for it or for a
-// signal.
+// signal. It runs in the goroutine that has read it; where a signal comes, another one tells
+// the kernel that the requester may go.
 //
 //  1. waiting, reading: given up. The request's context ends; who shares a read with
 //     others leaves it to them.
@@ -21,8 +21,7 @@ import (
 //     kept.
 //
 // So nothing is left half done, and no commit becomes a lost reply because somebody has
-// pressed a key. What goes on uses nothing of the request, whose buffers belong to the
-// next one.
+// pressed a key. What goes on uses nothing of the request, which has its answer then.
 //
 // Linux tells a file system of any signal, once for each request
 // (fs/fuse/dev.c, request_wait_answer): of timers, of children that end, of the
@@ -31,31 +30,6 @@ import (
 // is one by which somebody wants the program to stop, which /proc tells as pending; and
 // since the kernel does not tell of a second one, the thread is looked at again and
 // again. Where /proc does not show the thread, no signal counts.
-
-// call is a request that runs beside its requester.
-type call struct {
-	ctx   context.Context // ends when the requester has gone, or the mount
-	state atomic.Int32    // a callState
-}
-
-type callState = int32
-
-const (
-	waiting   callState = iota // the requester waits, and may go
-	answering                  // it waits for the answer, to the end
-	gone                       // it has gone
-)
-
-// answers reports whether the requester is still there, who then waits for the answer to
-// the end. It is called right before what the kernel must hear of, such as a reference
-// or a handle, and before the request's own buffers are used: when it is false, nothing
-// of that is done.
-func (c *call) answers() bool {
-	return c.state.CompareAndSwap(waiting, answering) || c.state.Load() == answering
-}
-
-// abandon lets the requester go, and reports whether it could: not once the call answers.
-func (c *call) abandon() bool { return c.state.CompareAndSwap(waiting, gone) }
 
 // How long a request that a signal interrupts may take to end by itself, and how often a
 // thread that one has interrupted is looked at.
@@ -84,39 +58,58 @@ func (fs *fileSystem) tellUnheard(c *call, names ...kernelName) {
 	}
 }
 
-// beside runs a request of a thread, and returns its answer, or EINTR if a signal
-// interrupts the thread before there is one. Without a channel that could tell of a
-// signal, the caller runs it itself.
+// beside runs a request of a thread, and returns its answer. If a signal interrupts the thread
+// before that, the kernel is told EINTR at once, and so is the caller, when it hears of anything.
+// Without a channel that could tell of a signal, nothing interrupts the request.
 func (fs *fileSystem) beside(cancel <-chan struct{}, thread uint32, do func(c *call) fuse.Status) fuse.Status {
 	if cancel == nil {
 		return do(&call{ctx: fs.ctx})
 	}
-	ctx, giveUp := context.WithCancel(fs.ctx)
-	c, done := &call{ctx: ctx}, make(chan fuse.Status, 1)
-	fs.tasks.Go(func() {
-		defer giveUp()
-		done <- do(c)
-	})
+	c := &call{cancel: cancel, thread: thread, over: make(chan struct{})}
+	c.ctx, c.giveUp = context.WithCancel(fs.ctx)
+	if fs.calls.add(c) {
+		defer fs.calls.remove(c)
+		return c.run(do)
+	}
+	done := make(chan fuse.Status, 1)
+	fs.tasks.Go(func() { done <- c.run(do) })
 	select {
 	case status := <-done:
 		return status
 	case <-cancel:
 	}
-	for !fs.signalled(thread) {
-		select {
-		case status := <-done:
-			return status
-		case <-time.After(lookOver):
-		}
-	}
-	giveUp()
-	select {
-	case status := <-done:
-		return status
-	case <-time.After(graceful):
-	}
-	if c.abandon() {
+	if fs.letGo(c) {
 		return fuse.EINTR
 	}
 	return <-done
+}
+
+// letGo reports whether the requester of a call that was interrupted may go. It waits for a signal
+// that counts, or for the end of the call.
+func (fs *fileSystem) letGo(c *call) bool {
+	for !fs.signalled(c.thread) {
+		select {
+		case <-c.over:
+			return false
+		case <-time.After(lookOver):
+		}
+	}
+	c.giveUp()
+	select {
+	case <-c.over:
+		return false
+	case <-time.After(graceful):
+	}
+	return c.abandon()
+}
+
+// Interrupted implements fusedev.Inline.
+func (fs *fileSystem) Interrupted(answer func(fuse.Status)) {
+	if c := fs.calls.interrupted(); c != nil {
+		fs.tasks.Go(func() {
+			if fs.letGo(c) {
+				answer(fuse.EINTR)
+			}
+		})
+	}
 }

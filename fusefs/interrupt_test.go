@@ -314,12 +314,14 @@ var interruptions = []interruption{
 func TestInterrupts(t *testing.T) {
 	for _, i := range interruptions {
 		t.Run(i.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { i.run(newRig(t, "/d/g", "/f", "/h")) })
+			for _, told := range []bool{false, true} { // before the call begins, or is ended by who hears of it
+				synctest.Test(t, func(t *testing.T) { i.run(newRig(t, "/d/g", "/f", "/h"), told) })
+			}
 		})
 	}
 }
 
-func (i *interruption) run(r *rig) {
+func (i *interruption) run(r *rig, told bool) {
 	r.keep()
 	r.othersDir("/empty")
 	if i.waits != forHead && i.waits != forPage {
@@ -331,25 +333,33 @@ func (i *interruption) run(r *rig) {
 	fs.takeNotices(r.T, k)
 	var counts atomic.Bool // the signal
 	fs.signalled = func(uint32) bool { return counts.Load() }
+	fs.calls.told = told
 	request := i.request(r)
 	reached, release := i.waits.hold(r)
 	before := r.references()
-	cancel, ended := make(chan struct{}), make(chan fuse.Status, 1)
-	go func() { ended <- request(cancel) }()
+	cancel, ended := make(chan struct{}), make(chan struct{})
+	answered := make(chan fuse.Status, 2) // the first one counts
+	go func() {
+		defer close(ended)
+		answered <- request(cancel)
+	}()
 	if reached != nil {
 		<-reached
 	}
 	synctest.Wait()
 	close(cancel)
+	if told {
+		fs.Interrupted(func(status fuse.Status) { answered <- status })
+	}
 	time.Sleep(time.Second)
 	select {
-	case status := <-ended:
+	case status := <-answered:
 		r.Fatalf("a signal that does not count ends it: %v", status)
 	default:
 	}
 	counts.Store(true)
 	began := time.Now()
-	if status := <-ended; status != fuse.EINTR {
+	if status := <-answered; status != fuse.EINTR {
 		r.Errorf("%v, want EINTR", status)
 	}
 	if took := time.Since(began); took > 100*time.Millisecond {
@@ -361,6 +371,7 @@ func (i *interruption) run(r *rig) {
 	release()
 	time.Sleep(2 * time.Second) // so that what goes on ends
 	synctest.Wait()
+	<-ended
 	i.check(r, k, before)
 }
 

@@ -34,7 +34,7 @@ func (fs *fileSystem) mknod(c *call, in *fuse.CreateIn, name string, out *fuse.E
 	fs.mu.RUnlock()
 	status = fs.commitFile(h.node, h.stage, saved)
 	if !status.Ok() {
-		fs.closeFailed(h.node, h.stage, status)
+		fs.closeFailed(h, status)
 	}
 	fs.Release(nil, &fuse.ReleaseIn{InHeader: in.InHeader, Fh: created.Fh})
 	if !status.Ok() || !c.answers() {

@@ -137,6 +137,7 @@ func (m *Server) start() {
 	m.fs.ahead.Connect(kernel{m.server})
 	m.close = sync.OnceValue(m.unmount)
 	m.forget = sync.OnceFunc(m.forgetAll)
+	m.fs.calls.told = true
 	m.fs.tasks.Go(m.fs.followAppends)
 	m.fs.tasks.Go(m.fs.returnMemory)
 	go m.serve()

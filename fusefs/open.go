@@ -13,17 +13,52 @@ import (
 )
 
 // handle is an open file or directory. Its fields do not change, but for
-// unread, entries, held, thread and wrote, which fileSystem.mu guards.
+// unread, entries, held, thread, wrote, failed and undone, which fileSystem.mu guards.
 type handle struct {
 	node    *tree.Entry
-	stage   *stage       // of a handle that may write
-	text    []byte       // of one that was taken over (takeover.go); else nil
-	unread  *memory.Head // what the session knows once this handle has read it; nil: nothing
-	entries []dirEntry   // of a directory, from its last rewind on
-	held    int64        // what the budget has of it, without the stage
-	heard   span         // of a handle that may write: the notices that its close waits for
-	thread  uint32       // that has changed the file through it last
-	wrote   mark         // the stage after that; zero: it has changed nothing
+	stage   *stage        // of a handle that may write
+	text    []byte        // of one that was taken over (takeover.go); else nil
+	unread  *memory.Head  // what the session knows once this handle has read it; nil: nothing
+	entries []dirEntry    // of a directory, from its last rewind on
+	held    int64         // what the budget has of it, without the stage
+	heard   span          // of a handle that may write: the notices that its close waits for
+	thread  uint32        // that has changed the file through it last
+	wrote   mark          // the stage after that; zero: it has changed nothing
+	failed  syscall.Errno // of the newest write through it; 0: it went well. See attempt
+	undone  bool          // then what was written through it before is undone
+}
+
+// isGivenUp reports whether a write through h is refused, since an earlier one has failed.
+// An append that took nothing back has failed by itself.
+func (h *handle) isGivenUp(appends bool) bool { return h.failed != 0 && (h.undone || !appends) }
+
+// failedWriterLocked returns why a write to n has failed through a handle that is still
+// open; 0: none has.
+func (fs *fileSystem) failedWriterLocked(n *tree.Entry) syscall.Errno {
+	for _, h := range fs.handles {
+		if h.node == n && h.failed != 0 {
+			return h.failed
+		}
+	}
+	return 0
+}
+
+// unlessMapped returns h, or nil if the kernel writes back a mapping.
+func (h *handle) unlessMapped(in *fuse.WriteIn) *handle {
+	if in.WriteFlags&fuse.WRITE_CACHE != 0 {
+		return nil
+	}
+	return h
+}
+
+// orFailed returns the status of a request about h, or that of a write through h that has failed.
+func (fs *fileSystem) orFailed(h *handle, status fuse.Status) fuse.Status {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	if status.Ok() {
+		return fuse.Status(h.failed)
+	}
+	return status
 }
 
 // newHandleLocked enters h in the table.
@@ -206,6 +241,7 @@ func (fs *fileSystem) openLocked(n *tree.Entry, thread, flags uint32, before uin
 			h.unread = n.HeadLocked()
 		}
 		if flags&syscall.O_TRUNC != 0 {
+			fs.beginAttemptLocked(h.stage, h, false)
 			h.stage.emptyLocked()
 			h.changedLocked(thread)
 			n.SetTimesLocked(time.Now())
@@ -323,7 +359,7 @@ func (fs *fileSystem) createLocked(in *fuse.CreateIn, name string, before uint64
 		n.SetMadeUpLocked(mkstemp, probe)
 		n.SpellLocked(name)
 		if dir.HiddenAtLocked(canonical) == nil {
-			storeOf(dir).known.Set(path, session.Nothing())
+			storeOf(dir).known.Update(path, session.Knowledge.Absent)
 		}
 		fs.openLocked(n, in.Pid, in.Flags|syscall.O_TRUNC, before, &out.OpenOut)
 		fs.handles[out.Fh].stage.appendOnly = in.Flags&syscall.O_APPEND != 0

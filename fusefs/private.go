@@ -114,6 +114,14 @@ func changeOf(n *tree.Entry, key string, mode uint32) (c private.Change, needed 
 	return c, false
 }
 
+// memoryChange is what has to be noted of a key of n, a file that becomes a memory with a mode.
+func memoryChange(n *tree.Entry, key string, mode uint32, chosen bool) (c private.Change, needed bool) {
+	if chosen {
+		return chosenChange(n, key, mode)
+	}
+	return changeOf(n, key, mode)
+}
+
 // notePrivate makes changes durable. Where there are too many, it makes room.
 func (s *store) notePrivate(changes ...private.Change) error {
 	err := s.private.Note(changes...)
@@ -126,7 +134,7 @@ func (s *store) notePrivate(changes ...private.Change) error {
 // keepMode remembers the mode that n is given. What is no memory yet is remembered
 // when it becomes one.
 func (fs *fileSystem) keepMode(n *tree.Entry, mode uint32) fuse.Status {
-	fs.mu.RLock()
+	fs.mu.Lock()
 	n = n.LatestLocked()
 	path, there := n.PathLocked()
 	key := path
@@ -136,10 +144,11 @@ func (fs *fileSystem) keepMode(n *tree.Entry, mode uint32) fuse.Status {
 	case !n.IsDir() && n.HeadLocked() != nil:
 		key = n.HeadLocked().MemoryID()
 	case !n.IsDir():
+		n.SetModeChosenLocked()
 		there = false
 	}
 	there = there && !n.IsRemovedLocked()
-	fs.mu.RUnlock()
+	fs.mu.Unlock()
 	if c, needed := chosenChange(n, key, mode); there && needed {
 		if err := storeOf(n).notePrivate(c); err != nil {
 			return storeOf(n).fail("chmod", path, err)
@@ -174,17 +183,17 @@ func (s *store) keepingMode(n *tree.Entry, path string, before *memory.Head, com
 // beforeMemory remembers the mode of n by a path, and returns what undoes that.
 func (s *store) beforeMemory(n *tree.Entry, path string, before *memory.Head) (undo []private.Change, err error) {
 	s.fs.mu.RLock()
-	mode := n.ModeLocked()
+	mode, chosen := n.ModeLocked(), n.ModeIsChosenLocked()
 	s.fs.mu.RUnlock()
-	if !isPrivate(n, mode) {
+	if !isPrivate(n, mode) && !chosen {
 		return nil, nil
 	}
 	if before != nil {
-		if _, needed := changeOf(n, before.MemoryID(), mode); !needed {
+		if _, needed := memoryChange(n, before.MemoryID(), mode, chosen); !needed {
 			return nil, nil
 		}
 	}
-	c, needed := changeOf(n, path, mode)
+	c, needed := memoryChange(n, path, mode, chosen)
 	if !needed {
 		return nil, nil
 	}
@@ -203,13 +212,13 @@ func (s *store) afterMemory(n *tree.Entry) []private.Change {
 	s.fs.mu.RLock()
 	n = n.LatestLocked()
 	path, there := n.PathLocked()
-	mode, head := n.ModeLocked(), n.HeadLocked()
+	mode, chosen, head := n.ModeLocked(), n.ModeIsChosenLocked(), n.HeadLocked()
 	s.fs.mu.RUnlock()
-	if !there || head == nil || !isPrivate(n, mode) && s.private.Empty() {
+	if !there || head == nil || !isPrivate(n, mode) && !chosen && s.private.Empty() {
 		return nil
 	}
 	changes := s.forgetPath(path)
-	if c, needed := changeOf(n, head.MemoryID(), mode); needed {
+	if c, needed := memoryChange(n, head.MemoryID(), mode, chosen); needed {
 		changes = append(changes, c)
 	}
 	return changes

@@ -53,12 +53,19 @@ func (r *rig) chmod(path string, mode uint32) fuse.Status {
 // create makes a file of a mode, and closes it.
 func (r *rig) create(path string, mode uint32) fuse.Status {
 	r.Helper()
+	return r.createThen(path, mode, func() {})
+}
+
+// createThen makes a file of a mode, does something before there is anything in it, and closes it.
+func (r *rig) createThen(path string, mode uint32, then func()) fuse.Status {
+	r.Helper()
 	dir, name := r.parent(path)
 	var created fuse.CreateOut
 	in := &fuse.CreateIn{InHeader: header(dir), Flags: syscall.O_WRONLY | syscall.O_CREAT | syscall.O_EXCL, Mode: mode}
 	if status := r.fs.Create(nil, in, name, &created); !status.Ok() {
 		return status
 	}
+	then()
 	_, status := r.fs.Write(nil, &fuse.WriteIn{Fh: created.Fh}, []byte(path))
 	r.wantOK(status)
 	return r.close(created.Fh)
@@ -93,19 +100,27 @@ func (r *rig) wantModes(want ...string) {
 
 // TestPrivateInAPrivateMount: in a mount that lets nobody else in, a chmod that closes a
 // file to others is remembered for a later mount that lets them in, and one that opens it
-// again, too. The modes of new files say nothing there.
+// again, too, also before the file is a memory, as install and cp -p do. The modes with which
+// files are made say nothing there.
 func TestPrivateInAPrivateMount(t *testing.T) {
 	dir := t.TempDir()
-	r := newRig(t, "/back", "/d/file", "/file", "/group", "/open", "/wide")
+	r := newRig(t, "/back", "/d/file", "/file", "/group", "/open", "/target", "/wide")
 	r.remount(0o700, dir)
 	for path, mode := range map[string]uint32{"/file": 0o600, "/back": 0o600, "/group": 0o640, "/open": 0o644, "/wide": 0o777, "/d": 0o700} {
 		r.wantOK(r.chmod(path, mode))
 	}
 	r.wantOK(r.chmod("/back", 0o644))
 	r.wantOK(r.create("/made", 0o600))
+	r.wantOK(r.createThen("/installed", 0o600, func() { r.wantOK(r.chmod("/installed", 0o600)) }))
+	r.wantOK(r.createThen("/x.tmp", 0o600, func() { r.wantOK(r.chmod("/x.tmp", 0o640)) }))
+	r.wantOK(r.rename("/x.tmp", "/target", 0))
+	r.wantOK(r.createThen("/reopened", 0o600, func() {
+		r.wantOK(r.chmod("/reopened", 0o600))
+		r.wantOK(r.chmod("/reopened", 0o644))
+	}))
 	r.wantModes("600 /file", "600 /d/file", "700 /d")
 	r.remount(0o755, dir)
-	r.wantModes("600 /file", "644 /back", "640 /group", "644 /open", "644 /wide", "700 /d", "644 /d/file", "644 /made", "755 /")
+	r.wantModes("600 /installed", "640 /target", "644 /reopened", "600 /file", "644 /back", "640 /group", "644 /open", "644 /wide", "700 /d", "644 /d/file", "644 /made", "755 /")
 }
 
 // What is private in a mount is private in the next one, however it became so and

@@ -107,7 +107,7 @@ func (fs *fileSystem) renameInLog(m *move) error {
 	head, st := m.Entry.HeadLocked(), stageOf(m.Entry)
 	var data []byte
 	var changes uint64
-	loaded := isStaged(m.Entry)
+	loaded, failed := isStaged(m.Entry), fs.failedWriterLocked(m.Entry)
 	if loaded {
 		data, changes = slices.Clone(st.data), st.changes
 	}
@@ -144,7 +144,9 @@ func (fs *fileSystem) renameInLog(m *move) error {
 		return err
 	}
 	switch {
-	case !loaded && head == nil && st != nil && st.err != 0: // what was written to it was refused
+	case failed != 0: // what was written to it was refused
+		return failed
+	case !loaded && head == nil && st != nil && st.err != 0:
 		return st.err
 	case !loaded && head == nil:
 		return syscall.ENOENT

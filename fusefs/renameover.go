@@ -56,6 +56,7 @@ func (fs *fileSystem) beginReplace(t *renameText) fuse.Status {
 	t.base = t.theirs
 	holder := t.move.holderLocked()
 	if holder == nil || holder.HeadLocked() == nil {
+		t.judge = t.move.s.known.Of(t.path).Absent().ToJudge()
 		return fuse.OK
 	}
 	t.known = knownLocked(holder)

@@ -146,8 +146,9 @@ func (t *stagedText) settleBaseLocked(d *session.Draft) {
 		d.Digest = cas.Sum(d.Data)
 		d.Unchanged = d.Digest == d.Base.Digest()
 	}
-	if !st.appendOnly && !d.Unchanged && !st.fresh {
-		d.Judge = knownLocked(n).ToJudge()
+	isMapped := st.anyones > st.committed
+	if !st.appendOnly && !d.Unchanged && (!st.fresh || isMapped) {
+		d.Judge, d.Mapped = knownLocked(n).ToJudge(), st.fresh
 	}
 }
 
@@ -166,8 +167,12 @@ func (t *stagedText) Beside(d *session.Draft, commit func() error) error {
 	})
 	if t.why != unasked && (errors.Is(err, versionlog.ErrOverlap) || errors.Is(err, memory.ErrTooBig) || errkind.Of(err) == errkind.Policy) {
 		s.fs.mu.Lock()
-		defer s.fs.mu.Unlock()
+		l := lossLocked(t.n, t.st, errnoOf(err))
 		s.fs.poisonLocked(t.n, t.st, errnoOf(err))
+		s.fs.mu.Unlock()
+		if d.Append && errors.Is(err, memory.ErrTooBig) { // a log has its lines nowhere else
+			s.fs.keepUndone(t.n, &l)
+		}
 	}
 	return err
 }
@@ -201,6 +206,9 @@ func (t *stagedText) Rebase(d *session.Draft, theirs *memory.Head, content []byt
 		fs.accountStageLocked(n, was)
 	}
 	st.base, st.data, st.loaded, st.overtaken = theirs, content, true, false
+	if !st.appendOnly { // what others have changed is in it
+		st.attempt = attempt{}
+	}
 	fs.accountStageLocked(n, st)
 	fs.handing.rebasedLocked(st)
 	fs.notify.contentLocked(n)
@@ -279,8 +287,8 @@ func (t *stagedText) settledLocked(d *session.Draft) {
 	st.first = st.last
 	if st.changes == d.Mark {
 		st.dirty, st.wrote = false, false
-		st.first = time.Time{}
-		tallyLocked(t.n)
+		st.first, st.attempt = time.Time{}, attempt{}
+		storeOf(t.n).fs.accountStageLocked(t.n, st)
 	}
 	if d.Append && st.appendOnly {
 		st.appended = st.appended[min(d.Added, len(st.appended)):]

@@ -40,7 +40,7 @@ func init() { // not in place: steps lead back to it
 		"mine lists":     {1, many, (*run).mineLists},         // path path: each, however that ends
 		"mine open":      {2, 9, (*run).mineOpen},             // file r|w|r+|w+|a [create] [excl] [as handle]
 		"mine read":      {1, 1, (*run).mineRead},             // handle; or a file, which is opened and closed
-		"mine write":     {2, 6, (*run).mineWrite},            // handle text [at offset]
+		"mine write":     {2, 6, (*run).mineWrite},            // handle text [at offset] [times number]
 		"mine mapped":    {2, 2, (*run).mineMapped},           // handle text: written through a mapping
 		"mine flush":     {1, 3, requestOf((*run).flush)},     // handle: one of its descriptors is closed
 		"mine release":   {1, 3, requestOf((*run).release)},   // handle: it ends without that
@@ -292,8 +292,16 @@ func (r *run) mineWrite(s *act) error {
 	if err != nil {
 		return err
 	}
+	text := s.arg(1)
+	if times, ok := s.option("times"); ok {
+		n, err := strconv.Atoi(times)
+		if err != nil {
+			return err
+		}
+		text = strings.Repeat(text, n)
+	}
 	in := &fuse.WriteIn{InHeader: s.thread(h.id), Fh: h.fh, Flags: h.flags, Offset: offset}
-	_, status := r.fs.Write(nil, in, []byte(s.arg(1)))
+	_, status := r.fs.Write(nil, in, []byte(text))
 	return s.ended(status)
 }
 

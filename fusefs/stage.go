@@ -4,9 +4,6 @@ import (
 	"context"
 	"slices"
 	"syscall"
-	"time"
-
-	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"mneme/fusefs/tree"
 	"mneme/memory"
@@ -45,6 +42,7 @@ type written struct {
 
 	progress
 	appending
+	attempt attempt
 
 	// Of a stage to which nothing was done but to write at the end, appended is
 	// what was written: it is put at the end of whatever the file is by then.
@@ -141,10 +139,13 @@ func (fs *fileSystem) endWriteLocked(n *tree.Entry, st *stage) {
 		return
 	}
 	failed := st.dirty || st.err != 0
+	isNothing := n.IsUnloggedLocked() && !failed && st.base == nil && n.HeadLocked() == nil // all that was written is undone
 	switch {
 	case n.IsRemovedLocked() && st.dirty && isStaged(n) && (opensOf(n) > 0 || lookupsOf(n) > 0): // as long as somebody can read it
 	case n.IsRemovedLocked(), !n.IsUnloggedLocked() && !failed:
 		setStageLocked(n, nil)
+	case isNothing:
+		fs.giveUpLocked(n)
 	case n.IsUnloggedLocked() && st.err == 0 && fs.classOfLocked(n) == editorScratch:
 	case n.IsUnloggedLocked() && st.err == 0 && fs.classOfLocked(n) == temporary:
 		fs.lingerLocked(n)
@@ -180,6 +181,92 @@ func (fs *fileSystem) classOfLocked(n *tree.Entry) scratchKind {
 		return kind
 	}
 	return temporary
+}
+
+// beginAttemptLocked notes that the stage is about to be changed through h. atEnd: nothing but
+// its length changes. No handle at all is the kernel, which writes back a mapping, or a request
+// that is undone in its own way.
+func (fs *fileSystem) beginAttemptLocked(st *stage, h *handle, atEnd bool) {
+	a := &st.attempt
+	switch {
+	case h == nil:
+		*a = attempt{}
+		return
+	case a.by != h || !st.dirty:
+		*a = attempt{by: h, began: st.mark, clean: !st.dirty, wrote: st.wrote}
+	}
+	if a.clean || a.copied || atEnd || st.rewrote > a.began.changes {
+		return
+	}
+	before := len(st.data) - int(st.added-a.began.added)
+	if before > mapFrom || !fs.budget.fits(int64(before), forSaving) { // then it cannot be undone
+		return
+	}
+	a.copied, a.data = true, slices.Clone(st.data[:before])
+	a.appendOnly, a.appended = st.appendOnly, slices.Clone(st.appended)
+}
+
+// failedLocked notes that a write through h has failed, undoes what h has changed, and
+// returns what is to be kept of that; nil: nothing.
+func (fs *fileSystem) failedLocked(h *handle, errno syscall.Errno) *session.Loss {
+	n, st := h.node, h.stage
+	h.failed = errno
+	a := st.attempt
+	if a.by != h || !st.dirty || st.overtaken || st.err != 0 {
+		return nil
+	}
+	l := lossLocked(n, st, errno)
+	wasAppended := st.appendOnly
+	if !fs.undoLocked(n, st) {
+		fs.failLocked(n, st, errno)
+	}
+	h.undone, h.wrote = true, mark{}
+	if !wasAppended || len(l.Yours) == 0 {
+		return nil
+	}
+	return &l
+}
+
+// undoLocked makes a stage what it was before the newest attempt, and reports whether that
+// can be told.
+func (fs *fileSystem) undoLocked(n *tree.Entry, st *stage) bool {
+	a := st.attempt
+	switch {
+	case a.clean || a.began.changes < st.committed:
+		st.data, st.loaded, st.dirty, st.wrote = nil, st.base == nil, false, false
+		st.appendOnly, st.appended, st.first = true, nil, st.last
+	case a.copied:
+		st.data, st.wrote, st.appendOnly, st.appended = a.data, a.wrote, a.appendOnly, a.appended
+	case st.rewrote <= a.began.changes:
+		added := int(st.added - a.began.added)
+		st.data, st.wrote = st.data[:len(st.data)-added], a.wrote
+		st.appended = st.appended[:max(0, len(st.appended)-added)]
+	default:
+		return false
+	}
+	st.attempt = attempt{}
+	st.changes++
+	st.rewrote, st.whole, st.pageEnd = st.changes, st.mark, false
+	fs.accountStageLocked(n, st)
+	fs.handing.rebasedLocked(st)
+	fs.notify.contentLocked(n)
+	return true
+}
+
+// lossLocked is a stage of n that is not committed, as an error has said.
+func lossLocked(n *tree.Entry, st *stage, errno syscall.Errno) session.Loss {
+	path, _ := n.TargetLocked()
+	return session.Loss{
+		Path: path, Base: st.base, Theirs: n.TheirsLocked(), Yours: slices.Clone(st.data), Mark: st.changes, Conflict: st.conflict,
+		Why: errno.Error(), Noted: true,
+	}
+}
+
+// keepUndone keeps what was undone; nil is nothing.
+func (fs *fileSystem) keepUndone(n *tree.Entry, l *session.Loss) {
+	if l != nil {
+		storeOf(n).session.Keep(fs.ctx, *l)
+	}
 }
 
 // emptyLocked makes the stage an empty file.
@@ -256,140 +343,10 @@ func (fs *fileSystem) limitLocked(n *tree.Entry) int64 {
 	return limit
 }
 
-// Write implements fuse.RawFileSystem.
-func (fs *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	return fs.write(cancel, in, [][]byte{data})
-}
-
-// Writev implements fuse.RawFileSystem.
-func (fs *fileSystem) Writev(cancel <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
-	return fs.write(cancel, in, data)
-}
-
-func (fs *fileSystem) write(cancel <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
-	size, status, answered := fs.inlineWrite(in, data)
-	if answered {
-		return size, status
-	}
-	fs.mu.RLock()
-	h := fs.handles[in.Fh]
-	fs.mu.RUnlock()
-	if fs.noOpen {
-		return 0, fs.refuseByNode(in.NodeId)
-	}
-	if h == nil || h.stage == nil {
-		return 0, fuse.EBADF
-	}
-	n, st, req := h.node, h.stage, *in
-	if storeOf(n).memory.Near() {
-		cancel = nil // see readHead
-	}
-	status = fs.beside(cancel, in.Pid, func(c *call) (status fuse.Status) {
-		toBeLost := false
-		putLocked := func() {
-			if status = fuse.EINTR; c.answers() { // so that the data is still the request's
-				size, status = fs.writeLoadedLocked(h, &req, data)
-				toBeLost = fs.willBeLostLocked(n, st)
-			}
-		}
-		switch err := fs.withLoaded(c.ctx, n, st, appends(&req), putLocked); {
-		case err != nil:
-			return storeOf(n).fail("write", fs.where(n), err)
-		case status.Ok() && toBeLost:
-			return fs.loseMore(n, st)
-		}
-		return status
-	})
-	if !status.Ok() {
-		size = 0
-	}
-	return size, status
-}
-
-// willBeLostLocked reports whether what is written to a stage will not be committed, so that
-// who writes is to hear of it at once.
-func (fs *fileSystem) willBeLostLocked(n *tree.Entry, st *stage) bool {
-	return st.overtaken && !fs.opts.Merge && !n.LatestLocked().IsRemovedLocked()
-}
-
-// writeLoadedLocked does a write to a handle whose stage is loaded.
-func (fs *fileSystem) writeLoadedLocked(h *handle, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
-	n, st := h.node, h.stage
-	if st.err != 0 {
-		return 0, fuse.Status(st.err)
-	}
-	size := 0
-	for _, part := range data {
-		size += len(part)
-	}
-	at := int64(in.Offset)
-	if appends(in) && at != int64(len(st.data)) {
-		at = int64(len(st.data))
-		fs.notify.contentLocked(n)
-	}
-	end := at + int64(size)
-	if limit := fs.limitLocked(n); end > limit {
-		return 0, fs.tooBigLocked(n, st, end)
-	}
-	if err := fs.affordStageLocked(n, st, end, int64(size)); err != nil {
-		return 0, storeOf(n).tooMuch("write", madeForLocked(n), err)
-	}
-	st.beginsLocked(in.Pid)
-	before := st.changes
-	atEnd := at == int64(len(st.data))
-	if int(end) > len(st.data) {
-		if err := st.resizeLocked(int(end)); err != nil {
-			return 0, storeOf(n).fail("write", madeForLocked(n), err)
-		}
-	}
-	for _, part := range data {
-		at += int64(copy(st.data[at:], part))
-		if st.appendOnly {
-			st.appended = append(st.appended, part...)
-		}
-	}
-	st.dirty, st.wrote = true, true
-	st.changes++
-	fs.handing.wroteLocked(st, before, end-int64(size), data)
-	if atEnd {
-		st.added += uint64(size)
-	} else {
-		st.rewrote = st.changes
-	}
-	if in.WriteFlags&fuse.WRITE_CACHE != 0 { // of a mapping: the kernel guesses the handle
-		st.anyones = st.changes
-	}
-	st.endsLocked(in.Pid, in.Offset+uint64(size))
-	h.changedLocked(in.Pid)
-	n.SetTimesLocked(time.Now())
-	markLocked(n)
-	if st.appendOnly {
-		fs.appendedLocked(st, n.MTimeLocked())
-	}
-	fs.accountStageLocked(n, st)
-	return uint32(size), fuse.OK
-}
-
-// appends reports whether a write goes to the end of the file, wherever that
-// is. The kernel's offset is where the end was when it last heard of it, which
-// may be before another session's change.
-func appends(in *fuse.WriteIn) bool {
-	return in.Flags&syscall.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0
-}
-
-// tooBigLocked gives the stage up, which a write would have made at least size bytes
-// long: nothing of it is committed.
-func (fs *fileSystem) tooBigLocked(n *tree.Entry, st *stage, size int64) fuse.Status {
-	path := madeForLocked(n)
-	status := storeOf(n).fail("write", path, &memory.SizeError{Path: path, Size: size, Partial: true, Limit: fs.limitLocked(n)})
-	fs.failLocked(n, st, syscall.Errno(status))
-	return status
-}
-
 // poisonLocked gives a stage of n up for the rest of its handles' lives.
 func (fs *fileSystem) poisonLocked(n *tree.Entry, st *stage, errno syscall.Errno) {
 	st.err, st.data, st.dirty = errno, nil, false
-	st.appended = nil
+	st.appended, st.attempt = nil, attempt{}
 	storeOf(n).session.GiveUp(&st.lost)
 	fs.accountStageLocked(n, st)
 	fs.notify.contentLocked(n)

@@ -17,25 +17,21 @@ func (fs *fileSystem) truncate(c *call, n *tree.Entry, in *fuse.SetAttrIn, size 
 	if n.IsDir() {
 		return fuse.Status(syscall.EISDIR)
 	}
+	fh, ok := in.GetFh()
 	fs.mu.RLock()
-	limit := fs.limitLocked(n)
+	limit, h := fs.limitLocked(n), fs.handles[fh]
 	fs.mu.RUnlock()
+	if !ok || h != nil && h.stage == nil {
+		h = nil
+	}
 	if size > uint64(limit) {
+		fs.resizeFailed(h, syscall.EFBIG)
 		path := fs.where(n)
 		return storeOf(n).fail("truncate", path, &memory.SizeError{Path: path, Size: int64(min(size, 1<<62)), Limit: limit})
 	}
-	fh, ok := in.GetFh()
-	fs.mu.Lock()
-	h := fs.handles[fh]
-	if ok && h != nil && h.stage != nil {
-		fs.mu.Unlock()
-		status := fs.setSize(c, n, h.stage, int(size))
-		fs.mu.Lock()
-		defer fs.mu.Unlock()
-		h.changedLocked(in.Pid)
-		return status
+	if h != nil {
+		return fs.truncateHandle(c, h, in.Pid, int(size))
 	}
-	fs.mu.Unlock()
 
 	if status := fs.catchUp(c.ctx, n); !status.Ok() {
 		return status
@@ -58,6 +54,42 @@ func (fs *fileSystem) truncate(c *call, n *tree.Entry, in *fuse.SetAttrIn, size 
 	fs.tellName(c.ctx, n)
 	fs.endWriter(n, st, fs.endWriteLocked)
 	return status
+}
+
+// truncateHandle is truncate through a handle of n. To empty the file begins anew, whatever
+// has failed before.
+func (fs *fileSystem) truncateHandle(c *call, h *handle, thread uint32, size int) fuse.Status {
+	fs.mu.Lock()
+	if size == 0 {
+		h.failed, h.undone = 0, false
+	}
+	failed := h.failed
+	fs.mu.Unlock()
+	if failed != 0 {
+		return fuse.Status(failed)
+	}
+	status := fs.setSize(c, h, h.node, h.stage, size)
+	if !status.Ok() && status != fuse.EINTR {
+		fs.resizeFailed(h, syscall.Errno(status))
+		return status
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	h.changedLocked(thread)
+	return status
+}
+
+// resizeFailed undoes what has emptied a file through h, or no handle, to make it as long as it
+// may not be. Other changes stand: the program knows that the length is what it was.
+func (fs *fileSystem) resizeFailed(h *handle, errno syscall.Errno) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if h == nil {
+		return
+	}
+	if st := h.stage; st.base != nil && st.dirty && !st.wrote && !st.overtaken && st.attempt.by == h {
+		fs.failedLocked(h, errno)
+	}
 }
 
 // truncateNow sets n's size and commits it. When that fails, other writers of
@@ -85,7 +117,7 @@ func (fs *fileSystem) truncateNow(c *call, n *tree.Entry, st *stage, size int) f
 	if err := fs.withLoaded(c.ctx, n, st, false, noteLocked); err != nil {
 		return storeOf(n).fail("truncate", fs.where(n), err)
 	}
-	status := fs.setSize(nil, n, st, size)
+	status := fs.setSize(nil, nil, n, st, size)
 	if status.Ok() {
 		status = fs.commitFile(n, st, saved)
 	}
@@ -115,9 +147,9 @@ func (st *stage) copiedLocked() written {
 	return c
 }
 
-// setSize sets the size of what is being written to n, for a request that is still to be
-// answered then; a nil call is one that is not asked.
-func (fs *fileSystem) setSize(c *call, n *tree.Entry, st *stage, size int) (status fuse.Status) {
+// setSize sets the size of what is being written to n, through h if not nil, for a
+// request that is still to be answered then; a nil call is one that is not asked.
+func (fs *fileSystem) setSize(c *call, h *handle, n *tree.Entry, st *stage, size int) (status fuse.Status) {
 	ctx := fs.ctx
 	if c != nil {
 		ctx = c.ctx
@@ -130,7 +162,7 @@ func (fs *fileSystem) setSize(c *call, n *tree.Entry, st *stage, size int) (stat
 			return
 		}
 		if status = fuse.Status(st.err); status.Ok() {
-			status, failed = fs.resizeLocked(n, st, size)
+			status, failed = fs.resizeLocked(h, n, st, size)
 		}
 		toBeLost = st.dirty && fs.willBeLostLocked(n, st)
 	}
@@ -147,11 +179,12 @@ func (fs *fileSystem) setSize(c *call, n *tree.Entry, st *stage, size int) (stat
 }
 
 // resizeLocked makes a stage size bytes long. An error is yet to be noted.
-func (fs *fileSystem) resizeLocked(n *tree.Entry, st *stage, size int) (fuse.Status, error) {
+func (fs *fileSystem) resizeLocked(h *handle, n *tree.Entry, st *stage, size int) (fuse.Status, error) {
 	if err := fs.affordStageLocked(n, st, int64(size), 0); err != nil {
 		return storeOf(n).tooMuch("truncate", madeForLocked(n), err), nil
 	}
 	if size != len(st.data) {
+		fs.beginAttemptLocked(st, h, false)
 		if err := st.resizeLocked(size); err != nil {
 			return fuse.OK, err
 		}

@@ -1,14 +1,12 @@
 package fusefs
 
 import (
-	"slices"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sync/errgroup"
 
 	"mneme/fusefs/tree"
-	"mneme/session"
 )
 
 // commitAll commits every file that is not committed but should be, when the
@@ -71,11 +69,7 @@ func (fs *fileSystem) commitUnheard(n *tree.Entry, st *stage, why occasion) {
 // kept already: nobody hears of the error.
 func (fs *fileSystem) keepUnheard(n *tree.Entry, st *stage, status fuse.Status) {
 	fs.mu.Lock()
-	l := session.Loss{
-		Base: st.base, Theirs: n.TheirsLocked(), Yours: slices.Clone(st.data), Mark: st.changes, Conflict: st.conflict,
-		Why: syscall.Errno(status).Error(), Noted: true,
-	}
-	l.Path, _ = n.TargetLocked()
+	l := lossLocked(n, st, syscall.Errno(status))
 	unkept := st.dirty && st.err == 0 && !st.isKeptLocked()
 	fs.mu.Unlock()
 	if !unkept {

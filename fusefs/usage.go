@@ -35,11 +35,7 @@ func (s *store) useLocked(c *versionlog.Commit, recounted *versionlog.Tip) {
 
 // usageLocked is what has been used, and the quota.
 func (s *store) usageLocked() (versionlog.Usage, versionlog.Quota) {
-	now := time.Now()
-	if now.Before(s.used.tip.Time) {
-		now = s.used.tip.Time
-	}
-	return s.used.tip.UsedAt(now), s.used.store.Quota
+	return s.used.tip.UsedAt(time.Now()), s.used.store.Quota
 }
 
 // usageLines are lines of a status; of a quota, those of its bounds that are set.

@@ -50,14 +50,15 @@ func newClient(rawURL string, opts *Options) (*client, error) {
 		c.attempt = opts.Attempt
 	}
 	if c.over == nil {
-		c.over = newTransport(address)
+		c.over = newTransport(address, newPeers(opts))
 	}
 	return c, nil
 }
 
 // newTransport returns the transport to a server. Nothing of the environment leads requests
-// for this machine away from it, and nothing leads any elsewhere than the address says.
-func newTransport(a *Address) *http.Transport {
+// for this machine away from it, and nothing leads any elsewhere than the address says. What is
+// sent to this machine in the open goes to a process of a trusted user only.
+func newTransport(a *Address, p *peers) *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	t := &http.Transport{
 		DialContext: dialer.DialContext, TLSHandshakeTimeout: 5 * time.Second, ForceAttemptHTTP2: true,
@@ -71,6 +72,19 @@ func newTransport(a *Address) *http.Transport {
 	if a.socket != "" {
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "unix", a.socket)
+		}
+	}
+	if a.Local && a.Plain {
+		dial := t.DialContext
+		t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			if err := p.check(conn); err != nil {
+				return nil, errors.Join(err, conn.Close())
+			}
+			return conn, nil
 		}
 	}
 	return t
@@ -182,6 +196,9 @@ func (c *client) sign(req *http.Request) (token string, err error) {
 func (c *client) unanswered(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
+	}
+	if errors.Is(err, ErrPeer) {
+		return unsentError{err}
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return &failure{err}

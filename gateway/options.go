@@ -21,6 +21,11 @@ type Options struct {
 	// Attempt bounds how long one request waits for a part of it to be taken, for the head of
 	// an answer, and for each part of one: 10 s.
 	Attempt time.Duration
+	// ServerUID is the user whose process may be the server where that is on this machine, besides
+	// root and the user of this process. 0: no other.
+	ServerUID uint32
+	// AnyServer has any user's process be the server.
+	AnyServer bool
 	// Transport sends the requests. Default: one of its own.
 	Transport Transport
 	// CheckStore returns why a store of the server cannot be one. Nil: what package versionlog

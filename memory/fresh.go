@@ -14,9 +14,6 @@ import (
 // redactionTakes is how long the contents of a redaction may be there after its event.
 const redactionTakes = 2 * time.Minute
 
-// skew is how much the clocks of those who commit may differ.
-const skew = 10 * time.Minute
-
 // Blobs returns the blobs of a store, without what was erased before now: caches that may have it
 // are emptied. It costs asking for the store's tip. Errors: versionlog.ErrNotFound, those of the
 // media.
@@ -73,7 +70,7 @@ func (l *Library) erasesSince(ctx context.Context, storeID string, after uint64)
 		if err != nil {
 			return false, err
 		}
-		if c.Seq <= after || after == 0 && l.ruling.fresh.opened.Sub(c.Time) > skew {
+		if c.Seq <= after || after == 0 && l.ruling.fresh.opened.Sub(c.Time) > versionlog.MaxSkew {
 			break
 		}
 		if c.Erases() {

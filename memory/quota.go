@@ -56,7 +56,9 @@ func (s *Store) checkStoreQuota(ctx context.Context, more versionlog.Usage) erro
 	if err != nil {
 		return err
 	}
-	return now.Quota.CheckStore(tip, time.Now(), more)
+	at, ahead := s.can.Now()
+	quota := now.Quota.Disputed(at, at.Add(ahead))
+	return quota.CheckStore(tip, at, more)
 }
 
 // refused notes what a refusal by the log tells about the store.

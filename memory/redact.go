@@ -87,7 +87,7 @@ func (s *Store) WatchErased(ctx context.Context) (erased func(context.Context) (
 func (s *Store) ErasedSince(ctx context.Context, at time.Time) (bool, error) {
 	log := s.wholeLog()
 	if !s.can.Near {
-		at = at.Add(-skew)
+		at = at.Add(-versionlog.MaxSkew)
 	}
 	tip, err := log.Tip(ctx, s.info.ID)
 	if err != nil || tip.Time.Before(at) {

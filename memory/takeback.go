@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aymanbagabas/go-udiff"
 	"github.com/aymanbagabas/go-udiff/lcs"
 )
 
@@ -27,8 +28,9 @@ const MostCompared = 256 << 10
 // not count, nor do blank lines and line ends.
 //
 // Of what is not text, or has more than MostCompared bytes, only the very bytes
-// of from, written over to, take anything back.
+// of from, written over to, take anything back. Zeros at the end do not count.
 func TakesBack(from, to, head, yours []byte) bool {
+	from, to, head, yours = Unpadded(from), Unpadded(to), Unpadded(head), Unpadded(yours)
 	if bytes.Equal(yours, to) || bytes.Equal(yours, head) {
 		return false
 	}
@@ -82,6 +84,25 @@ func TakesBack(from, to, head, yours []byte) bool {
 		}
 	}
 	return false
+}
+
+// Unpadded returns a text without zeros at its end: a program that maps a file makes it long enough
+// first.
+func Unpadded(text []byte) []byte { return bytes.TrimRight(text, "\x00") }
+
+// MadeOf reports whether yours is an edit of from that leaves alone some of what another writer
+// has changed from one text to another.
+func MadeOf(from, to, yours []byte) bool {
+	from = Unpadded(from)
+	own := lineEdits(from, Unpadded(yours))
+	return slices.ContainsFunc(lineEdits(from, Unpadded(to)), func(theirs udiff.Edit) bool {
+		return !slices.ContainsFunc(own, func(mine udiff.Edit) bool {
+			if theirs.Start == theirs.End { // at a place that both may have meant
+				return mine.Start <= theirs.End && theirs.Start <= mine.End
+			}
+			return mine.Start < theirs.End && theirs.Start < mine.End
+		})
+	})
 }
 
 // apart reports whether the lines that c has added and those that d deletes need

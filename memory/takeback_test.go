@@ -217,3 +217,24 @@ func BenchmarkTakesBack(b *testing.B) {
 		})
 	}
 }
+
+// TestMadeOf tells an edit of the text before a change from one of the text after it.
+func TestMadeOf(t *testing.T) {
+	for _, c := range []struct {
+		name, from, to, yours string
+		want                  bool
+	}{
+		{"the text before", "a\nb\nc\n", "a\nB\nc\n", "a\nb\nc\n", true},
+		{"an edit of the next line", "a\nb\nc\n", "a\nB\nc\n", "A\nb\nc\n", true},
+		{"an edit of another line, with zeros at the end", "a\nb\nc\n", "a\nB\nc\n", "a\nb\nC\n\x00\x00", true},
+		{"an edit of the line that was changed", "a\nb\nc\n", "a\nB\nc\n", "a\nX\nc\n", false},
+		{"an edit that keeps the change", "a\nb\nc\n", "a\nB\nc\n", "A\nB\nc\n", false},
+		{"an edit of a line that was added", "a\nb\n", "a\nx\nb\n", "A\nX\nb\n", false},
+		{"without a line that was added", "a\nb\n", "a\nx\nb\n", "a\nB\n", false},
+		{"without lines that were added elsewhere", "a\nb\nc\n", "x\na\nb\nc\n", "a\nb\nC\n", true},
+	} {
+		if got := MadeOf([]byte(c.from), []byte(c.to), []byte(c.yours)); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}

@@ -83,6 +83,9 @@ var rules = inOrder(slices.Concat([]rule{
 	{name: "dynatrace-token", prefix: "dt0c01.", body: &dotted, min: 89, max: 89, check: parts(&upper, '.', 24, 64)},
 	{name: "elastic-cloud-key", prefix: "essu_", body: &base64Pad, min: 80, max: 120},
 
+	// mneme itself: the id of a key, and its secret.
+	{name: "mneme-key", prefix: "mneme_", body: &word, min: 65, max: 65, check: parts(&lowerBase36, '_', 16, 48)},
+
 	// Models.
 	{name: "anthropic-key", prefix: "sk-ant-", body: &base64URL, min: 80, max: 140},
 	{name: "openrouter-key", prefix: "sk-or-v1-", body: &lowerHex, min: 64, max: 64},

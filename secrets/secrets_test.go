@@ -123,6 +123,7 @@ func (m maker) shapes() []shape {
 	add("doppler-token", "d", "p.pt.", m.of(alnum, 43))
 	add("databricks-token", "da", "pi", m.of(hexes, 32))
 	add("supabase-key", "sb", "p_", m.of(hexes, 40))
+	add("mneme-key", "mne", "me_", m.of(hexes, 16), "_", m.of(hexes, 48))
 	add("grafana-token", "gl", "sa_", m.of(alnum, 32), "_", m.of(hexes, 8))
 	add("new-relic-key", "NR", "AK-", m.of(uppers+"0123456789", 27))
 	add("sentry-token", "sntr", "yu_", m.of(hexes, 64))

@@ -85,6 +85,7 @@ func (c *checker) wrap(next http.Handler) http.Handler {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			refuse(w, r, c.logger, reply.NoMethod(http.MethodGet, http.MethodHead))
 		default:
+			narrow(r)
 			open(w, r)
 		}
 	})

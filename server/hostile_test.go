@@ -3,10 +3,13 @@ package server
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"runtime"
 	"strings"
@@ -17,6 +20,7 @@ import (
 	"mneme/errkind"
 	"mneme/gateway/wire"
 	"mneme/server/access"
+	"mneme/versionlog"
 )
 
 // serve has the server listen, and returns the address.
@@ -233,7 +237,7 @@ func TestWaiting(t *testing.T) {
 	for range asked {
 		<-done
 	}
-	if n := r.lounge.n.Load(); n != 0 || len(r.lounge.shares.byCaller) != 0 {
+	if n := r.lounge.n.Load(); n != 0 || r.lounge.shares.Parties() != 0 {
 		t.Errorf("%d are left", n)
 	}
 }
@@ -272,6 +276,118 @@ func TestManyConnections(t *testing.T) {
 	}
 	for _, c := range conns {
 		c.Close()
+	}
+}
+
+// TestUnreadAnswers has clients that read no answers keep nobody out: those without a credential, and
+// those of one key.
+func TestUnreadAnswers(t *testing.T) {
+	const most = 16
+	for name, of := range map[string]func(r *rig) string{
+		"without a credential": func(*rig) string { return "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" },
+		"with a wrong one":     func(*rig) string { return "GET /v1/memory_stores HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: x\r\n\r\n" },
+		"of one key": func(r *rig) string {
+			return fmt.Sprintf("GET /v1/mneme/events HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: %s\r\n\r\n", r.key(access.Read, nil))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Options{MaxConnections: most, HeaderTimeout: time.Hour})
+			address, secret := r.serve(), r.key(access.Read, nil)
+			text := of(r)
+			for range 2 * most {
+				c, err := net.Dial("tcp", address)
+				r.must(err)
+				r.Cleanup(func() { c.Close() })
+				_ = c.(*net.TCPConn).SetReadBuffer(1)
+				_, _ = io.WriteString(c, strings.Repeat(text, 60)) // it may have had to leave
+			}
+			for range 3 {
+				if status, _ := r.answer(r.dial(address, "GET /v1/memory_stores HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: "+secret+"\r\n\r\n")); status != 200 {
+					t.Errorf("a client that reads: %d", status)
+				}
+			}
+		})
+	}
+}
+
+// TestHeadersWithoutEnd ends a connection of HTTP/2 whose headers never end, though each of their frames
+// is whole.
+func TestHeadersWithoutEnd(t *testing.T) {
+	r := newRig(t, Options{HeaderTimeout: 200 * time.Millisecond})
+	certified := httptest.NewTLSServer(nil)
+	certified.Close()
+	config := &tls.Config{Certificates: certified.TLS.Certificates, NextProtos: []string{"h2"}}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	r.must(err)
+	r.serveOn(l)
+	c, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	r.must(err)
+	defer c.Close()
+	frame := func(kind, stream byte, body string) string {
+		return string([]byte{0, 0, byte(len(body)), kind, 0, 0, 0, 0, stream}) + body
+	}
+	const settings, headers, continuation = 4, 1, 9
+	_, err = io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+frame(settings, 0, "")+frame(headers, 1, "\x82"))
+	r.must(err)
+	go func() {
+		for {
+			if _, err := io.WriteString(c, frame(continuation, 1, "\x10\x01a\x01b")); err != nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	r.must(c.SetReadDeadline(time.Now().Add(20 * time.Second)))
+	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection is still open")
+	}
+}
+
+// TestCrowdShares: one key holds at most a quarter of all connections, and a connection that is held
+// stays, whatever comes.
+func TestCrowdShares(t *testing.T) {
+	const most = 16
+	c := newCrowd(most)
+	arrive := func(key string) (conn net.Conn, left net.Conn) {
+		conn, other := net.Pipe()
+		t.Cleanup(func() { other.Close() })
+		left = c.move(conn, http.StateNew)
+		c.move(conn, http.StateActive)
+		if key != "" {
+			q := httptest.NewRequest("GET", "/", nil)
+			c.hold(q.WithContext(c.remember(q.Context(), conn)), &access.Caller{Actor: versionlog.Actor{ID: key}, Token: fmt.Sprint(len(c.open))})
+		}
+		return conn, left
+	}
+	held, _ := arrive("a")
+	for range 3 * most {
+		if _, left := arrive("b"); left == held {
+			t.Fatal("a connection had to leave that was held")
+		}
+	}
+	n := 0
+	for _, g := range c.open {
+		if g.loose == nil {
+			n++
+		}
+	}
+	if n != 1+most/4 || len(c.open) != most {
+		t.Errorf("%d of %d connections are held", n, len(c.open))
+	}
+	c.move(held, http.StateIdle)
+	left := false
+	for range most {
+		_, leaves := arrive("")
+		left = left || leaves == held
+	}
+	if !left {
+		t.Error("a connection stayed that was idle for the longest time")
+	}
+	for conn := range c.open {
+		c.move(conn, http.StateClosed)
+	}
+	if c.held.Parties() != 0 || c.loose.Len() != 0 || len(c.nearby) != 0 {
+		t.Errorf("left: %d parties, %d connections, %d addresses", c.held.Parties(), c.loose.Len(), len(c.nearby))
 	}
 }
 

@@ -29,6 +29,7 @@ func credential(r *http.Request) string {
 type identifier struct {
 	registry *access.Registry
 	throttle *throttle
+	crowd    *crowd
 	limit    time.Duration // to find out
 	logger   *slog.Logger
 }
@@ -58,6 +59,7 @@ func (i *identifier) wrap(next http.Handler) http.Handler {
 			}
 		}
 		if err == nil {
+			i.crowd.hold(r, caller)
 			v.caller, err = caller, caller.Budget.Take(1, max(r.ContentLength, 1))
 			v.declared = max(r.ContentLength, 1)
 		}

@@ -75,6 +75,7 @@ type Server struct {
 	metrics    *metrics
 	ending     atomic.Bool
 
+	crowd   *crowd
 	agents  *agent.Handler
 	lounge  lounge
 	endNews context.CancelFunc // has those in it end
@@ -93,6 +94,7 @@ func New(ctx context.Context, library *memory.Library, opts *Options) (*Server, 
 		s.opts.Now = time.Now
 	}
 	s.opts.setDefaults()
+	s.crowd = newCrowd(s.opts.MaxConnections)
 	var err error
 	s.lounge.open, s.endNews = context.WithCancel(context.WithoutCancel(ctx))
 	s.registry, err = access.OpenRegistry(ctx, library, &access.RegistryOptions{Author: s.opts.Author, Now: s.opts.Now, Logger: s.opts.Logger})
@@ -100,7 +102,7 @@ func New(ctx context.Context, library *memory.Library, opts *Options) (*Server, 
 		return nil, err
 	}
 	s.lounge.registry, s.lounge.most, s.lounge.shares = s.registry, int64(s.opts.MaxWaiting), newShares(s.opts.MaxWaiting/4)
-	s.identities = &identifier{s.registry, &throttle{now: s.opts.Now}, s.opts.RequestTimeout, s.opts.Logger}
+	s.identities = &identifier{s.registry, &throttle{now: s.opts.Now}, s.crowd, s.opts.RequestTimeout, s.opts.Logger}
 	mux := http.NewServeMux()
 	api.Register(mux, callerOf, &api.Options{Logger: s.opts.Logger})
 	manage.Register(mux, s.registry, callerOf, s.opts.Logger, s.opts.Now)
@@ -179,7 +181,10 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	h := &http.Server{
 		Handler: s.handler, BaseContext: func(net.Listener) context.Context { return base },
 		ReadHeaderTimeout: s.opts.HeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader - headerSlop,
-		ConnState: newCrowd(s.opts.MaxConnections).note, DisableGeneralOptionsHandler: true,
+		ConnState: s.crowd.note, ConnContext: s.crowd.remember, DisableGeneralOptionsHandler: true,
+		// A connection of HTTP/2 on which no whole frame comes, such as headers that never end, has to
+		// answer a ping, and ends where it does not, or takes nothing.
+		HTTP2:    &http.HTTP2Config{SendPingTimeout: s.opts.HeaderTimeout, PingTimeout: s.opts.HeaderTimeout, WriteByteTimeout: answerTimeout},
 		ErrorLog: slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, len(listeners))

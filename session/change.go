@@ -15,12 +15,15 @@ import "mneme/memory"
 //     knew there to what it reads (Knowledge.Read).
 //  2. A write that keeps the other's lines passes, and the changes stay: another
 //     process of the session may still hold the older text. A change that the head
-//     does not show any more matters to nobody.
+//     does not show any more matters to nobody. They stay when the session then removes the
+//     memory, and what it makes in its place is judged: rm and > replace a file, too.
 //  3. A write that takes a change back is refused, and kept as a conflict. Then the
 //     next read of the file says that it is meant: the next write passes unjudged.
 //
 // Not judged is what was only appended, and what is written through a handle through
-// which the version was read. A write where nothing was only read reads nothing.
+// which the version was read. What is written through a mapping is judged even so, but only
+// as a text that was made of the one before: a page that a program writes over is read first,
+// by the kernel. A write where nothing was only read reads nothing.
 type Change struct {
 	From  *memory.Head // nil: no memory, or not known
 	Known bool         // whether From is; else only Cut counts

@@ -75,7 +75,12 @@ type Draft struct {
 
 	Options memory.CommitOptions // of the commit, but for Key and Fresh; a merge has a Message of its own
 
-	Judge []Change // by which it is judged: those of Knowledge.ToJudge, none if Base was read through the handle that writes
+	Judge []Change // by which it is judged: those of Knowledge.ToJudge, none if Base was read through the handle that writes, unless Mapped
+
+	// Mapped says that Base was read through the handle that writes, but that the text was written
+	// through a mapping: the kernel reads what a program maps to write over it. So it takes a change
+	// back only if it was made of the text before (memory.MadeOf).
+	Mapped bool
 
 	Lost   bool         // it has lost already, because of Theirs
 	Theirs *memory.Head // what is there instead of Base; nil: no memory

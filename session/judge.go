@@ -11,15 +11,25 @@ import (
 // back; nil when there is none. content reads a version of at most
 // memory.MostCompared bytes, or reports false. What cannot be read is not judged: a
 // version that is damaged must not make its file read-only.
+//
+// An empty text takes back every change that head shows: what is then appended to it is not
+// judged, and may be the text before the change. Where there is no head, since the session has
+// removed it, the text is judged as if it were written over the newest change.
 func TakenBack(changes []Change, head *memory.Head, yours []byte, content func(*memory.Head) ([]byte, bool)) *Change {
-	if len(changes) == 0 || head == nil || head.Digest() == cas.Sum(yours) {
+	if len(changes) == 0 {
 		return nil
 	}
-	load := once(content)
+	if head == nil {
+		head = changes[len(changes)-1].To
+	}
+	if head.Digest() == cas.Sum(yours) {
+		return nil
+	}
+	load, emptied := once(content), len(memory.Unpadded(yours)) == 0
 	for i := range slices.Backward(changes) {
 		one := &changes[i]
 		newest := memory.SameText(one.To, head)
-		if one.Known && newest && digestOf(one.From) == cas.Sum(yours) {
+		if one.Known && newest && (emptied || digestOf(one.From) == cas.Sum(yours)) {
 			return one
 		}
 		from, there := load(one.From)
@@ -28,7 +38,11 @@ func TakenBack(changes []Change, head *memory.Head, yours []byte, content func(*
 		if !there || !toThere || !nowThere {
 			continue
 		}
-		if one.Known && memory.TakesBack(from, to, now, yours) {
+		written := yours
+		if emptied {
+			written = from
+		}
+		if one.Known && memory.TakesBack(from, to, now, written) {
 			return one
 		}
 		if newest && memory.CutAt(to, yours, one.Cut) {

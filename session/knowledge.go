@@ -39,6 +39,24 @@ func Nothing() Knowledge { return Knowledge{known: true} }
 // Of is the knowledge that v is there; nil is Nothing.
 func Of(v *memory.Head) Knowledge { return Knowledge{head: v, known: true} }
 
+// Removed returns what the session knows after it has removed the memory: that there is none. The
+// changes by others stay, and what it then makes there is judged by them.
+func (k Knowledge) Removed() Knowledge {
+	gone := Nothing()
+	if !k.meant {
+		gone.more = k.onlyChanges()
+	}
+	return gone
+}
+
+// Absent returns what the session knows when it makes a memory where there is none.
+func (k Knowledge) Absent() Knowledge {
+	if k.known && k.head == nil {
+		return k
+	}
+	return Nothing()
+}
+
 // IsKnown reports whether the session knows anything of the path.
 func (k Knowledge) IsKnown() bool { return k.known }
 

@@ -201,8 +201,9 @@ func (k *Known) freedLocked(path string, seq uint64) {
 	if now := k.ofLocked(path); now.Head() != nil && now.Head().Seq() > seq {
 		return
 	}
+	now := k.ofLocked(path).Removed()
 	delete(k.there, path)
-	k.setGoneLocked(path, Nothing())
+	k.setGoneLocked(path, now)
 	k.noteLocked(path)
 }
 
@@ -244,6 +245,9 @@ func (k *Known) MovedAway(from string, v *versionlog.Version, seq uint64) {
 		was := k.moved[path]
 		was.at, was.memory = v.Path, v.MemoryID
 		k.setMovedLocked(path, was)
+	}
+	if k.ofLocked(from).Head() == nil { // its changes are in v
+		k.setLocked(from, Nothing())
 	}
 	k.movedAwayLocked(from, v, seq)
 }

@@ -89,7 +89,7 @@ func (m *knownModel) step(path, to string) {
 		m.wasRead(f)
 		m.known.Update(path, func(k Knowledge) Knowledge { return k.Read(f.head) })
 	case what == 2:
-		m.leave(f, Nothing())
+		m.leave(f, f.k.Removed())
 		m.known.Freed(path, m.seq)
 	case what == 5:
 		m.leave(f, f.k)

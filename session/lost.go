@@ -46,16 +46,23 @@ func (s *Session) Blind() int {
 }
 
 // AdmitRemoval is Admit for the removal of head. It is refused, too, where head is another
-// session's change which this one has only read.
+// session's change which this one has only read, and after any write that was refused, until the
+// session has read the memory: the program that was refused may go on by removing what it could
+// not replace.
 func (s *Session) AdmitRemoval(path string, head *memory.Head) *LostError {
-	switch k := s.known.Of(path); {
+	k := s.known.Of(path)
+	e := &LostError{Store: s.slug(), Path: path, Reason: Changed, Base: k.Head(), Theirs: head}
+	changes := k.Changes()
+	switch {
 	case k.Stale(head):
-		return &LostError{Store: s.slug(), Path: path, Reason: Changed, Base: k.Head(), Theirs: head}
-	case k.OnlyRead():
-		changes := k.Changes()
-		return &LostError{Store: s.slug(), Path: path, Reason: TakesBack, Theirs: head, Change: &changes[len(changes)-1]}
+	case k.OnlyRead(), k.WasRefused() && len(changes) > 0:
+		e.Reason, e.Base, e.Change = TakesBack, nil, &changes[len(changes)-1]
+	case !k.WasRefused():
+		return nil
+	case !k.IsKnown():
+		e.Reason = NeverRead
 	}
-	return nil
+	return e
 }
 
 // AdmitNew is Admit for a path at which there is no memory: it is refused where this
@@ -90,7 +97,7 @@ func (s *Session) AdmitMove(from, to string, head func(path string) *memory.Head
 // which the face shows the path (of MovedUnread, At), "" if that is the path. The face may
 // call it with its lock held.
 func (s *Session) Report(err *LostError, shown string) {
-	if err.Reason == Changed || err.Reason == TakesBack {
+	if err.Reason != MovedUnread {
 		s.known.Update(err.Path, Knowledge.Refused)
 	}
 	err.text = s.refusal(err, shown)

@@ -266,8 +266,7 @@ func TestAdmit(t *testing.T) {
 			if strict && path == "/never" {
 				want[0] = NeverRead
 			}
-			for i, admit := range []func(string, *memory.Head) *LostError{r.s.Admit, r.s.AdmitRemoval} {
-				err := admit(path, r.heads[path])
+			for i, err := range []*LostError{r.s.Admit(path, r.heads[path]), r.s.AdmitRemoval(path, r.heads[path])} {
 				if got := reasonOf(err); got != want[i] {
 					t.Errorf("strict %v: %s: reason %d (%d), want %d", strict, path, got, i, want[i])
 				}
@@ -307,6 +306,27 @@ func TestAdmitNew(t *testing.T) {
 	r.read("/h")
 	if err := r.s.AdmitNew("/f", head); err != nil {
 		t.Errorf("it was read: %v", err)
+	}
+}
+
+// TestRemovalAfterRefusal: what a session was not let write it does not remove either, until it has
+// read it.
+func TestRemovalAfterRefusal(t *testing.T) {
+	r := newRig(t, &Options{Strict: true}, "/never", "/changed")
+	r.read("/changed")
+	for path, want := range map[string]Reason{"/never": NeverRead, "/changed": Changed} {
+		if want == Changed {
+			r.s.Loses(path, r.heads[path]) // to a version with the same bytes, say
+		} else {
+			r.s.Report(r.s.Admit(path, r.heads[path]), "")
+		}
+		if got := reasonOf(r.s.AdmitRemoval(path, r.heads[path])); got != want {
+			t.Errorf("%s: reason %d, want %d", path, got, want)
+		}
+		r.read(path)
+		if err := r.s.AdmitRemoval(path, r.heads[path]); err != nil {
+			t.Errorf("%s was read: %v", path, err)
+		}
 	}
 }
 

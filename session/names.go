@@ -77,7 +77,7 @@ func (s *Session) removal(ctx context.Context, path string, opts *WriteOptions) 
 		return *own, nil
 	}
 	k := s.known.Of(path)
-	if !k.IsKnown() {
+	if !k.IsKnown() && !k.WasRefused() {
 		return versionlog.ExpectExists(), nil
 	}
 	known := k.Head()
@@ -143,11 +143,8 @@ func (s *Session) RemoveTree(ctx context.Context, path string, opts *WriteOption
 	})
 }
 
-// admitRemovalOf is AdmitRemoval for a memory that was listed, if the session knows something of it.
+// admitRemovalOf is AdmitRemoval for a memory that was listed.
 func (s *Session) admitRemovalOf(v *versionlog.Version) error {
-	if !s.known.Of(v.Path).IsKnown() {
-		return nil
-	}
 	e := s.AdmitRemoval(v.Path, memory.NewHead(v))
 	if e == nil {
 		return nil

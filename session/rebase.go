@@ -75,13 +75,23 @@ func (s *Session) backOff(ctx context.Context, try int) {
 
 // takenBack returns the newest change that a draft takes back; nil when there is none.
 func (s *Session) takenBack(ctx context.Context, d *Draft) *Change {
-	return TakenBack(d.Judge, d.Base, d.Data, func(v *memory.Head) ([]byte, bool) {
+	content := func(v *memory.Head) ([]byte, bool) {
 		data, err := s.store.ContentOf(ctx, v)
 		if err != nil {
 			s.opts.Logger.Error("content to judge a write", "store", s.slug(), "path", v.Path(), "err", err)
 		}
 		return data, err == nil
-	})
+	}
+	change := TakenBack(d.Judge, d.Base, d.Data, content)
+	if change == nil || !d.Mapped {
+		return change
+	}
+	from, there := once(content)(change.Under(d.Base))
+	to, toThere := content(change.To)
+	if !there || !toThere || !memory.MadeOf(from, to, d.Data) {
+		return nil
+	}
+	return change
 }
 
 // mergeBack merges a draft that takes a change back with what it was to replace, if the

@@ -256,6 +256,9 @@ func (s *Session) lose(ctx context.Context, t Text, d *Draft, change *Change, w 
 	}
 	l := t.Lost(d)
 	l.Theirs, l.Change = d.Theirs, change
+	if change != nil && d.Base == nil { // nothing is there to be read: the next write is meant
+		s.known.Update(d.Path, func(Knowledge) Knowledge { return Nothing() })
+	}
 	if change != nil {
 		l.Base, l.Theirs = change.Under(d.Base), d.Base
 	}

@@ -33,11 +33,11 @@ func Build(view View, store Store, tip Tip, p *Proposal, now time.Time) (*Commit
 		return nil, fmt.Errorf("%w: it is of epoch %d, and the store is in epoch %d", ErrFenced, p.Epoch, store.Epoch)
 	}
 	at := now.UTC().Truncate(time.Microsecond)
-	if at.Before(tip.Time) { // a writer whose clock is behind
-		at = tip.Time
+	if at.Before(tip.Time) { // times of a store never run backwards, and later versions differ
+		at = tip.Time.Add(time.Microsecond)
 	}
 	b := builder{
-		view: view, at: at, adopts: p.Finished != nil, heads: map[string]*Version{}, revived: map[string]bool{},
+		view: view, now: now, at: at, adopts: p.Finished != nil, heads: map[string]*Version{}, revived: map[string]bool{},
 		arriving: map[string]bool{}, leaving: map[string]bool{},
 	}
 	if p.Finished != nil {
@@ -86,6 +86,7 @@ func (b *builder) judge(storeID string, changes []Change) error {
 
 type builder struct {
 	view     View
+	now      time.Time           // by the clock of the log
 	at       time.Time           // of the commit
 	adopts   bool                // a finished commit, whose memories have their ids
 	heads    map[string]*Version // by path, as of before the commit
@@ -319,7 +320,7 @@ func (b *builder) checkQuotas(ofStore *Quota, tip Tip, p *Proposal) error {
 	if err := p.Quota.CheckSession(p.Used, more); err != nil {
 		return err
 	}
-	return ofStore.CheckStore(tip, b.at, more)
+	return ofStore.CheckStore(tip, b.now, more)
 }
 
 // dirOf returns the directory that a path lies in, with its slash.

@@ -208,8 +208,16 @@ func (t Tip) After(c *Commit) Tip {
 	return t
 }
 
-// UsedAt is what the store has used of its quota at a time, which is not before t.Time.
+// MaxSkew is how much the clocks of those who commit may differ. A history that is further
+// ahead of a clock than that was written by a wrong one, or is judged by one.
+const MaxSkew = 10 * time.Minute
+
+// UsedAt is what the store has used of its quota at a time. Of a history that is ahead of it
+// by more than MaxSkew nobody knows which versions are of the last hour: none.
 func (t Tip) UsedAt(now time.Time) Usage {
+	if ahead := t.Time.Sub(now); ahead > 0 && ahead <= MaxSkew {
+		now = t.Time
+	}
 	used := Usage{Bytes: t.Totals.Bytes, Memories: t.Totals.Memories}
 	if hourOf(now) == hourOf(t.Time) {
 		used.LastHour = t.Totals.InHour
@@ -275,6 +283,10 @@ type Capabilities struct {
 	// backend says: it is not there, damaged, or kept elsewhere. The caller may keep it.
 	NewestContent func(ctx context.Context, storeID, memoryID string) (Version, []byte, error)
 
+	// Clock returns the time by the clock that all who write to the log have in common, and how
+	// far that of this machine is ahead of it; 0: they agree. Nil: the log has no such clock.
+	Clock func() (now time.Time, ahead time.Duration)
+
 	// Survey counts what the index has of a store. It reads neither records nor contents. Nil: only
 	// the records tell; a nil Survey says the same of a store.
 	Survey func(ctx context.Context, storeID string) (*Survey, error)
@@ -285,6 +297,14 @@ type Capabilities struct {
 	// consistent read that Commits makes. It notices a commit as soon as Wait does, and
 	// its errors are those of Wait.
 	Next func(ctx context.Context, storeID string, after uint64) ([]*Commit, error)
+}
+
+// Now returns what Clock does; where the log has none, the time by the clock of the machine.
+func (c *Capabilities) Now() (now time.Time, ahead time.Duration) {
+	if c.Clock != nil {
+		return c.Clock()
+	}
+	return time.Now(), 0
 }
 
 // CommitAt returns the commit of a sequence number, nil where the store has none.

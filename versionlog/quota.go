@@ -86,10 +86,20 @@ func (e *QuotaError) Kind() errkind.Kind { return errkind.OverQuota }
 // pass it.
 func (q *Quota) CheckSession(used, more Usage) error { return q.check(WhoseSession, used, more) }
 
-// CheckStore says the same of a store whose history ends at tip, at a time that is not
-// before that of tip.
+// CheckStore says the same of a store whose history ends at tip, at a time by the clock of
+// its log.
 func (q *Quota) CheckStore(tip Tip, now time.Time, more Usage) error {
 	return q.check(WhoseStore, tip.UsedAt(now), more)
+}
+
+// Disputed is a quota for a writer whose own clock says another hour than that of the log.
+// Neither is known to be right, so the writer may have one hour's versions more: a wrong
+// clock neither keeps anybody from writing, nor lets anybody write without bound.
+func (q Quota) Disputed(log, own time.Time) Quota {
+	if hourOf(log) != hourOf(own) {
+		q.PerHour *= 2
+	}
+	return q
 }
 
 func (q *Quota) check(whose string, used, more Usage) error {

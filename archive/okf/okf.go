@@ -116,7 +116,7 @@ func hasAlias(matter []byte) bool {
 // document makes a concept document of Markdown.
 func document(v versionlog.Version, data []byte, about *item) []byte {
 	fence, matter, found := frontMatter(data)
-	if found && !hasAlias(matter) {
+	if found && !isDeep(matter) && !hasAlias(matter) {
 		fields := map[string]any{}
 		if yaml.Unmarshal(matter, &fields) == nil && len(fields) > 0 {
 			for name, to := range map[string]*string{"title": &about.title, "description": &about.description} {

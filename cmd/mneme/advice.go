@@ -23,6 +23,7 @@ var advices = []struct {
 	{memory.ErrNoStore, "`mneme store list` shows the stores, `mneme store create` makes one"},
 
 	{backend.ErrPlainHTTP, "--insecure does so, too"},
+	{backend.ErrPeer, "no credential was sent; if the server runs as that user, MNEME_SERVER_USER names it, else ask who has taken the place of the server"},
 	{backend.ErrCredential, "MNEME_TOKEN, or the file of --token-file, is to have a key or a token of that server; who operates it makes one with `mneme key create`"},
 	{access.ErrReachesNothing, "give --grant STORE, --all RIGHT or --admin"},
 	{backend.ErrServerCollects, "run `mneme gc` there, with the --url of its stores"},

@@ -123,6 +123,9 @@ func newBackupDest(name string, of *backend.Location) (*backupDest, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := safepath.CheckNew(path); err != nil { // with the links on the way
+		return nil, err
+	}
 	if parent, err := filepath.EvalSymlinks(filepath.Dir(path)); err != nil {
 		return nil, err
 	} else {

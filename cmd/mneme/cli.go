@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/alecthomas/kong"
 
@@ -110,17 +112,9 @@ func (a *app) run(ctx context.Context, args []string) error {
 		}
 	}
 	var grammar cli
-	parser, err := newParser(ctx, &grammar, a)
-	if err != nil {
+	command, err := a.parse(ctx, &grammar, args)
+	if err != nil || command == nil {
 		return err
-	}
-	if args[0] == completeCommand {
-		a.complete(ctx, parser, args[1:])
-		return nil
-	}
-	command, err := parser.Parse(args)
-	if err != nil {
-		return explainMisuse(parser, args, err)
 	}
 	if err := refuseEmpty(command); err != nil {
 		return err
@@ -136,6 +130,59 @@ func (a *app) run(ctx context.Context, args []string) error {
 		}
 	}
 	return command.Run()
+}
+
+// parse reads the command line into the grammar. The command is nil where completing was all that
+// was asked for.
+func (a *app) parse(ctx context.Context, grammar *cli, args []string) (*kong.Context, error) {
+	if one := onlyCommand(grammar, args[0]); one != nil {
+		parser, err := newParser(ctx, one, a)
+		if err != nil {
+			return nil, err
+		}
+		if command, err := parser.Parse(args); err == nil {
+			return command, nil
+		}
+		*grammar = cli{} // what is wrong is explained by all commands
+	}
+	parser, err := newParser(ctx, grammar, a)
+	if err != nil {
+		return nil, err
+	}
+	if args[0] == completeCommand {
+		a.complete(ctx, parser, args[1:])
+		return nil, nil
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		return nil, explainMisuse(parser, args, err)
+	}
+	return command, nil
+}
+
+// needsAll are the commands that look at the others.
+var needsAll = []string{"help", "completion", "man"}
+
+// onlyCommand returns the grammar as one that has a single command, in the same memory: kong takes
+// as long to build all of them as most commands take. It is nil where name is none, or needs all.
+func onlyCommand(grammar *cli, name string) any {
+	fields := reflect.VisibleFields(reflect.TypeFor[cli]())
+	found := false
+	for i := range fields {
+		field := &fields[i]
+		if _, isCommand := field.Tag.Lookup("cmd"); !isCommand {
+			continue
+		}
+		if strings.ToLower(field.Name) == name && !slices.Contains(needsAll, name) {
+			found = true
+		} else {
+			field.Tag = `kong:"-"`
+		}
+	}
+	if !found {
+		return nil
+	}
+	return reflect.NewAt(reflect.StructOf(fields), unsafe.Pointer(grammar)).Interface()
 }
 
 // refuseEmpty refuses flags and arguments that are given and empty, as those of a script whose
@@ -179,7 +226,8 @@ func printHelp(options kong.HelpOptions, command *kong.Context) error {
 	return kong.DefaultHelpPrinter(options, command)
 }
 
-func newParser(ctx context.Context, grammar *cli, a *app) (*kong.Kong, error) {
+// newParser makes the parser of a grammar, which is a *cli or what onlyCommand returns.
+func newParser(ctx context.Context, grammar any, a *app) (*kong.Kong, error) {
 	return kong.New(grammar,
 		kong.Vars{"mountdir": defaultMountDir, "agents": strings.Join(agentdirs.Agents(), ", "), "urlvariable": urlVariable, "insecurevariable": backend.InsecureVariable, "tokenvariable": backend.TokenVariable, "tokenfilevariable": backend.TokenFileVariable, "screenful": strconv.Itoa(screenful), "newestevents": strconv.Itoa(newestEvents)},
 		kong.Name("mneme"), kong.Description(description),

@@ -11,6 +11,7 @@ import (
 	"mneme/backend"
 	"mneme/internal/quote"
 	"mneme/internal/xdg"
+	"mneme/memory"
 )
 
 type doctorCmd struct {
@@ -87,6 +88,9 @@ func (e *examination) stores(ctx context.Context, rawURL *string) {
 			e.failure("stores", err)
 		}
 	}()
+	if _, ahead := lib.Clock(); ahead != 0 {
+		e.failure("clock", fmt.Errorf("it is %s that of the stores; set it, as `timedatectl set-ntp true` does", memory.Apart(ahead)))
+	}
 	list, err := lib.Stores(ctx)
 	if err != nil {
 		e.failure("stores", err)
@@ -95,13 +99,18 @@ func (e *examination) stores(ctx context.Context, rawURL *string) {
 	var took []time.Duration
 	for i := range list {
 		began := time.Now()
+		what := "store " + quote.Name(list[i].Slug)
 		st, err := lib.Open(ctx, list[i].ID, nil)
+		ahead := ""
 		if err == nil {
-			_, err = st.Tip(ctx)
+			ahead, err = aheadOfClock(ctx, lib, st)
 		}
 		if err != nil {
-			e.failure("store "+quote.Name(list[i].Slug), err)
+			e.failure(what, err)
 			return
+		}
+		if ahead != "" {
+			e.warning(what, errors.New(ahead))
 		}
 		if took = append(took, time.Since(began)); len(took) == maxExamined {
 			break

@@ -102,10 +102,13 @@ func newDir(name string) (newDirectory, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := safepath.CheckNew(path); err != nil { // also for one that is there: it is filled beside itself
+		return "", err
+	}
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return newDirectory(path), safepath.CheckNew(path)
+		return newDirectory(path), nil
 	case err != nil:
 		return "", err
 	case !info.IsDir():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"mneme/backend"
 	"mneme/errkind"
@@ -62,6 +63,8 @@ type fsckJSON struct {
 	Bytes    int64  `json:"bytes_read"`
 	Problems int    `json:"problems"`
 	Repaired int    `json:"repaired"`
+
+	Ahead string `json:"ahead,omitempty"` // how far the newest commit is ahead of the clock
 
 	unproved bool // it does not have the tip of --against
 }
@@ -239,6 +242,9 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s ver
 	if err = errors.Join(err, printErr); err != nil {
 		return out, err
 	}
+	if out.Ahead, err = aheadOfClock(ctx, lib, st); err != nil {
+		return out, err
+	}
 	out.Commits, out.Versions, out.Memories, out.Blobs, out.Bytes = sum.Commits, sum.Versions, sum.Memories, sum.Blobs, sum.Bytes
 	bar.clear()
 	return out, a.printFsck(out)
@@ -282,5 +288,22 @@ func (a *app) printFsck(f fsckJSON) error {
 	}
 	a.printf("%s: %s, %s, %s, %s: %s\n", printable(f.Store), plural(uint64(f.Commits), "commit"), plural(uint64(f.Versions), "version"),
 		memories(f.Memories), plural(uint64(f.Blobs), "blob"), verdict)
+	if f.Ahead != "" {
+		a.printf("%s: %s: %s\n", printable(f.Store), a.paint(yellow, "warning"), f.Ahead)
+	}
 	return a.out.Flush()
+}
+
+// aheadOfClock says of a store whose newest version is ahead of the clock what follows from that; "": it is not.
+func aheadOfClock(ctx context.Context, lib *backend.Library, st *memory.Store) (string, error) {
+	tip, err := st.Tip(ctx)
+	if err != nil {
+		return "", err
+	}
+	now, _ := lib.Clock()
+	ahead := tip.Time.Sub(now)
+	if ahead <= versionlog.MaxSkew {
+		return "", nil
+	}
+	return fmt.Sprintf("the newest version is of %s, %s the clock; until then new versions follow it by a microsecond each, and no quota bounds the versions within an hour", tip.Time.Format(time.RFC3339), memory.Apart(ahead)), nil
 }

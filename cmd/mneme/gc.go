@@ -17,6 +17,8 @@ type gcCmd struct {
 	Stores []string      `arg:"" optional:"" name:"store" help:"Names or ids. Default: all stores, archived ones too."`
 	Grace  time.Duration `default:"24h" placeholder:"DURATION" help:"How long ago what goes must have been stored or replaced. Longer than an import takes, and than files are held open for writing. Default: ${default}."`
 	DryRun bool          `help:"Show what would go, and change nothing."`
+
+	TrustClock bool `help:"Judge ages although the newest versions give reason to doubt the clock."`
 }
 
 func (c *gcCmd) Help() string {
@@ -25,6 +27,8 @@ func (c *gcCmd) Help() string {
 It also removes contents that no version has, as of an import that was cut off, what processes that were killed have left of unfinished snapshots in a bucket, conflicts that are older than 30 days, and files that killed processes have left, and gives the disk back what they took. What was stored or replaced less than 24 hours ago stays (--grace): a save or an import that has not ended may need it. So a second run a day later may remove more. Mounts and other commands may go on meanwhile. To run it again is safe, and goes on where it was cut off.
 
 Of stores on AWS it reads the whole history in the bucket first. It takes credentials that may delete from the bucket, and old versions of objects, as those of the policy redact of "mneme setup --print". What others may not delete is told of, and removed by the next run with those. A store without any commit, such as one into which another machine imports, keeps all contents.
+
+It refuses to judge ages by a clock that is wrong: one that differs from the clock of the files, or of DynamoDB, by more than a few seconds. Where the stores are on one machine, it also refuses while the newest version is ahead of the clock, or while nothing was written to any store for 30 days; --trust-clock says that the clock is right.
 
 With the URL of a server it does nothing: it is to run where the server is, with the URL of the stores.
 
@@ -45,6 +49,9 @@ func (c *gcCmd) Run(ctx context.Context, a *app) error {
 	}
 	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
 		if err := lib.MayCollect(); err != nil {
+			return err
+		}
+		if err := c.checkClock(ctx, lib); err != nil {
 			return err
 		}
 		stores, err := lib.AllStores(ctx)
@@ -86,6 +93,20 @@ func (c *gcCmd) Run(ctx context.Context, a *app) error {
 	})
 }
 
+// checkClock says what to do about a clock by which versions would go too early, or never.
+func (c *gcCmd) checkClock(ctx context.Context, lib *backend.Library) error {
+	err := lib.CheckClock(ctx)
+	switch {
+	case errors.Is(err, memory.ErrClockDoubt) && c.TrustClock:
+		return nil
+	case errors.Is(err, memory.ErrClockDoubt):
+		return fmt.Errorf("%w; nothing was erased; if `date` is right, run it again with --trust-clock, else set the clock first", err)
+	case errors.Is(err, memory.ErrClock):
+		return fmt.Errorf("%w; nothing was erased; set the clock, as `timedatectl set-ntp true` does, and run it again", err)
+	}
+	return err
+}
+
 // graceText writes a duration without the units that are zero at its end: 24h.
 func graceText(d time.Duration) string {
 	text := d.String()
@@ -121,7 +142,7 @@ func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *m
 	slug := st.Info().Slug
 	bar := a.progress("gc " + slug)
 	defer bar.clear()
-	now := time.Now()
+	now, _ := lib.Clock()
 	expired, err := st.FindExpired(ctx, now, c.Grace, func(done, total int) { bar.show("commits", done, total) })
 	if err != nil {
 		return err

@@ -41,6 +41,8 @@ type serveCmd struct {
 func (c *serveCmd) Help() string {
 	return `Serves the stores over HTTP, to programs that have no credentials but a key or a token of this server: the memory-stores API below /v1/memory_stores, keys and session tokens below /v1/mneme, agents at /mcp, /v1/mneme/tools/memory and /v1/mneme/plugin. Every request has a key or a token, as "Authorization: Bearer" or "x-api-key"; 'mneme key create' makes a key. /healthz, /readyz and /openapi.json, which describes them all, answer without one. /metrics takes a key that is an admin's.
 
+If systemd hands sockets over (LISTEN_FDS), it listens at these, and --listen counts for nothing.
+
 By default only programs of this machine reach it. An address that others reach takes TLS, or --insecure-listen. Requests by a host name that is neither that of --listen nor of --host are refused, and so are web pages of origins that were not allowed.
 
 One line of JSON for each request goes to standard error, without contents, paths of memories and credentials. SIGINT and SIGTERM end the server when what is under way is done, after 10 s at the latest.
@@ -53,6 +55,20 @@ Examples:
 }
 
 func (c *serveCmd) Run(ctx context.Context, a *app) error {
+	given, err := handedOver()
+	if err != nil {
+		return err
+	}
+	if len(given) > 0 {
+		c.Listen = nil
+	}
+	for _, l := range given {
+		address := l.Addr().String()
+		if l.Addr().Network() == "unix" {
+			address = server.UnixPrefix + address
+		}
+		c.Listen = append(c.Listen, address)
+	}
 	opts, err := c.options()
 	if err != nil {
 		return err
@@ -90,9 +106,11 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 		}
 		defer s.Close()
 		var urls []string
-		for _, address := range c.Listen {
-			l, err := server.Listen(address)
-			if err != nil {
+		for i, address := range c.Listen {
+			var l net.Listener
+			if len(given) > 0 {
+				l = given[i]
+			} else if l, err = server.Listen(address); err != nil {
 				return fmt.Errorf("--listen %s: %w", address, err)
 			}
 			if config != nil && l.Addr().Network() != "unix" {

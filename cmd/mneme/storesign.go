@@ -12,6 +12,7 @@ import (
 
 	"mneme/backend"
 	"mneme/internal/durable"
+	"mneme/internal/safepath"
 	"mneme/witness"
 )
 
@@ -102,6 +103,9 @@ func (c *storeSignCmd) makeKey(a *app) error {
 // writeNewFile makes a file for its owner only, which must not exist. It is durable
 // when writeNewFile returns nil, and else not there.
 func writeNewFile(path, text string) error {
+	if err := safepath.CheckNew(path); err != nil {
+		return err
+	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return usagef("%w; nothing is written over, name another file", err)

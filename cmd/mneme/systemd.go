@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,6 +33,31 @@ func notifyService(state string) error {
 		return fmt.Errorf("notify the service manager: %w", err)
 	}
 	return nil
+}
+
+// firstSocket is the descriptor of the first socket that a service manager hands over, see
+// sd_listen_fds(3).
+const firstSocket = 3
+
+// handedOver returns the sockets at which the service manager listens for this process; none: it
+// has none.
+func handedOver() (listeners []net.Listener, err error) {
+	if os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
+		return nil, nil
+	}
+	n, err := strconv.Atoi(os.Getenv("LISTEN_FDS"))
+	for fd := firstSocket; err == nil && fd < firstSocket+n; fd++ {
+		f := os.NewFile(uintptr(fd), "LISTEN_FDS")
+		var l net.Listener
+		if l, err = net.FileListener(f); err == nil {
+			listeners = append(listeners, l)
+		}
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the sockets of the service manager: %w", err)
+	}
+	return listeners, nil
 }
 
 // isJournal reports whether a file is the connection to systemd's journal that

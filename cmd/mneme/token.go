@@ -16,8 +16,8 @@ type tokenCmd struct {
 	Store    []string `required:"" placeholder:"STORE[:ro]" help:"A store that the session has, to read and write or, with :ro, to read. May be given several times."`
 	Session  string   `placeholder:"ID" help:"The session's id, which every version that it makes tells. Default: a new one."`
 	Expires  period   `placeholder:"TIME" help:"For how long the token counts, at most 1h, which is the default."`
-	MaxCalls bound    `placeholder:"N" help:"How many requests a server answers. Default: any number."`
-	MaxBytes byteSize `placeholder:"SIZE" help:"How many bytes a server takes and sends, such as 50MB. Default: any number."`
+	MaxCalls bound    `placeholder:"N" help:"How many requests a server answers; 0 is any number, the default."`
+	MaxBytes byteSize `placeholder:"SIZE" help:"How many bytes a server takes and sends, such as 50MB; 0 is any number, the default."`
 }
 
 func (c *tokenCmd) Help() string {

@@ -15,6 +15,7 @@ import (
 
 	"mneme/internal/durable"
 	"mneme/internal/quote"
+	"mneme/internal/safepath"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -50,7 +51,7 @@ func (r *useRecord) keepChanges(ctx context.Context, dir string, apply bool) (er
 	if err != nil || !apply {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := safepath.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(dir)

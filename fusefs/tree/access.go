@@ -26,6 +26,9 @@ func (n *Entry) HeadLocked() *memory.Head { return n.head }
 // ModeLocked returns the type and the permissions.
 func (n *Entry) ModeLocked() uint32 { return uint32(n.mode) }
 
+// ModeIsChosenLocked reports whether SetModeChosenLocked was called.
+func (n *Entry) ModeIsChosenLocked() bool { return n.aside.modeChosen }
+
 // MTimeLocked returns when the content of n was changed.
 func (n *Entry) MTimeLocked() time.Time { return n.mtime.time() }
 

@@ -130,6 +130,9 @@ func (n *Entry) SetMadeUpLocked(mkstemp, probe bool) {
 // that it is not after all.
 func (n *Entry) SetRemovedLocked(removed bool) { n.removed = removed }
 
+// SetModeChosenLocked notes that a program has set the mode by a call of its own, after it made n.
+func (n *Entry) SetModeChosenLocked() { n.setAside().modeChosen = true }
+
 func (n *Entry) SetModeLocked(mode uint32)   { n.mode = uint16(mode) }
 func (n *Entry) SetMTimeLocked(at time.Time) { n.mtime = newStamp(at) }
 func (n *Entry) SetCTimeLocked(at time.Time) { n.ctime = newStamp(at) }

@@ -236,6 +236,7 @@ type aside struct {
 	atime        time.Time // zero: as mtime
 	mkstemp      bool      // made under a name that is to be temporary
 	probe        bool      // made with O_EXCL to find out whether files can be made
+	modeChosen   bool      // by a call after it was made
 }
 
 // origin is the place where a file with a scratch name is still committed.

@@ -47,6 +47,10 @@ type Inline interface {
 	InlineReleaseDir(in *fuse.ReleaseIn) (answered bool)
 	InlineLookup(header *fuse.InHeader, name string, out *fuse.EntryOut) (status fuse.Status, answered bool)
 	InlineGetAttr(in *fuse.GetAttrIn, out *fuse.AttrOut) (status fuse.Status, answered bool)
+
+	// Interrupted is called when the cancel channel of one request was closed, before that of
+	// another one is. Until the request is answered, answer answers it; its method may go on.
+	Interrupted(answer func(fuse.Status))
 }
 
 // Server serves a mounted file system.
@@ -66,6 +70,7 @@ type Server struct {
 	guard *guard
 
 	answers   answers
+	interrupt sync.Mutex   // held while the file system is told of an interrupt
 	storing   sync.RWMutex // held while pages are given to the kernel
 	notifiers notifiers
 

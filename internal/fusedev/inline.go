@@ -81,7 +81,10 @@ func (s *Server) inline(b *buffers, n int) bool {
 		in, out := request[fuse.GetAttrIn](b, n), result[fuse.AttrOut](b)
 		status, answered = s.fs.InlineGetAttr(in, out)
 		size = unsafe.Sizeof(*out)
-	case opForget, opBatchForget, opInterrupt, opGetXAttr, opListXAttr:
+	case opInterrupt:
+		s.interrupted(b, n)
+		return true
+	case opForget, opBatchForget, opGetXAttr, opListXAttr:
 		s.reply(s.ask(b, n))
 		return true
 	}
@@ -89,6 +92,18 @@ func (s *Server) inline(b *buffers, n int) bool {
 		s.reply(b.out[:b.head(status, size)])
 	}
 	return answered
+}
+
+// interrupted tells the file system of a signal that has come to the requester of another request.
+func (s *Server) interrupted(b *buffers, n int) {
+	s.interrupt.Lock()
+	defer s.interrupt.Unlock()
+	unique := request[fuse.InterruptIn](b, n).Unique
+	s.reply(s.ask(b, n))
+	s.fs.Interrupted(func(status fuse.Status) {
+		out := fuse.OutHeader{Length: uint32(unsafe.Sizeof(fuse.OutHeader{})), Status: -int32(status), Unique: unique}
+		s.answers.give(unique, func() { s.reply(bytesOf(&out)) })
+	})
 }
 
 // nameIn returns the name that the rest of a request is.

@@ -104,6 +104,9 @@ func (f *toy) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) 
 	return f.GetAttr(nil, &fuse.GetAttrIn{InHeader: in.InHeader}, out)
 }
 
+// Interrupted implements Inline.
+func (f *toy) Interrupted(func(fuse.Status)) {}
+
 func (f *toy) InlineOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status, bool) {
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	return fuse.OK, f.called("inline open", in.NodeId, true)

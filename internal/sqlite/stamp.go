@@ -19,6 +19,9 @@ func (s *Stamp) Follows(earlier *Stamp) bool { return s.commits() == earlier.com
 // commits counts them, from any number and with wrapping.
 func (s *Stamp) commits() uint32 { return binary.NativeEndian.Uint32(s[8:]) }
 
+// Frames is how many frames the write-ahead log has, also those that the database has got.
+func (s *Stamp) Frames() uint32 { return binary.NativeEndian.Uint32(s[16:]) }
+
 // initialised reports whether somebody has filled in the header.
 func (s *Stamp) initialised() bool { return s[12] == 1 }
 

@@ -10,6 +10,7 @@ import (
 	"mneme/cas"
 	"mneme/cas/memcas"
 	"mneme/memory"
+	"mneme/secrets"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
 )
@@ -209,4 +210,15 @@ func TestKeyOfLaterMneme(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	w.must(r.DeleteKey(ctx, key.ID))
+}
+
+// TestKeyIsKnown: a store that refuses credentials, and a scan, know the keys that are made here.
+func TestKeyIsKnown(t *testing.T) {
+	w := newWorld(t)
+	_, secret, err := w.open().CreateKey(t.Context(), Key{Label: "agents", Everywhere: Read})
+	w.must(err)
+	found := secrets.Find([]byte("the key is "+secret+".\n"), 2)
+	if len(found) != 1 || found[0].Rule != "mneme-key" || found[0].Length != len(secret) {
+		t.Errorf("found: %+v", found)
+	}
 }

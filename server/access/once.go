@@ -24,9 +24,10 @@ var ErrOnceRedacted = errkind.New(errkind.Exists, "the idempotency key was used 
 // key. One that has made a commit is answered by that when it comes again, by whichever server,
 // whatever has happened since. The zero value is a request without a name.
 //
-// The history has two hashes of it. That of the caller, its session and the name is the key of the
-// commit. That of the request, in the metadata, is an HMAC with the name as its secret, so that
-// whoever knows most of an erased request cannot try the rest, unless the name can be guessed, too.
+// The history has two HMACs of it, with what only the library and the owner of the key know as their
+// secret: that of the caller, its session and the name is the key of the commit, so that nobody else
+// can take it first; that of the request is in the metadata, so that nobody who knows most of an
+// erased request can try the rest.
 type Once struct {
 	Key     string // of the commit
 	request string
@@ -37,12 +38,12 @@ func (c *Caller) Once(name string, parts ...string) Once {
 	if name == "" {
 		return Once{}
 	}
-	key := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", c.Actor, c.Session, name))
-	request := hmac.New(sha256.New, []byte(name))
+	key, request := hmac.New(sha256.New, []byte(c.Key.SHA256)), hmac.New(sha256.New, []byte(c.Key.SHA256+name))
+	fmt.Fprintf(key, "%s\n%s\n%s", c.Actor, c.Session, name)
 	for _, part := range parts {
 		fmt.Fprintf(request, "%d\n%s", len(part), part)
 	}
-	return Once{"once_" + hex.EncodeToString(key[:]), hex.EncodeToString(request.Sum(nil))}
+	return Once{"once_" + hex.EncodeToString(key.Sum(nil)), hex.EncodeToString(request.Sum(nil))}
 }
 
 // Options are those of the request's commit.

@@ -29,6 +29,7 @@ type Registry struct {
 	opts    RegistryOptions
 	signer  signer
 	budgets budgets
+	minted  minted
 
 	stop context.CancelFunc
 	done chan struct{}
@@ -40,6 +41,7 @@ type Registry struct {
 	changed   chan struct{}
 	entries   map[string]entry     // by path
 	noted     map[string]time.Time // by the id of a key, when its use was noted last
+	cleaned   time.Time            // when what had expired was removed last
 	closed    bool
 	notes     sync.WaitGroup // of uses that are being noted
 

@@ -39,11 +39,19 @@ func (r *Registry) signing(ctx context.Context) (kid string, private ed25519.Pri
 	return kid, private, nil
 }
 
-// removeExpired removes signing keys and revocations that no token can need any more. What
-// fails is left to the next.
+// cleanEvery is how often what has expired is removed.
+const cleanEvery = MaxTokenAge / 4
+
+// removeExpired removes signing keys and revocations that no token can need any more, unless that
+// was done a short while ago. What fails is left to the next.
 func (r *Registry) removeExpired(ctx context.Context, now time.Time) {
 	var paths []string
 	r.mu.Lock()
+	if now.Sub(r.cleaned).Abs() < cleanEvery {
+		r.mu.Unlock()
+		return
+	}
+	r.cleaned = now
 	for path, e := range r.entries {
 		switch value := e.value.(type) {
 		case signingKey:

@@ -19,6 +19,9 @@ const (
 	maxSessionID = 100 // bytes
 )
 
+// ErrTooManyTokens says that a key has made as many tokens as it may for now.
+var ErrTooManyTokens = errkind.New(errkind.OverQuota, "the key has made too many tokens within an hour; make fewer that last longer")
+
 // ErrBadSession says why no token can be made.
 var ErrBadSession = errkind.New(errkind.Invalid, "no session of that")
 
@@ -62,6 +65,9 @@ func (r *Registry) NewToken(ctx context.Context, c *Caller, s Session) (token, t
 	kid, private, err := r.signing(ctx)
 	if err != nil {
 		return "", "", s, err
+	}
+	if !r.minted.take(c.Key.ID, now) {
+		return "", "", s, ErrTooManyTokens
 	}
 	id := "tok_" + versionlog.RandomID(15)
 	t := jwt.NewWithClaims(jwt.SigningMethodEdDSA, &claims{
@@ -169,5 +175,6 @@ func (r *Registry) Revoke(ctx context.Context, by *Caller, token string) error {
 	if by.Key == nil || by.Key.ID != t.Subject && !by.IsAdmin() || by.Token != "" && by.Token != t.ID {
 		return fmt.Errorf("the token: %w", versionlog.ErrNotFound)
 	}
+	r.removeExpired(ctx, r.opts.Now())
 	return r.write(ctx, revokedPath(t.ID), revocation{t.ExpiresAt.Time}, versionlog.ExpectAny())
 }

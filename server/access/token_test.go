@@ -168,3 +168,58 @@ func FuzzToken(f *testing.F) {
 		}
 	})
 }
+
+// TestTokensAreBounded: one key makes so many tokens within an hour, and others go on; what was
+// revoked is removed when it has expired.
+func TestTokensAreBounded(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	a := w.open()
+	grants := map[string]Right{w.store.ID: Read}
+	caller := func() *Caller {
+		_, secret, err := a.CreateKey(ctx, Key{Label: "agents", Everywhere: Admin})
+		w.must(err)
+		return w.counts(a, secret, true)
+	}
+	one, other := caller(), caller()
+	token, _, _, err := a.NewToken(ctx, one, Session{Grants: grants})
+	w.must(err)
+	w.must(a.Revoke(ctx, one, token))
+	for range maxTokens - 1 {
+		if !a.minted.take(one.Key.ID, w.now) {
+			t.Fatal("fewer tokens than are allowed")
+		}
+	}
+	if _, _, _, err := a.NewToken(ctx, one, Session{Grants: grants}); !errors.Is(err, ErrTooManyTokens) {
+		t.Errorf("one token more: %v", err)
+	}
+	_, _, _, err = a.NewToken(ctx, other, Session{Grants: grants})
+	w.must(err)
+	w.now = w.now.Add(2*MaxTokenAge + time.Minute)
+	token, _, _, err = a.NewToken(ctx, one, Session{Grants: grants})
+	w.must(err)
+	w.must(a.Revoke(ctx, one, token))
+	revoked := 0
+	for v, err := range a.store.Heads(ctx, revokedDir) {
+		w.must(err)
+		if !v.IsDir() {
+			revoked++
+		}
+	}
+	if revoked != 1 {
+		t.Errorf("%d revocations are left, want that of the token that has not expired", revoked)
+	}
+}
+
+// TestOnceIsSecret: the key of a commit is not what somebody else can compute.
+func TestOnceIsSecret(t *testing.T) {
+	mine := &Caller{Actor: versionlog.Actor{Kind: versionlog.ActorAPIKey, ID: "apikey_1"}, Session: "s", Key: &Key{ID: "apikey_1", SHA256: "11"}}
+	theirs := *mine
+	theirs.Key = &Key{ID: "apikey_1", SHA256: "22"}
+	a, b := mine.Once("name", "body"), theirs.Once("name", "body")
+	if a.Key == b.Key || a.request == b.request {
+		t.Error("the hashes do not depend on the secret of the key")
+	}
+	if again := mine.Once("name", "body"); again != a {
+		t.Error("the same request has another name")
+	}
+}

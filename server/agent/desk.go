@@ -20,7 +20,7 @@ import (
 
 // The bounds of desks.
 const (
-	maxDesks    = 1000             // of all callers
+	maxDesks    = 1000             // of all callers, a quarter of them of one key with its tokens
 	maxOfCaller = 8                // of a credential
 	idleFor     = 15 * time.Minute // after which one is cleared
 )
@@ -36,7 +36,8 @@ var errNoDesk = reply.Unavailable("too many agents are at work; try again")
 // its sessions knew: an agent that goes on is one that has viewed nothing.
 type desk struct {
 	name   string // of what it is made of
-	owner  string // the credential
+	key    string // whose desk it is
+	owner  string // the credential: the key, or a token of it
 	memory *tools.Memory
 	mcp    *mcp.Server
 	plugin *plugin.Provider
@@ -124,7 +125,7 @@ func (s *desks) open(ctx context.Context, c *access.Caller, stores []versionlog.
 	}
 	m := tools.New(places, &tools.Options{Logger: s.Logger})
 	return &desk{
-		owner: c.Actor.ID + "/" + c.Token, memory: m,
+		key: c.Actor.ID, owner: c.Actor.ID + "/" + c.Token, memory: m,
 		mcp:    mcp.New(m, &mcp.Options{Version: s.Version, StateKey: stateKey(c), Strict: strict, Logger: s.Logger}),
 		plugin: plugin.New(m, &plugin.Options{MaxRequest: maxBody, Version: s.Version, Logger: s.Logger}),
 	}, nil
@@ -167,7 +168,10 @@ func (s *desks) add(made *desk) *desk {
 		d.users++
 		return d
 	}
-	if !s.makeRoomLocked(maxOfCaller, func(d *desk) bool { return d.owner == made.owner }) || !s.makeRoomLocked(s.most, func(*desk) bool { return true }) {
+	hasRoom := s.makeRoomLocked(maxOfCaller, func(d *desk) bool { return d.owner == made.owner }) &&
+		s.makeRoomLocked(max(maxOfCaller, s.most/4), func(d *desk) bool { return d.key == made.key }) &&
+		s.makeRoomLocked(s.most, func(*desk) bool { return true })
+	if !hasRoom {
 		return nil
 	}
 	made.users = 1

@@ -130,14 +130,35 @@ func TestDesksAreBounded(t *testing.T) {
 	for _, leave := range leaves {
 		leave()
 	}
-	r.desks.most = 20
+	r.desks.most = 80
 	for i := range 2 * r.desks.most {
-		_, leave := r.sits(r.caller(fmt.Sprint(i), 1))
+		c := r.caller(fmt.Sprint(i), 1)
+		c.Actor.ID = fmt.Sprint(i)
+		_, leave := r.sits(c)
 		leave()
 	}
 	if n := len(r.desks.byName); n != r.desks.most {
 		t.Errorf("there are %d desks", n)
 	}
+}
+
+// TestDesksOfOneKey: the tokens of one key do not keep those of another one from their desks.
+func TestDesksOfOneKey(t *testing.T) {
+	r := newRig(t, 1)
+	r.desks.most = 4 * maxOfCaller
+	for i := range r.desks.most/4 + 1 {
+		_, leave, err := r.desks.enter(t.Context(), r.caller(fmt.Sprint(i), 1), nil)
+		if (err != nil) != (i == r.desks.most/4) {
+			t.Errorf("desk %d of the key: %v", i, err)
+		}
+		if err == nil {
+			defer leave()
+		}
+	}
+	other := r.caller("a", 1)
+	other.Actor.ID = "other"
+	_, leave := r.sits(other)
+	leave()
 }
 
 // TestDesksAtOnce has more callers than desks come and go; each has its own stores before it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"mneme/cas"
 	"mneme/internal/strictjson"
@@ -198,6 +199,9 @@ func updateMemory(ctx context.Context, c *call) (any, error) {
 		if u.expect != nil && !u.expect(&head) {
 			return nil, &versionlog.ConflictError{StoreID: st.Info().ID, Conflicts: []versionlog.Conflict{{Path: head.Path, Head: &head}}}
 		}
+		if err := u.replacesText(ctx, st, &head); err != nil {
+			return nil, err
+		}
 		v, made, err := u.make(ctx, st, &head)
 		if err == nil && !made {
 			continue // another has made just that
@@ -213,6 +217,20 @@ func updateMemory(ctx context.Context, c *call) (any, error) {
 		}
 		return newMemory(ctx, st, v, full)
 	}
+}
+
+// replacesText refuses a content for a memory that is not text. The client was told that its content
+// is null, which the SDKs' worker takes for an empty one: it would write that, or what was made of
+// it, on condition of a digest that holds.
+func (u *update) replacesText(ctx context.Context, st *memory.Store, head *versionlog.Version) error {
+	if u.content == nil || st.Info().Limits.Content != versionlog.ContentAny {
+		return nil
+	}
+	data, err := st.Content(ctx, *head)
+	if err != nil || utf8.Valid(data) {
+		return err
+	}
+	return reply.Invalidf("content: %s is not text now, and no text replaces what this operation cannot show; put content_base64 by POST /v1/mneme/stores/{id}/batch, or delete the memory first", head.Path)
 }
 
 // isCase reports whether a memory is what the update makes of it.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"mneme/internal/testing/awstest"
+	"mneme/internal/testing/turn"
 	"mneme/memory"
 	"mneme/tests/harness"
 	"mneme/versionlog"
@@ -134,7 +135,7 @@ var matrixBackends = []string{"embedded", "AWS"}
 // the program says that it failed, or it is kept as a conflict.
 func TestEveryWayToWrite(t *testing.T) {
 	t.Parallel()
-	t.Logf("MNEME_TURN=%d", harness.Turn())
+	t.Logf("%s=%d", turn.Variable, turn.Number())
 	table := map[string][][]string{}
 	t.Run("on", func(t *testing.T) {
 		for _, backend := range matrixBackends {
@@ -167,20 +168,17 @@ func TestEveryWayToWrite(t *testing.T) {
 	}
 }
 
-// tries reports whether a run tries a way at a moment. With the race detector a run
-// tries a third of the ways, since what the detector looks for is in each of them. A run
-// with both daemons tries the others without it, and on AWS each way at one moment.
+// tries reports whether a run tries a way at a moment. In CI it tries each way at one moment on
+// each backend, and on the embedded one at another moment with the other daemon.
 func tries(t *testing.T, backend string, way, moment int) bool {
-	third := (way/matrixMounts+harness.Turn())%3 == 0
+	part := way + moment
 	switch {
-	case harness.Raced(t):
-		return third
-	case !harness.BothDaemons():
-		return true
 	case backend == "AWS":
-		return (way+moment+harness.Turn())%len(moments) == 0
+		part += 1
+	case harness.Raced(t):
+		part += 3
 	}
-	return !third
+	return turn.Due(part, len(moments))
 }
 
 const matrixMounts = 4

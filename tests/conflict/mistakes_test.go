@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"mneme/internal/testing/turn"
 	"mneme/tests/harness"
 )
 
@@ -212,7 +213,10 @@ func TestMountHistoryCheckerCatches(t *testing.T) {
 			t.Fatal(strings.Join(wrong, "\n"))
 		}
 	}
-	for _, m := range mistakes {
+	for i, m := range mistakes {
+		if !turn.Due(i, 3) {
+			continue
+		}
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
 			defer func(patience time.Duration) { h.patience = patience }(h.patience)
 			h.patience = time.Second // which is enough for what never comes

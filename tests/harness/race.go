@@ -3,10 +3,11 @@ package harness
 import (
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"mneme/internal/testing/turn"
 )
 
 // RaceVariable says which tests use a mneme built with the race detector for mounts and
@@ -63,20 +64,17 @@ func Raced(t testing.TB) bool {
 // and one without it for the others, as CI does.
 func BothDaemons() bool { return race == "most" }
 
-// Turn is a number that a run in CI is given, another one for each commit. A test that is
-// long tries a part of its cases there, and by the turn another one in the next run.
-func Turn() int {
-	n, _ := strconv.Atoi(os.Getenv("MNEME_TURN")) // 0: not given
-	return max(0, n)
-}
-
 // EachDaemon runs a test, and where most tests have the race detector, once with it and
-// once without it: the test measures, or makes less of its requests with it.
+// once without it, or in CI one of the two by turns: the test measures, or makes less of its
+// requests with it.
 func EachDaemon(t *testing.T, test func(t *testing.T)) {
 	if !BothDaemons() {
 		test(t)
 		return
 	}
-	t.Run("raced", test)
-	t.Run(plain, test)
+	for i, daemon := range []string{"raced", plain} {
+		if turn.Due(i, 2) {
+			t.Run(daemon, test)
+		}
+	}
 }

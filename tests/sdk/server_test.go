@@ -21,6 +21,7 @@ import (
 type served struct {
 	url           *url.URL
 	secret, keyID string
+	mneme         func(args ...string) *exec.Cmd // of the same stores
 }
 
 // serve starts one. MNEME_TEST_PROGRAM is the mneme; without it that is built.
@@ -70,7 +71,7 @@ func serve(t *testing.T) *served {
 	if out, err := create.Output(); err != nil || json.Unmarshal(out, &key) != nil {
 		t.Fatalf("%v: %s%v", err, out, create.Stderr)
 	}
-	return &served{u, key.Secret, key.ID}
+	return &served{u, key.Secret, key.ID, mneme}
 }
 
 // wire is the way to a server. It holds what goes over it against the OpenAPI document, counts requests,

@@ -30,7 +30,7 @@ func TestPastInTheMount(t *testing.T) {
 			}
 			sh(`test -z "$(ls -A .mneme/at)"; test "$(find .mneme/at | wc -l)" = 1
 				diff -r "$HOME/then" $at; diff -r .mneme/at/HEAD . ; cp -r $at "$HOME/copy"; diff -r "$HOME/then" "$HOME/copy"
-				test -z "$(find $at -type l -o -perm /`+map[string]string{"written": "022", "read-only": "222"}[name]+`)"; test "$(stat -c %s $at/big)" = 3000000`)
+				test -z "$(find $at -type l -o -perm /` + map[string]string{"written": "022", "read-only": "222"}[name] + `)"; test "$(stat -c %s $at/big)" = 3000000`)
 			if name == "written" { // whoever is not root can change and remove a copy
 				sh(`test -z "$(find $at "$HOME/copy" ! -perm -200)"`)
 			}

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"mneme/versionlog"
 )
 
-// Capabilities has Fits, Left, ErasesContents, where it has Options.Blobs, Purge, Unpurged and Next.
+// Capabilities has Fits, Left, ErasesContents, where it has Options.Blobs, Purge, Unpurged, Next and Clock.
 func (l *Log) Capabilities() versionlog.Capabilities {
-	return versionlog.Capabilities{Fits: fits, Left: l.left, ErasesContents: l.blobs != nil, Purge: l.Purge, Unpurged: l.unpurged, Next: l.Next}
+	return versionlog.Capabilities{Fits: fits, Left: l.left, ErasesContents: l.blobs != nil, Purge: l.Purge, Unpurged: l.unpurged, Next: l.Next, Clock: l.commonClock}
 }
 
 // fits returns the error of a proposal that no transaction has room for.
@@ -35,4 +36,9 @@ func (l *Log) left(ctx context.Context, id string) error {
 		}
 		return fmt.Errorf("store %s: %w", id, ErrLeft)
 	})
+}
+
+// commonClock is one of the log's Capabilities: the clock of DynamoDB as of its last answer.
+func (l *Log) commonClock() (now time.Time, ahead time.Duration) {
+	return l.clock.Now(), l.clock.Ahead()
 }

@@ -22,9 +22,9 @@ import (
 	"mneme/cas"
 	"mneme/errkind"
 	"mneme/internal/awsconf"
+	"mneme/internal/wallclock"
 	"mneme/versionlog"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
@@ -54,7 +54,7 @@ const (
 type Options struct {
 	ReadOnly bool             // refuse commits and changes of stores with versionlog.ErrReadOnly; send only reads
 	Refresh  time.Duration    // how often Wait looks for commits of others; 0 is 1 s
-	Now      func() time.Time // the clock that stamps commits; nil is time.Now
+	Now      func() time.Time // the clock that stamps commits; nil is that of the table's servers
 	Logger   *slog.Logger     // hears of what is tried again in the background; nil is silence
 	// SnapshotDir is a directory for copies of the heads, which spare the next
 	// Log a walk over the table. "" is none.
@@ -79,15 +79,6 @@ type Blobs interface {
 	Stored(ctx context.Context) iter.Seq2[cas.Stored, error]
 }
 
-// database is what a Log needs of the table. *dynamodb.Client is one.
-type database interface {
-	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
-	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
-	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
-	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
-	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
-}
-
 // objects is what a Log needs of the bucket. *s3.Client is one.
 type objects interface {
 	PutObject(context.Context, *s3.PutObjectInput, ...func(*s3.Options)) (*s3.PutObjectOutput, error)
@@ -105,6 +96,7 @@ type Log struct {
 	readOnly bool
 	refresh  time.Duration
 	now      func() time.Time
+	clock    *wallclock.Clock // of which now is the own one
 	logger   *slog.Logger
 
 	// life is the context of what goes on behind the calls; Close ends it.
@@ -147,13 +139,17 @@ func Open(ctx context.Context, db database, tableName string, s3 objects, bucket
 		readOnly: opts.ReadOnly, refresh: opts.Refresh, now: opts.Now, logger: opts.Logger,
 		bounds: defaultBounds, distance: snapshotDistance, drain: drainTimeout, settling: settleTimeout, ownerPays: payTimeout, blobs: opts.Blobs, forget: opts.Forget, snapshots: snapshotDir(opts.SnapshotDir, bucket, tableName), stores: map[string]*store{}, closing: make(chan struct{}),
 	}
-	l.serverTime, l.leasing = l.table.now, leaseTimeout
 	if l.refresh <= 0 {
 		l.refresh = time.Second
 	}
 	if l.now == nil {
 		l.now = time.Now
 	}
+	l.clock = wallclock.New(l.now)
+	if opts.Now == nil {
+		l.table.db = timed{db, l.clock}
+	}
+	l.serverTime, l.leasing = l.table.now, leaseTimeout
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
 	}

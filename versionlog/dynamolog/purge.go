@@ -66,7 +66,7 @@ func (p *purge) note(place string, err error) {
 		one.Why = err.Error()
 		p.left = true
 	} else {
-		one.At = p.log.now().UTC()
+		one.At = p.log.clock.Now().UTC()
 	}
 	p.places = append(p.places, one)
 }

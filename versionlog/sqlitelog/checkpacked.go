@@ -65,8 +65,9 @@ func (c *checker) recordFrames(ctx context.Context) error {
 		seq  int64
 		more bool // or less
 	}
+	decoder := &codec{}
 	frames, err := queryAll(ctx, c.log.db, frameRows, func(row *sqlite.Row) (frame, error) {
-		f, err := scanFrame(row)
+		f, err := decoder.scanFrame(row)
 		if isUnreadable(err) { // as package memory reports
 			return frame{}, nil
 		}

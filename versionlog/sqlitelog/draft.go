@@ -2,7 +2,6 @@ package sqlitelog
 
 import (
 	"context"
-	"time"
 
 	"mneme/internal/sqlite"
 	"mneme/versionlog"
@@ -31,7 +30,7 @@ func (l *Log) draft(ctx context.Context, storeID string, p *versionlog.Proposal)
 		if d.state, err = queryOne(ctx, from, storeByID, scanStore, storeID); err != nil {
 			return err
 		}
-		d.commit, d.record, err = build(ctx, from, &d.state, p, l.now())
+		d.commit, d.record, err = l.build(ctx, from, &d.state, p)
 		return err
 	})
 	if err != nil || !d.commit.Changes() {
@@ -41,8 +40,9 @@ func (l *Log) draft(ctx context.Context, storeID string, p *versionlog.Proposal)
 }
 
 // build returns what p becomes in a state of its store, with its record.
-func build(ctx context.Context, from source, s *storeRow, p *versionlog.Proposal, now time.Time) (*versionlog.Commit, []byte, error) {
-	c, err := versionlog.Build(&view{ctx: ctx, source: from, store: s.num}, s.Store, s.tip, p, now)
+func (l *Log) build(ctx context.Context, from source, s *storeRow, p *versionlog.Proposal) (*versionlog.Commit, []byte, error) {
+	now, own := l.instant()
+	c, err := versionlog.Build(&view{ctx: ctx, source: from, store: s.num}, s.judged(now, own), s.tip, p, now)
 	if err != nil || !c.Changes() {
 		return c, nil, err
 	}

@@ -76,7 +76,7 @@ func (l *Log) redact(ctx context.Context, s *storeRow, ids []string) error {
 		}
 	}
 	for first, frame := range e.frames {
-		data, err := compress(bytes.Join(frame.lines, []byte{'\n'}), nil)
+		data, err := new(codec).compress(bytes.Join(frame.lines, []byte{'\n'}), nil)
 		if err == nil {
 			err = e.w.run(setFrame, data, s.num, first)
 		}

@@ -29,6 +29,14 @@ type moment struct {
 	known bool
 }
 
+// frames is how many frames the write-ahead log has; 0 where that is not known.
+func (m moment) frames() uint32 {
+	if !m.known {
+		return 0
+	}
+	return m.stamp.Frames()
+}
+
 func (k *knownStores) moment() (m moment) {
 	m.stamp, m.known = k.db.Stamp()
 	return m
@@ -83,13 +91,14 @@ func (k *knownStores) get(as *moment, id string) (storeRow, bool) {
 }
 
 // advance notes what a commit made of a store whose row was known within its
-// transaction, unless there has been another commit since.
-func (k *knownStores) advance(before *moment, s storeRow) {
-	now := k.moment()
+// transaction, unless there has been another commit since. It returns the state after that.
+func (k *knownStores) advance(before *moment, s storeRow) (now moment) {
+	now = k.moment()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, ok := k.rows[s.ID]; !ok || k.as != *before || !now.known || !now.stamp.Follows(&before.stamp) {
-		return
+		return now
 	}
 	k.as, k.rows[s.ID] = now, s
+	return now
 }

@@ -53,7 +53,8 @@ func (l *Log) Collect(ctx context.Context, storeID string, grace time.Duration, 
 	}
 	var before time.Time
 	if grace > 0 {
-		before = l.now().Add(-grace)
+		now, _ := l.instant()
+		before = now.Add(-grace)
 	}
 	all, err := l.orphans(ctx, s.num, storeID, before)
 	if err != nil {

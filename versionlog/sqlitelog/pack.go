@@ -262,18 +262,22 @@ func (p *planner) asPlanned(ctx context.Context, row *packed) (*plannedRow, erro
 	return as, nil
 }
 
-// get returns the bytes of a content, whole or packed.
+// get returns the bytes of a content, packed or whole. That there is no file of it takes far
+// longer to find than what is packed.
 func (p *planner) get(ctx context.Context, d cas.Digest) ([]byte, error) {
 	if data, ok := p.data[d]; ok {
 		return data, nil
 	}
-	data, _, err := p.contents.whole(ctx, d)
-	if isDamage(err) {
-		row, rowErr := p.contents.row(ctx, d)
-		if rowErr != nil || row == nil || row.frame == nil {
-			return nil, errors.Join(rowErr, err)
-		}
+	row, err := p.contents.row(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	var data []byte
+	if row != nil && row.frame != nil {
 		data, err = p.unpack(ctx, row)
+	}
+	if row == nil || row.frame == nil || isDamage(err) {
+		data, _, err = p.contents.whole(ctx, d)
 	}
 	if err == nil && len(data) <= sliceBytes {
 		p.data[d] = data
@@ -377,7 +381,7 @@ func (p *planner) against(ctx context.Context, row *plannedRow, data []byte, bas
 			return nil, err
 		}
 		if err == nil {
-			if row.frame, err = compress(data, against); err != nil {
+			if row.frame, err = p.codec.compress(data, against); err != nil {
 				return nil, err
 			}
 			row.base = base.digest
@@ -386,7 +390,7 @@ func (p *planner) against(ctx context.Context, row *plannedRow, data []byte, bas
 	if row.frame != nil && len(row.frame) <= len(data)/4 {
 		return row, nil
 	}
-	alone, err := compress(data, nil)
+	alone, err := p.codec.compress(data, nil)
 	if err != nil {
 		return nil, err
 	}

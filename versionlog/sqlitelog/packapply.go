@@ -200,7 +200,7 @@ func (w *writer) leave(ctx context.Context, c *contents, row *packed) error {
 		if err != nil {
 			return err
 		}
-		frame, err := compress(data, base)
+		frame, err := c.codec.compress(data, base)
 		if err != nil {
 			return fmt.Errorf("content %v, which leans on it: %w", p.digest, err)
 		}

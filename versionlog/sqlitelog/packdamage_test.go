@@ -1,6 +1,7 @@
 package sqlitelog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -145,9 +146,27 @@ func TestEditsAreSmall(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for _, size := range []int{4 << 10, fastBelow, 100 << 10, slowFrom, 2 << 20, 4 << 20} {
 		base := words(r, size)
-		frame, err := compress(edited(r, edited(r, base)), base)
+		frame, err := new(codec).compress(edited(r, edited(r, base)), base)
 		if err != nil || len(frame) > 256+size/1000 {
 			t.Errorf("two edits to %d bytes take %d, %v", size, len(frame), err)
+		}
+	}
+}
+
+// TestFramesOfOneCodec: a codec that has encoded others makes frames that another one decodes.
+func TestFramesOfOneCodec(t *testing.T) {
+	r, all := rand.New(rand.NewPCG(8, 8)), &codec{}
+	for _, size := range []int{0, 200, 4 << 10, 300, fastBelow, maxBlock - 1, maxBlock, 4 << 10, maxBlock + 1, slowFrom, 200} {
+		base := words(r, size)
+		data := edited(r, base)
+		for _, on := range [][]byte{base, nil, base} {
+			frame, err := all.compress(data, on)
+			if err != nil {
+				t.Fatalf("%d bytes: %v", size, err)
+			}
+			if back, err := new(codec).decompress(frame, on); err != nil || !bytes.Equal(back, data) {
+				t.Errorf("%d bytes: decoded to %d, %v", size, len(back), err)
+			}
 		}
 	}
 }

@@ -100,6 +100,7 @@ type contents struct {
 	source source // of the transaction
 	store  int64
 	files  Files // nil: there are none
+	codec  codec
 
 	decoded      map[int64][]byte // what together has decoded, by row
 	decodedBytes int              // of it
@@ -197,7 +198,7 @@ func (c *contents) decode(ctx context.Context, p *packed, mended bool) ([]byte, 
 	if len(chain) == 0 { // p itself is whole
 		return data, nil
 	}
-	return decompressChain(chain, data)
+	return c.decompressChain(chain, data)
 }
 
 // decodedTogether is how many bytes together keeps for contents that follow.
@@ -239,7 +240,7 @@ func (c *contents) link(ctx context.Context, p *packed, most int) (data []byte, 
 			}
 		}
 		if err == nil {
-			data, err = decompress(p.frame, base)
+			data, err = c.codec.decompress(p.frame, base)
 		}
 	}
 	if err == nil && cas.Sum(data) != p.digest {
@@ -254,17 +255,17 @@ func (c *contents) link(ctx context.Context, p *packed, most int) (data []byte, 
 
 // decompressChain decodes frames of which each leans on the one behind it, and the last
 // one on base. cas.ErrCorrupt; a cas.NeedsError names the one behind that is damaged.
-func decompressChain(chain []*packed, base []byte) ([]byte, error) {
+func (c *contents) decompressChain(chain []*packed, base []byte) ([]byte, error) {
 	data, err := base, error(nil)
 	for i := len(chain) - 1; i >= 0 && err == nil; i-- {
-		data, err = decompress(chain[i].frame, data)
+		data, err = c.codec.decompress(chain[i].frame, data)
 	}
 	if err == nil && cas.Sum(data) == chain[0].digest {
 		return data, nil
 	}
 	data = base
 	for i := len(chain) - 1; i > 0; i-- {
-		if data, err = decompress(chain[i].frame, data); err == nil && cas.Sum(data) != chain[i].digest {
+		if data, err = c.codec.decompress(chain[i].frame, data); err == nil && cas.Sum(data) != chain[i].digest {
 			err = cas.ErrCorrupt
 		}
 		if err != nil {

@@ -251,6 +251,7 @@ func (p *packer) slice(ctx context.Context, b *backlog) (bool, error) {
 			return true, nil
 		}
 	}
+	l.carrier.note(l.stores.moment().frames())
 	if p.moved = 0; err == nil {
 		p.ahead[b.num] = s.to
 		if len(s.files) > 0 {

@@ -63,7 +63,7 @@ func (p *planner) frames(ctx context.Context) error {
 		for i := range run {
 			lines[i] = run[i].record
 		}
-		frame, err := compress(bytes.Join(lines, []byte{'\n'}), nil)
+		frame, err := p.codec.compress(bytes.Join(lines, []byte{'\n'}), nil)
 		if err != nil {
 			return err
 		}

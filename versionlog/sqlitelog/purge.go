@@ -123,7 +123,7 @@ func (l *Log) purge(ctx context.Context, again bool) error {
 		if err != nil {
 			p.Why, clean = err.Error(), false
 		} else {
-			p.At = l.now().UTC()
+			p.At = l.clock.Now().UTC()
 		}
 		l.purger.done = append(l.purger.done, p)
 	}

@@ -44,6 +44,7 @@ type records struct {
 	source source
 	store  int64
 	frame  recordFrame
+	codec  codec
 }
 
 // recordFrame are the records of commits that follow one another.
@@ -99,7 +100,7 @@ func (r *records) packed(ctx context.Context, seq int64) ([]byte, error) {
 	if record := r.frame.at(seq); record != nil {
 		return record, nil
 	}
-	frame, err := queryOne(ctx, r.source, frameOf, scanFrame, r.store, seq)
+	frame, err := queryOne(ctx, r.source, frameOf, r.codec.scanFrame, r.store, seq)
 	if errors.Is(err, versionlog.ErrNotFound) || err != nil && r.hasNoFrames(ctx) {
 		return nil, fmt.Errorf("commit record %d: %w: it is empty, and in no frame", seq, versionlog.ErrCorrupt)
 	}
@@ -120,9 +121,9 @@ func (r *records) hasNoFrames(ctx context.Context) bool {
 	return err == nil && !there
 }
 
-func scanFrame(row *sqlite.Row) (recordFrame, error) {
+func (c *codec) scanFrame(row *sqlite.Row) (recordFrame, error) {
 	f := recordFrame{first: row.ColumnInt64(0)}
-	data, err := decompress(row.ColumnRawBlob(2), nil)
+	data, err := c.decompress(row.ColumnRawBlob(2), nil)
 	if isDamage(err) { // the same error for all of them, so that fsck reports them together
 		return f, fmt.Errorf("%w: the frame with the records of commits %d to %d does not decode", versionlog.ErrCorrupt, f.first, row.ColumnInt64(1))
 	}

@@ -18,6 +18,7 @@ import (
 	"mneme/internal/durable"
 	"mneme/internal/safepath"
 	"mneme/internal/sqlite"
+	"mneme/internal/wallclock"
 	"mneme/versionlog"
 
 	"github.com/ncruces/go-sqlite3"
@@ -49,7 +50,7 @@ var firstRows, pageRows, pageRecords, pageNames = 16, 1000, 200, 100
 type Options struct {
 	ReadOnly bool             // refuse commits and changes of stores with versionlog.ErrReadOnly
 	Refresh  time.Duration    // how often Wait looks by itself, should events be missing; 0 is 1 s
-	Now      func() time.Time // the clock that stamps commits; nil is time.Now
+	Now      func() time.Time // the clock that stamps commits; nil is that of the machine, as files have it
 	Busy     bool             // many read at once, at random: keep more of the database in memory
 	Still    bool             // leave packing, and what redactions left, to other processes: what verifies sees what is there
 
@@ -70,11 +71,15 @@ type Log struct {
 	tips    tips
 	refresh time.Duration
 	now     func() time.Time
+	clock   *wallclock.Clock // of which now is the own one
+	timed   bool             // whether the clock is held against that of files
 
 	format atomic.Int64                        // of the database, or an earlier one
 	files  func(storeID string) (Files, error) // nil: there are none
 	known  sync.Map                            // of storeID: the Files that were opened
 	packer *packer                             // nil when read-only, or still
+
+	carrier *carrier // nil when read-only, or still
 }
 
 var _ versionlog.Log = (*Log)(nil)
@@ -88,13 +93,14 @@ func Open(ctx context.Context, dir string, opts *Options) (*Log, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	l := &Log{refresh: opts.Refresh, now: opts.Now, files: opts.Files}
+	l := &Log{refresh: opts.Refresh, now: opts.Now, timed: opts.Now == nil, files: opts.Files}
 	if l.refresh <= 0 {
 		l.refresh = time.Second
 	}
 	if l.now == nil {
 		l.now = time.Now
 	}
+	l.clock = wallclock.New(func() time.Time { return l.now() })
 	err := l.open(ctx, dir, opts)
 	if err != nil {
 		if errors.Is(err, sqlite3.CANTOPEN) && errors.Is(unix.Access(dir, unix.W_OK), unix.EROFS) {
@@ -126,7 +132,11 @@ func (l *Log) open(ctx context.Context, dir string, opts *Options) error {
 	if readOnly {
 		return nil
 	}
-	if l.writer, err = newWriter(ctx, l.db); err != nil {
+	ahead := carriedMost
+	if opts.Still {
+		ahead = carriedFrom
+	}
+	if l.writer, err = newWriter(ctx, l.db, ahead); err != nil {
 		return err
 	}
 	if err := l.syncFound(); err != nil {
@@ -137,6 +147,7 @@ func (l *Log) open(ctx context.Context, dir string, opts *Options) error {
 		return err
 	}
 	if !opts.Still {
+		l.carrier = startCarrier(l.db, l.writer.checkpoint)
 		l.packer = startPacker(l)
 	}
 	return nil
@@ -212,6 +223,7 @@ func (l *Log) renew() error {
 func (l *Log) Close() error {
 	var errs []error
 	l.packer.close()
+	l.carrier.close()
 	if l.changes != nil {
 		errs = append(errs, l.changes.close())
 	}

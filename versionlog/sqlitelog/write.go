@@ -15,16 +15,18 @@ import (
 // writer is the one connection of a Log that writes. It is a source of what is
 // true within its transaction.
 type writer struct {
-	turn chan struct{} // holds a token while the connection is in use
-	conn *sqlite.Conn
+	turn  chan struct{} // holds a token while the connection is in use
+	conn  *sqlite.Conn
+	ahead int // from how many frames of the write-ahead log on commits carry it over
 }
 
-func newWriter(ctx context.Context, db *sqlite.DB) (*writer, error) {
-	conn, err := connect(ctx, db)
+func newWriter(ctx context.Context, db *sqlite.DB, ahead int) (*writer, error) {
+	w := &writer{turn: make(chan struct{}, 1), ahead: ahead}
+	conn, err := w.connect(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{turn: make(chan struct{}, 1), conn: conn}
+	w.conn = conn
 	if err := retryBusy(ctx, w.useWriteAheadLog); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -40,13 +42,24 @@ func connect(ctx context.Context, db *sqlite.DB) (conn *sqlite.Conn, err error) 
 	return conn, err
 }
 
+func (w *writer) connect(ctx context.Context, db *sqlite.DB) (*sqlite.Conn, error) {
+	conn, err := connect(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.Script(fmt.Sprintf(`PRAGMA wal_autocheckpoint = %d`, w.ahead)); err != nil {
+		return nil, errors.Join(translate(err), conn.Close())
+	}
+	return conn, nil
+}
+
 // renew opens the connection anew.
 func (w *writer) renew(ctx context.Context, db *sqlite.DB) error {
 	if _, err := w.takeTurn(ctx); err != nil {
 		return err
 	}
 	defer func() { <-w.turn }()
-	conn, err := connect(ctx, db)
+	conn, err := w.connect(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -164,13 +177,14 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 		if c.IsEvent(versionlog.EventArchived) {
 			l.tips.note(s.num, knownTip{storeID: storeID, seq: c.Seq, digest: c.Digest, state: tipArchived})
 		}
-		l.stores.advance(&before, s)
+		now := l.stores.advance(&before, s)
 		if c.Erases() {
 			l.recent.forget(storeID)
 		}
 		l.recent.add(c)
 		l.changes.touch()
 		l.packer.committed()
+		l.carrier.note(now.frames())
 	} else if l.hasTraces() { // of what was stored for it, maybe
 		l.packer.redacted()
 	}
@@ -191,7 +205,7 @@ func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal, 
 	if drafted != nil && reflect.DeepEqual(drafted.state, *s) {
 		c, record = drafted.commit, drafted.record
 	} else {
-		c, record, err = build(ctx, w, s, p, l.now())
+		c, record, err = l.build(ctx, w, s, p)
 	}
 	if err == nil && !c.Changes() { // heads have the contents
 		if err := w.keepContents(s.num, p.Changes); err != nil {

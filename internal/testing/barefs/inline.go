@@ -15,6 +15,9 @@ func (b *fileSystem) InlineOpen(in *fuse.OpenIn, out *fuse.OpenOut) (fuse.Status
 	return b.Open(nil, in, out), true
 }
 
+// Interrupted implements fusedev.Inline: nothing waits.
+func (b *fileSystem) Interrupted(func(fuse.Status)) {}
+
 func (b *fileSystem) InlineCreate(in *fuse.CreateIn, name string, out *fuse.CreateOut) (fuse.Status, bool) {
 	return b.Create(nil, in, name, out), true
 }

@@ -1,0 +1,34 @@
+package sqlitelog
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"mneme/internal/sqlite"
+)
+
+// TestCommitsCarryNothingOver: while one log commits much, the write-ahead log is carried over beside
+// the commits, and begins at its start again.
+func TestCommitsCarryNothingOver(t *testing.T) {
+	dir := t.TempDir()
+	l := openTest(t, dir, nil)
+	s := addStore(t, l, "s")
+	know(t, l, s)
+	frames := func() uint32 { return l.stores.moment().frames() }
+	text := strings.Repeat("x", 60<<10)
+	for i := 0; frames() < carriedFrom; i++ {
+		put(t, l, s.ID, "/a", text+string(rune('a'+i%26)))
+	}
+	for deadline := time.Now().Add(30 * time.Second); frames() >= carriedFrom; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the write-ahead log has %d frames", frames())
+		}
+		put(t, l, s.ID, "/b", text+time.Now().String())
+	}
+	info, err := os.Stat(l.path(databaseName + sqlite.WriteAheadSuffix))
+	if err != nil || info.Size() >= carriedMost*4096 {
+		t.Errorf("the write-ahead log has %d bytes, %v", info.Size(), err)
+	}
+}
