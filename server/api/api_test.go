@@ -36,7 +36,7 @@ func newRig(t *testing.T) *rig {
 		}
 		return blobs[id], nil
 	})}
-	r.caller = access.Caller{Library: r.lib, Actor: versionlog.Actor{Kind: versionlog.ActorAPIKey, ID: "apikey_1"}, Everywhere: access.Admin}
+	r.caller = access.Caller{Library: r.lib, Actor: versionlog.Actor{Kind: versionlog.ActorAPIKey, ID: "apikey_1"}, Key: &access.Key{SHA256: "of a secret"}, Everywhere: access.Admin}
 	mux := http.NewServeMux()
 	Register(mux, func(*http.Request) (*access.Caller, error) { return &r.caller, nil }, nil)
 	mux.HandleFunc("/", reply.NoRoute(mux, slog.New(slog.DiscardHandler)))
