@@ -58,7 +58,7 @@ var mistakes = []mistake{
 		{"fusefs/save.go", "	if t.upTo != nil && t.upTo.changes <= st.committed { // by another close", `
 	if t.upTo != nil && t.upTo.changes <= st.committed && !mistaken() {
 %.0s`},
-		{"fusefs/save.go", "	if !st.appendOnly && !d.Unchanged && !st.fresh {", `
+		{"fusefs/save.go", "	if !st.appendOnly && !d.Unchanged && (!st.fresh || isMapped) {", `
 	d.Unchanged = d.Unchanged && !mistaken()
 `},
 		{"versionlog/build.go", "	if c.satisfied(head) || b.staying[c.Path] {", `
@@ -109,7 +109,7 @@ var mistakes = []mistake{
 		s.known.Set(l.Path, Of(l.Theirs))
 	}
 `}}},
-	{"taken back", []edit{{"session/judge.go", "	if len(changes) == 0 || head == nil ||", `
+	{"taken back", []edit{{"session/judge.go", "	if len(changes) == 0 {", `
 	if mistaken() {
 		return nil
 	}

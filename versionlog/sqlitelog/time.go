@@ -19,7 +19,8 @@ func (l *Log) instant() (now, own time.Time) {
 	if l.timed && l.tips.file != nil {
 		l.hear(l.tips.file)
 	}
-	return l.clock.Now(), l.clock.Own()
+	own = l.clock.Own()
+	return own.Add(-l.clock.Ahead()), own
 }
 
 // hear asks the file system for the time, which it gives to a file that is touched. Where it
