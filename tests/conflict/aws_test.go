@@ -3,6 +3,7 @@ package conflict
 import (
 	"testing"
 
+	"mneme/internal/testing/turn"
 	"mneme/tests/harness"
 )
 
@@ -21,7 +22,9 @@ func TestOnAWS(t *testing.T) {
 	if harness.Torture() {
 		tests = append(tests, test{"Replicas", TestReplicas})
 	}
-	for _, test := range tests {
-		t.Run(test.name, test.run)
+	for i, test := range tests {
+		if turn.Due(i, 2) {
+			t.Run(test.name, test.run)
+		}
 	}
 }
