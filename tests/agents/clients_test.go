@@ -50,7 +50,7 @@ func TestClientOfServer(t *testing.T) {
 	said(t, e, &key, "key", "create", "agents", "--grant=notes")
 	said(t, e, &session, "token", "agents", "--store=notes", "--session=s1")
 	url := e.Serve(t, harness.AnyPort)
-	want := strings.NewReplacer(`"conflicts",`, "", "conflicts: 0\n", "", "session:s1", "api_key:"+key.ID).Replace(string(data))
+	want := strings.NewReplacer(`"conflicts",`, "", "conflicts: \"There are no conflicts.\"\n", "").Replace(string(data))
 	cmd := exec.CommandContext(t.Context(), node.Program, node.Beside(t, filepath.Join("node", "client.mjs")), "modern", harness.Binary, url, session.Token)
 	cmd.Env, cmd.Stderr = append(os.Environ(), "MNEME_TOKEN="+session.Token), os.Stderr
 	got, err := cmd.Output()

@@ -198,7 +198,7 @@ func (m *farMount) check(row *interrupted) {
 	if row.kept != "" {
 		m.Sh(m.T, `rm -r .mneme/conflicts/*`)
 	}
-	m.Sh(m.T, `mkdir `+row.name+`/later; echo more >`+row.name+`/later/f; rm -r `+row.name) // the mount goes on
+	m.Sh(m.T, `mkdir `+row.name+`/later; echo more >`+row.name+`/later/f; if test -e `+row.name+`/f; then cat `+row.name+`/f; fi; rm -r `+row.name) // the mount goes on
 	m.Eventually(m.T, `! test -e `+row.name)
 }
 

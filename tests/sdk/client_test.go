@@ -81,8 +81,9 @@ type object struct {
 }
 
 type actor struct {
-	Type     string `json:"type"`
-	APIKeyID string `json:"api_key_id"`
+	Type      string `json:"type"`
+	APIKeyID  string `json:"api_key_id"`
+	SessionID string `json:"session_id"`
 }
 
 // failure is an SDK's error.

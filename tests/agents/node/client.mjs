@@ -49,7 +49,7 @@ const call = async (name, args) => {
 };
 
 say('tools', (await client.listTools()).tools.map(t => t.name).sort());
-say('memory', (await call('memory', {command: 'view', path: '/memories/a.md'})).text);
+say('memory', (await call('memory', {command: 'view', path: '/memories/a.md'})).shown);
 const first = await call('write', {path: '/memories/b.md', text: 'first', if_version: 'none', message: 'why'});
 say('write', first.path, first.seq, first.created);
 const second = await call('write', {path: '/memories/b.md', text: 'second', if_version: first.version});
@@ -57,22 +57,22 @@ say('write if_version', second.seq, second.created);
 const stale = await call('write', {path: '/memories/b.md', text: 'third', if_version: first.version});
 say('write if_version of the past', stale.isError, stale.error.kind, stale.error.retry);
 const read = await call('read', {path: '/memories/b.md'});
-say('read', read.text, read.lines, read.version === second.version);
+say('read', read.shown.replace(second.version, 'VERSION'));
 say('list', (await call('list', {})).entries.map(e => [e.path, e.size]));
 const found = await call('search', {query: 'SECOND', ignore_case: true});
-say('search', found.matches.map(m => [m.path, m.line, m.text]), found.coverage);
+say('search', found.shown);
 say('history', (await call('history', {path: '/memories/b.md'})).versions.map(v => [v.seq, v.op, v.by, v.message ?? '']));
 say('diff', (await call('diff', {path: '/memories/b.md'})).diff.split('\n').slice(2));
 const restored = await call('restore', {path: '/memories/b.md', version: first.version});
-say('restore', restored.seq, (await call('read', {path: '/memories/b.md'})).text);
-if (!token) say('conflicts', (await call('conflicts', {action: 'list'})).conflicts.length);
+say('restore', restored.seq, (await call('read', {path: '/memories/b.md'})).shown.replace(restored.version, 'VERSION'));
+if (!token) say('conflicts', (await call('conflicts', {action: 'list'})).shown);
 say('unknown', (await call('read', {path: '/memories/b.md', sudo: true})).shown);
 
 await call('write', {path: '/memories/d/1.md', text: '1'});
 await call('write', {path: '/memories/d/2.md', text: '2'});
-say('delete, declined', (await call('memory', {command: 'delete', path: '/memories/d'})).text);
+say('delete, declined', (await call('memory', {command: 'delete', path: '/memories/d'})).shown);
 agrees = true;
-say('delete, agreed', (await call('memory', {command: 'delete', path: '/memories/d'})).text);
+say('delete, agreed', (await call('memory', {command: 'delete', path: '/memories/d'})).shown);
 say('asked', asked);
 
 say('resource', (await client.readResource({uri: 'mneme://notes/a.md'})).contents.map(c => [c.mimeType, c.text]));
