@@ -92,6 +92,12 @@ func (q *Quota) CheckStore(tip Tip, now time.Time, more Usage) error {
 	return q.check(WhoseStore, tip.UsedAt(now), more)
 }
 
+// Disputed is a store as the proposal of a writer is judged against it, see Quota.Disputed.
+func (s Store) Disputed(log, own time.Time) Store {
+	s.Quota = s.Quota.Disputed(log, own)
+	return s
+}
+
 // Disputed is a quota for a writer whose own clock says another hour than that of the log.
 // Neither is known to be right, so the writer may have one hour's versions more: a wrong
 // clock neither keeps anybody from writing, nor lets anybody write without bound.

@@ -26,7 +26,16 @@ func New(own func() time.Time) *Clock { return &Clock{own: own} }
 func (c *Clock) Own() time.Time { return c.own().Round(0) } // of which only the wall clock is compared
 
 // Now returns the time by the other clock; by the own one where the two agree, since that is finer.
-func (c *Clock) Now() time.Time { return c.Own().Add(-c.Ahead()) }
+func (c *Clock) Now() time.Time {
+	now, _ := c.Both()
+	return now
+}
+
+// Both returns Now and Own of one moment.
+func (c *Clock) Both() (now, own time.Time) {
+	own = c.Own()
+	return own.Add(-c.Ahead()), own
+}
 
 // Ahead returns how far the own clock is ahead of the other one, below 0: behind it. It is 0
 // where they agree, to a few seconds.

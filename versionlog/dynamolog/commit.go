@@ -192,17 +192,12 @@ func (s *store) judge(ctx context.Context, p *versionlog.Proposal, absent uint64
 	if c, err := v.byKey(p, absent); c != nil || err != nil {
 		return c, err
 	}
-	c, err := versionlog.Build(v, s.log.judged(v.meta.Store), v.meta.tip, p, s.log.clock.Now())
+	now, own := s.log.clock.Both()
+	c, err := versionlog.Build(v, v.meta.Disputed(now, own), v.meta.tip, p, now)
 	if err == nil && c.Changes() {
 		return nil, errJudge
 	}
 	return c, err
-}
-
-// judged is a store as a proposal is judged against it.
-func (l *Log) judged(s versionlog.Store) versionlog.Store {
-	s.Quota = s.Quota.Disputed(l.clock.Now(), l.clock.Own())
-	return s
 }
 
 // submit hands a proposal to the committer and waits for the outcome.
@@ -413,7 +408,8 @@ func (s *store) buildLocked(b *batch, r *request) outcome {
 	if c, err := b.view.byKey(r.proposal, r.absent); c != nil || err != nil {
 		return outcome{c, err}
 	}
-	c, err := versionlog.Build(b, s.log.judged(b.store), b.tip(), r.proposal, s.log.clock.Now())
+	now, own := s.log.clock.Both()
+	c, err := versionlog.Build(b, b.store.Disputed(now, own), b.tip(), r.proposal, now)
 	switch {
 	case errors.Is(err, errUnknown):
 		return outcome{err: errUnknown}

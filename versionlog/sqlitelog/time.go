@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mneme/internal/safepath"
-	"mneme/versionlog"
 )
 
 // fileTick is how exactly file systems tell the time: Linux has 100 ticks a second, or more.
@@ -19,8 +18,7 @@ func (l *Log) instant() (now, own time.Time) {
 	if l.timed && l.tips.file != nil {
 		l.hear(l.tips.file)
 	}
-	own = l.clock.Own()
-	return own.Add(-l.clock.Ahead()), own
+	return l.clock.Both()
 }
 
 // hear asks the file system for the time, which it gives to a file that is touched. Where it
@@ -46,11 +44,4 @@ func (l *Log) commonClock() (now time.Time, ahead time.Duration) {
 	}
 	now, _ = l.instant()
 	return now, l.clock.Ahead()
-}
-
-// judged is a store as a proposal is judged against it.
-func (s *storeRow) judged(now, own time.Time) versionlog.Store {
-	judged := s.Store
-	judged.Quota = judged.Quota.Disputed(now, own)
-	return judged
 }
