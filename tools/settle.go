@@ -118,9 +118,8 @@ func (m *Memory) Conflict(ctx context.Context, store string, id int) (KeptConfli
 }
 
 // Resolve makes the file of a conflict what r says, and forgets the conflict. ifVersion is the
-// condition of a WriteQuery; "": that the version is there which had won, or
-// a later one that the session has read. The zero Made is that
-// there was nothing to write.
+// condition of a WriteQuery; "": that the version is there which had won, or a later one that the
+// session has read. The zero Made is that there was nothing to write.
 func (m *Memory) Resolve(ctx context.Context, store string, id int, r session.Resolution, ifVersion string) (Made, error) {
 	p, e := m.conflictsOf(store)
 	if e != nil {

@@ -215,7 +215,7 @@ func TestDamagedPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeOnce(t, w)
-	path := w.path(databaseName)
+	path := w.path(DatabaseName)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func newCheckable(t *testing.T) (database []byte, storeID string) {
 	}
 	closeOnce(t, l)
 	change(t, dir, `PRAGMA wal_checkpoint(TRUNCATE)`)
-	return read(t, filepath.Join(dir, databaseName)), s.ID
+	return read(t, filepath.Join(dir, DatabaseName)), s.ID
 }
 
 // addDescribed makes a store whose history begins with its creation.
@@ -77,7 +77,7 @@ func TestCheckFollowsEvents(t *testing.T) {
 	mustHappen(t, l, plain.ID, versionlog.StoreUpdated(versionlog.StoreUpdate{Name: &name}))
 	closeOnce(t, l)
 	change(t, dir, `PRAGMA wal_checkpoint(TRUNCATE)`)
-	database := read(t, filepath.Join(dir, databaseName))
+	database := read(t, filepath.Join(dir, DatabaseName))
 	for _, test := range []struct{ store, statement, want string }{
 		{s.ID, `SELECT 1`, ""},
 		{s.ID, `UPDATE stores SET quota_bytes = 6, name = 'Other' WHERE num = 1`, "row stores: name, quota_bytes: not what the records say"},
@@ -127,7 +127,7 @@ func TestCheckKeyAgain(t *testing.T) {
 func checked(t *testing.T, database []byte, storeID string, statements ...string) (found []string) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, databaseName), database, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, DatabaseName), database, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	change(t, dir, statements...)
@@ -147,7 +147,7 @@ func TestCheckFindsEveryColumn(t *testing.T) {
 		t.Fatalf("of a sound log: %q", found)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, databaseName), database, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, DatabaseName), database, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	db := raw(t, dir)
@@ -242,7 +242,7 @@ func TestCheckFindsOtherText(t *testing.T) {
 	commitContent(t, l, s.ID, "/a", "x")
 	closeOnce(t, l)
 	change(t, dir, `PRAGMA wal_checkpoint(TRUNCATE)`)
-	database := read(t, filepath.Join(dir, databaseName))
+	database := read(t, filepath.Join(dir, DatabaseName))
 	if found := checked(t, database, s.ID); found != nil {
 		t.Fatalf("of a sound log: %q", found)
 	}
@@ -262,7 +262,7 @@ func TestCheckFindsOtherText(t *testing.T) {
 func TestCheckFindsIndexes(t *testing.T) {
 	database, storeID := newCheckable(t)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, databaseName), database, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, DatabaseName), database, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	was := texts(t, raw(t, dir), `SELECT memory_id FROM versions WHERE store = 1 AND seq = 4`)[0]
@@ -271,7 +271,7 @@ func TestCheckFindsIndexes(t *testing.T) {
 		`CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE name = 'versions_memory'`, `DELETE FROM sqlite_schema WHERE name = 'versions_memory'`)
 	change(t, dir, fmt.Sprintf(moved, was), `PRAGMA writable_schema = ON`,
 		`INSERT INTO sqlite_schema SELECT * FROM kept`, `PRAGMA wal_checkpoint(TRUNCATE)`)
-	found := checked(t, read(t, filepath.Join(dir, databaseName)), storeID)
+	found := checked(t, read(t, filepath.Join(dir, DatabaseName)), storeID)
 	if !slices.Contains(found, "table versions: row 3 missing from index versions_memory") {
 		t.Errorf("found %q", found)
 	}

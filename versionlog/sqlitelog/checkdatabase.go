@@ -23,7 +23,7 @@ func (l *Log) CheckDatabase(ctx context.Context, report func(Problem)) error {
 	c := &databaseChecker{log: l, report: report}
 	for _, step := range []func(context.Context) error{c.schema, c.indexes, c.blobIndex, c.owners, c.sequence, c.slugs} {
 		if err := step(ctx); err != nil {
-			return fmt.Errorf("check %s: %w", databaseName, err)
+			return fmt.Errorf("check %s: %w", DatabaseName, err)
 		}
 	}
 	return nil

@@ -94,7 +94,7 @@ func TestCheckDatabaseOfEarlierFormat(t *testing.T) {
 func TestCheckDatabaseFindsBlobIndex(t *testing.T) {
 	database, storeID := newCheckable(t)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, databaseName), database, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, DatabaseName), database, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const index = `sqlite_autoindex_blobs_1`
@@ -111,13 +111,13 @@ func TestCheckDatabaseFindsBlobIndex(t *testing.T) {
 		{`UPDATE blobs SET sha256 = zeroblob(32) WHERE store = 2`, "table blobs: rows that are not in its index, so that nobody finds them: 1"},
 		{`DELETE FROM blobs WHERE store = 2`, "table blobs: rows of its index that are not there: 1"},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, databaseName), database, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, DatabaseName), database, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		change(t, dir, hide...)
 		change(t, dir, test.statement)
 		change(t, dir, show...)
-		found := checked(t, read(t, filepath.Join(dir, databaseName)), storeID)
+		found := checked(t, read(t, filepath.Join(dir, DatabaseName)), storeID)
 		if !slices.Contains(found, test.want) {
 			t.Errorf("%s: %q, want %q", test.statement, found, test.want)
 		}

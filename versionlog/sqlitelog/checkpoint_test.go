@@ -27,7 +27,7 @@ func TestCommitsCarryNothingOver(t *testing.T) {
 		}
 		put(t, l, s.ID, "/b", text+time.Now().String())
 	}
-	info, err := os.Stat(l.path(databaseName + sqlite.WriteAheadSuffix))
+	info, err := os.Stat(l.path(DatabaseName + sqlite.WriteAheadSuffix))
 	if err != nil || info.Size() >= carriedMost*4096 {
 		t.Errorf("the write-ahead log has %d bytes, %v", info.Size(), err)
 	}

@@ -25,7 +25,7 @@ const copyPeriod = 100 * time.Millisecond
 // progress is called with how many bytes are written, and of about how many; it
 // may be nil.
 func (l *Log) CopyTo(ctx context.Context, dir string, progress func(done, total int64)) error {
-	path := filepath.Join(dir, databaseName)
+	path := filepath.Join(dir, DatabaseName)
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("copy log: %s: %w", path, errors.Join(fs.ErrExist, err))
 	}
@@ -42,8 +42,8 @@ func (l *Log) CopyTo(ctx context.Context, dir string, progress func(done, total 
 // and makes its file as small as if they had never been there. What is left is
 // durable when it returns nil; otherwise the log is of no use.
 func Retain(ctx context.Context, dir string, ids []string) error {
-	path := filepath.Join(dir, databaseName)
-	whole := filepath.Join(dir, durable.TempPrefix+databaseName)
+	path := filepath.Join(dir, DatabaseName)
+	whole := filepath.Join(dir, durable.TempPrefix+DatabaseName)
 	if err := os.Rename(path, whole); err != nil {
 		return err
 	}

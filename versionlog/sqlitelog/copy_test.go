@@ -151,7 +151,7 @@ func occurrences(t *testing.T, dir, text string) (n int) {
 
 func size(t *testing.T, dir string) int64 {
 	t.Helper()
-	info, err := os.Stat(filepath.Join(dir, databaseName))
+	info, err := os.Stat(filepath.Join(dir, DatabaseName))
 	if err != nil {
 		t.Fatal(err)
 	}

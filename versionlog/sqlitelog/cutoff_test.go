@@ -18,7 +18,7 @@ func TestMakingCutOff(t *testing.T) {
 	l := openTest(t, dir, nil)
 	s := addStore(t, l, "s")
 	put(t, l, s.ID, "/a", "1")
-	if _, err := os.Stat(filepath.Join(dir, databaseName+"-journal")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, DatabaseName+"-journal")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the rollback journal is still there: %v", err)
 	}
 }
@@ -34,7 +34,7 @@ func cutOff(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{databaseName, databaseName + "-journal"} {
+	for _, name := range []string{DatabaseName, DatabaseName + "-journal"} {
 		data, err := os.ReadFile(filepath.Join(from, name))
 		if err != nil || len(data) == 0 {
 			t.Fatalf("%s has %d bytes, %v; want some", name, len(data), err)

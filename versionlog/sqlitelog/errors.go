@@ -75,9 +75,9 @@ func translate(err error) error {
 	case sqlite3.IOERR:
 		return fmt.Errorf("%w: %w", syscall.EIO, err)
 	case sqlite3.CORRUPT, sqlite3.NOTADB:
-		return fmt.Errorf("%s: %w: %w", databaseName, versionlog.ErrCorrupt, err)
+		return fmt.Errorf("%s: %w: %w", DatabaseName, versionlog.ErrCorrupt, err)
 	case sqlite3.CANTOPEN:
-		return fmt.Errorf("%s: %w", databaseName, err)
+		return fmt.Errorf("%s: %w", DatabaseName, err)
 	case sqlite3.READONLY:
 		return fmt.Errorf("%w: %w", versionlog.ErrReadOnly, err)
 	}

@@ -144,7 +144,7 @@ func TestDiskFull(t *testing.T) {
 
 func TestCorruptPages(t *testing.T) {
 	dir, s := newLog(t)
-	path := filepath.Join(dir, databaseName)
+	path := filepath.Join(dir, DatabaseName)
 	roots := texts(t, raw(t, dir), `SELECT rootpage FROM sqlite_schema WHERE rootpage > 0`)
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -253,7 +253,7 @@ func TestDeletedBytesAreGone(t *testing.T) {
 	}
 	found := func() (found int) {
 		t.Helper()
-		for _, name := range []string{databaseName, databaseName + "-wal"} {
+		for _, name := range []string{DatabaseName, DatabaseName + "-wal"} {
 			data, err := os.ReadFile(l.path(name))
 			if err != nil {
 				t.Fatal(err)
@@ -287,7 +287,7 @@ func TestWriteAheadShrinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	size := func() int64 {
-		info, err := os.Stat(l.path(databaseName + "-wal"))
+		info, err := os.Stat(l.path(DatabaseName + "-wal"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ import (
 // raw opens the database in dir behind the log's back.
 func raw(t testing.TB, dir string) *sqlite3.Conn {
 	t.Helper()
-	db, err := sqlite3.Open(filepath.Join(dir, databaseName))
+	db, err := sqlite3.Open(filepath.Join(dir, DatabaseName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func refused(t *testing.T, dir string, readOnly bool, want error, texts ...strin
 
 func fileSum(t *testing.T, dir string) [sha256.Size]byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, databaseName))
+	data, err := os.ReadFile(filepath.Join(dir, DatabaseName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestForeignFiles(t *testing.T) {
 	for name, make := range map[string]func(dir string){
 		"text": func(dir string) {
 			text := strings.Repeat("these are notes, no database\n", 100)
-			if err := os.WriteFile(filepath.Join(dir, databaseName), []byte(text), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, DatabaseName), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -171,8 +171,8 @@ func TestForeignFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			make(dir)
-			refused(t, dir, false, nil, dir, databaseName)
-			refused(t, dir, true, nil, dir, databaseName)
+			refused(t, dir, false, nil, dir, DatabaseName)
+			refused(t, dir, true, nil, dir, DatabaseName)
 		})
 	}
 }
@@ -213,7 +213,7 @@ func TestModes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "log ?#%")
 	l := openTest(t, dir, nil)
 	addStore(t, l, "s")
-	for _, name := range []string{"", databaseName, databaseName + "-wal", databaseName + "-shm", changedName} {
+	for _, name := range []string{"", DatabaseName, DatabaseName + "-wal", DatabaseName + "-shm", changedName} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)

@@ -44,7 +44,7 @@ func Losses(ctx context.Context, dir string) ([]Loss, error) {
 
 // inspectLosses is inspect and Losses in one.
 func inspectLosses(ctx context.Context, dir *os.Root) (format int, losses []Loss, err error) {
-	path := filepath.Join(dir.Name(), databaseName)
+	path := filepath.Join(dir.Name(), DatabaseName)
 	// In this order: the database is never behind what was remembered before.
 	known := readTips(dir)
 	then := databaseThen{stores: map[int64]storeThen{}}
@@ -177,13 +177,13 @@ func (d *databaseThen) missing(num int64, k *knownTip) (what, slug string) {
 // whyLost says what is to be seen of the reason in the write-ahead log.
 func whyLost(path string) (string, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return databaseName + " is missing", nil
+		return DatabaseName + " is missing", nil
 	}
 	w, err := sqlite.InspectWriteAhead(path)
 	if err != nil {
 		return "", err
 	}
-	const name = databaseName + sqlite.WriteAheadSuffix
+	const name = DatabaseName + sqlite.WriteAheadSuffix
 	switch {
 	case w.Size == 0: // looking makes an empty one
 		return name + " is missing or empty, without which the database may have been copied", nil
@@ -221,7 +221,7 @@ func AcceptLosses(ctx context.Context, dir string) (losses []Loss, kept string, 
 
 // keepWriteAhead copies the write-ahead log aside.
 func keepWriteAhead(dir *os.Root) (string, error) {
-	const name = databaseName + sqlite.WriteAheadSuffix
+	const name = DatabaseName + sqlite.WriteAheadSuffix
 	data, err := dir.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) == 0 {
 		return "", nil

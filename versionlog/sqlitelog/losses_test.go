@@ -40,7 +40,7 @@ func newAcknowledged(t *testing.T) *acknowledged {
 	a := &acknowledged{files: map[string][]byte{}}
 	note := func() {
 		t.Helper()
-		info, err := os.Stat(l.path(databaseName + sqlite.WriteAheadSuffix))
+		info, err := os.Stat(l.path(DatabaseName + sqlite.WriteAheadSuffix))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func newAcknowledged(t *testing.T) *acknowledged {
 		t.Fatal(err)
 	}
 	note()
-	for _, name := range []string{databaseName, databaseName + sqlite.WriteAheadSuffix, tipsName, changedName} {
+	for _, name := range []string{DatabaseName, DatabaseName + sqlite.WriteAheadSuffix, tipsName, changedName} {
 		a.files[name] = read(t, l.path(name))
 	}
 	return a
@@ -92,7 +92,7 @@ func (a *acknowledged) with(t *testing.T, changed map[string][]byte) string {
 	return dir
 }
 
-const walName = databaseName + sqlite.WriteAheadSuffix
+const walName = DatabaseName + sqlite.WriteAheadSuffix
 
 // TestLossesAfterCut holds that whatever the write-ahead log is cut to, it is said
 // if and only if something that was acknowledged is missing.
@@ -106,7 +106,7 @@ func TestLossesAfterCut(t *testing.T) {
 	}
 	a.check(t, "whole", a.with(t, nil), true, true)
 	a.check(t, "without its write-ahead log", a.with(t, map[string][]byte{walName: nil}), false, true)
-	a.check(t, "without its database", a.with(t, map[string][]byte{walName: nil, databaseName: nil}), false, true)
+	a.check(t, "without its database", a.with(t, map[string][]byte{walName: nil, DatabaseName: nil}), false, true)
 }
 
 // TestLossesAfterFlip does the same with single bits.
@@ -169,7 +169,7 @@ func (a *acknowledged) check(t *testing.T, what, dir string, whole, accept bool)
 func filesIn(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
-	for _, name := range []string{databaseName, walName, tipsName} {
+	for _, name := range []string{DatabaseName, walName, tipsName} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -291,7 +291,7 @@ func TestOtherHistory(t *testing.T) {
 	earlier := filesIn(t, dir)
 	first := commit("2")
 	for _, texts := range [][]string{{"other"}, {"other", "longer"}} {
-		restore(earlier, databaseName, tipsName)
+		restore(earlier, DatabaseName, tipsName)
 		commit(texts...)
 		restore(first, tipsName)
 		losses, err := Losses(t.Context(), dir)
@@ -322,13 +322,13 @@ func TestDeletedStoreComesBack(t *testing.T) {
 		t.Errorf("a store was deleted: %v, %v", losses, err)
 	}
 	after := filesIn(t, dir)
-	if err := os.WriteFile(filepath.Join(dir, databaseName), before[databaseName], 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, DatabaseName), before[DatabaseName], 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if losses, err := Losses(t.Context(), dir); err != nil || !strings.Contains(fmt.Sprint(losses), "store s: it was deleted, and is back") {
 		t.Errorf("an earlier database: %v, %v", losses, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, databaseName), after[databaseName], 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, DatabaseName), after[DatabaseName], 0o600); err != nil {
 		t.Fatal(err)
 	}
 	// Whoever deletes is killed before it is remembered.

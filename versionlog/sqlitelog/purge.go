@@ -149,11 +149,11 @@ func (l *Log) purge(ctx context.Context, again bool) error {
 	}
 	if done := bytes.Equal(l.purger.rewritten, noted) && (l.purger.whole || !clean); !again || !done {
 		whole, err := clean, l.rewrite(ctx)
-		if note(databaseName, err); err == nil {
+		if note(DatabaseName, err); err == nil {
 			l.purger.rewritten, l.purger.whole = noted, whole
 		}
 	}
-	note(databaseName+sqlite.WriteAheadSuffix, l.cutWriteAhead(ctx))
+	note(DatabaseName+sqlite.WriteAheadSuffix, l.cutWriteAhead(ctx))
 	if err := ctx.Err(); err != nil || !clean {
 		return err
 	}

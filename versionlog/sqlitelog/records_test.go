@@ -153,7 +153,7 @@ func TestDamagedRecordFrame(t *testing.T) {
 	dir, l, id := newFramed(t, 9)
 	closeOnce(t, l)
 	change(t, dir, `PRAGMA wal_checkpoint(TRUNCATE)`)
-	database := read(t, filepath.Join(dir, databaseName))
+	database := read(t, filepath.Join(dir, DatabaseName))
 	if found := checked(t, database, id); found != nil {
 		t.Fatalf("of a sound log: %q", found)
 	}

@@ -111,7 +111,7 @@ func readFormat(conn *sqlite.Conn, dir string) (int, error) {
 	case id == 0 && format == 0 && objects == 0:
 		return 0, nil
 	case id != applicationID:
-		return 0, fmt.Errorf("%s is an SQLite database of another program (application id %#x)", databaseName, id)
+		return 0, fmt.Errorf("%s is an SQLite database of another program (application id %#x)", DatabaseName, id)
 	case format > schemaFormat:
 		return 0, fmt.Errorf("the log in %s has schema format %d, this mneme understands up to %d: %w; use a newer mneme",
 			dir, format, schemaFormat, versionlog.ErrFormat)

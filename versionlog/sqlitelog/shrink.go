@@ -42,7 +42,7 @@ func (l *Log) Shrink(ctx context.Context) (freed int64, err error) {
 
 // size is how many bytes the files of the log take.
 func (l *Log) size() (sum int64) {
-	for _, name := range []string{databaseName, databaseName + sqlite.WriteAheadSuffix} {
+	for _, name := range []string{DatabaseName, DatabaseName + sqlite.WriteAheadSuffix} {
 		if info, err := l.root.Stat(name); err == nil {
 			sum += info.Size()
 		}

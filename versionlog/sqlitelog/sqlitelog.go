@@ -25,11 +25,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DatabaseName is the name of the file that holds a log, in its directory.
-const DatabaseName = databaseName
-
 const (
-	databaseName = "log.db"
+	// DatabaseName is the name of the file that holds a log, in its directory.
+	DatabaseName = "log.db"
 	changedName  = "changed"
 
 	// maxReaders is how many reads run at once. They take microseconds.
@@ -120,7 +118,7 @@ func (l *Log) open(ctx context.Context, dir string, opts *Options) error {
 	if err := l.prepareFiles(ctx, abs, readOnly); err != nil {
 		return err
 	}
-	l.db = database(l.path(databaseName), readOnly)
+	l.db = database(l.path(DatabaseName), readOnly)
 	if opts.Busy {
 		l.db.SetPageCache(busyPages)
 	}
@@ -164,7 +162,7 @@ func (l *Log) prepareFiles(ctx context.Context, dir string, readOnly bool) (err 
 	if err != nil {
 		return err
 	}
-	path := l.path(databaseName)
+	path := l.path(DatabaseName)
 	if readOnly {
 		found, err := inspect(ctx, path, nil)
 		l.stores.format = found
@@ -194,7 +192,7 @@ func (l *Log) prepareFiles(ctx context.Context, dir string, readOnly bool) (err 
 // that for good, and a caller who does not hear of it again would be told that
 // what he wants is the case.
 func (l *Log) syncFound() error {
-	f, err := l.root.Open(databaseName + "-wal")
+	f, err := l.root.Open(DatabaseName + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

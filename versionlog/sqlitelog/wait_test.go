@@ -35,7 +35,7 @@ func TestNothingLeftRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries { // the last connection takes these away
-		if name := e.Name(); name != databaseName && name != changedName && name != tipsName {
+		if name := e.Name(); name != DatabaseName && name != changedName && name != tipsName {
 			t.Errorf("%s is left, some connection is still open", name)
 		}
 	}
