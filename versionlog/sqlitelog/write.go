@@ -139,13 +139,21 @@ func (w *writer) transaction(ctx context.Context, fn func(context.Context) error
 }
 
 // checkpoint carries the write-ahead log over into the database, as far as nobody reads
-// from it; with TRUNCATE it also cuts it to nothing. What comes of it is not needed.
-func (w *writer) checkpoint(ctx context.Context, mode string) {
+// from it; with TRUNCATE it also cuts it to nothing. It reports whether that is done: not
+// while others read, write or carry over.
+func (w *writer) checkpoint(ctx context.Context, mode string) (done bool, err error) {
 	if _, err := w.takeTurn(ctx); err != nil {
-		return
+		return false, err
 	}
 	defer func() { <-w.turn }()
-	_ = w.conn.Script(`PRAGMA wal_checkpoint(` + mode + `)`)
+	err = translate(w.conn.Each(`PRAGMA wal_checkpoint(`+mode+`)`, func(row *sqlite.Row) error {
+		done = row.ColumnInt(0) == 0
+		return nil
+	}))
+	if errors.Is(err, errLocked) {
+		return false, nil
+	}
+	return done, err
 }
 
 // Commit appends what p proposes. It costs one sync of the write-ahead log.
