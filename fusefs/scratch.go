@@ -166,6 +166,16 @@ func classifyLocked(dir *tree.Entry, name string) scratchKind {
 	return ordinary
 }
 
+// isPassing reports whether an empty directory of a name is in its mount only: sandboxes
+// make .git, .agents and the like to have a place for a mount, and libraries make
+// directories for temporary files. Something below it brings it into the log. Locks are
+// for all sessions.
+func isPassing(name string) bool {
+	return (name[0] == '.' || temporaryNames.MatchString(name)) && !lockNames.MatchString(name)
+}
+
+var lockNames = regexp.MustCompile(`(?i)lo?ck|mutex`)
+
 // beyondLocked reports whether a stage of n holds more than a memory may have, which only an
 // editor's scratch file can.
 func beyondLocked(n *tree.Entry, st *stage) bool {
