@@ -111,8 +111,8 @@ func (g gatewayServer) open(ctx context.Context, opts *Options) (*Library, error
 		direct:  opts.Direct, options: cacheOptions,
 	}
 	return newLibrary(log, caches, parts{
-		credential: log.Credential,
-		caller:     func(context.Context) (string, error) { return log.Credential().Key, nil },
+		credential: log.Credential, forgetBehind: log.Forget,
+		caller: func(context.Context) (string, error) { return log.Credential().Key, nil },
 	}), nil
 }
 

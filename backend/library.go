@@ -74,6 +74,7 @@ type parts struct {
 	shrink      func(ctx context.Context) (int64, error)
 
 	eraseOrphans func(ctx context.Context, storeID string) (int, error) // nil: a redaction does
+	forgetBehind func(ctx context.Context, storeID string, versions []string, contents []cas.Digest, text string) ([]versionlog.Purged, error)
 }
 
 // Credential is what a server says of the credential that a library is used with.
@@ -217,14 +218,17 @@ func (l *Library) Collect(ctx context.Context, storeID string, opts *CollectOpti
 	return found, err
 }
 
-// LeavesOrphans reports whether a redaction leaves contents that no version has, as of a write
-// that lost a race, which EraseOrphans then removes.
-func (l *Library) LeavesOrphans() bool { return l.parts.eraseOrphans != nil }
+// EraseOrphans returns what removes the contents of a store that no version has, as of a write that lost a
+// race, however new, and returns how many there were. A writer that is about to commit one stores it again.
+// Nil: a redaction does it.
+func (l *Library) EraseOrphans() func(ctx context.Context, storeID string) (int, error) {
+	return l.parts.eraseOrphans
+}
 
-// EraseOrphans removes the contents of a store that no version has, however new, and returns how
-// many there were. A writer that is about to commit one stores it again.
-func (l *Library) EraseOrphans(ctx context.Context, storeID string) (int, error) {
-	return l.parts.eraseOrphans(ctx, storeID)
+// ForgetBehind returns what has the server of the library erase what its machine keeps of versions, and of
+// texts with those contents or that have a text, beside log and contents. Nil: there is no server.
+func (l *Library) ForgetBehind() func(ctx context.Context, storeID string, versions []string, contents []cas.Digest, text string) ([]versionlog.Purged, error) {
+	return l.parts.forgetBehind
 }
 
 // ErrServerCollects says that Library.Collect is not for a client of a server.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"mneme/errkind"
 	"mneme/gateway/wire"
 	"mneme/versionlog"
 )
@@ -161,6 +162,32 @@ func (l *Log) purge(ctx context.Context, storeID string, versions []string) (pla
 	}
 	for _, p := range answer.Purged {
 		places = append(places, versionlog.Purged(p))
+	}
+	return places, nil
+}
+
+// maxForgotten is how many versions and digests one request to forget has.
+const maxForgotten = 5000
+
+var errNoForget = errkind.New(errkind.Unsupported, "the server is of an earlier mneme, or keeps nothing; run the redaction where it is")
+
+// Forget has the server erase what its machine keeps of versions, and of texts with those digests or that
+// have a text, beside log and contents.
+func (l *Log) Forget(ctx context.Context, storeID string, versions []string, contents []versionlog.Digest, text string) (places []versionlog.Purged, err error) {
+	if !l.forgets {
+		return nil, errNoForget
+	}
+	for first := true; first || len(versions) > 0 || len(contents) > 0; first = false {
+		v, c := min(len(versions), maxForgotten), min(len(contents), maxForgotten)
+		answer, err := l.client.ask(ctx, wire.OpForget, &wire.Ask{Store: storeID, Versions: versions[:v], Blobs: contents[:c], Text: wire.Text(text)})
+		if err != nil {
+			return places, err
+		}
+		for _, p := range answer.Purged {
+			p.Place = "the server's " + p.Place
+			places = append(places, versionlog.Purged(p))
+		}
+		versions, contents = versions[v:], contents[c:]
 	}
 	return places, nil
 }

@@ -11,7 +11,7 @@ import (
 
 // changing are the operations that change something.
 var changing = map[string]bool{
-	wire.OpCreateStore: true, wire.OpDeleteStore: true, wire.OpCommit: true, wire.OpPutBlob: true, wire.OpPurge: true,
+	wire.OpCreateStore: true, wire.OpDeleteStore: true, wire.OpCommit: true, wire.OpPutBlob: true, wire.OpPurge: true, wire.OpForget: true,
 }
 
 // certain returns the error of a call as one that says no more of a change than is known:

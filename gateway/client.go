@@ -289,7 +289,7 @@ func mostOf(r *request) int64 {
 	switch r.op {
 	case wire.OpCommit:
 		return min(wire.MaxAnswer, 1<<20+8*int64(len(r.body)))
-	case wire.OpPurge, wire.OpUnpurged:
+	case wire.OpPurge, wire.OpUnpurged, wire.OpForget:
 		return 8 << 20
 	}
 	return 1 << 20

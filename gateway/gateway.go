@@ -44,6 +44,7 @@ func (l *Log) capabilities(h *wire.Hello) versionlog.Capabilities {
 	if h.TellsUnpurged {
 		can.Unpurged = l.unpurged
 	}
+	l.forgets = h.Forgets
 	if h.TellsLeft {
 		can.Left = l.left
 	}

@@ -15,6 +15,7 @@ import (
 type Log struct {
 	client     *client
 	can        versionlog.Capabilities
+	forgets    bool // the server has forget
 	credential atomic.Pointer[known]
 
 	mu    sync.Mutex // guards what follows

@@ -9,7 +9,6 @@ package plugin
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,7 +34,6 @@ type Options struct {
 type Provider struct {
 	opts    Options
 	memory  *tools.Memory
-	secret  []byte        // of the keys of turns
 	writing chan struct{} // held by the turn that is being written
 
 	calls   sync.WaitGroup
@@ -48,7 +46,7 @@ const maxCalls = 8
 
 // New returns a Provider of the stores of m. They and m stay the caller's.
 func New(m *tools.Memory, opts *Options) *Provider {
-	p := &Provider{memory: m, secret: []byte(rand.Text()), writing: make(chan struct{}, 1), slots: make(chan struct{}, maxCalls)}
+	p := &Provider{memory: m, writing: make(chan struct{}, 1), slots: make(chan struct{}, maxCalls)}
 	if opts != nil {
 		p.opts = *opts
 	}

@@ -3,11 +3,11 @@ package plugin
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -27,10 +27,9 @@ import (
 //     remembered already, also if somebody has edited, moved or removed it since: Already, with
 //     the version of then. If it is there with other bytes, the turn was remembered with other
 //     texts: Refused.
-//  2. Else it is written on the condition that nothing is there, under a key made of session,
-//     path and bytes. Another process that is as fast with the same bytes has made the version
-//     then, and this one finds it. If the key has a version that was erased since, it is Already,
-//     and stays erased.
+//  2. Else it is written on the condition that nothing is there, under a key made of the ids, the
+//     same in every process. If the key has a version that was erased since, the turn is Refused,
+//     and stays erased. If it has another text, which was removed since, the next key is tried.
 //  3. If the reply is lost, the same is tried again under the same key for as long as there is
 //     time. After that it is Unknown, and the same batch, by whatever process, settles it.
 //
@@ -61,10 +60,10 @@ type turn struct {
 	place   *tools.Place // nil: no store takes it
 	path    string
 	text    []byte
-	key     string
-	entries []string    // their ids
-	begun   atomic.Bool // it may have been written
-	warned  []string    // of credentials
+	entries []string     // their ids
+	nth     atomic.Int64 // its key
+	begun   atomic.Bool  // it may have been written
+	warned  []string     // of credentials
 }
 
 // turnOf checks a batch. What its error says may be told and logged.
@@ -100,17 +99,15 @@ func (p *Provider) turnOf(b *Batch) (*turn, error) {
 	if t.text, err = textOf(b); err != nil {
 		return nil, err
 	}
-	if t.place != nil {
-		t.key = p.keyOf(t)
-	}
 	return t, nil
 }
 
-// keyOf returns the key of a turn, which stays in the history when the text is erased. Only this
-// Provider, which keeps its secret nowhere, can tell by it what the text was.
-func (p *Provider) keyOf(t *turn) string {
-	sum := hmac.New(sha256.New, p.secret)
-	for _, part := range []string{t.place.Session.ID(), t.path, string(t.text)} {
+// key returns the nth key of a turn, by which any process finds the commit of the turn, also when
+// path and text were erased. It stays in the history. A guess of the ids can be checked against it,
+// a guess of the text cannot.
+func (t *turn) key() string {
+	sum := sha256.New()
+	for _, part := range []string{t.place.Store.Info().ID, t.path, strconv.FormatInt(t.nth.Load(), 10)} {
 		fmt.Fprintf(sum, "%d:%s", len(part), part)
 	}
 	return "plugin:" + hex.EncodeToString(sum.Sum(nil))
@@ -130,7 +127,7 @@ func (p *Provider) remember(ctx context.Context, began time.Time, t *turn) Remem
 		switch {
 		case err == nil && status == Refused:
 			return p.forgot(began, t, Refused, Never, "conflict: the turn was remembered before with other texts")
-		case err == nil && status == Already && t.begun.Load() && !v.Redacted() && v.Session == t.place.Session.ID():
+		case err == nil && status == Already && t.begun.Load() && v.Session == t.place.Session.ID():
 			return p.remembered(began, t, v, Written) // by the try whose reply was lost
 		case err == nil:
 			return p.remembered(began, t, v, status)
@@ -165,13 +162,23 @@ func isFinal(err error) bool {
 // write writes a turn, or finds the version that holds it. Refused is that another text is
 // there.
 func (t *turn) write(ctx context.Context) (v versionlog.Version, status Status, err error) {
-	if v, status, err = t.find(ctx); err != nil || status != "" {
-		return v, status, err
+	for n := int64(0); ; n++ {
+		if v, status, err = t.find(ctx); err != nil || status != "" {
+			return v, status, err
+		}
+		t.nth.Store(n)
+		if v, status, err = t.commit(ctx); err != nil || status != "" {
+			return v, status, err
+		}
 	}
+}
+
+// commit writes a turn under its key. The status is "" where the key has another text.
+func (t *turn) commit(ctx context.Context) (v versionlog.Version, status Status, err error) {
 	t.begun.Store(true)
 	change := memory.Change{Action: versionlog.Put, Path: t.path, Content: t.text, Expect: versionlog.ExpectAbsent()}
 	c, err := t.place.Session.Batch(ctx, []memory.Change{change}, &session.WriteOptions{
-		Key: t.key, Meta: map[string]string{"tool": "plugin"},
+		Key: t.key(), Meta: map[string]string{"tool": "plugin"},
 		Warn: func(f memory.SecretsFound) { t.warned = []string{f.String()} },
 	})
 	switch {
@@ -182,11 +189,20 @@ func (t *turn) write(ctx context.Context) (v versionlog.Version, status Status, 
 		return v, status, err
 	case err != nil:
 		return v, "", err
-	case c.Versions[0].Redacted():
-		return c.Versions[0], Already, nil
 	}
-	return c.Versions[0], Written, nil
+	switch v = c.Versions[0]; {
+	case v.Redacted():
+		return v, "", errErased
+	case v.Digest != cas.Sum(t.text):
+		return v, "", nil
+	case c.Session != t.place.Session.ID(): // another process was as fast
+		return v, Already, nil
+	}
+	return v, Written, nil
 }
+
+// errErased says that what a turn wrote was erased since.
+var errErased = errkind.New(errkind.Exists, "what the turn wrote was erased since; it is not written again")
 
 // errGone says that what was in the way of a turn is there no more: another try can help.
 var errGone = errkind.New(errkind.Unavailable, "it was removed meanwhile")
@@ -238,6 +254,9 @@ func (p *Provider) remembered(began time.Time, t *turn, v versionlog.Version, st
 
 // failed is the answer to a turn for which the store has an error.
 func (p *Provider) failed(began time.Time, t *turn, store string, err error) Remembered {
+	if errors.Is(err, errErased) {
+		return p.forgot(began, t, Refused, Never, "redacted: "+errErased.Error())
+	}
 	kind := errkind.Of(err)
 	reason := p.reasonOf(store, "remember", err)
 	if size, ok := errors.AsType[*memory.SizeError](err); ok {
@@ -266,10 +285,9 @@ func (t *turn) receipt(status Status, reason string) *Receipt {
 	if t == nil {
 		return r
 	}
-	r.Key = t.key
 	store := ""
 	if t.place != nil {
-		store = t.place.Store.Info().Slug
+		r.Key, store = t.key(), t.place.Store.Info().Slug
 	}
 	for _, id := range t.entries {
 		r.Entries = append(r.Entries, ReceiptEntry{ID: id, Store: store, Path: t.path, Status: status, Reason: reason})

@@ -139,7 +139,7 @@ func TestRememberTwice(t *testing.T) {
 			if got.Entries[0].Version != receipt.Entries[0].Version && id != "moved" || got.Entries[0].Version == "" {
 				t.Errorf("%s: %+v, want %+v", id, got, receipt)
 			}
-			if (got.Key == receipt.Key) != (p == r.Provider) { // no session has the key of another
+			if got.Key != receipt.Key {
 				t.Errorf("%s: %+v, want %+v", id, got, receipt)
 			}
 		}
@@ -154,47 +154,52 @@ func TestRememberTwice(t *testing.T) {
 	r.commits(4 + 3 + 2)
 }
 
-// TestRememberKey: the key of a turn is the same as often as a Provider is asked, and tells nobody
-// who guesses session, path and bytes that it has guessed right.
+// TestRememberKey: the key of a turn is the same in every process, so that each finds its commit, and
+// the same whatever the turn says, so that nobody can check against it a guess of an erased text.
 func TestRememberKey(t *testing.T) {
 	r := newRig(t, nil)
-	turn := turnOne("t", "1", "text")
-	key := r.result(r.Remember(t.Context(), turn), Written, 1, "").Key
-	if again := r.result(r.Remember(t.Context(), turn), Already, 0, "").Key; again != key {
-		t.Errorf("the key is %s, and then %s", key, again)
+	other := r.provider("another", &rigOptions{stores: []string{"notes"}})
+	key := r.result(r.Remember(t.Context(), turnOne("t", "1", "text")), Written, 1, "").Key
+	if got := r.result(other.Remember(t.Context(), turnOne("t", "1", "text")), Already, 0, "").Key; got != key {
+		t.Errorf("the key is %s, and %s in another process", key, got)
 	}
-	same := r.provider("mine", &rigOptions{stores: []string{"notes"}})
-	if got := r.result(same.Remember(t.Context(), turn), Already, 0, "").Key; got == key {
-		t.Errorf("who knows session, path and bytes makes the key %s", got)
+	if got := r.result(other.Remember(t.Context(), turnOne("t", "1", "another text")), Refused, 0, "conflict: ").Key; got != key {
+		t.Errorf("the key is %s, and %s with another text", key, got)
 	}
-	r.commits(1)
+	if got := r.result(r.Remember(t.Context(), turnOne("t", "2", "text")), Written, 1, "").Key; got == key {
+		t.Errorf("two turns have the key %s", key)
+	}
+	r.commits(2)
 }
 
-// TestRememberRedacted: a turn of which the versions were erased is not written again, and the
-// receipt has the version that it was.
+// TestRememberRedacted: a turn of which the versions were erased is not written again, whichever
+// process it is sent to, also if another text had been there before.
 func TestRememberRedacted(t *testing.T) {
 	r := newRig(t, nil)
-	turn := turnOne("t", "1", "text")
-	first := r.result(r.Remember(t.Context(), turn), Written, 1, "").Entries[0]
-	gone, err := r.stores[0].Remove(t.Context(), first.Path, versionlog.ExpectAny())
-	r.must(err)
+	providers := []*Provider{r.Provider, r.provider("another", &rigOptions{stores: []string{"notes"}})}
 	person := &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "alice"}}
 	lib := memory.NewLibrary(r.log.Log, func(string) (cas.Store, error) { return r.blobs, nil })
 	st, err := lib.Open(t.Context(), r.stores[0].Info().ID, person)
 	r.must(err)
-	_, err = st.Redact(t.Context(), []string{first.Version, gone.ID}, "ticket 81")
-	r.must(err)
-	for range 2 {
-		got := r.result(r.Remember(t.Context(), turn), Already, 0, "").Entries[0]
-		first.Status = Already
-		if got != first {
-			t.Errorf("%+v, want %+v", got, first)
+	for _, texts := range [][]string{{"text"}, {"first", "second"}} {
+		id := texts[0]
+		var last ReceiptEntry
+		var gone versionlog.Version
+		for _, text := range texts {
+			last = r.result(r.Remember(t.Context(), turnOne("t", id, text)), Written, 1, "").Entries[0]
+			gone, err = r.stores[0].Remove(t.Context(), last.Path, versionlog.ExpectAny())
+			r.must(err)
+		}
+		_, err = st.Redact(t.Context(), []string{last.Version, gone.ID}, "ticket 81")
+		r.must(err)
+		for _, p := range providers {
+			r.result(p.Remember(t.Context(), turnOne("t", id, texts[len(texts)-1])), Refused, 0, "redacted: ")
+		}
+		if _, err := st.Head(t.Context(), last.Path); !errors.Is(err, versionlog.ErrNotFound) {
+			t.Errorf("it is there again: %v", err)
 		}
 	}
-	if _, err := st.Head(t.Context(), first.Path); !errors.Is(err, versionlog.ErrNotFound) {
-		t.Errorf("it is there again: %v", err)
-	}
-	r.commits(3)
+	r.commits(3 + 5)
 }
 
 // TestRememberAtOnce: of many that remember a turn at once, in one process or several, one

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"mneme/forget"
 	"mneme/gateway/wire"
 	"mneme/memory"
 	"mneme/server/access"
@@ -46,6 +47,7 @@ type Options struct {
 	RequestTimeout time.Duration // for its answer, and ten times as long for one of the gateway; DefaultRequestTimeout
 
 	Version string           // of the program, for clients
+	Machine *forget.Machine  // what the machine keeps of the stores beside log and contents; nil: nothing
 	Author  *memory.Author   // in whose name the server keeps its credentials
 	Logger  *slog.Logger     // one line for each request, and what goes wrong; nil: nowhere
 	Now     func() time.Time // nil: time.Now
@@ -104,11 +106,11 @@ func New(ctx context.Context, library *memory.Library, opts *Options) (*Server, 
 	s.lounge.registry, s.lounge.most, s.lounge.shares = s.registry, int64(s.opts.MaxWaiting), newShares(s.opts.MaxWaiting/4)
 	s.identities = &identifier{s.registry, &throttle{now: s.opts.Now}, s.crowd, s.opts.RequestTimeout, s.opts.Logger}
 	mux := http.NewServeMux()
-	api.Register(mux, callerOf, &api.Options{Logger: s.opts.Logger})
+	api.Register(mux, callerOf, &api.Options{Logger: s.opts.Logger, Machine: s.opts.Machine})
 	manage.Register(mux, s.registry, callerOf, s.opts.Logger, s.opts.Now)
 	mux.Handle("GET "+events.Path, events.New(callerOf, s.lounge.linger, s.opts.Logger))
 	mux.HandleFunc("HEAD "+events.Path, reply.NoRoute(mux, s.opts.Logger)) // which would wait for news, and not get them
-	mux.Handle("POST "+wire.Prefix, gate.New(callerOf, &gate.Options{Logger: s.opts.Logger, Again: s.identities.callerNow, Linger: s.lounge.linger}))
+	mux.Handle("POST "+wire.Prefix, gate.New(callerOf, &gate.Options{Logger: s.opts.Logger, Machine: s.opts.Machine, Again: s.identities.callerNow, Linger: s.lounge.linger}))
 	s.agents = agent.New(callerOf, &agent.Options{Version: s.opts.Version, Logger: s.opts.Logger, Now: s.opts.Now, Linger: s.lounge.linger})
 	s.agents.Register(mux)
 	history.Register(mux, callerOf, s.opts.Logger, s.opts.Now)

@@ -219,3 +219,49 @@ func (l *Left) Remove() error {
 
 // Close leaves what is left to the next one who asks for dead spools.
 func (l *Left) Close() error { return l.lock.Close() }
+
+// InUse returns the entries that spools of running processes below parent hold, and of which has
+// holds, of the text or the path; and how many settled ones such spools have not wiped, of whose texts
+// it holds. It takes nothing from them.
+func InUse(parent string, has func(text []byte) bool) (used []Entry, settled int, err error) {
+	root, err := safepath.OpenRoot(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	defer root.Close()
+	slots, err := fs.Glob(root.FS(), dirPrefix+"*/*")
+	for _, slot := range slots {
+		if filepath.Base(slot) == lockName {
+			continue
+		}
+		if left, lockErr := lockDead(root, filepath.Dir(slot)); lockErr != nil || left != nil { // RemoveSettled says what is in it
+			if err = errors.Join(err, lockErr); left != nil {
+				err = errors.Join(err, left.Close())
+			}
+			continue
+		}
+		file, readErr := root.ReadFile(slot)
+		if readErr != nil {
+			if !errors.Is(readErr, fs.ErrNotExist) {
+				err = errors.Join(err, readErr)
+			}
+			continue
+		}
+		e, why := decode(file)
+		switch {
+		case why == nil && (has(e.Data) || has([]byte(e.Path))):
+			used = append(used, *e)
+		case errors.Is(why, errDropped):
+			file[stateAt] = live
+			if e, why := decode(file); why == nil && has(e.Data) || has(file) {
+				settled++
+			}
+		case has(file): // behind its record, or while it is written
+			settled++
+		}
+	}
+	return used, settled, err
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/forget"
 	"mneme/internal/bytesize"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -56,7 +57,7 @@ func (c *gcCmd) Run(ctx context.Context, a *app) error {
 		}
 		stores, err := lib.AllStores(ctx)
 		if err == nil {
-			err = refuseUnfinished(lib, stores)
+			err = forget.RefuseUnfinished(lib.ImportsDir(), stores)
 		}
 		if err != nil {
 			return err
@@ -134,7 +135,8 @@ type gcJSON struct {
 	Conflicts int                  `json:"conflicts"`      // that have expired
 	Temporary int                  `json:"temporary"`      // files that killed processes have left; not counted in a dry run
 	Pages     int                  `json:"pages"`          // of snapshots in a bucket that were not finished
-	Left      []placeJSON          `json:"left,omitempty"` // where something of the versions still is
+	Places    []forget.Place       `json:"places"`         // of the versions, and what has become of them there
+	Left      []forget.Place       `json:"left,omitempty"` // where something of the versions still is
 }
 
 // collect does all that is to be done for one store, and tells of it.
@@ -147,7 +149,7 @@ func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *m
 	if err != nil {
 		return err
 	}
-	j := gcJSON{Type: "gc", Store: slug, DryRun: c.DryRun, Rule: expired.Rule, Versions: len(expired.Versions), Contents: expired.Contents, Bytes: expired.Bytes, Sequence: []uint64{}}
+	j := gcJSON{Type: "gc", Store: slug, DryRun: c.DryRun, Rule: expired.Rule, Versions: len(expired.Versions), Contents: expired.Contents, Bytes: expired.Bytes, Sequence: []uint64{}, Places: []forget.Place{}}
 	var errs []error
 	if !c.DryRun && (expired.Rule != versionlog.Retention{}) {
 		done, err := st.LetGo(ctx, expired, func(done, total int) { bar.show("versions", done, total) })
@@ -159,7 +161,7 @@ func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *m
 	if garbage != nil {
 		j.Orphans, j.Orphaned, j.Conflicts, j.Temporary, j.Pages = garbage.Contents, garbage.Bytes, garbage.Conflicts, garbage.Temporary, garbage.Pages
 		if garbage.Left != nil {
-			j.Left = append(j.Left, placeJSON{Place: "contents of no version, or pages of no snapshot, as the bucket keeps what was deleted", Left: garbage.Left.Error()})
+			j.Left = append(j.Left, forget.Place{Place: "contents of no version, or pages of no snapshot, as the bucket keeps what was deleted", Left: garbage.Left.Error()})
 		}
 	}
 	bar.clear()
@@ -190,9 +192,10 @@ func (j *gcJSON) add(done *memory.Redaction) {
 	for _, commit := range done.Commits {
 		j.Sequence = append(j.Sequence, commit.Seq)
 	}
-	for _, p := range done.Places {
-		if p.Why != "" {
-			j.Left = append(j.Left, placeJSON{p.Place, p.At, p.Why})
+	j.Places = forget.PlacesOf(done)
+	for _, p := range j.Places {
+		if p.Left != "" {
+			j.Left = append(j.Left, p)
 		}
 	}
 }

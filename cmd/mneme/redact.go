@@ -1,22 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"mneme/archive"
 	"mneme/backend"
 	"mneme/cas"
 	"mneme/errkind"
+	"mneme/forget"
 	"mneme/jsonview"
 	"mneme/memory"
-	"mneme/spool"
 	"mneme/versionlog"
 )
 
@@ -34,7 +32,7 @@ type redactCmd struct {
 }
 
 func (c *redactCmd) Help() string {
-	return `Erases versions for good: their content, path, size and hash leave the history, the database with its free pages and its write-ahead log, or the table and the bucket with old versions of objects, the files of contents, kept conflicts, what killed mounts have left, and the caches of every mount as it follows. What stays is that there was a version, by whom and when, and who erased it, when and why; the chain of the history still verifies. A content that other versions have, too, stays with them. The current version of a memory is refused: write or remove it first. Prints a receipt, which says of each place when it was erased there, what could not be looked at since it is damaged, and what could not be reached. Where something could not be looked at, all else is erased, and the exit code is 7; where something is left (NOT YET), it is 1; where no version matches, it is 3. To run it again is safe, and does what was left to do; on AWS it takes the ids of the versions for that, and credentials that may delete from the bucket.
+	return `Erases versions for good: their content, path, size and hash leave the history, the database with its free pages and its write-ahead log, or the table and the bucket with old versions of objects, the files of contents, kept conflicts, what killed mounts have left, and the caches of every mount as it follows. What stays is that there was a version, by whom and when, and who erased it, when and why; the chain of the history still verifies. A content that other versions have, too, stays with them. The current version of a memory is refused: write or remove it first. Prints a receipt, which says of each place when it was erased there, what could not be looked at since it is damaged, and what could not be reached. Where something could not be looked at, all else is erased, and the exit code is 7; where something is left (NOT YET), it is 1; where no version matches, it is 3. A scratch file of a running mount stays with its program and is named. To run it again is safe, and does what was left to do; on AWS it takes the ids of the versions for that, and credentials that may delete from the bucket.
 
 Examples:
 
@@ -94,11 +92,11 @@ var errNotAll = errkind.New(errkind.Corrupt, "what the redaction could not look 
 var errNoMatch = errkind.New(errkind.NotFound, "no version matches, unless it was erased before; want a --grep, --path or --session that some have (`mneme log STORE` shows them)")
 
 // ending is the error of what was left in places, and of what could not be looked at.
-func (c *redactCmd) ending(places []versionlog.Purged, unseen []memory.Unseen) error {
+func (c *redactCmd) ending(left []forget.Place, unseen []memory.Unseen) error {
 	switch {
 	case len(unseen) > 0:
 		return errNotAll
-	case slices.ContainsFunc(places, func(p versionlog.Purged) bool { return p.Why != "" }):
+	case len(left) > 0:
 		return errNotYet
 	case c.unmatched:
 		return errNoMatch
@@ -251,41 +249,6 @@ func contentOf(v *memory.Redactable) string {
 	return strconv.FormatInt(v.Size, 10)
 }
 
-// receiptJSON is what a redaction has erased.
-type receiptJSON struct {
-	Type      string       `json:"type"`
-	Store     string       `json:"store"`
-	Reason    string       `json:"reason"`
-	Time      time.Time    `json:"time"`
-	Versions  []string     `json:"versions"`
-	Sequence  []uint64     `json:"seqs"` // of the events
-	Erased    int          `json:"contents_erased"`
-	Kept      int          `json:"contents_kept"` // other versions have them
-	Places    []placeJSON  `json:"places"`
-	Unseen    []unseenJSON `json:"unseen"`
-	PathsIn   []string     `json:"paths_left_in"` // versions that still say the path of an erased one
-	Unreached []string     `json:"unreached"`
-}
-
-// placeJSON is what has become of it in one place.
-type placeJSON struct {
-	Place    string    `json:"place"`
-	ErasedAt time.Time `json:"erased_at,omitzero"`
-	Left     string    `json:"left,omitempty"` // why something is still there
-}
-
-// unreached are the places that no redaction reaches.
-var unreached = []string{
-	"copies that were handed out: backups, exports, images, packs and what agents have read",
-	"mounts: each empties its caches when it follows the event, at once if it runs on this machine, and one of another machine or one that is stopped when it goes on",
-	"kept conflicts of other machines and users: a mount erases there those of the versions when it follows the event, or begins later, and no others that have a text",
-	"of a store on AWS: point-in-time recovery and backups of the table, replicas of the bucket, and caches of other machines on which mneme does not run now, until it does",
-	"memory that running processes other than mounts have used, and not used for something else since, and names that the session of a mount knows, until they end",
-	"messages, sessions, metadata and keys of commits: the chain needs them",
-	"logs of mneme, which name paths and hashes, and what mounts note of directories that are private",
-	"free blocks of the disk on which files were removed",
-}
-
 func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st *memory.Store, found []memory.Redactable, unseen []memory.Unseen) error {
 	ids, digests := make([]string, len(found)), map[cas.Digest]bool{}
 	for i := range found {
@@ -300,86 +263,34 @@ func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st
 			ids = append(ids, id)
 		}
 	}
-	done, err := st.Redact(ctx, ids, c.Reason)
-	if err != nil && (done == nil || len(done.Commits) == 0) { // nothing was erased
+	receipt, err := forget.Redact(ctx, machineOf(lib), st, &forget.Request{Versions: ids, Contents: slices.Collect(maps.Keys(digests)), Text: c.Grep, Reason: c.Reason})
+	if receipt == nil { // nothing was erased
 		return err
 	}
-	// Also those of redactions that were cut off here.
-	if versions, listErr := st.RedactedVersions(context.WithoutCancel(ctx)); listErr != nil {
-		err = errors.Join(err, listErr)
-	} else {
-		has := func(text []byte) bool {
-			return c.Grep != "" && bytes.Contains(text, []byte(c.Grep)) || digests[cas.Sum(text)]
-		}
-		if lib.LeavesOrphans() && err == nil {
-			n, left := eraseOrphans(ctx, lib, st.Info())
-			done.Note(fmt.Sprintf("contents of no version in the bucket (%d)", n), left)
-			c.unmatched = c.unmatched && n == 0
-		}
-		conflicts := lib.Conflicts(st.Info().ID)
-		n, kept := conflicts.Erase(versions, has)
-		done.Note(fmt.Sprintf("kept conflicts (%d)", n), kept)
-		c.unmatched = c.unmatched && n == 0
-		n, kept = spool.RemoveSettled(conflicts.Dir(), func(e *spool.Entry) error { return waiting(e, has) })
-		done.Note(fmt.Sprintf("what killed mounts have left (%d)", n), kept)
-	}
-	if printErr := c.receipt(a, st, done, unseen); err == nil {
+	c.unmatched = c.unmatched && receipt.Found == 0
+	if printErr := c.print(a, receipt, unseen); err == nil {
 		err = printErr
 	}
 	if err == nil {
-		err = c.ending(done.Places, unseen)
+		err = c.ending(receipt.Left(), unseen)
 	}
 	return err
 }
 
-// eraseOrphans removes the contents that no version has, unless they are those of an import.
-func eraseOrphans(ctx context.Context, lib *backend.Library, store versionlog.Store) (int, error) {
-	if err := refuseUnfinished(lib, []versionlog.Store{store}); err != nil {
-		return 0, err
-	}
-	return lib.EraseOrphans(ctx, store.ID)
+// machineOf is what this machine keeps of the stores of a library.
+func machineOf(lib *backend.Library) *forget.Machine {
+	return &forget.Machine{Conflicts: lib.Conflicts, ImportsDir: lib.ImportsDir(), EraseOrphans: lib.EraseOrphans(), Behind: lib.ForgetBehind()}
 }
 
-// refuseUnfinished refuses to collect while an import has not ended: its commits have old times,
-// and say nothing of when contents were stored.
-func refuseUnfinished(lib *backend.Library, stores []versionlog.Store) error {
-	for _, s := range stores {
-		begun, err := archive.HasBegun(lib.ImportsDir(), s.ID)
-		if err != nil {
-			return err
-		}
-		if begun {
-			return fmt.Errorf("%w: an import into store %s has not ended; run `mneme import` again, or `mneme store delete %[2]s`; till then nothing is removed from any store", versionlog.ErrConflict, s.Slug)
-		}
-	}
-	return nil
+// receiptJSON is a receipt, with what the redaction could not look at.
+type receiptJSON struct {
+	*forget.Receipt
+	Unseen []unseenJSON `json:"unseen"`
 }
 
-// errWaiting says why a redaction leaves what a killed mount has left.
-var errWaiting = errors.New("a save that a killed mount has left waits for the next mount of the store; mount it once, and run the command again")
-
-// waiting is the error that what a killed mount has left, nil where that is damaged, may be what
-// is to be erased.
-func waiting(e *spool.Entry, has func(text []byte) bool) error {
-	if e == nil || has(e.Data) || has([]byte(e.Path)) {
-		return errWaiting
-	}
-	return nil
-}
-
-func (c *redactCmd) receipt(a *app, st *memory.Store, done *memory.Redaction, unseen []memory.Unseen) error {
-	r := receiptJSON{
-		Type: "redaction", Store: st.Info().Slug, Reason: c.Reason, Time: time.Now().UTC(), Versions: append([]string{}, done.Versions...),
-		Sequence: []uint64{}, Erased: done.Contents, Kept: done.Kept, Places: []placeJSON{}, Unseen: newUnseenJSON(unseen), PathsIn: append([]string{}, done.PathsLeftIn...), Unreached: unreached,
-	}
-	for _, commit := range done.Commits {
-		r.Sequence = append(r.Sequence, commit.Seq)
-	}
-	for _, p := range done.Places {
-		r.Places = append(r.Places, placeJSON{p.Place, p.At, p.Why})
-	}
+func (c *redactCmd) print(a *app, r *forget.Receipt, unseen []memory.Unseen) error {
 	if a.json {
-		return a.printJSON(r)
+		return a.printJSON(receiptJSON{r, newUnseenJSON(unseen)})
 	}
 	switch {
 	case c.unmatched:

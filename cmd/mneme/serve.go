@@ -94,31 +94,17 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 		defer runtime.KeepAlive(make([]byte, serveBallast))
 	}
 	return a.withLibrary(ctx, serving, func(lib *backend.Library) error {
-		var listeners []net.Listener
-		defer func() {
-			for _, l := range listeners {
-				l.Close()
-			}
-		}()
+		opts.Machine = machineOf(lib)
 		s, err := server.New(ctx, lib.Library, opts)
 		if err != nil {
 			return err
 		}
 		defer s.Close()
-		var urls []string
-		for i, address := range c.Listen {
-			var l net.Listener
-			if len(given) > 0 {
-				l = given[i]
-			} else if l, err = server.Listen(address); err != nil {
-				return fmt.Errorf("--listen %s: %w", address, err)
-			}
-			if config != nil && l.Addr().Network() != "unix" {
-				l = tls.NewListener(l, config)
-			}
-			listeners = append(listeners, l)
-			urls = append(urls, c.urlOf(l))
+		listeners, urls, err := c.listen(given, config)
+		if err != nil {
+			return err
 		}
+		defer closeAll(listeners)
 		metrics, err := c.serveMetrics(s)
 		if err != nil {
 			return err
@@ -133,6 +119,31 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 		_ = notifyService(serviceStopping)
 		return errors.Join(err, metrics.close())
 	})
+}
+
+// listen returns what the server listens to, which is given or opened, and the URLs of that.
+func (c *serveCmd) listen(given []net.Listener, config *tls.Config) (listeners []net.Listener, urls []string, err error) {
+	for i, address := range c.Listen {
+		var l net.Listener
+		if len(given) > 0 {
+			l = given[i]
+		} else if l, err = server.Listen(address); err != nil {
+			closeAll(listeners)
+			return nil, nil, fmt.Errorf("--listen %s: %w", address, err)
+		}
+		if config != nil && l.Addr().Network() != "unix" {
+			l = tls.NewListener(l, config)
+		}
+		listeners = append(listeners, l)
+		urls = append(urls, c.urlOf(l))
+	}
+	return listeners, urls, nil
+}
+
+func closeAll(listeners []net.Listener) {
+	for _, l := range listeners {
+		l.Close()
+	}
 }
 
 // options checks the flags.

@@ -49,6 +49,7 @@ const (
 	OpPurge         = "purge"
 	OpUnpurged      = "unpurged"
 	OpLeft          = "left"
+	OpForget        = "forget"
 	OpGetBlobs      = "get-blobs"
 	OpHasBlobs      = "has-blobs"
 	OpPutBlob       = "put-blob"
@@ -94,6 +95,7 @@ type Hello struct {
 	Purges         bool `json:"purges"`      // there is purge
 	TellsUnpurged  bool `json:"tells_unpurged"`
 	TellsLeft      bool `json:"tells_left"`
+	Forgets        bool `json:"forgets"`         // there is forget
 	ErasesContents bool `json:"erases_contents"` // see versionlog.Capabilities; a log that keeps contents erases them
 
 	Caller *Caller `json:"caller,omitempty"` // nil: the server does not say
@@ -120,7 +122,8 @@ type Ask struct {
 	Filter *Filter    `json:"filter,omitempty"`
 
 	Versions []string            `json:"versions,omitempty"`
-	Blobs    []versionlog.Digest `json:"blobs,omitempty"` // at most MaxBatch
+	Blobs    []versionlog.Digest `json:"blobs,omitempty"` // at most MaxBatch, but for forget
+	Text     Text                `json:"text,omitempty"`  // that is looked for in what is kept
 	New      *Store              `json:"new,omitempty"`
 }
 

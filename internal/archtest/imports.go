@@ -23,6 +23,7 @@ var floors = map[string]int{
 	"server/manage":  5,
 	"server/gate":    5,
 
+	"forget":         4,
 	"fusefs":         4,
 	"replicate":      4,
 	"server/access":  4,

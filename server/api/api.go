@@ -19,6 +19,7 @@ func Register(mux *http.ServeMux, caller func(*http.Request) (*access.Caller, er
 		if opts.MaxBody != 0 {
 			a.MaxBody = opts.MaxBody
 		}
+		a.Machine = opts.Machine
 		if opts.Logger != nil {
 			a.Logger = opts.Logger
 		}

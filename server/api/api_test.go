@@ -7,15 +7,18 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/forget"
 	"mneme/internal/testing/openapitest"
 	"mneme/memory"
 	"mneme/server/access"
 	"mneme/server/reply"
+	"mneme/session/conflict"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
 )
@@ -26,11 +29,12 @@ type rig struct {
 	http.Handler
 	lib    *memory.Library
 	caller access.Caller
+	kept   string // the directory of kept conflicts
 }
 
 func newRig(t *testing.T) *rig {
 	blobs := map[string]cas.Store{}
-	r := &rig{T: t, lib: memory.NewLibrary(memlog.New(nil), func(id string) (cas.Store, error) {
+	r := &rig{T: t, kept: t.TempDir(), lib: memory.NewLibrary(memlog.New(nil), func(id string) (cas.Store, error) {
 		if blobs[id] == nil {
 			blobs[id] = memcas.New()
 		}
@@ -38,7 +42,9 @@ func newRig(t *testing.T) *rig {
 	})}
 	r.caller = access.Caller{Library: r.lib, Actor: versionlog.Actor{Kind: versionlog.ActorAPIKey, ID: "apikey_1"}, Key: &access.Key{SHA256: "of a secret"}, Everywhere: access.Admin}
 	mux := http.NewServeMux()
-	Register(mux, func(*http.Request) (*access.Caller, error) { return &r.caller, nil }, nil)
+	Register(mux, func(*http.Request) (*access.Caller, error) { return &r.caller, nil }, &Options{Machine: &forget.Machine{
+		Conflicts: func(id string) *conflict.Store { return conflict.New(filepath.Join(r.kept, id)) },
+	}})
 	mux.HandleFunc("/", reply.NoRoute(mux, slog.New(slog.DiscardHandler)))
 	r.Handler = openapitest.Wrap(t, "", mux)
 	return r

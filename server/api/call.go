@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/forget"
 	"mneme/internal/strictjson"
 	"mneme/memory"
 	"mneme/server/access"
@@ -18,8 +19,9 @@ import (
 
 // Options are the settings of New; nil and a zero field are the default.
 type Options struct {
-	MaxBody int64        // bytes of a request; 1 MiB, which holds the largest memory of a usual store however it is escaped
-	Logger  *slog.Logger // of what goes wrong on this side; nil: nowhere
+	MaxBody int64           // bytes of a request; 1 MiB, which holds the largest memory of a usual store however it is escaped
+	Logger  *slog.Logger    // of what goes wrong on this side; nil: nowhere
+	Machine *forget.Machine // what the server's machine keeps of the stores; nil: nothing
 }
 
 type api struct {

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"mneme/forget"
 	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -125,6 +126,7 @@ type versionJSON struct {
 	SessionID  string             `json:"session_id,omitempty"`
 	RedactedAt *time.Time         `json:"redacted_at"`
 	RedactedBy map[string]string  `json:"redacted_by"`
+	Redaction  *forget.Receipt    `json:"redaction,omitempty"` // of the request that redacted it
 }
 
 // operationOf is the operation of a version: a new path is a modification, too.

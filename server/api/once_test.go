@@ -2,9 +2,11 @@ package api
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"mneme/session/conflict"
 	"mneme/versionlog"
 )
 
@@ -78,5 +80,32 @@ func TestOnceRedacted(t *testing.T) {
 	}
 	if got := r.ok("GET", memory, "")["content"]; got != "two" {
 		t.Errorf("the memory has %v", got)
+	}
+}
+
+// TestRedactKept: a redaction erases kept conflicts on the server's machine, too, and its answer is the
+// receipt.
+func TestRedactKept(t *testing.T) {
+	r := newRig(t)
+	store := r.store("notes")
+	m := r.ok("POST", store+"/memories", `{"path":"/a.md","content":"the canary"}`)
+	r.ok("POST", store+"/memories/"+m["id"].(string), `{"content":"clean"}`)
+	kept := conflict.New(filepath.Join(r.kept, m["memory_store_id"].(string)))
+	for _, about := range []conflict.About{{Path: "/a.md", Base: &conflict.Side{Version: m["memory_version_id"].(string)}}, {Path: "/b.md"}, {Path: "/c.md"}} {
+		text := map[string]string{"/a.md": "mine", "/b.md": "the canary", "/c.md": "stays"}[about.Path]
+		if _, err := kept.Keep(about, conflict.Texts{Yours: []byte(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := r.ok("POST", store+"/memory_versions/"+m["memory_version_id"].(string)+"/redact", "")
+	receipt, _ := v["redaction"].(map[string]any)
+	if text := fmt.Sprint(receipt["places"]); !strings.Contains(text, "place:kept conflicts (2)") || strings.Contains(text, "left:") || receipt["contents_erased"] != 1.0 || receipt["unreached"] == nil {
+		t.Errorf("the receipt is %v", receipt)
+	}
+	if ids, err := kept.IDs(); err != nil || len(ids) != 1 || ids[0] != 3 {
+		t.Errorf("conflicts %v are kept, %v", ids, err)
+	}
+	if again := r.ok("GET", store+"/memory_versions/"+m["memory_version_id"].(string), ""); again["redaction"] != nil {
+		t.Errorf("another request has the receipt %v", again["redaction"])
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"mneme/cas"
+	"mneme/forget"
 	"mneme/memory"
 	"mneme/server/reply"
 	"mneme/versionlog"
@@ -180,11 +182,18 @@ func redactVersion(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := st.Redact(ctx, []string{v.ID}, redactReason); err != nil {
+	asked := &forget.Request{Versions: []string{v.ID}, Reason: redactReason}
+	if v.Live() {
+		asked.Contents = []cas.Digest{v.Digest}
+	}
+	receipt, err := forget.Redact(ctx, c.Machine, st, asked)
+	if err != nil {
 		return nil, err
 	}
 	if v, err = c.version(ctx, st); err != nil {
 		return nil, err
 	}
-	return newVersion(ctx, st, v, false)
+	answer, err := newVersion(ctx, st, v, false)
+	answer.Redaction = receipt
+	return answer, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"mneme/forget"
 	"mneme/gateway/wire"
 	"mneme/server/access"
 	"mneme/versionlog"
@@ -48,7 +49,7 @@ func hello(c *call) error {
 	can := c.view.log.Capabilities()
 	return c.answer(&wire.Answer{Hello: &wire.Hello{
 		Protocol: wire.Protocol, MaxContent: min(can.MaxContent, wire.MaxContent),
-		Purges: can.Purge != nil, TellsUnpurged: can.Unpurged != nil, TellsLeft: can.Left != nil, ErasesContents: can.ErasesContents,
+		Purges: can.Purge != nil, TellsUnpurged: can.Unpurged != nil, TellsLeft: can.Left != nil, Forgets: c.machine != nil, ErasesContents: can.ErasesContents,
 		Caller: callerOf(c.view.credential),
 	}})
 }
@@ -153,11 +154,41 @@ func purge(ctx context.Context, v *view, a *wire.Ask) (*wire.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	return purgedAnswer(places), nil
+}
+
+// forgetKept erases what the server's machine keeps of versions beside log and contents.
+func forgetKept(c *call) error {
+	asked, err := c.ask()
+	if err != nil {
+		return err
+	}
+	if err := c.lookAgain(); err != nil {
+		return err
+	}
+	if c.machine == nil || c.view.credential == nil {
+		return errNoOperation
+	}
+	st, err := c.view.credential.Open(c.Context(), asked.Store, access.Read)
+	if err == nil {
+		err = c.view.credential.Allow(asked.Store, access.Admin)
+	}
+	if err != nil {
+		return err
+	}
+	_, places, err := forget.EraseKept(c.Context(), c.machine, st, &forget.Request{Versions: asked.Versions, Contents: asked.Blobs, Text: string(asked.Text)})
+	if err != nil {
+		return err
+	}
+	return c.answer(purgedAnswer(places))
+}
+
+func purgedAnswer(places []versionlog.Purged) *wire.Answer {
 	answer := &wire.Answer{}
 	for _, p := range places {
 		answer.Purged = append(answer.Purged, wire.Purged(p))
 	}
-	return answer, nil
+	return answer
 }
 
 func unpurged(ctx context.Context, v *view, a *wire.Ask) (*wire.Answer, error) {

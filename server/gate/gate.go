@@ -41,7 +41,7 @@ const maxBuffered = 256 << 20
 func newHandler(open func(*http.Request) (*view, error), opts *Options) *Handler {
 	h := &Handler{mux: http.NewServeMux(), open: open, again: open, log: slog.New(slog.DiscardHandler), recheck: 5 * time.Second, closing: make(chan struct{}), room: newRoom(maxBuffered)}
 	if opts != nil {
-		h.linger = opts.Linger
+		h.linger, h.machine = opts.Linger, opts.Machine
 		if opts.Logger != nil {
 			h.log = opts.Logger
 		}

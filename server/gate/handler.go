@@ -9,6 +9,7 @@ import (
 
 	"mneme/cas"
 	"mneme/errkind"
+	"mneme/forget"
 	"mneme/server/access"
 	"mneme/versionlog"
 )
@@ -25,6 +26,8 @@ type Options struct {
 	// Again returns who a request is from by now: while it lasts, and before it changes
 	// something. Nil: as at its beginning.
 	Again func(*http.Request) (*access.Caller, error)
+	// Machine is what the server's machine keeps of the stores; nil: nothing, and it forgets nothing.
+	Machine *forget.Machine
 	// Recheck is how often the caller of a request that lasts is looked at again: 5 s.
 	Recheck time.Duration
 }
@@ -38,6 +41,7 @@ type Handler struct {
 	linger  func(http.ResponseWriter, *http.Request) (context.Context, context.CancelFunc)
 	recheck time.Duration
 	room    *room
+	machine *forget.Machine
 	closing chan struct{}
 	close   sync.Once
 }

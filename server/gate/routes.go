@@ -50,6 +50,7 @@ func routes() []Route {
 		{wire.OpFollow, access.Read, follow},
 		{wire.OpPurge, access.Admin, change(purge)},
 		{wire.OpUnpurged, access.Admin, ask(unpurged)},
+		{wire.OpForget, access.Admin, forgetKept},
 		{wire.OpLeft, access.Admin, change(left)},
 		{wire.OpGetBlobs, access.Read, getBlobs},
 		{wire.OpHasBlobs, access.Read, ask(hasBlobs)},

@@ -20,32 +20,6 @@ import (
 	"mneme/versionlog/memlog"
 )
 
-// rig is the handler over a library in memory, with a caller that a test changes.
-type rig struct {
-	*testing.T
-	handler *Handler
-	lib     *memory.Library
-	caller  *access.Caller
-	store   versionlog.Store
-}
-
-func newRig(t *testing.T, opts *memory.StoreOptions) *rig {
-	blobs := newBlobs()
-	r := &rig{T: t, lib: memory.NewLibrary(memlog.New(nil), func(id string) (cas.Store, error) { return blobs.of(id), nil })}
-	r.caller = &access.Caller{Library: r.lib, Actor: versionlog.Actor{Kind: versionlog.ActorAPIKey, ID: "apikey_1"}, Everywhere: access.Admin}
-	r.handler = New(func(*http.Request) (*access.Caller, error) {
-		if r.caller == nil {
-			return nil, access.ErrUnauthenticated
-		}
-		return r.caller, nil
-	}, nil)
-	var err error
-	if r.store, err = r.lib.CreateStore(t.Context(), "Notes", opts); err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 // send sends a body to an operation as it is.
 func (r *rig) send(op string, body []byte, header ...string) *httptest.ResponseRecorder {
 	r.Helper()
@@ -135,7 +109,7 @@ func TestRights(t *testing.T) {
 			wire.OpVersion: {Store: id, ID: v.ID}, wire.OpHistory: {Store: id, ID: v.MemoryID}, wire.OpPathHistory: {Store: id, Path: "/a"},
 			wire.OpNewest: {Store: id, ID: v.MemoryID}, wire.OpAt: {Store: id, Seq: 1}, wire.OpSeqAt: {Store: id}, wire.OpCommits: {Store: id},
 			wire.OpCommitsBefore: {Store: id}, wire.OpFollow: {Store: id}, wire.OpGetBlobs: {Store: id, Blobs: []cas.Digest{v.Digest}},
-			wire.OpHasBlobs: {Store: id, Blobs: []cas.Digest{v.Digest}}, wire.OpPurge: {Store: id},
+			wire.OpHasBlobs: {Store: id, Blobs: []cas.Digest{v.Digest}}, wire.OpPurge: {Store: id}, wire.OpForget: {Store: id},
 		}
 	}
 	rows := asks(r.store.ID)

@@ -158,3 +158,28 @@ func TestErasedInKeptConflicts(t *testing.T) {
 		t.Errorf("the other one has %q, %v", data, err)
 	}
 }
+
+// TestRedactScratch: a scratch file of a running mount that has the text is named by the receipt, with its
+// session, until the file is gone.
+func TestRedactScratch(t *testing.T) {
+	t.Parallel()
+	e := harness.NewEnv(t)
+	e.Store("notes")
+	m := e.Mount(t, "notes")
+	m.Sh(t, `echo the canary > .plan.md.swp; echo canary > a.md; echo clean > a.md`)
+	redact := func(code int) harness.Result {
+		t.Helper()
+		r := e.Mneme("redact", "notes", "--grep", "canary", "--reason", "a test", "--yes")
+		if r.Code != code {
+			t.Errorf("redact: %v, want %d", r, code)
+		}
+		return r
+	}
+	if said := redact(1).Stdout; !strings.Contains(said, "NOT YET  scratch files of running mounts (1)") || !strings.Contains(said, "notes:/.plan.md.swp") || !strings.Contains(said, m.Session) {
+		t.Errorf("the receipt is\n%s", said)
+	}
+	m.Sh(t, `grep -q canary .plan.md.swp; rm .plan.md.swp`)
+	if said := redact(3).Stdout; strings.Contains(said, "NOT YET") {
+		t.Errorf("the receipt is\n%s", said)
+	}
+}

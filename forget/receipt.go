@@ -1,0 +1,87 @@
+package forget
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// Receipt says what was erased, where, and what is left.
+type Receipt struct {
+	Type      string    `json:"type"` // "redaction"
+	Store     string    `json:"store"`
+	Reason    string    `json:"reason"`
+	Time      time.Time `json:"time"`
+	Versions  []string  `json:"versions"` // those that it has erased
+	Sequence  []uint64  `json:"seqs"`     // of the events
+	Erased    int       `json:"contents_erased"`
+	Kept      int       `json:"contents_kept"` // other versions have them
+	Places    []Place   `json:"places"`
+	PathsIn   []string  `json:"paths_left_in"` // versions that still say the path of an erased one
+	Unreached []string  `json:"unreached"`
+
+	Found int `json:"-"` // what was found beside the history
+}
+
+// Place says what has become of it in one place.
+type Place struct {
+	Place    string    `json:"place"`
+	ErasedAt time.Time `json:"erased_at,omitzero"`
+	Left     string    `json:"left,omitempty"` // why something is still there, and what to do
+}
+
+// Unreached are the places that no redaction reaches.
+var Unreached = []string{
+	"copies that were handed out: backups, exports, images, packs and what agents have read",
+	"mounts: each empties its caches when it follows the event, at once if it runs on this machine, and one of another machine or one that is stopped when it goes on",
+	"kept conflicts of other machines and users: a mount erases there those of the versions when it follows the event, or begins later, and no others that have a text",
+	"of a store on AWS: point-in-time recovery and backups of the table, replicas of the bucket, and caches of other machines on which mneme does not run now, until it does",
+	"memory that running processes other than mounts have used, and not used for something else since, and names that the session of a mount knows, until they end",
+	"messages, sessions, metadata and keys of commits: the chain needs them",
+	"logs of mneme, which name paths and hashes, and what mounts note of directories that are private",
+	"free blocks of the disk on which files were removed",
+}
+
+func newReceipt(st *memory.Store, reason string, done *memory.Redaction) *Receipt {
+	r := &Receipt{
+		Type: "redaction", Store: st.Info().Slug, Reason: reason, Time: time.Now().UTC(), Versions: append([]string{}, done.Versions...), Sequence: []uint64{},
+		Erased: done.Contents, Kept: done.Kept, Places: PlacesOf(done), PathsIn: append([]string{}, done.PathsLeftIn...), Unreached: Unreached,
+	}
+	for _, c := range done.Commits {
+		r.Sequence = append(r.Sequence, c.Seq)
+	}
+	return r
+}
+
+// PlacesOf returns the places of a redaction of the store.
+func PlacesOf(done *memory.Redaction) []Place {
+	places := []Place{}
+	for _, p := range done.Places {
+		places = append(places, Place{p.Place, p.At, p.Why})
+	}
+	return places
+}
+
+// Left returns the places where something is left.
+func (r *Receipt) Left() []Place {
+	return slices.DeleteFunc(slices.Clone(r.Places), func(p Place) bool { return p.Left == "" })
+}
+
+func (r *Receipt) add(places []versionlog.Purged) {
+	for _, p := range places {
+		r.Places = append(r.Places, Place{p.Place, p.At, p.Why})
+	}
+}
+
+// note tells of a place, which is done where err is nil.
+func (r *Receipt) note(place string, err error) { r.add([]versionlog.Purged{purged(place, err)}) }
+
+func purged(place string, err error) versionlog.Purged {
+	if err != nil {
+		return versionlog.Purged{Place: place, Why: strings.ReplaceAll(err.Error(), "\n", "; ")}
+	}
+	return versionlog.Purged{Place: place, At: time.Now().UTC()}
+}
