@@ -106,19 +106,59 @@ func (w *Witness) Check(ctx context.Context, log versionlog.Log, s versionlog.St
 	return nil
 }
 
-// fits reports whether nothing has happened to a store but what this process has noted: neither has
-// its file changed, nor does its history end elsewhere, nor is it described otherwise. It reads no commit.
+// fits reports whether nothing has happened to a store but what this process has noted, and commits
+// that follow it: neither has its file changed, nor is it described otherwise. It reads no record.
 func (w *Witness) fits(ctx context.Context, log versionlog.Log, s versionlog.Store, file os.FileInfo) bool {
 	w.mu.Lock()
-	last := w.notes[s.ID]
-	if last == nil || !isUnchanged(last.file, file) || last.Store.differs(describe(s)) != nil {
+	n := w.notes[s.ID]
+	if n == nil || !isUnchanged(n.file, file) || n.Store.differs(describe(s)) != nil {
 		w.mu.Unlock()
 		return false
 	}
-	seen := last.memo
+	seen := n.memo
 	w.mu.Unlock()
 	tip, err := log.Tip(ctx, s.ID)
-	return err == nil && tip.Seq == seen.Seq && tip.Digest == seen.Digest
+	if err != nil || tip.Seq < seen.Seq || tip.Seq == seen.Seq && tip.Digest != seen.Digest {
+		return false
+	}
+	if tip.Seq == seen.Seq {
+		return true
+	}
+	if !follows(ctx, log, s.ID, &seen, &tip) {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n.Seq < tip.Seq {
+		n.Seq, n.Digest, n.dirty = tip.Seq, tip.Digest, true
+	}
+	return true
+}
+
+// handedOut is how long commits may take that a log need only hand out.
+const handedOut = time.Second
+
+// follows reports whether the commits that a log has at hand lead from what was seen to the tip: the
+// chain of their digests tells.
+func follows(ctx context.Context, log versionlog.Log, storeID string, seen *memo, tip *versionlog.Tip) bool {
+	can := log.Capabilities()
+	if !can.Near || can.Next == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, handedOut)
+	defer cancel()
+	commits, err := can.Next(ctx, storeID, seen.Seq)
+	last := seen.Digest
+	for _, c := range commits {
+		if err != nil || c.Prev != last || c.Seq > tip.Seq {
+			return false
+		}
+		last = c.Digest
+		if c.Seq == tip.Seq {
+			return last == tip.Digest
+		}
+	}
+	return false
 }
 
 // isUnchanged reports whether a file is still what it was.

@@ -402,6 +402,12 @@ func TestOpenedAgain(t *testing.T) {
 		}
 		written = info
 	}
+	for range 2 { // other processes'
+		commit(t, l)
+	}
+	if err := w.Check(t.Context(), counting{l, &walks}, store); err != nil {
+		t.Fatal(err)
+	}
 	if walks > 0 {
 		t.Errorf("%d walks over the history", walks)
 	}
@@ -411,11 +417,12 @@ func TestOpenedAgain(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	refused("another history of that length", newLog(t, 7))
-	before := cut{l, 7, false}
+	refused("another history of that length", newLog(t, 9))
+	before := cut{l, 9, false}
 	if err := w.Check(t.Context(), before, store); err != nil {
 		t.Error(err)
 	}
+	refused("another history that is longer", newLog(t, 11))
 	commit(t, l)
 	remember(t, dir, l)
 	refused("a history that another process has seen go on", before)
