@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 	"syscall"
+	"time"
 
 	"mneme/internal/share"
 	"mneme/server/access"
@@ -153,11 +154,14 @@ func (c *crowd) hold(r *http.Request, caller *access.Caller) {
 	}
 }
 
-type connKey struct{}
+type (
+	connKey      struct{}
+	connectedKey struct{}
+)
 
-// remember is http.Server.ConnContext: requests know their connection.
+// remember is http.Server.ConnContext: requests know their connection, and when it came.
 func (c *crowd) remember(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, conn)
+	return context.WithValue(context.WithValue(ctx, connKey{}, conn), connectedKey{}, time.Now())
 }
 
 // narrow has the kernel keep little for the client of a request, who may not read its answer.
