@@ -3,7 +3,6 @@ package server
 import (
 	"container/list"
 	"context"
-	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -62,9 +61,7 @@ func newCrowd(most int) *crowd {
 // note is http.Server.ConnState.
 func (c *crowd) note(conn net.Conn, state http.ConnState) {
 	if leaves := c.move(conn, state); leaves != nil {
-		if encrypted, ok := leaves.(*tls.Conn); ok {
-			leaves = encrypted.NetConn() // says no farewell, which may take time
-		}
+		leaves = beneath(leaves) // TLS says a farewell, which may take time
 		if tcp, ok := leaves.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0) // else the kernel keeps what the client does not read
 		}
@@ -167,10 +164,7 @@ func (c *crowd) remember(ctx context.Context, conn net.Conn) context.Context {
 // narrow has the kernel keep little for the client of a request, who may not read its answer.
 func narrow(r *http.Request) {
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
-	if encrypted, ok := conn.(*tls.Conn); ok {
-		conn = encrypted.NetConn()
-	}
-	if buffered, ok := conn.(interface{ SetWriteBuffer(int) error }); ok {
+	if buffered, ok := beneath(conn).(interface{ SetWriteBuffer(int) error }); ok {
 		_ = buffered.SetWriteBuffer(strangerBuffer) // one that cannot keeps more
 	}
 }

@@ -195,7 +195,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	s.eraser.listening.Store(h)
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
-		go func() { failed <- h.Serve(l) }()
+		go func() { failed <- h.Serve(wipingListener{l}) }()
 	}
 	var err error
 	running := len(listeners)
