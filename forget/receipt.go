@@ -39,7 +39,7 @@ var Unreached = []string{
 	"mounts: each empties its caches when it follows the event, at once if it runs on this machine, and one of another machine or one that is stopped when it goes on",
 	"kept conflicts of other machines and users: a mount erases there those of the versions when it follows the event, or begins later, and no others that have a text",
 	"of a store on AWS: point-in-time recovery and backups of the table, replicas of the bucket, and caches of other machines on which mneme does not run now, until it does",
-	"memory that running processes other than mounts have used, and not used for something else since, and names that the session of a mount knows, until they end",
+	"memory that running processes other than mounts and servers have used, such as those for MCP and plugins, and names that the session of a mount knows: end these processes where that matters",
 	"messages, sessions, metadata and keys of commits: the chain needs them",
 	"logs of mneme, which name paths and hashes, and what mounts note of directories that are private",
 	"free blocks of the disk on which files were removed",

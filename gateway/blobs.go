@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 
 	"mneme/cas"
@@ -25,7 +26,10 @@ type Blobs struct {
 	running int
 }
 
-var _ cas.BatchGetter = (*Blobs)(nil)
+var (
+	_ cas.BatchGetter = (*Blobs)(nil)
+	_ cas.Forgetter   = (*Blobs)(nil)
+)
 
 // maxGets is how many requests for the blobs of a store are under way at once.
 const maxGets = 4
@@ -78,7 +82,8 @@ func (b *Blobs) take() []*get {
 		b.running--
 		return nil
 	}
-	some := b.queue[:n:n]
+	some := slices.Clone(b.queue[:n])
+	clear(b.queue[:n]) // else the array would keep what they get
 	b.queue = b.queue[n:]
 	for _, g := range some {
 		delete(b.waiting, g.digest)
@@ -93,6 +98,14 @@ func (b *Blobs) run() {
 			close(g.done)
 		}
 	}
+}
+
+// Forget is part of cas.Forgetter: the connections are made again, since their buffers have answers, and
+// so are the codecs.
+func (b *Blobs) Forget() error {
+	b.client.renew()
+	wire.Forget()
+	return nil
 }
 
 // BatchSize is part of cas.BatchGetter.

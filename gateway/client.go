@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"mneme/errkind"
@@ -50,7 +51,8 @@ func newClient(rawURL string, opts *Options) (*client, error) {
 		c.attempt = opts.Attempt
 	}
 	if c.over == nil {
-		c.over = newTransport(address, newPeers(opts))
+		peers := newPeers(opts)
+		c.over = newRenewing(func() *http.Transport { return newTransport(address, peers) })
 	}
 	return c, nil
 }
@@ -89,6 +91,37 @@ func newTransport(a *Address, p *peers) *http.Transport {
 	}
 	return t
 }
+
+// renew has the next requests go over new connections. Those before end when they are idle.
+func (c *client) renew() {
+	if t, ok := c.over.(*renewing); ok {
+		t.renew()
+	}
+}
+
+// renewing is a transport that is made again at will.
+type renewing struct {
+	make func() *http.Transport
+	now  atomic.Pointer[http.Transport]
+}
+
+func newRenewing(make func() *http.Transport) *renewing {
+	t := &renewing{make: make}
+	t.now.Store(make())
+	return t
+}
+
+// renew leaves the transport to its requests. It makes no connection for others any more, and so
+// closes each that becomes idle.
+func (t *renewing) renew() { t.now.Swap(t.make()).CloseIdleConnections() }
+
+// RoundTrip is part of http.RoundTripper.
+func (t *renewing) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t.now.Load().RoundTrip(r)
+}
+
+// CloseIdleConnections is part of Transport.
+func (t *renewing) CloseIdleConnections() { t.now.Load().CloseIdleConnections() }
 
 func (c *client) close() { c.over.CloseIdleConnections() }
 

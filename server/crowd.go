@@ -3,11 +3,11 @@ package server
 import (
 	"container/list"
 	"context"
-	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
 	"syscall"
+	"time"
 
 	"mneme/internal/share"
 	"mneme/server/access"
@@ -61,9 +61,7 @@ func newCrowd(most int) *crowd {
 // note is http.Server.ConnState.
 func (c *crowd) note(conn net.Conn, state http.ConnState) {
 	if leaves := c.move(conn, state); leaves != nil {
-		if encrypted, ok := leaves.(*tls.Conn); ok {
-			leaves = encrypted.NetConn() // says no farewell, which may take time
-		}
+		leaves = beneath(leaves) // TLS says a farewell, which may take time
 		if tcp, ok := leaves.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0) // else the kernel keeps what the client does not read
 		}
@@ -153,20 +151,20 @@ func (c *crowd) hold(r *http.Request, caller *access.Caller) {
 	}
 }
 
-type connKey struct{}
+type (
+	connKey      struct{}
+	connectedKey struct{}
+)
 
-// remember is http.Server.ConnContext: requests know their connection.
+// remember is http.Server.ConnContext: requests know their connection, and when it came.
 func (c *crowd) remember(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, conn)
+	return context.WithValue(context.WithValue(ctx, connKey{}, conn), connectedKey{}, time.Now())
 }
 
 // narrow has the kernel keep little for the client of a request, who may not read its answer.
 func narrow(r *http.Request) {
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
-	if encrypted, ok := conn.(*tls.Conn); ok {
-		conn = encrypted.NetConn()
-	}
-	if buffered, ok := conn.(interface{ SetWriteBuffer(int) error }); ok {
+	if buffered, ok := beneath(conn).(interface{ SetWriteBuffer(int) error }); ok {
 		_ = buffered.SetWriteBuffer(strangerBuffer) // one that cannot keeps more
 	}
 }

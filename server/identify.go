@@ -30,6 +30,7 @@ type identifier struct {
 	registry *access.Registry
 	throttle *throttle
 	crowd    *crowd
+	eraser   *eraser
 	limit    time.Duration // to find out
 	logger   *slog.Logger
 }
@@ -40,6 +41,9 @@ func (i *identifier) callerNow(r *http.Request) (*access.Caller, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), i.limit)
 	defer cancel()
 	caller, err := i.registry.Caller(ctx, visitOf(r).secret)
+	if err == nil {
+		caller.Opens, caller.Erased = i.eraser.opened, i.eraser.nudged
+	}
 	if err != nil && !errors.Is(err, access.ErrUnauthenticated) {
 		err = fmt.Errorf("%w: %w", errCredentials, err)
 	}

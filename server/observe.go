@@ -21,6 +21,7 @@ type observer struct {
 	proxies proxies
 	times   times
 	metrics *metrics
+	isOlder func(connected time.Time) bool // than what no connection may hold; see eraser
 	logger  *slog.Logger
 }
 
@@ -33,7 +34,8 @@ func (o *observer) wrap(next http.Handler) http.Handler {
 		w.Header().Set(reply.RequestID, id)
 		v := &visit{from: o.proxies.address(r)}
 		r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
-		aw := &answerWriter{ResponseWriter: w, visit: v, refuse: func(w http.ResponseWriter, err error) { refuse(w, r, o.logger, err) }}
+		connected, _ := r.Context().Value(connectedKey{}).(time.Time)
+		aw := &answerWriter{ResponseWriter: w, visit: v, ends: func() bool { return o.isOlder(connected) }, refuse: func(w http.ResponseWriter, err error) { refuse(w, r, o.logger, err) }}
 		if r.ProtoMajor == 1 && r.TransferEncoding != nil { // whether a length was there, too, is not to be known: RFC 9112, 6.1
 			w.Header().Set("Connection", "close")
 		}

@@ -78,6 +78,7 @@ type Server struct {
 	ending     atomic.Bool
 
 	crowd   *crowd
+	eraser  *eraser
 	agents  *agent.Handler
 	lounge  lounge
 	endNews context.CancelFunc // has those in it end
@@ -104,13 +105,14 @@ func New(ctx context.Context, library *memory.Library, opts *Options) (*Server, 
 		return nil, err
 	}
 	s.lounge.registry, s.lounge.most, s.lounge.shares = s.registry, int64(s.opts.MaxWaiting), newShares(s.opts.MaxWaiting/4)
-	s.identities = &identifier{s.registry, &throttle{now: s.opts.Now}, s.crowd, s.opts.RequestTimeout, s.opts.Logger}
+	s.eraser = newEraser(library, s.opts.Logger)
+	s.identities = &identifier{s.registry, &throttle{now: s.opts.Now}, s.crowd, s.eraser, s.opts.RequestTimeout, s.opts.Logger}
 	mux := http.NewServeMux()
 	api.Register(mux, callerOf, &api.Options{Logger: s.opts.Logger, Machine: s.opts.Machine})
 	manage.Register(mux, s.registry, callerOf, s.opts.Logger, s.opts.Now)
 	mux.Handle("GET "+events.Path, events.New(callerOf, s.lounge.linger, s.opts.Logger))
 	mux.HandleFunc("HEAD "+events.Path, reply.NoRoute(mux, s.opts.Logger)) // which would wait for news, and not get them
-	mux.Handle("POST "+wire.Prefix, gate.New(callerOf, &gate.Options{Logger: s.opts.Logger, Machine: s.opts.Machine, Again: s.identities.callerNow, Linger: s.lounge.linger}))
+	mux.Handle("POST "+wire.Prefix, gate.New(callerOf, &gate.Options{Logger: s.opts.Logger, Machine: s.opts.Machine, Erased: s.eraser.isRecent, Again: s.identities.callerNow, Linger: s.lounge.linger}))
 	s.agents = agent.New(callerOf, &agent.Options{Version: s.opts.Version, Logger: s.opts.Logger, Now: s.opts.Now, Linger: s.lounge.linger})
 	s.agents.Register(mux)
 	history.Register(mux, callerOf, s.opts.Logger, s.opts.Now)
@@ -139,7 +141,7 @@ func (s *Server) wrap(faces http.Handler) http.Handler {
 	log := s.opts.Logger
 	bounds := newBounder(s.opts.MaxRequests, s.opts.MaxPerCaller, s.opts.times(), s.identities, s.opts.Now, log)
 	checks := &checker{strings.TrimSuffix(s.opts.BasePath, "/"), s.opts.Hosts, s.opts.Origins, s.ready, log}
-	observer := &observer{s.opts.Proxies, s.opts.times(), s.metrics, log}
+	observer := &observer{s.opts.Proxies, s.opts.times(), s.metrics, s.eraser.isOlder, log}
 	return observer.wrap(checks.wrap(s.identities.wrap(bounds.wrap(faces))))
 }
 
@@ -172,6 +174,7 @@ func (s *Server) Metrics() prometheus.Collector { return s.metrics }
 func (s *Server) Close() {
 	s.endNews()
 	s.agents.Close()
+	s.eraser.close()
 	s.registry.Close()
 }
 
@@ -189,9 +192,10 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		HTTP2:    &http.HTTP2Config{SendPingTimeout: s.opts.HeaderTimeout, PingTimeout: s.opts.HeaderTimeout, WriteByteTimeout: answerTimeout},
 		ErrorLog: slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 	}
+	s.eraser.listening.Store(h)
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
-		go func() { failed <- h.Serve(l) }()
+		go func() { failed <- h.Serve(wipingListener{l}) }()
 	}
 	var err error
 	running := len(listeners)

@@ -42,6 +42,7 @@ func callerOf(r *http.Request) (*access.Caller, error) {
 type answerWriter struct {
 	http.ResponseWriter
 	visit   *visit
+	ends    func() bool                      // the connection must; nil: it stays
 	refuse  func(http.ResponseWriter, error) // nil: this is that answer
 	refused bool
 }
@@ -55,13 +56,22 @@ func (w *answerWriter) answered() bool {
 	return w.refused
 }
 
+// begin notes the status of an answer that begins.
+func (w *answerWriter) begin(status int) {
+	if w.visit.status != 0 {
+		return
+	}
+	w.visit.status = status
+	if w.ends != nil && w.ends() {
+		w.Header().Set("Connection", "close")
+	}
+}
+
 func (w *answerWriter) WriteHeader(status int) {
 	if w.answered() {
 		return
 	}
-	if w.visit.status == 0 {
-		w.visit.status = status
-	}
+	w.begin(status)
 	w.ResponseWriter.WriteHeader(status)
 }
 
@@ -69,9 +79,7 @@ func (w *answerWriter) Write(p []byte) (int, error) {
 	if w.answered() {
 		return len(p), nil
 	}
-	if w.visit.status == 0 {
-		w.visit.status = http.StatusOK
-	}
+	w.begin(http.StatusOK)
 	var budget *session.Budget
 	if c := w.visit.caller; c != nil {
 		budget = c.Budget

@@ -55,6 +55,9 @@ Examples:
 }
 
 func (c *serveCmd) Run(ctx context.Context, a *app) error {
+	if err := overwriteFreed(true); err != nil {
+		return err
+	}
 	given, err := handedOver()
 	if err != nil {
 		return err

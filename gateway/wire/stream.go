@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -17,7 +18,7 @@ import (
 const (
 	frameData  = 'd' // data
 	frameZstd  = 'z' // the length of the data in four bytes, and the data as a frame of zstd
-	frameAlive = 'k' // nothing, at least every AliveTime
+	frameAlive = 'k' // data that mean nothing, or none; at least every AliveTime
 	frameEnd   = 'e' // nothing; the last frame
 	frameError = 'x' // an Error, in JSON; the last frame
 )
@@ -26,24 +27,44 @@ const (
 const (
 	maxFrame      = 128 << 10 // bytes of data
 	maxErrorFrame = 256 << 10
+	maxAliveFrame = 8 << 10 // which is more than net/http buffers of an answer
 	minCompressed = 1 << 10 // what is less is sent as it is
 )
 
-var encoder = sync.OnceValue(func() *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithWindowSize(maxFrame), zstd.WithLowerEncoderMem(true))
-	if err != nil {
-		panic(err) // the options are wrong
-	}
-	return e
-})
+// codecs compress frames. They keep what they worked on last.
+type codecs struct {
+	encoder func() *zstd.Encoder
+	decoder func() *zstd.Decoder
+}
 
-var decoder = sync.OnceValue(func() *zstd.Decoder {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxFrame), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderLowmem(true))
-	if err != nil {
-		panic(err)
+var codec atomic.Pointer[codecs]
+
+// coders returns the codecs of all streams.
+func coders() *codecs {
+	if c := codec.Load(); c != nil {
+		return c
 	}
-	return d
-})
+	codec.CompareAndSwap(nil, &codecs{
+		encoder: sync.OnceValue(func() *zstd.Encoder {
+			e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithWindowSize(maxFrame), zstd.WithLowerEncoderMem(true))
+			if err != nil {
+				panic(err) // the options are wrong
+			}
+			return e
+		}),
+		decoder: sync.OnceValue(func() *zstd.Decoder {
+			d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxFrame), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderLowmem(true))
+			if err != nil {
+				panic(err)
+			}
+			return d
+		}),
+	})
+	return coders()
+}
+
+// Forget drops what the codecs keep of frames.
+func Forget() { codec.Store(nil) }
 
 // StreamWriter writes a stream. It is for one goroutine.
 type StreamWriter struct {
@@ -87,6 +108,12 @@ func (w *StreamWriter) Alive() error {
 	return w.Flush()
 }
 
+// Wipe is Alive with so much that it overwrites the buffers of the answer, which may have texts of others.
+func (w *StreamWriter) Wipe() error {
+	w.send(frameAlive, make([]byte, maxAliveFrame))
+	return w.Flush()
+}
+
 // End ends the stream: with an error, if that is not nil.
 func (w *StreamWriter) End(e *Error) error {
 	w.sendData()
@@ -105,7 +132,7 @@ func (w *StreamWriter) sendData() {
 	kind, body := byte(frameData), w.data
 	if len(w.data) >= minCompressed {
 		w.frame = binary.BigEndian.AppendUint32(w.frame[:0], uint32(len(w.data)))
-		w.frame = encoder().EncodeAll(w.data, w.frame)
+		w.frame = coders().encoder().EncodeAll(w.data, w.frame)
 		if len(w.frame) < len(w.data) {
 			kind, body = frameZstd, w.frame
 		}
@@ -168,7 +195,7 @@ func (r *StreamReader) next() error {
 		return &CutError{err}
 	}
 	n := int(binary.BigEndian.Uint32(head[1:]))
-	most := map[byte]int{frameData: maxFrame, frameZstd: maxFrame + 4, frameError: maxErrorFrame}[head[0]]
+	most := map[byte]int{frameData: maxFrame, frameZstd: maxFrame + 4, frameError: maxErrorFrame, frameAlive: maxAliveFrame}[head[0]]
 	if n > most {
 		return &CutError{fmt.Errorf("a frame %q of %d bytes", head[0], n)}
 	}
@@ -222,7 +249,7 @@ func (r *StreamReader) decompress(body []byte) error {
 	if r.raw == nil {
 		r.raw = make([]byte, 0, maxFrame)
 	}
-	data, err := decoder().DecodeAll(body[4:], r.raw[:0:n])
+	data, err := coders().decoder().DecodeAll(body[4:], r.raw[:0:n])
 	if err == nil && len(data) != int(n) {
 		err = fmt.Errorf("it has %d bytes, not %d", len(data), n)
 	}

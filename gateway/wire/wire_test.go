@@ -106,6 +106,22 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// TestWipe: what overwrites the buffers of an answer means as much as that the stream goes on, up to a bound.
+func TestWipe(t *testing.T) {
+	var b bytes.Buffer
+	w := NewStreamWriter(&b, func() error { return nil })
+	if err := errors.Join(w.Wipe(), w.End(nil)); err != nil || b.Len() < 6<<10 { // what net/http buffers
+		t.Fatalf("%d bytes, %v", b.Len(), err)
+	}
+	if got, err := decoded(b.Bytes()); len(got) > 0 || err != io.EOF {
+		t.Errorf("%v, %v", got, err)
+	}
+	long := append([]byte{'k', 0, 0, 0x40, 0}, make([]byte, 0x4000)...)
+	if _, err := decoded(long); !errors.As(err, new(*CutError)) {
+		t.Errorf("a longer one: %v", err)
+	}
+}
+
 // TestErrors: an error is on the other side what it was on this one.
 func TestErrors(t *testing.T) {
 	head := versions()[0]

@@ -37,6 +37,16 @@ type Caller struct {
 	Token  string          // the id of the token; "": it came with the key itself
 	Until  time.Time       // when the credential expires; zero: never
 	Budget *session.Budget // of the token; nil: none
+
+	Opens  func(storeID string) // is told of each store that the caller reaches; nil: nobody is
+	Erased func(storeID string) // is told of each store in which the caller has erased versions; likewise
+}
+
+// HasErased tells that the caller has erased versions.
+func (c *Caller) HasErased(storeID string) {
+	if c.Erased != nil {
+		c.Erased(storeID)
+	}
 }
 
 // IsAdmin reports whether the caller may manage keys: it has the right Admin in every store,
@@ -89,6 +99,9 @@ func (c *Caller) Open(ctx context.Context, storeID string, r Right) (*memory.Sto
 	st, err := c.Library.Open(ctx, storeID, author)
 	if errors.Is(err, versionlog.ErrNotFound) || err == nil && memory.IsHidden(st.Info()) {
 		return nil, noStore(storeID)
+	}
+	if err == nil && c.Opens != nil {
+		c.Opens(storeID)
 	}
 	return st, err
 }

@@ -26,7 +26,13 @@ func (c *Caller) check(ctx context.Context, storeID string, r Right) error {
 	if err != nil {
 		return err
 	}
-	return c.Allow(storeID, r)
+	if err := c.Allow(storeID, r); err != nil {
+		return err
+	}
+	if c.Opens != nil {
+		c.Opens(storeID)
+	}
+	return nil
 }
 
 // Blobs returns the blobs of a store in which the caller has a right; they can be put only where
@@ -179,7 +185,11 @@ func (n narrowed) Commit(ctx context.Context, storeID string, proposed *versionl
 			p.Confirmed = false // which a person does
 		}
 	}
-	return n.log.Commit(ctx, storeID, &p)
+	c, err := n.log.Commit(ctx, storeID, &p)
+	if err == nil && c.Erases() {
+		n.caller.HasErased(storeID)
+	}
+	return c, err
 }
 
 // Tip takes Read, as do all that follow.

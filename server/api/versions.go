@@ -187,6 +187,7 @@ func redactVersion(ctx context.Context, c *call) (any, error) {
 		asked.Contents = []cas.Digest{v.Digest}
 	}
 	receipt, err := forget.Redact(ctx, c.Machine, st, asked)
+	c.caller.HasErased(st.Info().ID)
 	if err != nil {
 		return nil, err
 	}

@@ -39,9 +39,12 @@ func viewOf(caller func(*http.Request) (*access.Caller, error)) func(*http.Reque
 const maxBuffered = 256 << 20
 
 func newHandler(open func(*http.Request) (*view, error), opts *Options) *Handler {
-	h := &Handler{mux: http.NewServeMux(), open: open, again: open, log: slog.New(slog.DiscardHandler), recheck: 5 * time.Second, closing: make(chan struct{}), room: newRoom(maxBuffered)}
+	h := &Handler{mux: http.NewServeMux(), open: open, again: open, log: slog.New(slog.DiscardHandler), recheck: 5 * time.Second, erased: func() bool { return false }, closing: make(chan struct{}), room: newRoom(maxBuffered)}
 	if opts != nil {
 		h.linger, h.machine = opts.Linger, opts.Machine
+		if opts.Erased != nil {
+			h.erased = opts.Erased
+		}
 		if opts.Logger != nil {
 			h.log = opts.Logger
 		}

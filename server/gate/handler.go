@@ -28,6 +28,9 @@ type Options struct {
 	Again func(*http.Request) (*access.Caller, error)
 	// Machine is what the server's machine keeps of the stores; nil: nothing, and it forgets nothing.
 	Machine *forget.Machine
+	// Erased reports whether versions were erased a short time ago, so that answers that last must not keep
+	// what others have left in their buffers. Nil: they may.
+	Erased func() bool
 	// Recheck is how often the caller of a request that lasts is looked at again: 5 s.
 	Recheck time.Duration
 }
@@ -42,6 +45,7 @@ type Handler struct {
 	recheck time.Duration
 	room    *room
 	machine *forget.Machine
+	erased  func() bool
 	closing chan struct{}
 	close   sync.Once
 }

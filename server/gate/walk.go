@@ -155,7 +155,16 @@ func follow(c *call) error {
 	alive := time.NewTicker(wire.AliveTime)
 	defer alive.Stop()
 	w := c.stream()
-	if err := w.Flush(); err != nil {
+	tell := func(first bool) error {
+		switch {
+		case c.erased(): // the buffers of the answer come from one that may have had an erased content
+			return w.Wipe()
+		case first:
+			return w.Flush()
+		}
+		return w.Alive()
+	}
+	if err := tell(true); err != nil {
 		wait()
 		return err
 	}
@@ -166,7 +175,7 @@ func follow(c *call) error {
 		case <-c.closing:
 			return c.answerFollower(w, ctx, wait().commits, reply.ErrEnding)
 		case <-alive.C:
-			if err := w.Alive(); err != nil {
+			if err := tell(false); err != nil {
 				wait()
 				return err
 			}

@@ -38,6 +38,7 @@ type Env struct {
 	Stores string // directory of the embedded stores
 	made   map[string]bool
 	Remote *remote  // the stores are there instead; nil: embedded
+	Server int      // the process that Serve has started last
 	Daemon string   // what serves the mounts; that of the package unless a test has another
 	Vars   []string // further variables of the environment of every program
 	Unseen bool     // the daemons have a process namespace of their own: requests are nobody's

@@ -18,16 +18,22 @@ import (
 // and, with --keep, the keeper.
 func (m *Mount) Forgets(t testing.TB, text string) {
 	t.Helper()
+	processes := []int{m.PID}
+	if slices.Contains(m.cmd.Args, "--keep") && !Raced(t) {
+		processes = append(Children(t, m.PID), m.PID)
+	}
+	Forget(t, text, processes...)
+}
+
+// Forget waits until a text is nowhere in the memory of processes that serve.
+func Forget(t testing.TB, text string, processes ...int) {
+	t.Helper()
 	if Raced(t) { // its shadow has terabytes
 		return
 	}
-	processes := []int{m.PID}
-	if slices.Contains(m.cmd.Args, "--keep") {
-		processes = append(Children(t, m.PID), m.PID)
-	}
 	// What a signal leaves of registers is found by chance only; that there are none is looked at, too.
 	if environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", processes[0])); err != nil || !strings.Contains(string(environment), "asyncpreemptoff=1") {
-		t.Errorf("goroutines of the mount are stopped by signals: %v", err)
+		t.Errorf("goroutines of process %d are stopped by signals: %v", processes[0], err)
 	}
 	var left []string
 	for deadline := time.Now().Add(ScriptPatience); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
@@ -43,7 +49,7 @@ func (m *Mount) Forgets(t testing.TB, text string) {
 			return
 		}
 	}
-	t.Errorf("the memory of the mount has the text %d times, such as in %q", len(left), left[:min(3, len(left))])
+	t.Errorf("the memory of process %d has the text %d times, such as in %q", processes[0], len(left), left[:min(3, len(left))])
 }
 
 // Children are the processes that a process has started.

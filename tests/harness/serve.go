@@ -34,5 +34,6 @@ func (e *Env) Serve(t testing.TB, address string) (url string) {
 	if err := json.NewDecoder(out).Decode(&said); err != nil || len(said.URLs) != 1 {
 		t.Fatalf("mneme serve says %q, %v\n%s", said.URLs, err, log.String())
 	}
+	e.Server = cmd.Process.Pid
 	return said.URLs[0]
 }

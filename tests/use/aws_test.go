@@ -27,7 +27,7 @@ func TestOnAWS(t *testing.T) {
 		{"Metrics", TestMetrics}, {"EndOfMountedStore", TestEndOfMountedStore}, {"PlacesInMounts", TestPlacesInMounts},
 		{"PastInTheMount", TestPastInTheMount}, {"PastBesideWriters", TestPastBesideWriters},
 		{"VersionsAndEvents", TestVersionsAndEvents}, {"MountOfThePast", TestMountOfThePast},
-		{"RedactedEverywhere", TestRedactedEverywhere},
+		{"RedactedEverywhere", TestRedactedEverywhere}, {"RedactedOnServer", TestRedactedOnServer},
 	} {
 		if turn.Due(i, 4) {
 			t.Run(test.name, test.run)

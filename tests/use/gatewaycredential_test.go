@@ -28,7 +28,7 @@ func serveStores(t *testing.T, e *harness.Env) *credentials {
 // beside runs a command where the stores are.
 func (c *credentials) beside(args ...string) string {
 	c.Helper()
-	return c.e.Must(c, append(args, "--url", "file://"+c.e.Stores)...)
+	return c.e.Must(c, append(args, "--url", c.e.URL())...)
 }
 
 // key makes a key with grants, and returns its id and its secret.

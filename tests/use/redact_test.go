@@ -1,6 +1,7 @@
 package use
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -182,4 +183,73 @@ func TestRedactScratch(t *testing.T) {
 	if said := redact(3).Stdout; strings.Contains(said, "NOT YET") {
 		t.Errorf("the receipt is\n%s", said)
 	}
+}
+
+// TestRedactedOnServer writes and reads a text through each face of a server and through mounts of it, erases
+// it by the API and by the command line, and looks for it in every file and in the memory of server and mounts.
+func TestRedactedOnServer(t *testing.T) {
+	t.Parallel()
+	e := harness.NewEnv(t)
+	e.Store("notes", "--max-memory-bytes", "4000000")
+	at := e.Serve(t, harness.AnyPort)
+	server := e.Server
+	s := &credentials{t, e}
+	var key struct{ Secret string }
+	if err := json.Unmarshal([]byte(s.beside("key", "create", "all", "--admin", "--json")), &key); err != nil {
+		t.Fatal(err)
+	}
+	e.Vars = append(e.Vars, "MNEME_URL="+at)
+	s.use(key.Secret)
+	m, o := e.Mount(t, "notes"), e.Mount(t, "notes:ro")
+	const text = "the-text-of-CANARY-5d81"
+	m.Sh(t, `t=`+text+`; mneme() { `+fmt.Sprintf("%q", harness.Binary)+` "$@"; }; set -e
+		ask() { curl -sS --fail-with-body -H "Authorization: Bearer $MNEME_TOKEN" -H 'anthropic-version: 2026-10-21' -H 'content-type: application/json' "$@"; echo; }
+		api="$MNEME_URL/v1/memory_stores/$(mneme store show notes --json | sed 's/.*"id":"\([^"]*\)".*/\1/')"
+		agents="$MNEME_URL/v1/mneme"
+		echo $t > written.md; seq 2000 > edited.md; sed -i "s/^1000$/$t/" edited.md
+		(yes $t || :) | head -c 100000 > big.md; for i in $(seq 30); do echo $t $i > many$i.md; done
+		echo $t | mneme write notes:/command.md
+		made=$(ask "$api/memories" -d '{"path":"/api.md","content":"'$t'"}'); id=$(echo "$made" | sed 's/.*"id":"\(mem_[^"]*\)".*/\1/')
+		ask "$api/memories/$id" | grep $t > /dev/null; ask "$api/memories?view=full" | grep $t > /dev/null; ask "$api/memory_versions?view=full" | grep $t > /dev/null
+		ask "$agents/tools/memory" -d '{"command":"create","path":"/memories/tool.md","file_text":"'$t'"}'
+		ask "$agents/tools/memory" -d '{"command":"view","path":"/memories/tool.md"}' | grep $t > /dev/null
+		ask "$agents/plugin/remember" -d '{"thread_id":"t","turn_id":"1","entries":[{"text":"'$t'"}]}'
+		ask "$agents/plugin/recall" -d '{"query":"CANARY-5d81"}'
+		mcp() { ask "$MNEME_URL/mcp" -H 'accept: application/json, text/event-stream' -d "$1"; }
+		mcp '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"write","arguments":{"path":"/memories/mcp.md","text":"'$t'"}}}'
+		mcp '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"search","arguments":{"query":"'$t'"}}}' | grep $t > /dev/null
+		until test -e mcp.md -a -e threads/t/1.md -a -e tool.md; do sleep .05; done
+		grep -rq $t . ; for f in *.md threads/t/1.md; do cat $f > /dev/null; echo clean > $f; done
+		grep -rq $t .mneme/versions
+		ask "$api/memory_versions/$(echo "$made" | sed 's/.*"memory_version_id":"\([^"]*\)".*/\1/')/redact" -X POST | grep '"redaction":{"type":"redaction".*"place":"kept conflicts (0)","erased_at"'`)
+	o.Sh(t, `! grep -r `+text+` . ; grep -rq `+text+` .mneme/versions`)
+	receipt := e.Must(t, "redact", "notes", "--grep", text, "--reason", "a test", "--yes")
+	if strings.Contains(receipt, "NOT YET") || !strings.Contains(receipt, "the server's kept conflicts (0)") {
+		t.Errorf("the receipt is\n%s", receipt)
+	}
+	in := map[string]int{}
+	err := filepath.WalkDir(e.Dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path == m.At || path == o.At {
+			return filepath.SkipDir
+		}
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if n := strings.Count(string(data), text); n > 0 {
+			in[path] = n
+		}
+		return err
+	})
+	if err != nil || len(in) > 0 {
+		t.Errorf("these files have it: %v, %v", in, err)
+	}
+	if e.Remote != nil {
+		if found := e.RemoteHolders(t, text); len(found) > 0 {
+			t.Errorf("the backend has it in %q", found)
+		}
+	}
+	harness.Forget(t, text, server)
+	m.Forgets(t, text)
+	o.Forgets(t, text)
 }

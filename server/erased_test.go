@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mneme/memory"
+	"mneme/server/access"
+	"mneme/versionlog"
+)
+
+// TestErased: when versions were erased, by a request or by another process, the server clears its memory,
+// and a connection from before ends with its next answer, but none that comes later.
+func TestErased(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		near     bool
+		overHTTP bool
+		within   time.Duration
+	}{
+		{"beside it", true, false, 2 * calm},
+		{"on another machine", false, false, lookEvery + 2*calm},
+		{"by a request", false, true, 2 * calm},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, Options{})
+				r.eraser.near = c.near
+				secret := r.key(access.Admin, nil)
+				stays := func(connected time.Time) bool {
+					t.Helper()
+					w := r.ask("GET", "/v1/memory_stores/"+r.store.ID+"/memories", "", secret, func(q *http.Request) {
+						*q = *q.WithContext(context.WithValue(q.Context(), connectedKey{}, connected))
+					})
+					if w.Code != http.StatusOK {
+						t.Errorf("%d, %s", w.Code, w.Body)
+					}
+					return w.Header().Get("Connection") == ""
+				}
+				before := time.Now()
+				if !stays(before) {
+					t.Error("a connection ends though nothing was erased")
+				}
+				synctest.Wait() // until the store is followed
+				st, err := r.lib.Open(t.Context(), r.store.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "ada"}})
+				r.must(err)
+				v, err := st.Write(t.Context(), "/a.md", []byte("the canary"), versionlog.ExpectAny())
+				r.must(err)
+				_, err = st.Write(t.Context(), "/a.md", []byte("clean"), versionlog.ExpectAny())
+				r.must(err)
+				if c.overHTTP {
+					if w := r.ask("POST", "/v1/memory_stores/"+r.store.ID+"/memory_versions/"+v.ID+"/redact", "", secret); w.Code != http.StatusOK {
+						t.Fatalf("%d, %s", w.Code, w.Body)
+					}
+				} else {
+					_, err = st.Redact(t.Context(), []string{v.ID}, "a test")
+					r.must(err)
+				}
+				time.Sleep(c.within)
+				synctest.Wait()
+				if stays(before) || !r.eraser.isRecent() {
+					t.Errorf("memory is not cleared after %v", c.within)
+				}
+				if !stays(time.Now()) {
+					t.Error("a later connection ends, too")
+				}
+			})
+		})
+	}
+}
