@@ -279,6 +279,6 @@ func (p *packer) settle(ctx context.Context) {
 	}
 	p.log.purgeLeft(ctx)
 	if info, err := os.Stat(p.log.path(DatabaseName + sqlite.WriteAheadSuffix)); err == nil && info.Size() > keptAhead {
-		p.log.writer.checkpoint(ctx, "TRUNCATE")
+		p.log.writer.cut(ctx)
 	}
 }

@@ -156,6 +156,29 @@ func (w *writer) checkpoint(ctx context.Context, mode string) {
 	_ = w.conn.Script(`PRAGMA wal_checkpoint(` + mode + `)`)
 }
 
+// cut cuts the write-ahead log to keptAhead, unless a process reads from it. SQLite does that in a
+// transaction that begins at the start of the file again, here one that changes nothing.
+func (w *writer) cut(ctx context.Context) {
+	if _, err := w.takeTurn(ctx); err != nil {
+		return
+	}
+	defer func() { <-w.turn }()
+	err := w.conn.Script(fmt.Sprintf(`PRAGMA wal_checkpoint(RESTART); PRAGMA journal_size_limit = %d`, keptAhead))
+	if err == nil {
+		err = w.conn.Begin()
+	}
+	if err == nil {
+		err = w.conn.Script(fmt.Sprintf(`PRAGMA user_version = %d`, schemaFormat))
+	}
+	if err == nil {
+		err = w.conn.Commit()
+	}
+	if err != nil { // next time
+		_ = w.conn.Rollback()
+	}
+	_ = w.conn.Script(fmt.Sprintf(`PRAGMA journal_size_limit = %d`, sqlite.KeptWriteAhead))
+}
+
 // Commit appends what p proposes. It costs one sync of the write-ahead log, which proposals that
 // wait at the same time share.
 func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal) (*versionlog.Commit, error) {
@@ -282,6 +305,9 @@ func (w *writer) insertVersion(store int64, ordinal int, v *versionlog.Version) 
 		if err := w.run(setPath, store, v.From, seq, ordinal, 0); err != nil {
 			return err
 		}
+	}
+	if v.Op == versionlog.OpModified {
+		return w.run(stayAtPath, store, v.Path, seq, ordinal)
 	}
 	return w.run(setPath, store, v.Path, seq, ordinal, boolOf(v.Live()))
 }
