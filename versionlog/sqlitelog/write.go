@@ -185,6 +185,7 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 	if l.writer == nil {
 		return nil, versionlog.ErrReadOnly
 	}
+	l.packer.committing()
 	a := &attempt{ctx: ctx, storeID: storeID, proposal: p, drafted: l.draft(ctx, storeID, p), done: make(chan struct{})}
 	if err := l.make(a); err != nil {
 		return nil, err // the caller knows the store by a better name than its id
