@@ -18,9 +18,10 @@ const (
 	keptFree    = 16
 	shrinkPages = 256
 
-	// keptAhead is how many bytes of the write-ahead log stay on disk while nobody
-	// commits.
-	keptAhead = 1 << 20
+	// keptAhead is how many bytes of the write-ahead log stay on disk while no process
+	// commits: as many as commits write before it is carried over, and some. A commit that
+	// makes the file longer takes half as long again.
+	keptAhead = 5 << 20
 )
 
 // Shrink gives the disk back what the files of the log do not need, as far as nobody reads

@@ -154,6 +154,11 @@ func (w *writer) checkpoint(ctx context.Context, mode string) (done bool, err er
 		return false, err
 	}
 	defer func() { <-w.turn }()
+	return w.carryOver(mode)
+}
+
+// carryOver is checkpoint for who has the turn.
+func (w *writer) carryOver(mode string) (done bool, err error) {
 	err = translate(w.conn.Each(`PRAGMA wal_checkpoint(`+mode+`)`, func(row *sqlite.Row) error {
 		done = row.ColumnInt(0) == 0
 		return nil
@@ -164,12 +169,42 @@ func (w *writer) checkpoint(ctx context.Context, mode string) (done bool, err er
 	return done, err
 }
 
+// cut cuts the write-ahead log to keptAhead, and reports whether it did, as checkpoint does. SQLite
+// cuts it in a transaction that begins at the start of the file again, here one that changes nothing.
+func (w *writer) cut(ctx context.Context) (done bool, err error) {
+	if _, err := w.takeTurn(ctx); err != nil {
+		return false, err
+	}
+	defer func() { <-w.turn }()
+	if done, err := w.carryOver("RESTART"); err != nil || !done {
+		return false, err
+	}
+	limit := func(bytes int) error { return w.conn.Script(fmt.Sprintf(`PRAGMA journal_size_limit = %d`, bytes)) }
+	if err = limit(keptAhead); err == nil {
+		err = w.conn.Begin()
+	}
+	if err == nil {
+		err = w.conn.Script(fmt.Sprintf(`PRAGMA user_version = %d`, schemaFormat))
+	}
+	if err == nil {
+		err = w.conn.Commit()
+	}
+	if err != nil {
+		_ = w.conn.Rollback()
+	}
+	if err = translate(errors.Join(err, limit(sqlite.KeptWriteAhead))); errors.Is(err, errLocked) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Commit appends what p proposes. It costs one sync of the write-ahead log, which proposals that
 // wait at the same time share.
 func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal) (*versionlog.Commit, error) {
 	if l.writer == nil {
 		return nil, versionlog.ErrReadOnly
 	}
+	l.packer.committing()
 	a := &attempt{ctx: ctx, storeID: storeID, proposal: p, drafted: l.draft(ctx, storeID, p), done: make(chan struct{})}
 	if err := l.make(a); err != nil {
 		return nil, err // the caller knows the store by a better name than its id
@@ -290,6 +325,9 @@ func (w *writer) insertVersion(store int64, ordinal int, v *versionlog.Version) 
 		if err := w.run(setPath, store, v.From, seq, ordinal, 0); err != nil {
 			return err
 		}
+	}
+	if v.Op == versionlog.OpModified {
+		return w.run(stayAtPath, store, v.Path, seq, ordinal)
 	}
 	return w.run(setPath, store, v.Path, seq, ordinal, boolOf(v.Live()))
 }
