@@ -2,6 +2,7 @@ package sqlitelog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"mneme/internal/sqlite"
@@ -74,5 +75,34 @@ func (p *packer) shrink(ctx context.Context) (bool, error) {
 	err = w.unsynced(ctx, func(context.Context) error {
 		return translate(w.conn.Script(fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, min(spare, shrinkPages))))
 	})
+	return err == nil, err
+}
+
+// cut cuts the write-ahead log to keptAhead, and reports whether it did, as checkpoint does. SQLite
+// cuts it in a transaction that begins at the start of the file again, here one that changes nothing.
+func (w *writer) cut(ctx context.Context) (done bool, err error) {
+	if _, err := w.takeTurn(ctx); err != nil {
+		return false, err
+	}
+	defer func() { <-w.turn }()
+	if done, err := w.carryOver("RESTART"); err != nil || !done {
+		return false, err
+	}
+	limit := func(bytes int) error { return w.conn.Script(fmt.Sprintf(`PRAGMA journal_size_limit = %d`, bytes)) }
+	if err = limit(keptAhead); err == nil {
+		err = w.conn.Begin()
+	}
+	if err == nil {
+		err = w.conn.Script(fmt.Sprintf(`PRAGMA user_version = %d`, schemaFormat))
+	}
+	if err == nil {
+		err = w.conn.Commit()
+	}
+	if err != nil {
+		_ = w.conn.Rollback()
+	}
+	if err = translate(errors.Join(err, limit(sqlite.KeptWriteAhead))); errors.Is(err, errLocked) {
+		return false, nil
+	}
 	return err == nil, err
 }
