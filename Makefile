@@ -57,7 +57,7 @@ check: tools     ## gofmt, vet, staticcheck, go.mod, and every test once, where 
 	go mod tidy -diff
 	go test -vet=off -count=1 -v ./internal/archtest # prints the arrows between the files of each package, and how the mount is built
 	$(TURN) CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 40m -skip '$(NO_RACE)' $(PARTLY)
-	CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 40m \
+	$(TURN) CGO_ENABLED=1 MNEME_NOSKIP=1 go test -vet=off $(RACE) -timeout 40m \
 		$$(go list ./... | grep -v -e /tests/ -e /archtest | grep -vxF "$$(go list $(PARTLY))")
 	$(TURN) MNEME_NOSKIP=1 go test -vet=off -timeout 40m -run '$(NO_RACE)' $(PARTLY)
 ifndef ONCE

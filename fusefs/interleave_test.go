@@ -16,6 +16,7 @@ import (
 
 	"mneme/fusefs/tree"
 	"mneme/internal/testing/logfault"
+	"mneme/internal/testing/turn"
 	"mneme/session/conflict"
 	"mneme/spool"
 	"mneme/versionlog"
@@ -340,14 +341,15 @@ func (f *interleaving) compare() {
 
 // seeds yields as many seeds, one after another, as a short or a long run takes. The
 // short run's are always the same.
-func seeds(short, long uint64) iter.Seq[uint64] {
+func seeds(short int, long uint64) iter.Seq[uint64] {
 	number := func(name string, otherwise uint64) uint64 {
 		if n, err := strconv.ParseUint(os.Getenv(name), 10, 64); err == nil {
 			return n
 		}
 		return otherwise
 	}
-	runs, first := short, uint64(1)
+	begin, count := turn.Share(short, 4)
+	runs, first := uint64(count), 1+uint64(begin)
 	if os.Getenv("MNEME_TORTURE") != "" {
 		runs, first = long, rand.Uint64()
 	}

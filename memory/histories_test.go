@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"mneme/internal/testing/turn"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -228,12 +229,13 @@ func TestHistories(t *testing.T) {
 		if os.Getenv("MNEME_TORTURE") == "1" {
 			work = historyWork{clients: 32, calls: 50, episodes: 625} // 32 × 31,250
 		}
+		first, episodes := turn.Share(work.episodes, 3)
 		t.Run(name, func(t *testing.T) {
 			libs := historyBackends[name](t)
 			counts := map[string]int{}
-			for episode := range work.episodes {
+			for episode := first; episode < first+episodes; episode++ {
 				if episode%100 == 99 {
-					t.Logf("episode %d of %d", episode+1, work.episodes)
+					t.Logf("episode %d of %d", episode+1, first+episodes)
 				}
 				calls := work.run(t.Context(), uint64(episode), openTwice(t, libs, fmt.Sprint("episode-", episode))...)
 				if err := ordered(calls); err != nil {

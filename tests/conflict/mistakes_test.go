@@ -214,7 +214,7 @@ func TestMountHistoryCheckerCatches(t *testing.T) {
 		}
 	}
 	for i, m := range mistakes {
-		if !turn.Due(i, 3) {
+		if !turn.Due(i, 6) {
 			continue
 		}
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {

@@ -18,3 +18,13 @@ func Number() int {
 
 // Due reports whether this run tries part i of n parts, of which each run has one.
 func Due(i, n int) bool { return Number() == 0 || (i+Number())%n == 0 }
+
+// Share returns which of n numbers this run tries, of which each run has one of so many parts: count of
+// them from first on.
+func Share(n, parts int) (first, count int) {
+	if Number() == 0 {
+		return 0, n
+	}
+	count = n / parts
+	return Number() % parts * count, count
+}
