@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"mneme/session"
@@ -31,6 +32,32 @@ func (s *store) newSession() {
 type shownConflicts struct {
 	*conflict.Store
 	s *store
+}
+
+// IDs returns the numbers of those that the session may be shown.
+func (c shownConflicts) IDs() ([]int, error) {
+	ids, err := c.Store.IDs()
+	return slices.DeleteFunc(ids, func(id int) bool {
+		_, err := c.About(id)
+		return errors.Is(err, conflict.ErrNotFound)
+	}), err
+}
+
+// About returns one that the session may be shown.
+func (c shownConflicts) About(id int) (conflict.About, error) {
+	about, err := c.Store.About(id)
+	if err == nil && !about.IsShownTo(c.s.fs.opts.Session) {
+		return conflict.About{}, fmt.Errorf("conflict %d: %w", id, conflict.ErrNotFound)
+	}
+	return about, err
+}
+
+// Read returns a file of one that the session may be shown.
+func (c shownConflicts) Read(id int, name string) ([]byte, error) {
+	if _, err := c.About(id); errors.Is(err, conflict.ErrNotFound) {
+		return nil, err
+	}
+	return c.Store.Read(id, name)
 }
 
 // Own is true of the session's own.

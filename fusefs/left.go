@@ -221,7 +221,7 @@ func (s *store) keepLeftAs(ctx context.Context, id int, e *spool.Entry, theirs *
 	}
 	var err error
 	if id == 0 {
-		id, err = s.session.Conflicts().Keep(conflict.About{
+		id, err = s.session.Conflicts().Keep(ctx, conflict.About{
 			Store: s.slug(), Path: e.Path, Session: e.Session, Time: time.Now().UTC().Truncate(time.Microsecond),
 			Why:    fmt.Sprintf("%s is not in the history: %s", quote.Name(s.slug()+":"+e.Path), why),
 			Theirs: conflict.SideOf(theirs.Version()),
@@ -230,7 +230,9 @@ func (s *store) keepLeftAs(ctx context.Context, id int, e *spool.Entry, theirs *
 	if err != nil {
 		return nil, err
 	}
-	s.errors.AddConflict(e.Path, fmt.Sprintf("%s:%s of session %s is not in the history: %s; its text is kept in .mneme/conflicts/%d/yours", s.slug(), e.Path, quote.Name(e.Session), why, id))
+	if about, err := s.kept.About(id); err != nil || about.IsShownTo(s.fs.opts.Session) {
+		s.errors.AddConflict(e.Path, fmt.Sprintf("%s:%s of session %s is not in the history: %s; its text is kept in .mneme/conflicts/%d/yours", s.slug(), e.Path, quote.Name(e.Session), why, id))
+	}
 	s.fs.log.Info("kept as a conflict", "store", s.slug(), "path", e.Path, "session", e.Session, "conflict", id)
 	return &Left{Store: s.slug(), Path: e.Path, Session: e.Session, Conflict: id}, nil
 }

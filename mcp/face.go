@@ -21,6 +21,9 @@ type face struct {
 // maxSearches bounds how many searches run at once: each reads some MiB at a time.
 const maxSearches = 2
 
+// NewSearches returns an Options.Searches.
+func NewSearches() chan struct{} { return make(chan struct{}, maxSearches) }
+
 // isReadOnly reports whether no store can be written to.
 func (f *face) isReadOnly() bool {
 	for _, s := range f.Stores() {

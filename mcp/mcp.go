@@ -33,6 +33,9 @@ type Options struct {
 	Merge    bool         // the sessions merge changes to other lines; for the prompt
 	Strict   bool         // the sessions overwrite only what was read; for the prompt
 	Logger   *slog.Logger // nil discards
+
+	// Searches holds as many as run at once. Servers of one party may share it. nil: NewSearches.
+	Searches chan struct{}
 }
 
 // Server serves the memory of one session. It may serve many clients and requests at once.
@@ -47,9 +50,12 @@ type Server struct {
 
 // New returns a server of a memory.
 func New(m *tools.Memory, opts *Options) *Server {
-	s := &Server{face: &face{Memory: m, now: time.Now, searches: make(chan struct{}, maxSearches)}}
+	s := &Server{face: &face{Memory: m, now: time.Now}}
 	if opts != nil {
 		s.opts = *opts
+	}
+	if s.face.searches = s.opts.Searches; s.face.searches == nil {
+		s.face.searches = NewSearches()
 	}
 	if s.opts.Logger == nil {
 		s.opts.Logger = slog.New(slog.DiscardHandler)

@@ -173,7 +173,11 @@ func (s *Store) rule(ctx context.Context, p *versionlog.Proposal) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.lookForSecrets(ctx, p.Changes[i:i+1], func(int) ([]byte, *versionlog.Version) { return content, nil }, p.Confirmed)
+		message := ""
+		if i == 0 {
+			message = p.Message
+		}
+		_, err = s.lookForSecrets(ctx, message, p.Changes[i:i+1], func(int) ([]byte, *versionlog.Version) { return content, nil }, p.Confirmed)
 		if err != nil {
 			return err
 		}

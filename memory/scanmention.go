@@ -17,12 +17,6 @@ type Mention struct {
 	Versions []string // of a path: the ids of those that have it
 }
 
-// The texts of a Mention.
-const (
-	MentionPath    = "path"
-	MentionMessage = "message"
-)
-
 // mentions are those of commits at and below a path.
 type mentions struct {
 	path string

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"mneme/errkind"
 	"mneme/secrets"
@@ -13,9 +15,17 @@ import (
 // ErrSecrets is what every *SecretsError is, under errors.Is.
 var ErrSecrets = errkind.New(errkind.Policy, "held back by the store's rule for secrets")
 
-// SecretsFound says which credentials a content has that the one before it did not have.
+// The texts of a Mention, and of a SecretsFound, that are no content.
+const (
+	MentionPath    = "path"
+	MentionMessage = "message"
+)
+
+// SecretsFound says which credentials a content has that the one before it did not have, or
+// which ones a new path or the message of a commit has.
 type SecretsFound struct {
-	Path  string
+	Path  string            // without a word of what was found in it
+	In    string            // "" is the content; MentionPath, MentionMessage
 	Found []secrets.Finding // the first ones, at most maxSecrets
 }
 
@@ -34,7 +44,11 @@ func (f *SecretsFound) String() string {
 	case n > 1:
 		more = fmt.Sprintf(", and there are %d more", n)
 	}
-	return fmt.Sprintf("line %d has what looks like a credential (%s)%s", first.Line, first.Rule, more)
+	where := fmt.Sprintf("line %d", first.Line)
+	if f.In != "" {
+		where = "the " + f.In
+	}
+	return fmt.Sprintf("%s has what looks like a credential (%s)%s", where, first.Rule, more)
 }
 
 // SecretsError says which credentials a commit would bring into a store that refuses them. The
@@ -52,7 +66,7 @@ func (e *SecretsError) Is(target error) bool { return target == ErrSecrets }
 // Kind is errkind.Policy.
 func (e *SecretsError) Kind() errkind.Kind { return errkind.Policy }
 
-// lookForSecrets returns what the contents of changes bring into a store that wants to know:
+// lookForSecrets returns what changes and their message bring into a store that wants to know:
 // credentials that the head at their path does not have already, so that a memory which has one
 // can be edited. A store that refuses them has a *SecretsError, unless it is confirmed.
 //
@@ -60,8 +74,20 @@ func (e *SecretsError) Kind() errkind.Kind { return errkind.Policy }
 // takes less than a millisecond for 100 KiB. What the store's rule is, and what is there, is
 // asked of the log only if something was found, or if a content is to be read that an earlier
 // version has: the rule is the one in force now, not that of when the store was opened.
-func (s *Store) lookForSecrets(ctx context.Context, changes []versionlog.Change, contentOf func(i int) ([]byte, *versionlog.Version), confirmed bool) (all []SecretsFound, err error) {
+func (s *Store) lookForSecrets(ctx context.Context, message string, changes []versionlog.Change, contentOf func(i int) ([]byte, *versionlog.Version), confirmed bool) (all []SecretsFound, err error) {
 	rule, first := versionlog.SecretsOff, 0
+	if all, err = s.secretsInNames(ctx, message, changes); err != nil {
+		return nil, err
+	}
+	if len(all) > 0 {
+		now, err := s.log.Store(ctx, s.info.ID)
+		if err != nil {
+			return nil, s.wrap(all[0].Path, err)
+		}
+		if rule = now.Policy.Secrets; rule == versionlog.SecretsOff {
+			return nil, nil
+		}
+	}
 	for i := range changes {
 		path := changes[i].Path
 		if changes[i].Action != versionlog.Put && changes[i].Action != versionlog.Rename {
@@ -107,11 +133,52 @@ func (s *Store) lookForSecrets(ctx context.Context, changes []versionlog.Change,
 	return all, nil
 }
 
+// secretsInNames returns what the message and the paths that changes make have of credentials.
+// A path that is there can be written to again, and what is moved keeps what its path had.
+func (s *Store) secretsInNames(ctx context.Context, message string, changes []versionlog.Change) (all []SecretsFound, err error) {
+	if found := secrets.Find([]byte(message), maxSecrets); len(found) > 0 && len(changes) > 0 {
+		all = append(all, SecretsFound{Path: mask(changes[0].Path), In: MentionMessage, Found: found})
+	}
+	for i := range changes {
+		c := &changes[i]
+		path, had := c.Path, ""
+		switch c.Action {
+		case versionlog.Remove:
+			continue
+		case versionlog.Rename:
+			path, had = c.To, c.Path
+		}
+		found := slices.DeleteFunc(secrets.Find([]byte(path), maxSecrets), func(f secrets.Finding) bool {
+			return strings.Contains(had, string(f.Value([]byte(path))))
+		})
+		if len(found) == 0 {
+			continue
+		}
+		if _, err := s.Head(ctx, strings.TrimSuffix(path, "/")); err == nil {
+			continue
+		} else if !errors.Is(err, versionlog.ErrNotFound) {
+			return nil, err
+		}
+		all = append(all, SecretsFound{Path: mask(path), In: MentionPath, Found: found})
+	}
+	return all, nil
+}
+
+// mask returns a path without the credentials in it.
+func mask(path string) string {
+	all := secrets.Find([]byte(path), maxSecrets)
+	for i := range slices.Backward(all) {
+		f := &all[i]
+		path = path[:f.Offset] + f.Masked + path[f.Offset+f.Length:]
+	}
+	return path
+}
+
 // CheckSecrets returns a *SecretsError where the store refuses credentials that a content would
 // bring to a path.
 func (s *Store) CheckSecrets(ctx context.Context, path string, content []byte) error {
 	put := []versionlog.Change{{Action: versionlog.Put, Path: path}}
-	_, err := s.lookForSecrets(ctx, put, func(int) ([]byte, *versionlog.Version) { return content, nil }, false)
+	_, err := s.lookForSecrets(ctx, "", put, func(int) ([]byte, *versionlog.Version) { return content, nil }, false)
 	return err
 }
 
@@ -119,6 +186,9 @@ func (s *Store) CheckSecrets(ctx context.Context, path string, content []byte) e
 func CheckSecretsOf(policy versionlog.Policy, path string, content []byte) error {
 	if policy.Secrets != versionlog.SecretsRefuse {
 		return nil
+	}
+	if found := secrets.Find([]byte(path), maxSecrets); len(found) > 0 {
+		return &SecretsError{SecretsFound{Path: mask(path), In: MentionPath, Found: found}}
 	}
 	if found := secrets.Find(content, maxSecrets); len(found) > 0 {
 		return &SecretsError{SecretsFound{Path: path, Found: found}}

@@ -121,6 +121,19 @@ func TestSecrets(t *testing.T) {
 	}
 	refused(CommitOptions{Key: versionlog.NewKey()}, "/again: "+line2, put("/again", "\n"+aKey))
 
+	// Paths that are new, and messages, are texts of the history, too.
+	const masked, inPath, inMessage = "/d/AKIA…/x", "the path has what looks like a credential (aws-access-key-id)", "the message has what looks like a credential (aws-access-key-id)"
+	refused(CommitOptions{}, masked+": "+inPath, put("/d/"+aKey+"/x", "none"))
+	refused(CommitOptions{}, masked+": "+inPath, Change{Action: versionlog.Rename, Path: "/again", To: "/d/" + aKey + "/x", Expect: versionlog.ExpectExists()})
+	refused(CommitOptions{}, "/d/AKIA…/: "+inPath, Change{Action: versionlog.MakeDir, Path: "/d/" + aKey + "/", Expect: versionlog.ExpectAbsent()})
+	refused(CommitOptions{Message: "with " + aKey}, "/again: "+inMessage, put("/again", "none"))
+	passes(CommitOptions{Confirmed: true}, masked+": "+inPath, put("/d/"+aKey+"/x", "none"))
+	passes(CommitOptions{}, "", put("/d/"+aKey+"/x", "some"))
+	passes(CommitOptions{}, "", Change{Action: versionlog.Rename, Path: "/d/" + aKey + "/x", To: "/d/" + aKey + "/y", Expect: versionlog.ExpectExists()})
+	passes(CommitOptions{}, "", Change{Action: versionlog.Remove, Path: "/d/" + aKey + "/y", Expect: versionlog.ExpectExists()})
+	set(versionlog.SecretsWarn)
+	passes(CommitOptions{Message: aKey}, "/again: "+inMessage, put("/again", "none"))
+
 	set(versionlog.SecretsOff)
-	passes(CommitOptions{}, "", put("/again", "\n"+aKey))
+	passes(CommitOptions{Message: aKey}, "", put("/again", "\n"+aKey))
 }

@@ -151,7 +151,7 @@ func (s *Store) complete(ctx context.Context, p *versionlog.Proposal, changes []
 	if err := s.admit(ctx, p); err != nil {
 		return nil, err
 	}
-	found, err := s.lookForSecrets(ctx, p.Changes, func(i int) ([]byte, *versionlog.Version) { return changes[i].Content, changes[i].Source }, confirmed)
+	found, err := s.lookForSecrets(ctx, p.Message, p.Changes, func(i int) ([]byte, *versionlog.Version) { return changes[i].Content, changes[i].Source }, confirmed)
 	if err != nil {
 		return nil, err
 	}

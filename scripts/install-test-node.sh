@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the MCP clients of others that tests/agents uses, the servers that tests/bench
+# Installs the agents and MCP clients of others that tests/agents uses, the servers that tests/bench
 # measures ours beside, and the Node that runs them,
 # into ${MNEME_TEST_NODE:-${XDG_CACHE_HOME:-$HOME/.cache}/mneme-test-node}/SUM, where SUM is
 # the SHA-256 of tests/agents/node/package-lock.json. The lock file has the sums of all

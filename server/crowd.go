@@ -143,8 +143,11 @@ func (c *crowd) hold(r *http.Request, caller *access.Caller) {
 	if g == nil || g.loose == nil {
 		return
 	}
-	key := caller.Actor.ID
-	giveBack, ok := c.held.Take(share.Bound{Of: key, Most: max(1, c.most/4)}, share.Bound{Of: key + "/" + caller.Token, Most: max(1, c.most/8)})
+	key, token := caller.Actor.ID, ""
+	if caller.Token != "" {
+		token = key + "/" + caller.Token
+	}
+	giveBack, ok := c.held.Take(share.Bound{Of: key, Most: max(1, c.most/4)}, share.Bound{Of: token, Most: max(1, c.most/8)})
 	if ok {
 		c.tightenLocked(g)
 		g.giveBack = giveBack

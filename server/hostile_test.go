@@ -20,7 +20,6 @@ import (
 	"mneme/errkind"
 	"mneme/gateway/wire"
 	"mneme/server/access"
-	"mneme/versionlog"
 )
 
 // serve has the server listen, and returns the address.
@@ -340,54 +339,6 @@ func TestHeadersWithoutEnd(t *testing.T) {
 	r.must(c.SetReadDeadline(time.Now().Add(20 * time.Second)))
 	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("the connection is still open")
-	}
-}
-
-// TestCrowdShares: one key holds at most a quarter of all connections, and a connection that is held
-// stays, whatever comes.
-func TestCrowdShares(t *testing.T) {
-	const most = 16
-	c := newCrowd(most)
-	arrive := func(key string) (conn net.Conn, left net.Conn) {
-		conn, other := net.Pipe()
-		t.Cleanup(func() { other.Close() })
-		left = c.move(conn, http.StateNew)
-		c.move(conn, http.StateActive)
-		if key != "" {
-			q := httptest.NewRequest("GET", "/", nil)
-			c.hold(q.WithContext(c.remember(q.Context(), conn)), &access.Caller{Actor: versionlog.Actor{ID: key}, Token: fmt.Sprint(len(c.open))})
-		}
-		return conn, left
-	}
-	held, _ := arrive("a")
-	for range 3 * most {
-		if _, left := arrive("b"); left == held {
-			t.Fatal("a connection had to leave that was held")
-		}
-	}
-	n := 0
-	for _, g := range c.open {
-		if g.loose == nil {
-			n++
-		}
-	}
-	if n != 1+most/4 || len(c.open) != most {
-		t.Errorf("%d of %d connections are held", n, len(c.open))
-	}
-	c.move(held, http.StateIdle)
-	left := false
-	for range most {
-		_, leaves := arrive("")
-		left = left || leaves == held
-	}
-	if !left {
-		t.Error("a connection stayed that was idle for the longest time")
-	}
-	for conn := range c.open {
-		c.move(conn, http.StateClosed)
-	}
-	if c.held.Parties() != 0 || c.loose.Len() != 0 || len(c.nearby) != 0 {
-		t.Errorf("left: %d parties, %d connections, %d addresses", c.held.Parties(), c.loose.Len(), len(c.nearby))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"mneme/memory"
@@ -21,10 +22,18 @@ var ErrSameLines = fmt.Errorf("both changed the same lines: %w", versionlog.ErrC
 // expires.
 //
 // Its methods may be called only where Options.Conflicts says where they are kept.
-type Conflicts struct{ s *Session }
+type Conflicts struct {
+	s   *Session
+	all bool // those that only their own sessions are shown, too
+}
 
-// Conflicts returns the conflicts of the store.
-func (s *Session) Conflicts() *Conflicts { return &Conflicts{s} }
+// Conflicts returns the conflicts of the store that the session may be shown.
+func (s *Session) Conflicts() *Conflicts { return &Conflicts{s: s} }
+
+// ConflictsForPeople returns all conflicts of the store.
+func (s *Session) ConflictsForPeople() *Conflicts { return &Conflicts{s, true} }
+
+func (c *Conflicts) shows(about conflict.About) bool { return c.all || about.IsShownTo(c.s.opts.ID) }
 
 // KeepsConflicts reports whether what is lost is kept: Options.Conflicts says where.
 func (s *Session) KeepsConflicts() bool { return s.opts.Conflicts != nil }
@@ -37,16 +46,21 @@ func (c *Conflicts) List(all bool) ([]conflict.About, error) {
 	if err := c.kept().Expire(c.s.now()); err != nil {
 		return nil, err
 	}
+	list := c.kept().List
 	if all {
-		return c.kept().ListAll()
+		list = c.kept().ListAll
 	}
-	return c.kept().List()
+	abouts, err := list()
+	return slices.DeleteFunc(abouts, func(about conflict.About) bool { return !c.shows(about) }), err
 }
 
 // Get returns a conflict and its texts. conflict.ErrNotFound.
 func (c *Conflicts) Get(id int) (about conflict.About, texts conflict.Texts, err error) {
 	if about, err = c.kept().About(id); err != nil {
 		return about, texts, err
+	}
+	if !c.shows(about) {
+		return conflict.About{}, texts, fmt.Errorf("conflict %d: %w", id, conflict.ErrNotFound)
 	}
 	for name, data := range map[string]*[]byte{
 		conflict.BaseFile: &texts.Base, conflict.TheirsFile: &texts.Theirs, conflict.YoursFile: &texts.Yours,
@@ -143,8 +157,8 @@ func (c *Conflicts) write(ctx context.Context, about conflict.About, texts confl
 
 // Keep keeps a conflict, of whatever session, and returns it. What its session has kept for
 // longest makes room for it, which the journal says in one line.
-func (c *Conflicts) Keep(about conflict.About, texts conflict.Texts) (id int, err error) {
-	return c.s.keepConflict(about, texts)
+func (c *Conflicts) Keep(ctx context.Context, about conflict.About, texts conflict.Texts) (id int, err error) {
+	return c.s.keepConflict(ctx, about, texts)
 }
 
 // Dismiss settles a conflict without a change; how says by whom. conflict.ErrNotFound when
@@ -153,6 +167,8 @@ func (c *Conflicts) Dismiss(id int, how string) error {
 	about, err := c.kept().About(id)
 	if err != nil {
 		about.Path = c.Own()[id]
+	} else if !c.shows(about) {
+		return fmt.Errorf("conflict %d: %w", id, conflict.ErrNotFound)
 	}
 	err = c.kept().Settle(id, how, c.s.now())
 	if err != nil && !errors.Is(err, conflict.ErrNotFound) {

@@ -91,3 +91,32 @@ func TestDismiss(t *testing.T) {
 		t.Errorf("%v, %v", open, all)
 	}
 }
+
+// TestConflictWithSecret: what a store refuses for a credential in it is shown to its session and to
+// people, and to no other session.
+func TestConflictWithSecret(t *testing.T) {
+	opts := keeping(t)
+	r := direct(t, opts)
+	rule := string(versionlog.SecretsRefuse)
+	_, err := r.lib.UpdateStore(t.Context(), r.mine.Info().ID, versionlog.StoreUpdate{Secrets: &rule}, versionlog.Actor{Kind: versionlog.ActorUser, ID: "u"})
+	r.must(err)
+	id := r.s.Keep(t.Context(), Loss{Path: "/f", Yours: []byte("AK" + "IA" + "Q7XK2M5PLW3RT6ZB")})
+	plain := r.s.Keep(t.Context(), Loss{Path: "/g", Yours: []byte("plain")})
+	other := New(r.other, &Options{ID: "other", Conflicts: opts.Conflicts})
+	defer other.Close()
+	for name, of := range map[string]struct {
+		*Conflicts
+		want int
+	}{"its own": {r.s.Conflicts(), 2}, "another": {other.Conflicts(), 1}, "people": {other.ConflictsForPeople(), 2}} {
+		list, err := of.List(true)
+		if err != nil || len(list) != of.want || list[of.want-1].ID != plain {
+			t.Errorf("%s: %+v, %v", name, list, err)
+		}
+		if _, _, err := of.Get(id); (err == nil) != (of.want == 2) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, err = other.Conflicts().Resolve(t.Context(), id, Resolution{Take: Yours, Confirmed: true})
+	wantErr(t, err, conflict.ErrNotFound)
+	wantErr(t, other.Conflicts().Dismiss(id, ByDismissing), conflict.ErrNotFound)
+}

@@ -183,7 +183,7 @@ func (s *Session) keep(ctx context.Context, l *Loss) (id int, text string) {
 	case l.Once && s.isUnsettled(last.Conflict) && last.Path == l.Path && memory.SameText(last.Theirs, l.Theirs) && bytes.Equal(last.Yours, l.Yours):
 		return last.Conflict, s.keptText(what, redo, last.Conflict)
 	case l.Conflict > 0 && s.isUnsettled(l.Conflict): // else it was settled: what is lost now is another conflict
-		removed, err := s.opts.Conflicts.Rewrite(l.Conflict, l.Yours)
+		removed, err := s.opts.Conflicts.Rewrite(l.Conflict, l.Yours, s.isSecret(ctx, l.Path, l.Yours))
 		s.noteRemoved(removed)
 		if err == nil {
 			return l.Conflict, s.keptText(what, redo, l.Conflict)
@@ -200,7 +200,7 @@ func (s *Session) keep(ctx context.Context, l *Loss) (id int, text string) {
 		s.journal.AddConflict(l.Path, text)
 		return NotKept, text
 	}
-	id, err := s.keepConflict(s.about(l, what), conflict.Texts{
+	id, err := s.keepConflict(ctx, s.about(l, what), conflict.Texts{
 		Base: s.content(ctx, l.Base, "conflict"), Theirs: s.content(ctx, l.Theirs, "conflict"), Yours: l.Yours,
 	})
 	if err != nil {
@@ -248,8 +248,15 @@ func (s *Session) place(id int) string {
 	return "conflict " + strconv.Itoa(id)
 }
 
+// isSecret reports whether the store refuses a text for a path, for credentials in them, or may:
+// it does not say.
+func (s *Session) isSecret(ctx context.Context, path string, text []byte) bool {
+	return s.store.CheckSecrets(ctx, path, text) != nil
+}
+
 // keepConflict keeps a conflict, for which the oldest of its session make room.
-func (s *Session) keepConflict(about conflict.About, texts conflict.Texts) (int, error) {
+func (s *Session) keepConflict(ctx context.Context, about conflict.About, texts conflict.Texts) (int, error) {
+	about.Secret = s.isSecret(ctx, about.Path, texts.Yours)
 	id, removed, err := s.opts.Conflicts.KeepNewest(about, texts)
 	s.noteRemoved(removed)
 	return id, err

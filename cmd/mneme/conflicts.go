@@ -45,7 +45,7 @@ func (a *app) withConflicts(ctx context.Context, ref string, opts backend.Option
 		}
 		s := a.newSession(lib, st)
 		defer s.Close()
-		return do(st, s.Conflicts())
+		return do(st, s.ConflictsForPeople())
 	})
 }
 

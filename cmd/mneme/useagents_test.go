@@ -9,7 +9,7 @@ import (
 
 // TestUseOfEachAgent has each agent use a store in its documented layout, and brings all back.
 func TestUseOfEachAgent(t *testing.T) {
-	for agent, test := range map[string]struct {
+	for name, test := range map[string]struct {
 		files    map[string]string // besides those of newUseHome
 		imported int
 	}{
@@ -20,11 +20,16 @@ func TestUseOfEachAgent(t *testing.T) {
 		"openclaw": {map[string]string{
 			".openclaw/openclaw.json": "{\"agents\": {}}\n", ".openclaw/workspace/AGENTS.md": "# Agents\n", ".openclaw/workspace/memory/2026-11-26.md": "day\n",
 		}, 2},
+		"openclaw onboarded": {map[string]string{
+			".openclaw/openclaw.json":       `{"agents": {"defaults": {"workspace": "HOME/.openclaw/workspace"}, "entries": {"main": {"name": "main", "workspace": "HOME/.openclaw/workspace"}}}}` + "\n",
+			".openclaw/workspace/AGENTS.md": "# Agents\n", ".openclaw/workspace/SOUL.md": "# Soul\n", ".openclaw/workspace/.git/HEAD": "ref: refs/heads/master\n",
+		}, 3},
 	} {
-		t.Run(agent, func(t *testing.T) {
+		agent, _, _ := strings.Cut(name, " ")
+		t.Run(name, func(t *testing.T) {
 			h := newUseHome(t)
 			for name, text := range test.files {
-				h.write(filepath.Join(h.home, name), strings.ReplaceAll(text, "PROJECT", h.project))
+				h.write(filepath.Join(h.home, name), strings.NewReplacer("PROJECT", h.project, "HOME", h.home).Replace(text))
 			}
 			before := h.snapshot()
 			u := h.begin(-1)

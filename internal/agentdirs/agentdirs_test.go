@@ -84,7 +84,8 @@ func TestFind(t *testing.T) {
 		"openclaw JSON5":                      {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{agents: {}}`}, nil, "", "!plain JSON", ""},
 		"openclaw agents":                     {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{"agents": {"entries": {"a": {}, "b": {}}}}`}, nil, "", "!2 agents", ""},
 		"openclaw list":                       {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{"agents": {"list": [{"id": "a"}, {"id": "b"}]}}`}, nil, "", "!2 agents", ""},
-		"openclaw own":                        {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{"agents": {"entries": {"a": {"workspace": "~/x"}}}}`}, nil, "", "!workspace of its own", ""},
+		"openclaw own":                        {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{"agents": {"defaults": {"workspace": "~/w"}, "entries": {"a": {"workspace": "~/x"}}}}`}, nil, "", "home/x", "home/.openclaw/openclaw.json"},
+		"openclaw own in list":                {"openclaw", map[string]string{"home/.openclaw/openclaw.json": `{"agents": {"list": [{"id": "a", "workspace": "~/x"}]}}`}, nil, "", "!workspace of its own", ""},
 		"openclaw home":                       {"openclaw", nil, map[string]string{"OPENCLAW_HOME": "/w"}, "", "!$OPENCLAW_HOME is set", ""},
 		"openclaw variable":                   {"openclaw", nil, map[string]string{"OPENCLAW_WORKSPACE_DIR": "/w"}, "", "!$OPENCLAW_WORKSPACE_DIR is set", ""},
 	} {

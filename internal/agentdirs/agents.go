@@ -222,14 +222,18 @@ func findOpenClaw(e *Env) (*Found, error) {
 	state := e.orHome("OPENCLAW_STATE_DIR", name)
 	file := filepath.Join(state, "openclaw.json")
 	setting, err := settingIn(file, "agents", "defaults", "workspace")
+	var own string
 	if err == nil {
-		err = oneOpenClaw(file)
+		own, err = agentWithWorkspace(file)
+	}
+	if err == nil && own != "" {
+		setting, err = settingIn(file, "agents", "entries", own, "workspace")
 	}
 	if err != nil {
 		return nil, err
 	}
 	f := &Found{
-		WrittenFor: "2026.9", Name: "openclaw", Dir: filepath.Join(state, "workspace"), Setting: setting,
+		WrittenFor: "2026.9", Binary: true, Name: "openclaw", Dir: filepath.Join(state, "workspace"), Setting: setting,
 		accepts: func(string) bool { return true },
 		needs: func(there func(string) bool) bool {
 			return there("AGENTS.md") && (there("SOUL.md") || there("MEMORY.md") || there("memory"))
@@ -243,12 +247,12 @@ func findOpenClaw(e *Env) (*Found, error) {
 	return f, err
 }
 
-// oneOpenClaw makes sure that the setting of all agents is that of the only one: each of several
-// has a directory below it, and one that has a setting of its own does not heed it.
-func oneOpenClaw(file string) error {
+// agentWithWorkspace returns the only agent, if it has a setting of its own, as `openclaw onboard`
+// gives it; else "". Several agents are an error: each has a directory below that of all.
+func agentWithWorkspace(file string) (id string, err error) {
 	text, err := readSettings(file)
 	if err != nil || text == nil {
-		return err
+		return "", err
 	}
 	type agent struct {
 		Workspace string `json:"workspace"`
@@ -260,14 +264,19 @@ func oneOpenClaw(file string) error {
 		} `json:"agents"`
 	}
 	if err := json.Unmarshal(text, &settings); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return "", fmt.Errorf("%s: %w", file, err)
 	}
 	all := slices.AppendSeq(settings.Agents.List, maps.Values(settings.Agents.Entries))
 	if n := len(all); n > 1 {
-		return fmt.Errorf("%s has %d agents; mneme knows the workspace of one", file, n)
+		return "", fmt.Errorf("%s has %d agents; mneme knows the workspace of one", file, n)
+	}
+	for id, one := range settings.Agents.Entries {
+		if one.Workspace != "" {
+			return id, nil
+		}
 	}
 	if len(all) == 1 && all[0].Workspace != "" {
-		return fmt.Errorf("%s: the agent has a workspace of its own, %q, which the setting would not change", file, all[0].Workspace)
+		return "", fmt.Errorf("%s: the agent has a workspace of its own, %q, in a list, which mneme does not change", file, all[0].Workspace)
 	}
-	return nil
+	return "", nil
 }

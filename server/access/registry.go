@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -289,6 +291,9 @@ func (r *Registry) put(path string, e entry) {
 	defer r.mu.Unlock()
 	if r.entries[path].version.Seq < e.version.Seq {
 		r.entries[path] = e
+		if e.value == nil && strings.HasPrefix(path, revokedDir) { // its token has expired: nobody asks any more
+			delete(r.entries, path)
+		}
 		close(r.changed)
 		r.changed = make(chan struct{})
 	}
@@ -345,8 +350,15 @@ func (r *Registry) write(ctx context.Context, path string, value any, expect ver
 // remove removes a memory of the store.
 func (r *Registry) remove(ctx context.Context, path string) error {
 	v, err := r.store.Remove(ctx, path, versionlog.ExpectExists())
-	if err == nil {
+	switch {
+	case err == nil:
 		r.put(path, entry{version: v})
+	case errors.Is(err, versionlog.ErrNotFound): // another server was faster
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if strings.HasPrefix(path, revokedDir) {
+			delete(r.entries, path)
+		}
 	}
 	return err
 }

@@ -208,6 +208,17 @@ func TestTokensAreBounded(t *testing.T) {
 	if revoked != 1 {
 		t.Errorf("%d revocations are left, want that of the token that has not expired", revoked)
 	}
+	known := 0
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for path := range a.entries {
+		if strings.HasPrefix(path, revokedDir) {
+			known++
+		}
+	}
+	if known != 1 {
+		t.Errorf("%d revocations are in memory", known)
+	}
 }
 
 // TestOnceIsSecret: the key of a commit is not what somebody else can compute.

@@ -35,7 +35,7 @@ func New(caller func(*http.Request) (*access.Caller, error), opts *Options) *Han
 	if h.Now == nil {
 		h.Now = time.Now
 	}
-	h.desks = desks{Options: h.Options, most: maxDesks, byName: map[string]*desk{}}
+	h.desks = desks{Options: h.Options, most: maxDesks, byName: map[string]*desk{}, search: map[string]chan struct{}{}}
 	h.mcp = mcp.Handler(serverOf, &mcp.HandlerOptions{MaxBody: maxBody, Checked: true, Linger: h.Linger})
 	return h
 }
@@ -48,6 +48,11 @@ type Route struct {
 	Method, Path string
 	serve        func(*Handler, http.ResponseWriter, *http.Request)
 }
+
+// searchPatience is how long a recall waits for other searches of its key: as long as it may take itself.
+const searchPatience = 2 * time.Second
+
+var errSearching = reply.Unavailable("too many searches of this key are under way; try again")
 
 // ToolPath is where calls of the memory tool are done.
 const ToolPath = "/v1/mneme/tools/memory"
@@ -131,7 +136,19 @@ func (h *Handler) tool(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) recall(w http.ResponseWriter, r *http.Request) {
-	h.plugin(w, r, func(d *desk) http.HandlerFunc { return d.plugin.ServeRecall })
+	h.plugin(w, r, func(d *desk) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case d.search <- struct{}{}:
+				defer func() { <-d.search }()
+				d.plugin.ServeRecall(w, r)
+			case <-time.After(searchPatience):
+				reply.Error(w, r, h.Logger, errSearching)
+			case <-r.Context().Done():
+				reply.Error(w, r, h.Logger, errSearching)
+			}
+		}
+	})
 }
 
 func (h *Handler) remember(w http.ResponseWriter, r *http.Request) {

@@ -41,6 +41,7 @@ type desk struct {
 	memory *tools.Memory
 	mcp    *mcp.Server
 	plugin *plugin.Provider
+	search chan struct{} // of all desks of the key: holds as many searches as run at once
 
 	users int       // requests that are at it; of the lock of desks
 	last  time.Time // when one has left; likewise
@@ -65,7 +66,8 @@ type desks struct {
 
 	mu     sync.Mutex // guards what follows, and of each desk what says so; a leaf
 	byName map[string]*desk
-	sweep  time.Time // when those that are idle are cleared next
+	search map[string]chan struct{} // of a desk, by keys
+	sweep  time.Time                // when those that are idle are cleared next
 	ended  bool
 }
 
@@ -124,11 +126,22 @@ func (s *desks) open(ctx context.Context, c *access.Caller, stores []versionlog.
 		places = append(places, p)
 	}
 	m := tools.New(places, &tools.Options{Logger: s.Logger})
+	search := s.searchOf(c.Actor.ID)
 	return &desk{
-		key: c.Actor.ID, owner: c.Actor.ID + "/" + c.Token, memory: m,
-		mcp:    mcp.New(m, &mcp.Options{Version: s.Version, StateKey: stateKey(c), Strict: strict, Logger: s.Logger}),
+		key: c.Actor.ID, owner: c.Actor.ID + "/" + c.Token, memory: m, search: search,
+		mcp:    mcp.New(m, &mcp.Options{Version: s.Version, StateKey: stateKey(c), Strict: strict, Logger: s.Logger, Searches: search}),
 		plugin: plugin.New(m, &plugin.Options{MaxRequest: maxBody, Version: s.Version, Logger: s.Logger}),
 	}, nil
+}
+
+// searchOf returns what bounds the searches of a key and its tokens.
+func (s *desks) searchOf(key string) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.search[key] == nil {
+		s.search[key] = mcp.NewSearches()
+	}
+	return s.search[key]
 }
 
 // stateKey signs the questions to a caller's user. It is the same at all servers, so that an answer
@@ -205,6 +218,13 @@ func (s *desks) makeRoomLocked(most int, of func(*desk) bool) bool {
 // clearLocked removes a desk at which nobody is.
 func (s *desks) clearLocked(d *desk) {
 	delete(s.byName, d.name)
+	isLast := true
+	for _, other := range s.byName {
+		isLast = isLast && other.key != d.key
+	}
+	if isLast {
+		delete(s.search, d.key)
+	}
 	s.clearing.Go(d.close)
 }
 

@@ -225,3 +225,25 @@ func TestStoresAreBounded(t *testing.T) {
 		t.Errorf("without the one that was deleted there are %d", n)
 	}
 }
+
+// TestSearchesOfKey: a key and its tokens together search so much at once as one desk may, and wait
+// for each other, not for other keys.
+func TestSearchesOfKey(t *testing.T) {
+	r := newRig(t, 1)
+	other := r.caller("a", 1)
+	other.Actor.ID = "other"
+	of := func(c *access.Caller) chan struct{} {
+		d, leave := r.sits(c)
+		defer leave()
+		return d.search
+	}
+	one := of(r.caller("a", 1))
+	if one != of(r.caller("b", 1)) || one != of(r.caller("", 1)) || one == of(other) {
+		t.Error("searches are counted otherwise")
+	}
+	r.now = r.now.Add(2 * idleFor)
+	of(other)
+	if n := len(r.desks.search); n != 1 {
+		t.Errorf("searches of %d keys are counted, of one there is a desk", n)
+	}
+}

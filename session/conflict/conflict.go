@@ -53,7 +53,12 @@ type About struct {
 	Size    int64     `json:"size"`             // of yours, in bytes
 	Settled time.Time `json:"settled,omitzero"` // when it was settled; zero: it is open
 	How     string    `json:"how,omitempty"`    // it was settled
+	// Secret says that the store refuses what yours has: its session is shown it, and people.
+	Secret bool `json:"secret,omitempty"`
 }
+
+// IsShownTo reports whether a session may be shown the conflict.
+func (a About) IsShownTo(session string) bool { return !a.Secret || a.Session == session }
 
 // Side is the version on one side of a conflict.
 type Side struct {
@@ -246,15 +251,15 @@ func next(root *os.Root, last io.Reader) (int, error) {
 }
 
 // Rewrite replaces the text that the loser of an open conflict wrote, as durably as
-// Keep, after its session has written more. It makes room as KeepNewest does.
-// ErrNotFound, also when the conflict is settled.
-func (s *Store) Rewrite(id int, yours []byte) (removed []About, err error) {
+// Keep, after its session has written more; secret is that of About. It makes room as KeepNewest
+// does. ErrNotFound, also when the conflict is settled.
+func (s *Store) Rewrite(id int, yours []byte, secret bool) (removed []About, err error) {
 	root, last, about, err := s.lockOpen(id)
 	if err != nil {
 		return nil, err
 	}
 	defer last.Close()
-	about.Size = int64(len(yours))
+	about.Size, about.Secret = int64(len(yours)), about.Secret || secret
 	older, err := s.inTheWay(about, true)
 	if err != nil {
 		return nil, fmt.Errorf("conflict %d: %w", id, err)

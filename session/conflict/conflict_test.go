@@ -42,7 +42,7 @@ func TestKeep(t *testing.T) {
 		}
 	}
 	check("mine")
-	if _, err := s.Rewrite(1, []byte("mine and more")); err != nil {
+	if _, err := s.Rewrite(1, []byte("mine and more"), false); err != nil {
 		t.Fatal(err)
 	}
 	about.Size = 13
@@ -57,7 +57,7 @@ func TestKeep(t *testing.T) {
 	if err := s.Remove(2); err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{s.Remove(2), second(s.Rewrite(2, nil)), second(s.About(2)), second(s.Read(2, YoursFile))} {
+	for _, err := range []error{s.Remove(2), second(s.Rewrite(2, nil, false)), second(s.About(2)), second(s.Read(2, YoursFile))} {
 		if !errors.Is(err, ErrNotFound) {
 			t.Errorf("of a removed one: %v", err)
 		}
@@ -147,7 +147,7 @@ func TestSettle(t *testing.T) {
 	if data, err := s.Read(2, BaseFile); err != nil || data != nil {
 		t.Errorf("base of none = %q, %v", data, err)
 	}
-	if _, err := s.Rewrite(2, []byte("more")); !errors.Is(err, ErrNotFound) {
+	if _, err := s.Rewrite(2, []byte("more"), false); !errors.Is(err, ErrNotFound) {
 		t.Errorf("Rewrite of a settled one: %v", err)
 	}
 	if err := s.Settle(9, "dismissed", now); !errors.Is(err, ErrNotFound) {

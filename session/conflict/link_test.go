@@ -32,7 +32,7 @@ func TestPlantedLinks(t *testing.T) {
 			for range 2 {
 				// Whether these work depends on what they need of the link.
 				if id, err := s.Keep(About{Path: "/a", Time: time.Now()}, Texts{Yours: []byte("text")}); err == nil {
-					_ = errors.Join(second(s.Rewrite(id, []byte("more"))), s.Settle(id, "how", time.Now()), s.Remove(id))
+					_ = errors.Join(second(s.Rewrite(id, []byte("more"), false)), s.Settle(id, "how", time.Now()), s.Remove(id))
 				}
 			}
 			if text, err := s.Read(1, YoursFile); string(text) == "7" {

@@ -131,20 +131,20 @@ func TestRewriteMakesRoom(t *testing.T) {
 	if err := other.HasRoom("mine", 1, 500); err != nil {
 		t.Fatal(err)
 	}
-	if removed, err := s.Rewrite(2, make([]byte, 600)); err != nil || removed != nil {
+	if removed, err := s.Rewrite(2, make([]byte, 600), false); err != nil || removed != nil {
 		t.Errorf("with room: removed %v, %v", removed, err)
 	}
 	if err := other.HasRoom("mine", 1, 500); !errors.Is(err, ErrFull) {
 		t.Errorf("another process after the text has grown: %v", err)
 	}
-	removed, err := s.Rewrite(1, make([]byte, 700))
+	removed, err := s.Rewrite(1, make([]byte, 700), false)
 	if err != nil || len(removed) != 1 || removed[0].ID != 2 {
 		t.Errorf("without room: removed %v, %v; want conflict 2", removed, err)
 	}
 	if text, err := s.Read(1, YoursFile); err != nil || !bytes.Equal(text, make([]byte, 700)) {
 		t.Errorf("%d bytes are kept, %v", len(text), err)
 	}
-	if _, err := s.Rewrite(1, []byte(strings.Repeat("x", 8000))); err != nil { // a single one may be larger
+	if _, err := s.Rewrite(1, []byte(strings.Repeat("x", 8000)), false); err != nil { // a single one may be larger
 		t.Error(err)
 	}
 	if ids, err := s.IDs(); err != nil || fmt.Sprint(ids) != "[1]" {

@@ -9,8 +9,8 @@ import (
 
 // TestSecrets holds that a store which is made by the command line tells a program's user in
 // .mneme/errors that a file was saved with a credential in it, and that one which refuses them,
-// from when that is set on, fails with EPERM, keeps the bytes, and lets all else pass: files
-// that had one before, too.
+// from when that is set on, fails with EPERM, keeps the bytes, for the session and for people, and
+// lets all else pass: files that had one before, too.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)
@@ -29,7 +29,14 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%s: it is told %q", what, message)
 		}
 	}
-	m.Sh(t, `test "$(cat other.md)" = fine; grep -q "/copy.md.*held back by the store's rule for secrets.*line 2 has what looks like a credential (aws-access-key-id)" .mneme/errors
+	// Another session is shown nothing of what was refused; people are.
+	other := e.Mount(t, "notes")
+	other.Sh(t, `test -z "$(ls .mneme/conflicts)"; ! cat .mneme/conflicts/1/yours; ! cat .mneme/conflicts/1/about.json; ! grep copy.md .mneme/errors; echo mine > other.md`)
+	m.Sh(t, `test "$(ls .mneme/conflicts)" = "$(printf '1\n2')"`)
+	if list := e.Must(t, "conflicts", "list", "notes"); !strings.Contains(list, "/copy.md") {
+		t.Errorf("people are told %s", list)
+	}
+	m.Sh(t, `test "$(cat other.md)" = mine; grep -q "/copy.md.*held back by the store's rule for secrets.*line 2 has what looks like a credential (aws-access-key-id)" .mneme/errors
 		grep -q 'mneme conflicts resolve' .mneme/errors; cmp .mneme/conflicts/1/yours keys.md; ! grep -q Q7XK2 .mneme/errors
 		echo again >> keys.md; mv keys.md moved.md; mv moved.md keys.md; echo 'no key' > keys.md; ! grep -q '"notes:/keys.md" was saved' .mneme/errors`)
 }
