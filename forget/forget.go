@@ -74,6 +74,18 @@ func Redact(ctx context.Context, m *Machine, st *memory.Store, r *Request) (*Rec
 	return receipt, errors.Join(err, keptErr)
 }
 
+// LetGo erases what the rule of a store lets go of, as memory.Store.LetGo does. Kept conflicts of these
+// versions stay until they expire. Beside an error there is a receipt where something was erased.
+func LetGo(ctx context.Context, st *memory.Store, e *memory.Expired, progress func(done, total int)) (*Receipt, error) {
+	done, err := st.LetGo(ctx, e, progress)
+	if done == nil {
+		return nil, err
+	}
+	r := newReceipt(st, "", done)
+	r.Type = "retention"
+	return r, err
+}
+
 // EraseKept erases what a machine keeps of versions beside log and contents: the kept conflicts of all
 // redacted versions of the store, with those in which the request finds something, and what killed mounts
 // have left. It names scratch files of running mounts in which the request finds something. It returns how
