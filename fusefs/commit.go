@@ -45,7 +45,11 @@ func (s *store) tried(commit func() error) error {
 	s.tries.Add(1)
 	s.nanoseconds.Add(uint64(time.Since(start)))
 	if err == nil {
+		s.unsaved.Store(nil)
 		return nil
+	}
+	if !memory.IsFinal(err) && !errors.Is(err, context.Canceled) {
+		s.unsaved.Store(&err)
 	}
 	if isGone(err) {
 		_ = s.catchUp(s.fs.ctx)

@@ -11,7 +11,10 @@ import (
 // another, or keep beside it, after that one; see scratch.go.
 var madeForNames = regexp.MustCompile(`^(?:` +
 	`\.(.+)\.[A-Za-z0-9]{6}` +
-	`|\.?(.+?)\.(?:tmp|vsctmp)(?:[.-].*)?` +
+	`|\.(.+)\.(?:bak|new)_[0-9]{10,}_[0-9a-z]*\.tmp` +
+	`|\.?(.+?)\.(?:tmp|vsctmp|new|incomplete|crdownload)(?:[.-].*)?` +
+	`|(.+)___jb_(?:tmp|old)___` +
+	`|\.~(.+)` +
 	`|(.+)\.(?:gawk\.|o)?[A-Za-z0-9]{6}` +
 	`|\.(.+)\.sw[a-z]x?` +
 	`|#(.+)#` +

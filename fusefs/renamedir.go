@@ -21,6 +21,9 @@ func (fs *fileSystem) renameDir(m *move) error {
 }
 
 func (fs *fileSystem) moveDir(m *move) error {
+	if err := fs.enterDir(m); err != nil {
+		return err
+	}
 	from, to, done, err := fs.beginRenameDir(m)
 	if done || err != nil {
 		return err
@@ -39,6 +42,30 @@ func (fs *fileSystem) moveDir(m *move) error {
 		if !isConflict(err) {
 			break
 		}
+	}
+	return err
+}
+
+// enterDir brings a directory into the log that was in this mount only, and loses the name
+// that kept it there.
+func (fs *fileSystem) enterDir(m *move) error {
+	fs.mu.RLock()
+	path, ok := m.Entry.PathLocked()
+	enters := ok && isPassing(m.Old) && !isPassing(m.New) && !m.Entry.HoldsMemoriesLocked() && !m.Entry.HasMarkersLocked()
+	mode := m.Entry.ModeLocked()
+	fs.mu.RUnlock()
+	if !enters {
+		return nil
+	}
+	made := memory.Change{Action: versionlog.MakeDir, Path: path + "/", Expect: versionlog.ExpectAbsent()}
+	//archtest:locked commit calls it with the lock
+	err := m.s.commit([]memory.Change{made}, func(c *versionlog.Commit) {
+		if !isErased(c) {
+			m.s.tree.MadeDirLocked(m.From, m.Old, path, mode, &c.Versions[0])
+		}
+	})
+	if isConflict(err) {
+		return nil // the tree shows what another session made
 	}
 	return err
 }

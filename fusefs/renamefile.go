@@ -38,6 +38,9 @@ func (fs *fileSystem) renameFile(m *move) error {
 
 // staysLocalLocked reports whether the new name keeps the file out of the log.
 func (fs *fileSystem) staysLocalLocked(m *move) bool {
+	if b := backupNames.FindStringSubmatch(m.New); b != nil && b[1] == m.Old && m.From == m.To {
+		return true
+	}
 	switch classifyLocked(m.To, m.New) {
 	case editorScratch:
 		return true

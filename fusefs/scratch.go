@@ -36,7 +36,9 @@ var editorNames = regexp.MustCompile(`^(?:` +
 	`|.*~` + // vim, emacs, nano: backup
 	`|\.#.*` + // emacs: lock
 	`|#.*#` + // emacs: autosave
-	`|\.~lock\..*#` + // LibreOffice: lock
+	`|\.~.+` + // LibreOffice: lock; Jupyter: copy of what it saves over
+	`|\..+\.bak_[0-9]{10,}_[0-9a-z]*\.tmp` + // Roo Code: what it saves over
+	`|.+___jb_old___` + // JetBrains: what it saves over
 	`|\.goutputstream-.*` + // GLib
 	`|.*\.kate-swp` +
 	`|\.nfs[0-9a-f]{16,}` +
@@ -52,6 +54,10 @@ var temporaryNames = regexp.MustCompile(`^(?:` +
 	`|.*\.tmp[.-].*` + // NAME.tmp.PID.TIME, .tmp-PID-UUID
 	`|\.tmp.*` +
 	`|.*\.vsctmp` + // Visual Studio Code
+	`|.+___jb_tmp___` + // JetBrains
+	`|.+\.new` +
+	`|.+\.incomplete` + // Hugging Face
+	`|.+\.crdownload` + // Chrome
 	`|.+\.[0-9a-z]{8}\.partial` + // rclone
 	`|d2utmp[A-Za-z0-9]{6}` + // dos2unix
 	`|.+\.isorted` +
@@ -63,6 +69,13 @@ var temporaryNames = regexp.MustCompile(`^(?:` +
 var mkstempNames = regexp.MustCompile(`^\..+\.([A-Za-z0-9]{6})$`)
 
 var random = regexp.MustCompile(`[0-9A-Z]`)
+
+// s3Names end in a dot and eight hexadecimal digits of both cases, as the AWS CLI and boto3
+// download.
+var s3Names = regexp.MustCompile(`.\.([0-9a-fA-F]*(?:[0-9a-f][A-F]|[A-F][0-9a-f])[0-9a-fA-F]*)$`)
+
+// backupNames are as Helix renames what it saves over.
+var backupNames = regexp.MustCompile(`^(.+)[A-Za-z0-9]{6}\.bck$`)
 
 // exclusiveNames are as rsync (.NAME.XXXXXX), patch (NAME.oXXXXXX), gawk -i
 // inplace (NAME.gawk.XXXXXX), emacs (tmpXXXXXX) and others with mkstemp
@@ -97,12 +110,21 @@ func madeUpLocked(dir *tree.Entry, name string, flags uint32, now time.Time) boo
 	if exclusive && flags&syscall.O_ACCMODE == syscall.O_RDWR && (numberedNames.MatchString(name) || mktempNames.MatchString(name)) {
 		return true
 	}
+	if exclusive && flags&syscall.O_ACCMODE == syscall.O_RDWR && isBesideLocked(dir, name) {
+		return true // .NET's File.Replace copies what it replaces
+	}
 	m := atomicNames.FindStringSubmatch(name)
 	if m == nil || dir.ChildLocked(m[1]) == nil {
 		return false
 	}
 	number, err := strconv.ParseInt(m[2], 10, 64)
 	return err == nil && number < 1<<32 && now.Sub(time.Unix(number, 0)).Abs() > 24*time.Hour // NAME.$(date +%s) is a backup
+}
+
+// isBesideLocked reports whether a name is that of a memory in dir and a suffix.
+func isBesideLocked(dir *tree.Entry, name string) bool {
+	i := strings.LastIndexByte(name, '.')
+	return i > 0 && dir.ChildLocked(name[:i]).IsMemoryLocked()
 }
 
 // mktempNames are as mktemp makes them when it is told no name.
@@ -135,11 +157,24 @@ func classifyLocked(dir *tree.Entry, name string) scratchKind {
 	if m := mkstempNames.FindStringSubmatch(name); m != nil && random.MatchString(m[1]) {
 		return temporary
 	}
+	if m := s3Names.FindStringSubmatch(name); m != nil && len(m[1]) == 8 {
+		return temporary
+	}
 	if strings.HasSuffix(name, ".lock") && isWithinLocked(dir, ".git") || isWithinLocked(dir, ".~tmp~") || isWithinLocked(dir, ".rsync-partial") {
 		return temporary // the latter two are where rsync has files until all of them are there
 	}
 	return ordinary
 }
+
+// isPassing reports whether an empty directory of a name is in its mount only: sandboxes
+// make .git, .agents and the like to have a place for a mount, and libraries make
+// directories for temporary files. Something below it brings it into the log. Locks are
+// for all sessions.
+func isPassing(name string) bool {
+	return (name[0] == '.' || temporaryNames.MatchString(name)) && !lockNames.MatchString(name)
+}
+
+var lockNames = regexp.MustCompile(`(?i)lo?ck|mutex`)
 
 // beyondLocked reports whether a stage of n holds more than a memory may have, which only an
 // editor's scratch file can.

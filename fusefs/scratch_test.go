@@ -30,6 +30,9 @@ func TestClassify(t *testing.T) {
 		{plain, "#plan.md#", editorScratch},
 		{plain, ".~lock.plan.odt#", editorScratch},
 		{plain, ".goutputstream-A1B2C3", editorScratch},
+		{plain, ".~plan.ipynb", editorScratch},
+		{plain, ".plan.json.bak_1763688480124_0p1qz.tmp", editorScratch},
+		{plain, "plan.md___jb_old___", editorScratch},
 		{plain, "sedAb12Cd", temporary},
 		{plain, "XXAb12Cd", temporary},
 		{plain, "tmpab_12cde", temporary},
@@ -41,6 +44,11 @@ func TestClassify(t *testing.T) {
 		{git, "main.lock", temporary},
 		{plain, "plan.md.0a1b2c3d.partial", temporary},
 		{plain, "d2utmpAb12Cd", temporary},
+		{plain, ".plan.json.new_1763688480123_k3j9x2.tmp", temporary},
+		{plain, "plan.md___jb_tmp___", temporary},
+		{plain, "plan.md.new", temporary},
+		{plain, "Zm9v.0a1b.incomplete", temporary},
+		{plain, "plan.md.6eB4aDc1", temporary},
 		{plain, "plan.py.isorted", temporary},
 		{plain, ".ansible_tmpx1y2z3w4plan.md", temporary},
 		{delayed, "plan.md", temporary},
@@ -61,6 +69,11 @@ func TestClassify(t *testing.T) {
 		{plain, "header.partial", ordinary},
 		{plain, "d2utmp.md", ordinary},
 		{plain, "isorted", ordinary},
+		{plain, "what-is-new", ordinary},
+		{plain, ".new", ordinary},
+		{plain, "plan.md.20270115", ordinary},
+		{plain, "plan.md.deadbeef", ordinary},
+		{plain, "plan.md.bak", ordinary},
 		{plain, "notes2024", ordinary},
 		{plain, "plan.1234567890", ordinary},
 		{plain, "tmp.javascript", ordinary},
@@ -109,6 +122,7 @@ func TestMadeUp(t *testing.T) {
 		{".plan.md4037200794235010051", mkstemp, true}, // renameio
 		{"plan.go.5577006791947779410", mkstemp, true}, // gofmt
 		{"plan.md.X1yz23", copies, true},
+		{"plan.md.bak", mkstemp, true}, // File.Replace
 		// What people call their notes.
 		{"plan.md.1799999999", plain, false}, // a moment ago
 		{"plan.md.20270115", plain, false},   // a date
@@ -116,6 +130,8 @@ func TestMadeUp(t *testing.T) {
 		{"plan.md.0123456789", plain, false},
 		{"other.md.3735928559", plain, false}, // beside nothing
 		{"plan.2024", copies, false},
+		{"plan.md.bak", copies, false},
+		{"other.md.bak", mkstemp, false}, // beside nothing
 		{"notes2024", copies, false},
 		{"notes20270115", mkstemp, false},
 		{"notes2024", mkstemp, false},

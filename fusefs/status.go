@@ -120,6 +120,9 @@ func (s *store) stateLocked() string {
 	case !loaded:
 		return "loading the list of memories"
 	}
+	if err := s.unsaved.Load(); err != nil {
+		return "degraded: the last write failed: " + s.withAdvice((*err).Error(), *err)
+	}
 	if held := s.heldUpLocked(); len(held) > 0 {
 		return "degraded: a program holds " + strings.Join(held, ", ") + "; until it goes on, changes of other sessions show late there, and nowhere else"
 	}

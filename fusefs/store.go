@@ -34,6 +34,7 @@ type store struct {
 	settling atomic.Bool // settled is not empty
 
 	rewritten atomic.Pointer[error] // why the store takes no writes, see noteRewritten; nil: it does
+	unsaved   atomic.Pointer[error] // why the last commit failed, for no fault of its own; nil: it did not
 
 	control virtual.Dir // .mneme
 

@@ -85,6 +85,8 @@ func TestConflictOfMovedOn(t *testing.T) {
 	c.fails("/memories/a.md has changed since it was kept, version 3 (memver_", "conflict", "conflicts", "action", "resolve", "id", 1, "take", "yours")
 	c.ok("now there, version 3 (memver_", "conflicts", "action", "show", "id", 1)
 	c.ok("Conflict 1 is settled", "conflicts", "action", "resolve", "id", 1, "take", "text", "text", "1\n2a\n2b\n3a\n")
+	c.ok("Conflict 1 is settled: /memories/a.md has version", "conflicts", "action", "resolve", "id", 1, "take", "text", "text", "1\n2a\n2b\n3a\n")
+	c.fails("There is no conflict 1", "not_found", "conflicts", "action", "resolve", "id", 1, "take", "text", "text", "other")
 	c.holds("/a.md", "1\n2a\n2b\n3a\n")
 	c.fails("/memories is a directory", "invalid", "read", "path", "/memories")
 	c.ok("No line matches. Searched 1 of 1 memory.", "search", "query", "nothing")

@@ -9,8 +9,11 @@ import (
 	"mneme/errkind"
 	"mneme/gateway/wire"
 	"mneme/server/access"
+	"mneme/server/agent"
 	"mneme/server/gate"
 	"mneme/server/reply"
+	"mneme/session"
+	"mneme/tools"
 )
 
 // What an error is in the form of the gateway is not what it is in that of the API.
@@ -22,6 +25,12 @@ var (
 
 // refuse answers with an error in the form that the client of the path understands.
 func refuse(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
+	var over *session.BudgetError
+	if errors.As(err, &over) && r.URL.Path == agent.ToolPath { // for the model
+		w.Header().Set("X-Should-Retry", "false")
+		reply.JSON(w, r, http.StatusOK, tools.UsedUp(over).Answer())
+		return
+	}
 	if !strings.HasPrefix(r.URL.Path, wire.Prefix) || errors.Is(err, reply.ErrNoRoute) { // which its client would take for a store that is not there
 		reply.Error(w, r, log, err)
 		return

@@ -45,11 +45,8 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 	case errors.As(err, &secret):
 		e.text = t.say(heldSecret, shown, secret.String())
 	case errors.As(err, &over):
-		if e.Retry = Never; m.opts.Renewed {
+		if e = usedUpBy(over, t); m.opts.Renewed {
 			e.Retry = Later
-		}
-		if e.text = t.say(usedUp, plural.Of(over.Limit, "memory call")); over.What == "bytes" {
-			e.text = t.say(bytesUsedUp, plural.Of(over.Limit, "byte"))
 		}
 	case errors.As(err, &conflict) && len(conflict.Conflicts) > 0:
 		c := &conflict.Conflicts[0]
@@ -72,6 +69,19 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 		m.opts.Logger.Warn("call failed", "kind", kind.String(), "err", err)
 	}
 	return e
+}
+
+// UsedUp is the answer to a call that its face does not do, since a budget is used up.
+func UsedUp(over *session.BudgetError) *Result {
+	e := usedUpBy(over, Documentation)
+	return &Result{Text: e.text, Error: e}
+}
+
+func usedUpBy(over *session.BudgetError, t Texts) *Error {
+	if over.What == "bytes" {
+		return failed(errkind.OverQuota, t.say(bytesUsedUp, plural.Of(over.Limit, "byte")))
+	}
+	return failed(errkind.OverQuota, t.say(usedUp, plural.Of(over.Limit, "memory call")))
 }
 
 // conflictPath returns the path of a conflict, of several that a call may have; fallback, if the store

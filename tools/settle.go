@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mneme/cas"
 	"mneme/errkind"
 	"mneme/internal/quote"
 	"mneme/memory"
@@ -119,13 +120,18 @@ func (m *Memory) Conflict(ctx context.Context, store string, id int) (KeptConfli
 
 // Resolve makes the file of a conflict what r says, and forgets the conflict. ifVersion is the
 // condition of a WriteQuery; "": that the version is there which had won, or a later one that the
-// session has read. The zero Made is that there was nothing to write.
+// session has read. The zero Made is that there was nothing to write. To ask for the last resolution
+// once more, as after a lost answer, gives the same answer.
 func (m *Memory) Resolve(ctx context.Context, store string, id int, r session.Resolution, ifVersion string) (Made, error) {
 	p, e := m.conflictsOf(store)
 	if e != nil {
 		return Made{}, e
 	}
+	asked := resolution{id: id, take: r.Take, text: cas.Sum(r.Data), ifVersion: ifVersion}
 	about, _, err := p.Session.Conflicts().Get(id)
+	if last := p.resolved.Load(); errors.Is(err, conflict.ErrNotFound) && last != nil && last.resolution == asked {
+		return last.made, nil
+	}
 	if err != nil {
 		return Made{}, m.noConflict(err, p, id, false)
 	}
@@ -138,13 +144,29 @@ func (m *Memory) Resolve(ctx context.Context, store string, id int, r session.Re
 		r.Expect = &expect
 	}
 	v, err := p.Session.Conflicts().Resolve(ctx, id, r)
-	switch {
-	case err != nil:
+	if err != nil {
 		return Made{}, m.notResolved(err, a, id)
-	case v == (versionlog.Version{}):
-		return Made{}, nil
 	}
-	return p.made(&v), nil
+	var made Made
+	if v != (versionlog.Version{}) {
+		made = p.made(&v)
+	}
+	p.resolved.Store(&resolvedConflict{asked, made})
+	return made, nil
+}
+
+// resolution is what a call of Resolve asks for.
+type resolution struct {
+	id        int
+	take      session.Take
+	text      cas.Digest
+	ifVersion string
+}
+
+// resolvedConflict is a resolution and what came of it.
+type resolvedConflict struct {
+	resolution
+	made Made
 }
 
 // notResolved is the error of a conflict that stays.

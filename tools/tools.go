@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -55,6 +56,8 @@ type place struct {
 	slug string
 	top  string // its path in the tool
 	idx  index
+
+	resolved atomic.Pointer[resolvedConflict] // the last one; nil: none
 }
 
 // New returns the memory of some stores, each of them once: one is /memories, of several each

@@ -47,7 +47,8 @@ type Witness struct {
 type note struct {
 	memo
 	dirty   bool
-	written time.Time // the file, by this process
+	written time.Time   // the file, by this process
+	file    os.FileInfo // which holds nothing newer; nil: there was none
 }
 
 // MissingError says which commit was seen and is missing, or is another now. It is
@@ -73,6 +74,10 @@ func New(dir, library string) *Witness {
 // what is remembered. From then on Saw notes its commits. It returns
 // a *MissingError when a commit that was seen is missing or another.
 func (w *Witness) Check(ctx context.Context, log versionlog.Log, s versionlog.Store) error {
+	file := w.stat(s.ID) // first: another process may replace it
+	if w.fits(ctx, log, s, file) {
+		return nil
+	}
 	tip, what, err := w.compare(ctx, log, s)
 	if err == nil && what != "" {
 		err = &MissingError{s.Slug, what}
@@ -84,7 +89,7 @@ func (w *Witness) Check(ctx context.Context, log versionlog.Log, s versionlog.St
 	if s, err = log.Store(ctx, s.ID); err != nil {
 		return err
 	}
-	n := &note{memo: w.memo(tip, s), dirty: true}
+	n := &note{memo: w.memo(tip, s), dirty: true, file: file}
 	changed, err := w.Changed(ctx, log, s)
 	if err != nil {
 		return err
@@ -94,8 +99,83 @@ func (w *Witness) Check(ctx context.Context, log versionlog.Log, s versionlog.St
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if last := w.notes[s.ID]; last != nil {
+		n.written = last.written
+	}
 	w.notes[s.ID] = n
 	return nil
+}
+
+// fits reports whether nothing has happened to a store but what this process has noted, and commits
+// that follow it: neither has its file changed, nor is it described otherwise. It reads no record.
+func (w *Witness) fits(ctx context.Context, log versionlog.Log, s versionlog.Store, file os.FileInfo) bool {
+	w.mu.Lock()
+	n := w.notes[s.ID]
+	if n == nil || !isUnchanged(n.file, file) || n.Store.differs(describe(s)) != nil {
+		w.mu.Unlock()
+		return false
+	}
+	seen := n.memo
+	w.mu.Unlock()
+	tip, err := log.Tip(ctx, s.ID)
+	if err != nil || tip.Seq < seen.Seq || tip.Seq == seen.Seq && tip.Digest != seen.Digest {
+		return false
+	}
+	if tip.Seq == seen.Seq {
+		return true
+	}
+	if !follows(ctx, log, s.ID, &seen, &tip) {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n.Seq < tip.Seq {
+		n.Seq, n.Digest, n.dirty = tip.Seq, tip.Digest, true
+	}
+	return true
+}
+
+// handedOut is how long commits may take that a log need only hand out.
+const handedOut = time.Second
+
+// follows reports whether the commits that a log has at hand lead from what was seen to the tip: the
+// chain of their digests tells.
+func follows(ctx context.Context, log versionlog.Log, storeID string, seen *memo, tip *versionlog.Tip) bool {
+	can := log.Capabilities()
+	if !can.Near || can.Next == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, handedOut)
+	defer cancel()
+	commits, err := can.Next(ctx, storeID, seen.Seq)
+	last := seen.Digest
+	for _, c := range commits {
+		if err != nil || c.Prev != last || c.Seq > tip.Seq {
+			return false
+		}
+		last = c.Digest
+		if c.Seq == tip.Seq {
+			return last == tip.Digest
+		}
+	}
+	return false
+}
+
+// isUnchanged reports whether a file is still what it was.
+func isUnchanged(was, is os.FileInfo) bool {
+	if was == nil || is == nil {
+		return was == is
+	}
+	return os.SameFile(was, is) && was.ModTime().Equal(is.ModTime()) && was.Size() == is.Size()
+}
+
+// stat returns nil if a store has no file.
+func (w *Witness) stat(storeID string) os.FileInfo {
+	info, err := os.Stat(w.path(storeID))
+	if err != nil {
+		return nil
+	}
+	return info
 }
 
 // Saw notes that a commit is in the history of a store that was checked. It writes
@@ -137,7 +217,8 @@ func (w *Witness) Accept(ctx context.Context, log versionlog.Log, s versionlog.S
 		return err
 	}
 	m := w.memo(tip, s)
-	return w.replace(&m)
+	_, err = w.replace(&m)
+	return err
 }
 
 // Missing describes the commit that was seen and is missing from the history of a
@@ -240,29 +321,33 @@ func (w *Witness) writeLocked(n *note) {
 	if known && m.Described > n.Described {
 		n.Store, n.Described = m.Store, m.Described
 	}
-	_ = w.replace(&n.memo)
+	if file, err := w.replace(&n.memo); err == nil {
+		n.file = file
+	}
 }
 
-func (w *Witness) replace(m *memo) error {
+func (w *Witness) replace(m *memo) (file os.FileInfo, err error) {
 	text, err := json.Marshal(m)
 	if err == nil {
 		err = os.MkdirAll(w.dir, 0o700)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	f, err := os.CreateTemp(w.dir, durable.TempPrefix+"*")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = f.Write(append(text, '\n'))
+	if _, err = f.Write(append(text, '\n')); err == nil {
+		file, err = f.Stat()
+	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), w.path(m.Store.ID))
 	}
 	if err != nil {
 		err = errors.Join(err, os.Remove(f.Name()))
 	}
-	return err
+	return file, err
 }
 
 // read returns what is remembered of a store.

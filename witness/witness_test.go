@@ -232,7 +232,7 @@ func TestWitnessGolden(t *testing.T) {
 	archived := store
 	archived.ArchivedAt = store.CreatedAt.Add(time.Hour)
 	m := w.memo(versionlog.Tip{Seq: 7, Digest: versionlog.Digest(cas.Sum(nil))}, archived)
-	if err := w.replace(&m); err != nil {
+	if _, err := w.replace(&m); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(w.path(store.ID)); err != nil || string(got) != string(text) {
@@ -366,4 +366,64 @@ func TestUpdatedMeanwhile(t *testing.T) {
 	if changed, err := New(dir, "file:///x").Changed(t.Context(), l, now); err != nil || changed != nil {
 		t.Errorf("changed is %q, %v, want nothing", changed, err)
 	}
+}
+
+// counting counts the walks over the commits of a log.
+type counting struct {
+	versionlog.Log
+	walks *int
+}
+
+func (c counting) Commits(ctx context.Context, id string, after uint64) iter.Seq2[*versionlog.Commit, error] {
+	*c.walks++
+	return c.Log.Commits(ctx, id, after)
+}
+
+// TestOpenedAgain: a process that opens a store for every commit, as a server does, neither writes
+// the file each time nor reads the history. It still notices what another process has seen.
+func TestOpenedAgain(t *testing.T) {
+	dir, walks := t.TempDir(), 0
+	l := newLog(t, 3)
+	w := New(dir, "file:///x")
+	w.every = time.Hour
+	var written os.FileInfo
+	for i := range 4 {
+		if err := w.Check(t.Context(), counting{l, &walks}, store); err != nil {
+			t.Fatal(err)
+		}
+		c := commit(t, l)
+		w.Saw(store.ID, c.Seq, c.Digest)
+		info, err := os.Stat(w.path(store.ID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 && !os.SameFile(info, written) {
+			t.Errorf("the file is written again at commit %d", c.Seq)
+		}
+		written = info
+	}
+	for range 2 { // other processes'
+		commit(t, l)
+	}
+	if err := w.Check(t.Context(), counting{l, &walks}, store); err != nil {
+		t.Fatal(err)
+	}
+	if walks > 0 {
+		t.Errorf("%d walks over the history", walks)
+	}
+	refused := func(what string, l versionlog.Log) {
+		t.Helper()
+		if err := w.Check(t.Context(), l, store); !errors.Is(err, versionlog.ErrRewritten) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused("another history of that length", newLog(t, 9))
+	before := cut{l, 9, false}
+	if err := w.Check(t.Context(), before, store); err != nil {
+		t.Error(err)
+	}
+	refused("another history that is longer", newLog(t, 11))
+	commit(t, l)
+	remember(t, dir, l)
+	refused("a history that another process has seen go on", before)
 }

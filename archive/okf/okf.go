@@ -128,9 +128,11 @@ func document(v versionlog.Version, data []byte, about *item) []byte {
 			if text, is := kind.(string); is && text != "" {
 				return data
 			}
-			if !typed && matter[0] != '{' {
-				end := fence[len(bytes.TrimRight(fence, "\r\n")):]
-				return slices.Concat(fence, []byte("type: "+Type), end, data[len(fence):])
+			indent := matter[:len(matter)-len(bytes.TrimLeft(matter, " "))]
+			line := slices.Concat(indent, []byte("type: "+Type), fence[len(bytes.TrimRight(fence, "\r\n")):])
+			more := map[string]any{}
+			if !typed && yaml.Unmarshal(slices.Concat(line, matter), &more) == nil && len(more) == len(fields)+1 && more["type"] == Type {
+				return slices.Concat(fence, line, data[len(fence):])
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"mneme/backend"
@@ -235,10 +236,7 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s ver
 	if c.Repair {
 		opts.Salvage = lib.Salvage
 	}
-	sum, err := st.Verify(ctx, opts, report)
-	if err == nil && !c.Quick {
-		err = lib.Check(ctx, s.ID, report)
-	}
+	sum, err := c.look(ctx, lib, st, s.ID, opts, report)
 	if err = errors.Join(err, printErr); err != nil {
 		return out, err
 	}
@@ -248,6 +246,35 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s ver
 	out.Commits, out.Versions, out.Memories, out.Blobs, out.Bytes = sum.Commits, sum.Versions, sum.Memories, sum.Blobs, sum.Bytes
 	bar.clear()
 	return out, a.printFsck(out)
+}
+
+// look verifies what a store says, and beside it how its log keeps that; what is repaired is looked
+// at when it is.
+func (c *fsckCmd) look(ctx context.Context, lib *backend.Library, st *memory.Store, id string, opts *memory.VerifyOptions, report func(memory.Problem)) (memory.Verification, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var kept []memory.Problem
+	check := sync.OnceValue(func() error {
+		if c.Quick {
+			return nil
+		}
+		return lib.Check(ctx, id, func(p memory.Problem) { kept = append(kept, p) })
+	})
+	var beside sync.WaitGroup
+	if !c.Repair {
+		beside.Go(func() { _ = check() })
+	}
+	sum, err := st.Verify(ctx, opts, report)
+	if err != nil {
+		cancel()
+		beside.Wait()
+		return sum, err
+	}
+	err = check()
+	for _, p := range kept {
+		report(p)
+	}
+	return sum, err
 }
 
 // printProblem writes a finding at once, in one line. Without a store it is of what

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -80,4 +81,12 @@ func TestServerUnitIsConfined(t *testing.T) {
 		"CapabilityBoundingSet": "", "SystemCallFilter": "@system-service", "ProtectSystem": "strict", "ProtectHome": "yes", "PrivateTmp": "yes",
 		"PrivateDevices": "yes", "TimeoutStopSec": "20",
 	})
+}
+
+// The server's socket is where it listens by itself, and where clients look for it.
+func TestServerSocketIsTheDefault(t *testing.T) {
+	listen, _ := reflect.TypeFor[serveCmd]().FieldByName("Listen")
+	if got, want := directives(t, "mneme-serve.socket")["ListenStream"], listen.Tag.Get("default"); got != want {
+		t.Errorf("it is at %q, and the server at %q", got, want)
+	}
 }

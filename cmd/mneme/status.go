@@ -113,6 +113,11 @@ func printStatus(a *app, s statusJSON, verbose bool) {
 		a.printf("\n")
 		a.printTable(t)
 	}
+	for _, st := range s.Stores {
+		if st.Git > 0 {
+			a.printf("\n%s holds %s that git takes for its own, such as hooks below .git; with GIT_DIR=/dev/null git looks for none.\n", st.Slug, memories(st.Git))
+		}
+	}
 	if len(s.Mounts) == 0 {
 		a.printf("\nNothing is mounted.\n")
 		return

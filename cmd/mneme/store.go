@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -154,6 +155,9 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 			[2]string{"History", strconv.FormatInt(state.History, 10) + " bytes"},
 			[2]string{"Sequence", strconv.FormatUint(state.Seq, 10)},
 			[2]string{"Tip", tipText(versionlog.Tip{Seq: state.Seq, Digest: state.Digest})})
+		if state.Git > 0 {
+			rows = append(rows, [2]string{"Git", memories(state.Git) + " that git takes for its own"})
+		}
 		if text := quotaText(s.Quota, state.used); text != "" {
 			rows = append(rows, [2]string{"Quota", text})
 		}
@@ -184,6 +188,7 @@ type storeState struct {
 	Digest   versionlog.Digest `json:"head_digest"`            // "" before the first commit
 	Memories *int              `json:"memory_count,omitempty"` // nil: not counted
 	Bytes    *int64            `json:"content_size_bytes,omitempty"`
+	Git      int               `json:"git_paths,omitempty"` // memories that git takes for its own
 	History  int64             `json:"history_size_bytes"`
 
 	used versionlog.Usage
@@ -203,6 +208,9 @@ func newStoreState(ctx context.Context, st *memory.Store, count bool) (storeStat
 		}
 		memories++
 		bytes += v.Size
+		if quote.HasGits(v.Path) {
+			state.Git++
+		}
 	}
 	state.Memories, state.Bytes = &memories, &bytes
 	return state, nil

@@ -36,6 +36,11 @@ func GitPath(path string) string {
 	return b.String()
 }
 
+// HasGits reports whether git takes a name in a path for its own.
+func HasGits(path string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '\\' }), isGits)
+}
+
 // isEscaped reports whether a name is one that GitPath makes.
 func isEscaped(name string) bool {
 	for strings.HasPrefix(name, "%25") {

@@ -10,6 +10,9 @@ func TestGitPath(t *testing.T) {
 		if got := GitPath("/d/" + plain); got != "d/"+plain {
 			t.Errorf("%s is %s", plain, got)
 		}
+		if HasGits("/d/" + plain) {
+			t.Errorf("git takes %s for its own", plain)
+		}
 	}
 	for own, want := range map[string]string{
 		".git": "%2Egit", ".GIT": "%2EGIT", ".git. ": "%2Egit. ", ".g\u200dit": "%2Eg\u200dit", ".git::$INDEX_ALLOCATION": "%2Egit::$INDEX_ALLOCATION", "git~1": "%67it~1", "GIT~1": "%47IT~1",
@@ -19,6 +22,9 @@ func TestGitPath(t *testing.T) {
 	} {
 		if got := GitPath("/d/" + own + "/x"); got != "d/"+want+"/x" {
 			t.Errorf("%s is %s, want %s", own, got, want)
+		}
+		if HasGits("/d/"+own+"/x") != (want[:3] != "%25") {
+			t.Errorf("git takes %s for its own: %t", own, HasGits("/d/"+own))
 		}
 	}
 }

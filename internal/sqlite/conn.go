@@ -134,13 +134,32 @@ func (c *Conn) Commit() error {
 	return err
 }
 
-// Rollback undoes the transaction, if there is still one: after some errors SQLite
-// has rolled back by itself.
+// Rollback undoes the transaction, if there is still one.
 func (c *Conn) Rollback() error {
-	if c.lib.GetAutocommit() {
+	if !c.InTransaction() {
 		return nil
 	}
 	return c.Run(`ROLLBACK`)
+}
+
+// InTransaction reports whether a transaction is under way: after some errors SQLite has rolled
+// back by itself.
+func (c *Conn) InTransaction() bool { return !c.lib.GetAutocommit() }
+
+// Nested calls do within a transaction. If do fails, only what it has done is undone; if that
+// cannot be, the transaction is.
+func (c *Conn) Nested(do func() error) error {
+	if err := c.Run(`SAVEPOINT nested`); err != nil {
+		return err
+	}
+	err := do()
+	if err == nil {
+		return c.Run(`RELEASE nested`)
+	}
+	if c.InTransaction() && (c.Run(`ROLLBACK TO nested`) != nil || c.Run(`RELEASE nested`) != nil) {
+		_ = c.Rollback()
+	}
+	return err
 }
 
 // Unsynced calls do, whose transactions are not synced: after a power cut they may be

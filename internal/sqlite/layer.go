@@ -66,12 +66,15 @@ func makePrivate(name string) {
 // file is any file of a database's.
 type file struct{ vfs.File }
 
-// WriteAt implements vfs.File. SQLite is told of a full disk, which its library
-// takes for a broken one.
+// WriteAt implements vfs.File. SQLite is told of a full disk and of one that has gone
+// read-only, which its library takes for broken ones.
 func (f file) WriteAt(p []byte, off int64) (int, error) {
 	n, err := f.File.WriteAt(p, off)
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		err = sqlite3.FULL
+	case errors.Is(err, syscall.EROFS):
+		err = sqlite3.READONLY_DIRECTORY
 	}
 	return n, err
 }

@@ -200,13 +200,16 @@ func TestFailedCommit(t *testing.T) {
 	intact(t, c)
 }
 
-// TestFullDisk: a commit for which there is no room says so, and leaves nothing.
+// TestFullDisk: a commit for which there is no room, or no right to write any longer, says so,
+// and leaves nothing.
 func TestFullDisk(t *testing.T) {
 	_, c := newDB(t)
 	w := watch(c)
-	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+	for errno, want := range map[syscall.Errno]error{
+		syscall.ENOSPC: sqlite3.FULL, syscall.EDQUOT: sqlite3.FULL, syscall.EROFS: sqlite3.READONLY_DIRECTORY,
+	} {
 		w.full = errno
-		if err := add(c, "lost"); !errors.Is(err, sqlite3.FULL) {
+		if err := add(c, "lost"); !errors.Is(err, want) {
 			t.Errorf("%v: the commit ends with %v", errno, err)
 		}
 	}

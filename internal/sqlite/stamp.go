@@ -14,7 +14,10 @@ import (
 type Stamp [48]byte
 
 // Follows reports whether exactly one commit lies between an earlier stamp and s.
-func (s *Stamp) Follows(earlier *Stamp) bool { return s.commits() == earlier.commits()+1 }
+func (s *Stamp) Follows(earlier *Stamp) bool { return s.Since(earlier) == 1 }
+
+// Since returns how many commits lie between an earlier stamp and s.
+func (s *Stamp) Since(earlier *Stamp) int { return int(s.commits() - earlier.commits()) }
 
 // commits counts them, from any number and with wrapping.
 func (s *Stamp) commits() uint32 { return binary.NativeEndian.Uint32(s[8:]) }

@@ -49,11 +49,14 @@ type Route struct {
 	serve        func(*Handler, http.ResponseWriter, *http.Request)
 }
 
+// ToolPath is where calls of the memory tool are done.
+const ToolPath = "/v1/mneme/tools/memory"
+
 // Routes are all operations. The parameter store, which may be there several times, says which of
 // the stores that the caller sees are meant; without it all are.
 var Routes = []Route{
 	{"POST", "/mcp", (*Handler).serveMCP},
-	{"POST", "/v1/mneme/tools/memory", (*Handler).tool},
+	{"POST", ToolPath, (*Handler).tool},
 	{"POST", "/v1/mneme/plugin/recall", (*Handler).recall},
 	{"POST", "/v1/mneme/plugin/remember", (*Handler).remember},
 	{"GET", "/v1/mneme/plugin/health", (*Handler).health},

@@ -20,14 +20,14 @@ const (
 // write, and the rest in the writers' turn, so that the next commit begins at its start again.
 type carrier struct {
 	db     *sqlite.DB
-	inTurn func(ctx context.Context, mode string) // carries it over while nobody else in this process writes
+	inTurn func(ctx context.Context, mode string) (bool, error) // carries it over while nobody else in this process writes
 	full   chan struct{}
 	last   atomic.Uint32 // how many frames there were when it was last told to
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 }
 
-func startCarrier(db *sqlite.DB, inTurn func(ctx context.Context, mode string)) *carrier {
+func startCarrier(db *sqlite.DB, inTurn func(ctx context.Context, mode string) (bool, error)) *carrier {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &carrier{db: db, inTurn: inTurn, full: make(chan struct{}, 1), stop: stop}
 	c.done.Go(func() { c.run(ctx) })
@@ -58,7 +58,7 @@ func (c *carrier) run(ctx context.Context) {
 		case <-c.full:
 		}
 		_ = c.db.With(ctx, func(conn *sqlite.Conn) error { return conn.Script(`PRAGMA wal_checkpoint(PASSIVE)`) })
-		c.inTurn(ctx, "PASSIVE")
+		_, _ = c.inTurn(ctx, "PASSIVE")
 	}
 }
 

@@ -32,3 +32,35 @@ func TestCommitsCarryNothingOver(t *testing.T) {
 		t.Errorf("the write-ahead log has %d bytes, %v", info.Size(), err)
 	}
 }
+
+// TestCutAfterReaders: a write-ahead log that cannot be cut at rest since somebody reads from it is
+// cut when that has ended, without another commit.
+func TestCutAfterReaders(t *testing.T) {
+	dir := t.TempDir()
+	l, reader := openTest(t, dir, nil), openTest(t, dir, nil)
+	s := addStore(t, l, "s")
+	pacedAt(t, l, restless)
+	length := func() int64 {
+		info, err := os.Stat(l.path(DatabaseName + sqlite.WriteAheadSuffix))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	err := reader.db.With(t.Context(), func(conn *sqlite.Conn) error {
+		return conn.Reading(func() error {
+			if err := conn.Each(`SELECT count(*) FROM versions`, func(*sqlite.Row) error { return nil }); err != nil {
+				return err
+			}
+			for i := 0; length() <= keptAhead; i++ {
+				put(t, l, s.ID, "/a", strings.Repeat(string(rune('a'+i%26)), 60<<10))
+			}
+			time.Sleep(100 * time.Millisecond) // it tries in vain
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a short write-ahead log", func() bool { return length() <= keptAhead })
+}

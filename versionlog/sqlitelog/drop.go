@@ -30,7 +30,7 @@ func (l *Log) DeleteStore(ctx context.Context, id string) error {
 	}
 	err := l.changeStores(ctx, "delete store "+id, drop)
 	if errors.Is(err, syscall.ENOSPC) {
-		l.writer.checkpoint(ctx, "TRUNCATE") // which makes room
+		_, _ = l.writer.checkpoint(ctx, "TRUNCATE") // which makes room
 		err = l.changeStores(ctx, "delete store "+id, drop)
 	}
 	if err != nil && !errors.Is(err, versionlog.ErrNotFound) || l.writer == nil {
@@ -42,7 +42,7 @@ func (l *Log) DeleteStore(ctx context.Context, id string) error {
 	if dropErr := l.dropLeft(ctx); dropErr != nil {
 		return errors.Join(err, fmt.Errorf("store %s is deleted, but not all of its history is removed; delete it again by its id: %w", id, dropErr))
 	}
-	l.writer.checkpoint(ctx, "TRUNCATE")
+	_, _ = l.writer.checkpoint(ctx, "TRUNCATE")
 	return err
 }
 
@@ -58,7 +58,7 @@ func (l *Log) dropLeft(ctx context.Context) error {
 	return dropLeft(ctx, l.db, func(t leftTable, num int64) error {
 		err := l.writer.transaction(ctx, func(ctx context.Context) error { return l.writer.dropRows(ctx, t, num) })
 		if err == nil {
-			l.writer.checkpoint(ctx, "PASSIVE") // so that the next slice is written over this one
+			_, _ = l.writer.checkpoint(ctx, "PASSIVE") // so that the next slice is written over this one
 		}
 		return err
 	})

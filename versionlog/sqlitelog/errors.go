@@ -67,6 +67,9 @@ func translate(err error) error {
 	if errors.Is(err, sqlite3.IOERR_SHMSIZE) { // the index of the write-ahead log could not grow
 		return fmt.Errorf("%w: %w", syscall.ENOSPC, err)
 	}
+	if errors.Is(err, sqlite3.READONLY_DIRECTORY) { // it was writable when it was opened
+		return fmt.Errorf("the file system of %s has gone read-only: %w: %w", DatabaseName, syscall.EIO, err)
+	}
 	switch code {
 	case sqlite3.BUSY, sqlite3.PROTOCOL:
 		return fmt.Errorf("%w: %w", errLocked, err)

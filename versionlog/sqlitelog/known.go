@@ -2,6 +2,7 @@ package sqlitelog
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"mneme/internal/sqlite"
@@ -90,15 +91,19 @@ func (k *knownStores) get(as *moment, id string) (storeRow, bool) {
 	return s, ok && as.known && k.as == *as
 }
 
-// advance notes what a commit made of a store whose row was known within its
-// transaction, unless there has been another commit since. It returns the state after that.
-func (k *knownStores) advance(before *moment, s storeRow) (now moment) {
+// advance notes the rows of stores as a transaction has left them that has seen the state before and
+// committed, unless there has been another commit since. It returns the state after that.
+func (k *knownStores) advance(before *moment, rows map[string]storeRow) (now moment) {
 	now = k.moment()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if _, ok := k.rows[s.ID]; !ok || k.as != *before || !now.known || !now.stamp.Follows(&before.stamp) {
+	if !before.known || !now.known || !now.stamp.Follows(&before.stamp) {
 		return now
 	}
-	k.as, k.rows[s.ID] = now, s
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.as != *before || k.rows == nil {
+		k.rows = map[string]storeRow{}
+	}
+	k.as = now
+	maps.Copy(k.rows, rows)
 	return now
 }

@@ -96,7 +96,7 @@ func TestAdvancePastOthers(t *testing.T) {
 	before := l.stores.moment()
 	own := put(t, other, s.ID, "/a", "own") // as if l had made it
 	put(t, other, s.ID, "/a", "theirs")
-	l.stores.advance(&before, storeRow{Store: s, tip: versionlog.Tip{}.After(own)})
+	l.stores.advance(&before, map[string]storeRow{s.ID: {Store: s, tip: versionlog.Tip{}.After(own)}})
 	if tip, ok := l.KnownTip(s.ID); ok {
 		t.Errorf("tip %+v is known", tip)
 	}

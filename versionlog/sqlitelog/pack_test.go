@@ -40,7 +40,7 @@ func packAll(t testing.TB, l *Log) {
 			break
 		}
 	}
-	l.writer.checkpoint(t.Context(), "TRUNCATE")
+	_, _ = l.writer.checkpoint(t.Context(), "TRUNCATE")
 }
 
 // words is text of so many bytes, which compresses to about the half.

@@ -144,14 +144,19 @@ func (p *packer) loop(ctx context.Context) {
 		again = nil
 		for p.calm(ctx) {
 			worked, err := p.step(ctx, 1)
-			if err != nil {
+			switch {
+			case errors.Is(err, errLocked):
+				again = time.After(p.pace.settled)
+			case err != nil:
 				again = time.After(p.pace.retry)
 			}
 			if !worked {
 				break
 			}
 		}
-		p.settle(ctx)
+		if left := p.settle(ctx); left && again == nil {
+			again = time.After(p.pace.settled)
+		}
 		if again == nil && p.log.hasTraces() {
 			again = time.After(p.pace.retry)
 		}
@@ -261,17 +266,18 @@ func (p *packer) slice(ctx context.Context, b *backlog) (bool, error) {
 	return err == nil && (b.from.before(s.to) || !s.empty()), err
 }
 
-// settle makes the files smaller when nobody has committed for a while.
-func (p *packer) settle(ctx context.Context) {
+// settle makes the files smaller when nobody has committed for a while. It reports whether the
+// write-ahead log stays long because somebody else reads from it, or carries it over.
+func (p *packer) settle(ctx context.Context) (left bool) {
 	for {
 		last := p.last.Load()
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case <-time.After(p.pace.settled - time.Since(time.Unix(0, last))):
 		}
 		if p.last.Load() != last {
-			return
+			return false
 		}
 		if worked, err := p.shrink(ctx); err != nil || !worked {
 			break
@@ -279,6 +285,8 @@ func (p *packer) settle(ctx context.Context) {
 	}
 	p.log.purgeLeft(ctx)
 	if info, err := os.Stat(p.log.path(DatabaseName + sqlite.WriteAheadSuffix)); err == nil && info.Size() > keptAhead {
-		p.log.writer.checkpoint(ctx, "TRUNCATE")
+		done, err := p.log.writer.checkpoint(ctx, "TRUNCATE")
+		return !done && err == nil
 	}
+	return false
 }

@@ -205,18 +205,8 @@ var errBeingRead = errors.New("a process is reading from it; it is erased when t
 // cutWriteAhead carries the write-ahead log over into the database, and cuts it to
 // nothing.
 func (l *Log) cutWriteAhead(ctx context.Context) error {
-	w := l.writer
 	for began := time.Now(); ; {
-		if _, err := w.takeTurn(ctx); err != nil {
-			return err
-		}
-		busy := true
-		err := translate(w.conn.Each(`PRAGMA wal_checkpoint(TRUNCATE)`, func(row *sqlite.Row) error {
-			busy = row.ColumnInt(0) != 0
-			return nil
-		}))
-		<-w.turn
-		if err != nil && !errors.Is(err, errLocked) || err == nil && !busy {
+		if done, err := l.writer.checkpoint(ctx, "TRUNCATE"); err != nil || done {
 			return err
 		}
 		if time.Since(began) > purgePatience {

@@ -36,7 +36,7 @@ func (l *Log) Shrink(ctx context.Context) (freed int64, err error) {
 			err = ctx.Err()
 		}
 	}
-	l.writer.checkpoint(ctx, "TRUNCATE")
+	_, _ = l.writer.checkpoint(ctx, "TRUNCATE")
 	return max(0, before-l.size()), err // others write meanwhile
 }
 

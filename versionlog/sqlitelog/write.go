@@ -16,6 +16,7 @@ import (
 // true within its transaction.
 type writer struct {
 	turn  chan struct{} // holds a token while the connection is in use
+	queue queue
 	conn  *sqlite.Conn
 	ahead int // from how many frames of the write-ahead log on commits carry it over
 }
@@ -94,6 +95,11 @@ func (w *writer) run(text string, args ...any) error { return translate(w.conn.R
 // takeTurn waits until nobody else in this process writes, for a while that it
 // returns what is left of.
 func (w *writer) takeTurn(ctx context.Context) (left time.Duration, err error) {
+	return w.takeTurnUnless(ctx, nil)
+}
+
+// takeTurnUnless is takeTurn, which returns errEnded if there is no need for the turn any more.
+func (w *writer) takeTurnUnless(ctx context.Context, ended <-chan struct{}) (left time.Duration, err error) {
 	select {
 	case w.turn <- struct{}{}:
 		return busyTimeout, nil
@@ -104,6 +110,8 @@ func (w *writer) takeTurn(ctx context.Context) (left time.Duration, err error) {
 	select {
 	case w.turn <- struct{}{}:
 		return busyTimeout - time.Since(start), nil
+	case <-ended:
+		return 0, errEnded
 	case <-timer.C:
 		return 0, fmt.Errorf("%w for more than %v", ErrBusy, busyTimeout)
 	case <-ctx.Done():
@@ -139,56 +147,34 @@ func (w *writer) transaction(ctx context.Context, fn func(context.Context) error
 }
 
 // checkpoint carries the write-ahead log over into the database, as far as nobody reads
-// from it; with TRUNCATE it also cuts it to nothing. What comes of it is not needed.
-func (w *writer) checkpoint(ctx context.Context, mode string) {
+// from it; with TRUNCATE it also cuts it to nothing. It reports whether that is done: not
+// while others read, write or carry over.
+func (w *writer) checkpoint(ctx context.Context, mode string) (done bool, err error) {
 	if _, err := w.takeTurn(ctx); err != nil {
-		return
+		return false, err
 	}
 	defer func() { <-w.turn }()
-	_ = w.conn.Script(`PRAGMA wal_checkpoint(` + mode + `)`)
+	err = translate(w.conn.Each(`PRAGMA wal_checkpoint(`+mode+`)`, func(row *sqlite.Row) error {
+		done = row.ColumnInt(0) == 0
+		return nil
+	}))
+	if errors.Is(err, errLocked) {
+		return false, nil
+	}
+	return done, err
 }
 
-// Commit appends what p proposes. It costs one sync of the write-ahead log.
+// Commit appends what p proposes. It costs one sync of the write-ahead log, which proposals that
+// wait at the same time share.
 func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal) (*versionlog.Commit, error) {
 	if l.writer == nil {
 		return nil, versionlog.ErrReadOnly
 	}
-	var c *versionlog.Commit
-	var appended bool
-	var before moment
-	var s storeRow
-	drafted := l.draft(ctx, storeID, p)
-	err := l.writer.transaction(ctx, func(ctx context.Context) (err error) {
-		before = l.stores.moment()
-		if s, err = queryOne(ctx, l.writer, storeByID, scanStore, storeID); err != nil {
-			return err
-		}
-		if err := s.count(ctx, l.writer); err != nil {
-			return err
-		}
-		c, appended, err = l.propose(ctx, &s, p, drafted)
-		return err
-	})
-	if err != nil {
+	a := &attempt{ctx: ctx, storeID: storeID, proposal: p, drafted: l.draft(ctx, storeID, p), done: make(chan struct{})}
+	if err := l.make(a); err != nil {
 		return nil, err // the caller knows the store by a better name than its id
 	}
-	if appended {
-		l.tips.note(s.num, knownTip{storeID: storeID, seq: c.Seq, digest: c.Digest})
-		if c.IsEvent(versionlog.EventArchived) {
-			l.tips.note(s.num, knownTip{storeID: storeID, seq: c.Seq, digest: c.Digest, state: tipArchived})
-		}
-		now := l.stores.advance(&before, s)
-		if c.Erases() {
-			l.recent.forget(storeID)
-		}
-		l.recent.add(c)
-		l.changes.touch()
-		l.packer.committed()
-		l.carrier.note(now.frames())
-	} else if l.hasTraces() { // of what was stored for it, maybe
-		l.packer.redacted()
-	}
-	return c, nil
+	return a.commit, nil
 }
 
 // errKeyUsed says that the history has a commit of a key already.
