@@ -7,6 +7,7 @@ set -eu
 
 # shellcheck source=scripts/debian-packages.sh
 . "$(dirname "$0")/debian-packages.sh"
+need etcd etcd-server
 need findmnt util-linux
 need git git
 need fusermount3 fuse3

@@ -155,20 +155,6 @@ func (m *Memory) Resolve(ctx context.Context, store string, id int, r session.Re
 	return made, nil
 }
 
-// resolution is what a call of Resolve asks for.
-type resolution struct {
-	id        int
-	take      session.Take
-	text      cas.Digest
-	ifVersion string
-}
-
-// resolvedConflict is a resolution and what came of it.
-type resolvedConflict struct {
-	resolution
-	made Made
-}
-
 // notResolved is the error of a conflict that stays.
 func (m *Memory) notResolved(err error, a *address, id int) *Error {
 	t := m.opts.Texts

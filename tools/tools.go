@@ -17,6 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"mneme/cas"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -58,6 +59,20 @@ type place struct {
 	idx  index
 
 	resolved atomic.Pointer[resolvedConflict] // the last one; nil: none
+}
+
+// resolution is what a call of Resolve asks for.
+type resolution struct {
+	id        int
+	take      session.Take
+	text      cas.Digest
+	ifVersion string
+}
+
+// resolvedConflict is a resolution and what came of it.
+type resolvedConflict struct {
+	resolution
+	made Made
 }
 
 // New returns the memory of some stores, each of them once: one is /memories, of several each

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// fresh is for how long what was heard counts, unless the own clock is set meanwhile.
+const fresh = time.Second
+
 // tolerance is by how much an own clock may differ before it counts as wrong.
 const tolerance = 2 * time.Second
 
@@ -15,8 +18,9 @@ const tolerance = 2 * time.Second
 type Clock struct {
 	own func() time.Time
 
-	mu  sync.Mutex // guards what follows
-	off time.Duration
+	mu    sync.Mutex // guards what follows
+	off   time.Duration
+	heard time.Time // by the own clock, which may tell how much time has passed besides; zero: never
 }
 
 // New returns a clock that agrees with own until another one is heard.
@@ -45,10 +49,21 @@ func (c *Clock) Ahead() time.Duration {
 	return c.off
 }
 
+// IsFresh reports whether the other clock was heard a moment ago, and the own one was not set since.
+func (c *Clock) IsFresh() bool {
+	c.mu.Lock()
+	heard := c.heard
+	c.mu.Unlock()
+	now := c.own()
+	passed, shown := now.Sub(heard), now.Round(0).Sub(heard.Round(0))
+	return !heard.IsZero() && passed >= 0 && passed < fresh && (shown-passed).Abs() < fresh
+}
+
 // Heard notes that the other clock showed a time, in whole units, at some moment since the own
 // one showed asked. So a reply that took long is not taken for a clock that is wrong.
 func (c *Clock) Heard(asked, other time.Time, unit time.Duration) {
-	least, most := asked.Sub(other.Add(unit)), c.Own().Sub(other)
+	own := c.own()
+	least, most := asked.Sub(other.Add(unit)), own.Round(0).Sub(other)
 	off := time.Duration(0)
 	switch {
 	case least > tolerance:
@@ -58,5 +73,5 @@ func (c *Clock) Heard(asked, other time.Time, unit time.Duration) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.off = off
+	c.off, c.heard = off, own
 }

@@ -31,3 +31,30 @@ func TestHeard(t *testing.T) {
 		})
 	}
 }
+
+// TestIsFresh tries what makes the other clock worth asking again.
+func TestIsFresh(t *testing.T) {
+	began := time.Now()
+	for name, tc := range map[string]struct {
+		now   time.Time
+		fresh bool
+	}{
+		"at once":            {began.Add(fresh / 2), true},
+		"later":              {began.Add(fresh), false},
+		"set back, later":    {began.Add(-time.Hour), false},
+		"set forward":        {began.Round(0).Add(time.Hour), false},
+		"set, as time tells": {began.Round(0).Add(-time.Hour), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := began
+			c := New(func() time.Time { return now })
+			if c.IsFresh() {
+				t.Error("it is before anything was heard")
+			}
+			c.Heard(c.Own(), began, time.Second)
+			if now = tc.now; c.IsFresh() != tc.fresh {
+				t.Errorf("fresh is %v", !tc.fresh)
+			}
+		})
+	}
+}

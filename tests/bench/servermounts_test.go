@@ -157,8 +157,10 @@ func (s *served) idle(mounts int) (rss, cpu float64) {
 }
 
 // ticks is the processor time that the server has taken, in hundredths of a second.
-func (s *served) ticks() (sum float64) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.pid))
+func (s *served) ticks() float64 { return s.ticksOf(s.pid) }
+
+func (s *served) ticksOf(pid int) (sum float64) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -2,11 +2,13 @@ package sqlitelog
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"mneme/internal/sqlite"
+	"mneme/versionlog"
 )
 
 // TestCommitsCarryNothingOver: while one log commits much, the write-ahead log is carried over beside
@@ -63,4 +65,71 @@ func TestCutAfterReaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "a short write-ahead log", func() bool { return length() <= keptAhead })
+}
+
+// TestWriteAheadIsCut: after a burst of commits so much of the write-ahead log stays that the next
+// commits need not make the file longer.
+func TestWriteAheadIsCut(t *testing.T) {
+	dir := t.TempDir()
+	l := openTest(t, dir, &Options{Still: true})
+	s := addStore(t, l, "s")
+	size := func() int64 {
+		t.Helper()
+		info, err := os.Stat(l.path(DatabaseName + sqlite.WriteAheadSuffix))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	if err := l.writer.conn.Script(`PRAGMA wal_autocheckpoint = 0`); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Repeat("x", 500<<10)
+	for i := 0; size() <= keptAhead; i++ {
+		if _, err := l.Commit(t.Context(), s.ID, withContent("/a", text+strconv.Itoa(i), versionlog.ExpectAny())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last, err := l.Tip(t.Context(), s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := l.writer.cut(t.Context()); !done {
+		t.Fatal(err)
+	}
+	if n := size(); n != keptAhead {
+		t.Errorf("%d bytes are kept, want %d", n, keptAhead)
+	}
+	for range 20 {
+		put(t, l, s.ID, "/b", versionlog.NewKey())
+	}
+	if n := size(); n != keptAhead {
+		t.Errorf("after the next commits it has %d bytes", n)
+	}
+	var kept int
+	err = l.writer.conn.Each(`PRAGMA journal_size_limit`, func(row *sqlite.Row) error {
+		kept = row.ColumnInt(0)
+		return nil
+	})
+	if err != nil || kept != sqlite.KeptWriteAhead {
+		t.Errorf("transactions keep %d bytes, %v", kept, err)
+	}
+	wantClean(t, dir, s, last.Seq+20)
+}
+
+// TestModifyingLeavesIndex: a new version of a memory does not write to the index of live paths.
+func TestModifyingLeavesIndex(t *testing.T) {
+	dir, s := newLog(t)
+	l := openTest(t, dir, nil)
+	know(t, l, s)
+	pages := func(content string) uint32 {
+		before := l.stores.moment()
+		put(t, l, s.ID, "/b", content)
+		now := l.stores.moment()
+		return now.frames() - before.frames()
+	}
+	created := pages("1")
+	if modified := pages("2"); modified != created-1 {
+		t.Errorf("it writes %d pages, where the first version wrote %d", modified, created)
+	}
 }

@@ -349,3 +349,23 @@ func TestStill(t *testing.T) {
 		t.Errorf("%d rows of what is packed, %v", n, err)
 	}
 }
+
+// TestPackingWaitsForCommits: while a commit is under way, as long as that takes, nothing is packed.
+func TestPackingWaitsForCommits(t *testing.T) {
+	dir, _ := newLog(t)
+	l := openTest(t, dir, nil)
+	p := &packer{log: l, pace: pace{patience: 50 * time.Millisecond}}
+	for _, isBusy := range []bool{false, true} {
+		if isBusy {
+			l.writer.turn <- struct{}{}
+		}
+		began := time.Now()
+		if !p.calm(t.Context()) {
+			t.Error("the context has ended")
+		}
+		if waited := time.Since(began) >= p.pace.patience; isBusy && !waited {
+			t.Error("it packs beside a commit")
+		}
+	}
+	<-l.writer.turn
+}

@@ -50,7 +50,7 @@ type packer struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
 
-	last  atomic.Int64 // when this log made its last commit, or was opened, in nanoseconds since 1970
+	last  atomic.Int64 // when this log last began or made a commit, or was opened, in nanoseconds since 1970
 	wrote atomic.Bool  // it has made one
 	// What follows is the goroutine's.
 	moved   int                                                    // slices in a row that could not be applied
@@ -65,6 +65,13 @@ func startPacker(l *Log) *packer {
 	p.wake <- struct{}{}
 	p.done.Go(func() { p.run(ctx) })
 	return p
+}
+
+// committing says that this log is about to make a commit.
+func (p *packer) committing() {
+	if p != nil {
+		p.last.Store(time.Now().UnixNano())
+	}
 }
 
 // committed says that this log has made a commit.
@@ -167,13 +174,14 @@ func (p *packer) loop(ctx context.Context) {
 func (p *packer) calm(ctx context.Context) bool {
 	for began := time.Now(); ; {
 		since := time.Since(time.Unix(0, p.last.Load()))
-		if since >= p.pace.quiet || time.Since(began) >= p.pace.patience {
+		isBusy := since < p.pace.quiet || len(p.log.writer.turn) > 0
+		if !isBusy || time.Since(began) >= p.pace.patience {
 			return ctx.Err() == nil
 		}
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(p.pace.quiet - since):
+		case <-time.After(max(p.pace.quiet-since, time.Millisecond)):
 		}
 	}
 }
@@ -285,7 +293,7 @@ func (p *packer) settle(ctx context.Context) (left bool) {
 	}
 	p.log.purgeLeft(ctx)
 	if info, err := os.Stat(p.log.path(DatabaseName + sqlite.WriteAheadSuffix)); err == nil && info.Size() > keptAhead {
-		done, err := p.log.writer.checkpoint(ctx, "TRUNCATE")
+		done, err := p.log.writer.cut(ctx)
 		return !done && err == nil
 	}
 	return false

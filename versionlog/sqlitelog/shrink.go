@@ -2,6 +2,7 @@ package sqlitelog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"mneme/internal/sqlite"
@@ -18,9 +19,10 @@ const (
 	keptFree    = 16
 	shrinkPages = 256
 
-	// keptAhead is how many bytes of the write-ahead log stay on disk while nobody
-	// commits.
-	keptAhead = 1 << 20
+	// keptAhead is how many bytes of the write-ahead log stay on disk while no process
+	// commits: as many as commits write before it is carried over, and some. A commit that
+	// makes the file longer takes half as long again.
+	keptAhead = 5 << 20
 )
 
 // Shrink gives the disk back what the files of the log do not need, as far as nobody reads
@@ -73,5 +75,34 @@ func (p *packer) shrink(ctx context.Context) (bool, error) {
 	err = w.unsynced(ctx, func(context.Context) error {
 		return translate(w.conn.Script(fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, min(spare, shrinkPages))))
 	})
+	return err == nil, err
+}
+
+// cut cuts the write-ahead log to keptAhead, and reports whether it did, as checkpoint does. SQLite
+// cuts it in a transaction that begins at the start of the file again, here one that changes nothing.
+func (w *writer) cut(ctx context.Context) (done bool, err error) {
+	if _, err := w.takeTurn(ctx); err != nil {
+		return false, err
+	}
+	defer func() { <-w.turn }()
+	if done, err := w.carryOver("RESTART"); err != nil || !done {
+		return false, err
+	}
+	limit := func(bytes int) error { return w.conn.Script(fmt.Sprintf(`PRAGMA journal_size_limit = %d`, bytes)) }
+	if err = limit(keptAhead); err == nil {
+		err = w.conn.Begin()
+	}
+	if err == nil {
+		err = w.conn.Script(fmt.Sprintf(`PRAGMA user_version = %d`, schemaFormat))
+	}
+	if err == nil {
+		err = w.conn.Commit()
+	}
+	if err != nil {
+		_ = w.conn.Rollback()
+	}
+	if err = translate(errors.Join(err, limit(sqlite.KeptWriteAhead))); errors.Is(err, errLocked) {
+		return false, nil
+	}
 	return err == nil, err
 }

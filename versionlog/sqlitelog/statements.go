@@ -109,6 +109,9 @@ const (
 
 	setPath = `INSERT INTO paths (store, path, seq, ord, live) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET seq = excluded.seq, ord = excluded.ord, live = excluded.live`
+	// stayAtPath is setPath for a memory that is live there before, too: the index of those is not written to.
+	stayAtPath = `INSERT INTO paths (store, path, seq, ord, live) VALUES (?, ?, ?, ?, 1)
+		ON CONFLICT DO UPDATE SET seq = excluded.seq, ord = excluded.ord`
 	setTip = `UPDATE stores SET tip_seq = ?1, counted_seq = ?1, tip_digest = ?2, tip_time = ?3,
 		total_bytes = ?4, total_memories = ?5, in_hour = ?6 WHERE num = ?7`
 

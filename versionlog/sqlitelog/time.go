@@ -15,7 +15,7 @@ const fileTick = 10 * time.Millisecond
 // instant returns the time by the clock of the files, which all processes have in common, and
 // by that of this process.
 func (l *Log) instant() (now, own time.Time) {
-	if l.timed && l.tips.file != nil {
+	if l.timed && l.tips.file != nil && !l.clock.IsFresh() {
 		l.hear(l.tips.file)
 	}
 	return l.clock.Both()
@@ -36,12 +36,15 @@ func (l *Log) hear(f *os.File) {
 
 // commonClock is one of the log's Capabilities. A log that is read only touches its file of tips.
 func (l *Log) commonClock() (now time.Time, ahead time.Duration) {
-	if l.timed && l.tips.file == nil {
+	switch {
+	case !l.timed:
+	case l.tips.file != nil:
+		l.hear(l.tips.file)
+	default:
 		if f, err := safepath.OpenFile(l.root, tipsName, os.O_RDONLY, 0); err == nil {
 			l.hear(f)
 			_ = f.Close() // nothing was written
 		}
 	}
-	now, _ = l.instant()
-	return now, l.clock.Ahead()
+	return l.clock.Now(), l.clock.Ahead()
 }
