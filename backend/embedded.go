@@ -102,6 +102,13 @@ func (e embedded) open(ctx context.Context, opts *Options) (*Library, error) {
 			return e.collect(ctx, log, storeID, opts)
 		},
 		shrink: log.Shrink,
+		eraseLeft: func(ctx context.Context, storeID string, has func(text []byte) bool) (int, error) {
+			files, err := e.blobFiles(storeID)
+			if err != nil {
+				return 0, err
+			}
+			return files.EraseLeft(ctx, has)
+		},
 	})
 	l.SetMayGrow(func() error {
 		return e.checkFree(log, known, func(total int64) int64 { return min(peoplesMinFree, total/16) }, "to delete with")

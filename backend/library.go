@@ -74,6 +74,7 @@ type parts struct {
 	shrink      func(ctx context.Context) (int64, error)
 
 	eraseOrphans func(ctx context.Context, storeID string) (int, error) // nil: a redaction does
+	eraseLeft    func(ctx context.Context, storeID string, has func(text []byte) bool) (int, error)
 	forgetBehind func(ctx context.Context, storeID string, versions []string, contents []cas.Digest, text string) ([]versionlog.Purged, error)
 }
 
@@ -223,6 +224,13 @@ func (l *Library) Collect(ctx context.Context, storeID string, opts *CollectOpti
 // Nil: a redaction does it.
 func (l *Library) EraseOrphans() func(ctx context.Context, storeID string) (int, error) {
 	return l.parts.eraseOrphans
+}
+
+// EraseLeft returns what removes files of contents that killed processes have left half written, and returns
+// how many there were; the error says where one that may be of a living process has what is to be erased.
+// Nil: there are none.
+func (l *Library) EraseLeft() func(ctx context.Context, storeID string, has func(text []byte) bool) (int, error) {
+	return l.parts.eraseLeft
 }
 
 // ForgetBehind returns what has the server of the library erase what its machine keeps of versions, and of

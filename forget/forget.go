@@ -26,6 +26,8 @@ type Machine struct {
 	Conflicts    func(storeID string) *conflict.Store                              // in whose directory mounts have their spools
 	ImportsDir   string                                                            // notes which imports have begun
 	EraseOrphans func(ctx context.Context, storeID string) (contents int, _ error) // those of no version; nil: a redaction leaves none
+	// EraseLeft removes files of contents that killed processes have left half written. Nil: there are none.
+	EraseLeft func(ctx context.Context, storeID string, has func(text []byte) bool) (files int, _ error)
 	// Behind has the server behind the library do what EraseKept does. Nil: there is none.
 	Behind func(ctx context.Context, storeID string, versions []string, contents []cas.Digest, text string) ([]versionlog.Purged, error)
 }
@@ -74,6 +76,18 @@ func Redact(ctx context.Context, m *Machine, st *memory.Store, r *Request) (*Rec
 	return receipt, errors.Join(err, keptErr)
 }
 
+// LetGo erases what the rule of a store lets go of, as memory.Store.LetGo does. Kept conflicts of these
+// versions stay until they expire. Beside an error there is a receipt where something was erased.
+func LetGo(ctx context.Context, st *memory.Store, e *memory.Expired, progress func(done, total int)) (*Receipt, error) {
+	done, err := st.LetGo(ctx, e, progress)
+	if done == nil {
+		return nil, err
+	}
+	r := newReceipt(st, "", done)
+	r.Type = "retention"
+	return r, err
+}
+
 // EraseKept erases what a machine keeps of versions beside log and contents: the kept conflicts of all
 // redacted versions of the store, with those in which the request finds something, and what killed mounts
 // have left. It names scratch files of running mounts in which the request finds something. It returns how
@@ -92,6 +106,10 @@ func EraseKept(ctx context.Context, m *Machine, st *memory.Store, r *Request) (n
 	note("kept conflicts", erased, left)
 	removed, left := spool.RemoveSettled(conflicts.Dir(), func(e *spool.Entry) error { return waiting(e, r) })
 	note("what killed mounts have left", removed, left)
+	if m.EraseLeft != nil {
+		some, left := m.EraseLeft(ctx, st.Info().ID, r.has)
+		note("contents half written", some, left)
+	}
 	used, left := scratchOf(ctx, conflicts.Dir(), st.Info().Slug, r)
 	if used > 0 || left != nil {
 		note("scratch files of running mounts", used, left)

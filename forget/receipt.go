@@ -11,7 +11,7 @@ import (
 
 // Receipt says what was erased, where, and what is left.
 type Receipt struct {
-	Type      string    `json:"type"` // "redaction"
+	Type      string    `json:"type"` // "redaction", or "retention" of what a rule let go of
 	Store     string    `json:"store"`
 	Reason    string    `json:"reason"`
 	Time      time.Time `json:"time"`
@@ -48,21 +48,13 @@ var Unreached = []string{
 func newReceipt(st *memory.Store, reason string, done *memory.Redaction) *Receipt {
 	r := &Receipt{
 		Type: "redaction", Store: st.Info().Slug, Reason: reason, Time: time.Now().UTC(), Versions: append([]string{}, done.Versions...), Sequence: []uint64{},
-		Erased: done.Contents, Kept: done.Kept, Places: PlacesOf(done), PathsIn: append([]string{}, done.PathsLeftIn...), Unreached: Unreached,
+		Erased: done.Contents, Kept: done.Kept, Places: []Place{}, PathsIn: append([]string{}, done.PathsLeftIn...), Unreached: Unreached,
 	}
 	for _, c := range done.Commits {
 		r.Sequence = append(r.Sequence, c.Seq)
 	}
+	r.add(done.Places)
 	return r
-}
-
-// PlacesOf returns the places of a redaction of the store.
-func PlacesOf(done *memory.Redaction) []Place {
-	places := []Place{}
-	for _, p := range done.Places {
-		places = append(places, Place{p.Place, p.At, p.Why})
-	}
-	return places
 }
 
 // Left returns the places where something is left.

@@ -25,12 +25,14 @@ const (
 	// one is asked again that did not answer.
 	lookEvery       = time.Minute
 	retryAfterError = time.Second
+	// maxFollowed is how many stores are followed. Others are asked.
+	maxFollowed = 1000
 )
 
 // eraser clears the memory of the server of texts that were erased:
 //
 //  1. It hears of redactions by requests. It follows each store that a request has reached, or asks it every
-//     minute where its log is on another machine, for those of others.
+//     minute where its log is on another machine or too many are followed, for those of others.
 //  2. When versions were erased, and none more for a second, it empties the caches of the store, closes
 //     connections that idle, since their buffers have answers, and collects garbage, which a process of
 //     mneme serve overwrites (GODEBUG=clobberfree=1). Other connections that were open then end with
@@ -74,7 +76,8 @@ func (e *eraser) opened(storeID string) {
 		return
 	}
 	e.stores[storeID] = true
-	e.work.Go(func() { e.follow(storeID, time.Now()) })
+	isFollowed, from := e.near && len(e.stores) <= maxFollowed, time.Now()
+	e.work.Go(func() { e.follow(storeID, isFollowed, from) })
 }
 
 // nudged has memory cleared, since a request has erased versions of a store.
@@ -87,20 +90,19 @@ func (e *eraser) nudged(storeID string) {
 }
 
 // follow tells of redactions of a store from a time on, until it is deleted or the server ends.
-func (e *eraser) follow(storeID string, from time.Time) {
+func (e *eraser) follow(storeID string, isFollowed bool, from time.Time) {
 	for e.life.Err() == nil {
-		next, err := e.watch(storeID, from)
+		next, err := e.watch(storeID, isFollowed, from)
 		if errors.Is(err, versionlog.ErrNotFound) {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			delete(e.stores, storeID)
 			return
 		}
+		from = next
 		pause := lookEvery
 		if err != nil {
 			pause = retryAfterError
-		} else {
-			from = next
 		}
 		select {
 		case <-e.life.Done():
@@ -109,9 +111,9 @@ func (e *eraser) follow(storeID string, from time.Time) {
 	}
 }
 
-// watch looks for redactions of a store since a time, and returns from when on to look next. Where the
-// log is near, it returns when the store cannot be followed.
-func (e *eraser) watch(storeID string, from time.Time) (next time.Time, err error) {
+// watch looks for redactions of a store since a time, and returns from when on to look next. One that is
+// followed it leaves when that fails.
+func (e *eraser) watch(storeID string, isFollowed bool, from time.Time) (next time.Time, err error) {
 	next = time.Now()
 	st, err := e.library.Open(e.life, storeID, nil)
 	if err != nil {
@@ -125,7 +127,7 @@ func (e *eraser) watch(storeID string, from time.Time) (next time.Time, err erro
 	if erased {
 		e.tell(st)
 	}
-	if err != nil || !e.near {
+	if err != nil || !isFollowed {
 		return next, err
 	}
 	return next, st.Follow(e.life, tip, func(c *versionlog.Commit) error {

@@ -3,12 +3,14 @@ package server
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"mneme/memory"
 	"mneme/server/access"
+	"mneme/server/events"
 	"mneme/versionlog"
 )
 
@@ -63,6 +65,15 @@ func TestErased(t *testing.T) {
 				synctest.Wait()
 				if stays(before) || !r.eraser.isRecent() {
 					t.Errorf("memory is not cleared after %v", c.within)
+				}
+				brief, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				stream := r.ask("GET", strings.Replace(events.Path, "{store}", r.store.ID, 1), "", secret, func(q *http.Request) {
+					q.Header.Set("Accept", "text/event-stream")
+					*q = *q.WithContext(brief)
+				})
+				if stream.Code != http.StatusOK || stream.Body.Len() < 6<<10 { // what net/http buffers
+					t.Errorf("a stream of events: %d, %d bytes", stream.Code, stream.Body.Len())
 				}
 				if !stays(time.Now()) {
 					t.Error("a later connection ends, too")

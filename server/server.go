@@ -110,7 +110,7 @@ func New(ctx context.Context, library *memory.Library, opts *Options) (*Server, 
 	mux := http.NewServeMux()
 	api.Register(mux, callerOf, &api.Options{Logger: s.opts.Logger, Machine: s.opts.Machine})
 	manage.Register(mux, s.registry, callerOf, s.opts.Logger, s.opts.Now)
-	mux.Handle("GET "+events.Path, events.New(callerOf, s.lounge.linger, s.opts.Logger))
+	mux.Handle("GET "+events.Path, events.New(callerOf, s.lounge.linger, s.eraser.isRecent, s.opts.Logger))
 	mux.HandleFunc("HEAD "+events.Path, reply.NoRoute(mux, s.opts.Logger)) // which would wait for news, and not get them
 	mux.Handle("POST "+wire.Prefix, gate.New(callerOf, &gate.Options{Logger: s.opts.Logger, Machine: s.opts.Machine, Erased: s.eraser.isRecent, Again: s.identities.callerNow, Linger: s.lounge.linger}))
 	s.agents = agent.New(callerOf, &agent.Options{Version: s.opts.Version, Logger: s.opts.Logger, Now: s.opts.Now, Linger: s.lounge.linger})

@@ -171,6 +171,37 @@ func (s *Store) Sweep(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
+// beingPut is how long a put may take: a temporary file that is older was left by a process that was killed.
+const beingPut = 10 * time.Minute
+
+// ErrBeingPut says that a temporary file has what is to be erased.
+var ErrBeingPut = fmt.Errorf("a file that a process stores just now, or has left a moment ago: run the command again in %v", beingPut)
+
+// EraseLeft removes the temporary files that killed processes have left, and returns how many there were.
+// ErrBeingPut: one that may be of a process that lives has what is to be erased.
+func (s *Store) EraseLeft(ctx context.Context, has func(text []byte) bool) (n int, err error) {
+	dirs, err := s.readDir(ctx, ".")
+	for _, dir := range dirs {
+		if err != nil || !dir.IsDir() {
+			continue
+		}
+		root, openErr := s.dir.Open()
+		if openErr != nil {
+			return n, openErr
+		}
+		more, sweepErr := durable.SweepIn(root, dir.Name(), beingPut)
+		n, err = n+more, sweepErr
+		young, globErr := fs.Glob(root.FS(), dir.Name()+"/"+durable.TempPrefix+"*")
+		for _, name := range young {
+			if text, readErr := root.ReadFile(name); readErr == nil && has(text) {
+				globErr = ErrBeingPut
+			}
+		}
+		err = errors.Join(err, globErr)
+	}
+	return n, err
+}
+
 // List implements cas.Lister. Files that are not named like a blob are passed
 // over.
 func (s *Store) List(ctx context.Context) iter.Seq2[cas.Digest, error] {

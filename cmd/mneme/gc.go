@@ -152,7 +152,7 @@ func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *m
 	j := gcJSON{Type: "gc", Store: slug, DryRun: c.DryRun, Rule: expired.Rule, Versions: len(expired.Versions), Contents: expired.Contents, Bytes: expired.Bytes, Sequence: []uint64{}, Places: []forget.Place{}}
 	var errs []error
 	if !c.DryRun && (expired.Rule != versionlog.Retention{}) {
-		done, err := st.LetGo(ctx, expired, func(done, total int) { bar.show("versions", done, total) })
+		done, err := forget.LetGo(ctx, st, expired, func(done, total int) { bar.show("versions", done, total) })
 		errs = append(errs, err)
 		j.add(done)
 	}
@@ -180,24 +180,17 @@ func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *m
 }
 
 // add takes in what was erased, be it that an error came then.
-func (j *gcJSON) add(done *memory.Redaction) {
+func (j *gcJSON) add(done *forget.Receipt) {
 	j.Versions, j.Contents = 0, 0
 	if done == nil {
 		return
 	}
-	j.Versions, j.Contents = len(done.Versions), done.Contents
-	if done.Contents == 0 {
+	j.Versions, j.Contents = len(done.Versions), done.Erased
+	if done.Erased == 0 {
 		j.Bytes = 0
 	}
-	for _, commit := range done.Commits {
-		j.Sequence = append(j.Sequence, commit.Seq)
-	}
-	j.Places = forget.PlacesOf(done)
-	for _, p := range j.Places {
-		if p.Left != "" {
-			j.Left = append(j.Left, p)
-		}
-	}
+	j.Sequence, j.Places = done.Sequence, done.Places
+	j.Left = append(j.Left, done.Left()...)
 }
 
 func (j *gcJSON) print(a *app) {

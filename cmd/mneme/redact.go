@@ -279,7 +279,7 @@ func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st
 
 // machineOf is what this machine keeps of the stores of a library.
 func machineOf(lib *backend.Library) *forget.Machine {
-	return &forget.Machine{Conflicts: lib.Conflicts, ImportsDir: lib.ImportsDir(), EraseOrphans: lib.EraseOrphans(), Behind: lib.ForgetBehind()}
+	return &forget.Machine{Conflicts: lib.Conflicts, ImportsDir: lib.ImportsDir(), EraseOrphans: lib.EraseOrphans(), EraseLeft: lib.EraseLeft(), Behind: lib.ForgetBehind()}
 }
 
 // receiptJSON is a receipt, with what the redaction could not look at.

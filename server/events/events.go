@@ -36,10 +36,12 @@ const (
 // where too many wait.
 type Linger func(http.ResponseWriter, *http.Request) (context.Context, context.CancelFunc)
 
-// New returns the handler of Path. caller returns who a request is from.
-func New(caller func(*http.Request) (*access.Caller, error), linger Linger, logger *slog.Logger) http.Handler {
+// New returns the handler of Path. caller returns who a request is from. While erased says that versions were
+// erased lately, the comments of a stream are so long that they overwrite its buffers, which may have texts of
+// other answers.
+func New(caller func(*http.Request) (*access.Caller, error), linger Linger, erased func() bool, logger *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f := &feed{Request: r, linger: linger}
+		f := &feed{Request: r, linger: linger, erased: erased}
 		var err error
 		if f.caller, err = caller(r); err == nil {
 			err = f.serve(w, logger)
@@ -50,8 +52,12 @@ func New(caller func(*http.Request) (*access.Caller, error), linger Linger, logg
 	})
 }
 
+// wiping is more than net/http buffers of an answer.
+const wiping = 8 << 10
+
 // feed is one request.
 type feed struct {
+	erased func() bool
 	*http.Request
 	linger Linger
 	caller *access.Caller
@@ -140,7 +146,13 @@ func (f *feed) stream(w http.ResponseWriter, logger *slog.Logger) error {
 		_ = control.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream whose time is over, also where nothing is written
 		return err
 	}
-	if err := send(": events of " + f.store.Info().ID + "\n\n"); err != nil {
+	comment := func(text string) error {
+		if f.erased() {
+			text += strings.Repeat(".", wiping)
+		}
+		return send(": " + text + "\n\n")
+	}
+	if err := comment("events of " + f.store.Info().ID); err != nil {
 		return err
 	}
 	commits := make(chan string)
@@ -175,7 +187,7 @@ func (f *feed) stream(w http.ResponseWriter, logger *slog.Logger) error {
 		case event := <-commits:
 			err = send(event)
 		case <-ticker.C:
-			err = send(": still here\n\n")
+			err = comment("still here")
 		case err = <-ended:
 			ended <- err
 			_ = send("event: end\ndata: {}\n\n") // a client that goes on behind the last id misses nothing

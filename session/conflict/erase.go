@@ -4,14 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"time"
 
 	"mneme/internal/durable"
 )
 
 // Erase removes the conflicts, open and settled, of which one side is a version with one
 // of the ids, or one of whose texts, or their path, is as has says. It returns how many there
-// were. What is removed is not overwritten on disk. One that cannot be read or removed keeps none
+// were, with what killed processes have left of others. What is removed is not overwritten on disk. One that cannot be read or removed keeps none
 // of the others; the error names it.
 func (s *Store) Erase(versions map[string]bool, has func(text []byte) bool) (n int, err error) {
 	ids, err := s.ids(allIDs)
@@ -30,7 +33,16 @@ func (s *Store) Erase(versions map[string]bool, has func(text []byte) bool) (n i
 			n++
 		}
 	}
-	if n == 0 {
+	swept, err := s.sweep(time.Now(), beingKept, func(root *os.Root, temp string) error {
+		for _, name := range []string{YoursFile, BaseFile, TheirsFile} {
+			if text, err := root.ReadFile(filepath.Join(temp, name)); err == nil && has(text) {
+				return errBeingKept
+			}
+		}
+		return nil
+	})
+	left = append(left, err)
+	if n += swept; n == 0 {
 		return 0, errors.Join(left...)
 	}
 	root, err := s.dir.Open()
@@ -42,6 +54,11 @@ func (s *Store) Erase(versions map[string]bool, has func(text []byte) bool) (n i
 	}
 	return n, errors.Join(left...)
 }
+
+// beingKept is how long a process may take to keep a conflict: what is older was left by one that was killed.
+const beingKept = 10 * time.Minute
+
+var errBeingKept = fmt.Errorf("a conflict that a process keeps just now, or has left a moment ago: run the command again in %v", beingKept)
 
 // Versions returns the ids of the versions on the sides of all conflicts, open and settled, each
 // once, in their order. A conflict that cannot be read keeps none of the others from it; the error names it.

@@ -2,6 +2,7 @@ package conflict
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,5 +81,38 @@ func TestErase(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestEraseLeft: what a killed process has left of a conflict goes, and what may be of one that lives stays,
+// which is said if it has the text.
+func TestEraseLeft(t *testing.T) {
+	s := New(filepath.Join(t.TempDir(), "conflicts"))
+	leave := func(name, text string, age time.Duration) {
+		t.Helper()
+		dir, at := filepath.Join(s.Dir(), ".tmp-"+name), time.Now().Add(-age)
+		for _, err := range []error{
+			os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, YoursFile), []byte(text), 0o600), os.Chtimes(dir, at, at),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	leave("old", "canary", 2*beingKept)
+	leave("young", "canary", 0)
+	leave("other", "another", 0)
+	has := func(text []byte) bool { return bytes.Contains(text, []byte("canary")) }
+	if n, err := s.Erase(nil, has); n != 1 || !errors.Is(err, errBeingKept) {
+		t.Errorf("%d, %v", n, err)
+	}
+	if err := os.RemoveAll(filepath.Join(s.Dir(), ".tmp-young")); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Erase(nil, has); n != 0 || err != nil {
+		t.Errorf("once more: %d, %v", n, err)
+	}
+	if left, err := os.ReadDir(s.Dir()); err != nil || len(left) != 1 {
+		t.Errorf("left is %v, %v", left, err)
 	}
 }

@@ -64,29 +64,35 @@ func (s *Store) Expire(now time.Time) error {
 			return err
 		}
 	}
-	return s.sweep(now)
+	_, err = s.sweep(now, time.Hour, func(*os.Root, string) error { return nil })
+	return err
 }
 
-func (s *Store) sweep(now time.Time) error {
+// sweep removes what processes that were killed have left, and returns how many conflicts those would have
+// been. What is younger than an age may be of a process that lives; the error is that of young.
+func (s *Store) sweep(now time.Time, age time.Duration, young func(root *os.Root, temp string) error) (n int, err error) {
 	root, err := s.dir.Open()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	entries, err := fs.ReadDir(root.FS(), ".")
-	if err != nil {
-		return err
-	}
 	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil || !strings.HasPrefix(e.Name(), durable.TempPrefix) || now.Sub(info.ModTime()) < time.Hour {
+		info, infoErr := e.Info()
+		if infoErr != nil || !strings.HasPrefix(e.Name(), durable.TempPrefix) {
 			continue
 		}
-		if err := root.RemoveAll(e.Name()); err != nil {
-			return err
+		if now.Sub(info.ModTime()) < age {
+			err = errors.Join(err, young(root, e.Name()))
+			continue
 		}
+		if removeErr := root.RemoveAll(e.Name()); removeErr != nil {
+			err = errors.Join(err, removeErr)
+			continue
+		}
+		n++
 	}
-	return nil
+	return n, err
 }
