@@ -212,7 +212,7 @@ func TestConflicts(t *testing.T) {
 
 	// A session that loses more, one that settles, and one that is removed.
 	yours := m.find(root, "/conflicts/1/yours").(File)
-	_, err := m.kept.Rewrite(mine, []byte("more"))
+	_, err := m.kept.Rewrite(mine, []byte("more"), false)
 	m.must(err)
 	m.wantText(yours, "more")
 	m.must(m.kept.Settle(mine, "written", since))
