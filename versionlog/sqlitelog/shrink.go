@@ -76,3 +76,26 @@ func (p *packer) shrink(ctx context.Context) (bool, error) {
 	})
 	return err == nil, err
 }
+
+// cut cuts the write-ahead log to keptAhead, unless a process reads from it. SQLite does that in a
+// transaction that begins at the start of the file again, here one that changes nothing.
+func (w *writer) cut(ctx context.Context) {
+	if _, err := w.takeTurn(ctx); err != nil {
+		return
+	}
+	defer func() { <-w.turn }()
+	err := w.conn.Script(fmt.Sprintf(`PRAGMA wal_checkpoint(RESTART); PRAGMA journal_size_limit = %d`, keptAhead))
+	if err == nil {
+		err = w.conn.Begin()
+	}
+	if err == nil {
+		err = w.conn.Script(fmt.Sprintf(`PRAGMA user_version = %d`, schemaFormat))
+	}
+	if err == nil {
+		err = w.conn.Commit()
+	}
+	if err != nil { // next time
+		_ = w.conn.Rollback()
+	}
+	_ = w.conn.Script(fmt.Sprintf(`PRAGMA journal_size_limit = %d`, sqlite.KeptWriteAhead))
+}

@@ -98,6 +98,9 @@ func (w *writer) takeTurn(ctx context.Context) (left time.Duration, err error) {
 	return w.takeTurnUnless(ctx, nil)
 }
 
+// errEnded says that what was to be done in a turn is done.
+var errEnded = errors.New("it has ended")
+
 // takeTurnUnless is takeTurn, which returns errEnded if there is no need for the turn any more.
 func (w *writer) takeTurnUnless(ctx context.Context, ended <-chan struct{}) (left time.Duration, err error) {
 	select {
@@ -154,43 +157,6 @@ func (w *writer) checkpoint(ctx context.Context, mode string) {
 	}
 	defer func() { <-w.turn }()
 	_ = w.conn.Script(`PRAGMA wal_checkpoint(` + mode + `)`)
-}
-
-// cut cuts the write-ahead log to keptAhead, unless a process reads from it. SQLite does that in a
-// transaction that begins at the start of the file again, here one that changes nothing.
-func (w *writer) cut(ctx context.Context) {
-	if _, err := w.takeTurn(ctx); err != nil {
-		return
-	}
-	defer func() { <-w.turn }()
-	err := w.conn.Script(fmt.Sprintf(`PRAGMA wal_checkpoint(RESTART); PRAGMA journal_size_limit = %d`, keptAhead))
-	if err == nil {
-		err = w.conn.Begin()
-	}
-	if err == nil {
-		err = w.conn.Script(fmt.Sprintf(`PRAGMA user_version = %d`, schemaFormat))
-	}
-	if err == nil {
-		err = w.conn.Commit()
-	}
-	if err != nil { // next time
-		_ = w.conn.Rollback()
-	}
-	_ = w.conn.Script(fmt.Sprintf(`PRAGMA journal_size_limit = %d`, sqlite.KeptWriteAhead))
-}
-
-// Commit appends what p proposes. It costs one sync of the write-ahead log, which proposals that
-// wait at the same time share.
-func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal) (*versionlog.Commit, error) {
-	if l.writer == nil {
-		return nil, versionlog.ErrReadOnly
-	}
-	l.packer.committing()
-	a := &attempt{ctx: ctx, storeID: storeID, proposal: p, drafted: l.draft(ctx, storeID, p), done: make(chan struct{})}
-	if err := l.make(a); err != nil {
-		return nil, err // the caller knows the store by a better name than its id
-	}
-	return a.commit, nil
 }
 
 // errKeyUsed says that the history has a commit of a key already.
