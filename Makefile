@@ -26,7 +26,7 @@ NO_RACE = ^TestLog(Forgets)?$$/^Machine$$|^TestLog$$/^dynoxide$$/^(Machine|$(ONE
 # The number of this run of CI, see internal/testing/turn.
 TURN = MNEME_TURN=$$(git rev-list --count HEAD 2>/dev/null || echo 1)
 
-.PHONY: help build run test check mounted tools torture bench bench-quick clean aws-up aws-down
+.PHONY: help build run test check mounted tools node torture bench bench-quick clean aws-up aws-down
 
 help:            ## show this list
 	@sed -n 's/^\([a-z-]*\): .*## /  make \1\t/p' Makefile
@@ -43,7 +43,7 @@ run: build       ## mount the store notes, in the foreground
 	fi; \
 	bin/mneme mount notes --at "$$dir"
 
-test: tools      ## run every test; installs the tools and servers they use
+test: tools node ## run every test; installs the tools and servers they use
 ifndef ONCE
 	MNEME_NOSKIP=1 go test -vet=off -timeout 30m ./tests/use ./tests/conflict ./versionlog/dynamolog ./tests/crash ./tests/agents ./... # the longest first
 else # beside make check, as CI does
@@ -64,13 +64,15 @@ ifndef ONCE
 	$(MAKE) mounted
 endif
 
-mounted:
+mounted: node
 	MNEME_NOSKIP=1 MNEME_RACE=most $(TURN) go test -vet=off -p 2 -parallel 2 -timeout 60m \
 		./tests/conflict ./tests/use ./tests/crash ./tests/... # the longest first
 
 tools:
 	scripts/install-test-tools.sh
 	scripts/install-test-servers.sh
+
+node:            # takes a minute, once; the checks go on meanwhile
 	scripts/install-test-node.sh
 
 torture:         ## the long forms of the suites in docs/TESTING.md; takes hours

@@ -24,7 +24,7 @@ if ! command -v npm >/dev/null 2>&1; then
 	need npm npm
 	install_missing "The tests"
 fi
-echo "Installing the MCP clients for the tests; this takes half a minute, once"
+echo "Installing the MCP clients for the tests; this takes a minute, once"
 tmp=$(mktemp -d "$dir/.tmp-XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 cp "$source/package.json" "$source/package-lock.json" "$tmp"
