@@ -163,8 +163,8 @@ attempt(os.unlink, "f.bck"); print(read("f.bck")); attempt(put, "f", b"mine"); a
 	{"moved away unread, unheard of", `put("f", b"one"); theirs("f", b"two!"); os.rename("f", "f.bck"); attempt(put, "f", b"mine"); head("f.bck")`, "EBUSY\ntwo!\n"},
 	{"moved away unread, and back", `put("f", b"one"); theirs("f", b"two!"); os.rename("f", "f.bck"); attempt(put, "f", b"mine"); os.rename("f.bck", "f"); attempt(put, "f", b"mine"); read("f"); attempt(put, "f", b"mine"); head("f")`,
 		"EBUSY\nEBUSY\nok\nmine\n"},
-	{"moved away unread, another in its place", `put("f", b"one"); theirs("f", b"two!"); put("f___jb_tmp___", b"mine"); os.rename("f", "f___jb_old___"); attempt(os.rename, "f___jb_tmp___", "f")
-put("f.tmp", b"mine"); attempt(os.rename, "f.tmp", "f"); head("f___jb_old___"); read("f___jb_old___"); attempt(os.rename, "f___jb_tmp___", "f"); head("f")`, "EBUSY\nEBUSY\ntwo!\nok\nmine\n"},
+	{"moved away unread, another in its place", `put("f", b"one"); theirs("f", b"two!"); put("mine", b"mine"); os.rename("f", "f.orig"); attempt(os.rename, "mine", "f")
+put("f.tmp", b"mine"); attempt(os.rename, "f.tmp", "f"); head("f.orig"); read("f.orig"); attempt(os.rename, "mine", "f"); head("f")`, "EBUSY\nEBUSY\ntwo!\nok\nmine\n"},
 	{"moved away unread, over another", `put("f.bak", b"zero"); put("f", b"one"); theirs("f", b"two!"); learned("f", 4); os.rename("f", "f.bak"); attempt(put, "f", b"mine"); head("f.bak"); read("f.bak"); attempt(put, "f", b"mine"); head("f")`,
 		"EBUSY\ntwo!\nok\nmine\n"},
 	{"moved away unread with its directory", `os.mkdir("d"); put("d/f", b"one"); theirs("d/f", b"two!"); learned("d/f", 4); os.rename("d", "e"); os.mkdir("d"); attempt(put, "d/f", b"mine"); read("e/f"); attempt(put, "d/f", b"mine"); head("d/f")`,
