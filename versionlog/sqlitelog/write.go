@@ -132,7 +132,10 @@ func (w *writer) transaction(ctx context.Context, fn func(context.Context) error
 	if err != nil {
 		return err
 	}
-	defer func() { <-w.turn }()
+	defer func() {
+		_ = w.conn.Rollback() // also after a panic
+		<-w.turn
+	}()
 	if err := retryBusyFor(ctx, left, func() error { return translate(w.conn.Begin()) }); err != nil {
 		return err
 	}
@@ -142,9 +145,6 @@ func (w *writer) transaction(ctx context.Context, fn func(context.Context) error
 	}
 	if err == nil {
 		err = translate(w.conn.Commit())
-	}
-	if err != nil {
-		_ = w.conn.Rollback()
 	}
 	return err
 }
