@@ -64,7 +64,7 @@ func (fs *fileSystem) makeDir(asked *call, in *fuse.MkdirIn, name string, out *f
 		}
 	}
 	if status.Ok() {
-		if marker, there := storeOf(dir).tree.EmptiedThereLocked(dir, canonical, path); there || isPassing(canonical) {
+		if marker, there := storeOf(dir).tree.EmptiedThereLocked(dir, canonical, path); there || isPassing(canonical) && dir.HiddenAtLocked(canonical) == nil {
 			n = storeOf(dir).tree.MakeDirLocked(dir, canonical, in.Mode, time.Now(), marker)
 			n.SpellLocked(name)
 			fs.replyIfLocked(asked.answers(), n, canonical == name, out)

@@ -121,10 +121,11 @@ func madeUpLocked(dir *tree.Entry, name string, flags uint32, now time.Time) boo
 	return err == nil && number < 1<<32 && now.Sub(time.Unix(number, 0)).Abs() > 24*time.Hour // NAME.$(date +%s) is a backup
 }
 
-// isBesideLocked reports whether a name is that of a memory in dir and a suffix.
+// isBesideLocked reports whether a name is that of a memory in dir and a suffix. Locks are for
+// all sessions.
 func isBesideLocked(dir *tree.Entry, name string) bool {
 	i := strings.LastIndexByte(name, '.')
-	return i > 0 && dir.ChildLocked(name[:i]).IsMemoryLocked()
+	return i > 0 && !lockNames.MatchString(name[i:]) && dir.ChildLocked(name[:i]).IsMemoryLocked()
 }
 
 // mktempNames are as mktemp makes them when it is told no name.

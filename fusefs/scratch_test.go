@@ -131,6 +131,7 @@ func TestMadeUp(t *testing.T) {
 		{"other.md.3735928559", plain, false}, // beside nothing
 		{"plan.2024", copies, false},
 		{"plan.md.bak", copies, false},
+		{"plan.md.lock", mkstemp, false}, // other sessions are to see it
 		{"other.md.bak", mkstemp, false}, // beside nothing
 		{"notes2024", copies, false},
 		{"notes20270115", mkstemp, false},

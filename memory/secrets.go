@@ -75,8 +75,9 @@ func (e *SecretsError) Kind() errkind.Kind { return errkind.Policy }
 // asked of the log only if something was found, or if a content is to be read that an earlier
 // version has: the rule is the one in force now, not that of when the store was opened.
 func (s *Store) lookForSecrets(ctx context.Context, message string, changes []versionlog.Change, contentOf func(i int) ([]byte, *versionlog.Version), confirmed bool) (all []SecretsFound, err error) {
-	rule, first := versionlog.SecretsOff, 0
-	if all, err = s.secretsInNames(ctx, message, changes); err != nil {
+	rule := versionlog.SecretsOff
+	all, first, err := s.secretsInNames(ctx, message, changes)
+	if err != nil {
 		return nil, err
 	}
 	if len(all) > 0 {
@@ -133,9 +134,10 @@ func (s *Store) lookForSecrets(ctx context.Context, message string, changes []ve
 	return all, nil
 }
 
-// secretsInNames returns what the message and the paths that changes make have of credentials.
-// A path that is there can be written to again, and what is moved keeps what its path had.
-func (s *Store) secretsInNames(ctx context.Context, message string, changes []versionlog.Change) (all []SecretsFound, err error) {
+// secretsInNames returns what the message and the paths that changes make have of credentials, and
+// which change is the first of these. A path that is there can be written to again, and what is moved
+// keeps what its path had.
+func (s *Store) secretsInNames(ctx context.Context, message string, changes []versionlog.Change) (all []SecretsFound, first int, err error) {
 	if found := secrets.Find([]byte(message), maxSecrets); len(found) > 0 && len(changes) > 0 {
 		all = append(all, SecretsFound{Path: mask(changes[0].Path), In: MentionMessage, Found: found})
 	}
@@ -157,11 +159,14 @@ func (s *Store) secretsInNames(ctx context.Context, message string, changes []ve
 		if _, err := s.Head(ctx, strings.TrimSuffix(path, "/")); err == nil {
 			continue
 		} else if !errors.Is(err, versionlog.ErrNotFound) {
-			return nil, err
+			return nil, 0, err
+		}
+		if all == nil {
+			first = i
 		}
 		all = append(all, SecretsFound{Path: mask(path), In: MentionPath, Found: found})
 	}
-	return all, nil
+	return all, first, nil
 }
 
 // mask returns a path without the credentials in it.

@@ -127,6 +127,10 @@ func TestSecrets(t *testing.T) {
 	refused(CommitOptions{}, masked+": "+inPath, Change{Action: versionlog.Rename, Path: "/again", To: "/d/" + aKey + "/x", Expect: versionlog.ExpectExists()})
 	refused(CommitOptions{}, "/d/AKIA…/: "+inPath, Change{Action: versionlog.MakeDir, Path: "/d/" + aKey + "/", Expect: versionlog.ExpectAbsent()})
 	refused(CommitOptions{Message: "with " + aKey}, "/again: "+inMessage, put("/again", "none"))
+	_, err = s.Batch(t.Context(), []Change{put("/again", "none"), put("/d/"+aKey+"/x", "none")}, nil)
+	if of, ok := errors.AsType[*ChangeError](err); !ok || of.Index != 1 {
+		t.Errorf("of the second change: %+v", of)
+	}
 	passes(CommitOptions{Confirmed: true}, masked+": "+inPath, put("/d/"+aKey+"/x", "none"))
 	passes(CommitOptions{}, "", put("/d/"+aKey+"/x", "some"))
 	passes(CommitOptions{}, "", Change{Action: versionlog.Rename, Path: "/d/" + aKey + "/x", To: "/d/" + aKey + "/y", Expect: versionlog.ExpectExists()})

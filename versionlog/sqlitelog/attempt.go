@@ -17,13 +17,14 @@ const mostTogether = draftFrom
 //  1. An attempt is queued, and its goroutine waits for the turn or for the end of the attempt.
 //  2. The goroutine that gets the turn begins a transaction, and only then takes attempts
 //     from the queue, the oldest first. Until then each attempt can be given up: its context ends,
-//     or it has waited for too long.
+//     or it has waited for too long. One that is given up later is not put back to the queue.
 //  3. Every attempt is judged against what those before it have left, and undone alone if it fails.
 //  4. After the sync, which all of them succeed or fail with, readers and followers learn of the
 //     commits. Then the attempts end, and only then the turn does.
 //
 // If SQLite undoes the whole transaction for the failure of one attempt, that one ends, and the
-// others go back to the queue.
+// others go back to the queue. If the transaction itself fails, all of them do, also those that
+// were refused: maybe for what is not there now.
 type attempt struct {
 	ctx      context.Context
 	storeID  string
@@ -36,6 +37,8 @@ type attempt struct {
 	row      storeRow // after the commit
 	err      error
 	done     chan struct{}
+
+	givenUp error // why its goroutine has given it up, guarded by the queue
 }
 
 // isAlone reports whether an attempt shares no transaction: what it does is not of this database
@@ -44,9 +47,9 @@ func (a *attempt) isAlone() bool {
 	return a.proposal.Event != nil || a.proposal.Finished != nil || len(a.proposal.Changes) >= mostTogether
 }
 
-// end ends an attempt.
+// end ends an attempt, with an error or with what it was judged to be.
 func (a *attempt) end(err error) {
-	if a.err == nil {
+	if err != nil {
 		a.err = err
 	}
 	close(a.done)
@@ -63,7 +66,7 @@ func (a *attempt) isDone() bool {
 
 // queue are the attempts that wait for the writers' turn.
 type queue struct {
-	mu      sync.Mutex // guards waiting
+	mu      sync.Mutex // guards waiting, and why attempts are given up
 	waiting []*attempt
 }
 
@@ -97,16 +100,24 @@ func (q *queue) take() []*attempt {
 func (q *queue) putBack(attempts []*attempt) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.waiting = slices.Concat(attempts, q.waiting)
+	var again []*attempt
+	for _, a := range attempts {
+		if a.givenUp != nil {
+			a.end(a.givenUp)
+		} else {
+			again = append(again, a)
+		}
+	}
+	q.waiting = append(again, q.waiting...)
 }
 
-// remove reports whether an attempt was still waiting.
-func (q *queue) remove(a *attempt) bool {
+// giveUp ends an attempt with an error, unless it was taken: then only if it would be put back.
+func (q *queue) giveUp(a *attempt, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	i := slices.Index(q.waiting, a)
-	if i >= 0 {
+	a.givenUp = err
+	if i := slices.Index(q.waiting, a); i >= 0 {
 		q.waiting = slices.Delete(q.waiting, i, i+1)
+		a.end(err)
 	}
-	return i >= 0
 }

@@ -458,3 +458,37 @@ func TestEraseDamaged(t *testing.T) {
 		t.Errorf("erased by halves: %+v, %v", v, err)
 	}
 }
+
+// TestImportErasedBetween: a memory is live again from its next version on after one that is erased,
+// also in a log that never had that one.
+func TestImportErasedBetween(t *testing.T) {
+	dir, s := newLog(t)
+	l := openTest(t, dir, nil)
+	second := put(t, l, s.ID, "/a", "2")
+	put(t, l, s.ID, "/a", "3")
+	redact(t, l, s.ID, second.Versions[0].ID)
+	commits, err := commitsOf(t, l, s.ID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica := openTest(t, t.TempDir(), nil)
+	if err := replica.CreateStore(t.Context(), versionlog.Store{ID: s.ID, Slug: s.Slug, Replica: true}); err != nil {
+		t.Fatal(err)
+	}
+	err = versionlog.Import(t.Context(), replica, s.ID, func(yield func(*versionlog.Commit, error) bool) {
+		for _, c := range commits {
+			if !yield(c, nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if head, err := replica.Head(t.Context(), s.ID, "/a"); err != nil || head.Digest != cas.Sum([]byte("3")) {
+		t.Errorf("the head is %+v, %v", head, err)
+	}
+	if err := replica.Check(t.Context(), s.ID, func(p Problem) { t.Errorf("found: %+v", p) }); err != nil {
+		t.Error(err)
+	}
+}

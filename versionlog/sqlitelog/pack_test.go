@@ -2,11 +2,13 @@ package sqlitelog
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -348,6 +350,26 @@ func TestStill(t *testing.T) {
 	if n, err := queryOne(t.Context(), l.db, `SELECT (SELECT count(*) FROM packed) + (SELECT count(*) FROM packed_records) + (SELECT count(*) FROM packing)`, scanMicros); err != nil || n != 0 {
 		t.Errorf("%d rows of what is packed, %v", n, err)
 	}
+}
+
+// TestSettlesAfterRefusals: what a proposal holds up that makes no commit, and so wakes nobody, is
+// done later.
+func TestSettlesAfterRefusals(t *testing.T) {
+	dir, _ := newLog(t)
+	p := &packer{log: openTest(t, dir, nil), pace: pace{settled: 20 * time.Millisecond}}
+	p.committing()
+	ctx, end := context.WithCancel(t.Context())
+	var refused sync.WaitGroup
+	refused.Go(func() {
+		for ; ctx.Err() == nil; runtime.Gosched() {
+			p.committing()
+		}
+	})
+	if left := p.settle(t.Context()); !left {
+		t.Error("nothing is left to do")
+	}
+	end()
+	refused.Wait()
 }
 
 // TestPackingWaitsForCommits: while a commit is under way, as long as that takes, nothing is packed.

@@ -274,8 +274,9 @@ func (p *packer) slice(ctx context.Context, b *backlog) (bool, error) {
 	return err == nil && (b.from.before(s.to) || !s.empty()), err
 }
 
-// settle makes the files smaller when nobody has committed for a while. It reports whether the
-// write-ahead log stays long because somebody else reads from it, or carries it over.
+// settle makes the files smaller when nobody has committed for a while. It reports whether that is
+// left to do: since somebody does, or because somebody else reads from the write-ahead log, or carries
+// it over.
 func (p *packer) settle(ctx context.Context) (left bool) {
 	for {
 		last := p.last.Load()
@@ -285,7 +286,7 @@ func (p *packer) settle(ctx context.Context) (left bool) {
 		case <-time.After(p.pace.settled - time.Since(time.Unix(0, last))):
 		}
 		if p.last.Load() != last {
-			return false
+			return true // what was begun has maybe made no commit, which would wake this
 		}
 		if worked, err := p.shrink(ctx); err != nil || !worked {
 			break

@@ -2,6 +2,7 @@ package sqlitelog
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"mneme/versionlog"
@@ -34,17 +35,27 @@ func (l *Log) make(a *attempt) error {
 			}
 		}
 	}
-	if err != nil && w.queue.remove(a) {
-		return err
+	if err != nil {
+		w.queue.giveUp(a, err)
 	}
 	<-a.done
 	return a.err
 }
 
+// errPanic says that what has become of an attempt is not known, as after a lost reply.
+var errPanic = errors.New("a panic has ended the transaction")
+
 // decide ends attempts, within a transaction that has begun, and ends that. Those that it puts back
 // to the queue need another one.
 func (l *Log) decide(attempts []*attempt) {
 	w := l.writer
+	err := errPanic // which whoever asked for one of them may recover from
+	defer func() {
+		_ = w.conn.Rollback()
+		for _, a := range attempts {
+			a.end(err)
+		}
+	}()
 	before := l.stores.moment()
 	rows := map[string]storeRow{} // as the attempts before have left them
 	made := 0
@@ -61,22 +72,17 @@ func (l *Log) decide(attempts []*attempt) {
 			made++
 		case !w.conn.InTransaction():
 			w.queue.putBack(slices.Delete(attempts, i, i+1))
-			a.end(nil)
+			attempts, err = []*attempt{a}, nil
 			return
 		}
 	}
-	var err error
 	if made > 0 {
-		err = translate(w.conn.Commit())
-	}
-	if made == 0 || err != nil {
-		_ = w.conn.Rollback()
-	} else {
+		if err = translate(w.conn.Commit()); err != nil {
+			return
+		}
 		l.made(attempts, rows, &before)
 	}
-	for _, a := range attempts {
-		a.end(err)
-	}
+	err = nil
 }
 
 // try judges the proposal of an attempt, and writes what it becomes.

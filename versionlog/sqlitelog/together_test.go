@@ -154,8 +154,21 @@ func (l *Log) clockHook(t *testing.T, hook func(n int)) {
 	t.Cleanup(func() { l.now = time.Now })
 }
 
+// limit bounds the database to so many pages more than it has.
+func limit(t *testing.T, l *Log, more int64) {
+	t.Helper()
+	pages, err := queryOne(t.Context(), l.writer, `PRAGMA page_count`, scanMicros)
+	if err == nil {
+		err = l.writer.conn.Script(fmt.Sprintf("PRAGMA max_page_count = %d", pages+more))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestTogetherFails: where SQLite undoes a transaction for one of its proposals, the others get
-// another one; where it cannot be committed, none of them is in the history.
+// another one; where it cannot be committed, none of them is in the history, and none is refused for
+// what is not there.
 func TestTogetherFails(t *testing.T) {
 	proposals := func(s versionlog.Store) (all []stored) {
 		for i := range 5 {
@@ -171,13 +184,7 @@ func TestTogetherFails(t *testing.T) {
 		dir, s := newLog(t)
 		l := openTest(t, dir, nil)
 		know(t, l, s)
-		pages, err := queryOne(t.Context(), l.writer, `PRAGMA page_count`, scanMicros)
-		if err == nil {
-			err = l.writer.conn.Script(fmt.Sprintf("PRAGMA max_page_count = %d", pages+8)) // the long one has ten
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		limit(t, l, 8) // the long one has ten
 		got, _ := together(t, l, nil, proposals(s)...)
 		for i, o := range got {
 			if i == 2 != errors.Is(o.err, syscall.ENOSPC) || i != 2 && o.err != nil {
@@ -204,7 +211,7 @@ func TestTogetherFails(t *testing.T) {
 			}
 		})
 		all := proposals(s)
-		got, _ := together(t, l, nil, all...)
+		got, _ := together(t, l, nil, append(all, stored{s.ID, withContent("/n/0", "another", versionlog.ExpectAbsent())})...)
 		for i, o := range got {
 			if !isConstraint(o.err) {
 				t.Errorf("proposal %d: %v", i, o.err)
@@ -223,6 +230,67 @@ func TestTogetherFails(t *testing.T) {
 		}
 		wantClean(t, dir, s, 6)
 	})
+}
+
+// TestTogetherEnds: no proposal is left without an answer that has been given up while it shared a
+// transaction which was undone, or whose transaction a panic ends. That leaves no transaction, either.
+func TestTogetherEnds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		during func(l *Log, second *attempt, end func())
+		want   [2]error
+	}{
+		"given up": {func(l *Log, second *attempt, end func()) {
+			end()
+			for isGivenUp := false; !isGivenUp; runtime.Gosched() {
+				l.writer.queue.mu.Lock()
+				isGivenUp = second.givenUp != nil
+				l.writer.queue.mu.Unlock()
+			}
+		}, [2]error{syscall.ENOSPC, context.Canceled}},
+		"panic": {func(*Log, *attempt, func()) { panic(t.Name()) }, [2]error{errPanic, errPanic}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, s := newLog(t)
+			l := openTest(t, dir, nil)
+			limit(t, l, 8)
+			ctx, end := context.WithCancel(t.Context())
+			l.writer.turn <- struct{}{}
+			var got [2]chan error
+			for i, content := range []string{strings.Repeat("long", 10_000), "short"} {
+				got[i] = make(chan error, 1)
+				of := []context.Context{t.Context(), ctx}[i]
+				go func() {
+					_, err := l.Commit(of, s.ID, withContent(fmt.Sprint("/n/", i), content, versionlog.ExpectAbsent()))
+					got[i] <- err
+				}()
+				for len(waiting(l)) <= i {
+					runtime.Gosched()
+				}
+			}
+			taken := l.writer.queue.take()
+			l.clockHook(t, func(n int) {
+				if n == 1 {
+					tc.during(l, taken[1], end)
+				}
+			})
+			if err := l.writer.conn.Begin(); err != nil {
+				t.Fatal(err)
+			}
+			func() {
+				defer func() { _ = recover() }()
+				l.decide(taken)
+			}()
+			for i, want := range tc.want {
+				if err := <-got[i]; !errors.Is(err, want) {
+					t.Errorf("proposal %d: %v, want %v", i, err, want)
+				}
+			}
+			<-l.writer.turn
+			if c := put(t, l, s.ID, "/a", "2"); c.Seq != 2 {
+				t.Errorf("the next commit is %d", c.Seq)
+			}
+		})
+	}
 }
 
 // TestTogetherWaits: a proposal whose context ends while it waits is not made, wherever in the queue

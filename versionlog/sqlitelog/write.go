@@ -132,7 +132,10 @@ func (w *writer) transaction(ctx context.Context, fn func(context.Context) error
 	if err != nil {
 		return err
 	}
-	defer func() { <-w.turn }()
+	defer func() {
+		_ = w.conn.Rollback() // also after a panic
+		<-w.turn
+	}()
 	if err := retryBusyFor(ctx, left, func() error { return translate(w.conn.Begin()) }); err != nil {
 		return err
 	}
@@ -142,9 +145,6 @@ func (w *writer) transaction(ctx context.Context, fn func(context.Context) error
 	}
 	if err == nil {
 		err = translate(w.conn.Commit())
-	}
-	if err != nil {
-		_ = w.conn.Rollback()
 	}
 	return err
 }
@@ -257,7 +257,7 @@ func (w *writer) insert(s *storeRow, c *versionlog.Commit, record []byte, import
 		return err
 	}
 	for i := range c.Versions {
-		if err := w.insertVersion(s.num, i, &c.Versions[i]); err != nil {
+		if err := w.insertVersion(s.num, i, &c.Versions[i], imported); err != nil {
 			return err
 		}
 	}
@@ -272,7 +272,7 @@ func (w *writer) insert(s *storeRow, c *versionlog.Commit, record []byte, import
 	return w.run(setTip, seq, blobOf(c.Digest), micros, totals.Bytes, totals.Memories, totals.InHour, s.num)
 }
 
-func (w *writer) insertVersion(store int64, ordinal int, v *versionlog.Version) error {
+func (w *writer) insertVersion(store int64, ordinal int, v *versionlog.Version, imported bool) error {
 	seq := int64(v.Seq)
 	err := w.run(insertVersion, store, seq, ordinal, v.ID, v.MemoryID, v.Parent, string(v.Op), v.Path, v.From, blobOf(v.Digest), v.Size, v.Spelling)
 	if err != nil {
@@ -286,7 +286,7 @@ func (w *writer) insertVersion(store int64, ordinal int, v *versionlog.Version) 
 			return err
 		}
 	}
-	if v.Op == versionlog.OpModified {
+	if v.Op == versionlog.OpModified && !imported { // where an erased version may be between
 		return w.run(stayAtPath, store, v.Path, seq, ordinal)
 	}
 	return w.run(setPath, store, v.Path, seq, ordinal, boolOf(v.Live()))
