@@ -5,6 +5,7 @@ import (
 	"context"
 	"syscall"
 
+	"mneme/fusefs/tree"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -51,7 +52,7 @@ func (fs *fileSystem) moveDir(m *move) error {
 func (fs *fileSystem) enterDir(m *move) error {
 	fs.mu.RLock()
 	path, ok := m.Entry.PathLocked()
-	enters := ok && isPassing(m.Old) && !isPassing(m.New) && !m.Entry.HoldsMemoriesLocked() && !m.Entry.HasMarkersLocked()
+	enters := ok && hindersDirLocked(m.To.ChildLocked(m.New)) == nil && isPassing(m.Old) && !isPassing(m.New) && !m.Entry.HoldsMemoriesLocked() && !m.Entry.HasMarkersLocked()
 	mode := m.Entry.ModeLocked()
 	fs.mu.RUnlock()
 	if !enters {
@@ -78,15 +79,13 @@ func (fs *fileSystem) beginRenameDir(m *move) (from, to string, done bool, err e
 	defer fs.mu.Unlock()
 	from, fromOK := m.Entry.PathLocked()
 	to, toOK := m.To.ChildPathLocked(m.New)
-	target := m.To.ChildLocked(m.New)
-	switch {
-	case !fromOK || !toOK: // pruned by another session's commit
+	if !fromOK || !toOK { // pruned by another session's commit
 		return "", "", false, syscall.ENOENT
-	case target != nil && !target.IsDir():
-		return "", "", false, syscall.ENOTDIR
-	case target != nil && (target.CountLocked() > 0 || target.HidesLocked()):
-		return "", "", false, syscall.ENOTEMPTY
-	case m.Entry.HoldsMemoriesLocked() || m.Entry.HasMarkersLocked():
+	}
+	if err := hindersDirLocked(m.To.ChildLocked(m.New)); err != nil {
+		return "", "", false, err
+	}
+	if m.Entry.HoldsMemoriesLocked() || m.Entry.HasMarkersLocked() {
 		if status := m.s.answerLocked(m.s.session.AdmitMove(from, to, m.s.headAtLocked)); !status.Ok() {
 			return "", "", false, syscall.Errno(status)
 		}
@@ -94,4 +93,17 @@ func (fs *fileSystem) beginRenameDir(m *move) (from, to string, done bool, err e
 	}
 	m.s.tree.TakeDirLocked(m.Move)
 	return from, to, true, nil
+}
+
+// hindersDirLocked returns why a directory cannot take the place of what is at a name; nil: it can, or
+// there is nothing.
+func hindersDirLocked(target *tree.Entry) error {
+	switch {
+	case target == nil:
+	case !target.IsDir():
+		return syscall.ENOTDIR
+	case target.CountLocked() > 0 || target.HidesLocked():
+		return syscall.ENOTEMPTY
+	}
+	return nil
 }

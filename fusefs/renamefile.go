@@ -38,7 +38,7 @@ func (fs *fileSystem) renameFile(m *move) error {
 
 // staysLocalLocked reports whether the new name keeps the file out of the log.
 func (fs *fileSystem) staysLocalLocked(m *move) bool {
-	if b := backupNames.FindStringSubmatch(m.New); b != nil && b[1] == m.Old && m.From == m.To {
+	if b := backupNames.FindStringSubmatch(m.New); b != nil && b[1] == m.Old && random.MatchString(b[2]) && m.From == m.To {
 		return true
 	}
 	switch classifyLocked(m.To, m.New) {

@@ -75,7 +75,7 @@ var random = regexp.MustCompile(`[0-9A-Z]`)
 var s3Names = regexp.MustCompile(`.\.([0-9a-fA-F]*(?:[0-9a-f][A-F]|[A-F][0-9a-f])[0-9a-fA-F]*)$`)
 
 // backupNames are as Helix renames what it saves over.
-var backupNames = regexp.MustCompile(`^(.+)[A-Za-z0-9]{6}\.bck$`)
+var backupNames = regexp.MustCompile(`^(.+)([A-Za-z0-9]{6})\.bck$`)
 
 // exclusiveNames are as rsync (.NAME.XXXXXX), patch (NAME.oXXXXXX), gawk -i
 // inplace (NAME.gawk.XXXXXX), emacs (tmpXXXXXX) and others with mkstemp
