@@ -448,6 +448,11 @@ func (s *Store) Settle(id int, how string, at time.Time) error {
 	if err == nil {
 		err = errors.Join(durable.SyncDirIn(root, settledDir), durable.SyncDirIn(root, "."))
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, _, findErr := s.find(id); findErr != nil { // removed meanwhile
+			return findErr
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("settle conflict %d: %w", id, err)
 	}

@@ -173,6 +173,30 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// TestSettleAndRemove: a conflict that is settled while it is removed is removed.
+func TestSettleAndRemove(t *testing.T) {
+	s := New(filepath.Join(t.TempDir(), "memstore_x"))
+	for range 300 {
+		id, err := s.Keep(About{Path: "/a"}, Texts{Yours: []byte("mine")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var settling sync.WaitGroup
+		settling.Go(func() {
+			if err := s.Settle(id, "written", time.Now()); err != nil && !errors.Is(err, ErrNotFound) {
+				t.Error(err)
+			}
+		})
+		if err := s.Remove(id); err != nil {
+			t.Error(err)
+		}
+		settling.Wait()
+		if all, err := s.ListAll(); len(all) > 0 || err != nil {
+			t.Fatalf("left: %v, %v", all, err)
+		}
+	}
+}
+
 func TestExpire(t *testing.T) {
 	dir := t.TempDir()
 	s := New(dir)

@@ -13,21 +13,23 @@ import (
 )
 
 // Remove forgets a conflict, open or settled. ErrNotFound.
-func (s *Store) Remove(id int) error {
-	root, dir, err := s.find(id)
-	if err != nil {
-		return err
+func (s *Store) Remove(id int) (err error) {
+	for range 2 { // it may be settled meanwhile, and so have moved
+		root, dir, findErr := s.find(id)
+		if findErr != nil {
+			return findErr
+		}
+		// Renamed first, so that a conflict is there whole or not at all.
+		temp := fmt.Sprintf("%sgone-%d", durable.TempPrefix, id)
+		err = root.Rename(dir, temp)
+		switch {
+		case err == nil:
+			return root.RemoveAll(temp)
+		case !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("conflict %d: %w", id, err)
+		}
 	}
-	// Renamed first, so that a conflict is there whole or not at all.
-	temp := fmt.Sprintf("%sgone-%d", durable.TempPrefix, id)
-	err = root.Rename(dir, temp)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("conflict %d: %w", id, ErrNotFound)
-	}
-	if err != nil {
-		return fmt.Errorf("conflict %d: %w", id, err)
-	}
-	return root.RemoveAll(temp)
+	return fmt.Errorf("conflict %d: %w", id, ErrNotFound)
 }
 
 // RemoveAll removes all conflicts with the directory that keeps them.
