@@ -64,11 +64,14 @@ func (s *store) follow(ctx context.Context) {
 	}
 }
 
-// setDegraded notes why the log cannot be followed, and returns what it was.
+// setDegraded notes why the log cannot be followed, and returns what it was. Once it can be again, it says
+// no more that a write failed meanwhile.
 func (s *store) setDegraded(err error) (was error) {
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()
-	was, s.degraded = s.degraded, err
+	if was, s.degraded = s.degraded, err; err == nil && was != nil {
+		s.unsaved.Store(nil)
+	}
 	return was
 }
 
