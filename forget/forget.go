@@ -1,6 +1,6 @@
 // Package forget erases versions wherever something of them is kept: in the log and its contents, in
 // caches, in kept conflicts, in what mounts have spooled, and in all these on the machine of a server.
-// The command line and the HTTP API erase through it, and get one receipt.
+// The command line, the HTTP API and gateways erase through it, and get one receipt.
 package forget
 
 import (

@@ -42,6 +42,13 @@ type Caller struct {
 	Erased func(storeID string) // is told of each store in which the caller has erased versions; likewise
 }
 
+// hasReached tells that the caller has reached a store.
+func (c *Caller) hasReached(storeID string) {
+	if c.Opens != nil {
+		c.Opens(storeID)
+	}
+}
+
 // HasErased tells that the caller has erased versions.
 func (c *Caller) HasErased(storeID string) {
 	if c.Erased != nil {
@@ -100,8 +107,8 @@ func (c *Caller) Open(ctx context.Context, storeID string, r Right) (*memory.Sto
 	if errors.Is(err, versionlog.ErrNotFound) || err == nil && memory.IsHidden(st.Info()) {
 		return nil, noStore(storeID)
 	}
-	if err == nil && c.Opens != nil {
-		c.Opens(storeID)
+	if err == nil {
+		c.hasReached(storeID)
 	}
 	return st, err
 }

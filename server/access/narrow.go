@@ -26,13 +26,10 @@ func (c *Caller) check(ctx context.Context, storeID string, r Right) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Allow(storeID, r); err != nil {
-		return err
+	if err = c.Allow(storeID, r); err == nil {
+		c.hasReached(storeID)
 	}
-	if c.Opens != nil {
-		c.Opens(storeID)
-	}
-	return nil
+	return err
 }
 
 // Blobs returns the blobs of a store in which the caller has a right; they can be put only where

@@ -138,13 +138,13 @@ func (h *Handler) tool(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) recall(w http.ResponseWriter, r *http.Request) {
 	h.plugin(w, r, func(d *desk) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
+			patience, cancel := context.WithTimeout(r.Context(), searchPatience)
+			defer cancel()
 			select {
 			case d.search <- struct{}{}:
 				defer func() { <-d.search }()
 				d.plugin.ServeRecall(w, r)
-			case <-time.After(searchPatience):
-				reply.Error(w, r, h.Logger, errSearching)
-			case <-r.Context().Done():
+			case <-patience.Done():
 				reply.Error(w, r, h.Logger, errSearching)
 			}
 		}

@@ -411,21 +411,36 @@ func (s *Store) About(id int) (About, error) {
 
 // Read returns one of a conflict's files, nil when the conflict has none of
 // that name. ErrNotFound.
-func (s *Store) Read(id int, name string) ([]byte, error) {
-	for range 2 { // it may be settled meanwhile, and so have moved
+func (s *Store) Read(id int, name string) (data []byte, err error) {
+	err = s.at(id, func(root *os.Root, dir string) error {
+		data, err = root.ReadFile(filepath.Join(dir, name))
+		return err
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return append([]byte{}, data...), nil
+}
+
+// at calls do with where a conflict is kept, and once more if that fails since nothing is there: the
+// conflict may be settled meanwhile, and so have moved. ErrNotFound; the error of do names the conflict.
+func (s *Store) at(id int, do func(root *os.Root, dir string) error) error {
+	for again := false; ; again = true {
 		root, dir, err := s.find(id)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		data, err := root.ReadFile(filepath.Join(dir, name))
+		err = do(root, dir)
 		switch {
 		case err == nil:
-			return append([]byte{}, data...), nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("conflict %d: %w", id, err)
+			return nil
+		case again || !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("conflict %d: %w", id, err)
 		}
 	}
-	return nil, nil
 }
 
 // Settle notes that an open conflict is settled, and how, as durably as Keep.

@@ -13,23 +13,19 @@ import (
 )
 
 // Remove forgets a conflict, open or settled. ErrNotFound.
-func (s *Store) Remove(id int) (err error) {
-	for range 2 { // it may be settled meanwhile, and so have moved
-		root, dir, findErr := s.find(id)
-		if findErr != nil {
-			return findErr
+func (s *Store) Remove(id int) error {
+	// Renamed first, so that a conflict is there whole or not at all.
+	temp := fmt.Sprintf("%sgone-%d", durable.TempPrefix, id)
+	err := s.at(id, func(root *os.Root, dir string) error {
+		if err := root.Rename(dir, temp); err != nil {
+			return err
 		}
-		// Renamed first, so that a conflict is there whole or not at all.
-		temp := fmt.Sprintf("%sgone-%d", durable.TempPrefix, id)
-		err = root.Rename(dir, temp)
-		switch {
-		case err == nil:
-			return root.RemoveAll(temp)
-		case !errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("conflict %d: %w", id, err)
-		}
+		return root.RemoveAll(temp)
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("conflict %d: %w", id, ErrNotFound)
 	}
-	return fmt.Errorf("conflict %d: %w", id, ErrNotFound)
+	return err
 }
 
 // RemoveAll removes all conflicts with the directory that keeps them.
