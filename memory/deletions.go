@@ -46,7 +46,7 @@ func (d *deletions) begin(by proposer, changes []versionlog.Change) (before int6
 	if n == 0 {
 		return 0, func([]versionlog.Version) {}
 	}
-	now := time.Now().Unix()
+	now := int64(uptime() / time.Second)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	of := d.of[by]
@@ -58,7 +58,7 @@ func (d *deletions) begin(by proposer, changes []versionlog.Change) (before int6
 	before = sum(&of.recent, now) + of.pending
 	of.pending += n
 	return before, func(versions []versionlog.Version) {
-		now := time.Now().Unix()
+		now := int64(uptime() / time.Second)
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		of.pending -= n

@@ -77,12 +77,19 @@ type tally struct {
 	versions [parts]part      // of the last hour, by minute modulo parts
 }
 
+// started is when this process began to count.
+var started = time.Now()
+
+// uptime is the time since then. It goes on when the clock is set: a rate that was
+// reached would otherwise hold until the clock is there again.
+func uptime() time.Duration { return time.Since(started) }
+
 // parts are the minutes of an hour, and the seconds of a minute.
 const parts = 60
 
 // part is what was counted in one of them.
 type part struct {
-	at int64 // in minutes or seconds since 1970
+	at int64 // uptime in minutes or seconds
 	n  int64
 }
 
@@ -105,21 +112,21 @@ func sum(counts *[parts]part, at int64) (n int64) {
 	return n
 }
 
-// add counts versions that were committed now.
-func (t *tally) add(versions []versionlog.Version, now time.Time) {
+// add counts versions that were committed at an uptime.
+func (t *tally) add(versions []versionlog.Version, at time.Duration) {
 	more := versionlog.UsageOf(versions)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.used.Bytes += more.Bytes
 	t.used.Memories += more.Memories
-	note(&t.versions, now.Unix()/60, more.LastHour)
+	note(&t.versions, int64(at/time.Minute), more.LastHour)
 }
 
-// usage is what has been used by now.
-func (t *tally) usage(now time.Time) versionlog.Usage {
+// usage returns what had been used at an uptime.
+func (t *tally) usage(at time.Duration) versionlog.Usage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	used := t.used
-	used.LastHour = sum(&t.versions, now.Unix()/60)
+	used.LastHour = sum(&t.versions, int64(at/time.Minute))
 	return used
 }

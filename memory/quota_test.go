@@ -135,18 +135,18 @@ func TestRepeatAtTheQuota(t *testing.T) {
 // TestTally: versions count for an hour.
 func TestTally(t *testing.T) {
 	var tally tally
-	at := time.Date(2026, 1, 1, 0, 0, 30, 0, time.UTC)
+	at := 30 * time.Second
 	versions := []versionlog.Version{{Op: versionlog.OpCreated, Size: 7}, {Op: versionlog.OpRenamed, Size: 5}, {Op: versionlog.OpDeleted}}
 	tally.add(versions, at)
-	tally.add(versions, at.Add(30*time.Minute))
+	tally.add(versions, at+30*time.Minute)
 	for after, want := range map[time.Duration]int64{30 * time.Minute: 6, 59 * time.Minute: 6, 61 * time.Minute: 3, 2 * time.Hour: 0} {
-		got := tally.usage(at.Add(after))
+		got := tally.usage(at + after)
 		if got != (versionlog.Usage{Bytes: 14, LastHour: want}) {
 			t.Errorf("after %v: %+v, want 14 bytes and %d versions in the last hour", after, got, want)
 		}
 	}
-	tally.add(versions, at.Add(61*time.Minute)) // takes the place of the first
-	if got := tally.usage(at.Add(61 * time.Minute)); got.LastHour != 6 {
+	tally.add(versions, at+61*time.Minute) // takes the place of the first
+	if got := tally.usage(at + 61*time.Minute); got.LastHour != 6 {
 		t.Errorf("%d versions in the last hour, want 6", got.LastHour)
 	}
 }

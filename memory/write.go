@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"mneme/cas"
 	"mneme/internal/quote"
@@ -71,7 +70,7 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	p := &versionlog.Proposal{
 		Key: opts.Key, Fresh: opts.Fresh, Actor: s.author.Actor, Session: s.author.Session,
 		Message: opts.Message, Meta: opts.Meta, Epoch: s.info.Epoch, Changes: make([]versionlog.Change, len(changes)),
-		Quota: s.author.Quota, Used: s.added.usage(time.Now()),
+		Quota: s.author.Quota, Used: s.added.usage(uptime()),
 		Confirmed: opts.Confirmed || opts.Restores,
 	}
 	if opts.Actor != (versionlog.Actor{}) {
@@ -107,7 +106,7 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
 	}
 	deleted = commit.Versions
-	s.added.add(commit.Versions, time.Now())
+	s.added.add(commit.Versions, uptime())
 	s.saw(commit)
 	if opts.Warn != nil && len(commit.Versions) > 0 {
 		for _, f := range found {

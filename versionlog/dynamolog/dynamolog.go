@@ -145,7 +145,7 @@ func Open(ctx context.Context, db database, tableName string, s3 objects, bucket
 	if l.now == nil {
 		l.now = time.Now
 	}
-	l.clock = wallclock.New(l.now)
+	l.clock = wallclock.New(func() time.Time { return l.now() })
 	if opts.Now == nil {
 		l.table.db = timed{db, l.clock}
 	}
