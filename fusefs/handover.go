@@ -7,6 +7,7 @@ import (
 	"math"
 	"path"
 	"slices"
+	"syscall"
 	"time"
 
 	"mneme/fusefs/tree"
@@ -77,7 +78,9 @@ type nodeNote struct {
 // handleNote is an open file or directory.
 type handleNote struct {
 	FH, Node uint64
-	Stage    uint64 `json:",omitempty"` // 0: it cannot write
+	Stage    uint64        `json:",omitempty"` // 0: it cannot write
+	Failed   syscall.Errno `json:",omitempty"` // handle.failed
+	Undone   bool          `json:",omitempty"` // handle.undone
 }
 
 // knownNote is what the session knows of a path; nil: nothing.
@@ -169,13 +172,13 @@ func (h *handing) noteKnown() {
 	}
 }
 
-// openedLocked notes a new handle.
+// openedLocked notes a handle that is new, or through which a write has failed.
 func (h *handing) openedLocked(fh uint64, of *handle) {
 	if h == nil {
 		return
 	}
 	h.nodes[of.node] = true
-	note := handleNote{FH: fh, Node: of.node.ID()}
+	note := handleNote{FH: fh, Node: of.node.ID(), Failed: of.failed, Undone: of.undone}
 	if of.stage != nil {
 		note.Stage = h.stagedLocked(of.node, of.stage).number
 	}

@@ -16,6 +16,7 @@ import (
 // unread, entries, held, thread, wrote, failed and undone, which fileSystem.mu guards.
 type handle struct {
 	node    *tree.Entry
+	number  uint64        // in the table
 	stage   *stage        // of a handle that may write
 	text    []byte        // of one that was taken over (takeover.go); else nil
 	unread  *memory.Head  // what the session knows once this handle has read it; nil: nothing
@@ -31,6 +32,16 @@ type handle struct {
 // isGivenUp reports whether a write through h is refused, since an earlier one has failed.
 // An append that took nothing back has failed by itself.
 func (h *handle) isGivenUp(appends bool) bool { return h.failed != 0 && (h.undone || !appends) }
+
+// setFailedLocked says that the newest write through h has failed, or 0 that it went well, and
+// whether what was written through h before is undone.
+func (fs *fileSystem) setFailedLocked(h *handle, errno syscall.Errno, undone bool) {
+	if h.failed == errno && h.undone == undone {
+		return
+	}
+	h.failed, h.undone = errno, undone
+	fs.handing.openedLocked(h.number, h)
+}
 
 // failedWriterLocked returns why a write to n has failed through a handle that is still
 // open; 0: none has.
@@ -71,7 +82,7 @@ func (fs *fileSystem) newHandleLocked(h *handle) uint64 {
 
 // enterLocked gives a handle its number in the table.
 func (fs *fileSystem) enterLocked(fh uint64, h *handle) {
-	fs.handles[fh] = h
+	fs.handles[fh], h.number = h, fh
 	ownOpenFile(h.node).opens++
 	h.held = handleCost + int64(len(h.text))
 	fs.changeHandleLocked(h, h.held)

@@ -210,7 +210,7 @@ func (fs *fileSystem) beginAttemptLocked(st *stage, h *handle, atEnd bool) {
 // returns what is to be kept of that; nil: nothing.
 func (fs *fileSystem) failedLocked(h *handle, errno syscall.Errno) *session.Loss {
 	n, st := h.node, h.stage
-	h.failed = errno
+	fs.setFailedLocked(h, errno, h.undone)
 	a := st.attempt
 	if a.by != h || !st.dirty || st.overtaken || st.err != 0 {
 		return nil
@@ -220,7 +220,8 @@ func (fs *fileSystem) failedLocked(h *handle, errno syscall.Errno) *session.Loss
 	if !fs.undoLocked(n, st) {
 		fs.failLocked(n, st, errno)
 	}
-	h.undone, h.wrote = true, mark{}
+	fs.setFailedLocked(h, errno, true)
+	h.wrote = mark{}
 	if !wasAppended || len(l.Yours) == 0 {
 		return nil
 	}

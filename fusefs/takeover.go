@@ -371,7 +371,7 @@ func (in *inherited) path(note *nodeNote) string {
 // adoptHandleLocked gives who has a file or directory open its handle back. Of a file
 // that is in no version it reads text.
 func (fs *fileSystem) adoptHandleLocked(n *tree.Entry, note *handleNote, stages map[uint64]*stage, text []byte) {
-	h := &handle{node: n}
+	h := &handle{node: n, failed: note.Failed, undone: note.Undone}
 	if n.IsUnloggedLocked() && !n.HasNameLocked() {
 		h.text = append([]byte{}, text...)
 	}

@@ -214,3 +214,35 @@ func TestMovedUnreadIsHandedOn(t *testing.T) {
 		}
 	}
 }
+
+// TestFailedIsHandedOn takes a mount over in which a write has failed: what the handle writes next
+// would lack its beginning.
+func TestFailedIsHandedOn(t *testing.T) {
+	for _, rewritten := range []bool{false, true} {
+		r := newRig(t, "/f")
+		journal := r.hand()
+		fh := r.mustOpen("/f", syscall.O_WRONLY|syscall.O_TRUNC)
+		r.writeAt(fh, 1, syscall.O_WRONLY, 0, "the beginning")
+		writeAt := func(r *rig, offset uint64) fuse.Status {
+			_, status := r.fs.Write(nil, &fuse.WriteIn{Fh: fh, Flags: syscall.O_WRONLY, Offset: offset}, []byte("the rest"))
+			return status
+		}
+		if status := writeAt(r, 1<<40); status != fuse.Status(syscall.EFBIG) {
+			t.Fatalf("a write too far: %v", status)
+		}
+		r.noteAnswer()
+		if rewritten {
+			unlock := r.locked()
+			r.must(r.handing().rewriteLocked())
+			unlock()
+		}
+		next, _ := r.takeOver(journal)
+		if status := writeAt(next, 13); status != fuse.Status(syscall.EFBIG) {
+			t.Errorf("a write after one that failed before the mount was taken over: %v", status)
+		}
+		if status := next.close(fh); status != fuse.Status(syscall.EFBIG) {
+			t.Errorf("close: %v", status)
+		}
+		next.wantStored("/f", "/f")
+	}
+}

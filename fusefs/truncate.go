@@ -61,7 +61,7 @@ func (fs *fileSystem) truncate(c *call, n *tree.Entry, in *fuse.SetAttrIn, size 
 func (fs *fileSystem) truncateHandle(c *call, h *handle, thread uint32, size int) fuse.Status {
 	fs.mu.Lock()
 	if size == 0 {
-		h.failed, h.undone = 0, false
+		fs.setFailedLocked(h, 0, false)
 	}
 	failed := h.failed
 	fs.mu.Unlock()

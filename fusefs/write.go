@@ -129,7 +129,7 @@ func (fs *fileSystem) writeLoadedLocked(h *handle, in *fuse.WriteIn, data [][]by
 	}
 	st.endsLocked(in.Pid, in.Offset+uint64(size))
 	h.changedLocked(in.Pid)
-	h.failed = 0
+	fs.setFailedLocked(h, 0, h.undone)
 	n.SetTimesLocked(time.Now())
 	markLocked(n)
 	if st.appendOnly {
